@@ -16,6 +16,11 @@ static struct cq *cq_of(struct ri_cq *base)
     return container_of(base, struct cq, base);
 }
 
+static inline bool has_blocked(const struct cq *cq)
+{
+    return atomic_load_explicit(&cq->blocked, memory_order_relaxed) != 0;
+}
+
 void cq_retry_blocked(struct cq *cq)
 {
     /* A queue that blocks again goes to the end: each gets one turn, sends and receives
@@ -64,8 +69,6 @@ static inline __attribute__((always_inline)) uint32_t take(struct cq *cq, uint32
             free_slots(entry);
         } while (++head != end);
         ri_ring_take_to(&cq->ring, end);
-        if (*emptied) /* an overflow after that is a new one */
-            atomic_store_explicit(&cq->overflowed, false, memory_order_relaxed);
         tx_note_taken(cq);
     }
     return taken;
@@ -97,11 +100,13 @@ static __attribute__((noinline)) uint32_t poll_slowly(struct cq *cq, uint32_t co
 
     spinlock_lock(&cq->lock);
     taken = take(cq, count, wc, &emptied);
+    cq_end_overflow(cq);
     spinlock_unlock(&cq->lock);
-    if (atomic_load_explicit(&cq->blocked, memory_order_relaxed)) {
+    if (has_blocked(cq)) {
         cq_retry_blocked(cq);
         spinlock_lock(&cq->lock);
         taken += take(cq, count - taken, wc + taken, &emptied);
+        cq_end_overflow(cq);
         spinlock_unlock(&cq->lock);
     }
     if (emptied)
@@ -128,16 +133,22 @@ uint32_t softrdma_poll(struct ri_cq *base, uint32_t count, struct ri_wc *wc)
     uint32_t taken;
     bool emptied;
 
-    if (__builtin_expect(atomic_load_explicit(&cq->blocked, memory_order_relaxed) != 0, 0))
-        return poll_slowly(cq, count, wc);
     if (unlikely(ri_ring_is_empty(&cq->ring))) {
+        if (unlikely(has_blocked(cq)))
+            return poll_slowly(cq, count, wc);
         if (!count)
             look_without_pass(cq);
         return 0;
     }
-    if (__builtin_expect(!spinlock_try_blind(&cq->lock), 0))
+    if (unlikely(!spinlock_try_blind(&cq->lock)))
         return poll_slowly(cq, count, wc);
+    if (unlikely(has_blocked(cq))) {
+        spinlock_unlock(&cq->lock);
+        return poll_slowly(cq, count, wc);
+    }
     taken = take(cq, count, wc, &emptied);
+    if (emptied) /* and no queue waits: as cq_end_overflow() */
+        atomic_store_explicit(&cq->overflowed, false, memory_order_relaxed);
     spinlock_unlock(&cq->lock);
     if (emptied) {
         struct lane *lane = atomic_load_explicit(&cq->lane, memory_order_relaxed);

@@ -149,7 +149,7 @@ enum ri_status softrdma_qp_create(struct ri_pd *base, struct ri_qp_attr *attr, s
     qp->qpn = atomic_fetch_add(&rnic->next_qpn, 1) + 1;
     qp->attr.ird = attr->ird;
     qp->attr.ord = attr->ord;
-    qp->attr.flags = attr->flags;
+    atomic_init(&qp->attr.flags, attr->flags);
     qp_set_rq_limits(qp, attr->rq_limit, attr->rq_hard_limit);
     qp->max_read_sge = most(attr->max_read_sge, 1);
     qp->max_write_sge = most(attr->max_write_sge, 1);

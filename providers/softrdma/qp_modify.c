@@ -68,6 +68,7 @@ static void reset_to_idle(struct qp *qp)
     spinlock_unlock(&qp->sq.posting);
     qp_flush(qp, &qp->sq);
     qp_retire(qp, &qp->sq);
+    qp_free_unsignalled(qp);
 }
 
 static enum ri_status to_idle(struct qp *qp)
@@ -167,7 +168,7 @@ static void set_attributes(struct qp *qp, const struct ri_qp_modify *modify)
     if (modify->mask & RI_QPM_IRD)
         qp->attr.ird = modify->ird;
     if (modify->mask & RI_QPM_FLAGS)
-        qp->attr.flags = modify->flags;
+        atomic_store_explicit(&qp->attr.flags, modify->flags, memory_order_relaxed);
     if (modify->mask & RI_QPM_RQ_LIMITS)
         qp_set_rq_limits(qp, modify->rq_limit, modify->rq_hard_limit);
 }

@@ -28,7 +28,7 @@ enum ri_status softrdma_qp_query(struct ri_qp *base, struct ri_qp_info *info)
         .max_write_sge = qp->max_write_sge,
         .ird = qp->attr.ird,
         .ord = qp->attr.ord,
-        .flags = qp->attr.flags,
+        .flags = atomic_load_explicit(&qp->attr.flags, memory_order_relaxed),
         .holding = atomic_load(&qp->tx.holding),
         .terminate_sent = qp->life.terminate_sent,
         .terminate_received = qp->life.terminate_received,

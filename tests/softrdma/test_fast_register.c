@@ -7,6 +7,8 @@
 
 #include "two_qps.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -409,6 +411,33 @@ START_TEST(flushed)
 }
 END_TEST
 
+/* Flags that change beside posts take nothing from those that stay. */
+static void *change_flags(void *stop)
+{
+    struct ri_qp_modify modify = { .size = sizeof(modify), .mask = RI_QPM_FLAGS };
+
+    while (!atomic_load((atomic_bool *)stop)) {
+        modify.flags = RI_QP_PRIVILEGED | (modify.flags ^ RI_QP_READ_ENABLE);
+        OK(bed.fake.privileged.qp_modify(a->qp, &modify));
+    }
+    return NULL;
+}
+
+START_TEST(flags_change_beside_posts)
+{
+    atomic_bool stop = false;
+    pthread_t thread;
+
+    ck_assert_int_eq(pthread_create(&thread, NULL, change_flags, &stop), 0);
+    for (uint32_t i = 1; i <= 200; i++) {
+        link_now(a, (uint8_t)i);
+        unlink_now(a, stag_of((uint8_t)i));
+    }
+    atomic_store(&stop, true);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("fast registration");
@@ -427,5 +456,7 @@ int main(void)
     tcase_add_test(tc, who_may_not);
     tcase_add_loop_test(tc, refused_in_its_turn, 0, IN_TURNS);
     tcase_add_test(tc, flushed);
+    tc = new_case(suite, "threads", setup, teardown);
+    tcase_add_test(tc, flags_change_beside_posts);
     return tc_main(suite);
 }

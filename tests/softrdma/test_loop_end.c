@@ -445,6 +445,58 @@ START_TEST(qp_is_used_again)
 }
 END_TEST
 
+/* `count` unsignalled Sends, which the peer reads. */
+static void send_unsignalled(struct raw *raw, uint32_t count)
+{
+    uint8_t ulpdu[128];
+
+    for (uint32_t i = 0; i < count; i++)
+        ck_assert_int_eq(side_post(a, RI_WR_SEND, i, 0, NULL, 0, 0, 0), RI_OK);
+    for (uint32_t i = 0; i < count; i++)
+        ck_assert_uint_eq(raw_next(raw, ulpdu, sizeof(ulpdu)), DDP_UNTAGGED_LEN);
+}
+
+static void close_by_peer(struct raw *raw)
+{
+    shutdown(raw->fd, SHUT_WR);
+    side_expect_event(a, RI_EVENT_LLP_CLOSED, 0);
+    raw_wait_end(raw);
+    raw_close(raw);
+    memset(&a->events, 0, sizeof(a->events));
+}
+
+/* Round 0: no completion covers the unsignalled requests of the first connection. Round 1: one is
+ * in the CQ still, and those behind it are free without it. */
+START_TEST(unsignalled_requests_end_with_their_connection)
+{
+    const struct shape shape = { .depth = 4 };
+    uint32_t signalled = (uint32_t)_i, free = 4 - signalled;
+    uint8_t ulpdu[128];
+    struct raw raw;
+
+    open_speaking(&raw, &shape, &plain);
+    if (signalled) {
+        ck_assert_int_eq(side_post(a, RI_WR_SEND, 7, RI_WR_SIGNALED, NULL, 0, 0, 0), RI_OK);
+        ck_assert_uint_eq(raw_next(&raw, ulpdu, sizeof(ulpdu)), DDP_UNTAGGED_LEN);
+    }
+    send_unsignalled(&raw, free);
+    close_by_peer(&raw);
+    side_modify(a, RI_QPS_IDLE);
+    ck_assert_int_eq(side_post_receive(a, 1, NULL, 0), RI_OK);
+    raw_open(&raw, &bed, a, false, &plain);
+    raw_untagged(&raw, RDMAP_SEND, true, DDP_QN_SEND, 1, 0, NULL, 0);
+    side_expect(a, a->recv_cq, 1, RI_WC_SUCCESS, 0);
+    send_unsignalled(&raw, free);
+    ck_assert_int_eq(side_post(a, RI_WR_SEND, 9, 0, NULL, 0, 0, 0), RI_ERR_QUEUE_FULL);
+    if (signalled) {
+        side_expect(a, a->send_cq, 7, RI_WC_SUCCESS, 0);
+        send_unsignalled(&raw, signalled);
+    }
+    close_by_peer(&raw);
+    ck_assert(side_idle(a, a->send_cq));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("softrdma ends");
@@ -470,5 +522,6 @@ int main(void)
     tcase_add_loop_test(tc, X003_X039_local_protection, 0, 6);
     tcase_add_test(tc, refused_handover);
     tcase_add_test(tc, qp_is_used_again);
+    tcase_add_loop_test(tc, unsignalled_requests_end_with_their_connection, 0, 2);
     return tc_main(suite);
 }

@@ -83,8 +83,6 @@ START_TEST(access_changes)
 }
 END_TEST
 
-/* Names that the contract has for what is built later: nobody may take
- * them for something that works. */
 /* --- query --- */
 
 struct watcher {
@@ -161,6 +159,7 @@ START_TEST(a_query_fills_what_the_caller_has)
 }
 END_TEST
 
+/* The contract has names for features that softrdma does not have. They are refused. */
 START_TEST(what_has_room_only_is_refused)
 {
     const enum ri_qp_state states[] = { RI_QPS_INIT, RI_QPS_RTR };

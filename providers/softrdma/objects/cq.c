@@ -33,11 +33,9 @@ static void fire_if_wanted(struct cq *cq, const struct ri_wc *wc)
         cq_fire(cq);
 }
 
-/* Also when it runs empty: an overflow after that is a new one. */
-static void set_head(struct cq *cq, uint32_t head)
+void cq_end_overflow(struct cq *cq)
 {
-    ri_ring_take_to(&cq->ring, head);
-    if (head == ri_ring_tail(&cq->ring))
+    if (ri_ring_is_empty(&cq->ring) && !atomic_load_explicit(&cq->blocked, memory_order_relaxed))
         atomic_store_explicit(&cq->overflowed, false, memory_order_relaxed);
 }
 
@@ -271,6 +269,26 @@ bool qp_retire_answered(struct qp *qp)
     return retire_fast(qp->send_cq, qp, &qp->sq, false);
 }
 
+/* They stand behind the last request that completes. A later completion would free them, and there
+ * is none: the queue takes their indices again. */
+void qp_free_unsignalled(struct qp *qp)
+{
+    struct cq *cq = qp->send_cq;
+    struct wq *sq = &qp->sq;
+    uint32_t end;
+
+    spinlock_lock(&cq->lock);
+    end = atomic_load(&sq->posted);
+    while (end != atomic_load(&sq->freed) && !completes(wq_slot(sq, end - 1), false))
+        end--;
+    atomic_store(&sq->posted, end);
+    atomic_store(&sq->next, end);
+    atomic_store(&qp->tx.sq_sent, end);
+    if ((int32_t)(atomic_load(&sq->done) - end) > 0)
+        atomic_store(&sq->done, end);
+    spinlock_unlock(&cq->lock);
+}
+
 /* ---- for the QP ---- */
 
 void cq_deliver(struct cq *cq)
@@ -343,12 +361,13 @@ void cq_purge(struct cq *cq, struct qp *qp)
         if (to != from)
             cq->entries[to & cq->ring.mask] = *entry;
     }
-    set_head(cq, to);
+    ri_ring_take_to(&cq->ring, to);
     for (int which = SEND; which <= RECEIVE; which++)
         if ((which == RECEIVE ? qp->recv_cq : qp->send_cq) == cq) {
             unblock(cq, qp, which);
             qp->cq_wait[which].on = true;
         }
+    cq_end_overflow(cq);
     spinlock_unlock(&cq->lock);
 }
 

@@ -28,6 +28,10 @@ static inline void cq_fire(struct cq *cq)
     atomic_fetch_or_explicit(&cq->to_report, CQ_FIRED, memory_order_relaxed);
 }
 
+/* If the ring is empty and no queue waits for room, the next overflow is a new one, which the
+ * consumer is told. Under the lock. */
+void cq_end_overflow(struct cq *cq);
+
 /* The next completion of the ring, as if it were plain. Under the lock, and there is room. */
 static inline __attribute__((always_inline)) struct ri_wc *cq_push(
     struct cq *cq, const struct qp *qp, struct wq *wq, const struct wqe *wqe, uint32_t index,

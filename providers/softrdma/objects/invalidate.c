@@ -47,7 +47,7 @@ static enum invalidate_result check_invalidate(const struct qp *qp, const struct
 {
     if (!in_scope(entry, qp))
         return INVALIDATE_SCOPE;
-    if (remote && (!has_remote_rights(entry) || !(qp->attr.flags & RI_QP_INVALIDATE_ENABLE)))
+    if (remote && (!has_remote_rights(entry) || !qp_allows(qp, RI_QP_INVALIDATE_ENABLE)))
         return INVALIDATE_ACCESS;
     if (entry->bound || (remote && is_shared(qp, entry)))
         return INVALIDATE_KIND;
@@ -60,7 +60,7 @@ enum invalidate_result invalidate_begin(struct qp *qp, uint32_t stag, bool remot
     enum invalidate_result result;
 
     if (!stag && remote) /* it exists, for consumers that are privileged, and is nobody else's */
-        return qp->attr.flags & RI_QP_INVALIDATE_ENABLE ? INVALIDATE_KIND : INVALIDATE_ACCESS;
+        return qp_allows(qp, RI_QP_INVALIDATE_ENABLE) ? INVALIDATE_KIND : INVALIDATE_ACCESS;
     entry = stag_lock_named(&qp->rnic->stags, stag);
     if (!entry)
         return INVALIDATE_STAG;

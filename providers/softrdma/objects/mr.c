@@ -235,7 +235,7 @@ enum ri_status mr_describe_fast_register(const struct qp *qp, const struct ri_se
     enum ri_status status;
     uint8_t *memory;
 
-    if (!(qp->attr.flags & RI_QP_PRIVILEGED))
+    if (!qp_allows(qp, RI_QP_PRIVILEGED))
         return RI_ERR_NOT_SUPPORTED;
     status = mr ? check_list(mr, wr) : RI_ERR_INVALID_ARGUMENT;
     if (status != RI_OK)
@@ -268,7 +268,7 @@ bool mr_fast_register(struct qp *qp, const struct wqe *wqe)
     if (!entry || check_memory(memory, wqe->length, wqe->bind.access) != RI_OK)
         return false;
     spinlock_lock(&entry->lock);
-    may = (qp->attr.flags & RI_QP_PRIVILEGED) && entry->name && entry->use == wqe->bind.use &&
+    may = qp_allows(qp, RI_QP_PRIVILEGED) && entry->name && entry->use == wqe->bind.use &&
           entry->kind == STAG_REGION && entry->pd == qp->pd && entry->state == STAG_IS_INVALID;
     if (may) {
         atomic_store_explicit(&entry->access, wqe->bind.access, memory_order_relaxed);

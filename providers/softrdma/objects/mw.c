@@ -125,7 +125,7 @@ static bool may_bind(const struct qp *qp, const struct stag_entry *window,
 {
     uint32_t local = atomic_load(&region->access), wanted = wqe->bind.access;
 
-    return (qp->attr.flags & RI_QP_BIND_ENABLE) && window->pd == qp->pd && region->pd == qp->pd &&
+    return qp_allows(qp, RI_QP_BIND_ENABLE) && window->pd == qp->pd && region->pd == qp->pd &&
            region->kind == STAG_REGION && region->state == STAG_IS_VALID &&
            (local & RI_ACCESS_BIND) && !(local & RI_ACCESS_ZERO_BASED) &&
            (!(wanted & (RI_ACCESS_REMOTE_WRITE | RI_ACCESS_REMOTE_ATOMIC)) ||

@@ -17,8 +17,8 @@ struct stream;
  * of the three is enough to read. */
 struct qp_attributes {
     uint32_t ird, ord;
-    /* enum ri_qp_flags */
-    uint32_t flags;
+    /* enum ri_qp_flags. Posts read them with none of the three. */
+    atomic_uint flags;
     /* ord was above 0 in this connection. */
     bool reads_agreed;
     /* Receives of the SRQ in use. UINT32_MAX: none. */
@@ -121,6 +121,11 @@ static inline enum ri_qp_state qp_state(const struct qp *qp)
 {
     return (enum ri_qp_state)atomic_load_explicit(&qp->life.state, memory_order_acquire);
 }
+/* One of enum ri_qp_flags. */
+static inline bool qp_allows(const struct qp *qp, uint32_t flag)
+{
+    return atomic_load_explicit(&qp->attr.flags, memory_order_relaxed) & flag;
+}
 static inline struct cq *qp_cq(const struct qp *qp, const struct wq *wq)
 {
     return wq->receive ? qp->recv_cq : qp->send_cq;
@@ -145,6 +150,10 @@ static inline void qp_retire(struct qp *qp, struct wq *wq)
     if (wq_may_retire(wq))
         wq->receive ? qp_retire_receives(qp) : qp_retire_sends(qp);
 }
+/* After the end of a connection: unsignalled requests that no completion covers leave their slots.
+ * Those of other requests are free when their completions are polled. All requests are done, and
+ * the QP is IDLE, so nobody posts. Inside tx. */
+void qp_free_unsignalled(struct qp *qp);
 /*
  * The connection ends: the state leaves RTS, event and Terminate are noted, tx will stop and flush.
  * The first end wins: false when there was one already. No lock of the QP but rx held.

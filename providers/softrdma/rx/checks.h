@@ -60,7 +60,7 @@ static ALWAYS_INLINE bool rx_write_allowed(struct qp *qp, const struct ddp_hdr *
 {
     *result = qp_check_remote(qp, &qp->rx.remote_hint, hdr->stag, RI_ACCESS_REMOTE_WRITE, hdr->to,
                               octets, memory);
-    return *result == STAG_OK && qp->attr.flags & RI_QP_WRITE_ENABLE;
+    return *result == STAG_OK && qp_allows(qp, RI_QP_WRITE_ENABLE);
 }
 
 static ALWAYS_INLINE void rx_finish_write(struct qp *qp, const uint8_t *memory, uint32_t octets,
@@ -83,7 +83,7 @@ static ALWAYS_INLINE bool rx_request_counts(const struct qp *qp, const struct dd
 /* The QP's leave (C-108); a depth of 0 allows none either. */
 static ALWAYS_INLINE bool rx_read_allowed(const struct qp *qp)
 {
-    return qp->attr.flags & RI_QP_READ_ENABLE;
+    return qp_allows(qp, RI_QP_READ_ENABLE);
 }
 
 /* The source of a Read of some octets (C-110..C-115). */

@@ -37,7 +37,7 @@ bool rx_on_atomic_request(struct qp *qp, const struct rdmap_segment *segment, st
     struct rdmap_atomic_req request;
     enum rdmap_result result;
 
-    if (!(qp->attr.flags & RI_QP_ATOMIC_ENABLE))
+    if (!qp_allows(qp, RI_QP_ATOMIC_ENABLE))
         return FAULT(TERMINATE_OPCODE, RI_EVENT_BAD_OPCODE, "atomics are not enabled here");
     if (!rx_request_in_turn(qp, segment, qp->attr.ird, fault))
         return false;

@@ -52,8 +52,8 @@ bool rx_on_write(struct qp *qp, const struct rdmap_segment *segment, struct faul
         return true;
     }
     if (!rx_write_allowed(qp, &segment->hdr, octets, &result, &memory)) {
-        if (result == STAG_OK || (!(qp->attr.flags & RI_QP_WRITE_ENABLE) &&
-                                  (result == STAG_WRAP || result == STAG_BOUNDS)))
+        if (result == STAG_OK ||
+            (!qp_allows(qp, RI_QP_WRITE_ENABLE) && (result == STAG_WRAP || result == STAG_BOUNDS)))
             return FAULT(TERMINATE_T_STREAM, RI_EVENT_WRITE_ACCESS,
                          "RDMA Write is not enabled here");
         return refuse_write(result, fault);

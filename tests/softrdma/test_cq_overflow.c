@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Completion queues that are full: an overflow loses and reorders nothing, and is told once. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "cq_fixture.h"
+
+#include <pthread.h>
+#include <sched.h>
+
+/* ---- overflow ---- */
+
+/* Two queues of a QP and one of another, all into a CQ of two: each queue's order holds, nothing
+ * is lost, one error per overflow. */
+START_TEST(X021_overflow_holds_order)
+{
+    uint64_t next[3] = { 0 }, total = 0;
+    struct cq *cq = new_cq(2);
+    struct qp one, two;
+    struct ri_wc wc[3];
+
+    new_qp(&one, cq, cq, 16);
+    new_qp(&two, cq, cq, 16);
+    for (uint64_t i = 0; i < 10; i++) {
+        complete_send(&one, 100 + i);
+        complete_receive(&one, 200 + i);
+        complete_send(&two, 300 + i);
+    }
+    expect_count(cq, 2, 0);
+    ck_assert_uint_eq(atomic_load(&record.cq_errors), 1);
+    while (total < 30) {
+        uint32_t count = softrdma_poll(&cq->base, 1 + (uint32_t)(total % 3), wc);
+
+        ck_assert_uint_gt(count, 0);
+        for (uint32_t i = 0; i < count; i++) {
+            uint64_t queue = wc[i].cookie / 100 - 1;
+
+            ck_assert_uint_eq(wc[i].cookie % 100, next[queue]);
+            next[queue]++;
+        }
+        total += count;
+        if (total == 12) /* comes later, must not overtake */
+            ck_assert_uint_lt(next[0], 10);
+    }
+    expect_nothing(cq);
+    ck_assert_uint_eq(atomic_load(&cq->blocked), 0);
+    for (uint64_t i = 0; i < 3; i++)
+        complete_send(&one, i); /* it had run empty: a second overflow is told again */
+    ck_assert_uint_eq(atomic_load(&record.cq_errors), 2);
+    for (uint64_t i = 0; i < 3; i++)
+        expect(cq, i);
+    end_qp(&one);
+    end_qp(&two);
+    ck_assert_int_eq(softrdma_cq_destroy(&cq->base), RI_OK);
+}
+END_TEST
+
+/* The overflow lasts until all that waited has been taken, however it is taken. */
+START_TEST(one_overflow_is_told_once)
+{
+    struct cq *cq = new_cq(1);
+    struct qp qp;
+
+    new_qp(&qp, cq, cq, 16);
+    for (unsigned int overflow = 1; overflow <= 3; overflow++) {
+        for (uint64_t i = 0; i < 10; i++)
+            complete_send(&qp, i);
+        for (uint64_t i = 0; i < 10; i++)
+            expect(cq, i);
+        ck_assert_uint_eq(atomic_load(&record.cq_errors), overflow);
+        expect_nothing(cq);
+    }
+    end_qp(&qp);
+    ck_assert_int_eq(softrdma_cq_destroy(&cq->base), RI_OK);
+}
+END_TEST
+
+START_TEST(a_purge_does_not_end_an_overflow)
+{
+    struct cq *cq = new_cq(1);
+    struct qp one, two;
+
+    new_qp(&one, cq, cq, 8);
+    new_qp(&two, cq, cq, 8);
+    complete_send(&one, 1);
+    complete_send(&two, 11);
+    complete_send(&two, 12);
+    cq_purge(cq, &one);
+    cq_retry_blocked(cq);
+    ck_assert_uint_eq(atomic_load(&record.cq_errors), 1);
+    expect(cq, 11);
+    expect(cq, 12);
+    complete_send(&two, 13);
+    complete_send(&two, 14);
+    ck_assert_uint_eq(atomic_load(&record.cq_errors), 2);
+    cq_purge(cq, &two); /* all that waited is gone */
+    end_qp(&two);
+    new_qp(&two, cq, cq, 8);
+    complete_send(&two, 15);
+    complete_send(&two, 16);
+    ck_assert_uint_eq(atomic_load(&record.cq_errors), 3);
+    end_qp(&one);
+    end_qp(&two);
+    ck_assert_int_eq(softrdma_cq_destroy(&cq->base), RI_OK);
+}
+END_TEST
+
+/* A queue that waits is refused also when there is room, until it had its turn. */
+START_TEST(blocked_queue_is_not_overtaken)
+{
+    struct cq *cq = new_cq(1);
+    struct qp one, two;
+
+    new_qp(&one, cq, cq, 8);
+    new_qp(&two, cq, cq, 8);
+    complete_send(&one, 1);
+    complete_send(&one, 2);
+    complete_send(&one, 3);
+    complete_send(&two, 11);
+    ck_assert_uint_eq(atomic_load(&cq->blocked), 2);
+    expect(cq, 1); /* 2 takes its place, 3 waits behind the other QP */
+    complete_send(&one, 4);
+    expect(cq, 2);
+    expect(cq, 11);
+    expect(cq, 3);
+    expect(cq, 4);
+    expect_nothing(cq);
+    end_qp(&one);
+    end_qp(&two);
+    ck_assert_int_eq(softrdma_cq_destroy(&cq->base), RI_OK);
+}
+END_TEST
+
+/* An armed CQ fires for a completion that had to wait, when it gets in. */
+START_TEST(overflow_and_arm)
+{
+    struct cq *cq = new_cq(1);
+    struct qp qp;
+
+    new_qp(&qp, cq, cq, 8);
+    complete_send(&qp, 1);
+    complete_send(&qp, 2);
+    ck_assert_int_eq(softrdma_arm(&cq->base, RI_ARM_NEXT, 0), RI_OK);
+    ck_assert_uint_eq(atomic_load(&record.count), 0);
+    expect(cq, 1);
+    ck_assert_uint_eq(atomic_load(&record.count), 1);
+    expect(cq, 2);
+    end_qp(&qp);
+    ck_assert_int_eq(softrdma_cq_destroy(&cq->base), RI_OK);
+}
+END_TEST
+
+START_TEST(resize_keeps_what_is_there)
+{
+    struct cq *cq = new_cq(3);
+    struct qp qp;
+
+    new_qp(&qp, cq, cq, 16);
+    ck_assert_int_eq(resize_to(cq, 0), RI_ERR_INVALID_ARGUMENT);
+    ck_assert_int_eq(resize_to(cq, 1001), RI_ERR_LIMIT);
+    for (uint64_t i = 0; i < 5; i++) /* two of them wait outside */
+        complete_send(&qp, i);
+    ck_assert_int_eq(resize_to(cq, 2), RI_ERR_BUSY);
+    ck_assert_int_eq(resize_to(cq, 5), RI_OK);
+    expect_count(cq, 5, 0);
+    ck_assert_uint_eq(atomic_load(&cq->blocked), 0);
+    expect(cq, 0);
+    expect(cq, 1);
+    ck_assert_int_eq(resize_to(cq, 3), RI_OK);
+    complete_send(&qp, 5);
+    ck_assert_uint_eq(atomic_load(&cq->blocked), 1); /* it is full at three */
+    for (uint64_t i = 2; i < 6; i++)
+        expect(cq, i);
+    expect_nothing(cq);
+    end_qp(&qp);
+    ck_assert_int_eq(softrdma_cq_destroy(&cq->base), RI_OK);
+}
+END_TEST
+
+/* ---- purge ---- */
+
+START_TEST(purge_removes_one_qp)
+{
+    struct cq *cq = new_cq(6), *other_cq = new_cq(6);
+    struct qp one, two;
+
+    new_qp(&one, cq, cq, 16);
+    new_qp(&two, cq, other_cq, 16);
+    for (uint64_t i = 0; i < 3; i++) {
+        complete(&one, &one.sq, i, RI_WR_SIGNALED | RI_WR_NOTIFY, 0, RI_WC_SUCCESS);
+        complete(&two, &two.sq, 10 + i, RI_WR_SIGNALED | RI_WR_NOTIFY, 0, RI_WC_SUCCESS);
+    }
+    complete_receive(&one, 3); /* these wait */
+    complete_send(&two, 13);
+    complete_send(&two, 14);
+    complete_receive(&two, 99);
+    ck_assert_uint_eq(atomic_load(&cq->blocked), 2);
+    cq_purge(cq, &one);
+    cq_purge(cq, &one); /* send and receive CQ are the same: called twice */
+    cq_retry_blocked(cq);
+    ck_assert_uint_eq(atomic_load(&cq->blocked), 0);
+    expect_count(cq, 5, 3); /* those that waited came in without a poll */
+    for (uint64_t i = 10; i < 15; i++)
+        expect(cq, i);
+    expect_nothing(cq);
+    complete_send(&one, 4); /* a straggler of the dead QP is refused */
+    complete_receive(&one, 5);
+    expect_nothing(cq);
+    expect(other_cq, 99);
+    end_qp(&one);
+    end_qp(&two);
+    ck_assert_int_eq(softrdma_cq_destroy(&cq->base), RI_OK);
+    ck_assert_int_eq(softrdma_cq_destroy(&other_cq->base), RI_OK);
+}
+END_TEST
+
+/* ---- threads ---- */
+
+/*
+ * A thread per QP completes sends and receives as slots come free, into a CQ that is far too small;
+ * two threads poll. Two polling threads cannot compare what they saw, so each entry is checked for
+ * being there once, and by one of them alone for order (the other run).
+ */
+#define THREADS 2
+static struct cq *shared;
+static struct qp shared_qp[THREADS];
+static unsigned long rounds;
+static atomic_uint polled;
+static atomic_uchar seen[THREADS][2][200000];
+
+static void fill(struct qp *qp, struct wq *wq, unsigned long *posted)
+{
+    struct wqe *wqe;
+    enum ri_status status;
+
+    if (*posted == rounds)
+        return;
+    spinlock_lock(&wq->posting);
+    status = wq_take(wq, NULL, 0, 0, &wqe);
+    if (status == RI_OK) {
+        wqe->cookie = (*posted)++;
+        wqe->flags = RI_WR_SIGNALED;
+        wqe->opcode = RI_WR_SEND;
+        wqe_finish(wqe, RI_WC_SUCCESS, 0);
+        wq_publish(wq);
+    }
+    spinlock_unlock(&wq->posting);
+    if (status == RI_OK) {
+        mark_sent(qp, wq);
+        qp_retire(qp, wq);
+        qp_deliver(qp);
+    } else {
+        sched_yield();
+    }
+}
+
+static void *produce(void *arg)
+{
+    struct qp *qp = arg;
+    unsigned long sends = 0, receives = 0;
+
+    while (sends < rounds || receives < rounds) {
+        fill(qp, &qp->sq, &sends);
+        fill(qp, &qp->rq, &receives);
+    }
+    return NULL;
+}
+
+static void *consume(void *arg)
+{
+    const bool alone = arg != NULL;
+    unsigned int total = (unsigned int)(rounds * 2 * THREADS);
+    uint64_t next[THREADS][2] = { { 0 } };
+    unsigned long wrong = 0;
+    struct ri_wc wc[3];
+
+    while (atomic_load(&polled) < total) {
+        uint32_t count = softrdma_poll(&shared->base, 3, wc);
+
+        for (uint32_t i = 0; i < count; i++) {
+            int qp = (int)((struct qp *)wc[i].context - shared_qp),
+                queue = wc[i].opcode == RI_WC_RECV;
+
+            wrong += atomic_fetch_add(&seen[qp][queue][wc[i].cookie], 1) != 0;
+            wrong += alone && wc[i].cookie != next[qp][queue]++;
+        }
+        atomic_fetch_add(&polled, count);
+        if (!count)
+            sched_yield();
+    }
+    return (void *)wrong;
+}
+
+/* The CQ never keeps a size for long. */
+static void *resize(void *arg)
+{
+    struct tc_rng rng = tc_rng(7);
+    unsigned int total = (unsigned int)(rounds * 2 * THREADS);
+
+    (void)arg;
+    while (atomic_load(&polled) < total) {
+        uint32_t depth = 1 + (uint32_t)tc_below(&rng, 9);
+        enum ri_status status = softrdma_cq_resize(&shared->base, &depth);
+
+        ck_assert(status == RI_OK || status == RI_ERR_BUSY);
+        sched_yield();
+    }
+    return NULL;
+}
+
+START_TEST(concurrent_push_and_poll)
+{
+    pthread_t producers[THREADS], consumers[2], resizer;
+    int consuming = _i % 2 + 1;
+    bool resizing = _i >= 2;
+
+    rounds = tc_count(5000);
+    if (rounds > sizeof(seen[0][0]) / sizeof(seen[0][0][0]))
+        rounds = sizeof(seen[0][0]) / sizeof(seen[0][0][0]);
+    shared = new_cq(5);
+    for (int i = 0; i < THREADS; i++)
+        new_qp(&shared_qp[i], shared, shared, 4);
+    for (int i = 0; i < consuming; i++)
+        ck_assert_int_eq(
+            pthread_create(&consumers[i], NULL, consume, consuming == 1 ? shared : NULL), 0);
+    if (resizing)
+        ck_assert_int_eq(pthread_create(&resizer, NULL, resize, NULL), 0);
+    for (int i = 0; i < THREADS; i++)
+        ck_assert_int_eq(pthread_create(&producers[i], NULL, produce, &shared_qp[i]), 0);
+    for (int i = 0; i < THREADS; i++)
+        ck_assert_int_eq(pthread_join(producers[i], NULL), 0);
+    for (int i = 0; i < consuming; i++) {
+        void *wrong;
+
+        ck_assert_int_eq(pthread_join(consumers[i], &wrong), 0);
+        ck_assert_ptr_null(wrong);
+    }
+    if (resizing)
+        ck_assert_int_eq(pthread_join(resizer, NULL), 0);
+    expect_nothing(shared);
+    for (int i = 0; i < THREADS; i++) {
+        ck_assert_uint_eq(atomic_load(&shared_qp[i].upcalls), 0);
+        end_qp(&shared_qp[i]);
+    }
+    ck_assert_int_eq(softrdma_cq_destroy(&shared->base), RI_OK);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("softrdma completion queues that are full");
+    TCase *tc = tc_case(suite, "overflow", cq_setup, NULL);
+
+    tcase_add_test(tc, X021_overflow_holds_order);
+    tcase_add_test(tc, one_overflow_is_told_once);
+    tcase_add_test(tc, a_purge_does_not_end_an_overflow);
+    tcase_add_test(tc, blocked_queue_is_not_overtaken);
+    tcase_add_test(tc, overflow_and_arm);
+    tcase_add_test(tc, purge_removes_one_qp);
+    tcase_add_test(tc, resize_keeps_what_is_there);
+    tc = tc_case(suite, "threads", cq_setup, NULL);
+    tcase_add_loop_test(tc, concurrent_push_and_poll, 0, 4);
+    return tc_main(suite);
+}
