@@ -136,6 +136,8 @@ static void unlock(struct ual_cq_stash *stash, bool fires)
 void ual_cq_stash_fired(struct ual_cq_stash *stash)
 {
     atomic_store(&stash->pending, true);
+    /* As in unlock(): this thread gets the lock, or the holder sees `pending`. */
+    atomic_thread_fence(memory_order_seq_cst);
     if (!spinlock_try(&stash->lock))
         return;
     atomic_store(&stash->pending, false);
@@ -278,6 +280,19 @@ static enum ri_status grow(struct ual_cq_stash *stash, uint32_t depth)
     return RI_OK;
 }
 
+/* More than the CQ will hold never comes: full is enough. True: it fires. Under the lock. */
+static bool lower_wanted(struct ual_cq_stash *stash, uint32_t depth)
+{
+    if (stash->armed != RI_ARM_NTH)
+        return false;
+    if (stash->wanted > depth)
+        stash->wanted = depth;
+    if (stash->count < stash->wanted)
+        return false;
+    stash->armed = UNARMED;
+    return true;
+}
+
 enum ri_status ual_cq_stash_resize(struct ual_cq_stash *stash, uint32_t depth)
 {
     bool fires, fits;
@@ -287,6 +302,8 @@ enum ri_status ual_cq_stash_resize(struct ual_cq_stash *stash, uint32_t depth)
     lock(stash);
     fires = drain(stash);
     fits = stash->count <= depth;
+    if (fits)
+        fires |= lower_wanted(stash, depth);
     unlock(stash, fires);
     return fits ? RI_OK : RI_ERR_BUSY;
 }

@@ -171,6 +171,27 @@ START_TEST(arm_kinds_pass_through)
 }
 END_TEST
 
+/* The provider fires at the next completion only: what is counted is counted above it. A CQ that
+ * becomes too small for what is waited for fires when it is full. */
+START_TEST(a_smaller_cq_fires_when_it_is_full)
+{
+    struct ual_cq_attr attr = {
+        .depth = 16, .fired = on_fired, .context = &context, .criteria = true
+    };
+    struct ual_cq *cq;
+
+    ok(ual_cq_create(device, &attr, &cq));
+    ual_cq_arm_nth(cq, 8);
+    complete(cq, 1);
+    complete(cq, 2);
+    ok(ual_cq_resize(cq, 3));
+    ck_assert_uint_eq(atomic_load(&fires), 0);
+    ok(ual_cq_resize(cq, 2));
+    ck_assert_uint_eq(atomic_load(&fires), 1);
+    ok(ual_cq_free(cq));
+}
+END_TEST
+
 START_TEST(fired_to_a_channel)
 {
     struct ual_channel *channel = make_channel(device);
@@ -341,6 +362,15 @@ START_TEST(a_cq_that_cannot_be_destroyed_works_on)
 }
 END_TEST
 
+static void setup_next_only(void)
+{
+    fk_reset();
+    fk.attr.features &= ~(RI_FEATURE_CQ_ARM_NOTIFY | RI_FEATURE_CQ_ARM_NTH | RI_FEATURE_CQ_PEEK);
+    fk.attr.features |= RI_FEATURE_CQ_RESIZE;
+    atomic_store(&fires, 0);
+    open_device();
+}
+
 int main(void)
 {
     Suite *suite = suite_create("completion queues");
@@ -353,6 +383,8 @@ int main(void)
                  fired_to_a_channel, fired_to_nobody, errors_to_the_function,
                  errors_without_a_function_are_asynchronous_events,
                  run_serves_the_lanes_that_feed_it);
+    tc_add_tests(tc_case(suite, "counted above the provider", setup_next_only, teardown),
+                 a_smaller_cq_fires_when_it_is_full);
     tc_add_tests(tc_case(suite, "end", setup, teardown), busy_while_qps_use_it,
                  its_events_leave_the_channels_with_it, a_cq_that_cannot_be_destroyed_works_on);
     return tc_main(suite);
