@@ -23,7 +23,7 @@ struct play {
     uint32_t which; /* QP */
     size_t piece;
     struct ri_mr *fast; /* unlinked region */
-    uint32_t fast_stag;
+    uint32_t fast_name; /* its STag with key 0 */
 };
 
 static const uint8_t preamble[] = "MPA ID Rep Frame of any sort";
@@ -61,7 +61,7 @@ static struct testbed_shape shape(const uint8_t *s)
         .depth = s[1] & 64 ? 4 : 32,
         .sge = 4,
         .flags = ~(uint32_t)s[2] & (RI_QP_READ_ENABLE | RI_QP_WRITE_ENABLE | RI_QP_ATOMIC_ENABLE |
-                                    RI_QP_BIND_ENABLE | RI_QP_INVALIDATE_ENABLE),
+                                    RI_QP_BIND_ENABLE | RI_QP_INVALIDATE_ENABLE | RI_QP_PRIVILEGED),
     };
 }
 
@@ -130,12 +130,12 @@ static void fill_fast_register(struct play *play, struct ri_send_wr *wr)
     wr->fast_register.mr = play->fast;
     wr->fast_register.pages = pages;
     wr->fast_register.num_pages = how & 3;
-    wr->fast_register.page_size = how & 4 ? 4096 : 65536;
+    wr->fast_register.page_size = how & 4 ? 4096 : sizeof(fast_pages);
     wr->fast_register.length = 32u * read8(play->reader);
     wr->fast_register.first_offset = how & 8 ? 100 : 0;
     wr->fast_register.io_addr = how & 16 ? 0 : (uintptr_t)fast_pages;
     wr->fast_register.access = RI_ACCESS_LOCAL_READ | RI_ACCESS_LOCAL_WRITE |
-                               (how & 32 ? RI_ACCESS_REMOTE_WRITE : 0u);
+                               (how & 32 ? RI_ACCESS_REMOTE_READ | RI_ACCESS_REMOTE_WRITE : 0u);
     wr->fast_register.new_key = how >> 6;
 }
 
@@ -196,8 +196,12 @@ static void post_send(struct play *play)
     if ((wr.opcode == RI_WR_BIND_WINDOW && (!wr.bind.mw || !wr.bind.mr)) ||
         (wr.opcode == RI_WR_FAST_REGISTER && !play->fast))
         return;
-    if (testbed_post(w, play->which, &wr) && wr.opcode == RI_WR_BIND_WINDOW)
+    if (!testbed_post(w, play->which, &wr))
+        return;
+    if (wr.opcode == RI_WR_BIND_WINDOW)
         bound(w, &wr);
+    if (wr.opcode == RI_WR_FAST_REGISTER)
+        w->fast_stag = play->fast_name | (wr.fast_register.new_key & 0xFF);
 }
 
 /* States; with the high bit depths, sizes and enables. */
@@ -398,6 +402,7 @@ static void open_fast(struct play *play)
 
     if (play->bed->attr.features & RI_FEATURE_FAST_REGISTER)
         FUZZ_CHECK(pd->ops->mr_register(pd, &attr, &keys, &play->fast) == RI_OK);
+    play->fast_name = play->fast ? keys.lkey & ~UINT32_C(0xFF) : 0;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -262,6 +262,7 @@ uint32_t testbed_stag(const struct testbed *w, uint8_t which, uint8_t variant)
     case 3: return stag ^ 0x100;
     case 4: return 0;
     case 5: return UINT32_MAX;
+    case 6: return w->fast_stag ? w->fast_stag : stag;
     default: return stag;
     }
 }
@@ -292,7 +293,7 @@ bool testbed_allows(const struct testbed *w, uint32_t stag, uint64_t to, uint64_
     for (uint32_t i = 0; i < TESTBED_WINDOWS; i++)
         if (w->windows[i].mw && stag && w->windows[i].stag >> 8 == stag >> 8)
             return true; /* windows come and go while requests are under way */
-    return false;
+    return w->fast_stag && w->fast_stag >> 8 == stag >> 8; /* likewise */
 }
 
 /* ---- work ---- */

@@ -98,7 +98,9 @@ def answer(much=0, fault=0):
 
 
 SEND, SEND_INV, RDMA_WRITE, RDMA_READ = 0, 1, 2, 4
-FETCH_ADD, COMPARE_SWAP, BIND_WINDOW, LOCAL_INVALIDATE = 6, 7, 9, 10
+FETCH_ADD, COMPARE_SWAP, BIND_WINDOW, LOCAL_INVALIDATE, FAST_REGISTER = 6, 7, 9, 10, 11
+FAST = 0x60  # the STag of the last fast registration
+START = 0xF7  # tagged offset 0
 PROGRAMS = {
     "talk": (b"\1\0\0\0\0", receive(32), peer(3, 32), peer(0, WRITE, 1, 32), peer(0, BOTH, 0xF1, 40),
              peer(1, READ, 0, 63), post(SEND), post(RDMA_WRITE, 0, 64, 1), POLL, bytes([23, 0, 11, 0])),
@@ -108,6 +110,9 @@ PROGRAMS = {
                peer(0, NARROW, 2, 8), POLL),
     "wide": (b"\x41\0\0\0\2", post(BIND_WINDOW, 2, 3, 8, 63, elements=()), bytes([28, 1]), peer(0, WIDE, 2, 8),
              post(LOCAL_INVALIDATE, WIDE, elements=()), peer(0, WIDE, 2, 8), POLL),
+    "fast": (b"\1\0\0\0\2", post(FAST_REGISTER, 0x31, 63, elements=()), peer(0, FAST, START, 32),
+             peer(1, FAST, START, 32), post(LOCAL_INVALIDATE, FAST, elements=()),
+             post(FAST_REGISTER, 0x76, 255, elements=()), peer(4, 8, FAST), peer(0, FAST, START, 8), POLL),
     "revoke": (b"\1\0\0\0\0", bytes([12, 20]), peer(1, BOTH, 0, 0x98), bytes([26, BOTH, 12, 255]), POLL),
     "two": (b"\x61\0\0\0\4", peer(3, 32), bytes([28, 1]), peer(3, 32, part=True), receive(40), peer(3, 8), POLL, DESTROY),
     "pieces": (b"\x0f\x08\0\0\4", bytes([29, 3]), peer(3, 63, part=True), peer(3, 63), peer(0, WRITE, 0, 0x8b),

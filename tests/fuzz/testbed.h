@@ -146,6 +146,8 @@ struct testbed {
     uint32_t wire_count;
     struct region regions[TESTBED_REGIONS];
     struct window windows[TESTBED_WINDOWS];
+    /* What the last fast registration names its memory, which is in no region; 0: there was none */
+    uint32_t fast_stag;
     uint64_t next_cookie;
     unsigned int cq_events, cq_errors, srq_events;
     size_t memory_before;
