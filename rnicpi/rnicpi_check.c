@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a descriptor and its tables must be, and have. */
+/* Checks of a provider's descriptor and of its tables. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -27,7 +27,7 @@ static const char *refuse_table(uint32_t size, uint16_t major, size_t head)
     return NULL;
 }
 
-/* Nothing is read that the sizes read before do not cover. */
+/* A member is read only after the size that covers it. */
 static const char *refuse(const struct ri_provider *provider)
 {
     const char *why;
@@ -74,7 +74,7 @@ enum ri_status ri_provider_check(const struct ri_provider *provider, const char 
 #operation, offsetof(struct ri_user_ops, operation), true, (features) \
     }
 
-/* With any of the features, or always. */
+/* Operations that a provider needs with any of the features; without features: always. */
 static const struct {
     const char *name;
     size_t at;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A completion queue in memory: see rnicpi_cq.h. What fires is noted under the lock and told with
- * none held. */
+/* A completion queue in memory: see rnicpi_cq.h. Upcalls are noted under the lock and made with
+ * no lock held. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -60,7 +60,7 @@ static bool collect(struct ri_mem_cq *cq, struct ri_cq_source *source)
     return true;
 }
 
-/* Each gets one turn; who does not get all in goes to the end. */
+/* Each source gets one turn. A source that cannot move all its completions goes to the end. */
 static void let_in(struct ri_mem_cq *cq)
 {
     const struct ri_queued *last = cq->queued.last;
@@ -90,8 +90,8 @@ static uint32_t take(struct ri_mem_cq *cq, uint32_t count, struct ri_wc *wc)
     return taken;
 }
 
-/* What is there was taken or dropped. Where all is gone, and nobody waits for room, the overflow is
- * over: one after that is a new one. */
+/* Completions were taken or dropped. When the CQ is empty and no source is queued, the overflow
+ * is over: the next one is reported again. */
 static void made_room(struct ri_mem_cq *cq)
 {
     let_in(cq);
@@ -99,7 +99,7 @@ static void made_room(struct ri_mem_cq *cq)
         cq->overflowed = false;
 }
 
-/* The others keep their order; the ring is closed up from the oldest on. */
+/* The other entries keep their order. The ring is closed up towards the newest entry. */
 static void drop_entries(struct ri_mem_cq *cq, const struct ri_cq_source *source)
 {
     uint32_t head = ri_ring_head(&cq->ring), to = ri_ring_tail(&cq->ring);
@@ -154,7 +154,8 @@ void ri_cq_source_remove(struct ri_cq_source *source)
 
     pthread_mutex_lock(&cq->lock);
     ri_queued_remove(&cq->queued, &source->queued);
-    source->queued.on = true; /* what is collected still, in another thread, stays out */
+    /* Another thread may still collect from it: that stays out. */
+    source->queued.on = true;
     drop_entries(cq, source);
     cq->sources--;
     made_room(cq);
@@ -174,7 +175,7 @@ bool ri_cq_collect(struct ri_cq_source *source)
     return all;
 }
 
-/* Threads settle side by side: the count never goes back. */
+/* Threads deliver concurrently: the count never goes back. */
 void ri_cq_deliver(struct ri_mem_cq *cq)
 {
     unsigned int up_to = atomic_load(&cq->collects), before = atomic_load(&cq->delivered);
@@ -269,7 +270,7 @@ enum ri_status ri_mem_cq_close(struct ri_mem_cq *cq)
     return RI_OK;
 }
 
-/* A count above the depth never comes: full is enough. Under the lock. */
+/* The CQ never has more completions than its depth, so it fires when it is full. Under the lock. */
 static void rearm(struct ri_mem_cq *cq)
 {
     if (cq->arming.kind != RI_ARM_NTH)

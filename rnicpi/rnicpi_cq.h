@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * rnicpi_cq.h - completion queues, for providers. Three pieces that can be used alone, all inline:
- * what a completion is for an armed CQ, arming itself, and the list of those that wait for room.
- * And a whole CQ in memory built of them (librnicpi.a), for providers whose device or protocol
- * engine has none that could be polled: poll, arm and cq_peek of it stand in the operation table as
- * they are, with RI_FEATURE_CQ_ARM_NOTIFY, _CQ_ARM_NTH, _CQ_PEEK and _CQ_HOLDS_OVERFLOW set.
+ * rnicpi_cq.h - completion queues, for providers. Three parts can be used alone, all inline: which
+ * completions fire an armed CQ, arming itself, and the list of work queues that wait for room. The
+ * fourth is a whole CQ in memory (librnicpi.a), for a provider whose device or protocol engine has
+ * no CQ that can be polled. Its poll, arm and cq_peek go into the operation table as they are, with
+ * RI_FEATURE_CQ_ARM_NOTIFY, _CQ_ARM_NTH, _CQ_PEEK and _CQ_HOLDS_OVERFLOW set.
  */
 #ifndef RNICPI_CQ_H
 #define RNICPI_CQ_H
@@ -22,7 +22,7 @@ static inline bool ri_wc_is_solicited(const struct ri_wc *wc)
     return (wc->flags & RI_WC_SOLICITED) || wc->status != RI_WC_SUCCESS;
 }
 
-/* And one that is armed for marked ones? cq_peek counts these. */
+/* Does the completion fire a CQ that is armed for marked ones? cq_peek counts these. */
 static inline bool ri_wc_is_marked(const struct ri_wc *wc)
 {
     return (wc->flags & RI_WC_NOTIFY) || ri_wc_is_solicited(wc);
@@ -36,7 +36,7 @@ struct ri_arming {
     uint32_t count; /* RI_ARM_NTH */
 };
 
-/* RI_ERR_INVALID_ARGUMENT: no such kind, or a count that a CQ of that depth never has. */
+/* RI_ERR_INVALID_ARGUMENT: there is no such kind, or a CQ of that depth never has so many. */
 static inline enum ri_status ri_arming_check(enum ri_arm kind, uint32_t count, uint32_t depth)
 {
     bool good = (unsigned int)kind < RI_ARM_NTH ||
@@ -45,7 +45,7 @@ static inline enum ri_status ri_arming_check(enum ri_arm kind, uint32_t count, u
     return good ? RI_OK : RI_ERR_INVALID_ARGUMENT;
 }
 
-/* Does this completion, which has just come as the `entries`-th that is there, fire? */
+/* Does this completion fire? It has just arrived, and `entries` are in the CQ with it. */
 static inline bool ri_arming_wants(const struct ri_arming *arming, const struct ri_wc *wc,
                                    uint32_t entries)
 {
@@ -58,16 +58,17 @@ static inline bool ri_arming_wants(const struct ri_arming *arming, const struct 
     }
 }
 
-/* ---- 2. who waits for room ---- */
+/* ---- 2. work queues that wait for room ---- */
 
 /*
- * RI_FEATURE_CQ_HOLDS_OVERFLOW: a completion that does not fit stays where it is, and its work
- * queue goes onto the CQ's list. While a work queue is held nothing of it enters the CQ, so that
- * what comes later does not overtake. Under the lock of the CQ.
+ * RI_FEATURE_CQ_HOLDS_OVERFLOW: a completion that does not fit stays in its work queue, which goes
+ * onto the CQ's list. While the work queue is on the list none of its completions enters the CQ, so
+ * that later ones do not overtake. Under the lock of the CQ.
  */
 struct ri_queued {
     struct ri_queued *next;
-    bool on; /* held back; also one that is on no list any more and shall stay out */
+    /* Blocked. Also set for a queue that is on no list any more and whose completions stay out. */
+    bool on;
 };
 
 struct ri_queued_list {
@@ -110,9 +111,9 @@ static inline bool ri_queued_remove(struct ri_queued_list *list, struct ri_queue
 struct ri_cq_entry;
 
 /*
- * Embed as first member, or use as it is: `base` is what cq_create gives the host. Everything else
- * is the library's. Thread safe. Lock order: whatever the provider holds when it calls, then the
- * CQ's lock, then what ri_cq_source.next takes.
+ * Embed it as the first member, or use it as it is: `base` is what cq_create gives the host. The
+ * library owns all other members. Thread safe. Lock order: the provider's locks that are held at
+ * the call, the CQ's lock, the locks that ri_cq_source.next takes.
  */
 struct ri_mem_cq {
     struct ri_cq base;
@@ -121,27 +122,30 @@ struct ri_mem_cq {
     struct ri_ring ring;
     struct ri_cq_entry *entries;
     struct ri_arming arming;
-    uint32_t marked; /* entries that are: ri_wc_is_marked */
+    /* Entries for which ri_wc_is_marked is true. */
+    uint32_t marked;
     uint32_t sources;
     struct ri_queued_list queued;
-    bool overflowed; /* told, and there was no moment since with room for all */
+    /* The overflow was reported, and since then the CQ was never empty with no source queued. */
+    bool overflowed;
     atomic_uint to_report, upcalls;
-    atomic_uint collects, delivered; /* how often; delivered: up to which of them */
+    /* Numbers of calls of ri_cq_collect; `delivered`: those whose upcalls have been made. */
+    atomic_uint collects, delivered;
 };
 
 /*
- * Where completions come from: a QP has one for its send and one for its receive queue. A
- * completion stays with its source until there is room for it, so nothing is ever lost and nothing
- * allocated.
+ * A source of completions: a QP has one for its send and one for its receive queue. A completion
+ * stays with its source until there is room for it. So none is lost and nothing is allocated.
  */
 struct ri_cq_source {
     struct ri_queued queued; /* first; the library's */
     struct ri_mem_cq *cq;
-    /* Fill in the next completion that is ready, and go on behind it; false: none is. wc NULL: only
-     * say whether there is one. Under the CQ's lock: calls nothing of this header. */
+    /* Fill in the next completion that is ready and advance. False: none is ready. wc NULL: only
+     * report whether one is ready, do not advance. Called under the CQ's lock; it must not call
+     * functions of this header. */
     bool (*next)(struct ri_cq_source *source, struct ri_wc *wc);
-    /* The completion was polled: what it covers is free. May be NULL. Under the CQ's lock as well.
-     */
+    /* The completion was polled: the slots that it covers are free. May be NULL. Also called
+     * under the CQ's lock. */
     void (*polled)(struct ri_cq_source *source, const struct ri_wc *wc);
 };
 
@@ -152,26 +156,28 @@ enum ri_status ri_mem_cq_open(struct ri_mem_cq *cq, const struct ri_host *host,
 /* For cq_destroy. RI_ERR_BUSY: sources are left, or a ri_cq_collect was not followed by its
  * ri_cq_deliver yet. Waits for upcalls of other threads. */
 enum ri_status ri_mem_cq_close(struct ri_mem_cq *cq);
-/* For cq_resize. RI_ERR_INVALID_ARGUMENT, RI_ERR_BUSY: below the content, RI_ERR_NO_RESOURCES. One
- * that is armed by RI_ARM_NTH for more than `depth` fires when it is full from then on. Settles. */
+/* For cq_resize. RI_ERR_INVALID_ARGUMENT, RI_ERR_BUSY: more completions are in the CQ,
+ * RI_ERR_NO_RESOURCES. A CQ that RI_ARM_NTH has armed for more than `depth` fires when it is
+ * full from then on. Makes the upcalls that are due. */
 enum ri_status ri_mem_cq_resize(struct ri_mem_cq *cq, uint32_t depth);
 
-/* For qp_create and qp_destroy. After remove no completion of the source is polled, and none of its
- * functions runs. Whoever collects from the source has settled before it is removed. */
+/* For qp_create and qp_destroy. After remove no completion of the source is polled, and none of
+ * its functions runs. Each ri_cq_collect of the source has been followed by its ri_cq_deliver
+ * before. */
 void ri_cq_source_add(struct ri_cq_source *source, struct ri_mem_cq *cq);
 void ri_cq_source_remove(struct ri_cq_source *source);
 
 /*
- * Move what the source has ready into its CQ. False: there is no room for all; the rest follows
- * when completions are polled. A provider whose connections are to end then (RI_EVENT_QP_OVERFLOW)
- * ends them. Any lock of the provider's may be held.
+ * Move the completions that the source has ready into its CQ. False: not all fit; the others follow
+ * when completions are polled. A provider whose connections end by this (RI_EVENT_QP_OVERFLOW) ends
+ * them then. The caller may hold any lock of the provider's.
  */
 bool ri_cq_collect(struct ri_cq_source *source);
 /*
- * Tell the host what collect, poll or remove have brought about: cq_event, cq_error. No lock held.
- * Each ri_cq_collect is followed by one, in the same thread. In between the source stays: it alone
- * keeps the CQ from being closed under the call. ri_mem_cq_close answers RI_ERR_BUSY where it finds
- * that one is still owed.
+ * Report to the host what collect, poll or remove have brought about: cq_event, cq_error. No lock
+ * held. Each ri_cq_collect is followed by one call in the same thread. In between the source stays,
+ * because only the source keeps the CQ from being closed. ri_mem_cq_close answers RI_ERR_BUSY while
+ * a call is outstanding.
  */
 void ri_cq_deliver(struct ri_mem_cq *cq);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What an operation answers that a provider does not have, and how a table gets these answers. */
+/* The answers of operations that a provider does not have, and how a table gets them. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-/* One line per operation: its name and its parameters, which are not looked at. */
+/* One line for each operation: its name and its parameters, which are not used. */
 #define ABSENT(operation, ...)                        \
     static enum ri_status no_##operation(__VA_ARGS__) \
     {                                                 \
@@ -168,7 +168,8 @@ const struct ri_user_ops ri_default_user_ops = {
     .lane_arm = no_lane_arm,
 };
 
-/* Both tables have `room` octets at most; what is NULL or past in_size stays as it is in out. */
+/* Neither table has more than `room` octets. An operation that is NULL or past in_size is not
+ * copied. */
 static void complete(void *out, size_t room, const void *in, size_t in_size, size_t head)
 {
     static void (*const absent)(void);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * rnicpi_ring.h - the positions of a ring, for providers: requests, completions. All inline; no
+ * rnicpi_ring.h - the positions of a ring of requests or completions, for providers. All inline; no
  * allocation, no lock.
  *
- * Positions count up for ever, modulo 2^32; the slot of a position is position & mask. The slots
- * themselves are the user's array, of ri_ring_slots(depth) elements. One thread at a time puts and
- * one takes (a lock each, or one for both); any thread may ask whether it is empty.
+ * Positions count up for ever, modulo 2^32. The slot of a position is position & mask. The slots
+ * are the user's own array, of ri_ring_slots(depth) elements. One thread at a time puts and one
+ * takes, under one lock each or one for both. Any thread may ask whether the ring is empty.
  */
 #ifndef RNICPI_RING_H
 #define RNICPI_RING_H
@@ -40,7 +40,7 @@ static inline void ri_ring_init(struct ri_ring *ring, uint32_t depth)
     atomic_init(&ring->tail, 0);
 }
 
-/* Positions of the oldest entry and behind the newest one. By who holds the lock. */
+/* Positions of the oldest entry and behind the newest one. Under the lock. */
 static inline uint32_t ri_ring_head(const struct ri_ring *ring)
 {
     return atomic_load_explicit(&ring->head, memory_order_relaxed);
@@ -51,7 +51,7 @@ static inline uint32_t ri_ring_tail(const struct ri_ring *ring)
     return atomic_load_explicit(&ring->tail, memory_order_relaxed);
 }
 
-/* Entries that are there; places that are left. By who holds the lock. */
+/* Entries in the ring; free places. Under the lock. */
 static inline uint32_t ri_ring_count(const struct ri_ring *ring)
 {
     return ri_ring_tail(ring) - ri_ring_head(ring);
@@ -62,14 +62,14 @@ static inline uint32_t ri_ring_room(const struct ri_ring *ring)
     return ring->depth - ri_ring_count(ring);
 }
 
-/* Without the lock: a look, out of date at once. An entry that is seen may be read. */
+/* Without the lock, so the answer may be out of date at once. An entry that is seen may be read. */
 static inline bool ri_ring_is_empty(const struct ri_ring *ring)
 {
     return atomic_load_explicit(&ring->head, memory_order_acquire) ==
            atomic_load_explicit(&ring->tail, memory_order_acquire);
 }
 
-/* The slot at `tail` was filled: the entry is there for who takes. */
+/* The slot at `tail` is filled: the entry can be taken. */
 static inline void ri_ring_put(struct ri_ring *ring, uint32_t tail)
 {
     atomic_store_explicit(&ring->tail, tail + 1, memory_order_release);

@@ -12,7 +12,7 @@
 
 #define SLOT sizeof(void (*)(void))
 
-/* Where the operations begin; what lies before has the same place in every minor. */
+/* Where the operations begin. What precedes them has the same place in every minor version. */
 #define PRIVILEGED_HEAD offsetof(struct ri_privileged_ops, enumerate)
 #define USER_HEAD       offsetof(struct ri_user_ops, post_send)
 

@@ -21,23 +21,23 @@ const char *ri_status_name(enum ri_status status);
 void ri_log(const struct ri_host *host, enum ri_log_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Is the descriptor sound, as the host judges it before it calls anything? RI_OK, or
+/* Does the descriptor pass the checks that the host makes before it calls anything? RI_OK, or
  * RI_ERR_NOT_SUPPORTED with *reason a static sentence. */
 enum ri_status ri_provider_check(const struct ri_provider *provider, const char **reason);
 
 /*
- * The name of the first operation that a provider with these features must have and has not: past
- * the end of its table, or NULL. NULL: all are there. features: ri_rnic_attr.features. For a
- * provider's own tests: the host loads it all the same, and calls of what is absent answer
- * RI_ERR_NOT_SUPPORTED.
+ * The first operation that a provider with these features must have and does not have: it is past
+ * the end of its table, or NULL. Returns NULL if none is missing. features: ri_rnic_attr.features.
+ * For a provider's own tests: the host loads such a provider all the same, and calls of an absent
+ * operation answer RI_ERR_NOT_SUPPORTED.
  */
 const char *ri_missing_operation(const struct ri_privileged_ops *privileged,
                                  const struct ri_user_ops *user, uint64_t features);
 
 /*
- * Copy into *to, whose first member says how many octets it has room for, as much of *from as there
- * is; the size stays. For query operations: the host may be older or newer. False: *to is too small
- * to have a size, and untouched.
+ * Copy *from into *to, as far as there is room: the first member of *to is its size in octets and
+ * stays. For query operations, because the host may be older or newer. False: *to is too small to
+ * have a size, and is unchanged.
  */
 static inline bool ri_sized_copy(void *to, const void *from, uint32_t from_size)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Descriptors that leave the host's set later: see rnicpi_watch.h. */
+/* Deferred unwatch: see rnicpi_watch.h. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif

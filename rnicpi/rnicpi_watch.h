@@ -22,7 +22,7 @@
 
 #include "rnicpi.h"
 
-/* Those that shall go, of one lane. */
+/* Descriptors of one lane that are to be unwatched. */
 struct ri_unwatch_list {
     const struct ri_host *host;
     void *lane_context;
@@ -33,22 +33,24 @@ struct ri_unwatch_list {
 struct ri_watched {
     struct ri_watch *watch; /* NULL: not watched */
     int fd;                 /* the provider's */
-    atomic_bool leaving; /* set by ri_unwatch_later: `ready` that comes still has nothing to do */
-    /* Nobody is in `ready`, nor comes there any more: close the descriptor, free the connection. In
-     * ri_unwatch_now. */
+    /* Set by ri_unwatch_later: a call of `ready` that still comes has nothing to do. */
+    atomic_bool leaving;
+    /* No thread is in `ready` or enters it any more: close the descriptor, free the connection.
+     * Called by ri_unwatch_now. */
     void (*gone)(struct ri_watched *watched);
     struct ri_watched *next;
 };
 
-/* Watch the descriptor: as ri_host.watch, whose status it answers. `gone` and `fd` are set by the
- * caller. Outside of a run of the lane the caller holds the lock that `ready` takes: `ready` may
- * run in another thread at once, and finds `watch` set only behind that lock. */
+/* Watch the descriptor: as ri_host.watch, whose status it returns. The caller sets `gone` and
+ * `fd`. Outside of a run of the lane the caller holds the lock that `ready` takes: `ready` may
+ * run in another thread at once and must find `watch` set. */
 enum ri_status ri_watched_add(const struct ri_unwatch_list *list, struct ri_watched *watched,
                               uint32_t events, ri_ready_fn ready, void *arg);
-/* It shall go. Any thread, any lock held; never blocks. A second call for the same does nothing. */
+/* Have it unwatched. Any thread, any lock held; never blocks. A second call for the same one
+ * does nothing. */
 void ri_unwatch_later(struct ri_unwatch_list *list, struct ri_watched *watched);
-/* Those go that are on the list: how many. No lock held; inside a run of the lane, or when no run
- * is possible any more. */
+/* Unwatch all that are on the list; returns their number. No lock held; inside a run of the
+ * lane, or when no run is possible any more. */
 uint32_t ri_unwatch_now(struct ri_unwatch_list *list);
 
 static inline bool ri_unwatch_pending(const struct ri_unwatch_list *list)
