@@ -78,17 +78,18 @@ enum ri_status {
     RI_OK = 0,
     RI_ERR_NOT_SUPPORTED,    /* the provider or its device has no such operation */
     RI_ERR_INVALID_ARGUMENT, /* a value that no state of the object could accept */
-    RI_ERR_INVALID_STATE,    /* the QP, window or connection is in a state that forbids it */
-    RI_ERR_NO_RESOURCES,     /* out of memory, descriptors or device objects */
-    RI_ERR_LIMIT,            /* beyond a limit in struct ri_rnic_attr */
-    RI_ERR_QUEUE_FULL,       /* work queue full; nothing of this and later requests was posted */
-    RI_ERR_BUSY,             /* dependent objects or unfinished work exist */
-    RI_ERR_AGAIN,            /* not now; the call may be repeated after the lane has run */
-    RI_ERR_ADDRESS,          /* memory range not mapped in the process */
-    RI_ERR_ACCESS,           /* access rights not available on that memory */
-    RI_ERR_PERMISSION,       /* the operating system or a policy refuses */
-    RI_ERR_ADDRESS_IN_USE,   /* port or service identifier taken */
-    RI_ERR_UNREACHABLE,      /* no route, or no such local address */
+    /* The QP, window or connection is in a state that forbids it. */
+    RI_ERR_INVALID_STATE,
+    RI_ERR_NO_RESOURCES,   /* out of memory, descriptors or device objects */
+    RI_ERR_LIMIT,          /* beyond a limit in struct ri_rnic_attr */
+    RI_ERR_QUEUE_FULL,     /* work queue full; nothing of this and later requests was posted */
+    RI_ERR_BUSY,           /* dependent objects or unfinished work exist */
+    RI_ERR_AGAIN,          /* not now; the call may be repeated after the lane has run */
+    RI_ERR_ADDRESS,        /* memory range not mapped in the process */
+    RI_ERR_ACCESS,         /* access rights not available on that memory */
+    RI_ERR_PERMISSION,     /* the operating system or a policy refuses */
+    RI_ERR_ADDRESS_IN_USE, /* port or service identifier taken */
+    RI_ERR_UNREACHABLE,    /* no route, or no such local address */
     RI_ERR_TIMED_OUT,
     RI_ERR_DEVICE, /* the RNIC has failed; only destroy and close still work */
     RI_STATUS_COUNT
@@ -134,7 +135,7 @@ enum ri_transport {
 #define RI_FEATURE_CQ_ARM_NTH (UINT64_C(1) << 19)
 /* cq_peek */
 #define RI_FEATURE_CQ_PEEK (UINT64_C(1) << 20)
-/* completions that do not fit wait in their QP, none is lost */
+/* Completions that do not fit wait in their QP. None is lost. */
 #define RI_FEATURE_CQ_HOLDS_OVERFLOW (UINT64_C(1) << 21)
 /* resolve/listen/connect/... exist */
 #define RI_FEATURE_CONNECTION_SET_A (UINT64_C(1) << 22)
@@ -144,7 +145,7 @@ enum ri_transport {
 #define RI_FEATURE_THREE_WAY (UINT64_C(1) << 24)
 /* port up and down are reported by rnic_event */
 #define RI_FEATURE_PORT_EVENTS (UINT64_C(1) << 25)
-/* memory is reached by DMA: pin strictly. Clear: the CPU copies */
+/* The device reaches memory by DMA: pages are pinned strictly. Clear: the CPU copies. */
 #define RI_FEATURE_DMA       (UINT64_C(1) << 26)
 #define RI_FEATURE_SHARED_MR (UINT64_C(1) << 27)
 /* RI_QP_PRIVILEGED: QPs that may use fast registration */
@@ -161,7 +162,7 @@ enum ri_transport {
 #define RI_FEATURE_FUSED_IMMEDIATE (UINT64_C(1) << 33)
 #define RI_FEATURE_QP_INIT_RTR     (UINT64_C(1) << 34)
 
-/* Limits and features. Zero means "none" for counts of optional things. */
+/* Limits and features. A count of optional things is 0 where there are none. */
 struct ri_rnic_attr {
     uint32_t size;
     enum ri_transport transport;
@@ -185,8 +186,8 @@ struct ri_rnic_attr {
     uint32_t disconnect_private_data, service_request_private_data, service_reply_private_data;
     uint32_t vendor_id, vendor_part, hardware_version;
     char firmware[64]; /* NUL terminated, may be empty */
-    /* The only Q_Key that a service reply can tell, where the connection manager has no room for
-     * another; 0: any. */
+    /* The only Q_Key that a service reply can carry, if the connection manager can carry no
+     * other; 0: any. */
     uint32_t service_qkey;
     uint32_t reserved0;
     uint64_t reserved[7];
@@ -210,8 +211,8 @@ struct ri_port_attr {
     struct ri_address *addresses;
     uint32_t address_capacity; /* in: room in addresses */
     uint32_t address_count;    /* out: addresses that exist, may exceed the capacity */
-    /* Network interfaces, separated by a blank, or device port. For people; and the host watches
-     * these interfaces where the provider raises no port events. */
+    /* Network interfaces, separated by a blank, or device port. For people. The host also
+     * watches these interfaces if the provider raises no port events. */
     char name[64];
     uint64_t reserved[4];
 };
@@ -220,7 +221,7 @@ struct ri_port_attr {
  * 3. Work requests and completions (frozen for ABI major 1)
  */
 
-/* Laid out like struct ibv_sge. lkey: ri_mr_keys.lkey. Zero length: the lkey is not looked at. */
+/* Laid out like struct ibv_sge. lkey: ri_mr_keys.lkey; it is not checked if the length is 0. */
 struct ri_sge {
     uint64_t addr;
     uint32_t length; /* octets */
@@ -254,23 +255,24 @@ enum ri_wr_flags {
 
 /*
  * Immediate data over iWARP is a message of its own (RFC 7306 6): 8 octets, the upper four zero,
- * the lower four `immediate` big-endian. It takes one receive of the peer, whose completion is
- * RI_WC_RECV_IMMEDIATE with byte_len 0, as nothing is placed into it; what the peer placed before
- * by RDMA Write is there. So RI_WR_RDMA_WRITE_IMMEDIATE is a Write and an Immediate Data,
- * RI_WR_SEND_IMMEDIATE an Immediate Data alone: with octets it is RI_ERR_NOT_SUPPORTED there,
- * because it would take two receives. Atomics take one element of 8 octets, where the value from
- * before the operation is put in host order; the peer judges the alignment of its word.
+ * the lower four `immediate` big-endian. It takes one receive of the peer. That receive completes
+ * as RI_WC_RECV_IMMEDIATE with byte_len 0, because no octet is placed into it. Octets that the peer
+ * wrote before by RDMA Write are in place then. So RI_WR_RDMA_WRITE_IMMEDIATE is a Write and an
+ * Immediate Data. RI_WR_SEND_IMMEDIATE is an Immediate Data alone: with octets it is
+ * RI_ERR_NOT_SUPPORTED there, because it would take two receives. Atomics take one element of 8
+ * octets, which gets the value from before the operation in host order. The peer checks the
+ * alignment of its word.
  */
 
 /*
  * Datagrams (RI_QP_UD): RI_WR_SEND only, with `ud`; of the flags SIGNALED, SOLICITED, INLINE,
- * NOTIFY, COALESCE. The ah is of the QP's PD and lives until the request has completed. A receive
- * has 40 octets more than the message, in front, over as many elements as they take: the global
- * route header, if there was one (RI_WC_GRH).
+ * NOTIFY, COALESCE. The ah belongs to the QP's PD and lives until the request has completed. A
+ * receive has 40 octets more than the message, in front of it, over as many elements as they take:
+ * the global route header, if there was one (RI_WC_GRH).
  */
 
-/* Send queue work request. A list is linked by `next`; the provider reads it during the call only.
- */
+/* Send queue work request. A list is linked by `next`. The provider reads it only during the
+ * call. */
 struct ri_send_wr {
     struct ri_send_wr *next;
     uint64_t cookie; /* returned in ri_wc.cookie, not looked at */
@@ -325,16 +327,17 @@ struct ri_send_wr {
 };
 
 /*
- * Fast registration (RI_FEATURE_FAST_REGISTER): a region that was made unlinked (ri_mr_attr.pages)
- * and is not VALID gets memory and rights, in the turn of the request, on a privileged QP of its
- * PD; from then on its STag is (lkey & ~0xff) | (new_key & 0xff), and requests posted behind it on
- * that QP may use it. `pages` are num_pages addresses, each of page_size octets; the region is
- * `length` octets from first_offset of the first. Where RI_FEATURE_DMA is clear they are virtual
- * addresses and page_size is any number; else they are I/O addresses. Refused at once: more
- * pages than the region has room for (LIMIT), lengths that do not fit (INVALID_ARGUMENT), a QP that
- * is not privileged, or pages that do not follow each other where the provider needs that
- * (NOT_SUPPORTED). In its turn: RI_WC_MM_OPERATION, and the connection ends; the region is as it
- * was. A local invalidate, or that of a peer, makes it INVALID again. mr_reregister: NOT_SUPPORTED.
+ * Fast registration (RI_FEATURE_FAST_REGISTER). A region that was made unlinked (ri_mr_attr.pages)
+ * and is not VALID gets memory and rights by a request on a privileged QP of its PD, in the turn of
+ * the request. Its STag is (lkey & ~0xff) | (new_key & 0xff) from then on, and requests posted
+ * behind it on that QP may use it. `pages` are num_pages addresses, each of page_size octets. The
+ * region is `length` octets, from octet first_offset of the first page on. If RI_FEATURE_DMA is
+ * clear they are virtual addresses and page_size is any number; else they are I/O addresses.
+ * Refused by the post: more pages than the region has room for (LIMIT), lengths that do not fit
+ * (INVALID_ARGUMENT), a QP that is not privileged, or pages that are not contiguous where the
+ * provider needs that (NOT_SUPPORTED). Refused in its turn: it completes with RI_WC_MM_OPERATION,
+ * the connection ends, and the region stays as it was. A local invalidate, or that of a peer, makes
+ * the region INVALID again. mr_reregister: NOT_SUPPORTED.
  */
 
 /* Receive work request, for QPs and SRQs. flags: RI_WR_NOTIFY only. */
@@ -387,8 +390,9 @@ enum ri_wc_flags {
     RI_WC_GRH = 1u << 4,             /* first 40 octets of the datagram buffer are valid */
 };
 
-/* Work completion, 64 octets. opcode, byte_len and RI_WC_NOTIFY are right for every opcode and also
- * for errors (byte_len 0 then): a provider whose hardware does not tell keeps a shadow ring. */
+/* Work completion, 64 octets. opcode, byte_len and RI_WC_NOTIFY are right for every opcode and
+ * also for errors (byte_len 0 then). A provider whose hardware does not report them keeps a
+ * shadow ring. */
 struct ri_wc {
     void *context;     /* of the QP */
     uint64_t cookie;   /* of the request */
@@ -398,10 +402,10 @@ struct ri_wc {
     uint8_t flags;     /* OR of enum ri_wc_flags */
     union {
         uint32_t immediate; /* host order; with RI_WC_WITH_IMMEDIATE */
-        /* With RI_WC_WITH_INVALIDATE: what the receive or the RDMA Read invalidated. Bind, local
-         * invalidate, fast register: the STag that the request was about (bind, fast register: with
-         * its new key), whatever the status. RDMA Read that failed: the STag that it would have
-         * invalidated, 0 none. */
+        /* With RI_WC_WITH_INVALIDATE: the STag that the receive or the RDMA Read invalidated.
+         * Bind, local invalidate, fast register: the STag of the request (bind, fast register:
+         * with its new key), whatever the status. RDMA Read that failed: the STag that it would
+         * have invalidated, 0 none. */
         uint32_t invalidated_stag;
     };
     uint32_t vendor_error; /* iWARP: Terminate value 0xLECC when one is behind the status */
@@ -476,13 +480,16 @@ struct ri_lane {
 /* ------------------------------------------------------------------------------------------------
  * 5. Creation and modification arguments
  *
- * Room. Names that stand here so that the layout need not change when they are built. Today every
- * provider leaves the feature bits clear, the host leaves the fields 0, and a provider answers
- *   RI_ERR_NOT_SUPPORTED to the states: RI_FEATURE_RNR              rnr_retry, rnr_timer;
- *   handover.rnr: a Send that finds no receive waits at its receiver
+ * Room: names of features that no provider has yet. They stand here so that the layout need not
+ * change when one is built. Today every provider leaves the feature bits clear, the host leaves the
+ * fields 0, and a provider answers RI_ERR_NOT_SUPPORTED to the states.
+ *
+ *   RI_FEATURE_RNR              rnr_retry, rnr_timer; handover.rnr: a Send that finds no receive
+ *                               waits at its receiver
  *   RI_FEATURE_FUSED_IMMEDIATE  handover.fused_immediate: immediate data takes no receive of its
- *   own over iWARP
- *   RI_FEATURE_QP_INIT_RTR      RI_QPS_INIT, RI_QPS_RTR: InfiniBand's steps between IDLE and RTS
+ *                               own over iWARP
+ *   RI_FEATURE_QP_INIT_RTR      RI_QPS_INIT, RI_QPS_RTR: InfiniBand's states between IDLE and RTS
+ *
  * Inline data has its names already (max_inline, RI_WR_INLINE): max_inline 0 in ri_rnic_attr says
  * that there is none.
  */
@@ -506,19 +513,19 @@ struct ri_mr_attr {
     uint32_t pages;  /* capacity in pages of an unlinked region */
     uint32_t shared_id;
     bool shared; /* RI_FEATURE_SHARED_MR: share translations with regions of the same shared_id */
-    /* With RI_ACCESS_IO_ADDR: the address of the region's first octet, in ri_sge.addr, in binds and
-     * for the peer (tagged offset). io_addr + length beyond 2^64: RI_ERR_INVALID_ARGUMENT. Without
-     * the bit it is not looked at. */
+    /* With RI_ACCESS_IO_ADDR: the address of the region's first octet, in ri_sge.addr, in binds
+     * and for the peer (tagged offset). io_addr + length beyond 2^64: RI_ERR_INVALID_ARGUMENT.
+     * Without the bit it is not used. */
     uint64_t io_addr;
     uint64_t reserved[3];
 };
 
 /*
- * STags. An lkey that is given out is not 0; STag 0 is the privileged QP's. rkey is 0 where no
- * remote right was asked; else it may equal the lkey, and does on iWARP. A provider whose STags a
- * peer could guess lets any peer of any QP of the PD try: so indices and keys ought to be random
- * and freed indices to come back late (RFC 5042 5.3, 7.3). The upper 24 bits of an STag name its
- * region or window, the lower 8 are the key, which consumers and re-registration change (RDMAC
+ * STags. An lkey that a provider hands out is not 0: STag 0 belongs to privileged QPs. rkey is 0 if
+ * no remote right was asked for; else it may equal the lkey, as it does on iWARP. If a peer can
+ * guess STags, any peer of any QP of the PD can try them. So indices and keys should be random, and
+ * freed indices should be reused late (RFC 5042 5.3, 7.3). The upper 24 bits of an STag name its
+ * region or window. The lower 8 are the key, which consumers and re-registration change (RDMAC
  * 7.2.1). So regions and windows that exist at one time on an RNIC differ in the upper 24 bits of
  * their lkeys, rkeys and window STags: the host finds the object of a completion by these bits.
  */
@@ -557,21 +564,21 @@ struct ri_qp_attr {
     uint32_t max_send_sge, max_recv_sge, max_read_sge, max_write_sge;
     uint32_t max_inline;
     /*
-     * Most RDMA Reads and atomics of the peer, and of our own, that may be unanswered. The provider
-     * enforces both; the host counts none. ORD: further requests wait in the send queue, and all
-     * behind them; with ORD 0 from the beginning of the connection a Read completes RI_WC_LOCAL_QP.
-     * IRD: a peer that asks more ends the connection with RI_EVENT_REMOTE_OPERATION; with IRD 0, or
-     * without RI_QP_READ_ENABLE, with RI_EVENT_READ_ACCESS. What was agreed at connection set-up
-     * (handover, ri_connect_param) replaces these values; set B: the host has negotiated, set A:
-     * the provider does. Devices behind set A answer by their own rules what they cannot be told to
-     * do so.
+     * Most RDMA Reads and atomics of the peer (IRD), and of this side (ORD), that may be
+     * unanswered. The provider enforces both; the host counts none. ORD: further requests wait in
+     * the send queue, and so do all behind them. With ORD 0 from the beginning of the connection a
+     * Read completes with RI_WC_LOCAL_QP. IRD: a peer that sends more requests ends the connection
+     * with RI_EVENT_REMOTE_OPERATION; with IRD 0, or without RI_QP_READ_ENABLE, with
+     * RI_EVENT_READ_ACCESS. The values agreed at connection set-up (handover, ri_connect_param)
+     * replace these. Set B: the host negotiates them, set A: the provider does. Devices behind set
+     * A follow their own rules where they cannot be configured.
      */
     uint32_t ird, ord;
     uint32_t flags; /* OR of enum ri_qp_flags */
-    /* RDMAC QP RQ limit: receives of the SRQ that this QP has taken and whose completions are not
-     * polled. More than rq_limit: RI_EVENT_QP_RQ_LIMIT_REACHED, once until RI_QPM_RQ_LIMITS sets it
-     * again. A message beyond rq_hard_limit ends the connection with RI_EVENT_NO_RECEIVE. 0: none.
-     */
+    /* RDMAC QP RQ limit: receives of the SRQ that this QP has taken and whose completions are
+     * not polled. More than rq_limit: RI_EVENT_QP_RQ_LIMIT_REACHED, once until RI_QPM_RQ_LIMITS
+     * sets it again. A message beyond rq_hard_limit ends the connection with
+     * RI_EVENT_NO_RECEIVE. 0: no limit. */
     uint32_t rq_limit, rq_hard_limit;
     uint32_t port; /* UD: 0 .. ri_rnic_attr.ports - 1 */
     uint32_t qkey; /* UD: what datagrams for this QP must carry */
@@ -597,8 +604,8 @@ struct ri_srq_attr {
 };
 
 /*
- * RDMAC 6.2 states; INIT and RTR are room. CLOSING ends in ERROR, not in IDLE as RDMAC has it: so
- * what is posted meanwhile completes flushed and does not wait for the next connection. Only modify
+ * RDMAC 6.2 states; INIT and RTR are room. CLOSING ends in ERROR, not in IDLE as in RDMAC: so
+ * requests posted meanwhile complete flushed and do not wait for the next connection. Only modify
  * to IDLE leaves ERROR.
  */
 enum ri_qp_state {
@@ -710,8 +717,9 @@ enum ri_event_type {
     RI_EVENT_REMOTE_OPERATION, /* DDP or RDMAP syntax, version, QN, MSN, MO */
     RI_EVENT_BAD_OPCODE,
     RI_EVENT_NO_RECEIVE, /* Send without a receive buffer */
-    /* protection error of an incoming RDMA Write; of an incoming RDMA Read Request or atomic. With
-     * terminate_code 0x1000 or 0x0000, "local", the peer was right and the memory here is gone */
+    /* Protection error of an incoming RDMA Write; of an incoming RDMA Read Request or atomic.
+     * With terminate_code 0x1000 or 0x0000, "local", the request was right and the memory here
+     * is gone. */
     RI_EVENT_WRITE_ACCESS,
     RI_EVENT_READ_ACCESS,
     RI_EVENT_RECV_ACCESS,       /* local protection error while placing into a receive */
@@ -736,10 +744,12 @@ struct ri_event {
     uint32_t size;
     enum ri_event_type type;
     uint16_t terminate_code; /* 0xLECC sent or received, 0 none */
-    bool explained;          /* the completion of a request or receive tells of the error, too */
+    /* The completion of a request or receive reports the error, too. */
+    bool explained;
     uint8_t reserved0;
     uint32_t port;
-    const char *detail; /* for the log, may be NULL; lent for the upcall */
+    /* For the log; may be NULL. Lent for the upcall. */
+    const char *detail;
     uint64_t reserved[2];
 };
 
@@ -757,10 +767,11 @@ struct ri_connect_param {
     uint16_t ird, ord;
     bool negotiate_depths; /* exchange IRD and ORD */
     bool three_way;        /* report the peer's accept and wait for `confirm` */
-    /* InfiniBand, encoded as in its CM REQ; of no account unless `tuned` */
+    /* InfiniBand, encoded as in its CM REQ; used only if `tuned` is set. */
     uint8_t retry_count, rnr_retry_count, max_cm_retries;
     uint8_t local_ack_timeout, local_cm_timeout, remote_cm_timeout;
-    bool tuned; /* the consumer gave those six; a provider takes the ones it has a say in */
+    /* The consumer gave those six values. A provider uses those that it can set. */
+    bool tuned;
     uint64_t reserved[4];
 };
 
@@ -774,7 +785,7 @@ struct ri_listen_param {
     uint64_t reserved[4];
 };
 
-/* What a peer asked. Lent for the upcall. */
+/* A peer's request. Lent for the upcall. */
 struct ri_connect_request {
     uint32_t size;
     struct sockaddr_storage local, peer;
@@ -838,15 +849,17 @@ enum ri_service_status {
 
 struct ri_service_reply {
     uint32_t size;
-    uint32_t status;  /* enum ri_service_status; what cannot be told goes as REJECTED */
-    struct ri_qp *qp; /* RI_SERVICE_VALID: the QP whose number is told, else NULL */
-    uint32_t qkey;    /* RI_SERVICE_VALID: its key; see ri_rnic_attr.service_qkey */
+    /* enum ri_service_status; one that cannot be sent is sent as REJECTED. */
+    uint32_t status;
+    /* RI_SERVICE_VALID: the QP whose number is sent. Else NULL. */
+    struct ri_qp *qp;
+    uint32_t qkey; /* RI_SERVICE_VALID: its key; see ri_rnic_attr.service_qkey */
     const void *private_data;
     uint16_t private_data_length;
     uint64_t reserved[4];
 };
 
-/* Where datagrams go. Values as in InfiniBand's address vector. */
+/* The destination of datagrams. Values as in InfiniBand's address vector. */
 struct ri_ah_attr {
     uint32_t size;
     uint32_t port; /* 0 .. ri_rnic_attr.ports - 1 */
@@ -880,7 +893,7 @@ struct ri_policy_question {
 };
 
 /* Readiness of a watched descriptor; events are EPOLLIN | EPOLLOUT | EPOLLERR | EPOLLHUP |
- * EPOLLRDHUP. Called inside a run of the lane. May call watch, rewatch, unwatch (its own too),
+ * EPOLLRDHUP. Called inside a run of the lane. May call watch, rewatch, unwatch (also its own),
  * timers, upcalls. */
 typedef void (*ri_ready_fn)(void *arg, uint32_t events);
 
@@ -898,7 +911,7 @@ struct ri_timer {
 
 enum ri_direction { RI_TRANSMIT, RI_RECEIVE };
 
-/* What is told of a captured connection besides octets. */
+/* Events of a captured connection other than octets. */
 enum ri_capture_mark {
     /* Nothing else of the connection is recorded until RELEASE: no answer before its question. */
     RI_CAPTURE_HOLD = -1,
@@ -908,7 +921,7 @@ enum ri_capture_mark {
     RI_CAPTURE_CLOSE = -5,   /* the last call with this token; not between HOLD and RELEASE */
 };
 
-/* What a provider takes an option for. */
+/* How a provider reads an option. */
 enum ri_option_kind {
     RI_OPTION_BOOL,   /* of type bool */
     RI_OPTION_NUMBER, /* of type int, size or time */
@@ -928,10 +941,11 @@ struct ri_host {
     uint16_t abi_major, abi_minor;
     void *context; /* the host's own; pass the ri_host pointer back to every call */
 
-    /* Value of an option of this interface: as configured, else its default; in its range. `name`
-     * is in the provider's table (struct ri_option) or is the host's own; `kind` is that of its
-     * type. Anything else is an error of the provider: RI_ERR_INVALID_ARGUMENT, the host logs what
-     * is wrong, *value is untouched. Called by ri_option_bool and its like. [leaf] */
+    /* Value of an option of this interface: the configured one, else its default; always in its
+     * range. `name` is in the provider's table (struct ri_option) or is the host's own; `kind`
+     * is that of its type. Anything else is an error of the provider: RI_ERR_INVALID_ARGUMENT.
+     * The host logs it and leaves *value unchanged. Called by ri_option_bool and the others
+     * below. [leaf] */
     enum ri_status (*option)(const struct ri_host *host, const char *name, enum ri_option_kind kind,
                              union ri_option_value *value);
 
@@ -939,21 +953,21 @@ struct ri_host {
     void (*log)(const struct ri_host *host, enum ri_log_level level, const char *format,
                 va_list args);
 
-    /* Pin or unpin pages for DMA beside those of regions: the host pins regions itself, before
-     * mr_register, where the provider has RI_FEATURE_DMA. Overlapping ranges nest. Providers
-     * without that feature do not call it. RI_ERR_NO_RESOURCES: over RLIMIT_MEMLOCK or the quota.
-     * May block. */
+    /* Pin or unpin pages for DMA other than those of regions: the host pins regions itself,
+     * before mr_register, if the provider has RI_FEATURE_DMA. Overlapping ranges nest. Providers
+     * without that feature do not call it. RI_ERR_NO_RESOURCES: over RLIMIT_MEMLOCK or the
+     * quota. May block. */
     enum ri_status (*pin)(const struct ri_host *host, void *addr, uint64_t length, bool writable);
     void (*unpin)(const struct ri_host *host, void *addr, uint64_t length);
 
     /* Is this allowed? RI_OK or RI_ERR_PERMISSION. Never blocks. */
     enum ri_status (*policy)(const struct ri_host *host, const struct ri_policy_question *question);
 
-    /* Put a descriptor into the lane's epoll set, level-triggered. lane_context: ri_lane.context.
-     * `ready` may run in another thread before watch has returned. After unwatch returned, `ready`
-     * is not running (unless unwatch was called from it) and never will: unwatch waits for it, so
-     * that no lock that `ready` takes may be held. unwatch before closing the descriptor. watch and
-     * rewatch: [leaf] */
+    /* Put a descriptor into the lane's epoll set, level-triggered. lane_context:
+     * ri_lane.context. `ready` may run in another thread before watch has returned. After
+     * unwatch returned, `ready` is not running (unless unwatch was called from it) and never
+     * will. unwatch waits for it, so the caller holds no lock that `ready` takes. Call unwatch
+     * before the descriptor is closed. watch and rewatch: [leaf] */
     enum ri_status (*watch)(const struct ri_host *host, void *lane_context, int fd, uint32_t events,
                             ri_ready_fn ready, void *arg, struct ri_watch **watch);
     enum ri_status (*rewatch)(const struct ri_host *host, struct ri_watch *watch, uint32_t events);
@@ -964,25 +978,26 @@ struct ri_host {
     void (*timer_set)(const struct ri_host *host, void *lane_context, struct ri_timer *timer);
     void (*timer_cancel)(const struct ri_host *host, void *lane_context, struct ri_timer *timer);
 
-    /* Make whoever sleeps for this lane run it again. For providers with threads of their own.
-     * [leaf] */
+    /* Have the thread that sleeps for this lane run it again. For providers with threads of
+     * their own. [leaf] */
     void (*wake)(const struct ri_host *host, void *lane_context);
 
     /*
-     * A copy of the bytes of a connection, for capture files. NULL when off: test before the call.
-     * Octets that were sent are told between RI_CAPTURE_HOLD, before the system call, and
-     * RI_CAPTURE_RELEASE, by one thread; octets that were received, after it. iov_count below 0 is
-     * a mark of enum ri_capture_mark, iov NULL. Never blocks on a disk.
+     * A copy of the octets of a connection, for capture files. NULL when off: test before the call.
+     * Sent octets are passed between RI_CAPTURE_HOLD, before the system call, and
+     * RI_CAPTURE_RELEASE, by one thread; received octets after the system call. iov_count below 0
+     * is a mark of enum ri_capture_mark, iov NULL then. Never blocks on a disk.
      */
     void (*capture)(const struct ri_host *host, uint64_t token, enum ri_direction direction,
                     const struct iovec *iov, int iov_count);
 
     /*
-     * Upcalls. They may come from progress, post, poll (what waited for room in a CQ), qp_modify,
-     * srq_modify, the end of a region or window, watch callbacks and timers, with no provider lock
-     * held that the upper side could want. They may post work and arm; they may not destroy the
-     * object that they are about, nor the CQs and the SRQ of its QP. A destroy call waits for
-     * upcalls about its object that run in other threads, so none arrives after it returned.
+     * Upcalls. They may come from progress, post, poll (completions that waited for room in a CQ),
+     * qp_modify, srq_modify, the end of a region or window, watch callbacks and timers. The
+     * provider holds no lock that the upper side could want. They may post work and arm. They may
+     * not destroy the object that they are about, nor the CQs and the SRQ of its QP. A destroy call
+     * waits for upcalls about its object that run in other threads, so none arrives after it
+     * returned.
      */
     void (*cq_event)(const struct ri_host *host,
                      void *cq_context); /* the CQ was armed and fired; disarmed now */
@@ -991,9 +1006,9 @@ struct ri_host {
     void (*srq_event)(const struct ri_host *host, void *srq_context, const struct ri_event *event);
     void (*rnic_event)(const struct ri_host *host, void *rnic_context,
                        const struct ri_event *event);
-    /* Set A. A request's connection has no context yet: the host stores one through
-     * *connection_context. NULL: it has no memory for it and knows nothing of it; the provider
-     * refuses the request and frees the connection. */
+    /* Set A. The connection of a request has no context yet: the host stores one through
+     * *connection_context. NULL: the host has no memory for it and keeps nothing of it; the
+     * provider refuses the request and frees the connection. */
     void (*connection_request)(const struct ri_host *host, void *listener_context,
                                struct ri_connection *connection,
                                const struct ri_connect_request *request, void **connection_context);
@@ -1002,7 +1017,7 @@ struct ri_host {
     void *reserved[8];
 };
 
-/* ri_host.option by type. *value is untouched unless RI_OK. */
+/* ri_host.option by type. *value is unchanged unless RI_OK. */
 static inline enum ri_status ri_option_bool(const struct ri_host *host, const char *name,
                                             bool *value)
 {
@@ -1128,30 +1143,35 @@ struct ri_privileged_ops {
     /*
      * RDMAC 9.2.5. Values in attr are minimum requests and are overwritten by what was given.
      *
-     * qp_modify. Attributes (mask) are changed before the state; where either is refused the status
-     * says so, and attributes changed before a refused state stay changed. NOT_SUPPORTED: a bit of
-     * the mask that the provider does not know, or a change for which its feature bit is clear.
-     *   States, by transitions of RDMAC 6.2, else INVALID_STATE: RTS         from IDLE, with
-     *   RI_QPM_HANDOVER (set B; set A: by the connection verbs only, NOT_SUPPORTED here).
-     *   CLOSING     from RTS, set B: orderly close. What was cut into segments goes out (a message
-     *               may end early there), FIN, input is drained to the peer's FIN, bounded by
-     *               option close_timeout; RI_EVENT_LLP_CLOSED follows, the QP is in ERROR then.
-     *               With own Reads unanswered, and when the peer sends on meanwhile, it is a bad
+     * qp_modify. Attributes (mask) are changed before the state. The status reports a refusal of
+     * either; attributes that were changed before a refused state stay changed. NOT_SUPPORTED: the
+     * mask has a bit that the provider does not know, or the feature bit of the change is clear.
+     *
+     * States, by transitions of RDMAC 6.2, else INVALID_STATE:
+     *
+     *   RTS         from IDLE, with RI_QPM_HANDOVER (set B). Set A: NOT_SUPPORTED, the connection
+     *               verbs do it.
+     *   CLOSING     from RTS, set B: orderly close. Segments that are already cut are sent (a
+     *               message may end early), then FIN; input is drained to the peer's FIN, bounded
+     *               by option close_timeout. RI_EVENT_LLP_CLOSED follows; the QP is in ERROR then.
+     *               If own Reads are unanswered, or the peer sends more meanwhile, it is a bad
      *               close: RST and RI_EVENT_LLP_RESET. Set A: NOT_SUPPORTED, `disconnect` does it.
      *   TERMINATE   from RTS, set B: Terminate 0x0000, then close; RI_EVENT_LOCAL_ERROR. Set A:
-     *   NOT_SUPPORTED.
+     *               NOT_SUPPORTED.
      *   ERROR       from every state: abortive close. Set B: RST; from RTS RI_EVENT_LLP_RESET, from
      *               CLOSING RI_EVENT_LLP_CLOSED (the close was under way), from IDLE, TERMINATE and
-     *               ERROR no event of its own. Set A: no qp_event; the connection's end is told as
-     *               its manager learns of it. RI_OK also where the QP is in ERROR already.
-     *   IDLE        from ERROR, or from IDLE: outstanding requests are flushed, completions that
-     *   were made are kept.
-     * Each call returns when the transition is decided; it waits for no peer, and events may come
+     *               ERROR no further event. Set A: no qp_event; the connection's event reports the
+     *               end. RI_OK also if the QP is in ERROR already.
+     *   IDLE        from ERROR, or from IDLE: outstanding requests are flushed. Completions that
+     *               were made stay in the CQ. Unsignalled requests that succeeded and that no
+     *               completion covers leave their slots.
+     *
+     * Each call returns when the transition is decided. It waits for no peer, and events may come
      * before it returns.
      *
-     * A UD QP goes to RTS without a handover, and knows IDLE, RTS and ERROR only: with its first
-     * error that is not a flush it goes to ERROR by itself and tells RI_EVENT_LOCAL_ERROR, where a
-     * completion says why, else RI_EVENT_QP_FATAL. RI_QPM_QKEY: in every state.
+     * A UD QP goes to RTS without a handover, and has the states IDLE, RTS and ERROR only. Its
+     * first error that is not a flush takes it to ERROR. The event is RI_EVENT_LOCAL_ERROR where a
+     * completion reports the cause, else RI_EVENT_QP_FATAL. RI_QPM_QKEY: in every state.
      *
      * destroy: any state, does not wait for the peer: an open connection goes on closing in order
      * without the QP (see close). After it returned no completion of the QP is polled and no upcall
