@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * DDP segment headers (RFC 5041): encode and decode, without judgement. What a header may say is
- * checked in rdmap.h, which knows the opcodes.
+ * DDP segment headers (RFC 5041): encode and decode without checks. rdmap.h, which knows the
+ * opcodes, checks them.
  */
 #ifndef ITAL_SOFTRDMA_DDP_H
 #define ITAL_SOFTRDMA_DDP_H
@@ -80,16 +80,17 @@ static inline int32_t ddp_msn_diff(uint32_t msn, uint32_t expected)
 }
 
 /*
- * ULPDU_Length, the DDP control octet and the RDMAP control octet, as one number: the first word of
- * an FPDU. Constants on both sides: the sender writes it, the receiver's fast path compares.
+ * ULPDU_Length, the DDP control octet and the RDMAP control octet as one number: the first word of
+ * an FPDU. The sender writes it, the receiver's fast path compares it, so it is a constant on both
+ * sides.
  */
 #define DDP_FIRST_WORD(ulpdu_octets, ddp_ctrl, ulp_ctrl) \
     ((uint32_t)(ulpdu_octets) << 16 | ((uint32_t)(ddp_ctrl) | DDP_VERSION) << 8 | (ulp_ctrl))
 
 /*
- * Both write the front of an FPDU whose segment has `payload` octets and return the octets before
- * the payload. Headers are stored as a sum reads them, eight octets at once: the processor would
- * wait for what was stored in parts. `out` has room for MPA_HDR_LEN + DDP_HDR_MAX.
+ * Both write the front of an FPDU whose segment has `payload` octets, and return the octets before
+ * the payload. Headers are stored eight octets at once, as the CRC reads them: the processor would
+ * stall on a load of parts. `out` has room for MPA_HDR_LEN + DDP_HDR_MAX.
  */
 static inline uint32_t ddp_put_tagged_fpdu(uint8_t *out, uint32_t payload, bool last,
                                            uint32_t ulp_ctrl, uint32_t stag, uint64_t to)
@@ -134,7 +135,7 @@ static inline void ddp_put_untagged(uint8_t out[static DDP_UNTAGGED_LEN], bool l
     memcpy(out, fpdu + MPA_HDR_LEN, DDP_UNTAGGED_LEN);
 }
 
-/* The header is all there, and its T bit is known. */
+/* The whole header is there, and its T bit is known. */
 static inline void ddp_get_whole(const uint8_t *p, bool tagged, struct ddp_hdr *hdr)
 {
     hdr->tagged = tagged;

@@ -99,9 +99,8 @@ uint32_t mpa_marker_count(uint32_t pos, uint32_t ulpdu_len)
     uint32_t units = mpa_fpdu_len(ulpdu_len);
 
     /*
-     * The first marker comes after `gap` octets of FPDU; each further one after 508 more, for a
-     * period holds the marker itself and 508 octets. One that would fall behind the last octet
-     * is not ours.
+     * The first marker comes after `gap` octets of FPDU, each further one after 508 more: a period
+     * is the marker itself and 508 octets. A marker behind the last octet belongs to the next FPDU.
      */
     if (gap >= units)
         return 0;

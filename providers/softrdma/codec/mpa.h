@@ -91,9 +91,9 @@ static inline uint32_t mpa_get_crc(const uint8_t in[static MPA_CRC_LEN])
 }
 
 /*
- * Writes PAD and CRC field behind a ULPDU of ulpdu_len octets of a stream without markers;
- * returns the octets written, 4..7. `crc` is the CRC so far, over ULPDU_Length and ULPDU; PAD is
- * added here. With crc_on false the field is zero (S-027: it is always present).
+ * Writes PAD and CRC field behind a ULPDU of ulpdu_len octets of a stream without markers; returns
+ * the octets written, 4..7. `crc` is the CRC of ULPDU_Length and ULPDU; this function adds PAD to
+ * it. With crc_on false the field is zero (S-027: it is always present).
  */
 uint32_t mpa_put_trailer(uint8_t out[static MPA_TRAILER_MAX], uint32_t ulpdu_len, uint32_t crc,
                          bool crc_on);
@@ -102,7 +102,7 @@ uint32_t mpa_put_trailer(uint8_t out[static MPA_TRAILER_MAX], uint32_t ulpdu_len
 struct mpa_fpdu {
     const uint8_t *start; /* at ULPDU_Length */
     const uint8_t *ulpdu;
-    uint32_t ulpdu_len; /* 0..65535: mpa_check() judges it */
+    uint32_t ulpdu_len; /* 0..65535; mpa_check() checks it */
     uint32_t size;      /* octets from start to the next FPDU */
 };
 
@@ -118,13 +118,13 @@ enum mpa_result mpa_scan(const void *buf, size_t len, struct mpa_fpdu *fpdu, siz
 /* Checks stage 4 of a complete FPDU: CRC if in use, then ULPDU_Length >= 2. PAD is not tested. */
 enum mpa_result mpa_check(const struct mpa_fpdu *fpdu, bool crc_on);
 
-/* Is the CRC field right of an FPDU of `size` octets, a multiple of 4 as all are? */
+/* Is the CRC field right? `size`, the octets of the FPDU, is a multiple of 4, as always. */
 static inline __attribute__((always_inline)) bool mpa_crc_right(const uint8_t *start, uint32_t size)
 {
     return crc32c_fours(0, start, size - MPA_CRC_LEN) == mpa_get_crc(start + size - MPA_CRC_LEN);
 }
 
-/* The same of an FPDU that was found. */
+/* The same for an FPDU that mpa_scan() has found. */
 bool mpa_crc_ok(const struct mpa_fpdu *fpdu);
 
 /*

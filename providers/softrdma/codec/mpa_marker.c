@@ -29,7 +29,7 @@ static bool pointers_right(const uint8_t *octets, uint32_t size, uint32_t pos)
     return true;
 }
 
-/* Move what lies between markers down to `to`, which lies in the same octets at or below them. */
+/* Move the octets between markers down to `to`, which is in the same buffer at or below them. */
 static void close_gaps(uint8_t *to, const uint8_t *octets, uint32_t size, uint32_t pos)
 {
     uint32_t at = 0;
@@ -103,8 +103,8 @@ static void add_marker(struct mpa_weave *weave, uint32_t start, uint32_t *crc)
     add(weave, marker, MPA_MARKER_LEN);
 }
 
-/* Octets of the FPDU that begins at `start`, and the markers that are due before and between
- * them. */
+/* Add the octets of the FPDU that begins at `start`, and the markers that are due before and
+ * between them. */
 static void weave_octets(struct mpa_weave *weave, uint32_t start, uint32_t *crc,
                          const uint8_t *octets, size_t length)
 {
@@ -133,7 +133,7 @@ void mpa_marker_weave(struct mpa_weave *weave, const struct iovec *in, uint32_t 
     for (uint32_t i = 0; i < count; i++)
         weave_octets(weave, start, &crc, in[i].iov_base,
                      in[i].iov_len - (i == count - 1 ? MPA_CRC_LEN : 0));
-    if (!mpa_marker_gap(weave->pos)) /* before the field, which covers it */
+    if (!mpa_marker_gap(weave->pos)) /* the marker precedes the CRC field, which covers it */
         add_marker(weave, start, &crc);
     mpa_put_crc(field, crc);
     add(weave, field, MPA_CRC_LEN);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * MPA markers (RFC 5044 4.2 to 4.4) of whole FPDUs: taken out of what is received, woven into what
- * is sent. Pure functions over bytes; the arithmetic of positions is in mpa.h. A stream position
- * counts the octets of one direction since Full Operation, markers included, modulo 2^32; an FPDU
- * always begins at a multiple of 4.
+ * MPA markers (RFC 5044 4.2 to 4.4) of whole FPDUs: removed on receipt, inserted on sending. Pure
+ * functions over bytes; the arithmetic of positions is in mpa.h. A stream position counts the
+ * octets of one direction since Full Operation, markers included, modulo 2^32. An FPDU always
+ * begins at a multiple of 4.
  */
 #ifndef ITAL_SOFTRDMA_MPA_MARKER_H
 #define ITAL_SOFTRDMA_MPA_MARKER_H
@@ -28,14 +28,16 @@
 enum mpa_result mpa_marker_take(uint8_t *octets, size_t length, uint32_t pos, bool crc_on,
                                 struct mpa_fpdu *fpdu, size_t *need, enum mpa_result *verdict);
 
-/* An FPDU as a list of pieces becomes one with markers. `out` and `markers` have room for two
- * entries and four octets more per marker than the FPDU has without. */
+/* Inserts markers into an FPDU that is given as a list of segments. `out` and `markers` have
+ * room for two entries and four octets per marker more than the FPDU has without. */
 struct mpa_weave {
     struct iovec *
-        out; /* grows from `count`; an entry that goes on where the last one ends is joined to it */
+        /* Grows from `count`. An entry that continues the last one is joined to it. */
+        out;
     uint32_t count;
-    uint8_t *markers; /* where markers are kept; moves on */
-    uint32_t pos;     /* of the stream; moves on */
+    /* Room for the markers; advances. */
+    uint8_t *markers;
+    uint32_t pos; /* position in the stream; advances */
     bool crc_on;
 };
 

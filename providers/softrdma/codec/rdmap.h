@@ -38,7 +38,7 @@ enum rdmap_opcode {
     RDMAP_OPCODES = 16, /* C..F are never valid */
 };
 
-/* Optional parts of the protocol that a stack may take (C-062). */
+/* Optional parts of the protocol that a stack may support (C-062). */
 #define RDMAP_FEATURE_IMM    0x1u
 #define RDMAP_FEATURE_ATOMIC 0x2u
 
@@ -137,16 +137,16 @@ enum rdmap_result rdmap_check(const void *ulpdu, size_t len, unsigned features,
 /* First two rows of stage 6: queue number exists and fits the opcode. Tagged segments pass. */
 enum rdmap_result rdmap_check_queue(const struct rdmap_segment *seg, unsigned features);
 
-/* Of a Read Request (C-104, C-105). */
+/* A Read Request's length and offset (C-104, C-105). */
 static inline bool rdmap_read_request_ok(const struct ddp_hdr *hdr, uint32_t payload_len)
 {
     return payload_len == RDMAP_READ_REQ_LEN && !hdr->mo;
 }
 
 /*
- * Length and offset of fixed-size messages (C-104, C-105, C-124, C-127, C-140); for other
- * opcodes RDMAP_OK. Belongs before the MSN test for requests, behind MSN and receive for Immediate
- * Data, and behind "is one outstanding" and MSN/MO (C-138, C-139) for Atomic Responses.
+ * Length and offset of fixed-size messages (C-104, C-105, C-124, C-127, C-140); for other opcodes
+ * RDMAP_OK. The check comes before the MSN check for requests, after MSN and receive for Immediate
+ * Data, and after "is one outstanding" and MSN/MO (C-138, C-139) for Atomic Responses.
  */
 enum rdmap_result rdmap_check_payload(const struct rdmap_segment *seg);
 
@@ -186,7 +186,7 @@ enum rdmap_atomic_op {
 };
 
 struct rdmap_atomic_req {
-    uint8_t op; /* low 4 bits as received; rdmap_check_atomic_op() judges */
+    uint8_t op; /* low 4 bits as received; rdmap_check_atomic_op() checks them */
     uint32_t id;
     uint32_t stag;
     uint64_t to;

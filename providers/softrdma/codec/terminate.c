@@ -83,7 +83,8 @@ size_t terminate_build_ulpdu(uint8_t out[static TERMINATE_ULPDU_MAX], uint16_t v
     return DDP_UNTAGGED_LEN + terminate_build(out + DDP_UNTAGGED_LEN, value, cause);
 }
 
-/* Verdict on the bit order of the control word: RFC, siw, or "depends on who sent it". */
+/* The bit order of the control word: that of the RFC, that of siw, or one that depends on the
+ * sender. */
 enum form {
     FORM_RFC,
     FORM_SIW,
@@ -91,8 +92,8 @@ enum form {
 };
 
 /*
- * Linux siw exchanges the nibbles of the first octet and mirrors the flags. The flags tell which
- * form it is; without flags the codes that exist for one reading only do.
+ * Linux siw exchanges the nibbles of the first octet and mirrors the flags. The flags show which
+ * form it is. Without flags, codes that exist in one reading only do.
  */
 static enum form form_of(const uint8_t ctrl[static TERMINATE_CTRL_LEN])
 {

@@ -17,7 +17,7 @@
 #define TERMINATE_PAYLOAD_MAX 52u
 #define TERMINATE_ULPDU_MAX   (DDP_UNTAGGED_LEN + TERMINATE_PAYLOAD_MAX)
 
-/* The upper four bits of a value: whose error it is. */
+/* The upper four bits of a value: the layer of the error. */
 #define TERMINATE_RDMAP 0u
 #define TERMINATE_DDP   1u
 
@@ -59,7 +59,7 @@ struct terminate_cause {
     const void *ulpdu;  /* its first octets: DDP header and, for a Read Request, 28 more */
     size_t have;        /* octets readable at ulpdu; fewer than a header: no headers are sent */
     uint32_t ulpdu_len; /* length as received, for DDP Segment Length (S-060) */
-    /* Read Request as far as it was answered, or NULL: as it stands in the ULPDU (C-116) */
+    /* Read Request as far as it was answered (C-116). NULL: as it is in the ULPDU. */
     const struct rdmap_read_req *advanced;
 };
 
@@ -104,8 +104,8 @@ enum terminate_result terminate_parse(const void *payload, size_t len, bool peer
 bool terminate_well_formed(const struct rdmap_segment *seg);
 
 /*
- * Folds the ways in which stacks write the same MPA error: layer 2 type 3 becomes type 0, the
- * RDMAC values 0202 and 0203 become 2002 and 2003. Others stay.
+ * Maps the ways in which stacks write the same MPA error to one: layer 2 type 3 becomes type 0, the
+ * RDMAC values 0202 and 0203 become 2002 and 2003. Other values stay.
  */
 uint16_t terminate_canonical(uint16_t value);
 

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Completion queues: a ring under a spinlock. Requests whose outcome is known become completions
- * here, in order, each written once, straight into its place in the ring; all that a queue has
- * ready go in under one hold of the lock.
+ * Completion queues: a ring under a spinlock. Here requests whose outcome is known become
+ * completions, in order. Each is written once, straight into its slot of the ring. All completions
+ * that a work queue has ready are pushed under one hold of the lock.
  *
  * Nothing is lost when a CQ is full (RI_FEATURE_CQ_HOLDS_OVERFLOW): the completion stays in its
- * work queue, and the QP is put on the CQ's list of blocked queues. While a queue is on the list
- * nothing of it enters the ring, so that what comes later does not overtake. Who makes room (poll,
- * purge: poll.c) takes queues off the list, oldest first, and has them retired again with the lock
- * dropped; qp->upcalls is counted from before the lock is dropped, so that qp_destroy waits.
+ * work queue, and the QP goes onto the CQ's list of blocked queues. While a queue is on the list
+ * none of its completions enters the ring, so that later ones do not overtake. A thread that makes
+ * room (poll, purge: poll.c) takes queues off the list, oldest first, and has them retired again
+ * with the lock dropped. qp->upcalls is counted before the lock is dropped, so that qp_destroy
+ * waits.
  *
- * Firing is noted under the lock (news) and told by cq_deliver() with no lock held.
+ * Firing is noted in to_report under the lock; cq_deliver() reports it with no lock held.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -94,7 +95,7 @@ static const uint8_t wc_opcodes[] = {
     [RI_WR_FAST_REGISTER] = RI_WC_FAST_REGISTER,
 };
 
-/* Else it was done, and no completion says so. */
+/* Otherwise the request is done without a completion. */
 static inline bool completes(const struct wqe *wqe, bool receive)
 {
     return receive || (wqe->flags & RI_WR_SIGNALED) || wqe->status != RI_WC_SUCCESS;
@@ -110,13 +111,13 @@ static inline enum ri_wc_opcode opcode_of(const struct wqe *wqe, bool receive)
     return receive ? RI_WC_RECV : wc_opcodes[wqe->opcode];
 }
 
-/* Does the completion say no more than that it was done, and its mark? */
+/* Does the completion report success and at most its mark? */
 static inline bool is_plain(const struct wqe *wqe)
 {
     return !(wqe->status | wqe->wc_flags);
 }
 
-/* What those say besides that are not plain. */
+/* The members of a completion that is not plain. */
 static void describe_more(struct ri_wc *wc, const struct wqe *wqe)
 {
     wc->status = wqe->status;
@@ -130,7 +131,7 @@ static void describe_more(struct ri_wc *wc, const struct wqe *wqe)
     }
 }
 
-/* From `index` on, whatever they are. Under the lock. False: the ring is full. */
+/* Push completions of any kind from `index` on. Under the lock. False: the ring is full. */
 static __attribute__((noinline)) bool retire(struct cq *cq, struct qp *qp, struct wq *wq,
                                              uint32_t index, uint32_t posted)
 {
@@ -162,11 +163,11 @@ static __attribute__((noinline)) bool retire(struct cq *cq, struct qp *qp, struc
     return room;
 }
 
-/* The same while they are plain, and nobody waits, as it is on the data path. */
+/* The same as long as completions are plain and the CQ is not armed: the data path. */
 static inline __attribute__((always_inline)) bool retire_plain(struct cq *cq, struct qp *qp,
                                                                struct wq *wq, bool receive)
 {
-    /* Of sends those that tx still looks at may be done by their answers. */
+    /* Requests behind sq_sent may be done by their answers while tx still reads them. */
     const uint32_t posted = atomic_load_explicit(receive ? &wq->posted : &qp->tx.sq_sent,
                                                  memory_order_acquire);
     uint32_t index = atomic_load_explicit(&wq->done, memory_order_relaxed);
@@ -189,7 +190,7 @@ static inline __attribute__((always_inline)) bool retire_plain(struct cq *cq, st
     return true;
 }
 
-/* The completions wait in the work queue, but the connection is over (WIRE: 0x0207). */
+/* The completions wait in the work queue, but the connection ends (WIRE: 0x0207). */
 static void overflow(struct qp *qp)
 {
     static const struct qp_end end = { .event = RI_EVENT_QP_OVERFLOW,
@@ -223,8 +224,8 @@ void qp_retire_receives(struct qp *qp)
         overflow(qp);
 }
 
-/* While they are plain, and nobody waits; what is not is left to qp_retire(), to which false leads.
- * They went the fast path, so receives come from no SRQ. */
+/* The same for the fast path: completions are plain, the CQ is not armed, receives come from no
+ * SRQ. False: the others are left to qp_retire(). */
 static inline __attribute__((always_inline)) bool retire_fast(struct cq *cq, struct qp *qp,
                                                               struct wq *wq, bool receive)
 {
@@ -314,16 +315,16 @@ void cq_deliver(struct cq *cq)
     atomic_fetch_sub(&cq->upcalls, 1);
 }
 
-/* How many completions of the queue wait to be polled, at most. Under the lock. */
+/* Upper bound for the completions of the queue that are not polled yet. Under the lock. */
 static uint32_t waiting_most(const struct wq *wq)
 {
     return atomic_load_explicit(&wq->done, memory_order_relaxed) -
            atomic_load_explicit(&wq->freed, memory_order_relaxed);
 }
 
-/* Behind the newest completion of the QP. The oldest come first, and no more than there are: where
- * many QPs share a CQ and end together each would look through the completions of all. Under the
- * lock. */
+/* The position behind the newest completion of the QP. The scan begins with the oldest entry and
+ * ends when it has found as many as there can be: otherwise each of many QPs that share a CQ and
+ * end together would scan all entries. Under the lock. */
 static uint32_t end_of_own(const struct cq *cq, const struct qp *qp, uint32_t head)
 {
     uint32_t tail = ri_ring_tail(&cq->ring), end = head;
@@ -341,8 +342,8 @@ static uint32_t end_of_own(const struct cq *cq, const struct qp *qp, uint32_t he
     return end;
 }
 
-/* The others keep their order; the ring is closed up from the oldest on. What a retry in another
- * thread still pushes for the QP is refused: its queues stay marked as blocked. */
+/* The other entries keep their order; the ring is closed up towards the newest. The queues of
+ * the QP stay marked as blocked: a retry in another thread pushes nothing more for it. */
 void cq_purge(struct cq *cq, struct qp *qp)
 {
     uint32_t head, to;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The ring of a CQ, for those who write completions into it (cq.c, tx_single.c) and take them out
- * (poll.c). All under the CQ's lock.
+ * The ring of a CQ, for the files that write completions into it (cq.c, tx_single.c) and take them
+ * out (poll.c). All under the CQ's lock.
  */
 #ifndef ITAL_SOFTRDMA_CQ_H
 #define ITAL_SOFTRDMA_CQ_H
@@ -10,17 +10,17 @@
 
 #include "base/trace.h"
 
-/* Which of a QP's queues: index of qp.cq_wait and of cq.held. */
+/* The queues of a QP: index of qp.cq_wait and of cq.queued. */
 #define CQ_SENDS    0
 #define CQ_RECEIVES 1
 
-/* Such completions are rare. */
+/* Marked completions are rare. */
 static inline bool cq_marked(const struct ri_wc *wc)
 {
     return __builtin_expect(ri_wc_is_marked(wc), 0);
 }
 
-/* The consumer is told by cq_deliver(). */
+/* cq_deliver() tells the consumer. */
 static inline void cq_fire(struct cq *cq)
 {
     cq->arming.kind = RI_NOT_ARMED;
@@ -32,14 +32,15 @@ static inline void cq_fire(struct cq *cq)
  * consumer is told. Under the lock. */
 void cq_end_overflow(struct cq *cq);
 
-/* The next completion of the ring, as if it were plain. Under the lock, and there is room. */
+/* Push the next completion, filled in as a plain one. Under the lock; there is room. */
 static inline __attribute__((always_inline)) struct ri_wc *cq_push(
     struct cq *cq, const struct qp *qp, struct wq *wq, const struct wqe *wqe, uint32_t index,
     uint32_t byte_len, enum ri_wc_opcode opcode, bool shared)
 {
     uint32_t tail = ri_ring_tail(&cq->ring);
     struct cq_entry *entry = &cq->entries[tail & cq->ring.mask];
-    struct ri_wc *wc = &entry->wc; /* what nobody sets in it is 0 from the beginning */
+    /* Members that are never set are 0 from the beginning. */
+    struct ri_wc *wc = &entry->wc;
 
     wc->context = qp->base.context;
     wc->cookie = wqe->cookie;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Guard: see guard.h. process_vm_readv and process_vm_writev of the process itself: what would be a
- * signal is an error there. The process is asked for its number each time: a child of fork that
- * knew its parent's would write into that one's memory.
+ * Guard: see guard.h. It uses process_vm_readv and process_vm_writev on its own process: an access
+ * that would raise a signal is an error there. It asks for the process number each time: with a
+ * number kept from before a fork the child would write into its parent's memory.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Invalidation: who may, and the revocation. How the last access ends: rx/rx_invalidate.c.
+ * Invalidation: the rules and the revocation. How the last access ends: rx/rx_invalidate.c.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -10,7 +10,7 @@
 
 /* --- the rules --- */
 
-/* A bound window is its QP's; anything else its PD's. */
+/* A bound window belongs to its QP; any other object to its PD. */
 static bool in_scope(const struct stag_entry *entry, const struct qp *qp)
 {
     if (entry->kind == STAG_NARROW && entry->state == STAG_IS_VALID)
@@ -18,7 +18,7 @@ static bool in_scope(const struct stag_entry *entry, const struct qp *qp)
     return entry->pd == qp->pd;
 }
 
-/* A window that is not bound has no rights, and loses none. */
+/* A window that is not bound has no rights to lose. */
 static bool has_remote_rights(const struct stag_entry *entry)
 {
     return (entry->kind != STAG_REGION && entry->state != STAG_IS_VALID) ||
@@ -26,9 +26,9 @@ static bool has_remote_rights(const struct stag_entry *entry)
 }
 
 /*
- * What several streams may use, no peer of one of them invalidates (X-012). Windows: narrow ones
- * are their QP's. Regions: one that was fast-registered is given away over the QP of that queue.
- * Others are the PD's; its QPs are counted under the lock that revokes.
+ * A peer does not invalidate what other streams may use (X-012). Windows: a narrow one belongs to
+ * its QP. Regions: a fast-registered one belongs to the QP that registered it. Other regions belong
+ * to the PD, whose QPs are counted under the lock that revokes.
  */
 static bool is_shared(const struct qp *qp, const struct stag_entry *entry)
 {
@@ -59,7 +59,8 @@ enum invalidate_result invalidate_begin(struct qp *qp, uint32_t stag, bool remot
     struct stag_entry *entry;
     enum invalidate_result result;
 
-    if (!stag && remote) /* it exists, for consumers that are privileged, and is nobody else's */
+    /* STag 0 exists for privileged consumers, and no peer may name it. */
+    if (!stag && remote)
         return qp_allows(qp, RI_QP_INVALIDATE_ENABLE) ? INVALIDATE_KIND : INVALIDATE_ACCESS;
     entry = stag_lock_named(&qp->rnic->stags, stag);
     if (!entry)
@@ -74,7 +75,7 @@ enum invalidate_result invalidate_begin(struct qp *qp, uint32_t stag, bool remot
     return result;
 }
 
-/* --- what the peer names --- */
+/* --- STags that the peer names --- */
 
 enum stag_result qp_enter_remote(struct qp *qp, uint32_t stag, uint32_t access, uint64_t to,
                                  uint64_t length, uint8_t **memory, struct stag_entry **entry)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A lane of the RNIC. lane.c decides who is served when, llp/ready.c keeps the list of streams to
- * be served, tx/ the QPs whose posts wait for others and the spare memory of batches.
+ * A lane of the RNIC. lane.c decides which streams are served when, llp/ready.c keeps the list of
+ * streams to be served, tx/ the QPs with coalesced posts and the spare memory of batches.
  */
 #ifndef ITAL_SOFTRDMA_LANE_H
 #define ITAL_SOFTRDMA_LANE_H
@@ -13,24 +13,25 @@ struct qp;
 struct stream;
 struct tx_memory;
 
-/* Posts that wait for others (tx/tx_coalesce.c). Atomic members: written under the lane's lock, but
- * for looks. */
+/* Coalesced posts (tx/tx_coalesce.c). Atomic members: written under the lane's lock, read by
+ * hints without it. */
 struct lane_coalesce {
-    /* The QPs that have some. Under the lock. */
+    /* The QPs that have coalesced posts. Under the lock. */
     struct qp *qps;
     atomic_uint count;
-    /* Changes when a consumer looks. */
+    /* Changes with each poll of a consumer. */
     atomic_uint looks;
 };
 
-/* The thread inside a pass. */
+/* Of the thread that runs the pass. */
 struct lane_pass {
-    /* Its copy of what is served without asking epoll, of which version. */
+    /* Its copy of the streams that are served without asking epoll, and the version of that
+     * copy. */
     struct stream *served[POLLED_MAX];
     uint32_t served_count, served_version, served_first, served_streams;
     /* Times that one of several polled streams brought something. */
     uint32_t heard;
-    /* What is read lies here. */
+    /* The receive buffer. */
     uint8_t *ring;
 };
 
@@ -44,7 +45,7 @@ struct lane {
     uint32_t stream_count, closing_count;
     struct stream *polled[POLLED_MAX];
     uint32_t polled_count, polled_clock;
-    /* The last one that was ready; numbers given to streams. */
+    /* The stream that was ready last; numbers given to streams. */
     struct stream *latest;
     uint64_t numbers;
     /* Freed in a later pass, when no thread can hold them. */
@@ -54,22 +55,23 @@ struct lane {
     struct qp *keepers[TX_KEEPERS];
     uint32_t keeper_clock;
 
-    /* Written under the lock: changed means that polled, ready or what is to be freed have changed;
-     * somebody may sleep. */
+    /* Written under the lock. A change means: the polled or ready streams, or the objects to be
+     * freed, have changed. armed: a thread may sleep. */
     atomic_uint version;
     atomic_bool armed;
     struct lane_coalesce coalesce;
 
     struct lane_pass pass;
-    /* Written by the pass, read by any thread: pthread_t of its thread, 0 outside; odd inside a
-     * pass; empty RDMA Writes received on its connections; odd while the pass places nothing,
-     * because it waits for other lanes (llp/quiescence.c). */
+    /* Written by the pass, read by any thread: pthread_t of its thread, 0 outside a pass; a
+     * number that is odd inside a pass; empty RDMA Writes received on its connections; a number
+     * that is odd while the pass places nothing because it waits for other lanes
+     * (llp/quiescence.c). */
     atomic_ulong runner;
     atomic_uint passes;
     atomic_ullong empty_writes;
     atomic_uint quiets;
 
-    /* Memory of batches that nobody uses. Any thread. */
+    /* Unused memory of batches. Any thread. */
     _Atomic(struct tx_memory *) spares[TX_SPARES];
 };
 

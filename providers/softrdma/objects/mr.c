@@ -2,8 +2,8 @@
  *
  * Memory regions. Nothing is pinned: the CPU copies. A region is one entry of the STag table; its
  * STag is lkey and, with remote rights, rkey. Without remote rights the access check refuses every
- * peer. A region that was invalidated stays one entry, INVALID, until it is registered anew
- * (another STag) or deregistered. One with windows on it stays as it is.
+ * peer. An invalidated region keeps its entry, INVALID, until it is registered again (with another
+ * STag) or deregistered. A region with bound windows cannot be invalidated.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -19,11 +19,11 @@ struct mr {
     struct rnic *rnic;
     struct pd *pd;
     struct stag_entry *entry;
-    /* As consumers know it when they post: of the last registration. */
+    /* The STag of the last registration, as consumers name it when they post. */
     atomic_uint stag;
-    void *addr; /* NULL: made unlinked */
+    void *addr; /* NULL: it was made unlinked */
     uint64_t length;
-    uint32_t pages; /* made unlinked: how many it has room for */
+    uint32_t pages; /* room of a region that was made unlinked */
 };
 
 #define KNOWN                                                                              \
@@ -44,8 +44,8 @@ static enum ri_status check_access(uint32_t access)
     return RI_OK;
 }
 
-/* Of every page: what the CPU cannot do would end the process later, at a time that the peer
- * chooses. */
+/* Checks every page. An access that the CPU cannot make would end the process later, at a time
+ * that the peer chooses. */
 static enum ri_status check_memory(const void *addr, uint64_t length, uint32_t access)
 {
     return pages_check(addr, length, access & RI_ACCESS_LOCAL_READ, access & RI_ACCESS_LOCAL_WRITE);
@@ -79,7 +79,7 @@ static uint64_t first_offset(const struct mr *mr, const struct ri_mr_attr *attr)
     return attr->access & RI_ACCESS_ZERO_BASED ? 0 : (uintptr_t)mr->addr;
 }
 
-/* A published entry for the region as it shall be. */
+/* A published entry with the region's new attributes. */
 static struct stag_entry *new_entry(struct mr *mr, struct pd *pd, const struct ri_mr_attr *attr,
                                     struct ri_mr_keys *keys)
 {
@@ -100,8 +100,8 @@ static struct stag_entry *new_entry(struct mr *mr, struct pd *pd, const struct r
     return entry;
 }
 
-/* No pass that places, no answer to the peer, no output that names it (X-006). What a window
- * exposes stays the region's. */
+/* When it returns, no pass places into the memory, no answer to the peer and no output names it
+ * (X-006). Memory that a window exposes belongs to the region. */
 void mr_drop_entry(struct rnic *rnic, struct stag_entry *entry)
 {
     struct memory_range range = { NULL, 0 };
@@ -113,7 +113,7 @@ void mr_drop_entry(struct rnic *rnic, struct stag_entry *entry)
     stag_release(&rnic->stags, entry);
 }
 
-/* Revoked, if no window is bound to it; none will be from now on. */
+/* Revokes the entry unless a window is bound to it. No window is bound to it afterwards. */
 static bool withdraw_unbound(struct stag_entry *entry)
 {
     bool unbound;
@@ -131,7 +131,7 @@ uint32_t mr_stag(const struct ri_mr *base)
     return atomic_load(&container_of(base, struct mr, base)->stag);
 }
 
-/* Without memory: its entry stays INVALID until it is registered by a request. */
+/* Without memory: the entry stays INVALID until a request registers it. */
 static enum ri_status make_unlinked(struct mr *mr, const struct ri_mr_attr *attr,
                                     struct ri_mr_keys *keys)
 {
@@ -161,7 +161,7 @@ static enum ri_status check_register(const struct rnic *rnic, const struct ri_mr
     enum ri_status status = check_access(attr->access);
 
     if (attr->shared)
-        return RI_ERR_NOT_SUPPORTED; /* RI_FEATURE_SHARED_MR: there is nothing to share */
+        return RI_ERR_NOT_SUPPORTED; /* RI_FEATURE_SHARED_MR: nothing to share */
     if (!attr->addr && attr->pages)
         return attr->pages <= rnic->attr.max_fast_register_pages ? RI_OK : RI_ERR_LIMIT;
     if (status == RI_OK)
@@ -200,8 +200,7 @@ enum ri_status softrdma_mr_register(struct ri_pd *base, const struct ri_mr_attr 
 
 /* --- fast registration --- */
 
-/* The octets that the list names, as one run of memory: NULL where the pages do not follow each
- * other. */
+/* The memory that the list names, as one range. NULL: the pages are not contiguous. */
 static uint8_t *run_of_pages(const uint64_t *pages, uint32_t count, uint64_t size)
 {
     for (uint32_t i = 1; i < count; i++)
@@ -258,7 +257,7 @@ enum ri_status mr_describe_fast_register(const struct qp *qp, const struct ri_se
     return RI_OK;
 }
 
-/* The pages are asked for before the lock: that is a system call. */
+/* The pages are checked before the lock is taken, because the check is a system call. */
 bool mr_fast_register(struct qp *qp, const struct wqe *wqe)
 {
     struct stag_entry *entry = stag_find(&qp->rnic->stags, (uint32_t)wqe->operand);
@@ -284,8 +283,8 @@ bool mr_fast_register(struct qp *qp, const struct wqe *wqe)
 
 /* --- by a verb --- */
 
-/* The new entry is made first, so that a failure leaves the region as it is. The caller learns the
- * new keys on success only. */
+/* The new entry is made first, so that a failure leaves the region unchanged. The caller gets
+ * the new keys on success only. */
 enum ri_status softrdma_mr_reregister(struct ri_mr *base, struct ri_pd *new_pd,
                                       const struct ri_mr_attr *attr, struct ri_mr_keys *keys)
 {
@@ -300,7 +299,7 @@ enum ri_status softrdma_mr_reregister(struct ri_mr *base, struct ri_pd *new_pd,
     if (pd->rnic != mr->rnic)
         return RI_ERR_INVALID_ARGUMENT;
     if (mr->pages)
-        return RI_ERR_NOT_SUPPORTED; /* requests register it, by keys of their own */
+        return RI_ERR_NOT_SUPPORTED; /* requests register it, with their own keys */
     status = check_memory(mr->addr, mr->length, attr->access);
     if (status == RI_OK)
         status = check_io_addr(attr, mr->length);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Memory windows (RDMAC 7.10). A window is one entry of the STag table, INVALID until a request
- * binds it to a part of a region; its name is the index that it was allocated with and the key of
- * the last bind, so that consumers know it when they post. A narrow window is usable over the QP
- * that bound it, a wide one over every QP of its PD. A wide window may be bound again without being
- * invalidated between: the old binding ends first.
+ * binds it to a part of a region. Its name is the index that it was allocated with and the key of
+ * the last bind, so consumers know it when they post. A narrow window is usable over the QP that
+ * bound it, a wide one over every QP of its PD. A wide window may be bound again without an
+ * invalidate in between: the old binding ends first.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -64,7 +64,8 @@ enum ri_status softrdma_mw_free(struct ri_mw *base)
 {
     struct mw *mw = container_of(base, struct mw, base);
 
-    stag_revoke(mw->entry); /* while mw_unbind_qp still finds it: it names its QP, which may go */
+    /* Revoked while mw_unbind_qp still finds it: it names its QP, which may be destroyed. */
+    stag_revoke(mw->entry);
     pthread_mutex_lock(&mw->pd->windows_lock);
     DL_DELETE(mw->pd->windows, mw);
     pthread_mutex_unlock(&mw->pd->windows_lock);
@@ -99,8 +100,8 @@ void mw_unbind_qp(struct qp *qp)
 
 /* --- bind --- */
 
-/* An entry outlives its window and its region: what was freed between post and turn is found out
- * then. */
+/* An entry outlives its window and its region. The turn of the request finds out if they were
+ * freed after the post. */
 enum ri_status mw_describe_bind(const struct ri_send_wr *wr, struct wqe *wqe)
 {
     struct stag_entry *entry;
@@ -153,8 +154,8 @@ static void expose(struct qp *qp, struct stag_entry *window, struct stag_entry *
     stag_publish(window, (uint32_t)wqe->operand);
 }
 
-/* Under the window's lock. A wide window that is in use stays as it is when the request is
- * refused. */
+/* Under the window's lock. If the request is refused, a wide window that is bound keeps its
+ * binding. */
 static enum bind_result bind_window(struct qp *qp, struct stag_entry *window, const struct wqe *wqe)
 {
     struct stag_entry *region;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Pages: see pages.h. The kernel is asked for one mapping after the other (PROCMAP_QUERY, Linux
- * 6.11); an older one is asked for the text of all, and where there is no /proc each page is tried,
- * which populates it. The file is opened each time: it names the memory of the process that opened
- * it, and a child of fork would look at its parent's.
+ * Pages: see pages.h. The kernel reports one mapping after the other (PROCMAP_QUERY, Linux 6.11).
+ * An older kernel gives the text of all mappings. Without /proc each page is tried, which populates
+ * it. The file is opened for each check: it names the memory of the process that opened it, and the
+ * child of a fork would see its parent's.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -23,11 +23,13 @@
 #include <unistd.h>
 
 struct pages {
-    uint64_t at, last; /* the first octet that is not judged yet; the last */
+    /* The first octet that is not checked yet; the last one. */
+    uint64_t at, last;
     bool read, write;
 };
 
-/* A mapping, in ascending order. RI_ERR_AGAIN: it is in order, and the next one counts. */
+/* Check a mapping; they come in ascending order. RI_ERR_AGAIN: it passes, the next one is
+ * needed. */
 static enum ri_status check_pages(struct pages *pages, uint64_t start, uint64_t end, bool readable,
                                   bool writable)
 {
@@ -36,14 +38,14 @@ static enum ri_status check_pages(struct pages *pages, uint64_t start, uint64_t 
     if (start > pages->at)
         return RI_ERR_ADDRESS;
     if ((pages->write && !writable) || (pages->read && !readable && !writable))
-        return RI_ERR_ACCESS; /* what may be written may be read, by every processor */
+        return RI_ERR_ACCESS; /* every processor can read a writable page */
     pages->at = end;
     return end > pages->last ? RI_OK : RI_ERR_AGAIN;
 }
 
 /* --- one mapping after the other --- */
 
-/* As <linux/fs.h> has it since 6.11. */
+/* As in <linux/fs.h> since 6.11. */
 struct mapping_query {
     uint64_t size, flags, addr;
     uint64_t start, end, is, page_size, offset, inode;
@@ -54,7 +56,7 @@ struct mapping_query {
 #define MAPPING_READABLE 1u
 #define MAPPING_WRITABLE 2u
 
-/* RI_ERR_NOT_SUPPORTED: the kernel cannot. */
+/* RI_ERR_NOT_SUPPORTED: the kernel does not have it. */
 static enum ri_status query_mappings(int fd, struct pages *pages)
 {
     enum ri_status status;
@@ -70,7 +72,7 @@ static enum ri_status query_mappings(int fd, struct pages *pages)
     return status;
 }
 
-/* --- the text of all --- */
+/* --- the text of all mappings --- */
 
 static enum ri_status judge_line(struct pages *pages, const char *line)
 {
@@ -101,7 +103,7 @@ static enum ri_status read_mappings(int fd, struct pages *pages)
                 return status;
             line = next + 1;
         }
-        used -= (size_t)(line - text); /* of a line that has not come whole */
+        used -= (size_t)(line - text); /* of an incomplete line */
         memmove(text, line, used);
     }
     return got < 0 ? RI_ERR_NOT_SUPPORTED : RI_ERR_ADDRESS;
@@ -118,8 +120,8 @@ static bool page_is_readable(uint64_t page)
     return process_vm_readv(getpid(), &to, 1, &from, 1, 0) == 1;
 }
 
-/* The kernel tries, with an atomic OR of 0 to its first word, so that neither a concurrent change
- * is lost nor a fault ends the process. */
+/* The kernel tries it with an atomic OR of 0 to the word: no concurrent change is lost, and no
+ * fault ends the process. */
 bool pages_try_word(void *word)
 {
     int nobody = 0;
@@ -138,8 +140,8 @@ static enum ri_status try_pages(const struct pages *pages)
     uint64_t size = (uint64_t)sysconf(_SC_PAGESIZE);
     uint64_t first = pages->at & ~(size - 1), last = pages->last & ~(size - 1);
 
-    /* Asks for nothing that would happen by itself; fails where a page of the range is not
-     * mapped. */
+    /* MS_ASYNC starts nothing that would not happen anyway; it fails if a page of the range is
+     * not mapped. */
     if (msync((void *)(uintptr_t)first, (size_t)(last - first + size), MS_ASYNC))
         return RI_ERR_ADDRESS;
     for (uint64_t page = first; page <= last; page += size)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What the CPU may do with the process's memory, page by page.
+ * Which accesses the CPU can make to the process's memory, page by page.
  */
 #ifndef ITAL_SOFTRDMA_PAGES_H
 #define ITAL_SOFTRDMA_PAGES_H
@@ -11,15 +11,16 @@
 #include <stdint.h>
 
 /*
- * May all of [addr, addr + length) be read, and written, as asked? RI_OK; RI_ERR_ADDRESS: not all
+ * Can all of [addr, addr + length) be read, and written, as asked? RI_OK; RI_ERR_ADDRESS: not all
  * of it is mapped; RI_ERR_ACCESS. length > 0, and the range does not pass the end of the address
- * space. It looks at mappings: it reads, writes and populates nothing, and its cost does not grow
- * with the length. What the answer is good for ends when another thread maps anew. A file that ends
- * before its mapping, and guards within one (MADV_GUARD_INSTALL), it does not see.
+ * space. The check reads mappings: it neither reads, writes nor populates a page, and its cost does
+ * not grow with the length. The answer holds until another thread changes the mappings. The check
+ * does not see a file that ends before its mapping, nor guards within a mapping
+ * (MADV_GUARD_INSTALL).
  */
 enum ri_status pages_check(const void *addr, uint64_t length, bool read, bool write);
-/* The kernel changes nothing in the word (aligned to 4 octets), atomically, and says whether it
- * could. */
+/* Can the word, aligned to 4 octets, be changed? The kernel tries it atomically and changes
+ * nothing. */
 bool pages_try_word(void *word);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Queue pairs: their parts, each with the lock that guards it; states, ends, what is told. Locks
- * and their order: ../softrdma.h.
+ * Queue pairs: their parts, each with the lock that guards it; states, ends, events to report.
+ * Locks and their order: ../softrdma.h.
  */
 #ifndef ITAL_SOFTRDMA_QP_H
 #define ITAL_SOFTRDMA_QP_H
@@ -13,20 +13,20 @@
 struct lane;
 struct stream;
 
-/* What modify may change. Written inside tx, under rx (where there is a stream) and life.lock: each
- * of the three is enough to read. */
+/* Attributes that modify can change. Written inside tx, under rx (if there is a stream) and
+ * life.lock; a reader needs one of the three. */
 struct qp_attributes {
     uint32_t ird, ord;
-    /* enum ri_qp_flags. Posts read them with none of the three. */
+    /* enum ri_qp_flags. Posts read them with none of the three locks. */
     atomic_uint flags;
     /* ord was above 0 in this connection. */
     bool reads_agreed;
-    /* Receives of the SRQ in use. UINT32_MAX: none. */
+    /* Receives of the SRQ in use, at most. UINT32_MAX: no limit. */
     uint32_t rq_limit, rq_hard_limit;
 };
 
-/* States and ends. Under `lock`, but for the atomic members. `state` leaves RTS under it; other
- * states end inside tx, where `lost` is written, too. */
+/* States and ends. Under `lock`, except for the atomic members. `state` leaves RTS under it.
+ * Other states end inside tx, where `lost` is written, too. */
 struct qp_life {
     struct spinlock lock;
     /* enum ri_qp_state */
@@ -37,12 +37,12 @@ struct qp_life {
     bool lost;
     /* The end was reported or will be. */
     bool reported;
-    /* A thread is at it. */
+    /* A thread is reporting. */
     bool reporting;
     uint16_t terminate_sent, terminate_received;
     uint8_t terminate[56];
     uint32_t terminate_length;
-    /* Something of what follows waits to be reported. */
+    /* One of the events below is to be reported. */
     atomic_bool pending;
     bool end_pending, established_pending, rq_limit_pending;
     bool destroyed;
@@ -51,12 +51,12 @@ struct qp_life {
 
 /* In lists of the lane. Under lane->lock. */
 struct qp_lane {
-    /* Of those whose posts wait for others. */
+    /* List of QPs with coalesced posts. */
     struct qp *prev, *next;
     bool listed;
     /* It keeps no memory of a batch any more. */
     bool keeps_none;
-    /* Of those that are freed when no pass can hold them. */
+    /* List of QPs that are freed when no pass can hold them. */
     struct qp *free_next;
 };
 
@@ -72,23 +72,23 @@ struct qp_framing {
 /* One writer each, tx or rx; any reader. */
 struct qp_counters {
     atomic_ullong sent_messages, sent_octets, received_messages, received_octets;
-    /* Received: RDMA Writes of no octet. */
+    /* Received RDMA Writes without an octet. */
     atomic_ullong empty_writes;
-    /* Of its peers, over all connections. Any writer. */
+    /* Errors of its peers, over all connections. Any thread writes. */
     atomic_ullong access_errors;
 };
 
 struct qp {
-    /* Do not change while the QP lives. */
+    /* These do not change while the QP lives. */
     struct ri_qp base;
     struct rnic *rnic;
-    /* Carries its connections. */
+    /* The lane that carries its connections. */
     struct lane *lane;
     struct pd *pd;
     struct cq *send_cq, *recv_cq;
     /* NULL: an own receive queue. */
     struct srq *srq;
-    /* Of the elements of receives: the SRQ's, or pd. */
+    /* The PD of the elements of receives: the SRQ's, or pd. */
     struct pd *recv_pd;
     uint32_t qpn;
     uint32_t max_read_sge, max_write_sge;
@@ -96,11 +96,12 @@ struct qp {
     /* Under srq->qps_lock. */
     struct qp *srq_prev, *srq_next;
 
-    /* From hand-over to reset or destroy, also when it is CLOSED. Written inside tx. */
+    /* From hand-over to reset or destroy, also when the stream is CLOSED. Written inside tx. */
     struct stream *stream;
     struct qp_attributes attr;
     struct qp_life life;
-    /* Of those that wait for room in a CQ: [CQ_SENDS], [CQ_RECEIVES]. Under the lock of that CQ. */
+    /* Its places in the lists of CQs whose ring was full: [CQ_SENDS], [CQ_RECEIVES]. Under the
+     * lock of that CQ. */
     struct ri_queued cq_wait[2];
     struct wq sq, rq;
     struct qp_coalesce coalesce;
@@ -112,8 +113,8 @@ struct qp {
     struct qp_counters counters;
     /* VALID narrow windows. Any thread. */
     atomic_uint windows;
-    /* Who uses the QP outside a pass: destroy waits for them. Any thread; so no line of those above
-     * that every post and every pass reads. */
+    /* Uses of the QP outside a pass: destroy waits until there are none. Any thread. Not in a
+     * cache line that every post and every pass reads. */
     atomic_uint upcalls;
 };
 
@@ -121,7 +122,7 @@ static inline enum ri_qp_state qp_state(const struct qp *qp)
 {
     return (enum ri_qp_state)atomic_load_explicit(&qp->life.state, memory_order_acquire);
 }
-/* One of enum ri_qp_flags. */
+/* Is this flag of enum ri_qp_flags set? */
 static inline bool qp_allows(const struct qp *qp, uint32_t flag)
 {
     return atomic_load_explicit(&qp->attr.flags, memory_order_relaxed) & flag;
@@ -130,16 +131,16 @@ static inline struct cq *qp_cq(const struct qp *qp, const struct wq *wq)
 {
     return wq->receive ? qp->recv_cq : qp->send_cq;
 }
-/* cq.c: push the completions of finished requests, in order. Any thread, no lock but rx or tx
+/* Push the completions of finished requests, in order (cq.c). Any thread; no lock but rx or tx
  * held. */
 void qp_retire_sends(struct qp *qp);
 void qp_retire_receives(struct qp *qp);
-/* The same after plain Sends, and after a Read Response. False: something is left to qp_retire(),
- * or to deliver. */
+/* The same after plain Sends, and after a Read Response. False: qp_retire() or qp_deliver() has
+ * something left to do. */
 bool qp_retire_received(struct qp *qp);
 bool qp_retire_answered(struct qp *qp);
-/* Not more may be looked at without the lock: of two that finish requests at once, one has to see
- * both. */
+/* A hint without the lock reads no more than this: of two threads that finish requests at once,
+ * one must see both. */
 static inline bool wq_may_retire(const struct wq *wq)
 {
     return atomic_load_explicit(&wq->done, memory_order_relaxed) !=
@@ -156,29 +157,33 @@ static inline void qp_retire(struct qp *qp, struct wq *wq)
 void qp_free_unsignalled(struct qp *qp);
 /*
  * The connection ends: the state leaves RTS, event and Terminate are noted, tx will stop and flush.
- * The first end wins: false when there was one already. No lock of the QP but rx held.
+ * The first end wins: false if the connection has ended already. The caller holds no lock of the QP
+ * but rx.
  */
 struct qp_end {
-    enum ri_event_type event; /* 0: told later (orderly close) */
+    enum ri_event_type event; /* 0: reported later (orderly close) */
     enum ri_qp_state state;   /* TERMINATE, CLOSING or ERROR */
     bool lost;                /* the socket is dead, or has to be reset */
     bool send_terminate, terminate_received;
     uint16_t terminate_value;
-    const void *terminate; /* payload to send, or that was received; up to 56 octets */
+    /* Payload to send, or the received one; up to 56 octets. */
+    const void *terminate;
     uint32_t terminate_length;
-    bool heard;               /* the peer has sent an FPDU: a responder may speak */
-    struct wqe *wqe;          /* the request that fails by it, or NULL; all others are flushed */
+    bool heard; /* the peer has sent an FPDU: a responder may speak */
+    /* The request that fails by it, or NULL. All others are flushed. */
+    struct wqe *wqe;
     enum ri_wc_status status; /* of wqe */
     const char *detail;
 };
 bool qp_end(struct qp *qp, const struct qp_end *end);
-/* The end by a Terminate of ours, of end->terminate_value; state, payload and length are filled in.
- * cause: NULL where no segment of the peer is behind it. */
+/* End the connection with a Terminate of this side, of end->terminate_value; state, payload and
+ * length are filled in. cause: NULL if no segment of the peer has caused it. */
 struct terminate_cause;
 bool qp_terminate(struct qp *qp, const struct qp_end *end, const struct terminate_cause *cause);
 void qp_record_established(struct qp *qp);
 void qp_record_rq_limit(struct qp *qp);
-void qp_record_srq(struct qp *qp); /* its SRQ has something to tell */
+/* Its SRQ has something to report. */
+void qp_record_srq(struct qp *qp);
 /* 0: none. Under rx, or nobody else knows the QP. */
 static inline void qp_set_rq_limits(struct qp *qp, uint32_t soft, uint32_t hard)
 {

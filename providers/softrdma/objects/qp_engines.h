@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What the transmit and the receive engine keep in a QP (qp.h), one structure for each lock. The
+ * The state of the transmit and the receive engine in a QP (qp.h), one structure for each lock. The
  * engines are tx/ and rx/.
  */
 #ifndef ITAL_SOFTRDMA_QP_ENGINES_H
@@ -18,17 +18,17 @@ struct iovec;
 struct stag_entry;
 struct tx_memory;
 
-/* --- posts that wait for others --- */
+/* --- coalesced posts --- */
 
 /* tx/tx_coalesce.c. Under sq.posting. */
 struct qp_coalesce {
     union {
         struct {
-            /* What is posted waits to leave together. */
+            /* Posted requests wait to leave together. */
             bool active;
             /* The last post carried RI_WR_COALESCE. */
             bool asked;
-            /* Much had accumulated when it left last. */
+            /* Much had accumulated when they left last. */
             bool streams;
             bool unused;
         };
@@ -37,7 +37,8 @@ struct qp_coalesce {
     };
     /* lane->looks when a post left at once. */
     uint32_t sent_at;
-    /* Octets of short requests that wait, headers too; pieces and octets of the others. */
+    /* Waiting requests: octets of short ones with headers; list entries and octets of the
+     * others. */
     uint32_t small, entries;
     uint64_t large;
     /* Octets since it began. */
@@ -48,7 +49,7 @@ struct qp_coalesce {
 
 /* FPDUs on their way to the socket in one write. Inside tx. */
 struct tx_batch {
-    /* Lent (tx/tx_memory.c). NULL: iov, arena and bounce are, too. */
+    /* Borrowed (tx/tx_memory.c). NULL: so are iov, arena and bounce. */
     struct tx_memory *memory;
     /* TX_IOV of them; `count` are filled, `first` is the next to send. */
     struct iovec *iov;
@@ -59,7 +60,7 @@ struct tx_batch {
     uint32_t arena_used;
     /* See batch_bound(). */
     uint32_t count_most, arena_most;
-    /* Octets from which on nothing is added; the same while a message is under way. */
+    /* Nothing is added beyond so many octets; the same while a message is under way. */
     uint32_t full, full_begun;
     /* The batch is one TCP segment of so many octets, of FPDUs of that size. 0: it is not. */
     uint32_t segment, fpdu_size;
@@ -68,18 +69,18 @@ struct tx_batch {
     uint32_t bounce_used;
     /* Option guard: payload of the next FPDU, in the bounce buffer. */
     uint8_t *fetched;
-    /* Octets of this batch that are in none of the above; freed with it. */
+    /* Octets of this batch that are in none of the buffers above; freed with it. */
     uint8_t *own;
 };
 
-/* Of whoever is inside tx (tx/tx.c), but for the atomic members. */
+/* Written inside tx (tx/tx.c), except for the atomic members. */
 struct qp_tx {
-    /* Who wants to be inside: 0 nobody. */
+    /* Threads that are inside tx or want to be. 0: none. */
     atomic_uint requests;
     struct tx_batch batch;
     /* The batch keeps its memory when it is empty. Written under the lane's lock. */
     atomic_bool keeps_memory;
-    /* Elements of sends; what answers read and write. */
+    /* Elements of sends; memory that answers read and write. */
     struct stag_hint local_hint, answer_hint;
     /* Stream position of the first FPDU: markers count from there. */
     uint64_t full_operation;
@@ -91,25 +92,25 @@ struct qp_tx {
     /* The same for tx_single.c; 0 while the start-up is not over, and when output has ended. */
     uint32_t single_below;
     uint32_t send_msn, read_msn, atomic_msn;
-    /* Requests before it are all in the socket, and tx has let go of their slots. */
+    /* All requests before it are in the socket, and tx no longer reads their slots. */
     atomic_uint sq_sent;
-    /* Octets built, octets taken by the socket; where the EMSS is asked for again. */
+    /* Octets built, octets accepted by the socket; the position at which the EMSS is read again. */
     uint64_t position, accepted, learn_at;
-    /* The socket was full: when to try again, and how long that was from then. */
+    /* The socket was full: the time of the next attempt, and the interval. */
     atomic_ullong retry_at;
     uint32_t retry_ns;
-    /* Of the request at sq.next, if it is begun: octets built, and where the next ones are. */
+    /* The request at sq.next, if it is begun: octets built, and the position of the next ones. */
     uint64_t message_offset;
     bool message_begun;
     /* Its Write is built, its Immediate Data is not. */
     bool immediate_due;
-    /* Of the Read at ird_out some octets are built, not all. */
+    /* Of the Read at ird_out some octets are built, but not all. */
     bool response_begun;
     /* In the next batch: the responses had their turn. */
     bool requests_first;
     /* Its last two writes are halves, and the first is begun. */
     bool split;
-    /* The batch's bounds are those of one message: choose them anew. */
+    /* The batch's limits are those of one message: they must be set again. */
     bool resize_batch;
     /* Memory of the message under way was deregistered. */
     bool source_gone;
@@ -118,26 +119,26 @@ struct qp_tx {
     bool local_revoked;
     /* enum ri_rtr */
     uint8_t rtr_to_send;
-    /* Output has ended and let go of the consumer's memory. */
+    /* Output has ended, and tx no longer uses the consumer's memory. */
     atomic_bool stopped;
-    /* Responder: until one valid FPDU came (RFC 5044 7.1.2). rx ends it. */
+    /* Responder: set until one valid FPDU has come (RFC 5044 7.1.2). rx clears it. */
     atomic_bool holding;
-    /* errno: the socket refused. The end is told after what can still be read. */
+    /* errno of a refused send. The end is reported after the octets that can still be read. */
     atomic_int error;
     /* The entry that the local request at sq.next waits for: the lane makes it quiet
      * (tx_local.c). */
     _Atomic(struct stag_entry *) unquiet;
-    /* Somebody found work for tx. Any thread. */
+    /* A thread has found work for tx. Any thread. */
     atomic_bool wanted;
 };
 
 /* --- requests that are answered --- */
 
-/* A request of ours that the peer has to answer: a Read, or an atomic (8 octets). */
+/* A request of this side that the peer has to answer: a Read, or an atomic (8 octets). */
 struct outstanding_read {
-    /* Of its request. UINT32_MAX with rtr. */
+    /* Index of its request. UINT32_MAX with rtr. */
     uint32_t index;
-    /* Our ready-to-receive message: nobody waits for it. */
+    /* The ready-to-receive message of this side: no request waits for it. */
     bool rtr;
     /* Its Request Identifier is its MSN. */
     bool atomic;
@@ -147,7 +148,7 @@ struct outstanding_read {
     uint32_t sink_stag;
     uint64_t sink_to;
     uint32_t size, received;
-    /* Of its request. */
+    /* MSN of its request. */
     uint32_t msn;
 };
 
@@ -160,7 +161,7 @@ struct inbound_read {
     uint64_t sink_to, source_to;
     uint32_t size, sent;
     uint32_t msn;
-    /* The request's first octets as they came, ignored bits too: a Terminate sends them back. */
+    /* The request's first octets as received, ignored bits included: a Terminate returns them. */
     uint8_t header[6];
     bool atomic;
     /* enum rdmap_atomic_op */
@@ -168,14 +169,14 @@ struct inbound_read {
     uint64_t data, mask, compare, compare_mask;
 };
 
-/* Two rings between tx and rx, without a lock: of ORD tx writes `in` and rx `out`, of IRD the other
- * way round. */
+/* Two rings between tx and rx, without a lock. ORD: tx writes `in`, rx `out`. IRD: the other way
+ * round. */
 struct qp_reads {
     struct outstanding_read *ord_ring;
     atomic_uint ord_in, ord_out;
     struct inbound_read *ird_ring;
     atomic_uint ird_in, ird_out;
-    /* Of the rings, powers of two. */
+    /* Sizes of the rings, powers of two. */
     uint32_t ord_size, ird_size;
 };
 
@@ -183,17 +184,17 @@ struct qp_reads {
 
 /* Under stream->rx. */
 struct qp_rx {
-    /* What the peer names; elements of receives. */
+    /* STags that the peer names; elements of receives. */
     struct stag_hint remote_hint, local_hint;
-    /* Of the receive under way. */
+    /* Elements of the receive under way. */
     const struct ri_sge *message_sges;
-    /* MAX_SGE of them, with an SRQ: its elements when it came from there. */
+    /* MAX_SGE of them with an SRQ: the elements of the request that was taken from it. */
     struct ri_sge *srq_sges;
-    /* Markers: of the first octet not parsed, counted from Full Operation. */
+    /* Markers: position of the first octet that is not parsed, counted from Full Operation. */
     uint32_t position;
     uint32_t expect_send_msn, expect_read_msn, expect_atomic_msn;
-    /* A Send is being received into the request at rq.next: of its first segment, and octets so
-     * far. */
+    /* A Send is being received into the request at rq.next: values of its first segment, and
+     * octets so far. */
     bool message_open;
     uint8_t message_opcode;
     uint32_t message_stag;

@@ -23,8 +23,7 @@
 
 /* --- flush --- */
 
-/* Under posting: who posts a receive after this look sees the state that the QP has got before
- * it. */
+/* Under posting: a thread that posts a receive after this call sees the new state of the QP. */
 static uint32_t posted_before(struct wq *wq)
 {
     uint32_t posted;
@@ -35,8 +34,7 @@ static uint32_t posted_before(struct wq *wq)
     return posted;
 }
 
-/* Under the lock of the CQ, so that none of the slots is retired, polled and filled anew
- * meanwhile. */
+/* Under the lock of the CQ: no slot is retired, polled and filled again meanwhile. */
 void qp_flush(struct qp *qp, struct wq *wq)
 {
     uint32_t posted = posted_before(wq);
@@ -54,7 +52,7 @@ void qp_flush(struct qp *qp, struct wq *wq)
     spinlock_unlock(&qp_cq(qp, wq)->lock);
 }
 
-/* --- what has to be told --- */
+/* --- events to report --- */
 
 /* Once per connection. Under life.lock. */
 static void record_end(struct qp *qp, enum ri_event_type type, uint16_t code, const char *detail,
@@ -90,7 +88,7 @@ void qp_record_rq_limit(struct qp *qp)
     spinlock_unlock(&qp->life.lock);
 }
 
-/* Under the lock, so that whoever finds no news in the QP afterwards looks at the SRQ. */
+/* Under the lock: a thread that finds no event in the QP afterwards checks the SRQ. */
 void qp_record_srq(struct qp *qp)
 {
     spinlock_lock(&qp->life.lock);
@@ -124,7 +122,7 @@ void qp_closed_badly(struct qp *qp)
     end_of_close(qp, RI_EVENT_LLP_RESET, "the peer went on sending while this side was closing");
 }
 
-/* The next thing to tell, in the order of a connection's life. Under life.lock. */
+/* The next event to report, in the order of a connection's life. Under life.lock. */
 static bool take_pending(struct qp *qp, struct ri_event *event)
 {
     bool *pending = qp->life.established_pending ? &qp->life.established_pending
@@ -145,8 +143,8 @@ static bool take_pending(struct qp *qp, struct ri_event *event)
     return true;
 }
 
-/* By one thread at a time, so that nothing is told out of order; who finds another at it leaves:
- * that one looks again. */
+/* One thread at a time reports, so that the order holds. Another one leaves: the reporting
+ * thread checks again. */
 void qp_report(struct qp *qp)
 {
     const struct ri_host *host = qp->rnic->host;
@@ -187,8 +185,8 @@ static void record_terminate(struct qp *qp, const struct qp_end *end)
     }
 }
 
-/* The peer named memory that it may not use. Who guesses STags does it again and again, with a
- * connection each (X-040). */
+/* The peer named memory that it may not use. A peer that guesses STags does so repeatedly, with
+ * a new connection each time (X-040). */
 static void count_access_error(struct qp *qp, const struct qp_end *end)
 {
     unsigned int kind = end->terminate_value >> 8;
@@ -216,7 +214,8 @@ bool qp_end(struct qp *qp, const struct qp_end *end)
         if (end->event)
             record_end(qp, end->event, end->terminate_value, end->detail, end->wqe != NULL);
         atomic_store(&qp->life.state,
-                     end->state); /* last: whoever is inside tx acts on it at once */
+                     /* Last: a thread inside tx acts on it at once. */
+                     end->state);
         atomic_store(&qp->tx.wanted, true);
     }
     spinlock_unlock(&qp->life.lock);

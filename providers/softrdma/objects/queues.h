@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What waits: requests (wq.c), requests that QPs share (srq.c), completions (cq.c).
+ * Queues: of requests (wq.c), of requests that QPs share (srq.c), of completions (cq.c).
  */
 #ifndef ITAL_SOFTRDMA_QUEUES_H
 #define ITAL_SOFTRDMA_QUEUES_H
@@ -36,9 +36,10 @@ struct wqe {
     uint32_t vendor_error;
     uint16_t status;  /* enum ri_wc_status */
     uint8_t wc_flags; /* enum ri_wc_flags, WC_NAMES_STAG */
-    atomic_bool done; /* outcome known: may be retired when everything before it is */
-    uint16_t flags;   /* enum ri_wr_flags, WQE_ANSWERED */
-    uint8_t opcode;   /* enum ri_wr_opcode; receive queue: unused */
+    /* The outcome is known: it may be retired when all before it are. */
+    atomic_bool done;
+    uint16_t flags; /* enum ri_wr_flags, WQE_ANSWERED */
+    uint8_t opcode; /* enum ri_wr_opcode; receive queue: unused */
     struct ri_sge sges[];
 };
 
@@ -50,8 +51,8 @@ static inline void wqe_finish(struct wqe *wqe, enum ri_wc_status status, uint32_
     atomic_store_explicit(&wqe->done, true, memory_order_release);
 }
 
-/* Is a request complete when its answer has come, not when it was sent? It takes a place of ORD
- * until then. */
+/* Requests that are complete when their answer has come, not when they were sent. Each takes a
+ * place of ORD until then. */
 #define WC_NAMES_STAG (1u << 7)  /* in wc_flags: operand is the STag that the request was about */
 #define WQE_ANSWERED  (1u << 15) /* in flags, beside those of the request */
 #define WQE_SHORT     (1u << 14) /* likewise: tx_short.c may build it */
@@ -87,8 +88,8 @@ static inline struct wqe *wq_slot(const struct wq *wq, uint32_t index)
 {
     return (struct wqe *)(wq->slots + (size_t)(index & wq->mask) * wq->stride);
 }
-/* Take over the slots of `larger`, just opened, with what is in these; `larger` gets the old ones.
- * Nobody looks at slots. */
+/* Take over the slots of `larger`, which was just opened, with the requests in the present ones.
+ * `larger` gets the old slots. No other thread uses slots meanwhile. */
 void wq_exchange(struct wq *wq, struct wq *larger);
 static inline bool wq_pending(const struct wq *wq)
 {
@@ -111,10 +112,10 @@ static inline void wq_publish(struct wq *wq)
 /* --- shared receive queues: srq.c --- */
 
 /*
- * Requests are taken in the order in which they were posted: at the first segment of a message one
- * moves into the QP's own rq, whose slots have no elements (they go to qp->srq_sges: one message at
- * a time is under way), and completes there like any other. It counts as outstanding until its
- * completion was polled.
+ * Requests are taken in the order in which they were posted. At the first segment of a message one
+ * moves into the QP's own rq and completes there like any other. The slots of that rq have no
+ * elements: those go to qp->srq_sges, because one message at a time is under way. A request counts
+ * as outstanding until its completion was polled.
  */
 struct srq {
     struct ri_srq base;
@@ -123,14 +124,14 @@ struct srq {
     struct wq queue;         /* all of it under queue.posting */
     uint32_t limit;          /* 0: not armed; under queue.posting */
     atomic_uint outstanding; /* posted, completion not yet polled */
-    atomic_bool low_pending; /* srq_deliver has to tell of it */
+    atomic_bool low_pending; /* srq_deliver has to report it */
     atomic_uint upcalls;
     pthread_mutex_t qps_lock; /* the list, and the depth of the queue */
     struct qp *qps;
 };
 
-/* The next request, as the QP's message under way. False: there is none. Under the QP's rx. It may
- * lead to news of the SRQ. */
+/* The next request, for the QP's message under way. False: there is none. Under the QP's rx. The
+ * SRQ may have an event to deliver then. */
 bool srq_take(struct srq *srq, struct qp *qp);
 /* Is there anything to deliver? */
 static inline bool srq_has_news(struct srq *srq)
@@ -148,7 +149,7 @@ static inline bool srq_has_request(struct srq *srq)
 }
 enum ri_status srq_attach(struct srq *srq, struct qp *qp); /* opens the QP's rq */
 void srq_detach(struct srq *srq, struct qp *qp); /* no completion of the QP is in a CQ any more */
-/* Tell what has been noted. No lock held. */
+/* Report the events that were noted. No lock held. */
 void srq_deliver(struct srq *srq);
 enum ri_status softrdma_srq_create(struct ri_pd *base, struct ri_srq_attr *attr,
                                    struct ri_srq **out);
@@ -180,14 +181,14 @@ struct cq {
     struct spinlock lock;
     struct cq_entry *entries;
     struct ri_ring ring;
-    uint32_t marked;         /* of the entries: ri_wc_is_marked; under lock */
+    uint32_t marked;         /* entries with ri_wc_is_marked; under lock */
     struct ri_arming arming; /* under lock */
     atomic_bool overflowed;
-    atomic_uint to_report; /* CQ_FIRED, CQ_OVERFLOWED: cq_deliver has to tell of it */
+    atomic_uint to_report; /* CQ_FIRED, CQ_OVERFLOWED: cq_deliver has to report it */
     atomic_uint upcalls, users;
     atomic_uchar consumer; /* enum cq_consumer */
     atomic_uchar dry;      /* passes for it since it was armed or a completion was taken */
-    atomic_uint seen;      /* lane->passes when its consumer looked last */
+    atomic_uint seen;      /* lane->passes when its consumer polled last */
     uint8_t hits;          /* polls that took something since it was armed; under lock */
     atomic_uint blocked;   /* queues that wait for room */
     /* qp.cq_wait of these: [0] send, [1] receive; under lock */
@@ -195,7 +196,7 @@ struct cq {
 };
 
 void cq_deliver(struct cq *cq);
-/* A QP on this lane completes to it, or does no more. */
+/* A QP on this lane begins to complete to it, or has stopped. */
 void cq_attach(struct cq *cq, struct lane *lane);
 void cq_detach(struct cq *cq);
 /* Is there anything to deliver? */
@@ -203,10 +204,12 @@ static inline bool cq_has_news(const struct cq *cq)
 {
     return atomic_load_explicit(&cq->to_report, memory_order_relaxed) != 0;
 }
-/* Its completions leave the ring; blocked queues of others may go on then (cq_retry_blocked). */
+/* The QP's completions leave the ring. The caller has blocked queues of other QPs retried
+ * (cq_retry_blocked). */
 void cq_purge(struct cq *cq, struct qp *qp);
-/* The oldest queue that waits for room, if there is room: sends or receives as *which says, if
- * there are some, else the others. It is counted in qp->upcalls. NULL: none. No lock held. */
+/* The blocked queue that has waited longest, if the ring has room: sends or receives as *which
+ * says, if there are some, else the others. It is counted in qp->upcalls. NULL: none. No lock
+ * held. */
 struct qp *cq_take_blocked(struct cq *cq, int *which);
 enum ri_status softrdma_cq_peek(struct ri_cq *base, uint32_t *total, uint32_t *notify);
 enum ri_status softrdma_cq_create(struct ri_rnic *base, struct ri_cq_attr *attr,

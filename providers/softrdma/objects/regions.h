@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Memory behind STags: what the peer of a QP may touch, windows, regions, how the last access ends.
+ * Memory behind STags: the peer's access to it, windows, regions, and how the last access ends.
  */
 #ifndef ITAL_SOFTRDMA_REGIONS_H
 #define ITAL_SOFTRDMA_REGIONS_H
 
 #include "qp.h"
 
-/* What the peer names: a region or wide window of the QP's PD, or a narrow window bound to the QP.
- * As stag_check_hinted (rx) and stag_enter, inside tx. */
+/* Check an STag that the peer names: a region or wide window of the QP's PD, or a narrow window
+ * bound to the QP. As stag_check_hinted (rx) and stag_enter, inside tx. */
 static inline enum stag_result qp_check_remote(struct qp *qp, struct stag_hint *hint, uint32_t stag,
                                                uint32_t access, uint64_t to, uint64_t length,
                                                uint8_t **memory)
@@ -25,11 +25,12 @@ enum stag_result qp_enter_remote(struct qp *qp, uint32_t stag, uint32_t access, 
 
 /* invalidate.c */
 enum invalidate_result {
-    INVALIDATE_DONE,    /* it is INVALID */
-    INVALIDATE_REVOKED, /* nobody finds it any more; invalidate_quiet() comes next (rx) */
-    INVALIDATE_STAG,    /* refused: no such STag (C-119) */
-    INVALIDATE_SCOPE,   /* of another PD, or bound to another QP (C-120) */
-    INVALIDATE_ACCESS,  /* remote: no remote right, or the QP does not allow it (C-121) */
+    INVALIDATE_DONE, /* it is INVALID */
+    /* No access finds it any more; invalidate_quiet() comes next (rx). */
+    INVALIDATE_REVOKED,
+    INVALIDATE_STAG,   /* refused: no such STag (C-119) */
+    INVALIDATE_SCOPE,  /* of another PD, or bound to another QP (C-120) */
+    INVALIDATE_ACCESS, /* remote: no remote right, or the QP does not allow it (C-121) */
     /* windows are bound to it; remote: STag 0, or several streams may use it (C-122) */
     INVALIDATE_KIND
 };
@@ -39,10 +40,10 @@ enum invalidate_result invalidate_begin(struct qp *qp, uint32_t stag, bool remot
 struct mw;
 enum bind_result { BIND_DONE, BIND_REVOKED, BIND_REFUSED };
 enum bind_result mw_bind(struct qp *qp, const struct wqe *wqe, struct stag_entry **entry);
-/* The QP goes away: windows bound to it are INVALID from now on. No pass of the lane that knew the
- * QP goes on. */
+/* The QP is destroyed: windows bound to it become INVALID. No pass of the lane that knew the QP
+ * runs any more. */
 void mw_unbind_qp(struct qp *qp);
-/* The request as posted; the objects are looked at now only. */
+/* Describe the request as posted. The objects are read only now. */
 enum ri_status mw_describe_bind(const struct ri_send_wr *wr, struct wqe *wqe);
 enum ri_status softrdma_mw_allocate(struct ri_pd *base, bool narrow, void *context, uint32_t *stag,
                                     struct ri_mw **out);
@@ -53,15 +54,15 @@ enum ri_status softrdma_mr_register(struct ri_pd *base, const struct ri_mr_attr 
 enum ri_status softrdma_mr_reregister(struct ri_mr *base, struct ri_pd *pd,
                                       const struct ri_mr_attr *attr, struct ri_mr_keys *keys);
 enum ri_status softrdma_mr_deregister(struct ri_mr *base);
-/* The request as posted; memory is looked at in its turn. NOT_SUPPORTED: the QP is not privileged,
- * or the pages do not follow each other in memory. Under posting. */
+/* Describe the request as posted; memory is checked in its turn. NOT_SUPPORTED: the QP is not
+ * privileged, or the pages are not contiguous. Under posting. */
 enum ri_status mr_describe_fast_register(const struct qp *qp, const struct ri_send_wr *wr,
                                          struct wqe *wqe);
-/* In its turn. False: refused. */
+/* Execute it in its turn. False: refused. */
 bool mr_fast_register(struct qp *qp, const struct wqe *wqe);
 uint32_t mr_stag(const struct ri_mr *base);
-/* After it nobody touches the memory behind the entry, and the entry is free. Not with a lock
- * held. */
+/* When it returns, no access to the memory behind the entry is left, and the entry is free. No
+ * lock held. */
 void mr_drop_entry(struct rnic *rnic, struct stag_entry *entry);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What every folder needs: limits, options, the RNIC and its PDs, small helpers.
+ * For all folders: limits, options, the RNIC and its PDs, small helpers.
  */
 #ifndef ITAL_SOFTRDMA_RNIC_H
 #define ITAL_SOFTRDMA_RNIC_H
@@ -16,7 +16,7 @@
 #include <pthread.h>
 #include <string.h>
 
-/* Pages of one region that requests register: their list is read at the post. */
+/* Pages of one region that requests register. The post reads their list. */
 #define MAX_FAST_REGISTER_PAGES 512u
 
 #define MAX_SGE         64u
@@ -26,46 +26,48 @@
 #define LANES_MOST      64u
 #define RX_RING_OCTETS  (256u * 1024u)
 #define TX_BATCH_OCTETS (1024u * 1024u) /* aimed at in one system call that is not one segment */
-/* more, so that the end of a message does not take a call of its own */
+/* beyond that, so that the end of a message needs no call of its own */
 #define TX_BATCH_TAIL    (128u * 1024u)
 #define TX_IOV           1024u          /* UIO_MAXIOV */
 #define TX_ARENA_OCTETS  (64u * 1024u)  /* headers, trailers, small payload of one batch */
 #define TX_BOUNCE_OCTETS (512u * 1024u) /* Read Response payload of one batch */
 #define TX_COPY_OCTETS   256u           /* payload up to here is copied next to its header */
-/* posts that wait leave: octets of small ones, headers too */
+/* coalesced posts leave: octets of small ones, with headers */
 #define TX_COALESCE_SMALL (48u * 1024u)
-/* payload: what is summed is in the first cache when it is copied */
+/* payload that is still in the first-level cache between CRC and copy */
 #define SEGMENT_MOST (32u * 1024u)
 /* FPDUs where writes follow TCP segments: about that long each ... */
-#define FPDU_OCTETS      (16u * 1024u)
-#define FPDUS_LEAST      2u    /* ... which they do where a segment has room for so many ... */
-#define FPDU_LEAST       2048u /* ... and end when there is less room than that */
-#define FPDU_ALIGN       64u   /* payload of those that are cut: sources stay aligned */
-#define LONG_RESPONSE    (128u * 1024u) /* of a Read: leaves in writes as long as may be */
-#define TX_HITS          16u     /* polls: who finds something so often without arming polls */
-#define TX_RETRY_NS      20000u  /* a full socket is left alone that long ... */
-#define TX_RETRY_MOST_NS 160000u /* ... up to that long, while it takes nothing */
-/* long batches, or their time, that one visitor writes; what remains is left to the lane */
+#define FPDU_OCTETS (16u * 1024u)
+#define FPDUS_LEAST 2u    /* ... if a segment has room for so many ... */
+#define FPDU_LEAST  2048u /* ... and never with less room than that */
+#define FPDU_ALIGN  64u   /* payload of those that are cut: sources stay aligned */
+/* a Read this long is answered in writes as long as possible */
+#define LONG_RESPONSE (128u * 1024u)
+/* Polls that found something without arming: the consumer counts as polling then. */
+#define TX_HITS          16u
+#define TX_RETRY_NS      20000u  /* a full socket is retried after that time ... */
+#define TX_RETRY_MOST_NS 160000u /* ... up to that, while it takes nothing */
+/* Long batches, or their time, that one thread writes; the others are left to the lane. */
 #define TX_ROUNDS     4u
-#define TX_WRITE_COST (64u * 1024u)   /* octets that take as long as a call, at least */
-#define MULPDU_OCTETS (1024u * 1024u) /* output between two looks at the EMSS ... */
+#define TX_WRITE_COST (64u * 1024u)   /* octets whose write costs as much as the call, at least */
+#define MULPDU_OCTETS (1024u * 1024u) /* output between two reads of the EMSS ... */
 /* ... while it grows with the peer's window, in the first MULPDU_OCTETS */
 #define EARLY_OCTETS  (64u * 1024u)
 #define ATOMIC_OCTETS 8u
 #define REMOTE_RIGHTS (RI_ACCESS_REMOTE_READ | RI_ACCESS_REMOTE_WRITE | RI_ACCESS_REMOTE_ATOMIC)
-/* Of one read: more is not in the cache any more when it is summed and placed. Two FPDUs of
- * SEGMENT_MOST, or one of any size. */
+/* Octets of one read: more would leave the cache before they are checked and placed. Two FPDUs
+ * of SEGMENT_MOST, or one of any size. */
 #define READ_MOST  (2u * SEGMENT_MOST + 64u)
-#define READ_LEAST (READ_MOST / 4) /* a flood of tiny FPDUs is read in parts of that */
-/* octets of an FPDU from which on reads end where such FPDUs do */
+#define READ_LEAST (READ_MOST / 4) /* while tiny FPDUs come, a read takes no more */
+/* reads end at the end of an FPDU if FPDUs are at least this long */
 #define READ_FPDU_LEAST (8u * 1024u)
 #define RX_FPDUS        512u /* FPDUs of one stream in one pass, about */
 #define TX_SPARES       4u   /* memory of batches that the lane keeps */
 #define TX_KEEPERS      8u   /* QPs that keep theirs between batches */
-/* Times that others brought something: who did not is polled no longer. */
+/* Other streams brought something so often: a stream that brought nothing is no longer polled. */
 #define POLLED_UNTIL 256u
 #define RTR_REPEATS  4u    /* of the ready-to-receive message, to a peer that stays silent */
-#define PARTIAL_KEPT 4096u /* a larger reassembly buffer is given back when it is empty */
+#define PARTIAL_KEPT 4096u /* a larger reassembly buffer is freed when it is empty */
 
 struct softrdma_options {
     bool fpdu_max;
@@ -86,7 +88,8 @@ struct pd {
     struct ri_pd base;
     struct rnic *rnic;
     atomic_uint users;
-    atomic_uint streams;          /* QPs that use its memory: its own, and those of its SRQs */
+    /* QPs that use its memory: its own QPs, and those of its SRQs. */
+    atomic_uint streams;
     pthread_mutex_t windows_lock; /* the list; before the locks of entries */
     struct mw *windows;
 };
@@ -98,11 +101,11 @@ struct memory_range {
 
 struct rnic;
 
-/* What objects need of the folders above them; provider.c hands it down. */
+/* Calls from objects up to the folders above; provider.c passes them in. */
 struct rnic_ops {
-    /* For an STag that was revoked: returns when no pass places by it any more, and no output of
-     * the PD's QPs names the memory. An empty range: no output can. No lock held, not from inside
-     * tx. */
+    /* For a revoked STag. When it returns, no pass places by it any more, and no output of the
+     * PD's QPs names the memory. An empty range: no output can name it. No lock held, not from
+     * inside tx. */
     void (*leave_memory)(struct rnic *rnic, const struct pd *pd, struct memory_range range);
 };
 
@@ -117,13 +120,13 @@ struct rnic {
     struct lane *lanes[LANES_MOST]; /* options.lanes of them */
     atomic_uint pds, cqs, qps, srqs, mws;
     atomic_uint next_qpn;
-    /* Of all reassembly buffers. */
+    /* Octets in all reassembly buffers. */
     atomic_ullong partial_octets;
-    /* Of all peers. */
+    /* Errors of all peers. */
     atomic_ullong access_errors;
 };
 
-/* Up to 64 octets without a call, as most are. */
+/* Copy up to 64 octets, the common case, without a call. */
 static inline void copy_short(uint8_t *to, const uint8_t *from, uint32_t octets)
 {
     if (octets - 32 > 32) {
@@ -134,8 +137,8 @@ static inline void copy_short(uint8_t *to, const uint8_t *from, uint32_t octets)
     memcpy(to + octets - 32, from + octets - 32, 32);
 }
 
-/* Counters have one writer each, tx or rx: a plain addition that others may read. By hand:
- * compilers take three instructions. */
+/* Counters have one writer each, tx or rx: a plain addition that other threads may read. Written
+ * as assembler because compilers take three instructions. */
 static inline void count_up(atomic_ullong *counter, uint64_t by)
 {
 #if defined(ITAL_WITHOUT_COUNTERS) /* bench/instructions: what they cost */
@@ -148,7 +151,7 @@ static inline void count_up(atomic_ullong *counter, uint64_t by)
 #endif
 }
 
-/* The same where it is enough that the number changes: of two at once one may be lost. */
+/* The same if it is enough that the number changes: of two additions at once one may be lost. */
 static inline void count_up_32(atomic_uint *counter)
 {
 #if defined(__x86_64__) && defined(__GNUC__)

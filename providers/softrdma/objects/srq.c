@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shared receive queues: a ring that many QPs take from. A lock of its own, held for a copy of one
- * request, is all that posts and QPs of several threads share.
+ * Shared receive queues: a ring from which many QPs take. Posts and QPs of several threads share
+ * one lock, held for the copy of one request.
  *
- * DEPTH is what may be outstanding: posted and not yet polled. The rq of each QP is as deep as the
- * SRQ, so that what one QP took and nobody polled always fits there. Resizing makes the QPs' queues
- * deeper first, then the SRQ.
+ * DEPTH limits the outstanding requests: posted and not yet polled. The rq of each QP is as deep as
+ * the SRQ, so that all requests that one QP took and that were not polled fit into it. Resizing
+ * deepens the QPs' queues first, then the SRQ.
  *
  * LIMIT: once armed, the first QP that leaves fewer requests than that disarms it, and one event is
- * told.
+ * reported.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>

@@ -95,8 +95,8 @@ static uint32_t new_place(struct stag_table *table)
     return place;
 }
 
-/* The place whose index is 0 stays unused: with key 0, which consumers may choose, it would be STag
- * 0. */
+/* The place whose index is 0 stays unused: with key 0, which consumers may choose, it would be
+ * STag 0. */
 static uint32_t fresh_place(struct stag_table *table)
 {
     uint32_t place = new_place(table);
@@ -126,7 +126,7 @@ static void queue_place(struct stag_table *table, struct stag_entry *entry)
     table->aged++;
 }
 
-/* What was freed waits while there is room for others. */
+/* Freed places wait as long as there is room for others. */
 static uint32_t next_place(struct stag_table *table)
 {
     uint32_t place = table->aged > STAG_AGE ? 0 : fresh_place(table);
@@ -170,7 +170,8 @@ struct stag_entry *stag_allocate(struct stag_table *table, struct pd *pd, enum s
         entry = entry_at(table, place);
         spinlock_lock(&entry->lock);
         if (key == entry->key)
-            key++; /* never the same twice in a row at one place */
+            /* Never the same key twice in a row at one place. */
+            key++;
         entry->key = key;
         entry->place = place;
         entry->pd = pd;
@@ -258,7 +259,7 @@ struct stag_entry *stag_find(struct stag_table *table, uint32_t stag)
     return stag ? entry_at(table, unpermute(table, stag >> 8)) : NULL;
 }
 
-/* A place that does not exist yet may exist the next time. */
+/* A place that does not exist yet may exist at the next lookup. */
 void stag_learn(struct stag_table *table, struct stag_hint *hint, uint32_t stag)
 {
     hint->entry = stag_find(table, stag);
