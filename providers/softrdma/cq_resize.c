@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A completion queue of another depth, while completions come and are polled. */
+ *
+ * Resize of a completion queue while completions arrive and are polled.
+ */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -9,7 +11,7 @@
 
 #include <stdlib.h>
 
-/* Positions go on counting; only the slots of the ring are others. Under the lock. */
+/* Positions do not change; the ring gets other slots. Under the lock. */
 static struct cq_entry *exchange(struct cq *cq, struct cq_entry *fresh, uint32_t depth)
 {
     struct cq_entry *old = cq->entries;
@@ -20,7 +22,7 @@ static struct cq_entry *exchange(struct cq *cq, struct cq_entry *fresh, uint32_t
     cq->entries = fresh;
     cq->ring.mask = mask;
     cq->ring.depth = depth;
-    /* What never comes in a smaller one: it is full instead. */
+    /* The smaller ring never has more than its depth, so it fires when it is full. */
     if (cq->arming.kind == RI_ARM_NTH && cq->arming.count > depth)
         cq->arming.count = depth;
     if (cq->arming.kind == RI_ARM_NTH && ri_ring_count(&cq->ring) >= cq->arming.count)
@@ -28,7 +30,7 @@ static struct cq_entry *exchange(struct cq *cq, struct cq_entry *fresh, uint32_t
     return old;
 }
 
-/* Queues that waited for room go on. */
+/* Blocked queues are retried. */
 enum ri_status softrdma_cq_resize(struct ri_cq *base, uint32_t *depth)
 {
     struct cq *cq = container_of(base, struct cq, base);

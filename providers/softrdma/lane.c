@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Lane: which streams a pass serves. Every connection is in the host's epoll set, level-triggered,
- * for as long as it is open; what became readable is put on the ready list by stream_ready.
- * Besides, the few streams that were active last are `polled`: read directly, without asking
- * epoll; who is silent while others are heard is dropped, for each read that finds nothing
- * delays them. Where there are more streams than a few the host asks epoll in every pass anyway:
- * then only the latest one is, for the case that it is the only one that is busy. The lists belong
- * to the lane's lock; a pass works on its own copy of polled[] and copies again when `version`
- * changed. Passes of one lane never overlap (the host sees to it).
+ * Lane: the streams that a pass serves. Every open connection is in the host's epoll set,
+ * level-triggered; stream_ready puts a readable one on the ready list. The few streams that were
+ * active last are `polled`: the pass reads them directly, without asking epoll. A polled stream
+ * that is silent while others are active is dropped, because each read that finds nothing delays
+ * the others. If there are more than a few streams, the host asks epoll in every pass anyway: then
+ * only the latest stream is polled, in case it is the only busy one. The lane's lock guards the
+ * lists. A pass works on its own copy of polled[] and copies again when `version` has changed. The
+ * host never runs two passes of one lane at once.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -21,11 +21,11 @@
 #include <utlist.h>
 
 #define FEW_STREAMS 6u
-#define LINE_OCTETS 128u /* two lines: processors fetch pairs */
+#define LINE_OCTETS 128u /* two cache lines: processors fetch pairs */
 
 enum ri_status lane_create(struct rnic *rnic, struct lane **out)
 {
-    /* lines of its own: two lanes share none */
+    /* Own cache lines: no two lanes share one. */
     struct lane *lane = aligned_alloc(LINE_OCTETS, (sizeof(*lane) + LINE_OCTETS - 1) / LINE_OCTETS *
                                                        LINE_OCTETS);
 
@@ -82,7 +82,7 @@ static void free_deferred(struct lane *lane)
     }
 }
 
-/* At close: nothing runs any more. What is still open is reset. */
+/* At close: nothing runs any more. Open streams are reset. */
 void lane_destroy(struct lane *lane)
 {
     while (lane->streams) {
@@ -98,7 +98,7 @@ void lane_destroy(struct lane *lane)
     free(lane);
 }
 
-/* An active stream takes the place of the polled one that came longest ago. Under the lock. */
+/* An active stream replaces the polled one that was added first. Under the lock. */
 static void make_hot(struct lane *lane, struct stream *stream)
 {
     uint32_t most = lane->rnic->options.polled < POLLED_MAX ? lane->rnic->options.polled
@@ -118,8 +118,8 @@ static void make_hot(struct lane *lane, struct stream *stream)
     stream->polled = true;
 }
 
-/* Those that were not heard for long; but a stream that waits for room in the socket is driven by
- * its turn. */
+/* Drop streams that were silent for long. A stream that waits for room in the socket stays: its
+ * turn in the pass drives it. */
 static __attribute__((noinline)) void drop_silent(struct lane *lane)
 {
     uint32_t kept = 0;
@@ -139,7 +139,7 @@ static __attribute__((noinline)) void drop_silent(struct lane *lane)
     spinlock_unlock(&lane->lock);
 }
 
-/* A polled stream has brought something, and there are others. */
+/* A polled stream has brought something; there are others. */
 static inline void note_heard(struct lane *lane, struct stream *stream)
 {
     stream->heard = ++lane->pass.heard;
@@ -163,7 +163,7 @@ static struct stream *next_ready(struct lane *lane)
     return stream;
 }
 
-/* While something is left for the next pass the copy counts as old. */
+/* While work is left for the next pass, the copy counts as outdated. */
 static void copy_hot(struct lane *lane)
 {
     bool left;
@@ -187,8 +187,8 @@ static bool has_event(struct cq *cq)
     return cq && ri_ring_count(&cq->ring);
 }
 
-/* Streams that were reported ready: as many as there are now, so that one that stays ready cannot
- * hold the pass. */
+/* Serve the streams that were reported ready, as many as there are now: a stream that stays
+ * ready cannot hold up the pass. */
 static uint32_t serve_ready(struct lane *lane, uint32_t budget)
 {
     uint32_t work_done = 0;
@@ -203,8 +203,8 @@ static uint32_t serve_ready(struct lane *lane, uint32_t budget)
     return work_done;
 }
 
-/* The reader's own streams first; the others only when it has got nothing. Who uses up the budget
- * is the last one in the next pass. */
+/* The streams that feed the caller's CQ come first, the others only if those brought nothing.
+ * The stream that uses up the budget is the last one in the next pass. */
 static __attribute__((noinline)) uint32_t serve_hot(struct lane *lane, struct cq *first,
                                                     uint32_t budget)
 {
@@ -223,7 +223,8 @@ static __attribute__((noinline)) uint32_t serve_hot(struct lane *lane, struct cq
             if (feeds != (own == 1))
                 continue;
             if (!feeds && qp && qp_is_left_to_consumer(qp, first)) {
-                stream->heard = lane->pass.heard; /* by somebody else, as far as is known here */
+                /* By another thread, as far as this one knows. */
+                stream->heard = lane->pass.heard;
                 continue;
             }
             got = rx_run(stream);
@@ -238,7 +239,7 @@ static __attribute__((noinline)) uint32_t serve_hot(struct lane *lane, struct cq
     return work_done;
 }
 
-/* Something has come onto a list, or went from it. */
+/* The lists have changed. */
 static __attribute__((noinline)) uint32_t serve_changed(struct lane *lane, uint32_t budget)
 {
     uint32_t work_done;
@@ -272,7 +273,8 @@ uint32_t softrdma_progress(struct ri_lane *base, struct ri_cq *first_base, uint3
                              lane->pass.served_version,
                          0))
         work_done = serve_changed(lane, budget);
-    if (!work_done && !has_event(first)) /* what was ready included those that are polled */
+    /* The ready streams included the polled ones. */
+    if (!work_done && !has_event(first))
         work_done = lane->pass.served_count == 1 ? rx_run(lane->pass.served[0])
                                                  : serve_hot(lane, first, budget);
     atomic_store_explicit(&lane->runner, 0, memory_order_relaxed);
@@ -282,7 +284,7 @@ uint32_t softrdma_progress(struct ri_lane *base, struct ri_cq *first_base, uint3
     return work_done;
 }
 
-/* Unread octets are epoll's affair; only what the lane itself remembers keeps the host awake. */
+/* epoll reports unread octets. Only work that the lane itself has left keeps the host awake. */
 bool softrdma_lane_arm(struct ri_lane *base)
 {
     struct lane *lane = container_of(base, struct lane, base);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Lanes: who is served when (lane.c), and all lanes of an RNIC (lanes.c).
+ * Lanes: the streams that a pass serves (lane.c), and all lanes of an RNIC (lanes.c).
  */
 #ifndef ITAL_SOFTRDMA_LANES_H
 #define ITAL_SOFTRDMA_LANES_H
@@ -8,7 +8,7 @@
 #include "providers/softrdma/objects/lane.h"
 
 enum ri_status lane_create(struct rnic *rnic, struct lane **lane);
-/* Nothing runs any more. What is still open is reset. */
+/* Nothing runs any more. Open streams are reset. */
 void lane_destroy(struct lane *lane);
 enum ri_status softrdma_lane_open(struct ri_rnic *base, uint32_t index, void *context,
                                   struct ri_lane **out);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * All lanes of an RNIC. A QP stays on the lane that it was created for; a CQ may be fed by several.
- * Lanes share no lock; what one of them waits for in another is in llp/quiescence.c.
+ * All lanes of an RNIC. A QP stays on the lane that it was created for; several lanes may feed a
+ * CQ. Lanes share no lock. llp/quiescence.c has the only waits of one lane for another.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>

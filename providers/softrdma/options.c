@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The options of an interface of softrdma, beside those that every interface has, and their
- * reading. The host has checked the values: a status other than RI_OK is an error of this file.
+ * The options of an interface of softrdma, other than those that every interface has. The host has
+ * checked the values: a status other than RI_OK is an error of this file.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -56,7 +56,7 @@ const struct ri_option softrdma_option_table[SOFTRDMA_OPTIONS] = {
     { "max_qp", "int: 1..16777216", "65536", "", "Endpoints of one open interface." },
 };
 
-/* What is read, and whether all of it could be. */
+/* Reads options, and remembers whether all could be read. */
 struct reader {
     const struct ri_host *host;
     enum ri_status status;
@@ -118,7 +118,7 @@ static void read_tcp(struct reader *reader, struct softrdma_options *options)
     options->netdevs = text(reader, "netdev");
 }
 
-/* They may come later. */
+/* The interfaces may come up later. */
 static void warn_of_absent(const struct rnic *rnic)
 {
     const char *at = rnic->options.netdevs, *one;

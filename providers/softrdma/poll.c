@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Polling and arming a completion queue. A consumer that looks and finds nothing more has what it
- * posted sent (tx/tx_coalesce.c), and room in the ring lets queues go on that wait for it
+ * Polling and arming a completion queue. When a consumer polls and finds no more, its coalesced
+ * posts are sent (tx/tx_coalesce.c). When the ring gets room, blocked queues are retried
  * (objects/cq.c).
  */
 #ifdef HAVE_CONFIG_H
@@ -40,7 +40,7 @@ void cq_retry_blocked(struct cq *cq)
 }
 
 /* A completion was polled. It covers all requests up to its own: unsignalled ones before it are
- * free too. */
+ * free, too. */
 static inline void free_slots(const struct cq_entry *entry)
 {
     struct wq *wq = entry->wq;
@@ -74,14 +74,14 @@ static inline __attribute__((always_inline)) uint32_t take(struct cq *cq, uint32
     return taken;
 }
 
-/* Its consumer looks, outside of a pass: who streams makes none for long. */
+/* The consumer polled outside of a pass: a consumer that streams makes no pass for long. */
 static void note_seen(struct cq *cq, const struct lane *lane)
 {
     atomic_store_explicit(&cq->seen, atomic_load_explicit(&lane->passes, memory_order_relaxed),
                           memory_order_relaxed);
 }
 
-/* Posts that wait for others do not wait for a pass, nor for the end of another thread's. */
+/* Coalesced posts wait neither for a pass nor for the end of another thread's pass. */
 static __attribute__((noinline)) void look_without_pass(struct cq *cq)
 {
     const struct lane *home = atomic_load_explicit(&cq->home, memory_order_relaxed);
@@ -91,7 +91,7 @@ static __attribute__((noinline)) void look_without_pass(struct cq *cq)
     tx_note_poll_at(cq);
 }
 
-/* Another one holds the lock, or completions wait for room. */
+/* Another thread holds the lock, or queues are blocked. */
 static __attribute__((noinline)) uint32_t poll_slowly(struct cq *cq, uint32_t count,
                                                       struct ri_wc *wc)
 {
@@ -114,7 +114,8 @@ static __attribute__((noinline)) uint32_t poll_slowly(struct cq *cq, uint32_t co
     return taken;
 }
 
-/* lane: what feeds the CQ, NULL for several. Returns `taken`: so the caller needs no frame. */
+/* lane: the one that feeds the CQ, NULL for several. Returns `taken`, so that the caller needs
+ * no stack frame. */
 static __attribute__((noinline)) uint32_t send_gathered(struct cq *cq, struct lane *lane,
                                                         uint32_t taken)
 {
@@ -147,7 +148,8 @@ uint32_t softrdma_poll(struct ri_cq *base, uint32_t count, struct ri_wc *wc)
         return poll_slowly(cq, count, wc);
     }
     taken = take(cq, count, wc, &emptied);
-    if (emptied) /* and no queue waits: as cq_end_overflow() */
+    /* No queue is blocked: as cq_end_overflow(). */
+    if (emptied)
         atomic_store_explicit(&cq->overflowed, false, memory_order_relaxed);
     spinlock_unlock(&cq->lock);
     if (emptied) {
@@ -175,7 +177,7 @@ enum ri_status softrdma_arm(struct ri_cq *base, enum ri_arm kind, uint32_t count
     if (kind == RI_ARM_NTH && ri_ring_count(&cq->ring) >= count)
         cq_fire(cq);
     spinlock_unlock(&cq->lock);
-    tx_note_poll_at(cq); /* who waits holds nothing back */
+    tx_note_poll_at(cq); /* a consumer that waits needs its posts sent */
     cq_deliver(cq);
     return RI_OK;
 

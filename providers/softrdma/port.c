@@ -69,7 +69,8 @@ static uint32_t mtu_of(int fd, const char *name)
     return ioctl(fd, SIOCGIFMTU, &request) == 0 ? (uint32_t)request.ifr_mtu : 0;
 }
 
-/* What every path of the port carries: the smallest. The interfaces repeat, once per address. */
+/* The smallest MTU: every path of the port carries it. The list has an interface once per
+ * address. */
 static uint32_t smallest_mtu(const struct rnic *rnic, const struct ifaddrs *list)
 {
     int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);

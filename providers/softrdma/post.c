@@ -45,7 +45,8 @@ enum ri_status softrdma_post_recv(struct ri_qp *base, struct ri_recv_wr *wr,
         wqe->flags = (uint16_t)wr->flags;
         wq_publish(&qp->rq);
     }
-    state = qp_state(qp); /* here: see qp_flush() */
+    /* Read under posting: see qp_flush(). */
+    state = qp_state(qp);
     spinlock_unlock(&qp->rq.posting);
     if (unlikely(state != RI_QPS_RTS) && state != RI_QPS_IDLE) {
         tx_run(qp); /* flushes */

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What provider, options and port share. */
+ *
+ * Shared by provider, options and port.
+ */
 #ifndef ITAL_SOFTRDMA_PROVIDER_H
 #define ITAL_SOFTRDMA_PROVIDER_H
 
@@ -10,8 +12,8 @@
 #define SOFTRDMA_OPTIONS 17u /* a constant: the descriptor is one */
 extern const struct ri_option softrdma_option_table[SOFTRDMA_OPTIONS];
 
-/* Reads what the provider uses, and the limits of attr that are options.
- * RI_ERR_INVALID_ARGUMENT: a name or a kind is none of the table's. */
+/* Reads the options that the provider uses, and the limits of attr that are options.
+ * RI_ERR_INVALID_ARGUMENT: a name or a kind is not in the table. */
 enum ri_status softrdma_read_options(struct rnic *rnic);
 
 /* --- port.c --- */

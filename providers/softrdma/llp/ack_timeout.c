@@ -27,10 +27,10 @@
 #include "providers/softrdma/objects/qp.h"
 
 #define LOOKS LLP_ACK_LOOKS
-/* unanswered: fewer may have been lost on their way, or come in faster than a peer answers */
+/* Unanswered probes: fewer may be lost on their way, or come faster than a peer answers. */
 #define PROBES      3u
-#define REPEATS     2u                     /* of octets, likewise */
-#define TCP_TICK_NS (20 * CLOCK_NS_PER_MS) /* ages that TCP tells are whole ticks of its clock */
+#define REPEATS     2u                     /* of octets, for the same reason */
+#define TCP_TICK_NS (20 * CLOCK_NS_PER_MS) /* TCP reports ages in ticks of its clock */
 
 static uint64_t before(uint64_t now, uint64_t age)
 {
@@ -56,7 +56,7 @@ static void begin_wait(struct stream *stream, const struct llp_wait *wait, uint6
     stream->acks.repeats = wait->repeats;
 }
 
-/* Inside tx. The look that was the last has left the fields and the timer to us. */
+/* Inside tx. The last check has left the fields and the timer to this thread. */
 static ssize_t idle_send(struct stream *stream, const struct iovec *iov, int count)
 {
     uint64_t interval = stream->lane->rnic->options.keepalive_interval_s * CLOCK_NS_PER_S;
@@ -80,9 +80,9 @@ void llp_acks_insert(struct stream *stream)
     stream->sender = on ? &llp_idle : stream->llp;
 }
 
-/* True: TCP has nothing to do. False: what there is to wait for, or somebody sends now. Nobody is
- * waited for with rx held, and the work of those who came meanwhile is left to qp_deliver: it may
- * end the connection, which takes rx. */
+/* True: TCP waits for nothing. False: there is something to wait for, or a thread is sending. It
+ * does not wait for tx with rx held. Work that other threads left meanwhile is left to
+ * qp_deliver: it may end the connection, which takes rx. */
 static bool becomes_idle(struct stream *stream, struct qp *qp, struct llp_wait *wait)
 {
     bool alone = tx_try_enter(qp);
@@ -96,8 +96,8 @@ static bool becomes_idle(struct stream *stream, struct qp *qp, struct llp_wait *
     return !wait->octets;
 }
 
-/* One wait without an answer has lasted for ack_timeout, and enough was sent in it that a peer
- * would have answered. */
+/* One wait without an answer has lasted for ack_timeout, and so much was sent meanwhile that a
+ * live peer would have answered. */
 static bool is_lost(struct stream *stream, const struct llp_wait *wait, uint64_t now)
 {
     bool heard = before(now, wait->heard_ago_ns) + TCP_TICK_NS > stream->acks.looked_at;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A lower layer over the lower layer: what moves is told to the host's capture. It stands there
- * only when capture is on, so that the data path has nothing to ask otherwise.
+ * A lower layer on top of the lower layer: it passes a copy of all octets to the host's capture. It
+ * is inserted only when capture is on, so the data path needs no test.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -49,8 +49,8 @@ static ssize_t capture_send(struct stream *stream, const struct iovec *iov, int 
     return sent;
 }
 
-/* What is read at once is one segment of the capture: where it becomes two, some who read captures
- * miss FPDUs. */
+/* Octets that are read at once are one segment of the capture: some readers of captures miss
+ * FPDUs that are split. */
 static ssize_t capture_receive(struct stream *stream, void *buffer, size_t length)
 {
     size_t most = length < TCPIP_PAYLOAD_MAX ? length : TCPIP_PAYLOAD_MAX;
@@ -86,7 +86,8 @@ static void capture_close(struct stream *stream, bool reset)
         tell(stream, RI_TRANSMIT, NULL, RI_CAPTURE_RST);
         tell(stream, RI_TRANSMIT, NULL, RI_CAPTURE_RELEASE);
     }
-    tell(stream, RI_TRANSMIT, NULL, RI_CAPTURE_CLOSE); /* before the peer can answer */
+    /* Before the peer can answer. */
+    tell(stream, RI_TRANSMIT, NULL, RI_CAPTURE_CLOSE);
     stream->captured->close(stream, reset);
 }
 

@@ -32,7 +32,8 @@ static enum ri_status keep_bytes(struct stream *stream, const struct ri_llp_hand
         return RI_ERR_NO_RESOURCES;
     memcpy(stream->partial.octets, handover->bytes_read, handover->bytes_read_length);
     stream->partial.length = (uint32_t)handover->bytes_read_length;
-    atomic_store(&stream->attention, ATTEND_FRESH); /* not counted: what it grows to is */
+    /* The stream itself is not counted; its growth is. */
+    atomic_store(&stream->attention, ATTEND_FRESH);
     return RI_OK;
 }
 
@@ -75,14 +76,14 @@ enum ri_status stream_open(struct lane *lane, struct qp *qp, const struct ri_llp
     return RI_OK;
 }
 
-/* Readiness, told by the host inside a run. */
+/* The host reports readiness inside a run. */
 void stream_ready(void *arg, uint32_t events)
 {
     (void)events;
     lane_mark_ready(arg);
 }
 
-/* An end that was read would be reported for ever: the set is level-triggered. */
+/* The set is level-triggered: an end of stream that was read would be reported for ever. */
 static void watch_again(struct stream *stream)
 {
     const struct ri_host *host = stream->lane->rnic->host;
@@ -93,7 +94,7 @@ static void watch_again(struct stream *stream)
         host->rewatch(host, stream->watch, input | output);
 }
 
-/* By whoever is inside tx; from CLOSING on under rx. */
+/* Inside tx; from CLOSING on under rx. */
 void stream_want_output(struct stream *stream, bool want)
 {
     if (atomic_load_explicit(&stream->want_output, memory_order_relaxed) == want)
@@ -102,7 +103,7 @@ void stream_want_output(struct stream *stream, bool want)
     watch_again(stream);
 }
 
-/* Off all lists. Under rx. */
+/* Take the stream off all lists. Under rx. */
 static void delist(struct stream *stream)
 {
     struct lane *lane = stream->lane;
@@ -147,7 +148,7 @@ void partial_drop(struct stream *stream)
     atomic_store_explicit(&stream->partial.since, 0, memory_order_relaxed);
 }
 
-/* Neither list nor QP names it: freed when no pass can hold it any more. */
+/* No list and no QP names the stream: it is freed when no pass can hold it any more. */
 static void free_later(struct stream *stream)
 {
     struct lane *lane = stream->lane;
@@ -186,7 +187,8 @@ void stream_release(struct stream *stream)
     stream->held = false;
     closed = stream->state == STREAM_CLOSED;
     spinlock_unlock(&stream->rx);
-    if (closed) /* nobody else names it; not before the unlock, for the lane may free it at once */
+    /* Nothing else names it. After the unlock, because the lane may free it at once. */
+    if (closed)
         free_later(stream);
 }
 
@@ -215,7 +217,7 @@ void stream_begin_close(struct stream *stream, uint8_t *tail, size_t length, boo
     stream_continue_close(stream, &ended);
 }
 
-/* True: everything is out, FIN too. */
+/* True: all output has left, FIN too. */
 static bool push_tail(struct stream *stream)
 {
     while (stream->closing.tail_sent < stream->closing.tail_length) {
@@ -228,7 +230,7 @@ static bool push_tail(struct stream *stream)
             return false;
         }
         if (sent < 0)
-            sent = (ssize_t)iov.iov_len; /* nobody reads it any more */
+            sent = (ssize_t)iov.iov_len; /* nothing reads it any more */
         stream->closing.tail_sent += (size_t)sent;
     }
     if (!stream->closing.output_ended)
@@ -267,7 +269,8 @@ void stream_continue_close(struct stream *stream, bool *ended)
     out = push_tail(stream);
     drain(stream);
     bad = stream->closing.spoken_to &&
-          stream->closing.announce; /* C-151: in CLOSING, not behind a Terminate */
+          /* C-151: in CLOSING, not after a Terminate. */
+          stream->closing.announce;
     if (!out || !(stream->input_ended || bad))
         return;
     *ended = true;

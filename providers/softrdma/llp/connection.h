@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A connection as seen from below the QP, and the lower layer under it.
+ * A connection below the QP, and its lower layer.
  */
 #ifndef ITAL_SOFTRDMA_CONNECTION_H
 #define ITAL_SOFTRDMA_CONNECTION_H
@@ -19,30 +19,30 @@ enum stream_state {
     STREAM_CLOSED
 };
 
-/* What a run has to look at before it reads. */
+/* What a run has to check before it reads. */
 enum attention {
     /* Octets came with the hand-over: parse them without waiting for more. */
     ATTEND_FRESH = 1u,
     /* An FPDU comes in small parts: read on into the reassembly buffer. */
     ATTEND_FILL = 2u,
-    /* Nothing has been received yet, and rtr_repeat wants to know. */
+    /* Nothing has been received yet: rtr_repeat needs to know. */
     ATTEND_SILENT = 4u,
-    /* The connection has to go: reassembly_limit. */
+    /* The connection is to be reset: reassembly_limit. */
     ATTEND_EVICT = 8u,
-    /* It has to go if there is nothing to read: stall_timeout. */
+    /* It is to be reset if there is nothing to read: stall_timeout. */
     ATTEND_STALLED = 16u,
 };
 
-/* The reassembly buffer: octets of an FPDU that has not arrived whole (rx/reassembly.c). Under
- * rx. */
+/* The reassembly buffer: octets of an FPDU that has not arrived completely (rx/reassembly.c).
+ * Under rx. */
 struct stream_partial {
     uint8_t *octets;
     uint32_t length, room;
     /* Octets of that FPDU in the stream. 0: not known yet. */
     uint32_t whole;
-    /* When it began to be incomplete. 0: it is not. Written under rx. */
+    /* When the FPDU became incomplete. 0: there is none. Written under rx. */
     atomic_ullong since;
-    /* When something of it came last. */
+    /* When its last octets arrived. */
     uint64_t fed_at;
     /* Option stall_timeout. */
     struct ri_timer stall;
@@ -53,9 +53,9 @@ struct stream_partial {
 struct stream_read {
     /* Octets at most. */
     uint32_t most;
-    /* Of the FPDUs that come, if they are large. 0: they are not. */
+    /* Size of the FPDUs that arrive, if they are large. 0: they are not. */
     uint32_t fpdu_size;
-    /* Octets to read where nothing is left over from the last read. */
+    /* Octets to read if no octet is left over from the last read. */
     uint32_t next;
 };
 
@@ -67,42 +67,42 @@ struct stream_closing {
     bool announce;
     /* It began before the ready-to-receive message or its answer was here. */
     bool starting;
-    /* Octets came meanwhile that are neither. */
+    /* Octets arrived meanwhile that are neither. */
     bool spoken_to;
-    /* Output that still goes out. */
+    /* Output that is still to be sent. */
     uint8_t *tail;
     size_t tail_length, tail_sent;
 };
 
-/* The look at what the peer acknowledges (ack_timeout.c). Under rx. */
+/* The check of what the peer acknowledges (ack_timeout.c). Under rx. */
 struct stream_acks {
     struct ri_timer timer;
-    /* The first look that found this wait. 0: none. */
+    /* The first check that found this wait. 0: none. */
     uint64_t waits_since;
     uint64_t looked_at;
-    /* Of octets, when the wait began. */
+    /* Repetitions of octets when the wait began. */
     uint32_t repeats;
 };
 
 struct stream {
     const struct llp_ops *llp;
-    /* tx sends by it: llp, or ack_timeout.c for it. Inside tx. */
+    /* The lower layer that tx sends by: llp, or ack_timeout.c on top of it. Inside tx. */
     const struct llp_ops *sender;
     int fd;
     struct lane *lane;
     struct ri_watch *watch;
-    /* Of the start, then of the close. */
+    /* Timer of the start-up, then of the close. */
     struct ri_timer timer;
 
     /* Receive side and state. */
     struct spinlock rx;
     /* Under rx. */
     enum stream_state state;
-    /* NULL: gone. Written under rx. */
+    /* NULL: destroyed. Written under rx. */
     _Atomic(struct qp *) qp;
-    /* The QP still names it: not to be freed. Under rx. */
+    /* The QP still names it, so it is not freed. Under rx. */
     bool held;
-    /* Of the ready-to-receive message. Under rx. */
+    /* Repetitions of the ready-to-receive message. Under rx. */
     uint8_t rtr_repeats;
     /* FIN received. Written under rx. */
     atomic_bool input_ended;
@@ -122,7 +122,7 @@ struct stream {
     bool polled;
     /* lane->heard when it brought something last. */
     uint32_t heard;
-    /* From 1. The list of all is in this order. */
+    /* From 1. The list of all streams is in this order. */
     uint64_t number;
 
     /* Token of the host's capture, and the lower layer under it (capture.c). */
@@ -131,7 +131,7 @@ struct stream {
     struct stream_acks acks;
 };
 
-/* What the timers of a stream do; those above hand it down. In a run of the lane. */
+/* Handlers of a stream's timers, passed in by the folders above. In a run of the lane. */
 struct stream_timers {
     /* stream.timer, stream.partial.stall, stream.acks.timer */
     void (*expired)(struct ri_timer *timer);
@@ -143,16 +143,16 @@ enum ri_status stream_open(struct lane *lane, struct qp *qp, const struct ri_llp
                            const struct llp_ops *llp, const struct stream_timers *timers,
                            struct stream **out);
 void stream_ready(void *arg, uint32_t events);
-/* From OPEN: what `tail` holds still goes out (ownership passes), then FIN. Under rx. */
+/* From OPEN: send `tail`, whose ownership passes, then FIN. Under rx. */
 void stream_begin_close(struct stream *stream, uint8_t *tail, size_t length, bool announce);
-/* Go on closing as far as possible now. Under rx; *ended: the QP has to be told. */
+/* Continue the close as far as possible now. Under rx; *ended: report the end to the QP. */
 void stream_continue_close(struct stream *stream, bool *ended);
-/* At once. Under rx. */
+/* End it at once. Under rx. */
 void stream_abort(struct stream *stream, bool reset);
-/* The QP lets go: a closing stream goes on alone. Takes rx. */
+/* The QP gives up its stream: a closing one continues alone. Takes rx. */
 void stream_release(struct stream *stream);
 void stream_want_output(struct stream *stream, bool want);
-/* The octets of an incomplete FPDU go. Under rx, or nobody else knows the stream. */
+/* Drop the octets of an incomplete FPDU. Under rx, or no other thread knows the stream. */
 void partial_drop(struct stream *stream);
 /* Its buffer has `room` octets now. As above. */
 void partial_charge(struct stream *stream, uint32_t room);
@@ -162,21 +162,20 @@ void partial_charge(struct stream *stream, uint32_t room);
 /* Have the stream served in the next pass. Any thread. */
 void lane_mark_ready(struct stream *stream);
 void lane_mark_ready_locked(struct stream *stream); /* under lane->lock */
-/* The same, and who sleeps for the lane is woken. */
+/* The same, and wake the thread that sleeps for the lane. */
 void lane_call(struct stream *stream);
 
 /* --- quiescence.c --- */
 
-/* After it returned no pass that began before is still going on (unless the caller is inside
- * it). */
+/* When it returns, no pass that began before is still running (unless the caller is inside it). */
 void lane_wait_pass(struct lane *lane);
-/* Call `visit` for each connected QP of the PD on this lane; it stays alive meanwhile. No lock
- * held. */
+/* Call `visit` for each connected QP of the PD on this lane. The QP stays alive meanwhile. No
+ * lock held. */
 void lane_visit_qps(struct lane *lane, const struct pd *pd, void (*visit)(struct qp *qp, void *arg),
                     void *arg);
-/* After what was revoked: wait until no pass of any lane places into it any more, then call `visit`
- * for each connected QP of the PD (NULL: for none). The caller is in no pass, or in one and places
- * nothing; with one rx at most, of a QP of that pass. */
+/* After a revocation: wait until no pass of any lane places into the memory any more, then call
+ * `visit` for each connected QP of the PD (NULL: for none). The caller is in no pass, or in one
+ * and places nothing. It holds one rx at most, of a QP of that pass. */
 void lanes_leave_memory(struct rnic *rnic, const struct pd *pd,
                         void (*visit)(struct qp *qp, void *arg), void *arg);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The lower layer under a stream: TCP, and what may be put between.
+ * The lower layer of a stream: TCP, and layers in between.
  */
 #ifndef ITAL_SOFTRDMA_LLP_H
 #define ITAL_SOFTRDMA_LLP_H
@@ -13,7 +13,7 @@ struct iovec;
 struct qp;
 struct stream;
 
-/* What TCP waits for from the peer. */
+/* What TCP awaits from the peer. */
 struct llp_wait {
     bool octets;           /* some are not acknowledged yet, or wait for the window */
     bool asked;            /* octets or probes left after the last acknowledgement came */
@@ -30,15 +30,15 @@ struct llp_ops {
     uint32_t (*emss)(struct stream *stream);
     void (*finish)(struct stream *stream);            /* no more output: FIN */
     void (*close)(struct stream *stream, bool reset); /* reset: RST */
-    /* All zero where the system does not tell. NULL: no peer is waited for. */
+    /* All zero if the system does not report it. NULL: there is no peer to wait for. */
     void (*waits)(struct stream *stream, struct llp_wait *wait);
 };
 extern const struct llp_ops llp_tcp;
 /* Put capture between the stream and its lower layer, if it is on. */
 void llp_capture_insert(struct stream *stream, uint64_t token);
 #define LLP_ACK_LOOKS 6u /* in ack_timeout */
-/* End the stream when its peer acknowledges nothing for ack_timeout. On top of what is there;
- * before anything is sent. */
+/* End the stream when its peer acknowledges nothing for ack_timeout. Goes on top of the present
+ * layers, before anything is sent. */
 void llp_acks_insert(struct stream *stream);
 /* stream.acks has expired. True: the peer has acknowledged nothing for too long. Under rx. */
 bool llp_acks_look(struct stream *stream, struct qp *qp);

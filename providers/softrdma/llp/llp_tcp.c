@@ -13,7 +13,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/tcp.h> /* libc's own knows less of struct tcp_info */
+#include <linux/tcp.h> /* libc's own has fewer members of struct tcp_info */
 #include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -27,9 +27,9 @@
 #define EMSS_UNKNOWN   536u /* RFC 9293 3.7.1: the default MSS of IPv4 */
 
 /*
- * What one end did before it sent, happened before what the other end does after it received.
- * ThreadSanitizer cannot see that through the kernel, so where both ends are in one process (tests)
- * it is told: one place per pair of ports.
+ * Writes of one end before it sends happen before reads of the other end after it receives.
+ * ThreadSanitizer cannot see that through the kernel. If both ends are in one process (tests),
+ * these functions tell it: one object per pair of ports.
  */
 #if defined(__SANITIZE_THREAD__)
 #define TELL_ORDER 1
@@ -61,8 +61,8 @@ static void *wire(int fd)
 #define order_received(fd) ((void)(fd))
 #endif
 
-/* The system has no memory for it now: that passes, as a full socket does, and what was to be sent
- * is still there. */
+/* The system has no memory for it now. That passes, like a full socket, and the octets are still
+ * there. */
 static ssize_t not_sent(int error)
 {
     return error == ENOBUFS || error == ENOMEM ? -EAGAIN : -error;
@@ -76,7 +76,7 @@ static ssize_t tcp_send(struct stream *stream, const struct iovec *iov, int coun
 
     order_sent(stream->fd);
     do
-        if (count == 1) /* the kernel has less to copy */
+        if (count == 1) /* the kernel copies less */
             sent = syscall(SYS_sendto, stream->fd, iov->iov_base, iov->iov_len, flags, NULL, 0);
         else
             sent = syscall(SYS_sendmsg, stream->fd, &message, flags);
@@ -111,7 +111,8 @@ static void tcp_finish(struct stream *stream)
     shutdown(stream->fd, SHUT_WR);
 }
 
-/* A child of fork() may hold a copy of the descriptor: closing ours alone would end nothing. */
+/* The child of a fork may hold a copy of the descriptor: to close this one alone would end
+ * nothing. */
 static void tcp_close(struct stream *stream, bool reset)
 {
     if (reset) {
@@ -119,7 +120,8 @@ static void tcp_close(struct stream *stream, bool reset)
         const struct sockaddr none = { .sa_family = AF_UNSPEC };
 
         setsockopt(stream->fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
-        syscall(SYS_connect, stream->fd, &none, sizeof(none)); /* "disconnect": RST, and at once */
+        /* "Disconnect": a RST, sent at once. */
+        syscall(SYS_connect, stream->fd, &none, sizeof(none));
     } else {
         shutdown(stream->fd, SHUT_RDWR);
     }
@@ -127,8 +129,8 @@ static void tcp_close(struct stream *stream, bool reset)
     stream->fd = -1;
 }
 
-/* Where an acknowledgement came in the same tick as the last octets left, it counts as theirs: if
- * not, they leave again. */
+/* If an acknowledgement came in the same tick in which the last octets left, it counts as
+ * theirs. If it was not, they are sent again. */
 static void tcp_waits(struct stream *stream, struct llp_wait *wait)
 {
     struct tcp_info info = { .tcpi_unacked = 0 };
@@ -161,8 +163,8 @@ static void set_option(int fd, int level, int name, uint32_t value)
     setsockopt(fd, level, name, &number, sizeof(number));
 }
 
-/* Where the host has set the same options during the start-up, this one tells, which it sets
- * last. */
+/* The host may have set the same options during the start-up: the one that it sets last shows
+ * that. */
 static bool is_prepared(int fd, const struct softrdma_options *options)
 {
     unsigned int count = 0;
@@ -174,8 +176,8 @@ static bool is_prepared(int fd, const struct softrdma_options *options)
            count == options->keepalive_count;
 }
 
-/* An outage, or a closed window, makes TCP ask ever more rarely: often enough for ack_timeout. Its
- * own bounds are 1 s and 120 s. */
+/* During an outage, or while the window is closed, TCP probes ever less often. This bounds the
+ * interval for ack_timeout. TCP's own bounds are 1 s and 120 s. */
 static void bound_backoff(int fd, const struct softrdma_options *options)
 {
     uint64_t most = options->ack_timeout_ns / CLOCK_NS_PER_MS / LLP_ACK_LOOKS;
@@ -187,7 +189,7 @@ static void bound_backoff(int fd, const struct softrdma_options *options)
                                    : (uint32_t)most);
 }
 
-/* Refused options are no reason to refuse the connection: each only improves it. */
+/* A refused option is no reason to refuse the connection: each is only an improvement. */
 void llp_tcp_prepare(int fd, const struct softrdma_options *options)
 {
     int flags = fcntl(fd, F_GETFD);

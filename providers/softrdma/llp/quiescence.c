@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Quiescence: the end of the passes that may still use something, and the QPs whose output may name
- * it.
+ * Quiescence: the end of passes that may still use memory, and the QPs whose output may name it.
  *
- * MEMORY THAT GOES AWAY. An STag is valid on every lane, so its end waits for the passes of all of
- * them: for each that was under way when the STag had been revoked until it is over. A pass may be
- * the one that waits (rx/rx_invalidate.c). Two of them would wait for each other: so a thread that
- * waits is `quiet` (lane->quiets odd), and is not waited for: it places nothing, and checks STags
- * anew when it goes on. A quiet moment between two looks at it shows by the count.
+ * REVOKED MEMORY. An STag is valid on every lane, so its end waits for the passes of all lanes: for
+ * each pass that was under way at the revocation until it is over. The thread that waits may be a
+ * pass itself (rx/rx_invalidate.c), and two of them would wait for each other. So a waiting thread
+ * is `quiet` (lane->quiets is odd), and nobody waits for it: it places nothing, and checks STags
+ * again when it continues. The count shows a quiet moment between two reads of it.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -26,9 +25,9 @@ void lane_wait_pass(struct lane *lane)
         sched_yield();
 }
 
-/* Some of the QPs behind `*after`, each counted as in an upcall, so that destroy waits. A QP that a
- * stream names while the lock is held is not freed yet; one that is named still after the count was
- * raised will wait for it. */
+/* Some of the QPs behind `*after`, each counted as in an upcall, so that destroy waits. A QP
+ * that a stream names while the lock is held is not freed yet; one that is still named after the
+ * count was raised will wait for it. */
 static uint32_t next_qps(struct lane *lane, const struct pd *pd, uint64_t *after, struct qp **qps,
                          uint32_t room)
 {
@@ -52,8 +51,8 @@ static uint32_t next_qps(struct lane *lane, const struct pd *pd, uint64_t *after
     return count;
 }
 
-/* Several walks may be under way at once, one inside another too: none leaves a trace that another
- * stumbles over. */
+/* Several walks may be under way at once, also one inside another: no walk leaves a mark that
+ * another would read. */
 void lane_visit_qps(struct lane *lane, const struct pd *pd, void (*visit)(struct qp *qp, void *arg),
                     void *arg)
 {

@@ -31,9 +31,11 @@ enum stag_state { STAG_IS_INVALID, STAG_IS_REVOKED, STAG_IS_VALID };
 struct stag_entry {
     _Atomic uint32_t stag; /* 0: not VALID */
     _Atomic uint32_t
-        access; /* enum ri_access; windows: remote bits only, so none is a local element */
-    _Atomic(const void *) scope; /* who may use it: the PD; of a narrow window the QP */
-    uint64_t base;               /* first valid TO: the address, or 0 when zero-based */
+        /* enum ri_access. Windows have remote bits only, so no window is a local element. */
+        access;
+    /* Who may use it: the PD; for a narrow window the QP. */
+    _Atomic(const void *) scope;
+    uint64_t base; /* first valid TO: the address, or 0 when zero-based */
     uint64_t length;
     uint8_t *memory; /* of TO == base */
     atomic_uint users;
@@ -43,12 +45,12 @@ struct stag_entry {
     struct pd *pd;
     union {
         struct stag_entry *region; /* of a VALID window */
-        /* of a region: the number of the QP whose queue fast-registered it; 0: none did */
+        /* of a region: number of the QP that fast-registered it; 0: none */
         uint32_t registrar;
     };
     uint32_t name;  /* 0: the entry is free */
     uint32_t bound; /* region: VALID windows on it */
-    uint32_t use;   /* another one when it is allocated and when it is given up */
+    uint32_t use;   /* changes when the entry is allocated and when it is given up */
     uint8_t kind, state, key;
 };
 
@@ -56,8 +58,8 @@ struct stag_entry {
 #define STAG_CHUNK_ENTRIES 4096u
 #define STAG_CHUNKS        4096u
 
-/* An index that was freed is not handed out again before so many others have been freed, while the
- * table has room. */
+/* A freed index is not reused before so many others have been freed, as long as the table has
+ * room. */
 #define STAG_AGE     8192u
 #define STAG_RESERVE 256u /* an index is chosen among so many: by one random octet */
 #define STAG_ROUNDS  6u
@@ -87,33 +89,35 @@ enum stag_result {
 bool stag_table_open(struct stag_table *table);
 void stag_table_close(struct stag_table *table);
 
-/* A new entry, INVALID; NULL: table full or no memory. Then fill it and publish. */
+/* A new entry, INVALID; NULL: the table is full or there is no memory. The caller fills it and
+ * publishes it. */
 struct stag_entry *stag_allocate(struct stag_table *table, struct pd *pd, enum stag_kind kind,
                                  uint32_t *stag);
-/* VALID from now on, by this name. Under the entry's lock, or nobody else knows it. */
+/* The entry is VALID from now on, by this name. Under the entry's lock, or no other thread knows
+ * it. */
 void stag_publish(struct stag_entry *entry, uint32_t stag);
-/* No new access finds it; a window lets go of its region. Under the entry's lock. */
+/* No new access finds it; a window releases its region. Under the entry's lock. */
 void stag_withdraw(struct stag_entry *entry);
-/* Answers to the peer that use it have ended. */
+/* Wait until answers to the peer that use it have ended. */
 void stag_wait_users(struct stag_entry *entry);
-/* Both, in any state, and it is given up: a bind that is queued for it is refused. */
+/* Both, in any state. The entry is given up: a bind that is queued for it is refused. */
 void stag_revoke(struct stag_entry *entry);
-/* Behind all that were freed before; revoked before and no longer used. */
+/* Free the entry, behind all that were freed before. It is revoked and no longer used. */
 void stag_release(struct stag_table *table, struct stag_entry *entry);
-/* The entry that goes by this name, in any state, locked; NULL: there is none. */
+/* The entry of this name, in any state, locked; NULL: there is none. */
 struct stag_entry *stag_lock_named(struct stag_table *table, uint32_t name);
 
 /*
  * May `scope`, a PD, or a QP for the windows bound to it, access [to, to + length) of `stag` with
- * all of `access`? length > 0. The order of the tests is that of C-082..C-092 (Writes) and
- * C-110..C-114 (Reads). On STAG_OK *memory is the first octet. What a peer names is judged by
- * qp_check_remote() and qp_enter_remote(), which know both scopes.
+ * all of `access`? length > 0. The order of the checks is that of C-082..C-092 (Writes) and
+ * C-110..C-114 (Reads). On STAG_OK *memory is the first octet. qp_check_remote() and
+ * qp_enter_remote(), which know both scopes, check STags that a peer names.
  */
 enum stag_result stag_check(struct stag_table *table, uint32_t stag, const void *scope,
                             uint32_t access, uint64_t to, uint64_t length, uint8_t **memory);
 
-/* Its two halves: the place of an STag, the same for as long as the table is open (NULL: there is
- * none yet), and the judgement. */
+/* The two halves of stag_check: the place of an STag, which stays the same while the table is
+ * open (NULL: there is none yet), and the check. */
 struct stag_entry *stag_find(struct stag_table *table, uint32_t stag);
 static inline enum stag_result stag_check_entry(struct stag_entry *entry, uint32_t stag,
                                                 const void *scope, uint32_t access, uint64_t to,
@@ -127,14 +131,15 @@ static inline enum stag_result stag_check_entry(struct stag_entry *entry, uint32
         return STAG_PD;
     if ((atomic_load_explicit(&entry->access, memory_order_relaxed) & access) != access)
         return STAG_ACCESS;
-    offset = to - entry->base; /* no entry passes 2^64, so what lies before it is too large */
+    /* No entry passes 2^64, so a TO before the entry gives a large offset. */
+    offset = to - entry->base;
     if (offset > entry->length || length > entry->length - offset)
         return checked_wraps(to, length) ? STAG_WRAP : STAG_BOUNDS;
     *memory = entry->memory + offset;
     return STAG_OK;
 }
 
-/* Most look-ups are of the same STag as the one before: whoever makes them remembers its place. */
+/* Most look-ups name the same STag as the one before, so the caller keeps its place. */
 struct stag_hint {
     uint32_t stag; /* 0: none */
     struct stag_entry *entry;
@@ -149,14 +154,15 @@ static inline enum stag_result stag_check_hinted(struct stag_table *table, struc
     return stag_check_entry(hint->entry, stag, scope, access, to, length, memory);
 }
 
-/* The same, and hold the entry: stag_wait_users waits until it is left. For users outside a pass of
- * the lane. */
+/* The same, and the entry stays in use: stag_wait_users waits until it is left. For users
+ * outside a pass of the lane. */
 enum stag_result stag_enter(struct stag_table *table, uint32_t stag, const void *scope,
                             uint32_t access, uint64_t to, uint64_t length, uint8_t **memory,
                             struct stag_entry **entry);
 void stag_leave(struct stag_entry *entry);
-/* Counted before the test: who revokes stores 0 and then looks at users, so either it waits or the
- * test fails; nothing of an entry is read that somebody may be filling anew. */
+/* The user is counted before the check. A thread that revokes stores 0 and then reads users:
+ * either it waits or the check fails. So nothing is read of an entry that another thread fills
+ * anew. */
 static inline enum stag_result stag_enter_hinted(struct stag_table *table, struct stag_hint *hint,
                                                  uint32_t stag, const void *scope, uint32_t access,
                                                  uint64_t to, uint64_t length, uint8_t **memory,

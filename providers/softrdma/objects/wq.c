@@ -15,7 +15,7 @@
 #include <string.h>
 
 #define SLOT_ALIGNMENT 64u /* of large queues */
-#define SMALL_SLOTS    16u /* up to here what an idle QP takes counts for more */
+#define SMALL_SLOTS    16u /* up to here memory of an idle QP counts for more */
 
 static uint32_t power_of_two(uint32_t at_least)
 {
@@ -47,7 +47,9 @@ enum ri_status wq_open(struct wq *wq, bool receive, uint32_t depth, uint32_t max
         !checked_add(octets, slots > SMALL_SLOTS ? alignment : 0, &octets))
         return RI_ERR_NO_RESOURCES;
     wq->allocation = calloc(1,
-                            octets); /* not aligned_alloc: large queues get their pages when used */
+                            /* Not aligned_alloc: large queues get their pages when they are
+                             * used. */
+                            octets);
     if (!wq->allocation)
         return RI_ERR_NO_RESOURCES;
     wq->slots = (uint8_t *)(((uintptr_t)wq->allocation + alignment - 1) &
@@ -59,7 +61,7 @@ void wq_exchange(struct wq *wq, struct wq *larger)
 {
     uint32_t posted = atomic_load(&wq->posted);
     struct wq old = { .slots = wq->slots, .allocation = wq->allocation, .stride = wq->stride };
-    size_t octets = wq->stride < larger->stride ? wq->stride : larger->stride; /* but for padding */
+    size_t octets = wq->stride < larger->stride ? wq->stride : larger->stride; /* except padding */
 
     for (uint32_t index = atomic_load(&wq->freed); index != posted; index++)
         memcpy(wq_slot(larger, index), wq_slot(wq, index), octets);
@@ -94,7 +96,7 @@ enum ri_status wq_take(struct wq *wq, const struct ri_sge *sges, uint32_t num_sg
         length += sges[i].length; /* MAX_SGE of 32 bits: no overflow */
     if (length > UINT32_MAX)
         return RI_ERR_LIMIT;
-    /* Acquire: whoever polled the completion is done with the slot. */
+    /* Acquire: the thread that polled the completion no longer reads the slot. */
     if (posted - atomic_load_explicit(&wq->freed, memory_order_acquire) >= wq->depth)
         return RI_ERR_QUEUE_FULL;
     wqe = wq_slot(wq, posted);
