@@ -536,7 +536,7 @@ void kal_config_free(struct kal_config *config)
 void kal_config_check_environment(char *const *environment)
 {
     static const char *const known[] = { "ITAL_CONF", "ITAL_PROVIDER_PATH", "ITAL_LOG",
-                                         "ITAL_INTERFACE" };
+                                         "ITAL_INTERFACE", "ITAL_VERBS_AS" };
     const size_t count = sizeof known / sizeof *known;
 
     for (; environment && *environment; environment++) {
@@ -557,7 +557,7 @@ void kal_config_check_environment(char *const *environment)
         else
             kal_log(RI_LOG_WARNING,
                     "unknown environment variable %s; known are ITAL_CONF, "
-                    "ITAL_PROVIDER_PATH, ITAL_LOG and ITAL_INTERFACE",
+                    "ITAL_PROVIDER_PATH, ITAL_LOG, ITAL_INTERFACE and ITAL_VERBS_AS",
                     name);
     }
 }

@@ -179,13 +179,22 @@ static struct vb_device *use(const struct ual_interface *interface)
     return entry ? &entry->device : NULL;
 }
 
+/* ital-run -I: a program that takes the first device, or all, sees that one only. */
+static bool is_wanted(const char *name)
+{
+    const char *only = secure_getenv("ITAL_INTERFACE");
+
+    return !only || !*only || !strcmp(only, name);
+}
+
 static void add(const struct ual_interface *interface, void *arg)
 {
     struct listing *listing = arg;
     struct ibv_device **longer;
     struct vb_device *device;
 
-    if (!interface->usable || listing->failed || strlen(interface->name) >= IBV_SYSFS_NAME_MAX)
+    if (!interface->usable || !is_wanted(interface->name) || listing->failed ||
+        strlen(interface->name) >= IBV_SYSFS_NAME_MAX)
         return;
     longer = realloc(listing->list, (listing->count + 2) * sizeof(struct ibv_device *));
     if (longer)

@@ -23,7 +23,7 @@ enum { RUN_FAILED = 125, RUN_CANNOT = 126, RUN_NOT_FOUND = 127 };
 
 struct options {
     bool verbose;
-    const char *check, *interface;
+    const char *check, *interface, *as;
 };
 
 static const char help[] =
@@ -32,7 +32,7 @@ static const char help[] =
     "Runs a program that uses libibverbs or librdmacm over ital: no adapter, no root needed.\n"
     "\n"
     "  -I, --interface NAME   show the program that interface only (itinfo lists them)\n"
-    "      --as iwarp         what the program takes its devices for\n"
+    "      --as iwarp|roce    what the program takes its devices for; iwarp, if not said\n"
     "  -v, --verbose          say which libraries are put in front\n"
     "      --check PROGRAM    say what it imports that is refused; does not run it\n"
     "  -h, --help             this text\n"
@@ -73,9 +73,10 @@ static int read_options(int argc, char **argv, struct options *options)
         switch (option) {
         case 'I': options->interface = optarg; break;
         case 'a':
-            if (!strcmp(optarg, "iwarp"))
+            options->as = optarg;
+            if (!strcmp(optarg, "iwarp") || !strcmp(optarg, "roce"))
                 break;
-            run_say("--as %s: this release has iwarp only", optarg);
+            run_say("--as %s: devices pass for iwarp or roce", optarg);
             return wrong_usage();
         case 'v': options->verbose = true; break;
         case 'c': options->check = optarg; break;
@@ -99,6 +100,14 @@ static bool put_in_front(const char *folder)
     done = setenv("LD_LIBRARY_PATH", path, 1) == 0;
     free(path);
     return done;
+}
+
+/* All that the libraries look at. */
+static bool set_environment(const char *folder, const struct options *options)
+{
+    return put_in_front(folder) &&
+           (!options->interface || !setenv("ITAL_INTERFACE", options->interface, 1)) &&
+           (!options->as || !setenv("ITAL_VERBS_AS", options->as, 1));
 }
 
 static void tell_libraries(const char *folder)
@@ -152,8 +161,7 @@ int main(int argc, char **argv)
         run_say("there is no libibverbs.so.1 of ital's in %s", tried);
         return RUN_FAILED;
     }
-    if (!put_in_front(folder) ||
-        (options.interface && setenv("ITAL_INTERFACE", options.interface, 1) < 0)) {
+    if (!set_environment(folder, &options)) {
         run_say("cannot set the environment: %s", strerror(errno));
         return RUN_FAILED;
     }
