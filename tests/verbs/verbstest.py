@@ -110,5 +110,11 @@ def pair(server_words, client_words, ends=True):
     return finish(server), client
 
 
+def told(tap, tier, package, command, good, name, detail):
+    """A test that is a row of docs/verbs.md, too; see table.py."""
+    print("# program | %d | %s | %s | %s" % (tier, package, command, "passed" if good else "failed"))
+    return tap.ok(good, name, detail)
+
+
 def has(name):
     return shutil.which(name) is not None
