@@ -27,19 +27,24 @@ static const uint8_t statuses[] = {
     [RI_WC_GENERAL] = IBV_WC_GENERAL_ERR,
 };
 
-/* Of 64 there are two groups: what was asked, what was received. */
-static const uint8_t opcodes[] = {
+/* A completion of which nothing more is to be told than opcode and length: its status is success,
+ * it has no flag of RARE_FLAGS, and its opcode is none of those that are marked RARE. */
+#define RARE_FLAGS (RI_WC_WITH_IMMEDIATE | RI_WC_WITH_INVALIDATE | RI_WC_GRH)
+#define RARE       0x8000u
+
+/* By an octet, so that no index is outside of it. */
+static const uint16_t opcodes[UINT8_MAX + 1] = {
     [RI_WC_SEND] = IBV_WC_SEND,
     [RI_WC_RDMA_WRITE] = IBV_WC_RDMA_WRITE,
     [RI_WC_RDMA_READ] = IBV_WC_RDMA_READ,
     [RI_WC_FETCH_ADD] = IBV_WC_FETCH_ADD,
     [RI_WC_COMPARE_SWAP] = IBV_WC_COMP_SWAP,
-    [RI_WC_BIND_WINDOW] = IBV_WC_BIND_MW,
-    [RI_WC_LOCAL_INVALIDATE] = IBV_WC_LOCAL_INV,
-    [RI_WC_FAST_REGISTER] = IBV_WC_DRIVER1,
+    [RI_WC_BIND_WINDOW] = IBV_WC_BIND_MW | RARE,
+    [RI_WC_LOCAL_INVALIDATE] = IBV_WC_LOCAL_INV | RARE,
+    [RI_WC_FAST_REGISTER] = IBV_WC_DRIVER1 | RARE,
     [RI_WC_RECV] = IBV_WC_RECV,
     [RI_WC_RECV_IMMEDIATE] = IBV_WC_RECV_RDMA_WITH_IMM,
-    [RI_WC_RECV_DATAGRAM] = IBV_WC_RECV,
+    [RI_WC_RECV_DATAGRAM] = IBV_WC_RECV | RARE,
 };
 
 static inline enum ibv_wc_status status_of(const struct ri_wc *wc)
@@ -50,8 +55,7 @@ static inline enum ibv_wc_status status_of(const struct ri_wc *wc)
 
 static inline enum ibv_wc_opcode opcode_of(const struct ri_wc *wc)
 {
-    return likely(wc->opcode < ARRAY_SIZE(opcodes)) ? (enum ibv_wc_opcode)opcodes[wc->opcode]
-                                                    : IBV_WC_DRIVER1;
+    return (enum ibv_wc_opcode)(opcodes[wc->opcode] & ~RARE);
 }
 
 static inline unsigned int flags_of(const struct ri_wc *wc)
@@ -82,12 +86,8 @@ unsigned int vb_wc_flags(const struct ri_wc *wc)
     return flags_of(wc);
 }
 
-static void convert_rare(const struct ri_wc *from, struct ibv_wc *to)
+static void convert_datagram(const struct ri_wc *from, struct ibv_wc *to)
 {
-    to->wc_flags = flags_of(from);
-    to->imm_data = to->wc_flags & IBV_WC_WITH_IMM ? htobe32(from->immediate) : from->immediate;
-    if (from->opcode != RI_WC_RECV_DATAGRAM)
-        return;
     to->src_qp = from->source.qpn;
     to->slid = from->source.lid;
     to->pkey_index = from->source.pkey_index;
@@ -95,40 +95,46 @@ static void convert_rare(const struct ri_wc *from, struct ibv_wc *to)
     to->dlid_path_bits = from->source.path_bits;
 }
 
-static inline void convert(const struct ri_wc *from, struct ibv_wc *to)
+static __attribute__((noinline)) void convert_rare(struct ual_device *device,
+                                                   const struct ri_wc *from, struct ibv_wc *to)
 {
-    to->wr_id = from->cookie;
     to->status = status_of(from);
-    to->opcode = opcode_of(from);
     to->vendor_err = from->vendor_error;
-    to->byte_len = from->byte_len;
-    to->imm_data = 0;
-    to->qp_num = vb_qp_number_of((ual_handle)from->context);
-    to->src_qp = 0;
-    to->wc_flags = 0;
-    to->pkey_index = 0;
-    to->slid = 0;
-    to->sl = 0;
-    to->dlid_path_bits = 0;
-    if (unlikely(from->flags & (RI_WC_WITH_IMMEDIATE | RI_WC_WITH_INVALIDATE | RI_WC_GRH)) ||
-        unlikely(from->opcode == RI_WC_RECV_DATAGRAM))
-        convert_rare(from, to);
+    to->wc_flags = flags_of(from);
+    to->imm_data = to->wc_flags & IBV_WC_WITH_IMM ? htobe32(from->immediate) : from->immediate;
+    if (from->opcode == RI_WC_RECV_DATAGRAM)
+        convert_datagram(from, to);
+    if (ual_memory_completion(from))
+        ual_memory_of(device, from);
+}
+
+static inline void convert(struct ual_device *device, const struct ri_wc *from, struct ibv_wc *to)
+{
+    uint32_t opcode = opcodes[from->opcode];
+
+    *to = (struct ibv_wc){
+        .wr_id = from->cookie,
+        .opcode = (enum ibv_wc_opcode)(opcode & ~RARE),
+        .byte_len = from->byte_len,
+        .qp_num = vb_qp_number_of((ual_handle)from->context),
+    };
+    if (unlikely(from->status | (from->flags & RARE_FLAGS) | (opcode & RARE)))
+        convert_rare(device, from, to);
 }
 
 /* An empty CQ is looked at once more behind a run of its lanes. */
-static uint32_t take(struct ual_cq *cq, uint32_t count, struct ri_wc *taken)
+static inline uint32_t take(struct ual_cq *cq, uint32_t count, struct ri_wc *taken)
 {
     uint32_t got = ual_cq_poll(cq, count, taken);
 
-    if (got)
+    if (likely(got))
         return got;
     ual_cq_run(cq);
     return ual_cq_poll(cq, count, taken);
 }
 
-int vb_poll_cq(struct ibv_cq *ibv, int count, struct ibv_wc *wc)
+static __attribute__((noinline)) int poll_many(struct ual_cq *cq, int count, struct ibv_wc *wc)
 {
-    struct ual_cq *cq = vb_cq_of(ibv)->ual;
     struct ri_wc taken[GROUP];
     int done = 0;
 
@@ -137,15 +143,25 @@ int vb_poll_cq(struct ibv_cq *ibv, int count, struct ibv_wc *wc)
         uint32_t asked = room < GROUP ? (uint32_t)room : GROUP;
         uint32_t got = done ? ual_cq_poll(cq, asked, taken) : take(cq, asked, taken);
 
-        for (uint32_t i = 0; i < got; i++) {
-            convert(&taken[i], &wc[done++]);
-            if (unlikely(ual_memory_completion(&taken[i])))
-                ual_memory_of(cq->device, &taken[i]);
-        }
+        for (uint32_t i = 0; i < got; i++)
+            convert(cq->device, &taken[i], &wc[done++]);
         if (got < asked)
             break;
     }
     return done;
+}
+
+int vb_poll_cq(struct ibv_cq *ibv, int count, struct ibv_wc *wc)
+{
+    struct ual_cq *cq = vb_cq_of(ibv)->ual;
+    struct ri_wc taken;
+
+    if (unlikely(count != 1))
+        return poll_many(cq, count, wc);
+    if (!take(cq, 1, &taken))
+        return 0;
+    convert(cq->device, &taken, wc);
+    return 1;
 }
 
 /* A CQ that is armed for every completion stays so when it is armed for solicited ones. */
