@@ -118,6 +118,15 @@ static void fail(struct qp *qp, const struct slot *slot, const struct ibv_wc *ra
     wc->vendor_error = raw->vendor_err;
 }
 
+/* What is flushed behind it follows. True: its request was reported. */
+static bool request_failed(struct wq *wq, struct cq *cq, const struct slot *slot)
+{
+    bool reported = wq_was_reported(wq, slot->flags);
+
+    wq_flush(wq, cq);
+    return reported;
+}
+
 /* Errors, receives of an SRQ, datagrams, and what carries more than octets. NULL: to be dropped. */
 static struct qp *__attribute__((noinline))
 translate_special(struct cq *cq, const struct ibv_wc *raw, struct ri_wc *wc)
@@ -144,8 +153,8 @@ translate_special(struct cq *cq, const struct ibv_wc *raw, struct ri_wc *wc)
         if (!good && (int32_t)(copy.index - wq_completed(wq)) < 0)
             return NULL;
         wq_free_up_to(wq, copy.index + 1);
-        if (!good)
-            wq_flush(wq, cq);
+        if (good ? copy.flags & SLOT_PART : request_failed(wq, cq, &copy))
+            return NULL;
     }
     if (copy.flags & SLOT_STAG)
         complete_window(cq, &copy, good, wc);
@@ -213,7 +222,7 @@ void cq_drain(struct cq *cq, const struct qp *gone)
 
             if (!qp || qp == gone)
                 continue;
-            cq_stash(cq, &wc, qp, NULL);
+            cq_stash(cq, &wc, qp, NULL, false);
             if (wc.status != RI_WC_SUCCESS)
                 queue_failed(qp, &wc, &failed);
         }
@@ -233,11 +242,13 @@ static uint32_t take_stashed(struct cq *cq, uint32_t count, struct ri_wc *wc, st
     while (taken < count && cq->stash_head != cq->stash_tail) {
         const struct stashed *at = &cq->stash[cq->stash_head++];
 
-        wc[taken] = at->wc;
         if (at->wq) {
             at->wq->pending--;
             wq_free_up_to(at->wq, wq_freed(at->wq) + 1);
         }
+        if (at->silent)
+            continue;
+        wc[taken] = at->wc;
         if (at->wc.status != RI_WC_SUCCESS)
             queue_failed(at->qp, &at->wc, failed);
         taken++;

@@ -62,6 +62,11 @@ static uint32_t count_of(int number)
     return number > 0 ? (uint32_t)number : 0;
 }
 
+static uint32_t most(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
+}
+
 static uint32_t least(uint32_t a, uint32_t b)
 {
     return a < b ? a : b;
@@ -96,8 +101,7 @@ static uint64_t features(const struct rnic *rnic, const struct ibv_device_attr *
     if (device->max_mw > 0 && (device->device_cap_flags &
                                (IBV_DEVICE_MEM_WINDOW_TYPE_2A | IBV_DEVICE_MEM_WINDOW_TYPE_2B)))
         found |= RI_FEATURE_MW_NARROW;
-    if (device->max_sge_rd > 1)
-        found |= RI_FEATURE_READ_MULTI_SGE;
+    found |= RI_FEATURE_READ_MULTI_SGE; /* see split.c */
     if (!is_siw(rnic, device)) /* siw accepts an address of the caller and uses its own */
         found |= RI_FEATURE_IO_ADDR;
     return found;
@@ -111,6 +115,10 @@ void rdmacore_attributes(struct rnic *rnic, const struct ibv_device_attr_ex *ex,
     uint32_t sge = count_of(device->max_sge), wr = count_of(device->max_qp_wr);
     uint64_t message = port->max_msg_sz ? port->max_msg_sz : UINT32_MAX;
 
+    rnic->write_elements = sge;
+    rnic->read_elements = least(count_of(device->max_sge_rd), sge);
+    if (!rnic->read_elements) /* drivers older than this member */
+        rnic->read_elements = 1;
     *attr = (struct ri_rnic_attr){
         .size = sizeof(*attr),
         .transport = rnic->kind->transport,
@@ -127,8 +135,8 @@ void rdmacore_attributes(struct rnic *rnic, const struct ibv_device_attr_ex *ex,
         .max_recv_wr = wr,
         .max_send_sge = sge,
         .max_recv_sge = sge,
-        .max_write_sge = sge,
-        .max_read_sge = least(count_of(device->max_sge_rd), sge),
+        .max_write_sge = most(sge, SPLIT_ELEMENTS),
+        .max_read_sge = most(rnic->read_elements, SPLIT_ELEMENTS),
         .max_ird = least(count_of(device->max_qp_rd_atom), DEPTH_MAX),
         .max_ord = least(count_of(device->max_qp_init_rd_atom), DEPTH_MAX),
         .max_inline = rnic->inline_octets,
@@ -142,8 +150,6 @@ void rdmacore_attributes(struct rnic *rnic, const struct ibv_device_attr_ex *ex,
         .vendor_part = device->vendor_part_id,
         .hardware_version = device->hw_ver,
     };
-    if (!attr->max_read_sge) /* drivers older than this member */
-        attr->max_read_sge = 1;
     if (!attr->max_ord)
         attr->max_ord = attr->max_ird;
     if (attr->features & (RI_FEATURE_MW_NARROW | RI_FEATURE_MW_WIDE))

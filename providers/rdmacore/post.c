@@ -43,55 +43,6 @@ static const struct {
     [RI_WR_LOCAL_INVALIDATE] = { OTHER, IBV_WR_LOCAL_INV, RI_WC_LOCAL_INVALIDATE, 0 },
 };
 
-/* ---- slots ---- */
-
-/* Filled and counted before the device has the request: its completion may be polled before the
- * post returns. */
-static inline struct slot *take_slot(struct wq *wq, uint64_t cookie, uint8_t opcode, uint8_t flags,
-                                     uint32_t length)
-{
-    uint32_t tail = atomic_load_explicit(&wq->tail, memory_order_relaxed);
-    struct slot *slot = wq->next;
-
-    if (unlikely(tail == atomic_load_explicit(&wq->limit, memory_order_acquire)))
-        return NULL;
-    slot->cookie = cookie;
-    slot->index = tail;
-    slot->length = length;
-    slot->opcode = opcode;
-    slot->flags = flags;
-    wq->next = slot->link;
-    atomic_store_explicit(&wq->tail, tail + 1, memory_order_release);
-    return slot;
-}
-
-/* The last one back. */
-static void drop_slot(struct wq *wq)
-{
-    uint32_t tail = atomic_load_explicit(&wq->tail, memory_order_relaxed) - 1;
-
-    wq->next = &wq->slots[tail & wq->mask];
-    atomic_store_explicit(&wq->tail, tail, memory_order_relaxed);
-}
-
-/* It will not reach the device. */
-static void soften(struct wq *wq, struct cq *cq, struct slot *slot)
-{
-    spinlock_lock(&cq->lock);
-    slot->flags |= SLOT_SOFT;
-    wq_flush(wq, cq);
-    spinlock_unlock(&cq->lock);
-}
-
-static enum ri_status of_post(int error)
-{
-    switch (error) {
-    case ENOMEM: return RI_ERR_QUEUE_FULL;
-    case EINVAL: return RI_ERR_INVALID_ARGUMENT;
-    default: return rdmacore_status(error);
-    }
-}
-
 /* ---- elements ---- */
 
 #define ELEMENTS 32
@@ -130,15 +81,23 @@ static int solid_receive(const struct ri_recv_wr *wr, struct ibv_sge *room, stru
 
 /* ---- send queue ---- */
 
+static uint32_t least(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
 void qp_limit_elements(struct qp *qp)
 {
+    const struct rnic *rnic = qp->rnic;
+
     static_assert(sizeof(qp->sge_limits) >= sizeof(forms) / sizeof(forms[0]), "one per opcode");
 
     for (unsigned int opcode = 0; opcode < sizeof(forms) / sizeof(forms[0]); opcode++) {
         uint32_t limit = forms[opcode].form == ATOMIC   ? 1
                          : forms[opcode].form == OTHER  ? 0
-                         : opcode == RI_WR_RDMA_READ    ? qp->max_read_sge
-                         : forms[opcode].form == TAGGED ? qp->max_write_sge
+                         : opcode == RI_WR_RDMA_READ ? least(qp->max_read_sge, rnic->read_elements)
+                         : forms[opcode].form == TAGGED
+                             ? least(qp->max_write_sge, rnic->write_elements)
                                                         : qp->max_send_sge;
 
         qp->sge_limits[opcode] = limit < UINT8_MAX ? (uint8_t)limit : UINT8_MAX;
@@ -201,7 +160,7 @@ post_special(struct qp *qp, const struct ri_send_wr *wr, struct ibv_send_wr *raw
         slot->flags |= SLOT_STAG;
     }
     if (soft) {
-        soften(&qp->sq, qp->send_cq, slot);
+        wq_soften(&qp->sq, qp->send_cq, slot);
         return 0;
     }
     return forms[wr->opcode].form == OTHER ? window_post(qp, wr, raw)
@@ -233,6 +192,41 @@ static uint32_t __attribute__((noinline)) sum_of(const struct ri_send_wr *wr)
     return length;
 }
 
+/* Of a Write or a Read. */
+static void address_memory(const struct ri_send_wr *wr, struct ibv_send_wr *raw)
+{
+    raw->wr.rdma.remote_addr = wr->rdma.remote_addr;
+    raw->wr.rdma.rkey = wr->rdma.rkey;
+}
+
+/* More elements than the device takes. What does not reach it is not split. */
+static enum ri_status __attribute__((cold, noinline))
+send_many(struct qp *qp, const struct ri_send_wr *wr, bool soft)
+{
+    uint32_t limit = wr->opcode == RI_WR_RDMA_READ ? qp->max_read_sge : qp->max_write_sge;
+    uint8_t completion = forms[wr->opcode].completion;
+    struct ibv_send_wr raw;
+    struct slot *slot;
+
+    if (forms[wr->opcode].form != TAGGED || qp->datagram || wr->num_sge > limit)
+        return RI_ERR_INVALID_ARGUMENT;
+    if ((wr->flags & RI_WR_INLINE) && sum_of(wr) > qp->max_inline)
+        return RI_ERR_LIMIT;
+    if (!soft) {
+        raw.opcode = (enum ibv_wr_opcode)forms[wr->opcode].opcode;
+        raw.send_flags = flags_of(qp, wr, 0);
+        raw.imm_data = htobe32(wr->immediate);
+        address_memory(wr, &raw);
+        return split_send(qp, wr, completion, &raw);
+    }
+    slot = wq_take_slot(&qp->sq, wr->cookie, completion, wr->flags & RI_WR_NOTIFY ? SLOT_NOTIFY : 0,
+                        0);
+    if (!slot)
+        return RI_ERR_QUEUE_FULL;
+    wq_soften(&qp->sq, qp->send_cq, slot);
+    return RI_OK;
+}
+
 static enum ri_status send_one(struct qp *qp, const struct ri_send_wr *wr, bool soft)
 {
     struct ibv_send_wr raw, *bad;
@@ -249,7 +243,7 @@ static enum ri_status send_one(struct qp *qp, const struct ri_send_wr *wr, bool 
     if (unlikely(form == NONE))
         return RI_ERR_NOT_SUPPORTED;
     if (unlikely(wr->num_sge > qp->sge_limits[wr->opcode]))
-        return RI_ERR_INVALID_ARGUMENT;
+        return send_many(qp, wr, soft);
     length = wr->num_sge == 1 ? wr->sg_list[0].length : sum_of(wr);
     if (unlikely((wr->flags & RI_WR_INLINE) && length > qp->max_inline))
         return RI_ERR_LIMIT;
@@ -257,7 +251,7 @@ static enum ri_status send_one(struct qp *qp, const struct ri_send_wr *wr, bool 
         status = check_datagram(qp, wr, length);
     if (status != RI_OK)
         return status;
-    slot = take_slot(&qp->sq, wr->cookie, forms[wr->opcode].completion,
+    slot = wq_take_slot(&qp->sq, wr->cookie, forms[wr->opcode].completion,
                      wr->flags & RI_WR_NOTIFY ? SLOT_NOTIFY : 0, length);
     if (unlikely(!slot))
         return RI_ERR_QUEUE_FULL;
@@ -268,8 +262,7 @@ static enum ri_status send_one(struct qp *qp, const struct ri_send_wr *wr, bool 
     raw.send_flags = flags_of(qp, wr, length);
     raw.imm_data = form == INVALIDATING ? wr->invalidate_stag : htobe32(wr->immediate);
     if (form == TAGGED) {
-        raw.wr.rdma.remote_addr = wr->rdma.remote_addr;
-        raw.wr.rdma.rkey = wr->rdma.rkey;
+        address_memory(wr, &raw);
     } else if (form == INVALIDATING) {
         raw.wr.rdma.rkey = wr->invalidate_stag; /* one driver reads it here */
     }
@@ -280,8 +273,8 @@ static enum ri_status send_one(struct qp *qp, const struct ri_send_wr *wr, bool 
     else
         error = ibv_post_send(qp->ibv, &raw, &bad);
     if (unlikely(error) && !post_is_queued(error)) {
-        drop_slot(&qp->sq);
-        return of_post(rdmacore_errno(error));
+        wq_drop_slot(&qp->sq);
+        return rdmacore_post_status(rdmacore_errno(error));
     }
     return RI_OK;
 }
@@ -293,16 +286,19 @@ send_list(struct qp *qp, struct ri_send_wr *wr, struct ri_send_wr **bad)
     int state = atomic_load_explicit(&qp->state, memory_order_relaxed);
     enum ri_status status = state == RI_QPS_IDLE || state == DATAGRAM_IDLE ? RI_ERR_INVALID_STATE
                                                                            : RI_OK;
-    bool soft = state > RI_QPS_RTS;
+    bool soft = state > RI_QPS_RTS, cut;
 
     while (status == RI_OK && wr) {
         status = send_one(qp, wr, soft);
         if (status == RI_OK)
             wr = wr->next;
     }
+    cut = !soft && atomic_load(&qp->cut);
     spinlock_unlock(&qp->sq.lock);
     if (status != RI_OK)
         *bad = wr;
+    if (unlikely(cut))
+        split_cut(qp);
     if (soft)
         cq_fire(qp->send_cq);
     return status;
@@ -315,9 +311,9 @@ static enum ri_status __attribute__((cold, noinline)) refused(struct wq *wq, int
 
     error = rdmacore_errno(error);
     if (!queued)
-        drop_slot(wq);
+        wq_drop_slot(wq);
     spinlock_unlock(&wq->lock);
-    return queued ? RI_OK : of_post(error);
+    return queued ? RI_OK : rdmacore_post_status(error);
 }
 
 static enum ri_status __attribute__((cold, noinline)) no_slot(struct wq *wq)
@@ -379,7 +375,7 @@ enum ri_status rdmacore_post_send(struct ri_qp *base, struct ri_send_wr *wr,
         raw.wr.rdma.remote_addr = wr->rdma.remote_addr;
         raw.wr.rdma.rkey = wr->rdma.rkey;
     }
-    slot = take_slot(&qp->sq, wr->cookie, forms[opcode].completion, 0, length);
+    slot = wq_take_slot(&qp->sq, wr->cookie, forms[opcode].completion, 0, length);
     *bad = wr; /* set before the call, so that only the QP stays live across it */
     if (unlikely(!slot))
         return no_slot(&qp->sq);
@@ -402,7 +398,7 @@ static enum ri_status receive_one(struct qp *qp, const struct ri_recv_wr *wr, bo
 
     if (unlikely(wr->num_sge > qp->max_recv_sge))
         return RI_ERR_INVALID_ARGUMENT;
-    slot = take_slot(&qp->rq, wr->cookie, qp->datagram ? RI_WC_RECV_DATAGRAM : RI_WC_RECV,
+    slot = wq_take_slot(&qp->rq, wr->cookie, qp->datagram ? RI_WC_RECV_DATAGRAM : RI_WC_RECV,
                      (uint8_t)((wr->flags & RI_WR_NOTIFY ? SLOT_NOTIFY : 0) |
                                (qp->datagram ? SLOT_DATAGRAM : 0)),
                      0);
@@ -411,7 +407,7 @@ static enum ri_status receive_one(struct qp *qp, const struct ri_recv_wr *wr, bo
     if (qp->datagram)
         slot->header = datagram_header(wr);
     if (unlikely(soft)) {
-        soften(&qp->rq, qp->recv_cq, slot);
+        wq_soften(&qp->rq, qp->recv_cq, slot);
         return RI_OK;
     }
     raw.wr_id = (uintptr_t)slot;
@@ -419,8 +415,8 @@ static enum ri_status receive_one(struct qp *qp, const struct ri_recv_wr *wr, bo
     raw.num_sge = solid_receive(wr, sges, &raw.sg_list);
     error = ibv_post_recv(qp->ibv, &raw, &bad);
     if (unlikely(error)) {
-        drop_slot(&qp->rq);
-        return of_post(rdmacore_errno(error));
+        wq_drop_slot(&qp->rq);
+        return rdmacore_post_status(rdmacore_errno(error));
     }
     return RI_OK;
 }
@@ -470,7 +466,7 @@ enum ri_status rdmacore_post_recv(struct ri_qp *base, struct ri_recv_wr *wr,
     raw.next = NULL;
     raw.sg_list = (struct ibv_sge *)(uintptr_t)wr->sg_list;
     raw.num_sge = 1;
-    slot = take_slot(&qp->rq, wr->cookie, RI_WC_RECV, 0, 0);
+    slot = wq_take_slot(&qp->rq, wr->cookie, RI_WC_RECV, 0, 0);
     *bad = wr;
     if (unlikely(!slot))
         return no_slot(&qp->rq);
@@ -507,7 +503,7 @@ static enum ri_status shared_one(struct srq *srq, const struct ri_recv_wr *wr)
     if (unlikely(error)) {
         srq->free = slot;
         srq->posted--;
-        return of_post(rdmacore_errno(error));
+        return rdmacore_post_status(rdmacore_errno(error));
     }
     return RI_OK;
 }

@@ -63,7 +63,8 @@ int qp_create_ibv(struct qp *qp, struct ibv_qp **out)
         init.cap = (struct ibv_qp_cap){
             .max_send_wr = least(qp->sq.size + room, qp->rnic->attr.max_send_wr),
             .max_recv_wr = qp->srq ? 0 : qp->rq.size,
-            .max_send_sge = most(most(qp->max_send_sge, qp->max_write_sge), qp->max_read_sge),
+            .max_send_sge = most(most(qp->max_send_sge, qp->sge_limits[RI_WR_RDMA_WRITE]),
+                                 qp->sge_limits[RI_WR_RDMA_READ]),
             .max_recv_sge = qp->srq ? 0 : qp->max_recv_sge,
             .max_inline_data = octets,
         };
@@ -136,6 +137,7 @@ enum ri_status rdmacore_qp_create(struct ri_pd *base, struct ri_qp_attr *attr, s
     struct rnic *rnic = pd->rnic;
     enum ri_status status = check(rnic, attr);
     struct qp *qp;
+    uint32_t size;
     int error;
 
     if (status != RI_OK)
@@ -149,7 +151,8 @@ enum ri_status rdmacore_qp_create(struct ri_pd *base, struct ri_qp_attr *attr, s
     qp->rnic = rnic;
     take_attr(qp, attr);
     error = ENOMEM;
-    if (!wq_open(&qp->sq, qp, most(attr->max_send_wr, 1), false))
+    size = most(attr->max_send_wr, 1);
+    if (!wq_open(&qp->sq, qp, least(size + split_room(qp, size), rnic->attr.max_send_wr), false))
         goto free_qp;
     if (!wq_open(&qp->rq, qp, most(attr->max_recv_wr, 1), true))
         goto close_sq;

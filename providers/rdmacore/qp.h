@@ -34,13 +34,15 @@ struct mw {
     _Atomic(uint8_t) device_key; /* the device's count */
 };
 
-/* FILLER: not of a request: see window.c. DATAGRAM: a receive of a UD QP. */
+/* FILLER: not of a request: see window.c. DATAGRAM: a receive of a UD QP. PART: others of the same
+ * request follow: see split.c. */
 enum slot_flags {
     SLOT_NOTIFY = 1,
     SLOT_STAG = 2,
     SLOT_SOFT = 4,
     SLOT_FILLER = 8,
-    SLOT_DATAGRAM = 16
+    SLOT_DATAGRAM = 16,
+    SLOT_PART = 32
 };
 
 /* What a completion has to tell of its request. */
@@ -71,6 +73,7 @@ struct wq {
     atomic_uint tail;  /* next to post; under lock */
     atomic_uint limit; /* tail's: all that came a size before it were polled; under the CQ's lock */
     uint32_t pending;  /* flushed behind those, not polled yet; under the CQ's lock */
+    bool part_failed;  /* and was reported, its request's others were not; under the CQ's lock */
     struct slot *next; /* slots[tail]; under lock */
     struct slot *slots;
 };
@@ -79,6 +82,7 @@ struct stashed {
     struct ri_wc wc;
     struct qp *qp;
     struct wq *wq; /* which gets a place back when this is polled; NULL: has it already */
+    bool silent;   /* the place is all that there is */
 };
 
 struct cq {
@@ -128,7 +132,8 @@ struct qp {
     atomic_uint filler_status; /* enum ri_wc_status of one that failed, until it is told */
     uint32_t min_inline, max_inline, max_send_sge, max_recv_sge, max_read_sge, max_write_sge;
     uint32_t ird, ord, flags, number;
-    uint8_t sge_limits[16]; /* by enum ri_wr_opcode */
+    uint8_t sge_limits[16]; /* by enum ri_wr_opcode; the device's where that is less */
+    atomic_bool cut; /* the device has refused the end of a request; set under sq.lock */
     struct wq sq, rq;
     atomic_uint upcalls;
     atomic_bool ended;             /* the end of this connection was told */
@@ -187,6 +192,55 @@ void window_failed(struct rnic *rnic, const struct slot *slot); /* one that was 
 /* ---- wq.c: rings of slots ---- */
 bool wq_open(struct wq *wq, struct qp *qp, uint32_t size, bool receive);
 void wq_close(struct wq *wq);
+
+/* The next one, filled and counted before the device has the request: its completion may be polled
+ * before the post returns. NULL: none is free. Under wq.lock. */
+static inline struct slot *wq_take_slot(struct wq *wq, uint64_t cookie, uint8_t opcode,
+                                        uint8_t flags, uint32_t length)
+{
+    uint32_t tail = atomic_load_explicit(&wq->tail, memory_order_relaxed);
+    struct slot *slot = wq->next;
+
+    if (unlikely(tail == atomic_load_explicit(&wq->limit, memory_order_acquire)))
+        return NULL;
+    slot->cookie = cookie;
+    slot->index = tail;
+    slot->length = length;
+    slot->opcode = opcode;
+    slot->flags = flags;
+    wq->next = slot->link;
+    atomic_store_explicit(&wq->tail, tail + 1, memory_order_release);
+    return slot;
+}
+
+/* The last one back. */
+static inline void wq_drop_slot(struct wq *wq)
+{
+    uint32_t tail = atomic_load_explicit(&wq->tail, memory_order_relaxed) - 1;
+
+    wq->next = &wq->slots[tail & wq->mask];
+    atomic_store_explicit(&wq->tail, tail, memory_order_relaxed);
+}
+
+/* Under wq.lock. */
+static inline uint32_t wq_room(const struct wq *wq)
+{
+    return atomic_load_explicit(&wq->limit, memory_order_acquire) -
+           atomic_load_explicit(&wq->tail, memory_order_relaxed);
+}
+
+/* It will not reach the device. */
+void wq_soften(struct wq *wq, struct cq *cq, struct slot *slot);
+
+/* A slot with these flags has failed. True: that of its request was reported already. Under the
+ * CQ's lock. */
+static inline bool wq_was_reported(struct wq *wq, uint8_t flags)
+{
+    bool reported = wq->part_failed;
+
+    wq->part_failed = flags & SLOT_PART;
+    return reported;
+}
 /* All before it were polled: their places are free. Set under the CQ's lock. */
 static inline uint32_t wq_freed(const struct wq *wq)
 {
@@ -210,8 +264,9 @@ void wq_flush(struct wq *wq, struct cq *cq);
 void srq_put(struct srq *srq, struct slot *slot); /* its request has completed */
 
 /* ---- stash.c ---- */
-/* Under the CQ's lock. wq: which gets a place back when it is polled; NULL: none. */
-void cq_stash(struct cq *cq, const struct ri_wc *wc, struct qp *qp, struct wq *wq);
+/* Under the CQ's lock. wq: which gets a place back when it is polled; NULL: none. silent: nobody
+ * is told of it. */
+void cq_stash(struct cq *cq, const struct ri_wc *wc, struct qp *qp, struct wq *wq, bool silent);
 
 /* ---- cq.c ---- */
 /* The completion channel tells of it. */
@@ -251,6 +306,17 @@ void qp_request_failed(struct qp *qp);
 /* ---- qp.c ---- */
 /* An error number. */
 int qp_create_ibv(struct qp *qp, struct ibv_qp **out);
+
+/* ---- split.c ---- */
+#define SPLIT_ELEMENTS 64u /* of one Write or Read */
+/* Places of a send queue of that size that such requests need beside it. */
+uint32_t split_room(const struct qp *qp, uint32_t size);
+/* wr is a Write or a Read and has more elements than the device takes; raw is filled but for wr_id,
+ * next and its elements. Under sq.lock. */
+enum ri_status split_send(struct qp *qp, const struct ri_send_wr *wr, uint8_t completion,
+                          struct ibv_send_wr *raw);
+/* qp->cut was set by the last post. No lock of a queue held. */
+void split_cut(struct qp *qp);
 
 /* ---- post.c ---- */
 void qp_limit_elements(struct qp *qp); /* sge_limits from the numbers of attributes */

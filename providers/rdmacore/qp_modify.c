@@ -68,6 +68,7 @@ static enum ri_status rewind(struct qp *qp)
     if (error)
         return rdmacore_status(error);
     atomic_store(&qp->failing, false);
+    atomic_store(&qp->cut, false);
     atomic_store(&qp->filler_status, 0);
     qp_set_state(qp, RI_QPS_IDLE);
     return RI_OK;

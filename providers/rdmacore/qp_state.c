@@ -134,6 +134,8 @@ void qp_swept(struct ri_timer *timer)
 {
     struct qp *qp = container_of(timer, struct qp, sweep);
 
+    if (atomic_load(&qp->cut))
+        qp_request_failed(qp);
     if (atomic_load(&qp->state) == RI_QPS_ERROR && !is_idle(qp))
         qp_flush(qp);
 }

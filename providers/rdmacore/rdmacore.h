@@ -65,6 +65,7 @@ struct rnic {
     /* Of every connection */
     const struct connection_timers *timers;
     uint32_t inline_octets;
+    uint32_t write_elements, read_elements; /* of the device; attr has more: see split.c */
     uint64_t connect_timeout, close_timeout; /* ns */
     atomic_uint pds, cqs, qps, mrs, mws, srqs, ahs, connections, listeners;
     atomic_bool failed; /* the device is gone, or as good as that */
@@ -99,6 +100,7 @@ struct ah {
 /* The error number of a call that answered rc: the number, or its negative; -1 errno. */
 int rdmacore_errno(int rc);
 enum ri_status rdmacore_status(int error);
+enum ri_status rdmacore_post_status(int error); /* of a post */
 enum ri_wc_status rdmacore_wc_status(enum ibv_wc_status status);
 /* Status of an event of the connection manager. Rejected: status is a reason of the IB CM, or
  * -errno. */

@@ -35,9 +35,9 @@ static bool make_room(struct cq *cq)
     return true;
 }
 
-void cq_stash(struct cq *cq, const struct ri_wc *wc, struct qp *qp, struct wq *wq)
+void cq_stash(struct cq *cq, const struct ri_wc *wc, struct qp *qp, struct wq *wq, bool silent)
 {
     if (cq->stash_tail == cq->stash_room && !make_room(cq))
         return;
-    cq->stash[cq->stash_tail++] = (struct stashed){ .wc = *wc, .qp = qp, .wq = wq };
+    cq->stash[cq->stash_tail++] = (struct stashed){ *wc, qp, wq, silent };
 }

@@ -59,6 +59,15 @@ enum ri_status rdmacore_status(int error)
     return RI_ERR_DEVICE;
 }
 
+enum ri_status rdmacore_post_status(int error)
+{
+    switch (error) {
+    case ENOMEM: return RI_ERR_QUEUE_FULL;
+    case EINVAL: return RI_ERR_INVALID_ARGUMENT;
+    default: return rdmacore_status(error);
+    }
+}
+
 enum ri_wc_status rdmacore_wc_status(enum ibv_wc_status status)
 {
     static const uint8_t table[] = {

@@ -38,7 +38,7 @@ void wq_close(struct wq *wq)
     free(wq->slots);
 }
 
-static void complete_flushed(struct cq *cq, const struct slot *slot)
+static void complete_flushed(struct cq *cq, const struct slot *slot, bool silent)
 {
     struct ri_wc wc = {
         .context = slot->qp->base.context,
@@ -49,7 +49,7 @@ static void complete_flushed(struct cq *cq, const struct slot *slot)
         .invalidated_stag = slot->flags & SLOT_STAG ? slot->stag : 0,
     };
 
-    cq_stash(cq, &wc, slot->qp, slot->wq);
+    cq_stash(cq, &wc, slot->qp, slot->wq, silent);
 }
 
 void wq_flush(struct wq *wq, struct cq *cq)
@@ -61,9 +61,17 @@ void wq_flush(struct wq *wq, struct cq *cq)
 
         if (!(slot->flags & SLOT_SOFT))
             break;
-        complete_flushed(cq, slot);
+        complete_flushed(cq, slot, wq_was_reported(wq, slot->flags));
         wq->pending++;
     }
+}
+
+void wq_soften(struct wq *wq, struct cq *cq, struct slot *slot)
+{
+    spinlock_lock(&cq->lock);
+    slot->flags |= SLOT_SOFT;
+    wq_flush(wq, cq);
+    spinlock_unlock(&cq->lock);
 }
 
 void wq_abandon(struct wq *wq, struct cq *cq)

@@ -12,7 +12,8 @@
 
 #include "fake_host.h"
 
-#define FAKE_POSTS 256
+#define FAKE_POSTS    256
+#define FAKE_ELEMENTS 4 /* of one request at most; of a Read half as many */
 
 /* ---- where the kernel shows itself ---- */
 
@@ -46,7 +47,8 @@ struct fake_qp {
     int last_mask;
     unsigned int modified[IBV_QPS_ERR + 1];
     struct ibv_send_wr sent[FAKE_POSTS];
-    struct ibv_sge sge[FAKE_POSTS];
+    struct ibv_sge sge[FAKE_POSTS];                     /* the first one */
+    struct ibv_sge elements[FAKE_POSTS][FAKE_ELEMENTS]; /* all */
     unsigned int sends;
     uint64_t received[FAKE_POSTS]; /* wr_id */
     unsigned int receives;

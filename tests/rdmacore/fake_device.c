@@ -153,8 +153,8 @@ static int call_query_device(struct ibv_context *ctx, struct ibv_device_attr_ex 
         .max_qp_wr = 128,
         .device_cap_flags = IBV_DEVICE_MEM_MGT_EXTENSIONS | IBV_DEVICE_MEM_WINDOW |
                             IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_SRQ_RESIZE,
-        .max_sge = 4,
-        .max_sge_rd = 2,
+        .max_sge = FAKE_ELEMENTS,
+        .max_sge_rd = FAKE_ELEMENTS / 2,
         .max_cq = 100,
         .max_cqe = 1000,
         .max_mr = 100,

@@ -219,7 +219,8 @@ static void numbers_are(const struct ri_rnic_attr *attr)
         { "hardware_version", attr->hardware_version, 3 },
         { "max_send_wr", attr->max_send_wr, 128 },
         { "max_send_sge", attr->max_send_sge, 4 },
-        { "max_read_sge", attr->max_read_sge, 2 },
+        { "max_write_sge", attr->max_write_sge, SPLIT_ELEMENTS },
+        { "max_read_sge", attr->max_read_sge, SPLIT_ELEMENTS },
         { "max_ird", attr->max_ird, 16 },
         { "max_ord", attr->max_ord, 255 }, /* an octet in rdma_cm */
         { "max_send", attr->max_send, 1u << 30 },
