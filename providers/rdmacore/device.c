@@ -102,7 +102,7 @@ static uint64_t features(const struct rnic *rnic, const struct ibv_device_attr *
                                (IBV_DEVICE_MEM_WINDOW_TYPE_2A | IBV_DEVICE_MEM_WINDOW_TYPE_2B)))
         found |= RI_FEATURE_MW_NARROW;
     found |= RI_FEATURE_READ_MULTI_SGE; /* see split.c */
-    if (!is_siw(rnic, device)) /* siw accepts an address of the caller and uses its own */
+    if (!is_siw(rnic, device))          /* siw accepts an address of the caller and uses its own */
         found |= RI_FEATURE_IO_ADDR;
     return found;
 }

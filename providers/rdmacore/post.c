@@ -93,12 +93,12 @@ void qp_limit_elements(struct qp *qp)
     static_assert(sizeof(qp->sge_limits) >= sizeof(forms) / sizeof(forms[0]), "one per opcode");
 
     for (unsigned int opcode = 0; opcode < sizeof(forms) / sizeof(forms[0]); opcode++) {
-        uint32_t limit = forms[opcode].form == ATOMIC   ? 1
-                         : forms[opcode].form == OTHER  ? 0
+        uint32_t limit = forms[opcode].form == ATOMIC  ? 1
+                         : forms[opcode].form == OTHER ? 0
                          : opcode == RI_WR_RDMA_READ ? least(qp->max_read_sge, rnic->read_elements)
                          : forms[opcode].form == TAGGED
                              ? least(qp->max_write_sge, rnic->write_elements)
-                                                        : qp->max_send_sge;
+                             : qp->max_send_sge;
 
         qp->sge_limits[opcode] = limit < UINT8_MAX ? (uint8_t)limit : UINT8_MAX;
     }
@@ -252,7 +252,7 @@ static enum ri_status send_one(struct qp *qp, const struct ri_send_wr *wr, bool 
     if (status != RI_OK)
         return status;
     slot = wq_take_slot(&qp->sq, wr->cookie, forms[wr->opcode].completion,
-                     wr->flags & RI_WR_NOTIFY ? SLOT_NOTIFY : 0, length);
+                        wr->flags & RI_WR_NOTIFY ? SLOT_NOTIFY : 0, length);
     if (unlikely(!slot))
         return RI_ERR_QUEUE_FULL;
     raw.wr_id = (uintptr_t)slot;
@@ -399,9 +399,9 @@ static enum ri_status receive_one(struct qp *qp, const struct ri_recv_wr *wr, bo
     if (unlikely(wr->num_sge > qp->max_recv_sge))
         return RI_ERR_INVALID_ARGUMENT;
     slot = wq_take_slot(&qp->rq, wr->cookie, qp->datagram ? RI_WC_RECV_DATAGRAM : RI_WC_RECV,
-                     (uint8_t)((wr->flags & RI_WR_NOTIFY ? SLOT_NOTIFY : 0) |
-                               (qp->datagram ? SLOT_DATAGRAM : 0)),
-                     0);
+                        (uint8_t)((wr->flags & RI_WR_NOTIFY ? SLOT_NOTIFY : 0) |
+                                  (qp->datagram ? SLOT_DATAGRAM : 0)),
+                        0);
     if (unlikely(!slot))
         return RI_ERR_QUEUE_FULL;
     if (qp->datagram)

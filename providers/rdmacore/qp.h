@@ -133,7 +133,7 @@ struct qp {
     uint32_t min_inline, max_inline, max_send_sge, max_recv_sge, max_read_sge, max_write_sge;
     uint32_t ird, ord, flags, number;
     uint8_t sge_limits[16]; /* by enum ri_wr_opcode; the device's where that is less */
-    atomic_bool cut; /* the device has refused the end of a request; set under sq.lock */
+    atomic_bool cut;        /* the device has refused the end of a request; set under sq.lock */
     struct wq sq, rq;
     atomic_uint upcalls;
     atomic_bool ended;             /* the end of this connection was told */

@@ -65,7 +65,7 @@ struct rnic {
     /* Of every connection */
     const struct connection_timers *timers;
     uint32_t inline_octets;
-    uint32_t write_elements, read_elements; /* of the device; attr has more: see split.c */
+    uint32_t write_elements, read_elements;  /* of the device; attr has more: see split.c */
     uint64_t connect_timeout, close_timeout; /* ns */
     atomic_uint pds, cqs, qps, mrs, mws, srqs, ahs, connections, listeners;
     atomic_bool failed; /* the device is gone, or as good as that */

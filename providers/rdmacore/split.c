@@ -113,9 +113,9 @@ enum ri_status split_send(struct qp *qp, const struct ri_send_wr *wr, uint8_t co
         raw->num_sge = (int)(last ? kept - i * limit : limit);
         /* An immediate, and who is told of it, belong to the end, a fence to the beginning. */
         raw->opcode = !last && opcode == IBV_WR_RDMA_WRITE_WITH_IMM ? IBV_WR_RDMA_WRITE : opcode;
-        raw->send_flags = flags & ~(unsigned int)((i ? IBV_SEND_FENCE : 0) |
-                                                  (last ? 0
-                                                        : IBV_SEND_SIGNALED | IBV_SEND_SOLICITED));
+        raw->send_flags = flags &
+                          ~(unsigned int)((i ? IBV_SEND_FENCE : 0) |
+                                          (last ? 0 : IBV_SEND_SIGNALED | IBV_SEND_SOLICITED));
         status = send_part(qp, raw, slot, !i);
         raw->wr.rdma.remote_addr += sum_of(raw->sg_list, (uint32_t)raw->num_sge);
     }

@@ -50,7 +50,7 @@ static const struct ri_rnic_attr attributes = {
                 RI_FEATURE_MW_WIDE | RI_FEATURE_SEND_INVALIDATE | RI_FEATURE_LOCAL_INVALIDATE |
                 RI_FEATURE_READ_INVALIDATE | RI_FEATURE_ORD_RAISE | RI_FEATURE_IRD_MODIFY |
                 RI_FEATURE_ACCESS_MODIFY | RI_FEATURE_IO_ADDR | RI_FEATURE_FAST_REGISTER |
-                RI_FEATURE_PRIVILEGED_QP,
+                RI_FEATURE_PRIVILEGED_QP | RI_FEATURE_READ_MULTI_SGE,
     .max_mr_length = UINT64_C(1) << 47,
     .max_message = UINT32_MAX,
     .max_send = UINT32_MAX,
@@ -66,7 +66,7 @@ static const struct ri_rnic_attr attributes = {
     .max_send_sge = MAX_SGE,
     .max_recv_sge = MAX_SGE,
     .max_srq_sge = MAX_SGE,
-    .max_read_sge = 1,
+    .max_read_sge = MAX_SGE,
     .max_write_sge = MAX_SGE,
     .max_fast_register_pages = MAX_FAST_REGISTER_PAGES,
     .ports = 1,

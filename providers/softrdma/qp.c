@@ -17,6 +17,10 @@
 static_assert(offsetof(struct qp, upcalls) >= offsetof(struct qp, cq_wait) + 64,
               "who counts upcalls takes no line away from posts and passes");
 
+/* Places of a send queue beside its requests, at most: Reads into several elements may fill it
+ * sooner than others. */
+#define PART_ROOM_MAX 1024u
+
 static enum ri_status check_attr(const struct ri_rnic_attr *limits, const struct ri_qp_attr *attr)
 {
     bool own = !attr->srq; /* else the receive queue's sizes are not looked at */
@@ -101,9 +105,18 @@ enum ri_status qp_open_reads(struct qp *qp, uint32_t ird, uint32_t ord)
     return ird_fits && ord_fits ? RI_OK : RI_ERR_NO_RESOURCES;
 }
 
+/* With the places for Reads of several elements, which take one for each. */
+static uint32_t send_depth(const struct qp *qp, uint32_t requests)
+{
+    uint64_t room = (uint64_t)requests * (qp->max_read_sge - 1);
+    uint64_t depth = requests + (room < PART_ROOM_MAX ? room : PART_ROOM_MAX);
+
+    return depth < MAX_WR ? (uint32_t)depth : MAX_WR;
+}
+
 static enum ri_status open_queues(struct qp *qp, const struct ri_qp_attr *attr)
 {
-    enum ri_status status = wq_open(&qp->sq, false, most(attr->max_send_wr, 1),
+    enum ri_status status = wq_open(&qp->sq, false, send_depth(qp, most(attr->max_send_wr, 1)),
                                     most(most(attr->max_send_sge, attr->max_write_sge), 1));
     if (status == RI_OK)
         status = open_receive_queue(qp, attr); /* last: from here on the SRQ names the QP */

@@ -9,6 +9,8 @@ static size_t sizes[] = { 0,    1,    3,    7,     64,    127,      128,
                           1400, 1460, 4096, 65535, 65536, 1u << 20, 4u << 20 };
 #define SIZES (sizeof(sizes) / sizeof(sizes[0]))
 
+#define MANY 64u /* segments that a program may name in one request, whatever the adapter has */
+
 /* --- sizes --- */
 
 START_TEST(send_sizes)
@@ -255,37 +257,152 @@ END_TEST
 static void many_segments(const struct node *node, it_ep_attributes_t *attributes)
 {
     (void)node;
-    attributes->max_send_segments = attributes->max_recv_segments = 64;
     attributes->srv.rc.max_rdma_write_segments = 8;
+    attributes->srv.rc.max_rdma_read_segments = MANY;
+    attributes->max_request_dtos = 16;
 }
 
-/* Programs are known to ask for 8 segments in a Write and to post 64. */
-START_TEST(sixty_four_segments)
-{
-    struct pair pair;
-    struct buffer from, to;
-    it_lmr_triplet_t many[64], scattered[64];
+static struct pair many_pair;
+static struct buffer near, far;
+static it_lmr_triplet_t many[MANY];
 
-    pair_connected_as(&pair, IFACE, many_segments);
-    from = buffer_make(&pair.a, 4096, EVERYTHING);
-    to = buffer_make(&pair.b, 4096, EVERYTHING);
-    scramble(&from);
-    for (size_t i = 0; i < 64; i++) {
-        many[i] = segment(&from, 64 * i, 64);
-        scattered[i] = segment(&to, 64 * i, 64);
+/* Segments of all lengths, none at all too, spread over `near`. */
+static void many_open(const char *interface, shape_fn shape)
+{
+    pair_connected_as(&many_pair, interface, shape);
+    near = buffer_make(&many_pair.a, MANY * 2 * MANY, EVERYTHING);
+    far = buffer_make(&many_pair.b, MANY * MANY, EVERYTHING);
+    for (size_t i = 0; i < MANY; i++)
+        many[i] = segment(&near, 2 * MANY * (MANY - 1 - i), i * 7 % MANY);
+}
+
+/* The octets of the segments are those of the peer's memory, and they are so many. */
+static size_t check_many(void)
+{
+    size_t at = 0;
+
+    for (size_t i = 0; i < MANY; at += many[i].length, i++)
+        ck_assert_int_eq(memcmp(many[i].addr.abs, far.data + at, many[i].length), 0);
+    return at;
+}
+
+static it_status_t read_many(it_dto_cookie_t cookie, it_dto_flags_t flags)
+{
+    return it_post_rdma_read(many_pair.a.ep, many, MANY, cookie, flags, address_in(&far, 0),
+                             far.context);
+}
+
+/* Programs are known to ask for 8 segments in a Write and to post 64; what the adapter's own requests
+ * hold does not matter. */
+START_TEST(sixty_four_segments_of_a_write_and_a_read)
+{
+    size_t octets = 0;
+
+    many_open(IFACE, many_segments);
+    scramble(&near);
+    for (size_t i = 0; i < MANY; i++)
+        octets += many[i].length;
+    ok(it_post_rdma_write(many_pair.a.ep, many, MANY, 1, (it_dto_flags_t)0, address_in(&far, 0),
+                          far.context)); /* of which it wants to hear nothing */
+    ok(it_post_rdma_write(many_pair.a.ep, many, MANY, 2, BOTH, address_in(&far, 0), far.context));
+    ck_assert_uint_eq(
+        expect_done(many_pair.a.requests, WRITE, 2, IT_DTO_SUCCESS).transferred_length, octets);
+    receive(&many_pair.b, &far, 0, 3); /* a message afterwards says that the Write is in place */
+    send_octets(&many_pair.a, &near, 0, 4, BOTH);
+    expect_done(many_pair.b.receives, RECV, 3, IT_DTO_SUCCESS);
+    expect_done(many_pair.a.requests, SEND, 4, IT_DTO_SUCCESS);
+    ck_assert_uint_eq(check_many(), octets);
+    scramble(&far);
+    ok(read_many(5, (it_dto_flags_t)0));
+    ok(read_many(6, BOTH));
+    ck_assert_uint_eq(expect_done(many_pair.a.requests, READ, 6, IT_DTO_SUCCESS).transferred_length,
+                      octets);
+    ck_assert_uint_eq(check_many(), octets);
+    expect_nothing(many_pair.a.requests);
+    pair_close(&many_pair);
+}
+END_TEST
+
+/* As many as the EP was made for are taken at once, and end in order; the next ones too. */
+START_TEST(each_request_has_many_segments)
+{
+    const size_t count = 16;
+
+    many_open(IFACE, many_segments);
+    scramble(&far);
+    for (int round = 0; round < 3; round++) {
+        for (it_dto_cookie_t i = 0; i < count; i++)
+            ok(read_many(i, BOTH));
+        for (it_dto_cookie_t i = 0; i < count; i++)
+            expect_done(many_pair.a.requests, READ, i, IT_DTO_SUCCESS);
+        check_many();
+        memset(near.data, 0, near.length);
     }
-    ok(it_post_rdma_write(pair.a.ep, many, 64, 1, BOTH, address_in(&to, 0), to.context));
-    expect_done(pair.a.requests, WRITE, 1, IT_DTO_SUCCESS);
-    ok(it_post_rdma_read(pair.a.ep, many, 1, 2, BOTH, address_in(&to, 0), to.context));
-    expect_done(pair.a.requests, READ, 2, IT_DTO_SUCCESS); /* the Write is in place */
-    ck_assert_int_eq(memcmp(from.data, to.data, 4096), 0);
-    memset(to.data, 0, 4096);
-    ok(it_post_recv(pair.b.ep, scattered, 64, 3, BOTH));
-    ok(it_post_send(pair.a.ep, many, 64, 4, BOTH));
-    ck_assert_uint_eq(expect_done(pair.b.receives, RECV, 3, IT_DTO_SUCCESS).transferred_length,
-                      4096);
-    ck_assert_int_eq(memcmp(from.data, to.data, 4096), 0);
-    pair_close(&pair);
+    expect_nothing(many_pair.a.requests);
+    pair_close(&many_pair);
+}
+END_TEST
+
+/* The peer's memory ends in the middle of the request: it ends once, and what is behind it does. */
+static void many_fail(const char *interface, bool write, bool by_answer)
+{
+    it_dto_cmpl_event_t done;
+    it_rdma_addr_t late;
+
+    many_open(interface, many_segments);
+    late = address_in(&far, far.length - 1000);
+    if (write)
+        ok(it_post_rdma_write(many_pair.a.ep, many, MANY, 1, BOTH, late, far.context));
+    else
+        ok(it_post_rdma_read(many_pair.a.ep, many, MANY, 1, BOTH, late, far.context));
+    ok(read_many(2, BOTH));
+    pair_broken(&many_pair);
+    done = next(many_pair.a.requests).dto_cmpl;
+    ck_assert_uint_eq(done.cookie, 1);
+    if (!write)
+        ck_assert_int_ne(done.dto_status, IT_DTO_SUCCESS);
+    if (by_answer)
+        ck_assert_int_ne(done.dto_status, IT_DTO_ERR_FLUSHED);
+    expect_done(many_pair.a.requests, READ, 2, IT_DTO_ERR_FLUSHED);
+    expect_nothing(many_pair.a.requests);
+    ok(read_many(3, BOTH)); /* what is posted now is flushed, as any other */
+    expect_done(many_pair.a.requests, READ, 3, IT_DTO_ERR_FLUSHED);
+    expect_nothing(many_pair.a.requests);
+    pair_close(&many_pair);
+}
+
+/* The peer tells which Read it was. */
+START_TEST(many_segments_of_a_read_that_fails)
+{
+    many_fail(IFACE, false, fx_features(_i) & FX_SOFTRDMA);
+}
+END_TEST
+
+START_TEST(many_segments_of_a_write_that_fails)
+{
+    many_fail(IFACE, true, false);
+}
+END_TEST
+
+static void many_in_messages(const struct node *node, it_ep_attributes_t *attributes)
+{
+    many_segments(node, attributes);
+    attributes->max_send_segments = attributes->max_recv_segments = MANY;
+}
+
+START_TEST(sixty_four_segments_of_a_message)
+{
+    it_lmr_triplet_t scattered[MANY];
+
+    many_open(IFACE, many_in_messages);
+    scramble(&near);
+    for (size_t i = 0; i < MANY; i++)
+        scattered[i] = segment(&far, MANY * i, MANY);
+    ok(it_post_recv(many_pair.b.ep, scattered, MANY, 3, BOTH));
+    ok(it_post_send(many_pair.a.ep, many, MANY, 4, BOTH));
+    ck_assert_uint_eq(expect_done(many_pair.b.receives, RECV, 3, IT_DTO_SUCCESS).transferred_length,
+                      check_many());
+    pair_close(&many_pair);
 }
 END_TEST
 
@@ -301,7 +418,11 @@ int main(void)
     add_each(size, gather_and_scatter);
     add_each(size, no_segments);
     add_each(size, most_segments);
-    add_where(size, FX_SOFTRDMA, sixty_four_segments);
+    add_where(size, FX_PORT_PAIRS, sixty_four_segments_of_a_write_and_a_read);
+    add_where(size, FX_PORT_PAIRS, each_request_has_many_segments);
+    add_where(size, FX_PORT_PAIRS, many_segments_of_a_read_that_fails);
+    add_where(size, FX_PORT_PAIRS, many_segments_of_a_write_that_fails);
+    add_where(size, FX_SOFTRDMA, sixty_four_segments_of_a_message);
     suite_add_tcase(suite, size);
     return tc_main(suite);
 }

@@ -53,7 +53,8 @@ static void setup(void)
     ck_assert_uint_eq(attr.max_read_sge, MANY);
     fake_connect_qp(set.qp);
     for (uint32_t i = 0; i <= MANY; i++)
-        sges[i] = (struct ri_sge){ .addr = 0x10000 + 0x100 * i, .length = 10 + i, .lkey = 0x500 + i };
+        sges[i] =
+            (struct ri_sge){ .addr = 0x10000 + 0x100 * i, .length = 10 + i, .lkey = 0x500 + i };
 }
 
 static struct ri_send_wr request(uint64_t cookie, uint16_t opcode, uint32_t elements)

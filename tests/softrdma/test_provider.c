@@ -192,7 +192,7 @@ START_TEST(attributes)
     ck_assert_uint_eq(attr.max_ird, 128);
     ck_assert_uint_eq(attr.max_ord, 128);
     ck_assert_uint_eq(attr.max_qp, 65536);
-    ck_assert_uint_eq(attr.max_read_sge, 1);
+    ck_assert_uint_eq(attr.max_read_sge, attr.max_write_sge);
     ck_assert_uint_eq(attr.connect_private_data, 508);
     ck_assert_uint_eq(attr.lanes, 1);
     ck_assert_pstr_eq(

@@ -137,7 +137,7 @@ void side_open(struct testbed *bed, struct side *side, const struct shape *shape
     attr.lane = bed->fake.lanes[bed->placed++ % bed->fake.lane_count];
     attr.max_send_wr = attr.max_recv_wr = either(shape->depth, 64);
     attr.max_send_sge = attr.max_recv_sge = attr.max_write_sge = either(shape->sge, 8);
-    attr.max_read_sge = 1;
+    attr.max_read_sge = either(shape->read_sge, 1);
     attr.ird = either(shape->ird, 8);
     attr.ord = either(shape->ord, 8);
     attr.flags = (shape->no_write ? 0 : RI_QP_WRITE_ENABLE) |

@@ -46,7 +46,7 @@ struct region {
 /* Sizes of a QP; zero fields take defaults: 64 requests, 8 elements, 256 entries, IRD and
  * ORD 8, all enabled but atomics. */
 struct shape {
-    uint32_t depth, sge, cqe, ird, ord;
+    uint32_t depth, sge, read_sge, cqe, ird, ord;
     bool no_write, no_read, atomics;
     uint32_t flags;     /* more of enum ri_qp_flags */
     struct ri_pd *pd;   /* another side's, instead of one of its own */

@@ -122,13 +122,28 @@ static void describe_more(struct ri_wc *wc, const struct wqe *wqe)
 {
     wc->status = wqe->status;
     wc->vendor_error = wqe->vendor_error;
-    wc->flags |= wqe->wc_flags & (uint8_t)~WC_NAMES_STAG;
+    wc->flags |= wqe->wc_flags & (uint8_t) ~(WC_NAMES_STAG | WC_WHOLE);
+    if ((wqe->wc_flags & WC_WHOLE) && wqe->status == RI_WC_SUCCESS)
+        wc->byte_len = (uint32_t)wqe->operand;
     if (wqe->wc_flags & (RI_WC_WITH_IMMEDIATE | RI_WC_WITH_INVALIDATE | WC_NAMES_STAG))
         wc->immediate = (uint32_t)wqe->operand; /* or the STag */
     if (wqe->wc_flags & RI_WC_WITH_IMMEDIATE) {
         wc->opcode = RI_WC_RECV_IMMEDIATE;
         wc->immediate_high = (uint32_t)(wqe->operand >> 32);
     }
+}
+
+/* Of a part that was flushed, the status of the one behind it that ended the connection. */
+static const struct wqe *culprit(struct wq *wq, uint32_t index, uint32_t posted)
+{
+    const struct wqe *first = wq_slot(wq, index), *wqe = first;
+
+    while (wqe->status == RI_WC_FLUSHED && (wqe->flags & WQE_PART) && ++index != posted) {
+        wqe = wq_slot(wq, index);
+        if (!is_done(wqe))
+            return first;
+    }
+    return wqe->status == RI_WC_SUCCESS ? first : wqe;
 }
 
 /* Push completions of any kind from `index` on. Under the lock. False: the ring is full. */
@@ -146,6 +161,10 @@ static __attribute__((noinline)) bool retire(struct cq *cq, struct qp *qp, struc
             break;
         if (!completes(wqe, wq->receive))
             continue;
+        if (wq->part_failed) { /* its request was reported */
+            wq->part_failed = wqe->flags & WQE_PART;
+            continue;
+        }
         room = !qp->cq_wait[which].on && ri_ring_room(&cq->ring);
         if (!room) {
             if (!qp->cq_wait[which].on)
@@ -156,6 +175,10 @@ static __attribute__((noinline)) bool retire(struct cq *cq, struct qp *qp, struc
                      wq->receive && qp->srq);
         cq->marked -= cq_marked(wc);
         describe_more(wc, wqe);
+        if (wqe->flags & WQE_PART && !wq->receive) {
+            wc->status = culprit(wq, index, posted)->status;
+            wq->part_failed = true;
+        }
         cq->marked += cq_marked(wc);
         fire_if_wanted(cq, wc);
     }

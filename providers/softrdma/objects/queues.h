@@ -56,6 +56,10 @@ static inline void wqe_finish(struct wqe *wqe, enum ri_wc_status status, uint32_
 #define WC_NAMES_STAG (1u << 7)  /* in wc_flags: operand is the STag that the request was about */
 #define WQE_ANSWERED  (1u << 15) /* in flags, beside those of the request */
 #define WQE_SHORT     (1u << 14) /* likewise: tx_short.c may build it */
+/* A Read into several elements is one request of the peer for each: others of it follow. Of these
+ * the last alone is signalled; wc_flags there: operand are the octets of all. */
+#define WQE_PART (1u << 13)
+#define WC_WHOLE (1u << 6)
 static inline uint16_t wqe_flags(const struct ri_send_wr *wr)
 {
     const uint32_t answered = 1u << RI_WR_RDMA_READ | 1u << RI_WR_RDMA_READ_INVALIDATE |
@@ -80,6 +84,7 @@ struct wq {
     atomic_uint done;   /* next to retire; under the lock of its CQ */
     atomic_uint freed;  /* slots below are free: their completions were polled */
     bool receive;
+    bool part_failed; /* and was reported, its request's others were not; under the CQ's lock */
 };
 
 enum ri_status wq_open(struct wq *wq, bool receive, uint32_t depth, uint32_t max_sge);
@@ -100,6 +105,12 @@ static inline bool wq_pending(const struct wq *wq)
  * and publishes. Under posting. */
 enum ri_status wq_take(struct wq *wq, const struct ri_sge *sges, uint32_t num_sge, uint32_t limit,
                        struct wqe **wqe);
+/* Free slots. Acquire: whoever polled the completion is done with them. Under posting. */
+static inline uint32_t wq_room(const struct wq *wq)
+{
+    return wq->depth - (atomic_load_explicit(&wq->posted, memory_order_relaxed) -
+                        atomic_load_explicit(&wq->freed, memory_order_acquire));
+}
 static inline void wq_publish_at(struct wq *wq, uint32_t index)
 {
     atomic_store_explicit(&wq->posted, index + 1, memory_order_release);

@@ -101,15 +101,13 @@ static inline enum ri_status append_plain(struct qp *qp, const struct ri_send_wr
     return RI_OK;
 }
 
-static enum ri_status append_send(struct qp *qp, const struct ri_send_wr *wr,
-                                  struct coalesce_post *post)
+/* What is filled and not published yet. */
+static enum ri_status take_send(struct qp *qp, const struct ri_send_wr *wr, uint32_t limit,
+                                struct wqe **out)
 {
     struct wqe *wqe;
-    uint32_t limit;
-    enum ri_status status = check_send(qp, wr, &limit);
+    enum ri_status status = wq_take(&qp->sq, wr->sg_list, wr->num_sge, limit, &wqe);
 
-    if (status == RI_OK)
-        status = wq_take(&qp->sq, wr->sg_list, wr->num_sge, limit, &wqe);
     if (status != RI_OK)
         return status;
     wqe->cookie = wr->cookie;
@@ -117,7 +115,77 @@ static enum ri_status append_send(struct qp *qp, const struct ri_send_wr *wr,
     wqe->flags = wqe_flags(wr);
     wqe->remote_addr = wr->rdma.remote_addr;
     wqe->rkey = wr->rdma.rkey;
-    status = take_operands(qp, wqe, wr);
+    *out = wqe;
+    return take_operands(qp, wqe, wr);
+}
+
+/* Elements with octets, and what all have. */
+static uint32_t count_solid(const struct ri_send_wr *wr, uint64_t *octets)
+{
+    uint32_t solid = 0;
+
+    *octets = 0;
+    for (uint32_t i = 0; i < wr->num_sge; i++) {
+        solid += wr->sg_list[i].length != 0;
+        *octets += wr->sg_list[i].length;
+    }
+    return solid;
+}
+
+/*
+ * A Read into several elements: a request of the peer names one sink, so it is one for each. The
+ * peer answers in order, so the last one alone is signalled, and says how much came in all. A fence
+ * counts for the first.
+ */
+static enum ri_status append_parts(struct qp *qp, const struct ri_send_wr *wr,
+                                   struct coalesce_post *post)
+{
+    const uint16_t fences = RI_WR_READ_FENCE | RI_WR_LOCAL_FENCE;
+    struct ri_send_wr part = *wr;
+    uint64_t octets;
+    uint32_t left = count_solid(wr, &octets);
+    struct wqe *wqe;
+
+    if (octets > UINT32_MAX)
+        return RI_ERR_LIMIT;
+    if (wq_room(&qp->sq) < left)
+        return RI_ERR_QUEUE_FULL;
+    part.num_sge = 1;
+    for (part.sg_list = wr->sg_list; left; part.sg_list++) {
+        if (!part.sg_list->length)
+            continue;
+        left--;
+        part.flags = (uint16_t)((part.flags & ~RI_WR_SIGNALED) |
+                                (left ? 0 : wr->flags & RI_WR_SIGNALED));
+        take_send(qp, &part, 1, &wqe); /* does not fail: there is room */
+        wqe->flags |= left ? WQE_PART : 0;
+        wqe->wc_flags = left ? 0 : WC_WHOLE;
+        wqe->operand = octets;
+        wq_publish(&qp->sq);
+        TRACE3(post, qp->qpn, wr->cookie, wr->opcode);
+        post->small += REQUEST_OCTETS;
+        part.rdma.remote_addr += part.sg_list->length;
+        part.flags &= (uint16_t)~fences;
+    }
+    return RI_OK;
+}
+
+static enum ri_status append_send(struct qp *qp, const struct ri_send_wr *wr,
+                                  struct coalesce_post *post)
+{
+    struct wqe *wqe;
+    uint64_t octets;
+    uint32_t limit;
+    enum ri_status status = check_send(qp, wr, &limit);
+
+    if (status == RI_OK && wr->opcode == RI_WR_RDMA_READ && wr->num_sge > 1) {
+        if (wr->num_sge > limit)
+            return RI_ERR_INVALID_ARGUMENT;
+        if (count_solid(wr, &octets))
+            return append_parts(qp, wr, post);
+    }
+    if (status == RI_OK)
+        status = take_send(qp, wr, limit, &wqe);
     if (status != RI_OK)
         return status;
     if (wqe_is_answered(wqe)) {
