@@ -68,7 +68,7 @@ it_status_t itapi_take_sizes(const struct ri_rnic_attr *rnic, const it_ep_attrib
 }
 
 /* Programs that gather are known to ask for few segments and to post up to SEGMENTS_MAX in a Write:
- * who asks for so many has them all where the adapter has. */
+ * who asks for so many is given all that the adapter has. */
 #define WRITE_SEGMENTS_MANY 8u
 
 /* Read segments and read depths beyond the adapter's are lowered to its, as programs ask for the
