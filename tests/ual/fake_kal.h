@@ -120,6 +120,7 @@ extern struct fk {
     struct ri_listen_param listen_param;
     uint16_t datagram_port;      /* host order: asked of the last listen for datagrams */
     void (*during_accept)(void); /* run inside kal_accept, before it does anything */
+    void (*during_destroy)(void); /* the same of kal_connection_destroy */
     void (*during_reply)(void);  /* the same of kal_service_reply */
     void (*during_migrate)(void);
     unsigned int migrations;

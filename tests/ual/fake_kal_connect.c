@@ -36,6 +36,8 @@ void kal_connection_destroy(struct kal_connection *connection)
 {
     bool inside, drop;
 
+    if (fk.during_destroy)
+        fk.during_destroy();
     pthread_mutex_lock(&fk_lock);
     inside = connection->upcall && pthread_equal(connection->thread, pthread_self());
     drop = inside && connection->undecided && !connection->context;

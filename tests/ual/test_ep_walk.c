@@ -3,7 +3,7 @@
  * Every cell of the endpoint's table (ual/policy/ep_fsm.c) that can be asked for, on an endpoint
  * that stands in that state: by the consumer's call, or by news from a connection or a QP of the
  * fake kal. The table says what has to come of it; test_ep_fsm holds the table against the
- * specification. A row that nobody walks has to stand in `rows_left`, with its reason.
+ * specification. A cell that nobody walks stands in `cells_left`, with its reason.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -58,7 +58,7 @@ static enum ual_status convert(bool initiator)
         .timeout_us = UINT64_MAX,
     };
 
-    return ual_ep_convert(ep, &how);
+    return ual_ep_convert(walker, &how);
 }
 
 /* ACTIVE2 not: apply() takes the endpoint there, for the identifier. */
@@ -93,19 +93,28 @@ static void bring(enum ep_fsm_state state)
 
 struct asked {
     bool possible;
-    bool refusable; /* a call, with its answer */
-    enum ual_status status;
+    bool refusable; /* a call, with its answer, and what it is where there is no row */
+    enum ual_status status, refusal;
 };
 
 static struct asked called(enum ual_status status)
 {
-    return (struct asked){ true, true, status };
+    return (struct asked){ true, true, status, UAL_ERR_INVALID_STATE };
 }
+
+/* With the identifier of an accept that arrived. It died with that attempt, if it was not of this
+ * one. */
+static struct asked called_by_identifier(enum ual_status status)
+{
+    return (struct asked){ true, true, status, UAL_ERR_INVALID_HANDLE };
+}
+
+static const struct asked not_possible = { 0 };
 
 static struct asked accept_a_request(void)
 {
     struct ual_request_event request = ask();
-    enum ual_status status = accept_it(ep, request.request);
+    enum ual_status status = accept_it(walker, request.request);
 
     if (status != UAL_OK)
         ok(ual_reject(request.request, NULL, 0));
@@ -127,25 +136,55 @@ static struct asked reset_in_vain(void)
     return called(row ? UAL_OK : status);
 }
 
+static struct asked news_of_qp(enum ri_event_type type)
+{
+    fk_qp_event(fk.qp, type, 0);
+    fk_drain();
+    return (struct asked){ .possible = true };
+}
+
 static struct asked news_of_connection(enum ep_fsm_state state, enum ri_connection_event_type type)
 {
     if (state == EP_UNCONNECTED || is_ud_state(state))
-        return (struct asked){ 0 };
+        return type == RI_CONNECTION_DISCONNECTED ? news_of_qp(RI_EVENT_LLP_CLOSED) : not_possible;
     tell(type);
     fk_drain();
     return (struct asked){ .possible = true };
 }
 
-static struct asked news_of_qp(enum ep_fsm_state state)
+/* While the call is under way the connection is established; it fails, too. */
+static void establish_now(void)
 {
-    fk_qp_event(fk.qp, is_ud_state(state) ? RI_EVENT_QP_FATAL : RI_EVENT_LLP_RESET, 0);
+    fk_establish(fk.connection);
     fk_drain();
+}
+
+static void fail_now(void)
+{
+    establish_now();
+    tell(RI_CONNECTION_FAILED);
+    fk_drain();
+}
+
+/* The news came first: the consumer hears from it, and the call has succeeded. */
+static struct asked not_started_behind_news(enum ep_fsm_state state)
+{
+    struct ual_request_event request = ask();
+
+    fk.during_accept = state == EP_CONNECTED ? establish_now : fail_now;
+    fk_fail(FK_ACCEPT, KAL_ERR_NO_RESOURCES);
+    ok(accept_it(ep, request.request));
+    expect(connect_evd, UAL_ESTABLISHED);
+    if (state == EP_NONOPERATIONAL)
+        expect(connect_evd, UAL_BROKEN);
     return (struct asked){ .possible = true };
 }
 
 /* A call that the provider refuses at once takes the endpoint there and back. */
 static struct asked not_started(enum ep_fsm_state state)
 {
+    if (state == EP_CONNECTED || state == EP_NONOPERATIONAL)
+        return not_started_behind_news(state);
     if (state == EP_ACTIVE1) {
         fk_fail(FK_CONNECT, KAL_ERR_NO_RESOURCES);
         fails(connect_to(ep, false), UAL_ERR_NO_RESOURCES);
@@ -166,31 +205,47 @@ static struct asked not_started(enum ep_fsm_state state)
     return (struct asked){ 0 };
 }
 
+static void break_now(void)
+{
+    fk.during_destroy = NULL;
+    news_of_qp(RI_EVENT_LLP_RESET);
+}
+
+/* The attempt is abandoned; NONOPERATIONAL: its end came first, and is told once. */
+static struct asked aborted(enum ep_fsm_state state)
+{
+    ok(connect_to(ep, false));
+    if (state == EP_NONOPERATIONAL)
+        fk.during_destroy = break_now;
+    ok(ual_ep_disconnect(ep, NULL, 0));
+    if (state == EP_NONOPERATIONAL)
+        expect(connect_evd, UAL_DISCONNECTED);
+    return (struct asked){ .possible = true };
+}
+
 static struct asked call(enum ep_fsm_state state, enum ep_stimulus stimulus, ual_handle arrived)
 {
-    bool ud_state = is_ud_state(state);
-
     switch (stimulus) {
-    case EP_CONNECT: return ud_state ? (struct asked){ 0 } : called(connect_to(ep, false));
-    case EP_ACCEPT: return ud_state ? (struct asked){ 0 } : accept_a_request();
-    case EP_CONFIRM: return arrived ? called(accept_it(ep, arrived)) : (struct asked){ 0 };
-    case EP_REJECT: return arrived ? called(ual_reject(arrived, NULL, 0)) : (struct asked){ 0 };
-    case EP_DISCONNECT:
-        return ud_state ? (struct asked){ 0 } : called(ual_ep_disconnect(ep, NULL, 0));
+    case EP_CONNECT: return called(connect_to(walker, false));
+    case EP_ACCEPT: return accept_a_request();
+    case EP_CONFIRM: return called_by_identifier(accept_it(walker, arrived));
+    case EP_REJECT:
+        return is_ud_state(state) ? not_possible
+                                  : called_by_identifier(ual_reject(arrived, NULL, 0));
+    case EP_DISCONNECT: return called(ual_ep_disconnect(walker, NULL, 0));
     case EP_CONVERT_INITIATE:
-    case EP_CONVERT_RESPOND:
-        return ud_state ? (struct asked){ 0 } : called(convert(stimulus == EP_CONVERT_INITIATE));
+    case EP_CONVERT_RESPOND: return called(convert(stimulus == EP_CONVERT_INITIATE));
     case EP_RESET: return reset_in_vain();
     case EP_RESET_DONE:
-        return ep_fsm_step(state, EP_RESET) ? called(ual_ep_reset(walker)) : (struct asked){ 0 };
-    default: return (struct asked){ 0 };
+        return ep_fsm_step(state, EP_RESET) ? called(ual_ep_reset(walker)) : not_possible;
+    default: return not_possible;
     }
 }
 
-static struct asked apply(enum ep_fsm_state state, enum ep_stimulus stimulus)
+static struct asked apply(enum ep_fsm_state state, enum ep_stimulus stimulus, ual_handle arrived)
 {
-    ual_handle arrived = state == EP_ACTIVE2 ? arrive() : 0;
-
+    if (state == EP_ACTIVE2)
+        arrived = arrive();
     ck_assert_int_eq(state_now(), state);
     switch (stimulus) {
     case EP_ACCEPT_ARRIVED: return news_of_connection(state, RI_CONNECTION_ACCEPTED);
@@ -198,7 +253,8 @@ static struct asked apply(enum ep_fsm_state state, enum ep_stimulus stimulus)
     case EP_PEER_REJECTED: return news_of_connection(state, RI_CONNECTION_REJECTED);
     case EP_FAILED: return news_of_connection(state, RI_CONNECTION_FAILED);
     case EP_ENDED: return news_of_connection(state, RI_CONNECTION_DISCONNECTED);
-    case EP_BROKEN: return news_of_qp(state);
+    case EP_BROKEN:
+        return news_of_qp(is_ud_state(state) ? RI_EVENT_QP_FATAL : RI_EVENT_LLP_RESET);
     default: return call(state, stimulus, arrived);
     }
 }
@@ -211,7 +267,7 @@ static void expect_row(enum ep_fsm_state state, enum ep_stimulus stimulus,
     const struct ep_row *row = ep_fsm_step(state, stimulus), *behind = NULL;
 
     if (asked->refusable)
-        fails(asked->status, row ? UAL_OK : UAL_ERR_INVALID_STATE);
+        fails(asked->status, row ? UAL_OK : asked->refusal);
     if (row && (row->work & EP_ABORT)) /* the attempt ends inside the call */
         behind = ep_fsm_step(row->next, EP_ABORTED);
     if (row && row->message)
@@ -235,20 +291,32 @@ static enum ep_fsm_state row_of(enum ep_fsm_state state, enum ep_stimulus stimul
     return stimulus == EP_RESET_DONE && reset ? reset->next : state;
 }
 
+/* An identifier that this endpoint had. */
+static ual_handle earlier_identifier(void)
+{
+    ual_handle arrived = arrive();
+
+    ok(ual_reject(arrived, NULL, 0));
+    ok(ual_ep_reset(ep));
+    expect_nothing(connect_evd);
+    return arrived;
+}
+
 static void walk(enum ep_fsm_state state, enum ep_stimulus stimulus)
 {
-    struct asked asked = { 0 };
+    bool by_identifier = stimulus == EP_CONFIRM || stimulus == EP_REJECT;
+    struct asked asked = not_possible;
 
     open_for(state);
     if (stimulus == EP_NOT_STARTED) {
         asked = not_started(state);
-    } else if (state == EP_DISCONNECTING && stimulus == EP_ABORTED) {
-        ok(connect_to(ep, false));
-        ok(ual_ep_disconnect(ep, NULL, 0));
-        asked.possible = true;
+    } else if (stimulus == EP_ABORTED && (state == EP_DISCONNECTING || state == EP_NONOPERATIONAL)) {
+        asked = aborted(state);
     } else {
+        ual_handle arrived = by_identifier ? earlier_identifier() : 0;
+
         bring(state);
-        asked = apply(state, stimulus);
+        asked = apply(state, stimulus, arrived);
     }
     if (asked.possible) {
         if (stimulus == EP_RESET_DONE && state == EP_DISCONNECTING) { /* by way of another state */
@@ -266,23 +334,42 @@ static void walk(enum ep_fsm_state state, enum ep_stimulus stimulus)
 
 /* --- the whole --- */
 
+#define IN(state) (1u << EP_##state)
+#define ALL       ((1u << EP_FSM_STATES) - 1)
+#define UD        (IN(UD_OPERATIONAL) | IN(UD_NONOPERATIONAL))
+
 static const struct {
-    enum ep_fsm_state state;
     enum ep_stimulus stimulus;
-} rows_left[] = {
-    /* a confirmation that cannot be started leaves the identifier: nothing is fed */
-    { EP_ACTIVE2, EP_NOT_STARTED },
+    unsigned states;
+    const char *why;
+} cells_left[] = {
+    { EP_REJECT, UD, "an identifier names its endpoint, and one of datagrams has none" },
+    { EP_NOT_STARTED, IN(UNCONNECTED) | UD, "no attempt was begun" },
+    { EP_NOT_STARTED, IN(ACTIVE2), "a provider whose connect fails has told of no answer; of a "
+                                   "confirmation that fails the identifier stays" },
+    { EP_NOT_STARTED, IN(DISCONNECTING), "calls on one endpoint take turns" },
+    { EP_RESET_DONE,
+      IN(ACTIVE1) | IN(ACTIVE2) | IN(PASSIVE) | IN(CONNECTED) | IN(WAIT_REQUEST) |
+          IN(UD_OPERATIONAL),
+      "a reset is refused there, and calls on one endpoint take turns" },
+    { EP_RESET_DONE, IN(DISCONNECTING), "a reset leads out of it before it is done" },
+    { EP_ABORTED, ALL & ~(IN(DISCONNECTING) | IN(NONOPERATIONAL)),
+      "the call that abandons an attempt has left them, and calls on one endpoint take turns" },
+    { EP_ACCEPT_ARRIVED, IN(UNCONNECTED) | UD, "there is no connection that could tell" },
+    { EP_ESTABLISHED, IN(UNCONNECTED) | UD, "there is no connection that could tell" },
+    { EP_PEER_REJECTED, IN(UNCONNECTED) | UD, "there is no connection that could tell" },
+    { EP_FAILED, IN(UNCONNECTED) | UD, "there is no connection that could tell" },
 };
 
-static bool is_left(enum ep_fsm_state state, enum ep_stimulus stimulus)
+static const char *why_left(enum ep_fsm_state state, enum ep_stimulus stimulus)
 {
-    for (size_t i = 0; i < sizeof(rows_left) / sizeof(rows_left[0]); i++)
-        if (rows_left[i].state == state && rows_left[i].stimulus == stimulus)
-            return true;
-    return false;
+    for (size_t i = 0; i < sizeof(cells_left) / sizeof(cells_left[0]); i++)
+        if (cells_left[i].stimulus == stimulus && (cells_left[i].states & 1u << state))
+            return cells_left[i].why;
+    return NULL;
 }
 
-START_TEST(every_row_on_a_living_endpoint)
+START_TEST(every_cell_on_a_living_endpoint)
 {
     unsigned rows = 0, rows_walked = 0, cells = 0;
 
@@ -297,11 +384,10 @@ START_TEST(every_row_on_a_living_endpoint)
         cells += walked[state][stimulus];
         rows += row;
         rows_walked += row && walked[state][stimulus];
-        if (row)
-            ck_assert_msg(walked[state][stimulus] != is_left(state, stimulus),
-                          "%s in %s is %s rows_left", ep_fsm_stimulus_name(stimulus),
-                          ep_fsm_state_name(state),
-                          walked[state][stimulus] ? "walked, and in" : "not walked, nor in");
+        ck_assert_msg(walked[state][stimulus] != !!why_left(state, stimulus),
+                      "%s in %s is %s cells_left", ep_fsm_stimulus_name(stimulus),
+                      ep_fsm_state_name(state),
+                      walked[state][stimulus] ? "walked, and in" : "not walked, nor in");
     }
     printf("# cells walked: %u of %d; rows of the table: %u of %u\n", cells,
            EP_FSM_STATES * EP_STIMULI, rows_walked, rows);
@@ -315,7 +401,7 @@ int main(void)
     TCase *tc = tcase_create("walk");
 
     tcase_set_timeout(tc, 60);
-    tcase_add_test(tc, every_row_on_a_living_endpoint);
+    tcase_add_test(tc, every_cell_on_a_living_endpoint);
     suite_add_tcase(suite, tc);
     return tc_main(suite);
 }
