@@ -418,10 +418,10 @@ int main(void)
     add_each(size, gather_and_scatter);
     add_each(size, no_segments);
     add_each(size, most_segments);
-    add_where(size, FX_PORT_PAIRS, sixty_four_segments_of_a_write_and_a_read);
-    add_where(size, FX_PORT_PAIRS, each_request_has_many_segments);
-    add_where(size, FX_PORT_PAIRS, many_segments_of_a_read_that_fails);
-    add_where(size, FX_PORT_PAIRS, many_segments_of_a_write_that_fails);
+    add_each(size, sixty_four_segments_of_a_write_and_a_read);
+    add_each(size, each_request_has_many_segments);
+    add_each(size, many_segments_of_a_read_that_fails);
+    add_each(size, many_segments_of_a_write_that_fails);
     add_where(size, FX_SOFTRDMA, sixty_four_segments_of_a_message);
     suite_add_tcase(suite, size);
     return tc_main(suite);

@@ -118,10 +118,10 @@ extern struct fk {
     struct kal_convert_param converted; /* of the last kal_convert; pointers are stale */
     struct kal_listener *listener;
     struct ri_listen_param listen_param;
-    uint16_t datagram_port;      /* host order: asked of the last listen for datagrams */
-    void (*during_accept)(void); /* run inside kal_accept, before it does anything */
+    uint16_t datagram_port;       /* host order: asked of the last listen for datagrams */
+    void (*during_accept)(void);  /* run inside kal_accept, before it does anything */
     void (*during_destroy)(void); /* the same of kal_connection_destroy */
-    void (*during_reply)(void);  /* the same of kal_service_reply */
+    void (*during_reply)(void);   /* the same of kal_service_reply */
     void (*during_migrate)(void);
     unsigned int migrations;
 } fk;

@@ -69,7 +69,9 @@ static it_evd_handle_t make_evd(it_event_type_t stream)
 
 static void open_fake(void)
 {
-    it_ep_attributes_t attributes = { .max_request_dtos = 8, .max_recv_dtos = 8 };
+    it_ep_attributes_t attributes = { .max_request_dtos = 8,
+                                      .max_recv_dtos = 8,
+                                      .srv.rc.rdma_read_ord = 2 };
     it_conn_qual_t qualifier = { .type = IT_IANA_PORT };
 
     fk_reset();
@@ -77,6 +79,7 @@ static void open_fake(void)
     fk.attr.max_send_wr = fk.attr.max_recv_wr = 100;
     fk.attr.max_send_sge = fk.attr.max_recv_sge = 4;
     fk.attr.max_read_sge = fk.attr.max_write_sge = 4;
+    fk.attr.max_ord = 4;
     ok(it_ia_create("fake0", 2, 1, &ia));
     ok(it_pz_create(ia, &pz));
     dto = make_evd(IT_DTO_EVENT_STREAM);

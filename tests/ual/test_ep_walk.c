@@ -253,8 +253,7 @@ static struct asked apply(enum ep_fsm_state state, enum ep_stimulus stimulus, ua
     case EP_PEER_REJECTED: return news_of_connection(state, RI_CONNECTION_REJECTED);
     case EP_FAILED: return news_of_connection(state, RI_CONNECTION_FAILED);
     case EP_ENDED: return news_of_connection(state, RI_CONNECTION_DISCONNECTED);
-    case EP_BROKEN:
-        return news_of_qp(is_ud_state(state) ? RI_EVENT_QP_FATAL : RI_EVENT_LLP_RESET);
+    case EP_BROKEN: return news_of_qp(is_ud_state(state) ? RI_EVENT_QP_FATAL : RI_EVENT_LLP_RESET);
     default: return call(state, stimulus, arrived);
     }
 }
@@ -310,7 +309,8 @@ static void walk(enum ep_fsm_state state, enum ep_stimulus stimulus)
     open_for(state);
     if (stimulus == EP_NOT_STARTED) {
         asked = not_started(state);
-    } else if (stimulus == EP_ABORTED && (state == EP_DISCONNECTING || state == EP_NONOPERATIONAL)) {
+    } else if (stimulus == EP_ABORTED &&
+               (state == EP_DISCONNECTING || state == EP_NONOPERATIONAL)) {
         asked = aborted(state);
     } else {
         ual_handle arrived = by_identifier ? earlier_identifier() : 0;
@@ -345,8 +345,9 @@ static const struct {
 } cells_left[] = {
     { EP_REJECT, UD, "an identifier names its endpoint, and one of datagrams has none" },
     { EP_NOT_STARTED, IN(UNCONNECTED) | UD, "no attempt was begun" },
-    { EP_NOT_STARTED, IN(ACTIVE2), "a provider whose connect fails has told of no answer; of a "
-                                   "confirmation that fails the identifier stays" },
+    { EP_NOT_STARTED, IN(ACTIVE2),
+      "a provider whose connect fails has told of no answer; of a "
+      "confirmation that fails the identifier stays" },
     { EP_NOT_STARTED, IN(DISCONNECTING), "calls on one endpoint take turns" },
     { EP_RESET_DONE,
       IN(ACTIVE1) | IN(ACTIVE2) | IN(PASSIVE) | IN(CONNECTED) | IN(WAIT_REQUEST) |
