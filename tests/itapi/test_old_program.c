@@ -279,8 +279,8 @@ static void *serve(void *arg)
 
 /* --- client --- */
 
-/* Half of it is what was there before, and the own address is in the wrong order, as it was written.
- * Another adapter is not reached over loopback. */
+/* Half of it is what was there before, and the own address is in the wrong order, as it was
+ * written. Another adapter is not reached over loopback. */
 static it_path_t path_to_server(const char *interface)
 {
     it_net_addr_t address;

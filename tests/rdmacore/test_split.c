@@ -106,7 +106,7 @@ static void check_part(unsigned int n, uint32_t *element, uint64_t *at)
     }
 }
 
-/* In order, the fence on the first, all else on the last; one completion, which tells all octets. */
+/* In order, the fence on the first, all else on the last; one completion tells all octets. */
 START_TEST(parts_of_a_request)
 {
     const struct fake_qp *qp = fake_qp(set.qp);
