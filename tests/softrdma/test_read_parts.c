@@ -206,9 +206,12 @@ START_TEST(after_a_reset)
     side_expect(a, a->send_cq, 1, RI_WC_FLUSHED, 0);
     ck_assert(side_idle(a, a->send_cq));
     side_modify(a, RI_QPS_IDLE);
-    side_modify(a, RI_QPS_ERROR);
-    OK(read_parts(2, RI_WR_SIGNALED));
-    side_expect(a, a->send_cq, 2, RI_WC_FLUSHED, 0);
+    side_modify(a, RI_QPS_ERROR); /* where posts are taken; and all places are free */
+    for (uint64_t i = 0; i < DEPTH * PARTS; i++)
+        OK(side_post(a, RI_WR_RDMA_READ, i, RI_WR_SIGNALED, sges, 1, SOURCE, 0x77));
+    ck_assert_int_eq(side_post(a, RI_WR_RDMA_READ, 0, 0, sges, 1, SOURCE, 0x77), RI_ERR_QUEUE_FULL);
+    for (uint64_t i = 0; i < DEPTH * PARTS; i++)
+        side_expect(a, a->send_cq, i, RI_WC_FLUSHED, 0);
     ck_assert(side_idle(a, a->send_cq));
     close_parts();
 }

@@ -154,15 +154,17 @@ static __attribute__((noinline)) bool retire(struct cq *cq, struct qp *qp, struc
     bool room = true;
 
     for (; index != posted; index++) {
-        const struct wqe *wqe = wq_slot(wq, index);
+        struct wqe *wqe = wq_slot(wq, index);
         struct ri_wc *wc;
 
         if (!is_done(wqe))
             break;
         if (!completes(wqe, wq->receive))
             continue;
-        if (wq->part_failed) { /* its request was reported */
+        if (wq->part_failed) { /* its request was reported: it is as one that nobody hears of */
             wq->part_failed = wqe->flags & WQE_PART;
+            wqe->flags &= (uint16_t)~RI_WR_SIGNALED;
+            wqe->status = RI_WC_SUCCESS;
             continue;
         }
         room = !qp->cq_wait[which].on && ri_ring_room(&cq->ring);
