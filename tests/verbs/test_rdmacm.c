@@ -1,0 +1,473 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * librdmacm: the life of ids, what their events say, and what is refused. Both ends are here. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "tc.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <poll.h>
+#include <pthread.h>
+#include <rdma/rdma_cma.h>
+#include <rdma/rdma_verbs.h>
+#include <rdma/rsocket.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+#define WAIT_MS 20000u
+
+static struct rdma_event_channel *channels[2]; /* the listener's, the client's */
+static struct rdma_cm_id *listener, *client;
+
+static struct rdma_event_channel *new_channel(void)
+{
+    struct rdma_event_channel *channel = rdma_create_event_channel();
+
+    ck_assert_ptr_nonnull(channel);
+    ck_assert_int_eq(fcntl(channel->fd, F_SETFL, O_NONBLOCK), 0);
+    return channel;
+}
+
+/* The next event, which is to be of that type. */
+static struct rdma_cm_event *take(struct rdma_event_channel *channel, enum rdma_cm_event_type type)
+{
+    struct rdma_cm_event *event;
+
+    ck_assert_int_eq(tc_wait_fd(channel->fd, POLLIN, tc_deadline(WAIT_MS)), POLLIN);
+    ck_assert_int_eq(rdma_get_cm_event(channel, &event), 0);
+    ck_assert_str_eq(rdma_event_str(event->event), rdma_event_str(type));
+    return event;
+}
+
+static void expect(struct rdma_event_channel *channel, enum rdma_cm_event_type type)
+{
+    ck_assert_int_eq(rdma_ack_cm_event(take(channel, type)), 0);
+}
+
+static void expect_nothing(struct rdma_event_channel *channel)
+{
+    struct pollfd fd = { .fd = channel->fd, .events = POLLIN };
+    struct rdma_cm_event *event;
+
+    ck_assert_int_eq(poll(&fd, 1, 0), 0);
+    ck_assert_int_eq(rdma_get_cm_event(channel, &event), -1);
+    ck_assert_int_eq(errno, EAGAIN);
+}
+
+static struct sockaddr_in loopback(__be16 port)
+{
+    return (struct sockaddr_in){ .sin_family = AF_INET,
+                                 .sin_port = port,
+                                 .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+}
+
+static struct rdma_cm_id *new_id(struct rdma_event_channel *channel, void *context)
+{
+    struct rdma_cm_id *id;
+
+    ck_assert_int_eq(rdma_create_id(channel, &id, context, RDMA_PS_TCP), 0);
+    return id;
+}
+
+static void set_up(void)
+{
+    struct sockaddr_in any = loopback(0);
+
+    channels[0] = new_channel();
+    channels[1] = new_channel();
+    listener = new_id(channels[0], &listener);
+    client = new_id(channels[1], NULL);
+    ck_assert_int_eq(rdma_bind_addr(listener, (struct sockaddr *)&any), 0);
+    ck_assert_int_eq(rdma_listen(listener, 8), 0);
+    ck_assert_uint_ne(rdma_get_src_port(listener), 0);
+}
+
+static void tear_down(void)
+{
+    if (client)
+        ck_assert_int_eq(rdma_destroy_id(client), 0);
+    if (listener)
+        ck_assert_int_eq(rdma_destroy_id(listener), 0);
+    rdma_destroy_event_channel(channels[0]);
+    rdma_destroy_event_channel(channels[1]);
+}
+
+static void make_qp(struct rdma_cm_id *id)
+{
+    struct ibv_qp_init_attr attr = {
+        .cap = { .max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1 },
+        .qp_type = IBV_QPT_RC,
+        .sq_sig_all = 1
+    };
+
+    ck_assert_int_eq(rdma_create_qp(id, NULL, &attr), 0);
+    ck_assert_uint_ge(attr.cap.max_inline_data, 16);
+}
+
+static void resolve(struct rdma_cm_id *id)
+{
+    struct sockaddr_in to = loopback(rdma_get_src_port(listener));
+
+    ck_assert_int_eq(rdma_resolve_addr(id, NULL, (struct sockaddr *)&to, 1000), 0);
+    expect(id->channel, RDMA_CM_EVENT_ADDR_RESOLVED);
+    ck_assert_ptr_nonnull(id->verbs);
+    ck_assert_int_eq(rdma_resolve_route(id, 1000), 0);
+    expect(id->channel, RDMA_CM_EVENT_ROUTE_RESOLVED);
+    make_qp(id);
+}
+
+/* The client asks; returns the event of the request. */
+static struct rdma_cm_event *ask(const char *text)
+{
+    struct rdma_conn_param param = { .private_data = text,
+                                     .private_data_len = text ? (uint8_t)strlen(text) : 0,
+                                     .responder_resources = 3,
+                                     .initiator_depth = 5 };
+
+    resolve(client);
+    ck_assert_int_eq(rdma_connect(client, &param), 0);
+    return take(channels[0], RDMA_CM_EVENT_CONNECT_REQUEST);
+}
+
+/* A connection; returns the server's id. */
+static struct rdma_cm_id *join(void)
+{
+    struct rdma_cm_event *event = ask(NULL);
+    struct rdma_cm_id *server = event->id;
+
+    rdma_ack_cm_event(event);
+    make_qp(server);
+    ck_assert_int_eq(rdma_accept(server, NULL), 0);
+    expect(channels[1], RDMA_CM_EVENT_ESTABLISHED);
+    expect(channels[0], RDMA_CM_EVENT_ESTABLISHED);
+    return server;
+}
+
+static void forget(struct rdma_cm_id *id)
+{
+    rdma_destroy_qp(id);
+    ck_assert_int_eq(rdma_destroy_id(id), 0);
+}
+
+START_TEST(a_connection_lives_and_both_ends_hear_of_it)
+{
+    struct rdma_conn_param answer = {
+        .private_data = "yes", .private_data_len = 3, .responder_resources = 2, .initiator_depth = 1
+    };
+    struct rdma_cm_event *event = ask("who is there");
+    struct rdma_cm_id *server = event->id;
+    char sent[16] = "over the wire", got[16] = "";
+    struct ibv_mr *mr;
+    struct ibv_wc wc;
+
+    ck_assert_ptr_eq(event->listen_id, listener);
+    ck_assert_ptr_eq(server->context, &listener);
+    ck_assert_int_eq(event->param.conn.private_data_len, 12);
+    ck_assert_mem_eq(event->param.conn.private_data, "who is there", 12);
+    /* what one may have outstanding the other has to answer */
+    ck_assert_int_eq(event->param.conn.responder_resources, 5);
+    ck_assert_int_eq(event->param.conn.initiator_depth, 3);
+    rdma_ack_cm_event(event);
+
+    make_qp(server);
+    mr = rdma_reg_msgs(server, got, sizeof(got));
+    ck_assert_ptr_nonnull(mr);
+    ck_assert_int_eq(rdma_post_recv(server, NULL, got, sizeof(got), mr), 0);
+    ck_assert_int_eq(rdma_accept(server, &answer), 0);
+    event = take(channels[1], RDMA_CM_EVENT_ESTABLISHED);
+    ck_assert_int_eq(event->status, 0);
+    ck_assert_mem_eq(event->param.conn.private_data, "yes", 3);
+    ck_assert_int_eq(event->param.conn.initiator_depth, 2);
+    rdma_ack_cm_event(event);
+    expect(channels[0], RDMA_CM_EVENT_ESTABLISHED);
+    ck_assert_uint_eq(rdma_get_dst_port(client), rdma_get_src_port(server));
+    ck_assert_uint_eq(rdma_get_src_port(client), rdma_get_dst_port(server));
+    ck_assert_uint_ne(rdma_get_src_port(client), 0);
+
+    ck_assert_int_eq(rdma_post_send(client, NULL, sent, sizeof(sent), NULL, IBV_SEND_INLINE), 0);
+    ck_assert_int_eq(rdma_get_recv_comp(server, &wc), 1);
+    ck_assert_int_eq(wc.status, IBV_WC_SUCCESS);
+    ck_assert_str_eq(got, sent);
+
+    ck_assert_int_eq(rdma_disconnect(client), 0);
+    expect(channels[0], RDMA_CM_EVENT_DISCONNECTED);
+    ck_assert_int_eq(rdma_disconnect(server), 0);
+    expect(channels[1], RDMA_CM_EVENT_DISCONNECTED);
+    ck_assert_int_eq(rdma_disconnect(client), 0);
+    expect_nothing(channels[0]);
+    expect_nothing(channels[1]);
+    rdma_dereg_mr(mr);
+    forget(server);
+    rdma_destroy_qp(client);
+}
+END_TEST
+
+START_TEST(a_rejection_carries_data_and_its_reason)
+{
+    struct rdma_cm_event *event = ask(NULL);
+
+    ck_assert_int_eq(rdma_reject(event->id, "no", 2), 0);
+    ck_assert_int_eq(rdma_accept(event->id, NULL), -1);
+    ck_assert_int_eq(errno, EINVAL);
+    rdma_destroy_id(event->id);
+    rdma_ack_cm_event(event);
+    event = take(channels[1], RDMA_CM_EVENT_REJECTED);
+    ck_assert_int_eq(event->status, -ECONNREFUSED);
+    ck_assert_int_eq(event->param.conn.private_data_len, 2);
+    ck_assert_mem_eq(event->param.conn.private_data, "no", 2);
+    rdma_ack_cm_event(event);
+    rdma_destroy_qp(client);
+}
+END_TEST
+
+START_TEST(a_request_that_nobody_took_goes_with_its_listener)
+{
+    struct rdma_cm_event *event;
+
+    resolve(client);
+    ck_assert_int_eq(rdma_connect(client, NULL), 0);
+    ck_assert_int_eq(tc_wait_fd(channels[0]->fd, POLLIN, tc_deadline(WAIT_MS)), POLLIN);
+    ck_assert_int_eq(rdma_destroy_id(listener), 0);
+    listener = NULL;
+    ck_assert_int_eq(tc_wait_fd(channels[1]->fd, POLLIN, tc_deadline(WAIT_MS)), POLLIN);
+    ck_assert_int_eq(rdma_get_cm_event(channels[1], &event), 0);
+    ck_assert(event->event == RDMA_CM_EVENT_REJECTED ||
+              event->event == RDMA_CM_EVENT_CONNECT_ERROR);
+    ck_assert_int_lt(event->status, 0);
+    rdma_ack_cm_event(event);
+    expect_nothing(channels[0]);
+    rdma_destroy_qp(client);
+}
+END_TEST
+
+START_TEST(events_move_with_their_id)
+{
+    struct rdma_event_channel *other = new_channel();
+    struct rdma_cm_event *event;
+
+    resolve(client);
+    ck_assert_int_eq(rdma_connect(client, NULL), 0);
+    ck_assert_int_eq(tc_wait_fd(channels[0]->fd, POLLIN, tc_deadline(WAIT_MS)), POLLIN);
+    ck_assert_int_eq(rdma_migrate_id(listener, other), 0);
+    ck_assert_ptr_eq(listener->channel, other);
+    expect_nothing(channels[0]);
+    event = take(other, RDMA_CM_EVENT_CONNECT_REQUEST);
+    rdma_destroy_id(event->id);
+    rdma_ack_cm_event(event);
+    ck_assert_int_eq(rdma_migrate_id(listener, channels[0]), 0);
+    rdma_destroy_event_channel(other);
+    rdma_destroy_qp(client);
+}
+END_TEST
+
+static atomic_bool began, ended;
+
+static void *destroy(void *id)
+{
+    atomic_store(&began, true);
+    rdma_destroy_id(id);
+    atomic_store(&ended, true);
+    return NULL;
+}
+
+START_TEST(an_id_is_destroyed_when_its_events_are_acknowledged)
+{
+    struct sockaddr_in to = loopback(rdma_get_src_port(listener));
+    struct rdma_cm_event *event;
+    pthread_t thread;
+
+    ck_assert_int_eq(rdma_resolve_addr(client, NULL, (struct sockaddr *)&to, 1000), 0);
+    event = take(channels[1], RDMA_CM_EVENT_ADDR_RESOLVED);
+    atomic_store(&ended, false);
+    ck_assert_int_eq(pthread_create(&thread, NULL, destroy, client), 0);
+    tc_until(atomic_load(&began), WAIT_MS);
+    for (int i = 0; i < 1000; i++)
+        sched_yield();
+    ck_assert(!atomic_load(&ended));
+    ck_assert_ptr_eq(event->id, client);
+    rdma_ack_cm_event(event);
+    pthread_join(thread, NULL);
+    client = NULL;
+}
+END_TEST
+
+START_TEST(who_destroys_the_qp_of_a_connection_ends_it)
+{
+    struct rdma_cm_id *server = join();
+
+    rdma_destroy_qp(server);
+    expect(channels[0], RDMA_CM_EVENT_DISCONNECTED);
+    expect(channels[1], RDMA_CM_EVENT_DISCONNECTED);
+    ck_assert_int_eq(rdma_destroy_id(server), 0);
+    rdma_destroy_qp(client);
+}
+END_TEST
+
+START_TEST(who_destroys_the_id_of_a_connection_ends_it)
+{
+    struct rdma_cm_id *server = join();
+    struct ibv_qp *qp = server->qp;
+    struct ibv_cq *cqs[2] = { server->send_cq, server->recv_cq };
+    struct ibv_comp_channel *channel[2] = { server->send_cq_channel, server->recv_cq_channel };
+
+    ck_assert_int_eq(rdma_destroy_id(server), 0);
+    expect(channels[1], RDMA_CM_EVENT_DISCONNECTED);
+    ck_assert_int_eq(ibv_destroy_qp(qp), 0);
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(ibv_destroy_cq(cqs[i]), 0);
+        ck_assert_int_eq(ibv_destroy_comp_channel(channel[i]), 0);
+    }
+    rdma_destroy_qp(client);
+}
+END_TEST
+
+#define fails(call, number)                \
+    do {                                   \
+        errno = 0;                         \
+        ck_assert_int_eq((call), -1);      \
+        ck_assert_int_eq(errno, (number)); \
+    } while (0)
+
+START_TEST(a_call_out_of_turn_is_refused)
+{
+    struct sockaddr_in to = loopback(htons(1));
+    struct rdma_cm_id *id;
+
+    fails(rdma_connect(client, NULL), EINVAL);
+    fails(rdma_accept(client, NULL), EINVAL);
+    fails(rdma_reject(client, NULL, 0), EINVAL);
+    fails(rdma_disconnect(client), EINVAL);
+    fails(rdma_resolve_route(client, 1), EINVAL);
+    fails(rdma_establish(client), EINVAL);
+    fails(rdma_get_request(client, &id), EINVAL);
+    fails(rdma_get_request(listener, &id), EINVAL); /* not a synchronous one */
+    fails(rdma_listen(listener, 1), EINVAL);
+    fails(rdma_resolve_addr(listener, NULL, (struct sockaddr *)&to, 1), EINVAL);
+    fails(rdma_bind_addr(listener, (struct sockaddr *)&to), EINVAL);
+    resolve(client);
+    fails(rdma_resolve_route(client, 1), EINVAL);
+    fails(rdma_listen(client, 1), EINVAL);
+    expect_nothing(channels[0]);
+    expect_nothing(channels[1]);
+    rdma_destroy_qp(client);
+}
+END_TEST
+
+START_TEST(an_address_is_held_from_the_bind_on)
+{
+    struct sockaddr_in same = loopback(rdma_get_src_port(listener)), other = loopback(0);
+
+    fails(rdma_bind_addr(client, (struct sockaddr *)&same), EADDRINUSE);
+    other.sin_addr.s_addr = htonl(0xc0000263); /* 192.0.2.99: nobody's */
+    fails(rdma_bind_addr(client, (struct sockaddr *)&other), EADDRNOTAVAIL);
+    other.sin_family = AF_UNIX;
+    fails(rdma_bind_addr(client, (struct sockaddr *)&other), EAFNOSUPPORT);
+    other = loopback(0);
+    ck_assert_int_eq(rdma_bind_addr(client, (struct sockaddr *)&other), 0);
+    ck_assert_uint_ne(rdma_get_src_port(client), 0);
+    ck_assert_ptr_nonnull(client->verbs);
+}
+END_TEST
+
+START_TEST(nobody_listens)
+{
+    struct rdma_cm_event *event;
+
+    resolve(client);
+    ck_assert_int_eq(rdma_destroy_id(listener), 0);
+    listener = NULL;
+    ck_assert_int_eq(rdma_connect(client, NULL), 0);
+    event = take(channels[1], RDMA_CM_EVENT_REJECTED);
+    ck_assert_int_eq(event->status, -ECONNREFUSED);
+    rdma_ack_cm_event(event);
+    rdma_destroy_qp(client);
+}
+END_TEST
+
+START_TEST(depths_beyond_the_device_are_refused)
+{
+    struct ibv_device_attr attr;
+    struct rdma_conn_param param = { 0 };
+
+    resolve(client);
+    ck_assert_int_eq(ibv_query_device(client->verbs, &attr), 0);
+    param.responder_resources = (uint8_t)(attr.max_qp_rd_atom + 1);
+    fails(rdma_connect(client, &param), EINVAL);
+    param.responder_resources = RDMA_MAX_RESP_RES;
+    param.initiator_depth = RDMA_MAX_INIT_DEPTH;
+    ck_assert_int_eq(rdma_connect(client, &param), 0); /* it may be tried again */
+    rdma_destroy_qp(client);
+}
+END_TEST
+
+START_TEST(what_is_not_carried_is_refused)
+{
+    struct rdma_cm_id *id;
+    uint8_t tos = 4;
+
+    fails(rdma_create_id(channels[0], &id, NULL, RDMA_PS_UDP), EOPNOTSUPP);
+    fails(rdma_join_multicast(client, NULL, NULL), EOPNOTSUPP);
+    fails(rsocket(AF_INET, SOCK_STREAM, 0), EOPNOTSUPP);
+    ck_assert_int_eq(rdma_set_option(client, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &tos, 1), 0);
+    fails(rdma_set_option(client, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, &tos, 1), ENOSYS);
+}
+END_TEST
+
+START_TEST(names_become_addresses)
+{
+    struct rdma_addrinfo hints = { .ai_flags = RAI_PASSIVE, .ai_port_space = RDMA_PS_TCP }, *res;
+    struct sockaddr_in from = loopback(0);
+
+    ck_assert_int_eq(rdma_getaddrinfo("127.0.0.1", "7471", NULL, &res), 0);
+    ck_assert_ptr_null(res->ai_src_addr);
+    ck_assert_int_eq(res->ai_family, AF_INET);
+    ck_assert_int_eq(res->ai_qp_type, IBV_QPT_RC);
+    ck_assert_uint_eq(((struct sockaddr_in *)(void *)res->ai_dst_addr)->sin_port, htons(7471));
+    rdma_freeaddrinfo(res);
+    ck_assert_int_eq(rdma_getaddrinfo(NULL, "7471", &hints, &res), 0);
+    ck_assert_ptr_null(res->ai_dst_addr);
+    ck_assert_ptr_nonnull(res->ai_src_addr);
+    rdma_freeaddrinfo(res);
+    hints = (struct rdma_addrinfo){ .ai_src_addr = (struct sockaddr *)&from,
+                                    .ai_src_len = sizeof(from) };
+    ck_assert_int_eq(rdma_getaddrinfo("127.0.0.1", "7471", &hints, &res), 0);
+    ck_assert_int_eq(res->ai_src_len, sizeof(from));
+    rdma_freeaddrinfo(res);
+    fails(rdma_getaddrinfo(NULL, NULL, NULL, &res), EINVAL);
+    hints = (struct rdma_addrinfo){ .ai_flags = RAI_NUMERICHOST };
+    ck_assert_int_eq(rdma_getaddrinfo("no number", "1", &hints, &res), EAI_NONAME);
+}
+END_TEST
+
+START_TEST(the_devices_are_listed)
+{
+    int count;
+    struct ibv_context **list = rdma_get_devices(&count);
+
+    ck_assert_ptr_nonnull(list);
+    ck_assert_int_ge(count, 1);
+    ck_assert_ptr_null(list[count]);
+    rdma_free_devices(list);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("librdmacm");
+    TCase *tc = tc_case(suite, "ids", set_up, tear_down);
+
+    tc_add_tests(
+        tc, a_connection_lives_and_both_ends_hear_of_it, a_rejection_carries_data_and_its_reason,
+        a_request_that_nobody_took_goes_with_its_listener, events_move_with_their_id,
+        an_id_is_destroyed_when_its_events_are_acknowledged,
+        who_destroys_the_qp_of_a_connection_ends_it, who_destroys_the_id_of_a_connection_ends_it,
+        a_call_out_of_turn_is_refused, an_address_is_held_from_the_bind_on, nobody_listens,
+        depths_beyond_the_device_are_refused, what_is_not_carried_is_refused,
+        names_become_addresses, the_devices_are_listed);
+    return tc_main(suite);
+}
