@@ -165,6 +165,110 @@ START_TEST(windows_return_it)
 }
 END_TEST
 
+static void privileged(const struct node *node, it_ep_attributes_t *attributes)
+{
+    (void)node;
+    attributes->priv_ops_enable = IT_TRUE;
+}
+
+START_TEST(links_return_it)
+{
+    it_rmr_context_t context;
+    it_lmr_handle_t lmr;
+    struct wide_pair w;
+
+    pair_connected_as(&w.pair, IFACE, privileged);
+    w.to = buffer_make(&w.pair.b, 4096, EVERYTHING);
+    ok(it_lmr_create_unlinked(w.pair.b.pz, 4, IT_LMR_FLAG_NONE, 0, &lmr));
+    ok(it_lmr_link(lmr, w.to.data, NULL, 100, IT_ADDR_MODE_ABSOLUTE, EVERYTHING, w.pair.b.ep,
+                   wide(1), BOTH, &context));
+    done(w.pair.b.requests, IT_LMR_LINK_CMPL_EVENT, 1, IT_DTO_SUCCESS);
+    ok(it_lmr_unlink(lmr, w.pair.b.ep, wide(2), BOTH));
+    done(w.pair.b.requests, IT_LMR_LINK_CMPL_EVENT, 2, IT_DTO_SUCCESS);
+    pair_close(&w.pair);
+}
+END_TEST
+
+/* Both sides: that of the Send, and that of the Receive which tells what was unlinked. */
+START_TEST(sends_that_unlink_return_it)
+{
+    it_rmr_context_t context;
+    it_dto_cmpl_event_t got;
+    struct wide_pair w;
+    it_rmr_handle_t rmr;
+
+    open_pair(&w, IFACE);
+    ok(it_rmr_create(w.pair.b.pz, IT_RMR_TYPE_NARROW, &rmr));
+    ok(it_rmr_link(rmr, w.to.lmr, w.to.data, 4096, IT_ADDR_MODE_ABSOLUTE, IT_PRIV_REMOTE_WRITE,
+                   w.pair.b.ep, wide(1), BOTH, &context));
+    done(w.pair.b.requests, IT_RMR_LINK_CMPL_EVENT, 1, IT_DTO_SUCCESS);
+    ok(it_post_recv(w.pair.b.ep, &w.sink, 1, wide(2), BOTH));
+    ok(it_post_send_and_unlink(w.pair.a.ep, &w.source, 1, wide(3), BOTH, context));
+    done(w.pair.a.requests, SEND, 3, IT_DTO_SUCCESS);
+    got = done(w.pair.b.receives, RECV, 2, IT_DTO_SUCCESS);
+    ck_assert_ptr_eq(got.unlinked_mr_handle, (it_handle_t)rmr);
+    pair_close(&w.pair);
+}
+END_TEST
+
+START_TEST(reads_into_windows_return_it)
+{
+    it_rmr_triplet_t sink = { .length = 8 };
+    it_rmr_context_t context;
+    struct wide_pair w;
+
+    open_pair(&w, IFACE);
+    ok(it_rmr_create(w.pair.a.pz, IT_RMR_TYPE_NARROW, &sink.rmr));
+    ok(it_rmr_link(sink.rmr, w.from.lmr, w.from.data, 4096, IT_ADDR_MODE_ABSOLUTE,
+                   IT_PRIV_REMOTE_WRITE, w.pair.a.ep, wide(1), BOTH, &context));
+    done(w.pair.a.requests, IT_RMR_LINK_CMPL_EVENT, 1, IT_DTO_SUCCESS);
+    sink.addr.abs = w.from.data;
+    ok(it_post_rdma_read_to_rmr(w.pair.a.ep, &sink, 1, wide(2), BOTH, address_in(&w.to, 0),
+                                w.to.context));
+    done(w.pair.a.requests, READ, 2, IT_DTO_SUCCESS);
+    pair_close(&w.pair);
+}
+END_TEST
+
+/* Several at once, of both queues, by the other implementation's wait. */
+START_TEST(waits_of_an_aggregate_return_it)
+{
+    struct wide_pair w;
+    it_evd_param_t members = { 0 };
+    it_evd_handle_t aevd;
+    unsigned seen = 0;
+
+    open_pair(&w, IFACE);
+    ok(it_evd_create(w.pair.a.ia, IT_AEVD_NOTIFICATION_EVENT_STREAM, (it_evd_flags_t)0, 64, 1, NULL,
+                     &aevd, NULL));
+    members.aevd = aevd;
+    ok(it_evd_modify(w.pair.a.requests, IT_EVD_PARAM_AEVD_HANDLE, &members));
+    ok(it_evd_modify(w.pair.a.receives, IT_EVD_PARAM_AEVD_HANDLE, &members));
+    ok(it_post_recv(w.pair.a.ep, &w.source, 1, wide(0), BOTH));
+    ok(it_post_send(w.pair.b.ep, &w.sink, 1, wide(9), BOTH));
+    for (uint64_t i = 1; i < 4; i++)
+        ok(write_at(&w, i, BOTH));
+    while (seen != 15) {
+        it_event_t events[4];
+        size_t count;
+
+        ok(itx_aevd_wait(aevd, (uint64_t)tc_timeout_ms(PATIENCE) * 1000, 4, events, &count));
+        ck_assert_uint_ge(count, 1);
+        for (size_t i = 0; i < count; i++) {
+            uint64_t number = events[i].dto_cmpl.cookie.mFirst;
+
+            ck_assert_uint_lt(number, 4);
+            ck_assert_int_eq(events[i].event_number, number ? WRITE : RECV);
+            same_cookie(&events[i].dto_cmpl.cookie, number);
+            ck_assert(!(seen & 1u << number));
+            seen |= 1u << number;
+        }
+    }
+    done(w.pair.b.requests, SEND, 9, IT_DTO_SUCCESS);
+    pair_close(&w.pair);
+}
+END_TEST
+
 /* Requests whose success nobody hears of: their places are found again. */
 START_TEST(quiet_requests_give_their_places_back)
 {
@@ -490,6 +594,10 @@ int main(void)
     add_where(tc, FX_ATOMICS, atomics_return_it);
     add_each(tc, refused_requests_keep_no_place);
     add_where(tc, FX_RMR, windows_return_it);
+    add_where(tc, FX_LINK, links_return_it);
+    add_where(tc, FX_RMR_NARROW | FX_SEND_UNLINK, sends_that_unlink_return_it);
+    add_where(tc, FX_RMR_NARROW | FX_READ_UNLINK, reads_into_windows_return_it);
+    add_each(tc, waits_of_an_aggregate_return_it);
     add_each(tc, quiet_requests_give_their_places_back);
     add_each(tc, flushed_ones_have_their_own);
     add_each(tc, reset_receives_give_their_places_back);
