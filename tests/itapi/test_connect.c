@@ -5,6 +5,7 @@
 #include "process.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -165,6 +166,86 @@ START_TEST(both_ports_given)
 END_TEST
 
 /* What SKV does: a Path with the peer's address alone, regions named in private data. */
+/* A loopback port that nobody has, network order. */
+static uint16_t free_port(void)
+{
+    struct sockaddr_in address = { .sin_family = AF_INET };
+    socklen_t length = sizeof(address);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&address, length), 0);
+    ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&address, &length), 0);
+    close(fd);
+    return address.sin_port;
+}
+
+/* To where b listened last. */
+static it_status_t connect_from(struct pair *pair, uint16_t port)
+{
+    it_conn_qual_t qualifier = { .type = IT_IANA_LR_PORT };
+    it_net_addr_t address = node_address(&pair->b, IT_IPV4);
+    it_path_t path = path_to(&pair->a, &address);
+
+    qualifier.conn_qual.lr_port.local = port;
+    qualifier.conn_qual.lr_port.remote = pair->b.qualifier.conn_qual.port;
+    return it_ep_connect(pair->a.ep, &path, NULL, &qualifier, IT_CONNECT_FLAG_TWO_WAY, NULL, 0);
+}
+
+static void live_and_end(struct pair *pair)
+{
+    it_event_t asked = expect(pair->b.asked, IT_CM_REQ_CONN_REQUEST_EVENT);
+
+    ck_assert_int_eq(asked.conn_req.conn_qual.type, IT_IANA_PORT);
+    ok(it_ep_accept(pair->b.ep, asked.conn_req.cn_est_id, NULL, 0));
+    expect(pair->a.connections, IT_CM_MSG_CONN_ESTABLISHED_EVENT);
+    expect(pair->b.connections, IT_CM_MSG_CONN_ESTABLISHED_EVENT);
+    ok(it_ep_disconnect(pair->a.ep, NULL, 0));
+    expect(pair->a.connections, IT_CM_MSG_CONN_DISCONNECT_EVENT);
+    expect(pair->b.connections, IT_CM_MSG_CONN_DISCONNECT_EVENT);
+    ok(it_ep_reset(pair->b.ep));
+}
+
+/* Is it taken for a socket that asks for no reuse? */
+static bool port_rests(uint16_t port)
+{
+    struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = port };
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool taken = bind(fd, (struct sockaddr *)&address, sizeof(address)) != 0 && errno == EADDRINUSE;
+
+    close(fd);
+    return taken;
+}
+
+/* An earlier connection of the local port rests (TIME_WAIT). IT_EP_REUSEADDR is granted to every
+ * EP: to this one, which is connected again, and to another with the flag. */
+START_TEST(local_port_that_rests)
+{
+    it_ep_attributes_t attributes;
+    struct pair pair;
+    uint16_t port;
+
+    pair_open(&pair, IFACE);
+    do {
+        port = free_port();
+    } while (connect_from(&pair, port) == IT_ERR_CONN_QUAL_BUSY); /* another process was first */
+    live_and_end(&pair);
+    ck_assert(port_rests(port));
+    ok(it_ep_reset(pair.a.ep));
+    node_listen(&pair.b); /* elsewhere: TCP keeps the two connections apart */
+    ok(connect_from(&pair, port));
+    live_and_end(&pair);
+    ok(it_ep_free(pair.a.ep));
+    attributes = node_attributes(&pair.a);
+    ok(it_ep_rc_create(pair.a.pz, pair.a.requests, pair.a.receives, pair.a.connections,
+                       IT_EP_REUSEADDR, &attributes, &pair.a.ep));
+    ck_assert(port_rests(port));
+    node_listen(&pair.b);
+    ok(connect_from(&pair, port));
+    live_and_end(&pair);
+    pair_close(&pair);
+}
+END_TEST
+
 START_TEST(connect_with_regions)
 {
     struct pair pair;
@@ -438,6 +519,7 @@ int main(void)
     add_where(up, FX_READ_DEPTHS, read_depths_are_agreed);
     add_where(up, FX_DEPTHS_SUPPRESSED, read_depths_suppressed);
     add_where(up, FX_PORT_PAIRS, both_ports_given);
+    add_where(up, FX_SOFTRDMA, local_port_that_rests);
     add_where(up, FX_IWARP, connect_with_regions);
     add_each(up, many_at_once);
     suite_add_tcase(suite, up);

@@ -131,6 +131,52 @@ START_TEST(beyond_the_adapter)
 }
 END_TEST
 
+/* More segments than were given, and another receive queue, would need another QP: refused, where
+ * the adapter has as many. What is within it changes nothing; nor does what is refused. */
+START_TEST(what_the_qp_has_is_fixed)
+{
+    static const struct {
+        unsigned int bit;
+        it_status_t beyond;
+    } rows[] = {
+        { IT_EP_PARAM_MAX_SEND_SEG, IT_ERR_RESOURCE_SSEG },
+        { IT_EP_PARAM_MAX_RECV_SEG, IT_ERR_RESOURCE_RSEG },
+        { IT_EP_PARAM_MAX_RDMA_READ_SEG, IT_ERR_RESOURCE_RRSEG },
+        { IT_EP_PARAM_MAX_RDMA_WRITE_SEG, IT_ERR_RESOURCE_RWSEG },
+    };
+    it_ep_attributes_t before, within, more, after;
+    struct node node;
+
+    node_open(&node, IFACE);
+    node_endpoint(&node);
+    within = more = before = node_query(node.ep).attr;
+    within.max_send_segments = within.max_recv_segments = 1;
+    within.srv.rc.max_rdma_read_segments = within.srv.rc.max_rdma_write_segments = 1;
+    more.max_send_segments++;
+    more.max_recv_segments++;
+    more.srv.rc.max_rdma_read_segments++;
+    more.srv.rc.max_rdma_write_segments++;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        it_status_t status = MODIFY(node.ep, rows[i].bit, &more);
+
+        ck_assert_msg(status == IT_ERR_OP_NOT_SUPPORTED || status == rows[i].beyond, "%s",
+                      itx_status_name(status));
+        ok(MODIFY(node.ep, rows[i].bit, &within));
+    }
+    after = node_query(node.ep).attr;
+    ck_assert_uint_eq(after.max_send_segments, before.max_send_segments);
+    ck_assert_uint_eq(after.max_recv_segments, before.max_recv_segments);
+    ck_assert_uint_eq(after.srv.rc.max_rdma_read_segments, before.srv.rc.max_rdma_read_segments);
+    ck_assert_uint_eq(after.srv.rc.max_rdma_write_segments, before.srv.rc.max_rdma_write_segments);
+    if (node.info->srq_support) {
+        ok(it_srq_create(node.pz, 1, 8, &more.srv.rc.srq));
+        is(IT_ERR_OP_NOT_SUPPORTED, MODIFY(node.ep, IT_EP_PARAM_SRQ, &more));
+        ck_assert_ptr_null(node_query(node.ep).attr.srv.rc.srq);
+    }
+    node_close(&node);
+}
+END_TEST
+
 START_TEST(shared_queue)
 {
     it_ep_attributes_t attributes;
@@ -361,6 +407,7 @@ int main(void)
     add_each(tc, masks);
     add_each(tc, unconnected);
     add_each(tc, beyond_the_adapter);
+    add_each(tc, what_the_qp_has_is_fixed);
     add_where(tc, FX_SRQ | FX_HARD_MARK, shared_queue);
     add_each(tc, states);
     add_each(tc, connected);
