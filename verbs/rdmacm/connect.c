@@ -126,12 +126,14 @@ static void on_release(void *context, struct vb_qp *qp)
     enum cm_state was;
 
     (void)qp;
-    id->qp = NULL;
-    if (!cm_step(id, CM_ON_END, &was))
+    if (!cm_step(id, CM_ON_END, &was)) {
+        id->qp = NULL;
         return;
+    }
     if (id->conn)
-        ual_conn_free(id->conn);
+        ual_conn_free(id->conn); /* waits for upcalls, which look at the QP */
     id->conn = NULL;
+    id->qp = NULL;
     if (was == CM_CONNECTED || was == CM_CLOSING)
         disconnected(id);
 }

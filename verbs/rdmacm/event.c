@@ -72,6 +72,8 @@ void cm_event_post(struct cm_id *owner, struct cm_event *event, struct cm_id *ab
     event->item.context = owner;
     pthread_mutex_lock(&owner->lock);
     owner->pending++;
+    if (type == RDMA_CM_EVENT_CONNECT_REQUEST) /* the listener may have moved meanwhile */
+        about->ibv.channel = owner->ibv.channel;
     ual_channel_post(cm_channel_of(owner->ibv.channel)->ual, &event->item);
     pthread_mutex_unlock(&owner->lock);
 }
@@ -203,6 +205,9 @@ void cm_event_move(struct cm_id *id, struct rdma_event_channel *channel)
     while ((event = id->moving)) {
         id->moving = event->next;
         ual_channel_post(cm_channel_of(channel)->ual, &event->item);
+        /* nobody has this id yet: who takes the event waits for our lock */
+        if (event->ibv.event == RDMA_CM_EVENT_CONNECT_REQUEST)
+            cm_event_move(cm_id_of(event->ibv.id), channel);
     }
     pthread_mutex_unlock(&id->lock);
 }
