@@ -63,6 +63,24 @@ struct object *model_pick_stream(struct model *model, const struct object *ia,
                            (it->evd.stream == stream) == right);
 }
 
+struct object *model_pick_mostly(struct model *model, it_event_type_t stream)
+{
+    struct object *found = tc_below(&model->rng, 4) ? PICK(model, it->kind == EVD && it->alive &&
+                                                                      it->evd.stream == stream)
+                                                    : NULL;
+
+    return found ? found : model_pick(model, EVD);
+}
+
+struct object *model_pick_sender(struct model *model)
+{
+    struct object *found = tc_below(&model->rng, 2)
+                               ? PICK(model, it->kind == EP && it->alive && it->ep.peer)
+                               : NULL;
+
+    return found ? found : model_pick(model, EP);
+}
+
 struct object *model_add(struct model *model, enum kind kind, it_handle_t handle, struct object *ia,
                          struct object *pz)
 {
@@ -82,10 +100,12 @@ void model_remove(struct model *model, struct object *object)
 {
     (void)model;
     object->alive = false;
-    if (object->pz)
+    if (alive(object->pz)) /* else its adapter goes */
         object->pz->users--;
     if (object->kind == LMR)
         free(object->lmr.data);
+    if (object->kind == EVD && alive(object->evd.aevd))
+        object->evd.aevd->users--;
     object->users = 0;
 }
 
@@ -236,10 +256,14 @@ static void call_srq_create(struct model *model)
                            : size     ? IT_SUCCESS
                                       : IT_ERR_INVALID_SRQ_SIZE;
     it_srq_handle_t srq;
+    it_srq_param_t params;
 
     model_check(model, "it_srq_create", it_srq_create(handle_of(pz), 1, size, &srq), expected);
-    if (expected == IT_SUCCESS)
-        model_add(model, SRQ, srq, pz->ia, pz);
+    if (expected != IT_SUCCESS)
+        return;
+    ok(it_srq_query(srq, IT_SRQ_PARAM_MAX_RECV_DTO, &params));
+    ck_assert_uint_ge(params.max_recv_dtos, size);
+    model_add(model, SRQ, srq, pz->ia, pz)->srq.size = params.max_recv_dtos;
 }
 
 static void call_srq_free(struct model *model)
@@ -252,92 +276,6 @@ static void call_srq_free(struct model *model)
     model_check(model, "it_srq_free", it_srq_free(handle_of(srq)), expected);
     if (expected == IT_SUCCESS)
         model_remove(model, srq);
-}
-
-/* --- EVDs --- */
-
-static bool has_stream(const struct model *model, const struct object *ia, it_event_type_t stream)
-{
-    for (size_t i = 0; i < OBJECTS; i++) {
-        const struct object *it = &model->objects[i];
-
-        if (it->alive && it->kind == EVD && it->ia == ia && it->evd.stream == stream)
-            return true;
-    }
-    return false;
-}
-
-static void call_evd_create(struct model *model)
-{
-    static const it_event_type_t streams[] = {
-        IT_DTO_EVENT_STREAM,    IT_DTO_EVENT_STREAM,      IT_CM_MSG_EVENT_STREAM,
-        IT_CM_REQ_EVENT_STREAM, IT_SOFTWARE_EVENT_STREAM, IT_ASYNC_AFF_EVENT_STREAM,
-    };
-    struct object *ia = model_pick(model, IA), *added;
-    it_event_type_t stream = streams[tc_below(&model->rng, sizeof(streams) / sizeof(streams[0]))];
-    size_t size = tc_below(&model->rng, 8) ? 64 : 0;
-    bool second = stream == IT_ASYNC_AFF_EVENT_STREAM && alive(ia) && has_stream(model, ia, stream);
-    it_status_t expected = !alive(ia) ? IT_ERR_INVALID_IA
-                           : !size    ? IT_ERR_INVALID_QUEUE_SIZE
-                           : second   ? IT_ERR_ASYNC_AFF_EVD_EXISTS
-                                      : IT_SUCCESS;
-    it_evd_param_t params;
-    it_evd_handle_t evd;
-
-    model_check(model, "it_evd_create",
-                it_evd_create(handle_of(ia), stream, (it_evd_flags_t)0, size, IT_THRESHOLD_DISABLE,
-                              NULL, &evd, NULL),
-                expected);
-    if (expected != IT_SUCCESS)
-        return;
-    added = model_add(model, EVD, evd, ia, NULL);
-    ok(it_evd_query(evd, IT_EVD_PARAM_ALL, &params));
-    added->evd.stream = stream;
-    added->evd.size = params.sevd_queue_size;
-    ck_assert_uint_ge(params.sevd_queue_size, size);
-}
-
-static void call_evd_free(struct model *model)
-{
-    struct object *evd = model_pick(model, EVD);
-    it_status_t expected = !alive(evd)  ? IT_ERR_INVALID_EVD
-                           : evd->users ? IT_ERR_EVD_BUSY
-                                        : IT_SUCCESS;
-
-    model_check(model, "it_evd_free", it_evd_free(handle_of(evd)), expected);
-    if (expected == IT_SUCCESS)
-        model_remove(model, evd);
-}
-
-static void call_post_se(struct model *model)
-{
-    struct object *evd = model_pick(model, EVD);
-    it_status_t expected = !alive(evd)                                   ? IT_ERR_INVALID_EVD
-                           : evd->evd.stream != IT_SOFTWARE_EVENT_STREAM ? IT_ERR_INVALID_SOFT_EVD
-                           : evd->evd.queued == evd->evd.size            ? IT_ERR_EVD_QUEUE_FULL
-                                                                         : IT_SUCCESS;
-    uintptr_t number = alive(evd) ? evd->evd.first + evd->evd.queued : 0;
-
-    model_check(model, "it_evd_post_se", it_evd_post_se(handle_of(evd), (void *)number), expected);
-    if (expected == IT_SUCCESS)
-        evd->evd.queued++;
-}
-
-/* Every other EVD is empty between two calls. */
-static void call_dequeue(struct model *model)
-{
-    struct object *evd = model_pick(model, EVD);
-    it_event_t event;
-    it_status_t expected = !alive(evd)       ? IT_ERR_INVALID_EVD
-                           : evd->evd.queued ? IT_SUCCESS
-                                             : IT_ERR_QUEUE_EMPTY;
-
-    model_check(model, "it_evd_dequeue", it_evd_dequeue(handle_of(evd), &event), expected);
-    if (expected != IT_SUCCESS)
-        return;
-    ck_assert_ptr_eq(event.sw.data, (void *)evd->evd.first);
-    evd->evd.first++;
-    evd->evd.queued--;
 }
 
 /* --- any handle --- */
@@ -391,16 +329,18 @@ static void call_get_context(struct model *model)
 
 typedef void call_fn(struct model *model);
 static call_fn *const makes[] = {
-    call_ia_create,  call_pz_create,  call_lmr_create,    call_rmr_create,
-    call_srq_create, call_evd_create, call_evd_create,    call_ep_create,
-    call_ep_create,  call_ep_create,  call_listen_create,
+    call_ia_create,     call_pz_create,   call_lmr_create,  call_rmr_create, call_srq_create,
+    call_evd_create,    call_evd_create,  call_ep_create,   call_ep_create,  call_ep_create,
+    call_listen_create, call_aevd_create, call_aevd_create,
 };
 static call_fn *const others[] = {
     call_ia_free,     call_pz_free,     call_lmr_free,   call_lmr_modify, call_rmr_free,
     call_srq_free,    call_evd_free,    call_post_se,    call_dequeue,    call_type,
     call_set_context, call_get_context, call_ep_free,    call_ep_reset,   call_connect,
     call_connect,     call_connect,     call_disconnect, call_post_recv,  call_post_recv,
-    call_post_send,   call_listen_free,
+    call_post_send,   call_listen_free, call_post_srq,   call_post_se,    call_dequeue,
+    call_evd_modify,  call_attach,      call_detach,     call_post_se,    call_post_srq,
+    call_post_send,
 };
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 

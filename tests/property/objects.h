@@ -24,9 +24,18 @@ struct object {
     union {
         struct {
             it_event_type_t stream;
-            size_t size, queued; /* software events */
-            uintptr_t first;     /* of those queued; they count up */
+            size_t size, queued;  /* software events */
+            uintptr_t first;      /* of those queued; they count up */
+            struct object *aevd;  /* that it is a member of */
+            bool notifications;   /* of an AEVD: it yields these */
+            bool pending;         /* of a member of such: one is to come while it is not empty */
+            bool called;          /* it has a callback, which takes all */
+            _Atomic uintptr_t to; /* the number of the software event that the callback awaits */
         } evd;
+        struct {
+            size_t size, posted;
+            uint64_t cookie; /* of the next */
+        } srq;
         struct {
             unsigned char *data;
         } lmr;
@@ -60,6 +69,9 @@ struct object *model_pick(struct model *model, enum kind kind);
 struct object *model_pick_in(struct model *model, enum kind kind, const struct object *ia);
 struct object *model_pick_stream(struct model *model, const struct object *ia,
                                  it_event_type_t stream);
+/* An EVD, mostly one of that stream; an endpoint, often a connected one. */
+struct object *model_pick_mostly(struct model *model, it_event_type_t stream);
+struct object *model_pick_sender(struct model *model);
 struct object *model_add(struct model *model, enum kind kind, it_handle_t handle, struct object *ia,
                          struct object *pz);
 void model_remove(struct model *model, struct object *object);
@@ -69,6 +81,19 @@ bool alive(const struct object *object);
 /* The call gave what the model says. */
 void model_check(struct model *model, const char *call, it_status_t given, it_status_t expected);
 
+/* objects_evd.c: EVDs, their members, their callbacks */
+void call_evd_create(struct model *model);
+void call_aevd_create(struct model *model);
+void call_evd_modify(struct model *model);
+void call_evd_free(struct model *model);
+void call_attach(struct model *model);
+void call_detach(struct model *model);
+void call_post_se(struct model *model);
+void call_dequeue(struct model *model);
+/* The next event, that of this number, of an EVD that has no callback. */
+it_event_t model_next(const struct object *evd);
+it_event_t model_expect(const struct object *evd, it_event_type_t number);
+
 /* objects_ep.c: endpoints and their connections */
 void call_ep_create(struct model *model);
 void call_ep_free(struct model *model);
@@ -76,6 +101,7 @@ void call_ep_reset(struct model *model);
 void call_connect(struct model *model);
 void call_disconnect(struct model *model);
 void call_post_recv(struct model *model);
+void call_post_srq(struct model *model);
 void call_post_send(struct model *model);
 void call_listen_create(struct model *model);
 void call_listen_free(struct model *model);

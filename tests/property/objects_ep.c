@@ -27,12 +27,14 @@ static it_ep_attributes_t attributes(const struct object *srq)
     attributes.srv.rc.max_rdma_read_segments = attributes.srv.rc.max_rdma_write_segments = 1;
     attributes.srv.rc.rdma_read_ird = attributes.srv.rc.rdma_read_ord = 1;
     attributes.srv.rc.srq = handle_of(srq);
+    attributes.srv.rc.hard_hi_watermark = IT_HARD_HI_WATERMARK_DISABLE;
     return attributes;
 }
 
 /* The arguments are looked at in their order. */
 static it_status_t ep_expected(const struct object *pz, const struct object *requests,
-                               const struct object *receives, const struct object *connections)
+                               const struct object *receives, const struct object *connections,
+                               const struct object *srq)
 {
     if (!alive(pz))
         return IT_ERR_INVALID_PZ;
@@ -48,7 +50,7 @@ static it_status_t ep_expected(const struct object *pz, const struct object *req
         return IT_ERR_INVALID_CONN_EVD;
     if (!is_stream(connections, IT_CM_MSG_EVENT_STREAM))
         return IT_ERR_INVALID_EVD_TYPE;
-    return IT_SUCCESS;
+    return srq && (!alive(srq) || srq->pz != pz) ? IT_ERR_INVALID_SRQ : IT_SUCCESS;
 }
 
 void call_ep_create(struct model *model)
@@ -58,14 +60,16 @@ void call_ep_create(struct model *model)
     struct object *requests = model_pick_stream(model, ia, IT_DTO_EVENT_STREAM);
     struct object *receives = model_pick_stream(model, ia, IT_DTO_EVENT_STREAM);
     struct object *connections = model_pick_stream(model, ia, IT_CM_MSG_EVENT_STREAM);
-    it_ep_attributes_t wanted = attributes(NULL);
-    it_status_t expected = ep_expected(pz, requests, receives, connections);
+    struct object *srq = tc_below(&model->rng, 2) ? model_pick_in(model, SRQ, ia) : NULL;
+    it_ep_attributes_t wanted = attributes(srq);
+    it_status_t expected = ep_expected(pz, requests, receives, connections, srq);
     struct object *ep;
     it_ep_handle_t handle;
 
     model_check(model, "it_ep_rc_create",
                 it_ep_rc_create(handle_of(pz), handle_of(requests), handle_of(receives),
-                                handle_of(connections), IT_EP_NO_FLAG, &wanted, &handle),
+                                handle_of(connections), srq ? IT_EP_SRQ : IT_EP_NO_FLAG, &wanted,
+                                &handle),
                 expected);
     if (expected != IT_SUCCESS)
         return;
@@ -74,6 +78,9 @@ void call_ep_create(struct model *model)
     ep->ep.receives = receives;
     ep->ep.connections = connections;
     ep->ep.state = UNCONNECTED;
+    ep->ep.srq = srq;
+    if (srq)
+        srq->users++;
     requests->users++;
     receives->users++;
     connections->users++;
@@ -94,7 +101,7 @@ static void expect_flushed(struct model *model, struct object *ep)
 {
     while (ep->ep.posted) {
         it_dto_cmpl_event_t done =
-            expect(ep->ep.receives->handle, IT_DTO_RC_RECV_CMPL_EVENT).dto_cmpl;
+            model_expect(ep->ep.receives, IT_DTO_RC_RECV_CMPL_EVENT).dto_cmpl;
         struct object *whose = by_handle(model, done.ep);
 
         ck_assert_int_eq(done.dto_status, IT_DTO_ERR_FLUSHED);
@@ -108,7 +115,7 @@ static void expect_flushed(struct model *model, struct object *ep)
 static void expect_the_end(struct model *model, struct object *ep)
 {
     while (ep->ep.state == CONNECTED) {
-        it_event_t event = next(ep->ep.connections->handle);
+        it_event_t event = model_next(ep->ep.connections);
         struct object *whose = by_handle(model, event.conn.ep);
 
         ck_assert(event.event_number == IT_CM_MSG_CONN_DISCONNECT_EVENT ||
@@ -142,6 +149,8 @@ static void unuse(struct object *ep)
     ep->ep.requests->users--;
     ep->ep.receives->users--;
     ep->ep.connections->users--;
+    if (ep->ep.srq)
+        ep->ep.srq->users--;
 }
 
 void call_ep_free(struct model *model)
@@ -197,6 +206,7 @@ void call_post_recv(struct model *model)
 {
     struct object *ep = model_pick(model, EP);
     it_status_t expected = !alive(ep)           ? IT_ERR_INVALID_HANDLE
+                           : ep->ep.srq         ? IT_ERR_INVALID_EP
                            : ep->ep.posted == 4 ? IT_ERR_TOO_MANY_POSTS
                                                 : IT_SUCCESS;
     uint64_t cookie = alive(ep) ? ep->ep.cookie : 0;
@@ -211,30 +221,79 @@ void call_post_recv(struct model *model)
         expect_flushed(model, ep);
 }
 
+void call_post_srq(struct model *model)
+{
+    struct object *srq = model_pick(model, SRQ);
+    it_status_t expected = !alive(srq)                        ? IT_ERR_INVALID_HANDLE
+                           : srq->srq.posted == srq->srq.size ? IT_ERR_TOO_MANY_POSTS
+                                                              : IT_SUCCESS;
+    uint64_t cookie = alive(srq) ? srq->srq.cookie : 0;
+
+    model_check(model, "it_post_recv", it_post_recv(handle_of(srq), NULL, 0, cookie, BOTH),
+                expected);
+    if (expected != IT_SUCCESS)
+        return;
+    srq->srq.cookie++;
+    srq->srq.posted++;
+}
+
+/* Where it takes its Receives from, of its own queue or of the shared one. */
+static size_t *posted_of(struct object *ep)
+{
+    return ep->ep.srq ? &ep->ep.srq->srq.posted : &ep->ep.posted;
+}
+
+static uint64_t oldest_of(struct object *ep)
+{
+    return (ep->ep.srq ? ep->ep.srq->srq.cookie : ep->ep.cookie) - *posted_of(ep);
+}
+
+static void is_done(const it_event_t *event, it_event_type_t number, uint64_t cookie,
+                    it_dto_status_t status)
+{
+    ck_assert_int_eq(event->event_number, number);
+    ck_assert_uint_eq(event->dto_cmpl.cookie, cookie);
+    ck_assert_int_eq(event->dto_cmpl.dto_status, status);
+}
+
+static void expect_sent(struct object *ep, it_dto_status_t status)
+{
+    it_event_t event = model_next(ep->ep.requests);
+
+    is_done(&event, IT_DTO_SEND_CMPL_EVENT, 77, status);
+}
+
+static void expect_received(struct object *ep)
+{
+    it_event_t event = model_next(ep->ep.receives);
+
+    is_done(&event, IT_DTO_RC_RECV_CMPL_EVENT, oldest_of(ep), IT_DTO_SUCCESS);
+    ck_assert_ptr_eq(event.dto_cmpl.ep, ep->handle);
+    --*posted_of(ep);
+}
+
 /* Of length 0, and only where the peer has a Receive for it. */
 void call_post_send(struct model *model)
 {
-    struct object *ep = model_pick(model, EP), *peer = alive(ep) ? ep->ep.peer : NULL;
+    struct object *ep = model_pick_sender(model), *peer = alive(ep) ? ep->ep.peer : NULL;
     it_status_t expected = !alive(ep)                    ? IT_ERR_INVALID_EP
                            : ep->ep.state == UNCONNECTED ? IT_ERR_INVALID_EP_STATE
                                                          : IT_SUCCESS;
 
-    if (peer && !peer->ep.posted)
+    if (peer && !*posted_of(peer))
         return;
     model_check(model, "it_post_send", it_post_send(handle_of(ep), NULL, 0, 77, BOTH), expected);
     if (expected != IT_SUCCESS)
         return;
     if (!peer) {
-        expect_done(ep->ep.requests->handle, IT_DTO_SEND_CMPL_EVENT, 77, IT_DTO_ERR_FLUSHED);
-    } else if (peer->ep.receives == ep->ep.requests) {
-        next(ep->ep.requests->handle);
-        next(ep->ep.requests->handle);
-        peer->ep.posted--;
+        expect_sent(ep, IT_DTO_ERR_FLUSHED);
+    } else if (peer->ep.receives == ep->ep.requests) { /* in either order */
+        model_next(ep->ep.requests);
+        model_next(ep->ep.requests);
+        --*posted_of(peer);
     } else {
-        expect_done(ep->ep.requests->handle, IT_DTO_SEND_CMPL_EVENT, 77, IT_DTO_SUCCESS);
-        expect_done(peer->ep.receives->handle, IT_DTO_RC_RECV_CMPL_EVENT,
-                    peer->ep.cookie - peer->ep.posted, IT_DTO_SUCCESS);
-        peer->ep.posted--;
+        expect_sent(ep, IT_DTO_SUCCESS);
+        expect_received(peer);
     }
 }
 
@@ -306,18 +365,18 @@ static void established(struct object *ep, struct object *peer)
     peer->ep.peer = ep;
     if (ep->ep.connections == peer->ep.connections) {
         ck_assert_ptr_ne(
-            expect(ep->ep.connections->handle, IT_CM_MSG_CONN_ESTABLISHED_EVENT).conn.ep,
-            expect(ep->ep.connections->handle, IT_CM_MSG_CONN_ESTABLISHED_EVENT).conn.ep);
+            model_expect(ep->ep.connections, IT_CM_MSG_CONN_ESTABLISHED_EVENT).conn.ep,
+            model_expect(ep->ep.connections, IT_CM_MSG_CONN_ESTABLISHED_EVENT).conn.ep);
         return;
     }
-    expect(ep->ep.connections->handle, IT_CM_MSG_CONN_ESTABLISHED_EVENT);
-    expect(peer->ep.connections->handle, IT_CM_MSG_CONN_ESTABLISHED_EVENT);
+    model_expect(ep->ep.connections, IT_CM_MSG_CONN_ESTABLISHED_EVENT);
+    model_expect(peer->ep.connections, IT_CM_MSG_CONN_ESTABLISHED_EVENT);
 }
 
 static void rejected(struct model *model, struct object *ep, it_cn_est_identifier_t id)
 {
     model_check(model, "it_reject", it_reject(id, NULL, 0), IT_SUCCESS);
-    expect(ep->ep.connections->handle, IT_CM_MSG_CONN_PEER_REJECT_EVENT);
+    model_expect(ep->ep.connections, IT_CM_MSG_CONN_PEER_REJECT_EVENT);
     ep->ep.state = NONOPERATIONAL;
     expect_flushed(model, ep);
 }
@@ -326,7 +385,7 @@ static void rejected(struct model *model, struct object *ep, it_cn_est_identifie
  * identifier is used up by either. */
 static void answer(struct model *model, struct object *ep, const struct object *listen)
 {
-    it_event_t asked = expect(listen->listen.evd->handle, IT_CM_REQ_CONN_REQUEST_EVENT);
+    it_event_t asked = model_expect(listen->listen.evd, IT_CM_REQ_CONN_REQUEST_EVENT);
     it_cn_est_identifier_t id = asked.conn_req.cn_est_id;
     struct object *peer = model_pick_in(model, EP, listen->ia);
     it_status_t expected = !alive(peer)                                  ? IT_ERR_INVALID_EP
