@@ -33,7 +33,8 @@ static it_status_t receive_with_solicited(struct side *side, struct tc_rng *rng)
     it_lmr_triplet_t one = segment(&side->receives, 0, 16);
 
     (void)rng;
-    return it_post_recv(side->node.ep, &one, 1, NO_COOKIE, IT_SOLICITED_WAIT_FLAG);
+    return it_post_recv(side->srq ? (it_handle_t)side->srq : (it_handle_t)side->node.ep, &one, 1,
+                        NO_COOKIE, IT_SOLICITED_WAIT_FLAG);
 }
 
 static it_status_t write_with_too_many_segments(struct side *side, struct tc_rng *rng)
@@ -146,6 +147,23 @@ static it_status_t evd_of_no_size(struct side *side, struct tc_rng *rng)
                          &evd, NULL);
 }
 
+static it_status_t aggregate_in_an_aggregate(struct side *side, struct tc_rng *rng)
+{
+    it_evd_handle_t evd;
+
+    (void)rng;
+    return it_evd_create(side->node.ia, IT_AEVD_NOTIFICATION_EVENT_STREAM, (it_evd_flags_t)0, 0, 0,
+                         side->node.connections, &evd, NULL);
+}
+
+static it_status_t member_of_an_sevd(struct side *side, struct tc_rng *rng)
+{
+    it_evd_param_t params = { .aevd = side->node.connections };
+
+    return it_evd_modify(tc_below(rng, 2) ? side->node.receives : side->node.affiliated,
+                         IT_EVD_PARAM_AEVD_HANDLE, &params);
+}
+
 static it_status_t second_affiliated(struct side *side, struct tc_rng *rng)
 {
     it_evd_handle_t evd;
@@ -239,6 +257,8 @@ static const struct {
     MISUSE(accept_nothing, IT_ERR_INVALID_CN_EST_ID),
     MISUSE(query_nothing, IT_ERR_INVALID_MASK),
     MISUSE(evd_of_no_size, IT_ERR_INVALID_QUEUE_SIZE),
+    MISUSE(aggregate_in_an_aggregate, IT_ERR_AEVD_NOT_ALLOWED),
+    MISUSE(member_of_an_sevd, IT_ERR_INVALID_AEVD),
     MISUSE(second_affiliated, IT_ERR_ASYNC_AFF_EVD_EXISTS),
     MISUSE(software_event_for_completions, IT_ERR_INVALID_SOFT_EVD),
     MISUSE(unknown_interface, IT_ERR_INVALID_NAME),

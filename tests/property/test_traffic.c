@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define SECONDS 60u
+#define SECONDS 30u
 #define WARM    3u /* histories: what the process keeps for good is there then */
 /* Octets: the library's tables have the size of the most that was ever open at once. */
 #define KEPT    16384u

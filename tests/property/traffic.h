@@ -10,6 +10,9 @@
  * - Sends arrive once, in order and whole, and after the Writes posted before them;
  * - a Read brings what the poster's own Writes left there;
  * - no octet outside the window changes, and none inside it to what nobody wrote.
+ *
+ * A side may take its Receives from a shared receive queue. What no message took stays there when
+ * the connection ends, and the next connection begins with it.
  */
 #ifndef ITAL_TESTS_PROPERTY_TRAFFIC_H
 #define ITAL_TESTS_PROPERTY_TRAFFIC_H
@@ -18,6 +21,7 @@
 
 #include "tests/itapi/fixture.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 #define POSTERS   2u   /* of each side */
@@ -78,12 +82,17 @@ struct poster {
     _Atomic uint64_t received;
 };
 
+enum way { BY_WAIT, BY_POLLING, BY_NUMBER, BY_DESCRIPTOR, BY_AEVD, BY_NOTIFICATION, BY_CALLBACK };
+#define CONSUMER_WAYS 7u
+
 struct consumer {
     struct side *side;
     it_evd_handle_t evd;
-    it_ep_handle_t ep; /* the side's, which another thread may be freeing */
-    int fd;            /* -1 none */
-    unsigned way;
+    it_evd_handle_t aevd; /* that the EVD is a member of; NULL none */
+    it_ep_handle_t ep;    /* the side's, which another thread may be freeing */
+    int fd;               /* -1 none */
+    enum way way;
+    pthread_mutex_t lock; /* of a callback and the thread that takes what has none: the order */
     struct worker *worker;
 };
 
@@ -98,7 +107,7 @@ struct side {
     struct poster posters[POSTERS];
     struct consumer consumers[2];
     unsigned consumer_count;
-    unsigned char receive_base;
+    it_srq_handle_t srq; /* NULL: the endpoint has its own Receives */
     _Atomic uint64_t receives_posted, receives_done;
     _Atomic int64_t credits; /* Receives here that the peer may use */
     /* The consumer's: a request that is no Read failed, a Receive: none succeeds any more. */
@@ -147,6 +156,8 @@ void poster_compare_area(struct poster *poster, bool whole);
 /* traffic_consume.c */
 void *consumer_run(void *consumer);
 void side_post_receive(struct side *side);
+/* What is queued on the EVD of the Receives; no consumer runs. */
+void side_take_receives(struct side *side);
 
 /* misuse.c: one illegal call; its answer is the standard's. Any thread. */
 void misuse(struct traffic *traffic, struct tc_rng *rng);

@@ -5,7 +5,6 @@
 #include <poll.h>
 #include <string.h>
 
-enum way { BY_WAIT, BY_POLLING, BY_NUMBER, BY_DESCRIPTOR };
 #define AT_ONCE     8u
 #define A_WHILE_US  2000u /* a consumer looks at `leave` that often; nothing depends on it */
 #define RECEIVE_BIT (UINT64_C(1) << 63)
@@ -20,7 +19,8 @@ void side_post_receive(struct side *side)
     it_status_t status;
 
     atomic_store(&side->receives_posted, number + 1);
-    status = it_post_recv(side->node.ep, &one, 1, RECEIVE_BIT | number, IT_COMPLETION_FLAG);
+    status = it_post_recv(side->srq ? (it_handle_t)side->srq : (it_handle_t)side->node.ep, &one, 1,
+                          RECEIVE_BIT | number, IT_COMPLETION_FLAG);
     if (status == IT_SUCCESS) {
         atomic_fetch_add(&side->credits, 1);
         return;
@@ -203,6 +203,82 @@ static it_status_t by_descriptor(struct consumer *consumer)
     return status;
 }
 
+/* Of what did not notify, too: the AEVD looks at its members when the time is over. */
+static it_status_t by_aevd(struct consumer *consumer)
+{
+    it_event_t events[AT_ONCE];
+    size_t count = 0;
+    it_status_t status = itx_aevd_wait(consumer->aevd, A_WHILE_US, AT_ONCE, events, &count);
+
+    for (size_t i = 0; status == IT_SUCCESS && i < count; i++)
+        take(consumer, &events[i]);
+    return status;
+}
+
+static it_status_t take_all(struct consumer *consumer)
+{
+    it_status_t status;
+
+    while ((status = take_one(consumer)) == IT_SUCCESS)
+        ;
+    return status;
+}
+
+/* What did not notify is taken when the time is over. */
+static it_status_t by_notification(struct consumer *consumer)
+{
+    it_event_t event;
+    it_status_t status = it_evd_wait(consumer->aevd, A_WHILE_US, &event, NULL);
+
+    if (status == IT_SUCCESS)
+        ck_assert_ptr_eq(event.aevd_notify.sevd, consumer->evd);
+    return status == IT_SUCCESS || status == IT_ERR_TIMEOUT_EXPIRED ? take_all(consumer) : status;
+}
+
+static it_status_t take_all_locked(struct consumer *consumer)
+{
+    it_status_t status;
+
+    pthread_mutex_lock(&consumer->lock);
+    status = take_all(consumer);
+    pthread_mutex_unlock(&consumer->lock);
+    return status;
+}
+
+static void called(it_evd_handle_t evd, void *argument)
+{
+    struct consumer *consumer = argument;
+
+    ck_assert_ptr_eq(evd, consumer->evd);
+    take_all_locked(consumer);
+}
+
+/* The callback takes; this thread only what did not notify. */
+static it_status_t by_callback(struct consumer *consumer)
+{
+    poll(NULL, 0, A_WHILE_US / 1000);
+    return take_all_locked(consumer);
+}
+
+static it_status_t consume(struct consumer *consumer)
+{
+    switch (consumer->way) {
+    case BY_WAIT: return by_wait(consumer);
+    case BY_NUMBER: return by_number(consumer);
+    case BY_DESCRIPTOR: return by_descriptor(consumer);
+    case BY_AEVD: return by_aevd(consumer);
+    case BY_NOTIFICATION: return by_notification(consumer);
+    case BY_CALLBACK: return by_callback(consumer);
+    default: return take_one(consumer);
+    }
+}
+
+static void said_when_gone(const struct consumer *consumer, it_status_t status)
+{
+    ck_assert_msg(status == IT_SUCCESS || atomic_load(&consumer->side->gone), "a callback: %s",
+                  itx_status_name(status));
+}
+
 static bool nothing(it_status_t status)
 {
     return status == IT_SUCCESS || status == IT_ERR_QUEUE_EMPTY ||
@@ -214,11 +290,10 @@ void *consumer_run(void *argument)
     struct consumer *consumer = argument;
     struct side *side = consumer->side;
 
+    if (consumer->way == BY_CALLBACK)
+        said_when_gone(consumer, it_evd_callback_attach(consumer->evd, called, consumer));
     while (!atomic_load(&side->traffic->leave)) {
-        it_status_t status = consumer->way == BY_WAIT         ? by_wait(consumer)
-                             : consumer->way == BY_DESCRIPTOR ? by_descriptor(consumer)
-                             : consumer->way == BY_NUMBER     ? by_number(consumer)
-                                                              : take_one(consumer);
+        it_status_t status = consume(consumer);
 
         ck_assert_msg(nothing(status) || atomic_load(&side->gone), "an EVD says %s",
                       itx_status_name(status));
@@ -227,5 +302,14 @@ void *consumer_run(void *argument)
         if (consumer->way == BY_POLLING && status == IT_ERR_QUEUE_EMPTY)
             sched_yield();
     }
+    if (consumer->way == BY_CALLBACK)
+        said_when_gone(consumer, it_evd_callback_detach(consumer->evd));
     return NULL;
+}
+
+void side_take_receives(struct side *side)
+{
+    struct consumer *consumer = &side->consumers[side->consumer_count - 1];
+
+    take_all(consumer);
 }

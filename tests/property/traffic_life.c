@@ -23,11 +23,17 @@ static it_evd_handle_t completions(struct side *side, struct consumer *consumer)
     bool with_fd;
 
     *consumer = (struct consumer){ .side = side, .fd = -1 };
-    consumer->way = (unsigned)tc_below(rng, 4);
-    with_fd = consumer->way == 3 || tc_below(rng, 2);
+    pthread_mutex_init(&consumer->lock, NULL);
+    consumer->way = (enum way)tc_below(rng, CONSUMER_WAYS);
+    with_fd = consumer->way == BY_DESCRIPTOR || tc_below(rng, 2);
+    if (consumer->way == BY_AEVD || consumer->way == BY_NOTIFICATION)
+        ok(it_evd_create(side->node.ia, IT_AEVD_NOTIFICATION_EVENT_STREAM,
+                         consumer->way == BY_AEVD ? (it_evd_flags_t)0
+                                                  : IT_EVD_DEQUEUE_NOTIFICATIONS,
+                         0, 0, NULL, &consumer->aevd, NULL));
     ok(it_evd_create(side->node.ia, IT_DTO_EVENT_STREAM,
                      with_fd ? IT_EVD_CREATE_FD : (it_evd_flags_t)0, LONGEST_QUEUE,
-                     IT_THRESHOLD_DISABLE, NULL, &evd, with_fd ? &consumer->fd : NULL));
+                     IT_THRESHOLD_DISABLE, consumer->aevd, &evd, with_fd ? &consumer->fd : NULL));
     consumer->evd = evd;
     return evd;
 }
@@ -42,6 +48,16 @@ static void side_evds(struct side *side)
         side->node.receives = completions(side, &side->consumers[1]);
         side->consumer_count = 2;
     }
+}
+
+/* A new queue has no Receives yet. */
+static void side_srq(struct side *side)
+{
+    side->srq = NULL;
+    atomic_store(&side->receives_posted, 0);
+    atomic_store(&side->receives_done, 0);
+    if (side->node.info->srq_support && tc_below(&side->traffic->rng, 2))
+        ok(it_srq_create(side->node.pz, 1, RECEIVES, &side->srq));
 }
 
 /* Only the octets of the window are registered for the peer; around them stand canaries. */
@@ -61,6 +77,7 @@ static void side_open(struct side *side)
 {
     node_open(&side->node, side->traffic->interface);
     side_evds(side);
+    side_srq(side);
     side_window(side);
     side->tiles = buffer_make(&side->node, (size_t)TILES * SLOT, IT_PRIV_LOCAL_READ);
     for (size_t value = 0; value < TILES; value++)
@@ -91,24 +108,43 @@ static void check_guards(struct side *side)
 
 /* --- a connection --- */
 
+static it_ep_handle_t side_endpoint(struct side *side)
+{
+    it_ep_attributes_t attributes = node_attributes(&side->node);
+    it_ep_handle_t ep;
+
+    attributes.max_request_dtos = 16 + tc_below(&side->traffic->rng, 100);
+    attributes.srv.rc.rdma_read_ord = 1 + (uint32_t)tc_below(&side->traffic->rng, 8);
+    attributes.srv.rc.srq = side->srq;
+    attributes.srv.rc.soft_hi_watermark = 0;
+    attributes.srv.rc.hard_hi_watermark = IT_HARD_HI_WATERMARK_DISABLE;
+    ok(it_ep_rc_create(side->node.pz, side->node.requests, side->node.receives,
+                       side->node.connections, side->srq ? IT_EP_SRQ : IT_EP_NO_FLAG, &attributes,
+                       &ep));
+    return ep;
+}
+
+/* In the shared queue are those that the connection before did not use. */
+static uint64_t receives_left(struct side *side)
+{
+    if (!side->srq) {
+        atomic_store(&side->receives_posted, 0);
+        atomic_store(&side->receives_done, 0);
+    }
+    return atomic_load(&side->receives_posted) - atomic_load(&side->receives_done);
+}
+
 static void side_begin(struct side *side)
 {
-    uint64_t receives = 1 + tc_below(&side->traffic->rng, RECEIVES);
+    uint64_t receives = 1 + tc_below(&side->traffic->rng, RECEIVES), left = receives_left(side);
 
-    atomic_store(&side->receives_posted, 0);
-    atomic_store(&side->receives_done, 0);
-    atomic_store(&side->credits, 0);
+    atomic_store(&side->credits, (int64_t)left);
     side->failed_send = side->failed_receive = false;
     atomic_store(&side->gone, false);
     atomic_store(&side->stop, false);
-    if (!side->node.ep) {
-        it_ep_attributes_t attributes = node_attributes(&side->node);
-
-        attributes.max_request_dtos = 16 + tc_below(&side->traffic->rng, 100);
-        attributes.srv.rc.rdma_read_ord = 1 + (uint32_t)tc_below(&side->traffic->rng, 8);
-        side->node.ep = node_make_ep(&side->node, &attributes);
-    }
-    while (receives--)
+    if (!side->node.ep)
+        side->node.ep = side_endpoint(side);
+    for (; left < receives; left++)
         side_post_receive(side);
 }
 
@@ -204,9 +240,10 @@ static bool all_receives_completed(struct side *side)
     return atomic_load(&side->receives_done) == atomic_load(&side->receives_posted);
 }
 
+/* Those of a shared queue that no message took stay there. */
 static void await_receives(struct side *side)
 {
-    if (!atomic_load(&side->gone))
+    if (!atomic_load(&side->gone) && !side->srq)
         said(side->traffic, tc_until(all_receives_completed(side), PATIENCE),
              "%llu of %llu Receives of side %td completed",
              (unsigned long long)atomic_load(&side->receives_done),
@@ -298,12 +335,28 @@ static void check_the_end(struct traffic *traffic)
     }
 }
 
+/* What a message had taken from the shared queue completes at the reset at the latest; of an
+ * endpoint that was freed nobody hears of it. */
+static void settle_srq(struct side *side)
+{
+    if (!side->srq || !side->node.ia)
+        return;
+    if (side->node.ep) {
+        ok(it_ep_reset(side->node.ep));
+        side_take_receives(side);
+    } else {
+        ok(it_srq_free(side->srq));
+        side_srq(side);
+    }
+}
+
 /* What the freed endpoint had is still there, or gone with its adapter. */
 static void clean_up(struct traffic *traffic)
 {
     for (int s = 0; s < 2; s++) {
         struct side *side = &traffic->sides[s];
 
+        settle_srq(side);
         for (unsigned i = 0; i < POSTERS; i++) {
             if (side->node.ia)
                 poster_end(&side->posters[i]);
