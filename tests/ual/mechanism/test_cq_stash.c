@@ -259,8 +259,12 @@ static void do_resize(void)
     if (tc_below(&model.rng, 8))
         return;
     ck_assert_int_eq(ual_cq_stash_resize(stash, depth), fits ? RI_OK : RI_ERR_BUSY);
-    if (depth > model.depth)
+    if (depth > model.depth) {
         model.depth = depth;
+    } else if (fits && model.armed && model.kind == RI_ARM_NTH) { /* more never comes */
+        model.wanted = depth < model.wanted ? depth : model.wanted;
+        fire_if(seen() >= model.wanted);
+    }
 }
 
 START_TEST(any_calls_against_the_model)
