@@ -31,7 +31,7 @@ static void cut(struct qp *qp)
     tx_run(qp);
 }
 
-/* From IDLE: what was posted is flushed. */
+/* From IDLE: posted requests are flushed. */
 static void stop_idle(struct qp *qp)
 {
     tx_enter(qp);
@@ -57,7 +57,7 @@ static enum ri_status to_error(struct qp *qp)
     return RI_OK;
 }
 
-/* From here on posts are refused; those before are flushed. Inside tx. */
+/* From here on posts are refused; earlier requests are flushed. Inside tx. */
 static void reset_to_idle(struct qp *qp)
 {
     atomic_store(&qp->tx.stopped, false);
@@ -76,11 +76,13 @@ static enum ri_status to_idle(struct qp *qp)
     enum ri_status status = RI_ERR_INVALID_STATE;
 
     if (qp_state(qp) ==
-        RI_QPS_IDLE) /* receives were posted perhaps: they complete flushed, as anywhere */
+        /* Receives may have been posted: they complete flushed, as always. */
+        RI_QPS_IDLE)
         stop_idle(qp);
     tx_run(qp);
     lane_wait_pass(qp->lane);
-    qp_report(qp); /* of the connection that ends here, not later */
+    /* Events of the ended connection are reported now, not later. */
+    qp_report(qp);
     tx_enter(qp);
     if (qp_state(qp) == RI_QPS_ERROR) {
         qp_release_stream(qp);
@@ -91,7 +93,7 @@ static enum ri_status to_idle(struct qp *qp)
     return status;
 }
 
-/* A FIN while own Reads are unanswered would break the peer off in the middle of the answer: it is
+/* A FIN while own Reads are unanswered would cut the peer off in the middle of the answer: it is
  * a bad close then (S-076). */
 static enum ri_status to_closing(struct qp *qp)
 {
@@ -158,7 +160,7 @@ void qp_unhold(struct qp *qp)
 
 #define ATTRIBUTES (RI_QPM_ORD | RI_QPM_IRD | RI_QPM_FLAGS | RI_QPM_RQ_LIMITS)
 
-/* Under rx and life.lock, inside tx: whoever reads holds one of them. */
+/* Under rx and life.lock, inside tx: a reader holds one of them. */
 static void set_attributes(struct qp *qp, const struct ri_qp_modify *modify)
 {
     if (modify->mask & RI_QPM_ORD) {
@@ -173,8 +175,8 @@ static void set_attributes(struct qp *qp, const struct ri_qp_modify *modify)
         qp_set_rq_limits(qp, modify->rq_limit, modify->rq_hard_limit);
 }
 
-/* In RTS too (RDMAC 9.2.5): both sides have to agree on IRD and ORD by themselves. What is
- * outstanding stays. */
+/* In RTS too (RDMAC 9.2.5): the consumers of both sides agree on IRD and ORD by themselves.
+ * Outstanding requests stay. */
 static enum ri_status change_attributes(struct qp *qp, const struct ri_qp_modify *modify)
 {
     const struct ri_rnic_attr *limits = &qp->rnic->attr;

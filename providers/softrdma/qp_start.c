@@ -15,7 +15,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 
-/* A stream is made, or a reason why not. Inside tx. */
+/* Can a stream be made? Otherwise the reason. Inside tx. */
 static enum ri_status check_handover(const struct qp *qp, const struct ri_llp_handover *handover)
 {
     const struct ri_rnic_attr *limits = &qp->rnic->attr;
@@ -43,7 +43,7 @@ static void keep_open(struct stream *stream, bool reset)
 }
 static const struct llp_ops llp_none = { .close = keep_open };
 
-/* A stream whose start failed: the descriptor stays the caller's. */
+/* The start of the stream failed: the descriptor stays the caller's. */
 static void unmake_stream(struct stream *stream)
 {
     spinlock_lock(&stream->rx);
@@ -53,7 +53,7 @@ static void unmake_stream(struct stream *stream)
     stream_release(stream);
 }
 
-/* The octets of a Terminate with code only are the whole connection: refuse. Inside tx. */
+/* Refuse: a Terminate without headers is all that the connection sends. Inside tx. */
 static enum ri_status refuse(struct qp *qp, const struct ri_llp_handover *handover,
                              const struct llp_ops *llp)
 {

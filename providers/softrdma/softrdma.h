@@ -45,26 +45,26 @@ enum ri_status softrdma_post_send(struct ri_qp *base, struct ri_send_wr *wr,
                                   struct ri_send_wr **bad);
 enum ri_status softrdma_post_recv(struct ri_qp *base, struct ri_recv_wr *wr,
                                   struct ri_recv_wr **bad);
-/* poll.c. Queues that wait for room in the ring go on while there is some. No lock held. */
+/* Retry blocked queues as long as the ring has room (poll.c). No lock held. */
 void cq_retry_blocked(struct cq *cq);
 uint32_t softrdma_poll(struct ri_cq *base, uint32_t count, struct ri_wc *wc);
 enum ri_status softrdma_arm(struct ri_cq *base, enum ri_arm kind, uint32_t count);
 enum ri_status softrdma_cq_resize(struct ri_cq *base, uint32_t *depth);
 enum ri_status softrdma_srq_modify(struct ri_srq *base, uint32_t mask,
                                    const struct ri_srq_attr *attr);
-/* Nobody names the QP any more, nor is it on a list. */
+/* Nothing names the QP any more, and it is on no list. */
 void qp_free(struct qp *qp);
-/* Rings for so many requests of the peer and of this side that wait for answers; what they hold
- * stays. Held (qp_hold), or nobody else is at them. */
+/* Rings for so many unanswered requests of the peer and of this side; their contents stay. Held
+ * (qp_hold), or no other thread uses them. */
 enum ri_status qp_open_reads(struct qp *qp, uint32_t ird, uint32_t ord);
-/* The stream goes on without the QP. Inside tx. */
+/* The stream continues without the QP. Inside tx. */
 void qp_release_stream(struct qp *qp);
-/* Hand-over of a stream over `llp`; softrdma_qp_modify gives llp_tcp, tests and benchmarks
- * others. */
+/* Hand-over of a stream over `llp`: softrdma_qp_modify passes llp_tcp, tests and benchmarks
+ * other layers. */
 enum ri_status qp_start(struct qp *qp, const struct ri_llp_handover *handover,
                         const struct llp_ops *llp);
-/* Alone inside tx, and rx is held too, if there is a stream. Never waits for rx inside tx: a pass
- * that holds rx may want tx. */
+/* Enter tx alone and take rx, if there is a stream. It never waits for rx inside tx: a pass that
+ * holds rx may wait for tx. */
 void qp_hold(struct qp *qp);
 void qp_unhold(struct qp *qp);
 /* timers.c */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shared receive queues: modify. Resizing makes the QPs' queues deeper first, then the SRQ
+ * Shared receive queues: modify. Resizing deepens the QPs' queues first, then the SRQ
  * (objects/srq.c).
  */
 #ifdef HAVE_CONFIG_H
@@ -30,7 +30,7 @@ static enum ri_status deepen_qp(struct qp *qp, uint32_t depth)
     return RI_OK;
 }
 
-/* As in an upcall: destroy waits. False: it has begun already. */
+/* As in an upcall: destroy waits. False: destroy has begun already. */
 static bool acquire_qp(struct qp *qp)
 {
     bool kept;
@@ -63,7 +63,7 @@ static enum ri_status set_depth(struct srq *srq, uint32_t depth, struct wq *larg
     return RI_OK;
 }
 
-/* Under qps_lock, and all QPs are deep enough. */
+/* Under qps_lock; all QPs are deep enough. */
 static enum ri_status deepen_srq(struct srq *srq, uint32_t depth)
 {
     struct wq larger = { .depth = 0 };
@@ -80,8 +80,8 @@ static enum ri_status deepen_srq(struct srq *srq, uint32_t depth)
     return status;
 }
 
-/* One QP after the other, then the SRQ. Whoever came to tx of that QP meanwhile has left it to us:
- * that is done without the lock. */
+/* One QP after the other, then the SRQ. Work that other threads left to tx of that QP meanwhile
+ * is done here, without the lock. */
 static enum ri_status resize(struct srq *srq, uint32_t depth)
 {
     enum ri_status status = RI_OK;

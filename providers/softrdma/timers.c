@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The timers of a connection: what it means for the QP that one has expired. llp/connection.c has
- * them, and does not know QPs.
+ * The timers of a connection: what their expiry means for the QP. llp/connection.c has the timers,
+ * and does not know QPs.
  *
- * A timer is never cancelled while rx is held (the host waits for us then): it may come late, and
- * find nothing to do.
+ * A timer is never cancelled with rx held, because the host waits for its handler. So a handler may
+ * run late and find nothing to do.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -26,8 +26,8 @@ static void first_message_overdue(struct qp *qp)
         qp_end(qp, &end);
 }
 
-/* Who was silent for the first time may be slow: he is given four times as long before each further
- * repetition. True: repeat. */
+/* A peer that was silent the first time may be slow: it gets four times as long before each
+ * further repetition. True: repeat. */
 static bool still_silent(struct stream *stream)
 {
     const struct ri_host *host = stream->lane->rnic->host;
@@ -52,9 +52,9 @@ static void stream_expired(struct ri_timer *timer)
     spinlock_lock(&stream->rx);
     qp = stream->qp;
     if (qp)
-        atomic_fetch_add(&qp->upcalls, 1); /* destroy waits: no pass protects us here */
+        atomic_fetch_add(&qp->upcalls, 1); /* destroy waits: no pass protects the QP here */
     if (timer->deadline > clock_now()) {
-        /* set anew while we were on the way */
+        /* it was set again before this handler ran */
     } else if (stream->state == STREAM_OPEN && qp) {
         repeat = still_silent(stream);
         first_message_overdue(qp);

@@ -57,7 +57,7 @@ struct qp *tx_take_enlisted(struct lane *lane, const struct cq *first)
     return qp;
 }
 
-/* Like a QP whose posts wait: the next pass visits it, whether it has a stream or not. */
+/* As for a QP with coalesced posts: the next pass visits it, whether it has a stream or not. */
 void tx_defer_to_lane(struct qp *qp)
 {
     const struct ri_host *host = qp->rnic->host;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What was noted with locks held is done and told: tx runs if somebody found work for it, then
- * events go up.
+ * Work and events that were noted with locks held: tx runs if a thread has found work for it, then
+ * events are reported.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>

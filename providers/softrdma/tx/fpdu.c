@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What puts octets into a batch: FPDUs, their payload and their size. Requests and responses: tx.c.
+ * Filling a batch: FPDUs, their payload and their size. Requests and responses: tx.c.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -28,7 +28,7 @@ void batch_add(struct tx_batch *batch, void *octets, size_t length)
 
 /* --- one FPDU --- */
 
-/* The last `octets` of the batch, as pieces, off it; returns how many. */
+/* Remove the last `octets` of the batch, as iovecs; returns their number. */
 static uint32_t take_back(struct tx_batch *batch, uint32_t octets, struct iovec *pieces)
 {
     uint32_t count = 0, left = octets, at = batch->count;
@@ -53,7 +53,7 @@ static uint32_t take_back(struct tx_batch *batch, uint32_t octets, struct iovec 
     return count;
 }
 
-/* The FPDU just built, of so many octets, gets its markers, and the CRC over them. */
+/* Insert markers into the FPDU just built, of so many octets, and compute the CRC over them. */
 static void mark(struct qp *qp, uint32_t octets)
 {
     struct tx_batch *batch = &qp->tx.batch;
@@ -99,7 +99,7 @@ void fpdu_end_short(struct qp *qp, const struct fpdu *fpdu, uint32_t octets)
     mark(qp, size);
 }
 
-/* Markers would make an FPDU longer than it was cut. */
+/* Markers would make an FPDU longer than its limit. */
 static void learn_pieces(struct qp *qp)
 {
     uint32_t segment = mpa_fpdu_len(qp->tx.mulpdu),
@@ -147,9 +147,9 @@ static void payload_copy(struct qp *qp, const struct wqe *wqe, uint8_t *to, uint
 }
 
 /*
- * The kernel's copy of memory that is in no cache waits for one page and line after the other.
- * Reading an octet of each line, which the processor does many at a time, costs less than it saves:
- * 64 KiB Sends 1.1 times as fast. A sum reads all of it in any case.
+ * The kernel's copy of memory that is in no cache waits for one page and cache line after the
+ * other. The processor reads an octet of many lines at once, so touching each line first costs less
+ * than it saves: 64 KiB Sends are 1.1 times as fast. With CRC the sum reads all octets anyway.
  */
 #define CACHE_LINE 64u
 
@@ -182,9 +182,9 @@ static void payload_reference(struct qp *qp, const struct wqe *wqe, struct fpdu 
 }
 
 /*
- * Option guard: the kernel reads the payload into the bounce buffer, before anything of the FPDU is
- * in the batch, so that no batch names memory of the consumer. Parts that were read before a fault
- * are dropped with the batch's end.
+ * Option guard: the kernel reads the payload into the bounce buffer before anything of the FPDU is
+ * in the batch, so no batch names memory of the consumer. Octets that were read before a fault are
+ * dropped at the end of the batch.
  */
 bool fpdu_fetch_payload(struct qp *qp, const struct wqe *wqe, uint32_t octets)
 {

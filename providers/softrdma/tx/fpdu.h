@@ -26,8 +26,8 @@
 
 /* --- batch --- */
 
-/* How full it may be and still take a segment of any shape; markers take two entries and four
- * octets each. */
+/* How full the batch may be and still take any segment; markers take two entries and four octets
+ * each. */
 static inline void batch_bound(struct tx_batch *batch, bool markers)
 {
     batch->count_most = TX_IOV - MAX_SGE - 3 - (markers ? 2 * MPA_MARKERS_MAX : 0);
@@ -46,7 +46,7 @@ static inline void batch_reset(struct tx_batch *batch)
     }
 }
 
-/* Room for one more segment of any shape? */
+/* Is there room for one more segment of any kind? */
 static inline bool batch_room_up_to(const struct qp *qp, size_t octets)
 {
     const struct tx_batch *batch = &qp->tx.batch;
@@ -60,7 +60,7 @@ static inline bool batch_room(const struct qp *qp)
     return batch_room_up_to(qp, qp->tx.batch.full);
 }
 
-/* The end of a message does not take a call of its own. */
+/* The end of a message should not need a call of its own. */
 static inline bool batch_room_begun(const struct qp *qp)
 {
     return batch_room_up_to(qp, qp->tx.batch.full_begun);
@@ -81,7 +81,7 @@ static inline void batch_fill_any(struct tx_batch *batch)
     batch->full_begun = TX_BATCH_OCTETS + TX_BATCH_TAIL;
 }
 
-/* What ends a message, whole; behind it others while that is less than a segment. */
+/* The end of a message in one write, followed by others while it is less than a segment. */
 static inline void batch_fill_tail(struct tx_batch *batch, uint32_t segment)
 {
     batch_fill_any(batch);
@@ -90,7 +90,7 @@ static inline void batch_fill_tail(struct tx_batch *batch, uint32_t segment)
 
 void batch_add(struct tx_batch *batch, void *octets, size_t length);
 
-/* The socket took `sent` octets. */
+/* The socket has accepted `sent` octets. */
 static inline void batch_advance(struct tx_batch *batch, size_t sent)
 {
     batch->octets -= sent;
@@ -114,7 +114,7 @@ static inline uint32_t smaller(uint64_t a, uint32_t b)
     return a < b ? (uint32_t)a : b;
 }
 
-/* Of the next FPDU in the peer's count of octets since Full Operation. */
+/* Stream position of the next FPDU, as the peer counts octets since Full Operation. */
 static inline uint32_t fpdu_position(const struct qp *qp)
 {
     return (uint32_t)(qp->tx.position - qp->tx.full_operation);
@@ -122,8 +122,8 @@ static inline uint32_t fpdu_position(const struct qp *qp)
 
 #define FPDU_OVERHEAD (MPA_HDR_LEN + DDP_HDR_MAX + MPA_CRC_LEN)
 
-/* Payload of a segment at most. Large ones are cut smaller than they might be: each is summed, then
- * copied. */
+/* Largest payload of a segment. Long segments are cut smaller than they could be: each is
+ * summed, then copied, while it is in the cache. */
 static inline uint32_t fpdu_payload_max(const struct qp *qp, bool tagged)
 {
     uint32_t most = ddp_payload_max(qp->tx.mulpdu, tagged), left;
@@ -147,7 +147,7 @@ static inline uint8_t *fpdu_begin(struct qp *qp, struct fpdu *fpdu)
     return fpdu->start;
 }
 
-/* The arena holds the FPDU's first `octets`: sum them and put them into the batch. */
+/* The first `octets` of the FPDU are in the arena: add them to the CRC and to the batch. */
 static inline void fpdu_head(struct qp *qp, struct fpdu *fpdu, uint32_t octets)
 {
     fpdu->crc = qp->framing.crc ? crc32c(0, fpdu->start, octets) : 0;
@@ -166,7 +166,8 @@ static inline __attribute__((always_inline)) uint32_t fpdu_seal(const struct qp 
     return octets + MPA_CRC_LEN;
 }
 
-/* The next `octets` of the arena are a sealed FPDU: into the batch. Of a stream without markers. */
+/* The next `octets` of the arena are a sealed FPDU: add it to the batch. Stream without markers
+ * only. */
 static inline void fpdu_append(struct qp *qp, uint32_t octets)
 {
     struct tx_batch *batch = &qp->tx.batch;
@@ -182,23 +183,22 @@ static inline void fpdu_append(struct qp *qp, uint32_t octets)
         batch->iov[batch->count++] = (struct iovec){ fpdu, octets };
 }
 
-/* Behind the payload, `octets` from ULPDU_Length on: PAD and CRC, and markers into all of it when
+/* End the FPDU behind its payload, `octets` from ULPDU_Length on: PAD and CRC, and markers if
  * the peer asked for them. */
 void fpdu_end(struct qp *qp, struct fpdu *fpdu, uint32_t octets);
-/* The same where all of it is in the arena and nothing yet in the batch. */
+/* The same if the whole FPDU is in the arena and nothing of it in the batch. */
 void fpdu_end_short(struct qp *qp, const struct fpdu *fpdu, uint32_t octets);
-/* What follows in an FPDU whose headers are written, `head` octets from ULPDU_Length on: the next
- * `octets` of the message under way. */
+/* The next `octets` of the message under way as payload of an FPDU whose headers, `head` octets
+ * from ULPDU_Length on, are written. */
 void fpdu_send_payload(struct qp *qp, const struct wqe *wqe, struct fpdu *fpdu, uint32_t head,
                        uint32_t octets);
-/* With option guard, before that: the octets come from memory that can be read. False: they do
- * not. */
+/* Option guard, before that: read the payload. False: the memory cannot be read. */
 bool fpdu_fetch_payload(struct qp *qp, const struct wqe *wqe, uint32_t octets);
-/* The path may change: looked at from time to time. */
+/* Read the path's EMSS again: it may change. */
 void fpdu_learn_mulpdu(struct qp *qp);
 
-/* A request to be answered goes into the ORD ring, before an octet of it can leave: its place, to
- * be filled, and that it is. Its MSN. */
+/* A request that the peer answers goes into the ORD ring before an octet of it can leave: the
+ * place to fill, then the entry. Returns its MSN. */
 static inline struct outstanding_read *tx_outstanding_place(const struct qp *qp)
 {
     uint32_t in = atomic_load_explicit(&qp->reads.ord_in, memory_order_relaxed);
@@ -217,15 +217,15 @@ static inline uint32_t tx_note_outstanding(struct qp *qp)
 /* tx_atomic.c: one segment each. True: the request is built. */
 bool tx_atomic_request(struct qp *qp, const struct wqe *wqe, uint32_t index);
 bool tx_immediate(struct qp *qp, const struct wqe *wqe);
-/* Executes the peer's request and answers. False: the stream has ended. */
+/* Execute the peer's request and answer it. False: the stream has ended. */
 bool tx_atomic_response(struct qp *qp, const struct inbound_read *request);
 
-/* tx_refuse.c. What a request may not do any more that it might when it came (C-116) ends the
- * stream. */
+/* End the stream: the request was allowed when it came, and is not any more (C-116).
+ * tx_refuse.c. */
 void tx_refuse_answer(struct qp *qp, const struct inbound_read *request, uint16_t value,
                       enum ri_event_type event);
 
-/* tx_response.c. Answers to the peer's requests, as many as fit; or one message only. */
+/* Build answers to the peer's requests, as many as fit, or one message only. tx_response.c. */
 void tx_build_responses(struct qp *qp, bool only_one);
 
 #endif

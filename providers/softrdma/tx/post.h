@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Plain requests, which need neither checks nor operands: how they get into their slots
- * (post_list.c, tx_single.c).
+ * Plain requests, which need neither checks nor operands: filling their slots (post_list.c,
+ * tx_single.c).
  */
 #ifndef ITAL_SOFTRDMA_POST_H
 #define ITAL_SOFTRDMA_POST_H
@@ -10,7 +10,8 @@
 
 #include "base/trace.h"
 
-/* For the size of a batch: what an FPDU adds to short payload, and a request that is answered. */
+/* For the size of a batch: octets that an FPDU adds to short payload, and those of a request
+ * that is answered. */
 #define SHORT_OVERHEAD 28u
 #define REQUEST_OCTETS 56u
 
@@ -23,7 +24,7 @@ static inline bool post_is_plain(const struct ri_send_wr *wr)
            !(wr->flags & ~PLAIN_FLAGS);
 }
 
-/* A single one of these, of some octets, without RI_WR_COALESCE. */
+/* A single Send or Write of one element that is not empty, short, without RI_WR_COALESCE. */
 static inline bool post_is_short(const struct ri_send_wr *wr)
 {
     return !wr->next && (wr->opcode == RI_WR_SEND || wr->opcode == RI_WR_RDMA_WRITE) &&
@@ -31,7 +32,7 @@ static inline bool post_is_short(const struct ri_send_wr *wr)
            wr->sg_list->length - 1 < TX_COPY_OCTETS;
 }
 
-/* A single Read, of some octets, into one element, without fences. */
+/* A single Read into one element that is not empty, without fences. */
 static inline bool post_is_single_read(const struct ri_send_wr *wr)
 {
     return wr->opcode == RI_WR_RDMA_READ && !wr->next && wr->num_sge == 1 &&

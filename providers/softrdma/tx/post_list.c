@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Transmit, any list of posted requests: what can be checked without looking at memory is checked
- * here, and the request is copied into its slot.
+ * Transmit, any list of posted requests: the checks that need no memory access, and the copy of the
+ * request into its slot.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -54,7 +54,7 @@ static enum ri_status check_send(const struct qp *qp, const struct ri_send_wr *w
     return wr->flags & ~(uint32_t)SEND_FLAGS ? RI_ERR_INVALID_ARGUMENT : RI_OK;
 }
 
-/* What the elements do not say. */
+/* Operands that are not elements. */
 static enum ri_status take_operands(const struct qp *qp, struct wqe *wqe,
                                     const struct ri_send_wr *wr)
 {
@@ -83,7 +83,7 @@ static enum ri_status take_operands(const struct qp *qp, struct wqe *wqe,
     return RI_OK;
 }
 
-/* As append_send(), of which nothing is left for these. */
+/* As append_send(), which has nothing more to do for plain requests. */
 static inline enum ri_status append_plain(struct qp *qp, const struct ri_send_wr *wr,
                                           struct coalesce_post *post)
 {
@@ -199,11 +199,11 @@ static enum ri_status append_send(struct qp *qp, const struct ri_send_wr *wr,
     return RI_OK;
 }
 
-/* In the order of the list; what was appended counts in *post. */
+/* In the order of the list; *post counts the requests that were appended. */
 static enum ri_status append_all(struct qp *qp, struct ri_send_wr *wr, struct ri_send_wr **bad,
                                  struct coalesce_post *post)
 {
-    /* here: see reset_to_idle() in qp_modify.c */
+    /* checked under posting: see reset_to_idle() in qp_modify.c */
     enum ri_status status = qp_state(qp) == RI_QPS_IDLE ? RI_ERR_INVALID_STATE : RI_OK;
 
     for (; wr; wr = wr->next) {

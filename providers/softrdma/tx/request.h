@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What the files of transmit share about one request of the send queue. Inside tx only.
+ * Declarations about one request of the send queue. Inside tx only.
  */
 #ifndef ITAL_SOFTRDMA_REQUEST_H
 #define ITAL_SOFTRDMA_REQUEST_H
@@ -9,15 +9,15 @@
 
 /* --- tx_build.c --- */
 
-/* The next batch: what fits of what there is. False: nothing. The last one is in the socket. */
+/* Build the next batch of what fits. False: there is nothing. The last batch is in the socket. */
 bool tx_build(struct qp *qp);
 
 /* --- tx_order.c --- */
 
-/* Other requests can start at once. */
+/* Requests without these flags can always start at once. */
 #define TX_MAY_WAIT (RI_WR_READ_FENCE | RI_WR_LOCAL_FENCE | WQE_ANSWERED)
 
-/* Fences and ORD hold the request back. */
+/* Must the request wait, by fences or ORD? */
 bool tx_must_wait(struct qp *qp, const struct wqe *wqe, uint32_t index);
 /* The request fails here: the connection ends. */
 void tx_end_locally(struct qp *qp, struct wqe *wqe, enum ri_wc_status status);
@@ -28,12 +28,12 @@ static inline bool wqe_is_local(const struct wqe *wqe)
 {
     return wqe->opcode >= RI_WR_BIND_WINDOW;
 }
-/* True: done, the queue goes on. */
+/* True: done, continue with the queue. */
 bool tx_local(struct qp *qp, struct wqe *wqe, uint32_t index);
 
-/* Requests whose last octet the socket has: Sends and Writes are done, Reads and atomics wait for
- * their responses. Those may be here already: none is retired, and no slot filled anew, before
- * sq_sent has passed it. */
+/* Handle requests whose last octet is in the socket: Sends and Writes are done, Reads and
+ * atomics wait for their responses. Those may have arrived already: none is retired, and no slot
+ * filled again, before sq_sent has passed it. */
 static inline void tx_finish_accepted(struct qp *qp)
 {
     uint32_t next = atomic_load_explicit(&qp->sq.next, memory_order_relaxed);

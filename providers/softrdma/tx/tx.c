@@ -25,7 +25,7 @@
 
 /* --- the socket --- */
 
-/* The socket is full: longer each time that it takes nothing. */
+/* The socket is full: the interval doubles each time that it takes nothing. */
 static void leave_alone(struct qp *qp, bool took)
 {
     qp->tx.retry_ns = took ? TX_RETRY_NS : 2 * qp->tx.retry_ns;
@@ -43,7 +43,9 @@ bool tx_take_up(struct qp *qp, ssize_t sent)
 
     if (sent < 0 && sent != -EAGAIN) {
         atomic_store(&qp->tx.error,
-                     (int)-sent); /* the receive side ends it, after what can still be read */
+                     /* the receive side ends the connection, after the octets that can still be
+                      * read */
+                     (int)-sent);
         qp->tx.single_below = 0;
         lane_call(stream);
         return false;
@@ -78,7 +80,7 @@ static bool transmit(struct qp *qp)
 
 /* --- inside --- */
 
-/* Cheaper than to build nothing, which every single post would do once. */
+/* A cheap test: a single post would otherwise build an empty batch each time. */
 static bool anything_to_build(const struct qp *qp)
 {
     return wq_pending(&qp->sq) || qp->tx.rtr_to_send ||
@@ -86,16 +88,16 @@ static bool anything_to_build(const struct qp *qp)
                atomic_load_explicit(&qp->reads.ird_out, memory_order_relaxed);
 }
 
-/* The socket was full a moment ago: a little room makes little writes. Passes and readiness come
- * again. */
+/* The socket was full a moment ago: a little room makes small writes. A pass or readiness will
+ * continue. */
 static bool waits_for_room(struct qp *qp)
 {
     return atomic_load_explicit(&qp->stream->want_output, memory_order_relaxed) &&
            clock_now() < atomic_load_explicit(&qp->tx.retry_at, memory_order_relaxed);
 }
 
-/* Octets, that is time, of a visit. Many short requests take as long as a batch of long ones, and a
- * call has its price. */
+/* Octets of a visit as a measure of time. Many short requests take as long as a batch of long
+ * ones, and a call has its cost. */
 static uint32_t cost(const struct tx_batch *batch)
 {
     uint32_t octets = batch->octets < TX_WRITE_COST ? TX_WRITE_COST : (uint32_t)batch->octets;
@@ -103,7 +105,7 @@ static uint32_t cost(const struct tx_batch *batch)
     return batch->arena_used < TX_ARENA_OCTETS / 16 ? octets : TX_BATCH_OCTETS;
 }
 
-/* False: more is left, and can go now. */
+/* False: more is left and can be sent now. */
 static bool write_batches(struct qp *qp)
 {
     uint32_t spent = 0;
@@ -149,7 +151,8 @@ static void tx_work(struct qp *qp)
     qp_retire(qp, &qp->rq);
 }
 
-/* Takes off what was seen, when that is done; what came meanwhile is work. */
+/* Subtract the requests that were seen once they are done. Requests that came meanwhile are new
+ * work. */
 void tx_go_on(struct qp *qp)
 {
     unsigned int seen = atomic_load(&qp->tx.requests);
@@ -183,9 +186,9 @@ void tx_leave(struct qp *qp)
 
 /* --- once more --- */
 
-/* Some receivers leave what comes right behind the start-up lying until more comes. A zero-length
- * Write does nothing, so it may come twice; between messages only, and not while other output wakes
- * them anyway. */
+/* Some receivers do not process octets that come right after the start-up until more come. A
+ * zero-length Write does nothing, so it may come twice. It is sent between messages only, and
+ * not while other output wakes the peer anyway. */
 void tx_repeat_rtr(struct qp *qp)
 {
     tx_enter(qp);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Transmit, what RFC 7306 adds: Atomic Requests and Immediate Data of ours, and the execution of
- * the peer's atomics.
+ * Transmit, RFC 7306: this side's Atomic Requests and Immediate Data, and the execution of the
+ * peer's atomics.
  *
  * A peer's atomic is executed when its answer is built, in its place among the answers to Reads: a
- * Read that came before it has fetched its data by then, one that came behind it fetches later. Two
+ * Read that came before it has fetched its data by then, one that came after it fetches later. Two
  * lanes or QPs may execute atomics on the same word at once: the processor's compare-and-exchange
- * makes each of them whole.
+ * makes each of them atomic.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -35,7 +35,7 @@ bool tx_immediate(struct qp *qp, const struct wqe *wqe)
     return true;
 }
 
-/* Of the whole word: no masks (S-066). */
+/* On the whole word: no masks (S-066). */
 static void describe(struct rdmap_atomic_req *request, const struct wqe *wqe)
 {
     bool swap = wqe->opcode == RI_WR_ATOMIC_COMPARE_SWAP;
@@ -64,7 +64,7 @@ bool tx_atomic_request(struct qp *qp, const struct wqe *wqe, uint32_t index)
                                                            .sink_stag = wqe->sges[0].lkey,
                                                            .sink_to = wqe->sges[0].addr,
                                                            .size = ATOMIC_OCTETS };
-    request.id = tx_note_outstanding(qp); /* its MSN names it well enough */
+    request.id = tx_note_outstanding(qp); /* its MSN identifies it */
     head = ddp_put_untagged_fpdu(at, RDMAP_ATOMIC_REQ_LEN, true, rdmap_ctrl(RDMAP_ATOMIC_REQ), 0,
                                  DDP_QN_READ, request.id, 0);
     rdmap_put_atomic_req(at + head, &request);
@@ -74,9 +74,8 @@ bool tx_atomic_request(struct qp *qp, const struct wqe *wqe, uint32_t index)
 
 /* --- the peer's --- */
 
-/* Each set bit of the mask is the upper end of a field, out of which no carry goes (7306 5.1.1):
- * the sum without these bits cannot carry beyond them, and they themselves are added without
- * carry. */
+/* Each set bit of the mask is the upper end of a field, out of which no carry goes (RFC 7306
+ * 5.1.1). The sum without these bits cannot carry beyond them, and they are added without carry. */
 static uint64_t add_fields(uint64_t old, uint64_t add, uint64_t mask)
 {
     return ((old & ~mask) + (add & ~mask)) ^ ((old ^ add) & mask);
@@ -91,7 +90,7 @@ static uint64_t result_of(const struct inbound_read *request, uint64_t old)
     return (old & ~request->mask) | (request->data & request->mask);
 }
 
-/* The value before. */
+/* Returns the value before the operation. */
 static uint64_t execute(uint64_t *word, const struct inbound_read *request)
 {
     uint64_t old = __atomic_load_n(word, __ATOMIC_RELAXED);
@@ -102,8 +101,8 @@ static uint64_t execute(uint64_t *word, const struct inbound_read *request)
     return old;
 }
 
-/* The target is looked up again: it may have been revoked, or bound anew elsewhere, since the
- * request was accepted. */
+/* The target is looked up again: it may have been revoked, or bound elsewhere, since the request
+ * was accepted. */
 bool tx_atomic_response(struct qp *qp, const struct inbound_read *request)
 {
     struct rdmap_atomic_resp response = { .id = request->sink_stag };

@@ -58,7 +58,7 @@ static void send_read_request(struct qp *qp, const struct outstanding_read *reco
     fpdu_end_short(qp, &fpdu, tx_put_read_request(at, request, tx_note_outstanding(qp)));
 }
 
-/* A Read of nothing names no sink. */
+/* A Read of no octets names no sink. */
 static bool read_request(struct qp *qp, const struct wqe *wqe, uint32_t index)
 {
     const struct rdmap_read_req nothing = { .src_stag = wqe->rkey, .src_to = wqe->remote_addr };
