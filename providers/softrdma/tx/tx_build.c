@@ -88,8 +88,8 @@ static bool is_window_sink(struct qp *qp, const struct ri_sge *sge)
     return true;
 }
 
-/* A request's elements must lie in regions of the QP's PD with the right; sources become pointers.
- * Elements of no length go. */
+/* A request's elements must lie in regions of the QP's PD and have the right. Addresses of
+ * sources are replaced by pointers. Elements of length 0 are removed. */
 static enum ri_wc_status check_local(struct qp *qp, struct wqe *wqe)
 {
     bool answered = wqe_is_answered(wqe);
@@ -116,15 +116,15 @@ static enum ri_wc_status check_local(struct qp *qp, struct wqe *wqe)
 /* --- how much leaves in one write --- */
 
 /*
- * ONE SEGMENT A WRITE. Both ends spend their time per octet: sum and copy into the kernel; copy out
- * of it, sum and place. Where TCP segments are large (loopback: 64 KiB) a write is one of them, cut
- * into FPDUs that fill it: the peer works on one while the next one is summed, no FPDU lies in two,
- * and what leaves is even. Congestion control that paces (BBR) rewards that: behind the pause for
- * the sum of a long write it holds the burst back with timers. The last two segments' worth of a
- * single message leave in halves, the first a little longer: nothing behind them keeps both ends
- * busy. With CRC off there is no such pause, but what leaves is even, too; nothing is summed, so
- * two FPDUs a segment are enough. Where segments are small the kernel cuts a long write better than
- * we would.
+ * ONE SEGMENT A WRITE. Both ends spend time on each octet: one sums it and copies it into the
+ * kernel, the other copies it out, sums and places it. If TCP segments are large (loopback: 64 KiB)
+ * a write is one segment, cut into FPDUs that fill it. So the peer works on one while the next one
+ * is summed, no FPDU lies in two, and output is even. Congestion control that paces (BBR) favours
+ * that: after the pause for the sum of a long write it delays the burst by timers. The last two
+ * segments of a single message leave in halves, the first half a little longer: no later output
+ * keeps both ends busy. With CRC off there is no such pause and nothing is summed, so two FPDUs a
+ * segment are enough. If segments are small the kernel cuts a long write better than this code
+ * would.
  */
 static void size_segment(struct qp *qp)
 {
@@ -253,7 +253,7 @@ static inline bool room(const struct qp *qp)
     return batch_room(qp) || (qp->tx.message_begun && batch_room_begun(qp));
 }
 
-/* What fits; or only the message that goes on. */
+/* Build requests, as many as fit, or only the message under way. */
 static void build_requests(struct qp *qp, bool only_one)
 {
     while (room(qp) && qp_state(qp) == RI_QPS_RTS && wq_pending(&qp->sq)) {
@@ -297,8 +297,8 @@ static void build_rtr(struct qp *qp)
     qp->tx.rtr_to_send = RI_RTR_NONE;
 }
 
-/* Responses and requests by turns: of batches, and of messages that take several. What was begun
- * goes on first. */
+/* Responses and requests take turns: with batches, and with messages that take several batches.
+ * A message that was begun continues first. */
 static void build_messages(struct qp *qp)
 {
     bool requests = qp->tx.requests_first, full;

@@ -39,7 +39,7 @@
 
 #include "coalesced.h"
 
-/* Accumulated at one look: the consumer streams. */
+/* So many octets accumulated between two polls: the consumer streams. */
 #define STREAM_OCTETS 1024u
 #define ENTRIES_MOST  (TX_IOV / 2)
 
@@ -70,7 +70,7 @@ static bool count(struct qp *qp, const struct coalesce_post *post)
     return true;
 }
 
-/* Off the list, if it is there. Under posting. */
+/* Take the QP off the list, if it is there. Under posting. */
 static void end_coalescing(struct qp *qp)
 {
     tx_unlist(qp);
@@ -131,7 +131,7 @@ static void leave_together(struct qp *qp)
     qp_deliver(qp);
 }
 
-/* As many as there are now: others may be listed meanwhile. */
+/* As many QPs as are listed now: others may be added meanwhile. */
 void tx_send_all_coalesced(struct lane *lane, const struct cq *first)
 {
     uint32_t count = atomic_load_explicit(&lane->coalesce.count, memory_order_relaxed);
@@ -143,8 +143,8 @@ void tx_send_all_coalesced(struct lane *lane, const struct cq *first)
     }
 }
 
-/* Whether posts wait or not: the thread that took the QP off the list may not have run tx yet, or
- * the QP came back there before. */
+/* Runs tx whether posts wait or not: the thread that took the QP off the list may not have run
+ * tx yet, or the QP was listed again before. */
 void tx_send_coalesced(struct qp *qp)
 {
     spinlock_lock(&qp->sq.posting);

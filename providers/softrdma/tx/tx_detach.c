@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Transmit, memory that goes away: output that names it is copied, a message under way that would
- * read it cannot go on.
+ * Transmit, memory that is released: output that names it is copied, and a message under way that
+ * would read it cannot continue.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -21,7 +21,7 @@ static bool touches(const struct memory_range *range, const void *octets, size_t
     return length && at < start + range->length && start < at + length;
 }
 
-/* What is still to go of the batch moves to memory of its own. False: there is none. */
+/* Move the unsent octets of the batch to memory of its own. False: there is none. */
 static bool own_batch(struct tx_batch *batch)
 {
     uint8_t *own = malloc(batch->octets);
@@ -55,12 +55,13 @@ static void detach_batch(struct qp *qp, const struct memory_range *range)
         touched = touches(range, batch->iov[i].iov_base, batch->iov[i].iov_len);
     if (!touched || own_batch(batch))
         return;
-    batch_reset(batch); /* nothing may follow what is missing */
+    /* Nothing may follow the missing octets. */
+    batch_reset(batch);
     atomic_store(&qp->tx.error, ENOMEM);
     qp_end(qp, &end);
 }
 
-/* The message under way cannot go on if it would read there. */
+/* The message under way cannot continue if it would read there. */
 static void detach_message(struct qp *qp, const struct memory_range *range)
 {
     const struct wqe *wqe = wq_slot(&qp->sq,
@@ -90,8 +91,8 @@ void tx_detach(struct qp *qp, void *range)
     qp_deliver(qp);
 }
 
-/* Left without doing the work of those that came meanwhile: it may end the connection, which takes
- * rx. */
+/* Leaves tx without the work that other threads left meanwhile: it may end the connection, which
+ * takes rx. */
 void tx_detach_in_pass(struct qp *qp, const struct memory_range *range)
 {
     unsigned int nobody = 0;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Transmit, requests that send nothing: bind, fast register, local invalidate. They are executed in
- * their turn, between the messages of the queue, and are complete when all octets before them are
+ * their turn, between the messages of the queue. They are complete when all octets before them are
  * in the socket.
  *
- * What revokes an STag cannot end the last access to it from inside tx (see rx/rx_invalidate.c): it
- * revokes, names the entry in tx.unquiet, calls the lane and stalls the queue. The next pass makes
- * the entry quiet, takes the name away and runs tx.
+ * A request that revokes an STag cannot wait inside tx for the last access to it (see
+ * rx/rx_invalidate.c). It revokes the STag, names the entry in tx.unquiet, calls the lane and
+ * stalls the queue. The next pass makes the entry quiet, clears the name and runs tx.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -28,7 +28,7 @@ static enum outcome invalidate(struct qp *qp, const struct wqe *wqe)
 {
     uint32_t stag = (uint32_t)wqe->operand;
 
-    if (qp->tx.local_revoked) { /* quiet by now */
+    if (qp->tx.local_revoked) { /* it is quiet now */
         qp->tx.local_revoked = false;
         return OUTCOME_DONE;
     }
@@ -41,7 +41,7 @@ static enum outcome invalidate(struct qp *qp, const struct wqe *wqe)
     }
 }
 
-/* Also when it was revoked and is quiet by now: the rules are looked at again. */
+/* Also called again when the window was revoked and is quiet: the rules are checked again. */
 static enum outcome bind_window(struct qp *qp, const struct wqe *wqe)
 {
     struct stag_entry *window;
@@ -62,7 +62,7 @@ static enum outcome execute(struct qp *qp, const struct wqe *wqe)
     }
 }
 
-/* RDMAC: what a window refuses is a bind error, what a region refuses one of memory management. */
+/* RDMAC: a refusal for a window is a bind error, one for a region an error of memory management. */
 static enum ri_wc_status refusal(struct qp *qp, const struct wqe *wqe)
 {
     const struct stag_entry *entry = stag_find(&qp->rnic->stags, (uint32_t)wqe->operand);

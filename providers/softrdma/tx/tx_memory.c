@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Transmit, the memory of a batch. A QP has it while a batch of it is on the way to the socket; the
- * TX_KEEPERS that took theirs last keep it between batches. So all but a few idle QPs have none,
- * and the few that work do not pass it around. Who needs memory takes a spare one of the lane,
- * becomes a keeper, and has the one in whose place it comes hand back its own.
+ * Transmit, the memory of a batch. A QP has it while a batch of it is on the way to the socket. The
+ * TX_KEEPERS QPs that took memory last keep it between batches. So all but a few idle QPs have
+ * none, and the few busy ones do not pass it around. A QP that needs memory takes a spare one of
+ * the lane and becomes a keeper. The keeper that it replaces returns its own.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -34,7 +34,8 @@ static struct tx_memory *take_spare(struct lane *lane)
     return memory;
 }
 
-/* The QP in whose place this one comes, counted as in an upcall, so that destroy waits; or NULL. */
+/* The QP that this one replaces as a keeper, or NULL. It is counted as in an upcall, so that
+ * destroy waits. */
 static struct qp *become_keeper(struct lane *lane, struct qp *qp)
 {
     struct qp *displaced = NULL;
@@ -56,16 +57,16 @@ static struct qp *become_keeper(struct lane *lane, struct qp *qp)
 }
 
 /*
- * Another QP's, from inside tx of one: whoever is inside there looks again because of the raised
- * counter, and gives it back; else we are inside. The work of those who come meanwhile is left to
- * the lane: it may take rx, for which nobody waits inside tx of another QP.
+ * Reclaim another QP's memory from inside tx of one. A thread inside tx of the other sees the
+ * raised counter and returns the memory; else this thread is inside. Work that comes meanwhile is
+ * left to the lane: it may take rx, for which no thread waits inside tx of another QP.
  */
 static void reclaim(struct qp *qp)
 {
     unsigned int alone = 1;
 
     if (atomic_fetch_add(&qp->tx.requests, 1) == 0) {
-        if (tx_holds_idle_memory(qp)) /* it may be a keeper anew */
+        if (tx_holds_idle_memory(qp)) /* it may be a keeper again */
             tx_release_batch(qp);
         if (!atomic_compare_exchange_strong(&qp->tx.requests, &alone, 0)) {
             atomic_store(&qp->tx.requests, 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Transmit, when a request may start, and its end where it fails here. Inside tx only.
+ * Transmit: when a request may start, and its end if it fails here. Inside tx only.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -15,8 +15,8 @@ static uint32_t reads_outstanding(struct qp *qp)
            atomic_load_explicit(&qp->reads.ord_out, memory_order_acquire);
 }
 
-/* Fences, and the depth of outstanding Reads and atomics (5040 6.1, 7306 5.2): later requests wait
- * too. */
+/* Fences, and the depth of outstanding Reads and atomics (RFC 5040 6.1, RFC 7306 5.2): later
+ * requests wait, too. */
 static bool may_start(struct qp *qp, const struct wqe *wqe, uint32_t index)
 {
     uint32_t reads;
@@ -32,8 +32,8 @@ static bool may_start(struct qp *qp, const struct wqe *wqe, uint32_t index)
     return !wqe_is_answered(wqe) || !reads || reads < qp->attr.ord;
 }
 
-/* Who stalls looks once more behind a fence, rx_finish_answered() has one between taking a Read off
- * and looking at the queue: one of the two sees the other. */
+/* A thread that stalls the queue checks again after a fence. rx_finish_answered() has a fence
+ * between removing a Read and reading the queue. So one of the two sees the other. */
 bool tx_must_wait(struct qp *qp, const struct wqe *wqe, uint32_t index)
 {
     if (may_start(qp, wqe, index))

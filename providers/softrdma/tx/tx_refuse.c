@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Transmit, a request of the peer that cannot be answered any more ends the stream. Inside tx only.
+ * Transmit: a request of the peer that cannot be answered any more ends the stream. Inside tx only.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -23,8 +23,8 @@ uint16_t tx_protection_value(enum stag_result result)
     return values[result];
 }
 
-/* Of a Read (C-116) the header tells how far the response came; of an atomic there is no such
- * header (7306 8.1). */
+/* The header of a Read (C-116) tells how far the response came. An atomic has no such header
+ * (RFC 7306 8.1). */
 void tx_refuse_answer(struct qp *qp, const struct inbound_read *read, uint16_t value,
                       enum ri_event_type event)
 {

@@ -22,14 +22,14 @@ static void copy_source(struct qp *qp, struct fpdu *fpdu, uint32_t head, const u
     uint8_t *to;
 
     if (octets <= TX_COPY_OCTETS) {
-        if (octets) /* none: there may be no source */
+        if (octets) /* without octets there may be no source */
             memcpy(fpdu->start + head, source, octets);
         fpdu_end_short(qp, fpdu, head + octets);
         return;
     }
     fpdu_head(qp, fpdu, head);
     to = qp->tx.batch.bounce + qp->tx.batch.bounce_used;
-    if (source == to) /* by the kernel, already */
+    if (source == to) /* the kernel has copied it already */
         fpdu->crc = qp->framing.crc ? crc32c(fpdu->crc, to, octets) : 0;
     else if (qp->framing.crc)
         fpdu->crc = crc32c_copy(to, source, octets, fpdu->crc);
@@ -40,8 +40,8 @@ static void copy_source(struct qp *qp, struct fpdu *fpdu, uint32_t head, const u
     fpdu_end(qp, fpdu, head + octets);
 }
 
-/* Option guard: the kernel reads the source into the bounce buffer, and that is the source. False:
- * it cannot be read. */
+/* Option guard: the kernel reads the source into the bounce buffer, which becomes the source.
+ * False: it cannot be read. */
 static bool fetch_source(struct qp *qp, const struct inbound_read *read, uint8_t **source,
                          uint32_t octets)
 {
@@ -94,7 +94,8 @@ void tx_build_responses(struct qp *qp, bool only_one)
         struct inbound_read *read = &qp->reads.ird_ring[out & (qp->reads.ird_size - 1)];
 
         if (__builtin_expect(read->size > LONG_RESPONSE, 0) && !qp->tx.batch.octets) {
-            batch_fill_any(&qp->tx.batch); /* copied anyway: a long one gains nothing by segments */
+            /* copied anyway: segments bring nothing for a long one */
+            batch_fill_any(&qp->tx.batch);
             qp->tx.resize_batch = true;
         }
         do {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Transmit, short messages: a Send or an RDMA Write of at most one element and TX_COPY_OCTETS that
- * fits one FPDU of a stream without markers is built in one step, as one run of the arena. All
- * else, and a mistake in the request, goes the general path (tx_build.c, fpdu.c).
+ * fits one FPDU of a stream without markers. It is built in one step, contiguous in the arena. All
+ * other requests, and wrong ones, take the general path (tx_build.c, fpdu.c).
  * tests/softrdma/test_short.c compares the octets of both.
  */
 #ifdef HAVE_CONFIG_H

@@ -3,11 +3,11 @@
  * Transmit, the single post: one short Send or Write, or a Read, on a connection that has nothing
  * else to send. One function takes it from the work request to the socket and, unless an answer
  * completes it, into the CQ. It does what post_list.c, tx_coalesce.c, tx.c, tx_short.c and cq.c do
- * for any request, without what they find out for others. It refuses nothing. What is not plainly
- * in order goes to the general path before anything has changed; if that turns out later (the
- * socket is full, the CQ is armed), from there on. The answer to a short Read that came alone
- * leaves the same way, from inside the receive that checked its request.
- * tests/softrdma/test_single.c and test_answer.c compare both paths.
+ * for any request, without the checks that other requests need. It refuses nothing: a request that
+ * is not plainly right goes to the general path before anything has changed. If the socket turns
+ * out to be full or the CQ to be armed, the general path continues from there. The answer to a
+ * short Read that came alone leaves in the same way, from inside the receive that checked its
+ * request. tests/softrdma/test_single.c and test_answer.c compare both paths.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -28,7 +28,7 @@ static inline bool is_quiet(const struct qp *qp, uint32_t index, uint32_t octets
                   atomic_load_explicit(&qp->reads.ird_out, memory_order_relaxed));
 }
 
-/* The socket did not take all of it: as any batch that is under way. */
+/* The socket did not take all of it: continue as with any batch under way. */
 static __attribute__((noinline, cold)) void take_up(struct qp *qp, uint32_t fpdu, ssize_t sent)
 {
     batch_reset(&qp->tx.batch);
@@ -37,8 +37,8 @@ static __attribute__((noinline, cold)) void take_up(struct qp *qp, uint32_t fpdu
     tx_take_up(qp, sent);
 }
 
-/* The completion, if it is the next one of its queue and nobody is to be told; else the request is
- * marked as done. */
+/* Push the completion if it is the next one of its queue and the CQ is not armed; else mark the
+ * request as done. */
 static inline bool complete(struct qp *qp, struct wqe *wqe, uint32_t index, uint32_t octets)
 {
     struct cq *cq = qp->send_cq;
@@ -63,7 +63,8 @@ mark:
     return false;
 }
 
-/* All that there is to send, in the arena, to the lower layer. False: it did not take all. */
+/* Pass the arena, which holds all that is to be sent, to the lower layer. False: it did not take
+ * all. */
 static inline __attribute__((always_inline)) bool write_fpdu(struct qp *qp, uint32_t fpdu)
 {
     const struct iovec iov = { qp->tx.batch.arena, fpdu };
@@ -78,7 +79,7 @@ static inline __attribute__((always_inline)) bool write_fpdu(struct qp *qp, uint
     return true;
 }
 
-/* The FPDU in the arena, all that there is of the request, to the lower layer. False: as below. */
+/* Pass the FPDU in the arena, the whole request, to the lower layer. False: as send_single(). */
 static inline __attribute__((always_inline)) bool send_fpdu(struct qp *qp, struct wqe *wqe,
                                                             uint32_t index, uint32_t fpdu,
                                                             uint64_t octets)
@@ -107,7 +108,7 @@ static inline bool send_single(struct qp *qp, struct wqe *wqe, uint32_t index, u
     return send_fpdu(qp, wqe, index, fpdu, octets) && complete(qp, wqe, index, (uint32_t)octets);
 }
 
-/* Into the queue. NULL: it is refused. Under posting. */
+/* Post the request. NULL: it is refused. Under posting. */
 static inline __attribute__((always_inline)) struct wqe *enqueue(struct qp *qp,
                                                                  const struct ri_send_wr *wr,
                                                                  uint32_t looks, uint32_t index,
@@ -122,7 +123,7 @@ static inline __attribute__((always_inline)) struct wqe *enqueue(struct qp *qp,
     return wqe;
 }
 
-/* Posts of the QP wait, or may: this one joins them. False: it is for post_list(). Under
+/* Posts of the QP wait, or may: this one joins them. False: post_list() has to post it. Under
  * posting. */
 static inline __attribute__((always_inline)) bool enqueue_behind(struct qp *qp,
                                                                  const struct ri_send_wr *wr,
@@ -138,7 +139,7 @@ static inline __attribute__((always_inline)) bool enqueue_behind(struct qp *qp,
     return true;
 }
 
-/* What waited leaves. */
+/* Send the posts that waited. */
 static __attribute__((noinline)) enum ri_status leave_together(struct qp *qp)
 {
     tx_run(qp);
@@ -192,7 +193,7 @@ static uint32_t put_request(uint8_t *fpdu, struct qp *qp, const struct wqe *wqe,
     return fpdu_seal(qp, fpdu, tx_put_read_request(fpdu, &request, msn));
 }
 
-/* A place of ORD is free, and the sink is a region that may be written to. */
+/* Is a place of ORD free, and is the sink a region that may be written to? */
 static inline bool may_read(struct qp *qp, const struct wqe *wqe)
 {
     uint32_t reads = atomic_load_explicit(&qp->reads.ord_in, memory_order_relaxed) -
