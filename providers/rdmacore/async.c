@@ -13,7 +13,7 @@
 #include <errno.h>
 #include <utlist.h>
 
-/* One whose end was not reported yet; its count of upcalls keeps it. NULL: all were. */
+/* A QP whose end is not reported yet; its count of upcalls keeps it alive. NULL: there is none. */
 static struct qp *next_to_lose(struct rnic *rnic)
 {
     struct qp *qp;

@@ -58,7 +58,7 @@ static int dealloc_mw(struct ibv_mw *mw)
     return ibv_dealloc_mw(mw);
 }
 
-/* Who may lock memory at will is not bound by the limit. */
+/* A process with the capability to lock memory is not bound by the limit. */
 static bool may_lock(void)
 {
     struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };

@@ -115,8 +115,8 @@ struct rdma_cm_id *connection_take_id(struct connection *c)
     return id;
 }
 
-/* The identifier's end waits for upcalls about it, which look at the QP; an open connection is
- * closed by it. */
+/* The identifier's destruction waits for upcalls about it, which use the QP; it closes an open
+ * connection. */
 enum ri_status rdmacore_connection_destroy(struct ri_connection *base)
 {
     struct connection *c = connection_of(base);
@@ -253,7 +253,7 @@ static enum ri_status check_active(const struct connection *c, const struct ri_c
                                                                           : RI_ERR_INVALID_STATE;
 }
 
-/* No lock held: the host may wait for what runs. */
+/* No lock held: the host may wait for a handler that runs. */
 void connection_set_timer(struct connection *c)
 {
     struct rnic *rnic = c->rnic;
@@ -371,8 +371,8 @@ int connection_establish(struct connection *c)
     return error;
 }
 
-/* rdma_cm has no room for private data in the third leg: it is dropped. ESTABLISHED, or why not,
- * is told by an event, which here is the deadline's timer running out at once. */
+/* rdma_cm has no room for private data in the third leg: it is dropped. An event reports
+ * ESTABLISHED, or the failure; here it is the deadline's timer, which expires at once. */
 enum ri_status rdmacore_confirm(struct ri_connection *base, const struct ri_connect_param *param)
 {
     struct connection *c = connection_of(base);
@@ -459,9 +459,9 @@ enum ri_status rdmacore_reject(struct ri_connection *base, const void *private_d
     return status;
 }
 
-/* rdma_cm carries no private data here. Work under way goes on until the peer has answered, or
- * close_timeout is over: the connection manager would try for a minute to reach a peer that is
- * gone. */
+/* rdma_cm carries no private data here. Work under way continues until the peer has answered, or
+ * close_timeout has passed: the connection manager would try for a minute to reach a peer that
+ * does not exist any more. */
 enum ri_status rdmacore_disconnect(struct ri_connection *base, const void *private_data,
                                    uint16_t length)
 {

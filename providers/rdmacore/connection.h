@@ -57,8 +57,8 @@ struct connection_timers {
 };
 extern const struct connection_timers connection_timers;
 
-/* Identifiers of listeners are told from those of connections by the lowest bit of their
- * context. */
+/* The lowest bit of the context distinguishes identifiers of listeners from those of
+ * connections. */
 static inline void *listener_context(struct listener *listener)
 {
     return (char *)listener + 1;
@@ -77,11 +77,12 @@ void rdmacore_cq_ready(void *arg, uint32_t events);
 
 /* ---- connection.c, connection_event.c, listener.c ---- */
 struct connection *connection_new(struct rnic *rnic);
-/* The way to param->destination is looked for; resolved or failed is told. Under lock. */
+/* Search for the way to param->destination; an event reports resolved or failed. Under lock. */
 enum ri_status connection_start(struct connection *c, const struct ri_connect_param *param);
 void connection_set_timer(struct connection *c); /* of its deadline; no lock held */
 void connection_detach(struct connection *c);    /* under lock */
-/* Nobody uses it any more but the caller, who destroys it; NULL: it was given up before. */
+/* The identifier, which only the caller uses from now on and destroys. NULL: it was given up
+ * before. */
 struct rdma_cm_id *connection_take_id(struct connection *c);
 /* Status of an answer to a request. */
 enum ri_status connection_of_decision(int error);
@@ -93,8 +94,8 @@ int connection_request(struct connection *c);
 int connection_establish(struct connection *c);
 void connection_ready(void *arg, uint32_t events); /* the event channel; arg: rnic */
 bool connection_on_device(const struct rnic *rnic, const struct rdma_cm_id *id);
-/* What rdma_cm is given for one step, milliseconds: longer than the attempt's deadline, whose
- * timer is to end it. */
+/* The time-out that rdma_cm is given for one step, milliseconds. It is longer than the attempt's
+ * deadline, whose timer ends the attempt. */
 int connection_patience(const struct connection *c);
 
 /* ---- service.c ---- */
@@ -102,7 +103,7 @@ int service_ask(struct connection *c); /* the request leaves; an error number. U
 /* What came of it. Under lock. */
 void service_answered(struct connection *c, const struct rdma_cm_event *event,
                       struct ri_connection_event *out, struct ri_ah_attr *path);
-/* The path of the route, where the connection manager tells it. */
+/* The path of the route, if the connection manager reports it. */
 bool service_path(const struct connection *c, struct ri_ah_attr *path);
 
 /* ---- service_id.c: addresses and service identifiers, as rdma_cm wants them ---- */

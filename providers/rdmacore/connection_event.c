@@ -249,9 +249,9 @@ static void release_qp(struct qp *qp)
 }
 
 /*
- * An end may have a cause that the device has told in another place: by an event (read before
- * this), by the completion of a request that failed, or, a peer's request that was refused, by
- * nothing but the state of the QP, which on InfiniBand no orderly end changes.
+ * The cause of an end may be reported elsewhere: by an event of the device (read before this), or
+ * by the completion of a request that failed. A refused request of the peer shows only in the state
+ * of the QP, which on InfiniBand no orderly end changes.
  */
 static void find_cause(struct connection *c)
 {
@@ -310,7 +310,7 @@ static bool step(struct connection *c, const struct rdma_cm_event *event,
     }
 }
 
-/* Its connection is over, and that is told by the connection's event. */
+/* The connection's event reports its end. */
 static void end_and_release_qp(struct qp *qp)
 {
     atomic_store(&qp->ended, true);
@@ -319,9 +319,9 @@ static void end_and_release_qp(struct qp *qp)
 }
 
 /*
- * siw sends its MPA Reply before it can receive: what its initiator sends at once may be left lying
- * until more comes (docs/ interop.md, defect 2). As nothing tells whether the peer is awake, the
- * initiator sends a few Writes of nothing, 20, 100, 420 and 1700 ms after the connection was
+ * siw sends its MPA Reply before it can receive: it may leave what its initiator sends at once
+ * unread until more comes (docs/interop.md, defect 2). Nothing shows whether the peer is awake. So
+ * the initiator sends a few Writes of no octets, 20, 100, 420 and 1700 ms after the connection was
  * established.
  */
 #define FIRST_WAKE (20 * CLOCK_NS_PER_MS)
@@ -340,8 +340,8 @@ static void set_wake(struct connection *c)
     rnic->host->timer_set(rnic->host, rnic->lane.base.context, &c->wake);
 }
 
-/* siw posts through write(2), in the caller: a stream that was reset raises SIGPIPE (defect 18),
- * of which the consumer, who has not posted this, shall hear nothing. */
+/* siw posts through write(2), in the caller: a stream that was reset raises SIGPIPE (defect 18).
+ * The consumer did not post this and must not get the signal. */
 static void write_nothing(struct qp *qp)
 {
     struct ibv_send_wr nothing = { .wr_id = (uintptr_t)&qp->filler, .opcode = IBV_WR_RDMA_WRITE };
@@ -416,8 +416,8 @@ static void on_connection(struct connection *c, const struct rdma_cm_event *even
         report_event(c, &out);
 }
 
-/* The end of the identifier lets the peer know that nobody waits any more. In the lane: no event
- * of it is in anybody's hands. Last of all and without a lock: iWARP drivers keep it until their
+/* The end of the identifier tells the peer that nobody waits any more. In the lane no other
+ * thread has an event of it. Last of all and without a lock: iWARP drivers keep it until their
  * own time-out. */
 static void give_up(struct connection *c)
 {
@@ -475,7 +475,7 @@ static void deadline_over(struct ri_timer *timer)
 
 /* ---- requests ---- */
 
-/* One of which nobody knows. */
+/* A request that no object represents. */
 static void drop_request(struct connection *c)
 {
     rdmacore->reject(c->id, NULL, 0);

@@ -44,7 +44,8 @@ static void purge(struct cq *cq, const struct qp *gone)
 
 /* ---- one completion; under the lock ---- */
 
-/* Of a receive of an SRQ the number tells the QP. NULL: nobody's any more. */
+/* The QP of a completion. For a receive of an SRQ the QP's number finds it. NULL: the QP was
+ * destroyed. */
 static struct qp *owner(struct cq *cq, const struct ibv_wc *raw, struct slot *slot)
 {
     struct qp *qp;
@@ -183,7 +184,7 @@ static inline struct qp *translate(struct cq *cq, const struct ibv_wc *raw, stru
 
 /* ---- failures ---- */
 
-/* A request that failed has ended its connection; told once the lock is dropped. */
+/* A request that failed has ended its connection. It is reported after the lock is dropped. */
 static void __attribute__((cold, noinline))
 queue_failed(struct qp *qp, const struct ri_wc *wc, struct qp **failed)
 {
@@ -345,8 +346,7 @@ enum ri_status rdmacore_arm(struct ri_cq *base, enum ri_arm kind, uint32_t count
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     error = ibv_req_notify_cq(cq->ibv, kind == RI_ARM_SOLICITED);
     pthread_setcancelstate(cancel, NULL);
-    /* Last: what fires before this is of a completion that the caller, who looks after arming,
-     * finds. */
+    /* Last: a completion that fires before this is found by the caller, who polls after arming. */
     atomic_store(&cq->armed, true);
     return error ? RI_ERR_DEVICE : RI_OK;
 }
@@ -371,7 +371,7 @@ void cq_fire(struct cq *cq)
     atomic_fetch_sub(&cq->upcalls, 1);
 }
 
-/* The watch is on again before the look: what fails after the look fires. */
+/* The watch is set again before the CQ is read: a failure after that fires. */
 void cq_fired(struct cq *cq)
 {
     const struct ri_host *host = cq->rnic->host;

@@ -85,8 +85,8 @@ static struct ah *ah_of(struct ri_ah *base)
     return container_of(base, struct ah, base);
 }
 
-/* Drivers do not all say why there is none: on Ethernet they look for the destination's hardware
- * address, and none may answer. */
+/* Not all drivers report why there is no handle. On Ethernet they ask for the destination's
+ * hardware address, and there may be no answer. */
 static enum ri_status no_handle(struct rnic *rnic, int error)
 {
     enum ri_status status;

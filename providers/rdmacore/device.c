@@ -198,7 +198,7 @@ static struct ibv_context *open_context(const struct kind *kind, const char *nam
     return context;
 }
 
-/* Upcalls come from runs of the lane, so nobody may ever block in these descriptors. */
+/* Upcalls come from runs of the lane, so no thread may block in these descriptors. */
 static bool no_blocking(int fd)
 {
     int flags = fcntl(fd, F_GETFL);
@@ -315,11 +315,11 @@ free_rnic:
 /* ---- the lane ---- */
 
 /*
- * The removal of a device is told to identifiers that belong to it; drivers that cannot do without
- * their users tell nobody else, and their removal waits until all have closed the device. An
- * identifier bound to an address of the device hears of it also where there is neither a connection
- * nor a listener. Its context is NULL, by which its events are known: they may come before `guard`
- * is set.
+ * The removal of a device is reported to identifiers that belong to it. Drivers that cannot be
+ * removed while they have users report it to nobody else, and the removal waits until all have
+ * closed the device. An identifier bound to an address of the device gets the event also if there
+ * is neither a connection nor a listener. Its context is NULL, which identifies its events: they
+ * may come before `guard` is set.
  */
 static void open_guard(struct rnic *rnic)
 {

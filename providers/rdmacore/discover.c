@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Which devices there are, which of them can be used, and where there is none, what is missing.
+ * The devices, which of them can be used, and what is missing if there is none.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -130,7 +130,7 @@ static bool belongs_to_missing(const char *node, struct ibv_device **list)
     return device[0] && !(list && *list);
 }
 
-/* rdma-core passes over a device whose node is missing or closed to us. */
+/* rdma-core skips a device whose node is missing or not accessible. */
 static bool node_is_why(struct ibv_device **list, struct finding *finding)
 {
     DIR *folder = opendir(rdmacore->verbs_folder);
@@ -183,7 +183,7 @@ static void list_names(struct ibv_device **list, char *names, size_t size)
                                  (*at)->name);
 }
 
-/* From what is missing lowest down upwards. */
+/* The lowest missing layer first. */
 static void explain(const struct kind *kind, struct ibv_device **list, int error,
                     struct finding *finding)
 {

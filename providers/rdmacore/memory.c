@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Protection domains and regions. The kernel pins what is registered and counts it against
+ * Protection domains and regions. The kernel pins registered memory and counts it against
  * RLIMIT_MEMLOCK.
  */
 #ifdef HAVE_CONFIG_H

@@ -57,7 +57,7 @@ static bool makes_gid(const struct sockaddr_ll *link, const uint8_t *gid, bool i
     return link->sll_halen == IPOIB_OCTETS && !memcmp(octets + 4, gid, 16);
 }
 
-/* By the GID table where it tells, else by hardware addresses. Empty: unknown. */
+/* From the GID table if it has the interface, else by hardware addresses. Empty: unknown. */
 static void network_interface(const struct rnic *rnic, uint8_t port, const uint8_t *gid,
                               const struct ifaddrs *list, char *name)
 {

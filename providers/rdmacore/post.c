@@ -47,8 +47,8 @@ static const struct {
 
 #define ELEMENTS 32
 
-/* The lkey of an empty element is not to be looked at; drivers do, or stumble over it: they get
- * none. */
+/* Empty elements have no valid lkey. Some drivers check it all the same, so empty elements are
+ * left out. */
 static int solid(const struct ri_sge *from, uint32_t count, struct ibv_sge *room,
                  struct ibv_sge **list)
 {
@@ -121,7 +121,7 @@ static unsigned int flags_of(const struct qp *qp, const struct ri_send_wr *wr, u
     return flags | inline_flag(qp, forms[wr->opcode].plain, length);
 }
 
-/* What is neither a message nor a Write nor a Read. */
+/* Requests other than messages, Writes and Reads. */
 static void __attribute__((noinline))
 describe_other(const struct ri_send_wr *wr, struct ibv_send_wr *raw, uint32_t *stag)
 {

@@ -211,9 +211,9 @@ static void detach(struct qp *qp)
     pthread_mutex_unlock(&qp->rnic->lock);
 }
 
-/* What looks at a CQ under its lock, and begins an upcall about the QP there, finds nothing to
- * tell from here on; what has begun is over when this returns, so that neither the device's QP
- * nor the timer is touched afterwards. */
+/* A thread that reads a CQ under its lock and begins an upcall about the QP finds nothing to
+ * report from here on. Upcalls that have begun are over when this returns. So neither the
+ * device's QP nor the timer is used afterwards. */
 static void silence(struct qp *qp)
 {
     struct cq *cqs[] = { qp->send_cq, qp->recv_cq };
@@ -239,8 +239,8 @@ static void bring_back(struct qp *qp, bool ended)
     pthread_mutex_unlock(&qp->rnic->lock);
 }
 
-/* The consumer's memory may be gone with the endpoint: of what is drained now nobody asks where
- * it came from. */
+/* The consumer may have freed its memory with the endpoint: the source of datagrams that are
+ * drained now is of no interest. */
 static void forget_headers(struct qp *qp)
 {
     spinlock_lock(&qp->recv_cq->lock);

@@ -45,7 +45,7 @@ enum slot_flags {
     SLOT_PART = 32
 };
 
-/* What a completion has to tell of its request. */
+/* What a completion reports of its request. */
 struct slot {
     struct qp *qp; /* constant; NULL: of an SRQ */
     union {        /* constant */
@@ -67,7 +67,7 @@ struct slot {
 };
 
 struct wq {
-    struct spinlock lock; /* who posts */
+    struct spinlock lock; /* of threads that post */
     bool receive;
     uint32_t size, mask;
     atomic_uint tail;  /* next to post; under lock */
@@ -106,7 +106,7 @@ struct srq {
     atomic_uint limit; /* armed; 0 not */
     atomic_uint users;
     struct spinlock lock;
-    /* Under lock. Slots that are in the device cannot move: what is added has memory of its own. */
+    /* Under lock. Slots that the device uses cannot move: added ones have memory of their own. */
     uint32_t max_wr, posted, slots;
     struct slot *free;
     struct srq_slots *blocks;
@@ -129,19 +129,19 @@ struct qp {
     uint32_t qkey;    /* UD */
     atomic_int state; /* enum ri_qp_state, UD: see qp_state; written under both wq locks */
     struct slot filler;
-    atomic_uint filler_status; /* enum ri_wc_status of one that failed, until it is told */
+    atomic_uint filler_status; /* enum ri_wc_status of one that failed, until it is reported */
     uint32_t min_inline, max_inline, max_send_sge, max_recv_sge, max_read_sge, max_write_sge;
     uint32_t ird, ord, flags, number;
     uint8_t sge_limits[16]; /* by enum ri_wr_opcode; the device's where that is less */
     atomic_bool cut;        /* the device has refused the end of a request; set under sq.lock */
     struct wq sq, rq;
     atomic_uint upcalls;
-    atomic_bool ended;             /* the end of this connection was told */
+    atomic_bool ended;             /* the end of this connection was reported */
     struct connection *connection; /* rnic.lock */
     struct qp *next_failed;        /* CQ's lock, then the poller's own */
     struct qp *prev, *next;        /* rnic.all */
-    bool lost;                     /* its device's failure was told. rnic.lock */
-    /* A request has failed; the last of it was told. No lock held */
+    bool lost;                     /* its device's failure was reported. rnic.lock */
+    /* A request has failed; the last completion of it was reported. No lock held. */
     void (*request_failed)(struct qp *qp);
     atomic_bool failing;
     struct ri_timer sweep;
@@ -149,18 +149,18 @@ struct qp {
 };
 
 /*
- * A driver whose queue lies in memory that the kernel reads fills it before it tells the kernel by
+ * A driver whose queue is in memory that the kernel reads fills it before it notifies the kernel by
  * write(2), and answers -1 if that fails, as it does while the stream ends. The request is in the
- * queue then, and completes as those before it do.
+ * queue then, and completes like those before it.
  */
 static inline bool post_is_queued(int rc)
 {
     return rc == -1;
 }
 
-/* The states of a UD QP have numbers of their own, lower than all others: so the short ways of
- * posting, which are for connections, tell them by the look at the state that they take in any
- * case. */
+/* The states of a UD QP have numbers of their own, lower than all others. So the fast paths of
+ * posting, which are for connections, recognise them by the check of the state that they make
+ * anyway. */
 enum { DATAGRAM_IDLE = -2, DATAGRAM_RTS = -1 };
 
 static inline enum ri_qp_state qp_state(const struct qp *qp)
@@ -180,7 +180,7 @@ struct mw *rdmacore_window(struct rnic *rnic, uint32_t stag); /* NULL: it names 
 void rdmacore_window_bound(struct mw *mw, struct qp *qp);
 bool rdmacore_window_unbound(struct mw *mw); /* false: it was not bound */
 void rdmacore_windows_leave(struct qp *qp);  /* the QP goes: its windows are bound to nothing */
-/* Room in a send queue for what is posted beside requests. */
+/* Room in a send queue for fillers beside requests. */
 #define WINDOW_FILLERS   16u
 #define CONNECTION_WAKES 4u
 void window_describe(const struct ri_send_wr *wr, struct ibv_send_wr *raw, uint32_t *stag);
@@ -255,7 +255,7 @@ static inline uint32_t wq_completed(const struct wq *wq)
 {
     return wq_freed(wq) + wq->pending;
 }
-/* Everything that is posted becomes soft, and what can complete does. The CQ's lock is not held. */
+/* All posted requests become soft; those that can complete do. The CQ's lock is not held. */
 void wq_abandon(struct wq *wq, struct cq *cq);
 /* Soft slots at the head of the ring complete. Under the CQ's lock. */
 void wq_flush(struct wq *wq, struct cq *cq);
@@ -269,14 +269,14 @@ void srq_put(struct srq *srq, struct slot *slot); /* its request has completed *
 void cq_stash(struct cq *cq, const struct ri_wc *wc, struct qp *qp, struct wq *wq, bool silent);
 
 /* ---- cq.c ---- */
-/* The completion channel tells of it. */
+/* An event of the completion channel. */
 void cq_fired(struct cq *cq);
-/* Take what the device has into the stash. With `gone`: without what belongs to that QP, nor is
- * it kept in the stash. */
+/* Move the completions of the device into the stash. With `gone`: without those of that QP,
+ * which leave the stash, too. */
 void cq_drain(struct cq *cq, const struct qp *gone);
 /* From here on a completion in error is noticed without a poll. */
 void cq_watch_errors(struct cq *cq);
-/* Something came into the stash: fire if armed. No lock held. */
+/* Completions came into the stash: fire if armed. No lock held. */
 void cq_fire(struct cq *cq);
 
 /* ---- qp_state.c ---- */
@@ -287,7 +287,7 @@ int qp_to_state(struct qp *qp, enum ibv_qp_state state);
 void qp_set_state(struct qp *qp, enum ri_qp_state state);
 /* And flush; from any state. No lock of a queue held. */
 void qp_to_error(struct qp *qp);
-/* What the device has told of completes first, then all that is left. */
+/* Requests whose completions the device has come first, then all others. */
 void qp_flush(struct qp *qp);
 /* Asks the device. */
 bool qp_has_failed(struct qp *qp);
@@ -298,7 +298,7 @@ void qp_swept(struct ri_timer *timer);
 void qp_look(struct qp *qp);
 /* Its device has failed: it ends, all work flushed. */
 void qp_lost(struct qp *qp, const char *detail);
-/* The connection has ended for this reason: told once, the peer's side is let go. No lock held. */
+/* The connection has ended for this reason: report it once, disconnect the peer. No lock held. */
 void qp_end(struct qp *qp, enum ri_event_type type, const char *detail);
 /* The same, because of a request: qp.request_failed. */
 void qp_request_failed(struct qp *qp);

@@ -12,7 +12,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* The number changes with the device's QP: receives of an SRQ are told by it. */
+/* The number changes with the device's QP: it identifies receives of an SRQ. */
 static void exchange(struct qp *qp, struct ibv_qp *fresh)
 {
     struct cq *cq = qp->recv_cq;
@@ -32,10 +32,9 @@ static void exchange(struct qp *qp, struct ibv_qp *fresh)
 }
 
 /*
- * A new QP of the device takes the place of the old one. Some drivers let no QP out of their error
- * state, and a peer may still connect the old number with the old connection (IB's time wait). What
- * the device has told of the old one is kept: its library may take completions out of the CQ with
- * the QP.
+ * A new QP of the device replaces the old one. Some drivers let no QP out of their error state, and
+ * a peer may still associate the old number with the old connection (IB's time wait). Completions
+ * of the old QP are kept: its library may take them out of the CQ with the QP.
  */
 static enum ri_status rewind(struct qp *qp)
 {

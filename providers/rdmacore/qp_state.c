@@ -51,7 +51,7 @@ int qp_to_state(struct qp *qp, enum ibv_qp_state state)
     return rdmacore_errno(rdmacore->modify_qp(qp->ibv, &attr, IBV_QP_STATE));
 }
 
-/* Who posts sees one state or the other for all of its list. */
+/* A thread that posts a list sees the same state for all of it. */
 void qp_set_state(struct qp *qp, enum ri_qp_state state)
 {
     spinlock_lock(&qp->sq.lock);
@@ -70,7 +70,7 @@ void qp_connected(struct qp *qp)
         qp_set_state(qp, RI_QPS_RTS);
 }
 
-/* Nothing is left to the device; what was flushed and is not polled yet does not count. */
+/* The device has no request left; flushed requests that are not polled yet do not count. */
 static bool is_empty(struct wq *wq, struct cq *cq)
 {
     bool empty;
@@ -100,7 +100,7 @@ void qp_to_error(struct qp *qp)
     rnic->host->timer_set(rnic->host, rnic->lane.base.context, &qp->sweep);
 }
 
-/* What the device has told of first, then the rest. */
+/* Requests whose completions the device has come first, then all others. */
 void qp_flush(struct qp *qp)
 {
     cq_drain(qp->send_cq, NULL);
@@ -150,8 +150,8 @@ void qp_end(struct qp *qp, enum ri_event_type type, const char *detail)
     qp_to_error(qp);
     rnic->host->qp_event(rnic->host, qp->base.context, &event);
     /* iWARP: the stream ended with the QP. InfiniBand: the peer does not know yet. Not before
-     * our side does: the peer's answer is an orderly end, which another thread may tell as soon
-     * as it is there. */
+     * this side has ended: the peer's answer is an orderly end, which another thread may report
+     * at once. */
     pthread_mutex_lock(&rnic->lock);
     if (qp->connection && qp->connection->id && !rnic->iwarp)
         rdmacore->disconnect(qp->connection->id);

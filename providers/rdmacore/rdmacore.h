@@ -37,7 +37,7 @@ struct kind {
     const char *provider; /* "rnic", "ib": first part of device names */
     enum ri_transport transport;
     const char *what;   /* for people: what devices it takes */
-    const char *others; /* and who takes the others */
+    const char *others; /* and the provider of the others */
     const char *how;    /* what makes a device without hardware */
 };
 
@@ -68,7 +68,7 @@ struct rnic {
     uint32_t write_elements, read_elements;  /* of the device; attr has more: see split.c */
     uint64_t connect_timeout, close_timeout; /* ns */
     atomic_uint pds, cqs, qps, mrs, mws, srqs, ahs, connections, listeners;
-    atomic_bool failed; /* the device is gone, or as good as that */
+    atomic_bool failed; /* the device was removed or has failed */
     pthread_mutex_t lock;
     struct qp *all; /* QPs, utlist. Under lock */
     struct spinlock windows_lock;
@@ -107,8 +107,8 @@ enum ri_wc_status rdmacore_wc_status(enum ibv_wc_status status);
 enum ri_connection_reason rdmacore_reject_reason(int status);
 enum ri_connection_reason rdmacore_errno_reason(int error);
 bool rdmacore_consumer_rejected(const struct rnic *rnic, int status);
-/* A call of rdma-core's that destroys has answered so: is the object gone? It is, too, where its
- * device is. */
+/* An operation of rdma-core that destroys has returned this error: does the object still exist?
+ * Not if its device has been removed. */
 bool rdmacore_destroyed(const struct rnic *rnic, int error);
 
 /* ---- discover.c ---- */
@@ -129,7 +129,7 @@ void rdmacore_attributes(struct rnic *rnic, const struct ibv_device_attr_ex *dev
                          const struct ibv_port_attr *port);
 
 /* ---- port.c ---- */
-#define RDMACORE_GIDS 64u            /* entries of a port's GID table that are looked at */
+#define RDMACORE_GIDS 64u            /* entries of a port's GID table that are read */
 uint32_t port_mtu(enum ibv_mtu mtu); /* octets */
 
 /* ---- memory.c ---- */

@@ -103,7 +103,7 @@ enum ri_status rdmacore_srq_create(struct ri_pd *base, struct ri_srq_attr *attr,
     return RI_OK;
 }
 
-/* More than is there takes new slots; less only limits what is posted. The device judges its own
+/* A larger size takes new slots; a smaller one only limits posts. The device checks its own
  * content. */
 static enum ri_status resize(struct srq *srq, uint32_t max_wr)
 {

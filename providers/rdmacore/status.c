@@ -111,7 +111,7 @@ static enum ri_connection_reason cm_reason(int number)
         [5] = RI_REASON_PARAMETERS, /* unsupported request, invalid communication id, instance */
         [6] = RI_REASON_PARAMETERS,
         [7] = RI_REASON_PARAMETERS,
-        [8] = RI_REASON_REFUSED,    /* nobody has that service id */
+        [8] = RI_REASON_REFUSED,    /* no listener has that service id */
         [9] = RI_REASON_PARAMETERS, /* transport type */
         [10] = RI_REASON_STALE,
         [12] = RI_REASON_UNREACHABLE, /* primary path: GID, LID, SL, class, hops, rate */
@@ -165,8 +165,8 @@ enum ri_connection_reason rdmacore_reject_reason(int status)
     return status < 0 ? rdmacore_errno_reason(-status) : cm_reason(status);
 }
 
-/* iWARP drivers say by -ECONNREFUSED or by -ECONNRESET that the MPA Reply had its reject bit;
- * what else may end a start-up in that way cannot be told from it. */
+/* iWARP drivers report a Reply with the reject bit as -ECONNREFUSED or -ECONNRESET. Other ends
+ * of a start-up with the same error cannot be distinguished. */
 bool rdmacore_consumer_rejected(const struct rnic *rnic, int status)
 {
     if (rnic->iwarp)

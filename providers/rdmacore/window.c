@@ -168,7 +168,7 @@ static int bind_once(struct qp *qp, struct mw *mw, struct ibv_mw_bind *bind)
     return rc;
 }
 
-/* To nothing: length 0. The region is not looked at, but some drivers read its key. */
+/* Bind to nothing: length 0. The region is not checked, but some drivers read its key. */
 static struct ibv_mw_bind to_nothing(struct mw *mw, uint64_t wr_id, unsigned int flags)
 {
     return (struct ibv_mw_bind){ .wr_id = wr_id, .send_flags = flags, .bind_info.mr = &mw->region };
@@ -215,8 +215,8 @@ static int unbind_wide(struct qp *qp, struct mw *mw, const struct ibv_send_wr *r
     return bind_once(qp, mw, &bind);
 }
 
-/* A window that is bound to nothing cannot be invalidated. Drivers are known that do not look:
- * they are given an STag that names nothing, and fail the request as it should be. */
+/* An unbound window cannot be invalidated. Some drivers do not check that: they get an STag that
+ * names nothing, and fail the request as they should. */
 #define NO_STAG UINT32_C(0xffffff00)
 
 static int invalidate(struct qp *qp, const struct ri_send_wr *wr, struct ibv_send_wr *raw)

@@ -113,8 +113,8 @@ static ALWAYS_INLINE bool rx_response_goes_on(const struct outstanding_read *rea
     return hdr->stag == read->sink_stag && hdr->to == read->sink_to + read->received;
 }
 
-/* Are there no more than are left, and does the L bit come with the last one or in one empty
- * segment behind it (C-098..C-100)? */
+/* Are there no more octets than are left, and does the L bit come with the last one or in one
+ * empty segment after it (C-098..C-100)? */
 static ALWAYS_INLINE bool rx_response_fits(const struct outstanding_read *read, uint32_t octets,
                                            bool last)
 {

@@ -26,8 +26,7 @@
 
 #define PARTIAL_FIRST 1024u /* octets of a small buffer */
 
-/* The stream, other than those that are to go already, whose FPDU has been incomplete for
- * longest. */
+/* The stream whose FPDU has been incomplete longest, except those that are to be reset already. */
 static struct stream *oldest(struct lane *lane)
 {
     struct stream *stream, *found = NULL;
@@ -44,7 +43,7 @@ static struct stream *oldest(struct lane *lane)
     return found;
 }
 
-/* The lane whose stream that is. */
+/* The lane of that stream. */
 static struct lane *lane_of_oldest(struct rnic *rnic)
 {
     uint64_t least = UINT64_MAX;
@@ -67,7 +66,8 @@ static struct lane *lane_of_oldest(struct rnic *rnic)
     return found;
 }
 
-/* Over the limit: one has to go. It is on its lane's list while the lock is held, and lives. */
+/* Over the limit: one connection is reset. It is on its lane's list while the lock is held, so
+ * it exists. */
 static void evict(struct rnic *rnic)
 {
     struct lane *lane = lane_of_oldest(rnic);
@@ -86,7 +86,7 @@ static void evict(struct rnic *rnic)
         rnic->host->wake(rnic->host, lane->base.context);
 }
 
-/* Twice as much as there is, so that octets are not moved for each that comes; no more than the
+/* Twice the present size, so that octets are not moved for each small read; no more than the
  * FPDU. */
 static bool make_room(struct stream *stream, size_t length, uint32_t whole)
 {
@@ -209,7 +209,7 @@ void partial_stalled(struct ri_timer *timer)
         stream->partial.stall_set = true;
         timer->deadline = overdue_at(stream);
         host->timer_set(host, stream->lane->base.context, timer);
-    } else { /* it is set again by what is found in the socket */
+    } else { /* data in the socket sets it again */
         atomic_fetch_or(&stream->attention, ATTEND_STALLED);
         lane_mark_ready(stream);
     }

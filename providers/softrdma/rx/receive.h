@@ -15,7 +15,8 @@ struct stream;
 
 /* rx.c. Returns the FPDUs taken, a bounded number of them. */
 uint32_t rx_run(struct stream *stream);
-/* rx_fast.c. What it depends on has changed. Under rx, or nobody else knows the stream. */
+/* Choose the path again: what it depends on has changed. Under rx, or no other thread knows the
+ * stream. rx_fast.c. */
 void rx_choose_path(struct qp *qp);
 
 /* reassembly.c; under rx. False: no memory. `whole`: octets of the FPDU, 0 not known; `another`:

@@ -25,9 +25,9 @@
 /* --- Terminate received, stage 13 --- */
 
 /*
- * The Read or atomic whose request the peer refuses, known by the MSN in the DDP header that it
- * sends back. With errors of RDMAP Read Requests come back whole: where the header tells nothing,
- * the oldest is meant. Atomics have no such header.
+ * The Read or atomic whose request the peer refuses. The MSN in the returned DDP header identifies
+ * it. With errors of RDMAP Read Requests come back whole: if the header does not identify one, the
+ * oldest is meant. Atomics have no such header.
  */
 static struct wqe *blamed_request(struct qp *qp, const struct terminate_info *info,
                                   const struct ddp_hdr *hdr)
@@ -75,9 +75,9 @@ static enum ri_wc_status status_of_refusal(uint16_t value)
     return access ? RI_WC_REMOTE_ACCESS : RI_WC_REMOTE_OPERATION;
 }
 
-/* The end that the Terminate is, with the request that it is about: by errors of RDMAP and DDP.
- * *entered: tx was, for a Write whose outcome nobody else may say then. Where somebody is inside,
- * it is the event that tells of the refusal. */
+/* The end by a received Terminate, with the request that it is about for errors of RDMAP and
+ * DDP. *entered: tx was entered, for a Write whose outcome no other thread may report then. If a
+ * thread is inside, the event reports the refusal. */
 static void find_blamed(struct qp *qp, const struct terminate_info *info, struct qp_end *end,
                         bool *entered)
 {
@@ -294,7 +294,7 @@ static size_t parse(struct qp *qp, uint8_t *octets, size_t length, uint32_t *fpd
     return 0;
 }
 
-/* Requests whose outcome is known and that only wait to be retired do not count. */
+/* Requests whose outcome is known and that only wait for retirement do not count. */
 static bool unfinished_request(struct qp *qp, struct wq *wq)
 {
     uint32_t posted = atomic_load(&wq->posted), index;
@@ -348,8 +348,8 @@ static void on_failure(struct qp *qp, struct stream *stream, int error)
     qp_end(qp, &end);
 }
 
-/* The FIN may answer what somebody inside tx has written and not marked as done yet: checked when
- * nobody is inside. */
+/* The FIN may answer output that a thread inside tx has written and not marked as done yet: it
+ * is checked when no thread is inside. */
 static bool just_written(struct qp *qp, struct stream *stream)
 {
     if (!atomic_load(&qp->tx.requests))
@@ -390,9 +390,9 @@ static uint32_t whole_fpdu(const struct qp *qp, const uint8_t *octets, size_t le
 }
 
 /*
- * What is left over at the end of a read is copied twice. A stream of large FPDUs has them of one
- * size but for the ends of messages: reads that end where such FPDUs do leave nothing over.
- * `begun`: octets that the FPDU under way still has.
+ * Octets left over at the end of a read are copied twice. A stream of large FPDUs has FPDUs of one
+ * size except at the ends of messages: a read that ends where such an FPDU ends leaves nothing
+ * over. `begun`: octets still missing of the FPDU under way.
  */
 static uint32_t whole_fpdus(const struct stream *stream, uint32_t begun, uint32_t most)
 {
@@ -455,7 +455,7 @@ static ssize_t read_on(struct stream *stream)
                                 whole_fpdus(stream, begun, most));
 }
 
-/* Something is not as in every pass. True: go on with what is in the reassembly buffer, and *got
+/* Handles anything unusual before a read. True: continue with the reassembly buffer, and *got
  * octets behind it in the ring; else *got is for on_nothing(). */
 static bool receive_specially(struct qp *qp, struct stream *stream, ssize_t *got)
 {
@@ -509,8 +509,8 @@ static __attribute__((noinline)) uint32_t receive_behind_rest(struct qp *qp, str
     return take_in(qp, stream, before, 0, before + (size_t)got);
 }
 
-/* One read, and what is in it. Returns the FPDUs, with what rx_fast() adds; RX_TAKEN_READS where it
- * did not take all. */
+/* One read and its FPDUs. Returns their number, with the bits that rx_fast() adds;
+ * RX_TAKEN_READS if it did not take all of them. */
 static inline uint64_t receive(struct qp *qp, struct stream *stream)
 {
     const uint8_t *ring = stream->lane->pass.ring;
@@ -555,8 +555,8 @@ static __attribute__((noinline)) void follow_up(struct qp *qp, bool received)
     qp_deliver(qp);
 }
 
-/* What was received completes, where that is plain: of the receives, or of the Reads. False: it
- * takes follow_up(). */
+/* Push plain completions of what was received: of receives, or of Reads. False: follow_up() has
+ * to do it. */
 static inline bool complete(struct qp *qp, uint64_t fpdus)
 {
     if (likely(fpdus < RX_TAKEN_READS))
@@ -581,7 +581,7 @@ static __attribute__((noinline)) uint32_t follow_up_closing(struct stream *strea
                                                             bool ended)
 {
     if (!qp)
-        return ended; /* whoever waits in close has to come again */
+        return ended; /* a thread that waits in close has to come again */
     if (atomic_load_explicit(&stream->want_output, memory_order_relaxed))
         tx_run(qp);
     follow_up(qp, ended);
@@ -610,7 +610,7 @@ uint32_t rx_run(struct stream *stream)
     spinlock_unlock(&stream->rx);
     if (unlikely(atomic_load_explicit(&stream->want_output, memory_order_relaxed))) {
         tx_run(qp);
-        fpdus |= RX_TAKEN_READS; /* what that has completed is told */
+        fpdus |= RX_TAKEN_READS; /* its completions are reported */
     }
     if (!complete(qp, fpdus) ||
         unlikely(atomic_load_explicit(&qp->tx.wanted, memory_order_relaxed)))

@@ -73,7 +73,7 @@ static inline bool rx_put(const struct qp *qp, uint32_t stag, uint8_t *to, const
 /* rx_fast.c: whole FPDUs from the front for as long as they are of the common kinds and in order.
  * Where rx.fast only. */
 struct rx_taken {
-    const uint8_t *end; /* of what was taken */
+    const uint8_t *end; /* behind the octets that were taken */
     uint64_t fpdus;     /* FPDUs; besides, when some had to do with Reads, what: */
 };
 #define RX_TAKEN_READS (UINT64_C(1) << 32) /* whatever: all that may follow from it is to be done */
@@ -100,8 +100,8 @@ static inline uint32_t rx_requests_waiting(const struct qp *qp)
     return atomic_load_explicit(&qp->reads.ird_in, memory_order_relaxed) -
            atomic_load_explicit(&qp->reads.ird_out, memory_order_acquire);
 }
-/* rx_invalidate.c. Nobody uses a REVOKED entry any more: it is INVALID. Inside a pass of the lane,
- * rx of the QP held, and of no other. */
+/* A REVOKED entry that no access uses any more becomes INVALID (rx_invalidate.c). Inside a pass
+ * of the lane, with rx of the QP held, and of no other. */
 void invalidate_quiet(struct qp *qp, struct stag_entry *entry);
 /* Revoked and quiet at once, there; false: refused. */
 bool invalidate_now(struct qp *qp, uint32_t stag, bool remote, enum invalidate_result *result);
