@@ -108,8 +108,8 @@ enum kal_status kal_rnic_close(struct kal_rnic *rnic, bool force)
     return status;
 }
 
-/* In the lock order. The instance's own locks: nobody is inside a provider then, and the list of
- * RNICs is whole. */
+/* In the lock order. The instance's own locks: no thread is inside a provider then, and the list
+ * of RNICs is consistent. */
 void kal_fork_prepare(void)
 {
     pthread_mutex_lock(&instance_lock);

@@ -127,7 +127,7 @@ uint64_t kal_config_ns(struct kal *kal, const char *name);
 
 /*
  * Log through kal's sink (ITAL_LOG: level and destination). Lane; not on the data path. Never waits
- * for who reads. Lines of one cause, which is the address of `format`, have a rate: 20 in 5 s, then
+ * for a reader. Lines of one cause, which is the address of `format`, have a rate: 20 in 5 s, then
  * "n more like this". In a lane a thread of kal's writes the line; else it is written on return, if
  * the descriptor takes it.
  */
@@ -270,9 +270,9 @@ void kal_connection_destroy(struct kal_connection *connection);
  * provider manages connections. */
 enum kal_status kal_connect(struct kal_connection *connection, struct ri_qp *qp,
                             const struct ri_connect_param *param);
-/* Before kal_accept: the rest of an undecided request's start-up is run by that lane, the QP's.
- * Nothing to do where it is there already, is not undecided, or the provider manages connections.
- * Waits for a run that is at it; not from an upcall. */
+/* Before kal_accept: the QP's lane runs the remaining start-up of an undecided request. Nothing
+ * to do if it is on that lane already, is not undecided, or the provider manages connections.
+ * Waits for a handler of it that runs; not from an upcall. */
 void kal_place(struct kal_connection *connection, void *lane_context);
 /* The QP of a connect or accept that had none, and its lane. KAL_ERR_INVALID_STATE: it has one, or
  * is over. */
@@ -294,7 +294,7 @@ enum kal_status kal_service_request(struct kal_connection *connection,
                                     const struct ri_connect_param *param);
 enum kal_status kal_service_reply(struct kal_connection *connection,
                                   const struct ri_service_reply *reply);
-/* Orderly close of an established connection; the end is told as above. */
+/* Orderly close of an established connection; the end is reported as above. */
 enum kal_status kal_disconnect(struct kal_connection *connection, struct ri_qp *qp,
                                const void *private_data, uint16_t private_data_length);
 

@@ -61,7 +61,7 @@ static struct kal_capture *files;
 
 /* ---- packets ---- */
 
-/* A place in a list of pieces. */
+/* A place in a list of iovecs. */
 struct cursor {
     const struct iovec *iov;
     size_t offset;
@@ -242,8 +242,8 @@ enum kal_status kal_capture_open(struct kal_rnic *rnic)
     return error == ENOMEM ? KAL_ERR_NO_RESOURCES : KAL_ERR_CONFIGURATION;
 }
 
-/* The last user ends the file; who may not block leaves that to the writer. files_lock is held,
- * and released. */
+/* The last user ends the file; a thread that may not block leaves that to the writer. files_lock
+ * is held, and released. */
 static void drop_user(struct kal_capture *capture, bool may_wait)
 {
     bool last = --capture->users == 0;

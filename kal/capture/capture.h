@@ -17,8 +17,8 @@ struct kal_capture_end; /* one end of a connection; its address is the token of 
 /* By option pcap: sets rnic->capture and rnic->host.capture, or leaves both NULL when it is empty.
  * Logs what fails. */
 enum kal_status kal_capture_open(struct kal_rnic *rnic);
-/* What was recorded is in the file when it returns, unless connections that moved to another
- * interface go on. */
+/* When it returns, all records are in the file, except for connections that moved to another
+ * interface and continue. */
 void kal_capture_close(struct kal_rnic *rnic);
 /* In the child: the files are the parent's, and forgotten. Async-signal-safe. */
 void kal_capture_fork_child(void);

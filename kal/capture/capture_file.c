@@ -44,7 +44,7 @@ struct capture_file {
     struct capture_buffer buffers[2], *open; /* open: where recorders reserve */
     bool sleeping, stop;
     bool failed;    /* a write failed: nothing more is written */
-    bool abandoned; /* nobody waits for the writer: it frees the file */
+    bool abandoned; /* no thread waits for the writer: it frees the file */
     int why;        /* errno of the failure; 0: the disk was too slow */
     bool missed_reported;
     uint64_t written, missing; /* packets */
@@ -83,7 +83,7 @@ void capture_file_filled(struct capture_file *file, struct capture_buffer *buffe
 
 /* ---- the writer ---- */
 
-/* Errors and what is missing are told once, by the thread that nobody waits for. */
+/* Errors and missing records are reported once, by the writer, for which nobody waits. */
 static void report_missing(struct capture_file *file)
 {
     int why;
@@ -222,8 +222,8 @@ static void *writer(void *arg)
 
 /* ---- begin and end ---- */
 
-/* A new file in place of a regular one of that name, or errno: what somebody else writes to, and
- * what is no file, stays as it is. */
+/* A new file in place of a regular one of that name, or errno. A file that another process
+ * writes to, and a name that is no regular file, stay as they are. */
 static int create(const char *path, int *fd)
 {
     struct stat there;

@@ -200,8 +200,8 @@ static void take(struct kal_listener *l, int fd, const union address *peer)
         kal_connection_destroy(c);
 }
 
-/* Out of descriptors: a start-up that is old enough ends, or one peer is turned away. False:
- * paused, or nobody waits, which accept(2) does not look at before. Lane, locked. */
+/* Out of descriptors: end a start-up that is old enough, or turn one peer away. False: paused,
+ * or no peer waits, which accept(2) does not check first. Lane, locked. */
 static bool make_descriptor(struct kal_listener *l)
 {
     struct kal_connection *oldest = oldest_start_up(l);

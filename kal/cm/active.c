@@ -201,10 +201,10 @@ static void fall_back(struct kal_connection *c)
 }
 
 /*
- * What says that the peer does not speak revision 2: it has read the Request, all of it, and then
- * ended in an orderly way. A reset says nothing (a peer without room, or one that ends), nor does
- * an end that came before our octets: a program that closes over unread octets resets. So they are
- * acknowledged, because who read them sends the FIN behind.
+ * Evidence that the peer does not speak revision 2: it has read the whole Request and then ended in
+ * an orderly way. A reset is no evidence (a peer without room, or one that ends), nor is an end
+ * that came before our octets: a program that closes with unread octets resets. The octets are
+ * acknowledged, because the FIN of a peer that has read them comes after.
  */
 static bool request_was_read(const struct kal_connection *c)
 {

@@ -95,7 +95,7 @@ struct cm_startup {
     void *qp_lane;
 };
 
-/* What a run does depends on who connects: active.c, passive.c, convert.c, set_a.c. All: Lane,
+/* What a run does depends on the role: active.c, passive.c, convert.c, set_a.c. All: Lane,
  * locked. */
 struct cm_role {
     /* By the state: readiness, or cm_schedule. */
@@ -174,7 +174,7 @@ struct kal_listener {
     struct ri_watch *watch;
     /* When to accept again; set with guard.lock held */
     struct ri_timer resume;
-    /* ual has room for what is queued */
+    /* ual has room for queued requests */
     struct ri_timer room;
     /* Bound address, for logs */
     char name[80];
@@ -260,8 +260,8 @@ uint16_t cm_depth(uint32_t asked, uint32_t limit);
 void cm_capture(struct kal_connection *connection);
 
 /* ---- linger.c ---- */
-/* Takes descriptor and capture, watched by nobody: reads and drops until the peer's end, bounded,
- * then closes. */
+/* Takes over descriptor and capture, with no watcher: reads and drops until the peer's end,
+ * bounded, then closes. */
 void cm_linger(struct kal_rnic *rnic, void *lane, struct cm_stream *stream);
 /* The same, of a connection whose stream is not watched and whose FIN has been sent. */
 void cm_to_linger(struct kal_connection *connection);
@@ -270,7 +270,7 @@ void cm_linger_end_all(struct kal_rnic *rnic);
 /* ---- requests.c. With the listener's lock held, where nothing else is said ---- */
 /* After the last reference. */
 void cm_listener_free(struct kal_listener *listener);
-/* Something that it lists has gone: it may accept again, or show what is queued. Any thread. */
+/* An entry of its lists is gone: it may accept again, or report a queued request. Any thread. */
 void cm_listener_room(struct kal_listener *listener);
 /* The right to end a listed one; false: is another's. The lock is not held. */
 bool cm_claim(struct kal_connection *connection);
@@ -304,7 +304,7 @@ void cm_a_orphan(struct kal_connection *connection);
 bool cm_a_adopt(struct kal_connection *connection);
 
 /* ---- handover.c. Lane, locked ---- */
-/* Hand the stream over by connection->agreed; the caller fills what is left. */
+/* Hand the stream over by connection->agreed; the caller has filled the other members. */
 enum kal_status cm_hand_over(struct kal_connection *connection, struct ri_llp_handover *handover);
 /* May the stream be handed over in this run? Else the run comes again, when a QP is attached or in
  * the lane of that QP. Lane, locked. */
@@ -326,7 +326,7 @@ void cm_active_expired(struct kal_connection *connection);
 extern const struct cm_role cm_passive_role;
 void cm_passive_run(struct kal_connection *connection);
 void cm_passive_expired(struct kal_connection *connection);
-/* STARTING: is the Request complete, or wrong, by what was read of it? */
+/* STARTING: is the Request complete, or wrong, by the octets read so far? */
 void cm_passive_look(struct kal_connection *connection);
 enum kal_status cm_passive_accept(struct kal_connection *connection, struct ri_qp *qp,
                                   const struct ri_connect_param *param);

@@ -158,8 +158,8 @@ void cm_connection_free(struct kal_connection *connection)
     free(connection);
 }
 
-/* The stream is the provider's, its hand-over has cancelled the timers (one may be what runs),
- * and nothing of the frames is looked at any more. */
+/* The provider owns the stream. Its hand-over has cancelled the timers (one of them may be
+ * running), and nothing of the frames is used any more. */
 void cm_startup_end(struct kal_connection *connection)
 {
     if (connection->startup) {
@@ -265,8 +265,8 @@ void cm_close_stream(struct kal_connection *connection)
 
 /* ---- what it says ---- */
 
-/* The outcome of a conversion; later events are those of any connection. Before it is told: who
- * hears of it finds it counted. */
+/* The outcome of a conversion; later events are those of any connection. Counted before it is
+ * reported. */
 static void count_conversion(struct kal_rnic *rnic, enum ri_connection_event_type outcome)
 {
     if (outcome == RI_CONNECTION_ESTABLISHED)

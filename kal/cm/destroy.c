@@ -63,7 +63,8 @@ void cm_connection_end(struct kal_connection *connection)
     struct kal_cm *cm = c->rnic->cm;
 
     cm_kill(&c->guard);
-    /* A Request was read and nobody decides: an orderly end could be taken for an answer. */
+    /* A Request was read and no decision follows: the peer could take an orderly end for an
+     * answer. */
     if ((c->state == CM_SHOWING || c->state == CM_QUEUED) && !c->ri)
         cm_reset_on_close(&c->stream);
     cm_unwatch(c);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Connection manager: the life of an object and who is inside of it; the rules: connection.c. */
+/* Connection manager: the life of an object and the threads inside of it; the rules:
+ * connection.c. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif

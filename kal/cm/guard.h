@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The life of a connection, listener or linger: lock, references, and who is inside. The rules:
- * connection.c. */
+/* The life of a connection, listener or linger: lock, references, and the threads inside. The
+ * rules: connection.c. */
 #ifndef ITAL_KAL_CM_GUARD_H
 #define ITAL_KAL_CM_GUARD_H
 
@@ -19,14 +19,14 @@ struct cm_waiter {
     struct cm_waiter *next;
 };
 
-/* Life of a connection, listener or linger: lock, references, and who is inside. */
+/* Life of a connection, listener or linger: lock, references, and the threads inside. */
 struct cm_guard {
     pthread_mutex_t lock;
-    /* Threads that wait until somebody goes out */
+    /* Threads that wait until another one leaves */
     struct cm_waiter *waits;
     struct cm_run *runs;
     unsigned refs;
-    /* Destroyed: nobody enters any more */
+    /* Destroyed: no thread enters any more */
     bool dead;
 };
 

@@ -16,9 +16,9 @@ static_assert(MPA_STARTUP_RTR_SEND == RI_RTR_SEND && MPA_STARTUP_RTR_WRITE == RI
               "ready-to-receive bits pass from frames to the provider unchanged");
 
 /*
- * Where the QP comes later the stream rests, watched by nobody: what the peer sends meanwhile is
- * the provider's. The connection moves to the QP's lane by itself, because only a run of its own
- * lane can take its timers back.
+ * Until the QP is attached the stream is not watched: what the peer sends meanwhile is for the
+ * provider. The connection moves to the QP's lane by itself, because only a run of its own lane can
+ * cancel its timers.
  */
 bool cm_has_qp(struct kal_connection *connection)
 {
@@ -63,8 +63,8 @@ enum kal_status kal_attach(struct kal_connection *connection, struct ri_qp *qp, 
 }
 
 /*
- * The descriptor is nobody's while the provider decides: it is neither closed by a destroy call
- * from an upcall below qp_modify nor left behind when qp_modify fails.
+ * The descriptor has no owner while the provider decides: a destroy call from an upcall below
+ * qp_modify does not close it, and it is not left open when qp_modify fails.
  */
 enum kal_status cm_hand_over(struct kal_connection *connection, struct ri_llp_handover *handover)
 {

@@ -19,7 +19,7 @@
 #include <utlist.h>
 
 #define LINGERS_MAX 1024
-#define DRAIN_MAX   (256u * 1024) /* octets; who sends more than that is not waiting for a Reply */
+#define DRAIN_MAX   (256u * 1024) /* octets; a peer that sends more does not wait for a Reply */
 
 struct cm_linger {
     struct cm_guard guard;
@@ -51,8 +51,8 @@ static bool take(struct cm_linger *linger)
     return ours;
 }
 
-/* Taken, and nobody else is inside. Any thread. From here on kal_cm_close may succeed: the RNIC
- * is not looked at. */
+/* Taken, and no other thread is inside. Any thread. kal_cm_close may succeed from here on: the
+ * RNIC is not used. */
 static void end(struct cm_linger *linger)
 {
     const struct kal_upper *upper = linger->rnic->upper;

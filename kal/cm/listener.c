@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connection manager: listeners, made and destroyed. What they accept: accept.c.
+ * Connection manager: listeners, created and destroyed. What they accept: accept.c.
  *
- * IPv6: a listener on [::] takes IPv4 peers too (option v6only=auto), unless somebody listens on
- * the same port for IPv4 already; a fixed IPv6 address is for IPv6 only by itself. IPv4 peers show
+ * IPv6: a listener on [::] takes IPv4 peers too (option v6only=auto), unless there is a listener on
+ * the same port for IPv4 already. A fixed IPv6 address is for IPv6 only by itself. IPv4 peers show
  * as IPv4 addresses.
  */
 #ifdef HAVE_CONFIG_H
@@ -163,7 +163,8 @@ static struct kal_connection *unclaimed(struct kal_connection *list)
     return c;
 }
 
-/* What ual has not seen goes with the listener: by us, or by a run that is at it already. */
+/* Requests that ual has not seen end with the listener: here, or in a run that is ending them
+ * already. */
 static void end_listed(struct kal_listener *l)
 {
     struct kal_connection *c;

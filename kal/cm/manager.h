@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the connection manager gives to the folders above. The calls of kal.h's section
- * "Connections" are its, too. It counts with kal_rnic_take_now and kal_rnic_give
- * (KAL_ACCOUNT_CONNECTION, KAL_ACCOUNT_LISTENER), which is what kal_rnic_close looks at.
+ * The interface of the connection manager for the folders above, beside the calls of kal.h's
+ * section "Connections". It counts with kal_rnic_take_now and kal_rnic_give
+ * (KAL_ACCOUNT_CONNECTION, KAL_ACCOUNT_LISTENER), which kal_rnic_close checks.
  */
 #ifndef ITAL_KAL_CM_MANAGER_H
 #define ITAL_KAL_CM_MANAGER_H

@@ -239,7 +239,7 @@ static enum mpa_startup_result check_local(const struct mpa_startup_local *local
     return MPA_STARTUP_OK;
 }
 
-/* Puts the ULP's private data under a frame whose form is settled. */
+/* Puts the ULP's private data under a frame whose form is decided. */
 static enum mpa_startup_result attach_pd(struct mpa_startup_frame *frame, const void *pd,
                                          size_t pd_len)
 {
@@ -374,7 +374,8 @@ enum mpa_startup_result mpa_startup_reject(const struct mpa_startup_local *local
 
     shape_reply(local, request, &f);
     f.reject = true;
-    if (f.enhanced) { /* tell what would have been possible: the peer's ULP sees it */
+    /* Report what would have been possible: the peer's ULP sees it. */
+    if (f.enhanced) {
         f.ird = local->ird ? local->ird : 1; /* S-017 */
         f.ord = local->ord ? local->ord : 1;
     }

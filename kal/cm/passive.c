@@ -69,7 +69,7 @@ static void discard(struct kal_connection *c, const char *why)
         cm_listener_free(listener);
 }
 
-/* In a conversion there is somebody to tell. */
+/* In a conversion the consumer gets an event. */
 static void give_up(struct kal_connection *c, enum ri_connection_reason reason, const char *why)
 {
     if (c->conversion)
@@ -301,7 +301,7 @@ static void withdraw(struct kal_connection *c, const char *why)
     c->state = CM_ENDED;
 }
 
-/* What stops the hand-over also stops the start-up; the peer is told by a rejecting Reply
+/* A reason that stops the hand-over also stops the start-up; the peer gets a rejecting Reply
  * (C-020). */
 static void refuse(struct kal_connection *c)
 {

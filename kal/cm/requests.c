@@ -51,7 +51,7 @@ void cm_listener_room(struct kal_listener *listener)
     l->rnic->upper->timer_set(l->lane, &l->resume);
 }
 
-/* ---- who may end what is listed ---- */
+/* ---- the right to end a listed request ---- */
 
 bool cm_claim(struct kal_connection *connection)
 {

@@ -15,7 +15,7 @@
 
 #include <sys/types.h>
 
-/* What a stream is told when it is made, in the transport's own way. */
+/* Options of a new stream, in the transport's own way. */
 struct cm_stream_options {
     /* For log lines */
     const struct kal_rnic *rnic;
@@ -33,23 +33,23 @@ struct cm_stream_options {
  * time for a stream.
  */
 struct cm_stream_ops {
-    /* On its way to destination, from source unless its family is AF_UNSPEC. *refused: 0, or why it
-     * is known already to fail; `connected` does not tell then. */
+    /* Connect to destination, from source unless its family is AF_UNSPEC. *refused: 0, or why it
+     * has failed already; `connected` does not report it then. */
     int (*connect)(const union address *source, const union address *destination,
                    const struct cm_stream_options *options, int *fd, int *refused);
     /* EAGAIN: not yet. */
     int (*connected)(int fd);
-    /* v6only: an IPv6 wildcard takes no IPv4 peers. *bound has the port in use. What is accepted
-     * has the options, too. */
+    /* v6only: an IPv6 wildcard takes no IPv4 peers. *bound has the port in use. Accepted streams
+     * have the options, too. */
     int (*listen)(const struct sockaddr *address, bool v6only,
                   const struct cm_stream_options *options, int *fd, struct sockaddr_storage *bound);
-    /* EAGAIN: nobody waits. *peer: as far as it is known. */
+    /* EAGAIN: no peer waits. *peer: as far as it is known. */
     int (*accept)(int listener, int *fd, union address *peer);
     /* May this descriptor of the consumer's be adopted? NULL: yes, otherwise a static sentence. */
     const char *(*unfit)(int fd);
     /* A second descriptor for it; the first stays the consumer's. */
     int (*adopt)(int fd, const struct cm_stream_options *options, int *own);
-    /* Both ends; an IPv4 peer of an IPv6 listener as IPv4. What is not known stays as it is. */
+    /* Both ends; an IPv4 peer of an IPv6 listener as IPv4. An unknown one stays as it is. */
     void (*addresses)(int fd, union address *local, union address *peer);
 
     ssize_t (*receive)(int fd, void *octets, size_t room);
@@ -61,9 +61,9 @@ struct cm_stream_ops {
     /* Has the peer's transport acknowledged everything that was sent? */
     bool (*delivered)(int fd);
 
-    /* The end of our direction, behind what was sent. */
+    /* End our direction, behind the octets sent. */
     int (*finish)(int fd);
-    /* From now on closing tells the peer of an abort instead of an end. */
+    /* From now on closing aborts instead of ending in order. */
     void (*abort_on_close)(int fd);
     /* Both directions end, also for copies of the descriptor; a listener leaves its address. */
     void (*shut)(int fd);
@@ -91,7 +91,7 @@ struct cm_stream {
 
 /* Read what there is into the stream. > 0 octets, 0 end, -1 with errno (EAGAIN: nothing). */
 ssize_t cm_read(struct cm_stream *stream);
-/* Write what is left of a buffer: 1 done, 0 later, -1 errno. */
+/* Write the remaining octets of a buffer: 1 done, 0 later, -1 errno. */
 int cm_write(struct cm_stream *stream, const uint8_t *octets, size_t length, size_t *sent);
 /* Has the peer said or ended anything since? > 0 octets are there, 0 neither, -1 it has ended. */
 int cm_heard(const struct cm_stream *stream);

@@ -135,7 +135,7 @@ static int tcp_listen(const struct sockaddr *address, bool v6only,
     return 0;
 }
 
-/* With the peer's address: one that has reset meanwhile has none that getpeername(2) tells. */
+/* With the peer's address: getpeername(2) has none for a peer that has reset meanwhile. */
 static int tcp_accept(int listener, int *fd, union address *peer)
 {
     socklen_t length = sizeof *peer;
@@ -164,7 +164,7 @@ static bool carries_protocol(int fd)
     return !getsockopt(fd, IPPROTO_TCP, TCP_ULP, name, &length) && length && name[0];
 }
 
-/* A TCP connection with both directions open? NULL: yes. Otherwise what is wrong with it. */
+/* A TCP connection with both directions open? NULL: yes. Otherwise what is wrong. */
 static const char *tcp_unfit(int fd)
 {
     struct pollfd p = { .fd = fd, .events = POLLRDHUP };

@@ -27,7 +27,7 @@
 const char *kal_config_file_is;
 
 #define SECTION_MAX 48 /* what libinih keeps of a section's name */
-/* libinih tells of a section only with its first value: this one is added behind every header. */
+/* libinih reports a section only with its first value: this one is added behind every header. */
 #define MARK "\001"
 
 enum section {

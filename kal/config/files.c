@@ -25,7 +25,7 @@ void kal_config_files_free(struct kal_config_file *files)
     }
 }
 
-/* What keeps a file from being read. Descriptors and memory are nobody's mistake in the
+/* The reason why a file cannot be read. A shortage of descriptors or memory is no mistake in the
  * configuration. */
 static enum kal_status unreadable(const char *path, const char *what, const char *advice)
 {

@@ -118,7 +118,7 @@ static bool is_of_the_section(const char *name)
     return find(kal_section_options, kal_section_option_count, name) != NULL;
 }
 
-/* Can the entry be told from all that a section may say? False: why says what stands against it. */
+/* Is the entry different from all options that a section may have? False: why has the conflict. */
 static bool is_one_option(const struct ri_option *own, size_t index, char *why, size_t room)
 {
     const char *name = own[index].name;

@@ -45,8 +45,8 @@ bool kal_provider_options_check(const struct ri_option *own, size_t count, char 
 /*
  * Check a value against its option's type and range, and write its normal form: "yes" or "no"; a
  * plain decimal number in the option's unit ("64k" of a size: "65536", "10s" of a time in ms:
- * "10000"); an enum's word; other text as it is. False: normal is untouched and allowed says what
- * is allowed.
+ * "10000"); an enum's word; other text as it is. False: normal is unchanged and `allowed` has the
+ * values that are allowed.
  */
 bool kal_option_normal(const struct ri_option *option, const char *value,
                        char normal[KAL_VALUE_MAX], char allowed[KAL_ALLOWED_MAX]);
@@ -72,8 +72,8 @@ const char *kal_values_get(const struct kal_values *values,
                            const char *name); /* NULL: unknown option */
 void kal_values_destroy(struct kal_values *values);
 
-/* As ri_host.option, for those who are a provider's host: where the status is not RI_OK *wrong
- * says how the provider is mistaken, to be read behind "it asks for option NAME". Else NULL. */
+/* As ri_host.option, for the host of a provider: if the status is not RI_OK *wrong has the
+ * provider's mistake, to be read behind "it asks for option NAME". Else NULL. */
 enum ri_status kal_values_read(const struct kal_values *values, const char *name,
                                enum ri_option_kind kind, union ri_option_value *value,
                                const char **wrong);
@@ -115,7 +115,7 @@ struct kal_config {
     struct kal_values *ital;       /* normal forms of section [ital], environment applied */
     uint64_t quota[KAL_ACCOUNT_KINDS];
     struct kal_setting *rules; /* section [policy], in the order of the files */
-    struct kal_setting *seen;  /* what [ital] and [quota] say, for what is said again */
+    struct kal_setting *seen;  /* options that [ital] and [quota] have set, to find repetitions */
     struct kal_interface_section *interfaces;
     const char *env_provider_path; /* ITAL_PROVIDER_PATH or NULL; own copy */
     const char *env_interface;     /* ITAL_INTERFACE or NULL; own copy */
@@ -129,7 +129,7 @@ typedef char *(*kal_getenv_fn)(const char *name);
  * folder of its name and ".d". Everything wrong in a file is logged, with file and line. */
 enum kal_status kal_config_load(kal_getenv_fn get, struct kal_config **config);
 void kal_config_free(struct kal_config *config);
-/* Warn about ITAL_* variables that nobody knows. */
+/* Warn about unknown ITAL_* variables. */
 void kal_config_check_environment(char *const *environment);
 
 /* Tests: read where ITAL_CONF names none, instead of the installed one. NULL: the installed one. */

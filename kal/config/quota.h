@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is counted, and the option of section [quota] that limits each. */
+/* The kinds of account, and the option of section [quota] that limits each. */
 #ifndef ITAL_KAL_QUOTA_H
 #define ITAL_KAL_QUOTA_H
 

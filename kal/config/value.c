@@ -191,7 +191,7 @@ static bool normal_list(const struct range *range, const char *value, char *norm
     return true;
 }
 
-/* What is allowed, with the range and the unit that it counts in. */
+/* The allowed values, with the range and its unit. */
 static void say_allowed(char allowed[KAL_ALLOWED_MAX], const char *what, const struct range *range,
                         const char *unit)
 {

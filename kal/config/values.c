@@ -124,7 +124,7 @@ const char *kal_values_get(const struct kal_values *values, const char *name)
     return at ? at->value : NULL;
 }
 
-/* What is wrong with asking for it so; NULL: nothing. */
+/* The mistake in asking for it in this way; NULL: none. */
 static const char *mistake(const struct value *at, enum ri_option_kind kind)
 {
     static const char *const wrong[] = {

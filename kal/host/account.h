@@ -25,8 +25,8 @@ uint64_t kal_account_used(const struct kal_account *account, enum kal_account_ki
 
 /* The lease grows by amount; UINT64_MAX is the most. */
 void kal_account_grant(struct kal_account *account, enum kal_account_kind kind, uint64_t amount);
-/* What is free of the lease goes back to the host, but no more than amount; how much that is.
- * Nothing of a lease without limit. */
+/* Return the free part of the lease to the host, but no more than amount; returns how much that
+ * is. Nothing of a lease without limit. */
 uint64_t kal_account_return(struct kal_account *account, enum kal_account_kind kind,
                             uint64_t amount);
 /* How much of amount is not free now; 0: nothing. */

@@ -128,7 +128,7 @@ struct kal_host_ops {
     /*
      * The lease has less than a quarter free (amount 0), or so much less than is needed. With
      * `wait`: ask the host and wait for its answer. Without it, Lane: at most send the question;
-     * kal_host_grant follows when the answer comes. True: there may be more now, look again.
+     * kal_host_grant follows when the answer comes. True: there may be more now, try again.
      */
     bool (*lease)(void *state, enum kal_account_kind kind, uint64_t amount, bool wait);
     /* Lane. The limit that a log line names; 0: unknown. */
@@ -165,8 +165,8 @@ extern const struct kal_host_ops *kal_host_backend;
 
 /* The lease grows; UINT64_MAX in all: no limit. */
 void kal_host_grant(struct kal_host *host, enum kal_account_kind kind, uint64_t amount);
-/* What is free of the lease goes back, but no more than amount; how much that is. Nothing of a
- * lease without limit. */
+/* Return the free part of the lease, but no more than amount; returns how much that is. Nothing
+ * of a lease without limit. */
 uint64_t kal_host_return(struct kal_host *host, enum kal_account_kind kind, uint64_t amount);
 
 struct kal_host_rule {

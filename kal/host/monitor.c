@@ -63,7 +63,7 @@ static bool any_exists(const char *netdevs)
     return false;
 }
 
-/* Read the state of every port; report what changed unless this is the first look. */
+/* Read the state of every port; report changes unless this is the first time. */
 static void refresh(struct kal_monitor *monitor, bool report)
 {
     for (uint32_t i = 0; i < monitor->ports; i++) {

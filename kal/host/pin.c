@@ -2,9 +2,9 @@
 /*
  * Pinned pages, counted by range. Only for providers that DMA: those that copy need none.
  *
- * kal_pin works in three steps, so that a failure leaves nothing changed: find what is not locked
- * yet inside the range, account and mlock it piece by piece, and only then, with room reserved,
- * change the table.
+ * kal_pin works in three steps, so that a failure changes nothing. It finds the unlocked parts of
+ * the range, charges the account and locks each part by mlock, and only then, with room reserved,
+ * changes the table.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -76,7 +76,7 @@ static size_t first_behind(const struct kal_pins *pins, uintptr_t at)
     return low;
 }
 
-/* The next piece of [*at, end) that no range covers; moves *at behind it. False: no more. */
+/* The next part of [*at, end) that no range covers; moves *at behind it. False: there is none. */
 static bool next_gap(const struct kal_pins *pins, uintptr_t *at, uintptr_t end,
                      uintptr_t *gap_start, uintptr_t *gap_end)
 {
@@ -224,8 +224,8 @@ static void split(struct kal_pins *pins, uintptr_t at)
     pins->ranges[i + 1].start = at;
 }
 
-/* Join neighbours of one count that touch, around and inside [start, end]; those behind are not
- * looked at. */
+/* Join neighbours of the same count that touch, around and inside [start, end]. Ranges behind
+ * that are not read. */
 static void join(struct kal_pins *pins, uintptr_t start, uintptr_t end)
 {
     size_t keep = first_behind(pins, start), from;

@@ -24,7 +24,7 @@ struct kal_pins {
     size_t used, room;
     /* Pins not undone yet */
     size_t live;
-    /* Ranges that were looked at to join them; for tests */
+    /* Ranges that were read to join them; for tests */
     uint64_t looked;
     /* Its account of KAL_ACCOUNT_PINNED */
     struct kal_host *host;

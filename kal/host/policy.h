@@ -30,9 +30,9 @@ enum kal_status kal_policy_add(struct kal_policy *policy, const char *name, cons
 
 /*
  * The first rule that matches decides; without one the answer is yes. *rule is the deciding rule's
- * name or NULL. What a rule looks at: connect: the peer's address and port. listen: the local
+ * name or NULL. What a rule compares: connect: the peer's address and port. listen: the local
  * address and port. request: the peer's address, the local port. An address that is unknown, and a
- * wildcard one, matches the prefix of every deny rule of its family and of no allow rule, save
+ * wildcard one, matches the prefix of every deny rule of its family and of no allow rule, except
  * prefix length 0.
  */
 bool kal_policy_allows(const struct kal_policy *policy, const struct ri_policy_question *question,

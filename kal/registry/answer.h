@@ -36,7 +36,7 @@ struct kal_answer {
 void kal_answer_free(struct kal_answer *answer);
 void kal_answers_free(struct kal_answer *list);
 
-/* Take over what a sound descriptor says; no device is looked at. */
+/* Take over the contents of a sound descriptor, without asking for devices. */
 void kal_answer_take(struct kal_answer *answer, const struct ri_provider *descriptor);
 /* An ri_found_fn: arg is the answer. */
 void kal_answer_device(void *arg, const struct ri_device *device);

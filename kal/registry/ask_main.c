@@ -64,8 +64,8 @@ static const struct ri_host host = {
     .log = host_log,
 };
 
-/* It ends with who asked, leaves no core file, and answers to no signal mask but its own. */
-static void wait_for_lanes(void)
+/* It ends with its parent, leaves no core file, and has a signal mask of its own. */
+static void set_up_process(void)
 {
     static const struct rlimit none = { 0, 0 };
     sigset_t empty;
@@ -110,7 +110,7 @@ int main(int argc, char **argv)
                         "'itinfo --why' shows the answers.\n");
         return 2;
     }
-    wait_for_lanes();
+    set_up_process();
     answer(argv[2]);
     _exit(0); /* without the provider's destructors */
 }

@@ -237,7 +237,7 @@ static void refuse_doubles(struct kal_answer *list)
     }
 }
 
-/* True: somebody else has to say it. The lock is held. */
+/* True: a helper has to answer. The lock is held. */
 static enum kal_status fill_known(struct kal *kal, struct kal_answer *answer, bool *ask)
 {
     struct kal_provider *provider = answer->provider;

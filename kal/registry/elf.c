@@ -66,7 +66,7 @@ struct table {
 
 struct dynamic {
     struct table symbols, strings, hash,
-        gnu_hash; /* size: what is left of the segment in the file */
+        gnu_hash; /* size: the remaining octets of the segment in the file */
     uint64_t string_size;
 };
 

@@ -23,7 +23,7 @@
 
 #define ALIAS_PREFIX "vp_"
 
-/* What every provider says, asked by helpers once at most for all that one call looks for. */
+/* The answers of all providers. Helpers ask for them at most once for all searches of one call. */
 struct round {
     struct kal *kal;
     struct kal_answer *all;
@@ -156,7 +156,7 @@ static void take_device(struct build *build, struct kal_interface *interface,
     assign(build, &interface->advice, "%s", device->advice ? device->advice : "");
 }
 
-/* NAME, NAME:... or NAME/...: of what is left after NAME, or NULL. */
+/* NAME, NAME:... or NAME/...: the text after NAME, or NULL. */
 static const char *after_provider(const char *text, const char *name)
 {
     size_t length = strlen(name);
@@ -166,7 +166,7 @@ static const char *after_provider(const char *text, const char *name)
     return text + length; /* at the NUL or the sign */
 }
 
-/* A device that is called like somebody else's provider does not take that one's place. */
+/* A device with the name of another provider does not replace that provider. */
 static bool is_of_another(const struct build *build, const struct kal_answer *answer,
                           const char *device)
 {
@@ -430,7 +430,8 @@ static enum kal_status build_all(struct round *round, struct kal_interface **lis
     if (status != KAL_OK)
         return status;
     build.all = round->all;
-    kal_registry_lock(&kal->registry); /* what was warned about already */
+    /* It guards the marks of lines that were warned about. */
+    kal_registry_lock(&kal->registry);
     LL_FOREACH (kal->config->interfaces, section)
         add_section(&build, section);
     add_defaults(&build, build.all);
@@ -535,7 +536,7 @@ static enum kal_status choose_alias(struct round *round, struct build *build, co
     return KAL_OK;
 }
 
-/* Only its device says whose it is: look at all, then load that one. */
+/* Only the name of a device identifies its provider: ask all, then load that one. */
 static enum kal_status choose_from_all(struct round *round, const char *name,
                                        struct kal_interface **list)
 {

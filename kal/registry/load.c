@@ -116,9 +116,9 @@ enum kal_status kal_load_preopened(void (*fn)(void *arg, const struct ri_provide
         "can't open the module"; /* libltdl's text if it has no loaders */
     const char *error;
 
-    /* A second lt_dlinit after one that failed says yes and leaves libltdl without loaders, in
-     * which it then crashes: so a failed one is undone. It fails only for who comes first, so no
-     * other user is in it. */
+    /* A second lt_dlinit after one that failed succeeds and leaves libltdl without loaders, in
+     * which it then crashes: so a failed one is undone. Only the first caller can fail, so there
+     * is no other user. */
     if (lt_dlinit()) {
         lt_dlexit();
         kal_log(RI_LOG_ERROR, "libltdl cannot be started: out of memory");
@@ -138,7 +138,7 @@ enum kal_status kal_load_preopened(void (*fn)(void *arg, const struct ri_provide
 
 /* ---- places ---- */
 
-static const char here; /* its address tells which file this code is in */
+static const char here; /* its address identifies the file that this code is in */
 
 char *kal_library_folder(void)
 {

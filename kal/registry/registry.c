@@ -308,7 +308,7 @@ static bool seen(struct kal_registry *registry, const char *folder)
     return false;
 }
 
-/* origin: who asked for the folder, NULL: it need not exist. */
+/* origin: what named the folder; NULL: it need not exist. */
 static enum kal_status search_folder(struct kal *kal, const char *folder, const char *origin)
 {
     struct dirent **entries = NULL;

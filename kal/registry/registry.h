@@ -13,7 +13,7 @@ struct kal_answer;
 struct kal_config;
 struct kal_interface_section;
 
-/* One provider file that was looked at. Fixed once searched, but for what is marked. */
+/* One provider file that was found. Fixed once searched, except for the marked members. */
 struct kal_provider {
     char *path;   /* or "(preopened)" */
     char *stem;   /* NAME of vp_NAME.so: what its provider should be called; else "" */
@@ -27,7 +27,7 @@ struct kal_provider {
     const struct ri_provider *descriptor; /* resident */
     struct ri_privileged_ops ops;         /* completed */
     struct ri_user_ops user_ops;
-    bool told;     /* why it cannot be used was logged; under the lock, too */
+    bool told;     /* the reason why it cannot be used was logged; under the lock, too */
     uint64_t late; /* when a helper was ended for its silence, 0: never; under the lock */
     struct kal_provider *next; /* in search order */
 };
@@ -111,14 +111,15 @@ void kal_interfaces_free(struct kal_interface *list);
 /* Find the interface of a name: *other, valid until the next call; NULL: there is none. */
 typedef enum kal_status (*kal_fallback_find_fn)(void *arg, const char *name,
                                                 struct kal_interface **other);
-/* Where it is not usable, the first of its fallback that is stands in for it. log: what is taken,
- * and what keeps others from that. KAL_ERR_NO_RESOURCES, or what find answers: it is as before. */
+/* If the interface is not usable, the first usable one of its fallback stands in for it. log:
+ * report the choice, and why others were not taken. KAL_ERR_NO_RESOURCES, or what find returns:
+ * the interface is unchanged. */
 enum kal_status kal_fallback_stand_in(struct kal_interface *interface, kal_fallback_find_fn find,
                                       void *arg, bool log);
 /* The same for each of a list of all, without a word. */
 enum kal_status kal_fallback_apply(struct kal_interface *list);
-/* Who stands first: the default, then option fallback of [ital]; what cannot be taken is logged
- * once. The registry's lock is held. */
+/* The order of the list: the default first, then option fallback of [ital]. Names that cannot be
+ * used are logged once. The registry's lock is held. */
 void kal_fallback_order(struct kal_config *config, struct kal_interface **list);
 
 /* ---- interfaces.c ---- */

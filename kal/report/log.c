@@ -26,7 +26,7 @@ static const char *const levels[] = { [RI_LOG_ERROR] = "error",
 #define LEVELS (sizeof levels / sizeof *levels)
 
 static _Atomic int log_level = RI_LOG_WARNING;
-static _Atomic(kal_inside_fn) log_inside; /* ual's; NULL: nobody is in a lane */
+static _Atomic(kal_inside_fn) log_inside; /* ual's; NULL: no thread is in a lane */
 static pid_t log_process;                 /* whose threads and lines these are */
 
 /* Split "level[:sink]". -1: no such level. */

@@ -39,10 +39,10 @@ ssize_t log_sink_write(struct log_sink *sink, enum ri_log_level level, const cha
 
 /* A line with its newline; counted where there is no room. Never blocks. */
 void log_ring_push(enum ri_log_level level, const char *line, size_t length);
-/* Hand what is there to the sink, as far as it takes it. False: lines are left. Not in a lane. */
+/* Pass lines to the sink, as far as it takes them. False: lines are left. Not in a lane. */
 bool log_ring_drain(void);
-/* What the thread does before it writes: push what is due. Returns when that is so again;
- * CLOCK_NEVER: never. */
+/* What the thread does before it writes: push the lines that are due. Returns when the next ones
+ * are; CLOCK_NEVER: never. */
 typedef uint64_t (*log_turn_fn)(uint64_t now);
 /* The thread writes; it is started where there is none, with this turn. Never blocks. */
 void log_ring_wake(log_turn_fn turn);
@@ -57,15 +57,15 @@ void log_ring_forget(void);
 
 /* ---- log_rate.c: how often a cause may speak ---- */
 
-/* Is this line to be written? The cause is the address `key`, that of the format as a rule, and the
- * prefix. *first: from now on this cause is held back, and somebody has to call log_rate_turn when
- * its time is over. */
+/* Is this line to be written? The cause is the address `key`, usually that of the format, and
+ * the prefix. *first: this cause is suppressed from now on, and the caller has log_rate_turn
+ * called when its time is over. */
 bool log_rate_admit(const char *key, const char *prefix, enum ri_log_level level, const char *line,
                     size_t length, uint64_t now, bool *first);
 /* A log_turn_fn: push "n more" of those whose time is over. Returns when the next one's is;
  * CLOCK_NEVER: none is held back. */
 uint64_t log_rate_turn(uint64_t now);
-/* Push it of all, now. Their time goes on, unless they are forgotten. */
+/* Push the counts of all causes now. Their times continue, unless they are forgotten. */
 void log_rate_say(bool forget);
 void log_rate_forget(void); /* in a forked child; stores only */
 

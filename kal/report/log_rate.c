@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * How often a cause may speak. A cause has BURST lines in FIRST_NS. What comes beyond is counted,
- * and one line says the count when that time is over. A cause that goes on has one line, and twice
- * the time, until it was quiet for once.
+ * The rate limit of a cause. A cause has BURST lines in FIRST_NS. Further lines are counted, and
+ * one line reports the count when that time is over. A cause that continues has one line, and twice
+ * the time, until it was quiet once.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -54,7 +54,7 @@ static void say_suppressed(const struct cause *cause, uint64_t length)
         log_ring_push(cause->level, line, (size_t)used);
 }
 
-/* The time of a cause is over: say what was suppressed, and begin the next. */
+/* The time of a cause is over: report the suppressed lines, and begin the next. */
 static void turn(struct cause *cause, uint64_t now)
 {
     bool goes_on = cause->suppressed && now - cause->ends < cause->length;

@@ -166,7 +166,7 @@ bool log_ring_drain(void)
     return empty;
 }
 
-/* Like a lock, which nobody holds for long: the sink does not wait. */
+/* Like a lock that is never held for long: the sink does not wait. */
 static void become_drainer(void)
 {
     pthread_mutex_lock(&ring_lock);

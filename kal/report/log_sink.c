@@ -31,7 +31,7 @@
 
 const char *kal_log_syslog_path = _PATH_LOG;
 
-/* ---- the descriptor: somebody else may close it (closefrom(3)), and open files of his own ---- */
+/* ---- the descriptor: the program may close it (closefrom(3)), and open files of its own ---- */
 
 static void own(struct log_sink *sink, int fd)
 {
@@ -106,7 +106,7 @@ static ssize_t write_reopened(const char *line, size_t length)
     struct pollfd room = { .fd = STDERR_FILENO, .events = POLLOUT };
     ssize_t done;
 
-    if (fd < 0 && errno == ENXIO) { /* a FIFO that nobody reads */
+    if (fd < 0 && errno == ENXIO) { /* a FIFO without a reader */
         errno = EPIPE;
         return -1;
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What kal tells: addresses as text, and the log. kal_log, kal_vlog and the names of statuses are
- * in kal.h. */
+/* Reports: addresses as text, and the log. kal_log, kal_vlog and the names of statuses are in
+ * kal.h. */
 #ifndef ITAL_KAL_REPORT_H
 #define ITAL_KAL_REPORT_H
 
@@ -23,13 +23,13 @@ bool kal_log_configure(const char *text, const char **why);
 bool kal_log_check(const char *text, const char **why); /* the same without effect */
 /* Warnings to stderr; closes the file, and ends the thread that writes for the lanes. */
 void kal_log_reset(void);
-/* No lane is left: the thread ends, what was counted is said, and levels and rates stay. */
+/* No lane is left: the thread ends, counts are reported, and levels and rates stay. */
 void kal_log_flush(void);
 /* The log of the child goes to stderr until an instance is made there, and knows nothing of before;
  * async-signal-safe. */
 void kal_log_fork_child(void);
-/* Who says whether the calling thread is in a run of a lane. Such a thread writes to no descriptor.
- * NULL: none is. */
+/* Is the calling thread in a run of a lane? Such a thread writes to no descriptor. NULL: none
+ * is. */
 typedef bool (*kal_inside_fn)(void);
 void kal_log_lanes(kal_inside_fn inside);
 

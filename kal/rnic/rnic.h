@@ -39,7 +39,7 @@ struct kal_rnic {
     char *device;
     /* Every option of the interface, as configured else default */
     struct kal_values *options;
-    /* What is alive on this RNIC; kal/host/host.c's */
+    /* Live objects of this RNIC; kal/host/host.c's */
     _Atomic uint64_t holds[KAL_ACCOUNT_KINDS];
     /* The connection manager's */
     struct kal_cm *cm;

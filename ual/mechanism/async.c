@@ -152,7 +152,7 @@ void ual_async_forget(struct ual_device *public, const void *about, ual_handle h
 
 /* --- where to --- */
 
-/* Nothing more is queued in it; another thread that ends it, or begins anew, finds it taken. */
+/* Nothing more is queued in it. Another thread that ends it, or begins again, finds it taken. */
 static struct ual_channel *begin_end(struct device_inside *device)
 {
     struct ual_channel *channel;

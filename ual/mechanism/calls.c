@@ -50,8 +50,8 @@ static bool barrier(int command)
     return syscall(SYS_membarrier, command, 0, 0) == 0;
 }
 
-/* Other keys' destructors may still make calls, so this one comes again until the last round but
- * one: the last is that of sanitizers. Whoever makes a call yet later is not waited for. */
+/* Other keys' destructors may still make calls, so this one runs again until the last round but
+ * one: the last is that of sanitizers. A thread that makes a call even later is not waited for. */
 static void end_thread(void *round)
 {
     uintptr_t next = (uintptr_t)round + 1;

@@ -440,7 +440,7 @@ enum ual_status ual_conn_confirm(struct ual_conn *conn, const struct ri_connect_
 
 /* --- requests --- */
 
-/* What a decision's status means: kal tells of a peer that withdrew by refusing the call. */
+/* The meaning of a decision's status: kal refuses the call if the peer has withdrawn. */
 static enum ual_status decided(enum kal_status status)
 {
     return status == KAL_ERR_INVALID_STATE ? UAL_ERR_INVALID_HANDLE : ual_status_of_kal(status);
@@ -484,7 +484,7 @@ enum ual_status ual_conn_pass_on(struct ual_conn *request, struct ual_conn *list
     return UAL_OK;
 }
 
-/* --- what is established --- */
+/* --- established connections --- */
 
 enum ual_status ual_conn_disconnect(struct ual_conn *conn, struct ual_qp *qp,
                                     const void *private_data, uint16_t private_data_length)

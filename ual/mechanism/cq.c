@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Completion queues: a provider's CQ, the lanes that feed it, and where it is told that it
- * fired. */
+ *
+ * Completion queues: a provider's CQ, the lanes that feed it, and the receiver of its events.
+ */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -116,7 +117,7 @@ free_cq:
     return status;
 }
 
-/* After the destruction no upcall about it comes: what is purged then is all that there ever is. */
+/* After the destruction no upcall about it comes, so the purge is final. */
 enum ual_status ual_cq_free(struct ual_cq *cq)
 {
     struct cq_inside *inside = inside_of(cq);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * The stash of a CQ, for a provider that can only fire at the next completion. When the CQ below
- * fires, its completions move into a ring here, where they are counted and looked at; only one that
+ * fires, its completions move into a ring here, where they are counted and checked. Only one that
  * is waited for fires upwards. The consumer polls the ring first, so the order stays.
  *
  * The lock is held across poll and arm of the provider. An upcall out of one of these must not wait
- * for it: `pending` leaves the work to the holder, who looks for it after the unlock.
+ * for it: `pending` leaves the work to the holder, which checks it after the unlock.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -23,7 +23,7 @@
 #define UNARMED   (-1)
 
 struct ual_cq_stash {
-    struct ri_cq base; /* first: what is polled */
+    struct ri_cq base; /* first: the CQ that is polled */
     struct ri_cq *below;
     void (*fired)(void *context);
     void *context;
@@ -72,7 +72,7 @@ static bool wants(const struct ual_cq_stash *stash, const struct ri_wc *wc)
     }
 }
 
-/* How many fit in one piece behind the newest. */
+/* How many fit behind the newest without a wrap. */
 static uint32_t room(const struct ual_cq_stash *stash, uint32_t *tail)
 {
     *tail = (stash->head + stash->count) % stash->depth;
