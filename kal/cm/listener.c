@@ -36,7 +36,8 @@ static int open_listener(struct kal_listener *l, const struct sockaddr *address,
     if (!error) {
         kal_address_text(address, text, sizeof text);
         kal_rnic_log(l->rnic, RI_LOG_INFO,
-                     "listener %s takes IPv6 only: somebody listens on that port for IPv4", text);
+                     "listener %s takes IPv6 only: another socket listens on that port for IPv4",
+                     text);
     }
     return error;
 }
@@ -49,7 +50,8 @@ static enum kal_status listen_error(struct kal_rnic *rnic, const struct sockaddr
         enum kal_status status;
         const char *advice;
     } table[] = {
-        { EADDRINUSE, KAL_ERR_ADDRESS_IN_USE, "choose another port, or end whoever listens there" },
+        { EADDRINUSE, KAL_ERR_ADDRESS_IN_USE,
+          "choose another port, or end the program that listens there" },
         { EADDRNOTAVAIL, KAL_ERR_UNREACHABLE, "use an address of this host" },
         { EAFNOSUPPORT, KAL_ERR_UNREACHABLE, "this host has no such address family" },
         { ENODEV, KAL_ERR_UNREACHABLE, "the scope of the address names no interface" },

@@ -92,7 +92,7 @@ static bool put_gap(void)
     char line[160];
     int length = snprintf(line, sizeof line,
                           "ital: warning: %llu lines of the log are missing here: "
-                          "who reads it is too slow\n",
+                          "its reader is too slow\n",
                           ring.dropped);
 
     if (!put(RI_LOG_WARNING, line, (size_t)length))

@@ -30,9 +30,8 @@ const struct ri_option softrdma_option_table[SOFTRDMA_OPTIONS] = {
       "Silence of the peer after which the active side sends a zero-length Write again; three more "
       "follow while it lasts, each after four times as long; 0: none." },
     { "stall_timeout", "time: 0..86400000", "300000", "ms",
-      "How long nothing may come of an FPDU that the peer has begun before the connection is "
-      "reset; "
-      "each octet counts anew. 0: for ever." },
+      "Time without an octet of an FPDU that the peer has begun, after which the connection is "
+      "reset. 0: none." },
     { "reassembly_limit", "size: 131072..1099511627776", "67108864", "octets",
       "Incomplete FPDUs of all connections together; beyond it the oldest one's connection is "
       "reset." },

@@ -15,7 +15,7 @@
 #include <string.h>
 
 static_assert(offsetof(struct qp, upcalls) >= offsetof(struct qp, cq_wait) + 64,
-              "who counts upcalls takes no line away from posts and passes");
+              "the count of upcalls is in no cache line of posts and passes");
 
 /* Places of a send queue beside its requests, at most: Reads into several elements may fill it
  * sooner than others. */

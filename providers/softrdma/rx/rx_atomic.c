@@ -73,8 +73,7 @@ bool rx_on_atomic_response(struct qp *qp, const struct rdmap_segment *segment, s
     uint8_t *memory;
 
     if (!rx_oldest_request(qp, &read) || !read->atomic)
-        return FAULT(TERMINATE_OPCODE, RI_EVENT_BAD_OPCODE,
-                     "Atomic Response that nobody asked for");
+        return FAULT(TERMINATE_OPCODE, RI_EVENT_BAD_OPCODE, "Atomic Response without a request");
     if (segment->hdr.msn != qp->rx.expect_atomic_msn || segment->hdr.mo)
         return RESPONSE_FAULT(RI_WC_BAD_RESPONSE, TERMINATE_U_MSN,
                               "MSN or offset of an Atomic Response out of order");

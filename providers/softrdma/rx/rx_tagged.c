@@ -140,7 +140,7 @@ bool rx_on_read_response(struct qp *qp, const struct rdmap_segment *segment, str
     uint8_t *memory;
 
     if (!rx_oldest_request(qp, &read) || read->atomic)
-        return FAULT(TERMINATE_OPCODE, RI_EVENT_BAD_OPCODE, "Read Response that nobody asked for");
+        return FAULT(TERMINATE_OPCODE, RI_EVENT_BAD_OPCODE, "Read Response without a request");
     if ((octets && !rx_response_goes_on(read, &segment->hdr)) ||
         !rx_response_fits(read, octets, segment->hdr.last))
         return refuse_response(qp, read, segment, fault);
