@@ -87,6 +87,13 @@ UAL_PUBLIC enum ual_status ual_device_route(struct ual_device *device, uint32_t 
 UAL_PUBLIC enum ual_status ual_device_counters(struct ual_device *device, const char **names,
                                                uint64_t *values, size_t *count);
 
+/* A timer of a front end, in the lane of the device's listeners. `expired` is called in a run of
+ * it, once; unlike an upcall it may accept and free connections. set (or move): any thread, one at
+ * a time for a timer, also inside upcalls and `expired`. After cancel returned `expired` does not
+ * run, unless cancel was called from it; not inside upcalls. */
+UAL_PUBLIC void ual_timer_set(struct ual_device *device, struct ri_timer *timer);
+UAL_PUBLIC void ual_timer_cancel(struct ual_device *device, struct ri_timer *timer);
+
 /* ------------------------------------------------------------------------------------------------
  * 2. Memory
  */

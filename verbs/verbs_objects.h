@@ -212,7 +212,7 @@ struct vb_connector;
 enum vb_gate {
     VB_GATE_OPEN = 0,
     VB_GATE_SHUT, /* RESET, INIT, RTR: EINVAL */
-    VB_GATE_HELD, /* RTS, but the connection is not there: connector->post_send */
+    VB_GATE_HELD, /* RTS, but the connection is not there: connector->hold */
 };
 
 struct vb_qp {
@@ -289,12 +289,16 @@ struct vb_connector {
      * and RTS by itself when the connection does. */
     int (*modify)(void *context, struct vb_qp *qp, enum ibv_qp_state to,
                   const struct ibv_qp_attr *attr, int mask);
-    /* A post while the gate is HELD. As ibv_post_send. NULL: EINVAL. */
-    int (*post_send)(void *context, struct vb_qp *qp, struct ibv_send_wr *wr,
-                     struct ibv_send_wr **bad);
+    /* A post while the gate is HELD, as ual_qp_post_send. Inline data is in the QP's own memory and
+     * stays there until the request completes. NULL: posts are refused meanwhile. */
+    enum ual_status (*hold)(void *context, struct vb_qp *qp, struct ri_send_wr *wr,
+                            struct ri_send_wr **bad);
     /* Upcall: an event of the QP that is about its connection: RI_EVENT_ESTABLISHED, or one of the
      * ended group, after which the QP is in ERROR. */
     void (*event)(void *context, struct vb_qp *qp, const struct ri_event *event);
+    /* Does the QP, as the program sees it, stay in its state although its connection ended so?
+     * NULL: it goes to ERR. */
+    bool (*outlives)(void *context, struct vb_qp *qp, const struct ri_event *event);
     /* The program resets or destroys the QP. The connector forgets it: its connection object is
      * freed, or released from the QP, before it returns; no upcall about the two runs afterwards.
      * Of a QP that was made with VB_QP_BY_ADDRESS a reset leaves the connector set. */
@@ -308,9 +312,9 @@ VB_PUBLIC int vb_qp_connector(struct vb_qp *qp, const struct vb_connector *conne
 /* The QP is in that state from now on, as far as the program can see; the gate of RTS. Also from
  * upcalls. Does not touch the provider's QP, but ERR, which ends its connection. */
 VB_PUBLIC void vb_qp_enter(struct vb_qp *qp, enum ibv_qp_state state, enum vb_gate gate);
-/* Requests held back by a connector: converts and posts them, whatever the gate says. As
- * ibv_post_send. */
-VB_PUBLIC int vb_qp_post_now(struct vb_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+/* The peer cannot be reached: the next send request that flushes completes as RETRY_EXC_ERR. Until
+ * then, or until it is taken back. Also from upcalls. */
+void vb_qp_unreached(struct vb_qp *qp, bool is_so);
 
 /* Connections by numbers: VERBS without rdma_cm. */
 struct vb_numbers {
@@ -321,6 +325,7 @@ struct vb_numbers {
     void (*close)(struct vb_context *context);
     struct vb_connector connector; /* its context is the vb_context */
 };
-extern const struct vb_numbers vb_numbers;
+/* Set when the library is loaded. */
+extern const struct vb_numbers *vb_numbers;
 
 #endif

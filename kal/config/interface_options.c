@@ -50,6 +50,10 @@ const struct ri_option kal_interface_options[] = {
     { "keepalive_interval", "time: 1..32767", "10", "s", "Between keep-alive probes." },
     { "keepalive_count", "int: 1..127", "6", "",
       "Unanswered keep-alive probes that end the connection." },
+    { "port_range", "string: 0..11", "10000-29999", "",
+      "TCP ports, LOW-HIGH, for queue pairs of verbs programs that connect without rdma_cm; one "
+      "port "
+      "for 254 of them." },
     { "pcap", "path", "", "",
       "Write the traffic of this interface to this pcapng file, %p for the process; an existing "
       "file is replaced." },

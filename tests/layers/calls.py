@@ -19,7 +19,7 @@ ORDER = {
     'providers/softrdma': ['codec', 'objects', 'llp', 'tx', 'rx', ''],
     'providers/rdmacore': [''],
     'itapi': [''],
-    'verbs': ['run', 'ibverbs', 'rdmacm', 'stubs', ''],
+    'verbs': ['run', 'ibverbs', 'numbers', 'rdmacm', 'stubs', ''],
     'base': [''],
 }
 DEFINED = 'TDBRVWC'

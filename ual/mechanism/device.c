@@ -89,6 +89,23 @@ free_device:
     return status;
 }
 
+/* --- timers --- */
+
+static struct ual_lane *lane_of_timers(const struct ual_device *device)
+{
+    return ual_lanes_first(ual_device_lanes(device));
+}
+
+void ual_timer_set(struct ual_device *device, struct ri_timer *timer)
+{
+    ual_lane_timer_set(lane_of_timers(device), timer);
+}
+
+void ual_timer_cancel(struct ual_device *device, struct ri_timer *timer)
+{
+    ual_lane_timer_cancel(lane_of_timers(device), timer);
+}
+
 /* --- close --- */
 
 /* A step of the tear-down that should not fail. What cannot be freed stops it. */

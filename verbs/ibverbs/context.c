@@ -151,8 +151,8 @@ int ibv_close_device(struct ibv_context *ibv)
     struct vb_context *context = vb_context_of(ibv);
     enum ual_status status;
 
-    if (vb_numbers.close)
-        vb_numbers.close(context);
+    if (vb_numbers->close)
+        vb_numbers->close(context);
     status = close_device(context);
     if (status == UAL_ERR_BUSY)
         ual_log(

@@ -47,8 +47,31 @@ static const uint16_t opcodes[UINT8_MAX + 1] = {
     [RI_WC_RECV_DATAGRAM] = IBV_WC_RECV | RARE,
 };
 
+/* By slot of the QP. Pages in use are there only. */
+static atomic_bool unreached[1u << UAL_SLOT_BITS];
+
+void vb_qp_unreached(struct vb_qp *qp, bool is_so)
+{
+    atomic_store(&unreached[vb_slot_of(qp->ual.object.handle)], is_so);
+}
+
+/* The first send request that goes nowhere says so; those behind it are flushed. */
+static enum ibv_wc_status status_of_failed_send(const struct ri_wc *wc)
+{
+    atomic_bool *flag = &unreached[vb_slot_of((ual_handle)wc->context)];
+    bool is_first = atomic_load_explicit(flag, memory_order_relaxed) &&
+                    atomic_exchange(flag, false);
+
+    if (is_first && wc->status == RI_WC_FLUSHED)
+        return IBV_WC_RETRY_EXC_ERR;
+    return wc->status < ARRAY_SIZE(statuses) ? (enum ibv_wc_status)statuses[wc->status]
+                                             : IBV_WC_GENERAL_ERR;
+}
+
 static inline enum ibv_wc_status status_of(const struct ri_wc *wc)
 {
+    if (unlikely(wc->status != RI_WC_SUCCESS) && wc->opcode < RI_WC_RECV)
+        return status_of_failed_send(wc);
     return likely(wc->status < ARRAY_SIZE(statuses)) ? (enum ibv_wc_status)statuses[wc->status]
                                                      : IBV_WC_GENERAL_ERR;
 }

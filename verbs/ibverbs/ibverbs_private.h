@@ -37,6 +37,7 @@ int vb_dealloc_mw(struct ibv_mw *mw);
 int vb_poll_cq(struct ibv_cq *cq, int count, struct ibv_wc *wc);
 int vb_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 int vb_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+enum ual_status vb_post_by_gate(struct vb_qp *qp, struct ri_send_wr *wr, struct ri_send_wr **bad);
 int vb_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 int vb_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 

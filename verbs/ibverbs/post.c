@@ -158,6 +158,21 @@ static uint32_t inline_among(const struct ibv_send_wr *wr, uint32_t count)
     return found;
 }
 
+/* As ual_qp_post_send; while the connection is not there its connector keeps them. */
+enum ual_status vb_post_by_gate(struct vb_qp *qp, struct ri_send_wr *wr, struct ri_send_wr **bad)
+{
+    const struct vb_connector *connector;
+    uint32_t gate = atomic_load_explicit(&qp->gate, memory_order_acquire);
+
+    if (likely(gate == VB_GATE_OPEN))
+        return ual_qp_post_send(&qp->ual, wr, bad);
+    connector = atomic_load_explicit(&qp->connector, memory_order_acquire);
+    if (gate == VB_GATE_HELD && connector && connector->hold)
+        return connector->hold(qp->connector_context, qp, wr, bad);
+    *bad = wr;
+    return UAL_ERR_INVALID_STATE;
+}
+
 /* Posts what is in the group, which begins with the request `first`. *posted: how many. */
 static enum ual_status post_group(struct vb_qp *qp, const struct ibv_send_wr *first,
                                   struct group *group, uint32_t *posted)
@@ -167,7 +182,7 @@ static enum ual_status post_group(struct vb_qp *qp, const struct ibv_send_wr *fi
 
     *posted = group->count;
     if (group->count)
-        status = ual_qp_post_send(&qp->ual, group->wr, &bad);
+        status = vb_post_by_gate(qp, group->wr, &bad);
     if (status != UAL_OK)
         *posted = (uint32_t)(bad - group->wr);
     if (group->inline_count)
@@ -242,32 +257,15 @@ static inline int post_one(struct vb_qp *qp, struct ibv_send_wr *wr, struct ibv_
     return likely(status == UAL_OK) ? 0 : refuse(wr, bad, vb_errno(status));
 }
 
-int vb_qp_post_now(struct vb_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
-{
-    if (likely(!wr->next) && likely(!(wr->send_flags & IBV_SEND_INLINE)) &&
-        likely(wr->opcode != IBV_WR_BIND_MW))
-        return post_one(qp, wr, bad);
-    return post_list(qp, wr, bad);
-}
-
-static int post_shut(struct vb_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
-{
-    const struct vb_connector *connector = atomic_load_explicit(&qp->connector,
-                                                                memory_order_acquire);
-
-    if (atomic_load_explicit(&qp->gate, memory_order_acquire) == VB_GATE_HELD && connector &&
-        connector->post_send)
-        return connector->post_send(qp->connector_context, qp, wr, bad);
-    return refuse(wr, bad, EINVAL);
-}
-
 int vb_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
     struct vb_qp *qp = vb_qp_of(ibv);
 
-    if (unlikely(atomic_load_explicit(&qp->gate, memory_order_acquire) != VB_GATE_OPEN))
-        return post_shut(qp, wr, bad);
-    return vb_qp_post_now(qp, wr, bad);
+    if (likely(atomic_load_explicit(&qp->gate, memory_order_acquire) == VB_GATE_OPEN) &&
+        likely(!wr->next) && likely(!(wr->send_flags & IBV_SEND_INLINE)) &&
+        likely(wr->opcode != IBV_WR_BIND_MW))
+        return post_one(qp, wr, bad);
+    return post_list(qp, wr, bad);
 }
 
 /* --- receives --- */

@@ -175,14 +175,14 @@ static int take_number(struct vb_qp *qp)
     struct vb_context *context = vb_qp_context(qp);
     uint32_t number = 0;
     int error = qp->flags & VB_QP_BY_ADDRESS ? vb_number_take(&number)
-                                             : vb_numbers.take(context, qp, &number);
+                                             : vb_numbers->take(context, qp, &number);
 
     if (error)
         return error;
     error = vb_number_enter(number, qp);
     if (error) {
         qp->flags &VB_QP_BY_ADDRESS ? vb_number_give_back(number)
-                                    : vb_numbers.give_back(context, qp, number);
+                                    : vb_numbers->give_back(context, qp, number);
         return error;
     }
     qp->ibv.qp_base.qp_num = number;
@@ -199,7 +199,7 @@ static void give_number_back(struct vb_qp *qp)
     if (qp->flags & VB_QP_BY_ADDRESS)
         vb_number_give_back(number);
     else
-        vb_numbers.give_back(vb_qp_context(qp), qp, number);
+        vb_numbers->give_back(vb_qp_context(qp), qp, number);
 }
 
 static int open_qp(struct vb_qp *qp, const struct ibv_qp_init_attr_ex *attr)

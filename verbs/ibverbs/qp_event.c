@@ -50,7 +50,9 @@ void vb_qp_event(struct ual_qp *ual, const struct ri_event *event)
         report(qp, (enum ibv_event_type)type);
     if (!is_about_connection(event))
         return;
-    if (event->type != RI_EVENT_ESTABLISHED) {
+    if (event->type != RI_EVENT_ESTABLISHED &&
+        !(connector && connector->outlives &&
+          connector->outlives(qp->connector_context, qp, event))) {
         vb_qp_note_state(qp, IBV_QPS_ERR);
         if (qp->ual.srq)
             report(qp, IBV_EVENT_QP_LAST_WQE_REACHED);

@@ -239,10 +239,10 @@ static int ask_connector(struct vb_qp *qp, enum ibv_qp_state to, const struct ib
     int error;
 
     if (!connector && to == IBV_QPS_RTR && vb_qp_state(qp) == IBV_QPS_INIT) {
-        error = vb_qp_connector(qp, &vb_numbers.connector, vb_qp_context(qp));
+        error = vb_qp_connector(qp, &vb_numbers->connector, vb_qp_context(qp));
         if (error)
             return error;
-        connector = &vb_numbers.connector;
+        connector = &vb_numbers->connector;
     }
     if (!connector || !connector->modify)
         return 0;
@@ -269,7 +269,7 @@ int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
     VB_CALL;
     struct vb_qp *qp = vb_qp_of(ibv);
     const struct vb_connector *connector = atomic_load(&qp->connector);
-    int error = check(qp, attr, mask, !connector || connector == &vb_numbers.connector);
+    int error = check(qp, attr, mask, !connector || connector == &vb_numbers->connector);
 
     if (!error)
         error = apply(qp, attr, mask);

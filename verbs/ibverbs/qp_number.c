@@ -23,6 +23,7 @@
 #define END          (1024u << 8)
 
 _Atomic uint32_t vb_qp_numbers[1u << UAL_SLOT_BITS];
+const struct vb_numbers *vb_numbers;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct vb_qp **pages[PAGES]; /* lock, as is what follows */

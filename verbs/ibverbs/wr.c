@@ -97,7 +97,7 @@ static int post_run(struct vb_qp *qp, uint32_t first, uint32_t end)
 {
     struct vb_batch *batch = qp->batch;
     struct ri_send_wr *bad = NULL;
-    enum ual_status status = ual_qp_post_send(&qp->ual, &batch->wr[first], &bad);
+    enum ual_status status = vb_post_by_gate(qp, &batch->wr[first], &bad);
 
     count_inline(qp, first, status == UAL_OK ? end : (uint32_t)(bad - batch->wr));
     return vb_errno(status);
@@ -135,8 +135,6 @@ static int wr_complete(struct ibv_qp_ex *ibv)
     struct vb_qp *qp = qp_of(ibv);
     int error = qp->batch->error;
 
-    if (!error && atomic_load_explicit(&qp->gate, memory_order_acquire) != VB_GATE_OPEN)
-        error = EINVAL;
     if (!error)
         error = post_all(qp);
     spinlock_unlock(&qp->lock);

@@ -1,0 +1,628 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The connection of one QP: what the states of link_fsm.h do. Threads: numbers_private.h.
+ *
+ * The QP with the larger number initiates; of equal numbers, on two hosts, that with the larger
+ * GID. Both ends know both at RTR, so nothing is negotiated. A QP that is its own peer adopts a TCP
+ * socket that is connected to itself.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "numbers_private.h"
+#include "own_socket.h"
+
+#include "base/clock.h"
+
+#include <arpa/inet.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <utlist.h>
+
+#define RETRY_FIRST    (100 * CLOCK_NS_PER_MS)
+#define RETRY_MOST     CLOCK_NS_PER_S
+#define PATIENCE_LEAST (5 * CLOCK_NS_PER_S)
+#define ACK_TIMEOUT    UINT64_C(4096) /* ns; InfiniBand's unit of ibv_qp_attr.timeout */
+
+/* --- logs --- */
+
+static const char *peer_text(const struct link *link, char *text, socklen_t room)
+{
+    const union address *address = (const union address *)(const void *)&link->destination;
+    const void *octets = address->any.sa_family == AF_INET6 ? (const void *)&address->six.sin6_addr
+                                                            : (const void *)&address->four.sin_addr;
+
+    return inet_ntop(address->any.sa_family, octets, text, room) ? text : "?";
+}
+
+/* The first failure only: further attempts fail alike. */
+static void log_failure(struct link *link, const char *why)
+{
+    char text[INET6_ADDRSTRLEN];
+
+    if (link->told)
+        return;
+    link->told = true;
+    ual_log(RI_LOG_INFO, "QP 0x%06x: no connection to QP 0x%06x of %s yet: %s; trying again",
+            link->number, link->peer_qpn, peer_text(link, text, sizeof(text)), why);
+}
+
+/* --- stimuli --- */
+
+static uint64_t min64(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Under the lock. */
+static void set_timer(struct link *link)
+{
+    uint64_t deadline = min64(link->retry_at, link->give_up_at);
+
+    if (link->stimuli)
+        deadline = clock_now();
+    if (link->stopped || deadline == CLOCK_NEVER)
+        return;
+    link->timer.deadline = deadline;
+    ual_timer_set(link->numbers->context->device, &link->timer);
+}
+
+void link_stimulate(struct link *link, enum link_stimulus stimulus)
+{
+    link->stimuli |= 1u << stimulus;
+    set_timer(link);
+}
+
+static void stimulate(struct link *link, enum link_stimulus stimulus)
+{
+    pthread_mutex_lock(&link->numbers->lock);
+    link_stimulate(link, stimulus);
+    pthread_mutex_unlock(&link->numbers->lock);
+}
+
+/* --- packet sequence numbers: there are none here, but programs that exchange wrong ones fail over
+ * an adapter --- */
+
+/* Under the lock. */
+static void check_psn(struct link *link)
+{
+    if (link->has_sq_psn && link->has_peer_expects && link->sq_psn != link->peer_expects)
+        ual_log(RI_LOG_WARNING,
+                "QP 0x%06x: its sq_psn is 0x%06x, but QP 0x%06x expects 0x%06x (its rq_psn); over "
+                "InfiniBand nothing would arrive",
+                link->number, link->sq_psn, link->peer_qpn, link->peer_expects);
+}
+
+void link_note_peer_psn(struct link *link, uint32_t expected)
+{
+    link->peer_expects = expected;
+    link->has_peer_expects = true;
+    check_psn(link);
+}
+
+/* --- upcalls of a connection --- */
+
+static const char *reason_of(const struct ri_connection_event *event)
+{
+    struct hello hello;
+
+    if (event->type == RI_CONNECTION_REJECTED)
+        return hello_decode(event->private_data, event->private_data_length, &hello)
+                   ? hello_reason_text(hello.reason)
+                   : "the peer rejects";
+    switch (event->reason) {
+    case RI_REASON_REFUSED: return "nobody listens there";
+    case RI_REASON_TIMEOUT: return "no answer";
+    case RI_REASON_UNREACHABLE: return "unreachable";
+    default: return "the peer ended the attempt";
+    }
+}
+
+static void on_event(void *context, const struct ri_connection_event *event)
+{
+    struct link *link = context;
+    struct hello hello;
+
+    pthread_mutex_lock(&link->numbers->lock);
+    if (event->type == RI_CONNECTION_ESTABLISHED) {
+        if (hello_decode(event->private_data, event->private_data_length, &hello))
+            link_note_peer_psn(link, hello.expected_psn);
+        link_stimulate(link, LINK_ESTABLISHED);
+    } else if (event->type == RI_CONNECTION_REJECTED || event->type == RI_CONNECTION_FAILED) {
+        log_failure(link, reason_of(event));
+        link_stimulate(link, LINK_ATTEMPT_FAILED);
+    } else if (event->type == RI_CONNECTION_DISCONNECTED) {
+        link_stimulate(link, LINK_CONNECTION_ENDED);
+    }
+    pthread_mutex_unlock(&link->numbers->lock);
+}
+
+static const struct ual_conn_upcalls upcalls = { .event = on_event };
+
+/* Did the peer end it, or the network, and nothing that this side or the peer did wrong? */
+bool link_is_end_by_peer(const struct ri_event *event)
+{
+    switch (event->type) {
+    case RI_EVENT_LLP_CLOSED:
+    case RI_EVENT_LLP_CLOSED_BUSY:
+    case RI_EVENT_LLP_RESET:
+    case RI_EVENT_LLP_LOST: return true;
+    case RI_EVENT_TERMINATE_RECEIVED: return !event->terminate_code;
+    default: return false;
+    }
+}
+
+/* Upcall. */
+void link_qp_event(struct link *link, const struct ri_event *event)
+{
+    if (event->type == RI_EVENT_ESTABLISHED) {
+        stimulate(link, LINK_ESTABLISHED);
+        return;
+    }
+    if (link_is_end_by_peer(event))
+        vb_qp_unreached(link->qp, true);
+    stimulate(link, LINK_CONNECTION_ENDED);
+}
+
+/* --- actions; in the timer, no lock held --- */
+
+static void free_attempt(struct link *link)
+{
+    if (link->conn)
+        ual_conn_free(link->conn);
+    link->conn = NULL;
+}
+
+static void describe(const struct link *link, struct hello *hello)
+{
+    *hello = (struct hello){
+        .flags = requests_own_flags(),
+        .own_qpn = link->number,
+        .wanted_qpn = link->peer_qpn,
+        .expected_psn = link->rq_psn,
+    };
+    memcpy(hello->own_gid, link->own_gid.raw, sizeof(hello->own_gid));
+}
+
+static uint16_t ord_of(const struct link *link)
+{
+    uint32_t most = ual_device_attr(link->numbers->context->device)->max_ord;
+
+    return most < UINT16_MAX ? (uint16_t)most : UINT16_MAX;
+}
+
+static struct ri_connect_param param_of(const struct link *link, uint8_t octets[HELLO_OCTETS])
+{
+    struct hello hello;
+
+    describe(link, &hello);
+    hello_encode(&hello, octets);
+    return (struct ri_connect_param){
+        .size = sizeof(struct ri_connect_param),
+        .source = (const struct sockaddr *)&link->source,
+        .destination = (const struct sockaddr *)&link->destination,
+        .deadline = RI_NO_DEADLINE,
+        .private_data = octets,
+        .private_data_length = HELLO_OCTETS,
+        .ird = link->ird,
+        .ord = ord_of(link),
+        .negotiate_depths = true,
+    };
+}
+
+static enum ual_status connect_to_itself(struct link *link)
+{
+    struct ual_adopt_param param = { .fd = own_socket(&link->source),
+                                     .initiator = true,
+                                     .ird = link->ird,
+                                     .ord = link->ird,
+                                     .deadline = RI_NO_DEADLINE };
+    enum ual_status status;
+
+    if (param.fd < 0)
+        return UAL_ERR_NO_RESOURCES;
+    status = ual_conn_adopt(link->conn, &link->qp->ual, &param);
+    close(param.fd);
+    return status;
+}
+
+static bool is_own_peer(const struct link *link)
+{
+    return link->peer_qpn == link->number &&
+           memcmp(&link->peer_gid, &link->own_gid, sizeof(link->own_gid)) == 0;
+}
+
+static void do_connect(struct link *link)
+{
+    uint8_t octets[HELLO_OCTETS];
+    struct ri_connect_param param = param_of(link, octets);
+    enum ual_status status;
+
+    free_attempt(link);
+    status = ual_conn_create(link->numbers->context->device, &upcalls, link, &link->conn);
+    if (status == UAL_OK)
+        status = is_own_peer(link) ? connect_to_itself(link)
+                                   : ual_conn_connect(link->conn, &link->qp->ual, &param);
+    if (status == UAL_OK)
+        return;
+    pthread_mutex_lock(&link->numbers->lock);
+    log_failure(link, ual_status_name(status));
+    link_stimulate(link, LINK_ATTEMPT_FAILED);
+    pthread_mutex_unlock(&link->numbers->lock);
+}
+
+static void do_pause(struct link *link)
+{
+    free_attempt(link);
+    pthread_mutex_lock(&link->numbers->lock);
+    link->retry_at = clock_after(clock_now(), link->retry_after);
+    link->retry_after = min64(2 * link->retry_after, RETRY_MOST);
+    pthread_mutex_unlock(&link->numbers->lock);
+}
+
+/* --- the peer's requests --- */
+
+static struct parked *take_parked(struct link *link)
+{
+    struct parked *request;
+
+    pthread_mutex_lock(&link->numbers->lock);
+    request = link->parked;
+    if (request) {
+        DL_DELETE(link->parked, request);
+        link->parked_count--;
+    }
+    pthread_mutex_unlock(&link->numbers->lock);
+    return request;
+}
+
+static bool fits(const struct link *link, const struct hello *hello)
+{
+    return hello->own_qpn == link->peer_qpn &&
+           memcmp(hello->own_gid, link->peer_gid.raw, sizeof(hello->own_gid)) == 0;
+}
+
+/* False: the peer has left. */
+static bool accept_request(struct link *link, struct parked *request)
+{
+    uint8_t octets[HELLO_OCTETS];
+    struct ri_connect_param param = param_of(link, octets);
+    uint32_t expected = request->hello.expected_psn;
+    enum ual_status status;
+
+    free_attempt(link);
+    link->conn = request->conn;
+    free(request);
+    ual_conn_migrate(link->conn, &upcalls, link);
+    status = ual_conn_accept(link->conn, &link->qp->ual, &param);
+    if (status != UAL_OK) {
+        free_attempt(link);
+        return false;
+    }
+    pthread_mutex_lock(&link->numbers->lock);
+    link_note_peer_psn(link, expected);
+    link_stimulate(link, LINK_ACCEPTED);
+    pthread_mutex_unlock(&link->numbers->lock);
+    return true;
+}
+
+static void do_search(struct link *link)
+{
+    struct parked *request;
+
+    while ((request = take_parked(link))) {
+        if (!fits(link, &request->hello))
+            request_refuse(link, request, HELLO_OTHER_PEER);
+        else if (accept_request(link, request))
+            return;
+    }
+}
+
+static void do_refuse(struct link *link)
+{
+    struct parked *request;
+
+    while ((request = take_parked(link)))
+        request_refuse(link, request, HELLO_OTHER_PEER);
+}
+
+/* --- the connection is there, or will never be --- */
+
+/* Under posting: posts from now on go to the provider, behind those that were held. */
+static void release_posts(struct link *link)
+{
+    link->passes = true;
+    held_post(link);
+}
+
+/* The connection is the QP's: its end is an event of the QP. */
+static void do_open(struct link *link)
+{
+    free_attempt(link);
+    pthread_mutex_lock(&link->posting);
+    release_posts(link);
+    if (link->is_rts)
+        vb_qp_enter(link->qp, IBV_QPS_RTS, VB_GATE_OPEN);
+    pthread_mutex_unlock(&link->posting);
+}
+
+/* Held posts complete: the first as one that was sent in vain, the others flushed. */
+static void do_fail(struct link *link)
+{
+    char text[INET6_ADDRSTRLEN];
+
+    free_attempt(link);
+    ual_log(RI_LOG_WARNING, "QP 0x%06x: no connection to QP 0x%06x of %s in time; it is given up",
+            link->number, link->peer_qpn, peer_text(link, text, sizeof(text)));
+    vb_qp_unreached(link->qp, true);
+    pthread_mutex_lock(&link->posting);
+    vb_qp_enter(link->qp, IBV_QPS_ERR, VB_GATE_OPEN);
+    release_posts(link);
+    pthread_mutex_unlock(&link->posting);
+}
+
+/* What was held goes to a QP that is in ERROR. */
+static void do_end(struct link *link)
+{
+    free_attempt(link);
+    pthread_mutex_lock(&link->posting);
+    if (!link->passes) {
+        release_posts(link);
+        if (link->is_rts)
+            vb_qp_enter(link->qp, IBV_QPS_RTS, VB_GATE_OPEN);
+    }
+    pthread_mutex_unlock(&link->posting);
+}
+
+static void (*const actions[LINK_ACTIONS])(struct link *link) = {
+    [LINK_DO_SEARCH] = do_search, [LINK_DO_CONNECT] = do_connect, [LINK_DO_PAUSE] = do_pause,
+    [LINK_DO_OPEN] = do_open,     [LINK_DO_FAIL] = do_fail,       [LINK_DO_END] = do_end,
+    [LINK_DO_REFUSE] = do_refuse,
+};
+
+/* --- the timer --- */
+
+static void note_times(struct link *link, uint64_t now)
+{
+    if (link->retry_at <= now) {
+        link->retry_at = CLOCK_NEVER;
+        link->stimuli |= 1u << LINK_PAUSE_OVER;
+    }
+    if (link->give_up_at <= now) {
+        link->give_up_at = CLOCK_NEVER;
+        link->stimuli |= 1u << LINK_OUT_OF_TIME;
+    }
+}
+
+/* Under the lock. False: nothing is to be done. */
+static bool step(struct link *link, enum link_action *action)
+{
+    struct link_step step;
+    unsigned int stimulus;
+
+    note_times(link, clock_now());
+    if (link->stopped || !link->stimuli)
+        return false;
+    stimulus = (unsigned int)__builtin_ctz(link->stimuli);
+    link->stimuli &= ~(1u << stimulus);
+    step = link_fsm(link->state, (enum link_stimulus)stimulus);
+    link->state = step.next;
+    *action = step.action;
+    return true;
+}
+
+static void run(struct ri_timer *timer)
+{
+    struct link *link = container_of(timer, struct link, timer);
+    enum link_action action;
+
+    pthread_mutex_lock(&link->numbers->lock);
+    while (step(link, &action)) {
+        pthread_mutex_unlock(&link->numbers->lock);
+        if (actions[action])
+            actions[action](link);
+        pthread_mutex_lock(&link->numbers->lock);
+    }
+    set_timer(link);
+    pthread_mutex_unlock(&link->numbers->lock);
+}
+
+/* --- the program's calls --- */
+
+/* Nothing of the link runs when it returns, and its attempt is gone. */
+static void stop(struct link *link)
+{
+    pthread_mutex_lock(&link->numbers->lock);
+    link->stopped = true;
+    pthread_mutex_unlock(&link->numbers->lock);
+    ual_timer_cancel(link->numbers->context->device, &link->timer);
+    free_attempt(link);
+}
+
+/* Under the lock. As new, in that state; what is parked stays. */
+static void start(struct link *link, enum link_state state)
+{
+    link->state = state;
+    link->stimuli = link->parked ? 1u << LINK_REQUEST : 0;
+    link->retry_at = link->give_up_at = CLOCK_NEVER;
+    link->retry_after = RETRY_FIRST;
+    link->told = link->stopped = false;
+    set_timer(link);
+}
+
+/* A GID as an address; a link-local one is on the network of our own. */
+static void address_of(const union ibv_gid *gid, const struct sockaddr_storage *own, uint16_t port,
+                       struct sockaddr_storage *address)
+{
+    union address *to = (union address *)(void *)address;
+
+    memset(address, 0, sizeof(*address));
+    if (IN6_IS_ADDR_V4MAPPED((const struct in6_addr *)(const void *)gid->raw)) {
+        to->four.sin_family = AF_INET;
+        to->four.sin_port = htons(port);
+        memcpy(&to->four.sin_addr, gid->raw + 12, 4);
+        return;
+    }
+    to->six.sin6_family = AF_INET6;
+    to->six.sin6_port = htons(port);
+    memcpy(&to->six.sin6_addr, gid->raw, sizeof(gid->raw));
+    if (IN6_IS_ADDR_LINKLOCAL(&to->six.sin6_addr))
+        to->six.sin6_scope_id = ((const union address *)(const void *)own)->six.sin6_scope_id;
+}
+
+static int set_peer(struct link *link, const struct ibv_qp_attr *attr)
+{
+    struct sockaddr_storage source, destination;
+    int error;
+
+    if (!attr->ah_attr.is_global) {
+        ual_log(RI_LOG_WARNING,
+                "ibv_modify_qp: QP 0x%06x: no GID of the peer is given, and ports have no LID; use "
+                "-g 0, or the program's option for the GID index",
+                link->number);
+        return EINVAL;
+    }
+    error = vb_gid_address(link->numbers->context, attr->ah_attr.grh.sgid_index, &source);
+    if (error)
+        return error;
+    address_of(&attr->ah_attr.grh.dgid, &source, (uint16_t)(attr->dest_qp_num >> 8), &destination);
+    if (source.ss_family != destination.ss_family) {
+        ual_log(RI_LOG_WARNING,
+                "ibv_modify_qp: QP 0x%06x: the GID of index %u and the peer's are not of one "
+                "address family; use another index",
+                link->number, attr->ah_attr.grh.sgid_index);
+        return EINVAL;
+    }
+    link->source = source;
+    link->destination = destination;
+    link->peer_qpn = attr->dest_qp_num;
+    link->peer_gid = attr->ah_attr.grh.dgid;
+    vb_gid_of_address((const struct sockaddr *)&source, &link->own_gid);
+    return 0;
+}
+
+static bool initiates(const struct link *link)
+{
+    if (link->number != link->peer_qpn)
+        return link->number > link->peer_qpn;
+    return memcmp(link->own_gid.raw, link->peer_gid.raw, sizeof(link->own_gid.raw)) >= 0;
+}
+
+int link_to_rtr(struct link *link, const struct ibv_qp_attr *attr, int mask)
+{
+    int error;
+
+    if (attr->dest_qp_num >> 24 || attr->dest_qp_num >> 8 == 0)
+        return EINVAL;
+    pthread_mutex_lock(&link->numbers->lock);
+    error = set_peer(link, attr);
+    if (!error) {
+        link->ird = mask & IBV_QP_MAX_DEST_RD_ATOMIC ? attr->max_dest_rd_atomic : 0;
+        link->rq_psn = attr->rq_psn & 0xffffff;
+        vb_qp_enter(link->qp, IBV_QPS_RTR, VB_GATE_SHUT);
+        link_stimulate(link, initiates(link) ? LINK_CONNECT : LINK_AWAIT);
+    }
+    pthread_mutex_unlock(&link->numbers->lock);
+    return error;
+}
+
+/* As long as InfiniBand would send again. */
+static uint64_t patience_of(const struct ibv_qp_attr *attr, int mask)
+{
+    uint64_t patience = 0;
+
+    if ((mask & IBV_QP_TIMEOUT) && !attr->timeout)
+        return CLOCK_NEVER;
+    if (mask & IBV_QP_TIMEOUT)
+        patience = (ACK_TIMEOUT << (attr->timeout & 31)) *
+                   (mask & IBV_QP_RETRY_CNT ? attr->retry_cnt + 1u : 1u);
+    return patience > PATIENCE_LEAST ? patience : PATIENCE_LEAST;
+}
+
+int link_to_rts(struct link *link, const struct ibv_qp_attr *attr, int mask)
+{
+    pthread_mutex_lock(&link->posting);
+    pthread_mutex_lock(&link->numbers->lock);
+    if (mask & IBV_QP_SQ_PSN) {
+        link->sq_psn = attr->sq_psn & 0xffffff;
+        link->has_sq_psn = true;
+        check_psn(link);
+    }
+    if (!link->is_rts)
+        link->patience = patience_of(attr, mask);
+    link->is_rts = true;
+    pthread_mutex_unlock(&link->numbers->lock);
+    vb_qp_enter(link->qp, IBV_QPS_RTS, link->passes ? VB_GATE_OPEN : VB_GATE_HELD);
+    pthread_mutex_unlock(&link->posting);
+    return 0;
+}
+
+void link_start_clock(struct link *link)
+{
+    pthread_mutex_lock(&link->numbers->lock);
+    if (link->give_up_at == CLOCK_NEVER && link->patience != CLOCK_NEVER) {
+        link->give_up_at = clock_after(clock_now(), link->patience);
+        set_timer(link);
+    }
+    pthread_mutex_unlock(&link->numbers->lock);
+}
+
+/* What was held flushes; vb_qp_enter, which libibverbs calls next, changes nothing more. */
+void link_to_err(struct link *link)
+{
+    stop(link);
+    ual_qp_set_state(&link->qp->ual, RI_QPS_ERROR);
+    pthread_mutex_lock(&link->posting);
+    release_posts(link);
+    pthread_mutex_unlock(&link->posting);
+    pthread_mutex_lock(&link->numbers->lock);
+    start(link, LINK_FAILED);
+    pthread_mutex_unlock(&link->numbers->lock);
+}
+
+void link_reset(struct link *link)
+{
+    stop(link);
+    vb_qp_unreached(link->qp, false);
+    pthread_mutex_lock(&link->posting);
+    held_drop(link);
+    link->passes = false;
+    pthread_mutex_unlock(&link->posting);
+    pthread_mutex_lock(&link->numbers->lock);
+    link->is_rts = link->has_sq_psn = link->has_peer_expects = false;
+    start(link, LINK_IDLE);
+    pthread_mutex_unlock(&link->numbers->lock);
+}
+
+/* --- life --- */
+
+struct link *link_create(struct numbers *numbers, struct vb_qp *qp)
+{
+    struct link *link = calloc(1, sizeof(*link));
+
+    if (!link)
+        return NULL;
+    link->numbers = numbers;
+    link->qp = qp;
+    link->timer.expired = run;
+    link->patience = PATIENCE_LEAST;
+    pthread_mutex_init(&link->posting, NULL);
+    start(link, LINK_IDLE);
+    return link;
+}
+
+/* Nobody finds it by its number any more. */
+void link_free(struct link *link)
+{
+    struct parked *request;
+
+    stop(link);
+    while ((request = take_parked(link))) {
+        ual_conn_free(request->conn);
+        free(request);
+    }
+    held_drop(link);
+    pthread_mutex_destroy(&link->posting);
+    free(link);
+}

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Connections by numbers: what the files of verbs/numbers/ share.
+ *
+ * THREADS. Everything is guarded by numbers.lock of the context, but what a QP holds back, which
+ * link.posting guards; posting comes before lock. Upcalls and the program's calls only note a
+ * stimulus and set the link's timer. What follows is done in the timer (`run` in link.c), in the
+ * lane of the listeners: it alone connects, accepts, rejects and frees connections, with no lock
+ * held. RESET, ERR and destroy stop the timer first.
+ */
+#ifndef ITAL_VERBS_NUMBERS_PRIVATE_H
+#define ITAL_VERBS_NUMBERS_PRIVATE_H
+
+#include "link_fsm.h"
+#include "port_range.h"
+#include "private_data.h"
+
+#include "verbs/verbs_objects.h"
+
+#include "base/address.h"
+
+#define NUMBER_FIRST     2u /* index in a port; 0 and 1 would be InfiniBand's own QPs with port 0 */
+#define NUMBERS_PER_PORT 256u
+#define PARKED_MOST      4u
+
+/* A peer's request that waits until its QP knows its peer. */
+struct parked {
+    struct ual_conn *conn;
+    struct hello hello;
+    struct parked *prev, *next;
+};
+
+struct held; /* held.c */
+
+struct link {
+    struct numbers *numbers;
+    struct vb_qp *qp;
+    uint32_t number;
+    enum link_state state;
+    uint32_t stimuli; /* bits by enum link_stimulus */
+    bool stopped;     /* the timer is not set any more */
+    bool told;        /* the first failed attempt was logged */
+    bool is_rts;
+    /* the attempt, or the accepted request; the timer's, and of a thread that has stopped it */
+    struct ual_conn *conn;
+    struct ri_timer timer;
+    uint64_t retry_at, retry_after; /* the next attempt, and the pause before the one after it */
+    uint64_t patience;              /* ns from the first post on; CLOCK_NEVER */
+    uint64_t give_up_at;            /* CLOCK_NEVER: nothing was posted yet */
+    /* the peer, from RTR on */
+    uint32_t peer_qpn;
+    union ibv_gid own_gid, peer_gid;
+    struct sockaddr_storage source, destination;
+    uint16_t ird;
+    uint32_t rq_psn, sq_psn, peer_expects;
+    bool has_sq_psn, has_peer_expects;
+    struct parked *parked;
+    uint32_t parked_count;
+    /* what the program has posted before the connection was there */
+    pthread_mutex_t posting;
+    struct held *held, *held_last;
+    uint32_t held_count;
+    bool passes; /* posts go to the provider; under posting */
+};
+
+/* A TCP port that is listened on, and the QPs whose numbers begin with it. */
+struct port {
+    uint16_t number;
+    uint32_t used, turn;
+    struct ual_conn **listeners;
+    uint32_t listener_count;
+    struct link *links[NUMBERS_PER_PORT];
+    uint64_t freed_at[NUMBERS_PER_PORT];
+    struct port *prev, *next;
+};
+
+struct numbers {
+    struct vb_context *context;
+    const struct ual_conn_upcalls *upcalls; /* of the listeners */
+    pthread_mutex_t lock;
+    struct port *ports;
+    uint32_t port_count, used;
+    uint64_t strangers; /* connections that were closed because they named no QP of ours */
+    /* to be rejected by the timer: an upcall may not free what it is about */
+    struct parked *refused;
+    struct ri_timer refuser;
+    uint16_t low, high; /* option port_range */
+};
+
+/* ports.c */
+int ports_take(struct numbers *numbers, struct link *link);
+void ports_give_back(struct numbers *numbers, uint32_t number);
+/* Under the lock. NULL: none. */
+struct link *ports_find(struct numbers *numbers, uint32_t number);
+void ports_close(struct numbers *numbers);
+
+/* refuse.c */
+uint8_t requests_own_flags(void);
+/* Rejects and frees. link: whose request it is, or NULL. Not in an upcall about it. */
+void request_refuse(const struct link *link, struct parked *request, enum hello_reason reason);
+/* Under the lock; also in the upcall that brings it. */
+void request_refuse_later(struct numbers *numbers, struct parked *request,
+                          enum hello_reason reason);
+void refuser_expired(struct ri_timer *timer);
+/* All that wait are dropped. No upcall of a listener runs. */
+void refuser_drop(struct numbers *numbers);
+
+/* link.c */
+struct link *link_create(struct numbers *numbers, struct vb_qp *qp);
+/* It was stopped; no upcall about its QP comes. */
+void link_free(struct link *link);
+/* Under the lock; any thread. */
+void link_stimulate(struct link *link, enum link_stimulus stimulus);
+/* Under the lock. */
+void link_note_peer_psn(struct link *link, uint32_t expected);
+/* A post was held. */
+void link_start_clock(struct link *link);
+int link_to_rtr(struct link *link, const struct ibv_qp_attr *attr, int mask);
+int link_to_rts(struct link *link, const struct ibv_qp_attr *attr, int mask);
+void link_to_err(struct link *link);
+void link_reset(struct link *link);
+void link_qp_event(struct link *link, const struct ri_event *event);
+bool link_is_end_by_peer(const struct ri_event *event);
+
+/* requests.c: upcalls of a listener, whose context is the numbers. */
+extern const struct ual_conn_upcalls requests_upcalls;
+
+/* held.c; under posting */
+enum ual_status held_add(struct link *link, struct ri_send_wr *wr, struct ri_send_wr **bad);
+void held_post(struct link *link);
+void held_drop(struct link *link);
+
+#endif
