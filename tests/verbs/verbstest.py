@@ -2,7 +2,7 @@
 """What the tests of verbs/ share: programs of others under ital-run, as an ordinary user, in pairs.
 
 A server of these programs prints nothing when it listens: whoever needs it looks at /proc/net/tcp, which is read again
-until the port is there or the server has ended. Ports come from the kernel.
+until the port is there or the server has ended.
 """
 import os
 import shutil
@@ -17,6 +17,7 @@ from toolstest import BUILD, DEADLINE, SOURCE, Result, Tap  # noqa: E402,F401
 RUN = os.path.join(BUILD, "verbs/run/ital-run")
 LIBRARIES = os.path.join(BUILD, "verbs/.libs")
 NOBODY = 65534
+next_port = 10000 + os.getpid() % 100 * 200
 
 
 def defined(name):
@@ -68,9 +69,17 @@ def finish(child, timeout=DEADLINE):
 
 
 def free_port():
-    with socket.socket(socket.AF_INET6, socket.SOCK_STREAM) as probe:
-        probe.bind(("::", 0))
-        return probe.getsockname()[1]
+    """Below those that the kernel gives to connections, and not of another test that runs beside this one: either would take it
+    before the server does."""
+    global next_port
+    while True:
+        port, next_port = next_port, next_port + 1
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+            try:
+                probe.bind(("", port))
+                return port
+            except OSError:
+                pass
 
 
 def listens(port):
