@@ -56,7 +56,9 @@ static uint32_t solid_elements(const struct ri_send_wr *wr, struct ibv_sge *sges
  * request: it is reported as flushed, and the connection ends. */
 static enum ri_status cut_off(struct qp *qp, struct slot *slot)
 {
+    spinlock_lock(&qp->send_cq->lock); /* who flushes looks at its flags */
     slot->flags &= (uint8_t)~SLOT_PART;
+    spinlock_unlock(&qp->send_cq->lock);
     wq_soften(&qp->sq, qp->send_cq, slot);
     atomic_store(&qp->cut, true);
     return RI_OK;
