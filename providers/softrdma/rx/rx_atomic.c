@@ -24,7 +24,7 @@ static bool check_target(struct qp *qp, const struct rdmap_atomic_req *request, 
 
     if (result != STAG_OK)
         return FAULT(tx_protection_value(result), RI_EVENT_READ_ACCESS,
-                     "atomic beyond what the STag allows");
+                     "atomic with an invalid STag, or beyond what it allows");
     if ((uintptr_t)memory % ATOMIC_OCTETS)
         return FAULT(TERMINATE_STREAM, RI_EVENT_REMOTE_OPERATION,
                      "target of an atomic is not aligned");

@@ -54,7 +54,7 @@ static bool check_source(struct qp *qp, const struct rdmap_read_req *request, st
     result = rx_check_source(qp, request, &memory);
     if (result != STAG_OK)
         return FAULT(tx_protection_value(result), RI_EVENT_READ_ACCESS,
-                     "RDMA Read beyond what the STag allows");
+                     "RDMA Read with an invalid STag, or beyond what it allows");
     return true;
 }
 

@@ -37,7 +37,8 @@ static bool refuse_write(enum stag_result result, struct fault *fault)
         [STAG_BOUNDS] = TERMINATE_T_BOUNDS,
     };
 
-    return FAULT(values[result], RI_EVENT_WRITE_ACCESS, "RDMA Write beyond what the STag allows");
+    return FAULT(values[result], RI_EVENT_WRITE_ACCESS,
+                 "RDMA Write with an invalid STag, or beyond what it allows");
 }
 
 bool rx_on_write(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault)
