@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A socket address where many are kept: struct sockaddr_storage is 128 octets, an address of the
- * two families that are spoken (a GID is one of IPv6) at most 28, and every connection remembers
- * several. */
+ * A compact socket address, because every connection stores several: struct sockaddr_storage has
+ * 128 octets, an address of IPv4 or IPv6 (or a GID, which is one of IPv6) at most 28. */
 #ifndef ITAL_BASE_ADDRESS_H
 #define ITAL_BASE_ADDRESS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * How much processor time there is: a thread that spins on a single core keeps away the one that it
+ * How much processor time is available: a thread that spins on a single core blocks the one that it
  * waits for. */
 #ifndef ITAL_BASE_CPUS_H
 #define ITAL_BASE_CPUS_H

@@ -23,7 +23,7 @@ void entropy_close(struct entropy *pool); /* may be NULL */
 /* Up to ENTROPY_POOL octets, which the pool forgets. false: the kernel
  * gives none. One thread at a time. */
 bool entropy_take(struct entropy *pool, void *octets, uint32_t length);
-/* What is left is not handed out any more. */
+/* Discards the rest of the pool. */
 void entropy_forget(struct entropy *pool);
 
 #endif

@@ -2,7 +2,7 @@
  *
  * A lock for sections of a few dozen instructions: one atomic read-modify-write to take, a plain
  * release store to drop (a pthread mutex costs a second read-modify-write). After a short spin the
- * waiter yields its core, so that a descheduled holder on a machine with few cores is let on. Not
+ * waiter yields its core, so that a descheduled holder can run on a machine with few cores. Not
  * recursive, not fair. With ITAL_DEBUG the holder is recorded and spinlock_assert_held() checks it.
  */
 #ifndef ITAL_BASE_SPINLOCK_H
@@ -49,8 +49,8 @@ static inline bool spinlock_try(struct spinlock *lock)
     return true;
 }
 
-/* The same without the look before, for locks that are hardly ever
- * taken: three instructions less. */
+/* The same without the load before it, for locks that are hardly ever taken: three instructions
+ * fewer. */
 static inline bool spinlock_try_blind(struct spinlock *lock)
 {
     if (atomic_exchange_explicit(&lock->taken, 1, memory_order_acquire))
@@ -61,7 +61,7 @@ static inline bool spinlock_try_blind(struct spinlock *lock)
     return true;
 }
 
-/* Out of line, so that it costs nobody a register who finds the lock free. */
+/* Out of line, so that callers that find the lock free need no register for it. */
 static __attribute__((noinline, cold, unused)) void spinlock_wait(struct spinlock *lock)
 {
     for (unsigned int spins = 0; !spinlock_try(lock); spins++) {

@@ -14,7 +14,8 @@ struct batch {
     size_t most, count;
 };
 
-/* Of the first what a dequeue or a wait gave; then what is there. */
+/* Puts in the event of a dequeue or wait (first; NULL: none), then those that are queued. A
+ * notification is put back, and its member's events are taken. */
 static void collect(struct ual_evd *aevd, const struct ual_event *first, struct batch *batch)
 {
     struct ual_event taken;
@@ -27,7 +28,7 @@ static void collect(struct ual_evd *aevd, const struct ual_event *first, struct 
         itapi_translate(&taken, &batch->events[batch->count++]);
 }
 
-/* What is there, or what one run of the lanes brings; none is no error. */
+/* Takes queued events, or those that one run of the lanes brings. None is no error. */
 static it_status_t look(it_evd_handle_t handle, struct batch *batch)
 {
     CALL();
@@ -53,7 +54,7 @@ static it_status_t look(it_evd_handle_t handle, struct batch *batch)
     return status == UAL_OK || status == UAL_ERR_EMPTY ? IT_SUCCESS : itapi_status(status);
 }
 
-/* The AEVD may be gone since the wait ended; then so is what it was told. */
+/* The AEVD may have been freed since the wait ended: then the event is lost with it. */
 static it_status_t collect_waited(it_evd_handle_t handle, const struct ual_event *first,
                                   struct batch *batch)
 {
@@ -82,7 +83,7 @@ static uint64_t left_us(uint64_t deadline)
     return deadline > now ? (deadline - now) / CLOCK_NS_PER_US + 1 : 0;
 }
 
-/* Other threads may be faster than one that was told of an SEVD: then it waits on. */
+/* Other threads may take the events of a ready SEVD first: then this one waits on. */
 static it_status_t wait_for_events(it_evd_handle_t handle, uint64_t timeout, struct batch *batch)
 {
     uint64_t deadline = deadline_of(timeout);

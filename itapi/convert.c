@@ -44,7 +44,7 @@ static it_status_t convert(it_ep_handle_t ep_handle, it_sc_flags_t flags,
     return convert_status(ual_ep_convert(ep, how));
 }
 
-/* Who gives a message responds. */
+/* A side that gives a message is the responder. */
 it_status_t it_socket_convert(int sd, it_ep_handle_t ep_handle, it_sc_flags_t flags,
                               const unsigned char *msg, size_t len)
 {

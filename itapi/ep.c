@@ -67,12 +67,12 @@ it_status_t itapi_take_sizes(const struct ri_rnic_attr *rnic, const it_ep_attrib
     return IT_SUCCESS;
 }
 
-/* Programs that gather are known to ask for few segments and to post up to SEGMENTS_MAX in a Write:
- * who asks for so many is given all that the adapter has. */
+/* Some programs ask for few segments and post up to SEGMENTS_MAX of them in a Write: from so many
+ * on an endpoint gets all that the adapter has. */
 #define WRITE_SEGMENTS_MANY 8u
 
-/* Read segments and read depths beyond the adapter's are lowered to its, as programs ask for the
- * depths of one adapter and run over another; it_ep_query tells. */
+/* Read segments and read depths beyond the adapter's are lowered to it: programs ask for the depths
+ * of one adapter and run over another. it_ep_query returns them. */
 static it_status_t take_rdma_sizes(const struct ri_rnic_attr *rnic,
                                    const it_rc_only_attributes_t *rc, struct ual_ep_attr *attr)
 {

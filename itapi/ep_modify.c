@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Attributes of an endpoint that change after its creation. What its state and its adapter allow is
- * ual's to know; what never changes, or only upwards to what was given anyway, is decided here. */
+ * Attributes of an endpoint that change after its creation. ual checks what the state and the
+ * adapter allow. This file handles members that never change, or only up to the given value. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif

@@ -35,7 +35,7 @@ static it_boolean_t flag(const struct ual_ep *ep, uint32_t bit)
     return ep->attr.flags & bit ? IT_TRUE : IT_FALSE;
 }
 
-/* Read depths: what the connection ended up with, where there is one. */
+/* Read depths: those of the connection, if there is one. */
 static void query_depths(struct ual_ep *ep, unsigned int mask, it_rc_only_attributes_t *rc)
 {
     struct ri_qp_info info = { .size = sizeof(info), .ird = ep->attr.ird, .ord = ep->attr.ord };

@@ -130,8 +130,8 @@ static it_status_t free_evd(it_evd_handle_t evd_handle)
     return status == UAL_ERR_BUSY ? IT_ERR_EVD_BUSY : itapi_status(status);
 }
 
-/* A callback that runs may be freeing the IA, which waits for calls: it is waited for outside of
- * one. */
+/* A running callback may be freeing the IA, which waits for calls. So this waits for the callback
+ * outside of a CALL. */
 it_status_t it_evd_free(it_evd_handle_t evd_handle)
 {
     it_status_t status;
@@ -258,7 +258,7 @@ it_status_t it_evd_dequeue_n(it_evd_handle_t evd_handle, int deque_count, it_eve
     return IT_SUCCESS;
 }
 
-/* The wait itself is no CALL: who frees the IA makes it end. */
+/* The wait itself is no CALL: freeing the IA ends it. */
 static it_status_t translate_waited(const struct ual_event *taken, it_event_t *event)
 {
     CALL();

@@ -15,8 +15,8 @@
     (IT_EVD_PARAM_QUEUE_SIZE | IT_EVD_PARAM_THRESHOLD | IT_EVD_PARAM_OVERFLOWED | \
      IT_EVD_PARAM_AEVD_HANDLE)
 
-/* The default excludes the others. An AEVD does not overflow; that the unaffiliated EVD has
- * overflowed nobody could be told. */
+/* The default excludes the others. An AEVD does not overflow. An overflow of the unaffiliated EVD
+ * could not be reported. */
 it_status_t itapi_evd_overflow_flags(enum ual_stream stream, unsigned int flags, uint32_t *ual)
 {
     const unsigned int asked = flags & FLAGS_OVERFLOW;
@@ -33,7 +33,7 @@ it_status_t itapi_evd_overflow_flags(enum ual_stream stream, unsigned int flags,
     return IT_SUCCESS;
 }
 
-/* Flags of before and after differ in how overflows are handled, at most. */
+/* The old and new flags may differ in the handling of overflows only. */
 static it_status_t check_flags(struct ual_evd *evd, unsigned int flags, uint32_t *ual)
 {
     const unsigned int changed = flags ^ ((struct ual_object *)evd)->note;

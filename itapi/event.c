@@ -60,8 +60,8 @@ translate_memory(const struct ual_event *from, it_dto_cmpl_event_t *to)
         to->event_number = IT_RMR_LINK_CMPL_EVENT;
 }
 
-/* The side that refuses to unlink what a Send of the peer names has failed itself; its peer hears
- * so from the connection. */
+/* If this side refuses to unlink what a Send of the peer names, its own operation has failed. The
+ * peer sees the end of the connection. */
 static it_dto_status_t __attribute__((cold, noinline)) failure_of(const struct ri_wc *wc)
 {
     bool received = wc->opcode == RI_WC_RECV || wc->opcode == RI_WC_RECV_IMMEDIATE;
@@ -88,7 +88,7 @@ static inline void put_completion(const struct ual_event *from, unsigned int num
     to->unlinked_mr_handle = IT_NULL_HANDLE;
 }
 
-/* Who sent it: a UD Receive tells more than other completions, with which its structure begins. */
+/* A UD Receive also names its sender. Its structure begins with that of other completions. */
 static void __attribute__((noinline))
 translate_datagram(const struct ual_event *from, it_event_t *to)
 {
@@ -206,7 +206,7 @@ static void translate_connection(const struct ual_event *from, it_connection_eve
     }
 }
 
-/* Without a way told, GIDs are the peer's address: that is RoCE. */
+/* A reply without a path is RoCE: the peer's address is the GID. */
 static void put_path(const struct ual_connection_event *reply, it_path_t *path)
 {
     struct ri_ah_attr way = { .global = 1, .hop_limit = 64 };
@@ -236,7 +236,7 @@ static void translate_service_reply(const struct ual_event *from, it_ud_svc_repl
 
 /* --- asynchronous events --- */
 
-/* What has no row ended an EP without a better word for it. */
+/* A type without a row is IT_ASYNC_AFF_EP_FAILURE. */
 static const struct {
     enum ri_event_type from;
     it_event_type_t to;
@@ -262,7 +262,7 @@ static const struct {
     { RI_EVENT_CQ_ERROR, IT_ASYNC_AFF_SEVD_OP_ERROR },
 };
 
-/* What the peer reports in its Terminate of something that had completed here. */
+/* The peer's Terminate about a request that had completed here. */
 static it_event_type_t reported_by_peer(uint16_t code)
 {
     if (code >> 8 == 0x01 ||
@@ -273,7 +273,7 @@ static it_event_type_t reported_by_peer(uint16_t code)
 
 #define LOCAL_CATASTROPHIC(code) (((code)&0x0fff) == 0) /* of RDMAP, DDP, MPA; or none told */
 
-/* The peer asked for what it may, and the memory of the region could not be touched. */
+/* The peer's access was permitted, but the memory of the region could not be accessed. */
 static it_event_type_t memory_gone(const struct ual_async_event *async, it_event_type_t otherwise)
 {
     if (!LOCAL_CATASTROPHIC(async->terminate_code))

@@ -224,7 +224,7 @@ static it_boolean_t fill_addresses(const struct ri_port_attr *port, bool infinib
     return IT_TRUE;
 }
 
-/* The number of addresses may change between two looks: look until the room was enough. */
+/* The number of addresses may change between two calls: repeats until the room is enough. */
 static it_status_t query_port(struct ual_device *ia, struct ri_port_attr *port)
 {
     for (uint32_t room = 16;; room = port->address_count + 8) {

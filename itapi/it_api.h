@@ -1295,21 +1295,21 @@ ITAPI_PUBLIC void it_interface_list(it_interface_t *interfaces, size_t *num_inte
                                     size_t *total_interfaces);
 
 /*
- * Opens the Interface `name` and speaks the given API version: 1.0, 2.0 or 2.1. Opening twice gives
- * two IAs that know nothing of each other. May block.
+ * Opens the Interface `name` with the given API version: 1.0, 2.0 or 2.1. Opening twice gives two
+ * independent IAs. May block.
  * Errors: INVALID_NAME, INVALID_MAJOR_VERSION, INVALID_MINOR_VERSION, NO_PERMISSION, RESOURCES.
  */
 ITAPI_PUBLIC it_status_t it_ia_create(const char *name, uint32_t major_version,
                                       uint32_t minor_version, it_ia_handle_t *ia_handle);
 
 /*
- * Closes the IA and everything made on it; all those handles become invalid, waiting threads return
- * IT_ERR_ABORT. Other threads may be inside calls on them: calls that have begun end as if they had
- * come before, but what they were about to make they do not get (IT_ERR_ABORT); calls that begin
- * later find invalid handles. It waits for the former, which may be calls on other IAs, too.
- * Connections still open are ended in order first, so that completed Sends arrive; this may block,
- * for a bounded time (option close_timeout). Possible in any condition of the IA. From a callback
- * as its last call only.
+ * Closes the IA and frees everything made on it; all these handles become invalid, and waiting
+ * threads return IT_ERR_ABORT. Other threads may be inside calls on them. Calls that have begun end
+ * as if they had come before, except that they create nothing (IT_ERR_ABORT); calls that begin
+ * later find invalid handles. it_ia_free waits for the calls that have begun, also those on other
+ * IAs. Open connections are ended in order first, so that completed Sends arrive; this may block
+ * for a bounded time (option close_timeout). Possible in any condition of the IA; in a callback
+ * only as its last call.
  */
 ITAPI_PUBLIC it_status_t it_ia_free(it_ia_handle_t ia_handle);
 
@@ -1334,9 +1334,9 @@ ITAPI_PUBLIC it_status_t it_get_consumer_context(it_handle_t handle, it_context_
 /* -- 8.2 Protection zones --------------------------------------------------------------------- */
 
 /*
- * A PZ ties EPs to the memory they may touch: an EP reaches regions of its own PZ only, for its own
- * requests and for those of its peer. Errors: create RESOURCES; free PZ_BUSY (an LMR, RMR, EP, S-RQ
- * or address handle exists in it); query INVALID_MASK.
+ * A PZ connects EPs with the memory that they may access: an EP accesses regions of its own PZ
+ * only, for its own requests and for those of its peer. Errors: create RESOURCES; free PZ_BUSY (an
+ * LMR, RMR, EP, S-RQ or address handle exists in it); query INVALID_MASK.
  */
 ITAPI_PUBLIC it_status_t it_pz_create(it_ia_handle_t ia_handle, it_pz_handle_t *pz_handle);
 ITAPI_PUBLIC it_status_t it_pz_free(it_pz_handle_t pz_handle);
@@ -1347,12 +1347,12 @@ ITAPI_PUBLIC it_status_t it_pz_query(it_pz_handle_t pz_handle, it_pz_param_mask_
 
 /*
  * Registers [addr, addr + length) as an LMR; the memory must stay mapped until the LMR is freed.
- * With remote privileges *rmr_context receives what the peer needs; the pointer may be NULL.
- * shared_id counts with IT_LMR_FLAG_SHARED only. Version 1.0: absolute addressing. Version 2.0 adds
- * the addressing mode. Version 2.1 adds iobl: NULL, or (privileged Consumers) the memory as an I/O
- * buffer list, with addr the virtual address it shall have or IT_NO_ADDR. May block.
- * Errors: INVALID_PRIVS, INVALID_FLAGS, INVALID_LENGTH (0, or past the end of the address space),
- * ADDRESS (not mapped), ACCESS (mapping forbids a privilege), INVALID_ADDR_MODE, INVALID_IOBL,
+ * With remote privileges *rmr_context receives the context for the peer; the pointer may be NULL.
+ * shared_id is used with IT_LMR_FLAG_SHARED only. Version 1.0: absolute addressing. Version 2.0
+ * adds the addressing mode. Version 2.1 adds iobl: NULL, or (privileged Consumers) the memory as an
+ * I/O buffer list, with addr the virtual address for it or IT_NO_ADDR. May block. Errors:
+ * INVALID_PRIVS, INVALID_FLAGS, INVALID_LENGTH (0, or past the end of the address space), ADDRESS
+ * (not mapped), ACCESS (mapping forbids a privilege), INVALID_ADDR_MODE, INVALID_IOBL,
  * NO_PERMISSION, PRIV_OPS_UNAVAILABLE, RESOURCE_LMR_LENGTH, RESOURCES (also the limit on pinned
  * memory).
  */
@@ -1381,8 +1381,8 @@ ITAPI_PUBLIC it_status_t it_lmr_create_unlinked(it_pz_handle_t pz_handle, size_t
                                                 it_lmr_handle_t *lmr_handle);
 
 /*
- * Ends a registration; its RMR Contexts die at once, and a peer that uses them loses the
- * connection. Does not wait for traffic; work requests still using the LMR end in error. Errors:
+ * Ends a registration. Its RMR Contexts become invalid at once, and a peer that uses one loses the
+ * connection. Does not wait for traffic; work requests that still use the LMR end in error. Errors:
  * LMR_BUSY (an RMR is linked to it).
  */
 ITAPI_PUBLIC it_status_t it_lmr_free(it_lmr_handle_t lmr_handle);
@@ -1393,7 +1393,7 @@ ITAPI_PUBLIC it_status_t it_lmr_query(it_lmr_handle_t lmr_handle, it_lmr_param_m
 
 /*
  * Changes PZ (IT_LMR_PARAM_PZ) or privileges (IT_LMR_PARAM_MEM_PRIV). The handle stays, the RMR
- * Context changes: ask it_lmr_query. No work request may be using the LMR. May block.
+ * Context changes: see it_lmr_query. No work request may be using the LMR. May block.
  * Errors: INVALID_MASK, INVALID_PZ, INVALID_PRIVS, ACCESS, LMR_BUSY (an RMR is linked), RESOURCES.
  */
 ITAPI_PUBLIC it_status_t it_lmr_modify(it_lmr_handle_t lmr_handle, it_lmr_param_mask_t mask,
@@ -1411,7 +1411,7 @@ ITAPI_PUBLIC it_status_t it_lmr_refresh_from_mem(const it_lmr_triplet_t *local_s
                                                  size_t num_segments);
 
 /*
- * Work requests that attach memory to an unlinked LMR and take it away again (fast registration).
+ * Work requests that attach memory to an unlinked LMR and detach it again (fast registration).
  * Privileged: the EP needs priv_ops_enable. link: exactly one of addr and iobl describes the
  * memory; the new context is returned at once, later requests of the same EP may use it. Each link
  * makes a new context. Completion: IT_LMR_LINK_CMPL_EVENT, failing with
@@ -1431,9 +1431,9 @@ ITAPI_PUBLIC it_status_t it_lmr_unlink(it_lmr_handle_t lmr_handle, it_ep_handle_
 
 /*
  * Privileged: the I/O address of [vaddr, vaddr + len) in the address space aspace_id. *mapped_len
- * may be less than len; map the rest by further calls. Each mapping is undone by it_mem_unmap with
- * what it returned. May block. Errors: INVALID_ADDRESS, ADDRESS, INVALID_LENGTH, NO_PERMISSION,
- * RESOURCES.
+ * may be less than len; map the remainder by further calls. it_mem_unmap undoes each mapping with
+ * the values that it returned. May block. Errors: INVALID_ADDRESS, ADDRESS, INVALID_LENGTH,
+ * NO_PERMISSION, RESOURCES.
  */
 ITAPI_PUBLIC it_status_t it_mem_map(it_ia_handle_t ia_handle, void *vaddr, uint64_t aspace_id,
                                     size_t len, it_io_addr_t *io_addr, size_t *mapped_len);
@@ -1441,8 +1441,8 @@ ITAPI_PUBLIC it_status_t it_mem_unmap(it_ia_handle_t ia_handle, it_io_addr_t io_
                                       size_t mapped_len);
 
 /*
- * An RMR: a window onto part of an LMR, opened and closed by work requests. Version 1.0 gives the
- * default type. Freeing closes it in any state, its contexts die.
+ * An RMR: a window onto part of an LMR, opened and closed by work requests. Version 1.0 makes the
+ * default type. Freeing closes it in any state; its contexts become invalid.
  * Errors: create INVALID_RMR_TYPE, RESOURCES.
  */
 ITAPI_PUBLIC it_status_t it_rmr_create10(it_pz_handle_t pz_handle, it_rmr_handle_t *rmr_handle);
@@ -1483,37 +1483,39 @@ ITAPI_PUBLIC it_status_t it_rmr_bind10(it_rmr_handle_t rmr_handle, it_lmr_handle
 ITAPI_PUBLIC it_status_t it_rmr_unlink(it_rmr_handle_t rmr_handle, it_ep_handle_t ep_handle,
                                        it_dto_cookie_t cookie, it_dto_flags_t dto_flags);
 
-/* What a peer uses as rdma_addr for a pointer into, or an offset in, a region here. Cannot fail. */
+/* The rdma_addr that a peer uses for a pointer into, or an offset in, a region of this process.
+ * Cannot fail. */
 ITAPI_PUBLIC it_rdma_addr_t it_make_rdma_addr_absolute(void *addr);
 ITAPI_PUBLIC it_rdma_addr_t it_make_rdma_addr_relative(it_length_t offset);
 
 /* -- 8.4 Event dispatchers -------------------------------------------------------------------- *
  *
- * Notification wakes a waiting thread, makes the descriptor readable, calls the callback, tells the
- * AEVD. Notification Events are all events but completions, and completions that failed, that
- * carried IT_NOTIFY_FLAG, or that are Receives of a solicited Send. A threshold of n notifies at
- * the n-th Notification Event queued. After a notification, dequeue until IT_ERR_QUEUE_EMPTY before
- * waiting for the descriptor or the callback again. Events of one source come in order; between
- * sources there is none.
+ * Notification wakes a waiting thread, makes the descriptor readable, calls the callback, makes the
+ * SEVD ready in its AEVD. Notification Events are all events but completions, and completions that
+ * failed, that carried IT_NOTIFY_FLAG, or that are Receives of a solicited Send. A threshold of n
+ * notifies at the n-th Notification Event queued. After a notification, dequeue until
+ * IT_ERR_QUEUE_EMPTY before waiting for the descriptor or the callback again. Events of one source
+ * come in order; between sources there is none.
  */
 
 /*
  * Creates an SEVD for a stream, or an AEVD (event_number IT_AEVD_NOTIFICATION_EVENT_STREAM).
- * sevd_queue_size: events it holds at least; for completions, the sum over all EPs that use it.
- * sevd_threshold: IT_THRESHOLD_DISABLE or 1 to sevd_queue_size. Both are ignored for an AEVD.
- * aevd_handle: AEVD that shall collect this SEVD, or null. fd: with IT_EVD_CREATE_FD receives a
- * descriptor for poll(2) that is the EVD's own: never read, write or close it. Else it may be NULL.
- * Each IA has at most one SEVD per asynchronous stream.
- * Errors: INVALID_EVD_TYPE, INVALID_FLAGS, INVALID_QUEUE_SIZE (0), RESOURCE_QUEUE_SIZE,
- * INVALID_THRESHOLD, INVALID_AEVD, AEVD_NOT_ALLOWED (for an AEVD), ASYNC_AFF_EVD_EXISTS,
- * ASYNC_UNAFF_EVD_EXISTS, MISMATCH_FD (flag without fd), RESOURCES.
+ * sevd_queue_size: events that it holds at least; for completions, the sum over all EPs that use
+ * it. sevd_threshold: IT_THRESHOLD_DISABLE or 1 to sevd_queue_size. Both are ignored for an AEVD.
+ * aevd_handle: the AEVD of this SEVD, or null. fd: with IT_EVD_CREATE_FD receives a descriptor for
+ * poll(2), which is the EVD's: never read, write or close it. Else it may be NULL. Each IA has at
+ * most one SEVD per asynchronous stream. Errors: INVALID_EVD_TYPE, INVALID_FLAGS,
+ * INVALID_QUEUE_SIZE (0), RESOURCE_QUEUE_SIZE, INVALID_THRESHOLD, INVALID_AEVD, AEVD_NOT_ALLOWED
+ * (for an AEVD), ASYNC_AFF_EVD_EXISTS, ASYNC_UNAFF_EVD_EXISTS, MISMATCH_FD (flag without fd),
+ * RESOURCES.
  */
 ITAPI_PUBLIC it_status_t it_evd_create(it_ia_handle_t ia_handle, it_event_type_t event_number,
                                        it_evd_flags_t evd_flag, size_t sevd_queue_size,
                                        size_t sevd_threshold, it_evd_handle_t aevd_handle,
                                        it_evd_handle_t *evd_handle, int *fd);
 
-/* Frees the EVD with what is queued. Errors: EVD_BUSY (something feeds it, or a thread waits). */
+/* Frees the EVD with its queued events. Errors: EVD_BUSY (something feeds it, or a thread
+ * waits). */
 ITAPI_PUBLIC it_status_t it_evd_free(it_evd_handle_t evd_handle);
 
 /* Errors: INVALID_MASK. */
@@ -1521,11 +1523,11 @@ ITAPI_PUBLIC it_status_t it_evd_query(it_evd_handle_t evd_handle, it_evd_param_m
                                       it_evd_param_t *params);
 
 /*
- * Changes what it_evd_param_t calls modifiable, all of it or nothing. A disabled EVD queues and
- * does not notify. Errors: INVALID_MASK, INVALID_EVD_TYPE (not for this kind), INVALID_EVD_STATE,
- * INVALID_FLAGS (more than the handling of overflows differs), MISMATCH_FD (a descriptor comes or
- * goes), INVALID_QUEUE_SIZE (below what is queued), RESOURCE_QUEUE_SIZE, INVALID_THRESHOLD,
- * INVALID_AEVD, AEVD_NOT_ALLOWED, EVD_BUSY, RESOURCES.
+ * Changes the modifiable members of it_evd_param_t, all of them or none. A disabled EVD queues
+ * events and does not notify. Errors: INVALID_MASK, INVALID_EVD_TYPE (not for this kind),
+ * INVALID_EVD_STATE, INVALID_FLAGS (more than the handling of overflows differs), MISMATCH_FD (a
+ * descriptor comes or goes), INVALID_QUEUE_SIZE (below what is queued), RESOURCE_QUEUE_SIZE,
+ * INVALID_THRESHOLD, INVALID_AEVD, AEVD_NOT_ALLOWED, EVD_BUSY, RESOURCES.
  */
 ITAPI_PUBLIC it_status_t it_evd_modify(it_evd_handle_t evd_handle, it_evd_param_mask_t mask,
                                        const it_evd_param_t *params);
@@ -1539,11 +1541,11 @@ ITAPI_PUBLIC it_status_t it_evd_dequeue(it_evd_handle_t evd_handle, it_event_t *
 
 /*
  * Takes the oldest event, waiting for a notification at most `timeout` microseconds if none is
- * queued; 0 only looks. *nmore: events left, of an AEVD SEVDs with events, a snapshot; may be
+ * queued; 0: does not wait. *nmore: events left, of an AEVD SEVDs with events, a snapshot; may be
  * NULL. Several threads may wait, an event wakes one. Not on an SEVD that has an AEVD, nor on an
  * EVD with a callback, nor in a callback.
  * Errors: TIMEOUT_EXPIRED, INTERRUPT (a signal handler ran), INVALID_EVD_STATE, CALLBACK_EXISTS,
- * WAITER_LIMIT, ABORT (the IA went away).
+ * WAITER_LIMIT, ABORT (the EVD or IA was freed).
  */
 ITAPI_PUBLIC it_status_t it_evd_wait(it_evd_handle_t evd_handle, uint64_t timeout,
                                      it_event_t *event, size_t *nmore);
@@ -1556,11 +1558,10 @@ ITAPI_PUBLIC it_status_t it_evd_post_se(it_evd_handle_t evd_handle, const void *
 
 /*
  * callback(evd, arg) runs after notifications, and soon if events are queued already, in a thread
- * of the IA, one at a time; not where the EVD is empty again by then. It must not block or wait,
+ * of the IA, one at a time; not if the EVD is empty again by then. It must not block or wait,
  * because the IA's other callbacks wait meanwhile. It may dequeue, post work and software events,
- * use contexts, detach itself, free its EVD, and as its last call free the IA. After detach, it
- * runs no more (except that detach from inside it returns first). it_evd_free and it_ia_free
- * detach.
+ * use contexts, detach itself, free its EVD, and as its last call free the IA. When detach returns
+ * it does not run any more, unless it called detach itself. it_evd_free and it_ia_free detach.
  * Errors: attach CALLBACK_EXISTS, EVD_WAIT, INVALID_EVD_STATE (SEVD with an AEVD), RESOURCES;
  * detach INVALID_EVD_STATE (none attached).
  */
@@ -1650,8 +1651,8 @@ ITAPI_PUBLIC it_status_t it_ep_connect(it_ep_handle_t ep_handle, const it_path_t
 /*
  * Passive side: accepts the request cn_est_id on an UNCONNECTED RC EP of the same IA. Active side
  * of a three-way set-up: confirms on the EP of the ACCEPT_ARRIVAL event. Uses up the id. ORD is
- * lowered to what the peer can answer. Outcome on the connect SEVD: ESTABLISHED or NONPEER_REJECT.
- * On iWARP the passive side's requests are held until the active side's first message has come.
+ * lowered to the peer's IRD. Outcome on the connect SEVD: ESTABLISHED or NONPEER_REJECT. On iWARP
+ * the passive side's requests wait until the active side's first message has arrived.
  * Returns before the outcome is known.
  * Errors: INVALID_EP_TYPE, INVALID_EP_STATE, INVALID_CN_EST_ID, INVALID_PDATA_LENGTH,
  * PDATA_NOT_SUPPORTED, RESOURCE_IRD, RESOURCE_ORD, EP_TIMEWAIT, RESOURCES.
@@ -1670,19 +1671,19 @@ ITAPI_PUBLIC it_status_t it_reject(it_cn_est_identifier_t cn_est_id,
 
 /*
  * Passes a connection request on to the Listen point with that qualifier on that Spigot of the same
- * IA (of several to the first that was made), whose SEVD gets it as a new request, with a new id.
- * Uses up the id. A request whose peer has given up comes nowhere. Does not wait for the peer.
- * Errors: INVALID_CN_EST_ID, INVALID_CONN_QUAL (nobody listens there), INVALID_SPIGOT, RESOURCES
- * (as many requests wait there as option backlog allows; the id is still good).
+ * IA (of several: the one that was made first), whose SEVD gets it as a new request with a new id.
+ * Uses up the id. A request whose peer has given up does not arrive. Does not wait for the peer.
+ * Errors: INVALID_CN_EST_ID, INVALID_CONN_QUAL (no such Listen point), INVALID_SPIGOT, RESOURCES
+ * (as many requests wait there as option backlog allows; the id stays valid).
  */
 ITAPI_PUBLIC it_status_t it_handoff(const it_conn_qual_t *conn_qual, size_t spigot_id,
                                     it_cn_est_identifier_t cn_est_id);
 
 /*
- * Ends a connection, or aborts an attempt. The EP becomes NONOPERATIONAL, work not finished
- * flushes; to be sure that the last message was processed, have the peer say so first. Both sides
- * get exactly one of DISCONNECT and BROKEN. Private data is taken and dropped where the transport
- * carries none (iWARP). Returns at once. Errors: INVALID_EP_TYPE, INVALID_EP_STATE,
+ * Ends a connection, or aborts an attempt. The EP becomes NONOPERATIONAL and flushes unfinished
+ * work; to be sure that the last message was processed, let the peer confirm it first. Both sides
+ * get exactly one of DISCONNECT and BROKEN. Private data is accepted and discarded where the
+ * transport carries none (iWARP). Returns at once. Errors: INVALID_EP_TYPE, INVALID_EP_STATE,
  * INVALID_PDATA_LENGTH, PDATA_NOT_SUPPORTED.
  */
 ITAPI_PUBLIC it_status_t it_ep_disconnect(it_ep_handle_t ep_handle,
@@ -1691,12 +1692,12 @@ ITAPI_PUBLIC it_status_t it_ep_disconnect(it_ep_handle_t ep_handle,
 
 /*
  * Listens on a Spigot; requests go to connect_evd, an SEVD of IT_CM_REQ_EVENT_STREAM. With
- * IT_LISTEN_CONN_QUAL_INPUT *conn_qual says where. Without, its type says which kind, the IA
- * chooses a free value and returns it there. Requests beyond the SEVD's size wait, in order, until
- * it is dequeued. Where those and the undecided are as many as option backlog says, or the SEVD's
- * size where that is more, no further connection is accepted: the peers wait in the system's queue
- * (net.core.somaxconn) and in their own time-outs. A request that waits is dropped when the program
- * has taken none for request_timeout; its peer gets NONPEER_REJECT.
+ * IT_LISTEN_CONN_QUAL_INPUT *conn_qual is the qualifier. Without it *conn_qual gives the type only;
+ * the IA chooses a free value and returns it there. Requests beyond the SEVD's size wait, in order,
+ * until events are dequeued. When the waiting and undecided requests together reach option backlog,
+ * or the SEVD's size if that is larger, no further connection is accepted: peers wait in the
+ * system's queue (net.core.somaxconn) and in their own time-outs. A waiting request is dropped when
+ * the program has taken none for request_timeout; its peer gets NONPEER_REJECT.
  * Errors: INVALID_SPIGOT, INVALID_CONN_EVD, INVALID_EVD_TYPE, INVALID_FLAGS, INVALID_CONN_QUAL,
  * CONN_QUAL_BUSY, NO_PERMISSION (privileged port, policy), RESOURCES.
  */
@@ -1714,17 +1715,17 @@ ITAPI_PUBLIC it_status_t it_listen_query(it_listen_handle_t listen_handle,
 
 /*
  * Turns a connected TCP socket into the connection of an UNCONNECTED RC EP (iWARP). The library
- * works on a duplicate; the Consumer closes sd, at once if it likes, and does not use it meanwhile.
- * The side that gives a message (len > 0, at most 1 MiB) responds: the message is its last in
- * streaming mode and is sent from here on, then it waits for the peer's request. The side that has
- * read that message calls with NULL and 0, and initiates. All streaming data must have been read by
- * its receiver before. With IT_SC_NO_REQ_REP no frames are exchanged. Does not block; outcome on
- * the connect SEVD: ESTABLISHED, or NONPEER_REJECT (PEER_REJECT where the peer's reply refuses) and
- * the TCP connection closed.
- * Errors: OP_NOT_SUPPORTED (socket_conversion_support is false), INVALID_EP_TYPE, INVALID_EP_STATE,
- * INVALID_FLAGS, INVALID_LENGTH, INVALID_CONVERSION (sd is no TCP connection with both directions
- * open, or carries TLS by the kernel; the log says which), INVALID_SOURCE_PATH (its address is not
- * the IA's, by option netdev), NO_PERMISSION (policy), RESOURCES. Nothing was sent then.
+ * works on a duplicate. The Consumer closes sd, at once if it likes, and does not use it until
+ * then. The side that gives a message (len > 0, at most 1 MiB) responds: the library sends the
+ * message, the last one in streaming mode, and waits for the peer's request. The side that has read
+ * that message calls with NULL and 0, and initiates. Before, each receiver must have read all
+ * streaming data. With IT_SC_NO_REQ_REP no frames are exchanged. Does not block; outcome on the
+ * connect SEVD: ESTABLISHED, or NONPEER_REJECT (PEER_REJECT where the peer's reply refuses) and the
+ * TCP connection closed. Errors: OP_NOT_SUPPORTED (socket_conversion_support is false),
+ * INVALID_EP_TYPE, INVALID_EP_STATE, INVALID_FLAGS, INVALID_LENGTH, INVALID_CONVERSION (sd is no
+ * TCP connection with both directions open, or carries TLS by the kernel; the log says which),
+ * INVALID_SOURCE_PATH (its address is not the IA's, by option netdev), NO_PERMISSION (policy),
+ * RESOURCES. Nothing was sent then.
  */
 ITAPI_PUBLIC it_status_t it_socket_convert(int sd, it_ep_handle_t ep_handle, it_sc_flags_t flags,
                                            const unsigned char *msg, size_t len);
@@ -1732,7 +1733,7 @@ ITAPI_PUBLIC it_status_t it_socket_convert(int sd, it_ep_handle_t ep_handle, it_
 /* -- 8.6 Shared receive queues ---------------------------------------------------------------- */
 
 /*
- * Receives for several EPs of one PZ, taken in the order of posting. Mind the order of the
+ * Receives for several EPs of one PZ, used in the order of posting. Note the order of the
  * arguments. modify: IT_SRQ_PARAM_MAX_RECV_DTO, IT_SRQ_PARAM_LOW_WATERMARK (arms it). Freeing drops
  * posted Receives without completion.
  * Errors: create SRQ_NOT_SUPPORTED, INVALID_SRQ_SIZE (0), RESOURCE_RECV_DTO, RESOURCE_RSEG,
@@ -1767,7 +1768,8 @@ ITAPI_PUBLIC it_status_t it_srq_query(it_srq_handle_t srq_handle, it_srq_param_m
  * completion's status.
  */
 
-/* A message to the peer, one Receive there. Too long for it, or without one: iWARP breaks. */
+/* A message to the peer, which uses one Receive there. If the Receive is too short, or none is
+ * posted, an iWARP connection breaks. */
 ITAPI_PUBLIC it_status_t it_post_send(it_ep_handle_t ep_handle,
                                       const it_lmr_triplet_t *local_segments, size_t num_segments,
                                       it_dto_cookie_t cookie, it_dto_flags_t dto_flags);
@@ -1783,7 +1785,7 @@ ITAPI_PUBLIC it_status_t it_post_send_and_unlink(it_ep_handle_t ep_handle,
                                                  it_rmr_context_t rmr_context);
 
 /* A datagram of max_ud_send_len bytes at most. Errors: also INVALID_AH (also one of another PZ or
- * Spigot than the EP's). Refused or lost on the way: nobody is told. */
+ * Spigot than the EP's). A datagram that is refused or lost on the way is not reported. */
 ITAPI_PUBLIC it_status_t it_post_sendto(it_ep_handle_t ep_handle,
                                         const it_lmr_triplet_t *local_segments, size_t num_segments,
                                         it_dto_cookie_t cookie, it_dto_flags_t dto_flags,

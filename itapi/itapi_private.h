@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What the rooms of itapi share: handles to ual objects, status translation, guards. */
+ * Shared by the files of itapi: handles to ual objects, status translation, guards. */
 #ifndef ITAL_ITAPI_PRIVATE_H
 #define ITAL_ITAPI_PRIVATE_H
 
@@ -26,7 +26,7 @@ it_status_t itapi_bad_handle(it_status_t invalid);
 /* The same for a call on an RC EP: a UD EP has a status of its own. */
 it_status_t itapi_bad_ep(const void *handle);
 
-/* What a status of ual means where the call has no better word for it. */
+/* The status for one of ual's, where the call has none of its own. */
 it_status_t itapi_status(enum ual_status status);
 
 /* Cancellation is off inside calls that may block or take mutexes; data calls use no cancellation
@@ -45,9 +45,8 @@ static inline void cancel_restore(int *before)
 #define CANCEL_OFF() \
     int cancel_before __attribute__((unused, cleanup(cancel_restore))) = cancel_disable()
 
-/* In every call that is given handles, before the first is looked up: what they name stays until
- * the call returns. Not in those that wait for what others do (it_evd_wait, it_ia_free), and not
- * twice. */
+/* Begins every call that takes handles, before the first look-up: the objects stay until the call
+ * returns. Not in calls that wait for other threads (it_evd_wait, it_ia_free), and not twice. */
 static inline int call_begin(void)
 {
     ual_call_begin();
@@ -86,7 +85,7 @@ void itapi_path_of(struct ual_device *ia, const struct sockaddr_storage *local,
 size_t itapi_spigot_of(struct ual_device *ia, const struct sockaddr_storage *local);
 uint16_t itapi_port_of(const struct sockaddr_storage *address); /* network order */
 
-/* Of calls that know one word for a Path that cannot be used, whichever end of it is wrong: address
+/* For calls with one status for a Path that cannot be used, whichever end is wrong: address
  * handles, service requests. */
 static inline it_status_t itapi_path_status(it_status_t status)
 {
@@ -105,7 +104,7 @@ static inline bool itapi_is_infiniband(const struct ual_device *ia)
 it_status_t itapi_path_ends(const struct ual_device *ia, const it_path_t *path, uint16_t local_port,
                             uint16_t remote_port, struct sockaddr_storage *source, bool *has_source,
                             struct sockaddr_storage *destination);
-/* The way of datagrams along a Path. complete: nothing may be filled in. */
+/* The address attributes for datagrams along a Path. complete: nothing is looked up. */
 it_status_t itapi_way_of(struct ual_device *ia, const it_path_t *path, bool complete,
                          struct ri_ah_attr *way);
 void itapi_path_of_way(const struct ri_ah_attr *way, it_path_t *path);
@@ -124,19 +123,19 @@ struct itapi_service {
 };
 bool itapi_read_qualifier(const struct ual_device *ia, const it_conn_qual_t *qualifier,
                           bool listening, struct itapi_service *service);
-/* The one that a listen point was created with. */
+/* The qualifier with which a listen point was created. */
 it_conn_qual_t itapi_conn_qual_of(ual_handle listen, const struct sockaddr_storage *local,
                                   const struct sockaddr_storage *peer);
 uint64_t itapi_timeout_of(const it_path_t *path);
 /* Is it the service ID of a port (network order, not 0)? */
 bool itapi_port_of_service(uint64_t service_id, uint16_t *port);
 
-/* post.c: what a post's status is called. [data] */
+/* post.c: the status of a post. [data] */
 it_status_t itapi_post_status(enum ual_status status);
 
-/* callback.c: the EVD's callback, if there is one, is detached, and none runs any more but one that
- * this thread is in. none: what to return where there is none; EVD_BUSY, and nothing done, where
- * that is IT_SUCCESS and the EVD cannot be freed. Not in a CALL. */
+/* callback.c: detaches the EVD's callback, and returns when it runs no more, except in this thread.
+ * none: the status where there is none. With IT_SUCCESS: returns EVD_BUSY, and does nothing, if the
+ * EVD cannot be freed. Not in a CALL. */
 it_status_t itapi_end_callback(it_evd_handle_t evd_handle, it_status_t none);
 
 /* event.c */
@@ -185,7 +184,7 @@ static inline it_status_t itapi_segments(const it_lmr_triplet_t *segments, size_
     *total = segments->length;
     return itapi_segment(segments, pz, access, sges);
 }
-/* Privileges, their agreement with each other, and what an adapter makes of them. */
+/* Privileges: are they consistent, and which access rights are they on an adapter? */
 #define PRIVS_REMOTE (IT_PRIV_REMOTE | IT_PRIV_ATOMIC)
 it_status_t itapi_check_privs(unsigned int privs);
 uint32_t itapi_access_of(const struct ual_device *ia, unsigned int privs, uint32_t keep);
@@ -195,8 +194,8 @@ uint32_t itapi_lmr_remembered(unsigned int flags, unsigned int privs);
 #define LMR_FLAGS_MASK 0xffffu
 it_status_t itapi_check_lmr_flags(unsigned int flags);
 
-/* ep.c: the SEVDs of an EP to be; what was asked for, at least one, or `beyond` when that is more
- * than there is */
+/* ep.c: the SEVDs of an EP that is being created. amount: the number asked for, at least one;
+ * beyond: the status if that exceeds the limit. */
 it_status_t itapi_check_dto_evds(const struct ual_device *ia, it_evd_handle_t request_handle,
                                  it_evd_handle_t recv_handle, struct ual_evd **request,
                                  struct ual_evd **receive);
@@ -224,17 +223,18 @@ static inline bool has_feature(const struct ual_device *ia, uint64_t bits)
 {
     return ual_device_attr(ia)->features & bits;
 }
-/* What lets it_lmr_create_unlinked and it_lmr_link be, and it_rmr_create10. */
+/* The features that it_lmr_create_unlinked and it_lmr_link need; below, those of
+ * it_rmr_create10. */
 #define FEATURES_LINK \
     (RI_FEATURE_FAST_REGISTER | RI_FEATURE_LOCAL_INVALIDATE | RI_FEATURE_PRIVILEGED_QP)
-/* I/O addresses are the process's own: so where the CPU moves the octets only. */
+/* I/O addresses are those of the process, so only where the CPU moves the octets. */
 static inline bool itapi_takes_iobl(const struct ri_rnic_attr *attr)
 {
     return (attr->features & FEATURES_LINK) == FEATURES_LINK && !(attr->features & RI_FEATURE_DMA);
 }
-/* iobl.c. INVALID_IOBL: no list that can be used; INVALID_LENGTH: it is shorter than `length`. */
+/* iobl.c. INVALID_IOBL: the list cannot be used; INVALID_LENGTH: it is shorter than `length`. */
 it_status_t itapi_check_iobl(const it_iobl_t *iobl, uint64_t length);
-/* The list as one run of memory. INVALID_IOBL: its elements do not follow each other;
+/* The list as one contiguous range. INVALID_IOBL: its elements are not contiguous;
  * INVALID_LENGTH: it is shorter than `length`. */
 it_status_t itapi_run_of_list(const it_iobl_t *iobl, uint64_t length, void **memory);
 #define FEATURES_RMR (RI_FEATURE_MW_NARROW | RI_FEATURE_MW_WIDE)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * itx_api.h - what this library offers besides IT-API: names and texts for people, configuration,
- * reasons, counters, and the extensions that programs for other implementations are used to.
+ * itx_api.h - additions of this library to IT-API: readable names and texts, configuration,
+ * reasons, counters, and extensions that programs written for other implementations use.
  *
- * The rules at the top of <it_api.h> hold here too. Structures whose pointer a call or callback
- * hands out are the library's: read them, never allocate them, do not rely on their size; later
- * versions may add members at the end.
+ * The rules at the top of <it_api.h> apply. Structures to which a call or callback passes a pointer
+ * are the library's: read them, never allocate them, do not rely on their size. Later versions may
+ * add members at the end.
  */
 #ifndef ITAL_ITAPI_ITX_API_H
 #define ITAL_ITAPI_ITX_API_H
@@ -19,12 +19,12 @@ extern "C" {
 /* ------------------------------------------------------------------------------------------------
  * Names and texts
  *
- * Static strings, never NULL, never freed; a value that is none of the type's gives a string that
- * says so. Do not block, need no IA, any thread.
+ * Static strings, never NULL, never freed; an unknown value returns a string that says so. The
+ * calls do not block and need no IA. Any thread.
  */
 ITAPI_PUBLIC const char *itx_status_name(it_status_t status);   /* "IT_ERR_RANGE" */
 ITAPI_PUBLIC const char *itx_status_text(it_status_t status);   /* a sentence in English */
-ITAPI_PUBLIC const char *itx_event_name(it_event_type_t event); /* of two names the newer */
+ITAPI_PUBLIC const char *itx_event_name(it_event_type_t event); /* the newer of two names */
 ITAPI_PUBLIC const char *itx_dto_status_name(it_dto_status_t status);
 ITAPI_PUBLIC const char *itx_reject_name(it_conn_reject_code_t code);
 
@@ -37,16 +37,16 @@ ITAPI_PUBLIC const char *itx_version(void);
 
 /* One option of ital.conf. All members are static strings and never NULL. */
 struct itx_option {
-    const char *section; /* where it stands in the file */
+    const char *section; /* of the file */
     const char *name;
     const char *type; /* as in ri_option: "bool", "int: 1..64", "enum: a|b|c" ... */
     const char *def;  /* default, as written in the file; "" for none */
     const char *unit; /* "bytes", "ms" ...; "" for none */
-    const char *text; /* what it does, one line */
+    const char *text; /* description, one line */
 };
 
 /*
- * Every option there is: *options receives a static table of *count entries. Reads no file.
+ * Lists all options: *options receives a static table of *count entries. Reads no file.
  * Errors: RESOURCES.
  */
 ITAPI_PUBLIC it_status_t itx_option_list(const struct itx_option **options, size_t *count);
@@ -61,9 +61,9 @@ typedef void (*itx_line_fn)(const char *line, void *arg);
 ITAPI_PUBLIC it_status_t itx_config_write(itx_line_fn fn, void *arg);
 
 /*
- * The files the configuration was read from, separated by ", "; NULL: none, defaults are in force.
- * Reads it now if that has not happened yet, so it may block. The string stays valid until the
- * process ends.
+ * The files from which the configuration was read, separated by ", "; NULL: none, the defaults
+ * apply. Reads the configuration if that has not happened yet, so it may block. The string stays
+ * valid until the process ends.
  */
 ITAPI_PUBLIC it_status_t itx_config_source(const char **path);
 
@@ -71,13 +71,13 @@ ITAPI_PUBLIC it_status_t itx_config_source(const char **path);
  * Reasons: why something can be used, or cannot
  */
 
-/* One file that was looked at in search of a provider. Strings are never NULL unless it says so. */
+/* One file that was tried in the search for providers. Strings are never NULL unless noted. */
 struct itx_provider_report {
-    const char *provider; /* name; NULL if the file did not get that far */
+    const char *provider; /* name; NULL if the file gave none */
     const char *path;     /* file or folder tried; "(built in)" for one linked into the program */
     int usable;           /* 1 or 0 */
-    const char *reason;   /* why not, why it has no device, or what it offers */
-    const char *advice;   /* what to do about it; "" if nothing */
+    const char *reason;   /* why it is not usable or has no device; else what it offers */
+    const char *advice;   /* what to do about it; "": nothing */
     uint32_t abi_major;   /* of the file's RNICPI; both 0 if unknown */
     uint32_t abi_minor;
 };
@@ -85,9 +85,9 @@ struct itx_provider_report {
 typedef void (*itx_report_fn)(const struct itx_provider_report *report, void *arg);
 
 /*
- * Reports every provider file tried, in the order of the search, the rejected ones too. Loads
- * providers if that has not happened yet, so it may block. fn runs in the calling thread; the
- * report and its strings are valid during each call of it. Must not call the library from fn.
+ * Reports every provider file that was tried, in the order of the search, also the rejected ones.
+ * Loads providers if that has not happened yet, so it may block. fn runs in the calling thread. The
+ * report and its strings are valid during that call of fn only. fn must not call the library.
  * Errors: RESOURCES.
  */
 ITAPI_PUBLIC it_status_t itx_provider_why(itx_report_fn fn, void *arg);
@@ -95,7 +95,7 @@ ITAPI_PUBLIC it_status_t itx_provider_why(itx_report_fn fn, void *arg);
 /* One Interface name, from the configuration or made for a device. Strings as above. */
 struct itx_interface_report {
     const char *interface; /* the name for it_ia_create */
-    const char *provider;  /* name wanted; NULL if none is known */
+    const char *provider;  /* the name configured; NULL if none is known */
     const char *device;    /* device of the provider; NULL if none was found */
     int usable;
     const char *reason;
@@ -104,14 +104,14 @@ struct itx_interface_report {
 
 typedef void (*itx_interface_report_fn)(const struct itx_interface_report *report, void *arg);
 
-/* Reports every Interface name, also unusable ones. Rules as itx_provider_why. */
+/* Reports every Interface name, also unusable ones. Rules as for itx_provider_why. */
 ITAPI_PUBLIC it_status_t itx_interface_why(itx_interface_report_fn fn, void *arg);
 
 /* ------------------------------------------------------------------------------------------------
  * Counters
  */
 
-/* Filled in an array of the Consumer's; this structure does not grow. */
+/* An element of the Consumer's array; this structure does not grow. */
 struct itx_counter {
     const char *name; /* static string */
     uint64_t value;   /* since the object was created; wraps */
@@ -119,8 +119,9 @@ struct itx_counter {
 
 /*
  * Reads the counters of an IA, EP or EVD. In: *count is the room in `counters`, which may be NULL
- * with room 0. Out: how many there are; at most the room is written. Each value is exact, the set
- * is no snapshot. Does not block. Errors: INVALID_HANDLE (also handles of other kinds).
+ * with room 0. Out: the number of counters; not more than the room are written. Each value is
+ * exact; the set is not a snapshot. Does not block. Errors: INVALID_HANDLE (also handles of other
+ * kinds).
  */
 ITAPI_PUBLIC it_status_t itx_counters(it_handle_t handle, struct itx_counter *counters,
                                       size_t *count);
@@ -130,27 +131,28 @@ ITAPI_PUBLIC it_status_t itx_counters(it_handle_t handle, struct itx_counter *co
  */
 
 /*
- * Takes up to deque_count events, the oldest first; *dequed_count receives how many. None queued is
- * success with 0. If dequeuing fails after some, those are returned with success. Does not block.
- * Errors: RANGE (deque_count < 0).
+ * Takes up to deque_count events, the oldest first; *dequed_count receives their number. Without a
+ * queued event it is success with 0. An error after some events is success with these events. Does
+ * not block. Errors: RANGE (deque_count < 0).
  */
 ITAPI_PUBLIC it_status_t it_evd_dequeue_n(it_evd_handle_t evd_handle, int deque_count,
                                           it_event_t *events, int *dequed_count);
 
 /*
  * Waits for events of any SEVD of an AEVD and takes up to max_event_count of them, the SEVDs' own
- * events and never notifications; *events_count receives how many. The SEVDs take turns. timeout in
- * microseconds; 0 only looks; expiry is success with 0. Rules for waiting as it_evd_wait.
- * Errors: INVALID_AEVD, INVALID_EVD_STATE, CALLBACK_EXISTS, INTERRUPT, WAITER_LIMIT, ABORT.
+ * events and never notifications; *events_count receives their number. The SEVDs take turns.
+ * timeout in microseconds; 0: does not wait. Expiry is success with 0. Rules for waiting as
+ * it_evd_wait. Errors: INVALID_AEVD, INVALID_EVD_STATE, CALLBACK_EXISTS, INTERRUPT, WAITER_LIMIT,
+ * ABORT.
  */
 ITAPI_PUBLIC it_status_t itx_aevd_wait(it_evd_handle_t evd_handle, uint64_t timeout,
                                        size_t max_event_count, it_event_t *events,
                                        size_t *events_count);
 
 /*
- * Tells, before it_ep_accept, on which device the EP will be used: that of the pending request
- * cn_id, which stays valid. An IA here has one device: the arguments are checked, nothing else
- * happens. Does not block. Errors: INVALID_CN_EST_ID.
+ * Names, before it_ep_accept, the device on which the EP will be used: that of the pending request
+ * cn_id, which stays valid. In this library an IA has one device: the call checks its arguments and
+ * does nothing else. Does not block. Errors: INVALID_CN_EST_ID.
  */
 ITAPI_PUBLIC it_status_t itx_bind_ep_to_device(it_ep_handle_t ep_handle,
                                                it_cn_est_identifier_t cn_id);
@@ -188,9 +190,9 @@ ITAPI_PUBLIC it_status_t itx_get_rmr_context_for_ep(it_ep_handle_t ep_handle, it
 
 /*
  * it_listen_create on one address of the Spigot's host instead of all: IPv4, or IPv6 that is not
- * link-local; lent for the call. Addition. Errors: those of it_listen_create, FAULT (address NULL),
- * INVALID_NETADDR (another kind of address), INVALID_CONN_QUAL (a service ID), and what an address
- * gives that is not of this host: INVALID_NETADDR.
+ * link-local. Addition. Errors: those of it_listen_create, FAULT (address NULL),
+ * INVALID_NETADDR (another kind of address), INVALID_CONN_QUAL (a service ID). An address that is
+ * not of this host: INVALID_NETADDR, too.
  */
 ITAPI_PUBLIC it_status_t itx_listen_create(it_ia_handle_t ia_handle, size_t spigot_id,
                                            it_evd_handle_t connect_evd, it_listen_flags_t flags,
@@ -198,9 +200,9 @@ ITAPI_PUBLIC it_status_t itx_listen_create(it_ia_handle_t ia_handle, size_t spig
                                            it_listen_handle_t *listen_handle);
 
 /*
- * it_socket_convert with what its arguments have no place for; members that are 0 ask for nothing.
- * Addition. Errors: those of it_socket_convert, FAULT (conversion NULL), INVALID_LENGTH (a message
- * or octets that this role has not).
+ * it_socket_convert with further arguments; members that are 0 have no effect. Addition. Errors:
+ * those of it_socket_convert, FAULT (conversion NULL), INVALID_LENGTH (a message or octets that
+ * this role does not have).
  */
 struct itx_conversion {
     int initiator;            /* 1: sends the Request, or the first FPDU; 0: responds, with or
@@ -220,7 +222,7 @@ ITAPI_PUBLIC it_status_t itx_socket_convert(int sd, it_ep_handle_t ep_handle, it
 
 /*
  * Names this process in traces: a context of less than 128 characters and a rank. Tracing itself is
- * switched on from outside, so this may do nothing. Does not block.
+ * switched on from outside, so this may have no effect. Does not block.
  * Errors: INVALID_LENGTH (128 characters or more).
  */
 ITAPI_PUBLIC it_status_t itx_init_tracing(const char *aContextName, int aTraceRank);

@@ -4,12 +4,12 @@
  *
  * Included by <it_api.h> where ITAPI_WIDE_COOKIE is defined; programs do not include it themselves.
  * it_dto_cookie_t is then it_Bit192_t, completions carry it, and the calls below are others of the
- * library, which keep the cookie until the completion is dequeued. The choice is that of each
- * source file, with this condition: what is posted with a wide cookie is dequeued with wide events.
+ * library, which keep the cookie until the completion is dequeued. Each source file chooses for
+ * itself, on one condition: requests with a wide cookie are dequeued with wide events.
  *
- *   - A narrow cookie that is dequeued wide is mFirst, the other two members are 0.
- *   - A wide cookie that is dequeued narrow is a number of the library's, and its place is lost.
- *   - Completions of an EP that was freed meanwhile do not come out: their cookies have gone.
+ *   - A narrow cookie that is dequeued wide is in mFirst; the other two members are 0.
+ *   - A wide cookie that is dequeued narrow is replaced by a number of the library's, and is lost.
+ *   - Completions of an EP that was freed are not returned: their cookies were freed with it.
  *   - A post may answer IT_ERR_TOO_MANY_POSTS although the queue has room, where completions were
  *     taken and another thread has not returned from the call that took them.
  */

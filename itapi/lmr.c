@@ -310,7 +310,7 @@ it_status_t itapi_segments_many(const it_lmr_triplet_t *segments, size_t count, 
     return IT_SUCCESS;
 }
 
-/* Flush and refresh: memory is coherent here, so only the arguments are looked at. Any number of
+/* Flush and refresh: memory is coherent, so only the arguments are checked. Any number of
  * segments. */
 static it_status_t synchronize(const it_lmr_triplet_t *segments, size_t count)
 {

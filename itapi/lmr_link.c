@@ -148,7 +148,7 @@ it_status_t it_lmr_link(it_lmr_handle_t lmr_handle, const void *addr, const it_i
     if (ual_ep_takes_sends(ep))
         posted = ual_mr_link(mr, &ep->qp, &link, cookie,
                              itapi_request_flags((unsigned int)dto_flags));
-    if (posted == UAL_ERR_NOT_SUPPORTED && iobl) /* what else there is was looked at above */
+    if (posted == UAL_ERR_NOT_SUPPORTED && iobl) /* everything else was checked above */
         return IT_ERR_INVALID_IOBL;
     if (posted != UAL_OK)
         return link_status(posted);

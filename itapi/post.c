@@ -185,7 +185,7 @@ static uint32_t sink_access(const struct ual_ep *ep)
     return RI_ACCESS_LOCAL_WRITE | (tagged ? (uint32_t)RI_ACCESS_REMOTE_WRITE : 0u);
 }
 
-/* What all Reads are refused for. One segment where its sink is to be unlinked, so that it is clear
+/* The checks of all Reads. One segment where its sink is to be unlinked, so that it is clear
  * which. */
 static inline it_status_t check_read(const struct ual_ep *ep, size_t num_segments,
                                      unsigned int flags, it_rmr_context_t rmr_context)
@@ -203,7 +203,7 @@ static inline it_status_t check_read(const struct ual_ep *ep, size_t num_segment
     return unlikely(ep->ord == 0) ? IT_ERR_RESOURCE_ORD : IT_SUCCESS;
 }
 
-/* A segment without octets is not looked at, but here its LMR is what the request is about. */
+/* Segments without octets are not checked otherwise, but here the request unlinks their LMR. */
 static it_status_t __attribute__((noinline))
 read_and_unlink(struct ual_ep *ep, const it_lmr_triplet_t *segment, struct ri_sge *sge,
                 it_dto_cookie_t cookie, unsigned int flags, it_rdma_addr_t rdma_addr,
@@ -248,7 +248,7 @@ it_status_t it_post_rdma_read(it_ep_handle_t ep_handle, const it_lmr_triplet_t *
 
 /* --- sinks that are RMRs --- */
 
-/* What the last link says, which is what a request behind it will find. */
+/* The state after the last link that was posted: that is what a later request finds. */
 static it_status_t rmr_segment(const it_rmr_triplet_t *from, const struct ual_ep *ep,
                                struct ual_mw *mw, struct ri_sge *sge)
 {
@@ -272,7 +272,7 @@ static it_status_t rmr_segment(const it_rmr_triplet_t *from, const struct ual_ep
     return IT_SUCCESS;
 }
 
-/* As of LMRs, one without octets is not looked at, but where it is what the request unlinks. */
+/* As of LMRs: one without octets is checked only if the request unlinks it. */
 static it_status_t rmr_segments(const it_rmr_triplet_t *segments, size_t count, bool unlink,
                                 const struct ual_ep *ep, struct ri_sge *sges)
 {

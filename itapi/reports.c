@@ -134,7 +134,8 @@ it_status_t itx_config_write(itx_line_fn fn, void *arg)
     return itapi_status(ual_config_write(fn, arg));
 }
 
-/* A copy that is not freed: somebody may have it. One is made only when another file was read. */
+/* A copy that is not freed, because the program may hold it. One is made only when another file was
+ * read. */
 static bool keep_source(const char *text, const char **path)
 {
     static _Atomic(char *) kept;

@@ -114,7 +114,7 @@ it_status_t it_rmr_query(it_rmr_handle_t rmr_handle, it_rmr_param_mask_t mask,
 
 /* --- link and unlink [data] --- */
 
-/* What the window shall be, and whether the LMR has it to give. */
+/* Checks the window that is wanted against the LMR. */
 static it_status_t check_link(const struct ual_mr *mr, const void *addr, it_length_t length,
                               it_addr_mode_t mode, unsigned int privs)
 {

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* What a query tells besides what ual knows. */
+/* Members of a query that ual does not know. */
 struct asked {
     it_conn_qual_t qualifier;
     it_path_t path;

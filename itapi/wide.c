@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The calls of programs that are compiled with ITAPI_WIDE_COOKIE (itx_wide_cookie.h): each takes a
- * box for the cookie, or looks into it, around the narrow call. Their declarations are those of
- * <it_api.h> under other names and types; this file sees the narrow ones.
+ * The calls of programs that are compiled with ITAPI_WIDE_COOKIE (itx_wide_cookie.h). Each wraps
+ * the narrow call: a post puts the cookie into a box, a dequeue takes it out. Their declarations
+ * are those of <it_api.h> under other names and types; this file sees the narrow ones.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -157,7 +157,7 @@ WIDE_CALL(it_rmr_unlink, it_rmr_handle_t rmr_handle, it_ep_handle_t ep_handle,
 
 /* --- events --- */
 
-/* False: of an EP that was freed, and its cookie with it. */
+/* False: its EP was freed, and the cookie with it. */
 static bool widen(const it_event_t *narrow, void *wide)
 {
     const it_dto_cmpl_event_t *done = &narrow->dto_cmpl;
@@ -207,7 +207,7 @@ WIDE_CALL(it_evd_dequeue_n, it_evd_handle_t evd_handle, int deque_count, void *e
     return IT_SUCCESS;
 }
 
-/* Where all that came is of freed EPs, the time begins anew. */
+/* The time-out begins anew after an event of a freed EP. */
 WIDE_CALL(it_evd_wait, it_evd_handle_t evd_handle, uint64_t timeout, void *event, size_t *nmore)
 {
     it_event_t narrow;
@@ -221,7 +221,7 @@ WIDE_CALL(it_evd_wait, it_evd_handle_t evd_handle, uint64_t timeout, void *event
 
 #define TAKEN_AT_ONCE 8u
 
-/* One pass of the narrow call; the events of freed EPs do not count. */
+/* One pass of the narrow call; events of freed EPs are not counted. */
 static it_status_t wait_members(it_evd_handle_t aevd, uint64_t timeout, size_t most, void *events,
                                 size_t *count, size_t *narrow_count)
 {
@@ -242,7 +242,7 @@ WIDE_CALL(itx_aevd_wait, it_evd_handle_t evd_handle, uint64_t timeout, size_t ma
 
     if (!max_event_count || !events || !events_count) /* for its errors */
         return itx_aevd_wait(evd_handle, timeout, max_event_count, events, events_count);
-    do { /* waits for the first, takes what is there behind it */
+    do { /* waits for the first event, then takes those that are queued */
         status = wait_members(evd_handle, count ? 0 : timeout, max_event_count - count, events,
                               &count, &narrow);
     } while (status == IT_SUCCESS && narrow && count < max_event_count);

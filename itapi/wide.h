@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Wide cookies (itx_wide_cookie.h) inside the library: who keeps them, and who lays out the events
- * that carry them. */
+ * Wide cookies (itx_wide_cookie.h) inside the library: where they are kept, and the layout of the
+ * events that carry them. */
 #ifndef ITAL_ITAPI_WIDE_H
 #define ITAL_ITAPI_WIDE_H
 
@@ -14,7 +14,7 @@ struct wide_cookie {
     uint64_t words[3];
 };
 
-/* Which queue of the object that handle names. */
+/* A queue of the object that is posted to. */
 enum wide_queue { WIDE_REQUESTS, WIDE_RECEIVES, WIDE_QUEUES };
 
 /* One request that is being posted. */
@@ -26,22 +26,21 @@ struct wide_post {
 };
 
 /*
- * wide_begin takes a box and holds the object's posts back until wide_end, so that boxes have the
- * order of requests. quiet: success is not reported. False: no box, *busy because of too many
- * requests, else for want of memory. A handle that is none gets no box, and true: the post says
- * what it is.
+ * wide_begin takes a box and blocks other posts to the object until wide_end, so that boxes have
+ * the order of requests. quiet: success is not reported. False: no box; *busy: too many requests,
+ * else no memory. An invalid handle gets no box, and true: the post returns the error.
  */
 bool wide_begin(const void *handle, enum wide_queue queue, const struct wide_cookie *cookie,
                 bool quiet, struct wide_post *post, bool *busy);
 void wide_end(struct wide_post *post, bool posted);
 
-/* A completion's cookie; its box is free again. False: its EP has gone, and its cookie with it. */
+/* The cookie of a completion; frees its box. False: its EP was freed, and the cookie with it. */
 bool wide_take(uint64_t narrow, const void *ep, bool good, struct wide_cookie *cookie);
 
-/* The object was freed, by its note; all whose objects are gone. */
+/* forget: the object with that note was freed. sweep: frees the entries of all freed objects. */
 void wide_forget(uint32_t note);
 void wide_sweep(void);
-/* An EP was reset: what was posted before belongs to an earlier life. */
+/* An EP was reset: earlier requests belong to an earlier connection. */
 void wide_reset(uint32_t note);
 
 /* --- wide_event.c: compiled with ITAPI_WIDE_COOKIE --- */

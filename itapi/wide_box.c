@@ -5,12 +5,12 @@
  *
  * Each EP or S-RQ that is posted to so gets an entry with boxes for its requests and its Receives,
  * at its first such post; ual_object.note has its number. A box is free again when its completion
- * was taken. A request whose success is not reported has none then: its box is free when a later
- * one of the same queue has succeeded, which says that it has.
+ * was taken. A request whose success is not reported has no completion then: its box is free when a
+ * later request of the same queue has succeeded, because then it has succeeded too.
  *
- * Numbers of boxes carry a serial, so that one that is stale, or no number of a box at all, is
- * found out. Entries are never unmapped. Their locks are held across a post and take what a post
- * takes.
+ * The number of a box contains a serial: a stale number, and one that names no box, are detected.
+ * Entries are never unmapped. Their locks are held across a post, and what a post takes is taken
+ * under them.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -122,8 +122,8 @@ static void release(struct box_queue *queue, uint32_t index)
     queue->free = index;
 }
 
-/* Quiet boxes at the head that are through: failed ones whose report was taken, and all before
- * `good`. */
+/* Frees the quiet boxes at the head whose requests have ended: failed ones whose completion was
+ * taken, and all before `good`. */
 static void release_quiet(struct box_queue *queue, uint64_t good)
 {
     while (queue->quiet_first != NONE) {
@@ -202,8 +202,8 @@ static struct wide_entry *make_entry(struct ual_object *object)
     return entry;
 }
 
-/* The object that is posted to, and how many boxes a queue of it may need: a slot is free before
- * its completion has been taken here. */
+/* The object that is posted to, and the most boxes that a queue of it may need: twice its depth,
+ * because a slot is free before its completion has been taken here. */
 static struct ual_object *posted_to(ual_handle handle, enum wide_queue queue, uint32_t *most)
 {
     bool is_srq = (handle & 15) == UAL_SRQ;
@@ -248,8 +248,8 @@ static void fill(struct wide_post *post, const struct wide_cookie *cookie, bool 
                    (uint64_t)post->queue << QUEUE_SHIFT | post->box;
 }
 
-/* Quiet requests of an earlier connection, whose outcome nobody took while this one filled the
- * queue: theirs will not be asked for any more. */
+/* Frees the oldest quiet box of an earlier connection. No later request of that connection
+ * succeeded, so it would never be freed otherwise. */
 static bool steal(struct box_queue *queue)
 {
     uint32_t index = queue->quiet_first;
@@ -325,7 +325,7 @@ static void taken(struct box_queue *queue, uint32_t index, bool good)
     release_quiet(queue, good ? order : 0);
 }
 
-/* Of an entry that is locked: the box that a number names, while it is in use. */
+/* Does the number name a box of the entry that is in use? Under the lock. */
 static bool is_box(const struct wide_entry *entry, uint64_t narrow, const void *ep,
                    const struct box_queue *queue)
 {

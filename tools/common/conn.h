@@ -13,7 +13,7 @@ enum conn_result {
     CONN_OK,
     CONN_TIMEOUT,
     CONN_STOPPED, /* SIGINT or SIGTERM */
-    CONN_ENDED,   /* the connection is gone; conn_why() says how */
+    CONN_ENDED,   /* the connection has ended; conn_why() returns how */
     CONN_FAILED   /* printed already */
 };
 
@@ -68,7 +68,7 @@ const char *conn_why(struct conn *conn);
 
 struct region {
     it_lmr_handle_t lmr;
-    it_rmr_context_t context; /* what the peer needs; with remote privileges only */
+    it_rmr_context_t context; /* for the peer; with remote privileges only */
     void *memory;             /* page-aligned, zero */
     size_t size;
 };
@@ -89,7 +89,7 @@ static inline it_lmr_triplet_t region_part(const struct region *region, size_t o
                                .addr.abs = (char *)region->memory + offset,
                                .length = length };
 }
-/* What the sink of an RDMA Read needs on this adapter. */
+/* The privileges that the sink of an RDMA Read needs on this adapter. */
 unsigned region_sink_privs(const struct adapter *adapter);
 
 #endif /* ITAL_TOOLS_CONN_H */

@@ -177,7 +177,7 @@ int plain_wait(int socket, uint64_t timeout_us)
     return errno == ETIMEDOUT ? 0 : -1;
 }
 
-/* Nothing could be moved. false: given up, errno says why. */
+/* No octets could be moved. false: it is given up, with the reason in errno. */
 static bool look_again(int socket, short events, bool busy, uint64_t limit)
 {
     if (!busy)

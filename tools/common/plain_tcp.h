@@ -15,7 +15,7 @@
 
 struct plain_offer {
     uint16_t port;
-    uint64_t token; /* whoever connects has to show it first */
+    uint64_t token; /* a client sends it first */
 };
 
 /* A listening socket on any free port, of one address if there is one; -1: printed. */
@@ -30,7 +30,7 @@ int plain_wait(int socket, uint64_t timeout_us);
 
 /*
  * All of it or nothing: 1; 0: end of stream before the first byte; -1: failed, timed out or
- * stopped (errno: ETIMEDOUT, ECANCELED ...). busy: no sleeping between looks for the first second.
+ * stopped (errno: ETIMEDOUT, ECANCELED ...). busy: polls without sleeping for the first second.
  */
 int plain_read(int socket, void *data, size_t length, bool busy, uint64_t timeout_us);
 int plain_write(int socket, const void *data, size_t length, bool busy, uint64_t timeout_us);

@@ -199,7 +199,7 @@ int tool_usage(const char *format, ...)
 
 int tool_bad_option(int result, char *const argv[], const char *shorts)
 {
-    /* The option, unless that is an unknown letter with others behind it: then the word before. */
+    /* The option; for an unknown letter inside a group of letters the word before. */
     const char *word = argv[optind - 1];
     bool letter = optopt > 0 && optopt < 128 && isprint(optopt);
 

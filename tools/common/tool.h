@@ -14,9 +14,9 @@
 /* Exit codes of all tools. */
 enum tool_exit { TOOL_OK = 0, TOOL_FAILED = 1, TOOL_USAGE = 2 };
 
-#define TOOL_PORT 7471 /* where servers listen unless told otherwise */
+#define TOOL_PORT 7471 /* default port of servers */
 
-/* Set by SIGINT and SIGTERM once tool_catch_signals() was called; every wait looks at it. */
+/* Set by SIGINT and SIGTERM once tool_catch_signals() was called; every wait checks it. */
 extern atomic_bool tool_stop;
 extern const char *tool_name;
 

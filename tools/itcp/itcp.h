@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * itcp: what client and server tell each other, and the channel it travels on.
+ * itcp: the protocol between client and server, and the channel that carries it.
  *
  * The client says hello in the private data of its connection request; the server answers with the
  * place of a ring of `slots` slots of `chunk` bytes in its memory. With a secret both prove first
@@ -125,7 +125,7 @@ struct chan {
     struct region messages, ring_region;
     unsigned receives, sends;
     unsigned *free_sends, free_count;                /* stack of send slots */
-    unsigned *arrived, arrived_first, arrived_count; /* receive slots not yet looked at */
+    unsigned *arrived, arrived_first, arrived_count; /* receive slots not yet handled */
     uint32_t *arrived_length;
     uint64_t remote_address, remote_context;
 
@@ -149,7 +149,7 @@ void chan_destroy(struct chan *chan);
 enum conn_result chan_send(struct chan *chan, const struct copy_message *message);
 /* Client: the first length bytes of slot go to the same slot there, followed by DATA. */
 enum conn_result chan_put(struct chan *chan, uint32_t slot, uint32_t length);
-/* timeout 0: only looks. CONN_FAILED: also for garbage. */
+/* timeout 0: does not wait. CONN_FAILED: also for malformed messages. */
 enum conn_result chan_receive(struct chan *chan, struct copy_message *message, uint64_t timeout_us);
 /* How the connection ended, as a clause. */
 const char *chan_why(struct chan *chan);

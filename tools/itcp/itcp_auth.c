@@ -67,7 +67,8 @@ bool copy_nonce(uint8_t nonce[COPY_SUM])
     return false;
 }
 
-/* As ssh(1) wants its keys: a regular file of this user (or root) that nobody else may read. */
+/* The same conditions as ssh(1) has for keys: a regular file of this user or root that no one else
+ * may read. */
 static const char *what_is_wrong(int file)
 {
     struct stat about;

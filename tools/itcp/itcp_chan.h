@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * itcp: what the two kinds of channel share.
+ * itcp: shared by the two kinds of channel.
  */
 #ifndef ITAL_TOOLS_ITCP_CHAN_H
 #define ITAL_TOOLS_ITCP_CHAN_H

@@ -59,7 +59,7 @@ enum conn_result chan_tcp_send(struct chan *chan, const struct copy_message *mes
     return result == 1 ? CONN_OK : failure(chan, result);
 }
 
-/* The payload of a DATA goes into its slot before anybody hears of it. */
+/* Stores the payload of a DATA in its slot before it reports the message. */
 static enum conn_result take_payload(struct chan *chan, const struct copy_message *message)
 {
     int result;

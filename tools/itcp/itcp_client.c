@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * itcp: the client: connects, copies, compares with plain TCP if asked, and says what it came to.
+ * itcp: the client: connects, copies, compares with plain TCP if asked, and prints the results.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -39,7 +39,7 @@ static void explain_refusal(const struct conn *conn)
         tool_error("%s refused: no itcp server listens there", conn->peer);
 }
 
-/* Proves that the secret is known here, and wants to know the same of the server. */
+/* Proves that this side knows the secret, and checks that the server does. */
 static bool authenticate(const struct copy_secret *secret, struct chan *chan, const uint8_t *hello,
                          const uint8_t *welcome)
 {
@@ -131,7 +131,7 @@ static bool compare_by_tcp(const struct copy_options *options, const struct copy
     return good;
 }
 
-/* ---- what it came to ------------------------------------------------------------------------- */
+/* ---- the results ----------------------------------------------------------------------------- */
 
 static double rate(uint64_t bytes, uint64_t nanoseconds)
 {

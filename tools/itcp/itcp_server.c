@@ -265,7 +265,7 @@ struct greeting {
     uint8_t welcome[COPY_PRIVATE];
 };
 
-/* Before anything else is heard: does the client know the secret? It is told that this one does. */
+/* The first step: checks that the client knows the secret, and proves that this server does. */
 static bool authenticate(struct session *session, const struct greeting *greeting)
 {
     const struct copy_secret *secret = session->hall->service->secret;

@@ -27,7 +27,7 @@ struct copier {
     struct chan *chan;
     struct copy_totals *totals;
     uint64_t offered;  /* bytes of the files before this one, for the progress bar */
-    uint64_t shown;    /* what the bar shows */
+    uint64_t shown;    /* the position of the progress bar */
     uint64_t credited; /* slots that the server has released */
     uint32_t slot;     /* next one to fill */
     struct copy_message message;
@@ -181,7 +181,7 @@ static bool read_part(int file, char *data, size_t length, uint64_t offset)
     return true;
 }
 
-/* Tells the server that this file ends here. */
+/* Sends the end of this file to the server. */
 static enum fate give_up(struct copier *copier, const struct source *source, const char *what)
 {
     if (tell(copier, COPY_ABORT, what, NULL) == CHANNEL_DEAD)

@@ -185,7 +185,7 @@ bool store_write(struct store_file *file, const void *data, size_t length, uint6
     return true;
 }
 
-/* The partial file under its name is still ours, not one that somebody put there. */
+/* Is the partial file under its name still this program's, not one that replaced it? */
 static bool still_ours(const struct store_file *file)
 {
     struct stat open_one, named_one;

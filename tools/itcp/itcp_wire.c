@@ -15,7 +15,7 @@ static void put_head(struct wire *wire, unsigned word)
     wire_put(wire, word, 2);
 }
 
-/* Magic and version are as they should be; the word between is returned. */
+/* Checks magic and version; *word: the word between them. */
 static bool get_head(struct wire *wire, unsigned *word)
 {
     uint64_t magic = wire_get(wire, 4), version = wire_get(wire, 2);

@@ -89,7 +89,7 @@ static void add_provider(const struct itx_provider_report *report, void *arg)
     entry->abi_minor = report->abi_minor;
 }
 
-/* Opens an interface for its attributes; a name that looked usable may turn out not to be. */
+/* Opens an interface for its attributes. A name that was listed as usable may fail here. */
 static void open_entry(struct interface_entry *entry)
 {
     it_status_t status;

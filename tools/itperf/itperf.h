@@ -68,9 +68,9 @@ struct perf_plan {
     uint32_t cq_mod;                     /* every n-th data request reports its completion */
     uint32_t reads;                      /* IRD and ORD of an Endpoint; 0, not of read: none */
     bool bidirectional;
-    bool write_send;  /* write lat: a Send tells of each Write */
-    bool pure_memory; /* write lat: looks at memory only, never calls in */
-    bool pair;        /* send lat: two Sends in a row, the server tells when they arrived */
+    bool write_send;  /* write lat: a Send announces each Write */
+    bool pure_memory; /* write lat: polls memory only, never calls the library */
+    bool pair;        /* send lat: two Sends in a row, whose arrival the server reports */
     uint64_t clock;   /* pair: perf_clock() of the client */
 };
 
@@ -118,7 +118,7 @@ struct perf_group {
     size_t place, inbox_place; /* bytes of a place */
 };
 
-/* What a side measured in one run, and tells the other in RESULT. Rates: messages per second. */
+/* The measurements of a side in one run, which it sends in RESULT. Rates: messages per second. */
 struct perf_tally {
     uint64_t sent, received;             /* data messages */
     double rate, rate_median, rate_peak; /* of the sender: whole run, chunks */
@@ -167,7 +167,7 @@ struct perf_session {
     uint64_t idle_us; /* lat, client: pause before each message */
     uint64_t away_us; /* pair, client: does not call after the posts */
     bool samples, progress;
-    struct perf_channel *channel; /* looked at while a run lasts */
+    struct perf_channel *channel; /* polled while a run lasts */
     uint64_t silence_us;          /* server: without a sign of life the run ends */
     uint64_t end;                 /* server: when the session has to be over; tool_now() */
     struct perf_group *groups;    /* plan.threads of them */
@@ -199,7 +199,7 @@ static inline uint32_t perf_receives(const struct perf_plan *plan)
            (plan->op == PERF_SEND && plan->kind == PERF_BW ? 9 : 4);
 }
 
-/* Write lat whose Writes nothing tells of: both sides look at memory all the time. */
+/* Write lat without announcements: both sides poll memory all the time. */
 static inline bool perf_looks_at_memory(const struct perf_plan *plan)
 {
     return plan->op == PERF_WRITE && plan->kind == PERF_LAT && !plan->write_send;
@@ -249,7 +249,7 @@ bool perf_step(struct perf_worker *worker); /* waits for one event and acts on i
 bool perf_look(struct perf_worker *worker); /* acts on one event if there is one */
 /* Neither stopped nor failed elsewhere, nor (client) silent for a minute. *limit: 0 at first. */
 bool perf_alive(struct perf_worker *worker, uint64_t *limit);
-/* Says why, once for all workers (NULL: how the connection ended); false. */
+/* Prints the reason, once for all workers (NULL: how the connection ended). Returns false. */
 bool perf_lost(struct perf_worker *worker, const char *why);
 bool perf_post_data(struct perf_worker *worker, struct perf_ep *ep, bool held);
 bool perf_post_control(struct perf_worker *worker, struct perf_ep *ep, enum perf_control control);
@@ -351,7 +351,7 @@ struct perf_channel {
     struct region memory;
     unsigned sent;
     bool client;
-    uint64_t heard;     /* when a sign of life came last; tool_now() */
+    uint64_t heard;     /* when a keep-alive came last; tool_now() */
     uint64_t alive_due; /* client: when the next one is; UINT64_MAX: one is under way */
     struct perf_message queued[PERF_CHANNEL_RECEIVES]; /* came during a run, for perf_receive */
     unsigned queued_count;
@@ -412,7 +412,7 @@ struct perf_options {
 /* Completes the plan for its op and kind and checks it; -1, or the
  * exit code after the complaint. */
 int perf_options_complete(struct perf_options *options);
-/* Server: does the plan agree with what was given here? false: text says what does not. */
+/* Server: does the plan agree with the server's own options? false: text names the differences. */
 bool perf_options_agree(const struct perf_options *own, const struct perf_plan *plan, char *text,
                         size_t size);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * itperf: the client, which says what is measured and shows it.
+ * itperf: the client, which chooses what is measured and prints it.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>

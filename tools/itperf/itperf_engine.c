@@ -16,7 +16,7 @@
 #include "tools/common/tool.h"
 
 #define SLICE_US   200000u
-#define LOOKS      4096u        /* empty polls between two looks at the stop flags */
+#define LOOKS      4096u        /* empty polls between two checks of the stop flags */
 #define SILENCE_NS 60000000000u /* a client takes its server for dead after that long */
 
 enum cookie_kind { COOKIE_RECEIVE, COOKIE_DATA, COOKIE_CONTROL, COOKIE_FIN, COOKIE_CREDIT };
@@ -209,7 +209,7 @@ static bool fill(struct perf_worker *worker, struct perf_ep *ep)
 
 /* ---- acting on events ------------------------------------------------------------------------ */
 
-/* Rates of pieces, for the median: from completion to completion. */
+/* Rates of chunks, for the median: from completion to completion. */
 static void mark_piece(struct perf_worker *worker)
 {
     uint64_t count = worker->sent - worker->piece_sent, now;

@@ -252,7 +252,7 @@ void perf_groups_clear(struct perf_session *session, uint32_t size)
 
 /* ---- connecting them ------------------------------------------------------------------------- */
 
-/* What the peer has to know of Endpoint index. */
+/* What the peer needs to know about Endpoint `index`. */
 static struct perf_hello hello_of(const struct perf_session *session, uint32_t index)
 {
     struct perf_group *group = group_of(session, index);

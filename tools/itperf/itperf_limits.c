@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * itperf: what a server grants to a client that nobody knows. Every number of the plan is within
+ * itperf: what a server grants to an unknown client. Every number of the plan is within
  * its own range (itperf_wire.c); here their product is bounded, before anything is allocated.
  */
 #ifdef HAVE_CONFIG_H

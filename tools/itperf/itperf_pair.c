@@ -19,7 +19,8 @@
 
 #include "tools/common/tool.h"
 
-/* The boot ID tells hosts apart; a time namespace it does not, but perf_pair_round does. */
+/* The boot ID distinguishes hosts. It does not distinguish time namespaces; perf_pair_round
+ * does. */
 uint64_t perf_clock(void)
 {
     FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
@@ -53,7 +54,8 @@ bool perf_pair_arrived(struct perf_worker *worker, struct perf_ep *ep)
     return true;
 }
 
-/* The client has the answer before, or it would not have sent; so nobody reads there. */
+/* The client has the answer before this, or it would not have sent. So nothing reads this
+ * memory. */
 void perf_pair_answer(const struct perf_worker *worker)
 {
     memcpy(worker->group->source.memory, worker->arrival, sizeof(worker->arrival));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * itperf: a run of one size: its workers prepared, started, waited for behind a bar, and summed up.
- * The thread that waits looks after the control connection meanwhile.
+ * The thread that waits serves the control connection meanwhile.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -19,7 +19,7 @@
 #define CHUNK_MESSAGES 256u /* a chunk: that many messages, of 8 KiB and more 8 MiB */
 #define CHUNK_BYTES    (8u << 20)
 #define SLICE_NS       200000000
-#define WATCH_EVERY    4u /* of them, between two looks for the other side */
+#define WATCH_EVERY    4u /* of them, between two checks of the other side */
 #define DRAW_AFTER     3u /* of them, before the first bar */
 
 static void *work(void *arg)

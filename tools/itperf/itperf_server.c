@@ -20,7 +20,7 @@
 #define SET_UP_US  10000000u
 #define PARAMS_US  10000000u
 #define CONNECT_US 30000000u /* without a new data connection */
-#define QUEUE      256u      /* data connections that arrived and were not looked at */
+#define QUEUE      256u      /* data connections that arrived and were not handled yet */
 #define SLICE_NS   200000000
 
 struct arrival {
@@ -123,7 +123,7 @@ static void expect(struct service *service, uint64_t token)
         refuse(left[i].request, PERF_REFUSED_STRANGER);
 }
 
-/* The client hears why: it looks for a REFUSE when a data connection fails. */
+/* Sends the reason to the client, which reads a REFUSE when a data connection fails. */
 static void report_shortage(struct perf_channel *channel)
 {
     struct perf_message message = { .type = PERF_REFUSE };
@@ -134,7 +134,7 @@ static void report_shortage(struct perf_channel *channel)
     perf_send(channel, &message);
 }
 
-/* What the Endpoint needs is made now, not before a connection for it is there. */
+/* Memory of the Endpoint is allocated now, not before there is a connection for it. */
 static bool take_connection(struct perf_session *session, const struct arrival *arrival)
 {
     uint32_t index = arrival->hello.index;
@@ -190,7 +190,7 @@ static bool say_no(struct perf_channel *channel, const char *text)
     return false;
 }
 
-/* What the client wants, and whether it can be had here. */
+/* Reads the client's plan and checks it against this server. */
 static bool agree(struct service *service, struct perf_channel *channel,
                   struct perf_session *session)
 {
@@ -333,7 +333,7 @@ static bool talk(struct service *service, const it_conn_request_event_t *request
     return good;
 }
 
-/* In a thread of its own: a second client is told to wait, and not left waiting. */
+/* In a thread of its own: a second client is refused at once instead of left waiting. */
 static int serve(void *arg, const it_conn_request_event_t *request, const char *peer)
 {
     struct service *service = arg;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * itping: verified messages to and fro over an Interface, with round-trip times.
+ * itping: sends verified messages over an Interface and measures round-trip times.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>

@@ -5,7 +5,7 @@
  * The client connects with a hello in its private data; the server answers with its own. Then, per
  * operation, one "message" is
  *   send   a Send of `size` bytes there, one of the same size back
- *   write  an RDMA Write of `size` bytes there and a Send of 16 bytes to tell of it; the same back
+ *   write  an RDMA Write of `size` bytes and a Send of 16 bytes that announces it; the same back
  *   read   an RDMA Read of `size` bytes; the server's program takes no part
  * All bytes follow a pattern made from seed, message number and direction, and are compared on both
  * sides. A control message is 64 bytes longer than a Send of data, so the two cannot be confused:
@@ -22,11 +22,11 @@
 #define PING_MAGIC    0x49545047u /* "ITPG" */
 #define PING_VERSION  1u
 #define PING_SIZE_MAX (16u << 20) /* bytes of one message */
-#define PING_NOTE     16u   /* bytes of the Send that tells of a Write; of a TCP request for read */
-#define PING_CONTROL  64u   /* bytes that a control message is longer than data */
-#define PING_RECEIVES 4u    /* Receives posted on each side */
-#define PING_REQUESTS 64u   /* work requests an endpoint takes */
-#define PING_SIGNAL   16u   /* every n-th request reports its completion */
+#define PING_NOTE     16u /* bytes of the Send that announces a Write; of a TCP request for read */
+#define PING_CONTROL  64u /* bytes that a control message is longer than data */
+#define PING_RECEIVES 4u  /* Receives posted on each side */
+#define PING_REQUESTS 64u /* work requests an endpoint takes */
+#define PING_SIGNAL   16u /* every n-th request reports its completion */
 #define PING_SPREAD   4096u /* read: messages start at different places of that many bytes */
 
 enum ping_op { PING_SEND = 1, PING_WRITE, PING_READ };
@@ -89,7 +89,7 @@ struct ping_buffers {
     struct region source;   /* write: two; read, server: the fixed pattern */
     struct region target;   /* write: two that the peer writes; read, client: the sink */
 };
-/* Bytes that a server needs for a client, of which it knows nothing but the hello. */
+/* Bytes that a server needs for a client, computed from the hello. */
 uint64_t ping_server_memory(const struct ping_hello *hello);
 /* A server's take no memory until ping_buffers_populate, but for what is read from it. */
 bool ping_buffers_create(struct conn *conn, const struct ping_hello *hello, bool server,

@@ -190,7 +190,7 @@ static bool ping_all(struct pinger *pinger, struct ping_result *result)
     return !result->errors;
 }
 
-/* Says bye and takes the server's report. */
+/* Sends BYE and takes the server's report. */
 static void part(struct pinger *pinger, struct ping_result *result)
 {
     it_status_t status;

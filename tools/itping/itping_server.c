@@ -120,7 +120,7 @@ static bool take_message(struct session *session, const it_dto_cmpl_event_t *eve
     return good && (session->bye || ping_post_receive(&session->conn, &session->buffers, slot));
 }
 
-/* Until the client says bye; true if it did. */
+/* Serves until the client sends BYE; true if it did. */
 static bool serve_messages(struct session *session)
 {
     bool busy = session->service->busy || (session->hello.flags & PING_FLAG_BUSY);

@@ -147,7 +147,7 @@ static uint64_t base_of(uint64_t seed, uint64_t message, enum ping_direction dir
     return seed + message * 0xd1342543de82ef95u + (uint64_t)direction * 0xaef17502108ef2d9u;
 }
 
-/* Calls for each piece of at most 8 bytes: whole words, apart from the first and the last. */
+/* Calls for each part of at most 8 bytes: whole words, except the first and the last. */
 static size_t piece(uint64_t base, uint64_t position, size_t left, uint8_t bytes[8])
 {
     uint64_t word = word_of(base, position / 8);
