@@ -289,14 +289,14 @@ static struct ibv_qp_init_attr qp_attr(struct ibv_cq *cq)
 START_TEST(a_qp_gives_what_it_was_asked_for)
 {
     struct ibv_cq *cq = ibv_create_cq(context, 32, NULL, NULL, 0);
-    struct ibv_qp_init_attr init = qp_attr(cq), got;
+    struct ibv_qp_init_attr init = qp_attr(cq), other = qp_attr(cq), got;
     struct ibv_qp_attr attr;
     struct ibv_qp *qp, *second;
 
     init.cap.max_inline_data = 100;
     init.sq_sig_all = 1;
     qp = ibv_create_qp(pd, &init);
-    second = ibv_create_qp(pd, &init);
+    second = ibv_create_qp(pd, &other);
     ck_assert(qp && second);
     ck_assert_uint_ge(init.cap.max_send_wr, 8);
     ck_assert_uint_ge(init.cap.max_inline_data, 100);
