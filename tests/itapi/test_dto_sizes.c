@@ -365,7 +365,7 @@ static void many_fail(const char *interface, bool write, bool by_answer)
     expect_done(many_pair.a.requests, READ, 2, IT_DTO_ERR_FLUSHED);
     expect_nothing(many_pair.a.requests);
     next(many_pair.a.connections); /* BROKEN, where the adapter has a word for it */
-    ok(read_many(3, BOTH)); /* what is posted now is flushed, as any other */
+    ok(read_many(3, BOTH));        /* what is posted now is flushed, as any other */
     expect_done(many_pair.a.requests, READ, 3, IT_DTO_ERR_FLUSHED);
     expect_nothing(many_pair.a.requests);
     pair_close(&many_pair);
