@@ -149,8 +149,8 @@ static it_status_t create_of_list(it_pz_handle_t pz_handle, void *addr, const it
 
     if (!pz)
         return itapi_bad_handle(IT_ERR_INVALID_PZ);
-    if (!itapi_takes_iobl(ual_device_attr(pz->device)))
-        return itapi_bad_handle(IT_ERR_OP_NOT_SUPPORTED);
+    if (!itapi_takes_iobl(ual_device_attr(pz->device))) /* none is in iobl_types_supported */
+        return IT_ERR_INVALID_IOBL;
     if (length == 0)
         return IT_ERR_INVALID_LENGTH;
     status = itapi_run_of_list(iobl, length, &memory);

@@ -13,6 +13,7 @@ import subprocess
 PASSED, SKIPPED, DIFFERS, FAILED, KEPT_OUT = "passed", "skipped", "differs", "failed", "kept out"
 PROGRAM_SECONDS, SUITE_SECONDS = 400, 900
 AT_A_TIME = 3  # programs
+SEEN = "cd /tmp/suite/seen && for program in *; do tr -d '\\000' <$program | sed \"s/ *$//; s/^/$program /\"; done; cd /"
 KEPT_OUT_TEXT = "kept out by TC_KEEP_OUT"
 
 # A test's verdict; why: reason of a difference, a skip or a test that was kept out; says: what the failed test said.
@@ -97,11 +98,12 @@ class Suite:
     def __init__(self, interface, differences, tap):
         self.interface, self.differences, self.tap = interface, differences, tap
         self.results, self.warnings, self.seconds = [], collections.Counter(), {}
+        self.seen = ""  # which call gave which error: lines of program, interface, call, error, function
 
     def script(self, program):
         """What runs one program. The suite's time-outs are for tests that fail, but an emulated processor is slow."""
         kept = self.differences.KEEP_OUT.get((self.interface, program), {})
-        return "read -r begin _ </proc/uptime; ITAL_TEST_INTERFACES=%s TEST_TIMEOUT_SCALE=%s TC_KEEP_OUT=%s " \
+        return "read -r begin _ </proc/uptime; ITAL_TEST_SEEN=/tmp/suite/seen ITAL_TEST_INTERFACES=%s TEST_TIMEOUT_SCALE=%s TC_KEEP_OUT=%s " \
             "timeout -s KILL %d %s >%s.out 2>&1; code=$?; read -r end _ </proc/uptime; echo $code $begin $end >%s.end" % (
                 self.interface, self.differences.TIMEOUT_SCALE, ",".join(kept), PROGRAM_SECONDS, program, program, program)
 
@@ -117,6 +119,7 @@ class Suite:
         for program in programs:
             self.judge(program, vm.command("cat /tmp/suite/%s.end" % program)[1].split(),
                        vm.command("cat /tmp/suite/%s.out" % program)[1])
+        self.seen = vm.command(SEEN)[1]
         print("# %s, the suite: %s" % (self.interface, in_words(counts(self.results))))
         reasons, unknown = known_trouble(vm.complaints(), self.differences.KERNEL.get(self.interface, []))
         self.warnings += reasons

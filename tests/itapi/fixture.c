@@ -76,6 +76,7 @@ size_t fx_interfaces(void)
 
 const char *fx_interface(int index)
 {
+    fx_seen_over(names[index]);
     return names[index];
 }
 

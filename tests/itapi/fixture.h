@@ -17,6 +17,8 @@
 
 #include "tc.h"
 
+#include "seen.h"
+
 /* The call returns exactly that status. */
 #define is(expected, call)                                                                   \
     do {                                                                                     \
@@ -35,7 +37,7 @@
  * for each; inside it, IFACE (from the loop's variable) is the name.
  */
 size_t fx_interfaces(void);
-const char *fx_interface(int index);
+const char *fx_interface(int index); /* what is seen from here on is of that one */
 #define add_each(tc, test) tcase_add_loop_test(tc, test, 0, (int)fx_interfaces())
 #define IFACE              fx_interface(_i)
 

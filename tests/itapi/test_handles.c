@@ -4,9 +4,16 @@
  * garbage. Each answers with its own code, and the process lives. The script status.tap sees to it
  * that no call is missing here.
  */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
 #include "fixture.h"
 
+#include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 /* Good arguments for everything but the handle under test. */
 static struct {
@@ -428,6 +435,63 @@ START_TEST(aevd_argument)
 }
 END_TEST
 
+/* In the child of a fork every handle of before is dead, of whatever kind, and every call says so:
+ * also once the child has handles of its own. */
+static void check_dead(void *const old[], bool anew)
+{
+    for (size_t row = 0; row < ROWS; row++) {
+        void *handle = old[rows[row].kind];
+        it_status_t status;
+
+        if (!handle && anew) /* where there are none of the kind it is one that never was */
+            continue;
+        status = rows[row].call(handle ? handle : old[IA]);
+        if (status == IT_ERR_IA_CATASTROPHE)
+            continue;
+        fprintf(stderr, "# %s in the child%s: %s\n", rows[row].name, anew ? ", later" : "",
+                itx_status_name(status));
+        _exit(1);
+    }
+}
+
+static void live_anew(const char *name, void *const old[])
+{
+    it_ia_handle_t ia;
+
+    check_dead(old, false);
+#ifndef ITAL_TSAN /* does not follow the threads of a forked child */
+    if (it_ia_create(name, 2, 1, &ia) != IT_SUCCESS)
+        _exit(2);
+    check_dead(old, true);
+    if (it_ia_free(ia) != IT_SUCCESS)
+        _exit(3);
+#else
+    (void)name;
+    (void)ia;
+#endif
+    _exit(0);
+}
+
+START_TEST(dead)
+{
+    void *old[NO_KIND + 1] = { NULL };
+    int status = -1;
+    pid_t child;
+
+    open_good(IFACE);
+    for (enum kind kind = IA; kind <= LAST_KIND; kind++)
+        old[kind] = good_handle(kind);
+    old[ANY] = good.node.asked;
+    child = fork();
+    ck_assert_int_ge(child, 0);
+    if (child == 0)
+        live_anew(IFACE, old);
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the child ended with %x", status);
+    node_close(&good.node); /* the parent's live on */
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("it_handles");
@@ -437,6 +501,7 @@ int main(void)
     add_each(tc, other_kinds);
     add_each(tc, freed);
     add_each(tc, aevd_argument);
+    add_each(tc, dead);
     suite_add_tcase(suite, tc);
     return tc_main(suite);
 }

@@ -211,6 +211,88 @@ START_TEST(privilege_is_given_and_taken)
 }
 END_TEST
 
+/* Each refusal starts nothing. */
+START_TEST(link_refused)
+{
+    it_ep_handle_t ep;
+    it_pz_handle_t pz;
+    it_lmr_handle_t foreign;
+
+    open_privileged(IFACE);
+    ep = pair.b.ep;
+    context = 77;
+#define REFUSED(code, lmr, addr, length, mode, privs, flags, out)               \
+    is(code, it_lmr_link((lmr), (addr), NULL, (length), (it_addr_mode_t)(mode), \
+                         (it_mem_priv_t)(privs), ep, 1, (it_dto_flags_t)(flags), (out)))
+    REFUSED(IT_ERR_INVALID_DTO_FLAGS, lmr, memory, 8, 0, EVERYTHING, IT_UNLINK_FENCE_FLAG,
+            &context);
+    REFUSED(IT_ERR_INVALID_DTO_FLAGS, lmr, memory, 8, 0, EVERYTHING, IT_SOLICITED_WAIT_FLAG,
+            &context);
+    REFUSED(IT_ERR_INVALID_PRIVS, lmr, memory, 8, 0, 0x100, BOTH, &context);
+    REFUSED(IT_ERR_INVALID_PRIVS, lmr, memory, 8, 0, IT_PRIV_REMOTE_WRITE, BOTH, &context);
+    REFUSED(IT_ERR_INVALID_ADDR_MODE, lmr, memory, 8, 2, EVERYTHING, BOTH, &context);
+    REFUSED(IT_ERR_INVALID_LENGTH, lmr, memory, 0, 0, EVERYTHING, BOTH, &context);
+    REFUSED(IT_ERR_INVALID_LENGTH, lmr, memory, UINT64_MAX, 0, EVERYTHING, BOTH, &context);
+    REFUSED(IT_ERR_INVALID_ADDRESS, lmr, NULL, 8, 0, EVERYTHING, BOTH, &context);
+    REFUSED(IT_ERR_FAULT, lmr, memory, 8, 0, EVERYTHING, BOTH, NULL);
+    ok(it_pz_create(pair.b.ia, &pz));
+    ok(it_lmr_create_unlinked(pz, 1, IT_LMR_FLAG_NONE, 0, &foreign));
+    REFUSED(IT_ERR_INVALID_PZ, foreign, memory, 8, 0, EVERYTHING, BOTH, &context);
+#undef REFUSED
+    is(IT_ERR_INVALID_PZ, it_lmr_unlink(foreign, ep, 1, BOTH));
+    is(IT_ERR_INVALID_DTO_FLAGS, it_lmr_unlink(lmr, ep, 1, IT_SOLICITED_WAIT_FLAG));
+    ck_assert_uint_eq(context, 77);
+    ck_assert(!linked());
+    expect_nothing(pair.b.requests);
+    close_privileged();
+}
+END_TEST
+
+START_TEST(created_unlinked_refused)
+{
+    it_lmr_handle_t made = NULL;
+    struct node node;
+
+    node_open(&node, IFACE);
+    is(IT_ERR_INVALID_FLAGS, it_lmr_create_unlinked(node.pz, 1, (it_lmr_flag_t)0x100, 0, &made));
+    is(IT_ERR_INVALID_LENGTH, it_lmr_create_unlinked(node.pz, 0, IT_LMR_FLAG_NONE, 0, &made));
+    is(IT_ERR_RESOURCES, it_lmr_create_unlinked(node.pz, SIZE_MAX, IT_LMR_FLAG_NONE, 0, &made));
+    is(IT_ERR_FAULT, it_lmr_create_unlinked(node.pz, 1, IT_LMR_FLAG_NONE, 0, NULL));
+    ck_assert_ptr_null(made);
+    node_close(&node);
+}
+END_TEST
+
+/* Links and unlinks need a connection, and take places of the request queue. */
+START_TEST(unconnected_and_full)
+{
+    it_ep_attributes_t attributes;
+    it_ep_handle_t idle;
+    it_lmr_handle_t other;
+    size_t places;
+
+    open_privileged(IFACE);
+    attributes = node_attributes(&pair.b);
+    attributes.priv_ops_enable = IT_TRUE;
+    idle = node_make_ep(&pair.b, &attributes);
+    link_now(pair.b.ep, memory, NULL, page);
+    is(IT_ERR_INVALID_EP_STATE, it_lmr_unlink(lmr, idle, 1, BOTH));
+    ck_assert(linked());
+    ok(it_lmr_create_unlinked(pair.b.pz, 1, IT_LMR_FLAG_NONE, 0, &other));
+    places = node_query(pair.b.ep).attr.max_request_dtos;
+    for (size_t i = 0; i < places; i++)
+        ok(it_post_rdma_write(pair.b.ep, NULL, 0, i, BOTH, 0, 0));
+    is(IT_ERR_TOO_MANY_POSTS, it_lmr_unlink(lmr, pair.b.ep, 1, BOTH));
+    is(IT_ERR_TOO_MANY_POSTS, it_lmr_link(other, memory, NULL, page, IT_ADDR_MODE_ABSOLUTE,
+                                          EVERYTHING, pair.b.ep, 1, BOTH, &context));
+    for (size_t i = 0; i < places; i++)
+        expect_done(pair.b.requests, WRITE, i, IT_DTO_SUCCESS);
+    ck_assert(linked());
+    unlink_now();
+    close_privileged();
+}
+END_TEST
+
 /* --- lists --- */
 
 static it_io_addr_t elements[PAGES];
@@ -381,6 +463,9 @@ int main(void)
     add_where(tc, FX_LINK, linked_twice);
     add_where(tc, FX_LINK, linked_to_nothing);
     add_where(tc, FX_LINK, privilege_is_given_and_taken);
+    add_where(tc, FX_LINK, link_refused);
+    add_where(tc, FX_LINK, created_unlinked_refused);
+    add_where(tc, FX_LINK, unconnected_and_full);
     add_where(tc, FX_LINK, linked_by_list);
     add_where(tc, FX_LINK, created_of_list);
     add_where(tc, FX_LINK, lists_refused);

@@ -163,9 +163,11 @@ START_TEST(flags_modes_and_lists)
     is(IT_ERR_INVALID_ADDR_MODE,
        it_lmr_create20(node.pz, memory, 64, (it_addr_mode_t)2, IT_PRIV_LOCAL, IT_LMR_FLAG_NONE, 0,
                        &lmr, &context));
-    is(node.info->iobl_types_supported ? IT_ERR_INVALID_IOBL : IT_ERR_OP_NOT_SUPPORTED,
-       it_lmr_create21(node.pz, memory, &iobl, 64, IT_ADDR_MODE_ABSOLUTE, IT_PRIV_LOCAL,
+    is(IT_ERR_INVALID_ADDR_MODE,
+       it_lmr_create21(node.pz, memory, NULL, 64, (it_addr_mode_t)2, IT_PRIV_LOCAL,
                        IT_LMR_FLAG_NONE, 0, &lmr, &context));
+    is(IT_ERR_INVALID_IOBL, it_lmr_create21(node.pz, memory, &iobl, 64, IT_ADDR_MODE_ABSOLUTE,
+                                            IT_PRIV_LOCAL, IT_LMR_FLAG_NONE, 0, &lmr, &context));
     if (!node.info->addr_mode_relative_support) {
         is(IT_ERR_INVALID_ADDR_MODE,
            it_lmr_create20(node.pz, memory, 64, IT_ADDR_MODE_RELATIVE, IT_PRIV_LOCAL,

@@ -127,6 +127,7 @@ START_TEST(created)
     if (!(types & IT_RMR_TYPE_NARROW))
         is(IT_ERR_INVALID_RMR_TYPE, it_rmr_create20(pz, IT_RMR_TYPE_NARROW, &rmr));
     is(IT_ERR_FAULT, it_rmr_create20(pz, IT_RMR_TYPE_DEFAULT, NULL));
+    is(IT_ERR_FAULT, it_rmr_create10(pz, NULL));
     ck_assert_ptr_null(rmr);
     ok(it_rmr_create20(pz, IT_RMR_TYPE_DEFAULT, &rmr));
     ok(it_rmr_create10(pz, &other));
@@ -159,7 +160,10 @@ END_TEST
 
 #define REFUSED(code, rmr, lmr, offset, length, mode, privs, ep, flags, out)                      \
     is(code, it_rmr_link((rmr), (lmr), there.data + (offset), (length), (mode), (privs), (ep), 0, \
-                         (flags), (out)))
+                         (flags), (out)));                                                        \
+    if ((code) != IT_ERR_INVALID_ADDR_MODE)                                                       \
+    is(code, it_rmr_bind10((rmr), (lmr), there.data + (offset), (length), (privs), (ep), 0,       \
+                           (flags), (out)))
 
 START_TEST(refused)
 {
@@ -243,6 +247,8 @@ START_TEST(full_and_flushed)
                  : link_part(rmr, 0, 8, IT_PRIV_REMOTE, BOTH, &kept));
     context = 5;
     is(IT_ERR_TOO_MANY_POSTS, link_part(rmr, 0, 8, IT_PRIV_REMOTE, BOTH, &context));
+    is(IT_ERR_TOO_MANY_POSTS,
+       it_rmr_bind10(rmr, there.lmr, there.data, 8, IT_PRIV_REMOTE, pair.b.ep, 1, BOTH, &context));
     is(IT_ERR_TOO_MANY_POSTS, it_rmr_unlink(rmr, pair.b.ep, 1, BOTH));
     ck_assert_uint_eq(context, 5);
     for (size_t i = 0; i < places; i++)
@@ -603,6 +609,7 @@ START_TEST(refused_without_rmrs)
     node_open(&node, IFACE);
     is(IT_ERR_OP_NOT_SUPPORTED, it_rmr_create20(node.pz, IT_RMR_TYPE_NARROW, &rmr));
     is(IT_ERR_OP_NOT_SUPPORTED, it_rmr_create20(node.pz, IT_RMR_TYPE_WIDE, &rmr));
+    is(IT_ERR_OP_NOT_SUPPORTED, it_rmr_create10(node.pz, &rmr));
     node_close(&node);
 }
 END_TEST

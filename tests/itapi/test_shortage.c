@@ -11,6 +11,7 @@
 #endif
 
 #include "fixture.h"
+#include "shortage.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -20,63 +21,6 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-static atomic_bool armed;
-static atomic_uint made;    /* allocations since it was armed */
-static atomic_uint fail_at; /* that one ... */
-static atomic_bool repeat;  /* ... and each further one of its multiples */
-
-static void arm(unsigned int which, bool again)
-{
-    atomic_store(&made, 0);
-    atomic_store(&fail_at, which);
-    atomic_store(&repeat, again);
-    atomic_store(&armed, true);
-}
-
-static void disarm(void)
-{
-    atomic_store(&armed, false);
-}
-
-#if defined(__GLIBC__) && !defined(ITAL_SANITIZERS)
-#define OWN_ALLOCATOR 1
-#define STANDS_BEFORE __attribute__((visibility("default"))) /* programs hide what they have */
-
-void *__libc_malloc(size_t size);
-void *__libc_calloc(size_t count, size_t size);
-void *__libc_realloc(void *old, size_t size);
-
-static bool fails_now(void)
-{
-    unsigned int number, which = atomic_load(&fail_at);
-
-    if (!atomic_load(&armed))
-        return false;
-    number = atomic_fetch_add(&made, 1) + 1;
-    if (number != which && !(atomic_load(&repeat) && number % which == 0))
-        return false;
-    errno = ENOMEM;
-    return true;
-}
-
-STANDS_BEFORE void *malloc(size_t size)
-{
-    return fails_now() ? NULL : __libc_malloc(size);
-}
-
-STANDS_BEFORE void *calloc(size_t count, size_t size)
-{
-    return fails_now() ? NULL : __libc_calloc(count, size);
-}
-
-STANDS_BEFORE void *realloc(void *old, size_t size)
-{
-    return fails_now() ? NULL : __libc_realloc(old, size);
-}
-#else
-#define OWN_ALLOCATOR 0
-#endif
 
 static struct pair pair;
 static struct buffer outbox;
@@ -135,7 +79,7 @@ static void decide(void)
         return;
     progress[B].began = it_ep_accept(pair.b.ep, event.conn_req.cn_est_id, NULL, 0) == IT_SUCCESS;
     if (!progress[B].began && it_reject(event.conn_req.cn_est_id, NULL, 0) == IT_ERR_RESOURCES) {
-        disarm();
+        shortage_disarm();
         it_reject(event.conn_req.cn_est_id, NULL, 0); /* or the peer has gone */
     }
 }
@@ -186,7 +130,7 @@ static unsigned int one_life(unsigned int which, bool again, bool broken)
     ending = false;
     atomic_store(&gone, false);
     ck_assert_int_eq(pthread_create(&thread, NULL, hear, NULL), 0);
-    arm(which, again);
+    shortage_arm(which, again);
     progress[A].began = start_connect(&path, &qualifier) == IT_SUCCESS;
     while (!(over(A) && over(B)) && !tc_expired(deadline)) {
         decide();
@@ -194,7 +138,7 @@ static unsigned int one_life(unsigned int which, bool again, bool broken)
         end_them(broken);
         sched_yield();
     }
-    disarm();
+    shortage_disarm();
     ck_assert_msg(over(A) && over(B),
                   "allocation %u%s fails, %s: no end at %s; established: %d and %d", which,
                   again ? " and its multiples" : "", broken ? "broken" : "disconnected",
@@ -208,7 +152,7 @@ static unsigned int one_life(unsigned int which, bool again, bool broken)
         ;
     while (it_evd_dequeue(pair.b.asked, &event) == IT_SUCCESS)
         it_reject(event.conn_req.cn_est_id, NULL, 0);
-    return atomic_load(&made);
+    return shortage_made();
 }
 
 #define NEVER UINT_MAX
@@ -217,8 +161,7 @@ static void lives(bool again)
 {
     unsigned int most;
 
-    if (!OWN_ALLOCATOR)
-        tc_skip("the allocator is the sanitizer's, or not glibc's");
+    shortage_needed();
     most = one_life(NEVER, false, true);
     ck_assert_uint_gt(most, 0);
     for (unsigned int which = 1; which <= most + most / 4; which++) {
@@ -303,7 +246,7 @@ static unsigned int one_conversion(unsigned int which, bool again, it_sc_flags_t
     ending = false;
     atomic_store(&gone, false);
     ck_assert_int_eq(pthread_create(&thread, NULL, hear, NULL), 0);
-    arm(which, again);
+    shortage_arm(which, again);
     start_conversion(flags, fds);
     while ((!asked || !(over(A) && over(B))) && !tc_expired(deadline)) {
         if (!asked && heard_go(fds[0])) {
@@ -317,7 +260,7 @@ static unsigned int one_conversion(unsigned int which, bool again, it_sc_flags_t
             end_converted(fds);
         sched_yield();
     }
-    disarm();
+    shortage_disarm();
     ck_assert_msg(asked && over(A) && over(B),
                   "allocation %u%s fails: no end at the %s; established: %d and %d", which,
                   again ? " and its multiples" : "", over(A) ? "responder" : "initiator",
@@ -330,7 +273,7 @@ static unsigned int one_conversion(unsigned int which, bool again, it_sc_flags_t
     ok(it_ep_free(pair.b.ep));
     while (it_evd_dequeue(pair.a.requests, &event) == IT_SUCCESS)
         ;
-    return atomic_load(&made);
+    return shortage_made();
 }
 
 START_TEST(no_conversion_is_lost)
@@ -339,8 +282,7 @@ START_TEST(no_conversion_is_lost)
     struct tc_fds before;
     const char *differ;
 
-    if (!OWN_ALLOCATOR)
-        tc_skip("the allocator is the sanitizer's, or not glibc's");
+    shortage_needed();
     before = tc_fds();
     open_pair(IFACE);
     for (int i = 0; i < 2; i++) {
@@ -381,12 +323,12 @@ static void end_without_memory(it_event_t *event)
     it_status_t queued;
     bool heard, ended;
 
-    arm(1, true);
+    shortage_arm(1, true);
     it_ep_disconnect(pair.a.ep, NULL, 0);
     heard = tc_until(it_evd_dequeue(pair.a.connections, event) == IT_SUCCESS, PATIENCE);
     ended = tc_until(has_ended(&pair.b), PATIENCE);
     queued = it_ep_disconnect(pair.b.ep, NULL, 0);
-    disarm();
+    shortage_disarm();
     ck_assert_msg(heard, "no end at the active side");
     ck_assert_msg(ended, "no end at the passive side");
     is(IT_ERR_INVALID_EP_STATE, queued);
@@ -400,8 +342,7 @@ START_TEST(an_end_that_was_told_without_memory_is_taken_before_the_next_connecti
     it_event_t event;
     it_path_t path;
 
-    if (!OWN_ALLOCATOR)
-        tc_skip("the allocator is the sanitizer's, or not glibc's");
+    shortage_needed();
     pair_connected(&pair, IFACE);
     address = node_address(&pair.b, pair_family(&pair));
     path = path_to(&pair.a, &address);
@@ -427,8 +368,7 @@ START_TEST(an_end_that_was_told_without_memory_goes_with_its_endpoint)
 {
     it_event_t event;
 
-    if (!OWN_ALLOCATOR)
-        tc_skip("the allocator is the sanitizer's, or not glibc's");
+    shortage_needed();
     pair_connected(&pair, IFACE);
     expect_nothing(pair.b.connections);
     end_without_memory(&event);

@@ -67,6 +67,21 @@ START_TEST(rc_endpoints_take_no_datagrams)
 END_TEST
 #else
 /* No attribute says that there are no connections. */
+/* Keys whose highest bit is set are not for everybody. */
+START_TEST(keys_of_the_privileged)
+{
+    it_ep_attributes_t asked;
+    it_ep_handle_t ep;
+
+    open_both(IFACE);
+    asked = ud_attributes(&a);
+    asked.srv.ud.ep_info.ud_ep_key = 0x80000001;
+    is(IT_ERR_INVALID_EP_KEY, create_ep(&a, &asked, &ep));
+    is(IT_ERR_INVALID_EP_KEY, it_ep_modify(a.ep, IT_EP_PARAM_EP_KEY, &asked));
+    close_both();
+}
+END_TEST
+
 START_TEST(has_no_connections)
 {
     node_open(&a, IFACE);
@@ -170,6 +185,7 @@ START_TEST(no_connection_calls)
     is(IT_ERR_INVALID_EP_TYPE, it_post_recv(a.ep, &part, 1, 1, BOTH));
     is(IT_ERR_INVALID_EP_TYPE, it_post_rdma_write(a.ep, &part, 1, 1, BOTH, 0, 0));
     is(IT_ERR_INVALID_EP_TYPE, it_post_rdma_read(a.ep, &part, 1, 1, BOTH, 0, 0));
+    is(IT_ERR_INVALID_EP_TYPE, it_post_rdma_read_to_rmr(a.ep, NULL, 0, 1, BOTH, 0, 0));
     is(IT_ERR_INVALID_EP_TYPE, it_post_send_and_unlink(a.ep, &part, 1, 1, BOTH, 0));
     is(IT_ERR_INVALID_EP_TYPE, it_post_atomic(a.ep, IT_FETCH_AND_ADD, 1, 1, &part, 1, BOTH, 0, 0));
     if (a.info->rmr_types_supported) {
@@ -178,7 +194,19 @@ START_TEST(no_connection_calls)
         ok(it_rmr_create(a.pz, IT_RMR_TYPE_DEFAULT, &rmr));
         is(IT_ERR_INVALID_EP_TYPE, it_rmr_link(rmr, here.lmr, here.data, 8, IT_ADDR_MODE_ABSOLUTE,
                                                IT_PRIV_REMOTE_READ, a.ep, 1, BOTH, &key));
+        is(IT_ERR_INVALID_EP_TYPE,
+           it_rmr_bind10(rmr, here.lmr, here.data, 8, IT_PRIV_REMOTE_READ, a.ep, 1, BOTH, &key));
+        is(IT_ERR_INVALID_EP_TYPE, it_rmr_unlink(rmr, a.ep, 1, BOTH));
     }
+    is(IT_ERR_INVALID_EP_TYPE, it_lmr_link(here.lmr, here.data, NULL, 8, IT_ADDR_MODE_ABSOLUTE,
+                                           IT_PRIV_LOCAL, a.ep, 1, BOTH, &key));
+    is(IT_ERR_INVALID_EP_TYPE, it_lmr_unlink(here.lmr, a.ep, 1, BOTH));
+    is(IT_ERR_INVALID_EP_TYPE, it_socket_convert(0, a.ep, IT_SC_DEFAULT, NULL, 0));
+    is(IT_ERR_INVALID_EP_TYPE,
+       itx_ep_connect_with_rmr(a.ep, &path, NULL, &qualifier, IT_CONNECT_FLAG_TWO_WAY, NULL, 0,
+                               &part, &key));
+    is(IT_ERR_INVALID_EP_TYPE, itx_ep_accept_with_rmr(a.ep, 0, &part, &key));
+    is(IT_ERR_INVALID_EP_TYPE, itx_bind_ep_to_device(a.ep, 0));
     close_both();
 }
 END_TEST
@@ -360,6 +388,7 @@ START_TEST(posts_refused)
 {
     it_dg_remote_ep_addr_t to, wrong;
     it_lmr_triplet_t parts[4];
+    struct buffer readable;
     it_pz_handle_t other;
     it_path_t path;
 
@@ -380,7 +409,9 @@ START_TEST(posts_refused)
     ok(it_address_handle_create(other, &path, (it_ah_flags_t)0, &wrong.addr.ud.addr));
     is(IT_ERR_INVALID_AH, it_post_sendto(a.ep, parts, 1, 1, BOTH, &wrong));
     is(IT_ERR_INVALID_NUM_SEGMENTS, it_post_sendto(a.ep, parts, 1000, 1, BOTH, &to));
-    parts[0].length = here.length + 1;
+    parts[0] = segment(&there, 0, 64); /* of another adapter */
+    is(IT_ERR_INVALID_LMR, it_post_sendto(a.ep, parts, 1, 1, BOTH, &to));
+    parts[0] = segment(&here, 0, here.length + 1);
     is(IT_ERR_RANGE, it_post_sendto(a.ep, parts, 1, 1, BOTH, &to));
     parts[0].length = longest(&a) + 1;
     is(IT_ERR_INVALID_LENGTH, it_post_sendto(a.ep, parts, 1, 1, BOTH, &to));
@@ -391,6 +422,12 @@ START_TEST(posts_refused)
     is(IT_ERR_INVALID_LENGTH, receive_at(b.ep, 0, longest(&b) + GRH + 1, 1));
     is(IT_ERR_INVALID_LMR, receive_at(a.ep, 0, 100, 1));
     is(IT_ERR_INVALID_DTO_FLAGS, it_post_recvfrom(b.ep, parts, 1, 1, IT_SOLICITED_WAIT_FLAG));
+    is(IT_ERR_INVALID_NUM_SEGMENTS, it_post_recvfrom(b.ep, parts, 1000, 1, BOTH));
+    is(IT_ERR_FAULT, it_post_recvfrom(b.ep, NULL, 1, 1, BOTH));
+    is(IT_ERR_RANGE, receive_at(b.ep, there.length - 99, 100, 1));
+    readable = buffer_make(&b, 4096, IT_PRIV_LOCAL_READ);
+    parts[0] = segment(&readable, 0, 100);
+    is(IT_ERR_ACCESS, it_post_recvfrom(b.ep, parts, 1, 1, BOTH));
     expect_nothing(a.requests);
     close_both();
 }
@@ -407,6 +444,25 @@ START_TEST(slots)
         ck_assert_uint_le(++posted, got.attr.max_recv_dtos);
     ck_assert_uint_eq(posted, got.attr.max_recv_dtos);
     is(IT_ERR_TOO_MANY_POSTS, receive_at(b.ep, 0, 100, 1));
+    close_both();
+}
+END_TEST
+
+/* A datagram keeps its place until its completion is taken. */
+START_TEST(places_of_datagrams)
+{
+    it_dg_remote_ep_addr_t to;
+    it_ep_param_t got;
+
+    open_both(IFACE);
+    to = towards_b();
+    ok(it_ep_query(a.ep, IT_EP_PARAM_MAX_REQ_DTO, &got));
+    for (size_t i = 0; i < got.attr.max_request_dtos; i++)
+        ok(send_part(&to, 0, SOME, i));
+    is(IT_ERR_TOO_MANY_POSTS, send_part(&to, 0, SOME, 1));
+    for (size_t i = 0; i < got.attr.max_request_dtos; i++)
+        expect_done(a.requests, SEND, i, IT_DTO_SUCCESS);
+    ok(send_part(&to, 0, SOME, 1));
     close_both();
 }
 END_TEST
@@ -468,6 +524,13 @@ START_TEST(address_handle)
     ck_assert_ptr_eq(got.pz, other);
     got.pz = b.pz;
     is(IT_ERR_INVALID_PZ, it_address_handle_modify(ah, IT_ADDR_PARAM_PZ, &got));
+    got.path = bad;
+    is(IT_ERR_INVALID_SOURCE_PATH, it_address_handle_modify(ah, IT_ADDR_PARAM_PATH, &got));
+    got.path = path;
+    got.path.spigot_id = 1000;
+    is(IT_ERR_INVALID_SPIGOT, it_address_handle_modify(ah, IT_ADDR_PARAM_PATH, &got));
+    is(IT_ERR_FAULT, it_address_handle_modify(ah, IT_ADDR_PARAM_PATH, NULL));
+    is(IT_ERR_FAULT, it_address_handle_query(ah, IT_ADDR_PARAM_ALL, NULL));
     ok(it_address_handle_free(ah));
     is(IT_ERR_INVALID_AH, it_address_handle_free(ah));
     ok(it_pz_free(other));
@@ -558,6 +621,7 @@ int main(void)
     add_each(tc, rc_endpoints_take_no_datagrams);
 #else
     add_each(tc, has_no_connections);
+    add_each(tc, keys_of_the_privileged);
 #endif
     add_where(tc, FX_DATAGRAMS, endpoint_created_and_queried);
     add_where(tc, FX_DATAGRAMS, endpoint_refused);
@@ -570,6 +634,7 @@ int main(void)
     add_where(tc, FX_DATAGRAMS, lost);
     add_where(tc, FX_DATAGRAMS, posts_refused);
     add_where(tc, FX_DATAGRAMS, slots);
+    add_where(tc, FX_DATAGRAMS, places_of_datagrams);
     add_where(tc, FX_DATAGRAMS, unsignaled);
     add_where(tc, FX_DATAGRAMS, address_handle);
     add_where(tc, FX_DATAGRAMS, source_path);

@@ -308,6 +308,8 @@ START_TEST(answer_refused)
     is(IT_ERR_INVALID_PDATA_LENGTH,
        it_ud_service_reply(request.ud_svc_req_id, IT_UD_SVC_EP_INFO_VALID, info, data,
                            b.info->ud_rep_private_data_len + 1));
+    is(IT_ERR_FAULT,
+       it_ud_service_reply(request.ud_svc_req_id, IT_UD_SVC_EP_INFO_VALID, info, NULL, 1));
     other = own_info(a.ep); /* of another IA */
     is(IT_ERR_INVALID_EP,
        it_ud_service_reply(request.ud_svc_req_id, IT_UD_SVC_EP_INFO_VALID, other, NULL, 0));

@@ -108,7 +108,8 @@ extern pthread_mutex_t loop_lock;
 extern struct rnic *loop_rnics;
 
 /* Queue an event (a copy) and have the lane run. Under the lock. */
-void loop_queue(struct rnic *rnic, const struct queued_event *queued_event);
+/* False: out of memory. */
+bool loop_queue(struct rnic *rnic, const struct queued_event *queued_event);
 /* The oldest queued event, with its upcall begun; the end of that. False: none. Under the lock. */
 bool loop_begin(struct rnic *rnic, struct queued_event *queued_event);
 void loop_end(struct rnic *rnic);

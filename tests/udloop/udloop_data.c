@@ -7,6 +7,7 @@
 
 #include "udloop.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static struct mr *regions;
@@ -75,7 +76,8 @@ void loop_complete(struct qp *qp, struct cq *cq, const struct ri_wc *wc)
     if (!cq->armed)
         return;
     cq->armed = false;
-    loop_queue(cq->rnic, &queued_event);
+    if (!loop_queue(cq->rnic, &queued_event))
+        abort(); /* nobody could be told */
 }
 
 static void complete_receive(struct qp *qp, struct ri_wc *wc)
@@ -108,7 +110,8 @@ static void fail(struct qp *qp)
 
     qp->state = RI_QPS_ERROR;
     loop_flush(qp);
-    loop_queue(qp->rnic, &queued_event);
+    if (!loop_queue(qp->rnic, &queued_event))
+        abort(); /* nobody could be told */
 }
 
 /* ---- memory ---- */

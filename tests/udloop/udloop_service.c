@@ -115,8 +115,8 @@ enum ri_status loop_listen_destroy(struct ri_listener *base)
 /* ---- questions ---- */
 
 /* Under the lock. An answer, of the peer's consumer or of nobody. */
-static void answer(struct connection *asking, enum ri_connection_event_type type,
-                   const struct ri_service_reply *reply)
+static enum ri_status answer(struct connection *asking, enum ri_connection_event_type type,
+                             const struct ri_service_reply *reply)
 {
     struct queued_event queued_event = {
         .kind = QUEUED_EVENT,
@@ -137,10 +137,12 @@ static void answer(struct connection *asking, enum ri_connection_event_type type
     if (reply->private_data_length)
         memcpy(queued_event.data, reply->private_data, reply->private_data_length);
     memcpy(queued_event.path.destination_gid, loop_gid, sizeof(loop_gid));
+    if (!loop_queue(asking->rnic, &queued_event))
+        return RI_ERR_NO_RESOURCES;
     if (asking->other)
         asking->other->other = NULL;
     asking->other = NULL;
-    loop_queue(asking->rnic, &queued_event);
+    return RI_OK;
 }
 
 static void expired(struct ri_timer *timer)
@@ -149,8 +151,9 @@ static void expired(struct ri_timer *timer)
                                                       offsetof(struct connection, timer));
 
     pthread_mutex_lock(&loop_lock);
-    if (asking->other) /* not answered */
-        answer(asking, RI_CONNECTION_FAILED, &(struct ri_service_reply){ 0 });
+    if (asking->other && /* not answered */
+        answer(asking, RI_CONNECTION_FAILED, &(struct ri_service_reply){ 0 }) != RI_OK)
+        abort(); /* nobody could be told */
     pthread_mutex_unlock(&loop_lock);
 }
 
@@ -203,8 +206,10 @@ static enum ri_status show(struct listener *listener, struct connection *asking,
     asking->other = queued_event.connection;
     if (param->private_data_length)
         memcpy(queued_event.data, param->private_data, param->private_data_length);
-    loop_queue(listener->rnic, &queued_event);
-    return RI_OK;
+    if (loop_queue(listener->rnic, &queued_event))
+        return RI_OK;
+    connection_free(queued_event.connection);
+    return RI_ERR_NO_RESOURCES;
 }
 
 enum ri_status loop_service_request(struct ri_connection *base,
@@ -227,8 +232,8 @@ enum ri_status loop_service_request(struct ri_connection *base,
     if (listener)
         status = show(listener, asking, param);
     else
-        answer(asking, RI_CONNECTION_SERVICE_REPLY,
-               &(struct ri_service_reply){ .status = RI_SERVICE_NOT_SUPPORTED });
+        status = answer(asking, RI_CONNECTION_SERVICE_REPLY,
+                        &(struct ri_service_reply){ .status = RI_SERVICE_NOT_SUPPORTED });
     pthread_mutex_unlock(&loop_lock);
     if (status == RI_OK && asking->timed)
         rnic->host->timer_set(rnic->host, rnic->lane.context, &asking->timer);
@@ -239,12 +244,13 @@ enum ri_status loop_service_request(struct ri_connection *base,
 enum ri_status loop_service_reply(struct ri_connection *base, const struct ri_service_reply *reply)
 {
     struct connection *shown = (struct connection *)base;
+    enum ri_status status = RI_OK;
 
     if (reply->status == RI_SERVICE_VALID && reply->qkey != SERVICE_QKEY)
         return RI_ERR_INVALID_ARGUMENT;
     pthread_mutex_lock(&loop_lock);
     if (shown->other)
-        answer(shown->other, RI_CONNECTION_SERVICE_REPLY, reply);
+        status = answer(shown->other, RI_CONNECTION_SERVICE_REPLY, reply);
     pthread_mutex_unlock(&loop_lock);
-    return RI_OK;
+    return status;
 }

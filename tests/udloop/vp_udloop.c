@@ -25,18 +25,19 @@ bool loop_own_gid(const uint8_t gid[16])
 
 /* ---- queued events ---- */
 
-void loop_queue(struct rnic *rnic, const struct queued_event *queued_event)
+bool loop_queue(struct rnic *rnic, const struct queued_event *queued_event)
 {
     struct queued_event *copy = malloc(sizeof(*copy)), **at = &rnic->first;
 
     if (!copy)
-        abort();
+        return false;
     *copy = *queued_event;
     copy->next = NULL;
     while (*at)
         at = &(*at)->next;
     *at = copy;
     rnic->host->wake(rnic->host, rnic->lane.context);
+    return true;
 }
 
 bool loop_begin(struct rnic *rnic, struct queued_event *queued_event)
@@ -228,12 +229,17 @@ static enum ri_status vp_cq_destroy(struct ri_cq *base)
     return RI_OK;
 }
 
+/* Q_Keys with that bit are for the privileged (InfiniBand 1 3.5.3); of this adapter nobody is. */
+#define CONTROLLED_QKEY 0x80000000u
+
 static enum ri_status vp_qp_create(struct ri_pd *pd, struct ri_qp_attr *attr, struct ri_qp **out)
 {
     struct qp *qp;
 
     if (attr->type != RI_QP_UD)
         return RI_ERR_NOT_SUPPORTED;
+    if (attr->qkey & CONTROLLED_QKEY)
+        return RI_ERR_PERMISSION;
     qp = calloc(1, sizeof(*qp));
     if (qp)
         qp->receives = calloc(attr->max_recv_wr, sizeof(*qp->receives));
@@ -260,6 +266,8 @@ static enum ri_status vp_qp_modify(struct ri_qp *base, const struct ri_qp_modify
 
     if (modify->mask & ~(uint32_t)(RI_QPM_STATE | RI_QPM_QKEY))
         return RI_ERR_NOT_SUPPORTED;
+    if ((modify->mask & RI_QPM_QKEY) && (modify->qkey & CONTROLLED_QKEY))
+        return RI_ERR_PERMISSION;
     pthread_mutex_lock(&loop_lock);
     if (modify->mask & RI_QPM_QKEY)
         qp->attr.qkey = modify->qkey;

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The calls of datagrams that make something, while one allocation after the other fails: they
+ * succeed or answer IT_ERR_RESOURCES. */
+#include "shortage.h"
+#include "ud.h"
+
+static it_path_t path;
+static it_conn_qual_t qualifier;
+static it_ep_attributes_t attributes;
+static it_ep_handle_t ep;
+static it_addr_handle_t ah;
+static it_ud_svc_req_handle_t question;
+static it_ud_svc_req_identifier_t asked;
+
+static it_status_t ep_ud_create(void)
+{
+    return it_ep_ud_create(a.pz, a.requests, a.receives, &attributes,
+                           a.info->spigot_info[0].spigot_id, &ep);
+}
+
+static void ep_free(void)
+{
+    ok(it_ep_free(ep));
+}
+
+static it_status_t address_handle_create(void)
+{
+    return it_address_handle_create(a.pz, &path, (it_ah_flags_t)0, &ah);
+}
+
+static void address_handle_free(void)
+{
+    ok(it_address_handle_free(ah));
+}
+
+static it_status_t request_handle_create(void)
+{
+    return it_ud_service_request_handle_create(&qualifier, a.connections, &path, NULL, 0,
+                                               &question);
+}
+
+static void request_handle_free(void)
+{
+    it_event_t event;
+
+    ok(it_ud_service_request_handle_free(question));
+    while (it_evd_dequeue(b.asked, &event) == IT_SUCCESS)
+        ;
+    while (it_evd_dequeue(a.connections, &event) == IT_SUCCESS)
+        ;
+}
+
+static void handle_made(void)
+{
+    ok(request_handle_create());
+}
+
+static it_status_t service_request(void)
+{
+    return it_ud_service_request(question);
+}
+
+static void question_heard(void)
+{
+    handle_made();
+    ok(service_request());
+    asked = expect(b.asked, IT_CM_REQ_UD_SERVICE_REQUEST_EVENT).ud_svc_request.ud_svc_req_id;
+}
+
+static it_status_t service_reply(void)
+{
+    return it_ud_service_reply(asked, IT_UD_SVC_REQ_REJECTED, (it_remote_ep_info_t){ 0, 0 }, NULL,
+                               0);
+}
+
+static const struct shortage_row rows[] = {
+    { "it_ep_ud_create", ep_ud_create, NULL, ep_free, false, FX_DATAGRAMS },
+    { "it_address_handle_create", address_handle_create, NULL, address_handle_free, false,
+      FX_DATAGRAMS },
+    { "it_ud_service_request_handle_create", request_handle_create, NULL, request_handle_free,
+      false, FX_DATAGRAMS },
+    { "it_ud_service_request", service_request, handle_made, request_handle_free, true,
+      FX_DATAGRAMS },
+    { "it_ud_service_reply", service_reply, question_heard, request_handle_free, true,
+      FX_DATAGRAMS },
+};
+#define ROWS ((int)(sizeof(rows) / sizeof(rows[0])))
+
+/* Of the interface _i / ROWS the row _i % ROWS. */
+START_TEST(refused_for_want_of_memory)
+{
+    shortage_needed();
+    open_both(fx_interface(_i / ROWS));
+    node_listen(&b);
+    path = way(&a, &b);
+    qualifier = towards(&b.qualifier);
+    attributes = ud_attributes(&a);
+    shortage_run(&rows[_i % ROWS]);
+    close_both();
+}
+END_TEST
+
+/* Without datagrams the refusal comes before anything is allocated. */
+START_TEST(refused_without_datagrams)
+{
+    it_status_t made, handle;
+
+    shortage_needed();
+    node_open(&a, IFACE);
+    attributes = node_attributes(&a);
+    shortage_arm(1, true);
+    made = ep_ud_create();
+    handle = address_handle_create();
+    shortage_disarm();
+    is(IT_ERR_OP_NOT_SUPPORTED, made);
+    is(IT_ERR_OP_NOT_SUPPORTED, handle);
+    ck_assert_uint_eq(shortage_made(), 0);
+    node_close(&a);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("shortage_ud");
+    TCase *tc = tc_case(suite, "memory", NULL, NULL);
+
+    tcase_set_timeout(tc, 60);
+    add_without(tc, FX_DATAGRAMS, refused_without_datagrams);
+    shortage_add(tc, refused_for_want_of_memory, rows, ROWS);
+    return tc_main(suite);
+}
