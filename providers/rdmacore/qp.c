@@ -114,17 +114,40 @@ static void give_attr(const struct qp *qp, struct ri_qp_attr *attr)
     attr->max_inline = qp->max_inline;
 }
 
+bool qp_tell(struct qp *qp)
+{
+    HASH_ADD(hh, qp->recv_cq->by_number, number, sizeof(qp->number), qp);
+    return qp->hh.tbl != NULL;
+}
+
+void qp_untell(struct qp *qp)
+{
+    if (!qp->hh.tbl)
+        return;
+    HASH_DELETE(hh, qp->recv_cq->by_number, qp);
+    qp->hh.tbl = NULL;
+}
+
+/* False: out of memory. */
+static bool tell_number(struct qp *qp)
+{
+    bool told;
+
+    if (!qp->srq)
+        return true;
+    spinlock_lock(&qp->recv_cq->lock);
+    told = qp_tell(qp);
+    spinlock_unlock(&qp->recv_cq->lock);
+    return told;
+}
+
 static void enter(struct qp *qp)
 {
     atomic_fetch_add(&qp->pd->users, 1);
     atomic_fetch_add(&qp->send_cq->users, 1);
     atomic_fetch_add(&qp->recv_cq->users, 1);
-    if (qp->srq) {
+    if (qp->srq)
         atomic_fetch_add(&qp->srq->users, 1);
-        spinlock_lock(&qp->recv_cq->lock);
-        HASH_ADD(hh, qp->recv_cq->by_number, number, sizeof(qp->number), qp);
-        spinlock_unlock(&qp->recv_cq->lock);
-    }
     atomic_fetch_add(&qp->rnic->qps, 1);
     pthread_mutex_lock(&qp->rnic->lock);
     DL_APPEND(qp->rnic->all, qp);
@@ -162,6 +185,9 @@ enum ri_status rdmacore_qp_create(struct ri_pd *base, struct ri_qp_attr *attr, s
     qp->number = qp->ibv->qp_num;
     error = qp_to_init(qp, qp->port);
     if (error)
+        goto destroy_ibv;
+    error = ENOMEM;
+    if (!tell_number(qp))
         goto destroy_ibv;
     enter(qp);
     give_attr(qp, attr);
@@ -275,11 +301,9 @@ enum ri_status rdmacore_qp_destroy(struct ri_qp *base)
         return rdmacore_status(error);
     }
     rdmacore_windows_leave(qp);
-    if (qp->srq) {
-        spinlock_lock(&qp->recv_cq->lock);
-        HASH_DELETE(hh, qp->recv_cq->by_number, qp);
-        spinlock_unlock(&qp->recv_cq->lock);
-    }
+    spinlock_lock(&qp->recv_cq->lock);
+    qp_untell(qp);
+    spinlock_unlock(&qp->recv_cq->lock);
     if (qp->datagram)
         forget_headers(qp);
     cq_drain(qp->send_cq, qp);

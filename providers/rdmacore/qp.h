@@ -304,6 +304,10 @@ void qp_end(struct qp *qp, enum ri_event_type type, const char *detail);
 void qp_request_failed(struct qp *qp);
 
 /* ---- qp.c ---- */
+/* Receives of its SRQ are told by the device's number from here on; false: out of memory. And no
+ * more, if they were. Under the lock of recv_cq. */
+bool qp_tell(struct qp *qp);
+void qp_untell(struct qp *qp);
 /* An error number. */
 int qp_create_ibv(struct qp *qp, struct ibv_qp **out);
 

@@ -12,23 +12,25 @@
 #include <errno.h>
 #include <string.h>
 
-/* The number changes with the device's QP: it identifies receives of an SRQ. */
-static void exchange(struct qp *qp, struct ibv_qp *fresh)
+/* The number changes with the device's QP: it identifies receives of an SRQ. ENOMEM: it does not
+ * yet; the next exchange tries again. */
+static int exchange(struct qp *qp, struct ibv_qp *fresh)
 {
     struct cq *cq = qp->recv_cq;
+    bool told = true;
 
     spinlock_lock(&qp->sq.lock);
     spinlock_lock(&qp->rq.lock);
     spinlock_lock(&cq->lock);
-    if (qp->srq)
-        HASH_DELETE(hh, cq->by_number, qp);
+    qp_untell(qp);
     qp->ibv = fresh;
     qp->number = fresh->qp_num;
     if (qp->srq)
-        HASH_ADD(hh, cq->by_number, number, sizeof(qp->number), qp);
+        told = qp_tell(qp);
     spinlock_unlock(&cq->lock);
     spinlock_unlock(&qp->rq.lock);
     spinlock_unlock(&qp->sq.lock);
+    return told ? 0 : ENOMEM;
 }
 
 /*
@@ -55,7 +57,7 @@ static enum ri_status rewind(struct qp *qp)
     cq_drain(qp->send_cq, NULL);
     cq_drain(qp->recv_cq, NULL);
     if (fresh) {
-        exchange(qp, fresh);
+        error = exchange(qp, fresh);
         rdmacore->destroy_qp(old);
         rdmacore_windows_leave(qp);
     } else {

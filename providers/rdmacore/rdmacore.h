@@ -27,6 +27,7 @@
 #include <netinet/in.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#define HASH_NONFATAL_OOM 1 /* what could not be added has no hh.tbl */
 #include <uthash.h>
 
 struct qp;

@@ -69,12 +69,14 @@ void rdmacore_windows_leave(struct qp *qp)
     spinlock_unlock(&rnic->windows_lock);
 }
 
-static void remember(struct rnic *rnic, struct mw *mw)
+/* False: out of memory. */
+static bool remember(struct rnic *rnic, struct mw *mw)
 {
     mw->index = INDEX_OF(mw->ibv->rkey);
     spinlock_lock(&rnic->windows_lock);
     HASH_ADD(hh, rnic->table, index, sizeof(mw->index), mw);
     spinlock_unlock(&rnic->windows_lock);
+    return mw->hh.tbl != NULL;
 }
 
 static void forget(struct rnic *rnic, struct mw *mw)
@@ -110,7 +112,11 @@ enum ri_status rdmacore_mw_allocate(struct ri_pd *base, bool narrow, void *conte
     mw->pd = pd;
     mw->narrow = narrow;
     atomic_init(&mw->device_key, (uint8_t)mw->ibv->rkey);
-    remember(rnic, mw);
+    if (!remember(rnic, mw)) {
+        rdmacore->dealloc_mw(mw->ibv);
+        free(mw);
+        return RI_ERR_NO_RESOURCES;
+    }
     atomic_fetch_add(&pd->users, 1);
     atomic_fetch_add(&rnic->mws, 1);
     *stag = mw->ibv->rkey;

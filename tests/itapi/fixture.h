@@ -20,13 +20,14 @@
 #include "seen.h"
 
 /* The call returns exactly that status. */
-#define is(expected, call)                                                                   \
-    do {                                                                                     \
-        it_status_t is_ = (call);                                                            \
-        ck_assert_msg(is_ == (expected), "%s gives %s, not %s", #call, itx_status_name(is_), \
-                      #expected);                                                            \
+#define is(expected, call) fx_is(expected, call, #expected, #call)
+#define ok(call)           fx_is(IT_SUCCESS, call, "IT_SUCCESS", #call)
+#define fx_is(expected, call, wanted, text)                                                 \
+    do {                                                                                    \
+        it_status_t is_ = (call);                                                           \
+        ck_assert_msg(is_ == (expected), "%s gives %s, not %s", text, itx_status_name(is_), \
+                      wanted);                                                              \
     } while (0)
-#define ok(call) is(IT_SUCCESS, call)
 
 /* Time in which something that has to happen does happen, milliseconds. */
 #define PATIENCE 10000u

@@ -190,7 +190,6 @@ START_TEST(private_data_with_a_region)
     struct pair pair;
     it_net_addr_t address;
     it_conn_qual_t qualifier;
-    struct rlimit limit;
     it_path_t path;
 
     pair_open(&pair, IFACE);
@@ -213,9 +212,6 @@ START_TEST(private_data_with_a_region)
     is(IT_ERR_INVALID_CN_EST_FLAGS, CONNECT(pair.a.ep, &qualifier, 0, &whole));
     is(IT_ERR_INVALID_LMR,
        CONNECT(pair.a.ep, &qualifier, IT_CONNECT_FLAG_TWO_WAY, &(it_lmr_triplet_t){ .length = 8 }));
-    no_descriptors(&limit);
-    is(IT_ERR_RESOURCES, CONNECT(pair.a.ep, &qualifier, IT_CONNECT_FLAG_TWO_WAY, &whole));
-    descriptors_again(&limit);
     ck_assert_int_eq(node_state(pair.a.ep), IT_EP_STATE_UNCONNECTED);
     ok(CONNECT(pair.a.ep, &qualifier, IT_CONNECT_FLAG_TWO_WAY, &whole));
     is(IT_ERR_INVALID_EP_STATE, CONNECT(pair.a.ep, &qualifier, IT_CONNECT_FLAG_TWO_WAY, &whole));
@@ -329,9 +325,7 @@ END_TEST
 
 START_TEST(without_descriptors)
 {
-    it_conn_qual_t qualifier = { .type = IT_IANA_PORT };
     it_net_addr_t address;
-    it_listen_handle_t listen;
     it_evd_handle_t evd;
     size_t count = 1, total;
     struct rlimit limit;
@@ -344,11 +338,26 @@ START_TEST(without_descriptors)
     no_descriptors(&limit);
     is(IT_ERR_RESOURCES,
        it_evd_create(node.ia, IT_SOFTWARE_EVENT_STREAM, IT_EVD_CREATE_FD, 8, 0, NULL, &evd, &fd));
-    is(IT_ERR_RESOURCES,
-       it_listen_create(node.ia, 0, node.asked, IT_LISTEN_NO_FLAG, &qualifier, &listen));
     is(IT_ERR_RESOURCES, it_get_pathinfo(node.ia, 0, &address, &count, &total, &path));
     descriptors_again(&limit);
     ok(it_get_pathinfo(node.ia, 0, &address, &count, &total, &path));
+    node_close(&node);
+}
+END_TEST
+
+/* Sockets are softrdma's: connections of devices are the kernel's. */
+START_TEST(listening_without_descriptors)
+{
+    it_conn_qual_t qualifier = { .type = IT_IANA_PORT };
+    it_listen_handle_t listen;
+    struct rlimit limit;
+    struct node node;
+
+    node_open(&node, IFACE);
+    no_descriptors(&limit);
+    is(IT_ERR_RESOURCES,
+       it_listen_create(node.ia, 0, node.asked, IT_LISTEN_NO_FLAG, &qualifier, &listen));
+    descriptors_again(&limit);
     ok(it_listen_create(node.ia, 0, node.asked, IT_LISTEN_NO_FLAG, &qualifier, &listen));
     node_close(&node);
 }
@@ -372,7 +381,10 @@ END_TEST
 
 START_TEST(connected_without_descriptors)
 {
+    it_rmr_context_t context;
     it_conn_qual_t qualifier;
+    it_lmr_triplet_t whole;
+    struct buffer buffer;
     it_net_addr_t address;
     struct rlimit limit;
     struct pair pair;
@@ -382,9 +394,14 @@ START_TEST(connected_without_descriptors)
     address = node_address(&pair.b, pair_family(&pair));
     path = path_to(&pair.a, &address);
     qualifier = towards(&pair.b.qualifier);
+    buffer = buffer_make(&pair.a, 4096, EVERYTHING);
+    whole = segment(&buffer, 0, 4096);
     no_descriptors(&limit);
     is(IT_ERR_RESOURCES,
        it_ep_connect(pair.a.ep, &path, NULL, &qualifier, IT_CONNECT_FLAG_TWO_WAY, NULL, 0));
+    is(IT_ERR_RESOURCES,
+       itx_ep_connect_with_rmr(pair.a.ep, &path, NULL, &qualifier, IT_CONNECT_FLAG_TWO_WAY, NULL, 0,
+                               &whole, &context));
     descriptors_again(&limit);
     ck_assert_int_eq(node_state(pair.a.ep), IT_EP_STATE_UNCONNECTED);
     pair_connect(&pair, pair_family(&pair));
@@ -396,7 +413,8 @@ END_TEST
 
 #define PRIVILEGED_PORT 873 /* below 1024 */
 
-/* Of the whole process, but it only: the files of providers are open by now. */
+/* Of the whole process, but it only: the files of providers are open by now. The kernel's connection
+ * manager then takes no call any more of who was somebody else when it was opened. */
 static void become(uid_t user)
 {
     ck_assert_int_eq(seteuid(user), 0);
@@ -534,10 +552,11 @@ int main(void)
     add_each(tc, aggregates_that_are_none);
     add_each(tc, aggregated_while_a_thread_waits);
     add_each(tc, without_descriptors);
-    add_each(tc, opened_without_descriptors);
-    add_each(tc, connected_without_descriptors);
-    add_each(tc, privileged_port_to_listen_on);
-    add_where(tc, FX_PORT_PAIRS, privileged_port_to_connect_from);
+    add_where(tc, FX_SOFTRDMA, opened_without_descriptors);
+    add_where(tc, FX_SOFTRDMA, listening_without_descriptors);
+    add_where(tc, FX_SOFTRDMA, connected_without_descriptors);
+    add_where(tc, FX_SOFTRDMA, privileged_port_to_listen_on);
+    add_where(tc, FX_SOFTRDMA | FX_PORT_PAIRS, privileged_port_to_connect_from);
     add_where(tc, FX_PORT_PAIRS, port_in_use_to_connect_from);
     add_each(tc, receive_longer_than_the_payload);
     add_each(tc, accepted_with_a_region_on_a_used_endpoint);

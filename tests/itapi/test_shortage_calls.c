@@ -285,10 +285,27 @@ static it_status_t srq_modify(void)
                          &(it_srq_param_t){ .max_recv_dtos = size });
 }
 
+static it_status_t ep_rc_create_srq(void)
+{
+    it_ep_attributes_t attributes = node_attributes(&node);
+
+    node.ep = NULL;
+    attributes.srv.rc.srq = made.srq;
+    return it_ep_rc_create(node.pz, node.requests, node.receives, node.connections, IT_EP_SRQ,
+                           &attributes, &node.ep);
+}
+
+static void srq_end(void)
+{
+    if (node.ep)
+        ep_free();
+    srq_free();
+}
+
 /* --- all of them --- */
 
 static const struct shortage_row rows[] = {
-    { "it_ia_create", ia_create, NULL, ia_free, false, 0 },
+    { "it_ia_create", ia_create, NULL, ia_free, false, FX_SOFTRDMA },
     { "it_ia_query", ia_query, NULL, info_free, false, 0 },
     { "it_pz_create", pz_create, NULL, pz_free, false, 0 },
     { "it_lmr_create10", lmr_create10, NULL, lmr_free, false, 0 },
@@ -304,6 +321,7 @@ static const struct shortage_row rows[] = {
     { "it_evd_modify into an AEVD", evd_modify_aevd, software_evd, evd_free, true, 0 },
     { "it_evd_callback_attach", evd_callback_attach, evd_of_a_new_ia, second_free, true, 0 },
     { "it_ep_rc_create", ep_rc_create, NULL, ep_free, false, 0 },
+    { "it_ep_rc_create with an S-RQ", ep_rc_create_srq, shared_queue, srq_end, true, FX_SRQ },
     { "it_ep_connect", ep_connect, endpoint, ep_end, true, 0 },
     { "it_ep_accept", ep_accept, request, both_end, true, 0 },
     { "itx_ep_accept_with_rmr", accept_with_rmr, request, both_end, true, 0 },

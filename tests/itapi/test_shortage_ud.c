@@ -10,7 +10,6 @@ static it_ep_attributes_t attributes;
 static it_ep_handle_t ep;
 static it_addr_handle_t ah;
 static it_ud_svc_req_handle_t question;
-static it_ud_svc_req_identifier_t asked;
 
 static it_status_t ep_ud_create(void)
 {
@@ -32,6 +31,18 @@ static void address_handle_free(void)
 {
     ok(it_address_handle_free(ah));
 }
+
+#ifndef DATAGRAMS_ONLY
+static void handle_of_address(void)
+{
+    ok(address_handle_create());
+}
+
+static it_status_t address_handle_modify(void)
+{
+    return it_address_handle_modify(ah, IT_ADDR_PARAM_PATH, &(it_addr_param_t){ .path = path });
+}
+#endif
 
 static it_status_t request_handle_create(void)
 {
@@ -60,6 +71,9 @@ static it_status_t service_request(void)
     return it_ud_service_request(question);
 }
 
+#ifdef DATAGRAMS_ONLY
+static it_ud_svc_req_identifier_t asked;
+
 static void question_heard(void)
 {
     handle_made();
@@ -72,6 +86,7 @@ static it_status_t service_reply(void)
     return it_ud_service_reply(asked, IT_UD_SVC_REQ_REJECTED, (it_remote_ep_info_t){ 0, 0 }, NULL,
                                0);
 }
+#endif
 
 static const struct shortage_row rows[] = {
     { "it_ep_ud_create", ep_ud_create, NULL, ep_free, false, FX_DATAGRAMS },
@@ -81,8 +96,14 @@ static const struct shortage_row rows[] = {
       false, FX_DATAGRAMS },
     { "it_ud_service_request", service_request, handle_made, request_handle_free, true,
       FX_DATAGRAMS },
+/* Devices have no way to modify a handle, but need no memory of the process for an answer. */
+#ifndef DATAGRAMS_ONLY
+    { "it_address_handle_modify", address_handle_modify, handle_of_address, address_handle_free,
+      true, FX_DATAGRAMS },
+#else
     { "it_ud_service_reply", service_reply, question_heard, request_handle_free, true,
       FX_DATAGRAMS },
+#endif
 };
 #define ROWS ((int)(sizeof(rows) / sizeof(rows[0])))
 
