@@ -388,17 +388,16 @@ START_TEST(a_change_that_fails_leaves_the_aggregate_as_it_was)
     it_status_t status;
     struct node node;
 
-    if (!OWN_ALLOCATOR)
-        tc_skip("the allocator is the sanitizer's, or not glibc's");
+    shortage_needed();
     node_open(&node, IFACE);
     ok(it_evd_create(node.ia, IT_AEVD_NOTIFICATION_EVENT_STREAM, (it_evd_flags_t)0, 0, 0, NULL,
                      &aevd, NULL));
     ok(it_evd_create(node.ia, IT_SOFTWARE_EVENT_STREAM, (it_evd_flags_t)0, 8, 0, aevd, &evd, NULL));
     ok(it_evd_post_se(evd, NULL));
     ok(it_evd_post_se(evd, NULL));
-    arm(1, true);
+    shortage_arm(1, true);
     status = it_evd_modify(evd, IT_EVD_PARAM_AEVD_HANDLE | IT_EVD_PARAM_QUEUE_SIZE, &params);
-    disarm();
+    shortage_disarm();
     is(IT_ERR_INVALID_QUEUE_SIZE, status); /* more are queued */
     ok(it_evd_query(evd, IT_EVD_PARAM_AEVD_HANDLE, &params));
     ck_assert_ptr_eq(params.aevd, aevd);
@@ -413,10 +412,10 @@ static void fail_to_make_evds(it_ia_handle_t ia)
     for (unsigned int which = 40; which; which--) {
         it_status_t status;
 
-        arm(which, true);
+        shortage_arm(which, true);
         status = it_evd_create(ia, IT_ASYNC_AFF_EVENT_STREAM, (it_evd_flags_t)0, 64, 0, NULL, &evd,
                                NULL);
-        disarm();
+        shortage_disarm();
         is(IT_ERR_RESOURCES, status);
     }
 }
@@ -428,8 +427,7 @@ START_TEST(an_evd_that_cannot_be_made_leaves_nothing)
     struct node node;
     size_t heap;
 
-    if (!OWN_ALLOCATOR)
-        tc_skip("the allocator is the sanitizer's, or not glibc's");
+    shortage_needed();
     node_open(&node, IFACE);
     ok(it_evd_free(node.affiliated));
     fail_to_make_evds(node.ia);
