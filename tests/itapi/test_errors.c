@@ -413,8 +413,8 @@ END_TEST
 
 #define PRIVILEGED_PORT 873 /* below 1024 */
 
-/* Of the whole process, but it only: the files of providers are open by now. The kernel's connection
- * manager then takes no call any more of who was somebody else when it was opened. */
+/* The files of providers are open by now. The kernel's connection manager then takes no call any
+ * more of who was somebody else when it was opened. */
 static void become(uid_t user)
 {
     ck_assert_int_eq(seteuid(user), 0);
