@@ -43,17 +43,31 @@ static void stop_idle(struct qp *qp)
     tx_run(qp);
 }
 
+/* Those that outlived the connection. */
+static void let_receives_go(struct qp *qp)
+{
+    tx_enter(qp);
+    if (qp_state(qp) == RI_QPS_ERROR && qp->life.keeps_receives) {
+        qp->life.keeps_receives = false;
+        atomic_store(&qp->tx.wanted, true);
+    }
+    tx_leave(qp);
+    tx_run(qp);
+}
+
 static enum ri_status to_error(struct qp *qp)
 {
     static const struct qp_end end = { .event = RI_EVENT_LLP_RESET,
                                        .state = RI_QPS_ERROR,
                                        .lost = true,
+                                       .by_this_side = true,
                                        .detail = "aborted by the consumer" };
 
     if (qp_state(qp) == RI_QPS_IDLE)
         stop_idle(qp);
     if (!qp_end(qp, &end) && qp_state(qp) == RI_QPS_CLOSING)
         cut(qp);
+    let_receives_go(qp);
     return RI_OK;
 }
 
@@ -86,6 +100,8 @@ static enum ri_status to_idle(struct qp *qp)
     tx_enter(qp);
     if (qp_state(qp) == RI_QPS_ERROR) {
         qp_release_stream(qp);
+        qp->life.keeps_receives = false;
+        qp_flush_ended(qp);
         reset_to_idle(qp);
         status = RI_OK;
     }
@@ -101,6 +117,7 @@ static enum ri_status to_closing(struct qp *qp)
     static const struct qp_end reset = { .event = RI_EVENT_LLP_RESET,
                                          .state = RI_QPS_ERROR,
                                          .lost = true,
+                                         .by_this_side = true,
                                          .detail = "closed while Reads were unanswered" };
     uint32_t unanswered;
     bool ended;

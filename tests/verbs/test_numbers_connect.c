@@ -585,6 +585,34 @@ START_TEST(a_peer_that_vanishes_leaves_room_for_the_true_one)
 }
 END_TEST
 
+/* As InfiniBand, which hears nothing of it. */
+START_TEST(a_peer_that_leaves_first_leaves_posted_receives_alone)
+{
+    struct end *stays = this_end(_i), *leaves = other_end(_i);
+    struct ibv_wc wc;
+
+    connect_to(stays, leaves->qp->qp_num);
+    connect_to(leaves, stays->qp->qp_num);
+    exchange(leaves, stays);
+    exchange(stays, leaves);
+    post_recv(stays, 1);
+    post_recv(stays, 2);
+    ck_assert_int_eq(ibv_destroy_qp(leaves->qp), 0);
+    leaves->qp = NULL;
+    /* until the end of the connection has come here, a Send is on its way */
+    for (unsigned int i = 3;; i = 3 + (i + 1) % 4) {
+        post_send(stays, i);
+        wc = next_completion(stays);
+        ck_assert_uint_eq(wc.wr_id, i);
+        if (wc.status != IBV_WC_SUCCESS)
+            break;
+    }
+    ck_assert_int_eq(wc.status, IBV_WC_RETRY_EXC_ERR);
+    expect(stays, 101, IBV_WC_WR_FLUSH_ERR);
+    expect(stays, 102, IBV_WC_WR_FLUSH_ERR);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("connections by numbers");
@@ -592,6 +620,7 @@ int main(void)
 
     tcase_set_timeout(tc, 60);
     tcase_add_loop_test(tc, posts_before_the_connection_arrive_in_order, 0, 2);
+    tcase_add_loop_test(tc, a_peer_that_leaves_first_leaves_posted_receives_alone, 0, 2);
     tcase_add_loop_test(tc, inline_data_is_copied_before_the_connection, 0, 2);
     tcase_add_loop_test(tc, err_flushes_what_was_held_and_what_was_received, 0, 2);
     tcase_add_loop_test(tc, after_reset_nothing_is_held_and_the_same_two_connect, 0, 2);

@@ -86,7 +86,7 @@ static int check(const struct vb_context *context, const struct ibv_qp_init_attr
 }
 
 static void convert(const struct vb_context *context, const struct ibv_qp_init_attr_ex *attr,
-                    struct ual_qp_attr *to)
+                    uint32_t flags, struct ual_qp_attr *to)
 {
     const struct ri_rnic_attr *rnic = ual_device_attr(context->device);
     uint32_t sges = at_least_one(attr->cap.max_send_sge);
@@ -102,7 +102,7 @@ static void convert(const struct vb_context *context, const struct ibv_qp_init_a
         .max_send_sge = sges,
         .max_recv_sge = attr->srq ? 0 : at_least_one(attr->cap.max_recv_sge),
         .flags = RI_QP_READ_ENABLE | RI_QP_WRITE_ENABLE | RI_QP_BIND_ENABLE |
-                 RI_QP_INVALIDATE_ENABLE |
+                 RI_QP_INVALIDATE_ENABLE | (flags & VB_QP_BY_ADDRESS ? 0 : RI_QP_KEEP_RECEIVES) |
                  (rnic->features & RI_FEATURE_ATOMICS ? RI_QP_ATOMIC_ENABLE : 0),
     };
     if (is_ud)
@@ -181,8 +181,8 @@ static int take_number(struct vb_qp *qp)
         return error;
     error = vb_number_enter(number, qp);
     if (error) {
-        qp->flags &VB_QP_BY_ADDRESS ? vb_number_give_back(number)
-                                    : vb_numbers->give_back(context, qp, number);
+        (qp->flags & VB_QP_BY_ADDRESS) ? vb_number_give_back(number)
+                                       : vb_numbers->give_back(context, qp, number);
         return error;
     }
     qp->ibv.qp_base.qp_num = number;
@@ -207,7 +207,7 @@ static int open_qp(struct vb_qp *qp, const struct ibv_qp_init_attr_ex *attr)
     struct vb_context *context = vb_qp_context(qp);
     int error;
 
-    convert(context, attr, &qp->attr);
+    convert(context, attr, qp->flags, &qp->attr);
     error = vb_errno(ual_qp_open(&qp->ual, vb_pd_of(attr->pd)->ual, &qp->attr, vb_qp_event, qp));
     if (error)
         return error;

@@ -35,6 +35,7 @@ struct qp_life {
     bool terminate_wanted;
     /* Nothing can be sent any more. */
     bool lost;
+    bool keeps_receives; /* RI_QP_KEEP_RECEIVES, and the peer has ended it; inside tx */
     /* The end was reported or will be. */
     bool reported;
     /* A thread is reporting. */
@@ -169,7 +170,8 @@ struct qp_end {
     /* Payload to send, or the received one; up to 56 octets. */
     const void *terminate;
     uint32_t terminate_length;
-    bool heard; /* the peer has sent an FPDU: a responder may speak */
+    bool heard;        /* the peer has sent an FPDU: a responder may speak */
+    bool by_this_side; /* not the peer, or its silence */
     /* The request that fails by it, or NULL. All others are flushed. */
     struct wqe *wqe;
     enum ri_wc_status status; /* of wqe */
@@ -196,7 +198,11 @@ bool qp_is_starting(struct qp *qp);
 void qp_closed_badly(struct qp *qp); /* the peer sent on meanwhile */
 /* The telling alone. No lock held. */
 void qp_report(struct qp *qp);
-void qp_flush(struct qp *qp, struct wq *wq); /* sends: under tx and rx; receives: under rx */
+/* Of an ended connection, under tx and rx: sends, and receives unless they outlive it
+ * (RI_QP_KEEP_RECEIVES). */
+void qp_flush_ended(struct qp *qp);
+/* Sends: under tx and rx; receives: under rx. False: there was none. */
+bool qp_flush(struct qp *qp, struct wq *wq);
 
 /* --- who is inside tx: see tx/tx.c --- */
 

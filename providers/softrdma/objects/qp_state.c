@@ -35,21 +35,33 @@ static uint32_t posted_before(struct wq *wq)
 }
 
 /* Under the lock of the CQ: no slot is retired, polled and filled again meanwhile. */
-void qp_flush(struct qp *qp, struct wq *wq)
+bool qp_flush(struct qp *qp, struct wq *wq)
 {
     uint32_t posted = posted_before(wq);
+    bool flushed = false;
 
     spinlock_lock(&qp_cq(qp, wq)->lock);
     for (uint32_t index = atomic_load(&wq->done); index != posted; index++) {
         struct wqe *wqe = wq_slot(wq, index);
 
-        if (!atomic_load_explicit(&wqe->done, memory_order_relaxed))
-            wqe_finish(wqe, RI_WC_FLUSHED, 0);
+        if (atomic_load_explicit(&wqe->done, memory_order_relaxed))
+            continue;
+        wqe_finish(wqe, RI_WC_FLUSHED, 0);
+        flushed = true;
     }
     atomic_store(&wq->next, posted);
     if (!wq->receive)
         atomic_store(&qp->tx.sq_sent, posted);
     spinlock_unlock(&qp_cq(qp, wq)->lock);
+    return flushed;
+}
+
+void qp_flush_ended(struct qp *qp)
+{
+    if (qp_flush(qp, &qp->sq))
+        qp->life.keeps_receives = false;
+    if (!qp->life.keeps_receives)
+        qp_flush(qp, &qp->rq);
 }
 
 /* --- events to report --- */
@@ -197,6 +209,12 @@ static void count_access_error(struct qp *qp, const struct qp_end *end)
     atomic_fetch_add(&qp->rnic->access_errors, 1);
 }
 
+static bool ends_by_peer(const struct qp_end *end)
+{
+    return end->state == RI_QPS_ERROR && !end->by_this_side && !end->wqe &&
+           !(end->terminate_received && end->terminate_value != TERMINATE_LOCAL);
+}
+
 bool qp_end(struct qp *qp, const struct qp_end *end)
 {
     bool first;
@@ -205,6 +223,7 @@ bool qp_end(struct qp *qp, const struct qp_end *end)
     first = qp_state(qp) == RI_QPS_RTS;
     if (first) {
         qp->life.lost = end->lost;
+        qp->life.keeps_receives = qp_allows(qp, RI_QP_KEEP_RECEIVES) && ends_by_peer(end);
         record_terminate(qp, end);
         count_access_error(qp, end);
         if (end->wqe) {

@@ -139,12 +139,10 @@ static void tx_work(struct qp *qp)
         qp_retire(qp, &qp->sq);
         return;
     }
-    if (!qp->tx.stopped) {
+    if (!qp->tx.stopped)
         tx_stop(qp);
-    } else {
-        qp_flush(qp, &qp->sq);
-        qp_flush(qp, &qp->rq);
-    }
+    else
+        qp_flush_ended(qp);
     if (tx_holds_idle_memory(qp))
         tx_release_batch(qp);
     qp_retire(qp, &qp->sq);

@@ -46,6 +46,7 @@ static void detach_batch(struct qp *qp, const struct memory_range *range)
     static const struct qp_end end = { .event = RI_EVENT_LLP_LOST,
                                        .state = RI_QPS_ERROR,
                                        .lost = true,
+                                       .by_this_side = true,
                                        .detail =
                                            "no memory for the output of a deregistered region" };
     struct tx_batch *batch = &qp->tx.batch;

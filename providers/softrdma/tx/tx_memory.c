@@ -94,6 +94,7 @@ bool tx_borrow(struct qp *qp)
     static const struct qp_end end = { .event = RI_EVENT_LLP_LOST,
                                        .state = RI_QPS_ERROR,
                                        .lost = true,
+                                       .by_this_side = true,
                                        .detail = "no memory for its output" };
     struct tx_batch *batch = &qp->tx.batch;
     struct lane *lane = qp->lane;
@@ -121,6 +122,7 @@ bool tx_borrow_bounce(struct qp *qp)
     static const struct qp_end end = { .event = RI_EVENT_LLP_LOST,
                                        .state = RI_QPS_ERROR,
                                        .lost = true,
+                                       .by_this_side = true,
                                        .detail = "no memory for answers to its peer" };
     struct tx_batch *batch = &qp->tx.batch;
 

@@ -146,7 +146,6 @@ void tx_stop(struct qp *qp)
         stream_begin_close(stream, tail, length, state == RI_QPS_CLOSING);
     if (state == RI_QPS_TERMINATE)
         atomic_store(&qp->life.state, RI_QPS_ERROR);
-    qp_flush(qp, &qp->sq);
-    qp_flush(qp, &qp->rq);
+    qp_flush_ended(qp);
     spinlock_unlock(&stream->rx);
 }
