@@ -550,7 +550,7 @@ enum ri_qp_flags {
     RI_QP_BIND_ENABLE = 1u << 3,
     RI_QP_PRIVILEGED = 1u << 4,
     RI_QP_INVALIDATE_ENABLE = 1u << 5, /* accept Send with Invalidate */
-    /* Set B: posted receives outlive a connection that the peer, or the lack of it, has ended: they
+    /* Set B: posted receives outlive a connection that the peer, or its silence, has ended: they
      * complete flushed when something is sent, or the state is modified. As on InfiniBand, where
      * nobody hears of a peer that leaves. */
     RI_QP_KEEP_RECEIVES = 1u << 6,

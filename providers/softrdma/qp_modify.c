@@ -46,13 +46,8 @@ static void stop_idle(struct qp *qp)
 /* Those that outlived the connection. */
 static void let_receives_go(struct qp *qp)
 {
-    tx_enter(qp);
-    if (qp_state(qp) == RI_QPS_ERROR && qp->life.keeps_receives) {
-        qp->life.keeps_receives = false;
-        atomic_store(&qp->tx.wanted, true);
-    }
-    tx_leave(qp);
-    tx_run(qp);
+    if (qp_state(qp) == RI_QPS_ERROR && atomic_exchange(&qp->life.keeps_receives, false))
+        tx_run(qp);
 }
 
 static enum ri_status to_error(struct qp *qp)
@@ -100,7 +95,7 @@ static enum ri_status to_idle(struct qp *qp)
     tx_enter(qp);
     if (qp_state(qp) == RI_QPS_ERROR) {
         qp_release_stream(qp);
-        qp->life.keeps_receives = false;
+        atomic_store(&qp->life.keeps_receives, false);
         qp_flush_ended(qp);
         reset_to_idle(qp);
         status = RI_OK;

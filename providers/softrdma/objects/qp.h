@@ -35,7 +35,8 @@ struct qp_life {
     bool terminate_wanted;
     /* Nothing can be sent any more. */
     bool lost;
-    bool keeps_receives; /* RI_QP_KEEP_RECEIVES, and the peer has ended it; inside tx */
+    /* RI_QP_KEEP_RECEIVES, and the peer has ended the connection. */
+    atomic_bool keeps_receives;
     /* The end was reported or will be. */
     bool reported;
     /* A thread is reporting. */

@@ -59,8 +59,8 @@ bool qp_flush(struct qp *qp, struct wq *wq)
 void qp_flush_ended(struct qp *qp)
 {
     if (qp_flush(qp, &qp->sq))
-        qp->life.keeps_receives = false;
-    if (!qp->life.keeps_receives)
+        atomic_store(&qp->life.keeps_receives, false);
+    if (!atomic_load(&qp->life.keeps_receives))
         qp_flush(qp, &qp->rq);
 }
 
@@ -223,7 +223,8 @@ bool qp_end(struct qp *qp, const struct qp_end *end)
     first = qp_state(qp) == RI_QPS_RTS;
     if (first) {
         qp->life.lost = end->lost;
-        qp->life.keeps_receives = qp_allows(qp, RI_QP_KEEP_RECEIVES) && ends_by_peer(end);
+        atomic_store(&qp->life.keeps_receives,
+                     qp_allows(qp, RI_QP_KEEP_RECEIVES) && ends_by_peer(end));
         record_terminate(qp, end);
         count_access_error(qp, end);
         if (end->wqe) {
