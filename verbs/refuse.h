@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Calls that are refused. Each of these functions is weak: the function of the same name in another
- * file of the library takes its place, and `ital-run --check` knows a refused call by that. A
- * refused call logs its name, once, and fails with EOPNOTSUPP in the way that its manual page says.
+ * Calls that are refused. Each of these functions is weak: a function of the same name in another
+ * file of the library replaces it, and `ital-run --check` recognizes a refused call by its weak
+ * symbol. A refused call logs its name, once, and fails with EOPNOTSUPP in the way that its manual
+ * page describes.
  *
- * The files with these tables include no header of rdma-core, whose prototypes they do not have:
- * no parameter is looked at.
+ * The files with these tables do not include rdma-core's headers, because these functions do not
+ * have the prototypes: they ignore their parameters.
  */
 #ifndef ITAL_VERBS_REFUSE_H
 #define ITAL_VERBS_REFUSE_H
@@ -19,7 +20,7 @@
 #define VB_PUBLIC __attribute__((visibility("default")))
 #endif
 
-/* Logs that the call is not built. Sets errno and returns EOPNOTSUPP. Any thread. */
+/* Logs that the call is not implemented. Sets errno and returns EOPNOTSUPP. Any thread. */
 VB_PUBLIC int vb_refused(const char *call, atomic_bool *told);
 
 #define VB_REFUSE(type, name, value)                 \
@@ -38,9 +39,9 @@ VB_PUBLIC int vb_refused(const char *call, atomic_bool *told);
 #define VB_REFUSE_MINUS(name) VB_REFUSE(long, name, -1)
 /* Returns NULL and sets errno. */
 #define VB_REFUSE_NULL(name) VB_REFUSE(void *, name, NULL)
-/* Returns a number, of which 0 says that there is none. */
+/* Returns 0, which means none. */
 #define VB_REFUSE_ZERO(name) VB_REFUSE(int, name, 0)
-/* Returns nothing that could tell. */
+/* Returns nothing: cannot report an error. */
 #define VB_REFUSE_VOID(name) VB_REFUSE(void, name, )
 
 #endif

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * verbs_objects.h - what libibverbs and librdmacm share: the objects behind the structures of
- * <infiniband/verbs.h>, and how a queue pair is handed to whoever connects it.
+ * verbs_objects.h - declarations that libibverbs and librdmacm share: the objects behind the
+ * structures of <infiniband/verbs.h>, and the interface to what connects a queue pair.
  *
- * A program holds the member `ibv` of these; vb_*_of() gives the object around it. A structure that
- * verbs.h declares has its layout, which layout.c asserts. Objects are made and freed by libibverbs
- * only; librdmacm reads them, and calls the functions marked VB_PUBLIC, which have the symbol
- * version ITAL_VERBS_PRIVATE.
+ * A program holds a pointer to the member `ibv` of these objects; vb_*_of() returns the object
+ * around it. Structures that verbs.h declares have its layout, which layout.c asserts. Only
+ * libibverbs creates and frees objects. librdmacm reads them, and calls the functions marked
+ * VB_PUBLIC, which have the symbol version ITAL_VERBS_PRIVATE.
  *
- * The field `handle` of a verbs object is the slot of its ual handle. A completion carries the ual
- * handle of its QP; vb_qp_numbers[] has the QP number by slot, so that no completion needs a QP
- * that another thread may be freeing.
+ * The field `handle` of a verbs object is the slot of its ual handle. A completion has the ual
+ * handle of its QP; vb_qp_numbers[] has the QP number by slot. So no completion reads a QP that
+ * another thread may be freeing.
  */
 #ifndef ITAL_VERBS_OBJECTS_H
 #define ITAL_VERBS_OBJECTS_H
@@ -20,7 +20,7 @@
 #include "base/compiler.h"
 #include "base/spinlock.h"
 
-/* The functions that it declares are what libibverbs exports. */
+/* libibverbs exports the functions that this header declares. */
 #pragma GCC visibility push(default)
 #include <infiniband/verbs.h>
 #pragma GCC visibility pop
@@ -36,13 +36,13 @@
  * 1. Errors and calls
  */
 
-/* The one table at the edge: an error number for a status; 0 for UAL_OK. */
+/* The only conversion of statuses: returns the error number; 0 for UAL_OK. */
 VB_PUBLIC int vb_errno(enum ual_status status);
-/* The same in errno, and returns -1; 0 for UAL_OK. For calls of rdma_cm's kind. */
+/* The same for calls of rdma_cm's form: sets errno and returns -1; 0 for UAL_OK. */
 VB_PUBLIC int vb_errno_minus(enum ual_status status);
 
-/* A call is no cancellation point from here to the end of the block: what it does below may be one,
- * with locks held. First line of each control call. */
+/* Disables cancellation to the end of the block: functions below may be cancellation points, with
+ * locks held. First line of each control call. */
 static inline int vb_cancel_off(void)
 {
     int state;
@@ -58,29 +58,30 @@ static inline void vb_cancel_back(const int *state)
 #define VB_CALL __attribute__((cleanup(vb_cancel_back), unused)) int vb_cancel_ = vb_cancel_off()
 
 /* ------------------------------------------------------------------------------------------------
- * 2. Events: what an object reports in a channel, with counts for acknowledgement
+ * 2. Events: pending events of an object, and counts for acknowledgement
  *
- * The item is embedded, so nothing is allocated in an upcall. `waiting` is what the item stands for
- * while it is queued: a number of completion events, or a set of types of asynchronous events, as
- * bits 1 << enum ibv_event_type.
+ * The item is embedded, so an upcall allocates nothing. `waiting` is what the queued item stands
+ * for: a number of completion events, or a set of types of asynchronous events, as bits 1 << enum
+ * ibv_event_type.
  */
 enum vb_source_kind {
     VB_SOURCE_COMPLETIONS = 1, /* of a CQ */
     VB_SOURCE_CQ,
     VB_SOURCE_QP,
     VB_SOURCE_SRQ,
-    VB_SOURCE_DEVICE /* and its port */
+    VB_SOURCE_DEVICE /* and of its port */
 };
 
 struct vb_source {
     struct ual_channel_item item;
     enum vb_source_kind kind;
     _Atomic uint32_t waiting;
-    _Atomic uint32_t reported; /* events that a get has returned or will return */
+    _Atomic uint32_t reported; /* events that gets have returned or will return */
 };
 
-/* Next item of the channel. As read(2) on its descriptor: O_NONBLOCK decides whether it waits
- * (EAGAIN), a signal ends it (EINTR), and it is a cancellation point. 0, or an error number. */
+/* Gets the next item of the channel, as read(2) on its descriptor does: O_NONBLOCK decides whether
+ * it waits (EAGAIN), a signal interrupts it (EINTR), and it is a cancellation point. Returns 0 or
+ * an error number. */
 VB_PUBLIC int vb_channel_get(struct ual_channel *channel, struct ual_channel_event *event);
 
 /* ------------------------------------------------------------------------------------------------
@@ -91,19 +92,20 @@ struct vb_device {
     char interface[IBV_SYSFS_NAME_MAX];
     __be64 guid;
     int index;
-    atomic_uint users; /* lists and contexts */
+    atomic_uint users; /* number of lists and contexts that use it */
 };
 
-struct vb_gids; /* gid.c */
+struct vb_gids; /* defined in gid.c */
 
-/* Its ual device is its own: two contexts of one ibv_device share nothing but the RNIC. */
+/* Each context opens a ual device of its own: two contexts of one ibv_device share only the
+ * RNIC. */
 struct vb_context {
     struct ual_device *device;
     struct ual_channel *async;
     struct vb_source events;   /* of the device and its ports */
-    _Atomic uint32_t port_num; /* of the last event of a port, from 1 */
+    _Atomic uint32_t port_num; /* of the last port event, from 1 */
     struct vb_gids *gids;
-    /* What modify_qp without a connector uses, see section 6; its own. */
+    /* State of the connections by numbers (section 6); this context's own. */
     void *numbers;
     struct verbs_context verbs; /* last: its last member is the ibv_context */
 };
@@ -118,8 +120,8 @@ static inline struct vb_context *vb_context_of(struct ibv_context *context)
     return container_of(context, struct vb_context, verbs.context);
 }
 
-/* GIDs: one for each address, fixed for the context's life. The address of a GID, port 0 (scope of
- * a link-local one included), and the index of an address. EINVAL, ENOENT. */
+/* GIDs: one for each address, fixed for the context's life. The address of a GID has port 0, and
+ * the scope of a link-local one. vb_gid_index is the reverse. EINVAL, ENOENT. */
 VB_PUBLIC int vb_gid_address(struct vb_context *context, uint32_t index,
                              struct sockaddr_storage *address);
 VB_PUBLIC int vb_gid_index(struct vb_context *context, const struct sockaddr *address,
@@ -155,11 +157,11 @@ struct vb_channel {
 };
 
 struct vb_cq {
-    struct ibv_cq_ex ibv; /* first; a struct ibv_cq at the same time */
+    struct ibv_cq_ex ibv; /* first; also a struct ibv_cq */
     struct ual_cq *ual;
-    struct ri_wc current; /* of start_poll and next_poll */
+    struct ri_wc current; /* for start_poll and next_poll */
     struct vb_source completions, async;
-    atomic_bool armed_for_all; /* which req_notify_cq for solicited ones does not narrow */
+    atomic_bool armed_for_all; /* req_notify_cq for solicited completions does not narrow this */
 };
 
 struct vb_srq {
@@ -208,30 +210,30 @@ static inline struct vb_srq *vb_srq_of(struct ibv_srq *srq)
  */
 struct vb_connector;
 
-/* Does a post of a send request go to the provider? */
+/* What happens to a post of a send request. */
 enum vb_gate {
     VB_GATE_OPEN = 0,
-    VB_GATE_SHUT, /* RESET, INIT, RTR: EINVAL */
-    VB_GATE_HELD, /* RTS, but the connection is not there: connector->hold */
+    VB_GATE_SHUT, /* RESET, INIT, RTR: fails with EINVAL */
+    VB_GATE_HELD, /* RTS, not established yet: connector->hold */
 };
 
 struct vb_qp {
     struct ual_qp ual;
-    struct ibv_qp_ex ibv; /* a struct ibv_qp at its start */
+    struct ibv_qp_ex ibv; /* begins with a struct ibv_qp */
     /* enum vb_gate */
     _Atomic uint32_t gate;
     /* RI_WR_SIGNALED with sq_sig_all */
     uint16_t every_flag;
-    struct vb_inline *inlined; /* copies of inline data; NULL: none was asked for */
-    struct vb_batch *batch;    /* of ibv_wr_*; NULL: not asked for */
-    struct spinlock lock;      /* of those two, held over their posts */
-    /* who connects it; under no lock: set before the connection begins, see vb_qp_connector */
+    struct vb_inline *inlined; /* copies of inline data; NULL: not requested */
+    struct vb_batch *batch;    /* for ibv_wr_*; NULL: not requested */
+    struct spinlock lock;      /* guards these two; held over their posts */
+    /* Connects the QP. No lock: it is set before the connection begins, see vb_qp_connector. */
     _Atomic(const struct vb_connector *) connector;
     void *connector_context;
     struct vb_source async;
     uint32_t flags;              /* enum vb_qp_flags */
     struct ual_qp_attr attr;     /* as created, for ual_qp_renew */
-    struct ibv_qp_attr modified; /* what ibv_modify_qp has set, for ibv_query_qp */
+    struct ibv_qp_attr modified; /* set by ibv_modify_qp, for ibv_query_qp */
     struct ibv_qp_init_attr init;
 };
 
@@ -245,7 +247,7 @@ static inline struct vb_context *vb_qp_context(struct vb_qp *qp)
     return vb_context_of(qp->ibv.qp_base.context);
 }
 
-/* QP numbers by slot of the ual handle. 4 MiB of which only pages in use are there. */
+/* QP numbers by slot of the ual handle. 4 MiB, of which only pages in use take memory. */
 extern VB_PUBLIC _Atomic uint32_t vb_qp_numbers[1u << UAL_SLOT_BITS];
 
 static inline uint32_t vb_slot_of(ual_handle handle)
@@ -259,71 +261,73 @@ static inline uint32_t vb_qp_number_of(ual_handle handle)
 }
 
 enum vb_qp_flags {
-    /* rdma_cm connects it: its number is below 1024 << 8 and no listener is opened for it. */
+    /* rdma_cm connects the QP: its number is below 1024 << 8, and no listener is opened for it. */
     VB_QP_BY_ADDRESS = 1u << 0,
 };
 
-/* ibv_create_qp_ex with that; NULL and errno. */
+/* ibv_create_qp_ex with these flags. NULL: error, errno is set. */
 VB_PUBLIC struct ibv_qp *vb_qp_create(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr,
                                       uint32_t flags);
-/* The QP of that number; NULL: none of the context's. For numbers that a program gives, such as
+/* The QP of the context with that number, or NULL. For numbers that a program gives, such as
  * rdma_conn_param.qp_num. */
 VB_PUBLIC struct vb_qp *vb_qp_by_number(struct vb_context *context, uint32_t number);
 
 /* ------------------------------------------------------------------------------------------------
- * 6. Who connects a queue pair
+ * 6. Connectors: what connects a queue pair
  *
- * A QP has one connector at a time, or none. rdma_cm's is set when an id gets the QP
- * (rdma_create_qp, rdma_connect and rdma_accept with a qp_num). A QP without one that the program
- * moves to RTR by ibv_modify_qp gets vb_numbers. The connector makes and frees the ual_conn, calls
- * ual_conn_connect(conn, &qp->ual, ...) or its like, and tells what became of it by vb_qp_enter.
+ * A QP has at most one connector at a time. rdma_cm's is set when an id gets the QP
+ * (rdma_create_qp, or rdma_connect and rdma_accept with a qp_num). If a program moves a QP without
+ * one to RTR by ibv_modify_qp, the QP gets that of vb_numbers. The connector creates and frees the
+ * ual_conn, calls ual_conn_connect(conn, &qp->ual, ...) or its like, and reports the result by
+ * vb_qp_enter.
  *
- * Asynchronous events (IBV_EVENT_QP_ACCESS_ERR and the rest) are libibverbs' and go to the program
- * whatever the connector does.
+ * libibverbs reports asynchronous events (such as IBV_EVENT_QP_ACCESS_ERR) to the program whatever
+ * the connector does.
  */
 struct vb_connector {
-    /* The program calls ibv_modify_qp to INIT, RTR, RTS or ERR; `qp` has its earlier state. Of a QP
-     * of vb_numbers mask has all that the transition needs. 0: libibverbs notes the attributes, and
-     * calls vb_qp_enter for INIT and ERR itself; for RTR and RTS the connector does, with its own
-     * gate. Else an error number, and nothing has changed. NULL: allowed; the connector enters RTR
-     * and RTS by itself when the connection does. */
+    /* The program calls ibv_modify_qp to INIT, RTR, RTS or ERR; `qp` has its earlier state. For a
+     * QP of vb_numbers the mask has all attributes that the transition needs. Returns 0 or an error
+     * number; after an error nothing has changed. On 0 libibverbs keeps the attributes. It calls
+     * vb_qp_enter itself for INIT and ERR; for RTR and RTS the connector calls it, with its own
+     * gate. NULL: every transition is allowed; the connector enters RTR and RTS with the
+     * connection. */
     int (*modify)(void *context, struct vb_qp *qp, enum ibv_qp_state to,
                   const struct ibv_qp_attr *attr, int mask);
-    /* A post while the gate is HELD, as ual_qp_post_send. Inline data is in the QP's own memory and
-     * stays there until the request completes. NULL: posts are refused meanwhile. */
+    /* A post while the gate is HELD; as ual_qp_post_send. Inline data is in the QP's own memory and
+     * stays there until the request completes. NULL: such posts are refused. */
     enum ual_status (*hold)(void *context, struct vb_qp *qp, struct ri_send_wr *wr,
                             struct ri_send_wr **bad);
-    /* Upcall: an event of the QP that is about its connection: RI_EVENT_ESTABLISHED, or one of the
-     * ended group, after which the QP is in ERROR. */
+    /* Upcall: an event of the QP's connection: RI_EVENT_ESTABLISHED, or one of the ended group,
+     * after which the QP is in ERROR. */
     void (*event)(void *context, struct vb_qp *qp, const struct ri_event *event);
-    /* Does the QP, as the program sees it, stay in its state although its connection ended so?
-     * NULL: it goes to ERR. */
+    /* True: after this end of its connection the QP keeps the state that the program sees. NULL: it
+     * goes to ERR. */
     bool (*outlives)(void *context, struct vb_qp *qp, const struct ri_event *event);
-    /* The program resets or destroys the QP. The connector forgets it: its connection object is
-     * freed, or released from the QP, before it returns; no upcall about the two runs afterwards.
-     * Of a QP that was made with VB_QP_BY_ADDRESS a reset leaves the connector set. */
+    /* The program resets or destroys the QP. Before it returns, the connector frees its connection
+     * object or detaches it from the QP; no upcall about the two runs afterwards. After a reset, a
+     * QP with VB_QP_BY_ADDRESS keeps its connector. */
     void (*release)(void *context, struct vb_qp *qp);
 };
 
-/* Sets, exchanges or (NULL) ends who connects it. Not while a connection of the QP is under way.
- * EBUSY: it has another one. */
+/* Sets or replaces the connector, or (NULL) removes it. Not while a connection of the QP is under
+ * way. EBUSY: the QP has another connector. */
 VB_PUBLIC int vb_qp_connector(struct vb_qp *qp, const struct vb_connector *connector,
                               void *context);
-/* The QP is in that state from now on, as far as the program can see; the gate of RTS. Also from
- * upcalls. Does not touch the provider's QP, but ERR, which ends its connection. */
+/* Sets the state that the program sees, and the gate in RTS. Allowed in upcalls. Only ERR changes
+ * the provider's QP: it ends the connection. */
 VB_PUBLIC void vb_qp_enter(struct vb_qp *qp, enum ibv_qp_state state, enum vb_gate gate);
-/* The peer cannot be reached: the next send request that flushes completes as RETRY_EXC_ERR. Until
- * then, or until it is taken back. Also from upcalls. */
+/* The peer cannot be reached: the next send request that is flushed completes with RETRY_EXC_ERR.
+ * is_so false cancels this. Allowed in upcalls. */
 void vb_qp_unreached(struct vb_qp *qp, bool is_so);
 
-/* Connections by numbers: VERBS without rdma_cm. */
+/* Connections by numbers: verbs without rdma_cm. */
 struct vb_numbers {
-    /* A number for a QP that is not VB_QP_BY_ADDRESS, and back. 0, or an error number. */
+    /* Allocates a number for a QP without VB_QP_BY_ADDRESS, and frees it. 0, or an error number. */
     int (*take)(struct vb_context *context, struct vb_qp *qp, uint32_t *number);
     void (*give_back)(struct vb_context *context, struct vb_qp *qp, uint32_t number);
-    /* Of a context that closes: frees context->numbers. No QPs are left. */
+    /* For a context that closes: frees context->numbers. It has no QPs any more. */
     void (*close)(struct vb_context *context);
-    struct vb_connector connector; /* its context is the vb_context */
+    struct vb_connector connector; /* its context argument is the vb_context */
 };
 /* Set when the library is loaded. */
 extern const struct vb_numbers *vb_numbers;

@@ -2,8 +2,8 @@
  *
  * Contexts: open and close.
  *
- * The inline functions of <infiniband/verbs.h> reach the operations of a context by its place: they
- * look before the ibv_context for the struct verbs_context around it, and at its size.
+ * The inline functions of <infiniband/verbs.h> find the operations of a context by address: they
+ * expect the ibv_context inside a struct verbs_context, and check the size of that.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -30,7 +30,7 @@ static void srq_event(struct vb_context *context, const struct ri_event *event,
                                                                     : IBV_EVENT_SRQ_ERR);
 }
 
-/* QPs and CQs have event functions of their own. Upcall. */
+/* Upcall. QPs and CQs have event functions of their own. */
 static void on_event(void *arg, const struct ri_event *event, const struct ual_object *about)
 {
     struct vb_context *context = arg;
@@ -91,8 +91,8 @@ static void tear_down(struct vb_context *context)
     free(context);
 }
 
-/* No upcall looks at the channel before an object or a port reports something; the first may come
- * right after the device is open. So the channel is there first. */
+/* The channel exists before the device is opened: the first upcall may come as soon as it is open.
+ * An upcall uses the channel only after an object or a port has reported something. */
 static enum ual_status open_device(struct vb_context *context, const char *interface)
 {
     enum ual_status status = ual_channel_create(NULL, UAL_CHANNEL_FD, &context->async);

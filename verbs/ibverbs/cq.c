@@ -2,8 +2,8 @@
  *
  * Completion queues and their channels: life and events.
  *
- * A CQ has the channel, so that the channel knows the lanes to run while a thread waits for it, and
- * a function that is called when the CQ fires, so that each event is counted where it is made.
+ * A CQ is bound to its channel, so that the channel knows which lanes to run while a thread waits
+ * for it. A function is called when the CQ fires; it counts each event.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -68,7 +68,7 @@ int ibv_get_cq_event(struct ibv_comp_channel *ibv, struct ibv_cq **cq, void **cq
     of = container_of(event.item, struct vb_cq, completions.item);
     *cq = ibv_cq_ex_to_cq(&of->ibv);
     *cq_context = of->ibv.cq_context;
-    vb_source_take_one(channel->ual, &of->completions); /* from here on it may be destroyed */
+    vb_source_take_one(channel->ual, &of->completions); /* the CQ may be destroyed from here on */
     return 0;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Extended CQs: completions that the program reads member by member, right from what the provider
- * gave. [data]
+ * Extended CQs: the program reads a completion member by member, directly from the provider's
+ * completion. [data]
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -64,7 +64,7 @@ static uint32_t read_byte_len(struct ibv_cq_ex *ibv)
     return cq_of(ibv)->current.byte_len;
 }
 
-/* Or the STag that was invalidated, as it is. */
+/* After a Send with Invalidate this is the STag, not converted. */
 static __be32 read_imm_data(struct ibv_cq_ex *ibv)
 {
     const struct ri_wc *wc = &cq_of(ibv)->current;
@@ -102,7 +102,7 @@ static uint8_t read_dlid_path_bits(struct ibv_cq_ex *ibv)
     return cq_of(ibv)->current.source.path_bits;
 }
 
-/* What is not set here is what vb_create_cq_ex refuses to be asked for. */
+/* vb_create_cq_ex refuses the fields whose functions are not set here. */
 void vb_cq_extended(struct ibv_cq_ex *cq)
 {
     cq->start_poll = start_poll;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Completions, in the words of verbs; arming. [data] */
+ * Polling: completions of the provider as struct ibv_wc; arming. [data] */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -27,12 +27,12 @@ static const uint8_t statuses[] = {
     [RI_WC_GENERAL] = IBV_WC_GENERAL_ERR,
 };
 
-/* A completion of which nothing more is to be told than opcode and length: its status is success,
- * it has no flag of RARE_FLAGS, and its opcode is none of those that are marked RARE. */
+/* The short conversion takes a completion with status success, no flag of RARE_FLAGS, and an opcode
+ * that is not marked RARE: it has only opcode and length. */
 #define RARE_FLAGS (RI_WC_WITH_IMMEDIATE | RI_WC_WITH_INVALIDATE | RI_WC_GRH)
 #define RARE       0x8000u
 
-/* By an octet, so that no index is outside of it. */
+/* Indexed by an octet, so no index is out of bounds. */
 static const uint16_t opcodes[UINT8_MAX + 1] = {
     [RI_WC_SEND] = IBV_WC_SEND,
     [RI_WC_RDMA_WRITE] = IBV_WC_RDMA_WRITE,
@@ -47,7 +47,7 @@ static const uint16_t opcodes[UINT8_MAX + 1] = {
     [RI_WC_RECV_DATAGRAM] = IBV_WC_RECV | RARE,
 };
 
-/* By slot of the QP. Pages in use are there only. */
+/* Indexed by slot of the QP. Only pages in use take memory. */
 static atomic_bool unreached[1u << UAL_SLOT_BITS];
 
 void vb_qp_unreached(struct vb_qp *qp, bool is_so)
@@ -55,7 +55,8 @@ void vb_qp_unreached(struct vb_qp *qp, bool is_so)
     atomic_store(&unreached[vb_slot_of(qp->ual.object.handle)], is_so);
 }
 
-/* The first send request that goes nowhere says so; those behind it are flushed. */
+/* The first failed send request reports that the peer is not reachable; those behind it are
+ * flushed. */
 static enum ibv_wc_status status_of_failed_send(const struct ri_wc *wc)
 {
     atomic_bool *flag = &unreached[vb_slot_of((ual_handle)wc->context)];
@@ -145,7 +146,7 @@ static inline void convert(struct ual_device *device, const struct ri_wc *from, 
         convert_rare(device, from, to);
 }
 
-/* An empty CQ is looked at once more behind a run of its lanes. */
+/* If the CQ is empty, run its lanes once and poll again. */
 static inline uint32_t take(struct ual_cq *cq, uint32_t count, struct ri_wc *taken)
 {
     uint32_t got = ual_cq_poll(cq, count, taken);
@@ -187,7 +188,7 @@ int vb_poll_cq(struct ibv_cq *ibv, int count, struct ibv_wc *wc)
     return 1;
 }
 
-/* A CQ that is armed for every completion stays so when it is armed for solicited ones. */
+/* A CQ that is armed for all completions is not narrowed to solicited ones. */
 int vb_req_notify_cq(struct ibv_cq *ibv, int solicited_only)
 {
     struct vb_cq *cq = vb_cq_of(ibv);

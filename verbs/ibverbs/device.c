@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The list of devices: one for each usable interface, by the interface's name.
+ * The list of devices: one for each usable interface, with the interface's name.
  *
- * A device stays the same object while a list or a context uses it, so that two lists show the same
+ * A device remains the same object while a list or a context uses it, so two lists have the same
  * pointers.
  *
- * PROVIDERS are asked for their devices while the list is made. One that drives the kernel's
- * devices is linked to a libibverbs, which is this one where the system's is not loaded beside it:
- * it would get the list that is being made. A list for a provider is empty.
+ * Making a list asks the providers for their devices. A provider for kernel devices is linked to a
+ * libibverbs; where the system's is not loaded beside it, that is this library. Its call would ask
+ * for the list that is being made, so a list that a provider asks for is empty.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -31,7 +31,7 @@ struct known {
 
 static pthread_mutex_t known_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct known *known; /* known_lock */
-static int known_count;     /* ever; known_lock */
+static int known_count;     /* never shrinks; known_lock */
 
 /* --- GUIDs --- */
 
@@ -53,7 +53,7 @@ static bool mac_of(const struct ifaddrs *interface, uint8_t mac[6])
     return true;
 }
 
-/* Of the host's first network interface; where there is none, of the host's name. */
+/* The MAC address of the host's first network interface, or a hash of the host name. */
 static void host_mac(uint8_t mac[6])
 {
     struct ifaddrs *interfaces = NULL, *i = NULL;
@@ -179,7 +179,7 @@ static struct vb_device *use(const struct ual_interface *interface)
     return entry ? &entry->device : NULL;
 }
 
-/* ital-run -I: a program that takes the first device, or all, sees that one only. */
+/* ital-run -I: the program sees only the named device. */
 static bool is_wanted(const char *name)
 {
     const char *only = secure_getenv("ITAL_INTERFACE");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The error number of each status. */
+ * The error number for each status. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif

@@ -2,13 +2,13 @@
  *
  * Events and their acknowledgement.
  *
- * A source has one item. It is queued while `waiting` is not 0; whoever takes from it queues it
- * again if it still is not. So an upcall allocates nothing, and one that finds `waiting` set only
- * adds to it.
+ * A source has one item. The item is queued while `waiting` is not 0. A get that takes one event
+ * queues the item again if `waiting` is still not 0. So an upcall allocates nothing; if `waiting`
+ * is set already it only adds to it.
  *
- * An object is destroyed when as many events were acknowledged as gets have returned. Before, the
- * item is taken out of its channel. Where it is not there although something waits, a get in
- * another thread has it and is about to take.
+ * An object is destroyed when the program has acknowledged as many events as gets have returned.
+ * Its item is removed from the channel first. If the item is not there although `waiting` is set,
+ * another thread's get has removed it and is about to take the event.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -20,8 +20,8 @@
 #include <poll.h>
 #include <sched.h>
 
-/* How long a wait runs the lanes by itself. Then it sleeps in poll(2), which is a cancellation
- * point, and the background threads bring the events. */
+/* A wait runs the lanes itself for this time. Then it sleeps in poll(2), which is a cancellation
+ * point, and the background threads report the events. */
 #define LANE_WAIT_US 10000u
 
 /* --- sources --- */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * GIDs: one for each address of the port, as a host's own applications know it.
+ * GIDs: one for each address of the port, in the form that other programs of the host use.
  *
- * The table is made when the context is opened and stays: programs exchange indices, and a QP's
- * address vector names one. First come IPv4 addresses, as ::ffff:a.b.c.d, then IPv6, then
- * link-local ones, whose scope is kept here because a GID has no room for it. Loopback addresses
- * come last, so that index 0 is one of them only where nothing else exists.
+ * The table is made when the context is opened and does not change: programs exchange indices, and
+ * a QP's address vector names one. IPv4 addresses come first, as ::ffff:a.b.c.d, then IPv6, then
+ * link-local ones. A GID has no room for the scope of a link-local address, so the table keeps it.
+ * Loopback addresses come last: index 0 is one only if the port has no other address.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -22,8 +22,8 @@
 struct gid_entry {
     union ibv_gid gid;
     struct sockaddr_storage address;
-    uint32_t interface; /* index of the network interface; 0: not known */
-    uint32_t place;     /* found as */
+    uint32_t interface; /* index of the network interface; 0: unknown */
+    uint32_t place;     /* position in the provider's list */
 };
 
 struct vb_gids {
@@ -92,7 +92,7 @@ static uint32_t interface_of(const struct ifaddrs *interfaces, const struct sock
     return 0;
 }
 
-/* NULL: errno. */
+/* NULL: error, errno is set. */
 static struct ri_address *port_addresses(struct vb_context *context, uint32_t *count)
 {
     struct ri_port_attr port = { .size = sizeof(port), .address_count = FIRST_GUESS };
@@ -198,7 +198,7 @@ static enum ibv_gid_type type_of(const struct vb_context *context)
     return iwarp ? IBV_GID_TYPE_IB : IBV_GID_TYPE_ROCE_V2;
 }
 
-/* A port without an address has one GID of zeros. */
+/* A port without an address has one GID, all zeros. */
 int ibv_query_gid(struct ibv_context *ibv, uint8_t port_num, int index, union ibv_gid *gid)
 {
     struct vb_context *context = vb_context_of(ibv);
@@ -252,8 +252,8 @@ ssize_t _ibv_query_gid_table(struct ibv_context *ibv, struct ibv_gid_entry *entr
     return (ssize_t)context->gids->count;
 }
 
-/* Of the adapters' interface, which programs in packages use: 0 of InfiniBand and RoCE 1, 1 of
- * RoCE 2. */
+/* A call of the driver interface, which packaged programs use: 0 is InfiniBand and RoCE v1, 1 is
+ * RoCE v2. */
 VB_PUBLIC int ibv_query_gid_type(struct ibv_context *ibv, uint8_t port_num, unsigned int index,
                                  int *type);
 int ibv_query_gid_type(struct ibv_context *ibv, uint8_t port_num, unsigned int index, int *type)

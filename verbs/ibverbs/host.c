@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What libibverbs offers beside verbs: fork, and files of sysfs. */
+ * Calls of libibverbs that are not about verbs: fork, and files of sysfs. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* Data are copied by the processor, or pinned by a provider that looks after forks itself: a fork
- * takes no memory away from an adapter. */
+/* A fork is safe without preparation: either the processor copies the data, or the provider pins
+ * memory and handles forks itself. */
 int ibv_fork_init(void)
 {
     return 0;
@@ -22,7 +22,7 @@ enum ibv_fork_status ibv_is_fork_initialized(void)
     return IBV_FORK_UNNEEDED;
 }
 
-/* Of the adapters' interface. */
+/* Calls of the driver interface. */
 VB_PUBLIC int ibv_dontfork_range(void *base, size_t size);
 VB_PUBLIC int ibv_dofork_range(void *base, size_t size);
 
@@ -46,7 +46,8 @@ const char *ibv_get_sysfs_path(void)
     return "/sys";
 }
 
-/* The file's octets without a newline at its end, and a NUL. Returns how many, or -1. */
+/* Reads the file, without a trailing newline, and adds a NUL. Returns the number of octets, or
+ * -1. */
 VB_PUBLIC int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t size);
 int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t size)
 {
@@ -72,7 +73,7 @@ int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t siz
     return (int)got;
 }
 
-/* Nothing is known of the order in which a message is placed. */
+/* 0: no order of placement within a message is guaranteed. */
 int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags)
 {
     (void)qp;

@@ -5,10 +5,10 @@
 
 #include "verbs/verbs_objects.h"
 
-/* The personality: does a software device call itself RoCE, and not iWARP? */
+/* True: software devices appear as RoCE; false: as iWARP. */
 bool vb_is_roce(void);
 
-/* device.c: one more, or one less, that uses the device. */
+/* device.c: adds or drops one user of the device. */
 void vb_device_use(struct vb_device *device);
 void vb_device_leave(struct vb_device *device);
 
@@ -51,38 +51,38 @@ unsigned int vb_wc_flags(const struct ri_wc *wc);
 /* cq_extended.c */
 void vb_cq_extended(struct ibv_cq_ex *cq);
 
-/* event.c. An item's context is its source. */
+/* event.c. The context of an item is its source. */
 void vb_source_init(struct vb_source *source, enum vb_source_kind kind);
-/* Upcalls may call these. A type that is waiting already is not told twice. */
+/* May be called in an upcall. A type that is pending already is not reported twice. */
 void vb_source_report_type(struct ual_channel *channel, struct vb_source *source,
                            enum ibv_event_type type);
 void vb_source_report_one(struct ual_channel *channel, struct vb_source *source);
-/* One event of an item that a get returned; the item is queued again where it stands for more. */
+/* Takes one event of an item that a get returned. Queues the item again if it has more events. */
 enum ibv_event_type vb_source_take_type(struct ual_channel *channel, struct vb_source *source);
 void vb_source_take_one(struct ual_channel *channel, struct vb_source *source);
-/* Nothing of it is queued any more. No upcall reports meanwhile. Afterwards `reported` counts the
- * events that gets have returned. */
+/* Ends a source: nothing of it remains queued. No upcall may report meanwhile. Afterwards
+ * `reported` is the number of events that gets have returned. */
 void vb_source_end(struct ual_channel *channel, struct vb_source *source);
-/* Waits until as many events were acknowledged. */
+/* Waits until the program has acknowledged as many events as were returned. */
 void vb_await_acknowledged(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *completed,
                            const struct vb_source *source);
 void vb_acknowledge(pthread_mutex_t *mutex, pthread_cond_t *cond, uint32_t *completed,
                     uint32_t count);
 
-/* mr.c: enum ri_access; EINVAL, EOPNOTSUPP. */
+/* mr.c: converts access flags to enum ri_access. Returns 0, EINVAL or EOPNOTSUPP. */
 int vb_access(unsigned int access, uint32_t *ri);
 
 /* mw.c: IBV_WR_BIND_MW. As ibv_post_send. */
 int vb_mw_post_bind(struct vb_qp *qp, uint64_t cookie, uint16_t flags, struct ibv_mw *mw,
                     uint32_t rkey, const struct ibv_mw_bind_info *info);
 
-/* qp_number.c: numbers below 1024 << 8, and the QPs by number. 0, or an error number. */
+/* qp_number.c: numbers below 1024 << 8, and the QPs by number. Return 0 or an error number. */
 int vb_number_take(uint32_t *number);
 void vb_number_give_back(uint32_t number);
 int vb_number_enter(uint32_t number, struct vb_qp *qp);
 void vb_number_leave(uint32_t number);
 
-/* qp_modify.c: the state that the program sees, and the gate that belongs to it (RTS: open). */
+/* qp_modify.c: sets the state that the program sees, and the gate of that state (RTS: open). */
 void vb_qp_note_state(struct vb_qp *qp, enum ibv_qp_state state);
 enum ibv_qp_state vb_qp_state(const struct vb_qp *qp);
 /* qp.c */
@@ -91,15 +91,15 @@ void vb_qp_describe_capacity(const struct vb_qp *qp, struct ibv_qp_cap *cap);
 /* qp_event.c: an event of the provider's QP. Upcall. */
 void vb_qp_event(struct ual_qp *qp, const struct ri_event *event);
 
-/* Requests that a post converts before it hands them to the provider. */
+/* The most requests that a post converts before it hands them to the provider. */
 #define VB_GROUP 16u
 
-/* inline.c: room for inline data, `octets` of each request. */
+/* inline.c: memory for inline data, `octets` for each request. */
 #define VB_INLINE_MAX 1024u
 int vb_inline_open(struct vb_qp *qp, struct ual_pd *pd, uint32_t places, uint32_t octets);
 void vb_inline_close(struct vb_qp *qp);
-/* Copies to the place of the `ahead`-th inline request behind those that were posted; sge is that
- * place. False: too much. Under qp->lock until vb_inline_posted. */
+/* Copies the inline data to the slot `ahead` places behind the posted requests, and sets sge to it.
+ * False: too much data. The caller holds qp->lock until vb_inline_posted. */
 bool vb_inline_copy(struct vb_qp *qp, uint32_t ahead, const struct ibv_data_buf *buffers,
                     size_t count, struct ri_sge *sge);
 bool vb_inline_copy_sges(struct vb_qp *qp, uint32_t ahead, const struct ibv_sge *list, int count,

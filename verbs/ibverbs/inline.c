@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Inline data: copies, in a region of the QP's own, where the provider reads them when it sends.
+ * Inline data: copied to a memory region of the QP, which the provider reads when it sends.
  *
- * The region has a place for each request that the send queue takes, and for those that are copied
- * before one post. Inline requests use the places in turn. The send queue completes in order and
- * takes no more than its size: so when a place has come round, its request is complete, also where
- * the post is then refused.
+ * The region has one slot for each request of the send queue, plus the slots of one post that is
+ * being copied. Inline requests use the slots in turn. The send queue completes in order and takes
+ * no more than its size. So when a slot's turn comes again its request is complete, even if the
+ * post is then refused.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -17,7 +17,7 @@
 
 struct vb_inline {
     struct ual_mr *mr;
-    uint32_t octets; /* of one place */
+    uint32_t octets; /* of one slot */
     uint32_t places;
     uint32_t next;
     unsigned char memory[];

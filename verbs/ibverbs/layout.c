@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The structures of <infiniband/verbs.h> are those of rdma-core 44, whose programs run over this
- * library. A later header is the same up to what it adds at the end of extended structures; where
- * it is not, the library is not to be built.
+ * The structures of <infiniband/verbs.h> must have the layout of rdma-core 44, for which programs
+ * are compiled. A later header may only add members at the end of extended structures; if it
+ * changes more, the build fails here.
  *
- * Sizes are those of 64-bit machines.
+ * The sizes are those of 64-bit machines.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -85,7 +85,7 @@ PLACE(ibv_port_attr, port_cap_flags2, 48);
 PLACE(ibv_qp_init_attr_ex, comp_mask, 60);
 PLACE(ibv_qp_init_attr_ex, send_ops_flags, 128);
 
-/* What is cast from one to the other. */
+/* These types are cast to each other. */
 static_assert(sizeof(struct ibv_sge) == sizeof(struct ri_sge) &&
                   offsetof(struct ibv_sge, addr) == offsetof(struct ri_sge, addr) &&
                   offsetof(struct ibv_sge, length) == offsetof(struct ri_sge, length) &&

@@ -17,7 +17,7 @@
      (unsigned int)IBV_ACCESS_OPTIONAL_RANGE)
 #define REMOTE_CHANGES ((unsigned int)(IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC))
 
-/* What is optional, and IBV_ACCESS_HUGETLB, changes nothing here. */
+/* Optional flags and IBV_ACCESS_HUGETLB are accepted and have no effect. */
 int vb_access(unsigned int access, uint32_t *ri)
 {
     static const struct {
@@ -127,7 +127,7 @@ int ibv_dereg_mr(struct ibv_mr *ibv)
 
 /* --- other memory, another PD, other rights --- */
 
-/* Other memory is another region, which takes the earlier one's place. */
+/* Creates a region over the other memory and puts it in the place of the earlier one. */
 static int replace(struct vb_mr *mr, struct vb_pd *pd, void *addr, size_t length,
                    unsigned int access)
 {
@@ -187,7 +187,7 @@ static bool is_valid(const struct vb_mr *mr, int flags, const struct ibv_pd *pd,
     return !(flags & IBV_REREG_MR_CHANGE_PD) || (pd && pd->context == mr->ibv.context);
 }
 
-/* Where it fails, the region is as it was. */
+/* On failure the region is unchanged. */
 int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, void *addr, size_t length,
                  int access)
 {
@@ -214,7 +214,7 @@ failed:
     return IBV_REREG_MR_ERR_INPUT;
 }
 
-/* Advice to bring memory in: it is there already. */
+/* Advice to prefetch: nothing to do, the memory is present. */
 int vb_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
                  struct ibv_sge *sg_list, uint32_t num_sge)
 {

@@ -46,7 +46,7 @@ int vb_dealloc_mw(struct ibv_mw *ibv)
     return vb_errno(status);
 }
 
-/* Rights of a window are remote ones. */
+/* A window has remote rights only. */
 static int link_of(const struct ibv_mw_bind_info *info, struct ual_mw_link *link)
 {
     uint32_t access = 0;
@@ -82,7 +82,7 @@ static bool is_open(const struct ibv_qp *qp)
            VB_GATE_OPEN;
 }
 
-/* The inline wrapper has checked the type and the PDs. Length 0 ends what it was bound to. */
+/* The inline wrapper has checked the type and the PDs. Length 0 unbinds the window. */
 int vb_bind_mw(struct ibv_qp *qp, struct ibv_mw *ibv, struct ibv_mw_bind *bind)
 {
     const struct ibv_mw_bind_info *info = &bind->bind_info;

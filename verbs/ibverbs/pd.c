@@ -74,8 +74,8 @@ static void convert(const struct vb_context *context, const struct ibv_ah_attr *
     memcpy(to->source_gid, source.raw, sizeof(to->source_gid));
 }
 
-/* Without datagrams it is a description that nothing can be sent by, which programs make to learn
- * whether a peer can be reached. */
+/* There are no datagrams, so nothing can be sent with an address handle. Programs create one to
+ * check whether a peer is reachable. */
 struct ibv_ah *ibv_create_ah(struct ibv_pd *ibv, struct ibv_ah_attr *attr)
 {
     VB_CALL;

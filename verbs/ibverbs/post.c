@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Posts. Work requests are converted on the stack, in groups, and handed to the provider; scatter
- * elements are passed as they are. [data]
+ * Posts. Work requests are converted on the stack, in groups, and handed to the provider; the
+ * scatter/gather elements are passed without a copy. [data]
  *
- * A single request without inline data goes a short way. Inline data is copied before the post, to
- * a place that depends on how many inline requests were posted before; the QP's lock keeps the two
- * together. A bind of a window is posted by itself, because its key is chosen with the post.
+ * A single request without inline data takes a short path. Inline data is copied before the post,
+ * to a slot that depends on the number of inline requests posted before; the QP's lock is held over
+ * both. A window bind is posted alone, because its key is chosen with the post.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -17,7 +17,7 @@
 
 /* --- conversion --- */
 
-/* FENCE, SIGNALED, SOLICITED, INLINE are the lower four bits of send_flags. */
+/* FENCE, SIGNALED, SOLICITED and INLINE are the lower four bits of send_flags. */
 #define FLAGS(bits)                                    \
     (((bits)&IBV_SEND_FENCE ? RI_WR_READ_FENCE : 0) |  \
      ((bits)&IBV_SEND_SIGNALED ? RI_WR_SIGNALED : 0) | \
@@ -66,7 +66,7 @@ static inline void convert_rdma(const struct ibv_send_wr *from, struct ri_send_w
     to->rdma.rkey = from->wr.rdma.rkey;
 }
 
-/* What differs by opcode. False: no such operation. */
+/* Converts the fields that depend on the opcode. False: no such operation. */
 static inline bool convert_operation(const struct vb_qp *qp, const struct ibv_send_wr *from,
                                      struct ri_send_wr *to)
 {
@@ -96,7 +96,7 @@ static inline bool convert_operation(const struct vb_qp *qp, const struct ibv_se
     }
 }
 
-/* All but `next`. */
+/* Converts all fields but `next`. */
 static inline bool convert(const struct vb_qp *qp, const struct ibv_send_wr *from,
                            struct ri_send_wr *to)
 {
@@ -109,7 +109,7 @@ static inline bool convert(const struct vb_qp *qp, const struct ibv_send_wr *fro
 
 /* --- send requests --- */
 
-/* A run of requests that are posted together. */
+/* Consecutive requests that are posted together. */
 struct group {
     struct ri_send_wr wr[VB_GROUP];
     struct ri_sge inlined[VB_GROUP];
@@ -158,7 +158,7 @@ static uint32_t inline_among(const struct ibv_send_wr *wr, uint32_t count)
     return found;
 }
 
-/* As ual_qp_post_send; while the connection is not there its connector keeps them. */
+/* As ual_qp_post_send. Until the connection is established its connector keeps the requests. */
 enum ual_status vb_post_by_gate(struct vb_qp *qp, struct ri_send_wr *wr, struct ri_send_wr **bad)
 {
     const struct vb_connector *connector;
@@ -173,7 +173,8 @@ enum ual_status vb_post_by_gate(struct vb_qp *qp, struct ri_send_wr *wr, struct 
     return UAL_ERR_INVALID_STATE;
 }
 
-/* Posts what is in the group, which begins with the request `first`. *posted: how many. */
+/* Posts the group, which begins with the request `first`. *posted: the number of posted
+ * requests. */
 static enum ual_status post_group(struct vb_qp *qp, const struct ibv_send_wr *first,
                                   struct group *group, uint32_t *posted)
 {
@@ -197,7 +198,7 @@ static struct ibv_send_wr *skip(struct ibv_send_wr *wr, uint32_t count)
     return wr;
 }
 
-/* Up to VB_GROUP requests. *rest: those behind, or from the one that was refused on. */
+/* Posts up to VB_GROUP requests. *rest: the first one that is left, or that was refused. */
 static int post_some(struct vb_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **rest)
 {
     struct group group;
@@ -270,7 +271,7 @@ int vb_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr 
 
 /* --- receives --- */
 
-/* Returns how many. */
+/* Returns the number of receives. */
 static inline uint32_t convert_receives(const struct ibv_recv_wr *wr, struct ri_recv_wr *group)
 {
     uint32_t count = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Queue pairs: create, destroy, query. UC is carried as RC: it is reliable more than was asked.
+ * Queue pairs: create, destroy, query. UC runs over the same reliable transport as RC.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -10,7 +10,7 @@
 
 #include <stdlib.h>
 
-/* What a QP can have before a connection agrees on less. */
+/* IRD and ORD of a new QP; a connection may agree on less. */
 #define DEPTH_AT_FIRST 1u
 
 #define KNOWN_ATTRIBUTES                                                \
@@ -144,7 +144,7 @@ static void set_up(struct vb_qp *qp, struct ibv_context *context,
     spinlock_init(&qp->lock);
     qp->flags = flags;
     qp->every_flag = attr->sq_sig_all ? RI_WR_SIGNALED : 0;
-    memcpy(&qp->init, attr, sizeof(qp->init)); /* the extended one begins with the other */
+    memcpy(&qp->init, attr, sizeof(qp->init)); /* the extended structure begins with the other */
     vb_qp_note_state(qp, IBV_QPS_RESET);
 }
 
@@ -308,7 +308,7 @@ static bool is_ended(enum ri_qp_state state)
     return state == RI_QPS_ERROR || state == RI_QPS_TERMINATE || state == RI_QPS_CLOSING;
 }
 
-/* A connection that ended takes the QP to ERR, also before its event was told. */
+/* If the connection has ended the QP is in ERR, even if its event was not reported yet. */
 int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask,
                  struct ibv_qp_init_attr *init)
 {

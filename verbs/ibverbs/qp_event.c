@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Events of QPs: what the program gets of them, and what the connector. Upcalls. */
+ * Events of QPs: which the program gets, and which the connector. Upcalls. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
 
 #include "ibverbs_private.h"
 
-/* -1: none. The end of a connection is the connector's to tell; of an error in what the peer sent
- * the program hears by an asynchronous event, as no request of its own tells of it. */
+/* -1: no asynchronous event. The connector reports the end of a connection. An error in what the
+ * peer sent is an asynchronous event, because no request of the program completes with it. */
 static int type_of(const struct ri_event *event)
 {
     switch (event->type) {
@@ -23,7 +23,7 @@ static int type_of(const struct ri_event *event)
     case RI_EVENT_QP_SRQ_ERROR:
     case RI_EVENT_QP_OVERFLOW: return IBV_EVENT_QP_FATAL;
     case RI_EVENT_TERMINATE_RECEIVED:
-        /* a Terminate without an error is an end like others */
+        /* a Terminate without an error ends the connection like any other end */
         return event->explained || !event->terminate_code ? -1 : IBV_EVENT_QP_FATAL;
     default: return -1;
     }

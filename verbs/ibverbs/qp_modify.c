@@ -2,10 +2,10 @@
  *
  * States of a QP, as the program sees them.
  *
- * The provider's QP is IDLE until it has a connection; INIT and RTR, and RTS before the connection
- * is there, are known here only. RESET is a fresh life of the provider's QP. Which attributes a
- * transition needs is checked for QPs that are connected by numbers, as InfiniBand has it; rdma_cm
- * knows its own.
+ * The provider's QP is IDLE until it has a connection. INIT and RTR exist in this file only, and so
+ * does RTS before the connection is established. RESET renews the provider's QP. For QPs that are
+ * connected by numbers this file checks the attributes that InfiniBand requires for each
+ * transition; rdma_cm sets its own.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -61,7 +61,8 @@ int vb_qp_connector(struct vb_qp *qp, const struct vb_connector *connector, void
 
 #define RC(bits) ((bits) | IBV_QP_STATE)
 
-/* What InfiniBand wants from a program that connects by itself. -1: no such transition. */
+/* The attributes that InfiniBand requires of a program that connects the QP itself. -1: no such
+ * transition. */
 static int needed(enum ibv_qp_state from, enum ibv_qp_state to, enum ibv_qp_type type)
 {
     bool is_rc = type == IBV_QPT_RC;
@@ -171,7 +172,7 @@ static int apply(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask)
     return modify.mask ? vb_errno(ual_qp_modify(&qp->ual, &modify)) : 0;
 }
 
-/* For ibv_query_qp. */
+/* Keeps the attributes for ibv_query_qp. */
 static void note(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
     struct ibv_qp_attr *noted = &qp->modified;
@@ -231,7 +232,7 @@ static int modify_ud(struct vb_qp *qp, enum ibv_qp_state to)
     return vb_errno(status);
 }
 
-/* A program that goes on to RTR without rdma_cm connects by numbers. */
+/* A program that moves the QP to RTR without rdma_cm connects it by numbers. */
 static int ask_connector(struct vb_qp *qp, enum ibv_qp_state to, const struct ibv_qp_attr *attr,
                          int mask)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * QP numbers: the QPs by number, and numbers of QPs that rdma_cm connects.
+ * QP numbers: a table of QPs by number, and the numbers of QPs that rdma_cm connects.
  *
- * Those are below 1024 << 8, where no TCP port of an ordinary program is, and are given in turn
- * from a random one on, so that one that was freed is used again late.
+ * Those numbers are below 1024 << 8, because ordinary programs do not use TCP ports below 1024.
+ * They are allocated in turn from a random start, so a freed number is not used again soon.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -19,14 +19,14 @@
 #define PAGE_BITS    12
 #define PAGE_ENTRIES (1u << PAGE_BITS)
 #define PAGES        (1u << (NUMBER_BITS - PAGE_BITS))
-#define FIRST        2u /* 0 and 1 are InfiniBand's own */
+#define FIRST        2u /* 0 and 1 are reserved by InfiniBand */
 #define END          (1024u << 8)
 
 _Atomic uint32_t vb_qp_numbers[1u << UAL_SLOT_BITS];
 const struct vb_numbers *vb_numbers;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct vb_qp **pages[PAGES]; /* lock, as is what follows */
+static struct vb_qp **pages[PAGES]; /* lock guards this and the members below */
 static uint8_t taken[END / 8];
 static uint32_t next;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What a device and its ports are, in the words of verbs. */
+ * Attributes of a device and its ports, converted to those of verbs. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -55,7 +55,7 @@ static void fill_counts(const struct ri_rnic_attr *rnic, struct ibv_device_attr 
     attr->max_srq = count(rnic->max_srq);
     attr->max_srq_wr = count(rnic->max_srq_wr);
     attr->max_srq_sge = count(rnic->max_srq_sge);
-    /* of one octet in struct ibv_qp_attr */
+    /* struct ibv_qp_attr has one octet for each */
     attr->max_qp_rd_atom = count(min32(rnic->max_ird, UINT8_MAX));
     attr->max_qp_init_rd_atom = count(min32(rnic->max_ord, UINT8_MAX));
     attr->max_res_rd_atom = (int)(attr->max_qp_rd_atom * (int64_t)attr->max_qp > INT_MAX
@@ -90,7 +90,7 @@ int ibv_query_device(struct ibv_context *ibv, struct ibv_device_attr *attr)
     return 0;
 }
 
-/* `size` is that of the structure that the program was compiled with, which may be shorter. */
+/* `size` is that of the structure in the program's header, which may be shorter. */
 int vb_query_device_ex(struct ibv_context *ibv, const struct ibv_query_device_ex_input *input,
                        struct ibv_device_attr_ex *attr, size_t size)
 {
@@ -114,7 +114,7 @@ static bool is_port(struct vb_context *context, uint32_t port_num)
     return port_num >= 1 && port_num <= ual_device_attr(context->device)->ports;
 }
 
-/* The largest that fits into a frame of so many octets. */
+/* The largest MTU that fits into a frame of `octets` octets. */
 static enum ibv_mtu mtu_of(uint32_t octets)
 {
     enum ibv_mtu mtu = IBV_MTU_256;
@@ -124,7 +124,7 @@ static enum ibv_mtu mtu_of(uint32_t octets)
     return mtu;
 }
 
-/* Width and speed are those of a link of 10 Gbit/s: what stands behind the port is not known. */
+/* Width and speed are those of a 10 Gbit/s link: the real ones are unknown. */
 static void fill_port(struct vb_context *context, const struct ri_port_attr *port,
                       struct ibv_port_attr *attr)
 {
@@ -171,7 +171,7 @@ int vb_query_port(struct ibv_context *ibv, uint8_t port_num, struct ibv_port_att
     return 0;
 }
 
-/* Of programs that were compiled before the structure had a second set of flags. */
+/* For programs compiled before the structure had a second set of flags. */
 #undef ibv_query_port
 int ibv_query_port(struct ibv_context *ibv, uint8_t port_num, struct _compat_ibv_port_attr *attr)
 {

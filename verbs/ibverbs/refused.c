@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The calls of libibverbs that no other file here has: refused. */
+ * Calls of libibverbs that are not implemented: they are refused. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif

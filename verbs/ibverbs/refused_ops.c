@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Operations that programs reach through a context and that are not built: EOPNOTSUPP. */
+ * Operations of a context that are not implemented: they fail with EOPNOTSUPP. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -7,7 +7,7 @@
 #include "ibverbs_private.h"
 #include "verbs/refuse.h"
 
-/* No parameter is looked at, so that they all have one type. */
+/* The functions ignore their parameters, so all have one type. */
 #define REFUSE(name, type, value)                    \
     static type refuse_##name(void)                  \
     {                                                \
@@ -59,7 +59,7 @@ static int refuse_srq_ops(struct ibv_srq *srq, struct ibv_ops_wr *op, struct ibv
     return vb_refused("ibv_post_srq_ops", &told);
 }
 
-/* void (*)(void) stands for every type of function. */
+/* void (*)(void) stands for any function type. */
 #define SET_AS(member, name) \
     (verbs->member = (__typeof__(verbs->member))(void (*)(void))refuse_##name)
 #define SET(name) SET_AS(name, name)

@@ -25,7 +25,7 @@ static uint32_t at_least_one(uint32_t count)
     return count ? count : 1;
 }
 
-/* attr: out: what it has. */
+/* attr is also an output: the actual sizes. */
 static struct ibv_srq *create(struct ibv_pd *pd, void *srq_context, struct ibv_srq_attr *attr)
 {
     struct vb_srq *srq = calloc(1, sizeof(*srq));

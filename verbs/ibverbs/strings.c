@@ -102,7 +102,7 @@ const char *ibv_wc_status_str(enum ibv_wc_status status)
 
 static const struct {
     enum ibv_rate rate;
-    int multiple; /* of 2.5 Gbit/s; 0: none */
+    int multiple; /* multiple of 2.5 Gbit/s; 0: none */
     int mbps;
 } rates[] = {
     { IBV_RATE_2_5_GBPS, 1, 2500 },     { IBV_RATE_5_GBPS, 2, 5000 },

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * ibv_wr_*: work requests that are built one call after the other, right as the provider takes
- * them, and posted together by ibv_wr_complete. The QP's lock is held from start to complete or
- * abort. An error, too many requests too, is kept and answered by ibv_wr_complete, which then posts
- * none. [data]
+ * ibv_wr_*: each call builds one work request in the provider's form, and ibv_wr_complete posts
+ * them together. The QP's lock is held from start to complete or abort. An error, such as too many
+ * requests, is kept until ibv_wr_complete, which then posts nothing and returns it. [data]
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -14,7 +13,7 @@
 #include <endian.h>
 #include <stdlib.h>
 
-/* A bind of a window: its key is chosen with its post. */
+/* A window bind: its key is chosen with its post. */
 struct bind {
     struct ibv_mw *mw;
     uint32_t rkey;
@@ -24,7 +23,7 @@ struct bind {
 struct vb_batch {
     int error;
     uint32_t count, inline_count;
-    uint32_t requests, sges; /* room; sges of each request */
+    uint32_t requests, sges; /* capacity; sges: of each request */
     struct ri_send_wr *wr;
     struct ri_sge *sge;
     struct bind *bind;
@@ -69,7 +68,7 @@ static void wr_abort(struct ibv_qp_ex *ibv)
     spinlock_unlock(&qp_of(ibv)->lock);
 }
 
-/* Requests from `first` to the next bind, linked. Returns the place behind them. */
+/* Links the requests from `first` to the next bind. Returns the index behind them. */
 static uint32_t link_run(struct vb_batch *batch, uint32_t first)
 {
     uint32_t end = first;
@@ -157,7 +156,7 @@ static uint16_t flags_of(const struct vb_qp *qp)
     return (uint16_t)flags;
 }
 
-/* The next request, without data; NULL: there is no room. */
+/* Begins the next request, without data. NULL: no room. */
 static struct ri_send_wr *begin(struct ibv_qp_ex *ibv, enum ri_wr_opcode opcode)
 {
     struct vb_qp *qp = qp_of(ibv);
@@ -274,7 +273,7 @@ static void wr_bind_mw(struct ibv_qp_ex *ibv, struct ibv_mw *mw, uint32_t rkey,
 
 /* --- what a request is of --- */
 
-/* The request begun last; NULL: there is none, or it is lost. */
+/* The last request begun. NULL: there is none, or an error is pending. */
 static struct ri_send_wr *last(struct vb_batch *batch)
 {
     if (!batch->count && !batch->error)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Send requests that were posted before the connection was there: copied, and posted in their order
- * once it is, or once it has failed. Under link.posting. Inline data is in the QP's own memory
- * already. */
+ * Send requests that are posted before the connection is established. They are copied, and posted
+ * in order when it is established or has failed. Guarded by link.posting. Inline data is in the
+ * QP's own memory already. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -65,7 +65,8 @@ enum ual_status held_add(struct link *link, struct ri_send_wr *wr, struct ri_sen
     return status;
 }
 
-/* The program was told that they are posted: one that the provider refuses ends the QP. */
+/* The program's post has succeeded already: if the provider refuses a request, the QP goes to
+ * ERR. */
 void held_post(struct link *link)
 {
     enum ual_status status = UAL_OK;

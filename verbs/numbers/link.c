@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The connection of one QP: what the states of link_fsm.h do. Threads: numbers_private.h.
+ * The connection of one QP: the actions of the state table in link_fsm.h. Threads:
+ * numbers_private.h.
  *
- * The QP with the larger number initiates; of equal numbers, on two hosts, that with the larger
- * GID. Both ends know both at RTR, so nothing is negotiated. A QP that is its own peer adopts a TCP
- * socket that is connected to itself.
+ * The QP with the larger number initiates. If the numbers are equal (on two hosts), the QP with the
+ * larger GID does. Both sides know both values at RTR, so nothing is negotiated. A QP that is its
+ * own peer adopts a TCP socket that is connected to itself.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -23,7 +24,7 @@
 #define RETRY_FIRST    (100 * CLOCK_NS_PER_MS)
 #define RETRY_MOST     CLOCK_NS_PER_S
 #define PATIENCE_LEAST (5 * CLOCK_NS_PER_S)
-#define ACK_TIMEOUT    UINT64_C(4096) /* ns; InfiniBand's unit of ibv_qp_attr.timeout */
+#define ACK_TIMEOUT    UINT64_C(4096) /* ns; the unit of ibv_qp_attr.timeout */
 
 /* --- logs --- */
 
@@ -36,7 +37,7 @@ static const char *peer_text(const struct link *link, char *text, socklen_t room
     return inet_ntop(address->any.sa_family, octets, text, room) ? text : "?";
 }
 
-/* The first failure only: further attempts fail alike. */
+/* Only the first failure is logged: further attempts fail alike. */
 static void log_failure(struct link *link, const char *why)
 {
     char text[INET6_ADDRSTRLEN];
@@ -140,7 +141,7 @@ static void on_event(void *context, const struct ri_connection_event *event)
 
 static const struct ual_conn_upcalls upcalls = { .event = on_event };
 
-/* Did the peer end it, or the network, and nothing that this side or the peer did wrong? */
+/* True: the peer or the network ended the connection, and neither side made an error. */
 bool link_is_end_by_peer(const struct ri_event *event)
 {
     switch (event->type) {
@@ -283,7 +284,7 @@ static bool fits(const struct link *link, const struct hello *hello)
            memcmp(hello->own_gid, link->peer_gid.raw, sizeof(hello->own_gid)) == 0;
 }
 
-/* False: the peer has left. */
+/* False: the peer has disconnected. */
 static bool accept_request(struct link *link, struct parked *request)
 {
     uint8_t octets[HELLO_OCTETS];
@@ -329,14 +330,14 @@ static void do_refuse(struct link *link)
 
 /* --- the connection is there, or will never be --- */
 
-/* Under posting: posts from now on go to the provider, behind those that were held. */
+/* Under posting. From now on posts go to the provider, behind those that were held. */
 static void release_posts(struct link *link)
 {
     link->passes = true;
     held_post(link);
 }
 
-/* The connection is the QP's: its end is an event of the QP. */
+/* The connection is established: its end is an event of the QP. */
 static void do_open(struct link *link)
 {
     free_attempt(link);
@@ -347,7 +348,7 @@ static void do_open(struct link *link)
     pthread_mutex_unlock(&link->posting);
 }
 
-/* Held posts complete: the first as one that was sent in vain, the others flushed. */
+/* The first held request completes with a retry error, the others are flushed. */
 static void do_fail(struct link *link)
 {
     char text[INET6_ADDRSTRLEN];
@@ -362,7 +363,7 @@ static void do_fail(struct link *link)
     pthread_mutex_unlock(&link->posting);
 }
 
-/* What was held goes to a QP that is in ERROR. */
+/* The QP is in ERR: held requests are posted to it and flush. */
 static void do_end(struct link *link)
 {
     free_attempt(link);
@@ -395,7 +396,7 @@ static void note_times(struct link *link, uint64_t now)
     }
 }
 
-/* Under the lock. False: nothing is to be done. */
+/* Under the lock. False: nothing to do. */
 static bool step(struct link *link, enum link_action *action)
 {
     struct link_step step;
@@ -430,7 +431,7 @@ static void run(struct ri_timer *timer)
 
 /* --- the program's calls --- */
 
-/* Nothing of the link runs when it returns, and its attempt is gone. */
+/* On return nothing of the link runs, and its attempt is freed. */
 static void stop(struct link *link)
 {
     pthread_mutex_lock(&link->numbers->lock);
@@ -440,7 +441,7 @@ static void stop(struct link *link)
     free_attempt(link);
 }
 
-/* Under the lock. As new, in that state; what is parked stays. */
+/* Under the lock. Resets the link to `state`; parked requests stay. */
 static void start(struct link *link, enum link_state state)
 {
     link->state = state;
@@ -451,7 +452,7 @@ static void start(struct link *link, enum link_state state)
     set_timer(link);
 }
 
-/* A GID as an address; a link-local one is on the network of our own. */
+/* A GID as an address; a link-local one gets the scope of our own address. */
 static void address_of(const union ibv_gid *gid, const struct sockaddr_storage *own, uint16_t port,
                        struct sockaddr_storage *address)
 {
@@ -527,7 +528,7 @@ int link_to_rtr(struct link *link, const struct ibv_qp_attr *attr, int mask)
     return error;
 }
 
-/* As long as InfiniBand would send again. */
+/* The time for which InfiniBand would retry. */
 static uint64_t patience_of(const struct ibv_qp_attr *attr, int mask)
 {
     uint64_t patience = 0;
@@ -568,7 +569,7 @@ void link_start_clock(struct link *link)
     pthread_mutex_unlock(&link->numbers->lock);
 }
 
-/* What was held flushes; vb_qp_enter, which libibverbs calls next, changes nothing more. */
+/* Held requests flush. libibverbs calls vb_qp_enter next, which changes nothing more. */
 void link_to_err(struct link *link)
 {
     stop(link);
@@ -612,7 +613,7 @@ struct link *link_create(struct numbers *numbers, struct vb_qp *qp)
     return link;
 }
 
-/* Nobody finds it by its number any more. */
+/* The link cannot be found by its number any more. */
 void link_free(struct link *link)
 {
     struct parked *request;

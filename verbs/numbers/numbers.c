@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Connections by numbers: of QPs that a program takes to RTR and RTS itself, by ibv_modify_qp, with
- * numbers that it has exchanged in a way of its own. What libibverbs calls.
+ * Connections by numbers: a program moves its QPs to RTR and RTS with ibv_modify_qp, and exchanges
+ * their numbers itself. This file has the functions that libibverbs calls.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -11,7 +11,7 @@
 
 #include <stdlib.h>
 
-#define RANGE_FIRST 10000u /* below the ports that the system chooses for those who connect */
+#define RANGE_FIRST 10000u /* below the system's range of ephemeral ports */
 #define RANGE_LAST  29999u
 
 static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
@@ -38,7 +38,7 @@ static struct numbers *open_numbers(struct vb_context *context)
     return numbers;
 }
 
-/* With the first QP of a context. */
+/* Made with the first QP of a context. */
 static struct numbers *numbers_of(struct vb_context *context)
 {
     pthread_mutex_lock(&opening);
@@ -84,7 +84,7 @@ static void give_back(struct vb_context *context, struct vb_qp *qp, uint32_t num
     link_free(link);
 }
 
-/* Before what it listens for: no request comes afterwards. */
+/* Closes the listeners first, so no request comes afterwards. */
 static void close_numbers(struct vb_context *context)
 {
     struct numbers *numbers = context->numbers;
@@ -166,7 +166,7 @@ static const struct vb_numbers by_numbers = {
                    .release = release },
 };
 
-/* libibverbs's own folder calls none that stands on it. */
+/* The ibverbs folder calls nothing above itself; so this library registers here. */
 static __attribute__((constructor)) void install(void)
 {
     vb_numbers = &by_numbers;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Connections by numbers: what the files of verbs/numbers/ share.
+ * Connections by numbers: declarations that the files of verbs/numbers/ share.
  *
- * THREADS. Everything is guarded by numbers.lock of the context, but what a QP holds back, which
- * link.posting guards; posting comes before lock. Upcalls and the program's calls only note a
- * stimulus and set the link's timer. What follows is done in the timer (`run` in link.c), in the
- * lane of the listeners: it alone connects, accepts, rejects and frees connections, with no lock
- * held. RESET, ERR and destroy stop the timer first.
+ * THREADS. numbers.lock of the context guards everything except the held requests of a QP, which
+ * link.posting guards. Lock order: posting before lock. Upcalls and the program's calls only record
+ * a stimulus and set the link's timer. The timer (`run` in link.c) does the work, in the lane of
+ * the listeners. Only it connects, accepts, rejects and frees connections, with no lock held.
+ * RESET, ERR and destroy stop the timer first.
  */
 #ifndef ITAL_VERBS_NUMBERS_PRIVATE_H
 #define ITAL_VERBS_NUMBERS_PRIVATE_H
@@ -19,18 +19,19 @@
 
 #include "base/address.h"
 
-#define NUMBER_FIRST     2u /* index in a port; 0 and 1 would be InfiniBand's own QPs with port 0 */
+/* index in a port; 0 and 1 are reserved: with port 0 they are InfiniBand's own QPs */
+#define NUMBER_FIRST     2u
 #define NUMBERS_PER_PORT 256u
 #define PARKED_MOST      4u
 
-/* A peer's request that waits until its QP knows its peer. */
+/* A peer's request that waits until its QP is at RTR. */
 struct parked {
     struct ual_conn *conn;
     struct hello hello;
     struct parked *prev, *next;
 };
 
-struct held; /* held.c */
+struct held; /* defined in held.c */
 
 struct link {
     struct numbers *numbers;
@@ -38,15 +39,16 @@ struct link {
     uint32_t number;
     enum link_state state;
     uint32_t stimuli; /* bits by enum link_stimulus */
-    bool stopped;     /* the timer is not set any more */
+    bool stopped;     /* the timer may not be set any more */
     bool told;        /* the first failed attempt was logged */
     bool is_rts;
-    /* the attempt, or the accepted request; the timer's, and of a thread that has stopped it */
+    /* The attempt, or the accepted request. Used by the timer, or by a thread that has stopped
+     * it. */
     struct ual_conn *conn;
     struct ri_timer timer;
-    uint64_t retry_at, retry_after; /* the next attempt, and the pause before the one after it */
-    uint64_t patience;              /* ns from the first post on; CLOCK_NEVER */
-    uint64_t give_up_at;            /* CLOCK_NEVER: nothing was posted yet */
+    uint64_t retry_at, retry_after; /* time of the next attempt, and the pause after that */
+    uint64_t patience;              /* ns from the first post on; CLOCK_NEVER: no limit */
+    uint64_t give_up_at;            /* CLOCK_NEVER: nothing is posted yet */
     /* the peer, from RTR on */
     uint32_t peer_qpn;
     union ibv_gid own_gid, peer_gid;
@@ -56,14 +58,14 @@ struct link {
     bool has_sq_psn, has_peer_expects;
     struct parked *parked;
     uint32_t parked_count;
-    /* what the program has posted before the connection was there */
+    /* Send requests that the program posts before the connection is established. */
     pthread_mutex_t posting;
     struct held *held, *held_last;
     uint32_t held_count;
     bool passes; /* posts go to the provider; under posting */
 };
 
-/* A TCP port that is listened on, and the QPs whose numbers begin with it. */
+/* A TCP port with a listener, and the QPs whose numbers begin with it. */
 struct port {
     uint16_t number;
     uint32_t used, turn;
@@ -80,8 +82,8 @@ struct numbers {
     pthread_mutex_t lock;
     struct port *ports;
     uint32_t port_count, used;
-    uint64_t strangers; /* connections that were closed because they named no QP of ours */
-    /* to be rejected by the timer: an upcall may not free what it is about */
+    uint64_t strangers; /* connections that were closed because they named no QP of this context */
+    /* The timer rejects these: an upcall may not free its own connection. */
     struct parked *refused;
     struct ri_timer refuser;
     uint16_t low, high; /* option port_range */
@@ -96,24 +98,25 @@ void ports_close(struct numbers *numbers);
 
 /* refuse.c */
 uint8_t requests_own_flags(void);
-/* Rejects and frees. link: whose request it is, or NULL. Not in an upcall about it. */
+/* Rejects the request and frees it. link: the QP's link, or NULL. Not in an upcall of its
+ * connection. */
 void request_refuse(const struct link *link, struct parked *request, enum hello_reason reason);
-/* Under the lock; also in the upcall that brings it. */
+/* Under the lock; allowed in the upcall of its connection. */
 void request_refuse_later(struct numbers *numbers, struct parked *request,
                           enum hello_reason reason);
 void refuser_expired(struct ri_timer *timer);
-/* All that wait are dropped. No upcall of a listener runs. */
+/* Drops all requests that wait to be refused. No upcall of a listener may run. */
 void refuser_drop(struct numbers *numbers);
 
 /* link.c */
 struct link *link_create(struct numbers *numbers, struct vb_qp *qp);
-/* It was stopped; no upcall about its QP comes. */
+/* The link must be stopped; no upcall about its QP may come. */
 void link_free(struct link *link);
 /* Under the lock; any thread. */
 void link_stimulate(struct link *link, enum link_stimulus stimulus);
 /* Under the lock. */
 void link_note_peer_psn(struct link *link, uint32_t expected);
-/* A post was held. */
+/* Call after a post was held. */
 void link_start_clock(struct link *link);
 int link_to_rtr(struct link *link, const struct ibv_qp_attr *attr, int mask);
 int link_to_rts(struct link *link, const struct ibv_qp_attr *attr, int mask);
@@ -122,7 +125,7 @@ void link_reset(struct link *link);
 void link_qp_event(struct link *link, const struct ri_event *event);
 bool link_is_end_by_peer(const struct ri_event *event);
 
-/* requests.c: upcalls of a listener, whose context is the numbers. */
+/* requests.c: upcalls of a listener; the context is the struct numbers. */
 extern const struct ual_conn_upcalls requests_upcalls;
 
 /* held.c; under posting */

@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-#define PORT_LEAST 1024u /* below are the numbers of rdma_cm's QPs */
+#define PORT_LEAST 1024u /* QPs of rdma_cm have the numbers below */
 
 static bool parse_port(const char **text, uint16_t *port)
 {

@@ -2,11 +2,11 @@
  *
  * QP numbers, and the TCP ports that are their upper 16 bits.
  *
- * A number is given when the QP is created, and the peer may ask for it at once: the port is
- * listened on before. Ports are tried in turn from a random one on, since many processes of a host
- * share the range. A number that was freed is not given again for a while: a peer of the earlier QP
- * may still ask for it. Where QPs come and go faster the numbers age in further ports, and beyond
- * PORTS_SPARE of those the one that was freed first is taken.
+ * A peer may use a number as soon as the QP has it, so the port is opened for listening first.
+ * Ports are tried in turn from a random start, since many processes of a host share the range. A
+ * freed number is not used again for a while, because a peer of the earlier QP may still send a
+ * request. If QPs come and go fast, further ports are opened for new numbers. Beyond PORTS_SPARE
+ * such ports the number that was freed first is used again.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -27,7 +27,8 @@
 
 /* --- addresses --- */
 
-/* What to listen on: the addresses that the interface is bound to, or all of each family. */
+/* The addresses to listen on: those that the interface is bound to, or the wildcard of each
+ * family. */
 static uint32_t addresses_of(const struct numbers *numbers, struct sockaddr_storage *addresses,
                              uint32_t room)
 {
@@ -95,7 +96,7 @@ static enum ual_status listen_at(struct numbers *numbers, struct port *port,
     return status;
 }
 
-/* IPv4 first: an IPv6 listener would take its place. */
+/* IPv4 first: otherwise an IPv6 listener would occupy its port. */
 static enum ual_status listen_on(struct numbers *numbers, struct port *port,
                                  struct sockaddr_storage *addresses, uint32_t count)
 {
@@ -137,7 +138,7 @@ static struct port *new_port(uint32_t listeners)
     return port;
 }
 
-/* Without the lock: what comes in by a listener that is closed again wants it. */
+/* Called without the lock: requests that arrive at a listener being closed need it. */
 static int open_port(struct numbers *numbers, struct port **out)
 {
     struct sockaddr_storage addresses[64];
@@ -166,8 +167,8 @@ static int open_port(struct numbers *numbers, struct port **out)
 
 /* --- numbers --- */
 
-/* Of all that are free the one that was freed first; never used ones before. False: none, or none
- * that is old enough. */
+/* Finds the free number that was freed first; a number that was never used comes before all others.
+ * False: none is free, or none is old enough. */
 static bool find_free(const struct port *port, uint64_t freed_before, uint32_t *index)
 {
     uint64_t first = freed_before;
@@ -209,7 +210,7 @@ static void take(struct numbers *numbers, struct port *port, uint32_t index, str
     numbers->used++;
 }
 
-/* At most so many ports have nothing but numbers that age. */
+/* Limits the number of ports that have only recently freed numbers. */
 static bool take_known(struct numbers *numbers, struct link *link, bool last_resort)
 {
     uint64_t now = clock_now();

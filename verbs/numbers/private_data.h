@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What two QPs that are connected by numbers say of themselves: the private data of the MPA Request
- * and Reply. Pure functions.
+ * Private data of the MPA Request and Reply between two QPs that are connected by numbers. Pure
+ * functions.
  *
  *   magic (4) | version (1) | flags (1) | reason (2) | own QPN (4) | wanted QPN (4) |
  *   own GID (16) | expected PSN (4)
  *
- * All numbers are big-endian. Version 1 has these 36 octets; those behind are not looked at, for
- * some connection managers pad. Flags that are not known are ignored.
+ * All numbers are big-endian. Version 1 has these 36 octets. Octets behind them are ignored,
+ * because some connection managers pad. Unknown flags are ignored.
  */
 #ifndef ITAL_VERBS_NUMBERS_PRIVATE_DATA_H
 #define ITAL_VERBS_NUMBERS_PRIVATE_DATA_H
@@ -19,15 +19,15 @@
 #define HELLO_OCTETS 36u
 
 enum hello_flags {
-    HELLO_ROCE = 1u << 0, /* the program sees RoCE devices, not iWARP ones */
+    HELLO_ROCE = 1u << 0, /* devices of the program appear as RoCE, not iWARP */
 };
 
-/* Why a Reply rejects; 0 in what does not. */
+/* The reason of a rejecting Reply; 0 otherwise. */
 enum hello_reason {
     HELLO_NO_REASON = 0,
-    HELLO_OTHER_PEER,  /* the QP has, or is told to have, another peer */
-    HELLO_PERSONALITY, /* one is RoCE, the other iWARP */
-    HELLO_CROWDED,     /* too many wait for that QP */
+    HELLO_OTHER_PEER,  /* the QP is connected to another peer, or will be */
+    HELLO_PERSONALITY, /* one side is RoCE, the other iWARP */
+    HELLO_CROWDED,     /* too many requests wait for that QP */
 };
 
 struct hello {
@@ -35,13 +35,14 @@ struct hello {
     uint16_t reason; /* enum hello_reason */
     uint32_t own_qpn, wanted_qpn;
     uint8_t own_gid[16];
-    uint32_t expected_psn; /* the PSN of the first packet of the other side, as told by rq_psn */
+    uint32_t expected_psn; /* first PSN that this side expects from the other, from rq_psn */
 };
 
 void hello_encode(const struct hello *hello, uint8_t octets[HELLO_OCTETS]);
-/* False: not ours, or of another version; *hello is untouched. octets may be NULL with length 0. */
+/* False: not such a message, or another version; *hello is unchanged. octets may be NULL with
+ * length 0. */
 bool hello_decode(const void *octets, size_t length, struct hello *hello);
-/* For logs, never NULL. */
+/* For logs. Never NULL. */
 const char *hello_reason_text(uint16_t reason);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Requests of peers that are refused: by a rejecting Reply that says why. */
+ * Refuses requests of peers with a rejecting Reply that has the reason. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -33,7 +33,7 @@ void request_refuse(const struct link *link, struct parked *request, enum hello_
     hello_encode(&hello, octets);
     ual_log(RI_LOG_WARNING, "QP 0x%06x: the request of QP 0x%06x is refused: %s",
             request->hello.wanted_qpn, request->hello.own_qpn, hello_reason_text(hello.reason));
-    ual_conn_reject(request->conn, octets, sizeof(octets)); /* it may have left */
+    ual_conn_reject(request->conn, octets, sizeof(octets)); /* the peer may have disconnected */
     ual_conn_free(request->conn);
     free(request);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Requests of peers: which QP they are for, and those that wait for it. */
+ * Requests of peers: finds the QP that each is for, and parks it there until the QP takes it. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <utlist.h>
 
-/* --- a stranger: no program that could use ital asks like that --- */
+/* --- requests that no program over ital would send --- */
 
 static enum ual_hearing close_stranger(struct numbers *numbers, const char *why)
 {
@@ -33,7 +33,8 @@ static bool is_same_peer(const struct hello *a, const struct hello *b)
     return a->own_qpn == b->own_qpn && memcmp(a->own_gid, b->own_gid, sizeof(a->own_gid)) == 0;
 }
 
-/* A peer asks again when its earlier attempt is over: that one is replaced. Under the lock. */
+/* Under the lock. A peer sends a new request after its earlier attempt has ended: the new one
+ * replaces the earlier one. */
 static void park(struct link *link, struct parked *request)
 {
     struct parked *earlier;
@@ -55,7 +56,7 @@ static void park(struct link *link, struct parked *request)
     link_stimulate(link, LINK_REQUEST);
 }
 
-/* NULL: done. Else why it is a stranger. */
+/* NULL: the request is taken. Else why it is closed. */
 static const char *take_request(struct numbers *numbers, struct parked *request)
 {
     const char *why = NULL;

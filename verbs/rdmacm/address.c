@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Addresses of ids: bind, resolve. Both answer at once: the way to an address is the kernel's
- * routing table, and no path record is to be asked for. */
+ * Addresses of ids: bind and resolve. Both report at once: the kernel's routing table has the
+ * route, and there is no path record to ask for. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -9,7 +9,8 @@
 
 #include <stdlib.h>
 
-/* The device with that address, the first for a wildcard. 0, or an error number. */
+/* Finds the device with that address; for a wildcard the first device. Returns 0 or an error
+ * number. */
 static int find_context(const struct sockaddr *address, struct vb_context **found)
 {
     struct vb_context **contexts;
@@ -26,7 +27,7 @@ static int find_context(const struct sockaddr *address, struct vb_context **foun
     return EADDRNOTAVAIL;
 }
 
-/* The id's connection object, with the address held. 0, or an error number. */
+/* Creates the id's connection object, which reserves the address. Returns 0 or an error number. */
 static int hold(struct cm_id *id, const struct sockaddr *address)
 {
     struct sockaddr_storage bound;
@@ -70,7 +71,7 @@ VB_PUBLIC int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
     return cm_fail(error);
 }
 
-/* The device that has a way there, and its address on that way. */
+/* Finds the device with a route to the destination, and its local address on that route. */
 static int find_way(struct cm_id *id, const struct sockaddr *destination,
                     struct vb_context **context, struct sockaddr_storage *source)
 {
@@ -88,7 +89,7 @@ static int find_way(struct cm_id *id, const struct sockaddr *destination,
     return count ? EHOSTUNREACH : ENODEV;
 }
 
-/* 0, or an error number; then the id is as before. */
+/* Returns 0 or an error number; on an error the id is unchanged. */
 static int resolve(struct cm_id *id, const struct sockaddr *source,
                    const struct sockaddr *destination)
 {
@@ -102,7 +103,7 @@ static int resolve(struct cm_id *id, const struct sockaddr *source,
     if (error)
         return error;
     if (id->conn && id->context != context) {
-        ual_conn_free(id->conn); /* a wildcard, held on another device */
+        ual_conn_free(id->conn); /* a wildcard, reserved on another device */
         id->conn = NULL;
     }
     if (cm_address_any(&id->ibv.route.addr.src_addr) || !id->conn) {

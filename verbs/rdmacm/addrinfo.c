@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * rdma_getaddrinfo: names to addresses, as the system's resolver has them. */
+ * rdma_getaddrinfo: resolves names with the system's resolver. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -50,7 +50,7 @@ static int resolve_name(struct rdma_addrinfo *made, const char *node, const char
     return error;
 }
 
-/* What the program knows already. */
+/* Copies the addresses that the program gave in its hints. */
 static int copy_hints(struct rdma_addrinfo *made, const struct rdma_addrinfo *hints)
 {
     int error;

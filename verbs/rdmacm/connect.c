@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Connections of ids: connect, accept, reject, disconnect, and what is told of them. */
+ * Connections of ids: connect, accept, reject, disconnect, and their events. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -49,7 +49,7 @@ static void disconnected(struct cm_id *id)
     cm_event_post(id, &id->end, id, RDMA_CM_EVENT_DISCONNECTED, 0);
 }
 
-/* It never came to be; or it was, and is over. */
+/* The connection was not established, or it has ended. */
 static void over(struct cm_id *id, enum cm_input input, enum rdma_cm_event_type type, int status,
                  const struct ri_connection_event *event)
 {
@@ -102,7 +102,7 @@ static void on_event(void *context, const struct ri_connection_event *event)
     case RI_CONNECTION_DISCONNECTED:
         over(id, CM_ON_END, RDMA_CM_EVENT_CONNECT_ERROR, -ECONNRESET, event);
         break;
-    default: /* of three-way connections and datagrams, which nobody asked for */ break;
+    default: /* of three-way connections and datagrams, which librdmacm does not use */ break;
     }
 }
 
@@ -119,7 +119,7 @@ static void on_qp_event(void *context, struct vb_qp *qp, const struct ri_event *
         over(id, CM_ON_END, RDMA_CM_EVENT_CONNECT_ERROR, -ECONNRESET, NULL);
 }
 
-/* The program resets or destroys the QP: for the id the connection is over. */
+/* The program resets or destroys the QP: the id's connection ends. */
 static void on_release(void *context, struct vb_qp *qp)
 {
     struct cm_id *id = context;
@@ -131,7 +131,7 @@ static void on_release(void *context, struct vb_qp *qp)
         return;
     }
     if (id->conn)
-        ual_conn_free(id->conn); /* waits for upcalls, which look at the QP */
+        ual_conn_free(id->conn); /* waits for upcalls, which use the QP */
     id->conn = NULL;
     id->qp = NULL;
     if (was == CM_CONNECTED || was == CM_CLOSING)
@@ -160,7 +160,7 @@ int cm_id_take_qp(struct cm_id *id, struct vb_qp *qp)
     return error;
 }
 
-/* The QP that the call is about: the id's, or one of the program's own, by number. */
+/* Finds the QP of the call: the id's, or one of the program's own, by number. */
 static int take_qp(struct cm_id *id, const struct rdma_conn_param *param)
 {
     struct vb_qp *qp;
@@ -173,7 +173,7 @@ static int take_qp(struct cm_id *id, const struct rdma_conn_param *param)
     return qp ? cm_id_take_qp(id, qp) : EINVAL;
 }
 
-/* Depths that the program gives, `most` standing for as many as there may be. */
+/* Checks a depth that the program gives. RDMA_MAX_RESP_RES means `most`. */
 static bool depth(uint8_t given, uint32_t most, uint16_t *value)
 {
     if (given != RDMA_MAX_RESP_RES && given > most)
@@ -246,7 +246,7 @@ static int begin_accept(struct cm_id *id, const struct rdma_conn_param *param)
     struct ri_connect_param answer;
     int error;
 
-    /* no more Reads than the peer answers; for its own it gets what it asked */
+    /* the ORD is at most what the peer answers; the IRD is what the program asks for */
     if (param)
         error = set_param(id, param, attr->max_ird, attr->max_ord, &answer);
     else
@@ -297,13 +297,13 @@ VB_PUBLIC int rdma_disconnect(struct rdma_cm_id *id)
         return cm_fail(EINVAL);
     if (was == CM_CONNECTED && own->qp) {
         VB_CALL;
-        /* where this fails the connection has just ended by itself, and its event is on the way */
+        /* if this fails the connection has just ended by itself, and its event follows */
         ual_conn_disconnect(own->conn, &own->qp->ual, NULL, 0);
     }
     return own->end_taken ? 0 : cm_event_wait(own);
 }
 
-/* Connections of QPs that are not the id's are established without help. */
+/* QPs that do not belong to an id are established without this call. */
 VB_PUBLIC int rdma_establish(struct rdma_cm_id *id)
 {
     if (id->qp || cm_state(cm_id_of(id)) != CM_CONNECTED)
@@ -311,7 +311,7 @@ VB_PUBLIC int rdma_establish(struct rdma_cm_id *id)
     return 0;
 }
 
-/* The first message of a peer establishes a connection, whether the program says so or not. */
+/* The connection is established by the peer's first message, with or without this call. */
 VB_PUBLIC int rdma_notify(struct rdma_cm_id *id, enum ibv_event_type event)
 {
     enum cm_state state = cm_state(cm_id_of(id));

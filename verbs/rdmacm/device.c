@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The contexts of librdmacm's ids: one for each device, opened at the first need. They stay for the
- * life of the process: a program may destroy its ids before what it made on their contexts.
+ * The contexts of librdmacm's ids: one for each device, opened when first needed. They stay open
+ * for the life of the process: a program may destroy its ids before the objects that it created on
+ * their contexts.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -21,7 +22,7 @@ static struct {
     uint32_t count;
 } devices = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-/* Under the lock. A device that cannot be opened is left out; its reason is in the log. */
+/* Under the lock. Leaves out a device that cannot be opened; the log has the reason. */
 static uint32_t open_all(struct ibv_device **list, uint32_t count)
 {
     uint32_t opened = 0;

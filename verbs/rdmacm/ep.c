@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Ids with all that belongs to them, from the result of rdma_getaddrinfo. */
+ * rdma_create_ep: an id with its QP, made from the result of rdma_getaddrinfo. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -11,7 +11,7 @@
 
 #define RESOLVE_MS 2000
 
-/* A listener keeps what QPs of its requests are made with. */
+/* A listener keeps the attributes for the QPs of its requests. */
 static int make_passive(struct cm_id *id, const struct rdma_addrinfo *res, struct ibv_pd *pd,
                         const struct ibv_qp_init_attr *init)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Event channels; events of ids: posted, taken, acknowledged. */
+ * Event channels. Events of ids: post, get, acknowledge. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -36,7 +36,7 @@ VB_PUBLIC void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 {
     VB_CALL;
 
-    ual_channel_free(cm_channel_of(channel)->ual); /* CQs and devices do not use it */
+    ual_channel_free(cm_channel_of(channel)->ual); /* CQs and devices have channels of their own */
     free(channel);
 }
 
@@ -72,7 +72,7 @@ void cm_event_post(struct cm_id *owner, struct cm_event *event, struct cm_id *ab
     event->item.context = owner;
     pthread_mutex_lock(&owner->lock);
     owner->pending++;
-    if (type == RDMA_CM_EVENT_CONNECT_REQUEST) /* the listener may have moved meanwhile */
+    if (type == RDMA_CM_EVENT_CONNECT_REQUEST) /* the listener may have moved to another channel */
         about->ibv.channel = owner->ibv.channel;
     ual_channel_post(cm_channel_of(owner->ibv.channel)->ual, &event->item);
     pthread_mutex_unlock(&owner->lock);
@@ -90,8 +90,8 @@ VB_PUBLIC int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_
         return cm_fail(EINVAL);
     error = vb_channel_get(cm_channel_of(channel)->ual, &got);
     if (error == ECANCELED) {
-        /* Another thread has destroyed the channel. Programs rely on it that this one is not
-         * woken, as by close(2) it would not be: they take any error here for their end. */
+        /* Another thread has destroyed the channel. This thread does not return, as close(2) would
+         * not wake it either: programs take any error here as their end. */
         pause();
         error = EINTR;
     }
@@ -121,11 +121,11 @@ VB_PUBLIC int rdma_ack_cm_event(struct rdma_cm_event *event)
     owner->pending--;
     owner->taken--;
     pthread_cond_broadcast(&owner->acknowledged);
-    pthread_mutex_unlock(&owner->lock); /* from here on the id may be gone */
+    pthread_mutex_unlock(&owner->lock); /* the id may be freed from here on */
     return 0;
 }
 
-/* What a synchronous call returns for the event that ended it. */
+/* The return value of a synchronous call that this event ends. */
 static int outcome_of(const struct rdma_cm_event *event)
 {
     int status = event->status;
@@ -152,7 +152,7 @@ int cm_event_wait(struct cm_id *id)
 
 /* ---- ids that go, or go elsewhere ---- */
 
-/* Back from the channel: kept with the id, oldest first. */
+/* Collects an item from the channel, oldest first. */
 static void collect(struct ual_channel_item *item)
 {
     struct cm_event *event = container_of(item, struct cm_event, item);
@@ -205,7 +205,8 @@ void cm_event_move(struct cm_id *id, struct rdma_event_channel *channel)
     while ((event = id->moving)) {
         id->moving = event->next;
         ual_channel_post(cm_channel_of(channel)->ual, &event->item);
-        /* nobody has this id yet: who takes the event waits for our lock */
+        /* the program does not have this id yet: a thread that takes the event waits for this
+         * lock */
         if (event->ibv.event == RDMA_CM_EVENT_CONNECT_REQUEST)
             cm_event_move(cm_id_of(event->ibv.id), channel);
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Ids: creation, destruction, migration between channels, options. */
+ * Ids: create, destroy, migrate between channels, options. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -42,7 +42,7 @@ void cm_id_set_context(struct cm_id *id, struct vb_context *context)
         id->ibv.pd = cm_context_pd(context);
 }
 
-/* There are no datagrams. */
+/* Datagram port spaces are not supported. */
 static bool is_carried(enum rdma_port_space ps)
 {
     if (ps == RDMA_PS_TCP || ps == RDMA_PS_IB)
@@ -92,7 +92,7 @@ VB_PUBLIC int rdma_destroy_id(struct rdma_cm_id *id)
 
     stop_listening(own);
     if (own->qp) {
-        /* whoever destroys the id of an open connection ends it */
+        /* destroying an id ends its open connection */
         vb_qp_enter(own->qp, IBV_QPS_ERR, VB_GATE_SHUT);
         cm_id_take_qp(own, NULL);
     }
@@ -131,8 +131,8 @@ VB_PUBLIC int rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *
     return 0;
 }
 
-/* Nothing that these could do is left to do: an address may be used again at once, and IPv6
- * listeners take no IPv4 peers. */
+/* These options need no action: an address can be used again at once, and IPv6 listeners accept no
+ * IPv4 peers. */
 VB_PUBLIC int rdma_set_option(struct rdma_cm_id *id, int level, int optname, void *optval,
                               size_t optlen)
 {
@@ -152,7 +152,7 @@ VB_PUBLIC int rdma_set_option(struct rdma_cm_id *id, int level, int optname, voi
 
 static __be16 port_of(const struct sockaddr *address)
 {
-    /* at the same place in both families */
+    /* the port has the same offset in both families */
     return cm_address_length(address)
                ? ((const struct sockaddr_in *)(const void *)address)->sin_port
                : 0;

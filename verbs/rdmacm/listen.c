@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Listeners and the requests that come to them. */
+ * Listeners and their connect requests. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -8,8 +8,8 @@
 
 #include <stdlib.h>
 
-/* What <rdma/rdma_cma.h> calls the recipient's responder resources is what the peer wants to have
- * outstanding. */
+/* <rdma/rdma_cma.h>: on the passive side responder_resources is the number of Reads that the peer
+ * wants to have outstanding. */
 static void tell_depths(struct cm_id *id, struct cm_event *event,
                         const struct ri_connect_request *asked)
 {
@@ -23,7 +23,8 @@ static void tell_depths(struct cm_id *id, struct cm_event *event,
     event->ibv.param.conn.initiator_depth = id->peer_ird;
 }
 
-/* The id of a request; its events go where the listener's go, until somebody migrates it. */
+/* Creates the id of a connect request. Its events go to the listener's channel until the program
+ * migrates it. */
 static struct cm_id *new_request(struct cm_listening *listening, struct ual_conn *conn,
                                  const struct ri_connect_request *asked)
 {
@@ -62,7 +63,8 @@ static enum ual_hearing on_request(void *context, struct ual_conn *conn,
 
 static const struct ual_conn_upcalls listen_upcalls = { .request = on_request };
 
-/* One more device. The id's connection object holds the address, where it is of that device. */
+/* Listens on one more device. If the id's connection object reserves an address of that device, it
+ * becomes the listener. */
 static int listen_on(struct cm_id *id, struct vb_context *context, const struct sockaddr *address,
                      uint32_t backlog)
 {
@@ -96,8 +98,8 @@ static int listen_on(struct cm_id *id, struct vb_context *context, const struct 
     return 0;
 }
 
-/* A wildcard is listened to on every device. Two devices that share the host's TCP cannot have the
- * same port: then one of them is enough, as it hears all addresses. */
+/* A wildcard listens on every device. Two devices on the host's TCP cannot both have the port; one
+ * is enough, because it receives requests to all addresses. */
 static int listen_on_all(struct cm_id *id, uint32_t backlog)
 {
     struct sockaddr *address = &id->ibv.route.addr.src_addr;
@@ -139,8 +141,8 @@ VB_PUBLIC int rdma_listen(struct rdma_cm_id *id, int backlog)
     return cm_fail(error);
 }
 
-/* The request of the event is the caller's from now on: synchronous, with its QP, if the listener
- * was made with attributes for one. */
+/* Gives the request's id to the caller: as a synchronous id, with a QP if the listener has
+ * attributes for one. */
 static int hand_out(struct cm_id *listener, struct rdma_cm_event *event)
 {
     struct ibv_qp_init_attr init = listener->init;
@@ -165,7 +167,7 @@ VB_PUBLIC int rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **id
             return -1;
         if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST && event->listen_id == listen)
             break;
-        rdma_ack_cm_event(event); /* of a request that another call of this function has */
+        rdma_ack_cm_event(event); /* of a request that another thread has got */
     }
     if (hand_out(own, event)) {
         int error = errno;

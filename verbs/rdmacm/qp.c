@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* Adapters give some inline data to who asked for none, and programs use it. */
+/* Adapters give some inline data even if none is requested, and programs use it. */
 #define LEAST_INLINE 64u
 
 static void free_cq(struct ibv_cq **cq, struct ibv_comp_channel **channel)
@@ -27,7 +27,7 @@ void cm_free_cqs(struct cm_id *id)
     free_cq(&id->ibv.send_cq, &id->ibv.send_cq_channel);
 }
 
-/* A CQ with a channel, and the id as context. */
+/* Creates a CQ with a channel; its context is the id. */
 static int make_cq(struct cm_id *id, uint32_t depth, struct ibv_cq **cq,
                    struct ibv_comp_channel **channel)
 {
@@ -49,7 +49,7 @@ static int make_cqs(struct cm_id *id, const struct ibv_qp_init_attr_ex *attr)
     return 0;
 }
 
-/* The program's attributes with what the id has for those that are left open. */
+/* Completes the program's attributes with the objects of the id. */
 static struct ibv_qp_init_attr_ex complete(const struct cm_id *id,
                                            const struct ibv_qp_init_attr_ex *attr)
 {
@@ -92,7 +92,7 @@ static int create(struct cm_id *id, struct ibv_qp_init_attr_ex *attr)
     attr->cap = full.cap;
     id->ibv.pd = full.pd;
     id->ibv.qp = qp;
-    /* receives may be posted from now on */
+    /* from now on receives may be posted */
     vb_qp_enter(vb_qp_of(qp), IBV_QPS_INIT, VB_GATE_SHUT);
     return 0;
 free_qp:
@@ -180,7 +180,7 @@ VB_PUBLIC void rdma_destroy_srq(struct rdma_cm_id *id)
     id->srq = NULL;
 }
 
-/* For programs that move their QPs by themselves: what a connection by address needs is little. */
+/* For programs that move their QPs by themselves. A connection by address needs few attributes. */
 VB_PUBLIC int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *qp_attr,
                                 int *qp_attr_mask)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The calls of librdmacm that no other file here has: refused. */
+ * Calls of librdmacm that are not implemented: they are refused. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The life of an id, in one table. */
+ * The states of an id, as one table. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
 
 #include "cm.h"
 
-/* Empty fields: the call fails with EINVAL, the upcall is about what is over. */
+/* Empty entries: a call fails with EINVAL; an upcall is ignored, because its connection has
+ * ended. */
 static const enum cm_state next[CM_STATES][CM_INPUTS] = {
     [CM_IDLE] = { [CM_DO_BIND] = CM_BOUND,
                   [CM_DO_RESOLVE_ADDRESS] = CM_ADDRESS,

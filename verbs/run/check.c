@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What a program imports of verbs. ital's libraries mark a call that they refuse: its symbol is
- * weak (verbs/refuse.h). The dynamic linker says what would be loaded; the program does not run.
+ * ital-run --check: the verbs symbols that a program imports. ital's libraries mark a refused call
+ * by a weak symbol (verbs/refuse.h). The dynamic linker lists the libraries that would be loaded;
+ * the program does not run.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -18,7 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* By the versions of their symbols. */
+/* Recognized by the versions of their symbols. */
 static const struct {
     const char *version, *library;
 } families[] = {
@@ -29,9 +30,9 @@ static const struct {
 };
 
 struct check {
-    const char *folder, *user; /* user: the file that is looked at */
+    const char *folder, *user; /* user: the file that is checked */
     unsigned imported, refused, missing;
-    struct elf_symbol wanted; /* by find_export */
+    struct elf_symbol wanted; /* set for find_export */
     bool found, weak;
 };
 
@@ -111,7 +112,7 @@ static void check_line(struct check *check, char *line)
     }
 }
 
-/* The output of the dynamic linker that the program names. */
+/* The output of the program's dynamic linker. */
 static FILE *list(const char *interpreter, const char *path, pid_t *child)
 {
     int ends[2];

@@ -27,7 +27,7 @@
 #define OWN_DATA ELFDATA2MSB
 #endif
 
-/* Files are mapped, and their tables need not be aligned: every structure is copied out. */
+/* The file is mapped, and its tables may be unaligned: structures are copied out. */
 static bool read_at(const struct elf_file *file, uint64_t offset, void *to, size_t size)
 {
     if (offset > file->size || size > file->size - offset)
@@ -111,7 +111,7 @@ static bool section_of_type(const struct elf_file *file, uint32_t type, ElfW(Shd
     return false;
 }
 
-/* A string of the table that belongs to the section. */
+/* A string of the string table that the section is linked to. */
 static const char *linked_string(const struct elf_file *file, const ElfW(Shdr) * section,
                                  uint64_t offset)
 {
@@ -138,7 +138,7 @@ const char *elf_dynamic(const struct elf_file *file, long tag, unsigned index)
     return NULL;
 }
 
-/* The name of a version that the file needs of others. */
+/* The name of a version that the file requires of other files. */
 static const char *needed_version(const struct elf_file *file, unsigned number)
 {
     ElfW(Shdr) section;
@@ -161,7 +161,7 @@ static const char *needed_version(const struct elf_file *file, unsigned number)
     return NULL;
 }
 
-/* The name of a version that the file defines itself. */
+/* The name of a version that the file defines. */
 static const char *defined_version(const struct elf_file *file, unsigned number)
 {
     ElfW(Shdr) section;

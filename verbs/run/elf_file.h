@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * elf_file.h - what ital-run reads of ELF files of this machine's kind. Every offset is checked
- * against the size of the file: a broken file has fewer entries, and harms nobody.
+ * elf_file.h - reads ELF files of this machine's class and byte order. Every offset is checked
+ * against the size of the file, so a broken file only has fewer entries.
  */
 #ifndef ITAL_VERBS_ELF_FILE_H
 #define ITAL_VERBS_ELF_FILE_H
@@ -14,14 +14,14 @@ struct elf_file {
     size_t size;
 };
 
-/* False: it cannot be read, or is no ELF file of this machine's kind; errno is ENOEXEC then. */
+/* False: the file cannot be read, or it is no ELF file of this machine's class and byte order
+ * (ENOEXEC). errno is set. */
 bool elf_open(struct elf_file *file, const char *path);
 void elf_close(struct elf_file *file);
 
-/* The program that loads it, or NULL. Strings live until elf_close. */
+/* The path of the dynamic linker, or NULL. Strings live until elf_close. */
 const char *elf_interpreter(const struct elf_file *file);
-/* The string of the index-th entry of that tag (DT_NEEDED, DT_RPATH ...) of the dynamic section, or
- * NULL. */
+/* The string of the index-th dynamic entry with that tag (DT_NEEDED, DT_RPATH ...), or NULL. */
 const char *elf_dynamic(const struct elf_file *file, long tag, unsigned index);
 
 struct elf_symbol {
@@ -29,7 +29,8 @@ struct elf_symbol {
     const char *version; /* "" for none */
     bool defined, weak;
 };
-/* Of the dynamic symbol table, or with `all` of the whole one. fn returns false to end it. */
+/* Calls fn for the symbols of the dynamic table, or with `all` of the complete one, until it
+ * returns false. */
 void elf_symbols(const struct elf_file *file, bool all,
                  bool (*fn)(const struct elf_symbol *symbol, void *arg), void *arg);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Where the private libraries are, and which file a program's name stands for. */
+ * Finds the folder of the private libraries, and the file of a program's name. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Folders of the installation: only the way from one to the other counts. */
+/* Installation folders: only the relative path between them is used. */
 #ifndef ITAL_BIN_DIR
 #define ITAL_BIN_DIR "/usr/bin"
 #endif
@@ -21,7 +21,7 @@
 #define ITAL_VERBS_DIR "/usr/lib/ital/verbs"
 #endif
 
-/* The way from folder `from` to folder `to`: "../lib/ital/verbs". */
+/* The relative path from folder `from` to folder `to`: "../lib/ital/verbs". */
 static void way(const char *from, const char *to, char *result, size_t size)
 {
     size_t common = 0, length = 0;
@@ -68,7 +68,7 @@ bool run_folder(char *folder, char *tried)
     own[length] = '\0';
     *strrchr(own, '/') = '\0';
     way(ITAL_BIN_DIR, ITAL_VERBS_DIR, relative, sizeof relative);
-    /* the second: where the build leaves them */
+    /* the second is the place in a build tree */
     return try_folder(own, relative, folder, tried) || try_folder(own, "../.libs", folder, NULL);
 }
 

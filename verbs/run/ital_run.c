@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * ital-run PROGRAM ...: runs a verbs program over ital, by libraries in front of the system's. */
+ * ital-run PROGRAM ...: runs a verbs program over ital, by libraries that come before the
+ * system's. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -18,7 +19,7 @@
 #define PACKAGE_VERSION "unreleased"
 #endif
 
-/* As env(1) has them. */
+/* The exit statuses of env(1). */
 enum { RUN_FAILED = 125, RUN_CANNOT = 126, RUN_NOT_FOUND = 127 };
 
 struct options {
@@ -55,7 +56,7 @@ static int wrong_usage(void)
     return RUN_FAILED;
 }
 
-/* -1: go on; else an exit status. */
+/* Returns -1 to continue, else an exit status. */
 static int read_options(int argc, char **argv, struct options *options)
 {
     static const struct option known[] = {
@@ -88,7 +89,7 @@ static int read_options(int argc, char **argv, struct options *options)
     return -1;
 }
 
-/* The folder goes before those that the user has there. */
+/* The folder comes before those that are in LD_LIBRARY_PATH. */
 static bool put_in_front(const char *folder)
 {
     const char *before = getenv("LD_LIBRARY_PATH");
@@ -102,7 +103,7 @@ static bool put_in_front(const char *folder)
     return done;
 }
 
-/* All that the libraries look at. */
+/* The variables that the libraries read. */
 static bool set_environment(const char *folder, const struct options *options)
 {
     return put_in_front(folder) &&
@@ -139,7 +140,7 @@ static int run(char **argv, const char *path, const struct options *options, con
     run_warn(path);
     execv(path, argv);
     if (errno == ENOEXEC)
-        execvp(path, argv); /* by the shell */
+        execvp(path, argv); /* not executable by the kernel: the shell runs it */
     run_say("%s: %s", path, strerror(errno));
     return RUN_CANNOT;
 }

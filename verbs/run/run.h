@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * run.h - the parts of ital-run: it puts ital's libibverbs and librdmacm in front of a program.
+ * run.h - the parts of ital-run, which puts ital's libibverbs and librdmacm before the system's.
  */
 #ifndef ITAL_VERBS_RUN_H
 #define ITAL_VERBS_RUN_H
@@ -12,20 +12,19 @@
 /* Prints "ital-run: ...". */
 void run_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* folder.c: the folder of the private libraries, from the place of this program's own file, so that
- * a tree may be anywhere. False: there is none; tried is where it should be. Both have PATH_MAX
- * octets. */
+/* folder.c: finds the folder of the private libraries relative to this program's own file, so an
+ * installation can be moved. False: there is none; tried is where it should be. Both buffers have
+ * PATH_MAX octets. */
 bool run_folder(char *folder, char *tried);
-/* The file that the name stands for, as execvp(3) looks for it. 0, or an error number. */
+/* Finds the file of a name as execvp(3) does. Returns 0 or an error number. */
 int run_find(const char *name, char *path);
 
-/* warn.c: says why the libraries will not come in front in that program. Returns how many reasons
- * there were. */
+/* warn.c: warns if the libraries cannot come first in that program. Returns the number of
+ * reasons. */
 unsigned run_warn(const char *path);
 
-/* check.c: prints what the program and the libraries that it loads import of verbs, and which of it
- * is refused. An exit status: 0 nothing, 1 something is refused or missing, 125 it cannot be
- * told. */
+/* check.c: prints the verbs symbols that the program and its libraries import, and which of them
+ * are refused. Returns an exit status: 0 none, 1 some are refused or missing, 125 unknown. */
 int run_check(const char *path, const char *folder);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Programs in which ital's libraries cannot come in front. */
+ * Detects programs in which ital's libraries cannot come first. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -17,7 +17,7 @@
 
 static const char *const libraries[] = { "libibverbs.so.1", "librdmacm.so.1" };
 
-/* The dynamic linker takes no LD_LIBRARY_PATH where a program gains rights. */
+/* The dynamic linker ignores LD_LIBRARY_PATH in a program that gains privileges. */
 static unsigned warn_rights(const char *path)
 {
     struct stat status;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * libefa.so.1: programs that look for EFA adapters load, and find none. */
+ * libefa.so.1: programs that use EFA adapters can be loaded, and find none. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif

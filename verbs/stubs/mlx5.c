@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * libmlx5.so.1: programs that look for mlx5 adapters load, and find none. */
+ * libmlx5.so.1: programs that use mlx5 adapters can be loaded, and find none. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
 
 #include "verbs/refuse.h"
 
-/* No refusal, but the answer: no device here is an mlx5 adapter. */
+/* The answer is false, not an error: no device here is an mlx5 adapter. */
 VB_PUBLIC bool mlx5dv_is_supported(void);
 VB_PUBLIC bool mlx5dv_is_supported(void)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Receive: the checks of a segment that depend on the state of the connection, and what a message
- * that passed them changes, for the common kinds. Both paths call these: the fast path (rx_fast.c)
- * leaves what fails to the general one (rx_send.c, rx_tagged.c, rx_request.c), which finds out why
- * it fails. So a check stands here once, and none can be made by one path only. All of them run
+ * Receive: the checks of a segment that depend on the state of the connection, and the changes by a
+ * message that passed them, for the common kinds. Both paths call these functions, so each check
+ * exists once and no path can omit one. The fast path (rx_fast.c) leaves a segment that fails to
+ * the general path (rx_send.c, rx_tagged.c, rx_request.c), which finds the error. All of them run
  * under stream->rx.
  */
 #ifndef ITAL_SOFTRDMA_CHECKS_H
@@ -15,7 +15,7 @@
 
 /* --- Send --- */
 
-/* MSN and receive (C-070..C-072). `open`: a message is under way; `posted`: a receive is. */
+/* MSN and receive (C-070..C-072). `open`: a message is under way; `posted`: a receive is posted. */
 static ALWAYS_INLINE bool rx_send_in_turn(const struct qp *qp, const struct ddp_hdr *hdr, bool open,
                                           bool posted)
 {
@@ -30,7 +30,7 @@ static ALWAYS_INLINE bool rx_send_fits(const struct ddp_hdr *hdr, uint32_t octet
     return hdr->mo == received && received <= room && octets <= room - received;
 }
 
-/* Where `octets` of an element go, from `offset` on. */
+/* The address for `octets` of an element, from `offset` on. */
 static ALWAYS_INLINE bool rx_find_receive(struct qp *qp, const struct ri_sge *sge, uint32_t offset,
                                           uint32_t octets, uint8_t **memory)
 {
@@ -38,7 +38,7 @@ static ALWAYS_INLINE bool rx_find_receive(struct qp *qp, const struct ri_sge *sg
                              RI_ACCESS_LOCAL_WRITE, sge->addr + offset, octets, memory) == STAG_OK;
 }
 
-/* The message is whole: its receive, at `next` of the queue, completes. */
+/* The message is complete: its receive, at `next` of the queue, completes. */
 static ALWAYS_INLINE void rx_finish_receive(struct qp *qp, struct wqe *wqe, uint32_t next,
                                             uint32_t octets)
 {
@@ -52,8 +52,8 @@ static ALWAYS_INLINE void rx_finish_receive(struct qp *qp, struct wqe *wqe, uint
 
 /* --- RDMA Write --- */
 
-/* A segment of some octets: the QP's leave, then STag, right and bounds (C-082..C-088). *result: of
- * the STag. */
+/* A Write segment that is not empty: the QP's permission, then STag, access right and bounds
+ * (C-082..C-088). *result: of the STag. */
 static ALWAYS_INLINE bool rx_write_allowed(struct qp *qp, const struct ddp_hdr *hdr,
                                            uint32_t octets, enum stag_result *result,
                                            uint8_t **memory)
@@ -80,13 +80,13 @@ static ALWAYS_INLINE bool rx_request_counts(const struct qp *qp, const struct dd
     return hdr->msn == qp->rx.expect_read_msn && rx_requests_waiting(qp) < depth;
 }
 
-/* The QP's leave (C-108); a depth of 0 allows none either. */
+/* The QP's permission (C-108); a depth of 0 allows none either. */
 static ALWAYS_INLINE bool rx_read_allowed(const struct qp *qp)
 {
     return qp_allows(qp, RI_QP_READ_ENABLE);
 }
 
-/* The source of a Read of some octets (C-110..C-115). */
+/* The source of a Read that is not empty (C-110..C-115). */
 static ALWAYS_INLINE enum stag_result rx_check_source(struct qp *qp,
                                                       const struct rdmap_read_req *request,
                                                       uint8_t **memory)
@@ -97,7 +97,7 @@ static ALWAYS_INLINE enum stag_result rx_check_source(struct qp *qp,
 
 /* --- Read Response --- */
 
-/* The oldest request of ours that waits for an answer. False: there is none. */
+/* The oldest of our requests that waits for a response. False: there is none. */
 static ALWAYS_INLINE bool rx_oldest_request(const struct qp *qp, struct outstanding_read **read)
 {
     uint32_t out = atomic_load_explicit(&qp->reads.ord_out, memory_order_relaxed);
@@ -106,15 +106,15 @@ static ALWAYS_INLINE bool rx_oldest_request(const struct qp *qp, struct outstand
     return out != atomic_load_explicit(&qp->reads.ord_in, memory_order_acquire);
 }
 
-/* Do the octets of the segment, some, belong behind those that have come (C-096, C-097)? */
+/* True: the octets of the segment (at least one) follow those that have arrived (C-096, C-097). */
 static ALWAYS_INLINE bool rx_response_goes_on(const struct outstanding_read *read,
                                               const struct ddp_hdr *hdr)
 {
     return hdr->stag == read->sink_stag && hdr->to == read->sink_to + read->received;
 }
 
-/* Are there no more octets than are left, and does the L bit come with the last one or in one
- * empty segment after it (C-098..C-100)? */
+/* True: the segment has no more octets than are missing, and the L bit is set with the last one, or
+ * in one empty segment after it (C-098..C-100). */
 static ALWAYS_INLINE bool rx_response_fits(const struct outstanding_read *read, uint32_t octets,
                                            bool last)
 {

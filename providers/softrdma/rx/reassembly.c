@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Reassembly: the octets of an FPDU that has not arrived whole, kept by the stream between two
- * reads. What peers can make us keep is bounded. A buffer grows with what has come, never beyond
- * its FPDU, and the buffers of an RNIC together never go far beyond option reassembly_limit. Over
- * it, reset the connection whose FPDU has been incomplete longest, not the one that exceeded it.
- * The next pass does it, in that connection's own run: rx locks are not nested. The buffer of a
- * peer that keeps sending is young.
+ * Reassembly: the octets of a partial FPDU, kept by the stream between two reads. Two bounds limit
+ * the memory that peers can occupy. A reassembly buffer grows with the octets that have arrived,
+ * never beyond its FPDU. The buffers of an RNIC together never exceed option reassembly_limit by
+ * much: over the limit, reset the connection whose FPDU has been incomplete longest, not the one
+ * that exceeded it. (The buffer of a peer that keeps sending is young.) The next pass resets it, in
+ * that connection's own run: rx locks are not nested.
  *
- * Option stall_timeout bounds the time in which nothing comes of an FPDU that was begun (C-155,
- * X-015). A slow peer is not stalled: each octet counts. The timer is set once and moves on when it
- * expires, so that a stream which flows does not pay for it. Expiry alone ends nothing: octets may
- * lie in the socket of a process that was stopped itself. The next pass reads, and resets the
+ * Option stall_timeout bounds the time in which no octet of a partial FPDU arrives (C-155, X-015).
+ * A slow peer is not stalled: each octet counts. The timer is set once and is set again when it
+ * expires, so a flowing stream pays nothing for it. Expiry alone does not end the connection: if
+ * this process was stopped, octets may be in the socket. The next pass reads, and resets the
  * connection only if it finds nothing.
  */
 #ifdef HAVE_CONFIG_H
@@ -24,9 +24,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PARTIAL_FIRST 1024u /* octets of a small buffer */
+#define PARTIAL_FIRST 1024u /* octets of the first buffer */
 
-/* The stream whose FPDU has been incomplete longest, except those that are to be reset already. */
+/* The stream whose FPDU has been incomplete longest, except streams that will be reset already. */
 static struct stream *oldest(struct lane *lane)
 {
     struct stream *stream, *found = NULL;
@@ -66,8 +66,8 @@ static struct lane *lane_of_oldest(struct rnic *rnic)
     return found;
 }
 
-/* Over the limit: one connection is reset. It is on its lane's list while the lock is held, so
- * it exists. */
+/* Over the limit: marks one connection to be reset. While the lock is held it is on its lane's
+ * list, so it exists. */
 static void evict(struct rnic *rnic)
 {
     struct lane *lane = lane_of_oldest(rnic);
@@ -86,7 +86,7 @@ static void evict(struct rnic *rnic)
         rnic->host->wake(rnic->host, lane->base.context);
 }
 
-/* Twice the present size, so that octets are not moved for each small read; no more than the
+/* Doubles the buffer, so that small reads do not move octets each time; at most to the size of the
  * FPDU. */
 static bool make_room(struct stream *stream, size_t length, uint32_t whole)
 {
@@ -111,7 +111,7 @@ static bool make_room(struct stream *stream, size_t length, uint32_t whole)
     return true;
 }
 
-/* Something of an incomplete FPDU has come: it counts from now on. */
+/* Octets of a partial FPDU have arrived: the stall time begins again. */
 static void note_fed(struct stream *stream)
 {
     const struct ri_host *host = stream->lane->rnic->host;
@@ -181,7 +181,7 @@ void partial_end(struct qp *qp, bool evicted)
     qp_end(qp, &end);
 }
 
-/* By when something more has to come of the FPDU. */
+/* The time by which another octet of the FPDU must arrive. */
 static uint64_t overdue_at(const struct stream *stream)
 {
     return clock_after(stream->partial.fed_at, stream->lane->rnic->options.stall_timeout_ns);
@@ -194,7 +194,8 @@ void partial_check(struct qp *qp, struct stream *stream)
     atomic_fetch_and(&stream->attention, ~(unsigned int)ATTEND_STALLED);
 }
 
-/* As stream_expired: may come late. In a run, so that the pass which follows serves the stream. */
+/* As stream_expired, this may be late. It is done in a run, so that the next pass serves the
+ * stream. */
 void partial_stalled(struct ri_timer *timer)
 {
     struct stream *stream = container_of(timer, struct stream, partial.stall);

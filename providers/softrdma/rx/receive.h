@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What the receive side offers to the files on top: rx.c, and reassembly.c, the FPDUs that have not
- * arrived whole.
+ * The interface of the receive side: rx.c, and reassembly.c for partial FPDUs.
  */
 #ifndef ITAL_SOFTRDMA_RECEIVE_H
 #define ITAL_SOFTRDMA_RECEIVE_H
@@ -13,21 +12,21 @@
 struct qp;
 struct stream;
 
-/* rx.c. Returns the FPDUs taken, a bounded number of them. */
+/* rx.c. Returns the number of FPDUs taken, which is bounded. */
 uint32_t rx_run(struct stream *stream);
-/* Choose the path again: what it depends on has changed. Under rx, or no other thread knows the
- * stream. rx_fast.c. */
+/* rx_fast.c. Chooses the path again after a change of what it depends on. Called under rx, or while
+ * no other thread knows the stream. */
 void rx_choose_path(struct qp *qp);
 
-/* reassembly.c; under rx. False: no memory. `whole`: octets of the FPDU, 0 not known; `another`:
- * than at the last call. */
+/* reassembly.c; under rx. Keeps octets of a partial FPDU. False: no memory. `whole`: octets of the
+ * FPDU, 0 if unknown; `another`: it is not the FPDU of the last call. */
 bool partial_keep(struct stream *stream, const uint8_t *octets, size_t length, uint32_t whole,
                   bool another);
-/* Read on into the buffer, up to the end of its FPDU, as llp_ops.receive. */
+/* Reads into the buffer, up to the end of its FPDU. Returns as llp_ops.receive. */
 ssize_t partial_fill(struct stream *stream);
 void partial_end(struct qp *qp, bool evicted);
-/* ATTEND_STALLED, and there was nothing to read. */
+/* For ATTEND_STALLED, when there was nothing to read. */
 void partial_check(struct qp *qp, struct stream *stream);
-void partial_stalled(struct ri_timer *timer); /* of stream->stall; without rx */
+void partial_stalled(struct ri_timer *timer); /* timer of stream->stall; called without rx */
 
 #endif

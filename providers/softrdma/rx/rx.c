@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Receive: one large read into the lane's ring -> FPDUs -> CRC -> checks in the order of the
- * specification -> place -> deliver. Nothing of an FPDU touches the consumer's memory before its
- * CRC was found right. What is left over at the end of a run, less than one FPDU, moves to the
- * stream's own buffer, and the ring is free again.
+ * specification -> place -> deliver. No octet of an FPDU is written to the consumer's memory before
+ * its CRC is verified. At the end of a run a partial FPDU moves to the stream's reassembly buffer,
+ * and the ring is free again.
  *
- * A check that fails makes a `fault`: the Terminate value, the event, and what the current receive
- * or Read completes with. The first fault ends the connection (5040 7.1); everything read behind it
- * is dropped.
+ * A failed check fills a `fault`: the Terminate value, the event, and the completion status of the
+ * current receive or Read. The first fault ends the connection (RFC 5040 7.1); all octets behind it
+ * are dropped.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -25,8 +25,8 @@
 /* --- Terminate received, stage 13 --- */
 
 /*
- * The Read or atomic whose request the peer refuses. The MSN in the returned DDP header identifies
- * it. With errors of RDMAP Read Requests come back whole: if the header does not identify one, the
+ * The Read or atomic that the peer refuses. The MSN in the returned DDP header identifies it. With
+ * RDMAP errors the peer returns the Read Request header; if that does not identify a request, the
  * oldest is meant. Atomics have no such header.
  */
 static struct wqe *blamed_request(struct qp *qp, const struct terminate_info *info,
@@ -47,8 +47,8 @@ static struct wqe *blamed_request(struct qp *qp, const struct terminate_info *in
     return read->rtr ? NULL : wq_slot(&qp->sq, read->index);
 }
 
-/* The Write of which the peer sends a segment's header back, if the socket has not taken all of it:
- * else it has completed, or will do so at once. Inside tx. */
+/* The Write whose segment header the peer returns, if the socket has not taken all of it. Otherwise
+ * it has completed, or completes at once. Inside tx. */
 static struct wqe *blamed_write(struct qp *qp, const struct ddp_hdr *hdr)
 {
     uint32_t index = atomic_load_explicit(&qp->tx.sq_sent, memory_order_relaxed);
@@ -65,8 +65,8 @@ static struct wqe *blamed_write(struct qp *qp, const struct ddp_hdr *hdr)
     return NULL;
 }
 
-/* Access is refused by errors of protection, and by "invalid queue number" to a Read where none is
- * enabled (C-108). */
+/* The peer reports refused access by protection errors, and by "invalid queue number" for a Read
+ * where none is enabled (C-108). */
 static enum ri_wc_status status_of_refusal(uint16_t value)
 {
     bool access = value >> 8 == 0x01 || value == TERMINATE_U_QN ||
@@ -75,9 +75,9 @@ static enum ri_wc_status status_of_refusal(uint16_t value)
     return access ? RI_WC_REMOTE_ACCESS : RI_WC_REMOTE_OPERATION;
 }
 
-/* The end by a received Terminate, with the request that it is about for errors of RDMAP and
- * DDP. *entered: tx was entered, for a Write whose outcome no other thread may report then. If a
- * thread is inside, the event reports the refusal. */
+/* Handles a received Terminate; for RDMAP and DDP errors it finds the request that caused it.
+ * *entered: tx was entered, so that no other thread completes a Write whose outcome is known here.
+ * If another thread is inside tx, the event reports the refusal. */
 static void find_blamed(struct qp *qp, const struct terminate_info *info, struct qp_end *end,
                         bool *entered)
 {
@@ -145,7 +145,7 @@ static bool dispatch(struct qp *qp, const struct rdmap_segment *segment, struct 
     }
 }
 
-/* A Terminate without its L bit ends the stream as any other: no Terminate answers it (C-142). */
+/* A Terminate without its L bit ends the stream too: no Terminate answers it (C-142). */
 static bool is_terminate(enum rdmap_result result, const struct mpa_fpdu *fpdu,
                          struct rdmap_segment *segment)
 {
@@ -175,7 +175,7 @@ static enum ri_event_type event_of(enum rdmap_result result)
 
 #define FEATURES (RDMAP_FEATURE_IMM | RDMAP_FEATURE_ATOMIC)
 
-/* Stages 4 to 6 that need no state. */
+/* Stages 4 to 6: the checks that need no state. */
 static bool check_segment(const struct mpa_fpdu *fpdu, enum mpa_result framing,
                           struct rdmap_segment *segment, struct fault *fault)
 {
@@ -185,7 +185,7 @@ static bool check_segment(const struct mpa_fpdu *fpdu, enum mpa_result framing,
         return FAULT(mpa_terminate_value(framing), RI_EVENT_INTEGRITY, mpa_result_text(framing));
     result = rdmap_check(fpdu->ulpdu, fpdu->ulpdu_len, FEATURES, segment);
     if (is_terminate(result, fpdu, segment))
-        return true; /* whatever its queue: the stream has ended (C-142) */
+        return true; /* on any queue: the stream has ended (C-142) */
     if (result == RDMAP_OK)
         result = rdmap_check_queue(segment, FEATURES);
     if (result != RDMAP_OK)
@@ -193,7 +193,7 @@ static bool check_segment(const struct mpa_fpdu *fpdu, enum mpa_result framing,
     return true;
 }
 
-/* The first valid FPDU lets a responder speak (C-040, C-041). */
+/* The first valid FPDU allows a responder to send (C-040, C-041). */
 static void first_fpdu(struct qp *qp)
 {
     atomic_store_explicit(&qp->tx.holding, false, memory_order_release);
@@ -231,7 +231,7 @@ static inline __attribute__((always_inline)) bool on_fpdu(struct qp *qp,
 
 /* --- the stream of octets --- */
 
-/* The first FPDU of a stream with markers, without them. */
+/* The first FPDU of a stream with markers; removes them. */
 static __attribute__((noinline)) enum mpa_result take_marked(struct qp *qp, uint8_t *octets,
                                                              size_t length, struct mpa_fpdu *fpdu,
                                                              enum mpa_result *framing)
@@ -245,8 +245,8 @@ static __attribute__((noinline)) enum mpa_result take_marked(struct qp *qp, uint
     return result;
 }
 
-/* One FPDU from the front, the general path. False: there is none, or the stream has ended, and
- * then *size is `length`. */
+/* Takes one FPDU from the front, by the general path. False: there is none, or the stream has
+ * ended, and then *size is `length`. */
 static __attribute__((noinline)) bool take_one(struct qp *qp, uint8_t *octets, size_t length,
                                                size_t *size)
 {
@@ -270,7 +270,8 @@ static __attribute__((noinline)) bool take_one(struct qp *qp, uint8_t *octets, s
     return true;
 }
 
-/* Whole FPDUs from the front; returns the octets left over (0 when the stream has ended). */
+/* Takes the complete FPDUs from the front. Returns the octets left over (0 if the stream has
+ * ended). */
 static size_t parse(struct qp *qp, uint8_t *octets, size_t length, uint32_t *fpdus)
 {
     while (length && qp_state(qp) == RI_QPS_RTS) {
@@ -294,7 +295,7 @@ static size_t parse(struct qp *qp, uint8_t *octets, size_t length, uint32_t *fpd
     return 0;
 }
 
-/* Requests whose outcome is known and that only wait for retirement do not count. */
+/* Requests whose outcome is known and that only wait to be retired do not count. */
 static bool unfinished_request(struct qp *qp, struct wq *wq)
 {
     uint32_t posted = atomic_load(&wq->posted), index;
@@ -358,8 +359,8 @@ static bool just_written(struct qp *qp, struct stream *stream)
     return true;
 }
 
-/* Nothing was read: not now, the end, or an error; or the send side found one, and what came before
- * it has been read. True: the stream has ended. */
+/* A read returned nothing: no data yet, the end, an error, or an error that the send side found;
+ * octets before it have been read. True: the stream has ended. */
 static __attribute__((noinline)) bool on_nothing(struct qp *qp, struct stream *stream, ssize_t got)
 {
     int error = atomic_load(&qp->tx.error);
@@ -375,7 +376,7 @@ static __attribute__((noinline)) bool on_nothing(struct qp *qp, struct stream *s
     return true;
 }
 
-/* Octets of the FPDU at the front in the stream, 0: not known yet. */
+/* The size in the stream of the FPDU at the front. 0: not known yet. */
 static uint32_t whole_fpdu(const struct qp *qp, const uint8_t *octets, size_t length)
 {
     uint32_t front = qp->framing.markers_receive && !mpa_marker_gap(qp->rx.position)
@@ -390,9 +391,9 @@ static uint32_t whole_fpdu(const struct qp *qp, const uint8_t *octets, size_t le
 }
 
 /*
- * Octets left over at the end of a read are copied twice. A stream of large FPDUs has FPDUs of one
- * size except at the ends of messages: a read that ends where such an FPDU ends leaves nothing
- * over. `begun`: octets still missing of the FPDU under way.
+ * The number of octets to read so that the read ends with an FPDU. Octets of a partial FPDU are
+ * copied twice. In a stream of large FPDUs all have one size except at the ends of messages.
+ * `begun`: missing octets of the FPDU under way.
  */
 static uint32_t whole_fpdus(const struct stream *stream, uint32_t begun, uint32_t most)
 {
@@ -401,7 +402,7 @@ static uint32_t whole_fpdus(const struct stream *stream, uint32_t begun, uint32_
     return most - (most - begun) % stream->read.fpdu_size;
 }
 
-/* The FPDU that a read left over is the measure of the next ones. */
+/* The size of a partial FPDU predicts that of the next ones. */
 static void note_fpdu_size(struct stream *stream, uint32_t whole)
 {
     uint32_t fpdu_size = whole >= READ_FPDU_LEAST ? whole : 0;
@@ -412,7 +413,7 @@ static void note_fpdu_size(struct stream *stream, uint32_t whole)
     stream->read.next = whole_fpdus(stream, 0, stream->read.most);
 }
 
-/* Less at once while FPDUs are tiny: the time that a stream takes in a pass is bounded, and the
+/* Reads less at once while FPDUs are tiny. This bounds the time of one stream in a pass, so the
  * others have their turn. */
 static __attribute__((noinline)) void adjust_read(struct stream *stream, uint32_t fpdus)
 {
@@ -423,8 +424,8 @@ static __attribute__((noinline)) void adjust_read(struct stream *stream, uint32_
     stream->read.next = whole_fpdus(stream, 0, stream->read.most);
 }
 
-/* What lies in the ring from octet `at` on, `before` octets of it from the reassembly buffer.
- * Returns the FPDUs. */
+/* Takes the octets in the ring from `at` on; `before` of them come from the reassembly buffer.
+ * Returns the number of FPDUs. */
 static __attribute__((noinline)) uint32_t take_in(struct qp *qp, struct stream *stream,
                                                   size_t before, size_t at, size_t length)
 {
@@ -485,7 +486,8 @@ static bool receive_specially(struct qp *qp, struct stream *stream, ssize_t *got
     return true;
 }
 
-/* The reassembly buffer holds something, or something else comes first. Returns the FPDUs. */
+/* The general path, if the reassembly buffer has octets or something unusual comes first. Returns
+ * the number of FPDUs. */
 static __attribute__((noinline)) uint32_t receive_behind_rest(struct qp *qp, struct stream *stream)
 {
     size_t before;
@@ -509,8 +511,8 @@ static __attribute__((noinline)) uint32_t receive_behind_rest(struct qp *qp, str
     return take_in(qp, stream, before, 0, before + (size_t)got);
 }
 
-/* One read and its FPDUs. Returns their number, with the bits that rx_fast() adds;
- * RX_TAKEN_READS if it did not take all of them. */
+/* Makes one read and takes its FPDUs. Returns their number, with the bits that rx_fast() adds, or
+ * RX_TAKEN_READS if rx_fast() did not take all of them. */
 static inline uint64_t receive(struct qp *qp, struct stream *stream)
 {
     const uint8_t *ring = stream->lane->pass.ring;
@@ -533,11 +535,11 @@ static inline uint64_t receive(struct qp *qp, struct stream *stream)
     if (unlikely((uint32_t)taken.fpdus > RX_FPDUS) || unlikely(stream->read.most != READ_MOST))
         adjust_read(stream, (uint32_t)taken.fpdus);
     if (unlikely(atomic_load_explicit(&qp->tx.error, memory_order_relaxed)))
-        lane_mark_ready(stream); /* to the end of what can be read */
+        lane_mark_ready(stream); /* on to the end of what can be read */
     return taken.fpdus;
 }
 
-/* A local request of the consumer waits for it: nothing is being placed now. */
+/* A local request of the consumer waits until no placement is under way, as is the case here. */
 static __attribute__((noinline)) void make_quiet(struct qp *qp)
 {
     invalidate_quiet(qp, atomic_load(&qp->tx.unquiet));
@@ -545,7 +547,7 @@ static __attribute__((noinline)) void make_quiet(struct qp *qp)
     atomic_store(&qp->tx.wanted, true);
 }
 
-/* What the pass has left to do when rx is dropped. */
+/* The work of the pass that is left after rx is unlocked. */
 static __attribute__((noinline)) void follow_up(struct qp *qp, bool received)
 {
     if (received) {
@@ -555,8 +557,7 @@ static __attribute__((noinline)) void follow_up(struct qp *qp, bool received)
     qp_deliver(qp);
 }
 
-/* Push plain completions of what was received: of receives, or of Reads. False: follow_up() has
- * to do it. */
+/* Pushes plain completions of receives, or of Reads. False: follow_up() has to do it. */
 static inline bool complete(struct qp *qp, uint64_t fpdus)
 {
     if (likely(fpdus < RX_TAKEN_READS))
@@ -566,7 +567,7 @@ static inline bool complete(struct qp *qp, uint64_t fpdus)
     return fpdus & RX_TAKEN_ANSWERED || likely(qp_retire_answered(qp));
 }
 
-/* Not a connection in operation. Under rx. True: its close is over. */
+/* For a connection that is not in operation. Under rx. True: its close has ended. */
 static __attribute__((noinline)) bool go_on_closing(struct stream *stream)
 {
     bool ended = false;
@@ -576,12 +577,12 @@ static __attribute__((noinline)) bool go_on_closing(struct stream *stream)
     return ended;
 }
 
-/* After that, without rx. */
+/* The second part, without rx. */
 static __attribute__((noinline)) uint32_t follow_up_closing(struct stream *stream, struct qp *qp,
                                                             bool ended)
 {
     if (!qp)
-        return ended; /* a thread that waits in close has to come again */
+        return ended; /* a thread that waits for the close has to run again */
     if (atomic_load_explicit(&stream->want_output, memory_order_relaxed))
         tx_run(qp);
     follow_up(qp, ended);
@@ -594,7 +595,7 @@ uint32_t rx_run(struct stream *stream)
     struct qp *qp;
 
     if (unlikely(!spinlock_try_blind(&stream->rx))) {
-        lane_mark_ready(stream); /* why it was ready may not be seen again */
+        lane_mark_ready(stream); /* the reason for which it was ready may not be reported again */
         return 0;
     }
     qp = stream->qp;

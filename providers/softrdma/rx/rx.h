@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What the files of receive share: how a check that fails is told, and one function per kind of
- * message. All of them run under stream->rx; false: `fault` is filled and ends the connection.
+ * Declarations of the receive files: `fault`, which describes a failed check, and one function for
+ * each kind of message. All run under stream->rx. False: `fault` is filled and ends the connection.
  *
  *   rx.c  stream of octets, FPDUs, Terminate   rx_tagged.c  Write, Read Response
  *   rx_send.c  Send family, Immediate Data     rx_request.c  Read Request
  *   rx_atomic.c  Atomic Request and Response   rx_fast.c  the fast path
- *   checks.h  what both paths check
+ *   checks.h  checks of both paths
  */
 #ifndef ITAL_SOFTRDMA_RX_H
 #define ITAL_SOFTRDMA_RX_H
@@ -24,7 +24,7 @@ struct fault {
     uint16_t value; /* Terminate to send */
     enum ri_event_type event;
     const char *detail;
-    struct wqe *wqe; /* the receive or Read that fails by it, or NULL */
+    struct wqe *wqe; /* the receive or Read that fails with it, or NULL */
     enum ri_wc_status status;
 };
 
@@ -37,9 +37,9 @@ static inline bool fail(struct fault *fault, struct wqe *wqe, enum ri_wc_status 
 #define FAULT(value, event, detail) fail(fault, NULL, RI_WC_SUCCESS, value, event, detail)
 
 /*
- * Consumers poll memory for the end of what the peer writes, and memcpy promises no order: the
- * octets from the last 8-octet boundary to the end are stored last, each with release order (a
- * fence would do; race detectors know none).
+ * Consumers poll memory for the last octets of a Write, and memcpy guarantees no order. So the
+ * octets from the last 8-octet boundary on are stored last, each with release order. (A fence would
+ * do, but race detectors do not know fences.)
  */
 static inline void rx_place(uint8_t *to, const uint8_t *from, uint32_t octets)
 {
@@ -57,7 +57,7 @@ static inline void rx_place(uint8_t *to, const uint8_t *from, uint32_t octets)
         __atomic_store_n(to + i, from[i], __ATOMIC_RELEASE);
 }
 
-/* The same for memory of this STag, as option guard has it. False: it cannot be written any
+/* The same with option guard, for memory of this STag. False: the memory cannot be written any
  * more. */
 bool rx_place_guarded(const struct qp *qp, uint32_t stag, uint8_t *to, const uint8_t *from,
                       uint32_t octets);
@@ -70,14 +70,14 @@ static inline bool rx_put(const struct qp *qp, uint32_t stag, uint8_t *to, const
     return true;
 }
 
-/* rx_fast.c: whole FPDUs from the front for as long as they are of the common kinds and in order.
- * Where rx.fast only. */
+/* rx_fast.c: takes complete FPDUs from the front, while they are of the common kinds and in order.
+ * Only if rx.fast is set. */
 struct rx_taken {
     const uint8_t *end; /* behind the octets that were taken */
-    uint64_t fpdus;     /* FPDUs; besides, when some had to do with Reads, what: */
+    uint64_t fpdus;     /* number of FPDUs, and these bits if some concern Reads: */
 };
-#define RX_TAKEN_READS (UINT64_C(1) << 32) /* whatever: all that may follow from it is to be done */
-/* one request and nothing else, and its answer is sent */
+#define RX_TAKEN_READS (UINT64_C(1) << 32) /* unspecified: the caller does all that may follow */
+/* one request and nothing else, and its response is sent */
 #define RX_TAKEN_ANSWERED (UINT64_C(1) << 33)
 #define RX_TAKEN_RESPONSE (UINT64_C(1) << 34) /* one response and nothing else */
 struct rx_taken rx_fast(struct qp *qp, const uint8_t *octets, const uint8_t *end);
@@ -90,8 +90,9 @@ bool rx_on_immediate(struct qp *qp, const struct rdmap_segment *segment, struct 
 bool rx_on_atomic_request(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault);
 bool rx_on_atomic_response(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault);
 
-/* rx_request.c: has a request of the peer the right form and MSN, and are fewer than `depth`
- * unanswered? And: it, in `ulpdu`, is to be answered in its turn; its MSN is filled in. */
+/* rx_request.c. The first checks the form and MSN of a peer's request, and that fewer than `depth`
+ * are unanswered. The second queues the request in `ulpdu` for its response, and fills in its
+ * MSN. */
 bool rx_request_in_turn(const struct qp *qp, const struct rdmap_segment *segment, uint32_t depth,
                         struct fault *fault);
 void rx_queue_request(struct qp *qp, const uint8_t *ulpdu, const struct inbound_read *request);
@@ -100,14 +101,13 @@ static inline uint32_t rx_requests_waiting(const struct qp *qp)
     return atomic_load_explicit(&qp->reads.ird_in, memory_order_relaxed) -
            atomic_load_explicit(&qp->reads.ird_out, memory_order_acquire);
 }
-/* A REVOKED entry that no access uses any more becomes INVALID (rx_invalidate.c). Inside a pass
- * of the lane, with rx of the QP held, and of no other. */
+/* Makes a REVOKED entry that no access uses INVALID (rx_invalidate.c). Inside a pass of the lane,
+ * with rx of this QP held and of no other. */
 void invalidate_quiet(struct qp *qp, struct stag_entry *entry);
-/* Revoked and quiet at once, there; false: refused. */
+/* Revokes and invalidates at once. False: refused. */
 bool invalidate_now(struct qp *qp, uint32_t stag, bool remote, enum invalidate_result *result);
 
-/* May the answer to a request of ours be placed there? In a region, or (rx_tagged.c) in a window
- * that the peer may write to. */
+/* Checks the sink of a response: a region, or (rx_tagged.c) a window that the peer may write to. */
 enum stag_result rx_check_window_sink(struct qp *qp, uint32_t stag, uint64_t to, uint64_t length,
                                       uint8_t **memory);
 static inline __attribute__((always_inline)) enum stag_result rx_check_sink(
@@ -120,7 +120,7 @@ static inline __attribute__((always_inline)) enum stag_result rx_check_sink(
         result = rx_check_window_sink(qp, stag, to, length, memory);
     return result;
 }
-/* rx_tagged.c. The oldest of our requests that wait for an answer has it, whole. */
+/* rx_tagged.c. The oldest of our requests has its complete response. */
 void rx_finish_answered(struct qp *qp, const struct outstanding_read *read);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Receive, atomics (RFC 7306): a request of the peer takes a place of IRD among its Reads and is
- * executed where the answer is built (tx_atomic.c); a response ends the oldest of our requests.
+ * Receive, atomics (RFC 7306). A request of the peer takes a place of the IRD, like a Read, and is
+ * executed when its response is built (tx_atomic.c). A response ends the oldest of our requests.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -14,7 +14,7 @@
 
 /* --- Atomic Request, stage 12 --- */
 
-/* STag, PD, right, wrap, bounds; then the address that the offset comes to. */
+/* Checks STag, PD, access right, wrap and bounds, and returns the target address. */
 static bool check_target(struct qp *qp, const struct rdmap_atomic_req *request, struct fault *fault)
 {
     uint8_t *memory;
@@ -31,7 +31,7 @@ static bool check_target(struct qp *qp, const struct rdmap_atomic_req *request, 
     return true;
 }
 
-/* For a QP without RI_QP_ATOMIC_ENABLE there is no such opcode (C-062). */
+/* For a QP without RI_QP_ATOMIC_ENABLE the opcode is unknown (C-062). */
 bool rx_on_atomic_request(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault)
 {
     struct rdmap_atomic_req request;

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Receive, the fast path: the kinds of FPDU of which a busy stream consists.
+ * Receive, the fast path: the kinds of FPDU that are frequent in a busy stream.
  *
  *   Send, Send with Solicited Event   the whole message in one segment, into the first element of
  *                                     an own receive
  *   RDMA Write                        any segment
- *   RDMA Read Request                 of some octets
- *   RDMA Read Response                any segment, into a region; not the last one where the sink
- *                                     is invalidated
+ *   RDMA Read Request                 not empty
+ *   RDMA Read Response                any segment, into a region; not the last one if the sink is
+ *                                     to be invalidated
  *
- * The control octets and the length are compared with those of the kind, all bits of them, so no
- * check of them can fail (test_rdmap asks rdmap_check about each kind). The checks of the rest
- * are those of the general path (checks.h, mpa.h). A segment that fails one is left untouched to
- * the general path (rx.c), which finds out what is wrong with it: nothing is refused here, and
- * nothing changes before the last check.
+ * All bits of the control octets, and the length, are compared with those of the kind, so no check
+ * of them can fail (test_rdmap calls rdmap_check for each kind). The other checks are those of the
+ * general path (checks.h, mpa.h). A segment that fails one is left untouched to the general path
+ * (rx.c), which finds the error. The fast path refuses nothing, and changes nothing before the last
+ * check.
  *
- * Reserved bits that are set lead to the general path, too: so tests send what they like through
- * either.
+ * Reserved bits that are set lead to the general path too. Tests use this to send the same segments
+ * by either path.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -25,12 +25,12 @@
 #include "checks.h"
 #include "providers/softrdma/codec/mpa.h"
 
-/* Its length before it, for it has only one. */
+/* The length comes before it, because it has only one. */
 #define READ_REQUEST_LEN (DDP_UNTAGGED_LEN + RDMAP_READ_REQ_LEN)
 #define READ_REQUEST     (READ_REQUEST_LEN << 16 | RDMAP_READ_REQ_WORD)
 
-/* Streams with markers do not go this path, nor what comes before both sides may speak, nor what
- * option guard places. */
+/* The fast path does not take: streams with markers, FPDUs before both sides may send, and
+ * placement with option guard. */
 void rx_choose_path(struct qp *qp)
 {
     qp->rx.fast = !qp->srq && !qp->framing.markers_receive && !qp->rx.rtr_await &&
@@ -38,8 +38,8 @@ void rx_choose_path(struct qp *qp)
 }
 
 /*
- * One function for each kind: check a segment at `octets`, of `size` octets as an FPDU, and when it
- * is in order place and count it.
+ * One function for each kind. It checks a segment at `octets`, of `size` octets as an FPDU, and if
+ * it is in order places and counts it.
  */
 
 static ALWAYS_INLINE bool crc_right(const struct qp *qp, const uint8_t *octets, uint32_t size)
@@ -92,7 +92,7 @@ static __attribute__((noinline)) bool take_write(struct qp *qp, const uint8_t *o
     return true;
 }
 
-/* `alone`: nothing else was read with it. */
+/* `alone`: the read returned nothing else. */
 static inline uint64_t take_request(struct qp *qp, const uint8_t *octets, bool alone)
 {
     const uint32_t size = MPA_HDR_LEN + READ_REQUEST_LEN + MPA_CRC_LEN;
@@ -120,7 +120,7 @@ static inline uint64_t take_request(struct qp *qp, const uint8_t *octets, bool a
     return RX_TAKEN_READS;
 }
 
-/* The L bit is with the last octet, and nothing is to be invalidated behind it. */
+/* The L bit is set with the last octet, and nothing is to be invalidated. */
 static ALWAYS_INLINE bool ends_plainly(const struct outstanding_read *read, uint32_t octets,
                                        bool last)
 {
@@ -148,8 +148,8 @@ static inline uint64_t take_response(struct qp *qp, const uint8_t *octets, uint3
     return alone ? RX_TAKEN_RESPONSE : RX_TAKEN_READS;
 }
 
-/* What has to do with Reads: out of the way of the others. Returns what it was (RX_TAKEN_...); 0:
- * it is left. */
+/* The kinds that concern Reads, in a function of their own. Returns the kind (RX_TAKEN_...), or 0
+ * if the FPDU is left to the general path. */
 static __attribute__((noinline)) uint64_t take_read(struct qp *qp, const uint8_t *octets,
                                                     uint32_t size, uint32_t front, bool alone)
 {
@@ -163,7 +163,7 @@ static __attribute__((noinline)) uint64_t take_read(struct qp *qp, const uint8_t
     return 0;
 }
 
-/* The FPDU at the front: its octets when it is done, 0 when it has to go the general path. */
+/* Takes the FPDU at the front. Returns its octets, or 0 if it is left to the general path. */
 static ALWAYS_INLINE uint32_t take_one(struct qp *qp, const uint8_t *octets, size_t length,
                                        uint64_t *fpdus)
 {

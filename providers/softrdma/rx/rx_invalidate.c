@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Receive, invalidation inside a pass: how the last access to what was revoked ends.
+ * Receive, invalidation inside a pass: waits for the last access to a revoked entry.
  *
- * An STag is revoked first: no new access finds it. Those under way end like this (X-006):
- *   - placement happens inside passes, and the passes of one lane do not overlap: whoever is the
- *     pass, and is not placing, knows that his lane places nothing, and waits for the other lanes
- *     (llp/quiescence.c). So invalidate_quiet() belongs into a pass; requests of the consumer wait
- *     for one (tx_local.c);
- *   - answers to the peer copy under `users`, which is waited for;
- *   - output of the PD's QPs that names a region's memory is copied (tx_detach_in_pass). That waits
- *     for whoever is inside tx of such a QP, with rx of one QP held. Who is inside tx wants rx of
- *     its QP only when the connection ends, and has let go of the memory then (tx.stopped): it is
- *     not waited for. So two passes, each with an rx, do not wait for each other.
+ * The STag is revoked first, so no new access finds it. Accesses under way end like this (X-006):
+ * - Placement happens inside passes, and the passes of one lane do not overlap. A thread that runs
+ *   the pass and is not placing knows that its lane places nothing; it waits for the other lanes
+ *   (llp/quiescence.c). So invalidate_quiet() must be called in a pass; requests of the consumer
+ *   wait for one (tx_local.c).
+ * - Responses to the peer copy while they are counted in `users`, which is waited for.
+ * - Output of the PD's QPs that refers to a region's memory is copied (tx_detach_in_pass). That
+ *   waits, with rx of one QP held, for a thread inside tx of such a QP. A thread inside tx locks rx
+ *   of its QP only when the connection ends, and has released the memory by then (tx.stopped), so
+ *   it is not waited for. Two passes, each with an rx lock, therefore never wait for each other.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -24,7 +24,7 @@ static void detach(struct qp *qp, void *range)
     tx_detach_in_pass(qp, range);
 }
 
-/* The lock is not held meanwhile; nothing but its state changes while the entry is REVOKED. */
+/* The lock is not held meanwhile. While the entry is REVOKED only its state changes. */
 void invalidate_quiet(struct qp *qp, struct stag_entry *entry)
 {
     struct memory_range range = { NULL, 0 };

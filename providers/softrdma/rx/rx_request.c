@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Receive, requests of the peer that will be answered: each takes a place of IRD until its response
- * is built.
+ * Receive, requests of the peer that need a response: each takes a place of the IRD until its
+ * response is built.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -58,8 +58,8 @@ static bool check_source(struct qp *qp, const struct rdmap_read_req *request, st
     return true;
 }
 
-/* Requests taken and not yet answered may be IRD. A ready-to-receive Read (C-042), the very first
- * FPDU and of no length, needs neither IRD nor the QP's leave. */
+/* Up to IRD requests may be taken and unanswered. A ready-to-receive Read (C-042), which is the
+ * first FPDU and has length 0, needs neither IRD nor the QP's permission. */
 bool rx_on_read_request(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault)
 {
     struct rdmap_read_req request;

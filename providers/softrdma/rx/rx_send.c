@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Receive, the Send family: a message is matched with the receive that its MSN names and placed
- * there segment by segment. Immediate Data is matched the same way; its octets go into the
- * completion.
+ * Receive, the Send family. A message is matched with the receive that its MSN names, and placed
+ * segment by segment. Immediate Data is matched in the same way; its octets go to the completion.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -14,8 +13,8 @@
 
 /* --- placement --- */
 
-/* Place into the elements of a receive, from octet `offset` of the message on. False: an element is
- * not usable. */
+/* Places octets into the elements of a receive, from octet `offset` of the message on. False: an
+ * element is not usable. */
 static bool scatter(struct qp *qp, const struct wqe *wqe, uint32_t offset, const uint8_t *from,
                     uint32_t octets)
 {
@@ -49,14 +48,14 @@ static struct wqe *current_receive(struct qp *qp)
     return wq_slot(&qp->rq, atomic_load_explicit(&qp->rq.next, memory_order_relaxed));
 }
 
-/* The receive under way completes; the queue moves on. */
+/* Completes the current receive; the queue advances. */
 static void finish_receive(struct qp *qp, struct wqe *wqe, uint32_t octets)
 {
     qp->rx.message_open = false;
     rx_finish_receive(qp, wqe, atomic_load_explicit(&qp->rq.next, memory_order_relaxed), octets);
 }
 
-/* One from the SRQ, if the QP may use another one. */
+/* Takes one from the SRQ, if the QP may use another one. */
 static __attribute__((noinline)) bool take_shared(struct qp *qp, struct fault *fault)
 {
     uint32_t used = atomic_load_explicit(&qp->rq.posted, memory_order_relaxed) -
@@ -71,7 +70,7 @@ static __attribute__((noinline)) bool take_shared(struct qp *qp, struct fault *f
     if (srq_has_news(qp->srq))
         qp_record_srq(qp);
     if (used + 1 > qp->attr.rq_limit) {
-        qp->attr.rq_limit = UINT32_MAX; /* once, until it is set again */
+        qp->attr.rq_limit = UINT32_MAX; /* the event comes once, until the limit is set again */
         qp_record_rq_limit(qp);
     }
     return true;
@@ -95,7 +94,7 @@ static inline bool receive_posted(struct qp *qp)
     return qp->srq ? srq_has_request(qp->srq) : wq_pending(&qp->rq);
 }
 
-/* A Send that is not in its turn: no message is under way and no receive posted, or the MSN. */
+/* Refuses a Send: no message is under way and no receive is posted, or the MSN is wrong. */
 static bool refuse_turn(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault)
 {
     int32_t distance = ddp_msn_diff(segment->hdr.msn, qp->rx.expect_send_msn);
@@ -108,7 +107,7 @@ static bool refuse_turn(struct qp *qp, const struct rdmap_segment *segment, stru
     return FAULT(TERMINATE_U_MSN, RI_EVENT_REMOTE_OPERATION, "MSN of a Send leaves a gap");
 }
 
-/* The receive that the MSN names, or the message under way. */
+/* Finds the receive that the MSN names, or the message under way. */
 static ALWAYS_INLINE bool match_message(struct qp *qp, const struct rdmap_segment *segment,
                                         struct fault *fault)
 {
@@ -147,7 +146,7 @@ static bool invalidate(struct qp *qp, struct wqe *wqe, uint32_t stag, struct fau
     return true;
 }
 
-/* A zero-length Send that opens a peer-to-peer connection uses up its MSN and no receive: the
+/* The zero-length Send that opens a peer-to-peer connection uses its MSN but no receive: the
  * consumer posted none (C-043). */
 static bool ready_to_receive(const struct qp *qp, const struct rdmap_segment *segment)
 {
@@ -155,7 +154,7 @@ static bool ready_to_receive(const struct qp *qp, const struct rdmap_segment *se
            !segment->payload_len && !segment->hdr.mo && segment->hdr.msn == qp->rx.expect_send_msn;
 }
 
-/* A segment that does not fit: out of order, or longer than the receive. */
+/* Refuses a segment that is out of order, or longer than the receive. */
 static bool refuse_length(struct wqe *wqe, bool out_of_order, struct fault *fault)
 {
     if (out_of_order)
@@ -199,8 +198,8 @@ bool rx_on_send(struct qp *qp, const struct rdmap_segment *segment, struct fault
 
 /* --- Immediate Data, stage 11 --- */
 
-/* One segment of 8 octets, judged when it is known whose receive it takes. Between the segments of
- * a Send it has no place. */
+/* One segment of 8 octets. It is checked when its receive is known. It may not come between the
+ * segments of a Send. */
 bool rx_on_immediate(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault)
 {
     const bool inside = qp->rx.message_open;

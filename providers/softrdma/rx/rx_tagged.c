@@ -13,7 +13,7 @@
 
 /* --- placement --- */
 
-/* The octets that consumers poll are stored last, here too. */
+/* Here too, the octets that consumers poll are stored last. */
 bool rx_place_guarded(const struct qp *qp, uint32_t stag, uint8_t *to, const uint8_t *from,
                       uint32_t octets)
 {
@@ -28,7 +28,7 @@ bool rx_place_guarded(const struct qp *qp, uint32_t stag, uint8_t *to, const uin
 
 /* --- RDMA Write, stage 7 --- */
 
-/* C-082..C-088: what the STag says first, then the QP's leave, then bounds. */
+/* C-082..C-088: refuses for the STag first, then for the QP's permission, then for bounds. */
 static bool refuse_write(enum stag_result result, struct fault *fault)
 {
     static const uint16_t values[] = {
@@ -47,7 +47,7 @@ bool rx_on_write(struct qp *qp, const struct rdmap_segment *segment, struct faul
     enum stag_result result;
     uint8_t *memory;
 
-    if (!octets) { /* C-081; they do no harm but take time: X-023 */
+    if (!octets) { /* C-081; harmless, but they take time: X-023 */
         count_up(&qp->counters.empty_writes, 1);
         count_up(&qp->lane->empty_writes, 1);
         return true;
@@ -87,7 +87,7 @@ void rx_finish_answered(struct qp *qp, const struct outstanding_read *read)
                           memory_order_release);
     atomic_thread_fence(memory_order_seq_cst); /* see tx_must_wait() in tx_order.c */
     if (wq_pending(&qp->sq))
-        atomic_store(&qp->tx.wanted, true); /* something may have waited for it */
+        atomic_store(&qp->tx.wanted, true); /* a request may have waited for this response */
 }
 
 enum stag_result rx_check_window_sink(struct qp *qp, uint32_t stag, uint64_t to, uint64_t length,
@@ -112,7 +112,7 @@ static bool invalidate_sink(struct qp *qp, const struct outstanding_read *read, 
     return true;
 }
 
-/* C-096..C-100: why a segment is not the next part of the answer. */
+/* C-096..C-100: refuses a segment that is not the next part of the response. */
 static bool refuse_response(struct qp *qp, const struct outstanding_read *read,
                             const struct rdmap_segment *segment, struct fault *fault)
 {
