@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the providers of this tree have, as the suite asks for it: the one place here that knows
- * their names. A test of what an interface lacks does not exist: were an attribute wrong, its tests
- * would be gone without a word.
+ * What the providers of this tree support, as the suite expects it. Only this file knows their
+ * names. The suite skips the tests of what an interface lacks, so a wrong attribute would otherwise
+ * remove its tests silently.
  */
 #include "fixture.h"
 
@@ -17,7 +17,8 @@ static const struct {
     { "udloop", FX_DATAGRAMS | FX_READ_DEPTHS | FX_SERVICE_IDS },
 };
 
-/* softrdma, unless the environment or udloop's where.h names another; no device of this host. */
+/* softrdma, unless the environment or udloop's where.h names another provider; never a device of
+ * this host. */
 static void __attribute__((constructor)) choose(void)
 {
     setenv("ITAL_TEST_INTERFACES", "softrdma", 0);

@@ -67,7 +67,7 @@ size_t fx_interfaces(void)
     } else {
         list_in_child();
     }
-    if (!name_count) { /* so that the suite fails instead of testing nothing */
+    if (!name_count) { /* the suite fails instead of testing nothing */
         fprintf(stderr, "# no usable interface\n");
         take_name("(none)");
     }
@@ -117,7 +117,7 @@ static unsigned of_connections(const it_ia_info_t *info)
            (softrdma ? FX_SOFTRDMA : 0u);
 }
 
-/* Runs in a process of its own, which ends with it. */
+/* Runs in a process of its own, which exits afterwards. */
 static void tell_features(const char *name, int fd)
 {
     it_ia_info_t *info;

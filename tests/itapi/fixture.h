@@ -4,9 +4,8 @@
  * with all that one endpoint needs), a pair of connected nodes, registered buffers, waiting for
  * events.
  *
- * The suite is written against <it_api.h>: it knows no provider. A test of what an interface does
- * not have, by its attributes, does not exist for that interface.
- * Every helper fails the test when its calls fail.
+ * The suite is written against <it_api.h> and knows no provider. It skips a test on an interface
+ * whose attributes lack what the test needs. Every helper fails the test when its calls fail.
  */
 #ifndef ITAL_TESTS_ITAPI_FIXTURE_H
 #define ITAL_TESTS_ITAPI_FIXTURE_H
@@ -29,24 +28,24 @@
                       wanted);                                                              \
     } while (0)
 
-/* Time in which something that has to happen does happen, milliseconds. */
+/* Time limit for what has to happen, milliseconds. */
 #define PATIENCE 10000u
 
 /*
- * Interfaces under test: ITAL_TEST_INTERFACES (names with commas between), else every usable one.
- * Listing them loads providers, so it happens in a process of its own. add_each runs a test once
- * for each; inside it, IFACE (from the loop's variable) is the name.
+ * Interfaces under test: ITAL_TEST_INTERFACES (names separated by commas), else every usable one.
+ * Listing them loads providers, so a process of its own does it. add_each runs a test once for
+ * each; inside it, IFACE (from the loop's variable) is the name.
  */
 size_t fx_interfaces(void);
-const char *fx_interface(int index); /* what is seen from here on is of that one */
+const char *fx_interface(int index); /* later records in ITAL_TEST_SEEN name it */
 #define add_each(tc, test) tcase_add_loop_test(tc, test, 0, (int)fx_interfaces())
 #define IFACE              fx_interface(_i)
 
 /*
- * What an interface has, by its attributes, which a process of its own asks for. add_where
+ * What an interface supports, by its attributes, which a process of its own queries. add_where
  * registers a test for the interfaces that have all of it, add_without for those that lack any. An
- * interface that does not open gets both, and they fail. features.c says what the providers of this
- * tree have, so that a wrong attribute loses no test.
+ * interface that does not open gets both, and they fail. features.c lists what the providers of
+ * this tree support, so that a wrong attribute removes no test.
  */
 enum fx_feature {
     FX_DATAGRAMS = 1 << 0,
@@ -68,7 +67,7 @@ enum fx_feature {
     FX_PORT_PAIRS = 1 << 16,
     FX_SERVICE_IDS = 1 << 17,
     FX_IWARP = 1 << 18,
-    FX_SOFTRDMA = 1 << 19,   /* by its vendor: what the standard leaves to the provider */
+    FX_SOFTRDMA = 1 << 19,   /* softrdma by its vendor: what the standard leaves open */
     FX_CONVERSION = 1 << 20, /* of sockets */
     FX_LINK = 1 << 21,       /* LMRs linked by work requests, and I/O buffer lists */
 };
@@ -106,7 +105,7 @@ it_ep_param_t node_query(it_ep_handle_t ep);
  * if there is none of the family. */
 it_net_addr_t node_address(const struct node *node, it_net_addr_type_t family);
 it_path_t path_to(const struct node *from, const it_net_addr_t *address);
-/* The qualifier with which the active side reaches what was listened on. */
+/* The qualifier to which the active side connects to reach that listen point. */
 it_conn_qual_t towards(const it_conn_qual_t *listened);
 
 /* Two nodes of one interface. a connects, b accepts. */
@@ -118,17 +117,16 @@ struct pair {
 
 void pair_open(struct pair *pair, const char *name); /* nodes, endpoints, b listens */
 void pair_connect(struct pair *pair, it_net_addr_type_t family);
-void pair_connected(struct pair *pair, const char *name); /* both, over IPv4 or what there is */
+void pair_connected(struct pair *pair, const char *name); /* both, over IPv4 if possible */
 /* The same with endpoints of other attributes: shape changes what node_attributes gives. */
 typedef void (*shape_fn)(const struct node *node, it_ep_attributes_t *attributes);
 void pair_connected_as(struct pair *pair, const char *name, shape_fn shape);
 void pair_close(struct pair *pair);
-/* Both sides hear that the connection is broken; without iWARP's Terminate one
- * of them may hear of an end only. */
+/* Both sides get a broken connection; without iWARP's Terminate one may get an orderly end. */
 void pair_broken(struct pair *pair);
-/* Connect up to the request event, which is returned. */
+/* Connects as far as the connection request event at b, and returns that event. */
 it_event_t pair_ask(struct pair *pair, it_net_addr_type_t family, const void *data, size_t length);
-it_net_addr_type_t pair_family(const struct pair *pair); /* one that the interface has */
+it_net_addr_type_t pair_family(const struct pair *pair); /* a family that the interface has */
 
 struct buffer {
     unsigned char *data;
@@ -145,11 +143,11 @@ it_rdma_addr_t address_in(const struct buffer *buffer, size_t offset);
 
 /* Next event within PATIENCE. */
 it_event_t next(it_evd_handle_t evd);
-/* ... which has this number; is a completion with that cookie and status. */
+/* The next event has this number; is a completion with that cookie and status. */
 it_event_t expect(it_evd_handle_t evd, it_event_type_t number);
 it_dto_cmpl_event_t expect_done(it_evd_handle_t evd, it_event_type_t number, it_dto_cookie_t cookie,
                                 it_dto_status_t status);
-/* Nothing is queued, and nothing comes for a short while. */
+/* No event is queued, and none arrives for a short while. */
 void expect_nothing(it_evd_handle_t evd);
 #define QUIET 100u
 

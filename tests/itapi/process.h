@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A second process with a node of its own, told what to do over a socket. It is forked before this
- * process opens an adapter, because a forked copy of one is dead.
+ * A second process with a node of its own, which takes orders over a socket. It is forked before
+ * this process opens an adapter: an adapter does not survive a fork in the child.
  */
 #ifndef ITAL_TESTS_ITAPI_PROCESS_H
 #define ITAL_TESTS_ITAPI_PROCESS_H
@@ -19,17 +19,17 @@ struct peer {
 struct peer peer_start(const char *name, void (*play)(const char *name, int fd));
 void peer_tell(const struct peer *peer, const void *data, size_t length);
 void peer_hear(const struct peer *peer, void *data, size_t length); /* within PATIENCE */
-void peer_end(struct peer *peer);  /* closes the socket; the child has to leave with status 0 */
+void peer_end(struct peer *peer);  /* closes the socket; the child must exit with 0 */
 void peer_kill(struct peer *peer); /* SIGKILL */
 
 /* For the child's side. */
 void tell(int fd, const void *data, size_t length);
-bool hear(int fd, void *data, size_t length); /* waits for ever; false: the parent has closed */
+bool hear(int fd, void *data, size_t length); /* waits without limit; false: the parent closed */
 
 /*
- * A play: connects at each `struct connect_order` that it hears, and answers with the number of the
- * event that came of it. With hold it stays connected until the next order; else it disconnects and
- * waits for the end.
+ * A play for peer_start: connects at each `struct connect_order` that it receives, and answers with
+ * the number of the resulting event. With hold it stays connected until the next order; else it
+ * disconnects and waits for the end.
  */
 struct connect_order {
     it_conn_qual_t qualifier;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which call gave which error; see seen.h. */
+/* Records which call returned which error; see seen.h. */
 #define FX_UNSEEN
 #include "fixture.h"
 
@@ -16,7 +16,7 @@
 #define LINES 4096
 
 static char (*lines)[LINE]; /* the file */
-static atomic_uint *used;   /* shared with all that this process forks */
+static atomic_uint *used;   /* shared with all children of this process */
 static const char *over = "-";
 
 static void *shared(int fd, size_t length)
@@ -27,7 +27,7 @@ static void *shared(int fd, size_t length)
     return mapped == MAP_FAILED ? NULL : mapped;
 }
 
-/* libtool runs an uninstalled program by the name of lt-NAME. */
+/* libtool runs an uninstalled program under the name lt-NAME. */
 static const char *own_name(void)
 {
     const char *name = program_invocation_short_name;
@@ -47,7 +47,7 @@ static void __attribute__((constructor)) open_record(void)
     snprintf(path, sizeof(path), "%s/%s", folder, own_name());
     fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (fd < 0 || ftruncate(fd, (off_t)LINES * LINE))
-        abort(); /* whoever asked for the record would miss it */
+        abort(); /* a record was requested and cannot be made */
     lines = shared(fd, (size_t)LINES * LINE);
     used = shared(-1, sizeof(*used));
     close(fd);
@@ -77,7 +77,7 @@ static void note(const char *call, const char *function, const char *status)
     int length = snprintf(line, sizeof(line), "%s %s %s %s", over, call, status, function);
 
     if (length < 0 || length >= LINE)
-        length = LINE - 1; /* a long name of a function is cut */
+        length = LINE - 1; /* a long function name is cut */
     memset(line + length, ' ', (size_t)(LINE - length));
     line[LINE - 1] = '\n';
     if (known(line))

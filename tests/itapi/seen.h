@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which call gave which error, in which test, over which interface: each call of the tests passes
- * here. Where the environment names a folder (ITAL_TEST_SEEN), the program leaves a file of its
- * name there, of which errors.py makes docs/errors.md.
+ * Records which call returned which error, in which test, over which interface: each call of the
+ * tests passes here. If ITAL_TEST_SEEN names a folder, the program writes a file of its own name
+ * there, from which errors.py makes docs/errors.md.
  *
- * A line is: interface, call, status, function, padded by blanks. Records of forked children and of
- * killed ones are there, too: the file is mapped, and no descriptor stays open.
+ * A line is: interface, call, status, function, padded with blanks. The file is mapped, so it has
+ * the records of forked and of killed children too, and no descriptor stays open.
  */
 #ifndef ITAL_TESTS_ITAPI_SEEN_H
 #define ITAL_TESTS_ITAPI_SEEN_H
 
 #include <stdatomic.h>
 
-/* A place in the text that calls. */
+/* A call site. */
 struct fx_site {
     const char *call;
-    atomic_ullong noted[2]; /* statuses that this process has noted, a bit each */
+    atomic_ullong noted[2]; /* statuses that this process has recorded, a bit each */
 };
 
-/* That interface is under test from here on. */
+/* That interface is under test from now on. */
 void fx_seen_over(const char *interface);
-/* An error is noted, once for each place and process. Gives the status. */
+/* Records an error, once for each call site and process. Returns the status. */
 it_status_t fx_seen_error(struct fx_site *site, const char *function, it_status_t status);
 
 static inline it_status_t fx_seen(struct fx_site *site, const char *function, it_status_t status)
@@ -35,8 +35,8 @@ static inline it_status_t fx_seen(struct fx_site *site, const char *function, it
     })
 #define FX_SEEN(name, ...) fx_seen(FX_SITE(name), __func__, name(__VA_ARGS__))
 
-/* The calls of tests/data/call_errors.txt. errors.py reads the text without them, and those with
- * wide cookies have names of their own. */
+/* The calls of tests/data/call_errors.txt. errors.py reads the sources without these macros;
+ * programs with wide cookies have names of their own. */
 #if !defined(FX_UNSEEN) && !defined(ITAPI_WIDE_COOKIE)
 #define it_ia_create(...)             FX_SEEN(it_ia_create, __VA_ARGS__)
 #define it_ia_free(...)               FX_SEEN(it_ia_free, __VA_ARGS__)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* An allocator that fails where it is told to; see shortage.h. */
+/* An allocator that fails on request; see shortage.h. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -13,7 +13,7 @@
 static atomic_bool armed;
 static atomic_uint made;    /* allocations since it was armed */
 static atomic_uint fail_at; /* that one ... */
-static atomic_bool repeat;  /* ... and each further one of its multiples */
+static atomic_bool repeat;  /* ... and each of its multiples */
 
 void shortage_arm(unsigned int which, bool again)
 {
@@ -34,7 +34,7 @@ unsigned int shortage_made(void)
 }
 
 #if defined(__GLIBC__) && !defined(ITAL_SANITIZERS)
-#define STANDS_BEFORE __attribute__((visibility("default"))) /* programs hide what they have */
+#define STANDS_BEFORE __attribute__((visibility("default"))) /* programs hide symbols */
 
 void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t count, size_t size);
@@ -103,7 +103,7 @@ void shortage_run(const struct shortage_row *row)
 {
     unsigned int refused = 0, which = 0;
 
-    ok(one_call(row, 0, false)); /* none fails; what is made once is made */
+    ok(one_call(row, 0, false)); /* no failure: one-time allocations are made here */
     do {
         which++;
         refused += one_call(row, which, true) != IT_SUCCESS;

@@ -103,7 +103,7 @@ void sockets_established(struct sockets *s)
     }
 }
 
-/* From the beginning of one to the end of the other. */
+/* A Send of the whole of one buffer into the other. */
 static void send_one(const struct node *from, const struct node *to, struct buffer *out,
                      struct buffer *in)
 {
@@ -128,7 +128,7 @@ void sockets_exchange(struct sockets *s)
     tc_fill(&rng, a.data, a.length);
     ok(it_post_rdma_write(s->a.ep, &all, 1, 9, BOTH, address_in(&b, 0), b.context));
     expect_done(s->a.requests, IT_DTO_RDMA_WRITE_CMPL_EVENT, 9, IT_DTO_SUCCESS);
-    send_one(&s->a, &s->b, &a, &b); /* behind it the Write is there */
+    send_one(&s->a, &s->b, &a, &b); /* its completion shows that the Write is placed */
     send_one(&s->b, &s->a, &b, &a);
     ok(it_post_rdma_read(s->b.ep, &begin, 1, 10, BOTH, address_in(&a, 128), a.context));
     expect_done(s->b.requests, IT_DTO_RDMA_READ_CMPL_EVENT, 10, IT_DTO_SUCCESS);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Two nodes, and a connected TCP socket of each, which the tests of it_socket_convert use first for
- * a protocol of their own. */
+/* Two nodes, each with a connected TCP socket, on which the tests of it_socket_convert first run a
+ * protocol of their own. */
 #ifndef ITAL_TESTS_ITAPI_SOCKETS_H
 #define ITAL_TESTS_ITAPI_SOCKETS_H
 
@@ -13,16 +13,16 @@ struct sockets {
 
 void sockets_open(struct sockets *s, const char *name); /* over IPv4 */
 void sockets_close(struct sockets *s);
-void sockets_new(struct sockets *s, int family); /* in place of those that are there */
-/* Octets of the consumer's own protocol: all of them, whatever the socket's mode. */
+void sockets_new(struct sockets *s, int family); /* replaces the sockets */
+/* Sends octets of the consumer's own protocol: all of them, whether the socket blocks or not. */
 void say(int fd, const void *octets, size_t length);
 void read_all(int fd, void *octets, size_t length);
 /* a sends a line, b reads it. */
 void sockets_talk(const struct sockets *s);
-/* b answers with `message`, a reads it, both convert. */
+/* b answers with `message`, a reads it; then both convert. */
 void sockets_convert(struct sockets *s, it_sc_flags_t flags, const void *message, size_t length);
 void sockets_established(struct sockets *s);
-/* Send both ways, a Write of a's. */
+/* A Send in each direction, a Write from a. */
 void sockets_exchange(struct sockets *s);
 
 #endif

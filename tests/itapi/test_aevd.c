@@ -24,7 +24,7 @@ static it_evd_handle_t make_aevd(it_ia_handle_t ia, unsigned int flags)
     return make(ia, IT_AEVD_NOTIFICATION_EVENT_STREAM, flags, NULL);
 }
 
-/* All SEVDs of a node without an endpoint are in the AEVD. */
+/* Adds all SEVDs of a node without an endpoint to the AEVD. */
 static void gather(struct node *node, it_evd_handle_t aevd)
 {
     const struct {
@@ -54,7 +54,7 @@ static it_event_t next_of(it_evd_handle_t aevd)
 
 /* --- events --- */
 
-/* Both sides of a connection and what they send: b has one AEVD only. */
+/* Both sides of a connection and their messages; b has an AEVD only. */
 START_TEST(events_of_all_streams)
 {
     struct pair pair;
@@ -97,7 +97,7 @@ START_TEST(events_of_all_streams)
     ck_assert_ptr_eq(event.dto_cmpl.evd, pair.b.receives);
     ck_assert_uint_eq(event.dto_cmpl.cookie, 5);
     ok(it_post_rdma_write(pair.b.ep, &other, 1, 7, BOTH, 0,
-                          0)); /* no such RMR: fails, and ends it */
+                          0)); /* no such RMR: it fails, and ends the connection */
     do {
         event = next_of(aevd);
     } while (event.event_number == IT_DTO_RDMA_WRITE_CMPL_EVENT);
@@ -246,7 +246,7 @@ START_TEST(aborted_by_the_end_of_the_adapter)
         node_close(&node);
         for (int i = 0; i < 3; i++) {
             pthread_join(waiters[i].thread, NULL);
-            /* who had not begun to wait finds the handle gone */
+            /* a thread that had not begun to wait finds the handle freed */
             ck_assert(waiters[i].status == IT_ERR_ABORT ||
                       waiters[i].status == IT_ERR_INVALID_AEVD);
         }
@@ -374,10 +374,10 @@ START_TEST(members_come_and_go)
     ok(it_evd_post_se(evd, NULL));
     ok(set_aevd(evd, first));
     ck_assert_ptr_eq(aevd_of(evd), first);
-    ok(it_evd_dequeue(first, &event)); /* what was queued */
+    ok(it_evd_dequeue(first, &event)); /* the event queued before */
     ck_assert_int_eq(event.event_number, _i % 2 ? IT_AEVD_NOTIFICATION_EVENT : IT_SOFTWARE_EVENT);
     ok(it_evd_post_se(evd, &node));
-    ok(set_aevd(evd, second)); /* with what is queued */
+    ok(set_aevd(evd, second)); /* with an event queued */
     ck_assert_ptr_eq(aevd_of(evd), second);
     is(IT_ERR_QUEUE_EMPTY, it_evd_dequeue(first, &event));
     ok(it_evd_free(first));
@@ -439,7 +439,7 @@ START_TEST(members_that_are_refused)
     is(IT_ERR_INVALID_EVD_STATE, set_aevd(evd, aevd));
     ok(it_evd_callback_detach(evd));
     ck_assert_ptr_null(aevd_of(evd));
-    /* One change of two is refused: the other one is undone. */
+    /* Of two changes the second is refused: the first is undone. */
     ok(set_aevd(evd, aevd));
     is(IT_ERR_RESOURCE_QUEUE_SIZE,
        modify(evd, IT_EVD_PARAM_AEVD_HANDLE | IT_EVD_PARAM_QUEUE_SIZE,
@@ -448,13 +448,13 @@ START_TEST(members_that_are_refused)
     ok(it_evd_post_se(evd, NULL));
     ok(it_evd_dequeue(aevd, &event));
     ok(set_aevd(evd, NULL));
-    /* A thread waits. */
+    /* While a thread waits the change is refused. */
     ck_assert_int_eq(pthread_create(&waiter.thread, NULL, wait_on_sevd, &waiter), 0);
-    while ((status = set_aevd(evd, aevd)) != IT_ERR_EVD_BUSY) { /* it had not begun */
+    while ((status = set_aevd(evd, aevd)) != IT_ERR_EVD_BUSY) { /* did not wait yet */
         ok(status);
         ok(set_aevd(evd, NULL));
         if (tc_until(atomic_load(&waiter.begun), PATIENCE) &&
-            pthread_tryjoin_np(waiter.thread, NULL) == 0) { /* it came in between */
+            pthread_tryjoin_np(waiter.thread, NULL) == 0) { /* came before the wait */
             is(IT_ERR_INVALID_EVD_STATE, waiter.status);
             ck_assert_int_eq(pthread_create(&waiter.thread, NULL, wait_on_sevd, &waiter), 0);
         }
@@ -469,7 +469,7 @@ START_TEST(members_that_are_refused)
 }
 END_TEST
 
-/* An AEVD can be disabled, as any EVD. */
+/* An AEVD can be disabled like any EVD. */
 START_TEST(disabled)
 {
     struct node node;
@@ -494,7 +494,7 @@ START_TEST(disabled)
 }
 END_TEST
 
-/* An endpoint takes no AEVD for an EVD of a stream. */
+/* An endpoint accepts no AEVD where it needs an SEVD. */
 START_TEST(an_aevd_is_no_sevd)
 {
     struct node node;

@@ -1,8 +1,10 @@
-/* SPDX-License-Identifier: BSD-3-Clause
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
  * A key-value server as it was written for another implementation of the standard: one AEVD for all
- * streams, connection EVDs of size 1, polled by itx_aevd_wait with time-out 0 from the main thread,
- * while a worker polls memory for commands that clients write by RDMA, and answers them by RDMA.
- * Eight clients come, work and leave at once, several times. */
+ * streams, connection EVDs of size 1. The main thread polls with itx_aevd_wait and time-out 0,
+ * while a worker polls memory for commands that clients write by RDMA, and answers by RDMA. Eight
+ * clients connect, work and leave at once, several times.
+ */
 #include "fixture.h"
 
 #include <pthread.h>
@@ -14,20 +16,20 @@
 #define SLOT     256u
 #define EVENTS   128
 
-/* A command or its answer; `sequence` is in the last octets, which are placed last. */
+/* A command or its answer. `sequence` is in the last octets, which are placed last. */
 struct slot {
     unsigned char body[SLOT - 8];
     _Atomic uint64_t sequence;
 };
 _Static_assert(sizeof(struct slot) == SLOT, "slots");
 
-/* What the peers tell of their memory, in network order (itx_api.h). */
+/* How the peers describe their memory, in network order (itx_api.h). */
 struct told {
     uint64_t context, address;
 };
 
 struct connection {
-    pthread_mutex_t lock; /* what the worker uses: all but established */
+    pthread_mutex_t lock; /* protects what the worker uses: all but established */
     it_ep_handle_t ep;    /* NULL: free */
     struct told answers;
     bool open, established;
@@ -114,7 +116,7 @@ static void on_event(const it_event_t *event)
 
 /* --- the server's worker --- */
 
-/* Under the lock. */
+/* Called with the lock taken. */
 static void serve(struct connection *connection)
 {
     size_t number = (size_t)(connection - server.connections);
@@ -278,7 +280,7 @@ START_TEST(eight_clients_at_once)
     atomic_store(&server.done, true);
     pthread_join(helper, NULL);
     ck_assert_uint_eq(server.established, rounds * CLIENTS);
-    /* With an EP go those of its completions that were not dequeued. */
+    /* Freeing an EP discards its completions that were not dequeued. */
     ck_assert_uint_le(server.completions, rounds * CLIENTS * COMMANDS);
     ck_assert_uint_ge(server.completions, rounds * CLIENTS);
     node_close(&server.node);

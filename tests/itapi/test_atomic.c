@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Atomics: both operations, their completions, every refusal, every end. */
+/* Atomics: both operations, their completions, refusals, ends of connections. */
 #include "fixture.h"
 
 #include <pthread.h>
@@ -96,7 +96,8 @@ START_TEST(swaps_what_is_equal)
 }
 END_TEST
 
-/* Without the completion flag success is silent; those behind it tell. Results are in order. */
+/* Without the completion flag a successful atomic has no completion of its own; a later one reports
+ * it. Results are in order. */
 START_TEST(suppressed_and_in_order)
 {
     open_pair(IFACE);
@@ -237,8 +238,8 @@ END_TEST
 
 /* --- refused by the peer --- */
 
-/* The request fails, the connection breaks, the word stays, and the peer's
- * Consumer hears of the violation. */
+/* The request fails, the connection breaks, the word is unchanged, and the peer's Consumer gets the
+ * protection error. */
 static void refused_by_peer(it_rdma_addr_t address, it_rmr_context_t context)
 {
     it_lmr_triplet_t result = segment(&here, 0, 8);
@@ -327,8 +328,8 @@ static void *add_up(void *arg)
     return NULL;
 }
 
-/* Two connections to one word: no addition is lost. The second has an adapter
- * of its own at the active side. */
+/* Two connections to one word: no addition is lost. The second connection has an adapter of its own
+ * at the active side. */
 START_TEST(two_peers_one_word)
 {
     struct node second;

@@ -1,5 +1,5 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- * Callbacks: called for what arrives, detached and freed from everywhere, forks, cancellation. */
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Callbacks: called for each event; detached and freed from every place; forks; cancellation. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -62,7 +62,7 @@ static void stay(it_evd_handle_t evd, void *arg)
 
 /* --- events --- */
 
-/* Receives of one side, connection messages of the other; nobody else looks. */
+/* Receives of one side, connection messages of the other; no thread dequeues or waits. */
 START_TEST(called_for_completions)
 {
     struct pair pair;
@@ -145,7 +145,7 @@ static void *wait_thread(void *arg)
     return NULL;
 }
 
-/* A thread that has not come that far is refused itself: then once more. */
+/* A thread that does not wait yet may be refused itself: then try again. */
 START_TEST(refused_while_a_thread_waits)
 {
     struct node node;
@@ -201,7 +201,7 @@ START_TEST(an_evd_is_detached_and_freed_inside)
         ok(it_evd_post_se(evd, NULL));
         ck_assert(tc_until(atomic_load(&probe.done), PATIENCE));
         ok(probe.status);
-        attach(&node, evd, free_evd_inside); /* called at once: an event is there */
+        attach(&node, evd, free_evd_inside); /* called at once: an event is queued */
         ck_assert(tc_until(atomic_load(&probe.done), PATIENCE));
         ok(probe.status);
         is(IT_ERR_INVALID_EVD, it_evd_free(evd));
@@ -238,8 +238,8 @@ static void *free_thread(void *arg)
     return NULL;
 }
 
-/* The IA is freed inside a callback that another thread waits for, by detaching it or by freeing
- * its EVD. Neither waits for the other. */
+/* The IA is freed inside a callback while another thread waits for that callback, by detaching it
+ * or by freeing its EVD. Neither waits for the other. */
 START_TEST(an_ia_is_freed_inside)
 {
     for (int round = 0; round < 12; round++) {
@@ -283,7 +283,7 @@ static void wait_inside(it_evd_handle_t evd, void *arg)
     atomic_store(&of->done, true);
 }
 
-/* it_ia_free waits for a callback that runs, and ends what it waits for. */
+/* it_ia_free waits for a running callback, and ends the wait inside it. */
 START_TEST(an_ia_is_freed_while_a_callback_runs)
 {
     for (int round = 0; round < 10; round++) {
@@ -304,8 +304,8 @@ END_TEST
 
 /* --- the process --- */
 
-#ifndef ITAL_TSAN /* which has no new threads in such a child */
-/* A child has no callback thread; the parent's goes on. */
+#ifndef ITAL_TSAN /* TSan allows no new threads in such a child */
+/* A child has no callback thread; the parent's continues. */
 START_TEST(forked)
 {
     struct node node;
@@ -351,7 +351,7 @@ static bool has_callback(it_evd_handle_t evd)
     return params.evd_callback == IT_TRUE;
 }
 
-/* Cancellation does not act inside the calls: the thread detaches, and waits for the routine. */
+/* The calls are no cancellation points: the thread detaches, and waits for the routine. */
 START_TEST(cancelled_while_detaching)
 {
     struct node node;

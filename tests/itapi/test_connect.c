@@ -93,7 +93,7 @@ START_TEST(read_depths_are_agreed)
     pair_connect(&pair, pair_family(&pair));
     ck_assert_uint_eq(pair.asked.conn_req.rdma_read_ird, 3); /* the requester's own */
     ck_assert_uint_eq(pair.asked.conn_req.rdma_read_ord, 7);
-    ck_assert_uint_le(pair.established.conn.rdma_read_ord, 2); /* no more than b answers */
+    ck_assert_uint_le(pair.established.conn.rdma_read_ord, 2); /* no more than b serves */
     ck_assert_uint_ge(pair.established.conn.rdma_read_ord, 1);
     params = node_query(pair.b.ep);
     ck_assert_uint_le(params.attr.srv.rc.rdma_read_ord, 3);
@@ -165,8 +165,8 @@ START_TEST(both_ports_given)
 }
 END_TEST
 
-/* What SKV does: a Path with the peer's address alone, regions named in private data. */
-/* A loopback port that nobody has, network order. */
+/* What SKV does: a Path with only the peer's address, regions named in private data. */
+/* A loopback port without a listener, network order. */
 static uint16_t free_port(void)
 {
     struct sockaddr_in address = { .sin_family = AF_INET };
@@ -179,7 +179,7 @@ static uint16_t free_port(void)
     return address.sin_port;
 }
 
-/* To where b listened last. */
+/* Connects to the port on which b listened last. */
 static it_status_t connect_from(struct pair *pair, uint16_t port)
 {
     it_conn_qual_t qualifier = { .type = IT_IANA_LR_PORT };
@@ -205,7 +205,7 @@ static void live_and_end(struct pair *pair)
     ok(it_ep_reset(pair->b.ep));
 }
 
-/* Is it taken for a socket that asks for no reuse? */
+/* True if a socket without SO_REUSEADDR cannot bind the port. */
 static bool port_rests(uint16_t port)
 {
     struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = port };
@@ -216,8 +216,8 @@ static bool port_rests(uint16_t port)
     return taken;
 }
 
-/* An earlier connection of the local port rests (TIME_WAIT). IT_EP_REUSEADDR is granted to every
- * EP: to this one, which is connected again, and to another with the flag. */
+/* An earlier connection leaves the local port in TIME_WAIT. The EP that reconnects gets
+ * IT_EP_REUSEADDR, and so does another EP with the flag. */
 START_TEST(local_port_that_rests)
 {
     it_ep_attributes_t attributes;
@@ -227,11 +227,11 @@ START_TEST(local_port_that_rests)
     pair_open(&pair, IFACE);
     do {
         port = free_port();
-    } while (connect_from(&pair, port) == IT_ERR_CONN_QUAL_BUSY); /* another process was first */
+    } while (connect_from(&pair, port) == IT_ERR_CONN_QUAL_BUSY); /* another took the port */
     live_and_end(&pair);
     ck_assert(port_rests(port));
     ok(it_ep_reset(pair.a.ep));
-    node_listen(&pair.b); /* elsewhere: TCP keeps the two connections apart */
+    node_listen(&pair.b); /* another port: TCP keeps both connections apart */
     ok(connect_from(&pair, port));
     live_and_end(&pair);
     ok(it_ep_free(pair.a.ep));
@@ -392,7 +392,8 @@ START_TEST(request_not_answered)
     event = expect(pair.b.asked, IT_CM_REQ_CONN_REQUEST_EVENT);
     late = expect(pair.a.connections, IT_CM_MSG_CONN_NONPEER_REJECT_EVENT);
     ck_assert_int_eq(late.conn.reject_reason_code, IT_CN_REJ_TIMEOUT);
-    /* The answer is too late: refused at once if the withdrawal is known, by event otherwise. */
+    /* The answer is too late: refused at once if the withdrawal is known, else reported by
+     * event. */
     status = it_ep_accept(pair.b.ep, event.conn_req.cn_est_id, NULL, 0);
     if (status == IT_SUCCESS)
         expect(pair.b.connections, IT_CM_MSG_CONN_NONPEER_REJECT_EVENT);
@@ -402,7 +403,7 @@ START_TEST(request_not_answered)
 }
 END_TEST
 
-/* A TCP server that speaks something else. */
+/* A TCP server that speaks another protocol. */
 enum manners { SILENT, CLOSES, TALKS };
 
 static int plain_listener(const it_net_addr_t *where, it_conn_qual_t *qualifier)
@@ -419,8 +420,8 @@ static int plain_listener(const it_net_addr_t *where, it_conn_qual_t *qualifier)
     return fd;
 }
 
-/* Closes whatever comes in until the attempt has failed: an initiator may try
- * again with the older revision. */
+/* Closes each incoming connection until the attempt has failed: an initiator may try again with the
+ * older revision. */
 static it_event_t close_until_told(const struct node *node, int listener)
 {
     uint64_t deadline = tc_deadline(PATIENCE);
@@ -487,7 +488,7 @@ START_TEST(stranger_closes)
 }
 END_TEST
 
-/* A stranger that connects to us is dropped; others are served. */
+/* A connection that does not speak MPA is dropped; others are served. */
 START_TEST(stranger_connects)
 {
     struct pair pair;

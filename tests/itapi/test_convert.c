@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * it_socket_convert: what works, what is refused and why, and what becomes of a conversion whose
- * peer does not do its part. The program's own close(2) stands before libc's: nobody closes a
- * descriptor twice.
+ * it_socket_convert: successes, refusals and their reasons, and what happens when the peer does not
+ * do its part. The program's own close(2) replaces libc's, to check that no descriptor is closed
+ * twice.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -76,7 +76,7 @@ static void set_nonblocking(int fd)
 
 /* --- what works --- */
 
-/* Frames or none, IPv4 or IPv6, blocking or not, short messages and long ones. */
+/* With or without MPA frames, IPv4 or IPv6, blocking or not, short messages and long ones. */
 static void converts(it_sc_flags_t flags, int family, bool blocking, size_t length)
 {
     static unsigned char message[1 << 20];
@@ -91,8 +91,8 @@ static void converts(it_sc_flags_t flags, int family, bool blocking, size_t leng
     sockets_talk(&s);
     sockets_convert(&s, flags, message, length);
     sockets_established(&s);
-    ck_assert_int_eq(!(fcntl(s.sa, F_GETFL) & O_NONBLOCK), blocking); /* the flags are his */
-    close(s.sa); /* the connection has its own */
+    ck_assert_int_eq(!(fcntl(s.sa, F_GETFL) & O_NONBLOCK), blocking); /* its flags stay */
+    close(s.sa); /* the connection uses a duplicate */
     close(s.sb);
     s.sa = s.sb = -1;
     sockets_exchange(&s);
@@ -142,7 +142,7 @@ START_TEST(states_and_addresses)
 }
 END_TEST
 
-/* One that has already sent its last line by itself. */
+/* The responder has already sent its last line by itself. */
 START_TEST(responder_without_a_message)
 {
     const struct itx_conversion responds = { .initiator = 0 }, initiates = { .initiator = 1 };
@@ -150,7 +150,7 @@ START_TEST(responder_without_a_message)
 
     open_sockets(fx_interface(_i / 2));
     sockets_talk(&s);
-    ok(itx_socket_convert(s.sa, s.a.ep, flags, &initiates)); /* its Request is early */
+    ok(itx_socket_convert(s.sa, s.a.ep, flags, &initiates)); /* the initiator's Request is early */
     ok(itx_socket_convert(s.sb, s.b.ep, flags, &responds));
     sockets_established(&s);
     sockets_exchange(&s);
@@ -158,7 +158,7 @@ START_TEST(responder_without_a_message)
 }
 END_TEST
 
-/* A buffered reader has taken the peer's Request, or its beginning, from the socket. */
+/* The consumer's buffered reader has taken all or part of the peer's Request from the socket. */
 START_TEST(request_that_was_read_already)
 {
     unsigned char octets[20]; /* revision 1 without private data */
@@ -186,7 +186,7 @@ END_TEST
 #define MESSAGES 40u
 #define MESSAGE  1000u
 
-/* The same of FPDUs: any number of them, cut anywhere. */
+/* The same with FPDUs: any number of them, cut anywhere. */
 START_TEST(fpdus_that_were_read_already)
 {
     static unsigned char octets[65536];
@@ -243,7 +243,7 @@ static size_t count_in(const char *path, const char *text)
     return count;
 }
 
-/* The message, the frames, and FPDUs; both ends write one stream. */
+/* The capture has the message, the frames and FPDUs; both ends record one stream. */
 START_TEST(capture)
 {
     char text[400], path[300];
@@ -287,7 +287,8 @@ static int connected_udp(void)
     return fd;
 }
 
-/* What is no fit descriptor; both of fds are closed afterwards where they are descriptors. */
+/* Makes a descriptor that is not convertible. The caller closes those of fds that are
+ * descriptors. */
 static void make_unfit(int which, int fds[2])
 {
     fds[0] = fds[1] = -1;
@@ -330,7 +331,7 @@ START_TEST(descriptors_that_are_refused)
             if (fds[i] >= 0)
                 close(fds[i]);
     }
-    sockets_convert(&s, IT_SC_DEFAULT, "x", 1); /* the endpoint is as good as before */
+    sockets_convert(&s, IT_SC_DEFAULT, "x", 1); /* the endpoint can still be used */
     sockets_established(&s);
     close_sockets();
 }
@@ -362,7 +363,7 @@ START_TEST(arguments)
     how.octets_read = NULL;
     is(IT_ERR_FAULT, itx_socket_convert(s.sa, s.a.ep, IT_SC_DEFAULT, &how));
     ck_assert_int_eq(node_state(s.a.ep), IT_EP_STATE_UNCONNECTED);
-    sockets_talk(&s); /* and the socket is the consumer's */
+    sockets_talk(&s); /* the socket still belongs to the consumer */
     ck_assert_int_eq(recv(s.sb, &got, 1, MSG_DONTWAIT), -1);
     close_sockets();
 }
@@ -401,7 +402,7 @@ START_TEST(policy)
     ok(it_socket_convert(s.sb, s.b.ep, IT_SC_NO_REQ_REP, (const unsigned char *)"x", 1));
     expect(s.b.connections, IT_CM_MSG_CONN_ESTABLISHED_EVENT);
     read_all(s.sa, (char[1]){ 0 }, 1);
-    sockets_new(&s, AF_INET); /* its peer ends, in order */
+    sockets_new(&s, AF_INET); /* the peer closes in order */
     expect(s.b.connections, IT_CM_MSG_CONN_DISCONNECT_EVENT);
     close_sockets();
 }
@@ -437,7 +438,7 @@ static void end_peer(int *fd, enum ending how)
     *fd = -1;
 }
 
-/* What the IA of a node has counted by that name; of several nodes there is one RNIC each. */
+/* The value of a counter of the node's IA. Several nodes have one RNIC each. */
 static uint64_t counter(const struct node *node, const char *name)
 {
     struct itx_counter counters[128];
@@ -462,7 +463,7 @@ START_TEST(conversions_are_counted)
     open_sockets(IFACE);
     expect_counted(&s.a, 0, 0);
     is(IT_ERR_INVALID_CONVERSION, it_socket_convert(-1, s.a.ep, IT_SC_DEFAULT, NULL, 0));
-    expect_counted(&s.a, 0, 0); /* none began */
+    expect_counted(&s.a, 0, 0); /* no conversion began */
     for (uint64_t i = 1; i <= 3; i++) {
         converts(i % 2 ? IT_SC_DEFAULT : IT_SC_NO_REQ_REP, AF_INET, true, 1);
         expect_counted(&s.a, i, 0);
@@ -480,7 +481,7 @@ START_TEST(conversions_are_counted)
 }
 END_TEST
 
-/* Whatever it was, it has one end, told once; the endpoint can be used again. */
+/* The attempt ends once, with one event; the endpoint can be used again. */
 static void ends_once(struct node *node, bool may_have_begun)
 {
     it_event_type_t event = next(node->connections).event_number;
@@ -500,7 +501,7 @@ static void ends_once(struct node *node, bool may_have_begun)
     ok(it_ep_reset(node->ep));
 }
 
-/* The TCP connection has ended, though the consumer holds its descriptor. */
+/* The TCP connection has ended although the consumer keeps its descriptor. */
 static void tcp_has_ended(int fd)
 {
     char octets[4096];
@@ -525,7 +526,7 @@ static void begin(bool initiator)
         ok(it_socket_convert(s.sa, s.a.ep, IT_SC_DEFAULT, (const unsigned char *)"go", 2));
 }
 
-/* The frame's beginning, then the end, in order or by a reset, at each octet. */
+/* The stream ends at each octet of the frame, in order or by a reset. */
 START_TEST(frame_that_ends)
 {
     open_sockets(IFACE);
@@ -544,7 +545,7 @@ START_TEST(frame_that_ends)
 }
 END_TEST
 
-/* Random octets; frames with random damage; frames with octets behind them. */
+/* Random octets; frames with random damage; frames with octets after them. */
 static size_t hostile_octets(struct tc_rng *rng, bool initiator, unsigned char *octets, size_t room)
 {
     size_t length = 1 + tc_below(rng, room);
@@ -590,7 +591,7 @@ START_TEST(hostile_peer)
 }
 END_TEST
 
-/* Both wait for the other: each for its time. */
+/* Each side waits for the other, until its own time-out. */
 START_TEST(peer_that_never_answers)
 {
     struct itx_conversion how = { .initiator = _i % 2, .timeout = 30000 };
@@ -609,7 +610,7 @@ START_TEST(peer_that_never_answers)
 }
 END_TEST
 
-/* Nor does it read the last message. */
+/* The peer does not read the last message either. */
 START_TEST(peer_that_never_reads)
 {
     static unsigned char message[1 << 20];

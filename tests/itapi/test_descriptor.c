@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The descriptor of an EVD in poll(2), epoll level- and edge-triggered, sets in sets, and io_uring:
- * SEVDs of software events and of completions, AEVDs of either kind whose members have descriptors
- * of their own. Level-triggered: it is readable while something is queued, so a program may take
- * one event for each wake-up. Edge-triggered: a program takes all, and hears of the next one.
+ * The descriptor of an EVD in poll(2), epoll level- and edge-triggered, nested epoll sets, and
+ * io_uring: SEVDs of software events and of completions, AEVDs of either kind whose members have
+ * descriptors of their own. Level-triggered: it is readable while an event is queued, so a program
+ * may take one event for each wake-up. Edge-triggered: a program takes all events, and the next one
+ * wakes it.
  */
 #include "dto.h"
 #include "watching.h"
@@ -21,8 +22,8 @@ enum source { SOFTWARE, COMPLETIONS, MEMBERS, NOTIFICATIONS, SOURCES };
 static struct pair pair;
 static struct buffer here, there;
 static enum source source;
-static it_evd_handle_t watched;            /* whose descriptor it is */
-static it_evd_handle_t software, receives; /* what is queued; one or both */
+static it_evd_handle_t watched;            /* the EVD of the descriptor */
+static it_evd_handle_t software, receives; /* EVDs that get events; one or both */
 static struct watching watching;
 static bool edge;
 
@@ -48,7 +49,7 @@ static void connect_receives(void)
     pair_connect(&pair, pair_family(&pair));
 }
 
-/* _i: interface, source, way. */
+/* _i: interface, source, way to wait. */
 static void open_case(int index)
 {
     it_evd_handle_t aevd = NULL;
@@ -96,7 +97,7 @@ static void produce(uint64_t number)
         send_one(number);
 }
 
-/* How many events of each member came, which come in order. */
+/* How many events of each member were taken; they arrive in order. */
 static _Atomic uint64_t taken;
 static uint64_t next_of[2];
 
@@ -132,7 +133,7 @@ static void take_all(void)
         ;
 }
 
-/* What one wake-up is for. */
+/* Takes what one wake-up allows. */
 static void take(void)
 {
     if (edge)
@@ -174,7 +175,7 @@ START_TEST(each_event_is_told_of)
 }
 END_TEST
 
-/* What is queued before somebody looks is told of, as long as it is there. */
+/* Events queued before the first wait are reported as long as they are queued. */
 START_TEST(what_is_queued_is_told_of)
 {
     open_case(_i);
@@ -188,7 +189,7 @@ START_TEST(what_is_queued_is_told_of)
         ck_assert(watching_wait(&watching, tc_deadline(PATIENCE)));
     wait_for(4);
     take_all();
-    /* A wake-up in vain may come, as from any descriptor, but it does not stay. */
+    /* A spurious wake-up may happen, as with any descriptor, but it does not persist. */
     while (watching_wait(&watching, 0))
         take_all();
     ck_assert_uint_eq(atomic_load(&taken), 4);
@@ -215,8 +216,8 @@ static void *produce_batches(void *arg)
     return (void *)(uintptr_t)made;
 }
 
-/* A batch is taken to the last event, then the next one comes: its first event has to wake, however
- * close it is behind the dequeue that found nothing. */
+/* The consumer takes a batch to the last event, then the next one comes: its first event has to
+ * wake, however soon it follows the dequeue that found the queue empty. */
 START_TEST(no_event_is_missed)
 {
     atomic_bool over = false;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The end of connections: by one, by both, by the peer's death; what was sent before it arrives. */
+/* The end of connections: by one side, by both, by the peer's death; all that was sent before
+ * arrives. */
 #include "fixture.h"
 #include "process.h"
 
@@ -36,7 +37,7 @@ START_TEST(disconnect_by_both)
 
     pair_connected(&pair, IFACE);
     ok(it_ep_disconnect(pair.a.ep, NULL, 0));
-    if (it_ep_disconnect(pair.b.ep, NULL, 0) != IT_SUCCESS) /* may have been told already */
+    if (it_ep_disconnect(pair.b.ep, NULL, 0) != IT_SUCCESS) /* may be reported already */
         ck_assert_int_eq(node_state(pair.b.ep), IT_EP_STATE_NONOPERATIONAL);
     expect(pair.a.connections, IT_CM_MSG_CONN_DISCONNECT_EVENT);
     expect(pair.b.connections, IT_CM_MSG_CONN_DISCONNECT_EVENT);
@@ -57,7 +58,7 @@ START_TEST(disconnect_while_pending)
     expect(pair.a.connections, IT_CM_MSG_CONN_DISCONNECT_EVENT);
     ck_assert_int_eq(node_state(pair.a.ep), IT_EP_STATE_NONOPERATIONAL);
     ok(it_ep_reset(pair.a.ep));
-    it_reject(event.conn_req.cn_est_id, NULL, 0); /* withdrawn or not, it is of no use */
+    it_reject(event.conn_req.cn_est_id, NULL, 0); /* withdrawn or not, it cannot be used */
     pair_connect(&pair, pair_family(&pair));
     pair_close(&pair);
 }
@@ -82,7 +83,7 @@ START_TEST(reset_and_reconnect)
 }
 END_TEST
 
-/* Freed adapters end their connections in order. */
+/* Freeing an adapter ends its connections in order. */
 START_TEST(adapter_freed)
 {
     struct pair pair;
@@ -158,8 +159,8 @@ END_TEST
 #define PARTING        32u /* messages that a process sends just before it leaves */
 #define PARTING_OCTETS 65536u
 
-/* Connects, sends, sees all its Sends complete, closes the adapter with
- * everything on it, and is gone. */
+/* Connects, sends, waits for all Sends to complete, closes the adapter with everything on it, and
+ * exits. */
 static void part(const char *name, int fd)
 {
     struct node node;
@@ -186,7 +187,7 @@ static void part(const char *name, int fd)
     ok(it_ia_free(node.ia));
 }
 
-/* The receiver looks only when the sender's process has ended. */
+/* The receiver dequeues only after the sender's process has ended. */
 START_TEST(completed_sends_arrive_after_exit)
 {
     struct peer peer = peer_start(IFACE, part);

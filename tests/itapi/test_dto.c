@@ -22,13 +22,13 @@ START_TEST(suppressed_completions)
         ok(it_post_rdma_write(pair.a.ep, &one, 1, i, QUIETLY, address_in(&to, 0), to.context));
     ok(it_post_rdma_write(pair.a.ep, &one, 1, 10, IT_COMPLETION_FLAG, address_in(&to, 0),
                           to.context));
-    expect_done(pair.a.requests, WRITE, 10, IT_DTO_SUCCESS); /* and none of the others */
+    expect_done(pair.a.requests, WRITE, 10, IT_DTO_SUCCESS); /* the others are suppressed */
     is(IT_ERR_QUEUE_EMPTY, it_evd_dequeue(pair.a.requests, &event));
     pair_close(&pair);
 }
 END_TEST
 
-/* Suppressed requests give their places back with the next completion, for ever. */
+/* Suppressed requests return their places with the next completion, always. */
 START_TEST(slots_come_back)
 {
     struct pair pair;
@@ -71,7 +71,7 @@ START_TEST(too_many_posts)
                                         there.context)) == IT_SUCCESS)
         posted++;
     is(IT_ERR_TOO_MANY_POSTS, status);
-    /* a place is free when its completion was dequeued */
+    /* a place is free after its completion was dequeued */
     ck_assert_uint_eq(posted, params.attr.max_request_dtos);
     while ((status = it_post_recv(pair.a.ep, &one, 1, receives, BOTH)) == IT_SUCCESS)
         receives++;
@@ -86,8 +86,8 @@ START_TEST(too_many_posts)
 }
 END_TEST
 
-/* Completions in the order of posting; messages meet Receives in order; the
- * largest cookies come back whole. */
+/* Completions come in the order of posting; messages match Receives in order; the largest cookies
+ * are returned whole. */
 START_TEST(order)
 {
     struct pair pair;
@@ -127,7 +127,7 @@ START_TEST(order)
 }
 END_TEST
 
-/* A fenced Write of what a Read brings. */
+/* A fenced Write sends what a Read fetched. */
 START_TEST(fence)
 {
     struct pair pair;
@@ -145,7 +145,7 @@ START_TEST(fence)
                               address_in(&there, 1u << 20), there.context));
         expect_done(pair.a.requests, WRITE, 2, IT_DTO_SUCCESS);
         ok(it_post_rdma_read(pair.a.ep, NULL, 0, 3, BOTH, address_in(&there, 0), there.context));
-        expect_done(pair.a.requests, READ, 3, IT_DTO_SUCCESS); /* all before it has arrived */
+        expect_done(pair.a.requests, READ, 3, IT_DTO_SUCCESS); /* all earlier requests are placed */
         ck_assert_uint_eq(there.data[1u << 20], round);
         ck_assert_uint_eq(there.data[(2u << 20) - 1], round);
     }
@@ -187,7 +187,7 @@ START_TEST(both_directions_at_once)
     b = buffer_make(&pair.b, 2 * SIZE, IT_PRIV_LOCAL);
     receive(&pair.a, &a, SIZE, 0);
     receive(&pair.b, &b, SIZE, 0);
-    send_octets(&pair.a, &a, 1, 0, BOTH); /* the active side speaks first */
+    send_octets(&pair.a, &a, 1, 0, BOTH); /* the active side sends first */
     expect_done(pair.b.receives, RECV, 0, IT_DTO_SUCCESS);
     receive(&pair.b, &b, SIZE, 1);
     send_octets(&pair.b, &b, 1, 0, BOTH);
@@ -205,7 +205,7 @@ START_TEST(both_directions_at_once)
 }
 END_TEST
 
-/* Posted before the peer's first message: held, then sent (iWARP's rule, hidden). */
+/* Posted before the peer's first message: queued, then sent (the library hides iWARP's rule). */
 START_TEST(passive_side_posts_first)
 {
     struct pair pair;
@@ -252,7 +252,7 @@ START_TEST(flush_on_disconnect)
 }
 END_TEST
 
-/* A message whose Send completed arrives although (disconnect,) free and close follow at once. */
+/* A message whose Send completed arrives even if (disconnect,) free and close follow at once. */
 static void leave_after_the_last_message(const char *name, bool disconnect)
 {
     struct pair pair;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Data transfer that is refused: by the post, by the peer's protection;
- * what is left of the connection. */
+/* Data transfers that fail: at the post, by the peer's protection; the state of the connection
+ * afterwards. */
 #include "dto.h"
 
 #include <stdio.h>
@@ -12,7 +12,7 @@
 
 /* --- what is found at post --- */
 
-/* A pair that is connected, each side with a buffer that allows everything. */
+/* Connects a pair; each side has a buffer with all privileges. */
 static void connect_with_memory(struct pair *pair, const char *name, struct buffer *here,
                                 struct buffer *there, size_t size)
 {
@@ -103,7 +103,7 @@ START_TEST(payload_limit)
     ok(it_post_send(pair.a.ep, &one, 1, 0, BOTH));
     expect_done(pair.b.receives, RECV, 1, IT_DTO_SUCCESS);
     expect_done(pair.a.requests, SEND, 0, IT_DTO_SUCCESS);
-    one = segment(&here, 0, 65536); /* RDMA is not bounded by it */
+    one = segment(&here, 0, 65536); /* max_dto_payload_size does not limit RDMA */
     ok(it_post_rdma_write(pair.a.ep, &one, 1, 2, BOTH, address_in(&there, 0), there.context));
     expect_done(pair.a.requests, WRITE, 2, IT_DTO_SUCCESS);
     ok(it_post_rdma_read(pair.a.ep, &one, 1, 3, BOTH, address_in(&there, 0), there.context));
@@ -132,8 +132,8 @@ START_TEST(no_reads_with_ord_0)
 }
 END_TEST
 
-/* A value whose lower half is the context of memory is none: it is
- * refused, and the connection stays. */
+/* A value is not valid because its lower half is a context of registered memory: it is refused, and
+ * the connection stays. */
 START_TEST(contexts_have_32_bits)
 {
     struct pair pair;
@@ -177,8 +177,8 @@ static it_status_t fetch_and_add(struct pair *pair, struct buffer *here, const s
                           there->context);
 }
 
-/* What was agreed with the peer counts, not what the endpoint asked for. The
- * connection does not suffer from it. */
+/* The depth agreed with the peer counts, not the one that the endpoint asked for. A refusal does
+ * not affect the connection. */
 START_TEST(no_reads_where_the_peer_agreed_to_none)
 {
     struct pair pair;
@@ -212,8 +212,8 @@ START_TEST(no_reads_where_the_peer_agreed_to_none)
 }
 END_TEST
 
-/* Without a connection the endpoint's own ORD counts again, and of the
- * next one what is agreed for that. */
+/* Without a connection the endpoint's own ORD counts again; with the next one, what that one agreed
+ * on. */
 START_TEST(agreed_anew)
 {
     struct pair pair;
@@ -246,7 +246,7 @@ END_TEST
 
 /* --- what the peer finds --- */
 
-/* The connection is gone at both ends, once, and everything else has been flushed. */
+/* The connection is broken at both ends, reported once, and all other requests are flushed. */
 static void expect_broken(struct pair *pair)
 {
     pair_broken(pair);
@@ -269,7 +269,7 @@ static it_dto_status_t expect_access_error(it_evd_handle_t evd, it_event_type_t 
     return done.dto_status;
 }
 
-/* Rows of reads that the peer must refuse; each on a new connection. */
+/* Rows: what the peer must refuse, each on a new connection. */
 enum refusal {
     WRONG_CONTEXT,
     NO_RIGHT,
@@ -329,7 +329,7 @@ static void refused_access(const char *name, enum refusal refusal, bool reading)
         ok(it_post_rdma_write(pair.a.ep, &one, 1, 1, BOTH, address, context));
     if (reading) {
         outcome = expect_access_error(pair.a.requests, READ, 1);
-    } else { /* may complete before the peer's word is here */
+    } else { /* may complete before the peer's Terminate arrives */
         event = expect(pair.a.requests, WRITE);
         ck_assert_uint_eq(event.dto_cmpl.cookie, 1);
         outcome = event.dto_cmpl.dto_status;
@@ -339,7 +339,7 @@ static void refused_access(const char *name, enum refusal refusal, bool reading)
     ck_assert_int_eq(event.event_number, reading ? IT_ASYNC_AFF_EP_RDMAR_ACCESS_VIOLATION
                                                  : IT_ASYNC_AFF_EP_RDMAW_ACCESS_VIOLATION);
     ck_assert_ptr_eq(event.aff_async.cause.ep, pair.b.ep);
-    /* a hears of it, too: by the request or, where that had completed, by an event */
+    /* a gets the error too: by the request or, if that had completed, by an event */
     if (!reading && outcome == IT_DTO_SUCCESS)
         event = expect(pair.a.affiliated, IT_ASYNC_AFF_EP_R_ACCESS_VIOLATION);
     else
@@ -365,7 +365,7 @@ START_TEST(read_refused)
 }
 END_TEST
 
-/* In words, where people look: with whom, and what they can change. */
+/* The log names the peer and what the user can change. */
 START_TEST(refused_read_is_logged)
 {
     static const char *const wanted[] = { "RDMA Read is not enabled here", "the peer reports" };
@@ -387,7 +387,7 @@ START_TEST(refused_read_is_logged)
 }
 END_TEST
 
-/* A refused Read names the culprit; what was behind it is flushed. */
+/* The refused Read has the error; later requests are flushed. */
 START_TEST(read_error_names_the_read)
 {
     struct pair pair;
@@ -401,7 +401,7 @@ START_TEST(read_error_names_the_read)
     ok(it_post_rdma_read(pair.a.ep, &one, 1, 2, BOTH, address_in(&there, 65000), there.context));
     ok(it_post_rdma_read(pair.a.ep, &one, 1, 3, QUIETLY, address_in(&there, 0), there.context));
     ok(it_post_send(pair.a.ep, &one, 1, 4, (it_dto_flags_t)(BOTH | IT_BARRIER_FENCE_FLAG)));
-    /* its answer may have come before the error or not */
+    /* its answer may have come before the error */
     first = expect(pair.a.requests, READ).dto_cmpl;
     ck_assert_uint_eq(first.cookie, 1);
     ck_assert(first.dto_status == IT_DTO_SUCCESS || first.dto_status == IT_DTO_ERR_FLUSHED);
@@ -424,8 +424,8 @@ static void with_guard(char *path)
     ck_assert_int_eq(setenv("ITAL_CONF", path, 1), 0);
 }
 
-/* The peer asks for what it may, and the program has unmapped it: both hear of the end, and this
- * side why. */
+/* The peer's access is permitted, but the program has unmapped the memory: both sides get the end,
+ * and this side the reason. */
 static void unmapped(bool reading)
 {
     char path[] = "/tmp/ital-guard-XXXXXX";

@@ -9,7 +9,7 @@ static size_t sizes[] = { 0,    1,    3,    7,     64,    127,      128,
                           1400, 1460, 4096, 65535, 65536, 1u << 20, 4u << 20 };
 #define SIZES (sizeof(sizes) / sizeof(sizes[0]))
 
-#define MANY 64u /* segments that a program may name in one request, whatever the adapter has */
+#define MANY 64u /* segments that programs use in one request, whatever the adapter supports */
 
 /* --- sizes --- */
 
@@ -62,7 +62,7 @@ START_TEST(write_sizes)
         ok(it_post_rdma_write(pair.a.ep, &one, 1, i, BOTH, address_in(&to, offset), to.context));
         done = expect_done(pair.a.requests, WRITE, i, IT_DTO_SUCCESS);
         ck_assert_uint_eq(done.transferred_length, sizes[i]);
-        /* A message afterwards says that the Write is in place. */
+        /* The message that follows shows that the Write is placed. */
         receive(&pair.b, &to, 0, i);
         send_octets(&pair.a, &from, 0, i, BOTH);
         expect_done(pair.b.receives, RECV, i, IT_DTO_SUCCESS);
@@ -70,7 +70,7 @@ START_TEST(write_sizes)
         ck_assert_int_eq(memcmp(from.data, to.data + offset, sizes[i]), 0);
         ck_assert(!offset || to.data[offset - 1] == 0);
     }
-    /* the target hears of nothing */
+    /* the target gets no event */
     is(IT_ERR_QUEUE_EMPTY, it_evd_dequeue(pair.b.requests, &event));
     pair_close(&pair);
 }
@@ -150,7 +150,7 @@ START_TEST(gather_and_scatter)
     scramble(&from);
     out[0] = segment(&from, 17, 1);
     out[1] = segment(&from, 4000, 2000);
-    out[2] = segment(&from, 0, 0); /* contributes nothing, and its LMR does not matter */
+    out[2] = segment(&from, 0, 0); /* its length is 0: its LMR is not checked */
     out[2].lmr = NULL;
     out[3] = segment(&from, 100, 999);
     for (int i = 0; i < 4; i++) {
@@ -177,7 +177,7 @@ START_TEST(gather_and_scatter)
     memset(to.data, 0, to.length);
     ok(it_post_rdma_write(pair.a.ep, out, 4, 3, BOTH, address_in(&to, 1), to.context));
     expect_done(pair.a.requests, WRITE, 3, IT_DTO_SUCCESS);
-    receive(&pair.b, &to, 0, 4); /* a message afterwards says that the Write is in place */
+    receive(&pair.b, &to, 0, 4); /* the message that follows shows that the Write is placed */
     send_octets(&pair.a, &from, 0, 5, BOTH);
     expect_done(pair.b.receives, RECV, 4, IT_DTO_SUCCESS);
     ck_assert_int_eq(memcmp(expected, to.data + 1, length), 0);
@@ -266,7 +266,7 @@ static struct pair many_pair;
 static struct buffer near, far;
 static it_lmr_triplet_t many[MANY];
 
-/* Segments of all lengths, none at all too, spread over `near`. */
+/* Segments of all lengths, 0 among them, spread over `near`. */
 static void many_open(const char *interface, shape_fn shape)
 {
     pair_connected_as(&many_pair, interface, shape);
@@ -276,7 +276,7 @@ static void many_open(const char *interface, shape_fn shape)
         many[i] = segment(&near, 2 * MANY * (MANY - 1 - i), i * 7 % MANY);
 }
 
-/* The octets of the segments are those of the peer's memory, and they are so many. */
+/* The octets of the segments equal the peer's memory. Returns their number. */
 static size_t check_many(void)
 {
     size_t at = 0;
@@ -292,8 +292,7 @@ static it_status_t read_many(it_dto_cookie_t cookie, it_dto_flags_t flags)
                              far.context);
 }
 
-/* Programs are known to ask for 8 segments in a Write and to post 64; what the adapter's own
- * requests hold does not matter. */
+/* Known programs ask for 8 segments in a Write and post 64, whatever the adapter's own limit is. */
 START_TEST(sixty_four_segments_of_a_write_and_a_read)
 {
     size_t octets = 0;
@@ -303,11 +302,11 @@ START_TEST(sixty_four_segments_of_a_write_and_a_read)
     for (size_t i = 0; i < MANY; i++)
         octets += many[i].length;
     ok(it_post_rdma_write(many_pair.a.ep, many, MANY, 1, (it_dto_flags_t)0, address_in(&far, 0),
-                          far.context)); /* of which it wants to hear nothing */
+                          far.context)); /* without completions */
     ok(it_post_rdma_write(many_pair.a.ep, many, MANY, 2, BOTH, address_in(&far, 0), far.context));
     ck_assert_uint_eq(
         expect_done(many_pair.a.requests, WRITE, 2, IT_DTO_SUCCESS).transferred_length, octets);
-    receive(&many_pair.b, &far, 0, 3); /* a message afterwards says that the Write is in place */
+    receive(&many_pair.b, &far, 0, 3); /* the message that follows shows that the Write is placed */
     send_octets(&many_pair.a, &near, 0, 4, BOTH);
     expect_done(many_pair.b.receives, RECV, 3, IT_DTO_SUCCESS);
     expect_done(many_pair.a.requests, SEND, 4, IT_DTO_SUCCESS);
@@ -323,7 +322,8 @@ START_TEST(sixty_four_segments_of_a_write_and_a_read)
 }
 END_TEST
 
-/* As many as the EP was made for are taken at once, and end in order; the next ones too. */
+/* The EP takes as many such requests as it was made for, and completes them in order; then as many
+ * again. */
 START_TEST(each_request_has_many_segments)
 {
     const size_t count = 16;
@@ -343,7 +343,8 @@ START_TEST(each_request_has_many_segments)
 }
 END_TEST
 
-/* The peer's memory ends in the middle of the request: it ends once, and what is behind it does. */
+/* The peer's memory ends in the middle of the request: it fails once, and later requests are
+ * flushed. */
 static void many_fail(const char *interface, bool write, bool by_answer)
 {
     it_dto_cmpl_event_t done;
@@ -364,14 +365,14 @@ static void many_fail(const char *interface, bool write, bool by_answer)
         ck_assert_int_ne(done.dto_status, IT_DTO_ERR_FLUSHED);
     expect_done(many_pair.a.requests, READ, 2, IT_DTO_ERR_FLUSHED);
     expect_nothing(many_pair.a.requests);
-    next(many_pair.a.connections); /* BROKEN, where the adapter has a word for it */
+    next(many_pair.a.connections); /* BROKEN, if the adapter reports it */
     ok(read_many(3, BOTH));        /* what is posted now is flushed, as any other */
     expect_done(many_pair.a.requests, READ, 3, IT_DTO_ERR_FLUSHED);
     expect_nothing(many_pair.a.requests);
     pair_close(&many_pair);
 }
 
-/* The peer tells which Read it was. */
+/* The error names the Read that failed. */
 START_TEST(many_segments_of_a_read_that_fails)
 {
     many_fail(IFACE, false, fx_features(_i) & FX_SOFTRDMA);

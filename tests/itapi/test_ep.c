@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Endpoints: attributes, states, which call is possible when. */
+/* Endpoints: attributes, states, which call is allowed in which state. */
 #include "fixture.h"
 
 #include <pthread.h>
@@ -111,7 +111,8 @@ static it_rc_only_attributes_t given(const struct node *node, uint32_t ird, uint
     return rc;
 }
 
-/* Programs ask for the depths of another adapter: they get this one's, and hear it. */
+/* Programs ask for the depths of another adapter: the EP gets this adapter's, and the attributes
+ * say so. */
 START_TEST(reads_beyond_the_adapter_are_lowered)
 {
     it_rc_only_attributes_t most, within;
@@ -148,7 +149,7 @@ START_TEST(smallest_attributes)
 
     node_open(&node, IFACE);
     memset(&attributes, 0, sizeof(attributes));
-    attributes.srv.rc.hard_hi_watermark = 12345; /* not looked at without IT_EP_SRQ */
+    attributes.srv.rc.hard_hi_watermark = 12345; /* ignored without IT_EP_SRQ */
     attributes.srv.rc.srq = (it_srq_handle_t)(uintptr_t)0x77;
     node.ep = node_make_ep(&node, &attributes);
     node_close(&node);
@@ -240,7 +241,7 @@ START_TEST(unconnected)
     unconnected_refuses(&node, &buffer);
     ok(it_post_recv(node.ep, &whole, 1, 7, BOTH));
     is(IT_ERR_QUEUE_EMPTY, it_evd_dequeue(node.receives, &event));
-    ok(it_ep_reset(node.ep)); /* stays so, and loses its Receives */
+    ok(it_ep_reset(node.ep)); /* remains in its state, and drops its Receives */
     ck_assert_int_eq(node_state(node.ep), IT_EP_STATE_UNCONNECTED);
     expect_done(node.receives, IT_DTO_RC_RECV_CMPL_EVENT, 7, IT_DTO_ERR_FLUSHED);
     unconnected_refuses(&node, &buffer);
@@ -283,7 +284,7 @@ START_TEST(connected_and_nonoperational)
     ck_assert_int_eq(node_state(pair.b.ep), IT_EP_STATE_NONOPERATIONAL);
     is(IT_ERR_INVALID_EP_STATE, it_ep_disconnect(pair.a.ep, NULL, 0));
     connected_refuses(&pair);
-    ok(it_post_send(pair.a.ep, &whole, 1, 1, (it_dto_flags_t)0)); /* flushes are always told */
+    ok(it_post_send(pair.a.ep, &whole, 1, 1, (it_dto_flags_t)0)); /* flushes are always reported */
     expect_done(pair.a.requests, IT_DTO_SEND_CMPL_EVENT, 1, IT_DTO_ERR_FLUSHED);
     ok(it_post_rdma_write(pair.a.ep, &whole, 1, 2, BOTH, 0, 0));
     expect_done(pair.a.requests, IT_DTO_RDMA_WRITE_CMPL_EVENT, 2, IT_DTO_ERR_FLUSHED);
@@ -298,8 +299,8 @@ START_TEST(connected_and_nonoperational)
 }
 END_TEST
 
-/* Free of a connected EP: the peer is told in order, queued events
- * of the EP do not come any more. */
+/* Freeing a connected EP ends the connection in order at the peer, and discards the EP's queued
+ * events. */
 START_TEST(free_while_connected)
 {
     struct pair pair;
@@ -332,7 +333,7 @@ static void *take_flushed(void *arg)
     return NULL;
 }
 
-/* One thread takes the completions of endpoints that another one makes, resets and frees. */
+/* One thread dequeues completions of endpoints that another one makes, resets and frees. */
 START_TEST(freed_while_another_dequeues)
 {
     it_ep_attributes_t attributes;

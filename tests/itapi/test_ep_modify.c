@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* it_ep_modify: which member in which state, beyond the adapter, and that the change has an
- * effect. */
+/* it_ep_modify: which member in which state, values beyond the adapter, and the effect of each
+ * change. */
 #include "fixture.h"
 
 #include <string.h>
@@ -105,7 +105,7 @@ START_TEST(beyond_the_adapter)
     attributes.max_dto_payload_size = SIZE_MAX;
     is(IT_ERR_PAYLOAD_SIZE, MODIFY(node.ep, IT_EP_PARAM_MAX_PAYLOAD, &attributes));
     attributes = before;
-    attributes.max_send_segments = 1; /* fewer than there are */
+    attributes.max_send_segments = 1; /* fewer than now */
     attributes.srv.rc.rdma_read_ord = 1;
     ok(MODIFY(node.ep, IT_EP_PARAM_MAX_SEND_SEG, &attributes));
     attributes.max_send_segments = before.max_send_segments + 1;
@@ -131,8 +131,8 @@ START_TEST(beyond_the_adapter)
 }
 END_TEST
 
-/* More segments than were given, and another receive queue, would need another QP: refused, where
- * the adapter has as many. What is within it changes nothing; nor does what is refused. */
+/* More segments than were granted, or another receive queue, would need another QP: refused even if
+ * the adapter has them. A value within what the QP has changes nothing; nor does a refused one. */
 START_TEST(what_the_qp_has_is_fixed)
 {
     static const struct {
@@ -296,7 +296,7 @@ static void two_incoming_reads(const struct node *node, it_ep_attributes_t *attr
     attributes->srv.rc.rdma_read_ird = 2;
 }
 
-/* Above what the peer agreed to serve the connection would break: it is not possible. */
+/* Above the ORD that the peer agreed to, the connection would break: refused. */
 START_TEST(ord_stays_within_what_was_agreed)
 {
     it_ep_attributes_t attributes;
@@ -368,8 +368,8 @@ START_TEST(writes_enabled_while_connected)
 }
 END_TEST
 
-/* The passive side lowers its depths to what the peer can answer, and
- * sends no more than the new payload. */
+/* The passive side lowers its depths to what the peer supports, and sends no more than the new
+ * payload. */
 START_TEST(before_accept)
 {
     it_ep_attributes_t attributes;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Errors that no test of behaviour asks for: versions, arguments of the older forms of calls. What
- * is provoked where stands in docs/errors.md. */
+/* Errors that no other test provokes: versions, arguments of the older forms of calls.
+ * docs/errors.md lists the tests of each error. */
 #include "fixture.h"
 
 #include <arpa/inet.h>
@@ -12,7 +12,7 @@
 
 static char memory[4096];
 
-/* No further one from here on; `before` brings them back. */
+/* No more descriptors from now on; `before` restores the limit. */
 static void no_descriptors(struct rlimit *before)
 {
     int next = dup(0);
@@ -81,7 +81,7 @@ END_TEST
 
 /* --- memory that is not as it should be --- */
 
-/* The forms of it_lmr_create by their numbers. */
+/* The forms of it_lmr_create, by version number. */
 static const int forms[] = { 10, 20, 21 };
 #define FORMS (sizeof(forms) / sizeof(forms[0]))
 
@@ -134,7 +134,7 @@ START_TEST(memory_that_may_not_be_written)
 }
 END_TEST
 
-/* softrdma takes 2^47 octets at most, which is more than a process has. */
+/* softrdma accepts 2^47 octets at most, which is more than a process has. */
 START_TEST(memory_longer_than_the_adapter_takes)
 {
     struct node node;
@@ -293,7 +293,8 @@ static void *wait_once(void *evd)
                                          NULL);
 }
 
-/* Whether the thread waits already nobody can see: the EVD goes in and out until it does. */
+/* It is not visible whether the thread already waits: the EVD joins and leaves the AEVD until it
+ * does. */
 START_TEST(aggregated_while_a_thread_waits)
 {
     it_evd_handle_t soft, aevd;
@@ -321,7 +322,7 @@ START_TEST(aggregated_while_a_thread_waits)
 }
 END_TEST
 
-/* --- descriptors that there are none of --- */
+/* --- without descriptors --- */
 
 START_TEST(without_descriptors)
 {
@@ -345,7 +346,7 @@ START_TEST(without_descriptors)
 }
 END_TEST
 
-/* Sockets are softrdma's: connections of devices are the kernel's. */
+/* Only softrdma uses sockets of the process: connections of devices are the kernel's. */
 START_TEST(listening_without_descriptors)
 {
     it_conn_qual_t qualifier = { .type = IT_IANA_PORT };
@@ -413,8 +414,8 @@ END_TEST
 
 #define PRIVILEGED_PORT 873 /* below 1024 */
 
-/* The files of providers are open by now. The kernel's connection manager then takes no call any
- * more of who was somebody else when it was opened. */
+/* The providers' files are open by now. The kernel's connection manager refuses calls on a file
+ * that another user opened. */
 static void become(uid_t user)
 {
     ck_assert_int_eq(seteuid(user), 0);
@@ -444,7 +445,7 @@ START_TEST(privileged_port_to_listen_on)
 }
 END_TEST
 
-/* From a local port that is chosen. */
+/* Connects from a given local port. */
 static it_status_t connect_from(struct pair *pair, uint16_t port)
 {
     it_net_addr_t address = node_address(&pair->b, pair_family(pair));
@@ -486,7 +487,7 @@ START_TEST(port_in_use_to_connect_from)
 }
 END_TEST
 
-/* --- the rest --- */
+/* --- other calls --- */
 
 static void small_messages(const struct node *node, it_ep_attributes_t *attributes)
 {

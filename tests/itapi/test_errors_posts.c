@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Errors of work requests that no test of behaviour asks for. What is provoked where stands in
- * docs/errors.md. */
+/* Errors of work requests that no other test provokes. docs/errors.md lists the tests of each
+ * error. */
 #include "dto.h"
 
 #include <sys/mman.h>
@@ -29,7 +29,7 @@ START_TEST(segments_that_are_missing)
 }
 END_TEST
 
-/* All places are taken until their completions are. */
+/* Takes all places of the queue, until the completions are dequeued. */
 static void fill(void)
 {
     size_t places = node_query(pair.a.ep).attr.max_request_dtos;

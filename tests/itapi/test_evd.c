@@ -68,7 +68,7 @@ START_TEST(creation_errors)
         size_t size, threshold;
         it_status_t status;
     } rows[] = {
-        { 0x00001, 0, 10, 0, IT_ERR_INVALID_EVD_TYPE }, /* an event, not a stream */
+        { 0x00001, 0, 10, 0, IT_ERR_INVALID_EVD_TYPE }, /* an event, but not a stream */
         { 0x03000, 0, 10, 0, IT_ERR_INVALID_EVD_TYPE },
         { 0xffffffffu, 0, 10, 0, IT_ERR_INVALID_EVD_TYPE },
         { IT_DTO_EVENT_STREAM, 0x20, 10, 0, IT_ERR_INVALID_FLAGS },
@@ -81,7 +81,7 @@ START_TEST(creation_errors)
         { IT_CM_MSG_EVENT_STREAM, 0, UINT32_MAX, 0, IT_ERR_RESOURCE_QUEUE_SIZE },
         { IT_DTO_EVENT_STREAM, 0, 10, 11, IT_ERR_INVALID_THRESHOLD },
         { IT_DTO_EVENT_STREAM, IT_EVD_CREATE_FD, 10, 0, IT_ERR_MISMATCH_FD },
-        { IT_ASYNC_AFF_EVENT_STREAM, 0, 10, 0, IT_ERR_ASYNC_AFF_EVD_EXISTS }, /* the node has one */
+        { IT_ASYNC_AFF_EVENT_STREAM, 0, 10, 0, IT_ERR_ASYNC_AFF_EVD_EXISTS }, /* one exists */
     };
     struct node node;
     it_evd_handle_t evd = NULL, one;
@@ -255,7 +255,7 @@ START_TEST(dequeue_and_wait_errors)
 }
 END_TEST
 
-/* An event has its members written and nothing behind them. */
+/* A dequeue writes the members of the event and nothing after them. */
 START_TEST(only_its_bytes_are_written)
 {
     struct node node;

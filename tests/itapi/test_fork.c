@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A process forks: what was open stays dead in the child, and the child opens anew,
- * whatever its parent's threads were at. */
+/* A process forks: its handles are dead in the child, and the child can open anew, whatever the
+ * parent's threads were doing. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -16,10 +16,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* A child that hangs in a lock which nobody holds any more ends by SIGALRM. */
+/* A child that waits for a lock without an owner ends by SIGALRM. */
 #define CHILD_SECONDS 30u
 
-/* The child makes threads when it opens an interface. */
+/* Skips where a forked child cannot make threads: it makes some when it opens an interface. */
 static void needs_threads_in_child(void)
 {
 #ifdef ITAL_TSAN
@@ -44,8 +44,8 @@ static void child_clock(void)
         }                                                                           \
     } while (0)
 
-/* List, open, make and free an object of each kind that has locks of
- * its own, close. Does not return. */
+/* Lists interfaces, opens one, makes and frees an object of each kind with locks of its own,
+ * closes. Does not return. */
 static void child_life(const char *interface)
 {
     it_interface_t list[8];
@@ -64,7 +64,7 @@ static void child_life(const char *interface)
                                  NULL) == IT_SUCCESS);
     CHECK_CHILD(5, it_evd_wait(evd, 0, &event, NULL) == IT_ERR_TIMEOUT_EXPIRED);
     CHECK_CHILD(6, it_evd_free(evd) == IT_SUCCESS);
-    CHECK_CHILD(7, it_evd_free(evd) == IT_ERR_INVALID_EVD); /* freed here, not dead by the fork */
+    CHECK_CHILD(7, it_evd_free(evd) == IT_ERR_INVALID_EVD); /* freed by this process */
     CHECK_CHILD(8, it_pz_free(pz) == IT_SUCCESS);
     CHECK_CHILD(9, it_ia_free(ia) == IT_SUCCESS);
     _exit(0);
@@ -123,14 +123,14 @@ START_TEST(old_handles_stay_dead_beside_new_ones)
         _exit(0);
     }
     expect_good_end(child);
-    ok(it_ia_query(ia, &info)); /* the parent's live on */
+    ok(it_ia_query(ia, &info)); /* the parent's handles are alive */
     it_ia_info_free(info);
     ok(it_pz_free(pz));
     ok(it_ia_free(ia));
 }
 END_TEST
 
-/* A child's child: a daemon forks twice. */
+/* The child of a child: a daemon forks twice. */
 START_TEST(fork_twice)
 {
     it_ia_handle_t ia, second;
@@ -186,7 +186,7 @@ static void list_all(void)
     ck_assert_uint_gt(total, 0);
 }
 
-/* An interface that does not exist is a line in the log. */
+/* Asking for an interface that does not exist logs a line. */
 static void log_a_line(void)
 {
     it_ia_handle_t ia;
@@ -250,7 +250,7 @@ START_TEST(fork_while_threads_open_list_and_log)
             child_life(IFACE);
         expect_good_end(child);
     }
-    for (int i = 0; i < WORKERS; i++) /* no lock of the parent is left taken */
+    for (int i = 0; i < WORKERS; i++) /* no lock of the parent remains taken */
         before[i] = atomic_load(&work.done[i]);
     ck_assert(tc_until(all_did(before), PATIENCE));
     atomic_store(&work.stop, true);

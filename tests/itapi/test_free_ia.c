@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * it_ia_free while other threads are inside calls on what was made on the IA. Each round opens a
- * pair of nodes and connects them. Threads then make random calls on the passive node, a further
- * one connects to it and leaves again from the other node, until after a random time the passive IA
- * is freed. Every call returns, nothing is used after it is gone (sanitizers), waits without a
- * limit among them end with ABORT, and no call that begins after it_ia_free returned succeeds.
+ * it_ia_free while other threads are inside calls on objects of the IA. Each round opens a pair of
+ * nodes and connects them. Threads then make random calls on the passive node, another thread
+ * connects to it and leaves again from the other node, until after a random time the passive IA is
+ * freed. Every call returns; nothing is used after it was freed (sanitizers); waits without a limit
+ * end with IT_ERR_ABORT; no call that begins after it_ia_free returned succeeds.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -25,7 +25,7 @@ static struct pair pair;
 static struct buffer mine; /* of the passive node; the memory outlives its LMR */
 static it_net_addr_t address;
 static atomic_bool freed;    /* it_ia_free has returned */
-static atomic_bool finished; /* ... and so have the threads */
+static atomic_bool finished; /* ... and the threads have finished */
 static atomic_uint failures;
 static char failure[128];
 
@@ -41,7 +41,7 @@ static void complain(const char *what, it_status_t status)
         snprintf(failure, sizeof(failure), "%s: %s", what, itx_status_name(status));
 }
 
-/* Own objects are freed, or were with the IA. */
+/* Frees of the thread's own objects: freed by the call, or earlier with the IA. */
 static it_status_t done_with(it_status_t status)
 {
     switch (status) {
@@ -59,7 +59,7 @@ static it_status_t done_with(it_status_t status)
     return status;
 }
 
-/* --- the calls; each returns the status of one that was given a handle of the node --- */
+/* --- the calls; each returns the status of a call with a handle of the node --- */
 
 static it_lmr_triplet_t some(struct caller *caller)
 {
@@ -102,7 +102,7 @@ static it_status_t wait(struct caller *caller)
     return it_evd_wait(evd, tc_below(&caller->rng, 200), &event, NULL);
 }
 
-/* Nothing comes there: only the end of the IA ends it. */
+/* No event comes there: only the end of the IA ends the wait. */
 static it_status_t wait_for_ever(struct caller *caller)
 {
     it_event_t event;
@@ -190,7 +190,7 @@ static it_status_t make_ep(it_ep_handle_t *ep)
                            IT_EP_NO_FLAG, &attributes, ep);
 }
 
-/* What the other node asks for: taken, or refused. */
+/* A request of the other node: accepted or rejected. */
 static it_status_t decide(struct caller *caller)
 {
     it_cn_est_identifier_t asked;
@@ -224,7 +224,7 @@ static it_status_t connect_out(struct caller *caller)
 
     if (status != IT_SUCCESS)
         return status;
-    qualifier.conn_qual.port = pair.b.qualifier.conn_qual.port; /* to itself */
+    qualifier.conn_qual.port = pair.b.qualifier.conn_qual.port; /* of the node itself */
     status = make_ep(&ep);
     if (status != IT_SUCCESS)
         return status;
@@ -297,7 +297,7 @@ static const struct {
 };
 #define CALLS (sizeof(calls) / sizeof(calls[0]))
 
-/* Until the IA is gone, and each call once more then. */
+/* Makes calls until the IA is freed, and then each call once more. */
 static void *make_calls(void *arg)
 {
     struct caller *caller = arg;
@@ -315,7 +315,7 @@ static void *make_calls(void *arg)
     return NULL;
 }
 
-/* The other node: connects, and leaves in some way. */
+/* The other node: connects, and leaves in a random way. */
 static void *knock(void *arg)
 {
     struct caller *caller = arg;

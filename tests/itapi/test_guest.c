@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A good guest in the process: signals, descriptors, threads, cancellation, fork, limits. */
+/* The library behaves well in its process: signals, descriptors, threads, cancellation, fork,
+ * limits. */
 #include "process.h"
 
 #include <dirent.h>
@@ -18,7 +19,8 @@
 
 /* --- signals --- */
 
-/* A peer dies while we send. SIGPIPE has its default action: it would end this process. */
+/* A peer dies while this process sends. SIGPIPE has its default action, which would end the
+ * process. */
 START_TEST(no_sigpipe)
 {
     struct peer peer = peer_start(IFACE, play_client);
@@ -84,7 +86,7 @@ static uint64_t blocked_by(const char *tid)
     snprintf(path, sizeof(path), "/proc/self/task/%s/status", tid);
     file = fopen(path, "re");
     if (!file)
-        return UINT64_MAX; /* it has ended */
+        return UINT64_MAX; /* the thread has ended */
     while (fgets(line, sizeof(line), file))
         sscanf(line, "SigBlk: %llx", &mask);
     fclose(file);
@@ -149,7 +151,7 @@ START_TEST(limit_of_descriptors_stays)
     struct pair pair;
 
     getrlimit(RLIMIT_NOFILE, &before);
-    if (before.rlim_cur == before.rlim_max) { /* there must be something to raise */
+    if (before.rlim_cur == before.rlim_max) { /* the hard limit must be above it */
         before.rlim_cur /= 2;
         ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
     }
@@ -186,8 +188,8 @@ static it_event_type_t ordered_connect(const struct peer *peer, struct node *nod
     return came;
 }
 
-/* No descriptor is left when a peer connects: it is turned away, nobody
- * spins, and the listener lives. */
+/* No descriptor is left when a peer connects: it is refused, no thread spins, and the listener
+ * survives. */
 START_TEST(no_descriptor_at_accept)
 {
     struct peer peer = peer_start(IFACE, play_client);
@@ -267,7 +269,7 @@ START_TEST(cancelled_in_wait)
                      NULL));
     ck_assert_int_eq(pthread_create(&thread, NULL, wait_and_be_cancelled, NULL), 0);
     ck_assert(tc_until(atomic_load(&victim.inside), PATIENCE));
-    expect_nothing(node.requests); /* time to get inside */
+    expect_nothing(node.requests); /* time for the thread to enter the call */
     pthread_cancel(thread);
     expect_nothing(node.requests);
     ck_assert(!atomic_load(&victim.returned));
@@ -282,7 +284,7 @@ START_TEST(cancelled_in_wait)
 }
 END_TEST
 
-/* Writes and dequeues for ever; may be cancelled between the calls, not inside. */
+/* Writes and dequeues without end; the thread may be cancelled between the calls, not inside. */
 static void *work_and_be_cancelled(void *arg)
 {
     struct pair *pair = victim.pair;
@@ -330,7 +332,7 @@ START_TEST(cancelled_at_work)
     }
     while (it_evd_wait(pair.a.requests, QUIET * 1000, &event, NULL) == IT_SUCCESS)
         ;
-    one = segment(&buffers[0], 0, 4096); /* no lock was left held */
+    one = segment(&buffers[0], 0, 4096); /* no lock remains taken */
     ok(it_post_rdma_write(pair.a.ep, &one, 1, 7, BOTH, address_in(&buffers[1], 0),
                           buffers[1].context));
     expect_done(pair.a.requests, IT_DTO_RDMA_WRITE_CMPL_EVENT, 7, IT_DTO_SUCCESS);
@@ -370,8 +372,8 @@ static void *keep_writing(void *arg)
         }                                                                                   \
     } while (0)
 
-/* In the child: every call about what was open says that it is dead, none blocks or
- * touches the parent's connections. */
+/* In the child: every call on the parent's handles says that they are dead; none blocks or affects
+ * the parent's connections. */
 static int __attribute__((noinline)) child_calls(struct pair *pair, struct buffer *buffer)
 {
     it_lmr_triplet_t one = segment(buffer, 0, 64);
@@ -450,7 +452,7 @@ START_TEST(fork_in_traffic)
 }
 END_TEST
 
-/* A child that lives on keeps neither connection nor port. */
+/* A long-lived child keeps neither connection nor port open. */
 START_TEST(child_outlives_the_connection)
 {
     struct pair pair;

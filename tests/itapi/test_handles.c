@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Every call that takes a handle, with handles that are none: NULL, freed, of another kind,
- * garbage. Each answers with its own code, and the process lives. The script status.tap sees to it
- * that no call is missing here.
+ * Every call that takes a handle, with invalid handles: NULL, freed, of another kind, garbage. Each
+ * call returns its own code, and the process survives. The script status.tap checks that no call is
+ * missing here.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -15,11 +15,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Good arguments for everything but the handle under test. */
+/* Valid arguments for all but the handle under test. */
 static struct {
     struct node node;
     it_lmr_handle_t lmr;
-    it_rmr_handle_t rmr; /* NULL where the interface has none, like srq */
+    it_rmr_handle_t rmr; /* NULL where the interface has none, as for srq */
     it_srq_handle_t srq;
     it_ep_attributes_t attributes;
     it_lmr_triplet_t segment;
@@ -29,7 +29,7 @@ static char memory[4096];
 
 #define FLAGS(type) ((type)0)
 
-/* One function per handle argument: it gets the handle that is none. */
+/* One function per handle argument: it passes the invalid handle. */
 #define CALL(name, expression)         \
     static it_status_t name(void *bad) \
     {                                  \
@@ -208,7 +208,7 @@ CALL(context_for, itx_get_rmr_context_for_ep(bad, good.lmr, &context))
 CALL(context_for_lmr, itx_get_rmr_context_for_ep(good.node.ep, bad, &context))
 
 enum kind { IA, PZ, LMR, RMR, EVD, EP, LISTEN, SRQ, AH, UD, ANY, REQUEST, NO_KIND };
-#define LAST_KIND SRQ /* of which there are good ones */
+#define LAST_KIND SRQ /* the last kind with valid handles */
 
 #define ROW(function, kind, status)                        \
     {                                                      \
@@ -350,7 +350,7 @@ static void *good_handle(enum kind kind)
     return handles[kind];
 }
 
-/* A call that has another object to name besides, where the interface has none of them. */
+/* A call that needs a second object, of a kind that the interface lacks. */
 static bool lacks_company(size_t row)
 {
     return !good.rmr && (rows[row].call == rmr_link_lmr || rows[row].call == rmr_link_ep ||
@@ -403,7 +403,7 @@ START_TEST(other_kinds)
 }
 END_TEST
 
-/* Handles that were good, also after new objects have taken their places. */
+/* Handles that were valid, also after new objects have taken their places. */
 START_TEST(freed)
 {
     void *old[NO_KIND] = { NULL };
@@ -423,7 +423,7 @@ START_TEST(freed)
 }
 END_TEST
 
-/* An AEVD argument that is none has its own code; NULL means there is none. */
+/* An invalid AEVD argument has its own code; NULL means no AEVD. */
 START_TEST(aevd_argument)
 {
     open_good(IFACE);
@@ -435,15 +435,15 @@ START_TEST(aevd_argument)
 }
 END_TEST
 
-/* In the child of a fork every handle of before is dead, of whatever kind, and every call says so:
- * also once the child has handles of its own. */
+/* In the child of a fork every older handle is dead, of whatever kind, and every call says so, even
+ * when the child has handles of its own. */
 static void check_dead(void *const old[], bool anew)
 {
     for (size_t row = 0; row < ROWS; row++) {
         void *handle = old[rows[row].kind];
         it_status_t status;
 
-        if (!handle && anew) /* where there are none of the kind it is one that never was */
+        if (!handle && anew) /* an interface without such objects: a handle that never existed */
             continue;
         status = rows[row].call(handle ? handle : old[IA]);
         if (status == IT_ERR_IA_CATASTROPHE)
@@ -459,7 +459,7 @@ static void live_anew(const char *name, void *const old[])
     it_ia_handle_t ia;
 
     check_dead(old, false);
-#ifndef ITAL_TSAN /* does not follow the threads of a forked child */
+#ifndef ITAL_TSAN /* TSan does not follow the threads of a forked child */
     if (it_ia_create(name, 2, 1, &ia) != IT_SUCCESS)
         _exit(2);
     check_dead(old, true);
@@ -488,7 +488,7 @@ START_TEST(dead)
         live_anew(IFACE, old);
     ck_assert_int_eq(waitpid(child, &status, 0), child);
     ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the child ended with %x", status);
-    node_close(&good.node); /* the parent's live on */
+    node_close(&good.node); /* the parent's handles are alive */
 }
 END_TEST
 

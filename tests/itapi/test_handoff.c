@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* it_handoff: requests that go to another listen point of the adapter, and every way in which they
- * do not get there. */
+/* it_handoff: connection requests that go to another listen point of the adapter, and every way in
+ * which that fails. */
 #include "fixture.h"
 
 #include <arpa/inet.h>
@@ -15,7 +15,7 @@
 
 #define ROOM 2
 
-/* pair.b listens twice: on its own qualifier, and there. */
+/* pair.b listens at two points: its own qualifier, and `there`. */
 static struct pair pair;
 static it_evd_handle_t there;
 static it_conn_qual_t qualifier;
@@ -78,7 +78,7 @@ START_TEST(there_and_back_and_rejected)
         ok(it_handoff(&pair.b.qualifier, 0, id));
         id = expect(pair.b.asked, IT_CM_REQ_CONN_REQUEST_EVENT).conn_req.cn_est_id;
     }
-    ok(it_handoff(&pair.b.qualifier, 0, id)); /* to where it is */
+    ok(it_handoff(&pair.b.qualifier, 0, id)); /* to its own listen point */
     id = expect(pair.b.asked, IT_CM_REQ_CONN_REQUEST_EVENT).conn_req.cn_est_id;
     ok(it_reject(id, NULL, 0));
     expect(pair.a.connections, IT_CM_MSG_CONN_PEER_REJECT_EVENT);
@@ -101,11 +101,11 @@ START_TEST(errors)
     is(IT_ERR_INVALID_CONN_QUAL, it_handoff(&wrong, 0, id));
     wrong = (it_conn_qual_t){ .type = IT_IANA_PORT };
     is(IT_ERR_INVALID_CONN_QUAL, it_handoff(&wrong, 0, id)); /* port 0 */
-    wrong.conn_qual.port = htons(1);                         /* nobody listens there */
+    wrong.conn_qual.port = htons(1);                         /* without a listener */
     is(IT_ERR_INVALID_CONN_QUAL, it_handoff(&wrong, 0, id));
     ok(it_listen_free(listen_there));
     is(IT_ERR_INVALID_CONN_QUAL, it_handoff(&qualifier, 0, id));
-    ok(it_ep_accept(pair.b.ep, id, NULL, 0)); /* all that used it up not */
+    ok(it_ep_accept(pair.b.ep, id, NULL, 0)); /* no failed handoff consumed the request */
     expect(pair.a.connections, IT_CM_MSG_CONN_ESTABLISHED_EVENT);
     pair_close(&pair);
 }
@@ -133,8 +133,8 @@ static it_conn_qual_t service_of(uint16_t port)
     return service;
 }
 
-/* By the service ID on which it listens (of a port that was free a moment ago: RoCE has no others),
- * and by that of the port on which it listens. */
+/* By the service ID of the target (from a port that was free a moment ago: RoCE has no others), and
+ * by the service ID of the target's port. */
 START_TEST(by_a_service_id)
 {
     it_conn_qual_t service = { .type = IT_IANA_PORT }, of_port;
@@ -176,7 +176,7 @@ START_TEST(flags_of_the_target_count)
 }
 END_TEST
 
-/* More requests than the target's EVD holds wait there, and come up as it is emptied. */
+/* Requests beyond the capacity of the target's EVD wait there, and appear as it is drained. */
 START_TEST(full_evd)
 {
     enum { COUNT = 5 };
@@ -204,7 +204,7 @@ START_TEST(full_evd)
 }
 END_TEST
 
-/* The target may keep no more: the caller keeps the request. */
+/* The target's backlog is full: the caller keeps the request. */
 START_TEST(full_listen_point)
 {
     char path[300], text[300];
@@ -231,14 +231,15 @@ START_TEST(full_listen_point)
     }
     is(IT_ERR_RESOURCES, it_handoff(&qualifier, 0, ids[BACKLOG]));
     ok(it_reject(ids[0], NULL, 0));
-    ok(it_handoff(&qualifier, 0, ids[BACKLOG])); /* it was still good */
+    ok(it_handoff(&qualifier, 0, ids[BACKLOG])); /* the request was still valid */
     ok(it_ep_accept(pair.b.ep, expect(there, IT_CM_REQ_CONN_REQUEST_EVENT).conn_req.cn_est_id, NULL,
                     0));
     pair_close(&pair);
 }
 END_TEST
 
-/* Rejects what is there, of this round or late from one before, whose peer may have left. */
+/* Rejects each pending request, of this round or late from an earlier one, whose peer may have
+ * left. */
 static void reject_what_came(const char *round, bool wait)
 {
     it_event_t event;
@@ -258,7 +259,7 @@ static void reject_what_came(const char *round, bool wait)
     }
 }
 
-/* The peer gives up before, or while requests move: a dead identifier or no event, nothing else. */
+/* The peer gives up before or while requests move: a dead identifier or no event. */
 START_TEST(withdrawn)
 {
     unsigned long rounds = tc_count(50);
@@ -305,7 +306,7 @@ static void *hand_off(void *arg)
     return NULL;
 }
 
-/* Two threads, one request: one of them has it. */
+/* Two threads hand off one request: one of them succeeds. */
 START_TEST(contested_request)
 {
     unsigned long rounds = tc_count(100);
@@ -345,8 +346,9 @@ static void *free_listen(void *arg)
     return NULL;
 }
 
-/* The target goes meanwhile: refused, or in its EVD and good, or dropped with it, by a reset: after
- * an orderly end the peer would try revision 1, at the first listen point. */
+/* The target is freed meanwhile: the handoff is refused; or the request is in the target's EVD and
+ * valid; or it is dropped with the target. It is dropped by a reset: after an orderly end the peer
+ * would retry with revision 1, at the first listen point. */
 START_TEST(target_that_goes)
 {
     unsigned long rounds = tc_count(50);

@@ -110,7 +110,7 @@ START_TEST(two_adapters_are_independent)
 }
 END_TEST
 
-/* What an adapter opened and closed many times leaves behind. */
+/* What repeated open and close of an adapter leave behind. */
 START_TEST(open_and_close_leave_nothing)
 {
     struct node node;
@@ -151,7 +151,7 @@ START_TEST(adapter_attributes)
     ck_assert_uint_le(info->connect_private_data_len, IT_MAX_PRIV_DATA);
     ck_assert_uint_le(info->accept_private_data_len, IT_MAX_PRIV_DATA);
     ck_assert_uint_le(info->reject_private_data_len, IT_MAX_PRIV_DATA);
-    ck_assert_ptr_eq(info->affiliated_err_evd, NULL); /* was taken before the EVD was made */
+    ck_assert_ptr_eq(info->affiliated_err_evd, NULL); /* taken before the EVD was made */
     if (info->transport_type == IT_IWARP_TCP_TRANSPORT) {
         ck_assert_int_eq(info->three_way_handshake_support, IT_FALSE);
         ck_assert_int_eq(info->ird_ord_suppressible, IT_TRUE);
@@ -175,7 +175,7 @@ START_TEST(adapter_attributes)
 }
 END_TEST
 
-/* What is not built is not promised. */
+/* Attributes promise only what this build has. */
 START_TEST(attributes_promise_only_what_works)
 {
     struct node node;
@@ -246,7 +246,7 @@ START_TEST(contexts)
     handles[3] = node.ep;
     for (uint64_t i = 0; i < 4; i++) {
         is(IT_ERR_NO_CONTEXT, it_get_consumer_context(handles[i], &context));
-        context.index = i ? UINT64_MAX - i : 0; /* 0 is a value like others */
+        context.index = i ? UINT64_MAX - i : 0; /* 0 is a value like any other */
         ok(it_set_consumer_context(handles[i], context));
     }
     for (uint64_t i = 0; i < 4; i++) {
@@ -262,7 +262,7 @@ START_TEST(contexts)
     ok(it_ep_free(node.ep));
     is(IT_ERR_INVALID_HANDLE, it_get_consumer_context(node.ep, &context));
     is(IT_ERR_INVALID_HANDLE, it_set_consumer_context(node.ep, context));
-    node_endpoint(&node); /* a new object in the old place has none */
+    node_endpoint(&node); /* a new object in the same place has no context */
     is(IT_ERR_NO_CONTEXT, it_get_consumer_context(node.ep, &context));
     node_close(&node);
 }
@@ -331,7 +331,7 @@ START_TEST(paths_wrong_arguments)
     is(IT_ERR_INVALID_NETADDR, it_get_pathinfo(node.ia, 0, &bad, &count, &total, &path));
     bad = address6("::");
     is(IT_ERR_INVALID_NETADDR, it_get_pathinfo(node.ia, 0, &bad, &count, &total, &path));
-    ck_assert_uint_eq(count, 1); /* outputs on success only */
+    ck_assert_uint_eq(count, 1); /* outputs are written on success only */
     ck_assert_uint_eq(total, 77);
     count = 0;
     ok(it_get_pathinfo(node.ia, 0, &good, &count, &total, NULL));
@@ -341,8 +341,8 @@ START_TEST(paths_wrong_arguments)
 }
 END_TEST
 
-/* Rows: IPv4, IPv6 that maps none, GID of an IPv4 address, VIA. What a VIA address means only its
- * network knows. */
+/* Rows: IPv4, IPv6 that is not mapped, GID of an IPv4 address, VIA. Only its network knows what a
+ * VIA address means. */
 static void every_pair(const it_net_addr_t *four, const it_net_addr_t *six)
 {
     static const char possible[4][5] = { "yyyn", "nyyn", "yyyn", "nnny" };
@@ -376,7 +376,7 @@ START_TEST(conversions)
     ok(it_convert_net_addr(&mapped, IT_IPV4, &mapped));
     ck_assert_int_eq(mapped.addr_type, IT_IPV4);
     ck_assert_mem_eq(&mapped.addr.ipv4, &four.addr.ipv4, 4);
-    ok(it_convert_net_addr(&mapped, IT_IPV6, &mapped)); /* and back, in place */
+    ok(it_convert_net_addr(&mapped, IT_IPV6, &mapped)); /* and back, into the same object */
     ck_assert_int_eq(mapped.addr_type, IT_IPV6);
     ck_assert_mem_eq(&mapped.addr.ipv6, &back.addr.ipv6, 16);
     is(IT_ERR_INVALID_CONVERSION, it_convert_net_addr(&six, IT_IPV4, &out));

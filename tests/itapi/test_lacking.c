@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What an interface does not have, by its attributes, it refuses with the error that says so. */
+/* An interface refuses what its attributes lack, with the error for it. */
 #include "fixture.h"
 
 static char memory[4096];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* LMRs whose memory comes and goes by work requests of a privileged endpoint, with a peer that uses
- * them; I/O buffer lists and I/O addresses. */
+/* LMRs whose memory is linked and unlinked by work requests of a privileged endpoint, with a peer
+ * that accesses them; I/O buffer lists and I/O addresses. */
 #include "dto.h"
 
 #include <string.h>
@@ -64,7 +64,7 @@ static void unlink_now(void)
     ck_assert(!linked());
 }
 
-/* a writes `text` there, and reads it back: by then it is placed. */
+/* a writes `text` there, and reads it back, which shows that it is placed. */
 static void peer_writes(void *to, const char *text)
 {
     size_t length = strlen(text);
@@ -110,7 +110,7 @@ START_TEST(linked_written_unlinked)
 }
 END_TEST
 
-/* The next request of the queue sends from it, before the link's completion was seen. */
+/* The next request of the queue sends from the LMR, before the link's completion was dequeued. */
 START_TEST(used_by_the_next_request)
 {
     it_lmr_triplet_t one = { .length = 6 }, into;
@@ -132,7 +132,7 @@ START_TEST(used_by_the_next_request)
 }
 END_TEST
 
-/* X-012: a Send of the peer unlinks it, although the zone has two endpoints. Then it may be linked
+/* X-012: a Send of the peer unlinks it, although the zone has two endpoints. Then it can be linked
  * again. */
 START_TEST(X012_unlinked_by_the_peer)
 {
@@ -167,13 +167,13 @@ START_TEST(linked_twice)
                                  EVERYTHING, pair.b.ep, 1, BOTH, &context));
     is(IT_ERR_OP_NOT_SUPPORTED,
        it_lmr_modify(lmr, IT_LMR_PARAM_MEM_PRIV, &(it_lmr_param_t){ .privs = IT_PRIV_LOCAL }));
-    ok(it_lmr_free(lmr)); /* linked as it is */
+    ok(it_lmr_free(lmr)); /* while it is linked */
     peer_refused(memory);
     close_privileged();
 }
 END_TEST
 
-/* Memory that is not there is found out when the request has its turn. */
+/* A link to memory that is not mapped fails when the request is processed. */
 START_TEST(linked_to_nothing)
 {
     open_privileged(IFACE);
@@ -211,7 +211,7 @@ START_TEST(privilege_is_given_and_taken)
 }
 END_TEST
 
-/* Each refusal starts nothing. */
+/* A refused link starts nothing. */
 START_TEST(link_refused)
 {
     it_ep_handle_t ep;
@@ -320,11 +320,11 @@ START_TEST(linked_by_list)
     peer_writes(memory + 24, "first octets");
     unlink_now();
     iobl = list_of(IT_IOBL_BLOCK_LIST, 1000);
-    link_now(pair.b.ep, (void *)(uintptr_t)0x10000000, &iobl, 3000); /* as if it were there */
+    link_now(pair.b.ep, (void *)(uintptr_t)0x10000000, &iobl, 3000); /* as if it were mapped */
     peer_writes((void *)(uintptr_t)0x10000064, "elsewhere");
     ck_assert_mem_eq(memory + 100, "elsewhere", 9);
     unlink_now();
-    elements[1] = elements[3]; /* not one run of memory */
+    elements[1] = elements[3]; /* not one contiguous range */
     is(IT_ERR_INVALID_IOBL, it_lmr_link(lmr, NULL, &iobl, 8, IT_ADDR_MODE_ABSOLUTE, EVERYTHING,
                                         pair.b.ep, 1, BOTH, &context));
     ck_assert(!linked());

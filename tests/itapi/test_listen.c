@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Listen points, and what connecting and answering are refused for. */
+/* Listen points, and the refusals of connecting and answering. */
 #include "fixture.h"
 #include "process.h"
 
@@ -60,7 +60,7 @@ START_TEST(connect_errors)
         inet_pton(AF_INET, "192.0.2.1", &bad.u.iwarp.laddr.ipv4); /* not an address of this host */
         CONNECT(IT_ERR_INVALID_SOURCE_PATH, &bad, &qualifier, 1, NULL, 0);
     }
-    pair_connect(&pair, IT_IPV4); /* the EP is as good as before */
+    pair_connect(&pair, IT_IPV4); /* the EP can still be used */
     pair_close(&pair);
 }
 END_TEST
@@ -86,7 +86,7 @@ START_TEST(answer_errors)
     is(IT_ERR_INVALID_PDATA_LENGTH, it_reject(id, data, sizeof(data)));
     is(IT_ERR_FAULT, it_reject(id, NULL, 5));
     is(IT_ERR_INVALID_CN_EST_ID, it_handoff(&pair.b.qualifier, 0, id + 1));
-    ok(it_ep_accept(pair.b.ep, id, NULL, 0)); /* all that used it up not */
+    ok(it_ep_accept(pair.b.ep, id, NULL, 0)); /* no failed call consumed the request */
     is(IT_ERR_INVALID_CN_EST_ID, it_ep_accept(pair.b.ep, id, NULL, 0));
     expect(pair.a.connections, IT_CM_MSG_CONN_ESTABLISHED_EVENT);
     expect(pair.b.connections, IT_CM_MSG_CONN_ESTABLISHED_EVENT);
@@ -174,7 +174,8 @@ START_TEST(listen_life)
 }
 END_TEST
 
-/* On one address: what comes to it is a request, and another one of the same host is refused. */
+/* At one address: a connection to it is a request, one to another address of the same host is
+ * refused. */
 START_TEST(listen_at_an_address)
 {
     static const char *const reached[] = { "127.0.0.1", "127.0.0.2" };
@@ -190,7 +191,7 @@ START_TEST(listen_at_an_address)
                                        &node.qualifier, &listen));
     is(IT_ERR_INVALID_NETADDR, itx_listen_create(node.ia, 0, node.asked, IT_LISTEN_NO_FLAG,
                                                  &strange, &node.qualifier, &listen));
-    address.addr.ipv4.s_addr = htonl(0xC0000263); /* 192.0.2.99: nobody's, RFC 5737 */
+    address.addr.ipv4.s_addr = htonl(0xC0000263); /* 192.0.2.99: unassigned, RFC 5737 */
     is(IT_ERR_INVALID_NETADDR, itx_listen_create(node.ia, 0, node.asked, IT_LISTEN_NO_FLAG,
                                                  &address, &node.qualifier, &listen));
     address.addr.ipv4.s_addr = htonl(INADDR_LOOPBACK);
@@ -226,8 +227,7 @@ START_TEST(request_outlives_listen)
 }
 END_TEST
 
-/* Requests that find the SEVD full wait until it is dequeued: nobody
- * is lost, nothing has overflowed. */
+/* Requests that find the SEVD full wait until it is dequeued: none is lost, no overflow. */
 START_TEST(too_many_requests)
 {
     enum { COUNT = 4 };

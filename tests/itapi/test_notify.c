@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Notification: which completions wake a waiter and raise the descriptor, thresholds, what
+/* Notification: which completions wake a waiter and signal the descriptor, thresholds, what
  * it_evd_modify changes, overflow. Without a connection: test_evd. */
 #include "dto.h"
 
@@ -11,7 +11,7 @@
 
 #define RECEIVES 32u
 #define SIZE     64u
-#define BEGAN    ((uint64_t)50 * 1000) /* microseconds in which a thread is asleep */
+#define BEGAN    ((uint64_t)50 * 1000) /* microseconds after which a thread sleeps */
 
 static struct pair pair;
 static struct buffer here, there;
@@ -42,7 +42,7 @@ static void receive_flagged(it_dto_cookie_t cookie, it_dto_flags_t flags)
     ok(it_post_recv((it_handle_t)pair.b.ep, &whole, 1, cookie, flags));
 }
 
-/* a's completion says that it left; the one at b is there when the peek says so. */
+/* a's completion says that the message left; the peek says when the one at b is there. */
 static void send_flagged(it_dto_flags_t flags)
 {
     send_octets(&pair.a, &here, SIZE, 1, (it_dto_flags_t)(BOTH | flags));
@@ -62,8 +62,8 @@ static void take(it_dto_cookie_t cookie)
     ck_assert_uint_eq(event.dto_cmpl.cookie, cookie);
 }
 
-/* --- notification events; the verbs of Linux do not tell a solicited Receive from another one, so
- * there all Receives notify --- */
+/* --- notification events; the verbs of Linux do not distinguish a solicited Receive from another
+ * one, so there all Receives notify --- */
 
 struct sleeper {
     pthread_t thread;
@@ -94,8 +94,8 @@ static const struct {
     it_dto_flags_t receive, send;
 } notifying[] = { { BOTH, QUIETLY }, { IT_COMPLETION_FLAG, IT_SOLICITED_WAIT_FLAG } };
 
-/* Ten Receives that nobody asked to be told of, then one that notifies: the wait returns the oldest
- * with the others behind it. */
+/* Ten Receives that do not notify, then one that does: the wait returns the oldest with the others
+ * queued. */
 START_TEST(quiet_receives_end_no_wait)
 {
     for (size_t kind = 0; kind < 2; kind++) {
@@ -120,7 +120,7 @@ START_TEST(quiet_receives_end_no_wait)
 }
 END_TEST
 
-/* The same where nobody sleeps: the consumer looks at the descriptor. */
+/* The same without a sleeping thread: the consumer polls the descriptor. */
 START_TEST(quiet_receives_do_not_raise_the_descriptor)
 {
     unsigned int in_vain = 0;
@@ -138,8 +138,7 @@ START_TEST(quiet_receives_do_not_raise_the_descriptor)
         is(IT_ERR_QUEUE_EMPTY, it_evd_dequeue(evd, &event));
         ck_assert(!readable());
     }
-    /* The traffic itself may have woken the consumer up to here. Once it does so in vain it stops.
-     */
+    /* The traffic itself may have caused wake-ups so far. After one that was spurious they stop. */
     for (it_dto_cookie_t i = 100; i < 110; i++) {
         receive_flagged(i, IT_COMPLETION_FLAG);
         send_flagged(QUIETLY);
@@ -152,7 +151,7 @@ START_TEST(quiet_receives_do_not_raise_the_descriptor)
 }
 END_TEST
 
-/* A wait takes what is queued when its time is over, and what is queued when it begins. */
+/* A wait takes queued completions when its time is over, and when it begins. */
 START_TEST(a_wait_takes_quiet_ones_at_its_ends)
 {
     struct sleeper sleeper = { .timeout = BEGAN };
@@ -164,7 +163,7 @@ START_TEST(a_wait_takes_quiet_ones_at_its_ends)
     fall_asleep(&sleeper);
     send_flagged(QUIETLY);
     pthread_join(sleeper.thread, NULL);
-    if (sleeper.status == IT_ERR_TIMEOUT_EXPIRED) /* it was late */
+    if (sleeper.status == IT_ERR_TIMEOUT_EXPIRED) /* the completion was late */
         ok(it_evd_dequeue(evd, &sleeper.event));
     ck_assert_uint_eq(sleeper.event.dto_cmpl.cookie, 1);
     send_flagged(QUIETLY);
@@ -175,7 +174,7 @@ START_TEST(a_wait_takes_quiet_ones_at_its_ends)
 }
 END_TEST
 
-/* Errors notify whatever was asked for, though no success would have told. */
+/* Errors always notify, even where a success would not. */
 START_TEST(flushed_receives_notify)
 {
     it_event_t event;
@@ -274,7 +273,7 @@ START_TEST(modify_errors)
     is(IT_ERR_RESOURCE_QUEUE_SIZE, modify(node.requests, IT_EVD_PARAM_QUEUE_SIZE, params));
     params.sevd_threshold = 5;
     is(IT_ERR_INVALID_THRESHOLD, modify(soft, IT_EVD_PARAM_THRESHOLD, params));
-    params.sevd_queue_size = 2; /* above what there will be */
+    params.sevd_queue_size = 2; /* above the size that follows */
     params.sevd_threshold = 3;
     is(IT_ERR_INVALID_THRESHOLD,
        modify(soft, IT_EVD_PARAM_THRESHOLD | IT_EVD_PARAM_QUEUE_SIZE, params));
@@ -321,7 +320,7 @@ START_TEST(modify_of_a_list)
 }
 END_TEST
 
-/* An EVD that does not notify queues; what it has queued notifies when it is enabled again. */
+/* A disabled EVD queues events; those queued notify when it is enabled again. */
 START_TEST(disabled_and_enabled)
 {
     it_evd_param_t params = { .evd_enabled = IT_FALSE };
@@ -337,7 +336,7 @@ START_TEST(disabled_and_enabled)
     ck_assert(!readable());
     ok(it_evd_post_se(evd, NULL));
     ck_assert(!readable());
-    ok(it_evd_wait(evd, 0, &event, NULL)); /* queued events are given */
+    ok(it_evd_wait(evd, 0, &event, NULL)); /* queued events are delivered */
     ok(it_evd_dequeue(evd, &event));
     is(IT_ERR_INVALID_EVD_STATE, it_evd_wait(evd, IT_TIMEOUT_INFINITE, &event, NULL));
     is(IT_ERR_INVALID_EVD_STATE, it_evd_wait(evd, 0, &event, NULL));
@@ -368,7 +367,7 @@ START_TEST(disabling_ends_waits)
 }
 END_TEST
 
-/* A CQ changes its size while completions come and are polled; none is lost or doubled. */
+/* A CQ is resized while completions arrive and are polled; none is lost or doubled. */
 static atomic_bool over;
 
 static void *keep_resizing(void *arg)

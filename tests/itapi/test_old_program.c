@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A key-value store as it was written for another implementation: it opens a provider's file by
+ * A key-value store as it was written for another implementation. It opens a provider's file by
  * name, casts cookies of 24 bytes, asks for the read depths of another adapter, leaves half of its
- * Path unset, posts 64 segments and hundreds of Writes of which it wants to hear little, looks at
- * plain memory for what arrives, and says a few bytes when it leaves.
+ * Path unset, posts 64 segments and hundreds of Writes with few completions, polls plain memory for
+ * what arrives, and sends a few bytes when it leaves.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -24,7 +24,7 @@
 #define SLOT       256u /* octets of a command */
 #define SLOTS      512u
 #define VALUE      (4u << 20)
-#define RESPONSE   (SLOTS * SLOT + VALUE) /* where the answer comes */
+#define RESPONSE   (SLOTS * SLOT + VALUE) /* where the answer is placed */
 #define PORT_TRIES 16
 
 struct old_cookie { /* its own, of the same size */
@@ -42,7 +42,7 @@ struct side {
     it_rmr_context_t context;
 };
 
-/* What a header of 24 octets tells, in network order. */
+/* What a private data header of 24 octets holds, in network order. */
 struct told {
     uint64_t context, address, length;
 };
@@ -98,7 +98,7 @@ static it_ep_attributes_t its_attributes(void)
 {
     it_ep_attributes_t attributes;
 
-    memset(&attributes, 0x5a, sizeof(attributes)); /* what it does not set is what was there */
+    memset(&attributes, 0x5a, sizeof(attributes)); /* unset members have undefined values */
     attributes.max_dto_payload_size = 8192;
     attributes.max_request_dtos = attributes.max_recv_dtos = (256 + 5) * 8;
     attributes.max_send_segments = 4;
@@ -125,7 +125,7 @@ static void make_ep(struct side *side)
                        &attributes, &side->ep));
 }
 
-/* It looks, and looks again. */
+/* Polls without sleeping. */
 static it_event_t poll_for(it_evd_handle_t evd, it_event_type_t number)
 {
     it_event_t event;
@@ -186,7 +186,7 @@ static uint64_t big_endian(const unsigned char *octets, int count)
     return value;
 }
 
-/* A slot has arrived when its first and its last word are there. */
+/* A slot has arrived when its first and its last word have. */
 static void await_slot(const unsigned char *slot, unsigned char number)
 {
     const _Atomic unsigned char *first = (const _Atomic unsigned char *)slot;
@@ -220,7 +220,7 @@ static void accept_client(struct side *server, struct told *client)
                      server->ep);
 }
 
-/* Fetches the client's value; the payload of the endpoint does not bound it. */
+/* Reads the client's value; the payload limit of the endpoint does not apply. */
 static void fetch_value(struct side *server, const struct told *client)
 {
     unsigned char *value = calloc(1, VALUE);
@@ -245,7 +245,7 @@ static void fetch_value(struct side *server, const struct told *client)
     free(value);
 }
 
-/* The first slot goes back as the answer. Of its end the server wants to hear nothing. */
+/* Returns the first slot as the answer, without a completion. */
 static void respond(struct side *server, const struct told *client)
 {
     it_lmr_triplet_t slot = { .lmr = server->lmr, .length = SLOT };
@@ -279,8 +279,8 @@ static void *serve(void *arg)
 
 /* --- client --- */
 
-/* Half of it is what was there before, and the own address is in the wrong order, as it was
- * written. Another adapter is not reached over loopback. */
+/* Half of it is undefined, and the source address is in the wrong byte order, as the program wrote
+ * it. Another adapter is not reached over loopback. */
 static it_path_t path_to_server(const char *interface)
 {
     it_net_addr_t address;
@@ -300,8 +300,8 @@ static it_path_t path_to_server(const char *interface)
     return path;
 }
 
-/* 32 octets go with the request, 24 come back. Twice the attempt fails and leaves the endpoint as
- * it was. */
+/* 32 octets of private data with the request, 24 in the answer. Two attempts fail and leave the
+ * endpoint as it was. */
 static void connect_side(struct side *client, const char *interface, struct told *server)
 {
     it_lmr_triplet_t whole = { .lmr = client->lmr, .length = client->length };
@@ -345,7 +345,8 @@ static void post_slots(struct side *client, const struct told *server, unsigned 
                           (it_rmr_context_t)server->context));
 }
 
-/* Slot by slot, and told of the last one only; the next turn gathers as many as it may. */
+/* Writes slot by slot, with a completion for the last one only; the next round batches as many as
+ * it may. */
 static void send_commands(struct side *client, const struct told *server)
 {
     it_event_t event;
@@ -406,7 +407,7 @@ START_TEST(runs_as_it_did)
 }
 END_TEST
 
-/* Other adapters have the segments for Writes that it asks for, or say that they have not. */
+/* Other adapters grant the segments for Writes, or refuse them by attributes. */
 START_TEST(elsewhere_it_is_told_what_is_missing)
 {
     it_ep_attributes_t attributes = its_attributes();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The target never calls in: its memory is written and read all the same. */
+/* The target makes no calls: its memory is written and read all the same. */
 #include "process.h"
 
 #include <poll.h>
@@ -7,7 +7,7 @@
 
 #define ROUNDS 20u
 #define CHUNK  (256u << 10)
-/* each round has a chunk of its own: no memory is written again after it was looked at */
+/* each round has a chunk of its own: no memory is written again after it was checked */
 #define SIZE (ROUNDS * CHUNK)
 
 struct window {
@@ -16,7 +16,7 @@ struct window {
     it_rmr_context_t context;
 };
 
-/* The last word first: it becomes visible last. */
+/* Checks the last word first: it becomes visible last. */
 static bool filled_with(const unsigned char *data, size_t length, unsigned char pattern)
 {
     uint64_t last = __atomic_load_n((const uint64_t *)(data + length - 8), __ATOMIC_ACQUIRE);
@@ -27,8 +27,8 @@ static bool filled_with(const unsigned char *data, size_t length, unsigned char 
     return equal;
 }
 
-/* Opens a window, accepts one connection, tells so, and from then on knows nothing
- * but its socket and its memory. */
+/* Exposes a window, accepts one connection, reports that, and from then on uses only its socket and
+ * its memory. */
 static void play_target(const char *name, int fd)
 {
     struct node node;
@@ -57,8 +57,8 @@ static void play_target(const char *name, int fd)
     node_close(&node);
 }
 
-/* Until both ends have it: what comes before that may be left lying by siw as a
- * responder (docs/interop.md, 2). */
+/* Returns when both ends are connected: siw as a responder may leave earlier messages unanswered
+ * (docs/interop.md, 2). */
 static void connect_to(struct node *node, struct peer *peer, const struct window *window)
 {
     it_net_addr_t address = node_address(node, IT_IPV4);
@@ -105,7 +105,7 @@ START_TEST(target_sleeps)
 }
 END_TEST
 
-/* Many small ones, each waited for: the target's background is awake when it is needed. */
+/* Many small Reads, each waited for: the target's background thread is awake when needed. */
 START_TEST(many_small_reads)
 {
     struct peer peer = peer_start(IFACE, play_target);
@@ -130,7 +130,7 @@ START_TEST(many_small_reads)
 }
 END_TEST
 
-/* Both in one process: the target's adapter is never called, its memory is watched. */
+/* Both in one process: no call on the target's adapter is made, its memory is polled. */
 START_TEST(target_polls_memory)
 {
     struct pair pair;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* An SEVD that overflows: who hears of it, what is refused until it is reset, and how it is reset.
- * What overflows is the EVD of affiliated errors, one for each connection that a peer breaks. */
+/* An SEVD that overflows: who gets the event, what is refused until it is reset, and how it is
+ * reset. The SEVD is that of affiliated errors, which gets one for each connection that a peer
+ * breaks. */
 #include "dto.h"
 
 #include <poll.h>
@@ -20,11 +21,11 @@ static void open_with(const char *name, unsigned int flags)
     ok(it_evd_create(pair.b.ia, IT_ASYNC_UNAFF_EVENT_STREAM, (it_evd_flags_t)0, 8, 0, NULL,
                      &unaffiliated, NULL));
     here = buffer_make(&pair.a, 64, IT_PRIV_LOCAL);
-    there = buffer_make(&pair.b, 64, IT_PRIV_LOCAL); /* nothing that a peer may write */
+    there = buffer_make(&pair.b, 64, IT_PRIV_LOCAL); /* no remote access */
 }
 
-/* b gets one affiliated error more. It is there, or dropped, when the end of the connection is
- * told. */
+/* b gets one more affiliated error. It is queued, or dropped, when the end of the connection is
+ * reported. */
 static void break_connection(void)
 {
     it_lmr_triplet_t one = segment(&here, 0, 64);
@@ -90,7 +91,7 @@ START_TEST(told_once_and_waits_are_refused_until_it_is_reset)
         expect_told();
         ck_assert(is_overflowed());
         break_connection();
-        expect_nothing(unaffiliated); /* it is the same overflow */
+        expect_nothing(unaffiliated); /* still the same overflow */
         take();
         expect_waits(IT_ERR_INVALID_EVD_STATE);
         is(IT_ERR_INVALID_EVD_STATE,
@@ -130,7 +131,7 @@ START_TEST(nobody_is_told_who_did_not_ask)
 }
 END_TEST
 
-/* Larger, it overflows later. */
+/* A larger queue overflows later. */
 START_TEST(a_larger_queue_has_room)
 {
     it_evd_param_t params = { .sevd_queue_size = 3 };

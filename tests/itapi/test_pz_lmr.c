@@ -109,13 +109,13 @@ START_TEST(lengths_and_addresses)
     is(IT_ERR_INVALID_LENGTH, make(&node, (void *)-4096, 8192, IT_PRIV_LOCAL, 0, &lmr));
     is(IT_ERR_FAULT, make(&node, NULL, 4096, IT_PRIV_LOCAL, 0, &lmr));
     is(IT_ERR_FAULT, make(&node, memory, 4096, IT_PRIV_LOCAL, 0, NULL));
-    /* Far from where the system puts what other threads map, which would fill the hole. */
+    /* Far from where the system maps memory of other threads, which would fill the hole. */
     hole = mmap((void *)UINT64_C(0x100000000000), 3 * page, PROT_READ | PROT_WRITE,
                 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     munmap(hole + page, page);
     is(IT_ERR_ADDRESS, make(&node, hole, (it_length_t)(3 * page), IT_PRIV_LOCAL, 0, &lmr));
     is(IT_ERR_ADDRESS, make(&node, hole + page, 1, IT_PRIV_LOCAL, 0, &lmr));
-    ok(make(&node, memory + 1, 1, IT_PRIV_LOCAL, 0, &lmr)); /* no alignment is asked for */
+    ok(make(&node, memory + 1, 1, IT_PRIV_LOCAL, 0, &lmr)); /* no alignment is required */
     ok(it_lmr_free(lmr));
     ok(make(&node, hole, (it_length_t)page, IT_PRIV_LOCAL, 0, &lmr));
     ok(it_lmr_free(lmr));
@@ -209,10 +209,10 @@ START_TEST(query_tells_what_was_given)
     memset(&params, 0x11, sizeof(params));
     ok(it_lmr_query(lmr, IT_LMR_PARAM_LENGTH, &params));
     ck_assert_uint_eq(params.length, 1000);
-    ck_assert_uint_eq(params.shared_id, 0x11111111); /* members that were not asked for stay */
+    ck_assert_uint_eq(params.shared_id, 0x11111111); /* members not in the mask keep their values */
     ok(it_lmr_free(lmr));
     ok(it_lmr_create10(node.pz, memory, 64, IT_PRIV_LOCAL, IT_LMR_FLAG_NONE, 0, &lmr, &none));
-    ck_assert_uint_eq(none, 0); /* no remote privileges, no context */
+    ck_assert_uint_eq(none, 0); /* no remote privileges: no context */
     node_close(&node);
 }
 END_TEST
@@ -295,7 +295,7 @@ START_TEST(flush_and_refresh)
         is(IT_ERR_RANGE, calls[i](two, 2));
         two[1].lmr = NULL;
         is(IT_ERR_INVALID_LMR, calls[i](two, 2));
-        two[1].length = 0; /* contributes nothing, so its LMR does not matter */
+        two[1].length = 0; /* its length is 0: its LMR is not checked */
         ok(calls[i](two, 2));
     }
     node_close(&node);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* RMRs: life, link and unlink with every refusal, what the peer may do through them, both types. */
+/* RMRs of both types: life cycle, link and unlink with every refusal, the peer's access through
+ * them. */
 #include "dto.h"
 
 #include <string.h>
@@ -7,7 +8,7 @@
 #define LINK IT_RMR_LINK_CMPL_EVENT
 #define SIZE 4096u
 
-/* b exposes `there`, which grants nothing itself, by RMRs; a reaches in from `here`. */
+/* b exposes `there`, which itself has no remote privileges, by RMRs; a accesses it from `here`. */
 static struct pair pair;
 static struct buffer here, there;
 
@@ -288,7 +289,7 @@ START_TEST(peer_writes_and_reads)
     ck_assert_int_eq(params.addr_mode, IT_ADDR_MODE_ABSOLUTE);
     memset(here.data, 0xa5, SIZE);
     write_over(pair.a.ep, 512, address_in(&there, 256), context);
-    read_over(pair.a.ep, 512, address_in(&there, 256), context); /* the Write is in place */
+    read_over(pair.a.ep, 512, address_in(&there, 256), context); /* the Write is placed */
     ck_assert_uint_eq(there.data[255], 0);
     ck_assert_uint_eq(there.data[256], 0xa5);
     ck_assert_uint_eq(there.data[767], 0xa5);
@@ -336,7 +337,7 @@ START_TEST(relative_window)
 }
 END_TEST
 
-/* The context may travel behind the link at once; nobody waits for its completion. */
+/* The context may be sent right after the link, before its completion. */
 START_TEST(context_sent_at_once)
 {
     it_rmr_context_t context;
@@ -355,7 +356,7 @@ START_TEST(context_sent_at_once)
         expect_done(pair.a.receives, RECV, i, IT_DTO_SUCCESS);
         memcpy(&context, here.data, 8);
         read_over(pair.a.ep, 64, address_in(&there, 64), context);
-        expect_done(pair.b.requests, SEND, i, IT_DTO_SUCCESS); /* and not of the link */
+        expect_done(pair.b.requests, SEND, i, IT_DTO_SUCCESS); /* only of the Send */
         ck_assert(is_linked(rmr));
     }
     pair_close(&pair);
@@ -392,7 +393,7 @@ START_TEST(unlink_of_none)
 
     open_pair(IFACE, IT_RMR_TYPE_NARROW);
     rmr = make(IT_RMR_TYPE_NARROW);
-    unlinked(rmr, BOTH); /* it is unlinked, as was asked for */
+    unlinked(rmr, BOTH); /* unlinked as requested */
     linked(rmr, 0, 8, IT_PRIV_REMOTE);
     unlinked(rmr, BOTH);
     unlinked(rmr, BOTH);
@@ -434,7 +435,7 @@ START_TEST(narrow_linked_twice)
     ok(link_part(rmr, 8, 8, IT_PRIV_REMOTE, QUIETLY, &context));
     expect_done(pair.b.requests, LINK, 11, IT_RMR_OPERATION_FAILED);
     pair_broken(&pair);
-    ck_assert(is_linked(rmr)); /* as before */
+    ck_assert(is_linked(rmr)); /* unchanged */
     is(IT_ERR_LMR_BUSY, it_lmr_free(there.lmr));
     ok(it_ep_free(pair.b.ep));
     ck_assert(!is_linked(rmr));
@@ -443,7 +444,7 @@ START_TEST(narrow_linked_twice)
 }
 END_TEST
 
-/* --- who keeps whom --- */
+/* --- what must be freed first --- */
 
 START_TEST(busy_region)
 {
@@ -461,7 +462,7 @@ START_TEST(busy_region)
     unlinked(first, BOTH);
     is(IT_ERR_LMR_BUSY, it_lmr_free(there.lmr));
     read_over(pair.a.ep, 8, address_in(&there, 8), context);
-    ok(it_rmr_free(second)); /* linked: it is closed */
+    ok(it_rmr_free(second)); /* linked: the free unlinks it */
     ok(it_lmr_modify(there.lmr, IT_LMR_PARAM_MEM_PRIV, &params));
     ok(it_lmr_free(there.lmr));
     ok(it_rmr_free(first));
@@ -505,8 +506,8 @@ START_TEST(X004_narrow_is_of_one_connection)
     ok(it_post_rdma_read(second_a, &one, 1, 2, BOTH, address_in(&there, 0), context));
     expect_done(pair.a.requests, READ, 2, IT_DTO_ERR_REMOTE_ACCESS);
     ck_assert_ptr_eq(expect(pair.b.connections, IT_CM_MSG_CONN_BROKEN_EVENT).conn.ep, second_b);
-    read_over(pair.a.ep, 8, address_in(&there, 0), context); /* the first does not mind */
-    ok(it_ep_free(pair.b.ep));                               /* which ends the link */
+    read_over(pair.a.ep, 8, address_in(&there, 0), context); /* the first one stays */
+    ok(it_ep_free(pair.b.ep));                               /* which unlinks it */
     ck_assert(!is_linked(rmr));
     ok(it_lmr_free(there.lmr));
     pair_close(&pair);
@@ -529,7 +530,7 @@ START_TEST(wide_is_of_all_connections)
     read_over(second_a, 8, address_in(&there, 64), again);
     is(IT_ERR_LMR_BUSY, it_lmr_free(there.lmr));
     if (pair.b.info->wide_rmr_unlink_support) {
-        ok(it_rmr_unlink(rmr, second_b, 12, BOTH)); /* over either */
+        ok(it_rmr_unlink(rmr, second_b, 12, BOTH)); /* over either endpoint */
         expect_done(pair.b.requests, LINK, 12, IT_DTO_SUCCESS);
         ck_assert(!is_linked(rmr));
         again = linked(rmr, 64, 64, IT_PRIV_REMOTE);
@@ -543,8 +544,8 @@ START_TEST(wide_is_of_all_connections)
 }
 END_TEST
 
-/* A link that is refused takes nothing away: a wide RMR stays open as it was, and can be
- * unlinked over another connection. */
+/* A refused link changes nothing: a wide RMR stays linked as it was, and can be unlinked over
+ * another connection. */
 START_TEST(wide_keeps_its_link)
 {
     it_rmr_context_t context, lost, fresh;
@@ -573,14 +574,14 @@ START_TEST(wide_keeps_its_link)
     unlinked(rmr, BOTH);
     ck_assert(!is_linked(rmr));
     fresh = linked(rmr, 0, 64, IT_PRIV_REMOTE_READ);
-    ck_assert_uint_ne(fresh, lost); /* also what was never open is not used again */
+    ck_assert_uint_ne(fresh, lost); /* nor is a context reused that was never linked */
     ck_assert_uint_ne(fresh, context);
     read_over(pair.a.ep, 8, address_in(&there, 0), fresh);
     pair_close(&pair);
 }
 END_TEST
 
-/* The call of version 1.0; the handle of an RMR that is gone when its unlink ends. */
+/* The call of version 1.0; the RMR's handle is freed before its unlink completes. */
 START_TEST(bind_and_early_free)
 {
     it_rmr_context_t context;

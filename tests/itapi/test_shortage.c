@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Out of memory while endpoints connect, accept and end. The program's own allocator stands before
- * libc's and fails where it is told to. Whatever fails: what a call says is true, and each endpoint
- * whose connecting or accepting began hears of its end: the active one in waits without a limit,
- * the passive one by polling. What an endpoint has for that case is there again when the event was
- * taken.
+ * Out of memory while endpoints connect, accept and end. The program's own allocator replaces
+ * libc's and fails on request. Whatever fails, each call returns the truth, and each endpoint whose
+ * connecting or accepting began gets an event of its end: the active one in waits without a limit,
+ * the passive one by polling. The memory that an endpoint reserves for that event is available
+ * again after the event was dequeued.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -29,8 +29,8 @@ enum side { A, B };
 static struct progress {
     atomic_bool began, established, ended;
 } progress[2];
-static bool ending;      /* they were disconnected, or a rule was broken */
-static atomic_bool gone; /* the active one hears no more */
+static bool ending;      /* the test disconnected, or broke the protocol */
+static atomic_bool gone; /* no more events for the active side */
 
 static bool ends(it_event_type_t event)
 {
@@ -69,8 +69,7 @@ static void look(void)
         note(B, event.event_number);
 }
 
-/* A request that comes is accepted; where that fails, refused,
- * which may have to wait for memory. */
+/* Accepts an incoming request; if that fails, rejects it, which may have to wait for memory. */
 static void decide(void)
 {
     it_event_t event;
@@ -89,8 +88,8 @@ static bool over(enum side side)
     return !progress[side].began || progress[side].ended;
 }
 
-/* Both are established, or one that is has lost the other: to the end,
- * in order or by breaking a rule. */
+/* Ends connections in order or by a protocol error. Both sides are established, or one has lost the
+ * other. */
 static void end_them(bool broken)
 {
     struct progress *a = &progress[A], *b = &progress[B];
@@ -114,7 +113,7 @@ static it_status_t start_connect(const it_path_t *path, const it_conn_qual_t *qu
     return it_ep_connect(pair.a.ep, path, NULL, qualifier, IT_CONNECT_FLAG_TWO_WAY, NULL, 0);
 }
 
-/* One connection with one failure or some. Allocations that it made. */
+/* One connection with one failing allocation or several. Returns how many it made. */
 static unsigned int one_life(unsigned int which, bool again, bool broken)
 {
     it_net_addr_t address = node_address(&pair.b, pair_family(&pair));
@@ -196,7 +195,7 @@ END_TEST
 
 /* --- socket conversion --- */
 
-/* The end of a side that has begun and is not established is at once the end of the other. */
+/* If one side began and is not established, its end also ends the other side. */
 static void end_converted(const int fds[2])
 {
     struct progress *a = &progress[A], *b = &progress[B];
@@ -212,7 +211,7 @@ static void end_converted(const int fds[2])
         shutdown(fds[i], SHUT_RDWR); /* of a side that never began */
 }
 
-/* Who could not begin leaves its socket to the consumer, who ends it. */
+/* A side whose conversion could not begin leaves the socket to the consumer, who closes it. */
 static void start_conversion(it_sc_flags_t flags, const int fds[2])
 {
     progress[B].began = it_socket_convert(fds[1], pair.b.ep, flags, (const unsigned char *)"go",
@@ -316,8 +315,8 @@ static bool has_ended(const struct node *node)
            params.ep_state.rc == IT_EP_STATE_NONOPERATIONAL;
 }
 
-/* The active side asks for the end, with no memory for either side's event. The call that is
- * refused waits until the passive one's is queued. */
+/* The active side disconnects, with no memory for either side's event. The call is refused until
+ * the passive side's event is queued. */
 static void end_without_memory(it_event_t *event)
 {
     it_status_t queued;
@@ -334,7 +333,7 @@ static void end_without_memory(it_event_t *event)
     is(IT_ERR_INVALID_EP_STATE, queued);
 }
 
-/* Who leaves such an event in the queue begins nothing of which the end might not be told. */
+/* While such an event is queued, the endpoint starts nothing whose end it could not report. */
 START_TEST(an_end_that_was_told_without_memory_is_taken_before_the_next_connection)
 {
     it_net_addr_t address;
@@ -379,7 +378,7 @@ START_TEST(an_end_that_was_told_without_memory_goes_with_its_endpoint)
 }
 END_TEST
 
-/* it_evd_modify takes an SEVD out of its AEVD, and another change fails. Going back would need
+/* it_evd_modify takes an SEVD out of its AEVD, and another change fails. The undo would need
  * memory, and there is none. */
 START_TEST(a_change_that_fails_leaves_the_aggregate_as_it_was)
 {
@@ -420,8 +419,8 @@ static void fail_to_make_evds(it_ia_handle_t ia)
     }
 }
 
-/* An EVD for asynchronous events takes memory in advance. Where it runs out midway, all of it is
- * free again. The first round brings what the process keeps for good. */
+/* An EVD for asynchronous events allocates in advance. If memory runs out midway, all of it is
+ * freed. The first round makes the allocations that the process keeps. */
 START_TEST(an_evd_that_cannot_be_made_leaves_nothing)
 {
     struct node node;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Every call that makes something, while one allocation after the other fails: it succeeds or
- * answers IT_ERR_RESOURCES, and nothing is left of what it had begun.
+ * returns IT_ERR_RESOURCES, and a failed call leaves nothing behind.
  */
 #include "fixture.h"
 #include "shortage.h"
@@ -17,7 +17,7 @@ static it_rmr_context_t context;
 static it_event_t asked;
 static size_t size; /* of an EVD or S-RQ, larger each time */
 
-/* What the call under test makes, or is about. */
+/* What the call under test makes or uses. */
 static union {
     it_ia_handle_t ia;
     it_ia_info_t *info;
@@ -28,7 +28,7 @@ static union {
     it_listen_handle_t listen;
     it_srq_handle_t srq;
 } made;
-static it_ia_handle_t second; /* an IA for one call */
+static it_ia_handle_t second; /* an IA for a single call */
 static it_evd_handle_t aevd;
 
 /* --- interfaces, memory --- */
@@ -205,7 +205,7 @@ static it_status_t ep_connect(void)
     return it_ep_connect(node.ep, &path, NULL, &qualifier, IT_CONNECT_FLAG_TWO_WAY, NULL, 0);
 }
 
-/* A request that came is gone with the endpoint. */
+/* The endpoint is freed with its pending request. */
 static void ep_end(void)
 {
     it_event_t event;
@@ -236,8 +236,8 @@ static it_status_t accept_with_rmr(void)
     return itx_ep_accept_with_rmr(peer.ep, asked.conn_req.cn_est_id, &whole, &context);
 }
 
-/* The active side first: where the passive one goes before it has answered, the other may connect
- * again as an older revision does. */
+/* Ends the active side first: if the passive one ends before it has answered, the other may
+ * reconnect with the older revision. */
 static void both_end(void)
 {
     it_event_t event;
@@ -348,7 +348,7 @@ static void open_all(const char *name)
                      &aevd, NULL));
 }
 
-/* Of the interface _i / ROWS the row _i % ROWS. */
+/* The loop variable names interface _i / ROWS and row _i % ROWS. */
 START_TEST(refused_for_want_of_memory)
 {
     shortage_needed();

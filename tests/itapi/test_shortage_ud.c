@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The calls of datagrams that make something, while one allocation after the other fails: they
- * succeed or answer IT_ERR_RESOURCES. */
+/* The calls for datagrams that make something, while one allocation after the other fails: they
+ * succeed or return IT_ERR_RESOURCES. */
 #include "shortage.h"
 #include "ud.h"
 
@@ -96,7 +96,7 @@ static const struct shortage_row rows[] = {
       false, FX_DATAGRAMS },
     { "it_ud_service_request", service_request, handle_made, request_handle_free, true,
       FX_DATAGRAMS },
-/* Devices have no way to modify a handle, but need no memory of the process for an answer. */
+/* Devices cannot modify a handle, and allocate nothing in the process for an answer. */
 #ifndef DATAGRAMS_ONLY
     { "it_address_handle_modify", address_handle_modify, handle_of_address, address_handle_free,
       true, FX_DATAGRAMS },
@@ -107,7 +107,7 @@ static const struct shortage_row rows[] = {
 };
 #define ROWS ((int)(sizeof(rows) / sizeof(rows[0])))
 
-/* Of the interface _i / ROWS the row _i % ROWS. */
+/* The loop variable names interface _i / ROWS and row _i % ROWS. */
 START_TEST(refused_for_want_of_memory)
 {
     shortage_needed();
@@ -121,7 +121,7 @@ START_TEST(refused_for_want_of_memory)
 }
 END_TEST
 
-/* Without datagrams the refusal comes before anything is allocated. */
+/* Without datagrams the call is refused before it allocates. */
 START_TEST(refused_without_datagrams)
 {
     it_status_t made, handle;

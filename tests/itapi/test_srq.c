@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Shared receive queues: attributes, refusals, who gets which buffer, marks, ends. */
+/* Shared receive queues: attributes, refusals, which endpoint gets which buffer, watermarks,
+ * ends. */
 #include "fixture.h"
 
 #include <pthread.h>
@@ -195,7 +196,7 @@ START_TEST(busy)
     is(IT_ERR_SRQ_BUSY, it_srq_free(srq));
     receive(1);
     ok(it_ep_free(ep));
-    ok(it_srq_free(srq)); /* with a Receive in it, of which nobody hears */
+    ok(it_srq_free(srq)); /* with a Receive, which has no completion */
     expect_nothing(b.receives);
     node_close(&b);
 }
@@ -288,7 +289,7 @@ START_TEST(receives_refused)
     is(IT_ERR_ACCESS, it_post_recv(srq, &one, 1, 0, BOTH));
     size = params.max_recv_dtos;
     for (size_t i = 0; i < size; i++)
-        ok(it_post_recv(srq, NULL, 0, 0, BOTH)); /* none of the refused took a place */
+        ok(it_post_recv(srq, NULL, 0, 0, BOTH)); /* the refused ones took no place */
     is(IT_ERR_TOO_MANY_POSTS, it_post_recv(srq, NULL, 0, 0, BOTH));
     node_close(&b);
 }
@@ -317,7 +318,7 @@ START_TEST(buffers_go_to_who_needs_them)
 }
 END_TEST
 
-/* A place is free again when the completion was dequeued, not when the message came. */
+/* A place is free again when the completion was dequeued, not when the message arrived. */
 START_TEST(places)
 {
     it_srq_param_t params;
@@ -382,7 +383,7 @@ START_TEST(nothing_posted)
 }
 END_TEST
 
-/* What no endpoint has taken is not flushed with one that ends. */
+/* Receives that no endpoint has taken are not flushed when an endpoint ends. */
 START_TEST(untaken_receives_stay)
 {
     open_all(IFACE, 0, IT_HARD_HI_WATERMARK_DISABLE);
@@ -400,7 +401,7 @@ START_TEST(untaken_receives_stay)
 }
 END_TEST
 
-/* The queue gets larger and smaller while it is used; what is posted stays, in order. */
+/* The queue is resized while it is used; posted Receives stay, in order. */
 START_TEST(resized_in_use)
 {
     it_srq_param_t params = { .max_recv_dtos = 4 * SIZE };
@@ -483,7 +484,7 @@ START_TEST(X020_low_watermark)
 }
 END_TEST
 
-/* Counted are the buffers that the endpoint took and whose completions were not dequeued. */
+/* Counts the buffers that the endpoint took and whose completions were not dequeued. */
 START_TEST(soft_watermark)
 {
     it_ep_attributes_t again = { .srv.rc.soft_hi_watermark = 4 };
@@ -560,7 +561,7 @@ static void *keep_filled(void *arg)
     return NULL;
 }
 
-/* Two receives more than were taken. */
+/* Waits until there are two Receives more than were taken. */
 static void wait_for_receives(unsigned long taken)
 {
     ck_assert(tc_until(atomic_load(&posted) >= taken + 2, PATIENCE));

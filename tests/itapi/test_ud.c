@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Datagrams: UD endpoints, address handles, sending and receiving. Both ends are here. */
+/* Datagrams: UD endpoints, address handles, sending and receiving. Both ends are in this
+ * process. */
 #include "ud.h"
 
 #include <endian.h>
@@ -66,8 +67,8 @@ START_TEST(rc_endpoints_take_no_datagrams)
 }
 END_TEST
 #else
-/* No attribute says that there are no connections. */
-/* Keys whose highest bit is set are not for everybody. */
+/* No attribute says that the interface lacks connections. */
+/* Q_Keys with the highest bit set need privileges. */
 START_TEST(keys_of_the_privileged)
 {
     it_ep_attributes_t asked;
@@ -166,7 +167,7 @@ START_TEST(endpoint_refused)
 }
 END_TEST
 
-/* What needs a connection is refused by name. */
+/* Calls that need a connection are refused with their own error. */
 START_TEST(no_connection_calls)
 {
     it_conn_qual_t qualifier = { .type = IT_IANA_PORT, .conn_qual.port = htobe16(7) };
@@ -240,7 +241,7 @@ START_TEST(endpoint_modified)
 }
 END_TEST
 
-/* The memory of a Receive goes away before its datagram comes. */
+/* The memory of a Receive is freed before its datagram arrives. */
 START_TEST(error_and_reset)
 {
     it_dg_remote_ep_addr_t to;
@@ -306,7 +307,7 @@ START_TEST(sizes)
 }
 END_TEST
 
-/* The 40 octets lie over as many segments as they take. */
+/* The 40 octets of the GRH take as many segments as they need. */
 START_TEST(segments)
 {
     it_dg_remote_ep_addr_t to;
@@ -330,7 +331,7 @@ START_TEST(segments)
 }
 END_TEST
 
-/* An answer by nothing but what the receive event tells. */
+/* An answer that uses only the receive event. */
 START_TEST(answered)
 {
     it_all_dto_cmpl_event_t got;
@@ -356,8 +357,8 @@ START_TEST(answered)
 }
 END_TEST
 
-/* Nobody there, another key, no Receive: the datagram is lost, its sender
- * does not know, and both go on. */
+/* No such peer, another key, no Receive: the datagram is lost without a report to the sender, and
+ * both sides continue. */
 START_TEST(lost)
 {
     it_dg_remote_ep_addr_t to, wrong;
@@ -417,7 +418,7 @@ START_TEST(posts_refused)
     is(IT_ERR_INVALID_LENGTH, it_post_sendto(a.ep, parts, 1, 1, BOTH, &to));
     ok(it_ep_modify(a.ep, IT_EP_PARAM_MAX_PAYLOAD,
                     &(it_ep_attributes_t){ .max_dto_payload_size = 64 }));
-    is(IT_ERR_INVALID_LENGTH, send_part(&to, 0, 65, 1)); /* less than the adapter can */
+    is(IT_ERR_INVALID_LENGTH, send_part(&to, 0, 65, 1)); /* less than the adapter's limit */
     is(IT_ERR_INVALID_LENGTH, receive_at(b.ep, 0, GRH - 1, 1));
     is(IT_ERR_INVALID_LENGTH, receive_at(b.ep, 0, longest(&b) + GRH + 1, 1));
     is(IT_ERR_INVALID_LMR, receive_at(a.ep, 0, 100, 1));
@@ -538,7 +539,7 @@ START_TEST(address_handle)
 }
 END_TEST
 
-/* A source that is not the Spigot's. */
+/* A source address that is not the Spigot's. */
 START_TEST(source_path)
 {
     it_addr_handle_t ah;
@@ -554,7 +555,7 @@ START_TEST(source_path)
 }
 END_TEST
 
-/* Two ways to say the same: a Path of IP addresses and one of GIDs. */
+/* The same way as a Path of IP addresses and as one of GIDs. */
 START_TEST(path_of_gids)
 {
     it_net_addr_t address, gid;
@@ -572,7 +573,8 @@ START_TEST(path_of_gids)
     ok(receive_at(b.ep, 0, 1000, 1));
     ok(send_part(&to, 0, SOME, 2));
     ck_assert_int_eq(expect_datagram(&b, 1, SOME).flags, IT_UD_IB_GRH_PRESENT);
-    /* A handle that leads nowhere, if the adapter does not find out and refuse it; and back. */
+    /* Changes the handle to an unreachable address, unless the adapter detects and refuses that;
+     * then back. */
     change.path = path;
     change.path.u.ib.remote_port_gid.s6_addr[15] ^= 0x55;
     gone = it_address_handle_modify(to.addr.ud.addr, IT_ADDR_PARAM_PATH, &change);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Finding a UD endpoint by its service: questions, answers, refusals; listen points by
- * service ID. Both ends are here. */
+/* Resolving a UD endpoint by its service: requests, answers, refusals; listen points by service ID.
+ * Both ends are in this process. */
 #include "ud.h"
 
 #include <endian.h>
 #include <string.h>
 
-#define SERVICE 0x01110000u /* IP over InfiniBand's connection manager: UDP port */
+#define SERVICE 0x01110000u /* RDMA IP CM service: UDP port */
 
 static it_ud_svc_req_handle_t ask_on(const it_conn_qual_t *qualifier, const void *data,
                                      size_t length)
@@ -36,7 +36,7 @@ static it_ud_svc_reply_event_t expect_answer(it_ud_svc_req_handle_t question,
     return got;
 }
 
-/* The whole of it: ask, answer, send along what the answer says. */
+/* The whole exchange: request, answer, a datagram to the address in the answer. */
 static void found_by(const it_conn_qual_t *listened, const it_conn_qual_t *asked)
 {
     it_ud_svc_req_handle_t question = ask_on(asked, "who", 3);
@@ -127,8 +127,8 @@ START_TEST(answered_with_a_refusal)
 }
 END_TEST
 
-/* Every refusal arrives as what it is, or, where the connection manager has one word for all, as a
- * rejection; none of them tells of an endpoint. */
+/* Every refusal arrives with its reason or, where the connection manager has only one, as a
+ * rejection; none of them reveals an endpoint. */
 START_TEST(answered_with_each_refusal)
 {
     it_remote_ep_info_t info;
@@ -171,7 +171,8 @@ START_TEST(nobody_listens)
 }
 END_TEST
 
-/* No answer is no event; asking again is another question, and the handle hears one answer. */
+/* Without an answer there is no event. A repeated request is a new one, and the handle gets one
+ * answer. */
 START_TEST(asked_again)
 {
     it_ud_svc_request_event_t request;
@@ -288,8 +289,7 @@ START_TEST(question_queried)
 }
 END_TEST
 
-/* What may be told in an answer, and that ids of datagrams and of
- * connections are not each other's. */
+/* Refused answer data. IDs of datagram and connection requests are not interchangeable. */
 START_TEST(answer_refused)
 {
     it_remote_ep_info_t info, other;
@@ -320,7 +320,7 @@ START_TEST(answer_refused)
 }
 END_TEST
 
-/* Undecided, asked and half built things go with their IA. */
+/* Requests that are undecided, pending or incomplete are freed with their IA. */
 START_TEST(closed_with_everything_open)
 {
     it_dg_remote_ep_addr_t to;

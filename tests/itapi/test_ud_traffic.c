@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Datagrams under way: waiting for them, both directions at once, several endpoints of one EVD,
- * Receives that are too short. Both ends are here. */
+/* Datagram traffic: waiting, both directions at once, several endpoints on one EVD, Receives that
+ * are too short. Both ends are in this process. */
 #include "ud.h"
 
 #include <pthread.h>
@@ -30,7 +30,7 @@ static void *wait_for_one(void *arg)
     return NULL;
 }
 
-/* Nobody polls: the datagram finds a thread asleep. */
+/* No thread polls: the datagram wakes a sleeping thread. */
 START_TEST(waiting_thread_is_woken)
 {
     struct waiter waiter = { .evd = NULL };
@@ -43,7 +43,7 @@ START_TEST(waiting_thread_is_woken)
     for (unsigned i = 0; i < 20; i++) {
         ok(receive_at(b.ep, 0, 1000, i));
         ck_assert_int_eq(pthread_create(&thread, NULL, wait_for_one, &waiter), 0);
-        if (i % 2) /* else it may find the datagram before it sleeps */
+        if (i % 2) /* else the datagram may come before it sleeps */
             ck_assert(tc_until(tc_asleep(waiter.thread), PATIENCE));
         ok(send_part(&to, 0, SOME, 100 + i));
         pthread_join(thread, NULL);
@@ -65,7 +65,7 @@ struct side {
     struct buffer out, in;
     it_dg_remote_ep_addr_t to;
     unsigned rounds;
-    const char *wrong; /* what went wrong; NULL: nothing */
+    const char *wrong; /* the failure; NULL: none */
     unsigned at;       /* in which round */
     pthread_t thread;
 };
@@ -77,7 +77,7 @@ static bool post_slot(struct side *side, unsigned slot)
     return it_post_recvfrom(side->node->ep, &part, 1, slot, BOTH) == IT_SUCCESS;
 }
 
-/* Each datagram says its number in every octet's place. */
+/* Fills each datagram with its number. */
 static void number(unsigned char *octets, unsigned n)
 {
     for (unsigned i = 0; i < SOME; i++)
@@ -126,7 +126,7 @@ static const char *take_burst(struct side *side, unsigned round)
     return NULL;
 }
 
-/* The other one is a round ahead at most, so there is a Receive for each of its datagrams. */
+/* The other side is one round ahead at most, so each of its datagrams finds a Receive. */
 static void *exchange(void *arg)
 {
     struct side *side = arg;
@@ -174,8 +174,8 @@ END_TEST
 
 /* --- endpoints --- */
 
-/* Two of one node on the same EVDs: each event says whose it is, and a sender meets the one that it
- * names. */
+/* Two endpoints of one node on the same EVDs: each event names its endpoint, and a sender reaches
+ * the one that it names. */
 START_TEST(endpoints_share_their_queues)
 {
     it_ep_attributes_t attributes;
@@ -201,14 +201,15 @@ START_TEST(endpoints_share_their_queues)
     }
     ok(receive_at(second, 0, 1000, 7));
     ok(it_ep_free(second));
-    ok(send_part(&to[1], 0, SOME, 8)); /* to nobody */
+    ok(send_part(&to[1], 0, SOME, 8)); /* to an endpoint that does not exist */
     expect_done(a.requests, SEND, 8, IT_DTO_SUCCESS);
     expect_nothing(b.receives);
     close_both();
 }
 END_TEST
 
-/* The datagram is dropped, or completes the Receive as too long; nothing lies behind its end. */
+/* The datagram is dropped, or completes the Receive as too long; no octet is written beyond its
+ * end. */
 START_TEST(receive_that_is_too_short)
 {
     it_dg_remote_ep_addr_t to;
@@ -240,8 +241,8 @@ END_TEST
 
 /* --- without datagrams --- */
 
-/* An interface that says that it has none refuses each call by the same word, whatever else it is
- * given. */
+/* An interface without datagrams refuses each call with the same error, whatever the other
+ * arguments are. */
 START_TEST(refused_where_there_are_none)
 {
     it_ep_attributes_t attributes = { .max_dto_payload_size = 64, .max_request_dtos = 1 };

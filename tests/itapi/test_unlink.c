@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What unlinks on the way: Sends that unlink at the peer, Reads that unlink their sink, sinks that
- * are RMRs, LMRs that are linked and unlinked by work requests. */
+/* Unlinks by data transfer: Sends that unlink at the peer, Reads that unlink their sink, RMRs as
+ * sinks, LMRs that work requests link and unlink. */
 #include "dto.h"
 
 #include <pthread.h>
@@ -111,7 +111,7 @@ START_TEST(send_unlinks_lmr)
     ck_assert(lmr_linked(there.lmr));
     ck_assert_ptr_eq(send_and_unlink(100, there.context, BOTH), there.lmr);
     ck_assert(!lmr_linked(there.lmr));
-    one = segment(&there, 0, 8); /* nor is it for local use any more */
+    one = segment(&there, 0, 8); /* nor can it be used locally */
     ok(it_post_send(pair.b.ep, &one, 1, 9, QUIETLY));
     expect_done(pair.b.requests, SEND, 9, IT_DTO_ERR_LOCAL_PROTECTION);
     pair_broken(&pair);
@@ -120,7 +120,7 @@ START_TEST(send_unlinks_lmr)
 }
 END_TEST
 
-/* At the side that refuses, which did not fail by its peer. */
+/* The status at the side that refuses, which its peer did not cause. */
 static it_dto_status_t status_of_refused(it_rmr_context_t which)
 {
     it_lmr_triplet_t one = segment(&there, 1024, 512);
@@ -145,8 +145,7 @@ START_TEST(send_unlinks_nothing)
 }
 END_TEST
 
-/* Without remote privileges there is nothing to take away: of such an
- * LMR no context is told either. */
+/* Without remote privileges an LMR has no context to invalidate, and reports none. */
 START_TEST(send_unlinks_local_lmr)
 {
     struct buffer local;
@@ -172,7 +171,8 @@ START_TEST(send_unlinks_wide)
 }
 END_TEST
 
-/* two endpoints in the zone; the peer of one takes nothing away from the other's. */
+/* X-012: the zone has two endpoints; a Send to one cannot unlink an LMR that the other also
+ * uses. */
 START_TEST(X012_send_unlinks_no_lmr_of_two_endpoints)
 {
     it_ep_attributes_t attributes;
@@ -193,7 +193,7 @@ START_TEST(X012_send_unlinks_no_lmr_of_two_endpoints)
 }
 END_TEST
 
-/* An LMR on which RMRs are linked stays. */
+/* An LMR with linked RMRs stays linked. */
 START_TEST(send_unlinks_lmr_in_use)
 {
     open_for_sends(IFACE);
@@ -300,7 +300,7 @@ START_TEST(read_unlinks_lmr)
 }
 END_TEST
 
-/* Of no octets, and with success suppressed: the unlinking is no less done. */
+/* A Read of no octets, without a completion, still unlinks. */
 START_TEST(read_unlinks_quietly)
 {
     it_lmr_triplet_t one;
@@ -323,7 +323,8 @@ START_TEST(read_unlinks_quietly)
 }
 END_TEST
 
-/* A Read that fails unlinks nothing, and says so although its success was not to be told. */
+/* A Read that fails unlinks nothing, and reports the error although its success would have been
+ * suppressed. */
 START_TEST(failed_read_unlinks_nothing)
 {
     it_rmr_triplet_t triplet;
@@ -395,7 +396,7 @@ START_TEST(read_to_relative_rmr)
     triplet.length = 251;
     is(IT_ERR_RANGE, read_to(&triplet, 3, BOTH));
     ok(read_to(&(it_rmr_triplet_t){ .rmr = rmr, .addr.rel = 0, .length = 8 }, 4,
-               IT_UNLINK_LOCAL_SINK)); /* quietly */
+               IT_UNLINK_LOCAL_SINK)); /* without a completion */
     ck_assert(!rmr_linked(rmr));
     pair_close(&pair);
 }
@@ -469,8 +470,8 @@ START_TEST(read_refusals)
     ok(read_to(&good, 7, BOTH)); /* the connection lives */
     expect_done(pair.a.requests, READ, 7, IT_DTO_SUCCESS);
     bad = (it_rmr_triplet_t){ .length = 0 };
-    is(IT_ERR_INVALID_RMR, read_to(&bad, 8, SINK)); /* what shall be unlinked? */
-    ok(read_to(&bad, 8, BOTH));                     /* of no octets: not looked at */
+    is(IT_ERR_INVALID_RMR, read_to(&bad, 8, SINK)); /* no RMR to unlink */
+    ok(read_to(&bad, 8, BOTH));                     /* of no octets: not checked */
     expect_done(pair.a.requests, READ, 8, IT_DTO_SUCCESS);
     pair_close(&pair);
 }
@@ -486,7 +487,7 @@ struct linker {
 
 #define LAST 100 /* added to the cookie of a thread's last request */
 
-/* Every eighth unlink tells, so that the places of those before it are free again. */
+/* Every eighth unlink has a completion, which frees the places of those before it. */
 static void *link_and_unlink(void *arg)
 {
     struct linker *linker = arg;
@@ -512,8 +513,8 @@ static void *link_and_unlink(void *arg)
     return NULL;
 }
 
-/* Two threads link their RMRs over one EP, a third takes the completions
- * and asks for the state of both. */
+/* Two threads link their RMRs over one EP, a third one dequeues completions and queries the state
+ * of both. */
 START_TEST(links_by_several)
 {
     struct linker linkers[2];

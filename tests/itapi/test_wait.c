@@ -55,7 +55,7 @@ START_TEST(timeouts)
 }
 END_TEST
 
-/* Large values do not wrap into short ones. */
+/* Large time-outs do not wrap into short ones. */
 START_TEST(long_timeouts)
 {
     static const uint64_t times[] = { IT_TIMEOUT_INFINITE, UINT64_MAX - 1, UINT64_MAX / 1000,
@@ -144,7 +144,7 @@ START_TEST(woken_by_a_software_event)
 }
 END_TEST
 
-/* Each event wakes one; none is lost, none comes twice. */
+/* Each event wakes one waiter; none is lost, none is delivered twice. */
 START_TEST(several_waiters)
 {
     enum { THREADS = 6, ROUNDS = 200 };
@@ -168,7 +168,7 @@ START_TEST(several_waiters)
 }
 END_TEST
 
-/* Several threads on one SEVD of completions, others on another: all of it comes to somebody. */
+/* Several threads on one SEVD of completions, others on another: each event reaches a thread. */
 START_TEST(several_waiters_of_completions)
 {
     enum { THREADS = 4, MESSAGES = 50 };
@@ -224,7 +224,7 @@ static void handle_signal(int flags)
     ck_assert_int_eq(sigaction(SIGUSR1, &action, NULL), 0);
 }
 
-/* Signals until the thread has left; one that comes before it waits ends nothing. */
+/* Sends signals until the thread has left; a signal that comes before the wait ends nothing. */
 static void signal_until_done(struct waiter *waiter)
 {
     uint64_t deadline = tc_deadline(PATIENCE);
@@ -251,7 +251,7 @@ START_TEST(interrupted)
     struct waiter waiter;
     it_evd_handle_t evd;
 
-    handle_signal(_i % 2 ? SA_RESTART : 0); /* the flag makes no difference */
+    handle_signal(_i % 2 ? SA_RESTART : 0); /* SA_RESTART makes no difference */
     node_open(&node, fx_interface(_i / 2));
     for (int kind = 0; kind < 2; kind++) {
         evd = kind ? completions(&node) : software(&node, 4);
@@ -266,7 +266,8 @@ START_TEST(interrupted)
 }
 END_TEST
 
-/* The waiter that a signal takes away is not the one who was to be woken: others still are. */
+/* A signal ends the wait of a thread that was not the one to be woken: the others are still
+ * woken. */
 START_TEST(interrupted_beside_others)
 {
     struct node node;
@@ -300,7 +301,7 @@ static bool sleeps(const struct waiter *waiter)
            state;
 }
 
-/* Another process stops this one, waits until it stands still, and lets it go on. */
+/* Another process stops this one, waits until it has stopped, and continues it. */
 static void stop_and_continue(void)
 {
     pid_t here = getpid(), other = fork();
@@ -320,15 +321,15 @@ static void stop_and_continue(void)
     ck_assert_int_eq(status, 0);
 }
 
-/* The sleeper of a lane, and one that sleeps beside it. What a debugger does when
- * it attaches is the same to them. */
+/* A stop and SIGCONT, as by a debugger that attaches, ends neither the wait of the lane's sleeper
+ * nor that of a thread beside it. */
 START_TEST(a_stop_without_a_handler_ends_no_wait)
 {
     struct node node;
     struct waiter waiters[2];
     it_evd_handle_t evds[2];
 
-    handle_signal(0); /* for another signal: no excuse */
+    handle_signal(0); /* a handler for another signal: no EINTR from it */
     node_open(&node, fx_interface(_i));
     evds[0] = software(&node, 4);
     evds[1] = software(&node, 4);
@@ -365,15 +366,15 @@ START_TEST(aborted_by_the_end_of_the_adapter)
         node_close(&node);
         for (int i = 0; i < THREADS; i++) {
             join(&waiters[i]);
-            /* who had not begun to wait finds the handle gone */
+            /* a thread that had not begun to wait finds the handle freed */
             ck_assert(waiters[i].last == IT_ERR_ABORT || waiters[i].last == IT_ERR_INVALID_EVD);
         }
     }
 }
 END_TEST
 
-/* While a thread waits the SEVD is busy. A thread that has not come
- * that far loses it: then once more. */
+/* While a thread waits the SEVD is busy. If the thread had not begun to wait, the free succeeds:
+ * then try again. */
 START_TEST(busy_while_waited_on)
 {
     struct node node;
@@ -399,7 +400,7 @@ START_TEST(busy_while_waited_on)
 }
 END_TEST
 
-/* More threads than the adapter lets wait are told so; the others are served. */
+/* More waiters than the adapter supports are refused; the others are served. */
 START_TEST(waiter_limit)
 {
     enum { THREADS = 200 };
@@ -424,7 +425,7 @@ START_TEST(waiter_limit)
 }
 END_TEST
 
-/* nmore is right while nothing moves. */
+/* nmore is exact while no events arrive. */
 START_TEST(how_many_more)
 {
     struct pair pair;

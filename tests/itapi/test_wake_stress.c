@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The sleep and wake protocol: two threads play ping-pong, each with random pauses before it sends
- * and before it waits, and leave their waits in every way there is: by the event, by a time-out, by
- * a signal, by polling that stops without a call, by sleeping on the descriptor. Further threads
- * poll other EVDs of the same adapters for a while and stop, wait there with short time-outs, and
- * send signals. A wake-up that is lost shows as a wait that lasts until the watchdog's deadline
- * although the peer has sent.
+ * and before it waits. A wait ends by the event, a time-out, a signal, polling that stops without a
+ * call, or sleep on the descriptor. Further threads poll other EVDs of the same adapters for a
+ * while and stop, wait there with short time-outs, and send signals. A lost wake-up shows as a wait
+ * that lasts until the watchdog's deadline although the peer has sent.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -21,7 +20,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define WATCHDOG 10000u /* ms; a wait that works takes microseconds */
+#define WATCHDOG 10000u /* ms; a correct wait takes microseconds */
 
 static atomic_bool stop, failed;
 static char failure[256];
@@ -32,8 +31,8 @@ static void give_up(const char *who, const char *what, it_status_t status)
         snprintf(failure, sizeof(failure), "%s: %s: %s", who, what, itx_status_name(status));
 }
 
-/* Pauses without a call of the library: mostly none, often a little, seldom longer
- * than the background's interval. */
+/* Pauses without a call of the library: mostly none, often short, seldom longer than the background
+ * thread's interval. */
 static void pause_a_while(struct tc_rng *rng)
 {
     static const unsigned int longest[] = { 0, 0, 1, 5, 20, 100, 100, 2000 }; /* microseconds */
@@ -71,7 +70,7 @@ static it_status_t wait_once(struct player *player, it_evd_handle_t evd, it_even
     switch (tc_below(&player->rng, 5)) {
     case 0: return it_evd_wait(evd, IT_TIMEOUT_INFINITE - 1, event, NULL);
     case 1: return it_evd_wait(evd, tc_below(&player->rng, 60), event, NULL);
-    case 2: /* poll, then stop without a word */
+    case 2: /* poll, then stop without a call */
         for (uint64_t i = tc_below(&player->rng, 200); i && status == IT_ERR_QUEUE_EMPTY; i--)
             status = it_evd_dequeue(evd, event);
         player->polled += status != IT_SUCCESS;
@@ -90,7 +89,7 @@ static it_status_t wait_once(struct player *player, it_evd_handle_t evd, it_even
     }
 }
 
-/* The next event of the EVD. Infinite waits are watched from outside, see watch(). */
+/* Takes the next event of the EVD. watch() guards infinite waits from outside. */
 static bool take(struct player *player, it_evd_handle_t evd, it_event_t *event)
 {
     uint64_t deadline = tc_deadline(WATCHDOG);
@@ -174,10 +173,10 @@ static void *play(void *arg)
     return NULL;
 }
 
-/* --- those who disturb --- */
+/* --- disturbing threads --- */
 
-/* Runs the lanes of both adapters for a while through other EVDs, by
- * polling and by waiting, and stops. */
+/* Runs the lanes of both adapters for a while through other EVDs, by polling and by waiting, then
+ * stops. */
 static void *disturb(void *arg)
 {
     struct pair *pair = arg;
@@ -201,7 +200,7 @@ static void ignore(int number)
     (void)number;
 }
 
-/* Signals to both players, which are joined after this has ended. */
+/* Signals both players, which are joined after this thread has ended. */
 static void *signal_players(void *arg)
 {
     struct player *players = arg;
@@ -241,8 +240,8 @@ static void prepare(struct player *player, struct node *node, const char *name,
     ok(it_post_recv(node->ep, &one, 1, 1, BOTH));
 }
 
-/* Somebody gets on, or everybody has finished. A wait without a time-out
- * that is never woken ends here. */
+/* A player makes progress, or all have finished. Detects a wait without a time-out that is never
+ * woken. */
 static void watch(void)
 {
     unsigned long seen;
@@ -266,7 +265,7 @@ START_TEST(no_wake_up_is_lost)
     struct sigaction action = { .sa_handler = ignore };
     pthread_t disturber, signaller;
     pthread_condattr_t monotonic;
-    /* each is a wait on both sides, for a Receive and for a Send */
+    /* each round is a wait on both sides, for a Receive and for a Send */
     unsigned long rounds = tc_count(50000);
 
 #ifdef ITAL_SANITIZERS
@@ -293,7 +292,7 @@ START_TEST(no_wake_up_is_lost)
         pthread_join(players[i].thread, NULL);
     ck_assert_msg(!atomic_load(&failed), "%s", failure);
     ck_assert_uint_eq(atomic_load(&progress), 2 * rounds);
-    for (int i = 0; i < 2; i++) { /* each way out was taken */
+    for (int i = 0; i < 2; i++) { /* each way to end a wait occurred */
         ck_assert_uint_gt(players[i].timed_out, 0);
         ck_assert_uint_gt(players[i].polled, 0);
         ck_assert_uint_gt(players[i].slept, 0);

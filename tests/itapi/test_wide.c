@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Cookies of 24 bytes, by ITAPI_WIDE_COOKIE: each call that takes one, each that delivers it, and
- * that places are found again, whatever becomes of a request. Of the fixture's functions those that
- * return events see narrow ones, so this file takes its own.
+ * the reuse of their places, however a request ends. The fixture's functions that return events see
+ * narrow cookies, so this file has its own.
  */
 #define ITAPI_WIDE_COOKIE
 #include "fixture.h"
@@ -189,7 +189,7 @@ START_TEST(links_return_it)
 }
 END_TEST
 
-/* Both sides: that of the Send, and that of the Receive which tells what was unlinked. */
+/* Both sides: that of the Send, and that of the Receive, which reports what was unlinked. */
 START_TEST(sends_that_unlink_return_it)
 {
     it_rmr_context_t context;
@@ -230,7 +230,7 @@ START_TEST(reads_into_windows_return_it)
 }
 END_TEST
 
-/* Several at once, of both queues, by the other implementation's wait. */
+/* Several at once, of both queues, by the wait call of the other implementation. */
 START_TEST(waits_of_an_aggregate_return_it)
 {
     struct wide_pair w;
@@ -269,7 +269,7 @@ START_TEST(waits_of_an_aggregate_return_it)
 }
 END_TEST
 
-/* Requests whose success nobody hears of: their places are found again. */
+/* Requests without completions: their places are reused. */
 START_TEST(quiet_requests_give_their_places_back)
 {
     struct wide_pair w;
@@ -286,7 +286,8 @@ START_TEST(quiet_requests_give_their_places_back)
 }
 END_TEST
 
-/* Quiet ones that are posted when the connection has ended are flushed with their own cookies. */
+/* Suppressed requests that are posted after the connection has ended are flushed with their own
+ * cookies. */
 START_TEST(flushed_ones_have_their_own)
 {
     struct wide_pair w;
@@ -319,8 +320,8 @@ START_TEST(flushed_ones_have_their_own)
 }
 END_TEST
 
-/* Receives that a reset ends have their completions, and the next ones room; a queue that is full
- * says so. */
+/* Receives that a reset ends have their completions, and the next ones have room; a full queue is
+ * reported. */
 START_TEST(reset_receives_give_their_places_back)
 {
     struct node node;
@@ -345,8 +346,8 @@ START_TEST(reset_receives_give_their_places_back)
 }
 END_TEST
 
-/* Takes completions up to that of the last request. Those before it succeeded quietly, or the end
- * came before the adapter heard of their success. */
+/* Takes completions up to that of the last request. The earlier ones succeeded without a
+ * completion, or the end came before the adapter learned of their success. */
 static void flushed_up_to(it_evd_handle_t evd, uint64_t last)
 {
     it_dto_cmpl_event_t got;
@@ -358,8 +359,8 @@ static void flushed_up_to(it_evd_handle_t evd, uint64_t last)
     } while (got.cookie.mFirst != last);
 }
 
-/* Connection after connection, of whose requests none that is reported succeeds: what was quiet in
- * the earlier ones gives way. */
+/* Connection after connection, none of whose reported requests succeeds: the places of suppressed
+ * requests of earlier ones are reused. */
 START_TEST(places_outlast_connections)
 {
     struct wide_pair w;
@@ -390,7 +391,7 @@ START_TEST(places_outlast_connections)
 }
 END_TEST
 
-/* Of an endpoint that was freed nothing comes out: its cookies may name what the program freed. */
+/* A freed endpoint delivers no completion: its cookies may point to what the program freed. */
 START_TEST(freed_endpoints_say_nothing)
 {
     struct wide_pair w;
@@ -414,7 +415,8 @@ START_TEST(freed_endpoints_say_nothing)
 }
 END_TEST
 
-/* Objects compiled with and without meet in one program: a narrow cookie is the first word. */
+/* Objects compiled with and without the macro meet in one program: a narrow cookie is the first
+ * word. */
 START_TEST(narrow_ones_come_out_wide)
 {
     it_dto_cmpl_event_t got;

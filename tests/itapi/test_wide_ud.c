@@ -32,7 +32,7 @@ START_TEST(datagrams_return_it)
     to = towards_b();
     from = segment(&here, 0, SOME);
     into = segment(&there, 0, GRH + SOME);
-    for (uint64_t i = 1; i < 200; i++) { /* a place of a cookie is one again */
+    for (uint64_t i = 1; i < 200; i++) { /* a cookie's place is reused */
         ok(it_post_recvfrom(b.ep, &into, 1, wide(i), BOTH));
         ok(it_post_sendto(a.ep, &from, 1, wide(1000 + i), BOTH, &to));
         done(a.requests, IT_DTO_SEND_CMPL_EVENT, 1000 + i);

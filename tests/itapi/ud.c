@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the programs about datagrams share; see ud.h. */
+/* What the programs for datagrams share; see ud.h. */
 #include "ud.h"
 
 #include <string.h>

@@ -90,7 +90,7 @@ static void uring_poll(struct uring *uring, int fd, bool multishot)
     uring->polls = true;
 }
 
-/* All that is there. False: nothing is. */
+/* Takes all completions of the ring. False if there are none. */
 static bool uring_take(struct uring *uring)
 {
     unsigned int head = *uring->done_head;
@@ -108,7 +108,8 @@ static bool uring_take(struct uring *uring)
     return head != tail;
 }
 
-/* The ring's descriptor is readable when something is done: so a time-out needs no request. */
+/* The ring's descriptor is readable when a request has completed, so a time-out needs no
+ * request. */
 static bool uring_wait(struct uring *uring, int fd, bool multishot, uint64_t deadline)
 {
     while (!uring_take(uring)) {
@@ -135,7 +136,8 @@ static bool set_wait(int set, uint64_t deadline)
     struct epoll_event event;
     int count;
 
-    /* The set is readable when it would tell of something; by edges, too. */
+    /* The outer poll: the set is readable when it would report something, also in edge-triggered
+     * mode. */
     if (tc_wait_fd(set, POLLIN, deadline) <= 0)
         return false;
     count = epoll_wait(set, &event, 1, 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Ways in which a program waits for a descriptor that it was given. */
+/* Ways in which a program waits for an EVD's descriptor. */
 #ifndef ITAL_TESTS_ITAPI_WATCHING_H
 #define ITAL_TESTS_ITAPI_WATCHING_H
 
@@ -10,10 +10,10 @@ enum way {
     BY_POLL,
     BY_EPOLL,             /* level-triggered */
     BY_EPOLL_EDGE,        /* edge-triggered */
-    BY_NESTED_EPOLL,      /* a set in a set, both level-triggered */
-    BY_NESTED_EPOLL_EDGE, /* the outer one edge-triggered */
+    BY_NESTED_EPOLL,      /* nested epoll, both sets level-triggered */
+    BY_NESTED_EPOLL_EDGE, /* nested, the outer set edge-triggered */
     BY_URING,             /* one IORING_OP_POLL_ADD for each wait */
-    BY_URING_MULTISHOT,   /* one for all */
+    BY_URING_MULTISHOT,   /* one multishot request for all waits */
     WAYS
 };
 
@@ -24,12 +24,12 @@ struct watching {
     struct uring *uring;
 };
 
-/* Skips the test where the kernel has no io_uring for it. */
+/* Skips the test where the kernel does not offer io_uring. */
 void watching_open(struct watching *watching, enum way way, int fd);
 void watching_close(struct watching *watching);
-/* The descriptor is readable, or, by edges, has become so since the last time. */
+/* The descriptor is readable or, edge-triggered, has become so since the last wait. */
 bool watching_wait(struct watching *watching, uint64_t deadline);
-/* It tells of what is new only: everything has to be taken before the next wait. */
+/* It reports only new events: all must be taken before the next wait. */
 static inline bool way_is_edge(enum way way)
 {
     return way == BY_EPOLL_EDGE || way == BY_NESTED_EPOLL_EDGE || way == BY_URING_MULTISHOT;

@@ -25,7 +25,7 @@ static inline struct ual_ep_attr ud_attr(void)
                                  .max_recv_sge = 2,
                                  .max_payload = 1000,
                                  .qkey = 77,
-                                 .ird = 9, /* not looked at, like all that is RC's */
+                                 .ird = 9, /* ignored, like all RC attributes */
                                  .flags = ~0u };
 }
 

@@ -1,5 +1,5 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- * What the tests of event dispatchers look at, over one lane of lane_fake. */
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Checks that the tests of event dispatchers share, over one lane of lane_fake. */
 #ifndef ITAL_TESTS_EVD_CHECKS_H
 #define ITAL_TESTS_EVD_CHECKS_H
 

@@ -1,6 +1,8 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- * See fake_kal.h: its state, failures to order, queued events and their delivery. One lock guards
- * everything; upcalls are made without it. */
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * See fake_kal.h: its state, ordered failures, queued events and their delivery. One lock guards
+ * everything; upcalls are made without it.
+ */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -39,7 +41,7 @@ struct kal_rnic *fk_rnic;
 
 static enum kal_status failures[FK_CALLS];
 static struct queued_event *queue, *waiting;
-static unsigned int delivering; /* lanes that are at it */
+static unsigned int delivering; /* lanes that deliver now */
 static bool held;
 
 void fk_reset(void)
@@ -262,7 +264,7 @@ static void deliver_request(struct queued_event *queued_event)
                                  &queued_event->request, &connection->context);
     pthread_mutex_lock(&fk_lock);
     connection->upcall = false;
-    if (connection->deferred) { /* nobody else knows of it */
+    if (connection->deferred) { /* no other reference exists */
         struct queued_event *copy = malloc(sizeof(*copy));
 
         *copy = *queued_event;
@@ -349,7 +351,7 @@ static struct queued_event *next_news(const void *lane)
             queued_event->connection->upcall = true;
             if (queued_event->connection_event.type == RI_CONNECTION_FAILED)
                 queued_event->connection->withdrawn =
-                    true; /* has ended before anybody hears of it */
+                    true; /* the connection ended before it was reported */
             queued_event->connection->thread = pthread_self();
         }
         if (queued_event->qp)
@@ -395,7 +397,8 @@ bool fk_lane_arm(struct ri_lane *lane)
     return idle;
 }
 
-/* Under lock: what is queued about an object goes, an upcall in another thread is waited for. */
+/* Under lock: drops what is queued about an object, and waits for an upcall about it in another
+ * thread. */
 void fk_forget(const void *object, const bool *upcall)
 {
     struct queued_event *queued_event, *next;

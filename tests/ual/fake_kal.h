@@ -1,8 +1,9 @@
-/* SPDX-License-Identifier: BSD-3-Clause
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
  * A kal for tests of ual: the functions of kal.h at link time, with one provider's objects inside.
- * Nothing happens by
- * itself: a test says what comes from below, and it comes as an upcall inside a run of ual's real
- * lane. */
+ * Nothing happens by itself: a test orders an event, and a run of ual's real lane delivers it as an
+ * upcall.
+ */
 #ifndef ITAL_TESTS_FAKE_KAL_H
 #define ITAL_TESTS_FAKE_KAL_H
 
@@ -10,7 +11,7 @@
 
 #include <pthread.h>
 
-/* Calls that can be made to fail once. */
+/* Calls that a test can order to fail once. */
 enum fk_call {
     FK_RNIC_OPEN,
     FK_LANE_OPEN,
@@ -92,11 +93,11 @@ extern struct fk {
     uint64_t close_timeout_ns; /* option close_timeout */
     unsigned int close_again;  /* how often kal_rnic_close answers AGAIN without force */
     unsigned int closes, forced;
-    unsigned int kals, rnics, pds, cqs, qps, regions, connections, listeners; /* alive */
+    unsigned int kals, rnics, pds, cqs, qps, regions, connections, listeners; /* live objects */
     unsigned int mws, srqs, ahs;
-    unsigned int waiting; /* requests given back by kal_defer; shown again by kal_listen_room */
+    unsigned int waiting; /* requests returned by kal_defer; repeated by kal_listen_room */
     unsigned int disconnects, confirms, rejects, aborts; /* aborts: modify of an open QP to ERROR */
-    unsigned int violations;                             /* of kal.h's rules, each printed */
+    unsigned int violations;                             /* broken rules, each printed */
     struct fk_qp *qp;                                    /* the last that was made */
     struct fk_srq *srq;
     struct ri_qp_modify modify; /* the last change of attributes */
@@ -106,19 +107,19 @@ extern struct fk {
     enum ri_wc_status next_status;
     enum ri_status next_post;              /* refusal of the next send request */
     uint32_t next_stag;                    /* of the next window or region, when not 0 */
-    uint32_t more_cqes;                    /* that a CQ is given beyond those asked for */
+    uint32_t more_cqes;                    /* extra entries that a new CQ gets */
     enum ri_arm armed_kind;                /* of the last arm */
     struct ri_ah_attr ah;                  /* of the last create or modify */
     unsigned int questions, replies;       /* kal_service_request, kal_service_reply */
     struct ri_service_reply service_reply; /* the last; pointers are stale */
-    enum kal_status listen_kind[2]; /* what a listen for connections, for datagrams answers */
+    enum kal_status listen_kind[2];        /* result of a listen for connections, for datagrams */
     unsigned int logged[RI_LOG_DEBUG + 1]; /* lines of each level, and the last one */
     char last_line[256];
     struct kal_connection *connection;
     struct kal_convert_param converted; /* of the last kal_convert; pointers are stale */
     struct kal_listener *listener;
     struct ri_listen_param listen_param;
-    uint16_t datagram_port;       /* host order: asked of the last listen for datagrams */
+    uint16_t datagram_port;       /* host order: port of the last listen for datagrams */
     void (*during_accept)(void);  /* run inside kal_accept, before it does anything */
     void (*during_destroy)(void); /* the same of kal_connection_destroy */
     void (*during_reply)(void);   /* the same of kal_service_reply */
@@ -129,7 +130,8 @@ extern struct fk {
 void fk_reset(void);
 void fk_fail(enum fk_call call, enum kal_status status);
 
-/* News from below, delivered in order by a run of the lane. Copies; private data must be static. */
+/* Events that a run of the lane delivers in order. The arguments are copied; private data must be
+ * static. */
 void fk_connection_event(struct kal_connection *connection,
                          const struct ri_connection_event *event);
 void fk_qp_post(struct fk_qp *qp, const struct ri_event *event);
@@ -137,7 +139,7 @@ void fk_qp_event(struct fk_qp *qp, enum ri_event_type type, uint16_t terminate_c
 void fk_srq_event(struct fk_srq *srq, enum ri_event_type type);
 /* Of the RNIC that was opened last. */
 void fk_rnic_event(enum ri_event_type type, uint32_t port);
-/* The same in this thread, beside the lane. */
+/* The same in this thread, outside the lane. */
 void fk_rnic_event_here(enum ri_event_type type);
 /* A completion on the QP's receive CQ, as the provider would push it; on any CQ. */
 void fk_complete(struct fk_qp *qp, const struct ri_wc *wc);
@@ -148,9 +150,9 @@ void fk_request(struct kal_listener *listener, const struct ri_connect_request *
 void fk_establish(struct kal_connection *connection);
 /* The QP goes to ERROR, then the event. */
 void fk_end(struct fk_qp *qp, enum ri_event_type type);
-/* The peer of an undecided request closes: silently, as kal does for TCP, or with an event. */
+/* The peer closes an undecided request: silently, as kal does for TCP, or with an event. */
 void fk_withdraw(struct kal_connection *connection, bool with_event);
-unsigned int fk_connections(void); /* alive, while threads may still destroy some */
+unsigned int fk_connections(void); /* live ones; threads may still destroy some */
 /* A thread is about to wait on the CQ that was made last. */
 bool fk_armed(void);
 /* Wait until every queued event has been delivered. */

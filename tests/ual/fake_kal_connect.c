@@ -31,7 +31,8 @@ enum kal_status kal_connection_create(struct kal_rnic *rnic, void *lane, void *c
     return KAL_OK;
 }
 
-/* Of all upcalls only that which shows a request may do so: kal frees it behind that. */
+/* The only upcall that may call this is the one that reports a request: kal frees the connection
+ * after it. */
 void kal_connection_destroy(struct kal_connection *connection)
 {
     bool inside, drop;
@@ -112,7 +113,7 @@ enum kal_status kal_accept(struct kal_connection *connection, struct ri_qp *qp,
     return status;
 }
 
-/* The request comes again, as one of the other listener. */
+/* The request is reported again, as one of the other listener. */
 enum kal_status kal_migrate(struct kal_connection *connection, struct kal_listener *listener)
 {
     enum kal_status status;

@@ -1,6 +1,8 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- * The data path of the fake kal: requests complete at once, receives when the test says so or at
- * the end. */
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The data path of the fake kal: send requests complete at once, receives when the test orders it
+ * or at the end.
+ */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -11,7 +13,7 @@
 
 struct fk_cq *fk_last_cq;
 
-/* Under lock; true: the CQ was armed, the caller fires it afterwards. */
+/* Under lock. Returns true if the CQ was armed: the caller fires it afterwards. */
 static bool complete(struct fk_cq *cq, struct fk_qp *qp, const struct ri_wc *wc)
 {
     bool counts = cq->kind == RI_ARM_NEXT || wc->status || (wc->flags & RI_WC_SOLICITED);
@@ -93,7 +95,7 @@ void fk_complete(struct fk_qp *qp, const struct ri_wc *wc)
         fk_upper->cq_event(cq->ri.context);
 }
 
-/* As rnicpi.h says of struct ri_wc. Under lock. */
+/* As rnicpi.h describes struct ri_wc. Under lock. */
 static struct ri_wc completion_of(struct fk_qp *qp, const struct ri_send_wr *wr)
 {
     static const uint8_t opcodes[] = {
@@ -121,7 +123,7 @@ static struct ri_wc completion_of(struct fk_qp *qp, const struct ri_send_wr *wr)
     return wc;
 }
 
-/* A success that was not asked for is not told of. */
+/* A success without RI_SEND_SIGNALED has no completion. */
 static bool execute(struct fk_qp *qp, const struct ri_send_wr *wr)
 {
     struct ri_wc wc = completion_of(qp, wr);

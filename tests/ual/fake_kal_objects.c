@@ -1,5 +1,5 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- * kal.h of the fake kal: instance, RNIC, and the objects, counted as they come and go. */
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* kal.h of the fake kal: instance, RNIC, and the objects, which it counts. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -332,7 +332,7 @@ enum kal_status kal_qp_create(struct kal_rnic *rnic, struct ri_pd *pd, struct ri
     made = fk_new(sizeof(*made), &fk.qps);
     if (!made)
         return KAL_ERR_NO_RESOURCES;
-    attr->max_send_wr += 1; /* given more than asked for */
+    attr->max_send_wr += 1; /* more than requested */
     made->ri = (struct ri_qp){ .ops = &fk_user_ops, .context = attr->context };
     made->rnic = rnic;
     made->attr = *attr;
@@ -360,7 +360,7 @@ static enum kal_status to_idle(struct fk_qp *qp)
     return KAL_OK;
 }
 
-/* Without a hand-over: datagrams. */
+/* Without a connection: UD QPs. */
 static enum kal_status to_rts(struct fk_qp *qp)
 {
     enum kal_status status;
@@ -516,7 +516,7 @@ enum kal_status kal_srq_create(struct kal_rnic *rnic, struct ri_pd *pd, struct r
     made = fk_new(sizeof(*made), &fk.srqs);
     if (!made)
         return KAL_ERR_NO_RESOURCES;
-    attr->max_sge += 1; /* given more than asked for */
+    attr->max_sge += 1; /* more than requested */
     made->ri = (struct ri_srq){ .ops = &fk_user_ops, .context = attr->context };
     made->rnic = rnic;
     made->attr = *attr;
@@ -598,7 +598,7 @@ enum kal_status kal_region_destroy(struct kal_rnic *rnic, struct kal_region *reg
     return status;
 }
 
-/* An address handle is known by its PD. */
+/* The context of an address handle is its PD. */
 enum kal_status kal_ah_create(struct kal_rnic *rnic, struct ri_pd *pd,
                               const struct ri_ah_attr *attr, struct ri_ah **ah)
 {

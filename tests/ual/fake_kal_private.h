@@ -23,13 +23,13 @@ struct fk_cq {
     struct ri_cq ri;
     struct kal_rnic *rnic;
     struct ri_wc wc[256];
-    struct fk_qp *of[256]; /* whose completion that is; NULL: nobody's */
+    struct fk_qp *of[256]; /* the QP of each completion; NULL: none */
     uint32_t first, count, depth;
     bool armed, upcall;
     enum ri_arm kind;
 };
 
-extern pthread_mutex_t fk_lock; /* guards fk and all that is behind it */
+extern pthread_mutex_t fk_lock; /* guards fk and all objects of the fake kal */
 extern pthread_cond_t fk_changed;
 extern const struct kal_upper *fk_upper;
 extern struct kal_rnic fk_rnics[FK_RNICS];
@@ -44,14 +44,14 @@ enum kal_status fk_make(unsigned int *count, enum fk_call call);
 void fk_gone(unsigned int *count);
 /* Memory for what was counted so; NULL: it is counted no more. */
 void *fk_new(size_t size, unsigned int *count);
-/* Under the lock: what is queued about an object goes, an upcall
- * in another thread is waited for. */
+/* Under the lock: drops what is queued about an object, and waits for an upcall about it in another
+ * thread. */
 void fk_forget(const void *object, const bool *upcall);
 void fk_to_error(struct fk_qp *qp); /* with the receives flushed */
-/* Under the lock: no completion of the QP is polled from here on. */
+/* Under the lock: completions of the QP are not polled from now on. */
 void fk_forget_completions(const struct fk_qp *qp);
 
-/* Of the lane: deliver the queued events; none is left, it may sleep. */
+/* Progress of the lane: delivers the queued events, all of them, and lets the lane sleep. */
 uint32_t fk_progress(struct ri_lane *lane, struct ri_cq *first, uint32_t budget, uint64_t *next);
 bool fk_lane_arm(struct ri_lane *lane);
 

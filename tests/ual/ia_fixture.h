@@ -1,6 +1,8 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- * What most tests of ual stand on: an open IA over the fake kal with a zone, EVDs, and an
- * endpoint. */
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The fixture of most tests of ual: an open IA over the fake kal with a zone, EVDs, and an
+ * endpoint.
+ */
 #ifndef ITAL_TESTS_UAL_IA_FIXTURE_H
 #define ITAL_TESTS_UAL_IA_FIXTURE_H
 
@@ -55,7 +57,7 @@ static inline struct sockaddr_in address(uint16_t port)
     };
 }
 
-/* All but the endpoint; fk.attr is as the test wants it. */
+/* All but the endpoint; the test sets fk.attr before. */
 static inline void open_adapter(void)
 {
     struct sockaddr_in any = address(0);
@@ -76,7 +78,7 @@ static inline void open_ia(void)
     ep = make_ep();
 }
 
-/* Closes what is left and proves that nothing is. */
+/* Closes what remains and checks that nothing is left. */
 static inline void close_ia(void)
 {
     ok(ual_ia_close(ia));
@@ -133,7 +135,7 @@ static inline enum ual_status connect_to(struct ual_ep *which, bool three_way)
     return ual_ep_connect(which, &connect);
 }
 
-/* An endpoint that is connected as the active side; ESTABLISHED is taken. */
+/* Connects an endpoint as the active side and takes the ESTABLISHED event. */
 static inline void establish(struct ual_ep *which)
 {
     ok(connect_to(which, false));
@@ -142,7 +144,7 @@ static inline void establish(struct ual_ep *which)
     expect_state(which, UAL_EP_CONNECTED);
 }
 
-/* A peer's request; its event. */
+/* A peer's connection request; returns its event. */
 static inline struct ual_request_event ask(void)
 {
     struct sockaddr_in local = address(7), peer = address(8);
@@ -164,14 +166,14 @@ static inline struct ual_request_event ask(void)
     return event.request;
 }
 
-/* --- what connections come to --- */
+/* --- outcomes of connections --- */
 
 static inline struct ri_connection_event news(enum ri_connection_event_type type)
 {
     return (struct ri_connection_event){ .size = sizeof(struct ri_connection_event), .type = type };
 }
 
-/* From below, about the last connection. */
+/* An event of the provider on the last connection. */
 static inline void tell(enum ri_connection_event_type type)
 {
     struct ri_connection_event event = news(type);
@@ -184,7 +186,7 @@ static inline enum ual_status accept_it(struct ual_ep *which, ual_handle request
     return ual_ep_accept(which, request, true, "yes", 3);
 }
 
-/* A three-way connection whose Reply has arrived: the handle to decide it with. */
+/* A three-way connection whose Reply has arrived; returns the handle that decides it. */
 static inline ual_handle arrive(void)
 {
     struct ual_connection_event got;

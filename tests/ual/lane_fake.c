@@ -32,7 +32,7 @@ struct lf_cq {
     uint32_t head, tail, marked;
     struct ri_arming arming;
     uint32_t depth;
-    unsigned int untold; /* polls that took something since it was armed */
+    unsigned int untold; /* polls with a result since the last arm */
 };
 
 struct ual_ia *lf_ia;
@@ -199,7 +199,7 @@ static void ready(void *arg, uint32_t events)
     spinlock_unlock(&ready_lock);
 }
 
-/* One record; false: the pipe is empty and off the list. Inside a run. */
+/* Takes one record. False: the pipe is empty and removed from the list. Called in a run. */
 static bool serve(struct lf_pipe *pipe)
 {
     uint64_t cookie;
@@ -284,7 +284,7 @@ static const struct ri_user_ops user_ops = {
     .lane_arm = lane_arm,
 };
 
-/* --- the part of kal and of ual's interface adapter that lanes and EVDs need --- */
+/* --- the functions of kal and of ual's interface adapter that lanes and EVDs need --- */
 
 enum kal_status kal_lane_open(struct kal_rnic *rnic, uint32_t index, void *context,
                               struct ri_lane **lane)
@@ -365,7 +365,7 @@ enum kal_status kal_cq_resize(struct kal_rnic *rnic, struct ri_cq *ri, uint32_t 
     return KAL_OK;
 }
 
-/* What nobody asks for here. */
+/* Not called in these tests. */
 const char *kal_rnic_provider(const struct kal_rnic *rnic)
 {
     (void)rnic;
@@ -481,7 +481,7 @@ struct lf_pipe *lf_pipe_on(struct ual_evd *evd, uint32_t lane)
     struct lf_pipe *made = calloc(1, sizeof(*made));
 
     ck_assert_int_eq(pipe2(made->fds, O_CLOEXEC | O_NONBLOCK), 0);
-    ck_assert_int_gt(fcntl(made->fds[1], F_SETPIPE_SZ, 4096), 0); /* less than a CQ takes */
+    ck_assert_int_gt(fcntl(made->fds[1], F_SETPIPE_SZ, 4096), 0); /* smaller than a CQ */
     made->evd = evd;
     made->lane = lane;
     if (lane_count > 1)

@@ -1,5 +1,5 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- * One lane of lane_fake with one EVD and what feeds it, for each test. */
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* One lane of lane_fake with one EVD and its pipe, for each test. */
 #ifndef ITAL_TESTS_LANE_ONE_H
 #define ITAL_TESTS_LANE_ONE_H
 

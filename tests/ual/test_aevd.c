@@ -1,5 +1,5 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- * Aggregate event dispatchers: what they yield, who is woken, members that come and go, cost. */
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Aggregate event dispatchers: their events, who is woken, members that join and leave, cost. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -31,7 +31,7 @@ static struct ual_evd *member(struct ual_evd *of, enum ual_stream stream, uint32
     return made;
 }
 
-/* The one event of a software member. */
+/* Expects the one event of a software member. */
 static void expect_from(struct ual_evd *aevd, struct ual_evd *from, uintptr_t number)
 {
     struct ual_event event;
@@ -52,7 +52,7 @@ static void expect_ready(struct ual_evd *aevd, struct ual_evd *ready)
     ck_assert_uint_eq(event.ready, ual_handle_of(ready));
 }
 
-/* --- what it yields --- */
+/* --- events --- */
 
 START_TEST(events_of_members_come_in_turn)
 {
@@ -115,7 +115,7 @@ START_TEST(a_notification_names_a_member_once)
         expect_ready(aevd, dto);
         expect_ready(aevd, soft);
         expect_empty(aevd);
-        lf_complete(dto, 4); /* again, though the earlier ones are there still */
+        lf_complete(dto, 4); /* again, though the earlier ones are still queued */
         expect_ready(aevd, dto);
         while (ual_evd_dequeue(dto, &event) == UAL_OK)
             ;
@@ -266,8 +266,8 @@ static void no_routine(ual_handle evd, void (*routine)(void), void *arg)
     (void)arg;
 }
 
-/* An EVD that leaves its aggregate waits for a thread that takes from it. Meanwhile another thread
- * puts it into another aggregate, or attaches a callback: then nobody may wait on it. */
+/* An EVD that leaves its aggregate waits for a thread that dequeues from it. Meanwhile another
+ * thread adds it to another aggregate, or attaches a callback: then no thread may wait on it. */
 START_TEST(who_has_left_does_not_admit_waits_on_a_member)
 {
     struct ual_evd *aevd = aggregate(0), *other = aggregate(0);
@@ -335,7 +335,7 @@ START_TEST(a_waiter_is_woken_by_any_member)
 }
 END_TEST
 
-/* The lane of a member is the aggregate's as long as it is one. */
+/* An aggregate runs a member's lane as long as it is a member. */
 START_TEST(lanes_follow_the_members)
 {
     struct ual_evd *aevd = aggregate(0), *dto = lf_evd(UAL_STREAM_DTO, 64, 0);
@@ -421,7 +421,7 @@ END_TEST
 
 /* --- cost --- */
 
-/* Looks at members for 4 events of each of a few members, among many that are silent. */
+/* Counts the member checks for 4 events of each of a few members, among many idle ones. */
 static double looks_per_event(unsigned int members)
 {
     struct ual_evd *aevd = aggregate(0), **made = calloc(members, sizeof(*made));
@@ -465,7 +465,8 @@ START_TEST(an_event_costs_the_same_with_a_thousand_members)
 }
 END_TEST
 
-/* A poll that finds nothing looks at a few in turn, and so finds what did not notify. */
+/* A poll that finds nothing checks a few members in turn, and so finds events that did not
+ * notify. */
 START_TEST(what_did_not_notify_is_found_by_polling)
 {
     struct ual_evd *aevd = aggregate(0), *last = NULL;
@@ -487,9 +488,9 @@ START_TEST(what_did_not_notify_is_found_by_polling)
 }
 END_TEST
 
-/* An event comes when the member was found empty and is not armed yet, so nothing tells of it. It
- * has so many neighbours that no sweep finds it. _i: 0, the aggregate emptied the member; 1,
- * somebody else did. */
+/* An event arrives when the member was found empty and is not armed yet, so nothing reports it. It
+ * has so many neighbours that no sweep finds it. _i: 0, the aggregate drained the member; 1,
+ * another thread did. */
 START_TEST(what_comes_before_the_arming_is_found)
 {
     struct ual_evd *aevd = aggregate(0), *last = NULL;

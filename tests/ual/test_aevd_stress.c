@@ -1,7 +1,9 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- * No event of a member of an aggregate is lost. Producers with random delays, by lanes and beside
- * them; consumers of the aggregate that wait with random time-outs or poll for a while; a thread
- * that takes members out and puts them back, from one aggregate to another and alone. */
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * No event of a member of an aggregate is lost. Producers with random delays, through lanes and
+ * outside them; consumers of the aggregate that wait with random time-outs or poll for a while; a
+ * thread that takes members out and puts them back, from one aggregate to another and alone.
+ */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -33,7 +35,7 @@ static void spend(struct tc_rng *rng)
         lf_pass((unsigned int)tc_below(rng, kind < 99 ? 100 : 1500));
 }
 
-/* An event is counted; of a member that is named all are. */
+/* Counts an event; drains a member that a notification names. */
 static void take(const struct ual_event *event)
 {
     struct ual_event next;
@@ -160,7 +162,8 @@ START_TEST(notified)
 }
 END_TEST
 
-/* Events only: a notification for a member that has moved on names one that nobody need drain. */
+/* Events only: a notification of a member that has moved on names one that the consumer need not
+ * drain. */
 START_TEST(members_come_and_go)
 {
     stress(1 + (uint32_t)_i, true);

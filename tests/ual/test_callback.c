@@ -1,6 +1,8 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- * Callbacks of event dispatchers: who runs them, no event without one, attaching and detaching from
- * everywhere, ends. */
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Callbacks of event dispatchers: the thread that runs them, no event without one, attach and
+ * detach from every place, ends.
+ */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -17,7 +19,7 @@
 
 #define CYCLES 100000
 
-/* What a routine of these tests does, and what it saw. */
+/* What a routine of these tests does, and what it observed. */
 static struct probe {
     struct ual_evd *evd;
     atomic_uint calls;
@@ -94,7 +96,7 @@ START_TEST(each_event_has_its_call)
 }
 END_TEST
 
-/* Without a thread of the consumer that calls in: the background thread brings it. */
+/* No thread of the consumer calls in: the background thread delivers the completion. */
 START_TEST(completions_have_their_calls)
 {
     struct ual_evd *evd;
@@ -162,7 +164,7 @@ START_TEST(an_aggregate_has_calls)
 }
 END_TEST
 
-/* One thread for all, with all signals blocked and cancellation off. */
+/* One thread makes all calls, with all signals blocked and cancellation disabled. */
 static void look_at_thread(struct probe *of)
 {
     sigset_t blocked;
@@ -266,7 +268,7 @@ START_TEST(detaching_waits_for_a_routine_that_runs)
     ck_assert(tc_until(atomic_load(&probe.inside), 10000));
     ck_assert_int_eq(pthread_create(&thread, NULL, detach_thread, &probe), 0);
     ck_assert(tc_until(!ual_evd_has_callback(evd), 10000));
-    post(evd, 2); /* no call any more */
+    post(evd, 2); /* no more calls */
     atomic_store(&probe.may_return, true);
     pthread_join(thread, NULL);
     ck_assert_uint_eq(atomic_load(&probe.calls), 1);
@@ -346,7 +348,7 @@ static void end_inside(struct probe *of)
     atomic_store(&of->inside, true);
 }
 
-/* As an IA that its callback frees. */
+/* For example an IA that its callback frees. */
 START_TEST(a_routine_ends_all_callbacks)
 {
     struct ual_evd *evd = lf_evd(UAL_STREAM_SOFTWARE, 8, 0), *other;
@@ -376,7 +378,7 @@ START_TEST(death_is_told_by_a_call)
 }
 END_TEST
 
-/* Two that attach at the same time get one thread. */
+/* Two threads that attach at the same time share one callback thread. */
 static void *attach_thread(void *arg)
 {
     ok(ual_evd_callback_attach(arg, run, (void (*)(void))stay, &probe));
@@ -422,7 +424,7 @@ static void fork_inside(struct probe *of)
     ck_assert_int_ge(child, 0);
     if (!child) {
         callback_forked();
-#if defined(ITAL_TSAN) || defined(__SANITIZE_ADDRESS__) /* they cannot end such a child */
+#if defined(ITAL_TSAN) || defined(__SANITIZE_ADDRESS__) /* the sanitizers cannot end such a child */
         _exit(0);
 #endif
         return; /* the child's only thread ends, and with it the child */
@@ -445,8 +447,8 @@ END_TEST
 
 /* --- no event without its callback --- */
 
-/* Each event is sent when the one before was taken, so the routine is on its way out. Some are
- * taken by another thread that polls. */
+/* Each event is sent when the one before was taken, so the routine is about to return. Another
+ * thread that polls takes some of them. */
 static void spend(struct tc_rng *rng)
 {
     uint64_t kind = tc_below(rng, 100);
@@ -501,7 +503,7 @@ static void cycles(struct ual_evd *evd, struct ual_evd *of, struct lf_pipe *feed
     detach(evd);
 }
 
-/* By a post; by a lane; of a member of an aggregate; while another thread polls. */
+/* By a post; by a lane; from a member of an aggregate; while another thread polls. */
 START_TEST(no_event_without_its_callback)
 {
     struct ual_evd *dto = lf_evd(UAL_STREAM_DTO, 64, 0), *aevd;

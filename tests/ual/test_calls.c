@@ -1,5 +1,8 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- * Who is inside a call: what was begun before is waited for, and nothing else. */
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Tracking of threads inside calls: a drain waits for calls that began before it, and for no
+ * others.
+ */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -34,7 +37,7 @@ static void start(pthread_t *thread, void *(*run)(void *), void *arg)
     ck_assert_int_eq(pthread_create(thread, NULL, run, arg), 0);
 }
 
-/* In a call until somebody is surely about to wait for it, and for a while longer. */
+/* Stays in a call until another thread is surely about to wait for it, and a while longer. */
 static void *one_call(void *arg)
 {
     (void)arg;
@@ -70,7 +73,7 @@ START_TEST(a_call_that_began_before_is_over)
 }
 END_TEST
 
-/* The fast path's fence is the kernel's; this is how it goes where there is none. */
+/* The fast path relies on the kernel's membarrier; this tests the path without it. */
 START_TEST(also_without_membarrier)
 {
     struct sock_filter rules[] = {
@@ -87,7 +90,7 @@ START_TEST(also_without_membarrier)
     for (unsigned long i = 0; i < tc_count(50); i++)
         settle_beside_a_call();
     ual_call_begin();
-    ck_assert_int_lt(atomic_load(&ual_caller.count), 0); /* each call fences by itself */
+    ck_assert_int_lt(atomic_load(&ual_caller.count), 0); /* each call has its own fence */
     ual_call_end();
 }
 END_TEST
@@ -120,9 +123,9 @@ START_TEST(calls_without_end_hold_nobody_up)
 }
 END_TEST
 
-/* ThreadSanitizer ends a thread in the last round: its key is older than any here. In the same
- * round a release that has to grow a clock takes memory of the thread's, which is gone: SIGSEGV in
- * SyncClock::Unshare, below __tsan_atomic64_store. */
+/* ThreadSanitizer ends a thread in the last round of destructors: its key is older than any here.
+ * In the same round a release that has to grow a clock takes memory of the thread, which is freed:
+ * SIGSEGV in SyncClock::Unshare, below __tsan_atomic64_store. */
 #ifdef ITAL_TSAN
 #define LATE_ROUNDS (PTHREAD_DESTRUCTOR_ITERATIONS - 1)
 #else
@@ -132,7 +135,7 @@ END_TEST
 static pthread_key_t late;
 static atomic_uint late_calls;
 
-/* A destructor that makes a call, in every round there is. */
+/* A destructor that makes a call, in every round of destructors. */
 static void call_late(void *round)
 {
     uintptr_t next = (uintptr_t)round + 1;
@@ -164,7 +167,7 @@ START_TEST(threads_that_ended_are_forgotten)
         ual_calls_drain();
         for (int t = 0; t < 4; t++)
             pthread_join(threads[t], NULL);
-        ual_calls_drain(); /* looks at nothing of theirs: their stacks are others' now */
+        ual_calls_drain(); /* does not touch the ended threads' stacks */
     }
     ck_assert_uint_eq(atomic_load(&late_calls), 4 * LATE_ROUNDS * tc_count(100));
 }
@@ -185,7 +188,7 @@ START_TEST(a_forked_child_waits_for_no_thread_of_its_parent)
         sched_yield();
     child = fork();
     if (child == 0) {
-        ual_calls_drain(); /* the other thread is in its call for ever here */
+        ual_calls_drain(); /* this thread sees the other one in its call for ever */
         _exit(0);
     }
     ck_assert_int_gt(child, 0);
@@ -196,7 +199,7 @@ START_TEST(a_forked_child_waits_for_no_thread_of_its_parent)
 }
 END_TEST
 
-/* --- the handles of an IA that is closed --- */
+/* --- the handles of a closed IA --- */
 
 START_TEST(an_IA_that_closes_has_no_handles_and_gets_none)
 {

@@ -1,6 +1,8 @@
-/* SPDX-License-Identifier: BSD-3-Clause
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
  * Connections of ual over a fake kal, set-up: both sides and the three-way one, messages once and
- * in order, one-shot requests. */
+ * in order, requests decided once.
+ */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -43,7 +45,7 @@ START_TEST(active)
     ck_assert(got.depths_valid);
     ck_assert_uint_eq(got.ird, 2);
     ck_assert_uint_eq(got.ord, 1);
-    ck_assert_uint_eq(ep->attr.ird, 3); /* as asked for, for the next connection */
+    ck_assert_uint_eq(ep->attr.ird, 3); /* the requested value, for the next connection */
     ck_assert_uint_eq(got.private_data_length, 7);
     ck_assert_int_eq(memcmp(got.private_data, "welcome", 8), 0);
     ok(ual_ep_addresses(ep, &local, &peer));
@@ -174,7 +176,7 @@ START_TEST(passive)
     ok(connect_to(ep, false));
     fk_establish(fk.connection);
     got = expect(connect_evd, UAL_ESTABLISHED);
-    ck_assert_uint_eq(got.request, 0); /* the next connection accepted nothing */
+    ck_assert_uint_eq(got.request, 0); /* the next connection has no request */
 }
 END_TEST
 
@@ -188,7 +190,7 @@ START_TEST(passive_peer_speaks_first)
     fk.connection->info.depths_valid = true;
     fk.qp->state = RI_QPS_RTS;
     fk_qp_event(fk.qp, RI_EVENT_ESTABLISHED, 0);
-    tell(RI_CONNECTION_ESTABLISHED); /* should kal say so too */
+    tell(RI_CONNECTION_ESTABLISHED); /* even if kal reports it too */
     got = expect(connect_evd, UAL_ESTABLISHED);
     ck_assert_uint_eq(got.ird, 5);
     ck_assert_uint_eq(got.request, request.request);
@@ -224,7 +226,7 @@ START_TEST(requests_work_once)
     request = ask();
     ok(ual_reject(request.request, "no", 2));
     ck_assert_uint_eq(fk.rejects, 1);
-    ck_assert_uint_eq(fk.connections, 1); /* that of `ep` */
+    ck_assert_uint_eq(fk.connections, 1); /* the connection of `ep` */
     fails(ual_reject(request.request, NULL, 0), UAL_ERR_INVALID_HANDLE);
     fails(accept_it(other, request.request), UAL_ERR_INVALID_HANDLE);
     fails(accept_it(other, ual_handle_of(other)), UAL_ERR_INVALID_HANDLE);
@@ -241,7 +243,7 @@ static void decide_again(void)
     fk.during_accept = NULL;
     fails(ual_reject(claimed, NULL, 0), UAL_ERR_INVALID_HANDLE);
     fails(accept_it(second, claimed), UAL_ERR_INVALID_HANDLE);
-    ck_assert_ptr_eq(ual_request_ia(claimed), ia); /* not used up yet */
+    ck_assert_ptr_eq(ual_request_ia(claimed), ia); /* not decided yet */
 }
 
 START_TEST(requests_are_decided_by_one)
@@ -252,7 +254,7 @@ START_TEST(requests_are_decided_by_one)
     fk_fail(FK_ACCEPT, KAL_ERR_NO_RESOURCES);
     fails(accept_it(ep, claimed), UAL_ERR_NO_RESOURCES);
     ck_assert_ptr_null(fk.during_accept);
-    ok(accept_it(second, claimed)); /* free again */
+    ok(accept_it(second, claimed)); /* available again */
 }
 END_TEST
 
@@ -263,8 +265,8 @@ static void peer_ends_meanwhile(void)
     fk_drain();
 }
 
-/* The attempt ends with a message while the call is inside kal: the call has then
- * succeeded, and nothing is said twice. */
+/* The attempt ends with a message while the call is inside kal: the call then succeeds, and the end
+ * is reported once. */
 START_TEST(end_during_accept)
 {
     struct ual_request_event request = ask();
@@ -323,8 +325,8 @@ START_TEST(withdrawn)
 }
 END_TEST
 
-/* Requests for which the EVD has no room wait below, and come up as it is dequeued:
- * nothing is lost, nothing overflows. */
+/* Requests for which the EVD has no room wait in kal, and appear as it is dequeued: none is lost,
+ * no overflow. */
 START_TEST(full_request_evd)
 {
     static const char names[] = "0123456789";
@@ -337,7 +339,7 @@ START_TEST(full_request_evd)
                                                      .private_data = names + i,
                                                      .private_data_length = 1 });
         fk_drain();
-        ck_assert_uint_eq(fk.waiting, 6); /* no identifier, no connection of ours */
+        ck_assert_uint_eq(fk.waiting, 6); /* no identifier, no connection in ual */
         ck_assert_uint_eq(fk_connections(), 4);
         ck_assert(!ual_evd_overflowed(request_evd));
         for (int i = 0; i < 10; i++) {
@@ -354,7 +356,7 @@ START_TEST(full_request_evd)
 }
 END_TEST
 
-/* Undecided requests take no room: what was dequeued may stay undecided. */
+/* Undecided requests take no room in the EVD: what was dequeued may stay undecided. */
 START_TEST(undecided_requests_take_no_room)
 {
     struct ri_connect_request request = { .size = sizeof(request) };
@@ -372,7 +374,7 @@ START_TEST(undecided_requests_take_no_room)
 }
 END_TEST
 
-/* Of two listen points on one EVD the one that waits is told, also when it is the younger. */
+/* Two listen points on one EVD: the one that waits gets room, also if it is the younger one. */
 START_TEST(full_request_evd_of_two)
 {
     struct ri_connect_request request = { .size = sizeof(request) };
@@ -397,7 +399,8 @@ START_TEST(full_request_evd_of_two)
 }
 END_TEST
 
-/* The last messages of an endpoint have room however small the EVD is and whatever waits in it. */
+/* The last messages of an endpoint have room, however small the EVD is and whatever it has
+ * queued. */
 START_TEST(full_connection_evd)
 {
     struct ual_evd *usual = connect_evd, *small = make_evd(UAL_STREAM_CONNECTION, 1);

@@ -1,6 +1,8 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- * Connections of ual over a fake kal, their end: by the peer, by us, and disconnect, reset and free
- * in every state. */
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Connections of ual over a fake kal, their end: by the peer, by this side; disconnect, reset and
+ * free in every state.
+ */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -42,7 +44,7 @@ START_TEST(peer_ends)
 
     establish(ep);
     fk_end(fk.qp, ends[_i].type);
-    fk_end(fk.qp, RI_EVENT_LLP_RESET); /* late and second: nobody hears of it */
+    fk_end(fk.qp, RI_EVENT_LLP_RESET); /* late and second: not reported */
     tell(RI_CONNECTION_DISCONNECTED);
     expect(connect_evd, ends[_i].message);
     expect_state(ep, UAL_EP_NONOPERATIONAL);
@@ -61,7 +63,7 @@ START_TEST(own_disconnect)
     establish(ep);
     ok(ual_ep_disconnect(ep, "bye", 3));
     ck_assert_uint_eq(fk.disconnects, 1);
-    ck_assert_uint_eq(fk.connection->private_data_length, 0); /* no place for it */
+    ck_assert_uint_eq(fk.connection->private_data_length, 0); /* it has no place for private data */
     expect_state(ep, UAL_EP_NONOPERATIONAL);
     fails(ual_ep_disconnect(ep, NULL, 0), UAL_ERR_INVALID_STATE);
     expect_nothing(connect_evd); /* not before the end */
@@ -85,7 +87,7 @@ START_TEST(explained_terminates)
                                           .terminate_code = codes[_i / 2],
                                           .explained = explained });
     expect(connect_evd, UAL_BROKEN);
-    if (!explained) { /* by no completion */
+    if (!explained) { /* no completion explains it */
         event = next_event(affiliated_evd);
         ck_assert_int_eq(event.async.type, RI_EVENT_TERMINATE_RECEIVED);
         ck_assert_uint_eq(event.async.terminate_code, codes[_i / 2]);
@@ -94,11 +96,11 @@ START_TEST(explained_terminates)
 }
 END_TEST
 
-/* One line at level warning says with whom and why; where this side
- * asked for the end it is no trouble. */
+/* One line at level warning names the peer and the reason; an end that this side requested is not
+ * logged as a warning. */
 static const struct {
     struct ri_event event;
-    bool disconnected; /* by us, before */
+    bool disconnected; /* this side, before the end */
     unsigned int warnings;
     const char *says;
 } logged_ends[] = {
@@ -252,7 +254,7 @@ START_TEST(reset_everywhere)
     case IN_NONOPERATIONAL: ok(ual_ep_reset(ep)); break;
     default: fails(ual_ep_reset(ep), UAL_ERR_INVALID_STATE); return;
     }
-    ck_assert_int_eq(next_event(dto_evd).wc.status, RI_WC_FLUSHED); /* stays for the consumer */
+    ck_assert_int_eq(next_event(dto_evd).wc.status, RI_WC_FLUSHED); /* not lost */
     expect_state(ep, UAL_EP_UNCONNECTED);
     ck_assert_uint_eq(fk.connections, 0);
     expect_nothing(connect_evd);
@@ -276,7 +278,7 @@ START_TEST(free_everywhere)
     ual_handle handle = ual_handle_of(ep);
 
     go((enum where)_i);
-    /* may come before the free or not at all: nothing is left of it */
+    /* comes before the free or not at all: nothing remains */
     if (fk.connection)
         tell(RI_CONNECTION_FAILED);
     fk_qp_event(fk.qp, RI_EVENT_INTEGRITY, 0);
@@ -303,7 +305,7 @@ START_TEST(free_purges_queued_messages)
     expect_nothing(affiliated_evd);
     ok(connect_to(ep, false));
     tell(RI_CONNECTION_FAILED);
-    got = expect(connect_evd, UAL_NONPEER_REJECTED); /* the first in the queue is of `ep` */
+    got = expect(connect_evd, UAL_NONPEER_REJECTED); /* the first event is of `ep` */
     ck_assert_uint_eq(got.ep, ual_handle_of(ep));
 }
 END_TEST

@@ -1,5 +1,5 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- * Connections of ual over a fake kal: what comes from below while a thread calls. */
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Connections of ual over a fake kal: events of the provider during a call. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -37,8 +37,8 @@ static void *aborting(void *arg)
     return NULL;
 }
 
-/* Disconnect against the peer's end, and against ESTABLISHED: exactly one end each
- * time, and the endpoint works on. */
+/* Disconnect races with the peer's end, and with ESTABLISHED: exactly one end each time, and the
+ * endpoint can be used again. */
 START_TEST(race_of_ends)
 {
     unsigned long rounds = tc_count(300);
@@ -104,8 +104,8 @@ static void *accepting(void *arg)
     return accept_it(ep, request) == UAL_OK ? ep : NULL;
 }
 
-/* A consumer that accepts while the peer withdraws: either it is too
- * late, or the endpoint hears of it. */
+/* A consumer accepts while the peer withdraws: either the call is too late, or the endpoint gets
+ * the end. */
 START_TEST(race_of_withdrawal)
 {
     unsigned long rounds = tc_count(300);
@@ -143,7 +143,7 @@ static void *rejecting(void *arg)
     return ual_reject(request, NULL, 0) == UAL_OK ? ep : NULL;
 }
 
-/* Two threads decide about one request: one of them does. */
+/* Two threads decide one request: one of them succeeds. */
 START_TEST(race_of_decisions)
 {
     unsigned long rounds = tc_count(300);
@@ -171,7 +171,7 @@ START_TEST(race_of_decisions)
 }
 END_TEST
 
-/* Free while news comes from below: no message afterwards, nothing left. */
+/* Free while events arrive: no message afterwards, nothing left. */
 START_TEST(race_of_free)
 {
     unsigned long rounds = tc_count(300);

@@ -1,6 +1,8 @@
-/* SPDX-License-Identifier: BSD-3-Clause
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
  * Socket conversion over a fake kal: what ual passes on, the states of both roles, calls that fail,
- * everything that can become of one that has begun. */
+ * every outcome of a conversion that has begun.
+ */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -75,7 +77,7 @@ START_TEST(its_own_time_out)
 }
 END_TEST
 
-/* Addresses and depths are those of the socket and of the endpoint; its end is that of any. */
+/* Addresses and depths are those of the socket and of the endpoint; it ends like any connection. */
 START_TEST(established_and_ended)
 {
     struct sockaddr_in here = address(99), there = address(77);
@@ -100,7 +102,7 @@ START_TEST(established_and_ended)
     fk_end(fk.qp, RI_EVENT_LLP_CLOSED);
     expect(connect_evd, UAL_DISCONNECTED);
     ok(ual_ep_reset(ep));
-    ok(convert(!_i)); /* a second one, in the other role */
+    ok(convert(!_i)); /* a second conversion, in the other role */
 }
 END_TEST
 
@@ -126,7 +128,7 @@ START_TEST(calls_that_fail)
         ck_assert_uint_eq(fk.connections, 0);
     }
     expect_nothing(connect_evd);
-    establish(ep); /* as good as before */
+    establish(ep); /* the endpoint can still be used */
 }
 END_TEST
 
@@ -179,7 +181,8 @@ START_TEST(fails_later)
 }
 END_TEST
 
-/* The responder of revision 2 in the peer-to-peer model hears of the peer's first FPDU. */
+/* The responder of revision 2 in the peer-to-peer model gets ESTABLISHED with the peer's first
+ * FPDU. */
 START_TEST(established_by_the_queue_pair)
 {
     ok(convert(false));

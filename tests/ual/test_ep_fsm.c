@@ -1,7 +1,8 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- * The endpoint state machine, every cell, against a table written from the specification by hand.
- * Columns are states, as in the specification's table; DISCONNECTING is the time between our
- * disconnect and its end.
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The endpoint state machine, every cell, against a table transcribed from the specification by
+ * hand. Columns are states, as in the specification's table; DISCONNECTING lasts from this side's
+ * disconnect to the end.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -20,7 +21,7 @@ static const char *const states[STATES] = {
     "NONOPERATIONAL", "WAIT_REQUEST", "DISCONNECTING", "UD OPERATIONAL", "UD NONOPERATIONAL",
 };
 
-/* A cell: "" refused or ignored; else the next state and, after a blank, the message. */
+/* A cell: "" refused or ignored; else the next state and, after a blank, the event. */
 static const struct line {
     enum ep_stimulus stimulus;
     const char *cell[STATES];
@@ -73,7 +74,7 @@ static const char *message_name(enum ual_connection_message message)
     case UAL_PEER_REJECTED: return "PEER_REJECTED";
     case UAL_NONPEER_REJECTED: return "NONPEER_REJECTED";
     case UAL_BROKEN: return "BROKEN";
-    case UAL_SERVICE_REPLY: break; /* of no endpoint */
+    case UAL_SERVICE_REPLY: break; /* not of an endpoint */
     }
     return NULL;
 }
@@ -116,7 +117,7 @@ START_TEST(work_of_rows)
 
             if (!row)
                 continue;
-            /* Outstanding work flushes on entry to NONOPERATIONAL, however that comes about. */
+            /* Outstanding work flushes on entry to NONOPERATIONAL, whatever the cause. */
             if (stimulus == EP_RESET)
                 work = EP_REWIND;
             else if (stimulus == EP_DISCONNECT)
@@ -130,8 +131,8 @@ START_TEST(work_of_rows)
 }
 END_TEST
 
-/* Whatever is thrown at it, an established connection ends with one message,
- * and none follows before a reset. */
+/* Whatever the stimuli are, an established connection ends with one event, and none follows before
+ * a reset. */
 static void explore(enum ep_fsm_state state, int established, int ends, bool seen[STATES][2][3])
 {
     if (seen[state][established][ends])
@@ -170,7 +171,7 @@ START_TEST(one_end_per_connection)
 
         for (int i = 0; i < 6; i++)
             reached |= seen[state][i / 3][i % 3];
-        if (state >= EP_UD_OPERATIONAL) /* a machine of its own: nobody is connected */
+        if (state >= EP_UD_OPERATIONAL) /* UD has a machine of its own, without connections */
             reached = !reached;
         ck_assert_msg(reached, "%s is never reached", states[state]);
     }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The states between UNCONNECTED and CONNECTED as a consumer of IT-API sees them, in both roles,
- * with a peer that takes its time: what is refused there, and each way out. The sources of itapi
- * stand in this program over the fake kal, where the peer answers when the test says so; no
- * provider of this host has three-way connections, without which there is no ACTIVE2.
+ * with a slow peer: what is refused there, and each way out. The sources of itapi are linked over
+ * the fake kal, where the peer answers when the test orders it: no provider of this host has
+ * three-way connections, without which there is no ACTIVE2.
  */
 #define ITAPI_ENABLE_V21_BINDINGS
 #include <it_api.h>
@@ -30,7 +30,7 @@ static it_pz_handle_t pz;
 static it_evd_handle_t dto, messages, requests;
 static it_listen_handle_t listen_point;
 static it_ep_handle_t ep;
-static it_cn_est_identifier_t arrived; /* of the peer's accept */
+static it_cn_est_identifier_t arrived; /* the identifier from the peer's accept */
 static uint64_t receives;              /* posted to ep */
 
 static it_event_t expect(it_evd_handle_t evd, it_event_type_t number)
@@ -116,7 +116,7 @@ static it_status_t connect_ep(it_cn_est_flags_t flags)
     return it_ep_connect(ep, &path, NULL, &qualifier, flags, NULL, 0);
 }
 
-/* A request of a peer. */
+/* A peer's connection request. */
 static it_cn_est_identifier_t ask(void)
 {
     struct ri_connect_request request = { .size = sizeof(request) };
@@ -157,7 +157,7 @@ static void into_active2(void)
     arrived = expect(messages, IT_CM_MSG_CONN_ACCEPT_ARRIVAL_EVENT).conn.cn_est_id;
 }
 
-/* The confirmation is on its way. */
+/* The confirmation was sent. */
 static void into_active2_confirmed(void)
 {
     into_active2();
@@ -188,7 +188,7 @@ static const struct {
 };
 #define WAITING (int)(sizeof(waiting) / sizeof(waiting[0]))
 
-/* With one Receive posted before, and one there. */
+/* With one Receive posted before, and one in the state. */
 static void enter(int which)
 {
     ok(it_post_recv(ep, NULL, 0, ++receives, BOTH));
@@ -208,7 +208,7 @@ static void expect_flushed(void)
     expect_nothing(dto);
 }
 
-/* The one event, and what that leaves behind; a reset makes the EP as new. */
+/* Expects the one event and checks the state after it; a reset makes the EP as new. */
 static void expect_over(it_event_type_t number)
 {
     ck_assert_ptr_eq(expect(messages, number).conn.ep, ep);
@@ -220,7 +220,7 @@ static void expect_over(it_event_type_t number)
     expect_nothing(messages);
 }
 
-/* --- what is refused, and what is not --- */
+/* --- what is refused, and what is allowed --- */
 
 START_TEST(calls)
 {
@@ -253,7 +253,7 @@ END_TEST
 
 /* --- ways out --- */
 
-/* The peer answers at last. Posts are taken from then on. */
+/* The peer answers at last. Posts are accepted from then on. */
 START_TEST(goes_on)
 {
     enter(_i);
@@ -278,7 +278,7 @@ START_TEST(peer_rejects)
         expect_over(IT_CM_MSG_CONN_PEER_REJECT_EVENT);
         return;
     }
-    expect_nothing(messages); /* it has accepted already: that is no news of this state */
+    expect_nothing(messages); /* it has accepted already: no event in this state */
     ck_assert_int_eq(state(), waiting[_i].state);
 }
 END_TEST
@@ -317,7 +317,7 @@ START_TEST(freed)
 }
 END_TEST
 
-/* The third leg is a refusal. The EP has ended, of which its own consumer is not told. */
+/* The third leg is a rejection. The EP has ended; its own consumer gets no event. */
 START_TEST(rejects_what_arrived)
 {
     enter(3);

@@ -1,9 +1,9 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- *
- * Every cell of the endpoint's table (ual/policy/ep_fsm.c) that can be asked for, on an endpoint
- * that stands in that state: by the consumer's call, or by news from a connection or a QP of the
- * fake kal. The table says what has to come of it; test_ep_fsm holds the table against the
- * specification. A cell that nobody walks stands in `cells_left`, with its reason.
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Every reachable cell of the endpoint's table (ual/policy/ep_fsm.c), on an endpoint in that state:
+ * by the consumer's call, or by an event of a connection or a QP of the fake kal. The table says
+ * what has to follow; test_ep_fsm compares the table with the specification. `cells_left` lists the
+ * cells that this test does not reach, with the reason.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -61,7 +61,7 @@ static enum ual_status convert(bool initiator)
     return ual_ep_convert(walker, &how);
 }
 
-/* ACTIVE2 not: apply() takes the endpoint there, for the identifier. */
+/* All states but ACTIVE2: apply() takes the endpoint there, for the identifier. */
 static void bring(enum ep_fsm_state state)
 {
     switch (state) {
@@ -89,11 +89,11 @@ static void bring(enum ep_fsm_state state)
     }
 }
 
-/* --- what happens to it there --- */
+/* --- stimuli --- */
 
 struct asked {
     bool possible;
-    bool refusable; /* a call, with its answer, and what it is where there is no row */
+    bool refusable; /* a call with its status; whether it is refused if the table has no row */
     enum ual_status status, refusal;
 };
 
@@ -102,8 +102,8 @@ static struct asked called(enum ual_status status)
     return (struct asked){ true, true, status, UAL_ERR_INVALID_STATE };
 }
 
-/* With the identifier of an accept that arrived. It died with that attempt, if it was not of this
- * one. */
+/* Calls with the identifier of an accept that arrived. It is dead if it was of an earlier
+ * attempt. */
 static struct asked called_by_identifier(enum ual_status status)
 {
     return (struct asked){ true, true, status, UAL_ERR_INVALID_HANDLE };
@@ -121,7 +121,7 @@ static struct asked accept_a_request(void)
     return called(status);
 }
 
-/* The QP does not go back to IDLE: the row of the call, without the one of its outcome. */
+/* The QP does not return to IDLE: applies the row of the call, not that of its outcome. */
 static struct asked reset_in_vain(void)
 {
     const struct ep_row *row = ep_fsm_step(state_now(), EP_RESET);
@@ -152,7 +152,7 @@ static struct asked news_of_connection(enum ep_fsm_state state, enum ri_connecti
     return (struct asked){ .possible = true };
 }
 
-/* While the call is under way the connection is established; it fails, too. */
+/* The connection is established during the call, and the call also fails. */
 static void establish_now(void)
 {
     fk_establish(fk.connection);
@@ -166,7 +166,7 @@ static void fail_now(void)
     fk_drain();
 }
 
-/* The news came first: the consumer hears from it, and the call has succeeded. */
+/* The event came first: the consumer gets it, and the call has succeeded. */
 static struct asked not_started_behind_news(enum ep_fsm_state state)
 {
     struct ual_request_event request = ask();
@@ -180,7 +180,7 @@ static struct asked not_started_behind_news(enum ep_fsm_state state)
     return (struct asked){ .possible = true };
 }
 
-/* A call that the provider refuses at once takes the endpoint there and back. */
+/* A call that the provider refuses at once takes the endpoint to the state and back. */
 static struct asked not_started(enum ep_fsm_state state)
 {
     if (state == EP_CONNECTED || state == EP_NONOPERATIONAL)
@@ -211,7 +211,7 @@ static void break_now(void)
     news_of_qp(RI_EVENT_LLP_RESET);
 }
 
-/* The attempt is abandoned; NONOPERATIONAL: its end came first, and is told once. */
+/* The attempt is aborted. NONOPERATIONAL: its end came first, and is reported once. */
 static struct asked aborted(enum ep_fsm_state state)
 {
     ok(connect_to(ep, false));
@@ -258,7 +258,7 @@ static struct asked apply(enum ep_fsm_state state, enum ep_stimulus stimulus, ua
     }
 }
 
-/* --- what the table says of it --- */
+/* --- what the table says --- */
 
 static void expect_row(enum ep_fsm_state state, enum ep_stimulus stimulus,
                        const struct asked *asked)
@@ -282,7 +282,7 @@ static void expect_row(enum ep_fsm_state state, enum ep_stimulus stimulus,
 
 static bool walked[EP_FSM_STATES][EP_STIMULI];
 
-/* RESET_DONE comes after RESET's row, which may lead elsewhere. */
+/* RESET_DONE follows RESET's row, which may lead to another state. */
 static enum ep_fsm_state row_of(enum ep_fsm_state state, enum ep_stimulus stimulus)
 {
     const struct ep_row *reset = ep_fsm_step(state, EP_RESET);
@@ -290,7 +290,7 @@ static enum ep_fsm_state row_of(enum ep_fsm_state state, enum ep_stimulus stimul
     return stimulus == EP_RESET_DONE && reset ? reset->next : state;
 }
 
-/* An identifier that this endpoint had. */
+/* An earlier identifier of this endpoint. */
 static ual_handle earlier_identifier(void)
 {
     ual_handle arrived = arrive();
@@ -319,7 +319,7 @@ static void walk(enum ep_fsm_state state, enum ep_stimulus stimulus)
         asked = apply(state, stimulus, arrived);
     }
     if (asked.possible) {
-        if (stimulus == EP_RESET_DONE && state == EP_DISCONNECTING) { /* by way of another state */
+        if (stimulus == EP_RESET_DONE && state == EP_DISCONNECTING) { /* through another state */
             expect(connect_evd, ep_fsm_step(state, EP_RESET)->message);
             expect_nothing(connect_evd);
             ck_assert_int_eq(state_now(), EP_UNCONNECTED);
@@ -332,7 +332,7 @@ static void walk(enum ep_fsm_state state, enum ep_stimulus stimulus)
     close_ia();
 }
 
-/* --- the whole --- */
+/* --- the whole table --- */
 
 #define IN(state) (1u << EP_##state)
 #define ALL       ((1u << EP_FSM_STATES) - 1)

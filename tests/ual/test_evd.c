@@ -64,8 +64,8 @@ START_TEST(completions_keep_their_order)
 }
 END_TEST
 
-/* Who streams finds completions without polling, and the lane hears
- * of all of them, but not of each. */
+/* A consumer that polls finds streaming completions, and the lane learns of all of them, but not
+ * one by one. */
 START_TEST(the_lane_hears_of_completions_that_are_there)
 {
     struct ual_evd *evd = lf_evd(UAL_STREAM_DTO, 64, 0);
@@ -161,8 +161,8 @@ START_TEST(purge_takes_one_source_only)
 }
 END_TEST
 
-/* 8,000 endpoints with two events each are freed one after the other: each looks at a few
- * events, however many there are. */
+/* 8,000 endpoints with two events each are freed one after the other: each purge checks a few
+ * events, however many are queued. */
 START_TEST(purge_does_not_look_at_all_events)
 {
     const ual_handle sources = 8000;
@@ -175,7 +175,7 @@ START_TEST(purge_does_not_look_at_all_events)
     for (ual_handle i = 0; i < sources; i += 2)
         ual_evd_purge(evd, ((i + 1) << 32) | 7);
     ck_assert_uint_le(evd->index.looked, 16 * sources / 2);
-    for (ual_handle i = 1; i < 2 * sources; i += 2) { /* the others are there, in their order */
+    for (ual_handle i = 1; i < 2 * sources; i += 2) { /* the others remain, in order */
         ok(ual_evd_dequeue(evd, &event));
         ck_assert_uint_eq(event.connection.ep >> 32, i % sources + 1);
     }
@@ -250,8 +250,8 @@ START_TEST(one_event_returns_one_waiter)
 }
 END_TEST
 
-/* As many events as waiters, at once: each gets one, though the CQ fires once; also where none of
- * them is the sleeper, who hands the sleep and a look over when it leaves. */
+/* As many events as waiters, at once: each waiter gets one although the CQ fires once, also if the
+ * sleeper is not among them, which hands over the sleep and a poll when it leaves. */
 START_TEST(a_burst_returns_all_waiters)
 {
     struct ual_evd *evd = lf_evd(_i % 2 ? UAL_STREAM_DTO : UAL_STREAM_SOFTWARE, 64, 0);
@@ -328,8 +328,8 @@ END_TEST
 
 /* --- the end --- */
 
-/* Who waits, in a call or by a descriptor, for what a dead device will never bring hears of
- * it; what is there is still taken. */
+/* A device dies: threads that wait for its events, in a call or by a descriptor, are released;
+ * queued events can still be taken. */
 START_TEST(death_releases_all)
 {
     enum ual_stream stream = _i ? UAL_STREAM_DTO : UAL_STREAM_SOFTWARE;
@@ -348,7 +348,7 @@ START_TEST(death_releases_all)
     for (int e = 0; e < 2; e++)
         for (int i = 0; i < CROWD; i++)
             lf_wait_join(&waiters[e][i], UAL_ERR_DEAD);
-    for (int look = 0; look < 2; look++) { /* it speaks until it is freed */
+    for (int look = 0; look < 2; look++) { /* it reports that until it is freed */
         ck_assert(readable(evds[2]));
         fails(ual_evd_dequeue(evds[2], &event), UAL_ERR_DEAD);
     }
@@ -380,7 +380,7 @@ START_TEST(abort_returns_when_nobody_is_inside)
             ok(ual_evd_post(evd, NULL)); /* one leaves by itself meanwhile */
         ual_evd_abort(evd);
         fails(ual_evd_wait(evd, FOR_EVER, &event, NULL), UAL_ERR_ABORTED);
-        /* at once: a waiter that still looks at it shows under ASan and TSan */
+        /* freed at once: a waiter that still uses it shows under ASan and TSan */
         ok(ual_evd_free(evd));
         for (int i = 0; i < 3; i++) {
             pthread_join(waiters[i].thread, NULL);
@@ -392,7 +392,7 @@ START_TEST(abort_returns_when_nobody_is_inside)
 }
 END_TEST
 
-/* Abort also reaches a waiter that the traffic of others keeps from sleeping. */
+/* Abort also reaches a waiter that traffic for other EVDs keeps from sleeping. */
 static void *wait_once(void *arg)
 {
     struct ual_event event;

@@ -1,6 +1,8 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- * Descriptors of event dispatchers: readable when there is something, woken by the traffic itself,
- * nobody misled. */
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Descriptors of event dispatchers: readable while there is an event, signalled by the traffic
+ * itself, no lasting spurious wake-ups.
+ */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -55,7 +57,8 @@ static bool read_here(void)
     return atomic_load(&lf_reader) == (unsigned long)pthread_self();
 }
 
-/* Traffic that a consumer waits for in poll wakes the consumer, not a thread that tells it. */
+/* Makes the consumer's descriptor listen: the traffic it polls for then wakes the consumer
+ * directly, without another thread in between. */
 static void come_to_listen(struct ual_evd *evd, struct lf_pipe *feed, bool alone)
 {
     struct ual_event event;
@@ -65,7 +68,7 @@ static void come_to_listen(struct ual_evd *evd, struct lf_pipe *feed, bool alone
         ck_assert_msg(!tc_expired(limit), "the background thread goes on reading");
         lf_send(feed, row);
         ck_assert_int_gt(tc_wait_fd(ual_evd_fd(evd), POLLIN, tc_deadline(10000)), 0);
-        if (alone) /* nothing but this ever came: whoever runs the lane, it is there */
+        if (alone) /* no other event ever came: it is there whichever thread runs the lane */
             ok(ual_evd_dequeue(evd, &event));
         else
             for (limit = tc_deadline(20000); ual_evd_dequeue(evd, &event) != UAL_OK;)
@@ -86,8 +89,7 @@ START_TEST(a_polled_descriptor_is_woken_by_the_traffic)
 }
 END_TEST
 
-/* What comes for another EVD wakes the consumer a few times in vain at
- * most, and the others are served. */
+/* Events for another EVD wake the consumer a few times at most, and the other EVD is served. */
 START_TEST(traffic_for_others_does_not_go_on_waking)
 {
     struct ual_evd *evd = lf_evd(UAL_STREAM_DTO, 64, UAL_EVD_FD);
@@ -119,8 +121,8 @@ START_TEST(traffic_for_others_does_not_go_on_waking)
 }
 END_TEST
 
-/* More descriptors than the kernel allows paths from a socket by way of a set of the consumer's:
- * each would listen, if it could, and the set would refuse one that listens. */
+/* The kernel limits the paths from a socket through a consumer's epoll set. There are more
+ * descriptors than that: if each listened, the set would refuse one. */
 START_TEST(many_descriptors_fit_in_a_set)
 {
     enum { MANY = 110, ROUNDS = 40 };
@@ -153,7 +155,7 @@ START_TEST(many_descriptors_fit_in_a_set)
 }
 END_TEST
 
-/* A wake of the lane that nobody sleeps for does not keep a listening descriptor readable. */
+/* A wake-up of the lane without a sleeper does not keep a listening descriptor readable. */
 START_TEST(a_stray_wake_does_not_stay_readable)
 {
     struct ual_evd *evd = lf_evd(UAL_STREAM_DTO, 64, UAL_EVD_FD);
@@ -173,8 +175,8 @@ START_TEST(a_stray_wake_does_not_stay_readable)
 }
 END_TEST
 
-/* A consumer that polls by dequeuing: what its own run brought and it took at once leaves
- * the descriptor down, and armed. */
+/* A consumer polls by dequeuing: events that its own run delivered and that it took at once leave
+ * the descriptor cleared, and armed. */
 START_TEST(own_runs_leave_the_descriptor_right)
 {
     struct ual_evd *evd = lf_evd(UAL_STREAM_DTO, 64, UAL_EVD_FD);
@@ -199,7 +201,7 @@ START_TEST(own_runs_leave_the_descriptor_right)
                 ck_assert(!tc_expired(limit));
             ck_assert_uint_eq(event.wc.cookie, 1);
         }
-        if (i % 3 == 0) { /* without a dequeue that finds nothing in between */
+        if (i % 3 == 0) { /* without a dequeue that finds the queue empty */
             lf_complete(evd, 9);
             ck_assert(readable(evd));
             ok(ual_evd_dequeue(evd, &event));
@@ -213,7 +215,7 @@ START_TEST(own_runs_leave_the_descriptor_right)
 }
 END_TEST
 
-/* On one processor, too, another thread gets on. */
+/* Yields, so that another thread can run on a single processor too. */
 static void spin_politely(void)
 {
     static _Thread_local unsigned int spins;
@@ -240,8 +242,8 @@ static void *post_wanted(void *arg)
     return NULL;
 }
 
-/* The event is taken, and nothing more found, while its post has yet to raise the
- * descriptor: later the next one lowers it. */
+/* The event is dequeued, and the queue is found empty, before its post has raised the descriptor:
+ * the next dequeue clears it. */
 START_TEST(who_is_faster_than_the_descriptor_lowers_it_later)
 {
     struct poster poster = { .evd = lf_evd(UAL_STREAM_SOFTWARE, 8, UAL_EVD_FD) };
@@ -263,16 +265,16 @@ START_TEST(who_is_faster_than_the_descriptor_lowers_it_later)
 }
 END_TEST
 
-/* A consumer that comes when what it waits for is there, for long, never finds nothing.
- * It does not poll for that, which providers are told by arming. _i: 0, others ran the
- * lane; 1, its own runs bring it. */
+/* A consumer that calls only when an event is queued, for long, never finds the queue empty. It is
+ * not polling, and arming tells the provider so. _i: 0, others ran the lane; 1, its own runs
+ * deliver. */
 START_TEST(who_finds_all_by_a_descriptor_does_not_poll)
 {
     struct ual_evd *evd = lf_evd(UAL_STREAM_DTO, 64, UAL_EVD_FD);
     struct ual_event event;
 
     atomic_store(&lf_untold, 0);
-    lf_complete(evd, 0); /* fires: from here on nothing does until somebody arms */
+    lf_complete(evd, 0); /* the CQ fires, and does not again until it is armed */
     ok(ual_evd_dequeue(evd, &event));
     for (uint64_t i = 1; i < 100; i++) {
         uint64_t limit = tc_deadline(10000);
@@ -308,7 +310,7 @@ END_TEST
 static unsigned long total;
 static atomic_ulong taken_so_far;
 
-/* Two events at a time, close together, when all is taken. */
+/* Two events at a time, close together, after all earlier ones were taken. */
 static void *produce_pairs(void *arg)
 {
     struct ual_evd *evd = arg;
@@ -330,8 +332,7 @@ static void *produce_pairs(void *arg)
     return NULL;
 }
 
-/* A consumer that takes one event each time the descriptor is readable, and
- * never asks whether there are more. */
+/* A consumer takes one event each time the descriptor is readable, and never checks for more. */
 START_TEST(one_event_per_poll_gets_all)
 {
     struct ual_evd *evd = lf_evd(_i ? UAL_STREAM_DTO : UAL_STREAM_SOFTWARE, 4096, UAL_EVD_FD);

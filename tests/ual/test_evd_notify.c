@@ -1,5 +1,5 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- * What notifies and what does not: notification criteria, thresholds, observers. */
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Which completions notify: notification criteria, thresholds, observers. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -12,7 +12,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-/* Over a provider that can fire at the next completion only: the rest is ual's. */
+/* A provider that can only fire at the next completion: ual does the counting. */
 static void setup_poor(void)
 {
     lf_features = RI_FEATURE_CQ_RESIZE;
@@ -37,7 +37,7 @@ static struct ual_evd *evd_with(enum ual_stream stream, uint32_t size, uint32_t 
     return evd;
 }
 
-/* --- a thread that waits --- */
+/* --- a waiting thread --- */
 
 struct sleeper {
     pthread_t thread;
@@ -64,7 +64,7 @@ static void sleeper_start(struct sleeper *sleeper, struct ual_evd *evd)
     ck_assert(tc_until(atomic_load(&sleeper->tid) && tc_asleep(atomic_load(&sleeper->tid)), 10000));
 }
 
-/* It returned with the oldest event, when so many more were there. */
+/* The wait returned the oldest event, with that many more queued. */
 static void sleeper_got(struct sleeper *sleeper, uint64_t cookie, size_t more)
 {
     pthread_join(sleeper->thread, NULL);
@@ -124,7 +124,8 @@ START_TEST(only_notification_events_raise_the_descriptor)
 }
 END_TEST
 
-/* One event for each time that the descriptor is readable: it stays so until nothing is left. */
+/* One event each time that the descriptor is readable: it stays readable until the queue is
+ * empty. */
 START_TEST(the_descriptor_stays_raised_over_what_does_not_notify)
 {
     struct ual_evd *evd = evd_with(UAL_STREAM_DTO, 64, 0, UAL_EVD_FD);
@@ -154,7 +155,7 @@ START_TEST(a_wait_that_runs_out_takes_what_is_there)
     ck_assert_uint_eq(waiter.cookie, LF_UNMARKED | 7);
     fails(ual_evd_wait(evd, 1, &event, NULL), UAL_ERR_TIMED_OUT);
     lf_complete(evd, LF_UNMARKED | 8);
-    ok(ual_evd_wait(evd, FOR_EVER, &event, NULL)); /* queued when it begins */
+    ok(ual_evd_wait(evd, FOR_EVER, &event, NULL)); /* queued when the wait begins */
     lf_pipe_close(feed);
 }
 END_TEST
@@ -223,7 +224,7 @@ START_TEST(a_full_queue_notifies_whatever_it_holds)
 }
 END_TEST
 
-/* --- wishes that differ --- */
+/* --- different criteria at once --- */
 
 #define BATCHES 2000u
 
@@ -233,7 +234,7 @@ static struct {
     struct ual_evd *evd;
     atomic_uint taken;
     atomic_bool done;
-    int over; /* readable then */
+    int over; /* readable when the threshold is reached */
 } mixed;
 
 static void take_all(void)
@@ -268,7 +269,7 @@ static const unsigned int crowds[][WISHES] = {
     { 2, 0, 0 }, { 1, 1, 0 }, { 1, 0, 1 }, { 0, 1, 1 }, { 3, 1, 1 },
 };
 
-/* By the lane, or by a post beside it. */
+/* By the lane, or by a post outside it. */
 static void produce(struct lf_pipe *feed, bool by_lane, uint64_t cookie)
 {
     if (by_lane)
@@ -277,8 +278,8 @@ static void produce(struct lf_pipe *feed, bool by_lane, uint64_t cookie)
         lf_complete(mixed.evd, cookie);
 }
 
-/* The last of each batch notifies: all of it is taken then, though pollers take what others wait
- * for. */
+/* The last completion of each batch notifies: then all are taken, although pollers take events that
+ * others wait for. */
 static void produce_batches(struct lf_pipe *feed)
 {
     struct tc_rng rng = tc_rng(99);
@@ -392,7 +393,7 @@ static struct ri_user_ops arming_ops;
 static const struct ri_user_ops *real_ops;
 static struct ual_evd *armed;
 
-/* The first arming is overtaken by another thread's ual_evd_modify. */
+/* Another thread's ual_evd_modify overtakes the first arm. */
 static enum ri_status arm_late(struct ri_cq *cq, enum ri_arm kind, uint32_t count)
 {
     const struct ual_evd_modify lower = { .mask = UAL_EVDM_THRESHOLD, .threshold = 1 };

@@ -1,6 +1,8 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- * Event dispatchers that overflow, who hears of it, how it ends; and thresholds and sizes over a
- * provider that can neither count nor resize. */
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Event dispatchers that overflow: who gets the event, how the overflow ends; thresholds and sizes
+ * over a provider that can neither count nor resize.
+ */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -33,7 +35,7 @@ static enum ual_status message(struct ual_evd *evd)
     return ual_evd_push(evd, &event);
 }
 
-/* The one event that tells of an overflow of that EVD. */
+/* Expects the one event that reports an overflow of that EVD. */
 static void expect_told(struct ual_evd *unaffiliated, struct ual_evd *of)
 {
     struct ual_event event;
@@ -53,7 +55,7 @@ static void empty(struct ual_evd *evd)
         ;
 }
 
-/* --- who hears of it --- */
+/* --- who gets the event --- */
 
 START_TEST(told_once_until_it_is_reset)
 {
@@ -117,7 +119,7 @@ START_TEST(nobody_hears_of_it_who_did_not_ask)
 }
 END_TEST
 
-/* The EVD that would hear of it may be missing, or full itself; neither is told anywhere. */
+/* The EVD that would get the event may be missing, or full itself; neither is reported. */
 START_TEST(an_overflow_that_nobody_can_hear_of)
 {
     struct ual_evd *evd = evd_with(UAL_STREAM_CONNECTION, 1, UAL_EVD_OVERFLOW_NOTIFY);
@@ -128,7 +130,7 @@ START_TEST(an_overflow_that_nobody_can_hear_of)
     ok(message(evd));
     fails(message(evd), UAL_ERR_FULL);
     unaffiliated = evd_with(UAL_STREAM_UNAFFILIATED, 1, 0);
-    fails(message(evd), UAL_ERR_FULL); /* the same overflow still */
+    fails(message(evd), UAL_ERR_FULL); /* still the same overflow */
     expect_empty(unaffiliated);
     ok(modify(evd, (struct ual_evd_modify){ .mask = UAL_EVDM_RESET }));
     fails(message(evd), UAL_ERR_FULL);
@@ -191,8 +193,8 @@ static void *push_for_ever(void *arg)
     return NULL;
 }
 
-/* One that resets itself, filled and emptied at once: between two overflows that are told an event
- * was taken, and when all is over it can overflow, and tell, again. */
+/* An EVD that resets itself is filled and drained at once: between two reported overflows an event
+ * was taken, and afterwards it can overflow, and report, again. */
 START_TEST(resets_itself_while_others_push)
 {
     struct ual_evd *unaffiliated = evd_with(UAL_STREAM_UNAFFILIATED, 1u << 16, 0);
@@ -249,7 +251,7 @@ START_TEST(waits_are_refused_until_it_is_reset)
 }
 END_TEST
 
-/* It may come to a refusal, or to no refusal any more, by a change of the flags. */
+/* A change of the flags may make waits refused, or allowed again. */
 START_TEST(waits_follow_the_flags)
 {
     struct ual_evd *evd = evd_with(UAL_STREAM_CONNECTION, 1, 0);
@@ -270,7 +272,7 @@ START_TEST(waits_follow_the_flags)
 }
 END_TEST
 
-/* A CQ's overflow: what waits below has room again as completions are taken. */
+/* A CQ's overflow: completions that wait in the provider have room again as others are taken. */
 START_TEST(waits_on_a_completion_queue)
 {
     struct ri_event overflow = { .size = sizeof(overflow), .type = RI_EVENT_CQ_OVERFLOW };
@@ -285,7 +287,7 @@ START_TEST(waits_on_a_completion_queue)
     ok(modify(evd, (struct ual_evd_modify){ .mask = UAL_EVDM_OVERFLOW,
                                             .overflow_flags = UAL_EVD_OVERFLOW_NOTIFY |
                                                               UAL_EVD_OVERFLOW_RESETS }));
-    ck_assert(!ual_evd_overflowed(evd)); /* there is room */
+    ck_assert(!ual_evd_overflowed(evd)); /* there is room again */
     fails(ual_evd_wait(evd, 0, &event, NULL), UAL_ERR_TIMED_OUT);
 }
 END_TEST
@@ -298,7 +300,7 @@ static void setup_poor(void)
     lf_open(0);
 }
 
-/* Full, not notifying, with a threshold: nothing to tell, and nothing that is armed for ever. */
+/* Full, not notifying, with a threshold: nothing to report, and no arm that stays pending. */
 START_TEST(a_full_queue_that_does_not_notify)
 {
     struct ual_evd *evd = evd_with(UAL_STREAM_DTO, 4, UAL_EVD_FD);
@@ -317,8 +319,8 @@ START_TEST(a_full_queue_that_does_not_notify)
 }
 END_TEST
 
-/* It stays as large as it was: a threshold that fits is reached, though it is above what was asked
- * for. */
+/* Its size does not change: a threshold that fits is reached although it is above the requested
+ * size. */
 START_TEST(a_smaller_size_that_the_provider_does_not_give)
 {
     struct ual_evd *evd = evd_with(UAL_STREAM_DTO, 16, UAL_EVD_FD);

@@ -1,5 +1,5 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- * Handles: what is not a living object's handle is never taken for one. */
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Handles: a value that is not the handle of a live object is never accepted. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -33,7 +33,7 @@ START_TEST(only_the_right_handle_finds)
     for (int type = 0; type < 16; type++)
         if (type != UAL_EP)
             ck_assert_ptr_null(ual_lookup(handle, (enum ual_type)type));
-    /* One bit off: another slot, generation or type. */
+    /* One bit changed: another slot, generation or type. */
     for (unsigned int bit = 0; bit < 8 * sizeof(handle); bit++) {
         ual_handle wrong = handle ^ (ual_handle)1 << bit;
 
@@ -180,7 +180,7 @@ static void *churn(void *arg)
     return NULL;
 }
 
-/* Whatever happens meanwhile: nothing, or one of the objects that live. */
+/* Whatever happens meanwhile, a lookup finds nothing or a live object. */
 static void *look(void *arg)
 {
     struct tc_rng rng = tc_rng(100);

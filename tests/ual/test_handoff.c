@@ -1,6 +1,8 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- * Requests that go to another listen point, over a fake kal: which one is found, what is used up,
- * withdrawal, freeing and other decisions while they move. */
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Connection requests that go to another listen point, over a fake kal: which one is found, what
+ * consumes the request, withdrawal, freeing and other decisions during the move.
+ */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -21,7 +23,7 @@ static struct ual_listen *listen_at(struct ual_evd *evd, uint32_t spigot, uint16
     return made;
 }
 
-/* Requests come to the fixture's listen point; its listener is the one before the last. */
+/* Requests arrive at the fixture's listen point, whose listener is the second last. */
 static struct kal_listener *first;
 
 static void open_two(void)
@@ -86,7 +88,7 @@ START_TEST(there_and_back)
     }
     ck_assert_uint_eq(fk.migrations, 200);
     ck_assert_uint_eq(fk.connections, 1);
-    ok(ual_handoff(request, 0, ((struct sockaddr_in *)&bound)->sin_port, 0)); /* to where it is */
+    ok(ual_handoff(request, 0, ((struct sockaddr_in *)&bound)->sin_port, 0)); /* to itself */
     ok(ual_reject(next_event(request_evd).request.request, NULL, 0));
     ck_assert_uint_eq(fk.connections, 0);
 }
@@ -101,7 +103,7 @@ START_TEST(nobody_listens_there)
     fails(ual_handoff(request, 1, htons(OTHER), 7), UAL_ERR_UNREACHABLE);
     ok(ual_listen_free(other));
     fails(hand_off(request), UAL_ERR_UNREACHABLE);
-    ok(accept_it(ep, request)); /* it was not used up */
+    ok(accept_it(ep, request)); /* the request was not consumed */
 }
 END_TEST
 
@@ -200,7 +202,7 @@ static void *freeing(void *arg)
     return NULL;
 }
 
-/* The target is out of the list, and its thread waits for the move. */
+/* The target is removed from the list, and its thread waits for the move. */
 static void free_now(void)
 {
     struct ual_listen *found;
@@ -227,7 +229,7 @@ START_TEST(the_target_is_freed_meanwhile)
 }
 END_TEST
 
-/* What does not find room at the target waits there. */
+/* A request that finds no room at the target waits there. */
 START_TEST(full_evd)
 {
     ual_handle requests[4], there[4];

@@ -1,5 +1,8 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- * Progress: who runs the lane, who sleeps for it, and that nobody sleeps over something. */
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Progress: which thread runs the lane, which one sleeps for it, and that no event waits for a
+ * sleeping thread.
+ */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -22,7 +25,8 @@ static bool read_by(pthread_t thread)
     return atomic_load(&lf_reader) == (unsigned long)thread;
 }
 
-/* Threads slept at most `slack` times more while time passes. First they may come to rest. */
+/* While time passes the threads sleep at most `slack` times more. Before that they may settle
+ * down. */
 static void expect_rest(const pid_t *threads, size_t count, unsigned int slack)
 {
     uint64_t end = tc_deadline(10000);
@@ -70,13 +74,13 @@ START_TEST(takes_over_when_polling_stops)
 }
 END_TEST
 
-/* With spinning on it looks for a while after it served somebody, and then sleeps. */
+/* With spinning enabled it polls for a while after it served a thread, and then sleeps. */
 START_TEST(lingers_after_serving)
 {
     unsigned int runs;
     pid_t background;
 
-    if (cpus_in_mask() < 2 || cpus_quota() < 2) /* one core: not to spin on */
+    if (cpus_in_mask() < 2 || cpus_quota() < 2) /* it does not spin on one core */
         return;
     teardown();
     lf_open(50 * MS);
@@ -133,15 +137,15 @@ static void poll_for(uint64_t ns)
         fails(ual_evd_dequeue(evd, &event), UAL_ERR_EMPTY);
 }
 
-/* Who polls now and then, too seldom for the look at every 64th poll, yet too
- * often for the background thread. */
+/* A thread polls too seldom for the timer check at every 64th poll, yet too often for the
+ * background thread. */
 START_TEST(a_seldom_poll_looks_at_timers)
 {
     struct ri_timer timer = { .expired = fired };
     struct ual_event event;
     unsigned int polls = 0;
 
-    poll_for(10 * MS); /* the background thread's intervals are the longest then */
+    poll_for(10 * MS); /* makes the background thread's intervals the longest */
     timer.deadline = clock_now() + 3 * MS;
     ual_lane_timer_set(lf_lane, &timer);
     while (!atomic_load(&fires)) {
@@ -153,8 +157,8 @@ START_TEST(a_seldom_poll_looks_at_timers)
 END_TEST
 
 /*
- * It is not woken twice a millisecond to see what they do. Now and then it is, when they are not on
- * a processor as its look is due.
+ * The background thread does not wake twice a millisecond to check the pollers. It wakes now and
+ * then, when no poller is on a processor at the time of its check.
  */
 START_TEST(who_polls_all_the_time_is_left_alone)
 {
@@ -164,8 +168,7 @@ START_TEST(who_polls_all_the_time_is_left_alone)
     unsigned long wakes;
 
     for (int i = 0; i < ROUNDS; i++) {
-        /* After this the place of the sleeper is mostly empty: the
-         * background thread has its deadline. */
+        /* From now on there is mostly no sleeper: the background thread has its deadline. */
         fails(ual_evd_wait(evd, 1000, &event, NULL), UAL_ERR_TIMED_OUT);
         poll_for(10 * MS);
         wakes = lf_sleeps(background);
@@ -209,7 +212,7 @@ START_TEST(a_waiting_consumer_is_the_sleeper)
 }
 END_TEST
 
-/* Polls, with a record for the polled EVD each round, until `rounds` of them have come back. */
+/* Polls, with one record per round for the polled EVD, until `rounds` of them have come back. */
 static void poll_busily(struct ual_evd *polled, struct lf_pipe *pipe, unsigned long rounds)
 {
     struct ual_event event;
@@ -227,8 +230,8 @@ static void poll_busily(struct ual_evd *polled, struct lf_pipe *pipe, unsigned l
     }
 }
 
-/* One waits where nothing comes while another polls: it is not woken by what comes for the other,
- * is woken by its own, and sleeps in epoll again when polling has stopped. */
+/* One thread waits where no event comes while another polls: events for the other do not wake it,
+ * its own event does, and it sleeps in epoll again when polling has stopped. */
 START_TEST(a_sleeper_steps_aside_while_others_poll)
 {
     struct ual_evd *quiet = lf_evd(UAL_STREAM_DTO, 64, 0);
@@ -240,10 +243,11 @@ START_TEST(a_sleeper_steps_aside_while_others_poll)
     lf_wait_start(&waiter, quiet, FOR_EVER);
     before = lf_sleeps(waiter.tid);
     poll_busily(evd, feed, rounds);
-    /* Without it, all of them; some where the poller loses its processor. */
+    /* Otherwise it would wake for all of them; it does for some, where the poller loses its
+     * processor. */
     ck_assert_uint_lt(lf_sleeps(waiter.tid) - before, rounds / 3 + 10);
     ck_assert(!atomic_load(&waiter.done));
-    if (_i == 0) { /* the poller takes it off the pipe and wakes the waiter */
+    if (_i == 0) { /* the poller reads it from the pipe and wakes the waiter */
         struct ual_event event;
         uint64_t limit = tc_deadline(10000);
 
@@ -266,7 +270,7 @@ START_TEST(a_sleeper_steps_aside_while_others_poll)
 }
 END_TEST
 
-/* Whoever stepped aside gets what comes while nobody knows yet that polling has stopped. */
+/* A thread that stepped aside gets events that come before the end of polling is noticed. */
 START_TEST(polling_that_stops_strands_nobody)
 {
     struct ual_evd *quiet = lf_evd(UAL_STREAM_DTO, 64, 0);
@@ -304,7 +308,7 @@ static void handle_signals(int flags)
     sigaction(SIGUSR1, &action, NULL);
 }
 
-/* Again and again: a signal that comes just before the thread sleeps is none. */
+/* Repeats the signal: one that comes just before the thread sleeps has no effect. */
 static void interrupt(struct lf_waiter *waiter)
 {
     for (uint64_t end = tc_deadline(10000); !atomic_load(&waiter->done) && !tc_expired(end);
@@ -313,8 +317,8 @@ static void interrupt(struct lf_waiter *waiter)
     lf_wait_join(waiter, UAL_ERR_INTERRUPTED);
 }
 
-/* The sleeper leaves by event, time-out, signal; the thread that slept on its
- * word serves the lane from then on. */
+/* The sleeper leaves by event, time-out, signal; then the thread that relied on it serves the
+ * lane. */
 START_TEST(leaving_hands_the_sleep_over)
 {
     struct ual_evd *other = lf_evd(UAL_STREAM_DTO, 64, 0);
@@ -339,13 +343,13 @@ START_TEST(leaving_hands_the_sleep_over)
     lf_wait_join(&second, UAL_OK);
     ck_assert_uint_eq(second.cookie, 2);
     ck_assert(read_by(second.thread));
-    lf_send(feed, 3); /* nobody waits: the background thread again */
+    lf_send(feed, 3); /* no waiter: the background thread again */
     ck_assert(lf_records_reach(_i == 0 ? 3 : 2));
     lf_pipe_close(other_feed);
 }
 END_TEST
 
-/* Sleeper or not, time-out or not, restarting handler or not. */
+/* As the sleeper or not, with a time-out or not, with SA_RESTART or not. */
 START_TEST(a_signal_ends_every_wait)
 {
     struct lf_waiter first, second;
@@ -397,7 +401,7 @@ START_TEST(traffic_for_others_does_not_stretch_a_wait)
 }
 END_TEST
 
-/* What a run leaves behind is the next run's, whoever sleeps. */
+/* Work that one run leaves is done by the next run, whichever thread sleeps. */
 START_TEST(nothing_is_left_behind)
 {
     struct ual_evd *other = lf_evd(UAL_STREAM_DTO, 64, 0);
@@ -417,7 +421,7 @@ START_TEST(nothing_is_left_behind)
 }
 END_TEST
 
-/* The same where no descriptor tells the sleeper of it. */
+/* The same where no descriptor signals it to the sleeper. */
 START_TEST(nothing_unseen_is_left_behind)
 {
     struct ual_evd *other = lf_evd(UAL_STREAM_DTO, 64, 0);
@@ -434,7 +438,7 @@ START_TEST(nothing_unseen_is_left_behind)
 }
 END_TEST
 
-/* A run by a poller brings a deadline that the sleeper does not know yet. */
+/* A run by a poller sets a deadline that the sleeper does not know yet. */
 START_TEST(a_deadline_of_the_provider_reaches_the_sleeper)
 {
     struct ual_evd *other = lf_evd(UAL_STREAM_DTO, 64, 0);
@@ -451,9 +455,9 @@ START_TEST(a_deadline_of_the_provider_reaches_the_sleeper)
 }
 END_TEST
 
-/* A consumer displaces the background thread and leaves at once: it must not sleep on in epoll,
- * unknown to timers. On one core, and the background thread preemptible, so that the consumer comes
- * in between any two of its steps. */
+/* A consumer displaces the background thread and leaves at once: the background thread must not
+ * stay asleep in epoll, without regard to timers. On one core, with a preemptible background
+ * thread, so that the consumer runs between any two of its steps. */
 START_TEST(a_displaced_background_thread_comes_back)
 {
     struct sched_param param = { 0 };
@@ -477,7 +481,7 @@ START_TEST(a_displaced_background_thread_comes_back)
         fails(ual_evd_wait(evd, 1, &event, NULL), UAL_ERR_TIMED_OUT);
         if (i % 4)
             lf_pass(i % 4 *
-                    30); /* the background thread goes on, and sleeps before the timer is there */
+                    30); /* the background thread runs on, and sleeps before the timer is set */
         timer.deadline = clock_now() + (i % 3) * CLOCK_NS_PER_US * 30;
         ual_lane_timer_set(lf_lane, &timer);
         for (uint64_t end = tc_deadline(10000); atomic_load(&fires) == before; lf_pass(20))

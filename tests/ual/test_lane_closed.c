@@ -1,6 +1,8 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- * Descriptors of the lane are closed under it, as closefrom(3) does: the IA is dead, whoever waits
- * hears of it, nobody spins. */
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The lane's descriptors are closed, as by closefrom(3): the IA is dead, waiters get that, no
+ * thread spins.
+ */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -46,7 +48,7 @@ static void expect_dead_and_at_rest(void)
     before = cpu_of_background();
     lf_pass(300000);
     ck_assert_uint_lt(cpu_of_background() - before, 50 * MS);
-    ck_assert_uint_eq(atomic_load(&lf_fatals), 1); /* told once */
+    ck_assert_uint_eq(atomic_load(&lf_fatals), 1); /* reported once */
 }
 
 START_TEST(under_a_sleeping_background_thread)
@@ -81,7 +83,7 @@ START_TEST(under_one_that_waits_for_ever)
 }
 END_TEST
 
-/* --- what has the numbers afterwards --- */
+/* --- reuse of the descriptor numbers --- */
 
 #define OCTETS 64
 
@@ -93,7 +95,7 @@ static int octets_left(int fd)
     return count;
 }
 
-/* The consumer's own files come to lie where the lane's were. */
+/* The consumer's own files get the numbers that the lane's had. */
 START_TEST(its_numbers_are_let_alone_afterwards)
 {
     static const char octets[OCTETS];
@@ -103,7 +105,7 @@ START_TEST(its_numbers_are_let_alone_afterwards)
 
     ck_assert_int_eq(pipe2(mine, O_CLOEXEC | O_NONBLOCK), 0);
     ck_assert_int_eq(write(mine[1], octets, OCTETS), OCTETS);
-    lf_wait_start(&waiter, evd, FOR_EVER); /* whose end wakes the background thread */
+    lf_wait_start(&waiter, evd, FOR_EVER); /* the end of its wait wakes the background thread */
     ck_assert_int_eq(dup2(mine[0], lf_lane->epoll_fd), lf_lane->epoll_fd);
     ck_assert_int_eq(dup2(mine[1], lf_lane->kick_fd), lf_lane->kick_fd);
     ck_assert_int_eq(dup2(mine[0], lf_lane->watch_fd), lf_lane->watch_fd);
@@ -125,8 +127,8 @@ static void never_ready(void *arg, uint32_t events)
     ck_abort_msg("events %u of a set that is not the lane's", events);
 }
 
-/* The consumer's own epoll set has the number: nothing is added to it,
- * changed in it, or taken out of it. */
+/* The consumer's own epoll set gets the number: nothing is added to it, changed in it, or removed
+ * from it. */
 START_TEST(a_set_with_its_number_stays_as_it_is)
 {
     struct epoll_event event = { .events = EPOLLIN };
@@ -142,7 +144,7 @@ START_TEST(a_set_with_its_number_stays_as_it_is)
     ck_assert_int_eq(ual_lane_watch(lf_lane, pipe[0], EPOLLIN, never_ready, NULL, &watch),
                      RI_ERR_INVALID_STATE);
     ck_assert_ptr_null(watch);
-    ck_assert_int_eq(epoll_ctl(mine, EPOLL_CTL_ADD, pipe[0], &event), 0); /* it was not in it */
+    ck_assert_int_eq(epoll_ctl(mine, EPOLL_CTL_ADD, pipe[0], &event), 0); /* not in the set */
     ck_assert_int_eq(epoll_ctl(mine, EPOLL_CTL_ADD, other->fds[0], &event), 0);
     ck_assert_int_eq(ual_lane_rewatch(other->watch, 0), RI_ERR_INVALID_STATE);
     lf_send(other, 1);
@@ -157,7 +159,7 @@ START_TEST(a_set_with_its_number_stays_as_it_is)
 }
 END_TEST
 
-/* A new interface adapter gets the very numbers: the old one may not serve its set. */
+/* A new interface adapter gets the same numbers: the old one must not serve its set. */
 START_TEST(under_a_new_lane_that_gets_its_numbers)
 {
     struct ual_ia *fresh = lf_make_ia();
@@ -177,8 +179,8 @@ START_TEST(under_a_new_lane_that_gets_its_numbers)
 }
 END_TEST
 
-/* The descriptor of an EVD goes with the lane's: what has its number
- * is neither written nor closed. */
+/* The descriptor of an EVD is closed with the lane's: the file with its number is neither written
+ * nor closed. */
 START_TEST(an_evds_number_is_let_alone_afterwards)
 {
     struct ual_evd *spoken = lf_evd(UAL_STREAM_SOFTWARE, 8, UAL_EVD_FD);

@@ -10,13 +10,13 @@
 
 #define POLLS_PER_US 3
 
-/* An interval in which consumers looked evenly until `end` of it. */
+/* An interval in which consumers polled evenly until `end` of it. */
 static uint64_t step(struct pace *pace, uint64_t interval, uint64_t end)
 {
     return pace_next(pace, interval, (uint32_t)(end * POLLS_PER_US / CLOCK_NS_PER_US), interval);
 }
 
-/* The pace after the longest interval was seen twice. */
+/* The pace after two of the longest intervals. */
 static struct pace grown(void)
 {
     struct pace pace = { 0 };
@@ -48,7 +48,7 @@ START_TEST(an_end_within_an_interval_is_missed_after_one_and_a_half)
 
     for (uint64_t end = 1; end < PACE_LAST; end += PACE_LAST / 64) {
         struct pace pace = grown();
-        uint64_t next = step(&pace, PACE_LAST, end); /* the next one sees nobody */
+        uint64_t next = step(&pace, PACE_LAST, end); /* the next interval has no polls */
 
         if (PACE_LAST - end + next > worst)
             worst = PACE_LAST - end + next;
@@ -74,7 +74,7 @@ START_TEST(an_interval_that_took_long_is_no_slower_one)
 {
     struct pace pace = grown();
 
-    /* The thread came late, the consumers looked all the time. */
+    /* The thread woke late, the consumers polled all the time. */
     ck_assert_uint_eq(pace_next(&pace, PACE_LAST,
                                 (uint32_t)(10 * PACE_LAST * POLLS_PER_US / CLOCK_NS_PER_US),
                                 10 * PACE_LAST),
@@ -91,8 +91,8 @@ START_TEST(nothing_known_and_no_time_at_all)
 }
 END_TEST
 
-/* Its end is noticed within 2 ms, whenever after the last time that
- * the look was put off it comes. */
+/* The end of polling is noticed within 2 ms, however long after the last postponed check it
+ * comes. */
 START_TEST(polling_that_put_looks_off_ends)
 {
     struct pace pace = grown();
@@ -108,7 +108,7 @@ START_TEST(polling_that_put_looks_off_ends)
 }
 END_TEST
 
-/* Who looks seldom, because each call takes long, is not taken for gone again and again. */
+/* A thread that polls seldom, because each call takes long, is not repeatedly mistaken for gone. */
 START_TEST(service_in_vain_lengthens_the_short_interval)
 {
     struct pace pace = { 0 };
@@ -121,7 +121,7 @@ START_TEST(service_in_vain_lengthens_the_short_interval)
     ck_assert_uint_eq(pace_after_service(&pace, 0), PACE_SHORT_MOST);
     ck_assert_uint_eq(pace_after_service(&pace, 0), PACE_SHORT_MOST);
     ck_assert_uint_eq(step(&pace, PACE_LAST, PACE_LAST), PACE_LAST);
-    ck_assert_uint_eq(step(&pace, PACE_LAST, PACE_LAST / 4), PACE_SHORT_MOST); /* they slowed */
+    ck_assert_uint_eq(step(&pace, PACE_LAST, PACE_LAST / 4), PACE_SHORT_MOST); /* slower */
 }
 END_TEST
 

@@ -1,5 +1,5 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- * What a lane looks after beside its CQs: timers, and descriptors that were handed to it. */
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a lane serves besides its CQs: timers, and watched descriptors. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -15,7 +15,7 @@
 
 /* --- timers --- */
 
-/* 0: the background thread; 1: a waiting consumer; 2: one that polls. */
+/* 0: the background thread; 1: a waiting consumer; 2: a polling consumer. */
 START_TEST(timers_fire_whoever_runs)
 {
     struct lf_waiter waiter;
@@ -29,7 +29,7 @@ START_TEST(timers_fire_whoever_runs)
         lf_pass(5000);
     now = clock_now();
     for (int i = 0; i < 3;
-         i++) /* each earlier than the one before, while somebody sleeps for that */
+         i++) /* each earlier than the last, while a thread sleeps until that one */
         timers[i] = (struct ri_timer){ .expired = fired,
                                        .deadline = now + (30 - 10 * (uint64_t)i) * MS };
     for (int i = 0; i < 3; i++)
@@ -71,7 +71,7 @@ static struct {
     atomic_bool inside, cancelled, early;
 } stubborn;
 
-/* Sets itself again, and stays a while. */
+/* Sets itself again, and takes a while. */
 static void stay(struct ri_timer *timer)
 {
     atomic_store(&stubborn.inside, true);
@@ -120,7 +120,7 @@ struct guarded {
     int fds[2];
     struct ri_watch *watch;
     atomic_bool alive, inside;
-    pthread_t owner; /* whose runs `count` counts */
+    pthread_t owner; /* the thread whose runs `count` counts */
     unsigned int count;
 };
 
@@ -233,8 +233,8 @@ static void count_own(void *arg, uint32_t events)
         guarded->count++;
 }
 
-/* How often `busy` is found ready in so many polls of this thread. The background
- * thread may be at it, too: in turn. */
+/* How often that many polls of this thread find `busy` ready. The background thread may run too: in
+ * turn. */
 static unsigned int found_in_polls(const struct guarded *busy, unsigned int polls)
 {
     unsigned int before = busy->count;
@@ -244,7 +244,7 @@ static unsigned int found_in_polls(const struct guarded *busy, unsigned int poll
     return busy->count - before;
 }
 
-/* Several that are active among many are seen by every poll. */
+/* Every poll serves the few active ones among many. */
 START_TEST(busy_ones_among_many_are_seen)
 {
     static struct guarded guarded[12];

@@ -1,6 +1,8 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- * An IA of several lanes: where endpoints go, who runs which lane, that nobody sleeps over what
- * another lane brings. */
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * An IA of several lanes: placement of endpoints, which thread runs which lane, and that no event
+ * of another lane waits for a sleeping thread.
+ */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -31,7 +33,7 @@ static void teardown(void)
     lf_close();
 }
 
-/* --- places --- */
+/* --- placement --- */
 
 static uint32_t place(struct ual_evd *of)
 {
@@ -64,7 +66,7 @@ START_TEST(few_endpoints_of_an_evd_stay_together)
         leave(one, 0);
         leave(two, 1);
     }
-    ck_assert_ptr_eq(feed_only(ual_evd_feed(two)), lf_lanes->lane[0]); /* as one without users */
+    ck_assert_ptr_eq(feed_only(ual_evd_feed(two)), lf_lanes->lane[0]); /* as without users */
     ck_assert_uint_eq(lf_lanes->placed[0] + lf_lanes->placed[1], 0);
     lf_close();
 }
@@ -87,9 +89,9 @@ START_TEST(many_endpoints_of_an_evd_spread)
 }
 END_TEST
 
-/* --- who runs --- */
+/* --- which thread runs --- */
 
-/* Busy polls, so that no background thread is in the way. */
+/* Polls busily, which keeps background threads away. */
 static uint64_t poll_for(struct ual_evd *of)
 {
     uint64_t end = tc_deadline(10000);
@@ -116,7 +118,7 @@ START_TEST(who_polls_runs_every_lane_that_feeds)
 }
 END_TEST
 
-/* --- who sleeps --- */
+/* --- which thread sleeps --- */
 
 static bool consumer_sleeps_in(uint32_t lane)
 {
@@ -137,7 +139,7 @@ START_TEST(any_lane_wakes_who_waits)
 }
 END_TEST
 
-/* Not after the intervals in which the background thread looks whether others run. */
+/* Not only after the intervals in which the background thread checks whether others run. */
 START_TEST(the_other_lane_is_entrusted_at_once)
 {
     struct ual_lane *other = lf_lanes->lane[1];
@@ -146,7 +148,7 @@ START_TEST(the_other_lane_is_entrusted_at_once)
     for (int round = 0; round < 50; round++) {
         uint64_t end = tc_deadline(10000);
 
-        do { /* up to where its background thread leaves what comes to the one that polls */
+        do { /* until its background thread leaves the events to the polling thread */
             lf_send(feeds[1], 1);
             ck_assert_uint_eq(poll_for(evd), 1);
             ck_assert(!tc_expired(end));
@@ -159,7 +161,7 @@ START_TEST(the_other_lane_is_entrusted_at_once)
 END_TEST
 
 /* The background thread of the other lane waits for the end of an interval, a long one here. It
- * does not wait so long before it sleeps in epoll. */
+ * sleeps in epoll before that end. */
 START_TEST(who_is_entrusted_sleeps_at_once)
 {
     struct ual_lane *other = lf_lanes->lane[1];
@@ -253,7 +255,7 @@ static void *work_on_one_lane(void *arg)
     return NULL;
 }
 
-/* Everything of the first lane that can be held is held. */
+/* Every lock of the first lane is taken. */
 START_TEST(no_lock_is_shared)
 {
     struct ual_lane *first = lf_lanes->lane[0];

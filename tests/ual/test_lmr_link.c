@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * LMRs that are linked by work requests, from the call of IT-API to the work request: the sources
- * of itapi stand in this program over the fake kal. No provider here links LMRs, so the suite of
- * the standard (tests/itapi) cannot prove it.
+ * LMRs that work requests link, from the call of IT-API to the work request: the sources of itapi
+ * are linked over the fake kal. No provider here links LMRs, so tests/itapi cannot test it.
  */
 #define ITAPI_ENABLE_V21_BINDINGS
 #include <it_api.h>
@@ -167,7 +166,7 @@ START_TEST(linked_by_address)
     it_rmr_context_t first;
     it_lmr_param_t params;
 
-    is(IT_ERR_RANGE, it_post_send(ep, &one, 1, 1, BOTH)); /* nothing is there yet */
+    is(IT_ERR_RANGE, it_post_send(ep, &one, 1, 1, BOTH)); /* not linked yet */
     ok(it_lmr_link(lmr, memory + 100, NULL, 5000, IT_ADDR_MODE_ABSOLUTE,
                    (it_mem_priv_t)(IT_PRIV_LOCAL | IT_PRIV_REMOTE_READ), ep, 3, BOTH, &context));
     ck_assert_int_eq(fk.wr.opcode, RI_WR_FAST_REGISTER);
@@ -208,7 +207,7 @@ START_TEST(linked_by_list)
     it_iobl_t iobl = { .iobl_type = IT_IOBL_PAGE_LIST, .num_elts = 2, .fbo = 24 };
 
     for (unsigned int i = 0; i <= PAGES; i++)
-        elements[i] = (it_io_addr_t)(memory + 4096 * (PAGES - i)); /* backwards */
+        elements[i] = (it_io_addr_t)(memory + 4096 * (PAGES - i)); /* in reverse order */
     iobl.list.ce_list.list_elt = elements;
     iobl.list.ce_list.elt_len = (it_length_t)sysconf(_SC_PAGESIZE);
     ok(link_all(NULL, &iobl, 5000));
@@ -233,7 +232,7 @@ START_TEST(linked_by_list)
     iobl.fbo = 1000;
     is(IT_ERR_INVALID_IOBL, link_all(NULL, &iobl, 8));
     iobl.fbo = 0;
-    iobl.iobl_type = IT_IOBL_PAGE_LIST; /* of no whole pages */
+    iobl.iobl_type = IT_IOBL_PAGE_LIST; /* not whole pages */
     is(IT_ERR_INVALID_IOBL, link_all(NULL, &iobl, 8));
     iobl.iobl_type = IT_IOBL_VE_PAGE_LIST;
     is(IT_ERR_INVALID_IOBL, link_all(NULL, &iobl, 8));

@@ -1,7 +1,9 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- * Shared receive queues, windows, and regions that are linked by work requests, over a fake kal:
- * life, keys, and what is known of a link after every outcome of the requests. Attributes of
- * endpoints that change. */
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Shared receive queues, windows, and regions that work requests link, over a fake kal: life cycle,
+ * keys, and the known state of a link after every outcome of the requests. Changes of endpoint
+ * attributes.
+ */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -17,7 +19,7 @@
 
 static char memory[4096];
 
-/* The completion at the head, which is about memory; what it is about. */
+/* Takes the completion at the head, which is of a memory request; returns its object. */
 static ual_handle done(enum ri_wc_opcode opcode, enum ri_wc_status status)
 {
     struct ual_event event = next_event(dto_evd);
@@ -55,7 +57,7 @@ START_TEST(srq_life)
     attr.max_wr = 0;
     fails(ual_srq_modify(srq, RI_SRQM_MAX_WR, &attr), UAL_ERR_INVALID_ARGUMENT);
     fails(ual_srq_modify(srq, 4, &attr), UAL_ERR_INVALID_ARGUMENT);
-    ok(ual_srq_modify(srq, RI_SRQM_LIMIT, &attr)); /* max_wr is not looked at */
+    ok(ual_srq_modify(srq, RI_SRQM_LIMIT, &attr)); /* max_wr is ignored */
     fk_fail(FK_SRQ_MODIFY, KAL_ERR_BUSY);
     fails(ual_srq_modify(srq, RI_SRQM_LIMIT, &attr), UAL_ERR_BUSY);
     fk.attr.features &= ~(uint64_t)RI_FEATURE_SRQ_RESIZE;
@@ -129,7 +131,7 @@ START_TEST(srq_events)
     expect_nothing(connect_evd);
     fk_srq_event(fk.srq, RI_EVENT_SRQ_FATAL);
     fk_drain();
-    ok(ual_srq_free(srq)); /* the event that is queued goes with it */
+    ok(ual_srq_free(srq)); /* the queued event is discarded with it */
     expect_nothing(affiliated_evd);
 }
 END_TEST
@@ -196,7 +198,8 @@ START_TEST(window_life)
 }
 END_TEST
 
-/* Each link has the next key; the rest of the STag stays. A link that was not posted takes none. */
+/* Each link uses the next key; the index of the STag stays. A link that was not posted uses
+ * none. */
 START_TEST(window_keys)
 {
     struct ual_mw_state state;
@@ -251,13 +254,14 @@ START_TEST(window_link_outcomes)
     link_quietly(&stag);
     fk.next_status = RI_WC_FLUSHED;
     ok(ual_mw_unlink(mw, &ep->qp, 1, 0));
-    expect_linked(false); /* until it is known better */
+    expect_linked(false); /* until the outcome is known */
     done(RI_WC_LOCAL_INVALIDATE, RI_WC_FLUSHED);
     expect_linked(true);
 }
 END_TEST
 
-/* Link and unlink both fail: it is not linked, whatever the second failure alone would mean. */
+/* Link and unlink both fail: the window is not linked, whatever the second failure alone would
+ * mean. */
 START_TEST(window_both_flushed)
 {
     uint32_t stag;
@@ -273,8 +277,8 @@ START_TEST(window_both_flushed)
 }
 END_TEST
 
-/* What a refused link was to replace is there still, with all that belongs to
- * it; the key is not used again. */
+/* A refused link leaves the earlier link in place, with all its attributes; the key is not used
+ * again. */
 START_TEST(window_keeps_its_link)
 {
     struct ual_mw_link next = part;
@@ -286,7 +290,7 @@ START_TEST(window_keeps_its_link)
     link_quietly(&first);
     fk.next_status = RI_WC_FLUSHED;
     ok(ual_mw_link(mw, &ep->qp, &next, 1, SIGNALED, &second));
-    ck_assert_ptr_eq(state_of(mw).addr, memory + 300); /* as was asked for */
+    ck_assert_ptr_eq(state_of(mw).addr, memory + 300); /* as requested */
     ck_assert_uint_eq(done(RI_WC_BIND_WINDOW, RI_WC_FLUSHED), ual_handle_of(mw));
     state = state_of(mw);
     ck_assert(state.linked);
@@ -301,7 +305,7 @@ START_TEST(window_keeps_its_link)
 }
 END_TEST
 
-/* Unlink and the link behind it are both flushed. */
+/* An unlink and the link after it are both flushed. */
 START_TEST(window_stays_behind_flushed)
 {
     uint32_t first, second;
@@ -314,7 +318,7 @@ START_TEST(window_stays_behind_flushed)
         fk.next_status = RI_WC_FLUSHED;
         link_quietly(&second);
         done(RI_WC_LOCAL_INVALIDATE, i ? RI_WC_SUCCESS : RI_WC_FLUSHED);
-        expect_linked(true); /* as was asked for */
+        expect_linked(true); /* as requested */
         done(RI_WC_BIND_WINDOW, RI_WC_FLUSHED);
         expect_linked(i == 0);
         ck_assert_uint_eq(state_of(mw).stag, first);
@@ -343,18 +347,18 @@ START_TEST(window_unlinked_by_peer)
     invalidated_by_peer(second);
     ck_assert_uint_eq(done(RI_WC_RECV, RI_WC_SUCCESS), ual_handle_of(mw));
     expect_linked(false);
-    invalidated_by_peer(0x99999900); /* nobody's */
+    invalidated_by_peer(0x99999900); /* an STag of no object */
     ck_assert_uint_eq(done(RI_WC_RECV, RI_WC_SUCCESS), 0);
     invalidated_by_peer(MR_STAG);
     ck_assert_uint_eq(done(RI_WC_RECV, RI_WC_SUCCESS), ual_handle_of(mr));
     ck_assert(!ual_mr_linked(mr));
     invalidated_by_peer(second);
     ok(ual_mw_free(mw));
-    ck_assert_uint_eq(done(RI_WC_RECV, RI_WC_SUCCESS), 0); /* it is gone */
+    ck_assert_uint_eq(done(RI_WC_RECV, RI_WC_SUCCESS), 0); /* the object is freed */
 }
 END_TEST
 
-/* The STag of a freed window is given to another before the old one has left the table. */
+/* The STag of a freed window is given to another window before the old one has left the table. */
 START_TEST(window_index_reused)
 {
     struct ual_mw *second;
@@ -385,14 +389,14 @@ START_TEST(narrow_is_of_one_endpoint)
     ok(ual_mw_unlink(wide, &other->qp, 1, 0));
     ok(ual_mw_link(wide, &ep->qp, &part, 1, 0, &stag));
     ok(ual_ep_free(ep));
-    expect_linked(false); /* it ends with its endpoint */
+    expect_linked(false); /* the link ends with its endpoint */
     ck_assert(state_of(wide).linked);
     ok(ual_mw_unlink(mw, &other->qp, 1, 0));
     ep = other;
 }
 END_TEST
 
-/* A completion that one thread has taken, of an endpoint that another one frees. */
+/* One thread has taken a completion of an endpoint that another thread frees. */
 START_TEST(completion_outlives_endpoint)
 {
     ual_handle handle = ual_handle_of(ep);
@@ -410,7 +414,7 @@ START_TEST(completion_outlives_endpoint)
 }
 END_TEST
 
-/* Work requests need a connected endpoint, or one that flushes. */
+/* Work requests need a connected endpoint, or one in the error state. */
 START_TEST(window_states)
 {
     struct ual_ep *idle = make_ep();
@@ -445,7 +449,7 @@ START_TEST(sink_of_a_read)
     link_quietly(&stag);
     ck_assert_uint_eq(stag, NARROW_STAG);
     sge.lkey = NARROW_STAG;
-    wr.flags = 0; /* success will not tell, failure does */
+    wr.flags = 0; /* success is not signalled, failure is */
     fk.next_status = RI_WC_REMOTE_ACCESS;
     ok(ual_mw_post_read(mw, &ep->qp, &wr));
     expect_linked(false);
@@ -513,7 +517,7 @@ START_TEST(regions_by_request)
 }
 END_TEST
 
-/* New keys by modify: the region goes by them from then on, and is linked again. */
+/* New keys by modify: they replace the old ones, and the region is linked again. */
 START_TEST(modified_region)
 {
     invalidated_by_peer(MR_STAG);
@@ -543,7 +547,7 @@ START_TEST(modified_endpoint)
     ck_assert_uint_eq(fk.modify.ord, 9);
     ck_assert_uint_eq(fk.modify.flags, RI_QP_READ_ENABLE);
     ck_assert_uint_eq(ep->attr.ord, 9);
-    ck_assert_uint_eq(ep->attr.ird, 3); /* as it was made */
+    ck_assert_uint_eq(ep->attr.ird, 3); /* the original value */
     ck_assert_uint_eq(ep->attr.flags, RI_QP_READ_ENABLE);
     ck_assert_uint_eq(ep->attr.max_payload, 1000);
     fk.modify.mask = 0;
@@ -570,8 +574,8 @@ START_TEST(modified_endpoint)
 }
 END_TEST
 
-/* What a connection allows is said by features, but ORD may go down from what was
- * agreed (3 by the fake) always. */
+/* Features say which changes a connected QP allows, but ORD may always go below the agreed value (3
+ * in the fake kal). */
 START_TEST(modified_when_connected)
 {
     static const struct {

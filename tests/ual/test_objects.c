@@ -1,6 +1,8 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- * Objects of ual over a fake kal: handles, who keeps whom, what creation undoes when it fails,
- * tear-down, reports. */
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Objects of ual over a fake kal: handles, references between objects, undo of failed creation,
+ * tear-down, reports.
+ */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -62,7 +64,7 @@ START_TEST(contexts)
 }
 END_TEST
 
-/* --- who keeps whom --- */
+/* --- references between objects --- */
 
 START_TEST(busy_zone)
 {
@@ -156,7 +158,7 @@ START_TEST(wrong_evds)
     fails(ual_ep_create(pz, dto_evd, dto_evd, connect_evd, &attr, &made), UAL_ERR_LIMIT);
     attr.max_payload = 0;
     ok(ual_ep_create(pz, dto_evd, dto_evd, NULL, &attr, &made));
-    ck_assert_uint_eq(made->attr.max_send_wr, 2); /* as given by the provider */
+    ck_assert_uint_eq(made->attr.max_send_wr, 2); /* as granted by the provider */
     ok(ual_ep_free(made));
 }
 END_TEST
@@ -195,7 +197,7 @@ START_TEST(nothing_is_left_of_failures)
         ck_assert_int_eq(memcmp(&before, &fk, sizeof(fk)), 0);
     }
     ok(ual_listen_free(listen_point));
-    ok(ual_evd_free(request_evd)); /* is not bound any more by the one that failed */
+    ok(ual_evd_free(request_evd)); /* the failed one does not refer to it */
 }
 END_TEST
 
@@ -314,8 +316,8 @@ START_TEST(port_events)
 }
 END_TEST
 
-/* Nobody takes them: as many as there are places are kept, the first ones, and memory
- * does not grow with what happens. */
+/* The consumer takes none: the first ones are kept, as many as there are places, and memory does
+ * not grow with further events. */
 START_TEST(X025_untaken_asynchronous_events_are_bounded)
 {
     struct ual_evd *evd = make_evd(UAL_STREAM_UNAFFILIATED, 4);
@@ -406,7 +408,7 @@ START_TEST(close_takes_everything)
     ual_handle handles[6];
     int fds, threads;
 
-    open_ia(); /* what sanitizers start with the first thread is there afterwards */
+    open_ia(); /* sanitizers make allocations with the first thread */
     close_ia();
     fds = tc_fd_count();
     threads = tc_thread_count();

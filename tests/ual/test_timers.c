@@ -15,7 +15,7 @@
 
 struct model {
     struct ri_timer timer;
-    uint64_t deadline; /* what the heap knows */
+    uint64_t deadline; /* the deadline in the heap */
     bool queued;
 };
 
@@ -71,7 +71,7 @@ START_TEST(empty)
 }
 END_TEST
 
-/* Every operation, then the earliest deadline and what expires are those of the array. */
+/* After every operation, the earliest deadline and the expired timers equal those of the array. */
 START_TEST(property)
 {
     enum { FEW = 40 };

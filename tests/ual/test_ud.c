@@ -24,7 +24,7 @@ START_TEST(endpoint)
     ok(create_ud(&ud));
     handle = ual_handle_of(ud);
     ck_assert_ptr_eq(ual_ep_of(handle), ud);
-    ck_assert_ptr_null(ual_lookup(handle, UAL_EP)); /* no call for connections takes it */
+    ck_assert_ptr_null(ual_lookup(handle, UAL_EP)); /* no call for connections accepts it */
     ck_assert(ual_ep_is_ud(ud));
     ck_assert_int_eq(fk.qp->attr.type, RI_QP_UD);
     ck_assert_uint_eq(fk.qp->attr.qkey, 77);
@@ -53,7 +53,7 @@ START_TEST(endpoint_refused)
     attr.port = 1;
     fails(ual_ep_create_ud(pz, dto_evd, dto_evd, &attr, &none), UAL_ERR_INVALID_ARGUMENT);
     attr.port = 0;
-    attr.max_payload = 1001; /* an RC endpoint may have it */
+    attr.max_payload = 1001; /* an RC endpoint may have that */
     fails(ual_ep_create_ud(pz, dto_evd, dto_evd, &attr, &none), UAL_ERR_LIMIT);
     fails(ual_ep_create_ud(pz, dto_evd, connect_evd, &attr, &none), UAL_ERR_INVALID_ARGUMENT);
     fk_fail(FK_QP_CREATE, KAL_ERR_LIMIT);
@@ -64,7 +64,7 @@ START_TEST(endpoint_refused)
     ck_assert_ptr_null(none);
     fk.attr.features &= ~(uint64_t)RI_FEATURE_UD;
     fails(ual_ep_create_ud(pz, dto_evd, dto_evd, &attr, &none), UAL_ERR_NOT_SUPPORTED);
-    ok(ual_pd_free(pz)); /* nobody uses it */
+    ok(ual_pd_free(pz)); /* no references remain */
     close_ia();
 }
 END_TEST
@@ -103,7 +103,7 @@ START_TEST(error_and_reset)
     fk_end(fk.qp, RI_EVENT_LOCAL_ERROR);
     fk_drain();
     expect_state(ud, UAL_EP_NONOPERATIONAL);
-    expect_nothing(affiliated_evd); /* a completion says why */
+    expect_nothing(affiliated_evd); /* a completion gives the reason */
     fails(ual_ep_modify(ud, UAL_EP_PAYLOAD, &attr, 0), UAL_ERR_INVALID_STATE);
     ok(ual_ep_modify(ud, UAL_EP_QKEY, &attr, 0));
     fk_fail(FK_QP_RTS, KAL_ERR_NO_RESOURCES);
@@ -113,7 +113,7 @@ START_TEST(error_and_reset)
     expect_state(ud, UAL_EP_CONNECTED);
     ck_assert_int_eq(fk.qp->state, RI_QPS_RTS);
     fk_end(fk.qp, RI_EVENT_QP_FATAL);
-    event = next_event(affiliated_evd); /* nothing else says why */
+    event = next_event(affiliated_evd); /* nothing else gives the reason */
     ck_assert_int_eq(event.async.type, RI_EVENT_QP_FATAL);
     ck_assert_uint_eq(event.async.cause, ual_handle_of(ud));
     close_ia();
@@ -138,7 +138,7 @@ START_TEST(modified)
 }
 END_TEST
 
-/* What belongs to connections leaves it alone, also without a front end in between. */
+/* Calls for connections do not affect it, also without a front end in between. */
 START_TEST(no_connection)
 {
     struct sockaddr_storage local, peer;
@@ -173,7 +173,7 @@ START_TEST(address_handle)
     attr.sl = 4;
     ok(ual_ah_modify(ah, NULL, &attr));
     ck_assert_uint_eq(fk.ah.sl, 4);
-    ok(ual_ah_modify(ah, other, NULL)); /* the way stays */
+    ok(ual_ah_modify(ah, other, NULL)); /* the Path stays */
     ck_assert_ptr_eq(ah->ah->ops, other->pd);
     ck_assert_uint_eq(fk.ah.sl, 4);
     ck_assert_uint_eq(fk.ahs, 1);
@@ -197,7 +197,7 @@ START_TEST(address_handle_refused)
     fails(ual_ah_create(pz, &beyond, 0, &ah), UAL_ERR_INVALID_ARGUMENT);
     fk_fail(FK_AH_CREATE, KAL_ERR_UNREACHABLE);
     fails(ual_ah_create(pz, &attr, 0, &ah), UAL_ERR_UNREACHABLE);
-    ok(ual_pd_free(pz)); /* nothing is left behind */
+    ok(ual_pd_free(pz)); /* no references remain */
     ok(ual_pd_create(ia, &pz));
     ok(ual_ah_create(pz, &attr, 0, &ah));
     attr.destination_lid = 6;

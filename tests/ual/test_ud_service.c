@@ -1,6 +1,8 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- * Datagrams above kal: questions for an endpoint and their answers, listen points for both
- * kinds. */
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Datagrams above kal: service requests for an endpoint and their answers, listen points for both
+ * kinds.
+ */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -57,7 +59,7 @@ START_TEST(question_and_answer)
 
     open_datagrams();
     question = make_question();
-    ck_assert_uint_eq(fk.connections, 0); /* nothing happens before it is sent */
+    ck_assert_uint_eq(fk.connections, 0); /* no effect before the request is sent */
     ok(ual_ud_request_send(question));
     ck_assert_uint_eq(fk.questions, 1);
     ck_assert_uint_eq(fk.connection->param.service_id, 0x123456789abcull);
@@ -81,7 +83,7 @@ START_TEST(question_and_answer)
 }
 END_TEST
 
-/* With another status there is no endpoint to tell of. */
+/* With another status the answer has no endpoint. */
 START_TEST(refused_answer)
 {
     struct ri_connection_event reply = reply_of(RI_SERVICE_REJECTED);
@@ -99,7 +101,8 @@ START_TEST(refused_answer)
 }
 END_TEST
 
-/* No answer is no event. A further question abandons the one before, whose answer nobody hears. */
+/* Without an answer there is no event. A new request abandons the one before, whose answer is
+ * dropped. */
 START_TEST(asked_again)
 {
     struct ri_connection_event reply = reply_of(RI_SERVICE_VALID);
@@ -119,7 +122,7 @@ START_TEST(asked_again)
     expect_nothing(connect_evd);
     fk_connection_event(fk.connection, &reply);
     fk_drain();
-    ok(ual_ud_request_free(question)); /* with its answer, which nobody has taken */
+    ok(ual_ud_request_free(question)); /* with its answer still queued */
     expect_nothing(connect_evd);
     close_ia();
 }
@@ -201,7 +204,7 @@ START_TEST(answered)
     request = asked().request;
     reply.status = RI_SERVICE_NO_QP;
     ok(ual_service_reply(request, &reply));
-    ck_assert_ptr_null(fk.service_reply.qp); /* of no account then */
+    ck_assert_ptr_null(fk.service_reply.qp); /* ignored in that case */
     ck_assert_uint_eq(fk.service_reply.status, RI_SERVICE_NO_QP);
     close_ia();
 }
@@ -227,7 +230,7 @@ START_TEST(answer_refused)
     fk_fail(FK_SERVICE_REPLY, KAL_ERR_NO_RESOURCES);
     fails(ual_service_reply(request, &reply), UAL_ERR_NO_RESOURCES);
     ck_assert_uint_eq(fk.replies, 0);
-    ok(ual_service_reply(request, &reply)); /* none of them used it up */
+    ok(ual_service_reply(request, &reply)); /* none of them consumed it */
     close_ia();
 }
 END_TEST
@@ -243,7 +246,7 @@ static void *free_ud(void *arg)
     return NULL;
 }
 
-/* In the provider's reply, which tells of the endpoint's QP. */
+/* Called in the provider's reply, which names the endpoint's QP. */
 static void free_meanwhile(void)
 {
     uint64_t until = tc_deadline(50);
@@ -273,8 +276,8 @@ START_TEST(endpoint_freed_while_it_is_told)
 }
 END_TEST
 
-/* Anybody can send service requests without end: they fill their share, and take nothing from
- * connection requests, nor they from them. */
+/* Any peer can send service requests without end: they fill their share, and take nothing from
+ * connection requests, nor the reverse. */
 START_TEST(each_kind_has_its_room)
 {
     struct ri_connect_request request = { .size = sizeof(request), .datagram = _i == 0 };
@@ -287,7 +290,7 @@ START_TEST(each_kind_has_its_room)
         fk_request(fk.listener, &request);
     fk_drain();
     ck_assert_uint_eq(fk.waiting, 3);    /* of each kind, 4 have room */
-    for (unsigned int i = 0; i < 8; i++) /* those that waited come behind */
+    for (unsigned int i = 0; i < 8; i++) /* requests that waited follow */
         ck_assert_int_eq(next_event(request_evd).request.datagram, (i < 4) == (_i == 0));
     for (unsigned int i = 0; i < 3; i++)
         next_event(request_evd);
@@ -301,7 +304,7 @@ static atomic_bool no_memory;
 void *__real_malloc(size_t size);
 void *__wrap_malloc(size_t size);
 
-/* Fails once when asked for as much as an event of a request takes in the EVD's list. */
+/* Fails once, at the size that the EVD's list allocates for a request event. */
 void *__wrap_malloc(size_t size)
 {
     size_t event = offsetof(struct whole_node, event.request) + sizeof(struct ual_request_event);
@@ -310,8 +313,8 @@ void *__wrap_malloc(size_t size)
     return fails ? NULL : __real_malloc(size);
 }
 
-/* A request without memory for its event would wait for room that nobody makes: it goes at
- * once, and the next one is heard. */
+/* A request without memory for its event would wait for room that never comes: it is dropped at
+ * once, and the next one is reported. */
 START_TEST(no_memory_for_a_request)
 {
     struct ri_connect_request request = { .size = sizeof(request), .datagram = true };
@@ -328,7 +331,7 @@ START_TEST(no_memory_for_a_request)
 }
 END_TEST
 
-/* Neither kind of request is taken for the other. */
+/* Neither kind of request can be answered as the other. */
 START_TEST(two_kinds)
 {
     struct ual_service_reply reply = valid();
@@ -385,7 +388,7 @@ START_TEST(listen_for_both)
     fk.listen_kind[1] = KAL_ERR_ADDRESS_IN_USE;
     fails(ual_listen_create(ia, 0, request_evd, (struct sockaddr *)&any, true, NULL, &listen),
           UAL_ERR_ADDRESS_IN_USE);
-    ck_assert_uint_eq(fk.listeners, 1); /* the half of it is gone again */
+    ck_assert_uint_eq(fk.listeners, 1); /* its first half is freed again */
     fk.listen_kind[0] = KAL_ERR_ADDRESS_IN_USE;
     fk.listen_kind[1] = KAL_OK;
     fails(ual_listen_create(ia, 0, request_evd, (struct sockaddr *)&any, true, NULL, &listen),
@@ -405,7 +408,7 @@ START_TEST(one_port_for_both)
     ok(ual_listen_create(ia, 0, request_evd, (struct sockaddr *)&any, true, &bound, &listen));
     ck_assert_uint_eq(((struct sockaddr_in *)&bound)->sin_port, htons(4711));
     ck_assert_uint_eq(fk.datagram_port, 4711);
-    fk.listen_kind[0] = KAL_ERR_NOT_SUPPORTED; /* the other kind picks one then */
+    fk.listen_kind[0] = KAL_ERR_NOT_SUPPORTED; /* then the other kind picks one */
     ok(ual_listen_create(ia, 0, request_evd, (struct sockaddr *)&any, true, &bound, &listen));
     ck_assert_uint_eq(fk.datagram_port, 0);
     ck_assert_uint_eq(((struct sockaddr_in *)&bound)->sin_port, htons(4711));
@@ -431,7 +434,7 @@ START_TEST(listen_on_a_service)
 }
 END_TEST
 
-/* An adapter without datagrams is never asked for them. */
+/* An adapter without datagrams gets no listen for them. */
 START_TEST(listen_without_datagrams)
 {
     open_ia();

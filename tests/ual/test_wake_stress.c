@@ -1,8 +1,10 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- * No wake-up is lost. Producers with random delays, through the lane and beside it; consumers that
- * wait with random time-outs, poll for a while and stop without a last look, are interrupted by
- * signals. A guard ends the test when an event is not taken in time, or, while nobody calls in, not
- * read. */
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * No wake-up is lost. Producers with random delays, through the lane and outside it; consumers that
+ * wait with random time-outs, poll for a while and stop without a last poll, are interrupted by
+ * signals. A guard ends the test when an event is not taken in time or, while no thread calls in,
+ * not read.
+ */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -47,7 +49,7 @@ static void *produce(void *arg)
 
     for (unsigned long i = 0; i < side->cycles; i++) {
         uint64_t guard = tc_deadline(20000);
-        /* Mostly one at a time, so that the consumer is on its way into the wait. */
+        /* Mostly one at a time, so that the consumer is entering the wait. */
         unsigned long ahead = tc_below(&rng, 4) ? 1 : WINDOW;
 
         while (atomic_load(&side->sent) - atomic_load(&side->taken) >= ahead) {
@@ -67,7 +69,7 @@ static void *produce(void *arg)
     return NULL;
 }
 
-/* Poll, stop without a last look, and leave the lane alone: somebody else reads what comes. */
+/* Polls, stops without a last poll, and leaves the lane: another thread reads what comes. */
 static bool poll_a_while(struct side *side, struct tc_rng *rng, struct ual_event *event)
 {
     for (uint64_t i = tc_below(rng, 200); i; i--)
@@ -136,7 +138,7 @@ static void *disturb_thread(void *arg)
     return NULL;
 }
 
-/* consumers of each side; sides 0 and 1 are fed through all lanes, 2 by posts. */
+/* consumers: their number on each side. Sides 0 and 1 are fed through all lanes, 2 by posts. */
 static void stress(uint32_t lanes, const unsigned int consumers[3], bool signals, uint64_t spin_ns,
                    unsigned int lazy)
 {
@@ -238,7 +240,7 @@ START_TEST(several_waiters_per_evd_two_lanes)
 }
 END_TEST
 
-/* Only the background thread reads: the consumer takes what is there and never runs the lane. */
+/* Only the background thread reads: the consumer takes queued events and never runs the lane. */
 START_TEST(nobody_calls_in)
 {
     struct tc_rng rng = tc_rng(7);

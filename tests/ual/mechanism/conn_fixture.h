@@ -8,7 +8,7 @@
 
 #include <pthread.h>
 
-/* --- who is told --- */
+/* --- recorded upcalls --- */
 
 struct hearer {
     atomic_uint events, requests, resolutions;
@@ -72,7 +72,7 @@ static inline unsigned int events(struct hearer *hearer)
     return atomic_load(&hearer->events);
 }
 
-/* --- what stands before each test --- */
+/* --- set-up of each test --- */
 
 static struct ual_cq *cq;
 static struct ual_qp *qp;
@@ -125,7 +125,7 @@ static inline void tell(enum ri_connection_event_type type, uint16_t private_dat
     fk_drain();
 }
 
-/* --- a peer that asks --- */
+/* --- a peer that connects --- */
 
 static inline void listen_on(uint16_t port)
 {

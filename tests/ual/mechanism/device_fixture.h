@@ -1,5 +1,5 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- * What the tests of the mechanism stand on: an open device over the fake kal with a PD. */
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The fixture of the tests of the mechanism: an open device over the fake kal with a PD. */
 #ifndef ITAL_TESTS_DEVICE_FIXTURE_H
 #define ITAL_TESTS_DEVICE_FIXTURE_H
 
@@ -20,7 +20,7 @@ static struct ual_pd *pd;
 #define ok(call)            ck_assert_str_eq(ual_status_name(call), "UAL_OK")
 #define fails(call, status) ck_assert_str_eq(ual_status_name(call), ual_status_name(status))
 
-/* --- what the device told --- */
+/* --- events of the device --- */
 
 static struct {
     atomic_uint count;
@@ -49,7 +49,7 @@ static const struct ual_device_upcalls device_upcalls = { .async = told_async,
 
 /* --- life --- */
 
-/* fk.attr is as the test wants it. */
+/* The test sets fk.attr before. */
 static inline void open_device(void)
 {
     ok(ual_device_open("fake0", &device_upcalls, &told, &device));
@@ -69,7 +69,8 @@ static inline void close_one(struct ual_device *which)
     ok(ual_device_close(which));
 }
 
-/* The test has freed what has no list of the device's; proves that nothing is left below. */
+/* The test has freed the objects that the device has no list of; checks that nothing is left in
+ * kal. */
 static inline void teardown(void)
 {
     close_one(device);

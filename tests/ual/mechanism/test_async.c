@@ -1,6 +1,8 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- * Asynchronous events: to the device's upcall and to its channel, about what is alive only, and
- * without memory. */
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Asynchronous events: to the device's upcall and to its channel, about live objects only, and
+ * without memory.
+ */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -44,7 +46,7 @@ static void expect_told(enum ri_event_type type, const struct ual_object *about)
     ck_assert_ptr_eq(told.about, about);
 }
 
-/* --- about what --- */
+/* --- live objects --- */
 
 START_TEST(about_a_qp_an_srq_a_cq_and_the_device)
 {
@@ -71,7 +73,7 @@ START_TEST(about_a_qp_an_srq_a_cq_and_the_device)
 }
 END_TEST
 
-/* An event about what was freed would be a pointer into nothing. The others stay. */
+/* An event about a freed object would be a dangling pointer. The others stay. */
 START_TEST(nothing_is_told_of_what_is_gone)
 {
     struct ual_cq *cq = make_cq(NULL, NULL), *other = make_cq(NULL, NULL);
@@ -132,14 +134,14 @@ START_TEST(told_without_memory)
     tell_ports(0, SPARES);
     ck_assert_uint_eq(fk.logged[RI_LOG_ERROR], 0);
     expect_ports(0, SPARES);
-    tell_ports(100, SPARES); /* the spares are back */
+    tell_ports(100, SPARES); /* the spares are returned */
     atomic_store(&no_memory, false);
     tell_ports(100 + SPARES, 20);
     expect_ports(100, SPARES + 20);
 }
 END_TEST
 
-/* What cannot be told there is logged, and told to the upcall. */
+/* An event that does not fit the channel is logged, and passed to the upcall. */
 START_TEST(too_many_without_memory)
 {
     atomic_store(&no_memory, true);
@@ -147,7 +149,7 @@ START_TEST(too_many_without_memory)
     ck_assert_uint_eq(fk.logged[RI_LOG_ERROR], 1);
     ck_assert_uint_eq(atomic_load(&told.count), SPARES + 1);
     ck_assert_uint_eq(next_async(RI_EVENT_PORT_DOWN).async.event.port, 0);
-    tell_ports(SPARES + 1, 1); /* one came back */
+    tell_ports(SPARES + 1, 1); /* one was returned */
     atomic_store(&no_memory, false);
     for (uint32_t i = 1; i < SPARES; i++)
         ck_assert_uint_eq(next_async(RI_EVENT_PORT_DOWN).async.event.port, i);
@@ -166,7 +168,7 @@ START_TEST(spares_are_queued_when_nobody_wants_them_any_more)
 }
 END_TEST
 
-/* The thread that has taken a spare gives it back to a device that another one closes meanwhile. */
+/* A thread that has taken a spare returns it to a device that another thread closes meanwhile. */
 static atomic_bool done;
 
 static void *take_all(void *arg)

@@ -107,7 +107,7 @@ START_TEST(a_cq_that_fired_n_times_gives_n_events)
 }
 END_TEST
 
-/* One source that fires all the time keeps none of the others back. */
+/* A source that fires all the time does not delay the others. */
 START_TEST(a_cq_that_fired_twice_goes_behind_the_others)
 {
     struct ual_cq *cq = make_cq(channel, NULL);
@@ -124,7 +124,7 @@ START_TEST(a_cq_that_fired_twice_goes_behind_the_others)
 }
 END_TEST
 
-/* What is queued, by a list of what came: sources 0 and 1 are CQs, the others posted items. */
+/* A model of the queue: sources 0 and 1 are CQs, the others posted items. */
 static struct {
     unsigned int source[8], times[8], count;
 } model;
@@ -218,8 +218,8 @@ START_TEST(follows_its_model)
 }
 END_TEST
 
-/* The flag is of the description that the user has: as he leaves it the calls do
- * not wait, nor do they change it. */
+/* O_NONBLOCK belongs to the user's file description: whatever he sets, the calls neither block nor
+ * change it. */
 START_TEST(the_users_nonblock_changes_nothing)
 {
     int fd = ual_channel_fd(channel);
@@ -245,7 +245,8 @@ START_TEST(the_users_nonblock_changes_nothing)
 }
 END_TEST
 
-/* Who reads it against the rule harms himself only: no call waits for what he took. */
+/* A user who reads the descriptor against the rule affects only himself: no call waits for what he
+ * read. */
 START_TEST(a_descriptor_that_was_read_holds_nobody)
 {
     uint64_t count;
@@ -283,7 +284,7 @@ START_TEST(purge_gives_items_back_and_counts)
     ual_channel_post(channel, &items[1]);
     ck_assert_uint_eq(ual_channel_purge(channel, &contexts[3], drop), 0);
     ck_assert_uint_eq(ual_channel_purge(channel, &contexts[0], drop), 4);
-    ck_assert_uint_eq(dropped, 2); /* of the CQ there is no item to give back */
+    ck_assert_uint_eq(dropped, 2); /* the CQ has no item to return */
     ck_assert_ptr_eq(last_dropped, &items[1]);
     ck_assert(readable(channel));
     expect_posted(channel, &items[2]);
@@ -298,7 +299,7 @@ END_TEST
 
 static struct ual_cq *firing;
 
-/* The CQ fires, and something of another context is posted, while items are given back. */
+/* The CQ fires, and an item of another context is posted, while items are returned. */
 static void drop_while_it_fires(struct ual_channel_item *item)
 {
     drop(item);
@@ -325,7 +326,7 @@ START_TEST(a_cq_may_fire_while_its_context_is_purged)
 }
 END_TEST
 
-/* Everything here has the device's context. */
+/* All sources here have the device's context. */
 START_TEST(async_to_nowhere_purges_asynchronous_events_only)
 {
     struct ual_cq *cq = make_cq(channel, &told);
@@ -343,7 +344,7 @@ START_TEST(async_to_nowhere_purges_asynchronous_events_only)
     expect_cq(channel, cq);
     expect_posted(channel, &items[0]);
     expect_nothing(channel);
-    ok(ual_async_to(device, NULL)); /* nothing to do */
+    ok(ual_async_to(device, NULL)); /* no effect */
     ok(ual_cq_free(cq));
 }
 END_TEST
@@ -355,7 +356,7 @@ START_TEST(what_is_queued_is_dropped_at_free)
     ual_channel_post(other, &items[0]);
     ual_channel_post(other, &items[1]);
     ok(ual_channel_free(other));
-    ual_channel_post(channel, &items[0]); /* free for another one */
+    ual_channel_post(channel, &items[0]); /* available for another event */
     expect_posted(channel, &items[0]);
 }
 END_TEST
@@ -390,7 +391,7 @@ START_TEST(two_devices_in_one_channel)
 }
 END_TEST
 
-/* Devices that were opened with the same context, NULL say. */
+/* Devices that were opened with the same context, for example NULL. */
 START_TEST(one_device_leaves_the_others_asynchronous_events)
 {
     struct ual_channel *shared = make_channel(NULL);
@@ -420,7 +421,7 @@ START_TEST(busy_while_a_cq_uses_it)
     fails(ual_channel_free(channel), UAL_ERR_BUSY);
     ok(ual_cq_free(cqs[0]));
     fails(ual_channel_free(channel), UAL_ERR_BUSY);
-    fire(cqs[1]); /* it works on */
+    fire(cqs[1]); /* it can still be used */
     expect_cq(channel, cqs[1]);
     ok(ual_cq_free(cqs[1]));
 }
@@ -485,7 +486,7 @@ START_TEST(without_a_descriptor)
 }
 END_TEST
 
-/* What came before it is told. */
+/* Earlier events are still reported. */
 START_TEST(a_dead_device_is_told_when_nothing_is_queued)
 {
     struct ual_channel *own = make_channel(device);

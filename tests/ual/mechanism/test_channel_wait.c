@@ -1,6 +1,8 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- * Threads that wait in a channel, of a device or of none: what wakes them, and with which status;
- * nothing is lost among many. */
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Threads that wait in a channel, with or without a device: what wakes them, and with which status;
+ * no event is lost among many.
+ */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -38,8 +40,8 @@ static void teardown_channel(void)
 }
 
 /*
- * A lane's sleeper wakes every 5 s and looks, which would hide a lost wake-up. Here it sleeps until
- * something wakes it.
+ * A lane's sleeper wakes every 5 s and polls, which would hide a lost wake-up. Here it sleeps until
+ * it is woken.
  */
 #define PERIODIC_S 4 /* the tests that time out do so earlier */
 
@@ -93,7 +95,7 @@ static void start(struct waiting *which, uint64_t timeout_us)
     ck_assert_int_eq(pthread_create(&which->thread, NULL, wait_here, which), 0);
 }
 
-/* It sleeps in the kernel: nothing but what the test does from here on ends its wait. */
+/* It sleeps in the kernel: from now on only actions of the test end its wait. */
 static void start_and_sleep(struct waiting *which, uint64_t timeout_us)
 {
     start(which, timeout_us);
@@ -136,7 +138,7 @@ START_TEST(woken_by_a_cq)
 }
 END_TEST
 
-/* It comes in a lane, which the waiting thread runs itself if the device is its channel's. */
+/* A lane delivers it, which the waiting thread runs itself if the device is its channel's. */
 START_TEST(woken_by_an_asynchronous_event)
 {
     ok(ual_async_to(device, channel));
@@ -178,7 +180,7 @@ static void on_signal(int number)
     (void)number;
 }
 
-/* Also where the handler asks for calls to be restarted, and the wait is for ever. */
+/* Also with SA_RESTART, and with a wait without a limit. */
 START_TEST(woken_by_a_signal)
 {
     struct sigaction action = { .sa_handler = on_signal };
@@ -218,7 +220,7 @@ START_TEST(woken_by_the_failure_of_the_device)
 }
 END_TEST
 
-/* The other device of a shared channel is nobody's end there. */
+/* The death of another device does not end a shared channel. */
 START_TEST(a_channel_of_none_outlives_a_device)
 {
     start_and_sleep(&one, UINT64_MAX);
@@ -261,7 +263,7 @@ END_TEST
 struct posted {
     struct ual_channel_item item;
     unsigned int owner;
-    atomic_bool out; /* in the channel, or taken and not given back */
+    atomic_bool out; /* in the channel, or taken and not returned */
 };
 
 static struct posted posted[PRODUCERS][EACH];
@@ -278,7 +280,7 @@ static void pass_time(struct tc_rng *rng)
         sched_yield();
 }
 
-/* Its items as they come back, and now and then its CQ. */
+/* Posts its items as they are returned and, now and then, fires its CQ. */
 static void *produce(void *arg)
 {
     struct posted *own = arg;
@@ -318,7 +320,8 @@ static void take(const struct ual_channel_event *event)
     atomic_fetch_add(&got_posted, 1);
 }
 
-/* Waits for ever, for a short while, or not at all; an end is told by news of its own for each. */
+/* Waits without a limit, for a short while, or not at all; an item of its own ends each
+ * consumer. */
 static struct ual_channel_item last[CONSUMERS];
 
 static void *consume(void *arg)

@@ -1,5 +1,5 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- * Connections: what passes through to kal and comes back, and what a listener makes of requests. */
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Connections: what is passed through to kal and back, and how a listener handles requests. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -29,7 +29,7 @@ START_TEST(connect_passes_through)
 }
 END_TEST
 
-/* What failed has begun nothing: the object is as new, and another attempt may follow. */
+/* A failed call has started nothing: the object is as new, and another attempt may follow. */
 START_TEST(failed_calls_are_translated_and_leave_nothing)
 {
     static const struct {
@@ -98,7 +98,7 @@ START_TEST(three_way)
     fails(ual_conn_confirm(conn, &param), UAL_ERR_TIMED_OUT);
     ok(ual_conn_confirm(conn, &param));
     ck_assert_uint_eq(fk.confirms, 1);
-    ok(ual_conn_reject(conn, NULL, 0)); /* that the fake kal has no word against */
+    ok(ual_conn_reject(conn, NULL, 0)); /* which the fake kal does not refuse */
     ck_assert_uint_eq(fk.rejects, 1);
 }
 END_TEST
@@ -136,7 +136,7 @@ START_TEST(disconnect_and_query)
 }
 END_TEST
 
-/* Freeing does not touch what is established, and no event comes any more. */
+/* Freeing does not affect an established connection, and no event comes any more. */
 START_TEST(freed_while_it_is_established)
 {
     struct ri_connect_param param = to(1);
@@ -167,7 +167,7 @@ START_TEST(asked_by_datagram)
     tell(RI_CONNECTION_SERVICE_REPLY, 2);
     ck_assert_uint_eq(events(&one), 1);
     ck_assert_int_eq(one.type, RI_CONNECTION_SERVICE_REPLY);
-    fails(ual_conn_ask(conn, &param), UAL_ERR_INVALID_STATE); /* a question each */
+    fails(ual_conn_ask(conn, &param), UAL_ERR_INVALID_STATE); /* one request each */
 }
 END_TEST
 
@@ -238,7 +238,7 @@ START_TEST(taken_and_rejected)
 }
 END_TEST
 
-/* Here to where it came from: the listener hears it as a new one, the first object is gone. */
+/* Passes it on to the original listener, which gets it as a new one; the first object is freed. */
 START_TEST(taken_and_passed_on)
 {
     struct ual_conn *request, *holder;
@@ -250,11 +250,11 @@ START_TEST(taken_and_passed_on)
     request = asked(false);
     fails(ual_conn_pass_on(request, holder), UAL_ERR_INVALID_STATE); /* no listener */
     ok(ual_conn_bind(holder, (struct sockaddr *)&any, NULL));
-    fails(ual_conn_pass_on(request, holder), UAL_ERR_INVALID_STATE); /* it refuses everybody */
+    fails(ual_conn_pass_on(request, holder), UAL_ERR_INVALID_STATE); /* it refuses all requests */
     ual_conn_free(holder);
     fk_fail(FK_MIGRATE, KAL_ERR_NO_RESOURCES);
     fails(ual_conn_pass_on(request, conn), UAL_ERR_NO_RESOURCES);
-    ok(ual_conn_pass_on(request, conn)); /* it was undecided still */
+    ok(ual_conn_pass_on(request, conn)); /* it was still undecided */
     fk_drain();
     ck_assert_uint_eq(atomic_exchange(&one.requests, 0), 1);
     ck_assert_uint_eq(fk.connections, 1);
@@ -299,7 +299,7 @@ START_TEST(taken_and_withdrawn)
 }
 END_TEST
 
-/* Undecided requests live on by themselves. */
+/* Undecided requests outlive the listener. */
 START_TEST(taken_and_the_listener_freed)
 {
     struct ri_connect_param param = to(1);
@@ -338,7 +338,7 @@ START_TEST(deferred_until_there_is_room)
     ask(false);
     fk_drain();
     ck_assert_uint_eq(fk.waiting, 1);
-    ual_conn_free(conn); /* with those that wait */
+    ual_conn_free(conn); /* with the pending requests */
     conn = NULL;
     ck_assert_uint_eq(fk.waiting, 0);
 }

@@ -1,5 +1,5 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- * Connections: addresses, resolution, and who is told when that changes. */
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Connections: addresses, resolution, and which context gets the upcalls when it changes. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -22,7 +22,7 @@ static void bind_to(uint16_t port)
     ck_assert_uint_eq(fk.listeners, 1);
 }
 
-/* Nobody hears of who asks at an address that is held only. */
+/* A bound address that does not listen reports no requests. */
 START_TEST(bound_then_listening)
 {
     struct ri_listen_param param = { .size = sizeof(param), .backlog = 7 };
@@ -57,7 +57,7 @@ START_TEST(bound_then_connecting)
     ual_conn_free(conn);
     ok(ual_conn_create(device, &upcalls, &one, &conn));
     bind_to(0);
-    param.source = (struct sockaddr *)&own; /* the caller knows better */
+    param.source = (struct sockaddr *)&own; /* the caller's address has precedence */
     ok(ual_conn_connect(conn, qp, &param));
     ck_assert_ptr_eq(fk.connection->param.source, &own);
 }
@@ -81,7 +81,7 @@ START_TEST(bind_and_listen_refused)
     fails(ual_conn_listen(other, &param, NULL), UAL_ERR_INVALID_ARGUMENT);
     ual_conn_free(other);
     ck_assert_uint_eq(fk.listeners, 0);
-    ok(ual_conn_listen(conn, &param, NULL)); /* none of it was held against the object */
+    ok(ual_conn_listen(conn, &param, NULL)); /* the refused calls had no effect on it */
     fails(ual_conn_bind(conn, (struct sockaddr *)&any, NULL), UAL_ERR_INVALID_STATE);
     fk_rnic_event(RI_EVENT_RNIC_FATAL, 0);
     fk_drain();
@@ -123,7 +123,7 @@ static void stay_inside(void *context, const struct ri_connection_event *event)
 
 static const struct ual_conn_upcalls staying = { .event = stay_inside };
 
-/* Another connection, in whose upcall the lane is: nothing else happens there meanwhile. */
+/* Another connection, whose upcall keeps the lane busy meanwhile. */
 static struct ual_conn *occupy_lane(void)
 {
     struct ri_connect_param param = to(1);
@@ -165,7 +165,7 @@ START_TEST(freed_before_it_is_resolved)
 }
 END_TEST
 
-/* Lasts long enough for the free to come into it. */
+/* Lasts long enough for the free to overlap. */
 static void hear_resolved_late(void *context, enum ual_status status,
                                const struct sockaddr_storage *source)
 {
@@ -176,7 +176,7 @@ static void hear_resolved_late(void *context, enum ual_status status,
 
 static const struct ual_conn_upcalls late = { .resolved = hear_resolved_late };
 
-/* At any moment of it. The lane is past the freed one when it has come to a later one. */
+/* At any moment of it. The lane has finished with the freed one when it serves a later one. */
 START_TEST(freed_while_it_is_resolved)
 {
     unsigned long count = tc_count(3000);
@@ -218,13 +218,13 @@ START_TEST(migrated_to_another)
     ck_assert_uint_eq(events(&one), 1);
     ck_assert_uint_eq(events(&two), 1);
     ck_assert_uint_eq(two.private_data_length, 2);
-    ual_conn_migrate(conn, NULL, NULL); /* nobody */
+    ual_conn_migrate(conn, NULL, NULL); /* no context */
     tell(RI_CONNECTION_FAILED, 2);
     ck_assert_uint_eq(events(&two), 1);
 }
 END_TEST
 
-/* Each context's time is over when migrate has returned. */
+/* After migrate has returned, the old context gets no upcalls. */
 #define CONTEXTS 8
 
 static atomic_bool over[CONTEXTS];
@@ -275,7 +275,7 @@ START_TEST(no_upcall_to_the_earlier_context_after_migrate)
         atomic_store(&over[(i + 1) % CONTEXTS], false);
         ual_conn_migrate(conn, &checking, &over[(i + 1) % CONTEXTS]);
         atomic_store(&over[i % CONTEXTS], true);
-        if (i % 4 == 0) /* events do flow */
+        if (i % 4 == 0) /* events do arrive */
             ck_assert(tc_until(atomic_load(&told_events) > before, 20000));
     }
     atomic_store(&done, true);

@@ -1,5 +1,5 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- * Completion queues: how they are made, armed, resized, told of and freed. */
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Completion queues: how they are made, armed, resized, reported and freed. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -132,7 +132,7 @@ START_TEST(resized)
 }
 END_TEST
 
-/* --- where it is told --- */
+/* --- where it is reported --- */
 
 static atomic_uint fires;
 static void *fired_context;
@@ -171,8 +171,8 @@ START_TEST(arm_kinds_pass_through)
 }
 END_TEST
 
-/* The provider fires at the next completion only: what is counted is counted above it. A CQ that
- * becomes too small for what is waited for fires when it is full. */
+/* The provider fires at the next completion only, so ual counts. A CQ that becomes smaller than the
+ * count it is armed for fires when it is full. */
 START_TEST(a_smaller_cq_fires_when_it_is_full)
 {
     struct ual_cq_attr attr = {
@@ -201,7 +201,7 @@ START_TEST(fired_to_a_channel)
     complete(cq, 1);
     expect_nothing(channel); /* not armed */
     ual_cq_arm(cq, RI_ARM_NEXT);
-    expect_nothing(channel); /* of what is there already nothing is told */
+    expect_nothing(channel); /* completions already queued are not reported */
     complete(cq, 2);
     expect_cq(channel, cq);
     expect_nothing(channel);
@@ -276,7 +276,7 @@ static void on_async(void *of, const struct ri_event *event, const struct ual_ob
     told_in = pthread_self();
 }
 
-/* The background thread may be faster: not every time. */
+/* The background thread may be faster, so it tries several times. */
 static bool run_by_hand(struct ual_cq *cq)
 {
     uint32_t done;

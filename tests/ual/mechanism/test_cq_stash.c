@@ -1,7 +1,8 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- * The stash of a CQ whose provider fires at the next completion and nothing else: order, criteria,
- * room, purges and changes of its size against a model; upcalls out of the provider's calls;
- * threads. */
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The stash of a CQ whose provider can only fire at the next completion: order, criteria, room,
+ * purges and resizing against a model; upcalls inside the provider's calls; threads.
+ */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -17,7 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* --- the CQ below --- */
+/* --- the provider's CQ --- */
 
 #define BELOW 512u
 
@@ -33,7 +34,7 @@ static struct ual_cq_stash *stash;
 static struct ri_cq *cq; /* the stash's */
 static atomic_uint fires;
 
-/* What happens inside the provider's next poll or arm: a completion, and its upcall. */
+/* Happens inside the provider's next poll or arm: a completion, and its upcall. */
 static const struct ri_wc *inside_poll, *inside_arm;
 
 static void fired(void *context)
@@ -161,7 +162,7 @@ static bool is_marked(const struct ri_wc *wc)
     return (wc->flags & RI_WC_NOTIFY) || is_solicited(wc);
 }
 
-/* Of the stash: nothing behind its last place is seen. */
+/* In the stash: completions beyond its last place are not seen. */
 static uint32_t seen(void)
 {
     return model.count < model.depth ? model.count : model.depth;
@@ -239,7 +240,7 @@ static uint32_t keep_others(struct ri_wc *queue, uint32_t count, const void *con
     return left;
 }
 
-/* As a QP is destroyed: the provider purges its CQ first. */
+/* A QP is destroyed: the provider purges its CQ first. */
 static void do_purge(void)
 {
     const void *context = (void *)(uintptr_t)(1 + tc_below(&model.rng, SOURCES));
@@ -261,7 +262,7 @@ static void do_resize(void)
     ck_assert_int_eq(ual_cq_stash_resize(stash, depth), fits ? RI_OK : RI_ERR_BUSY);
     if (depth > model.depth) {
         model.depth = depth;
-    } else if (fits && model.armed && model.kind == RI_ARM_NTH) { /* more never comes */
+    } else if (fits && model.armed && model.kind == RI_ARM_NTH) { /* more can never come */
         model.wanted = depth < model.wanted ? depth : model.wanted;
         fire_if(seen() >= model.wanted);
     }
@@ -292,7 +293,7 @@ START_TEST(any_calls_against_the_model)
 }
 END_TEST
 
-/* --- upcalls out of the provider's calls --- */
+/* --- upcalls inside the provider's calls --- */
 
 START_TEST(an_upcall_out_of_arm_is_not_lost)
 {
@@ -321,7 +322,7 @@ START_TEST(an_upcall_out_of_poll_is_not_lost)
 }
 END_TEST
 
-/* What does not fire leaves the CQ below armed for what does. */
+/* A completion that does not notify leaves the provider's CQ armed for one that does. */
 START_TEST(what_does_not_notify_is_looked_at_and_kept)
 {
     struct ri_wc wc = notifying(4);
@@ -366,7 +367,7 @@ static void *produce(void *arg)
         struct ri_wc wc = i % BATCH == BATCH - 1 ? notifying(i) : plain(i);
 
         complete(&wc);
-        /* All of a batch is taken before the next: so each batch has its own wake-up. */
+        /* All of a batch is taken before the next one, so each batch needs its own wake-up. */
         while (i % BATCH == BATCH - 1 && atomic_load(&taken) <= i)
             sched_yield();
     }
@@ -389,7 +390,7 @@ static void *look_and_resize(void *arg)
     return NULL;
 }
 
-/* The consumer arms, looks and awaits the upcall, and nothing else wakes it. */
+/* The consumer arms, polls and waits for the upcall; nothing else wakes it. */
 START_TEST(no_wake_up_is_lost)
 {
     uint64_t batches = tc_count(20000), next = 0;

@@ -1,6 +1,8 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- * Queue pairs: who keeps whom, handles and completions, attributes, events; rewind and renewal,
- * after which nothing of the earlier life is told. */
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Queue pairs: references between objects, handles and completions, attributes, events; rewind and
+ * renewal, after which the earlier life is not reported.
+ */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -119,7 +121,7 @@ START_TEST(a_refused_qp_leaves_nothing)
     refuse(&attr, UAL_ERR_LIMIT);
     fk_fail(FK_QP_CREATE, KAL_ERR_QUOTA);
     refuse(&attr, UAL_ERR_NO_RESOURCES);
-    ok(ual_pd_free(pd)); /* nobody holds it */
+    ok(ual_pd_free(pd)); /* no references remain */
     ok(ual_pd_create(device, &pd));
     fk_rnic_event(RI_EVENT_RNIC_FATAL, 0);
     fk_drain();
@@ -173,10 +175,10 @@ START_TEST(completions_carry_its_handle)
     ck_assert_uint_eq(ual_cq_poll(cq, 1, &wc), 1);
     ck_assert_uint_eq((ual_handle)wc.context, handle);
     ok(ual_qp_free(qp));
-    ck_assert_uint_eq(ual_cq_poll(cq, 1, &wc), 0); /* nothing of it is polled afterwards */
+    ck_assert_uint_eq(ual_cq_poll(cq, 1, &wc), 0); /* its completions are gone */
     ck_assert_ptr_null(ual_lookup((ual_handle)wc.context, UAL_QP));
     ck_assert_uint_eq(told.forgotten, handle);
-    qp = make_qp(cq, NULL, NULL); /* in the same place perhaps, under another handle */
+    qp = make_qp(cq, NULL, NULL); /* perhaps at the same address, under another handle */
     ck_assert_uint_ne(qp->object.handle, handle);
     ck_assert_ptr_null(ual_lookup(handle, UAL_QP));
 }
@@ -333,7 +335,7 @@ START_TEST(rewind_that_fails)
 }
 END_TEST
 
-/* An upcall that lasts. */
+/* An upcall that takes a while. */
 static void stay_inside(struct ual_qp *about, const struct ri_event *event)
 {
     (void)about, (void)event;

@@ -1,6 +1,8 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- * Calls that make something, with one allocation after the other that fails: each says so and
- * leaves nothing behind. */
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Calls that make something, while one allocation after the other fails: each returns the error and
+ * leaves nothing behind.
+ */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -44,7 +46,7 @@ char *__wrap_strdup(const char *text)
     return fails_now() ? NULL : __real_strdup(text);
 }
 
-/* --- what is made, and how it goes --- */
+/* --- what is made, and how it is freed --- */
 
 static struct ual_cq *cq;
 static struct ual_qp *qp;
@@ -166,7 +168,7 @@ static void end_qp(void)
     ok(ual_qp_free(made));
 }
 
-/* In place: the QP is there before and after. */
+/* Renews it in place: the QP exists before and after. */
 static enum ual_status make_new_life(void)
 {
     struct ual_qp_attr attr = qp_attr(cq);
@@ -242,7 +244,7 @@ static const struct {
     const char *what;
     enum ual_status (*make)(void);
     void (*end)(void);
-    int allocations; /* at least so many must have failed */
+    int allocations; /* lowest number of allocations that must have failed */
 } kinds[] = {
     { "device", make_device, end_device, 3 },
     { "pd", make_pd, end_pd, 2 },
@@ -306,7 +308,7 @@ START_TEST(each_allocation_may_fail)
 }
 END_TEST
 
-/* Without memory for the object of a request there is nobody to hand it to: the peer is refused. */
+/* Without memory for a request's object it cannot be reported: the peer is refused. */
 static enum ual_hearing never(void *context, struct ual_conn *request,
                               const struct ri_connect_request *asked)
 {
@@ -335,7 +337,7 @@ START_TEST(a_request_without_memory_is_refused)
     ok(ual_conn_create(second, &deaf, NULL, &listener));
     ok(ual_conn_listen(listener, &param, NULL));
     fk_hold(true);
-    fk_rnic_event(RI_EVENT_PORT_UP, 1); /* sets the trap in the lane's thread */
+    fk_rnic_event(RI_EVENT_PORT_UP, 1); /* orders the failure in the lane's thread */
     fk_request(fk.listener, &request);
     fk_hold(false);
     fk_drain();

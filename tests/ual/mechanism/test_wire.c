@@ -1,5 +1,5 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- * What needs a real kal and a real wire: softrdma over loopback. */
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Tests that need a real kal and a real connection: softrdma over loopback. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -20,7 +20,7 @@
 
 #define OCTETS 64
 
-/* One of two that talk to each other, each with a device of its own. */
+/* One of two ends of a connection, each with a device of its own. */
 static struct end {
     struct ual_device *device;
     struct ual_pd *pd;
@@ -220,7 +220,7 @@ static void expect_port_taken(const struct sockaddr_in *address)
     ual_conn_free(other);
 }
 
-/* Of a free port, until listen; then they are let in there. */
+/* At a free port peers are refused until listen; then they are accepted. */
 START_TEST(a_bound_address_is_held_and_peers_refused)
 {
     struct sockaddr_in to = bind_somewhere(&ends[1]);
@@ -247,7 +247,7 @@ START_TEST(a_bound_address_is_held_and_peers_refused)
 }
 END_TEST
 
-/* Also for a connect, which comes from there. */
+/* A connect from it uses that address. */
 START_TEST(a_bound_address_is_that_of_the_connect)
 {
     struct sockaddr_in own = bind_somewhere(&ends[0]), to = loopback(0);
@@ -273,7 +273,7 @@ END_TEST
 
 /* --- a socket of the caller's --- */
 
-/* With start-up frames and without; the caller closes his descriptors at once. */
+/* With MPA start-up frames and without; the caller closes his descriptors at once. */
 START_TEST(adopted_sockets_carry_messages)
 {
     int fds[2];
