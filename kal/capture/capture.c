@@ -3,13 +3,13 @@
  * Capture: one file per path and process, shared by the interfaces that name it; capture_file.c
  * writes it.
  *
- * A RECORD is one TCP connection. Both its ends may be captured by this file (loopback); then each
- * writes what it transmits, and what it receives is there already. Sequence numbers count the
- * octets of each direction, so that every segment fits the others. Who transmits holds the record
- * from before the system call to after the recording (RI_CAPTURE_HOLD): an answer cannot stand
- * before its question.
+ * A RECORD is one TCP connection. With loopback both ends may be captured in this file. Then each
+ * end writes only what it transmits, because the peer's end has written what it receives. Sequence
+ * numbers count the octets of each direction, so all segments fit together. The transmitter holds
+ * the record from before the system call until the segment is recorded (RI_CAPTURE_HOLD), so no
+ * response precedes its request.
  *
- * Locks: record->lock, then files_lock or those of capture_file.c.
+ * Lock order: record->lock, then files_lock or those of capture_file.c.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -31,10 +31,10 @@
 #include <unistd.h>
 #include <utlist.h>
 
-/* All under files_lock but the packets into the file. */
+/* files_lock guards all members, but not the packets in the file. */
 struct kal_capture {
     struct capture_file *file;
-    unsigned users; /* interfaces, records */
+    unsigned users; /* number of interfaces and records */
     struct record *records;
     struct kal_capture *prev, *next;
 };
@@ -52,7 +52,7 @@ struct record {
     uint32_t seq[2]; /* next octet of each direction; under lock, as is: */
     bool fin[2], reset;
     uint16_t ident;
-    atomic_bool both; /* ends are captured here */
+    atomic_bool both; /* both ends are captured in this file */
     struct record *prev, *next;
 };
 
@@ -61,7 +61,7 @@ static struct kal_capture *files;
 
 /* ---- packets ---- */
 
-/* A place in a list of iovecs. */
+/* A position in a list of iovecs. */
 struct cursor {
     const struct iovec *iov;
     size_t offset;
@@ -83,7 +83,7 @@ static void gather(uint8_t *to, struct cursor *from, size_t length)
     }
 }
 
-/* One segment from `side`, seen by `seer`. Record locked. */
+/* Writes one segment from `side`, captured by `seer`. Record locked. */
 static void put_segment(struct record *record, int side, int seer, uint8_t flags,
                         struct cursor *payload, size_t length)
 {
@@ -146,7 +146,7 @@ static void put_end(struct record *record, int side, int seer, bool reset)
 
 /* ---- files ---- */
 
-/* %p is the process, %% a percent sign. NULL: no memory. */
+/* Replaces %p by the process id and %% by a percent sign. NULL: no memory. */
 static char *expand(const char *text)
 {
     char *path = NULL, pid[24];
@@ -190,7 +190,7 @@ static void host_capture(const struct ri_host *host, uint64_t token, enum ri_dir
     kal_capture((struct kal_capture_end *)(uintptr_t)token, direction, iov, count);
 }
 
-/* Takes the path. 0 or errno. */
+/* Takes ownership of the path. Returns 0 or errno. */
 static int capture_new(char *path, const char *interface, struct kal_capture **out)
 {
     struct kal_capture *capture = calloc(1, sizeof *capture);
@@ -242,8 +242,8 @@ enum kal_status kal_capture_open(struct kal_rnic *rnic)
     return error == ENOMEM ? KAL_ERR_NO_RESOURCES : KAL_ERR_CONFIGURATION;
 }
 
-/* The last user ends the file; a thread that may not block leaves that to the writer. files_lock
- * is held, and released. */
+/* The last user ends the file; a thread that may not block leaves that to the writer. Called with
+ * files_lock held; releases it. */
 static void drop_user(struct kal_capture *capture, bool may_wait)
 {
     bool last = --capture->users == 0;
@@ -303,7 +303,7 @@ static bool same_address(const struct sockaddr_storage *a, const struct sockaddr
            !memcmp(&a6->sin6_addr, &b6->sin6_addr, sizeof a6->sin6_addr);
 }
 
-/* The record that the other end has begun. */
+/* The record that the other end has created. */
 static struct record *mate(const struct kal_capture *capture, const struct sockaddr_storage *local,
                            const struct sockaddr_storage *peer, int side)
 {
@@ -388,7 +388,7 @@ static void close_end(struct kal_capture_end *end)
     free(record);
 }
 
-/* What the peer did; where the peer's end is captured too it is there already. */
+/* Records what the peer sent. If the peer's end is captured too, it is recorded already. */
 static void received(struct record *record, int side, const struct iovec *iov, int count)
 {
     if (atomic_load(&record->both))

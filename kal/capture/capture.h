@@ -14,18 +14,18 @@ struct kal_rnic;
 struct kal_capture;     /* one file */
 struct kal_capture_end; /* one end of a connection; its address is the token of ri_host.capture */
 
-/* By option pcap: sets rnic->capture and rnic->host.capture, or leaves both NULL when it is empty.
- * Logs what fails. */
+/* Reads option pcap and sets rnic->capture and rnic->host.capture; an empty option leaves both
+ * NULL. Logs errors. */
 enum kal_status kal_capture_open(struct kal_rnic *rnic);
-/* When it returns, all records are in the file, except for connections that moved to another
+/* On return all records are in the file, except those of connections that moved to another
  * interface and continue. */
 void kal_capture_close(struct kal_rnic *rnic);
-/* In the child: the files are the parent's, and forgotten. Async-signal-safe. */
+/* In a forked child: forgets the files, which are the parent's. Async-signal-safe. */
 void kal_capture_fork_child(void);
 void kal_capture_fork_prepare(void);
 void kal_capture_fork_parent(void);
 
-/* A TCP connection has come about. NULL: capture is off, or no memory (logged). */
+/* Begins the record of a TCP connection. NULL: capture is off, or no memory (logged). */
 struct kal_capture_end *kal_capture_begin(struct kal_rnic *rnic,
                                           const struct sockaddr_storage *local,
                                           const struct sockaddr_storage *peer, bool initiator);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A capture file: two BUFFERS. Recorders reserve room in one (a moment under file->lock), fill it
- * without any lock, and say so; the writer thread takes the full one to the disk. No room, or the
- * disk refuses: the packet is counted as missing. The file always ends with a whole block.
- * file->lock is a leaf.
+ * A capture file with two BUFFERS. A recorder reserves room in one (briefly under file->lock),
+ * fills it without a lock, and commits it. The writer thread writes the full buffer to the disk. If
+ * there is no room, or a write fails, the packet is counted as missing. The file always ends with a
+ * complete block. file->lock is a leaf.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -32,7 +32,7 @@ struct capture_buffer {
     uint8_t *octets;
     size_t used;
     uint64_t packets;
-    unsigned filling; /* reserved, not yet filled */
+    unsigned filling; /* reservations not yet filled */
 };
 
 struct capture_file {
@@ -40,15 +40,15 @@ struct capture_file {
     int fd;
     pthread_t writer;
     pthread_mutex_t lock;
-    pthread_cond_t changed; /* something to write, stop, or a reservation was filled */
-    struct capture_buffer buffers[2], *open; /* open: where recorders reserve */
+    pthread_cond_t changed; /* there is something to write, or a reservation was filled, or stop */
+    struct capture_buffer buffers[2], *open; /* open: the buffer in which recorders reserve */
     bool sleeping, stop;
     bool failed;    /* a write failed: nothing more is written */
     bool abandoned; /* no thread waits for the writer: it frees the file */
     int why;        /* errno of the failure; 0: the disk was too slow */
     bool missed_reported;
-    uint64_t written, missing; /* packets */
-    off_t length;              /* of whole blocks; the writer's */
+    uint64_t written, missing; /* numbers of packets */
+    off_t length;              /* of complete blocks; used by the writer only */
 };
 
 /* ---- recorders ---- */
@@ -83,7 +83,7 @@ void capture_file_filled(struct capture_file *file, struct capture_buffer *buffe
 
 /* ---- the writer ---- */
 
-/* Errors and missing records are reported once, by the writer, for which nobody waits. */
+/* The writer reports errors and missing records once, because no thread waits for it. */
 static void report_missing(struct capture_file *file)
 {
     int why;
@@ -115,7 +115,7 @@ static void give_up(struct capture_file *file, int why, uint64_t packets)
     pthread_mutex_unlock(&file->lock);
 }
 
-/* A whole number of blocks. What the disk did not take entirely is cut off again. */
+/* Writes complete blocks. Removes what the disk has taken only in part. */
 static void write_out(struct capture_file *file, const uint8_t *octets, size_t length,
                       uint64_t packets)
 {
@@ -142,7 +142,7 @@ static void write_out(struct capture_file *file, const uint8_t *octets, size_t l
     file->written += packets;
 }
 
-/* The full buffer, closed for recorders and filled; the lock is held. */
+/* Takes the full buffer: closes it for recorders and waits until it is filled. Lock held. */
 static struct capture_buffer *take_buffer(struct capture_file *file)
 {
     struct capture_buffer *full = file->open;
@@ -153,7 +153,7 @@ static struct capture_buffer *take_buffer(struct capture_file *file)
     return full;
 }
 
-/* Nothing there: sleep; little: give it some time to become more. The lock is held. */
+/* Sleeps if the buffer is empty; waits a moment for more if it has little. Lock held. */
 static void wait_for_work(struct capture_file *file)
 {
     struct timespec until;
@@ -222,8 +222,8 @@ static void *writer(void *arg)
 
 /* ---- begin and end ---- */
 
-/* A new file in place of a regular one of that name, or errno. A file that another process
- * writes to, and a name that is no regular file, stay as they are. */
+/* Creates a file, or replaces a regular file of that name. Returns 0 or errno. A file that another
+ * process writes, and a name that is no regular file, are not touched. */
 static int create(const char *path, int *fd)
 {
     struct stat there;

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connection manager: accepting, and when not to.
+ * Connection manager: when a listener accepts, and when it pauses.
  *
- * A listener bounds what strangers can make it hold (C-019): start-ups whose Request is incomplete
- * by option half_open, undecided requests by option backlog, those that wait for room included
- * (requests.c). Where either bound is reached it accepts no more, and the kernel's queue holds the
- * peers: what was accepted is not shed, and a complete Request is never dropped for want of room.
- * So the start-ups that were under way at that moment may exceed the backlog. One thing gives way:
- * the oldest start-up, when it is older than GRACE and somebody waits in the queue: who means it
- * sends the Request with its first octets, so nobody keeps others out by holding places. Without
- * descriptors the same one gives way; else the spare descriptor is given up for a moment to accept
- * and close what waits; where even that fails the listener looks again a little later.
+ * A listener bounds what unknown peers can make it hold (C-019). Option half_open bounds start-ups
+ * whose Request is incomplete. Option backlog bounds undecided requests, including those in the
+ * queue of requests.c. At either bound the listener stops accepting, and further peers wait in the
+ * kernel's queue. Accepted start-ups are not dropped, and a complete Request is never dropped for
+ * lack of room, so start-ups that were under way may exceed the backlog.
+ *
+ * There is one exception: if a peer waits in the kernel's queue and the oldest start-up is older
+ * than GRACE, that start-up is ended. An honest peer sends its Request at once, so no peer can
+ * block others by holding places. The same start-up is ended if there are no descriptors. If none
+ * is old enough, the listener closes its spare descriptor for a moment, accepts one peer and closes
+ * that connection. If even that fails, it tries again a little later.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -50,7 +52,7 @@ void cm_open_spare(struct kal_cm *cm)
         close(fd);
 }
 
-/* Out of descriptors: turn one peer away. False: not even that works now. */
+/* No descriptors: closes the connection of one waiting peer. False: not possible now. */
 static bool turn_away(struct kal_listener *l)
 {
     struct kal_cm *cm = l->rnic->cm;
@@ -74,19 +76,19 @@ static bool turn_away(struct kal_listener *l)
     return error != EMFILE;
 }
 
-/* Until then, or until cm_listener_room. Lane, locked. */
+/* Pauses until that time, or until cm_listener_room. Lane, locked. */
 static void pause_accept(struct kal_listener *l, uint64_t until)
 {
     l->paused = true;
     l->rnic->upper->rewatch(l->watch, 0);
     if (until == CLOCK_NEVER)
         return;
-    cm_show_next(l); /* the timer may have been set for that */
+    cm_show_next(l); /* the timer may have been set to report a request */
     l->resume.deadline = until;
     l->rnic->upper->timer_set(l->lane, &l->resume);
 }
 
-/* Take the connection in, or close it. */
+/* Begins the start-up of the connection, or closes it. */
 static bool start_up(struct kal_listener *l, struct kal_connection *c)
 {
     const struct sockaddr *local = &c->stream.local.any;
@@ -130,8 +132,8 @@ static struct kal_connection *oldest_start_up(const struct kal_listener *l)
     return c;
 }
 
-/* The oldest start-up ends. Its peer is reset: an orderly end could be taken for an answer.
- * Lane, locked; released meanwhile. */
+/* Ends the oldest start-up. Its peer gets a reset: it could take an orderly end for an answer.
+ * Lane, locked; the lock is released meanwhile. */
 static void evict(struct kal_listener *l, struct kal_connection *oldest)
 {
     uint32_t count = l->half_open;
@@ -153,13 +155,13 @@ static void evict(struct kal_listener *l, struct kal_connection *oldest)
     pthread_mutex_lock(&l->guard.lock);
 }
 
-/* A peer waits, or one has sent something. */
+/* True: a peer waits, or a peer has sent something. */
 static bool readable(const struct kal_listener *l, int fd)
 {
     return l->rnic->cm->stream_ops->readable(fd);
 }
 
-/* May one more be accepted? False: paused. Lane, locked. */
+/* True: the listener may accept one more. False: it is paused. Lane, locked. */
 static bool has_room(struct kal_listener *l)
 {
     struct kal_connection *oldest;
@@ -171,7 +173,7 @@ static bool has_room(struct kal_listener *l)
     }
     if (l->half_open < l->half_open_max)
         return true;
-    if (!readable(l, l->fd)) /* the readiness of the next octets calls this again */
+    if (!readable(l, l->fd)) /* no peer waits; the next one calls this again */
         return false;
     oldest = oldest_start_up(l);
     end = oldest ? oldest->startup->began + GRACE : CLOCK_NEVER;
@@ -200,8 +202,8 @@ static void take(struct kal_listener *l, int fd, const union address *peer)
         kal_connection_destroy(c);
 }
 
-/* Out of descriptors: end a start-up that is old enough, or turn one peer away. False: paused,
- * or no peer waits, which accept(2) does not check first. Lane, locked. */
+/* No descriptors: ends a start-up that is old enough, or closes one waiting peer's connection.
+ * False: paused, or no peer waits (accept(2) checks for descriptors first). Lane, locked. */
 static bool make_descriptor(struct kal_listener *l)
 {
     struct kal_connection *oldest = oldest_start_up(l);
@@ -238,7 +240,7 @@ static void accept_some(struct kal_listener *l)
         } else if (error == ENOMEM || error == ENOBUFS) {
             pause_accept(l, clock_after(clock_now(), RESUME_DELAY));
             return;
-        } /* else: that one connection is gone, accept(2); the next */
+        } /* otherwise that connection has gone, see accept(2); try the next */
     }
 }
 
@@ -263,7 +265,7 @@ void cm_accept_resumed(struct ri_timer *timer)
 
     if (!cm_enter(&l->guard, &run))
         return;
-    if (l->watch) { /* else set A, which accepts by itself */
+    if (l->watch) { /* otherwise set A, which accepts by itself */
         cm_open_spare(l->rnic->cm);
         l->paused = false;
         l->rnic->upper->rewatch(l->watch, EPOLLIN);

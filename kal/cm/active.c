@@ -11,8 +11,8 @@
 #include <string.h>
 #include <sys/epoll.h>
 
-/* On its way to the destination. 0 or errno; ECONNREFUSED of a fast network too is left to the
- * run. */
+/* Begins to connect. Returns 0 or errno. The run reports ECONNREFUSED, even if it is returned at
+ * once. */
 static int open_stream(struct kal_connection *c)
 {
     struct cm_startup *startup = c->startup;
@@ -47,8 +47,8 @@ static enum kal_status status_of_errno(int error)
     }
 }
 
-/* Watch and deadline of a socket that connects, or is connected already: writable either way, or
- * in error. */
+/* Sets watch and deadline of the socket. It becomes writable when it is connected, or reports an
+ * error. */
 static enum kal_status begin(struct kal_connection *c)
 {
     enum kal_status status;
@@ -78,7 +78,7 @@ enum kal_status cm_active_request(struct kal_connection *connection, const void 
     return KAL_ERR_INVALID_ARGUMENT;
 }
 
-/* Ready-to-receive messages that we can send: a Read needs a slot of our ORD. */
+/* The ready-to-receive messages that this side can send; a Read needs a slot of the ORD. */
 static uint8_t offered_rtr(const struct kal_connection *c)
 {
     uint8_t rtr = c->rnic->cm->options.rtr;
@@ -167,7 +167,8 @@ uncount:
 
 /* ---- runs ---- */
 
-/* Once more with revision 1 and the same private data, within the same deadline (S-020). */
+/* Connects once more with revision 1 and the same private data, within the same deadline
+ * (S-020). */
 static void fall_back(struct kal_connection *c)
 {
     uint8_t private_data[MPA_STARTUP_PD_MAX];
@@ -201,10 +202,10 @@ static void fall_back(struct kal_connection *c)
 }
 
 /*
- * Evidence that the peer does not speak revision 2: it has read the whole Request and then ended in
- * an orderly way. A reset is no evidence (a peer without room, or one that ends), nor is an end
- * that came before our octets: a program that closes with unread octets resets. The octets are
- * acknowledged, because the FIN of a peer that has read them comes after.
+ * True: the peer seems not to support revision 2, because it read the complete Request and then
+ * closed in order. A reset is no evidence: the peer may lack room, or be exiting. Nor is a close
+ * before it has read our octets: a program that closes with unread octets sends a reset. If the
+ * peer has read the octets they are acknowledged before its FIN.
  */
 static bool request_was_read(const struct kal_connection *c)
 {
@@ -261,7 +262,7 @@ static void fail_refused(struct kal_connection *c, const struct mpa_startup_outc
                   : "choose another ready-to-receive message (option rtr), or rtr=none");
 }
 
-/* The provider sends the Terminate; whether it can or not, the connection has failed. */
+/* The provider sends the Terminate. Whether it succeeds or not, the connection has failed. */
 static void refuse(struct kal_connection *c, const struct mpa_startup_outcome *outcome)
 {
     struct ri_llp_handover handover = { .refuse_code = outcome->terminate };
@@ -327,7 +328,7 @@ static void got_reply(struct kal_connection *c, const struct mpa_startup_frame *
     }
 }
 
-/* What the stream holds so far. */
+/* Parses the octets of the Reply that have arrived. */
 static void parse_reply(struct kal_connection *c)
 {
     struct mpa_startup_frame reply;
@@ -363,7 +364,8 @@ static void send_request(struct kal_connection *c)
 
     if (done < 0)
         no_reply(c, errno);
-    else if (cm_watch(c, done ? EPOLLIN : EPOLLOUT)) /* what came already is not read before */
+    /* octets of the peer that have arrived are read later */
+    else if (cm_watch(c, done ? EPOLLIN : EPOLLOUT))
         cm_fail(c, RI_REASON_RESOURCES, "the socket cannot be watched; free memory or descriptors");
 }
 
@@ -373,7 +375,7 @@ static void connected(struct kal_connection *c)
 
     if (!error)
         error = c->stream.ops->connected(c->stream.fd);
-    if (error == EAGAIN) /* woken for nothing */
+    if (error == EAGAIN) /* a spurious wake-up */
         return;
     if (error) {
         cm_fail_errno(c, "TCP connect", error);
@@ -400,8 +402,8 @@ void cm_active_run(struct kal_connection *connection)
         read_reply(connection);
 }
 
-/* The Reply is there, and what it means: no queue pair came that would send the Terminate, or take
- * the connection. */
+/* The Reply was received, but no queue pair was attached in time to take the connection or to send
+ * the Terminate. */
 static void no_qp_in_time(struct kal_connection *c)
 {
     struct mpa_startup_outcome outcome;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connection manager: calls of kal.h on connections, to kal's own start-up over a stream or to the
- * connection manager of the provider (set A).
+ * Connection manager: the connection calls of kal.h. They use kal's own start-up over a stream, or
+ * the provider's connection manager (set A).
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -55,7 +55,7 @@ enum kal_status kal_reject(struct kal_connection *connection, const void *privat
 
 enum kal_status kal_confirm(struct kal_connection *connection, const struct ri_connect_param *param)
 {
-    /* TCP and MPA have two-way set-up only. */
+    /* TCP and MPA have only two-way set-up. */
     return connection->ri ? cm_a_confirm(connection, param) : KAL_ERR_NOT_SUPPORTED;
 }
 
@@ -74,7 +74,7 @@ enum kal_status kal_disconnect(struct kal_connection *connection, struct ri_qp *
     if (!handed)
         return KAL_ERR_INVALID_STATE;
 
-    /* iWARP cannot carry private data here: it is dropped. */
+    /* iWARP cannot carry private data in a disconnect: it is dropped. */
     modify.state = RI_QPS_CLOSING;
     status = kal_qp_modify(connection->rnic, qp, &modify);
     if (!status)

@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connection manager: the connection object. Its end is in destroy.c, the hand-over of its stream
- * in handover.c.
+ * Connection manager: the connection object. destroy.c has its end, handover.c the hand-over of its
+ * stream.
  *
- * States of a connection (set B, TCP and MPA by kal). "run" is the lane's handler: readiness,
+ * States of a connection (set B, TCP and MPA by kal). "run" is the lane's handler for readiness, a
  * deadline, or cm_schedule.
  *
- *   who moves it            from       to
+ *   changed by             from       to
  *   kal_connect             IDLE       CONNECTING
- *   run: TCP connected      CONNECTING REQUESTED   the Request leaves in one write
+ *   run: TCP connected      CONNECTING REQUESTED   the Request is sent in one write
  *   run: peer closed        REQUESTED  CONNECTING  once, when the Request was enhanced (S-020)
  *   run: accepting Reply    REQUESTED  ESTABLISHED hand-over, event ESTABLISHED
  *   run: anything else      C., R.     ENDED       event REJECTED or FAILED
- *   run of the listener     -          STARTING    kal's own: the Request comes in
+ *   run of the listener     -          STARTING    kal's own: the Request is received
  *   run: Request complete   STARTING   SHOWING     kal's own; upcall connection_request follows
  *   run: the upcall         SHOWING    PENDING     ual's from here on
- *   run: others wait        SHOWING    QUEUED      kal's own; so is what kal_defer gives back
+ *   run: others wait        SHOWING    QUEUED      kal's own; also after kal_defer
  *   run: room, and its turn QUEUED     PENDING     the upcall once more
- *   run: peer ended, spoke  QUEUED     ENDED       so does the deadline
- *   run: peer ended, spoke  PENDING    ENDED       withdrawn: no event; accept: INVALID_STATE
+ *   run: peer ended or sent QUEUED     ENDED       also at the deadline
+ *   run: peer ended or sent PENDING    ENDED       withdrawn: no event; accept: INVALID_STATE
  *   kal_accept              PENDING    ACCEPTING   a run is scheduled
  *   run                     ACCEPTING  ESTABLISHED hand-over; handover.last_message is the Reply
  *   run                     ACCEPTING  ENDED       event FAILED
- *   kal_reject              PENDING    REJECTING   Reply and FIN have left; a run is scheduled
+ *   kal_reject              PENDING    REJECTING   Reply and FIN are sent; a run is scheduled
  *   run                     REJECTING  ENDED       the socket goes to a linger (linger.c)
  *   kal_migrate             PENDING    MOVING      then SHOWING, at the other listener, its lane
  *   kal_place               PENDING    MOVING      then PENDING, on the QP's lane
@@ -30,30 +30,31 @@
  *                                      CONNECTING  initiator, frames: already connected
  *                                      LAST_WORDS  responder, frames; then STARTING, ACCEPTING
  *
- * A connection whose QP comes later (kal_attach) stays REQUESTED or ACCEPTING, parked, until then.
+ * A connection whose QP is attached later (kal_attach) stays in REQUESTED or ACCEPTING, parked,
+ * until then.
  *
- * The hand-over is always done by a run, also where another thread calls what decides. The event
- * follows in the same run. So, where the QP is on the same lane, no qp_event overtakes ESTABLISHED.
+ * A run always does the hand-over, even if another thread's call decides it. The event follows in
+ * the same run. So, if the QP is on the same lane, no qp_event overtakes ESTABLISHED.
  *
- * Who says ESTABLISHED. kal does, as connection_event, right after the hand-over: always for the
- * active side, and for a responder in the client-server model (rtr_await false). In the
- * peer-to-peer model (the Request had A=1) the peer's first FPDU establishes a responder. The
- * provider says so by qp_event RI_EVENT_ESTABLISHED, whose context is ual's, and kal is silent;
- * kal_connection_info has what that event does not carry. Where the peer's first FPDU does not
- * come, the provider's ended event is the answer.
+ * Who reports ESTABLISHED. kal does, as connection_event right after the hand-over, for the active
+ * side and for a responder in the client-server model (rtr_await false). In the peer-to-peer model
+ * (the Request had A=1) the peer's first FPDU establishes a responder: the provider reports it by
+ * qp_event RI_EVENT_ESTABLISHED, whose context is ual's, and kal reports nothing;
+ * kal_connection_info has the values that this event lacks. If the peer's first FPDU does not
+ * arrive, the provider reports an ended event instead.
  *
- * Locks, in this order: connection guard.lock, listener or linger guard.lock, cm->lock. The host's
- * watch and timer_set are leaves and are called under them. unwatch and timer_cancel wait for a
- * running handler: they are called under a lock only inside the object's own lane, where no handler
- * can run beside us. Upcalls and qp_modify are called with no lock.
+ * Lock order: connection guard.lock, listener or linger guard.lock, cm->lock. The host's watch and
+ * timer_set are leaves and are called under them. unwatch and timer_cancel wait for a running
+ * handler: they are called under a lock only in the object's own lane, where no handler can run at
+ * the same time. Upcalls and qp_modify are called with no lock.
  *
- * Life. A run enters the object's guard: it takes a reference and an entry in `runs`. Destroying
- * sets `dead`, waits until no other thread is inside, then takes the watch and the timers away.
- * Handlers that come late see `dead` and leave. A destroy call from inside an upcall of the same
- * object does not wait for itself: the last reference frees the memory.
+ * Lifetime. A run enters the object's guard: it takes a reference and an entry in `runs`.
+ * Destroying sets `dead`, waits until no other thread is inside, then removes the watch and the
+ * timers. Handlers that come late see `dead` and return. A destroy call from inside an upcall of
+ * the same object does not wait for itself: the last reference frees the memory.
  *
- * A passive start-up that ual has not seen is ended by the one caller that cm_claim admits: a
- * run, or the listener's end.
+ * A passive start-up that was not reported to ual is ended by the one caller that cm_claim admits:
+ * a run, or the listener's end.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -82,7 +83,7 @@ static void ready(void *arg, uint32_t events)
     struct kal_connection *c = arg;
     struct cm_run run;
 
-    (void)events; /* the system calls return what happened */
+    (void)events; /* the system calls return the state */
     if (!cm_enter(&c->guard, &run))
         return;
     if (c->watch)
@@ -149,8 +150,8 @@ struct kal_connection *cm_connection_new(struct kal_rnic *rnic, void *lane, void
     return c;
 }
 
-/* Everything but the memory went before: the last reference may be dropped after the RNIC was
- * closed. */
+/* All but the memory was released before, because the last reference may be dropped after the RNIC
+ * was closed. */
 void cm_connection_free(struct kal_connection *connection)
 {
     cm_startup_end(connection);
@@ -158,8 +159,8 @@ void cm_connection_free(struct kal_connection *connection)
     free(connection);
 }
 
-/* The provider owns the stream. Its hand-over has cancelled the timers (one of them may be
- * running), and nothing of the frames is used any more. */
+/* The provider owns the stream. The hand-over has cancelled the timers (one of them may be
+ * running), and the frames are not used any more. */
 void cm_startup_end(struct kal_connection *connection)
 {
     if (connection->startup) {
@@ -265,8 +266,8 @@ void cm_close_stream(struct kal_connection *connection)
 
 /* ---- what it says ---- */
 
-/* The outcome of a conversion; later events are those of any connection. Counted before it is
- * reported. */
+/* Counts the outcome of a conversion before it is reported. Later events are those of any
+ * connection. */
 static void count_conversion(struct kal_rnic *rnic, enum ri_connection_event_type outcome)
 {
     if (outcome == RI_CONNECTION_ESTABLISHED)

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connection manager: a consumer's connected TCP socket becomes a QP's connection.
+ * Connection manager: converts a consumer's connected TCP socket to a QP's connection.
  *
  *   frames  initiator                          responder
- *   yes     Request (revision 1, no private    the last streaming message leaves; the peer's
- *           data), Reply, hand-over            Request is awaited and answered, by our depths
+ *   yes     Request (revision 1, no private    sends the last streaming message; awaits the peer's
+ *           data), Reply, hand-over            Request and answers it, with our depths
  *   no      hand-over at once; CRC by option   hand-over at once; handover.last_message is the
  *           crc, no markers                    message
  *
- * A consumer that reads through a buffer may have taken octets from the socket that come behind its
- * own protocol. With frames they are the beginning of the Request, without frames FPDUs.
+ * A consumer that reads through a buffer may have read octets that follow its own protocol. With
+ * frames they are the beginning of the Request, without frames FPDUs.
  *
- * The policy is asked as of a connection that is made (initiator) or comes in (responder): which
- * side connected the socket cannot be seen.
+ * The policy is asked as for an outgoing connection (initiator) or an incoming one (responder),
+ * because the socket does not show which side connected it.
  *
- * The descriptor is duplicated. The open file's flags are shared with the consumer and stay as they
- * are, so no call may wait by itself. A conversion that fails shuts the TCP connection down: the
- * stream's state is lost.
+ * The descriptor is duplicated. The open file's flags are shared with the consumer and are not
+ * changed, so no call may block. A conversion that fails shuts the TCP connection down, because the
+ * state of the stream is lost.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -29,7 +29,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 
-/* Octets; login responses are a few hundred, buffers of stdio a few thousand. */
+/* In octets; login responses have a few hundred, stdio buffers a few thousand. */
 #define LAST_MESSAGE_MAX (1u << 20)
 #define OCTETS_READ_MAX  (1u << 16)
 
@@ -37,7 +37,7 @@ static bool arguments_fit(const struct kal_convert_param *param)
 {
     if (param->last_message_length && (!param->last_message || param->initiator))
         return false;
-    /* The peer's Reply comes behind a Request that has not left. */
+    /* The peer cannot have sent a Reply before our Request. */
     return !param->octets_read_length ||
            (param->octets_read && !(param->initiator && param->startup_frames));
 }
@@ -96,7 +96,7 @@ static void want(struct kal_connection *c, const struct kal_convert_param *param
         .rev = 1,
         .crc = options->crc,
         .markers = options->markers,
-        .own_depths = true, /* revision 1 and no frames at all carry none */
+        .own_depths = true, /* revision 1, and a start without frames, do not carry depths */
         .ird = cm_depth(param->ird, c->rnic->attr.max_ird),
         .ord = cm_depth(param->ord, c->rnic->attr.max_ord),
     };
@@ -141,7 +141,7 @@ static bool keep_octets_read(struct kal_connection *c, const struct kal_convert_
     return true;
 }
 
-/* By role; everything that can fail for want of memory comes before the watch. */
+/* By role. Everything that can fail for lack of memory comes before the watch. */
 static enum kal_status start(struct kal_connection *c, const struct kal_convert_param *param)
 {
     enum kal_status status;
@@ -188,7 +188,7 @@ static void switch_over(struct kal_connection *c)
         cm_established(c, NULL, 0);
 }
 
-/* After the message the Request is awaited; it may be there already. */
+/* Sends the last message. Then the Request is awaited; it may have arrived already. */
 static void say_last_words(struct kal_connection *c)
 {
     int done = cm_write(&c->stream, c->startup->last_words, c->startup->last_length,
@@ -205,7 +205,7 @@ static void say_last_words(struct kal_connection *c)
     }
 }
 
-/* The peer's Request is there: it is accepted. */
+/* The peer's Request is complete: accepts it. */
 static void requested(struct kal_connection *c)
 {
     struct ri_connect_param param = {
@@ -288,7 +288,7 @@ enum kal_status kal_convert(struct kal_connection *connection, struct ri_qp *qp,
     status = start(c, param);
     if (!status)
         goto unlock;
-    /* Nothing was started: the consumer's socket is as it was. */
+    /* Nothing was started: the consumer's socket is unchanged. */
     c->conversion = false;
     c->state = CM_IDLE;
     cm_detach(c);

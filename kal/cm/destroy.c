@@ -11,8 +11,7 @@
 
 /* ---- set A: the provider's object ---- */
 
-/* Waits for upcalls of the provider; those that come meanwhile find the connection dead and
- * leave. */
+/* Waits for upcalls of the provider. Later upcalls find the connection dead and return. */
 static void destroy_foreign(struct kal_connection *connection)
 {
     struct kal_rnic *rnic = connection->rnic;
@@ -32,7 +31,7 @@ void cm_a_refuse(struct kal_rnic *rnic, struct ri_connection *ri, bool datagram)
         rnic->ops.reject(ri, NULL, 0);
 }
 
-/* The object goes with the next run, for here the provider's upcall is running. */
+/* The next run destroys the object, because the provider's upcall is still running here. */
 void cm_a_orphan(struct kal_connection *connection)
 {
     struct kal_cm *cm = connection->rnic->cm;
@@ -63,8 +62,7 @@ void cm_connection_end(struct kal_connection *connection)
     struct kal_cm *cm = c->rnic->cm;
 
     cm_kill(&c->guard);
-    /* A Request was read and no decision follows: the peer could take an orderly end for an
-     * answer. */
+    /* A Request was read and not decided: the peer could take an orderly end for an answer. */
     if ((c->state == CM_SHOWING || c->state == CM_QUEUED) && !c->ri)
         cm_reset_on_close(&c->stream);
     cm_unwatch(c);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Connection manager: the life of an object and the threads inside of it; the rules:
- * connection.c. */
+/* Connection manager: lifetime of an object and the threads inside it. Rules: connection.c. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif

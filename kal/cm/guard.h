@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The life of a connection, listener or linger: lock, references, and the threads inside. The
- * rules: connection.c. */
+/* The lifetime of a connection, listener or linger: lock, references, and the threads inside.
+ * Rules: connection.c. */
 #ifndef ITAL_KAL_CM_GUARD_H
 #define ITAL_KAL_CM_GUARD_H
 
@@ -13,13 +13,12 @@ struct cm_run {
     struct cm_run *next;
 };
 
-/* A thread that waits, on its stack: connections are many, those that are waited for are few. */
+/* A waiting thread, on its stack: there are many connections, but few are waited for. */
 struct cm_waiter {
     pthread_cond_t signalled;
     struct cm_waiter *next;
 };
 
-/* Life of a connection, listener or linger: lock, references, and the threads inside. */
 struct cm_guard {
     pthread_mutex_t lock;
     /* Threads that wait until another one leaves */
@@ -30,25 +29,25 @@ struct cm_guard {
     bool dead;
 };
 
-/* One reference: the owner's. */
+/* Begins with one reference, the owner's. */
 void cm_guard_init(struct cm_guard *guard);
-/* True: inside, the lock is held, one reference more. */
+/* True: the thread is inside, holds the lock and one more reference. */
 bool cm_enter(struct cm_guard *guard, struct cm_run *run);
-/* The lock is held, and released. True: free the object. */
+/* The lock is held; it is released. True: free the object. */
 bool cm_leave(struct cm_guard *guard, struct cm_run *run);
-/* Is this thread inside? */
+/* True: this thread is inside. */
 bool cm_inside(struct cm_guard *guard);
 void cm_hold(struct cm_guard *guard);
 /* True: free the object. */
 bool cm_drop(struct cm_guard *guard);
-/* Dead; others are out. The lock is not held. */
+/* Sets `dead` and waits until other threads have left. The lock is not held. */
 void cm_kill(struct cm_guard *guard);
-/* Waits for runs of other threads; the lock is held. */
+/* Waits for runs of other threads. The lock is held. */
 void cm_guard_wait_others(struct cm_guard *guard);
-/* Wait for cm_guard_signal, which leaving is too; may return early. Both with the lock held. */
+/* Waits for cm_guard_signal, which leaving also does; may return early. Both with the lock held. */
 void cm_guard_wait(struct cm_guard *guard);
 void cm_guard_signal(struct cm_guard *guard);
-/* Before free. */
+/* Call before free. */
 void cm_guard_end(struct cm_guard *guard);
 
 #endif

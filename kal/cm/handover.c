@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Connection manager: the hand-over of a stream to the provider, and what came out of a
- * start-up. */
+/* Connection manager: the hand-over of a stream to the provider, and the result of a start-up. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -16,16 +15,15 @@ static_assert(MPA_STARTUP_RTR_SEND == RI_RTR_SEND && MPA_STARTUP_RTR_WRITE == RI
               "ready-to-receive bits pass from frames to the provider unchanged");
 
 /*
- * Until the QP is attached the stream is not watched: what the peer sends meanwhile is for the
- * provider. The connection moves to the QP's lane by itself, because only a run of its own lane can
- * cancel its timers.
+ * Until the QP is attached the stream is not watched: what the peer sends is for the provider. The
+ * connection's own run moves it to the QP's lane, because only that run can cancel its timers.
  */
 bool cm_has_qp(struct kal_connection *connection)
 {
     struct kal_connection *c = connection;
 
     if (c->awaits_qp) {
-        if (!c->parked && !c->initiator) /* the initiator has a deadline already */
+        if (!c->parked && !c->initiator) /* the initiator already has a deadline */
             cm_deadline(c, clock_after(clock_now(), c->rnic->cm->options.request_timeout));
         c->parked = true;
         cm_unwatch(c);
@@ -63,8 +61,8 @@ enum kal_status kal_attach(struct kal_connection *connection, struct ri_qp *qp, 
 }
 
 /*
- * The descriptor has no owner while the provider decides: a destroy call from an upcall below
- * qp_modify does not close it, and it is not left open when qp_modify fails.
+ * While the provider decides, connection->stream does not own the descriptor. So a destroy call
+ * from an upcall in qp_modify does not close it, and it is closed here if qp_modify fails.
  */
 enum kal_status cm_hand_over(struct kal_connection *connection, struct ri_llp_handover *handover)
 {

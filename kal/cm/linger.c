@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connection manager: sockets whose last words have left and whose end is waited for. Closing a
- * socket with unread input resets the connection, and the reset may overtake a rejecting Reply in
- * the peer; so what comes is read and dropped until the peer's FIN, close_timeout, or a bound of
- * octets. The number of lingers is bounded too.
+ * Connection manager: sockets that have sent everything and wait for the peer's end. Closing a
+ * socket with unread input resets the connection, and the reset may make the peer lose a rejecting
+ * Reply. So input is read and dropped until the peer's FIN, close_timeout, or a bound of octets.
+ * The number of lingers is bounded too.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -19,7 +19,7 @@
 #include <utlist.h>
 
 #define LINGERS_MAX 1024
-#define DRAIN_MAX   (256u * 1024) /* octets; a peer that sends more does not wait for a Reply */
+#define DRAIN_MAX   (256u * 1024) /* octets; a peer that sends more does not read a Reply */
 
 struct cm_linger {
     struct cm_guard guard;
@@ -30,7 +30,7 @@ struct cm_linger {
     struct ri_watch *watch;
     struct ri_timer timer;
     bool taken;                    /* a thread is ending it; under cm->lock */
-    struct cm_linger *prev, *next; /* cm->lingers, until all but the memory is gone */
+    struct cm_linger *prev, *next; /* cm->lingers, until only the memory is left */
 };
 
 static void linger_free(struct cm_linger *linger)
@@ -51,8 +51,8 @@ static bool take(struct cm_linger *linger)
     return ours;
 }
 
-/* Taken, and no other thread is inside. Any thread. kal_cm_close may succeed from here on: the
- * RNIC is not used. */
+/* Ends a linger that this thread has taken; no other thread is inside. Any thread. After this
+ * kal_cm_close may succeed, so the RNIC is not used. */
 static void end(struct cm_linger *linger)
 {
     const struct kal_upper *upper = linger->rnic->upper;
@@ -69,7 +69,7 @@ static void end(struct cm_linger *linger)
     pthread_mutex_unlock(&cm->lock);
 }
 
-/* From a run: the run's reference is left. */
+/* Called in a run, whose reference is dropped later. */
 static void finish(struct cm_linger *linger)
 {
     if (!take(linger)) /* cm_linger_end_all ends it */
@@ -135,7 +135,7 @@ void cm_linger(struct kal_rnic *rnic, void *lane, struct cm_stream *stream)
     linger->timer.expired = expired;
     linger->timer.deadline = clock_after(clock_now(), cm->options.close_timeout);
 
-    /* Entered into the list, watched and timed as one step: a run waits for the lock. */
+    /* Listing, watch and timer are one step: a run waits for the lock. */
     pthread_mutex_lock(&linger->guard.lock);
     pthread_mutex_lock(&cm->lock);
     room = cm->linger_count < LINGERS_MAX;

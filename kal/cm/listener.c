@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connection manager: listeners, created and destroyed. What they accept: accept.c.
+ * Connection manager: creating and destroying listeners. accept.c has what they accept.
  *
- * IPv6: a listener on [::] takes IPv4 peers too (option v6only=auto), unless there is a listener on
- * the same port for IPv4 already. A fixed IPv6 address is for IPv6 only by itself. IPv4 peers show
- * as IPv4 addresses.
+ * IPv6: a listener on [::] accepts IPv4 peers too (option v6only=auto), unless there is an IPv4
+ * listener on the same port. A listener on a specific IPv6 address accepts IPv6 peers only. IPv4
+ * peers appear with IPv4 addresses.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -77,7 +77,7 @@ static enum kal_status listen_error(struct kal_rnic *rnic, const struct sockaddr
     return status;
 }
 
-/* Strangers have a quarter of the process's descriptors at most, and a few in any case. */
+/* Unknown peers may use at most a quarter of the process's descriptors, but always a few. */
 static uint32_t half_open_most(const struct kal_rnic *rnic)
 {
     uint32_t most = rnic->cm->options.half_open;
@@ -143,7 +143,7 @@ enum kal_status kal_listen(struct kal_rnic *rnic, void *lane_context,
     DL_APPEND(rnic->cm->listeners, l);
     pthread_mutex_unlock(&rnic->cm->lock);
 
-    /* Outputs first: a request may be reported before we return. */
+    /* Outputs first: a request may be reported before this call returns. */
     status = set_a ? cm_a_listen(l, param, &where) : listen_on(l, param->address, &where);
     if (status) {
         kal_listen_destroy(l);
@@ -165,8 +165,8 @@ static struct kal_connection *unclaimed(struct kal_connection *list)
     return c;
 }
 
-/* Requests that ual has not seen end with the listener: here, or in a run that is ending them
- * already. */
+/* Requests that were not reported to ual end with the listener: here, or in a run that is ending
+ * them already. */
 static void end_listed(struct kal_listener *l)
 {
     struct kal_connection *c;
@@ -199,7 +199,8 @@ void kal_listen_destroy(struct kal_listener *listener)
     rnic->upper->timer_cancel(l->lane, &l->resume);
     rnic->upper->timer_cancel(l->lane, &l->room);
     if (l->fd >= 0) {
-        /* A forked child may hold a copy of the descriptor: closing alone would keep the port. */
+        /* A forked child may have a copy of the descriptor, so closing alone would keep the port in
+         * use. */
         rnic->cm->stream_ops->shut(l->fd);
         rnic->cm->stream_ops->close(l->fd);
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Connection manager: its part of an open RNIC, from kal_cm_open to kal_cm_free, and what the
- * rest of kal calls. */
+/* Connection manager: its part of an open RNIC, from kal_cm_open to kal_cm_free, and the functions
+ * that the rest of kal calls. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -89,7 +89,7 @@ void kal_cm_fork_child(struct kal_rnic *rnic)
         close(fd);
 }
 
-/* All of them are ual's: see "Who says ESTABLISHED" in connection.c. */
+/* All QP events go to ual: see "Who reports ESTABLISHED" in connection.c. */
 bool kal_cm_qp_event(struct kal_rnic *rnic, void *qp_context, const struct ri_event *event)
 {
     (void)rnic;

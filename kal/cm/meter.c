@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Connection manager: lines about what peers do, of which one a second is written. */
+/* Connection manager: rate limit of log lines about peers, one per second. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Connection manager: an undecided request moves to another listener, or to the lane of its QP. */
+/* Connection manager: moves an undecided request to another listener, or to the lane of its QP. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -9,7 +9,7 @@
 #include <sys/epoll.h>
 #include <utlist.h>
 
-/* A place among what the listener keeps. */
+/* Reserves a place in the listener's lists. */
 static enum kal_status reserve(struct kal_listener *l, struct kal_connection *c)
 {
     enum kal_status status = KAL_OK;
@@ -37,7 +37,7 @@ static void unreserve(struct kal_listener *l, struct kal_connection *c)
     pthread_mutex_unlock(&l->guard.lock);
 }
 
-/* From the manager and account of one RNIC to those of another. Locked. */
+/* Moves from the manager and account of one RNIC to those of another. Locked. */
 static enum kal_status change_rnic(struct kal_connection *c, struct kal_rnic *rnic)
 {
     struct kal_rnic *old = c->rnic;
@@ -60,7 +60,8 @@ static enum kal_status change_rnic(struct kal_connection *c, struct kal_rnic *rn
     return KAL_OK;
 }
 
-/* It moves: handlers of the old lane find MOVING and leave. Locked; the watch is the caller's. */
+/* Begins the move: handlers in the old lane see MOVING and return. Locked; the caller gets the
+ * watch. */
 static struct ri_watch *begin_move(struct kal_connection *c)
 {
     struct ri_watch *watch;
@@ -72,7 +73,7 @@ static struct ri_watch *begin_move(struct kal_connection *c)
     return watch;
 }
 
-/* Out of the old lane, without a lock. */
+/* Leaves the old lane, without a lock. */
 static void leave_lane(struct kal_connection *c, struct ri_watch *watch)
 {
     const struct kal_upper *upper = c->rnic->upper;
@@ -83,7 +84,7 @@ static void leave_lane(struct kal_connection *c, struct ri_watch *watch)
     upper->timer_cancel(c->lane, &c->startup->deadline);
 }
 
-/* Without it only the withdrawal shows late, at accept. Locked. */
+/* Watches for the peer's withdrawal. If this fails, accept finds the withdrawal. Locked. */
 static void watch_undecided(struct kal_connection *c)
 {
     if (!c->ri && cm_watch(c, EPOLLIN | EPOLLRDHUP))
@@ -91,8 +92,8 @@ static void watch_undecided(struct kal_connection *c)
 }
 
 /*
- * Moves stream, watch and timers to the listener's lane, whose next run makes the upcall. An upcall
- * about the object may be running in this thread: it called kal_migrate.
+ * Moves stream, watch and timers to the listener's lane, whose next run makes the upcall. This
+ * thread may be in an upcall of the object, which called kal_migrate.
  */
 enum kal_status kal_migrate(struct kal_connection *connection, struct kal_listener *listener)
 {
@@ -138,7 +139,7 @@ unlock:
     return status;
 }
 
-/* What happens while it moves shows in the new lane: readiness is level-triggered. */
+/* Changes during the move are seen in the new lane: readiness is level-triggered. */
 void kal_place(struct kal_connection *connection, void *lane_context)
 {
     struct kal_connection *c = connection;

@@ -62,8 +62,8 @@ const char *mpa_startup_text(enum mpa_startup_result result)
 }
 
 /*
- * Compares as much of the key as is there. The first wrong octet decides, so that the answer
- * does not depend on how many octets have come: the two keys differ in a single octet.
+ * Compares the octets of the key that have arrived. The first wrong octet decides, so the result
+ * does not depend on how many octets have arrived: the two keys differ in a single octet.
  */
 static enum mpa_startup_result check_key(const uint8_t *p, size_t len, enum mpa_startup_kind want)
 {
@@ -77,7 +77,7 @@ static enum mpa_startup_result check_key(const uint8_t *p, size_t len, enum mpa_
     return MPA_STARTUP_OK;
 }
 
-/* Tests the octets of the fixed part in order, as far as they have come. */
+/* Checks the octets of the fixed part in order, as far as they have arrived. */
 static enum mpa_startup_result check_header(const uint8_t *p, size_t len,
                                             enum mpa_startup_kind want)
 {
@@ -204,8 +204,7 @@ enum mpa_startup_result mpa_startup_encode(const struct mpa_startup_frame *frame
 }
 
 /*
- * Negotiation. Depths pair up crosswise: one side's ORD is limited by the other side's IRD.
- * 0x3FFF takes one direction out of it.
+ * Negotiation. One side's ORD is limited by the other side's IRD. 0x3FFF excludes one direction.
  */
 
 static inline uint16_t min16(uint16_t a, uint16_t b)
@@ -213,7 +212,7 @@ static inline uint16_t min16(uint16_t a, uint16_t b)
     return a < b ? a : b;
 }
 
-/* Our IRD when the peer announces `wanted` as its ORD: raised to it as far as allowed. */
+/* Our IRD if the peer announces `wanted` as its ORD: raised to it as far as allowed. */
 static uint16_t raise_ird(const struct mpa_startup_local *local, uint16_t wanted)
 {
     if (wanted == MPA_STARTUP_NO_DEPTH || wanted <= local->ird)
@@ -221,7 +220,7 @@ static uint16_t raise_ird(const struct mpa_startup_local *local, uint16_t wanted
     return min16(wanted, local->ird_max);
 }
 
-/* Our ORD when the peer announces `offered` as its IRD. */
+/* Our ORD if the peer announces `offered` as its IRD. */
 static uint16_t limit_ord(const struct mpa_startup_local *local, uint16_t offered)
 {
     return offered == MPA_STARTUP_NO_DEPTH ? local->ord : min16(local->ord, offered);
@@ -239,7 +238,7 @@ static enum mpa_startup_result check_local(const struct mpa_startup_local *local
     return MPA_STARTUP_OK;
 }
 
-/* Puts the ULP's private data under a frame whose form is decided. */
+/* Adds the ULP's private data to a frame whose form is decided. */
 static enum mpa_startup_result attach_pd(struct mpa_startup_frame *frame, const void *pd,
                                          size_t pd_len)
 {
@@ -277,7 +276,7 @@ enum mpa_startup_result mpa_startup_request(const struct mpa_startup_local *loca
     return result;
 }
 
-/* What both roles take over from the two frames. */
+/* The agreed values that do not depend on the role. */
 static void agree_common(const struct mpa_startup_frame *mine, const struct mpa_startup_frame *peer,
                          struct mpa_startup_agreed *agreed)
 {
@@ -288,19 +287,19 @@ static void agree_common(const struct mpa_startup_frame *mine, const struct mpa_
     agreed->peer_ord = peer->enhanced ? peer->ord : MPA_STARTUP_NO_DEPTH;
 }
 
-/* S-015: one type only; Read first, for most hardware can send that and nothing else. */
+/* S-015: one type only. Read first, because most hardware can send only that. */
 static uint8_t choose_answer(uint8_t offered, uint8_t mine)
 {
     uint8_t common = offered & mine;
 
     if (!common)
-        common = mine; /* C-015: name one of ours, the initiator decides */
+        common = mine; /* C-015: names one of ours; the initiator decides */
     if (common & MPA_STARTUP_RTR_READ)
         return MPA_STARTUP_RTR_READ;
     return common & MPA_STARTUP_RTR_WRITE ? MPA_STARTUP_RTR_WRITE : MPA_STARTUP_RTR_SEND;
 }
 
-/* Enhanced part of an accepting Reply and what follows from it for the responder. */
+/* The enhanced part of an accepting Reply, and the agreed values of the responder. */
 static void answer_enhanced(const struct mpa_startup_local *local,
                             const struct mpa_startup_frame *request,
                             struct mpa_startup_frame *reply, struct mpa_startup_agreed *agreed)
@@ -342,7 +341,7 @@ enum mpa_startup_result mpa_startup_accept(const struct mpa_startup_local *local
     if (request->rev > local->rev)
         return MPA_STARTUP_ERR_REV;
     if (request->enhanced && request->peer_to_peer && !local->rtr)
-        return MPA_STARTUP_ERR_VALUE; /* a Reply must name a type that we take */
+        return MPA_STARTUP_ERR_VALUE; /* a Reply must name a type that this side accepts */
 
     shape_reply(local, request, &f);
     a.rev = f.rev;
@@ -374,7 +373,7 @@ enum mpa_startup_result mpa_startup_reject(const struct mpa_startup_local *local
 
     shape_reply(local, request, &f);
     f.reject = true;
-    /* Report what would have been possible: the peer's ULP sees it. */
+    /* Announces what would have been possible, for the peer's ULP. */
     if (f.enhanced) {
         f.ird = local->ird ? local->ird : 1; /* S-017 */
         f.ord = local->ord ? local->ord : 1;
@@ -385,7 +384,7 @@ enum mpa_startup_result mpa_startup_reject(const struct mpa_startup_local *local
     return result;
 }
 
-/* Any one will do; Write first, for it leaves no trace in queues and depths. */
+/* Any type will do. Write first, because it uses no queue element and no depth. */
 static uint8_t choose_rtr(uint8_t answered, uint8_t mine)
 {
     uint8_t common = answered & mine;
@@ -395,7 +394,7 @@ static uint8_t choose_rtr(uint8_t answered, uint8_t mine)
     return common & MPA_STARTUP_RTR_READ ? MPA_STARTUP_RTR_READ : common;
 }
 
-/* Revision and form of a Reply (C-026, C-030, C-031). */
+/* Checks revision and form of a Reply (C-026, C-030, C-031). */
 static enum mpa_startup_result check_form(const struct mpa_startup_local *local,
                                           const struct mpa_startup_frame *request,
                                           const struct mpa_startup_frame *reply)
@@ -411,7 +410,7 @@ static enum mpa_startup_result check_form(const struct mpa_startup_local *local,
     return MPA_STARTUP_OK;
 }
 
-/* Depths and ready-to-receive message of an enhanced Reply (C-034 to C-038). */
+/* Agrees on depths and ready-to-receive message of an enhanced Reply (C-034 to C-038). */
 static enum mpa_startup_result agree_enhanced(const struct mpa_startup_local *local,
                                               const struct mpa_startup_frame *request,
                                               const struct mpa_startup_frame *reply,
@@ -446,7 +445,7 @@ void mpa_startup_evaluate(const struct mpa_startup_local *local,
     agree_common(request, reply, &o.agreed);
     if (reply->rev > request->rev)
         goto done;
-    if (reply->reject) { /* C-028: a refusal is one in whatever form it comes */
+    if (reply->reject) { /* C-028: a rejection is valid in any form */
         o.action = MPA_STARTUP_REJECTED;
         o.reason = MPA_STARTUP_OK;
         goto done;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Connection manager: the options of an interface that it reads, once. */
+/* Connection manager: reads its options of an interface, once. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -8,7 +8,7 @@
 
 void cm_read_options(const struct kal_rnic *rnic, struct cm_options *options)
 {
-    /* In the order of the words in their types. */
+    /* In the order of the words of the option's type. */
     static const uint8_t rtr[] = { MPA_STARTUP_RTR_WRITE | MPA_STARTUP_RTR_READ,
                                    MPA_STARTUP_RTR_READ, 0 };
     static const enum cm_v6only v6only[] = { CM_V6ONLY_AUTO, CM_V6ONLY_YES, CM_V6ONLY_NO };

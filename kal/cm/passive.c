@@ -2,10 +2,10 @@
 /*
  * Connection manager, passive side: a request from accept(2) to its decision.
  *
- * A start-up belongs to its listener (listener->starting) until the upcall has passed it to ual.
- * From then on it is ual's. ual accepts, rejects or migrates it and destroys the object in the end
- * (after a migration: the one that the new upcall brings), or defers it (requests.c). An undecided
- * request stays watched: a peer that leaves, or speaks before the Reply (C-010), withdraws it.
+ * A start-up belongs to its listener (listener->starting) until the upcall passes it to ual, which
+ * then owns it. ual accepts, rejects, migrates or defers it (requests.c). In the end ual destroys
+ * the object; after a migration, that of the new upcall. An undecided request remains watched: a
+ * peer that disconnects, or sends data before the Reply (C-010), withdraws it.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -22,9 +22,9 @@
 #include <unistd.h>
 #include <utlist.h>
 
-/* ---- what goes wrong before ual has seen it ---- */
+/* ---- errors before the request is reported to ual ---- */
 
-/* One line for the administrator, however many such peers come. */
+/* One line for the administrator, however many peers cause it. */
 static void log_stranger(struct kal_connection *c, const char *what)
 {
     char more[80], address[120];
@@ -39,15 +39,15 @@ static void log_stranger(struct kal_connection *c, const char *what)
 }
 
 /*
- * End a start-up that is still ours. Lane, locked; the caller's run holds the memory. It leaves the
- * listener's list last: then nothing of it is left in the RNIC. A provider's connection is not
- * destroyed inside its upcall.
+ * Ends a start-up that kal still owns. Lane, locked; the caller's run holds a reference. It leaves
+ * the listener's list last, when nothing else of it is left in the RNIC. A provider's connection is
+ * not destroyed inside its upcall.
  */
 static void discard(struct kal_connection *c, const char *why)
 {
     struct kal_listener *listener = c->listener;
 
-    if (!cm_claim(c)) /* the listener's end has claimed it already */
+    if (!cm_claim(c)) /* the listener's end has claimed it */
         return;
     if (why)
         log_stranger(c, why);
@@ -69,7 +69,7 @@ static void discard(struct kal_connection *c, const char *why)
         cm_listener_free(listener);
 }
 
-/* In a conversion the consumer gets an event. */
+/* Ends a start-up; in a conversion the consumer gets an event. */
 static void give_up(struct kal_connection *c, enum ri_connection_reason reason, const char *why)
 {
     if (c->conversion)
@@ -151,8 +151,8 @@ static void describe(const struct kal_connection *c, struct ri_connect_request *
         request->private_data = NULL;
 }
 
-/* From ours to undecided. False: it has to wait, or the listener is gone, or a provider's is
- * full (then it is dropped: C-019). */
+/* Changes it from kal's to undecided. False: it must wait, or the listener is gone, or a listener
+ * of set A is full (then the request is dropped: C-019). */
 static bool promote(struct kal_connection *c, struct cm_run *run)
 {
     struct kal_listener *listener = c->listener;
@@ -170,7 +170,7 @@ static bool promote(struct kal_connection *c, struct cm_run *run)
     }
     if (place == CM_PLACE_QUEUE)
         cm_enqueue(listener, c, false);
-    cm_leave(&listener->guard, run); /* not the last reference: we hold one */
+    cm_leave(&listener->guard, run); /* not the last reference: this run holds one */
     if (place != CM_PLACE_NONE)
         return false;
     if (cm_meter(&listener->full, more, sizeof more))
@@ -184,9 +184,9 @@ static bool promote(struct kal_connection *c, struct cm_run *run)
 }
 
 /*
- * The lock is released for the upcall. In it, or by another thread during it, the connection may be
- * decided, moved or destroyed; its context is stored unless it has moved (then it is for the next
- * upcall to say).
+ * Releases the lock for the upcall. In the upcall, or in another thread meanwhile, the connection
+ * may be decided, migrated or destroyed. Its context is stored unless it has migrated: then the
+ * next upcall sets it.
  */
 static void show(struct kal_connection *c)
 {
@@ -206,7 +206,7 @@ static void show(struct kal_connection *c)
     if (c->migrations == migrations)
         c->context = context;
     pthread_mutex_lock(&listener->guard.lock);
-    /* A migrated connection's `queued` belongs to the new listener. */
+    /* After a migration `queued` belongs to the new listener. */
     if (c->migrations != migrations || !c->queued) {
         listener->taken_at = clock_now();
         cm_show_next(listener);
@@ -271,7 +271,7 @@ static void read_request(struct kal_connection *c)
     cm_passive_look(c);
 }
 
-/* Is the peer still there, and silent? NULL: yes. Otherwise why not. */
+/* NULL: the peer is connected and silent. Otherwise why not. */
 static const char *peer_gone(const struct kal_connection *c)
 {
     int heard = cm_heard(&c->stream);
@@ -301,7 +301,7 @@ static void withdraw(struct kal_connection *c, const char *why)
     c->state = CM_ENDED;
 }
 
-/* A reason that stops the hand-over also stops the start-up; the peer gets a rejecting Reply
+/* Stops the start-up for a reason that prevents the hand-over. The peer gets a rejecting Reply
  * (C-020). */
 static void refuse(struct kal_connection *c)
 {
@@ -351,7 +351,7 @@ static void finish_accept(struct kal_connection *c)
     }
 }
 
-/* The rejecting Reply and the FIN; as cm_write. */
+/* Sends the rejecting Reply and the FIN; returns as cm_write. */
 static int say_no(struct kal_connection *c)
 {
     int done = cm_write(&c->stream, c->startup->out, c->startup->out_length, &c->startup->out_sent);
@@ -417,8 +417,7 @@ void cm_passive_gone(struct kal_connection *connection)
     discard(connection, NULL);
 }
 
-/* What our side can, for the Reply. Without a slot for it we do not ask for a ready-to-receive
- * Read. */
+/* What this side offers in the Reply. Without a slot for it, no ready-to-receive Read. */
 static void want(struct kal_connection *c, const struct mpa_startup_frame *request,
                  const struct ri_connect_param *param)
 {
@@ -511,9 +510,9 @@ enum kal_status cm_passive_reject(struct kal_connection *connection, const void 
         status = KAL_ERR_INVALID_ARGUMENT;
         goto unlock;
     }
-    /* An empty send buffer takes it whole; where the system has no memory now, the run says it.
-     * The FIN follows it, and the run reads what the peer may have sent, for closing over unread
-     * input would reset the Reply away. */
+    /* An empty send buffer takes the complete Reply; if the system has no memory now, the run sends
+     * it. The FIN follows. The run reads what the peer may have sent, because a close with unread
+     * input would reset the connection and the peer could lose the Reply. */
     c->startup->out_sent = 0;
     say_no(c);
     c->state = CM_REJECTING;

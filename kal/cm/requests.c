@@ -6,18 +6,17 @@
  * ual defers a request (kal_defer) inside the upcall that reports it. From then on requests are
  * reported in the order in which they were completed: a new one joins the queue unreported.
  * kal_listen_room sets a timer in the listener's lane. Its run schedules the first of the queue,
- * whose run reports it, and so on until ual defers one again or the queue is empty. Whatever
- * removes one from the queue schedules the next, so the wake-up of the queue is not lost with the
- * request that had it.
+ * whose run reports it, and so on until ual defers one again or the queue is empty. Removing a
+ * request from the queue schedules the next one, so no wake-up is lost with a removed request.
  *
  * Requests beyond the backlog are queued in the same way: their start-up was under way when the
- * backlog was full. Each decision reports the first of them, by the listener's timer `resume`.
+ * backlog became full. Each decision reports the first of them, by the listener's timer `resume`.
  *
- * Their time (request_timeout) runs while the program takes none: each one that it takes restarts
- * the time of the whole queue.
+ * The time of queued requests (request_timeout) runs while the program accepts none: each one that
+ * it takes restarts the time of the whole queue.
  *
- * No wake-up is lost between the deferral and the queue either: room that is made meanwhile sets
- * the timer, and a lane runs its timers after the upcall, not beside it.
+ * No wake-up is lost between the deferral and the queue: room that is made meanwhile sets the
+ * timer, and a lane runs its timers after the upcall, not at the same time.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -42,7 +41,7 @@ void cm_listener_room(struct kal_listener *listener)
     struct kal_listener *l = listener;
     bool accepts = l->paused && l->undecided + l->queued < l->backlog &&
                    l->half_open < l->half_open_max;
-    /* the others are reported by kal_listen_room */
+    /* kal_listen_room reports the others */
     bool shows = l->queued && l->undecided + 1 == l->backlog;
 
     if ((!accepts && !shows) || l->guard.dead)
@@ -76,8 +75,8 @@ static struct kal_connection *first_queued(const struct kal_listener *l)
     return c;
 }
 
-/* The lane is the listener's, where no run of the connection can be beside us; cm_schedule but for
- * the connection's lock. */
+/* In the listener's lane no run of the connection can be active at the same time. As cm_schedule,
+ * but without the connection's lock. */
 void cm_show_next(struct kal_listener *listener)
 {
     struct kal_connection *c = listener->guard.dead ? NULL : first_queued(listener);
@@ -134,7 +133,8 @@ enum cm_place cm_place_for(const struct kal_listener *listener,
         return CM_PLACE_QUEUE;
     if (connection->queued)
         return first_queued(listener) == connection ? CM_PLACE_SHOW : CM_PLACE_QUEUE;
-    /* A provider that accepts by itself does not stop: requests beyond the backlog are refused. */
+    /* A provider that accepts by itself does not stop, so requests beyond the backlog are
+     * refused. */
     if (connection->ri && listener->undecided + listener->queued >= listener->backlog)
         return CM_PLACE_NONE;
     return listener->queued || listener->undecided >= listener->backlog ? CM_PLACE_QUEUE

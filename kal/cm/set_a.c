@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Connection manager: RNICs whose provider has connection verbs of its own
- * (RI_FEATURE_CONNECTION_SET_A). Calls pass through; a provider's connection carries the
- * kal_connection as its context. Policy, accounts and the listener's bound on undecided requests
- * are kal's as for set B; migration shows the request, kept here, once more.
+ * (RI_FEATURE_CONNECTION_SET_A). Calls pass through; a provider's connection has the kal_connection
+ * as its context. As for set B, kal has the policy, the accounts and the listener's bound on
+ * undecided requests. A migration reports the request, which is kept here, once more.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -17,7 +17,8 @@
 #include <string.h>
 #include <utlist.h>
 
-/* One that was destroyed inside the provider's upcall ends by a run; a request is shown by one. */
+/* A connection that was destroyed inside the provider's upcall ends in a run; a run also reports a
+ * request. */
 static void run(struct kal_connection *c)
 {
     if (c->state != CM_ENDED) {
@@ -53,7 +54,7 @@ enum kal_status cm_a_connect(struct kal_connection *connection, struct ri_qp *qp
     return kal_status_of_ri(connection->rnic->ops.connect(connection->ri, qp, param));
 }
 
-/* The decision on a request; it stays undecided when the provider refuses the call. */
+/* Decides a request; it stays undecided if the provider refuses the call. */
 static enum kal_status decide(struct kal_connection *c)
 {
     enum kal_status status = KAL_ERR_INVALID_STATE;
@@ -96,7 +97,7 @@ enum kal_status cm_a_confirm(struct kal_connection *connection,
     return kal_status_of_ri(connection->rnic->ops.confirm(connection->ri, param));
 }
 
-/* A request, or the peer's acceptance in the three-way model. */
+/* Rejects a request, or the peer's acceptance in the three-way model. */
 enum kal_status cm_a_reject(struct kal_connection *connection, const void *private_data,
                             uint16_t private_data_length)
 {
@@ -176,7 +177,7 @@ void cm_a_listen_destroy(struct kal_listener *listener)
 
 /* ---- upcalls of the provider ---- */
 
-/* Keep what the upcall lends, so that it can be shown now and, migrated, again. */
+/* Keeps the data that the upcall lends, to report the request now and, if it migrates, again. */
 static void keep_request(struct kal_connection *c, const struct ri_connect_request *request)
 {
     uint16_t length = request->private_data_length;
@@ -195,7 +196,7 @@ static void keep_request(struct kal_connection *c, const struct ri_connect_reque
     c->port = request->port;
 }
 
-/* Into the listener's care. False: policy or quota refuse. */
+/* Adds the request to the listener. False: policy or quota refuse it. */
 static bool take_in(struct kal_listener *l, struct kal_connection *c,
                     const struct ri_connect_request *request)
 {
@@ -215,7 +216,7 @@ static bool take_in(struct kal_listener *l, struct kal_connection *c,
     return true;
 }
 
-/* Without memory there is no context: the provider refuses the request by itself. */
+/* Without memory there is no context, and the provider refuses the request itself. */
 void kal_cm_host_request(const struct ri_host *host, void *listener_context,
                          struct ri_connection *connection, const struct ri_connect_request *request,
                          void **connection_context)
@@ -267,7 +268,8 @@ void kal_cm_host_event(const struct ri_host *host, void *connection_context,
     context = c->context;
     if (c->state == CM_SHOWING || c->state == CM_QUEUED) {
         cm_passive_gone(c);
-    } else if (c->state != CM_ENDED) { /* else an upcall has destroyed it, and it is being freed */
+        /* otherwise an upcall has destroyed it, and it is being freed */
+    } else if (c->state != CM_ENDED) {
         pthread_mutex_unlock(&c->guard.lock);
         rnic->upper->connection_event(context, event);
         pthread_mutex_lock(&c->guard.lock);

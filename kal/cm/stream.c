@@ -39,7 +39,7 @@ void cm_reset_on_close(struct cm_stream *stream)
     kal_capture_mark(stream->capture, RI_TRANSMIT, RI_CAPTURE_RELEASE);
 }
 
-/* The capture first: the peer answers by its own end. */
+/* The capture ends first: the peer may react at once to the close. */
 void cm_stream_close(struct cm_stream *stream, bool copies)
 {
     if (stream->fd < 0)
@@ -93,7 +93,7 @@ static ssize_t send_some(struct cm_stream *stream, const uint8_t *octets, size_t
     return n;
 }
 
-/* Want of memory in the system passes, as a full socket does. */
+/* The system's lack of memory passes, like a full socket. */
 static bool is_for_now(int error)
 {
     return error == EAGAIN || error == EWOULDBLOCK || error == ENOBUFS || error == ENOMEM;

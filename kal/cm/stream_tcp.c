@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* TCP below the connection manager: every call of the socket API on a peer's connection or
- * listener. */
+/* TCP for the connection manager: every socket call on a peer's connection or listener. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -18,7 +17,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-/* The kernel bounds it by net.core.somaxconn */
+/* The kernel limits it to net.core.somaxconn */
 #define LISTEN_QUEUE INT_MAX
 
 #ifndef IP_BIND_ADDRESS_NO_PORT
@@ -68,7 +67,7 @@ static int bind_source(int fd, const union address *source)
 
     if (source->any.sa_family == AF_UNSPEC)
         return 0;
-    /* A fixed port may be in TIME_WAIT from the attempt before; a free one is chosen at connect. */
+    /* A fixed port may be in TIME_WAIT from the previous attempt; connect chooses a free one. */
     if (source->any.sa_family == AF_INET ? source->four.sin_port : source->six.sin6_port)
         setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
     else
@@ -135,7 +134,8 @@ static int tcp_listen(const struct sockaddr *address, bool v6only,
     return 0;
 }
 
-/* With the peer's address: getpeername(2) has none for a peer that has reset meanwhile. */
+/* Returns the peer's address from accept(2): getpeername(2) has none if the peer has reset
+ * meanwhile. */
 static int tcp_accept(int listener, int *fd, union address *peer)
 {
     socklen_t length = sizeof *peer;
@@ -155,7 +155,7 @@ static int tcp_accept(int listener, int *fd, union address *peer)
 #define TCP_ULP 31
 #endif
 
-/* Does the kernel transform its octets (TLS)? The protocol's name is no more than 16 octets. */
+/* True: the kernel transforms the octets (TLS). The protocol's name has at most 16 octets. */
 static bool carries_protocol(int fd)
 {
     char name[16] = "";
@@ -164,7 +164,7 @@ static bool carries_protocol(int fd)
     return !getsockopt(fd, IPPROTO_TCP, TCP_ULP, name, &length) && length && name[0];
 }
 
-/* A TCP connection with both directions open? NULL: yes. Otherwise what is wrong. */
+/* NULL: a TCP connection with both directions open. Otherwise what is wrong. */
 static const char *tcp_unfit(int fd)
 {
     struct pollfd p = { .fd = fd, .events = POLLRDHUP };
@@ -196,8 +196,8 @@ static const char *tcp_unfit(int fd)
     return NULL;
 }
 
-/* What the consumer may have set for its own protocol, and what would hold octets back here or
- * abort at the end. */
+/* Undoes options that the consumer may have set and that would hold octets back, or abort at the
+ * end. */
 static void undo_options(int fd, const struct kal_rnic *rnic)
 {
     const struct linger none = { .l_onoff = 0 };
@@ -207,7 +207,7 @@ static void undo_options(int fd, const struct kal_rnic *rnic)
     setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof none);
 }
 
-/* The open file's flags are shared with the consumer and stay as they are: every call says
+/* The open file's flags are shared with the consumer and are not changed: every call has
  * MSG_DONTWAIT. */
 static int tcp_adopt(int fd, const struct cm_stream_options *options, int *own)
 {
@@ -223,7 +223,7 @@ static int tcp_adopt(int fd, const struct cm_stream_options *options, int *own)
 
 /* ---- addresses ---- */
 
-/* An IPv4 peer of a dual-stack listener is an IPv4 peer for policy and for ual. */
+/* An IPv4 peer of a dual-stack listener is an IPv4 peer for policy and ual. */
 static void unmap(union address *address)
 {
     const struct sockaddr_in6 *six = &address->six;
@@ -244,7 +244,7 @@ static void tcp_addresses(int fd, union address *local, union address *peer)
     if (!getsockname(fd, &local->any, &length))
         unmap(local);
     length = sizeof *peer;
-    getpeername(fd, &peer->any, &length); /* if it fails the address of accept(2) stands */
+    getpeername(fd, &peer->any, &length); /* if it fails, the address from accept(2) remains */
     unmap(peer);
 }
 
