@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The process's kal: made by the first kal_get, gone with the last kal_put, forgotten by a
+/* The process's kal: created by the first kal_get, freed by the last kal_put, forgotten by a forked
  * child. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -14,8 +14,7 @@
 
 const struct kal_host_ops *kal_host_backend = &kal_host_local;
 
-/* Outermost lock of kal: held over making and ending the instance, never while a call below
- * runs. */
+/* Outermost lock of kal. Held while the instance is created or freed, never during a call below. */
 static pthread_mutex_t instance_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct kal *instance;
 
@@ -108,8 +107,8 @@ enum kal_status kal_rnic_close(struct kal_rnic *rnic, bool force)
     return status;
 }
 
-/* In the lock order. The instance's own locks: no thread is inside a provider then, and the list
- * of RNICs is consistent. */
+/* In the lock order. The instance's own locks are taken, so no thread is inside a provider and the
+ * list of RNICs is consistent. */
 void kal_fork_prepare(void)
 {
     pthread_mutex_lock(&instance_lock);
@@ -142,7 +141,8 @@ void kal_fork_child(void)
         kal_host_fork_child(instance->host);
         pthread_mutex_unlock(&instance->rnics_lock);
         kal_registry_fork_unlock(&instance->registry);
-        /* Its memory stays: freeing is not async-signal-safe, and ual may still point into it. */
+        /* The memory is not freed: freeing is not async-signal-safe, and ual may still point to
+         * it. */
         instance = NULL;
     }
     pthread_mutex_unlock(&instance_lock);

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * kal.h - the kernel access layer: what must be one per host, and the control half of every verb.
+ * kal.h - the kernel access layer: what exists once per host, and the control half of every verb.
  *
- * Called by ual only. kal finds and loads providers, maps interface names of the configuration to
- * them, counts objects against quotas, pins memory, asks the policy, and manages connections: it
- * supplies the connection verbs of rnicpi.h set A for every RNIC, by the provider's own set A or on
- * top of TCP and the provider's LLP hand-over (set B).
+ * Only ual calls it. kal finds and loads providers, maps interface names of the configuration to
+ * them, counts objects against quotas, pins memory, asks the policy, and manages connections. It
+ * supplies the connection verbs of rnicpi.h set A for every RNIC: by the provider's own set A, or
+ * on top of TCP and the provider's LLP hand-over (set B).
  *
- * kal runs in the process. What processes of one host share (accounts, pins, policy, sharing,
- * monitor) it asks of kal/host/host.h, behind which a daemon can stand: plain data and at most one
- * descriptor cross there, and a call made from a lane never waits for the answer.
+ * kal runs in the process. For what the processes of one host share (accounts, pins, policy,
+ * sharing, monitor) it calls kal/host/host.h, which a daemon can implement: only plain data and at
+ * most one descriptor cross that interface, and a call made from a lane never waits for the answer.
  *
  * Conventions: as in rnicpi.h (outputs on success only; arguments lent for the call; structures
- * that grow begin with `size`). All calls may be made from any thread. "Lane" marks calls that
- * never block and may be made inside a run of a lane or from an upcall; the others may block and
- * may not. Data verbs do not pass here: ual calls ri_object->ops of the objects that kal
+ * that grow begin with `size`). Any thread may make all calls. "Lane" marks calls that never block
+ * and may be made inside a run of a lane or from an upcall; the others may block and may not be
+ * made there. Data verbs do not pass through kal: ual calls ri_object->ops of the objects that kal
  * returns.
  */
 #ifndef ITAL_KAL_H
@@ -34,28 +34,29 @@ enum kal_status {
     KAL_ERR_AGAIN, /* run the lane and call again */
     KAL_ERR_ADDRESS,
     KAL_ERR_ACCESS,
-    KAL_ERR_PERMISSION, /* operating system or policy */
+    KAL_ERR_PERMISSION, /* refused by the operating system or the policy */
     KAL_ERR_ADDRESS_IN_USE,
     KAL_ERR_UNREACHABLE,
     KAL_ERR_TIMED_OUT,
-    /* No interface of that name, or it is not usable: the log line says why */
+    /* No interface has that name, or it is not usable: the log line has the reason */
     KAL_ERR_NO_INTERFACE,
-    /* The configuration file cannot be used; the log line names file and line */
+    /* The configuration file cannot be used; the log line has file and line */
     KAL_ERR_CONFIGURATION,
     KAL_ERR_DEVICE,
     KAL_STATUS_COUNT
 };
 const char *kal_status_name(enum kal_status status);
-enum kal_status kal_status_of_ri(enum ri_status status); /* the one table at this edge */
+/* the only conversion of a provider's status */
+enum kal_status kal_status_of_ri(enum ri_status status);
 
 /* ------------------------------------------------------------------------------------------------
- * What ual supplies: lanes and upcalls. One static table per process.
+ * Supplied by ual: lanes and upcalls. One static table per process.
  */
 struct kal_connection;
 struct kal_listener;
 
 struct kal_upper {
-    /* Lanes, exactly as in struct ri_host; lane_context is the pointer given to kal_lane_open. */
+    /* Lanes, as in struct ri_host; lane_context is the pointer given to kal_lane_open. */
     enum ri_status (*watch)(void *lane_context, int fd, uint32_t events, ri_ready_fn ready,
                             void *arg, struct ri_watch **watch);
     enum ri_status (*rewatch)(struct ri_watch *watch, uint32_t events);
@@ -63,17 +64,17 @@ struct kal_upper {
     void (*timer_set)(void *lane_context, struct ri_timer *timer);
     void (*timer_cancel)(void *lane_context, struct ri_timer *timer);
     void (*wake)(void *lane_context);
-    /* Is the calling thread in a run of some lane, or a lane's own? NULL: none ever is. Any thread;
-     * takes leaf locks only. */
+    /* True: the calling thread is in a run of a lane, or is a lane's own thread. NULL: none ever
+     * is. Any thread; takes leaf locks only. */
     bool (*inside)(void);
-    /* Upcalls; thread rules of struct ri_host. Contexts are those given at creation. */
+    /* Upcalls, with the thread rules of struct ri_host. Contexts are those given at creation. */
     void (*cq_event)(void *cq_context);
     void (*cq_error)(void *cq_context, const struct ri_event *event);
     void (*qp_event)(void *qp_context, const struct ri_event *event);
     void (*srq_event)(void *srq_context, const struct ri_event *event);
     void (*rnic_event)(void *rnic_context, const struct ri_event *event);
-    /* A peer asks. The connection is the receiver's from here on: accept, reject, migrate or
-     * destroy it, or give it back by kal_defer. *connection_context becomes the context of its
+    /* A peer's request. The receiver owns the connection from now on: it accepts, rejects, migrates
+     * or destroys it, or returns it by kal_defer. *connection_context becomes the context of its
      * events. */
     void (*connection_request)(void *listener_context, struct kal_connection *connection,
                                const struct ri_connect_request *request, void **connection_context);
@@ -88,63 +89,63 @@ struct kal;
 /*
  * The process's kal. The first call reads the configuration: ITAL_CONF, else
  * sysconfdir/ital/ital.conf, and the folder that belongs to it; without them built-in defaults.
- * Later calls count; `upper` must be the same every time. A malformed file gives
+ * Later calls add one count; `upper` must be the same every time. A malformed file gives
  * KAL_ERR_CONFIGURATION with one log line. kal_put drops one count; providers stay loaded.
  */
 enum kal_status kal_get(const struct kal_upper *upper, struct kal **kal);
 void kal_put(struct kal *kal);
 
-/* Around fork, for pthread_atfork: prepare holds still what a new instance of the child shares with
- * this one, parent lets it go. child does so there and forgets everything without touching the
- * parent's peers: descriptors in the lanes' epoll sets are closed by ual, kal closes those that it
- * holds besides. Afterwards kal_get makes a new instance. child is async-signal-safe. A fork from
- * inside a provider's enumerate is allowed, and so is one while other threads are in any call; it
- * waits for those that are inside a provider's enumerate or loading one. */
+/* Handlers for pthread_atfork. prepare locks what a new instance of the child shares with this one;
+ * parent unlocks it. child unlocks it too, and forgets everything without affecting the parent's
+ * peers: ual closes the descriptors in the lanes' epoll sets, kal closes its others. Afterwards
+ * kal_get makes a new instance. child is async-signal-safe. A fork is allowed inside a provider's
+ * enumerate, and while other threads are in any call; it waits for threads that are inside a
+ * provider's enumerate or loading a provider. */
 void kal_fork_prepare(void);
 void kal_fork_parent(void);
 void kal_fork_child(void);
 
-/* Options: those of the [ital] section and, per provider found, of its interface sections. Static
- * strings. */
+/* Options: those of the [ital] section and, for each provider found, of its interface sections.
+ * Static strings. */
 struct kal_option {
     const char *section;  /* "ital", "quota", "policy", or "interface" */
-    const char *provider; /* NULL for ours, else whose interface option it is */
+    const char *provider; /* NULL: kal's; else the provider whose interfaces have the option */
     struct ri_option option;
 };
 typedef void (*kal_option_fn)(const struct kal_option *option, void *arg);
 void kal_option_list(struct kal *kal, kal_option_fn fn, void *arg);
 
-/* A complete valid configuration file, line by line, with every option, default, unit and
+/* A complete valid configuration file, line by line, with every option, its default, unit and
  * meaning. */
 typedef void (*kal_line_fn)(const char *line, void *arg);
 void kal_config_write(struct kal *kal, kal_line_fn fn, void *arg);
 /* Paths of the files read, each separated by ", "; NULL: defaults. Lives as long as kal. */
 const char *kal_config_source(struct kal *kal);
-/* Value of an option of section [ital]: as configured, else the default; NULL unknown. Lane. */
+/* Value of an option of section [ital], configured or default. NULL: unknown. Lane. */
 const char *kal_config_value(struct kal *kal, const char *name);
-/* A time of section [ital], which must have one of that name, in nanoseconds. Lane. */
+/* A time option of section [ital], which must exist, in nanoseconds. Lane. */
 uint64_t kal_config_ns(struct kal *kal, const char *name);
 
 /*
- * Log through kal's sink (ITAL_LOG: level and destination). Lane; not on the data path. Never waits
- * for a reader. Lines of one cause, which is the address of `format`, have a rate: 20 in 5 s, then
- * "n more like this". In a lane a thread of kal's writes the line; else it is written on return, if
- * the descriptor takes it.
+ * Logs through kal's sink (ITAL_LOG: level and destination). Lane; not on the data path. Never
+ * waits for a reader. Lines of one cause, which is the address of `format`, are limited to 20 in 5
+ * s, then "n more like this". For a lane a thread of kal writes the line; otherwise it is written
+ * on return, if the descriptor takes it.
  */
 void kal_log(enum ri_log_level level, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-/* The same; "prefix: " in front, unless it is NULL. */
+/* The same, with "prefix: " in front unless it is NULL. */
 void kal_vlog(enum ri_log_level level, const char *prefix, const char *format, va_list args);
 
-/* Every provider file that was looked at, in search order, and every interface, the default one
- * first; also those that cannot be used, with the reason and what to do. Providers are asked in
- * processes of their own (program ital-ask), so that one that fails there harms nobody; the calling
- * thread is held for option ask_timeout at most. Strings are lent for the call of fn. */
+/* Every provider file that was found, in search order, and every interface, the default one first;
+ * unusable ones have the reason and what to do. Providers are asked in processes of their own
+ * (program ital-ask), so a failing provider does no harm. The call takes at most option
+ * ask_timeout. Strings are lent for the call of fn. */
 struct kal_provider_info {
-    const char *name; /* NULL when it could not be read */
+    const char *name; /* NULL: it could not be read */
     const char *path; /* file, or "(preopened)" */
     bool usable;
-    const char *reason, *advice; /* also of a usable one: why it has no device */
+    const char *reason, *advice; /* a usable provider may have them too: why it has no device */
     const char *version, *description;
     uint16_t abi_major, abi_minor;
 };
@@ -167,42 +168,40 @@ enum kal_status kal_interface_list(struct kal *kal, kal_interface_fn fn, void *a
  */
 struct kal_rnic;
 
-/* Open an interface by its name. Each open is independent. Its provider is loaded into this
- * process, and no other. */
+/* Opens an interface by its name. Each open is independent. Only its provider is loaded into this
+ * process. */
 enum kal_status kal_rnic_open(struct kal *kal, const char *interface, void *context,
                               struct kal_rnic **rnic);
-/* Close. KAL_ERR_BUSY: objects remain; undecided requests and listeners are such. Lane contexts
- * must live until it has succeeded: kal and the provider give their descriptors and timers back
- * there. KAL_ERR_AGAIN: connections are still closing in order: run the lanes and call again
- * (kal_rnic_option_ns(rnic, "close_timeout") is the bound), or force. */
+/* Closes the RNIC. KAL_ERR_BUSY: objects remain, which includes undecided requests and listeners.
+ * Lane contexts must live until it has succeeded: kal and the provider remove their descriptors and
+ * timers from them. KAL_ERR_AGAIN: connections are still closing in order; run the lanes and call
+ * again (kal_rnic_option_ns(rnic, "close_timeout") is the bound), or force. */
 enum kal_status kal_rnic_close(struct kal_rnic *rnic, bool force);
-/* Fixed once lane 0 is open. Lane. */
+/* Constant after lane 0 is open. Lane. */
 const struct ri_rnic_attr *kal_rnic_attr(const struct kal_rnic *rnic);
 const char *kal_rnic_provider(const struct kal_rnic *rnic);
 /* As ri_host.option. Lane. */
 const char *kal_rnic_option(const struct kal_rnic *rnic, const char *name);
-/* A time that every interface has as an option (kal/config/interface_options.c), in nanoseconds.
- * Lane. */
+/* A time option that every interface has (kal/config/interface_options.c), in nanoseconds. Lane. */
 uint64_t kal_rnic_option_ns(const struct kal_rnic *rnic, const char *name);
 /* As ri_privileged_ops.query_port. */
 enum kal_status kal_rnic_port(struct kal_rnic *rnic, struct ri_port_attr *attr);
-/* As ri_privileged_ops.rnic_counters; kal's own stand behind the provider's. Any thread. */
+/* As ri_privileged_ops.rnic_counters; kal's own counters follow the provider's. Any thread. */
 enum kal_status kal_rnic_counters(struct kal_rnic *rnic, const char **names, uint64_t *values,
                                   size_t *count);
 enum kal_status kal_lane_open(struct kal_rnic *rnic, uint32_t index, void *context,
                               struct ri_lane **lane);
 
-/* Source address that a connection from this RNIC's port to `destination` would have.
- * KAL_ERR_UNREACHABLE: none. */
+/* The source address of a connection from this RNIC's port to `destination`. KAL_ERR_UNREACHABLE:
+ * none. */
 enum kal_status kal_route(struct kal_rnic *rnic, uint32_t port, const struct sockaddr *destination,
                           struct sockaddr_storage *source);
 
 /* ------------------------------------------------------------------------------------------------
- * Objects: the operation of the same name in rnicpi.h plus accounts, pinning. The object returned
- * is the provider's; it is destroyed by the call here only. `rnic` is the one that it was made on.
- * kal_qp_modify and kal_qp_query are of kind Lane, and so is kal_qp_destroy, but about another QP
- * than that of an upcall that is running. kal_region_modify changes access and PD; address and
- * length stay.
+ * Objects: the operation of the same name in rnicpi.h, with accounts and pinning. The object is the
+ * provider's, and only the call here may destroy it. `rnic` is the one on which it was made.
+ * kal_qp_modify and kal_qp_query are of kind Lane. So is kal_qp_destroy, except in an upcall about
+ * the same QP. kal_region_modify changes access and PD; address and length stay.
  */
 enum kal_status kal_pd_create(struct kal_rnic *rnic, void *context, struct ri_pd **pd);
 enum kal_status kal_pd_destroy(struct kal_rnic *rnic, struct ri_pd *pd);
@@ -224,8 +223,7 @@ enum kal_status kal_srq_modify(struct kal_rnic *rnic, struct ri_srq *srq, uint32
 enum kal_status kal_srq_query(struct kal_rnic *rnic, struct ri_srq *srq, struct ri_srq_attr *attr);
 enum kal_status kal_srq_destroy(struct kal_rnic *rnic, struct ri_srq *srq);
 
-/* A region carries kal's own record (pinned range, shared identifier). `mr` is for work
- * requests. */
+/* A region has a record of kal (pinned range, shared identifier). `mr` is for work requests. */
 struct kal_region {
     struct ri_mr *mr;
     struct ri_mr_keys keys;
@@ -251,45 +249,45 @@ enum kal_status kal_ah_destroy(struct kal_rnic *rnic, struct ri_ah *ah);
  * return; the result is a connection_event. An error return means that nothing was started and no
  * event follows.
  *
- * After RI_CONNECTION_ESTABLISHED the connection is the QP's: its end is told by qp_event (one of
- * the ended group of enum ri_event_type) where kal manages connections, by connection_event
- * DISCONNECTED where the provider does; the reader treats whichever comes first as the end.
- * ESTABLISHED of a responder in the peer-to-peer model comes with the peer's first message.
+ * After RI_CONNECTION_ESTABLISHED the QP owns the connection. If kal manages connections, its end
+ * is reported by qp_event (one of the ended group of enum ri_event_type); if the provider does, by
+ * connection_event DISCONNECTED. The reader treats the first of them as the end. ESTABLISHED of a
+ * responder in the peer-to-peer model comes with the peer's first message.
  */
 
-/* lane_context: the lane whose thread runs the start-up, and on which the QP is placed. */
+/* lane_context: the lane that runs the start-up, and on which the QP is placed. */
 enum kal_status kal_connection_create(struct kal_rnic *rnic, void *lane_context, void *context,
                                       struct kal_connection **connection);
-/* Any state; an attempt or undecided request is abandoned (the peer's TCP connection closes). Waits
- * for an upcall about it that runs in another thread; afterwards no event comes. An established
- * connection is not touched. */
+/* Any state. An attempt or an undecided request is abandoned (the peer's TCP connection closes).
+ * Waits for an upcall about it that runs in another thread; no event follows. An established
+ * connection is not affected. */
 void kal_connection_destroy(struct kal_connection *connection);
 
-/* Active side. Policy is asked first. The deadline bounds TCP connect and MPA start-up together. qp
- * NULL: the stream waits for kal_attach when the peer has answered; KAL_ERR_NOT_SUPPORTED where the
- * provider manages connections. */
+/* Active side. The policy is asked first. The deadline bounds TCP connect and MPA start-up
+ * together. qp NULL: after the peer's Reply the stream waits for kal_attach; KAL_ERR_NOT_SUPPORTED
+ * if the provider manages connections. */
 enum kal_status kal_connect(struct kal_connection *connection, struct ri_qp *qp,
                             const struct ri_connect_param *param);
-/* Before kal_accept: the QP's lane runs the remaining start-up of an undecided request. Nothing
- * to do if it is on that lane already, is not undecided, or the provider manages connections.
+/* Before kal_accept: moves the remaining start-up of an undecided request to the QP's lane. No
+ * effect if it is on that lane already, is not undecided, or the provider manages connections.
  * Waits for a handler of it that runs; not from an upcall. */
 void kal_place(struct kal_connection *connection, void *lane_context);
-/* The QP of a connect or accept that had none, and its lane. KAL_ERR_INVALID_STATE: it has one, or
- * is over. */
+/* Attaches the QP, and its lane, to a connect or accept without one. KAL_ERR_INVALID_STATE: it has
+ * one, or has ended. */
 enum kal_status kal_attach(struct kal_connection *connection, struct ri_qp *qp, void *lane_context);
-/* Passive side, and the active side's third leg is kal_confirm. qp NULL: as for kal_connect. */
+/* Passive side; kal_confirm is the active side's third leg. qp NULL: as for kal_connect. */
 enum kal_status kal_accept(struct kal_connection *connection, struct ri_qp *qp,
                            const struct ri_connect_param *param);
 enum kal_status kal_confirm(struct kal_connection *connection,
                             const struct ri_connect_param *param);
-/* No event follows, and the connection still has to be destroyed; the refusal reaches the peer
- * without it. */
+/* No event follows, and the connection still has to be destroyed. The rejection reaches the peer in
+ * any case. */
 enum kal_status kal_reject(struct kal_connection *connection, const void *private_data,
                            uint16_t private_data_length);
-/* Datagram service, where the provider has it (RI_FEATURE_UD): service_request and service_reply of
- * rnicpi.h. A request is asked of the policy as a connect is. The requester's connection gets
- * SERVICE_REPLY or FAILED, once; the other side's, which came by connection_request with
- * `datagram`, gets no event, and still has to be destroyed, which leaves the reply on its way. */
+/* Datagram service, for providers with RI_FEATURE_UD: service_request and service_reply of
+ * rnicpi.h. The policy is asked as for a connect. The requester's connection gets SERVICE_REPLY or
+ * FAILED, once. The other side's connection, which came by connection_request with `datagram`, gets
+ * no event and still has to be destroyed; the reply is sent nevertheless. */
 enum kal_status kal_service_request(struct kal_connection *connection,
                                     const struct ri_connect_param *param);
 enum kal_status kal_service_reply(struct kal_connection *connection,
@@ -299,15 +297,15 @@ enum kal_status kal_disconnect(struct kal_connection *connection, struct ri_qp *
                                const void *private_data, uint16_t private_data_length);
 
 /*
- * What a connection ended up with: type ESTABLISHED, depths, addresses; no private data. info->size
- * is set by the caller. For a responder in the peer-to-peer model, whose ESTABLISHED comes as
- * qp_event RI_EVENT_ESTABLISHED without these values. KAL_ERR_INVALID_STATE: the stream is not the
- * QP's yet. Lane.
+ * The result of a set-up: type ESTABLISHED, depths, addresses; no private data. The caller sets
+ * info->size. For a responder in the peer-to-peer model, whose ESTABLISHED comes as qp_event
+ * RI_EVENT_ESTABLISHED without these values. KAL_ERR_INVALID_STATE: the QP does not own the stream
+ * yet. Lane.
  */
 enum kal_status kal_connection_info(struct kal_connection *connection,
                                     struct ri_connection_event *info);
 
-/* Listen. bound: the address with the port in use. Destroy: no further request_event after it
+/* Listens. bound: the address with the port in use. Destroy: no further request_event after it
  * returned; undecided requests stay valid. */
 enum kal_status kal_listen(struct kal_rnic *rnic, void *lane_context,
                            const struct ri_listen_param *param, void *context,
@@ -315,39 +313,40 @@ enum kal_status kal_listen(struct kal_rnic *rnic, void *lane_context,
 void kal_listen_destroy(struct kal_listener *listener);
 
 /*
- * There is no room for a request now: kal takes it back, shows no other one before it, and calls
+ * Returns a request for which there is no room now. kal reports no other one before it, and calls
  * connection_request for it again after kal_listen_room. Only inside that upcall, whose context is
- * then ignored. Requests that wait count as undecided (option backlog), with which accepting stops;
- * they end when their peer leaves, with the listener, or when none was taken for request_timeout.
+ * then ignored. Waiting requests count as undecided (option backlog), which stops accepting. They
+ * end when their peer disconnects, with the listener, or when none was accepted for
+ * request_timeout.
  */
 void kal_defer(struct kal_connection *connection);
-/* There is room again. The requests that wait come up one after the other in the listener's lane.
- * Any thread, one at a time for a listener; does not block. */
+/* There is room again: the waiting requests are reported one after the other in the listener's
+ * lane. Any thread, one at a time for a listener; does not block. */
 void kal_listen_room(struct kal_listener *listener);
 
-/* Give an undecided request to another listener: its upcall comes again there, with a new
- * connection; the old one is gone on success. */
+/* Moves an undecided request to another listener, whose upcall reports it with a new connection. On
+ * success the old connection is freed. */
 enum kal_status kal_migrate(struct kal_connection *connection, struct kal_listener *listener);
 
 /*
- * Turn a connected TCP socket into the QP's connection. The descriptor is duplicated; its file
- * status flags stay as they are, socket options that would delay octets do not. Does not block. The
- * outcome is a connection event; a conversion that fails ends the TCP connection.
+ * Converts a connected TCP socket to the QP's connection. The descriptor is duplicated. Its file
+ * status flags are unchanged; socket options that would delay octets are reset. Does not block. The
+ * outcome is a connection event. A conversion that fails ends the TCP connection.
  * KAL_ERR_NOT_SUPPORTED: the provider has a connection manager of its own. INVALID_ARGUMENT: no TCP
  * connection with both directions open, or one that the kernel transforms (TLS). LIMIT: the last
  * message is longer than 1 MiB, or more octets were read than an MPA frame has (without frames 64
- * KiB). PERMISSION: the policy. UNREACHABLE: its address is not of option
- * netdev. QUOTA, NO_RESOURCES. Nothing has been sent then.
+ * KiB). PERMISSION: the policy. UNREACHABLE: its address is not of option netdev. QUOTA,
+ * NO_RESOURCES. On an error nothing was sent.
  */
 struct kal_convert_param {
     uint32_t size;
     int fd;
     bool initiator;
     bool startup_frames;      /* exchange MPA Request and Reply; else both sides switch at once */
-    const void *last_message; /* responder: sent in streaming mode right before the switch */
+    const void *last_message; /* responder: sent in streaming mode immediately before the switch */
     size_t last_message_length;
-    /* Octets behind the last of streaming mode that the consumer has read already: not of an
-     * initiator with frames */
+    /* Octets after the streaming mode that the consumer has read already; not for an initiator with
+     * frames */
     const void *octets_read;
     size_t octets_read_length;
     uint16_t ird, ord;

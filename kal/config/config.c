@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The configuration file. libinih splits names from values; lines are read here, so that each
- * message names the right line: every error stops the reading with one log line, everything merely
- * unknown is warned about.
+ * The configuration file. libinih splits names from values. This file reads the lines, so that each
+ * message has the right line number. An error stops the reading, with one log line; an unknown name
+ * only gives a warning.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -26,8 +26,9 @@
 
 const char *kal_config_file_is;
 
-#define SECTION_MAX 48 /* what libinih keeps of a section's name */
-/* libinih reports a section only with its first value: this one is added behind every header. */
+#define SECTION_MAX 48 /* the length of a section's name that libinih keeps */
+/* libinih reports a section only with its first value, so this value is added behind every
+ * header. */
 #define MARK "\001"
 
 enum section {
@@ -43,10 +44,10 @@ struct parser {
     struct kal_config *config;
     const char *path;
     FILE *file;
-    char *text; /* getline's */
+    char *text; /* allocated by getline */
     size_t room;
     unsigned line;
-    bool mark;              /* a header was delivered, its mark is due */
+    bool mark;              /* a header was delivered, and its mark comes next */
     enum kal_status status; /* not KAL_OK: stop; the error is logged already */
     enum section section;
     struct kal_interface_section *interface;
@@ -110,7 +111,7 @@ static void warn_unknown(const struct parser *parser, const char *what, const ch
 
 /* ---- reading lines ---- */
 
-/* What libinih would refuse or, worse, cut off is found here, where the line's number is known. */
+/* Finds what libinih would refuse, or silently cut off, because here the line number is known. */
 static bool line_is_sound(struct parser *parser, const char *line, size_t length, int room)
 {
     const char *close;
@@ -140,7 +141,8 @@ static bool line_is_sound(struct parser *parser, const char *line, size_t length
     return true;
 }
 
-/* libinih's reader: one line without leading blanks (which would join it to the line before). */
+/* libinih's reader: returns one line without leading blanks, which would join it to the line
+ * before. */
 static char *read_line(char *out, int room, void *stream)
 {
     struct parser *parser = stream;
@@ -249,7 +251,7 @@ static bool enter_section(struct parser *parser, const char *name)
     return true;
 }
 
-/* What a file behind this one says counts, too; within one file it is a mistake. */
+/* A later file may repeat an option; within one file it is an error. */
 static void say_again(const struct parser *parser, const struct kal_setting *before)
 {
     if (before->file == parser->path)
@@ -260,7 +262,7 @@ static void say_again(const struct parser *parser, const struct kal_setting *bef
                 before->name, before->file, before->line);
 }
 
-/* Append, or replace the value of the same name. */
+/* Appends the value, or replaces the value of the same name. */
 static bool note(struct parser *parser, struct kal_setting **list, const char *name,
                  const char *value)
 {
@@ -356,7 +358,7 @@ static bool policy_value(struct parser *parser, const char *name, const char *va
     const struct kal_setting *before;
 
     if (strncmp(name, "rule", 4) || !name[4] || name[4 + strspn(name + 4, "0123456789")]) {
-        /* A rule that is ignored could permit what it should deny. */
+        /* An ignored rule could permit what it should deny. */
         fail(parser, "\"%s\": section [policy] holds rule1, rule2, ... only", name);
         return false;
     }
@@ -390,20 +392,20 @@ static int on_value(void *arg, const char *section, const char *name, const char
     return 0;
 }
 
-/* ---- the whole ---- */
+/* ---- load ---- */
 
 static enum kal_status parse(struct kal_config *config, const char *path, FILE *file)
 {
     struct parser parser = { .config = config, .path = path, .file = file };
 
-    /* Its own result adds nothing but "out of memory" to what the reader and the handler found. */
+    /* The result of libinih adds only "out of memory" to what the reader and the handler report. */
     if (ini_parse_stream(read_line, &parser, on_value, &parser) && parser.status == KAL_OK)
         no_memory(&parser);
     free(parser.text);
     return parser.status;
 }
 
-/* The file is the configuration's from now on. */
+/* The configuration owns the file from now on. */
 static enum kal_status read_file(struct kal_config *config, struct kal_config_file *named,
                                  bool needed, const char *advice)
 {
@@ -454,7 +456,7 @@ static enum kal_status read_files(struct kal_config *config, const char *path, b
     return status;
 }
 
-/* ITAL_LOG wins over the file, so it is in effect while the file is read. */
+/* ITAL_LOG overrides the file, so it is in effect while the file is read. */
 static bool log_from_environment(const char *text)
 {
     const char *allowed;

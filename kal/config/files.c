@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which configuration files there are, and their opening. */
+/* Finds the configuration files and opens them. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -25,7 +25,7 @@ void kal_config_files_free(struct kal_config_file *files)
     }
 }
 
-/* The reason why a file cannot be read. A shortage of descriptors or memory is no mistake in the
+/* The reason why a file cannot be read. A lack of descriptors or memory is no error of the
  * configuration. */
 static enum kal_status unreadable(const char *path, const char *what, const char *advice)
 {
@@ -73,7 +73,7 @@ FILE *kal_config_open(const char *path, bool needed, const char *advice, enum ka
     return file;
 }
 
-/* Own copy. */
+/* Allocated. */
 static char *folder_of(const char *path, bool asked)
 {
     const char *slash = strrchr(path, '/');
@@ -92,7 +92,7 @@ static int is_one(const struct dirent *entry)
            !strcmp(entry->d_name + length - (sizeof end - 1), end);
 }
 
-/* Not alphasort: the order is not the locale's. */
+/* Not alphasort: the order must not depend on the locale. */
 static int by_octets(const struct dirent **one, const struct dirent **other)
 {
     return strcmp((*one)->d_name, (*other)->d_name);

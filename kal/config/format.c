@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Texts made as by printf. */
+/* Allocated formatted text. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The options that every interface has, whatever its provider: those that kal reads. A provider's
- * table may give one of them another default (RI_OPTION_DEFAULT) and nothing else; all its other
- * options are its own.
+ * table may only give one of them another default (RI_OPTION_DEFAULT); all its other options are
+ * its own.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -44,7 +44,7 @@ const struct ri_option kal_interface_options[] = {
     { "tcp_user_timeout", "time: 0..86400000", "30000", "ms",
       "TCP_USER_TIMEOUT, which also ends connections to peers that live but do not read, and "
       "replaces keepalive_count; 0: not set." },
-    /* The kernel's own bounds of TCP_KEEPIDLE, TCP_KEEPINTVL and TCP_KEEPCNT. */
+    /* The bounds of TCP_KEEPIDLE, TCP_KEEPINTVL and TCP_KEEPCNT in the kernel. */
     { "keepalive", "bool", "yes", "", "TCP keep-alive, so that a peer that vanished is noticed." },
     { "keepalive_idle", "time: 1..32767", "60", "s", "Silence before the first keep-alive probe." },
     { "keepalive_interval", "time: 1..32767", "10", "s", "Between keep-alive probes." },
@@ -110,19 +110,20 @@ static const char *text_of(const char *text)
     return text ? text : "";
 }
 
-/* kal's own tables are in the same form, and may say what providers' may not. */
+/* kal's own tables have the same form, and may have entries that a provider's may not. */
 static bool is_own_table(const struct ri_option *table)
 {
     return table == kal_interface_options || table == kal_ital_options;
 }
 
-/* A section has these beside the provider's options, and takes them first. */
+/* The options of the section itself, which are taken before the provider's. */
 static bool is_of_the_section(const char *name)
 {
     return find(kal_section_options, kal_section_option_count, name) != NULL;
 }
 
-/* Is the entry different from all options that a section may have? False: why has the conflict. */
+/* Checks that the entry differs from all options that a section may have. False: why has the
+ * conflict. */
 static bool is_one_option(const struct ri_option *own, size_t index, char *why, size_t room)
 {
     const char *name = own[index].name;
@@ -141,8 +142,8 @@ static bool is_one_option(const struct ri_option *own, size_t index, char *why, 
     return true;
 }
 
-/* The entry with its own type, or with that of kal's option that it gives another default.
- * False: it is neither, and why says so. */
+/* Completes the entry: with its own type, or with that of the kal option whose default it changes.
+ * False: it is neither; why has the reason. */
 static bool whole_option(const struct ri_option *entry, size_t index, struct ri_option *option,
                          char *why, size_t room)
 {

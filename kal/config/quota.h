@@ -14,10 +14,10 @@ enum kal_account_kind {
     KAL_ACCOUNT_MR,
     KAL_ACCOUNT_MW,
     KAL_ACCOUNT_AH,
-    /* Being set up or undecided; established ones are their QP */
+    /* Connections being set up or undecided; an established one counts as its QP */
     KAL_ACCOUNT_CONNECTION,
     KAL_ACCOUNT_LISTENER,
-    /* Octets, whole pages, each page once */
+    /* Octets in whole pages; each page counts once */
     KAL_ACCOUNT_PINNED,
     KAL_ACCOUNT_KINDS
 };

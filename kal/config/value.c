@@ -15,7 +15,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* What stands behind the colon of "int: 1..65535". None: everything is in it. */
+/* The text after the colon of "int: 1..65535". None: every value is allowed. */
 struct range {
     bool given, open; /* open: "0..", without an end */
     uint64_t min, max;
@@ -66,7 +66,7 @@ static bool normal_bool(const char *value, char *normal)
     return false;
 }
 
-/* Digits at the start; *rest is what follows them and blanks. */
+/* Reads the number at the start; *rest is the text after it and its blanks. */
 static bool leading_number(const char *value, uint64_t *number, const char **rest)
 {
     char *end;
@@ -112,7 +112,7 @@ static bool normal_size(const struct range *range, const char *value, char *norm
     return true;
 }
 
-/* Nanoseconds of a unit of time; 0 unknown. */
+/* Nanoseconds of a unit of time. 0: unknown. */
 static uint64_t unit_ns(const char *unit)
 {
     static const struct {
@@ -170,7 +170,7 @@ static bool normal_enum(const char *words, const char *value, char *normal)
     return false;
 }
 
-/* Names separated by blanks or commas; in normal form by one blank each. */
+/* Names separated by blanks or commas. The normal form has one blank between names. */
 static bool normal_list(const struct range *range, const char *value, char *normal)
 {
     static const char between[] = " \t,";
@@ -191,7 +191,7 @@ static bool normal_list(const struct range *range, const char *value, char *norm
     return true;
 }
 
-/* The allowed values, with the range and its unit. */
+/* Describes the allowed values, with the range and its unit. */
 static void say_allowed(char allowed[KAL_ALLOWED_MAX], const char *what, const struct range *range,
                         const char *unit)
 {
@@ -269,7 +269,7 @@ enum ri_option_kind kal_option_kind(const struct ri_option *option)
     return RI_OPTION_TEXT;
 }
 
-/* Which of "enum: a|b|c" it is, from 0. */
+/* The index of the word in "enum: a|b|c", from 0. */
 static uint32_t place_of(const char *type, const char *normal)
 {
     const char *word = type + strcspn(type, ":");

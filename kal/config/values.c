@@ -13,14 +13,13 @@
 struct kal_values {
     size_t count;
     struct value {
-        /* Own copies: a list of interfaces outlives the source of its options. */
+        /* Copies: a list of interfaces outlives the source of its options. */
         char *name, *value, *type;
-        uint64_t unit; /* of a time: nanoseconds */
+        uint64_t unit; /* nanoseconds, for a time */
     } at[];
 };
 
-/* An option's default. What its table says wrongly stays as it is: providers with such a table
- * are not loaded. */
+/* Stores an option's default unchecked: providers with an invalid table are not loaded. */
 static bool put(struct value *at, const struct ri_option *option)
 {
     char normal[KAL_VALUE_MAX], allowed[KAL_ALLOWED_MAX];
@@ -124,7 +123,7 @@ const char *kal_values_get(const struct kal_values *values, const char *name)
     return at ? at->value : NULL;
 }
 
-/* The mistake in asking for it in this way; NULL: none. */
+/* The error of a provider that reads the option as this kind. NULL: none. */
 static const char *mistake(const struct value *at, enum ri_option_kind kind)
 {
     static const char *const wrong[] = {
@@ -153,7 +152,7 @@ enum ri_status kal_values_read(const struct kal_values *values, const char *name
     return RI_OK;
 }
 
-/* For kal's own options, which are there. */
+/* For kal's own options, which always exist. */
 static union ri_option_value take(const struct kal_values *values, const char *name,
                                   enum ri_option_kind kind)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the process holds of each kind, within what the host has leased to it. */
+/* The process's use of each kind, within what the host has leased to it. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -75,7 +75,7 @@ uint64_t kal_account_missing(const struct kal_account *account, enum kal_account
 
 bool kal_account_is_low(const struct kal_account *account, enum kal_account_kind kind)
 {
-    /* Before granted, which only grows: the difference never wraps */
+    /* Read before granted, which only grows: so the difference never wraps. */
     uint64_t returned = atomic_load(&account->returned[kind]);
     uint64_t leased = atomic_load(&account->granted[kind]) - returned;
 

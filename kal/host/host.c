@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The host as an open RNIC sees it: what it takes from the process's lease and asks of the policy.
+ * The host, as an open RNIC uses it: takes from the process's lease, and questions to the policy.
  * Refusals are logged here, once.
  */
 #ifdef HAVE_CONFIG_H
@@ -76,7 +76,7 @@ uint64_t kal_rnic_holds(const struct kal_rnic *rnic, enum kal_account_kind kind)
     return atomic_load_explicit(&rnic->holds[kind], memory_order_relaxed);
 }
 
-/* " from PEER" or the like, or nothing where there is none: for lines that refuse. */
+/* For lines about a refusal: " from PEER" or similar, or "" without a peer. */
 static const char *about_peer(const char *joint, const struct sockaddr *peer, char text[160])
 {
     char address[120];
@@ -139,7 +139,7 @@ void kal_rnic_unpin(struct kal_rnic *rnic, const void *addr, uint64_t length)
 
 /* ---- policy ---- */
 
-/* Its name in log lines of the policy tells where it stands, too. */
+/* The rule's name in log lines includes its file and line. */
 static enum kal_status read_rule(struct kal_policy *policy, const struct kal_host_rule *rule)
 {
     char *name = kal_format("%s in section [policy] of %s", rule->name, rule->source);

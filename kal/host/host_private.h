@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of this folder share behind host.h. */
+/* Declarations that the files of this folder share. */
 #ifndef ITAL_KAL_HOST_PRIVATE_H
 #define ITAL_KAL_HOST_PRIVATE_H
 
@@ -13,15 +13,15 @@ struct kal_host {
     void *state;
     struct kal_account account;
     struct kal_pins pins;
-    /* The newest; those before hang behind it. NULL: none was pushed, everything is allowed */
+    /* The newest; older ones are linked behind it. NULL: none was pushed, everything is allowed */
     _Atomic(struct kal_policy *) policy;
 };
 
-/* Without a table's open: for kal_host_open, and tests of single files. NULL: memory. */
+/* Without the table's open: for kal_host_open, and tests of single files. NULL: no memory. */
 struct kal_host *kal_host_create(const struct kal_host_ops *ops, void *state);
 void kal_host_destroy(struct kal_host *host);
 
-/* Take from the lease; the host is asked for more. With `wait` its answer is waited for. */
+/* Takes from the lease and asks the host for more. With `wait` it waits for the host's answer. */
 bool kal_host_take(struct kal_host *host, enum kal_account_kind kind, uint64_t amount, bool wait);
 
 #endif

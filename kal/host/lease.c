@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the process takes from the leases of the host, and when it asks for more. */
+/* Takes from the leases of the host, and decides when to ask for more. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The host without a daemon: everything is decided in the process, from its own configuration. The
- * leases are the whole quotas. Identifiers of shared regions are known in this process only.
+ * The host without a daemon: the process decides everything, from its own configuration. The leases
+ * are the whole quotas. Identifiers of shared regions are known in this process only.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -23,7 +23,7 @@ struct shared {
 
 struct local {
     uint64_t quota[KAL_ACCOUNT_KINDS];
-    /* Leaf; over `shared` */
+    /* Leaf; guards `shared` */
     pthread_mutex_t lock;
     struct shared *shared;
 };
@@ -82,13 +82,13 @@ static void local_close(void *state)
     free(local);
 }
 
-/* Nothing here is the parent's alone: the child's instance is a new one. */
+/* Nothing to do: the child opens a new instance. */
 static void local_fork_child(void *state)
 {
     (void)state;
 }
 
-/* Everything was leased at the beginning. */
+/* Everything was leased at open. */
 static bool local_lease(void *state, enum kal_account_kind kind, uint64_t amount, bool wait)
 {
     (void)state;
@@ -105,7 +105,7 @@ static uint64_t local_quota(void *state, enum kal_account_kind kind)
     return local->quota[kind];
 }
 
-/* The limit is the administrator's. */
+/* Only the administrator changes the limit. */
 static bool local_raise_memlock(void *state, uint64_t octets)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Watches, in lane 0, the network interfaces that an RNIC's ports stand on. */
+/* Watches, in lane 0, the network interfaces of an RNIC's ports. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -22,14 +22,13 @@ struct kal_monitor {
     struct ri_watch *watch;
     uint32_t ports;
     struct {
-        /* Names, separated by a blank. Empty: the port stands on no network interface */
+        /* Names, separated by blanks. Empty: the port has no network interface */
         char netdevs[64];
         bool online;
     } port[];
 };
 
-/* The next name of a list, with its NUL; one that is too long to exist is left out. False: there
- * is none. */
+/* The next name of a list, with a NUL. Skips names that are too long to exist. False: no more. */
 static bool next_netdev(const char **list, char name[IFNAMSIZ])
 {
     const char *one;
@@ -63,7 +62,7 @@ static bool any_exists(const char *netdevs)
     return false;
 }
 
-/* Read the state of every port; report changes unless this is the first time. */
+/* Reads the state of every port; reports changes, except the first time. */
 static void refresh(struct kal_monitor *monitor, bool report)
 {
     for (uint32_t i = 0; i < monitor->ports; i++) {
@@ -91,7 +90,7 @@ static void on_message(void *arg, uint32_t events)
         refresh(monitor, true);
 }
 
-/* Fill the ports; how many stand on a network interface. */
+/* Fills in the ports. Returns how many have a network interface. */
 static unsigned find_netdevs(struct kal_monitor *monitor)
 {
     unsigned found = 0;
@@ -108,7 +107,7 @@ static unsigned find_netdevs(struct kal_monitor *monitor)
     return found;
 }
 
-/* KAL_ERR_NOT_SUPPORTED: there is nothing to watch, or no way to. */
+/* KAL_ERR_NOT_SUPPORTED: there is nothing to watch, or it cannot be watched. */
 static enum kal_status watch_links(struct kal_monitor *monitor, void *lane_context)
 {
     struct kal_host *host = monitor->rnic->kal_host;

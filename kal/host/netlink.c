@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the kernel says of network interfaces and routes.
+ * Network interfaces and routes, as the kernel reports them.
  *
- * A netlink message only says that something changed; the flags are then read, so that a lost
- * message costs nothing. They are read through the same socket (netdevice(7): any will do): a
- * process that is out of descriptors or memory then hears of a change as any other.
+ * A netlink message only means that something changed. The flags are then read, so a lost message
+ * does no harm. They are read through the same socket (netdevice(7): any socket will do), so that
+ * this works without free descriptors or memory.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -152,7 +152,7 @@ static void set_port(struct sockaddr_storage *address, uint16_t port)
         ((struct sockaddr_in6 *)address)->sin6_port = htons(port);
 }
 
-/* Connecting a datagram socket sends nothing; it chooses route and source. */
+/* Connecting a datagram socket sends nothing; it selects route and source. */
 enum kal_status kal_source_address(const struct sockaddr *destination,
                                    struct sockaddr_storage *source)
 {

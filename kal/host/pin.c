@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Pinned pages, counted by range. Only for providers that DMA: those that copy need none.
+ * Pinned pages, counted by range. Only for providers with DMA: those that copy need none.
  *
- * kal_pin works in three steps, so that a failure changes nothing. It finds the unlocked parts of
- * the range, charges the account and locks each part by mlock, and only then, with room reserved,
+ * kal_pin has three steps, so that a failure changes nothing. It finds the unlocked parts of the
+ * range, charges the account, and locks each part by mlock. Only then, with memory reserved, it
  * changes the table.
  */
 #ifdef HAVE_CONFIG_H
@@ -60,7 +60,7 @@ static bool to_pages(const void *addr, uint64_t length, uintptr_t *start, uintpt
     return true;
 }
 
-/* First range that ends behind `at`. */
+/* The first range that ends behind `at`. */
 static size_t first_behind(const struct kal_pins *pins, uintptr_t at)
 {
     size_t low = 0, high = pins->used;
@@ -76,7 +76,7 @@ static size_t first_behind(const struct kal_pins *pins, uintptr_t at)
     return low;
 }
 
-/* The next part of [*at, end) that no range covers; moves *at behind it. False: there is none. */
+/* The next part of [*at, end) without a range; moves *at behind it. False: there is none. */
 static bool next_gap(const struct kal_pins *pins, uintptr_t *at, uintptr_t end,
                      uintptr_t *gap_start, uintptr_t *gap_end)
 {
@@ -129,8 +129,8 @@ static enum ri_status refused(uintptr_t start, uintptr_t end, int error)
     return RI_ERR_NO_RESOURCES;
 }
 
-/* mlock(2), but 0 or an error number. Where the limit of locked memory refuses the host may raise
- * it, which leaves an errno of its own. */
+/* mlock(2), but returns 0 or an error number. If the limit of locked memory refuses, the host may
+ * raise it; that may change errno. */
 static int lock(struct kal_pins *pins, uintptr_t start, uintptr_t end)
 {
     struct kal_host *host = pins->host;
@@ -158,7 +158,7 @@ static enum ri_status lock_pages(struct kal_pins *pins, uintptr_t start, uintptr
     }
     error = lock(pins, start, end);
     if (error) {
-        /* The mapped part may be locked already */
+        /* A part of the range may be locked: unlock all */
         munlock((void *)start, end - start);
         kal_account_give(&pins->host->account, KAL_ACCOUNT_PINNED, end - start);
         return refused(start, end, error);
@@ -187,9 +187,9 @@ static enum ri_status lock_gaps(struct kal_pins *pins, uintptr_t start, uintptr_
 }
 
 /*
- * Room for one pin more. Every edge in the table is an edge of a live pin, so n of them make at
- * most 2n - 1 ranges and gaps; with that reserved here, neither the rest of kal_pin nor kal_unpin
- * can run out of memory.
+ * Memory for one more pin. Every edge in the table is an edge of a live pin, so n pins make at most
+ * 2n - 1 ranges and gaps. With this reserved, neither the rest of kal_pin nor kal_unpin can run out
+ * of memory.
  */
 static bool reserve(struct kal_pins *pins)
 {
@@ -224,8 +224,8 @@ static void split(struct kal_pins *pins, uintptr_t at)
     pins->ranges[i + 1].start = at;
 }
 
-/* Join neighbours of the same count that touch, around and inside [start, end]. Ranges behind
- * that are not read. */
+/* Joins adjacent ranges with the same count, around and inside [start, end]. Ranges behind that are
+ * not read. */
 static void join(struct kal_pins *pins, uintptr_t start, uintptr_t end)
 {
     size_t keep = first_behind(pins, start), from;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which pages are pinned for DMA, and how often. Overlapping ranges nest; a page is locked once. */
+/* The pages that are pinned for DMA, and how often. Overlapping ranges nest; a page is locked
+ * once. */
 #ifndef ITAL_KAL_PIN_H
 #define ITAL_KAL_PIN_H
 
@@ -19,16 +20,16 @@ struct kal_pin_range {
 
 struct kal_pins {
     pthread_mutex_t lock; /* leaf; held over mlock and munlock */
-    /* Sorted, disjoint, neighbours differ in count where they touch */
+    /* Sorted and disjoint; adjacent ranges differ in count */
     struct kal_pin_range *ranges;
     size_t used, room;
-    /* Pins not undone yet */
+    /* Pins not yet undone */
     size_t live;
-    /* Ranges that were read to join them; for tests */
+    /* Number of ranges read to join them; for tests */
     uint64_t looked;
-    /* Its account of KAL_ACCOUNT_PINNED */
+    /* Has the account KAL_ACCOUNT_PINNED */
     struct kal_host *host;
-    /* The kernel does not copy pinned pages on fork: MADV_DONTFORK */
+    /* Set MADV_DONTFORK, because the kernel does not copy pinned pages on fork */
     bool dont_fork;
 };
 
@@ -36,12 +37,12 @@ void kal_pins_init(struct kal_pins *pins, struct kal_host *host);
 void kal_pins_destroy(struct kal_pins *pins);
 
 /*
- * Pin the pages of [addr, addr + length). Logs a refusal with what to do. RI_ERR_NO_RESOURCES:
+ * Pins the pages of [addr, addr + length). Logs a refusal, with what to do. RI_ERR_NO_RESOURCES:
  * RLIMIT_MEMLOCK, the quota, or memory. RI_ERR_ADDRESS: not mapped. RI_ERR_INVALID_ARGUMENT: empty
- * or wrapping. Nothing changes then. May block.
+ * or wrapping. On an error nothing changes. May block.
  */
 enum ri_status kal_pin(struct kal_pins *pins, const void *addr, uint64_t length);
-/* Undo one kal_pin of exactly this range. Never fails. */
+/* Undoes one kal_pin of exactly this range. Never fails. */
 void kal_unpin(struct kal_pins *pins, const void *addr, uint64_t length);
 
 #endif

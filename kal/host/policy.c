@@ -236,9 +236,9 @@ enum kal_status kal_policy_add(struct kal_policy *policy, const char *name, cons
     return status;
 }
 
-/* ---- asking ---- */
+/* ---- questions ---- */
 
-/* An endpoint of a question; IPv4 inside of IPv6 is IPv4. */
+/* One side of a question; IPv4 mapped in IPv6 counts as IPv4. */
 struct place {
     int family; /* AF_UNSPEC: unknown */
     bool wildcard;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which local address a connection to a destination would have: the kernel's own answer; and may it
- * have that one? */
+/* The local address that a connection to a destination would have, as the kernel selects it, and
+ * whether the connection may have it. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -12,7 +12,7 @@
 
 #define PORT_ADDRESSES 64u
 
-/* Where an RNIC has several ports, the address must be of the one asked for. */
+/* If an RNIC has several ports, the address must belong to the given one. */
 static enum kal_status on_port(struct kal_rnic *rnic, uint32_t port, const struct sockaddr *address)
 {
     struct ri_port_attr attr = { .size = sizeof attr,
