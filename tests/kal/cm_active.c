@@ -53,7 +53,7 @@ enum kal_status start(const char *data, uint16_t ird, uint16_t ord)
     return kal_connect(c->connection, &qp->base, &param);
 }
 
-/* The options take effect on a new RNIC. */
+/* A new RNIC with these options. */
 void with(const char *const *options)
 {
     fake_destroy(c);

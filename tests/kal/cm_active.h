@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the tests of the connection manager's active side stand on: cm_fake.h, with one connection
- * and QP of ours, and a server that is a plain socket.
+ * The fixture of the tests of the connection manager's active side: cm_fake.h, with one connection
+ * and one QP, and a server that is a plain socket.
  */
 #ifndef ITAL_TESTS_KAL_CM_ACTIVE_H
 #define ITAL_TESTS_KAL_CM_ACTIVE_H
@@ -16,16 +16,16 @@ extern struct fake_qp *qp;
 /* Checked fixture. */
 void setup(void);
 void teardown(void);
-void with(const char *const *options); /* the connection on a new RNIC with these */
+void with(const char *const *options); /* the connection on a new RNIC with the options */
 void hang_up(void);                    /* the peer closes */
 
 struct ri_connect_param param_of(const char *data, uint16_t ird, uint16_t ord);
 enum kal_status start(const char *data, uint16_t ird, uint16_t ord);
-/* The server takes the connection and reads exactly this. */
+/* The server accepts the connection and reads exactly this Request. */
 void expect_request(uint8_t flags, uint8_t rev, uint16_t ird, uint16_t ord, const char *data);
 void reply(uint8_t flags, uint8_t rev, uint16_t ird, uint16_t ord, const char *data);
 void ask(void); /* Request "hello" with IRD 4, ORD 8, everything default */
-/* One upcall, one line in the log, nothing left. */
+/* One upcall, one line in the log, nothing left behind. */
 void expect_failure(enum ri_connection_reason reason);
 void expect_established(void);
 

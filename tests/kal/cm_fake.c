@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the tests of the connection manager stand on. */
+/* The fixture of the tests of the connection manager; see cm_fake.h. */
 #include "cm_fake_private.h"
 
 #include <stdio.h>
@@ -21,7 +21,7 @@ unsigned qp_count;
 struct fake_connection *connections[FAKE_CONNECTIONS];
 unsigned connection_count;
 
-/* What the tests do not want as kal has it. */
+/* Options whose defaults do not fit the tests. */
 static const struct ri_option options[] = {
     RI_OPTION_DEFAULT("request_timeout", "20s"),
     RI_OPTION_DEFAULT("tcp_user_timeout", "0"),
@@ -58,7 +58,7 @@ static void open_rnic(const char *const *set, uint64_t features)
     ck_assert_int_eq(kal_cm_open(rnic), KAL_OK);
 }
 
-/* Nothing that was made is left, and closing says so. */
+/* Checks that no object is left: closing the RNIC fails otherwise. */
 static void close_rnic(void)
 {
     enum kal_status status = kal_cm_close(&fake.rnic, false);
@@ -216,7 +216,7 @@ struct kal_listener *fake_listen(const char *address, uint16_t port, uint32_t ba
     struct kal_listener *listener;
     uint32_t option = fake.rnic.cm->options.backlog;
 
-    if (backlog) /* exactly so many: the option would raise it */
+    if (backlog) /* exactly this number: the option would raise it */
         fake.rnic.cm->options.backlog = backlog;
     ck_assert_int_eq(kal_listen(&fake.rnic, fake.lane, &param, context, bound, &listener), KAL_OK);
     fake.rnic.cm->options.backlog = option;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the tests of the connection manager stand on: an RNIC put together by hand, a lane with an
+ * The fixture of the tests of the connection manager: an RNIC assembled by hand, a lane with an
  * epoll loop that the test itself runs (or a thread), queue pairs that record their hand-over, an
- * upper that records upcalls, and peers that are plain sockets.
+ * upper layer that records upcalls, and peers that are plain sockets.
  */
 #ifndef ITAL_TESTS_KAL_CM_FAKE_H
 #define ITAL_TESTS_KAL_CM_FAKE_H
@@ -16,14 +16,14 @@
 
 struct fake_qp {
     struct ri_qp base;
-    enum ri_status answer;       /* to the next hand-over */
-    enum ri_status close_answer; /* to CLOSING */
+    enum ri_status answer;       /* result of the next hand-over */
+    enum ri_status close_answer; /* result of the change to CLOSING */
     unsigned hand_overs;
     struct ri_llp_handover last; /* copied; buffers below */
     uint8_t bytes_read[MPA_STARTUP_FRAME_MAX], *last_message;
-    int fd; /* ours after a hand-over; -1 */
+    int fd; /* owned by the QP after a hand-over; -1: none */
     bool closing, error;
-    unsigned events_before; /* upcalls seen about the connection when the hand-over came */
+    unsigned events_before; /* upcalls of the connection before the hand-over */
 };
 
 /* Context of connections and of requests. */
@@ -68,22 +68,23 @@ struct fake {
 };
 extern struct fake fake;
 
-/* Checked fixture. Options are pairs "name", "value", NULL at the end; the rest is default. */
+/* Checked fixture. Options are pairs "name", "value", NULL at the end; the others have their
+ * defaults. */
 void fake_setup(void);
 void fake_teardown(void); /* fails when an object, descriptor or watch is left */
-void fake_reopen(const char *const *options, uint64_t features); /* a new RNIC with these */
+void fake_reopen(const char *const *options, uint64_t features); /* a new RNIC with these options */
 const char *fake_log_text(void);
 unsigned fake_log_count(const char *text);
-/* One more rule; lent until the teardown. */
+/* Adds a rule; the string must live until the teardown. */
 void fake_policy(const char *rule);
-/* The process may hold so many from now on; it holds no more yet. Once in a test. */
+/* Limits what the process may lease; it leases no more until then. Once in a test. */
 void fake_quota(enum kal_account_kind kind, uint64_t limit);
 
 static inline void fake_lane_run(struct fake_lane *lane) /* one pass, does not wait */
 {
     fake_lane_pass(lane, 0);
 }
-/* Run both lanes until fd (or -1) has the events, something ran, or the deadline. */
+/* Runs both lanes until fd (or -1) has the events, something ran, or the deadline passes. */
 void fake_pump(int fd, short events, uint64_t deadline);
 
 /* Run the lanes until cond. Fails the test after ms. */
@@ -110,11 +111,12 @@ int peer_listen(int family, struct sockaddr_storage *bound);
 int peer_accept(int fd);
 void peer_send(int fd, const void *octets, size_t length);
 void peer_read(int fd, void *octets, size_t length);
-/* 'F' orderly end, 'R' reset, 'D' there is data; waits for one of them. */
+/* Waits for 'F' orderly end, 'R' reset, or 'D' data, and returns it. */
 char peer_end(int fd);
-bool peer_quiet(int fd); /* neither data nor end now */
+bool peer_quiet(int fd); /* neither data nor an end now */
 
-/* Frames, built here by hand. S is bit 0x10 of flags; words are the enhanced word's halves. */
+/* Frames, assembled here by hand. S is bit 0x10 of flags; words are the halves of the enhanced
+ * word. */
 #define F_M 0x80
 #define F_C 0x40
 #define F_R 0x20

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The connection manager's tests: their lanes are run, and what the upcalls about connections
- * record. */
+/* The connection manager's tests: runs their lanes, and records the upcalls about connections. */
 #include "cm_fake_private.h"
 
 #include "base/clock.h"
@@ -24,7 +23,7 @@ void fake_pump(int fd, short events, uint64_t deadline)
     }
     if ((lanes[0]->threaded || lanes[1]->threaded) &&
         until > clock_after(clock_now(), CLOCK_NS_PER_MS))
-        until = clock_after(clock_now(), CLOCK_NS_PER_MS); /* what it does is not seen by poll */
+        until = clock_after(clock_now(), CLOCK_NS_PER_MS); /* poll does not see it */
     poll(p, 3, clock_poll_ms(clock_now(), until));
     for (int i = 0; i < 2; i++)
         if (!lanes[i]->threaded)

@@ -9,7 +9,7 @@
 #define FAKE_CONNECTIONS 512
 #define FAKE_QUOTA       1000000
 
-/* All that the test has made; the teardown frees them. */
+/* All that the test has made; the teardown frees it. */
 extern struct fake_qp *qps[FAKE_QPS];
 extern unsigned qp_count;
 extern struct fake_connection *connections[FAKE_CONNECTIONS];

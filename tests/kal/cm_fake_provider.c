@@ -70,7 +70,7 @@ static enum ri_status vp_qp_modify(struct ri_qp *base, const struct ri_qp_modify
     return status;
 }
 
-/* set A: records; what comes up is injected by the test through rnic.host */
+/* set A: records; the test injects upcalls through rnic.host */
 static enum ri_status vp_connection_create(struct ri_rnic *rnic, void *context,
                                            struct ri_connection **connection)
 {

@@ -23,7 +23,7 @@ void hang_up(void)
     peer = -1;
 }
 
-/* Requests still in a test's hands are abandoned here. */
+/* Abandons the requests that the test has not decided. */
 void teardown(void)
 {
     hang_up();
@@ -63,7 +63,7 @@ void send_request(uint8_t flags, uint8_t rev, uint16_t ird, uint16_t ord, const 
     peer_send(peer, octets, frame_request(octets, flags, rev, ird, ord, data, strlen(data)));
 }
 
-/* The request that the peer's frame becomes. */
+/* The request that the peer's frame leads to. */
 struct fake_request *request(uint8_t flags, uint8_t rev, uint16_t ird, uint16_t ord,
                              const char *data)
 {
@@ -109,7 +109,7 @@ void expect_reply(uint8_t flags, uint8_t rev, uint16_t ird, uint16_t ord, const 
     ck_assert_mem_eq(got, want, n);
 }
 
-/* Turned away before any upcall; nothing of it is left. */
+/* Refused before any upcall; nothing of it is left. */
 void expect_dropped(const char *line)
 {
     char end = peer_end(peer);

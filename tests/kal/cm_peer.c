@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The peers of the connection manager's tests: plain sockets, frames made by hand, addresses. */
+/* The peers of the connection manager's tests: plain sockets, frames assembled by hand,
+ * addresses. */
 #include "cm_fake.h"
 
 #include "base/be.h"

@@ -23,7 +23,7 @@ enum far_kind {
     FAR_ANSWER
 };
 
-/* Plain data, and with FAR_LINKS one descriptor beside it. */
+/* Plain data and, with FAR_LINKS, one descriptor. */
 struct message {
     enum far_kind kind;
     enum kal_account_kind account;
@@ -40,7 +40,7 @@ struct client {
     unsigned answers;
     uint64_t answer;
     int descriptor;
-    /* A question without waiting is under way */
+    /* A request without waiting is pending */
     bool asked[KAL_ACCOUNT_KINDS];
 };
 
@@ -108,7 +108,7 @@ static bool receive_message(int fd, struct message *message, int *descriptor)
 
 /* ---- the daemon ---- */
 
-/* `waits`: somebody waits for this answer. */
+/* `waits`: a thread waits for this answer. */
 static void grant(enum kal_account_kind kind, uint64_t asked, bool waits)
 {
     uint64_t room = far.limit[kind] - far.leased[kind],
@@ -158,7 +158,7 @@ static void serve(const struct message *message)
         break;
     case FAR_UNSHARE: far.shared--; break;
     case FAR_LINKS: open_links(); break;
-    default: far.seen++; break; /* FAR_ANSWER: the client has seen it */
+    default: far.seen++; break; /* FAR_ANSWER: the client has received it */
     }
     pthread_cond_broadcast(&far.changed);
 }
@@ -284,7 +284,7 @@ static void *run_reader(void *arg)
     return NULL;
 }
 
-/* One question at a time: threads of a test take turns. */
+/* One request at a time: threads of a test take turns. */
 static uint64_t ask(struct client *client, const struct message *message)
 {
     uint64_t value;

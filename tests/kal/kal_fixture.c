@@ -35,7 +35,7 @@ static char *slurp(const char *path, size_t *length)
     return data;
 }
 
-/* A new file in its place: the old one may be mapped. */
+/* Writes a new file in place of the old one, which may be mapped. */
 static void spill(const char *path, const void *data, size_t length)
 {
     char temporary[8500];

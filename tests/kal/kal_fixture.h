@@ -12,8 +12,8 @@
 void fixture_setup(void);
 
 const char *fixture_folder(void);
-/* Copy a module built by this folder ("vp_test", "broken/vp_major2") into the folder, as `name` or
- * as it is. */
+/* Copies a module built by this folder ("vp_test", "broken/vp_major2") into the folder, under
+ * `name` or, with NULL, its own name. */
 void fixture_module(const char *module, const char *name);
 const char *fixture_module_path(const char *module); /* static */
 void fixture_file(const char *name, const void *data, size_t length);
@@ -25,11 +25,11 @@ unsigned fixture_log_count(const char *text); /* lines that contain it */
 
 /* kal_get with fake_upper; must succeed. */
 struct kal *fixture_get(void);
-/* A lane without epoll, for whatever needs one; new in each fixture. */
+/* A lane without epoll, for objects that need one; new in each fixture. */
 extern struct fake_lane fixture_lane;
 /* The only descriptor in it; -1: none or several. */
 int fixture_watched_fd(void);
-/* What a run of the lane does when the descriptor is ready. */
+/* Does what a run of the lane does when the descriptor is ready. */
 void fixture_ready(void);
 
 #endif

@@ -143,7 +143,7 @@ static int pair_adopt(int fd, const struct cm_stream_options *options, int *own)
     return 0;
 }
 
-/* A consumer's descriptor, asked of before it is adopted, has none. */
+/* A consumer's descriptor has no addresses before it is adopted. */
 static void pair_addresses(int fd, union address *local, union address *peer)
 {
     if (fd < ENDS && !ends[fd].used)
@@ -166,7 +166,7 @@ static ssize_t pair_peek(int fd)
     return recv(fd, &octet, 1, MSG_DONTWAIT | MSG_PEEK);
 }
 
-/* A stream may take few octets at a time. */
+/* A stream may accept only a few octets at a time. */
 static ssize_t pair_send(int fd, const void *octets, size_t length)
 {
     end_of(fd);
@@ -193,7 +193,7 @@ static int pair_finish(int fd)
     return shutdown(fd, SHUT_WR) ? errno : 0;
 }
 
-/* Unix sockets do so by themselves, where octets are unread. */
+/* Unix sockets abort by themselves if octets are unread. */
 static void pair_abort_on_close(int fd)
 {
     end_of(fd);

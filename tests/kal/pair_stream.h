@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A stream below the connection manager that is not TCP: the second user of kal/cm/stream.h.
- * Listeners live in the process, by port; a connection is a pair of Unix sockets, one end of which
- * waits at the listener. Not thread-safe.
+ * A stream below the connection manager that is not TCP: the second implementation of
+ * kal/cm/stream.h. Listeners live in the process, by port; a connection is a pair of Unix sockets,
+ * one end of which waits at the listener. Not thread-safe.
  */
 #ifndef ITAL_TESTS_KAL_PAIR_STREAM_H
 #define ITAL_TESTS_KAL_PAIR_STREAM_H
@@ -11,9 +11,9 @@
 
 extern const struct cm_stream_ops pair_stream;
 
-/* Streams and listeners that are open: ends that the provider has taken over are not. */
+/* Number of open streams and listeners, without the ends that the provider has taken over. */
 unsigned pair_open(void);
-/* The provider, or the test, has this end now. */
+/* The provider, or the test, has taken this end over. */
 void pair_taken(int fd);
 
 #endif

@@ -35,7 +35,7 @@ enum mpa_startup_result parse_exact(const uint8_t *p, size_t n, enum mpa_startup
     if (n)
         memcpy(exact, p, n);
     r = mpa_startup_parse(exact, n, want, f, out);
-    if (r == MPA_STARTUP_OK) /* point into the caller's octets, which live on */
+    if (r == MPA_STARTUP_OK) /* points into the caller's octets, which stay */
         f->pd = p + (f->pd - exact);
     free(exact);
     return r;

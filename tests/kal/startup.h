@@ -18,7 +18,7 @@ enum mpa_startup_result parse_exact(const uint8_t *p, size_t n, enum mpa_startup
 /* The frame of a vector. */
 struct mpa_startup_frame parsed(const char *id);
 bool same_frame(const struct mpa_startup_frame *a, const struct mpa_startup_frame *b);
-/* What one side wants, with CRC and all ready-to-receive messages. */
+/* The wishes of one side, with CRC and all ready-to-receive messages. */
 struct mpa_startup_local side(uint8_t rev, uint16_t ird, uint16_t ord);
 
 #endif

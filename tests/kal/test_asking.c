@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A provider file harms only who asks for it: what aborts or hangs does so in a helper process that
- * nobody notices, and nothing that is dropped in takes another one's place. */
+/* A bad provider file affects only those who ask for it: it aborts or hangs in a helper process,
+ * invisibly, and no file that is added replaces another provider. */
 #include "kal_fixture.h"
 #include "kal/registry/load.h"
 
@@ -22,13 +22,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define ASK_MS 3000u /* of the provider that hangs; the others need a hundredth */
+#define ASK_MS 3000u /* for the provider that hangs; others need a hundredth */
 
 struct seen {
     char names[16][64], providers[16][64], reason[600];
     bool usable[16];
     unsigned count;
-    const char *path; /* whose reason is wanted */
+    const char *path; /* the file whose reason is wanted */
     bool path_usable;
 };
 
@@ -60,7 +60,7 @@ static struct seen list(struct kal *kal)
     return seen;
 }
 
-/* Place of an interface in the list; fails where it is not. */
+/* Index of an interface in the list; fails if it is missing. */
 static unsigned place_of(const struct seen *seen, const char *name)
 {
     for (unsigned i = 0; i < seen->count; i++)
@@ -128,14 +128,14 @@ START_TEST(bad_provider_harms_nobody)
     ck_assert(!seen.path_usable);
     ck_assert_msg(strstr(seen.reason, bad[_i].reason) != NULL, "%s", seen.reason);
     ck_assert_msg(!is_mapped(bad[_i].file), "%s was loaded here", bad[_i].file);
-    ck_assert_uint_eq(fixture_log_count(bad[_i].file), 1); /* told once */
+    ck_assert_uint_eq(fixture_log_count(bad[_i].file), 1); /* reported once */
     open_and_close(kal, "test");
     kal_put(kal);
     ck_assert_int_eq(tc_fd_count(), before);
 }
 END_TEST
 
-/* Another name than the file's own: the helpers find it, and only it is loaded. */
+/* The name differs from the file's: the helpers find it, and only that file is loaded. */
 START_TEST(only_the_one_named_is_loaded)
 {
     struct kal *kal;
@@ -153,7 +153,7 @@ START_TEST(only_the_one_named_is_loaded)
 }
 END_TEST
 
-/* A provider that was silent is not waited for at every list. */
+/* A provider that gave no answer is not waited for at every list. */
 START_TEST(silence_is_waited_for_once)
 {
     struct kal *kal;
@@ -193,8 +193,8 @@ START_TEST(without_the_helper_program)
 }
 END_TEST
 
-/* A sandbox that allows no new process, or a limit on them: what is known by name
- * works, and the reason is told. */
+/* A sandbox that allows no new process, or a limit on their number: interfaces known by name work,
+ * and the reason is reported. */
 static const struct {
     int error;
     enum kal_status status;
@@ -240,7 +240,7 @@ static void on_child(int number)
     atomic_fetch_add(&signals, 1);
 }
 
-/* A consumer's own wait for whatever child comes. */
+/* A consumer's own wait for any child. */
 static void *reaper(void *arg)
 {
     int *found = arg;
@@ -280,7 +280,7 @@ START_TEST(helpers_are_not_noticed)
     kal_put(kal);
     ck_assert_int_eq(found, 0);
     ck_assert_int_eq(atomic_load(&signals), 0);
-    ck_assert_int_eq(waitpid(-1, NULL, WNOHANG | __WALL), -1); /* none is left of any kind */
+    ck_assert_int_eq(waitpid(-1, NULL, WNOHANG | __WALL), -1); /* no child of any kind is left */
     sigaction(SIGCHLD, NULL, &after);
     ck_assert(after.sa_handler == dispositions[_i].handler);
     pthread_sigmask(SIG_SETMASK, NULL, &now);
@@ -289,7 +289,7 @@ START_TEST(helpers_are_not_noticed)
 }
 END_TEST
 
-/* A process without descriptors 0 to 2, and with none to spare. */
+/* A process without descriptors 0 to 2, and at its limit. */
 START_TEST(descriptors_are_not_needed)
 {
     struct seen seen;
@@ -301,7 +301,7 @@ START_TEST(descriptors_are_not_needed)
     close(0);
     seen = list(kal);
     ck_assert_uint_eq(seen.count, 1);
-    ck_assert_int_eq(open("/dev/null", O_RDONLY), 0); /* and none was taken */
+    ck_assert_int_eq(open("/dev/null", O_RDONLY), 0); /* and none stayed open */
     kal_put(kal);
 }
 END_TEST
@@ -319,7 +319,7 @@ START_TEST(dropped_in_changes_nothing)
     fixture_module("broken/vp_aaa", NULL);
     kal = fixture_get();
     seen = list(kal);
-    ck_assert_str_eq(seen.names[0], "softrdma"); /* own ones first, then by name */
+    ck_assert_str_eq(seen.names[0], "softrdma"); /* the tree's own first, then by name */
     ck_assert_str_eq(seen.providers[place_of(&seen, "test")], "test");
     ck_assert_str_eq(seen.providers[place_of(&seen, "aaa/test")], "aaa");
     ck_assert_int_eq(kal_rnic_open(kal, "test", NULL, &rnic), KAL_OK);

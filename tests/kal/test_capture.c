@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Capture: files, connections, both ends of one, threads, a disk that is full. What tshark says of
- * it: capture.tap. */
+/* Capture: files, connections, both ends of one, threads, a full disk. tshark's reading of it:
+ * capture.tap. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -28,7 +28,7 @@ static struct kal_rnic rnics[2];
 static const char *folder;
 static char path[200], log_path[200];
 
-/* An interface that is as open as capture needs it. */
+/* An interface as far initialised as capture needs it. */
 static enum kal_status open_at(struct kal_rnic *rnic, const char *pcap)
 {
     enum kal_status status;
@@ -118,7 +118,7 @@ static void add_packet(const uint8_t *ip, uint32_t length, uint32_t flags)
     };
 }
 
-/* The whole file is whole blocks. */
+/* Checks that the file consists of whole blocks. */
 static void read_back(const char *name)
 {
     struct stat status;
@@ -229,7 +229,7 @@ START_TEST(one_end)
     transmit(end, "question", 8);
     kal_capture_octets(end, RI_RECEIVE, "answer", 6);
     finish(end, RI_CAPTURE_FIN);
-    finish(end, RI_CAPTURE_FIN); /* told twice: there once */
+    finish(end, RI_CAPTURE_FIN); /* reported twice, recorded once */
     kal_capture_mark(end, RI_RECEIVE, RI_CAPTURE_FIN);
     closed(end);
     close_it(&rnics[0]);
@@ -244,7 +244,7 @@ START_TEST(one_end)
     expect(6, 2000, TCPIP_ACK | TCPIP_FIN, 0, false);
     ck_assert_mem_eq(file.packets[3].payload, "question", 8);
     ck_assert_mem_eq(file.packets[4].payload, "answer", 6);
-    for (unsigned i = 1; i < file.count; i++) /* each acknowledges all that came before it */
+    for (unsigned i = 1; i < file.count; i++) /* each acknowledges all earlier ones */
         if (file.packets[i].from != file.packets[i - 1].from)
             ck_assert_uint_eq(file.packets[i].ack,
                               file.packets[i - 1].seq + file.packets[i - 1].length +
@@ -253,7 +253,7 @@ START_TEST(one_end)
 }
 END_TEST
 
-/* The handshake of a passive end, a reset, and a close without a word. */
+/* The handshake of a passive end, a reset, and a silent close. */
 START_TEST(ends_of_a_connection)
 {
     struct kal_capture_end *reset, *left;
@@ -275,7 +275,7 @@ START_TEST(ends_of_a_connection)
 }
 END_TEST
 
-/* Both ends here: each octet is there once, whoever is first. */
+/* Both ends are in this process: each octet is recorded once, whichever end is first. */
 START_TEST(both_ends)
 {
     struct kal_capture_end *a, *b;
@@ -297,7 +297,7 @@ START_TEST(both_ends)
     kal_capture_mark(b, RI_RECEIVE, RI_CAPTURE_FIN);
     closed(a);
     closed(b);
-    a = begin(&rnics[0], 1000, 2000, true); /* the ports again: another connection */
+    a = begin(&rnics[0], 1000, 2000, true); /* the same ports: another connection */
     closed(a);
     close_it(&rnics[0]);
     close_it(&rnics[1]);
@@ -404,14 +404,14 @@ START_TEST(what_is_no_file_is_refused)
 }
 END_TEST
 
-/* How many threads there are beside itself: a sanitizer has one as soon as there is another. */
+/* Counts other threads: a sanitizer starts one as soon as there is another. */
 static void *count_others(void *others)
 {
     *(int *)others = tc_thread_count() - 1;
     return NULL;
 }
 
-/* A connection that moved to an interface without the option outlives the one that began it. */
+/* A connection that moved to an interface without the option outlives its first interface. */
 START_TEST(connection_outlives_its_interface)
 {
     struct kal_capture_end *end;
@@ -428,7 +428,7 @@ START_TEST(connection_outlives_its_interface)
     close_it(&rnics[0]);
     ck_assert_int_eq(stat(path, &before), 0);
     transmit(end, "late", 4);
-    closed(end); /* the last user: the writer ends by itself */
+    closed(end); /* the last user: the writer ends */
     grew = tc_until(!stat(path, &after) && tc_thread_count() == threads, 20000);
     ck_assert(grew);
     read_back(path);
@@ -437,8 +437,8 @@ START_TEST(connection_outlives_its_interface)
 }
 END_TEST
 
-/* The file may not grow beyond some octets: it ends with a whole block, one
- * line says so, the rest is counted. */
+/* The file has a size limit: it ends with a whole block, one line reports that, the remaining
+ * packets are counted. */
 START_TEST(full_disk)
 {
     const struct rlimit small = { 100000, 100000 };
@@ -515,7 +515,7 @@ START_TEST(threads_beside_each_other)
 }
 END_TEST
 
-/* Nobody else of the connection is recorded while one holds it: no answer before its question. */
+/* While one thread records a connection no other does: no answer precedes its request. */
 static atomic_bool answered;
 static atomic_int answerer;
 
@@ -552,9 +552,9 @@ START_TEST(no_answer_before_its_question)
 END_TEST
 
 /*
- * A real child: one that is played has the parent's writer still running, with a descriptor whose
- * number is somebody else's by then. ThreadSanitizer takes no thread in the child of a process with
- * threads.
+ * A real child process. A simulated one would have the parent's writer still running, with a
+ * descriptor whose number another file may have. ThreadSanitizer supports no thread in the child of
+ * a process with threads.
  */
 #ifndef __SANITIZE_THREAD__
 START_TEST(child_leaves_the_file_alone)
@@ -580,7 +580,7 @@ START_TEST(child_leaves_the_file_alone)
     }
     ck_assert_int_eq(waitpid(child, &status, 0), child);
     ck_assert_int_eq(status, 0);
-    read_back(path); /* a new one, not the parent's */
+    read_back(path); /* a new file, not the parent's */
     ck_assert_uint_eq(file.count, 0);
     closed(end);
     close_it(&rnics[0]);

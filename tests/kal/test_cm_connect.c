@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Connection manager, active side: attempts that get no answer, the second attempt, what can go
- * wrong before and behind the frames, destruction. Test names carry the C- and S-numbers. */
+/* Connection manager, active side: attempts without an answer, the second attempt, failures before
+ * and after the frames, destruction. Test names carry the C- and S-numbers. */
 #include "cm_active.h"
 
 #include "base/clock.h"
@@ -23,7 +23,7 @@ static void end_peer(bool reset)
     hang_up();
 }
 
-/* An orderly end behind our Request, which was read. */
+/* An orderly end after our Request was read. */
 START_TEST(c022_s020_second_attempt_with_revision_1)
 {
     ask();
@@ -46,7 +46,7 @@ static void expect_no_second(void)
     ck_assert_uint_eq(fake_log_count("trying revision 1"), 0);
 }
 
-/* So ends a peer that has no room, or ends itself. */
+/* A peer without room, or one that exits, ends so. */
 START_TEST(s020_reset_is_no_proof_of_revision_1)
 {
     ask();
@@ -55,8 +55,8 @@ START_TEST(s020_reset_is_no_proof_of_revision_1)
 }
 END_TEST
 
-/* So ends one that turns us away: orderly, but without having read the Request.
- * 0: before it comes, 1: over it. */
+/* A peer that refuses ends so: in order, but without having read the Request. 0: before it arrives,
+ * 1: after it. */
 START_TEST(s020_end_without_reading_is_no_proof_of_revision_1)
 {
     ck_assert_int_eq(start("hello", 4, 8), KAL_OK);
@@ -77,7 +77,7 @@ START_TEST(c022_closed_inside_the_reply)
     fake_until(c->connection->stream.length == 10, 10000);
     end_peer(false);
     expect_request(F_C, 1, 0, 0, "hello");
-    end_peer(false); /* there is no third */
+    end_peer(false); /* there is no third attempt */
     expect_failure(RI_REASON_OTHER);
     ck_assert_int_eq(tc_wait_fd(server, POLLIN, tc_deadline(1)), 0);
 }
@@ -131,7 +131,7 @@ END_TEST
 
 START_TEST(tcp_connect_in_time)
 {
-    /* A listener whose queue is full does not answer. */
+    /* A listener with a full queue does not answer. */
     int fds[8], n = 0;
 
     ck_assert_int_eq(listen(server, 0), 0);
@@ -148,7 +148,7 @@ START_TEST(tcp_connect_in_time)
 }
 END_TEST
 
-/* ---- not even TCP ---- */
+/* ---- TCP fails ---- */
 
 START_TEST(nobody_listens)
 {
@@ -330,7 +330,7 @@ START_TEST(destroy_at_any_time)
         peer_send(peer, "MPA ID Rep", 10);
         fake_until(c->connection->stream.length == 10, 10000);
         break;
-    case 4: /* the Reply is there, nobody has looked */
+    case 4: /* the Reply has arrived and is not read */
         ask();
         reply(F_C | F_S, 2, 0x8008, 0x4004, "");
         break;

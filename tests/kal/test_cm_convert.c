@@ -15,9 +15,9 @@
 #define TCP_ULP 31
 #endif
 
-static const char *made_up_ulp; /* NULL: the kernel says */
+static const char *made_up_ulp; /* NULL: the kernel's answer */
 
-/* getsockopt(2) of the connection manager, by the linker's --wrap. */
+/* The connection manager's getsockopt(2), by the linker's --wrap. */
 int __real_getsockopt(int fd, int level, int name, void *value, socklen_t *length);
 int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *length);
 
@@ -32,7 +32,7 @@ int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *lengt
 
 static struct fake_connection *c;
 static struct fake_qp *qp;
-static int pair[2];        /* ours, the peer's */
+static int pair[2];        /* this side's, the peer's */
 static uint64_t converted; /* so far */
 
 static void setup(void)
@@ -99,7 +99,7 @@ static void expect_established(bool initiator)
     ck_assert(!c->last.depths_valid);
     ck_assert_int_ne(qp->fd, pair[0]);
     ck_assert(fcntl(qp->fd, F_GETFD) & FD_CLOEXEC);
-    ck_assert(!(fcntl(pair[0], F_GETFL) & O_NONBLOCK)); /* the consumer's flags are as they were */
+    ck_assert(!(fcntl(pair[0], F_GETFL) & O_NONBLOCK)); /* the consumer's flags are unchanged */
 }
 
 static void expect_failure(enum ri_connection_reason reason)
@@ -117,7 +117,7 @@ START_TEST(initiator_with_frames)
     size_t n = frame_request(want, F_C, 1, 0, 0, NULL, 0);
 
     ck_assert_int_eq(convert(true, true, NULL), KAL_OK);
-    drop(0); /* the consumer closes its own: the connection lives */
+    drop(0); /* the consumer closes its descriptor: the connection stays */
     pair[0] = fcntl(pair[1], F_DUPFD_CLOEXEC, 0);
     peer_read(pair[1], got, n);
     ck_assert_mem_eq(got, want, n);
@@ -156,7 +156,7 @@ START_TEST(initiator_without_frames)
     expect_established(true);
     ck_assert_uint_eq(qp->last.bytes_read_length, 0);
     char got[4];
-    peer_read(qp->fd, got, 4); /* what is in the socket stays there */
+    peer_read(qp->fd, got, 4); /* octets in the socket stay there */
 }
 END_TEST
 
@@ -238,13 +238,13 @@ END_TEST
 START_TEST(peer_fails)
 {
     switch (_i) {
-    case 0: /* garbage instead of the Reply */
+    case 0: /* invalid octets instead of the Reply */
         ck_assert_int_eq(convert(true, true, NULL), KAL_OK);
         fake_until(c->connection->state == CM_REQUESTED, 10000);
         peer_send(pair[1], "HTTP/1.1 400", 12);
         expect_failure(RI_REASON_PROTOCOL);
         break;
-    case 1: /* garbage instead of the Request */
+    case 1: /* invalid octets instead of the Request */
         ck_assert_int_eq(convert(false, true, NULL), KAL_OK);
         peer_send(pair[1], "GET / HTTP", 10);
         expect_failure(RI_REASON_PROTOCOL);
@@ -267,7 +267,7 @@ START_TEST(peer_fails)
         expect_failure(RI_REASON_RESOURCES);
         break;
     }
-    /* Though the consumer holds its descriptor, the TCP connection has ended. */
+    /* The TCP connection has ended although the consumer keeps its descriptor. */
     char octet;
     uint64_t deadline = tc_deadline(5000);
     ssize_t n;
@@ -351,7 +351,7 @@ static void expect_refused(const char *why)
     ck_assert_uint_eq(c->events, 0);
 }
 
-/* The consumer's buffered reader took the beginning of the Request, all of it, or more. */
+/* The consumer's buffered reader has taken part of the Request, all of it, or more. */
 START_TEST(octets_read_of_the_request)
 {
     uint8_t frame[600], want[600];
@@ -428,7 +428,7 @@ START_TEST(octets_read_that_cannot_be)
 }
 END_TEST
 
-/* shutdown(2) of either direction by the consumer, the end by the peer, a reset. */
+/* The consumer calls shutdown(2) for either direction; the peer ends in order, or by a reset. */
 START_TEST(half_a_connection)
 {
     const struct linger at_once = { .l_onoff = 1, .l_linger = 0 };
@@ -448,7 +448,7 @@ START_TEST(half_a_connection)
 }
 END_TEST
 
-/* The kernel's answer is made up where it has no TLS (modprobe tls). */
+/* The test simulates the kernel's answer if it has no TLS (modprobe tls). */
 START_TEST(what_the_kernel_transforms)
 {
     made_up_ulp = setsockopt(pair[0], IPPROTO_TCP, TCP_ULP, "tls", sizeof "tls") ? "tls" : NULL;
@@ -456,7 +456,7 @@ START_TEST(what_the_kernel_transforms)
 }
 END_TEST
 
-/* A time stamp stands in the error queue: the lane would find the socket ready for ever. */
+/* A time stamp is in the error queue: the lane would find the socket ready for ever. */
 START_TEST(notifications_wait)
 {
     int flags = SOF_TIMESTAMPING_TX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE;
@@ -478,7 +478,8 @@ START_TEST(notifications_wait)
 }
 END_TEST
 
-/* What a consumer has set for its own protocol neither holds FPDUs back nor resets their end. */
+/* Socket options that a consumer sets for its own protocol neither delay FPDUs nor make the end a
+ * reset. */
 START_TEST(options_of_the_consumer)
 {
     const struct linger at_once = { .l_onoff = 1, .l_linger = 0 };
@@ -504,7 +505,7 @@ START_TEST(options_of_the_consumer)
 }
 END_TEST
 
-/* The initiator is asked of as who connects, the responder as whom a request comes to. */
+/* The policy treats the initiator as a connect, the responder as an incoming request. */
 START_TEST(policy)
 {
     bool initiator = _i;
@@ -513,7 +514,7 @@ START_TEST(policy)
     fake_policy(initiator ? "deny connect to 127.0.0.0/8" : "deny request from 127.0.0.0/8");
     ck_assert_int_eq(convert(initiator, true, initiator ? NULL : "x"), KAL_ERR_PERMISSION);
     ck_assert_uint_eq(fake_log_count("denied by rule1"), 1);
-    ck_assert(peer_quiet(pair[1])); /* nothing was sent, and the socket is the consumer's still */
+    ck_assert(peer_quiet(pair[1])); /* nothing was sent, and the consumer keeps the socket */
     peer_send(pair[0], "y", 1);
     peer_read(pair[1], &got, 1);
     ck_assert_int_eq(convert(!initiator, false, initiator ? "x" : NULL), KAL_OK);
@@ -544,14 +545,15 @@ START_TEST(quota)
     ck_assert_int_eq(convert(true, true, NULL), KAL_OK);
     struct kal_convert_param param = { .size = sizeof param, .fd = pair[1], .initiator = true };
     ck_assert_int_eq(kal_convert(second->connection, &fake_qp_new()->base, &param), KAL_ERR_QUOTA);
-    fake_destroy(c); /* its descriptor and its part of the account come back */
+    fake_destroy(c); /* its descriptor and its share of the account are released */
     ck_assert_int_eq(kal_convert(second->connection, &fake_qp_new()->base, &param),
                      KAL_ERR_INVALID_ARGUMENT); /* and its stream has ended */
     c = second;
 }
 END_TEST
 
-/* The peer's frame ends after each of its octets, in order or by a reset; or is wrong there. */
+/* The peer's frame ends after each of its octets, in order or by a reset; or that octet is
+ * wrong. */
 START_TEST(frame_that_goes_wrong)
 {
     const struct linger at_once = { .l_onoff = 1, .l_linger = 0 };
@@ -574,7 +576,7 @@ START_TEST(frame_that_goes_wrong)
         fake_until(c->connection->state == (initiator ? CM_REQUESTED : CM_STARTING), 10000);
         memcpy(said, frame, n);
         if (how == 2)
-            said[at] ^= 0x5A; /* a changed length may ask for more: then the end comes */
+            said[at] ^= 0x5A; /* a changed length may require more octets: then the end comes */
         if (how == 2 || at)
             peer_send(pair[1], said, how == 2 ? n : at);
         if (how == 1)

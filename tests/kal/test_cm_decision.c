@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Connection manager, passive side: requests that are accepted, rejected, moved to another
- * listener, or left. Test names carry the C- and S-numbers. */
+ * listener, or left undecided. Test names carry the C- and S-numbers. */
 #include "cm_passive.h"
 
 #include <poll.h>
@@ -27,14 +27,14 @@ START_TEST(s005_c011_to_c017_reply_follows_the_request)
           true },
         { F_C | F_S, 2, 0x8004, 0x8008, 16, 16, F_C | F_S, 0x8010, 0x8004, true, false, 16, 4,
           true },
-        /* C-016: fewer slots than asked are said as they are */
+        /* C-016: fewer read slots than requested are reported as they are */
         { F_C | F_S, 2, 0x8020, 0xC020, 2, 2, F_C | F_S, 0x8002, 0x4002, true, false, 2, 2, true },
-        /* C-015: only Send offered, which we do not take: we name one of ours */
+        /* C-015: only Send is offered, which is not supported: the Reply names a supported type */
         { F_C | F_S, 2, 0xC004, 0x0004, 4, 4, F_C | F_S, 0x8004, 0x4004, true, false, 4, 4, true },
-        /* no slot of ours: Write is answered where it was offered, else one slot is made */
+        /* no read slot: Write is answered if offered, else one slot is made */
         { F_C | F_S, 2, 0x8004, 0xC000, 0, 4, F_C | F_S, 0x8000, 0x8004, true, false, 0, 4, true },
         { F_C | F_S, 2, 0x8004, 0x4000, 0, 4, F_C | F_S, 0x8001, 0x4004, true, false, 1, 4, true },
-        /* C-013: A=0, B C D are not looked at */
+        /* C-013: A=0, B C D are ignored */
         { F_C | F_S, 2, 0x4004, 0xC008, 16, 16, F_C | F_S, 0x0010, 0x0004, false, false, 16, 4,
           true },
         /* C-017 */
@@ -66,7 +66,7 @@ START_TEST(s005_c011_to_c017_reply_follows_the_request)
     ck_assert_uint_eq(qp->last.ird, rows[_i].got_ird);
     ck_assert_uint_eq(qp->last.ord, rows[_i].got_ord);
     ck_assert_uint_eq(qp->last.bytes_read_length, 0);
-    ck_assert_uint_eq(c->events, !rows[_i].await); /* else the provider says it */
+    ck_assert_uint_eq(c->events, !rows[_i].await); /* else the provider reports it */
     if (!rows[_i].await) {
         ck_assert_int_eq(c->last.type, RI_CONNECTION_ESTABLISHED);
         ck_assert_uint_eq(c->last.ird, rows[_i].got_ird);
@@ -123,7 +123,7 @@ START_TEST(accept_inside_the_upcall)
     fake.on_request = accept_inside;
     request(F_C | F_S, 2, 4, 4, "x");
     expect_reply(F_C | F_S, 2, 4, 4, "ok");
-    fake_until(fake.pool[0].events == 1, 10000); /* and its context was known by then */
+    fake_until(fake.pool[0].events == 1, 10000); /* and its context was set by then */
     ck_assert_int_eq(fake.pool[0].last.type, RI_CONNECTION_ESTABLISHED);
 }
 END_TEST
@@ -138,7 +138,7 @@ START_TEST(accept_arguments)
     ck_assert_int_eq(accept_it(r, qp, data, 4, 4), KAL_ERR_INVALID_ARGUMENT);
     ck_assert_int_eq(kal_reject(r->context->connection, data, 509), KAL_ERR_INVALID_ARGUMENT);
     ck_assert_int_eq(kal_reject(r->context->connection, NULL, 1), KAL_ERR_INVALID_ARGUMENT);
-    data[508] = '\0'; /* it is undecided still */
+    data[508] = '\0'; /* it is still undecided */
     ck_assert_int_eq(accept_it(r, qp, data, 4, 4), KAL_OK);
     ck_assert_int_eq(accept_it(r, qp, NULL, 4, 4), KAL_ERR_INVALID_STATE);
     ck_assert_int_eq(kal_reject(r->context->connection, NULL, 0), KAL_ERR_INVALID_STATE);
@@ -177,7 +177,7 @@ START_TEST(peer_leaves_between_accept_and_run)
 }
 END_TEST
 
-/* The rest of the start-up is another lane's: its run hands over, and it sees the peer go. */
+/* Another lane continues the start-up: its run hands over, and it notices the peer's end. */
 START_TEST(placed_on_the_lane_of_the_qp)
 {
     struct fake_request *r = usual();
@@ -189,11 +189,11 @@ START_TEST(placed_on_the_lane_of_the_qp)
     kal_place(c, fake.lane2);
     ck_assert_uint_eq(fake_lane_watches(fake.lane), before - 1);
     ck_assert_uint_eq(fake_lane_watches(fake.lane2), 1);
-    kal_place(c, fake.lane2); /* it is there */
+    kal_place(c, fake.lane2); /* its octets have arrived */
     ck_assert_uint_eq(fake_lane_watches(fake.lane2), 1);
     if (_i == 0) {
         ck_assert_int_eq(accept_it(r, qp, NULL, 4, 4), KAL_OK);
-        kal_place(c, fake.lane); /* too late: nothing happens */
+        kal_place(c, fake.lane); /* too late: no effect */
         for (; !qp->hand_overs; fake_lane_run(fake.lane2))
             ck_assert(!tc_expired(end));
     } else {
@@ -205,7 +205,7 @@ START_TEST(placed_on_the_lane_of_the_qp)
 }
 END_TEST
 
-/* Accepted without a QP: nothing leaves before there is one, and then in its lane. */
+/* Accepted without a QP: nothing is sent before one is attached, and then in its lane. */
 START_TEST(queue_pair_attached_after_the_accept)
 {
     struct ri_connect_param param = {
@@ -217,7 +217,7 @@ START_TEST(queue_pair_attached_after_the_accept)
     void *lane = _i ? fake.lane2 : fake.lane;
     uint64_t end = tc_deadline(10000);
 
-    ck_assert_int_eq(kal_attach(c, &qp->base, lane), KAL_ERR_INVALID_STATE); /* undecided */
+    ck_assert_int_eq(kal_attach(c, &qp->base, lane), KAL_ERR_INVALID_STATE); /* still undecided */
     ck_assert_int_eq(kal_accept(c, NULL, &param), KAL_OK);
     for (; !c->parked; fake_lane_run(fake.lane))
         ck_assert(!tc_expired(end));
@@ -280,8 +280,8 @@ static void *look_on(void *arg)
     return NULL;
 }
 
-/* The watch is about to go when its descriptor becomes ready: the old lane has a look or two. It is
- * told nothing here that would order what was written before for it. */
+/* The descriptor becomes ready when the watch is being removed: the old lane runs the handler once
+ * or twice. No synchronisation here may order the earlier writes for it. */
 static void leave_and_be_seen(struct ri_watch *watch)
 {
     unsigned before;
@@ -293,8 +293,7 @@ static void leave_and_be_seen(struct ri_watch *watch)
         tc_until(atomic_load_explicit(&passes, memory_order_relaxed) - before >= 1000, 10000));
 }
 
-/* For ThreadSanitizer: handlers of the lane that it leaves run beside
- * the move, and find that it moves. */
+/* For ThreadSanitizer: handlers of the old lane run during the move, and find that it moves. */
 START_TEST(placed_while_its_lane_looks_on)
 {
     for (int i = 0; i < 10; i++) {
@@ -309,7 +308,7 @@ START_TEST(placed_while_its_lane_looks_on)
         atomic_store_explicit(&looked_enough, true, memory_order_relaxed);
         pthread_join(thread, NULL);
         ck_assert_ptr_null(fake.lane->before_unwatch);
-        ck_assert_uint_eq(listener->undecided, 1); /* the old lane did nothing about it */
+        ck_assert_uint_eq(listener->undecided, 1); /* the old lane did not handle it */
         for (; listener->undecided; fake_lane_run(fake.lane2))
             ck_assert(!tc_expired(end));
     }
@@ -416,7 +415,7 @@ END_TEST
 
 START_TEST(reply_is_not_reset_away)
 {
-    /* The peer speaks out of turn when it is rejected: the Reply must reach it all the same. */
+    /* The peer sends out of turn when it is rejected: the Reply must reach it all the same. */
     struct fake_request *r = usual();
     uint8_t junk[2000] = { 0 };
 
@@ -428,7 +427,7 @@ START_TEST(reply_is_not_reset_away)
     peer_send(peer, junk, sizeof junk);
     expect_reply(F_R | F_C | F_S, 2, 1, 1, "no");
     ck_assert_int_eq(peer_end(peer), 'F');
-    ck_assert_uint_eq(fake.rnic.cm->linger_count, 1); /* reads on, until the peer closes too */
+    ck_assert_uint_eq(fake.rnic.cm->linger_count, 1); /* reads on until the peer closes too */
     hang_up();
     fake_until(fake.rnic.cm->linger_count == 0, 10000);
 }
@@ -442,7 +441,7 @@ START_TEST(linger_is_bounded_in_time)
     r = usual();
     ck_assert_int_eq(kal_reject(r->context->connection, NULL, 0), KAL_OK);
     expect_reply(F_R | F_C | F_S, 2, 1, 1, "");
-    fake_until(fake.rnic.cm->linger_count == 0, 10000); /* and the peer never closed */
+    fake_until(fake.rnic.cm->linger_count == 0, 10000); /* the peer never closed */
 }
 END_TEST
 
@@ -494,7 +493,7 @@ START_TEST(migrate)
     ck_assert_int_eq(kal_migrate(r->context->connection, other), KAL_OK);
     r->context->connection = NULL;
     ck_assert_uint_eq(listener->undecided, 0);
-    ck_assert_uint_eq(fake.request_count, 1); /* not inside the call */
+    ck_assert_uint_eq(fake.request_count, 1); /* not during the call */
     fake_until(fake.request_count == 2, 10000);
     moved = &fake.requests[1];
     ck_assert_ptr_eq(moved->listener, &label2);
@@ -506,7 +505,7 @@ START_TEST(migrate)
     ck_assert_mem_eq(&moved->request.peer, &r->request.peer, sizeof r->request.peer);
     ck_assert_uint_eq(other->undecided, 1);
 
-    /* The other one has room for one only. */
+    /* The other listener has room for one only. */
     int first = peer;
     struct fake_request *second = usual();
     ck_assert_int_eq(kal_migrate(second->context->connection, other), KAL_ERR_NO_RESOURCES);
@@ -564,7 +563,7 @@ START_TEST(moved_request_goes_with_its_listener_or_its_peer)
     r->context->connection = NULL;
     if (_i == 0) {
         kal_listen_destroy(other);
-        ck_assert_int_eq(peer_end(peer), 'R'); /* 'F' would be taken for an answer */
+        ck_assert_int_eq(peer_end(peer), 'R'); /* 'F' would pass for an answer */
     } else {
         fd = other->starting->stream.fd;
         hang_up();

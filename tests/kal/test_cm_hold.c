@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Connection manager: complete requests for which the upper floor has no room. They wait, in order
- * and bounded, and come up when there is. */
+/* Connection manager: complete requests for which the upper layer has no room. They wait, in order
+ * and bounded, and are reported when there is room. */
 #include "cm_passive.h"
 
 #include <poll.h>
@@ -9,10 +9,10 @@
 #include <unistd.h>
 
 static unsigned room, refused;
-static char order[FAKE_REQUESTS + 1]; /* first octets of what was taken */
+static char order[FAKE_REQUESTS + 1]; /* first octets of the accepted requests */
 static int peers[8];
 
-/* The upper floor: takes a request for which it has room. */
+/* The upper layer: takes a request for which it has room. */
 static void take(struct fake_request *r)
 {
     size_t taken = strlen(order);
@@ -49,7 +49,7 @@ static unsigned waiting(void)
     return listener->queued;
 }
 
-/* Peer i asks, with one letter, and has been looked at. */
+/* Peer i sends a request with one letter, and the lane has processed it. */
 static void ask(int i, const char *letter)
 {
     unsigned seen = listener->undecided + waiting();
@@ -83,7 +83,7 @@ START_TEST(they_come_up_in_order)
     ask(3, "d");
     passes();
     ck_assert_str_eq(order, "a");
-    ck_assert_uint_eq(refused, 1); /* the others have not even been shown */
+    ck_assert_uint_eq(refused, 1); /* the others have not been reported */
     ck_assert_uint_eq(listener->undecided, 1);
     ck_assert_uint_eq(waiting(), 3);
     ck_assert_uint_eq(listener->half_open, 0);
@@ -99,13 +99,13 @@ START_TEST(they_come_up_in_order)
     ck_assert_uint_eq(room, 3);
     for (int i = 0; i < 4; i++)
         ck_assert(peer_quiet(peers[i]));
-    ask(4, "e"); /* as ever */
+    ask(4, "e"); /* as usual */
     ck_assert_str_eq(order, "abcde");
 }
 END_TEST
 
-/* Start-ups that have said nothing yet lie in nobody's way: who is shown next is found at the
- * front, as is the oldest start-up. */
+/* Incomplete start-ups do not delay others: the next request to report is at the front of its list,
+ * as is the oldest start-up. */
 START_TEST(start_ups_and_those_that_wait_are_apart)
 {
     struct kal_connection *c;
@@ -157,7 +157,7 @@ END_TEST
 START_TEST(a_later_one_does_not_overtake)
 {
     ask(0, "a");
-    room = 2; /* which nobody has told yet */
+    room = 2; /* which was not reported yet */
     ask(1, "b");
     passes();
     ck_assert_str_eq(order, "");
@@ -188,7 +188,7 @@ START_TEST(a_moved_one_goes_behind)
 }
 END_TEST
 
-/* By an end, a reset, or a word too early; the one behind has its turn. */
+/* By an end, a reset, or early octets; the next request has its turn. */
 START_TEST(the_peer_leaves)
 {
     int fd;
@@ -204,7 +204,7 @@ START_TEST(the_peer_leaves)
         close(peers[0]);
         peers[0] = -1;
     }
-    ck_assert_int_ne(tc_wait_fd(fd, POLLIN, tc_deadline(5000)), 0); /* not looked at yet */
+    ck_assert_int_ne(tc_wait_fd(fd, POLLIN, tc_deadline(5000)), 0); /* not processed yet */
     make_room(1);
     fake_until(!waiting(), 10000);
     ck_assert_str_eq(order, "b");
@@ -216,7 +216,7 @@ START_TEST(the_peer_leaves)
 }
 END_TEST
 
-/* However often it was looked at meanwhile. */
+/* However often the lane has retried meanwhile. */
 START_TEST(nobody_waits_for_ever)
 {
     uint64_t end = tc_deadline(10000);
@@ -228,7 +228,7 @@ START_TEST(nobody_waits_for_ever)
         kal_listen_room(listener);
         fake_pump(-1, 0, end);
     }
-    ck_assert_int_eq(peer_end(peers[0]), 'R'); /* no answer, and not taken for one */
+    ck_assert_int_eq(peer_end(peers[0]), 'R'); /* no answer: a second attempt does not follow */
     ck_assert_uint_gt(refused, 1);
     ck_assert_uint_eq(fake_log_count("event queue has been full"), 1);
     ck_assert_uint_eq(listener->undecided, 0);
@@ -238,7 +238,7 @@ START_TEST(nobody_waits_for_ever)
 }
 END_TEST
 
-/* A start-up that began later, and stays incomplete, tells when that time would have been over. */
+/* A start-up that began later, and stays incomplete, shows when that time would have passed. */
 START_TEST(time_stops_when_it_is_shown)
 {
     int clock;
@@ -256,7 +256,7 @@ START_TEST(time_stops_when_it_is_shown)
 }
 END_TEST
 
-/* The program takes them slowly, but it does: the time of those behind begins anew each time. */
+/* The program takes requests slowly: the time of those that wait restarts each time. */
 START_TEST(time_begins_anew_when_another_is_taken)
 {
     uint64_t end;
@@ -292,7 +292,7 @@ START_TEST(c019_they_are_bounded)
     passes();
     ck_assert_uint_eq(listener->undecided + waiting() + listener->half_open, 3);
     make_room(1);
-    fake_until(refused == 2, 10000); /* b is taken, c is not: three still */
+    fake_until(refused == 2, 10000); /* b is taken, c is not: still three */
     passes();
     ck_assert_uint_eq(listener->undecided + waiting() + listener->half_open, 3);
     ck_assert(peer_quiet(peers[3]));
@@ -304,8 +304,8 @@ START_TEST(c019_they_are_bounded)
 }
 END_TEST
 
-/* Two decisions and three new peers between two runs: where accepting pauses again,
- * who waits has its turn before. */
+/* Two decisions and three new peers between two runs: accepting pauses again, but requests that
+ * wait have their turn before. */
 START_TEST(a_decision_is_not_forgotten_over_new_peers)
 {
     uint8_t octets[600];
@@ -341,8 +341,8 @@ START_TEST(a_decision_is_not_forgotten_over_new_peers)
 }
 END_TEST
 
-/* Those whose start-up was under way when the bound was reached wait, too;
- * each decision lets one come up. */
+/* Start-ups that were pending when the limit was reached wait, too; each decision lets one be
+ * reported. */
 START_TEST(c019_what_was_accepted_is_not_dropped)
 {
     uint8_t octets[600];
@@ -370,7 +370,7 @@ START_TEST(c019_what_was_accepted_is_not_dropped)
 }
 END_TEST
 
-/* Start-ups that are incomplete give way to each other, not those that wait. */
+/* Incomplete start-ups make room for each other; requests that wait do not. */
 START_TEST(they_do_not_give_way)
 {
     int half[3];
@@ -398,7 +398,7 @@ START_TEST(they_go_with_the_listener)
     ask(1, "b");
     ask(2, "c");
     if (_i)
-        make_room(1); /* the run that would show it comes too late */
+        make_room(1); /* the run that would report it is too late */
     kal_listen_destroy(listener);
     listener = NULL;
     ck_assert_int_eq(peer_end(peers[1]), 'R');
@@ -440,9 +440,9 @@ START_TEST(set_a_waits_too)
     a_bring("b");
     a_bring("c");
     ck_assert_uint_eq(waiting(), 3);
-    kal_cm_host_event(&fake.rnic.host, first, &gone);         /* told nobody */
-    fake_until(fake.a_destroyed == 1 && refused == 2, 10000); /* b's turn, in vain */
-    ck_assert_uint_eq(fake.a_calls[2], 0);                    /* who has left is not refused */
+    kal_cm_host_event(&fake.rnic.host, first, &gone);         /* not reported */
+    fake_until(fake.a_destroyed == 1 && refused == 2, 10000); /* b's turn, without success */
+    ck_assert_uint_eq(fake.a_calls[2], 0);                    /* it is gone: no refusal */
     make_room(1);
     fake_until(refused == 3, 10000);
     ck_assert_str_eq(order, "b");

@@ -106,7 +106,7 @@ static void serve(struct fake_request *r)
         kal_accept(c->connection, (struct ri_qp *)r->listener, &param);
 }
 
-/* Connect, and destroy at some moment; lanes are run by threads all the time. */
+/* Connects, and destroys at a random moment, while threads run the lanes. */
 START_TEST(destroy_while_lanes_run)
 {
     struct sockaddr_storage at;
@@ -138,7 +138,8 @@ START_TEST(destroy_while_lanes_run)
         kal_connection_destroy(c);
         ck_assert_uint_le(context.events, 1); /* unlocked: no upcall runs any more */
         if (locked(&fake.request_count) > FAKE_REQUESTS - 8) {
-            /* Make room: the listener goes first, so that no upcall fills the pool meanwhile. */
+            /* Make room: the listener is destroyed first, so that no upcall fills the pool
+             * meanwhile. */
             kal_listen_destroy(listener);
             for (unsigned k = 0; k < fake.request_count; k++)
                 kal_connection_destroy(fake.pool[k].connection);
@@ -175,7 +176,7 @@ static void *destroy_listener(void *arg)
     return NULL;
 }
 
-/* A destroy call waits for the upcall that runs in another thread. */
+/* A destroy call waits for an upcall in another thread. */
 START_TEST(destroy_waits_for_the_upcall)
 {
     uint8_t octets[600];
@@ -196,7 +197,7 @@ START_TEST(destroy_waits_for_the_upcall)
     guard = _i ? &listener->guard : &fake.pool[0].connection->guard;
     fake.a_listener_context = listener;
     pthread_create(&thread, NULL, _i ? destroy_listener : destroy_connection, &done);
-    while (!dead) { /* it has come as far as waiting */
+    while (!dead) { /* until the destroy waits */
         pthread_mutex_lock(&guard->lock);
         dead = guard->dead;
         pthread_mutex_unlock(&guard->lock);
@@ -240,7 +241,7 @@ START_TEST(migrate_between_running_lanes)
     peer = peer_connect(&at);
     peer_send(peer, octets, frame_request(octets, F_C, 1, 0, 0, "x", 1));
     ck_assert(tc_until(hops == 200, 20000));
-    /* The object is the last upcall's. */
+    /* The last upcall's object. */
     kal_connection_destroy(fake.pool[199 % FAKE_REQUESTS].connection);
     ck_assert_int_eq(peer_end(peer), 'F');
     kal_listen_destroy(targets[0]);
@@ -280,7 +281,7 @@ static struct ri_connect_request a_request(void)
     };
 }
 
-/* As the provider would bring it up. */
+/* Reports a request as the provider would. */
 static struct ri_connection *bring(struct ri_connect_request request)
 {
     struct ri_connection *ri = calloc(1, sizeof *ri);
@@ -342,7 +343,7 @@ START_TEST(set_a_active)
     ck_assert_int_eq(kal_convert(c->connection, &qp->base, &convert), KAL_ERR_NOT_SUPPORTED);
     fake.a_answer = RI_ERR_UNREACHABLE;
     ck_assert_int_eq(kal_connect(c->connection, &qp->base, &param), KAL_ERR_UNREACHABLE);
-    /* inside the provider's upcall: put off to the next run, and silent */
+    /* inside the provider's upcall: deferred to the next run, without an upcall */
     c->destroy_in_upcall = true;
     kal_cm_host_event(&fake.rnic.host, fake.a_last->context, &event);
     ck_assert_uint_eq(fake.a_destroyed, 0);
@@ -383,13 +384,13 @@ START_TEST(set_a_passive)
     c = fake.requests[1].context;
     fake.a_answer = RI_ERR_INVALID_STATE;
     ck_assert_int_eq(kal_accept(c->connection, &qp->base, &param), KAL_ERR_INVALID_STATE);
-    fake.a_answer = RI_OK; /* it is undecided still */
+    fake.a_answer = RI_OK; /* it is still undecided */
     ck_assert_int_eq(kal_accept(c->connection, &qp->base, &param), KAL_OK);
     ck_assert_uint_eq(fake.a_calls[1], 2);
     ck_assert_int_eq(kal_accept(c->connection, &qp->base, &param), KAL_ERR_INVALID_STATE);
     fake_destroy(c);
 
-    /* The bound is ours. What is over it is rejected; it goes with the next run. */
+    /* kal sets the limit. A request beyond it is rejected, and freed in the next run. */
     a_bring();
     a_bring();
     ck_assert_uint_eq(fake.request_count, 4);
@@ -403,7 +404,7 @@ START_TEST(set_a_passive)
     fake_destroy(fake.requests[2].context);
     fake_destroy(fake.requests[3].context);
     fake_policy("deny request");
-    a_bring(); /* this one goes with the close of the RNIC */
+    a_bring(); /* this one is freed when the RNIC closes */
     ck_assert_uint_eq(fake.request_count, 4);
     kal_listen_destroy(first);
     kal_listen_destroy(second);
@@ -465,14 +466,14 @@ START_TEST(set_a_answer)
     shown = fake.requests[0].context->connection;
     fake.a_answer = RI_ERR_NO_RESOURCES;
     ck_assert_int_eq(kal_service_reply(shown, &reply), KAL_ERR_NO_RESOURCES);
-    fake.a_answer = RI_OK; /* it is undecided still */
+    fake.a_answer = RI_OK; /* it is still undecided */
     ck_assert_int_eq(kal_service_reply(shown, &reply), KAL_OK);
     ck_assert_uint_eq(fake.a_reply.qkey, 6);
     ck_assert_int_eq(kal_service_reply(shown, &reply), KAL_ERR_INVALID_STATE);
     fake_destroy(fake.requests[0].context);
 
-    /* A connection request is not answered so; what is over the bound, or not
-     * allowed, is refused in its own way. */
+    /* A connection request cannot be answered so; one beyond the limit, or not permitted, is
+     * refused in its own way. */
     a_bring();
     ck_assert_int_eq(kal_service_reply(fake.requests[1].context->connection, &reply),
                      KAL_ERR_INVALID_ARGUMENT);

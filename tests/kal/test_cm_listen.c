@@ -72,7 +72,7 @@ START_TEST(port_again_at_once)
     /* TIME_WAIT of an old connection does not keep the port. */
     uint16_t port = port_of(&at);
 
-    fake_destroy(usual()->context); /* we close first */
+    fake_destroy(usual()->context); /* this side closes first */
     ck_assert_int_eq(peer_end(peer), 'F');
     hang_up();
     kal_listen_destroy(listener);
@@ -81,7 +81,7 @@ START_TEST(port_again_at_once)
 }
 END_TEST
 
-/* A copy of our listening descriptor, as a forked child has it until its handler has run. */
+/* A duplicate of our listening descriptor, as in a forked child before its handler has run. */
 static int copy_of_listener(uint16_t port)
 {
     for (int fd = 3; fd < 1024; fd++) {
@@ -106,7 +106,7 @@ START_TEST(port_again_although_a_copy_lives)
     kal_listen_destroy(listener);
     listener = fake_listen("127.0.0.1", port, 0, &label, &at);
     ck_assert_uint_eq(port_of(&at), port);
-    usual(); /* and it is the new one that takes connections */
+    usual(); /* the new listener accepts connections */
     close(copy);
 }
 END_TEST
@@ -143,7 +143,7 @@ static void knock_from(const char *address)
     close(fd);
 }
 
-/* The lane would wait for ever in a write; the test's time would be up. */
+/* Otherwise the lane would block in a write until the test's time limit. */
 START_TEST(refused_peers_do_not_stop_a_lane_whose_log_is_not_read)
 {
     struct fake_qp *qp = fake_qp_new();
@@ -268,7 +268,7 @@ START_TEST(v6only)
     struct sockaddr_storage six;
     struct kal_listener *other;
 
-    if (_i) { /* no: dual-stack or nothing */
+    if (_i) { /* no: dual-stack or error */
         with((const char *[]){ "v6only", "no", NULL });
         six = address_of("::", port_of(&at));
         param.address = (struct sockaddr *)&six;

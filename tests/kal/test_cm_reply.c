@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Connection manager, active side: the Request that goes out, and what is made of the Reply. Test
+/* Connection manager, active side: the Request that is sent, and the handling of the Reply. Test
  * names carry the C- and S-numbers. */
 #include "cm_active.h"
 
@@ -19,7 +19,7 @@ START_TEST(s001_to_s007_request_in_one_write)
     ck_assert_int_ne(tc_wait_fd(peer, POLLIN, tc_deadline(1)), -1);
     fake_until(c->connection->state == CM_REQUESTED, 10000);
     ck_assert_int_gt(tc_wait_fd(peer, POLLIN, tc_deadline(5000)), 0);
-    /* S-009: it came whole */
+    /* S-009: it was sent whole */
     ck_assert_int_eq(recv(peer, octets, sizeof octets, MSG_DONTWAIT), 29);
     ck_assert_mem_eq(octets, "MPA ID Req Frame\x50\x02\x00\x09\x80\x04\xc0\x08hello", 29);
 }
@@ -144,7 +144,7 @@ START_TEST(c039_reply_split_anywhere_with_octets_behind)
     expect_established();
     ck_assert_uint_eq(c->last.private_data_length, 7);
     ck_assert_mem_eq(c->private_data, "welcome", 7);
-    /* What was read beyond the Reply is handed over; what was not is still in the socket. */
+    /* Octets read beyond the Reply are handed over; the others are still in the socket. */
     ck_assert_uint_le(qp->last.bytes_read_length, 9);
     ck_assert_mem_eq(qp->bytes_read, "FPDU here", qp->last.bytes_read_length);
     if (qp->last.bytes_read_length < 9) {
@@ -195,7 +195,7 @@ START_TEST(c032_c033_c036_c038_what_the_reply_settles)
         uint32_t got_ird, got_ord;
     } rows[] = {
         { F_M | F_C | F_S, 0x8008, 0x4004, true, true, RI_RTR_READ, 4, 8 },
-        { F_S, 0x8008, 0x4004, true, false, RI_RTR_READ, 4, 8 }, /* we wanted CRC */
+        { F_S, 0x8008, 0x4004, true, false, RI_RTR_READ, 4, 8 }, /* this side requested CRC */
         { F_C | F_S, 0x8008, 0x8004, true, false, RI_RTR_WRITE, 4, 8 },
         { F_C | F_S, 0x8008, 0xC004, true, false, RI_RTR_WRITE, 4, 8 },
         { F_C | F_S | 0x0F, 0xBFFF, 0xBFFF, true, false, RI_RTR_WRITE, 4, 8 }, /* C-025, C-036 */
@@ -244,7 +244,7 @@ START_TEST(c034_c037_c038_s019_refused_by_terminate)
         uint16_t ird, ord, code;
         enum ri_connection_reason reason;
     } rows[] = {
-        { 0x8008, 0x4005, 0x2006, RI_REASON_READ_DEPTH }, /* ORD 5 over our IRD 4 */
+        { 0x8008, 0x4005, 0x2006, RI_REASON_READ_DEPTH }, /* ORD 5 above our IRD 4 */
         { 0x0008, 0x4004, 0x2007, RI_REASON_PARAMETERS }, /* A missing */
         { 0xC008, 0x0004, 0x2007, RI_REASON_PARAMETERS }, /* only Send offered */
         { 0x8008, 0x0004, 0x2007, RI_REASON_PARAMETERS }, /* nothing offered */
@@ -309,7 +309,7 @@ START_TEST(c023_http_server)
 }
 END_TEST
 
-/* ---- a queue pair that comes later ---- */
+/* ---- a queue pair that is attached later ---- */
 
 static void ask_without_qp(void)
 {
@@ -319,7 +319,7 @@ static void ask_without_qp(void)
     expect_request(F_C | F_S, 2, 0x8004, 0xC008, "hello");
 }
 
-/* Before the Reply, behind it, behind it in another lane. */
+/* Before the Reply, after it, after it in another lane. */
 START_TEST(queue_pair_attached_after_the_connect)
 {
     void *lane = _i == 2 ? fake.lane2 : fake.lane;
@@ -333,7 +333,7 @@ START_TEST(queue_pair_attached_after_the_connect)
         fake_until(c->connection->parked, 10000);
         ck_assert_uint_eq(c->events, 0);
         ck_assert_uint_eq(fake_lane_watches(fake.lane),
-                          0); /* what the peer sends is the provider's */
+                          0); /* the peer's octets are the provider's */
         ck_assert_int_eq(kal_attach(c->connection, &qp->base, lane), KAL_OK);
     }
     ck_assert_int_eq(kal_attach(c->connection, &qp->base, lane), KAL_ERR_INVALID_STATE);
@@ -347,7 +347,7 @@ START_TEST(queue_pair_attached_after_the_connect)
 }
 END_TEST
 
-/* The Terminate needs the queue pair: it is sent when one is attached, by a run of its lane. */
+/* The Terminate needs the queue pair: it is sent when one is attached, in a run of its lane. */
 START_TEST(refused_when_the_queue_pair_comes)
 {
     void *lane = _i == 2 ? fake.lane2 : fake.lane;
@@ -356,7 +356,7 @@ START_TEST(refused_when_the_queue_pair_comes)
     ask_without_qp();
     if (_i == 0)
         ck_assert_int_eq(kal_attach(c->connection, &qp->base, lane), KAL_OK);
-    reply(F_C | F_S, 2, 0x8008, 0x4005, ""); /* ORD 5 over our IRD 4 */
+    reply(F_C | F_S, 2, 0x8008, 0x4005, ""); /* ORD 5 above our IRD 4 */
     if (_i) {
         fake_until(c->connection->parked, 10000);
         ck_assert_uint_eq(c->events, 0);
@@ -373,7 +373,7 @@ START_TEST(refused_when_the_queue_pair_comes)
 }
 END_TEST
 
-/* And where none comes, that is not what the connection failed of. */
+/* Without a queue pair, the reported reason is still the original one. */
 START_TEST(refused_without_a_queue_pair)
 {
     ask_without_qp();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Connection manager, passive side: which octets become a request, how many at once, and what is
- * left of the others. Test names carry the C- and S-numbers. */
+/* Connection manager, passive side: which octets become a request, how many at once, and what
+ * remains of the others. Test names carry the C- and S-numbers. */
 #include "cm_passive.h"
 
 #include "base/be.h"
@@ -45,7 +45,7 @@ START_TEST(c018_request_split_anywhere)
     ck_assert_uint_eq(listener->undecided, 1);
     ck_assert_uint_eq(listener->half_open, 0);
     ck_assert_uint_eq(listener->backlog, 128);
-    /* S-001: the passive side is silent until it is asked, and decides */
+    /* S-001: the passive side sends nothing before the Request and the decision */
     ck_assert(peer_quiet(peer));
 }
 END_TEST
@@ -116,7 +116,7 @@ START_TEST(c003_http_client_and_many_more)
         expect_dropped(NULL);
         hang_up();
     }
-    /* One line a second, not one each. */
+    /* One line a second, not one for each. */
     ck_assert_uint_ge(fake_log_count("only iWARP clients may use this port"), 1);
     ck_assert_uint_lt(fake_log_count("only iWARP clients may use this port"), 10);
 }
@@ -156,7 +156,7 @@ END_TEST
 
 START_TEST(c010_data_right_before_accept)
 {
-    /* Nobody has looked at the socket between the data and the accept. */
+    /* The lane has not run between the data and the accept. */
     struct fake_request *r = usual();
 
     peer_send(peer, "x", 1);
@@ -189,7 +189,7 @@ END_TEST
 
 /* ---- bounds ---- */
 
-/* A further peer waits in the kernel's queue, and comes up when there is room. */
+/* A further peer waits in the kernel's queue, and is accepted when there is room. */
 START_TEST(c019_undecided_requests)
 {
     int peers[4];
@@ -209,7 +209,7 @@ START_TEST(c019_undecided_requests)
     ck_assert_uint_eq(fake.request_count, 3);
     for (int i = 0; i < 4; i++)
         ck_assert(peer_quiet(peers[i]));
-    fake_destroy(fake.requests[1].context); /* decided: there is room again */
+    fake_destroy(fake.requests[1].context); /* decided: room again */
     fake_until(fake.request_count == 4, 10000);
     ck_assert_mem_eq(fake.requests[3].private_data, "late", 4);
     for (int i = 0; i < 4; i++)
@@ -217,8 +217,8 @@ START_TEST(c019_undecided_requests)
 }
 END_TEST
 
-/* The oldest makes room for a further one, but not at once: nobody is kept out by those that hold
- * places, and nobody who is slow for a moment is thrown out. */
+/* The oldest start-up makes room for a new one, but not at once: peers that hold places keep none
+ * out, and a peer that is briefly slow is not dropped. */
 START_TEST(c019_half_open_start_ups)
 {
     uint64_t began = tc_now_ns();
@@ -243,7 +243,7 @@ START_TEST(c019_half_open_start_ups)
 }
 END_TEST
 
-/* Nobody else comes: a start-up has all of request_timeout. */
+/* Without other peers a start-up has all of request_timeout. */
 START_TEST(c019_old_start_ups_stay_while_there_is_room)
 {
     uint64_t end = tc_now_ns() + 700 * UINT64_C(1000000);
@@ -302,7 +302,7 @@ START_TEST(abandoned_connections_leave_nothing)
         while (listener->half_open > 60)
             fake_lane_run(fake.lane);
     }
-    dial(); /* behind all of them in the queue */
+    dial(); /* last in the queue */
     send_request(F_C | F_S, 2, 4, 4, "last");
     fake_until(fake.request_count &&
                    !memcmp(fake.requests[(fake.request_count - 1) % FAKE_REQUESTS].private_data,
@@ -355,14 +355,15 @@ START_TEST(no_descriptors_left)
     uint64_t seen;
 
     hoard_descriptors();
-    /* The spare turns the peer away: no connection waits for ever, nothing spins. */
+    /* The spare descriptor serves to refuse the peer: no connection waits for ever, no lane
+     * spins. */
     ck_assert_int_eq(connect(first, (struct sockaddr *)&at, sizeof(struct sockaddr_in)), 0);
     ck_assert_int_eq(peer_end(first), 'F');
     ck_assert(lane_idle());
     ck_assert_int_ge(fake.rnic.cm->spare_fd, 0);
 
-    /* Somebody took the spare's place: the listener pauses, and goes on by
-     * itself when there is room again. */
+    /* The spare's number is taken: the listener pauses, and resumes by itself when there is room
+     * again. */
     close(atomic_exchange(&fake.rnic.cm->spare_fd, -1));
     hoard[hoarded] = fcntl(0, F_DUPFD_CLOEXEC, 0);
     ck_assert_int_ge(hoard[hoarded++], 0);
@@ -384,7 +385,7 @@ START_TEST(no_descriptors_left)
 }
 END_TEST
 
-/* A start-up that says nothing gives way to a further peer, and the line says why. */
+/* An idle start-up makes room for a new peer, and the log line says why. */
 START_TEST(no_descriptors_left_but_an_old_start_up)
 {
     int second = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -404,8 +405,8 @@ START_TEST(no_descriptors_left_but_an_old_start_up)
 }
 END_TEST
 
-/* accept(2) says EMFILE before it looks whether anybody waits: the last descriptor is
- * taken, and nobody has to go for it. */
+/* accept(2) returns EMFILE before it checks for connections: the last descriptor is used, and no
+ * start-up has to be dropped. */
 START_TEST(the_last_descriptor_is_taken)
 {
     int second = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Connection manager: the system has no memory for what is sent, for a while. The program's
- * own send(2) stands before libc's. */
+/* Connection manager: the system temporarily has no memory for sends. The program's own send(2)
+ * replaces libc's. */
 #include "cm_fake.h"
 
 #include <errno.h>

@@ -76,7 +76,7 @@ START_TEST(a_connection_comes_up)
     ck_assert_mem_eq(c->private_data, "welcome", 7);
     ck_assert_uint_eq(qp->hand_overs, 1);
     ck_assert_uint_eq(other->hand_overs, 1);
-    /* The stream is the provider's at both ends. */
+    /* The provider has both ends of the stream. */
     ck_assert_int_eq(write(qp->fd, "ULPDU", 5), 5);
     ck_assert_int_eq(read(other->fd, octets, sizeof octets), 5);
     ck_assert_str_eq(octets, "ULPDU");

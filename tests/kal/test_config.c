@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The configuration file: types, messages, environment, the file written out. */
+/* The configuration file: types, messages, environment, writing the file out. */
 #include "kal_fixture.h"
 
 #include <stdio.h>
@@ -152,7 +152,7 @@ START_TEST(test_broken_file)
     fixture_conf(broken[_i].text);
     ck_assert_int_eq(kal_get(&fake_upper, &kal), KAL_ERR_CONFIGURATION);
     ck_assert_ptr_null(kal);
-    /* The log is closed again, its lines stay. */
+    /* The log is closed again, its lines remain. */
     ck_assert_msg(strstr(fixture_log(), broken[_i].message) != NULL, "wanted %s, log is:\n%s",
                   broken[_i].message, fixture_log());
     ck_assert_uint_eq(fixture_log_count(""), 1);
@@ -281,7 +281,7 @@ START_TEST(test_environment_wins)
     ck_assert_str_eq(kal->config->env_provider_path, fixture_folder());
     ck_assert(kal_log_wanted(RI_LOG_DEBUG)); /* ITAL_LOG of the fixture */
     kal_put(kal);
-    ck_assert(!kal_log_wanted(RI_LOG_INFO)); /* as without kal */
+    ck_assert(!kal_log_wanted(RI_LOG_INFO)); /* the default without kal */
     ck_assert(kal_log_wanted(RI_LOG_WARNING));
 
     snprintf(path, sizeof path, "%s/other", fixture_folder());
@@ -307,7 +307,7 @@ START_TEST(test_bad_log_is_ignored)
 }
 END_TEST
 
-/* What secure_getenv does in a set-user-ID program: nothing of the environment counts. */
+/* As secure_getenv in a set-user-ID program: the environment is ignored. */
 START_TEST(test_set_user_id_program)
 {
     struct kal_config *config = NULL;
@@ -439,7 +439,7 @@ START_TEST(test_every_option_is_listed)
 }
 END_TEST
 
-/* The sample that is installed is what kal writes, up to what the providers say. */
+/* The installed sample equals kal's output, except for the providers' part. */
 START_TEST(test_installed_sample_is_usable)
 {
     static struct lines lines;

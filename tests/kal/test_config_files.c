@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The files beside the configuration file: which, in which order, and what is said of them. */
+/* The files beside the configuration file: which ones, in which order, and the messages about
+ * them. */
 #include "kal_fixture.h"
 
 #include <stdio.h>
@@ -60,7 +61,7 @@ START_TEST(files_are_read_in_the_order_of_their_names)
 }
 END_TEST
 
-/* The installed file has the folder conf.d, which counts also without the file. */
+/* The installed file has the folder conf.d, which is read even without the file. */
 START_TEST(folder_of_the_installed_file)
 {
     char path[4300];
@@ -68,7 +69,7 @@ START_TEST(folder_of_the_installed_file)
 
     snprintf(path, sizeof path, "%s/ital.conf", fixture_folder());
     kal_config_file_is = path;
-    fixture_folder_made("ital.conf.d"); /* is one of ITAL_CONF only */
+    fixture_folder_made("ital.conf.d"); /* exists for ITAL_CONF only */
     file("ital.conf.d/1.conf", "[ital]\nspin = 100\n");
     fixture_folder_made("conf.d");
     file("conf.d/1.conf", "[ital]\nspin = 1\n");
@@ -84,7 +85,7 @@ START_TEST(folder_of_the_installed_file)
 }
 END_TEST
 
-/* No folder, and something else of that name, are none. */
+/* A missing folder, or another file of that name, counts as none. */
 START_TEST(no_folder)
 {
     struct kal *kal;
@@ -154,7 +155,7 @@ START_TEST(what_cannot_be_read_is_told)
 }
 END_TEST
 
-/* No descriptor left: that is told as what it is, of the file and of the folder. */
+/* No descriptor left: the message says so, for the file and for the folder. */
 START_TEST(want_of_descriptors_is_no_mistake_in_the_configuration)
 {
     struct rlimit limit, none;
@@ -165,7 +166,7 @@ START_TEST(want_of_descriptors_is_no_mistake_in_the_configuration)
 
     fixture_folder_made("conf.d");
     file("conf.d/1.conf", "");
-    kal = fixture_get(); /* the log is open */
+    kal = fixture_get(); /* the log is open already */
     ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
     none = (struct rlimit){ .rlim_cur = 1, .rlim_max = limit.rlim_max };
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
@@ -195,7 +196,7 @@ static void on_interface(const struct kal_interface_info *info, void *arg)
                   "%s", info->reason);
 }
 
-/* An option of an interface names the file that says it last. */
+/* An option of an interface names the file of its last setting. */
 START_TEST(options_of_interfaces_name_their_file)
 {
     bool seen = false;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reading a provider file's bytes: sound, foreign, cut off anywhere, damaged anywhere. */
+/* Parsing a provider file's bytes: sound, foreign, truncated anywhere, damaged anywhere. */
 #include "kal_fixture.h"
 #include "kal/registry/kal_elf.h"
 
@@ -76,7 +76,7 @@ START_TEST(test_other_exports)
     ck_assert_int_eq(kal_elf_read(bytes, length, &summary), KAL_ELF_OK);
     ck_assert_uint_eq(summary.majors, 1);
     ck_assert_uint_eq(summary.major[0], 2);
-    reload("broken/vp_endless"); /* too many digits: no version, and not one by wrapping around */
+    reload("broken/vp_endless"); /* too many digits: no version; it must not wrap around */
     ck_assert_int_eq(kal_elf_read(bytes, length, &summary), KAL_ELF_OK);
     ck_assert_uint_eq(summary.majors, 1);
     ck_assert_uint_eq(summary.major[0], UINT32_MAX);
@@ -113,7 +113,7 @@ START_TEST(test_header_says_no)
 }
 END_TEST
 
-/* Ends at the last byte before an unmapped page: one octet read too far ends the test. */
+/* A copy that ends at an unmapped page: reading one octet too far crashes. */
 static uint8_t *before_the_edge(const uint8_t *data, size_t size, uint8_t **map, size_t *map_size)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -126,7 +126,7 @@ static uint8_t *before_the_edge(const uint8_t *data, size_t size, uint8_t **map,
     return *map + *map_size - page;
 }
 
-/* Where the last octet that is loaded ends. */
+/* End of the last octet that is loaded. */
 static size_t end_of_segments(void)
 {
     ElfW(Ehdr) header;
@@ -142,7 +142,7 @@ static size_t end_of_segments(void)
     return end;
 }
 
-/* Everything that is loaded must be there: only the section headers at the end may be missing. */
+/* All loaded segments must be present: only the section headers at the end may be missing. */
 START_TEST(test_cut_off_anywhere)
 {
     uint8_t *map, *end = before_the_edge(bytes, length, &map, &(size_t){ 0 });
@@ -157,13 +157,13 @@ START_TEST(test_cut_off_anywhere)
         result = kal_elf_read(end - size, size, &summary);
         if (result == KAL_ELF_OK) {
             ck_assert_uint_eq(summary.majors, 1);
-            ck_assert_uint_eq(loaded, 0); /* once broken, always broken */
+            ck_assert_uint_eq(loaded, 0); /* once truncated too far, always refused */
         } else {
             if (!loaded)
                 loaded = size;
             ck_assert_int_eq(result, size < EI_NIDENT ? KAL_ELF_NOT_ELF : KAL_ELF_BROKEN);
         }
-        if (size > 70000) /* sanitizer builds are large: their middle is passed in strides */
+        if (size > 70000) /* sanitizer builds are large: test their middle in strides */
             size -= 61;
     }
     ck_assert_uint_lt(loaded, end_of_segments());

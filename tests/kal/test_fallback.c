@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Interfaces that are taken where another cannot be used. */
+/* Interfaces that replace another that cannot be used. */
 #include "kal_fixture.h"
 #include "kal/registry/load.h"
 
@@ -8,13 +8,13 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* What each section ends with: where a device of vp_test is not there, and one that is. */
+/* The end of each section: a device that vp_test does not have, and one that it has. */
 #define ABSENT  "provider = test\ndevice = absent\n"
 #define PRESENT "provider = test\ndevice = test\n"
 
 static const struct {
     const char *conf;
-    const char *option; /* mode of what is opened as "a"; NULL: nothing is */
+    const char *option; /* option mode of the interface opened as "a"; NULL: none opens */
     enum kal_status status;
     const char *log; /* NULL: no warning and no error */
 } rows[] = {
@@ -28,12 +28,12 @@ static const struct {
     { "[interface a]\n" ABSENT "fallback = b, c d\n[interface b]\n" ABSENT "[interface c]\n" PRESENT
       "mode = fast\n[interface d]\n" PRESENT,
       "fast", KAL_OK, "interface b, in the fallback of a, is not usable: provider test has no" },
-    /* A provider that is not there, and an interface without a section. */
+    /* A missing provider, and an interface without a section. */
     { "[interface a]\nprovider = quantum\nfallback = nothing test\n", "safe", KAL_OK,
       "there is no interface \"nothing\", which is in the fallback of a\n" },
     { "[interface a]\n" ABSENT "fallback = a\n", NULL, KAL_ERR_NO_INTERFACE,
       "error: interface a is not usable: provider test has no device" },
-    /* No chains, and so no circles. */
+    /* No chains, and so no loops. */
     { "[interface a]\n" ABSENT "fallback = b\n[interface b]\n" ABSENT
       "fallback = c\n[interface c]\n" PRESENT,
       NULL, KAL_ERR_NO_INTERFACE, "interface b, in the fallback of a, is not usable" },
@@ -42,12 +42,12 @@ static const struct {
       NULL, KAL_ERR_NO_INTERFACE, "interface b, in the fallback of a, is not usable" },
     { "[interface a]\n" ABSENT "fallback = b\n[interface b]\n" ABSENT "fallback = a\n", NULL,
       KAL_ERR_NO_INTERFACE, "interface b, in the fallback of a, is not usable" },
-    /* What is written wrongly is to be corrected, not to be gone around. */
+    /* A mistake in the configuration is an error: no fallback. */
     { "[interface a]\n" ABSENT "fallback = b\nmode = slow\n[interface b]\n" PRESENT, NULL,
       KAL_ERR_CONFIGURATION, "mode = \"slow\": allowed is fast|safe" },
     { "[interface a]\nfallback = b\n[interface b]\n" PRESENT, NULL, KAL_ERR_CONFIGURATION,
       "[interface a] names no provider" },
-    /* One that has no fallback, or an empty one. */
+    /* A missing fallback, or an empty one. */
     { "[interface a]\n" ABSENT "fallback =\n[interface b]\n" PRESENT, NULL, KAL_ERR_NO_INTERFACE,
       "error: interface a is not usable" },
 };
@@ -69,7 +69,7 @@ static void on_interface(const struct kal_interface_info *info, void *arg)
     snprintf(found->provider, sizeof found->provider, "%s", info->provider);
 }
 
-/* What is opened, and that the list says the same. */
+/* Checks what is opened, and that the list agrees. */
 START_TEST(interface_with_a_fallback)
 {
     struct found found = { .seen = false };
@@ -101,7 +101,7 @@ START_TEST(interface_with_a_fallback)
 }
 END_TEST
 
-/* A helper that leaves an octet in the file "asked" each time it is started. */
+/* A helper that appends an octet to the file "asked" at each start. */
 static void count_helpers(void)
 {
     static char counting[4300];
@@ -126,8 +126,8 @@ static long helpers_started(void)
     return (long)about.st_size;
 }
 
-/* A provider that no file is called after, and devices of whose name only all providers can tell
- * whose they are: all files are asked once. */
+/* A provider that no file is named after, and devices that only all providers together can resolve:
+ * each file is asked once. */
 START_TEST(fallback_costs_one_round_of_helpers)
 {
     static const char *const starts[] = { "provider = quantum\n", ABSENT };
@@ -153,7 +153,7 @@ END_TEST
 
 static const struct {
     const char *conf, *environment;
-    const char *first; /* that is usable */
+    const char *first; /* the first usable one */
     const char *log;   /* NULL: no warning */
 } orders[] = {
     { "[ital]\nfallback = b\n", NULL, "a", NULL }, /* no default, no fallback */
@@ -170,7 +170,7 @@ static const struct {
 };
 
 struct order {
-    char first[32]; /* usable */
+    char first[32]; /* the usable one */
     char all[200];
 };
 
@@ -206,7 +206,7 @@ START_TEST(fallback_of_the_default)
     else
         ck_assert_uint_eq(fixture_log_count("warning"), 0);
     order = (struct order){ .first = "" };
-    ck_assert_int_eq(kal_interface_list(kal, on_ordered, &order), KAL_OK); /* told once */
+    ck_assert_int_eq(kal_interface_list(kal, on_ordered, &order), KAL_OK); /* reported once */
     if (orders[_i].log)
         ck_assert_uint_eq(fixture_log_count(orders[_i].log), 1);
     kal_put(kal);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The cut for a daemon: kal with a host that answers by messages from
- * another thread, or does not answer. */
+/* The interface for a daemon: kal with a host that answers by messages from another thread, or does
+ * not answer. */
 #include "far_host.h"
 #include "kal_fixture.h"
 
@@ -56,7 +56,7 @@ static enum kal_status make_pd(void)
     return status;
 }
 
-/* In a lane, whose calls may not wait. */
+/* Calls in a lane, which may not wait. */
 static struct sockaddr_in here = { .sin_family = AF_INET };
 
 static enum kal_status listen_in_lane(struct kal_listener **listener)
@@ -84,7 +84,7 @@ START_TEST(accounts_are_leased_in_batches)
     for (int i = 0; i < 40; i++)
         ck_assert_int_eq(make_pd(), KAL_OK);
     ck_assert_uint_eq(kal_rnic_holds(rnic, KAL_ACCOUNT_PD), 40);
-    /* One batch may be asked for while another is under way. */
+    /* A batch may be requested while another one is pending. */
     pthread_mutex_lock(&far.lock);
     ck_assert_uint_ge(far.leased[KAL_ACCOUNT_PD], 40);
     ck_assert_uint_le(far.questions[KAL_ACCOUNT_PD], 2 * 40 / FAR_BATCH);
@@ -107,8 +107,7 @@ START_TEST(the_host_refuses)
 }
 END_TEST
 
-/* A host that does not answer stops nobody in a lane; what the
- * lease has is had, the rest refused. */
+/* A host that does not answer blocks no lane: what is leased is granted, more is refused. */
 START_TEST(a_lane_does_not_wait_for_the_host)
 {
     struct kal_listener *listeners[FAR_BATCH + 1];
@@ -120,7 +119,7 @@ START_TEST(a_lane_does_not_wait_for_the_host)
     ck_assert_int_eq(listen_in_lane(&listeners[FAR_BATCH]), KAL_ERR_QUOTA);
     far_silence(false);
     far_await_leased(KAL_ACCOUNT_LISTENER, 2 * FAR_BATCH);
-    /* The grant is on its way to the reader; a question that waits is answered behind it. */
+    /* The grant is on its way to the reader; the answer to a request that waits follows it. */
     ck_assert(kal_rnic_share(rnic, 1, 1));
     kal_rnic_unshare(rnic, 1);
     ck_assert_int_eq(listen_in_lane(&listeners[FAR_BATCH]), KAL_OK);
@@ -156,8 +155,8 @@ START_TEST(a_create_waits_for_the_host)
 }
 END_TEST
 
-/* The whole way of connections in a lane: listen, accept, connect,
- * destroy; with a host that is silent. */
+/* All steps of connections in a lane: listen, accept, connect, destroy; with a host that does not
+ * answer. */
 START_TEST(connections_need_no_answer)
 {
     struct ri_connect_param param = { .size = sizeof param,
@@ -204,7 +203,7 @@ START_TEST(a_surplus_goes_back)
     open_all("");
     ck_assert_int_eq(listen_in_lane(&listener), KAL_OK);
     far_recall(KAL_ACCOUNT_LISTENER, 100);
-    far_await_leased(KAL_ACCOUNT_LISTENER, 1); /* the one that is held */
+    far_await_leased(KAL_ACCOUNT_LISTENER, 1); /* the one in use */
     destroy_listener(listener);
     far_recall(KAL_ACCOUNT_LISTENER, 100);
     far_await_leased(KAL_ACCOUNT_LISTENER, 0);
@@ -253,7 +252,7 @@ START_TEST(pins_are_the_hosts_to_allow)
 }
 END_TEST
 
-/* By either host: far_host knows of another process's region, local.c of this one's. */
+/* With either host: far_host has another process's region, local.c this one's. */
 START_TEST(only_equal_regions_share)
 {
     static char memory[128];
@@ -268,13 +267,13 @@ START_TEST(only_equal_regions_share)
     open_all("shared");
     ck_assert_int_eq(make_pd(), KAL_OK);
     ck_assert_int_eq(kal_region_create(rnic, pds[0], &attr, &first), KAL_OK);
-    ck_assert_uint_eq(first->keys.rkey, 0x1207); /* the provider was told to share */
+    ck_assert_uint_eq(first->keys.rkey, 0x1207); /* the provider was told to share it */
     attr.length = 128;
     ck_assert_int_eq(kal_region_create(rnic, pds[0], &attr, &second), KAL_OK);
     ck_assert_uint_eq(second->keys.rkey, 0x1201);
     ck_assert_int_eq(kal_region_destroy(rnic, second), KAL_OK);
     ck_assert_int_eq(kal_region_destroy(rnic, first), KAL_OK);
-    if (!_i) { /* nobody has it any more */
+    if (!_i) { /* no process has it any more */
         ck_assert_int_eq(kal_region_create(rnic, pds[0], &attr, &second), KAL_OK);
         ck_assert_uint_eq(second->keys.rkey, 0x1207);
         ck_assert_int_eq(kal_region_destroy(rnic, second), KAL_OK);

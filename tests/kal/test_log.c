@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The log: it neither blocks nor floods, nothing is lost unsaid, and lanes
- * write to no descriptor (DESIGN 4). */
+/* The log: it neither blocks nor floods, no loss is silent, and lanes write to no descriptor
+ * (DESIGN 4). */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -25,7 +25,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* ---- what writes: kal's calls pass here, and those of the test do not ---- */
+/* ---- wrapped writes: those of kal, not those of the test ---- */
 
 static _Thread_local bool lane; /* this thread is a lane's */
 static atomic_uint lane_writes;
@@ -58,7 +58,7 @@ static bool in_lane(void)
     return lane;
 }
 
-/* From here on the calling thread is a lane's, or not. */
+/* Marks the calling thread as a lane's, or not. */
 static void be_lane(bool yes)
 {
     lane = yes;
@@ -87,7 +87,7 @@ static void *nothing(void *arg)
 
 static void setup(void)
 {
-    pthread_t first; /* after it sanitizers have the threads that they need */
+    pthread_t first; /* later thread counts include those of sanitizers */
 
     ck_assert_int_eq(pthread_create(&first, NULL, nothing, NULL), 0);
     pthread_join(first, NULL);
@@ -119,7 +119,7 @@ static void teardown(void)
     ck_assert_int_eq(tc_fd_count(), fds_before);
 }
 
-/* Until the pipe takes no octet more. The flag is the description's: it goes again. */
+/* Fills the pipe. O_NONBLOCK belongs to the file description, so it is cleared again. */
 static void fill(void)
 {
     char octets[512];
@@ -133,7 +133,7 @@ static void fill(void)
     fcntl(STDERR_FILENO, F_SETFL, O_WRONLY);
 }
 
-/* What is in the pipe now goes behind `text`. */
+/* Appends what the pipe holds to `text`. */
 static const char *slurp(void)
 {
     struct pollfd p = { .fd = ends[0], .events = POLLIN };
@@ -218,8 +218,8 @@ START_TEST(log_causes_have_rates_of_their_own)
 }
 END_TEST
 
-/* More causes than the table has places for: each keeps its first lines,
- * and what was held back is said. */
+/* More causes than the table has places for: each keeps its first lines, and suppressed lines are
+ * reported. */
 START_TEST(log_many_causes)
 {
     char name[16];
@@ -248,7 +248,7 @@ START_TEST(log_line_is_there_on_return)
         snprintf(line, sizeof line, "ital: error: line %d\n", i);
         ck_assert_ptr_nonnull(strstr(slurp(), line));
     }
-    ck_assert_int_eq(tc_thread_count(), threads_before); /* and needs no thread */
+    ck_assert_int_eq(tc_thread_count(), threads_before); /* without another thread */
 }
 END_TEST
 
@@ -296,7 +296,7 @@ END_TEST
 
 /* ---- a reader that does not read ---- */
 
-/* An alarm ends the test where a write waits. */
+/* An alarm ends the test if a write blocks. */
 START_TEST(log_full_pipe_blocks_nobody)
 {
     fill();
@@ -358,7 +358,7 @@ START_TEST(log_reader_gone_raises_no_signal)
 }
 END_TEST
 
-/* A terminal that is stopped, say: neither pipe nor socket. */
+/* For example a stopped terminal: neither a pipe nor a socket. */
 START_TEST(log_full_terminal_blocks_nobody)
 {
     int master = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC), slave;
@@ -399,8 +399,8 @@ END_TEST
 
 /* ---- ends ---- */
 
-/* What a lane said last is there when the process ends. */
-/* Which descriptor has the log file. */
+/* A lane's last message is written when the process ends. */
+/* The descriptor of the log file. */
 static int fd_of_file(void)
 {
     struct stat file, about;
@@ -413,8 +413,8 @@ static int fd_of_file(void)
     return fd;
 }
 
-/* closefrom(3), and then a file of the program's own under the number: no line
- * gets into it, and it stays open. */
+/* closefrom(3), then a file of the program's own gets the number: no line is written to it, and it
+ * stays open. */
 START_TEST(log_file_closed_by_somebody_else)
 {
     int fd, mine[2];
@@ -456,7 +456,7 @@ START_TEST(log_lines_before_exit_are_written)
 }
 END_TEST
 
-/* LeakSanitizer may have a warning for the full pipe, under load, and waits for ever then. */
+/* LeakSanitizer may write a warning to the full pipe, under load, and then block for ever. */
 static bool leaks_unchecked;
 int __lsan_is_turned_off(void);
 int __lsan_is_turned_off(void)
@@ -484,7 +484,7 @@ START_TEST(log_full_pipe_keeps_no_process_from_its_end)
 }
 END_TEST
 
-/* Lines that wait are the parent's: the child's end does not write them again. */
+/* Queued lines are the parent's: the child does not write them again at its end. */
 START_TEST(log_forked_child_repeats_nothing)
 {
     int status;
@@ -525,7 +525,7 @@ static void *chatter(void *arg)
     return NULL;
 }
 
-/* The locks may be anybody's at that moment. */
+/* Any thread may hold the locks at that moment. */
 START_TEST(log_fork_while_others_log)
 {
     pthread_t threads[4];
@@ -542,7 +542,7 @@ START_TEST(log_fork_while_others_log)
             alarm(tc_timeout_ms(10000) / 1000);
             configure("debug", "/dev/null");
             kal_log(RI_LOG_ERROR, "of the child");
-#ifndef ITAL_TSAN /* which has no new threads in such a child */
+#ifndef ITAL_TSAN /* TSan allows no new threads in such a child */
             be_lane(true);
             kal_log(RI_LOG_ERROR, "of the child");
 #endif

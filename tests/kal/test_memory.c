@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Memory runs out at the n-th allocation of kal or of the provider, for every n: no crash, no leak,
- * and the next try works. Linked with --wrap: only calls from kal's own objects pass here,
- * libraries keep theirs.
+ * and the next try works. Linked with --wrap: only calls of kal's own objects are wrapped, not
+ * those of libraries.
  */
 #include "kal_fixture.h"
 
@@ -98,7 +98,7 @@ int __wrap_vasprintf(char **out, const char *format, va_list args)
     return length;
 }
 
-/* What getline is, inlined or not. */
+/* getline, whether inlined or not. */
 ssize_t __wrap___getdelim(char **line, size_t *room, int end, FILE *file)
 {
     bool none = !*line;
@@ -140,7 +140,7 @@ void __wrap_free(void *memory)
     __real_free(memory);
 }
 
-/* Check allocates in its assertions, and is wrapped too. */
+/* Check's assertions allocate, and are wrapped too. */
 #define MUST(condition)                     \
     do {                                    \
         if (!(condition)) {                 \
@@ -149,7 +149,7 @@ void __wrap_free(void *memory)
         }                                   \
     } while (0)
 
-/* The whole life of an open RNIC with a region. */
+/* An RNIC with a region, from open to close. */
 static enum kal_status live(void)
 {
     static char area[8192];
@@ -204,7 +204,7 @@ START_TEST(test_every_allocation_may_fail)
     fixture_file("conf.d/1.conf", "[ital]\nspin = 4\n", 16);
     fixture_file("conf.d/2.conf", "[quota]\nmax_cq = 4\n", 18);
     setenv("ITAL_TEST_VP", "dma,ports2", 1);
-    ck_assert_int_eq(live(), KAL_OK); /* libraries have set themselves up */
+    ck_assert_int_eq(live(), KAL_OK); /* libraries have initialised themselves */
     balance = 0;
     for (n = 0; n < 100000; n++) {
         unsigned long before = failed;
@@ -216,7 +216,7 @@ START_TEST(test_every_allocation_may_fail)
         ck_assert_msg(balance == 0, "allocation %ld: %ld are left", n, balance);
 #endif
         if (failed == before)
-            break; /* everything was tried */
+            break; /* every allocation was tried */
         ck_assert_msg(status == KAL_ERR_NO_RESOURCES || status == KAL_OK, "allocation %ld: %s", n,
                       kal_status_name(status));
     }

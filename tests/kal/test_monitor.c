@@ -24,7 +24,7 @@ static int context;
 static void set_loopback(bool up)
 {
     struct ifreq request = { .ifr_name = "lo" };
-    static int fd = -1; /* stays open: a test takes the descriptors away */
+    static int fd = -1; /* stays open when a test uses up the descriptors */
 
     if (fd < 0)
         fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -51,13 +51,13 @@ static void close_all(void)
     kal_put(kal);
 }
 
-/* What it_ia_query tells as spigot_online_support. */
+/* spigot_online_support of it_ia_query. */
 static bool says_so(void)
 {
     return kal_rnic_attr(rnic)->features & RI_FEATURE_PORT_EVENTS;
 }
 
-/* What a run of the lane does when the descriptor is ready. */
+/* Does what a run of the lane does when the descriptor is ready. */
 static void run_until(unsigned events)
 {
     uint64_t deadline = tc_deadline(5000);
@@ -68,7 +68,7 @@ static void run_until(unsigned events)
     }
 }
 
-/* _i 1: of the port's two network interfaces one exists. */
+/* _i 1: only one of the port's two network interfaces exists. */
 START_TEST(test_down_and_up)
 {
     if (unshare(CLONE_NEWNET))
@@ -92,13 +92,13 @@ START_TEST(test_down_and_up)
     set_loopback(true);
     run_until(2);
     ck_assert_int_eq(fake_upper_seen.rnic_type, RI_EVENT_PORT_UP);
-    fixture_ready(); /* nothing there: does not block */
+    fixture_ready(); /* no event: does not block */
     ck_assert_uint_eq(fake_upper_seen.rnic_count, 2);
     close_all();
 }
 END_TEST
 
-/* A change that comes while the process has no descriptor left is heard of all the same. */
+/* A change while the process has no descriptor left is still noticed. */
 START_TEST(test_no_change_is_lost_without_descriptors)
 {
     struct rlimit limit, none;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* MPA start-up frames read and written: vectors, every split, errors as
- * early as they can be seen, limits. */
+/* MPA start-up frames read and written: vectors, every split, errors as early as they can be
+ * detected, limits. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -10,8 +10,8 @@
 #include <string.h>
 
 /*
- * Grows a prefix octet by octet. The verdict may change once, from "need more" to the final one,
- * and `n` never asks for more than the verdict needs.
+ * Grows a prefix octet by octet. The result may change once, from "need more" to the final one, and
+ * `n` never exceeds what that needs.
  */
 static enum mpa_startup_result grow(const uint8_t *p, size_t len, enum mpa_startup_kind want,
                                     size_t *decided_at)
@@ -91,7 +91,7 @@ START_TEST(frames_of_the_exchanges)
 }
 END_TEST
 
-/* The start-up vectors at the parser: verdict, and the octet count at which it must fall. */
+/* The start-up vectors at the parser: the result, and the octet count at which it is final. */
 START_TEST(startup_vectors_every_split)
 {
     static const struct {
@@ -224,7 +224,7 @@ START_TEST(S003_S004_S006_S012_requests_and_limits)
 }
 END_TEST
 
-/* Random octets behind a good key: no crash, and one verdict whatever the split. */
+/* Random octets after a valid key: no crash, and one result whatever the split. */
 START_TEST(random_frames_every_split)
 {
     struct tc_rng rng = tc_rng(2);

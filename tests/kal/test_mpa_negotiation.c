@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What both sides of an MPA start-up make of each other's frames. */
+/* How both sides of an MPA start-up interpret each other's frames. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -36,7 +36,7 @@ START_TEST(C006_C009_C011_C013_C017_responder_vectors)
     ck_assert_uint_eq(a.peer_ird, NONE);
     answer(&local, "M-08", "\x40\x01\0\0", 4);
     ck_assert_uint_eq(parsed("M-08").pd_len, 6);
-    a = answer(&local, "M-19", "\x40\x01\0\0", 4); /* M=1 is served, and not asked for by us */
+    a = answer(&local, "M-19", "\x40\x01\0\0", 4); /* M=1 is accepted, but not requested */
     ck_assert(a.markers_tx && !a.markers_rx);
     a = answer(&local, "M-17", "\x50\x02\0\4\0\x08\0\4", 8); /* A=0: B, C, D are 0 */
     ck_assert(!a.peer_to_peer && a.rtr == 0);
@@ -157,7 +157,7 @@ START_TEST(C020_S018_rejection)
 }
 END_TEST
 
-/* Initiator: own request, a reply by hand, the outcome. */
+/* Initiator: its request, a Reply made by hand, the outcome. */
 static struct mpa_startup_outcome judge(const struct mpa_startup_local *local,
                                         const struct mpa_startup_frame *reply)
 {
@@ -195,7 +195,7 @@ START_TEST(C028_C037_C038_C039_initiator_vectors)
     ck_assert_int_eq(o.action, MPA_STARTUP_TERMINATE);
     ck_assert_uint_eq(o.terminate, 0x2007);
 
-    local = side(1, 4, 4); /* the FPDU behind the Reply is left for the receiver */
+    local = side(1, 4, 4); /* the FPDU after the Reply is left for the receiver */
     reply = parsed("M-31");
     o = judge(&local, &reply);
     ck_assert_int_eq(o.action, MPA_STARTUP_ACCEPTED);
@@ -240,7 +240,7 @@ START_TEST(C026_C030_C031_C022_form_of_the_reply)
         if (o.action == MPA_STARTUP_ACCEPTED)
             ck_assert(o.agreed.enhanced == reply.enhanced && o.agreed.rev == reply.rev);
     }
-    /* An enhanced Reply to an unenhanced Request of revision 2 (no Request of ours is one). */
+    /* An enhanced Reply to an unenhanced Request of revision 2 (this library sends none). */
     {
         struct mpa_startup_outcome o;
 
@@ -292,7 +292,7 @@ START_TEST(C032_C034_C035_C036_depths_of_the_reply)
     ck_assert_int_eq(o.action, MPA_STARTUP_ACCEPTED);
     ck_assert_uint_eq(o.agreed.ird, 4);
     ck_assert_uint_eq(o.agreed.ord, 8);
-    local.own_depths = true; /* we asked for no negotiation: numbers in return bind nobody */
+    local.own_depths = true; /* no negotiation requested: the peer's numbers do not count */
     reply.ord = 200;
     reply.ird = 1;
     o = judge(&local, &reply);
@@ -333,7 +333,7 @@ static struct mpa_startup_local random_side(struct tc_rng *rng)
     return l;
 }
 
-/* Sends a frame through its octets. */
+/* Encodes a frame and parses the octets. */
 static struct mpa_startup_frame over_the_wire(const struct mpa_startup_frame *f,
                                               enum mpa_startup_kind kind, uint8_t *wire)
 {
@@ -347,7 +347,7 @@ static struct mpa_startup_frame over_the_wire(const struct mpa_startup_frame *f,
     return back;
 }
 
-/* Two random sides: whatever they want, both ends hold compatible results. */
+/* Two random sides: whatever they request, both ends have compatible results. */
 START_TEST(both_sides_agree)
 {
     struct tc_rng rng = tc_rng(1);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* RNICs and objects: life, accounts, quotas, upcalls, pinning, and what a provider's refusal leaves
- * behind. */
+/* RNICs and objects: life cycle, accounts, quotas, upcalls, pinning, and the state after a
+ * provider's refusal. */
 #include "kal/host/account.h"
 #include "kal_fixture.h"
 
@@ -37,7 +37,7 @@ static void close_all(void)
     kal_put(kal);
 }
 
-/* The provider's counter; kal's own stand behind it. */
+/* The provider's counter; kal's own follow it. */
 static uint64_t alive(void)
 {
     const char *names[3] = { NULL };
@@ -172,7 +172,7 @@ START_TEST(x037_quota)
     ck_assert_uint_eq(alive(), 3);
     snprintf(option, sizeof option, "raise %s in", kal_quota_option(kinds[_i].kind).name);
     ck_assert_uint_eq(fixture_log_count(option), 1);
-    ck_assert_int_eq(kinds[_i].end(first), KAL_OK); /* what is given back can be had again */
+    ck_assert_int_eq(kinds[_i].end(first), KAL_OK); /* what was released can be leased again */
     ck_assert_int_eq(kinds[_i].make(&first), KAL_OK);
     ck_assert_int_eq(kinds[_i].make(&none), KAL_ERR_QUOTA);
     ck_assert_int_eq(kinds[_i].end(first), KAL_OK);
@@ -210,7 +210,7 @@ START_TEST(test_busy_object_stays)
     ck_assert_uint_eq(kal_host_holds(kal->host, kinds[_i].kind),
                       1 + (kinds[_i].kind == KAL_ACCOUNT_PD));
     ck_assert_int_eq(kal_rnic_close(rnic, false), KAL_ERR_BUSY);
-    ck_assert_int_eq(kal_rnic_close(rnic, true), KAL_ERR_BUSY); /* objects are ual's to destroy */
+    ck_assert_int_eq(kal_rnic_close(rnic, true), KAL_ERR_BUSY); /* ual must destroy the objects */
     setenv("ITAL_TEST_VP", "", 1);
     ck_assert_int_eq(kinds[_i].end(object), KAL_OK);
     ck_assert_int_eq(kal_pd_destroy(rnic, pd), KAL_OK);
@@ -241,7 +241,7 @@ START_TEST(test_each_open_is_independent)
     ck_assert_ptr_ne(second, rnic);
     ck_assert_int_eq(kal_pd_create(second, NULL, &other), KAL_OK);
     ck_assert_uint_eq(alive(), 0);
-    kal_put(kal); /* the open RNICs hold it */
+    kal_put(kal); /* the open RNICs keep it */
     ck_assert_int_eq(kal_rnic_close(rnic, false), KAL_OK);
     ck_assert_int_eq(kal_rnic_close(second, false), KAL_ERR_BUSY);
     ck_assert_int_eq(kal_pd_destroy(second, other), KAL_OK);
@@ -298,7 +298,7 @@ START_TEST(test_instance_is_counted)
     ck_assert_str_eq(kal_config_value(second, "spin"), "20");
     kal_put(second);
     kal_put(NULL);
-    ck_assert_int_eq(kal_get(&other, &third), KAL_OK); /* a new life */
+    ck_assert_int_eq(kal_get(&other, &third), KAL_OK); /* a new instance */
     kal_put(third);
 }
 END_TEST
@@ -424,7 +424,7 @@ START_TEST(test_child_forgets)
     }
     ck_assert_int_eq(waitpid(child, &status, 0), child);
     ck_assert_int_eq(status, 0);
-    ck_assert_int_eq(kal_pd_create(rnic, NULL, &pd), KAL_OK); /* the parent is not disturbed */
+    ck_assert_int_eq(kal_pd_create(rnic, NULL, &pd), KAL_OK); /* the parent is unaffected */
     ck_assert_int_eq(kal_pd_destroy(rnic, pd), KAL_OK);
     close_all();
 }
@@ -468,7 +468,7 @@ START_TEST(test_status_table)
             strstr(kal_status_name((enum kal_status)i), i ? "KAL_ERR_" : "KAL_OK"));
     ck_assert_str_eq(kal_status_name((enum kal_status) - 1), "(no kal_status)");
     ck_assert_int_eq(kal_status_of_ri(RI_OK), KAL_OK);
-    for (int i = 1; i < RI_STATUS_COUNT; i++) /* nothing that failed becomes a success */
+    for (int i = 1; i < RI_STATUS_COUNT; i++) /* no failure becomes a success */
         ck_assert_int_ne(kal_status_of_ri((enum ri_status)i), KAL_OK);
     ck_assert_int_eq(kal_status_of_ri(RI_ERR_AGAIN), KAL_ERR_AGAIN);
     ck_assert_int_eq(kal_status_of_ri((enum ri_status)1000), KAL_ERR_DEVICE);

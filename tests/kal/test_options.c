@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The options of interfaces: those that every provider's have, their ranges, and
- * what a provider's table may say. */
+/* The options of interfaces: those that every provider's interfaces have, their ranges, and what a
+ * provider's table may declare. */
 #include "kal_fixture.h"
 
 #include "base/compiler.h"
@@ -102,7 +102,7 @@ START_TEST(a_provider_gives_kals_options_other_defaults_and_has_its_own)
     ck_assert(kal_interface_option_find(NULL, 0, "connect_timeout", &ours));
     ck_assert_str_eq(option.value, "7s");
     ck_assert_str_eq(ours.value, "30000");
-    ck_assert_str_eq(option.type, ours.type); /* the range is kal's */
+    ck_assert_str_eq(option.type, ours.type); /* kal sets the range */
     ck_assert_str_eq(option.text, ours.text);
 }
 END_TEST
@@ -143,7 +143,7 @@ static const struct ri_option each_type[] = {
 static const struct {
     const char *name;
     enum ri_option_kind kind;
-    uint64_t number; /* RI_OPTION_TEXT: not looked at */
+    uint64_t number; /* RI_OPTION_TEXT: ignored */
     const char *text;
 } typed[] = {
     { "truth", RI_OPTION_BOOL, 1, NULL },
@@ -162,7 +162,7 @@ static const struct {
     { "shape", RI_OPTION_TEXT, 0, "of a newer minor" },
 };
 
-/* Every option is read as what it is, and as nothing else. */
+/* Each option can be read as its own type only. */
 START_TEST(provider_reads_values_by_type)
 {
     struct kal_values *values = kal_values_of_interface(each_type, ARRAY_SIZE(each_type));
@@ -195,7 +195,7 @@ START_TEST(provider_reads_values_by_type)
 }
 END_TEST
 
-/* kal's own tables are in the form that they ask of others. */
+/* kal's own tables meet the rules for providers' tables. */
 START_TEST(kals_own_tables_are_sound)
 {
     char why[512] = "";
@@ -212,7 +212,7 @@ START_TEST(kals_own_tables_are_sound)
         const struct ri_option *option = &kal_interface_options[i];
 
         ck_assert(*option->text && option->unit);
-        /* Readers take numbers as they are: each has a range. */
+        /* Readers do not check numbers: each has a range. */
         if (!strncmp(option->type, "int", 3) || !strncmp(option->type, "time", 4))
             ck_assert_msg(strchr(option->type, ':') != NULL, "%s", option->name);
     }
@@ -250,7 +250,7 @@ static const struct {
       "another name" },
 };
 
-/* Of an option's own, and of another default. */
+/* One of its own twice, and with another default. */
 START_TEST(option_that_stands_twice)
 {
     static const struct ri_option twice[][3] = {

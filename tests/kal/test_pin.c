@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Pinned pages: nesting, what is locked really, limits, and that a refusal changes nothing. */
+/* Pinned pages: nesting, what is really locked, limits, and that a refusal changes nothing. */
 #include "kal/host/host_private.h"
 #include "kal_fixture.h"
 
@@ -16,12 +16,12 @@ static struct kal_host *host;
 static uint64_t quota, asked_for;
 static char *area;
 static size_t page;
-static bool kernel_asked; /* sanitizers make mlock do nothing */
+static bool kernel_asked; /* false: sanitizers make mlock do nothing */
 
 static size_t locked(void);
 
-/* ---- a host that leases nothing more, and raises the limit of locked
- * memory where the test lets it ---- */
+/* ---- a host that leases nothing more, and raises the limit of locked memory if the test allows it
+ * ---- */
 
 static bool raises;
 
@@ -84,7 +84,7 @@ static void teardown(void)
     kal_log_reset();
 }
 
-/* What the kernel says is locked in the area, in octets. */
+/* Octets of the area that the kernel reports as locked. */
 static size_t locked(void)
 {
     FILE *maps = fopen("/proc/self/smaps", "re");
@@ -209,7 +209,7 @@ START_TEST(test_memlock_limit_is_explained)
     struct rlimit limit = { 2 * page, 8 * page };
 
     ck_assert_int_eq(setrlimit(RLIMIT_MEMLOCK, &limit), 0);
-    if (geteuid() == 0 && seteuid(65534)) /* root may lock all it likes */
+    if (geteuid() == 0 && seteuid(65534)) /* root has no limit */
         tc_skip("this user cannot give up its right to lock memory");
     if (mlock(area, PAGES * page) == 0)
         tc_skip("the limit of locked memory is not enforced here");
@@ -217,7 +217,7 @@ START_TEST(test_memlock_limit_is_explained)
     ck_assert_int_eq(pin(0, 8), RI_ERR_NO_RESOURCES);
     ck_assert_uint_eq(asked_for, 8 * page);
     ck_assert_uint_eq(kal_host_holds(host, KAL_ACCOUNT_PINNED), 0);
-    /* The same, where the host can raise it */
+    /* The same, where the host can raise the limit */
     raises = true;
     ck_assert_int_eq(pin(0, 4), RI_OK);
     ck_assert_int_eq(pin(4, 4), RI_OK);
@@ -231,7 +231,7 @@ START_TEST(test_memlock_limit_is_explained)
 }
 END_TEST
 
-/* Against an array of counts. */
+/* Compared with an array of counts. */
 START_TEST(test_random_ranges)
 {
     struct tc_rng rng = tc_rng(7);
@@ -276,14 +276,14 @@ START_TEST(test_random_ranges)
 }
 END_TEST
 
-/* A pin among many looks at its neighbours, not at all that lie behind it. */
+/* A pin among many checks its neighbours, not all ranges after it. */
 START_TEST(test_a_pin_looks_at_its_neighbours)
 {
     const size_t count = 500;
     char *many = mmap(NULL, 2 * count * page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
     ck_assert_ptr_ne(many, MAP_FAILED);
-    for (size_t i = count; i > 0; i--) /* each in front of all others */
+    for (size_t i = count; i > 0; i--) /* each before all others */
         if (kal_pin(&host->pins, many + 2 * (i - 1) * page, page) != RI_OK)
             tc_skip("%zu pages may not be locked here", count);
     for (size_t i = 0; i < count; i += 2)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A provider that declares no option: its interfaces have kal's, and kal goes by them. */
+/* A provider that declares no option: its interfaces have kal's options, and kal obeys them. */
 #include "kal_fixture.h"
 
 #include "base/clock.h"
@@ -88,7 +88,7 @@ START_TEST(backlog_bounds_undecided_requests)
 }
 END_TEST
 
-/* A name that is nobody's is told, with the nearest. */
+/* An unknown option name is reported, with the nearest known one. */
 START_TEST(unknown_option_is_told)
 {
     struct kal_rnic *rnic;

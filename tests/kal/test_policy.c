@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Policy: what a rule may say, and what a list of rules answers. */
+/* Policy: valid rules, and the decisions of a list of rules. */
 #include "kal/host/policy.h"
 #include "kal_fixture.h"
 
@@ -82,12 +82,12 @@ static const struct {
     { { "deny any to 0.0.0.0/0" }, C, NULL, 0, "1.2.3.4", 1, 0, "rule1", false },
     { { "deny any to 0.0.0.0/0" }, C, NULL, 0, "2001:db8::2", 1, 0, NULL, true },
     { { "deny any to any port 1" }, C, NULL, 0, "2001:db8::2", 1, 0, "rule1", false },
-    /* a wildcard address holds every address of its family */
+    /* a wildcard address includes every address of its family */
     { { "deny listen on 10.0.0.1" }, L, "0.0.0.0", 5, NULL, 0, 0, "rule1", false },
     { { "allow listen on 10.0.0.1", "deny any" }, L, "0.0.0.0", 5, NULL, 0, 0, "rule2", false },
     { { "allow listen on 0.0.0.0/0", "deny any" }, L, "0.0.0.0", 5, NULL, 0, 0, "rule1", true },
     { { "deny listen on 10.0.0.1" }, L, "::", 5, NULL, 0, 0, NULL, true },
-    /* and so does one that is not known */
+    /* and so does an unknown address */
     { { "deny connect to 10.0.0.1" }, C, NULL, 0, NULL, 0, 0, "rule1", false },
     { { "allow connect to 10.0.0.1", "deny any" }, C, NULL, 0, NULL, 0, 0, "rule2", false },
     { { "deny connect port 5" }, C, NULL, 0, NULL, 0, 0, "rule1", false },

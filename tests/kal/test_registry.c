@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Provider files and interfaces: what is found, what is refused and why, what the user is told. */
+/* Provider files and interfaces: which are found, which are refused and why, and the messages to
+ * the user. */
 #include "kal_fixture.h"
 
 #include <dlfcn.h>
@@ -10,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* One row of a list; the strings are lent for the call only. */
+/* One row of a list; the strings are valid during the call only. */
 struct row {
     char name[64], path[4300], reason[600], advice[600], provider[64], device[64];
     bool usable;
@@ -81,7 +82,7 @@ static struct rows *interfaces(struct kal *kal)
     return &rows;
 }
 
-/* The row of a file of the fixture's folder; other folders of this machine may have providers
+/* The row of a file in the fixture's folder; other folders of this machine may have providers
  * too. */
 static const struct row *of_file(const struct rows *rows, const char *file)
 {
@@ -104,7 +105,7 @@ static const struct row *of_name(const struct rows *rows, const char *name)
 
 /* ---- files ---- */
 
-/* Files are spoilt by hand (text, cut) or built spoilt. */
+/* Files are damaged by hand (text, cut) or built damaged. */
 static const struct {
     const char *module, *file, *reason, *advice;
     long cut;
@@ -141,7 +142,7 @@ START_TEST(test_refused)
     } else {
         fixture_file(refused[_i].file, "#!/bin/sh\n", refused[_i].cut ? 0 : 10);
     }
-    fixture_module("vp_test", NULL); /* a sound one beside it is not disturbed */
+    fixture_module("vp_test", NULL); /* a sound file beside it is unaffected */
     kal = fixture_get();
     row = of_file(providers(kal), refused[_i].file);
     ck_assert_ptr_nonnull(row);
@@ -197,7 +198,7 @@ START_TEST(test_unreadable_file)
 END_TEST
 
 /* _i: 0 a link to the file from another folder, 1 the file under a second name, 2 a link to one
- * that is refused: one file, once. 3: a copy is another file of the same provider. */
+ * that is refused: one file, listed once. 3: a copy is another file of the same provider. */
 START_TEST(test_the_same_file_twice)
 {
     static const char *const again[] = { "more/vp_test.so", "vp_zzz.so", "more/vp_test.so",
@@ -243,7 +244,7 @@ START_TEST(test_other_files_are_not_looked_at)
 }
 END_TEST
 
-/* Absent operations answer; operations that both know work. */
+/* Absent operations return an error; operations that both versions have work. */
 static void try_windows(struct kal *kal, const char *interface, enum kal_status expected)
 {
     struct kal_rnic *rnic;
@@ -470,7 +471,7 @@ START_TEST(test_options_of_an_interface)
         1);
     ck_assert_uint_eq(fixture_log_count("did you mean \"device\"?"), 1);
     interfaces(kal);
-    ck_assert_uint_eq(fixture_log_count("did you mean"), 2); /* told once */
+    ck_assert_uint_eq(fixture_log_count("did you mean"), 2); /* reported once */
     ck_assert_int_eq(kal_rnic_close(rnic, false), KAL_OK);
     kal_put(kal);
 }
@@ -500,7 +501,7 @@ START_TEST(test_default_interfaces)
 }
 END_TEST
 
-/* A program may name a provider's file: its default device, by no other name than that. */
+/* A program may name a provider's file: that opens its default device, under no other name. */
 START_TEST(test_a_file_names_its_default_device)
 {
     struct kal_rnic *rnic;
@@ -528,7 +529,7 @@ START_TEST(test_a_file_names_its_default_device)
     fixture_conf("[interface vp_test]\nprovider = test\nmode = safe\n");
     kal = fixture_get();
     ck_assert_int_eq(kal_rnic_open(kal, "vp_test", NULL, &rnic), KAL_OK);
-    ck_assert_str_eq(kal_rnic_option(rnic, "mode"), "safe"); /* a section of that name has it */
+    ck_assert_str_eq(kal_rnic_option(rnic, "mode"), "safe"); /* a section of that name sets it */
     ck_assert_int_eq(kal_rnic_close(rnic, false), KAL_OK);
     kal_put(kal);
 }

@@ -88,7 +88,7 @@ START_TEST(test_loopback_v6)
 }
 END_TEST
 
-/* A link-local destination is only an address together with its scope, and so is its source. */
+/* A link-local destination needs its scope, and so does its source. */
 START_TEST(test_scope_is_kept)
 {
     struct ifaddrs *list, *entry;
@@ -125,7 +125,7 @@ START_TEST(test_nonsense)
     ck_assert_int_eq(route(0, NULL, &from), KAL_ERR_INVALID_ARGUMENT);
     to.sin_family = AF_UNIX;
     ck_assert_int_eq(route(0, &to, &from), KAL_ERR_INVALID_ARGUMENT);
-    to = v4("255.255.255.255"); /* broadcast needs a permission that is not asked for */
+    to = v4("255.255.255.255"); /* broadcast needs a permission that is not requested */
     ck_assert_int_eq(route(0, &to, &from), KAL_ERR_UNREACHABLE);
     ck_assert_mem_eq(&from, &untouched, sizeof from);
     close_all();

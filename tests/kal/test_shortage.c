@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Memory or descriptors run out anywhere in the process while interfaces are listed and one is
- * opened: in kal, in the dynamic linker, in libltdl. Each try is in a process of its own: it ends
- * in a clean error or well, and afterwards, with enough of both, it works. test_memory has kal's
- * own allocations, one by one, and its leaks.
+ * opened: in kal, in the dynamic linker, in libltdl. Each try is in a process of its own: it
+ * succeeds or ends in a clean error, and afterwards, with enough of both, it works. test_memory
+ * tests kal's own allocations, one by one, and its leaks.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -23,10 +23,10 @@
 
 #ifndef ITAL_SANITIZERS /* they have an allocator of their own */
 
-/* This program's allocator is the one of every library in it. -1: nothing
- * fails; else how many more succeed. */
+/* This program's allocator serves every library in it. -1: nothing fails; else how many more
+ * succeed. */
 static atomic_long left = -1;
-static atomic_bool for_good; /* all that follow fail, too */
+static atomic_bool for_good; /* all later ones fail too */
 static atomic_ulong calls;
 
 void *__libc_malloc(size_t size);
@@ -96,7 +96,7 @@ static enum kal_status use(unsigned *usable)
 
 #define INTERFACES 3 /* two files, and one inside the program */
 
-/* What the exit status of a try says. */
+/* The exit status of a try. */
 enum { GOOD, WRONG_ERROR, NOT_AFTERWARDS, LESS_AFTERWARDS };
 
 static bool is_clean(enum kal_status status)
@@ -104,7 +104,7 @@ static bool is_clean(enum kal_status status)
     return status == KAL_OK || status == KAL_ERR_NO_RESOURCES;
 }
 
-/* A second instance lives through it all: what the first search finds stays. */
+/* A second instance exists all the time: what the first search found remains. */
 static int try_memory(long allocations, bool good)
 {
     struct kal *held = NULL;
@@ -158,7 +158,7 @@ static void expect_good(pid_t child, const char *what, long number)
                   words[WEXITSTATUS(status) & 3]);
 }
 
-/* What -dlpreopen makes of a module. */
+/* The symbol that -dlpreopen gives a module. */
 extern const struct ri_provider vp_test_LTX_rnicpi_provider_v1;
 static const lt_dlsymlist inside[] = {
     { "@PROGRAM@", NULL },
@@ -177,7 +177,7 @@ static void prepare(void)
     setenv("ITAL_LOG", "error", 1);
 }
 
-/* How many allocations a try without a failure makes. */
+/* The number of allocations of a try without a failure. */
 static long allocations_of_a_try(void)
 {
     int fds[2];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A provider for the tests of kal: objects without any transport. ITAL_TEST_VP holds words that
- * switch its behaviour, see has(). The files in broken/ include it with macros that spoil the
- * descriptor.
+ * switch its behaviour, see has(). The files in broken/ include it with macros that make its
+ * descriptor invalid.
  */
 #include "rnicpi.h"
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Calls its device as another provider is called, and comes before
- * that one in every order of names. */
+/* Gives its device the name of another provider, and sorts before that one. */
 #define VP_NAME   "aaa"
 #define VP_DEVICE "test"
 #include "../vp_test.c"

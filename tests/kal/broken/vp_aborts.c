@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sound until it lists its devices. */
+/* Works until it lists its devices, then aborts. */
 #include <stdlib.h>
 
 #define VP_NAME           "aborts"

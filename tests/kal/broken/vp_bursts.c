@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Aborts as it is loaded. */
+/* Aborts when it is loaded. */
 #include <stdlib.h>
 
 #define VP_NAME "bursts"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Its table gives one of kal's options a default that nobody could configure. */
+/* Its table gives one of kal's options an invalid default. */
 #include "rnicpi.h"
 
 static const struct ri_privileged_ops privileged = { .size = sizeof privileged,

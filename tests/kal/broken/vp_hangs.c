@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Never has its list of devices, and a child that holds on to whatever it was given. */
+/* Never returns from its list of devices, and has a child that keeps all inherited descriptors
+ * open. */
 #include <unistd.h>
 
 #define VP_NAME "hangs"

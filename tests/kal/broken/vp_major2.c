@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Speaks another major; running any of its code would end the test. */
+/* Has another major version; running any of its code would end the test. */
 #include "rnicpi.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Passes for one of the tree's own providers, which stand first. */
+/* Uses the name of one of the tree's own providers, which are listed first. */
 #define VP_NAME "softrdma"
 #include "../vp_test.c"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Ends the process when it lists its devices, and says that all is well. */
+/* Exits with status 0 when it lists its devices. */
 #include <stdlib.h>
 
 #define VP_NAME           "quits"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Calls a function that nobody has: bound lazily, it would end the program at the first call. */
+/* Calls an undefined function: with lazy binding the first call would end the program. */
 #include "rnicpi.h"
 
 enum ri_status ital_test_nobody_defines_this(struct ri_rnic *rnic);
