@@ -64,7 +64,7 @@ static bool turn_away(struct kal_listener *l)
         kal_rnic_log(
             l->rnic, RI_LOG_ERROR,
             "listener %s: out of file descriptors, connections are turned away; raise the limit "
-            "(ulimit -n) or close some%s",
+            "(ulimit -n; of the whole system: fs.file-max) or close some%s",
             l->name, more);
     if (spare < 0)
         return false;
@@ -73,7 +73,7 @@ static bool turn_away(struct kal_listener *l)
     if (!error)
         cm->stream_ops->close(fd);
     cm_open_spare(cm);
-    return error != EMFILE;
+    return error != EMFILE && error != ENFILE;
 }
 
 /* Pauses until that time, or until cm_listener_room. Lane, locked. */

@@ -146,8 +146,9 @@ static enum kal_status start(struct kal_connection *c, struct ri_qp *qp,
         kal_address_text(param->destination, text, sizeof text);
         kal_rnic_log(c->rnic, RI_LOG_WARNING, "connection to %s cannot be started: %s; check %s",
                      text, strerror(error),
-                     error == EMFILE || error == ENFILE ? "the limit on open files (ulimit -n)"
-                                                        : "both addresses and the routes");
+                     error == EMFILE   ? "the limit on open files (ulimit -n)"
+                     : error == ENFILE ? "the system's limit on open files (fs.file-max)"
+                                       : "both addresses and the routes");
         status = status_of_errno(error);
         goto uncount;
     }
