@@ -107,7 +107,8 @@ int main(int argc, char **argv)
     check(it_ep_rc_create(pz, transfers, transfers, connection, IT_EP_NO_FLAG, &attributes, &ep),
           "making an endpoint");
 
-    /* Where the answer shall go; posted before connecting, so that it cannot come too early. */
+    /* Where the answer will be placed; posted before connecting, so that it cannot come too
+     * early. */
     it_lmr_triplet_t inbox = { .lmr = lmr, .addr.abs = memory[0], .length = sizeof(memory[0]) };
     check(it_post_recv((it_handle_t)ep, &inbox, 1, 1, IT_COMPLETION_FLAG | IT_NOTIFY_FLAG),
           "posting a receive");
@@ -126,8 +127,8 @@ int main(int argc, char **argv)
 
     snprintf(memory[1], sizeof(memory[1]), "hello, server");
     it_lmr_triplet_t outbox = { .lmr = lmr, .addr.abs = memory[1], .length = strlen(memory[1]) };
-    /* No flags: we want no event for this one. The answer will tell that it went well; if it does
-     * not, an event comes in any case. */
+    /* No flags: no event for a success. The answer shows that it succeeded; a failure always makes
+     * an event. */
     check(it_post_send(ep, &outbox, 1, 2, (it_dto_flags_t)0), "posting a send");
 
     it_dto_cmpl_event_t message = expect_transfer(transfers, IT_DTO_RC_RECV_CMPL_EVENT,

@@ -74,8 +74,7 @@ int main(int argc, char **argv)
     it_listen_handle_t listening;
     it_ep_handle_t ep;
 
-    /* The first Interface of the configuration; programs with a choice take a name from the user.
-     * */
+    /* The first Interface of the configuration; real programs let the user choose. */
     it_interface_list(&interface, &room, &total);
     if (room == 0) {
         fprintf(stderr, "hello_server: no usable interface; see 'itinfo --why'\n");
@@ -85,7 +84,7 @@ int main(int argc, char **argv)
     check(it_pz_create(ia, &pz), "making a protection zone");
 
     /* NULL: the memory is given by its address, not by a list of pages. "Local" is enough: the peer
-     * shall not reach into it by itself (RDMA Read and Write). */
+     * does not access it by RDMA Read or Write. */
     check(it_lmr_create(pz, memory, NULL, sizeof(memory), IT_ADDR_MODE_ABSOLUTE, IT_PRIV_LOCAL,
                         IT_LMR_FLAG_NONE, 0, &lmr, NULL),
           "registering memory");
@@ -102,7 +101,7 @@ int main(int argc, char **argv)
           "making the queue for the connection");
 
     /* Spigot 0 is the adapter's first port. Port numbers are in network order; for 0 the adapter
-     * chooses one and tells it in `where`. */
+     * chooses one and returns it in `where`. */
     it_conn_qual_t where = { .type = IT_IANA_PORT, .conn_qual.port = htons((uint16_t)port) };
     check(it_listen_create(ia, 0, requests, port ? IT_LISTEN_CONN_QUAL_INPUT : IT_LISTEN_NO_FLAG,
                            &where, &listening),
@@ -110,10 +109,11 @@ int main(int argc, char **argv)
     printf("listening on port %u\n", ntohs(where.conn_qual.port));
     fflush(stdout);
 
-    /* A client knocks. */
+    /* A client connects. */
     it_event_t request = expect(requests, IT_CM_REQ_CONN_REQUEST_EVENT, "waiting for a client");
 
-    /* What our end of the connection must be able to do: so many posted at once, of that size. */
+    /* What our end of the connection needs: the number of requests posted at once, and their
+     * size. */
     it_ep_attributes_t attributes = {
         .max_dto_payload_size = 256,
         .max_request_dtos = 2,
@@ -124,8 +124,8 @@ int main(int argc, char **argv)
     check(it_ep_rc_create(pz, transfers, transfers, connection, IT_EP_NO_FLAG, &attributes, &ep),
           "making an endpoint");
 
-    /* Say where the first message shall go before it can come: a message without a posted Receive
-     * would break the connection. The 1 is a cookie; it comes back with the event. */
+    /* Post the Receive before the first message can come: a message without a posted Receive would
+     * break the connection. The 1 is a cookie, which the event returns. */
     it_lmr_triplet_t inbox = { .lmr = lmr, .addr.abs = memory[0], .length = sizeof(memory[0]) };
     check(it_post_recv((it_handle_t)ep, &inbox, 1, 1, IT_COMPLETION_FLAG | IT_NOTIFY_FLAG),
           "posting a receive");
@@ -141,7 +141,7 @@ int main(int argc, char **argv)
     check(it_post_send(ep, &outbox, 1, 2, IT_COMPLETION_FLAG | IT_NOTIFY_FLAG), "posting a send");
     expect_transfer(transfers, IT_DTO_SEND_CMPL_EVENT, "sending");
 
-    /* The client hangs up when it has our answer. Freeing the IA frees everything made on it. */
+    /* The client disconnects after our answer. Freeing the IA frees everything made on it. */
     expect(connection, IT_CM_MSG_CONN_DISCONNECT_EVENT, "waiting for the end");
     check(it_ia_free(ia), "closing the interface");
     return 0;

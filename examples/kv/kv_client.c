@@ -18,7 +18,7 @@
 #include <stdlib.h>
 
 #define PATIENCE 30000000 /* us */
-#define TRIES    1000     /* of a get that meets a put of the same slot */
+#define TRIES    1000     /* Reads of a get that meets a put of the same slot */
 
 static struct {
     struct kv_put put;

@@ -26,7 +26,7 @@ static struct client {
     it_ep_handle_t ep;
     int used;
     int established;
-    int owes; /* the answer to a put that came before the connection's event */
+    int owes; /* the answer to a put that came before ESTABLISHED */
 } clients[CLIENTS];
 
 /* Messages of each client. A client waits for the reply before its next put, so one is enough. */
@@ -75,7 +75,7 @@ static void expect_put(size_t index)
                                .addr.abs = &messages[index].received,
                                .length = sizeof(struct kv_put) };
 
-    /* The cookie comes back with the completion: which client it is. */
+    /* The completion returns the cookie, which identifies the client. */
     kv_check(it_post_recv((it_handle_t)clients[index].ep, &inbox, 1, index,
                           IT_COMPLETION_FLAG | IT_NOTIFY_FLAG),
              "posting a receive");
@@ -154,7 +154,7 @@ static void on_request(const it_event_t *event)
     clients[index].used = 0;
 }
 
-/* CLIENTS: of none, whose Endpoint is freed already. */
+/* CLIENTS: no client; its Endpoint is freed already. */
 static size_t client_of(const it_event_t *event)
 {
     size_t index = 0;
@@ -164,8 +164,8 @@ static size_t client_of(const it_event_t *event)
     return index;
 }
 
-/* Events of one queue come in order; those of two do not. So the first put may be dequeued before
- * this event, and until this event the Endpoint cannot send. */
+/* Events of one queue come in order; those of two queues do not. So the first put may be dequeued
+ * before this event, and until this event the Endpoint cannot send. */
 static void on_established(const it_event_t *event)
 {
     size_t index = client_of(event);

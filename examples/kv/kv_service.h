@@ -24,7 +24,7 @@ it_ia_handle_t kv_open(void);
 void kv_start(it_ia_handle_t ia, const char *argument, it_evd_flags_t flags, it_evd_handle_t aevd,
               it_evd_handle_t queues[KV_QUEUES], int fds[KV_QUEUES]);
 
-/* Does what an event of any of the queues asks for. */
+/* Handles one event of any of the queues. */
 void kv_handle(const it_event_t *event);
 
 #endif

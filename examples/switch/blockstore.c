@@ -27,7 +27,7 @@
 #define PORT       7473
 #define BLOCKS     64
 #define BLOCK_SIZE 16384
-#define PATIENCE   30000000 /* us: what the other side may take for an answer */
+#define PATIENCE   30000000 /* us: time limit for each step of the other side */
 
 static const char usage[] =
     "Usage: blockstore serve [PORT]        the store: for one client, then it ends\n"
@@ -51,11 +51,11 @@ struct note { /* a message: about one block */
     uint64_t good; /* in the answer: 1 */
 };
 
-/* Memory that the adapter has been told about. */
+/* Registered memory. */
 struct region {
     char *memory;
     it_lmr_handle_t lmr;
-    it_rmr_context_t context; /* by which the peer names it */
+    it_rmr_context_t context; /* the peer's name for it */
 };
 
 /* One side. */
@@ -99,7 +99,7 @@ static void print_reason(const struct itx_interface_report *report, void *arg)
                 report->interface, report->reason, report->advice);
 }
 
-/* The first one of the configuration that can be used. */
+/* Opens the first usable one of the configuration. */
 static void open_interface(struct side *side)
 {
     size_t room = 1, total = 0;
@@ -121,7 +121,7 @@ static void find_provider(const struct itx_interface_report *report, void *arg)
         printf("provider %s, ", report->provider);
 }
 
-/* The end of the line with the result. */
+/* Completes the line with the result. */
 static void print_wire(struct side *side)
 {
     const char *transport = side->info->transport_type == IT_IWARP_TCP_TRANSPORT ? "iWARP/TCP"
@@ -161,7 +161,7 @@ static void make_queue(struct side *side, it_event_type_t stream, it_evd_handle_
           "making an event queue");
 }
 
-/* A place for the other side's next note. */
+/* Posts a Receive for the other side's next note. */
 static void expect_note(struct side *side)
 {
     it_lmr_triplet_t inbox = part(&side->notes, 0, sizeof(struct note));
@@ -170,8 +170,8 @@ static void expect_note(struct side *side)
           "posting a receive");
 }
 
-/* An end for a connection. The peer may reach as far as `reach` says,
- * into memory that allows it too. */
+/* Makes an endpoint. The peer's access is limited by `reach`, and by the privileges of the
+ * memory. */
 static void make_endpoint(struct side *side, it_mem_priv_t reach)
 {
     it_ep_attributes_t attributes = {
@@ -185,7 +185,7 @@ static void make_endpoint(struct side *side, it_mem_priv_t reach)
             .rdma_write_enable = reach & IT_PRIV_REMOTE_WRITE ? IT_TRUE : IT_FALSE,
             .max_rdma_read_segments = 1,
             .max_rdma_write_segments = 1,
-            .rdma_read_ird = 1, /* Reads at once, answered and asked */
+            .rdma_read_ird = 1, /* outstanding Reads, answered and requested */
             .rdma_read_ord = 1,
             .hard_hi_watermark = IT_HARD_HI_WATERMARK_DISABLE,
         },
@@ -202,7 +202,7 @@ static void make_endpoint(struct side *side, it_mem_priv_t reach)
 
 /* ---- events ---- */
 
-/* The next step in the life of the connection, which must be that one. */
+/* The next event of the connection, which must be of that kind. */
 static it_event_t expect_step(struct side *side, it_event_type_t wanted, const char *what)
 {
     it_event_t event;
@@ -216,8 +216,8 @@ static it_event_t expect_step(struct side *side, it_event_type_t wanted, const c
     return event;
 }
 
-/* Waits until a transfer of that kind has ended; others that end well pass. False: flushed, the
- * connection is over. */
+/* Waits until a transfer of that kind has ended; other successful ones are skipped. False: flushed,
+ * the connection has ended. */
 static int finish(struct side *side, it_event_type_t wanted, size_t length, const char *what)
 {
     it_event_t event;
@@ -255,7 +255,7 @@ static void send_note(struct side *side, uint64_t block, uint64_t sum, int good)
     check(it_post_send(side->ep, &outbox, 1, 0, IT_COMPLETION_FLAG), "sending a note");
 }
 
-/* False: no further one comes. */
+/* False: no further note comes. */
 static int receive_note(struct side *side, struct note *note)
 {
     if (!finish(side, IT_DTO_RC_RECV_CMPL_EVENT, sizeof(*note), "waiting for a note"))
@@ -264,7 +264,7 @@ static int receive_note(struct side *side, struct note *note)
     note->block = it_ntoh64(note->block);
     note->sum = it_ntoh64(note->sum);
     note->good = it_ntoh64(note->good);
-    expect_note(side); /* before the other side can have a reason to send */
+    expect_note(side); /* before the other side has a reason to send */
     return 1;
 }
 
@@ -288,7 +288,7 @@ static it_event_t wait_for_client(struct side *side, uint16_t port)
     return request;
 }
 
-/* The Endpoint is ready, its Receive posted, before the client can hear that it is accepted. */
+/* The Endpoint is made, and its Receive posted, before the client learns that it is accepted. */
 static void accept_client(struct side *side, const it_event_t *request)
 {
     it_mem_priv_t reach = IT_PRIV_REMOTE_READ | IT_PRIV_REMOTE_WRITE;
@@ -361,7 +361,7 @@ static struct offer reach_store(struct side *side, const it_net_addr_t *address,
           "looking for a path");
     if (paths == 0)
         fail("interface %s does not reach that address", side->interface.name);
-    path.timeout = PATIENCE / 2; /* so that the event comes before the wait for it ends */
+    path.timeout = PATIENCE / 2; /* so that the event comes before our wait for it ends */
     check(it_ep_connect(side->ep, &path, NULL, &where, IT_CONNECT_FLAG_TWO_WAY, NULL, 0),
           "connecting");
     event = expect_step(side, IT_CM_MSG_CONN_ESTABLISHED_EVENT, "connecting");
@@ -374,7 +374,7 @@ static struct offer reach_store(struct side *side, const it_net_addr_t *address,
     return offer;
 }
 
-/* There and back. Memory of the client: what is sent, then what is read. */
+/* Writes and reads a block. Memory of the client: first what is sent, then what is read. */
 static int move_block(struct side *side, const struct offer *offer, unsigned block)
 {
     it_rdma_addr_t place = offer->address + (uint64_t)block * BLOCK_SIZE;
@@ -384,7 +384,7 @@ static int move_block(struct side *side, const struct offer *offer, unsigned blo
 
     for (size_t i = 0; i < BLOCK_SIZE; i++)
         side->data.memory[i] = (char)(block + i * i);
-    /* No flags: that it is done will be told by the answer, that it failed in any case. */
+    /* No flags: the answer shows that it is done; a failure always makes an event. */
     check(it_post_rdma_write(side->ep, &source, 1, 0, (it_dto_flags_t)0, place, offer->context),
           "writing a block");
     send_note(side, block, sum_of(source.addr.abs, BLOCK_SIZE), 0);
@@ -406,7 +406,7 @@ static int use_store(struct side *side, const char *text, uint16_t port)
     unsigned good = 0;
     struct offer offer;
 
-    /* An iWARP adapter takes the answer to a Read for a Write: the sink must allow it. */
+    /* An iWARP adapter handles the answer to a Read as a Write: the sink must allow it. */
     if (side->info->rdma_read_requires_remote_write)
         reach = IT_PRIV_REMOTE_WRITE;
     make_region(side, 2 * BLOCK_SIZE, IT_PRIV_LOCAL | reach, &side->data);

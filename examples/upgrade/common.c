@@ -26,7 +26,7 @@ void check(it_status_t status, const char *what)
 
 /* --- RDMA --- */
 
-/* Not every adapter does it: a device that has TCP inside itself cannot take over a socket. */
+/* Not every adapter can: a device with TCP in hardware cannot take over a socket. */
 static void open_interface(struct rdma *rdma)
 {
     it_interface_t list[16];

@@ -18,7 +18,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Any program's way to connect. */
+/* Connects as any program does. */
 static int dial(const char *host, const char *port)
 {
     struct addrinfo hints = { .ai_socktype = SOCK_STREAM }, *list;
@@ -33,7 +33,7 @@ static int dial(const char *host, const char *port)
     return fd;
 }
 
-/* A line to the server, and its answer, which begins with that number. */
+/* Sends a line to the server; its answer must begin with that number. */
 static void ask(int fd, const char *line, const char *number, char answer[LINE])
 {
     if (line)
@@ -45,7 +45,7 @@ static void ask(int fd, const char *line, const char *number, char answer[LINE])
         give_up("talking to the server", answer);
 }
 
-/* Three Writes side by side: each goes to its place without the server's doing anything. */
+/* Three Writes at once: each is placed without any action of the server. */
 static void write_board(struct rdma *rdma, it_rdma_addr_t board, it_rmr_context_t context)
 {
     static const char *const words[] = { "chalk ", "without ", "hands" };
@@ -74,14 +74,14 @@ static void upgrade(int fd, const char *answer)
         give_up("the server's answer is not understood", answer);
     rdma_open(rdma);
 
-    /* The server's last line has been read, and nothing behind it: from here on the connection is
-     * RDMA's. Without a message we are the side that begins. */
+    /* The server's last line has been read, and nothing beyond it: from here on the connection
+     * carries RDMA. Without a message we are the side that begins. */
     check(it_socket_convert(fd, rdma->ep, IT_SC_DEFAULT, NULL, 0), "converting the socket");
     close(fd); /* the library has its own */
     rdma_expect(rdma->connection, IT_CM_MSG_CONN_ESTABLISHED_EVENT, "converting the socket");
 
     write_board(rdma, (it_rdma_addr_t)board, (it_rmr_context_t)context);
-    rdma_send(rdma, "read the board"); /* comes behind the Writes */
+    rdma_send(rdma, "read the board"); /* is sent after the Writes */
     printf("server says: %s\n", rdma_hear(rdma));
     check(it_ep_disconnect(rdma->ep, NULL, 0), "hanging up");
     rdma_expect(rdma->connection, IT_CM_MSG_CONN_DISCONNECT_EVENT, "hanging up");

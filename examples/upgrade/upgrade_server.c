@@ -24,7 +24,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* --- where connections come from --- */
+/* --- sockets of clients --- */
 
 static int accept_one(int port)
 {
@@ -71,8 +71,8 @@ static int receive_one(int from)
 
 /* --- one client --- */
 
-/* The answer to UPGRADE is the last line of text. It is given to the library, which sends it when
- * everything is ready to take what follows. */
+/* The answer to UPGRADE is the last line of text. The library sends it when it is ready for
+ * RDMA. */
 static void upgrade(int fd)
 {
     struct rdma *rdma = malloc(sizeof(*rdma));
@@ -90,7 +90,7 @@ static void upgrade(int fd)
     close(fd); /* the library has its own */
     rdma_expect(rdma->connection, IT_CM_MSG_CONN_ESTABLISHED_EVENT, "converting the socket");
 
-    /* The client writes into our memory, and says by a Send when it is done. */
+    /* The client writes into our memory, and sends a message when it is done. */
     printf("client says: %s\n", rdma_hear(rdma));
     rdma->board[BOARD - 1] = '\0';
     printf("the board says: %s\n", rdma->board);

@@ -1,6 +1,8 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- * Processor time: the least quota on the way from a control group to the root counts, of both
- * versions. */
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Processor time: the smallest quota between a control group and the root counts, in both versions
+ * of control groups.
+ */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -70,7 +72,7 @@ START_TEST(version_one_is_read_too)
     ck_assert_uint_eq(cpus_in_quota(root, groups), CPUS_UNLIMITED);
     put("cpu/a/cpu.cfs_quota_us", "200000\n");
     ck_assert_uint_eq(cpus_in_quota(root, groups), 2);
-    put("groups", "6:cpuset:/a\n"); /* has no quota, and a path of its own */
+    put("groups", "6:cpuset:/a\n"); /* no quota, and another path */
     ck_assert_uint_eq(cpus_in_quota(root, groups), CPUS_UNLIMITED);
 }
 END_TEST

@@ -72,7 +72,8 @@ START_TEST(lengths_and_alignments)
 {
     struct tc_rng rng = tc_rng(1);
 
-    /* Around the change of engine at 128 and the 8-octet steps; buffers end where they must. */
+    /* Lengths around the change of engine at 128 and the 8-octet steps; buffers have their exact
+     * size. */
     for (size_t n = 0; n <= 300; n++) {
         for (size_t offset = 0; offset < 8; offset++) {
             uint8_t *buf = malloc(offset + n);
@@ -139,7 +140,7 @@ END_TEST
 #if defined(__x86_64__) && defined(__GNUC__)
 #define UPPER_HALVES (1u << 2 | 1u << 6) /* of YMM0 to 15, of ZMM0 to 15; XCR0's bits */
 
-/* In assembler: compilers clear the upper halves at the end of a function that uses them. */
+/* In assembler: compilers clear the upper halves at the end of each function that uses them. */
 static void clear_upper_halves(void)
 {
     __asm__ volatile("vzeroupper");
@@ -150,7 +151,7 @@ static void use_upper_halves(void)
     __asm__ volatile("vcmptrueps %%ymm0, %%ymm0, %%ymm0" ::: "xmm0");
 }
 
-/* XGETBV of 1, which tools that translate code may not know. */
+/* XGETBV with ECX 1, which tools that translate code may not support. */
 static unsigned int upper_halves_in_use(void)
 {
     unsigned int low, high;
@@ -172,8 +173,8 @@ static bool can_tell(void)
     return tells && !upper_halves_in_use();
 }
 
-/* Else each change between AVX and SSE that follows in the thread costs a hundred nanoseconds, on
- * some processors. */
+/* Otherwise each later change between AVX and SSE in the thread costs a hundred nanoseconds on some
+ * processors. */
 START_TEST(upper_halves_are_left_clear)
 {
     static uint8_t octets[65536], copy[65536];

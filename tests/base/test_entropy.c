@@ -1,6 +1,8 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- * Random octets: a pool hands out what the kernel gave, once, also across fork; a kernel that gives
- * none is told. */
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Random octets: a pool returns octets of the kernel, each once, also across fork; a kernel that
+ * gives none is reported.
+ */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -21,7 +23,7 @@ static bool none;
 static size_t at_most; /* octets of a call; 0: all */
 static unsigned int interruptions, calls;
 
-/* The pool's calls come here. */
+/* Replaces libc's getrandom for the pool. */
 ssize_t getrandom(void *octets, size_t length, unsigned int flags)
 {
     calls++;
@@ -47,14 +49,14 @@ START_TEST(no_octet_twice)
         ck_assert(entropy_take(pool, taken[i], 4));
     ck_assert_uint_eq(calls, 1);
     for (int i = 0; i < 64;
-         i++) /* 2000 pairs of 32 bits: equal ones by chance once in two million runs */
+         i++) /* 2000 pairs of 32 bits: equal by chance in one of two million runs */
         for (int j = 0; j < i; j++)
             ck_assert_mem_ne(taken[i], taken[j], 4);
     entropy_close(pool);
 }
 END_TEST
 
-/* A child of fork continues with octets of its own. */
+/* A child of fork takes octets of its own. */
 START_TEST(a_child_does_not_repeat)
 {
     uint8_t mine[64], childs[64];
@@ -98,7 +100,7 @@ START_TEST(none_is_told)
 }
 END_TEST
 
-/* In parts, and interrupted: all octets are written. */
+/* In parts, and interrupted: all octets are filled. */
 START_TEST(in_parts)
 {
     uint8_t octets[4096] = { 0 };
@@ -114,8 +116,8 @@ START_TEST(in_parts)
 }
 END_TEST
 
-/* Chi-square over the 256 values: 255 degrees of freedom, standard deviation 22.6. Beyond 400:
- * once in a hundred million runs. */
+/* Chi-square over the 256 values: 255 degrees of freedom, standard deviation 22.6. A value above
+ * 400 is expected once in a hundred million runs. */
 START_TEST(evenly_spread)
 {
     enum { COUNT = 256 * 400 };

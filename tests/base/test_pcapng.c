@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* pcapng blocks and TCP/IP headers, octet by octet and by sums that are done the slow way. */
+/* pcapng blocks and TCP/IP headers, octet by octet, with checksums computed by a simple
+ * reference. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -39,7 +40,8 @@ static uint32_t be32(const uint8_t *at)
     return (uint32_t)be16(at) << 16 | be16(at + 2);
 }
 
-/* The block at `at` has this type, and the same length at both ends; returns it. */
+/* Checks that the block at `at` has this type, and the same length at both ends; returns the
+ * length. */
 static uint32_t block(const uint8_t *at, uint32_t type)
 {
     uint32_t length = get32(at + 4);
@@ -50,7 +52,7 @@ static uint32_t block(const uint8_t *at, uint32_t type)
     return length;
 }
 
-/* The value of an option among those from `at`; ends with the end option. */
+/* The value of an option in the list at `at`, which ends with the end option. */
 static const uint8_t *option(const uint8_t *at, unsigned code, unsigned length)
 {
     while (get16(at) != code) {

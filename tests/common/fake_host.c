@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A provider that hangs in close ends the program. */
+/* A provider that does not return from close ends the program. */
 #define CLOSE_NS (20 * CLOCK_NS_PER_S)
 
 static struct fake_host *fake_of(const struct ri_host *host)
@@ -71,7 +71,7 @@ static bool configure(struct fake_host *fake, const char *name, const char *valu
 
 static enum ri_status set_options(struct fake_host *fake, const char *const *own)
 {
-    /* What a test expects does not depend on its speed. */
+    /* Options that depend on time; the results of a test must not depend on its speed. */
     static const char *const without[] = { "rtr_repeat", "ack_timeout" };
     const char *lanes = getenv("ITAL_TEST_LANES");
     bool good = true;
@@ -297,7 +297,7 @@ uint32_t fake_host_run_lane(struct fake_host *fake, uint32_t lane, struct ri_cq 
     return fake->user.progress(fake->lanes[lane], first, 256, &next);
 }
 
-/* Time to sleep: up to the next timer. */
+/* The sleep ends at the next timer. */
 static int shorten(struct fake_host *fake, int timeout_ms)
 {
     int next = clock_poll_ms(clock_now(), fake_lane_next_timer(&fake->events));

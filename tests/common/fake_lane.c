@@ -161,7 +161,7 @@ static void take_off(struct fake_lane *lane, struct ri_watch *watch)
     lane->unwatch_calls++;
 }
 
-/* A `ready` that has begun in another thread ends before this returns. */
+/* A `ready` that runs in another thread ends before this returns. */
 void fake_lane_unwatch(struct ri_watch *watch)
 {
     struct fake_lane *lane = watch->lane;
@@ -217,7 +217,7 @@ void fake_lane_timer_cancel(struct fake_lane *lane, struct ri_timer *timer)
     forget_timer(lane, timer);
     while (inside != lane && lane->expiring == timer) {
         pthread_cond_wait(&lane->expired, &lane->lock);
-        forget_timer(lane, timer); /* it may have set itself again */
+        forget_timer(lane, timer); /* its upcall may have set it again */
     }
     pthread_mutex_unlock(&lane->lock);
 }
@@ -309,7 +309,7 @@ static bool expire_one(struct fake_lane *lane)
     return true;
 }
 
-/* Timers come behind descriptors, as in ual's lanes. */
+/* Timers run after descriptors, as in ual's lanes. */
 void fake_lane_pass(struct fake_lane *lane, int timeout_ms)
 {
     struct epoll_event events[EVENTS];
@@ -358,7 +358,7 @@ bool fake_lane_ready(struct fake_lane *lane, int fd, uint32_t events)
     return any;
 }
 
-/* One that leaves stays readable up to the end of the pass; new ones come in front. */
+/* A removed watch stays readable up to the end of the pass; new ones are added in front. */
 bool fake_lane_ready_all(struct fake_lane *lane, uint32_t (*events_of)(int fd))
 {
     bool any = false;

@@ -2,9 +2,9 @@
 /*
  * The lane of a test's host, for fake_host.h and fake_upper.h: descriptors and timers, by the rules
  * of struct ri_host. With an epoll set the test, or a thread, makes its passes. Without one
- * descriptors are any numbers, nothing waits, and the test says what is ready. One thread at a time
- * makes a pass. It needs no Check, so that fuzz targets and benchmarks have it too: what may not be
- * ends the program with one line.
+ * descriptors are arbitrary numbers, nothing waits, and the test says what is ready. One thread at
+ * a time makes a pass. It does not use Check, so that fuzz targets and benchmarks can use it too: a
+ * violated rule ends the program with one line.
  */
 #ifndef ITAL_TESTS_FAKE_LANE_H
 #define ITAL_TESTS_FAKE_LANE_H
@@ -34,7 +34,7 @@ struct ri_watch {
     uint32_t events;
     ri_ready_fn ready;
     void *arg;
-    pthread_mutex_t busy; /* held while ready runs */
+    pthread_mutex_t busy; /* locked while ready runs */
     bool off;
     struct ri_watch *next, *next_off;
 };
@@ -43,7 +43,7 @@ struct ri_watch {
 
 struct fake_lane {
     int epoll, event;     /* -1: without epoll; event: written by wake */
-    pthread_mutex_t lock; /* what follows, up to the hooks */
+    pthread_mutex_t lock; /* protects the members up to the hooks */
     pthread_cond_t expired;
     struct ri_watch *watches, *off; /* off: freed after a pass, when no fetched event names them */
     struct ri_timer *timers[FAKE_TIMERS];
@@ -51,7 +51,8 @@ struct fake_lane {
     struct ri_timer *expiring;
     unsigned int watch_calls, unwatch_calls;
     atomic_uint wakes;
-    /* Hooks of the test; may be NULL. false: watch answers RI_ERR_NO_RESOURCES. */
+    /* Hooks of the test; may be NULL. If may_watch returns false, watch returns
+     * RI_ERR_NO_RESOURCES. */
     bool (*may_watch)(struct fake_lane *lane, int fd);
     void (*before_unwatch)(struct ri_watch *watch);
     pthread_t thread;
@@ -60,10 +61,10 @@ struct fake_lane {
 };
 
 void fake_lane_open(struct fake_lane *lane, bool epoll);
-/* Also ends its thread. Watches and timers that are left are the test's business. */
+/* Also ends its thread. The test is responsible for remaining watches and timers. */
 void fake_lane_close(struct fake_lane *lane);
 
-/* What the tables of upcalls lead to: struct ri_host, struct kal_upper. */
+/* The implementation of the lane operations of struct ri_host and struct kal_upper. */
 enum ri_status fake_lane_watch(struct fake_lane *lane, int fd, uint32_t events, ri_ready_fn ready,
                                void *arg, struct ri_watch **watch);
 enum ri_status fake_lane_rewatch(struct ri_watch *watch, uint32_t events);
@@ -72,11 +73,11 @@ void fake_lane_timer_set(struct fake_lane *lane, struct ri_timer *timer);
 void fake_lane_timer_cancel(struct fake_lane *lane, struct ri_timer *timer);
 void fake_lane_wake(struct fake_lane *lane);
 
-/* One pass: what epoll has, waiting up to timeout_ms (-1: without end), then expired timers. */
+/* One pass: epoll events, waiting up to timeout_ms (-1: without limit), then expired timers. */
 void fake_lane_pass(struct fake_lane *lane, int timeout_ms);
 /* A thread makes passes until fake_lane_close. */
 void fake_lane_run_thread(struct fake_lane *lane);
-/* A descriptor of the test's that shall end the wait of a pass, too. */
+/* A descriptor of the test's that also ends the wait of a pass. */
 void fake_lane_listen(struct fake_lane *lane, int fd);
 
 unsigned int fake_lane_watches(struct fake_lane *lane);
@@ -86,12 +87,13 @@ unsigned int fake_lane_timers(struct fake_lane *lane);
 /* When the next one expires; CLOCK_NEVER (base/clock.h): none. */
 uint64_t fake_lane_next_timer(struct fake_lane *lane);
 
-/* Without epoll: these events are there, of those that the descriptor is watched for (errors are
- * always). False: none of them is. */
+/* Without epoll: reports these events, as far as the descriptor is watched for them (errors always
+ * are). False: it is watched for none. */
 bool fake_lane_ready(struct fake_lane *lane, int fd, uint32_t events);
-/* The same for each descriptor, by asking what is there. False: nothing was ready. */
+/* The same for each descriptor, with the events that events_of returns. False: nothing was
+ * ready. */
 bool fake_lane_ready_all(struct fake_lane *lane, uint32_t (*events_of)(int fd));
-/* One timer whose time has come. False: none has. */
+/* Runs one expired timer. False: none has expired. */
 bool fake_lane_run_timer(struct fake_lane *lane);
 /* Shift all timers into the past. */
 void fake_lane_expire_timers(struct fake_lane *lane);

@@ -29,7 +29,7 @@ static uint64_t seed;
 static char *temp_root;
 static pid_t temp_owner;
 
-/* Strings handed out for the life of the program; each process has its own list. */
+/* Strings that live until the program ends; each process has its own list. */
 struct kept {
     struct kept *next;
     char text[];
@@ -75,8 +75,8 @@ static void remove_temp_root(void)
 }
 
 /*
- * Runs before main, because Check reads its time-out variables when a test case is created.
- * The fallbacks make a program that is run by hand behave as under `make check`.
+ * Runs before main, because Check reads its time-out variables when a test case is created. With
+ * these defaults a program that is run by hand behaves as under `make check`.
  */
 static void __attribute__((constructor)) tc_init(void)
 {
@@ -100,8 +100,8 @@ static void __attribute__((constructor)) tc_init(void)
 
 #ifdef ITAL_SANITIZERS
 /*
- * A test's process ends while Check still holds the suites, by pointers that the leak checker does
- * not always find.  What Check allocates is no leak of ours; everything else is reported.
+ * A test's process ends while Check still has the suites, by pointers that the leak checker does
+ * not always find. Check's allocations are not reported as leaks; all others are.
  */
 const char *__lsan_default_suppressions(void);
 __attribute__((visibility("default"), used)) const char *__lsan_default_suppressions(void)
@@ -311,7 +311,7 @@ int tc_run(Suite **suites)
     int status, out_fd;
     FILE *out;
 
-    /* The tests' own output must not get between the TAP lines. */
+    /* The tests' own output must not appear between the TAP lines. */
     fflush(stdout);
     out_fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
     if (out_fd < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0 || !(out = fdopen(out_fd, "w"))) {

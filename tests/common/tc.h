@@ -12,9 +12,9 @@
 #include <time.h>
 
 /*
- * Runs the suites and prints one TAP line per test on the standard output; what the tests
- * themselves print goes to the standard error.  Returns the exit status for main().
- * Each test runs in a process of its own (CK_FORK=no: all in one, for debuggers).
+ * Runs the suites and prints one TAP line per test on the standard output; output of the tests
+ * themselves goes to the standard error. Returns the exit status for main(). Each test runs in a
+ * process of its own (CK_FORK=no: all in one, for debuggers).
  */
 #define tc_main(...) tc_run((Suite *[]){ __VA_ARGS__, NULL })
 int tc_run(Suite **suites);
@@ -26,9 +26,9 @@ int tc_run(Suite **suites);
 #define tc_skip(...) ck_abort_msg("TC-SKIP: " __VA_ARGS__)
 
 /*
- * Tests whose names stand in the environment's TC_KEEP_OUT, with commas between, are reported as
- * skipped and not run: for a machine that one of them would stop.  tc_admit gives the test itself
- * or one that skips in its place.
+ * Tests whose names are in the environment's TC_KEEP_OUT, separated by commas, are reported as
+ * skipped and not run: for a machine that one of them would block. tc_admit returns the test itself
+ * or a replacement that skips.
  */
 const TTest *tc_admit(const TTest *test);
 #undef tcase_add_test
@@ -45,9 +45,9 @@ TCase *tc_case(Suite *suite, const char *name, SFun setup, SFun teardown);
 void tc_add_list(TCase *tc, const TTest *const *tests);
 
 /*
- * Time.  Deadlines are nanoseconds of CLOCK_MONOTONIC; a time-out given in milliseconds is
- * stretched by TEST_TIMEOUT_SCALE (sanitizers, valgrind).  A deadline is there to end a test that
- * fails: no test is to depend on one for passing.
+ * Time. Deadlines are nanoseconds of CLOCK_MONOTONIC; a time-out given in milliseconds is
+ * multiplied by TEST_TIMEOUT_SCALE (sanitizers, valgrind). A deadline ends a test that fails: no
+ * test needs one to pass.
  */
 uint64_t tc_now_ns(void);
 unsigned tc_timeout_ms(unsigned ms);
@@ -64,7 +64,8 @@ int tc_wait_fd(int fd, short events, uint64_t deadline);
 
 /*
  * Evaluates cond, yielding the processor in between, until it is true or ms (stretched) have
- * passed; gives its last value.  For what has no event to wait for, such as memory a peer writes.
+ * passed; returns its last value. For what has no event to wait for, such as memory that a peer
+ * writes.
  */
 #define tc_until(cond, ms)                                             \
     ({                                                                 \
@@ -105,18 +106,19 @@ const char *tc_data(const char *name); /* tests/data/NAME in the source tree */
 const char *tc_srcdir(void);           /* top of the source tree */
 const char *tc_builddir(void);         /* top of the build tree */
 
-/* What this process holds, for tests that look for leaks: open descriptors, threads, memory. */
+/* Resources of this process, for leak tests: open descriptors, threads, memory. */
 int tc_fd_count(void);
 int tc_thread_count(void); /* a joined thread is not counted, though /proc may still list it */
 /*
- * The state of a thread of that process as proc(5) has it: 'R' runs, 'S' sleeps, 'T' is stopped;
- * 0: there is no such thread. tc_asleep: one of this process sleeps in the kernel; false for 0.
+ * The state of a thread as in proc(5): 'R' runs, 'S' sleeps, 'T' is stopped; 0: no such thread.
+ * tc_asleep: a thread of this process sleeps in the kernel; false if there is none.
  */
 char tc_thread_state(pid_t process, pid_t thread);
 bool tc_asleep(pid_t thread);
 /*
- * Descriptors by what stands behind them ("socket", "anon_inode:[eventpoll]", a path): what came,
- * "+...", and what went, "-...", since `before`, valid until the next call. NULL: the same as then.
+ * Compares the descriptors by what they refer to ("socket", "anon_inode:[eventpoll]", a path).
+ * Returns what was added since `before`, "+...", and what was closed, "-...", valid until the next
+ * call; NULL: no difference.
  */
 #define TC_FDS       128
 #define TC_FD_TARGET 96
@@ -126,8 +128,7 @@ struct tc_fds {
 };
 struct tc_fds tc_fds(void);
 const char *tc_fds_differ(const struct tc_fds *before);
-/* Octets of heap in use; of the sanitizers' own heap in their builds, what
- * sits in quarantine not counted. */
+/* Octets of heap in use; in sanitizer builds without what is in quarantine. */
 size_t tc_heap(void);
 /* What one block of that length adds to it: ThreadSanitizer's heap rounds 65,000 up to 81,920. */
 size_t tc_heap_cost(size_t octets);

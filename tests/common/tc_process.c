@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the process of a test holds: descriptors, threads, heap (tc.h). */
+/* The resources of a test's process: descriptors, threads, heap (tc.h). */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -30,7 +30,7 @@ static int count_entries(const char *path)
 
 int tc_fd_count(void)
 {
-    return count_entries("/proc/self/fd") - 1; /* without the one that looked */
+    return count_entries("/proc/self/fd") - 1; /* without the descriptor of this folder */
 }
 
 static int by_text(const void *a, const void *b)
@@ -38,7 +38,8 @@ static int by_text(const void *a, const void *b)
     return strcmp(a, b);
 }
 
-/* What stands behind each, sorted; numbers of sockets and pipes would tell two equal ones apart. */
+/* What each descriptor refers to, sorted. Inode numbers of sockets and pipes are removed: they
+ * would make equal ones differ. */
 static size_t list_targets(char targets[][TC_FD_TARGET], size_t room)
 {
     DIR *dir = opendir("/proc/self/fd");
@@ -138,8 +139,8 @@ bool tc_asleep(pid_t thread)
     return thread && tc_thread_state(getpid(), thread) == 'S';
 }
 
-/* pthread_join returns before the thread leaves /proc. The kernel marks an ending thread long
- * before that. */
+/* pthread_join returns before the thread is removed from /proc. The kernel marks an ending thread
+ * long before that. */
 #define PF_EXITING 0x4u
 
 static bool thread_lives(int tasks, const char *id)
@@ -165,7 +166,7 @@ int tc_thread_count(void)
     return n;
 }
 
-/* These bring a malloc of their own, of which mallinfo2() knows nothing. Clang tells by
+/* The sanitizers have a malloc of their own, which mallinfo2() does not know. Clang reports them by
  * __has_feature, gcc 12 by macros. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define SANITIZERS_HEAP 1

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The test helpers tested: results are told apart, deadlines end waits, seeds repeat. */
+/* Tests of the test helpers: results are distinguished, deadlines end waits, seeds are
+ * reproducible. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -88,7 +89,7 @@ START_TEST(runner_tells_results_apart)
 }
 END_TEST
 
-/* Each name counts as a whole; of the tests of a loop all are kept out. */
+/* Names match as a whole; all runs of a loop test are skipped. */
 START_TEST(kept_out_tests_are_skipped)
 {
     static char text[65536];
@@ -186,14 +187,14 @@ START_TEST(descriptors_are_told_apart)
     ck_assert_str_eq(tc_fds_differ(&before), "-/dev/null, -socket, -socket");
     ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
     null = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    ck_assert_ptr_null(tc_fds_differ(&before)); /* by other numbers */
+    ck_assert_ptr_null(tc_fds_differ(&before)); /* under other numbers */
     close(null);
     close(pair[0]);
     close(pair[1]);
 }
 END_TEST
 
-/* arg: how many there are while the first one lives; 0 not known yet. */
+/* arg: the number of threads while the first one lives; 0 not known yet. */
 static void *main_is_over(void *arg)
 {
     atomic_int *all = arg;
@@ -201,8 +202,8 @@ static void *main_is_over(void *arg)
     _exit(tc_until(*all && tc_thread_count() == *all - 1, 10000) ? 0 : 1);
 }
 
-/* The first thread of a process stays in /proc after its end: what any other that
- * was joined may do for a moment. */
+/* The first thread of a process stays in /proc after its end, as any other joined thread may for a
+ * moment. */
 START_TEST(ended_threads_are_not_counted)
 {
     static atomic_int all;
@@ -222,7 +223,7 @@ START_TEST(ended_threads_are_not_counted)
 }
 END_TEST
 
-/* Small pieces and a large one: the bounds that tests set on the heap are bounds in every build. */
+/* Small blocks and a large one: the limits that tests set on the heap hold in every build. */
 START_TEST(heap_counts_what_is_held)
 {
     enum { PIECES = 1000, SMALL = 100, LARGE = 4 << 20, SLACK = 32768 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Loads tests/data/vectors.json. A malformed file ends the program: the tree is then damaged. */
+/* Loads tests/data/vectors.json. A malformed file is a damaged source tree and ends the program. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -103,7 +103,7 @@ static bool text_is(const json_t *o, const char *key, const char *want)
     return !strcmp(s, want);
 }
 
-/* Numbers, and numbers written as text ("0x1100", or quoted by read_quoted()). */
+/* Numbers, and numbers in text form ("0x1100", or quoted by read_quoted()). */
 static bool number_of(const json_t *v, uint64_t *value)
 {
     char *end;
@@ -314,8 +314,8 @@ static void load_startups(const json_t *list)
 }
 
 /*
- * The file's text with integers of more than 18 digits put in quotes: jansson's are signed, and
- * the vectors have offsets up to 2^64-1.
+ * The file's text with integers of more than 18 digits in quotes: jansson's integers are signed,
+ * and the vectors have offsets up to 2^64-1.
  */
 static char *read_quoted(const char *path)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The wire vectors of tests/data/vectors.json as plain structures. What is loaded lives until the
- * program ends. Needs jansson at build time; without it vectors_load() says so and gives NULL.
+ * The wire vectors of tests/data/vectors.json as plain structures. Loaded data lives until the
+ * program ends. Needs jansson at build time; without it vectors_load() returns NULL and says so.
  */
 #ifndef ITAL_TESTS_VECTORS_H
 #define ITAL_TESTS_VECTORS_H
@@ -58,8 +58,8 @@ struct vec_frame {
     struct vec_fields fields;
 };
 
-/* Where a value of the environment stands in a ULPDU: `octets` 4 an STag (XOR `flip`),
- * 8 a region's base (plus `add`). */
+/* Where a ULPDU has a value that is known at run time only: `octets` 4 an STag (XOR `flip`), 8 a
+ * region's base (plus `add`). */
 struct vec_patch {
     const char *region; /* "W", "OPD", ... */
     uint32_t segment, offset, octets, flip;
@@ -104,12 +104,12 @@ struct vectors {
 
 /* NULL with a reason in *why if the file cannot be used. Loads once per process. */
 const struct vectors *vectors_load(const char *path, const char **why);
-bool vectors_readable(void); /* built with jansson: then a file that cannot be used is a failure */
+bool vectors_readable(void); /* true if built with jansson: then an unusable file is an error */
 
-/* False if the vector does not state the field. */
+/* False if the vector does not have the field. */
 bool vec_field(const struct vec_fields *fields, const char *name, uint64_t *value);
 
-/* The same; ends the program if the field is absent: the file is then not what the test expects. */
+/* The same; ends the program if the field is absent: the file does not match the test. */
 uint64_t vec_need(const struct vec_fields *fields, const char *name);
 
 #endif

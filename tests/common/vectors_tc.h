@@ -7,7 +7,7 @@
 
 #include "tc.h"
 
-/* Skips the test where nothing can read them; a file that is missing or damaged fails it. */
+/* Skips the test if the program cannot read them; a missing or damaged file fails it. */
 static inline const struct vectors *tc_vectors(void)
 {
     const char *why = "";

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Illegal calls, and legal ones that must not disturb, in the middle of other threads' traffic.
- * Each has one answer, whatever the others do, as long as the side is not being freed.
+ * Illegal calls, and legal ones without effect, during other threads' traffic. Each has one
+ * predicted status, whatever the others do, as long as the side is not being freed.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -61,7 +61,7 @@ static it_status_t send_on_garbage(struct side *side, struct tc_rng *rng)
 {
     it_lmr_triplet_t one = tile(side);
     it_ep_handle_t garbage;
-    uintptr_t value = (uintptr_t)tc_rand(rng) | 1; /* no handle of an endpoint is odd ... */
+    uintptr_t value = (uintptr_t)tc_rand(rng) | 1; /* handles of endpoints are never odd ... */
 
     memcpy(&garbage, &value, sizeof(garbage));
     if (garbage == side->node.ep)
@@ -275,7 +275,7 @@ void misuse(struct traffic *traffic, struct tc_rng *rng)
     it_status_t status;
 
     if (traffic->ending == END_FREE_EP || traffic->ending == END_FREE_IA)
-        return; /* the handles may die, and be another's, under the call */
+        return; /* the handles may be freed, and reused, during the call */
     status = misuses[which].call(side, rng);
     atomic_fetch_add_explicit(&traffic->misused, 1, memory_order_relaxed);
     ck_assert_msg(status == misuses[which].answer, "seed %llu: %s gives %s",

@@ -28,7 +28,7 @@ void model_check(struct model *model, const char *call, it_status_t given, it_st
                   itx_status_name(expected));
 }
 
-/* One of those for which the choice is true, each as likely; NULL: there is none. */
+/* Picks one of those for which the condition holds, with equal probability; NULL: none. */
 #define PICK(model, condition)                                                            \
     ({                                                                                    \
         struct object *picked_ = NULL;                                                    \
@@ -39,7 +39,7 @@ void model_check(struct model *model, const char *call, it_status_t given, it_st
         picked_;                                                                          \
     })
 
-/* Mostly a living one. */
+/* Mostly a live object. */
 struct object *model_pick(struct model *model, enum kind kind)
 {
     bool living = tc_below(&model->rng, 8) > 0;
@@ -100,7 +100,7 @@ void model_remove(struct model *model, struct object *object)
 {
     (void)model;
     object->alive = false;
-    if (alive(object->pz)) /* else its adapter goes */
+    if (alive(object->pz)) /* else it is freed with its adapter */
         object->pz->users--;
     if (object->kind == LMR)
         free(object->lmr.data);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A model of the objects of IT-API: which exist, what uses what, the state of each endpoint. One
- * thread calls at random, legally and not; each answer is predicted. Objects that were freed stay
- * in the model, so that their handles are used again.
+ * A model of the objects of IT-API: which exist, which refer to which, the state of each endpoint.
+ * One thread makes random calls, legal and illegal; each status is predicted. Freed objects stay in
+ * the model, so that their handles are used again.
  */
 #ifndef ITAL_TESTS_PROPERTY_OBJECTS_H
 #define ITAL_TESTS_PROPERTY_OBJECTS_H
@@ -17,8 +17,8 @@ struct object {
     enum kind kind;
     it_handle_t handle;
     bool alive;
-    struct object *ia, *pz; /* that it belongs to */
-    unsigned users;         /* objects that keep it from being freed */
+    struct object *ia, *pz; /* its adapter and zone */
+    unsigned users;         /* objects that refer to it and keep it from being freed */
     bool has_context;
     uint64_t context;
     union {
@@ -26,11 +26,11 @@ struct object {
             it_event_type_t stream;
             size_t size, queued;  /* software events */
             uintptr_t first;      /* of those queued; they count up */
-            struct object *aevd;  /* that it is a member of */
-            bool notifications;   /* of an AEVD: it yields these */
-            bool pending;         /* of a member of such: one is to come while it is not empty */
-            bool called;          /* it has a callback, which takes all */
-            _Atomic uintptr_t to; /* the number of the software event that the callback awaits */
+            struct object *aevd;  /* its aggregate */
+            bool notifications;   /* of an AEVD: it returns these */
+            bool pending;         /* of a member: one is due while it is not empty */
+            bool called;          /* has a callback, which takes all events */
+            _Atomic uintptr_t to; /* number of the software event that the callback waits for */
         } evd;
         struct {
             size_t size, posted;
@@ -42,7 +42,7 @@ struct object {
         struct {
             struct object *requests, *receives, *connections, *srq, *peer;
             it_ep_state_rc_t state;
-            bool ends;     /* its connection: the event is to come */
+            bool ends;     /* its connection ends: the event is due */
             size_t posted; /* Receives */
             uint64_t cookie;
         } ep;
@@ -58,7 +58,7 @@ struct model {
     uint64_t seed;
     struct tc_rng rng;
     struct object objects[OBJECTS];
-    unsigned long calls, refused; /* made; of these, illegal ones */
+    unsigned long calls, refused; /* calls made; illegal ones among them */
 };
 
 /* A random history of `calls` calls; at its end all adapters are freed. */
@@ -78,7 +78,7 @@ void model_remove(struct model *model, struct object *object);
 /* NULL has the null handle. */
 it_handle_t handle_of(const struct object *object);
 bool alive(const struct object *object);
-/* The call gave what the model says. */
+/* Checks the status of a call against the model. */
 void model_check(struct model *model, const char *call, it_status_t given, it_status_t expected);
 
 /* objects_evd.c: EVDs, their members, their callbacks */
@@ -90,7 +90,7 @@ void call_attach(struct model *model);
 void call_detach(struct model *model);
 void call_post_se(struct model *model);
 void call_dequeue(struct model *model);
-/* The next event, that of this number, of an EVD that has no callback. */
+/* The next event, of this number, of an EVD without a callback. */
 it_event_t model_next(const struct object *evd);
 it_event_t model_expect(const struct object *evd, it_event_type_t number);
 
@@ -105,7 +105,7 @@ void call_post_srq(struct model *model);
 void call_post_send(struct model *model);
 void call_listen_create(struct model *model);
 void call_listen_free(struct model *model);
-/* The endpoints of an adapter that is about to go lose their peers; call before and after. */
+/* The endpoints of an adapter that will be freed lose their peers; call before and after. */
 void peers_lose(struct model *model, struct object *ia);
 
 #endif

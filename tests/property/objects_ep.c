@@ -31,7 +31,7 @@ static it_ep_attributes_t attributes(const struct object *srq)
     return attributes;
 }
 
-/* The arguments are looked at in their order. */
+/* The arguments are checked in their order. */
 static it_status_t ep_expected(const struct object *pz, const struct object *requests,
                                const struct object *receives, const struct object *connections,
                                const struct object *srq)
@@ -95,8 +95,8 @@ static struct object *by_handle(struct model *model, it_ep_handle_t ep)
     return NULL;
 }
 
-/* Its Receives come back as flushed, in the order of posting; among those of its peer, which may
- * share the EVD and ends, too. */
+/* Its Receives complete as flushed, in the order of posting, mixed with those of its peer, which
+ * may share the EVD and ends too. */
 static void expect_flushed(struct model *model, struct object *ep)
 {
     while (ep->ep.posted) {
@@ -110,8 +110,8 @@ static void expect_flushed(struct model *model, struct object *ep)
     }
 }
 
-/* The connection has ended: one event at it, everything flushed. Others that end, too, and share
- * the EVD may be told of first. */
+/* The connection has ended: one event for it, all requests flushed. Events of others that end too,
+ * and share the EVD, may come first. */
 static void expect_the_end(struct model *model, struct object *ep)
 {
     while (ep->ep.state == CONNECTED) {
@@ -127,7 +127,7 @@ static void expect_the_end(struct model *model, struct object *ep)
     expect_flushed(model, ep);
 }
 
-/* An endpoint of a connection goes: the other one hears of it. */
+/* An endpoint of a connection is freed: the other one gets an event. */
 static void ends(struct object *peer)
 {
     peer->ep.ends = true;
@@ -237,7 +237,7 @@ void call_post_srq(struct model *model)
     srq->srq.posted++;
 }
 
-/* Where it takes its Receives from, of its own queue or of the shared one. */
+/* The counter of its Receives: those of its own queue or of the shared one. */
 static size_t *posted_of(struct object *ep)
 {
     return ep->ep.srq ? &ep->ep.srq->srq.posted : &ep->ep.posted;
@@ -272,7 +272,7 @@ static void expect_received(struct object *ep)
     --*posted_of(ep);
 }
 
-/* Of length 0, and only where the peer has a Receive for it. */
+/* Of length 0, and only if the peer has a Receive for it. */
 void call_post_send(struct model *model)
 {
     struct object *ep = model_pick_sender(model), *peer = alive(ep) ? ep->ep.peer : NULL;
@@ -381,8 +381,8 @@ static void rejected(struct model *model, struct object *ep, it_cn_est_identifie
     expect_flushed(model, ep);
 }
 
-/* Accepted by any endpoint of the listen point's adapter, if it is one that can; else rejected. An
- * identifier is used up by either. */
+/* Accepted with any suitable endpoint of the listen point's adapter; else rejected. Either consumes
+ * the identifier. */
 static void answer(struct model *model, struct object *ep, const struct object *listen)
 {
     it_event_t asked = model_expect(listen->listen.evd, IT_CM_REQ_CONN_REQUEST_EVENT);

@@ -2,8 +2,8 @@
 /*
  * Random calls against a model of the objects: EVDs, aggregates and their members, callbacks.
  *
- * Between two calls only software events are queued: other events are awaited by the call that
- * causes them. An EVD with a callback is empty, for its callback is awaited, too.
+ * Between two calls only software events are queued: a call that causes another event waits for it.
+ * An EVD with a callback is empty, because its callback is waited for, too.
  */
 #include "objects.h"
 
@@ -98,7 +98,7 @@ void call_aevd_create(struct model *model)
     added->evd.notifications = flags;
 }
 
-/* Into an AEVD, into another one, out of it. */
+/* Into an AEVD, into another one, or out of it. */
 void call_evd_modify(struct model *model)
 {
     struct object *evd = model_pick_mostly(model, IT_SOFTWARE_EVENT_STREAM);
@@ -137,7 +137,7 @@ void call_evd_free(struct model *model)
 
 /* --- callbacks --- */
 
-/* Takes all, in order. In the thread of the IA. */
+/* Takes all events, in order. Runs in the callback thread of the IA. */
 static void take_all(it_evd_handle_t handle, void *arg)
 {
     struct object *evd = arg;
@@ -150,7 +150,7 @@ static void take_all(it_evd_handle_t handle, void *arg)
     }
 }
 
-/* What is queued has its callback. */
+/* Waits until the callback has taken what was queued. */
 static void await_callback(const struct model *model, struct object *evd)
 {
     uintptr_t last = evd->evd.first + evd->evd.queued;
@@ -162,7 +162,7 @@ static void await_callback(const struct model *model, struct object *evd)
     evd->evd.queued = 0;
 }
 
-/* Of EVDs of software events only: what comes on others the calls that cause it await. */
+/* Only to EVDs of software events: other events are waited for by the call that causes them. */
 void call_attach(struct model *model)
 {
     struct object *evd = model_pick_mostly(model, IT_SOFTWARE_EVENT_STREAM);
@@ -225,7 +225,7 @@ static void took(struct object *evd, const it_event_t *event)
     evd->evd.queued--;
 }
 
-/* A member whose event, or notification, the AEVD may yield now. */
+/* A member from which the AEVD may return an event or notification now. */
 static bool yields(const struct object *member, const struct object *aevd)
 {
     return member->alive && member->kind == EVD && member->evd.aevd == aevd && member->evd.queued &&
@@ -241,7 +241,7 @@ static struct object *member_that_yields(struct model *model, const struct objec
     return NULL;
 }
 
-/* Of which member is not predicted, but which of its events. */
+/* The model does not predict the member, but it does predict the event of that member. */
 static void dequeue_aevd(struct model *model, struct object *aevd)
 {
     struct object *member = member_that_yields(model, aevd, NULL);
@@ -282,7 +282,7 @@ void call_dequeue(struct model *model)
         took(evd, &event);
 }
 
-/* No thread waits on a member. */
+/* Members of an AEVD cannot be waited on. */
 it_event_t model_next(const struct object *evd)
 {
     it_event_t event;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Random calls, legal and not, against a model of the objects: see objects.h. */
+/* Random calls, legal and illegal, against a model of the objects: see objects.h. */
 #include "objects.h"
 
 #include <stdio.h>
@@ -27,7 +27,7 @@ START_TEST(every_answer_is_that_of_the_model)
     struct tc_fds fds;
     int threads;
 
-    histories(IFACE, seed, 1, &calls, &refused); /* what the process keeps for good is there then */
+    histories(IFACE, seed, 1, &calls, &refused); /* makes lasting allocations */
     fds = tc_fds();
     threads = tc_thread_count();
     histories(IFACE, seed, asked ? 1 : tc_count(HISTORIES), &calls, &refused);

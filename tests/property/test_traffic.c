@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #define SECONDS 30u
-#define WARM    3u /* histories: what the process keeps for good is there then */
-/* Octets: the library's tables have the size of the most that was ever open at once. */
+#define WARM    3u /* histories that make the allocations that the process keeps */
+/* Octets: the library's tables keep the size of the highest number of open objects. */
 #define KEPT    16384u
 #define TIMED_S 600u
 
@@ -19,7 +19,7 @@ static uint64_t first_seed(void)
     return asked ? strtoull(asked, NULL, 0) : tc_seed();
 }
 
-/* Histories until the time is up; then nothing of them is left. */
+/* Runs histories until the time is over; then no resources of them are left. */
 START_TEST(every_request_completes_once_and_nothing_is_left)
 {
     static struct traffic traffic;
@@ -51,7 +51,8 @@ START_TEST(every_request_completes_once_and_nothing_is_left)
 }
 END_TEST
 
-/* Blocks in a thread's cache count as used: without the cache the heap says what is left. */
+/* Blocks in a thread's malloc cache count as used: without the cache the heap shows leaks
+ * exactly. */
 static void without_cache(char **arguments)
 {
     if (getenv("GLIBC_TUNABLES"))

@@ -27,34 +27,34 @@
 #define POSTERS   2u   /* of each side */
 #define SLOTS     8u   /* of a poster, in the peer's window */
 #define SLOT      600u /* octets */
-#define STAMP     16u  /* octets behind the slots of a poster: the number of its last Write there */
+#define STAMP     16u  /* octets after a poster's slots: the number of its last Write */
 #define AREA      (SLOTS * SLOT + STAMP)
 #define WINDOW    (POSTERS * AREA)
-#define GUARD     3000u /* octets around the window that nobody may write */
+#define GUARD     3000u /* octets around the window that the peer must not write */
 #define RING      256u  /* requests of a poster that may be outstanding */
 #define MESSAGE   256u  /* octets: the longest Send */
 #define RECEIVES  64u
 #define TILES     256u /* sources of Writes: tile v holds SLOT times v */
 #define NO_COOKIE UINT64_MAX
 
-/* What a Send carries in front. */
+/* The header of a Send. */
 struct message {
     uint32_t poster;
     uint32_t length; /* with the header */
     uint64_t number; /* of the poster's Sends */
-    uint64_t stamp;  /* that its last Write before put into its area */
+    uint64_t stamp;  /* stamp of the last Write before it to its area */
 };
 
 enum request_kind { WRITE_SLOT, WRITE_STAMP, READ_SLOT, SEND_MESSAGE, LINK_WINDOW, KINDS };
 
-/* A request that was posted. The poster writes it before it posts; the consumer sets `ended`. */
+/* A posted request. The poster writes it before it posts; the consumer sets `ended`. */
 struct request {
     enum request_kind kind;
-    bool told;              /* success, too */
+    bool told;              /* has a completion on success, too */
     _Atomic uint32_t ended; /* 1 + status; 0 outstanding, SILENT: success without a completion */
     unsigned slot;
     uint32_t offset, length;
-    uint64_t writes; /* to that slot before */
+    uint64_t writes; /* earlier Writes to that slot */
     unsigned char shadow;
 };
 #define SILENT UINT32_MAX
@@ -67,18 +67,19 @@ struct poster {
     struct worker *worker; /* NULL: it does not run */
     struct request ring[RING];
     _Atomic uint64_t posted, completed; /* requests; the ring holds those between */
-    bool failed;                        /* the consumer's: a request that is no Read */
-    uint64_t looked_at;                 /* its Reads were compared up to here */
-    /* The peer's area: what each octet of a slot may be, and must be when nothing is under way. */
+    bool failed;                        /* of the consumer: a request other than a Read failed */
+    uint64_t looked_at;                 /* Reads before this one were compared */
+    /* The peer's area: the possible values of each octet of a slot; exactly one when nothing is
+     * outstanding. */
     unsigned char content[SLOTS][SLOT];
     bool possible[SLOTS][256];
     uint64_t writes[SLOTS];
     uint64_t stamp, sends;
-    /* Local memory: sinks of Reads, sources of stamps and messages, by place in the ring. */
+    /* Local memory: sinks of Reads, sources of stamps and messages, by index in the ring. */
     struct buffer local;
     it_rmr_handle_t rmr;
     bool linked;
-    /* Of this poster's messages, as the other side receives them. */
+    /* Messages of this poster that the other side received. */
     _Atomic uint64_t received;
 };
 
@@ -89,7 +90,7 @@ struct consumer {
     struct side *side;
     it_evd_handle_t evd;
     it_evd_handle_t aevd; /* that the EVD is a member of; NULL none */
-    it_ep_handle_t ep;    /* the side's, which another thread may be freeing */
+    it_ep_handle_t ep;    /* the side's; another thread may free it */
     int fd;               /* -1 none */
     enum way way;
     pthread_mutex_t lock; /* of a callback and the thread that takes what has none: the order */
@@ -110,21 +111,22 @@ struct side {
     it_srq_handle_t srq; /* NULL: the endpoint has its own Receives */
     _Atomic uint64_t receives_posted, receives_done;
     _Atomic int64_t credits; /* Receives here that the peer may use */
-    /* The consumer's: a request that is no Read failed, a Receive: none succeeds any more. */
+    /* Of the consumer: a request other than a Read failed, a Receive failed: no later one
+     * succeeds. */
     bool failed_send, failed_receive;
-    _Atomic bool stop; /* its posters: post no more */
-    _Atomic bool gone; /* the endpoint or its adapter is freed: nothing is counted any more */
+    _Atomic bool stop; /* its posters stop posting */
+    _Atomic bool gone; /* the endpoint or its adapter is freed: nothing counts any more */
 };
 
 /* How a connection ends. */
 enum ending {
-    END_IN_ORDER,   /* all done, then a disconnect */
+    END_IN_ORDER,   /* all requests done, then a disconnect */
     END_DISCONNECT, /* in the middle */
-    END_FREE_EP,    /* in the middle, of one side */
+    END_FREE_EP,    /* one side's, in the middle */
     END_FREE_IA,    /* the same */
     END_BEYOND,     /* a Write beyond the window */
-    END_WRONG_STAG, /* a Read of a context that nobody has */
-    END_NO_RECEIVE, /* a Send for which there is no Receive */
+    END_WRONG_STAG, /* a Read with an invalid context */
+    END_NO_RECEIVE, /* a Send without a Receive */
     END_LONG_SEND,  /* a Send longer than the Receive */
     ENDINGS
 };
@@ -135,14 +137,15 @@ struct traffic {
     struct tc_rng rng;
     struct side sides[2]; /* 0 connects */
     enum ending ending;
-    unsigned culprit;   /* the side that ends it, and its poster 0 where a request does */
+    unsigned culprit;   /* the side that ends it; its poster 0 if a request does */
     uint64_t requests;  /* of a poster, at most */
-    _Atomic bool stop;  /* posters: post no more */
+    _Atomic bool stop;  /* posters stop posting */
     _Atomic bool leave; /* consumers */
     _Atomic uint64_t calls, events, misused;
 };
 
-/* One history: nodes, connections with traffic, their ends. A difference fails the test. */
+/* One history: nodes, connections with traffic, their ends. A deviation from the model fails the
+ * test. */
 void traffic_history(const char *interface, uint64_t seed, struct traffic *traffic);
 
 /* traffic_post.c */
@@ -156,10 +159,10 @@ void poster_compare_area(struct poster *poster, bool whole);
 /* traffic_consume.c */
 void *consumer_run(void *consumer);
 void side_post_receive(struct side *side);
-/* What is queued on the EVD of the Receives; no consumer runs. */
+/* Takes what is queued on the EVD of the Receives, while no consumer runs. */
 void side_take_receives(struct side *side);
 
-/* misuse.c: one illegal call; its answer is the standard's. Any thread. */
+/* misuse.c: one illegal call; its status must be the standard's. Any thread. */
 void misuse(struct traffic *traffic, struct tc_rng *rng);
 
 #endif

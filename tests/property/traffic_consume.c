@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Random traffic: who takes completions, in the ways that the interface has. */
+/* Random traffic: consumers of completions, by every way to wait that the interface has. */
 #include "traffic.h"
 
 #include <poll.h>
 #include <string.h>
 
 #define AT_ONCE     8u
-#define A_WHILE_US  2000u /* a consumer looks at `leave` that often; nothing depends on it */
+#define A_WHILE_US  2000u /* interval at which a consumer checks `leave`; no result depends on it */
 #define RECEIVE_BIT (UINT64_C(1) << 63)
 
 /* --- Receives --- */
 
-/* One thread at a time: before the connection, and the consumer of the Receives. */
+/* One thread at a time: before the connection, and then the consumer of the Receives. */
 void side_post_receive(struct side *side)
 {
     uint64_t number = atomic_load_explicit(&side->receives_posted, memory_order_relaxed);
@@ -49,7 +49,8 @@ static void check_message(struct side *side, const unsigned char *data, uint32_t
     ck_assert_msg(stamp >= message.stamp, "a message came before the Write that stands before it");
 }
 
-/* Nobody may use an endpoint while another thread frees it; of the adapter's he may. */
+/* An endpoint must not be used while another thread frees it; one of an adapter may be, while the
+ * adapter is freed. */
 static bool may_be_freed(const struct side *side)
 {
     const struct traffic *traffic = side->traffic;
@@ -77,7 +78,7 @@ static void received(struct side *side, const it_dto_cmpl_event_t *done)
 
 /* --- requests --- */
 
-/* Those before it that nobody was to be told of have succeeded, unless one failed before. */
+/* Earlier requests without completions have succeeded, unless one failed before. */
 static void pass_silent(struct poster *poster, uint64_t number)
 {
     uint64_t completed = atomic_load_explicit(&poster->completed, memory_order_relaxed);
@@ -129,7 +130,7 @@ static void requested(struct side *side, const it_dto_cmpl_event_t *done)
     } else {
         ck_assert_msg(side->traffic->ending != END_IN_ORDER || atomic_load(&side->traffic->leave),
                       "a request fails: %s", itx_dto_status_name(done->dto_status));
-        /* A Read that waited for its answer fails alone: what stands behind it had gone out. */
+        /* A Read that waited for its answer fails alone: later requests had been sent. */
         side->failed_send |= request->kind != READ_SLOT;
         poster->failed |= request->kind != READ_SLOT;
     }
@@ -142,7 +143,7 @@ static void take(struct consumer *consumer, const it_event_t *event)
     struct side *side = consumer->side;
     const it_dto_cmpl_event_t *done = &event->dto_cmpl;
 
-    if (atomic_load(&side->gone)) /* queued before it was freed */
+    if (atomic_load(&side->gone)) /* queued before the endpoint was freed */
         return;
     ck_assert_ptr_eq(done->ep, consumer->ep);
     atomic_fetch_add_explicit(&side->traffic->events, 1, memory_order_relaxed);
@@ -152,7 +153,7 @@ static void take(struct consumer *consumer, const it_event_t *event)
         requested(side, done);
 }
 
-/* --- ways --- */
+/* --- ways to wait --- */
 
 static it_status_t take_one(struct consumer *consumer)
 {
@@ -190,7 +191,7 @@ static it_status_t by_number(struct consumer *consumer)
     return status;
 }
 
-/* Look until nothing is there, then sleep: what came meanwhile has raised the descriptor. */
+/* Dequeues until the queue is empty, then sleeps: later events have raised the descriptor. */
 static it_status_t by_descriptor(struct consumer *consumer)
 {
     struct pollfd one = { .fd = consumer->fd, .events = POLLIN };
@@ -203,7 +204,7 @@ static it_status_t by_descriptor(struct consumer *consumer)
     return status;
 }
 
-/* Of what did not notify, too: the AEVD looks at its members when the time is over. */
+/* Also takes completions that do not notify: the AEVD polls its members at the time-out. */
 static it_status_t by_aevd(struct consumer *consumer)
 {
     it_event_t events[AT_ONCE];
@@ -224,7 +225,7 @@ static it_status_t take_all(struct consumer *consumer)
     return status;
 }
 
-/* What did not notify is taken when the time is over. */
+/* Completions that do not notify are taken at the time-out. */
 static it_status_t by_notification(struct consumer *consumer)
 {
     it_event_t event;
@@ -253,7 +254,7 @@ static void called(it_evd_handle_t evd, void *argument)
     take_all_locked(consumer);
 }
 
-/* The callback takes; this thread only what did not notify. */
+/* The callback takes events; this thread takes only those that do not notify. */
 static it_status_t by_callback(struct consumer *consumer)
 {
     poll(NULL, 0, A_WHILE_US / 1000);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Random traffic: nodes, connections, how they end, and what must hold then. */
+/* Random traffic: nodes, connections, how they end, and the checks afterwards. */
 #include "traffic.h"
 
 #include <string.h>
@@ -60,7 +60,7 @@ static void side_srq(struct side *side)
         ok(it_srq_create(side->node.pz, 1, RECEIVES, &side->srq));
 }
 
-/* Only the octets of the window are registered for the peer; around them stand canaries. */
+/* Only the octets of the window are registered for the peer; guard octets surround them. */
 static void side_window(struct side *side)
 {
     side->mapping_length = GUARD + WINDOW + GUARD;
@@ -124,7 +124,7 @@ static it_ep_handle_t side_endpoint(struct side *side)
     return ep;
 }
 
-/* In the shared queue are those that the connection before did not use. */
+/* The shared queue still has those that the earlier connection did not use. */
 static uint64_t receives_left(struct side *side)
 {
     if (!side->srq) {
@@ -240,7 +240,7 @@ static bool all_receives_completed(struct side *side)
     return atomic_load(&side->receives_done) == atomic_load(&side->receives_posted);
 }
 
-/* Those of a shared queue that no message took stay there. */
+/* Receives of a shared queue that no message took stay there. */
 static void await_receives(struct side *side)
 {
     if (!atomic_load(&side->gone) && !side->srq)
@@ -250,7 +250,7 @@ static void await_receives(struct side *side)
              (unsigned long long)atomic_load(&side->receives_posted), side - side->traffic->sides);
 }
 
-/* One event, and no second one. */
+/* Exactly one event. */
 static void await_end(struct side *side)
 {
     it_event_t event;
@@ -294,7 +294,7 @@ static void end_in_the_middle(struct traffic *traffic)
     uint64_t when = tc_below(&traffic->rng, traffic->requests);
 
     tc_until(atomic_load(&traffic->events) >= when, PATIENCE);
-    if (traffic->ending == END_FREE_EP) { /* nobody may be using it */
+    if (traffic->ending == END_FREE_EP) { /* no other thread may be using it */
         atomic_store(&culprit->stop, true);
         for (unsigned i = 0; i < POSTERS; i++)
             join_poster(&culprit->posters[i]);
@@ -335,8 +335,8 @@ static void check_the_end(struct traffic *traffic)
     }
 }
 
-/* What a message had taken from the shared queue completes at the reset at the latest; of an
- * endpoint that was freed nobody hears of it. */
+/* A Receive that a message had taken from the shared queue completes at the reset at the latest;
+ * one of a freed endpoint has no completion. */
 static void settle_srq(struct side *side)
 {
     if (!side->srq || !side->node.ia)
@@ -350,7 +350,7 @@ static void settle_srq(struct side *side)
     }
 }
 
-/* What the freed endpoint had is still there, or gone with its adapter. */
+/* Objects of the freed endpoint still exist, or were freed with its adapter. */
 static void clean_up(struct traffic *traffic)
 {
     for (int s = 0; s < 2; s++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Random traffic: who posts. */
+/* Random traffic: threads that post. */
 #include "traffic.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@
 #define MESSAGES      (STAMPS + RING * STAMP)
 #define LOCAL         (MESSAGES + RING * MESSAGE)
 #define TOLD_AT_LEAST 8u    /* one of so many */
-#define BASE          0xb0u /* what a window holds before anybody writes */
+#define BASE          0xb0u /* the initial value of every octet of a window */
 
 static size_t area(const struct poster *poster)
 {
@@ -40,7 +40,7 @@ void poster_end(struct poster *poster)
     buffer_free(&poster->local);
 }
 
-/* --- what may be posted --- */
+/* --- choice of requests --- */
 
 static struct request *at(struct poster *poster, uint64_t number)
 {
@@ -101,7 +101,7 @@ static it_status_t post_write(struct poster *poster, uint64_t number, struct req
     request->offset = (uint32_t)tc_below(&poster->rng, SLOT);
     request->length = (uint32_t)tc_below(&poster->rng, SLOT - request->offset + 1);
     count = tile_segments(poster, value, request->length, segments);
-    /* Before it is posted: the peer's memory may change before the call returns. */
+    /* Before the post: the peer's memory may change before the call returns. */
     poster->possible[request->slot][value] |= request->length > 0;
     request->shadow = (unsigned char)value;
     return it_post_rdma_write(poster->side->node.ep, count ? segments : NULL, count,
@@ -206,7 +206,8 @@ static it_status_t post(struct poster *poster, uint64_t number, struct request *
     }
 }
 
-/* The library may refuse a request for want of room, and once the endpoint is being freed. */
+/* The library may refuse a request because the queue is full, or because the endpoint is being
+ * freed. */
 static bool post_one(struct poster *poster, enum request_kind kind, bool told)
 {
     uint64_t number = atomic_load_explicit(&poster->posted, memory_order_relaxed);
@@ -230,7 +231,7 @@ static bool post_one(struct poster *poster, enum request_kind kind, bool told)
     return false;
 }
 
-/* A queue that is full of silent requests would never have room again. */
+/* A queue full of requests without completions would never have room again. */
 static bool told(struct poster *poster)
 {
     return atomic_load_explicit(&poster->posted, memory_order_relaxed) % TOLD_AT_LEAST == 0 ||
@@ -320,7 +321,7 @@ void *poster_run(void *argument)
     }
     if (ends_by_request(poster))
         post_the_end(poster);
-    else if (!atomic_load(&poster->side->gone)) /* a Read: those before it have arrived with it */
+    else if (!atomic_load(&poster->side->gone)) /* its end shows: all earlier are placed */
         while (!post_one(poster, READ_SLOT, true) && !atomic_load(&poster->side->gone))
             sched_yield();
     return NULL;
@@ -347,9 +348,9 @@ static void compare_octets(struct poster *poster, const struct request *request,
     }
 }
 
-/* Reads that ended. Where the poster has not written to the slot since it posted the Read, their
- * content is known; else it is one of what was written there. Looks in order, and no further than
- * what completed. */
+/* Checks the Reads that ended. If the poster has not written to the slot since it posted the Read,
+ * the content is known; else it is one of the values written. In order, and only as far as requests
+ * have completed. */
 void poster_compare_reads(struct poster *poster)
 {
     uint64_t completed = atomic_load_explicit(&poster->completed, memory_order_acquire);
@@ -365,7 +366,8 @@ void poster_compare_reads(struct poster *poster)
     }
 }
 
-/* The peer's memory, when the connection has ended. whole: everything that was posted was done. */
+/* Checks the peer's memory after the end of the connection. whole: all posted requests were
+ * done. */
 void poster_compare_area(struct poster *poster, bool whole)
 {
     const unsigned char *data = poster->side->peer->window.data + area(poster);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Threads that stay: see workers.h. */
+/* Long-lived threads: see workers.h. */
 #include "workers.h"
 
 #include "tc.h"

@@ -18,14 +18,15 @@
 
 #define ANSWER_US 20000000u
 
-/* END: the server hangs up without an answer, or the connection breaks. */
+/* END: the server closes without an answer, or the connection breaks. */
 enum expected { END = 0, REFUSED = COPY_REFUSED, ERROR = COPY_ERROR, BAD_SUM = COPY_BAD_SUM };
 
 static struct conn conn;
 static struct chan chan;
 static struct copy_welcome welcome;
 
-/* ---- what cases do --------------------------------------------------------------------------- */
+/* ---- steps of the cases
+ * --------------------------------------------------------------------------- */
 
 static void tell(unsigned type, const char *text, uint64_t size)
 {
@@ -50,7 +51,7 @@ static void tell_data(uint32_t slot, uint32_t length)
     chan_send(&chan, &message);
 }
 
-/* The next answer that is no credit; 0: the connection ended, or nothing came in time. */
+/* The next answer other than a credit; 0: the connection ended, or the time-out passed. */
 static unsigned answer(void)
 {
     struct copy_message message;
@@ -68,7 +69,7 @@ static bool begin(const char *name, uint64_t size)
     return answer() == COPY_GO;
 }
 
-/* Bytes as they are, from the memory of a send slot that is free. */
+/* Sends bytes unchanged, from the memory of a free send slot. */
 static void raw(const void *bytes, size_t length)
 {
     unsigned slot = chan.free_sends[--chan.free_count];
@@ -151,13 +152,13 @@ static void long_name(void)
     tell(COPY_FILE, name, 1);
 }
 
-/* That directory is there, and this session is not inside of it. */
+/* That directory exists, and this session has not entered it. */
 static void directory_end_alone(void)
 {
     tell(COPY_DIR_END, "tree", 0);
 }
 
-/* Inside of one, it ends another one. */
+/* Inside one directory, it ends another. */
 static void directory_end_other(void)
 {
     tell(COPY_DIR, "tree/a", 0);
@@ -175,7 +176,7 @@ static void directories_without_end(void)
     tell(COPY_DIR, "tree", 0);
 }
 
-/* The server has no secret, so nobody asked. */
+/* The server has no secret, so it did not ask for a proof. */
 static void proof_unasked(void)
 {
     tell(COPY_AUTH, "", 0);
@@ -287,7 +288,7 @@ static void longest(void)
     raw(bytes, sizeof(bytes));
 }
 
-/* A name with a NUL inside, its length right. */
+/* A name with a NUL inside, of the right length. */
 static void nul_in_name(void)
 {
     struct copy_message message;
@@ -329,8 +330,8 @@ static void write_behind_ring(void)
     write_at(welcome.address + (uint64_t)welcome.chunk * welcome.slots - 4095);
 }
 
-/* The server agrees to no Reads, so this side's library refuses to ask; where one leaves,
- * the server ends the connection. */
+/* The server grants no Reads, so this side's library refuses to post one; if one is sent, the
+ * server ends the connection. */
 static void read_ring(void)
 {
     it_lmr_triplet_t part = region_part(&chan.messages, 0, 4096);
@@ -402,7 +403,7 @@ static const struct hostile_case {
 
 /* ---- the connection -------------------------------------------------------------------------- */
 
-/* An address where nobody listens: bound for as long as the program runs. */
+/* An address without a listener: bound as long as the program runs. */
 static struct addrinfo closed_address(struct sockaddr_in *address)
 {
     socklen_t length = sizeof(*address);
@@ -418,7 +419,7 @@ static struct addrinfo closed_address(struct sockaddr_in *address)
                               .ai_addr = (struct sockaddr *)address };
 }
 
-/* The first address fails: so every case also proves that the second one is tried. */
+/* The first address fails, so every case also tests that the second one is tried. */
 static bool meet(const char *host, uint16_t port)
 {
     struct addrinfo *addresses = address_resolve(host, port), first;
@@ -456,7 +457,7 @@ static int run(const struct hostile_case *hostile, const char *host, uint16_t po
     hostile->act();
     got = answer();
     fprintf(stderr, "%s: expected %u, got %u\n", hostile->name, hostile->expected, got);
-    /* An END must be one that the server made, not silence until the time was over. */
+    /* An END must come from the server: silence until the time-out is none. */
     if (got == END && hostile->expected == END && !conn.end && !strstr(chan_why(&chan), "peer") &&
         !strstr(chan_why(&chan), "broke"))
         got = UINT32_MAX;

@@ -1,7 +1,5 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- *
- * The files of itcp's server: where they may be, partial files, mode and time, the sum.
- */
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The files of itcp's server: permitted paths, partial files, mode and time, the checksum. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -103,7 +101,7 @@ static unsigned partials(const struct store *store)
     return count;
 }
 
-/* Without set-user-ID, and without what umask takes away. */
+/* Without set-user-ID, and with umask applied. */
 START_TEST(mode_and_time_are_given)
 {
     char folder[4096], why[COPY_PATH];
@@ -137,7 +135,7 @@ START_TEST(two_copies_of_one_name)
     struct copy_message *entry = entry_of("f", 5);
     struct store_file one, two;
 
-    /* Each writes a file of its own; the first one that is complete has the name. */
+    /* Each writes a file of its own; the first to complete gets the name. */
     ck_assert(can_open(&store, "f", 0, &one, why));
     ck_assert(can_open(&store, "f", 0, &two, why));
     ck_assert_uint_eq(partials(&store), 2);
@@ -146,7 +144,7 @@ START_TEST(two_copies_of_one_name)
     ck_assert_ptr_nonnull(strstr(why, "meanwhile"));
     ck_assert_uint_eq(partials(&store), 0);
 
-    /* Its partial file was taken away and another one put there: that one is left alone. */
+    /* Its partial file was replaced by another file, which stays. */
     ck_assert(can_open(&store, "f", COPY_FLAG_OVERWRITE, &one, why));
     ck_assert_int_eq(unlinkat(store.root, one.part, 0), 0);
     close(openat(store.root, one.part, O_WRONLY | O_CREAT, 0600));
@@ -157,7 +155,7 @@ START_TEST(two_copies_of_one_name)
 }
 END_TEST
 
-/* What has the name of a partial file, of whomever, is neither in the way nor touched. */
+/* Other files with a name like a partial file are no obstacle and stay unchanged. */
 START_TEST(partial_files_of_others_stay)
 {
     static const char *const names[] = { "f.part", "f.0000000000000000.part", ".part" };
@@ -177,7 +175,7 @@ START_TEST(partial_files_of_others_stay)
         ck_assert_int_eq(faccessat(store.root, names[i], F_OK, 0), 0);
     ck_assert_int_ne(faccessat(store.root, "victim", F_OK, 0), 0);
     ck_assert_uint_eq(partials(&store), 3 - 1 + 1); /* ".part" has no name before it */
-    /* The longest name there is has one too. */
+    /* The longest possible name has a partial file, too. */
     memset(name, 'n', 255);
     name[255] = '\0';
     ck_assert_msg(can_open(&store, name, 0, &file, why), "%s", why);
@@ -201,7 +199,7 @@ static bool directory(struct store *store, struct store_tree *tree, enum copy_ty
     return good;
 }
 
-/* Only a directory that this session made gets mode and time, also where overwriting is allowed. */
+/* Only a directory that this session made gets mode and time, even if overwriting is allowed. */
 START_TEST(directories_of_others_are_left_as_they_are)
 {
     char folder[4096], why[COPY_PATH];
@@ -216,17 +214,17 @@ START_TEST(directories_of_others_are_left_as_they_are)
     ck_assert_int_eq(fstatat(store.root, "old", &about, 0), 0);
     ck_assert_uint_eq(about.st_mode, before.st_mode);
     ck_assert_int_eq(about.st_mtim.tv_sec, before.st_mtim.tv_sec);
-    ck_assert(!directory(&store, &tree, COPY_DIR_END, "old", why)); /* not inside of it */
+    ck_assert(!directory(&store, &tree, COPY_DIR_END, "old", why)); /* not inside it */
 
     ck_assert(directory(&store, &tree, COPY_DIR, "new", why));
     ck_assert(directory(&store, &tree, COPY_DIR, "new/old", why));
-    ck_assert(!directory(&store, &tree, COPY_DIR_END, "new", why)); /* inside of another */
+    ck_assert(!directory(&store, &tree, COPY_DIR_END, "new", why)); /* in another one */
     ck_assert(directory(&store, &tree, COPY_DIR_END, "new/old", why));
     ck_assert(directory(&store, &tree, COPY_DIR_END, "new", why));
     ck_assert_int_eq(fstatat(store.root, "new", &about, 0), 0);
     ck_assert_uint_eq(about.st_mode & 07777, 0755); /* umask 022 */
     ck_assert_int_eq(about.st_mtim.tv_sec, 1000000000);
-    /* Somebody put another one in its place. */
+    /* Another directory was put in its place. */
     ck_assert(directory(&store, &tree, COPY_DIR, "swapped", why));
     ck_assert_int_eq(renameat(store.root, "old", store.root, "swapped"), 0);
     ck_assert(!directory(&store, &tree, COPY_DIR_END, "swapped", why));
@@ -280,7 +278,7 @@ START_TEST(the_hasher_knows_the_sum)
     ck_assert(hasher_finish(hasher, sum));
     ck_assert_str_eq(sum_text(sum, text), expected);
 
-    /* A file that is shorter than announced. */
+    /* A file shorter than announced. */
     hasher = hasher_start(fd, 1000001);
     ck_assert(!hasher_finish(hasher, sum));
     ck_assert_int_eq(errno, ENODATA);

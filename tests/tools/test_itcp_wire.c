@@ -38,7 +38,7 @@ START_TEST(messages_survive_the_way)
         strcpy(one->text, "a/name");
         length = copy_encode(one, data);
         if (!copy_decode(data, length, two)) {
-            /* Types that do not exist. */
+            /* Types that are not defined. */
             ck_assert(type == 0 || type > COPY_BYE_OK || (type > COPY_BYE && type < COPY_GO));
             continue;
         }
@@ -69,7 +69,7 @@ START_TEST(random_messages_do_no_harm)
     ck_assert_ptr_nonnull(message);
     for (unsigned long i = 0; i < tc_count(100000); i++) {
         size_t length = tc_below(&rng, 2) ? tc_below(&rng, 64) : tc_below(&rng, COPY_MESSAGE + 1);
-        uint8_t *data = malloc(length + 1); /* exact, so that sanitizers see an over-read */
+        uint8_t *data = malloc(length + 1); /* exact size, so that sanitizers detect an over-read */
 
         tc_fill(&rng, data, length);
         if (length >= COPY_HEAD && tc_below(&rng, 4)) {
@@ -134,7 +134,7 @@ START_TEST(proofs_depend_on_everything)
     ck_assert(copy_prove(&secret, COPY_ROLE_CLIENT, hello, welcome, proof));
     ck_assert(copy_prove(&secret, COPY_ROLE_CLIENT, hello, welcome, other));
     ck_assert(copy_proof_holds(proof, other));
-    /* HMAC-SHA256 by another implementation (Python's hmac). */
+    /* HMAC-SHA256 as computed by Python's hmac. */
     ck_assert_uint_eq(copy_token(proof), 0x1b4a9465c718ff7bu);
     ck_assert(copy_prove(&secret, COPY_ROLE_SERVER, hello, welcome, other));
     ck_assert(!copy_proof_holds(proof, other));

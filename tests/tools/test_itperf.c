@@ -69,7 +69,7 @@ START_TEST(perf_messages_survive_the_way)
 }
 END_TEST
 
-/* Whatever is spoilt: a message is refused or its plan is one that can be carried out. */
+/* However a message is damaged, it is refused or its plan can be executed. */
 START_TEST(spoilt_plans_do_no_harm)
 {
     struct perf_message message = { .type = PERF_PARAMS }, back;
@@ -125,7 +125,7 @@ START_TEST(memory_of_a_plan_is_counted)
     plan.endpoints = plan.active = 2000;
     ck_assert(!perf_limits_grant(&limits, &plan, text, sizeof(text)));
     ck_assert_ptr_nonnull(strstr(text, "--max-memory"));
-    /* Larger than any peer can ask for: counted all the same, never wrapped. */
+    /* Larger than any peer can request: computed without overflow. */
     plan = (struct perf_plan){ .op = PERF_SEND,
                                .kind = PERF_BW,
                                .size_max = UINT32_MAX - 63,
@@ -146,7 +146,7 @@ START_TEST(memory_of_a_plan_is_counted)
     ck_assert_ptr_nonnull(strstr(text, "--max-polling"));
     plan.target = PERF_EVENT;
     ck_assert(perf_limits_grant(&limits, &plan, text, sizeof(text)));
-    plan.op = PERF_WRITE; /* nothing tells of a Write: it is polled for, whatever is said */
+    plan.op = PERF_WRITE; /* Writes have no event: they are polled for, whatever is requested */
     ck_assert(!perf_limits_grant(&limits, &plan, text, sizeof(text)));
     ck_assert_ptr_nonnull(strstr(text, "--max-polling"));
     ck_assert_ptr_nonnull(strstr(text, "--write-send"));
@@ -173,8 +173,7 @@ static void *move_busily(void *writes)
     return NULL;
 }
 
-/* Who is eager with a peer that moves nothing is so for a second, not
- * for as long as the peer likes. */
+/* Polling without sleep ends after a second if the peer moves nothing, whatever the peer does. */
 START_TEST(nobody_spins_for_a_silent_peer)
 {
     pthread_t thread;
@@ -214,7 +213,7 @@ START_TEST(both_sides_are_compared)
 }
 END_TEST
 
-/* A message that tells of something must never look like data. */
+/* The length of a control message must differ from that of data. */
 START_TEST(control_lengths_are_not_data)
 {
     for (uint32_t size = 1; size < 40; size++) {

@@ -40,7 +40,7 @@ START_TEST(patterns_differ)
     ck_assert(!pattern_check(data, sizeof(data), 1, 2, PING_THERE, 0, &tally));
     ck_assert(!pattern_check(data, sizeof(data), 1, 1, PING_BACK, 0, &tally));
     ck_assert(!pattern_check(data, sizeof(data), 1, 1, PING_THERE, 1, &tally));
-    /* A piece from the middle is the piece of the whole. */
+    /* A part from the middle equals that part of the whole. */
     pattern_fill(whole, sizeof(whole), 1, 0, PING_FIXED, 0);
     ck_assert(pattern_check(whole + 13, 70, 1, 0, PING_FIXED, 13, &tally));
 }

@@ -1,7 +1,5 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- *
- * What the tools share: arguments, names in messages, floods of messages; the histogram.
- */
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the tools share: arguments, names in messages, rate limit of messages; the histogram. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -121,7 +119,7 @@ END_TEST
 START_TEST(names_are_made_printable)
 {
     static const struct {
-        const char *raw, *shown; /* shown NULL: as it is */
+        const char *raw, *shown; /* shown NULL: unchanged */
     } table[] = {
         { "plain", NULL },
         { "Gr\xc3\xb6\xc3\x9f"
@@ -131,7 +129,7 @@ START_TEST(names_are_made_printable)
         { "\177", "\\177" },
         { "\x9b"
           "31m",
-          "\\23331m" }, /* C1 as an octet */
+          "\\23331m" }, /* C1 control as an octet */
         { "\xc2\x9b"
           "31m\xc2\x80\xc2\xa0",
           "\\302\\23331m\\302\\200\xc2\xa0" }, /* in UTF-8 */
@@ -141,7 +139,7 @@ START_TEST(names_are_made_printable)
         { "\xe2\x80\x8e\xe2\x80\x8f\xe2\x80\xaa", "\\342\\200\\216\\342\\200\\217\\342\\200\\252" },
         { "\xe2\x81\xa6\xe2\x81\xa9", "\\342\\201\\246\\342\\201\\251" }, /* U+2066, U+2069 */
         { "\xd8\x9c\xe2\x80\xa8\xef\xbb\xbf", "\\330\\234\\342\\200\\250\\357\\273\\277" },
-        { "\xc0\x8a \xe0\x80\x8a", "\\300\\212 \\340\\200\\212" }, /* a line feed, too long */
+        { "\xc0\x8a \xe0\x80\x8a", "\\300\\212 \\340\\200\\212" }, /* overlong line feed */
         { "\xed\xa0\x80", "\\355\\240\\200" },                     /* a surrogate */
         { "\xf4\x90\x80\x80", "\\364\\220\\200\\200" },            /* beyond U+10FFFF */
         { "cut \xe2\x82", "cut \\342\\202" },
@@ -152,14 +150,14 @@ START_TEST(names_are_made_printable)
     for (size_t i = 0; i < sizeof(table) / sizeof(*table); i++)
         ck_assert_str_eq(tool_printable(table[i].raw, buffer, sizeof(buffer)),
                          table[i].shown ? table[i].shown : table[i].raw);
-    /* Cut before an escape, or a character, that does not fit whole. */
+    /* Cut before an escape or a character that does not fit whole. */
     ck_assert_str_eq(tool_printable("ab\n", buffer, 7), "ab\\012");
     ck_assert_str_eq(tool_printable("ab\n", buffer, 6), "ab");
     ck_assert_str_eq(tool_printable("ab\xe2\x82\xac", buffer, 5), "ab");
 }
 END_TEST
 
-/* Whatever octets come: what is shown is UTF-8 without control characters, and ends in time. */
+/* For any input the output is UTF-8 without control characters, and terminated. */
 START_TEST(random_names_are_made_printable)
 {
     struct tc_rng rng = tc_rng(6);
@@ -179,7 +177,7 @@ START_TEST(random_names_are_made_printable)
             controls += (unsigned char)*at < 0x20 || *at == 0x7f;
         ck_assert_uint_eq(controls, 0);
         ck_assert_ptr_null(strstr(shown, "\xe2\x80\xae"));
-        /* Shown once more it is the same. */
+        /* Printing the result again does not change it. */
         memcpy(raw, shown, strlen(shown) < 32 ? strlen(shown) + 1 : 1);
         if (strlen(shown) < 32)
             ck_assert_str_eq(tool_printable(raw, shown, sizeof(shown)), raw);
@@ -187,7 +185,7 @@ START_TEST(random_names_are_made_printable)
 }
 END_TEST
 
-/* What was said while act ran, NUL-terminated; freed by the caller. */
+/* The standard error while act runs, NUL-terminated; freed by the caller. */
 static char *stderr_of(void (*act)(void))
 {
     char *text = calloc(1, 1 << 20), path[4096];
@@ -240,7 +238,7 @@ START_TEST(a_flood_of_lines_is_held_back)
     at = strstr(text, "peer 999 is refused (the last of ");
     ck_assert_msg(at != NULL, "%s", text);
     left_out = (unsigned)atoi(at + strlen("peer 999 is refused (the last of "));
-    /* Each was said, or counted where it was left out. */
+    /* Each message was printed, or counted as suppressed. */
     for (at = text; (at = strstr(at, " is refused (")); at++) {
         unsigned more = 0;
 
@@ -261,7 +259,7 @@ START_TEST(quantiles_are_close)
 
     ck_assert_ptr_nonnull(histogram);
     ck_assert_uint_eq(histogram_quantile(histogram, 0.5), 0);
-    /* 1 .. 100000 in a random order: the q-quantile is q * 100000. */
+    /* 1 .. 100000 in random order: the q-quantile is q * 100000. */
     for (uint64_t i = 1, place = tc_below(&rng, 100000); i <= 100000; i++)
         histogram_add(histogram, (i * 7919 + place) % 100000 + 1);
     for (double share = 0.01; share <= 1; share += 0.01) {

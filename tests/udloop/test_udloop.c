@@ -1,5 +1,5 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- * The rest of this program is tests/itapi/test_ud.c. */
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The tests of this program are those of tests/itapi/test_ud.c. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif

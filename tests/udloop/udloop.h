@@ -18,11 +18,11 @@
 struct rnic;
 struct qp;
 
-/* News for above, told by a run of the lane. */
+/* An event that a run of the lane reports. */
 struct queued_event {
     enum { QUEUED_CQ, QUEUED_QP, QUEUED_REQUEST, QUEUED_EVENT } kind;
     void *about; /* cq, qp, listener or connection: its destruction removes the event */
-    struct connection *connection; /* REQUEST: what comes with it */
+    struct connection *connection; /* REQUEST: the connection that is reported */
     struct ri_event event;         /* QP */
     struct ri_connection_event connection_event;
     struct ri_connect_request request;
@@ -37,7 +37,7 @@ struct rnic {
     const struct ri_user_ops *user;
     struct ri_lane lane;
     struct queued_event *first;
-    const void *delivering[2]; /* what an upcall is about just now */
+    const void *delivering[2]; /* the object of a current upcall */
     pthread_t teller;
     struct rnic *next;
 };
@@ -95,11 +95,11 @@ struct listener {
     struct listener *next;
 };
 
-/* Both ends of a question: the asking one, and the one that comes with the request. */
+/* Both ends of a service request: the requesting one, and the one reported with the request. */
 struct connection {
     struct ri_connection base;
     struct rnic *rnic;
-    struct connection *other; /* NULL: answered, or gone */
+    struct connection *other; /* NULL: answered, or freed */
     struct ri_timer timer;
     bool asking, timed;
 };
@@ -107,14 +107,14 @@ struct connection {
 extern pthread_mutex_t loop_lock;
 extern struct rnic *loop_rnics;
 
-/* Queue an event (a copy) and have the lane run. Under the lock. */
+/* Queues an event (a copy) and wakes the lane. Under the lock. */
 /* False: out of memory. */
 bool loop_queue(struct rnic *rnic, const struct queued_event *queued_event);
-/* The oldest queued event, with its upcall begun; the end of that. False: none. Under the lock. */
+/* The oldest queued event, whose upcall begins; loop_end ends it. False: none. Under the lock. */
 bool loop_begin(struct rnic *rnic, struct queued_event *queued_event);
 void loop_end(struct rnic *rnic);
-/* Take back what is queued about an object, and wait for an upcall about it in
- * another thread. Under the lock. */
+/* Drops the queued events of an object, and waits for an upcall about it in another thread. Under
+ * the lock. */
 void loop_forget(struct rnic *rnic, const void *about);
 bool loop_own_gid(const uint8_t gid[16]);
 extern const uint8_t loop_gid[16];

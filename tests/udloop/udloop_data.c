@@ -1,6 +1,8 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- * Datagrams inside the process: posts, completions, who gets what. A datagram is copied by the
- * thread that posts it. */
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Datagrams inside the process: posts, completions, delivery. The thread that posts a datagram
+ * copies it.
+ */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -37,7 +39,7 @@ void loop_qp_add(struct qp *qp)
     qps = qp;
 }
 
-/* Nothing of it is polled afterwards. */
+/* No completion of the QP is polled afterwards. */
 static void drop_completions(struct cq *cq, const struct qp *qp)
 {
     uint32_t kept = 0;
@@ -77,7 +79,7 @@ void loop_complete(struct qp *qp, struct cq *cq, const struct ri_wc *wc)
         return;
     cq->armed = false;
     if (!loop_queue(cq->rnic, &queued_event))
-        abort(); /* nobody could be told */
+        abort(); /* the loss could not be reported */
 }
 
 static void complete_receive(struct qp *qp, struct ri_wc *wc)
@@ -111,7 +113,7 @@ static void fail(struct qp *qp)
     qp->state = RI_QPS_ERROR;
     loop_flush(qp);
     if (!loop_queue(qp->rnic, &queued_event))
-        abort(); /* nobody could be told */
+        abort(); /* the loss could not be reported */
 }
 
 /* ---- memory ---- */
@@ -150,7 +152,7 @@ static uint32_t room(const struct ri_sge *sges, uint32_t count)
 static void gather(uint8_t *to, const struct ri_sge *sges, uint32_t count)
 {
     for (uint32_t i = 0; i < count; to += sges[i++].length)
-        if (sges[i].length) /* an empty one has no address */
+        if (sges[i].length) /* an empty segment has no address */
             memcpy(to, (const void *)(uintptr_t)sges[i].addr, sges[i].length);
 }
 
@@ -181,7 +183,7 @@ static struct qp *target(const struct ri_send_wr *wr)
                : NULL;
 }
 
-/* Whoever is not there, does not listen, has another key or no room loses it. */
+/* A destination that is missing, not ready, has another key or no room loses the datagram. */
 static void deliver(const struct qp *from, const struct ri_send_wr *wr, const uint8_t *octets,
                     uint32_t length)
 {
@@ -197,7 +199,7 @@ static void deliver(const struct qp *from, const struct ri_send_wr *wr, const ui
     receive = &qp->receives[qp->first];
     if (room(receive->sges, receive->num_sge) < wc.byte_len)
         return;
-    memcpy(message + 8, loop_gid, 16); /* where a global route header has them */
+    memcpy(message + 8, loop_gid, 16); /* at their place in a global route header */
     memcpy(message + 24, loop_gid, 16);
     memcpy(message + GRH_OCTETS, octets, length);
     memcpy(wc.source_gid, loop_gid, 16);

@@ -1,6 +1,8 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- * Datagram service inside the process: who listens on a port hears the question; its answer goes
- * back. */
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Datagram service inside the process: the listener on a port gets the request; its answer is
+ * returned.
+ */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -10,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SERVICE_ID_UDP UINT64_C(0x0000000001110000) /* IP over InfiniBand's connection manager */
+#define SERVICE_ID_UDP UINT64_C(0x0000000001110000) /* RDMA IP CM service */
 
 static struct listener *listeners;
 static uint16_t next_port = FIRST_PORT;
@@ -42,7 +44,7 @@ static struct listener *on_port(uint16_t port)
     return listener;
 }
 
-/* 0: by port; else the ID has to be one of ours. */
+/* Port 0: any port; else the ID must be one of a UDP port. */
 static bool service_port(uint64_t service_id, uint16_t *port)
 {
     if (service_id && (service_id & ~UINT64_C(0xffff)) != SERVICE_ID_UDP)
@@ -104,7 +106,7 @@ enum ri_status loop_listen_destroy(struct ri_listener *base)
     *at = listener->next;
     for (struct queued_event *queued_event = listener->rnic->first; queued_event;
          queued_event = queued_event->next)
-        if (queued_event->about == listener) /* nobody has seen it: it is ours still */
+        if (queued_event->about == listener) /* not reported yet: still owned here */
             connection_free(queued_event->connection);
     loop_forget(listener->rnic, listener);
     pthread_mutex_unlock(&loop_lock);
@@ -112,9 +114,9 @@ enum ri_status loop_listen_destroy(struct ri_listener *base)
     return RI_OK;
 }
 
-/* ---- questions ---- */
+/* ---- requests ---- */
 
-/* Under the lock. An answer, of the peer's consumer or of nobody. */
+/* Under the lock. Reports an answer: of the peer's consumer, or of udloop itself. */
 static enum ri_status answer(struct connection *asking, enum ri_connection_event_type type,
                              const struct ri_service_reply *reply)
 {
@@ -153,7 +155,7 @@ static void expired(struct ri_timer *timer)
     pthread_mutex_lock(&loop_lock);
     if (asking->other && /* not answered */
         answer(asking, RI_CONNECTION_FAILED, &(struct ri_service_reply){ 0 }) != RI_OK)
-        abort(); /* nobody could be told */
+        abort(); /* the loss could not be reported */
     pthread_mutex_unlock(&loop_lock);
 }
 
@@ -240,7 +242,7 @@ enum ri_status loop_service_request(struct ri_connection *base,
     return status;
 }
 
-/* Who asked may have given up. */
+/* The requester may have given up. */
 enum ri_status loop_service_reply(struct ri_connection *base, const struct ri_service_reply *reply)
 {
     struct connection *shown = (struct connection *)base;

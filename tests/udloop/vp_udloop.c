@@ -1,9 +1,8 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- *
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
  * A provider whose RNICs exchange datagrams with each other inside the process, for tests on hosts
- * without an InfiniBand
- * device: RoCE by its attributes, one port with the address 127.0.0.1, unreliable datagrams and
- * their service, nothing else.
+ * without an InfiniBand device: RoCE by its attributes, one port with the address 127.0.0.1,
+ * unreliable datagrams and their service only.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -229,7 +228,7 @@ static enum ri_status vp_cq_destroy(struct ri_cq *base)
     return RI_OK;
 }
 
-/* Q_Keys with that bit are for the privileged (InfiniBand 1 3.5.3); of this adapter nobody is. */
+/* Q_Keys with that bit need privileges (InfiniBand 1 3.5.3); nobody has them on this adapter. */
 #define CONTROLLED_QKEY 0x80000000u
 
 static enum ri_status vp_qp_create(struct ri_pd *pd, struct ri_qp_attr *attr, struct ri_qp **out)

@@ -1,6 +1,8 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- * The suite's programs look at the interfaces that their environment names: here at that of this
- * folder's provider. Included by one file of each. */
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The suite's programs test the interfaces that their environment names; this names the interface
+ * of this folder's provider. Included by one file of each program.
+ */
 #ifndef ITAL_TESTS_UDLOOP_WHERE_H
 #define ITAL_TESTS_UDLOOP_WHERE_H
 

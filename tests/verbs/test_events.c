@@ -1,6 +1,8 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- * libibverbs: completion channels and their descriptors, waits and what ends them, counts of events
- * at the end of an object. */
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * libibverbs: completion channels and their descriptors, waits and what ends them, event counts
+ * when an object is destroyed.
+ */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -192,7 +194,7 @@ START_TEST(a_signal_ends_a_wait)
 
     ck_assert_int_eq(sigaction(SIGUSR1, &action, NULL), 0);
     start_waiting(&waiting);
-    /* again, should the first one meet it between two sleeps */
+    /* repeated, in case the first signal comes between two sleeps */
     ck_assert(tc_until((atomic_load(&waiting.done) || !pthread_kill(waiting.thread, SIGUSR1)) &&
                            atomic_load(&waiting.done),
                        PAIR_MS));
@@ -243,7 +245,7 @@ static void *destroy_cq(void *arg)
     return NULL;
 }
 
-/* A CQ with a QP of its own that fires when the QP is flushed. */
+/* A CQ with a QP of its own; it has fired because the QP was flushed. */
 static struct ibv_cq *fired_cq(void)
 {
     struct ibv_cq *cq = ibv_create_cq(pair.context, 8, NULL, pair.channel, 0);

@@ -1,5 +1,8 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- * Connections by numbers, the parts that are pure: private data, table of states, the option. */
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Connections by QP numbers, the parts without side effects: private data, table of states, the
+ * option.
+ */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -73,7 +76,7 @@ START_TEST(private_data_that_is_cut_anywhere_is_refused)
 }
 END_TEST
 
-/* The first octet of a number of 24 bits is one of those. */
+/* The first octet of a 24-bit number is also tested. */
 START_TEST(another_magic_version_or_a_number_of_more_than_24_bits_is_refused)
 {
     static const uint8_t places[] = { 0, 1, 2, 3, 4, 8, 12, 32 };
@@ -137,7 +140,7 @@ START_TEST(time_runs_out_only_without_a_connection)
 }
 END_TEST
 
-/* IDLE keeps requests for the time when it knows its peer, ACCEPTING for the case that it fails. */
+/* IDLE keeps requests until it knows its peer, ACCEPTING in case the accepted one fails. */
 START_TEST(a_request_is_parked_searched_or_refused_in_every_state)
 {
     static const enum link_action expected[LINK_STATES] = {

@@ -1,7 +1,7 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- *
- * Connections by numbers over softrdma, as a program of verbs sees them: two QPs of one process
- * that know each other's number and GID, and peers that speak MPA by hand.
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Connections by QP numbers over softrdma, as a verbs program sees them: two QPs of one process
+ * that know each other's number and GID, and peers whose MPA frames the test writes.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -254,7 +254,7 @@ START_TEST(posts_before_the_connection_arrive_in_order)
 }
 END_TEST
 
-/* Its memory is the program's again when the post returns. */
+/* Its memory belongs to the program again when the post returns. */
 START_TEST(inline_data_is_copied_before_the_connection)
 {
     struct end *sender = this_end(_i), *receiver = other_end(_i);
@@ -352,8 +352,8 @@ START_TEST(after_reset_nothing_is_held_and_the_same_two_connect)
 }
 END_TEST
 
-/* Nobody answers the first; the second names a QP that has another peer. Both at once, for each
- * takes the 5 s that a connection gets at least. */
+/* No peer answers the first; the second names a QP that has another peer. Both run at once, because
+ * each takes the 5 s that a connection attempt lasts at least. */
 START_TEST(what_finds_no_peer_fails_once_and_flushes)
 {
     struct end nobody, late;
@@ -404,11 +404,11 @@ START_TEST(numbers_are_not_used_again_soon_and_have_a_port_for_254_of_them)
 }
 END_TEST
 
-/* --- peers that speak MPA by hand --- */
+/* --- peers whose MPA frames the test writes --- */
 
 #define MPA_HEAD 20u
 
-/* Revision 1, private data `hello`; -1 where the port is closed. */
+/* Sends a Request of revision 1 with private data `hello`; returns -1 if the port is closed. */
 static int ask(uint32_t qpn, const struct hello *hello)
 {
     struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons((uint16_t)(qpn >> 8)) };
@@ -426,7 +426,7 @@ static int ask(uint32_t qpn, const struct hello *hello)
     return fd;
 }
 
-/* The peer's address is the own one: the socket's, as the route goes. */
+/* The peer's address equals the local one: the socket's, by the route. */
 static struct hello hello_for(uint32_t qpn, uint32_t own)
 {
     struct hello hello = { .own_qpn = own, .wanted_qpn = qpn };
@@ -435,7 +435,7 @@ static struct hello hello_for(uint32_t qpn, uint32_t own)
     return hello;
 }
 
-/* Octets up to the peer's end. */
+/* Reads octets until the peer closes. */
 static size_t answer(int fd, uint8_t *octets, size_t room)
 {
     uint64_t deadline = tc_deadline(DEADLINE);
@@ -507,7 +507,7 @@ START_TEST(the_other_personality_is_refused_with_its_reason)
 }
 END_TEST
 
-/* Which of the sockets has something to read. */
+/* The index of a socket that has data. */
 static int first_answered(const int *fds, int count)
 {
     struct pollfd polled[8];
@@ -560,7 +560,7 @@ START_TEST(a_peer_that_asks_again_takes_the_place_of_its_earlier_request)
 }
 END_TEST
 
-/* Before its request, within it, behind it; each time the true peer comes afterwards. */
+/* Before its request, within it, after it; each time the true peer connects afterwards. */
 START_TEST(a_peer_that_vanishes_leaves_room_for_the_true_one)
 {
     struct hello hello = hello_for(small->qp->qp_num, large->qp->qp_num);
@@ -597,7 +597,7 @@ static void await_end(struct end *end)
     } while (attr.qp_state != IBV_QPS_ERR);
 }
 
-/* As InfiniBand, which hears nothing of it until something is sent. */
+/* As with InfiniBand, where a QP does not notice until something is sent. */
 START_TEST(a_peer_that_leaves_first_leaves_posted_receives_alone)
 {
     struct end *stays = this_end(_i), *leaves = other_end(_i);

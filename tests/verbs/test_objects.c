@@ -1,5 +1,7 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- * libibverbs: devices, contexts, and the life of objects; what is refused, and by which number. */
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * libibverbs: devices, contexts, and the life cycle of objects; refusals and their error numbers.
+ */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -82,7 +84,7 @@ START_TEST(a_device_tells_what_it_can)
 }
 END_TEST
 
-/* The structure of a program that was compiled with an earlier header ends sooner. */
+/* A program compiled with an earlier header has a shorter structure. */
 START_TEST(a_shorter_structure_is_filled_as_far_as_it_goes)
 {
     struct verbs_context *verbs = verbs_get_ctx(context);
@@ -200,7 +202,7 @@ START_TEST(rights_that_cannot_be_are_refused)
 }
 END_TEST
 
-/* What a program may ask for and need not get. */
+/* Access rights that a program may request and that may be absent. */
 START_TEST(optional_rights_are_taken)
 {
     struct ibv_mr *mr = ibv_reg_mr_iova2(pd, memory[0], 64, (uintptr_t)memory[0],
@@ -386,7 +388,7 @@ START_TEST(a_post_before_a_connection_is_refused)
 }
 END_TEST
 
-/* In ERR receives and requests complete flushed, also of a QP that never was connected. */
+/* In ERR receives and requests complete flushed, also on a QP that was never connected. */
 START_TEST(an_error_state_flushes)
 {
     struct ibv_cq *cq = ibv_create_cq(context, 32, NULL, NULL, 0);
@@ -412,7 +414,7 @@ START_TEST(an_error_state_flushes)
 }
 END_TEST
 
-/* --- the rest --- */
+/* --- other calls --- */
 
 START_TEST(what_is_not_built_is_refused)
 {

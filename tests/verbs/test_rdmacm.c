@@ -1,5 +1,8 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- * librdmacm: the life of ids, what their events say, and what is refused. Both ends are here. */
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * librdmacm: the life cycle of ids, the contents of their events, and refusals. Both ends are in
+ * this process.
+ */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -33,7 +36,7 @@ static struct rdma_event_channel *new_channel(void)
     return channel;
 }
 
-/* The next event, which is to be of that type. */
+/* Takes the next event, which must be of that type. */
 static struct rdma_cm_event *take(struct rdma_event_channel *channel, enum rdma_cm_event_type type)
 {
     struct rdma_cm_event *event;
@@ -121,7 +124,7 @@ static void resolve(struct rdma_cm_id *id)
     make_qp(id);
 }
 
-/* The client asks; returns the event of the request. */
+/* The client connects; returns the event of the request. */
 static struct rdma_cm_event *ask(const char *text)
 {
     struct rdma_conn_param param = { .private_data = text,
@@ -134,7 +137,7 @@ static struct rdma_cm_event *ask(const char *text)
     return take(channels[0], RDMA_CM_EVENT_CONNECT_REQUEST);
 }
 
-/* A connection; returns the server's id. */
+/* Makes a connection; returns the server's id. */
 static struct rdma_cm_id *join(void)
 {
     struct rdma_cm_event *event = ask(NULL);
@@ -169,7 +172,7 @@ START_TEST(a_connection_lives_and_both_ends_hear_of_it)
     ck_assert_ptr_eq(server->context, &listener);
     ck_assert_int_eq(event->param.conn.private_data_len, 12);
     ck_assert_mem_eq(event->param.conn.private_data, "who is there", 12);
-    /* what one may have outstanding the other has to answer */
+    /* one side's initiator depth is the other side's responder resources */
     ck_assert_int_eq(event->param.conn.responder_resources, 5);
     ck_assert_int_eq(event->param.conn.initiator_depth, 3);
     rdma_ack_cm_event(event);
@@ -345,7 +348,7 @@ START_TEST(a_call_out_of_turn_is_refused)
     fails(rdma_resolve_route(client, 1), EINVAL);
     fails(rdma_establish(client), EINVAL);
     fails(rdma_get_request(client, &id), EINVAL);
-    fails(rdma_get_request(listener, &id), EINVAL); /* not a synchronous one */
+    fails(rdma_get_request(listener, &id), EINVAL); /* it is not a synchronous id */
     fails(rdma_listen(listener, 1), EINVAL);
     fails(rdma_resolve_addr(listener, NULL, (struct sockaddr *)&to, 1), EINVAL);
     fails(rdma_bind_addr(listener, (struct sockaddr *)&to), EINVAL);
@@ -363,7 +366,7 @@ START_TEST(an_address_is_held_from_the_bind_on)
     struct sockaddr_in same = loopback(rdma_get_src_port(listener)), other = loopback(0);
 
     fails(rdma_bind_addr(client, (struct sockaddr *)&same), EADDRINUSE);
-    other.sin_addr.s_addr = htonl(0xc0000263); /* 192.0.2.99: nobody's */
+    other.sin_addr.s_addr = htonl(0xc0000263); /* 192.0.2.99: unassigned */
     fails(rdma_bind_addr(client, (struct sockaddr *)&other), EADDRNOTAVAIL);
     other.sin_family = AF_UNIX;
     fails(rdma_bind_addr(client, (struct sockaddr *)&other), EAFNOSUPPORT);
@@ -400,7 +403,7 @@ START_TEST(depths_beyond_the_device_are_refused)
     fails(rdma_connect(client, &param), EINVAL);
     param.responder_resources = RDMA_MAX_RESP_RES;
     param.initiator_depth = RDMA_MAX_INIT_DEPTH;
-    ck_assert_int_eq(rdma_connect(client, &param), 0); /* it may be tried again */
+    ck_assert_int_eq(rdma_connect(client, &param), 0); /* another attempt is allowed */
     rdma_destroy_qp(client);
 }
 END_TEST

@@ -73,7 +73,7 @@ START_TEST(a_send_fills_the_receive)
 }
 END_TEST
 
-/* More than a group of the conversion, of which the last alone is signaled. */
+/* More requests than one group of the conversion; only the last is signaled. */
 START_TEST(a_long_list_arrives_in_order)
 {
     enum { COUNT = 40 };
@@ -142,7 +142,7 @@ START_TEST(a_full_queue_names_the_request_that_it_refused)
 }
 END_TEST
 
-/* The first of a list that is wrong is named; those before it are sent. */
+/* bad_wr is the first invalid one of a list; those before it are sent. */
 START_TEST(a_wrong_request_ends_its_list)
 {
     struct ibv_send_wr wr[3], *bad = NULL;
@@ -166,7 +166,7 @@ START_TEST(a_wrong_request_ends_its_list)
 }
 END_TEST
 
-/* Inline data needs no registered memory, and the memory is the program's again at once. */
+/* Inline data needs no registered memory, and the program may reuse the memory at once. */
 START_TEST(inline_data_is_taken_by_the_post)
 {
     enum { ROUNDS = 5 * PAIR_DEPTH };
@@ -218,7 +218,7 @@ static struct ibv_send_wr remote(enum ibv_wr_opcode opcode, struct ibv_sge *sge,
     return wr;
 }
 
-/* What the peer writes without a completion here. */
+/* An octet that the peer writes without a completion here. */
 static uint8_t placed(uint32_t offset)
 {
     return __atomic_load_n(&b->memory[offset], __ATOMIC_ACQUIRE);
@@ -239,7 +239,7 @@ START_TEST(a_write_places_and_a_read_fetches)
 }
 END_TEST
 
-/* Of memory that has another address for segments and for the peer. */
+/* A region with another address for segments and for the peer. */
 START_TEST(a_region_is_addressed_by_its_iova)
 {
     const uint64_t iova = UINT64_C(0x7000000000);
@@ -368,7 +368,7 @@ START_TEST(a_window_of_type_1_is_bound_by_call)
 }
 END_TEST
 
-/* Its key is the program's, and it is invalidated by a request. */
+/* The program chooses its key, and a request invalidates it. */
 START_TEST(a_window_of_type_2_is_bound_by_request)
 {
     struct ibv_mw *mw = ibv_alloc_mw(pair.pd, IBV_MW_TYPE_2);
@@ -420,7 +420,7 @@ START_TEST(a_send_invalidates_a_window)
 }
 END_TEST
 
-/* --- lives --- */
+/* --- life cycles --- */
 
 START_TEST(a_reset_forgets_and_the_qp_connects_again)
 {

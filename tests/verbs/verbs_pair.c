@@ -25,7 +25,7 @@ struct ibv_context *pair_open_context(void)
     return context;
 }
 
-/* --- a connector of the test's own, over a TCP connection that is there --- */
+/* --- a connector of the test's own, over an existing TCP connection --- */
 
 static void on_connection_event(void *context, const struct ri_connection_event *event)
 {

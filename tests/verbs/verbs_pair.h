@@ -9,7 +9,7 @@
 
 #define PAIR_OCTETS 65536u /* of each side */
 #define PAIR_DEPTH  64u
-#define PAIR_MS     20000u /* for whatever must come */
+#define PAIR_MS     20000u /* time limit for what must come */
 
 struct pair_side {
     struct ibv_cq *cq; /* of both queues */
@@ -39,10 +39,10 @@ void pair_close(struct pair *pair);
 /* Polls until a completion is there. */
 struct ibv_wc pair_completion(struct ibv_cq *cq);
 void pair_post_receive(struct pair_side *side, uint64_t wr_id, uint32_t offset, uint32_t length);
-/* A signaled request over `length` octets from `offset`, which the test completes. */
+/* A signaled request for `length` octets from `offset`; the test adds the other members. */
 struct ibv_send_wr pair_request(struct pair_side *side, enum ibv_wr_opcode opcode,
                                 struct ibv_sge *sge, uint32_t offset, uint32_t length);
-/* Posts it and takes its completion, which is to be a success. */
+/* Posts it and takes its completion, which must be a success. */
 void pair_do(struct pair_side *side, struct ibv_send_wr *wr);
 
 #endif
