@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Answers of providers, and their form on the way from the helper program. */
+/* Answers of providers, and their encoding between the helper program and this process. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -14,7 +14,7 @@
 #include <utlist.h>
 
 #define FIELDS_MAX 6
-#define LIST_MAX   1024 /* options or devices taken from one answer */
+#define LIST_MAX   1024 /* limit of options or devices in one answer */
 
 enum kind {
     KIND_IDENTITY = 'I',
@@ -37,7 +37,7 @@ static char *copy(struct kal_answer *answer, const char *text)
     return own;
 }
 
-/* An empty text is none. */
+/* An empty text becomes NULL. */
 static char *copy_some(struct kal_answer *answer, const char *text)
 {
     return text && *text ? copy(answer, text) : NULL;
@@ -207,7 +207,7 @@ static bool put(int fd, const void *octets, size_t length)
     return true;
 }
 
-/* A record with so many strings; NULL stands for "". */
+/* Sends a record of these strings; NULL stands for "". */
 static void send_record(int fd, enum kind kind, const char *const *fields, unsigned count)
 {
     uint32_t length = sizeof length + 1;
@@ -277,7 +277,7 @@ void kal_answer_send_log(int fd, enum ri_log_level level, const char *line)
     SEND(fd, KIND_LOG, number(text, level), line);
 }
 
-/* ---- receiving: the sender ran a stranger's code, so nothing is taken for granted ---- */
+/* ---- receiving: the sender ran foreign code, so everything is checked ---- */
 
 static unsigned small(const char *text)
 {
@@ -286,7 +286,7 @@ static unsigned small(const char *text)
     return value > UINT16_MAX ? UINT16_MAX : (unsigned)value;
 }
 
-/* Split into strings; how many, or -1. */
+/* Splits the octets into strings. Returns their number, or -1. */
 static int split(const char *octets, size_t length, const char *fields[FIELDS_MAX])
 {
     int count = 0;
@@ -311,7 +311,7 @@ static void log_line(const struct kal_answer *answer, const char *level, const c
             answer->name ? answer->name : "a provider", line);
 }
 
-/* False: malformed. *last: nothing may follow. */
+/* False: malformed. *last: no record may follow. */
 static bool take_record(struct kal_answer *answer, char kind, const char *const *field, int count,
                         bool *last)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ital-ask FD FILE: loads one provider, lists its devices, and writes what it says to the
- * descriptor FD (answer.h). Whatever that code does, it does it here and not in the process that
- * wants to know. Run by the library, not by people. */
+/* ital-ask FD FILE: loads one provider, lists its devices, and writes the result to the descriptor
+ * FD (answer.h). A crash or hang of the provider affects only this process. The library runs it,
+ * not people. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 static int to;
-static struct kal_values *values; /* the defaults, as a provider sees them */
+static struct kal_values *values; /* the defaults, which the provider reads as options */
 
 static void host_log(const struct ri_host *host, enum ri_log_level level, const char *format,
                      va_list args)
@@ -55,7 +55,7 @@ static enum ri_status host_option(const struct ri_host *host, const char *name,
     return status;
 }
 
-/* Of the host only these two may be used by enumerate (rnicpi.h). */
+/* enumerate may use only these two members of the host (rnicpi.h). */
 static const struct ri_host host = {
     .size = sizeof host,
     .abi_major = RI_ABI_MAJOR,
@@ -64,7 +64,7 @@ static const struct ri_host host = {
     .log = host_log,
 };
 
-/* It ends with its parent, leaves no core file, and has a signal mask of its own. */
+/* The process ends with its parent, leaves no core file, and has its own signal mask. */
 static void set_up_process(void)
 {
     static const struct rlimit none = { 0, 0 };
@@ -92,7 +92,7 @@ static void answer(const char *path)
         return;
     }
     kal_answer_take(said, loaded);
-    kal_answer_send_identity(to, said); /* sent at once: the provider may crash in what follows */
+    kal_answer_send_identity(to, said); /* sent at once, because the provider may crash later */
     values = kal_values_of_interface(loaded->options, loaded->option_count);
     if (!values)
         return;

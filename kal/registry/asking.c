@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Asks providers what they are and which devices they have: here, where an interface needs one,
- * else in a helper process each, so that a provider that aborts or hangs does it there. */
+/* Asks providers for their identity and devices: in this process if an interface needs the
+ * provider, else each in a helper process, which contains a crash or hang. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -17,9 +17,9 @@
 #include <string.h>
 #include <utlist.h>
 
-#define AT_ONCE 32 /* helpers */
+#define AT_ONCE 32 /* helpers at once */
 #define LATE_FOR \
-    (30 * CLOCK_NS_PER_S) /* a provider that kept silent is not asked again for so long */
+    (30 * CLOCK_NS_PER_S) /* after a time-out a provider is not asked again for this time */
 
 static struct kal_answer *answer_new(struct kal_provider *provider)
 {
@@ -47,7 +47,7 @@ static void log_once(const struct kal_answer *answer, enum ri_log_level level)
             answer->advice);
 }
 
-/* ---- here ---- */
+/* ---- in this process ---- */
 
 static enum ri_status enumerate(struct kal *kal, struct kal_provider *provider,
                                 struct kal_answer *answer)
@@ -118,7 +118,7 @@ enum kal_status kal_ask_named(struct kal *kal, const char *name, struct kal_answ
     if (status != KAL_OK)
         return status;
     LL_FOREACH (kal->registry.providers, provider) {
-        /* One that is linked in has its name from the search on, and no file name. */
+        /* A module linked into the program has its name from the search on, and no file name. */
         if (strcmp(*provider->stem || !provider->usable ? provider->stem : provider->name, name))
             continue;
         status = kal_ask_here(kal, provider, &answer);
@@ -151,7 +151,7 @@ static void refuse_late(struct kal_answer *answer, unsigned timeout_ms)
                       "it did not list its devices within %u ms", timeout_ms);
 }
 
-/* What became of the helper that asked it. */
+/* Evaluates the end of the helper. */
 static enum kal_status conclude(struct kal_answer *answer, const struct kal_helper_run *run,
                                 const char *program, unsigned timeout_ms)
 {
@@ -221,7 +221,7 @@ static enum kal_status ask_some(struct kal *kal, struct kal_answer **asked, size
     return status;
 }
 
-/* Of two of one name the first counts. */
+/* Of two providers with one name the first is used. */
 static void refuse_doubles(struct kal_answer *list)
 {
     struct kal_answer *answer, *before;
@@ -237,7 +237,7 @@ static void refuse_doubles(struct kal_answer *list)
     }
 }
 
-/* True: a helper has to answer. The lock is held. */
+/* True: a helper must ask the provider. The lock is held. */
 static enum kal_status fill_known(struct kal *kal, struct kal_answer *answer, bool *ask)
 {
     struct kal_provider *provider = answer->provider;
@@ -291,7 +291,7 @@ enum kal_status kal_ask_all(struct kal *kal, struct kal_answer **answers)
     return KAL_OK;
 }
 
-/* ---- for those above ---- */
+/* ---- the interface of this file ---- */
 
 enum kal_status kal_provider_list(struct kal *kal, kal_provider_fn fn, void *arg)
 {

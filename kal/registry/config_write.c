@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Every option there is, as a list and as a configuration file. */
+/* All options, as a list and as a configuration file. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -24,7 +24,7 @@ static void tell(kal_option_fn fn, void *arg, const char *section, const char *p
     }
 }
 
-/* All of an interface of this provider. */
+/* Lists all options of this provider's interfaces. */
 static void list_interface(kal_option_fn fn, void *arg, const char *provider,
                            const struct ri_option *own, size_t count)
 {
@@ -70,7 +70,7 @@ void kal_option_list(struct kal *kal, kal_option_fn fn, void *arg)
 struct writer {
     kal_line_fn fn;
     void *arg;
-    const char *section; /* that of the last line */
+    const char *section; /* section of the last line */
 };
 
 static void put(struct writer *writer, const char *format, ...)

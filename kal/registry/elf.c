@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a shared object exports, read from its bytes. The dynamic segment is followed as the dynamic
- * linker does (section headers may lie); every offset is checked against the file, every structure
- * copied out.
+ * Reads the exports of a shared object from its bytes. The dynamic segment is followed as the
+ * dynamic linker does, because section headers may be wrong. Every offset is checked against the
+ * file, and every structure is copied out.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -50,7 +50,7 @@
 #elif defined __loongarch__
 #define OWN_MACHINE 258
 #else
-#define OWN_MACHINE EM_NONE /* not compared */
+#define OWN_MACHINE EM_NONE /* the machine is not compared */
 #endif
 
 struct image {
@@ -66,7 +66,7 @@ struct table {
 
 struct dynamic {
     struct table symbols, strings, hash,
-        gnu_hash; /* size: the remaining octets of the segment in the file */
+        gnu_hash; /* size: the octets of the segment in the file behind it */
     uint64_t string_size;
 };
 
@@ -108,7 +108,7 @@ static bool program_header(const struct image *image, unsigned index, ElfW(Phdr)
            copy_out(image, offset, out, sizeof *out);
 }
 
-/* Every loaded byte must be in the file: a truncated one would load and die of SIGBUS later. */
+/* Every loaded byte must be in the file: a truncated file would load and raise SIGBUS later. */
 static bool segments_inside(const struct image *image)
 {
     ElfW(Phdr) segment;
@@ -123,7 +123,7 @@ static bool segments_inside(const struct image *image)
     return true;
 }
 
-/* Where a virtual address lies in the file, and how much of its segment follows. */
+/* Converts a virtual address to a position in the file, and the size of the segment behind it. */
 static bool locate(const struct image *image, uint64_t address, struct table *out)
 {
     ElfW(Phdr) segment;
@@ -179,7 +179,7 @@ static bool read_dynamic(const struct image *image, struct dynamic *out)
     return false;
 }
 
-/* Word `index` of a table, false beyond its end. */
+/* Word `index` of a table. False: beyond its end. */
 static bool word_of(const struct image *image, const struct table *table, uint64_t index,
                     uint32_t *out)
 {
@@ -187,7 +187,7 @@ static bool word_of(const struct image *image, const struct table *table, uint64
            copy_out(image, table->offset + index * sizeof *out, out, sizeof *out);
 }
 
-/* The GNU hash table holds no count: it is the end of the last bucket's chain. */
+/* The GNU hash table has no count of symbols: it is the end of the last bucket's chain. */
 static bool count_by_gnu_hash(const struct image *image, const struct table *table, uint64_t *count)
 {
     uint32_t buckets, first, bloom, value, last = 0;
@@ -256,7 +256,7 @@ static void note_symbol(struct kal_elf_summary *summary, const char *name)
 
     if (!strncmp(name, prefix, sizeof prefix - 1) && *digits &&
         !digits[strspn(digits, "0123456789")]) {
-        for (; *digits; digits++) /* too many digits: not a version that exists */
+        for (; *digits; digits++) /* too many digits: no existing version */
             if (!checked_mul(major, 10u, &major) ||
                 !checked_add(major, (uint32_t)(*digits - '0'), &major))
                 major = UINT32_MAX;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Interfaces that are taken where another cannot be used: one that stands in under the other's name
- * (option fallback of a section), and those that stand behind the default one (fallback of [ital]).
- * An interface that has a stand-in itself is none for others: there are no chains, and so no
- * circles.
+ * Interfaces that replace unusable ones: under the name of the unusable one (option fallback of its
+ * section), or after the default one (option fallback of [ital]). An interface that is itself
+ * replaced does not replace others, so there are no chains and no loops.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -17,7 +16,7 @@
 #include <string.h>
 #include <utlist.h>
 
-/* ---- under the name of another ---- */
+/* ---- under the name of another interface ---- */
 
 static bool take(struct kal_interface *interface, const struct kal_interface *other)
 {
@@ -66,7 +65,7 @@ static bool is_wanted(const struct kal_interface *interface)
     return !interface->usable && !interface->configured_wrong && interface->fallback;
 }
 
-/* Why another does not stand in. */
+/* Logs why a candidate is not taken. */
 static void say_passed_over(const struct kal_interface *interface, const char *name,
                             const struct kal_interface *other)
 {
@@ -123,7 +122,7 @@ enum kal_status kal_fallback_apply(struct kal_interface *list)
     return status;
 }
 
-/* ---- the default one, and those behind it ---- */
+/* ---- the default interface and its fallbacks ---- */
 
 static void say_not_taken(const struct kal_interface *interface, const char *name, const char *what,
                           const char *origin)
@@ -135,7 +134,7 @@ static void say_not_taken(const struct kal_interface *interface, const char *nam
         kal_log(RI_LOG_WARNING, "the %s interface \"%s\" (%s) does not exist", what, name, origin);
 }
 
-/* Move it behind those that were chosen before. Is it usable? */
+/* Moves the interface behind those chosen before. True: it is usable. */
 static bool put(struct kal_interface **list, struct kal_interface **chosen, const char *name,
                 const char *what, const char *origin, bool log)
 {
@@ -168,7 +167,7 @@ void kal_fallback_order(struct kal_config *config, struct kal_interface **list)
     if (!*name)
         return;
     found = put(list, &chosen, name, "default", origin, log);
-    config->default_warned |= !found; /* the list is built often */
+    config->default_warned |= !found; /* warn once: the list is built often */
     while (next_name(&names, next))
         found |= put(list, &chosen, next, "fallback", "fallback in section [ital]", log && !found);
     LL_CONCAT(chosen, *list);

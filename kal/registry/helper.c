@@ -2,18 +2,18 @@
 /*
  * Helper processes that the consumer's process does not notice.
  *
- * A child whose exit signal is 0 raises no SIGCHLD and is not waited for by wait(-1). But Linux
- * makes the exit signal of whoever executes a program SIGCHLD (fs/exec.c, de_thread), so a helper
- * cannot be such a child itself. In between stands one that executes nothing, the watcher: it
- * starts the helpers, which are its children, reads what they write, ends those that are late and
- * reaps them. It has a stack of its own and otherwise this process's memory (CLONE_VM: a copy of a
- * threaded process could not use its locks), and the calling thread stands still until it has ended
- * (CLONE_VFORK), so the two share errno and the like without conflict. Descriptors and signal
- * dispositions are copies: it closes and changes its own. It makes system calls only, takes no lock
- * and allocates nothing.
+ * A child whose exit signal is 0 raises no SIGCHLD, and wait(-1) does not return it. But Linux sets
+ * the exit signal of a process that executes a program to SIGCHLD (fs/exec.c, de_thread), so a
+ * helper cannot be such a child itself. Between the two is a process that executes no program, the
+ * watcher. The helpers are its children: it starts them, reads their output, kills those that are
+ * late and reaps them. The watcher has its own stack and otherwise shares this process's memory
+ * (CLONE_VM), because a copy of a threaded process could not use its locks. The calling thread is
+ * stopped until the watcher has ended (CLONE_VFORK), so the two share errno and the like without
+ * conflict. Descriptors and signal dispositions are copies: the watcher closes and changes its own.
+ * It makes system calls only, takes no lock and allocates nothing.
  *
- * What the watcher tells stands in memory that is shared even where a tool (valgrind) makes a fork
- * of the clone.
+ * The watcher's results are in memory that remains shared even if a tool (valgrind) turns the clone
+ * into a fork.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -37,15 +37,15 @@
 #include <unistd.h>
 
 #define STACK         (64u << 10)
-#define RUNS_MAX      64u /* at once */
+#define RUNS_MAX      64u /* at the same time */
 #define KERNEL_SIGSET 8   /* octets of the kernel's sigset_t */
 
-/* One helper, as the watcher sees it. */
+/* One helper, as the watcher uses it. */
 struct one {
     const char *argument;
     pid_t pid; /* 0: none */
-    int fd;    /* its output; -1: at its end */
-    int to;    /* what it writes to */
+    int fd;    /* its output; -1: closed */
+    int to;    /* the descriptor that it writes to */
     char number[12];
     int error; /* why it was not executed */
     enum kal_helper_end end;
@@ -60,25 +60,25 @@ struct kal_helper {
     char **environment;
     unsigned count;
     uint64_t deadline;
-    char *stacks; /* two */
+    char *stacks; /* two stacks */
     struct one one[];
 };
 
-/* The sanitizers' view of the calling thread is not the watcher's to change. */
+/* The watcher must not change the sanitizers' state of the calling thread. */
 #if defined __clang__
 #define ALONE __attribute__((no_sanitize("address", "thread", "undefined")))
 #else
 #define ALONE __attribute__((no_sanitize_address, no_sanitize_thread, no_sanitize_undefined))
 #endif
 
-/* ThreadSanitizer takes clone(2) for fork(2), and afterwards ignores the calling thread
- * if there are others. This name of glibc's it does not replace. */
+/* ThreadSanitizer treats clone(2) as fork(2), and afterwards ignores the calling thread if there
+ * are others. It does not intercept this name of glibc. */
 #ifdef ITAL_TSAN
 int __clone(int (*function)(void *), void *stack, int flags, void *arg, ...);
 #define clone __clone
 #endif
 
-/* ---- the helper until it executes its program ---- */
+/* ---- the helper before it executes its program ---- */
 
 static ALONE int become(void *arg)
 {
@@ -86,7 +86,7 @@ static ALONE int become(void *arg)
     struct one *one = ((void **)arg)[1];
     char *const arguments[] = { (char *)helper->program, one->number, (char *)one->argument, NULL };
 
-    syscall(SYS_setpgid, 0, 0); /* so that its children are ended with it */
+    syscall(SYS_setpgid, 0, 0); /* so that its children are killed with it */
     syscall(SYS_dup3, 2, 1, 0); /* a provider's output does not mix with the program's */
     syscall(SYS_fcntl, one->to, F_SETFD, 0);
     syscall(SYS_execve, helper->program, arguments, helper->environment);
@@ -135,7 +135,7 @@ static ALONE void start(struct kal_helper *helper, struct one *one)
     one->fd = fds[0];
 }
 
-/* It has ended by itself, or does now; its group goes with it. */
+/* The helper has ended, or is killed now; its process group is killed with it. */
 static ALONE void finish(struct one *one, bool by_us, enum kal_helper_end why)
 {
     int status = 0;
@@ -165,7 +165,7 @@ static ALONE void take(struct one *one)
         finish(one, false, KAL_HELPER_ENDED);
 }
 
-/* One wait for any of them. False: all have ended, or time is up. */
+/* Waits once for all helpers. False: all have ended, or time is up. */
 static ALONE bool attend(struct kal_helper *helper)
 {
     struct pollfd polled[RUNS_MAX];
@@ -195,7 +195,7 @@ static ALONE void own_descriptors_and_signals(void)
 {
     long action[8] = {
         0
-    }; /* the kernel's struct sigaction, SIG_DFL: an ignored SIGCHLD reaps by itself */
+    }; /* the kernel's struct sigaction, SIG_DFL: with SIGCHLD ignored the kernel would reap */
     long fd;
 
     syscall(SYS_rt_sigaction, SIGCHLD, action, NULL, KERNEL_SIGSET);
@@ -247,8 +247,8 @@ static struct kal_helper *memory_for(size_t count)
     return helper;
 }
 
-/* Signals are blocked meanwhile, so that no handler of the consumer's runs in the watcher.
- * Returns why there was none, or 0. */
+/* Signals are blocked meanwhile, so that no handler of the consumer runs in the watcher. Returns 0,
+ * or the error number if the watcher could not be started. */
 static int run_watcher(struct kal_helper *helper)
 {
     sigset_t all, before;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Runs a program beside this process so that nothing in it notices, and takes what the program
- * writes. */
+/* Runs a program as a process that the consumer does not notice, and reads its output. */
 #ifndef ITAL_KAL_HELPER_H
 #define ITAL_KAL_HELPER_H
 
@@ -11,10 +10,10 @@
 #define KAL_HELPER_ROOM (256u << 10) /* octets of one output */
 
 enum kal_helper_end {
-    KAL_HELPER_ENDED,   /* by itself; status: its exit status */
-    KAL_HELPER_KILLED,  /* by a signal; status: which */
-    KAL_HELPER_LATE,    /* by us, at the bound */
-    KAL_HELPER_LONG,    /* by us, for it wrote more than there is room for */
+    KAL_HELPER_ENDED,   /* it exited; status: its exit status */
+    KAL_HELPER_KILLED,  /* by a signal that this library did not send; status: the signal */
+    KAL_HELPER_LATE,    /* killed at the time-out */
+    KAL_HELPER_LONG,    /* killed because its output was too long */
     KAL_HELPER_NOT_RUN, /* status: the errno */
 };
 
@@ -28,9 +27,10 @@ struct kal_helper_run {
 };
 
 /*
- * Run all at once and wait for all, at most timeout_ms. The consumer's wait(-1) and SIGCHLD see
- * none of them. The calling thread is held meanwhile, other threads are not. No lock may be held.
- * Where no process may be made, each is one that was not run. KAL_ERR_NO_RESOURCES: out of memory.
+ * Runs all at once and waits for all, at most timeout_ms. The consumer's wait(-1) and SIGCHLD see
+ * none of them. The calling thread is stopped meanwhile, other threads are not. No lock may be
+ * held. If no process can be created, each has KAL_HELPER_NOT_RUN. KAL_ERR_NO_RESOURCES: out of
+ * memory.
  */
 struct kal_helper;
 enum kal_status kal_helper_run(const char *program, struct kal_helper_run *runs, size_t count,

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The host table that a provider sees: services of kal and of ual, forwarded with the contexts
- * that ual gave. */
+/* The host table for a provider: services of kal and of ual, called with ual's contexts. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif

@@ -23,7 +23,7 @@
 
 #define ALIAS_PREFIX "vp_"
 
-/* The answers of all providers. Helpers ask for them at most once for all searches of one call. */
+/* The answers of all providers. One round asks helpers at most once for all searches of a call. */
 struct round {
     struct kal *kal;
     struct kal_answer *all;
@@ -33,8 +33,9 @@ struct round {
 /* One build of a list. */
 struct build {
     struct kal *kal;
-    struct kal_answer *here;      /* of those that are asked here; the build's own */
-    const struct kal_answer *all; /* of the round, behind them; those in neither are not asked */
+    struct kal_answer *here; /* answers asked in this process; owned by the build */
+    /* answers of the round, after them; providers in neither are not asked */
+    const struct kal_answer *all;
     struct kal_interface *list;
     bool no_memory;
 };
@@ -118,7 +119,7 @@ static void set_option(struct build *build, struct kal_interface *interface,
                 setting->file, setting->line, setting->name, answer->name);
 }
 
-/* provider, device and fallback, which are there without the provider's answer, too. */
+/* Sets provider, device and fallback, which do not depend on the provider's answer. */
 static void set_section_options(struct build *build, struct kal_interface *interface,
                                 const struct kal_interface_section *section)
 {
@@ -147,7 +148,7 @@ static void take_device(struct build *build, struct kal_interface *interface,
 {
     interface->transport = device->transport;
     if (interface->configured_wrong)
-        return; /* its first reason stays */
+        return; /* its first reason remains */
     interface->usable = device->usable;
     if (device->usable)
         return;
@@ -166,7 +167,7 @@ static const char *after_provider(const char *text, const char *name)
     return text + length; /* at the NUL or the sign */
 }
 
-/* A device with the name of another provider does not replace that provider. */
+/* A device whose name begins with another provider's does not replace that provider. */
 static bool is_of_another(const struct build *build, const struct kal_answer *answer,
                           const char *device)
 {
@@ -202,7 +203,7 @@ static void add_default(struct build *build, const struct kal_answer *answer,
     take_device(build, interface, device);
 }
 
-/* The full name, or, of a name PROVIDER:DEVICE, its second part. */
+/* True: `name` is the full name, or the second part of PROVIDER:DEVICE. */
 static bool is_called(const struct kal_answer *answer, const char *full, const char *name)
 {
     const char *rest = after_provider(full, answer->name);
@@ -210,7 +211,7 @@ static bool is_called(const struct kal_answer *answer, const char *full, const c
     return !strcmp(full, name) || (rest && *rest == ':' && !strcmp(rest + 1, name));
 }
 
-/* The device of a section: the one named, else the first usable one, else the first. NULL: none. */
+/* The device of a section: the named one, else the first usable one, else the first. NULL: none. */
 static const struct kal_device *device_of(const struct kal_answer *answer, const char *name)
 {
     const struct kal_device *device, *first = NULL;
@@ -247,7 +248,7 @@ static void unusable(struct build *build, struct kal_interface *interface,
                              : "see what the provider needs");
 }
 
-/* The one that it names, else the provider's default. */
+/* Takes the device that the section names, else the provider's default. */
 static void take_its_device(struct build *build, struct kal_interface *interface,
                             const struct kal_answer *answer)
 {
@@ -267,7 +268,7 @@ static bool is_it(const struct kal_answer *answer, const char *name)
     return answer->usable && !strcmp(answer->name, name);
 }
 
-/* A refused file that is, or by its own name would have been, this provider. */
+/* True: a refused file that is this provider, or would be by its file name. */
 static bool is_refused(const struct kal_answer *answer, const char *name)
 {
     return !answer->usable &&
@@ -351,7 +352,7 @@ static void add_section(struct build *build, const struct kal_interface_section 
 
 /* ---- the list ---- */
 
-/* Own providers first, in the order that the build was given; then by name. */
+/* The provider's own interfaces first, in the order given to the build; then by name. */
 static int rank(const struct kal_answer *answer)
 {
     const char *word = ITAL_PROVIDER_ORDER;
@@ -419,7 +420,7 @@ static enum kal_status ask_everybody(struct round *round)
     return status;
 }
 
-/* Every interface there is, the default one first. */
+/* Builds the list of all interfaces, the default one first. */
 static enum kal_status build_all(struct round *round, struct kal_interface **list)
 {
     struct kal *kal = round->kal;
@@ -430,7 +431,7 @@ static enum kal_status build_all(struct round *round, struct kal_interface **lis
     if (status != KAL_OK)
         return status;
     build.all = round->all;
-    /* It guards the marks of lines that were warned about. */
+    /* The lock guards the marks of lines that were warned about. */
     kal_registry_lock(&kal->registry);
     LL_FOREACH (kal->config->interfaces, section)
         add_section(&build, section);
@@ -454,8 +455,8 @@ enum kal_status kal_interfaces_build(struct kal *kal, struct kal_interface **lis
 
 /* ---- one of them ---- */
 
-/* The provider of that name, loaded. Where no file is called so, the helpers find out which one
- * is. */
+/* Loads the provider of that name. If no file has the name, helpers find the one that is called
+ * so. */
 static enum kal_status ask_for(struct round *round, struct build *build, const char *name)
 {
     enum kal_status status = kal_ask_named(build->kal, name, &build->here);
@@ -485,7 +486,7 @@ static enum kal_status choose_section(struct round *round, struct build *build,
     return status;
 }
 
-/* The provider that the name of a device's own interface begins with: "NAME", "NAME:DEVICE",
+/* Finds the provider by the beginning of a device's interface name: "NAME", "NAME:DEVICE",
  * "NAME/DEVICE". */
 static enum kal_status choose_by_prefix(struct build *build, const char *name)
 {
@@ -510,8 +511,8 @@ static enum kal_status choose_by_prefix(struct build *build, const char *name)
     return KAL_OK;
 }
 
-/* "vp_NAME", as a provider's file is called: its default device, for programs that name the file.
- * Not listed: it is another name of an interface that is. */
+/* "vp_NAME", the name of a provider's file: its default device, for programs that use the file
+ * name. Not listed, because it is a second name of a listed interface. */
 static enum kal_status choose_alias(struct round *round, struct build *build, const char *name)
 {
     const char *provider = name + strlen(ALIAS_PREFIX);
@@ -536,7 +537,7 @@ static enum kal_status choose_alias(struct round *round, struct build *build, co
     return KAL_OK;
 }
 
-/* Only the name of a device identifies its provider: ask all, then load that one. */
+/* The provider is known only by the name of its device: asks all, then loads that one. */
 static enum kal_status choose_from_all(struct round *round, const char *name,
                                        struct kal_interface **list)
 {
@@ -584,10 +585,10 @@ static enum kal_status choose(struct round *round, const char *name, struct kal_
     return choose_from_all(round, name, list);
 }
 
-/* A kal_fallback_find_fn. */
+/* Argument of a kal_fallback_find_fn. */
 struct search {
     struct round *round;
-    struct kal_interface *found; /* the list of the last one */
+    struct kal_interface *found; /* in the last list */
 };
 
 static enum kal_status find_another(void *arg, const char *name, struct kal_interface **other)

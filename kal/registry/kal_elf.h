@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a shared object exports, read from its bytes without running any of it. Pure; hostile input
- * is fine. */
+/* Reads the exports of a shared object from its bytes without running any of it. Pure; the file
+ * need not be trusted. */
 #ifndef ITAL_KAL_KAL_ELF_H
 #define ITAL_KAL_KAL_ELF_H
 
@@ -11,7 +11,7 @@
 #define KAL_ELF_MAJORS 8u
 
 enum kal_elf_result {
-    KAL_ELF_OK,      /* read; the summary tells */
+    KAL_ELF_OK,      /* read; the summary is filled */
     KAL_ELF_NOT_ELF, /* no ELF magic, or shorter than a header */
     KAL_ELF_CLASS,   /* 32 bits for a 64-bit process or the reverse */
     KAL_ELF_BYTE_ORDER,
@@ -23,8 +23,8 @@ enum kal_elf_result {
 struct kal_elf_summary {
     uint16_t machine;
     uint32_t major[KAL_ELF_MAJORS]; /* of rnicpi_provider_v<major>, defined and global */
-    unsigned majors;                /* how many, at most KAL_ELF_MAJORS are kept */
-    unsigned foreign;               /* other symbols exported */
+    unsigned majors;                /* their number; at most KAL_ELF_MAJORS are kept */
+    unsigned foreign;               /* number of other exported symbols */
     char foreign_name[64];          /* the first of them */
 };
 

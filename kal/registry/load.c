@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Provider files come into the process by dlopen itself: local symbols, everything bound at once (a
- * function that is missing is told now and not in the middle of traffic), resident. Not by libltdl:
- * it crashes when memory runs out in it, and reports want of memory as if the file were bad. Only
- * it knows which modules a program has inside, so for those it is asked.
+ * Provider files are loaded by dlopen: with local symbols, with everything bound at once (a missing
+ * function is reported now and not during traffic), and never unloaded. libltdl is not used for
+ * this: it crashes when memory runs out in it, and reports lack of memory as an error of the file.
+ * It is used for modules linked into the program, because only it can list those.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -32,9 +32,9 @@ const char *kal_asker_is;
 
 /* ---- a file ---- */
 
-/* The linker says it in words, those of the C library in the user's language, or leaves the
- * number that the failed call left, or, without memory for a name, says that the file, which was
- * read a moment ago, is not there. */
+/* True: the loading failed for lack of memory or descriptors. The dynamic linker reports this only
+ * as text, possibly translated, or by the failed call's errno. Without memory for a name it reports
+ * that the file, which was read a moment ago, does not exist. */
 static bool is_shortage(const char *path, const char *error, int number)
 {
     static const int numbers[] = { ENOMEM, EMFILE, ENFILE };
@@ -96,7 +96,7 @@ const struct ri_provider *kal_load(const char *path, struct kal_answer *answer, 
 
 /* ---- modules linked into the program ---- */
 
-/* lt_dlpreload_open's callback has no argument. */
+/* The callback of lt_dlpreload_open has no argument. */
 static void (*preopened_fn)(void *arg, const struct ri_provider *descriptor);
 static void *preopened_arg;
 
@@ -104,7 +104,7 @@ static int on_preopened(lt_dlhandle handle)
 {
     const struct ri_provider *descriptor = lt_dlsym(handle, RI_PROVIDER_SYMBOL);
 
-    if (descriptor) /* else the module belongs to another owner */
+    if (descriptor) /* otherwise the module belongs to another owner */
         preopened_fn(preopened_arg, descriptor);
     return 0;
 }
@@ -113,12 +113,12 @@ enum kal_status kal_load_preopened(void (*fn)(void *arg, const struct ri_provide
                                    void *arg)
 {
     static const char none_inside[] =
-        "can't open the module"; /* libltdl's text if it has no loaders */
+        "can't open the module"; /* libltdl's text when it has no loaders */
     const char *error;
 
-    /* A second lt_dlinit after one that failed succeeds and leaves libltdl without loaders, in
-     * which it then crashes: so a failed one is undone. Only the first caller can fail, so there
-     * is no other user. */
+    /* After a failed lt_dlinit a second one succeeds and leaves libltdl without loaders, and it
+     * then crashes. So a failed one is undone. Only the first caller can fail, so there is no other
+     * user. */
     if (lt_dlinit()) {
         lt_dlexit();
         kal_log(RI_LOG_ERROR, "libltdl cannot be started: out of memory");
@@ -133,20 +133,20 @@ enum kal_status kal_load_preopened(void (*fn)(void *arg, const struct ri_provide
         return KAL_OK;
     kal_log(RI_LOG_ERROR, "a module that is linked into the program cannot be opened: %s",
             error ? error : "out of memory");
-    return KAL_ERR_NO_RESOURCES; /* they need nothing but memory */
+    return KAL_ERR_NO_RESOURCES; /* they need only memory */
 }
 
 /* ---- places ---- */
 
-static const char here; /* its address identifies the file that this code is in */
+static const char here; /* its address identifies the file of this code */
 
 char *kal_library_folder(void)
 {
     const char *slash;
     Dl_info self;
 
-    /* Linked into a program, the path is its argv[0]: not to be trusted where rights were
-     * gained. */
+    /* If linked into a program the path is its argv[0], which cannot be trusted in a process that
+     * gained privileges. */
     if (getauxval(AT_SECURE) || !dladdr(&here, &self) || !self.dli_fname)
         return NULL;
     slash = strrchr(self.dli_fname, '/');
@@ -198,7 +198,7 @@ char *kal_asker(void)
     tree = kal_build_tree(folder);
     if (tree)
         path = joined(tree, "/kal/" ASKER);
-    else if (access(ITAL_HELPER_DIR "/" ASKER, X_OK) && folder) /* a tree that was moved */
+    else if (access(ITAL_HELPER_DIR "/" ASKER, X_OK) && folder) /* the tree was moved */
         path = joined(folder, "/../libexec/ital/" ASKER);
     free(tree);
     free(folder);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Objects: the provider's operation, with the account taken before and given back after. A refusal
- * by either side leaves nothing behind. Regions of providers that DMA are pinned here, before the
- * provider sees them.
+ * Objects: the provider's operation, with the account taken before and released after. A refusal by
+ * either side leaves nothing behind. Regions of providers with DMA are pinned here, before the
+ * provider gets them.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -13,7 +13,7 @@
 
 #include <stdlib.h>
 
-/* Account around a create; the provider's answer decides. */
+/* The end of a create: keeps or releases the account by the provider's result. */
 static enum kal_status created(struct kal_rnic *rnic, enum kal_account_kind kind,
                                enum ri_status status)
 {
@@ -119,12 +119,12 @@ enum kal_status kal_srq_destroy(struct kal_rnic *rnic, struct ri_srq *srq)
 /* ---- regions ---- */
 
 struct region {
-    /* First member: the part that ual sees */
+    /* First member: the part for ual */
     struct kal_region shown;
-    /* Pinned range; length 0: nothing pinned */
+    /* Pinned range; length 0: not pinned */
     const void *addr;
     uint64_t length;
-    /* Its identifier at the host */
+    /* The identifier is registered at the host */
     bool shared;
     uint32_t shared_id;
 };
@@ -134,7 +134,7 @@ static bool needs_pin(const struct kal_rnic *rnic, const struct ri_mr_attr *attr
     return (rnic->attr.features & RI_FEATURE_DMA) && attr->addr && attr->length;
 }
 
-/* What the host has of the region goes back; the record is freed. */
+/* Releases what the region has at the host, and frees the record. */
 static void release(struct kal_rnic *rnic, struct region *region)
 {
     if (region->shared)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Finds provider files and reads them before anything of them runs. None is loaded here but for who
- * needs it: an interface that names its provider has that file loaded, and no other. What the
- * others are is asked of them in helper processes.
+ * Finds provider files and reads them without running any of their code. Only the provider of an
+ * opened interface is loaded into this process. Helper processes ask the others for their identity
+ * and devices.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -34,7 +34,7 @@
 
 #define PREOPENED "(preopened)"
 
-/* This thread holds the registry's lock: a provider's code that it runs may fork. */
+/* This thread holds the registry's lock: it runs a provider's code, which may fork. */
 static _Thread_local bool inside;
 
 static char *text_of(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -89,8 +89,8 @@ static struct kal_provider *provider_new(const char *path)
     return provider;
 }
 
-/* Keep why a file is not used. Both texts are taken over. KAL_ERR_NO_RESOURCES when one is
- * missing. */
+/* Keeps the reason why a file is not used. Takes ownership of both texts. KAL_ERR_NO_RESOURCES: one
+ * is missing. */
 static enum kal_status reject(struct kal_provider *provider, char *reason, char *advice)
 {
     provider->reason = reason;
@@ -101,7 +101,7 @@ static enum kal_status reject(struct kal_provider *provider, char *reason, char 
     return KAL_OK;
 }
 
-/* ---- before opening: what the bytes say ---- */
+/* ---- before loading: checks of the bytes ---- */
 
 static enum kal_status reject_elf(struct kal_provider *provider, enum kal_elf_result result,
                                   const struct kal_elf_summary *summary)
@@ -130,7 +130,7 @@ static enum kal_status reject_elf(struct kal_provider *provider, enum kal_elf_re
     }
 }
 
-/* Sets *fits; otherwise the provider has its reason. */
+/* Sets *fits. If it is false the provider has the reason. */
 static enum kal_status check_exports(struct kal_provider *provider,
                                      const struct kal_elf_summary *summary, bool *fits)
 {
@@ -152,7 +152,7 @@ static enum kal_status check_exports(struct kal_provider *provider,
     *fits = true;
     if (!summary->foreign)
         return KAL_OK;
-    /* Symbols are opened locally, so they conflict with nothing; the author should know. */
+    /* Symbols are loaded locally and conflict with nothing, but the author should know. */
     provider->advice = text_of(
         "it exports %u other symbol%s (%s); a provider should export %s only", summary->foreign,
         summary->foreign == 1 ? "" : "s", summary->foreign_name, RI_PROVIDER_SYMBOL);
@@ -162,7 +162,7 @@ static enum kal_status check_exports(struct kal_provider *provider,
     return KAL_OK;
 }
 
-/* What this process is short of says nothing about the file. */
+/* A lack of resources in this process says nothing about the file. */
 static bool is_shortage(int error)
 {
     return error == ENOMEM || error == EMFILE || error == ENFILE;
@@ -211,15 +211,14 @@ static enum kal_status look_into(struct kal_provider *provider, bool *fits)
     return check_exports(provider, &summary, fits);
 }
 
-/* The same file under the path by which it was found first: a link, or a folder that is mounted
- * twice. */
+/* True: the file was found before by another path: a link, or a folder that is mounted twice. */
 static bool is_known(const struct kal_registry *registry, struct kal_provider *provider)
 {
     const struct kal_provider *other;
     struct stat about;
 
     if (stat(provider->path, &about))
-        return false; /* look_into says why */
+        return false; /* look_into reports the reason */
     provider->device = about.st_dev;
     provider->inode = about.st_ino;
     LL_FOREACH (registry->providers, other) {
@@ -273,7 +272,7 @@ static enum kal_status note_folder(struct kal_registry *registry, const char *fo
     return KAL_OK;
 }
 
-/* A folder that was asked for but is not there is a row of its own. */
+/* A folder that was configured but does not exist gets an entry of its own. */
 static enum kal_status add_missing(struct kal *kal, const char *folder, int error,
                                    const char *origin)
 {
@@ -286,7 +285,7 @@ static enum kal_status add_missing(struct kal *kal, const char *folder, int erro
                   text_of("correct %s", origin));
 }
 
-/* True where the folder was searched under whatever name. */
+/* True: the folder was searched already, perhaps by another path. */
 static bool seen(struct kal_registry *registry, const char *folder)
 {
     struct kal_folder *other;
@@ -298,7 +297,7 @@ static bool seen(struct kal_registry *registry, const char *folder)
         if (other->device == about.st_dev && other->inode == about.st_ino)
             return true;
     other = calloc(
-        /* without memory it is searched twice and its files are reported twice */
+        /* without memory it is searched twice, and its files are reported twice */
         1, sizeof *other);
     if (other) {
         other->device = about.st_dev;
@@ -308,7 +307,7 @@ static bool seen(struct kal_registry *registry, const char *folder)
     return false;
 }
 
-/* origin: what named the folder; NULL: it need not exist. */
+/* origin: what named the folder; NULL: the folder need not exist. */
 static enum kal_status search_folder(struct kal *kal, const char *folder, const char *origin)
 {
     struct dirent **entries = NULL;
@@ -347,7 +346,7 @@ static enum kal_status search_list(struct kal *kal, const char *list, const char
     return status;
 }
 
-/* Those of a build tree lie in providers/SOMETHING/.libs. */
+/* A build tree has its providers in providers/SOMETHING/.libs. */
 static enum kal_status search_build_tree(struct kal *kal, const char *tree)
 {
     char *pattern = text_of("%s/providers/*/.libs", tree);
@@ -363,8 +362,8 @@ static enum kal_status search_build_tree(struct kal *kal, const char *tree)
     return status;
 }
 
-/* Where the library lies: in its build tree that tree's providers, else "ital" beside it
- * (lib/libital.so, lib/ital). Then the installed folder. */
+/* The folders near the library: in a build tree the providers of that tree, else "ital" beside the
+ * library (lib/libital.so, lib/ital). Then the installed folder. */
 static enum kal_status search_standard(struct kal *kal)
 {
     char *library = kal_library_folder(), *tree = kal_build_tree(library), *folder = NULL;

@@ -20,7 +20,7 @@
 
 /* ---- open ---- */
 
-/* One line that says why not. */
+/* Logs the reason in one line. */
 static enum kal_status explain(const char *name, const struct kal_interface *list,
                                const struct kal_interface *interface)
 {
@@ -42,7 +42,7 @@ static enum kal_status explain(const char *name, const struct kal_interface *lis
     return KAL_ERR_NO_INTERFACE;
 }
 
-/* Find the interface and take over its name, device and options. */
+/* Finds the interface and takes its name, device and options. */
 static enum kal_status choose(struct kal *kal, const char *name, struct kal_rnic *rnic)
 {
     struct kal_interface *list = NULL, *interface;
@@ -66,7 +66,7 @@ static enum kal_status choose(struct kal *kal, const char *name, struct kal_rnic
     return status;
 }
 
-/* What nothing above could work with. NULL: sound. */
+/* An error in the attributes that the layers above could not handle. NULL: none. */
 static const char *attr_flaw(const struct ri_rnic_attr *attr)
 {
     if (attr->size < offsetof(struct ri_rnic_attr, reserved) || attr->size > sizeof *attr)
@@ -206,7 +206,7 @@ enum kal_status kal_registry_close(struct kal_rnic *rnic, bool force)
     status = kal_status_of_ri(rnic->ops.close(rnic->ri, force));
     if (status == KAL_ERR_BUSY || status == KAL_ERR_AGAIN)
         return status;
-    if (status != KAL_OK) /* it counts as closed: the call cannot be repeated */
+    if (status != KAL_OK) /* counts as closed: the call cannot be repeated */
         kal_rnic_log(rnic, RI_LOG_WARNING, "provider %s closed with %s", rnic->provider->name,
                      kal_status_name(status));
     kal_capture_close(rnic);
@@ -215,7 +215,7 @@ enum kal_status kal_registry_close(struct kal_rnic *rnic, bool force)
     DL_DELETE(kal->rnics, rnic);
     last = !kal->rnics;
     pthread_mutex_unlock(&kal->rnics_lock);
-    if (last) /* the lanes are closed, too: the instance may continue without a thread */
+    if (last) /* the lanes are closed too, so the instance may have no thread left */
         kal_log_flush();
     kal_rnic_give(rnic, KAL_ACCOUNT_RNIC, 1);
     rnic_free(rnic);

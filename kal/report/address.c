@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Addresses as people read them. */
+/* Addresses as text. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif

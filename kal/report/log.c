@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The log: levels, where lines go, and how a line is made. Not on the data path. Its rooms:
+/* The log: levels, destination, and format of lines. Not on the data path. The other files:
  * log_private.h. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -26,10 +26,10 @@ static const char *const levels[] = { [RI_LOG_ERROR] = "error",
 #define LEVELS (sizeof levels / sizeof *levels)
 
 static _Atomic int log_level = RI_LOG_WARNING;
-static _Atomic(kal_inside_fn) log_inside; /* ual's; NULL: no thread is in a lane */
-static pid_t log_process;                 /* whose threads and lines these are */
+static _Atomic(kal_inside_fn) log_inside; /* from ual; NULL: no thread is in a lane */
+static pid_t log_process;                 /* process that the threads and lines belong to */
 
-/* Split "level[:sink]". -1: no such level. */
+/* Splits "level[:sink]". -1: unknown level. */
 static int parse_level(const char *text, const char **rest)
 {
     size_t length = strcspn(text, ":");
@@ -108,14 +108,15 @@ void kal_log_fork_child(void)
     log_process = getpid();
 }
 
-/* kal may be used without ual, whose handler comes with its first interface; twice is no harm. */
+/* kal may be used without ual, whose handler is installed with its first interface; installing
+ * twice is harmless. */
 static void install(void)
 {
     log_process = getpid();
     pthread_atfork(NULL, NULL, kal_log_fork_child);
 }
 
-/* A child of a bare clone has our lines but not our threads; they are the parent's. */
+/* A child of a bare clone has our lines but not our threads; the lines are the parent's. */
 __attribute__((destructor)) static void at_exit(void)
 {
     if (log_process != getpid())
@@ -129,7 +130,7 @@ bool kal_log_wanted(enum ri_log_level level)
     return (int)level <= atomic_load_explicit(&log_level, memory_order_relaxed);
 }
 
-/* One line, with its newline; what names and paths from outside bring must not make it two. */
+/* Makes one line, with its newline. Names and paths may contain newlines, which are replaced. */
 static size_t make_line(char line[LOG_LINE_MAX], enum ri_log_level level, const char *prefix,
                         const char *format, va_list args)
 {

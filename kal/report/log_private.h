@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The rooms of the log: log.c makes lines, log_rate.c counts them by cause, log_ring.c keeps them
- * until log_sink.c has taken them. Locks, leaves both, in this order: rate, ring. No system call is
- * made under either.
+ * The parts of the log: log.c makes lines, log_rate.c limits them by cause, log_ring.c keeps them
+ * until log_sink.c has written them. Lock order, both leaves: rate, ring. No system call is made
+ * under either.
  */
 #ifndef ITAL_KAL_LOG_PRIVATE_H
 #define ITAL_KAL_LOG_PRIVATE_H
@@ -14,58 +14,59 @@
 
 #include "rnicpi.h"
 
-#define LOG_LINE_MAX 1024 /* octets, with the newline; below PIPE_BUF: a pipe takes all or none */
+/* octets, with the newline; below PIPE_BUF, so a pipe takes all or nothing */
+#define LOG_LINE_MAX 1024
 
-/* ---- log_sink.c: where lines go ---- */
+/* ---- log_sink.c: destinations ---- */
 
 enum log_sink_kind { SINK_STDERR, SINK_FILE, SINK_SYSLOG };
 struct log_sink {
     enum log_sink_kind kind;
     int fd;       /* of FILE and SYSLOG; -1: none */
-    dev_t device; /* what fd was opened for: the number may come to be another file's */
+    dev_t device; /* of the file opened as fd: the program may reuse the number */
     ino_t inode;
 };
-extern const char *kal_log_syslog_path; /* tests set another one */
+extern const char *kal_log_syslog_path; /* tests change it */
 
-/* False with errno: a file that cannot be opened. */
+/* False, with errno: the file cannot be opened. */
 bool log_sink_open(struct log_sink *sink, enum log_sink_kind kind, const char *path);
 void log_sink_close(struct log_sink *sink);
-/* Never blocks, raises no signal and changes no flag of the descriptor. Returns the octets taken;
- * 0: later; -1: never. Not from several threads at once. */
+/* Never blocks, raises no signal and changes no flag of the descriptor. Returns the octets written;
+ * 0: try later; -1: never possible. One thread at a time. */
 ssize_t log_sink_write(struct log_sink *sink, enum ri_log_level level, const char *line,
                        size_t length);
 
-/* ---- log_ring.c: lines that wait, and the thread that writes for the lanes ---- */
+/* ---- log_ring.c: waiting lines, and the thread that writes for the lanes ---- */
 
-/* A line with its newline; counted where there is no room. Never blocks. */
+/* Adds a line with its newline; if there is no room it is only counted. Never blocks. */
 void log_ring_push(enum ri_log_level level, const char *line, size_t length);
-/* Pass lines to the sink, as far as it takes them. False: lines are left. Not in a lane. */
+/* Writes lines to the sink, as far as it takes them. False: lines are left. Not in a lane. */
 bool log_ring_drain(void);
-/* What the thread does before it writes: push the lines that are due. Returns when the next ones
- * are; CLOCK_NEVER: never. */
+/* Called by the thread before it writes: adds lines that are due. Returns when the next ones are
+ * due; CLOCK_NEVER: never. */
 typedef uint64_t (*log_turn_fn)(uint64_t now);
-/* The thread writes; it is started where there is none, with this turn. Never blocks. */
+/* Wakes the thread, or starts it with this turn function. Never blocks. */
 void log_ring_wake(log_turn_fn turn);
-/* Lines that the old sink has not taken go to the new one. The old one is closed. */
+/* Replaces and closes the sink. Lines that the old sink has not taken go to the new one. */
 void log_ring_set_sink(const struct log_sink *sink);
-/* The thread ends; what the sink takes is written. */
+/* Ends the thread; writes what the sink takes. */
 void log_ring_stop(void);
-/* The process ends: as stop, and a slow reader gets a moment. */
+/* At the end of the process: as stop, but waits a moment for a slow reader. */
 void log_ring_finish(void);
-/* In a forked child: the lines are the parent's. Stores only. */
+/* In a forked child: drops the lines, which are the parent's. Stores only. */
 void log_ring_forget(void);
 
-/* ---- log_rate.c: how often a cause may speak ---- */
+/* ---- log_rate.c: the rate limit of a cause ---- */
 
-/* Is this line to be written? The cause is the address `key`, usually that of the format, and
- * the prefix. *first: this cause is suppressed from now on, and the caller has log_rate_turn
- * called when its time is over. */
+/* True: write this line. The cause is the address `key`, usually that of the format, together with
+ * the prefix. *first: this cause is suppressed from now on, and the caller has log_rate_turn called
+ * when its time is over. */
 bool log_rate_admit(const char *key, const char *prefix, enum ri_log_level level, const char *line,
                     size_t length, uint64_t now, bool *first);
-/* A log_turn_fn: push "n more" of those whose time is over. Returns when the next one's is;
- * CLOCK_NEVER: none is held back. */
+/* A log_turn_fn: adds "n more" for causes whose time is over. Returns when the next one's time is
+ * over; CLOCK_NEVER: none is suppressed. */
 uint64_t log_rate_turn(uint64_t now);
-/* Push the counts of all causes now. Their times continue, unless they are forgotten. */
+/* Adds the counts of all causes now. Their times continue, unless `forget` is set. */
 void log_rate_say(bool forget);
 void log_rate_forget(void); /* in a forked child; stores only */
 

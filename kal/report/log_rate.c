@@ -2,7 +2,7 @@
  *
  * The rate limit of a cause. A cause has BURST lines in FIRST_NS. Further lines are counted, and
  * one line reports the count when that time is over. A cause that continues has one line, and twice
- * the time, until it was quiet once.
+ * the time, until a time passes without a line.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -16,15 +16,16 @@
 #include <stdio.h>
 #include <string.h>
 
-#define CAUSES     64 /* beyond: the one that was used longest ago is forgotten */
+#define CAUSES     64 /* beyond this the least recently used one is forgotten */
 #define BURST      20
 #define FIRST_NS   (5 * CLOCK_NS_PER_S)
 #define LONGEST_NS (60 * CLOCK_NS_PER_S)
-#define TEXT_MAX   240 /* of the line that stands for those suppressed back */
+#define TEXT_MAX   240 /* of the line that represents the suppressed ones */
 
 struct cause {
-    const char *key; /* NULL: free. An address, never read: a provider's may be gone. */
-    uint32_t prefix; /* hash */
+    /* NULL: free. Only an address, never read: the provider's text may be unloaded. */
+    const char *key;
+    uint32_t prefix; /* hash of the prefix */
     enum ri_log_level level;
     unsigned burst, passed, suppressed;
     uint64_t ends, length;
@@ -54,7 +55,7 @@ static void say_suppressed(const struct cause *cause, uint64_t length)
         log_ring_push(cause->level, line, (size_t)used);
 }
 
-/* The time of a cause is over: report the suppressed lines, and begin the next. */
+/* The time of a cause is over: reports the suppressed lines, and begins the next time. */
 static void turn(struct cause *cause, uint64_t now)
 {
     bool goes_on = cause->suppressed && now - cause->ends < cause->length;
@@ -69,8 +70,8 @@ static void turn(struct cause *cause, uint64_t now)
     cause->passed = cause->suppressed = 0;
 }
 
-/* The entry of the cause: a new one takes a free place, else that whose time ended first, quiet
- * ones before others. */
+/* The entry of the cause. A new cause takes a free entry, else the one whose time ended first;
+ * entries without suppressed lines first. */
 static struct cause *find(const char *key, uint32_t prefix, enum ri_log_level level, uint64_t now)
 {
     struct cause *cause, *best = &causes[0];

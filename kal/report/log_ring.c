@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Lines that wait for the sink, bounded, and the thread that writes them.
+ * A bounded ring of lines that wait for the sink, and the thread that writes them.
  *
- * Who logs puts its line into the ring. Outside of a lane it then hands the ring to the sink
- * itself, as far as that takes it without waiting: a consumer's own call has written its line when
- * it returns. A lane wakes the thread instead, and so does who finds the sink full; the thread is
- * made at the first such line. One thread at a time drains; another that comes leaves, because the
- * one that is there looks at the ring again before it goes.
+ * A thread that logs puts its line into the ring. Outside of a lane it then writes the ring to the
+ * sink itself, as far as the sink takes it without waiting: so a consumer's own call has written
+ * its line when it returns. In a lane, or if the sink is full, the caller wakes the writer thread,
+ * which is created for the first such line. One thread at a time drains; another one returns,
+ * because the drainer checks the ring again before it ends.
  *
- * The thread sleeps on a word, so it needs no descriptor when there are none. While the sink is
- * full it tries again after 1 ms, doubling to RETRY_NS.
+ * The thread sleeps on a word, so it needs no descriptor. While the sink is full it tries again
+ * after 1 ms, doubling to RETRY_NS.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -28,7 +28,7 @@
 
 #define RING      65536u /* octets; a power of two */
 #define RETRY_NS  (64 * CLOCK_NS_PER_MS)
-#define FINISH_NS (200 * CLOCK_NS_PER_MS) /* for a slow reader, when the process ends */
+#define FINISH_NS (200 * CLOCK_NS_PER_MS) /* for a slow reader, at the end of the process */
 
 struct head {
     uint16_t length;
@@ -39,18 +39,18 @@ enum thread_state { THREAD_NONE, THREAD_STARTS, THREAD_RUNS, THREAD_STOPS };
 
 static pthread_mutex_t ring_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* All under ring_lock but the marked ones. */
+/* ring_lock guards all but the marked members. */
 static struct {
-    uint64_t begin, end; /* positions in the stream of octets; the ring holds those between */
-    size_t taken;        /* of the first line, by the sink */
+    uint64_t begin, end; /* positions in the octet stream; the ring holds the octets between */
+    size_t taken;        /* octets of the first line that the sink has taken */
     unsigned long long dropped;
-    bool draining; /* the thread that set it owns sink */
-    bool finished; /* no thread any more */
+    bool draining; /* the thread that set it owns `sink` */
+    bool finished; /* no thread may be started any more */
     enum thread_state state;
-    /* The thread's; set before it starts */
+    /* Used by the thread; set before it starts */
     log_turn_fn turn;
     pthread_t thread;
-    struct log_sink sink; /* the drainer's */
+    struct log_sink sink; /* used by the drainer */
     atomic_uint word;     /* futex: changes when the thread has work */
     atomic_bool stop;
     char data[RING];
@@ -86,7 +86,7 @@ static bool put(enum ri_log_level level, const char *line, size_t length)
     return true;
 }
 
-/* Where lines are missing, one line says so. */
+/* Adds one line that reports missing lines. */
 static bool put_gap(void)
 {
     char line[160];
@@ -101,7 +101,7 @@ static bool put_gap(void)
     return true;
 }
 
-/* The first line, with its head, into line. False: there is none. */
+/* Copies the first line, with its head. False: there is none. */
 static bool first_line(struct head *head, char *line)
 {
     if (ring.begin == ring.end && (!ring.dropped || !put_gap()))
@@ -111,7 +111,7 @@ static bool first_line(struct head *head, char *line)
     return true;
 }
 
-/* The sink took so many octets of the first line; -1: it never will. */
+/* The sink took so many octets of the first line. -1: it never will. */
 static void advance(const struct head *head, ssize_t octets)
 {
     ring.taken += octets < 0 ? head->length : (size_t)octets;
@@ -131,7 +131,7 @@ void log_ring_push(enum ri_log_level level, const char *line, size_t length)
 
 /* ---- draining ---- */
 
-/* The drainer's, with ring_lock held; dropped around each line. */
+/* For the drainer. ring_lock is held, and released around each write. */
 static bool drain(void)
 {
     char line[LOG_LINE_MAX];
@@ -166,7 +166,7 @@ bool log_ring_drain(void)
     return empty;
 }
 
-/* Like a lock that is never held for long: the sink does not wait. */
+/* Waits to become the drainer. As with a short lock: the sink never blocks. */
 static void become_drainer(void)
 {
     pthread_mutex_lock(&ring_lock);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Where lines go: stderr, a file, syslog.
+ * Destinations of log lines: stderr, a file, syslog.
  *
- * stderr is the consumer's: its open file is shared with other processes, so O_NONBLOCK is not for
- * us to set. A socket has MSG_DONTWAIT, a pipe RWF_NOWAIT (Linux 6.4); what has neither is opened
- * once more by /proc for the time of one line, with a flag of its own. Where /proc does not let us
- * (a process that changed its user), poll comes first; then another process that fills the same
- * pipe in between makes the write wait.
+ * stderr belongs to the consumer, and its open file is shared with other processes, so this code
+ * may not set O_NONBLOCK. A socket has MSG_DONTWAIT, a pipe RWF_NOWAIT (Linux 6.4). Other files are
+ * opened again through /proc for the time of one line, with O_NONBLOCK. If /proc refuses (a process
+ * that changed its user), the line is written after poll; then the write blocks if another process
+ * fills the same pipe in between.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -31,7 +31,7 @@
 
 const char *kal_log_syslog_path = _PATH_LOG;
 
-/* ---- the descriptor: the program may close it (closefrom(3)), and open files of its own ---- */
+/* ---- the descriptor: the program may close it (closefrom(3)) and reuse the number ---- */
 
 static void own(struct log_sink *sink, int fd)
 {
@@ -44,7 +44,7 @@ static void own(struct log_sink *sink, int fd)
     sink->inode = about.st_ino;
 }
 
-/* False: there is none, or none any more. */
+/* False: there is no descriptor, or the program closed it. */
 static bool is_own(const struct log_sink *sink)
 {
     struct stat about;
@@ -53,9 +53,8 @@ static bool is_own(const struct log_sink *sink)
            about.st_ino == sink->inode;
 }
 
-/* ---- syslog: one datagram per line ----
- * syslog(3) waits, and holds a lock that a fork leaves locked.
- */
+/* ---- syslog: one datagram per line ---- syslog(3) blocks, and holds a lock that a fork leaves
+ * locked. */
 
 static int connect_syslog(void)
 {
@@ -71,7 +70,7 @@ static int connect_syslog(void)
     return -1;
 }
 
-/* Without a time: the daemon has its own, and localtime_r is not safe beside a fork. */
+/* Without a time: the daemon adds its own, and localtime_r is not safe during a fork. */
 static ssize_t write_syslog(struct log_sink *sink, enum ri_log_level level, const char *line,
                             size_t length)
 {
@@ -99,7 +98,7 @@ static ssize_t write_syslog(struct log_sink *sink, enum ri_log_level level, cons
 
 /* ---- stderr ---- */
 
-/* By a description of our own, which does not wait. -1 with errno. */
+/* Writes through an open file of our own, which does not block. -1 with errno. */
 static ssize_t write_reopened(const char *line, size_t length)
 {
     int fd = open("/proc/self/fd/2", O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY), error;
@@ -143,7 +142,8 @@ static ssize_t write_stderr(const char *line, size_t length)
     return write_reopened(line, length);
 }
 
-/* A pipe without a reader raises SIGPIPE in the thread that writes, which may be the consumer's. */
+/* A write to a pipe without a reader raises SIGPIPE in the writing thread, which may be the
+ * consumer's. */
 static ssize_t write_quietly(int fd, const char *line, size_t length)
 {
     const struct timespec now = { 0 };

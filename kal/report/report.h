@@ -9,26 +9,27 @@
 #include "kal.h"
 
 /* ---- report/address.c ---- */
-/* Of an address that TCP runs on; 0: of another family. Its text: "host:port", "[host]:port". */
+/* The length of an address that TCP can use; 0: another family. Its text: "host:port",
+ * "[host]:port". */
 socklen_t kal_address_length(const struct sockaddr *address);
 void kal_address_text(const struct sockaddr *address, char *text, size_t size);
 
 /* ---- report/log.c ---- */
-/* cause: a string whose address, and no more, stands for the kind of line. */
+/* cause: a string whose address identifies the kind of line; the text is not used. */
 void kal_vlog_cause(enum ri_log_level level, const char *prefix, const char *cause,
                     const char *format, va_list args);
 bool kal_log_wanted(enum ri_log_level level);
-/* "level[:stderr|syslog|FILE]". False with *why a static sentence. Takes effect at once. */
+/* Parses "level[:stderr|syslog|FILE]" and applies it at once. False: *why is a static sentence. */
 bool kal_log_configure(const char *text, const char **why);
-bool kal_log_check(const char *text, const char **why); /* the same without effect */
-/* Warnings to stderr; closes the file, and ends the thread that writes for the lanes. */
+bool kal_log_check(const char *text, const char **why); /* only checks it */
+/* Warnings go to stderr; closes the file, and ends the thread that writes for the lanes. */
 void kal_log_reset(void);
-/* No lane is left: the thread ends, counts are reported, and levels and rates stay. */
+/* No lane is left: ends the thread and reports counts. Levels and rates stay. */
 void kal_log_flush(void);
-/* The log of the child goes to stderr until an instance is made there, and knows nothing of before;
- * async-signal-safe. */
+/* In a forked child: the log goes to stderr until an instance is created, and earlier lines are
+ * dropped. Async-signal-safe. */
 void kal_log_fork_child(void);
-/* Is the calling thread in a run of a lane? Such a thread writes to no descriptor. NULL: none
+/* True: the calling thread is in a run of a lane, and so may not write to a descriptor. NULL: none
  * is. */
 typedef bool (*kal_inside_fn)(void);
 void kal_log_lanes(kal_inside_fn inside);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Status names, and the one table from the provider's status to kal's. */
+/* Names of statuses, and the conversion from the provider's status to kal's. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif

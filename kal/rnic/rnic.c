@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* An open RNIC as every folder above sees it: lines in its name, options, ports, counters, its
- * QPs. */
+/* An open RNIC: log lines with its name, options, ports, counters, its QPs. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -54,8 +53,8 @@ enum kal_status kal_rnic_port(struct kal_rnic *rnic, struct ri_port_attr *attr)
     return kal_status_of_ri(rnic->ops.query_port(rnic->ri, attr));
 }
 
-/* Behind the provider's stands what kal counts. A provider with a connection manager of its own
- * converts no sockets. */
+/* kal's counters follow the provider's. With a connection manager of the provider no sockets are
+ * converted. */
 enum kal_status kal_rnic_counters(struct kal_rnic *rnic, const char **names, uint64_t *values,
                                   size_t *count)
 {

@@ -15,35 +15,35 @@ struct kal_cm;
 struct kal_capture;
 struct kal_monitor;
 
-/* Everything but the marked members is fixed at open. */
+/* Constant after open, except for the marked members. */
 struct kal_rnic {
     struct kal *kal;
-    /* What processes of the host share */
+    /* Shared by the processes of the host */
     struct kal_host *kal_host;
-    /* ual's, for rnic_event */
+    /* ual's context, for rnic_event */
     void *context;
     /* = kal->upper */
     const struct kal_upper *upper;
     const struct kal_provider *provider;
     const char *provider_name;
     struct ri_rnic *ri;
-    /* Its context points back here; pass &host to a provider */
+    /* Its context points to this struct; providers get &host */
     struct ri_host host;
     struct ri_rnic_attr attr;
-    /* Completed: no slot is NULL */
+    /* With defaults: no slot is NULL */
     struct ri_privileged_ops ops;
     struct ri_user_ops user_ops;
-    /* Its name in the configuration; NULL: only probed */
+    /* Name in the configuration; NULL: only probed */
     char *interface;
     /* NULL: the provider's default */
     char *device;
-    /* Every option of the interface, as configured else default */
+    /* Every option of the interface, configured or default */
     struct kal_values *options;
-    /* Live objects of this RNIC; kal/host/host.c's */
+    /* Live objects of this RNIC; used by kal/host/host.c */
     _Atomic uint64_t holds[KAL_ACCOUNT_KINDS];
-    /* The connection manager's */
+    /* Used by the connection manager */
     struct kal_cm *cm;
-    /* Sockets of consumers that became connections, and those that did not; cm's */
+    /* Converted sockets of consumers, and failed conversions; used by cm */
     _Atomic uint64_t conversions, conversions_failed;
     /* NULL: off */
     struct kal_capture *capture;
@@ -58,10 +58,10 @@ static inline struct kal_rnic *kal_rnic_of_host(const struct ri_host *host)
     return host->context;
 }
 
-/* Log with "NAME: " of the interface in front. */
+/* Logs with "NAME: " of the interface in front. */
 void kal_rnic_log(const struct kal_rnic *rnic, enum ri_log_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* The same for a line whose cause is another format than the one that makes it. */
+/* The same, for a line whose cause is not its own format. */
 void kal_rnic_log_cause(const struct kal_rnic *rnic, enum ri_log_level level, const char *cause,
                         const char *format, ...) __attribute__((format(printf, 4, 5)));
 
