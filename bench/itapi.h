@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What measuring programs over IT-API share: every call must succeed, or the program ends. */
+ *
+ * What the benchmarks over IT-API share. Every call must succeed; otherwise the program ends.
+ */
 #ifndef ITAL_BENCH_ITAPI_H
 #define ITAL_BENCH_ITAPI_H
 
@@ -23,7 +25,7 @@
         }                                                                         \
     } while (0)
 
-/* Version 2.1 of the first interface. */
+/* Opens the first interface, by version 2.1 of the API. */
 static inline it_ia_handle_t open_first_ia(void)
 {
     it_interface_t interface;
@@ -40,7 +42,7 @@ static inline it_ia_handle_t open_first_ia(void)
     return ia;
 }
 
-/* Nanoseconds. */
+/* In nanoseconds. */
 static inline uint64_t read_clock(clockid_t clock)
 {
     struct timespec time;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Instructions of the whole way, from it_post_send to the event of its completion and from the
- * arrival of a message to the event of its receive: two Endpoints of this process over loopback,
- * polling. The kernel's part is not counted. Run it by `make bench-cost`; without callgrind it only
- * does its rounds.
+ * Instructions of the whole data path: from it_post_send to the event of its completion, and from
+ * the arrival of a message to the event of its Receive. Two Endpoints of this process run over
+ * loopback; the process polls. Instructions of the kernel are not counted. Run it by `make
+ * bench-cost`; without callgrind it runs its rounds and counts nothing.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -109,7 +109,7 @@ static void check(const it_event_t *event)
     exit(1);
 }
 
-/* Only what the flags ask for is counted. */
+/* Collects instructions only in the phases that the flags select. */
 static void rounds(int count, bool count_send, bool count_receive)
 {
     it_lmr_triplet_t outbox = { .lmr = lmr, .addr.abs = memory, .length = OCTETS };

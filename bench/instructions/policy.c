@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What it costs to ask the policy where it has no rules: a function that asks, and one that does
- * not. Run it by `make bench-cost`; without callgrind it only does its rounds.
+ * Cost of the policy call where no rules are loaded: one function makes the call, a second one is
+ * the same without it. Run it by `make bench-cost`; without callgrind it runs its rounds and counts
+ * nothing.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -31,7 +32,7 @@ static void connect_to(void)
 
 static void (*volatile go_on)(void) = connect_to;
 
-/* Who asks calls others too, as those do who connect. */
+/* Like the callers in the connection manager, this function makes other calls too. */
 static __attribute__((noinline)) int asks(void)
 {
     go_on();

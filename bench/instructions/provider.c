@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Instructions of softrdma alone, over a lower layer that does nothing: what a Send of 64 octets
- * costs from post to the call of the lower layer and its completion; what one costs from the pass
- * that receives it to poll, and of that what comes after the lower layer's answer; what a Read
- * costs who asks and who answers. CRC is on. Built once more without tracepoints, and once without
- * counters, each time with the files that the two ways go through, it tells what those cost that
- * nobody uses: build-aux/run-callgrind divides the difference by the number of sites. Run it by
- * `make bench-cost`; without callgrind it only does its rounds.
+ * Instructions of softrdma alone, over a lower layer that does nothing, CRC on:
+ *   - a Send of 64 octets, from the post to the call of the lower layer and its completion;
+ *   - its receive, from the pass to poll, and the part of it after the lower layer returns;
+ *   - a Read, at the requester and at the responder.
+ * The program is built twice more, once without tracepoints and once without counters, each time
+ * with the source files of the two paths. The difference is the cost of unused sites;
+ * build-aux/run-callgrind divides it by their number. Run it by `make bench-cost`; without
+ * callgrind it runs its rounds and counts nothing.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -33,7 +34,7 @@
 #include "base/crc32c.h"
 #include "fake_host.h"
 
-/* Sites on the way of a Send and of a receive. */
+/* Sites on the paths of a Send and of a receive. */
 #if defined(ITAL_WITHOUT_TRACE)
 #define SEND    "trace_site_send/softrdma_send_64/3" /* post, send, complete */
 #define RECEIVE "trace_site_receive/softrdma_receive_64/1"
@@ -82,7 +83,7 @@ static void host_event(const struct ri_host *host, void *context, const struct r
 static uint8_t fpdus[RECEIVES][FPDU_ROOM];
 static uint32_t fpdu_octets, next_fpdu;
 static bool arrived;
-static volatile bool from_here; /* counted is what comes after the receive */
+static volatile bool from_here; /* collect from the lower layer's return on */
 static uint64_t sends;
 
 static ssize_t null_send(struct stream *stream, const struct iovec *iov, int count)
@@ -231,7 +232,7 @@ static void send_rounds(uint32_t rounds)
     }
 }
 
-/* As a consumer does that polls: look, run the lane, look again. */
+/* As a polling consumer does: poll, run the lane, poll again. */
 static void receive_rounds(uint32_t rounds)
 {
     uint64_t deadline;
@@ -280,7 +281,7 @@ static void prepare_requests(void)
     }
 }
 
-/* Post, the pass with the response, poll. */
+/* Post, the pass that receives the response, poll. */
 static void read_rounds(uint32_t rounds)
 {
     struct ri_sge sge = { (uintptr_t)memory, OCTETS, keys.lkey };
@@ -297,7 +298,7 @@ static void read_rounds(uint32_t rounds)
     }
 }
 
-/* The pass with the request, in which the answer leaves. */
+/* The pass that receives the request and sends the response. */
 static void answer_rounds(uint32_t rounds)
 {
     uint64_t deadline, before = sends;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Instructions that the providers over rdma-core add to raw verbs, against a context whose
- * operations do nothing: the same Sends posted and the same completions polled, once by libibverbs'
- * own inline functions, once through the provider's table. Run it by `make bench-cost`; without
- * callgrind it only does its rounds.
+ * Instructions that the providers over rdma-core add to raw verbs, on a context whose operations do
+ * nothing. The same Sends are posted and the same completions polled twice: by libibverbs' own
+ * inline functions, and through the provider's table. Run it by `make bench-cost`; without
+ * callgrind it runs its rounds and counts nothing.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -92,7 +92,7 @@ static void must(bool good, const char *what)
     exit(1);
 }
 
-/* ---- rounds. What is told of each is one call, its arguments included ---- */
+/* ---- rounds: the result is the cost of one call, its arguments included ---- */
 
 static void raw_post(struct ibv_sge *sge)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Instructions of the verbs front end alone: one post and one polled completion, inline wrapper
- * included, over a provider's operations that do nothing. The same rounds with these operations
- * alone are taken off. Run it by `make bench-cost`; without callgrind it only does its rounds.
+ * included, over a provider whose operations do nothing. The cost of the same rounds with these
+ * operations alone is subtracted. Run it by `make bench-cost`; without callgrind it runs its rounds
+ * and counts nothing.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -30,7 +31,7 @@ static void must(bool good, const char *what)
     exit(1);
 }
 
-/* ---- a provider's operations that do nothing, in place of those of a QP and a CQ ---- */
+/* ---- operations that do nothing, in place of the provider's for a QP and a CQ ---- */
 
 static uint32_t posted, completed;
 static ual_handle handle;
@@ -142,7 +143,7 @@ static void provider_alone(struct ri_qp *qp, struct ri_cq *cq)
     completed = 0;
 }
 
-/* The objects are real ones; only where a data call leads is exchanged meanwhile. */
+/* The objects are real. Only the operations of the data path are replaced during the rounds. */
 static void measure(struct ibv_qp *ibv_qp, struct ibv_cq *ibv_cq)
 {
     struct vb_qp *qp = vb_qp_of(ibv_qp);

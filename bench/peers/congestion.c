@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The congestion control of every TCP socket of the process: see congestion.h.
+ * Sets the congestion control of every TCP socket of the process: see congestion.h.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>

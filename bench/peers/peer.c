@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What every peer program shares: see peer.h. Method: latency is the median of individually timed
- * round trips; bandwidth and rate come from the median time of a chunk (8 MiB, or 256 messages), at
- * the slower of the two ends, because a mean would count the time slices that the host takes away.
+ * What every peer program shares: see peer.h.
+ *
+ * Method: latency is the median of individually timed round trips. Bandwidth and rate follow from
+ * the median time of a chunk (8 MiB, or 256 messages) at the slower of the two ends. A mean would
+ * include the time slices that the host takes away.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -37,12 +39,12 @@ static const char *const op_names[] = { "send", "write", "read" };
 static const char *const mode_names[] = { "lat", "bw", "rate" };
 static const char *program_name = "peer";
 
-/* The client's word that the run is over; a server that polls looks out for it. */
+/* The client sends it when the run is over; a polling server checks for it. */
 struct end {
     uint64_t messages, octets;
 };
 
-/* What an end says of its run, once it has sorted its samples. */
+/* What each end reports of its run, after it has sorted its samples. */
 struct report {
     uint64_t messages, octets, cpu_ns;
     double chunk_ns; /* median time of a chunk, 0: none timed */
@@ -200,7 +202,7 @@ static void take(struct peer *peer, int option, const char *name)
         check_provider(program, optarg);
         copy_name(program, name, plan->provider, sizeof plan->provider, optarg);
         break;
-    case JSON: break; /* the only form there is */
+    case JSON: break; /* the only output format */
     default: usage(program, "unknown option, or a value is missing");
     }
 }
@@ -288,7 +290,8 @@ static void listen_on(struct peer *peer)
     fflush(stdout);
 }
 
-/* oob -1: the first connection; otherwise a further one, given up when the client goes away. */
+/* With oob -1 accepts the first connection. Otherwise accepts a further one, and gives up when the
+ * client closes the out-of-band connection. */
 static int accept_one(struct peer *peer, int oob)
 {
     struct pollfd wait[2] = { { .fd = peer->listener, .events = POLLIN },
@@ -357,7 +360,7 @@ void peer_exchange(struct peer *peer, const void *mine, size_t mine_length, void
     get(peer->oob, theirs, theirs_length);
 }
 
-/* The server takes the client's plan, and answers it once it can follow it. */
+/* The server receives the client's plan and answers when it is ready to follow it. */
 static void agree(struct peer *peer)
 {
     struct peer_plan *plan = &peer->plan;
@@ -409,7 +412,7 @@ static uint64_t cpu_time(void)
            (uint64_t)(used.ru_utime.tv_usec + used.ru_stime.tv_usec) * 1000u;
 }
 
-/* Messages of a chunk. A batch leaves and arrives at once, so that a chunk is several of them. */
+/* Messages of a chunk. A batch leaves and arrives as a whole, so a chunk is several batches. */
 static uint64_t chunk_messages(const struct peer_plan *plan)
 {
     uint64_t octets = plan->mode == PEER_BW ? BW_CHUNK : RATE_CHUNK * plan->size;
@@ -468,7 +471,7 @@ void peer_mark(struct peer *peer, uint64_t done)
 {
     uint64_t now = peer_now();
 
-    /* One look may find more than a chunk: its share of the time. */
+    /* One poll may find more than a chunk: record its share of the time. */
     keep_sample(peer, (uint64_t)((double)(now - peer->last) * (double)peer->chunk /
                                  (double)(done - peer->marked)));
     peer->last = now;
@@ -478,7 +481,7 @@ void peer_mark(struct peer *peer, uint64_t done)
             return;
         warm_enough(peer, now);
         peer->base = done;
-        /* What is under way by now belongs to the timed part. */
+        /* Messages in flight at this point belong to the timed part. */
         if (peer->plan.iters && !peer->server)
             peer->limit = done + peer->plan.iters;
     } else if (!peer->plan.iters && now >= peer->deadline) {
@@ -560,7 +563,7 @@ void peer_finish(struct peer *peer, uint64_t messages, uint64_t octets)
         get(peer->oob, &end, sizeof end);
     else
         put(peer->oob, &end, sizeof end);
-    if (!peer->server && !peer->sample_count && messages) /* fewer than a chunk: all of it */
+    if (!peer->server && !peer->sample_count && messages) /* less than a chunk: use the whole run */
         keep_sample(peer, (uint64_t)((double)(now - peer->origin) / (double)messages *
                                      (double)peer->chunk));
     qsort(peer->samples, peer->sample_count, sizeof *peer->samples, by_value);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What every peer program of bench/compare shares: its command line, the out-of-band connection
- * over which client and server agree and compare, the clock of the run, and the one line of
- * figures.
+ * What every peer program of bench/compare shares: the command line, the out-of-band connection on
+ * which client and server agree on a plan and compare results, the clock of the run, and the one
+ * line of figures.
  *
- * A program fills struct peer_program and calls peer_main(), which parses, connects and calls run()
- * at both ends with the same plan. run() sets up, calls peer_start(), moves its messages, and ends
- * with peer_finish(). One thread; functions that can fail print why and end the process: 1.
+ * A program fills struct peer_program and calls peer_main(), which parses the command line,
+ * connects, and calls run() at both ends with the same plan. run() sets up, calls peer_start(),
+ * moves its messages, and ends with peer_finish(). The program has one thread. Functions that can
+ * fail print the reason and end the process with status 1.
  */
 #ifndef ITAL_BENCH_PEER_H
 #define ITAL_BENCH_PEER_H
@@ -22,7 +23,7 @@ enum peer_mode { PEER_LAT, PEER_BW, PEER_RATE };
 
 #define PEER_OP(op) (1u << (op))
 
-/* What the client asks for; the server learns it from there, whatever its own command line said. */
+/* The client's plan. The server takes it from the client and ignores its own command line. */
 struct peer_plan {
     uint32_t magic;
     uint32_t op, mode;
@@ -38,7 +39,7 @@ struct peer_plan {
 
 #define PEER_MAX_SIZE   (64u << 20)
 #define PEER_MAX_WINDOW 4096
-#define PEER_NOT_SEEN   UINT64_MAX /* a count that one end cannot know */
+#define PEER_NOT_SEEN   UINT64_MAX /* a count that this end cannot know */
 
 struct peer {
     const struct peer_program *program;
@@ -50,10 +51,10 @@ struct peer {
     struct sockaddr_storage here, there; /* of the out-of-band connection */
     char library[64];                    /* set by run(): what is measured, with its version */
 
-    /* the run; see peer_lap(), peer_stream() */
+    /* State of the run; see peer_lap(), peer_stream(). */
     uint64_t origin, timed_from, last, deadline, cpu_origin;
     uint64_t chunk, marked, base;
-    uint64_t limit; /* messages to post in all; the loop posts no more than these */
+    uint64_t limit; /* messages to post in all; the loop posts no more */
     bool warming, over;
     uint32_t *samples; /* ns: of one round trip, or of one chunk */
     size_t sample_count, sample_room;
@@ -61,10 +62,10 @@ struct peer {
 
 struct peer_program {
     const char *name;
-    unsigned ops; /* PEER_OP() of each that it can do */
+    unsigned ops; /* PEER_OP() of each supported operation */
     bool batches; /* takes --batch */
     const char *const
-        *providers; /* takes --provider: these; the first is the default. NULL: none */
+        *providers; /* values of --provider, the first is the default; NULL: no such option */
     void (*run)(struct peer *peer);
 };
 
@@ -82,7 +83,7 @@ static inline uint64_t peer_now(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* Each end gives its octets and gets the other's; also a barrier. */
+/* Each end sends its octets and receives the other's. Also a barrier. */
 void peer_exchange(struct peer *peer, const void *mine, size_t mine_length, void *theirs,
                    size_t theirs_length);
 
@@ -90,38 +91,39 @@ void peer_exchange(struct peer *peer, const void *mine, size_t mine_length, void
  * TCP_NODELAY; the caller closes it. */
 int peer_data_socket(struct peer *peer);
 
-/* Page-aligned memory, filled with `octet`; never NULL, never freed. */
+/* Page-aligned memory, filled with `octet`. Never NULL, never freed. */
 void *peer_memory(size_t octets, int octet);
 
-/* Both ends, when everything is set up: the clock starts. */
+/* Both ends call it when everything is set up: starts the clock. */
 void peer_start(struct peer *peer);
 
 /* Slow part of peer_stream(). */
 void peer_mark(struct peer *peer, uint64_t done);
 
-/* Client, lat: ends one round trip. False: that was the last. */
+/* Client, lat: ends one round trip. False: that was the last one. */
 bool peer_lap(struct peer *peer);
 
-/* Both ends, bw and rate: `done` messages are complete since the start. At the client peer->over
- * says that nothing more is to be posted; with --iters peer->limit says up to where. */
+/* Both ends, bw and rate: `done` messages are complete since the start. At the client, peer->over
+ * says that nothing more is to be posted; with --iters, peer->limit is the number of messages to
+ * post in all. */
 static inline void peer_stream(struct peer *peer, uint64_t done)
 {
     if (done - peer->marked >= peer->chunk)
         peer_mark(peer, done);
 }
 
-/* Client: are there messages to post after `posted`? */
+/* Client: are there messages to post after the first `posted`? */
 static inline bool peer_more(const struct peer *peer, uint64_t posted)
 {
     return !peer->over && posted < peer->limit;
 }
 
-/* Server: has the client said how many messages there were (its peer_finish)? One system call, so
- * only after many polls found nothing. *messages is set if so. */
+/* Server: has the client reported its number of messages (its peer_finish)? Then sets *messages.
+ * Takes one system call, so call it only after many polls found nothing. */
 bool peer_told_end(struct peer *peer, uint64_t *messages);
 
-/* Both ends, last: counts are compared (PEER_NOT_SEEN: not), the client prints the figures.
- * A server that used peer_told_end() calls it all the same. */
+/* Both ends, last: compares the counts (PEER_NOT_SEEN: no comparison). The client prints the
+ * figures. A server that used peer_told_end() calls it too. */
 void peer_finish(struct peer *peer, uint64_t messages, uint64_t octets);
 
 #endif

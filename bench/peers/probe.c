@@ -30,7 +30,7 @@
 #define GAP_NS           20000
 #define STOP             UINT32_MAX
 
-/* The line that goes back and forth, alone in its cache line and its neighbour. */
+/* The cache line that goes back and forth, alone in its line and the adjacent one. */
 static struct {
     _Alignas(128) _Atomic uint32_t value;
     char rest[124];

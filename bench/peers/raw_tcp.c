@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Plain TCP: what everything else is measured against.
+ * Plain TCP: the base line of the comparison.
  *
- * The settings that trials found best: TCP_NODELAY; socket buffers left to the kernel; one
- * send() for a whole message; a polling end spins on MSG_DONTWAIT instead of sleeping in the call;
- * the receiver of a stream reads up to 256 KiB at once into memory that stays in its cache. With
- * --batch many messages leave in one gathered write, each by an entry of its own.
+ * The settings are those that trials found best. TCP_NODELAY is on and the kernel sizes the socket
+ * buffers. One send() carries a whole message. A polling end spins on MSG_DONTWAIT instead of
+ * sleeping in the call. The receiver of a stream reads up to 256 KiB at once into memory that stays
+ * in its cache. With --batch many messages leave in one gathered write, each as an element of its
+ * own.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -25,7 +26,7 @@
 #define READ_AT_ONCE (256u << 10)
 #define IOV_AT_MOST  1024 /* the kernel's limit */
 
-/* Not an error, but not yet. */
+/* True: the socket would block; try again. */
 static bool again(ssize_t n)
 {
     return n < 0 && (errno == EAGAIN || errno == EINTR);
@@ -45,7 +46,7 @@ static void send_all(int fd, const char *data, size_t length, int flags)
     }
 }
 
-/* False: the end of the stream, before the first octet. */
+/* False: the stream has ended before the first octet. */
 static bool recv_all(int fd, char *data, size_t length, int flags)
 {
     size_t at = 0;
@@ -87,7 +88,7 @@ static void latency(struct peer *peer, int fd, int flags)
 
 /* ---- streams ---- */
 
-/* `count` messages by one gathered write; what the socket does not take follows. */
+/* Sends `count` messages by one gathered write, then whatever the socket did not take. */
 static void send_batch(int fd, char *data, size_t size, size_t count, int flags)
 {
     struct iovec iov[IOV_AT_MOST];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * The loops of peers with a library: see transport.h. Every message uses the same buffer, which is
- * the best case for all of them. A target that nothing tells (write, read) polls its library, and
- * looks at the out-of-band connection after every 1024 polls.
+ * the best case for all libraries. The passive target of writes and reads gets no completions: it
+ * polls its library, and checks the out-of-band connection after every 1024 polls.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -16,7 +16,7 @@
 #define POLLS_PER_LOOK 1024
 #define PAGE           4096
 
-/* What the octets of an end's messages are. */
+/* The octet that fills the messages of an end. */
 static int mark_of(bool server)
 {
     return server ? 's' : 'c';
@@ -51,7 +51,7 @@ struct patience {
     uint64_t messages;
 };
 
-/* Polls once, and sleeps where that is asked for. */
+/* Polls once, and sleeps if the plan says so. */
 static void look(struct transport *transport, const volatile uint64_t *count, uint64_t wanted,
                  struct patience *patience)
 {
@@ -67,7 +67,7 @@ static void look(struct transport *transport, const volatile uint64_t *count, ui
     }
 }
 
-/* False: the run is over and it did not come. */
+/* False: the run is over and the completion did not come. */
 static bool await(struct transport *transport, const volatile uint64_t *count, uint64_t wanted,
                   struct patience *patience)
 {
@@ -79,7 +79,7 @@ static bool await(struct transport *transport, const volatile uint64_t *count, u
     return true;
 }
 
-/* The last octet of a message placed in memory tells that all of it is there. */
+/* The last octet of a message in memory shows that all of it has been placed. */
 static bool await_memory(struct transport *transport, char stamp, struct patience *patience)
 {
     const volatile char *last = transport->in + transport->peer->plan.size - 1;
@@ -227,7 +227,7 @@ static void serve(struct transport *transport)
 
 /* ---- all of it ---- */
 
-/* One message each way: the connection is there, whatever the library does lazily is done. */
+/* One message each way: the connection is made, and whatever the library sets up on first use. */
 static void greet(struct transport *transport)
 {
     uint32_t event = transport->peer->plan.event;
@@ -243,7 +243,7 @@ static void greet(struct transport *transport)
     transport->peer->plan.event = event;
 }
 
-/* What came in is what the other end sent. */
+/* Compares the received octets with those that the other end sends. */
 static void check_octets(const struct transport *transport)
 {
     const struct peer *peer = transport->peer;
@@ -251,7 +251,7 @@ static void check_octets(const struct transport *transport)
     size_t size = plan->size - (plan->op == PEER_WRITE && plan->mode == PEER_LAT);
 
     if (plan->mode != PEER_LAT && peer->server != (plan->op != PEER_READ))
-        return; /* nothing came here but the greeting */
+        return; /* only the greeting came here */
     for (size_t i = 0; i < size; i++) {
         if (transport->in[i] != mark_of(!peer->server))
             peer_die("octet %zu of the last message is wrong", i);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The loops that peers with a library below share: a peer gives the posts and the polling, the
- * patterns (ping-pong, stream with a window, passive target) are the same for all.
+ * Loops shared by the peers with a library. A peer provides the posts and the polling; the patterns
+ * (ping-pong, stream with a window, passive target) are the same for all.
  */
 #ifndef ITAL_BENCH_TRANSPORT_H
 #define ITAL_BENCH_TRANSPORT_H
 
 #include "peer.h"
 
-/* Posts return false where the queue is full: poll, and try again. A completion counts in sent (of
+/* Posts return false if the queue is full: poll, and try again. A completion increments sent (for
  * sends, writes and reads) or received. */
 struct transport {
     struct peer *peer;
@@ -24,7 +24,7 @@ struct transport {
                                                 * TRANSPORT_WAIT_MS passed */
     uint64_t sent, received;
 
-    /* One region of memory, registered as a whole, laid out alike at both ends. */
+    /* One region of memory, registered as a whole, with the same layout at both ends. */
     char *region;
     size_t region_octets;
     char *in, *out;
@@ -34,10 +34,10 @@ struct transport {
 
 #define TRANSPORT_WAIT_MS 10
 
-/* Makes the region; call it first. */
+/* Allocates the region. Call it first. */
 void transport_init(struct transport *transport, struct peer *peer);
 
-/* The whole run of the plan, peer_finish() included. */
+/* Runs the whole plan, peer_finish() included. */
 void transport_run(struct transport *transport);
 
 #endif

@@ -2,11 +2,12 @@
  *
  * UCX as a peer, over its TCP transport: tag send and receive, put, get.
  *
- * Settings: one thread per worker, so that nothing is locked; the TCP transport alone, on the
- * interface that the out-of-band connection uses; segments of 256 KiB instead of 8 (sent) and 64
- * (received), because a message in many system calls takes twice the time at 64 KiB (34 us for 18
- * in one trial, while 64 B stay as they are). All else is UCX's defaults, with TCP_NODELAY on and
- * the socket buffers the kernel's; what the environment (UCX_...) says goes before these sizes.
+ * Settings: one thread per worker, so that no lock is taken. Only the TCP transport is enabled, on
+ * the interface of the out-of-band connection. Segments have 256 KiB instead of 8 (sent) and 64
+ * (received), because a message in many system calls takes twice the time (in one trial 34 us
+ * instead of 18 at 64 KiB, with no change at 64 B). Everything else has UCX's defaults, with
+ * TCP_NODELAY on and the kernel's socket buffers. Environment variables (UCX_...) override these
+ * sizes.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -26,7 +27,7 @@
 
 #define TAG 1
 
-/* A posted receive: what is still posted at the end must be cancelled. */
+/* A posted receive. Those that are still posted at the end must be cancelled. */
 struct slot {
     struct ucx *ucx;
     ucs_status_ptr_t request; /* NULL: free */
@@ -101,7 +102,7 @@ static ucp_request_param_t parameters(struct transport *t, bool region)
     return p;
 }
 
-/* What a post returns: done already, an error, or a request whose callback counts. */
+/* Handles the result of a post: complete already, an error, or a request whose callback counts. */
 static bool posted(struct transport *t, ucs_status_ptr_t request, const char *what)
 {
     if (UCS_PTR_IS_ERR(request))
@@ -168,7 +169,8 @@ static bool post_read(struct transport *t)
                   "get");
 }
 
-/* The put's own completion is a local one; the flush that follows it tells that all is there. */
+/* The completion of a put is local. The flush behind it completes when all data is at the
+ * target. */
 static bool post_count(struct transport *t)
 {
     ucp_request_param_t put = { 0 }, flush = parameters(t, false);
@@ -217,7 +219,7 @@ static bool same_address(const struct sockaddr *a, const struct sockaddr_storage
                   &((const struct sockaddr_in6 *)b)->sin6_addr, sizeof(struct in6_addr)) == 0;
 }
 
-/* Name of the interface that has the address of this end. */
+/* Name of the interface that has this end's address. */
 static void interface_name(const struct peer *peer, char *name, size_t room)
 {
     struct ifaddrs *all, *at;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Many connected Endpoints: what one costs while it is idle, how fast they are connected, and
- * whether one that works notices the others. Two pairs of processes over loopback: one pair with
- * one Endpoint at each end, one with many. Each process does what it is told over a socketpair and
+ * Many connected Endpoints: the cost of an idle one, the rate of connections, and whether one
+ * active Endpoint is slower among many. Two pairs of processes run over loopback: one pair with one
+ * Endpoint at each end, one with many. Each process takes its commands from a socketpair and
  * otherwise blocks there, so that an idle pair is idle.
  *
- * Memory of an Endpoint is the growth from FIRST connected ones to all, in each process: what the
- * allocator has handed out, and all anonymous pages of the process (handle tables, what the
- * allocator keeps). The kernel's sockets are told apart.
+ * Memory of an Endpoint is the growth from FIRST connected ones to all, in each process: the octets
+ * that the allocator has handed out, and all anonymous pages of the process (handle tables and
+ * unused memory of the allocator included). Memory of the kernel's sockets is reported separately.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -35,10 +35,10 @@
 
 #define DEPTH     8u
 #define OCTETS    64u
-#define FIRST     32u /* Endpoints that are there before the memory is looked at */
+#define FIRST     32u /* Endpoints that exist at the first measurement of memory */
 #define IN_FLIGHT 64u
 #define SPARE_FDS 500u
-#define NEVER     ((uint64_t)60 * 1000 * 1000) /* us: so long nothing here takes */
+#define NEVER     ((uint64_t)60 * 1000 * 1000) /* us; a timeout that never expires here */
 
 /* --- one process of a pair --- */
 
@@ -104,7 +104,7 @@ static void post_receive(uint32_t which)
                       IT_COMPLETION_FLAG | IT_NOTIFY_FLAG));
 }
 
-/* With all its Receives posted, as an Endpoint that waits for its peer has. */
+/* Posts all Receives too, as an Endpoint that waits for its peer has. */
 static void new_endpoint(uint32_t which)
 {
     it_ep_attributes_t attributes = {
@@ -215,7 +215,7 @@ static void send_one(uint32_t which)
     MUST(it_post_send((it_handle_t)endpoints[which], &outbox, 1, which, IT_COMPLETION_FLAG));
 }
 
-/* Which Endpoint: of the server's own count, that is not always the client's. */
+/* Returns the Endpoint by the server's own numbering, which may differ from the client's. */
 static uint32_t await(it_evd_handle_t evd)
 {
     it_event_t event;
@@ -261,7 +261,7 @@ static void ping(bool first, uint32_t count, struct report *report)
     free(times);
 }
 
-/* --- orders --- */
+/* --- commands --- */
 
 static void pin(int cpu)
 {
@@ -313,7 +313,7 @@ static void run_process(int control, bool first, uint32_t most)
     exit(0);
 }
 
-/* --- the one who gives orders --- */
+/* --- the process that gives the commands --- */
 
 struct pair {
     struct process server, client;
@@ -366,7 +366,7 @@ static void start_pair(struct pair *pair, uint32_t most)
     pair->port = report.port;
 }
 
-/* Both ends; returns the time of the slower one, ns. */
+/* Runs a command at both ends; returns the time of the slower one in ns. */
 static uint64_t both(const struct pair *pair, enum order server, enum order client, uint32_t count,
                      struct report reports[2])
 {
@@ -378,7 +378,7 @@ static uint64_t both(const struct pair *pair, enum order server, enum order clie
                                                            : reports[1].nanoseconds;
 }
 
-/* How often threads of the process were given a processor: one that makes a system call was. */
+/* Number of time slices of the process's threads; a thread that makes a system call had one. */
 static uint64_t timeslices(pid_t pid)
 {
     unsigned long long run, waited, slices;
@@ -404,7 +404,7 @@ static uint64_t timeslices(pid_t pid)
     return total;
 }
 
-/* Of both processes in `ms`; -1: the kernel does not count. */
+/* Time slices of both processes in `ms`; -1: the kernel does not count them. */
 static long slices_in(const struct pair *pair, int ms)
 {
     uint64_t before = timeslices(pair->server.pid) + timeslices(pair->client.pid);
@@ -417,11 +417,11 @@ static long slices_in(const struct pair *pair, int ms)
 static long idle_slices(const struct pair *pair)
 {
     for (int i = 0; i < 100 && slices_in(pair, 50) > 0; i++)
-        ; /* the background threads come to rest */
+        ; /* until the background threads sleep */
     return slices_in(pair, 1000);
 }
 
-/* Pages of all TCP sockets of the machine, octets. */
+/* Octets in pages of all TCP sockets of the machine. */
 static uint64_t socket_pages(void)
 {
     FILE *file = fopen("/proc/net/sockstat", "r");
@@ -443,7 +443,7 @@ struct options {
 
 struct results {
     uint32_t endpoints, asked;
-    double cpu[2];            /* us for a connect, polling among it; server, client */
+    double cpu[2];            /* us per connection, polling included; server, client */
     double connects;          /* a second */
     double heap[2], pages[2]; /* octets of an Endpoint; server, client */
     double first_heap[2];     /* octets with FIRST Endpoints */
@@ -525,7 +525,7 @@ static void measure(const struct options *options, struct results *results)
     both(&one, ORDER_END, ORDER_END, 0, reports);
 }
 
-/* --- what is shown --- */
+/* --- output --- */
 
 static void show(const struct results *r)
 {
@@ -621,7 +621,7 @@ static bool read_options(int argc, char **argv, struct options *options)
     return good && optind == argc;
 }
 
-/* The hard limit is ours to use; of it what libraries need is left. */
+/* Raises the limit of descriptors to the hard limit and leaves some for the libraries. */
 static uint32_t possible(uint32_t asked)
 {
     struct rlimit limit;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Many threads: the message rate of 64-octet RDMA Writes by two threads over that by one. Each
- * thread drives both ends of an Endpoint pair of its own over loopback, in one process with one
- * interface adapter, so that two processors are enough: it posts at one end, and its polls run what
- * receives at the other. One thread and two are measured in turn; what is told are medians.
+ * Message rate of 64-octet RDMA Writes by two threads, relative to one thread. Each thread drives
+ * both ends of an Endpoint pair of its own over loopback, in one process with one interface
+ * adapter, so two processors are enough: it posts at one end, and its polls run the receive path of
+ * the other. One thread and two are measured in turn; the results are medians.
  *
- * With --shared the pairs complete to one EVD, which all threads poll.
+ * With --shared all pairs complete to one EVD, which all threads poll.
  *
- * Where other work takes the processors from the threads, the ratio says little. So it is told by
- * processor time, too: messages per second in which a thread really ran. What is lost to waiting
- * for a processor is not in that; what is lost to each other is.
+ * On a machine with other load the ratio says little. So the rate is also given per processor time:
+ * messages per second in which a thread was running. This excludes time spent waiting for a
+ * processor, but includes the cost of contention between the threads.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -31,9 +31,9 @@
 #define PAIRS       2u
 #define WINDOW      256u
 #define OCTETS      64u
-#define BURST       64u /* posted or taken between looks at the other */
+#define BURST       64u /* posts or completions before the thread turns to the other */
 #define ROUNDS_MOST 99u
-#define NEVER       ((uint64_t)60 * 1000 * 1000) /* us: so long nothing here takes */
+#define NEVER       ((uint64_t)60 * 1000 * 1000) /* us; a timeout that never expires here */
 
 struct pair {
     it_evd_handle_t done; /* of both ends; with --shared everybody's */
@@ -210,7 +210,7 @@ struct rate {
     double by_time, by_cpu; /* messages per second; of processor time per thread */
 };
 
-/* Of threads `first` and on, after a tenth of the time to warm up. */
+/* Measures threads `first` and on, after a warm-up of a tenth of the time. */
 static struct rate rate(uint32_t first, uint32_t threads, uint64_t ns)
 {
     uint64_t count, time, cpu;
@@ -227,7 +227,7 @@ static struct rate rate(uint32_t first, uint32_t threads, uint64_t ns)
     count = completed(first, threads) - count;
     time = read_clock(CLOCK_MONOTONIC) - time;
     cpu = cpu_time(first, threads) - cpu;
-    cpu = cpu ? cpu : 1; /* never on a processor: nothing was done either */
+    cpu = cpu ? cpu : 1; /* no processor time: no messages either */
     atomic_store(&stop, true);
     for (uint32_t i = first; i < first + threads; i++)
         pthread_join(pairs[i].thread, NULL);
@@ -314,7 +314,7 @@ int main(int argc, char **argv)
     place();
     open_all();
     for (uint32_t i = 0; i < rounds; i++) {
-        struct rate first = rate(0, 1, ms * 500000ull); /* processors differ: each once */
+        struct rate first = rate(0, 1, ms * 500000ull); /* processors differ: measure each alone */
         struct rate second = rate(1, 1, ms * 500000ull);
         struct rate both = rate(0, 2, ms * 1000000ull);
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Set-up of a connection: from the call that begins it to CONNECTED at the side that begins.
+ * Connection set-up time: from the first call of the initiator to its CONNECTED event.
  *
- *   connect   it_ep_connect; the other side accepts when it sees the request
- *   frames    it_socket_convert of a TCP connection that is there, MPA Request and Reply
+ *   connect   it_ep_connect; the responder accepts when it sees the request
+ *   frames    it_socket_convert of an existing TCP connection, MPA Request and Reply
  *   bare      the same with IT_SC_NO_REQ_REP
- *   whole     frames, with socket(2), connect(2), accept(2) and a line of text each way before
+ *   whole     frames, preceded by socket(2), connect(2), accept(2) and a line of text each way
  *
- * All four in turn, over loopback, in one process with one interface adapter: one thread polls both
- * sides, so nobody is woken and two processors are not needed. What is told are medians, and of
- * each the ratio to connect: the median of the ratios of one round.
+ * All four run in turn over loopback, in one process with one interface adapter. One thread polls
+ * both sides, so there are no wake-ups and two processors are not needed. The results are medians,
+ * and for each the ratio to connect: the median of the ratios of one round.
  *
  *     bench/startup/startup [ROUNDS]      (default 500)
  */
@@ -84,7 +84,7 @@ static it_ep_handle_t new_ep(int side)
     return ep;
 }
 
-/* Polls until that message is there; a request that comes meanwhile is accepted. */
+/* Polls until that message comes; accepts a connection request that comes before it. */
 static void await(int side, it_event_type_t wanted, it_ep_handle_t accepts)
 {
     it_event_t event;
@@ -121,7 +121,7 @@ static void talk(const int fds[2])
     must_system((int)recv(fds[1], line, sizeof(line), MSG_WAITALL), "recv");
 }
 
-/* The other side has said its last words by itself. */
+/* Both sides have exchanged their last streaming messages by themselves. */
 static void convert(it_ep_handle_t from, it_ep_handle_t to, const int fds[2], it_sc_flags_t flags)
 {
     MUST(itx_socket_convert(fds[1], to, flags, &(struct itx_conversion){ .initiator = 0 }));
@@ -182,10 +182,10 @@ int main(int argc, char **argv)
         return 2;
     }
     set_up();
-    for (int way = 0; way < WAYS; way++) /* not counted */
+    for (int way = 0; way < WAYS; way++) /* warm-up, not counted */
         measure((enum way)way);
     for (unsigned long round = 0; round < rounds; round++)
-        for (int i = 0; i < WAYS; i++) { /* beginning with another one each time */
+        for (int i = 0; i < WAYS; i++) { /* each round begins with another way */
             enum way way = (enum way)((round + (unsigned long)i) % WAYS);
 
             times[way][round] = measure(way);

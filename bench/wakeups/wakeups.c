@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Wake-ups that notification criteria avoid: context switches of a thread that waits in it_evd_wait
- * for Receives, where each of them notifies, and where one in 256 does.
+ * for Receives, where each Receive notifies, and where one in 256 does.
  *
- * Two processes over loopback. One sends, at a pace or as fast as it may; the other one waits,
- * takes what is there, posts the Receives again and says so after each 256. Nothing else differs
- * between "each" and "batch" than the flag of the Receives.
+ * Two processes run over loopback. One sends, at a given pace or as fast as it can. The other one
+ * waits, takes the completions, posts the Receives again and reports after each 256. The flag of
+ * the Receives is the only difference between "each" and "batch".
  *
- *   wait    it_evd_wait: the thread serves the traffic as well, so what notifies nobody still
- *           wakes it, to be read, but ends no wait
- *   poll    poll(2) with the EVD's descriptor: what notifies nobody is left to the library's thread
+ *   wait    it_evd_wait: the thread also runs the receive path, so a Receive without notification
+ *           still wakes the thread, but does not end the wait
+ *   poll    poll(2) with the EVD's descriptor: the library's thread runs the receive path
  *
  *     bench/wakeups/wakeups [SENDS [MICROSECONDS]]      (default 100000 20; 0: no pace)
  */
@@ -178,7 +178,7 @@ static void wait_here(int port_to)
 
 /* --- the end that sends --- */
 
-/* How many batches the other end has taken. */
+/* Number of batches that the other end has taken. */
 static unsigned long batches_taken(struct end *end)
 {
     static unsigned long batches;
@@ -193,7 +193,7 @@ static unsigned long batches_taken(struct end *end)
     return batches;
 }
 
-/* Polls, so that nothing of it depends on the other end's wake-ups. */
+/* Polls, so that its pace does not depend on wake-ups. */
 static void send_all(struct end *end)
 {
     const unsigned long before = batches_taken(end);
@@ -207,7 +207,7 @@ static void send_all(struct end *end)
             continue;
         if (it_post_send(end->ep, NULL, 0, sent, told ? IT_COMPLETION_FLAG : (it_dto_flags_t)0) !=
             IT_SUCCESS)
-            continue; /* no room yet */
+            continue; /* queue full */
         sent++;
         due += pace * 1000;
     }
@@ -237,7 +237,7 @@ static void send_from_here(int port_from)
     MUST(it_ia_free(end.ia));
 }
 
-/* Each end in a process of its own, so that its switches are its own. */
+/* Each end is a process of its own, so that its context switches are counted alone. */
 static void measure(void)
 {
     int port[2], status;
@@ -274,7 +274,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: wakeups [SENDS [MICROSECONDS]]\n");
         return 2;
     }
-    sends -= sends % BATCH; /* the last one of a batch notifies */
+    sends -= sends % BATCH; /* the last Send of a batch notifies */
     for (int way = 0; way < 4; way++) {
         polls = way / 2;
         each = way % 2 == 0;
