@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Two connections that are asked the same: see answers.h. */
+/* Two connections that get the same requests: see answers.h. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -32,7 +32,7 @@ static struct wire *wire_of(struct twin *twin)
 
 /* ---- both ends ---- */
 
-/* By the same STags in both: the n-th region, its keys. */
+/* Gives the n-th region the same STags in both RNICs, and its keys. */
 static void rename_region(struct twin *twin, struct region *region, uint8_t key)
 {
     struct stag_table *stags = &twin_qp(twin)->rnic->stags;
@@ -43,7 +43,8 @@ static void rename_region(struct twin *twin, struct region *region, uint8_t key)
     stag_publish(entry, region->keys.lkey);
 }
 
-/* The next region that GENERAL allocates gets the place of ALONE's n-th, whatever chance says. */
+/* The next region that GENERAL allocates gets the index of ALONE's n-th, instead of a random
+ * one. */
 static void same_place(uint32_t n)
 {
     const struct twin *alone = &twins[ALONE];
@@ -56,7 +57,7 @@ static void same_place(uint32_t n)
     stags->reserved = STAG_RESERVE;
 }
 
-/* Both tables name a place alike. A first region makes room for the places. */
+/* Both STag tables use the same indices. A first region allocates the chunk of the indices. */
 static void same_names(void)
 {
     struct side *side = side_of(&twins[GENERAL]);
@@ -85,7 +86,7 @@ static void open_regions(struct twin *twin)
             twin->region[i].octets[at] = (uint8_t)(at * 11 + (at >> 8) + i);
     }
     if (twin == &twins[GENERAL])
-        twin_qp(twin)->rnic->stags.reserved = 0; /* from here on by chance */
+        twin_qp(twin)->rnic->stags.reserved = 0; /* random indices from here on */
 }
 
 void start(struct twin *twin, bool crc, uint32_t cqe)
@@ -130,7 +131,7 @@ void setup(void)
     recording_emss = 1460;
 }
 
-/* Before each step. */
+/* Call before each step. */
 void keep_general(struct twin *twin)
 {
     if (twin != &twins[GENERAL])
@@ -197,7 +198,7 @@ void put_tagged(struct twin *twin, enum rdmap_opcode opcode, uint64_t to, uint32
     seal(twin, DDP_TAGGED_LEN + octets);
 }
 
-/* What was put, up to `octets` of it, is read in one pass. */
+/* One pass reads what the peer has put, at most `octets` of it. */
 void arrive(struct twin *twin, size_t octets)
 {
     keep_general(twin);
@@ -238,7 +239,7 @@ uint32_t poll_cq(struct twin *twin, struct ri_cq *cq, uint32_t count)
     keep_general(twin);
     taken = twin->bed.fake.user.poll(cq, count, twin->wc + twin->completions);
     for (uint32_t i = 0; i < taken; i++)
-        twin->wc[twin->completions + i].context = NULL; /* each has its own */
+        twin->wc[twin->completions + i].context = NULL; /* the contexts differ by nature */
     twin->completions += taken;
     return taken;
 }

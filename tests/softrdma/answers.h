@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the tests of answers stand on: two connections over recording lower layers, each over an
- * RNIC of its own; one takes general ways only. The peer's requests are put together, and arrive in
- * one read or in several.
+ * Fixture of the tests of Read Responses: two connections over recording lower layers, each over an
+ * RNIC of its own. One of them takes the general path only. The peer's requests are composed here,
+ * and arrive in one read or in several.
  */
 #ifndef ITAL_TESTS_ANSWERS_H
 #define ITAL_TESTS_ANSWERS_H
@@ -21,7 +21,7 @@
 #define REQUEST (MPA_HDR_LEN + DDP_UNTAGGED_LEN + RDMAP_READ_REQ_LEN + MPA_CRC_LEN)
 
 enum { ALONE, GENERAL, WAYS };
-enum { READABLE, LOCAL, FOREIGN, REGIONS }; /* FOREIGN: of another PD */
+enum { READABLE, LOCAL, FOREIGN, REGIONS }; /* FOREIGN: in another PD */
 
 struct twin {
     struct testbed bed;
@@ -31,14 +31,14 @@ struct twin {
     struct ri_wc wc[2 * STEPS];
     uint8_t input[ROOM];
     size_t used;
-    uint32_t request_msn, send_msn; /* the peer's next ones */
+    uint32_t request_msn, send_msn; /* the peer's next MSNs */
 };
 extern struct twin twins[WAYS];
 
-/* A Read Request, and how it differs from one that is in order. */
+/* A Read Request, and its differences from a valid one. */
 struct odd {
     const char *what;
-    uint32_t stag, length; /* added to what is right: STag, octets of the message */
+    uint32_t stag, length; /* added to the valid STag and message length */
     uint32_t msn, mo, qn;
     uint32_t region;
     uint64_t from;

@@ -8,12 +8,12 @@
 
 #include <string.h>
 
-/* ---- a host without its own lane ---- */
+/* ---- a host that has no lane ---- */
 
 static struct fake_host fake;
 struct fake_record record;
 
-/* A QP's context is the QP itself, no record. */
+/* The context of a QP is the QP itself, not a record. */
 static void drop_event(const struct ri_host *host, void *context, const struct ri_event *event)
 {
     (void)host, (void)context, (void)event;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the tests of the engine's corners share: see engine.h. */
+/* What the tests of the engine share: see engine.h. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif

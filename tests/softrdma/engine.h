@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the tests of the engine's corners share: a test bed for each test, side a against a
- * hand-written peer, the peer's next FPDU taken apart.
+ * What the tests of the engine share: a test bed for each test, side a against a hand-written peer,
+ * and the peer's next FPDU with its fields decoded.
  */
 #ifndef ITAL_TESTS_ENGINE_H
 #define ITAL_TESTS_ENGINE_H
@@ -19,7 +19,7 @@ struct frame {
 };
 
 extern struct testbed bed;
-extern struct tc_rng rng; /* begins anew for each test */
+extern struct tc_rng rng; /* seeded again for each test */
 extern struct raw raw;
 extern struct frame frame; /* the last that next_frame() took */
 extern const struct ri_llp_handover plain;
@@ -27,11 +27,12 @@ static struct side *const a = &bed.side[0], *const b = &bed.side[1];
 
 TCase *new_case(Suite *suite, const char *name); /* with a test bed of its own for each test */
 
-/* Side a against the hand-written peer; as initiator its ready-to-receive Write is taken off. */
+/* Connects side a with the hand-written peer. As initiator, its ready-to-receive Write is
+ * consumed. */
 void connect_raw(bool initiator, const struct ri_llp_handover *handover);
 /* False: the stream has ended. */
 bool next_frame(void);
-/* Of what comes a Terminate of this value is the last. */
+/* The last FPDU is a Terminate of this value; others before it are skipped. */
 void expect_terminate(uint16_t value);
 void read_request(uint32_t msn, uint32_t size, const struct region *source, uint64_t sink);
 

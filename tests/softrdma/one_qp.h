@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the tests of one kind of message share: a test bed, QP a as the responder of a hand-written
- * peer, the peer's next FPDU taken apart, and the Terminate that it must be.
+ * What the tests of one message type share: a test bed, QP a as the responder of a hand-written
+ * peer, the peer's next FPDU with its fields decoded, and the expected Terminate.
  */
 #ifndef ITAL_TESTS_ONE_QP_H
 #define ITAL_TESTS_ONE_QP_H
@@ -29,16 +29,16 @@ extern const struct ri_llp_handover plain;
 static struct side *const a = &bed.side[0], *const b = &bed.side[1];
 
 TCase *new_case(Suite *suite, const char *name); /* with a test bed of its own for each test */
-/* Side a is a responder that may speak. */
+/* Side a is a responder that may send. */
 void open_raw(const struct shape *shape, const struct ri_llp_handover *handover);
-/* The same, with so little room in its socket that a large answer stays under way. */
+/* The same, with a small socket buffer, so that a large answer stays in progress. */
 void open_raw_narrow(const struct shape *shape, const struct ri_llp_handover *handover);
 /* False: the stream has ended. */
 bool next_frame(void);
-/* The next FPDU is this Terminate, octet by octet, about this segment (NULL: none); then FIN. */
+/* The next FPDU is this Terminate, octet by octet, about this segment (NULL: none). FIN follows. */
 void expect_terminate(uint16_t value, const uint8_t *ulpdu, uint32_t length);
 
-/* Atomics of a side, signalled; words of 8 octets in a region, in host order. */
+/* Posts signalled atomics of a side. Words are 8 octets in a region, in host order. */
 enum ri_status post_atomic(struct side *side, enum ri_wr_opcode opcode, uint64_t cookie,
                            const struct ri_sge *sges, uint32_t count, uint64_t remote,
                            uint32_t rkey, uint64_t value, uint64_t compare);
@@ -48,7 +48,7 @@ void compare_swap(struct side *side, uint64_t cookie, struct ri_sge sink,
                   const struct region *target, uint64_t offset, uint64_t compare, uint64_t swap);
 uint64_t word(const struct region *region, uint32_t index);
 void set_word(struct region *region, uint32_t index, uint64_t value);
-/* The next FPDU is a well formed Atomic Request. */
+/* The next FPDU is a well-formed Atomic Request. */
 struct rdmap_atomic_req expect_request(uint32_t msn);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A lower layer that notes what is written: see recording_llp.h. */
+/* A lower layer that records writes: see recording_llp.h. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -25,7 +25,7 @@ static struct wire *wire_of(struct stream *stream)
     return wire;
 }
 
-/* Batches are described in their own memory, lone posts are not. */
+/* The iovecs of a batch are in the batch's own memory, those of a lone post are not. */
 static bool is_batch(struct stream *stream, const struct iovec *iov)
 {
     const struct qp *qp = stream->qp;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A peer that acknowledges nothing is lost after ack_timeout, one that only does not read is
- * not. What TCP knows is this program's own: its getsockopt(2) stands before libc's, and
- * answers TCP_INFO for the first side. */
+/* A peer that acknowledges nothing is lost after ack_timeout; a peer that only does not read is
+ * not. TCP's state is simulated: this program's getsockopt(2) precedes libc's, and answers TCP_INFO
+ * for the first side. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -27,10 +27,10 @@ static struct testbed bed;
 static struct side *const a = &bed.side[0], *const b = &bed.side[1];
 static struct region from, to;
 
-static bool invented;         /* of side a */
-static struct tcp_info story; /* what is told then; times are of the story's start */
-static bool repeating;        /* it sends again between two looks */
-static atomic_uint looks;     /* of side a */
+static bool invented;         /* TCP_INFO of side a is simulated */
+static struct tcp_info story; /* the simulated answer, with its times at the start */
+static bool repeating;        /* TCP retransmits between two checks */
+static atomic_uint looks;     /* checks of side a */
 
 typedef int (*getsockopt_fn)(int fd, int level, int name, void *value, socklen_t *length);
 
@@ -63,7 +63,7 @@ static void open_with(const char *const *set)
     testbed_passes(&bed, 5);
 }
 
-/* What the start sent is acknowledged, and both sides rest. */
+/* The octets of the start are acknowledged, and both sides are idle. */
 static void setup(void)
 {
     invented = repeating = false;
@@ -87,7 +87,7 @@ static void one_message(void)
     side_expect(a, a->send_cq, 1, RI_WC_SUCCESS, 64);
 }
 
-/* Looks, run by the lane, until there were `count` more. */
+/* Runs the lane until it has made `count` more checks. */
 static void look_on(unsigned int count)
 {
     unsigned int end = atomic_load(&looks) + count;
@@ -100,10 +100,10 @@ static uint64_t ms_since(uint64_t start)
     return (tc_now_ns() - start) / 1000000;
 }
 
-/* ---- who is lost ---- */
+/* ---- peers that are lost ---- */
 
-/* Octets that nobody acknowledges, sent after the last
- * acknowledgement; or probes of a closed window. */
+/* Octets without acknowledgement, sent after the last acknowledgement; or unanswered probes of a
+ * closed window. */
 START_TEST(silence_is_told)
 {
     static const struct tcp_info stories[] = {
@@ -123,8 +123,8 @@ START_TEST(silence_is_told)
 }
 END_TEST
 
-/* Who begins to send while keep-alive's probes are unanswered has
- * waited since the first of them. */
+/* A side that begins to send while keep-alive probes are unanswered has waited since the first of
+ * these probes. */
 START_TEST(keepalive_probes_count)
 {
     uint64_t start;
@@ -136,15 +136,15 @@ START_TEST(keepalive_probes_count)
     story.tcpi_unacked = 1;
     side_expect_event(a, RI_EVENT_LLP_LOST, 0);
     ck_assert_uint_ge(ms_since(start), BOUND_MS / 6);
-    ck_assert_uint_eq(atomic_load(&looks), 2); /* at the send, and the first after it */
+    ck_assert_uint_eq(atomic_load(&looks), 2); /* at the send, and the first check after it */
 }
 END_TEST
 
-/* ---- who is not ---- */
+/* ---- peers that are not lost ---- */
 
-/* It does not read: its window is closed, each probe is answered. Repetitions that are answered,
- * for it has no memory. An acknowledgement comes between two looks. One probe, or one repetition,
- * was lost, and the next is not due for long. Four bounds long. */
+/* None of these loses the peer within four times the bound: its window is closed and it answers
+ * each probe; it answers retransmissions because it lacks memory; an acknowledgement comes between
+ * two checks; one probe or one retransmission was lost and the next is not due soon. */
 START_TEST(a_live_peer_is_not_lost)
 {
     static const struct tcp_info stories[] = {
@@ -165,8 +165,7 @@ START_TEST(a_live_peer_is_not_lost)
 }
 END_TEST
 
-/* A wait that ends begins anew: several that last for half of the bound
- * each are none that lasts for it. */
+/* Each wait starts anew: several waits of half the bound do not add up. */
 START_TEST(waits_do_not_add_up)
 {
     invented = repeating = true;
@@ -182,10 +181,10 @@ START_TEST(waits_do_not_add_up)
 }
 END_TEST
 
-/* ---- rest ---- */
+/* ---- idle connections ---- */
 
-/* When all is acknowledged no timer is left, and no look is taken; the
- * next message brings them back. */
+/* When everything is acknowledged no timer is left and no check is made. The next message starts
+ * them again. */
 START_TEST(an_idle_connection_has_no_timer)
 {
     for (int i = 0; i < 3; i++) {
@@ -214,8 +213,8 @@ START_TEST(off_looks_at_nothing)
 }
 END_TEST
 
-/* A thread posts while the lane comes to rest and wakes up: nothing is
- * lost, and in the end it rests. */
+/* A thread posts while the lane goes idle and wakes up. No message is lost, and at the end the lane
+ * is idle. */
 struct writer {
     pthread_t thread;
     atomic_bool done;
@@ -244,7 +243,7 @@ START_TEST(rest_and_send_in_two_threads)
 {
     struct writer writer = { .done = false };
 
-    /* looks: 0.1 ms */
+    /* a check every 0.1 ms */
     container_of(bed.fake.rnic, struct rnic, base)->options.ack_timeout_ns = 600000;
     ck_assert_int_eq(pthread_create(&writer.thread, NULL, write_now_and_then, &writer), 0);
     ck_assert(fake_host_until(&bed.fake, atomic_load(&writer.done), 60000));
@@ -261,7 +260,7 @@ END_TEST
 
 static const char *const defaults[] = { "ack_timeout", "30000", NULL };
 
-/* Reads to the end, and tells how much there was. */
+/* Reads to the end of the stream and reports the number of octets. */
 static void swallow(int fd, int tell)
 {
     static char octets[65536];
@@ -273,8 +272,8 @@ static void swallow(int fd, int tell)
     _exit(got == 0 && write(tell, &sum, sizeof(sum)) == sizeof(sum) ? 0 : 1);
 }
 
-/* The peer's process stops for four bounds, with its window closed: nothing is lost, and all of it
- * arrives. In the long form for two minutes with the options' defaults. */
+/* The peer's process stops for four times the bound, with its window closed. No message is lost,
+ * and all arrive. In the long form it stops for two minutes, with the options' defaults. */
 START_TEST(a_stopped_receiver_loses_nothing)
 {
     uint64_t stop_ms = tc_long() ? 120000 : 4 * BOUND_MS, sum = 0, end;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The answer to a short Read that came alone is sent from inside the receive that judged its
- * request (tx_single.c), and a lone Read Response completes at once. Two connections, each over an
- * RNIC of its own, get and are asked the same; one of them takes general ways only. What both
- * write, complete, place and tell is the same.
+ * The response to a lone short Read is sent from inside the receive that checked the request
+ * (tx_single.c), and a lone Read Response completes at once. Two connections, each over an RNIC of
+ * its own, get the same input; one of them takes the general path only. What both write, complete,
+ * place and report must be the same.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-/* ---- the same ---- */
+/* ---- same behaviour ---- */
 
 static void expect_same_octets(void)
 {
@@ -116,8 +116,8 @@ static void random_post(struct twin *twin, struct tc_rng *rng, uint64_t cookie)
     ck_assert(status == RI_OK || status == RI_ERR_QUEUE_FULL);
 }
 
-/* To the oldest Read of the consumer's, in one segment or two, in one read or
- * two; some with more behind it. */
+/* Answers the consumer's oldest Read, in one segment or two, in one read or two; some have more
+ * FPDUs behind them. */
 static void random_response(struct twin *twin, struct tc_rng *rng)
 {
     struct qp *qp = twin_qp(twin);
@@ -166,8 +166,8 @@ static void random_step(struct twin *twin, struct tc_rng *rng, uint64_t cookie)
     }
 }
 
-/* Requests alone and together, between requests of the consumer's, answers
- * to those, gathering and arming. */
+/* Requests alone and together, mixed with the consumer's own requests, their responses, batching
+ * and arming. */
 START_TEST(same_for_random_steps)
 {
     struct tc_rng rng = tc_rng((uint64_t)_i), copy;
@@ -189,7 +189,7 @@ START_TEST(same_for_random_steps)
 }
 END_TEST
 
-/* The socket takes parts, or nothing. */
+/* The socket accepts parts of a write, or nothing. */
 START_TEST(same_over_a_full_socket)
 {
     static const size_t takes[] = { SIZE_MAX, SIZE_MAX, 0, 1, 61 };
@@ -197,7 +197,7 @@ START_TEST(same_over_a_full_socket)
 
     start_both(_i & 1, 0);
     for (uint32_t i = 0; i < STEPS / 4 * 4; i++) {
-        const bool last = i % 4 == 3; /* of those that may wait */
+        const bool last = i % 4 == 3; /* the last of the requests that may wait */
 
         uint64_t from = tc_below(&rng, OCTETS / 2);
         uint32_t octets = 1 + (uint32_t)tc_below(&rng, 256);
@@ -238,7 +238,7 @@ static const struct odd odds[] = {
 };
 #define ODDS (int)(sizeof(odds) / sizeof(odds[0]))
 
-/* What is refused is so in the same words, behind answers that were sent. */
+/* Refusals are the same on both paths, also behind responses that were sent. */
 START_TEST(same_refusals)
 {
     start_both(true, 0);
@@ -250,13 +250,13 @@ START_TEST(same_refusals)
         fake_host_run(&twins[way].bed.fake, NULL);
         ck_assert_uint_eq(twin_qp(&twins[way])->life.terminate_sent, odds[_i].value);
     }
-    ck_assert_uint_eq(wires[ALONE].alone, 1 + 1); /* the Terminate is no batch either */
+    ck_assert_uint_eq(wires[ALONE].alone, 1 + 1); /* the Terminate leaves alone too */
     expect_same();
     finish_both();
 }
 END_TEST
 
-/* A QP that allows no Reads, or none any more. */
+/* A QP that does not allow Reads, or does not any more. */
 START_TEST(same_when_not_allowed)
 {
     start_both(true, 0);
@@ -277,7 +277,7 @@ START_TEST(same_when_not_allowed)
 }
 END_TEST
 
-/* More Reads than the CQ takes: the connection ends, and what was done is not lost. */
+/* More Reads than the CQ holds: the connection ends, and completed work is not lost. */
 START_TEST(same_over_a_full_cq)
 {
     enum { READS = 4, CQE = 2 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What happens while a lone answer is sent, or a lone response completes (tx_single.c); how long
- * answers are, and their writes. */
+/* Events while a lone response is sent, or while a lone response completes (tx_single.c); the
+ * length of responses and of their writes. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -9,15 +9,14 @@
 
 #include <string.h>
 
-/* ---- meanwhile ---- */
+/* ---- concurrent events ---- */
 
 static void post_a_send(void)
 {
     ck_assert_int_eq(post(&twins[ALONE], RI_WR_SEND, 5, RI_WR_SIGNALED, 0, 16), RI_OK);
 }
 
-/* A request of the consumer's is posted while the answer is being
- * written: it leaves in the same pass. */
+/* The consumer posts a request while the response is being written: it leaves in the same pass. */
 START_TEST(a_post_meanwhile_leaves)
 {
     struct twin *twin = &twins[ALONE];
@@ -39,8 +38,8 @@ START_TEST(a_post_meanwhile_leaves)
 }
 END_TEST
 
-/* A request of the consumer's was posted when nobody could see to it but the lane,
- * as where memory goes in a pass. */
+/* The consumer posted a request that only the lane can send, as while memory is revoked in a
+ * pass. */
 START_TEST(what_waits_leaves_with_the_answer)
 {
     struct twin *twin = &twins[ALONE];
@@ -62,7 +61,8 @@ START_TEST(what_waits_leaves_with_the_answer)
 }
 END_TEST
 
-/* The socket has taken a part of a message, and has room again: the answer comes behind it. */
+/* The socket has accepted a part of a message and has room again: the response follows that
+ * message. */
 START_TEST(no_answer_inside_a_message)
 {
     enum { LENGTH = TX_BATCH_OCTETS + TX_BATCH_OCTETS / 2 };
@@ -107,8 +107,8 @@ static void answer_the_read(void)
     ck_assert_uint_eq(poll_cq(twin, side_of(twin)->send_cq, 1), 0);
 }
 
-/* The response is here before the write of the request has returned: its slot is still in
- * use, and its completion waits. */
+/* The response arrives before the write of the request returns. The slot is still in use, and the
+ * completion waits. */
 START_TEST(a_response_meanwhile_waits)
 {
     struct twin *twin = &twins[ALONE];
@@ -123,8 +123,8 @@ START_TEST(a_response_meanwhile_waits)
 }
 END_TEST
 
-/* In one pass something is received and the socket takes the rest of a Write: its
- * completion is told by this pass. */
+/* One pass receives a message, and the socket accepts the end of a Write: the same pass reports the
+ * Write's completion. */
 START_TEST(output_that_a_pass_completes_is_told)
 {
     struct twin *twin = &twins[ALONE];
@@ -154,10 +154,10 @@ START_TEST(output_that_a_pass_completes_is_told)
 }
 END_TEST
 
-/* ---- how long ---- */
+/* ---- length ---- */
 
-/* All that was written from `at` on are answers of these lengths from the region's first octet on;
- * each FPDU fits the EMSS that was known then. */
+/* Everything written from `at` on are responses of these lengths from the region's first octet on.
+ * Each FPDU fits the EMSS that was known when it was built. */
 static void expect_answers(size_t at, const uint8_t *octets, const uint32_t *lengths,
                            uint32_t count)
 {
@@ -189,7 +189,8 @@ static void expect_answers(size_t at, const uint8_t *octets, const uint32_t *len
     ck_assert_uint_eq(count, 0);
 }
 
-/* Where less than TX_COPY_OCTETS fit into an FPDU an answer of so many is cut, on either way. */
+/* Where an FPDU holds less than TX_COPY_OCTETS, a response of that length is segmented, on either
+ * path. */
 START_TEST(short_answers_fit_a_small_emss)
 {
     struct twin *twin = &twins[ALONE];
@@ -214,8 +215,8 @@ START_TEST(short_answers_fit_a_small_emss)
 }
 END_TEST
 
-/* The EMSS changes; it is asked for from time to time, and what is
- * said then holds from there on. */
+/* The EMSS changes. The QP asks for it from time to time, and the new value applies from then
+ * on. */
 START_TEST(answers_fit_the_emss_that_was_known)
 {
     enum { COUNT = 4000 };
@@ -241,8 +242,8 @@ START_TEST(answers_fit_the_emss_that_was_known)
 }
 END_TEST
 
-/* Answers follow TCP segments up to LONG_RESPONSE; longer ones leave in writes as long as may be,
- * and what comes behind them follows segments again. */
+/* Responses follow TCP segments up to LONG_RESPONSE. Longer ones leave in writes as long as
+ * possible, and messages behind them follow segments again. */
 START_TEST(long_answers_leave_in_long_writes)
 {
     static const struct {
@@ -259,7 +260,7 @@ START_TEST(long_answers_leave_in_long_writes)
 
     recording_emss = 65483;
     start(twin, true, 0);
-    twin_qp(twin)->tx.learn_at = UINT64_MAX; /* which would take choose_size anew */
+    twin_qp(twin)->tx.learn_at = UINT64_MAX; /* otherwise it would call choose_size again */
     large = region_new(side_of(twin), 1 << 20, TESTBED_ALL | RI_ACCESS_ZERO_BASED);
     region_fill(&large);
     for (int round = 0; round < 2; round++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Atomics (RFC 7306) of ours: two QPs over loopback, one QP against a
- * hand-written peer, threads on one word. */
+/* Atomics (RFC 7306) that ital posts: two QPs over loopback, one QP against a hand-written peer,
+ * several threads on one word. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -30,8 +30,7 @@ START_TEST(S069_features)
 }
 END_TEST
 
-/* The old value comes back in host order, also to a sink that is not
- * aligned; the word has the new one. */
+/* The old value arrives in host order, also in an unaligned sink; the word holds the new value. */
 START_TEST(C137_S067_add_and_swap)
 {
     struct region sink, target;
@@ -57,7 +56,7 @@ START_TEST(C137_S067_add_and_swap)
     ck_assert_uint_eq(word(&target, 2), UINT64_MAX);
     fetch_add(a, 3, region_sge(&sink, 8, 8), &target, 16, 5);
     side_expect(a, a->send_cq, 3, RI_WC_SUCCESS, 8);
-    ck_assert_uint_eq(word(&target, 2), 4); /* modulo 2^64, the next word as it was */
+    ck_assert_uint_eq(word(&target, 2), 4); /* modulo 2^64; the next word is unchanged */
     ck_assert_uint_eq(word(&target, 3), 0);
     compare_swap(a, 4, region_sge(&sink, 16, 8), &target, 16, 5, 77);
     wc = side_next(a, a->send_cq);
@@ -74,11 +73,11 @@ START_TEST(C137_S067_add_and_swap)
 }
 END_TEST
 
-/* Requests as they were posted: each Read sees what the atomics before it
- * did, not what those behind it do. */
+/* Requests execute in the order of posting: each Read sees the atomics before it and none behind
+ * it. */
 START_TEST(S068_S047_C117_mixed_with_reads)
 {
-    const uint32_t rounds = 60; /* more than ORD: they wait and go on */
+    const uint32_t rounds = 60; /* more than ORD, so that some wait */
     struct region sink, target;
 
     connect_both();
@@ -93,7 +92,7 @@ START_TEST(S068_S047_C117_mixed_with_reads)
         side_expect(a, a->send_cq, i, RI_WC_SUCCESS, 8);
         ck_assert_uint_eq(word(&sink, i), 3 * ((i + 1) / 2));
     }
-    /* a Write and a Send in front of an atomic are placed before it is executed */
+    /* A Write and a Send in front of an atomic are placed before it executes. */
     set_word(&sink, 0, 1000);
     side_receive(b, 9, region_sge(&target, 0, 8));
     side_write(a, 100, region_sge(&sink, 0, 8), (uintptr_t)target.octets, target.keys.rkey);
@@ -134,7 +133,7 @@ START_TEST(posts_refused)
 }
 END_TEST
 
-/* A sink that is not ours to write, or no ORD: told by the completion, nothing leaves. */
+/* A sink that may not be written, or an ORD of 0: the completion reports it, and nothing leaves. */
 START_TEST(local_errors)
 {
     struct ri_llp_handover handover = plain;
@@ -154,7 +153,7 @@ START_TEST(local_errors)
 }
 END_TEST
 
-/* ---- our requests on the wire ---- */
+/* ---- requests of ital on the wire ---- */
 
 static void respond(uint32_t msn, uint32_t id, uint64_t value)
 {
@@ -165,7 +164,7 @@ static void respond(uint32_t msn, uint32_t id, uint64_t value)
     raw_untagged(&raw, RDMAP_ATOMIC_RESP, true, DDP_QN_ATOMIC, msn, 0, payload, sizeof(payload));
 }
 
-/* ORD is shared with Reads, and so is the MSN; identifiers differ. */
+/* Reads and atomics share ORD and MSN; identifiers differ. */
 START_TEST(S065_S066_S049_requests)
 {
     struct ri_llp_handover handover = plain;
@@ -179,7 +178,7 @@ START_TEST(S065_S066_S049_requests)
     fetch_add(a, 1, region_sge(&sink, 0, 8), &sink, 0, 0x1122334455667788);
     side_read(a, 2, region_sge(&sink, 8, 8), 0, 0x100);
     compare_swap(a, 3, region_sge(&sink, 16, 8), &sink, 24, 5, 6);
-    fetch_add(a, 4, region_sge(&sink, 24, 8), &sink, 3, 1); /* not aligned: the peer's to judge */
+    fetch_add(a, 4, region_sge(&sink, 24, 8), &sink, 3, 1); /* not aligned: the peer checks this */
     first = expect_request(1);
     ck_assert_uint_eq(first.op, RDMAP_FETCH_ADD);
     ck_assert_uint_eq(first.stag, sink.keys.rkey);
@@ -206,7 +205,7 @@ START_TEST(S065_S066_S049_requests)
     ck_assert_uint_eq(word(&sink, 0), 0xaabb);
     raw_tagged(&raw, RDMAP_READ_RESP, true, read.sink_stag, read.sink_to, "answered", 8);
     third = expect_request(4);
-    ck_assert_uint_eq(third.to, (uintptr_t)sink.octets + 3); /* S-070: passed on as it is */
+    ck_assert_uint_eq(third.to, (uintptr_t)sink.octets + 3); /* S-070: sent unchanged */
     respond(2, second.id, 1);
     respond(3, third.id, 2);
     side_expect(a, a->send_cq, 2, RI_WC_SUCCESS, 8);
@@ -242,7 +241,7 @@ START_TEST(S064_fences)
 }
 END_TEST
 
-/* ---- responses that do not fit ---- */
+/* ---- invalid responses ---- */
 
 enum { NOTHING, ATOMIC_OLDEST, READ_OLDEST };
 
@@ -302,7 +301,7 @@ START_TEST(C138_C139_C140_C141_bad_responses)
 }
 END_TEST
 
-/* C-095 the other way round: a Read Response while an atomic is the oldest. */
+/* C-095 reversed: a Read Response while an atomic is the oldest request. */
 START_TEST(C095_read_response_for_an_atomic)
 {
     struct region sink;
@@ -351,11 +350,11 @@ START_TEST(sink_revoked_meanwhile)
 }
 END_TEST
 
-/* The peer's Terminate names one of ours: the Read or atomic with that MSN. */
+/* The peer's Terminate names a Read or atomic of ital by its MSN. */
 static const struct {
     uint16_t value;
     uint32_t qn, msn;
-    uint32_t blamed; /* cookie; 0: nobody */
+    uint32_t blamed; /* cookie; 0: none */
     enum ri_wc_status status;
 } named[] = {
     { 0x0100, DDP_QN_READ, 2, 2, RI_WC_REMOTE_ACCESS },
@@ -364,7 +363,7 @@ static const struct {
     { 0x0206, DDP_QN_READ, 1, 1, RI_WC_REMOTE_OPERATION },
     { 0x0207, DDP_QN_READ, 4, 0, 0 },
     { 0x0207, DDP_QN_SEND, 1, 0, 0 },
-    { 0x1203, DDP_QN_READ, 1, 1, RI_WC_REMOTE_OPERATION }, /* errors of DDP find theirs as well */
+    { 0x1203, DDP_QN_READ, 1, 1, RI_WC_REMOTE_OPERATION }, /* so do DDP errors */
     { 0x1201, DDP_QN_READ, 2, 2, RI_WC_REMOTE_ACCESS },
     { 0x1202, DDP_QN_SEND, 1, 0, 0 },
     { 0x1201, DDP_QN_READ, 4, 0, 0 },
@@ -423,14 +422,14 @@ END_TEST
 #define PAIRS  2
 #define WINDOW 32u
 
-static atomic_uint adding; /* threads */
+static atomic_uint adding; /* number of threads */
 
 struct adder {
     struct side *side;
     struct region sink;
     const struct region *target;
     unsigned long count, wrong;
-    uint64_t last; /* values seen never fall */
+    uint64_t last; /* observed values never decrease */
 };
 
 static bool wait_one(struct side *side, struct ri_wc *wc, uint64_t end)
@@ -443,7 +442,7 @@ static bool wait_one(struct side *side, struct ri_wc *wc, uint64_t end)
     return true;
 }
 
-/* Several at a time: what the queue holds is executed in one go. */
+/* Several at a time, so that the whole queue executes in one pass. */
 static void *add_many(void *arg)
 {
     struct adder *adder = arg;
@@ -466,7 +465,8 @@ static void *add_many(void *arg)
     return NULL;
 }
 
-/* The responders post too, so that answers are built in their threads as well as in the lane's. */
+/* The responders post too, so that responses are built in their threads as well as in the
+ * lane's. */
 static void *write_many(void *arg)
 {
     struct adder *adder = arg;
@@ -481,7 +481,7 @@ static void *write_many(void *arg)
     return NULL;
 }
 
-/* All QPs of an RNIC, and the processor itself, add to one word: nothing is lost. */
+/* All QPs of an RNIC, and the processor itself, add to one word: no addition is lost. */
 START_TEST(C137_concurrent_additions)
 {
     static struct side sides[PAIRS][2];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Atomics (RFC 7306) of the peer: executed once and in order, with masks;
- * every refused form; the vectors. */
+/* Atomics (RFC 7306) that the peer sends: executed once and in order, with masks; every refused
+ * form; the vectors. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -125,8 +125,8 @@ START_TEST(C127_C128_C130_C131_C132_C133_C134_C135_C136_bad_requests)
 }
 END_TEST
 
-/* A QP that takes no atomics has no such opcode, whatever else is wrong; the
- * answers to its own it takes (above). */
+/* A QP without atomics does not know the opcode, whatever else is wrong. It accepts responses to
+ * its own atomics (above). */
 START_TEST(C062_not_enabled)
 {
     const struct rdmap_atomic_req request = { .op = _i ? 9 : 0 };
@@ -142,7 +142,7 @@ START_TEST(C062_not_enabled)
 }
 END_TEST
 
-/* IRD 1 and two atomics in one write; IRD 0, which takes none. */
+/* IRD 1 and two atomics in one write; IRD 0, which allows none. */
 START_TEST(C128_ird)
 {
     struct ri_llp_handover handover = plain;
@@ -171,8 +171,8 @@ START_TEST(C128_ird)
 }
 END_TEST
 
-/* Reserved bits, and of an addition the comparison, say nothing; the bits of
- * the operation code alone count. */
+/* Reserved bits are ignored, and so is the compare field of an addition. Only the bits of the
+ * operation code count. */
 START_TEST(C129_reserved_bits)
 {
     const struct rdmap_atomic_req request = {
@@ -197,8 +197,8 @@ START_TEST(C129_reserved_bits)
 }
 END_TEST
 
-/* 8 octets of the consumer's memory count, not of the offset: a zero-based
- * region that begins off the boundary. */
+/* Alignment applies to the consumer's memory, not to the offset: a zero-based region begins off an
+ * 8-octet boundary. */
 START_TEST(C136_alignment_is_of_the_address)
 {
     struct rdmap_atomic_req request = { .id = 1, .data = 1 };
@@ -229,7 +229,7 @@ END_TEST
 
 /* ---- masks ---- */
 
-/* As the RFC has it, bit by bit. */
+/* The RFC's definition, bit by bit. */
 static uint64_t model_add(uint64_t old, uint64_t add, uint64_t mask)
 {
     uint64_t result = 0;
@@ -289,10 +289,10 @@ START_TEST(C137_masks)
 }
 END_TEST
 
-/* ---- revoked between request and answer ---- */
+/* ---- revoked between request and response ---- */
 
-/* The answer to a large Read keeps the stream busy; the atomic behind it waits. Its target goes
- * meanwhile: it is not touched, and the Terminate is about the Atomic Request. */
+/* The response to a large Read keeps the stream busy; the atomic behind it waits. Its target is
+ * revoked meanwhile: the memory does not change, and the Terminate is about the Atomic Request. */
 START_TEST(C131_revoked_before_it_is_executed)
 {
     const uint32_t size = 16u << 20;
@@ -335,8 +335,8 @@ END_TEST
 
 /* ---- vectors ---- */
 
-/* Exchanges with Atomic Requests: what the initiator of the vector sends, with our STag and address
- * in it, and what the responder answers, octet for octet. Offsets: WIRE-2 2.4. */
+/* Exchanges with Atomic Requests. Sends what the vector's initiator sends, with ital's STag and
+ * address in it, and expects the responder's octets. Offsets: WIRE-2 2.4. */
 static void play(const struct vectors *v, const char *exchange)
 {
     uint64_t first = 0;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Completion queues: limits, order, slots that come free, arming. */
+/* Completion queues: limits, order, release of slots, arming. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
 
 #include "cq_fixture.h"
 
-/* ---- life ---- */
+/* ---- create and destroy ---- */
 
 START_TEST(limits)
 {
@@ -57,7 +57,7 @@ START_TEST(oldest_first)
 }
 END_TEST
 
-/* A request that is done waits for those before it. */
+/* A completed request waits for those before it. */
 START_TEST(S047_queue_order)
 {
     struct cq *cq = new_cq(8);
@@ -86,8 +86,8 @@ static void expect_full(struct wq *wq)
     spinlock_unlock(&wq->posting);
 }
 
-/* Unsignalled requests make no completion, their slots come free
- * with the next one that is polled. */
+/* Unsignalled requests make no completion. Their slots are released when the next completion is
+ * polled. */
 START_TEST(slots_come_free_by_polling)
 {
     struct cq *cq = new_cq(8);
@@ -108,7 +108,7 @@ START_TEST(slots_come_free_by_polling)
 }
 END_TEST
 
-/* Failure always makes a completion. */
+/* A failure always makes a completion. */
 START_TEST(unsignalled_failure_is_told)
 {
     struct cq *cq = new_cq(8);
@@ -159,7 +159,7 @@ START_TEST(C118_arm_kinds)
     complete(&qp, &qp.rq, 1, arm_cases[_i].flags, arm_cases[_i].wc_flags, arm_cases[_i].status);
     ck_assert_uint_eq(atomic_load(&record.count), arm_cases[_i].fires);
     expect_count(cq, 1, notable);
-    /* would fire any kind */
+    /* It would fire any kind of arming. */
     complete(&qp, &qp.rq, 2, RI_WR_NOTIFY, RI_WC_SOLICITED, RI_WC_SUCCESS);
     ck_assert_uint_eq(atomic_load(&record.count), 1); /* once only */
     expect(cq, 1);
@@ -183,9 +183,9 @@ START_TEST(what_is_there_does_not_fire)
     }
     ck_assert_int_eq(softrdma_arm(&cq->base, (enum ri_arm)(RI_ARM_NTH + 1), 1),
                      RI_ERR_INVALID_ARGUMENT);
-    complete_send(&qp, 2); /* armed for marked ones */
+    complete_send(&qp, 2); /* armed for solicited completions */
     ck_assert_uint_eq(atomic_load(&record.count), 0);
-    ck_assert_int_eq(softrdma_arm(&cq->base, RI_ARM_NEXT, 0), RI_OK); /* replaces */
+    ck_assert_int_eq(softrdma_arm(&cq->base, RI_ARM_NEXT, 0), RI_OK); /* replaces it */
     complete_send(&qp, 3);
     ck_assert_uint_eq(atomic_load(&record.count), 1);
     end_qp(&qp);
@@ -204,21 +204,21 @@ START_TEST(arm_nth)
     ck_assert_int_eq(softrdma_arm(&cq->base, RI_ARM_NTH, 3), RI_OK);
     complete_send(&qp, 1);
     complete_send(&qp, 2);
-    expect(cq, 1); /* one less again */
+    expect(cq, 1); /* one fewer again */
     complete_send(&qp, 3);
     ck_assert_uint_eq(atomic_load(&record.count), 0);
     complete_send(&qp, 4);
     ck_assert_uint_eq(atomic_load(&record.count), 1);
     ck_assert_int_eq(softrdma_arm(&cq->base, RI_ARM_NTH, 4), RI_OK);
     ck_assert_uint_eq(atomic_load(&record.count), 1);
-    ck_assert_int_eq(softrdma_arm(&cq->base, RI_ARM_NTH, 3), RI_OK); /* they are there: at once */
+    ck_assert_int_eq(softrdma_arm(&cq->base, RI_ARM_NTH, 3), RI_OK); /* fires at once */
     ck_assert_uint_eq(atomic_load(&record.count), 2);
     end_qp(&qp);
     ck_assert_int_eq(softrdma_cq_destroy(&cq->base), RI_OK);
 }
 END_TEST
 
-/* A wish for more completions than a smaller CQ holds is fulfilled when it is full. */
+/* If more completions are requested than a resized, smaller CQ holds, it fires when it is full. */
 START_TEST(resize_keeps_the_wake_up)
 {
     struct cq *cq = new_cq(8);

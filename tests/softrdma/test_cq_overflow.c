@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Completion queues that are full: an overflow loses and reorders nothing, and is told once. */
+/* Full completion queues: an overflow loses and reorders nothing, and is reported once. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -11,8 +11,8 @@
 
 /* ---- overflow ---- */
 
-/* Two queues of a QP and one of another, all into a CQ of two: each queue's order holds, nothing
- * is lost, one error per overflow. */
+/* Two queues of one QP and one queue of another complete into a CQ of two entries. Each queue's
+ * order holds, nothing is lost, and each overflow is reported once. */
 START_TEST(X021_overflow_holds_order)
 {
     uint64_t next[3] = { 0 }, total = 0;
@@ -40,13 +40,13 @@ START_TEST(X021_overflow_holds_order)
             next[queue]++;
         }
         total += count;
-        if (total == 12) /* comes later, must not overtake */
+        if (total == 12) /* it comes later and must not overtake */
             ck_assert_uint_lt(next[0], 10);
     }
     expect_nothing(cq);
     ck_assert_uint_eq(atomic_load(&cq->blocked), 0);
     for (uint64_t i = 0; i < 3; i++)
-        complete_send(&one, i); /* it had run empty: a second overflow is told again */
+        complete_send(&one, i); /* the CQ was empty in between: a new overflow */
     ck_assert_uint_eq(atomic_load(&record.cq_errors), 2);
     for (uint64_t i = 0; i < 3; i++)
         expect(cq, i);
@@ -56,7 +56,7 @@ START_TEST(X021_overflow_holds_order)
 }
 END_TEST
 
-/* The overflow lasts until all that waited has been taken, however it is taken. */
+/* The overflow lasts until all queued completions have been taken, by poll or by purge. */
 START_TEST(one_overflow_is_told_once)
 {
     struct cq *cq = new_cq(1);
@@ -94,7 +94,7 @@ START_TEST(a_purge_does_not_end_an_overflow)
     complete_send(&two, 13);
     complete_send(&two, 14);
     ck_assert_uint_eq(atomic_load(&record.cq_errors), 2);
-    cq_purge(cq, &two); /* all that waited is gone */
+    cq_purge(cq, &two); /* no queued completion is left */
     end_qp(&two);
     new_qp(&two, cq, cq, 8);
     complete_send(&two, 15);
@@ -106,7 +106,7 @@ START_TEST(a_purge_does_not_end_an_overflow)
 }
 END_TEST
 
-/* A queue that waits is refused also when there is room, until it had its turn. */
+/* A queue with queued completions must wait its turn even if the CQ has room. */
 START_TEST(blocked_queue_is_not_overtaken)
 {
     struct cq *cq = new_cq(1);
@@ -132,7 +132,7 @@ START_TEST(blocked_queue_is_not_overtaken)
 }
 END_TEST
 
-/* An armed CQ fires for a completion that had to wait, when it gets in. */
+/* An armed CQ fires for a queued completion when it enters the CQ. */
 START_TEST(overflow_and_arm)
 {
     struct cq *cq = new_cq(1);
@@ -159,7 +159,7 @@ START_TEST(resize_keeps_what_is_there)
     new_qp(&qp, cq, cq, 16);
     ck_assert_int_eq(resize_to(cq, 0), RI_ERR_INVALID_ARGUMENT);
     ck_assert_int_eq(resize_to(cq, 1001), RI_ERR_LIMIT);
-    for (uint64_t i = 0; i < 5; i++) /* two of them wait outside */
+    for (uint64_t i = 0; i < 5; i++) /* two of them do not fit */
         complete_send(&qp, i);
     ck_assert_int_eq(resize_to(cq, 2), RI_ERR_BUSY);
     ck_assert_int_eq(resize_to(cq, 5), RI_OK);
@@ -169,7 +169,7 @@ START_TEST(resize_keeps_what_is_there)
     expect(cq, 1);
     ck_assert_int_eq(resize_to(cq, 3), RI_OK);
     complete_send(&qp, 5);
-    ck_assert_uint_eq(atomic_load(&cq->blocked), 1); /* it is full at three */
+    ck_assert_uint_eq(atomic_load(&cq->blocked), 1); /* the CQ is full at three entries */
     for (uint64_t i = 2; i < 6; i++)
         expect(cq, i);
     expect_nothing(cq);
@@ -191,20 +191,20 @@ START_TEST(purge_removes_one_qp)
         complete(&one, &one.sq, i, RI_WR_SIGNALED | RI_WR_NOTIFY, 0, RI_WC_SUCCESS);
         complete(&two, &two.sq, 10 + i, RI_WR_SIGNALED | RI_WR_NOTIFY, 0, RI_WC_SUCCESS);
     }
-    complete_receive(&one, 3); /* these wait */
+    complete_receive(&one, 3); /* these are queued */
     complete_send(&two, 13);
     complete_send(&two, 14);
     complete_receive(&two, 99);
     ck_assert_uint_eq(atomic_load(&cq->blocked), 2);
     cq_purge(cq, &one);
-    cq_purge(cq, &one); /* send and receive CQ are the same: called twice */
+    cq_purge(cq, &one); /* send and receive CQ are the same, so it is called twice */
     cq_retry_blocked(cq);
     ck_assert_uint_eq(atomic_load(&cq->blocked), 0);
-    expect_count(cq, 5, 3); /* those that waited came in without a poll */
+    expect_count(cq, 5, 3); /* queued completions entered without a poll */
     for (uint64_t i = 10; i < 15; i++)
         expect(cq, i);
     expect_nothing(cq);
-    complete_send(&one, 4); /* a straggler of the dead QP is refused */
+    complete_send(&one, 4); /* a late completion of the destroyed QP is refused */
     complete_receive(&one, 5);
     expect_nothing(cq);
     expect(other_cq, 99);
@@ -218,9 +218,9 @@ END_TEST
 /* ---- threads ---- */
 
 /*
- * A thread per QP completes sends and receives as slots come free, into a CQ that is far too small;
- * two threads poll. Two polling threads cannot compare what they saw, so each entry is checked for
- * being there once, and by one of them alone for order (the other run).
+ * One thread per QP completes sends and receives as slots are released, into a CQ that is far too
+ * small; two threads poll. Two polling threads cannot compare their order, so this run checks only
+ * that each entry appears once. The run with one polling thread checks the order.
  */
 #define THREADS 2
 static struct cq *shared;
@@ -292,7 +292,7 @@ static void *consume(void *arg)
     return (void *)wrong;
 }
 
-/* The CQ never keeps a size for long. */
+/* Resizes the CQ all the time. */
 static void *resize(void *arg)
 {
     struct tc_rng rng = tc_rng(7);

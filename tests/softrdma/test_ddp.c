@@ -87,7 +87,7 @@ START_TEST(short_headers)
             ck_assert_int_eq(ddp_get(exact, n, &h),
                              n < ddp_hdr_len(tagged) ? DDP_ERR_SHORT : DDP_OK);
             if (n < ddp_hdr_len(tagged))
-                ck_assert_uint_eq(h.mo, 77); /* outputs only on success */
+                ck_assert_uint_eq(h.mo, 77); /* outputs are set only on success */
             free(exact);
         }
     }

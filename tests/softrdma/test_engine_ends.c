@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Ends that cross each other and what is under way; memory that goes away. */
+/* Ends of a connection that cross each other and the work in progress; memory that is revoked. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -15,8 +15,8 @@
 
 /* ---- ends ---- */
 
-/* RST is seen by the send first, which takes the error from the socket;
- * what is read then looks like FIN. */
+/* The send sees RST first and takes the error from the socket. The read afterwards looks like
+ * FIN. */
 START_TEST(C152_reset_seen_by_the_send)
 {
     const struct linger linger = { .l_onoff = 1 };
@@ -31,8 +31,8 @@ START_TEST(C152_reset_seen_by_the_send)
 }
 END_TEST
 
-/* The peer closed its half and reads nothing: what is still to go waits
- * without keeping the lane awake. */
+/* The peer has closed its half and does not read. Pending output waits without keeping the lane
+ * awake. */
 START_TEST(end_with_output_left)
 {
     struct epoll_event event;
@@ -53,7 +53,7 @@ START_TEST(end_with_output_left)
 }
 END_TEST
 
-/* CLOSING that is cut, before and after FIN has left. */
+/* CLOSING is aborted, before and after FIN has left. */
 START_TEST(closing_is_cut)
 {
     connect_raw(true, &plain);
@@ -67,7 +67,8 @@ START_TEST(closing_is_cut)
 }
 END_TEST
 
-/* The peer's FIN is in the socket when the QP goes: the stream ends inside the call, once. */
+/* The peer's FIN is in the socket when the QP is destroyed: the stream ends inside the call,
+ * once. */
 START_TEST(destroy_after_the_peers_end)
 {
     connect_raw(true, &plain);
@@ -88,8 +89,8 @@ static void *run_passes(void *unused)
     return NULL;
 }
 
-/* The peer has read the message and closes, and the lane hears of it,
- * before the send call has returned. */
+/* Before the send call returns, the peer has read the message and closed, and the lane has seen
+ * it. */
 static ssize_t send_and_be_left(struct stream *stream, const struct iovec *iov, int count)
 {
     ssize_t sent = llp_tcp.send(stream, iov, count);
@@ -102,7 +103,7 @@ static ssize_t send_and_be_left(struct stream *stream, const struct iovec *iov, 
     return sent;
 }
 
-/* What the peer answered by its FIN is not outstanding: no Terminate. */
+/* A request that the peer answered by its FIN is not outstanding: no Terminate. */
 START_TEST(C148_fin_answers_what_is_being_sent)
 {
     struct llp_ops hooked = llp_tcp;
@@ -126,8 +127,9 @@ static const struct region *hooked_region;
 static unsigned int sends;
 static bool read_told;
 
-/* Before the call that took the Read Request returns its response is here; if the Read is told by
- * then its slot is filled anew. Before a request has left, the lane looks for what is complete. */
+/* The response arrives before the call that sent the Read Request returns. If the Read is reported
+ * by then, its slot is used again. Before a request has left, the lane checks for completed
+ * ones. */
 static ssize_t send_and_be_overtaken(struct stream *stream, const struct iovec *iov, int count)
 {
     const struct region *region = hooked_region;
@@ -151,7 +153,7 @@ static ssize_t send_and_be_overtaken(struct stream *stream, const struct iovec *
     return sent;
 }
 
-/* Who is inside tx does not take a request for the one that was in its slot before. */
+/* A thread inside tx does not mistake a request for the previous one of its slot. */
 START_TEST(answered_before_the_send_returns)
 {
     const struct shape shape = { .depth = 1 };
@@ -182,7 +184,7 @@ static ssize_t send_nothing(struct stream *stream, const struct iovec *iov, int 
     return -EAGAIN;
 }
 
-/* A peer answers a Read that has not left: it is told when it has. */
+/* The peer answers a Read that has not left: the completion follows when it has. */
 START_TEST(answered_before_it_was_sent)
 {
     const struct shape shape = { .depth = 1 };
@@ -209,7 +211,7 @@ START_TEST(answered_before_it_was_sent)
 }
 END_TEST
 
-/* One error per queue: the second of two that cross each other is flushed like the rest. */
+/* One error per queue: of two errors that cross, the second is flushed like the others. */
 START_TEST(one_error_per_queue)
 {
     struct region region;
@@ -219,10 +221,10 @@ START_TEST(one_error_per_queue)
     region = region_new(a, 64, TESTBED_ALL);
     side_read(a, 1, region_sge(&region, 0, 64), 0, 1);
     ck_assert(next_frame());
-    /* fails the Read, when it is read */
+    /* fails the Read when the segment is received */
     raw_tagged(&raw, RDMAP_READ_RESP, true, 0xbad, 0, "data", 4);
     bad = region_sge(&region, 60, 64);
-    side_write(a, 2, bad, 0, 1); /* fails by itself, now */
+    side_write(a, 2, bad, 0, 1); /* fails at once, by itself */
     side_write(a, 3, region_sge(&region, 0, 8), 0, 1);
     side_expect(a, a->send_cq, 1, RI_WC_FLUSHED, 0);
     side_expect(a, a->send_cq, 2, RI_WC_LOCAL_PROTECTION, 0);
@@ -232,7 +234,7 @@ START_TEST(one_error_per_queue)
 }
 END_TEST
 
-/* Nothing is lost when the CQ is full, but the connection ends (0x0207), told once. */
+/* A full CQ loses nothing, but the connection ends (0x0207); this is reported once. */
 START_TEST(X021_X025_overflow_ends_the_connection)
 {
     const struct shape shape = { .cqe = 2 };
@@ -254,10 +256,10 @@ START_TEST(X021_X025_overflow_ends_the_connection)
 }
 END_TEST
 
-/* ---- memory that goes away ---- */
+/* ---- memory that is revoked ---- */
 
-/* X-006: a Write lies half in the socket, half in a batch; its region is deregistered and the
- * memory unmapped. What was built goes out as it was; what was not fails. */
+/* X-006: half of a Write is in the socket, half in a batch. Its region is deregistered and the
+ * memory unmapped. Segments that were built leave unchanged; the others fail. */
 START_TEST(X006_deregister_under_way)
 {
     const uint32_t size = _i ? 400000 : 32u << 20;
@@ -266,7 +268,7 @@ START_TEST(X006_deregister_under_way)
     uint32_t got = 0;
 
     side_open(&bed, a, NULL);
-    /* Where segments are small it is built in one batch. */
+    /* With small segments it is one batch. */
     raw_open_segments(&raw, &bed, a, true, NULL, _i ? 8948 : 0);
     region = region_new(a, size, TESTBED_ALL);
     before = region_new(a, size, TESTBED_ALL);
@@ -280,7 +282,7 @@ START_TEST(X006_deregister_under_way)
     }
     side_write(a, 1, region_sge(&region, 0, size), 0, 1);
     testbed_passes(&bed, 5);
-    ck_assert(side_idle(a, a->send_cq)); /* not all of it fits into the socket */
+    ck_assert(side_idle(a, a->send_cq)); /* the socket has no room for all of it */
     region_free(a, &region);
     while (next_frame()) {
         if (frame.segment.opcode == RDMAP_TERMINATE)
@@ -307,7 +309,7 @@ START_TEST(X006_deregister_under_way)
 }
 END_TEST
 
-/* Two that walk at once, here one inside the other, do not make each other begin again. */
+/* Two walks at once, here one nested in the other, do not restart each other. */
 static void visit_none(struct qp *qp, void *arg)
 {
     (void)qp;

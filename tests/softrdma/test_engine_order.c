@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Order: of the checks that a message fails, of messages in the stream, of visitors at the lane. */
+/* Order: of the checks on a received message, of messages in the stream, of visitors at the
+ * lane. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -59,7 +60,7 @@ START_TEST(C119_invalidate)
 }
 END_TEST
 
-/* C-142: malformed or not, a Terminate ends the stream and is not answered. */
+/* C-142: a Terminate, malformed or not, ends the stream and gets no answer. */
 START_TEST(C142_terminate_without_last)
 {
     uint8_t payload[4] = { 0x02, 0x07 };
@@ -72,12 +73,12 @@ START_TEST(C142_terminate_without_last)
 }
 END_TEST
 
-/* ---- order of what is sent ---- */
+/* ---- order of output ---- */
 
 #define BIG (3u << 20)
 
-/* A Write under way, a Read Request in the middle, another Write behind: no
- * message lies inside another one. */
+/* A Write in progress, a Read Request in the middle, another Write behind: no message interrupts
+ * another one. */
 START_TEST(S051_messages_are_not_mixed)
 {
     struct region region;
@@ -89,7 +90,7 @@ START_TEST(S051_messages_are_not_mixed)
     side_write(a, 1, region_sge(&region, 0, BIG), 0, 1);
     for (uint32_t msn = 1; msn <= 3; msn++)
         read_request(msn, BIG, &region, 0);
-    testbed_passes(&bed, 10); /* the Requests are there before the Write is through */
+    testbed_passes(&bed, 10); /* the Requests arrive before the Write has left */
     side_write(a, 2, region_sge(&region, 0, BIG), 0, 2);
     side_write(a, 3, region_sge(&region, 0, BIG), 0, 3);
     while (writes + responses < 6) {
@@ -104,7 +105,7 @@ START_TEST(S051_messages_are_not_mixed)
             continue;
         left = BIG;
         *(write ? &writes : &responses) += 1;
-        /* they take turns */
+        /* Writes and responses take turns. */
         ck_assert_uint_le(writes, responses + 2);
         ck_assert_uint_le(responses, writes + 1);
     }
@@ -114,7 +115,7 @@ START_TEST(S051_messages_are_not_mixed)
 }
 END_TEST
 
-/* RI_WR_COALESCE: held, but never forgotten: the lane does not go to sleep over it. */
+/* RI_WR_COALESCE: batched, but never forgotten. The lane does not sleep while posts are batched. */
 START_TEST(coalesced_posts)
 {
     connect_raw(true, &plain);
@@ -136,7 +137,7 @@ END_TEST
 
 /* ---- fairness ---- */
 
-/* A peer that sends more than a pass's budget does not keep the others waiting. */
+/* A peer that sends more than a pass's budget does not delay the others. */
 START_TEST(flood)
 {
     static uint8_t fpdus[400 * 20];
@@ -166,7 +167,7 @@ START_TEST(flood)
         raw_octets(&raw, fpdus, sizeof(fpdus));
         if (!pass)
             raw_untagged(&other, RDMAP_SEND, true, DDP_QN_SEND, 1, 0, NULL, 0);
-        fake_host_run(&bed.fake, NULL); /* without epoll: what is polled is read by turns */
+        fake_host_run(&bed.fake, NULL); /* without epoll: polled connections take turns */
         got = bed.fake.user.poll(b->recv_cq, 1, &wc);
     }
     ck_assert_uint_eq(got, 1);
@@ -174,7 +175,7 @@ START_TEST(flood)
 }
 END_TEST
 
-/* A lower layer that takes everything at once. */
+/* A lower layer that accepts everything at once. */
 static unsigned int null_sends;
 static uint32_t null_mss;
 
@@ -214,8 +215,8 @@ static void null_close(struct stream *stream, bool reset)
     close(stream->fd);
 }
 
-/* What one visitor writes is bounded, also where each write is one
- * segment; the rest goes by and by. */
+/* One visitor writes a bounded amount, even if each write is one segment. The remaining output
+ * follows in later passes. */
 START_TEST(X018_one_visitor_does_not_write_for_ever)
 {
     static const struct llp_ops null = { null_send,   null_receive, null_emss,
@@ -243,7 +244,7 @@ START_TEST(X018_one_visitor_does_not_write_for_ever)
 }
 END_TEST
 
-/* ---- who is read without asking epoll ---- */
+/* ---- polled connections: read without epoll ---- */
 
 static bool is_hot(const struct side *side)
 {
@@ -259,8 +260,8 @@ static void speak(struct side *from, const struct region *source, struct side *t
     side_expect(from, from->send_cq, 2, RI_WC_SUCCESS, 8);
 }
 
-/* Who is silent while another one is heard delays him no longer, and is found
- * by epoll when he speaks again. */
+/* A connection that falls silent while another one is active does not delay the other one. epoll
+ * finds it when it receives again. */
 START_TEST(silent_streams_cool_down)
 {
     struct region here, there;
@@ -268,7 +269,7 @@ START_TEST(silent_streams_cool_down)
     testbed_connect(&bed, NULL, NULL);
     here = region_new(a, 8, TESTBED_ALL);
     there = region_new(b, 8, TESTBED_ALL);
-    for (uint32_t i = 0; i < POLLED_UNTIL; i++) { /* both speak */
+    for (uint32_t i = 0; i < POLLED_UNTIL; i++) { /* both receive */
         speak(a, &here, b, &there);
         speak(b, &there, a, &here);
     }
@@ -287,7 +288,8 @@ START_TEST(silent_streams_cool_down)
 }
 END_TEST
 
-/* Each of two consumers polls: who is left to his own consumer is not silent. */
+/* Each of two consumers polls its own connections: a connection that the lane leaves to its own
+ * consumer is not silent. */
 START_TEST(streams_of_other_pollers_stay_hot)
 {
     struct region here, there;
@@ -306,7 +308,7 @@ START_TEST(streams_of_other_pollers_stay_hot)
         ck_assert_uint_eq(bed.fake.user.poll(b->recv_cq, 2, wc), 1);
         ck_assert_uint_eq(bed.fake.user.poll(a->send_cq, 2, wc), 1);
         fake_host_run(&bed.fake, a->send_cq);
-        fake_host_run(&bed.fake, b->recv_cq); /* in vain */
+        fake_host_run(&bed.fake, b->recv_cq); /* without result */
     }
     ck_assert(is_hot(a) && is_hot(b));
     region_free(a, &here);
@@ -314,7 +316,7 @@ START_TEST(streams_of_other_pollers_stay_hot)
 }
 END_TEST
 
-/* Whose socket is full goes on when it has room: that is looked at in its turn. */
+/* A connection with a full socket continues when it has room; the lane checks for that in turn. */
 START_TEST(streams_with_output_stay_hot)
 {
     const uint32_t size = 64u << 20;

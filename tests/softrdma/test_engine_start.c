@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The engine's start: limits of a hand-over and what it takes along, a
- * responder that has not heard its peer. */
+/* The engine's start: limits of a hand-over and the octets it brings, a responder that has received
+ * nothing. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -48,7 +48,7 @@ START_TEST(handover_limits)
     handover.bytes_read = octets;
     handover.bytes_read_length = RX_RING_OCTETS + 1;
     ck_assert_int_eq(hand_over(a, fds[0], &handover), RI_ERR_LIMIT);
-    handover.bytes_read_length = RX_RING_OCTETS; /* ULPDUs of no length */
+    handover.bytes_read_length = RX_RING_OCTETS; /* ULPDUs of length 0 */
     ck_assert_int_eq(hand_over(a, fds[0], &handover), RI_OK);
     side_expect_event(a, RI_EVENT_INTEGRITY, 0x2002);
     free(octets);
@@ -56,7 +56,8 @@ START_TEST(handover_limits)
 }
 END_TEST
 
-/* A QP made without IRD gets one by the hand-over, and with it what Read Responses need. */
+/* A QP made without IRD gets one by the hand-over, and with it the memory that Read Responses
+ * need. */
 START_TEST(ird_of_the_handover)
 {
     struct ri_qp_attr attr = { .size = sizeof(attr),
@@ -86,7 +87,7 @@ START_TEST(ird_of_the_handover)
 }
 END_TEST
 
-/* Longer than the arena, and the first FPDU behind it. */
+/* A last message longer than the arena, and the first FPDU behind it. */
 START_TEST(long_last_message)
 {
     const size_t length = 300000;
@@ -118,7 +119,7 @@ END_TEST
 
 /* ---- the responder ---- */
 
-/* C-044, and no harm when the timer fires although the message has come. */
+/* C-044. A timer that fires after the message has come does no harm. */
 START_TEST(C044_first_message_overdue)
 {
     connect_raw(false, &await);
@@ -138,7 +139,8 @@ START_TEST(C044_first_message_overdue)
 }
 END_TEST
 
-/* S-011: who has heard nothing says nothing, not even Terminate. C-046: and is not established. */
+/* S-011: a responder that has received nothing sends nothing, not even a Terminate. C-046: it is
+ * not established. */
 START_TEST(S011_silent_to_the_end)
 {
     connect_raw(false, &await);
@@ -156,7 +158,8 @@ START_TEST(S011_silent_to_the_end)
 }
 END_TEST
 
-/* A first FPDU that is refused establishes nothing; here the peer has spoken, so it is told. */
+/* A refused first FPDU does not establish the connection. The peer has sent, so it gets a
+ * Terminate. */
 START_TEST(C046_refused_first_message)
 {
     connect_raw(false, &await);
@@ -166,7 +169,7 @@ START_TEST(C046_refused_first_message)
 }
 END_TEST
 
-/* C-042: the ready-to-receive Read needs no leave; a later one of no length does (C-108). */
+/* C-042: the ready-to-receive Read needs no access right; a later zero-length one does (C-108). */
 START_TEST(C042_read_as_first_message)
 {
     const struct shape shape = { .no_read = true };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The engine under several threads: one runs the lane, others post, poll and deregister memory, and
- * the connections are ended in every way and made again meanwhile. Each request completes once and
- * in order, each connection ends once.
+ * The engine with several threads. One runs the lane; others post, poll and deregister memory, and
+ * end the connections in every way and make them again. Each request completes once and in order,
+ * each connection ends once.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -31,14 +31,14 @@ static const struct ri_llp_handover plain = { .mpa_revision = 2, .crc = true, .i
 struct poster {
     struct side *side;
     struct tc_rng rng;
-    struct region source, target; /* what is read; what is written, by the lane's thread only */
+    struct region source, target; /* source is read; only the lane's thread writes target */
     uint32_t id;
     atomic_uint posted, completed, successes;
 };
 
 static struct poster posters[2 * POSTERS];
 
-/* Requests of all sorts, of memory that stays or of memory that goes at once. */
+/* Requests of all types, with memory that stays or memory that is revoked at once. */
 static void post_one(struct poster *poster)
 {
     static const enum ri_wr_opcode opcodes[] = { RI_WR_SEND, RI_WR_RDMA_WRITE, RI_WR_RDMA_READ };
@@ -136,7 +136,7 @@ static void end_connection(struct tc_rng *rng)
 
     for (int i = 0; i < 2; i++) {
         modify.state = ways[tc_below(rng, 3)];
-        /* may be over already */
+        /* it may have ended already */
         bed.fake.privileged.qp_modify(bed.side[tc_below(rng, 2)].qp, &modify);
     }
 }
@@ -151,7 +151,7 @@ static void one_connection(struct tc_rng *rng)
         atomic_store(&bed.side[i].events.count, 0);
         side_start(&bed.side[i], fds[i], i == 0, &plain);
     }
-    /* Or it ends by itself: memory went away before it was sent. */
+    /* Or it ends by itself: memory was revoked before it was sent. */
     ck_assert(tc_until(successes() - before >= enough || atomic_load(&bed.side[0].events.count) ||
                            atomic_load(&bed.side[1].events.count),
                        TESTBED_TIMEOUT));
@@ -214,10 +214,10 @@ START_TEST(ends_and_beginnings)
 }
 END_TEST
 
-/* ---- the end of a connection meets an invalidation ---- */
+/* ---- the end of a connection during an invalidation ---- */
 
 static struct side *const a = &bed.side[0];
-static struct region lent; /* what a Write sends by reference and the peer invalidates */
+static struct region lent; /* a Write sends it by reference and the peer invalidates it */
 static atomic_bool is_sending;
 static bool told_too_early;
 
@@ -238,8 +238,8 @@ static bool is_revoked(void)
                       (uintptr_t)lent.octets, 1, &memory) != STAG_OK;
 }
 
-/* The lower layer takes its time: the peer's invalidation is under way when
- * the consumer ends the connection. */
+/* The lower layer is slow: the peer's invalidation is in progress when the consumer ends the
+ * connection. */
 static ssize_t send_slowly(struct stream *stream, const struct iovec *iov, int count)
 {
     struct ri_qp_modify modify = { .size = sizeof(modify),
@@ -260,8 +260,8 @@ static void *write_lent(void *arg)
     return NULL;
 }
 
-/* X-006: the invalidation is not told while output still reads the memory, also when it is the
- * connection's last. */
+/* X-006: the invalidation is not reported while output still reads the memory, even if it is the
+ * connection's last message. */
 START_TEST(X006_C123_invalidate_at_the_end)
 {
     const struct shape shape = { .flags = RI_QP_INVALIDATE_ENABLE };

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The straight way of receive (rx_fast.c) does what the general one does. The same frames are
- * sent over two connections: as they are, and with reserved bits set, which receivers ignore
- * (C-059, C-061) and which lead to the general way. What the consumer sees, completions, memory,
- * counters, the end and its Terminate, has to be the same.
+ * The fast path of receive (rx_fast.c) behaves like the general path. The same frames go over two
+ * connections: once unchanged, and once with reserved bits set, which receivers ignore (C-059,
+ * C-061) and which select the general path. What the consumer sees (completions, memory, counters,
+ * the end and its Terminate) must be the same.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -38,7 +38,7 @@ struct seen {
     uint64_t counters[16];
     uint32_t sent_completions; /* Reads */
     struct ri_wc sent[DEPTH];
-    struct answer { /* FPDUs that it sent */
+    struct answer { /* FPDUs that the side sent */
         enum rdmap_opcode opcode;
         bool last;
         uint32_t octets;
@@ -54,7 +54,7 @@ struct scene {
     uint8_t wire[300000];
     size_t length;
     uint32_t msn;
-    uint32_t answers; /* FPDUs that come back, a Terminate aside */
+    uint32_t answers; /* FPDUs that come back, without a Terminate */
 };
 
 static struct scene scene;
@@ -141,7 +141,7 @@ static void put_request(uint32_t msn, uint32_t offset, uint32_t length, uint32_t
     frame_end(DDP_UNTAGGED_LEN + RDMAP_READ_REQ_LEN);
 }
 
-/* Into the first octets of the memory of receives. */
+/* Into the first octets of the receives' memory. */
 static void put_response(uint32_t stag, uint32_t offset, uint32_t length, bool last)
 {
     uint8_t *ulpdu = frame_begin((uint8_t)(DDP_CTRL_T | DDP_VERSION | (last ? DDP_CTRL_L : 0)),
@@ -153,7 +153,7 @@ static void put_response(uint32_t stag, uint32_t offset, uint32_t length, bool l
     frame_end(DDP_TAGGED_LEN + length);
 }
 
-/* ---- a scene, the one way and the other ---- */
+/* ---- a scene on both paths ---- */
 
 static void take_answers(struct answer *answers)
 {
@@ -190,11 +190,11 @@ static void look(struct seen *what)
     what->terminate = info.terminate_sent;
     ck_assert_int_eq(bed.fake.privileged.qp_counters(a->qp, names, what->counters, &count), RI_OK);
     ck_assert_str_eq(names[2], "messages received");
-    what->counters[0] = what->counters[1] = 0; /* those of what was sent */
+    what->counters[0] = what->counters[1] = 0; /* the counters of sent octets */
 }
 
-/* `frames` puts them. `terminate`: they end the connection, by that; or
- * GOES_ON. `cut`: octets in one write. */
+/* `frames` puts the frames. `terminate`: the value that ends the connection, or GOES_ON. `cut`:
+ * octets in one write. */
 static void run(void (*frames)(void), int terminate, size_t cut)
 {
     for (scene.way = STRAIGHT; scene.way < WAYS; scene.way++) {
@@ -238,7 +238,7 @@ static void expect(uint32_t completions, uint64_t messages)
     ck_assert_uint_eq(seen[STRAIGHT].counters[2], messages);
 }
 
-/* ---- what goes through ---- */
+/* ---- accepted frames ---- */
 
 static void sends(void)
 {
@@ -380,7 +380,7 @@ START_TEST(responses_placed)
 }
 END_TEST
 
-/* ---- what ends the connection ---- */
+/* ---- frames that end the connection ---- */
 
 static void send_again(void)
 {
@@ -508,7 +508,7 @@ static void request_unknown(void)
     put_request(1, 0, 64, scene.target.keys.rkey ^ 1);
 }
 
-/* One more than IRD. */
+/* One request more than IRD. */
 static void request_too_many(void)
 {
     for (uint32_t i = 1; i <= 9; i++)

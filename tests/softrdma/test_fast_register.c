@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Fast registration: regions that get their memory by requests of a privileged QP, and lose it by
- * requests or by a peer. */
+/* Fast registration: requests of a privileged QP give a region its memory; requests or a peer take
+ * it away. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -56,7 +56,7 @@ static void teardown(void)
     testbed_close(&bed);
 }
 
-/* All of the pages, named by their address. */
+/* All pages; the STag's TO is their address. */
 static struct ri_send_wr request(uint8_t key)
 {
     return (struct ri_send_wr){ .cookie = 7,
@@ -117,7 +117,7 @@ static void peer_invalidates(struct raw *peer, uint32_t stag)
     raw_send(peer, ulpdu, sizeof(ulpdu));
 }
 
-/* --- in order --- */
+/* --- valid requests --- */
 
 START_TEST(registered_is_written_and_read)
 {
@@ -134,7 +134,7 @@ START_TEST(registered_is_written_and_read)
 }
 END_TEST
 
-/* Requests posted in one list behind it use the region, without its completion. */
+/* Requests behind it in the same list use the region without waiting for its completion. */
 START_TEST(requests_behind_it_use_it)
 {
     struct ri_sge sge = { .addr = pages[0], .length = 6, .lkey = stag_of(9) };
@@ -158,8 +158,8 @@ START_TEST(requests_behind_it_use_it)
 }
 END_TEST
 
-/* A first octet inside the first page, an address of its own, or from zero. Blocks are of any
- * size. */
+/* The first octet is inside the first page; the TO is an address of its own or zero. Blocks have
+ * any size. */
 START_TEST(where_it_begins)
 {
     struct ri_send_wr wr = request(2);
@@ -184,7 +184,7 @@ START_TEST(where_it_begins)
 }
 END_TEST
 
-/* What a peer learned of an earlier registration is worth nothing. */
+/* The STag of an earlier registration is invalid. */
 START_TEST(registered_again_by_another_key)
 {
     link_now(a, 1);
@@ -209,7 +209,7 @@ START_TEST(unregistered_is_of_no_use)
 }
 END_TEST
 
-/* A window on it holds it, and names it by its new key. */
+/* A bound window keeps the region busy, and refers to it by its new key. */
 START_TEST(windows_are_bound_to_it)
 {
     struct region as = { .mr = mr, .octets = memory, .length = (uint64_t)PAGES * PAGE };
@@ -227,8 +227,8 @@ END_TEST
 
 /* --- by the peer --- */
 
-/* X-012: over the QP whose queue registered it, however many QPs the PD has; then it may be
- * registered again. */
+/* X-012: the peer invalidates over the QP whose queue registered the region, however many QPs the
+ * PD has. Then the region may be registered again. */
 START_TEST(X012_peer_of_the_registering_queue_invalidates)
 {
     struct shape shape = privileged;
@@ -249,7 +249,8 @@ START_TEST(X012_peer_of_the_registering_queue_invalidates)
 }
 END_TEST
 
-/* The peer of another QP of the PD, or of the one that registered it before this one did. */
+/* Neither the peer of another QP of the PD, nor the peer of the QP that registered it earlier, may
+ * invalidate. */
 START_TEST(X012_peer_of_another_queue_does_not)
 {
     struct shape shape = privileged;
@@ -276,7 +277,7 @@ START_TEST(X012_peer_of_another_queue_does_not)
 }
 END_TEST
 
-/* --- refused at once --- */
+/* --- refused at the post --- */
 
 static void refused(struct ri_send_wr wr, enum ri_status status)
 {
@@ -345,7 +346,7 @@ START_TEST(who_may_not)
 }
 END_TEST
 
-/* --- refused in its turn --- */
+/* --- refused at execution --- */
 
 enum in_turn { VALID_ALREADY, FOREIGN_PD, NOT_MAPPED, READ_ONLY, FREED, IN_TURNS };
 
@@ -368,7 +369,7 @@ START_TEST(refused_in_its_turn)
     case READ_ONLY: ck_assert_int_eq(mprotect(memory + PAGE, PAGE, PROT_READ), 0); break;
     default: break;
     }
-    if (_i == FREED) { /* between post and turn: a request that waits is before it */
+    if (_i == FREED) { /* while it waits behind another request */
         struct ri_sge sink = region_sge(&receive, 0, 8);
         struct ri_mr *gone = make_unlinked(a, PAGES, &keys);
         uint8_t ulpdu[64];
@@ -394,7 +395,7 @@ START_TEST(refused_in_its_turn)
 }
 END_TEST
 
-/* Requests that the end of the connection flushes register nothing. */
+/* Requests that are flushed at the end of the connection register nothing. */
 START_TEST(flushed)
 {
     struct ri_sge sink = region_sge(&receive, 0, 8);
@@ -411,7 +412,7 @@ START_TEST(flushed)
 }
 END_TEST
 
-/* Flags that change beside posts take nothing from those that stay. */
+/* Flags that change concurrently with posts do not disturb the others. */
 static void *change_flags(void *stop)
 {
     struct ri_qp_modify modify = { .size = sizeof(modify), .mask = RI_QPM_FLAGS };

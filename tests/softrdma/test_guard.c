@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Option guard: memory that was unmapped, protected or truncated after it was registered ends the
- * connection, not the process. Both sides are told, and the log names the region. Without faults
- * all messages arrive as without the option.
+ * Option guard: memory that was unmapped, protected or truncated after its registration ends the
+ * connection, not the process. Both sides get an event, and the log names the region. Without
+ * faults all messages arrive as without the option.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -22,14 +22,14 @@
 
 #define OK(call) ck_assert_int_eq((call), RI_OK)
 #define SIZE     (1u << 20)
-#define HOLE     (1u << 17) /* where memory breaks: from here on, or this page */
-#define LARGE    300000u    /* across it, in many segments */
+#define HOLE     (1u << 17) /* the memory is invalid from this offset on, or this page of it */
+#define LARGE    300000u    /* crosses the hole, in many segments */
 #define SMALL    100u
 #define ATOMIC   (TESTBED_ALL | RI_ACCESS_REMOTE_ATOMIC)
 
 static bool forbidden;
 
-/* The room's own calls come here, so that they can fail as under a filter of system calls. */
+/* The provider's own calls come here, so that they can fail as under a filter of system calls. */
 ssize_t process_vm_writev(pid_t pid, const struct iovec *from, unsigned long from_count,
                           const struct iovec *to, unsigned long to_count, unsigned long flags)
 {
@@ -41,11 +41,11 @@ ssize_t process_vm_writev(pid_t pid, const struct iovec *from, unsigned long fro
 }
 
 static struct testbed bed;
-static struct side *const x = &bed.side[0], *const y = &bed.side[1]; /* x asks */
+static struct side *const x = &bed.side[0], *const y = &bed.side[1]; /* x posts the requests */
 static struct region good[2];
 static char logged[512];
 
-/* ---- a region that breaks ---- */
+/* ---- a region with a hole ---- */
 
 enum how { UNMAPPED, PROTECTED, TRUNCATED, WAYS };
 
@@ -88,8 +88,7 @@ static void victim_break(enum how how)
         ck_assert_int_eq(ftruncate(victim.fd, HOLE), 0);
 }
 
-/* The hole is one still: nobody mapped something else there meanwhile,
- * which the fault would have missed. */
+/* The hole still exists: nothing else was mapped there meanwhile, which would hide the fault. */
 static void victim_free(enum how how)
 {
     if (how == UNMAPPED)
@@ -144,11 +143,11 @@ static void teardown(void)
     testbed_close(&bed);
 }
 
-/* ---- what moves octets ---- */
+/* ---- operations ---- */
 
 enum op { WRITE_TO, SEND_TO, READ_TO, READ_FROM, SEND_FROM, WRITE_FROM, ATOMIC_ON, OPS };
 
-/* Whose memory it is that breaks; how its side ends, and with which Terminate. */
+/* Whose memory has the hole, how that side ends, and the Terminate. */
 static const struct {
     const char *name;
     int owner;
@@ -164,7 +163,8 @@ static const struct {
     [ATOMIC_ON] = { "atomic", 1, RI_EVENT_READ_ACCESS, TERMINATE_LOCAL },
 };
 
-/* x's request 1 from or to `mine`, to or from `theirs`, at the same offset; y's receive is 2. */
+/* x posts request 1 from or to `mine`, to or from `theirs`, at the same offset. y's receive is
+ * 2. */
 static void begin(enum op op, const struct region *mine, const struct region *theirs, uint32_t at,
                   uint32_t length)
 {
@@ -202,13 +202,13 @@ static void expect_told(enum op op)
     ck_assert_msg(strstr(logged, name) && strstr(logged, "any more"), "logged: \"%s\"", logged);
 }
 
-/* What x asked for fails; where its own memory is gone, by that. */
+/* x's request fails; if x's own memory is gone, with a local error. */
 static void expect_failed(enum op op)
 {
     struct ri_wc wc = side_next(x, x->send_cq);
 
     ck_assert_uint_eq(wc.cookie, 1);
-    if (op != WRITE_TO && op != SEND_TO) /* they may have left whole before */
+    if (op != WRITE_TO && op != SEND_TO) /* these may have left whole before */
         ck_assert_uint_ne(wc.status, RI_WC_SUCCESS);
     if (ops[op].owner == 0)
         ck_assert_uint_eq(wc.status, RI_WC_LOCAL_PROTECTION);
@@ -227,7 +227,7 @@ START_TEST(X009_memory_that_is_gone)
     victim_new(&bed.side[owner]);
     mine = owner == 0 ? &victim.region : &good[0];
     theirs = owner == 1 ? &victim.region : &good[1];
-    begin(op, mine, theirs, 0, LARGE); /* it is in order so far */
+    begin(op, mine, theirs, 0, LARGE); /* so far the memory is valid */
     side_expect(x, x->send_cq, 1, RI_WC_SUCCESS, op == ATOMIC_ON ? 8 : LARGE);
     if (op == SEND_TO || op == SEND_FROM)
         side_expect(y, y->recv_cq, 2, RI_WC_SUCCESS, LARGE);
@@ -240,12 +240,12 @@ START_TEST(X009_memory_that_is_gone)
 }
 END_TEST
 
-/* ---- without a fault ---- */
+/* ---- no fault ---- */
 
 static const uint32_t lengths[] = { 0, 1, 7, 8, 9, 255, 256, 257, 4096, 70001, LARGE, 900000 };
 #define LENGTHS (sizeof(lengths) / sizeof(lengths[0]))
 
-/* All lengths, at odd addresses; what lies around stays. */
+/* All lengths, at odd addresses; the memory around the target does not change. */
 START_TEST(all_arrives)
 {
     const enum op op = _i;
@@ -307,7 +307,7 @@ START_TEST(atomics_are_executed)
 }
 END_TEST
 
-/* An interface that could not guard is not opened with the option on. */
+/* An interface that cannot guard its memory is not opened with the option on. */
 START_TEST(refused_where_it_cannot_work)
 {
     static const char *const on[] = { "guard", "on", NULL };

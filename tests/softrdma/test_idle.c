@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a QP that does nothing holds: no transmit memory, however many worked before;
- * rings as deep as was asked for. */
+/* Memory of an idle QP: no transmit memory, however many were active before; rings as deep as
+ * requested. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -74,7 +74,7 @@ static void read_and_send(uint32_t pair)
     side_expect(from, from->recv_cq, 2, RI_WC_SUCCESS, 100);
 }
 
-/* Also a second and a third time, from QPs that had handed theirs back. */
+/* Also a second and a third time, by QPs that had returned theirs. */
 START_TEST(only_a_few_keep_transmit_memory)
 {
     for (int round = 0; round < 3; round++)
@@ -98,8 +98,7 @@ START_TEST(rings_are_as_deep_as_asked_for)
 }
 END_TEST
 
-/* Reads are outstanding and wait for their answers when the ring that knows of them
- * is exchanged for a larger one. */
+/* Outstanding Reads wait for their responses while their ring is replaced by a larger one. */
 START_TEST(a_ring_grows_with_what_it_holds)
 {
     struct side *from = &sides[0][0], *to = &sides[0][1];
@@ -122,7 +121,7 @@ START_TEST(a_ring_grows_with_what_it_holds)
 }
 END_TEST
 
-/* --- several threads take it from each other --- */
+/* --- several threads take transmit memory from each other --- */
 
 struct worker {
     pthread_t thread;
@@ -167,7 +166,7 @@ START_TEST(threads_take_it_from_each_other)
     struct worker workers[THREADS] = { 0 };
 
     for (uint32_t i = 0; i < PAIRS; i++)
-        read_and_send(i); /* each may speak, and is polled no more */
+        read_and_send(i); /* each may send, and is not polled any more */
     for (uint32_t i = 0; i < THREADS; i++) {
         workers[i].number = i;
         ck_assert_int_eq(pthread_create(&workers[i].thread, NULL, write_by_turns, &workers[i]), 0);

@@ -42,7 +42,7 @@ static void expect_immediate(uint8_t opcode, uint32_t msn, uint32_t value)
 
 /* ---- on the wire ---- */
 
-/* A message of its own behind the Write, on the queue of the Sends and with their MSN. */
+/* A message of its own behind the Write, on the Sends' queue and with their MSN. */
 START_TEST(S072_S073_S054_on_the_wire)
 {
     struct region from;
@@ -90,8 +90,8 @@ START_TEST(S072_S073_S054_on_the_wire)
 }
 END_TEST
 
-/* S-074: what a peer may not know is not sent unless it is asked for: the plain requests use
- * opcodes below 8. */
+/* S-074: opcodes that a peer may not know are not sent unless requested. Plain requests use opcodes
+ * below 8. */
 START_TEST(S074_plain_requests_stay_plain)
 {
     struct region from;
@@ -113,7 +113,7 @@ START_TEST(S074_plain_requests_stay_plain)
 }
 END_TEST
 
-/* Payload and immediate data would be two messages and take two receives: refused at the post. */
+/* Payload and Immediate Data would be two messages and take two receives: refused at the post. */
 START_TEST(send_with_payload_is_refused)
 {
     struct region from;
@@ -156,8 +156,8 @@ END_TEST
 
 static const uint32_t sizes[] = { 0, 1, 100, 4096, 70000, 3 << 20 };
 
-/* The octets of the Write are there when the immediate data comes; it takes a
- * receive and leaves it as it is. */
+/* The Write's octets are in memory when the Immediate Data arrives. It consumes a receive and does
+ * not write to it. */
 START_TEST(C125_C126_C118_write_with_immediate)
 {
     const uint32_t size = sizes[_i];
@@ -193,7 +193,7 @@ START_TEST(C125_C126_C118_write_with_immediate)
     ck_assert_uint_eq(atomic_load(&b->recv_events.count), solicited);
     side_expect(a, a->send_cq, 1, RI_WC_SUCCESS, 0);
     side_expect(a, a->send_cq, 2, RI_WC_SUCCESS, size);
-    /* the next Send takes the next receive, and is none with immediate data */
+    /* The next Send takes the next receive and has no Immediate Data. */
     memset(from.octets, 0x77, 1);
     side_send(a, 3, region_sge(&from, 0, 1));
     wc = side_next(b, b->recv_cq);
@@ -210,7 +210,7 @@ START_TEST(C125_C126_C118_write_with_immediate)
 }
 END_TEST
 
-/* Many at once, more than fit into a batch, between other requests. */
+/* More than fit into a batch, between other requests. */
 START_TEST(C126_S046_order)
 {
     const struct shape deep = { .depth = 1024, .cqe = 4096 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Invalidation by the peer, by a request of our own, and with a Read: who may,
- * what ends, in which order; output. */
+/* Invalidation by the peer, by a request of ital's consumer, and with a Read: who may invalidate,
+ * what becomes invalid, in which order; pending output. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -91,13 +91,13 @@ static void expect_inv(struct side *side, uint64_t cookie, uint32_t octets, uint
 
 /* ---- by the peer ---- */
 
-/* C-123: the payload is placed, then the STag is gone, then the completion tells. Opcodes 4 and 6;
- * once more is no error. */
+/* C-123: the payload is placed, then the STag becomes invalid, then the completion is reported.
+ * Opcodes 4 and 6. A second invalidation is no error. */
 START_TEST(C118_C119_C123_region)
 {
     const uint8_t opcode = _i ? RDMAP_SEND_SE_INV : RDMAP_SEND_INV;
 
-    side_receive(a, 1, region_sge(&region, 0, 64)); /* the very region that it invalidates */
+    side_receive(a, 1, region_sge(&region, 0, 64)); /* the same region that it invalidates */
     side_receive(a, 2, region_sge(&receive, 0, 64));
     send_inv(&raw, opcode, 1, region.keys.rkey, true, 0, "payload");
     expect_inv(a, 1, 7, region.keys.rkey, _i);
@@ -110,7 +110,7 @@ START_TEST(C118_C119_C123_region)
 }
 END_TEST
 
-/* What follows in the same read finds the STag gone already (C-085, C-110). */
+/* Segments that follow in the same read find the STag invalid already (C-085, C-110). */
 START_TEST(C085_C110_what_follows)
 {
     side_receive(a, 1, region_sge(&receive, 0, 64));
@@ -125,7 +125,8 @@ START_TEST(C085_C110_what_follows)
 }
 END_TEST
 
-/* Local use of an invalidated region ends too; it may still be registered anew, or deregistered. */
+/* An invalid region cannot be used locally either. It may still be registered anew or
+ * deregistered. */
 START_TEST(invalid_region_is_of_no_use)
 {
     struct ri_mr_attr attr = { .size = sizeof(attr), .access = LOCAL };
@@ -147,7 +148,7 @@ START_TEST(invalid_region_is_of_no_use)
 }
 END_TEST
 
-/* C-119 to C-122: what is refused, with which value, and what the receive completes with. */
+/* C-119 to C-122: refused cases, the Terminate's value, and the status of the receive. */
 enum target {
     UNKNOWN,
     OTHER_KEY,
@@ -216,9 +217,9 @@ START_TEST(C119_C120_C121_C122_refused)
 END_TEST
 
 /*
- * X-012: a region of the PD is a peer's to invalidate while one stream uses the PD: not with a
- * second QP, nor with one of another PD that receives from an SRQ of it; nor where the interface's
- * option says no. When the second is gone, it is.
+ * X-012: a peer may invalidate a region while only one stream uses the PD. It may not if there is a
+ * second QP, if a QP of another PD receives from an SRQ of this one, or if the interface's option
+ * forbids it. When the second QP is gone, it may again.
  */
 enum sharer { NOBODY, QP_OF_THE_PD, QP_OF_ITS_SRQ, OPTION_OFF, SHARERS };
 
@@ -237,7 +238,7 @@ static void open_sharer(enum sharer sharer, struct side *second_user, struct ri_
     side_open(&bed, second_user, &shape);
 }
 
-/* The region stays as it was, for whoever writes there. */
+/* The region does not change, and others can still write to it. */
 static void refused_as_shared(void)
 {
     send_inv(&raw, RDMAP_SEND_INV, 1, region.keys.rkey, true, 0, "text");
@@ -272,8 +273,8 @@ START_TEST(C122_X012_region_of_two_streams)
 }
 END_TEST
 
-/* The other stream goes on using what the peer wanted to take from it;
- * when it is gone, the peer may. */
+/* The other stream still uses the region that the peer wanted to invalidate. When that stream is
+ * gone, the peer may. */
 START_TEST(X012_the_other_stream_goes_on)
 {
     struct side third;
@@ -298,7 +299,7 @@ START_TEST(X012_the_other_stream_goes_on)
 }
 END_TEST
 
-/* A narrow window: bound to this QP, or not bound at all (of this PD). */
+/* A narrow window: bound to this QP, or unbound (in this PD). */
 START_TEST(C120_window)
 {
     struct ri_mw *mw;
@@ -309,7 +310,7 @@ START_TEST(C120_window)
     side_receive(a, 1, region_sge(&receive, 0, 64));
     send_inv(&raw, RDMAP_SEND_INV, 1, stag, true, 0, "text");
     expect_inv(a, 1, 4, stag, false);
-    OK(bed.fake.privileged.mr_deregister(region.mr)); /* not bound any more */
+    OK(bed.fake.privileged.mr_deregister(region.mr)); /* it is not bound any more */
     region.mr = NULL;
     raw_tagged(&raw, RDMAP_WRITE, true, stag, (uintptr_t)region.octets, "late", 4);
     raw_expect_terminate(&raw, TERMINATE_T_STAG);
@@ -337,7 +338,7 @@ START_TEST(C076_several_segments)
 }
 END_TEST
 
-/* S-055, S-044: ours carry the STag in all segments, others carry 0. */
+/* S-055, S-044: Sends with Invalidate carry the STag in all segments, others carry 0. */
 START_TEST(S055_S044_what_we_send)
 {
     struct ri_sge sge = region_sge(&region, 0, 4);
@@ -362,9 +363,10 @@ START_TEST(S055_S044_what_we_send)
 }
 END_TEST
 
-/* ---- by ourselves ---- */
+/* ---- by a local request ---- */
 
-/* Earlier requests have read the region, later ones do not find it. Once more is no error. */
+/* Earlier requests have read the region, later ones do not find it. A second invalidation is no
+ * error. */
 START_TEST(local_in_order)
 {
     struct ri_sge sge = region_sge(&region, 0, 1000);
@@ -392,8 +394,8 @@ START_TEST(local_in_order)
 }
 END_TEST
 
-/* What is refused is an error of memory management, for windows one of binding;
- * no peer's rights are looked at. */
+/* A refused request is a memory management error, for windows a bind error. The rights of the peer
+ * do not matter. */
 START_TEST(local_refused)
 {
     struct ri_mw *mw = NULL;
@@ -425,7 +427,7 @@ START_TEST(local_rights_are_enough)
 }
 END_TEST
 
-/* C-103: the sink is invalid when the Read completes, also one that read nothing. */
+/* C-103: the sink is invalid when the Read completes, also if it read nothing. */
 START_TEST(C103_read_with_invalidate)
 {
     struct ri_sge sge = region_sge(&region, 8, _i ? 0 : 4);
@@ -449,7 +451,8 @@ START_TEST(C103_read_with_invalidate)
 }
 END_TEST
 
-/* It may not be: a window is bound to it. The Read fails, nobody sees a success. */
+/* The region has a bound window, so it cannot be invalidated: the Read fails and no success is
+ * reported. */
 START_TEST(read_with_invalidate_refused)
 {
     struct ri_sge sge = region_sge(&region, 8, 4);
@@ -466,7 +469,7 @@ START_TEST(read_with_invalidate_refused)
 }
 END_TEST
 
-/* C-102: an answer to a Read whose sink was invalidated meanwhile. */
+/* C-102: a response to a Read whose sink was invalidated meanwhile. */
 START_TEST(C102_sink_invalidated)
 {
     struct ri_sge sge = region_sge(&region, 8, 4);
@@ -498,10 +501,10 @@ START_TEST(arguments)
 }
 END_TEST
 
-/* ---- output that names the memory ---- */
+/* ---- output that refers to the memory ---- */
 
-/* A side whose socket takes little: a large message stays in the batch, by reference. Of
- * small segments it is one batch. */
+/* A side with a small socket buffer: a large message stays in the batch by reference. With small
+ * segments it is one batch. */
 static void open_narrow(struct side *side, struct raw *peer, const struct shape *shape)
 {
     int fds[2], small = 4096;
@@ -516,8 +519,8 @@ static void open_narrow(struct side *side, struct raw *peer, const struct shape 
     side_start(side, fds[0], true, &plain);
 }
 
-/* What was built before the STag went is sent as it was: by whichever QP of the PD, where we
- * invalidate; by its only one, where its peer does. */
+/* Segments built before the invalidation are sent unchanged: by any QP of the PD for a local
+ * invalidation, by its only QP for the peer's. */
 START_TEST(built_output_is_kept)
 {
     const uint32_t size = 180000;
@@ -559,10 +562,10 @@ START_TEST(built_output_is_kept)
 }
 END_TEST
 
-/* C-116: a response under way ends with the STag. */
+/* C-116: a response in progress ends with the STag. */
 START_TEST(C116_response_under_way)
 {
-    const uint32_t size = 64 << 20; /* more than sockets take */
+    const uint32_t size = 64 << 20; /* more than the socket buffers hold */
     struct region large = region_new(a, size, TESTBED_ALL);
     uint8_t *ulpdu = malloc(70000);
     uint32_t seen = 0, length;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* An RNIC of several lanes: what they share, and how memory that goes away waits for all of them.
- * The other suites run with two lanes, too: lanes.tap. */
+/* An RNIC with several lanes: what they share, and how revoked memory waits for all of them. The
+ * other suites run with two lanes too: lanes.tap. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -35,7 +35,7 @@ static void teardown(void)
     testbed_close(&bed);
 }
 
-/* Both sides of a connection on one lane. */
+/* A connection with both sides on one lane. */
 struct link {
     struct side side[2];
     struct region region[2];
@@ -84,7 +84,7 @@ static void link_use(struct link *link, uint8_t octet)
     ck_assert_mem_eq(link->region[0].octets + 2000, far->octets, 100);
 }
 
-/* ---- what is shared ---- */
+/* ---- shared state ---- */
 
 static void hold(struct link *link, void (*by)(struct spinlock *lock))
 {
@@ -112,8 +112,8 @@ static void drop(struct spinlock *lock)
     spinlock_unlock(lock);
 }
 
-/* All of one connection and its lane, and the table of STags: the data path of the
- * other lane asks for none of it. */
+/* Takes all locks of one connection, of its lane and of the STag table: the data path of the other
+ * lane needs none of them. */
 START_TEST(no_lock_is_shared)
 {
     struct link held, used;
@@ -124,7 +124,7 @@ START_TEST(no_lock_is_shared)
     link_use(&held, 1);
     link_use(&used, 2);
     fake_host_sleep(&bed.fake, 1, 0);
-    bed.fake.lanes[0] = bed.fake.lanes[1]; /* the other one is not run meanwhile */
+    bed.fake.lanes[0] = bed.fake.lanes[1]; /* the other one does not run meanwhile */
     hold(&held, take);
     for (uint8_t i = 0; i < 20; i++)
         link_use(&used, i);
@@ -147,11 +147,11 @@ START_TEST(a_cq_knows_its_lane)
     cq_attach(cq, rnic()->lanes[1]);
     ck_assert_ptr_eq(atomic_load(&cq->lane), rnic()->lanes[1]);
     cq_attach(cq, rnic()->lanes[0]);
-    ck_assert_ptr_null(atomic_load(&cq->lane)); /* there are several */
+    ck_assert_ptr_null(atomic_load(&cq->lane)); /* there are several lanes */
     ck_assert_ptr_eq(atomic_load(&cq->home), rnic()->lanes[1]);
     cq_detach(cq);
     cq_attach(cq, rnic()->lanes[1]);
-    ck_assert_ptr_null(atomic_load(&cq->lane)); /* of one that is still there perhaps */
+    ck_assert_ptr_null(atomic_load(&cq->lane)); /* a QP of the other lane may still exist */
     cq_detach(cq);
     cq_detach(cq);
     link_open(&second, 0);
@@ -162,7 +162,7 @@ START_TEST(a_cq_knows_its_lane)
 }
 END_TEST
 
-/* What gathers leaves when its consumer looks at a CQ that several lanes feed. */
+/* Batched posts leave when their consumer polls a CQ that several lanes feed. */
 START_TEST(a_look_is_seen_by_every_lane)
 {
     unsigned int before[2];
@@ -198,7 +198,7 @@ static void post_one(struct link *link, uint64_t cookie, uint32_t flags)
                      RI_OK);
 }
 
-/* Its consumer polls, and has two requests posted since his last look: the second one gathers. */
+/* Its consumer polls and has posted two requests since its last poll: the second one is batched. */
 static void gather_one(struct link *link)
 {
     struct side *from = &link->side[0];
@@ -218,8 +218,7 @@ static void gathered_has_left(struct link *link)
     side_expect(&link->side[0], link->side[0].send_cq, 2, RI_WC_SUCCESS, 100);
 }
 
-/* The looks of another consumer do not send it in parts; but they
- * do not leave it for ever either. */
+/* Polls of another consumer do not send the batch in parts, but do not leave it for ever either. */
 START_TEST(what_gathers_is_left_to_who_polls_for_it)
 {
     struct link link, other;
@@ -235,7 +234,7 @@ START_TEST(what_gathers_is_left_to_who_polls_for_it)
         fake_host_run_lane(&bed.fake, 0, link.side[0].send_cq);
     else if (_i == 1)
         fake_host_run_lane(&bed.fake, 0, NULL);
-    else if (_i == 2) /* another thread is the pass */
+    else if (_i == 2) /* another thread runs the pass */
         ck_assert_uint_eq(bed.fake.user.poll(link.side[0].send_cq, 0, NULL), 0);
     else
         for (int i = 0; i < 4; i++)
@@ -246,8 +245,8 @@ START_TEST(what_gathers_is_left_to_who_polls_for_it)
 }
 END_TEST
 
-/* Who always finds completions makes no pass: each time that he
- * takes the last one he has looked. */
+/* A consumer that always finds completions makes no pass; taking the last completion counts as a
+ * poll. */
 START_TEST(who_takes_the_last_completion_has_looked)
 {
     struct link link, other;
@@ -280,8 +279,8 @@ START_TEST(who_takes_the_last_completion_has_looked)
 }
 END_TEST
 
-/* So are his connections: who polls another CQ of the lane reads them only when he
- * has not looked for some passes. */
+/* The same holds for received data: a consumer that polls another CQ of the lane reads a connection
+ * only if its own consumer has not polled for some passes. */
 START_TEST(what_arrives_is_left_to_who_polls_for_it)
 {
     struct link link, other;
@@ -295,7 +294,7 @@ START_TEST(what_arrives_is_left_to_who_polls_for_it)
     link_use(&link, 1);
     link_use(&other, 2);
     side_receive(to, 7, region_sge(&link.region[1], 0, 100));
-    for (int i = 0; i < 20; i++) { /* no octets are under way, nobody is ready */
+    for (int i = 0; i < 20; i++) { /* no octets in flight, no connection ready */
         fake_host_run(&bed.fake, NULL);
         fake_host_sleep(&bed.fake, 1, 0);
     }
@@ -317,7 +316,7 @@ START_TEST(what_arrives_is_left_to_who_polls_for_it)
 }
 END_TEST
 
-/* ---- memory that goes away ---- */
+/* ---- revoked memory ---- */
 
 static void nobody(struct qp *qp, void *arg)
 {
@@ -373,7 +372,7 @@ START_TEST(a_pass_that_places_nothing_is_not_waited_for)
     if (_i == 0)
         atomic_fetch_add(&lane->quiets, 1);
     ck_assert_int_eq(pthread_create(&thread, NULL, leave_memory, NULL), 0);
-    if (_i == 1) { /* it has been quiet meanwhile */
+    if (_i == 1) { /* the pass becomes quiet meanwhile */
         ck_assert(yields_wait(&left));
         atomic_fetch_add(&lane->quiets, 2);
     }
@@ -407,8 +406,8 @@ START_TEST(two_passes_do_not_wait_for_each_other)
 }
 END_TEST
 
-/* Who ends a connection wants rx, which the pass of its lane may
- * hold while it waits for this one. */
+/* Ending a connection needs rx, which the pass of its lane may hold while it waits for this
+ * thread. */
 START_TEST(who_ends_a_connection_is_not_waited_for)
 {
     struct memory_range range = { NULL, 0 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The lower layer: what the socket answers, and what comes of it. The program's own
- * syscall(2) stands before libc's. */
+/* The lower layer: the results of socket calls and how it handles them. This program's syscall(2)
+ * precedes libc's. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -17,7 +17,7 @@
 static struct testbed bed;
 static struct side *const a = &bed.side[0], *const b = &bed.side[1];
 
-static atomic_uint refusals; /* of the next calls that send */
+static atomic_uint refusals; /* refuses so many of the next sending calls */
 static int refusal;
 
 long syscall(long number, ...)
@@ -47,7 +47,7 @@ static void teardown(void)
     testbed_close(&bed);
 }
 
-/* Want of memory in the system ends no connection: what it did not take is sent again. 64 octets
+/* Lack of memory in the system does not end a connection: refused octets are sent again. 64 octets
  * leave alone, the others in a list. */
 START_TEST(want_of_memory_is_no_end)
 {

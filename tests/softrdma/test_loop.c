@@ -55,8 +55,8 @@ START_TEST(S027_sends_without_crc)
 }
 END_TEST
 
-/* The octets before and behind the target stay; a Send behind the Write
- * tells that it is there (C-094). */
+/* The octets before and behind the target do not change. A Send behind the Write shows that it was
+ * placed (C-094). */
 static void transfer_write(uint32_t size, const struct ri_llp_handover *handover)
 {
     struct region from, to, note;
@@ -126,7 +126,7 @@ START_TEST(C103_reads_without_crc)
 }
 END_TEST
 
-/* Both directions at once, from the side that may speak only second too. */
+/* Both directions at once; also from the side that may not send first. */
 START_TEST(both_directions)
 {
     const uint32_t size = 1 << 20;
@@ -155,7 +155,7 @@ END_TEST
 
 /* ---- shapes of requests ---- */
 
-/* S-041, C-078, C-081, C-101, C-109: no element, an element of no length, no STag anywhere. */
+/* S-041, C-078, C-081, C-101, C-109: no element, a zero-length element, no STag. */
 START_TEST(S041_zero_length)
 {
     struct region region;
@@ -181,8 +181,8 @@ START_TEST(S041_zero_length)
 }
 END_TEST
 
-/* Gather and scatter over elements of every sort, of no length among
- * them; cut elsewhere on each side. */
+/* Gather and scatter over elements of all lengths, zero included, divided differently at each
+ * side. */
 START_TEST(several_elements)
 {
     const uint32_t part = _i ? 30000 : 70;
@@ -245,7 +245,7 @@ START_TEST(refused_posts)
     ck_assert_int_eq(side_post(a, RI_WR_RDMA_READ, 0, 0, sges, 2, 0, 0), RI_ERR_INVALID_ARGUMENT);
     ck_assert_int_eq(side_post(a, RI_WR_SEND, 0, 0, huge, 2, 0, 0), RI_ERR_LIMIT);
     ck_assert_int_eq(side_post_receive(a, 0, sges, 9), RI_ERR_INVALID_ARGUMENT);
-    good.next = &wrong; /* the first of a list goes, the second is named */
+    good.next = &wrong; /* the first of the list is posted, the second is returned as bad */
     good.cookie = 77;
     ck_assert_int_eq(bed.fake.user.post_send(a->qp, &good, &bad), RI_ERR_INVALID_ARGUMENT);
     ck_assert_ptr_eq(bad, &wrong);
@@ -256,8 +256,8 @@ END_TEST
 
 /* ---- slots and completions ---- */
 
-/* Requests that nobody polls fill the queue although they are long done; one
- * completion frees all before it. */
+/* Completed requests still fill the queue until they are polled. One completion releases all before
+ * it. */
 START_TEST(queue_full_and_slots)
 {
     const struct shape shape = { .depth = 5 };
@@ -270,7 +270,7 @@ START_TEST(queue_full_and_slots)
         ck_assert_int_eq(side_post(a, RI_WR_RDMA_WRITE, i, flags, NULL, 0, 0, 0), RI_OK);
     }
     ck_assert_int_eq(side_post(a, RI_WR_RDMA_WRITE, 5, 0, NULL, 0, 0, 0), RI_ERR_QUEUE_FULL);
-    wc = side_next(a, a->send_cq); /* of the signalled one */
+    wc = side_next(a, a->send_cq); /* of the signalled request */
     ck_assert_uint_eq(wc.cookie, 4);
     for (uint64_t i = 0; i < 5; i++)
         ck_assert_int_eq(side_post(a, RI_WR_RDMA_WRITE, i, 0, NULL, 0, 0, 0), RI_OK);

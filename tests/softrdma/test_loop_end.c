@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How connections end: in order, by the peer, by our consumer, with the exact Terminate
- * and one event each; the next one. */
+/* How connections end: in order, by the peer, by the consumer, with the exact Terminate and one
+ * event each; and the next connection. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -17,7 +17,7 @@
 
 /* ---- in order ---- */
 
-/* C-148: FIN and FIN; receives that are left over are flushed on both sides. */
+/* C-148: FIN in both directions; receives that are left are flushed on both sides. */
 START_TEST(C148_close_in_order)
 {
     struct region from, to;
@@ -38,7 +38,7 @@ START_TEST(C148_close_in_order)
     side_expect(b, b->recv_cq, 2, RI_WC_FLUSHED, 0);
     expect_state(a, RI_QPS_ERROR);
     expect_state(b, RI_QPS_ERROR);
-    /* flushed, told although unsignalled */
+    /* flushed, and reported although unsignalled */
     ck_assert_int_eq(side_post(b, RI_WR_SEND, 5, 0, NULL, 0, 0, 0), RI_OK);
     side_expect(b, b->send_cq, 5, RI_WC_FLUSHED, 0);
     ck_assert_int_eq(side_post_receive(b, 6, NULL, 0), RI_OK);
@@ -48,7 +48,7 @@ START_TEST(C148_close_in_order)
 }
 END_TEST
 
-/* What was sent before the close arrives, all of it, whoever closes. */
+/* Messages sent before the close arrive completely, whichever side closes. */
 START_TEST(close_delivers_what_was_sent)
 {
     const uint32_t size = 1 << 20;
@@ -71,7 +71,7 @@ START_TEST(close_delivers_what_was_sent)
 }
 END_TEST
 
-/* A closing side that the peer does not answer ends when the time is over. */
+/* A closing side whose peer does not answer ends when its time is over. */
 START_TEST(close_is_bounded)
 {
     struct raw raw;
@@ -88,8 +88,8 @@ START_TEST(close_is_bounded)
 }
 END_TEST
 
-/* The QP is gone, its connection closes in order without it; close of the
- * RNIC waits for that, or forces it. */
+/* The QP is destroyed, and its connection closes in order without it. Closing the RNIC waits for
+ * that, or forces it. */
 START_TEST(destroyed_qp_lingers)
 {
     enum { WAIT, FORCE, EXPIRE };
@@ -211,7 +211,7 @@ START_TEST(C149_fin_while_busy)
 }
 END_TEST
 
-/* C-143, C-146, C-147: kept whole, never answered; what follows is not looked at. */
+/* C-143, C-146, C-147: delivered whole, never answered; octets behind it are ignored. */
 START_TEST(C143_terminate_received)
 {
     struct ri_qp_info info;
@@ -234,13 +234,13 @@ START_TEST(C143_terminate_received)
     ck_assert_uint_eq(info.terminate_sent, 0);
     ck_assert_uint_eq(info.terminate_length, length - DDP_UNTAGGED_LEN);
     ck_assert_mem_eq(info.terminate, ulpdu + DDP_UNTAGGED_LEN, info.terminate_length);
-    ck_assert_uint_eq(raw_next(&raw, rest, sizeof(rest)), 0); /* FIN alone */
+    ck_assert_uint_eq(raw_next(&raw, rest, sizeof(rest)), 0); /* only FIN */
     region_free(a, &target);
     raw_close(&raw);
 }
 END_TEST
 
-/* ---- by our consumer ---- */
+/* ---- by the consumer ---- */
 
 START_TEST(consumer_aborts)
 {
@@ -270,8 +270,8 @@ START_TEST(consumer_terminates)
 }
 END_TEST
 
-/* A local key, right or range that is wrong: its completion tells, the peer
- * gets 0x0000, the rest is flushed. */
+/* A wrong local key, right or range: the completion reports it, the peer gets 0x0000, the other
+ * requests are flushed. */
 START_TEST(X003_X039_local_protection)
 {
     struct region readable, other;
@@ -309,7 +309,7 @@ START_TEST(X003_X039_local_protection)
 }
 END_TEST
 
-/* C-110 the other way round: the peer's Terminate names our Read, which completes with it. */
+/* C-110 reversed: the peer's Terminate names a Read of ital, which completes with that error. */
 START_TEST(peer_refuses_read)
 {
     const struct ri_llp_handover handover = plain;
@@ -333,7 +333,7 @@ START_TEST(peer_refuses_read)
 }
 END_TEST
 
-/* Where Reads are not enabled it is an error of access at both ends. */
+/* If Reads are not enabled, both ends get an access error. */
 START_TEST(read_not_enabled_at_the_peer)
 {
     const struct shape disabled = { .no_read = true };
@@ -356,7 +356,8 @@ START_TEST(read_not_enabled_at_the_peer)
 }
 END_TEST
 
-/* The Terminate about a Write: while it is under way, of another Write, when it has completed. */
+/* The Terminate about a Write: while the Write is in progress, about another Write, or after it has
+ * completed. */
 static const struct {
     uint32_t length;
     uint32_t stag;
@@ -383,7 +384,7 @@ START_TEST(peer_refuses_write)
     source = region_new(a, octets, TESTBED_ALL);
     side_write(a, 1, region_sge(&source, 0, octets), 4096, 7);
     side_write(a, 2, region_sge(&source, 0, 64), 4096 + octets, 7);
-    testbed_passes(&bed, 5); /* the peer does not read: the socket is full of the long one */
+    testbed_passes(&bed, 5); /* the peer does not read: the long Write fills the socket */
     ddp_put_tagged(header, true, rdmap_ctrl(RDMAP_WRITE), refused_writes[_i].stag,
                    4096 + refused_writes[_i].offset);
     raw_send(&raw, ulpdu, (uint32_t)terminate_build_ulpdu(ulpdu, TERMINATE_T_STREAM, &cause));
@@ -445,7 +446,7 @@ START_TEST(qp_is_used_again)
 }
 END_TEST
 
-/* `count` unsignalled Sends, which the peer reads. */
+/* Posts `count` unsignalled Sends, which the peer reads. */
 static void send_unsignalled(struct raw *raw, uint32_t count)
 {
     uint8_t ulpdu[128];
@@ -465,8 +466,8 @@ static void close_by_peer(struct raw *raw)
     memset(&a->events, 0, sizeof(a->events));
 }
 
-/* Round 0: no completion covers the unsignalled requests of the first connection. Round 1: one is
- * in the CQ still, and those behind it are free without it. */
+/* Round 0: no completion covers the unsignalled requests of the first connection. Round 1: one
+ * completion is still in the CQ, and the slots behind it are released without it. */
 START_TEST(unsignalled_requests_end_with_their_connection)
 {
     const struct shape shape = { .depth = 4 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a peer must not send, and a CQ that nobody polls: the exact Terminate, one
- * event, nothing of it in memory. */
+/* Invalid messages of a peer, and a CQ that is not polled: the exact Terminate, one event, no
+ * change of memory. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -13,11 +13,11 @@
 #include "base/crc32c.h"
 #include "providers/softrdma/codec/mpa.h"
 
-/* ---- by what the peer sent ---- */
+/* ---- by the peer's messages ---- */
 
 static struct region target; /* of a, 64 octets */
 
-/* Writes: which STag, TO relative to the region's, octets. */
+/* Writes: STag, TO relative to the region's, octets. */
 static const struct {
     const char *what;
     enum { OWN, WRONG_KEY, ZERO, OTHER_PD, LOCAL_ONLY, READ_ONLY, DEREGISTERED } stag;
@@ -154,7 +154,7 @@ START_TEST(bad_read)
 }
 END_TEST
 
-/* Untagged segments that do not fit; one receive of 16 octets is posted where `receive` says so. */
+/* Invalid untagged segments. If `receive` says so, one receive of 16 octets is posted. */
 static const struct {
     const char *what;
     uint8_t opcode;
@@ -213,8 +213,7 @@ START_TEST(bad_segment)
 }
 END_TEST
 
-/* C-119, C-120, C-121: no QP takes Send with Invalidate yet; what is told is what
- * would be wrong with the STag first. */
+/* C-119, C-120, C-121: the Terminate has the first error of the STag. */
 START_TEST(C119_send_with_invalidate)
 {
     static const uint16_t values[] = { TERMINATE_R_STAG, TERMINATE_R_INVALIDATE,
@@ -242,7 +241,7 @@ START_TEST(C119_send_with_invalidate)
 }
 END_TEST
 
-/* C-077: a receive whose memory is not usable is our fault, not the peer's. */
+/* C-077: a receive whose memory is not usable is a local error, not the peer's. */
 START_TEST(C077_bad_receive)
 {
     uint8_t ulpdu[128];
@@ -261,7 +260,7 @@ START_TEST(C077_bad_receive)
 }
 END_TEST
 
-/* Versions, from the ULPDU's first two octets. */
+/* Versions in the first two octets of the ULPDU. */
 static const struct {
     uint8_t ddp, rdmap;
     uint16_t value;
@@ -329,7 +328,7 @@ START_TEST(C107_ird)
 }
 END_TEST
 
-/* ---- responses that do not fit ---- */
+/* ---- invalid responses ---- */
 
 static const struct {
     const char *what;
@@ -371,7 +370,7 @@ START_TEST(bad_response)
 }
 END_TEST
 
-/* C-095: nobody asked. */
+/* C-095: a response without a request. */
 START_TEST(C095_unasked_response)
 {
     uint8_t ulpdu[128];
@@ -390,8 +389,8 @@ END_TEST
 
 /* ---- integrity ---- */
 
-/* C-050: one bit anywhere in the FPDU; nothing of it reaches memory, tagged or untagged, also when
- * the length itself is hit. */
+/* C-050: one bit error anywhere in the FPDU. Neither a tagged nor an untagged FPDU reaches memory,
+ * also if the error is in the length. */
 START_TEST(C050_bad_crc)
 {
     const bool tagged = _i & 1;
@@ -425,7 +424,7 @@ START_TEST(C050_bad_crc)
 }
 END_TEST
 
-/* C-055: room for no control octets. */
+/* C-055: too short for the control octets. */
 START_TEST(C055_tiny_fpdu)
 {
     uint8_t nothing[2] = { 0 }, ulpdu[128], rest[128];
@@ -446,8 +445,8 @@ END_TEST
 
 /* ---- overflow ---- */
 
-/* A CQ of two and nobody polls: told once per CQ and once per QP, which ends; what had succeeded is
- * there, in order, and the rest behind it flushed. */
+/* A CQ of two entries that is not polled. The overflow is reported once per CQ and once per QP,
+ * which ends. Earlier successes are there, in order; the requests behind them are flushed. */
 START_TEST(X021_cq_overflow)
 {
     const struct shape shape = { .cqe = 2 };

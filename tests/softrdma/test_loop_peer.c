@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One QP against a hand-written peer: who speaks first, what waits
- * for what, how segments are cut. */
+/* One QP against a hand-written peer: who may send first, which requests wait for which, how
+ * messages are segmented. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -33,7 +33,7 @@ static void next_frame(struct raw *raw, struct frame *frame)
     ck_assert_int_eq(rdmap_check_payload(&frame->segment), RDMAP_OK);
 }
 
-/* C-040: a responder is silent until one valid FPDU has come; posts are taken and held
+/* C-040: a responder sends nothing until one valid FPDU has come. Posts are accepted and wait
  * meanwhile. */
 START_TEST(C040_responder_holds)
 {
@@ -61,7 +61,7 @@ START_TEST(C040_responder_holds)
 }
 END_TEST
 
-/* Octets that were read with the start-up frame: the FPDU in them counts, cut anywhere. */
+/* Octets that were read together with the start-up frame: the FPDU in them counts, at any split. */
 START_TEST(octets_of_the_handover)
 {
     struct ri_llp_handover handover = plain;
@@ -101,7 +101,7 @@ START_TEST(octets_of_the_handover)
 }
 END_TEST
 
-/* The initiator speaks first, with what was agreed. */
+/* The initiator sends first, in the form that was agreed. */
 START_TEST(initiator_speaks_first)
 {
     static const uint8_t rtr[] = { RI_RTR_NONE, RI_RTR_SEND, RI_RTR_WRITE, RI_RTR_READ };
@@ -129,14 +129,14 @@ START_TEST(initiator_speaks_first)
     next_frame(&raw, &frame);
     ck_assert_int_eq(frame.segment.opcode, RDMAP_SEND);
     ck_assert_uint_eq(frame.segment.hdr.msn, opcode[_i] == RDMAP_SEND ? 2 : 1);
-    side_expect(a, a->send_cq, 1, RI_WC_SUCCESS, 0); /* nothing of the first message shows */
+    side_expect(a, a->send_cq, 1, RI_WC_SUCCESS, 0); /* the first message makes no completion */
     ck_assert_uint_eq(atomic_load(&a->events.count), 0);
     raw_close(&raw);
 }
 END_TEST
 
-/* S-049: with ORD 1 a second Read Request leaves only when the first was answered; what stands
- * behind waits too. */
+/* S-049: with ORD 1 a second Read Request leaves only when the first was answered. Requests behind
+ * it wait too. */
 START_TEST(S049_ord)
 {
     struct ri_llp_handover handover = plain;
@@ -162,7 +162,7 @@ START_TEST(S049_ord)
         if (i < 2)
             ck_assert(raw_silent(&raw));
         else
-            next_frame(&raw, &frame); /* the Send need not wait for the last */
+            next_frame(&raw, &frame); /* the Send need not wait for the last Read */
         raw_tagged(&raw, RDMAP_READ_RESP, true, request.sink_stag, request.sink_to, "answered", 8);
         side_expect(a, a->send_cq, i, RI_WC_SUCCESS, 8);
         ck_assert(!memcmp(sink.octets + 8 * i, "answered", 8));
@@ -203,8 +203,8 @@ END_TEST
 
 /* ---- segments ---- */
 
-/* One FPDU per TCP segment: S-024, and that MO (S-038) and TO (S-039) count the octets
- * sent, L only at the end (S-034). */
+/* One FPDU per TCP segment: S-024. MO (S-038) and TO (S-039) count the octets sent, and only the
+ * last segment has L (S-034). */
 START_TEST(S024_small_segments)
 {
     const uint32_t size = 20000;
@@ -247,7 +247,7 @@ START_TEST(S024_small_segments)
         at += frame.segment.payload_len;
         count++;
         if (!frame.segment.hdr.last)
-            ck_assert_uint_eq(frame.length, mpa_mulpdu((uint32_t)emss, false)); /* filled */
+            ck_assert_uint_eq(frame.length, mpa_mulpdu((uint32_t)emss, false)); /* a full segment */
     } while (!frame.segment.hdr.last);
     ck_assert_uint_eq(at, size);
     ck_assert_uint_ge(count, size / 700);
@@ -257,8 +257,8 @@ START_TEST(S024_small_segments)
 }
 END_TEST
 
-/* A Send is done when the socket has its last octet: what is told as done
- * reaches the peer without the lane. */
+/* A Send completes when the socket has its last octet. It then reaches the peer without the
+ * lane. */
 START_TEST(done_when_the_socket_has_it)
 {
     const uint32_t size = 20000, count = 60;
@@ -286,7 +286,7 @@ START_TEST(done_when_the_socket_has_it)
     side_idle(a, a->send_cq);
     while (bed.fake.user.poll(a->send_cq, 1, &wc))
         done++;
-    ck_assert_uint_lt(done, count); /* that much does not fit */
+    ck_assert_uint_lt(done, count); /* the socket does not hold that much */
     end = tc_deadline(5000);
     while (came < done * size) {
         ssize_t n;
@@ -303,7 +303,7 @@ START_TEST(done_when_the_socket_has_it)
 }
 END_TEST
 
-/* The socket takes little at a time: FPDUs are cut anywhere and go on where they were. */
+/* The socket accepts few octets at a time: FPDUs are split anywhere and continue at that octet. */
 START_TEST(partial_writes)
 {
     const uint32_t size = 1 << 20;
