@@ -16,6 +16,9 @@ TIMEOUT_SCALE = 1.5
 # Programs that begin, because they take longest.
 LONG = ("test_wake_stress", "test_rmr", "test_unlink", "test_listen", "test_connect", "test_disconnect")
 
+# Programs all of whose tests look at softrdma's own behaviour.
+SOFTRDMA_ONLY = ("test_descriptor", "test_overflow")
+
 # Tests that are not run, by interface and program: the kernel would not survive them.
 KEEP_OUT = {
     ("rnic:siw0", "test_connect"): {
@@ -120,6 +123,7 @@ EXPECTED = {
         Entry("test_rmr", "unlink_of_none", "cookie 12 ended with IT_DTO_ERR_LOCAL_EP", RXE_UNBOUND),
         Entry("test_rmr", "X004_narrow_is_of_one_connection|narrow_linked_twice", "IT_ERR_LMR_BUSY, not IT_SUCCESS", RXE_WINDOW_KEEPS),
         Entry("test_unlink", "send_unlinks_rmr", "unlinked == 0", RXE_INVALIDATED),
+        Entry("test_wide", "sends_that_unlink_return_it", "unlinked_mr_handle == 0", RXE_INVALIDATED),
         Entry("test_unlink", "send_unlinks_lmr", "cookie 5 ended with IT_DTO_ERR_LOCAL_MM_OPERATION", RXE_REGIONS),
         Entry("test_unlink", "send_unlinks_(nothing|local_lmr|wide|lmr_in_use)", "IT_ERR_TIMEOUT_EXPIRED", RXE_NO_NAK),
         Entry("test_ud_traffic", "receive_that_is_too_short", "IT_DTO_ERR_LOCAL_EP", RXE_TOO_LONG),
