@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What the device says by itself: asynchronous events, and the completion channel. An event is
- * acknowledged after its upcall, so that the destroy calls of verbs wait for it. A channel that
- * fails means that the device was taken away.
+ * Reports of the device: asynchronous events, and the completion channel. An event is acknowledged
+ * after its upcall, so that the destroy calls of verbs wait for it. If a channel fails, the device
+ * was removed.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -73,7 +73,7 @@ static void srq_event(struct rnic *rnic, const struct ibv_srq *ibv, enum ri_even
     rnic->host->srq_event(rnic->host, srq->base.context, &event);
 }
 
-/* A message came before the last leg of the set-up: the connection manager is to know. */
+/* A message arrived before the last leg of the set-up: informs the connection manager. */
 static void established(struct rnic *rnic, struct qp *qp)
 {
     pthread_mutex_lock(&rnic->lock);

@@ -14,7 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* What the headers have as macros or inline functions gets an address. */
+/* Functions for what the headers define as macros or inline functions. */
 
 static struct ibv_device **get_device_list(int *count)
 {
@@ -58,7 +58,7 @@ static int dealloc_mw(struct ibv_mw *mw)
     return ibv_dealloc_mw(mw);
 }
 
-/* A process with the capability to lock memory is not bound by the limit. */
+/* A process with CAP_IPC_LOCK is not bound by the limit. */
 static bool may_lock(void)
 {
     struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };

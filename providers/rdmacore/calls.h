@@ -12,14 +12,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Signatures are rdma-core's. What answers an error number there (some positive, some -1 and
- * errno) does so here. */
+/* The signatures are rdma-core's. Functions that return an error number (some a positive one, some
+ * -1 and errno) do the same here. */
 struct rdmacore_calls {
-    /* Where the kernel shows itself. */
+    /* The kernel's folders. */
     const char *class_folder;  /* one entry per device, also of those without a user-space driver */
     const char *verbs_folder;  /* there once the module ib_uverbs is loaded */
-    const char *node_folder;   /* uverbsN, rdma_cm */
-    uint64_t (*memlock)(void); /* octets that may be locked; UINT64_MAX no limit */
+    const char *node_folder;   /* contains uverbsN and rdma_cm */
+    uint64_t (*memlock)(void); /* octets that may be locked; UINT64_MAX: no limit */
 
     struct ibv_device **(*get_device_list)(int *count);
     void (*free_device_list)(struct ibv_device **list);
@@ -85,7 +85,7 @@ struct rdmacore_calls {
     int (*notify)(struct rdma_cm_id *id, enum ibv_event_type event);
 };
 
-/* The table in use: rdma-core's own unless a test put another there before it called anything. */
+/* The table in use: rdma-core's, unless a test replaced it before the first call. */
 extern const struct rdmacore_calls *rdmacore;
 extern const struct rdmacore_calls rdmacore_real;
 

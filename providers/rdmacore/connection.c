@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Connection verbs (set A) over librdmacm: the calls. What comes back is in connection_event.c.
+ * Connection verbs (set A) over librdmacm: the calls. connection_event.c handles the events.
  *
- * The identifier has no QP of librdmacm's: the QP is ours, on a context of ours, and its
- * transitions are made here with the attributes that the connection manager gives. So on InfiniBand
- * the peer's acceptance comes as an event of its own, before the third leg, which is what the
- * three-way model needs; in the two-way model the third leg leaves at once. iWARP drivers move the
- * QP themselves. Read depths: IRD is `responder_resources`, ORD is `initiator_depth`; what events
- * carry is turned round for the reader.
+ * The identifier has no QP of librdmacm: the QP is ours, on our own context, and this provider
+ * makes its transitions, with the attributes that the connection manager gives. So on InfiniBand
+ * the peer's acceptance is an event before the third leg, which the three-way model needs; in the
+ * two-way model the third leg is sent at once. iWARP drivers move the QP themselves. Read depths:
+ * IRD is `responder_resources`, ORD is `initiator_depth`; in events the two are exchanged.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -23,7 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RETRIES 7 /* of the transport; for a receiver that is not ready: without end */
+#define RETRIES 7 /* by the transport; without limit if the receiver is not ready */
 #define GRACE   (1000 * CLOCK_NS_PER_MS)
 
 static struct connection *connection_of(struct ri_connection *base)
@@ -115,7 +114,7 @@ struct rdma_cm_id *connection_take_id(struct connection *c)
     return id;
 }
 
-/* The identifier's destruction waits for upcalls about it, which use the QP; it closes an open
+/* Destroying the identifier waits for upcalls about it, which use the QP, and closes an open
  * connection. */
 enum ri_status rdmacore_connection_destroy(struct ri_connection *base)
 {
@@ -201,8 +200,8 @@ static int to_state(struct connection *c, enum ibv_qp_state state)
     return rdmacore_errno(rdmacore->modify_qp(c->qp->ibv, &attr, mask));
 }
 
-/* A request that its peer has withdrawn, of which the event is still to come, is refused by the
- * kernel in several ways. */
+/* If the peer has withdrawn its request and that event has not arrived, the kernel refuses the call
+ * with one of several errors. */
 enum ri_status connection_of_decision(int error)
 {
     enum ri_status status = rdmacore_status(error);
@@ -211,8 +210,8 @@ enum ri_status connection_of_decision(int error)
                                                                         : status;
 }
 
-/* InfiniBand's messages have fields of fixed length, filled up with zeros: of nothing but zeros
- * nothing was sent. */
+/* InfiniBand's messages have private data of fixed length, padded with zeros: all zeros means
+ * none. */
 uint16_t connection_data_length(const struct connection *c, const void *octets, uint16_t length)
 {
     const uint8_t *at = octets;
@@ -223,7 +222,7 @@ uint16_t connection_data_length(const struct connection *c, const void *octets, 
     return at && (any || c->rnic->iwarp) ? length : 0;
 }
 
-/* Ready to receive and to send. */
+/* Moves the QP to ready to receive and to send. */
 static int open_qp(struct connection *c)
 {
     int error = to_state(c, IBV_QPS_RTR);
@@ -253,7 +252,7 @@ static enum ri_status check_active(const struct connection *c, const struct ri_c
                                                                           : RI_ERR_INVALID_STATE;
 }
 
-/* No lock held: the host may wait for a handler that runs. */
+/* No lock may be held: the host may wait for a handler that runs. */
 void connection_set_timer(struct connection *c)
 {
     struct rnic *rnic = c->rnic;
@@ -261,8 +260,8 @@ void connection_set_timer(struct connection *c)
     rnic->host->timer_set(rnic->host, rnic->lane.base.context, &c->deadline);
 }
 
-/* An identifier is made for one port space: that of connections over IP, unless it turns out
- * otherwise. */
+/* An identifier is created for one port space: connections over IP. If another is needed it is
+ * replaced. */
 static int take_port_space(struct connection *c, enum rdma_port_space ps)
 {
     struct rdma_cm_id *old = c->id, *fresh;
@@ -315,7 +314,7 @@ enum ri_status connection_start(struct connection *c, const struct ri_connect_pa
     return rdmacore_status(error);
 }
 
-/* After resolve. */
+/* Continues after resolve. */
 static enum ri_status go_on(struct connection *c, const struct ri_connect_param *param)
 {
     int error;
@@ -345,7 +344,7 @@ enum ri_status rdmacore_connect(struct ri_connection *base, struct ri_qp *qp_bas
             connection_detach(c);
     }
     pthread_mutex_unlock(&c->lock);
-    if (status == RI_OK) /* an attempt that has ended is not searched */
+    if (status == RI_OK) /* an attempt that has ended cannot be found */
         connection_set_timer(c);
     return status;
 }
@@ -371,8 +370,8 @@ int connection_establish(struct connection *c)
     return error;
 }
 
-/* rdma_cm has no room for private data in the third leg: it is dropped. An event reports
- * ESTABLISHED, or the failure; here it is the deadline's timer, which expires at once. */
+/* rdma_cm cannot carry private data in the third leg: it is dropped. The deadline's timer, which
+ * expires at once, sends the third leg. An event reports ESTABLISHED, or the failure. */
 enum ri_status rdmacore_confirm(struct ri_connection *base, const struct ri_connect_param *param)
 {
     struct connection *c = connection_of(base);
@@ -422,7 +421,7 @@ enum ri_status rdmacore_accept(struct ri_connection *base, struct ri_qp *qp_base
         status = RI_ERR_INVALID_STATE;
     if (status == RI_OK) {
         take_param(c, param);
-        c->ord = depth(c->ord, c->peer_ird); /* more than the peer can serve is useless */
+        c->ord = depth(c->ord, c->peer_ird); /* a larger depth than the peer's is useless */
         c->state = CONNECTION_ACCEPTING;
         error = answer(c);
         if (error) {
@@ -437,7 +436,7 @@ enum ri_status rdmacore_accept(struct ri_connection *base, struct ri_qp *qp_base
     return status;
 }
 
-/* A request, or the peer's acceptance. */
+/* Rejects a request, or the peer's acceptance. */
 enum ri_status rdmacore_reject(struct ri_connection *base, const void *private_data,
                                uint16_t length)
 {
@@ -459,9 +458,9 @@ enum ri_status rdmacore_reject(struct ri_connection *base, const void *private_d
     return status;
 }
 
-/* rdma_cm carries no private data here. Work under way continues until the peer has answered, or
- * close_timeout has passed: the connection manager would try for a minute to reach a peer that
- * does not exist any more. */
+/* rdma_cm cannot carry private data here. Outstanding work continues until the peer has answered,
+ * or close_timeout has expired: the connection manager would try for a minute to reach a peer that
+ * no longer exists. */
 enum ri_status rdmacore_disconnect(struct ri_connection *base, const void *private_data,
                                    uint16_t length)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Connections and listeners over rdma_cm, services of datagrams, events of the device.
+ * Connections and listeners over rdma_cm, datagram services, events of the device.
  */
 #ifndef ITAL_RDMACORE_CONNECTION_H
 #define ITAL_RDMACORE_CONNECTION_H
@@ -9,10 +9,10 @@
 
 enum connection_state {
     CONNECTION_IDLE,
-    CONNECTION_ADDRESS,    /* active: where is it */
-    CONNECTION_ROUTE,      /* active: how to get there */
-    CONNECTION_RESOLVED,   /* active, resolve: both are known */
-    CONNECTION_CONNECTING, /* active: the request is on its way */
+    CONNECTION_ADDRESS,    /* active: resolving the address */
+    CONNECTION_ROUTE,      /* active: resolving the route */
+    CONNECTION_RESOLVED,   /* active, resolve: both are resolved */
+    CONNECTION_CONNECTING, /* active: the request is sent */
     CONNECTION_ANSWERED,   /* active, three-way: accepted by the peer */
     CONNECTION_CONFIRMED,  /* active, three-way: the third leg is due in the lane */
     CONNECTION_REQUEST,    /* passive: undecided */
@@ -25,16 +25,16 @@ enum connection_state {
 struct connection {
     struct ri_connection base;
     struct rnic *rnic;
-    struct rdma_cm_id *id; /* NULL: given up. Changes under lock and rnic.lock */
+    struct rdma_cm_id *id; /* NULL: destroyed. Changes under lock and rnic.lock */
     pthread_mutex_t lock;
     enum connection_state state;
     struct qp *qp; /* changes under lock and rnic.lock */
     uint16_t ird, ord;
     bool three_way, passive;
-    bool resolving; /* no request follows by itself */
+    bool resolving; /* resolve only: no connect follows by itself */
     bool datagram;  /* a service request (SIDR) */
     uint8_t retry, rnr_retry, private_length;
-    uint16_t peer_ird, peer_ord; /* passive: as the request said */
+    uint16_t peer_ird, peer_ord; /* passive: from the request */
     uint8_t private_data[256];
     struct ri_timer deadline;
     struct ri_timer wake;
@@ -50,7 +50,7 @@ struct listener {
     struct rdma_cm_id *ids[];
 };
 
-/* What a connection's timers do; handed down by the file that reads events. */
+/* Functions of a connection's timers, set by the file that handles events. */
 struct connection_timers {
     void (*expired)(struct ri_timer *deadline);
     void (*wake)(struct ri_timer *wake);
@@ -77,45 +77,44 @@ void rdmacore_cq_ready(void *arg, uint32_t events);
 
 /* ---- connection.c, connection_event.c, listener.c ---- */
 struct connection *connection_new(struct rnic *rnic);
-/* Search for the way to param->destination; an event reports resolved or failed. Under lock. */
+/* Begins to resolve param->destination; an event reports success or failure. Under lock. */
 enum ri_status connection_start(struct connection *c, const struct ri_connect_param *param);
-void connection_set_timer(struct connection *c); /* of its deadline; no lock held */
+void connection_set_timer(struct connection *c); /* sets the timer of its deadline; no lock held */
 void connection_detach(struct connection *c);    /* under lock */
-/* The identifier, which only the caller uses from now on and destroys. NULL: it was given up
- * before. */
+/* Takes the identifier, which the caller then owns and destroys. NULL: it is destroyed already. */
 struct rdma_cm_id *connection_take_id(struct connection *c);
-/* Status of an answer to a request. */
+/* The status for the result of an answer to a request. */
 enum ri_status connection_of_decision(int error);
-/* Octets of private data that were sent, of those that arrived. */
+/* Number of octets of private data that the peer sent, without padding. */
 uint16_t connection_data_length(const struct connection *c, const void *octets, uint16_t length);
 void connection_free(struct connection *c);
-/* Next steps of the active side; an error number, and nothing was done. Under lock. */
+/* Next steps of the active side. Returns an error number, and then nothing was done. Under lock. */
 int connection_request(struct connection *c);
 int connection_establish(struct connection *c);
 void connection_ready(void *arg, uint32_t events); /* the event channel; arg: rnic */
 bool connection_on_device(const struct rnic *rnic, const struct rdma_cm_id *id);
-/* The time-out that rdma_cm is given for one step, milliseconds. It is longer than the attempt's
- * deadline, whose timer ends the attempt. */
+/* The time-out of one step for rdma_cm, in milliseconds. It is longer than the attempt's deadline,
+ * so the deadline's timer ends the attempt. */
 int connection_patience(const struct connection *c);
 
 /* ---- service.c ---- */
-int service_ask(struct connection *c); /* the request leaves; an error number. Under lock */
-/* What came of it. Under lock. */
+int service_ask(struct connection *c); /* sends the request; returns an error number. Under lock */
+/* Handles the answer. Under lock. */
 void service_answered(struct connection *c, const struct rdma_cm_event *event,
                       struct ri_connection_event *out, struct ri_ah_attr *path);
-/* The path of the route, if the connection manager reports it. */
+/* The path of the route. False: the connection manager does not report it. */
 bool service_path(const struct connection *c, struct ri_ah_attr *path);
 
-/* ---- service_id.c: addresses and service identifiers, as rdma_cm wants them ---- */
+/* ---- service_id.c: addresses and service identifiers, in the form of rdma_cm ---- */
 struct service {
     enum rdma_port_space ps;
     struct sockaddr_storage source, destination; /* ss_family AF_UNSPEC: any */
 };
-/* NOT_SUPPORTED: the connection manager has no way to name that service there. */
+/* NOT_SUPPORTED: the connection manager cannot name that service on this device. */
 enum ri_status service_of(const struct rnic *rnic, const struct ri_connect_param *param,
                           bool datagram, struct service *service);
 enum ri_status service_to_hear(const struct rnic *rnic, const struct ri_listen_param *param,
-                               struct service *service);   /* its source */
+                               struct service *service);   /* converts the source */
 in_port_t *service_port(struct sockaddr_storage *address); /* NULL: it has none */
 /* The GID of an address of InfiniBand, in the form of an IPv6 address. */
 void service_gid_address(const struct sockaddr *from, struct sockaddr_storage *to);

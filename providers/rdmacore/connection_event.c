@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Connection verbs (set A) over librdmacm: its events. All of this runs in the lane. An event is
+ * Connection verbs (set A) over librdmacm: the events. All of this runs in the lane. An event is
  * acknowledged after the upcall: the destruction of its identifier waits for that.
  */
 #ifdef HAVE_CONFIG_H
@@ -24,7 +24,7 @@ static_assert(offsetof(struct rdma_ud_param, private_data) ==
                       offsetof(struct rdma_conn_param, private_data_len),
               "private data of connections and datagrams are at the same place");
 
-/* ---- telling ---- */
+/* ---- reports ---- */
 
 static void copy_address(struct sockaddr_storage *to, const struct sockaddr *from)
 {
@@ -60,7 +60,7 @@ static const char *const reason_text[] = {
     [RI_REASON_POLICY] = "not permitted",
 };
 
-/* Ended before it was one. Under lock. */
+/* The attempt ended without a connection. Under lock. */
 static void failed(struct connection *c, struct ri_connection_event *out,
                    enum ri_connection_reason reason, int status)
 {
@@ -81,7 +81,7 @@ static bool is_active(const struct connection *c)
     return c->state >= CONNECTION_ADDRESS && c->state <= CONNECTION_CONFIRMED;
 }
 
-/* ---- the active side goes on. Under lock; true: there is something to report ---- */
+/* ---- next steps of the active side. Under lock; true: there is something to report ---- */
 
 static bool resolved_address(struct connection *c, struct ri_connection_event *out)
 {
@@ -125,7 +125,7 @@ static bool resolved_route(struct connection *c, struct ri_connection_event *out
 static void take_depths(struct connection *c, const struct rdma_conn_param *param,
                         struct ri_connection_event *out)
 {
-    if (!c->passive) { /* what the peer can serve, and what it will ask at most */
+    if (!c->passive) { /* what the peer can serve, and the most that it will request */
         if (param->initiator_depth < c->ord)
             c->ord = param->initiator_depth;
         if (param->responder_resources < c->ird)
@@ -161,7 +161,7 @@ static bool answered(struct connection *c, const struct rdma_conn_param *param,
 {
     int error;
 
-    if (c->state != CONNECTION_CONNECTING || !c->qp) { /* given up meanwhile */
+    if (c->state != CONNECTION_CONNECTING || !c->qp) { /* abandoned meanwhile */
         rdmacore->reject(c->id, NULL, 0);
         return false;
     }
@@ -222,8 +222,8 @@ static bool could_not(struct connection *c, int status, bool silence,
     return true;
 }
 
-/* The peer's disconnect, or the answer to ours. A peer's is answered, or it would ask again and
- * again. */
+/* Handles the peer's disconnect, or its answer to ours. A peer's disconnect is answered, because it
+ * would be repeated otherwise. */
 static bool disconnected(struct connection *c, struct ri_connection_event *out)
 {
     if (c->state == CONNECTION_ENDED)
@@ -235,7 +235,7 @@ static bool disconnected(struct connection *c, struct ri_connection_event *out)
     return true;
 }
 
-/* Under lock, to be used without it: its destruction waits for release_qp. */
+/* Under lock. The QP may then be used without the lock: its destruction waits for release_qp. */
 static struct qp *acquire_qp(struct qp *qp)
 {
     if (qp)
@@ -250,8 +250,8 @@ static void release_qp(struct qp *qp)
 
 /*
  * The cause of an end may be reported elsewhere: by an event of the device (read before this), or
- * by the completion of a request that failed. A refused request of the peer shows only in the state
- * of the QP, which on InfiniBand no orderly end changes.
+ * by the completion of a failed request. If the peer's request was refused, only the state of the
+ * QP shows it; on InfiniBand an orderly end does not change that state.
  */
 static void find_cause(struct connection *c)
 {
@@ -281,7 +281,7 @@ static bool removed(struct connection *c, struct ri_connection_event *out)
     return true;
 }
 
-/* Of a service request: an answer, or why there is none. */
+/* True: the event answers a service request, or says why there is no answer. */
 static bool is_answer(const struct connection *c, const struct rdma_cm_event *event)
 {
     return c->datagram && c->state == CONNECTION_CONNECTING &&
@@ -319,14 +319,14 @@ static void end_and_release_qp(struct qp *qp)
 }
 
 /*
- * siw sends its MPA Reply before it can receive: it may leave what its initiator sends at once
- * unread until more comes (docs/interop.md, defect 2). Nothing shows whether the peer is awake. So
- * the initiator sends a few Writes of no octets, 20, 100, 420 and 1700 ms after the connection was
+ * siw sends its MPA Reply before it can receive, and may leave the initiator's first octets unread
+ * until more arrive (docs/interop.md, defect 2). Nothing shows whether the peer has read them. So
+ * the initiator sends a few empty Writes, 20, 100, 420 and 1700 ms after the connection was
  * established.
  */
 #define FIRST_WAKE (20 * CLOCK_NS_PER_MS)
 
-/* Without room of its own in the queue a wake could take the place of the consumer's request. */
+/* Without extra room in the queue such a Write could take the place of a consumer's request. */
 static bool may_wake(const struct connection *c)
 {
     return c->rnic->drowsy && !c->passive && c->wake_room;
@@ -340,7 +340,7 @@ static void set_wake(struct connection *c)
     rnic->host->timer_set(rnic->host, rnic->lane.base.context, &c->wake);
 }
 
-/* siw posts through write(2), in the caller: a stream that was reset raises SIGPIPE (defect 18).
+/* siw posts by write(2) in the calling thread: a stream that was reset raises SIGPIPE (defect 18).
  * The consumer did not post this and must not get the signal. */
 static void write_nothing(struct qp *qp)
 {
@@ -354,7 +354,7 @@ static void write_nothing(struct qp *qp)
     sigaddset(&pipe, SIGPIPE);
     pthread_sigmask(SIG_BLOCK, &pipe, &before);
     spinlock_lock(&qp->sq.lock);
-    /* Refused if the queue is full: then the queued requests wake the peer. */
+    /* Refused if the queue is full: then the queued requests have the same effect. */
     if (atomic_load(&qp->state) == RI_QPS_RTS)
         ibv_post_send(qp->ibv, &nothing, &bad);
     spinlock_unlock(&qp->sq.lock);
@@ -389,7 +389,7 @@ static void on_connection(struct connection *c, const struct rdma_cm_event *even
     struct qp *qp;
     bool report;
 
-    /* The cause of the end is reported on another descriptor: read that one first. */
+    /* The cause of the end is reported on another descriptor, which is read first. */
     if (event->event == RDMA_CM_EVENT_DISCONNECTED) {
         rdmacore_async_ready(rnic, 0);
         find_cause(c);
@@ -416,9 +416,9 @@ static void on_connection(struct connection *c, const struct rdma_cm_event *even
         report_event(c, &out);
 }
 
-/* The end of the identifier tells the peer that nobody waits any more. In the lane no other
- * thread has an event of it. Last of all and without a lock: iWARP drivers keep it until their
- * own time-out. */
+/* Destroying the identifier tells the peer that the attempt has ended. In the lane no other thread
+ * has an event of it. This comes last and without a lock: iWARP drivers keep the identifier until
+ * their own time-out. */
 static void give_up(struct connection *c)
 {
     struct rdma_cm_id *id = connection_take_id(c);
@@ -427,7 +427,8 @@ static void give_up(struct connection *c)
         rdmacore->destroy_id(id);
 }
 
-/* The attempt's deadline, that of a disconnect, or, after confirm, the time to do it. */
+/* The deadline of the attempt or of a disconnect has expired, or, after confirm, the third leg is
+ * due. */
 static void expired(struct connection *c)
 {
     struct ri_connection_event out = { .size = sizeof(out) };
@@ -475,7 +476,7 @@ static void deadline_over(struct ri_timer *timer)
 
 /* ---- requests ---- */
 
-/* A request that no object represents. */
+/* Drops a request for which there is no object. */
 static void drop_request(struct connection *c)
 {
     rdmacore->reject(c->id, NULL, 0);
@@ -542,8 +543,8 @@ void connection_ready(void *arg, uint32_t events)
             on_request(rnic, listener_of(event->listen_id->context), event);
         else if (!listener && event->id->context) /* no context: the guard, see open_guard */
             on_connection(event->id->context, event);
-        /* The manager may have led an attempt to another device, of which nothing else matters
-         * here. */
+        /* The event may be of an attempt that the manager led to another device; this RNIC ignores
+         * it. */
         if (event->event == RDMA_CM_EVENT_DEVICE_REMOVAL && connection_on_device(rnic, event->id))
             rdmacore_failed(rnic, "the device was removed");
         rdmacore->ack_cm_event(event);

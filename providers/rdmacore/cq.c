@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Completion queues: poll, arm, the completion channel. The slot of a request tells what its
- * completion does not.
+ * Completion queues: poll, arm, the completion channel. The slot of a request has what its
+ * completion lacks.
  *
- * Watching for errors. A request that failed ends its connection, and the consumer is to hear of it
- * also when it does not poll. The requester's side of InfiniBand has no asynchronous event for
- * that, but arming for solicited completions fires for every completion in error: so a CQ that the
- * consumer has not armed is armed in that way, and what fires is looked through.
+ * Watching for errors. A failed request ends its connection, and this must be reported even if the
+ * consumer does not poll. For the requester InfiniBand has no asynchronous event for it. But a CQ
+ * armed for solicited completions fires for every completion in error. So a CQ that the consumer
+ * has not armed is armed in that way, and when it fires its completions are checked.
  *
  * Wake-ups. The channel is in the lane's epoll set. Its event is acknowledged after the upcall, so
- * that ibv_destroy_cq waits for it (async.c). What comes into the stash instead of the device's CQ
- * fires by cq_fire. In both cases the consumer arms and then polls again, so that nothing which
- * came between the two is missed.
+ * that ibv_destroy_cq waits for it (async.c). Completions that go to the stash instead of the
+ * device's CQ fire by cq_fire. In both cases the consumer arms and then polls again, so that it
+ * misses nothing in between.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -44,7 +44,7 @@ static void purge(struct cq *cq, const struct qp *gone)
 
 /* ---- one completion; under the lock ---- */
 
-/* The QP of a completion. For a receive of an SRQ the QP's number finds it. NULL: the QP was
+/* The QP of a completion. For a receive of an SRQ it is found by number. NULL: the QP was
  * destroyed. */
 static struct qp *owner(struct cq *cq, const struct ibv_wc *raw, struct slot *slot)
 {
@@ -55,7 +55,7 @@ static struct qp *owner(struct cq *cq, const struct ibv_wc *raw, struct slot *sl
     return qp;
 }
 
-/* What came before the request that was to go behind it: see window.c. */
+/* A filler failed, and the request behind it fails with its status: see window.c. */
 static struct qp *filler_failed(struct qp *qp, const struct ibv_wc *raw)
 {
     if (raw->status != IBV_WC_WR_FLUSH_ERR)
@@ -63,7 +63,7 @@ static struct qp *filler_failed(struct qp *qp, const struct ibv_wc *raw)
     return NULL;
 }
 
-/* What a bind or an invalidate is about; where it failed, what it took. */
+/* Completes a bind or an invalidate; if it failed, restores the count of keys. */
 static void complete_window(struct cq *cq, const struct slot *slot, bool good, struct ri_wc *wc)
 {
     wc->invalidated_stag = slot->stag;
@@ -119,7 +119,7 @@ static void fail(struct qp *qp, const struct slot *slot, const struct ibv_wc *ra
     wc->vendor_error = raw->vendor_err;
 }
 
-/* What is flushed behind it follows. True: its request was reported. */
+/* True: this request's failure was reported already. What is flushed behind it follows. */
 static bool request_failed(struct wq *wq, struct cq *cq, const struct slot *slot)
 {
     bool reported = wq_was_reported(wq, slot->flags);
@@ -128,7 +128,7 @@ static bool request_failed(struct wq *wq, struct cq *cq, const struct slot *slot
     return reported;
 }
 
-/* Errors, receives of an SRQ, datagrams, and what carries more than octets. NULL: to be dropped. */
+/* Errors, receives of an SRQ, datagrams, and completions with more than a length. NULL: dropped. */
 static struct qp *__attribute__((noinline))
 translate_special(struct cq *cq, const struct ibv_wc *raw, struct ri_wc *wc)
 {
@@ -167,7 +167,7 @@ translate_special(struct cq *cq, const struct ibv_wc *raw, struct ri_wc *wc)
     return qp;
 }
 
-/* The completion as ours. NULL: to be dropped. */
+/* Converts a completion. NULL: dropped. */
 static inline struct qp *translate(struct cq *cq, const struct ibv_wc *raw, struct ri_wc *wc)
 {
     const struct slot *slot = (const struct slot *)(uintptr_t)raw->wr_id;
@@ -175,7 +175,7 @@ static inline struct qp *translate(struct cq *cq, const struct ibv_wc *raw, stru
 
     if (unlikely(!qp || ((uint32_t)raw->status | raw->wc_flags | slot->flags)))
         return translate_special(cq, raw, wc);
-    /* It covers all before it: unsignalled ones are free too. */
+    /* The completion covers all earlier requests: unsignalled ones are free too. */
     wq_free_up_to(slot->wq, slot->index + 1);
     wc->context = qp->base.context;
     fill(slot, raw, wc);
@@ -184,7 +184,7 @@ static inline struct qp *translate(struct cq *cq, const struct ibv_wc *raw, stru
 
 /* ---- failures ---- */
 
-/* A request that failed has ended its connection. It is reported after the lock is dropped. */
+/* A failed request has ended its connection. This is reported after the lock is released. */
 static void __attribute__((cold, noinline))
 queue_failed(struct qp *qp, const struct ri_wc *wc, struct qp **failed)
 {
@@ -228,7 +228,7 @@ void cq_drain(struct cq *cq, const struct qp *gone)
                 queue_failed(qp, &wc, &failed);
         }
     } while (got == BATCH);
-    if (gone) /* requests that the last completions made ready */
+    if (gone) /* requests that became complete with the last completions */
         purge(cq, gone);
     spinlock_unlock(&cq->lock);
     report_failed(failed);
@@ -259,7 +259,7 @@ static uint32_t take_stashed(struct cq *cq, uint32_t count, struct ri_wc *wc, st
     return taken;
 }
 
-/* More than one, or with something in the stash. Takes the lock over. */
+/* For more than one, or with completions in the stash. Releases the lock. */
 static uint32_t __attribute__((noinline)) poll_many(struct cq *cq, uint32_t count, struct ri_wc *wc)
 {
     struct ibv_wc raw[BATCH];
@@ -282,8 +282,7 @@ static uint32_t __attribute__((noinline)) poll_many(struct cq *cq, uint32_t coun
         if (got < want)
             break;
     }
-    /* Errors may have made soft requests complete: not to be left for a wake-up that does not
-     * come. */
+    /* Errors may have completed soft requests, for which no wake-up would come. */
     if (taken < count)
         taken += take_stashed(cq, count - taken, wc + taken, &failed);
     spinlock_unlock(&cq->lock);
@@ -298,7 +297,7 @@ poll_contended(struct cq *cq, uint32_t count, struct ri_wc *wc)
     return poll_many(cq, count, wc);
 }
 
-/* The one that was taken is an error, or to be dropped. Takes the lock over. */
+/* The completion that was taken is an error, or is dropped. Releases the lock. */
 static uint32_t __attribute__((cold, noinline))
 poll_failed(struct cq *cq, struct qp *qp, struct ri_wc *wc)
 {
@@ -346,14 +345,15 @@ enum ri_status rdmacore_arm(struct ri_cq *base, enum ri_arm kind, uint32_t count
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     error = ibv_req_notify_cq(cq->ibv, kind == RI_ARM_SOLICITED);
     pthread_setcancelstate(cancel, NULL);
-    /* Last: a completion that fires before this is found by the caller, who polls after arming. */
+    /* Last: if a completion fires before this, the caller finds it, because it polls after
+     * arming. */
     atomic_store(&cq->armed, true);
     return error ? RI_ERR_DEVICE : RI_OK;
 }
 
 void cq_watch_errors(struct cq *cq)
 {
-    if (!cq->rnic->iwarp) /* else the end of the stream is reported */
+    if (!cq->rnic->iwarp) /* otherwise the end of the stream is reported */
         ibv_req_notify_cq(cq->ibv, 1);
 }
 
@@ -371,7 +371,7 @@ void cq_fire(struct cq *cq)
     atomic_fetch_sub(&cq->upcalls, 1);
 }
 
-/* The watch is set again before the CQ is read: a failure after that fires. */
+/* Arms before it reads the CQ: a failure after that fires. */
 void cq_fired(struct cq *cq)
 {
     const struct ri_host *host = cq->rnic->host;
@@ -416,7 +416,7 @@ enum ri_status rdmacore_cq_create(struct ri_rnic *base, struct ri_cq_attr *attr,
     return RI_OK;
 }
 
-/* What a device has no room for any more it refuses as it does a depth of nonsense; those were
+/* If a device has no room it returns the same error as for an invalid depth; invalid depths were
  * refused before. */
 enum ri_status rdmacore_cq_resize(struct ri_cq *base, uint32_t *depth)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Datagrams: address handles, and the states of UD queue pairs. Where a datagram came from: grh.c.
+ * Datagrams: address handles, and the states of UD queue pairs. grh.c finds a datagram's source.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HOPS 64u /* where the caller leaves it open, and the packet is one of IP */
+#define HOPS 64u /* default of an IP packet's hop limit */
 
 /* ---- which GID of the port is the source ---- */
 
@@ -25,8 +25,8 @@ static bool is_none(const uint8_t *gid)
     return !memcmp(gid, none, sizeof(none));
 }
 
-/* IPv4, IPv6 within the link, other IPv6: on RoCE packets of one kind cannot have a source of
- * another. */
+/* IPv4, link-local IPv6, other IPv6: on RoCE a packet's source must be of the destination's
+ * kind. */
 static unsigned int kind_of(const uint8_t *gid)
 {
     const struct in6_addr *address = (const struct in6_addr *)(const void *)gid;
@@ -42,8 +42,7 @@ static unsigned int same_bits(const uint8_t *a, const uint8_t *b)
     return 128;
 }
 
-/* How well an entry of the table suits; 0 not at all. Of equals, routable RoCE before its first
- * version. */
+/* How well a table entry suits; 0: not at all. Routable RoCE (v2) comes before v1. */
 static unsigned int suits(const struct rnic *rnic, const struct ibv_gid_entry *entry,
                           const struct ri_ah_attr *attr)
 {
@@ -85,8 +84,8 @@ static struct ah *ah_of(struct ri_ah *base)
     return container_of(base, struct ah, base);
 }
 
-/* Not all drivers report why there is no handle. On Ethernet they ask for the destination's
- * hardware address, and there may be no answer. */
+/* Not all drivers report why there is no handle. On Ethernet they resolve the destination's
+ * hardware address, which may fail. */
 static enum ri_status no_handle(struct rnic *rnic, int error)
 {
     enum ri_status status;
@@ -159,7 +158,7 @@ enum ri_status rdmacore_ah_create(struct ri_pd *base, const struct ri_ah_attr *a
     return RI_OK;
 }
 
-/* Verbs cannot change one: another takes its place. */
+/* Verbs cannot change an address handle: another one replaces it. */
 enum ri_status rdmacore_ah_modify(struct ri_ah *base, const struct ri_ah_attr *attr)
 {
     struct ah *ah = ah_of(base);
@@ -238,7 +237,7 @@ enum ri_status datagram_start(struct qp *qp)
     return RI_OK;
 }
 
-/* An ended one takes it with its next start. */
+/* An ended QP gets it with its next start. */
 enum ri_status datagram_set_qkey(struct qp *qp, uint32_t qkey)
 {
     struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTS, .qkey = qkey };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * An open device: its context, its two channels and the connection manager's, its attributes.
+ * An open device: its context, its two channels, the connection manager's channel, its attributes.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -18,8 +18,8 @@
 #include <string.h>
 #include <sys/epoll.h>
 
-/* What rdma_cm leaves of the CM's messages to the consumer (IB: REQ 92 less its own 36, REP,
- * REJ). On iWARP a length travels in an octet, of which drivers use up to 4 for the read depths. */
+/* The private data that rdma_cm leaves to the consumer in CM messages (IB: REQ 92 less its own 36,
+ * REP, REJ). On iWARP the length is one octet; drivers use up to 4 octets for the read depths. */
 #define IB_REQUEST_DATA 56u
 #define IB_REPLY_DATA   196u
 #define IB_REJECT_DATA  148u
@@ -102,7 +102,8 @@ static uint64_t features(const struct rnic *rnic, const struct ibv_device_attr *
                                (IBV_DEVICE_MEM_WINDOW_TYPE_2A | IBV_DEVICE_MEM_WINDOW_TYPE_2B)))
         found |= RI_FEATURE_MW_NARROW;
     found |= RI_FEATURE_READ_MULTI_SGE; /* see split.c */
-    if (!is_siw(rnic, device))          /* siw accepts an address of the caller and uses its own */
+    /* siw accepts an address from the caller and uses another */
+    if (!is_siw(rnic, device))
         found |= RI_FEATURE_IO_ADDR;
     return found;
 }
@@ -117,7 +118,7 @@ void rdmacore_attributes(struct rnic *rnic, const struct ibv_device_attr_ex *ex,
 
     rnic->write_elements = sge;
     rnic->read_elements = least(count_of(device->max_sge_rd), sge);
-    if (!rnic->read_elements) /* drivers older than this member */
+    if (!rnic->read_elements) /* drivers that do not know this member */
         rnic->read_elements = 1;
     *attr = (struct ri_rnic_attr){
         .size = sizeof(*attr),
@@ -164,7 +165,7 @@ void rdmacore_attributes(struct rnic *rnic, const struct ibv_device_attr_ex *ex,
         attr->max_ud_send = port_mtu(port->active_mtu);
         attr->service_request_private_data = IB_SERVICE_DATA;
         attr->service_reply_private_data = IB_ANSWER_DATA;
-        attr->service_qkey = RDMA_UDP_QKEY; /* librdmacm has no room for another */
+        attr->service_qkey = RDMA_UDP_QKEY; /* librdmacm supports no other value */
     }
     rnic->windows = attr->max_mw != 0;
     rnic->ethernet = port->link_layer == IBV_LINK_LAYER_ETHERNET;
@@ -198,7 +199,7 @@ static struct ibv_context *open_context(const struct kind *kind, const char *nam
     return context;
 }
 
-/* Upcalls come from runs of the lane, so no thread may block in these descriptors. */
+/* Upcalls come from runs of the lane, so reads of these descriptors may not block. */
 static bool no_blocking(int fd)
 {
     int flags = fcntl(fd, F_GETFL);
@@ -206,7 +207,7 @@ static bool no_blocking(int fd)
     return flags >= 0 && fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0;
 }
 
-/* No attribute says whether CQs can be resized: one is tried. */
+/* No attribute shows whether CQs can be resized, so one is resized as a test. */
 static bool resizes_cqs(const struct rnic *rnic)
 {
     struct ibv_cq *cq = rdmacore->create_cq(rnic->verbs, 1, NULL, NULL, 0);
@@ -217,7 +218,7 @@ static bool resizes_cqs(const struct rnic *rnic)
     return can;
 }
 
-/* A datagram has to fit a packet of any port. */
+/* A datagram must fit a packet of any port. */
 static void look_at_other_ports(struct rnic *rnic)
 {
     struct ibv_port_attr port;
@@ -315,11 +316,11 @@ free_rnic:
 /* ---- the lane ---- */
 
 /*
- * The removal of a device is reported to identifiers that belong to it. Drivers that cannot be
- * removed while they have users report it to nobody else, and the removal waits until all have
- * closed the device. An identifier bound to an address of the device gets the event also if there
- * is neither a connection nor a listener. Its context is NULL, which identifies its events: they
- * may come before `guard` is set.
+ * The removal of a device is reported to identifiers that belong to it. For drivers that cannot be
+ * removed while they have users this is the only report, and the removal waits until all have
+ * closed the device. An identifier that is bound to an address of the device gets the event even
+ * without a connection or listener. Its context is NULL, which identifies its events: they may
+ * arrive before `guard` is set.
  */
 static void open_guard(struct rnic *rnic)
 {
@@ -378,7 +379,7 @@ static void unwatch(struct rnic *rnic)
             rnic->host->unwatch(rnic->host, watches[i]);
 }
 
-/* The device works by itself; what it has to say comes through the watched descriptors. */
+/* The device works by itself; it reports through the watched descriptors. */
 static uint32_t progress(struct ri_lane *lane, struct ri_cq *first_cq, uint32_t budget,
                          uint64_t *next_deadline)
 {

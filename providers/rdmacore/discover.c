@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The devices, which of them can be used, and what is missing if there is none.
+ * Lists the usable devices, and finds what is missing if there is none.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -15,13 +15,13 @@
 #include <unistd.h>
 
 #define MEMLOCK_LEAST \
-    (UINT64_C(256) << 10) /* octets: queues of a few endpoints and a page of data */
+    (UINT64_C(256) << 10) /* octets: queues of a few endpoints and one page of data */
 
 struct finding {
     char reason[400], advice[400];
 };
 
-/* ---- which devices are ours ---- */
+/* ---- devices of this provider ---- */
 
 static bool is_ours(const struct kind *kind, const struct ibv_device *device)
 {
@@ -44,11 +44,11 @@ struct ibv_device *rdmacore_find(const struct kind *kind, struct ibv_device **li
     return NULL;
 }
 
-/* ---- what stands in the way of one device ---- */
+/* ---- why a device is not usable ---- */
 
 #define SAY(text, ...) snprintf((text), sizeof(text), __VA_ARGS__)
 
-/* A file of the device folder that has to be open to us. */
+/* Checks a file of the device folder that must be accessible. */
 static bool node_usable(const char *node, const char *module, struct finding *finding)
 {
     char path[256];
@@ -111,7 +111,7 @@ static void report(const struct kind *kind, const struct ibv_device *device, ri_
 
 /* ---- why there is none ---- */
 
-/* Whether verbs' node of that name belongs to a device that the list lacks. */
+/* True: the verbs node of that name belongs to a device that is missing in the list. */
 static bool belongs_to_missing(const char *node, struct ibv_device **list)
 {
     char path[320], device[IBV_SYSFS_NAME_MAX] = "";
@@ -145,8 +145,8 @@ static bool node_is_why(struct ibv_device **list, struct finding *finding)
     return why;
 }
 
-/* Names of a folder's entries that the list of devices lacks, or (list NULL) all, as "a, b". How
- * many. */
+/* Lists the entries of a folder that are missing in the device list, or (list NULL) all, as "a, b".
+ * Returns their number. */
 static size_t entries(const char *path, struct ibv_device **list, char *names, size_t size)
 {
     DIR *folder = opendir(path);
@@ -183,7 +183,7 @@ static void list_names(struct ibv_device **list, char *names, size_t size)
                                  (*at)->name);
 }
 
-/* The lowest missing layer first. */
+/* Reports the lowest missing layer. */
 static void explain(const struct kind *kind, struct ibv_device **list, int error,
                     struct finding *finding)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Where a datagram came from: the 40 octets in front of it.
+ * The source of a datagram, from the 40 octets in front of it.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -21,7 +21,7 @@ const uint8_t *datagram_header(const struct ri_recv_wr *wr)
     return whole ? (const uint8_t *)(uintptr_t)wr->sg_list[0].addr : NULL;
 }
 
-/* The ones' complement sum over a right header is all ones (RFC 1071). */
+/* The ones' complement sum over a correct header is all ones (RFC 1071). */
 static bool sum_is_right(const uint8_t *header)
 {
     uint32_t sum = 0;
@@ -32,8 +32,8 @@ static bool sum_is_right(const uint8_t *header)
     return ((sum + (sum >> 16)) & 0xffff) == 0xffff;
 }
 
-/* InfiniBand and RoCE over IPv6: all 40 octets. Over IPv4: the last 20, with anything in front
- * of them. */
+/* InfiniBand and RoCE over IPv6: the GRH has 40 octets. Over IPv4: the last 20; those in front are
+ * undefined. */
 static void source_gid(const uint8_t *header, uint8_t *gid)
 {
     const uint8_t *ipv4 = header + GRH_OCTETS - sizeof(struct iphdr);

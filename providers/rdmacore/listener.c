@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Listening points. A wildcard address stands for the addresses of the device's port, one
- * identifier each: so that two devices of a host may listen on one port number, and requests over
- * other devices are not heard. Without any address known the wildcard goes down as it is.
+ * Listening points. A wildcard stands for the addresses of the device's port, with one identifier
+ * for each. So two devices of a host can listen on the same port number, and requests over other
+ * devices are not received. If no address is known the wildcard itself is used.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -27,7 +27,7 @@ static bool is_wildcard(const struct sockaddr *address)
                &((const struct sockaddr_in6 *)(const void *)address)->sin6_addr);
 }
 
-/* The IPv6 wildcard is for both families, as it is for sockets. */
+/* As for sockets, the IPv6 wildcard covers both families. */
 static bool stands_for(const struct sockaddr *wildcard, const struct sockaddr_storage *address)
 {
     return address->ss_family == AF_INET || wildcard->sa_family == AF_INET6;
@@ -85,8 +85,8 @@ static int listen_on(struct listener *listener, struct sockaddr_storage *address
     return 0;
 }
 
-/* All on the port that the first one got. Not every device can do with link-local addresses
- * beside others. */
+/* All use the port that the first one got. Some devices cannot listen on link-local addresses
+ * besides others. */
 static int listen_all(struct listener *listener, struct sockaddr_storage *addresses, uint32_t count,
                       uint32_t backlog)
 {

@@ -50,7 +50,8 @@ enum ri_status rdmacore_pd_destroy(struct ri_pd *base)
 
     if (atomic_load(&pd->users))
         return RI_ERR_BUSY;
-    rdmacore->dealloc_pd(pd->ibv); /* fails if the device was removed: nothing is left to release */
+    /* fails if the device was removed, and then there is nothing to release */
+    rdmacore->dealloc_pd(pd->ibv);
     atomic_fetch_sub(&pd->rnic->pds, 1);
     free(pd);
     return RI_OK;
@@ -75,7 +76,7 @@ static bool rights_fit(uint32_t access)
            (!(access & RI_ACCESS_REMOTE_READ) || (access & RI_ACCESS_LOCAL_READ));
 }
 
-/* The kernel answers EFAULT for no memory there, and for memory that may not be written. */
+/* The kernel returns EFAULT both for unmapped memory and for memory without write access. */
 static bool is_mapped(void *addr, uint64_t length)
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), at = (uintptr_t)addr & ~(page - 1);
@@ -88,7 +89,7 @@ static bool is_mapped(void *addr, uint64_t length)
     return true;
 }
 
-/* Can such a region be asked for at all? */
+/* Checks whether such a region can be requested at all. */
 static enum ri_status check(const struct rnic *rnic, uint64_t length, const struct ri_mr_attr *attr)
 {
     if (!rights_fit(attr->access))
@@ -102,7 +103,7 @@ static enum ri_status check(const struct rnic *rnic, uint64_t length, const stru
     return checked_wraps(attr->io_addr, length) ? RI_ERR_INVALID_ARGUMENT : RI_OK;
 }
 
-/* Of `attr` access and io_addr only. */
+/* Uses only access and io_addr of `attr`. */
 static enum ri_status enrol(struct pd *pd, void *addr, uint64_t length,
                             const struct ri_mr_attr *attr, struct ibv_mr **out)
 {
@@ -169,8 +170,8 @@ enum ri_status rdmacore_mr_register(struct ri_pd *base, const struct ri_mr_attr 
     return RI_OK;
 }
 
-/* ibv_rereg_mr is there for few devices; a new registration beside the old one, which then goes,
- * for all. */
+/* Few devices have ibv_rereg_mr. For the others, memory is registered anew and then the old
+ * registration is released. */
 enum ri_status rdmacore_mr_reregister(struct ri_mr *base, struct ri_pd *pd_base,
                                       const struct ri_mr_attr *attr, struct ri_mr_keys *keys)
 {

@@ -45,11 +45,11 @@ static uint8_t prefix_of(const struct sockaddr *mask)
 
 /* ---- which network interface ---- */
 
-/* Does the hardware address make this GID? iWARP: a MAC address and zeros (RDMAC's EUI-48 form);
- * InfiniBand: IPoIB. */
+/* True: the hardware address corresponds to this GID. iWARP: a MAC address and zeros (RDMAC's
+ * EUI-48 form); InfiniBand: IPoIB. */
 static bool makes_gid(const struct sockaddr_ll *link, const uint8_t *gid, bool iwarp)
 {
-    /* The C library writes long addresses beyond the 8 octets that the structure shows. */
+    /* The C library stores long addresses beyond the 8 octets of the structure. */
     const uint8_t *octets = (const uint8_t *)link + offsetof(struct sockaddr_ll, sll_addr);
 
     if (iwarp)

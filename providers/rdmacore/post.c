@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Posts: a slot is filled, the request translated on the stack and given to the device. No
+ * Posts: fills a slot, converts the request on the stack, and passes it to the device. No
  * allocation, one lock.
  */
 #ifdef HAVE_CONFIG_H
@@ -28,11 +28,11 @@ enum form { NONE, MESSAGE, INVALIDATING, TAGGED, ATOMIC, OTHER };
 
 static const struct {
     uint8_t form, opcode, completion;
-    uint8_t plain; /* takes the fast path: PLAIN, with IBV_SEND_INLINE where possible */
+    uint8_t plain; /* on the fast path: PLAIN, with IBV_SEND_INLINE if possible */
 } forms[] = {
     [RI_WR_SEND] = { MESSAGE, IBV_WR_SEND, RI_WC_SEND, PLAIN_INLINE },
     [RI_WR_SEND_IMMEDIATE] = { MESSAGE, IBV_WR_SEND_WITH_IMM, RI_WC_SEND, 0 },
-    /* Nor inline: one known driver refuses that. */
+    /* Never inline: one known driver refuses that. */
     [RI_WR_SEND_INVALIDATE] = { INVALIDATING, IBV_WR_SEND_WITH_INV, RI_WC_SEND, 0 },
     [RI_WR_RDMA_WRITE] = { TAGGED, IBV_WR_RDMA_WRITE, RI_WC_RDMA_WRITE, PLAIN_INLINE },
     [RI_WR_RDMA_WRITE_IMMEDIATE] = { TAGGED, IBV_WR_RDMA_WRITE_WITH_IMM, RI_WC_RDMA_WRITE, 0 },
@@ -47,8 +47,7 @@ static const struct {
 
 #define ELEMENTS 32
 
-/* Empty elements have no valid lkey. Some drivers check it all the same, so empty elements are
- * left out. */
+/* Empty elements have no valid lkey, but some drivers check it. So empty elements are left out. */
 static int solid(const struct ri_sge *from, uint32_t count, struct ibv_sge *room,
                  struct ibv_sge **list)
 {
@@ -67,7 +66,7 @@ static int solid(const struct ri_sge *from, uint32_t count, struct ibv_sge *room
     return kept;
 }
 
-/* Of a receive, not all drivers take no element at all: it has an empty one then. */
+/* Some drivers do not accept a receive without elements: it gets an empty one. */
 static int solid_receive(const struct ri_recv_wr *wr, struct ibv_sge *room, struct ibv_sge **list)
 {
     int kept = solid(wr->sg_list, wr->num_sge, room, list);
@@ -104,7 +103,7 @@ void qp_limit_elements(struct qp *qp)
     }
 }
 
-/* Of a short message the octets travel in the request: the device need not fetch them. */
+/* The octets of a short message go in the request, so the device need not read them. */
 static inline unsigned int inline_flag(const struct qp *qp, unsigned int plain, uint32_t length)
 {
     return length - 1 < qp->max_inline ? plain & (unsigned int)IBV_SEND_INLINE : 0;
@@ -145,7 +144,8 @@ describe_other(const struct ri_send_wr *wr, struct ibv_send_wr *raw, uint32_t *s
     }
 }
 
-/* Soft, a window, or an atomic. The slot is taken. What the verb answers. */
+/* A soft request, a window operation, or an atomic. The slot is taken. Returns the result of the
+ * verb. */
 static int __attribute__((noinline))
 post_special(struct qp *qp, const struct ri_send_wr *wr, struct ibv_send_wr *raw, bool soft)
 {
@@ -167,7 +167,7 @@ post_special(struct qp *qp, const struct ri_send_wr *wr, struct ibv_send_wr *raw
                                            : ibv_post_send(qp->ibv, raw, &bad);
 }
 
-/* Of a UD QP. Its only request is the Send of one datagram. */
+/* For a UD QP: the only request is the Send of one datagram. */
 static enum ri_status check_datagram(const struct qp *qp, const struct ri_send_wr *wr,
                                      uint32_t length)
 {
@@ -192,14 +192,14 @@ static uint32_t __attribute__((noinline)) sum_of(const struct ri_send_wr *wr)
     return length;
 }
 
-/* Of a Write or a Read. */
+/* Sets the remote address of a Write or a Read. */
 static void address_memory(const struct ri_send_wr *wr, struct ibv_send_wr *raw)
 {
     raw->wr.rdma.remote_addr = wr->rdma.remote_addr;
     raw->wr.rdma.rkey = wr->rdma.rkey;
 }
 
-/* More elements than the device takes. What does not reach it is not split. */
+/* The request has more elements than the device supports. A soft request is not split. */
 static enum ri_status __attribute__((cold, noinline))
 send_many(struct qp *qp, const struct ri_send_wr *wr, bool soft)
 {
@@ -264,7 +264,7 @@ static enum ri_status send_one(struct qp *qp, const struct ri_send_wr *wr, bool 
     if (form == TAGGED) {
         address_memory(wr, &raw);
     } else if (form == INVALIDATING) {
-        raw.wr.rdma.rkey = wr->invalidate_stag; /* one driver reads it here */
+        raw.wr.rdma.rkey = wr->invalidate_stag; /* one driver reads the STag here */
     }
     if (qp->datagram)
         address_datagram(wr, &raw);
@@ -279,7 +279,7 @@ static enum ri_status send_one(struct qp *qp, const struct ri_send_wr *wr, bool 
     return RI_OK;
 }
 
-/* Any list in any state. Takes the lock over. */
+/* Any list in any state. Releases the lock. */
 static enum ri_status __attribute__((noinline))
 send_list(struct qp *qp, struct ri_send_wr *wr, struct ri_send_wr **bad)
 {
@@ -304,7 +304,7 @@ send_list(struct qp *qp, struct ri_send_wr *wr, struct ri_send_wr **bad)
     return status;
 }
 
-/* The device has refused the last one. Takes the lock over. */
+/* The device has refused the last request. Releases the lock. */
 static enum ri_status __attribute__((cold, noinline)) refused(struct wq *wq, int error)
 {
     bool queued = !wq->receive && post_is_queued(error);
@@ -322,8 +322,8 @@ static enum ri_status __attribute__((cold, noinline)) no_slot(struct wq *wq)
     return RI_ERR_QUEUE_FULL;
 }
 
-/* Not on the short way: more than one element, and flags and opcodes that are seldom. 0, or what
- * forms[] says. */
+/* 0: not for the short path, because it has more than one element, or rare flags or opcodes.
+ * Otherwise the value of forms[]. */
 static inline unsigned int plain_of(const struct ri_send_wr *wr, unsigned int opcode)
 {
     const unsigned int usual = RI_WR_SIGNALED | RI_WR_SOLICITED | RI_WR_COALESCE;
@@ -334,8 +334,8 @@ static inline unsigned int plain_of(const struct ri_send_wr *wr, unsigned int op
     return forms[opcode].plain;
 }
 
-/* Not the short way's either. Both are tail calls there, so that it has nothing to keep over a
- * call but the device's. */
+/* Also not on the short path. Both are tail calls there, so the compiler keeps no values over calls
+ * except that of the device. */
 static enum ri_status __attribute__((cold, noinline))
 send_contended(struct qp *qp, struct ri_send_wr *wr, struct ri_send_wr **bad)
 {
@@ -343,8 +343,8 @@ send_contended(struct qp *qp, struct ri_send_wr *wr, struct ri_send_wr **bad)
     return send_list(qp, wr, bad);
 }
 
-/* The short way for one plain request. Its fields are read before anything is written, which may
- * be anywhere for all that the compiler knows. */
+/* The short path for one plain request. Its fields are read before anything is written, because the
+ * compiler must assume that writes may change them. */
 enum ri_status rdmacore_post_send(struct ri_qp *base, struct ri_send_wr *wr,
                                   struct ri_send_wr **bad)
 {
@@ -421,7 +421,7 @@ static enum ri_status receive_one(struct qp *qp, const struct ri_recv_wr *wr, bo
     return RI_OK;
 }
 
-/* Any list in any state. Takes the lock over. */
+/* Any list in any state. Releases the lock. */
 static enum ri_status __attribute__((noinline))
 receive_list(struct qp *qp, struct ri_recv_wr *wr, struct ri_recv_wr **bad)
 {
@@ -493,7 +493,7 @@ static enum ri_status shared_one(struct srq *srq, const struct ri_recv_wr *wr)
     slot->cookie = wr->cookie;
     slot->flags = wr->flags & RI_WR_NOTIFY ? SLOT_NOTIFY : 0;
     slot->opcode = RI_WC_RECV;
-    slot->header = datagram_header(wr); /* its Receive is not known yet */
+    slot->header = datagram_header(wr); /* the datagram's receive is not known yet */
     raw.wr_id = (uintptr_t)slot;
     raw.next = NULL;
     raw.num_sge = solid_receive(wr, sges, &raw.sg_list);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Queue pairs: create and destroy. A QP is in the device's INIT from the beginning, where receives
- * can be posted.
+ * Queue pairs: create and destroy. The device's QP is in INIT from the beginning, so receives can
+ * be posted.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -44,8 +44,8 @@ static enum ri_status check(const struct rnic *rnic, const struct ri_qp_attr *at
     return RI_OK;
 }
 
-/* With as much inline data as the interface's option says; devices that have less get a second
- * try without. */
+/* Requests the inline data of the interface's option. If the device has less, tries again
+ * without. */
 int qp_create_ibv(struct qp *qp, struct ibv_qp **out)
 {
     uint32_t octets = most(qp->min_inline, qp->rnic->inline_octets);
@@ -210,8 +210,8 @@ free_qp:
     return rdmacore_status(error);
 }
 
-/* Its connection locked: that lock comes before the RNIC's, but only under the RNIC's is it
- * known. NULL: it has none. RNIC's lock. */
+/* Returns the QP's connection, locked. Its lock comes before the RNIC's, but only the RNIC's lock
+ * guards the pointer. NULL: none. Called with the RNIC's lock. */
 static struct connection *lock_connection(struct qp *qp)
 {
     while (qp->connection && pthread_mutex_trylock(&qp->connection->lock)) {
@@ -237,9 +237,9 @@ static void detach(struct qp *qp)
     pthread_mutex_unlock(&qp->rnic->lock);
 }
 
-/* A thread that reads a CQ under its lock and begins an upcall about the QP finds nothing to
- * report from here on. Upcalls that have begun are over when this returns. So neither the
- * device's QP nor the timer is used afterwards. */
+/* From here on a thread that reads a CQ under its lock finds nothing to report about the QP. On
+ * return the upcalls that had begun are over. So neither the device's QP nor the timer is used
+ * afterwards. */
 static void silence(struct qp *qp)
 {
     struct cq *cqs[] = { qp->send_cq, qp->recv_cq };
@@ -255,7 +255,7 @@ static void silence(struct qp *qp)
     qp->rnic->host->timer_cancel(qp->rnic->host, qp->rnic->lane.base.context, &qp->sweep);
 }
 
-/* The device keeps it. */
+/* The device has refused the destruction: undoes it. */
 static void bring_back(struct qp *qp, bool ended)
 {
     atomic_store(&qp->ended, ended);
@@ -265,8 +265,8 @@ static void bring_back(struct qp *qp, bool ended)
     pthread_mutex_unlock(&qp->rnic->lock);
 }
 
-/* The consumer may have freed its memory with the endpoint: the source of datagrams that are
- * drained now is of no interest. */
+/* The consumer may have freed its memory with the endpoint, so the headers of datagrams that are
+ * drained now are not read. */
 static void forget_headers(struct qp *qp)
 {
     spinlock_lock(&qp->recv_cq->lock);
@@ -285,7 +285,7 @@ static void leave(struct qp *qp)
     atomic_fetch_sub(&qp->pd->users, 1);
 }
 
-/* Software devices leave the QP's completions in the CQ: they are taken out here. */
+/* Software devices leave the QP's completions in the CQ: they are removed here. */
 enum ri_status rdmacore_qp_destroy(struct ri_qp *base)
 {
     struct qp *qp = container_of(base, struct qp, base);
@@ -308,7 +308,7 @@ enum ri_status rdmacore_qp_destroy(struct ri_qp *base)
         forget_headers(qp);
     cq_drain(qp->send_cq, qp);
     cq_drain(qp->recv_cq, qp);
-    cq_fire(qp->send_cq); /* completions of other QPs that were drained have lost their event */
+    cq_fire(qp->send_cq); /* the events of other QPs' drained completions are lost: fire instead */
     cq_fire(qp->recv_cq);
     leave(qp);
     wq_close(&qp->rq);

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Queues, queue pairs, windows, and what is posted; from the bottom up.
+ * Queues, queue pairs, windows, and posted requests; from the bottom up.
  *
- * Shadow slots. A work completion of verbs tells neither the consumer's cookie nor, for many
- * opcodes and for all errors, what was asked. So every request has a slot, and the slot's address
- * travels as wr_id. Slots of a QP's own queues are a ring: who posts fills slots[tail], a
- * completion frees all up to its own. Slots of an SRQ, which complete in any order, have a free
- * list.
+ * Shadow slots. A work completion of verbs has neither the consumer's cookie nor, for many opcodes
+ * and all errors, the operation. So every request has a slot, whose address is the wr_id. The slots
+ * of a QP's own queues are a ring: a post fills slots[tail], and a completion frees all slots up to
+ * its own. Slots of an SRQ, which complete in any order, have a free list.
  *
- * Flushing. A request that is posted when the QP has ended never reaches the device: it is `soft`,
- * and completes FLUSHED when all before it have (wq_flush). A device that forgets to flush what it
- * was given is helped by a timer (qp_sweep), which makes everything soft that is left; completions
- * of a device for slots that are free already are dropped. Such completions, and those taken out of
- * the device's CQ because a QP goes away, are in the CQ's stash, which is polled first; a flushed
- * request's place in its queue is free then, as any other's is when its completion was polled.
+ * Flushing. A request that is posted after the QP has ended never reaches the device: it is `soft`,
+ * and completes FLUSHED when all before it have (wq_flush). If a device does not flush its
+ * requests, a timer (qp_sweep) makes all that are left soft; completions of the device for slots
+ * that are free already are dropped. Flushed completions, and those that were removed from the
+ * device's CQ because a QP is destroyed, are in the CQ's stash, which is polled first. A request's
+ * place in its queue is free when its completion has been polled, whether from the stash or from
+ * the device.
  */
 #ifndef ITAL_RDMACORE_QP_H
 #define ITAL_RDMACORE_QP_H
@@ -27,15 +27,15 @@ struct mw {
     bool narrow;
     uint32_t index; /* STag without its key */
     UT_hash_handle hh;
-    struct qp *bound; /* narrow: on which QP. rnic.windows_lock */
-    /* Wide; the caller posts one at a time. See window.c. */
+    struct qp *bound; /* narrow: the QP on which it is bound. rnic.windows_lock */
+    /* Wide windows; the caller posts one at a time. See window.c. */
     bool was_bound;
-    struct ibv_mr region;        /* a copy: bound to it last */
-    _Atomic(uint8_t) device_key; /* the device's count */
+    struct ibv_mr region;        /* copy of the region that it was bound to last */
+    _Atomic(uint8_t) device_key; /* the device's count of keys */
 };
 
-/* FILLER: not of a request: see window.c. DATAGRAM: a receive of a UD QP. PART: others of the same
- * request follow: see split.c. */
+/* FILLER: belongs to no request, see window.c. DATAGRAM: a receive of a UD QP. PART: other slots of
+ * the same request follow, see split.c. */
 enum slot_flags {
     SLOT_NOTIFY = 1,
     SLOT_STAG = 2,
@@ -45,35 +45,38 @@ enum slot_flags {
     SLOT_PART = 32
 };
 
-/* What a completion reports of its request. */
+/* What a completion needs from its request. */
 struct slot {
     struct qp *qp; /* constant; NULL: of an SRQ */
     union {        /* constant */
         struct wq *wq;
         struct srq *srq;
     };
-    struct slot *link; /* the next one in the ring, constant; SRQ: the next free one */
+    struct slot *link; /* the next in the ring, constant; SRQ: the next free one */
     uint64_t cookie;
     union {
         struct {
-            uint32_t length; /* octets asked; with SLOT_STAG: keys of a wide window that it takes */
-            uint32_t stag;   /* with SLOT_STAG: what a bind or an invalidate is about */
+            /* octets of the request; with SLOT_STAG: keys of a wide window that it takes */
+            uint32_t length;
+            uint32_t stag; /* with SLOT_STAG: STag of the bind or invalidate */
         };
-        const uint8_t *header; /* datagrams: where the GRH will be; NULL unknown */
+        const uint8_t *header; /* datagrams: address of the GRH; NULL: unknown */
     };
-    uint32_t index; /* position in the ring, counted up for ever */
+    uint32_t index; /* position in the ring, never reset */
     uint8_t opcode; /* enum ri_wc_opcode */
     uint8_t flags;
 };
 
 struct wq {
-    struct spinlock lock; /* of threads that post */
+    struct spinlock lock; /* held by threads that post */
     bool receive;
     uint32_t size, mask;
-    atomic_uint tail;  /* next to post; under lock */
-    atomic_uint limit; /* tail's: all that came a size before it were polled; under the CQ's lock */
-    uint32_t pending;  /* flushed behind those, not polled yet; under the CQ's lock */
-    bool part_failed;  /* and was reported, its request's others were not; under the CQ's lock */
+    atomic_uint tail; /* next slot to post; under lock */
+    /* limit of tail: slots a ring's size before it have been polled; under the CQ's lock */
+    atomic_uint limit;
+    uint32_t pending; /* flushed slots after those, not polled yet; under the CQ's lock */
+    /* a part was reported as failed, others of its request were not; under the CQ's lock */
+    bool part_failed;
     struct slot *next; /* slots[tail]; under lock */
     struct slot *slots;
 };
@@ -81,8 +84,8 @@ struct wq {
 struct stashed {
     struct ri_wc wc;
     struct qp *qp;
-    struct wq *wq; /* which gets a place back when this is polled; NULL: has it already */
-    bool silent;   /* the place is all that there is */
+    struct wq *wq; /* gets a place back when this is polled; NULL: it has it already */
+    bool silent;   /* only the place matters: nothing is reported */
 };
 
 struct cq {
@@ -106,7 +109,8 @@ struct srq {
     atomic_uint limit; /* armed; 0 not */
     atomic_uint users;
     struct spinlock lock;
-    /* Under lock. Slots that the device uses cannot move: added ones have memory of their own. */
+    /* Under lock. The device uses the slots, so they cannot move: added ones have memory of their
+     * own. */
     uint32_t max_wr, posted, slots;
     struct slot *free;
     struct srq_slots *blocks;
@@ -129,19 +133,20 @@ struct qp {
     uint32_t qkey;    /* UD */
     atomic_int state; /* enum ri_qp_state, UD: see qp_state; written under both wq locks */
     struct slot filler;
-    atomic_uint filler_status; /* enum ri_wc_status of one that failed, until it is reported */
+    atomic_uint filler_status; /* enum ri_wc_status of a failed filler, until it is reported */
     uint32_t min_inline, max_inline, max_send_sge, max_recv_sge, max_read_sge, max_write_sge;
     uint32_t ird, ord, flags, number;
-    uint8_t sge_limits[16]; /* by enum ri_wr_opcode; the device's where that is less */
-    atomic_bool cut;        /* the device has refused the end of a request; set under sq.lock */
+    uint8_t sge_limits[16]; /* by enum ri_wr_opcode; the device's limit if that is smaller */
+    /* the device has refused the last part of a request; set under sq.lock */
+    atomic_bool cut;
     struct wq sq, rq;
     atomic_uint upcalls;
     atomic_bool ended;             /* the end of this connection was reported */
     struct connection *connection; /* rnic.lock */
-    struct qp *next_failed;        /* CQ's lock, then the poller's own */
+    struct qp *next_failed;        /* under the CQ's lock, then used by the polling thread */
     struct qp *prev, *next;        /* rnic.all */
-    bool lost;                     /* its device's failure was reported. rnic.lock */
-    /* A request has failed; the last completion of it was reported. No lock held. */
+    bool lost;                     /* the device's failure was reported for it. rnic.lock */
+    /* Called after the last completion of a failed request was reported. No lock held. */
     void (*request_failed)(struct qp *qp);
     atomic_bool failing;
     struct ri_timer sweep;
@@ -149,18 +154,17 @@ struct qp {
 };
 
 /*
- * A driver whose queue is in memory that the kernel reads fills it before it notifies the kernel by
- * write(2), and answers -1 if that fails, as it does while the stream ends. The request is in the
- * queue then, and completes like those before it.
+ * Some drivers have a queue in memory that the kernel reads. They fill it, then notify the kernel
+ * by write(2), and return -1 if that fails, for example while the stream ends. The request is in
+ * the queue then, and completes like those before it.
  */
 static inline bool post_is_queued(int rc)
 {
     return rc == -1;
 }
 
-/* The states of a UD QP have numbers of their own, lower than all others. So the fast paths of
- * posting, which are for connections, recognise them by the check of the state that they make
- * anyway. */
+/* The states of a UD QP have their own numbers, below all others. So the fast paths of posting,
+ * which are for connections, exclude them by the check of the state that they make anyway. */
 enum { DATAGRAM_IDLE = -2, DATAGRAM_RTS = -1 };
 
 static inline enum ri_qp_state qp_state(const struct qp *qp)
@@ -171,30 +175,32 @@ static inline enum ri_qp_state qp_state(const struct qp *qp)
 }
 
 /* ---- grh.c ---- */
-/* Where the 40 octetsin front will be; NULL: spread over elements. */
+/* The address of the 40 octets in front of the datagram. NULL: they are spread over several
+ * elements. */
 const uint8_t *datagram_header(const struct ri_recv_wr *wr);
 void datagram_source(const struct ibv_wc *raw, const uint8_t *header, struct ri_wc *wc);
 
 /* ---- window.c ---- */
-struct mw *rdmacore_window(struct rnic *rnic, uint32_t stag); /* NULL: it names none */
+struct mw *rdmacore_window(struct rnic *rnic, uint32_t stag); /* NULL: the STag names no window */
 void rdmacore_window_bound(struct mw *mw, struct qp *qp);
 bool rdmacore_window_unbound(struct mw *mw); /* false: it was not bound */
-void rdmacore_windows_leave(struct qp *qp);  /* the QP goes: its windows are bound to nothing */
-/* Room in a send queue for fillers beside requests. */
+void rdmacore_windows_leave(struct qp *qp);  /* the QP is destroyed: unbinds its windows */
+/* Places in a send queue for fillers, in addition to requests. */
 #define WINDOW_FILLERS   16u
 #define CONNECTION_WAKES 4u
 void window_describe(const struct ri_send_wr *wr, struct ibv_send_wr *raw, uint32_t *stag);
-/* Bind or invalidate; raw->wr_id is its slot. What the verb answers. Under the lock of the send
- * queue. */
+/* Bind or invalidate; raw->wr_id is its slot. Returns the result of the verb. Under the lock of the
+ * send queue. */
 int window_post(struct qp *qp, const struct ri_send_wr *wr, struct ibv_send_wr *raw);
-void window_failed(struct rnic *rnic, const struct slot *slot); /* one that was posted */
+/* handles a posted request that failed */
+void window_failed(struct rnic *rnic, const struct slot *slot);
 
 /* ---- wq.c: rings of slots ---- */
 bool wq_open(struct wq *wq, struct qp *qp, uint32_t size, bool receive);
 void wq_close(struct wq *wq);
 
-/* The next one, filled and counted before the device has the request: its completion may be polled
- * before the post returns. NULL: none is free. Under wq.lock. */
+/* Takes the next slot, filled and counted before the device has the request, because its completion
+ * may be polled before the post returns. NULL: none is free. Under wq.lock. */
 static inline struct slot *wq_take_slot(struct wq *wq, uint64_t cookie, uint8_t opcode,
                                         uint8_t flags, uint32_t length)
 {
@@ -213,7 +219,7 @@ static inline struct slot *wq_take_slot(struct wq *wq, uint64_t cookie, uint8_t 
     return slot;
 }
 
-/* The last one back. */
+/* Returns the last slot. */
 static inline void wq_drop_slot(struct wq *wq)
 {
     uint32_t tail = atomic_load_explicit(&wq->tail, memory_order_relaxed) - 1;
@@ -229,10 +235,10 @@ static inline uint32_t wq_room(const struct wq *wq)
            atomic_load_explicit(&wq->tail, memory_order_relaxed);
 }
 
-/* It will not reach the device. */
+/* Marks a request that will not reach the device. */
 void wq_soften(struct wq *wq, struct cq *cq, struct slot *slot);
 
-/* A slot with these flags has failed. True: that of its request was reported already. Under the
+/* A slot with these flags has failed. True: its request's failure was reported already. Under the
  * CQ's lock. */
 static inline bool wq_was_reported(struct wq *wq, uint8_t flags)
 {
@@ -241,7 +247,7 @@ static inline bool wq_was_reported(struct wq *wq, uint8_t flags)
     wq->part_failed = flags & SLOT_PART;
     return reported;
 }
-/* All before it were polled: their places are free. Set under the CQ's lock. */
+/* All slots before this were polled, so their places are free. Set under the CQ's lock. */
 static inline uint32_t wq_freed(const struct wq *wq)
 {
     return atomic_load_explicit(&wq->limit, memory_order_relaxed) - wq->size;
@@ -250,76 +256,77 @@ static inline void wq_free_up_to(struct wq *wq, uint32_t freed)
 {
     atomic_store_explicit(&wq->limit, freed + wq->size, memory_order_release);
 }
-/* All before it have completed, polled or not. Under the CQ's lock. */
+/* All slots before this have completed, polled or not. Under the CQ's lock. */
 static inline uint32_t wq_completed(const struct wq *wq)
 {
     return wq_freed(wq) + wq->pending;
 }
-/* All posted requests become soft; those that can complete do. The CQ's lock is not held. */
+/* Makes all posted requests soft; those that can complete do. The CQ's lock is not held. */
 void wq_abandon(struct wq *wq, struct cq *cq);
-/* Soft slots at the head of the ring complete. Under the CQ's lock. */
+/* Completes the soft slots at the head of the ring. Under the CQ's lock. */
 void wq_flush(struct wq *wq, struct cq *cq);
 
 /* ---- srq.c ---- */
-void srq_put(struct srq *srq, struct slot *slot); /* its request has completed */
+void srq_put(struct srq *srq, struct slot *slot); /* the slot's request has completed */
 
 /* ---- stash.c ---- */
-/* Under the CQ's lock. wq: which gets a place back when it is polled; NULL: none. silent: nobody
- * is told of it. */
+/* Under the CQ's lock. wq: gets a place back when this is polled; NULL: none. silent: nothing is
+ * reported. */
 void cq_stash(struct cq *cq, const struct ri_wc *wc, struct qp *qp, struct wq *wq, bool silent);
 
 /* ---- cq.c ---- */
-/* An event of the completion channel. */
+/* Handles an event of the completion channel. */
 void cq_fired(struct cq *cq);
-/* Move the completions of the device into the stash. With `gone`: without those of that QP,
- * which leave the stash, too. */
+/* Moves the completions of the device to the stash. gone: drops those of this QP, also from the
+ * stash. */
 void cq_drain(struct cq *cq, const struct qp *gone);
-/* From here on a completion in error is noticed without a poll. */
+/* From here on completions in error are noticed without a poll. */
 void cq_watch_errors(struct cq *cq);
-/* Completions came into the stash: fire if armed. No lock held. */
+/* Completions were added to the stash: fires if armed. No lock held. */
 void cq_fire(struct cq *cq);
 
 /* ---- qp_state.c ---- */
 int qp_access(const struct qp *qp);
-/* The device's states; an error number. */
+/* Changes the device's state; returns an error number. */
 int qp_to_init(struct qp *qp, uint8_t port);
 int qp_to_state(struct qp *qp, enum ibv_qp_state state);
 void qp_set_state(struct qp *qp, enum ri_qp_state state);
-/* And flush; from any state. No lock of a queue held. */
+/* Moves to ERROR and flushes, from any state. No lock of a queue held. */
 void qp_to_error(struct qp *qp);
-/* Requests whose completions the device has come first, then all others. */
+/* Flushes: first takes the completions that the device has, then flushes all other requests. */
 void qp_flush(struct qp *qp);
-/* Asks the device. */
+/* Asks the device whether the QP is in error. */
 bool qp_has_failed(struct qp *qp);
-/* Requests reach the device from here on. */
+/* From here on requests reach the device. */
 void qp_connected(struct qp *qp);
 void qp_swept(struct ri_timer *timer);
-/* Takes its completions into the stash; one in error ends it. */
+/* Moves its completions to the stash; one in error ends the QP. */
 void qp_look(struct qp *qp);
-/* Its device has failed: it ends, all work flushed. */
+/* Its device has failed: ends the QP and flushes all work. */
 void qp_lost(struct qp *qp, const char *detail);
-/* The connection has ended for this reason: report it once, disconnect the peer. No lock held. */
+/* The connection has ended for this reason: reports it once, and disconnects the peer. No lock
+ * held. */
 void qp_end(struct qp *qp, enum ri_event_type type, const char *detail);
-/* The same, because of a request: qp.request_failed. */
+/* The same after a failed request: qp.request_failed. */
 void qp_request_failed(struct qp *qp);
 
 /* ---- qp.c ---- */
-/* Receives of its SRQ are told by the device's number from here on; false: out of memory. And no
- * more, if they were. Under the lock of recv_cq. */
+/* Enters the QP by the device's number, which identifies receives of its SRQ. False: out of memory.
+ * The earlier number is removed. Under the lock of recv_cq. */
 bool qp_tell(struct qp *qp);
 void qp_untell(struct qp *qp);
-/* An error number. */
+/* Returns an error number. */
 int qp_create_ibv(struct qp *qp, struct ibv_qp **out);
 
 /* ---- split.c ---- */
 #define SPLIT_ELEMENTS 64u /* of one Write or Read */
-/* Places of a send queue of that size that such requests need beside it. */
+/* Places that such requests need in addition to a send queue of that size. */
 uint32_t split_room(const struct qp *qp, uint32_t size);
-/* wr is a Write or a Read and has more elements than the device takes; raw is filled but for wr_id,
+/* For a Write or Read with more elements than the device supports; raw is filled except for wr_id,
  * next and its elements. Under sq.lock. */
 enum ri_status split_send(struct qp *qp, const struct ri_send_wr *wr, uint8_t completion,
                           struct ibv_send_wr *raw);
-/* qp->cut was set by the last post. No lock of a queue held. */
+/* Called if the last post has set qp->cut. No lock of a queue held. */
 void split_cut(struct qp *qp);
 
 /* ---- post.c ---- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Queue pairs: modify and query. RTS is reached through the connection verbs only.
+ * Queue pairs: modify and query. Only the connection verbs lead to RTS.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -12,8 +12,8 @@
 #include <errno.h>
 #include <string.h>
 
-/* The number changes with the device's QP: it identifies receives of an SRQ. ENOMEM: it does not
- * yet; the next exchange tries again. */
+/* The device's QP has a new number, which identifies receives of an SRQ. ENOMEM: the number is not
+ * changed; the next exchange tries again. */
 static int exchange(struct qp *qp, struct ibv_qp *fresh)
 {
     struct cq *cq = qp->recv_cq;
@@ -34,9 +34,9 @@ static int exchange(struct qp *qp, struct ibv_qp *fresh)
 }
 
 /*
- * A new QP of the device replaces the old one. Some drivers let no QP out of their error state, and
- * a peer may still associate the old number with the old connection (IB's time wait). Completions
- * of the old QP are kept: its library may take them out of the CQ with the QP.
+ * A new QP of the device replaces the old one. Some drivers let no QP leave the error state, and a
+ * peer may still associate the old number with the old connection (IB's time wait). Completions of
+ * the old QP are saved first, because its library may remove them from the CQ with the QP.
  */
 static enum ri_status rewind(struct qp *qp)
 {
@@ -47,7 +47,7 @@ static enum ri_status rewind(struct qp *qp)
 
     if (state != RI_QPS_ERROR && state != RI_QPS_IDLE)
         return RI_ERR_INVALID_STATE;
-    /* A UD QP keeps its number, which its peers know; the device forgets what it has. */
+    /* A UD QP keeps its number, which peers use; the device drops its requests. */
     if (!qp->datagram)
         error = qp_create_ibv(qp, &fresh);
     if (error)
@@ -81,7 +81,8 @@ static enum ri_status to(struct qp *qp, const struct ri_qp_modify *modify)
     case RI_QPS_IDLE: return rewind(qp);
     case RI_QPS_RTS: return qp->datagram ? datagram_start(qp) : RI_ERR_NOT_SUPPORTED;
     case RI_QPS_ERROR: qp_to_error(qp); return RI_OK;
-    default: return RI_ERR_NOT_SUPPORTED; /* CLOSING is disconnect's, RTS connect's and accept's */
+    /* disconnect leads to CLOSING, connect and accept lead to RTS */
+    default: return RI_ERR_NOT_SUPPORTED;
     }
 }
 
@@ -91,7 +92,7 @@ static enum ri_status change_access(struct qp *qp, uint32_t flags)
     uint32_t before = qp->flags;
     int error = 0;
 
-    if (qp->datagram) /* only datagrams arrive */
+    if (qp->datagram) /* for datagrams only */
         return flags ? RI_ERR_INVALID_ARGUMENT : RI_OK;
     qp->flags = flags;
     attr.qp_access_flags = (unsigned int)qp_access(qp);
@@ -109,8 +110,8 @@ static enum ri_status change_access(struct qp *qp, uint32_t flags)
     return rdmacore_status(error);
 }
 
-/* Read depths are what connect and accept will ask for. On a connection they cannot change in
- * the device; to want less than it has is harmless. */
+/* The read depths that connect and accept will request. On a connection the device cannot change
+ * them; requesting less than it has is harmless. */
 static enum ri_status change_depths(struct qp *qp, const struct ri_qp_modify *modify)
 {
     const struct ri_rnic_attr *limits = &qp->rnic->attr;

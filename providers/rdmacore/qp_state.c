@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Queue pairs: their states, and the end of a connection. RTS is reached through the connection
- * verbs only.
+ * Queue pairs: their states, and the end of a connection. Only the connection verbs lead to RTS.
  *
  *   ours      the device's
  *   IDLE      INIT (iWARP: IDLE); RTR and RTS while a connection is set up
  *   RTS       RTS
- *   ERROR     ERR, or on its way there by itself
+ *   ERROR     ERR, or about to be
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -51,7 +50,7 @@ int qp_to_state(struct qp *qp, enum ibv_qp_state state)
     return rdmacore_errno(rdmacore->modify_qp(qp->ibv, &attr, IBV_QP_STATE));
 }
 
-/* A thread that posts a list sees the same state for all of it. */
+/* Under both locks, so a thread that posts a list has the same state for all of it. */
 void qp_set_state(struct qp *qp, enum ri_qp_state state)
 {
     spinlock_lock(&qp->sq.lock);
@@ -70,7 +69,7 @@ void qp_connected(struct qp *qp)
         qp_set_state(qp, RI_QPS_RTS);
 }
 
-/* The device has no request left; flushed requests that are not polled yet do not count. */
+/* True: the device has no request left. Flushed requests that are not polled yet do not count. */
 static bool is_empty(struct wq *wq, struct cq *cq)
 {
     bool empty;
@@ -100,7 +99,7 @@ void qp_to_error(struct qp *qp)
     rnic->host->timer_set(rnic->host, rnic->lane.base.context, &qp->sweep);
 }
 
-/* Requests whose completions the device has come first, then all others. */
+/* First takes the completions that the device has, then flushes all other requests. */
 void qp_flush(struct qp *qp)
 {
     cq_drain(qp->send_cq, NULL);
@@ -149,9 +148,8 @@ void qp_end(struct qp *qp, enum ri_event_type type, const char *detail)
         return;
     qp_to_error(qp);
     rnic->host->qp_event(rnic->host, qp->base.context, &event);
-    /* iWARP: the stream ended with the QP. InfiniBand: the peer does not know yet. Not before
-     * this side has ended: the peer's answer is an orderly end, which another thread may report
-     * at once. */
+    /* iWARP: the stream ended with the QP. InfiniBand: the peer must be told. Only after this side
+     * has ended: the peer's answer is an orderly end, which another thread may report at once. */
     pthread_mutex_lock(&rnic->lock);
     if (qp->connection && qp->connection->id && !rnic->iwarp)
         rdmacore->disconnect(qp->connection->id);

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The providers over rdma-core: an open device, its memory, and what all files here use. Queues and
- * queue pairs: qp.h; connections: connection.h; the operations of the provider's table: verbs.h.
+ * The providers over rdma-core: an open device, its memory, and declarations for all files here.
+ * Queues and queue pairs: qp.h; connections: connection.h; operations of the provider's table:
+ * verbs.h.
  *
- * Locks, in this order: connection.lock, rnic.lock (QP <-> connection), wq.lock (send before
- * receive), cq.lock, srq.lock. No upcall is made under a lock. connection.lock is held across calls
- * of librdmacm, which answer by events.
+ * Lock order: connection.lock, rnic.lock (QP <-> connection), wq.lock (send before receive),
+ * cq.lock, srq.lock. No upcall is made under a lock. connection.lock is held across calls of
+ * librdmacm, which report by events.
  *
  * Waiting for upcalls: events of rdma-core are acknowledged after the upcall, and its destroy
- * functions wait for that. Upcalls from poll, and those that tell all QPs of the device's failure,
+ * functions wait for that. Upcalls from poll, and the report of the device's failure to all QPs,
  * are counted in `upcalls` of the object.
  *
- * A device that fails or is taken away (rdmacore_failed): all QPs end, their work is flushed at
- * once, for nobody else will do it; then the host hears of it. The calls of rdma-core that destroy
- * may fail from then on, which does not matter.
+ * If the device fails or is removed (rdmacore_failed), all QPs end and their work is flushed at
+ * once, because the device will not do it. Then it is reported to the host. From then on destroy
+ * calls of rdma-core may fail, which does not matter.
  */
 #ifndef ITAL_RDMACORE_RDMACORE_H
 #define ITAL_RDMACORE_RDMACORE_H
@@ -27,19 +28,19 @@
 #include <netinet/in.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#define HASH_NONFATAL_OOM 1 /* what could not be added has no hh.tbl */
+#define HASH_NONFATAL_OOM 1 /* a hash entry that could not be added has no hh.tbl */
 #include <uthash.h>
 
 struct qp;
 struct connection_timers;
 
-/* One of the providers that stand on this library. */
+/* One of the providers over this library. */
 struct kind {
-    const char *provider; /* "rnic", "ib": first part of device names */
+    const char *provider; /* "rnic", "ib": the first part of device names */
     enum ri_transport transport;
-    const char *what;   /* for people: what devices it takes */
-    const char *others; /* and the provider of the others */
-    const char *how;    /* what makes a device without hardware */
+    const char *what;   /* text: the devices that it supports */
+    const char *others; /* and the provider of the other devices */
+    const char *how;    /* how to make a device without hardware */
 };
 
 struct lane {
@@ -56,24 +57,25 @@ struct rnic {
     struct ibv_context *verbs;
     struct ibv_comp_channel *channel;
     struct rdma_event_channel *cm;
-    /* Hears of the device's removal where nothing else would. NULL: no address to bind */
+    /* Receives the removal event of drivers that do not report it elsewhere. NULL: no address to
+     * bind */
     struct rdma_cm_id *guard;
     struct ri_rnic_attr attr;
     bool iwarp, windows;
-    bool ethernet; /* the link of its ports: RoCE, not InfiniBand */
+    bool ethernet; /* link layer of its ports: RoCE, not InfiniBand */
     bool drowsy;   /* siw: see connection_event.c */
     struct lane lane;
     /* Of every connection */
     const struct connection_timers *timers;
     uint32_t inline_octets;
-    uint32_t write_elements, read_elements;  /* of the device; attr has more: see split.c */
+    uint32_t write_elements, read_elements;  /* of the device; attr has more, see split.c */
     uint64_t connect_timeout, close_timeout; /* ns */
     atomic_uint pds, cqs, qps, mrs, mws, srqs, ahs, connections, listeners;
     atomic_bool failed; /* the device was removed or has failed */
     pthread_mutex_t lock;
     struct qp *all; /* QPs, utlist. Under lock */
     struct spinlock windows_lock;
-    struct mw *table; /* of windows, by their STags. Under windows_lock */
+    struct mw *table; /* windows by STag. Under windows_lock */
 };
 
 struct pd {
@@ -98,25 +100,26 @@ struct ah {
 };
 
 /* ---- status.c ---- */
-/* The error number of a call that answered rc: the number, or its negative; -1 errno. */
+/* The error number of a call that returned rc: a positive or negative error number, or -1 with
+ * errno. */
 int rdmacore_errno(int rc);
 enum ri_status rdmacore_status(int error);
 enum ri_status rdmacore_post_status(int error); /* of a post */
 enum ri_wc_status rdmacore_wc_status(enum ibv_wc_status status);
-/* Status of an event of the connection manager. Rejected: status is a reason of the IB CM, or
+/* The reason for an event of the connection manager. Rejected: status is a reason of the IB CM, or
  * -errno. */
 enum ri_connection_reason rdmacore_reject_reason(int status);
 enum ri_connection_reason rdmacore_errno_reason(int error);
 bool rdmacore_consumer_rejected(const struct rnic *rnic, int status);
-/* An operation of rdma-core that destroys has returned this error: does the object still exist?
- * Not if its device has been removed. */
+/* A destroy call of rdma-core has returned this error (0: success). True: the object does not exist
+ * any more; so it is, too, if its device was removed. */
 bool rdmacore_destroyed(const struct rnic *rnic, int error);
 
 /* ---- discover.c ---- */
 enum ri_status rdmacore_enumerate(const struct kind *kind, const struct ri_host *host,
                                   ri_found_fn found, void *arg);
-/* The device called `name` ("siw0" or "rnic:siw0") of a list; NULL: not there, or not of this
- * kind. */
+/* Finds the device called `name` ("siw0" or "rnic:siw0") in a list. NULL: not present, or not of
+ * this kind. */
 struct ibv_device *rdmacore_find(const struct kind *kind, struct ibv_device **list,
                                  const char *name);
 
@@ -134,7 +137,7 @@ void rdmacore_attributes(struct rnic *rnic, const struct ibv_device_attr_ex *dev
 uint32_t port_mtu(enum ibv_mtu mtu); /* octets */
 
 /* ---- memory.c ---- */
-int rdmacore_access(uint32_t access, bool windows); /* enum ri_access as verbs have it */
+int rdmacore_access(uint32_t access, bool windows); /* converts enum ri_access to that of verbs */
 
 static inline struct rnic *rnic_of(struct ri_rnic *base)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What rdma_cm does beside connections: services of datagrams (InfiniBand's SIDR), and ways to an
- * address.
+ * Functions of rdma_cm besides connections: datagram services (InfiniBand's SIDR), and resolving
+ * the route to an address.
  *
- * A service request goes the way of a connection's request, on an identifier of port space UDP and
- * without a QP; the kernel says ESTABLISHED for an answer with a QP's number, and UNREACHABLE with
- * SIDR's status for one without. It asks again by itself.
+ * A service request is sent like a connection request, on an identifier of port space UDP and
+ * without a QP. The kernel reports ESTABLISHED for an answer with a QP number, and UNREACHABLE with
+ * SIDR's status for one without. The kernel also retransmits the request.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -46,7 +46,7 @@ static enum ri_status begin(struct connection *c, const struct ri_connect_param 
     return status;
 }
 
-/* The connection can be made by connect afterwards, on that way. */
+/* The connection can be made by connect afterwards, on that route. */
 enum ri_status rdmacore_resolve(struct ri_connection *base, const struct ri_connect_param *param)
 {
     return begin(connection_of(base), param, false, UINT32_MAX);
@@ -152,7 +152,7 @@ enum ri_status rdmacore_service_reply(struct ri_connection *base,
     return status;
 }
 
-/* ---- ways ---- */
+/* ---- routes ---- */
 
 bool service_path(const struct connection *c, struct ri_ah_attr *path)
 {

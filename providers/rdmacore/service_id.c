@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Addresses and InfiniBand service identifiers, as rdma_cm wants them.
+ * Addresses and InfiniBand service identifiers, in the form of rdma_cm.
  *
  * The connection manager for IP maps port P of connections to the service ID 0x000000000106PPPP and
  * port P of datagrams to 0x000000000111PPPP (IBA annex A11), and puts a header in front of the
- * private data. Such an ID is a port here. Any other needs rdma_cm's addresses of InfiniBand
- * (AF_IB), which it refuses on Ethernet: there is no service of that name then. A GID comes as an
- * IPv6 address; on RoCE it is one, or an IPv4 address in its IPv6 form.
+ * private data. Here such an ID is converted to the port. Any other ID needs rdma_cm's InfiniBand
+ * addresses (AF_IB), which it refuses on Ethernet: there such a service cannot be named. A GID has
+ * the form of an IPv6 address; on RoCE it is one, or an IPv4-mapped one.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -39,14 +39,14 @@ static bool take_address(const struct sockaddr *from, struct sockaddr_storage *t
     return to->ss_family != AF_UNSPEC;
 }
 
-/* The port that the ID stands for, network order. */
+/* True: the ID stands for a port, returned in network order. */
 static bool is_port(uint64_t id, bool datagram, in_port_t *port)
 {
     *port = htons((uint16_t)(id & RDMA_IB_IP_PORT_MASK));
     return (id & RDMA_IB_IP_PS_MASK) == (datagram ? RDMA_IB_IP_PS_UDP : RDMA_IB_IP_PS_TCP);
 }
 
-/* ---- GIDs as addresses of IP ---- */
+/* ---- GIDs as IP addresses ---- */
 
 static void unmap(struct sockaddr_storage *address, bool also_any)
 {
@@ -62,7 +62,7 @@ static void unmap(struct sockaddr_storage *address, bool also_any)
     memcpy(address, &to, sizeof(to));
 }
 
-/* An address within the link needs the link's name: the network interface behind the device. */
+/* A link-local address needs a scope: the network interface of the device. */
 static void name_link(const struct rnic *rnic, struct sockaddr_storage *address)
 {
     struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)(void *)address;
@@ -78,7 +78,7 @@ static void name_link(const struct rnic *rnic, struct sockaddr_storage *address)
     }
 }
 
-/* ---- addresses of InfiniBand ---- */
+/* ---- InfiniBand addresses ---- */
 
 static void to_infiniband(struct sockaddr_storage *address, uint64_t id)
 {
@@ -107,7 +107,7 @@ static enum rdma_port_space raw_space(bool datagram)
     return datagram ? RDMA_PS_UDP : RDMA_PS_IB;
 }
 
-/* ---- what to name ---- */
+/* ---- services ---- */
 
 enum ri_status service_of(const struct rnic *rnic, const struct ri_connect_param *param,
                           bool datagram, struct service *service)

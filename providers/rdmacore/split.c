@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Writes and Reads with more elements than the device takes. They become several requests of the
- * device, one behind the other in its queue, each for the next part of the peer's memory. Order
- * holds on one queue, so the last one alone is signalled, and its completion is the request's.
+ * Writes and Reads with more elements than the device supports. Each becomes several requests of
+ * the device, one after the other in its queue, for consecutive parts of the peer's memory. A queue
+ * keeps the order, so only the last one is signalled, and its completion is that of the request.
  *
- * Each has a slot, all but the last marked PART. A device completes what fails, signalled or not:
- * the first failure is reported as the request's, with its cookie and its status, and what comes
- * of the others is dropped (wq_was_reported).
+ * Each part has a slot; all but the last are marked PART. A device completes failed requests even
+ * if they are not signalled. The first failure is reported as that of the request, with its cookie
+ * and status; completions of the other parts are dropped (wq_was_reported).
  *
- * A Send cannot be split, as each message takes one Receive; nor can a Receive.
+ * A Send cannot be split, because each message takes one Receive; nor can a Receive.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -19,7 +19,7 @@
 
 #include "base/clock.h"
 
-/* Places beside a send queue, at most: requests that are split may fill it sooner than others. */
+/* The most additional places of a send queue. Split requests may fill it earlier than others do. */
 #define ROOM_MAX 1024u
 
 static uint32_t parts_of(uint32_t elements, uint32_t limit)
@@ -36,7 +36,7 @@ uint32_t split_room(const struct qp *qp, uint32_t size)
     return room < ROOM_MAX ? (uint32_t)room : ROOM_MAX;
 }
 
-/* Those with octets: the lkey of another is not to be looked at. */
+/* The number of elements with octets: the lkey of an empty one must not be used. */
 static uint32_t solid_elements(const struct ri_send_wr *wr, struct ibv_sge *sges, uint32_t *octets)
 {
     uint32_t kept = 0;
@@ -52,11 +52,11 @@ static uint32_t solid_elements(const struct ri_send_wr *wr, struct ibv_sge *sges
     return kept;
 }
 
-/* The device has taken the first of them only. What it has not taken stands in the queue for the
+/* The device has taken only the first parts. The slot of the next part stands for the rest of the
  * request: it is reported as flushed, and the connection ends. */
 static enum ri_status cut_off(struct qp *qp, struct slot *slot)
 {
-    spinlock_lock(&qp->send_cq->lock); /* who flushes looks at its flags */
+    spinlock_lock(&qp->send_cq->lock); /* a thread that flushes reads its flags */
     slot->flags &= (uint8_t)~SLOT_PART;
     spinlock_unlock(&qp->send_cq->lock);
     wq_soften(&qp->sq, qp->send_cq, slot);
@@ -64,7 +64,7 @@ static enum ri_status cut_off(struct qp *qp, struct slot *slot)
     return RI_OK;
 }
 
-/* One of them, all of its request known. first: of its request. */
+/* Posts one part. first: the first one of its request. */
 static enum ri_status send_part(struct qp *qp, struct ibv_send_wr *raw, struct slot *slot,
                                 bool first)
 {
@@ -113,7 +113,7 @@ enum ri_status split_send(struct qp *qp, const struct ri_send_wr *wr, uint8_t co
 
         raw->sg_list = &sges[i * limit];
         raw->num_sge = (int)(last ? kept - i * limit : limit);
-        /* An immediate, and who is told of it, belong to the end, a fence to the beginning. */
+        /* Immediate data and the solicited event belong to the last part, a fence to the first. */
         raw->opcode = !last && opcode == IBV_WR_RDMA_WRITE_WITH_IMM ? IBV_WR_RDMA_WRITE : opcode;
         raw->send_flags = flags &
                           ~(unsigned int)((i ? IBV_SEND_FENCE : 0) |
@@ -124,7 +124,7 @@ enum ri_status split_send(struct qp *qp, const struct ri_send_wr *wr, uint8_t co
     return status;
 }
 
-/* The device flushes what it has; what it forgets is swept up at once. */
+/* The device flushes the requests that it has; others are flushed at once. */
 void split_cut(struct qp *qp)
 {
     const struct ri_host *host = qp->rnic->host;

@@ -26,7 +26,7 @@ void srq_put(struct srq *srq, struct slot *slot)
     spinlock_unlock(&srq->lock);
 }
 
-/* Slots for so many more requests. */
+/* Slots for `count` more requests. */
 static struct srq_slots *new_slots(struct srq *srq, uint32_t count)
 {
     struct srq_slots *block = calloc(1, sizeof(*block) + count * sizeof(block->slots[0]));
@@ -38,7 +38,7 @@ static struct srq_slots *new_slots(struct srq *srq, uint32_t count)
     return block;
 }
 
-/* Under the lock, or before anybody knows of it. */
+/* Under the lock, or before other threads know the SRQ. */
 static void add_slots(struct srq *srq, struct srq_slots *block, uint32_t count)
 {
     block->slots[count - 1].link = srq->free;
@@ -103,7 +103,7 @@ enum ri_status rdmacore_srq_create(struct ri_pd *base, struct ri_srq_attr *attr,
     return RI_OK;
 }
 
-/* A larger size takes new slots; a smaller one only limits posts. The device checks its own
+/* A larger size gets new slots; a smaller one only limits posts. The device checks its own
  * content. */
 static enum ri_status resize(struct srq *srq, uint32_t max_wr)
 {
@@ -160,7 +160,7 @@ enum ri_status rdmacore_srq_modify(struct ri_srq *base, uint32_t mask,
     return status;
 }
 
-/* Not all drivers have a query. */
+/* Some drivers have no query. */
 enum ri_status rdmacore_srq_query(struct ri_srq *base, struct ri_srq_attr *attr)
 {
     struct srq *srq = srq_of(base);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Completions that the CQ keeps itself: flushed requests, and what was taken out of the device's
- * CQ: see qp.h.
+ * Completions that the CQ keeps itself, flushed or removed from the device's CQ: see qp.h.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What rdma-core answers, translated once: error numbers, completion status, reasons of refused
+ * Converts results of rdma-core: error numbers, completion statuses, reasons of rejected
  * connections.
  */
 #ifdef HAVE_CONFIG_H
@@ -14,7 +14,7 @@
 
 int rdmacore_errno(int rc)
 {
-    return rc == -1 ? errno : abs(rc); /* some drivers answer -EINVAL and the like */
+    return rc == -1 ? errno : abs(rc); /* some drivers return -EINVAL and the like */
 }
 
 enum ri_status rdmacore_status(int error)
@@ -165,7 +165,7 @@ enum ri_connection_reason rdmacore_reject_reason(int status)
     return status < 0 ? rdmacore_errno_reason(-status) : cm_reason(status);
 }
 
-/* iWARP drivers report a Reply with the reject bit as -ECONNREFUSED or -ECONNRESET. Other ends
+/* iWARP drivers report a Reply with the reject bit as -ECONNREFUSED or -ECONNRESET. Other failures
  * of a start-up with the same error cannot be distinguished. */
 bool rdmacore_consumer_rejected(const struct rnic *rnic, int status)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The operations of the provider's tables, as rnicpi.h has them; which file has which: README.md.
+ * The operations of the provider's tables, as in rnicpi.h. README.md lists the files that have
+ * them.
  */
 #ifndef ITAL_RDMACORE_VERBS_H
 #define ITAL_RDMACORE_VERBS_H
@@ -72,7 +73,7 @@ enum ri_status rdmacore_service_request(struct ri_connection *base,
 enum ri_status rdmacore_service_reply(struct ri_connection *base,
                                       const struct ri_service_reply *reply);
 
-/* A provider's privileged half, all but enumerate and open. */
+/* The privileged operations of a provider, except enumerate and open. */
 #define RDMACORE_PRIVILEGED                                                            \
     .size = sizeof(struct ri_privileged_ops), .abi_major = RI_ABI_MAJOR,               \
     .abi_minor = RI_ABI_MINOR, .close = rdmacore_close, .query = rdmacore_query,       \

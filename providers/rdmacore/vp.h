@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The descriptor of a provider over rdmacore: what differs is its `struct kind`.
+ * The descriptor of a provider over rdmacore. Providers differ only in their `struct kind`.
  */
 #ifndef ITAL_RDMACORE_VP_H
 #define ITAL_RDMACORE_VP_H
@@ -12,8 +12,8 @@
 #define PACKAGE_VERSION "unknown"
 #endif
 
-/* SYMBOL: of the module; KIND: a static const struct kind, whose name NAME is; TEXT: for people.
- * Once in a file. */
+/* SYMBOL: that of the module; KIND: a static const struct kind; NAME: its name; TEXT: a
+ * description. Use once in a file. */
 #define RDMACORE_PROVIDER(SYMBOL, KIND, NAME, TEXT)                                           \
     static enum ri_status enumerate(const struct ri_host *host, ri_found_fn found, void *arg) \
     {                                                                                         \

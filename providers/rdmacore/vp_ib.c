@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Provider ib: InfiniBand or RoCE device. All of it is rdmacore's.
+ * Provider ib: InfiniBand or RoCE devices. rdmacore has all of its code.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>

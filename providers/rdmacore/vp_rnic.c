@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Provider rnic: iWARP device. All of it is rdmacore's.
+ * Provider rnic: iWARP devices. rdmacore has all of its code.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>

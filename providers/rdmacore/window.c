@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Memory windows: type 2 is narrow, type 1 wide. Life, and what is posted to bind and unbind them.
+ * Memory windows: type 2 is narrow, type 1 wide. Their life, and the requests that bind and unbind
+ * them.
  *
- * Keys of wide windows. A bind of type 1 takes the key after the one that the device knows, and
- * some devices count for themselves. The caller's key goes up with every bind that it posts, also
- * with those that never reach the device (the QP had ended) or are flushed there. `device_key` is
- * what the device has: each bind that is posted counts it up, each that failed takes back what it
- * had counted (slot.length). Where the caller's key is ahead of it, binds of nothing go first until
- * the two are in step again. They have a slot of the QP's of their own, which is never freed: no
- * completion of theirs reaches the caller, but what is behind a failed one is flushed, and gets its
+ * Keys of wide windows. A bind of type 1 takes the key after the one that the device has, and some
+ * devices count keys themselves. The caller's key increases with every bind that it posts,
+ * including those that never reach the device (the QP had ended) or are flushed by it. `device_key`
+ * is the device's key: each posted bind increases it, and each failed bind takes back what it had
+ * counted (slot.length). If the caller's key is ahead, fillers (binds of length 0) are posted first
+ * until both are equal again. A filler uses a slot of the QP that is never freed. None of their
+ * completions reaches the caller; but a request behind a failed one is flushed, and gets its
  * status.
  */
 #ifdef HAVE_CONFIG_H
@@ -23,7 +24,7 @@
 
 #define INDEX_OF(stag) ((stag) >> 8)
 
-/* ---- which there are, and on which QP they are bound ---- */
+/* ---- the windows, and the QPs on which they are bound ---- */
 
 struct mw *rdmacore_window(struct rnic *rnic, uint32_t stag)
 {
@@ -161,7 +162,7 @@ static bool in_queue(int rc)
     return !rc || post_is_queued(rc);
 }
 
-/* The verb counts the key up itself. What it answers. */
+/* The verb increases the key itself. Returns its result. */
 static int bind_once(struct qp *qp, struct mw *mw, struct ibv_mw_bind *bind)
 {
     uint8_t key = atomic_load(&mw->device_key);
@@ -174,13 +175,13 @@ static int bind_once(struct qp *qp, struct mw *mw, struct ibv_mw_bind *bind)
     return rc;
 }
 
-/* Bind to nothing: length 0. The region is not checked, but some drivers read its key. */
+/* Binds to length 0. The region is not checked, but some drivers read its key. */
 static struct ibv_mw_bind to_nothing(struct mw *mw, uint64_t wr_id, unsigned int flags)
 {
     return (struct ibv_mw_bind){ .wr_id = wr_id, .send_flags = flags, .bind_info.mr = &mw->region };
 }
 
-/* Until the next bind makes `key`. *taken: how many keys that was. */
+/* Posts fillers until the next bind makes `key`. *taken: the number of keys that they took. */
 static int catch_up(struct qp *qp, struct mw *mw, uint8_t key, uint32_t *taken)
 {
     int rc = 0;
@@ -221,8 +222,8 @@ static int unbind_wide(struct qp *qp, struct mw *mw, const struct ibv_send_wr *r
     return bind_once(qp, mw, &bind);
 }
 
-/* An unbound window cannot be invalidated. Some drivers do not check that: they get an STag that
- * names nothing, and fail the request as they should. */
+/* An unbound window cannot be invalidated, but some drivers do not check that. They get an STag
+ * that names nothing, so they fail the request. */
 #define NO_STAG UINT32_C(0xffffff00)
 
 static int invalidate(struct qp *qp, const struct ri_send_wr *wr, struct ibv_send_wr *raw)

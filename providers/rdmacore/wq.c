@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Rings of shadow slots, and how what is left in them is flushed: see qp.h.
+ * Rings of shadow slots, and the flushing of what is left in them: see qp.h.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
