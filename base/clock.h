@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The clock of the house, read nowhere else: CLOCK_MONOTONIC in nanoseconds. About 20 ns a read
- * (vdso). */
+ * The clock: CLOCK_MONOTONIC in nanoseconds. Nothing else reads it. About 20 ns a read (vdso). */
 #ifndef ITAL_BASE_CLOCK_H
 #define ITAL_BASE_CLOCK_H
 
@@ -10,7 +9,7 @@
 #define CLOCK_NS_PER_US UINT64_C(1000)
 #define CLOCK_NS_PER_MS UINT64_C(1000000)
 #define CLOCK_NS_PER_S  UINT64_C(1000000000)
-#define CLOCK_NEVER     UINT64_MAX /* a deadline that does not come */
+#define CLOCK_NEVER     UINT64_MAX /* a deadline that is never reached */
 
 static inline uint64_t clock_now(void)
 {

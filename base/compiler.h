@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What C has no word for: hints to the compiler, the object around a member, the length of an
- * array. */
+ * Extensions of C: hints to the compiler, the object around a member, the length of an array. */
 #ifndef ITAL_BASE_COMPILER_H
 #define ITAL_BASE_COMPILER_H
 
@@ -9,8 +8,8 @@
 #define likely(condition)   __builtin_expect(!!(condition), 1)
 #define unlikely(condition) __builtin_expect(!!(condition), 0)
 
-/* The void pointer: the compiler cannot know that the object around a
- * member is aligned as its type is. */
+/* By way of void *, because the compiler cannot know that the object around a member is aligned as
+ * its type is. */
 #define container_of(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
 /* Elements of an array; not of a pointer. */

@@ -101,7 +101,8 @@ __attribute__((target("sse4.2"))) static uint32_t run_sse42(uint32_t reg, const 
     return reg;
 }
 
-/* libgcc asks the CPU once, at load; this is one load and test (the table serves before that). */
+/* libgcc detects the CPU once, at load; this is one load and test. (Before that the table is
+ * used.) */
 static inline bool have_sse42(void)
 {
     return __builtin_cpu_supports("sse4.2");
@@ -111,8 +112,8 @@ static inline bool have_sse42(void)
 #ifdef HAVE_ISAL
 /*
  * ISA-L leaves the upper halves of the vector registers in use. While they are, some processors
- * take a hundred nanoseconds from each AVX instruction (the C library's copies) to the next one of
- * SSE (compiled code) and back, in everything that the thread does later.
+ * take a hundred nanoseconds for each switch between AVX instructions (the C library's copies) and
+ * SSE instructions (compiled code), in all later code of the thread.
  */
 #ifdef CRC32C_X86
 __attribute__((target("avx"))) static void clear_upper_halves(void)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Random octets from the kernel's generator: the one place where ital draws them. A pool hands out
- * small amounts without a system call for each. A child of fork() finds its copy empty and draws
- * anew: it never repeats what the parent hands out.
+ * Random octets from the kernel's generator; all of ital uses this file for them. A pool hands out
+ * small amounts without a system call for each. In a forked child the pool is empty, so the child
+ * never gets the parent's octets.
  */
 #ifndef ITAL_BASE_ENTROPY_H
 #define ITAL_BASE_ENTROPY_H
@@ -20,10 +20,10 @@ struct entropy;
 /* An empty pool; NULL: no memory. */
 struct entropy *entropy_open(void);
 void entropy_close(struct entropy *pool); /* may be NULL */
-/* Up to ENTROPY_POOL octets, which the pool forgets. false: the kernel
- * gives none. One thread at a time. */
+/* Takes up to ENTROPY_POOL octets, which the pool forgets. false: the kernel gives none. One thread
+ * at a time. */
 bool entropy_take(struct entropy *pool, void *octets, uint32_t length);
-/* Discards the rest of the pool. */
+/* Discards the octets that are left in the pool. */
 void entropy_forget(struct entropy *pool);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Sleep on and wake a 32-bit word. Process-private. */
+ * Sleep on and wake a 32-bit word. Within one process only. */
 #ifndef ITAL_BASE_FUTEX_H
 #define ITAL_BASE_FUTEX_H
 

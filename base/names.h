@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Lists of names that one blank each separates: the normal form of options of type list. */
+/* Lists of names, separated by one blank: the normal form of options of type list. */
 #ifndef ITAL_BASE_NAMES_H
 #define ITAL_BASE_NAMES_H
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Blocks of a pcapng file (draft-ietf-opsawg-pcapng), and the IP and TCP headers of packets that
- * were never seen as such but have to be shown. Pure functions into the caller's buffer; each
- * returns the octets written. One interface per section, raw IP, times in nanoseconds, numbers in
- * the byte order of the machine.
+ * Blocks of a pcapng file (draft-ietf-opsawg-pcapng), and IP and TCP headers for octets whose real
+ * packets are not known. Pure functions into the caller's buffer; each returns the octets written.
+ * One interface per section, raw IP, times in nanoseconds, numbers in the byte order of the
+ * machine.
  */
 #ifndef ITAL_BASE_PCAPNG_H
 #define ITAL_BASE_PCAPNG_H
@@ -19,8 +19,8 @@
 #define PCAPNG_PACKET_TAIL 19u /* at most: padding, direction, length */
 #define PCAPNG_END_LEN     52u
 
-/* What a file begins with: section header and interface description;
- * at most PCAPNG_START_MAX octets. */
+/* The start of a file: section header and interface description; at most PCAPNG_START_MAX
+ * octets. */
 size_t pcapng_start(uint8_t *out, const char *application, const char *interface);
 
 /* A packet of `length` octets is these PCAPNG_PACKET_HEAD octets, the
@@ -30,11 +30,11 @@ size_t pcapng_packet_tail(uint8_t *out, uint32_t length, bool outbound);
 /* Octets of the whole block. */
 size_t pcapng_packet_size(uint32_t length);
 
-/* What it may end with: how many packets are in the file, and how many are
- * missing; PCAPNG_END_LEN octets. */
+/* An optional end: the numbers of packets in the file and of missing ones; PCAPNG_END_LEN
+ * octets. */
 size_t pcapng_end(uint8_t *out, uint64_t time_ns, uint64_t packets, uint64_t missing);
 
-/* The octets of `length`, at most, that are whole blocks. `octets` begins with a block. */
+/* The octets, at most `length`, that are complete blocks. `octets` begins with a block. */
 size_t pcapng_whole(const uint8_t *octets, size_t length);
 
 #define TCPIP_HEADERS_MAX 68u    /* IPv6, TCP, options of a SYN */

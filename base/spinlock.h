@@ -49,7 +49,7 @@ static inline bool spinlock_try(struct spinlock *lock)
     return true;
 }
 
-/* The same without the load before it, for locks that are hardly ever taken: three instructions
+/* The same without the load before it, for locks that are rarely contended: three instructions
  * fewer. */
 static inline bool spinlock_try_blind(struct spinlock *lock)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Address handles: where datagrams go. */
+ * Address handles: destinations of datagrams. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -63,7 +63,7 @@ free_ah:
     return status;
 }
 
-/* The provider's handle belongs to one PD: another zone takes another one. */
+/* The provider's handle belongs to one PD, so another PD needs a new one. */
 static enum ual_status move(struct ual_ah *ah, struct ual_pd *pd, const struct ri_ah_attr *attr)
 {
     struct ual_device *device = ah->object.device;

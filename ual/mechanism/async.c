@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Asynchronous events of a device: to its upcall, and to the channel that asked for them.
+ * Asynchronous events of a device: reported to its upcall, or to the channel that requested them.
  *
  * The item of an event is allocated. Errors come when memory is short, so a device whose events go
- * to a channel has some in spare; one that was used goes back when its event was taken.
+ * to a channel has spare items; a used one is returned when its event was taken.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -77,7 +77,7 @@ static struct async_item *make_item(struct device_inside *device)
     return item;
 }
 
-/* --- telling --- */
+/* --- reports --- */
 
 /* Under device->lock, so that the channel stays. */
 static void queue_in_channel(struct device_inside *device, const struct ri_event *event,
@@ -150,9 +150,10 @@ void ual_async_forget(struct ual_device *public, const void *about, ual_handle h
         device->upcalls->forget(public->context, handle);
 }
 
-/* --- where to --- */
+/* --- the channel --- */
 
-/* Nothing more is queued in it. Another thread that ends it, or begins again, finds it taken. */
+/* Nothing more is queued in the channel. Another thread that ends it, or begins again, finds it
+ * taken. */
 static struct ual_channel *begin_end(struct device_inside *device)
 {
     struct ual_channel *channel;
@@ -173,7 +174,7 @@ static void finish_end(struct device_inside *device)
     pthread_mutex_unlock(&device->lock);
 }
 
-/* A get in another thread that has taken a spare gives it back at once. */
+/* A get in another thread that has taken a spare item returns it at once. */
 static void await_spares(struct device_inside *device)
 {
     bool out = true;
@@ -187,7 +188,7 @@ static void await_spares(struct device_inside *device)
     }
 }
 
-/* Its items point to the device, so none stays queued; the spares come back before they are
+/* Its items point to the device, so none stays queued; the spare items are returned before they are
  * freed. */
 void ual_async_end(struct ual_device *public)
 {

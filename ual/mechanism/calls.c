@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Who is inside a call. An IA may be freed while other threads are in calls on its objects, and
- * what such a call uses must outlive it. Objects are not counted: that would be an atomic operation
- * on memory that threads share, with each post.
+ * Which threads are inside a call. An IA may be freed while other threads are in calls on its
+ * objects, and the objects that such a call uses must exist until it ends. Objects are not counted:
+ * that would be an atomic operation on shared memory in each post.
  *
- * Each thread counts its own calls instead, in its own memory: the count is odd while the thread is
- * inside. Who frees an IA first hides all its handles, then waits until each count that was odd has
- * changed (ual_calls_drain). Whoever begins a call later finds no handle.
+ * Instead each thread counts its own calls in its own memory: the count is odd while the thread is
+ * inside. A thread that frees an IA first hides all its handles, then waits until each count that
+ * was odd has changed (ual_calls_drain). A call that begins later finds no handle.
  *
  * ORDER. A call stores its count, then reads the handle; the freeing thread stores the handle, then
- * reads the counts. One of the two must see the other, which takes a fence on both sides. The calls
- * go without: membarrier(2) makes all other threads of the process execute one when an IA is freed.
- * Where the kernel has no such call a count stays negative, which sends each call through
- * ual_call_begin_slowly, where the fence is.
+ * reads the counts. One of the two must see the other's store, which needs a fence on both sides.
+ * The calls have none: membarrier(2) makes all other threads of the process execute one when an IA
+ * is freed. If the kernel has no such call a count stays negative; then each call goes through
+ * ual_call_begin_slowly, which has the fence.
  *
- * A thread's count is found by a list, which the thread enters with its first call (the negative
- * initial value leads there) and leaves as it ends, by a key's destructor.
+ * The counts are in a list. A thread enters it with its first call (the negative initial value
+ * leads there) and leaves it when the thread ends, by a key's destructor.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -33,7 +33,7 @@
 #include <unistd.h>
 #include <utlist.h>
 
-#define YIELDS    64u /* before the wait for a call sleeps in between */
+#define YIELDS    64u /* before the wait for a call sleeps between its checks */
 #define SLEEP_MAX CLOCK_NS_PER_MS
 
 _Thread_local struct ual_caller ual_caller = { .count = INT64_MIN };
@@ -70,7 +70,7 @@ static void prepare(void)
     has_barrier = barrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
 }
 
-/* A thread that cannot hear of its end is not listed: its count would be read after it. */
+/* A thread whose end cannot be noticed is not listed: its count would be read after it. */
 static bool enter_list(void)
 {
     pthread_once(&once, prepare);
@@ -90,7 +90,7 @@ void ual_call_begin_slowly(void)
     atomic_thread_fence(memory_order_seq_cst);
 }
 
-/* Is one of the calls that were seen still under way? */
+/* True: a call that was seen is still under way. */
 static bool any_left(void)
 {
     struct ual_caller *caller;
@@ -104,7 +104,7 @@ static bool any_left(void)
     return left;
 }
 
-/* Calls end without telling anybody: what they end with would be paid by each. */
+/* A call's end wakes nobody, because each call would pay for that. So this waits by checking. */
 static void wait_for_calls(void)
 {
     uint64_t sleep_ns = CLOCK_NS_PER_US;

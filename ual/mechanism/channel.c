@@ -2,17 +2,17 @@
  *
  * Channels: events of several sources in one queue.
  *
- * THE DESCRIPTOR is an eventfd. The first event into an empty queue writes it, the get that takes
- * the last event reads it. Both hold the lock, so it is readable exactly while something is queued.
- * It is made without O_NONBLOCK, which belongs to the user: our reads never wait, because only they
- * empty it.
+ * THE DESCRIPTOR is an eventfd. The first event in an empty queue writes it, the get that takes the
+ * last event reads it. Both hold the lock, so it is readable exactly while an event is queued. It
+ * is created without O_NONBLOCK, which belongs to the user; reads here never block, because only
+ * they empty it.
  *
- * WAITING. A channel of a device is waited for as an EVD is: its thread sleeps in a lane that feeds
- * the channel. One without a device has no lane to sleep in: its threads sleep on a word, and the
+ * WAITING. A thread waits for a channel of a device as for an EVD: it sleeps in a lane that feeds
+ * the channel. A channel without a device has no lane: its threads sleep on a word, and the
  * background threads of the lanes bring the events.
  *
  * MEMORY of an item belongs to the object that queues it: a CQ has its item, a front end those that
- * it posts, a device its spares. So no event is lost for want of memory, and a lane allocates
+ * it posts, a device its spare items. So no event is lost for lack of memory, and a lane allocates
  * nothing.
  */
 #ifdef HAVE_CONFIG_H
@@ -38,7 +38,7 @@
 #include <utlist.h>
 
 struct ual_channel {
-    struct ual_device *device; /* NULL: several */
+    struct ual_device *device; /* NULL: of several devices */
     struct feed feed;          /* with a device */
     atomic_uint users;
     struct waiters waiters;
@@ -52,8 +52,8 @@ struct ual_channel {
 
 /* --- the queue --- */
 
-/* False after the program has closed a lane's descriptors: it has closed the channel's, too, and
- * the number may be another file's. */
+/* False: the program has closed a lane's descriptors, and so the channel's; the number may belong
+ * to another file. */
 static bool has_own_fd(const struct ual_channel *channel)
 {
     return channel->fd >= 0 && !(channel->device && ual_lane_is_broken(feed_first(&channel->feed)));
@@ -179,8 +179,8 @@ static void drop_all(struct ual_channel_item *items, void (*drop)(struct ual_cha
     }
 }
 
-/* What a purge removes: the events about one object, a device's asynchronous events, or all events
- * of one context. */
+/* The events that a purge removes: those about one object, a device's asynchronous events, or all
+ * events of one context. */
 struct purged {
     const void *context, *about;
     const struct device_inside *async_of;

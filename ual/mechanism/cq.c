@@ -15,7 +15,7 @@ struct cq_inside {
     struct ual_cq cq;  /* first: the part that users see */
     struct feed *feed; /* its own, or the feed of the object that waits */
     struct feed own_feed;
-    struct ual_cq_stash *stash; /* NULL: the provider's CQ can all that is wanted */
+    struct ual_cq_stash *stash; /* NULL: the provider's CQ supports all that is needed */
     struct ual_channel *channel;
     struct ual_channel_item item; /* queued in the channel once for each time the CQ fires */
     void (*fired)(void *context);
@@ -141,7 +141,7 @@ enum ual_status ual_cq_free(struct ual_cq *cq)
     return UAL_OK;
 }
 
-/* Of a CQ whose resizing the provider refuses then, the stash may be larger than the CQ. */
+/* If the provider then refuses to resize the CQ, the stash may be larger than the CQ. */
 static enum ual_status resize_stash(struct ual_cq_stash *stash, uint32_t depth)
 {
     enum ri_status status = stash ? ual_cq_stash_resize(stash, depth) : RI_OK;
@@ -222,7 +222,7 @@ void ual_cq_use(struct ual_cq *cq, uint32_t lane)
         feed_add(of_channel, lane);
 }
 
-/* The CQ may be gone as soon as it is not used. */
+/* The CQ may be freed as soon as it is not used. */
 void ual_cq_leave(struct ual_cq *cq, uint32_t lane)
 {
     struct cq_inside *inside = inside_of(cq);

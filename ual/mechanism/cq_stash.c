@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The stash of a CQ, for a provider that can only fire at the next completion. When the CQ below
- * fires, its completions move into a ring here, where they are counted and checked. Only one that
- * is waited for fires upwards. The consumer polls the ring first, so the order stays.
+ * The stash of a CQ, for a provider that can fire only at the next completion. When the CQ below
+ * fires, its completions move to a ring here, where they are counted and checked. Only the awaited
+ * completion fires upwards. The consumer polls the ring first, which keeps the order.
  *
- * The lock is held across poll and arm of the provider. An upcall out of one of these must not wait
- * for it: `pending` leaves the work to the holder, which checks it after the unlock.
+ * The lock is held across poll and arm of the provider. An upcall from one of these may not wait
+ * for it: it sets `pending`, and the lock's holder does the work after the unlock.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -72,7 +72,7 @@ static bool wants(const struct ual_cq_stash *stash, const struct ri_wc *wc)
     }
 }
 
-/* How many fit behind the newest without a wrap. */
+/* The free places behind the newest without a wrap. */
 static uint32_t room(const struct ual_cq_stash *stash, uint32_t *tail)
 {
     *tail = (stash->head + stash->count) % stash->depth;
@@ -80,7 +80,7 @@ static uint32_t room(const struct ual_cq_stash *stash, uint32_t *tail)
                                                                : stash->head - *tail;
 }
 
-/* Move what is below into the ring, as far as it fits. True: it fires. */
+/* Moves the completions below to the ring, as far as they fit. True: the stash fires. */
 static bool drain(struct ual_cq_stash *stash)
 {
     bool fires = false;
@@ -101,7 +101,7 @@ static bool drain(struct ual_cq_stash *stash)
     return fires;
 }
 
-/* What is waited for fires below, too, from now on; what is there already was looked at. */
+/* From now on the awaited completion also fires below; those that had arrived were checked. */
 static bool watch(struct ual_cq_stash *stash)
 {
     bool fires = drain(stash);
@@ -179,7 +179,7 @@ static enum ri_status arm_stash(struct ri_cq *base, enum ri_arm kind, uint32_t c
     if ((unsigned int)kind > RI_ARM_NTH || (kind == RI_ARM_NTH && !count))
         return RI_ERR_INVALID_ARGUMENT;
     lock(stash);
-    drain(stash); /* what is there fires nothing, but for the n-th */
+    drain(stash); /* completions that have arrived do not fire, except for the n-th */
     stash->armed = (int)kind;
     stash->wanted = count;
     fires = kind == RI_ARM_NTH && stash->count >= count;
@@ -280,7 +280,8 @@ static enum ri_status grow(struct ual_cq_stash *stash, uint32_t depth)
     return RI_OK;
 }
 
-/* More than the CQ will hold never comes: full is enough. True: it fires. Under the lock. */
+/* More than the CQ will hold can never arrive: full is enough. True: the stash fires. Under the
+ * lock. */
 static bool lower_wanted(struct ual_cq_stash *stash, uint32_t depth)
 {
     if (stash->armed != RI_ARM_NTH)

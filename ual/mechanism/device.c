@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A connection may end without readiness: look again. */
+/* A connection may end without readiness: check again. */
 #define CLOSE_RETRY (20 * CLOCK_NS_PER_MS)
 
 /* --- open --- */
@@ -108,7 +108,7 @@ void ual_timer_cancel(struct ual_device *device, struct ri_timer *timer)
 
 /* --- close --- */
 
-/* A step of the tear-down that should not fail. What cannot be freed stops it. */
+/* A step of the tear-down that should not fail. An object that cannot be freed stops it. */
 static bool gone(const struct device_inside *device, enum ual_status status, const char *what)
 {
     if (status != UAL_OK)
@@ -118,7 +118,7 @@ static bool gone(const struct device_inside *device, enum ual_status status, con
     return status == UAL_OK;
 }
 
-/* Users before what they use. */
+/* Frees users before the objects that they use. */
 static bool free_objects(struct device_inside *device)
 {
     while (device->ahs)
@@ -144,8 +144,8 @@ static uint64_t close_deadline(const struct device_inside *device)
     return clock_after(clock_now(), kal_rnic_option_ns(device->rnic, "close_timeout"));
 }
 
-/* Run the lanes, asleep in between, until the provider has closed its last connection or time is
- * up. */
+/* Runs the lanes, with sleeps between, until the provider has closed its last connection or the
+ * time is over. */
 static enum kal_status wait_for_connections(struct device_inside *device)
 {
     struct ual_lane *lane = ual_lanes_first(&device->lanes);

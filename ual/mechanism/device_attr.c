@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What a device is: attributes, options, ports, routes, counters. */
+ * A device's attributes, options, ports, routes and counters. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif

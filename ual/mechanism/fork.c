@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * A forked child's copy of ital is dead: it has no threads, shares every connection with its
- * parent, and must not keep the parent's peers from seeing a close. The atfork handler runs in the
- * child before fork returns there: it closes the descriptors that lanes and notifiers registered
- * and empties the handle table, so that every handle of before answers UAL_ERR_DEAD. It only
+ * parent, and must not prevent the parent's peers from seeing a close. The atfork handler runs in
+ * the child before fork returns there. It closes the descriptors that lanes and notifiers
+ * registered and empties the handle table, so that every earlier handle gives UAL_ERR_DEAD. It only
  * stores, closes and unlocks: nothing is allocated.
  *
- * The child may open a new instance. What a new instance shares with the old one (tables and locks
- * of the process) is held still by the handler that runs before the fork, in the lock order, and
- * let go in both processes after it: here what handles and kal have, in instance.c what stands
- * above.
+ * The child may open a new instance. The handler before the fork locks what a new instance shares
+ * with the old one (tables and locks of the process), in the lock order; it is unlocked in both
+ * processes after the fork. This file has the locks of handles and kal, instance.c those above.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>

@@ -128,7 +128,7 @@ void ual_handle_fork_unlock(void)
     pthread_mutex_unlock(&table_lock);
 }
 
-/* Every slot becomes free again, with a generation that no handle of before has. */
+/* Frees every slot, with a generation that no earlier handle has. */
 void ual_handle_forked(void)
 {
     uint64_t newest = epoch;

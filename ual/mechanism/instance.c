@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The kal of this process, and the one upcall table that ual hands down to it. */
+ * The process's kal, and the upcall table that ual gives to it. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -25,8 +25,8 @@ static const struct kal_upper upper = {
 
 static _Atomic(struct kal *) kept;
 
-/* --- around a fork: locks above those of fork.c, whose handlers are installed first and so run
- * inside of these --- */
+/* --- around a fork: the locks above those of fork.c, whose handlers are installed first and so run
+ * inside these --- */
 
 static const struct ual_fork_hooks *_Atomic held; /* once set, the same for ever */
 
@@ -64,8 +64,7 @@ static void install(void)
     }
 }
 
-/* Before the handlers are installed: who builds on the mechanism says so before it opens
- * anything. */
+/* A front end calls this before it opens anything, so before the handlers are installed. */
 enum ual_status ual_fork_hold(const struct ual_fork_hooks *hooks)
 {
     const struct ual_fork_hooks *none = NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What the files of the mechanism share: the inside of devices and PDs, and the upcalls that kal is
- * given. */
+ * Declarations that the files of the mechanism share: the inside of devices and PDs, and kal's
+ * upcalls. */
 #ifndef ITAL_UAL_MECHANISM_PRIVATE_H
 #define ITAL_UAL_MECHANISM_PRIVATE_H
 
@@ -33,10 +33,10 @@ struct device_inside {
     pthread_mutex_t lock;         /* what follows; first in the lock order of the mechanism */
     struct ual_channel *channels; /* of this device alone */
     struct ual_channel *async_channel;
-    bool async_ending;         /* that is about to go */
-    struct async_item *spares; /* for when there is no memory to tell of an error */
-    uint32_t spares_out;       /* of them, those that tell of one */
-    struct ual_pd *pds;        /* utlist doubly linked lists, for the end */
+    bool async_ending;         /* which is being ended */
+    struct async_item *spares; /* items for errors when there is no memory */
+    uint32_t spares_out;       /* number of them in use */
+    struct ual_pd *pds;        /* utlist doubly linked lists, for the close */
     struct ual_mr_record *mrs;
     struct ual_mw *mws;
     struct ual_srq_record *srqs;
@@ -67,17 +67,17 @@ struct ual_srq_record {
     struct ual_srq_record *prev, *next;
 };
 
-/* handle.c. Around a fork: hold the table still; in the child, with it held, forget all handles; an
+/* handle.c. Around a fork: lock the table; in the child, with the lock held, forget all handles; an
  * instance was opened. */
 void ual_handle_fork_lock(void);
 void ual_handle_fork_unlock(void);
 void ual_handle_forked(void);
 void ual_handle_revived(void);
-/* No handle of the device works from here on, nor does it get new ones. False: this was done
+/* From here on no handle of the device works, and it gets no new ones. False: this was done
  * before. */
 bool ual_handle_close_device(struct ual_device *device);
 
-/* calls.c: front ends' calls of other threads that began before this are over when it returns. The
+/* calls.c: waits until calls of front ends in other threads that began before this have ended. The
  * caller is in none. */
 void ual_calls_drain(void);
 void ual_calls_forked(void);
@@ -93,9 +93,9 @@ enum ual_status ual_fork_prepare(void); /* installs the atfork handlers once */
  * thread, also upcalls. */
 void ual_async_report(struct ual_device *device, const struct ri_event *event,
                       const struct ual_object *object, struct ual_cq *cq);
-/* A QP or SRQ (handle), or a CQ (0), is gone: nothing queued tells of it. */
+/* Removes queued events about a QP or SRQ (handle), or a CQ (0), that is freed. */
 void ual_async_forget(struct ual_device *device, const void *about, ual_handle handle);
-/* No channel has the device's events from here on. */
+/* From here on no channel gets the device's events. */
 void ual_async_end(struct ual_device *device);
 /* Of the device itself. */
 void ual_device_rnic_event(void *rnic_context, const struct ri_event *event);
@@ -111,27 +111,27 @@ struct async_item {
     struct async_item *next_spare;
 };
 
-/* channel.c. One event more of that item, which is in the queue once. Upcall. */
+/* channel.c. One more event of that item, which is in the queue once. Upcall. */
 void ual_channel_push(struct ual_channel *channel, struct ual_channel_item *item);
-/* Take out what is about that. */
+/* Removes the events about that object. */
 void ual_channel_purge_about(struct ual_channel *channel, const void *about);
 /* One user more, or less (-1). */
 void ual_channel_use(struct ual_channel *channel, int users);
-/* The asynchronous events of that device. */
+/* Removes the asynchronous events of that device. */
 void ual_channel_purge_async(struct ual_channel *channel, const struct device_inside *device);
-/* The device has failed: who waits in a channel of it looks. */
+/* The device has failed: wakes the threads that wait in one of its channels. */
 void ual_channels_wake(struct device_inside *device);
 struct ual_device *ual_channel_device(const struct ual_channel *channel);
 /* NULL: it has no lanes of its own. */
 struct feed *ual_channel_feed(struct ual_channel *channel);
 
-/* cq.c: a QP on that lane uses it, or does no more. */
+/* cq.c: a QP on that lane begins, or ends, to use it. */
 void ual_cq_use(struct ual_cq *cq, uint32_t lane);
 void ual_cq_leave(struct ual_cq *cq, uint32_t lane);
-/* The provider has dropped the completions of that QP: so do we. */
+/* Removes the QP's completions from the stash; the provider has removed its own. */
 void ual_cq_forget(struct ual_cq *cq, ual_handle qp);
 
-/* The upcalls of struct kal_upper, by who is told. */
+/* The upcalls of struct kal_upper, by receiver. */
 void ual_cq_fired(void *cq_context);
 void ual_cq_error(void *cq_context, const struct ri_event *event);
 void ual_qp_event(void *qp_context, const struct ri_event *event);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Which region or window an STag names, for completions that tell of one; the state of links. The
- * table of a device is in stripes, each with a lock of its own that is held for a look-up only. */
+ * Finds the region or window of an STag, for completions; has the state of links. The table of a
+ * device is in stripes, each with its own lock, which is held for a look-up only. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif

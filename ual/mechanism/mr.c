@@ -38,7 +38,7 @@ static struct ual_link *link_of(struct ual_mr *mr)
     return &((struct ual_mr_record *)mr)->link; /* mr is its first member */
 }
 
-/* As `as` says, which is copied, over this memory. */
+/* Creates a region over this memory with the attributes of `as`, which is copied. */
 static enum ual_status create(const struct ual_mr *as, void *memory, struct ual_mr **out)
 {
     struct ual_device *device = as->pd->object.device;

@@ -84,13 +84,13 @@ struct ual_pd *ual_mw_pd(const struct ual_mw *mw)
     return mw->pd;
 }
 
-/* Of the link that counts: the last, or the one before it if that was refused. Under lock. */
+/* The link that counts: the last one, or the one before it if that was refused. Under lock. */
 static const struct ual_mw_state *current(const struct ual_mw *mw)
 {
     return mw->link.last.stag == mw->last.stag ? &mw->last : &mw->before;
 }
 
-/* A narrow window ends with the QP on which it was linked. Under lock. */
+/* A narrow window's link ends with the QP of the link. Under lock. */
 static bool linked(const struct ual_mw *mw)
 {
     return ual_link_open(&mw->link) && (!mw->narrow || ual_lookup_any(current(mw)->qp));

@@ -199,14 +199,14 @@ enum ual_status ual_qp_counters(struct ual_qp *qp, const char **names, uint64_t 
         kal_qp_counters(rnic_of(qp->object.device), qp->qp, names, values, count));
 }
 
-/* An upcall that a run has begun is over. */
+/* Waits until an upcall that a run has begun has ended. */
 static void wait_for_upcalls(struct ual_qp *qp)
 {
     ual_lane_pause(lane_of(qp));
     ual_lane_resume(lane_of(qp));
 }
 
-/* By ERROR where the QP is still open. */
+/* Goes through ERROR if the QP is still open. */
 enum ual_status ual_qp_rewind(struct ual_qp *qp)
 {
     enum ual_status status = ual_qp_set_state(qp, RI_QPS_IDLE);
@@ -220,8 +220,8 @@ enum ual_status ual_qp_rewind(struct ual_qp *qp)
     return status;
 }
 
-/* The provider forgets the completions of what it destroys. The new life is there first, so that a
- * failure takes nothing. */
+/* The provider drops the completions of a QP that it destroys. The new QP is created first, so a
+ * failure changes nothing. */
 enum ual_status ual_qp_renew(struct ual_qp *qp, struct ual_qp_attr *attr)
 {
     struct ual_device *device = qp->object.device;

@@ -9,7 +9,7 @@
 
 #include <stdio.h>
 
-/* A front end's function and its argument, on the way through kal's callback of the same kind. */
+/* A front end's function and argument, passed through kal's callback of the same kind. */
 struct receiver {
     union {
         void (*interface)(const struct ual_interface *, void *);

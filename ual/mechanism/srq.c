@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Shared receive queues. Their marks and what is posted are the provider's to know. */
+ * Shared receive queues. The provider has their limits and posted requests. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -53,8 +53,7 @@ free_record:
     return status;
 }
 
-/* After the destruction no upcall about it comes, so what is purged then is all that there ever
- * is. */
+/* After the destruction no upcall about it comes, so the purge is final. */
 enum ual_status ual_srq_free(struct ual_srq *srq)
 {
     struct ual_srq_record *record = (struct ual_srq_record *)srq; /* its first member */

@@ -1,34 +1,35 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Progress of a lane: the run, and who runs. How consumers wait: lane_wait.c; the background
- * thread: lane_background.c.
+ * Progress of a lane: the run, and which thread runs. lane_wait.c has the waits of consumers,
+ * lane_background.c the background thread.
  *
  * A RUN is one non-blocking pass: dispatch ready descriptors and timers (not on every busy poll),
  * then the provider's progress(). `running` admits one thread; it is never held across a blocking
- * call, a consumer callback or a return to the consumer. Who cannot get it leaves: somebody is
- * doing the work.
+ * call, a consumer callback or a return to the consumer. A thread that finds it taken returns,
+ * because another one does the work.
  *
  * WHO RUNS. Consumers that poll or wait run the lane on their own core. The background thread
- * serves those that never call in. Invariant: either a thread (`sleeper`: a waiting consumer or the
- * background thread) sleeps in epoll_wait with every descriptor of the lane in the set
- * (level-triggered, so nothing unread is missed), or the background thread sleeps with a deadline
- * (watch_fd), 50 us doubling to 1 ms while others run or come and go, which those who poll all the
- * time put off before it comes, and finds a sleeper when a whole interval saw nobody: a consumer
- * that waits on its word (made the sleeper), else itself. What comes after the last poll waits for
- * less than 2 ms (lane_pace.h). While one consumer sleeps through a whole interval the background
- * thread sleeps without deadline (`deep`); who leaves the place of the sleeper empty wakes it then,
- * so an idle process costs nothing and a busy one no wake-up.
+ * serves those that never call. Invariant: one of these holds.
+ * - A thread (the `sleeper`: a waiting consumer or the background thread) sleeps in epoll_wait with
+ *   every descriptor of the lane in the set. The set is level-triggered, so nothing unread is
+ *   missed.
+ * - The background thread sleeps with a deadline (watch_fd), 50 us doubling to 1 ms while other
+ *   threads run or come and go. Threads that poll all the time postpone the deadline. When no
+ *   thread was seen for a whole interval it finds a sleeper: a consumer that waits on its word,
+ *   else itself. Events after the last poll wait for less than 2 ms (lane_pace.h). While one
+ *   consumer sleeps through a whole interval the background thread sleeps without deadline
+ *   (`deep`); a thread that leaves the place of the sleeper empty wakes it then. So an idle process
+ *   has no cost and a busy one no wake-ups.
  *
- * DESCRIPTORS of EVDs may hold the lane's epoll set (notifier.h): then a consumer outside of the
- * library wakes with the traffic, and its dequeue is a poll like others. The lane does not know of
- * it and does not rely on it.
+ * DESCRIPTORS of EVDs may contain the lane's epoll set (notifier.h): then traffic wakes a consumer
+ * outside of the library, and its dequeue is a poll like others. The lane does not depend on this.
  *
- * LOCKS. `running` (a try-lock, then everything of a run), sleep_lock (who sleeps), timer_lock,
- * dead_lock: leaves, a few instructions each. unwatch and timer_cancel from outside a run wait for
- * a running callback of theirs (watch->busy, `expiring`), so their caller holds no lock that such a
- * callback waits for; a watch is freed at the end of a run, when no fetched event can name it:
- * nobody sleeps in epoll or comes from there with events in hand (`fetchers`). A sleeper that stays
- * there for long is kicked when DEAD_MOST watches wait for it.
+ * LOCKS. `running` (a try-lock, over all of a run), sleep_lock (the sleeper), timer_lock,
+ * dead_lock: leaves, a few instructions each. From outside a run, unwatch and timer_cancel wait for
+ * a running callback of the same object (watch->busy, `expiring`), so their caller may hold no lock
+ * that such a callback waits for. A watch is freed at the end of a run when no fetched event can
+ * name it: no thread sleeps in epoll or has returned from it with events (`fetchers`). A sleeper
+ * that stays there for long is kicked when DEAD_MOST watches wait to be freed.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -44,7 +45,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#define LISTENERS_MOST 4 /* each may be in several sets of the consumer's */
+#define LISTENERS_MOST 4 /* each may be in several epoll sets of the consumer */
 
 /* --- the run --- */
 
@@ -84,8 +85,8 @@ void ual_lane_drain_kick(struct ual_lane *lane)
         ;
 }
 
-/* Nobody sleeps in epoll, so nobody needs it: whoever will looks first. Else it stays, and a
- * descriptor of a consumer that holds the lane's set would stay readable. */
+/* No thread sleeps in epoll, so the kick is not needed: a later sleeper checks first. If it stayed,
+ * a consumer's descriptor that contains the lane's set would remain readable. */
 static void drain_stray_kick(struct ual_lane *lane)
 {
     spinlock_lock(&lane->sleep_lock);
@@ -185,8 +186,8 @@ bool ual_lane_sleeps_beyond(struct ual_lane *lane, uint64_t deadline)
     return beyond;
 }
 
-/* After a run by somebody else: what it left behind is the sleeper's, who does not know. Under
- * running. */
+/* After a run by another thread: the sleeper handles the work that is left, but must be woken for
+ * it. Under running. */
 static void pass_on_rest(struct ual_lane *lane)
 {
     uint64_t deadline;
@@ -217,7 +218,7 @@ void ual_lane_set_watch(struct ual_lane *lane, uint64_t when)
         ual_lane_check(lane);
 }
 
-/* The background thread need not look: consumers do. Under running. */
+/* Postpones the background thread's check, because consumers poll. Under running. */
 static void put_watch_off(struct ual_lane *lane)
 {
     uint64_t at = atomic_load_explicit(&lane->put_off_at, memory_order_relaxed), now;
@@ -232,7 +233,7 @@ static void put_watch_off(struct ual_lane *lane)
     ual_lane_set_watch(lane, now + PACE_PUT_OFF);
 }
 
-/* Under running, which it drops. */
+/* Under running, which it releases. */
 static uint32_t poll_inside(struct ual_lane *lane, struct ri_cq *first)
 {
     /* An EVD without a CQ is fed by epoll: connection requests, ends of connections. */

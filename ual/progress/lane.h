@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Lane: a set of descriptors, timers and connections that one thread at a time runs. Who runs it:
- * lane.c. How threads wait for it: lane_wait.c.
+ * Lane: a set of descriptors, timers and connections that one thread at a time runs. lane.c: which
+ * thread runs it. lane_wait.c: how threads wait for it.
  */
 #ifndef ITAL_UAL_LANE_H
 #define ITAL_UAL_LANE_H
@@ -20,28 +20,28 @@ struct ual_lanes;
 struct ual_waiter;
 enum ual_status ual_lane_open(struct ual_lanes *lanes, uint32_t index, uint64_t spin_ns,
                               struct ual_lane **lane);
-/* End the background thread: runs come from the caller only from here on. */
+/* Ends the background thread: from here on runs come from the caller only. */
 void ual_lane_stop(struct ual_lane *lane);
-/* After stop and after the provider's close: no watch or timer may be left. */
+/* After stop and after the provider's close; no watch or timer may be left. */
 void ual_lane_close(struct ual_lane *lane);
 struct ri_lane *ual_lane_provider(struct ual_lane *lane);
-/* One run that serves `first` first (NULL: nobody). Returns without doing anything when another
- * thread runs the lane. */
+/* One run, which serves `first` first (NULL: none). Returns at once if another thread runs the
+ * lane. */
 void ual_lane_run(struct ual_lane *lane, struct ri_cq *first);
 /* A run for a consumer that found its EVD empty: skips epoll on most calls. Returns the units
  * of work done. [data] */
 uint32_t ual_lane_poll(struct ual_lane *lane, struct ri_cq *first);
-/* The same after the run of another thread, if one is under way: it may bring what woke the caller.
- * check_epoll: poll epoll in any case. */
+/* The same, but after a run that another thread has begun: that run may bring what woke the caller.
+ * check_epoll: polls epoll in any case. */
 uint32_t ual_lane_poll_in_turn(struct ual_lane *lane, struct ri_cq *first, bool check_epoll);
-/* Take the lane for something that must not overlap a run (tear-down); nests not. */
+/* Keeps runs out, for tear-down. Does not nest. */
 void ual_lane_pause(struct ual_lane *lane);
 void ual_lane_resume(struct ual_lane *lane);
 /* True in the thread that is inside a run of this lane. */
 bool ual_lane_inside(const struct ual_lane *lane);
-/* Is it in a run of any lane, or a background thread? Takes a leaf lock. */
+/* True: this thread is in a run of any lane, or is a background thread. Takes a leaf lock. */
 bool ual_lane_inside_any(void);
-void ual_lane_forked(void); /* in the child: there are none; stores only */
+void ual_lane_forked(void); /* in a forked child, which has no lanes; stores only */
 
 /* The kal_upper half that lanes supply; lane_context is struct ual_lane. */
 enum ri_status ual_lane_watch(void *lane_context, int fd, uint32_t events, ri_ready_fn ready,
@@ -54,7 +54,8 @@ void ual_lane_wake(void *lane_context);
 
 /* --- waiting --- */
 
-/* Woken, or made the sleeper: look again. The thread that sets it also wakes the waiter. */
+/* Set when the waiter is woken or made the sleeper: it checks again. The thread that sets it also
+ * wakes the waiter. */
 #define WAITER_CHECK 1u
 /* The waiter sleeps in epoll_wait, not on its word. Cleared when it steps aside. */
 #define WAITER_SLEEPER 2u
@@ -96,48 +97,48 @@ struct ual_waiter {
     pthread_t thread;
     /* Its epoll deadline while it sleeps there, else 0; under the sleep lock */
     uint64_t sleep_until;
-    bool served; /* the last sleep ended with a run that did work, for any EVD; the thread's own */
-    /* in the lane's list of those that sleep on their words */
+    /* its last sleep ended with a run that did work, for any EVD; used by this thread only */
+    bool served;
+    /* in the lane's list of waiters that sleep on their words */
     struct ual_waiter *prev, *next;
     /* in the list of what it waits for (waiters.h) */
     struct ual_waiter *prev_of_owner, *next_of_owner;
 };
 
-/* Register, and set up the waiter: before what it waits for knows it. From here until wait_end the
- * lane may count on this thread. */
+/* Sets the waiter up and registers it, before the object that it waits for knows it. From here
+ * until wait_end the lane may rely on this thread. */
 void ual_lane_wait_begin(struct ual_lane *lane, struct ual_waiter *waiter);
-/* Forget earlier wakes. Before the CQ is armed, in each round. */
+/* Clears earlier wakes. Before the CQ is armed, in each round. */
 void ual_lane_wait_reset(struct ual_waiter *waiter);
-/* Arm the lane; where that says that work is left, run it once (first: the waiter's CQ) and return
- * false: look, then come again. True: the thread may sleep. */
+/* Arms the lane. If work is left, runs it once (first: the waiter's CQ) and returns false: the
+ * caller checks and calls again. True: the thread may sleep. */
 bool ual_lane_wait_arm(struct ual_lane *lane, struct ual_waiter *waiter, struct ri_cq *first);
-/* Sleep until woken, readiness or a timer (the lane was run then), the deadline (CLOCK_MONOTONIC
- * ns) or a signal: EINTR, in all other cases 0. */
+/* Sleeps until it is woken, readiness or a timer (then it has run the lane), the deadline
+ * (CLOCK_MONOTONIC ns) or a signal: EINTR; in all other cases 0. */
 int ual_lane_wait_sleep(struct ual_lane *lane, struct ual_waiter *waiter, struct ri_cq *first,
                         uint64_t deadline);
-/* Leave for whatever reason: somebody else takes over the sleep if anybody waits. */
+/* Ends a wait for whatever reason: another waiter becomes the sleeper, if there is one. */
 void ual_lane_wait_end(struct ual_lane *lane, struct ual_waiter *waiter);
-/* Make a waiter look at its EVD again. The caller sees to it that the waiter stays. Any thread;
+/* Makes a waiter check its EVD again. The caller ensures that the waiter exists. Any thread;
  * leaf. */
 void ual_lane_wake_waiter(struct ual_waiter *waiter);
-/* For a consumer that sleeps in another lane: a waiter of this lane, else its background thread,
- * sleeps in its epoll from now on. Any thread, with no lock held. */
+/* For a consumer that sleeps in another lane: from now on a waiter of this lane, else its
+ * background thread, sleeps in its epoll set. Any thread, with no lock held. */
 void ual_lane_delegate(struct ual_lane *lane);
-/* Does a consumer sleep in its epoll, as far as can be told without a lock? */
+/* True: a consumer sleeps in its epoll set. Read without a lock, so approximate. */
 bool ual_lane_has_waiter(const struct ual_lane *lane);
-/* To be changed by who takes a completion without polling: he looks at the lane's work as one who
- * polls does. */
+/* A counter that a thread increments when it takes completions without polling: it counts as a
+ * poll. */
 atomic_uint *ual_lane_takes(struct ual_lane *lane);
 uint64_t ual_lane_spin_ns(const struct ual_lane *lane);
-/* Somebody else closed its descriptors, and with them those of the EVDs that it feeds: none is used
- * or closed any more. */
+/* True: the program closed the lane's descriptors, and with them those of the EVDs that it feeds.
+ * None of them is used or closed any more. */
 bool ual_lane_is_broken(const struct ual_lane *lane);
-/* The set of the lane's descriptors: readable while there is something to run for. To be held in
- * another set only. */
+/* The epoll set of the lane: readable while there is something to run for. Only to be added to
+ * another set. */
 int ual_lane_epoll_fd(const struct ual_lane *lane);
-/* To be taken before the set is held, and given back after: the kernel lets few paths lead to a
- * socket (100 by way of the holder and a set that it is in), or refuses a holder in the consumer's
- * set. */
+/* Call before the set is added to another one, and release after: the kernel limits the paths to a
+ * socket (100, over all sets that contain it), and would refuse the consumer's set. */
 bool ual_lane_take_listener(struct ual_lane *lane);
 void ual_lane_give_listener(struct ual_lane *lane);
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The background thread of a lane: serves those that never call in.
+ * The background thread of a lane: serves consumers that never call.
  *
- * AFTER SERVING, before it sleeps again, the background thread polls on for the time `spin`
+ * AFTER SERVING, before it sleeps again, the background thread polls for the time `spin`
  * (spin_after_work), as a consumer does in a wait: a peer that writes or reads often does not pay
- * for a wake-up each time. Not with one processor only, by affinity mask or quota, and seldom where
- * it was in vain (adaptive_spin).
+ * for a wake-up each time. It does not if there is only one processor (affinity mask or quota), and
+ * rarely after spins in vain (adaptive_spin).
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -38,7 +38,7 @@ static uint32_t poll_once(struct ual_lane *lane)
     return work;
 }
 
-/* After it served somebody: look without sleeping for a while, because more may follow. */
+/* After work for a consumer: polls without sleeping for a while, because more may follow. */
 static void spin_after_work(struct ual_lane *lane, unsigned int polls)
 {
     uint64_t now = clock_now();
@@ -60,7 +60,7 @@ static void spin_after_work(struct ual_lane *lane, unsigned int polls)
     adaptive_spin_record(&lane->after_work_spin, hit);
 }
 
-/* Sleeper until a consumer displaces it, others run the lane, or it has to stop. */
+/* The sleeper until a consumer displaces it, other threads run the lane, or it must stop. */
 static void serve_in_epoll(struct ual_lane *lane)
 {
     struct fetched fetched;
@@ -83,7 +83,7 @@ static void serve_in_epoll(struct ual_lane *lane)
     }
 }
 
-/* Give the sleep away if it is still ours. */
+/* Leaves the place of the sleeper, if this thread still has it. */
 static void leave_epoll(struct ual_lane *lane)
 {
     spinlock_lock(&lane->sleep_lock);
@@ -94,8 +94,8 @@ static void leave_epoll(struct ual_lane *lane)
 
 enum duty { DUTY_WATCH, DUTY_SERVE, DUTY_DEEP };
 
-/* After an interval: what does the background thread do next? A consumer that slept and left is
- * active, too. */
+/* After an interval: decides what the background thread does next. A consumer that slept and left
+ * counts as active. */
 static enum duty next_duty(struct ual_lane *lane, unsigned int epoch, bool others_run)
 {
     enum duty duty = DUTY_WATCH;
@@ -120,8 +120,8 @@ static enum duty next_duty(struct ual_lane *lane, unsigned int epoch, bool other
 }
 
 /*
- * Sleep through an interval, or longer while consumers put its end off. The stop is looked for
- * after watch_fd is set: who stops does it the other way round.
+ * Sleeps through an interval, or longer if consumers postpone its end. `stop` is checked after
+ * watch_fd is set; the thread that stops does it in the reverse order.
  */
 static void watch(struct ual_lane *lane, uint64_t until, bool may_put_off)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A lane is opened and closed. */
+ * Opens and closes a lane. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif

@@ -2,10 +2,11 @@
  *
  * The lanes of the process, and the descriptors of each.
  *
- * CLOSED DESCRIPTORS. Somebody else in the process may close them. The system call that finds out
- * makes the lane broken and the device dead (ual_lane_check); the numbers may be others' by then
- * and are not used again. Where a new lane has got one of them no call would find out: its opening
- * marks the old one. So what was fetched from a set counts only if the lane is whole afterwards.
+ * CLOSED DESCRIPTORS. Another part of the program may close them. The first system call that fails
+ * marks the lane broken and the device dead (ual_lane_check). The numbers may then belong to other
+ * files, and are not used again. If a new lane gets one of the numbers no call would fail, so
+ * opening a lane marks the old one. So events that were fetched from a set count only if the lane
+ * is intact afterwards.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -73,7 +74,7 @@ bool ual_lane_is_broken(const struct ual_lane *lane)
     return __builtin_expect(atomic_load_explicit(&lane->descriptors, memory_order_acquire), 0);
 }
 
-/* Under lanes_lock, as is the tracking of a new lane: what that has got is not forgotten here. */
+/* Under lanes_lock, as is the tracking of a new lane, so its descriptors are not forgotten here. */
 static void lose_descriptors(struct ual_lane *lane)
 {
     if (ual_lane_is_broken(lane))
@@ -107,7 +108,7 @@ static bool has_number(const struct ual_lane *lane, int fd)
     return lane->epoll_fd == fd || lane->kick_fd == fd || lane->watch_fd == fd;
 }
 
-/* A lane that has one of these numbers as well has lost its own descriptors. */
+/* A lane with one of these numbers has lost its own descriptors. */
 static void take_numbers(const struct ual_lane *fresh)
 {
     struct ual_lane *lane;

@@ -21,10 +21,10 @@
 #define PACE_FIRST (50 * CLOCK_NS_PER_US)
 #define PACE_LAST  (1000 * CLOCK_NS_PER_US)
 
-/* The short interval, where one of PACE_FIRST was in vain. */
+/* The upper bound of the short interval, which grows when PACE_FIRST was too short. */
 #define PACE_SHORT_MOST (400 * CLOCK_NS_PER_US)
 
-/* An end of polling is seen after that at most. */
+/* The end of polling is noticed within this time. */
 #define PACE_END (2 * CLOCK_NS_PER_MS)
 
 /*
@@ -36,7 +36,7 @@
 #define PACE_PUT_OFF_EVERY (1500 * CLOCK_NS_PER_US)
 
 struct pace {           /* zero to begin with */
-    uint64_t poll_rate; /* per ms, in the interval before; 0: not known */
+    uint64_t poll_rate; /* polls per ms in the interval before; 0: unknown */
     uint64_t resume;    /* ns, the interval before the short one; 0: none */
     uint64_t longer;    /* ns, growth of the short interval */
 };
@@ -47,11 +47,11 @@ static inline uint64_t pace_short(const struct pace *pace)
 }
 
 /*
- * The interval after one of `interval` ns that took `elapsed` ns and saw consumers look `polls`
- * times: twice as long, up to PACE_LAST. Where they looked less than half as often as in the one
- * before they may have ended within it: then a short one comes between, which sees that nobody
- * polls any more, or else lets it go on as before. So an end is seen after PACE_LAST * 3 / 2 +
- * pace_short() at most, that is within PACE_END.
+ * The interval after one of `interval` ns that took `elapsed` ns and in which consumers polled
+ * `polls` times: twice as long, up to PACE_LAST. If they polled less than half as often as in the
+ * interval before, they may have stopped: then a short interval follows, which either sees no poll,
+ * or continues as before. So the end of polling is noticed after at most PACE_LAST * 3 / 2 +
+ * pace_short(), which is within PACE_END.
  */
 static inline uint64_t pace_next(struct pace *pace, uint64_t interval, uint32_t polls,
                                  uint64_t elapsed)
@@ -67,8 +67,8 @@ static inline uint64_t pace_next(struct pace *pace, uint64_t interval, uint32_t 
     return next < PACE_LAST ? next : PACE_LAST;
 }
 
-/* The interval after one that consumers put off, and then did not any more: as where they looked
- * less often. */
+/* The interval after consumers postponed a check and then stopped doing so: as after fewer
+ * polls. */
 static inline uint64_t pace_after_put_off(struct pace *pace)
 {
     uint64_t most = PACE_END - PACE_PUT_OFF;
@@ -78,8 +78,7 @@ static inline uint64_t pace_after_put_off(struct pace *pace)
     return pace_short(pace) < most ? pace_short(pace) : most;
 }
 
-/* The interval after one in which nobody looked, and `served` ns in which the background thread
- * took their place. */
+/* The interval after one without a poll, and `served` ns in which the background thread served. */
 static inline uint64_t pace_after_service(struct pace *pace, uint64_t served)
 {
     uint64_t grown = pace_short(pace) * 2;

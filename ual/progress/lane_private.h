@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What the rooms of the lane share: its inside, the run (lane.c), the sleep (lane_sleep.c). The
- * rules: lane.c, lane_wait.c.
+ * Declarations that the files of the lane share: the struct, the run (lane.c), the sleep
+ * (lane_sleep.c). Rules: lane.c, lane_wait.c.
  */
 #ifndef ITAL_UAL_LANE_PRIVATE_H
 #define ITAL_UAL_LANE_PRIVATE_H
@@ -16,15 +16,16 @@
 
 #define EVENTS_PER_RUN  64
 #define RUN_BUDGET      256 /* units of provider work in one run */
-#define DIRECT_WATCHES  6   /* up to here the provider reads its few sockets itself */
-#define POLLS_PER_EPOLL 64  /* busy polls between looks at epoll and timers then */
+#define DIRECT_WATCHES  6   /* with at most so many the provider reads the sockets itself */
+#define POLLS_PER_EPOLL 64  /* then, busy polls between two polls of epoll and timers */
 
 struct ri_watch {
     struct ual_lane *lane;
     ri_ready_fn ready;
     union {
         void *arg;
-        struct ri_watch *next_dead; /* once dead, when nobody calls ready any more */
+        /* list of removed watches, whose ready is not called any more */
+        struct ri_watch *next_dead;
     };
     struct spinlock busy; /* held while ready runs */
     int fd;
@@ -38,8 +39,8 @@ struct ual_lane {
     int epoll_fd, kick_fd;
     _Atomic enum {
         DESCRIPTORS_OURS,
-        DESCRIPTORS_LOST, /* closed by the program: the numbers may be other files' */
-        DESCRIPTORS_TOLD, /* and reported to the IA */
+        DESCRIPTORS_LOST, /* closed by the program: the numbers may belong to other files */
+        DESCRIPTORS_TOLD, /* also reported to the IA */
     } descriptors;
     /* timerfd: when the background thread checks whether consumers still run the lane */
     int watch_fd;
@@ -49,12 +50,12 @@ struct ual_lane {
     atomic_uint runs;                 /* polls by consumers */
     atomic_uint takes;                /* completions taken without a poll, approximately */
     unsigned int polls;               /* busy polls since epoll was polled last; under running */
-    atomic_uint_least64_t put_off_at; /* CLOCK_NEVER: not now */
+    atomic_uint_least64_t put_off_at; /* CLOCK_NEVER: not at present */
     atomic_bool was_put_off;          /* since the background thread set watch_fd */
     atomic_uint_least64_t provider_deadline;
     atomic_uint watches;
     atomic_uint listeners; /* descriptors of EVDs that watch the epoll set */
-    /* Consumers poll, but maybe rarely: the next poll runs epoll and timers */
+    /* Consumers poll, but perhaps rarely: the next poll runs epoll and timers */
     atomic_bool epoll_due;
 
     struct spinlock sleep_lock;
@@ -92,10 +93,10 @@ void ual_lane_close_descriptors(struct ual_lane *lane);
 
 /* --- lane.c: the run --- */
 
-/* Nobody may have fetched an event that names them. */
+/* Call when no thread has fetched an event that names them. */
 void ual_lane_free_dead_watches(struct ual_lane *lane);
-/* Admission to a run: try, or wait (runs never block, so this is short; a descheduled runner is let
- * on by a yield). */
+/* Admission to a run: try, or wait. Runs never block, so this is short; yield lets a descheduled
+ * runner continue. */
 static inline bool ual_lane_run_try(struct ual_lane *lane)
 {
     if (atomic_load_explicit(&lane->running, memory_order_relaxed) ||
@@ -112,7 +113,7 @@ static inline void ual_lane_run_drop(struct ual_lane *lane)
     atomic_store_explicit(&lane->runner, 0, memory_order_relaxed);
     atomic_store_explicit(&lane->running, 0, memory_order_release);
 }
-/* Inside a run: epoll and timers, or only one of them; the provider's part follows. */
+/* Inside a run: epoll and timers, or only one of them; then the provider. */
 void ual_lane_poll_epoll(struct ual_lane *lane, bool drain);
 void ual_lane_dispatch(struct ual_lane *lane, const struct epoll_event *events, long count,
                        bool drain);
@@ -146,16 +147,17 @@ static inline bool ual_lane_epoll_is_due(struct ual_lane *lane, unsigned int wei
            atomic_load_explicit(&lane->epoll_due, memory_order_relaxed) ||
            atomic_load_explicit(&lane->watches, memory_order_relaxed) > DIRECT_WATCHES;
 }
-/* Wake the thread that sleeps in epoll; undo that. Any thread. */
+/* Wakes the thread that sleeps in epoll; the second call undoes that. Any thread. */
 void ual_lane_kick(struct ual_lane *lane);
 void ual_lane_drain_kick(struct ual_lane *lane);
-/* A system call on a descriptor of the lane failed with errno: unless that may pass, the lane is
- * broken and the IA dead. So it is where the lane was found broken before. With no lock held but
+/* A system call on a descriptor of the lane failed with errno. Unless the error may pass, the lane
+ * is broken and the IA dead; also if the lane was found broken before. No lock may be held but
  * `running`. */
 void ual_lane_check(struct ual_lane *lane);
 bool ual_lane_sleeps_beyond(struct ual_lane *lane, uint64_t deadline);
 
-/* watch_fd expires at `when`, and wakes the background thread if it waits for that. Any thread. */
+/* Sets watch_fd to expire at `when`, which wakes the background thread if it waits for it. Any
+ * thread. */
 void ual_lane_set_watch(struct ual_lane *lane, uint64_t when);
 
 /* --- lane_sleep.c: for the sleeper, consumer or background thread --- */
@@ -169,11 +171,11 @@ struct fetched {
 /* Called inside a run: a thread that becomes the sleeper later arms in a run of its own before it
  * sleeps. */
 bool ual_lane_is_sleeper(const struct ual_lane *lane, const struct ual_waiter *waiter);
-/* The background thread was displaced by the waiter, and is still in epoll_wait. */
+/* True: the waiter displaced the background thread, which is still in epoll_wait. */
 bool ual_lane_background_lags(struct ual_lane *lane, const struct ual_waiter *waiter);
-/* May this run drain the kick? Called inside it. */
+/* Whether this run may drain the kick. Called inside it. */
 enum epoll_mode ual_lane_epoll_mode_of(struct ual_lane *lane, const struct ual_waiter *waiter);
-/* For the sleeper, which must not sleep while work is left: waits until it can run the lane. True:
+/* For the sleeper, which may not sleep while work is left: waits until it can run the lane. True:
  * armed; false: it has run. */
 bool ual_lane_arm_or_run(struct ual_lane *lane, const struct ual_waiter *waiter,
                          struct ri_cq *first);
@@ -185,7 +187,7 @@ int ual_lane_sleep_in_epoll(struct ual_lane *lane, struct ual_waiter *waiter, ui
 uint32_t ual_lane_run_fetched(struct ual_lane *lane, const struct ual_waiter *waiter,
                               struct ri_cq *first, const struct fetched *fetched);
 void ual_lane_end_fetch(struct ual_lane *lane);
-/* One of `waiting` becomes the sleeper. Under sleep_lock, so that it cannot leave its stack frame
+/* Makes one of `waiting` the sleeper. Under sleep_lock, so that it cannot leave its stack frame
  * meanwhile. */
 void ual_lane_make_sleeper(struct ual_lane *lane, struct ual_waiter *next);
 

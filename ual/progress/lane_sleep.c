@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The sleep in epoll of a lane: what its one sleeper does, a waiting consumer or the background
- * thread. The rules: lane_wait.c.
+ * The sleep of a lane's one sleeper in epoll, be it a waiting consumer or the background thread.
+ * Rules: lane_wait.c.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -35,7 +35,7 @@ bool ual_lane_background_lags(struct ual_lane *lane, const struct ual_waiter *wa
     return lags;
 }
 
-/* The kick is not drained while the background thread must still leave epoll_wait by it. */
+/* The kick is not drained while the background thread still needs it to leave epoll_wait. */
 enum epoll_mode ual_lane_epoll_mode_of(struct ual_lane *lane, const struct ual_waiter *waiter)
 {
     return ual_lane_is_sleeper(lane, waiter) && !ual_lane_background_lags(lane, waiter)
@@ -66,7 +66,7 @@ static uint64_t next_timer(struct ual_lane *lane)
     return next;
 }
 
-/* False: the waiter is not the sleeper, or no longer. */
+/* False: the waiter is not the sleeper any more. */
 static bool note_sleep(struct ual_lane *lane, struct ual_waiter *waiter, uint64_t until)
 {
     bool sleeper;
@@ -78,7 +78,7 @@ static bool note_sleep(struct ual_lane *lane, struct ual_waiter *waiter, uint64_
     return sleeper;
 }
 
-/* A sleeper is not woken when the program closes the descriptors, and no kick reaches it then: so
+/* A sleeper is not woken when the program closes the descriptors, and then no kick reaches it. So
  * it wakes every SLEEP_MOST and checks. */
 static uint64_t earliest(struct ual_lane *lane, uint64_t deadline)
 {
@@ -96,7 +96,7 @@ void ual_lane_end_fetch(struct ual_lane *lane)
     atomic_fetch_sub(&lane->fetchers, 1);
 }
 
-/* EINTR: a handler ran, or none, as when the process was stopped and goes on. */
+/* EINTR: a handler ran, or none did (the process was stopped and continued). */
 static long wait_in_epoll(struct ual_lane *lane, uint64_t until, struct fetched *fetched)
 {
     uint64_t now = until == CLOCK_NEVER ? 0 : clock_now();
@@ -135,8 +135,8 @@ int ual_lane_sleep_in_epoll(struct ual_lane *lane, struct ual_waiter *waiter, ui
 
     fetched->count = 0;
     atomic_fetch_add(&lane->fetchers, 1);
-    /* Noted before the deadlines are read (ual_lane_timer_set). Then noted exactly: else every
-     * later timer would kick. */
+    /* Stored before the deadlines are read (ual_lane_timer_set), then stored exactly: otherwise
+     * every later timer would kick. */
     if (!note_sleep(lane, waiter, deadline))
         return 0;
     until = earliest(lane, deadline);

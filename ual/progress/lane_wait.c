@@ -117,7 +117,7 @@ static bool was_kicked(const struct fetched *fetched)
     return false;
 }
 
-/* Consumers polled closely while this thread slept from `since` on. */
+/* True: consumers polled closely while this thread slept, from `since` on. */
 static bool others_poll(struct ual_lane *lane, unsigned int before, uint64_t since)
 {
     int polls = (int)(ual_lane_polls(lane) - before);
@@ -132,7 +132,7 @@ static void wake_background(struct ual_lane *lane)
 }
 
 /*
- * The place of the sleeper becomes empty; the background thread gets its deadline back. Under
+ * Leaves the place of the sleeper empty and gives the background thread a deadline. Under
  * sleep_lock. The caller then calls resume_background without the lock.
  */
 enum background_needs { NEEDS_NOTHING, NEEDS_DEADLINE, NEEDS_KICK };
@@ -144,8 +144,8 @@ static enum background_needs leave_place(struct ual_lane *lane)
         lane->deep = false;
         return NEEDS_DEADLINE;
     }
-    /* The background thread was displaced, and we drained its kick before it saw it: kick again.
-     * (One that has not noted its sleep yet sees by itself that it is displaced.) */
+    /* The background thread was displaced, and this thread drained its kick first: kick again. (If
+     * it has not stored its sleep yet, it notices by itself that it is displaced.) */
     return lane->background.sleep_until ? NEEDS_KICK : NEEDS_NOTHING;
 }
 
@@ -157,7 +157,7 @@ static void resume_background(struct ual_lane *lane, enum background_needs needs
         wake_background(lane);
 }
 
-/* From the sleeper to one that sleeps on its word. */
+/* The sleeper becomes a waiter that sleeps on its word. */
 static void step_aside(struct ual_lane *lane, struct ual_waiter *waiter)
 {
     enum background_needs needs = NEEDS_NOTHING;

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * The lanes of an RNIC together. Each is run, waited for and served by its background thread as if
- * it were the only one (lane.c, lane_wait.c): the invariant that keeps wake-ups holds for each.
- * Here is what spans several.
+ * it were the only one (lane.c, lane_wait.c), so the invariant that keeps wake-ups holds for each.
+ * This file has what spans several lanes.
  *
- * THE PLACE OF AN ENDPOINT is fixed when it is made: the lane on which there are the fewest. But
- * who makes several endpoints with one EVD probably has one thread that polls it: a lane that feeds
- * the EVD already is preferred while it has not much more than its share (2 * (least + 1)
- * endpoints). So a thread's endpoints stay together while they are few, and many endpoints on one
- * EVD spread over all lanes. Listen points and the start-up of what they accept are on the first
- * lane until an endpoint accepts; then the connection moves to the endpoint's (kal_place).
+ * PLACEMENT. An endpoint is placed when it is created: on the lane with the fewest endpoints. But
+ * several endpoints with one EVD are probably polled by one thread. So a lane that feeds the EVD
+ * already is preferred while it has at most 2 * (least + 1) endpoints. A thread's endpoints stay
+ * together while they are few, and many endpoints on one EVD spread over all lanes. Listen points,
+ * and the start-up of accepted connections, are on the first lane until an endpoint accepts; then
+ * the connection moves to the endpoint's lane (kal_place).
  *
- * WHO POLLS an EVD runs the lanes that feed it, beginning with another one each time, until one had
- * something to do. Two threads that poll one EVD run different lanes.
+ * POLLING an EVD runs the lanes that feed it until one did something, beginning with another lane
+ * each time. Two threads that poll one EVD run different lanes.
  *
- * WHO WAITS can sleep in the epoll set of one lane only (one epoll, never a nest). Before it sleeps
- * it sees to it that somebody sleeps in the others that feed its EVD: a consumer that is there, one
- * that waits there on its word, else the background thread of that lane, at once and not after an
- * interval (feed_delegate_others). That one arms the lane before it sleeps, like any sleeper; what
- * it completes finds the CQ armed and wakes the waiter, in whatever lane it sleeps. Should it leave
- * its place again (others poll), or an endpoint come to a further lane meanwhile, the deadline of
- * that background thread covers, as always.
+ * WAITING. A thread can sleep in the epoll set of one lane only. Before it sleeps it ensures that
+ * another thread sleeps in each of the other lanes that feed its EVD: a consumer that already does,
+ * one that waits there on its word, or else the background thread of that lane, at once and not
+ * after an interval (feed_delegate_others). That thread arms its lane before it sleeps, like any
+ * sleeper; its completions find the CQ armed and wake the waiter, in whatever lane it sleeps. If
+ * that thread leaves (other threads poll), or an endpoint is added on another lane meanwhile, the
+ * deadline of the background thread of that lane covers it, as always.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -105,7 +105,7 @@ struct ual_lane *feed_first(const struct feed *feed)
     return feed->all->lane[__builtin_ctzll(fed_by(feed))];
 }
 
-/* With users on them. */
+/* The lanes with users. */
 static uint64_t used_lanes(const struct feed *feed)
 {
     uint64_t lanes = 0;
@@ -115,7 +115,7 @@ static uint64_t used_lanes(const struct feed *feed)
     return lanes;
 }
 
-/* Under the lock, or nobody else knows it. */
+/* Under the lock, or before other threads know the feed. */
 static void set_lanes(struct feed *feed)
 {
     uint64_t used = used_lanes(feed), lanes = used ? used : bit(0);
@@ -145,7 +145,7 @@ void feed_close(struct feed *feed)
     free(feed->users);
 }
 
-/* The lock of the feed above is taken under that of its part. */
+/* Lock order: that of the part, then that of the feed above. */
 static void change(struct feed *feed, uint32_t lane, uint32_t by)
 {
     if (!feed->users)
@@ -255,7 +255,7 @@ void feed_delegate_others(const struct feed *feed, const struct ual_lane *own)
 
 /* --- the place of a QP --- */
 
-/* Of those in `among`; the lowest of equals. Under place_lock. */
+/* The least loaded lane of `among`; the lowest of equals. Under place_lock. */
 static uint32_t least_loaded(const struct ual_lanes *lanes, uint64_t among)
 {
     uint32_t least = (uint32_t)__builtin_ctzll(among);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The lanes of an RNIC together: their life, the place of QPs, which of them feed a consumer. The
- * rules: lanes.c. */
+ * The lanes of an RNIC together: open and close, placement of QPs, and which lanes feed a consumer.
+ * Rules: lanes.c. */
 #ifndef ITAL_UAL_LANES_H
 #define ITAL_UAL_LANES_H
 
@@ -8,27 +8,27 @@
 
 #include "base/spinlock.h"
 
-#define UAL_LANES_MOST 64u /* of those that a provider has, the rest is not used */
+#define UAL_LANES_MOST 64u /* further lanes of a provider are not used */
 
 struct ual_lanes {
     struct kal_rnic *rnic;
-    struct ual_lane *lane[UAL_LANES_MOST]; /* count of them, constant while they are open */
+    struct ual_lane *lane[UAL_LANES_MOST]; /* `count` of them; constant while they are open */
     uint32_t count;
     struct spinlock place_lock;
-    uint32_t placed[UAL_LANES_MOST];         /* QPs on each; under place_lock */
+    uint32_t placed[UAL_LANES_MOST];         /* number of QPs on each; under place_lock */
     struct ri_watch *joined[UAL_LANES_MOST]; /* between join_begin and join_end */
-    /* A lane has lost its descriptors: the RNIC reports nothing more. Any thread. */
+    /* A lane has lost its descriptors, and the RNIC reports nothing more. Any thread. */
     void (*failed)(void *context, const struct ri_event *event);
     void *context;
 };
 
-/* What the provider has, each with its background thread; rnic, failed and context are set. Stop
- * and close as the single lane's. */
+/* Opens the provider's lanes, each with its background thread; rnic, failed and context must be
+ * set. Stop and close are those of a single lane. */
 enum ual_status ual_lanes_open(struct ual_lanes *lanes, uint64_t spin_ns);
 void ual_lanes_stop(struct ual_lanes *lanes);
 void ual_lanes_close(struct ual_lanes *lanes);
-/* After stop: have who runs the first lane run the others, too, until `end`; where there is no
- * memory for it they are run by the next only. */
+/* After stop: a thread that runs the first lane also runs the others, until `end`. Without memory
+ * for it only ual_lanes_run_others runs them. */
 void ual_lanes_join_begin(struct ual_lanes *lanes);
 void ual_lanes_join_end(struct ual_lanes *lanes);
 /* One run of each but the first. */
@@ -41,7 +41,7 @@ static inline struct ual_lane *ual_lanes_first(const struct ual_lanes *lanes)
 
 /*
  * The lanes that may bring events to a consumer (an EVD, a CQ, a channel): those of the QPs that
- * use it, and the first where that was asked for. What nobody uses yet is fed by the first.
+ * use it, and the first one if requested. Without users the first lane feeds it.
  */
 struct feed {
     struct ual_lanes *all;
@@ -54,34 +54,33 @@ struct feed {
     struct feed *above; /* that this one is part of; under lock */
 };
 
-/* with_first: listen points, on the first lane, feed it in any case. */
+/* with_first: the first lane always feeds it, for listen points. */
 enum ual_status feed_open(struct feed *feed, struct ual_lanes *all, bool with_first);
 void feed_close(struct feed *feed);
-/* A user is on that lane; it is no more. */
+/* Adds, or removes, a user on that lane. */
 void feed_add(struct feed *feed, uint32_t lane);
 void feed_remove(struct feed *feed, uint32_t lane);
-/* What feeds `part` feeds `above`, too, until feed_part; one at a time. Any thread. */
+/* Until feed_part, the lanes that feed `part` also feed `above`; only one at a time. Any thread. */
 void feed_join(struct feed *part, struct feed *above);
 void feed_part(struct feed *part);
 static inline struct ual_lane *feed_only(const struct feed *feed)
 {
     return atomic_load_explicit(&feed->only, memory_order_relaxed);
 }
-/* The lowest one. */
+/* The lane with the lowest index. */
 struct ual_lane *feed_first(const struct feed *feed);
 /* ual_lane_poll of each in turn until one did something. */
 uint32_t feed_poll(struct feed *feed, struct ri_cq *first);
-/* A run of all for a consumer that will not come again by itself; in_turn, look: as
+/* Runs all of them, for a consumer that will not call again; in_turn, look: as
  * ual_lane_poll_in_turn. */
 void feed_poll_all(struct feed *feed, struct ri_cq *first, bool in_turn, bool check_epoll);
-/* A consumer is about to sleep: where? One in which no other consumer does, if there is such a
- * lane. */
+/* The lane in which a consumer sleeps: one without another sleeping consumer, if there is one. */
 struct ual_lane *feed_place_to_sleep(const struct feed *feed);
-/* ... and it sleeps there: in the others somebody else has to. NULL: in no lane, in all of them
- * somebody else has to. */
+/* Ensures that another thread sleeps in each of the lanes but this one. NULL: in all of them. */
 void feed_delegate_others(const struct feed *feed, const struct ual_lane *own);
 
-/* A lane for a QP whose completions go to these, by index; it counts there until it leaves. */
+/* Selects a lane for a QP whose completions go to these feeds, and counts the QP there. Returns its
+ * index. */
 uint32_t ual_lanes_place(struct ual_lanes *lanes, const struct feed *receives,
                          const struct feed *requests);
 void ual_lanes_leave(struct ual_lanes *lanes, uint32_t lane);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Status: names, and the tables that translate the statuses of the floors below, once, at this
- * edge. */
+ * Names of statuses, and the tables that convert the statuses of the layers below. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -78,7 +77,7 @@ const char *ual_status_name(enum ual_status status)
     return (unsigned int)status < UAL_STATUS_COUNT ? names[status] : "UAL_ERR_?";
 }
 
-/* A status of a newer floor below than this one: something failed for want of something. */
+/* A status of a newer version of the layer below: an unspecified lack of resources. */
 enum ual_status ual_status_of_kal(enum kal_status status)
 {
     return (unsigned int)status < KAL_STATUS_COUNT ? of_kal[status] : UAL_ERR_NO_RESOURCES;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The statuses of the floors below in ual's words: translated here, at the edge, and nowhere
- * else. */
+ * The statuses of the layers below, converted to ual's. Nothing else converts them. */
 #ifndef ITAL_UAL_PROGRESS_STATUS_H
 #define ITAL_UAL_PROGRESS_STATUS_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Pairing heap: insert O(1), remove O(log n) amortised. `before` is the parent of a first child,
- * else the left sibling, so that any timer can be cut out; the root's is itself. So one that is set
- * has some. */
+ * else the left sibling, so any timer can be removed; that of the root is the root itself. So
+ * `before` is not NULL while a timer is set. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif

@@ -12,11 +12,11 @@ struct timers {
     uint64_t next;         /* deadline of root; undefined without one */
 };
 
-/* Put in, or move when it is in already. */
+/* Inserts the timer, or moves it if it is in the heap. */
 void timers_set(struct timers *timers, struct ri_timer *timer);
-/* Take out; false when it is not in. */
+/* Removes the timer. False: it was not in the heap. */
 bool timers_remove(struct timers *timers, struct ri_timer *timer);
-/* Take the earliest one out if its deadline has passed, else NULL. */
+/* Removes and returns the earliest timer if its deadline has passed, else NULL. */
 struct ri_timer *timers_expired(struct timers *timers, uint64_t now);
 
 static inline uint64_t timers_next(const struct timers *timers)

@@ -11,7 +11,7 @@
 #include <limits.h>
 #include <utlist.h>
 
-/* Under the lock, which keeps the waiter alive. One that has WAITER_CHECK checks anyway. */
+/* Under the lock, which keeps the waiter alive. A waiter with WAITER_CHECK checks anyway. */
 static void wake_one(struct waiters *waiters)
 {
     struct ual_waiter *waiter;

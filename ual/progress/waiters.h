@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The threads that wait for one thing, an EVD or a channel. */
+ * The threads that wait for one object, an EVD or a channel. */
 #ifndef ITAL_UAL_WAITERS_H
 #define ITAL_UAL_WAITERS_H
 
@@ -7,7 +7,7 @@
 
 #include "base/spinlock.h"
 
-/* Threads that may wait for one thing. */
+/* The most threads that may wait for one object. */
 #define UAL_WAITERS_MOST 64u
 
 /* Zero to begin with. The lock is a leaf. */
@@ -16,27 +16,27 @@ struct waiters {
     struct ual_waiter *sleepers; /* those that may sleep */
     atomic_uint inside;          /* threads between enter and leave; futex for abort */
     atomic_bool aborting;
-    atomic_int refusal; /* enum ual_status: why nobody may wait; UAL_OK: all may */
+    atomic_int refusal; /* enum ual_status: why threads may not wait; UAL_OK: they may */
 };
 
 /*
- * A waiting thread: enter, (add, remove), leave. Between enter and leave what is waited for and its
- * lane stay: abort waits. enter: UAL_ERR_WAITER_LIMIT, UAL_ERR_ABORTED, the refusal. From add to
- * remove news wake it. remove: when it was woken, or takes an event away (took), another one has to
- * look: a CQ fires once for all.
+ * A waiting thread calls enter, (add, remove), leave. Between enter and leave the object and its
+ * lane exist: abort waits. enter: UAL_ERR_WAITER_LIMIT, UAL_ERR_ABORTED, the refusal. From add to
+ * remove events wake it. remove: if it was woken, or takes an event (took), it wakes another
+ * waiter, because a CQ fires once for all.
  */
 enum ual_status waiters_enter(struct waiters *waiters);
 void waiters_add(struct waiters *waiters, struct ual_waiter *waiter);
 void waiters_remove(struct waiters *waiters, struct ual_waiter *waiter, bool took);
 void waiters_leave(struct waiters *waiters);
-/* One that was not woken yet; all of them. Any thread. */
+/* Wakes one waiter that was not woken yet, or all. Any thread. */
 void waiters_wake_one(struct waiters *waiters);
 void waiters_wake_all(struct waiters *waiters);
-/* From now on nobody waits: wakes all and returns when the last has left. */
+/* From now on no thread may wait: wakes all, and returns when the last has left. */
 void waiters_abort(struct waiters *waiters);
 /* Waiting is possible again. */
 void waiters_reopen(struct waiters *waiters);
-/* Nobody may wait from now on: enter returns this status. UAL_ERR_BUSY: somebody waits. */
+/* From now on no thread may wait: enter returns this status. UAL_ERR_BUSY: a thread waits. */
 enum ual_status waiters_refuse(struct waiters *waiters, enum ual_status why);
 /* Waiting is allowed again. */
 void waiters_admit(struct waiters *waiters);
@@ -44,7 +44,7 @@ static inline enum ual_status waiters_refusal(struct waiters *waiters)
 {
     return (enum ual_status)atomic_load_explicit(&waiters->refusal, memory_order_relaxed);
 }
-/* Waits until threads that have left are out of the lock. */
+/* Waits until threads that have left have released the lock. */
 void waiters_await_leavers(struct waiters *waiters);
 
 static inline bool waiters_any(struct waiters *waiters)
