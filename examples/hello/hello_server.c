@@ -4,17 +4,16 @@
  *
  *     hello_server [PORT]          (default 7472)
  *
- * The cast, in the order of appearance; every IT-API program has it:
+ * The objects of every IT-API program, in the order of their use:
  *   Interface   a network adapter that can do RDMA, known by a name. "IA" is an opened one.
- *   PZ          protection zone: ties connections to the memory they may touch.
- *   LMR         local memory region: memory that the adapter has been told about. Data moves
- *   between
+ *   PZ          protection zone: connections use only the memory of their zone.
+ *   LMR         local memory region: memory registered with the adapter. Data moves between
  *               registered memory and the wire; no other memory can be used.
  *   EVD         event dispatcher: a queue of events. We make three: one for finished transfers,
- *               one for connection requests, one for the life of the connection.
- *   Listen      where clients can knock.
- *   EP          endpoint: our end of one connection. Work is posted to it and finishes later; the
- *               EVD tells.
+ *               one for connection requests, one for the state of the connection.
+ *   Listen      a listen point: where clients can connect.
+ *   EP          endpoint: our end of one connection. Work is posted to it and completes later, with
+ *               an event.
  */
 #define ITAPI_ENABLE_V21_BINDINGS /* the arguments of version 2.1 of the standard */
 #include <it_api.h>

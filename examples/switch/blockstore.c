@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * blockstore: keeps blocks in another machine's memory. One program for both sides and for every
- * transport: nothing in it knows over which wire it runs, the configuration does.
+ * transport: the configuration, not the program, selects the transport.
  *
- * The way of a block:
- *   client  RDMA Write into its place in the store. The store's program does not notice.
- *   client  Send "block 7 has that sum". It arrives behind the Write, so the block is there.
- *   store   looks at its own memory, answers by a Send whether the sum is right.
- *   client  RDMA Read of the block into other memory, compares. Again the store does not notice.
- * Where the store's memory is, the client learns from the private data of the connection.
+ * The steps of a block:
+ *   client  RDMA Write into its place in the store. The store's program does nothing.
+ *   client  Send "block 7 has that sum". It arrives after the Write, so the block is placed.
+ *   store   checks its own memory, and answers by a Send whether the sum is right.
+ *   client  RDMA Read of the block into other memory, compares. Again the store does nothing.
+ * The private data of the connection tells the client where the store's memory is.
  *
- * Who has never seen IT-API begins with examples/hello. New here: memory that the peer reaches
- * into, and what it takes for it (privileges, RMR Context, read depths); errors that say what to
- * do.
+ * If IT-API is new to you, begin with examples/hello. New here: memory that the peer accesses, and
+ * what that needs (privileges, RMR Context, read depths); error messages that say what to do.
  */
 #define ITAPI_ENABLE_V21_BINDINGS /* the arguments of version 2.1 of the standard */
 #include <it_api.h>

@@ -5,7 +5,7 @@
  *
  *     upgrade_client [--text] [ADDRESS [PORT]]     (default 127.0.0.1 7473)
  *
- * With --text it stays with text and says QUIT.
+ * With --text it uses text only and sends QUIT.
  */
 #include "common.h"
 

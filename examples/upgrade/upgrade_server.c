@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * upgrade_server: a blackboard over lines of text, which a client may go on to write by RDMA.
+ * upgrade_server: a blackboard over lines of text, on which a client may continue to write by RDMA.
  *
  *     upgrade_server [PORT]     listens itself, for one client (default 7473)
  *     upgrade_server --passed   its standard input is a Unix socket over which a parent passes
  *                               connected sockets (SCM_RIGHTS), until the parent closes it
  *
- * The server does not know, and need not, who accepted a connection and how long it has been in
- * use.
+ * The server need not know which program accepted a connection, nor how long it has been in use.
  *
  *     HELLO name      250 hello, name
- *     UPGRADE RDMA    230 CONTEXT ADDRESS LENGTH     and the connection is RDMA's
+ *     UPGRADE RDMA    230 CONTEXT ADDRESS LENGTH     then the connection carries RDMA
  *     QUIT            221 goodbye
  */
 #include "common.h"

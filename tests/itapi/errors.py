@@ -3,12 +3,12 @@
 """Which error of which call a test provokes, over which interface: docs/errors.md.
 
     errors.py SOURCE SEEN          prints the document
-    errors.py check SOURCE SEEN    status 1 where a program was run and did not provoke what the document says of it,
-                                   where it provoked what the document has not, and where docs/errors.md says less
+    errors.py check SOURCE SEEN    status 1 if a program was run and did not provoke an error listed for it, if it
+                                   provoked one that is not listed, or if docs/errors.md has less than that
 
-SEEN is the folder in which the programs of tests/itapi leave what they saw (seen.h). The errors are those of
-tests/data/call_errors.txt. errors.list says which of them nothing here can provoke, and why. What an interface of
-another machine has shown is kept from the document as it is.
+SEEN is the folder with the records of the programs of tests/itapi (seen.h). The errors are those of
+tests/data/call_errors.txt. errors.list names those that no test can provoke here, with the reason. Entries of an
+interface on another machine are kept from the document unchanged.
 """
 import glob
 import os
@@ -16,8 +16,8 @@ import re
 import sys
 
 SHOWN = 3  # tests of one pair
-BY_CHANCE = ("test_free_ia",)  # whose threads race: what they saw is told where nobody else saw it
-ANY = "any"  # interface: the test asks for none, or has not yet
+BY_CHANCE = ("test_free_ia",)  # threads race: its records count where no other program has them
+ANY = "any"  # interface: the test uses none, or not yet
 BEYOND = "Beyond the sheets"
 
 
@@ -31,13 +31,13 @@ class Table:
         self.pairs.setdefault((call, error), {}).setdefault(interface, set()).add(test)
 
     def ran(self):
-        """Interfaces and the programs that saw something over them."""
+        """Interfaces and the programs with records over them."""
         return {(interface, test.split(":")[0]) for found in self.pairs.values() for interface, tests in found.items()
                 for test in tests}
 
 
 def records(folder):
-    """interface, call, error, test of each line. Lines brought from elsewhere begin with their program."""
+    """interface, call, error, test of each line. Lines from other machines begin with their program."""
     for path in sorted(glob.glob(folder + "/*")):
         with open(path, "rb") as file:
             lines = file.read().replace(b"\0", b"").decode().splitlines()
@@ -59,7 +59,7 @@ def seen_in(folder):
 
 
 def told_in(path):
-    """What the document says: per interface, since a test is named for the pair only."""
+    """The document's entries, per interface: the document names a test for the pair only."""
     table, call = Table(), None
     with open(path) as file:
         lines = file.read().splitlines()
@@ -150,7 +150,7 @@ def write(wanted, reasons, table):
 
 
 def merged(seen, told):
-    """What was seen now; of programs that were not run now over an interface, what was told."""
+    """The records of this run; for programs not run now over an interface, the document's entries."""
     ran = seen.ran()
     for (call, error), found in told.pairs.items():
         for interface, tests in found.items():
@@ -163,7 +163,7 @@ def merged(seen, told):
 # ---- the check ----
 
 def lost(seen, told, programs, wanted):
-    """What the document says of programs that were run, and they did not provoke."""
+    """The document's entries for programs that were run and did not provoke them."""
     ran = {(interface, program) for interface, program in seen.ran() if program in programs}
     for (call, error), found in sorted(told.pairs.items()):
         for interface, tests in sorted(found.items()):

@@ -2,7 +2,7 @@
 """Calls between the folders of a floor, and between the files of a folder, read from object files.
 
 A folder calls only folders below it (ORDER), and no group of files of one folder calls each other in a circle.
-Exceptions stand in calls.list, one a line; one that is no longer needed has to go, so that the list only shrinks:
+calls.list has the exceptions, one a line; one that is no longer needed must be removed, so that the list only shrinks:
 
     up FOLDER FILE SYMBOL            a file of the folder uses a symbol of a folder above
     circle FOLDER FILE FILE ...      files that call each other in a circle
@@ -23,7 +23,7 @@ ORDER = {
     'base': [''],
 }
 DEFINED = 'TDBRVWC'
-# Its definitions are weak, and give way to others.
+# Its definitions are weak, and others override them.
 GIVES_WAY = 'refused'
 
 
@@ -94,7 +94,7 @@ def circles(objects):
 
 
 def complaints(found, allowed, whole):
-    """What was found and is not allowed; if the build is whole, also what is allowed and was not found."""
+    """Violations without an exception; in a complete build also unused exceptions."""
     for line in sorted(found):
         if line not in allowed and not within_a_circle(line, allowed):
             yield f'{line.split()[1]}:0: not in tests/layers/calls.list: {line}{found[line]}'

@@ -3,7 +3,7 @@
 """Enforces the floors over all sources and built libraries; with --tap proves each rule first.
 
 A floor includes only floors below it, no private header of another floor, and there are no include
-circles.  Lower floors never name upper ones, nobody above names a provider, IT-API types stop in
+circles.  Lower floors never name upper ones, no upper floor names a provider, IT-API types stop in
 itapi/.  Built libraries export what they should and need nothing from above.
 """
 
@@ -32,7 +32,7 @@ CONTRACTS = {
 # The header search path of the compiler, after the including file's own folder.
 INCLUDE_PATH = ['', 'rnicpi', 'kal', 'ual', 'itapi', 'tests/common']
 
-# Who may include whose contract (own folder always).
+# Which folder may include which contracts (its own always).
 ALLOWED = {
     'base': set(),
     'rnicpi': set(),
@@ -56,12 +56,12 @@ PRIVATE_FOR_TESTS = {
     'faults': {'tools'}, 'interop': {'tools'}, 'property': {'tests'}, 'verbs': {'verbs'},
 }
 
-# What tests and benchmarks have from tests/common: fake_host.h, fake_upper.h.
+# What tests and benchmarks may include from tests/common: fake_host.h, fake_upper.h.
 HOST_TABLE = re.compile(r'\bstruct (ri_host|kal_upper)\s+\w+\s*=\s*\{|\(\s*(?:const\s+)?struct (ri_host|kal_upper)\s*\)\s*\{')
 
 # Floors whose folders keep the order of calls.py in their includes, too.
 ORDERED_BY_INCLUDES = ['providers/softrdma', 'ual', 'kal']
-# A contract that lies above its folder, so that it is found by its name, counts as that folder's.
+# A contract placed above its folder, to be found by name, counts as that folder's.
 CONTRACT_OF = {
     'kal/kal.h': 'kal/report',
     'ual/ual_status.h': 'ual/progress', 'ual/ual_handle.h': 'ual/mechanism', 'ual/ual_report.h': 'ual/mechanism',
@@ -74,7 +74,7 @@ DOORS = {
     'ual/mechanism': {'ual/ual_mechanism.h'},
 }
 
-# Tests that show what one header is enough for: they include no other of ours.
+# Tests that show that one header suffices: they include no other header of the tree.
 SUFFICES = {'tests/verbs_like': 'ual/ual_mechanism.h'}
 
 # Headers that are installed: they must stand without the others.
@@ -103,7 +103,7 @@ LIBRARIES = [
     ('providers/softrdma/.libs/vp_softrdma.so',
      r'rnicpi_provider_v1|vp_softrdma_LTX_rnicpi_provider_v1', r'(?:kal|ual|it|itx)_\w+'),
 ]
-# Looked at where they are built.
+# Checked if they are built.
 OPTIONAL_LIBRARIES = [
     ('providers/rdmacore/.libs/vp_%s.so' % name,
      r'rnicpi_provider_v1|vp_%s_LTX_rnicpi_provider_v1' % name, r'(?:kal|ual|it|itx)_\w+') for name in ('rnic', 'ib')
@@ -297,7 +297,7 @@ class Tree:
         yield from system.find(self.src, self.build, self.nm, self.files, self.optimised())
 
     def optimised(self):
-        """Whether the compiler left out calls that cannot happen: what a debug or sanitizer build calls besides is not looked for."""
+        """Whether the compiler removed unreachable calls: a debug or sanitizer build has more calls, which are not checked."""
         try:
             with open(os.path.join(self.build, 'config.h'), encoding='utf-8') as f:
                 text = f.read()
@@ -339,10 +339,10 @@ RULES = [
     ('calls', 'folders call only those below them, files of a folder not in circles, but for calls.list'),
     ('system', "peers, the host's network, entropy and the clock are for the files that system.py names"),
 ]
-# Looked at in a build tree only.
+# Checked in a build tree only.
 OF_A_BUILD = {'symbols', 'calls', 'system'}
 
-# A small house that breaks no rule; each violation below adds to it and must be found, at that file.
+# A small tree that breaks no rule; each violation below adds to it and must be found, at that file.
 HOUSE = {
     'base/ring.h': '/* kal_open and it_ep_t in a comment are no names */\n',
     'base/ring.c': '#include "base/ring.h"\n#include <stdio.h>\n',

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Which files of the floors may call the system for what: peers, the network of the host, entropy, the clock.
 
-A peer's TCP, entropy and the clock stand in one place each, so that TLS, a recorder, or a simulated network and time can stand
-in their stead. Read from the symbols that object files need, and, for what is inlined or called by number, from the sources.
+A peer's TCP, entropy and the clock are used in one place each, so that TLS, a recorder, or a simulated network and time can
+replace them. Read from the symbols that object files need, and, for what is inlined or called by number, from the sources.
 """
 
 import os
@@ -10,7 +10,7 @@ import re
 
 import calls
 
-# What, symbols, and the objects that may need them with the reason. An entry that needs none has to go.
+# Subject, symbols, and the objects that may use them with the reason. Unused entries must be removed.
 SYMBOLS = [
     ('the socket API', r'socket|socketpair|connect|bind|listen|accept4?|send|sendto|sendm?msg|recv|recvfrom|recvm?msg|'
      r'[gs]etsockopt|getsockname|getpeername|shutdown|__recv(?:from)?_chk',

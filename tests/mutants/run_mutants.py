@@ -60,12 +60,12 @@ NO_FUNCTION = r'(?!__attribute__|_Alignas|_Static_assert|defined)\b'
 
 
 def blank(text, kinds):
-    """The same length and lines, without what begins with one of `kinds`: / for comments, the quotes for strings."""
+    """The text with the same length and lines, without what begins with one of `kinds`: / for comments, the quotes for strings."""
     return OPAQUE.sub(lambda m: re.sub(r'[^\n]', ' ', m[0]) if m[0][0] in kinds else m[0], text)
 
 
 def symbol_of(head):
-    """The name that a definition gives, from what stands before its body."""
+    """The name that a definition defines, from the text before its body."""
     head = re.sub(r'__attribute__\s*\(\(.*?\)\)', '', head, flags=re.DOTALL)
     name = re.search(NO_FUNCTION + r'(\w+)\s*\(', head) or re.search(r'(\w+)\s*(?:\[[^\]]*\]\s*)*=?\s*$', head)
     return name[1] if name else None
@@ -114,7 +114,7 @@ def pattern(old):
 
 
 class Tree:
-    """The sources, with what they define; read once, as nothing is changed for longer than a mutant is tried."""
+    """The sources and their definitions; read once, because a change lasts only while its mutant is tried."""
 
     def __init__(self, src):
         self.src, self.texts, self.symbols = src, {}, None
@@ -126,7 +126,7 @@ class Tree:
         return self.texts[path]
 
     def code(self, path):
-        """The text without comments, in the same places."""
+        """The text without comments, at the same positions."""
         return blank(self.text(path), '/') if path.endswith(('.c', '.h')) else self.text(path)
 
     def index(self):
@@ -210,7 +210,7 @@ class Runner:
         return {0: 'green', SKIPPED: 'skipped'}.get(status, 'red')
 
     def try_mutant(self, mutant):
-        """Returns 'killed', 'SURVIVED' or what prevented the judgement."""
+        """Returns 'killed', 'SURVIVED' or why there is no result."""
         place, complaint = self.tree.locate(mutant)
         if complaint:
             return complaint

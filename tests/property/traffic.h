@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Random traffic over one connection, and the model that it is held against.
+ * Random traffic over one connection, checked against a model.
  *
  * Two sides, each with posters (threads that post requests) and consumers (threads that take
- * completions). A poster owns its cookies and its part of the peer's window, so what it expects
- * does not depend on the order in which threads run:
- * - each request completes once and in order; only successes that were not asked for are silent;
- *   after the first one that fails, but for a Read, none succeeds;
+ * completions). A poster owns its cookies and its part of the peer's window, so its
+ * expectations do not depend on the order in which threads run:
+ * - each request completes once and in order; only suppressed successes have no completion; after
+ *   the first one that fails, other than a Read, none succeeds;
  * - Sends arrive once, in order and whole, and after the Writes posted before them;
- * - a Read brings what the poster's own Writes left there;
- * - no octet outside the window changes, and none inside it to what nobody wrote.
+ * - a Read returns what the poster's own Writes left there;
+ * - no octet outside the window changes, and those inside it have only values that were written.
  *
- * A side may take its Receives from a shared receive queue. What no message took stays there when
- * the connection ends, and the next connection begins with it.
+ * A side may take its Receives from a shared receive queue. Receives that no message took
+ * stay there when the connection ends, and the next connection uses them.
  */
 #ifndef ITAL_TESTS_PROPERTY_TRAFFIC_H
 #define ITAL_TESTS_PROPERTY_TRAFFIC_H

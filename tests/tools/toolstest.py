@@ -155,14 +155,14 @@ def has_ipv6():
 
 
 def closed_port():
-    """A port on which nobody listens: bound here for as long as the socket lives."""
+    """A port without a listener: bound here as long as the socket exists."""
     holder = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     holder.bind(("127.0.0.1", 0))
     return holder, holder.getsockname()[1]
 
 
 def talk_garbage(port, data, ends=True):
-    """Sends bytes to a port, and the end of them if asked, and reads until the other side closes; True if it does in time."""
+    """Sends bytes to a port, and an end of stream if requested, and reads until the other side closes; True if it does in time."""
     with socket.create_connection(("127.0.0.1", port), timeout=DEADLINE) as sock:
         try:
             sock.sendall(data)
@@ -218,7 +218,7 @@ class Raw:
         self.sock.sendall(fpdu + crc32c(fpdu).to_bytes(4, "little"))
 
     def receive(self):
-        """Payload of the next Send; None: the stream ended. What is no Send, or an empty one (RTR), is passed over."""
+        """Payload of the next Send; None: the stream ended. Other messages, and an empty Send (RTR), are skipped."""
         while True:
             head = self.exactly(2)
             length = int.from_bytes(head or b"", "big")
@@ -229,7 +229,7 @@ class Raw:
                 return rest[18:length]
 
     def ends(self):
-        """True if the server hangs up before the deadline."""
+        """True if the server closes before the deadline."""
         try:
             while self.exactly(1):
                 pass
@@ -247,7 +247,7 @@ class RawPeer(Raw):
     def __init__(self, port, private, host="127.0.0.1"):
         super().__init__(socket.create_connection((host, port), timeout=DEADLINE))
         self.sock.sendall(mpa_request(private))
-        self.reply, self.accepted = None, False  # private data of the Reply; None: hung up on
+        self.reply, self.accepted = None, False  # private data of the Reply; None: the peer closed
         head = self.exactly(20)
         if head and head[:16] == b"MPA ID Rep Frame":
             self.reply = self.exactly(int.from_bytes(head[18:20], "big"))
@@ -255,7 +255,7 @@ class RawPeer(Raw):
 
 
 class FalseServer(Raw):
-    """The passive end: takes one client, with that private data; what the client wants of depths and RTR it gets."""
+    """The passive end: accepts one client, with that private data, and with the depths and RTR that the client requests."""
 
     def __init__(self, private):
         self.listener = socket.create_server(("127.0.0.1", 0))
@@ -280,7 +280,7 @@ class FalseServer(Raw):
         return asked
 
     def rest(self):
-        """The first octet of one more Send, in a list; empty: the client hangs up without. Then it is hung up on."""
+        """The first octet of one more Send, in a list; empty: the client closes without one. Then closes the connection."""
         message = self.receive()
         self.sock.close()
         return [message[0]] if message else []

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the tests of verbs/ share: programs of others under ital-run, as an ordinary user, in pairs.
+"""What the tests of verbs/ share: other packages' programs under ital-run, as an ordinary user, in pairs.
 
-A server of these programs prints nothing when it listens: whoever needs it looks at /proc/net/tcp, which is read again
+A server of these programs prints nothing when it listens: so its listening port is looked up in /proc/net/tcp, which is read again
 until the port is there or the server has ended.
 """
 import os
@@ -69,7 +69,7 @@ def finish(child, timeout=DEADLINE):
 
 
 def free_port():
-    """Below those that the kernel gives to connections, and not of another test that runs beside this one: either would take it
+    """A port below the kernel's range for connections, and not of another test that runs at the same time: either could take it
     before the server does."""
     global next_port
     while True:
@@ -101,12 +101,12 @@ def await_listener(port, server):
         if server.poll() is not None or time.monotonic() > limit:
             return False
         os.sched_yield()
-        time.sleep(0.01) # between two looks at the kernel's table, which tells nobody that it changed
+        time.sleep(0.01) # between two reads of the kernel's table, which signals no change
     return True
 
 
 def pair(server_words, client_words, ends=True):
-    """Results of a server and of a client that meets it. "PORT" stands for a free port. Not `ends`: the server is one that runs for ever."""
+    """Results of a server and of a client that meets it. "PORT" stands for a free port. `ends` false: the server does not end by itself."""
     port = free_port()
     fill = lambda words: [str(port) if w == "PORT" else w for w in words]
     server = start(*fill(server_words))
