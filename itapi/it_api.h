@@ -1784,8 +1784,9 @@ ITAPI_PUBLIC it_status_t it_post_send_and_unlink(it_ep_handle_t ep_handle,
                                                  it_dto_flags_t dto_flags,
                                                  it_rmr_context_t rmr_context);
 
-/* A datagram of max_ud_send_len bytes at most. Errors: also INVALID_AH (also one of another PZ or
- * Spigot than the EP's). A datagram that is refused or lost on the way is not reported. */
+/* A datagram of max_ud_send_len bytes at most. Errors: also INVALID_AH (also for one of another PZ
+ * or Spigot than the EP's). A datagram that the peer refuses or the network loses is not
+ * reported. */
 ITAPI_PUBLIC it_status_t it_post_sendto(it_ep_handle_t ep_handle,
                                         const it_lmr_triplet_t *local_segments, size_t num_segments,
                                         it_dto_cookie_t cookie, it_dto_flags_t dto_flags,
@@ -1806,7 +1807,7 @@ ITAPI_PUBLIC it_status_t it_post_recvfrom(it_ep_handle_t ep_handle,
                                           size_t num_segments, it_dto_cookie_t cookie,
                                           it_dto_flags_t dto_flags);
 
-/* Writes into the peer's memory; the peer's Consumer is not told. */
+/* Writes into the peer's memory; the peer's Consumer is not notified. */
 ITAPI_PUBLIC it_status_t it_post_rdma_write(it_ep_handle_t ep_handle,
                                             const it_lmr_triplet_t *local_segments,
                                             size_t num_segments, it_dto_cookie_t cookie,
@@ -1851,29 +1852,29 @@ ITAPI_PUBLIC it_status_t it_post_atomic(it_ep_handle_t ep_handle, it_atomic_op_t
 
 /*
  * Translates an address into another type; the same type is a copy. An IPv4 address becomes the
- * IPv6-mapped one (::ffff:a.b.c.d), and back. GIDs are taken for those of RoCE, which are IP
- * addresses. No network is asked: what only a network knows is no translation. Does not block.
- * Errors: INVALID_NETADDR, INVALID_CONVERSION (no such translation).
+ * IPv6-mapped one (::ffff:a.b.c.d), and back. GIDs are treated as those of RoCE, which are IP
+ * addresses. The network is not queried: an address that only the network could translate is an
+ * error. Does not block. Errors: INVALID_NETADDR, INVALID_CONVERSION (no such translation).
  */
 ITAPI_PUBLIC it_status_t it_convert_net_addr(const it_net_addr_t *source_addr,
                                              it_net_addr_type_t addr_type,
                                              it_net_addr_t *destination_addr);
 
 /*
- * Finds Paths from a Spigot to an address. In: *num_paths is the room in `paths`. Out: Paths
- * written, and in *total_paths how many there are; 0 is no error. May block.
- * Errors: INVALID_SPIGOT, INVALID_NETADDR, INTERRUPT, TIMEOUT_EXPIRED, RESOURCES.
+ * Finds Paths from a Spigot to an address. In: *num_paths is the room in `paths`. Out: *num_paths
+ * is the number of Paths written, *total_paths the number of all; 0 is no error. May block. Errors:
+ * INVALID_SPIGOT, INVALID_NETADDR, INTERRUPT, TIMEOUT_EXPIRED, RESOURCES.
  */
 ITAPI_PUBLIC it_status_t it_get_pathinfo(it_ia_handle_t ia_handle, size_t spigot_id,
                                          const it_net_addr_t *net_addr, size_t *num_paths,
                                          size_t *total_paths, it_path_t *paths);
 
 /*
- * The destination of datagrams. Without IT_AH_PATH_COMPLETE members missing in the Path are looked
- * up, so create may block. Neither modify nor free while a request that uses the handle is
- * outstanding. modify: IT_ADDR_PARAM_PATH, IT_ADDR_PARAM_PZ. query gives the Path as it was given.
- * Errors: create INVALID_FLAGS, INVALID_SOURCE_PATH, INVALID_NETADDR, INVALID_SPIGOT, INTERRUPT,
- * RESOURCES, OP_NOT_SUPPORTED; modify INVALID_MASK, INVALID_PZ, INVALID_SOURCE_PATH,
+ * The destination of datagrams. Without IT_AH_PATH_COMPLETE missing members of the Path are looked
+ * up, so create may block. Do not modify or free the handle while a request that uses it is
+ * outstanding. modify: IT_ADDR_PARAM_PATH, IT_ADDR_PARAM_PZ. query returns the Path as it was
+ * given. Errors: create INVALID_FLAGS, INVALID_SOURCE_PATH, INVALID_NETADDR, INVALID_SPIGOT,
+ * INTERRUPT, RESOURCES, OP_NOT_SUPPORTED; modify INVALID_MASK, INVALID_PZ, INVALID_SOURCE_PATH,
  * INVALID_NETADDR, INVALID_SPIGOT, RESOURCES; query INVALID_MASK. Bad handle: INVALID_AH.
  */
 ITAPI_PUBLIC it_status_t it_address_handle_create(it_pz_handle_t pz_handle,
@@ -1891,14 +1892,15 @@ ITAPI_PUBLIC it_status_t it_address_handle_query(it_addr_handle_t addr_handle,
 /* -- 8.9 Finding UD Endpoints ----------------------------------------------------------------- */
 
 /*
- * A question to the service conn_qual at the end of the Path: "which UD EP serves me?". The answer
- * is IT_CM_MSG_UD_SERVICE_REPLY_EVENT on reply_evd, an SEVD of IT_CM_MSG_EVENT_STREAM. Path and
- * private data are copied. it_ud_service_request asks, and may be called again while no answer has
- * come; freeing gives a pending question up. No answer within the Path's timeout is no event.
- * Errors: create INVALID_CONN_QUAL, INVALID_CONN_EVD, INVALID_EVD_TYPE, INVALID_SOURCE_PATH,
- * INVALID_NETADDR, INVALID_SPIGOT, INVALID_PDATA_LENGTH, PDATA_NOT_SUPPORTED, RESOURCES,
- * OP_NOT_SUPPORTED; request INVALID_CONN_QUAL (a service ID that cannot be asked from here),
- * NO_PERMISSION, RESOURCES; query INVALID_MASK. Bad handle: INVALID_UD_SVC.
+ * A request to the service conn_qual at the end of the Path: "which UD EP serves me?". The reply is
+ * IT_CM_MSG_UD_SERVICE_REPLY_EVENT on reply_evd, an SEVD of IT_CM_MSG_EVENT_STREAM. Path and
+ * private data are copied. it_ud_service_request sends the request, and may be called again while
+ * no reply has come; freeing the handle abandons a pending request. If no reply comes within the
+ * Path's timeout there is no event. Errors: create INVALID_CONN_QUAL, INVALID_CONN_EVD,
+ * INVALID_EVD_TYPE, INVALID_SOURCE_PATH, INVALID_NETADDR, INVALID_SPIGOT, INVALID_PDATA_LENGTH,
+ * PDATA_NOT_SUPPORTED, RESOURCES, OP_NOT_SUPPORTED; request INVALID_CONN_QUAL (a service ID that
+ * cannot be requested from here), NO_PERMISSION, RESOURCES; query INVALID_MASK. Bad handle:
+ * INVALID_UD_SVC.
  */
 ITAPI_PUBLIC it_status_t it_ud_service_request_handle_create(const it_conn_qual_t *conn_qual,
                                                              it_evd_handle_t reply_evd,
@@ -1913,10 +1915,10 @@ ITAPI_PUBLIC it_status_t it_ud_service_request_handle_query(
 ITAPI_PUBLIC it_status_t it_ud_service_request_handle_free(it_ud_svc_req_handle_t ud_svc_handle);
 
 /*
- * Answers IT_CM_REQ_UD_SERVICE_REQUEST_EVENT and uses up its id. ep_info counts with
- * IT_UD_SVC_EP_INFO_VALID only. Errors: INVALID_UD_SVC_REQ_ID, INVALID_UD_STATUS, INVALID_EP
- * (ep_info is of no EP here), INVALID_EP_KEY (the transport cannot carry it),
- * INVALID_PDATA_LENGTH, PDATA_NOT_SUPPORTED, RESOURCES.
+ * Replies to IT_CM_REQ_UD_SERVICE_REQUEST_EVENT and consumes its id. ep_info is used only with
+ * IT_UD_SVC_EP_INFO_VALID. Errors: INVALID_UD_SVC_REQ_ID, INVALID_UD_STATUS, INVALID_EP (ep_info is
+ * of no EP here), INVALID_EP_KEY (the transport cannot carry it), INVALID_PDATA_LENGTH,
+ * PDATA_NOT_SUPPORTED, RESOURCES.
  */
 ITAPI_PUBLIC it_status_t it_ud_service_reply(it_ud_svc_req_identifier_t ud_svc_req_id,
                                              it_ud_svc_req_status_t status,

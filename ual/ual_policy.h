@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * ual_policy.h - the upper storey of the user access layer: events and endpoints, built on the
+ * ual_policy.h - the upper layer of ual, the user access layer: events and endpoints, built on the
  * mechanism. An interface adapter (IA) is a device with EVDs, endpoints and listen points; a DTO
  * EVD is a CQ with a notifier; an endpoint is a QP, a connection and one table of states; a listen
  * point is a listening connection and an EVD for requests.
@@ -19,9 +19,9 @@
 #define UAL_LISTEN ((enum ual_type)(UAL_TYPE_FRONT + 2))
 /* an undecided connection request, or service request */
 #define UAL_REQUEST ((enum ual_type)(UAL_TYPE_FRONT + 3))
-/* a question for a datagram endpoint, as the asking side has it */
+/* a service request from a datagram endpoint, on the requester's side */
 #define UAL_UD_REQUEST ((enum ual_type)(UAL_TYPE_FRONT + 4))
-/* an endpoint for datagrams: no call for connections takes it */
+/* an endpoint for datagrams: calls for connections do not accept it */
 #define UAL_UD_EP     ((enum ual_type)(UAL_TYPE_FRONT + 5))
 #define UAL_TYPES_ALL (UAL_TYPE_FRONT + 6)
 
@@ -31,13 +31,13 @@ struct ual_ep;
  * 1. Interface adapters
  */
 
-/* close tears down what is still open in the right order, wakes waiters with UAL_ERR_ABORTED, and
- * waits at most option close_timeout for connections that are still closing in order. */
+/* close frees what is still open in the right order, wakes waiters with UAL_ERR_ABORTED, and waits
+ * at most option close_timeout for connections that are still closing in order. */
 UAL_PUBLIC enum ual_status ual_ia_open(const char *interface, struct ual_device **device);
 UAL_PUBLIC enum ual_status ual_ia_close(struct ual_device *device);
-/* The same by handle: first all handles of the IA stop working, then calls of other threads that
- * have found one end. What they were about to make they do not get (UAL_ERR_ABORTED).
- * UAL_ERR_INVALID_HANDLE: also where another thread closes it. Not inside ual_call_begin. */
+/* The same by handle. First all handles of the IA become invalid, then the calls of other threads
+ * that had found one end. Objects that they were creating are not created (UAL_ERR_ABORTED).
+ * UAL_ERR_INVALID_HANDLE: also if another thread closes the IA. Not inside ual_call_begin. */
 UAL_PUBLIC enum ual_status ual_ia_close_on(ual_handle ia);
 /* The asynchronous EVDs of the IA, 0 when there is none. */
 UAL_PUBLIC ual_handle ual_ia_affiliated(const struct ual_device *device);
@@ -64,11 +64,11 @@ enum ual_evd_flags {
     UAL_EVD_FD = 1u << 0, /* make a pollable descriptor */
     /* Aggregate: deliver which EVD is ready instead of its events */
     UAL_EVD_NOTIFICATIONS = 1u << 1,
-    /* When it overflows an unaffiliated event says so (RI_EVENT_CQ_OVERFLOW), once until it is
-     * reset, and nobody waits on it then. Of a DTO EVD the affiliated event says so in any case.
-     * Not of the unaffiliated EVD itself. */
+    /* An overflow is reported by an unaffiliated event (RI_EVENT_CQ_OVERFLOW), once until it is
+     * reset, and meanwhile threads cannot wait on the EVD. An overflow of a DTO EVD is reported by
+     * the affiliated event in any case. Not for the unaffiliated EVD itself. */
     UAL_EVD_OVERFLOW_NOTIFY = 1u << 2,
-    /* An overflow is reset by itself as soon as an event is taken */
+    /* An overflow is reset automatically when an event is taken */
     UAL_EVD_OVERFLOW_RESETS = 1u << 3,
 };
 #define UAL_EVD_OVERFLOW_FLAGS (UAL_EVD_OVERFLOW_NOTIFY | UAL_EVD_OVERFLOW_RESETS)
@@ -102,12 +102,12 @@ struct ual_connection_event {
     enum ual_connection_message message;
     ual_handle ep;      /* SERVICE_REPLY: the UD request */
     ual_handle request; /* identifier of the request or of the arrived accept; 0 none */
-    enum ri_connection_reason reason; /* non-peer reject */
+    enum ri_connection_reason reason; /* for a reject that is not by the peer's consumer */
     uint32_t ird, ord;
     bool depths_valid;
     struct sockaddr_storage local, peer;
     struct {             /* SERVICE_REPLY */
-        uint32_t status; /* enum ri_service_status, as the peer said */
+        uint32_t status; /* enum ri_service_status, from the peer */
         uint32_t qpn, qkey;
         bool path_known;
         struct ri_ah_attr path; /* to the peer */
@@ -123,7 +123,7 @@ struct ual_async_event {
     uint16_t terminate_code; /* affiliated: as in struct ri_event */
 };
 
-/* One event. Only the member of the EVD's stream is written, nothing else of the structure. */
+/* One event. Only the member of the EVD's stream is written; the rest of the structure is not. */
 struct ual_event {
     enum ual_stream stream;
     ual_handle evd; /* the EVD whose event it is (for an aggregate EVD: the member's) */
@@ -142,28 +142,29 @@ struct ual_evd_attr {
     enum ual_stream stream;
     uint32_t flags; /* enum ual_evd_flags */
     uint32_t size;  /* events, >= 1; the real one may be larger */
-    /* 0 to size. With more than 1 it notifies when so many Notification Events are queued. */
+    /* 0 to size. If more than 1, the EVD notifies when so many Notification Events are queued. */
     uint32_t threshold;
-    struct ual_evd *aggregate; /* that it is to be in; NULL: none */
+    struct ual_evd *aggregate; /* the aggregate for the EVD; NULL: none */
 };
-/* Of an aggregate EVD size and threshold mean nothing.
- * UAL_ERR_EXISTS: the IA has an EVD of that asynchronous stream. UAL_ERR_LIMIT: size.
- * UAL_ERR_INVALID_ARGUMENT: size 0, threshold, flags; aggregate, as ual_evd_set_aggregate. */
+/* Size and threshold have no meaning for an aggregate EVD. UAL_ERR_EXISTS: the IA has an EVD of
+ * that asynchronous stream. UAL_ERR_LIMIT: size. UAL_ERR_INVALID_ARGUMENT: size 0, threshold,
+ * flags; aggregate, as ual_evd_set_aggregate. */
 UAL_PUBLIC enum ual_status ual_evd_create(struct ual_device *device,
                                           const struct ual_evd_attr *attr, struct ual_evd **evd);
 /* UAL_ERR_BUSY: bound, waited on, an aggregate with members. It leaves its aggregate. A callback of
  * it is detached; one that runs in another thread is waited for. */
 UAL_PUBLIC enum ual_status ual_evd_free(struct ual_evd *evd);
-/* What makes ual_evd_free answer busy, a snapshot. */
+/* True: ual_evd_free would return busy; a snapshot. */
 UAL_PUBLIC bool ual_evd_is_busy(struct ual_evd *evd);
-/* -1 none; never read or written by the user */
+/* -1: none. The user may never read or write it. */
 UAL_PUBLIC int ual_evd_fd(const struct ual_evd *evd);
 UAL_PUBLIC enum ual_stream ual_evd_stream(const struct ual_evd *evd);
 UAL_PUBLIC uint32_t ual_evd_size(const struct ual_evd *evd);
-/* Does anything feed it: an EP, a listen point; asynchronous streams always. Did it overflow? */
+/* bound: an EP or a listen point feeds it; always true for asynchronous streams. overflowed: it has
+ * overflowed and was not reset. */
 UAL_PUBLIC bool ual_evd_bound(const struct ual_evd *evd);
 UAL_PUBLIC bool ual_evd_overflowed(struct ual_evd *evd);
-UAL_PUBLIC uint32_t ual_evd_threshold(const struct ual_evd *evd); /* as asked for */
+UAL_PUBLIC uint32_t ual_evd_threshold(const struct ual_evd *evd); /* as requested */
 UAL_PUBLIC bool ual_evd_enabled(const struct ual_evd *evd);       /* it notifies */
 
 enum ual_evd_modify_mask {
@@ -171,7 +172,7 @@ enum ual_evd_modify_mask {
     UAL_EVDM_THRESHOLD = 1u << 1,
     UAL_EVDM_OVERFLOW = 1u << 2, /* overflow_flags */
     UAL_EVDM_ENABLED = 1u << 3,
-    UAL_EVDM_RESET = 1u << 4, /* an overflow is over */
+    UAL_EVDM_RESET = 1u << 4, /* resets an overflow */
 };
 struct ual_evd_modify {
     uint32_t mask; /* OR of enum ual_evd_modify_mask */
@@ -179,10 +180,10 @@ struct ual_evd_modify {
     bool enabled;
 };
 /*
- * All of it or nothing. An EVD that is not enabled queues and does not notify; its waiters return
- * UAL_ERR_INVALID_STATE. UAL_ERR_INVALID_ARGUMENT: size 0, threshold above the size that is there
- * then, flags; LIMIT: size; BUSY: a size below what is queued; NOT_SUPPORTED: the provider cannot
- * make a CQ larger; NO_RESOURCES. Any thread.
+ * Changes everything or nothing. A disabled EVD queues events and does not notify; its waiters
+ * return UAL_ERR_INVALID_STATE. UAL_ERR_INVALID_ARGUMENT: size 0, threshold above the resulting
+ * size, flags; LIMIT: size; BUSY: a size below the number of queued events; NOT_SUPPORTED: the
+ * provider cannot resize a CQ; NO_RESOURCES. Any thread.
  */
 UAL_PUBLIC enum ual_status ual_evd_modify(struct ual_evd *evd, const struct ual_evd_modify *modify);
 /* Queue a software event. UAL_ERR_INVALID_ARGUMENT: not of that stream; FULL. [data, but
@@ -190,58 +191,59 @@ UAL_PUBLIC enum ual_status ual_evd_modify(struct ual_evd *evd, const struct ual_
 UAL_PUBLIC enum ual_status ual_evd_post(struct ual_evd *evd, void *data);
 
 /*
- * Oldest event, UAL_ERR_EMPTY, or, empty for ever, UAL_ERR_DEAD. An empty EVD runs the lane once
- * and looks again; a non-empty one runs nothing. [data]
+ * Takes the oldest event. UAL_ERR_EMPTY, or UAL_ERR_DEAD if the EVD is empty and no event can come.
+ * An empty EVD runs the lane once and is checked again; a non-empty one runs nothing. [data]
  */
 UAL_PUBLIC enum ual_status ual_evd_dequeue(struct ual_evd *evd, struct ual_event *event);
 
 /*
- * Wait for a Notification Event, or as many as the threshold says, at most timeout_us (UINT64_MAX:
- * for ever; 0: one look) and return the oldest event. Returns at once when any event is queued, and
- * takes one that is queued at the end of the time. *more (may be NULL): events left, a snapshot.
- * UAL_ERR_TIMED_OUT, INTERRUPTED, ABORTED, WAITER_LIMIT, DEAD; EXISTS: it has a callback;
+ * Waits for a Notification Event, or for as many as the threshold, at most timeout_us (UINT64_MAX:
+ * no limit; 0: one check), and takes the oldest event. Returns at once if any event is queued, and
+ * takes one that is queued when the time is over. *more (may be NULL): number of events left, a
+ * snapshot. UAL_ERR_TIMED_OUT, INTERRUPTED, ABORTED, WAITER_LIMIT, DEAD; EXISTS: it has a callback;
  * INVALID_STATE: it is in an aggregate, does not notify, or overflowed and was not reset.
  */
 UAL_PUBLIC enum ual_status ual_evd_wait(struct ual_evd *evd, uint64_t timeout_us,
                                         struct ual_event *event, size_t *more);
-/* Why nobody may wait on it: UAL_ERR_INVALID_STATE (in an aggregate), EXISTS (has a callback);
- * UAL_OK: one may. */
+/* Why threads may not wait on it: UAL_ERR_INVALID_STATE (in an aggregate), EXISTS (has a callback);
+ * UAL_OK: they may. */
 UAL_PUBLIC enum ual_status ual_evd_wait_refusal(struct ual_evd *evd);
-/* ual_evd_wait by handle, for front ends: another thread may free the EVD or its IA while this call
+/* ual_evd_wait by handle, for front ends. Another thread may free the EVD or its IA while this call
  * begins; then it returns UAL_ERR_INVALID_HANDLE or UAL_ERR_ABORTED. */
 UAL_PUBLIC enum ual_status ual_evd_wait_on(ual_handle evd, uint64_t timeout_us,
                                            struct ual_event *event, size_t *more);
 
 /*
- * Aggregate EVDs. Its members notify it: they raise its descriptor, wake its waiters, call its
- * callback. Nobody waits on a member, whose events can still be dequeued. It yields its members'
- * events, or with UAL_EVD_NOTIFICATIONS which member is ready, once for each time that the member
- * notifies; for one that is empty by then there is no notification. *more of a wait: members with
- * events. Its members take turns, in the order of their notifications.
+ * Aggregate EVDs. Members notify the aggregate: they raise its descriptor, wake its waiters, call
+ * its callback. Threads cannot wait on a member, but its events can be dequeued. The aggregate
+ * returns its members' events; with UAL_EVD_NOTIFICATIONS it returns the member that is ready, once
+ * for each notification of the member, except if the member is empty by then. *more of a wait:
+ * number of members with events. Members take turns, in the order of their notifications.
  *
- * set_aggregate: NULL: in none. UAL_ERR_INVALID_ARGUMENT: not an aggregate, of another IA, or evd
- * is one itself; BUSY: a thread waits on the EVD; INVALID_STATE: it has a callback; NO_RESOURCES.
+ * set_aggregate: NULL removes it from its aggregate. UAL_ERR_INVALID_ARGUMENT: not an aggregate, of
+ * another IA, or evd is one itself; BUSY: a thread waits on the EVD; INVALID_STATE: it has a
+ * callback; NO_RESOURCES.
  */
 UAL_PUBLIC enum ual_status ual_evd_set_aggregate(struct ual_evd *evd, struct ual_evd *aggregate);
 UAL_PUBLIC struct ual_evd *ual_evd_aggregate(struct ual_evd *evd); /* NULL: in none */
-/* An event of a member, also where the aggregate yields notifications; UAL_ERR_EMPTY. Runs
- * nothing. [data] */
+/* Takes an event of a member, even if the aggregate returns notifications; UAL_ERR_EMPTY. Runs no
+ * lane. [data] */
 UAL_PUBLIC enum ual_status ual_aevd_take(struct ual_evd *aggregate, struct ual_event *event);
-/* A notification that was taken is there again. */
+/* Puts back a notification that was taken. */
 UAL_PUBLIC void ual_aevd_requeue(struct ual_evd *aggregate, const struct ual_event *event);
 
 /*
- * Callbacks: run(evd, routine, arg) is called in a thread of the IA's own after each notification,
- * not at once for each of several, and not where the EVD is empty again by then. It is called soon
- * after attaching where events are there. The thread is made by the first attach; it runs one
+ * Callbacks: run(evd, routine, arg) is called in a thread of the IA after a notification. Several
+ * notifications may lead to one call; there is none if the EVD is empty again by then. If the EVD
+ * has events it is called soon after the attach. The first attach starts the thread. It runs one
  * callback at a time, with all signals blocked, and runs no lane. A callback may detach itself or
- * others and free EVDs and the IA; one that blocks delays the others.
+ * others, and free EVDs and the IA; a callback that blocks delays the others.
  *
  * attach: UAL_ERR_EXISTS: the EVD has one; INVALID_STATE: it is in an aggregate; BUSY: a thread
- * waits on it; NO_RESOURCES. While it is attached waits end with UAL_ERR_EXISTS.
- * detach: UAL_ERR_INVALID_STATE: none. No call begins any more. *running: one that another thread
- * is in, to be waited for and released by ual_callback_settle, with no lock and not inside
- * ual_call_begin: it may be freeing the IA; NULL: none.
+ * waits on it; NO_RESOURCES. While it is attached waits end with UAL_ERR_EXISTS. detach:
+ * UAL_ERR_INVALID_STATE: none. No new call begins. *running: a callback that another thread is in,
+ * NULL for none. Pass it to ual_callback_settle, which waits for it and releases it, with no lock
+ * and not inside ual_call_begin, because the callback may be freeing the IA.
  */
 struct ual_callback;
 typedef void (*ual_callback_fn)(ual_handle evd, void (*routine)(void), void *arg);
@@ -252,7 +254,7 @@ UAL_PUBLIC enum ual_status ual_evd_callback_detach(struct ual_evd *evd,
 UAL_PUBLIC void ual_callback_settle(struct ual_callback *running); /* NULL: nothing */
 UAL_PUBLIC bool ual_evd_has_callback(struct ual_evd *evd);
 
-/* The region or window that a completion is about, as ual_memory_of. [data] */
+/* The region or window of a completion, as ual_memory_of. [data] */
 UAL_PUBLIC ual_handle ual_event_memory(const struct ual_event *event);
 
 /* ------------------------------------------------------------------------------------------------
@@ -273,10 +275,10 @@ struct ual_ep_attr {
     uint32_t max_send_wr, max_recv_wr;
     uint32_t max_send_sge, max_recv_sge, max_read_sge, max_write_sge;
     struct ual_srq *srq; /* of the same PD; NULL: an own receive queue */
-    /* these may change, see ual_ep_modify, while they are read without a lock */
+    /* may change (ual_ep_modify) while they are read without a lock */
     _Atomic uint32_t ird, ord;
-    _Atomic uint32_t flags;       /* enum ri_qp_flags */
-    _Atomic uint64_t max_payload; /* octets of one Send; kept for the front end, which checks it */
+    _Atomic uint32_t flags;                   /* enum ri_qp_flags */
+    _Atomic uint64_t max_payload;             /* octets of one Send; checked by the front end */
     _Atomic uint32_t rq_limit, rq_hard_limit; /* with an SRQ; 0 none */
     /* UD; 0: the adapter's own, where it has one (ri_rnic_attr.service_qkey) */
     _Atomic uint32_t qkey;
@@ -290,8 +292,9 @@ struct ual_ep {
     uint32_t qpn;     /* UD */
     struct ual_evd *connect_evd;
     struct ual_ep_attr attr; /* as given by the provider */
-    /* Reads and atomics that may be outstanding: as agreed with the peer, without a connection
-     * attr.ord. 0: posts of them are to be refused, as the provider would end the connection. */
+    /* Reads and atomics that may be outstanding: the value agreed with the peer, or attr.ord
+     * without a connection. 0: refuse posts of them, because the provider would end the
+     * connection. */
     _Atomic uint32_t ord;
 };
 
@@ -332,7 +335,7 @@ enum ual_ep_mask {
     UAL_EP_FLAGS = 1u << 3,
     UAL_EP_SEND_WR = 1u << 4,
     UAL_EP_RECV_WR = 1u << 5,
-    UAL_EP_RQ_LIMIT = 1u << 6, /* arms it again */
+    UAL_EP_RQ_LIMIT = 1u << 6, /* arms the limit again */
     UAL_EP_RQ_HARD_LIMIT = 1u << 7,
     UAL_EP_QKEY = 1u << 8, /* UD */
 };
@@ -343,8 +346,8 @@ enum ual_ep_mask {
  * outstanding beyond the new value), NOT_SUPPORTED (queue sizes). */
 UAL_PUBLIC enum ual_status ual_ep_modify(struct ual_ep *ep, uint32_t mask,
                                          const struct ual_ep_attr *attr, uint32_t flags);
-/* Any state. Does not wait: an open connection goes on closing in order. Queued events of the EP
- * are purged. */
+/* Any state. Does not wait: an open connection continues to close in order. Removes queued events
+ * of the EP. */
 UAL_PUBLIC enum ual_status ual_ep_free(struct ual_ep *ep);
 /* NONOPERATIONAL (or UNCONNECTED) to UNCONNECTED, for datagrams NONOPERATIONAL to CONNECTED; else
  * UAL_ERR_INVALID_STATE. Outstanding work is flushed first. */
@@ -361,7 +364,7 @@ struct ual_connect {
     uint64_t timeout_us; /* UINT64_MAX: the configured one */
     bool negotiate_depths;
     bool three_way;
-    /* InfiniBand: these count; else the provider's own. As in struct ri_connect_param. */
+    /* InfiniBand: use the values below; else the provider's. As in struct ri_connect_param. */
     bool tuned;
     uint8_t retry_count, rnr_retry_count, max_cm_retries;
     uint8_t local_ack_timeout, local_cm_timeout, remote_cm_timeout;
@@ -370,8 +373,8 @@ struct ual_connect {
 };
 UAL_PUBLIC enum ual_status ual_ep_connect(struct ual_ep *ep, const struct ual_connect *connect);
 /* request: from a request event (passive) or an ACCEPT_ARRIVED message (active, three-way).
- * UAL_ERR_INVALID_HANDLE: the request is unknown, used or withdrawn. The request is used up on
- * UAL_OK only. */
+ * UAL_ERR_INVALID_HANDLE: the request is unknown, used or withdrawn. Only UAL_OK consumes the
+ * request. */
 UAL_PUBLIC enum ual_status ual_ep_accept(struct ual_ep *ep, ual_handle request,
                                          bool negotiate_depths, const void *private_data,
                                          uint16_t private_data_length);
@@ -405,16 +408,17 @@ struct ual_convert {
 UAL_PUBLIC enum ual_status ual_ep_convert(struct ual_ep *ep, const struct ual_convert *convert);
 
 /*
- * An undecided connection request goes to the listen point of the same device with that port
- * (network order) on that Spigot, or with that service ID where it is not 0; of several to the one
- * that was made first. It comes there as a new request; the handle is used up on UAL_OK only.
+ * Moves an undecided connection request to the listen point of the same device with that port
+ * (network order) on that Spigot, or with that service ID if it is not 0; of several, to the
+ * oldest. It arrives there as a new request. Only UAL_OK consumes the handle.
  * UAL_ERR_INVALID_HANDLE: unknown, used or withdrawn, or the identifier of a peer's accept;
- * UNREACHABLE: nobody listens there; NO_RESOURCES: that listen point keeps as many as it may.
+ * UNREACHABLE: there is no such listen point; NO_RESOURCES: that listen point has as many as it may
+ * have.
  */
 UAL_PUBLIC enum ual_status ual_handoff(ual_handle request, uint32_t spigot, uint16_t port,
                                        uint64_t service_id);
 
-/* A listen point hears connection requests, and service requests where the IA has datagrams. */
+/* A listen point receives connection requests, and service requests if the IA has datagrams. */
 struct ual_listen;
 UAL_PUBLIC enum ual_status ual_listen_create(struct ual_device *device, uint32_t port,
                                              struct ual_evd *evd, const struct sockaddr *address,
@@ -445,7 +449,7 @@ struct ual_ud_request {
     struct ual_evd *evd;
     uint16_t private_data_length;
     uint8_t private_data[UAL_PRIVATE_DATA_MAX];
-    /* the front end's, as many octets as it asked for; not looked at */
+    /* for the front end, in the size that it requested; not used here */
     _Alignas(8) unsigned char own[];
 };
 /* Of `ask`: source, destination, service_id, timeout, private data, copied.
@@ -464,8 +468,8 @@ struct ual_service_reply {
     uint16_t private_data_length;
 };
 /* UAL_ERR_INVALID_HANDLE: the request is unknown, answered or withdrawn; INVALID_ARGUMENT: no
- * endpoint has that QPN; ACCESS: the key cannot be told; LIMIT: private data. The request is used
- * up on UAL_OK only. */
+ * endpoint has that QPN; ACCESS: the key cannot be sent; LIMIT: private data. Only UAL_OK consumes
+ * the request. */
 UAL_PUBLIC enum ual_status ual_service_reply(ual_handle request,
                                              const struct ual_service_reply *reply);
 
