@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The loop with one thread that runs the lane and others that post, poll, register,
- * connect and destroy meanwhile. */
+/* The loop with one thread that runs the lane and others that concurrently post, poll, register,
+ * connect and destroy. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -55,7 +55,7 @@ struct worker {
     struct side *side;
     struct worker *peer;
     struct region out, in; /* WINDOW messages each */
-    atomic_uint received;  /* messages, told to the peer's sender */
+    atomic_uint received;  /* received messages, reported to the peer's sender */
     uint32_t sent, completed;
     unsigned long count, wrong;
     struct tc_rng rng;
@@ -126,7 +126,7 @@ static void *work(void *arg)
     return NULL;
 }
 
-/* Every side has a thread of its own; order, data and count are right. */
+/* Every side has a thread of its own; order, data and count are correct. */
 START_TEST(S036_messages_in_order)
 {
     static struct side sides[PAIRS][2];
@@ -173,7 +173,7 @@ START_TEST(S036_messages_in_order)
 }
 END_TEST
 
-/* Two threads post on one QP; each sees its own requests complete in its order. */
+/* Two threads post on one QP. Each sees its own requests complete in its order. */
 struct poster {
     struct side *side;
     uint32_t id;
@@ -231,9 +231,9 @@ START_TEST(two_threads_post)
 }
 END_TEST
 
-/* ---- life and death while the lane runs ---- */
+/* ---- connections begin and end while the lane runs ---- */
 
-/* Connect, send, destroy one side or the other first, at any moment of the transfer. */
+/* Connect, send, and destroy either side first, at any moment of the transfer. */
 START_TEST(connections_come_and_go)
 {
     struct tc_rng rng = tc_rng(3);
@@ -264,7 +264,8 @@ START_TEST(connections_come_and_go)
             ck_assert_int_eq(bed.fake.privileged.qp_destroy(side->qp), RI_OK);
             side->qp = NULL;
             told = atomic_load(&side->events.count);
-            ck_assert(!poll_one(side->send_cq, &wc)); /* nothing of it is polled any more */
+            /* No completion of the destroyed QP is polled. */
+            ck_assert(!poll_one(side->send_cq, &wc));
             ck_assert(!poll_one(side->recv_cq, &wc));
             ck_assert_uint_eq(atomic_load(&side->events.count), told);
         }
@@ -276,8 +277,8 @@ START_TEST(connections_come_and_go)
 }
 END_TEST
 
-/* The peer writes without end; the region is deregistered and its memory taken away: whoever
- * touched it then would crash. The same for Reads. */
+/* The peer writes without end. The region is deregistered and its memory unmapped, so a later
+ * access would crash. The same for Reads. */
 START_TEST(X006_deregistered_memory_is_not_touched)
 {
     unsigned long rounds = tc_count(30);
@@ -323,8 +324,8 @@ START_TEST(X006_deregistered_memory_is_not_touched)
 }
 END_TEST
 
-/* Our own source goes away while its octets may still wait for the socket: the peer gets what was
- * promised, or the connection ends; the memory is not read any more. */
+/* The local source is deregistered while its octets may still wait for the socket. The peer gets
+ * the whole message, or the connection ends; the memory is not read any more. */
 START_TEST(X006_deregistered_source_is_not_touched)
 {
     unsigned long rounds = tc_count(30);
@@ -343,7 +344,7 @@ START_TEST(X006_deregistered_source_is_not_touched)
         ck_assert_int_eq(side_post(&sides[0], RI_WR_RDMA_WRITE, 1, RI_WR_SIGNALED, &sge, 1,
                                    (uintptr_t)target.octets, target.keys.rkey),
                          RI_OK);
-        region_free(&sides[0], &own); /* and unmaps */
+        region_free(&sides[0], &own); /* unmaps it too */
         ck_assert(tc_until(poll_one(sides[0].send_cq, &wc), TESTBED_TIMEOUT));
         ck_assert(wc.status == RI_WC_SUCCESS || wc.status == RI_WC_LOCAL_PROTECTION ||
                   wc.status == RI_WC_FLUSHED);

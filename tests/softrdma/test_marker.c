@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* MPA markers: taken out and woven in by the codec, against a slow reference and the vectors; then
- * over a socket, both directions, with and without CRC, at every split of the stream. */
+/* MPA markers: the codec removes and inserts them, compared with a slow reference and the vectors;
+ * then over a socket, in both directions, with and without CRC, at every split of the stream. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -26,9 +26,9 @@ static struct testbed bed;
 static struct side *const a = &bed.side[0], *const b = &bed.side[1];
 static struct tc_rng rng;
 
-/* ---- the reference: unit by unit, by the words of RFC 5044 4.3 ---- */
+/* ---- the reference: unit by unit, after RFC 5044 4.3 ---- */
 
-/* One FPDU at `pos` into out; returns its octets. */
+/* Writes one FPDU at stream position `pos` into out; returns its octets. */
 static uint32_t slow_emit(uint8_t *out, uint32_t pos, const uint8_t *ulpdu, uint32_t n, bool crc_on)
 {
     uint32_t units = (2 + n + 3) / 4 + 1, at = 0, begun = 0, crc;
@@ -61,7 +61,8 @@ static uint32_t slow_emit(uint8_t *out, uint32_t pos, const uint8_t *ulpdu, uint
     return at;
 }
 
-/* Cut an FPDU without markers into random pieces, weave, and lay the result out flat. */
+/* Splits an FPDU without markers at random places, inserts the markers, and copies the result into
+ * one buffer. */
 static uint32_t weave_flat(uint8_t *out, uint32_t pos, uint8_t *fpdu, uint32_t size, bool crc_on)
 {
     struct iovec in[8], woven[8 + 2 * MPA_MARKERS_MAX];
@@ -100,9 +101,9 @@ static uint32_t plain_fpdu(uint8_t *out, const uint8_t *ulpdu, uint32_t n)
 static uint32_t random_pos(unsigned long i)
 {
     if (i % 5 == 0)
-        return 512 * (uint32_t)tc_below(&rng, 8); /* a marker leads */
+        return 512 * (uint32_t)tc_below(&rng, 8); /* a marker precedes the FPDU */
     if (i % 7 == 0)
-        return 0u - 4 * (uint32_t)tc_below(&rng, 400); /* over the end of 2^32 */
+        return 0u - 4 * (uint32_t)tc_below(&rng, 400); /* crosses 2^32 */
     return 4 * (uint32_t)tc_rand(&rng);
 }
 
@@ -128,8 +129,8 @@ START_TEST(S028_S029_woven_as_the_reference)
 }
 END_TEST
 
-/* Exactly as long as it is, so that an over-read shows; every shorter prefix
- * wants more and stays untouched. */
+/* The buffer has the exact length, so that an over-read shows. Every shorter prefix asks for more
+ * and does not change. */
 START_TEST(C049_taken_out_again)
 {
     unsigned long rounds = tc_count(1500);
@@ -164,7 +165,7 @@ START_TEST(C049_taken_out_again)
 }
 END_TEST
 
-/* What stage 4 says: CRC before marker before length. */
+/* Stage 4: CRC before marker before length. */
 START_TEST(C050_C053_C054_C055_order_of_verdicts)
 {
     static const struct {
@@ -186,8 +187,8 @@ START_TEST(C050_C053_C054_C055_order_of_verdicts)
 
     tc_fill(&rng, ulpdu, sizeof(ulpdu));
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        /* 600 octets at 500: a marker 12 octets behind
-         * ULPDU_Length; 1 octet at 512: one in front */
+        /* Payload of 600 octets at 500: a marker 12 octets behind ULPDU_Length. Of 1 octet at 512:
+         * a marker in front. */
         uint32_t pos = rows[i].n == 1 ? 512 : 500, mark = rows[i].n == 1 ? 0 : 12, crc;
         uint32_t size = slow_emit(out, pos, ulpdu, rows[i].n, true);
         enum mpa_result verdict = MPA_NEED_MORE;
@@ -259,7 +260,7 @@ static void seed(void)
     rng = tc_rng(11);
 }
 
-/* Bit 0 markers towards b, bit 1 towards a, bit 2 CRC, bit 3 small segments. */
+/* Bit 0: markers towards b; bit 1: markers towards a; bit 2: CRC; bit 3: small segments. */
 static void connect_marked(unsigned int how)
 {
     struct ri_llp_handover handover = { .mpa_revision = 2, .crc = how & 4, .ird = 8, .ord = 8 };
@@ -277,8 +278,8 @@ static void connect_marked(unsigned int how)
 static const uint32_t sizes[] = { 0, 1, 7, 255, 257, 480, 481, 482, 1447, 4096, 65535, 3 << 20 };
 #define SIZES (sizeof(sizes) / sizeof(sizes[0]))
 
-/* Send with a list of elements, Write and Read of each size, both ways;
- * what is beside the target stays. */
+/* Sends with a list of elements, Writes and Reads of each size, in both directions. The memory
+ * around the target does not change. */
 static void transfer_all(struct side *from, struct side *to, uint32_t most)
 {
     for (size_t i = 0; i < SIZES && sizes[i] <= most; i++) {
@@ -320,8 +321,8 @@ START_TEST(C011_C032_C049_S029_every_combination)
 }
 END_TEST
 
-/* Large payload is in the batch by reference when its region goes:
- * what is left keeps its markers. */
+/* The batch refers to large payload when its region is revoked: the octets that still leave keep
+ * their markers. */
 START_TEST(S029_region_deregistered_under_way)
 {
     const uint32_t size = 6 << 20;
@@ -338,8 +339,8 @@ START_TEST(S029_region_deregistered_under_way)
     source.mr = NULL;
     wc = side_next(a, a->send_cq);
     ck_assert(wc.status == RI_WC_LOCAL_PROTECTION || wc.status == RI_WC_SUCCESS);
-    /* nothing malformed was seen there: the end is ours, by a
-     * Terminate without CRC or marker error */
+    /* b saw nothing malformed: a ends the connection, by a Terminate without a CRC or marker
+     * error. */
     side_expect_event(b, RI_EVENT_TERMINATE_RECEIVED, 0);
     region_free(a, &source);
     region_free(b, &target);
@@ -354,7 +355,7 @@ struct stream_octets {
     uint32_t messages;
 };
 
-/* All FPDUs of the initiator in the exchange with markers; how many octets each message has. */
+/* All FPDUs of the initiator in the exchange with markers, and the length of each message. */
 static void vector_stream(struct stream_octets *stream, uint32_t *lengths)
 {
     const struct vectors *v = tc_vectors();
@@ -381,7 +382,7 @@ static const struct ri_llp_handover both = {
     .ord = 8,
 };
 
-/* Octets of the other end, exactly so many, waited for. */
+/* Waits for exactly `length` octets of the other end. */
 static void raw_take(struct raw *raw, uint8_t *to, size_t length)
 {
     size_t used = 0;
@@ -399,8 +400,8 @@ static void raw_take(struct raw *raw, uint8_t *to, size_t length)
     }
 }
 
-/* The exchange of the vectors, its stream cut at `cut` (and in single octets when that is 0); then
- * our own first Send, octet by octet as the vectors have it. */
+/* The exchange of the vectors, its stream split at `cut` (into single octets if that is 0). Then
+ * ital's own first Send equals the vectors octet by octet. */
 static void exchange(struct raw *raw, uint32_t cut)
 {
     struct stream_octets stream = { .length = 0 };
@@ -439,8 +440,8 @@ END_TEST
 
 START_TEST(C047_C049_stream_of_the_vectors_cut_anywhere)
 {
-    /* every place around each frame's ends and markers in one run; all of
-     * them over the loop's iterations */
+    /* All iterations of the loop test together split at every place around each frame's ends and
+     * markers. */
     for (uint32_t cut = 1 + (uint32_t)_i; cut < 2568; cut += 64) {
         struct raw raw;
 
@@ -475,7 +476,7 @@ START_TEST(S028_S029_first_send_as_the_vectors_have_it)
 }
 END_TEST
 
-/* The position counts from the first FPDU, not from the Reply that leaves before it. */
+/* The position counts from the first FPDU, not from the Reply that precedes it. */
 START_TEST(S029_counted_behind_the_reply)
 {
     static const uint8_t reply[37] = "not an FPDU, and 37 octets long";
@@ -496,9 +497,9 @@ START_TEST(S029_counted_behind_the_reply)
 }
 END_TEST
 
-/* ---- faults, and our Terminate in a stream with markers ---- */
+/* ---- faults, and ital's Terminate in a stream with markers ---- */
 
-/* The Terminate at `pos` of our stream, whatever its contents. */
+/* The Terminate at `pos` of the stream, whatever its contents. */
 static void expect_terminate(struct raw *raw, uint32_t pos, uint16_t value)
 {
     uint8_t got[128], want[160], ulpdu[DDP_UNTAGGED_LEN + TERMINATE_PAYLOAD_MAX];
@@ -534,7 +535,7 @@ static void fault(bool crc_on, bool break_pointer, uint16_t value)
     size = slow_emit(out, 0, ulpdu, sizeof(ulpdu), crc_on);
     if (break_pointer) {
         ck_assert_uint_eq(out[512 + 2] << 8 | out[512 + 3], 508);
-        out[512 + 2] ^= 2; /* 508 becomes something else */
+        out[512 + 2] ^= 2; /* another value than 508 */
         if (crc_on)
             mpa_put_crc(out + size - 4, crc32c(0, out, size - 4));
     } else {
@@ -568,7 +569,7 @@ START_TEST(C054_marker_that_points_elsewhere_without_crc)
 }
 END_TEST
 
-/* The Terminate stands behind octets that were built before it, and its marker says so. */
+/* The Terminate follows octets that were built before it, and its marker points to it. */
 START_TEST(S029_terminate_takes_its_place)
 {
     uint8_t write[DDP_TAGGED_LEN], drop[24 + 700], junk[24];
@@ -579,8 +580,8 @@ START_TEST(S029_terminate_takes_its_place)
     side_open(&bed, a, NULL);
     source = region_new(a, 512, TESTBED_ALL);
     raw_open(&raw, &bed, a, true, &both);
-    pos = 24; /* marker and ready-to-receive Write */
-    /* then a Write that ends right before a marker: 512 = 24 + 2 + 14 + n + pad + 4 */
+    pos = 24; /* after the marker and the ready-to-receive Write */
+    /* A Write that ends right before a marker: 512 = 24 + 2 + 14 + n + pad + 4. */
     side_write(a, 1, region_sge(&source, 0, 468), 0, 0x100);
     pos += 488;
     raw_take(&raw, drop, pos);
@@ -608,7 +609,7 @@ START_TEST(C034_S019_refusal_begins_with_a_marker)
 }
 END_TEST
 
-/* With markers the FPDU, markers included, still fits the segment. */
+/* With markers the FPDU, its markers included, still fits the segment. */
 START_TEST(S024_mulpdu_with_markers)
 {
     struct ri_llp_handover handover = both;

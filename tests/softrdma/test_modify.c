@@ -45,7 +45,7 @@ START_TEST(ord_rises)
 }
 END_TEST
 
-/* From none to some. */
+/* From zero. */
 START_TEST(ird_rises)
 {
     const struct ri_llp_handover none = { .mpa_revision = 2, .crc = true };
@@ -91,7 +91,7 @@ struct watcher {
     uint32_t mixed;
 };
 
-/* Of the other QP: depths are those of before while it is IDLE, and those of the hand-over then. */
+/* Of the other QP: in IDLE the depths are the former ones, then those of the hand-over. */
 static void *watch_depths(void *argument)
 {
     struct watcher *watcher = argument;
@@ -131,7 +131,7 @@ START_TEST(a_query_sees_a_hand_over_whole)
 }
 END_TEST
 
-/* A host of an earlier version has less room, one of a later version more. */
+/* A host of an earlier version has a shorter structure, one of a later version a longer one. */
 START_TEST(a_query_fills_what_the_caller_has)
 {
     const uint32_t older = offsetof(struct ri_qp_info, ird);
@@ -159,7 +159,7 @@ START_TEST(a_query_fills_what_the_caller_has)
 }
 END_TEST
 
-/* The contract has names for features that softrdma does not have. They are refused. */
+/* The contract defines features that softrdma does not have: they are refused. */
 START_TEST(what_has_room_only_is_refused)
 {
     const enum ri_qp_state states[] = { RI_QPS_INIT, RI_QPS_RTR };

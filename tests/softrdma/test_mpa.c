@@ -35,7 +35,7 @@ START_TEST(S026_pad_and_size)
     ck_assert_uint_eq(mpa_fpdu_len(46), 52);
     ck_assert_uint_eq(mpa_fpdu_len(MPA_ULPDU_MAX), MPA_FPDU_MAX);
     for (uint32_t n = 0; n <= MPA_ULPDU_MAX; n++) {
-        /* one assertion per failure only: Check's are too slow for long loops */
+        /* Only one assertion per failure: Check's are too slow for long loops. */
         if (mpa_pad(n) > 3 || mpa_fpdu_len(n) % 4 || mpa_fpdu_len(n) != 2 + n + mpa_pad(n) + 4)
             ck_abort_msg("ULPDU of %u octets", n);
     }
@@ -100,7 +100,7 @@ START_TEST(S027_S028_fpdus_of_the_exchanges)
         ck_assert_mem_eq(fpdu.ulpdu, f->ulpdu.p, f->ulpdu.len);
         n = make_fpdu(out, f->ulpdu.p, (uint32_t)f->ulpdu.len, f->crc);
         ck_assert_uint_eq(n, f->bytes.len);
-        /* V-23 sends a damaged CRC; siw (V-31 and later) leaves stale octets in PAD: not ours */
+        /* V-23 sends a damaged CRC; siw (V-31 and later) leaves stale octets in PAD */
         if (!memcmp(out, f->bytes.p, n)) {
             built++;
             ck_assert_int_eq(mpa_check(&fpdu, f->crc), MPA_OK);
@@ -113,14 +113,14 @@ START_TEST(S027_S028_fpdus_of_the_exchanges)
 }
 END_TEST
 
-/* Feeds octets of a run one by one and as `need` asks; both must find the same FPDUs. */
+/* Feeds the octets of a run one by one, and as `need` requests. Both must find the same FPDUs. */
 static size_t scan_run(const uint8_t *run, size_t len, size_t *sizes, size_t max)
 {
     size_t at = 0, found = 0, have = 0, need = 0;
     struct mpa_fpdu fpdu;
 
     while (at < len) {
-        uint8_t *copy = malloc(have ? have : 1); /* exact size: ASan sees a read too far */
+        uint8_t *copy = malloc(have ? have : 1); /* exact size, so that ASan sees an over-read */
         enum mpa_result r;
 
         memcpy(copy, run + at, have);
@@ -298,7 +298,7 @@ START_TEST(C050_before_C055)
 }
 END_TEST
 
-/* Emits one FPDU with markers by the position arithmetic; returns the octets. */
+/* Writes one FPDU with markers by position arithmetic; returns its octets. */
 static uint32_t emit_marked(uint8_t *out, uint32_t pos, const uint8_t *ulpdu, uint32_t n)
 {
     uint8_t *flat = malloc(MPA_FPDU_MAX);
@@ -408,7 +408,7 @@ START_TEST(S029_arithmetic_against_counting)
         bool started = false, ok = true;
 
         if (i % 16 == 0)
-            pos = at = 0u - (uint32_t)tc_below(&rng, 300) * 4; /* over the end of 2^32 */
+            pos = at = 0u - (uint32_t)tc_below(&rng, 300) * 4; /* crosses 2^32 */
         while (left) {
             if (at % 512 == 0) {
                 ok &= mpa_marker_gap(at) == 0;

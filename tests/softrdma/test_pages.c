@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What may be registered (X-009): every page counts, whichever way the kernel is asked;
- * and nothing is touched by asking. */
+/* Memory that may be registered (X-009): every page is checked, by each way to ask the kernel, and
+ * the check touches no page. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -19,8 +19,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* The ways: by query, as since Linux 6.11; by the text of all mappings;
- * page by page, as without /proc. */
+/* The ways: a query, as since Linux 6.11; the text of all mappings; page by page, as without
+ * /proc. */
 enum way { QUERY, TEXT, TRIAL, WAYS };
 #define PAGES 64u
 
@@ -30,7 +30,7 @@ static struct rlimit descriptors;
 static size_t page;
 static uint8_t *map;
 
-/* The room's own calls come here. */
+/* The provider's own calls come here. */
 int ioctl(int fd, unsigned long request, ...)
 {
     va_list args;
@@ -64,7 +64,7 @@ static void teardown(void)
     munmap(map, PAGES * page);
 }
 
-/* Without a descriptor to be had there is no /proc. */
+/* Without a free descriptor there is no /proc. */
 static void go(enum way way)
 {
     const struct rlimit none = { 0, descriptors.rlim_max };
@@ -102,7 +102,7 @@ START_TEST(X009_all_is_mapped)
 }
 END_TEST
 
-/* The page may be the first, one in the middle, the last. */
+/* The page is the first, one in the middle, or the last. */
 START_TEST(X009_one_page_may_not_be_written)
 {
     static const size_t which[] = { 0, 1, PAGES / 2, PAGES - 2, PAGES - 1 };
@@ -129,7 +129,7 @@ START_TEST(X009_one_page_may_not_be_read)
 }
 END_TEST
 
-/* Mappings that differ, each in order; what may be written only may be read. */
+/* Different mappings, each valid. Memory that may only be read is registered for reading. */
 START_TEST(X009_many_mappings)
 {
     for (size_t i = 0; i < PAGES; i += 2)
@@ -143,7 +143,7 @@ START_TEST(X009_many_mappings)
 }
 END_TEST
 
-/* The text is longer than what is read of it at once: a line is in two reads. */
+/* The text is longer than one read of it: a line is split over two reads. */
 START_TEST(a_thousand_mappings)
 {
     const size_t count = 2000;
@@ -174,7 +174,7 @@ static size_t resident(void)
     return count;
 }
 
-/* Memory that nobody has used yet takes none. */
+/* Memory that is not populated yet stays so. */
 START_TEST(nothing_is_populated)
 {
     go(_i);
@@ -188,7 +188,7 @@ START_TEST(nothing_is_populated)
 }
 END_TEST
 
-/* The way that is meant to be fast is the one that is gone here, where the kernel has it. */
+/* If the kernel has the fast way, this run tests that the fast way is used. */
 START_TEST(one_query_is_enough)
 {
     go(QUERY);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A path that carries nothing any more: both ends learn of it, and when. Two network name spaces of
- * the test's own, a veth between them; the path is cut by giving each end a wrong hardware address
- * for the other, so that nobody is told. In the long form with the options' defaults.
+ * A network path that carries nothing any more: both ends detect it in time. The test has two
+ * network namespaces of its own and a veth between them. It cuts the path by giving each end a
+ * wrong hardware address for the other, so that neither end gets an error. The long form uses the
+ * options' defaults.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -29,8 +30,8 @@
 static struct testbed bed;
 static struct side *const a = &bed.side[0], *const b = &bed.side[1];
 static struct region from, to;
-static int near_space, far_space; /* descriptors of the name spaces */
-static pid_t holder;              /* keeps the far one alive */
+static int near_space, far_space; /* descriptors of the namespaces */
+static pid_t holder;              /* keeps the far one open */
 
 static const char *const scaled[] = {
     "ack_timeout", "1500", "keepalive_idle", "1", "keepalive_interval", "1", "keepalive_count",
@@ -60,7 +61,7 @@ static void write_file(const char *path, const char *text)
     close(fd);
 }
 
-/* Where there is no privilege, in a user name space of the test's own. */
+/* Without privilege, in a user namespace of the test's own. */
 static void own_space(void)
 {
     char map[32];
@@ -175,7 +176,7 @@ static void teardown(void)
     }
 }
 
-/* ---- who learns of it ---- */
+/* ---- detection ---- */
 
 static void open_sides(void)
 {
@@ -204,7 +205,7 @@ static void close_sides(void)
     testbed_close(&bed);
 }
 
-/* The lane runs until the side's connection is lost: in time, and not before the earliest. */
+/* Runs the lane until the side's connection is lost: in time, and not before the earliest time. */
 static void expect_lost(const struct side *side, uint64_t cut, unsigned int least_ms,
                         unsigned int most_ms)
 {
@@ -218,8 +219,8 @@ static void expect_lost(const struct side *side, uint64_t cut, unsigned int leas
                   most_ms);
 }
 
-/* One sends what nobody acknowledges, the other only receives. The latest is told
- * last, so that both times are seen. */
+/* One side sends without acknowledgement, the other only receives. The events are checked in the
+ * order of their latest times, so that both times are measured. */
 START_TEST(both_learn_in_time)
 {
     struct bounds bound = bounds();
@@ -236,7 +237,7 @@ START_TEST(both_learn_in_time)
 }
 END_TEST
 
-/* Neither sends: keep-alive tells both. */
+/* Neither side sends: keep-alive ends both. */
 START_TEST(idle_ends_learn_in_time)
 {
     struct bounds bound = bounds();
@@ -251,8 +252,8 @@ START_TEST(idle_ends_learn_in_time)
 }
 END_TEST
 
-/* A peer that does not read is asked by probes; when the path goes meanwhile
- * these are not answered any more. */
+/* TCP probes a peer that does not read. When the path is cut meanwhile the probes have no
+ * answer. */
 START_TEST(behind_a_closed_window_too)
 {
     struct bounds bound = bounds();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Control verbs of softrdma that need no connection: options,
- * attributes, port, PDs, regions, limits. */
+/* Control verbs of softrdma without a connection: options, attributes, port, PDs, regions,
+ * limits. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -109,7 +109,7 @@ START_TEST(option_values)
 
     ck_assert_msg(status == (option_cases[_i].good ? RI_OK : RI_ERR_INVALID_ARGUMENT),
                   "%s = \"%s\": %s", options[0], options[1], ri_status_name(status));
-    /* once, and names the option */
+    /* logged once, and the text names the option */
     ck_assert_uint_eq(fake.logged[RI_LOG_ERROR], option_cases[_i].good ? 0 : 1);
     if (status == RI_OK)
         fake_host_close(&fake, false);
@@ -117,8 +117,8 @@ START_TEST(option_values)
 }
 END_TEST
 
-/* Every option of its own has what `itinfo --config` prints, names are unique; of those that
- * every interface has it knows four. */
+/* Every provider option has what `itinfo --config` prints, and names are unique. Of the options
+ * that every interface has, the provider knows four. */
 START_TEST(option_table)
 {
     unsigned int defaults = 0;
@@ -138,7 +138,7 @@ START_TEST(option_table)
 }
 END_TEST
 
-/* What has its own table's default, and what kal's. */
+/* Options with a default in the provider's own table, and those with a default in kal's. */
 START_TEST(option_defaults)
 {
     const struct softrdma_options *options;
@@ -158,7 +158,7 @@ START_TEST(option_defaults)
 }
 END_TEST
 
-/* The ends of ranges that arrays count on. */
+/* The ends of ranges that size arrays. */
 START_TEST(option_ranges_fit_arrays)
 {
     char polled[32], lanes[32];
@@ -213,7 +213,7 @@ START_TEST(lanes)
     struct fake_host several;
     struct ri_lane *lane;
 
-    ck_assert_int_eq(fake_host_open(&several, options), RI_OK); /* opens them */
+    ck_assert_int_eq(fake_host_open(&several, options), RI_OK); /* opens the lanes */
     ck_assert_int_eq(several.privileged.query(several.rnic, &attr), RI_OK);
     ck_assert_uint_eq(attr.lanes, 3);
     ck_assert_uint_eq(several.lane_count, 3);
@@ -256,7 +256,7 @@ START_TEST(port)
     ck_assert_uint_gt(count, 0);
     ck_assert_uint_le(count, 256);
     ck_assert(has_loopback(&attr, count));
-    attr.address_capacity = 0; /* counts what exists, writes nothing */
+    attr.address_capacity = 0; /* reports the number, writes nothing */
     attr.addresses = NULL;
     ck_assert_int_eq(fake.privileged.query_port(fake.rnic, &attr), RI_OK);
     ck_assert_uint_eq(attr.address_count, count);
@@ -327,7 +327,7 @@ START_TEST(protection_domains)
     for (int i = 0; i < 3; i++)
         ck_assert_int_eq(fake.privileged.pd_destroy(pds[i]), RI_OK);
     ck_assert_uint_eq(counter("protection zones"), 0);
-    /* how many exist */
+    /* number of existing regions */
     ck_assert_int_eq(fake.privileged.rnic_counters(fake.rnic, NULL, NULL, &none), RI_OK);
     ck_assert_uint_gt(none, 0);
 }
@@ -426,7 +426,8 @@ START_TEST(ranges)
 }
 END_TEST
 
-/* every page counts; so when a region is registered anew. Nothing is populated by it. */
+/* X-009: every page is checked, also when a region is registered anew. The check populates no
+ * page. */
 START_TEST(X009_every_page_counts)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -459,8 +460,7 @@ START_TEST(X009_every_page_counts)
 }
 END_TEST
 
-/* A region ends at 2^64 at most, whatever its first octet is called; registered
- * anew, it is called something else. */
+/* A region ends at 2^64 at most, by its TO as well; if it is registered anew, by its new TO. */
 START_TEST(io_addr_may_not_wrap)
 {
     static uint8_t memory[100];
@@ -484,15 +484,14 @@ START_TEST(io_addr_may_not_wrap)
     attr.io_addr = 0;
     ck_assert_int_eq(fake.privileged.mr_reregister(mr, NULL, &attr, &keys), RI_OK);
     attr.access = LR;
-    attr.io_addr = UINT64_MAX; /* not looked at */
+    attr.io_addr = UINT64_MAX; /* ignored */
     ck_assert_int_eq(fake.privileged.mr_reregister(mr, NULL, &attr, &keys), RI_OK);
     ck_assert_int_eq(fake.privileged.mr_deregister(mr), RI_OK);
     ck_assert_int_eq(fake.privileged.pd_destroy(pd), RI_OK);
 }
 END_TEST
 
-/* New rights, perhaps another PD, other keys; a change that is
- * refused leaves the region as it was. */
+/* New rights, perhaps another PD, other keys. A refused change leaves the region unchanged. */
 START_TEST(reregister)
 {
     static uint8_t memory[100];
@@ -521,7 +520,7 @@ START_TEST(reregister)
 }
 END_TEST
 
-/* 999 times registered again at once, 999 other indices. */
+/* 999 re-registrations in a row have 999 different indices. */
 START_TEST(X002_registered_again_is_another_index)
 {
     static uint8_t memory[100];
@@ -549,7 +548,7 @@ START_TEST(X002_registered_again_is_another_index)
 }
 END_TEST
 
-/* ---- what is not there ---- */
+/* ---- absent features ---- */
 
 START_TEST(absent_operations)
 {

@@ -15,7 +15,7 @@
 
 #define ALL (RDMAP_FEATURE_IMM | RDMAP_FEATURE_ATOMIC)
 
-/* All stateless checks in the order in which a receiver with matching state meets them. */
+/* All stateless checks in the order of a receiver with matching state. */
 static enum rdmap_result check_segment(const void *p, size_t n, unsigned features)
 {
     struct rdmap_atomic_req atomic;
@@ -33,7 +33,7 @@ static enum rdmap_result check_segment(const void *p, size_t n, unsigned feature
     return r;
 }
 
-/* The rows that these codecs decide alone. */
+/* The rows of the table that these codecs check without state. */
 static bool stateless(const char *check)
 {
     static const char *const rows[] = { "C-055", "C-058", "C-060", "C-062", "C-063", "C-064",
@@ -126,8 +126,8 @@ START_TEST(opcode_table)
 END_TEST
 
 /*
- * Stage 5 written down once more, as in the sheet, for every pair of control octets and the
- * lengths around each border: the first failing row decides.
+ * Stage 5 written a second time, after the table, for every pair of control octets and the lengths
+ * around each limit. The first failing row decides.
  */
 static uint16_t sheet(uint8_t c0, uint8_t c1, size_t len, unsigned features)
 {
@@ -206,8 +206,8 @@ START_TEST(C067_C068_every_opcode_and_queue)
 }
 END_TEST
 
-/* The fast path of receive compares the first word and the queue, and asks nothing else about
- * them. Headers that a sender writes begin with the same words. */
+/* The fast path of receive compares the first word and the queue, and checks nothing else of them.
+ * Headers that ital sends begin with the same words. */
 START_TEST(fast_path_takes_what_every_check_passes)
 {
     static const struct {
@@ -354,7 +354,7 @@ START_TEST(C129_C130_atomic_reserved_bits_and_operations)
     }
     r = (struct rdmap_atomic_req){ .op = 0xF0 };
     rdmap_put_atomic_req(raw, &r);
-    ck_assert_mem_eq(raw, "\0\0\0\0", 4); /* S-065: reserved bits sent 0 */
+    ck_assert_mem_eq(raw, "\0\0\0\0", 4); /* S-065: reserved bits are sent as 0 */
 }
 END_TEST
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* RDMA Read, row by row: requests and their depth, responses in any shape, sources
- * and sinks that go away meanwhile. */
+/* RDMA Read, row by row: requests and their depth, responses in any segmentation, sources and sinks
+ * that are revoked meanwhile. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -12,7 +12,7 @@
 
 #include "tests/common/vectors_tc.h"
 
-/* ---- responses to a Read of ours: 16 octets into the middle of 32 ---- */
+/* ---- responses to a Read of ital: 16 octets into the middle of 32 ---- */
 
 #define SINK 8u
 #define SIZE 16u
@@ -33,7 +33,7 @@ static void post_read(uint32_t size)
 }
 
 struct piece {
-    uint32_t at, length; /* of the sink */
+    uint32_t at, length; /* offset and length in the sink */
     bool last;
     uint32_t stag_change;
 };
@@ -47,8 +47,8 @@ static uint32_t put_piece(uint8_t ulpdu[static 64], const struct piece *piece)
     return DDP_TAGGED_LEN + piece->length;
 }
 
-/* Shapes that are right. A segment of no length is not looked at further (C-101), and what lacks L
- * at the end may bring it alone (C-100). */
+/* Valid segmentations. A zero-length segment gets no further check (C-101), and a message whose
+ * data ends without L may end by a zero-length segment with L (C-100). */
 static const struct {
     uint32_t size, count;
     struct piece pieces[6];
@@ -73,7 +73,7 @@ START_TEST(C100_C101_C103_shapes_of_responses)
     for (uint32_t i = 0; i < good[_i].count; i++) {
         uint8_t ulpdu[64];
 
-        ck_assert(side_idle(a, a->send_cq)); /* not before its L */
+        ck_assert(side_idle(a, a->send_cq)); /* not before the segment with L */
         raw_send(&raw, ulpdu, put_piece(ulpdu, &good[_i].pieces[i]));
     }
     wc = side_next(a, a->send_cq);
@@ -89,7 +89,7 @@ START_TEST(C100_C101_C103_shapes_of_responses)
 }
 END_TEST
 
-/* The last piece is the one that is refused. */
+/* The last segment is the refused one. */
 static const struct {
     const char *what;
     uint32_t size, count;
@@ -159,14 +159,14 @@ START_TEST(C096_C097_C098_C099_C100_wrong_responses)
     expect_terminate(wrong[_i].value, ulpdu, length);
     side_expect_event(a, RI_EVENT_RESPONSE_ERROR, wrong[_i].value);
     side_expect(a, a->send_cq, 1, wrong[_i].status, 0);
-    for (uint32_t i = 0; i < 32; i++) /* of the last piece nothing was placed */
+    for (uint32_t i = 0; i < 32; i++) /* nothing of the last segment was placed */
         ck_assert_uint_eq(sink.octets[i], i >= SINK && i < SINK + right ? 0x40 + i - SINK : 0);
     region_free(a, &sink);
     raw_close(&raw);
 }
 END_TEST
 
-/* Only the oldest counts: the response to the second Read comes first. */
+/* Only the oldest request counts: the response to the second Read comes first. */
 START_TEST(C096_C095_oldest_first)
 {
     const struct piece second = { 8, 8, true, 0 };
@@ -188,7 +188,7 @@ START_TEST(C096_C095_oldest_first)
 }
 END_TEST
 
-/* Nobody asked, or what was asked has been answered. */
+/* No Read was posted, or all have been answered. */
 START_TEST(C095_nothing_outstanding)
 {
     const struct piece all = { 0, SIZE, true, 0 };
@@ -230,8 +230,7 @@ START_TEST(C102_sink_revoked)
 }
 END_TEST
 
-/* A Write behind a Read is accepted by the socket first; it
- * completes behind the Read all the same. */
+/* The socket has accepted a Write behind a Read. The Write still completes behind the Read. */
 START_TEST(C103_S047_completes_in_order)
 {
     const struct piece all = { 0, SIZE, true, 0 };
@@ -250,7 +249,7 @@ START_TEST(C103_S047_completes_in_order)
 }
 END_TEST
 
-/* ---- requests of ours ---- */
+/* ---- requests of ital ---- */
 
 /* S-048, octet for octet. */
 START_TEST(S048_S044_request)
@@ -276,8 +275,8 @@ START_TEST(S048_S044_request)
 }
 END_TEST
 
-/* Zero-length Reads take a place too; later requests of any kind
- * wait behind the one that has to. */
+/* A zero-length Read counts too. Later requests of any type wait behind the one that waits for
+ * ORD. */
 START_TEST(S049_S046_depth)
 {
     struct ri_llp_handover handover = plain;
@@ -309,7 +308,7 @@ START_TEST(S049_S046_depth)
 }
 END_TEST
 
-/* What was accepted goes on when the depth falls, to nothing too: one after the other. */
+/* Posted requests continue one after the other when ORD falls, to zero too. */
 START_TEST(S049_depth_falls_behind_posts)
 {
     const struct ri_qp_modify lower = { .size = sizeof(lower), .mask = RI_QPM_ORD, .ord = 0 };
@@ -354,8 +353,8 @@ static uint32_t put_request(uint8_t ulpdu[static 64], uint32_t msn, uint32_t siz
     return DDP_UNTAGGED_LEN + RDMAP_READ_REQ_LEN;
 }
 
-/* Responses in the order of the requests, each whole, sink and offset as they came; a size of
- * nothing asks nothing of the source. */
+/* Responses come in the order of the requests, each whole, with the sink and offset of its request.
+ * A zero-length Read ignores the source. */
 START_TEST(C109_C115_C117_S050_S051_S052_responses)
 {
     static const uint32_t sizes_of[] = { 100, 0, 70000, 1, 0, 3000, 200000, 8 };
@@ -369,7 +368,7 @@ START_TEST(C109_C115_C117_S050_S051_S052_responses)
         uint8_t ulpdu[64];
         uint32_t length = put_request(ulpdu, i + 1, sizes_of[i], size - sizes_of[i]);
 
-        if (!sizes_of[i]) { /* STag and offset of nothing */
+        if (!sizes_of[i]) { /* STag and TO of a zero-length Read */
             be_put32(ulpdu + DDP_UNTAGGED_LEN + 16, 0xbad);
             be_put64(ulpdu + DDP_UNTAGGED_LEN + 20, UINT64_MAX);
         }
@@ -396,7 +395,7 @@ START_TEST(C109_C115_C117_S050_S051_S052_responses)
 }
 END_TEST
 
-/* Refused by form, with what was wrong first. */
+/* Refused by form; the first error counts. */
 static const struct {
     const char *what;
     uint32_t msn, mo, length;
@@ -439,7 +438,7 @@ START_TEST(C104_C105_C106_C108_forms)
 }
 END_TEST
 
-/* IRD requests may wait, not one more; those that were answered do not count. */
+/* IRD requests may wait, not one more. Answered ones do not count. */
 START_TEST(C107_depth)
 {
     const uint32_t ird = 3, size = 8u << 20;
@@ -450,7 +449,7 @@ START_TEST(C107_depth)
     handover.ird = ird;
     open_raw_narrow(NULL, &handover);
     source = region_new(a, size, TESTBED_ALL);
-    for (uint32_t i = 0; i < 2 * ird; i++) { /* one by one: as many as you like */
+    for (uint32_t i = 0; i < 2 * ird; i++) { /* one by one: any number */
         raw_send(&raw, ulpdu, put_request(ulpdu, i + 1, 8, 0));
         ck_assert(next_frame());
     }
@@ -461,7 +460,7 @@ START_TEST(C107_depth)
     length = put_request(ulpdu, 3 * ird + 1, 0, 0);
     raw_send(&raw, ulpdu, length);
     side_expect_event(a, RI_EVENT_REMOTE_OPERATION, TERMINATE_U_MSN);
-    do { /* what was built of the first goes out */
+    do { /* until the built segments of the first have left */
         ck_assert(next_frame());
         got += frame.segment.opcode == RDMAP_READ_RESP ? frame.segment.payload_len : 0;
     } while (frame.segment.opcode == RDMAP_READ_RESP);
@@ -473,8 +472,8 @@ START_TEST(C107_depth)
 }
 END_TEST
 
-/* The source goes while its response is under way: the Terminate says how
- * far it came, in all three fields. */
+/* The source is revoked while its response is in progress: all three fields of the Terminate give
+ * the progress. */
 START_TEST(C116_S058_source_revoked)
 {
     const uint32_t size = 16u << 20;
@@ -512,7 +511,7 @@ START_TEST(C116_S058_source_revoked)
 }
 END_TEST
 
-/* C-117, S-053: what was sent before the request is placed when it is processed. */
+/* C-117, S-053: the data sent before the request is placed when the request is processed. */
 START_TEST(C117_S053_after_earlier_messages)
 {
     const uint32_t size = 100000;
@@ -538,8 +537,8 @@ END_TEST
 
 /* ---- vectors ---- */
 
-/* Refused Read Responses: the vector's Read is of 16 octets at
- * offset 0x100 of sink STag 66000001. */
+/* Refused Read Responses. The vector's Read is of 16 octets at offset 0x100 of sink STag
+ * 66000001. */
 START_TEST(C095_to_C100_vectors)
 {
     const struct vectors *v = tc_vectors();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* RDMA Reads into several elements: a request of the peer for each, one completion for all. */
+/* RDMA Reads into several elements: one Read Request per element, one completion for all. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -11,8 +11,8 @@
 #define OK(call) ck_assert_int_eq((call), RI_OK)
 
 #define PARTS  4u
-#define EMPTY  2u /* the element without octets */
-#define OCTETS 8u /* of the others, each one more than the one before */
+#define EMPTY  2u /* the zero-length element */
+#define OCTETS 8u /* of the first of the others; each has one more than the previous one */
 #define SOURCE 0x1000u
 #define DEPTH  4u
 
@@ -27,7 +27,7 @@ static void open_parts(void)
     sink = region_new(a, 256, TESTBED_ALL);
     for (uint32_t i = 0; i < PARTS; i++)
         sges[i] = region_sge(&sink, 64 * i, i == EMPTY ? 0 : OCTETS + i);
-    sges[EMPTY].lkey = 0x66; /* is not looked at */
+    sges[EMPTY].lkey = 0x66; /* ignored */
 }
 
 static enum ri_status read_parts(uint64_t cookie, uint16_t flags)
@@ -78,7 +78,7 @@ static void close_parts(void)
     raw_close(&raw);
 }
 
-/* The fence is the first one's: the others would wait for it. */
+/* Only the first request has the fence: the others would wait for it. */
 START_TEST(one_request_for_each)
 {
     uint32_t octets;
@@ -88,7 +88,7 @@ START_TEST(one_request_for_each)
     OK(read_parts(1, RI_WR_SIGNALED | RI_WR_READ_FENCE | RI_WR_LOCAL_FENCE | RI_WR_NOTIFY));
     octets = expect_parts();
     for (uint32_t i = 0; i < PARTS; i++) {
-        ck_assert(side_idle(a, a->send_cq)); /* not before the last answer */
+        ck_assert(side_idle(a, a->send_cq)); /* not before the last response */
         if (i != EMPTY)
             answer(i, (uint8_t)(0x40 + i));
     }
@@ -106,7 +106,7 @@ START_TEST(one_request_for_each)
 }
 END_TEST
 
-/* As many as the QP was made for; the next one when one was polled. */
+/* As many as the QP's depth allows. The next one is accepted when one was polled. */
 START_TEST(places_for_all)
 {
     open_parts();
@@ -151,8 +151,8 @@ START_TEST(refused)
 }
 END_TEST
 
-/* A sink that is none ends the connection; the request says so, though the parts before it were
- * flushed, and it says so once. */
+/* An invalid sink ends the connection. The request reports the error once, although the parts
+ * before it were flushed. */
 START_TEST(an_element_that_is_wrong)
 {
     struct ri_wc wc;
@@ -174,7 +174,7 @@ START_TEST(an_element_that_is_wrong)
 }
 END_TEST
 
-/* An answer that is wrong: to the first, to one in the middle, to the last. */
+/* An invalid response: to the first part, to one in the middle, to the last. */
 START_TEST(an_answer_that_is_wrong)
 {
     static const uint32_t order[] = { 0, 1, 3 };
@@ -196,7 +196,7 @@ START_TEST(an_answer_that_is_wrong)
 }
 END_TEST
 
-/* A QP that has ended and begins anew. */
+/* A QP that has ended and is reset. */
 START_TEST(after_a_reset)
 {
     open_parts();
@@ -206,7 +206,7 @@ START_TEST(after_a_reset)
     side_expect(a, a->send_cq, 1, RI_WC_FLUSHED, 0);
     ck_assert(side_idle(a, a->send_cq));
     side_modify(a, RI_QPS_IDLE);
-    side_modify(a, RI_QPS_ERROR); /* where posts are taken; and all places are free */
+    side_modify(a, RI_QPS_ERROR); /* in this state posts are accepted, and all slots are free */
     for (uint64_t i = 0; i < DEPTH * PARTS; i++)
         OK(side_post(a, RI_WR_RDMA_READ, i, RI_WR_SIGNALED, sges, 1, SOURCE, 0x77));
     ck_assert_int_eq(side_post(a, RI_WR_RDMA_READ, 0, 0, sges, 1, SOURCE, 0x77), RI_ERR_QUEUE_FULL);

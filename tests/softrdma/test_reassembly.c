@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Hostile and slow peers: incomplete FPDUs, their bounds in memory and time, floods; and the
- * silence of a peer that is spoken to twice. */
+/* Hostile and slow peers: partial FPDUs, their limits in memory and time, floods; and a silent peer
+ * that gets a second first message. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -51,8 +51,8 @@ static void teardown(void)
     testbed_close(&bed);
 }
 
-/* Octet by octet a large FPDU is moved once, kept at the size of what has
- * come, and placed when it is whole. */
+/* A large FPDU that comes octet by octet moves once into a reassembly buffer, which grows with the
+ * received octets. The FPDU is placed when it is complete. */
 START_TEST(C047_C048_fpdu_in_small_parts)
 {
     const uint32_t length = 65521;
@@ -76,7 +76,7 @@ START_TEST(C047_C048_fpdu_in_small_parts)
     for (at = 0; at < length; at++)
         ck_assert_uint_eq(target.octets[at], 0x5A);
     ck_assert(fake_host_until(&bed.fake, rests() <= PARTIAL_KEPT, TESTBED_TIMEOUT));
-    /* and what follows is read as ever */
+    /* The next FPDUs are read as usual. */
     memset(target.octets, 0, 100);
     size = write_fpdu(fpdu, &target, 100);
     raw_octets(&raw, fpdu, size);
@@ -87,8 +87,8 @@ START_TEST(C047_C048_fpdu_in_small_parts)
 }
 END_TEST
 
-/* The sum is bounded: of peers that leave FPDUs incomplete the one that
- * began first goes, the others go on. */
+/* The sum of the reassembly buffers is limited: over the limit, the connection whose FPDU has been
+ * incomplete longest ends, the others go on. */
 START_TEST(C155_X024_sum_of_rests_is_bounded)
 {
     static const char *const options[] = { "reassembly_limit", "131072", NULL };
@@ -103,7 +103,7 @@ START_TEST(C155_X024_sum_of_rests_is_bounded)
     region = region_new(a, 1000, TESTBED_ALL);
     raw_open(&raws[0], &bed, a, false, NULL);
     size = write_fpdu(fpdu, &region, 1000);
-    /* 40000 octets of it come, in two parts, so that they are kept as they come */
+    /* 40000 octets of it come in two parts, so that they go to a reassembly buffer. */
     mpa_put_len(fpdu, 60000);
     for (int i = 1; i < PEERS; i++) {
         uint8_t *junk = calloc(1, 40000);
@@ -117,7 +117,7 @@ START_TEST(C155_X024_sum_of_rests_is_bounded)
         testbed_passes(&bed, 3);
         ck_assert_uint_le(rests(), 131072 + MPA_FPDU_MAX);
         free(junk);
-        /* meanwhile somebody with whole FPDUs has no harm */
+        /* A connection with whole FPDUs is not affected. */
         region.octets[999] = 0;
         size = write_fpdu(fpdu, &region, 1000);
         raw_octets(&raws[0], fpdu, size);
@@ -167,7 +167,7 @@ START_TEST(C155_stall_inside_an_fpdu)
         testbed_passes(&bed, 5);
         ck_assert_uint_eq(atomic_load(&a->events.count), 0);
         ck_assert_uint_eq(bed.fake.events.timer_count, 0);
-    } else { /* not in time: the timer is set again until the FPDU itself is that old */
+    } else { /* too late: the timer is set again until the FPDU itself is that old */
         fake_host_expire_timers(&bed.fake);
         testbed_passes(&bed, 5);
         ck_assert_uint_eq(atomic_load(&a->events.count), 0);
@@ -184,8 +184,8 @@ START_TEST(C155_stall_inside_an_fpdu)
 }
 END_TEST
 
-/* One that the test sends octet by octet: the timer expires before each is read,
- * long after the FPDU was begun. */
+/* An FPDU that the test sends octet by octet: the timer expires before each read, long after the
+ * FPDU began. */
 START_TEST(X015_slow_peer_is_not_cut)
 {
     static const char *const options[] = { "stall_timeout", "3600000", NULL };
@@ -209,13 +209,13 @@ START_TEST(X015_slow_peer_is_not_cut)
         ck_assert(tc_until(!ioctl(stream->fd, FIONREAD, &unread) && unread == 1, TESTBED_TIMEOUT));
         rnic()->options.stall_timeout_ns = 1;
         fake_host_expire_timers(&bed.fake);
-        fake_host_sleep(&bed.fake, 1, 0); /* as in a run: timers first */
+        fake_host_sleep(&bed.fake, 1, 0); /* timers come first, as in a run */
         fake_host_run(&bed.fake, NULL);
         rnic()->options.stall_timeout_ns = 3600 * CLOCK_NS_PER_S;
         ck_assert_uint_eq(atomic_load(&a->events.count), 0);
         ck_assert_uint_eq(stream->partial.length, at + 1);
     }
-    /* what counts is when something came, not when the FPDU was begun */
+    /* The time of the last received octets counts, not the time when the FPDU began. */
     atomic_store(&stream->partial.since, 1);
     fake_host_expire_timers(&bed.fake);
     testbed_passes(&bed, 5);
@@ -228,7 +228,7 @@ START_TEST(X015_slow_peer_is_not_cut)
 }
 END_TEST
 
-/* By default there is a bound, longer than the two minutes for which a process may be stopped. */
+/* The default limit is longer than the two minutes for which a process may be stopped. */
 START_TEST(X015_a_stall_is_bounded_by_default)
 {
     testbed_open(&bed, NULL);
@@ -237,7 +237,7 @@ START_TEST(X015_a_stall_is_bounded_by_default)
 }
 END_TEST
 
-/* The part of an FPDU that came together with the start-up frame is one that the peer has begun. */
+/* A partial FPDU that came together with the start-up frame counts as begun. */
 START_TEST(X015_a_stall_at_the_hand_over)
 {
     static const char *const options[] = { "stall_timeout", "1", NULL };
@@ -274,7 +274,7 @@ static uint64_t count_of(const char *name, bool of_qp)
     ck_abort_msg("no counter %s", name);
 }
 
-/* They are legal, and only time is lost by them: whoever looks for it finds where. */
+/* They are legal and only cost time: a counter shows where. */
 START_TEST(X023_empty_writes_are_counted)
 {
     const char *const name = "empty writes received";
@@ -298,7 +298,7 @@ START_TEST(X023_empty_writes_are_counted)
     raw_close(&raw);
     region_free(a, &region);
     side_close(a);
-    ck_assert_uint_eq(count_of(name, false), 3); /* of the interface, as long as it is open */
+    ck_assert_uint_eq(count_of(name, false), 3); /* of the interface, for as long as it is open */
 }
 END_TEST
 
@@ -319,7 +319,7 @@ START_TEST(C155_flood_of_zero_lengths)
     raw_open(&raw, &bed, a, false, NULL);
     for (uint32_t i = 0; i < count; i++)
         ck_assert_uint_eq(write_fpdu(flood + 20 * i, &none, 0), 20);
-    /* a stream that has been flooding for a while */
+    /* A stream that has been flooded for some time. */
     for (uint32_t pass = 0; all < count && !tc_expired(end); pass++) {
         while (sent < 20 * (size_t)count && sent < 20 * (size_t)all + 400000) {
             size_t part = 20 * (size_t)count - sent < 20000 ? 20 * (size_t)count - sent : 20000;
@@ -342,7 +342,7 @@ START_TEST(C155_flood_of_zero_lengths)
 }
 END_TEST
 
-/* A lower layer that always has what is asked for, to the end. */
+/* A lower layer that always has the requested octets, until its end. */
 static struct {
     uint8_t *octets;
     size_t length, at;
@@ -358,8 +358,8 @@ static ssize_t input_receive(struct stream *stream, void *buffer, size_t length)
     return part ? (ssize_t)part : -EAGAIN;
 }
 
-/* What a read leaves over of a large FPDU tells where the next ones end: from then on nothing is
- * left over, but where one of another size has come. */
+/* The partial FPDU that a read leaves over tells where the next FPDUs end. From then on reads leave
+ * nothing over, except when an FPDU of another size has come. */
 START_TEST(reads_end_where_large_fpdus_do)
 {
     const uint32_t rounds = 19;
@@ -398,7 +398,7 @@ START_TEST(reads_end_where_large_fpdus_do)
 }
 END_TEST
 
-/* ---- spoken to twice ---- */
+/* ---- first message repeated ---- */
 
 static const char *const repeating[] = { "rtr_repeat", "1", NULL };
 
@@ -412,7 +412,7 @@ static void expect_write(struct raw *raw)
     ck_assert(header.tagged && (ulpdu[1] & 0x0F) == RDMAP_WRITE);
 }
 
-/* Again after the silence, each time after four times as long, and then no more. */
+/* Repeated after silence, each time after four times the interval, up to a limit. */
 START_TEST(S014_write_repeated_in_silence)
 {
     struct ri_llp_handover handover = {
@@ -460,8 +460,8 @@ START_TEST(S014_nothing_is_repeated_to_who_was_heard)
 }
 END_TEST
 
-/* A Read would take another place of the peer's IRD: what is repeated
- * is a Write, whatever came first. */
+/* A Read would use another entry of the peer's IRD: the repeated message is a Write, whatever the
+ * first one was. */
 START_TEST(S014_a_write_follows_a_read_in_silence)
 {
     struct ri_llp_handover handover = {

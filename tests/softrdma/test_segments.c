@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Transmit, random traffic over a lower layer that notes each write, takes as much as it likes and
- * changes its EMSS: requests of several elements and answers to Reads go out as whole FPDUs, in
- * order, none inside another message.
+ * Transmit with random traffic over a lower layer that records each write, accepts random amounts
+ * and changes its EMSS: requests of several elements and Read Responses leave as whole FPDUs, in
+ * order, and no message interrupts another one.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -25,7 +25,7 @@
 #define ROOM_USED (RECORDING_ROOM - 400000u)
 #define READS     4u
 
-/* A request, or the answer to a Read: what it has to look like. */
+/* The expected form of a request, or of a Read Response. */
 struct message {
     uint8_t opcode;
     uint32_t length;
@@ -53,7 +53,7 @@ static void start(bool crc)
     source = region_new(a, SOURCE, TESTBED_ALL);
     tc_fill(&rng, source.octets, SOURCE);
     tx_run(qp_of(a));
-    wires[0].used = 0; /* its first message is out */
+    wires[0].used = 0; /* its first message has left */
 }
 
 static void finish(void)
@@ -67,7 +67,7 @@ static void finish(void)
     testbed_close(&bed);
 }
 
-/* Short ones, and long ones around the segments of large EMSS. */
+/* Short ones, and long ones around the segment size of a large EMSS. */
 static uint32_t random_length(uint32_t most)
 {
     static const uint32_t edges[] = { 32640, 64512, 64750, 65536, 129024, 129500 };
@@ -104,7 +104,7 @@ static void post_request(uint16_t flags)
                      RI_OK);
 }
 
-/* As receive does it for a Read Request. */
+/* As receive does for a Read Request. */
 static void ask_for_an_answer(void)
 {
     struct qp *qp = qp_of(a);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Short messages are built in one step, others the general way: the octets are the same. And which
- * posts gather, in which writes they leave, over a lower layer that notes each write.
+ * Short messages are built in one step, others by the general path: the octets are the same. Also:
+ * which posts are batched, and in which writes they leave, over a lower layer that records each
+ * write.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -33,7 +34,7 @@ static void start(struct side *side, bool crc)
     far_ends[who] = recording_start(side, crc, 4, 0);
     region[who] = region_new(side, 4096, TESTBED_ALL);
     region_fill(&region[who]);
-    tx_run(qp_of(side)); /* its first message is out */
+    tx_run(qp_of(side)); /* its first message has left */
 }
 
 static void finish(struct side *side)
@@ -65,9 +66,9 @@ static void post(struct side *side, enum ri_wr_opcode opcode, uint16_t flags, ui
         RI_OK);
 }
 
-/* ---- both ways ---- */
+/* ---- both paths ---- */
 
-/* Nothing of this side takes a short way. */
+/* Keeps this side off the short path. */
 static void general_only(struct side *side)
 {
     qp_of(side)->tx.short_below = qp_of(side)->tx.single_below = 0;
@@ -80,8 +81,8 @@ static void take_all(struct side *side, uint64_t from, uint64_t count, uint32_t 
         side_expect(side, side->send_cq, i, RI_WC_SUCCESS, length);
 }
 
-/* With CRC and without, all lengths around what is short, all offsets in a
- * word, whole and in little writes. */
+/* With and without CRC, all lengths around the limit of short messages, all alignments, in whole
+ * and in small writes. */
 START_TEST(same_octets_both_ways)
 {
     static const struct {
@@ -117,7 +118,7 @@ START_TEST(same_octets_both_ways)
 }
 END_TEST
 
-/* Many in one write, short and long mixed. */
+/* Many messages in one write, short and long mixed. */
 START_TEST(same_octets_in_batches)
 {
     struct tc_rng rng = tc_rng(1);
@@ -149,7 +150,7 @@ START_TEST(same_octets_in_batches)
 }
 END_TEST
 
-/* What the short way refuses fails as ever, and nothing of it leaves. */
+/* The short path refuses what the general one refuses, and nothing of the request leaves. */
 START_TEST(short_request_of_foreign_memory)
 {
     struct ri_sge sge;
@@ -165,7 +166,7 @@ START_TEST(short_request_of_foreign_memory)
 }
 END_TEST
 
-/* ---- gathering ---- */
+/* ---- batching ---- */
 
 static void pass(struct ri_cq *cq)
 {
@@ -180,7 +181,7 @@ static struct ri_wc take_one(void)
     return wc;
 }
 
-/* Two passes that find nothing. */
+/* Two passes without result. */
 static void become_poller(void)
 {
     for (int i = 0; i < 3; i++) {
@@ -204,7 +205,7 @@ static void open_a(void)
 START_TEST(who_does_not_poll_gathers_nothing)
 {
     open_a();
-    if (_i) { /* he did, and waits now */
+    if (_i) { /* polled before and waits now */
         become_poller();
         ck_assert_int_eq(bed.fake.user.arm(_i == 1 ? a->send_cq : a->recv_cq, RI_ARM_NEXT, 0),
                          RI_OK);
@@ -213,7 +214,7 @@ START_TEST(who_does_not_poll_gathers_nothing)
         post(a, RI_WR_SEND, RI_WR_SIGNALED, i, 0, 8);
     expect_writes(5);
     take_all(a, 0, 5, 8);
-    if (_i == 1) { /* the completion ended a wait; the first pass of the next one changes nothing */
+    if (_i == 1) { /* a completion ended the wait; the first pass of the next one has no effect */
         ck_assert_int_eq(bed.fake.user.arm(a->send_cq, RI_ARM_NEXT, 0), RI_OK);
         post(a, RI_WR_SEND, RI_WR_SIGNALED, 5, 0, 8);
         ck_assert_uint_eq(take_one().cookie, 5);
@@ -227,8 +228,8 @@ START_TEST(who_does_not_poll_gathers_nothing)
 }
 END_TEST
 
-/* The first leaves, others with the next look: a poll that takes the
- * last completion, a pass, arming. */
+/* The first post leaves at once. The others leave with the next poll: one that takes the last
+ * completion, a pass, or arming. */
 START_TEST(posts_behind_the_first_gather)
 {
     enum { POLL, PASS, ARM, CLOSE };
@@ -240,7 +241,7 @@ START_TEST(posts_behind_the_first_gather)
     for (uint64_t i = 1; i < 5; i++)
         post(a, RI_WR_SEND, RI_WR_SIGNALED, i, 0, 8);
     expect_writes(0);
-    ck_assert(!bed.fake.user.lane_arm(bed.fake.lane)); /* nobody sleeps over it */
+    ck_assert(!bed.fake.user.lane_arm(bed.fake.lane)); /* the lane may not sleep */
     switch (_i) {
     case POLL: ck_assert_uint_eq(take_one().cookie, 0); break;
     case PASS: pass(NULL); break;
@@ -254,7 +255,7 @@ START_TEST(posts_behind_the_first_gather)
 }
 END_TEST
 
-/* A lone post after each look never waits. */
+/* A lone post after each poll never waits. */
 START_TEST(lone_posts_leave_at_once)
 {
     open_a();
@@ -277,8 +278,8 @@ static bool woken(void)
     return count;
 }
 
-/* Who sleeps for the lane is woken when something begins to gather, once; a
- * consumer's pass tells that nobody does. */
+/* A thread that sleeps for the lane is woken once when the first post is batched. A consumer's pass
+ * shows that no thread sleeps. */
 START_TEST(a_sleeper_is_woken_once)
 {
     open_a();
@@ -303,8 +304,8 @@ START_TEST(a_sleeper_is_woken_once)
 }
 END_TEST
 
-/* A batch that is full leaves without a look; and a stream of posts
- * gathers from its first one on. */
+/* A full batch leaves without a poll. A continuous stream of posts is batched from its first one
+ * on. */
 START_TEST(full_batches_leave)
 {
     uint32_t writes;
@@ -330,8 +331,8 @@ END_TEST
 
 /* ---- how much leaves in one write ---- */
 
-/* All that was written are so many messages, each from the region's first octet on,
- * in whole FPDUs with a right CRC. */
+/* Everything written so far is `count` messages of this length, each from the region's first octet
+ * on, in whole FPDUs with a correct CRC. */
 static void expect_messages(const struct region *from, uint32_t length, uint32_t count, bool tagged,
                             bool crc)
 {
@@ -360,8 +361,8 @@ static void expect_messages(const struct region *from, uint32_t length, uint32_t
     ck_assert_uint_eq(write, wires[0].writes);
 }
 
-/* Writes that follow segments: none is longer, and all are nearly full but the two halves at the
- * end of a message that is alone by then. */
+/* Writes that follow segments: none is longer than one. All are nearly full except the two halves
+ * at the end of a lone message. */
 static void expect_segments(uint32_t posts)
 {
     uint32_t full = wires[0].writes - 2;
@@ -380,7 +381,7 @@ static void expect_segments(uint32_t posts)
     }
 }
 
-/* Where TCP segments are large a write is one of them; else as long as may be. */
+/* With large TCP segments a write is one segment, otherwise it is as long as possible. */
 START_TEST(writes_follow_large_segments)
 {
     enum { LONGEST = 1 << 20 };
@@ -420,7 +421,7 @@ START_TEST(writes_follow_large_segments)
 }
 END_TEST
 
-/* A connection's EMSS is small at first, on loopback: half of the peer's first window. */
+/* On loopback a connection's first EMSS is small: half of the peer's first window. */
 START_TEST(the_emss_is_learned_soon)
 {
     enum { LENGTH = 65536 };
@@ -444,7 +445,7 @@ START_TEST(the_emss_is_learned_soon)
 }
 END_TEST
 
-/* Messages that went out whole before the first one with this opcode of RDMAP. */
+/* Messages that left whole before the first one with this RDMAP opcode. */
 static uint32_t messages_before(uint8_t opcode)
 {
     uint32_t count = 0;
@@ -460,8 +461,8 @@ static uint32_t messages_before(uint8_t opcode)
     ck_abort_msg("no opcode %u in %zu octets", opcode, wires[0].used);
 }
 
-/* Writes of two segments to the octet leave no room where they end: an answer comes
- * after one of them, not after all. */
+/* Writes of exactly two segments have no gap at their ends: a response leaves after one of them,
+ * not after all. */
 START_TEST(answers_have_their_turn)
 {
     enum { LENGTH = 2 * 64512, COUNT = 8 };
@@ -488,7 +489,7 @@ START_TEST(answers_have_their_turn)
 }
 END_TEST
 
-/* Destroyed with posts held: they leave. */
+/* A QP that is destroyed with batched posts sends them. */
 START_TEST(destroy_sends_what_gathers)
 {
     open_a();
@@ -510,8 +511,8 @@ static void *run_pass(void *unused)
     return NULL;
 }
 
-/* A pass has taken the QP off the list; before it goes on one list of
- * posts ends and another begins. */
+/* A pass has taken the QP off the list. Before the pass continues, one list of posts ends and
+ * another begins. */
 START_TEST(destroy_after_a_pass_was_overtaken)
 {
     struct lane *lane;
@@ -532,11 +533,11 @@ START_TEST(destroy_after_a_pass_was_overtaken)
     pthread_join(passing, NULL);
     finish(a);
     side_close(a);
-    ck_assert_ptr_null(lane->coalesce.qps); /* nobody meets a QP that is gone */
+    ck_assert_ptr_null(lane->coalesce.qps); /* the list has no destroyed QP */
 }
 END_TEST
 
-/* Another thread has taken it off the list and is about to send it. */
+/* Another thread has taken it off the list and is about to send. */
 START_TEST(close_while_another_sends_what_gathers)
 {
     open_a();

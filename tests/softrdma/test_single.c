@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Lone short posts go from the work request to the socket and the completion in one function
- * (tx_single.c). Two connections, each over an RNIC of its own, are asked the same; one of them may
- * not take that way. What both write, complete and tell is the same.
+ * (tx_single.c). Two connections, each over an RNIC of its own, get the same requests; one of them
+ * may not take that path. What both write, complete and report must be the same.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -49,7 +49,7 @@ static void start(struct twin *twin, bool crc)
     twin->region = region_new(side_of(twin), OCTETS, TESTBED_ALL);
     region_fill(&twin->region);
     twin->completions = 0;
-    tx_run(twin_qp(twin)); /* its first message is out */
+    tx_run(twin_qp(twin)); /* its first message has left */
     fake_host_run(&twin->bed.fake, NULL);
 }
 
@@ -69,7 +69,7 @@ static void setup(void)
 
 /* ---- steps ---- */
 
-/* What is asked of both. */
+/* A step that both connections take. */
 struct step {
     enum { POST, POLL, ARM, PASS, KINDS } kind;
     uint32_t count; /* requests, or completions to poll */
@@ -77,7 +77,7 @@ struct step {
         enum ri_wr_opcode opcode;
         uint16_t flags;
         uint32_t offset, length, elements;
-        bool foreign; /* memory that it may not read */
+        bool foreign; /* memory without read access */
     } request[LIST_MOST];
     uint64_t cookie; /* of the first */
     enum ri_arm arm;
@@ -115,7 +115,7 @@ static struct step random_step(struct tc_rng *rng, uint64_t cookie)
     return step;
 }
 
-/* RI_OK, or why a request was refused, and the requests before it. */
+/* RI_OK, or why a request was refused; *posted is the number of requests before it. */
 static enum ri_status post(struct twin *twin, const struct step *step, uint32_t *posted)
 {
     struct ri_send_wr wr[LIST_MOST] = { { .next = NULL } }, *bad = NULL;
@@ -147,7 +147,7 @@ static uint32_t poll(struct twin *twin, uint32_t count)
     ck_assert_uint_le(twin->completions + count, STEPS * LIST_MOST);
     taken = twin->bed.fake.user.poll(side_of(twin)->send_cq, count, twin->wc + twin->completions);
     for (uint32_t i = 0; i < taken; i++)
-        twin->wc[twin->completions + i].context = NULL; /* each has its own */
+        twin->wc[twin->completions + i].context = NULL; /* the contexts differ by nature */
     twin->completions += taken;
     return taken;
 }
@@ -224,7 +224,7 @@ static void finish_both(void)
         finish(&twins[way]);
 }
 
-/* Whatever is asked, in whatever order: full queues, lists, gathering, arming among it. */
+/* All requests in any order, with full queues, lists, batching and arming. */
 START_TEST(same_for_random_steps)
 {
     struct tc_rng rng = tc_rng((uint64_t)_i);
@@ -264,8 +264,8 @@ static uint32_t room_of(struct twin *twin)
     return DEPTH - (atomic_load(&qp->sq.posted) - atomic_load(&qp->sq.freed));
 }
 
-/* The socket takes parts, or nothing: when it is tried again is a matter
- * of time, but not what comes out. */
+/* The socket accepts parts of a write, or nothing. The two paths may retry at different times, but
+ * the octets are the same. */
 START_TEST(same_over_a_full_socket)
 {
     static const size_t takes[] = { SIZE_MAX, SIZE_MAX, 0, 1, 61, 300 };
@@ -303,7 +303,7 @@ START_TEST(same_over_a_full_socket)
 }
 END_TEST
 
-/* What may not be read ends the connection, and what is behind it is flushed. */
+/* Memory without read access ends the connection, and requests behind it are flushed. */
 START_TEST(same_end)
 {
     struct step step = { .kind = POST, .count = 1 };
@@ -336,7 +336,7 @@ END_TEST
 /* ---- Reads ---- */
 
 #define REQUEST 52u /* octets of its FPDU */
-#define SINK_AT 20u /* in it; STag and TO, which each RNIC has its own of */
+#define SINK_AT 20u /* their offset in it; the values differ between the RNICs */
 #define SINK    12u
 
 static enum ri_status post_read(struct twin *twin, uint64_t cookie, uint32_t length, uint16_t flags)
@@ -366,7 +366,8 @@ static void expect_same_requests(uint32_t count)
     }
 }
 
-/* As many as ORD leave, in whole or in parts; the others wait, and completions are the answers'. */
+/* As many as ORD allows, in whole or in parts. The others wait, and complete with their
+ * responses. */
 START_TEST(same_reads)
 {
     enum { ORD = 8, COUNT = 12 };
@@ -397,7 +398,7 @@ START_TEST(same_reads)
 }
 END_TEST
 
-/* What may not be written to ends the connection. */
+/* A sink without write access ends the connection. */
 START_TEST(same_end_of_a_read)
 {
     start_both(true);

@@ -13,9 +13,9 @@
 /* ---- soak ---- */
 
 /*
- * Random Sends, Writes and Reads of random sizes in both directions, several under way; all data is
- * compared. A slot is one request at a time: free again when it completed and, for a Send, its
- * receive did, for a Write, its octets are there.
+ * Random Sends, Writes and Reads of random sizes in both directions, several at a time; all data is
+ * compared. A slot holds one request at a time. It is free again when the request has completed
+ * and, for a Send, its receive has completed too, or, for a Write, its octets have been placed.
  */
 #define SOAK_SLOTS 8u
 #define SOAK_INBOX 16u
@@ -107,7 +107,7 @@ static void soak_poll(int who)
     }
 }
 
-/* Requests that ended since the last call. */
+/* Number of requests that have ended since the last call. */
 static uint32_t soak_ended(int who)
 {
     uint32_t ended = 0;
@@ -120,7 +120,7 @@ static uint32_t soak_ended(int who)
             continue;
         equal = slot->opcode == RI_WR_SEND ||
                 !memcmp(slot->local.octets, slot->remote.octets, slot->length);
-        ck_assert(equal || slot->opcode == RI_WR_RDMA_WRITE); /* a Write may still be under way */
+        ck_assert(equal || slot->opcode == RI_WR_RDMA_WRITE); /* a Write may still be in flight */
         slot->busy = !equal;
         ended += equal;
     }

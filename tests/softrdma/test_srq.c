@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Shared receive queues: who gets which receive, limits, protection, ends,
- * resizing, and many takers at once. */
+/* Shared receive queues: which QP gets which receive, limits, protection, ends, resizing, and
+ * several QPs at once. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -17,7 +17,7 @@
 
 static struct testbed bed;
 static struct side *const a = &bed.side[0];
-static struct side other; /* a second taker, with the PD of a */
+static struct side other; /* a second QP on the SRQ, in a's PD */
 static struct ri_pd *pd;  /* of the SRQ */
 static struct side owner; /* for region_new: only bed and pd */
 static struct ri_srq *srq;
@@ -83,8 +83,8 @@ static enum ri_status resize(uint32_t max_wr)
     return bed.fake.privileged.srq_modify(srq, 1, &attr);
 }
 
-/* A QP on the SRQ whose peer is written by hand; the side is the
- * responder and has heard the peer. */
+/* A QP on the SRQ with a hand-written peer. The side is the responder and has received the peer's
+ * first FPDU. */
 static void open_taker(struct side *side, struct raw *raw, const struct shape *more)
 {
     struct shape shape = more ? *more : (struct shape){ 0 };
@@ -93,7 +93,7 @@ static void open_taker(struct side *side, struct raw *raw, const struct shape *m
     raw_open_speaking(raw, &bed, side, &shape, &plain);
 }
 
-/* Two of them, a and other, each with its peer. */
+/* Two such QPs, a and other, each with its peer. */
 static struct raw first, second;
 
 static void open_two(uint32_t max_wr, const struct shape *of_a)
@@ -122,10 +122,10 @@ static void expect(struct side *side, uint64_t cookie, uint32_t octets)
     side_expect(side, side->recv_cq, cookie, RI_WC_SUCCESS, octets);
 }
 
-/* ---- who gets what ---- */
+/* ---- assignment of receives ---- */
 
-/* Requests go in the order of posting to whoever's message begins
- * first; completions carry the taker. */
+/* Receives go in the order of posting to the QP whose message begins first. Completions name the
+ * QP. */
 START_TEST(taken_in_order_by_two)
 {
     struct region region;
@@ -150,8 +150,8 @@ START_TEST(taken_in_order_by_two)
 }
 END_TEST
 
-/* A request is the message's from its first segment on; another QP's message
- * overtakes it with the next one. */
+/* A receive belongs to a message from its first segment on. Another QP's message takes the next
+ * receive meanwhile. */
 START_TEST(taken_at_the_first_segment)
 {
     struct region region;
@@ -178,8 +178,8 @@ START_TEST(taken_at_the_first_segment)
 }
 END_TEST
 
-/* C-072: nothing there. The MSN is looked at in the same order as with an own queue, and takes
- * nothing. */
+/* C-072: no receive. The MSN is checked in the same order as for a QP's own queue, and does not
+ * advance. */
 START_TEST(C072_empty)
 {
     struct raw raw;
@@ -213,7 +213,7 @@ START_TEST(C071_a_gap_takes_nothing)
 }
 END_TEST
 
-/* C-077: elements are judged by the PD of the SRQ, not by that of the QP. */
+/* C-077: the PD of the SRQ applies to the elements, not the QP's. */
 START_TEST(C077_protection_is_the_srqs)
 {
     struct region theirs, own;
@@ -271,7 +271,7 @@ START_TEST(arguments)
 }
 END_TEST
 
-/* Room is free again when the completion was polled, or its QP is gone. */
+/* A slot is free again when the completion was polled, or its QP is destroyed. */
 START_TEST(full_until_polled)
 {
     struct region region;
@@ -292,7 +292,7 @@ START_TEST(full_until_polled)
     say(&raw, 2, "x");
     raw_untagged(&raw, RDMAP_SEND, false, DDP_QN_SEND, 3, 0, "y", 1);
     ck_assert(raw_silent(&raw));
-    side_close(a); /* one completion unpolled, one message under way */
+    side_close(a); /* one completion unpolled, one message in progress */
     OK(post(4, NULL, 0));
     OK(post(5, NULL, 0));
     ck_assert_int_eq(post(6, NULL, 0), RI_ERR_QUEUE_FULL);
@@ -343,7 +343,7 @@ START_TEST(X020_X025_srq_limit_once)
 }
 END_TEST
 
-/* Beyond it once, until it is set anew. */
+/* One event beyond the limit, until the limit is set anew. */
 START_TEST(rq_limit)
 {
     struct ri_qp_modify modify = { .size = sizeof(modify),
@@ -378,7 +378,7 @@ START_TEST(rq_limit)
 }
 END_TEST
 
-/* The QP ends; what it did not take stays for others. */
+/* The QP ends. Receives that it did not take stay for the others. */
 START_TEST(X020_rq_hard_limit)
 {
     open_two(16, &(struct shape){ .rq_hard_limit = 2 });
@@ -386,7 +386,7 @@ START_TEST(X020_rq_hard_limit)
         OK(post(i, NULL, 0));
     say(&first, 1, "");
     say(&first, 2, "");
-    expect(a, 0, 0); /* one in use */
+    expect(a, 0, 0); /* one is in use */
     say(&first, 3, "");
     ck_assert(raw_silent(&first));
     OK(post(3, NULL, 0));
@@ -404,7 +404,8 @@ END_TEST
 
 /* ---- ends ---- */
 
-/* What a QP has in use is flushed with it, what it has not stays. The same QP may connect again. */
+/* Receives that a QP has in use are flushed with it, the others stay. The same QP may connect
+ * again. */
 START_TEST(error_flushes_what_is_in_use)
 {
     struct region region;
@@ -493,7 +494,7 @@ static void give_slot(uint32_t slot)
     if (atomic_exchange(&uses[slot], 1))
         ck_abort_msg("slot %u is given twice", slot);
     while (post(slot, (struct ri_sge[]){ region_sge(&buffers, slot * 64, 64) }, 1) != RI_OK)
-        sched_yield(); /* while it is resized */
+        sched_yield(); /* during the resizing */
 }
 
 static void take_one(struct crowd *c)
@@ -511,7 +512,7 @@ static void take_one(struct crowd *c)
     atomic_fetch_add(&c->acknowledged, 1);
 }
 
-/* Never more under way than the SRQ has room for. */
+/* The receives in use never exceed the depth of the SRQ. */
 static void *send_and_take(void *arg)
 {
     struct crowd *c = arg;
@@ -536,8 +537,8 @@ static void *send_and_take(void *arg)
     return NULL;
 }
 
-/* Several QPs in several threads, one of which resizes and arms all the time: each receive
- * goes to one message, in order. */
+/* Several QPs in several threads, one of which resizes and arms all the time: each receive gets one
+ * message, in order. */
 START_TEST(many_takers)
 {
     pthread_t threads[TAKERS];
@@ -580,7 +581,7 @@ END_TEST
 
 static atomic_bool stop;
 
-/* Posts to a QP that has ended; each tells of its completion before the next comes. */
+/* Posts to a QP that has ended. The completion of each is reported before the next one comes. */
 static void *post_and_wait(void *missed)
 {
     struct ri_send_wr *bad, wr = { .opcode = RI_WR_RDMA_WRITE, .flags = RI_WR_SIGNALED };
@@ -595,7 +596,7 @@ static void *post_and_wait(void *missed)
     return NULL;
 }
 
-/* What others wanted of a QP while its queue was exchanged is done, and told. */
+/* Requests of other threads for a QP whose queue is being replaced are executed and reported. */
 START_TEST(resize_loses_no_event)
 {
     const uint32_t depths = 8 + (uint32_t)tc_count(8000);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The STag table: every answer of the check, what a peer could guess, and
- * revocation under concurrent use. */
+/* The STag table: every result of the check, whether a peer can guess STags, and revocation during
+ * use. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -90,7 +90,7 @@ START_TEST(C083_unknown_stag)
 }
 END_TEST
 
-/* One argument after another is made right: each answer comes only when all before it are. */
+/* One argument after another becomes valid: each result shows only if all earlier checks pass. */
 START_TEST(C086_order_of_answers)
 {
     const uint64_t base = UINT64_MAX - 999; /* ends at 2^64 exactly */
@@ -122,7 +122,7 @@ START_TEST(C088_X007_all_rights_are_needed)
 }
 END_TEST
 
-/* C-090: a range that ends at 2^64 is no wrap, one octet more is. */
+/* C-090: a range that ends at 2^64 does not wrap, one octet more does. */
 START_TEST(C090_wrap)
 {
     uint32_t stag;
@@ -137,7 +137,7 @@ START_TEST(C090_wrap)
 }
 END_TEST
 
-/* C-091, C-092: octet granular, and the pointer is that of the offset. */
+/* C-091, C-092: checks have octet granularity, and the pointer is that of the offset. */
 START_TEST(C091_X005_bounds)
 {
     uint8_t *at;
@@ -155,7 +155,7 @@ START_TEST(C091_X005_bounds)
 }
 END_TEST
 
-/* RFC 5042 6.1.1. Not a proof of randomness: a counter, or keys that stay, would show. */
+/* RFC 5042 6.1.1. This does not prove randomness, but finds a counter or constant keys. */
 START_TEST(stags_cannot_be_counted_up)
 {
     enum { COUNT = 2000 };
@@ -173,7 +173,7 @@ START_TEST(stags_cannot_be_counted_up)
     }
     ck_assert_uint_lt(near, 20);     /* expected 0.02 */
     ck_assert_uint_lt(same_key, 60); /* expected 8 */
-    for (int i = 0; i < COUNT; i++)  /* and every one still finds its own entry */
+    for (int i = 0; i < COUNT; i++)  /* every one still finds its own entry */
         if (check(stags[i], &own_pd, ALL, 0, 1) != STAG_OK)
             ck_abort_msg("STag %d is lost", i);
 }
@@ -200,13 +200,13 @@ START_TEST(two_tables_differ)
 END_TEST
 
 /*
- * X-002: what was freed comes back after STAG_AGE others at the earliest, by another key than
- * before; its old STag stays dead. One region, registered again and again.
+ * X-002: a freed index is reused after STAG_AGE others at the earliest, with another key than
+ * before; its old STag stays invalid. One region is registered again and again.
  */
 START_TEST(X002_a_freed_index_comes_back_late)
 {
     const uint32_t rounds = 4 * STAG_AGE;
-    uint32_t *freed = calloc(1 << 24, sizeof(*freed)); /* by index: in which round, from 1 */
+    uint32_t *freed = calloc(1 << 24, sizeof(*freed)); /* by index: round of its release, from 1 */
     uint32_t *last = calloc(1 << 24, sizeof(*last)), reused = 0, soonest = UINT32_MAX;
     uint64_t sum = 0;
 
@@ -242,8 +242,8 @@ START_TEST(X002_a_freed_index_comes_back_late)
 }
 END_TEST
 
-/* Chi-square with 255 degrees of freedom: expected 255, standard deviation 22.6; outside of
- * these once in some million runs. */
+/* Chi-square with 255 degrees of freedom: expected 255, standard deviation 22.6. A correct table
+ * exceeds these limits once in some million runs. */
 static void expect_even(const char *what, const uint32_t found[256], uint32_t count)
 {
     double expected = count / 256.0, chi = 0;
@@ -254,7 +254,7 @@ static void expect_even(const char *what, const uint32_t found[256], uint32_t co
     ck_assert(chi > 140 && chi < 400);
 }
 
-/* keys, steps between keys, and the octets of indices are spread as chance has them. */
+/* keys, steps between keys, and the octets of indices are distributed evenly. */
 START_TEST(X001_keys_and_indices_are_spread_evenly)
 {
     const uint32_t rounds = 256 * 200;
@@ -281,13 +281,13 @@ START_TEST(X001_keys_and_indices_are_spread_evenly)
     expect_even("steps between keys", steps, rounds);
     expect_even("upper octets of indices", high, STAG_AGE);
     expect_even("lower octets of indices", low, STAG_AGE);
-    for (int bit = 0; bit < 24; bit++) /* half, give or take six standard deviations */
+    for (int bit = 0; bit < 24; bit++) /* half of them, within six standard deviations */
         ck_assert(ones[bit] > STAG_AGE / 2 - 272 && ones[bit] < STAG_AGE / 2 + 272);
 }
 END_TEST
 
-/* X-001: nor is the next place the next one, fresh or freed: who learns the permutation still knows
- * nothing. */
+/* X-001: the next index is not the following one, fresh or freed. Knowing the permutation is not
+ * enough to predict it. */
 START_TEST(X001_places_are_chosen_at_random)
 {
     uint32_t stag, near = 0, before = 0;
@@ -307,7 +307,7 @@ START_TEST(X001_places_are_chosen_at_random)
 }
 END_TEST
 
-/* what a child of fork hands out tells nothing of what the parent does. */
+/* STags of a child after fork do not predict those of its parent. */
 START_TEST(X001_a_child_draws_for_itself)
 {
     enum { COUNT = 64 };
@@ -329,13 +329,13 @@ START_TEST(X001_a_child_draws_for_itself)
     ck_assert_int_eq(status, 0);
     for (int i = 0; i < COUNT; i++)
         equal += mine[i] == childs[i];
-    ck_assert_uint_lt(equal, 4); /* each by chance once in 65536 */
+    ck_assert_uint_lt(equal, 4); /* by chance each equals once in 65536 */
     close(fds[0]);
     close(fds[1]);
 }
 END_TEST
 
-/* More than one chunk. */
+/* More entries than one chunk holds. */
 START_TEST(many_entries)
 {
     uint32_t count = 2 * STAG_CHUNK_ENTRIES + 10, *stags = calloc(count, sizeof(*stags));
@@ -388,8 +388,8 @@ END_TEST
 
 /*
  * Readers use the region by stag_enter while the owner revokes it, marks the memory as gone,
- * releases and makes it anew. A reader that is let in never sees memory that is marked;
- * ThreadSanitizer watches the accesses.
+ * releases it and allocates it anew. A reader that is admitted never sees marked memory;
+ * ThreadSanitizer checks the accesses.
  */
 static _Atomic uint32_t current;
 static atomic_bool stop;
@@ -467,20 +467,20 @@ START_TEST(full_table)
     struct stag_entry *last;
     uint32_t stag, again;
 
-    /* two places left, one of which may be that of index 0 */
+    /* Two entries are left, one of which may be that of index 0. */
     table->used = STAG_CHUNKS * STAG_CHUNK_ENTRIES - 3;
     last = stag_allocate(table, &own_pd, STAG_REGION, &stag);
     ck_assert_ptr_nonnull(last);
     while (stag_allocate(table, &own_pd, STAG_WIDE, &again))
         ck_assert_uint_lt(table->used, STAG_CHUNKS * STAG_CHUNK_ENTRIES);
-    stag_release(table, last); /* a place that is given back can be had again */
+    stag_release(table, last); /* a released entry is available again */
     ck_assert_ptr_nonnull(stag_allocate(table, &own_pd, STAG_REGION, &again));
     ck_assert_uint_eq(stag >> 8, again >> 8);
 }
 END_TEST
 
-/* STag 0 is never given out, whatever key the consumer chooses: the place that
- * index 0 belongs to stays unused. */
+/* STag 0 is never allocated, whatever key the consumer chooses: the entry of index 0 stays
+ * unused. */
 START_TEST(C082_X008_index_0_is_never_given_out)
 {
     struct stag_entry *unused;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Races: windows are bound and unbound, and memory invalidated, under traffic. */
+/* Races: windows are bound and unbound, and memory is invalidated, during traffic. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -40,7 +40,7 @@ static void stop_lane(void)
 /* A connection with its thread. */
 struct pair {
     struct side sides[2];
-    struct side *exposes, *writes; /* one of them each */
+    struct side *exposes, *writes; /* each is one of the two sides */
     bool narrow, remote;
     unsigned long rounds, wrong;
     pthread_t thread;
@@ -51,8 +51,8 @@ struct pair {
 static struct pair pairs[PAIRS];
 
 /* Connections, all of one PD. */
-/* All in one PD; `apart`: the first side of every other pair in its own, as its
- * peer invalidates there (X-012). */
+/* All in one PD. With `apart` the first side of every other pair has its own, because its peer
+ * invalidates there (X-012). */
 static void open_pairs(bool apart)
 {
     int fds[2];
@@ -69,7 +69,7 @@ static void open_pairs(bool apart)
             shape.pd = pairs[0].sides[0].pd;
         }
     }
-    for (int i = 0; i < PAIRS; i++) /* a responder speaks when it has heard the other */
+    for (int i = 0; i < PAIRS; i++) /* responders wait for the first FPDU */
         ck_assert(tc_until(!side_query(&pairs[i].sides[1]).holding, TESTBED_TIMEOUT));
 }
 
@@ -96,7 +96,7 @@ static void close_pairs(void)
 
 /* ---- windows ---- */
 
-/* Bind, have the peer's side write through it, unbind; the octets of the next round
+/* Binds a window, lets the peer's side write through it, unbinds it. The octets of the next round
  * must not appear before their bind. */
 static void *bind_and_write(void *arg)
 {
@@ -166,9 +166,9 @@ static unsigned long not_all(const uint8_t *octets, uint8_t value)
     return wrong;
 }
 
-/* Register, send out of it, have it written by the peer, invalidate it (the peer, who has received
- * what we sent, or ourselves behind it), change the memory at once, deregister: the Send has
- * arrived as it was, the Write is whole. */
+/* One round: register a region, send from it, let the peer write to it, invalidate it (by the peer,
+ * which has received the Send, or by a local request behind it), change the memory at once,
+ * deregister. The Send has arrived unchanged, and the Write is whole. */
 static void one_round(struct pair *p, struct region *theirs, uint8_t *memory, uint32_t round)
 {
     struct side *one = &p->sides[0], *two = &p->sides[1];
@@ -232,7 +232,7 @@ static void set_ord(struct side *side, uint32_t ord)
     sched_yield();
 }
 
-/* Each invalidation looks at the output of all connections of its PD. */
+/* Each invalidation checks the output of all connections of its PD. */
 START_TEST(invalidate_under_traffic)
 {
     start_lane();
@@ -243,7 +243,7 @@ START_TEST(invalidate_under_traffic)
     }
     atomic_store(&working, PAIRS);
     start_threads(work);
-    for (uint32_t i = 0; atomic_load(&working); i++) /* a control verb that wants tx and rx */
+    for (uint32_t i = 0; atomic_load(&working); i++) /* a control verb that needs tx and rx */
         set_ord(&pairs[i % PAIRS].sides[i / PAIRS % 2], 4 + i % 5);
     join_threads();
     close_pairs();
@@ -253,7 +253,7 @@ END_TEST
 
 static struct pair writer_pair;
 
-/* Writes without end into a region until the connection is over. */
+/* Writes into a region until the connection has ended. */
 static void *write_for_ever(void *arg)
 {
     struct side *side = &writer_pair.sides[1];
@@ -273,7 +273,7 @@ static void *write_for_ever(void *arg)
     return NULL;
 }
 
-/* X-006: after the completion of the invalidation nothing is placed any more, in the middle of the
+/* X-006: after the completion of the invalidation nothing is placed, even in the middle of the
  * peer's Writes. */
 START_TEST(nothing_is_placed_afterwards)
 {
@@ -298,7 +298,7 @@ START_TEST(nothing_is_placed_afterwards)
                            TESTBED_TIMEOUT));
         wr.invalidate_stag = target.keys.lkey;
         post(one, &wr);
-        /* Otherwise a Write came between the revocation and its completion, and ended the
+        /* In the other case a Write came between the revocation and its completion, and ended the
          * connection. */
         if (wait_wc(one->send_cq).status == RI_WC_SUCCESS) {
             memset(target.octets, 0, LENGTH);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Terminate: what is built equals the vectors; what is read tolerates everything. */
+/* Terminate: built ones equal the vectors; the parser tolerates every input. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -91,7 +91,7 @@ START_TEST(C116_S058_terminates_of_the_exchanges)
             rest.src_to += 114;
             rest.size -= 114;
             cause.advanced = &rest;
-            cause.have = DDP_UNTAGGED_LEN; /* only the header needs to be kept */
+            cause.have = DDP_UNTAGGED_LEN; /* the header alone is enough */
             advanced++;
         }
         n = terminate_build_ulpdu(out, info.value, &cause);
@@ -133,7 +133,7 @@ START_TEST(S058_headers_by_kind_of_error)
         ck_assert_uint_eq(terminate_build(out, rows[i].value, NULL), 4);
     }
 
-    /* What is not there is left out, and nothing is read behind it. */
+    /* Missing headers are left out, and nothing behind the octets is read. */
     for (size_t have = 0; have < 46; have++) {
         uint8_t *exact = malloc(have ? have : 1);
 
@@ -187,7 +187,7 @@ START_TEST(C143_C144_every_truncation)
 }
 END_TEST
 
-/* The normalising rule for both bit orders, row by row. */
+/* The rule that recognises either bit order, row by row. */
 START_TEST(C145_forms)
 {
     static const struct {
@@ -201,11 +201,11 @@ START_TEST(C145_forms)
         { { 0x21, 0x03, 0x03, 0 }, 0x1203, 0x1203, false },
         { { 0x10, 0x01, 0x07, 0 }, 0x0101, 0x0101, false },
         { { 0x20, 0x07, 0x03, 0 }, 0x0207, 0x0207, false },
-        { { 0x12, 0x03, 0x40, 0 }, 0x1203, 0x1203, false }, /* any one flag decides */
+        { { 0x12, 0x03, 0x40, 0 }, 0x1203, 0x1203, false }, /* one flag is enough */
         { { 0x01, 0x01, 0x20, 0 }, 0x0101, 0x0101, false },
         { { 0x21, 0x03, 0x02, 0 }, 0x1203, 0x1203, false },
         { { 0x10, 0x01, 0x04, 0 }, 0x0101, 0x0101, false },
-        { { 0x00, 0xFF, 0x00, 0 }, 0x00FF, 0x00FF, false }, /* the same in both */
+        { { 0x00, 0xFF, 0x00, 0 }, 0x00FF, 0x00FF, false }, /* the same in both orders */
         { { 0x02, 0x02, 0x00, 0 }, 0x2002, 0x2002, false }, /* siw's CRC error */
         { { 0x02, 0x03, 0x00, 0 }, 0x2003, 0x2003, false },
         { { 0x02, 0x09, 0x00, 0 }, 0x0209, 0x0209, false },

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory windows: what one is good for, whose it is, and its region;
- * and how a region is addressed. */
+/* Memory windows: access through one, which QP may use it, and its region; and the TO of a
+ * region. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -9,10 +9,10 @@
 
 #include <string.h>
 
-/* ---- what a window is good for ---- */
+/* ---- access through a window ---- */
 
-/* Absolute and zero-based, narrow and wide: the peer writes and reads inside, the key
- * is the one that was asked for. */
+/* Absolute and zero-based, narrow and wide: the peer writes and reads inside. The key is the
+ * requested one. */
 START_TEST(peer_uses_a_window)
 {
     bool narrow = _i & 1, zero = _i & 2;
@@ -32,8 +32,7 @@ START_TEST(peer_uses_a_window)
 }
 END_TEST
 
-/* Writes that a window does not allow: name, value. The key of before the bind,
- * another key, rights, either end. */
+/* Writes that a window does not allow: the key before the bind, another key, rights, either end. */
 static const struct {
     const char *name;
     uint32_t access;
@@ -64,7 +63,7 @@ START_TEST(C084_C088_C091_C092_bad_write)
 }
 END_TEST
 
-/* C-112: a window that may be written only. The region's own rights do not help. */
+/* C-112: a window without read access. The region's own rights do not help. */
 START_TEST(C112_bad_read)
 {
     struct window window = window_new(a, true);
@@ -77,8 +76,8 @@ START_TEST(C112_bad_read)
 }
 END_TEST
 
-/* C-087, C-111: a narrow window is the binder's, with the same PD
- * or not; a wide one is the PD's. */
+/* C-087, C-111: only the QP that bound a narrow window may use it, whatever the PD of the other; a
+ * wide one belongs to the PD. */
 START_TEST(C087_C111_whose_window)
 {
     bool narrow = _i & 1, read = _i & 2;
@@ -107,7 +106,7 @@ START_TEST(C087_C111_whose_window)
 }
 END_TEST
 
-/* C-086: not even a wide window is another PD's. */
+/* C-086: a wide window does not allow another PD. */
 START_TEST(C086_other_pd)
 {
     struct window window = window_new(a, false);
@@ -122,7 +121,7 @@ START_TEST(C086_other_pd)
 }
 END_TEST
 
-/* A window is no local element, though its region may be written and read. */
+/* A window is no local element, although its region is readable and writable. */
 START_TEST(no_local_element)
 {
     struct window window = window_new(a, _i);
@@ -154,7 +153,7 @@ END_TEST
 
 /* ---- a window and its region ---- */
 
-/* While windows are bound, a region stays; each of them counts. */
+/* A region cannot be deregistered while windows are bound; each of them counts. */
 START_TEST(region_is_busy)
 {
     struct ri_mr_attr attr = { .size = sizeof(attr), .access = LOCAL };
@@ -180,8 +179,7 @@ START_TEST(region_is_busy)
 }
 END_TEST
 
-/* The region's STag cannot be invalidated either: C-122 by the
- * peer, a failed request of our own. */
+/* The region's STag cannot be invalidated either: C-122 by the peer; a local request fails. */
 START_TEST(C122_region_with_window)
 {
     struct window window = window_new(a, true);
@@ -211,7 +209,7 @@ START_TEST(C122_region_with_window)
 }
 END_TEST
 
-/* C-085: after it is unbound, or freed. */
+/* C-085: after it is unbound or freed. */
 START_TEST(C085_after_the_end)
 {
     struct window window = window_new(a, _i != 1);
@@ -231,7 +229,7 @@ START_TEST(C085_after_the_end)
 }
 END_TEST
 
-/* A narrow window outlives the QP that bound it, unbound: another QP binds it. */
+/* A narrow window stays, unbound, when the QP that bound it is destroyed: another QP binds it. */
 START_TEST(qp_destroy_unbinds)
 {
     struct window window = window_new(a, true);
@@ -252,9 +250,9 @@ START_TEST(qp_destroy_unbinds)
 }
 END_TEST
 
-/* ---- a region that is addressed from a value of the consumer's ---- */
+/* ---- a region with a TO that the consumer chooses ---- */
 
-/* The last ends at 2^64 exactly. */
+/* The last one ends at 2^64 exactly. */
 static const uint64_t io_addrs[] = { 0, 0x7000, UINT64_C(0xfedcba9876543210),
                                      UINT64_MAX - REGION_SIZE + 1 };
 
@@ -273,7 +271,7 @@ static struct region region_at(struct side *side, uint64_t io_addr, struct ri_mr
     return made;
 }
 
-/* The peer writes and reads, requests name elements, and a window is bound, all by that address. */
+/* Writes and Reads of the peer, local elements and a bound window all use that TO. */
 START_TEST(io_addr_names_the_first_octet)
 {
     const uint64_t io_addr = io_addrs[_i];

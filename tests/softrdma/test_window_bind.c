@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Binding of memory windows: what is refused, binding anew, and the order among requests. */
+/* Binding of memory windows: refused cases, binding anew, and the order among requests. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -64,7 +64,7 @@ static void refused(enum flaw flaw, bool narrow)
         wr.bind.length = UINT64_MAX;
     if (flaw == EMPTY)
         wr.bind.length = 0;
-    wr.flags = 0; /* a failure is told all the same */
+    wr.flags = 0; /* a failure is reported nevertheless */
     post(&other, &wr);
     wc = side_next(&other, other.send_cq);
     ck_assert_msg(wc.status == RI_WC_BIND && wc.opcode == RI_WC_BIND_WINDOW, "flaw %d: status %u",
@@ -110,7 +110,7 @@ END_TEST
 
 /* ---- anew ---- */
 
-/* A wide window that is bound anew: the old STag is gone, the new one is good. */
+/* A wide window is bound anew: the old STag is invalid, the new one is valid. */
 START_TEST(wide_window_bound_anew)
 {
     struct region second_region = region_new(a, REGION_SIZE, BINDABLE);
@@ -132,7 +132,7 @@ START_TEST(wide_window_bound_anew)
 }
 END_TEST
 
-/* A bind that is refused leaves a wide window as it was. */
+/* A refused bind does not change a wide window. */
 START_TEST(wide_window_survives_a_refusal)
 {
     struct window window = window_new(a, false);
@@ -154,8 +154,8 @@ END_TEST
 
 /* ---- order ---- */
 
-/* In one post: bind, tell the peer, unbind behind an answer. The Send
- * leaves when the window is good. */
+/* One list: bind, a Send that notifies the peer, unbind behind a response. The Send leaves when the
+ * window is valid. */
 START_TEST(bind_is_in_order)
 {
     struct window window = window_new(a, _i);
@@ -180,8 +180,8 @@ START_TEST(bind_is_in_order)
 }
 END_TEST
 
-/* Fences hold binds and invalidates back as any other request; slots
- * of unsignalled ones come free. */
+/* A fence delays binds and invalidates like any other request. Slots of unsignalled ones are
+ * released. */
 START_TEST(fence_holds_bind_back)
 {
     struct window window = window_new(a, true);
@@ -207,7 +207,7 @@ START_TEST(fence_holds_bind_back)
 }
 END_TEST
 
-/* Read into a window that the peer may write to, and unbind it with the same request (C-103). */
+/* A Read into a window that the peer may write to; the same request unbinds the window (C-103). */
 START_TEST(C103_read_into_a_window)
 {
     struct window window = window_new(a, _i & 1);
@@ -253,13 +253,14 @@ START_TEST(read_into_a_window_without_right)
 }
 END_TEST
 
-/* A bind is queued when its window goes: nothing is exposed, the region is free. */
+/* The window is freed while a bind waits in the queue: no access is granted, and the region is not
+ * busy. */
 START_TEST(freed_with_a_bind_queued)
 {
     struct window window = window_new(a, _i);
     struct ri_send_wr wr = bind_request(&window, &region, 0, 64, REMOTE, false);
 
-    wr.flags |= RI_WR_COALESCE; /* executed by the next that comes into tx */
+    wr.flags |= RI_WR_COALESCE; /* the next thread that enters tx executes it */
     post(a, &wr);
     window_free(&window);
     side_expect(a, a->send_cq, 77, RI_WC_BIND, 0);
@@ -267,7 +268,7 @@ START_TEST(freed_with_a_bind_queued)
 }
 END_TEST
 
-/* Requests that wait for the lane when the connection ends are flushed, each once. */
+/* Requests that wait for the lane when the connection ends are flushed, once each. */
 START_TEST(flushed_while_waiting)
 {
     struct window window = window_new(a, true);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Work queues: what may be posted, and that slots come back. */
+/* Work queues: the number of posts they accept, and the release of slots. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -31,7 +31,7 @@ static void poll_up_to(struct wq *wq, uint32_t index)
     atomic_store(&wq->freed, index + 1);
 }
 
-/* The slots are a power of two, what may be posted is what was asked for. */
+/* The number of slots is a power of two; the number of posts is the requested depth. */
 START_TEST(depth_bounds_posts)
 {
     static const uint32_t depths[] = { 1, 2, 3, 5, 8, 100, MAX_WR };
@@ -55,7 +55,7 @@ START_TEST(depth_bounds_posts)
     poll_up_to(&wq, 0);
     ck_assert_int_eq(post(&wq, NULL, 0, depth), RI_OK);
     ck_assert_int_eq(post(&wq, NULL, 0, depth), RI_ERR_QUEUE_FULL);
-    poll_up_to(&wq, depth); /* one completion covers all before it */
+    poll_up_to(&wq, depth); /* one completion releases all before it */
     for (uint32_t i = 0; i < depth; i++)
         if (post(&wq, NULL, 0, i) != RI_OK)
             ck_abort_msg("refused at %u of %u after all were freed", i, depth);
@@ -117,7 +117,7 @@ START_TEST(too_many_elements)
     ck_assert_ptr_null(wqe);
     ck_assert_int_eq(wq_take(&wq, sges, 1, 1, &wqe), RI_OK);
     spinlock_unlock(&wq.posting);
-    ck_assert_uint_eq(atomic_load(&wq.posted), 0); /* taken is not posted */
+    ck_assert_uint_eq(atomic_load(&wq.posted), 0); /* taken, but not posted */
     wq_close(&wq);
     ck_assert_int_eq(wq_open(&wq, false, 4, MAX_SGE + 1), RI_ERR_LIMIT);
     ck_assert_int_eq(wq_open(&wq, false, MAX_WR + 1, 1), RI_ERR_LIMIT);
@@ -144,7 +144,7 @@ START_TEST(length_of_a_message)
 }
 END_TEST
 
-/* A slot that was used before is clean: done would retire the new request at once. */
+/* A slot that was used before has no stale flag: `done` would retire the new request at once. */
 START_TEST(reused_slot_is_clean)
 {
     struct wqe *wqe;

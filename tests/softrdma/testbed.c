@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the loop tests stand on: see testbed.h. */
+/* The test bed of the loop tests: see testbed.h. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -349,7 +349,7 @@ void side_expect(struct side *side, struct ri_cq *cq, uint64_t cookie, enum ri_w
                   (unsigned int)status, octets);
 }
 
-/* Passes until whatever is in flight on loopback has been dealt with. */
+/* Runs passes until everything in flight on loopback has been processed. */
 static void pass_often(struct fake_host *fake)
 {
     for (int i = 0; i < 20; i++) {
@@ -466,7 +466,7 @@ void raw_tagged(struct raw *raw, uint8_t opcode, bool last, uint32_t stag, uint6
     segment(raw, ulpdu, DDP_TAGGED_LEN, payload, length);
 }
 
-/* All that is there. */
+/* Reads everything that has come. */
 static void drain(struct raw *raw)
 {
     while (!raw->ended) {

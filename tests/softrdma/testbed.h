@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the loop tests stand on: an RNIC with up to two QPs, each with a PD and CQs of its own, and
- * a raw peer that speaks FPDUs by hand over the other end of a TCP connection. All helpers end the
- * test when something fails.
+ * The test bed of the loop tests: an RNIC with up to two QPs, each with a PD and CQs of its own,
+ * and a raw peer that composes and parses FPDUs at the other end of a TCP connection. All helpers
+ * fail the test on an error.
  */
 #ifndef ITAL_TESTS_TESTBED_H
 #define ITAL_TESTS_TESTBED_H
@@ -21,7 +21,7 @@ struct qp;
 struct side {
     struct testbed *bed;
     struct ri_pd *pd;
-    bool borrowed; /* the PD is another side's, which closes later */
+    bool borrowed; /* the PD belongs to another side, which closes later */
     struct ri_cq *send_cq, *recv_cq;
     struct ri_qp *qp;
     struct fake_record events, send_events, recv_events;
@@ -30,7 +30,7 @@ struct side {
 struct testbed {
     struct fake_host fake;
     struct side side[2];
-    uint32_t placed;              /* QPs: they take turns at the lanes */
+    uint32_t placed;              /* number of QPs: they are assigned to the lanes in turn */
     pthread_t lane;               /* of testbed_lane_start */
     pthread_t others[FAKE_LANES]; /* likewise */
     atomic_bool lane_stops;
@@ -43,8 +43,8 @@ struct region {
     uint64_t length;
 };
 
-/* Sizes of a QP; zero fields take defaults: 64 requests, 8 elements, 256 entries, IRD and
- * ORD 8, all enabled but atomics. */
+/* Sizes of a QP. Zero fields have defaults: 64 requests, 8 elements, 256 entries, IRD and ORD 8,
+ * everything enabled but atomics. */
 struct shape {
     uint32_t depth, sge, read_sge, cqe, ird, ord;
     bool no_write, no_read, atomics;
@@ -56,20 +56,20 @@ struct shape {
 
 void testbed_open(struct testbed *bed, const char *const *options);
 void testbed_close(struct testbed *bed); /* in order; both sides are closed first */
-/* A thread that runs the lane and sleeps as soon as the lane lets it: a wake-up that is lost hangs
- * the test. With several lanes further threads that run the others, without a pause. */
+/* Starts a thread that runs the lane and sleeps whenever the lane allows it: a lost wake-up hangs
+ * the test. With several lanes, further threads run the others without a pause. */
 void testbed_lane_start(struct testbed *bed);
 void testbed_lane_stop(struct testbed *bed);
-/* By hand: each pass looks at what has come. */
+/* Runs `count` passes by hand; each reads what has come. */
 void testbed_passes(struct testbed *bed, int count);
 void side_open(struct testbed *bed, struct side *side, const struct shape *shape);
 void side_close(struct side *side);
 struct qp *qp_of(const struct side *side);
 
-/* Hand the connection over; handover may be NULL (MPA 2, CRC, IRD and ORD 8).
- * Its fd and role are filled in. */
+/* Hands the connection over. handover may be NULL (MPA 2, CRC, IRD and ORD 8); its fd and role are
+ * filled in. */
 void side_start(struct side *side, int fd, bool initiator, const struct ri_llp_handover *handover);
-/* A TCP pair; maxseg 0: as it is. */
+/* A connected TCP pair; with maxseg 0 TCP_MAXSEG is not set. */
 void testbed_tcp(int fds[2], int maxseg);
 /* Both sides opened and connected, side 0 as initiator. */
 void testbed_connect(struct testbed *bed, const struct shape *shape,
@@ -77,8 +77,8 @@ void testbed_connect(struct testbed *bed, const struct shape *shape,
 
 struct region region_new(struct side *side, uint64_t length, uint32_t access);
 void region_free(struct side *side, struct region *region);
-/* Octets that differ from their neighbours and from those some way
- * off; the same for each region. */
+/* Each octet differs from its neighbours and from those some way off. The contents are the same for
+ * each region. */
 void region_fill(struct region *region);
 struct ri_sge region_sge(const struct region *region, uint64_t offset, uint32_t length);
 
@@ -96,12 +96,12 @@ void side_receive(struct side *side, uint64_t cookie, struct ri_sge sge);
 void side_modify(struct side *side, enum ri_qp_state state);
 struct ri_qp_info side_query(struct side *side);
 
-/* The next completion, waited for. */
+/* Waits for the next completion. */
 struct ri_wc side_next(struct side *side, struct ri_cq *cq);
 void side_expect(struct side *side, struct ri_cq *cq, uint64_t cookie, enum ri_wc_status status,
                  uint32_t octets);
-bool side_idle(struct side *side, struct ri_cq *cq); /* nothing there, after a few passes */
-/* Exactly one event so far, of this type and code. Waits for it. */
+bool side_idle(struct side *side, struct ri_cq *cq); /* no completion, after a few passes */
+/* Waits for an event of this type and code, which must be the only one so far. */
 void side_expect_event(struct side *side, enum ri_event_type type, uint16_t code);
 
 /* ---- the raw peer ---- */
@@ -115,28 +115,28 @@ struct raw {
     uint32_t last_fpdu; /* octets of the FPDU that raw_next took last, CRC included */
 };
 
-/* side gets one end, with the role given; the raw peer the other. */
+/* The side gets one end, with the given role, and the raw peer the other. */
 void raw_open(struct raw *raw, struct testbed *bed, struct side *side, bool side_initiates,
               const struct ri_llp_handover *handover);
 void raw_open_segments(struct raw *raw, struct testbed *bed, struct side *side, bool side_initiates,
                        const struct ri_llp_handover *handover, int maxseg);
-/* The same with the side opened first, as a responder that has heard the peer and may speak. */
+/* Opens the side first. It is a responder that has received the peer's first FPDU and may send. */
 void raw_open_speaking(struct raw *raw, struct testbed *bed, struct side *side,
                        const struct shape *shape, const struct ri_llp_handover *handover);
 void raw_close(struct raw *raw);
 void raw_send(struct raw *raw, const void *ulpdu, uint32_t length);
-/* Octets as they are, for what is no FPDU. */
+/* Sends octets that need not be an FPDU. */
 void raw_octets(struct raw *raw, const void *octets, size_t length);
-/* An untagged or tagged segment. */
+/* Sends an untagged or tagged segment. */
 void raw_untagged(struct raw *raw, uint8_t opcode, bool last, uint32_t qn, uint32_t msn,
                   uint32_t mo, const void *payload, uint32_t length);
 void raw_tagged(struct raw *raw, uint8_t opcode, bool last, uint32_t stag, uint64_t to,
                 const void *payload, uint32_t length);
-/* The next ULPDU, waited for: its length; 0 at the end of the stream. Its CRC was right. */
+/* Waits for the next ULPDU, checks its CRC and returns its length; 0 at the end of the stream. */
 uint32_t raw_next(struct raw *raw, uint8_t *ulpdu, uint32_t room);
 /* The next FPDU is a Terminate of this value. */
 void raw_expect_terminate(struct raw *raw, uint16_t value);
-bool raw_silent(struct raw *raw);   /* nothing has come, after a few passes */
-void raw_wait_end(struct raw *raw); /* reads and drops to FIN or RST */
+bool raw_silent(struct raw *raw);   /* nothing comes, after a few passes */
+void raw_wait_end(struct raw *raw); /* reads and drops everything up to FIN or RST */
 
 #endif

@@ -67,7 +67,7 @@ void close_fixture(void)
     testbed_close(&bed);
 }
 
-/* ---- requests, and what came of them ---- */
+/* ---- requests and their completions ---- */
 
 void post(struct side *side, struct ri_send_wr *wr)
 {
