@@ -12,7 +12,7 @@
 
 static char memory[4096];
 
-/* No more descriptors from now on; `before` restores the limit. */
+/* Lowers the limit to the descriptors in use; descriptors_again(before) restores it. */
 static void no_descriptors(struct rlimit *before)
 {
     int next = dup(0);

@@ -58,7 +58,7 @@ static void open_rnic(const char *const *set, uint64_t features)
     ck_assert_int_eq(kal_cm_open(rnic), KAL_OK);
 }
 
-/* Checks that no object is left: closing the RNIC fails otherwise. */
+/* Closes the RNIC and checks that nothing is left of it. */
 static void close_rnic(void)
 {
     enum kal_status status = kal_cm_close(&fake.rnic, false);

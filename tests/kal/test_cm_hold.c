@@ -228,7 +228,7 @@ START_TEST(nobody_waits_for_ever)
         kal_listen_room(listener);
         fake_pump(-1, 0, end);
     }
-    ck_assert_int_eq(peer_end(peers[0]), 'R'); /* no answer: a second attempt does not follow */
+    ck_assert_int_eq(peer_end(peers[0]), 'R'); /* a reset: no second attempt */
     ck_assert_uint_gt(refused, 1);
     ck_assert_uint_eq(fake_log_count("event queue has been full"), 1);
     ck_assert_uint_eq(listener->undecided, 0);

@@ -87,7 +87,7 @@ static void *nothing(void *arg)
 
 static void setup(void)
 {
-    pthread_t first; /* later thread counts include those of sanitizers */
+    pthread_t first; /* makes sanitizers start their own threads */
 
     ck_assert_int_eq(pthread_create(&first, NULL, nothing, NULL), 0);
     pthread_join(first, NULL);

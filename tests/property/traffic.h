@@ -93,7 +93,7 @@ struct consumer {
     it_ep_handle_t ep;    /* the side's; another thread may free it */
     int fd;               /* -1 none */
     enum way way;
-    pthread_mutex_t lock; /* of a callback and the thread that takes what has none: the order */
+    pthread_mutex_t lock; /* serialises the callback and the consumer's thread */
     struct worker *worker;
 };
 

@@ -8,7 +8,7 @@
 #define STAMPS        (RING * SLOT)
 #define MESSAGES      (STAMPS + RING * STAMP)
 #define LOCAL         (MESSAGES + RING * MESSAGE)
-#define TOLD_AT_LEAST 8u    /* one of so many */
+#define TOLD_AT_LEAST 8u    /* one in this many has a completion */
 #define BASE          0xb0u /* the initial value of every octet of a window */
 
 static size_t area(const struct poster *poster)

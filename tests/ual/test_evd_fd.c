@@ -57,8 +57,8 @@ static bool read_here(void)
     return atomic_load(&lf_reader) == (unsigned long)pthread_self();
 }
 
-/* Makes the consumer's descriptor listen: the traffic it polls for then wakes the consumer
- * directly, without another thread in between. */
+/* Sends events until the descriptor listens to the traffic itself: the consumer then wakes and
+ * reads, not the background thread. */
 static void come_to_listen(struct ual_evd *evd, struct lf_pipe *feed, bool alone)
 {
     struct ual_event event;

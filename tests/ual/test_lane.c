@@ -25,8 +25,8 @@ static bool read_by(pthread_t thread)
     return atomic_load(&lf_reader) == (unsigned long)thread;
 }
 
-/* While time passes the threads sleep at most `slack` times more. Before that they may settle
- * down. */
+/* While time passes the threads sleep at most `slack` times more. Before that they may finish
+ * what they do. */
 static void expect_rest(const pid_t *threads, size_t count, unsigned int slack)
 {
     uint64_t end = tc_deadline(10000);

@@ -44,7 +44,7 @@ static struct listener *on_port(uint16_t port)
     return listener;
 }
 
-/* Port 0: any port; else the ID must be one of a UDP port. */
+/* ID 0: the port is given by itself; else the ID must be that of a UDP port. */
 static bool service_port(uint64_t service_id, uint16_t *port)
 {
     if (service_id && (service_id & ~UINT64_C(0xffff)) != SERVICE_ID_UDP)

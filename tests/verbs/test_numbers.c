@@ -76,7 +76,7 @@ START_TEST(private_data_that_is_cut_anywhere_is_refused)
 }
 END_TEST
 
-/* The first octet of a 24-bit number is also tested. */
+/* One of the places is the first octet of a 24-bit number. */
 START_TEST(another_magic_version_or_a_number_of_more_than_24_bits_is_refused)
 {
     static const uint8_t places[] = { 0, 1, 2, 3, 4, 8, 12, 32 };

@@ -202,7 +202,7 @@ START_TEST(rights_that_cannot_be_are_refused)
 }
 END_TEST
 
-/* Access rights that a program may request and that may be absent. */
+/* Optional access rights, which a provider may ignore. */
 START_TEST(optional_rights_are_taken)
 {
     struct ibv_mr *mr = ibv_reg_mr_iova2(pd, memory[0], 64, (uintptr_t)memory[0],

@@ -289,7 +289,7 @@ START_TEST(purge_gives_items_back_and_counts)
     ck_assert(readable(channel));
     expect_posted(channel, &items[2]);
     expect_nothing(channel);
-    ual_channel_post(channel, &items[0]); /* it was given back */
+    ual_channel_post(channel, &items[0]); /* it was returned */
     expect_posted(channel, &items[0]);
     fire(cq);
     expect_cq(channel, cq);
