@@ -62,8 +62,10 @@ static void take(it_dto_cookie_t cookie)
     ck_assert_uint_eq(event.dto_cmpl.cookie, cookie);
 }
 
-/* --- notification events; the verbs of Linux do not distinguish a solicited Receive from another
- * one, so there all Receives notify --- */
+/* --- notification events --- */
+
+/* The verbs of Linux do not distinguish a solicited Receive from another one, so there all Receives
+ * notify. */
 
 struct sleeper {
     pthread_t thread;

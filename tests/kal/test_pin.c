@@ -20,8 +20,7 @@ static bool kernel_asked; /* false: sanitizers make mlock do nothing */
 
 static size_t locked(void);
 
-/* ---- a host that leases nothing more, and raises the limit of locked memory if the test allows it
- * ---- */
+/* ---- a host that leases nothing more, and raises the memlock limit if the test allows it ---- */
 
 static bool raises;
 

@@ -25,8 +25,7 @@ static struct conn conn;
 static struct chan chan;
 static struct copy_welcome welcome;
 
-/* ---- steps of the cases
- * --------------------------------------------------------------------------- */
+/* ---- steps of the cases ---------------------------------------------------------------------- */
 
 static void tell(unsigned type, const char *text, uint64_t size)
 {
