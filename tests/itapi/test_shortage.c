@@ -315,8 +315,8 @@ static bool has_ended(const struct node *node)
            params.ep_state.rc == IT_EP_STATE_NONOPERATIONAL;
 }
 
-/* The active side disconnects, with no memory for either side's event. The call is refused until
- * the passive side's event is queued. */
+/* The active side disconnects, with no memory for either side's event. The passive side's
+ * disconnect is refused, and returns when that side's event is queued. */
 static void end_without_memory(it_event_t *event)
 {
     it_status_t queued;
