@@ -119,7 +119,7 @@ START_TEST(nobody_hears_of_it_who_did_not_ask)
 }
 END_TEST
 
-/* The EVD that would get the event may be missing, or full itself: then no event reports the overflow. */
+/* The EVD that would get the event may be missing, or full itself: the overflow is not reported. */
 START_TEST(an_overflow_that_nobody_can_hear_of)
 {
     struct ual_evd *evd = evd_with(UAL_STREAM_CONNECTION, 1, UAL_EVD_OVERFLOW_NOTIFY);
