@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A peer in Full Operation that speaks octets: connections, memory, what a refusal is; see
- * peer.h. Octets: peer_octets.c. */
+/* A peer in Full Operation that works on raw octets: connections, memory, the checks of a refusal;
+ * see peer.h. Octets: peer_octets.c. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -275,7 +275,7 @@ void wire_fin(void)
     ck_assert_msg(!PEER->reset, "RST instead of FIN");
 }
 
-/* Which headers go with which error: RFC 5040 figure 10. */
+/* The headers that go with each error: RFC 5040 figure 10. */
 static uint32_t expected_terminate(uint8_t *out, uint16_t value, const uint8_t *cause,
                                    uint32_t length)
 {

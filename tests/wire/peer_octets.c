@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A peer in Full Operation that speaks octets: FPDUs made and taken, see peer.h.
- * Nothing of the provider is used here. */
+/* A peer in Full Operation that works on raw octets: builds and parses FPDUs, see peer.h. Nothing
+ * here uses the provider. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -142,17 +142,17 @@ uint32_t put_read(uint8_t *out, uint32_t msn, uint32_t sink_stag, uint64_t sink_
     return put_untagged(out, C_LAST | C_DV, C_RV | OP_READ, 0, 1, msn, 0, payload, READ_LEN);
 }
 
-/* ---- an FPDU is made ---- */
+/* ---- building an FPDU ---- */
 
 struct making {
     uint8_t *out;
     size_t used;
-    size_t start; /* of ULPDU_Length */
+    size_t start; /* position of ULPDU_Length */
     int markers;  /* so far */
-    bool begun;   /* ULPDU_Length is out */
+    bool begun;   /* ULPDU_Length has been written */
 };
 
-/* A marker, where one is due; before each unit of four octets. */
+/* Writes a marker if one is due. Called before each unit of four octets. */
 static void make_marker(struct making *making)
 {
     uint32_t position = PEER->sent + (uint32_t)making->used;
@@ -250,7 +250,7 @@ void peer_rst(void)
 
 /* ---- receiving ---- */
 
-/* Room for one large read behind what is there. */
+/* Makes room for one large read behind the octets that are not parsed. */
 static void make_room(void)
 {
     const size_t wanted = 1u << 17;
@@ -266,7 +266,7 @@ static void make_room(void)
     ck_assert_ptr_nonnull(PEER->octets);
 }
 
-/* All that is there. */
+/* Reads everything that has come. */
 static void drain(void)
 {
     while (!PEER->ended) {
@@ -294,7 +294,7 @@ struct taking {
     bool begun, complete;
 };
 
-/* S-029: where a marker is due there is one, and it is right. */
+/* S-029: where a marker is due there is a valid one. */
 static void take_marker(struct taking *taking)
 {
     uint32_t position = PEER->seen + (uint32_t)taking->used;
@@ -310,7 +310,7 @@ static void take_marker(struct taking *taking)
     taking->markers++;
 }
 
-/* The next four octets that are no marker; NULL: they have not come. */
+/* The next four octets that are not a marker; NULL: they have not come. */
 static const uint8_t *take_unit(struct taking *taking)
 {
     take_marker(taking);
@@ -323,7 +323,8 @@ static const uint8_t *take_unit(struct taking *taking)
     return PEER->octets + PEER->first + taking->used - 4;
 }
 
-/* One FPDU from the front: clean octets without CRC, its length. False: it has not come whole. */
+/* Parses one FPDU from the front: clean octets without CRC, and its length. False: it has not come
+ * completely. */
 static bool take(uint8_t clean[static FPDU_ROOM], struct taking *taking)
 {
     uint32_t units = 1, length = 0, field, crc;
@@ -371,7 +372,7 @@ static void dissect_untagged(struct seen *seen)
         ck_assert_uint_eq(seen->stag, 0); /* S-044 */
 }
 
-/* The rules that hold for each FPDU: S-023, S-032, S-043. */
+/* Checks the rules that hold for each FPDU: S-023, S-032, S-043. */
 static void dissect(struct seen *seen)
 {
     const uint8_t *at = seen->ulpdu;
@@ -395,7 +396,7 @@ static void dissect(struct seen *seen)
     seen->payload_length = seen->length - TAGGED_LEN;
 }
 
-/* True: an FPDU was taken, or the stream has ended. */
+/* True: an FPDU was parsed, or the stream has ended. */
 static bool look(bool *have)
 {
     static uint8_t clean[FPDU_ROOM];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Octets of the wire and a peer that speaks them; see script.h. */
+/* Octets on the wire, and a peer that sends and receives them; see script.h. */
 #include "script.h"
 
 #include <arpa/inet.h>
@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #define PATIENCE_MS 10000u
-#define SILENCE_MS  40 /* not stretched: a longer wait proves no more */
+#define SILENCE_MS  40 /* not scaled: a longer wait proves no more */
 
 /* ---- octets ---- */
 
@@ -85,7 +85,7 @@ uint32_t script_crc(const uint8_t *data, size_t length)
     return ~crc;
 }
 
-/* The one field of the suite that begins with its least significant octet. */
+/* The only field here with the least significant octet first. */
 static void put_crc(struct octets *o, uint32_t crc)
 {
     for (int i = 0; i < 4; i++)
@@ -119,8 +119,8 @@ struct octets fpdu(const void *ulpdu, size_t length)
     return o;
 }
 
-/* A marker that falls due: at every 512th octet; it points back to the FPDU's
- * first octet, or says 0 before it. */
+/* Writes a marker at every 512th octet. It points back to the FPDU's first octet, or is 0 before
+ * it. */
 static void mark(struct octets *o, uint32_t position, size_t begun, bool inside)
 {
     if ((position + o->length) % 512)
@@ -309,7 +309,7 @@ void reset(int *fd)
     hang_up(fd);
 }
 
-/* ---- hearing ---- */
+/* ---- receiving ---- */
 
 static void text_of(char *text, size_t room, const uint8_t *at, size_t length)
 {
@@ -320,7 +320,8 @@ static void text_of(char *text, size_t room, const uint8_t *at, size_t length)
         used += (size_t)snprintf(text + used, room - used, "%02x", at[i]);
 }
 
-/* What came of `length` octets before the end; a whole if none came. */
+/* The octets that came before the end of the stream, at most `length`; all of them if it did not
+ * end. */
 static size_t collect(int fd, uint8_t *at, size_t length)
 {
     uint64_t deadline = tc_deadline(PATIENCE_MS);
@@ -447,8 +448,8 @@ bool ended(int fd)
 
 /* ---- the other end ---- */
 
-/* Port and IPv4 address of either family's form. By plain system calls: the sanitizers' bookkeeping
- * of descriptors is not for looking at somebody else's. */
+/* Port and IPv4 address of a socket address of either family. Uses plain system calls, because the
+ * sanitizers track descriptors and must not see foreign ones. */
 static bool end_of_socket(long call, int fd, in_port_t *port, in_addr_t *address)
 {
     union {

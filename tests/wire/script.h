@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Octets of the wire, written out, and a peer that speaks them on a TCP socket. Nothing here is of
- * the library under
- * test: frames, FPDUs, markers and CRC are built by this room alone. All helpers end the test when
- * something fails.
+ * Octets on the wire, written out, and a peer that sends and receives them on a TCP socket. Nothing
+ * here uses the library under test: this folder alone builds frames, FPDUs, markers and CRC. All
+ * helpers fail the test on an error.
  */
 #ifndef ITAL_TESTS_WIRE_SCRIPT_H
 #define ITAL_TESTS_WIRE_SCRIPT_H
@@ -34,16 +33,16 @@ struct octets part(struct octets whole, size_t from, size_t length);
 
 enum key { REQUEST, REPLY };
 
-/* A frame whose private data is `data`; PD_Length says so. */
+/* A frame with private data `data`; PD_Length is set accordingly. */
 struct octets frame(enum key key, unsigned flags, unsigned rev, const void *data, size_t length);
-/* Revision 2 with S and the enhanced word, private data behind it. */
+/* Revision 2 with S and the enhanced word; private data behind it. */
 struct octets enhanced(enum key key, unsigned flags, unsigned first, unsigned second,
                        const char *text);
 #define request(flags, rev, text) frame(REQUEST, flags, rev, text, strlen(text))
 #define reply(flags, rev, text)   frame(REPLY, flags, rev, text, strlen(text))
 
 /* Bits of the enhanced word, first and second half. */
-#define W_A 0x8000u /* peer to peer; RTR by */
+#define W_A 0x8000u /* peer to peer; ready-to-receive message by */
 #define W_B 0x4000u /* Send */
 #define W_C 0x8000u /* Write */
 #define W_D 0x4000u /* Read */
@@ -52,13 +51,13 @@ struct octets enhanced(enum key key, unsigned flags, unsigned first, unsigned se
 
 uint32_t script_crc(const uint8_t *data, size_t length); /* CRC32C, a bit at a time */
 
-/* CRC field of what has none in use: any four octets. */
+/* CRC field of FPDUs without CRC: any four octets. */
 #define NO_CRC 0xbadc0de5u
 
 struct octets fpdu(const void *ulpdu, size_t length);
 struct octets fpdu_without_crc(const void *ulpdu, size_t length, uint32_t field);
-/* The FPDU as it stands in a stream with markers, *position octets
- * after its start; moves *position. */
+/* The FPDU as it appears in a stream with markers, *position octets after the stream's start.
+ * Advances *position. */
 struct octets fpdu_marked(const void *ulpdu, size_t length, uint32_t *position);
 
 /* ULPDUs. */
@@ -84,39 +83,39 @@ struct octets terminate_fpdu(uint16_t code); /* without headers */
 
 int dial(in_port_t port); /* network order; loopback; TCP_NODELAY */
 int dial_from(in_port_t port, struct in_addr source);
-int wait_for_call(int listener);                 /* accepts; fails the test if nobody comes */
+int wait_for_call(int listener);                 /* accepts; the test fails without a call */
 int open_listener(in_port_t *port, int backlog); /* loopback, any port */
 
-void say(int fd, struct octets what); /* the far side may have hung up already */
-/* ... in two parts, the second when the library has read the first or hung up. */
+void say(int fd, struct octets what); /* the other side may have closed already */
+/* ... in two parts. The second part leaves when the library has read the first or closed. */
 void say_split(int fd, struct octets what, size_t cut);
-void say_each(int fd, struct octets what); /* every octet by itself, in that way */
+void say_each(int fd, struct octets what); /* each octet alone, in the same way */
 void say_last(int fd, struct octets what); /* and FIN */
 void hang_up(int *fd);                     /* FIN both ways: closes */
 void reset(int *fd);                       /* RST: closes */
 
-void hear(int fd, struct octets what); /* these octets come next */
+void hear(int fd, struct octets what); /* these octets must come next */
 struct octets listen_for(int fd, size_t length);
 struct octets hear_frame(int fd, enum key key); /* a whole start-up frame */
-struct octets hear_fpdu(int fd);                /* its ULPDU; the CRC was right */
+struct octets hear_fpdu(int fd);                /* its ULPDU; checks the CRC */
 /* ... with or without CRC; *field is the CRC field. */
 struct octets hear_fpdu_field(int fd, uint32_t *field);
-/* No octet any more, but the end of the stream: FIN, or either FIN or RST, or RST. */
+/* No octet comes, but the end of the stream: FIN, or either FIN or RST, or RST. */
 void hear_fin(int fd);
 void hear_end(int fd);
 void hear_rst(int fd);
-/* Nothing for a short while: neither octets nor the end. */
+/* For a short while neither octets nor the end come. */
 void hear_nothing(int fd);
 bool ended(int fd); /* FIN or RST is there, right now; octets before it are kept */
 
 /*
- * The library's descriptor of the connection whose peer is fd: it lives in this process. -1: none
- * (not accepted yet, or closed).
+ * The library's descriptor of the connection whose peer is fd; the library runs in this process.
+ * -1: none (not accepted yet, or closed).
  */
 int their_socket(int fd);
-/* Data segments of TCP that came: 1 after one frame if that left in one write. */
+/* Number of TCP data segments received: 1 after one frame if it left in one write. */
 unsigned data_segments(int fd);
-/* Waits until the library has read all that was said, or has hung up. */
+/* Waits until the library has read all sent octets, or has closed. */
 void until_read(int fd);
 
 #endif

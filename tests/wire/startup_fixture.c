@@ -9,8 +9,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* One file per process: the configuration is read when the first adapter is opened. Nothing is sent
- * twice unless asked for: a script may be slow. */
+/* One configuration file per process, because it is read when the first adapter is opened. Without
+ * an option for it nothing is sent twice, because a test may be slow. */
 static void configure(const char *options)
 {
     char path[4200];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Stages 13 and 14: Terminate received, the end of the stream, our own end (C-142 to C-155,
+/* Stages 13 and 14: a received Terminate, the end of the stream, the QP's own end (C-142 to C-155,
  * S-057 to S-063, S-075 to S-080). */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -19,7 +19,7 @@
 #define BIG   (8u << 20)
 #define LAST  (C_LAST | C_DV)
 #define TERM  (C_RV | OP_TERMINATE)
-#define FOUND 0x0207 /* the value of the Terminates here, unless said */
+#define FOUND 0x0207 /* the value of the Terminates here, unless given */
 
 static uint8_t ulpdu[512];
 static struct region big;
@@ -41,7 +41,7 @@ static void read_of_the_peer(uint32_t msn, uint32_t size)
     peer_ulpdu(ulpdu, put_read(ulpdu, msn, 1, 2, size, big.keys.rkey, (uintptr_t)big.octets));
 }
 
-/* The QP's descriptor is gone. */
+/* The QP has closed its descriptor. */
 static bool closed(void)
 {
     return fcntl(wire.peer.qp_fd, F_GETFD) < 0;
@@ -49,8 +49,8 @@ static bool closed(void)
 
 /* ---- Terminate received ---- */
 
-/* The stream has ended: FIN of ours and no Terminate, one event, both
- * queues flushed, the payload kept. */
+/* The stream has ended: the QP sent FIN and no Terminate, one event came, both queues are flushed,
+ * and the payload is available. */
 static void ended_by_terminate(uint16_t code, const void *payload, uint32_t length)
 {
     struct ri_qp_info info;
@@ -70,7 +70,7 @@ static const struct {
     uint8_t ddp;
     uint32_t qn, msn, mo, length;
 } malformed[] = {
-    { LAST, 2, 1, 0, 4 }, /* the right one */
+    { LAST, 2, 1, 0, 4 }, /* the correct one */
     { C_DV, 2, 1, 0, 4 }, { LAST, 0, 1, 0, 4 }, { LAST, 9, 1, 0, 4 },          { LAST, 2, 0, 0, 4 },
     { LAST, 2, 2, 0, 4 }, { LAST, 2, 1, 4, 4 }, { LAST, 2, 1, 0xffffffff, 4 }, { LAST, 2, 1, 0, 3 },
     { LAST, 2, 1, 0, 1 }, { LAST, 2, 1, 0, 0 }, { C_DV, 9, 9, 9, 0 },
@@ -92,8 +92,8 @@ static const uint16_t values[] = { 0x0000, 0x0100, 0x0104, 0x0109, 0x01ff, 0x020
                                    0x02ff, 0x1000, 0x1100, 0x1104, 0x1201, 0x1206, 0x2001,
                                    0x2002, 0x2003, 0x2007, 0x2302, 0x1300, 0x3456, 0xf123 };
 
-/* Every value, known or not, in the four forms; what is longer than the longest form
- * is kept as far as there is room. */
+/* Every value, known or not, in the four forms. A payload longer than the longest form is kept as
+ * far as there is room. */
 START_TEST(C143_X029_delivered_whole)
 {
     static const uint32_t lengths[] = { 4, 20, 24, 52 };
@@ -112,7 +112,7 @@ START_TEST(C143_X029_delivered_whole)
 }
 END_TEST
 
-/* M, D and R with less behind them than they say, down to nothing; and with more. */
+/* M, D and R with fewer octets behind them than they announce, down to none; and with more. */
 START_TEST(C144_shorter_than_announced)
 {
     uint8_t payload[100];
@@ -132,7 +132,7 @@ static const struct {
     uint8_t octets[4];
     uint16_t value;
 } siw[] = {
-    { { 0x11, 0x02, 0x03, 0 }, 0x1102 }, /* flags M and D in the low bits: nibbles are exchanged */
+    { { 0x11, 0x02, 0x03, 0 }, 0x1102 }, /* flags M and D in the low bits: nibbles swapped */
     { { 0x21, 0x03, 0x03, 0 }, 0x1203 }, { { 0x10, 0x00, 0x07, 0 }, 0x0100 },
     { { 0x20, 0x06, 0x03, 0 }, 0x0206 }, { { 0x02, 0x02, 0x00, 0 }, 0x2002 },
     { { 0x11, 0x02, 0xc0, 0 }, 0x1102 }, /* RFC form */
@@ -147,7 +147,8 @@ START_TEST(C145_bit_order_of_siw)
 }
 END_TEST
 
-/* In the same write and later, correct or not: nothing is placed, delivered, answered. */
+/* Octets behind it, in the same write or later, valid or not, are neither placed nor delivered nor
+ * answered. */
 START_TEST(C146_nothing_behind_it)
 {
     const uint8_t payload[4] = { 0x02, 0x07 };
@@ -172,8 +173,8 @@ START_TEST(C146_nothing_behind_it)
 }
 END_TEST
 
-/* What was posted, and what is posted afterwards, completes flushed in order; the
- * peer's FIN ends it, or the time. */
+/* Requests posted before and after complete as flushed, in order. The peer's FIN ends the
+ * connection, or the time limit. */
 START_TEST(C147_S079_S077_flush_and_close)
 {
     const uint8_t payload[4] = { 0x02, 0x07 };
@@ -195,7 +196,7 @@ START_TEST(C147_S079_S077_flush_and_close)
     for (uint64_t i = 1; i <= RECEIVES + 1; i++)
         side_expect(wire.side, wire.side->recv_cq, i, RI_WC_FLUSHED, 0);
     wire_fin();
-    ck_assert_uint_eq(wire.bed.fake.events.timer_count, 1); /* the bound */
+    ck_assert_uint_eq(wire.bed.fake.events.timer_count, 1); /* the time limit */
     if (_i)
         fake_host_expire_timers(&wire.bed.fake);
     else
@@ -207,7 +208,7 @@ END_TEST
 
 /* ---- the peer's FIN ---- */
 
-/* After traffic of all kinds that is done. */
+/* FIN after traffic of all types that is complete. */
 START_TEST(C148_fin_when_nothing_is_left)
 {
     const struct connection connection = { .role = _i ? ACTIVE : PASSIVE };
@@ -228,8 +229,8 @@ END_TEST
 
 enum { OWN_READ, OWN_WRITE, PEER_READ, QUEUED, BUSY_KINDS };
 
-/* A Read of ours unanswered, a Write not all in the socket, an answer not all in the socket,
- * a request held behind a fence. */
+/* FIN with a Read of the QP unanswered, a Write not completely in the socket, a response not
+ * completely in the socket, or a request waiting behind a fence. */
 START_TEST(C149_fin_while_busy)
 {
     wire_open(NULL);
@@ -259,10 +260,10 @@ START_TEST(C149_fin_while_busy)
 }
 END_TEST
 
-/* ---- our close, and what the peer does then ---- */
+/* ---- the QP's close, and what the peer does then ---- */
 
-/* FIN is out. A segment of the peer, or part of one, is not what was agreed:
- * reset, and the consumer is told. */
+/* FIN has left. A segment of the peer, or part of one, violates the agreed end: the QP resets the
+ * connection and reports it. */
 START_TEST(C151_segment_while_closing)
 {
     wire_open(NULL);
@@ -278,7 +279,7 @@ START_TEST(C151_segment_while_closing)
     ck_assert_int_eq(side_query(wire.side).state, RI_QPS_ERROR);
     ck_assert(env_untouched());
     wire_flushed(1);
-    ck_assert_int_eq(send(wire.peer.fd, "x", 1, MSG_NOSIGNAL), -1); /* RST, not FIN alone */
+    ck_assert_int_eq(send(wire.peer.fd, "x", 1, MSG_NOSIGNAL), -1); /* RST, not only FIN */
 }
 END_TEST
 
@@ -287,7 +288,7 @@ START_TEST(C152_rst)
     wire_open(NULL);
     side_read(wire.side, 11, region_sge(&big, 0, 8), 0, 1);
     if (_i)
-        side_write(wire.side, 12, region_sge(&big, 0, BIG), 0, 1); /* output is stuck */
+        side_write(wire.side, 12, region_sge(&big, 0, BIG), 0, 1); /* output is blocked */
     wire_pass(10);
     peer_rst();
     side_expect_event(wire.side, RI_EVENT_LLP_RESET, 0);
@@ -300,15 +301,15 @@ START_TEST(C152_rst)
 }
 END_TEST
 
-/* ---- our Terminate ---- */
+/* ---- the QP's Terminate ---- */
 
 static uint32_t fault(void)
 {
     return put_write(ulpdu, true, 0, 0, "data", 4); /* 0x1100 */
 }
 
-/* Megabytes behind the fault are read and dropped, so that no RST destroys the Terminate,
- * which the peer reads last of all. */
+/* Megabytes behind the fault are read and dropped, so that no RST destroys the Terminate, which the
+ * peer reads last. */
 START_TEST(C153_S063_input_is_drained)
 {
     static uint8_t junk[1u << 16];
@@ -331,7 +332,7 @@ START_TEST(C153_S063_input_is_drained)
 }
 END_TEST
 
-/* The peer neither reads nor closes: reset when the time is over, nothing before. */
+/* The peer neither reads nor closes: reset at the time limit, nothing before. */
 START_TEST(C153_S077_bounded)
 {
     wire_open(NULL);
@@ -348,7 +349,7 @@ START_TEST(C153_S077_bounded)
 }
 END_TEST
 
-/* Two faults in one write: the first is told, whichever it is. */
+/* Two faults in one write: the Terminate has the first one, whichever it is. */
 START_TEST(C154_S061_first_error)
 {
     static const uint16_t codes[] = { 0x1100, 0x1205, 0x2002 };
@@ -378,7 +379,7 @@ START_TEST(C154_S061_first_error)
 }
 END_TEST
 
-/* A fault of our own first: 0x0000; the peer's, which comes later, is not told any more. */
+/* A local error comes first: 0x0000. The peer's later error is not reported any more. */
 START_TEST(C154_own_error_first)
 {
     struct ri_sge sge = region_sge(&big, 0, 4);
@@ -403,7 +404,7 @@ static int tcp_option(int level, int name)
     return value;
 }
 
-/* A peer that vanished is noticed by TCP: the policy is the options'. */
+/* TCP detects a peer that has vanished: the options set the policy. */
 START_TEST(C155_keepalive)
 {
     wire_open(NULL);
@@ -415,8 +416,8 @@ START_TEST(C155_keepalive)
 }
 END_TEST
 
-/* Nothing above TCP ends a connection for silence: half an FPDU may lie
- * there, a Read may be unanswered. */
+/* Nothing above TCP ends a connection for silence, whether a partial FPDU is there or a Read is
+ * unanswered. */
 START_TEST(C155_S080_no_end_of_its_own)
 {
     static uint8_t frame[FPDU_ROOM];
@@ -438,7 +439,7 @@ START_TEST(C155_S080_no_end_of_its_own)
 }
 END_TEST
 
-/* Where the administrator wants it, half an FPDU is not waited for without end. */
+/* If the administrator sets a limit, a partial FPDU ends the connection after that time. */
 START_TEST(C155_stalled_fpdu)
 {
     static const char *const options[] = { "stall_timeout", "20", NULL };
@@ -456,7 +457,7 @@ START_TEST(C155_stalled_fpdu)
 }
 END_TEST
 
-/* The QP is in the middle of a Write, half an FPDU is in the socket: it is finished,
+/* The QP is in the middle of a Write, with half an FPDU in the socket: it finishes the FPDU, and
  * the Terminate begins behind it. */
 START_TEST(S057_S058_S059_S062_X028_at_a_boundary)
 {
@@ -489,9 +490,9 @@ START_TEST(S057_S058_S059_S062_X028_at_a_boundary)
 }
 END_TEST
 
-/* ---- our close ---- */
+/* ---- the QP's close ---- */
 
-/* What was sent before leaves before FIN; what is posted after leaves not at all. */
+/* Messages sent before the close leave before FIN. Those posted after it do not leave. */
 START_TEST(S075_nothing_behind_fin)
 {
     wire_open(NULL);
@@ -509,7 +510,7 @@ START_TEST(S075_nothing_behind_fin)
 }
 END_TEST
 
-/* FIN waits for the answers to our Reads. */
+/* FIN waits for the responses to the QP's Reads. */
 START_TEST(S076_no_fin_before_the_answers)
 {
     wire_open(NULL);
@@ -517,7 +518,7 @@ START_TEST(S076_no_fin_before_the_answers)
     wire_expect(true, OP_READ, READ_LEN);
     side_modify(wire.side, RI_QPS_CLOSING);
     wire_pass(20);
-    if (wire_silent()) { /* and then it comes */
+    if (wire_silent()) { /* then it comes */
         peer_ulpdu(ulpdu,
                    put_response(ulpdu, true, big.keys.lkey, (uintptr_t)big.octets, "data", 4));
         side_expect(wire.side, wire.side->send_cq, 11, RI_WC_SUCCESS, 4);
@@ -558,12 +559,11 @@ START_TEST(S078_abort)
 }
 END_TEST
 
-/* Everything that was posted completes once, in order, signalled or
- * not, whatever ends the connection. */
+/* Everything posted completes once, in order, signalled or not, whatever ends the connection. */
 START_TEST(S079_flush)
 {
     wire_open(NULL);
-    side_read(wire.side, 1, region_sge(&big, 0, 4), 0, 1); /* all others wait behind its fence */
+    side_read(wire.side, 1, region_sge(&big, 0, 4), 0, 1); /* all others wait behind the fence */
     for (uint64_t i = 2; i <= 40; i++)
         ck_assert_int_eq(side_post(wire.side, i % 3 ? RI_WR_SEND : RI_WR_RDMA_WRITE, i,
                                    i % 2 ? RI_WR_SIGNALED | RI_WR_LOCAL_FENCE : RI_WR_LOCAL_FENCE,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The exchanges (V-nnn of tests/data/vectors.json) replayed against a QP, in either role, whole and
- * cut at every octet of what it receives: the first part is read before the second leaves. What the
- * QP sends, completes and leaves in memory is the same in every case, and as a responder it says
- * exactly the octets of the exchange.
+ * split at every octet of its input: the QP reads the first part before the second is sent.
+ * Messages, completions and memory are the same in every case. As a responder the QP sends exactly
+ * the octets of the exchange.
  */
 #include "tests/softrdma/testbed.h"
 
@@ -24,21 +24,21 @@
 
 #define MEMORY_ACCESS (TESTBED_ALL | RI_ACCESS_REMOTE_ATOMIC)
 
-/* Memory that an exchange names: its STag there, and the TO that is the memory's first octet. */
+/* Memory of an exchange: its STag there, and the TO of its first octet. */
 struct memory {
     uint32_t stag;
     uint64_t base;
-    uint64_t value; /* initial 8 octets, in host order; 0: what the Read Responses say */
+    uint64_t value; /* first 8 octets, in host order; 0: those of the Read Responses */
 };
 
-#define WORD 0x1122334455667788 /* what the atomics find */
+#define WORD 0x1122334455667788 /* the initial value of the atomics' target */
 
 static const struct exchange {
     const char *id;
     bool initiator;        /* the QP's role */
     unsigned int received; /* messages */
     struct memory memory;
-    uint64_t left; /* in place of memory.value */
+    uint64_t left; /* used instead of memory.value */
     int event;
 } exchanges[] = {
     { "V-01", false, 1, { 0 }, 0, 0 },
@@ -70,7 +70,7 @@ static const struct exchange {
 };
 #define COUNT (int)(sizeof(exchanges) / sizeof(exchanges[0]))
 
-/* What came out of one replay. */
+/* The result of one replay. */
 struct outcome {
     struct {
         uint64_t cookie;
@@ -91,7 +91,7 @@ struct run {
     struct side side;
     struct region receives, memory, sends;
     int fd, theirs;
-    size_t cut, said; /* octets of input: before the cut, so far */
+    size_t cut, said; /* octets of input: before the split, sent so far */
     uint64_t cookie;
     struct outcome *outcome;
 };
@@ -123,7 +123,7 @@ static uint64_t field(const struct vec_frame *frame, const char *name, uint64_t 
     return vec_field(&frame->fields, name, &value) ? value : otherwise;
 }
 
-/* ---- octets with the STags and addresses of today ---- */
+/* ---- octets with the STags and addresses of this run ---- */
 
 static void put(uint8_t *at, uint64_t value, size_t octets)
 {
@@ -131,7 +131,7 @@ static void put(uint8_t *at, uint64_t value, size_t octets)
         at[i] = (uint8_t)(value >> 8 * (octets - 1 - i));
 }
 
-/* The STag at this offset of the ULPDU, and the TO behind it. */
+/* Replaces the STag at this offset of the ULPDU, and the TO behind it. */
 static bool patch(const struct run *run, uint8_t *ulpdu, size_t at)
 {
     const struct memory *memory = &run->exchange->memory;
@@ -161,7 +161,7 @@ static struct octets input(const struct run *run, const struct vec_frame *frame)
     else if (opcode == 10)
         changed = patch(run, ulpdu.at, 26);
     if (opcode == 3 && field(frame, "MSN", 0) == 6 && frame->payload.len == 33) {
-        ulpdu.at[13] = 3; /* V-31: the capture leaves some out */
+        ulpdu.at[13] = 3; /* V-31: the capture lacks some */
         changed = true;
     }
     return changed ? fpdu(ulpdu.at, ulpdu.length) : octets(frame->bytes.p, frame->bytes.len);
@@ -203,7 +203,7 @@ static void say_part(struct run *run, const uint8_t *at, size_t length)
     testbed_passes(run->bed, 6);
 }
 
-/* One call for octets of several frames; the cut may be among them. */
+/* One call for octets of several frames; the split may be inside them. */
 static void say_chunk(struct run *run, const uint8_t *at, size_t length)
 {
     size_t first = length;
@@ -225,8 +225,8 @@ static void hear_more(struct run *run)
     o->output_length += n > 0 ? (size_t)n : 0;
 }
 
-/* A frame that the QP's consumer causes. Zero-length Reads and Writes of
- * the exchanges start connections. */
+/* A frame that the QP's consumer causes. The zero-length Reads and Writes of the exchanges start
+ * connections. */
 static void act(struct run *run, const struct vec_frame *frame)
 {
     uint64_t opcode = field(frame, "opcode", 99), size = field(frame, "RDMARDSZ", 0);
@@ -241,7 +241,7 @@ static void act(struct run *run, const struct vec_frame *frame)
     }
 }
 
-/* As a responder: this frame comes next, octet for octet. */
+/* As a responder: the QP sends this frame next, octet for octet. */
 static void expect_frame(struct run *run, const struct vec_frame *frame, size_t *heard)
 {
     struct outcome *o = run->outcome;
@@ -360,7 +360,7 @@ static void replay(struct testbed *bed, const struct exchange *exchange, size_t 
     }
     memcpy(outcome->received, run.receives.octets, sizeof(outcome->received));
     memcpy(outcome->memory, run.memory.octets, sizeof(outcome->memory));
-    if (exchange->initiator) /* today's STags are in it */
+    if (exchange->initiator) /* it contains the STags of this run */
         memset(outcome->output, 0, sizeof(outcome->output));
     *octets_said = run.said;
 
@@ -373,15 +373,15 @@ static void replay(struct testbed *bed, const struct exchange *exchange, size_t 
     side_close(&run.side);
 }
 
-/* ---- what the exchange itself says about the outcome ---- */
+/* ---- the outcome that the exchange implies ---- */
 
-/* The zero-length Send that starts a connection is nobody's (C-043). */
+/* The zero-length Send that starts a connection is not delivered (C-043). */
 static bool hidden(const struct run *run, const struct vec_frame *frame)
 {
     return !strcmp(run->exchange->id, "V-07") && field(frame, "MSN", 0) == 1;
 }
 
-/* Payloads are where they belong. A message ends with L=1; each has a receive of its own. */
+/* Payloads are in their places. A message ends with L=1; each has a receive of its own. */
 static void judge_memory(const struct run *run, const struct outcome *o)
 {
     unsigned int slot = 0;
@@ -425,7 +425,7 @@ static void judge(const struct exchange *exchange, const struct outcome *o)
         ck_assert_int_eq(o->event[0], exchange->event);
     }
     for (unsigned int i = 0; i < o->events && !exchange->event;
-         i++) /* that it began, that it ended */
+         i++) /* one event for the begin, one for the end */
         ck_assert_msg(o->event[i] == RI_EVENT_ESTABLISHED || o->event[i] == RI_EVENT_LLP_CLOSED,
                       "%s: event %d, code %04x", exchange->id, o->event[i], o->code[i]);
     memcpy(&value, o->memory, 8);

@@ -46,7 +46,8 @@ START_TEST(C124_immediate_of_wrong_form)
 }
 END_TEST
 
-/* One receive and one MSN of the Sends'; the value is in the completion, nothing in memory. */
+/* Takes one receive and one MSN of the Sends. The value is in the completion, memory does not
+ * change. */
 START_TEST(C125_C126_immediate)
 {
     struct ri_wc wc;
@@ -173,7 +174,7 @@ START_TEST(C128_msn_and_depth)
         refuse(REQUEST, 0x1203, RI_EVENT_REMOTE_OPERATION);
         return;
     }
-    for (uint32_t msn = 1; msn <= 3; msn++) /* in one read: none is answered in between */
+    for (uint32_t msn = 1; msn <= 3; msn++) /* in one read: no answer comes in between */
         used += peer_frame(
             all + used, ulpdu,
             put_atomic(msn, FETCH_ADD, msn, env_stag(ENV_A), wire.base[ENV_A], add_5));
@@ -182,7 +183,7 @@ START_TEST(C128_msn_and_depth)
 }
 END_TEST
 
-/* What is reserved, and what the operation does not use. */
+/* Reserved fields, and fields that the operation does not use. */
 START_TEST(C129_C137_S068_operations)
 {
     static const struct {
@@ -244,7 +245,7 @@ START_TEST(C132_C133_pd_and_right)
 }
 END_TEST
 
-/* The sum 2^64 itself is no wrap; what is out of bounds is not asked for its alignment. */
+/* The sum 2^64 itself does not wrap. Out of bounds, alignment is not checked. */
 START_TEST(C134_C135_C136_S070_address)
 {
     uint32_t stag = env_stag(ENV_A);
@@ -267,7 +268,7 @@ START_TEST(C134_C135_C136_S070_address)
 }
 END_TEST
 
-/* Not enabled: there is no such opcode. */
+/* Without atomics the opcode does not exist. */
 START_TEST(C062_C133_atomics_not_enabled)
 {
     const struct connection off = { .no_atomic = true };
@@ -278,7 +279,7 @@ START_TEST(C062_C133_atomics_not_enabled)
 }
 END_TEST
 
-/* ---- Atomic Responses to our requests ---- */
+/* ---- Atomic Responses to requests of the QP ---- */
 
 static uint32_t put_answer(uint32_t msn, uint32_t mo, uint32_t id, uint64_t value, uint32_t length)
 {
@@ -297,7 +298,7 @@ static const struct ri_sge *sink(void)
     return &sge;
 }
 
-/* The request is taken; its identifier. S-065, S-066: how it looks. */
+/* Reads the request and returns its identifier. S-065, S-066: its form. */
 static uint32_t ask(bool swap, uint64_t cookie, uint32_t msn)
 {
     struct ri_send_wr *bad,
@@ -351,7 +352,7 @@ START_TEST(S065_S066_S067_S069_our_atomics)
 }
 END_TEST
 
-/* Nobody asked; or a Read is older. */
+/* No request; or a Read is older. */
 START_TEST(C138_not_asked_for)
 {
     wire_open(NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Stage 5: what every DDP and RDMAP header must be (C-058 to C-066), and the queue of an
- * untagged one (C-067 to C-069). */
+/* Stage 5: rules for every DDP and RDMAP header (C-058 to C-066), and the queue of an untagged one
+ * (C-067 to C-069). */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -39,7 +39,7 @@ START_TEST(C058_ddp_version)
 }
 END_TEST
 
-/* Each of the bits, and all: in a Send, a Write and a Read Request. */
+/* Each bit alone, and all: in a Send, a Write and a Read Request. */
 START_TEST(C059_ddp_reserved_bits)
 {
     const uint8_t bits = (uint8_t[]){ 0x04, 0x08, 0x10, 0x20, 0x3c }[_i];
@@ -106,7 +106,7 @@ START_TEST(C062_opcode)
 }
 END_TEST
 
-/* The other kind of header than the opcode's own, for every assigned opcode. */
+/* For every assigned opcode, the header type that is not its own. */
 START_TEST(C063_tagged_or_not)
 {
     const uint8_t op = (uint8_t)_i;
@@ -123,7 +123,7 @@ START_TEST(C063_tagged_or_not)
 }
 END_TEST
 
-/* Thirteen octets and less; what is not there is not sent back. */
+/* Thirteen octets and less. The Terminate contains only the octets that came. */
 START_TEST(C064_X026_tagged_header_cut)
 {
     for (uint32_t length = 2; length < TAGGED_LEN; length++) {
@@ -180,7 +180,7 @@ START_TEST(C067_no_such_queue)
     } else if (_i < 10) {
         length = put_read(ulpdu, 1, 1, 2, 0, 0, 0);
         put32(ulpdu + 6, qn);
-    } else { /* of no length too: a message consumes a buffer of its queue */
+    } else { /* zero-length too: a message consumes a buffer of its queue */
         length = put_untagged(ulpdu, LAST, SEND, 0, qn, 1, 0, NULL, 0);
     }
     refuse(length, 0x1201, RI_EVENT_REMOTE_OPERATION);
@@ -227,8 +227,7 @@ START_TEST(C069_invalidate_stag_is_ignored)
 }
 END_TEST
 
-/* The Terminate gives the header back as it came, ignored bits and
- * fields among it (S-058, S-060). */
+/* The Terminate returns the header as it came, with ignored bits and fields (S-058, S-060). */
 START_TEST(S058_S060_X028_header_as_received)
 {
     uint32_t length;

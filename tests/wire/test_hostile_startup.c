@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Hostile peers at start-up: connections opened and abandoned by the thousand, held half way, fed
- * by single octets. Memory and descriptors stay bounded, and a connection that behaves is made in
- * time beside them. TC_LONG multiplies the counts.
+ * Hostile peers at start-up: thousands of connections that are opened and abandoned, stalled half
+ * way, or fed with single octets. Memory and descriptors stay bounded, and a well-behaved
+ * connection is established in time beside them. TC_LONG multiplies the counts.
  */
 #include "startup_fixture.h"
 
@@ -13,18 +13,18 @@
 static struct fixture fixture;
 #define PORT fixture.node.qualifier.conn_qual.port
 
-/* What a connection that behaves may take, beside whatever the others do. Below the 5
- * s after which theirs would end. */
+/* Time limit of a well-behaved connection, whatever the others do. It is below the 5 s after which
+ * theirs end. */
 #define IN_TIME_MS 4000u
 
-#define HELD 300 /* more than twice what a listener keeps */
+#define HELD 300 /* more than twice the limit of a listener */
 
 static struct octets sample(void)
 {
     return enhanced(REQUEST, F_C, W_A | 4, W_C | W_D | 4, "a connection that behaves");
 }
 
-/* The server looks at what is asked, and refuses who does not behave; many have gone again. */
+/* The server handles the requests and rejects hostile ones; many have gone again. */
 static void serve(void)
 {
     it_event_t event;
@@ -33,7 +33,7 @@ static void serve(void)
         it_reject(event.conn_req.cn_est_id, NULL, 0);
 }
 
-/* Request, Reply, first FPDU, a message; then it goes. */
+/* Request, Reply, first FPDU, a message; then it closes. */
 static void behave(void)
 {
     uint64_t deadline = tc_deadline(IN_TIME_MS);
@@ -41,7 +41,7 @@ static void behave(void)
 
     fixture.fd = dial(PORT);
     say(fixture.fd, sample());
-    for (;;) { /* requests that others have withdrawn meanwhile may be in front */
+    for (;;) { /* requests that others have withdrawn meanwhile may precede it */
         event = expect(fixture.node.asked, IT_CM_REQ_CONN_REQUEST_EVENT);
         if (!memcmp(event.conn_req.private_data, "a connection that behaves", 25))
             break;
@@ -58,7 +58,7 @@ static void behave(void)
     fixture_next(&fixture);
 }
 
-/* Back to what it was, but for what a few caches keep. */
+/* Memory and descriptors are back at their former level, except for a few caches. */
 static void expect_back(size_t heap_before, int fds_before)
 {
     ck_assert_msg(tc_until(tc_fd_count() <= fds_before + 1, 10000), "%d descriptors, %d before",
@@ -103,7 +103,7 @@ START_TEST(C019_X014_opened_and_abandoned_by_the_thousand)
         serve();
         if (i % 100 == 99)
             behave();
-        if (i == 199) { /* what is made once is made */
+        if (i == 199) { /* one-time allocations have been made */
             fds_before = tc_fd_count();
             heap_before = tc_heap();
         }
@@ -114,7 +114,7 @@ START_TEST(C019_X014_opened_and_abandoned_by_the_thousand)
 }
 END_TEST
 
-/* Complete requests that nobody looks at, gone before anybody could. */
+/* Complete requests that are withdrawn before the consumer reads them. */
 START_TEST(C019_withdrawn_requests_do_not_pile_up)
 {
     unsigned long count = tc_count(1000);
@@ -146,9 +146,10 @@ START_TEST(C019_withdrawn_requests_do_not_pile_up)
 }
 END_TEST
 
-/* ---- held ---- */
+/* ---- stalled ---- */
 
-/* 0: silent, 1: half a Request, 2: all but its last octet. They stay; others come and go. */
+/* 0: silent, 1: half a Request, 2: all but its last octet. They stay open while others come and
+ * go. */
 START_TEST(X014_held_half_way)
 {
     static const size_t lengths[] = { 0, 10, 48 };
@@ -168,9 +169,9 @@ START_TEST(X014_held_half_way)
     }
     for (int i = 0; i < HELD; i++)
         alive += !ended(fds[i]);
-    /* option half_open; the last ones wait in the kernel's queue */
+    /* Option half_open; the last ones wait in the kernel's queue. */
     ck_assert_int_le(alive, 129 + HELD % 25 + 25);
-    ck_assert_int_ge(alive, 64); /* else nobody was held */
+    ck_assert_int_ge(alive, 64); /* otherwise none was stalled */
     behave();
     for (int i = 0; i < HELD; i++)
         close(fds[i]);
@@ -180,7 +181,8 @@ START_TEST(X014_held_half_way)
 }
 END_TEST
 
-/* An octet now and then on each of many. None gets through, all are gone when the time is over. */
+/* One octet now and then on each of many. None completes a Request, and all are closed at the time
+ * limit. */
 START_TEST(X015_slow_octets)
 {
     enum { SLOW = 60 };
@@ -192,7 +194,7 @@ START_TEST(X015_slow_octets)
     for (int i = 0; i < SLOW; i++)
         fds[i] = dial(PORT);
     while (left) {
-        ck_assert_uint_lt(fed, request.length); /* else one of them would be through */
+        ck_assert_uint_lt(fed, request.length); /* otherwise one Request would be complete */
         left = 0;
         for (int i = 0; i < SLOW; i++) {
             if (fds[i] < 0)
@@ -214,7 +216,7 @@ START_TEST(X015_slow_octets)
 }
 END_TEST
 
-/* Accepted in good faith, then silent: the place of each is given back in time. */
+/* Accepted, then silent: each connection's place is released in time. */
 START_TEST(C044_X014_first_fpdu_withheld)
 {
     enum { SILENT = 12 };
@@ -257,7 +259,7 @@ START_TEST(X024_answers_that_announce_too_much)
         connect_it(&fixture, "");
         tc_fill(&rng, answer.at + 16, 4);
         say(fixture.fd, answer);
-        hang_up(&fixture.fd); /* whatever it announced does not come */
+        hang_up(&fixture.fd); /* the announced octets do not come */
         ck_assert_int_ne(next(fixture.node.connections).event_number,
                          IT_CM_MSG_CONN_ESTABLISHED_EVENT);
         fixture_next(&fixture);

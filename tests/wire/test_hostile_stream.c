@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Hostile peers in Full Operation: stalls in the middle of an FPDU, floods of requests and of
- * segments without octets, connections that come and go. Memory stays bounded, and messages of
- * another connection of the same lane arrive in time.
+ * zero-length segments, connections that come and go. Memory stays bounded, and messages of another
+ * connection on the same lane arrive in time.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -17,17 +17,17 @@
 #include <unistd.h>
 
 #define BIG        (8u << 20)
-#define IN_TIME_MS 2000u       /* of ten round trips, whatever goes on beside them */
-#define SLACK      (64u << 10) /* of heap: what caches keep */
+#define IN_TIME_MS 2000u       /* for ten round trips, whatever happens beside them */
+#define SLACK      (64u << 10) /* octets of heap that caches keep */
 #define STALLED    48u         /* connections at once; fake_host keeps 64 timers */
 
 static uint8_t ulpdu[ULPDU_MAX], frame[FPDU_ROOM];
 static struct region big;
-static struct side good[2]; /* a connection that behaves */
+static struct side good[2]; /* a well-behaved connection */
 static struct region page[2];
 static uint64_t trips;
 
-/* ---- the connection that behaves ---- */
+/* ---- the well-behaved connection ---- */
 
 static void setup(void)
 {
@@ -55,7 +55,7 @@ static void teardown(void)
     wire_teardown();
 }
 
-/* One message there and one back, whole. */
+/* One message in each direction, whole. */
 static void round_trip(void)
 {
     for (int i = 0; i < 2; i++) {
@@ -89,8 +89,8 @@ static void bounded(size_t before, size_t growth)
 
 /* ---- floods ---- */
 
-/* The same FPDUs again and again, as much as the socket takes, ten round
- * trips in between; the octets sent. */
+/* Sends the same FPDUs again and again, as much as the socket takes, with ten round trips in
+ * between. Returns the octets sent. */
 static size_t flood(const uint8_t *octets, size_t length, int rounds)
 {
     size_t at = 0, total = 0;
@@ -108,7 +108,7 @@ static size_t flood(const uint8_t *octets, size_t length, int rounds)
         ck_assert(sent > 0 || errno == EAGAIN);
         ten_round_trips();
     }
-    while (at) { /* to the end of an FPDU */
+    while (at) { /* up to the end of an FPDU */
         peer_octets(octets + at, length - at);
         total += length - at;
         at = 0;
@@ -118,7 +118,7 @@ static size_t flood(const uint8_t *octets, size_t length, int rounds)
 
 enum storm { ZERO_WRITES, ZERO_WRITES_OPEN, ZERO_SEND_SEGMENTS, ZERO_RESPONSES, STORMS };
 
-/* Legal, and of no use to anybody: taken, but nothing is kept of it. */
+/* Legal but useless: accepted, and nothing is kept of it. */
 START_TEST(X023_storm_of_segments_without_octets)
 {
     static uint8_t many[1u << 16];
@@ -153,8 +153,8 @@ START_TEST(X023_storm_of_segments_without_octets)
 }
 END_TEST
 
-/* The first ends the connection; what follows is dropped until the
- * peer closes, and costs nothing. */
+/* The first one ends the connection. The QP drops the following octets until the peer closes, at no
+ * cost. */
 START_TEST(X019_X038_storm_of_sends_without_receives)
 {
     const struct connection bare = { .no_receives = true };
@@ -178,7 +178,8 @@ END_TEST
 
 /* ---- Reads ---- */
 
-/* Ten thousand Requests where eight are agreed, nothing read: the ninth ends it; no list grows. */
+/* Ten thousand Requests with an IRD of eight, and the peer does not read: the ninth ends the
+ * connection; no list grows. */
 START_TEST(X016_X038_read_requests_over_ird)
 {
     static uint8_t many[10000 * 52];
@@ -193,14 +194,14 @@ START_TEST(X016_X038_read_requests_over_ird)
     peer_octets(many, used);
     side_expect_event(wire.side, RI_EVENT_REMOTE_OPERATION, 0x1203);
     ten_round_trips();
-    bounded(before, (2u << 20) + SLACK); /* the batch under way becomes a tail of its own */
+    bounded(before, (2u << 20) + SLACK); /* the batch in progress gets a tail of its own */
     put_read(ulpdu, 9, 1, 2, BIG, big.keys.rkey, (uintptr_t)big.octets);
     wire_terminate(0x1203, ulpdu, UNTAGGED_LEN + READ_LEN);
 }
 END_TEST
 
-/* Four gigabytes asked for in eight times 28 octets, and not read: answered as far as
- * the socket takes it, not farther. */
+/* Eight requests of 28 octets ask for four gigabytes, and the peer does not read: the QP answers as
+ * far as the socket has room, not farther. */
 START_TEST(X018_read_amplification)
 {
     size_t before;
@@ -208,7 +209,7 @@ START_TEST(X018_read_amplification)
     wire_open(NULL);
     ten_round_trips();
     peer_ulpdu(ulpdu, put_read(ulpdu, 1, 1, 2, 1000, big.keys.rkey, (uintptr_t)big.octets));
-    wire_expect(true, OP_RESPONSE, 1000); /* what is made once is made */
+    wire_expect(true, OP_RESPONSE, 1000); /* one-time allocations are made here */
     before = tc_heap();
     for (uint32_t msn = 2; msn <= 9; msn++)
         peer_ulpdu(ulpdu, put_read(ulpdu, msn, 1, 2, BIG, big.keys.rkey, (uintptr_t)big.octets));
@@ -217,11 +218,11 @@ START_TEST(X018_read_amplification)
     bounded(before, SLACK);
     ck_assert_uint_eq(atomic_load(&wire.side->events.count), 0);
     for (uint32_t left = BIG / 4; left < BIG; left -= wire.seen.payload_length)
-        ck_assert(wire_next()); /* it goes on when it is read */
+        ck_assert(wire_next()); /* it continues when the peer reads */
 }
 END_TEST
 
-/* Requests of no length, answered as fast as they come, the answers read or not. */
+/* Zero-length Reads, answered as fast as they come; the peer reads the responses or not. */
 START_TEST(X023_storm_of_reads_without_octets)
 {
     size_t before;
@@ -230,7 +231,7 @@ START_TEST(X023_storm_of_reads_without_octets)
     wire_open(NULL);
     ten_round_trips();
     peer_ulpdu(ulpdu, put_read(ulpdu, msn++, 1, 2, 0, 0, 0));
-    wire_expect(true, OP_RESPONSE, 0); /* what is made once is made */
+    wire_expect(true, OP_RESPONSE, 0); /* one-time allocations are made here */
     before = tc_heap();
     for (int round = 0; round < 300; round++) {
         for (int i = 0; i < 8; i++)
@@ -246,7 +247,7 @@ START_TEST(X023_storm_of_reads_without_octets)
 }
 END_TEST
 
-/* ---- octets in the smallest pieces ---- */
+/* ---- octets in the smallest parts ---- */
 
 START_TEST(X023_one_octet_segments)
 {
@@ -298,8 +299,8 @@ struct stalled {
     int fd;
 };
 
-/* All but the last octet of the longest FPDU, on each of many; one FPDU each is
- * kept, and given back with the QP. */
+/* All but the last octet of the longest FPDU, on each of many connections. One reassembly buffer
+ * per connection is kept, and released with the QP. */
 START_TEST(X024_stalled_inside_an_fpdu)
 {
     static struct stalled all[STALLED];
@@ -346,7 +347,7 @@ START_TEST(X024_stalled_inside_an_fpdu)
 }
 END_TEST
 
-/* Begun, left in the middle of an FPDU, by FIN or RST, a thousand times: nothing adds up. */
+/* A thousand connections end in the middle of an FPDU, by FIN or RST: memory does not grow. */
 START_TEST(X031_X038_opened_and_abandoned)
 {
     struct tc_rng rng = tc_rng(1000);
@@ -371,7 +372,7 @@ START_TEST(X031_X038_opened_and_abandoned)
 }
 END_TEST
 
-/* Octets of no sense: one event, one end, each time. */
+/* Random octets: one event and one end each time. */
 START_TEST(X031_noise)
 {
     struct tc_rng rng = tc_rng(4711);
@@ -384,7 +385,7 @@ START_TEST(X031_noise)
         wire_open(&connection);
         tc_fill(&rng, frame, 8192);
         if (i % 4)
-            put16(frame, (uint32_t)tc_below(&rng, 200)); /* else it waits for octets */
+            put16(frame, (uint32_t)tc_below(&rng, 200)); /* otherwise it waits for octets */
         if (i % 8 > 4)
             frame[2] = (uint8_t)(0x41 | (tc_rand(&rng) & 0x80)), frame[3] = 0x40 | i % 16;
         peer_octets(frame, 8192);

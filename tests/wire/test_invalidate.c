@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Stage 10: solicited events and Send with Invalidate (C-118 to C-123), and our own (S-055). */
+/* Stage 10: solicited events and Send with Invalidate (C-118 to C-123), and those of the QP
+ * (S-055). */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -27,7 +28,7 @@ static struct ri_wc received(uint64_t cookie, uint32_t length)
     return wc;
 }
 
-/* A message without octets, so that no memory changes; the receive fails with it. */
+/* A message without payload, so that no memory changes; its receive fails. */
 static void refuse(uint8_t op, uint32_t stag, uint16_t value)
 {
     wire_refused(ulpdu, put_invalidate(op, 1, stag, 0), value, RI_EVENT_INVALIDATE_ACCESS);
@@ -56,7 +57,7 @@ START_TEST(C118_solicited_or_not)
 }
 END_TEST
 
-/* Index and key; one that is invalid already is in order. */
+/* Index and key; an STag that is invalid already is no error. */
 START_TEST(C119_stag)
 {
     const uint32_t wrong[] = { env_stag(ENV_W) ^ 1, env_stag(ENV_W) ^ 0xff,
@@ -96,18 +97,17 @@ START_TEST(C121_rights)
 }
 END_TEST
 
-/* X-012: another QP of the PD, which is wire_window's third. What was written to is there as
- * before. */
+/* another QP in the PD, the third QP of wire_window. The region does not change. */
 START_TEST(C122_X012_region_of_two_streams)
 {
     wire_open(NULL);
-    wire_window(false, RI_ACCESS_REMOTE_READ); /* on ENV_A: there the region is busy besides */
+    wire_window(false, RI_ACCESS_REMOTE_READ); /* on ENV_A, which makes the region busy too */
     refuse(op_of(_i % 2), env_stag(ENV_W), 0x0109);
     ck_assert_int_eq(side_query(&wire.third).state, RI_QPS_RTS);
 }
 END_TEST
 
-/* The interface's option: no region is invalidated by a peer, a narrow window is. */
+/* With the interface's option off a peer cannot invalidate a region, only a narrow window. */
 START_TEST(C122_option_off)
 {
     static const char *const options[] = { "remote_invalidate", "off", NULL };
@@ -127,7 +127,7 @@ START_TEST(C122_option_off)
 }
 END_TEST
 
-/* STag 0, and a region that windows are bound to. */
+/* STag 0, and a region with bound windows. */
 START_TEST(C122_kind)
 {
     wire_open(NULL);
@@ -137,7 +137,7 @@ START_TEST(C122_kind)
 }
 END_TEST
 
-/* Not before the last segment, and with the completion; region or window. */
+/* It takes effect with the completion, not before the last segment; region or window. */
 START_TEST(C123_takes_effect)
 {
     const bool window = _i > 1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Stage 4 with markers in what the QP receives (C-049, C-053, C-054), against the peer's
- * own arithmetic (peer_octets.c). */
+/* Stage 4 with markers in the QP's input (C-049, C-053, C-054), against the peer's own arithmetic
+ * (peer_octets.c). */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -42,7 +42,8 @@ static void open_kind(const struct connection *kind)
     msn = 1;
 }
 
-/* A Send of this length, whole, as single octets, or in two; delivered. */
+/* Sends a Send of this length, whole, as single octets, or in two parts, and waits for its
+ * delivery. */
 static void sent(uint32_t length, int how)
 {
     size_t octets;
@@ -63,8 +64,8 @@ static void sent(uint32_t length, int how)
     ck_assert(!memcmp(target.octets, data, length) && target.octets[length] == 0);
 }
 
-/* Small ones: in half a period every place of the marker in an FPDU comes up, in front,
- * behind PAD, inside the header. */
+/* Small FPDUs: over half a period the marker appears at every place of an FPDU, in front, behind
+ * PAD, inside the header. */
 START_TEST(C049_markers_everywhere)
 {
     open_kind(&kinds[_i]);
@@ -96,7 +97,7 @@ START_TEST(C049_C048_long)
 }
 END_TEST
 
-/* Several FPDUs with three markers among them, cut in two at every octet. */
+/* Several FPDUs that contain three markers, split in two at every octet. */
 START_TEST(C049_split_in_two_anywhere)
 {
     static uint8_t octets[3 * FPDU_ROOM];
@@ -123,7 +124,7 @@ START_TEST(C049_split_in_two_anywhere)
 }
 END_TEST
 
-/* RESERVED of any value, the low two bits of FPDUPTR too; the CRC covers them as they are. */
+/* RESERVED has any value, as have the low two bits of FPDUPTR; the CRC covers them as they are. */
 START_TEST(C053_reserved_bits)
 {
     open_kind(&kinds[_i % 2]);
@@ -136,8 +137,8 @@ START_TEST(C053_reserved_bits)
 }
 END_TEST
 
-/* Behind a first FPDU of 20 octets comes one with a marker inside; behind
- * it, one with a marker in front. */
+/* Behind a first FPDU of 20 octets comes one with a marker inside, and behind it one with a marker
+ * in front. */
 START_TEST(C054_pointer_is_wrong)
 {
     const uint16_t damage = (uint16_t[]){ 4, 8, 0x200, 0x8000 }[_i];
@@ -163,7 +164,7 @@ START_TEST(C054_each_pointer)
 }
 END_TEST
 
-/* In front of ULPDU_Length it is 0. The first of the stream, too. */
+/* In front of ULPDU_Length it is 0, also for the first marker of the stream. */
 START_TEST(C054_pointer_in_front)
 {
     const struct connection fresh = { .markers_in = true, .fresh = true };
@@ -181,7 +182,7 @@ START_TEST(C054_pointer_in_front)
 }
 END_TEST
 
-/* A CRC that is wrong because of the marker is a CRC error: that row comes first. */
+/* A CRC that is wrong because of the marker is a CRC error: that row precedes. */
 START_TEST(C050_before_C054)
 {
     open_kind(&kinds[0]);
@@ -193,7 +194,7 @@ START_TEST(C050_before_C054)
 }
 END_TEST
 
-/* Any bit of any marker, CRC in use and not mended. */
+/* Any bit of any marker, with CRC in use and not corrected. */
 START_TEST(C050_S028_markers_are_covered)
 {
     size_t octets;
@@ -206,7 +207,7 @@ START_TEST(C050_S028_markers_are_covered)
 }
 END_TEST
 
-/* Other refusals are as without markers. */
+/* Other refusals are the same as without markers. */
 START_TEST(C049_C090_refusals)
 {
     open_kind(&kinds[_i]);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Rows are looked at in the order of the table: a segment that breaks two is refused by the first.
- * For each pair of neighbours that one segment can break, and for some that lie farther apart.
+ * The QP checks the rows in the order of the table: a segment that violates two is refused by the
+ * first. Tested for each pair of neighbours that one segment can violate, and for some distant
+ * pairs.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -21,7 +22,7 @@
 static const struct connection bare = { .no_receives = true }, no_write = { .no_write = true },
                                no_read = { .no_read = true };
 static uint8_t ulpdu[1024], frame[FPDU_ROOM];
-static struct region foreign; /* other PD, local rights only */
+static struct region foreign; /* in another PD, local rights only */
 
 static void setup(void)
 {
@@ -40,8 +41,8 @@ static void teardown(void)
 
 /* ---- stage 4 ---- */
 
-/* An FPDU without room for control octets whose CRC is wrong as well; and one with a CRC error
- * in what would be refused else. */
+/* An FPDU without room for control octets and with a wrong CRC; and a CRC error in each segment
+ * that would be refused otherwise. */
 START_TEST(C050_X027_before_C055_and_all_others)
 {
     uint32_t length;
@@ -134,7 +135,8 @@ START_TEST(C072_before_C073_C071)
 }
 END_TEST
 
-/* A segment of this opcode, offset and length behind four octets of a Send, into 256 octets. */
+/* A second segment of this opcode, offset and length behind four octets of a Send, into 256
+ * octets. */
 static void second_segment(uint8_t op, uint32_t mo, uint32_t length, uint16_t value,
                            enum ri_wc_status status, enum ri_event_type event)
 {
@@ -163,7 +165,7 @@ START_TEST(C075_before_C076)
 }
 END_TEST
 
-/* Memory that is not usable would have failed first if it had been looked at first. */
+/* If unusable memory were checked first, its error would come first. */
 START_TEST(C073_C075_C076_before_C077)
 {
     const uint32_t mo = (uint32_t[]){ 17, 1, 0, 0 }[_i], length = _i == 2 ? 17 : 4;
@@ -202,8 +204,8 @@ static uint32_t stag_of(int kind)
     }
 }
 
-#define WRAPS  (UINT64_MAX - 1) /* with four octets */
-#define BOUNDS 16u              /* outside of all regions but the one addressed from zero */
+#define WRAPS  (UINT64_MAX - 1) /* with a length of four octets */
+#define BOUNDS 16u              /* outside of all regions except the one addressed from zero */
 
 static const struct {
     const char *rows;
@@ -241,7 +243,7 @@ END_TEST
 
 /* ---- stage 8 ---- */
 
-/* Nobody asked: neither the STag nor the TO are looked at. */
+/* No request is outstanding: neither STag nor TO is checked. */
 START_TEST(C095_before_C096_and_stage_7)
 {
     wire_open(NULL);
@@ -318,7 +320,7 @@ static const struct {
     { "C113 C114", W_READ_ONLY, WRAPS, 1, 4, false, 0x0104, RI_EVENT_READ_ACCESS },
 };
 
-/* W_OK is the region that the peer may write but not read; W_READ_ONLY the one that it may read. */
+/* The peer may write to W_OK but not read it, and may read W_READ_ONLY. */
 START_TEST(C106_to_C114_pairs)
 {
     wire_open(reads[_i].no_read ? &no_read : NULL);

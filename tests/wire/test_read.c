@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "providers/softrdma/softrdma.h" /* to set an MSN that would take days to reach */
+#include "providers/softrdma/softrdma.h" /* sets an MSN that would take days to reach */
 
 #define BIG (8u << 20)
 #define ASK (UNTAGGED_LEN + READ_LEN)
@@ -21,7 +21,7 @@ static void refuse(uint32_t length, uint16_t value, enum ri_event_type event)
     wire_flushed(1);
 }
 
-/* A Read of this source, the first of the connection. */
+/* A Read from this source, the first one of the connection. */
 static void refuse_source(uint32_t stag, uint64_t to, uint32_t size, uint16_t value)
 {
     wire_open(NULL);
@@ -70,7 +70,7 @@ START_TEST(C106_msn)
 }
 END_TEST
 
-/* Its numbers are its own: Sends do not count. And they wrap. */
+/* The MSN of Reads is a sequence of its own, independent of Sends, and wraps. */
 START_TEST(C106_msn_wraps)
 {
     struct qp *qp = qp_of(wire.side);
@@ -93,7 +93,7 @@ END_TEST
 
 /* ---- depth ---- */
 
-/* As many as IRD while nothing is answered for want of room; one more is too much. */
+/* IRD requests that wait because the socket has no room for responses; one more is an error. */
 START_TEST(C107_X016_more_than_ird)
 {
     const struct connection connection = { .ird = (uint32_t[]){ 1, 2, 8, 128 }[_i] };
@@ -111,7 +111,7 @@ START_TEST(C107_X016_more_than_ird)
 }
 END_TEST
 
-/* One of no length counts as any other. */
+/* A zero-length Read counts like any other. */
 START_TEST(C107_C109_of_no_length_too)
 {
     const struct connection connection = { .ird = 1 };
@@ -126,7 +126,7 @@ START_TEST(C107_C109_of_no_length_too)
 }
 END_TEST
 
-/* A place is free again when its response is out. */
+/* An IRD entry is free again when its response has left. */
 START_TEST(C107_places_are_used_again)
 {
     const struct connection connection = { .ird = 1 };
@@ -148,7 +148,7 @@ START_TEST(C108_read_not_enabled)
 }
 END_TEST
 
-/* Neither STag nor TO of the source are looked at; those of the sink come back. */
+/* STag and TO of the source are not checked; those of the sink come back. */
 START_TEST(C109_C115_X007_of_no_length)
 {
     const uint32_t stags[] = { 0, 1, 0xffffffff, env_stag(ENV_W), env_stag(ENV_OPD) };
@@ -226,7 +226,7 @@ START_TEST(C112_X007_no_remote_read)
 }
 END_TEST
 
-/* The sum 2^64 itself is no wrap. */
+/* The sum 2^64 itself does not wrap. */
 START_TEST(C113_C114_X005_wrap)
 {
     uint32_t stag = env_stag(_i ? ENV_ZERO : ENV_R);
@@ -281,7 +281,7 @@ START_TEST(C114_X005_to_the_octet)
 }
 END_TEST
 
-/* The sink is ours to know: zero, one of theirs, the end of all addresses. */
+/* The sink belongs to the requester: zero, one of the QP's STags, the end of the address range. */
 START_TEST(C115_sink_is_opaque)
 {
     const uint32_t stags[] = { 0, env_stag(ENV_OPD), 0xffffffff, env_stag(ENV_R) };
@@ -299,9 +299,9 @@ START_TEST(C115_sink_is_opaque)
 }
 END_TEST
 
-/* ---- revoked under way ---- */
+/* ---- revoked in progress ---- */
 
-/* Takes responses up to the Terminate; the octets that were answered. */
+/* Reads responses up to the Terminate; returns the octets that were answered. */
 static uint32_t answered_so_far(uint64_t sink_to)
 {
     uint32_t octets = 0;
@@ -316,7 +316,8 @@ static uint32_t answered_so_far(uint64_t sink_to)
     }
 }
 
-/* The Terminate that wire.seen holds: headers of `cause`, the Read header as far as it came. */
+/* Checks the Terminate in wire.seen: headers of `cause`, with the Read header advanced by the
+ * answered octets. */
 static void advanced(const uint8_t *cause, uint32_t octets)
 {
     uint8_t expected[ASK + 24];
@@ -338,7 +339,7 @@ static void advanced(const uint8_t *cause, uint32_t octets)
     wire_flushed(1);
 }
 
-/* The peer reads nothing until the source is gone. */
+/* The peer reads nothing until the source is revoked. */
 START_TEST(C116_S058_X006_revoked_under_way)
 {
     struct region big = region_new(wire.side, BIG, TESTBED_ALL);
@@ -347,7 +348,7 @@ START_TEST(C116_S058_X006_revoked_under_way)
     wire_open(NULL);
     put_read(ulpdu, 1, 0xabcdef01, 0x1122334455667788, BIG - 5, big.keys.rkey,
              (uintptr_t)big.octets + 5);
-    if (_i) { /* what is ignored comes back too */
+    if (_i) { /* ignored fields come back too */
         ulpdu[0] |= 0x3c;
         ulpdu[1] |= 0x30;
         put32(ulpdu + 2, 0xfeedface);
@@ -365,7 +366,7 @@ START_TEST(C116_S058_X006_revoked_under_way)
 }
 END_TEST
 
-/* The second of two, before its turn came: the header is as it was. */
+/* The second of two Reads, before its turn came: the header has its original values. */
 START_TEST(C116_revoked_before_its_turn)
 {
     struct region big = region_new(wire.side, BIG, TESTBED_ALL), other;
@@ -393,8 +394,8 @@ END_TEST
 
 /* ---- order ---- */
 
-/* Requests after a Write of the same peer see its data; responses come
- * in order, none inside another. */
+/* A Read behind a Write of the same peer sees its data. Responses come in order, and none
+ * interrupts another. */
 START_TEST(C117_S051_S053_in_order)
 {
     const struct connection small = { .maxseg = 536 };

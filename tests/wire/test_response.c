@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Stage 8: RDMA Read Responses to our Reads (C-095 to C-103). */
+/* Stage 8: RDMA Read Responses to Reads of the QP (C-095 to C-103). */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -10,7 +10,7 @@
 
 static uint8_t ulpdu[2048], data[256];
 
-/* What the QP asked for last. */
+/* The QP's last Read Request. */
 static struct {
     uint32_t stag;
     uint64_t to;
@@ -24,7 +24,7 @@ static void setup(void)
         data[i] = (uint8_t)(i * 7 + 1);
 }
 
-/* A Read of the QP into octets of a region; its Request is taken. */
+/* Posts a Read of the QP into octets of a region and reads its Request. */
 static void read_into(enum env env, uint64_t cookie, uint64_t offset, uint32_t length)
 {
     struct ri_sge sge = region_sge(&wire.env[env], offset, length);
@@ -51,7 +51,7 @@ static void done(uint64_t cookie, uint32_t length)
     side_expect(wire.side, wire.side->send_cq, cookie, RI_WC_SUCCESS, length);
 }
 
-/* The ULPDU ends the connection, and the Read with it. */
+/* The ULPDU ends the connection, and the Read fails. */
 static void fails(uint32_t length, uint16_t value, uint64_t cookie, enum ri_wc_status status)
 {
     env_restore();
@@ -60,12 +60,12 @@ static void fails(uint32_t length, uint16_t value, uint64_t cookie, enum ri_wc_s
     wire_flushed(1);
 }
 
-/* ---- asked or not ---- */
+/* ---- with and without a request ---- */
 
 START_TEST(C095_nobody_asked)
 {
     wire_open(NULL);
-    if (_i > 1) { /* one that was answered is not outstanding any more */
+    if (_i > 1) { /* an answered one is not outstanding any more */
         read_into(ENV_A, 1, 0, 8);
         respond(true, 0, 8);
         done(1, 8);
@@ -78,8 +78,8 @@ START_TEST(C095_nobody_asked)
 }
 END_TEST
 
-/* Of two, the second first: another sink in the same region is out of place,
- * in another region another STag. */
+/* The second of two Reads is answered first: another sink in the same region has the wrong offset,
+ * one in another region the wrong STag. */
 START_TEST(C095_C096_C097_out_of_order)
 {
     wire_open(NULL);
@@ -94,7 +94,7 @@ START_TEST(C095_C096_C097_out_of_order)
 }
 END_TEST
 
-/* ---- where it goes ---- */
+/* ---- sink ---- */
 
 START_TEST(C096_other_stag)
 {
@@ -122,7 +122,8 @@ START_TEST(C097_other_offset)
 }
 END_TEST
 
-/* Eight of sixteen are there: again, not all the way, beyond. */
+/* Eight of sixteen octets are placed; the next segment repeats them, overlaps them, or leaves a
+ * gap. */
 START_TEST(C097_next_offset)
 {
     const uint64_t offsets[] = { 0, 7, 9, 16 };
@@ -136,9 +137,9 @@ START_TEST(C097_next_offset)
 }
 END_TEST
 
-/* ---- how much ---- */
+/* ---- length ---- */
 
-/* Sixteen octets were asked for; the last segment brings the wrong number of them. */
+/* Sixteen octets were requested; the last segment has the wrong number of them. */
 static void in_two(uint32_t first, uint32_t second, uint16_t value)
 {
     wire_open(NULL);
@@ -170,7 +171,7 @@ START_TEST(C099_too_little)
 }
 END_TEST
 
-/* All octets without L: a segment with L and nothing in it ends the message all the same. */
+/* All octets come without L: a zero-length segment with L ends the message. */
 START_TEST(C100_last_behind_the_data)
 {
     wire_open(NULL);
@@ -184,8 +185,8 @@ START_TEST(C100_last_behind_the_data)
 }
 END_TEST
 
-/* But what goes on behind the full size without an end is no response; of a Read of no
- * length the first segment is all. */
+/* Octets beyond the requested length without L are an error; so is the first segment of a
+ * zero-length Read without L. */
 START_TEST(C100_no_last)
 {
     wire_open(NULL);
@@ -197,7 +198,7 @@ START_TEST(C100_no_last)
 }
 END_TEST
 
-/* The next Read's response does not end this one. */
+/* The next Read's response does not complete this one. */
 START_TEST(C100_next_response_instead)
 {
     uint64_t first;
@@ -217,7 +218,7 @@ START_TEST(C100_next_response_instead)
 }
 END_TEST
 
-/* STag and TO of a response without data are not looked at. */
+/* STag and TO of a response without data are ignored. */
 START_TEST(C101_read_of_no_length)
 {
     const uint32_t stag = (uint32_t[]){ 0, 1, 0xffffffff, env_stag(ENV_OPD) }[_i];
@@ -231,7 +232,7 @@ START_TEST(C101_read_of_no_length)
 }
 END_TEST
 
-/* Segments without data in the middle: no effect. */
+/* Zero-length segments in the middle have no effect. */
 START_TEST(C101_segments_of_no_length)
 {
     wire_open(NULL);
@@ -248,7 +249,7 @@ START_TEST(C101_segments_of_no_length)
 }
 END_TEST
 
-/* ---- the sink goes away ---- */
+/* ---- the sink is revoked ---- */
 
 START_TEST(C102_sink_is_gone)
 {
@@ -273,7 +274,7 @@ START_TEST(C102_sink_is_gone)
 }
 END_TEST
 
-/* Local rights are enough for a sink (D-14). */
+/* Local rights suffice for a sink (D-14). */
 START_TEST(C102_local_sink)
 {
     wire_open(NULL);
@@ -286,7 +287,7 @@ END_TEST
 
 /* ---- completion ---- */
 
-/* In any segments; done with the last, not before; one completion. */
+/* In any segmentation, one completion with the last segment, not before. */
 START_TEST(C103_in_segments)
 {
     const uint32_t step = (uint32_t)_i + 1, size = 33;
@@ -306,8 +307,8 @@ START_TEST(C103_in_segments)
 }
 END_TEST
 
-/* In the order of the requests, a Write that was long sent waits for the Read before it; Writes and
- * Sends of the peer may come in between. */
+/* Completions come in the order of the requests: a Write that left long ago waits for the Read
+ * before it. Writes and Sends of the peer may come in between. */
 START_TEST(C103_S047_in_order)
 {
     uint64_t first;

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "providers/softrdma/softrdma.h" /* to set an MSN that would take days to reach */
+#include "providers/softrdma/softrdma.h" /* sets an MSN that would take days to reach */
 
 static const struct connection bare = { .no_receives = true };
 static uint8_t ulpdu[2048];
@@ -27,7 +27,7 @@ static void expect_msn(uint32_t msn)
     qp_of(wire.side)->rx.expect_send_msn = msn;
 }
 
-/* What fails is receive `receive`, with this status; the others are flushed. */
+/* Receive `receive` fails with this status; the others are flushed. */
 static void fails(uint64_t receive, uint32_t length, uint16_t value, enum ri_event_type event,
                   enum ri_wc_status status)
 {
@@ -73,7 +73,7 @@ START_TEST(C071_msn_gap)
 }
 END_TEST
 
-/* The other messages' MSN while one is under way: gap and repeat, both refused. */
+/* Another MSN in the middle of a message: gap and repetition are both refused. */
 START_TEST(C071_C070_msn_changes_inside_a_message)
 {
     wire_open(NULL);
@@ -120,7 +120,8 @@ END_TEST
 
 /* ---- buffers ---- */
 
-/* None at all; of no length too; and a gap where nothing is posted is nothing but that. */
+/* No receive at all; for a zero-length message too. With no receive posted, a gap in the MSN is
+ * still an MSN error. */
 START_TEST(C072_X019_no_receive)
 {
     wire_open(&bare);
@@ -136,7 +137,7 @@ START_TEST(C072_receives_used_up)
     for (uint32_t msn = 1; msn <= RECEIVES; msn++)
         sent(msn, msn);
     side_receive(wire.side, 5, region_sge(&wire.env[ENV_RECV], 0, 16));
-    sent(5, 5); /* one that was posted in time */
+    sent(5, 5); /* a receive that was posted in time */
     env_restore();
     wire_refused(ulpdu, put_send(ulpdu, true, 6, 0, "data", 4), 0x1202, RI_EVENT_NO_RECEIVE);
     ck_assert(side_idle(wire.side, wire.side->recv_cq));
@@ -165,7 +166,7 @@ START_TEST(C074_first_offset)
 }
 END_TEST
 
-/* 5 octets are there: before, behind, again from the start, the end. */
+/* 5 octets are placed; the next segment lies before, behind, at the start again, at the end. */
 START_TEST(C074_next_offset)
 {
     const uint32_t mo = (uint32_t[]){ 4, 6, 0, 256 }[_i];
@@ -194,7 +195,7 @@ START_TEST(C075_exactly_the_buffer)
 }
 END_TEST
 
-/* In two segments: 200 and 56 are 256; one more is too much. And 256 and 0, 256 and 1. */
+/* In two segments: 200 and 56 make 256, one more octet is an error. Also 256 and 0, 256 and 1. */
 START_TEST(C075_in_two_segments)
 {
     uint32_t first = _i < 2 ? 200 : RECEIVE_LEN, second = RECEIVE_LEN - first + (uint32_t)_i % 2;
@@ -216,7 +217,7 @@ START_TEST(C075_in_two_segments)
 }
 END_TEST
 
-/* A receive without elements takes a message of no length and no other. */
+/* A receive without elements takes only a zero-length message. */
 START_TEST(C075_C078_receive_of_no_length)
 {
     wire_open(&bare);
@@ -250,7 +251,7 @@ END_TEST
 
 enum { READ_ONLY, FOREIGN, BELOW, BEYOND, KEY, GONE, BAD_RECEIVES };
 
-/* Our fault, not the peer's: no header goes back. */
+/* A local error, not the peer's: the Terminate has no header. */
 START_TEST(C077_receive_not_usable)
 {
     struct region gone = region_new(wire.side, REGION_LEN, TESTBED_ALL);
@@ -279,7 +280,7 @@ START_TEST(C077_receive_not_usable)
 }
 END_TEST
 
-/* ---- no length ---- */
+/* ---- zero length ---- */
 
 START_TEST(C078_send_of_no_length)
 {
@@ -294,7 +295,7 @@ START_TEST(C078_send_of_no_length)
 }
 END_TEST
 
-/* Segments of no length, first, in the middle, last; alone without L. */
+/* Zero-length segments: first, in the middle, last; alone without L. */
 START_TEST(C079_segments_of_no_length)
 {
     const bool last_is_empty = _i % 2;
@@ -328,7 +329,8 @@ END_TEST
 
 /* ---- delivery ---- */
 
-/* Nothing before the segment with L, once then; what was written before is there; in order. */
+/* No delivery before the segment with L, then exactly one. Earlier Writes are placed by then.
+ * Deliveries are in order. */
 START_TEST(C080_delivery)
 {
     struct ri_wc wc;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Active side, requirements C-021 to C-039: what is a Reply, what it settles, and
- * what is done about the others. */
+/* Active side, requirements C-021 to C-039: valid Replies, what they determine, and the handling of
+ * invalid ones. */
 #include "startup_fixture.h"
 
 #include <string.h>
@@ -8,13 +8,14 @@
 
 static struct fixture fixture;
 
-/* Nobody else calls: there is no further attempt. */
+/* No further connection attempt comes. */
 static void expect_no_call(void)
 {
     hear_nothing(fixture.listener);
 }
 
-/* A usual Request is answered so; the connection fails for that reason, without a word. */
+/* This answer to a default Request fails the connection for that reason, and the library sends
+ * nothing more. */
 static void failed_by(struct octets answer, it_conn_reject_code_t reason)
 {
     connect_it(&fixture, "hello");
@@ -29,7 +30,8 @@ static void not_a_reply(struct octets answer)
     failed_by(answer, IT_CN_REJ_BAD_CONN_PARMS);
 }
 
-/* ... so; the connection stands. The ready-to-receive Write comes if the answer names it. */
+/* This answer establishes the connection. The ready-to-receive Write comes if the answer names
+ * it. */
 static void established_by(struct octets answer, const char *data)
 {
     connect_it(&fixture, "hello");
@@ -84,7 +86,7 @@ START_TEST(C022_S020_closed_before_the_reply_is_complete)
     for (size_t cut = 0; cut < answer.length; cut++) {
         connect_it(&fixture, "hello");
         end_after(answer, cut, _i);
-        if (_i) { /* a reset says nothing about revisions */
+        if (_i) { /* a reset gives no hint about revisions */
             expect_failed(&fixture, IT_CN_REJ_OTHER);
             fixture_next(&fixture);
             continue;
@@ -133,7 +135,7 @@ START_TEST(C022_no_second_attempt_after_revision_1)
 }
 END_TEST
 
-/* ---- what is no Reply ---- */
+/* ---- invalid Replies ---- */
 
 START_TEST(C023_C024_S002_every_octet_of_the_key)
 {
@@ -145,7 +147,7 @@ START_TEST(C023_C024_S002_every_octet_of_the_key)
         not_a_reply(spoilt);
         not_a_reply(part(spoilt, 0, i + 1));
     }
-    not_a_reply(usual_request("hello")); /* C-024: it initiates too */
+    not_a_reply(usual_request("hello")); /* C-024: the peer initiates too */
     not_a_reply(request(F_C, 1, ""));
     not_a_reply(part(request(F_C, 1, ""), 0, 10));
     not_a_reply(octets("SSH-2.0-OpenSSH_9.2\r\n", 21));
@@ -171,7 +173,7 @@ START_TEST(C025_reserved_bits_of_revision_1)
     for (unsigned bits = 0; bits < 32; bits++) {
         connect_depths(&fixture, DEPTH, DEPTH, "");
         hear(fixture.fd, request(F_C, 1, ""));
-        say(fixture.fd, reply(F_C | bits, 1, "abcdef")); /* 0x10 is none of S here */
+        say(fixture.fd, reply(F_C | bits, 1, "abcdef")); /* in revision 1 0x10 is not S */
         expect_established_with(&fixture, "abcdef");
         fixture_next(&fixture);
     }
@@ -247,7 +249,7 @@ START_TEST(C029_enhanced_word_missing)
 }
 END_TEST
 
-/* ---- refusal ---- */
+/* ---- rejection ---- */
 
 START_TEST(C028_S020_rejection)
 {
@@ -274,7 +276,7 @@ START_TEST(C028_S020_rejection)
             fixture_next(&fixture);
         }
     }
-    expect_no_call(); /* a refusal is no reason for a second attempt */
+    expect_no_call(); /* a rejection causes no second attempt */
     fixture_close(&fixture);
 }
 END_TEST
@@ -292,8 +294,8 @@ START_TEST(C030_enhanced_negotiation_did_not_happen)
 }
 END_TEST
 
-/* Without A it may go on as it is, if the interface falls back at
- * all; no number was agreed then. */
+/* Without A the connection may continue, if the interface allows the fallback. No depths are agreed
+ * then. */
 START_TEST(C026_C030_unenhanced_answer_without_A)
 {
     bool fallback = _i & 1;
@@ -303,7 +305,7 @@ START_TEST(C026_C030_unenhanced_answer_without_A)
     fixture_active(&fixture, fallback ? "rtr = none\n" : "rtr = none\nmpa_fallback = off\n");
     connect_depths(&fixture, 5, 6, "hello");
     hear(fixture.fd, enhanced(REQUEST, F_C, 5, 6, "hello"));
-    /* no word, whatever it looks like */
+    /* not the enhanced word, even if it looks like one */
     say(fixture.fd, frame(REPLY, F_C, rev, "\0\1\0\1data", 8));
     if (!fallback) {
         expect_failed(&fixture, IT_CN_REJ_BAD_CONN_PARMS);
@@ -318,7 +320,7 @@ START_TEST(C026_C030_unenhanced_answer_without_A)
 }
 END_TEST
 
-/* ---- what the Reply settles ---- */
+/* ---- what the Reply determines ---- */
 
 START_TEST(C032_S029_markers_as_the_reply_wants)
 {
@@ -344,7 +346,7 @@ START_TEST(C032_S029_markers_as_the_reply_wants)
     ulpdu = untagged(OP_SEND, 0, 1, 0, text, 1000);
     hear(fixture.fd,
          _i ? fpdu_marked(ulpdu.at, ulpdu.length, &position) : fpdu(ulpdu.at, ulpdu.length));
-    say(fixture.fd, send_fpdu(1, "plain")); /* ours were not asked for: M=0 in the Request */
+    say(fixture.fd, send_fpdu(1, "plain")); /* without markers: M=0 in the Request */
     expect_received(&fixture, 1, "plain");
     fixture_close(&fixture);
 }
@@ -375,7 +377,7 @@ START_TEST(C033_S007_crc_is_in_use_if_either_side_wants_it)
 }
 END_TEST
 
-/* The Terminate is all that follows the Request; then FIN. */
+/* Behind the Request only the Terminate comes; then FIN. */
 static void terminated(struct octets answer, uint16_t code, it_conn_reject_code_t reason)
 {
     say(fixture.fd, answer);
@@ -407,7 +409,7 @@ START_TEST(C035_C036_S016_read_depths)
 {
     static const struct {
         unsigned ird, ord;             /* of the endpoint */
-        unsigned reply_ird, reply_ord; /* answered */
+        unsigned reply_ird, reply_ord; /* in the Reply */
         unsigned got_ird, got_ord;
     } rows[] = {
         { 8, 8, 8, 8, 8, 8 },
@@ -443,8 +445,8 @@ static it_status_t set_ord(unsigned ord)
     return it_ep_modify(fixture.node.ep, IT_EP_PARAM_MAX_ORD, &attributes);
 }
 
-/* What the Reply says decides at post, and bounds what ORD may be raised to; a Reply that says
- * nothing leaves the endpoint's own. */
+/* The Reply's values limit posts and a later ORD. A Reply without values leaves the endpoint's
+ * own. */
 START_TEST(reads_within_what_was_agreed)
 {
     static const struct {
@@ -531,9 +533,9 @@ START_TEST(C037_flags_are_ignored_when_A_was_not_asked_for)
 }
 END_TEST
 
-/* ---- FPDUs of a responder that does not wait ---- */
+/* ---- FPDUs of a responder that sends early ---- */
 
-/* _i: glued to the Reply; in a segment of its own; every split of both together. */
+/* _i: in one segment with the Reply; in a segment of its own; every split of both together. */
 START_TEST(C039_fpdu_behind_the_reply)
 {
     struct octets all = join(good("ab"), send_fpdu(1, "early"));

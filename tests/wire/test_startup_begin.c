@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The start of Full Operation: requirements C-040 to C-046 of the passive
- * side, and what both sides send (S). */
+/* The start of Full Operation: requirements C-040 to C-046 of the passive side, and the octets that
+ * both sides send (S). */
 #include "startup_fixture.h"
 
 #include <netinet/tcp.h>
@@ -10,7 +10,7 @@
 
 static struct fixture fixture;
 
-/* A request of the peer-to-peer model is accepted; its first FPDU is awaited. */
+/* Accepts a request of the peer-to-peer model; its first FPDU is awaited. */
 static void accepted_p2p(void)
 {
     ask(&fixture, enhanced(REQUEST, F_C, W_A | 4, W_C | W_D | 4, ""));
@@ -20,8 +20,8 @@ static void accepted_p2p(void)
 
 /* ---- passive: silence before the first FPDU ---- */
 
-/* 0, 1: revision 1 and 2 of the client-server model, where the consumer may
- * post at once; 2: peer to peer. */
+/* 0, 1: revisions 1 and 2 of the client-server model, where the consumer may post at once; 2: peer
+ * to peer. */
 START_TEST(C040_S011_no_octet_before_the_first_fpdu)
 {
     fixture_passive(&fixture, "");
@@ -35,7 +35,7 @@ START_TEST(C040_S011_no_octet_before_the_first_fpdu)
         post_send(&fixture, 2, "mine");
     }
     hear_nothing(fixture.fd);
-    say(fixture.fd, part(send_fpdu(1, "yours"), 0, 20)); /* part of one is none */
+    say(fixture.fd, part(send_fpdu(1, "yours"), 0, 20)); /* a part of an FPDU does not count */
     hear_nothing(fixture.fd);
     fixture_close(&fixture);
 }
@@ -62,7 +62,7 @@ START_TEST(C040_released_by_the_first_fpdu)
 }
 END_TEST
 
-/* A wrong CRC validates nothing: the Terminate is all that is heard. */
+/* A wrong CRC validates nothing: only the Terminate comes. */
 START_TEST(C040_C050_spoilt_first_fpdu)
 {
     struct octets first = send_fpdu(1, "yours");
@@ -87,7 +87,7 @@ START_TEST(C040_C050_spoilt_first_fpdu)
 }
 END_TEST
 
-/* ---- passive: whatever comes first will do ---- */
+/* ---- passive: any valid first FPDU ---- */
 
 static struct octets some_first(int which)
 {
@@ -97,11 +97,11 @@ static struct octets some_first(int which)
     case 0: return write0_fpdu();
     case 1: return read0_fpdu(1);
     case 2: return send_fpdu(1, "first");
-    case 3: /* a Write that writes */
+    case 3: /* a Write with payload */
         ulpdu = tagged(OP_WRITE, (uint32_t)fixture.memory.context,
                        (uintptr_t)fixture.memory.data + MIDDLE, "written", 7);
         break;
-    default: /* a Read that reads */
+    default: /* a Read with a length */
         memcpy(fixture.memory.data + MIDDLE, "to read", 7);
         ulpdu = read_request(1, 0x1234, 0x5678, 7, (uint32_t)fixture.memory.context,
                              (uintptr_t)fixture.memory.data + MIDDLE);
@@ -153,7 +153,7 @@ START_TEST(C042_zero_length_read_first)
 }
 END_TEST
 
-/* The consumer never posted for it and must not see it; its first Receive is for MSN 2. */
+/* The zero-length Send takes no Receive and is not delivered; the first Receive is for MSN 2. */
 START_TEST(C043_zero_length_send_first)
 {
     fixture_passive(&fixture, "");
@@ -167,9 +167,9 @@ START_TEST(C043_zero_length_send_first)
 }
 END_TEST
 
-/* ---- passive: nothing usable comes first ---- */
+/* ---- passive: no valid first FPDU ---- */
 
-/* 0: nothing at all; else so many octets of one. */
+/* 0: no octet at all; otherwise so many octets of an FPDU. */
 START_TEST(C044_S021_first_fpdu_in_time)
 {
     static const size_t lengths[] = { 0, 1, 2, 19 };
@@ -205,7 +205,7 @@ START_TEST(C045_terminate_first)
 }
 END_TEST
 
-/* FIN and RST at every octet of what would have been the first FPDU. */
+/* FIN and RST at every octet of the first FPDU. */
 START_TEST(C046_stream_ends_before_the_first_fpdu)
 {
     struct octets first = write0_fpdu();
@@ -231,7 +231,7 @@ END_TEST
 
 #define LENGTHS 6
 
-/* Private data of the lengths that matter. */
+/* Private data of the significant lengths. */
 static const char *text_of(size_t which)
 {
     static const size_t lengths[LENGTHS] = { 0, 1, 3, 56, 255, 256 };
@@ -250,7 +250,7 @@ START_TEST(S001_S003_S006_S009_S010_request)
     for (size_t i = 0; i < LENGTHS; i++) {
         const char *text = text_of(i);
 
-        /* exactly these octets: PD_Length is 4 more than those of the consumer */
+        /* Exactly these octets: PD_Length is the consumer's length plus 4. */
         connect_it(&fixture, text);
         ck_assert_uint_eq(data_segments(fixture.fd), 1);
         hear_nothing(fixture.fd);
@@ -287,8 +287,8 @@ START_TEST(S004_S007_S008_S012_forms_of_the_request)
 }
 END_TEST
 
-/* Options, what is answered, what is sent first: 14 a Write, 46 a Read. What the
- * consumer posts at once comes later. */
+/* Options, answer, first message: 14 stands for a Write, 46 for a Read. Messages that the consumer
+ * posts at once come later. */
 START_TEST(S014_S010_ready_to_receive_message_comes_first)
 {
     static const struct {
@@ -324,14 +324,14 @@ START_TEST(S014_S010_ready_to_receive_message_comes_first)
     }
     hear(fixture.fd, send_fpdu(1, "posted"));
     expect_done(fixture.node.requests, IT_DTO_SEND_CMPL_EVENT, 2, IT_DTO_SUCCESS);
-    hear_nothing(fixture.fd); /* one is enough */
+    hear_nothing(fixture.fd); /* no second one */
     expect_no_event(fixture.node.requests);
     fixture_close(&fixture);
 }
 END_TEST
 
-/* The Read of the start counts: MSN 2 for the consumer's, which
- * waits where there is one slot only. */
+/* The Read of the start-up takes MSN 1 and an ORD slot: the consumer's has MSN 2, and waits if
+ * there is only one slot. */
 START_TEST(S014_S049_ready_to_receive_read_takes_a_slot)
 {
     it_lmr_triplet_t one;
@@ -356,7 +356,7 @@ START_TEST(S014_S049_ready_to_receive_read_takes_a_slot)
 }
 END_TEST
 
-/* What an endpoint asks for is told as it is, and never more than siw and others take. */
+/* The endpoint's depths are announced unchanged, but never exceed the limits of siw and others. */
 START_TEST(S017_X017_depths_are_usable_elsewhere)
 {
     static const unsigned depths[] = { 1, 127, 128 }, beyond[] = { 129, 1000, 0x3fff, 0x4000 };
@@ -406,7 +406,7 @@ START_TEST(S001_passive_side_does_not_speak_first)
     hear_nothing(fixture.fd);
     say(fixture.fd, request(F_C, 1, ""));
     expect_asked(&fixture);
-    hear_nothing(fixture.fd); /* nor before the consumer has decided */
+    hear_nothing(fixture.fd); /* nor before the consumer has accepted */
     fixture_close(&fixture);
 }
 END_TEST
@@ -440,7 +440,7 @@ START_TEST(S030_nodelay)
     }
     expect_established(&fixture);
     ck_assert(nodelay(fixture.fd));
-    for (uint32_t msn = 1; msn <= 3; msn++) { /* small ones do not wait for acknowledgements */
+    for (uint32_t msn = 1; msn <= 3; msn++) { /* small messages do not wait for acknowledgements */
         post_send(&fixture, msn + 10, "small");
         hear(fixture.fd, send_fpdu(msn, "small"));
         expect_done(fixture.node.requests, IT_DTO_SEND_CMPL_EVENT, msn + 10, IT_DTO_SUCCESS);
@@ -449,7 +449,7 @@ START_TEST(S030_nodelay)
 }
 END_TEST
 
-/* Either revision of MPA runs version 1 of DDP and RDMAP, and of nothing else is heard. */
+/* With either revision of MPA both sides use version 1 of DDP and RDMAP. */
 START_TEST(S031_S032_S043_versions_follow_the_revision)
 {
     unsigned rev = _i & 1 ? 2 : 1;
@@ -470,7 +470,7 @@ START_TEST(S031_S032_S043_versions_follow_the_revision)
     say(fixture.fd, fpdu(ulpdu.at, ulpdu.length));
     expect_received(&fixture, 1, "x");
     post_send(&fixture, 2, "y");
-    do { /* the active side may begin with a ready-to-receive message of its own */
+    do { /* the active side may begin with its ready-to-receive message */
         ulpdu = hear_fpdu(fixture.fd);
         ck_assert_uint_eq(ulpdu.at[0] & 0x3f, 1);    /* DV, reserved bits 0 */
         ck_assert_uint_eq(ulpdu.at[1] & 0xf0, 0x40); /* RV, reserved bits 0 */
@@ -479,11 +479,11 @@ START_TEST(S031_S032_S043_versions_follow_the_revision)
 }
 END_TEST
 
-/* ---- is RFC 7306 spoken there? ---- */
+/* ---- does the peer support RFC 7306? ---- */
 
 /*
- * A FetchAdd of 0 asks. Who does not know it answers 0x0206 and the stream ends; nothing but the
- * consumer's post makes us use such an opcode, for start-up frames do not tell.
+ * A FetchAdd of 0 is the probe. A peer without atomics answers 0x0206 and the stream ends. Start-up
+ * frames do not announce support, so ital uses such an opcode only if its consumer posts it.
  */
 START_TEST(S071_S074_S065_support_is_probed_by_an_atomic)
 {
@@ -511,7 +511,7 @@ START_TEST(S071_S074_S065_support_is_probed_by_an_atomic)
     ck_assert_mem_eq(ulpdu.at, "\101\112\0\0\0\0\0\0\0\1\0\0\0\1\0\0\0\0", 18);
     ck_assert_mem_eq(ulpdu.at + 38, "\0\0\0\0\0\0\0\0", 8); /* adds nothing */
     if (_i) {
-        memcpy(answer, ulpdu.at + 22, 4); /* the request's identifier */
+        memcpy(answer, ulpdu.at + 22, 4); /* the identifier of the request */
         ulpdu = untagged(11, 3, 1, 0, answer, sizeof(answer));
         say(fixture.fd, fpdu(ulpdu.at, ulpdu.length));
         expect_done(fixture.node.requests, IT_DTO_FETCH_ADD_CMPL_EVENT, 3, IT_DTO_SUCCESS);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Passive side, requirements C-001 to C-020: what is a Request, and
- * what is done about the others. */
+/* Passive side, requirements C-001 to C-020: valid Requests, and the handling of invalid ones. */
 #include "startup_fixture.h"
 
 #include <poll.h>
@@ -10,13 +9,13 @@
 static struct fixture fixture;
 #define PORT fixture.node.qualifier.conn_qual.port
 
-/* An enhanced Request with private data: what the octet-wise tests cut and spoil. */
+/* An enhanced Request with private data, which the octet-wise tests split and corrupt. */
 static struct octets sample(void)
 {
     return enhanced(REQUEST, F_C, W_A | 4, W_C | W_D | 4, "sample");
 }
 
-/* Said to a new connection, it ends without a Reply. */
+/* Sent to a new connection, these octets end it without a Reply. */
 static void refused(struct octets what)
 {
     int fd = dial(PORT);
@@ -26,14 +25,14 @@ static void refused(struct octets what)
     close(fd);
 }
 
-/* Said to a new connection, it is a request with that private data. */
+/* Sent to a new connection, these octets are a request with that private data. */
 static void asked(struct octets what, const char *data)
 {
     ask(&fixture, what);
     expect_private_data(&fixture.asked.cm_any, data);
 }
 
-/* ... accepted, and this answer comes. */
+/* ... it is accepted, and this answer comes. */
 static void answered(struct octets what, const char *data, struct octets answer)
 {
     asked(what, data);
@@ -65,7 +64,8 @@ START_TEST(C001_S021_request_complete_in_time)
 }
 END_TEST
 
-/* An octet now and then does not win time: at this pace the Request would take ten seconds. */
+/* An octet now and then does not extend the time limit: at this pace the Request would take ten
+ * seconds. */
 START_TEST(C001_slow_octets_do_not_extend_the_time)
 {
     struct octets request;
@@ -110,7 +110,7 @@ START_TEST(C002_fin_or_reset_before_the_request_is_complete)
             hear_fin(fd);
             close(fd);
         }
-        if (cut % 5 == 4) /* before the half-open ones are too many to be noticed in time */
+        if (cut % 5 == 4) /* before too many half-open connections hide a result */
             expect_untouched(&fixture);
     }
     expect_untouched(&fixture);
@@ -128,7 +128,7 @@ START_TEST(C003_S001_S002_every_octet_of_the_key)
 
         spoilt.at[i] ^= (uint8_t)(1u << i % 8);
         refused(spoilt);
-        refused(part(spoilt, 0, i + 1)); /* known as soon as it is there */
+        refused(part(spoilt, 0, i + 1)); /* detected with this octet */
     }
     refused(reply(F_C, 1, ""));
     refused(part(reply(F_C, 1, ""), 0, 10));
@@ -167,7 +167,7 @@ START_TEST(C004_limited_to_revision_1)
 }
 END_TEST
 
-/* ---- bits that mean nothing ---- */
+/* ---- bits without meaning ---- */
 
 START_TEST(C005_C006_C009_S003_reserved_bits_and_R)
 {
@@ -201,7 +201,7 @@ START_TEST(C007_X030_private_data_length)
 
             head.at[18] = (uint8_t)(wrong[i] >> 8);
             head.at[19] = (uint8_t)wrong[i];
-            refused(head); /* at once: what is announced never comes */
+            refused(head); /* at once, although the announced octets never come */
             head.at[16] |= F_S;
             refused(head);
         }
@@ -248,7 +248,8 @@ START_TEST(C010_octets_behind_the_request)
 }
 END_TEST
 
-/* The request is shown already: it is withdrawn, whenever the consumer looks. */
+/* The consumer has the request event already: the request is withdrawn, whenever the consumer
+ * handles it. */
 START_TEST(C010_octets_while_undecided)
 {
     it_status_t status;
@@ -257,7 +258,7 @@ START_TEST(C010_octets_while_undecided)
     asked(sample(), "sample");
     say(fixture.fd, send_fpdu(1, "early"));
     if (_i)
-        hear_end(fixture.fd); /* else at once */
+        hear_end(fixture.fd); /* otherwise at once */
     fixture_endpoint(&fixture, DEPTH, DEPTH);
     status = it_ep_accept(fixture.node.ep, fixture.asked.conn_req.cn_est_id, NULL, 0);
     if (status == IT_SUCCESS)
@@ -272,7 +273,7 @@ START_TEST(C010_octets_while_undecided)
 }
 END_TEST
 
-/* ---- what the Reply follows from ---- */
+/* ---- what determines the Reply ---- */
 
 START_TEST(C011_S029_markers_as_the_request_wants)
 {
@@ -283,7 +284,7 @@ START_TEST(C011_S029_markers_as_the_request_wants)
     fixture_passive(&fixture, "");
     answered(request(F_M | F_C, 1, ""), "", reply(F_C, 1, ""));
     expect_established(&fixture);
-    say(fixture.fd, send_fpdu(1, "go")); /* ours carry none: M=0 in the Reply */
+    say(fixture.fd, send_fpdu(1, "go")); /* without markers: M=0 in the Reply */
     expect_received(&fixture, 1, "go");
     memset(text, 't', 1000);
     post_send(&fixture, 2, text);
@@ -297,7 +298,7 @@ START_TEST(C011_S029_markers_as_the_request_wants)
 }
 END_TEST
 
-/* Offer, option; in use is what either side wants. */
+/* Offer, option: CRC is in use if either side wants it. */
 START_TEST(C012_S007_crc_is_in_use_if_either_side_wants_it)
 {
     bool offered = _i & 1, wanted = _i & 2, used = offered || wanted;
@@ -313,7 +314,7 @@ START_TEST(C012_S007_crc_is_in_use_if_either_side_wants_it)
     post_send(&fixture, 2, "back");
     ulpdu = used ? hear_fpdu(fixture.fd) : hear_fpdu_field(fixture.fd, &field);
     ck_assert_mem_eq(ulpdu.at + 18, "back", 4);
-    if (used) { /* a wrong one ends the stream */
+    if (used) { /* a wrong CRC ends the stream */
         ulpdu = untagged(OP_SEND, 0, 2, 0, "data", 4);
         say(fixture.fd, fpdu_without_crc(ulpdu.at, ulpdu.length, NO_CRC));
         hear(fixture.fd, terminate_fpdu(0x2002));
@@ -338,8 +339,8 @@ START_TEST(C013_S013_without_A_the_rest_is_ignored)
 }
 END_TEST
 
-/* B, C, D of the Request as bits 1, 2, 4; S-015: D alone if offered, else C;
- * without either one of ours is named. */
+/* B, C, D of the Request are bits 1, 2, 4. S-015: D alone if offered, otherwise C. Without either
+ * the Reply names one of its own choice. */
 START_TEST(C014_C015_S013_S015_ready_to_receive_messages)
 {
     static const unsigned answer[8] = { W_D, W_D, W_C, W_C, W_D, W_D, W_D, W_D };
@@ -359,7 +360,7 @@ START_TEST(C014_C015_S013_S015_ready_to_receive_messages)
 }
 END_TEST
 
-/* The initiator decides: it ends the start-up, by Terminate or without. */
+/* The initiator decides to end the start-up, with or without a Terminate. */
 START_TEST(C015_initiator_gives_up)
 {
     fixture_passive(&fixture, "");
@@ -377,7 +378,7 @@ END_TEST
 START_TEST(C016_C017_S016_read_depths)
 {
     static const struct {
-        unsigned word_ird, word_ord; /* asked; flags included */
+        unsigned word_ird, word_ord; /* requested; flags included */
         unsigned ird, ord;           /* of the endpoint */
         unsigned reply_ird, reply_ord, got_ird, got_ord;
     } rows[] = {
@@ -399,7 +400,7 @@ START_TEST(C016_C017_S016_read_depths)
 
     fixture_passive(&fixture, "");
     asked(request, "");
-    /* C-018: the peer's own values, where it negotiates */
+    /* C-018: the peer's own values, if it negotiates. */
     ck_assert_uint_eq(fixture.asked.conn_req.rdma_read_ird, both ? rows[_i].word_ird & 0x3fff : 0);
     ck_assert_uint_eq(fixture.asked.conn_req.rdma_read_ord, both ? rows[_i].word_ord & 0x3fff : 0);
     accept_depths(&fixture, rows[_i].ird, rows[_i].ord, "");
@@ -412,7 +413,7 @@ START_TEST(C016_C017_S016_read_depths)
 }
 END_TEST
 
-/* IT-API's event holds 256 octets; what is longer shows its beginning. */
+/* IT-API's event holds 256 octets; longer private data is truncated. */
 START_TEST(C018_depths_and_private_data_reach_the_consumer)
 {
     static const size_t lengths[] = { 0, 1, 4, 251, 252, 255, 256, 257, 300, 508 };
@@ -439,22 +440,22 @@ START_TEST(C018_depths_and_private_data_reach_the_consumer)
 }
 END_TEST
 
-/* ---- bounds ---- */
+/* ---- limits ---- */
 
 START_TEST(C019_half_open_start_ups_are_bounded)
 {
-    enum { BACKLOG = 20, EXTRA = 4 }; /* more than the EVD takes: that is for requests */
+    enum { BACKLOG = 20, EXTRA = 4 }; /* above the EVD's size, which limits requests */
     int fds[BACKLOG + EXTRA];
 
     fixture_passive(&fixture, "half_open = 20\n");
     for (int i = 0; i < BACKLOG + EXTRA; i++) {
         fds[i] = dial(PORT);
         say(fds[i], part(sample(), 0, 20));
-        if (i >= BACKLOG) /* the oldest makes room, when it is old enough */
+        if (i >= BACKLOG) /* the oldest one makes room when it is old enough */
             hear_end(fds[i - BACKLOG]);
         until_read(fds[i]);
     }
-    for (int i = EXTRA; i < BACKLOG + EXTRA; i++) { /* all others are served */
+    for (int i = EXTRA; i < BACKLOG + EXTRA; i++) { /* the others are all served */
         ck_assert(!ended(fds[i]));
         say(fds[i], part(sample(), 20, sample().length - 20));
         expect_asked(&fixture);
@@ -469,7 +470,7 @@ END_TEST
 
 START_TEST(C019_undecided_requests_are_bounded)
 {
-    enum { BACKLOG = 20 }; /* more than the EVD takes: that is for those not looked at */
+    enum { BACKLOG = 20 }; /* above the EVD's size, which limits unread requests */
     it_cn_est_identifier_t first = 0;
     int fds[BACKLOG], late;
 
@@ -479,11 +480,11 @@ START_TEST(C019_undecided_requests_are_bounded)
         fds[i] = fixture.fd;
         first = i ? first : fixture.asked.conn_req.cn_est_id;
     }
-    late = dial(PORT); /* stays in the kernel's queue */
+    late = dial(PORT); /* it stays in the kernel's queue */
     say(late, sample());
     expect_no_event(fixture.node.asked);
     ck_assert(!ended(late));
-    ok(it_reject(first, NULL, 0)); /* that makes room for one */
+    ok(it_reject(first, NULL, 0)); /* makes room for one */
     expect_asked(&fixture);
     close(late);
     expect_untouched(&fixture);
@@ -493,8 +494,8 @@ START_TEST(C019_undecided_requests_are_bounded)
 }
 END_TEST
 
-/* More than the EVD takes at once, before the consumer looks at the first: they wait,
- * and all are answered in order. */
+/* More requests than the EVD holds at once, before the consumer reads the first one: they wait, and
+ * all are answered in order. */
 START_TEST(C019_a_burst_larger_than_the_evd)
 {
     enum { BURST = 60 };
@@ -522,7 +523,7 @@ START_TEST(C019_a_burst_larger_than_the_evd)
 }
 END_TEST
 
-/* ---- refusal ---- */
+/* ---- rejection ---- */
 
 START_TEST(C020_S018_refusal_by_the_consumer)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The start-up vectors (M-nnn of tests/data/vectors.json) against the whole stack: whole, cut at
- * every octet, and an octet at a time. The second part of a cut frame leaves when the library has
- * read the first. Any way gives the same.
+ * The start-up vectors (M-nnn of tests/data/vectors.json) against the whole stack: whole, split at
+ * every octet, and one octet at a time. The second part of a split frame is sent when the library
+ * has read the first. The result is the same in every case.
  */
 #include "startup_fixture.h"
 
@@ -14,9 +14,9 @@
 static struct fixture fixture;
 
 enum outcome {
-    CLOSED,     /* without an answer, and the consumer hears nothing (passive) or of a failure */
-    SILENCE,    /* not complete: what follows decides */
-    ACCEPTED,   /* the request is shown with `data`; accepted, `answer` comes */
+    CLOSED,     /* without an answer; the consumer gets no event (passive) or a failure (active) */
+    SILENCE,    /* incomplete: the following octets decide */
+    ACCEPTED,   /* the request has `data`; once accepted, `answer` comes */
     REJECTED,   /* by the peer, with `data` */
     TERMINATED, /* 0x2007 */
     DELIVERED,  /* established; the Send behind the Reply arrives */
@@ -53,7 +53,7 @@ static const struct expectation {
     { "M-32", SILENCE, NULL, 0, NULL },
 };
 #define COUNT   (int)(sizeof(expectations) / sizeof(expectations[0]))
-#define PASSIVE 14 /* so many of them, first */
+#define PASSIVE 14 /* these come first */
 
 static const struct vec_startup *vector_of(const char *id)
 {
@@ -66,7 +66,7 @@ static const struct vec_startup *vector_of(const char *id)
     ck_abort_msg("no vector %s", id);
 }
 
-/* Cut after so many octets; or every one by itself. */
+/* Split after so many octets, or into single octets. */
 static void say_cut(struct octets what, size_t cut)
 {
     if (cut <= what.length)
@@ -96,7 +96,7 @@ static void passive_once(const struct expectation *want, struct octets what, siz
         break;
     default:
         hear_end(fixture.fd);
-        /* Where the last part came late, the Request was complete: it is shown, and withdrawn. */
+        /* If the last part came late, the Request was complete: it is reported, and withdrawn. */
         if (what.length > 20 && want->outcome == CLOSED && cut >= 20)
             while (it_evd_dequeue(fixture.node.asked, &fixture.asked) == IT_SUCCESS)
                 is(IT_ERR_INVALID_CN_EST_ID, it_reject(fixture.asked.conn_req.cn_est_id, NULL, 0));
@@ -178,7 +178,7 @@ START_TEST(vectors_for_the_active_side)
 }
 END_TEST
 
-/* ---- what is longer than any vector ---- */
+/* ---- longer than any vector ---- */
 
 START_TEST(longest_request_an_octet_at_a_time)
 {

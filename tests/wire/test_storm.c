@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Many connect at once, to a listener whose EVD takes 16 requests: all are
- * established, none by way of revision 1. */
+/* Many peers connect at once to a listener whose EVD holds 16 requests: all are established, and
+ * none falls back to revision 1. */
 #include "startup_fixture.h"
 
 #include <arpa/inet.h>
@@ -23,7 +23,7 @@ static size_t heard[PEERS];
 static it_ep_handle_t servers[PEERS], clients[PEERS];
 static unsigned accepted, established;
 
-/* Two descriptors for each, and four times as many as may be half open. */
+/* Two descriptors for each connection, and a limit of half-open ones four times as high. */
 static void raise_limits(void)
 {
     struct rlimit limit;
@@ -38,7 +38,7 @@ static void raise_limits(void)
         tc_skip("net.core.somaxconn is below 2048");
     getrlimit(RLIMIT_NOFILE, &limit);
     if (limit.rlim_max < 5 * PEERS)
-        limit.rlim_max = 5 * PEERS; /* root may */
+        limit.rlim_max = 5 * PEERS; /* allowed for root */
     limit.rlim_cur = limit.rlim_max < 65536 ? limit.rlim_max : 65536;
     if (setrlimit(RLIMIT_NOFILE, &limit))
         tc_skip("the limit on open files cannot be raised to %d", 5 * PEERS);
@@ -53,14 +53,14 @@ static it_ep_handle_t small_endpoint(const struct node *node)
     return node_make_ep(node, &attributes);
 }
 
-/* Room for the outcome of each connection; what is small is the EVD of requests. */
+/* Room for the outcome of each connection. Only the EVD of requests is small. */
 static void widen(struct node *node)
 {
     ok(it_evd_create(node->ia, IT_CM_MSG_EVENT_STREAM, (it_evd_flags_t)0, 2 * PEERS,
                      IT_THRESHOLD_DISABLE, NULL, &node->connections, NULL));
 }
 
-/* The consumer: takes what there is, and accepts it. */
+/* The consumer: takes the pending requests and accepts them. */
 static void serve(void)
 {
     it_event_t event;
@@ -75,7 +75,7 @@ static void serve(void)
         ck_assert_int_eq(event.event_number, IT_CM_MSG_CONN_ESTABLISHED_EVENT);
 }
 
-/* The Reply of a raw peer, as far as it is there. True: complete. */
+/* Reads the Reply of a raw peer as far as it has come. True: complete. */
 static bool heard_reply(int i)
 {
     ssize_t got;
@@ -108,7 +108,7 @@ static void expect_replies(void)
     }
 }
 
-/* 0: each sends its Request at once; 1: all have connected first, and the last one speaks first. */
+/* 0: each sends its Request at once; 1: all connect first, and the last one sends first. */
 START_TEST(C019_X014_storm_of_raw_peers)
 {
     struct octets request = enhanced(REQUEST, F_C, 4, 4, "");

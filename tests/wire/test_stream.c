@@ -13,12 +13,12 @@
 static const struct connection no_crc = { .no_crc = true };
 static uint8_t frame[FPDU_ROOM], ulpdu[ULPDU_MAX + 1];
 
-/* ---- one stream, cut in many ways ---- */
+/* ---- one stream, split in many ways ---- */
 
 #define STORY_READ 9u
 
-/* Write, Send of two segments with a Write in between, Send of no length, Read Request: every shape
- * of header. The PADs are 1, 3, 2, 0. Returns the octets; ends[] are the boundaries. */
+/* Write, Send of two segments with a Write in between, zero-length Send, Read Request: every form
+ * of header. The PADs are 1, 3, 2, 0. Returns the octets; ends[] holds the FPDU boundaries. */
 static size_t story(uint8_t *out, size_t *ends)
 {
     uint32_t stag = env_stag(ENV_W);
@@ -59,7 +59,7 @@ static void story_happened(void)
     ck_assert(wire_alive());
 }
 
-/* Whatever the cut, the result is the same: every place, in two. */
+/* The result is the same for a split in two at every place. */
 START_TEST(C047_split_in_two_anywhere)
 {
     size_t ends[6], length, cut = 0;
@@ -121,8 +121,8 @@ START_TEST(C047_random_pieces)
 }
 END_TEST
 
-/* The first FPDU too may come in any pieces, from the very first octet
- * on (passive, nothing heard yet). */
+/* The first FPDU too may come in any parts, from its first octet on (passive, before any other
+ * input). */
 START_TEST(C047_first_fpdu_in_single_octets)
 {
     const struct connection fresh = { .fresh = true };
@@ -147,7 +147,7 @@ END_TEST
 static const uint32_t lengths[] = { 14,    15,    16,    17,    64767, 64768,
                                     64769, 65474, 65532, 65533, 65534, 65535 };
 
-/* Writes of each length, and of each length in the middle of small ones. */
+/* Writes of each length, and each length between small ones. */
 START_TEST(C048_any_length)
 {
     uint32_t length = lengths[_i], payload = length - TAGGED_LEN;
@@ -192,8 +192,8 @@ START_TEST(C048_longest_send)
 }
 END_TEST
 
-/* Without room for the control octets nothing can be read, so no header goes back. With CRC
- * right, so that it is the length. */
+/* Without room for the control octets no header can be parsed, so none comes back. The CRC is
+ * correct, so the length is the error. */
 START_TEST(C055_X026_too_short)
 {
     const uint8_t octets[2] = { C_LAST | C_DV, C_RV | OP_SEND };
@@ -204,7 +204,7 @@ START_TEST(C055_X026_too_short)
 }
 END_TEST
 
-/* Two octets are enough for the next row to judge. */
+/* Two octets suffice for the next row's check. */
 START_TEST(C055_two_octets_are_judged)
 {
     const uint8_t untagged[2] = { C_LAST | 2, C_RV | OP_SEND }, tagged[2] = { C_TAGGED | 2, C_RV };
@@ -217,9 +217,8 @@ END_TEST
 
 /* ---- CRC ---- */
 
-/* One wrong bit anywhere in what the CRC covers, or in the CRC itself: nothing of the FPDU reaches
- * memory. The length is left
- * alone: a wrong one moves the CRC elsewhere (next test). */
+/* One wrong bit anywhere in the octets that the CRC covers, or in the CRC itself: nothing of the
+ * FPDU reaches memory. The length stays correct, because a wrong one moves the CRC (next test). */
 START_TEST(C050_C056_X027_one_wrong_bit)
 {
     size_t length, at = 2;
@@ -239,7 +238,7 @@ START_TEST(C050_C056_X027_one_wrong_bit)
 }
 END_TEST
 
-/* The damaged length names other octets as CRC; there are enough of them. */
+/* With the wrong length other octets are the CRC; enough octets follow. */
 START_TEST(C050_wrong_length)
 {
     size_t length;
@@ -254,8 +253,8 @@ START_TEST(C050_wrong_length)
 }
 END_TEST
 
-/* The value's most significant octet first; the complement; none at all; CRC
- * over what lies behind the length. */
+/* A CRC with the most significant octet first; the complement; none at all; a CRC without the
+ * length field. */
 START_TEST(C050_crc_of_another_kind)
 {
     uint32_t crc;
@@ -277,8 +276,8 @@ START_TEST(C050_crc_of_another_kind)
 }
 END_TEST
 
-/* After the error nothing is passed up, however it comes: here long after the
- * Terminate, while the peer reads nothing. */
+/* After the error nothing is delivered, even if it comes long after the Terminate, while the peer
+ * does not read. */
 START_TEST(C056_X027_nothing_is_passed_up)
 {
     wire_open(NULL);
@@ -297,7 +296,8 @@ START_TEST(C056_X027_nothing_is_passed_up)
 }
 END_TEST
 
-/* Not in use: any value passes; ours is there, four octets (wire_next counts them). */
+/* CRC not in use: any value is accepted, and the QP sends a field of four octets (wire_next counts
+ * them). */
 START_TEST(C051_crc_not_in_use)
 {
     const uint32_t fields[] = { 0, 1, 0xffffffff, 0x12345678 };
@@ -339,7 +339,7 @@ static bool is_end(const size_t *ends, size_t at)
     return found;
 }
 
-/* What came whole was taken, nothing of the rest. */
+/* Complete FPDUs were accepted, nothing of the partial one. */
 static void story_up_to(const size_t *ends, size_t cut)
 {
     struct ri_cq *cq = wire.side->recv_cq;
@@ -357,7 +357,7 @@ static void story_up_to(const size_t *ends, size_t cut)
     ck_assert(side_idle(wire.side, cq));
 }
 
-/* C-148 at a boundary, C-057 elsewhere: in either case no Terminate, and our FIN. */
+/* C-148 at a boundary, C-057 elsewhere: in either case the QP sends no Terminate, but FIN. */
 START_TEST(C057_C148_X031_fin_at_every_octet)
 {
     uint8_t octets[1024];

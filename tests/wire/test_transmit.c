@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the QP sends, S-022 to S-056: every FPDU is taken to pieces by the peer (peer_octets.c),
- * which knows the rules that hold for each; here is what holds for messages and their order.
+ * Output of the QP, S-022 to S-056. The peer (peer_octets.c) parses every FPDU and checks the rules
+ * that hold for each; this file checks messages and their order.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -15,7 +15,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "providers/softrdma/softrdma.h" /* to set an MSN that would take days to reach */
+#include "providers/softrdma/softrdma.h" /* sets an MSN that would take days to reach */
 
 #define ROOM (1u << 18)
 
@@ -42,7 +42,7 @@ static void teardown(void)
     wire_teardown();
 }
 
-/* It grows with the window of the peer. */
+/* The current EMSS, which grows with the peer's window. */
 static uint32_t emss_now(void)
 {
     socklen_t length = sizeof(int);
@@ -52,7 +52,7 @@ static uint32_t emss_now(void)
     return (uint32_t)maxseg;
 }
 
-/* RFC 5044 4.5, in the words of this file. */
+/* RFC 5044 4.5, computed here independently. */
 static uint32_t mulpdu(void)
 {
     uint32_t emss = emss_now(), overhead = 6 + emss % 4;
@@ -70,10 +70,10 @@ enum kind { SEND, SEND_SE, WRITE, RESPONSE, KINDS };
 
 static const uint8_t ops[] = { OP_SEND, OP_SEND_SE, OP_WRITE, OP_RESPONSE };
 
-#define FREELY 16000u /* payload of a TCP segment from which on the sender may cut smaller */
+#define FREELY 16000u /* TCP payload size from which on the sender may use smaller segments */
 
-/* The next segment of a message of which `left` octets are to come: it fills the MULPDU, or is
- * the sender's choice. Its octets. */
+/* Checks the next segment of a message with `left` octets to come: it fills the MULPDU, or has a
+ * size of the sender's choice. Returns its octets. */
 static uint32_t segment(uint8_t op, uint32_t left, uint32_t room)
 {
     uint32_t part = left < room ? left : room;
@@ -89,7 +89,7 @@ static uint32_t segment(uint8_t op, uint32_t left, uint32_t room)
     return part;
 }
 
-/* Its segments one after another: S-033 to S-035, S-037 to S-041, S-050, S-056. */
+/* Checks its segments one after another: S-033 to S-035, S-037 to S-041, S-050, S-056. */
 static void message(enum kind kind, uint32_t msn, uint32_t stag, uint64_t to, const uint8_t *data,
                     uint32_t length)
 {
@@ -122,7 +122,7 @@ static void post(enum kind kind, uint64_t cookie, const struct ri_sge *sges, uin
                      RI_OK);
 }
 
-/* One by the QP, whole; `request` is the MSN of the Read that asks for a response. */
+/* One whole message of the QP. `request` is the MSN of the Read that causes a response. */
 static void one(enum kind kind, uint32_t msn, uint32_t request, uint32_t length)
 {
     const uint64_t to = 0xfffffffffffff000; /* wraps on the way: 2^64 is 0 */
@@ -142,7 +142,7 @@ static void one(enum kind kind, uint32_t msn, uint32_t request, uint32_t length)
 static const struct connection shapes[] = {
     { .maxseg = 0 },
     { .maxseg = 0, .no_crc = true },
-    { .maxseg = 88 }, /* MULPDU at its floor of 128 */
+    { .maxseg = 88 }, /* MULPDU at its minimum of 128 */
     { .maxseg = 536 },
     { .maxseg = 537 },
     { .maxseg = 538, .no_crc = true },
@@ -157,7 +157,7 @@ static const struct connection shapes[] = {
 #define PLAIN_SHAPES  9
 #define MARKER_SHAPES 4
 
-/* Kinds first to last, all lengths that matter. */
+/* Kinds first to last, all significant lengths. */
 static void all_lengths(const struct connection *connection, enum kind first, enum kind last)
 {
     for (enum kind kind = first; kind <= last; kind++) {
@@ -199,7 +199,7 @@ START_TEST(S033_S034_S035_S039_S041_S050_S052_responses)
 }
 END_TEST
 
-/* What wire_next() asks of each FPDU, and that none is longer than MULPDU. */
+/* wire_next() checks each FPDU; here none is longer than the MULPDU. */
 START_TEST(S022_S024_S026_S027_S032_S043_S044_X010_every_fpdu)
 {
     all_lengths(&shapes[2 * _i], SEND, RESPONSE);
@@ -212,7 +212,7 @@ START_TEST(S024_S026_S028_S029_with_markers)
 }
 END_TEST
 
-/* Many FPDUs, so that markers fall on every place of one. */
+/* Many FPDUs, so that markers fall on every place of an FPDU. */
 START_TEST(S028_S029_markers_everywhere)
 {
     const struct connection connection = { .markers_out = true, .no_crc = _i };
@@ -230,7 +230,7 @@ START_TEST(S028_S029_markers_everywhere)
 }
 END_TEST
 
-/* FPDUs as large as the protocol allows, not larger. */
+/* FPDUs of the largest size that the protocol allows, not larger. */
 START_TEST(S023_longest_ulpdu)
 {
     static const char *const options[] = { "fpdu", "max", NULL };
@@ -251,8 +251,8 @@ START_TEST(S023_longest_ulpdu)
 }
 END_TEST
 
-/* The elements of a request are one message: 1 and 0 and primes, up to
- * eight of them; the order is theirs. */
+/* The elements of a request make one message, in their order: lengths 1, 0 and primes, up to eight
+ * elements. */
 START_TEST(S033_S056_several_elements)
 {
     static const uint32_t parts[] = { 1, 0, 3, 511, 0, 257, 1031, 2 };
@@ -277,7 +277,7 @@ START_TEST(S033_S056_several_elements)
 }
 END_TEST
 
-/* Each queue counts for itself, tagged messages not at all; past 2^32 - 1 comes 0. */
+/* Each queue has its own MSN sequence, tagged messages have none; 0 follows 2^32 - 1. */
 START_TEST(S037_message_numbers)
 {
     struct qp *qp = qp_of(wire.side);
@@ -305,7 +305,7 @@ END_TEST
 
 /* ---- several messages ---- */
 
-/* In the order of the posts, whatever they are; unsignalled ones too. No
+/* Messages leave in the order of the posts, whatever their types, unsignalled ones too. No
  * Terminate, nothing else (S-045). */
 START_TEST(S036_S045_S046_order_of_posts)
 {
@@ -365,7 +365,7 @@ START_TEST(S048_read_request)
 }
 END_TEST
 
-/* ORD of them, and what stands behind waits too; a response makes room for exactly one. */
+/* ORD Reads leave, and requests behind them wait too. A response makes room for exactly one. */
 START_TEST(S049_not_more_than_ord)
 {
     const struct connection connection = { .ord = (uint32_t[]){ 1, 2, 8 }[_i] };
@@ -401,7 +401,7 @@ START_TEST(S030_no_delay)
 }
 END_TEST
 
-/* Revision 1 and 2 of MPA are both version 1 of DDP and RDMAP: wire_next() sees to it. */
+/* Revisions 1 and 2 of MPA both use version 1 of DDP and RDMAP: wire_next() checks it. */
 START_TEST(S031_S032_S043_versions)
 {
     const struct connection connection = { .revision = (uint8_t)(1 + _i) };
@@ -415,8 +415,8 @@ START_TEST(S031_S032_S043_versions)
 }
 END_TEST
 
-/* A full socket in the middle of an FPDU: what follows goes on at that octet, and
- * Responses do not break into messages. */
+/* The socket is full in the middle of an FPDU: output continues at that octet, and Responses do not
+ * interrupt messages. */
 START_TEST(S022_S036_S051_socket_full)
 {
     const uint32_t length = 8u << 20;
@@ -450,9 +450,9 @@ START_TEST(S022_S036_S051_socket_full)
 END_TEST
 
 /*
- * What the consumer may change is read once: the list of segments at the post, the source of a
- * Response when its segment is made. Each FPDU is whole (wire_next holds its CRC), of the lengths
- * and places that were asked for, and one of both patterns.
+ * Data that the consumer may change is read once: the list of elements at the post, the source of a
+ * Response when its segment is built. Each FPDU is consistent (wire_next checks its CRC), has the
+ * requested lengths and offsets, and holds one of both patterns.
  */
 START_TEST(X013_what_changes_meanwhile)
 {
@@ -476,7 +476,7 @@ START_TEST(X013_what_changes_meanwhile)
         at += wire.seen.payload_length;
     }
     ck_assert_uint_eq(at, length);
-    ck_assert_uint_eq(wire.seen.payload[0], 0x22); /* it did change under way */
+    ck_assert_uint_eq(wire.seen.payload[0], 0x22); /* it changed in between */
     message(SEND, 1, 0, 0, source.octets, 1000);
     side_expect(wire.side, wire.side->send_cq, 1, RI_WC_SUCCESS, 1000);
     region_free(wire.side, &big);

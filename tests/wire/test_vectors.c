@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The segment vectors of tests/data/vectors.json on a live QP: STags and addresses of the
- * environment are put in where the vector says, in what is sent and in the answer that is expected.
- * Whole, in single octets, and cut in two: always the same.
+ * The segment vectors of tests/data/vectors.json on a live QP. STags and addresses of the
+ * environment replace the vector's in the input and in the expected answer. Whole, in single
+ * octets, and split in two: the result is always the same.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -20,17 +20,17 @@
 #define OP_MASK   0x0f
 #define ATOMIC    10
 #define ANSWER    11
-#define READ_STAG 0x66000001 /* of the Read that vectors of stage 8 suppose, at 0x100 */
-#define ATOMIC_ID 9          /* of the atomic that vectors of stage 12 suppose */
+#define READ_STAG 0x66000001 /* of the Read that vectors of stage 8 assume, at 0x100 */
+#define ATOMIC_ID 9          /* of the atomic that vectors of stage 12 assume */
 
 struct play {
     const struct vec_segments *vector;
     uint8_t stream[2048];
     size_t octets;
-    uint8_t last[1024]; /* the stimulus, patched */
+    uint8_t last[1024]; /* the input, patched */
     uint32_t last_length;
-    bool read, atomic; /* of ours, outstanding */
-    uint32_t stag, id; /* theirs */
+    bool read, atomic; /* requests of the QP, outstanding */
+    uint32_t stag, id; /* the vector's */
     uint64_t to;
 };
 
@@ -93,7 +93,7 @@ static bool names_region(const struct vec_segments *vector, const char *region)
     return found;
 }
 
-/* Requests of ours that the peer's segments answer. */
+/* Requests of the QP that the peer's segments answer. */
 static void ask(struct play *play)
 {
     struct ri_sge sge = region_sge(&wire.env[ENV_LOC], 0x100, 16);
@@ -146,8 +146,8 @@ static void patch(const struct play *play, uint32_t segment, uint8_t *ulpdu)
         put32(ulpdu + UNTAGGED_LEN, get32(ulpdu + UNTAGGED_LEN) - ATOMIC_ID + play->id);
 }
 
-/* The FPDU of the file around the patched ULPDU: PAD stays, a CRC that is
- * wrong there is wrong by as much. */
+/* The vector's FPDU around the patched ULPDU. PAD does not change; a wrong CRC stays wrong by the
+ * same difference. */
 static void add_fpdu(struct play *play, const struct vec_bytes *fpdu)
 {
     uint8_t *at = play->stream + play->octets;
@@ -164,7 +164,7 @@ static void add_fpdu(struct play *play, const struct vec_bytes *fpdu)
     play->octets += fpdu->len;
 }
 
-/* The connection is as the vector wants it, its octets are in play->stream. */
+/* Sets the connection up as the vector requires; its octets are in play->stream. */
 static void begin(struct play *play, const struct vec_segments *vector)
 {
     const struct connection usual = { .ird = 2, .ord = 2 };
@@ -180,7 +180,7 @@ static void begin(struct play *play, const struct vec_segments *vector)
     if (names_region(vector, "OQP") && !window)
         window = wire_window(false, RI_ACCESS_REMOTE_READ | RI_ACCESS_REMOTE_WRITE);
     ask(play);
-    if (!strcmp(vector->key, "rq-ird")) { /* no answer gets out */
+    if (!strcmp(vector->key, "rq-ird")) { /* no response can leave */
         side_write(wire.side, 51, region_sge(&big, 0, BIG), 0, 1);
         wire_pass(10);
     }
@@ -192,9 +192,9 @@ static void begin(struct play *play, const struct vec_segments *vector)
     }
 }
 
-/* ---- what comes of it ---- */
+/* ---- results ---- */
 
-/* The expected Terminate quotes the stimulus behind its own length, to its own end. */
+/* The expected Terminate quotes the input, from behind its own length to the end. */
 static void refused(const struct play *play)
 {
     const struct vec_bytes *file = &play->vector->terminate_ulpdu;
@@ -256,7 +256,7 @@ static void outcome(const struct play *play)
         refused(play);
 }
 
-/* The one that the file leaves to be made: the longest FPDU there is. */
+/* The vector that the test generates: the longest possible FPDU. */
 static bool made_here(const struct vec_segments *vector)
 {
     static uint8_t ulpdu[ULPDU_MAX];

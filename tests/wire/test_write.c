@@ -34,9 +34,9 @@ static bool is_known(uint32_t stag)
     return known;
 }
 
-/* ---- of no length ---- */
+/* ---- zero length ---- */
 
-/* Whatever the STag and TO, whatever the rights of the QP. */
+/* Whatever the STag, the TO and the rights of the QP. */
 START_TEST(C081_X007_of_no_length)
 {
     const struct connection connection = { .no_write = _i };
@@ -65,7 +65,7 @@ START_TEST(C082_X008_stag_zero)
 }
 END_TEST
 
-/* An index with one bit wrong, one never given, one given back. */
+/* An index with one bit wrong, one never allocated, one released. */
 START_TEST(C083_stag_not_allocated)
 {
     struct region gone;
@@ -109,7 +109,7 @@ START_TEST(C085_stag_invalidated)
 }
 END_TEST
 
-/* A window of another QP, whatever the rights; one of this QP is as good as a region. */
+/* A window of another QP, whatever its rights. One of this QP works like a region. */
 START_TEST(C087_X004_window_of_another_qp)
 {
     uint32_t stag;
@@ -156,7 +156,7 @@ END_TEST
 
 /* ---- addresses ---- */
 
-/* The sum 2^64 itself is no wrap: then it is the bound that is broken. */
+/* The sum 2^64 itself does not wrap: it is a bounds error. */
 START_TEST(C090_C092_X005_wrap)
 {
     enum env env = _i ? ENV_ZERO : ENV_W;
@@ -201,7 +201,7 @@ START_TEST(C092_beyond_the_end)
 }
 END_TEST
 
-/* And what is just allowed. */
+/* And the largest allowed range. */
 START_TEST(C091_C092_X005_to_the_octet)
 {
     enum env env = _i ? ENV_ZERO : ENV_W;
@@ -227,7 +227,8 @@ END_TEST
 
 /* ---- segments ---- */
 
-/* Each is judged by itself: backwards, twice, to two regions, without an end, Sends in between. */
+/* Each segment is checked alone: backwards, twice, to two regions, without a last one, Sends in
+ * between. */
 START_TEST(C093_segments_stand_alone)
 {
     uint32_t w = env_stag(ENV_W), any = env_stag(ENV_A);
@@ -245,7 +246,7 @@ START_TEST(C093_segments_stand_alone)
     ck_assert(wire_alive());
     ck_assert(env_is(ENV_W, 0, data, 24) && env_is(ENV_A, 0, data, 3) &&
               env_is(ENV_RECV, 0, "send\xa5", 5));
-    /* the fault of one segment is not the fault of those before */
+    /* An error of one segment does not affect earlier ones. */
     peer_ulpdu(ulpdu, put_write(ulpdu, false, w, base, "kept", 4));
     peer_ulpdu(ulpdu, put_write(ulpdu, true, w, base + REGION_LEN - 2, "lost", 4));
     wire_terminate(0x1101, ulpdu, TAGGED_LEN + 4);
@@ -253,7 +254,8 @@ START_TEST(C093_segments_stand_alone)
 }
 END_TEST
 
-/* No completion, no receive used; when a later Send is delivered the data is there. */
+/* No completion, and no receive consumed. When a later Send is delivered the data has been
+ * placed. */
 START_TEST(C094_never_delivered)
 {
     wire_open(NULL);
@@ -287,7 +289,8 @@ static uint64_t told(const char *name, bool of_qp)
     ck_abort_msg("no counter %s", name);
 }
 
-/* Over connections, by the endpoint that the peer connects to; other errors are none of them. */
+/* Counted over several connections, for the endpoint that the peer connects to; other errors do not
+ * count. */
 START_TEST(X040_guesses_are_counted)
 {
     static const char name[] = "access errors of peers";
