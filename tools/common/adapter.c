@@ -205,8 +205,7 @@ bool address_of_spigot(const it_spigot_info_t *spigot, const it_net_addr_t *addr
     return false;
 }
 
-/* A link-local peer is found through the interface that has the scope; the Path carries that in
- * laddr. */
+/* A link-local peer is reached through the interface with the scope; the Path has it in laddr. */
 static void path_set_scope(it_path_t *path, uint32_t scope)
 {
     struct ifaddrs *list = NULL;

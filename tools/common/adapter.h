@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Opening an Interface by name, and where a server is: the part of IT-API every tool begins with.
+ * Opening an Interface by name, and the address of a server: the part of IT-API with which every
+ * tool begins.
  */
 #ifndef ITAL_TOOLS_ADAPTER_H
 #define ITAL_TOOLS_ADAPTER_H
@@ -19,8 +20,8 @@ struct adapter {
 };
 
 /*
- * name NULL: the first Interface of the configuration that can be opened. false: the reason has
- * been printed. adapter_close may block for as long as connections need to end in order.
+ * name NULL: the first Interface of the configuration that can be opened. false: the reason is
+ * printed. adapter_close may block while connections end in order.
  */
 bool adapter_open(const char *name, struct adapter *adapter);
 void adapter_close(struct adapter *adapter);
@@ -35,19 +36,19 @@ const char *adapter_transport(it_transport_type_t type);
 int adapter_error(it_status_t status, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* HOST, HOST:PORT, [V6]:PORT, V6, V6%scope. false: cannot be read so; nothing printed. */
+/* Parses HOST, HOST:PORT, [V6]:PORT, V6, V6%scope. false: malformed; nothing printed. */
 #define ADDRESS_HOST 256
 bool address_parse(const char *text, char host[ADDRESS_HOST], uint16_t *port);
-/* Resolves; NULL: reason printed. Freed by freeaddrinfo. */
+/* Resolves the name. NULL: the reason is printed. Free with freeaddrinfo. */
 struct addrinfo *address_resolve(const char *host, uint16_t port);
 /* "192.0.2.1:7471", "[fe80::1%eth0]:7471"; buffer of at least ADDRESS_TEXT bytes. */
 #define ADDRESS_TEXT 128
 const char *address_text(const struct sockaddr *address, char *buffer);
 const char *address_net_text(const it_net_addr_t *address, char *buffer);
-/* An address in numbers. false: it is none, or a link-local one; nothing printed. */
+/* A numeric address. false: not numeric, or link-local; nothing printed. */
 bool address_parse_number(const char *text, it_net_addr_t *address);
 bool address_of_spigot(const it_spigot_info_t *spigot, const it_net_addr_t *address);
-/* The Path of the adapter to an address. IT_ERR_INVALID_NETADDR: none of its Spigots reaches it. */
+/* The adapter's Path to an address. IT_ERR_INVALID_NETADDR: none of its Spigots reaches it. */
 it_status_t address_path(const struct adapter *adapter, const struct sockaddr *address,
                          it_path_t *path);
 

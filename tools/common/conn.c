@@ -18,7 +18,7 @@
 #define MADV_POPULATE_WRITE 23 /* of newer headers */
 #endif
 
-/* Waits are cut into slices, so that a signal that arrives just before a wait is noticed too. */
+/* Waits are divided into slices, so a signal just before a wait is noticed too. */
 #define SLICE_US  200000u
 #define MAX(a, b) ((a) > (b) ? (a) : (b))
 
@@ -124,7 +124,7 @@ void conn_destroy(struct conn *conn)
     conn->pz = NULL;
 }
 
-/* What went wrong with one address, kept until it is known whether another one works. */
+/* The error of one address, kept until it is known whether another one works. */
 struct complaint {
     char text[512];
 };
@@ -193,7 +193,7 @@ static enum conn_result connect_one(struct conn *conn, const struct sockaddr *ad
         complain(complaint, conn, itx_status_text(status), itx_status_name(status));
         return CONN_FAILED;
     }
-    /* The path's timeout ends the attempt; the own one, a little later, is for broken providers. */
+    /* The path's timeout ends the attempt. The later one here is for providers that ignore it. */
     result = conn_event(conn->conn_evd, false, timeout_us + 2000000, &event);
     if (result == CONN_TIMEOUT)
         complain(complaint, conn, "no answer", "the interface did not even report a time-out");
@@ -277,7 +277,7 @@ void conn_disconnect(struct conn *conn, uint64_t timeout_us)
 
     if (conn->end || it_ep_disconnect(conn->ep, NULL, 0) != IT_SUCCESS)
         return;
-    /* Not cut short by a signal: the last message has still to arrive. */
+    /* A signal does not end this: the last message has still to arrive. */
     while (tool_now() < limit) {
         if (it_evd_wait(conn->conn_evd, SLICE_US, &event, NULL) == IT_SUCCESS) {
             conn->end = event.event_number;
@@ -348,7 +348,7 @@ void region_populate(const struct region *region)
 
     if (!region->memory || madvise(region->memory, region->size, MADV_POPULATE_WRITE) == 0)
         return;
-    /* A kernel before 5.14. The peer may be writing there already: nothing is changed. */
+    /* A kernel before 5.14. The peer may be writing already, so nothing is changed. */
     for (size_t at = 0; at < region->size; at += page)
         __atomic_fetch_or((char *)region->memory + at, 0, __ATOMIC_RELAXED);
 }

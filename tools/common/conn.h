@@ -2,7 +2,7 @@
  *
  * One reliable connection of a tool: PZ, EVDs, Endpoint, set-up from both sides, waiting.
  *
- * A connection is used by one thread at a time. All waits come back when tool_stop is set.
+ * One thread at a time uses a connection. All waits return when tool_stop is set.
  */
 #ifndef ITAL_TOOLS_CONN_H
 #define ITAL_TOOLS_CONN_H
@@ -23,7 +23,7 @@ struct conn {
     it_evd_handle_t dto_evd, conn_evd;
     it_ep_handle_t ep;
     it_connection_event_t established; /* private data of the acceptor, on the active side */
-    it_event_type_t end;               /* how it ended; 0: not seen yet */
+    it_event_type_t end;               /* how it ended; 0: not known yet */
     char peer[ADDRESS_TEXT];
 };
 
@@ -34,15 +34,15 @@ struct conn_needs {
     bool remote_write, remote_read; /* what the peer may do */
 };
 
-/* Prints why and frees everything on failure. */
+/* On failure prints the reason and frees everything. */
 bool conn_create(const struct adapter *adapter, const struct conn_needs *needs, struct conn *conn);
 /* In any state. Regions on the PZ must have been freed. */
 void conn_destroy(struct conn *conn);
 
 /*
- * Active side: tries each address in turn; prepare(conn, arg) posts the Receives before each.
- * Prints what went wrong if none answers. A refusal by the peer's program ends the search: false,
- * with *rejected set and the peer's private data in conn->established, nothing printed.
+ * Active side: tries each address in turn; prepare(conn, arg) posts the Receives before each
+ * attempt. Prints the errors if none answers. A refusal by the peer's program ends the search:
+ * false, with *rejected set and the peer's private data in conn->established, nothing printed.
  */
 bool conn_connect(struct conn *conn, const struct addrinfo *addresses, uint64_t timeout_us,
                   const void *data, size_t length, bool (*prepare)(struct conn *, void *),
@@ -50,7 +50,7 @@ bool conn_connect(struct conn *conn, const struct addrinfo *addresses, uint64_t 
 /* Passive side. request: from the request event. */
 bool conn_accept(struct conn *conn, it_cn_est_identifier_t request, const void *data, size_t length,
                  uint64_t timeout_us);
-/* Ends in order and waits, at most timeout_us, until the peer has done so too. */
+/* Ends the connection in order and waits, at most timeout_us, until the peer has done so too. */
 void conn_disconnect(struct conn *conn, uint64_t timeout_us);
 
 /*
@@ -58,9 +58,9 @@ void conn_disconnect(struct conn *conn, uint64_t timeout_us);
  * that failed otherwise is printed: CONN_FAILED.
  */
 enum conn_result conn_next(struct conn *conn, bool busy, uint64_t timeout_us, it_event_t *event);
-/* The same for any EVD, without looking into the event; never CONN_ENDED. */
+/* The same for any EVD, without checking the event; never CONN_ENDED. */
 enum conn_result conn_event(it_evd_handle_t evd, bool busy, uint64_t timeout_us, it_event_t *event);
-/* One more Endpoint on the PZ and the EVDs of conn; the caller's to free. */
+/* One more Endpoint on the PZ and the EVDs of conn; the caller frees it. */
 it_status_t conn_endpoint(const struct conn *conn, const struct conn_needs *needs,
                           it_ep_handle_t *ep);
 /* How the connection ended, as a clause: "the peer closed the connection". */
@@ -72,14 +72,14 @@ struct region {
     void *memory;             /* page-aligned, zero */
     size_t size;
 };
-/* Reserves and registers; privs as for it_lmr_create. Prints why it failed. */
+/* Reserves and registers memory; privs as for it_lmr_create. Prints the reason of a failure. */
 bool region_reserve(struct conn *conn, size_t size, unsigned privs, struct region *region);
 /*
- * Gives it pages of its own at once: what was never written would be read from the one page of
- * zeros. May be called while it is in use; of a region without memory: nothing.
+ * Gives it pages of its own at once: reads of memory that was never written would all use the page
+ * of zeros. May be called while it is in use. No effect on a region without memory.
  */
 void region_populate(const struct region *region);
-/* Both. */
+/* Reserves, registers and populates. */
 bool region_create(struct conn *conn, size_t size, unsigned privs, struct region *region);
 void region_destroy(struct region *region);
 static inline it_lmr_triplet_t region_part(const struct region *region, size_t offset,

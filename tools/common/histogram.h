@@ -21,7 +21,7 @@ void histogram_add(struct histogram *histogram, uint64_t value);
 void histogram_merge(struct histogram *histogram, const struct histogram *other);
 /* Standard deviation, exact; 0 when empty. */
 double histogram_deviation(const struct histogram *histogram);
-/* Value that the given share (0 to 1) of all values does not exceed; 0 when empty. */
+/* The value that the given share (0 to 1) of all values does not exceed; 0 when empty. */
 uint64_t histogram_quantile(const struct histogram *histogram, double share);
 
 #endif /* ITAL_TOOLS_HISTOGRAM_H */

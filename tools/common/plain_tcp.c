@@ -23,7 +23,7 @@
 #include "tools/common/wire.h"
 
 #define SLICE_MS 200
-#define BUSY_US  1000000u /* of looking without sleep for a peer that moves nothing */
+#define BUSY_US  1000000u /* time of polling without sleep for a peer that moves nothing */
 
 /* 1 ready, -1 with errno. limit: in tool_now() time. */
 static int await(int socket, short events, uint64_t limit)
@@ -111,7 +111,7 @@ int plain_accept(int listener, uint64_t token, uint64_t timeout_us)
         client = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (client < 0)
             continue;
-        /* A peer that sends nothing occupies the place for one second only. */
+        /* A peer that sends nothing delays others for one second only. */
         if (plain_read(client, shown, sizeof(shown), false, 1000000) == 1 &&
             wire_get(&wire, 8) == token) {
             no_delay(client);
@@ -177,7 +177,7 @@ int plain_wait(int socket, uint64_t timeout_us)
     return errno == ETIMEDOUT ? 0 : -1;
 }
 
-/* No octets could be moved. false: it is given up, with the reason in errno. */
+/* No octets could be moved: waits. false: time is over or a signal came; errno has the reason. */
 static bool look_again(int socket, short events, bool busy, uint64_t limit)
 {
     if (!busy)

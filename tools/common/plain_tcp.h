@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Plain TCP beside the RDMA connection, for comparisons in one run (--tcp). The server opens a
- * port of its own for one client only and tells port and token in the private data of its accept.
+ * Plain TCP beside the RDMA connection, for comparisons in one run (--tcp). The server opens a port
+ * for one client only and sends port and token in the private data of its accept.
  */
 #ifndef ITAL_TOOLS_PLAIN_TCP_H
 #define ITAL_TOOLS_PLAIN_TCP_H
@@ -25,11 +25,11 @@ int plain_accept(int listener, uint64_t token, uint64_t timeout_us);
 /* host: as resolved by the caller. -1: printed. */
 int plain_connect(const char *host, const struct plain_offer *offer, uint64_t timeout_us);
 
-/* 1: something can be read; 0: nothing within the time; -1: stopped by a signal. */
+/* 1: there is something to read; 0: nothing within the time; -1: stopped by a signal. */
 int plain_wait(int socket, uint64_t timeout_us);
 
 /*
- * All of it or nothing: 1; 0: end of stream before the first byte; -1: failed, timed out or
+ * Reads or writes everything: 1; 0: end of stream before the first byte; -1: failed, timed out or
  * stopped (errno: ETIMEDOUT, ECANCELED ...). busy: polls without sleeping for the first second.
  */
 int plain_read(int socket, void *data, size_t length, bool busy, uint64_t timeout_us);

@@ -18,8 +18,7 @@
 
 #define SLICE_US 200000u
 
-/* Clients being served. The main thread makes the entries, each client's thread marks its own
- * done. */
+/* The clients. The main thread creates the entries, each client's thread marks its own as done. */
 struct client {
     const struct server *server;
     it_conn_request_event_t request;
@@ -124,7 +123,7 @@ static void *client_main(void *arg)
     return NULL;
 }
 
-/* Hosts have an IPv6 network of 64 bits each, with as many addresses in it as they like. */
+/* A host has an IPv6 network of 64 bits, and may use any address in it. */
 static bool same_source(const it_net_addr_t *one, const it_net_addr_t *other)
 {
     if (one->addr_type != other->addr_type)
@@ -180,8 +179,7 @@ static void receive(const struct server *server, struct client *clients,
         admit(server, clients, request);
 }
 
-/* Joins the threads that are done (all: waits for every one). Returns the last result worth
- * telling. */
+/* Joins the threads that are done (all: waits for every one). Returns the last result to report. */
 static int collect(struct client *clients, bool all, int result)
 {
     for (unsigned i = 0; i < SERVER_CLIENTS; i++) {
@@ -224,8 +222,8 @@ static int accept_loop(const struct server *server, const struct listening *list
                  status != IT_ERR_INTERRUPT)
             return adapter_error(status, "cannot wait for clients");
         /*
-         * With once, clients come one after the other: the thread is joined before the next. Not
-         * so where a client has further requests, which have to be routed meanwhile.
+         * With once, clients come one after the other: the thread is joined before the next. Not if
+         * a client has further requests, which have to be routed meanwhile.
          */
         result = collect(clients, server->once && !server->route, result);
         tool_flush_errors(false);

@@ -9,7 +9,8 @@
 
 /* Clients served at once; more are refused with the answer that server.refuse writes. */
 #define SERVER_CLIENTS 16
-/* Of them from one IPv4 address, or one IPv6 network of 64 bits, whose addresses are one host's. */
+/* Limit for one IPv4 address, or one IPv6 network of 64 bits, whose addresses belong to one
+ * host. */
 #define SERVER_SHARE 8
 
 struct server {
@@ -18,8 +19,8 @@ struct server {
     const it_net_addr_t *address; /* listens on this one only; NULL: on all */
     bool once;                    /* end after the first client that was served */
     /*
-     * Sleep in poll(2) between requests. A thread that waits in the library works for everybody,
-     * and would take part in what another one measures.
+     * Sleep in poll(2) between requests. A thread that waits in the library works for all, and
+     * would affect another thread's measurement.
      */
     bool outside;
     void *arg;
@@ -29,8 +30,8 @@ struct server {
      */
     int (*serve)(void *arg, const it_conn_request_event_t *request, const char *peer);
     /*
-     * Asked first, in the thread that accepts; true: the request was taken, serve is not called.
-     * NULL: none is taken.
+     * Called first, in the thread that accepts. true: the request was taken, and serve is not
+     * called. NULL: none is taken.
      */
     bool (*route)(void *arg, const it_conn_request_event_t *request);
     /*

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A table of text for people: libsmartcols where it was there at build time, plain columns
- * otherwise.
+ * A table of text: by libsmartcols if available at build time, else plain columns.
  */
 #ifndef ITAL_TOOLS_TABLE_H
 #define ITAL_TOOLS_TABLE_H
@@ -14,7 +13,7 @@ struct table;
 struct table *table_create(const char *const *heads);
 /* cells: one per column, copied. Out of memory shows as an error at table_print. */
 void table_row(struct table *table, const char *const *cells);
-/* Prints to stdout and frees; NULL is out of memory. false: printed why. */
+/* Prints to stdout and frees; NULL means out of memory. false: the reason is printed. */
 bool table_print(struct table *table);
 
 #endif /* ITAL_TOOLS_TABLE_H */

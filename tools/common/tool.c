@@ -60,16 +60,16 @@ void tool_on_output(void (*wipe)(void))
 /* ---- error lines ----------------------------------------------------------------------------- */
 
 #define LINE_BYTES 6144
-#define BURST      10u         /* lines of one cause that are said at once */
-#define PERIOD_NS  1000000000u /* afterwards one in so long */
-#define CAUSES     64u         /* more than the tools have; those beyond share the last */
+#define BURST      10u         /* lines of one cause that are printed at once */
+#define PERIOD_NS  1000000000u /* afterwards one line per period */
+#define CAUSES     64u         /* more than the tools have; further ones share the last */
 
-/* What a server's peers can make it say, by cause: the format is one. */
+/* The lines of one cause, which a server's peers may trigger. A cause is a format. */
 struct cause {
     const char *format;
     uint64_t said_ns; /* when the lines said so far would be due, one a period; 0: none */
     uint64_t left_out;
-    char last[240]; /* the line left out last */
+    char last[240]; /* the line that was suppressed last */
 };
 
 static struct {
@@ -98,7 +98,7 @@ static struct cause *cause_of(const char *format)
     return &limit.causes[i];
 }
 
-/* A place in the rate of its cause, taken; false: none is free now. */
+/* Takes a place in the rate of its cause. false: none is free now. */
 static bool take_place(struct cause *cause)
 {
     uint64_t now = tool_now(), least = (BURST - 1) * (uint64_t)PERIOD_NS;
@@ -109,7 +109,7 @@ static bool take_place(struct cause *cause)
     return true;
 }
 
-/* false: left out. *more: lines of the same cause that were left out before it. */
+/* false: suppress the line. *more: lines of the same cause that were suppressed before it. */
 static bool may_say(const char *format, const char *line, uint64_t *more)
 {
     struct cause *cause;
@@ -132,7 +132,7 @@ static bool may_say(const char *format, const char *line, uint64_t *more)
     return good;
 }
 
-/* All that goes to stderr comes through here: nothing a peer chose reaches a terminal as it is. */
+/* All output to stderr comes through here: text from a peer never reaches a terminal unchanged. */
 static void say(const char *format, va_list arguments)
 {
     char raw[LINE_BYTES], line[LINE_BYTES], more_text[64] = "";
@@ -199,7 +199,7 @@ int tool_usage(const char *format, ...)
 
 int tool_bad_option(int result, char *const argv[], const char *shorts)
 {
-    /* The option; for an unknown letter inside a group of letters the word before. */
+    /* The option; for an unknown letter inside a group of letters, the word with the group. */
     const char *word = argv[optind - 1];
     bool letter = optopt > 0 && optopt < 128 && isprint(optopt);
 
@@ -221,7 +221,7 @@ void tool_version(void)
     printf("%s (ital) %s\n", tool_name, PACKAGE_VERSION);
 }
 
-/* Shift that a size suffix stands for, or -1. */
+/* The shift of a size suffix, or -1. */
 static int suffix_shift(const char *suffix)
 {
     static const char letters[] = "kMGT";
@@ -301,7 +301,8 @@ static unsigned utf8_at(const unsigned char *text, uint32_t *character)
     return count;
 }
 
-/* C0, DEL and C1; what turns the direction of writing; separators of lines; invisible signs. */
+/* C0, DEL and C1; characters that change the direction of writing; separators of lines; invisible
+ * ones. */
 static bool is_control(uint32_t character)
 {
     return character < 0x20 || (character >= 0x7f && character < 0xa0) || character == 0x61c ||

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What every tool shares: arguments, error lines, signals, exit codes, the clock.
+ * Code for every tool: arguments, error lines, signals, exit codes, the clock.
  */
 #ifndef ITAL_TOOLS_TOOL_H
 #define ITAL_TOOLS_TOOL_H
@@ -20,7 +20,7 @@ enum tool_exit { TOOL_OK = 0, TOOL_FAILED = 1, TOOL_USAGE = 2 };
 extern atomic_bool tool_stop;
 extern const char *tool_name;
 
-/* First call of every main(): the name before each error line, SIGPIPE off. */
+/* First call of every main(): sets the name before each error line, and ignores SIGPIPE. */
 void tool_init(const char *name);
 void tool_catch_signals(void);
 
@@ -30,34 +30,35 @@ void tool_catch_signals(void);
  */
 void tool_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /*
- * Servers, whose peers cause lines: from now on a line of one cause (one format) is said ten times
- * at once and then once a second. Those left out are counted, and told with the next one that is
- * said, or by tool_flush_errors, which the accept loop calls (all: at the end, however recent).
+ * For servers, whose peers cause lines: from now on lines of one cause (one format) are printed ten
+ * times at once and then once a second. Suppressed lines are counted, and the count is printed with
+ * the next line, or by tool_flush_errors, which the accept loop calls (all: at the end, even if
+ * recent).
  */
 void tool_limit_errors(void);
 void tool_flush_errors(bool all);
 /* A line as tool_error writes it, followed by a pointer to --help; returns TOOL_USAGE. */
 int tool_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* What getopt_long said '?' or ':' about; returns TOOL_USAGE. argv, shorts: as given to
- * getopt_long; longs without a short form have values from 256 on. */
+/* For a '?' or ':' of getopt_long; returns TOOL_USAGE. argv, shorts: as given to getopt_long; longs
+ * without a short form have values from 256 on. */
 int tool_bad_option(int result, char *const argv[], const char *shorts);
 void tool_version(void);
-/* Called by every other line that goes to the terminal: wipes a progress bar that is in the way. */
+/* wipe is called before every other line to the terminal: removes a progress bar. */
 void tool_on_output(void (*wipe)(void));
 
 /*
- * Numbers of the command line. false: not a number, or out of range; nothing is written.
- * Sizes take k, M, G (powers of 1024, a following B or iB is fine); seconds a fraction.
+ * Numbers of the command line. false: not a number, or out of range; nothing is written. Sizes take
+ * k, M, G (powers of 1024, also with B or iB); seconds may have a fraction.
  */
 bool tool_parse_size(const char *text, uint64_t least, uint64_t most, uint64_t *value);
 bool tool_parse_number(const char *text, uint64_t least, uint64_t most, uint64_t *value);
 bool tool_parse_seconds(const char *text, double least, double most, uint64_t *microseconds);
 
 /*
- * Printable form of a text from the file system or the peer, cut where buffer ends. Octets that are
- * no UTF-8 and those of control characters become \ooo each: C0, DEL, C1, and all that changes the
- * direction of writing, begins a line or cannot be seen (U+061C, U+200B..F, U+2028..E,
- * U+2060..206F, U+FEFF). Every tool shows such texts by this function only.
+ * The printable form of a text from the file system or the peer, cut at the end of buffer. Octets
+ * that are not UTF-8 and those of control characters become \ooo each: C0, DEL, C1, and characters
+ * that change the direction of writing, begin a line or are invisible (U+061C, U+200B..F,
+ * U+2028..E, U+2060..206F, U+FEFF). Every tool shows such texts only by this function.
  */
 const char *tool_printable(const char *name, char *buffer, size_t size);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Reading and writing big-endian fields with a length that is never passed, for what the tools tell
- * each other. A reader or writer that ran out stays "bad"; looking once, at the end, is enough.
+ * Reads and writes big-endian fields within a length, for messages between the tools. A reader or
+ * writer that ran out stays "bad", so one check at the end is enough.
  */
 #ifndef ITAL_TOOLS_WIRE_H
 #define ITAL_TOOLS_WIRE_H

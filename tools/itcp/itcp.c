@@ -56,7 +56,7 @@ struct arguments {
     bool listen, once, no_overwrite;
     const char *bind, *secret_file;
     struct copy_secret secret;
-    const char *client_option, *server_option; /* one that was given, for complaints */
+    const char *client_option, *server_option; /* the first one given, for messages */
 };
 
 enum long_only {
@@ -98,7 +98,7 @@ static bool take_client_flag(struct arguments *arguments, int letter)
     }
 }
 
-/* -1: go on; else the exit code. */
+/* Returns -1 to continue, else the exit code. */
 static int parse(int argc, char **argv, struct arguments *arguments)
 {
     static const struct option longs[] = {

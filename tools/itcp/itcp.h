@@ -32,7 +32,7 @@
 #define COPY_MESSAGE     (COPY_PATH + 64u)
 #define COPY_SUM         32u
 #define COPY_LAG         (512u << 20) /* bytes that hashing may be behind the transfer */
-#define COPY_PATIENCE_US 120000000u   /* a silent peer is given up after that time */
+#define COPY_PATIENCE_US 120000000u   /* a silent peer is disconnected after that time */
 
 /* ---- private data ---------------------------------------------------------------------------- */
 
@@ -41,7 +41,7 @@ enum copy_refusal {
     COPY_REFUSED_VERSION = 1,
     COPY_REFUSED_FULL,
     COPY_REFUSED_SHARE,    /* too many from that address */
-    COPY_REFUSED_SECRET,   /* the server wants one */
+    COPY_REFUSED_SECRET,   /* the server requires one */
     COPY_REFUSED_NO_SECRET /* it has none */
 };
 
@@ -119,7 +119,7 @@ struct chan {
     char *ring; /* slots * chunk bytes: client source, server target */
     const char *peer;
     uint64_t puts, puts_done; /* client: slots handed over, of which the memory may be reused */
-    bool wake_on_put;         /* chan_receive comes back (CONN_TIMEOUT) when puts_done has grown */
+    bool wake_on_put;         /* chan_receive returns (CONN_TIMEOUT) when puts_done has grown */
 
     struct conn *conn; /* RDMA */
     struct region messages, ring_region;
@@ -145,7 +145,7 @@ bool chan_tcp_create(struct chan *chan, int socket, bool server, size_t chunk, s
 /* After the Endpoint has been freed. */
 void chan_destroy(struct chan *chan);
 
-/* What goes wrong is printed, except CONN_ENDED and CONN_STOPPED. */
+/* Errors are printed, except CONN_ENDED and CONN_STOPPED. */
 enum conn_result chan_send(struct chan *chan, const struct copy_message *message);
 /* Client: the first length bytes of slot go to the same slot there, followed by DATA. */
 enum conn_result chan_put(struct chan *chan, uint32_t slot, uint32_t length);
@@ -157,14 +157,14 @@ const char *chan_why(struct chan *chan);
 /* ---- SHA-256 in a thread of its own ---------------------------------------------------------- */
 
 struct hasher;
-/* Reads fd, from 0 to size, no further than allowed. NULL: printed. */
+/* Reads fd, from 0 to size, but no further than allowed. NULL: the reason is printed. */
 struct hasher *hasher_start(int fd, uint64_t size);
 void hasher_allow(struct hasher *hasher, uint64_t upto);
 /* Waits until hashing is at most COPY_LAG behind position. */
 void hasher_keep_up(struct hasher *hasher, uint64_t position);
 /* Waits for the end and frees; false: the file could not be read to its size (errno). */
 bool hasher_finish(struct hasher *hasher, uint8_t sum[COPY_SUM]);
-/* Gives up and frees; NULL is allowed. */
+/* Cancels and frees; NULL is allowed. */
 void hasher_abort(struct hasher *hasher);
 bool hash_bytes(const void *data, size_t length, uint8_t sum[COPY_SUM]);
 const char *sum_text(const uint8_t sum[COPY_SUM], char text[2 * COPY_SUM + 1]);
@@ -179,16 +179,16 @@ struct copy_secret {
 /* -1, or the exit code after the complaint. A file that others may read is refused. */
 int copy_read_secret(const char *path, struct copy_secret *secret);
 void copy_forget_secret(struct copy_secret *secret);
-bool copy_nonce(uint8_t nonce[COPY_SUM]); /* prints why not */
+bool copy_nonce(uint8_t nonce[COPY_SUM]); /* prints the reason of a failure */
 
-/* TCP: its first bytes are what has to be shown on the connection for the comparison. */
+/* TCP: its first bytes are the token for the comparison's connection. */
 enum copy_role { COPY_ROLE_CLIENT, COPY_ROLE_SERVER, COPY_ROLE_TCP };
-/* hello, welcome: as they went over the wire. Prints why not. */
+/* hello, welcome: as sent over the wire. Prints the reason of a failure. */
 bool copy_prove(const struct copy_secret *secret, enum copy_role role,
                 const uint8_t hello[COPY_HELLO], const uint8_t welcome[COPY_WELCOME],
                 uint8_t proof[COPY_SUM]);
 uint64_t copy_token(const uint8_t proof[COPY_SUM]);
-/* In a time that does not depend on where they differ. */
+/* In a time that does not depend on the first difference. */
 bool copy_proof_holds(const uint8_t one[COPY_SUM], const uint8_t other[COPY_SUM]);
 
 /* ---- files of the server --------------------------------------------------------------------- */
@@ -196,7 +196,7 @@ bool copy_proof_holds(const uint8_t one[COPY_SUM], const uint8_t other[COPY_SUM]
 struct store {
     int root; /* descriptor of the directory */
     bool may_overwrite;
-    unsigned umask; /* permission bits that nothing gets */
+    unsigned umask; /* permission bits that no file gets */
 };
 
 struct store_file {
@@ -206,7 +206,7 @@ struct store_file {
     unsigned umask;
 };
 
-/* Directories that a session is inside of: only those that it made get mode and time. */
+/* Directories that a session has entered: only those that it created get mode and time. */
 #define STORE_DEPTH 64u
 struct store_tree {
     unsigned depth;
@@ -217,22 +217,21 @@ struct store_tree {
 };
 
 /*
- * All of these write a sentence to why (COPY_PATH bytes) when they return false. Names are
- * relative, with '/' between; no symbolic link is ever followed. discard: written as usual, then
- * thrown away.
+ * On false each of these writes a sentence to why (COPY_PATH bytes). Names are relative, with '/'
+ * between; no symbolic link is followed. discard: the file is written, then removed.
  */
 bool store_open(const struct store *store, const struct copy_message *file, bool discard,
                 struct store_file *out, char *why);
 bool store_write(struct store_file *file, const void *data, size_t length, uint64_t offset,
                  char *why);
-/* Gives it mode, time and its real name. The file is closed, whatever happens. */
+/* Gives the file its mode, time and final name. It is closed in any case. */
 bool store_commit(struct store_file *file, const struct copy_message *message, char *why);
 /* Removes the partial file. */
 void store_abandon(struct store_file *file);
-/* One that is there already is entered and left as it is. */
+/* An existing directory is entered and not changed. */
 bool store_make_directory(const struct store *store, struct store_tree *tree,
                           const struct copy_message *message, char *why);
-/* The one entered last. */
+/* The directory that was entered last. */
 bool store_finish_directory(const struct store *store, struct store_tree *tree,
                             const struct copy_message *message, char *why);
 
@@ -249,7 +248,7 @@ struct copy_options {
 };
 int copy_client(const struct copy_options *options);
 
-/* What one run over all sources came to. */
+/* The totals of a run over all sources. */
 struct copy_totals {
     uint64_t files, bytes, refused, failed, skipped;
     uint64_t transfer_ns; /* from offering each file to its last byte written there */
@@ -257,8 +256,8 @@ struct copy_totals {
     uint8_t here[COPY_SUM], there[COPY_SUM]; /* of the last file */
 };
 /*
- * Copies all sources over the channel and says bye; compare: the server shall then expect the
- * comparison. false: the channel is of no use any more (printed).
+ * Copies all sources over the channel and sends BYE; compare: the server then expects the
+ * comparison. false: the channel cannot be used any more (printed).
  */
 bool copy_sources(const struct copy_options *options, struct chan *chan, uint64_t total_bytes,
                   bool compare, struct copy_totals *totals);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * itcp: do both sides know the same secret? Each proves it by an HMAC-SHA256 (RFC 2104) over what
- * both have said so far: the client's hello and the server's welcome, with a fresh nonce in each.
- * The role is in it too, so no proof can be sent back as another. Nothing of this hides the data.
+ * itcp: checks that both sides know the same secret. Each proves it by an HMAC-SHA256 (RFC 2104)
+ * over the client's hello and the server's welcome, with a fresh nonce in each. The role is
+ * included, so no proof can be sent back as another. This does not encrypt the data.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -99,7 +99,7 @@ int copy_read_secret(const char *path, struct copy_secret *secret)
     }
     if (file >= 0)
         close(file);
-    /* An editor's line end is not part of it. */
+    /* The newline of an editor does not belong to it. */
     while (length > 0 && (secret->data[length - 1] == '\n' || secret->data[length - 1] == '\r'))
         length--;
     if (!wrong && length < (ssize_t)COPY_SECRET_LEAST)

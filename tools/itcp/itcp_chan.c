@@ -12,7 +12,7 @@
 
 #include "tools/common/tool.h"
 
-/* Cookies: what a completed Send was; Receives carry their slot. */
+/* Cookies: the kind of a completed Send. Receives have their slot. */
 #define COOKIE_MESSAGE (1ull << 32) /* plus the send slot */
 #define COOKIE_PUT     (2ull << 32) /* plus the send slot: the DATA behind a Write */
 
@@ -114,7 +114,7 @@ void chan_destroy(struct chan *chan)
     chan->socket = -1;
 }
 
-/* Takes one completion: Sends are settled, Receives put in the queue of arrivals. */
+/* Takes one completion: releases Sends, queues Receives as arrivals. */
 static enum conn_result step(struct chan *chan, uint64_t timeout_us)
 {
     enum conn_result result;

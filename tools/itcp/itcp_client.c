@@ -68,7 +68,7 @@ static bool authenticate(const struct copy_secret *secret, struct chan *chan, co
     return false;
 }
 
-/* With the token that has to be shown for the comparison in *welcome. */
+/* *welcome gets the token for the comparison. */
 static bool check_welcome(const struct copy_options *options, struct conn *conn, struct chan *chan,
                           const uint8_t *hello, struct copy_welcome *welcome)
 {
@@ -110,7 +110,7 @@ static bool join(const struct copy_options *options, struct conn *conn, struct c
            chan_rdma_join(chan, welcome);
 }
 
-/* The same sources once more over TCP; the server throws them away. */
+/* Copies the same sources over TCP; the server discards them. */
 static bool compare_by_tcp(const struct copy_options *options, const struct copy_welcome *welcome,
                            uint64_t total, const char *peer, struct copy_totals *totals)
 {

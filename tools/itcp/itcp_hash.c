@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * itcp: SHA-256 in a thread of its own, at lower priority than the transfer. It reads the file
- * itself, so that the sum is of what is in the file and not of what passed through a buffer.
+ * itself, so the sum is that of the file and not of a buffer.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * itcp: the server. One session per client; whatever the client does, a session ends with its
+ * itcp: the server. One session per client. Whatever the client does, a session ends with its
  * partial file removed and the server running.
  */
 #ifdef HAVE_CONFIG_H
@@ -34,7 +34,7 @@ struct hall {
 struct session {
     const struct hall *hall;
     struct chan *chan;
-    bool discard; /* comparison over TCP: write, sum, throw away */
+    bool discard; /* comparison over TCP: write, sum, discard */
     bool open;
     struct store_file file;
     struct store_tree tree;
@@ -88,7 +88,7 @@ static enum outcome answer(struct session *session, struct copy_message *message
     return outcome_of(session, chan_send(session->chan, message));
 }
 
-/* Takes its sentence from message->text. */
+/* The reason is in message->text. */
 static enum outcome refuse_file(struct session *session, struct copy_message *message)
 {
     char name[512];
@@ -259,7 +259,7 @@ static enum outcome take(struct session *session, const struct copy_message *mes
     }
 }
 
-/* What both sides said at the beginning, as it went over the wire. */
+/* What both sides sent at the beginning, as on the wire. */
 struct greeting {
     const uint8_t *hello;
     uint8_t welcome[COPY_PRIVATE];
@@ -288,7 +288,7 @@ static bool authenticate(struct session *session, const struct greeting *greetin
            answer(session, &message) == GO_ON;
 }
 
-/* What has to be shown on the TCP connection; with a secret nothing that went over the wire. */
+/* The token of the TCP connection; with a secret it contains nothing that was on the wire. */
 static uint64_t tcp_token(const struct copy_service *service, const struct greeting *greeting,
                           uint64_t offered)
 {
@@ -301,7 +301,8 @@ static uint64_t tcp_token(const struct copy_service *service, const struct greet
     return copy_token(proof);
 }
 
-/* One client over one channel until bye; false: broken off. *tcp: it wants the comparison now. */
+/* One client over one channel until BYE. false: aborted. *tcp: the client wants the comparison
+ * now. */
 static bool run_session(struct session *session, bool *tcp)
 {
     uint64_t patience_us = FIRST_US;
@@ -321,7 +322,7 @@ static bool run_session(struct session *session, bool *tcp)
     return outcome == FINISHED;
 }
 
-/* Lets the last answer arrive: takes whatever still comes until the client has hung up. */
+/* Waits until the last answer has arrived: takes messages until the client has disconnected. */
 static void drain(struct chan *chan)
 {
     uint64_t limit = tool_now() + 10000000000u;
@@ -373,7 +374,7 @@ static void report(const struct session *session, const char *peer)
                tool_human((double)session->bytes, amount));
 }
 
-/* From the accept on. true: the client said bye. */
+/* Serves after the accept. true: the client sent BYE. */
 static bool serve_client(struct session *session, struct greeting *greeting, int listener,
                          uint64_t token)
 {
@@ -422,7 +423,7 @@ static int talk(const struct hall *hall, struct chan *chan, const it_conn_reques
     return good ? TOOL_OK : TOOL_FAILED;
 }
 
-/* 0, or why a client with this hello is not served. */
+/* 0, or the reason for which a client with this hello is not served. */
 static int objection(const struct hall *hall, const it_conn_request_event_t *request,
                      const char *peer, struct copy_hello *hello)
 {
@@ -473,7 +474,7 @@ static int serve(void *arg, const it_conn_request_event_t *request, const char *
     return result;
 }
 
-/* Before there are threads. */
+/* Called before there are threads. */
 static unsigned umask_here(void)
 {
     mode_t mask = umask(077);

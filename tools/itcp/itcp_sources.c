@@ -33,7 +33,7 @@ struct copier {
     struct copy_message message;
 };
 
-/* What became of a file. Only CHANNEL_DEAD ends the run. */
+/* The result for a file. Only CHANNEL_DEAD ends the run. */
 enum fate { FATE_DONE, FATE_FAILED, CHANNEL_DEAD };
 
 static enum fate dead(struct copier *copier, enum conn_result result)
@@ -61,8 +61,8 @@ static enum fate complain(struct copier *copier, const char *name, const char *w
 /* ---- answers of the server ------------------------------------------------------------------- */
 
 /*
- * One message from the server, at most timeout_us away. CREDITs are booked here; FATE_DONE with
- * type 0: nothing came, or a CREDIT. An ERROR is printed and ends the run.
+ * Takes one message of the server, within timeout_us. Counts CREDITs. FATE_DONE with type 0: none
+ * came, or a CREDIT. An ERROR is printed and ends the run.
  */
 static enum fate listen_to_server(struct copier *copier, uint64_t timeout_us)
 {
@@ -194,8 +194,8 @@ static const char *read_error(void)
     return errno == ENODATA ? "it became shorter while it was copied" : strerror(errno);
 }
 
-/* The bytes of the file, as fast as slots come free; returns when the server has written them all.
- * */
+/* Sends the bytes of the file as slots become free; returns when the server has written them
+ * all. */
 static enum fate push(struct copier *copier, struct source *source)
 {
     uint64_t size = (uint64_t)source->stat.st_size, offset = 0;
@@ -243,7 +243,7 @@ static void print_sum(const struct copier *copier, const struct source *source)
                tool_printable(source->name, shown, sizeof(shown)));
 }
 
-/* Sums of both sides; the file has its name on the server when they are equal. */
+/* Compares the sums of both sides. If they are equal the file has its name on the server. */
 static enum fate conclude(struct copier *copier, struct source *source)
 {
     struct copy_totals *totals = copier->totals;

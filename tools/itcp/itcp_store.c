@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * itcp: files of the server. Names come from a peer that may be hostile: every name is walked
- * component by component from the directory served, never following a symbolic link, so nothing
+ * itcp: files of the server. Names come from a peer that may be hostile. Every name is resolved
+ * component by component from the served directory, without following symbolic links, so nothing
  * outside is reached.
  */
 #ifdef HAVE_CONFIG_H
@@ -29,7 +29,7 @@
 
 static bool fail(char *why, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Writes the sentence; always false. */
+/* Writes the sentence to why; always false. */
 static bool fail(char *why, const char *format, ...)
 {
     va_list arguments;
@@ -91,8 +91,8 @@ static int open_parent(const struct store *store, const char *name, char last[NA
 }
 
 /*
- * The partial file: a name that nobody else has or can foresee, so that no other one is in the way,
- * reopened or removed. Its end says what it is.
+ * Creates the partial file. Its name is unique and cannot be predicted, so no other file is opened
+ * or removed. The suffix marks it as partial.
  */
 static int create_partial(struct store_file *out)
 {
@@ -185,7 +185,7 @@ bool store_write(struct store_file *file, const void *data, size_t length, uint6
     return true;
 }
 
-/* Is the partial file under its name still this program's, not one that replaced it? */
+/* True: the partial file's name still refers to this program's file. */
 static bool still_ours(const struct store_file *file)
 {
     struct stat open_one, named_one;
@@ -206,7 +206,7 @@ void store_abandon(struct store_file *file)
     file->file = -1;
 }
 
-/* From the partial name to the real one; without overwrite never onto something that is there. */
+/* Renames the partial file to its final name; without overwrite never over an existing file. */
 static int give_name(const struct store_file *file)
 {
     struct stat there;
@@ -261,7 +261,7 @@ bool store_commit(struct store_file *file, const struct copy_message *message, c
     return good;
 }
 
-/* Enters what is there by now. */
+/* Enters the directory that exists now. */
 static bool enter(struct store_tree *tree, int directory, const char *last, bool made, char *why)
 {
     int entered = openat(directory, last, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

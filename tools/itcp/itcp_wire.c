@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * itcp: private data and messages. What comes in is from a peer that may be anything.
+ * itcp: private data and messages. The peer is not trusted.
  */
 #include "itcp.h"
 

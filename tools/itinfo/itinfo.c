@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * itinfo: which Interfaces there are, what they can do, and why others cannot be used.
+ * itinfo: lists Interfaces and their attributes, and the reasons why others cannot be used.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -118,7 +118,7 @@ static bool wanted(const char *name, char *const *names)
     return false;
 }
 
-/* Everything about the interfaces called names (all if empty), and about the providers. */
+/* Collects the interfaces called names (all if empty), and the providers. */
 static bool collect(struct findings *findings, char *const *names)
 {
     size_t kept = 0;
@@ -314,7 +314,7 @@ static void print_why(const struct findings *findings)
         printf("  none\n");
 }
 
-/* Why there is nothing to use, on stderr. */
+/* Prints to stderr why no interface is usable. */
 static void explain_nothing(const struct findings *findings, char *const *names)
 {
     bool asked = *names != NULL;

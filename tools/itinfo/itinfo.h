@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What itinfo found out, and the parts that show it.
+ * The findings of itinfo, and the functions that show them.
  */
 #ifndef ITAL_TOOLS_ITINFO_H
 #define ITAL_TOOLS_ITINFO_H

@@ -44,11 +44,11 @@
 #define PERF_SAMPLES_MAX   (8u << 20) /* single times kept for -H and -U, of all threads */
 #define PERF_PAIR_LEAST    16u        /* bytes: the two times in an answer of --pair */
 
-/* PERF_ANY: a server that takes what comes. */
+/* PERF_ANY: a server that accepts any client. */
 enum perf_op { PERF_ANY_OP, PERF_SEND, PERF_WRITE, PERF_READ };
 enum perf_kind { PERF_ANY_KIND, PERF_LAT, PERF_BW };
-/* How a side learns of completions; NONE: not said. NAP, servers
- * only: polls, then does not call. */
+/* How a side waits for completions; NONE: not given. NAP, servers only: polls, then makes no
+ * calls. */
 enum perf_mode { PERF_MODE_NONE, PERF_BUSY, PERF_EVENT, PERF_FD, PERF_NAP };
 
 extern const char *const perf_op_names[], *const perf_kind_names[], *const perf_mode_names[];
@@ -80,12 +80,12 @@ struct perf_run {
     uint64_t iterations, duration_us; /* one of them is 0 */
 };
 
-/* What a server lets a client have. */
+/* The limits of a server for a client. */
 struct perf_limits {
     uint64_t memory;           /* bytes of a session */
     uint32_t threads, polling; /* polling: of them, those that do not sleep */
     uint64_t time_us;          /* of a session */
-    uint64_t silence_us;       /* without a sign of life */
+    uint64_t silence_us;       /* without a keep-alive */
 };
 
 /* ---- one side's part in a run ---------------------------------------------------------------- */
@@ -95,11 +95,11 @@ struct perf_ep {
     uint64_t address; /* of the peer's memory for this Endpoint */
     it_rmr_context_t context;
     uint64_t left;         /* data messages still to post in this run */
-    uint32_t outstanding;  /* data requests posted, not known to be complete */
-    uint32_t since_signal; /* of them the last ones, without a completion of their own */
+    uint32_t outstanding;  /* data requests posted, perhaps not complete */
+    uint32_t since_signal; /* of these the last ones, without a completion of their own */
     uint32_t credits;      /* Sends that the peer has Receives for */
     uint32_t owed;         /* Receives refilled since the last CREDIT */
-    uint32_t crediting;    /* CREDITs posted, not known to be complete */
+    uint32_t crediting;    /* CREDITs posted, perhaps not complete */
     bool fin_posted;
     bool started;    /* client: established */
     uint8_t arrived; /* pair, server: messages of this round */
@@ -139,15 +139,15 @@ struct perf_worker {
     uint64_t start, end;                            /* nanoseconds */
     uint64_t stop_at;                               /* with a duration */
     uint32_t control_posted, fins_acked, fins_seen; /* control: requests not complete yet */
-    struct perf_ep *answered; /* lat: a message came on it that has to be, or is, the answer */
-    uint32_t unfilled;        /* lat: Receives that messages on it took, not posted again yet */
+    struct perf_ep *answered; /* lat: the Endpoint of a message that must be, or is, the answer */
+    uint32_t unfilled;        /* lat: Receives that its messages used, not posted again yet */
     bool noted;          /* nap: the server has stopped polling; the client wants the next one */
     uint64_t arrival[2]; /* pair, server: when the last two messages came */
     uint64_t sent, received;
     atomic_uint_fast64_t shown; /* for the progress bar */
     /* Chunks: times of so many messages that the clock costs nothing. */
     uint64_t chunk, posted, chunk_number, chunk_start, in_start;
-    uint64_t piece, piece_sent, piece_start; /* parts of chunks, for the median */
+    uint64_t piece, piece_sent, piece_start; /* parts of chunks, for the median rate */
     uint64_t chunk_posted[PERF_CHUNKS];
     double peak;
     struct histogram chunks, in_chunks; /* nanoseconds per chunk */
@@ -165,14 +165,14 @@ struct perf_session {
     bool client;
     uint64_t token;   /* of the data connections */
     uint64_t idle_us; /* lat, client: pause before each message */
-    uint64_t away_us; /* pair, client: does not call after the posts */
+    uint64_t away_us; /* pair, client: makes no call after the posts */
     bool samples, progress;
     struct perf_channel *channel; /* polled while a run lasts */
     uint64_t silence_us;          /* server: without a sign of life the run ends */
     uint64_t end;                 /* server: when the session has to be over; tool_now() */
     struct perf_group *groups;    /* plan.threads of them */
     struct perf_worker *workers;
-    atomic_bool failed; /* one worker gave up: so do the others */
+    atomic_bool failed; /* one worker has failed: the others end too */
 };
 
 /* Lengths of Sends that are not data, never that of a data message of this size. */
@@ -209,9 +209,10 @@ static inline bool perf_looks_at_memory(const struct perf_plan *plan)
 
 /* RDMA Reads in flight that an Endpoint can have in each direction: wanted or less, at least 1. */
 uint32_t perf_reads_possible(const struct adapter *adapter, uint32_t wanted);
-/* Groups without anything in them: nothing that grows with the plan but a list of the threads. */
+/* Empty groups: only the list of the threads depends on the plan. */
 bool perf_groups_prepare(struct perf_session *session);
-/* All groups of a session with their Receives posted; prints why not and frees everything. */
+/* Creates all groups of a session, with their Receives posted. On failure prints the reason and
+ * frees everything. */
 bool perf_groups_create(struct perf_session *session);
 void perf_groups_destroy(struct perf_session *session);
 /* Client: opens every data connection; *seconds: how long that took. Prints why not. */
@@ -237,17 +238,18 @@ void perf_groups_clear(struct perf_session *session, uint32_t size);
 
 /* Before READY. Prints if there is no memory. */
 bool perf_run_prepare(struct perf_session *session, const struct perf_run *run);
-/* All workers, to the end; false: failed, and it was said why. tally: of this side. */
+/* Runs all workers to the end. false: failed, and the reason is printed. tally: of this side. */
 bool perf_run_go(struct perf_session *session, struct perf_tally *tally);
 /* Sums of the last run: times and, of pair, two more: lone ones and gaps. */
 void perf_run_times(const struct perf_session *session, struct histogram *times);
 
 /* ---- itperf_engine.c, itperf_lat.c: the loops ------------------------------------------------ */
 
-/* Each false: the worker cannot go on (stopped, failed: printed). */
+/* false: the worker cannot continue (stopped, or failed: printed). */
 bool perf_step(struct perf_worker *worker); /* waits for one event and acts on it */
 bool perf_look(struct perf_worker *worker); /* acts on one event if there is one */
-/* Neither stopped nor failed elsewhere, nor (client) silent for a minute. *limit: 0 at first. */
+/* True: not stopped, no failure elsewhere, and (client) no minute of silence. *limit: 0 at
+ * first. */
 bool perf_alive(struct perf_worker *worker, uint64_t *limit);
 /* Prints the reason, once for all workers (NULL: how the connection ended). Returns false. */
 bool perf_lost(struct perf_worker *worker, const char *why);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * itperf: the connection that carries the control messages, and the signs of life on it.
+ * itperf: the connection for the control messages, and keep-alives on it.
  *
- * While a run lasts its threads may have nothing to see: of RDMA Writes and Reads the server's
- * program learns nothing. So the client says ALIVE now and then, and the server answers; the next
- * one waits for that answer, so at most one is under way and a Receive is always there for it.
+ * During a run a side may receive nothing: the server's program does not notice RDMA Writes and
+ * Reads. So the client sends ALIVE at intervals, and the server answers. The next one waits for
+ * that answer, so at most one is under way and there is always a Receive for it.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>

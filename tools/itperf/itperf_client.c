@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * itperf: the client, which chooses what is measured and prints it.
+ * itperf: the client, which selects the measurement and prints the results.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -14,7 +14,7 @@
 
 #include "tools/common/tool.h"
 
-#define ANSWER_US   60000000u /* for READY and RESULT: the server lays memory ready, or sums up */
+#define ANSWER_US   60000000u /* for READY and RESULT: the server prepares memory, or sums up */
 #define WORD_US     1000000u  /* for a REFUSE that is on its way */
 #define WARM_ROUNDS 1000u
 #define WARM_NAPS   10u /* which are long */

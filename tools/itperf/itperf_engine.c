@@ -17,7 +17,7 @@
 
 #define SLICE_US   200000u
 #define LOOKS      4096u        /* empty polls between two checks of the stop flags */
-#define SILENCE_NS 60000000000u /* a client takes its server for dead after that long */
+#define SILENCE_NS 60000000000u /* a client gives its server up after that time */
 
 enum cookie_kind { COOKIE_RECEIVE, COOKIE_DATA, COOKIE_CONTROL, COOKIE_FIN, COOKIE_CREDIT };
 
@@ -253,7 +253,7 @@ static void mark_received(struct perf_worker *worker)
     worker->in_start = now;
 }
 
-/* After a duration: no more data; those that have nothing outstanding would not hear of it. */
+/* The duration is over: no more data is posted. Endpoints without outstanding requests end here. */
 static bool stop_posting(struct perf_worker *worker)
 {
     worker->stop_at = 0;

@@ -33,7 +33,7 @@ static void take_time(struct perf_worker *worker, uint64_t time)
         worker->samples[worker->samples_count++] = time < UINT32_MAX ? (uint32_t)time : UINT32_MAX;
 }
 
-/* --idle: nothing is called for that long. false: stopped. */
+/* --idle: makes no call for that time. false: stopped. */
 static bool idle(const struct perf_worker *worker)
 {
     uint64_t left = worker->session->idle_us;
@@ -94,8 +94,8 @@ static bool await_mark(struct perf_worker *worker, uint32_t index, uint8_t mark,
 }
 
 /*
- * Room for one more request. A worker that never polls takes the completions here. Who shall sleep
- * sleeps: a peer that does not read has it wait for long.
+ * Makes room for one more request. A worker that never polls takes the completions here. In the
+ * sleeping modes it sleeps: a peer that does not read makes it wait for long.
  */
 static bool make_room(struct perf_worker *worker, const struct perf_ep *ep)
 {
@@ -145,7 +145,7 @@ static bool await_note(struct perf_worker *worker)
     return true;
 }
 
-/* Polls; the library sees a consumer that does so. */
+/* Polls; the library sees a polling consumer. */
 static bool poll_for(struct perf_worker *worker, uint64_t nanoseconds)
 {
     uint64_t end = tool_now() + nanoseconds, limit = 0;
@@ -157,8 +157,8 @@ static bool poll_for(struct perf_worker *worker, uint64_t nanoseconds)
 }
 
 /*
- * Naps until the client has finished. The last call before the sleep finds the note sent; the sleep
- * itself the library knows nothing of. The client's note asks for the next one.
+ * Naps until the client has finished. The last call before the sleep sees that the note was sent;
+ * the library does not know of the sleep. The client's note requests the next one.
  */
 static bool nap(struct perf_worker *worker)
 {

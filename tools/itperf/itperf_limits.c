@@ -72,8 +72,8 @@ uint32_t perf_threads_here(void)
     return count > (int)THREADS_LEAST ? (uint32_t)count : THREADS_LEAST;
 }
 
-/* Do the server's threads poll? A Write without a note raises no event: whatever else the
- * plan says, memory is looked at. */
+/* True: the server's threads poll. A Write without a note raises no event, so memory is polled
+ * whatever else the plan has. */
 static bool polls(const struct perf_plan *plan)
 {
     return plan->target == PERF_BUSY || plan->target == PERF_NAP || perf_looks_at_memory(plan);

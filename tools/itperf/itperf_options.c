@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * itperf: what goes together, what follows from what was not given, and whether client and server
- * agree.
+ * itperf: valid combinations of options, defaults that depend on others, and the agreement of
+ * client and server.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>

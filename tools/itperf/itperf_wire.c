@@ -79,7 +79,7 @@ static void put_plan(struct wire *wire, const struct perf_plan *plan)
     wire_put(wire, plan->clock, 8);
 }
 
-/* A number of the peer's between the two, or wire->bad. */
+/* A number of the peer within these bounds; otherwise wire->bad is set. */
 static uint64_t get_within(struct wire *wire, size_t bytes, uint64_t least, uint64_t most)
 {
     uint64_t value = wire_get(wire, bytes);

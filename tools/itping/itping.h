@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * itping: what client and server agree on.
+ * itping: the protocol of client and server.
  *
  * The client connects with a hello in its private data; the server answers with its own. Then, per
  * operation, one "message" is
- *   send   a Send of `size` bytes there, one of the same size back
+ *   send   a Send of `size` bytes, and one of the same size back
  *   write  an RDMA Write of `size` bytes and a Send of 16 bytes that announces it; the same back
  *   read   an RDMA Read of `size` bytes; the server's program takes no part
- * All bytes follow a pattern made from seed, message number and direction, and are compared on both
- * sides. A control message is 64 bytes longer than a Send of data, so the two cannot be confused:
+ * All bytes have a pattern made from seed, message number and direction, and both sides compare
+ * them. A control message is 64 bytes longer than a Send of data, so the two cannot be confused:
  *   bye    client: no more messages        report   server: how many it verified, first damage
  * With the TCP flag the client then connects to a plain TCP port and does the same there.
  */
@@ -56,7 +56,7 @@ enum ping_refusal {
 
 #define PING_PRIVATE 64 /* bytes at most of each of these in private data */
 size_t ping_put_hello(uint8_t *data, const struct ping_hello *hello);
-/* 0 or a refusal; SIZE_MAX-like garbage cannot pass. */
+/* 0 or a refusal; values out of range are refused. */
 int ping_get_hello(const uint8_t *data, size_t size, struct ping_hello *hello);
 size_t ping_put_welcome(uint8_t *data, const struct ping_welcome *welcome);
 bool ping_get_welcome(const uint8_t *data, size_t size, struct ping_welcome *welcome);
@@ -64,7 +64,7 @@ size_t ping_put_refusal(uint8_t *data, enum ping_refusal refusal);
 /* 0: not written by itping. */
 int ping_get_refusal(const uint8_t *data, size_t size);
 
-/* First damage that a side saw, and how much it verified. */
+/* The first damage that a side found, and how much it verified. */
 struct ping_tally {
     uint64_t verified, damaged;
     uint64_t message, offset; /* of the first damage */
@@ -89,9 +89,10 @@ struct ping_buffers {
     struct region source;   /* write: two; read, server: the fixed pattern */
     struct region target;   /* write: two that the peer writes; read, client: the sink */
 };
-/* Bytes that a server needs for a client, computed from the hello. */
+/* Bytes of the server's memory for a client, computed from the hello. */
 uint64_t ping_server_memory(const struct ping_hello *hello);
-/* A server's take no memory until ping_buffers_populate, but for what is read from it. */
+/* A server's buffers take no memory until ping_buffers_populate, except those that the client
+ * reads. */
 bool ping_buffers_create(struct conn *conn, const struct ping_hello *hello, bool server,
                          struct ping_buffers *buffers);
 void ping_buffers_populate(const struct ping_buffers *buffers);

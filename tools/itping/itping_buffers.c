@@ -132,8 +132,8 @@ char *ping_in(const struct ping_hello *hello, const struct ping_buffers *buffers
 }
 
 /*
- * Few completions are asked for: the peer's answer proves that the message before has left, so
- * nobody needs them except the queue, whose places come free by them.
+ * Few completions are requested: the peer's answer proves that the earlier message was sent.
+ * Completions only free places of the queue.
  */
 static it_dto_flags_t signal_flags(uint64_t *sent)
 {

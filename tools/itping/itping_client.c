@@ -25,14 +25,14 @@ struct pinger {
     uint64_t posted;
 };
 
-/* Lays the payload of a message ready; --damage spoils one byte of the third. */
+/* Prepares the payload of a message; --damage changes one byte of the third. */
 static void prepare(struct pinger *pinger, uint64_t message)
 {
     const struct ping_options *options = pinger->options;
     char *out;
 
     if (options->op == PING_READ) {
-        /* Remains of the last message must not be taken for this one. */
+        /* The last message must not be taken for this one. */
         memset(pinger->buffers.target.memory, 0, options->size);
         return;
     }
@@ -55,8 +55,8 @@ static it_status_t post(struct pinger *pinger, uint64_t message)
                              pinger->welcome.context);
 }
 
-/* Waits for what answers a message: a Receive, or for read the completion. *slot: of the Receive.
- * */
+/* Waits for the answer to a message: a Receive, or for read the completion. *slot: of the
+ * Receive. */
 static enum conn_result await_answer(struct pinger *pinger, unsigned *slot)
 {
     enum conn_result result;
@@ -116,7 +116,7 @@ static void report_result(struct pinger *pinger, enum conn_result result, uint64
                    conn_why(&pinger->conn));
 }
 
-/* One message there and back. false: no more can follow. */
+/* Sends one message and waits for the answer. false: no more can follow. */
 static bool ping_once(struct pinger *pinger, uint64_t message, struct ping_result *result)
 {
     enum conn_result answer;

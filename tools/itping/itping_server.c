@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * itping: the server. It answers each message at once, with a reply prepared before, and verifies
- * what came while the reply is on its way.
+ * itping: the server. It answers each message at once, with a prepared reply, and verifies the
+ * message while the reply is sent.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -46,7 +46,7 @@ static size_t refuse_full(unsigned char *data, size_t size, bool share)
     return ping_put_refusal(data, share ? PING_REFUSED_SHARE : PING_REFUSED_FULL);
 }
 
-/* Takes a client's memory from what all may have; false: it does not fit. */
+/* Reserves a client's memory within the limit for all. false: it does not fit. */
 static bool take_memory(struct ping_service *service, uint64_t bytes)
 {
     uint64_t used = atomic_load(&service->used);
@@ -150,7 +150,7 @@ static bool serve_messages(struct session *session)
     return true;
 }
 
-/* Waits until the report is out and the client has hung up. */
+/* Waits until the report is sent and the client has disconnected. */
 static void wait_for_end(struct session *session)
 {
     it_event_t event;
@@ -203,7 +203,7 @@ static int talk(struct session *session, const it_conn_request_event_t *request)
     return good && !session->tally.damaged ? TOOL_OK : TOOL_FAILED;
 }
 
-/* With memory granted; all of it is given back at the end. */
+/* Called with memory granted, which is released at the end. */
 static int serve_granted(struct session *session, const it_conn_request_event_t *request,
                          const char *peer)
 {
