@@ -260,7 +260,7 @@ bool conn_accept(struct conn *conn, it_cn_est_identifier_t request, const void *
     }
     if (conn_event(conn->conn_evd, false, timeout_us, &event) != CONN_OK) {
         if (!atomic_load(&tool_stop))
-            tool_error("%s did not finish connecting", conn->peer);
+            tool_error("%s did not finish connecting; check that it is still running", conn->peer);
         return false;
     }
     if (event.event_number == IT_CM_MSG_CONN_ESTABLISHED_EVENT)

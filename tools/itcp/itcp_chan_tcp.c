@@ -95,6 +95,6 @@ enum conn_result chan_tcp_receive(struct chan *chan, struct copy_message *messag
         goto garbage;
     return message->type == COPY_DATA ? take_payload(chan, message) : CONN_OK;
 garbage:
-    tool_error("%s sent garbage over TCP", chan->peer);
+    tool_error("%s sent no itcp message over TCP; use the same itcp on both sides", chan->peer);
     return CONN_FAILED;
 }

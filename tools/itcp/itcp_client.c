@@ -64,7 +64,10 @@ static bool authenticate(const struct copy_secret *secret, struct chan *chan, co
     else if (result == CONN_ENDED)
         tool_error("%s: %s before it proved that it knows the secret", chan->peer, chan_why(chan));
     else if (result == CONN_TIMEOUT)
-        tool_error("%s does not prove that it knows the secret", chan->peer);
+        tool_error(
+            "%s does not prove that it knows the secret: it is not the server you expect, or its "
+            "--secret-file is another one",
+            chan->peer);
     return false;
 }
 
@@ -78,7 +81,10 @@ static bool check_welcome(const struct copy_options *options, struct conn *conn,
 
     if (!event->private_data_present ||
         !copy_get_welcome(event->private_data, sizeof(event->private_data), welcome)) {
-        tool_error("%s answers, but is no itcp server of version %u", conn->peer, COPY_VERSION);
+        tool_error(
+            "%s answers, but is no itcp server of version %u: check the port, and use the same "
+            "itcp on both sides",
+            conn->peer, COPY_VERSION);
         return false;
     }
     if (!secret)
@@ -119,7 +125,9 @@ static bool compare_by_tcp(const struct copy_options *options, const struct copy
     bool good;
 
     if (!welcome->tcp.port) {
-        tool_error("%s offers no TCP port for the comparison", peer);
+        tool_error(
+            "%s offers no TCP port for the comparison; its error lines say why, or leave out --tcp",
+            peer);
         return false;
     }
     server = plain_connect(options->host, &welcome->tcp, CONNECT_US);

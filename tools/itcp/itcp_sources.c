@@ -43,7 +43,7 @@ static enum fate dead(struct copier *copier, enum conn_result result)
     if (result == CONN_ENDED)
         tool_error("connection to %s lost: %s", chan->peer, chan_why(chan));
     else if (result == CONN_TIMEOUT)
-        tool_error("%s does not answer", chan->peer);
+        tool_error("%s does not answer; check that its itcp is still running", chan->peer);
     else if (result == CONN_STOPPED)
         tool_error("interrupted");
     return CHANNEL_DEAD;
@@ -82,7 +82,8 @@ static enum fate listen_to_server(struct copier *copier, uint64_t timeout_us)
         message->type = 0;
         if (copier->credited <= chan->puts)
             return FATE_DONE;
-        tool_error("%s gave back more slots than it got", chan->peer);
+        tool_error("%s released more slots than it got; use the same itcp on both sides",
+                   chan->peer);
         return CHANNEL_DEAD;
     }
     if (message->type == COPY_ERROR) {
@@ -116,7 +117,8 @@ static enum fate await_go(struct copier *copier, const char *name)
     if (fate != FATE_DONE || copier->message.type == COPY_GO)
         return fate;
     if (copier->message.type != COPY_REFUSED) {
-        tool_error("%s gave an answer out of turn", copier->chan->peer);
+        tool_error("%s gave an answer out of turn; use the same itcp on both sides",
+                   copier->chan->peer);
         return CHANNEL_DEAD;
     }
     tool_error("'%s' refused: %s", tool_printable(name, shown, sizeof(shown)),

@@ -212,7 +212,7 @@ static void part(struct pinger *pinger, struct ping_result *result)
                                                &result->there) == PING_REPORT;
         return;
     }
-    tool_error("%s gave no report", pinger->conn.peer);
+    tool_error("%s gave no report of what it verified; its error lines say why", pinger->conn.peer);
     result->errors++;
 }
 
@@ -260,8 +260,10 @@ static bool connect_server(struct pinger *pinger)
     if (good &&
         (!event->private_data_present ||
          !ping_get_welcome(event->private_data, sizeof(event->private_data), &pinger->welcome))) {
-        tool_error("%s answers, but is no itping server of version %u", pinger->conn.peer,
-                   PING_VERSION);
+        tool_error(
+            "%s answers, but is no itping server of version %u: check the port, and use the same "
+            "itping on both sides",
+            pinger->conn.peer, PING_VERSION);
         return false;
     }
     return good;
@@ -380,7 +382,9 @@ bool ping_tcp_client(const struct ping_options *options, const struct ping_hello
     bool good = false;
 
     if (!offer->port)
-        tool_error("the server offers no TCP port for the comparison");
+        tool_error(
+            "the server offers no TCP port for the comparison; its error lines say why, or leave "
+            "out --tcp");
     else if (!out || !in)
         tool_error("out of memory");
     else
