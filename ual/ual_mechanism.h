@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * ual_mechanism.h - the lower storey of the user access layer: a thin, safe layer over kal and the
+ * ual_mechanism.h - the lower layer of the user access layer: a thin, safe layer over kal and the
  * provider, in the words of verbs.
  *
  * A verbs front end is written on this header alone; policy (ual_policy.h) builds EVDs, endpoints

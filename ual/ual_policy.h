@@ -440,9 +440,9 @@ UAL_PUBLIC struct ual_device *ual_request_ia(ual_handle request);
 UAL_PUBLIC struct ual_device *ual_service_request_ia(ual_handle request);
 
 /*
- * Datagram service: a question for an endpoint, its answer. Each send asks once; an answer that has
- * not come is then abandoned. The answer is UAL_SERVICE_REPLY on the EVD; where none comes (time is
- * up, nobody there) there is no event: send again.
+ * Datagram service: a request for an endpoint, and its reply. Each send sends one request and
+ * abandons an earlier one without a reply. The reply is UAL_SERVICE_REPLY on the EVD. If none comes
+ * (time-out, no such service) there is no event: send again.
  */
 struct ual_ud_request {
     struct ual_object object;

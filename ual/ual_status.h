@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The one status type of ual, for all its storeys. */
+ * The one status type of ual, for all its layers. */
 #ifndef ITAL_UAL_STATUS_H
 #define ITAL_UAL_STATUS_H
 
