@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a QP may send: see checker.h. */
+/* The rules for everything that a QP sends: see checker.h. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -68,7 +68,7 @@ static void on_tagged(struct checker *j, uint8_t opcode, bool last, const uint8_
     octets = length - 14;
     if (j->open) {
         FUZZ_CHECK(opcode == j->opcode && stag == j->stag && to == j->to);
-        FUZZ_CHECK(octets != 0); /* only a message of no length has an empty segment */
+        FUZZ_CHECK(octets != 0); /* only a zero-length message has an empty segment */
     } else {
         FUZZ_CHECK(octets != 0 || last);
     }
@@ -81,7 +81,7 @@ static void on_tagged(struct checker *j, uint8_t opcode, bool last, const uint8_
 static void ask(struct checker *j, const struct checker_request *asked)
 {
     if (j->asked_in - j->asked_out == CHECKER_REQUESTS)
-        j->asked_out++; /* answered by octets that nobody composed */
+        j->asked_out++; /* answered by octets that the fuzzer did not compose */
     j->asked[j->asked_in++ % CHECKER_REQUESTS] = *asked;
 }
 
@@ -138,7 +138,7 @@ static void on_ulpdu(struct checker *j, const uint8_t *p, uint32_t length)
         return;
     }
     FUZZ_CHECK(!opcodes[opcode].fixed || (last && length == opcodes[opcode].fixed));
-    FUZZ_CHECK(!j->open || opcode == j->opcode); /* messages are not mixed */
+    FUZZ_CHECK(!j->open || opcode == j->opcode); /* no message interrupts another one */
     if (opcodes[opcode].tagged)
         on_tagged(j, opcode, last, p, length);
     else
@@ -149,7 +149,7 @@ static void on_ulpdu(struct checker *j, const uint8_t *p, uint32_t length)
 
 /* ---- FPDUs and markers ---- */
 
-/* Octets of the FPDU before its CRC field, as far as its length is known. */
+/* Octets of the FPDU before its CRC field, if its length is known. */
 static uint32_t covered(const struct checker *j)
 {
     uint32_t length;
@@ -177,8 +177,7 @@ static void end_fpdu(struct checker *j)
     j->crc_state = ~0u;
 }
 
-/* A marker tells where its FPDU begins: at its length field; 0 from
- * the place right in front of it. */
+/* A marker points to its FPDU's length field; right in front of that field it is 0. */
 static void end_marker(struct checker *j)
 {
     uint64_t at = j->position - 4;

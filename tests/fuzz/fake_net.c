@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Under the connection manager: see fake_net.h. */
+/* The environment of the connection manager: see fake_net.h. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -27,7 +27,7 @@ struct fake_net net;
 
 static uint64_t fds_before;
 
-/* Connections are many and short: what they free is not kept for long. */
+/* Connections are many and short-lived: ASan keeps freed memory only briefly. */
 const char *__asan_default_options(void);
 const char *__asan_default_options(void)
 {
@@ -49,13 +49,13 @@ int clock_gettime(clockid_t clock, struct timespec *ts)
 
 static struct net_end *end_of(int fd)
 {
-    for (uint32_t i = net.end_count; i; i--) /* numbers come again: the last one counts */
+    for (uint32_t i = net.end_count; i; i--) /* numbers are reused: the last entry counts */
         if (net.ends[i - 1].kal_fd == fd)
             return &net.ends[i - 1];
     return NULL;
 }
 
-/* What was known of a number is over: it comes again. */
+/* Forgets the descriptor's number, which is reused. */
 int close(int fd)
 {
     struct net_end *end = fd >= 0 ? end_of(fd) : NULL;
@@ -85,7 +85,7 @@ int listen(int fd, int backlog)
     return 0;
 }
 
-/* The manager's descriptor `fd` becomes one end of a pair, the other is the peer's. */
+/* The manager's descriptor `fd` becomes one end of a pair; the peer gets the other. */
 static struct net_end *join(int fd, bool active)
 {
     struct net_end *end = &net.ends[net.end_count];
@@ -94,7 +94,7 @@ static struct net_end *join(int fd, bool active)
     if (net.end_count == NET_ENDS)
         return NULL;
     FUZZ_CHECK(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair));
-    /* room for the longest frame in single octets */
+    /* Room for the longest frame in single octets. */
     FUZZ_CHECK(
         !syscall(SYS_setsockopt, pair[1], SOL_SOCKET, SO_SNDBUF, &(int){ 1 << 20 }, sizeof(int)));
     if (fd >= 0) {
@@ -199,7 +199,7 @@ int getsockopt(int fd, int level, int name, void *value, socklen_t *length)
     return 0;
 }
 
-/* A socket that takes less than it is given, or nothing now. */
+/* A socket that takes fewer octets than given, or none at the moment. */
 ssize_t send(int fd, const void *octets, size_t length, int flags)
 {
     const struct net_end *end = end_of(fd);
@@ -226,7 +226,7 @@ static bool may_watch(struct fake_lane *lane, int fd)
 
 static void before_unwatch(struct ri_watch *watch)
 {
-    FUZZ_CHECK(fcntl(watch->fd, F_GETFD) >= 0); /* it is not closed yet */
+    FUZZ_CHECK(fcntl(watch->fd, F_GETFD) >= 0); /* not closed yet */
 }
 
 static bool knocking(void)
@@ -238,7 +238,7 @@ static bool knocking(void)
     return waiting;
 }
 
-/* As epoll_wait would tell. Listeners are the sockets that are nobody's end. */
+/* The events that epoll_wait would report. Sockets that are no connection's end are listeners. */
 static uint32_t events_of(int fd)
 {
     struct pollfd p = { .fd = fd, .events = POLLIN | POLLOUT | POLLRDHUP };
@@ -298,7 +298,7 @@ void net_connected(void)
     if (net.connecting_fd < 0)
         return;
     if (net.connecting_error) {
-        net.connecting_failed = true; /* it can be told now */
+        net.connecting_failed = true; /* the error is visible from now on */
         return;
     }
     if (fcntl(net.connecting_fd, F_GETFD) >= 0)
@@ -352,7 +352,7 @@ static void check_handover(const struct ri_llp_handover *h)
     FUZZ_CHECK(!h->initiator || !h->last_message_length);
 }
 
-/* The socket was taken over: what came with it is copied, the last message leaves. */
+/* The socket was taken over: copies the octets that came with it; the last message leaves. */
 static enum ri_status vp_qp_modify(struct ri_qp *base, const struct ri_qp_modify *modify)
 {
     struct net_qp *qp = (struct net_qp *)base;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What the connection manager stands on when it is fuzzed: TCP sockets that are local stream
- * sockets (socket, bind, listen, connect, accept4 and their kin are this program's own), a clock
- * that goes when it is told to, one lane that runs when it is told to, queue pairs that record
- * their hand-over.
+ * The environment of the connection manager under the fuzzer: TCP sockets that are local stream
+ * sockets (this program defines socket, bind, listen, connect, accept4 and their kin), a clock and
+ * a lane that move only on request, and queue pairs that record their hand-over.
  */
 #ifndef ITAL_TESTS_FUZZ_FAKE_NET_H
 #define ITAL_TESTS_FUZZ_FAKE_NET_H
@@ -17,23 +16,23 @@
 #define NET_ENDS 8u
 #define NET_QPS  4u
 
-/* One TCP connection as seen by its peer. */
+/* One TCP connection from its peer's side. */
 struct net_end {
     int fd;         /* the peer's; -1 closed */
-    int kal_fd;     /* the manager's, as long as it has it */
+    int kal_fd;     /* the manager's, while it has one */
     bool active;    /* made by connect() */
     bool waiting;   /* for accept4() */
-    size_t written; /* octets that the manager wrote, read here */
+    size_t written; /* octets written by the manager, read here */
     uint8_t said[2048];
 };
 
 struct net_qp {
     struct ri_qp base;
-    enum ri_status answer; /* to the next hand-over */
+    enum ri_status answer; /* result of the next hand-over */
     unsigned int handovers;
     struct ri_llp_handover last;
     uint8_t rest[MPA_STARTUP_FRAME_MAX];
-    int fd; /* ours after a hand-over */
+    int fd; /* this program's, after a hand-over */
 };
 
 enum net_connect { NET_AT_ONCE, NET_LATER, NET_REFUSED, NET_LATER_REFUSED, NET_UNREACHABLE };
@@ -45,38 +44,38 @@ struct fake_net {
     struct net_end ends[NET_ENDS];
     uint32_t end_count;
     struct net_qp qps[NET_QPS];
-    enum net_connect connect; /* what the next connect() does */
+    enum net_connect connect; /* result of the next connect() */
     int connecting_fd, connecting_error;
-    bool connecting_failed; /* the error can be seen */
+    bool connecting_failed; /* the error is visible */
     int accept_error;       /* of the next accept4(); 0 none */
     bool watch_fails;
-    size_t credit; /* octets that sockets take; SIZE_MAX: any */
-    bool limited;  /* once they took less */
+    size_t credit; /* octets that sockets take; SIZE_MAX: no limit */
+    bool limited;  /* a socket took less at least once */
     uint64_t now;  /* CLOCK_MONOTONIC */
 };
 extern struct fake_net net;
 
-/* What the consumer does is the target's. */
+/* The target defines what the consumer does. */
 void net_request(void *listener_context, struct kal_connection *connection,
                  const struct ri_connect_request *request, void **connection_context);
 void net_event(void *connection_context, const struct ri_connection_event *event);
 
 void net_open(void);
-/* Fails when an object, a descriptor, a watch or a timer is left. */
+/* Fails if an object, a descriptor, a watch or a timer is left. */
 void net_close(void);
-/* The lane runs until it has nothing to do. */
+/* Runs the lane until it has no more work. */
 void net_run(void);
-/* Time goes by, then the lane runs. */
+/* Advances the clock, then runs the lane. */
 void net_pass(uint64_t ns);
-/* A peer knocks; NULL: there are enough of them. */
+/* A peer connects; NULL: the limit is reached. */
 struct net_end *net_knock(void);
-/* The other end of a socket that is converted: *fd is the consumer's. NULL: enough. */
+/* Makes the other end of a socket to convert; *fd is the consumer's. NULL: the limit is reached. */
 struct net_end *net_pair(int *fd);
-/* A connect() that was under way is decided. */
+/* Completes a pending connect(). */
 void net_connected(void);
 void net_say(struct net_end *end, const uint8_t *octets, size_t length);
 void net_hang_up(struct net_end *end, bool both);
-/* Take what the manager wrote there. */
+/* Reads what the manager wrote there. */
 void net_listen_to(struct net_end *end);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What every fuzz target has: libFuzzer's entry point and a check that survives NDEBUG. */
+/* What every fuzz target needs: libFuzzer's entry point and a check that NDEBUG does not remove. */
 #ifndef ITAL_TESTS_FUZZ_H
 #define ITAL_TESTS_FUZZ_H
 
@@ -18,7 +18,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
         }                                                                            \
     } while (0)
 
-/* What the fuzzer decides, octet by octet; zeros when it has no more. */
+/* The fuzzer's choices, octet by octet; zeros at the end of the input. */
 struct reader {
     const uint8_t *p;
     size_t left;

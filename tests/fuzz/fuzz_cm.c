@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The connection manager, both roles. The first octet chooses: 0x80 set, a program of small steps
- * of peers, consumer, sockets and clock; clear, one connection whose peer says what follows, once
- * whole and once in pieces: what comes out is the same. Octets 1 and 2 are options of the
- * interface.
+ * The connection manager, both roles. The first octet selects the mode. With 0x80 set, the input is
+ * a program of small steps of peers, consumer, sockets and clock. Otherwise it is one connection
+ * whose peer sends the following octets, once whole and once in parts: the outcome must be the
+ * same. Octets 1 and 2 are options of the interface.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -20,11 +20,11 @@
 #define STEPS_MAX 120
 #define SECOND    1000000000u
 
-/* A connection that is the consumer's. */
+/* A connection that the consumer owns. */
 struct held {
     struct kal_connection *c; /* NULL: gone; no event may come */
     unsigned int events;
-    bool started; /* an event may come: one */
+    bool started; /* one event may come */
     struct ri_connection_event last;
     uint64_t said; /* digest of private data */
 };
@@ -36,8 +36,8 @@ static struct kal_listener *listeners[2];
 static int listener_contexts[2];
 static enum in_upcall in_request, in_event;
 static unsigned int requests;
-static uint64_t asked; /* digest of what requests said */
-static uint8_t how;    /* of accepts */
+static uint64_t asked; /* digest of the requests' contents */
+static uint8_t how;    /* how to accept */
 
 static uint64_t mix(uint64_t digest, const void *octets, size_t length)
 {
@@ -86,11 +86,11 @@ static void decide(struct held *h, enum in_upcall what)
     case ACCEPT: accept_request(h); break;
     case REJECT: kal_reject(h->c, "no", how & 1 ? 2 : 0); break;
     case DESTROY: destroy(h); break;
-    case MIGRATE: /* the object lives on, but is not ours */
+    case MIGRATE: /* the object continues to exist, but is not ours */
         if (listeners[1] && kal_migrate(h->c, listeners[1]) == KAL_OK)
             h->c = NULL;
         break;
-    case DEFER: /* kal's again; inside the upcall of a request only */
+    case DEFER: /* kal's again; only inside a request's upcall */
         kal_defer(h->c);
         h->c = NULL;
         break;
@@ -126,7 +126,7 @@ void net_event(void *connection_context, const struct ri_connection_event *event
     struct held *h = connection_context;
 
     FUZZ_CHECK(h >= held && h < held + HELD && h->c && h->started);
-    FUZZ_CHECK(!h->events++); /* one for each connection */
+    FUZZ_CHECK(!h->events++); /* one per connection */
     FUZZ_CHECK(event->type == RI_CONNECTION_ESTABLISHED || event->type == RI_CONNECTION_REJECTED ||
                event->type == RI_CONNECTION_FAILED);
     FUZZ_CHECK(!event->private_data == !event->private_data_length);
@@ -201,7 +201,7 @@ static struct held *convert(uint8_t what)
         .last_message = "login ok",
         .last_message_length = what & 1 ? 0 : 8,
         .octets_read = "MPA ID Req",
-        .octets_read_length = what & 16 && (what & 3) != 3 ? 10 : 0, /* not of who asks */
+        .octets_read_length = what & 16 && (what & 3) != 3 ? 10 : 0, /* not for the initiator */
         .ird = 2,
         .ord = 2,
         .deadline = RI_NO_DEADLINE,
@@ -217,7 +217,7 @@ static struct held *convert(uint8_t what)
         if (kal_convert(h->c, &net.qps[what >> 2 & 3].base, &param) != KAL_OK)
             h->started = false;
     }
-    close(fd); /* the consumer's; the manager has its own */
+    close(fd); /* closes the consumer's; the manager has its own */
     end->kal_fd = h && h->started && h->c ? h->c->stream.fd : -1;
     return h;
 }
@@ -241,7 +241,7 @@ static void options(const uint8_t *o)
     how = o[1];
 }
 
-/* A frame that is right but for what the reader wants. */
+/* A frame that is valid except for the faults that the reader selects. */
 static void say_frame(struct net_end *end, bool request, struct reader *reader)
 {
     static const uint8_t keys[2][17] = { "MPA ID Rep Frame", "MPA ID Req Frame" };
@@ -267,8 +267,8 @@ static void say_frame(struct net_end *end, bool request, struct reader *reader)
     net_say(end, frame, used);
 }
 
-/* What the manager wrote before a hand-over or an end: a start-up frame, and in a
- * conversion the last words in front. */
+/* Checks what the manager wrote before a hand-over or an end: a start-up frame, in a conversion
+ * preceded by the last streaming message. */
 static void check_words(const struct net_end *end)
 {
     const uint8_t *p = end->said;
@@ -285,7 +285,7 @@ static void check_words(const struct net_end *end)
     FUZZ_CHECK(p[9] == (end->active ? p[9] : 'p') && (p[9] == 'p' || p[9] == 'q'));
     FUZZ_CHECK(!(p[16] & 0x0F) && (p[17] == 1 || p[17] == 2));
     size = 20u + ((size_t)p[18] << 8 | p[19]);
-    /* one frame, and nothing behind it */
+    /* One frame and nothing behind it. */
     FUZZ_CHECK(size <= MPA_STARTUP_FRAME_MAX && left == size);
 }
 
@@ -426,7 +426,7 @@ static void say_all(struct net_end *end, const uint8_t *octets, size_t length, s
     }
 }
 
-/* Octets behind the frame: read already, or still in the socket. */
+/* Octets behind the frame: already read, or still in the socket. */
 static void take_rest(struct net_qp *qp, struct outcome *o)
 {
     uint8_t octets[4096];
@@ -489,8 +489,8 @@ static void run_one(const uint8_t *data, size_t size, size_t piece, struct outco
     close_all();
 }
 
-/* Between the two, only what came behind a Request may make a
- * difference: before or after it was shown. */
+/* The two runs may differ only in whether octets behind a Request came before or after the request
+ * was reported. */
 static void compare(const uint8_t *data, size_t size)
 {
     struct mpa_startup_frame frame;

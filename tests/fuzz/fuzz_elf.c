@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Provider files: reading them never leaves the buffer nor hangs. */
+/* Provider files: the parser never reads outside the buffer and always ends. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A run of FPDUs as a receiver walks it. First octet: features and whether CRC is in use. */
+/* A run of FPDUs, parsed as by a receiver. First octet: features and whether CRC is in use. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What an itcp gets from its peer. First octet: as what the rest is read. What is taken must be
- * within its bounds, and written again give the same octets.
+ * Messages that an itcp gets from its peer. The first octet selects the message type of the
+ * following octets. Accepted messages must be within their limits, and encode to the same octets.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -27,7 +27,7 @@ static void as_message(const uint8_t *data, size_t size)
     FUZZ_CHECK(memchr(message.text, '\0', COPY_PATH) != NULL);
     FUZZ_CHECK(message.size <= INT64_MAX && message.mtime_ns < 1000000000u);
     FUZZ_CHECK(copy_encode(&message, again) == size);
-    /* Octets 2 and 3 mean nothing. */
+    /* Octets 2 and 3 are ignored. */
     FUZZ_CHECK(!memcmp(again, data, 2) && !memcmp(again + 4, data + 4, size - 4));
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What an itperf gets from its peer. First octet: as what the rest is read, and whether it is
- * filled up to the length of a message. A plan that is taken can be carried out, and its memory is
- * known.
+ * Messages that an itperf gets from its peer. The first octet selects the message type of the
+ * following octets, and whether they are padded to the length of a message. An accepted plan must
+ * be feasible, with a known amount of memory.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>

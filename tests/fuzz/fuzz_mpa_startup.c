@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * MPA start-up frames. First octet: which frame is wanted, and a place to split; eight octets of
- * settings of this side; the rest is what the peer sent.
+ * MPA start-up frames. First octet: the expected frame, and a place to split; then eight octets of
+ * settings of this side; the others are the peer's.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>

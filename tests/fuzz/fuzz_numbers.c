@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Private data of connections by numbers, and option port_range: what is read is written alike. */
+ *
+ * Private data of connections by numbers, and option port_range: parsed input encodes to the same.
+ */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif

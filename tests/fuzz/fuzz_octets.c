@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The receive path with the octets as they are: behind the settings of scenario.h the input is the
- * peer's stream. The mutator of our own keeps lengths, CRC and markers right most of the time, so
- * that what it changes gets through.
+ * The receive path with raw octets: behind the settings of scenario.h the input is the peer's
+ * stream. The target's own mutator keeps lengths, CRC and markers correct most of the time, so that
+ * its changes get past MPA.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -35,8 +35,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max_size) __attribute__((weak));
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned int seed);
 
-/* Where in the stream the octet `n` of what is not a marker stands, for
- * an FPDU that begins at `start`. */
+/* Position in the stream of octet `n`, markers not counted, of an FPDU that begins at `start`. */
 static size_t stands(size_t start, size_t n, bool markers)
 {
     size_t gap = (PERIOD - start % PERIOD) % PERIOD; /* octets before the first marker */
@@ -46,8 +45,8 @@ static size_t stands(size_t start, size_t n, bool markers)
     return start + n + 4 * ((n - gap) / (PERIOD - 4) + 1);
 }
 
-/* Markers and CRC of the FPDU at `start`, of which `room` octets are there. Returns its
- * octets, 0: it is not all there. */
+/* Corrects markers and CRC of the FPDU at `start`, of which `room` octets are there. Returns its
+ * octets; 0: it is incomplete. */
 static size_t repair(uint8_t *stream, size_t start, size_t room, bool crc, bool markers)
 {
     size_t first = stands(start, 0, markers), length, end, field, at;
@@ -76,7 +75,7 @@ static size_t repair(uint8_t *stream, size_t start, size_t room, bool crc, bool 
     return field + 4 - start;
 }
 
-/* The last length is made to fit what is there. */
+/* Changes the last length so that it fits the remaining octets. */
 static void repair_all(uint8_t *data, size_t size)
 {
     uint8_t *stream = data + SCENARIO_SETTINGS;

@@ -11,7 +11,7 @@
 #include "providers/softrdma/codec/rdmap.h"
 #include "providers/softrdma/codec/terminate.h"
 
-/* A header that passed is one that we could have sent, reserved bits apart. */
+/* A header that passed the checks is one that ital could send, except for reserved bits. */
 static void header_again(const struct rdmap_segment *seg, const uint8_t *data)
 {
     const struct ddp_hdr *h = &seg->hdr;
@@ -80,7 +80,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         r = rdmap_check_payload(&seg);
     if (r == RDMAP_OK)
         message_again(&seg);
-    if (r != RDMAP_OK) { /* a refusal gives a Terminate that is itself well-formed */
+    if (r != RDMAP_OK) { /* the Terminate of a refusal is itself well-formed */
         cause =
             (struct terminate_cause){ .ulpdu = data, .have = size, .ulpdu_len = (uint32_t)size };
         size = terminate_build_ulpdu(out, rdmap_terminate_value(r), &cause);

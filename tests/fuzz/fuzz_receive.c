@@ -2,10 +2,10 @@
  *
  * The whole receive path with live STags. Behind the settings of scenario.h the input is a run of
  * FPDUs like those of the wire vectors, whose STags are placeholders: 0x0001nnkk is object nn with
- * key kk, its tagged offsets lie around nn * 0x10000000 - that object becomes a live region or
- * window, right, with another key, freed, of another PD or without the right. 0x66000001 with
- * offset 0x100 is the sink of the oldest Read. CRC and markers are made; a CRC field of all ones is
- * made wrong.
+ * key kk, and its tagged offsets lie around nn * 0x10000000. The object becomes a live region or
+ * window: valid, with another key, freed, in another PD or without the right. 0x66000001 with
+ * offset 0x100 is the sink of the oldest Read. CRC and markers are generated; a CRC field of all
+ * ones becomes a wrong CRC.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -19,7 +19,7 @@
 
 #define OBJECTS 12u
 
-/* In the order of the vectors' regions: W R OPD OQP A INV LOC; then some of our own. */
+/* In the order of the vectors' regions: W R OPD OQP A INV LOC; then additional ones. */
 static const uint8_t objects[OBJECTS] = {
     REGION_WRITE, REGION_READ,     REGION_OTHER,        TESTBED_REGIONS + 1,
     REGION_BOTH,  REGION_FREED,    REGION_LOCAL,        REGION_ZERO,
@@ -34,7 +34,7 @@ static int object_of(uint32_t stag)
     return stag >> 16 == 1 && index < OBJECTS ? (int)index : -1;
 }
 
-/* Both fields belong together; `to` may be NULL. */
+/* Replaces both fields together; `to` may be NULL. */
 static void patch(struct testbed *w, uint8_t *stag, uint8_t *to)
 {
     int object = object_of(get32(stag));
@@ -64,7 +64,7 @@ static void patch_sink(struct wire *wire, uint8_t *stag, uint8_t *to)
     put64(to, asked->sink_to + get64(to) - 0x100);
 }
 
-/* What comes next is for the next Read, once this one was answered. */
+/* When a Read has been answered, the following segments are for the next Read. */
 static void patch_segment(struct testbed *w, struct wire *wire, uint8_t *p, uint32_t length)
 {
     uint8_t opcode = length > 1 ? p[1] & 0xF : 0xF;
@@ -87,7 +87,7 @@ static void patch_segment(struct testbed *w, struct wire *wire, uint8_t *p, uint
     }
 }
 
-/* An FPDU that is not all there ends the stream as it is. */
+/* An incomplete FPDU ends the stream unchanged. */
 static size_t live_stream(struct testbed *w, struct wire *wire, const uint8_t *data, size_t size,
                           uint8_t *out, size_t room)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * A connection in Full Operation, stateful. The input is five octets of settings and then a program
- * of small steps: what the peer sends, whole or in pieces, right or wrong in some way; what the
- * consumer posts, polls, modifies; what the socket and the clock do. CRC, markers, numbers and
- * STags are made when the step is done, so that deep states are within reach. What must hold is in
- * testbed.h.
+ * of small steps: segments of the peer, whole or in parts, valid or faulty in some way; posts,
+ * polls and modifies of the consumer; events of the socket and the clock. CRC, markers, numbers and
+ * STags are generated when the step runs, so that the fuzzer reaches deep states. testbed.h lists
+ * the invariants.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -22,7 +22,7 @@ struct play {
     struct reader *reader;
     uint32_t which; /* QP */
     size_t piece;
-    struct ri_mr *fast; /* unlinked region */
+    struct ri_mr *fast; /* region without memory */
     uint32_t fast_name; /* its STag with key 0 */
 };
 
@@ -67,7 +67,7 @@ static struct testbed_shape shape(const uint8_t *s)
 
 /* ---- the consumer ---- */
 
-/* Where: region, 0x10 another key, 0x20 may reach beyond the end. */
+/* Region of an element; 0x10: another key; 0x20: may extend beyond the end. */
 static struct ri_sge element(struct play *play)
 {
     uint8_t which = read8(play->reader), offset = read8(play->reader);
@@ -204,7 +204,7 @@ static void post_send(struct play *play)
         w->fast_stag = play->fast_name | (wr.fast_register.new_key & 0xFF);
 }
 
-/* States; with the high bit depths, sizes and enables. */
+/* States; with the high bit set: depths, sizes and enables. */
 static void modify(struct play *play)
 {
     static const enum ri_qp_state states[] = { RI_QPS_CLOSING, RI_QPS_TERMINATE, RI_QPS_ERROR,
@@ -290,7 +290,7 @@ static void raw(struct play *play, struct wire *wire)
         octets[i] = read8(play->reader);
     if (!length)
         return;
-    wire->raw = true; /* the oracle has lost count */
+    wire->raw = true; /* the oracle cannot follow the stream any more */
     testbed_deliver(play->bed, wire, octets, length, play->piece);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Terminate payloads of peers, in both bit orders, and our own about arbitrary segments. First
- * octet: 1 the peer is siw; 2 received on a live connection, there 4 by a responder, 8 without L,
- * 16 another MSN, 32 no CRC, 64 in pieces.
+ * Terminate payloads of peers, in both bit orders, and ital's own about arbitrary segments. First
+ * octet: 1 the peer is siw; 2 received on a live connection, in this case 4 by a responder, 8
+ * without L, 16 another MSN, 32 no CRC, 64 in parts.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -23,8 +23,8 @@ static void inside(const uint8_t *p, size_t n, const uint8_t *data, size_t size)
         FUZZ_CHECK(p >= data && n <= size && (size_t)(p - data) <= size - n);
 }
 
-/* What Linux siw would have written: nibbles exchanged, flags mirrored. With a flag
- * there is no doubt about the form. */
+/* The form of Linux siw: nibbles swapped, flags mirrored. With a flag set the form is
+ * unambiguous. */
 static void swapped(const uint8_t *payload, size_t n, const struct terminate_info *straight)
 {
     uint8_t out[TERMINATE_PAYLOAD_MAX];
@@ -75,7 +75,7 @@ static void parse(bool siw, const uint8_t *data, size_t size)
 
 /* ---- on a live connection ---- */
 
-/* Two Reads and a receive wait for what does not come any more. */
+/* Two Reads and a receive that will not complete with success. */
 static void post_work(struct testbed *w)
 {
     struct ri_sge sge = testbed_sge(w, REGION_LOCAL, 0, 100);
@@ -90,7 +90,7 @@ static void post_work(struct testbed *w)
     testbed_post(w, 0, &wr);
 }
 
-/* The stream has ended whatever the payload says, and nothing answers a Terminate. */
+/* The stream has ended, whatever the payload contains, and no Terminate came back. */
 static void checker(struct testbed *w, const uint8_t *payload, uint32_t length)
 {
     const struct wire *wire = w->qps[0].wire;

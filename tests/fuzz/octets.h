@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Numbers on the wire, by hand: what peer and checker say of the code is not taken from it. */
+/* Numbers on the wire, coded by hand: peer and checker do not use the code under test. */
 #ifndef ITAL_TESTS_FUZZ_OCTETS_H
 #define ITAL_TESTS_FUZZ_OCTETS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The oracle of a test bed: what memory may change, and what completes. See testbed.h. */
+/* The oracle of a test bed: which memory may change, and which requests complete. See testbed.h. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -12,7 +12,7 @@
 #define GAP   128u /* between regions */
 
 static uint8_t arena[ARENA] __attribute__((aligned(4096)));
-static uint8_t shadow[ARENA]; /* as it was when it was looked at last */
+static uint8_t shadow[ARENA]; /* contents at the last check */
 
 #if defined(__SANITIZE_ADDRESS__)
 #define ASAN 1
@@ -96,8 +96,8 @@ void memory_fill(struct testbed *w)
     }
 }
 
-/* Where an element lies, NULL where it is nowhere in a region of ours. As much
- * of it as is inside may be used. */
+/* The place of an element, NULL if it begins in no region of the test bed. Only the octets inside
+ * the region may be used. */
 static const uint8_t *place_of(const struct testbed *w, const struct ri_sge *sge, uint32_t *length)
 {
     for (int i = 0; i < TESTBED_REGIONS; i++) {
@@ -115,7 +115,7 @@ static const uint8_t *place_of(const struct testbed *w, const struct ri_sge *sge
     return NULL;
 }
 
-/* How far from `at` on a permit reaches; 0: it does not cover it. */
+/* Number of octets from `at` on that a permit covers; 0: none. */
 static size_t reach(const uint8_t *at, const uint8_t *memory, size_t length)
 {
     return memory && at >= memory && at < memory + length ? (size_t)(memory + length - at) : 0;
@@ -191,7 +191,7 @@ static void look_at(const struct testbed *w, const uint8_t *memory, uint32_t len
             continue;
         }
         far = permitted(w, memory + i);
-        FUZZ_CHECK(far != 0); /* nobody may have written there */
+        FUZZ_CHECK(far != 0); /* nobody may write there */
         i += far < length - i ? (uint32_t)far : length - i;
     }
     memcpy(old, memory, length);
@@ -220,7 +220,7 @@ void testbed_look(struct testbed *w)
 
     for (int i = 0; i < TESTBED_REGIONS; i++) {
         const struct region *region = &w->regions[i];
-#ifdef ASAN /* what is between them is poisoned */
+#ifdef ASAN /* the gaps are poisoned */
         (void)end;
         if (!region->mr || region->other)
             continue;
@@ -292,8 +292,8 @@ bool testbed_allows(const struct testbed *w, uint32_t stag, uint64_t to, uint64_
     }
     for (uint32_t i = 0; i < TESTBED_WINDOWS; i++)
         if (w->windows[i].mw && stag && w->windows[i].stag >> 8 == stag >> 8)
-            return true; /* windows come and go while requests are under way */
-    return w->fast_stag && w->fast_stag >> 8 == stag >> 8; /* likewise */
+            return true; /* windows are bound and unbound while requests are in progress */
+    return w->fast_stag && w->fast_stag >> 8 == stag >> 8; /* so is the fast registration */
 }
 
 /* ---- work ---- */
@@ -377,7 +377,7 @@ static void check_status(struct work_queue *queue, const struct ri_wc *wc)
 {
     if (wc->status == RI_WC_SUCCESS || wc->status == RI_WC_FLUSHED)
         return;
-    FUZZ_CHECK(!queue->failed); /* one error of its own for each queue and connection */
+    FUZZ_CHECK(!queue->failed); /* one own error for each queue and connection */
     queue->failed = true;
 }
 
@@ -390,7 +390,7 @@ static void check_send(struct live_qp *live, const struct ri_wc *wc)
         work = &queue->work[queue->out % TESTBED_WORK];
         if (work->cookie == wc->cookie)
             break;
-        FUZZ_CHECK(!work->signaled); /* passed over: a success that nobody asked about */
+        FUZZ_CHECK(!work->signaled); /* skipped: an unsignalled success */
     }
     FUZZ_CHECK(queue->out != queue->in);
     queue->out++;
@@ -405,7 +405,7 @@ static void check_send(struct live_qp *live, const struct ri_wc *wc)
     check_status(queue, wc);
 }
 
-/* Of an SRQ they come in any order: the found one changes places with the first. */
+/* Receives of an SRQ complete in any order: the matching one is swapped with the first. */
 static void check_receive(struct testbed *w, struct live_qp *live, const struct ri_wc *wc)
 {
     struct work_queue *queue = w->srq ? &w->shared : &live->receives;
@@ -435,7 +435,7 @@ void testbed_poll(struct testbed *w, uint32_t count)
     struct ri_wc wc[4];
     uint32_t got;
 
-    testbed_look(w); /* while what was posted is still known */
+    testbed_look(w); /* while the posted requests are still known */
     for (int i = 0; i < 2; i++) {
         uint32_t left = count;
 

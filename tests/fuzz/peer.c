@@ -21,7 +21,7 @@ struct output {
     size_t used, room;
     uint32_t crc;
     uint64_t start;    /* position of the length field; UINT64_MAX: not yet */
-    uint64_t position; /* wire->position, taken over when all fits */
+    uint64_t position; /* wire->position, updated if all octets fit */
     bool bad_marker;
 };
 
@@ -55,7 +55,7 @@ static void add_octets(struct output *o, const uint8_t *octets, size_t length)
     }
 }
 
-/* What the oracle learns from an FPDU that is right as far as MPA is concerned. */
+/* Records for the oracle an FPDU that is valid at the MPA level. */
 static void note(struct wire *wire, const uint8_t *p, uint32_t length)
 {
     struct testbed *w = wire->bed;
@@ -103,7 +103,7 @@ size_t peer_fpdu(struct wire *wire, const uint8_t *ulpdu, uint32_t length, enum 
     if (length > ULPDU_MAX)
         return 0;
     if (wire->bed->permit_count == TESTBED_PERMITS)
-        wire->raw = true; /* more than the oracle remembers */
+        wire->raw = true; /* more than the oracle can record */
     put16(head, length);
     add_octets(&o, head, 2);
     add_octets(&o, ulpdu, length);
@@ -131,7 +131,7 @@ size_t peer_fpdu(struct wire *wire, const uint8_t *ulpdu, uint32_t length, enum 
     return o.used;
 }
 
-/* Alone and answered by no error, a Write has put there what it carried. */
+/* A lone Write that caused no error has placed its payload. */
 static void look_at_write(struct testbed *w, const struct wire *wire)
 {
     const struct permit *permit = &w->permits[0];
@@ -170,7 +170,7 @@ uint32_t peer_length(uint8_t octet)
     return octet < 0x80 ? octet & 0x3F : lengths[octet & 31];
 }
 
-/* Mostly inside; the edges and what is beyond them by name. */
+/* Mostly inside; the limits and values beyond them on request. */
 static uint64_t pick_to(const struct testbed *w, uint8_t which, uint8_t octet, uint32_t length)
 {
     uint32_t size;
@@ -193,7 +193,7 @@ static uint64_t pick_to(const struct testbed *w, uint8_t which, uint8_t octet, u
 #define FAULT_DV   0x02
 #define FAULT_RV   0x04
 #define FAULT_T    0x08
-#define FAULT_RSVD 0x10 /* ignored by who receives it */
+#define FAULT_RSVD 0x10 /* receivers ignore it */
 #define FAULT_MSN  0x20
 #define FAULT_MO   0x40
 #define FAULT_CUT  0x80
@@ -220,7 +220,7 @@ static uint32_t put_tagged(struct testbed *w, struct wire *wire, uint8_t *p, uin
     if (length > ULPDU_MAX - 14)
         length = ULPDU_MAX - 14;
     put32(p + 2, testbed_stag(w, which & 0xF, which >> 4));
-    if (where == 0xFF) /* goes on where the last one ended */
+    if (where == 0xFF) /* continues where the last one ended */
         put64(p + 6, wire->tagged_to);
     else
         put64(p + 6, pick_to(w, which & 0xF, where, length));
@@ -314,7 +314,7 @@ static uint32_t compose(struct testbed *w, struct wire *wire, uint8_t *p, uint8_
     }
 }
 
-/* Octet 0: opcode, L, CRC fault; octet 1: what else is wrong, 0 mostly. */
+/* Octet 0: opcode, L, CRC fault; octet 1: other faults, mostly 0. */
 void peer_segment(struct testbed *w, struct wire *wire, struct reader *reader, size_t piece)
 {
     static uint8_t ulpdu[ULPDU_MAX + 1];
@@ -364,7 +364,7 @@ static void answer_atomic(struct testbed *w, struct wire *wire, struct checker_r
     peer_send(w, wire, ulpdu, sizeof(ulpdu) - (fault == 5), PEER_GOOD, piece);
 }
 
-/* Octet 0: how much (0: all), octet 1: what is wrong. */
+/* Octet 0: length (0: all), octet 1: faults. */
 void peer_answer(struct testbed *w, struct wire *wire, struct reader *reader, size_t piece)
 {
     static uint8_t ulpdu[ULPDU_MAX + 1];

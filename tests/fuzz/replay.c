@@ -2,8 +2,8 @@
 /*
  * Runs a fuzz target without a fuzzer, as part of the ordinary suite: over its corpus, which make
  * unpacks into the build folder, and over every octet string of the wire vectors, each whole, cut
- * at every length and with random octets changed. An input that fails ends the program; it is
- * written to the standard error first.
+ * off at every length, and with random octets changed. A failing input ends the program, which
+ * writes the input to the standard error first.
  *
  * usage: replay_NAME [FILE...]   with files: those only
  */
@@ -17,16 +17,16 @@
 #include <inttypes.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/random.h> /* not getrandom(): the test bed's is always the same */
+#include <sys/random.h> /* not getrandom(): the test bed's is deterministic */
 #include <unistd.h>
 
 #include "tests/common/vectors.h"
 
 #define INPUT_MAX  4096u
-#define PREFIX_MAX 9u /* octets that targets take for settings before the peer's octets */
+#define PREFIX_MAX 9u /* most settings octets of a target in front of the peer's octets */
 
-/* Targets with live objects take their time: REPLAY_FRONT is the length of their
- * settings, and they see fewer variants. */
+/* Targets with live objects are slow: REPLAY_FRONT is the length of their settings, and they run
+ * fewer variants. */
 #ifdef REPLAY_FRONT
 #define LIGHT 1
 static const size_t fronts[] = { REPLAY_FRONT };
@@ -36,7 +36,7 @@ static const size_t fronts[] = { 1, PREFIX_MAX };
 #endif
 
 static unsigned long runs;
-static uint8_t *current; /* for the handler: the input being run */
+static uint8_t *current; /* for the signal handler: the current input */
 static size_t current_len;
 static uint64_t state;
 
@@ -95,7 +95,7 @@ static void run_variants(const uint8_t *p, size_t n)
     }
 }
 
-/* The targets begin with settings of different length: give each vector several fronts. */
+/* The targets have settings of different lengths: each vector runs with several prefixes. */
 static void run_vector(const struct vec_bytes *b)
 {
     uint8_t with[PREFIX_MAX + INPUT_MAX];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The same stream, cut in different ways: see scenario.h. */
+/* The same stream, split in different ways: see scenario.h. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -10,16 +10,16 @@
 
 struct result {
     uint64_t memory, told;
-    /* the end overtook requests of the peer: its atomics may or may not have been executed */
+    /* The end overtook requests of the peer: its atomics may or may not have executed. */
     bool unanswered;
-    bool revoked; /* the peer invalidated what a request of its own had not yet reached */
+    bool revoked; /* the peer invalidated the memory of an earlier request of its own */
     struct ri_qp_info info;
 };
 
 /*
- * Octet 0: initiator, no CRC, markers we send, markers the peer sends, RTR awaited, SRQ, FIN at the
- * end, first octets come with the hand-over. 1: receives, Reads, an atomic, their size. 2: enables,
- * EMSS. 3, 4: pieces. 5: IRD.
+ * Octet 0: initiator, no CRC, markers to the peer, markers from the peer, RTR awaited, SRQ, FIN at
+ * the end, first octets come with the hand-over. 1: receives, Reads, an atomic, their size. 2:
+ * enables, EMSS. 3, 4: split. 5: IRD.
  */
 static struct testbed_shape shape(const uint8_t *s)
 {
@@ -71,8 +71,7 @@ static void post_reads(struct testbed *w, uint8_t how)
     testbed_post(w, 0, &wr);
 }
 
-/* A window that QP 1 or nobody may use is not there without the
- * feature: the STag is then unknown. */
+/* A window for QP 1 or for no QP needs the feature; without it the STag is unknown. */
 static void start(struct testbed *w, const uint8_t *s, const uint8_t *read, size_t length)
 {
     const struct testbed_start how = {
@@ -89,14 +88,14 @@ static void start(struct testbed *w, const uint8_t *s, const uint8_t *read, size
     };
 
     FUZZ_CHECK(testbed_start(w, 0, &how) == RI_OK);
-    if (how.initiator && !(s[0] & 128)) /* what came with the hand-over cannot answer them */
+    if (how.initiator && !(s[0] & 128)) /* octets of the hand-over cannot answer them */
         post_reads(w, s[1]);
 }
 
 static void deliver(struct testbed *w, struct wire *wire, const uint8_t *s, const uint8_t *octets,
                     size_t length, bool whole)
 {
-    size_t most = length / 256 + 1; /* no more than some hundred pieces */
+    size_t most = length / 256 + 1; /* at most some hundred parts */
 
     for (int turn = 0; length; turn ^= 1) {
         size_t piece = whole ? length : (turn ? s[4] : s[3]) + most;
@@ -132,7 +131,7 @@ static void run(const uint8_t *data, size_t size, scenario_stream stream, bool r
         wire->raw |= raw;
         length = stream(w, wire, data + SCENARIO_SETTINGS, size - SCENARIO_SETTINGS, octets,
                         sizeof(octets));
-    } else { /* the stream is made before there is a connection: as if no markers had come yet */
+    } else { /* the stream is built before the connection exists: as if no markers had come yet */
         static struct wire before;
 
         memset(&before, 0, offsetof(struct wire, input));
@@ -169,9 +168,9 @@ void scenario_run(const uint8_t *data, size_t size, scenario_stream stream, bool
     run(data, size, stream, raw, true, &whole);
     run(data, size, stream, raw, false, &cut);
     if (data[5] || size > 4096)
-        return; /* how far the answers are with a small IRD depends on time, and may */
+        return; /* with a small IRD the progress of the responses depends on time, and may differ */
     if (whole.revoked || cut.revoked)
-        return; /* nor are they ordered with a later Send with Invalidate (RFC 5040, 5.5) */
+        return; /* they have no order with a later Send with Invalidate either (RFC 5040, 5.5) */
     FUZZ_CHECK(whole.info.state == cut.info.state);
     FUZZ_CHECK(whole.info.terminate_sent == cut.info.terminate_sent);
     FUZZ_CHECK(whole.info.terminate_received == cut.info.terminate_received);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A test bed of memory around the provider: lane, objects, connections. Host and lower layer:
+/* A test bed in memory around the provider: lane, objects, connections. Host and lower layer:
  * testbed_host.c; oracle: oracle.c. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-#define ROUNDS_MAX 4096u /* of the lane until it rests: more is a lane that never does */
+#define ROUNDS_MAX 4096u /* passes of the lane until it is idle: more is an endless loop */
 #define OCTETS_MAX \
     (8u * 1024u * 1024u) /* of memory that a test bed may use: two QPs with everything */
 
@@ -85,7 +85,7 @@ static void open_rnic(void)
     MUST(privileged.lane_open(rnic, 0, &the_host.events, &lane));
 }
 
-/* The same places and keys for each input: what was handed out before is forgotten. */
+/* Clears the record of allocated STags, so that each input gets the same indices and keys. */
 static void forget_stags(void)
 {
     struct stag_table *table = &container_of(rnic, struct rnic, base)->stags;
@@ -202,7 +202,7 @@ void testbed_register(struct testbed *w, enum testbed_region which)
                                .addr = region->memory,
                                .length = region->length };
 
-    if (region->mr) { /* anew: other keys */
+    if (region->mr) { /* re-registration: other keys */
         privileged.mr_reregister(region->mr, NULL, &attr, &region->keys);
         return;
     }
@@ -228,8 +228,7 @@ void testbed_deregister(struct testbed *w, enum testbed_region which)
 
 /* ---- connections ---- */
 
-/* A segment of a Read Response leaves: of the oldest Read that the peer
- * asked for, and only if it may. */
+/* A segment of a Read Response leaves: it must belong to the peer's oldest Read, and be allowed. */
 static void on_response(void *arg, uint32_t stag, uint64_t to, uint32_t length, bool last)
 {
     struct wire *wire = arg;
@@ -269,7 +268,7 @@ static void reset_wire(struct testbed *w, struct wire *wire, const struct testbe
     wire->checker.arg = wire;
 }
 
-/* Queues begin anew; what was posted in IDLE belongs to the new connection. */
+/* Clears the queues; requests posted in IDLE belong to the new connection. */
 static enum ri_status start_on(struct testbed *w, uint32_t which, const struct testbed_start *start)
 {
     struct live_qp *live = &w->qps[which];
@@ -341,7 +340,7 @@ enum ri_qp_state testbed_state(struct testbed *w, uint32_t which)
     return info.state;
 }
 
-/* A modify must leave the QP in the state that was asked for, or on its way from there. */
+/* After a modify the QP must be in the requested state or on its way there. */
 void testbed_modify(struct testbed *w, uint32_t which, enum ri_qp_state state)
 {
     struct ri_qp_modify modify = { .size = sizeof(modify), .mask = RI_QPM_STATE, .state = state };
@@ -365,7 +364,7 @@ void testbed_destroy_qp(struct testbed *w, uint32_t which)
 
     if (!qp)
         return;
-    live->qp = NULL; /* nothing more is told about it */
+    live->qp = NULL; /* no more events about it */
     MUST(privileged.qp_destroy(qp));
     work_forget(w, which);
     testbed_run(w);
@@ -397,14 +396,14 @@ static void close_windows(struct testbed *w)
             MUST(privileged.mw_free(w->windows[i].mw));
 }
 
-/* Everything that is still closing is let go by its timer. */
+/* The timers end all connections that are still closing. */
 static void end_wires(struct testbed *w)
 {
     uint64_t deadline;
 
     for (int i = 0; i < 2; i++)
         testbed_expire(w);
-    (void)user.progress(lane, NULL, 256, &deadline); /* empties the graveyard */
+    (void)user.progress(lane, NULL, 256, &deadline); /* runs the deferred frees */
     FUZZ_CHECK(!fake_lane_timers(&the_host.events));
     for (uint32_t i = 0; i < w->wire_count; i++)
         FUZZ_CHECK(w->wires[i].closed && !wire_is_watched(&w->wires[i]));

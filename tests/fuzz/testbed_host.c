@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a test bed gives the provider: a host and a lower layer of memory, chance
- * that is the same for each input. */
+/* The environment of the provider in a test bed: a host and a lower layer in memory, and random
+ * numbers that are the same for each input. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -17,7 +17,7 @@ struct wire the_wires[TESTBED_WIRES];
 
 struct fake_host the_host;
 
-/* ---- chance: the same for each input ---- */
+/* ---- random numbers: the same for each input ---- */
 
 static uint64_t chance;
 
@@ -38,7 +38,7 @@ void host_begin(void)
     chance = 1;
 }
 
-/* Worlds are many and short: what they free is not kept for long. */
+/* Test beds are many and short-lived: ASan keeps freed memory only briefly. */
 const char *__asan_default_options(void);
 const char *__asan_default_options(void)
 {
@@ -73,7 +73,7 @@ static void host_srq_event(const struct ri_host *host, void *context, const stru
     the_bed.srq_events++;
 }
 
-/* One end for each connection, and it is told to be the QP's. */
+/* Each connection has one end event, for its QP. */
 static void host_qp_event(const struct ri_host *host, void *context, const struct ri_event *event)
 {
     struct live_qp *live = context;
@@ -94,7 +94,7 @@ static void host_qp_event(const struct ri_host *host, void *context, const struc
                      0x100000001B3u;
 }
 
-/* Nobody reads what is logged, but a format that does not fit its arguments shows. */
+/* Formats log messages, so that a wrong format shows, and drops them. */
 void host_open(void)
 {
     fake_host_init(&the_host, &rnicpi_provider_v1, false);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What the rooms of the test bed share: testbed.c (objects, connections), testbed_host.c (host,
- * lower layer), oracle.c (the oracle). */
+ *
+ * Shared by the files of the test bed: testbed.c (objects, connections), testbed_host.c (host,
+ * lower layer), oracle.c (the oracle).
+ */
 #ifndef ITAL_TESTS_FUZZ_TESTBED_PRIVATE_H
 #define ITAL_TESTS_FUZZ_TESTBED_PRIVATE_H
 
@@ -9,30 +11,30 @@
 #include "fake_host.h"
 
 extern struct fake_host the_host;
-extern const struct llp_ops testbed_llp; /* a stream's fd is the number of its wire */
+extern const struct llp_ops testbed_llp; /* a stream's fd is the index of its wire */
 extern struct testbed the_bed;
 extern struct wire the_wires[TESTBED_WIRES];
 
 const struct ri_user_ops *testbed_user(void);
 
-/* Chance begins anew. */
+/* Restarts the random numbers. */
 void host_begin(void);
 void host_open(void);
-/* Each timer that is set now expires, once; its deadline is made to have passed. */
+/* Expires each timer that is set now, once, by moving its deadline into the past. */
 void host_expire(void);
 bool wire_is_watched(const struct wire *wire);
-/* As epoll would, level-triggered: false when there is nothing to tell. */
+/* Reports events as level-triggered epoll would; false: none. */
 bool wire_report(struct wire *wire);
 
-/* Regions get their place and their first contents. */
+/* Sets the regions' places and first contents. */
 void memory_fill(struct testbed *bed);
-/* Under AddressSanitizer nobody may look at what is not usable. */
+/* Under AddressSanitizer unusable memory is poisoned. */
 void memory_mark(const struct region *region, bool usable);
 size_t memory_in_use(void);
 
-/* A QP is gone with what it had not told. */
+/* Drops the requests of a destroyed QP that have not completed. */
 void work_forget(struct testbed *bed, uint32_t which);
-/* All that was posted has completed, but for successes that nobody asked about. */
+/* All posted requests have completed, except for unsignalled successes. */
 void work_all_done(struct testbed *bed, uint32_t which);
 
 #endif
