@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * guest_peer: what its rooms share. guest_peer.c sets the connection up, guest_verbs.c has events,
- * memory and posts, guest_protocol.c what is said and the pattern. Whatever goes wrong ends the
- * program by fail().
+ * guest_peer: shared by its files. guest_peer.c sets the connection up, guest_verbs.c has events,
+ * memory and posts, guest_protocol.c the messages and the pattern. Every error ends the program by
+ * fail().
  */
 #ifndef ITAL_INTEROP_GUEST_H
 #define ITAL_INTEROP_GUEST_H
@@ -99,21 +99,21 @@ void serve_stream(void);
 
 /* ---- guest_verbs.c ---- */
 
-/* The next event of the connection manager must be that one; NULL event: acknowledged here. */
+/* The next event of the connection manager must be this one. NULL event: acknowledged here. */
 void expect_event(enum rdma_cm_event_type wanted, struct rdma_cm_event **event);
 /* The next completion; false: there is none and the connection has ended, or time is up. */
 bool next_completion(struct ibv_wc *wc);
-/* A receive, or the completion of another kind, that must be good.
- * Other good ones are passed over. */
+/* Waits for a receive, or a completion of another kind, which must be good. Skips other good
+ * ones. */
 struct ibv_wc expect_completion(enum ibv_wc_opcode wanted, const char *what);
 void expect_end(const char *what);
-/* After the end: takes what still completes. */
+/* After the end: takes the remaining completions. */
 void drain(void);
 
 void *receive_memory(uint64_t slot);
 void *send_memory(uint64_t slot);
 void post_receive(uint64_t slot);
-/* 0 or the error number: a connection that has just ended takes no more. */
+/* 0 or an error number: a connection that has just ended refuses posts. */
 int try_post(enum ibv_wr_opcode opcode, const struct region *region, const void *memory,
              size_t length, uint64_t remote);
 void post(enum ibv_wr_opcode opcode, const struct region *region, const void *memory, size_t length,

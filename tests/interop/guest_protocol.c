@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What guest_peer says and hears: the pattern of the data, itping's
- * operations and those of peer.h. */
+/* The protocol of guest_peer: the pattern of the data, itping's operations and those of peer.h. */
 #include "guest.h"
 
 #include <endian.h>
@@ -254,8 +253,8 @@ static void finish_stream(bool mine)
     drain();
 }
 
-/* Writes without pause until either side ends it; what is flushed by an end
- * of ours the peer would wait for. */
+/* Writes without pause until either side ends the connection. If this side does, the peer would
+ * wait for flushed Writes. */
 void stream(void)
 {
     bool mine = peer.flags & BY_CLIENT, noted = false;

@@ -103,8 +103,8 @@ void expect_end(const char *what)
         fail("%s: the connection ended by %s", what, rdma_event_str(peer.end));
 }
 
-/* After the end: takes what still completes. How much is not judged: of requests posted while the
- * connection ends siw loses some, and completes others twice. */
+/* After the end: takes the remaining completions. Their number is not checked: of requests posted
+ * while the connection ends siw loses some, and completes others twice. */
 void drain(void)
 {
     struct ibv_wc wc;

@@ -58,7 +58,7 @@ struct side {
 
 static const it_dto_flags_t signalled = (it_dto_flags_t)(IT_COMPLETION_FLAG | IT_NOTIFY_FLAG);
 
-/* Counts what was posted; a post that fails is told unless the connection may have ended. */
+/* Counts posts. A failed post is reported unless the connection may have ended. */
 static bool posted(struct side *side, it_status_t status, const char *what)
 {
     if (status == IT_SUCCESS)
@@ -151,7 +151,7 @@ static bool expect_note(struct side *side, const char *what, it_event_t *event)
     return false;
 }
 
-/* The end must come, of that kind (0: any), and with it every completion that is due. */
+/* Waits for the end of that kind (0: any), and for every completion that is due. */
 static bool expect_end(struct side *side, it_event_type_t wanted)
 {
     uint64_t limit = tool_now() + WAIT_US * 1000ull;
@@ -192,7 +192,7 @@ static bool whole(const struct side *side, const char *what)
 
 /* ---- invalidate ------------------------------------------------------------------------------ */
 
-/* Opens a window onto the target and tells the peer; or tells of the region itself. */
+/* Opens a window onto the target and sends it to the peer; or sends the region itself. */
 static bool offer(struct side *side)
 {
     it_rmr_context_t context = side->target.context;
@@ -268,7 +268,8 @@ static bool invalidate(struct side *side)
     if (probe) {
         it_event_t event;
 
-        /* What went before must be over: the peer may cut us off without looking at it. */
+        /* Earlier requests must be complete: the peer may end the connection without reading
+         * them. */
         while (side->completed < side->posted - (RECEIVES - 2))
             if (!next(side, &event))
                 return false;
@@ -278,7 +279,7 @@ static bool invalidate(struct side *side)
     } else if (!probed && !side->server) {
         conn_disconnect(&side->conn, WAIT_US);
     }
-    /* A peer that refuses our write may do so by a Terminate or just hang up; we have to break. */
+    /* The peer refuses the probe by a Terminate or just closes; the connection has to break. */
     good = expect_end(side, probe    ? (it_event_type_t)0
                             : probed ? IT_CM_MSG_CONN_BROKEN_EVENT
                                      : IT_CM_MSG_CONN_DISCONNECT_EVENT);

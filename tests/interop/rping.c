@@ -94,7 +94,7 @@ static bool send_message(struct side *side, const struct region *region)
     return status == IT_SUCCESS;
 }
 
-/* The next completion of that kind; Sends and Writes that come between are good news. */
+/* Waits for the next completion of that kind; skips good Sends and Writes before it. */
 static bool await(struct side *side, it_event_type_t wanted, const char *what)
 {
     enum conn_result result;
@@ -251,7 +251,7 @@ static int client(const struct ping *ping)
 
 /* ---- server ---------------------------------------------------------------------------------- */
 
-/* What the client told: false if that is not what rping would tell. */
+/* The memory that the client announced. False: not what rping would announce. */
 static bool take_advice(struct side *side, uint64_t *address, uint32_t *key)
 {
     struct wire wire = wire_over(side->messages.memory, MESSAGE);
@@ -290,7 +290,7 @@ static bool answer_once(struct side *side, uint64_t number, char *expected)
            send_message(side, NULL);
 }
 
-/* Pings until the client hangs up in order. */
+/* Answers pings until the client closes in order. */
 static bool answer_all(struct side *side, uint64_t *done)
 {
     char *expected = malloc(side->ping->size);

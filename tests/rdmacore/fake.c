@@ -23,7 +23,7 @@ static bool destroy_once;
 static unsigned int calls_to_failure;
 static int call_error;
 
-/* ---- what is alive ---- */
+/* ---- objects that are alive ---- */
 
 void *fake_made(size_t size)
 {
@@ -90,7 +90,7 @@ int fake_nothing(int fd)
     return -1;
 }
 
-/* ---- looking ---- */
+/* ---- inspection ---- */
 
 struct fake_cq *fake_cq(struct ri_cq *cq)
 {
@@ -218,7 +218,7 @@ struct ri_qp *fake_make_qp(struct fake_set *set, struct ri_srq *srq, struct fake
     return qp;
 }
 
-/* As a connection would. */
+/* Sets the QP's state as a connection would. */
 void fake_connect_qp(struct ri_qp *base)
 {
     struct qp *qp = container_of(base, struct qp, base);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A rdma-core of the tests' own: a table for `rdmacore` whose devices do what the test says. What
- * is posted waits until the test completes it; events are there when the test puts them there.
- * Beside it a host (tests/common/fake_host.h) whose upcalls about connections are recorded.
+ * A fake rdma-core: a table for `rdmacore` whose devices are controlled by the test. Posted
+ * requests wait until the test completes them; events come when the test adds them. Beside it a
+ * host (tests/common/fake_host.h) that records upcalls about connections.
  */
 #ifndef ITAL_TESTS_RDMACORE_FAKE_H
 #define ITAL_TESTS_RDMACORE_FAKE_H
@@ -13,21 +13,20 @@
 #include "fake_host.h"
 
 #define FAKE_POSTS    256
-#define FAKE_ELEMENTS 4 /* of one request at most; of a Read half as many */
+#define FAKE_ELEMENTS 4 /* of one request at most; half as many for a Read */
 
-/* ---- where the kernel shows itself ---- */
+/* ---- devices and modules as the kernel shows them ---- */
 
-/* Start without any device and without the kernel's modules, in new empty folders. */
+/* Starts without devices and kernel modules, in new empty folders. */
 void fake_begin(void);
 void fake_modules(void); /* ib_uverbs and rdma_ucm are loaded */
-/* The kernel has a device; listed: rdma-core, too. */
+/* Adds a device to the kernel; listed: rdma-core lists it too. */
 void fake_device(const char *name, bool iwarp, bool listed);
 void fake_remove_node(const char *node);
 void fake_memlock(uint64_t octets);
-void fake_two_ports(void);  /* devices have another port, with packets half as long */
+void fake_two_ports(void);  /* devices have a second port, with packets half as long */
 void fake_infiniband(void); /* devices have links of InfiniBand, not Ethernet */
-/* An entry of the port's GID table; text as an IPv6 address. The first is there from the
- * beginning. */
+/* Adds an entry to the port's GID table; text is an IPv6 address. The first entry always exists. */
 void fake_gid(unsigned int index, const char *text, enum ibv_gid_type type);
 
 /* ---- one device and its objects ---- */
@@ -56,7 +55,7 @@ struct fake_qp {
     struct ibv_mw_bind bind; /* the last one */
     struct fake_bind {
         struct ibv_mw_bind bind;
-        uint32_t before; /* the key that the device was said to have */
+        uint32_t before; /* the device's current key, as set by the test */
     } bound[FAKE_POSTS];
 };
 
@@ -85,7 +84,7 @@ struct fake_id {
     struct rdma_cm_id id;
     bool listening, destroyed, sourced; /* by resolve_addr, with a source */
     atomic_uint taken;                  /* events of it that are not acknowledged */
-    struct rdma_conn_param param;       /* of the last call that had one */
+    struct rdma_conn_param param;       /* of the last call with such a parameter */
     uint8_t private_data[256];
     uint8_t private_length;
     unsigned int calls[FAKE_DISCONNECT + 1];
@@ -100,42 +99,40 @@ struct fake_ah *fake_ah(struct ri_ah *ah);
 struct fake_id *fake_id(struct ri_connection *connection);
 struct fake_id *fake_ids(void); /* all, newest first */
 
-/* A completion; where its CQ is armed for it, the channel has an event. */
+/* Adds a completion. If its CQ is armed for it, the channel gets an event. */
 void fake_complete(struct ri_cq *cq, const struct ibv_wc *wc);
-/* Of the n-th that was posted to the QP. */
+/* Completes the n-th request posted to the QP. */
 void fake_sent(struct ri_qp *qp, struct ri_cq *cq, unsigned int n, enum ibv_wc_status status);
 void fake_received(struct ri_qp *qp, struct ri_cq *cq, unsigned int n, enum ibv_wc_status status,
                    uint32_t octets);
 void fake_async(enum ibv_event_type type,
                 void *element); /* ibv_qp, ibv_cq, ibv_srq; ports: a number */
-/* An event of the connection manager; conn may be NULL. request: event->id is a new identifier
+/* Adds an event of the connection manager; conn may be NULL. request: event->id is a new identifier
  * for that listener. */
 void fake_cm(struct fake_id *id, enum rdma_cm_event_type type, int status,
              const struct rdma_conn_param *conn);
-/* The same for what is about datagrams. */
+/* The same for events about datagrams. */
 void fake_cm_datagram(struct fake_id *id, enum rdma_cm_event_type type, int status,
                       const struct rdma_ud_param *ud);
 struct fake_id *fake_cm_request(struct fake_id *listener, const struct rdma_conn_param *conn);
 void fake_cm_device(struct fake_id *id,
                     const char *device); /* what the connection manager resolves to */
-unsigned int fake_unacknowledged(void);  /* events of any kind that were taken and not given back */
+unsigned int fake_unacknowledged(void);  /* events taken, but not acknowledged */
 void fake_fail_posts(
-    int error); /* the next posts answer this; 0: work again; -1: Sends are queued all the same */
-/* Of the calls that make or change something, the n-th from now (1 the next) fails once; 0:
- * none. */
+    int error); /* result of the next posts; 0: success; -1: fails, but Sends are queued */
+/* The n-th call from now (1: the next) that creates or changes an object fails once; 0: none. */
 void fake_fail_call(unsigned int n, int error);
-bool fake_call_failed(void); /* it was reached */
-void fake_lose_device(void); /* its channels answer EIO from now on */
-/* Calls that destroy answer this; 0: they work. Objects of a device that is gone (EIO, ENODEV)
- * go all the same. */
+bool fake_call_failed(void); /* that call was made */
+void fake_lose_device(void); /* its channels return EIO from now on */
+/* Result of destroying calls; 0: success. With EIO or ENODEV (the device is gone) the objects are
+ * destroyed nevertheless. */
 void fake_fail_destroys(int error);
-void fake_fail_destroy(int error); /* the next one only */
-extern unsigned int
-    fake_forgotten; /* how often librdmacm was made to look which devices are left */
+void fake_fail_destroy(int error);  /* the next one only */
+extern unsigned int fake_forgotten; /* how often librdmacm had to rescan the devices */
 extern void (*fake_on_modify)(struct ibv_qp *qp); /* called before a QP is modified, unless NULL */
 extern void (*fake_on_post)(void);                /* called by each post of Sends, unless NULL */
 extern uint64_t fake_iova; /* of the last region that was registered with one */
-int fake_objects(void);    /* of rdma-core's that are alive, identifiers too */
+int fake_objects(void);    /* rdma-core's live objects, identifiers included */
 
 /* ---- host ---- */
 
@@ -146,7 +143,7 @@ struct fake_connection {
 };
 extern struct fake_connection fake_events; /* events of all connections */
 extern struct ri_connection *fake_asked;   /* by the last request */
-extern bool fake_no_memory;                /* the host cannot keep requests */
+extern bool fake_no_memory;                /* the host has no memory for requests */
 extern struct ri_connect_request fake_request;
 extern unsigned int fake_rnic_events;
 extern struct ri_event fake_rnic_event; /* the last one */
@@ -159,11 +156,11 @@ struct fake_set {
     struct fake_record cq_record, qp_record, srq_record;
 };
 
-/* Device, PD, one CQ and one QP of 8 requests per queue; connected if so asked. */
+/* A device, a PD, one CQ and one QP with 8 requests per queue; connected on request. */
 void fake_open(struct fake_set *set, bool connected);
 struct ri_qp *fake_make_qp(struct fake_set *set, struct ri_srq *srq, struct fake_record *record);
 void fake_connect_qp(struct ri_qp *qp);
 void fake_close(struct fake_set *set);
-void fake_run(struct fake_set *set); /* the lane, once, with whatever its descriptors have */
+void fake_run(struct fake_set *set); /* runs the lane once, with all ready descriptors */
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A rdma-core of the tests' own: the connection manager. */
+/* A fake rdma-core: the connection manager. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -61,13 +61,13 @@ static int call_create_id(struct rdma_event_channel *ch, struct rdma_cm_id **id,
     return 0;
 }
 
-/* As librdmacm does, it waits until the events that somebody took are given back. */
+/* Like librdmacm, waits until all events that were taken are acknowledged. */
 static int call_destroy_id(struct rdma_cm_id *id)
 {
     ck_assert(!fake_of(id)->destroyed);
     while (atomic_load(&fake_of(id)->taken))
         sched_yield();
-    fake_of(id)->destroyed = true; /* memory stays, for looking at */
+    fake_of(id)->destroyed = true; /* the memory stays for inspection */
     fake_count(-1);
     return 0;
 }
@@ -195,7 +195,7 @@ static int call_notify(struct rdma_cm_id *id, enum ibv_event_type event)
     return 0;
 }
 
-/* A request's event is its listener's. */
+/* The event of a request belongs to its listener. */
 static struct fake_id *owner(const struct rdma_cm_event *event)
 {
     return fake_of(event->event == RDMA_CM_EVENT_CONNECT_REQUEST ? event->listen_id : event->id);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A rdma-core of the tests' own: where the kernel shows itself, devices, memory, asynchronous
- * events. */
+/* A fake rdma-core: files of the kernel, devices, memory, asynchronous events. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the rooms of the tests' rdma-core share: fake.c (host, table), fake_device.c,
- * fake_verbs.c, fake_cm.c. */
+/* Shared by the files of the fake rdma-core: fake.c (host, table), fake_device.c, fake_verbs.c,
+ * fake_cm.c. */
 #ifndef ITAL_TESTS_RDMACORE_FAKE_PRIVATE_H
 #define ITAL_TESTS_RDMACORE_FAKE_PRIVATE_H
 
@@ -13,10 +13,10 @@ extern struct ibv_comp_channel fake_channel; /* its completion channel */
 extern unsigned int fake_unacknowledged_events;
 extern bool fake_device_lost;
 
-/* An object of rdma-core's, counted until it is gone. */
+/* Allocates an object of rdma-core, which counts as alive until it is destroyed. */
 void *fake_made(size_t size);
 int fake_gone(void *object);
-void fake_count(int more); /* objects that are not allocated */
+void fake_count(int more); /* counts objects that are not allocated */
 int fake_nothing(int fd);  /* no event: -1 and errno */
 int fake_refused(void);    /* fake_fail_call: an error number, also in errno; else 0 */
 struct fake_id *fake_of(struct rdma_cm_id *id);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A rdma-core of the tests' own: completion queues, queue pairs, shared receive queues, and what
- * is posted. */
+/* A fake rdma-core: completion queues, queue pairs, shared receive queues, and posted requests. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -48,7 +47,7 @@ static struct ibv_cq *call_create_cq(struct ibv_context *ctx, int depth, void *c
     (void)vector;
     if (!cq)
         return NULL;
-    ck_assert(ch == &fake_channel || !cq_context); /* what is looked at has events */
+    ck_assert(ch == &fake_channel || !cq_context); /* a CQ that is waited for has events */
     cq->ibv.context = ctx;
     cq->ibv.cq_context = cq_context;
     cq->ibv.cqe = depth;
@@ -68,7 +67,7 @@ static int call_resize_cq(struct ibv_cq *ibv, int depth)
     return 0;
 }
 
-/* As libibverbs does, but where that would block for ever the test fails. */
+/* Like libibverbs, but where that would block for ever the test fails. */
 static int call_destroy_cq(struct ibv_cq *ibv)
 {
     struct fake_cq *cq = (struct fake_cq *)ibv;
@@ -110,7 +109,7 @@ static int req_notify_cq(struct ibv_cq *ibv, int solicited)
 {
     struct fake_cq *cq = (struct fake_cq *)ibv;
 
-    if (cq->armed != 0) /* any completion is more than solicited ones */
+    if (cq->armed != 0) /* any completion counts, not only solicited ones */
         cq->armed = solicited;
     return 0;
 }

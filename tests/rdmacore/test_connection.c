@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Connection verbs over rdma_cm: every step of both sides, every reason of a refusal, every end. */
+/* Connection verbs over rdma_cm: every step of both sides, every reject reason, every way to
+ * end. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -63,7 +64,7 @@ static void tell(enum rdma_cm_event_type type, int status, const struct rdma_con
     ck_assert_uint_eq(fake_unacknowledged(), 0);
 }
 
-/* Up to the request's leaving. */
+/* Runs the start-up until the request has left. */
 static void request(bool three_way)
 {
     ck_assert_int_eq(connect_with(three_way), RI_OK);
@@ -117,7 +118,7 @@ START_TEST(two_way)
     ck_assert_uint_eq(info.ord, 3);
     fake_host_expire_timers(&set.host);
     fake_run(&set);
-    ck_assert_uint_eq(fake_events.count, 1); /* the attempt's deadline is off */
+    ck_assert_uint_eq(fake_events.count, 1); /* the attempt's deadline is cancelled */
 }
 END_TEST
 
@@ -152,7 +153,7 @@ START_TEST(three_way_rejected)
 }
 END_TEST
 
-/* Fixed fields full of zeros are nothing. */
+/* Fixed-size fields of zeros contain no private data. */
 START_TEST(padding_is_no_data)
 {
     static const uint8_t zeros[148];
@@ -166,7 +167,7 @@ START_TEST(padding_is_no_data)
 }
 END_TEST
 
-/* The table of the IB CM's reasons. What is not listed is OTHER; 28 is the peer's consumer. */
+/* The table of the IB CM's reject reasons. Others map to OTHER; 28 is the peer's consumer. */
 static enum ri_connection_reason expected_reason(int number)
 {
     switch (number) {
@@ -234,7 +235,7 @@ START_TEST(no_address)
 }
 END_TEST
 
-/* rdma_cm chooses the device by the address: another one is no way. */
+/* rdma_cm chooses the device by the address: an address of another device is an error. */
 START_TEST(wrong_device)
 {
     ck_assert_int_eq(connect_with(false), RI_OK);
@@ -245,7 +246,8 @@ START_TEST(wrong_device)
 }
 END_TEST
 
-/* Nobody answers: told as that, and the identifier goes, so that the peer knows. */
+/* No answer: the failure is reported as such, and the identifier is destroyed, so that the peer is
+ * informed. */
 START_TEST(deadline)
 {
     request(false);
@@ -275,7 +277,7 @@ START_TEST(wrong_queue_pair)
 }
 END_TEST
 
-/* The consumer's own counts, of which 0 is one; without them as often as it goes. */
+/* The consumer's own retry counts, of which 0 is one; without them, the maximum. */
 START_TEST(counts_of_retries)
 {
     struct ri_connect_param param = { .size = sizeof(param),
@@ -314,7 +316,7 @@ START_TEST(wrong_arguments)
 }
 END_TEST
 
-/* ---- a peer that may not have heard the first message (docs/interop.md, defect 2) ---- */
+/* ---- a peer that may have missed the first message (docs/interop.md, defect 2) ---- */
 
 static void drowsy(bool is)
 {
@@ -347,7 +349,7 @@ START_TEST(drowsy_peer_is_woken)
         ck_assert_uint_eq(qp->sends, i + 1);
         ck_assert_int_eq(qp->sent[i].opcode, IBV_WR_RDMA_WRITE);
         ck_assert_int_eq(qp->sent[i].num_sge, 0);
-        ck_assert_uint_eq(qp->sent[i].send_flags, 0); /* nobody is told of it */
+        ck_assert_uint_eq(qp->sent[i].send_flags, 0); /* not reported */
     }
     pass_time();
     ck_assert_uint_eq(qp->sends, CONNECTION_WAKES);
@@ -365,7 +367,7 @@ START_TEST(others_are_not_woken)
 }
 END_TEST
 
-/* A wake could take the place of the consumer's own request. */
+/* A wake-up message could use the slot of a consumer's request. */
 START_TEST(no_room_no_waking)
 {
     drowsy(true);
@@ -376,7 +378,7 @@ START_TEST(no_room_no_waking)
 }
 END_TEST
 
-/* Neither by a side that has ended, nor where the queue takes nothing. */
+/* No wake-up message from a side that has ended, nor into a queue that accepts nothing. */
 START_TEST(waking_ends_with_the_connection)
 {
     const struct fake_qp *qp = fake_qp(set.qp);
@@ -396,7 +398,7 @@ END_TEST
 
 static bool cancellable;
 
-/* As siw does where the stream was reset, in a call that is a cancellation point. */
+/* As siw does after a reset of the stream, in a call that is a cancellation point. */
 static void raise_sigpipe(void)
 {
     int cancel;
@@ -414,7 +416,7 @@ START_TEST(waking_is_not_the_consumers_affair)
     drowsy(true);
     open_iwarp();
     cancellable = false;
-    signal(SIGPIPE, SIG_DFL); /* which would end this process */
+    signal(SIGPIPE, SIG_DFL); /* it would end this process */
     fake_on_post = raise_sigpipe;
     pass_time();
     fake_on_post = NULL;
@@ -427,7 +429,7 @@ END_TEST
 
 static void (*timer_cancel)(const struct ri_host *host, void *lane_context, struct ri_timer *timer);
 
-/* The connection is established as late as that can be. */
+/* Establishes the connection at the latest possible moment. */
 static void establish_behind(const struct ri_host *host, void *lane_context, struct ri_timer *timer)
 {
     const struct connection *c = container_of(connection, struct connection, base);
@@ -464,7 +466,7 @@ START_TEST(disconnected_by_peer)
     establish();
     tell(RDMA_CM_EVENT_DISCONNECTED, 0, NULL);
     ck_assert_int_eq(news(2)->type, RI_CONNECTION_DISCONNECTED);
-    ck_assert_uint_eq(id->calls[FAKE_DISCONNECT], 1); /* the peer has its answer */
+    ck_assert_uint_eq(id->calls[FAKE_DISCONNECT], 1); /* the peer got its answer */
     ck_assert_int_eq(fake_qp(set.qp)->state, IBV_QPS_ERR);
     ck_assert_uint_eq(atomic_load(&set.qp_record.count), 0);
 }
@@ -475,7 +477,7 @@ START_TEST(disconnected_by_us)
     establish();
     ck_assert_int_eq(ops()->disconnect(connection, NULL, 0), RI_OK);
     ck_assert_int_eq(ops()->disconnect(connection, NULL, 0), RI_ERR_INVALID_STATE);
-    ck_assert_int_eq(fake_qp(set.qp)->state, IBV_QPS_RTS); /* what is under way goes on */
+    ck_assert_int_eq(fake_qp(set.qp)->state, IBV_QPS_RTS); /* requests in progress continue */
     tell(RDMA_CM_EVENT_DISCONNECTED, 0, NULL);
     ck_assert_int_eq(news(2)->type, RI_CONNECTION_DISCONNECTED);
     ck_assert_uint_eq(id->calls[FAKE_DISCONNECT], 1);
@@ -483,8 +485,8 @@ START_TEST(disconnected_by_us)
 }
 END_TEST
 
-/* The peer disconnects because our device refused its request: that is no orderly end. Loop 0:
- * the device's event is still unread; 1: the device has none, but its QP is in error. */
+/* The peer disconnects because the local device refused its request: this is no orderly end. Loop
+ * 0: the device's event is still unread; 1: the device has none, but its QP is in error. */
 START_TEST(broken_before_disconnected)
 {
     establish();
@@ -501,8 +503,8 @@ END_TEST
 static void (*record_qp_event)(const struct ri_host *host, void *context,
                                const struct ri_event *event);
 
-/* The peer's answer to a disconnect would be told as an orderly end: nothing may be on its way
- * by now. */
+/* The peer's answer to a disconnect would be reported as an orderly end, so none may be pending at
+ * this point. */
 static void before_disconnect(const struct ri_host *host, void *context,
                               const struct ri_event *event)
 {
@@ -510,7 +512,7 @@ static void before_disconnect(const struct ri_host *host, void *context,
     record_qp_event(host, context, event);
 }
 
-/* A request that fails lets the consumer know, then the peer, once. */
+/* A failed request is reported to the consumer, then to the peer, once. */
 START_TEST(broken_by_a_request)
 {
     struct ri_send_wr wr = { .opcode = RI_WR_SEND, .flags = RI_WR_SIGNALED }, *bad;
@@ -558,7 +560,7 @@ static const struct rdma_conn_param asked = {
     .private_data = "who", .private_data_len = 3, .responder_resources = 9, .initiator_depth = 2
 };
 
-/* Takes the place of the connection that the fixture made. */
+/* Replaces the fixture's connection. */
 static void ask(struct fake_id *listener)
 {
     ck_assert_int_eq(ops()->connection_destroy(connection), RI_OK);
@@ -590,7 +592,7 @@ START_TEST(accepted)
     ck_assert_mem_eq(id->private_data, "you", 3);
     ck_assert_int_eq(fake_qp(set.qp)->state, IBV_QPS_RTS); /* the peer may speak at once */
     ck_assert_uint_eq(fake_events.count, 0);
-    ck_assert_int_eq(ops()->listen_destroy(listener), RI_OK); /* does not matter any more */
+    ck_assert_int_eq(ops()->listen_destroy(listener), RI_OK); /* has no effect any more */
     tell(RDMA_CM_EVENT_ESTABLISHED, 0, NULL);
     ck_assert_int_eq(news(1)->type, RI_CONNECTION_ESTABLISHED);
     ck_assert_uint_eq(news(1)->ird, 6);
@@ -612,7 +614,7 @@ START_TEST(rejected)
 }
 END_TEST
 
-/* The requester has given up before we decided. */
+/* The requester gives up before the consumer decides. */
 START_TEST(withdrawn)
 {
     struct ri_connect_param param = { .size = sizeof(param) };
@@ -627,7 +629,7 @@ START_TEST(withdrawn)
 }
 END_TEST
 
-/* A wildcard is the addresses of the device's network interface, all on one port. */
+/* A wildcard stands for the addresses of the device's network interface, all on one port. */
 START_TEST(wildcard)
 {
     struct sockaddr_storage bound;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Datagrams: UD queue pairs, address handles, and where a datagram says that it came from,
- * against the fake device. */
+/* Datagrams: UD queue pairs, address handles, and the source of a datagram, on the fake device. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -135,7 +134,7 @@ START_TEST(states)
     ck_assert_uint_eq(fake_qp(ud)->modified[IBV_QPS_RESET], 1);
     ck_assert_int_eq(state(), RI_QPS_IDLE);
     start();
-    ck_assert_uint_eq(fake_qp(ud)->ibv.qp_num, number); /* its peers know that one */
+    ck_assert_uint_eq(fake_qp(ud)->ibv.qp_num, number); /* its peers use this number */
     wr.cookie = 2;
     ck_assert_int_eq(post(ud, &wr), RI_OK);
     fake_sent(ud, set.cq, 1, IBV_WC_SUCCESS);
@@ -157,7 +156,7 @@ START_TEST(key_changes_in_every_state)
     ck_assert_int_eq(modify(RI_QPM_QKEY, RI_QPS_IDLE, 7), RI_ERR_PERMISSION);
     ck_assert_int_eq(modify(RI_QPM_STATE, RI_QPS_ERROR, 0), RI_OK);
     ck_assert_int_eq(modify(RI_QPM_STATE, RI_QPS_IDLE, 0), RI_OK);
-    ck_assert_uint_eq(qp->last.qkey, 6); /* the refused one left nothing */
+    ck_assert_uint_eq(qp->last.qkey, 6); /* the refused one changed nothing */
     start();
     ck_assert_int_eq(modify(RI_QPM_STATE, RI_QPS_ERROR, 0), RI_OK);
     ck_assert_int_eq(modify(RI_QPM_QKEY, RI_QPS_IDLE, 8), RI_OK);
@@ -173,7 +172,7 @@ START_TEST(wrong_queue_pairs)
                                    .flags = RI_QP_READ_ENABLE };
     struct ri_qp *other;
 
-    ck_assert_int_eq(make_qp(1, NULL, &other), RI_ERR_INVALID_ARGUMENT); /* it has one port */
+    ck_assert_int_eq(make_qp(1, NULL, &other), RI_ERR_INVALID_ARGUMENT); /* only one port */
     ck_assert_int_eq(ops()->qp_modify(ud, &change), RI_ERR_INVALID_ARGUMENT);
     change.mask = RI_QPM_QKEY;
     ck_assert_int_eq(ops()->qp_modify(set.qp, &change), RI_ERR_NOT_SUPPORTED);
@@ -183,7 +182,7 @@ START_TEST(wrong_queue_pairs)
 }
 END_TEST
 
-/* The first error, on either queue, ends it once; what is left is flushed. */
+/* The first error, on either queue, ends the QP once; the other requests are flushed. */
 START_TEST(error_makes_it_nonoperational_once)
 {
     struct ri_sge sge = segment(10);
@@ -232,7 +231,7 @@ START_TEST(error_without_a_poll)
     fake_run(&set);
     ck_assert_uint_eq(told(&record), 1);
     ck_assert_int_eq(next().status, RI_WC_LOCAL_QP);
-    fake_async(IBV_EVENT_QP_FATAL, &fake_qp(ud)->ibv); /* of one that has ended */
+    fake_async(IBV_EVENT_QP_FATAL, &fake_qp(ud)->ibv); /* of a QP that has ended */
     fake_run(&set);
     ck_assert_uint_eq(told(&record), 1);
 }
@@ -268,7 +267,7 @@ START_TEST(wrong_sends)
     struct ri_send_wr wr = datagram(&sge, 1);
 
     start();
-    ck_assert_int_eq(post(ud, &wr), RI_ERR_LIMIT); /* than a packet holds */
+    ck_assert_int_eq(post(ud, &wr), RI_ERR_LIMIT); /* more than a packet holds */
     sge.length = 1024;
     ck_assert_int_eq(post(ud, &wr), RI_OK);
     sge.length = 8;
@@ -341,7 +340,8 @@ static void from(const struct ri_wc *wc, const char *gid)
     ck_assert_uint_eq(wc->source.path_bits, 2);
 }
 
-/* RoCE over IPv4 leaves anything in the first 20 octets, also what looks like the other header. */
+/* RoCE over IPv4 leaves any contents in the first 20 octets, even something like the other
+ * header. */
 START_TEST(source_is_told)
 {
     static const char *const gids[] = { "::", "2001:db8::7", "::ffff:192.0.2.5", "::ffff:192.0.2.5",
@@ -355,7 +355,7 @@ START_TEST(source_is_told)
     if (_i == 2 || _i == 3 || _i == 4)
         ipv4_header(octets, "192.0.2.5");
     if (_i == 4)
-        octets[39] ^= 1; /* no header of IPv4, its sum is wrong: the end of a GID */
+        octets[39] ^= 1; /* the header checksum of IPv4 is wrong: this is the end of a GID */
     ck_assert_int_eq(receive(ud, 21, 0), RI_OK);
     arrive(ud, fake_qp(ud)->received[0], _i ? IBV_WC_GRH : 0);
     wc = next();
@@ -365,8 +365,8 @@ START_TEST(source_is_told)
 }
 END_TEST
 
-/* The header over two elements: it is there, but nobody looks at it here. Posted before the
- * start, with a mark. */
+/* The header spans two elements: it is delivered, but not parsed. Posted before the start, with a
+ * mark. */
 START_TEST(header_in_pieces)
 {
     struct ri_sge sges[2] = { segment(20), segment(200) };
@@ -384,8 +384,8 @@ START_TEST(header_in_pieces)
 }
 END_TEST
 
-/* A datagram is there when its memory goes and then its queue pair, before it is polled: nobody
- * looks at the memory. */
+/* A datagram has arrived when its memory is freed, and then its queue pair is destroyed, before the
+ * poll: its memory is not read. */
 START_TEST(memory_gone_before_the_queue_pair)
 {
     uint8_t *octets = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -429,11 +429,11 @@ END_TEST
 /* ---- address handles ---- */
 
 static const struct {
-    const char *destination, *source; /* NULL: what fits */
-    int index;                        /* -1 none does */
+    const char *destination, *source; /* NULL: any suitable one */
+    int index;                        /* -1: none matches */
 } choices[] = {
-    { "fe80::2", NULL, 4 },          /* of equals the second version of RoCE */
-    { "::ffff:10.0.0.9", NULL, 2 },  /* the nearer one */
+    { "fe80::2", NULL, 4 },          /* of several equal ones the second version of RoCE */
+    { "::ffff:10.0.0.9", NULL, 2 },  /* the longest common prefix */
     { "::ffff:192.0.2.5", NULL, 1 }, /* the only other one of its kind */
     { "2001:db8::5", NULL, 3 },      /* */
     { "fe80::2", "fe80::1", 4 },     /* */
@@ -460,7 +460,7 @@ START_TEST(source_of_a_handle)
     }
     ck_assert_int_eq(ops()->ah_create(set.pd, &attr, &other), RI_OK);
     ck_assert_uint_eq(fake_ah(other)->attr.grh.sgid_index, choices[_i].index);
-    ck_assert_uint_eq(fake_ah(other)->attr.is_global, 1); /* asked or not: it is RoCE */
+    ck_assert_uint_eq(fake_ah(other)->attr.is_global, 1); /* set or not: it is RoCE */
     ck_assert_uint_eq(fake_ah(other)->attr.grh.hop_limit, 64);
     ck_assert_int_eq(ops()->ah_destroy(other), RI_OK);
 }
@@ -504,7 +504,7 @@ START_TEST(handle_is_made_and_changed)
 }
 END_TEST
 
-/* The device keeps the old one: it stays, and no second one is left. */
+/* The device cannot change its handle: the old one stays, and no second one is left. */
 START_TEST(handle_cannot_be_changed)
 {
     struct ri_ah_attr attr = towards("fe80::5");

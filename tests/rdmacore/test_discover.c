@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which devices the providers over rdma-core find, and what they say where there is none. */
+/* Which devices the providers over rdma-core find, and what they report without a device. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -52,7 +52,7 @@ static struct found look(const struct kind *kind)
     return found;
 }
 
-/* No device, one report, which says this and advises that. */
+/* No device and one report, with this reason and this advice. */
 static void none(const struct kind *kind, const char *reason, const char *advice)
 {
     struct found found = look(kind);
@@ -137,7 +137,7 @@ START_TEST(node_missing)
 }
 END_TEST
 
-/* rdma-core lists no device whose node is missing: then it is the provider that says so. */
+/* rdma-core does not list a device whose node is missing: the provider reports it. */
 START_TEST(node_missing_and_not_listed)
 {
     fake_begin();
@@ -167,7 +167,7 @@ START_TEST(permission_missing)
     fake_device("fake0", false, true);
     if (geteuid() != 0)
         tc_skip("only root can become somebody else");
-    /* The folders may be looked into, the node is closed. */
+    /* The folders are readable, the node is not. */
     snprintf(path, sizeof(path), "%s/..", rdmacore->node_folder);
     ck_assert_int_eq(chmod(path, 0755), 0);
     snprintf(path, sizeof(path), "%s/../..", rdmacore->node_folder);
@@ -274,7 +274,7 @@ START_TEST(attributes_of_the_device)
 }
 END_TEST
 
-/* siw takes the address and goes by its own: there the provider has no such regions. */
+/* siw accepts the address but does not use it: there the provider does not support such regions. */
 START_TEST(io_addr_where_the_device_keeps_it)
 {
     static struct rnic rnic = { .kind = &rnic_kind, .iwarp = true };

@@ -59,7 +59,7 @@ static enum ri_status build_queues(struct built *b)
     if (status == RI_OK)
         status = ops->qp_create(b->pd, &qp, &b->qp);
     qp.type = RI_QP_UD;
-    qp.max_inline = 0; /* it holds what the first one was given */
+    qp.max_inline = 0; /* the returned value of the first one */
     if (status == RI_OK)
         status = ops->qp_create(b->pd, &qp, &b->datagrams);
     return status == RI_OK ? ops->qp_modify(b->datagrams, &start) : status;
@@ -104,8 +104,8 @@ static void tear_down(const struct built *b)
     TEAR_DOWN(pd_destroy, b->pd);
 }
 
-/* Whichever call of rdma-core fails: the one of ours that needed it says so, and nothing of it
- * stays. */
+/* Whichever call of rdma-core fails, the verb that needed it reports the error, and no object is
+ * left. */
 START_TEST(nothing_stays_of_what_failed)
 {
     const int before = fake_objects();
@@ -132,12 +132,13 @@ START_TEST(nothing_stays_of_what_failed)
         tear_down(&built);
         ck_assert_int_eq(fake_objects(), before);
     } while (failed);
-    ck_assert_uint_gt(n, 16);     /* calls that it takes, and one more */
+    ck_assert_uint_gt(n, 16);     /* calls of rdma-core plus one */
     ck_assert_uint_eq(helped, 2); /* queue pairs are tried a second time, without inline data */
 }
 END_TEST
 
-/* Its channels come after its attributes; in between a CQ is tried, whose failure is an answer. */
+/* rdma-core's channels are created after its attributes are read. In between a CQ is created on
+ * trial, and its failure is a valid answer. */
 START_TEST(nothing_stays_of_a_failed_open)
 {
     static const unsigned int needed[] = { 1, 2, 5, 6 };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Faults: a device that fails, is taken away, or of which objects are destroyed meanwhile; peers
- * that do not answer. What is told, that outstanding work is flushed, that everything can be freed.
+ * Faults: a device that fails, is removed, or whose objects are destroyed during an operation;
+ * peers that do not answer. Tests the events, that outstanding work is flushed, and that all
+ * objects can be freed.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -119,13 +120,12 @@ static void lose(enum way way)
         fake_lose_device();
     else
         fake_cm(id, RDMA_CM_EVENT_DEVICE_REMOVAL, 0, NULL);
-    for (int i = 0; i < 3; i++) /* what ended stays ended */
+    for (int i = 0; i < 3; i++) /* an ended QP stays ended */
         fake_run(&set);
 }
 
-/* In whatever way the device goes: the connection has ended, its work is flushed, without any
- * timer, before the host hears that nothing will come any more; and who sleeps on the CQ is
- * woken. */
+/* However the device is lost, the connection ends and its work is flushed, without any timer,
+ * before the host gets the last event; a thread that sleeps on the CQ is woken. */
 START_TEST(device_lost_with_work_outstanding)
 {
     struct ri_qp_info info = { .size = sizeof(info) };
@@ -154,7 +154,7 @@ START_TEST(device_lost_with_work_outstanding)
 }
 END_TEST
 
-/* A QP that is not connected has nothing to tell; its receives are given back all the same. */
+/* An unconnected QP reports nothing; its receives are flushed nevertheless. */
 START_TEST(device_lost_under_an_idle_qp)
 {
     struct ri_recv_wr receive = { .cookie = 1 }, *bad;
@@ -167,7 +167,7 @@ START_TEST(device_lost_under_an_idle_qp)
 }
 END_TEST
 
-/* Every QP, not only the one whose connection was told. */
+/* Every QP, not only the one whose connection got the event. */
 START_TEST(device_lost_under_many)
 {
     struct fake_record others[3] = { 0 };
@@ -188,7 +188,7 @@ START_TEST(device_lost_under_many)
 }
 END_TEST
 
-/* Objects can be freed whether or not the events that tell of the removal were read before. */
+/* Objects can be freed before and after the removal's events are read. */
 START_TEST(device_lost_before_its_events_are_read)
 {
     static char memory[64];
@@ -211,13 +211,13 @@ START_TEST(device_lost_before_its_events_are_read)
     ck_assert_int_eq(ops()->mw_free(mw), RI_OK);
     ck_assert_int_eq(ops()->mr_deregister(mr), RI_OK);
     ck_assert_int_eq(ops()->srq_destroy(srq), RI_OK);
-    ck_assert_uint_eq(flushed(), 0); /* nothing of a QP that is gone */
+    ck_assert_uint_eq(flushed(), 0); /* nothing of a destroyed QP */
     tell(RDMA_CM_EVENT_DEVICE_REMOVAL, 0);
     ck_assert_uint_eq(fake_rnic_events, 1);
 }
 END_TEST
 
-/* What the device refuses to destroy is still there, with its events. */
+/* An object that the device refuses to destroy still exists, with its events. */
 START_TEST(refused_destruction)
 {
     establish();
@@ -244,7 +244,7 @@ static void listen_on(struct ri_listener **listener)
     ck_assert_int_eq(ops()->listen(set.host.rnic, &param, &set, &bound, listener), RI_OK);
 }
 
-/* Neither connection nor listener: the removal is heard all the same. */
+/* With neither a connection nor a listener the removal is still noticed. */
 START_TEST(removal_told_to_nobody_else)
 {
     struct fake_id *at = fake_ids();
@@ -261,8 +261,8 @@ START_TEST(removal_told_to_nobody_else)
 }
 END_TEST
 
-/* The lane runs as soon as the identifier is bound: the removal may be heard before anybody has
- * written down which one it is. */
+/* The lane runs as soon as the identifier is bound: the removal may be reported before the
+ * identifier has been stored. */
 START_TEST(removal_told_before_the_guard_is_known)
 {
     struct rnic *rnic = rnic_of(set.host.rnic);
@@ -292,7 +292,7 @@ START_TEST(removal_told_to_a_listener)
 }
 END_TEST
 
-/* The host has no memory for it: nothing of it stays. */
+/* The host has no memory for it: no object is left. */
 START_TEST(request_that_nobody_keeps)
 {
     static const struct rdma_conn_param asked = { .responder_resources = 1, .initiator_depth = 1 };
@@ -314,7 +314,7 @@ START_TEST(request_that_nobody_keeps)
 }
 END_TEST
 
-/* A request that nobody has decided yet. */
+/* A request that the consumer has not decided yet. */
 START_TEST(removal_told_to_a_request)
 {
     static const struct rdma_conn_param asked = { .responder_resources = 1, .initiator_depth = 1 };
@@ -335,7 +335,7 @@ START_TEST(removal_told_to_a_request)
 }
 END_TEST
 
-/* rdma_cm has led the attempt to another device, and that one is removed. */
+/* rdma_cm has moved the attempt to another device, and that one is removed. */
 START_TEST(removal_of_another_device)
 {
     begin_connecting(RI_NO_DEADLINE);
@@ -348,7 +348,7 @@ START_TEST(removal_of_another_device)
 }
 END_TEST
 
-/* ---- events that are nobody's affair ---- */
+/* ---- events that are ignored ---- */
 
 START_TEST(no_event_of_ours)
 {
@@ -375,7 +375,7 @@ START_TEST(no_event_of_ours)
 }
 END_TEST
 
-/* The time wait of an ended connection runs out while its QP is used by the next one. */
+/* The time wait of an ended connection expires while its QP serves the next one. */
 START_TEST(late_events_of_an_ended_connection)
 {
     establish();
@@ -389,8 +389,7 @@ START_TEST(late_events_of_an_ended_connection)
 }
 END_TEST
 
-/* The device tells of a QP error that the completion of a request explains; which of the two is
- * seen first does not matter. */
+/* The device reports a QP error that the completion of a request explains, in either order. */
 START_TEST(fatal_event_explained_by_a_request)
 {
     struct ri_wc wc;
@@ -419,7 +418,8 @@ static void look_when_told(const struct ri_host *host, void *connection_context,
     fake_events.event[fake_events.count++] = *event;
 }
 
-/* Its own time-outs come later than the attempt's deadline, so that one of the two always tells. */
+/* rdma_cm's time-outs are later than the attempt's deadline, so that one of the two always
+ * reports. */
 START_TEST(patience_exceeds_the_deadline)
 {
     begin_connecting(clock_after(clock_now(), 5000 * CLOCK_NS_PER_MS));
@@ -434,12 +434,12 @@ START_TEST(patience_exceeds_the_deadline)
     fake_run(&set);
     ck_assert_uint_eq(fake_events.count, 1);
     ck_assert_int_eq(fake_events.event[0].reason, RI_REASON_TIMEOUT);
-    ck_assert(told_before_given_up); /* which may take a driver's while */
+    ck_assert(told_before_given_up); /* destroying may take a driver some time */
     ck_assert(id->destroyed);
 }
 END_TEST
 
-/* A disconnect ends also when the peer never answers it; work that is left is flushed. */
+/* A disconnect also ends if the peer never answers it; remaining work is flushed. */
 START_TEST(disconnect_without_an_answer)
 {
     establish();
@@ -459,7 +459,7 @@ START_TEST(disconnect_without_an_answer)
 }
 END_TEST
 
-/* The answer in time: nothing comes of the deadline. */
+/* The answer comes in time: the deadline has no effect. */
 START_TEST(disconnect_answered)
 {
     establish();
@@ -473,7 +473,7 @@ START_TEST(disconnect_answered)
 }
 END_TEST
 
-/* ---- destroyed meanwhile ---- */
+/* ---- destroyed during an operation ---- */
 
 static struct {
     pthread_t thread;
@@ -496,7 +496,7 @@ static void *destroy_connection(void *arg)
     return NULL;
 }
 
-/* Another thread has to wait for what is done here. */
+/* The other thread has to wait for the end of this upcall. */
 static void start_destroyer(void *(*what)(void *), void *object)
 {
     uint64_t until = tc_deadline(50);
@@ -511,7 +511,7 @@ static void start_destroyer(void *(*what)(void *), void *object)
     ck_assert_msg(fake_objects() == destroyer.objects, "what is in use was destroyed");
 }
 
-/* In the upcall of a failed request's poll. */
+/* Called while a failed request is polled. */
 static void destroy_meanwhile(struct ibv_qp *ibv)
 {
     (void)ibv;
@@ -537,8 +537,7 @@ START_TEST(destroyed_while_its_failure_is_handled)
 }
 END_TEST
 
-/* While an event of it is handled, which has to do with its QP: the connection first, then the
- * QP. */
+/* While an event that affects its QP is handled: destroys the connection, then the QP. */
 static void destroy_connection_meanwhile(struct ibv_qp *ibv)
 {
     (void)ibv;
@@ -567,8 +566,8 @@ START_TEST(destroyed_while_its_event_is_handled)
 }
 END_TEST
 
-/* The QP goes before the connection, which has to hear of it: beside an event that uses it, it
- * waits. */
+/* The QP is destroyed before the connection, which uses it. An event that uses the QP delays
+ * this. */
 START_TEST(qp_destroyed_while_an_event_is_handled)
 {
     begin_connecting(RI_NO_DEADLINE);

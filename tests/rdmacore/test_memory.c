@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Regions, windows, shared receive queues, and sizes that change, against the fake device. */
+/* Regions, windows, shared receive queues, and resizing, on the fake device. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -40,8 +40,7 @@ START_TEST(regions)
 }
 END_TEST
 
-/* The device hears of the address that the consumer chose, also when the region is registered
- * anew. */
+/* The device gets the address that the consumer chose, also when the region is registered anew. */
 START_TEST(regions_with_an_io_addr)
 {
     struct ri_mr_attr attr = { .size = sizeof(attr),
@@ -132,7 +131,7 @@ START_TEST(windows)
         ck_assert_uint_eq(wc.opcode, RI_WC_LOCAL_INVALIDATE);
         ck_assert_uint_eq(wc.invalidated_stag, bound);
     }
-    if (narrow) { /* bound to nothing: the device hears of no STag of ours */
+    if (narrow) { /* unbound: the device gets no STag of the consumer */
         ck_assert_int_eq(post(set.qp, &wr), RI_OK);
         ck_assert_uint_ne(qp->sent[qp->sends - 1].invalidate_rkey, bound);
         fake_sent(set.qp, set.cq, qp->sends - 1, IBV_WC_MW_BIND_ERR);
@@ -174,7 +173,7 @@ START_TEST(srq_in_any_order)
     ck_assert_uint_eq(wc.byte_len, 9);
     ck_assert_int_eq(set.host.user.post_srq_recv(srq, &wr, &bad), RI_OK); /* its slot is free */
     ck_assert_int_eq(set.host.user.post_srq_recv(srq, &wr, &bad), RI_ERR_QUEUE_FULL);
-    /* A completion of a QP that is gone gives its slot back and is not told. */
+    /* A completion of a destroyed QP releases its slot and is not reported. */
     raw.wr_id = fake_srq(srq)->received[0];
     fake_complete(set.cq, &raw);
     ck_assert_int_eq(set.host.privileged.srq_destroy(srq), RI_ERR_BUSY);
@@ -193,12 +192,12 @@ START_TEST(srq_in_any_order)
     ck_assert_uint_eq(told(&set.srq_record), 1);
     ck_assert_int_eq(set.srq_record.type[0], RI_EVENT_SRQ_LIMIT_REACHED);
     ck_assert_int_eq(set.host.privileged.srq_query(srq, &attr), RI_OK);
-    ck_assert_uint_eq(attr.limit, 0); /* once */
+    ck_assert_uint_eq(attr.limit, 0); /* only once */
     ck_assert_int_eq(set.host.privileged.srq_destroy(srq), RI_OK);
 }
 END_TEST
 
-/* ---- keys of wide windows, of a device that counts them itself ---- */
+/* ---- keys of wide windows on a device that counts them itself ---- */
 
 static struct ri_mr *region;
 static struct ri_mw *wide;
@@ -228,7 +227,7 @@ static void close_wide(void)
     ck_assert_int_eq(set.host.privileged.mr_deregister(region), RI_OK);
 }
 
-/* The n-th link of the window, counted by the caller, that is with those which were lost. */
+/* The n-th link of the window in the caller's count, which includes lost ones. */
 static enum ri_status link_wide(struct ri_qp *qp, uint32_t n)
 {
     struct ri_send_wr wr = { .cookie = n,
@@ -253,7 +252,7 @@ static void unlink_wide(struct ri_qp *qp, uint32_t n)
     ck_assert_int_eq(post(qp, &wr), RI_OK);
 }
 
-/* The n-th bind that the device of that QP got: from which key on, and whether to nothing. */
+/* The n-th bind that the device of that QP got: the key it starts from, and whether it unbinds. */
 static const struct ibv_mw_bind *bound_from(struct ri_qp *qp, unsigned int n, uint32_t key)
 {
     const struct fake_bind *bound = &fake_qp(qp)->bound[n];
@@ -288,7 +287,7 @@ static void end(struct ri_qp *qp)
     ck_assert_int_eq(set.host.privileged.qp_modify(qp, &modify), RI_OK);
 }
 
-/* Links that never reach the device take keys that it knows nothing of. */
+/* Links that never reach the device use keys that the device does not count. */
 START_TEST(link_after_soft_ones_is_in_step)
 {
     struct ri_qp *ended = another_qp();
@@ -305,7 +304,7 @@ START_TEST(link_after_soft_ones_is_in_step)
     ck_assert_uint_eq(fake_qp(ended)->binds, 0);
     ck_assert_int_eq(link_wide(set.qp, 4), RI_OK);
     ck_assert_uint_eq(fake_qp(set.qp)->binds, 4);
-    for (unsigned int n = 1; n < 3; n++) { /* to nothing, and of no completion */
+    for (unsigned int n = 1; n < 3; n++) { /* unbinding, and without a completion */
         ck_assert_uint_eq(bound_from(set.qp, n, n)->bind_info.length, 0);
         ck_assert_uint_eq(bound_from(set.qp, n, n)->send_flags, 0);
     }
@@ -321,7 +320,7 @@ START_TEST(link_after_soft_ones_is_in_step)
 }
 END_TEST
 
-/* Of what reached the device and failed, all that it would have taken is taken back, once. */
+/* For requests that reached the device and failed, all keys are taken back, once. */
 START_TEST(link_after_flushed_ones_is_in_step)
 {
     struct ri_qp *ended = another_qp();
@@ -349,7 +348,7 @@ START_TEST(link_after_flushed_ones_is_in_step)
 }
 END_TEST
 
-/* What a device never told of, and a link for which it had no room. */
+/* Requests that the device never reported, and a link for which its queue had no room. */
 START_TEST(link_after_a_sweep_and_a_full_queue)
 {
     struct ri_qp *ended = another_qp();
@@ -375,8 +374,8 @@ START_TEST(link_after_a_sweep_and_a_full_queue)
 }
 END_TEST
 
-/* Links that are in the queue although the kernel was not told: they complete once, and have
- * taken their keys. */
+/* Links that are in the queue although the kernel was not notified: they complete once, and have
+ * used their keys. */
 START_TEST(link_queued_though_the_kernel_was_not_told)
 {
     open_wide();
@@ -396,7 +395,7 @@ START_TEST(link_queued_though_the_kernel_was_not_told)
 }
 END_TEST
 
-/* The same of a narrow window, and of an invalidate. */
+/* The same for a narrow window, and for an invalidate. */
 START_TEST(narrow_link_queued_though_the_kernel_was_not_told)
 {
     struct fake_qp *qp = fake_qp(set.qp);
@@ -424,7 +423,7 @@ START_TEST(cq_is_resized)
     uint32_t depth = 50;
 
     ck_assert_int_eq(set.host.privileged.cq_resize(set.cq, &depth), RI_OK);
-    ck_assert_uint_eq(depth, 64); /* what the device gave */
+    ck_assert_uint_eq(depth, 64); /* the device's value */
     depth = 0;
     ck_assert_int_eq(set.host.privileged.cq_resize(set.cq, &depth), RI_ERR_INVALID_ARGUMENT);
     depth = 1001;
@@ -451,7 +450,7 @@ static enum ri_status resize_srq(struct ri_srq *srq, uint32_t max_wr)
     return set.host.privileged.srq_modify(srq, 1, &attr);
 }
 
-/* Slots that are in the device stay where they are. */
+/* Slots that the device uses do not move. */
 START_TEST(srq_is_resized)
 {
     struct ri_srq_attr attr = { .size = sizeof(attr), .max_wr = 2, .max_sge = 1 };

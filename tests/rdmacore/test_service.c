@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Services of datagrams, ways to an address, and service identifiers, over the fake connection
+/* Datagram services, paths to an address, and service identifiers, on the fake connection
  * manager. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -79,7 +79,7 @@ static const struct ri_connection_event *news(unsigned int number)
 
 typedef enum ri_status (*begin_fn)(struct ri_connection *, const struct ri_connect_param *);
 
-/* Up to the address. */
+/* Runs until the address is resolved. */
 static void begin(begin_fn verb)
 {
     struct sockaddr_storage there = address_of("127.0.0.1", 4000);
@@ -98,7 +98,7 @@ static void failed_by(enum ri_connection_reason reason)
 
 /* ---- asking ---- */
 
-/* Up to the request's leaving. */
+/* Runs until the request has left. */
 static void ask(void)
 {
     struct sockaddr_storage there = address_of("127.0.0.1", 4000);
@@ -115,7 +115,7 @@ static void ask(void)
     ck_assert_uint_eq(fake_events.count, 0);
 }
 
-static struct ri_ah_attr told_path; /* lent for the upcall only */
+static struct ri_ah_attr told_path; /* valid during the upcall only */
 static void (*next_upcall)(const struct ri_host *, void *, const struct ri_connection_event *);
 
 static void keep_path(const struct ri_host *host, void *context,
@@ -132,7 +132,7 @@ static void watch_path(void)
     set.host.host.connection_event = keep_path;
 }
 
-/* Both ends, and the rest in words. */
+/* Both ends, and the other fields as text. */
 static void way_is(const uint8_t *destination, const uint8_t *source, const char *rest)
 {
     const struct ri_ah_attr *way = &told_path;

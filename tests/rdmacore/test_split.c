@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Writes and Reads with more elements than the device takes: what reaches it, and that each ends
- * once, with its own status. */
+/* Writes and Reads with more elements than the device takes: the requests that reach it, and that
+ * each request of the consumer ends once, with its own status. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -91,7 +91,7 @@ static const struct {
 #define KINDS (int)(sizeof(kinds) / sizeof(kinds[0]))
 
 /* The n-th request of the device has the elements from *element on, for the peer's memory at *at;
- * both move behind it. */
+ * advances both. */
 static void check_part(unsigned int n, uint32_t *element, uint64_t *at)
 {
     const struct fake_qp *qp = fake_qp(set.qp);
@@ -106,7 +106,8 @@ static void check_part(unsigned int n, uint32_t *element, uint64_t *at)
     }
 }
 
-/* In order, the fence on the first, all else on the last; one completion tells all octets. */
+/* In order, with the fence on the first and all other flags on the last. One completion reports all
+ * octets. */
 START_TEST(parts_of_a_request)
 {
     const struct fake_qp *qp = fake_qp(set.qp);
@@ -189,8 +190,7 @@ START_TEST(what_is_still_refused)
 }
 END_TEST
 
-/* As many requests as were asked for are possible, also if each is split; the device refused
- * none. */
+/* The requested number of requests fits, even if each is split; the device refuses none. */
 START_TEST(places)
 {
     struct ri_send_wr wr = request(DEPTH, kinds[_i].opcode, MANY);
@@ -221,8 +221,8 @@ static unsigned int failing_part(int kind, int which)
     return which == 0 ? 0 : which == 1 ? parts / 2 : parts - 1;
 }
 
-/* The first part, one in the middle, the last: the request ends once and with that status, and so
- * do those behind it, flushed. */
+/* The first part fails, one in the middle, or the last: the request ends once, with that status,
+ * and those behind it are flushed. */
 START_TEST(a_part_fails)
 {
     int kind = _i / 3;
@@ -254,8 +254,8 @@ static void to_state(enum ri_qp_state state)
     ck_assert_int_eq(set.host.privileged.qp_modify(set.qp, &modify), RI_OK);
 }
 
-/* The device tells of the first part only. What is posted after the end is not split, and its
- * place is free once it was polled. */
+/* The device reports only the first part. Requests posted after the end are not split, and their
+ * slots are free once polled. */
 START_TEST(forgotten_parts_are_swept_up)
 {
     post_many(1, kinds[_i].opcode);
@@ -283,7 +283,7 @@ START_TEST(forgotten_parts_are_swept_up)
 }
 END_TEST
 
-/* The next life knows nothing of it. */
+/* The QP after the reset has no trace of it. */
 START_TEST(after_a_reset)
 {
     post_many(1, kinds[_i].opcode);
@@ -307,7 +307,8 @@ static void refuse(void)
     fake_fail_posts(posts++ == refused_post ? EIO : 0);
 }
 
-/* At the first it is refused as any other; later it ends the connection, and is told as flushed. */
+/* Refused at the first part: the post fails. At a later one: the connection ends, and the request
+ * is flushed. */
 START_TEST(the_device_refuses_a_part)
 {
     int kind = _i / 3;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Verbs of the providers over rdma-core, against a device that does what the test says. */
+/* Verbs of the providers over rdma-core, on a device that the test controls. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -12,7 +12,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* ---- what reaches the device, and what its completion says ---- */
+/* ---- requests that reach the device, and their completions ---- */
 
 static const struct {
     uint16_t opcode;
@@ -67,7 +67,7 @@ START_TEST(messages_are_translated)
 }
 END_TEST
 
-/* The short way, which takes plain requests only, and the long one say the same. */
+/* The short path, for plain requests only, and the long one give the same result. */
 START_TEST(short_way)
 {
     static const uint16_t opcodes[] = { RI_WR_SEND, RI_WR_SEND_INVALIDATE, RI_WR_RDMA_WRITE,
@@ -84,7 +84,7 @@ START_TEST(short_way)
     const struct ibv_send_wr *sent = fake_qp(set.qp)->sent;
 
     ck_assert_int_eq(post(set.qp, &wr), RI_OK);
-    wr.next = &two; /* a list goes the long way */
+    wr.next = &two; /* a list takes the long path */
     ck_assert_int_eq(post(set.qp, &wr), RI_OK);
     ck_assert_uint_eq(fake_qp(set.qp)->sends, 3);
     for (int i = 1; i < 3; i++) {
@@ -133,8 +133,8 @@ START_TEST(atomics_are_translated)
 }
 END_TEST
 
-/* Short Sends and Writes travel in the request, by themselves; Reads cannot, and siw refuses it
- * of a Send with invalidate. */
+/* Short Sends and Writes are inline without a flag. Reads cannot be, and siw refuses it for a Send
+ * with Invalidate. */
 START_TEST(inline_where_it_pays)
 {
     static const struct {
@@ -155,7 +155,7 @@ START_TEST(inline_where_it_pays)
 }
 END_TEST
 
-/* Their lkeys are not to be looked at. */
+/* Their lkeys are not checked. */
 START_TEST(empty_elements_are_left_out)
 {
     struct ri_sge sges[2] = { { .lkey = 1 }, segment(9) };
@@ -193,8 +193,8 @@ START_TEST(refused_requests)
 }
 END_TEST
 
-/* write(2) of a driver fails when its queue has the request already: it completes once, and its
- * slot is not given away. */
+/* write(2) of a driver fails although its queue has the request: the request completes once, and
+ * its slot stays in use until then. */
 START_TEST(queued_though_the_kernel_was_not_told)
 {
     struct ri_sge sges[2] = { segment(100), segment(1) };
@@ -205,7 +205,7 @@ START_TEST(queued_though_the_kernel_was_not_told)
     send_to(set.qp, 0, RI_WR_SIGNALED); /* the short way */
     ck_assert_int_eq(post(set.qp, &wr), RI_OK);
     ck_assert_int_ne(set.host.user.post_recv(set.qp, &recv, &bad),
-                     RI_OK); /* that tells no kernel */
+                     RI_OK); /* without notifying the kernel */
     fake_fail_posts(-EINVAL);
     ck_assert_int_eq(post(set.qp, &wr), RI_ERR_INVALID_ARGUMENT);
     fake_fail_posts(0);
@@ -219,8 +219,8 @@ START_TEST(queued_though_the_kernel_was_not_told)
 }
 END_TEST
 
-/* A signalled completion frees the unsignalled ones before it; what the device refuses takes no
- * slot. */
+/* A signalled completion releases the unsignalled ones before it. A request that the device refuses
+ * uses no slot. */
 START_TEST(slots)
 {
     struct ri_sge sge = segment(100);
@@ -339,7 +339,7 @@ static void to_error(void)
     ck_assert_int_eq(set.host.privileged.qp_modify(set.qp, &modify), RI_OK);
 }
 
-/* What is posted after the end never reaches the device, and completes behind what it has. */
+/* Requests posted after the end never reach the device, and complete behind the device's. */
 START_TEST(posts_after_the_end)
 {
     send_to(set.qp, 1, 0);
@@ -359,7 +359,7 @@ START_TEST(posts_after_the_end)
 }
 END_TEST
 
-/* Of a flushed request, too, the place is free when its completion was polled, and not before. */
+/* The slot of a flushed request too is free when its completion was polled, and not before. */
 START_TEST(flushed_requests_keep_their_places)
 {
     struct ri_sge sge = segment(100);
@@ -390,8 +390,8 @@ START_TEST(flushed_requests_keep_their_places)
 }
 END_TEST
 
-/* A device that forgets its requests is helped; should it remember them after all, nobody hears
- * of it. */
+/* Requests that a device forgets are flushed. If the device completes them after all, that is
+ * ignored. */
 START_TEST(sweep)
 {
     send_to(set.qp, 1, 0);
@@ -410,7 +410,7 @@ START_TEST(sweep)
 }
 END_TEST
 
-/* The way back flushes first, what the device has told of as what it was. */
+/* A reset flushes first, with the status of those that the device has completed. */
 START_TEST(reset)
 {
     struct ri_qp_modify modify = { .size = sizeof(modify),
@@ -439,8 +439,8 @@ START_TEST(reset)
 }
 END_TEST
 
-/* Names that the contract has for what is built later: nobody may take them for something that
- * works. */
+/* The contract names features for later. They are refused, so that no caller takes them for
+ * supported. */
 START_TEST(what_has_room_only_is_refused)
 {
     const enum ri_qp_state states[] = { RI_QPS_INIT, RI_QPS_RTR };
@@ -459,7 +459,7 @@ START_TEST(what_has_room_only_is_refused)
 }
 END_TEST
 
-/* Of a QP that was destroyed nothing is polled; the others' completions stay, in order. */
+/* No completion of a destroyed QP is polled; the others stay, in order. */
 START_TEST(destroyed_qp_is_silent)
 {
     struct fake_record record = { .count = 0 };
@@ -505,8 +505,8 @@ START_TEST(arm_and_fire)
 }
 END_TEST
 
-/* A request that failed is noticed although nobody polls or has armed; what was done stays to be
- * polled. */
+/* A failed request is noticed although no thread polls or has armed; earlier completions stay in
+ * the CQ. */
 START_TEST(error_without_a_poll)
 {
     cq_watch_errors(container_of(set.cq, struct cq, base)); /* as a connection does */
@@ -528,7 +528,7 @@ START_TEST(error_without_a_poll)
 }
 END_TEST
 
-/* What is flushed without the device fires too. */
+/* Requests flushed without the device fire too. */
 START_TEST(soft_requests_fire)
 {
     to_error();
@@ -589,7 +589,7 @@ START_TEST(events_of_others)
 }
 END_TEST
 
-/* A device that is taken away: told once, and its descriptors, which stay readable, are let go. */
+/* A device is removed: reported once, and its descriptors, which stay readable, are released. */
 START_TEST(device_removed)
 {
     fake_lose_device();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * No lost wake-up: a device of a thread's own completes a receive after a random delay, again and
- * again, while the consumer arms, polls once more and sleeps until its CQ fires. A wake-up that is
- * lost ends the test by its deadline.
+ * No lost wake-up. A device in a thread of its own completes a receive after a random delay, again
+ * and again, while the consumer arms, polls once more and sleeps until its CQ fires. A lost wake-up
+ * fails the test by its deadline.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -30,8 +30,8 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t wanted = PTHREAD_COND_INITIALIZER;
-static uint64_t wr_id; /* posted and not completed; 0 none */
-static uint64_t ready; /* completed and not polled; 0 none */
+static uint64_t wr_id; /* posted and not completed; 0: none */
+static uint64_t ready; /* completed and not polled; 0: none */
 static bool armed, stop;
 static unsigned int pending; /* events of the channel */
 static struct ibv_comp_channel channel;
@@ -63,8 +63,8 @@ static int poll_cq(struct ibv_cq *cq, int count, struct ibv_wc *wc)
     return got;
 }
 
-/* As a device has it: what is in the CQ before does not fire. Here nothing is solicited and
- * nothing fails. */
+/* As in a device: completions that are in the CQ already do not fire. Here none is solicited and
+ * none fails. */
 static int req_notify_cq(struct ibv_cq *cq, int solicited)
 {
     (void)cq;
@@ -117,7 +117,7 @@ static void complete(void)
     pthread_mutex_unlock(&lock);
 }
 
-/* Between nothing and some thousand instructions: around the consumer's way from poll to sleep. */
+/* Delays by up to some thousand instructions, around the consumer's steps from poll to sleep. */
 static void *device(void *arg)
 {
     struct tc_rng rng = tc_rng(7);
@@ -158,7 +158,7 @@ static bool look(void)
     return rdmacore_user.poll(&cq.base, 1, &wc) == 1;
 }
 
-/* As ual does: arm, look once more, sleep. */
+/* As ual does: arm, poll once more, sleep. */
 static bool wait_for_one(uint64_t deadline)
 {
     while (!look()) {

@@ -16,7 +16,7 @@ struct ri_sge segment(uint32_t octets); /* of data */
 enum ri_status post(struct ri_qp *qp, struct ri_send_wr *wr);
 void send_to(struct ri_qp *qp, uint64_t cookie, uint16_t flags);
 enum ri_status receive(struct ri_qp *qp, uint64_t cookie, uint32_t flags);
-/* Polled: the next completion of set.cq, which is there; none; one that was flushed. */
+/* Each polls: the next completion of set.cq must exist; must not exist; must be flushed. */
 struct ri_wc next(void);
 void nothing(void);
 void flushed(uint64_t cookie, uint8_t opcode);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* librnicpi: the completion queue in memory, what fires it, what waits for room; descriptors that
- * leave later. */
+/* librnicpi: the completion queue in memory, what fires it, completions that wait for room;
+ * descriptors that are removed later. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -18,13 +18,13 @@
 #include "rnicpi_util.h"
 #include "rnicpi_watch.h"
 
-/* ---- the host, and sources of completions that are numbered ---- */
+/* ---- the host, and sources of numbered completions ---- */
 
 static struct fake_host fake;
 static struct fake_record record; /* of the CQ */
 static const struct ri_user_ops ops = { .size = sizeof(ops) };
 
-/* Its completions have cookies base, base + 1, ...; what `ready` allows is there. */
+/* Its completions have cookies base, base + 1, ...; `ready` is the limit of available ones. */
 struct numbered {
     struct ri_cq_source source;
     uint64_t base;
@@ -75,7 +75,7 @@ static void add(struct numbered *numbered, uint64_t base)
     ri_cq_source_add(&numbered->source, &cq);
 }
 
-/* Makes more ready. Do all fit? */
+/* Makes more completions available. True: all of them fit. */
 static bool bring(struct numbered *numbered, uint32_t more)
 {
     bool all;
@@ -140,7 +140,7 @@ START_TEST(arm_kinds)
     numbered.status = arm_cases[_i].status;
     ck_assert(bring(&numbered, 1)); /* not armed: nothing */
     ck_assert_int_eq(ri_mem_cq_arm(&cq.base, arm_cases[_i].kind, 0), RI_OK);
-    ck_assert_uint_eq(atomic_load(&record.count), 0); /* what is there already does not fire */
+    ck_assert_uint_eq(atomic_load(&record.count), 0); /* earlier ones do not fire */
     ck_assert(bring(&numbered, 1));
     ck_assert_uint_eq(atomic_load(&record.count), arm_cases[_i].fires);
     ck_assert(bring(&numbered, 1)); /* once */
@@ -154,7 +154,7 @@ START_TEST(arm_kinds)
 }
 END_TEST
 
-/* Also at once, when so many are there. */
+/* Fires at once if that many are there. */
 START_TEST(arm_nth)
 {
     struct numbered numbered;
@@ -197,8 +197,8 @@ END_TEST
 
 /* ---- room ---- */
 
-/* More than fit wait with their source, in order, and one overflow is told; what comes later does
- * not overtake. */
+/* Completions that do not fit wait at their source, in order, and one overflow is reported. Later
+ * ones do not overtake. */
 START_TEST(what_does_not_fit_waits)
 {
     struct numbered a, b;
@@ -228,8 +228,8 @@ START_TEST(what_does_not_fit_waits)
 }
 END_TEST
 
-/* However often it runs empty while others wait: it is told again only after there was room for
- * all. */
+/* However often it runs empty while others wait, a new overflow is reported only after all have had
+ * room. */
 START_TEST(one_overflow_is_told_once)
 {
     struct numbered numbered;
@@ -253,7 +253,8 @@ START_TEST(one_overflow_is_told_once)
 }
 END_TEST
 
-/* Whoever collected still has the CQ in hand: it is not closed under the call that settles. */
+/* A caller that collects still uses the CQ: close waits until the call that drains it has
+ * returned. */
 START_TEST(close_waits_for_what_is_to_settle)
 {
     struct numbered numbered;
@@ -269,7 +270,7 @@ START_TEST(close_waits_for_what_is_to_settle)
 }
 END_TEST
 
-/* An armed CQ fires for a completion that had to wait, when it gets in. */
+/* An armed CQ fires for a completion that had to wait, when it enters the CQ. */
 START_TEST(what_waited_fires)
 {
     struct numbered numbered;
@@ -287,7 +288,8 @@ START_TEST(what_waited_fires)
 }
 END_TEST
 
-/* What is its own goes, also what waits; the others keep their order and get the room. */
+/* Completions of the removed source disappear, waiting ones too. The others keep their order and
+ * get the room. */
 START_TEST(removed_source_is_silent)
 {
     struct numbered a, b;
@@ -371,7 +373,8 @@ static void *make(void *arg)
     return NULL;
 }
 
-/* A small CQ, makers that never wait, one consumer: nothing is lost, doubled or overtaken. */
+/* A small CQ, producers that never wait, one consumer: no completion is lost, doubled or
+ * overtaken. */
 START_TEST(nothing_is_lost)
 {
     const uint32_t total = MAKERS * (uint32_t)tc_count(EACH);
@@ -402,14 +405,14 @@ START_TEST(nothing_is_lost)
 }
 END_TEST
 
-/* ---- descriptors that leave ---- */
+/* ---- descriptors that are removed later ---- */
 
 static unsigned int gone;
 static pthread_mutex_t provider_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ri_unwatch_list leaving;
 static struct ri_watched watched;
 
-/* A host waits for `ready`: whoever takes a descriptor off with the provider's lock held hangs. */
+/* A host waits for `ready`: removing a descriptor with the provider's lock held would hang. */
 static void lock_is_free(struct ri_watch *watch)
 {
     (void)watch;
@@ -485,8 +488,8 @@ static void *run_lane(void *arg)
     return arg;
 }
 
-/* Outside of a run, while the lane runs in another thread: with the lock that `ready` takes held,
- * `ready` finds the watch. */
+/* Outside of a run, with the lock that `ready` takes held, while another thread runs the lane:
+ * `ready` still finds the watch. */
 START_TEST(watched_outside_of_a_run)
 {
     unsigned int rounds = (unsigned int)tc_count(2000);

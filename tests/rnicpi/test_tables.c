@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Provider tables: what is absent becomes a default, what does not fit is
- * refused; versions of both directions. */
+/* Provider tables: missing entries become defaults, invalid ones are refused; versions in both
+ * directions. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -14,7 +14,7 @@
 
 #define SLOT sizeof(void (*)(void))
 
-/* ---- a provider of the tests ---- */
+/* ---- the tests' provider ---- */
 
 static enum ri_status own_query(struct ri_rnic *rnic, struct ri_rnic_attr *attr)
 {
@@ -78,7 +78,7 @@ static struct ri_provider own_provider(void)
 
 /* ---- defaults ---- */
 
-/* Every slot of the default tables is filled: a NULL there would be called one day. */
+/* Every slot of the default tables is filled: a NULL would be called. */
 START_TEST(defaults_fill_every_slot)
 {
     static void (*const absent)(void);
@@ -126,7 +126,7 @@ END_TEST
 
 /* ---- layout ---- */
 
-/* What crosses without a size may never change within a major; LP64. */
+/* Structures without a size field may never change within a major version; LP64. */
 START_TEST(frozen_layout)
 {
     static const struct {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A provider that was built as vendors do (vendor.c), loaded into a host of the tests' own: what
- * librnicpi does inside it. */
+/* A provider built as vendors do (vendor.c), loaded into the tests' own host: the behaviour of
+ * librnicpi inside it. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -132,7 +132,7 @@ START_TEST(message_comes_back)
     receive(2, 0);
     send_text(3, "plain", 0);
     ck_assert_uint_eq(atomic_load(&cq_record.count), 0);
-    expect(1, RI_WC_RECV, RI_WC_SUCCESS); /* the Send was silent */
+    expect(1, RI_WC_RECV, RI_WC_SUCCESS); /* the Send was unsignalled */
     ck_assert_mem_eq(octets[1], "plain", 5);
     send_text(4, "asked", RI_WR_SIGNALED | RI_WR_SOLICITED);
     ck_assert_uint_eq(atomic_load(&cq_record.count), 1);

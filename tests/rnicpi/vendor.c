@@ -2,8 +2,8 @@
 /*
  * A vendor's provider, as small as the contract allows, built as a vendor would: by a plain cc
  * -shared with the flags of rnicpi.pc, from the installed headers and librnicpi.a alone. Its device
- * is a mirror: what a QP sends comes back to it. A connection is handed over (set B) only to be
- * closed by its peer.
+ * is a mirror: everything that a QP sends comes back to it. A connection is handed over (set B)
+ * only so that its peer can close it.
  */
 #include <rnicpi.h>
 #include <rnicpi_cq.h>
@@ -107,7 +107,7 @@ static bool next_completion(struct ri_cq_source *source, struct ri_wc *wc)
     return false;
 }
 
-/* It covers the silent ones before it, too. */
+/* A completion also releases the unsignalled requests before it. */
 static void polled(struct ri_cq_source *source, const struct ri_wc *wc)
 {
     struct queue *queue = (struct queue *)source;

@@ -185,8 +185,8 @@ START_TEST(C100_last_behind_the_data)
 }
 END_TEST
 
-/* All octets came without L: a further segment without L is an error. A zero-length Read has all its
- * octets with the first segment. */
+/* All octets came without L: a further segment without L is an error. A zero-length Read has all
+ * its octets with the first segment. */
 START_TEST(C100_no_last)
 {
     wire_open(NULL);
