@@ -240,20 +240,24 @@ static void send_from_here(int port_from)
 /* Each end is a process of its own, so that its context switches are counted alone. */
 static void measure(void)
 {
+    static void (*const ends[])(int) = { wait_here, send_from_here };
     int port[2], status;
-    pid_t waiter;
+    pid_t processes[2];
 
     must_system(pipe(port) == 0, "pipe");
-    waiter = fork();
-    must_system(waiter >= 0, "fork");
-    if (waiter == 0) {
-        wait_here(port[1]);
-        exit(0);
+    for (int i = 0; i < 2; i++) {
+        processes[i] = fork();
+        must_system(processes[i] >= 0, "fork");
+        if (processes[i] == 0) {
+            ends[i](port[1 - i]);
+            exit(0);
+        }
     }
-    send_from_here(port[0]);
-    must_system(waitpid(waiter, &status, 0) == waiter, "waitpid");
-    if (status)
-        exit(1);
+    for (int i = 0; i < 2; i++) {
+        must_system(waitpid(processes[i], &status, 0) == processes[i], "waitpid");
+        if (status)
+            exit(1);
+    }
     close(port[0]);
     close(port[1]);
 }

@@ -458,7 +458,7 @@ END_TEST
 
 /* LeakSanitizer may write a warning to the full pipe, under load, and then block for ever. */
 static bool leaks_unchecked;
-int __lsan_is_turned_off(void);
+__attribute__((visibility("default"))) int __lsan_is_turned_off(void);
 int __lsan_is_turned_off(void)
 {
     return leaks_unchecked;

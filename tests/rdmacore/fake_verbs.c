@@ -220,7 +220,9 @@ static int post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send
         if (wr->num_sge)
             qp->sge[qp->sends] = wr->sg_list[0];
         ck_assert_int_le(wr->num_sge, FAKE_ELEMENTS);
-        memcpy(qp->elements[qp->sends], wr->sg_list, (size_t)wr->num_sge * sizeof(*wr->sg_list));
+        if (wr->num_sge)
+            memcpy(qp->elements[qp->sends], wr->sg_list,
+                   (size_t)wr->num_sge * sizeof(*wr->sg_list));
         qp->sends++;
     }
     if (post_error == -1)
