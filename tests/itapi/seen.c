@@ -15,8 +15,9 @@
 #define LINE  128 /* octets, with the end of line */
 #define LINES 4096
 
-static char (*lines)[LINE]; /* the file */
-static atomic_uint *used;   /* shared with all children of this process */
+static char (*lines)[LINE];  /* the file */
+static atomic_uint *used;    /* shared with all children of this process */
+static atomic_bool *written; /* the lines that other threads may read */
 static const char *over = "-";
 
 static void *shared(int fd, size_t length)
@@ -50,8 +51,9 @@ static void __attribute__((constructor)) open_record(void)
         abort(); /* a record was requested and cannot be made */
     lines = shared(fd, (size_t)LINES * LINE);
     used = shared(-1, sizeof(*used));
+    written = shared(-1, LINES * sizeof(*written));
     close(fd);
-    if (!lines || !used)
+    if (!lines || !used || !written)
         abort();
 }
 
@@ -65,7 +67,7 @@ static bool known(const char *line)
     unsigned count = atomic_load(used);
 
     for (unsigned i = 0; i < count && i < LINES; i++)
-        if (!memcmp(lines[i], line, LINE))
+        if (atomic_load(&written[i]) && !memcmp(lines[i], line, LINE))
             return true;
     return false;
 }
@@ -83,8 +85,10 @@ static void note(const char *call, const char *function, const char *status)
     if (known(line))
         return;
     slot = atomic_fetch_add(used, 1);
-    if (slot < LINES)
-        memcpy(lines[slot], line, LINE);
+    if (slot >= LINES)
+        return;
+    memcpy(lines[slot], line, LINE);
+    atomic_store(&written[slot], true);
 }
 
 it_status_t fx_seen_error(struct fx_site *site, const char *function, it_status_t status)

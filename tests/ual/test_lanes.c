@@ -162,6 +162,16 @@ END_TEST
 
 /* The background thread of the other lane waits for the end of an interval, a long one here. It
  * sleeps in epoll before that end. */
+static bool background_sleeps(struct ual_lane *lane)
+{
+    bool sleeps;
+
+    spinlock_lock(&lane->sleep_lock);
+    sleeps = atomic_load(&lane->sleeper) && lane->background.sleep_until;
+    spinlock_unlock(&lane->sleep_lock);
+    return sleeps;
+}
+
 START_TEST(who_is_entrusted_sleeps_at_once)
 {
     struct ual_lane *other = lf_lanes->lane[1];
@@ -177,7 +187,7 @@ START_TEST(who_is_entrusted_sleeps_at_once)
         lf_pass(5000); /* an interval of its own ends in that time, and it is the sleeper */
     } while (atomic_load(&other->sleeper));
     ual_lane_delegate(other);
-    sleeps = tc_until(atomic_load(&other->sleeper) && other->background.sleep_until, 10000);
+    sleeps = tc_until(background_sleeps(other), 10000);
     ual_lane_set_watch(other, 1);
     ck_assert(sleeps);
 }
