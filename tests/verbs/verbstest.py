@@ -96,12 +96,15 @@ def listens(port):
 
 
 def await_listener(port, server):
+    """False: the server has ended, or is late. The kernel's table signals no change, so it is read again every 10 ms."""
     limit = time.monotonic() + DEADLINE
     while not listens(port):
-        if server.poll() is not None or time.monotonic() > limit:
+        try:
+            server.wait(0.01)
             return False
-        os.sched_yield()
-        time.sleep(0.01) # between two reads of the kernel's table, which signals no change
+        except subprocess.TimeoutExpired:
+            if time.monotonic() > limit:
+                return False
     return True
 
 
