@@ -164,7 +164,7 @@ static void listen_somewhere(struct side *server, it_listen_handle_t *listen)
 {
     it_conn_qual_t qualifier;
     it_status_t status = IT_ERR_CONN_QUAL_BUSY;
-    uint16_t port = (uint16_t)(20000 + (unsigned)getpid() % 20000);
+    uint16_t port = (uint16_t)(30000 + (unsigned)getpid() % 2700);
 
     memset(&qualifier, 0, sizeof(qualifier));
     qualifier.type = IT_IANA_LR_PORT;
