@@ -31,7 +31,8 @@ END = "IT_CM_MSG_CONN_DISCONNECT_EVENT at the active side, IT_CM_MSG_CONN_%s_EVE
 ACTIVE_UNTOLD, BOTH_UNTOLD, EITHER = END % "BROKEN", END % "DISCONNECT", END % "(BROKEN|DISCONNECT)"
 # The active side may find the reset before the end; the event then does not say what was refused.
 UNEXPLAINED = "|IT_ASYNC_AFF_EP_FAILURE came, not IT_ASYNC_AFF_EP_R"
-NAMELESS = r"|event_number == 16386\b"  # IT_ASYNC_AFF_EP_FAILURE
+# IT_ASYNC_AFF_EP_FAILURE, or L_TRANSPORT_ERROR where siw finds the fault only as it sends the Read Response.
+NAMELESS = r"|event_number == (16386|16419)\b"
 PASSIVE_UNTOLD = "|IT_CM_MSG_CONN_BROKEN_EVENT at the active side, IT_CM_MSG_CONN_DISCONNECT_EVENT at the passive one"
 
 # Both: what rdma_cm and verbs leave no choice in.
