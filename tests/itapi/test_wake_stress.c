@@ -266,7 +266,7 @@ START_TEST(no_wake_up_is_lost)
     pthread_t disturber, signaller;
     pthread_condattr_t monotonic;
     /* each round is a wait on both sides, for a Receive and for a Send */
-    unsigned long rounds = tc_count(50000);
+    unsigned long rounds = tc_count(20000);
 
 #ifdef ITAL_SANITIZERS
     rounds /= 20;

@@ -12,7 +12,7 @@
 
 #include <stdio.h>
 
-#define CYCLES    40000
+#define CYCLES    20000
 #define MEMBERS   6u
 #define CONSUMERS 2
 

@@ -251,7 +251,7 @@ START_TEST(nobody_calls_in)
     lf_open(0);
     evd = lf_evd(UAL_STREAM_DTO, 4096, 0);
     feed = lf_pipe(evd);
-    for (unsigned long i = 0; i < tc_count(CYCLES) / 4; i++) {
+    for (unsigned long i = 0; i < tc_count(CYCLES) / 10; i++) {
         struct ual_event event;
 
         if (tc_below(&rng, 2))
