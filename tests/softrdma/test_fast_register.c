@@ -412,7 +412,8 @@ START_TEST(flushed)
 }
 END_TEST
 
-/* Flags that change concurrently with posts do not disturb the others. */
+/* Flags that change concurrently with posts do not disturb the others. This thread may execute what
+ * the other one posted; the CQ is not armed, so it wakes the sleeper. */
 static void *change_flags(void *stop)
 {
     struct ri_qp_modify modify = { .size = sizeof(modify), .mask = RI_QPM_FLAGS };
@@ -420,6 +421,7 @@ static void *change_flags(void *stop)
     while (!atomic_load((atomic_bool *)stop)) {
         modify.flags = RI_QP_PRIVILEGED | (modify.flags ^ RI_QP_READ_ENABLE);
         OK(bed.fake.privileged.qp_modify(a->qp, &modify));
+        fake_host_wake(&bed.fake);
     }
     return NULL;
 }
