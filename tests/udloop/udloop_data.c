@@ -279,8 +279,8 @@ static enum ri_status receive_one(struct qp *qp, const struct ri_recv_wr *wr)
     if (qp->count == qp->attr.max_recv_wr)
         return RI_ERR_QUEUE_FULL;
     *receive = (struct receive){ wr->cookie, wr->flags, wr->num_sge, { { 0 } } };
-    if (wr->num_sge)
-        memcpy(receive->sges, wr->sg_list, wr->num_sge * sizeof(*wr->sg_list));
+    for (uint32_t i = 0; i < wr->num_sge; i++)
+        receive->sges[i] = wr->sg_list[i];
     qp->count++;
     if (qp->state == RI_QPS_ERROR)
         loop_flush(qp);
@@ -308,9 +308,10 @@ static uint32_t poll(struct ri_cq *base, uint32_t count, struct ri_wc *wc)
     pthread_mutex_lock(&loop_lock);
     if (count > cq->count)
         count = cq->count;
-    memcpy(wc, cq->ring, count * sizeof(*wc));
-    for (uint32_t i = 0; i < count; i++)
+    for (uint32_t i = 0; i < count; i++) {
+        wc[i] = cq->ring[i];
         cq->of[i]->sends -= wc[i].opcode == RI_WC_SEND;
+    }
     cq->count -= count;
     memmove(cq->ring, cq->ring + count, cq->count * sizeof(*cq->ring));
     memmove(cq->of, cq->of + count, cq->count * sizeof(*cq->of));
