@@ -107,7 +107,7 @@ START_TEST(suppressed_and_in_order)
 
         ok(it_post_atomic(
             pair.a.ep, IT_FETCH_AND_ADD, 1, 0, &result, i,
-            (it_dto_flags_t)((last ? IT_COMPLETION_FLAG : 0) | (i % 3 ? 0 : IT_BARRIER_FENCE_FLAG)),
+            (it_dto_flags_t)((last ? BOTH : 0) | (i % 3 ? 0 : IT_BARRIER_FENCE_FLAG)),
             address_in(&there, 0), there.context));
     }
     expect_done(pair.a.requests, FETCH_ADD, 19, IT_DTO_SUCCESS);
