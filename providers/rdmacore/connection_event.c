@@ -194,12 +194,16 @@ static bool established(struct connection *c, const struct rdma_conn_param *para
     return true;
 }
 
+/* A peer that has accepted and leaves before the third leg sends a reject, too. The consumer knows
+ * of its acceptance, so this attempt fails: it is not rejected. */
 static bool refused(struct connection *c, const struct rdma_cm_event *event,
                     struct ri_connection_event *out)
 {
+    bool accepted = c->state == CONNECTION_ANSWERED || c->state == CONNECTION_CONFIRMED;
+
     if (c->state == CONNECTION_ENDED || c->state >= CONNECTION_OPEN)
         return false;
-    if (rdmacore_consumer_rejected(c->rnic, event->status)) {
+    if (rdmacore_consumer_rejected(c->rnic, event->status) && !accepted) {
         c->state = CONNECTION_ENDED;
         out->type = RI_CONNECTION_REJECTED;
         take_private_data(c, &event->param.conn, out);

@@ -34,6 +34,7 @@ void cq_retry_blocked(struct cq *cq)
         if (!qp)
             break;
         qp_retire(qp, which == CQ_RECEIVES ? &qp->rq : &qp->sq);
+        cq_retried(cq);
         qp_deliver(qp);
         atomic_fetch_sub(&qp->upcalls, 1);
     }

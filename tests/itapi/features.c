@@ -13,7 +13,7 @@ static const struct {
     const char *name;
     unsigned features;
 } expected[] = {
-    { "softrdma", FX_ALL & ~(unsigned)(FX_DATAGRAMS | FX_SERVICE_IDS) },
+    { "softrdma", FX_ALL & ~(unsigned)(FX_DATAGRAMS | FX_SERVICE_IDS | FX_THREE_WAY) },
     { "udloop", FX_DATAGRAMS | FX_READ_DEPTHS | FX_SERVICE_IDS },
 };
 

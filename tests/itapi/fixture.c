@@ -113,7 +113,8 @@ static unsigned of_connections(const it_ia_info_t *info)
            (info->ird_ord_suppressible ? FX_DEPTHS_SUPPRESSED : 0u) |
            (spigot->active_side_conn_qual & IT_IANA_LR_PORT ? FX_PORT_PAIRS : 0u) |
            (spigot->passive_side_conn_qual & IT_IB_SERVICEID ? FX_SERVICE_IDS : 0u) |
-           (info->socket_conversion_support ? FX_CONVERSION : 0u) | (iwarp ? FX_IWARP : 0u) |
+           (info->socket_conversion_support ? FX_CONVERSION : 0u) |
+           (info->three_way_handshake_support ? FX_THREE_WAY : 0u) | (iwarp ? FX_IWARP : 0u) |
            (softrdma ? FX_SOFTRDMA : 0u);
 }
 

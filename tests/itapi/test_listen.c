@@ -31,8 +31,6 @@ START_TEST(connect_errors)
     CONNECT(IT_ERR_INVALID_CN_EST_FLAGS, &good, &qualifier, 3, NULL, 0);
     CONNECT(IT_ERR_INVALID_CN_EST_FLAGS, &good, &qualifier, 4, NULL, 0);
     CONNECT(IT_ERR_INVALID_CN_EST_FLAGS, &good, &qualifier, 9, NULL, 0);
-    if (!pair.a.info->three_way_handshake_support)
-        CONNECT(IT_ERR_INVALID_CN_EST_FLAGS, &good, &qualifier, IT_CONNECT_FLAG_THREE_WAY, NULL, 0);
     CONNECT(IT_ERR_INVALID_PDATA_LENGTH, &good, &qualifier, 1, data, limit + 1);
     CONNECT(IT_ERR_INVALID_PDATA_LENGTH, &good, &qualifier, 1, data, SIZE_MAX);
     CONNECT(IT_ERR_FAULT, &good, &qualifier, 1, NULL, 1);

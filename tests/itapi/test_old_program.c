@@ -186,17 +186,32 @@ static uint64_t big_endian(const unsigned char *octets, int count)
     return value;
 }
 
+/*
+ * Reads an octet that a peer's Write may be placing at this moment. A program on a real adapter
+ * reads it so, too. C has no order for it, so ThreadSanitizer does not look at this one read;
+ * everything else in this program and in the library it sees.
+ */
+#ifdef ITAL_TSAN
+__attribute__((no_sanitize("thread"), noinline))
+#endif
+static unsigned char
+placed(const volatile unsigned char *octet)
+{
+    unsigned char value = *octet;
+
+#ifndef ITAL_TSAN /* it knows no fences */
+    atomic_thread_fence(memory_order_acquire);
+#endif
+    return value;
+}
+
 /* A slot has arrived when its first and its last word have. */
 static void await_slot(const unsigned char *slot, unsigned char number)
 {
-    const _Atomic unsigned char *first = (const _Atomic unsigned char *)slot;
-    const _Atomic unsigned char *last = first + SLOT - 1;
-
-    while (atomic_load_explicit(first, memory_order_acquire) != number ||
-           atomic_load_explicit(last, memory_order_acquire) != number)
+    while (placed(slot) != number || placed(slot + SLOT - 1) != number)
         sched_yield();
     for (unsigned i = 0; i < SLOT; i++)
-        ck_assert_uint_eq(slot[i], number);
+        ck_assert_uint_eq(placed(slot + i), number);
 }
 
 static void accept_client(struct side *server, struct told *client)
@@ -382,9 +397,6 @@ START_TEST(runs_as_it_did)
     pthread_t thread;
     it_event_t event;
 
-#ifdef ITAL_TSAN
-    tc_skip("it polls memory that a peer's Write fills, which ThreadSanitizer cannot see ordered");
-#endif
     open_side(&server, IFACE, SLOTS * SLOT);
     listen_somewhere(&server, &listen);
     open_side(&client, IFACE, RESPONSE + SLOT);

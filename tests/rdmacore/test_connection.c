@@ -153,6 +153,23 @@ START_TEST(three_way_rejected)
 }
 END_TEST
 
+/* The peer leaves after its acceptance. 1: the third leg is due then. */
+START_TEST(three_way_withdrawn)
+{
+    struct ri_connect_param param = { .size = sizeof(param) };
+
+    request(true);
+    tell(RDMA_CM_EVENT_CONNECT_RESPONSE, 0, &reply);
+    ck_assert_int_eq(news(1)->type, RI_CONNECTION_ACCEPTED);
+    if (_i)
+        ck_assert_int_eq(ops()->confirm(connection, &param), RI_OK);
+    tell(RDMA_CM_EVENT_REJECTED, 28, NULL);
+    ck_assert_int_eq(news(2)->type, RI_CONNECTION_FAILED);
+    ck_assert_int_eq(news(2)->reason, RI_REASON_OTHER);
+    ck_assert_int_eq(ops()->confirm(connection, &param), RI_ERR_INVALID_STATE);
+}
+END_TEST
+
 /* Fixed-size fields of zeros contain no private data. */
 START_TEST(padding_is_no_data)
 {
@@ -666,6 +683,7 @@ int main(void)
     tcase_add_test(active, two_way);
     tcase_add_test(active, three_way);
     tcase_add_test(active, three_way_rejected);
+    tcase_add_loop_test(active, three_way_withdrawn, 0, 2);
     tcase_add_test(active, padding_is_no_data);
     tcase_add_loop_test(active, reject_reasons, 1, 36);
     tcase_add_loop_test(active, other_failures, 0, (int)(sizeof(failures) / sizeof(failures[0])));

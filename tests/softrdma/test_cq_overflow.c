@@ -6,6 +6,8 @@
 
 #include "cq_fixture.h"
 
+#include "providers/softrdma/objects/cq.h"
+
 #include <pthread.h>
 #include <sched.h>
 
@@ -71,6 +73,44 @@ START_TEST(one_overflow_is_told_once)
         ck_assert_uint_eq(atomic_load(&record.cq_errors), overflow);
         expect_nothing(cq);
     }
+    end_qp(&qp);
+    ck_assert_int_eq(softrdma_cq_destroy(&cq->base), RI_OK);
+}
+END_TEST
+
+/* One thread retries a blocked queue. Another one has found the ring empty, and its poll ends
+ * between the first one's steps. */
+START_TEST(a_retry_does_not_end_an_overflow)
+{
+    struct cq *cq = new_cq(1);
+    struct qp qp, *taken;
+    int which = CQ_SENDS;
+
+    new_qp(&qp, cq, cq, 16);
+    for (uint64_t i = 0; i < 10; i++)
+        complete_send(&qp, i);
+    ck_assert_uint_eq(atomic_load(&record.cq_errors), 1);
+    ri_ring_take_to(&cq->ring, ri_ring_head(&cq->ring) + 1); /* the first thread polled */
+    taken = cq_take_blocked(cq, &which);
+    ck_assert_ptr_eq(taken, &qp);
+    spinlock_lock(&cq->lock); /* the second one */
+    cq_end_overflow(cq);
+    spinlock_unlock(&cq->lock);
+    qp_retire(&qp, &qp.sq); /* the first one goes on: the CQ is full again */
+    cq_retried(cq);
+    qp_deliver(&qp);
+    cq_deliver(cq);
+    atomic_fetch_sub(&qp.upcalls, 1);
+    ck_assert_uint_eq(atomic_load(&cq->blocked), 1);
+    ck_assert_uint_eq(atomic_load(&record.cq_errors), 1);
+    for (uint64_t i = 1; i < 10; i++)
+        expect(cq, i);
+    ck_assert_uint_eq(atomic_load(&cq->blocked), 0);
+    for (uint64_t i = 0; i < 3; i++)
+        complete_send(&qp, i);
+    ck_assert_uint_eq(atomic_load(&record.cq_errors), 2);
+    for (uint64_t i = 0; i < 3; i++)
+        expect(cq, i);
     end_qp(&qp);
     ck_assert_int_eq(softrdma_cq_destroy(&cq->base), RI_OK);
 }
@@ -354,6 +394,7 @@ int main(void)
 
     tcase_add_test(tc, X021_overflow_holds_order);
     tcase_add_test(tc, one_overflow_is_told_once);
+    tcase_add_test(tc, a_retry_does_not_end_an_overflow);
     tcase_add_test(tc, a_purge_does_not_end_an_overflow);
     tcase_add_test(tc, blocked_queue_is_not_overtaken);
     tcase_add_test(tc, overflow_and_arm);

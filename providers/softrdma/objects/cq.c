@@ -71,11 +71,19 @@ struct qp *cq_take_blocked(struct cq *cq, int *which)
     }
     if (queued) {
         qp = container_of(queued - *which, struct qp, cq_wait[0]);
-        unblock(cq, qp, *which);
+        ri_queued_remove(&cq->queued[*which], &qp->cq_wait[*which]);
         atomic_fetch_add(&qp->upcalls, 1);
     }
     spinlock_unlock(&cq->lock);
     return qp;
+}
+
+void cq_retried(struct cq *cq)
+{
+    spinlock_lock(&cq->lock);
+    atomic_fetch_sub_explicit(&cq->blocked, 1, memory_order_relaxed);
+    cq_end_overflow(cq);
+    spinlock_unlock(&cq->lock);
 }
 
 /* ---- retirement ---- */

@@ -219,9 +219,11 @@ static inline bool cq_has_news(const struct cq *cq)
  * (cq_retry_blocked). */
 void cq_purge(struct cq *cq, struct qp *qp);
 /* The blocked queue that has waited longest, if the ring has room: sends or receives as *which
- * says, if there are some, else the others. It is counted in qp->upcalls. NULL: none. No lock
- * held. */
+ * says, if there are some, else the others. It is counted in qp->upcalls. It counts as blocked
+ * until cq_retried: a thread that finds the ring empty in between must not take the overflow for
+ * ended. NULL: none. No lock held. */
 struct qp *cq_take_blocked(struct cq *cq, int *which);
+void cq_retried(struct cq *cq);
 enum ri_status softrdma_cq_peek(struct ri_cq *base, uint32_t *total, uint32_t *notify);
 enum ri_status softrdma_cq_create(struct ri_rnic *base, struct ri_cq_attr *attr,
                                   struct ri_cq **out);
