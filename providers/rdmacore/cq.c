@@ -402,10 +402,13 @@ enum ri_status rdmacore_cq_create(struct ri_rnic *base, struct ri_cq_attr *attr,
     cq->base.ops = rnic->user;
     cq->base.context = attr->context;
     cq->rnic = rnic;
+    cq->depth = attr->depth;
+    pthread_mutex_init(&cq->sizing, NULL);
     spinlock_init(&cq->lock);
     cq->ibv = rdmacore->create_cq(rnic->verbs, (int)attr->depth, cq, rnic->channel, 0);
     if (!cq->ibv) {
         error = errno;
+        pthread_mutex_destroy(&cq->sizing);
         free(cq);
         return rdmacore_status(error);
     }
@@ -414,6 +417,54 @@ enum ri_status rdmacore_cq_create(struct ri_rnic *base, struct ri_cq_attr *attr,
     atomic_fetch_add(&rnic->cqs, 1);
     *out = &cq->base;
     return RI_OK;
+}
+
+/* Under sizing: the depth that the device's CQ needs. */
+static int device_depth(const struct cq *cq, uint32_t depth)
+{
+    uint64_t wanted = (uint64_t)depth + cq->parts;
+
+    return (int)(wanted < cq->rnic->attr.max_cqe ? wanted : cq->rnic->attr.max_cqe);
+}
+
+/* A device that cannot resize, or has no memory now, keeps its depth: then a consumer whose CQ has
+ * a place for each request and no more may lose it when all parts of all requests fail. */
+void cq_reserve(struct cq *cq, uint32_t parts)
+{
+    int wanted;
+
+    if (!parts || !(cq->rnic->attr.features & RI_FEATURE_CQ_RESIZE))
+        return;
+    pthread_mutex_lock(&cq->sizing);
+    cq->parts += parts;
+    wanted = device_depth(cq, cq->depth);
+    if (wanted > cq->ibv->cqe)
+        rdmacore->resize_cq(cq->ibv, wanted);
+    pthread_mutex_unlock(&cq->sizing);
+}
+
+void cq_release(struct cq *cq, uint32_t parts)
+{
+    if (!parts || !(cq->rnic->attr.features & RI_FEATURE_CQ_RESIZE))
+        return;
+    pthread_mutex_lock(&cq->sizing);
+    cq->parts -= parts;
+    pthread_mutex_unlock(&cq->sizing);
+}
+
+static int resize(struct cq *cq, uint32_t *depth)
+{
+    int error;
+
+    pthread_mutex_lock(&cq->sizing);
+    error = rdmacore_errno(rdmacore->resize_cq(cq->ibv, device_depth(cq, *depth)));
+    if (!error) {
+        cq->depth = *depth;
+        if (cq->ibv->cqe > 0 && (uint32_t)cq->ibv->cqe > *depth + cq->parts)
+            *depth = (uint32_t)cq->ibv->cqe - cq->parts;
+    }
+    pthread_mutex_unlock(&cq->sizing);
+    return error;
 }
 
 /* If a device has no room it returns the same error as for an invalid depth; invalid depths were
@@ -430,11 +481,9 @@ enum ri_status rdmacore_cq_resize(struct ri_cq *base, uint32_t *depth)
         return RI_ERR_INVALID_ARGUMENT;
     if (*depth > limits->max_cqe)
         return RI_ERR_LIMIT;
-    error = rdmacore_errno(rdmacore->resize_cq(cq->ibv, (int)*depth));
+    error = resize(cq, depth);
     if (error)
         return error == EINVAL ? RI_ERR_BUSY : rdmacore_status(error);
-    if (cq->ibv->cqe > 0 && (uint32_t)cq->ibv->cqe > *depth)
-        *depth = (uint32_t)cq->ibv->cqe;
     return RI_OK;
 }
 
@@ -453,6 +502,7 @@ enum ri_status rdmacore_cq_destroy(struct ri_cq *base)
         sched_yield();
     atomic_fetch_sub(&rnic->cqs, 1);
     free(cq->stash);
+    pthread_mutex_destroy(&cq->sizing);
     free(cq);
     return RI_OK;
 }

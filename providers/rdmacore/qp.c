@@ -149,6 +149,7 @@ static void enter(struct qp *qp)
     if (qp->srq)
         atomic_fetch_add(&qp->srq->users, 1);
     atomic_fetch_add(&qp->rnic->qps, 1);
+    cq_reserve(qp->send_cq, qp->parts);
     pthread_mutex_lock(&qp->rnic->lock);
     DL_APPEND(qp->rnic->all, qp);
     pthread_mutex_unlock(&qp->rnic->lock);
@@ -179,6 +180,7 @@ enum ri_status rdmacore_qp_create(struct ri_pd *base, struct ri_qp_attr *attr, s
         goto free_qp;
     if (!wq_open(&qp->rq, qp, most(attr->max_recv_wr, 1), true))
         goto close_sq;
+    qp->parts = qp->sq.size - size;
     error = qp_create_ibv(qp, &qp->ibv);
     if (error)
         goto close_rq;
@@ -277,6 +279,7 @@ static void forget_headers(struct qp *qp)
 
 static void leave(struct qp *qp)
 {
+    cq_release(qp->send_cq, qp->parts);
     atomic_fetch_sub(&qp->rnic->qps, 1);
     if (qp->srq)
         atomic_fetch_sub(&qp->srq->users, 1);

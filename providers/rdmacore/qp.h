@@ -94,6 +94,9 @@ struct cq {
     struct ibv_cq *ibv;
     atomic_uint users, upcalls;
     atomic_bool armed;
+    pthread_mutex_t sizing; /* a leaf; held over the device's resize */
+    /* Under sizing: what the consumer asked for, and what split requests of its QPs add. */
+    uint32_t depth, parts;
     struct spinlock lock;
     /* Under lock. */
     uint32_t stash_head, stash_tail, stash_room;
@@ -135,6 +138,7 @@ struct qp {
     struct slot filler;
     atomic_uint filler_status; /* enum ri_wc_status of a failed filler, until it is reported */
     uint32_t min_inline, max_inline, max_send_sge, max_recv_sge, max_read_sge, max_write_sge;
+    uint32_t parts; /* places of sq beyond those asked for */
     uint32_t ird, ord, flags, number;
     uint8_t sge_limits[16]; /* by enum ri_wr_opcode; the device's limit if that is smaller */
     /* the device has refused the last part of a request; set under sq.lock */
@@ -284,6 +288,10 @@ void cq_drain(struct cq *cq, const struct qp *gone);
 void cq_watch_errors(struct cq *cq);
 /* Completions were added to the stash: fires if armed. No lock held. */
 void cq_fire(struct cq *cq);
+/* A QP that may split its requests into so many more completes here, or no longer: if it breaks the
+ * device completes each part, signalled or not. */
+void cq_reserve(struct cq *cq, uint32_t parts);
+void cq_release(struct cq *cq, uint32_t parts);
 
 /* ---- qp_state.c ---- */
 int qp_access(const struct qp *qp);

@@ -212,6 +212,42 @@ START_TEST(places)
 }
 END_TEST
 
+/* The CQ has a place for each request that the consumer asked for: the device's has one for each
+ * part, for as long as there is the QP. A CQ of the greatest depth stays. */
+START_TEST(places_of_completions)
+{
+    const uint32_t parts = DEPTH * MANY / READS - DEPTH;
+    struct ri_cq_attr small = { .size = sizeof(small), .context = &set.cq_record, .depth = DEPTH };
+    struct ri_cq_attr most = { .size = sizeof(most), .context = &set.cq_record, .depth = 1000 };
+    struct ri_qp_attr attr = attributes();
+    struct ri_cq *cq, *full;
+    struct ri_qp *one, *two;
+    uint32_t depth = 16;
+
+    ck_assert_int_eq(set.host.privileged.cq_create(set.host.rnic, &small, &cq), RI_OK);
+    ck_assert_int_eq(set.host.privileged.cq_create(set.host.rnic, &most, &full), RI_OK);
+    ck_assert_int_eq(fake_cq(cq)->ibv.cqe, DEPTH);
+    attr.send_cq = cq;
+    ck_assert_int_eq(set.host.privileged.qp_create(set.pd, &attr, &one), RI_OK);
+    ck_assert_int_ge(fake_cq(cq)->ibv.cqe, (int)(DEPTH + parts));
+    ck_assert_int_eq(set.host.privileged.cq_resize(cq, &depth), RI_OK);
+    ck_assert_int_ge(fake_cq(cq)->ibv.cqe, (int)(16 + parts));
+    ck_assert_uint_ge(depth, 16);
+    ck_assert_uint_lt(depth, 16 + parts);
+    attr = attributes();
+    attr.send_cq = full;
+    ck_assert_int_eq(set.host.privileged.qp_create(set.pd, &attr, &two), RI_OK);
+    ck_assert_int_eq(fake_cq(full)->ibv.cqe, 1000);
+    ck_assert_int_eq(set.host.privileged.qp_destroy(one), RI_OK);
+    ck_assert_int_eq(set.host.privileged.qp_destroy(two), RI_OK);
+    depth = 16;
+    ck_assert_int_eq(set.host.privileged.cq_resize(cq, &depth), RI_OK);
+    ck_assert_int_eq(fake_cq(cq)->ibv.cqe, 16);
+    ck_assert_int_eq(set.host.privileged.cq_destroy(cq), RI_OK);
+    ck_assert_int_eq(set.host.privileged.cq_destroy(full), RI_OK);
+}
+END_TEST
+
 /* ---- failures ---- */
 
 static unsigned int failing_part(int kind, int which)
@@ -355,6 +391,7 @@ int main(void)
     tcase_add_loop_test(tc, only_elements_with_octets_count, 0, KINDS);
     tcase_add_test(tc, what_is_still_refused);
     tcase_add_loop_test(tc, places, 0, KINDS);
+    tcase_add_test(tc, places_of_completions);
     tc = tc_case(suite, "failures", setup, work_teardown);
     tcase_add_loop_test(tc, a_part_fails, 0, 3 * KINDS);
     tcase_add_loop_test(tc, forgotten_parts_are_swept_up, 0, KINDS);
