@@ -325,7 +325,7 @@ struct vb_numbers {
     /* Allocates a number for a QP without VB_QP_BY_ADDRESS, and frees it. 0, or an error number. */
     int (*take)(struct vb_context *context, struct vb_qp *qp, uint32_t *number);
     void (*give_back)(struct vb_context *context, struct vb_qp *qp, uint32_t number);
-    /* For a context that closes: frees context->numbers. It has no QPs any more. */
+    /* The program closes the context: frees context->numbers, unless QPs are left. */
     void (*close)(struct vb_context *context);
     struct vb_connector connector; /* its context argument is the vb_context */
 };

@@ -10,6 +10,7 @@
 #include "tc.h"
 
 #include "verbs/numbers/private_data.h"
+#include "verbs/verbs_objects.h"
 
 #include <errno.h>
 #include <infiniband/verbs.h>
@@ -352,6 +353,28 @@ START_TEST(after_reset_nothing_is_held_and_the_same_two_connect)
 }
 END_TEST
 
+/* The end is still to be handled when the QP gets its next peer. */
+START_TEST(the_end_of_an_earlier_connection_does_not_touch_the_next)
+{
+    const struct ri_event end = { .size = sizeof(end), .type = RI_EVENT_LLP_CLOSED };
+    struct vb_qp *qp = vb_qp_of(this_end(_i)->qp);
+    const struct vb_connector *connector;
+
+    connect_to(this_end(_i), other_end(_i)->qp->qp_num);
+    connector = atomic_load(&qp->connector);
+    for (int round = 0; round < 20; round++) {
+        to_state(this_end(_i), IBV_QPS_RESET);
+        to_state(other_end(_i), IBV_QPS_RESET);
+        to_init(this_end(_i));
+        connector->event(vb_context_of(context), qp, &end);
+        to_rtr(this_end(_i), other_end(_i)->qp->qp_num);
+        to_rts(this_end(_i));
+        connect_to(other_end(_i), this_end(_i)->qp->qp_num);
+        exchange(this_end(_i), other_end(_i));
+    }
+}
+END_TEST
+
 /* No peer answers the first; the second names a QP that has another peer. Both run at once, because
  * each takes the 5 s that a connection attempt lasts at least. */
 START_TEST(what_finds_no_peer_fails_once_and_flushes)
@@ -658,6 +681,7 @@ int main(void)
     tcase_add_loop_test(tc, inline_data_is_copied_before_the_connection, 0, 2);
     tcase_add_loop_test(tc, err_flushes_what_was_held_and_what_was_received, 0, 2);
     tcase_add_loop_test(tc, after_reset_nothing_is_held_and_the_same_two_connect, 0, 2);
+    tcase_add_loop_test(tc, the_end_of_an_earlier_connection_does_not_touch_the_next, 0, 2);
     tc_add_tests(tc, posts_are_refused_before_rts, without_a_gid_rtr_fails_and_nothing_has_changed,
                  a_qp_is_its_own_peer, what_finds_no_peer_fails_once_and_flushes,
                  a_stranger_is_closed_without_an_answer,

@@ -374,6 +374,106 @@ START_TEST(a_state_is_reached_by_its_transitions_only)
 }
 END_TEST
 
+START_TEST(what_is_no_state_is_refused)
+{
+    struct ibv_cq *cq = ibv_create_cq(context, 32, NULL, NULL, 0);
+    struct ibv_qp_init_attr init = qp_attr(cq);
+    struct ibv_qp *qp = ibv_create_qp(pd, &init);
+    struct ibv_qp_attr attr = { .port_num = 1 };
+    const int full = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
+
+    for (unsigned int state = IBV_QPS_UNKNOWN; state < 70; state++) {
+        attr.qp_state = (enum ibv_qp_state)state;
+        ck_assert_int_eq(ibv_modify_qp(qp, &attr, full), EINVAL);
+    }
+    ck_assert_int_eq(qp->state, IBV_QPS_RESET);
+    ck_assert_int_eq(ibv_destroy_qp(qp), 0);
+    ck_assert_int_eq(ibv_destroy_cq(cq), 0);
+}
+END_TEST
+
+static void to_init(struct ibv_qp *qp)
+{
+    struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1 };
+
+    ck_assert_int_eq(
+        ibv_modify_qp(qp, &attr,
+                      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+        0);
+}
+
+/* The connection ends at the same moment: its event comes before the reset has waited for it. */
+static void end_at_release(void *unused, struct vb_qp *qp)
+{
+    (void)unused;
+    vb_qp_enter(qp, IBV_QPS_ERR, VB_GATE_OPEN);
+}
+
+START_TEST(a_reset_holds_against_the_end_of_a_connection)
+{
+    static const struct vb_connector ends = { .release = end_at_release };
+    struct ibv_cq *cq = ibv_create_cq(context, 32, NULL, NULL, 0);
+    struct ibv_qp_init_attr init = qp_attr(cq);
+    struct ibv_qp *qp = ibv_create_qp(pd, &init);
+    struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RESET };
+
+    to_init(qp);
+    ck_assert_int_eq(vb_qp_connector(vb_qp_of(qp), &ends, NULL), 0);
+    ck_assert_int_eq(ibv_modify_qp(qp, &attr, IBV_QP_STATE), 0);
+    ck_assert_int_eq(qp->state, IBV_QPS_RESET);
+    to_init(qp);
+    ck_assert_int_eq(ibv_destroy_qp(qp), 0);
+    ck_assert_int_eq(ibv_destroy_cq(cq), 0);
+}
+END_TEST
+
+/* Its number is none of a port. */
+START_TEST(a_qp_of_rdma_cm_is_not_connected_by_numbers)
+{
+    struct ibv_cq *cq = ibv_create_cq(context, 32, NULL, NULL, 0);
+    struct ibv_qp_init_attr_ex init = { .comp_mask = IBV_QP_INIT_ATTR_PD, .pd = pd };
+    struct ibv_qp_init_attr base = qp_attr(cq);
+    struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTR,
+                                .path_mtu = IBV_MTU_1024,
+                                .dest_qp_num = 20000 << 8 | 7,
+                                .ah_attr = { .is_global = 1, .port_num = 1 } };
+    struct ibv_qp *qp;
+
+    memcpy(&init, &base, offsetof(struct ibv_qp_init_attr_ex, comp_mask));
+    qp = vb_qp_create(context, &init, VB_QP_BY_ADDRESS);
+    ck_assert_ptr_nonnull(qp);
+    ck_assert_int_eq(ibv_query_gid(context, 1, 0, &attr.ah_attr.grh.dgid), 0);
+    to_init(qp);
+    ck_assert_int_eq(ibv_modify_qp(qp, &attr,
+                                   IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+                                       IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+                                       IBV_QP_MIN_RNR_TIMER),
+                     EINVAL);
+    ck_assert_int_eq(qp->state, IBV_QPS_INIT);
+    ck_assert_int_eq(ibv_destroy_qp(qp), 0);
+    ck_assert_int_eq(ibv_destroy_cq(cq), 0);
+}
+END_TEST
+
+/* Its QPs have listeners, which stay. */
+START_TEST(a_context_that_is_not_closed_goes_on)
+{
+    struct ibv_cq *cq = ibv_create_cq(context, 32, NULL, NULL, 0);
+    struct ibv_qp_init_attr init = qp_attr(cq);
+    struct ibv_qp *qp = ibv_create_qp(pd, &init), *second;
+
+    errno = 0;
+    ck_assert_int_eq(ibv_close_device(context), -1);
+    ck_assert_int_eq(errno, EBUSY);
+    to_init(qp);
+    second = ibv_create_qp(pd, &init);
+    ck_assert_ptr_nonnull(second);
+    ck_assert_int_eq(ibv_destroy_qp(qp), 0);
+    ck_assert_int_eq(ibv_destroy_qp(second), 0);
+    ck_assert_int_eq(ibv_destroy_cq(cq), 0);
+}
+END_TEST
+
 START_TEST(a_post_before_a_connection_is_refused)
 {
     struct ibv_cq *cq = ibv_create_cq(context, 32, NULL, NULL, 0);
@@ -482,6 +582,8 @@ int main(void)
         a_region_is_changed_or_left_as_it_was, a_cq_is_as_deep_as_asked_and_grows,
         an_srq_is_changed_and_queried, a_qp_gives_what_it_was_asked_for,
         a_qp_beyond_the_device_is_refused, a_state_is_reached_by_its_transitions_only,
+        what_is_no_state_is_refused, a_reset_holds_against_the_end_of_a_connection,
+        a_qp_of_rdma_cm_is_not_connected_by_numbers, a_context_that_is_not_closed_goes_on,
         a_post_before_a_connection_is_refused, an_error_state_flushes, what_is_not_built_is_refused,
         an_address_handle_names_a_gid_that_is_there, every_value_has_a_text);
     return tc_main(suite);

@@ -555,6 +555,11 @@ START_TEST(an_abort_and_an_error_post_nothing)
     ibv_wr_set_inline_data(qp, large, sizeof(large));
     ck_assert_int_eq(ibv_wr_complete(qp), EINVAL);
     ibv_wr_start(qp);
+    ibv_wr_send(qp);
+    ibv_wr_set_inline_data(qp, large, 5);
+    ibv_wr_set_inline_data(qp, large, 5); /* a request has one setter of data */
+    ck_assert_int_eq(ibv_wr_complete(qp), EINVAL);
+    ibv_wr_start(qp);
     for (uint32_t i = 0; i < 10000; i++)
         ibv_wr_send(qp);
     ck_assert_int_eq(ibv_wr_complete(qp), ENOMEM);

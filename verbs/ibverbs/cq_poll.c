@@ -57,22 +57,19 @@ void vb_qp_unreached(struct vb_qp *qp, bool is_so)
 
 /* The first failed send request reports that the peer is not reachable; those behind it are
  * flushed. */
-static enum ibv_wc_status status_of_failed_send(const struct ri_wc *wc)
+static bool reports_unreached(const struct ri_wc *wc)
 {
     atomic_bool *flag = &unreached[vb_slot_of((ual_handle)wc->context)];
     bool is_first = atomic_load_explicit(flag, memory_order_relaxed) &&
                     atomic_exchange(flag, false);
 
-    if (is_first && wc->status == RI_WC_FLUSHED)
-        return IBV_WC_RETRY_EXC_ERR;
-    return wc->status < ARRAY_SIZE(statuses) ? (enum ibv_wc_status)statuses[wc->status]
-                                             : IBV_WC_GENERAL_ERR;
+    return is_first && wc->status == RI_WC_FLUSHED;
 }
 
 static inline enum ibv_wc_status status_of(const struct ri_wc *wc)
 {
-    if (unlikely(wc->status != RI_WC_SUCCESS) && wc->opcode < RI_WC_RECV)
-        return status_of_failed_send(wc);
+    if (unlikely(wc->status != RI_WC_SUCCESS) && wc->opcode < RI_WC_RECV && reports_unreached(wc))
+        return IBV_WC_RETRY_EXC_ERR;
     return likely(wc->status < ARRAY_SIZE(statuses)) ? (enum ibv_wc_status)statuses[wc->status]
                                                      : IBV_WC_GENERAL_ERR;
 }

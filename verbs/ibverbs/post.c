@@ -50,7 +50,7 @@ static bool convert_send(const struct vb_qp *qp, const struct ibv_send_wr *from,
     to->opcode = RI_WR_SEND;
     if (likely(qp->ibv.qp_base.qp_type != IBV_QPT_UD))
         return true;
-    if (!from->wr.ud.ah)
+    if (!from->wr.ud.ah || !vb_ah_of(from->wr.ud.ah)->ual)
         return false;
     to->ud.ah = vb_ah_of(from->wr.ud.ah)->ual->ah;
     to->ud.remote_qpn = from->wr.ud.remote_qpn;

@@ -98,7 +98,7 @@ static bool is_transition(enum ibv_qp_state from, enum ibv_qp_state to)
     };
 
     return to == IBV_QPS_RESET || to == IBV_QPS_ERR ||
-           (from < ARRAY_SIZE(nexts) && (nexts[from] & 1u << to));
+           (from < ARRAY_SIZE(nexts) && to < ARRAY_SIZE(nexts) && (nexts[from] & 1u << to));
 }
 
 static int check_values(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask)
@@ -201,6 +201,8 @@ static void note(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask)
 
 /* --- the call --- */
 
+/* RESET is noted twice: first to refuse posts, then because the connection may have ended before
+ * ual_qp_renew has waited for its upcalls. */
 static int reset(struct vb_qp *qp)
 {
     struct ual_qp_attr attr = qp->attr;
@@ -216,6 +218,7 @@ static int reset(struct vb_qp *qp)
         vb_qp_connector(qp, NULL, NULL);
     }
     status = ual_qp_renew(&qp->ual, &attr);
+    vb_qp_note_state(qp, IBV_QPS_RESET);
     if (status == UAL_OK)
         memset(&qp->modified, 0, sizeof(qp->modified));
     return vb_errno(status);
@@ -240,6 +243,8 @@ static int ask_connector(struct vb_qp *qp, enum ibv_qp_state to, const struct ib
     int error;
 
     if (!connector && to == IBV_QPS_RTR && vb_qp_state(qp) == IBV_QPS_INIT) {
+        if (qp->flags & VB_QP_BY_ADDRESS)
+            return EINVAL; /* its number names no port */
         error = vb_qp_connector(qp, &vb_numbers->connector, vb_qp_context(qp));
         if (error)
             return error;

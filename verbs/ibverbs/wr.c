@@ -317,7 +317,9 @@ static void wr_set_inline_data_list(struct ibv_qp_ex *ibv, size_t num_buf,
     if (!wr)
         return;
     to = &batch->sge[(size_t)(batch->count - 1) * batch->sges];
-    if (!qp->inlined || !vb_inline_copy(qp, batch->inline_count, buffers, num_buf, to)) {
+    /* a second setter would take a second slot, which is not counted */
+    if (!qp->inlined || batch->inlined[batch->count - 1] ||
+        !vb_inline_copy(qp, batch->inline_count, buffers, num_buf, to)) {
         batch->error = EINVAL;
         return;
     }

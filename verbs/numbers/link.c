@@ -519,6 +519,8 @@ int link_to_rtr(struct link *link, const struct ibv_qp_attr *attr, int mask)
     pthread_mutex_lock(&link->numbers->lock);
     error = set_peer(link, attr);
     if (!error) {
+        link->stimuli &= 1u << LINK_REQUEST; /* others are of an earlier connection */
+        vb_qp_unreached(link->qp, false);
         link->ird = mask & IBV_QP_MAX_DEST_RD_ATOMIC ? attr->max_dest_rd_atomic : 0;
         link->rq_psn = attr->rq_psn & 0xffffff;
         vb_qp_enter(link->qp, IBV_QPS_RTR, VB_GATE_SHUT);

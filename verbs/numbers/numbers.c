@@ -84,12 +84,13 @@ static void give_back(struct vb_context *context, struct vb_qp *qp, uint32_t num
     link_free(link);
 }
 
-/* Closes the listeners first, so no request comes afterwards. */
+/* A context with QPs is not closed: they go on. Closes the listeners first, so no request comes
+ * afterwards. */
 static void close_numbers(struct vb_context *context)
 {
     struct numbers *numbers = context->numbers;
 
-    if (!numbers)
+    if (!numbers || numbers->used)
         return;
     context->numbers = NULL;
     ports_close(numbers);
