@@ -105,10 +105,9 @@ START_TEST(suppressed_and_in_order)
         it_lmr_triplet_t result = segment(&here, 8 * i, 8);
         bool last = i == 19;
 
-        ok(it_post_atomic(
-            pair.a.ep, IT_FETCH_AND_ADD, 1, 0, &result, i,
-            (it_dto_flags_t)((last ? BOTH : 0) | (i % 3 ? 0 : IT_BARRIER_FENCE_FLAG)),
-            address_in(&there, 0), there.context));
+        ok(it_post_atomic(pair.a.ep, IT_FETCH_AND_ADD, 1, 0, &result, i,
+                          (it_dto_flags_t)((last ? BOTH : 0) | (i % 3 ? 0 : IT_BARRIER_FENCE_FLAG)),
+                          address_in(&there, 0), there.context));
     }
     expect_done(pair.a.requests, FETCH_ADD, 19, IT_DTO_SUCCESS);
     for (unsigned int i = 0; i < 20; i++)
