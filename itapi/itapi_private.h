@@ -11,6 +11,7 @@
 
 #include "base/checked.h"
 #include "base/compiler.h"
+#include "base/sanitizer.h"
 
 #include <pthread.h>
 
@@ -36,10 +37,12 @@ static inline int cancel_disable(void)
     int before;
 
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+    sanitizer_ignore_begin();
     return before;
 }
 static inline void cancel_restore(int *before)
 {
+    sanitizer_ignore_end();
     pthread_setcancelstate(*before, NULL);
 }
 #define CANCEL_OFF() \

@@ -18,6 +18,7 @@
 #include "ual_mechanism.h"
 
 #include "base/compiler.h"
+#include "base/sanitizer.h"
 #include "base/spinlock.h"
 
 /* libibverbs exports the functions that this header declares. */
@@ -48,11 +49,13 @@ static inline int vb_cancel_off(void)
     int state;
 
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+    sanitizer_ignore_begin();
     return state;
 }
 
 static inline void vb_cancel_back(const int *state)
 {
+    sanitizer_ignore_end();
     pthread_setcancelstate(*state, NULL);
 }
 #define VB_CALL __attribute__((cleanup(vb_cancel_back), unused)) int vb_cancel_ = vb_cancel_off()

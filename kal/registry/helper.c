@@ -71,9 +71,9 @@ struct kal_helper {
 #define ALONE __attribute__((no_sanitize_address, no_sanitize_thread, no_sanitize_undefined))
 #endif
 
-/* ThreadSanitizer treats clone(2) as fork(2), and afterwards ignores the calling thread if there
- * are others. It does not intercept this name of glibc. */
-#ifdef ITAL_TSAN
+/* ThreadSanitizer, ours or the program's, treats clone(2) as fork(2), and afterwards ignores the
+ * calling thread if there are others. It does not intercept this name of glibc. */
+#ifdef __GLIBC__
 int __clone(int (*function)(void *), void *stack, int flags, void *arg, ...);
 #define clone __clone
 #endif

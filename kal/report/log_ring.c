@@ -19,6 +19,7 @@
 
 #include "base/clock.h"
 #include "base/futex.h"
+#include "base/sanitizer.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -201,6 +202,7 @@ static void *writer(void *arg)
     bool empty;
 
     (void)arg;
+    sanitizer_ignore_begin();
     while (!atomic_load(&ring.stop)) {
         word = atomic_load(&ring.word);
         now = clock_now();
@@ -213,6 +215,7 @@ static void *writer(void *arg)
         if (!atomic_load(&ring.stop) && futex_wait(&ring.word, word, due) == ETIMEDOUT && !empty)
             pause = pause * 2 > RETRY_NS ? RETRY_NS : pause * 2;
     }
+    sanitizer_ignore_end();
     return NULL;
 }
 

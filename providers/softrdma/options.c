@@ -48,6 +48,12 @@ const struct ri_option softrdma_option_table[SOFTRDMA_OPTIONS] = {
       "Read and write registered memory by the kernel: where it was unmapped, protected or "
       "truncated "
       "since, the connection ends and not the process. Slower." },
+    { "sanitizers", "enum: off|posted|all", "posted", "",
+      "What a sanitizer in the program is told: nothing; what happens to memory of posted "
+      "requests, "
+      "and what is written to memory that is not the program's; races of the peer's Writes and "
+      "Reads, "
+      "too." },
     { "max_ird", "int: 0..16383", "128", "",
       "Largest inbound RDMA Read queue depth of an endpoint." },
     { "max_ord", "int: 0..16383", "128", "",
@@ -140,7 +146,9 @@ enum ri_status softrdma_read_options(struct rnic *rnic)
 
     options->fpdu_max = word(&reader, "fpdu") == 1;
     options->remote_invalidate = truth(&reader, "remote_invalidate");
-    options->guard = truth(&reader, "guard");
+    options->by_kernel = truth(&reader, "guard");
+    options->sanitizers = sanitizer_present() ? (uint8_t)word(&reader, "sanitizers") : 0;
+    options->guard = options->by_kernel || options->sanitizers != SANITIZER_OFF;
     options->polled = (uint32_t)number(&reader, "polled_connections");
     options->lanes = (uint32_t)number(&reader, "lanes");
     options->close_timeout_ns = ms(&reader, "close_timeout");

@@ -10,6 +10,7 @@
 
 #include "softrdma.h"
 #include "providers/softrdma/objects/cq.h"
+#include "providers/softrdma/objects/sanitizer.h"
 
 static struct cq *cq_of(struct ri_cq *base)
 {
@@ -100,12 +101,16 @@ static __attribute__((noinline)) uint32_t poll_slowly(struct cq *cq, uint32_t co
     uint32_t taken;
 
     spinlock_lock(&cq->lock);
+    if (cq->rnic->options.sanitizers != SANITIZER_OFF)
+        sanitizer_taken(cq, count);
     taken = take(cq, count, wc, &emptied);
     cq_end_overflow(cq);
     spinlock_unlock(&cq->lock);
     if (has_blocked(cq)) {
         cq_retry_blocked(cq);
         spinlock_lock(&cq->lock);
+        if (cq->rnic->options.sanitizers != SANITIZER_OFF)
+            sanitizer_taken(cq, count - taken);
         taken += take(cq, count - taken, wc + taken, &emptied);
         cq_end_overflow(cq);
         spinlock_unlock(&cq->lock);
@@ -113,6 +118,11 @@ static __attribute__((noinline)) uint32_t poll_slowly(struct cq *cq, uint32_t co
     if (emptied)
         look_without_pass(cq);
     return taken;
+}
+
+uint32_t softrdma_poll_slowly(struct ri_cq *base, uint32_t count, struct ri_wc *wc)
+{
+    return poll_slowly(cq_of(base), count, wc);
 }
 
 /* lane: the one that feeds the CQ, NULL for several. Returns `taken`, so that the caller needs

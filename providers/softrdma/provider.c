@@ -103,7 +103,9 @@ static enum ri_status softrdma_open(const struct ri_open *open, struct ri_rnic *
     status = softrdma_read_options(rnic);
     if (status != RI_OK)
         goto free_rnic;
-    if (rnic->options.guard && !guard_works()) {
+    if (rnic->options.sanitizers != SANITIZER_OFF)
+        softrdma_watch(rnic);
+    if (rnic->options.by_kernel && !guard_works()) {
         ri_log(rnic->host, RI_LOG_ERROR,
                "option guard is on, and the kernel refuses process_vm_readv or "
                "process_vm_writev: a filter of system calls (seccomp) may be the cause");

@@ -6,15 +6,21 @@
 #define ITAL_SOFTRDMA_PROVIDER_H
 
 #include "softrdma.h"
+#include "providers/softrdma/objects/sanitizer.h"
 
 /* --- options.c --- */
 
-#define SOFTRDMA_OPTIONS 17u /* a constant: the descriptor is one */
+#define SOFTRDMA_OPTIONS 18u /* a constant: the descriptor is one */
 extern const struct ri_option softrdma_option_table[SOFTRDMA_OPTIONS];
 
 /* Reads the options that the provider uses, and the limits of attr that are options.
  * RI_ERR_INVALID_ARGUMENT: a name or a kind is not in the table. */
 enum ri_status softrdma_read_options(struct rnic *rnic);
+
+/* --- watched.c --- */
+
+/* Operations that tell a sanitizer, in front of those that the RNIC has. */
+void softrdma_watch(struct rnic *rnic);
 
 /* --- port.c --- */
 

@@ -8,6 +8,7 @@
 #endif
 
 #include "softrdma.h"
+#include "providers/softrdma/objects/sanitizer.h"
 
 #include <assert.h>
 #include <stddef.h>
@@ -131,6 +132,7 @@ void qp_free(struct qp *qp)
     free(qp->reads.ord_ring);
     free(qp->reads.ird_ring);
     free(qp->rx.srq_sges);
+    sanitizer_close(qp->watch);
     free(qp);
 }
 
@@ -166,6 +168,8 @@ enum ri_status softrdma_qp_create(struct ri_pd *base, struct ri_qp_attr *attr, s
     qp_set_rq_limits(qp, attr->rq_limit, attr->rq_hard_limit);
     qp->max_read_sge = most(attr->max_read_sge, 1);
     qp->max_write_sge = most(attr->max_write_sge, 1);
+    if (rnic->options.sanitizers != SANITIZER_OFF)
+        qp->watch = sanitizer_open(rnic, qp->qpn);
     status = open_queues(qp, attr);
     if (status != RI_OK)
         goto free_qp;
@@ -248,5 +252,7 @@ enum ri_status softrdma_qp_destroy(struct ri_qp *base)
     lane->freed_qps = qp;
     atomic_fetch_add(&lane->version, 1);
     spinlock_unlock(&lane->lock);
+    if (rnic->options.sanitizers != SANITIZER_OFF)
+        sanitizer_left(rnic);
     return RI_OK;
 }

@@ -8,6 +8,7 @@
 #endif
 
 #include "softrdma.h"
+#include "providers/softrdma/objects/sanitizer.h"
 #include "providers/softrdma/codec/terminate.h"
 
 /* --- transitions --- */
@@ -223,6 +224,8 @@ enum ri_status softrdma_qp_modify(struct ri_qp *base, const struct ri_qp_modify 
         status = change_attributes(qp, modify);
     if (status == RI_OK && (modify->mask & RI_QPM_STATE))
         status = change_state(qp, modify);
+    if (qp->rnic->options.sanitizers != SANITIZER_OFF)
+        sanitizer_left(qp->rnic);
     qp_deliver(qp);
     return status;
 }

@@ -48,6 +48,8 @@ enum ri_status softrdma_post_recv(struct ri_qp *base, struct ri_recv_wr *wr,
 /* Retry blocked queues as long as the ring has room (poll.c). No lock held. */
 void cq_retry_blocked(struct cq *cq);
 uint32_t softrdma_poll(struct ri_cq *base, uint32_t count, struct ri_wc *wc);
+/* The same; it tells the sanitizer what was taken. */
+uint32_t softrdma_poll_slowly(struct ri_cq *base, uint32_t count, struct ri_wc *wc);
 enum ri_status softrdma_arm(struct ri_cq *base, enum ri_arm kind, uint32_t count);
 enum ri_status softrdma_cq_resize(struct ri_cq *base, uint32_t *depth);
 enum ri_status softrdma_srq_modify(struct ri_srq *base, uint32_t mask,

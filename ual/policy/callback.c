@@ -31,6 +31,7 @@
 #include "callback.h"
 
 #include "base/futex.h"
+#include "base/sanitizer.h"
 
 #include <sched.h>
 #include <signal.h>
@@ -183,9 +184,11 @@ static bool is_detached(struct ual_callback *callback)
 
 static void call(struct callback_service *service, struct ual_callback *callback)
 {
+    sanitizer_ignore_end();
     pthread_cleanup_push(thread_lost, service);
     callback->run(callback->handle, callback->routine, callback->arg);
     pthread_cleanup_pop(0);
+    sanitizer_ignore_begin();
     if (service->process != atomic_load(&process))
         return;
     if (!is_detached(callback))
@@ -199,6 +202,7 @@ static void *serve(void *arg)
     bool stop = false;
 
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+    sanitizer_ignore_begin();
     pthread_mutex_lock(
         &service->starting); /* until the starting thread has stored service->thread */
     pthread_mutex_unlock(&service->starting);
@@ -210,13 +214,15 @@ static void *serve(void *arg)
             if (worth_a_call(callback->evd))
                 call(service, callback);
             if (service->process != atomic_load(&process))
-                return NULL; /* the routine forked, and this is the child */
+                break; /* the routine forked, and this is the child */
             end_call(service);
         } else if (!stop) {
             futex_wait(&service->word, word, CLOCK_NEVER);
         }
     }
-    release_service(service);
+    if (service->process == atomic_load(&process))
+        release_service(service);
+    sanitizer_ignore_end();
     return NULL;
 }
 

@@ -11,6 +11,8 @@
 
 #include "evd_private.h"
 
+#include "base/sanitizer.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
@@ -61,12 +63,14 @@ bool ual_evd_take_listed(struct ual_evd *evd, struct ual_event *event)
     spinlock_unlock(&evd->queue_lock);
     if (!node)
         return false;
+    sanitizer_ignore_begin();
     if (!own)
         memcpy(event, evd_node_event(node), evd_event_bytes(evd->stream));
     if (short_of_spares)
         evd_node_release(evd, node);
     else if (!own)
         free(node);
+    sanitizer_ignore_end();
     if (room)
         room(evd);
     return true;

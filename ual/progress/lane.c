@@ -38,6 +38,8 @@
 #include "lane_pace.h"
 #include "lane_private.h"
 
+#include "base/sanitizer.h"
+
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -71,10 +73,12 @@ void ual_lane_free_dead_watches(struct ual_lane *lane)
         lane->dead_count = 0;
     }
     spinlock_unlock(&lane->dead_lock);
+    sanitizer_ignore_begin();
     for (; watch; watch = next) {
         next = watch->next_dead;
         free(watch);
     }
+    sanitizer_ignore_end();
 }
 
 void ual_lane_drain_kick(struct ual_lane *lane)
@@ -104,6 +108,7 @@ void ual_lane_dispatch(struct ual_lane *lane, const struct epoll_event *events, 
      * known to the compiler. */
     if (count > 0)
         atomic_load_explicit(&lane->watches, memory_order_acquire);
+    sanitizer_ignore_begin();
     for (long i = 0; i < count; i++) {
         struct ri_watch *watch = events[i].data.ptr;
 
@@ -119,6 +124,7 @@ void ual_lane_dispatch(struct ual_lane *lane, const struct epoll_event *events, 
             watch->ready(watch->arg, events[i].events);
         spinlock_unlock(&watch->busy);
     }
+    sanitizer_ignore_end();
 }
 
 /* Under running. */
@@ -154,7 +160,9 @@ void ual_lane_dispatch_timers(struct ual_lane *lane)
         spinlock_unlock(&lane->timer_lock);
         if (!timer)
             return;
+        sanitizer_ignore_begin();
         timer->expired(timer);
+        sanitizer_ignore_end();
         spinlock_lock(&lane->timer_lock);
     }
 }

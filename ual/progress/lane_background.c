@@ -16,6 +16,7 @@
 
 #include "base/cpus.h"
 #include "base/futex.h"
+#include "base/sanitizer.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -151,6 +152,7 @@ static void *background(void *arg)
     struct pace pace = { 0 };
     uint64_t interval = PACE_FIRST;
 
+    sanitizer_ignore_begin();
     while (!atomic_load(&lane->background_word))
         futex_wait(&lane->background_word, 0, CLOCK_NEVER);
     while (!atomic_load(&lane->stop)) {
@@ -190,6 +192,7 @@ static void *background(void *arg)
             break;
         }
     }
+    sanitizer_ignore_end();
     return NULL;
 }
 

@@ -11,6 +11,7 @@
 #include "guard.h"
 #include "pages.h"
 
+#include <string.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -33,23 +34,41 @@ bool guard_works(void)
            process_vm_readv(getpid(), &theirs, 1, &mine, 1, 0) == 1;
 }
 
-bool guard_write(const struct qp *qp, uint32_t stag, uint8_t *to, const void *from, uint32_t octets)
+bool guard_write(const struct qp *qp, uint32_t stag, uint8_t *to, const void *from, uint32_t octets,
+                 enum memory_use use)
 {
     const struct iovec mine = { (void *)(uintptr_t)from, octets }, theirs = { to, octets };
 
-    return !octets || process_vm_writev(getpid(), &mine, 1, &theirs, 1, 0) == (ssize_t)octets ||
-           refused(qp, stag, to, octets, "written");
+    sanitizer_before(qp, stag, to, octets, use);
+    if (!qp->rnic->options.by_kernel) {
+        sanitizer_place(qp, to, from, octets, use);
+        return true;
+    }
+    if (octets && process_vm_writev(getpid(), &mine, 1, &theirs, 1, 0) != (ssize_t)octets)
+        return refused(qp, stag, to, octets, "written");
+    sanitizer_behind(qp, to, octets, use);
+    return true;
 }
 
-bool guard_read(const struct qp *qp, uint32_t stag, void *to, const uint8_t *from, uint32_t octets)
+bool guard_read(const struct qp *qp, uint32_t stag, void *to, const uint8_t *from, uint32_t octets,
+                enum memory_use use)
 {
     const struct iovec mine = { to, octets }, theirs = { (void *)(uintptr_t)from, octets };
 
-    return !octets || process_vm_readv(getpid(), &mine, 1, &theirs, 1, 0) == (ssize_t)octets ||
-           refused(qp, stag, from, octets, "read");
+    sanitizer_before(qp, stag, from, octets, use);
+    if (!qp->rnic->options.by_kernel)
+        memcpy(to, from, octets);
+    else if (octets && process_vm_readv(getpid(), &mine, 1, &theirs, 1, 0) != (ssize_t)octets)
+        return refused(qp, stag, from, octets, "read");
+    sanitizer_behind(qp, from, octets, use);
+    return true;
 }
 
 bool guard_word(const struct qp *qp, uint32_t stag, uint8_t *word)
 {
-    return pages_try_word(word) || refused(qp, stag, word, ATOMIC_OCTETS, "written");
+    sanitizer_before(qp, stag, word, ATOMIC_OCTETS, USE_REMOTE_WRITE);
+    if (qp->rnic->options.by_kernel && !pages_try_word(word))
+        return refused(qp, stag, word, ATOMIC_OCTETS, "written");
+    sanitizer_behind(qp, word, ATOMIC_OCTETS, USE_REMOTE_WRITE);
+    return true;
 }

@@ -11,6 +11,7 @@
 
 #include "pages.h"
 #include "regions.h"
+#include "sanitizer.h"
 
 #include <stdlib.h>
 
@@ -95,6 +96,8 @@ static struct stag_entry *new_entry(struct mr *mr, struct pd *pd, const struct r
     entry->memory = mr->addr;
     stag_publish(entry, stag);
     spinlock_unlock(&entry->lock);
+    if (mr->rnic->options.sanitizers != SANITIZER_OFF)
+        sanitizer_seen(mr->rnic);
     keys->lkey = stag;
     keys->rkey = attr->access & REMOTE_RIGHTS ? stag : 0;
     return entry;
@@ -110,6 +113,8 @@ void mr_drop_entry(struct rnic *rnic, struct stag_entry *entry)
     if (entry->kind == STAG_REGION)
         range = (struct memory_range){ entry->memory, entry->length };
     rnic->ops->leave_memory(rnic, entry->pd, range);
+    if (rnic->options.sanitizers != SANITIZER_OFF)
+        sanitizer_left(rnic);
     stag_release(&rnic->stags, entry);
 }
 

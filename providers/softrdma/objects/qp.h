@@ -113,6 +113,8 @@ struct qp {
     struct qp_reads reads;
     struct qp_rx rx;
     struct qp_counters counters;
+    /* Of a sanitizer. NULL: there is none. */
+    struct qp_watch *watch;
     /* VALID narrow windows. Any thread. */
     atomic_uint windows;
     /* Uses of the QP outside a pass: destroy waits until there are none. Any thread. Not in a

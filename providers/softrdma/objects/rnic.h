@@ -72,7 +72,10 @@
 struct softrdma_options {
     bool fpdu_max;
     bool remote_invalidate; /* of regions */
-    bool guard;
+    /* Accesses to the consumer's memory go by guard.c: the kernel makes them (option guard), or a
+     * sanitizer is told (enum sanitizer_scope). */
+    bool guard, by_kernel;
+    uint8_t sanitizers;
     uint32_t polled, lanes;
     uint64_t close_timeout_ns;
     uint64_t rtr_timeout_ns, rtr_repeat_ns;
@@ -114,6 +117,7 @@ struct rnic {
     const struct ri_host *host;
     const struct rnic_ops *ops;
     const struct ri_user_ops *user;
+    struct ri_user_ops watched; /* of an RNIC whose accesses a sanitizer sees (watched.c) */
     struct ri_rnic_attr attr;
     struct softrdma_options options;
     struct stag_table stags;

@@ -12,6 +12,7 @@
 #define ITAL_SOFTRDMA_RX_H
 
 #include "providers/softrdma/codec/rdmap.h"
+#include "providers/softrdma/objects/guard.h"
 #include "providers/softrdma/objects/regions.h"
 #include "providers/softrdma/tx/transmit.h"
 #include "receive.h"
@@ -60,12 +61,12 @@ static inline void rx_place(uint8_t *to, const uint8_t *from, uint32_t octets)
 /* The same with option guard, for memory of this STag. False: the memory cannot be written any
  * more. */
 bool rx_place_guarded(const struct qp *qp, uint32_t stag, uint8_t *to, const uint8_t *from,
-                      uint32_t octets);
+                      uint32_t octets, enum memory_use use);
 static inline bool rx_put(const struct qp *qp, uint32_t stag, uint8_t *to, const uint8_t *from,
-                          uint32_t octets)
+                          uint32_t octets, enum memory_use use)
 {
     if (unlikely(qp->rnic->options.guard))
-        return rx_place_guarded(qp, stag, to, from, octets);
+        return rx_place_guarded(qp, stag, to, from, octets, use);
     rx_place(to, from, octets);
     return true;
 }

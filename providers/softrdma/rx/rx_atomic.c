@@ -90,7 +90,7 @@ bool rx_on_atomic_response(struct qp *qp, const struct rdmap_segment *segment, s
     if (likely(!qp->rnic->options.guard))
         memcpy(memory, &response.value, sizeof(response.value));
     else if (!rx_place_guarded(qp, read->sink_stag, memory, (const uint8_t *)&response.value,
-                               sizeof(response.value)))
+                               sizeof(response.value), USE_SINK))
         return RESPONSE_FAULT(RI_WC_LOCAL_PROTECTION, TERMINATE_DDP_LOCAL,
                               "sink of an atomic is gone");
     qp->rx.expect_atomic_msn++;

@@ -8,7 +8,6 @@
 #endif
 
 #include "checks.h"
-#include "providers/softrdma/objects/guard.h"
 #include "providers/softrdma/codec/terminate.h"
 
 /* --- placement --- */
@@ -28,7 +27,7 @@ static bool scatter(struct qp *qp, const struct wqe *wqe, uint32_t offset, const
             if (!rx_find_receive(qp, sge, offset, part, &memory))
                 return false;
             if (unlikely(qp->rnic->options.guard)) {
-                if (!guard_write(qp, sge->lkey, memory, from, part))
+                if (!guard_write(qp, sge->lkey, memory, from, part, USE_RECEIVE))
                     return false;
             } else {
                 memcpy(memory, from, part);

@@ -8,22 +8,21 @@
 #endif
 
 #include "checks.h"
-#include "providers/softrdma/objects/guard.h"
 #include "providers/softrdma/codec/terminate.h"
 
 /* --- placement --- */
 
 /* Here too, the octets that consumers poll are stored last. */
 bool rx_place_guarded(const struct qp *qp, uint32_t stag, uint8_t *to, const uint8_t *from,
-                      uint32_t octets)
+                      uint32_t octets, enum memory_use use)
 {
     uint32_t tail = (uint32_t)(((uintptr_t)to + octets - 1) & 7) + 1;
 
     tail = tail < octets ? tail : octets;
-    if (!guard_write(qp, stag, to, from, octets - tail))
+    if (!guard_write(qp, stag, to, from, octets - tail, use))
         return false;
     atomic_thread_fence(memory_order_release);
-    return guard_write(qp, stag, to + octets - tail, from + octets - tail, tail);
+    return guard_write(qp, stag, to + octets - tail, from + octets - tail, tail, use);
 }
 
 /* --- RDMA Write, stage 7 --- */
@@ -59,7 +58,7 @@ bool rx_on_write(struct qp *qp, const struct rdmap_segment *segment, struct faul
                          "RDMA Write is not enabled here");
         return refuse_write(result, fault);
     }
-    if (!rx_put(qp, segment->hdr.stag, memory, segment->payload, octets))
+    if (!rx_put(qp, segment->hdr.stag, memory, segment->payload, octets, USE_REMOTE_WRITE))
         return FAULT(TERMINATE_DDP_LOCAL, RI_EVENT_WRITE_ACCESS, "memory of an RDMA Write is gone");
     rx_finish_write(qp, memory, octets, segment->hdr.last);
     return true;
@@ -149,7 +148,7 @@ bool rx_on_read_response(struct qp *qp, const struct rdmap_segment *segment, str
         if (rx_check_sink(qp, read->sink_stag, segment->hdr.to, octets, &memory) != STAG_OK)
             return response_fault(qp, read, RI_WC_LOCAL_PROTECTION, fault, TERMINATE_T_STAG,
                                   "sink of an RDMA Read was revoked");
-        if (!rx_put(qp, read->sink_stag, memory, segment->payload, octets))
+        if (!rx_put(qp, read->sink_stag, memory, segment->payload, octets, USE_SINK))
             return response_fault(qp, read, RI_WC_LOCAL_PROTECTION, fault, TERMINATE_DDP_LOCAL,
                                   "sink of an RDMA Read is gone");
         rx_finish_response(qp, read, memory, octets);

@@ -196,7 +196,7 @@ bool fpdu_fetch_payload(struct qp *qp, const struct wqe *wqe, uint32_t octets)
         uint32_t left = sge->length - qp->tx.cursor_offset, part = left < octets ? left : octets;
 
         if (!guard_read(qp, sge->lkey, to, (uint8_t *)(uintptr_t)sge->addr + qp->tx.cursor_offset,
-                        part))
+                        part, USE_PAYLOAD))
             return false;
         to += part;
         octets -= part;

@@ -47,7 +47,7 @@ static bool fetch_source(struct qp *qp, const struct inbound_read *read, uint8_t
 {
     uint8_t *to = qp->tx.batch.bounce + qp->tx.batch.bounce_used;
 
-    if (!guard_read(qp, read->source_stag, to, *source, octets))
+    if (!guard_read(qp, read->source_stag, to, *source, octets, USE_REMOTE_READ))
         return false;
     *source = to;
     return true;
