@@ -7,9 +7,9 @@
  *
  * A sanitizer cannot see what code without instrumentation does, but it does see the functions of
  * libc that this code calls. Of such a call ThreadSanitizer sees the access and not the lock
- * (base/spinlock.h) under which it was made; MemorySanitizer sees a buffer that no instrumented code
- * has filled. So both are told to look away while ital's own code runs (sanitizer_ignore), and are
- * told by name what is the program's concern.
+ * (base/spinlock.h) under which it was made; MemorySanitizer sees a buffer that no instrumented
+ * code has filled. So both are told to ignore what ital's own code does (sanitizer_ignore_begin),
+ * and are told by name what concerns the program.
  */
 #ifndef ITAL_BASE_SANITIZER_H
 #define ITAL_BASE_SANITIZER_H
@@ -29,8 +29,8 @@
 #ifndef SANITIZER_IS_OURS
 #define SANITIZER_WEAK __attribute__((weak, visibility("default")))
 
-/* <sanitizer/common_interface_defs.h>, asan_interface.h, tsan_interface.h, msan_interface.h; of compiler and runtime:
- * __tsan_*_range, Annotate*. Not included: a compiler may come without them. */
+/* Of <sanitizer/common_interface_defs.h>, asan_, tsan_ and msan_interface.h; of compiler and
+ * runtime: __tsan_*_range, Annotate*. Not included: a compiler may come without them. */
 void __sanitizer_report_error_summary(const char *text) SANITIZER_WEAK;
 void *__asan_region_is_poisoned(void *begin, size_t size) SANITIZER_WEAK;
 void __asan_report_error(void *pc, void *bp, void *sp, void *address, int is_write,
@@ -54,7 +54,7 @@ void __msan_check_mem_is_initialized(const volatile void *begin, size_t size) SA
 void __msan_scoped_disable_interceptor_checks(void) SANITIZER_WEAK;
 void __msan_scoped_enable_interceptor_checks(void) SANITIZER_WEAK;
 
-/* The thread runs code of ital from here on; calls nest. Any thread, also with locks held. */
+/* The thread runs code of ital from here on. Calls nest. Any thread, also with locks held. */
 static inline void sanitizer_ignore_begin(void)
 {
     if (__builtin_expect(__tsan_create_fiber != NULL, 0)) {

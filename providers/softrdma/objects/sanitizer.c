@@ -298,8 +298,8 @@ static bool is_write(enum memory_use use)
     return direction_of(use) == IN;
 }
 
-/* The line comes right before the report, by the way that the report takes: the process may end with
- * it. The registration is named because the address alone says little: the block may have been
+/* The line comes right before the report, by the way that the report takes: the process may end
+ * with it. The registration is named because the address alone says little: the block may have been
  * freed and allocated again since. */
 static void introduce(const struct qp *qp, uint32_t stag, const uint8_t *at, uint32_t octets,
                       enum memory_use use, const char *what)
