@@ -137,6 +137,9 @@ VB_PUBLIC void vb_gid_of_address(const struct sockaddr *address, union ibv_gid *
 struct vb_pd {
     struct ibv_pd ibv; /* first */
     struct ual_pd *ual;
+    /* a parent domain: the PD whose ual_pd it uses */
+    struct vb_pd *protection;
+    _Atomic uint32_t parents; /* parent domains that use this PD */
 };
 
 struct vb_mr {
@@ -176,6 +179,12 @@ struct vb_srq {
 static inline struct vb_pd *vb_pd_of(struct ibv_pd *pd)
 {
     return (struct vb_pd *)pd;
+}
+
+/* A parent domain protects as its PD does. */
+static inline bool vb_same_pd(struct ibv_pd *a, struct ibv_pd *b)
+{
+    return vb_pd_of(a)->ual == vb_pd_of(b)->ual;
 }
 
 static inline struct vb_mr *vb_mr_of(struct ibv_mr *mr)

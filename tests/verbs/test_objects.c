@@ -78,6 +78,7 @@ START_TEST(a_device_tells_what_it_can)
     ck_assert(attr.max_qp > 0 && attr.max_qp_wr > 0 && attr.max_sge > 0 && attr.max_cqe > 0);
     ck_assert(attr.node_guid == ibv_get_device_guid(context->device));
     ck_assert_uint_eq(attr.phys_port_cnt, 1);
+    ck_assert_uint_ne(attr.vendor_id, 0);
     ck_assert_int_eq(ibv_query_device_ex(context, NULL, &full), 0);
     ck_assert_mem_eq(&full.orig_attr, &attr, sizeof(attr));
     ck_assert_int_eq(ibv_query_device_ex(context, &input, &full), EINVAL);
@@ -181,6 +182,46 @@ START_TEST(a_region_has_keys_and_keeps_its_pd_busy)
     ck_assert_ptr_eq(mr->pd, pd);
     ck_assert_int_eq(ibv_dealloc_pd(pd), EBUSY);
     ck_assert_int_eq(ibv_dereg_mr(mr), 0);
+}
+END_TEST
+
+START_TEST(a_parent_domain_stands_for_its_pd)
+{
+    struct ibv_td_init_attr none = { 0 }, unknown = { .comp_mask = 1 };
+    struct ibv_td *td = ibv_alloc_td(context, &none);
+    struct ibv_parent_domain_init_attr attr = { .pd = pd, .td = td };
+    struct ibv_pd *domain = ibv_alloc_parent_domain(context, &attr);
+    struct ibv_cq_init_attr_ex cq_attr = { .cqe = 4,
+                                           .comp_mask = IBV_CQ_INIT_ATTR_MASK_PD,
+                                           .parent_domain = domain };
+    struct ibv_cq_ex *cq = ibv_create_cq_ex(context, &cq_attr);
+    struct ibv_srq_init_attr srq_attr = { .attr = { .max_wr = 4, .max_sge = 1 } };
+    struct ibv_qp_init_attr qp_attr = { .send_cq = ibv_cq_ex_to_cq(cq),
+                                        .recv_cq = ibv_cq_ex_to_cq(cq),
+                                        .qp_type = IBV_QPT_RC,
+                                        .cap = { .max_send_wr = 4, .max_send_sge = 1 } };
+    struct ibv_mr *mr = ibv_reg_mr(domain, memory[0], sizeof(memory[0]), IBV_ACCESS_LOCAL_WRITE);
+    struct ibv_qp *qp;
+
+    refused(ibv_alloc_td(context, &unknown), EINVAL);
+    ck_assert(td && domain && cq && mr);
+    ck_assert_ptr_ne(domain, pd);
+    ck_assert_ptr_eq(mr->pd, domain);
+    qp_attr.srq = ibv_create_srq(pd, &srq_attr);
+    qp = ibv_create_qp(domain, &qp_attr);
+    ck_assert_msg(qp, "a QP of the parent domain takes an SRQ of its PD");
+    cq_attr.parent_domain = pd;
+    refused(ibv_create_cq_ex(context, &cq_attr), EINVAL);
+    attr.pd = domain;
+    refused(ibv_alloc_parent_domain(context, &attr), EINVAL);
+    ck_assert_int_eq(ibv_dealloc_pd(pd), EBUSY);
+    ck_assert_int_eq(ibv_dealloc_td(td), EBUSY);
+    ck_assert_int_eq(ibv_destroy_qp(qp), 0);
+    ck_assert_int_eq(ibv_destroy_srq(qp_attr.srq), 0);
+    ck_assert_int_eq(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
+    ck_assert_int_eq(ibv_dereg_mr(mr), 0);
+    ck_assert_int_eq(ibv_dealloc_pd(domain), 0);
+    ck_assert_int_eq(ibv_dealloc_td(td), 0);
 }
 END_TEST
 
@@ -307,7 +348,7 @@ START_TEST(a_qp_gives_what_it_was_asked_for)
     ck_assert_uint_lt(qp->qp_num, 1u << 24);
     ck_assert_ptr_eq(&vb_qp_by_number(vb_context_of(context), qp->qp_num)->ibv.qp_base, qp);
     ck_assert_int_eq(ibv_query_qp(qp, &attr, IBV_QP_STATE | IBV_QP_CAP, &got), 0);
-    ck_assert_int_eq(attr.qp_state, IBV_QPS_RESET);
+    ck_assert_int_eq(attr.qp_state, IBV_QPS_INIT); /* an RNIC has no RESET */
     ck_assert_mem_eq(&attr.cap, &init.cap, sizeof(attr.cap));
     ck_assert_int_eq(got.sq_sig_all, 1);
     ck_assert_ptr_eq(got.send_cq, cq);
@@ -520,7 +561,6 @@ START_TEST(what_is_not_built_is_refused)
 {
     struct ibv_alloc_dm_attr dm = { .length = 64 };
     struct ibv_xrcd_init_attr xrcd = { 0 };
-    struct ibv_td_init_attr td = { 0 };
     struct ibv_modify_cq_attr moderate = { 0 };
     struct ibv_cq_init_attr_ex cq_attr = { .cqe = 4,
                                            .wc_flags = IBV_WC_EX_WITH_COMPLETION_TIMESTAMP };
@@ -528,7 +568,6 @@ START_TEST(what_is_not_built_is_refused)
 
     refused(ibv_alloc_dm(context, &dm), EOPNOTSUPP);
     refused(ibv_open_xrcd(context, &xrcd), EOPNOTSUPP);
-    refused(ibv_alloc_td(context, &td), EOPNOTSUPP);
     refused(ibv_alloc_null_mr(pd), EOPNOTSUPP);
     refused(ibv_create_cq_ex(context, &cq_attr), EOPNOTSUPP);
     ck_assert_int_eq(ibv_modify_cq(cq, &moderate), EOPNOTSUPP);
@@ -543,6 +582,9 @@ START_TEST(an_address_handle_names_a_gid_that_is_there)
 
     ck_assert_ptr_nonnull(ah);
     ck_assert_int_eq(ibv_destroy_ah(ah), 0);
+    attr.is_global = 0; /* a LID */
+    refused(ibv_create_ah(pd, &attr), EINVAL);
+    attr.is_global = 1;
     attr.grh.sgid_index = 200;
     refused(ibv_create_ah(pd, &attr), EINVAL);
     attr.port_num = 3;
@@ -578,13 +620,14 @@ int main(void)
         a_device_tells_what_it_can, a_shorter_structure_is_filled_as_far_as_it_goes,
         a_port_is_active_and_no_other_is_there, a_gid_is_an_address_and_loopback_comes_last,
         a_context_with_queues_is_not_closed, a_region_has_keys_and_keeps_its_pd_busy,
-        rights_that_cannot_be_are_refused, optional_rights_are_taken,
-        a_region_is_changed_or_left_as_it_was, a_cq_is_as_deep_as_asked_and_grows,
-        an_srq_is_changed_and_queried, a_qp_gives_what_it_was_asked_for,
-        a_qp_beyond_the_device_is_refused, a_state_is_reached_by_its_transitions_only,
-        what_is_no_state_is_refused, a_reset_holds_against_the_end_of_a_connection,
-        a_qp_of_rdma_cm_is_not_connected_by_numbers, a_context_that_is_not_closed_goes_on,
-        a_post_before_a_connection_is_refused, an_error_state_flushes, what_is_not_built_is_refused,
+        a_parent_domain_stands_for_its_pd, rights_that_cannot_be_are_refused,
+        optional_rights_are_taken, a_region_is_changed_or_left_as_it_was,
+        a_cq_is_as_deep_as_asked_and_grows, an_srq_is_changed_and_queried,
+        a_qp_gives_what_it_was_asked_for, a_qp_beyond_the_device_is_refused,
+        a_state_is_reached_by_its_transitions_only, what_is_no_state_is_refused,
+        a_reset_holds_against_the_end_of_a_connection, a_qp_of_rdma_cm_is_not_connected_by_numbers,
+        a_context_that_is_not_closed_goes_on, a_post_before_a_connection_is_refused,
+        an_error_state_flushes, what_is_not_built_is_refused,
         an_address_handle_names_a_gid_that_is_there, every_value_has_a_text);
     return tc_main(suite);
 }

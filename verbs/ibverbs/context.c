@@ -64,6 +64,9 @@ static void set_operations(struct verbs_context *verbs)
     verbs->query_port = vb_query_port;
     verbs->query_device_ex = vb_query_device_ex;
     verbs->advise_mr = vb_advise_mr;
+    verbs->alloc_td = vb_alloc_td;
+    verbs->dealloc_td = vb_dealloc_td;
+    verbs->alloc_parent_domain = vb_alloc_parent_domain;
     verbs->create_cq_ex = vb_create_cq_ex;
     verbs->create_qp_ex = vb_create_qp_ex;
     verbs->create_srq_ex = vb_create_srq_ex;

@@ -172,6 +172,11 @@ struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_cont
     return cq ? ibv_cq_ex_to_cq(&cq->ibv) : NULL;
 }
 
+static bool is_parent_domain(struct ibv_pd *pd)
+{
+    return pd && vb_pd_of(pd)->protection;
+}
+
 struct ibv_cq_ex *vb_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr)
 {
     VB_CALL;
@@ -179,10 +184,10 @@ struct ibv_cq_ex *vb_create_cq_ex(struct ibv_context *context, struct ibv_cq_ini
     int error = 0;
 
     if (!is_valid(context, attr->cqe, attr->channel, attr->comp_vector) ||
-        (attr->comp_mask & ~(uint32_t)(IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD)))
+        (attr->comp_mask & ~(uint32_t)(IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD)) ||
+        ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) && !is_parent_domain(attr->parent_domain)))
         error = EINVAL;
-    else if ((attr->wc_flags & ~(uint64_t)IBV_WC_STANDARD_FLAGS) ||
-             (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD))
+    else if (attr->wc_flags & ~(uint64_t)IBV_WC_STANDARD_FLAGS)
         error = EOPNOTSUPP;
     if (error) {
         errno = error;

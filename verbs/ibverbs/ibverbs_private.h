@@ -29,6 +29,14 @@ struct ibv_srq *vb_create_srq_ex(struct ibv_context *ibv, struct ibv_srq_init_at
 int vb_get_srq_num(struct ibv_srq *srq, uint32_t *number);
 int vb_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
                  struct ibv_sge *sg_list, uint32_t num_sge);
+/* query.c */
+bool vb_is_ethernet(struct vb_context *context, uint32_t port_num);
+/* parent_domain.c */
+struct ibv_td *vb_alloc_td(struct ibv_context *context, struct ibv_td_init_attr *attr);
+int vb_dealloc_td(struct ibv_td *td);
+struct ibv_pd *vb_alloc_parent_domain(struct ibv_context *context,
+                                      struct ibv_parent_domain_init_attr *attr);
+int vb_dealloc_parent_domain(struct vb_pd *pd);
 struct ibv_mw *vb_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type);
 int vb_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind);
 int vb_dealloc_mw(struct ibv_mw *mw);

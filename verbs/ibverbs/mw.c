@@ -93,7 +93,7 @@ int vb_bind_mw(struct ibv_qp *qp, struct ibv_mw *ibv, struct ibv_mw_bind *bind)
     uint32_t stag = ibv->rkey;
     int error;
 
-    if (!is_open(qp) || qp->pd != ibv->pd)
+    if (!is_open(qp) || !vb_same_pd(qp->pd, ibv->pd))
         return EINVAL;
     if (!info->length)
         return vb_errno(ual_mw_unlink(mw->ual, &vb_qp_of(qp)->ual, bind->wr_id, flags));
@@ -116,7 +116,7 @@ int vb_mw_post_bind(struct vb_qp *qp, uint64_t cookie, uint16_t flags, struct ib
     uint32_t stag;
     int error;
 
-    if (ibv->type != IBV_MW_TYPE_2 || !info->mr || ibv->pd != info->mr->pd ||
+    if (ibv->type != IBV_MW_TYPE_2 || !info->mr || !vb_same_pd(ibv->pd, info->mr->pd) ||
         ((ibv->rkey ^ rkey) & ~KEY_BITS))
         return EINVAL;
     error = link_of(info, &link);

@@ -32,8 +32,13 @@ int ibv_dealloc_pd(struct ibv_pd *ibv)
 {
     VB_CALL;
     struct vb_pd *pd = vb_pd_of(ibv);
-    enum ual_status status = ual_pd_free(pd->ual);
+    enum ual_status status;
 
+    if (pd->protection)
+        return vb_dealloc_parent_domain(pd);
+    if (atomic_load(&pd->parents))
+        return EBUSY;
+    status = ual_pd_free(pd->ual);
     if (status == UAL_OK)
         free(pd);
     return vb_errno(status);
@@ -47,7 +52,10 @@ static int check(struct vb_context *context, const struct ibv_ah_attr *attr)
 
     if (attr->port_num < 1 || attr->port_num > ual_device_attr(context->device)->ports)
         return EINVAL;
-    return attr->is_global ? vb_gid_address(context, attr->grh.sgid_index, &source) : 0;
+    if (attr->is_global)
+        return vb_gid_address(context, attr->grh.sgid_index, &source);
+    /* over Ethernet a LID is no address */
+    return vb_is_ethernet(context, attr->port_num) ? EINVAL : 0;
 }
 
 static void convert(const struct vb_context *context, const struct ibv_ah_attr *from,

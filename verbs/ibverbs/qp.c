@@ -50,7 +50,7 @@ static int check_objects(const struct ibv_context *context, const struct ibv_qp_
 {
     if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || !attr->pd || attr->pd->context != context ||
         !attr->send_cq || attr->send_cq->context != context || !attr->recv_cq ||
-        attr->recv_cq->context != context || (attr->srq && attr->srq->pd != attr->pd))
+        attr->recv_cq->context != context || (attr->srq && !vb_same_pd(attr->srq->pd, attr->pd)))
         return EINVAL;
     return 0;
 }
@@ -325,6 +325,9 @@ int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask,
     attr->qp_state = vb_qp_state(qp);
     if (attr->qp_state != IBV_QPS_RESET && is_ended(info.state))
         attr->qp_state = IBV_QPS_ERR;
+    /* as the kernel's iWARP drivers, which have no RESET */
+    if (attr->qp_state == IBV_QPS_RESET && ibv->context->device->node_type == IBV_NODE_RNIC)
+        attr->qp_state = IBV_QPS_INIT;
     attr->cur_qp_state = attr->qp_state;
     attr->qp_access_flags = access_of(info.flags);
     attr->port_num = attr->port_num ? attr->port_num : 1;

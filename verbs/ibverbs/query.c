@@ -11,6 +11,8 @@
 
 #define ANY_PAGE_SIZE 0xfffffffffffff000
 #define PKEY          0xffff
+/* of a device that nobody has given a number; rdma_rxe has it, too */
+#define NO_VENDOR 0xffffff
 
 /* --- device --- */
 
@@ -74,7 +76,7 @@ static void fill_device(struct vb_context *context, struct ibv_device_attr *attr
     attr->node_guid = attr->sys_image_guid = device->guid;
     attr->max_mr_size = rnic->max_mr_length;
     attr->page_size_cap = ANY_PAGE_SIZE;
-    attr->vendor_id = rnic->vendor_id;
+    attr->vendor_id = rnic->vendor_id ? rnic->vendor_id : NO_VENDOR;
     attr->vendor_part_id = rnic->vendor_part;
     attr->hw_ver = rnic->hardware_version;
     attr->device_cap_flags = flags_of(rnic->features);
@@ -124,6 +126,21 @@ static enum ibv_mtu mtu_of(uint32_t octets)
     return mtu;
 }
 
+static uint8_t link_layer(const struct vb_context *context, const struct ri_port_attr *port)
+{
+    return port->link_ethernet || ual_device_attr(context->device)->transport == RI_TRANSPORT_IWARP
+               ? IBV_LINK_LAYER_ETHERNET
+               : IBV_LINK_LAYER_INFINIBAND;
+}
+
+bool vb_is_ethernet(struct vb_context *context, uint32_t port_num)
+{
+    struct ri_port_attr port = { .size = sizeof(port), .port = port_num - 1u };
+
+    return ual_device_port(context->device, &port) == UAL_OK &&
+           link_layer(context, &port) == IBV_LINK_LAYER_ETHERNET;
+}
+
 /* Width and speed are those of a 10 Gbit/s link: the real ones are unknown. */
 static void fill_port(struct vb_context *context, const struct ri_port_attr *port,
                       struct ibv_port_attr *attr)
@@ -143,9 +160,7 @@ static void fill_port(struct vb_context *context, const struct ri_port_attr *por
     attr->max_vl_num = 1;
     attr->active_width = 1; /* 1 x */
     attr->active_speed = 8; /* 10.0 Gbit/s */
-    attr->link_layer = port->link_ethernet || rnic->transport == RI_TRANSPORT_IWARP
-                           ? IBV_LINK_LAYER_ETHERNET
-                           : IBV_LINK_LAYER_INFINIBAND;
+    attr->link_layer = link_layer(context, port);
     if (attr->link_layer == IBV_LINK_LAYER_ETHERNET)
         attr->flags = IBV_QPF_GRH_REQUIRED;
 }

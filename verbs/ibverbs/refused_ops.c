@@ -33,9 +33,6 @@ REFUSE_ERROR(modify_flow_action_esp)
 REFUSE_ERROR(destroy_flow_action)
 REFUSE_NULL(create_flow_action_esp)
 REFUSE_ERROR(modify_qp_rate_limit)
-REFUSE_NULL(alloc_parent_domain)
-REFUSE_ERROR(dealloc_td)
-REFUSE_NULL(alloc_td)
 REFUSE_ERROR(modify_cq)
 REFUSE_ERROR(destroy_rwq_ind_table)
 REFUSE_NULL(create_rwq_ind_table)
@@ -78,9 +75,6 @@ void vb_refuse_operations(struct verbs_context *verbs)
     SET(destroy_flow_action);
     SET(create_flow_action_esp);
     SET(modify_qp_rate_limit);
-    SET(alloc_parent_domain);
-    SET(dealloc_td);
-    SET(alloc_td);
     SET(modify_cq);
     SET(destroy_rwq_ind_table);
     SET(create_rwq_ind_table);
