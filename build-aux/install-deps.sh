@@ -1,14 +1,17 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# install-deps.sh build|check|vm|bench ...: installs the Debian packages that are missing, quietly.
+# install-deps.sh build|check|vm|bench|packages|programs ...: installs the Debian packages that are missing, quietly.
 set -eu
 
 build="autoconf automake libtool make gcc libc6-dev pkg-config libltdl-dev libinih-dev uthash-dev
        libisal-dev libmnl-dev libsmartcols-dev libjansson-dev libssl-dev systemtap-sdt-dev scdoc
        libibverbs-dev librdmacm-dev"
 check="check g++ clang clang-format libclang-rt-14-dev llvm python3 valgrind binutils gcovr tshark
-       ibverbs-utils rdmacm-utils"
+       ibverbs-utils rdmacm-utils python3-pyverbs rdma-core"
 vm="qemu-system-x86 tshark python3 xz-utils util-linux"
+packages="build-essential debhelper lintian mmdebstrap"
+programs="dapl2-utils fio libfabric-bin libiscsi-bin librpma0 netpipe-openmpi openmpi-bin qemu-system-x86
+          tgt ucx-utils"
 bench="libfabric-dev libucx-dev gnuplot-nox iproute2 python3 linux-perf"
 
 wanted=
@@ -18,7 +21,9 @@ for group in "$@"; do
     check) wanted="$wanted $check" ;;
     vm) wanted="$wanted $vm" ;;
     bench) wanted="$wanted $bench" ;;
-    *) echo "install-deps.sh: unknown group \"$group\" (build, check, vm, bench)" >&2; exit 2 ;;
+    packages) wanted="$wanted $packages" ;;
+    programs) wanted="$wanted $programs" ;;
+    *) echo "install-deps.sh: unknown group \"$group\" (build, check, vm, bench, packages, programs)" >&2; exit 2 ;;
     esac
 done
 
