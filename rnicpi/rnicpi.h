@@ -8,15 +8,16 @@
  * (rnicpi_cq.h, rnicpi_ring.h, rnicpi_watch.h, rnicpi_util.h).
  *
  * ABI rules
- *   - The descriptor, the operation tables, the host table and every structure that crosses begin
- *     with `size` (bytes, as the side that allocated it was compiled), except the work request,
- *     work completion and scatter element structures, which are frozen for the life of ABI major 1.
- *   - A table is only ever extended at its end, each extension raising RI_ABI_MINOR. A reader
- *     treats what lies past `size` as absent. Absent operations (past the end, or NULL) are filled
- *     by the loader from a default table, which answers RI_ERR_NOT_SUPPORTED: nobody tests a slot
- *     for NULL.
- *   - A provider of an older minor loads; one of a newer minor of the same major loads; any other
- *     major is refused with both versions and the file named.
+ *   - {abi-size} The descriptor, the operation tables, the host table and every structure that
+ *     crosses begin with `size` (bytes, as the side that allocated it was compiled), except the
+ *     work request, work completion and scatter element structures, which are frozen for the life
+ *     of ABI major 1.
+ *   - {abi-extend} A table is only ever extended at its end, each extension raising
+ *     RI_ABI_MINOR. A reader treats what lies past `size` as absent. Absent operations (past the
+ *     end, or NULL) are filled by the loader from a default table, which answers
+ *     RI_ERR_NOT_SUPPORTED: nobody tests a slot for NULL.
+ *   - {abi-version} A provider of an older minor loads; one of a newer minor of the same major
+ *     loads; any other major is refused with both versions and the file named.
  *
  * Marks on operations: [caller | thread | blocking]
  *   caller   kal (control) or ual (data path)
@@ -25,29 +26,33 @@
  *   blocking may block / no (never waits for the peer or another thread's I/O, may take short
  *   locks)
  *
- * Objects: each provider object begins with one of the structures of section 4 ({ops, context}).
- * `ops` is the completed table that the loader passed at open (struct ri_open); `context` is the
- * caller's pointer, given at creation, and the only identity that completions, events and upcalls
- * carry. So a provider can be opened over another and pass things through; nothing above may assume
- * hardware.
+ * {object-head} Objects: each provider object begins with one of the structures of section 4 ({ops,
+ * context}). `ops` is the completed table that the loader passed at open (struct ri_open);
+ * `context` is the caller's pointer, given at creation, and the only identity that completions,
+ * events and upcalls carry. So a provider can be opened over another and pass things through;
+ * nothing above may assume hardware.
  *
- * Outputs are written on RI_OK only. Everything a call receives by pointer is lent for the call.
- * What an operation creates is the provider's memory: the caller holds the pointer until the
- * operation that destroys it has answered RI_OK, and looks at nothing but the two members of
- * section 4. The caller destroys what uses an object before the object.
+ * {outputs} Outputs are written on RI_OK only. Everything a call receives by pointer is lent for
+ * the call. {owner} What an operation creates is the provider's memory: the caller holds the
+ * pointer until the operation that destroys it has answered RI_OK, and looks at nothing but the two
+ * members of section 4. The caller destroys what uses an object before the object.
  *
- * Strings may be NULL only where that is said: ri_device.name (there is no device), .reason and
- * .advice (none is known), ri_event.detail, ri_open.device (the provider's default), the text
- * members of ri_provider and ri_option but the names (NULL is the empty string). Names of counters
- * are static strings, never NULL.
+ * {strings} Strings may be NULL only where that is said: ri_device.name (there is no device),
+ * .reason and .advice (none is known), ri_event.detail, ri_open.device (the provider's default),
+ * the text members of ri_provider and ri_option but the names (NULL is the empty string). Names of
+ * counters are static strings, never NULL.
  *
- * The smallest provider has enumerate, open, close, query, query_port, lane_open; create and
- * destroy of PD, CQ and QP; qp_modify to ERROR and IDLE, qp_query; mr_register and mr_deregister;
- * post_send with SEND, RDMA_WRITE and RDMA_READ, post_recv, poll, arm with RI_ARM_NEXT, progress,
- * lane_arm; and one set of connection verbs: all of set A but confirm, service_request and
- * service_reply, or qp_modify to RTS (with a handover), CLOSING and TERMINATE. Of the feature bits
- * it sets that of its connection verbs; all others may be clear. Nothing in ri_rnic_attr but what
- * counts optional things may be 0. The host closes a provider again whose attributes say less.
+ * {smallest} The smallest provider has enumerate, open, close, query, query_port, lane_open; create
+ * and destroy of PD, CQ and QP; qp_modify to ERROR and IDLE, qp_query; mr_register and
+ * mr_deregister; post_send with SEND, RDMA_WRITE and RDMA_READ, post_recv, poll, arm with
+ * RI_ARM_NEXT, progress, lane_arm; and one set of connection verbs: all of set A but confirm,
+ * service_request and service_reply, or qp_modify to RTS (with a handover), CLOSING and TERMINATE.
+ * Of the feature bits it sets that of its connection verbs; all others may be clear.
+ * {attr-nonzero} Nothing in ri_rnic_attr but what counts optional things may be 0. The host closes
+ * a provider again whose attributes say less.
+ *
+ * Before each rule that can be checked stands its name in braces. richeck(1), which grades a
+ * provider, cites it.
  */
 #ifndef RNICPI_H
 #define RNICPI_H
@@ -103,7 +108,7 @@ enum ri_transport {
     RI_TRANSPORT_INFINIBAND = 2, /* also RoCE; see ri_port_attr.link_ethernet */
 };
 
-/* Bits of ri_rnic_attr.features. A reader ignores bits that it does not know. */
+/* {features} Bits of ri_rnic_attr.features. A reader ignores bits that it does not know. */
 #define RI_FEATURE_SRQ        (UINT64_C(1) << 0)
 #define RI_FEATURE_SRQ_RESIZE (UINT64_C(1) << 1)
 #define RI_FEATURE_QP_RESIZE  (UINT64_C(1) << 2)
@@ -162,7 +167,7 @@ enum ri_transport {
 #define RI_FEATURE_FUSED_IMMEDIATE (UINT64_C(1) << 33)
 #define RI_FEATURE_QP_INIT_RTR     (UINT64_C(1) << 34)
 
-/* Limits and features. A count of optional things is 0 where there are none. */
+/* {limits} Limits and features. A count of optional things is 0 where there are none. */
 struct ri_rnic_attr {
     uint32_t size;
     enum ri_transport transport;
@@ -199,7 +204,7 @@ struct ri_address {
     uint8_t reserved[7];
 };
 
-/* One port. `addresses` is an in/out array owned by the caller. */
+/* {port} One port. `addresses` is an in/out array owned by the caller. */
 struct ri_port_attr {
     uint32_t size;
     uint32_t port; /* 0 .. ri_rnic_attr.ports - 1 */
@@ -221,7 +226,8 @@ struct ri_port_attr {
  * 3. Work requests and completions (frozen for ABI major 1)
  */
 
-/* Laid out like struct ibv_sge. lkey: ri_mr_keys.lkey; it is not checked if the length is 0. */
+/* {sge} Laid out like struct ibv_sge. lkey: ri_mr_keys.lkey; it is not checked if the length is
+ * 0. */
 struct ri_sge {
     uint64_t addr;
     uint32_t length; /* octets */
@@ -243,6 +249,7 @@ enum ri_wr_opcode {
     RI_WR_FAST_REGISTER,
 };
 
+/* {signaled} Without RI_WR_SIGNALED success makes no completion; failure always does. */
 enum ri_wr_flags {
     RI_WR_SIGNALED = 1u << 0,    /* success makes a completion; failure always does */
     RI_WR_SOLICITED = 1u << 1,   /* Send: the peer's receive completion is a solicited event */
@@ -254,25 +261,25 @@ enum ri_wr_flags {
 };
 
 /*
- * Immediate data over iWARP is a message of its own (RFC 7306 6): 8 octets, the upper four zero,
- * the lower four `immediate` big-endian. It takes one receive of the peer. That receive completes
- * as RI_WC_RECV_IMMEDIATE with byte_len 0, because no octet is placed into it. Octets that the peer
- * wrote before by RDMA Write are in place then. So RI_WR_RDMA_WRITE_IMMEDIATE is a Write and an
- * Immediate Data. RI_WR_SEND_IMMEDIATE is an Immediate Data alone: with octets it is
- * RI_ERR_NOT_SUPPORTED there, because it would take two receives. Atomics take one element of 8
- * octets, which gets the value from before the operation in host order. The peer checks the
+ * {immediate} Immediate data over iWARP is a message of its own (RFC 7306 6): 8 octets, the upper
+ * four zero, the lower four `immediate` big-endian. It takes one receive of the peer. That receive
+ * completes as RI_WC_RECV_IMMEDIATE with byte_len 0, because no octet is placed into it. Octets
+ * that the peer wrote before by RDMA Write are in place then. So RI_WR_RDMA_WRITE_IMMEDIATE is a
+ * Write and an Immediate Data. RI_WR_SEND_IMMEDIATE is an Immediate Data alone: with octets it is
+ * RI_ERR_NOT_SUPPORTED there, because it would take two receives. {atomic} Atomics take one element
+ * of 8 octets, which gets the value from before the operation in host order. The peer checks the
  * alignment of its word.
  */
 
 /*
- * Datagrams (RI_QP_UD): RI_WR_SEND only, with `ud`; of the flags SIGNALED, SOLICITED, INLINE,
- * NOTIFY, COALESCE. The ah belongs to the QP's PD and lives until the request has completed. A
- * receive has 40 octets more than the message, in front of it, over as many elements as they take:
- * the global route header, if there was one (RI_WC_GRH).
+ * {datagram} Datagrams (RI_QP_UD): RI_WR_SEND only, with `ud`; of the flags SIGNALED, SOLICITED,
+ * INLINE, NOTIFY, COALESCE. The ah belongs to the QP's PD and lives until the request has
+ * completed. A receive has 40 octets more than the message, in front of it, over as many elements
+ * as they take: the global route header, if there was one (RI_WC_GRH).
  */
 
-/* Send queue work request. A list is linked by `next`. The provider reads it only during the
- * call. */
+/* {post-list} Send queue work request. A list is linked by `next`. The provider reads it only
+ * during the call. */
 struct ri_send_wr {
     struct ri_send_wr *next;
     uint64_t cookie; /* returned in ri_wc.cookie, not looked at */
@@ -327,17 +334,17 @@ struct ri_send_wr {
 };
 
 /*
- * Fast registration (RI_FEATURE_FAST_REGISTER). A region that was made unlinked (ri_mr_attr.pages)
- * and is not VALID gets memory and rights by a request on a privileged QP of its PD, in the turn of
- * the request. Its STag is (lkey & ~0xff) | (new_key & 0xff) from then on, and requests posted
- * behind it on that QP may use it. `pages` are num_pages addresses, each of page_size octets. The
- * region is `length` octets, from octet first_offset of the first page on. If RI_FEATURE_DMA is
- * clear they are virtual addresses and page_size is any number; else they are I/O addresses.
- * Refused by the post: more pages than the region has room for (LIMIT), lengths that do not fit
- * (INVALID_ARGUMENT), a QP that is not privileged, or pages that are not contiguous where the
- * provider needs that (NOT_SUPPORTED). Refused in its turn: it completes with RI_WC_MM_OPERATION,
- * the connection ends, and the region stays as it was. A local invalidate, or that of a peer, makes
- * the region INVALID again. mr_reregister: NOT_SUPPORTED.
+ * {fast-register} Fast registration (RI_FEATURE_FAST_REGISTER). A region that was made unlinked
+ * (ri_mr_attr.pages) and is not VALID gets memory and rights by a request on a privileged QP of its
+ * PD, in the turn of the request. Its STag is (lkey & ~0xff) | (new_key & 0xff) from then on, and
+ * requests posted behind it on that QP may use it. `pages` are num_pages addresses, each of
+ * page_size octets. The region is `length` octets, from octet first_offset of the first page on. If
+ * RI_FEATURE_DMA is clear they are virtual addresses and page_size is any number; else they are I/O
+ * addresses. Refused by the post: more pages than the region has room for (LIMIT), lengths that do
+ * not fit (INVALID_ARGUMENT), a QP that is not privileged, or pages that are not contiguous where
+ * the provider needs that (NOT_SUPPORTED). Refused in its turn: it completes with
+ * RI_WC_MM_OPERATION, the connection ends, and the region stays as it was. A local invalidate, or
+ * that of a peer, makes the region INVALID again. mr_reregister: NOT_SUPPORTED.
  */
 
 /* Receive work request, for QPs and SRQs. flags: RI_WR_NOTIFY only. */
@@ -364,7 +371,8 @@ enum ri_wc_opcode {
     RI_WC_RECV_DATAGRAM,  /* every receive of a UD QP, also a failed one */
 };
 
-/* RDMAC 8.1.x / ibv_wc_status by meaning. Exactly one non-flush error per queue and connection. */
+/* {wc-status} RDMAC 8.1.x / ibv_wc_status by meaning. Exactly one non-flush error per queue and
+ * connection. */
 enum ri_wc_status {
     RI_WC_SUCCESS = 0,
     RI_WC_LOCAL_LENGTH,     /* receive too short, response of the wrong length */
@@ -390,7 +398,7 @@ enum ri_wc_flags {
     RI_WC_GRH = 1u << 4,             /* first 40 octets of the datagram buffer are valid */
 };
 
-/* Work completion, 64 octets. opcode, byte_len and RI_WC_NOTIFY are right for every opcode and
+/* {wc} Work completion, 64 octets. opcode, byte_len and RI_WC_NOTIFY are right for every opcode and
  * also for errors (byte_len 0 then). A provider whose hardware does not report them keeps a
  * shadow ring. */
 struct ri_wc {
@@ -521,13 +529,14 @@ struct ri_mr_attr {
 };
 
 /*
- * STags. An lkey that a provider hands out is not 0: STag 0 belongs to privileged QPs. rkey is 0 if
- * no remote right was asked for; else it may equal the lkey, as it does on iWARP. If a peer can
- * guess STags, any peer of any QP of the PD can try them. So indices and keys should be random, and
- * freed indices should be reused late (RFC 5042 5.3, 7.3). The upper 24 bits of an STag name its
- * region or window. The lower 8 are the key, which consumers and re-registration change (RDMAC
- * 7.2.1). So regions and windows that exist at one time on an RNIC differ in the upper 24 bits of
- * their lkeys, rkeys and window STags: the host finds the object of a completion by these bits.
+ * {stag} STags. An lkey that a provider hands out is not 0: STag 0 belongs to privileged QPs. rkey
+ * is 0 if no remote right was asked for; else it may equal the lkey, as it does on iWARP.
+ * {stag-random} If a peer can guess STags, any peer of any QP of the PD can try them. So indices
+ * and keys should be random, and freed indices should be reused late (RFC 5042 5.3, 7.3).
+ * {stag-unique} The upper 24 bits of an STag name its region or window. The lower 8 are the key,
+ * which consumers and re-registration change (RDMAC 7.2.1). So regions and windows that exist at
+ * one time on an RNIC differ in the upper 24 bits of their lkeys, rkeys and window STags: the host
+ * finds the object of a completion by these bits.
  */
 struct ri_mr_keys {
     uint32_t lkey; /* STag for ri_sge */
@@ -568,7 +577,7 @@ struct ri_qp_attr {
     uint32_t max_send_sge, max_recv_sge, max_read_sge, max_write_sge;
     uint32_t max_inline;
     /*
-     * Most RDMA Reads and atomics of the peer (IRD), and of this side (ORD), that may be
+     * {depths} Most RDMA Reads and atomics of the peer (IRD), and of this side (ORD), that may be
      * unanswered. The provider enforces both; the host counts none. ORD: further requests wait in
      * the send queue, and so do all behind them. With ORD 0 from the beginning of the connection a
      * Read completes with RI_WC_LOCAL_QP. IRD: a peer that sends more requests ends the connection
@@ -579,9 +588,9 @@ struct ri_qp_attr {
      */
     uint32_t ird, ord;
     uint32_t flags; /* OR of enum ri_qp_flags */
-    /* RDMAC QP RQ limit: receives of the SRQ that this QP has taken and whose completions are
-     * not polled. More than rq_limit: RI_EVENT_QP_RQ_LIMIT_REACHED, once until RI_QPM_RQ_LIMITS
-     * sets it again. A message beyond rq_hard_limit ends the connection with
+    /* {rq-limit} RDMAC QP RQ limit: receives of the SRQ that this QP has taken and whose
+     * completions are not polled. More than rq_limit: RI_EVENT_QP_RQ_LIMIT_REACHED, once until
+     * RI_QPM_RQ_LIMITS sets it again. A message beyond rq_hard_limit ends the connection with
      * RI_EVENT_NO_RECEIVE. 0: no limit. */
     uint32_t rq_limit, rq_hard_limit;
     uint32_t port; /* UD: 0 .. ri_rnic_attr.ports - 1 */
@@ -608,9 +617,9 @@ struct ri_srq_attr {
 };
 
 /*
- * RDMAC 6.2 states; INIT and RTR are room. CLOSING ends in ERROR, not in IDLE as in RDMAC: so
- * requests posted meanwhile complete flushed and do not wait for the next connection. Only modify
- * to IDLE leaves ERROR.
+ * {qp-states} RDMAC 6.2 states; INIT and RTR are room. CLOSING ends in ERROR, not in IDLE as in
+ * RDMAC: so requests posted meanwhile complete flushed and do not wait for the next connection.
+ * Only modify to IDLE leaves ERROR.
  */
 enum ri_qp_state {
     RI_QPS_IDLE = 0,
@@ -626,14 +635,14 @@ enum ri_qp_state {
 enum ri_rtr { RI_RTR_NONE = 0, RI_RTR_SEND = 1, RI_RTR_WRITE = 2, RI_RTR_READ = 4 };
 
 /*
- * Set B: a TCP connection whose MPA start-up is decided becomes the QP's lower layer. Plain data
- * plus one descriptor. The provider owns `fd` from the moment qp_modify returns RI_OK; before, and
- * on failure, the caller does. Buffers are copied during the call.
+ * {handover} Set B: a TCP connection whose MPA start-up is decided becomes the QP's lower layer.
+ * Plain data plus one descriptor. The provider owns `fd` from the moment qp_modify returns RI_OK;
+ * before, and on failure, the caller does. Buffers are copied during the call.
  *
- * `last_message` (the MPA Reply, or the last streaming message of a socket conversion) leaves
- * before any FPDU and only when the QP can receive. With `refuse_code` the connection is refused: a
- * Terminate of that value is the only FPDU sent, the connection closes, and the QP goes to
- * RI_QPS_ERROR without `established`.
+ * {last-message} `last_message` (the MPA Reply, or the last streaming message of a socket
+ * conversion) leaves before any FPDU and only when the QP can receive. {refuse} With `refuse_code`
+ * the connection is refused: a Terminate of that value is the only FPDU sent, the connection
+ * closes, and the QP goes to RI_QPS_ERROR without `established`.
  */
 struct ri_llp_handover {
     uint32_t size;
@@ -701,11 +710,11 @@ struct ri_qp_info {
 /* ------------------------------------------------------------------------------------------------
  * 6. Events of QPs, CQs, SRQs and RNICs (asynchronous; RDMAC 9.5)
  *
- * The end of a connection is told once. Set B: by one event of the ended group, whoever ended it;
- * where modify ended it see qp_modify. Set A: by one RI_CONNECTION_DISCONNECTED, before which one
- * qp_event of the ended group, or RI_EVENT_QP_FATAL, comes where the provider knows of a cause
- * other than a disconnect. The QP is in ERROR, and what is outstanding flushes, before the end is
- * told or soon after; the upcall does not wait for the completions.
+ * {end-once} The end of a connection is told once. Set B: by one event of the ended group, whoever
+ * ended it; where modify ended it see qp_modify. Set A: by one RI_CONNECTION_DISCONNECTED, before
+ * which one qp_event of the ended group, or RI_EVENT_QP_FATAL, comes where the provider knows of a
+ * cause other than a disconnect. {end-flush} The QP is in ERROR, and what is outstanding flushes,
+ * before the end is told or soon after; the upcall does not wait for the completions.
  */
 enum ri_event_type {
     /* connection life, set B. Exactly one of the ended group per connection. */
@@ -881,8 +890,8 @@ struct ri_ah_attr {
 
 /* ------------------------------------------------------------------------------------------------
  * 8. Host services: what a provider may call. Handed down at open, valid until close returned.
- *    All of them may be called from any thread unless marked; none may be called with a lock held
- *    that an operation of the provider takes, save those marked [leaf].
+ *    {host-calls} All of them may be called from any thread unless marked; none may be called with
+ *    a lock held that an operation of the provider takes, save those marked [leaf].
  */
 enum ri_log_level { RI_LOG_ERROR, RI_LOG_WARNING, RI_LOG_INFO, RI_LOG_DEBUG };
 
@@ -896,15 +905,15 @@ struct ri_policy_question {
     uint64_t reserved[2];
 };
 
-/* Readiness of a watched descriptor; events are EPOLLIN | EPOLLOUT | EPOLLERR | EPOLLHUP |
+/* {ready} Readiness of a watched descriptor; events are EPOLLIN | EPOLLOUT | EPOLLERR | EPOLLHUP |
  * EPOLLRDHUP. Called inside a run of the lane. May call watch, rewatch, unwatch (also its own),
  * timers, upcalls. */
 typedef void (*ri_ready_fn)(void *arg, uint32_t events);
 
 struct ri_watch; /* the host's */
 
-/* A timer lives inside the provider's object. `expired` is called inside a run of the lane, once.
- */
+/* {timer} A timer lives inside the provider's object. `expired` is called inside a run of the lane,
+ * once. */
 struct ri_timer {
     void (*expired)(struct ri_timer *timer);
     uint64_t deadline; /* CLOCK_MONOTONIC nanoseconds */
@@ -945,29 +954,29 @@ struct ri_host {
     uint16_t abi_major, abi_minor;
     void *context; /* the host's own; pass the ri_host pointer back to every call */
 
-    /* Value of an option of this interface: the configured one, else its default; always in its
-     * range. `name` is in the provider's table (struct ri_option) or is the host's own; `kind`
-     * is that of its type. Anything else is an error of the provider: RI_ERR_INVALID_ARGUMENT.
-     * The host logs it and leaves *value unchanged. Called by ri_option_bool and the others
-     * below. [leaf] */
+    /* {option} Value of an option of this interface: the configured one, else its default; always
+     * in its range. `name` is in the provider's table (struct ri_option) or is the host's own;
+     * `kind` is that of its type. Anything else is an error of the provider:
+     * RI_ERR_INVALID_ARGUMENT. The host logs it and leaves *value unchanged. Called by
+     * ri_option_bool and the others below. [leaf] */
     enum ri_status (*option)(const struct ri_host *host, const char *name, enum ri_option_kind kind,
                              union ri_option_value *value);
 
-    /* One line per cause; not on the data path. [leaf] */
+    /* {log} One line per cause; not on the data path. [leaf] */
     void (*log)(const struct ri_host *host, enum ri_log_level level, const char *format,
                 va_list args);
 
-    /* Pin or unpin pages for DMA other than those of regions: the host pins regions itself,
+    /* {pin} Pin or unpin pages for DMA other than those of regions: the host pins regions itself,
      * before mr_register, if the provider has RI_FEATURE_DMA. Overlapping ranges nest. Providers
      * without that feature do not call it. RI_ERR_NO_RESOURCES: over RLIMIT_MEMLOCK or the
      * quota. May block. */
     enum ri_status (*pin)(const struct ri_host *host, void *addr, uint64_t length, bool writable);
     void (*unpin)(const struct ri_host *host, void *addr, uint64_t length);
 
-    /* Is this allowed? RI_OK or RI_ERR_PERMISSION. Never blocks. */
+    /* {policy} Is this allowed? RI_OK or RI_ERR_PERMISSION. Never blocks. */
     enum ri_status (*policy)(const struct ri_host *host, const struct ri_policy_question *question);
 
-    /* Put a descriptor into the lane's epoll set, level-triggered. lane_context:
+    /* {watch} Put a descriptor into the lane's epoll set, level-triggered. lane_context:
      * ri_lane.context. `ready` may run in another thread before watch has returned. After
      * unwatch returned, `ready` is not running (unless unwatch was called from it) and never
      * will. unwatch waits for it, so the caller holds no lock that `ready` takes. Call unwatch
@@ -982,13 +991,13 @@ struct ri_host {
     void (*timer_set)(const struct ri_host *host, void *lane_context, struct ri_timer *timer);
     void (*timer_cancel)(const struct ri_host *host, void *lane_context, struct ri_timer *timer);
 
-    /* Have the thread that sleeps for this lane run it again. For providers with threads of
+    /* {wake} Have the thread that sleeps for this lane run it again. For providers with threads of
      * their own. [leaf] */
     void (*wake)(const struct ri_host *host, void *lane_context);
 
     /*
-     * A copy of the octets of a connection, for capture files. NULL when off: test before the call.
-     * Sent octets are passed between RI_CAPTURE_HOLD, before the system call, and
+     * {capture} A copy of the octets of a connection, for capture files. NULL when off: test before
+     * the call. Sent octets are passed between RI_CAPTURE_HOLD, before the system call, and
      * RI_CAPTURE_RELEASE, by one thread; received octets after the system call. iov_count below 0
      * is a mark of enum ri_capture_mark, iov NULL then. Never blocks on a disk.
      */
@@ -996,12 +1005,12 @@ struct ri_host {
                     const struct iovec *iov, int iov_count);
 
     /*
-     * Upcalls. They may come from progress, post, poll (completions that waited for room in a CQ),
-     * qp_modify, srq_modify, the end of a region or window, watch callbacks and timers. The
-     * provider holds no lock that the upper side could want. They may post work and arm. They may
-     * not destroy the object that they are about, nor the CQs and the SRQ of its QP. A destroy call
-     * waits for upcalls about its object that run in other threads, so none arrives after it
-     * returned.
+     * {upcall} Upcalls. They may come from progress, post, poll (completions that waited for room
+     * in a CQ), qp_modify, srq_modify, the end of a region or window, watch callbacks and timers.
+     * The provider holds no lock that the upper side could want. {upcall-call} They may post work
+     * and arm. They may not destroy the object that they are about, nor the CQs and the SRQ of its
+     * QP. {upcall-destroy} A destroy call waits for upcalls about its object that run in other
+     * threads, so none arrives after it returned.
      */
     void (*cq_event)(const struct ri_host *host,
                      void *cq_context); /* the CQ was armed and fired; disarmed now */
@@ -1010,7 +1019,7 @@ struct ri_host {
     void (*srq_event)(const struct ri_host *host, void *srq_context, const struct ri_event *event);
     void (*rnic_event)(const struct ri_host *host, void *rnic_context,
                        const struct ri_event *event);
-    /* Set A. The connection of a request has no context yet: the host stores one through
+    /* {request} Set A. The connection of a request has no context yet: the host stores one through
      * *connection_context. NULL: the host has no memory for it and keeps nothing of it; the
      * provider refuses the request and frees the connection. */
     void (*connection_request)(const struct ri_host *host, void *listener_context,
@@ -1108,36 +1117,36 @@ struct ri_privileged_ops {
     uint32_t size;
     uint16_t abi_major, abi_minor;
 
-    /* Report every device through `found`, also those that cannot be used, with the reason. RI_OK
-     * also when there is none. Of the host only `option` and `log` may be used. [kal |
-     * serial(provider) | may block] */
+    /* {enumerate} Report every device through `found`, also those that cannot be used, with the
+     * reason. RI_OK also when there is none. Of the host only `option` and `log` may be used. [kal
+     * | serial(provider) | may block] */
     enum ri_status (*enumerate)(const struct ri_host *host, ri_found_fn found, void *arg);
 
-    /* Open an RNIC. RI_ERR_INVALID_ARGUMENT: no such device; PERMISSION; NO_RESOURCES; DEVICE.
-     * [kal | any | may block] */
+    /* {open} Open an RNIC. RI_ERR_INVALID_ARGUMENT: no such device; PERMISSION; NO_RESOURCES;
+     * DEVICE. [kal | any | may block] */
     enum ri_status (*open)(const struct ri_open *open, struct ri_rnic **rnic);
 
-    /* Close. All objects but lanes must be gone, else RI_ERR_BUSY. RI_ERR_AGAIN: connections of
-     * destroyed QPs are still closing in order; run the lane and call again, or set `force` to
-     * reset them. [kal | serial(rnic) | no] */
+    /* {close} Close. All objects but lanes must be gone, else RI_ERR_BUSY. RI_ERR_AGAIN:
+     * connections of destroyed QPs are still closing in order; run the lane and call again, or set
+     * `force` to reset them. [kal | serial(rnic) | no] */
     enum ri_status (*close)(struct ri_rnic *rnic, bool force);
 
     enum ri_status (*query)(struct ri_rnic *rnic, struct ri_rnic_attr *attr); /* [kal | any | no] */
     enum ri_status (*query_port)(struct ri_rnic *rnic,
                                  struct ri_port_attr *attr); /* [kal | any | may block] */
 
-    /* Lane `index` (0 .. lanes-1), opened once before its first use, gone with close. A second open
-     * of the same index is the caller's error. Its context serves watches and timers until close
-     * returned RI_OK. [kal | serial(rnic) | no] */
+    /* {lane-open} Lane `index` (0 .. lanes-1), opened once before its first use, gone with close. A
+     * second open of the same index is the caller's error. Its context serves watches and timers
+     * until close returned RI_OK. [kal | serial(rnic) | no] */
     enum ri_status (*lane_open)(struct ri_rnic *rnic, uint32_t index, void *context,
                                 struct ri_lane **lane);
 
-    /* RDMAC 9.2.2. destroy: RI_ERR_BUSY while QPs, regions, windows, SRQs use it. [kal | any | no]
-     */
+    /* {pd} RDMAC 9.2.2. destroy: RI_ERR_BUSY while QPs, regions, windows, SRQs use it. [kal | any |
+     * no] */
     enum ri_status (*pd_create)(struct ri_rnic *rnic, void *context, struct ri_pd **pd);
     enum ri_status (*pd_destroy)(struct ri_pd *pd);
 
-    /* RDMAC 9.2.3. The depth given is written to attr->depth when it is more than asked.
+    /* {cq} RDMAC 9.2.3. The depth given is written to attr->depth when it is more than asked.
      * RI_ERR_LIMIT, NO_RESOURCES. resize: BUSY below the content. destroy: BUSY while QPs use it;
      * completions still in it are dropped. [kal | any | no] */
     enum ri_status (*cq_create)(struct ri_rnic *rnic, struct ri_cq_attr *attr, struct ri_cq **cq);
@@ -1145,13 +1154,15 @@ struct ri_privileged_ops {
     enum ri_status (*cq_destroy)(struct ri_cq *cq);
 
     /*
-     * RDMAC 9.2.5. Values in attr are minimum requests and are overwritten by what was given.
+     * {qp-create} RDMAC 9.2.5. Values in attr are minimum requests and are overwritten by what was
+     * given.
      *
-     * qp_modify. Attributes (mask) are changed before the state. The status reports a refusal of
-     * either; attributes that were changed before a refused state stay changed. NOT_SUPPORTED: the
-     * mask has a bit that the provider does not know, or the feature bit of the change is clear.
+     * {qp-modify} qp_modify. Attributes (mask) are changed before the state. The status reports a
+     * refusal of either; attributes that were changed before a refused state stay changed.
+     * NOT_SUPPORTED: the mask has a bit that the provider does not know, or the feature bit of the
+     * change is clear.
      *
-     * States, by transitions of RDMAC 6.2, else INVALID_STATE:
+     * {qp-transitions} States, by transitions of RDMAC 6.2, else INVALID_STATE:
      *
      *   RTS         from IDLE, with RI_QPM_HANDOVER (set B). Set A: NOT_SUPPORTED, the connection
      *               verbs do it.
@@ -1170,23 +1181,23 @@ struct ri_privileged_ops {
      *               were made stay in the CQ. Unsignalled requests that succeeded and that no
      *               completion covers leave their slots.
      *
-     * Each call returns when the transition is decided. It waits for no peer, and events may come
-     * before it returns.
+     * {qp-no-wait} Each call returns when the transition is decided. It waits for no peer, and
+     * events may come before it returns.
      *
-     * A UD QP goes to RTS without a handover, and has the states IDLE, RTS and ERROR only. Its
-     * first error that is not a flush takes it to ERROR. The event is RI_EVENT_LOCAL_ERROR where a
-     * completion reports the cause, else RI_EVENT_QP_FATAL. RI_QPM_QKEY: in every state.
+     * {qp-ud} A UD QP goes to RTS without a handover, and has the states IDLE, RTS and ERROR only.
+     * Its first error that is not a flush takes it to ERROR. The event is RI_EVENT_LOCAL_ERROR
+     * where a completion reports the cause, else RI_EVENT_QP_FATAL. RI_QPM_QKEY: in every state.
      *
-     * destroy: any state, does not wait for the peer: an open connection goes on closing in order
-     * without the QP (see close). After it returned no completion of the QP is polled and no upcall
-     * about it comes. [kal | any (destroy: serial(qp)) | no]
+     * {qp-destroy} destroy: any state, does not wait for the peer: an open connection goes on
+     * closing in order without the QP (see close). After it returned no completion of the QP is
+     * polled and no upcall about it comes. [kal | any (destroy: serial(qp)) | no]
      */
     enum ri_status (*qp_create)(struct ri_pd *pd, struct ri_qp_attr *attr, struct ri_qp **qp);
     enum ri_status (*qp_modify)(struct ri_qp *qp, const struct ri_qp_modify *modify);
     enum ri_status (*qp_query)(struct ri_qp *qp, struct ri_qp_info *info);
     enum ri_status (*qp_destroy)(struct ri_qp *qp);
 
-    /* RDMAC 9.2.6. max_wr counts requests posted and not yet polled. modify: mask of enum
+    /* {srq} RDMAC 9.2.6. max_wr counts requests posted and not yet polled. modify: mask of enum
      * ri_srq_modify_mask; max_wr: BUSY below what is there; limit: arms one
      * RI_EVENT_SRQ_LIMIT_REACHED, told when a QP takes a request and leaves fewer; 0 disarms. query
      * tells 0 after the event. Elements are judged by the SRQ's PD. destroy: BUSY while QPs use it;
@@ -1198,11 +1209,11 @@ struct ri_privileged_ops {
     enum ri_status (*srq_destroy)(struct ri_srq *srq);
 
     /*
-     * RDMAC 9.3. Remote write and atomic need local write, remote read needs local read, else
-     * INVALID_ARGUMENT. ADDRESS, ACCESS, LIMIT, NO_RESOURCES. reregister changes access (and PD
-     * when not NULL); the keys change. deregister: BUSY while windows are bound; afterwards no
-     * access of the peer or of a local request touches the memory. [kal | any | may block
-     * (pinning)]
+     * {mr} RDMAC 9.3. Remote write and atomic need local write, remote read needs local read, else
+     * INVALID_ARGUMENT. ADDRESS, ACCESS, LIMIT, NO_RESOURCES. {mr-reregister} reregister changes
+     * access (and PD when not NULL); the keys change. {mr-deregister} deregister: BUSY while
+     * windows are bound; afterwards no access of the peer or of a local request touches the memory.
+     * [kal | any | may block (pinning)]
      */
     enum ri_status (*mr_register)(struct ri_pd *pd, const struct ri_mr_attr *attr,
                                   struct ri_mr_keys *keys, struct ri_mr **mr);
@@ -1210,7 +1221,7 @@ struct ri_privileged_ops {
                                     const struct ri_mr_attr *attr, struct ri_mr_keys *keys);
     enum ri_status (*mr_deregister)(struct ri_mr *mr);
 
-    /* RDMAC 9.4. narrow: bound to one QP; else usable over the PD. *stag is no key yet: a bind
+    /* {mw} RDMAC 9.4. narrow: bound to one QP; else usable over the PD. *stag is no key yet: a bind
      * makes it (*stag & ~0xff) | (new_key & 0xff), of which the caller knows when it posts. A
      * narrow window must be invalidated before it is bound again, and is when its QP is destroyed;
      * a wide one may be bound anew, and no peer may invalidate it; its local invalidate uses up the
@@ -1219,22 +1230,23 @@ struct ri_privileged_ops {
                                   struct ri_mw **mw);
     enum ri_status (*mw_free)(struct ri_mw *mw);
 
-    /* Address handles. create, modify: UNREACHABLE: source_gid is not the port's, or no way there
-     * is known; INVALID_ARGUMENT, LIMIT, NO_RESOURCES. modify: the ri_ah stays the same; counts for
-     * requests posted later. The caller sees to it that no post that uses the handle runs beside
-     * modify and destroy, and that none is outstanding at destroy. [kal | any | may block] */
+    /* {ah} Address handles. create, modify: UNREACHABLE: source_gid is not the port's, or no way
+     * there is known; INVALID_ARGUMENT, LIMIT, NO_RESOURCES. modify: the ri_ah stays the same;
+     * counts for requests posted later. The caller sees to it that no post that uses the handle
+     * runs beside modify and destroy, and that none is outstanding at destroy. [kal | any | may
+     * block] */
     enum ri_status (*ah_create)(struct ri_pd *pd, const struct ri_ah_attr *attr, struct ri_ah **ah);
     enum ri_status (*ah_modify)(struct ri_ah *ah, const struct ri_ah_attr *attr);
     enum ri_status (*ah_destroy)(struct ri_ah *ah);
 
     /*
-     * Connection verbs, set A. All are asynchronous: an error return means that nothing was started
-     * and no event follows; RI_OK is followed by exactly one connection_event of the fitting kind
-     * (except disconnect before establishment, which ends silently). A request that came by
-     * connection_request is one connection: accept it or reject it, and destroy it in any case. qp
-     * is an IDLE QP of the same RNIC, never NULL, and belongs to the connection from RI_OK until
-     * one of the two is destroyed. Errors: INVALID_ARGUMENT, INVALID_STATE, LIMIT (private data,
-     * depths), ADDRESS_IN_USE, UNREACHABLE, PERMISSION, NO_RESOURCES. [kal | any | no]
+     * {set-a} Connection verbs, set A. All are asynchronous: an error return means that nothing was
+     * started and no event follows; RI_OK is followed by exactly one connection_event of the
+     * fitting kind (except disconnect before establishment, which ends silently). A request that
+     * came by connection_request is one connection: accept it or reject it, and destroy it in any
+     * case. qp is an IDLE QP of the same RNIC, never NULL, and belongs to the connection from RI_OK
+     * until one of the two is destroyed. Errors: INVALID_ARGUMENT, INVALID_STATE, LIMIT (private
+     * data, depths), ADDRESS_IN_USE, UNREACHABLE, PERMISSION, NO_RESOURCES. [kal | any | no]
      */
     enum ri_status (*connection_create)(struct ri_rnic *rnic, void *context,
                                         struct ri_connection **connection);
@@ -1257,10 +1269,10 @@ struct ri_privileged_ops {
     enum ri_status (*disconnect)(struct ri_connection *connection, const void *private_data,
                                  uint16_t private_data_length);
     /*
-     * Datagram service (RI_FEATURE_UD). request: source, destination, service_id, deadline and
-     * private data count; once per connection; SERVICE_REPLY or FAILED follows. reply: the answer
-     * to a connection_request with `datagram`, instead of accept and reject; no event follows, and
-     * the reply reaches the peer although the caller destroys the connection at once.
+     * {service} Datagram service (RI_FEATURE_UD). request: source, destination, service_id,
+     * deadline and private data count; once per connection; SERVICE_REPLY or FAILED follows. reply:
+     * the answer to a connection_request with `datagram`, instead of accept and reject; no event
+     * follows, and the reply reaches the peer although the caller destroys the connection at once.
      * INVALID_ARGUMENT: a qkey that cannot be told. A listener hears connections or datagrams; for
      * a service_id that is not of its kind listen answers NOT_SUPPORTED.
      */
@@ -1269,8 +1281,8 @@ struct ri_privileged_ops {
     enum ri_status (*service_reply)(struct ri_connection *connection,
                                     const struct ri_service_reply *reply);
 
-    /* Counters of an RNIC or QP: pairs (static name, value). *count in: room, out: how many exist.
-     * [kal | any | no] */
+    /* {counters} Counters of an RNIC or QP: pairs (static name, value). *count in: room, out: how
+     * many exist. [kal | any | no] */
     enum ri_status (*rnic_counters)(struct ri_rnic *rnic, const char **names, uint64_t *values,
                                     size_t *count);
     enum ri_status (*qp_counters)(struct ri_qp *qp, const char **names, uint64_t *values,
@@ -1284,53 +1296,54 @@ struct ri_user_ops {
     uint16_t abi_major, abi_minor;
 
     /*
-     * Post a list. Allowed in every QP state but IDLE for send requests (post_recv: every state);
-     * in TERMINATE, CLOSING and ERROR requests complete flushed. On error *bad names the first
-     * request that was not posted. INVALID_ARGUMENT (opcode, too many elements, bad flags),
-     * INVALID_STATE, QUEUE_FULL, LIMIT (length). Local protection is checked when the request
-     * executes and shows in its completion. A slot is free again when the completion that covers it
-     * was polled. [ual | any | no]
+     * {post} Post a list. Allowed in every QP state but IDLE for send requests (post_recv: every
+     * state); in TERMINATE, CLOSING and ERROR requests complete flushed. {post-bad} On error *bad
+     * names the first request that was not posted. INVALID_ARGUMENT (opcode, too many elements, bad
+     * flags), INVALID_STATE, QUEUE_FULL, LIMIT (length). {post-protection} Local protection is
+     * checked when the request executes and shows in its completion. {post-slot} A slot is free
+     * again when the completion that covers it was polled. [ual | any | no]
      */
     enum ri_status (*post_send)(struct ri_qp *qp, struct ri_send_wr *wr, struct ri_send_wr **bad);
     enum ri_status (*post_recv)(struct ri_qp *qp, struct ri_recv_wr *wr, struct ri_recv_wr **bad);
     enum ri_status (*post_srq_recv)(struct ri_srq *srq, struct ri_recv_wr *wr,
                                     struct ri_recv_wr **bad);
 
-    /* Take up to `count` completions, oldest first; returns how many (0 none). Looks at the ring
-     * only: runs nothing. count 0, wc NULL: the consumer looks while another thread runs the lane;
-     * what is held back for its next look may leave. [ual | any | no] */
+    /* {poll} Take up to `count` completions, oldest first; returns how many (0 none). Looks at the
+     * ring only: runs nothing. count 0, wc NULL: the consumer looks while another thread runs the
+     * lane; what is held back for its next look may leave. [ual | any | no] */
     uint32_t (*poll)(struct ri_cq *cq, uint32_t count, struct ri_wc *wc);
 
-    /* Ask for one cq_event. A completion that is already in the CQ does not fire it, except for
-     * RI_ARM_NTH: the caller polls again after arming. Arming again replaces. [ual | any | no] */
+    /* {arm} Ask for one cq_event. A completion that is already in the CQ does not fire it, except
+     * for RI_ARM_NTH: the caller polls again after arming. Arming again replaces. [ual | any |
+     * no] */
     enum ri_status (*arm)(struct ri_cq *cq, enum ri_arm kind, uint32_t count);
 
-    /* Completions in the CQ, and how many of them are notify-marked, solicited or in error. [ual |
-     * any | no] */
+    /* {peek} Completions in the CQ, and how many of them are notify-marked, solicited or in error.
+     * [ual | any | no] */
     enum ri_status (*cq_peek)(struct ri_cq *cq, uint32_t *total, uint32_t *notify);
 
     /*
-     * One non-blocking pass over the lane: do what posts, readiness and timers have left to do,
-     * what feeds first_cq (may be NULL) first; return once first_cq has a completion or `budget`
-     * pieces of work (messages placed or completed) are done. Returns the pieces done.
+     * {progress} One non-blocking pass over the lane: do what posts, readiness and timers have left
+     * to do, what feeds first_cq (may be NULL) first; return once first_cq has a completion or
+     * `budget` pieces of work (messages placed or completed) are done. Returns the pieces done.
      * *next_deadline: when the provider wants to run next even if no descriptor becomes ready
      * (RI_NO_DEADLINE none).
      *
-     * May it rely on readiness? Yes, within bounds. In a run the host first calls `ready` of
-     * descriptors, then `expired` of timers, then this. It does not look at its descriptors in
-     * every run: consumers that poll make up to 64 runs between two looks. A descriptor that stays
-     * readable is reported in every look (level-triggered), and before the lane sleeps there is
-     * always one. So a provider that only serves what was reported is right; one that wants latency
-     * reads its busy descriptors here unasked. It may not count on `ready` having been called since
-     * it read a descriptor empty. [ual | run | no]
+     * {readiness} May it rely on readiness? Yes, within bounds. In a run the host first calls
+     * `ready` of descriptors, then `expired` of timers, then this. It does not look at its
+     * descriptors in every run: consumers that poll make up to 64 runs between two looks. A
+     * descriptor that stays readable is reported in every look (level-triggered), and before the
+     * lane sleeps there is always one. So a provider that only serves what was reported is right;
+     * one that wants latency reads its busy descriptors here unasked. It may not count on `ready`
+     * having been called since it read a descriptor empty. [ual | run | no]
      */
     uint32_t (*progress)(struct ri_lane *lane, struct ri_cq *first_cq, uint32_t budget,
                          uint64_t *next_deadline);
 
-    /* Before sleeping in epoll_wait: true when every connection is watched and nothing is left that
-     * a run could do now; false: run again first. After true the host sleeps until a watched
-     * descriptor is ready, a timer or next_deadline is due, or ri_host.wake is called. [ual | run |
-     * no] */
+    /* {lane-arm} Before sleeping in epoll_wait: true when every connection is watched and nothing
+     * is left that a run could do now; false: run again first. After true the host sleeps until a
+     * watched descriptor is ready, a timer or next_deadline is due, or ri_host.wake is called. [ual
+     * | run | no] */
     bool (*lane_arm)(struct ri_lane *lane);
 };
 
@@ -1339,9 +1352,9 @@ struct ri_user_ops {
  */
 
 /*
- * Self-describing option of an interface section, printed by `itinfo --config`. The host checks
- * type and range before it opens the interface, and refuses a provider whose own defaults do not
- * pass.
+ * {options} Self-describing option of an interface section, printed by `itinfo --config`. The host
+ * checks type and range before it opens the interface, and refuses a provider whose own defaults do
+ * not pass.
  *
  * The host has options of its own, which every interface has (ital.conf(5): crc, connect_timeout,
  * backlog, netdev and others). A provider reads them as it reads its own, and does not declare
@@ -1387,9 +1400,9 @@ struct ri_provider {
 #define RI_PROVIDER_EXPORT __attribute__((visibility("default"), used))
 
 /*
- * Declare the provider: RI_PROVIDER(vp_softrdma) = { .size = sizeof(struct ri_provider), ... };
- * `module` is the module's file name without suffix. In an ordinary shared object the symbol is
- * rnicpi_provider_v1. Compiled with RI_PREOPEN defined (linked into a program with -dlpreopen,
+ * {export} Declare the provider: RI_PROVIDER(vp_softrdma) = { .size = sizeof(struct ri_provider),
+ * ... }; `module` is the module's file name without suffix. In an ordinary shared object the symbol
+ * is rnicpi_provider_v1. Compiled with RI_PREOPEN defined (linked into a program with -dlpreopen,
  * where several providers share one name space) it is <module>_LTX_rnicpi_provider_v1, the name
  * that libltdl looks for.
  */
