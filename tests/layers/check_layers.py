@@ -28,9 +28,11 @@ CONTRACTS = {
     'ual': re.compile(r'ual/ual_(?:policy|mechanism|handle|report|status)\.h$'),
     'itapi': re.compile(r'itapi/(it_api\w*|itx_api)\.h$'),
     'base': re.compile(r'base/[^/]+\.h$'),
+    # The lane and the options of a host for one provider.
+    'richeck': re.compile(r'tools/richeck/(?:fake_lane|host_options)\.h$'),
 }
 # The header search path of the compiler, after the including file's own folder.
-INCLUDE_PATH = ['', 'rnicpi', 'kal', 'ual', 'itapi', 'tests/common']
+INCLUDE_PATH = ['', 'rnicpi', 'kal', 'ual', 'itapi', 'tests/common', 'tools/richeck']
 
 # Which folder may include which contracts (its own always).
 ALLOWED = {
@@ -42,9 +44,11 @@ ALLOWED = {
     'itapi': {'ual', 'base'},
     'verbs': {'ual', 'base'},
     'tools': {'itapi'},
+    # The tool that grades providers is a host: it stands beside kal, and parses options as kal does.
+    'richeck': {'tools', 'kal', 'rnicpi', 'base'},
     'examples': {'itapi'},
-    'bench': {'itapi', 'verbs', 'ual', 'kal', 'rnicpi', 'base', 'providers', 'tests'},
-    'tests': {'itapi', 'ual', 'kal', 'rnicpi', 'base', 'providers', 'tests', 'tools', 'verbs'},
+    'bench': {'itapi', 'verbs', 'ual', 'kal', 'rnicpi', 'base', 'providers', 'tests', 'richeck'},
+    'tests': {'itapi', 'ual', 'kal', 'rnicpi', 'base', 'providers', 'tests', 'tools', 'verbs', 'richeck'},
 }
 # Contracts of a floor below that are not for all above it.
 NOT_FOR = {'verbs': {'ual/ual_policy.h'}}
@@ -151,6 +155,8 @@ class Tree:
 
     @staticmethod
     def floor(path):
+        if path.startswith('tools/richeck/'):
+            return 'richeck'
         return path.split('/')[0] if '/' in path else ''
 
     def find_includes(self, path):
@@ -198,7 +204,7 @@ class Tree:
     def rule_private(self):
         for path, includes in self.includes.items():
             floor, parts = self.floor(path), path.split('/')
-            open_to = EVERY_FLOOR | {'verbs'} if floor == 'bench' else set()
+            open_to = EVERY_FLOOR | {'verbs'} if floor == 'bench' else {'kal'} if floor == 'richeck' else set()
             if floor == 'tests':
                 open_to = PRIVATE_FOR_TESTS.get(parts[1], set())
             for line, name, _, found in includes:

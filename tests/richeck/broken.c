@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A provider that passes everything to another one (BROKEN_OVER: its file) and breaks one rule, as
+ * BROKEN says. Each fault is one that vendors make. faults.list says which check of richeck has to
+ * fail; without BROKEN none does.
+ */
+#include "rnicpi.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static const struct ri_provider *lower;
+static struct ri_privileged_ops privileged;
+static struct ri_user_ops user;
+static const struct ri_host *upper;
+static struct ri_host host;
+static const char *fault = "";
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static bool breaks(const char *name)
+{
+    return !strcmp(fault, name);
+}
+
+static void nap(long ms)
+{
+    const struct timespec time = { ms / 1000, ms % 1000 * 1000000 };
+
+    nanosleep(&time, NULL);
+}
+
+/* ---- RNIC ---- */
+
+static enum ri_status broken_enumerate(const struct ri_host *h, ri_found_fn found, void *arg)
+{
+    const struct ri_device mute = { .size = sizeof(mute), .name = "x", .usable = false };
+
+    if (breaks("enumerate-slow"))
+        nap(2500);
+    if (breaks("enumerate-no-reason"))
+        found(arg, &mute);
+    return lower->privileged->enumerate(h, found, arg);
+}
+
+static void down_cq_event(const struct ri_host *h, void *context)
+{
+    (void)h;
+    if (breaks("cq-event-locked"))
+        pthread_mutex_lock(&lock);
+    if (breaks("cq-event-no-context"))
+        context = NULL;
+    upper->cq_event(upper, context);
+    if (breaks("cq-event-twice"))
+        upper->cq_event(upper, context);
+    if (breaks("cq-event-locked"))
+        pthread_mutex_unlock(&lock);
+}
+
+struct call {
+    void *context;
+    const struct ri_event *event;
+};
+
+static void *qp_event_thread(void *arg)
+{
+    const struct call *call = arg;
+
+    upper->qp_event(upper, call->context, call->event);
+    return NULL;
+}
+
+static void down_qp_event(const struct ri_host *h, void *context, const struct ri_event *event)
+{
+    struct call call = { context, event };
+    pthread_t thread;
+
+    (void)h;
+    if (breaks("end-none"))
+        return;
+    if (breaks("qp-event-thread")) {
+        pthread_create(&thread, NULL, qp_event_thread, &call);
+        pthread_join(thread, NULL);
+        return;
+    }
+    if (breaks("qp-event-locked"))
+        pthread_mutex_lock(&lock);
+    upper->qp_event(upper, context, event);
+    if (breaks("end-twice"))
+        upper->qp_event(upper, context, event);
+    if (breaks("qp-event-locked"))
+        pthread_mutex_unlock(&lock);
+}
+
+static void down_srq_event(const struct ri_host *h, void *context, const struct ri_event *event)
+{
+    (void)h;
+    upper->srq_event(upper, context, event);
+    if (breaks("srq-limit-twice"))
+        upper->srq_event(upper, context, event);
+}
+
+static enum ri_status broken_open(const struct ri_open *open, struct ri_rnic **rnic)
+{
+    struct ri_open down = *open;
+    enum ri_status status;
+
+    upper = open->host;
+    host = *open->host;
+    host.cq_event = down_cq_event;
+    host.qp_event = down_qp_event;
+    host.srq_event = down_srq_event;
+    down.host = &host;
+    if (breaks("open-any-device"))
+        down.device = NULL;
+    if (breaks("open-leaks-descriptor") && fcntl(0, F_DUPFD_CLOEXEC, 0) < 0)
+        return RI_ERR_NO_RESOURCES;
+    status = lower->privileged->open(&down, rnic);
+    if (status != RI_OK && breaks("open-writes-on-failure"))
+        *rnic = NULL;
+    if (status == RI_OK && breaks("rnic-no-context"))
+        (*rnic)->context = NULL;
+    return status;
+}
+
+static enum ri_status broken_close(struct ri_rnic *rnic, bool force)
+{
+    return breaks("close-never-busy") ? RI_OK : lower->privileged->close(rnic, force);
+}
+
+static enum ri_status broken_query(struct ri_rnic *rnic, struct ri_rnic_attr *attr)
+{
+    struct ri_rnic_attr all = { .size = sizeof(all) };
+    enum ri_status status = lower->privileged->query(rnic, &all);
+
+    if (breaks("query-any-size"))
+        *attr = all;
+    if (breaks("attr-max-qp-zero"))
+        all.max_qp = 0;
+    if (breaks("attr-srq-without-feature"))
+        all.features &= ~RI_FEATURE_SRQ;
+    if (breaks("attr-no-connection-verbs"))
+        all.features &= ~(RI_FEATURE_CONNECTION_SET_A | RI_FEATURE_CONNECTION_SET_B);
+    if (breaks("attr-feature-without-operation"))
+        all.features |= RI_FEATURE_CONNECTION_SET_A;
+    if (breaks("attr-boasts"))
+        all.max_send_wr *= 4;
+    all.size = attr->size;
+    memcpy(attr, &all, attr->size < sizeof(all) ? attr->size : sizeof(all));
+    return status;
+}
+
+static enum ri_status broken_query_port(struct ri_rnic *rnic, struct ri_port_attr *attr)
+{
+    if (breaks("port-no-capacity"))
+        attr->addresses[0].prefix_length = 8;
+    if (breaks("port-any"))
+        attr->port = 0;
+    return lower->privileged->query_port(rnic, attr);
+}
+
+/* ---- objects ---- */
+
+static enum ri_status broken_pd_destroy(struct ri_pd *pd)
+{
+    return breaks("pd-never-busy") ? RI_OK : lower->privileged->pd_destroy(pd);
+}
+
+static enum ri_status broken_cq_create(struct ri_rnic *rnic, struct ri_cq_attr *attr,
+                                       struct ri_cq **cq)
+{
+    if (breaks("cq-no-limit") && attr->depth > 1000)
+        attr->depth = 1000;
+    return lower->privileged->cq_create(rnic, attr, cq);
+}
+
+static enum ri_status broken_cq_destroy(struct ri_cq *cq)
+{
+    return breaks("cq-never-busy") ? RI_OK : lower->privileged->cq_destroy(cq);
+}
+
+static enum ri_status broken_qp_create(struct ri_pd *pd, struct ri_qp_attr *attr, struct ri_qp **qp)
+{
+    enum ri_status status;
+
+    if (breaks("qp-no-limit") && attr->max_send_wr > 1000)
+        attr->max_send_wr = 1000;
+    status = lower->privileged->qp_create(pd, attr, qp);
+    if (status != RI_OK && breaks("qp-writes-on-failure"))
+        *qp = NULL;
+    return status;
+}
+
+static enum ri_status broken_qp_query(struct ri_qp *qp, struct ri_qp_info *info)
+{
+    enum ri_status status = lower->privileged->qp_query(qp, info);
+
+    if (breaks("query-always-rts"))
+        info->state = RI_QPS_RTS;
+    return status;
+}
+
+static enum ri_status broken_qp_modify(struct ri_qp *qp, const struct ri_qp_modify *modify)
+{
+    struct ri_qp_modify change = *modify;
+    enum ri_status status;
+
+    if (breaks("modify-ignores-mask"))
+        change.mask &= RI_QPM_STATE | RI_QPM_HANDOVER | RI_QPM_ORD;
+    if (breaks("modify-hangs") && modify->state == RI_QPS_ERROR)
+        nap(3600000);
+    status = lower->privileged->qp_modify(qp, &change);
+    if (breaks("modify-any-state") && status == RI_ERR_INVALID_STATE)
+        return RI_OK;
+    if (breaks("handover-closes") && status != RI_OK && modify->handover)
+        close(modify->handover->fd);
+    return status;
+}
+
+static enum ri_status broken_qp_destroy(struct ri_qp *qp)
+{
+    const struct ri_qp_modify error = { .size = sizeof(error),
+                                        .mask = RI_QPM_STATE,
+                                        .state = RI_QPS_ERROR };
+
+    if (!breaks("destroy-leaves-completions"))
+        return lower->privileged->qp_destroy(qp);
+    return lower->privileged->qp_modify(qp, &error);
+}
+
+static enum ri_status broken_mr_register(struct ri_pd *pd, const struct ri_mr_attr *attr,
+                                         struct ri_mr_keys *keys, struct ri_mr **mr)
+{
+    static atomic_uint number = 1;
+    static char spare[4096];
+    struct ri_mr_attr other = *attr;
+    enum ri_status status;
+
+    if (breaks("mr-any-rights"))
+        other.access |= RI_ACCESS_LOCAL_READ | RI_ACCESS_LOCAL_WRITE;
+    status = lower->privileged->mr_register(pd, &other, keys, mr);
+    if (breaks("mr-any-address") && status == RI_ERR_ADDRESS) {
+        other.addr = spare;
+        other.length = sizeof(spare);
+        status = lower->privileged->mr_register(pd, &other, keys, mr);
+    }
+    if (status != RI_OK)
+        return status;
+    if (breaks("mr-lkey-zero"))
+        keys->lkey = 0;
+    if (breaks("mr-rkey-always"))
+        keys->rkey = keys->lkey;
+    if (breaks("stag-in-turn"))
+        keys->lkey = atomic_fetch_add(&number, 1) << 8;
+    if (breaks("stag-shared"))
+        keys->lkey = 0x4200 + (atomic_fetch_add(&number, 1) & 0xff);
+    return RI_OK;
+}
+
+static enum ri_status broken_mr_deregister(struct ri_mr *mr)
+{
+    return breaks("mr-stays") ? RI_OK : lower->privileged->mr_deregister(mr);
+}
+
+/* ---- posts ---- */
+
+static enum ri_status broken_post_send(struct ri_qp *qp, struct ri_send_wr *wr,
+                                       struct ri_send_wr **bad)
+{
+    struct ri_qp_info info = { .size = sizeof(info) };
+    enum ri_status status;
+
+    if (breaks("cq-event-locked") || breaks("qp-event-locked")) {
+        pthread_mutex_lock(&lock);
+        pthread_mutex_unlock(&lock);
+    }
+    lower->privileged->qp_query(qp, &info);
+    if (breaks("post-idle") && info.state == RI_QPS_IDLE)
+        return RI_OK;
+    for (struct ri_send_wr *at = wr; at; at = at->next) {
+        if (breaks("post-always-signals"))
+            at->flags |= RI_WR_SIGNALED;
+        if (breaks("post-loses-flags"))
+            at->flags &= RI_WR_SIGNALED;
+        if (breaks("post-cuts-elements") && at->num_sge > info.max_send_sge)
+            at->num_sge = info.max_send_sge;
+    }
+    status = lower->user->post_send(qp, wr, bad);
+    if (status != RI_OK && breaks("post-bad-first"))
+        *bad = wr;
+    if (breaks("post-never-full") && status == RI_ERR_QUEUE_FULL)
+        return RI_OK;
+    return status;
+}
+
+static enum ri_status broken_post_recv(struct ri_qp *qp, struct ri_recv_wr *wr,
+                                       struct ri_recv_wr **bad)
+{
+    return lower->user->post_recv(qp, wr, bad);
+}
+
+/* ---- completions ---- */
+
+static void spoil(struct ri_wc *wc)
+{
+    static unsigned int seen;
+
+    seen++;
+    if (breaks("wc-no-context"))
+        wc->context = NULL;
+    if (breaks("wc-longer") && wc->opcode == RI_WC_RECV && !wc->status)
+        wc->byte_len++;
+    if (breaks("wc-no-opcode-in-error") && wc->status)
+        wc->opcode = RI_WC_SEND;
+    if (breaks("wc-length-in-error") && wc->status)
+        wc->byte_len = 64;
+    if (breaks("wc-all-general") && wc->status)
+        wc->status = RI_WC_GENERAL;
+    if (breaks("wc-hides-errors"))
+        wc->status = RI_WC_SUCCESS;
+    if (breaks("wc-wrong-under-load") && seen == 2000)
+        wc->byte_len ^= 4;
+}
+
+static uint32_t drop(struct ri_wc *wc, uint32_t count)
+{
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < count; i++)
+        if (wc[i].status != RI_WC_FLUSHED || wc[i].cookie != 3)
+            wc[kept++] = wc[i];
+    return kept;
+}
+
+static uint32_t broken_poll(struct ri_cq *cq, uint32_t count, struct ri_wc *wc)
+{
+    static struct ri_wc last;
+    static bool again;
+    uint32_t got;
+
+    if (breaks("poll-repeats") && again && count) {
+        again = false;
+        *wc = last;
+        return 1;
+    }
+    got = lower->user->poll(cq, count, wc);
+    for (uint32_t i = 0; i < got; i++)
+        spoil(&wc[i]);
+    if (breaks("poll-writes-behind") && count)
+        memset(&wc[count], 0, sizeof(*wc));
+    if (breaks("poll-drops-flushed"))
+        got = drop(wc, got);
+    if (got) {
+        last = wc[got - 1];
+        again = last.status == RI_WC_FLUSHED;
+    }
+    return got;
+}
+
+static enum ri_status broken_arm(struct ri_cq *cq, enum ri_arm kind, uint32_t count)
+{
+    uint32_t total = 0, marked;
+    enum ri_status status;
+
+    lower->user->cq_peek(cq, &total, &marked);
+    if (breaks("arm-never") || (breaks("arm-if-empty") && total))
+        return RI_OK;
+    if (breaks("arm-any-kind") && (kind == RI_ARM_SOLICITED || (unsigned int)kind > RI_ARM_NTH))
+        kind = RI_ARM_NEXT;
+    if (breaks("arm-nth-is-next") && kind == RI_ARM_NTH)
+        kind = RI_ARM_NEXT;
+    status = lower->user->arm(cq, kind, count);
+    if (breaks("arm-fires-for-old") && total)
+        upper->cq_event(upper, cq->context);
+    return status;
+}
+
+static uint32_t broken_progress(struct ri_lane *lane, struct ri_cq *first_cq, uint32_t budget,
+                                uint64_t *next_deadline)
+{
+    if (breaks("progress-slow"))
+        nap(3);
+    return lower->user->progress(lane, first_cq, budget, next_deadline);
+}
+
+/* ---- the descriptor: filled in when the file is loaded ---- */
+
+extern struct ri_provider rnicpi_provider_v1;
+RI_PROVIDER_EXPORT struct ri_provider rnicpi_provider_v1 = {
+    .size = sizeof(struct ri_provider),
+    .abi_major = RI_ABI_MAJOR,
+    .abi_minor = RI_ABI_MINOR,
+    .name = "broken",
+    .privileged = &privileged,
+    .user = &user,
+};
+
+static void __attribute__((constructor)) load(void)
+{
+    const char *over = getenv("BROKEN_OVER");
+    void *module = over ? dlopen(over, RTLD_NOW | RTLD_LOCAL) : NULL;
+
+    lower = module ? dlsym(module, RI_PROVIDER_SYMBOL) : NULL;
+    if (!lower) {
+        fprintf(stderr, "BROKEN_OVER names no provider\n");
+        abort();
+    }
+    if (getenv("BROKEN"))
+        fault = getenv("BROKEN");
+    rnicpi_provider_v1.options = lower->options;
+    rnicpi_provider_v1.option_count = lower->option_count;
+    privileged = *lower->privileged;
+    user = *lower->user;
+    privileged.enumerate = broken_enumerate;
+    privileged.open = broken_open;
+    privileged.close = broken_close;
+    privileged.query = broken_query;
+    privileged.query_port = broken_query_port;
+    privileged.pd_destroy = broken_pd_destroy;
+    privileged.cq_create = broken_cq_create;
+    privileged.cq_destroy = broken_cq_destroy;
+    privileged.qp_create = broken_qp_create;
+    privileged.qp_query = broken_qp_query;
+    privileged.qp_modify = broken_qp_modify;
+    privileged.qp_destroy = broken_qp_destroy;
+    privileged.mr_register = broken_mr_register;
+    privileged.mr_deregister = broken_mr_deregister;
+    user.post_send = broken_post_send;
+    user.post_recv = broken_post_recv;
+    user.poll = broken_poll;
+    user.arm = broken_arm;
+    user.progress = broken_progress;
+    if (breaks("table-short"))
+        user.size -= sizeof(void *);
+    if (breaks("table-other-major"))
+        user.abi_major = RI_ABI_MAJOR + 1;
+    if (breaks("descriptor-no-name"))
+        rnicpi_provider_v1.name = "";
+}

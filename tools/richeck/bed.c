@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The host and its RNIC: see bed.h. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "bed.h"
+
+#include "host_options.h"
+
+#include "base/clock.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct bed bed;
+static _Thread_local bool own_thread;
+
+void bed_own_thread(void)
+{
+    own_thread = true;
+}
+
+uint64_t pick(void)
+{
+    static uint64_t state;
+
+    if (!state)
+        state = subject.seed * UINT64_C(0x9e3779b97f4a7c15) + 1;
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return state;
+}
+
+/* ---- services ---- */
+
+static enum ri_status host_option(const struct ri_host *host, const char *name,
+                                  enum ri_option_kind kind, union ri_option_value *value)
+{
+    const char *wrong;
+    enum ri_status status = host_options_read(bed.options, name, kind, value, &wrong);
+
+    (void)host;
+    if (wrong)
+        fprintf(stderr, "the provider asks for option %s%s\n", name, wrong);
+    return status;
+}
+
+static void host_log(const struct ri_host *host, enum ri_log_level level, const char *format,
+                     va_list args)
+{
+    char line[1024];
+
+    (void)host, (void)level;
+    vsnprintf(line, sizeof(line), format, args);
+    fprintf(stderr, "%s\n", line);
+}
+
+static enum ri_status host_pin(const struct ri_host *host, void *addr, uint64_t length,
+                               bool writable)
+{
+    (void)host, (void)addr, (void)length, (void)writable;
+    atomic_fetch_add(&bed.pins, 1);
+    return RI_OK;
+}
+
+static void host_unpin(const struct ri_host *host, void *addr, uint64_t length)
+{
+    (void)host, (void)addr, (void)length;
+    atomic_fetch_sub(&bed.pins, 1);
+}
+
+static enum ri_status host_policy(const struct ri_host *host,
+                                  const struct ri_policy_question *question)
+{
+    (void)host, (void)question;
+    return RI_OK;
+}
+
+static struct fake_lane *lane_of(void *context)
+{
+    EXPECT(context == &bed.lane, "a host service gets a lane_context that is no ri_lane.context");
+    return context;
+}
+
+static enum ri_status host_watch(const struct ri_host *host, void *lane_context, int fd,
+                                 uint32_t events, ri_ready_fn ready, void *arg,
+                                 struct ri_watch **watch)
+{
+    (void)host;
+    return fake_lane_watch(lane_of(lane_context), fd, events, ready, arg, watch);
+}
+
+static enum ri_status host_rewatch(const struct ri_host *host, struct ri_watch *watch,
+                                   uint32_t events)
+{
+    (void)host;
+    return fake_lane_rewatch(watch, events);
+}
+
+static void host_unwatch(const struct ri_host *host, struct ri_watch *watch)
+{
+    (void)host;
+    fake_lane_unwatch(watch);
+}
+
+static void host_timer_set(const struct ri_host *host, void *lane_context, struct ri_timer *timer)
+{
+    (void)host;
+    fake_lane_timer_set(lane_of(lane_context), timer);
+}
+
+static void host_timer_cancel(const struct ri_host *host, void *lane_context,
+                              struct ri_timer *timer)
+{
+    (void)host;
+    fake_lane_timer_cancel(lane_of(lane_context), timer);
+}
+
+static void host_wake(const struct ri_host *host, void *lane_context)
+{
+    (void)host;
+    fake_lane_wake(lane_of(lane_context));
+}
+
+/* ---- upcalls ---- */
+
+static void arrived(void)
+{
+    if (!own_thread)
+        atomic_fetch_add(&bed.foreign_upcalls, 1);
+}
+
+static void host_cq_event(const struct ri_host *host, void *context)
+{
+    struct cq_seen *seen = context;
+
+    (void)host;
+    arrived();
+    EXPECT(seen, "cq_event has no context: the CQ's was given at cq_create");
+    atomic_fetch_add(&seen->fired, 1);
+    if (seen->hook)
+        seen->hook(seen);
+}
+
+static void host_cq_error(const struct ri_host *host, void *context, const struct ri_event *event)
+{
+    struct cq_seen *seen = context;
+
+    (void)host, (void)event;
+    arrived();
+    EXPECT(seen, "cq_error has no context: the CQ's was given at cq_create");
+    atomic_fetch_add(&seen->errors, 1);
+}
+
+static bool is_end(enum ri_event_type type)
+{
+    return (type >= RI_EVENT_LLP_CLOSED && type <= RI_EVENT_RESPONSE_ERROR) ||
+           type == RI_EVENT_QP_OVERFLOW;
+}
+
+static void host_qp_event(const struct ri_host *host, void *context, const struct ri_event *event)
+{
+    struct node *node = context;
+    unsigned int place;
+
+    (void)host;
+    arrived();
+    EXPECT(node, "qp_event has no context: the QP's was given at qp_create");
+    EXPECT(event->size > offsetof(struct ri_event, detail), "an event has size %u", event->size);
+    place = atomic_fetch_add(&node->events, 1);
+    if (place < EVENTS)
+        node->type[place] = event->type;
+    if (event->type == RI_EVENT_ESTABLISHED)
+        atomic_fetch_add(&node->established, 1);
+    if (is_end(event->type))
+        atomic_fetch_add(&node->ended, 1);
+    if (node->hook)
+        node->hook(node, event);
+}
+
+static void host_srq_event(const struct ri_host *host, void *context, const struct ri_event *event)
+{
+    (void)host;
+    arrived();
+    EXPECT(context, "srq_event has no context: the SRQ's was given at srq_create");
+    if (event->type == RI_EVENT_SRQ_LIMIT_REACHED)
+        atomic_fetch_add((atomic_uint *)context, 1);
+}
+
+static void host_rnic_event(const struct ri_host *host, void *context, const struct ri_event *event)
+{
+    (void)host, (void)event;
+    arrived();
+    EXPECT(context == &bed, "rnic_event has another context than ri_open's");
+}
+
+/* ---- life ---- */
+
+static void make_host(void)
+{
+    bed.host = (struct ri_host){
+        .size = sizeof(bed.host),
+        .abi_major = RI_ABI_MAJOR,
+        .abi_minor = RI_ABI_MINOR,
+        .context = &bed,
+        .option = host_option,
+        .log = host_log,
+        .pin = host_pin,
+        .unpin = host_unpin,
+        .policy = host_policy,
+        .watch = host_watch,
+        .rewatch = host_rewatch,
+        .unwatch = host_unwatch,
+        .timer_set = host_timer_set,
+        .timer_cancel = host_timer_cancel,
+        .wake = host_wake,
+        .cq_event = host_cq_event,
+        .qp_event = host_qp_event,
+        .cq_error = host_cq_error,
+        .srq_event = host_srq_event,
+        .rnic_event = host_rnic_event,
+        .connection_request = bed_request,
+        .connection_event = bed_connection_event,
+    };
+    fake_lane_open(&bed.lane, true);
+}
+
+static void set_options(void)
+{
+    char name[200], why[800];
+
+    bed.options = host_options_create(bed.provider);
+    for (unsigned int i = 0; i < subject.set_count; i++) {
+        const char *value = strchr(subject.set[i], '=') + 1;
+
+        snprintf(name, sizeof(name), "%.*s", (int)(value - 1 - subject.set[i]), subject.set[i]);
+        EXPECT(host_options_type(bed.options, name), "there is no option %s", name);
+        EXPECT(host_options_set(bed.options, name, value, why, sizeof(why)), "%s", why);
+    }
+}
+
+void bed_load(void)
+{
+    void *module = dlopen(subject.file, RTLD_NOW | RTLD_LOCAL);
+    const char *reason = "";
+
+    own_thread = true;
+    EXPECT(module, "cannot be loaded: %s", dlerror());
+    bed.provider = dlsym(module, RI_PROVIDER_SYMBOL);
+    EXPECT(bed.provider, "has no symbol %s", RI_PROVIDER_SYMBOL);
+    EXPECT(ri_provider_check(bed.provider, &reason) == RI_OK, "%s", reason);
+    set_options();
+    make_host();
+    ri_complete_privileged_ops(&bed.control, bed.provider->privileged);
+    ri_complete_user_ops(&bed.data, bed.provider->user);
+}
+
+enum ri_status bed_open_device(const char *device, struct ri_rnic **rnic)
+{
+    const struct ri_open open = { .size = sizeof(open),
+                                  .host = &bed.host,
+                                  .privileged = &bed.control,
+                                  .user = &bed.data,
+                                  .device = device,
+                                  .context = &bed };
+
+    return bed.control.open(&open, rnic);
+}
+
+void bed_lanes(void)
+{
+    for (uint32_t i = 0; i < bed.attr.lanes && i < LANES; i++) {
+        EXPECT_STATUS(bed.control.lane_open(bed.rnic, i, &bed.lane, &bed.lanes[i]), RI_OK);
+        bed.lane_count++;
+    }
+}
+
+void bed_open(void)
+{
+    bed_load();
+    EXPECT_STATUS(bed_open_device(subject.device, &bed.rnic), RI_OK);
+    bed.attr.size = sizeof(bed.attr);
+    EXPECT_STATUS(bed.control.query(bed.rnic, &bed.attr), RI_OK);
+    bed.set_a = !(bed.attr.features & RI_FEATURE_CONNECTION_SET_B);
+    bed_lanes();
+    EXPECT_STATUS(bed.control.pd_create(bed.rnic, NULL, &bed.pd), RI_OK);
+}
+
+void bed_need(uint64_t features, const char *what)
+{
+    if ((bed.attr.features & features) != features)
+        check_skip("the provider has no %s", what);
+}
+
+/* ---- runs ---- */
+
+uint64_t bed_deadline(unsigned int ms)
+{
+    const char *text = getenv("TEST_TIMEOUT_SCALE");
+    double scale = text && atof(text) > 1 ? atof(text) : 1;
+
+    return clock_after(clock_now(), (uint64_t)((double)ms * scale) * 1000000);
+}
+
+bool bed_expired(uint64_t deadline)
+{
+    return clock_now() >= deadline;
+}
+
+/* When the provider wants to run next. */
+static uint64_t next_deadline = RI_NO_DEADLINE;
+
+static int sleep_ms(int wait_ms)
+{
+    uint64_t timer = fake_lane_next_timer(&bed.lane);
+    int ms = clock_poll_ms(clock_now(), timer < next_deadline ? timer : next_deadline);
+
+    return ms >= 0 && ms < wait_ms ? ms : wait_ms;
+}
+
+bool bed_run(int wait_ms)
+{
+    uint64_t next = RI_NO_DEADLINE;
+    uint32_t work = 0;
+    bool armed;
+
+    fake_lane_pass(&bed.lane, wait_ms ? sleep_ms(wait_ms) : 0);
+    next_deadline = RI_NO_DEADLINE;
+    for (uint32_t i = 0; i < bed.lane_count; i++) {
+        work += bed.data.progress(bed.lanes[i], NULL, 256, &next);
+        if (next < next_deadline)
+            next_deadline = next;
+    }
+    armed = !work;
+    for (uint32_t i = 0; armed && i < bed.lane_count; i++)
+        armed = bed.data.lane_arm(bed.lanes[i]);
+    return armed;
+}

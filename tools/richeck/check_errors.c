@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Requests that fail, connections that end: one error, one end, everything flushed once. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "bed.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+#define TARGET (MEMORY / 2)
+#define QUIET  100 /* ms in which a second end would come */
+
+static struct node a, b;
+
+static void begin(void)
+{
+    bed_open();
+    pair(&a, &b, NULL);
+}
+
+/* Both QPs have ended, each by one event, and are in ERROR. */
+static void both_end(void)
+{
+    EXPECT(UNTIL(node_ends(&a) && node_ends(&b), 5000),
+           "the end of the connection is not told within 5 s to %s",
+           node_ends(&a) ? "the peer" : "the side that caused it");
+    UNTIL(false, QUIET);
+    EXPECT(node_ends(&a) == 1 && node_ends(&b) == 1,
+           "the end of the connection is told %u times here and %u times at the peer",
+           node_ends(&a), node_ends(&b));
+    EXPECT(node_state(&a) == RI_QPS_ERROR && node_state(&b) == RI_QPS_ERROR,
+           "a QP whose connection has ended is in state %d, its peer in %d", (int)node_state(&a),
+           (int)node_state(&b));
+}
+
+static void expect_flushed(struct ri_cq *cq, struct node *node, uint64_t from, uint64_t to,
+                           uint8_t opcode)
+{
+    for (uint64_t i = from; i < to; i++)
+        expect_wc(cq, node, i, opcode, RI_WC_FLUSHED);
+    expect_none(cq, "each request is flushed once");
+}
+
+static void post_receives(struct node *node, uint64_t count)
+{
+    for (uint64_t i = 0; i < count; i++)
+        do_recv(node, i, 0, 64);
+}
+
+/* ---- ends that this side wants ---- */
+
+static void aborts(void)
+{
+    begin();
+    post_receives(&a, 8);
+    post_receives(&b, 8);
+    EXPECT_STATUS(node_modify(&a, RI_QPS_ERROR), RI_OK);
+    both_end();
+    expect_flushed(a.recv_cq, &a, 0, 8, RI_WC_RECV);
+    expect_flushed(b.recv_cq, &b, 0, 8, RI_WC_RECV);
+    EXPECT_STATUS(node_modify(&a, RI_QPS_ERROR), RI_OK);
+    UNTIL(false, QUIET);
+    EXPECT(node_ends(&a) == 1, "a QP in ERROR that is modified to ERROR tells another end");
+    if (!bed.set_a)
+        EXPECT(a.type[0] == RI_EVENT_LLP_RESET || a.type[1] == RI_EVENT_LLP_RESET,
+               "the event after qp_modify to ERROR is %d, not RI_EVENT_LLP_RESET", (int)a.type[0]);
+}
+
+static void closes(void)
+{
+    begin();
+    /* The passive side may send nothing before it has received something. */
+    do_recv(&b, 99, 0, 64);
+    do_send(&a, &(struct send_want){ .opcode = RI_WR_SEND, .length = 8 });
+    expect_wc(b.recv_cq, &b, 99, RI_WC_RECV, RI_WC_SUCCESS);
+    post_receives(&a, 4);
+    node_disconnect(&a);
+    both_end();
+    expect_flushed(a.recv_cq, &a, 0, 4, RI_WC_RECV);
+    if (!bed.set_a)
+        EXPECT(a.type[0] == RI_EVENT_LLP_CLOSED && b.type[0] == RI_EVENT_LLP_CLOSED,
+               "the events of an orderly close are %d and %d, not RI_EVENT_LLP_CLOSED",
+               (int)a.type[0], (int)b.type[0]);
+}
+
+static void terminates(void)
+{
+    bed_open();
+    bed_need(RI_FEATURE_CONNECTION_SET_B, "RI_FEATURE_CONNECTION_SET_B");
+    pair(&a, &b, NULL);
+    EXPECT_STATUS(node_modify(&a, RI_QPS_TERMINATE), RI_OK);
+    both_end();
+    EXPECT(a.type[0] == RI_EVENT_LOCAL_ERROR,
+           "the event after qp_modify to TERMINATE is %d, not RI_EVENT_LOCAL_ERROR",
+           (int)a.type[0]);
+}
+
+static void destroys(void)
+{
+    unsigned int before;
+    struct ri_wc wc;
+
+    begin();
+    post_receives(&a, 8);
+    do_recv(&b, 50, 0, 64);
+    do_send(&a, &(struct send_want){ .opcode = RI_WR_SEND, .flags = RI_WR_SIGNALED, .length = 8 });
+    expect_wc(b.recv_cq, &b, 50, RI_WC_RECV, RI_WC_SUCCESS);
+    EXPECT_STATUS(bed.control.qp_destroy(a.qp), RI_OK);
+    before = a.events;
+    EXPECT(UNTIL(node_ends(&b), 5000), "the peer of a destroyed QP is told no end");
+    UNTIL(false, QUIET);
+    EXPECT(a.events == before, "an upcall about a QP comes after qp_destroy returned");
+    EXPECT(!bed.data.poll(a.send_cq, 1, &wc) && !bed.data.poll(a.recv_cq, 1, &wc),
+           "a completion of a QP is polled after qp_destroy returned");
+}
+
+/* ---- local errors ---- */
+
+static void local_error(uint32_t lkey, uint32_t offset, uint32_t length)
+{
+    struct send_want want = { .opcode = RI_WR_SEND,
+                              .flags = RI_WR_SIGNALED,
+                              .length = length,
+                              .offset = offset,
+                              .lkey = lkey };
+
+    post_receives(&a, 4);
+    post_receives(&b, 4);
+    do_send(&a, &want);
+    want.lkey = 0;
+    want.offset = 0;
+    want.length = 8;
+    for (want.cookie = 1; want.cookie < 5; want.cookie++)
+        if (try_send(&a, &want) != RI_OK)
+            check_fail("post_send behind a failing request is refused");
+    expect_wc(a.send_cq, &a, 0, RI_WC_SEND, RI_WC_LOCAL_PROTECTION);
+    expect_flushed(a.send_cq, &a, 1, 5, RI_WC_SEND);
+    both_end();
+    expect_flushed(a.recv_cq, &a, 0, 4, RI_WC_RECV);
+}
+
+static void wrong_lkey(void)
+{
+    begin();
+    local_error(a.keys.lkey ^ 0x5a5a5a00, 0, 8);
+}
+
+static void wrong_bounds(void)
+{
+    begin();
+    local_error(0, MEMORY - 4, 8);
+}
+
+/* A region of another PD. */
+static void wrong_pd(void)
+{
+    struct ri_mr_attr attr = { .size = sizeof(attr), .access = RI_ACCESS_LOCAL_READ };
+    struct ri_mr_keys keys;
+    struct ri_pd *pd;
+    struct ri_mr *mr;
+
+    begin();
+    attr.addr = a.memory;
+    attr.length = MEMORY;
+    EXPECT_STATUS(bed.control.pd_create(bed.rnic, NULL, &pd), RI_OK);
+    EXPECT_STATUS(bed.control.mr_register(pd, &attr, &keys, &mr), RI_OK);
+    local_error(keys.lkey, 0, 8);
+}
+
+static void old_lkey(void)
+{
+    struct ri_mr_attr attr = { .size = sizeof(attr), .access = RI_ACCESS_LOCAL_READ };
+    struct ri_mr_keys keys;
+    struct ri_mr *mr;
+
+    begin();
+    attr.addr = a.memory;
+    attr.length = MEMORY;
+    EXPECT_STATUS(bed.control.mr_register(bed.pd, &attr, &keys, &mr), RI_OK);
+    EXPECT_STATUS(bed.control.mr_deregister(mr), RI_OK);
+    local_error(keys.lkey, 0, 8);
+}
+
+/* ---- errors at the peer ---- */
+
+static void remote_error(uint16_t opcode, uint32_t rkey, uint64_t address, uint32_t length)
+{
+    static uint8_t before[MEMORY];
+
+    memset(b.memory, 0x77, MEMORY);
+    memcpy(before, b.memory, MEMORY);
+    do_send(&a, &(struct send_want){ .opcode = opcode,
+                                     .flags = RI_WR_SIGNALED,
+                                     .cookie = 3,
+                                     .length = length,
+                                     .remote_addr = address,
+                                     .rkey = rkey });
+    both_end();
+    EXPECT(!memcmp(before, b.memory, MEMORY), "an access that is refused writes memory");
+    if (opcode == RI_WR_RDMA_READ) {
+        struct ri_wc wc = take(a.send_cq, "a refused Read");
+
+        EXPECT(wc.cookie == 3 && wc.status != RI_WC_SUCCESS && wc.status != RI_WC_FLUSHED,
+               "a Read that the peer refuses completes with %s", wc_status_name(wc.status));
+    }
+}
+
+static void wrong_rkey_write(void)
+{
+    begin();
+    remote_error(RI_WR_RDMA_WRITE, b.keys.rkey ^ 0x5a5a5a00, (uintptr_t)b.memory, 64);
+}
+
+static void wrong_rkey_read(void)
+{
+    begin();
+    remote_error(RI_WR_RDMA_READ, b.keys.rkey ^ 0x5a5a5a00, (uintptr_t)b.memory, 64);
+}
+
+static void beyond_write(void)
+{
+    begin();
+    remote_error(RI_WR_RDMA_WRITE, b.keys.rkey, (uintptr_t)b.memory + MEMORY - 32, 64);
+}
+
+static void no_right(uint16_t opcode, uint32_t access)
+{
+    struct ri_mr_attr attr = { .size = sizeof(attr), .access = access, .length = MEMORY };
+    struct ri_mr_keys keys;
+    struct ri_mr *mr;
+
+    begin();
+    attr.addr = b.memory;
+    EXPECT_STATUS(bed.control.mr_register(bed.pd, &attr, &keys, &mr), RI_OK);
+    remote_error(opcode, keys.rkey, (uintptr_t)b.memory, 64);
+}
+
+static void no_right_write(void)
+{
+    no_right(RI_WR_RDMA_WRITE,
+             RI_ACCESS_LOCAL_READ | RI_ACCESS_LOCAL_WRITE | RI_ACCESS_REMOTE_READ);
+}
+
+static void no_right_read(void)
+{
+    no_right(RI_WR_RDMA_READ,
+             RI_ACCESS_LOCAL_READ | RI_ACCESS_LOCAL_WRITE | RI_ACCESS_REMOTE_WRITE);
+}
+
+static void after_deregister(void)
+{
+    struct ri_mr_attr attr = { .size = sizeof(attr), .access = 0, .length = MEMORY };
+    struct ri_mr_keys keys;
+    struct ri_mr *mr;
+
+    begin();
+    attr.access = all_access();
+    attr.addr = b.memory;
+    EXPECT_STATUS(bed.control.mr_register(bed.pd, &attr, &keys, &mr), RI_OK);
+    EXPECT_STATUS(bed.control.mr_deregister(mr), RI_OK);
+    remote_error(RI_WR_RDMA_WRITE, keys.rkey, (uintptr_t)b.memory, 64);
+}
+
+static void receive_too_short(void)
+{
+    begin();
+    do_recv(&b, 0, 0, 8);
+    do_recv(&b, 1, 0, 64);
+    do_send(&a, &(struct send_want){ .opcode = RI_WR_SEND, .flags = RI_WR_SIGNALED, .length = 64 });
+    expect_wc(b.recv_cq, &b, 0, RI_WC_RECV, RI_WC_LOCAL_LENGTH);
+    expect_wc(b.recv_cq, &b, 1, RI_WC_RECV, RI_WC_FLUSHED);
+    both_end();
+}
+
+/* ---- a CQ without room ---- */
+
+static void holds_overflow(void)
+{
+    struct node_want want = { .cq_depth = 4 };
+
+    bed_open();
+    bed_need(RI_FEATURE_CQ_HOLDS_OVERFLOW, "RI_FEATURE_CQ_HOLDS_OVERFLOW");
+    node_create(&a, &want);
+    post_receives(&a, 16);
+    EXPECT_STATUS(node_modify(&a, RI_QPS_ERROR), RI_OK);
+    expect_flushed(a.recv_cq, &a, 0, 16, RI_WC_RECV);
+}
+
+const struct check error_checks[] = {
+    { "end-error", "end-once", "qp_modify to ERROR: one end at each side, receives flushed", aborts,
+      0 },
+    { "end-close", "end-once", "an orderly close: one end at each side", closes, 15 },
+    { "end-terminate", "qp-transitions", "qp_modify to TERMINATE: one end at each side", terminates,
+      15 },
+    { "end-destroy", "qp-destroy", "after qp_destroy no completion and no upcall", destroys, 15 },
+    { "local-lkey", "post-protection", "a wrong lkey: one error, the others flushed", wrong_lkey,
+      0 },
+    { "local-bounds", "post-protection", "an element beyond its region", wrong_bounds, 0 },
+    { "local-pd", "post-protection", "a region of another PD", wrong_pd, 0 },
+    { "local-old", "mr-deregister", "the lkey of a region that is gone", old_lkey, 0 },
+    { "remote-rkey-write", "stag", "a Write with a wrong rkey ends the connection",
+      wrong_rkey_write, 0 },
+    { "remote-rkey-read", "wc-status", "a Read with a wrong rkey completes in error",
+      wrong_rkey_read, 0 },
+    { "remote-bounds", "stag", "a Write beyond the region writes nothing", beyond_write, 0 },
+    { "remote-no-write", "mr", "a Write without the right", no_right_write, 0 },
+    { "remote-no-read", "mr", "a Read without the right", no_right_read, 0 },
+    { "remote-old", "mr-deregister", "a Write to a region that is gone writes nothing",
+      after_deregister, 0 },
+    { "receive-short", "wc-status", "a receive that is too short", receive_too_short, 0 },
+    { "cq-overflow", "features", "completions that do not fit wait, and none is lost",
+      holds_overflow, 0 },
+    { .name = NULL },
+};

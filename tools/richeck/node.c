@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Nodes, connected pairs, requests and completions: see bed.h. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "bed.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define DEPTH 32u
+
+static uint32_t smaller(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+/* ---- nodes ---- */
+
+struct ri_cq *make_cq(uint32_t depth, struct cq_seen *seen)
+{
+    struct ri_cq_attr attr = { .size = sizeof(attr), .depth = depth, .context = seen };
+    struct ri_cq *cq = NULL;
+
+    EXPECT_STATUS(bed.control.cq_create(bed.rnic, &attr, &cq), RI_OK);
+    EXPECT(attr.depth >= depth, "cq_create gives depth %u, asked were %u", attr.depth, depth);
+    return cq;
+}
+
+uint32_t all_access(void)
+{
+    return RI_ACCESS_LOCAL_READ | RI_ACCESS_LOCAL_WRITE | RI_ACCESS_REMOTE_READ |
+           RI_ACCESS_REMOTE_WRITE |
+           (bed.attr.features & RI_FEATURE_ATOMICS ? RI_ACCESS_REMOTE_ATOMIC : 0);
+}
+
+static void make_memory(struct node *node)
+{
+    struct ri_mr_attr attr = {
+        .size = sizeof(attr), .access = all_access(), .context = node, .length = MEMORY
+    };
+
+    node->memory = mmap(NULL, MEMORY, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    EXPECT(node->memory != MAP_FAILED, "no memory");
+    attr.addr = node->memory;
+    EXPECT_STATUS(bed.control.mr_register(bed.pd, &attr, &node->keys, &node->mr), RI_OK);
+}
+
+static uint32_t depth_of(uint32_t wanted, uint32_t most)
+{
+    return wanted == NO_DEPTH ? 0 : smaller(wanted ? wanted : 4, most);
+}
+
+static void fill(struct node *node, const struct node_want *want)
+{
+    uint32_t depth = want->depth ? want->depth : DEPTH, sges = want->sges ? want->sges : 1;
+
+    node->attr = (struct ri_qp_attr){
+        .size = sizeof(node->attr),
+        .type = RI_QP_RC,
+        .context = node,
+        .send_cq = node->send_cq,
+        .recv_cq = node->recv_cq,
+        .srq = want->srq,
+        .lane = bed.lanes[0],
+        .max_send_wr = smaller(depth, bed.attr.max_send_wr),
+        .max_recv_wr = want->srq ? 0 : smaller(depth, bed.attr.max_recv_wr),
+        .max_send_sge = smaller(sges, bed.attr.max_send_sge),
+        .max_recv_sge = want->srq ? 0 : smaller(sges, bed.attr.max_recv_sge),
+        .max_read_sge = smaller(sges, bed.attr.max_read_sge),
+        .max_write_sge = smaller(sges, bed.attr.max_write_sge),
+        .max_inline = want->inline_octets,
+        .ird = depth_of(want->ird, bed.attr.max_ird),
+        .ord = depth_of(want->ord, bed.attr.max_ord),
+        .flags = RI_QP_READ_ENABLE | RI_QP_WRITE_ENABLE |
+                 (bed.attr.features & RI_FEATURE_ATOMICS ? RI_QP_ATOMIC_ENABLE : 0),
+    };
+}
+
+enum ri_status node_try(struct node *node, const struct node_want *want)
+{
+    static const struct node_want plain;
+    uint32_t depth;
+
+    if (!want)
+        want = &plain;
+    depth = want->cq_depth ? want->cq_depth
+                           : smaller(2 * (want->depth ? want->depth : DEPTH), bed.attr.max_cqe);
+    *node = (struct node){ .qp = NULL };
+    node->send_seen.node = node->recv_seen.node = node;
+    node->send_cq = make_cq(depth, &node->send_seen);
+    node->recv_cq = make_cq(depth, &node->recv_seen);
+    make_memory(node);
+    fill(node, want);
+    return bed.control.qp_create(bed.pd, &node->attr, &node->qp);
+}
+
+void node_create(struct node *node, const struct node_want *want)
+{
+    enum ri_status status = node_try(node, want);
+
+    EXPECT(status == RI_OK, "qp_create answers %s", ri_status_name(status));
+}
+
+void node_destroy(struct node *node)
+{
+    if (node->qp)
+        EXPECT_STATUS(bed.control.qp_destroy(node->qp), RI_OK);
+    if (node->connection)
+        EXPECT_STATUS(bed.control.connection_destroy(node->connection), RI_OK);
+    EXPECT_STATUS(bed.control.cq_destroy(node->send_cq), RI_OK);
+    EXPECT_STATUS(bed.control.cq_destroy(node->recv_cq), RI_OK);
+    EXPECT_STATUS(bed.control.mr_deregister(node->mr), RI_OK);
+    munmap(node->memory, MEMORY);
+}
+
+enum ri_qp_state node_state(struct node *node)
+{
+    struct ri_qp_info info = { .size = sizeof(info) };
+
+    EXPECT_STATUS(bed.control.qp_query(node->qp, &info), RI_OK);
+    return info.state;
+}
+
+enum ri_status node_modify(struct node *node, enum ri_qp_state state)
+{
+    const struct ri_qp_modify modify = { .size = sizeof(modify),
+                                         .mask = RI_QPM_STATE,
+                                         .state = state };
+
+    return bed.control.qp_modify(node->qp, &modify);
+}
+
+unsigned int node_ends(struct node *node)
+{
+    return bed.set_a ? atomic_load(&node->disconnected) : atomic_load(&node->ended);
+}
+
+void node_disconnect(struct node *node)
+{
+    if (bed.set_a)
+        EXPECT_STATUS(bed.control.disconnect(node->connection, NULL, 0), RI_OK);
+    else
+        EXPECT_STATUS(node_modify(node, RI_QPS_CLOSING), RI_OK);
+}
+
+/* ---- connections, set B ---- */
+
+void tcp_pair(int fds[2])
+{
+    struct sockaddr_in own = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
+    socklen_t length = sizeof(own);
+    bool good;
+
+    fds[0] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    good = listener >= 0 && fds[0] >= 0 && !bind(listener, (struct sockaddr *)&own, sizeof(own)) &&
+           !listen(listener, 1) && !getsockname(listener, (struct sockaddr *)&own, &length) &&
+           !connect(fds[0], (struct sockaddr *)&own, sizeof(own));
+    fds[1] = good ? accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK) : -1;
+    if (!good || fds[1] < 0)
+        check_skip("no TCP connection over loopback: %s", strerror(errno));
+    close(listener);
+    /* As the host makes them. */
+    for (int i = 0; i < 2; i++)
+        setsockopt(fds[i], IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+    if (fcntl(fds[0], F_SETFL, O_NONBLOCK) < 0)
+        check_skip("no TCP connection over loopback: %s", strerror(errno));
+}
+
+enum ri_status hand_over(struct node *node, int fd, bool initiator)
+{
+    const struct ri_llp_handover handover = {
+        .size = sizeof(handover),
+        .fd = fd,
+        .initiator = initiator,
+        .mpa_revision = 2,
+        .crc = true,
+        .ird = node->attr.ird,
+        .ord = node->attr.ord,
+    };
+    const struct ri_qp_modify modify = { .size = sizeof(modify),
+                                         .mask = RI_QPM_STATE | RI_QPM_HANDOVER,
+                                         .state = RI_QPS_RTS,
+                                         .handover = &handover };
+
+    return bed.control.qp_modify(node->qp, &modify);
+}
+
+static void connect_b(struct node *active, struct node *passive)
+{
+    enum ri_status status;
+    int fds[2];
+
+    tcp_pair(fds);
+    status = hand_over(passive, fds[1], false);
+    EXPECT(status == RI_OK, "qp_modify to RTS with a handover answers %s", ri_status_name(status));
+    status = hand_over(active, fds[0], true);
+    EXPECT(status == RI_OK, "qp_modify to RTS with a handover answers %s", ri_status_name(status));
+}
+
+/* ---- connections, set A ---- */
+
+static struct node *accepting;
+
+void bed_request(const struct ri_host *host, void *listener_context,
+                 struct ri_connection *connection, const struct ri_connect_request *request,
+                 void **connection_context)
+{
+    struct node *node = accepting;
+    const struct ri_connect_param param = {
+        .size = sizeof(param),
+        .ird = node ? (uint16_t)node->attr.ird : 0,
+        .ord = node ? (uint16_t)node->attr.ord : 0,
+        .negotiate_depths = true,
+        .deadline = RI_NO_DEADLINE,
+    };
+
+    (void)host, (void)listener_context, (void)request;
+    EXPECT(node, "a connection_request comes that nobody sent");
+    *connection_context = node;
+    node->connection = connection;
+    EXPECT_STATUS(bed.control.accept(connection, node->qp, &param), RI_OK);
+}
+
+void bed_connection_event(const struct ri_host *host, void *connection_context,
+                          const struct ri_connection_event *event)
+{
+    struct node *node = connection_context;
+
+    (void)host;
+    EXPECT(node, "connection_event has no context");
+    switch (event->type) {
+    case RI_CONNECTION_ESTABLISHED: atomic_fetch_add(&node->connected, 1); break;
+    case RI_CONNECTION_DISCONNECTED: atomic_fetch_add(&node->disconnected, 1); break;
+    case RI_CONNECTION_REJECTED:
+    case RI_CONNECTION_FAILED: atomic_fetch_add(&node->failed, 1); break;
+    default: break;
+    }
+}
+
+static void port_address(struct sockaddr_storage *address)
+{
+    struct ri_address addresses[8];
+    struct ri_port_attr attr = { .size = sizeof(attr),
+                                 .addresses = addresses,
+                                 .address_capacity = 8 };
+
+    EXPECT_STATUS(bed.control.query_port(bed.rnic, &attr), RI_OK);
+    if (!attr.address_count)
+        check_skip("port 0 has no address");
+    *address = addresses[0].sockaddr;
+}
+
+static void connect_a(struct node *active, struct node *passive)
+{
+    struct sockaddr_storage own, bound;
+    struct ri_listen_param listen = { .size = sizeof(listen), .backlog = 4 };
+    struct ri_connect_param param = { .size = sizeof(param),
+                                      .deadline = RI_NO_DEADLINE,
+                                      .ird = (uint16_t)active->attr.ird,
+                                      .ord = (uint16_t)active->attr.ord,
+                                      .negotiate_depths = true };
+    struct ri_listener *listener;
+
+    port_address(&own);
+    listen.address = (struct sockaddr *)&own;
+    EXPECT_STATUS(bed.control.listen(bed.rnic, &listen, NULL, &bound, &listener), RI_OK);
+    param.destination = (struct sockaddr *)&bound;
+    EXPECT_STATUS(bed.control.connection_create(bed.rnic, active, &active->connection), RI_OK);
+    accepting = passive;
+    EXPECT_STATUS(bed.control.connect(active->connection, active->qp, &param), RI_OK);
+    EXPECT(UNTIL(active->connected && passive->connected, 5000),
+           "connect and accept do not end in RI_CONNECTION_ESTABLISHED at both sides within 5 s");
+    EXPECT_STATUS(bed.control.listen_destroy(listener), RI_OK);
+    accepting = NULL;
+}
+
+void pair_connect(struct node *active, struct node *passive)
+{
+    if (bed.set_a)
+        connect_a(active, passive);
+    else
+        connect_b(active, passive);
+}
+
+void pair(struct node *active, struct node *passive, const struct node_want *want)
+{
+    node_create(active, want);
+    node_create(passive, want);
+    pair_connect(active, passive);
+}
+
+/* ---- requests ---- */
+
+enum ri_status try_send(struct node *node, const struct send_want *want)
+{
+    struct ri_sge sge = { .addr = (uintptr_t)node->memory + want->offset,
+                          .length = want->length,
+                          .lkey = want->lkey ? want->lkey : node->keys.lkey };
+    struct ri_send_wr wr = { .cookie = want->cookie,
+                             .sg_list = &sge,
+                             .num_sge = 1,
+                             .opcode = want->opcode,
+                             .flags = want->flags,
+                             .rdma = { .remote_addr = want->remote_addr, .rkey = want->rkey } };
+    struct ri_send_wr *bad = NULL;
+    enum ri_status status = bed.data.post_send(node->qp, &wr, &bad);
+
+    EXPECT(status == RI_OK || bad == &wr, "post_send answers %s, and *bad is not the request",
+           ri_status_name(status));
+    return status;
+}
+
+void do_send(struct node *node, const struct send_want *want)
+{
+    enum ri_status status = try_send(node, want);
+
+    EXPECT(status == RI_OK, "post_send answers %s", ri_status_name(status));
+}
+
+enum ri_status try_recv(struct node *node, uint64_t cookie, uint32_t offset, uint32_t length,
+                        uint32_t flags)
+{
+    struct ri_sge sge = { .addr = (uintptr_t)node->memory + offset,
+                          .length = length,
+                          .lkey = node->keys.lkey };
+    struct ri_recv_wr wr = { .cookie = cookie, .sg_list = &sge, .num_sge = 1, .flags = flags };
+    struct ri_recv_wr *bad = NULL;
+    enum ri_status status = bed.data.post_recv(node->qp, &wr, &bad);
+
+    EXPECT(status == RI_OK || bad == &wr, "post_recv answers %s, and *bad is not the request",
+           ri_status_name(status));
+    return status;
+}
+
+void do_recv(struct node *node, uint64_t cookie, uint32_t offset, uint32_t length)
+{
+    enum ri_status status = try_recv(node, cookie, offset, length, 0);
+
+    EXPECT(status == RI_OK, "post_recv answers %s", ri_status_name(status));
+}
+
+/* ---- completions ---- */
+
+const char *wc_status_name(uint16_t status)
+{
+    static const char *const names[] = {
+        "SUCCESS",   "LOCAL_LENGTH", "LOCAL_QP",      "LOCAL_PROTECTION", "FLUSHED",
+        "BIND",      "BAD_RESPONSE", "REMOTE_ACCESS", "REMOTE_OPERATION", "REMOTE_INVALID_REQUEST",
+        "TRANSPORT", "RNR",          "MM_OPERATION",  "GENERAL",
+    };
+
+    return status < sizeof(names) / sizeof(names[0]) ? names[status] : "no status";
+}
+
+struct ri_wc take(struct ri_cq *cq, const char *what)
+{
+    struct ri_wc wc[2];
+
+    memset(wc, 0xa5, sizeof(wc));
+    EXPECT(UNTIL(bed.data.poll(cq, 1, wc), 5000), "no completion of %s within 5 s", what);
+    for (size_t i = 0; i < sizeof(wc[1]); i++)
+        EXPECT(((unsigned char *)&wc[1])[i] == 0xa5, "poll writes behind wc[count - 1]");
+    return wc[0];
+}
+
+struct ri_wc expect_wc(struct ri_cq *cq, struct node *node, uint64_t cookie, uint8_t opcode,
+                       uint16_t status)
+{
+    struct ri_wc wc = take(cq, opcode >= RI_WC_RECV ? "a receive" : "a request");
+
+    EXPECT(wc.context == node, "a completion has another context than its QP");
+    EXPECT(wc.cookie == cookie, "a completion has cookie %llu; %llu is the next",
+           (unsigned long long)wc.cookie, (unsigned long long)cookie);
+    EXPECT(wc.status == status, "a completion has status %s instead of %s",
+           wc_status_name(wc.status), wc_status_name(status));
+    EXPECT(wc.opcode == opcode, "a completion has opcode %u instead of %u", wc.opcode, opcode);
+    EXPECT(status == RI_WC_SUCCESS || !wc.byte_len, "a failed completion has byte_len %u",
+           wc.byte_len);
+    return wc;
+}
+
+void expect_none(struct ri_cq *cq, const char *why)
+{
+    struct ri_wc wc;
+
+    EXPECT(!bed.data.poll(cq, 1, &wc), "a completion with cookie %llu and status %s comes; %s",
+           (unsigned long long)wc.cookie, wc_status_name(wc.status), why);
+}

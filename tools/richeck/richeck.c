@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * richeck: grades a verbs provider by the rules of rnicpi.h.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "richeck.h"
+
+#include "tools/common/tool.h"
+
+#include "kal/config/kal_config.h"
+
+#include <fnmatch.h>
+#include <getopt.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MOST_CHECKS 256u
+
+static const char help_text[] =
+    "Usage: richeck [OPTION]... FILE.so | INTERFACE\n"
+    "Grades a verbs provider: loads it, makes its calls, and reports for each rule of rnicpi.h "
+    "that is\n"
+    "checked whether the provider keeps it. Each check runs in a process of its own.\n"
+    "\n"
+    "  -j, --json            the report as one JSON object\n"
+    "  -c, --certificate FILE  write a certificate: hash of the file, versions, counts, results\n"
+    "  -s, --seconds N       seconds of load (default 30)\n"
+    "  -n, --least N         checks that must have been judged for status 0 (default 60)\n"
+    "  -o, --only PATTERN    only checks whose name matches the pattern (*, ?, [...]); --least "
+    "is 1 then\n"
+    "  -d, --device NAME     the device to open (default: the provider's)\n"
+    "      --set NAME=VALUE  an option of the interface, as in ital.conf; may be repeated\n"
+    "      --seed N          seed of random sizes and data (default 1)\n"
+    "  -l, --list            the checks with their rules; needs no provider\n"
+    "  -v, --verbose         what the provider logs, on stderr\n"
+    "  -h, --help            this text\n"
+    "  -V, --version         the version\n"
+    "\n"
+    "FILE.so has a slash or ends in .so; an INTERFACE is a section of ital.conf, or the name of a\n"
+    "provider. A rule is shown by its name in braces, which stands before it in rnicpi.h.\n"
+    "Exit status: 0 if nothing failed and enough was judged, 1 if not, 2 if nothing could run.\n"
+    "Example: richeck --seconds 5 ./vp_mine.so\n";
+
+struct arguments {
+    const char *only, *certificate;
+    uint64_t least;
+    bool json, list, least_given;
+};
+
+enum long_only { OPT_SET = 256, OPT_SEED };
+
+static const struct check *const tables[] = { file_checks,   open_checks,    object_checks,
+                                              state_checks,  traffic_checks, error_checks,
+                                              upcall_checks, load_checks };
+
+/* ---- arguments ---- */
+
+static int take_setting(const char *text)
+{
+    if (!strchr(text, '=') || text[0] == '=')
+        return tool_usage("'%s' is no NAME=VALUE", text);
+    if (subject.set_count == SETTINGS)
+        return tool_usage("more than %d options with --set", SETTINGS);
+    subject.set[subject.set_count++] = text;
+    return -1;
+}
+
+static int take_number(const char *text, uint64_t least, uint64_t most, uint64_t *value)
+{
+    if (tool_parse_number(text, least, most, value))
+        return -1;
+    return tool_usage("'%s' is no number from %llu to %llu", text, (unsigned long long)least,
+                      (unsigned long long)most);
+}
+
+/* Returns -1 to continue, else the exit code. */
+static int take_option(int letter, struct arguments *arguments)
+{
+    uint64_t seconds = subject.seconds;
+    int code;
+
+    switch (letter) {
+    case 'j': arguments->json = true; return -1;
+    case 'c': arguments->certificate = optarg; return -1;
+    case 's':
+        code = take_number(optarg, 0, 3600, &seconds);
+        subject.seconds = (unsigned int)seconds;
+        return code;
+    case 'n':
+        arguments->least_given = true;
+        return take_number(optarg, 0, MOST_CHECKS, &arguments->least);
+    case 'o': arguments->only = optarg; return -1;
+    case 'd': subject.device = optarg; return -1;
+    case OPT_SET: return take_setting(optarg);
+    case OPT_SEED: return take_number(optarg, 0, UINT64_MAX / 2, &subject.seed);
+    case 'l': arguments->list = true; return -1;
+    case 'v': subject.verbose = true; return -1;
+    case 'h': fputs(help_text, stdout); return TOOL_OK;
+    case 'V': tool_version(); return TOOL_OK;
+    default: return TOOL_USAGE;
+    }
+}
+
+static int parse(int argc, char **argv, struct arguments *arguments)
+{
+    static const struct option longs[] = {
+        { "json", no_argument, NULL, 'j' },
+        { "certificate", required_argument, NULL, 'c' },
+        { "seconds", required_argument, NULL, 's' },
+        { "least", required_argument, NULL, 'n' },
+        { "only", required_argument, NULL, 'o' },
+        { "device", required_argument, NULL, 'd' },
+        { "set", required_argument, NULL, OPT_SET },
+        { "seed", required_argument, NULL, OPT_SEED },
+        { "list", no_argument, NULL, 'l' },
+        { "verbose", no_argument, NULL, 'v' },
+        { "help", no_argument, NULL, 'h' },
+        { "version", no_argument, NULL, 'V' },
+        { NULL, 0, NULL, 0 },
+    };
+    static const char shorts[] = ":jc:s:n:o:d:lvhV";
+    int letter, code;
+
+    while ((letter = getopt_long(argc, argv, shorts, longs, NULL)) != -1) {
+        if (letter == '?' || letter == ':')
+            return tool_bad_option(letter, argv, shorts);
+        code = take_option(letter, arguments);
+        if (code >= 0)
+            return code;
+    }
+    if (arguments->only && !arguments->least_given)
+        arguments->least = 1;
+    if (arguments->list)
+        return argc == optind ? -1 : tool_usage("--list takes no '%s'", argv[optind]);
+    if (argc == optind)
+        return tool_usage("FILE.so or INTERFACE is missing");
+    return argc == optind + 1 ? -1 : tool_usage("'%s' is one argument too many", argv[optind + 1]);
+}
+
+/* ---- what is graded ---- */
+
+static bool is_file(const char *name)
+{
+    size_t length = strlen(name);
+
+    return strchr(name, '/') || (length > 3 && !strcmp(name + length - 3, ".so"));
+}
+
+static char *find_module(const char *folders, const char *provider)
+{
+    char *copy = strdup(folders), *rest = copy, *folder;
+    char path[PATH_MAX];
+
+    while (copy && (folder = strsep(&rest, ":"))) {
+        snprintf(path, sizeof(path), "%s/vp_%s.so", folder, provider);
+        if (*folder && !access(path, R_OK)) {
+            free(copy);
+            return strdup(path);
+        }
+    }
+    free(copy);
+    return NULL;
+}
+
+static const struct kal_interface_section *section_of(const struct kal_config *config,
+                                                      const char *name)
+{
+    const struct kal_interface_section *section = config->interfaces;
+
+    while (section && strcmp(section->name, name))
+        section = section->next;
+    return section;
+}
+
+/* The settings of an interface's section. The provider's name. */
+static const char *take_section(const struct kal_interface_section *section)
+{
+    const char *provider = section->name;
+
+    for (const struct kal_setting *at = section->settings; at; at = at->next) {
+        if (!strcmp(at->name, "provider"))
+            provider = at->value;
+        else if (!strcmp(at->name, "device") && !subject.device)
+            subject.device = at->value;
+        else if (strcmp(at->name, "device") && strcmp(at->name, "fallback") &&
+                 subject.set_count < SETTINGS)
+            subject.set[subject.set_count++] = kal_format("%s=%s", at->name, at->value);
+    }
+    return provider;
+}
+
+/* The configuration stays: its texts are used. */
+static bool find_subject(const char *name)
+{
+    const struct kal_interface_section *section;
+    const char *provider = name;
+    struct kal_config *config;
+    char *path = NULL;
+
+    if (is_file(name)) {
+        subject.file = strchr(name, '/') ? name : kal_format("./%s", name);
+        return true;
+    }
+    if (kal_config_load(secure_getenv, &config) != KAL_OK)
+        return false;
+    section = section_of(config, name);
+    if (section)
+        provider = take_section(section);
+    if (config->env_provider_path)
+        path = find_module(config->env_provider_path, provider);
+    if (!path)
+        path = find_module(ITAL_PROVIDER_DIR, provider);
+    if (!path)
+        tool_error(
+            "there is no interface %s, and no file vp_%s.so in the provider folders (%s%s%s)", name,
+            provider, config->env_provider_path ? config->env_provider_path : "",
+            config->env_provider_path ? ":" : "", ITAL_PROVIDER_DIR);
+    subject.file = path;
+    return path != NULL;
+}
+
+/* ---- the run ---- */
+
+static bool wanted(const struct arguments *arguments, const struct check *check)
+{
+    return !arguments->only || !fnmatch(arguments->only, check->name, 0);
+}
+
+static int list(const struct arguments *arguments)
+{
+    for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
+        for (const struct check *check = tables[i]; check->name; check++)
+            if (wanted(arguments, check))
+                printf("%-20s {%s} %s\n", check->name, check->clause, check->proves);
+    return TOOL_OK;
+}
+
+/* False: no process could be made, or the user stopped it. */
+static bool run_all(const struct arguments *arguments, struct result *results,
+                    struct report *report)
+{
+    for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
+        for (const struct check *check = tables[i]; check->name; check++) {
+            if (!wanted(arguments, check) || report->count == MOST_CHECKS)
+                continue;
+            if (atomic_load(&tool_stop) || !check_run(check, &results[report->count]))
+                return false;
+            report->verdicts[results[report->count].verdict]++;
+            if (!arguments->json)
+                report_line(&results[report->count]);
+            report->count++;
+        }
+    return true;
+}
+
+static int grade(const struct arguments *arguments)
+{
+    static struct result results[MOST_CHECKS];
+    struct identity identity;
+    struct report report = { .identity = &identity, .results = results };
+
+    if (!identify(subject.file, &identity) || !run_all(arguments, results, &report))
+        return TOOL_USAGE;
+    if (!report.count) {
+        tool_error("no check has a name that matches '%s' (richeck --list)", arguments->only);
+        return TOOL_USAGE;
+    }
+    if (arguments->json)
+        report_json(&report);
+    else
+        report_summary(&report);
+    if (arguments->certificate && !report_certificate(&report, arguments->certificate))
+        return TOOL_USAGE;
+    if (report.verdicts[PASSED] + report.verdicts[FAILED] < arguments->least)
+        tool_error("%u checks were judged; %llu are needed (--least)",
+                   report.verdicts[PASSED] + report.verdicts[FAILED],
+                   (unsigned long long)arguments->least);
+    else if (!report.verdicts[FAILED])
+        return TOOL_OK;
+    return TOOL_FAILED;
+}
+
+int main(int argc, char **argv)
+{
+    struct arguments arguments = { .least = 60 };
+    int code;
+
+    tool_init("richeck");
+    code = parse(argc, argv, &arguments);
+    if (code >= 0)
+        return code;
+    if (arguments.list)
+        return list(&arguments);
+    if (!find_subject(argv[optind]))
+        return TOOL_USAGE;
+    tool_catch_signals();
+    return grade(&arguments);
+}
