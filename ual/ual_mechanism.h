@@ -511,9 +511,9 @@ UAL_PUBLIC void ual_conn_free(struct ual_conn *conn);
  * been reported to the earlier context. */
 UAL_PUBLIC void ual_conn_migrate(struct ual_conn *conn, const struct ual_conn_upcalls *upcalls,
                                  void *context);
-/* Hold an address for ual_conn_listen or ual_conn_connect; port 0: a free one. Until then peers
- * that ask there are refused. A listen or connect that fails releases it. UAL_ERR_ADDRESS_IN_USE,
- * PERMISSION, UNREACHABLE, INVALID_STATE (bound). */
+/* Hold an address for ual_conn_listen or ual_conn_connect; port 0: a free one. Peers that ask there
+ * wait for the listen; a connect refuses them. A listen or connect that fails releases it.
+ * UAL_ERR_ADDRESS_IN_USE, PERMISSION, UNREACHABLE, INVALID_STATE (bound). */
 UAL_PUBLIC enum ual_status ual_conn_bind(struct ual_conn *conn, const struct sockaddr *address,
                                          struct sockaddr_storage *bound);
 /* param->address NULL: the bound one. bound may be NULL. */
@@ -529,7 +529,8 @@ UAL_PUBLIC enum ual_status ual_conn_resolve(struct ual_conn *conn,
                                             const struct sockaddr *destination);
 /* Active side. Nothing has started where the call fails, and no event follows; else
  * RI_CONNECTION_ACCEPTED (three-way), ESTABLISHED, REJECTED or FAILED. param->source NULL: the
- * bound address. qp NULL: the stream waits for ual_conn_attach, when the peer has answered. */
+ * bound address. qp NULL: the stream waits for ual_conn_attach, when the peer has answered. Three-way
+ * is for providers with RI_FEATURE_THREE_WAY, and for all others without a QP. */
 UAL_PUBLIC enum ual_status ual_conn_connect(struct ual_conn *conn, struct ual_qp *qp,
                                             const struct ri_connect_param *param);
 /* Passive side, of a request. ESTABLISHED or FAILED follows. UAL_ERR_INVALID_HANDLE: the peer has

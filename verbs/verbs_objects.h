@@ -277,6 +277,10 @@ enum vb_qp_flags {
     VB_QP_BY_ADDRESS = 1u << 0,
 };
 
+/* dest_qp_num of a QP of the program's that rdma_cm will connect (rdma_init_qp_attr): without a
+ * connector it only changes its state. QP 1 is InfiniBand's for its connection manager. */
+#define VB_QPN_BY_ADDRESS 1u
+
 /* ibv_create_qp_ex with these flags. NULL: error, errno is set. */
 VB_PUBLIC struct ibv_qp *vb_qp_create(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr,
                                       uint32_t flags);

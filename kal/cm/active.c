@@ -108,7 +108,8 @@ static void want(struct kal_connection *c, const struct ri_connect_param *param)
     }
 }
 
-static enum kal_status check(const struct kal_connection *c, const struct ri_connect_param *param)
+static enum kal_status check(const struct kal_connection *c, const struct ri_qp *qp,
+                             const struct ri_connect_param *param)
 {
     socklen_t length = kal_address_length(param->destination);
 
@@ -118,13 +119,13 @@ static enum kal_status check(const struct kal_connection *c, const struct ri_con
         return KAL_ERR_INVALID_ARGUMENT;
     if (param->source && param->source->sa_family != param->destination->sa_family)
         return KAL_ERR_INVALID_ARGUMENT;
-    return param->three_way ? KAL_ERR_NOT_SUPPORTED : KAL_OK;
+    return param->three_way && qp ? KAL_ERR_NOT_SUPPORTED : KAL_OK;
 }
 
 static enum kal_status start(struct kal_connection *c, struct ri_qp *qp,
                              const struct ri_connect_param *param)
 {
-    enum kal_status status = check(c, param);
+    enum kal_status status = check(c, qp, param);
     char text[120];
     int error;
 
@@ -138,6 +139,7 @@ static enum kal_status start(struct kal_connection *c, struct ri_qp *qp,
     address_set(&c->startup->source, param->source);
     c->stream.peer = c->startup->destination;
     c->initiator = true;
+    c->startup->tells_accept = param->three_way;
     c->startup->connect_by = cm_by(param->deadline, c->rnic->cm->options.connect_timeout);
     if (!cm_count(c))
         return KAL_ERR_QUOTA;
@@ -263,16 +265,38 @@ static void fail_refused(struct kal_connection *c, const struct mpa_startup_outc
                   : "choose another ready-to-receive message (option rtr), or rtr=none");
 }
 
-/* The provider sends the Terminate. Whether it succeeds or not, the connection has failed. */
+/* The provider sends the Terminate. Whether it succeeds or not, the connection has failed. Three-way
+ * it has failed at once: no QP would follow. */
 static void refuse(struct kal_connection *c, const struct mpa_startup_outcome *outcome)
 {
     struct ri_llp_handover handover = { .refuse_code = outcome->terminate };
 
-    if (!cm_has_qp(c))
+    if (!cm_has_qp(c)) {
+        if (c->awaits_qp && c->startup->tells_accept)
+            fail_refused(c, outcome);
         return;
+    }
     cm_hand_over(c, &handover);
     if (!c->guard.dead)
         fail_refused(c, outcome);
+}
+
+/* Three-way: the Reply is told before the QP is attached, once. */
+static void tell_accept(struct kal_connection *c, const struct mpa_startup_frame *reply)
+{
+    struct ri_connection_event event = {
+        .type = RI_CONNECTION_ACCEPTED,
+        .private_data = reply->pd_len ? reply->pd : NULL,
+        .private_data_length = reply->pd_len,
+        .ird = c->agreed.ird,
+        .ord = c->agreed.ord,
+        .depths_valid = c->agreed.enhanced && !c->local.own_depths,
+    };
+
+    if (!c->awaits_qp || !c->startup->tells_accept)
+        return;
+    c->startup->tells_accept = false;
+    cm_emit(c, &event);
 }
 
 static void accepted(struct kal_connection *c, const struct mpa_startup_frame *reply, size_t used)
@@ -284,8 +308,10 @@ static void accepted(struct kal_connection *c, const struct mpa_startup_frame *r
     };
     enum kal_status status;
 
-    if (!cm_has_qp(c))
+    if (!cm_has_qp(c)) {
+        tell_accept(c, reply);
         return;
+    }
     status = cm_hand_over(c, &handover);
     if (c->guard.dead)
         return;

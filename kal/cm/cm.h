@@ -90,6 +90,8 @@ struct cm_startup {
     /* Error that connect returned at once; the run reports it */
     int connect_error;
     bool retried;
+    /* three-way, and ACCEPTED was not reported yet */
+    bool tells_accept;
 
     /* Lane of a QP that was attached later; NULL: none */
     void *qp_lane;

@@ -347,6 +347,41 @@ START_TEST(queue_pair_attached_after_the_connect)
 }
 END_TEST
 
+static void ask_three_way(void)
+{
+    struct ri_connect_param param = param_of("hello", 4, 8);
+
+    param.three_way = true;
+    ck_assert_int_eq(kal_connect(c->connection, &qp->base, &param), KAL_ERR_NOT_SUPPORTED);
+    ck_assert_int_eq(kal_connect(c->connection, NULL, &param), KAL_OK);
+    expect_request(F_C | F_S, 2, 0x8004, 0xC008, "hello");
+}
+
+/* The Reply is told when it arrives; the rest waits for the queue pair. */
+START_TEST(three_way_by_the_queue_pair)
+{
+    ask_three_way();
+    reply(F_C | F_S, 2, 0x8008, 0x4004, "hi");
+    fake_until(c->events == 1, 10000);
+    ck_assert_int_eq(c->last.type, RI_CONNECTION_ACCEPTED);
+    ck_assert_uint_eq(c->last.private_data_length, 2);
+    ck_assert_uint_eq(qp->hand_overs, 0);
+    ck_assert_int_eq(kal_attach(c->connection, &qp->base, fake.lane), KAL_OK);
+    fake_until(c->events == 2, 10000);
+    ck_assert_int_eq(c->last.type, RI_CONNECTION_ESTABLISHED);
+    ck_assert_uint_eq(qp->hand_overs, 1);
+}
+END_TEST
+
+START_TEST(three_way_with_a_reply_that_does_not_fit)
+{
+    ask_three_way();
+    reply(F_C | F_S, 2, 0x8008, 0x4005, "");
+    expect_failure(RI_REASON_READ_DEPTH);
+    ck_assert_uint_eq(qp->hand_overs, 0);
+}
+END_TEST
+
 /* The Terminate needs the queue pair: it is sent when one is attached, in a run of its lane. */
 START_TEST(refused_when_the_queue_pair_comes)
 {
@@ -409,6 +444,8 @@ static Suite *suite(void)
     tcase_add_loop_test(t, queue_pair_attached_after_the_connect, 0, 3);
     tcase_add_loop_test(t, refused_when_the_queue_pair_comes, 0, 3);
     tcase_add_test(t, refused_without_a_queue_pair);
+    tcase_add_test(t, three_way_by_the_queue_pair);
+    tcase_add_test(t, three_way_with_a_reply_that_does_not_fit);
     tcase_add_test(t, no_queue_pair_in_time);
     tcase_add_test(t, s004_revision_1_is_unenhanced);
     tcase_add_test(t, s007_x033_crc_off_only_by_option);

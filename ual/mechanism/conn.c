@@ -5,8 +5,9 @@
  * UPCALLS may change at any time (ual_conn_migrate). So upcalls and context are read under the
  * lock, and running upcalls are counted: migrate waits until no earlier one runs.
  *
- * A BOUND ADDRESS is reserved by a listener that refuses every request. A listen or connect
- * replaces that listener: the address is free for an instant between the two.
+ * A BOUND ADDRESS is reserved by a listener that defers every request. A listen takes over that
+ * listener with what waits there, so a peer that asks between bind and listen is not refused. A
+ * connect ends it.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -20,7 +21,7 @@
 #include <sched.h>
 #include <stdlib.h>
 
-#define HOLDER_BACKLOG 1u
+#define HOLDER_BACKLOG 128u
 
 struct resolution {
     struct ri_timer timer;
@@ -33,7 +34,7 @@ struct ual_conn {
     struct ual_device *device;
     struct kal_connection *connection;
     struct kal_listener *listener;
-    bool holds_address;                     /* the listener only reserves the address */
+    atomic_bool holds_address;              /* the listener only reserves the address */
     union address *bound;                   /* NULL if not bound */
     struct resolution *resolving;           /* lock */
     const struct ual_conn_upcalls *upcalls; /* lock, as is what follows */
@@ -115,18 +116,20 @@ static void show(struct ual_conn *listener, struct ual_conn *request,
 void ual_conn_request(void *listener_context, struct kal_connection *connection,
                       const struct ri_connect_request *asked, void **connection_context)
 {
-    struct ual_conn *listener = listener_context, *request = NULL;
+    struct ual_conn *listener = listener_context, *request;
 
-    if (!listener->holds_address)
-        request = new_conn(listener->device, NULL, NULL);
+    if (listener->holds_address) {
+        kal_defer(connection);
+        return;
+    }
+    request = new_conn(listener->device, NULL, NULL);
     if (request) {
         request->connection = connection;
         show(listener, request, asked, connection_context);
         return;
     }
-    if (!listener->holds_address)
-        kal_log(RI_LOG_ERROR, "%s: a connection request is dropped: out of memory",
-                ual_device_name(listener->device));
+    kal_log(RI_LOG_ERROR, "%s: a connection request is dropped: out of memory",
+            ual_device_name(listener->device));
     kal_connection_destroy(connection); /* without an object the request cannot be kept */
 }
 
@@ -244,6 +247,15 @@ enum ual_status ual_conn_bind(struct ual_conn *conn, const struct sockaddr *addr
     return UAL_OK;
 }
 
+/* The listener of the bound address reports what it deferred, and every request from now on. */
+static void take_over_holder(struct ual_conn *conn, struct sockaddr_storage *bound)
+{
+    conn->holds_address = false;
+    kal_listen_room(conn->listener);
+    if (bound)
+        *bound = address_storage(conn->bound);
+}
+
 enum ual_status ual_conn_listen(struct ual_conn *conn, const struct ri_listen_param *param,
                                 struct sockaddr_storage *bound)
 {
@@ -259,6 +271,10 @@ enum ual_status ual_conn_listen(struct ual_conn *conn, const struct ri_listen_pa
         asked.address = &conn->bound->any;
     if (!asked.address || !conn->upcalls || !conn->upcalls->request)
         return UAL_ERR_INVALID_ARGUMENT;
+    if (conn->listener && !param->address && param->backlog <= HOLDER_BACKLOG) {
+        take_over_holder(conn, bound);
+        return UAL_OK;
+    }
     release_address(conn);
     status = ual_status_of_kal(kal_listen(rnic_of(conn->device),
                                           ual_lanes_first(ual_device_lanes(conn->device)), &asked,

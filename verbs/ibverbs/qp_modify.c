@@ -235,6 +235,15 @@ static int modify_ud(struct vb_qp *qp, enum ibv_qp_state to)
     return vb_errno(status);
 }
 
+/* A QP of the program's that rdma_accept will connect, see VB_QPN_BY_ADDRESS. Its gate is shut until
+ * then. */
+static bool awaits_accept(const struct vb_qp *qp, enum ibv_qp_state to,
+                          const struct ibv_qp_attr *attr)
+{
+    return (to == IBV_QPS_RTR && attr->dest_qp_num == VB_QPN_BY_ADDRESS) ||
+           (to == IBV_QPS_RTS && vb_qp_state(qp) == IBV_QPS_RTR);
+}
+
 /* A program that moves the QP to RTR without rdma_cm connects it by numbers. */
 static int ask_connector(struct vb_qp *qp, enum ibv_qp_state to, const struct ibv_qp_attr *attr,
                          int mask)
@@ -242,6 +251,10 @@ static int ask_connector(struct vb_qp *qp, enum ibv_qp_state to, const struct ib
     const struct vb_connector *connector = atomic_load(&qp->connector);
     int error;
 
+    if (!connector && awaits_accept(qp, to, attr)) {
+        vb_qp_enter(qp, to, VB_GATE_SHUT);
+        return 0;
+    }
     if (!connector && to == IBV_QPS_RTR && vb_qp_state(qp) == IBV_QPS_INIT) {
         if (qp->flags & VB_QP_BY_ADDRESS)
             return EINVAL; /* its number names no port */

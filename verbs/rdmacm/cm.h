@@ -3,7 +3,8 @@
  * cm.h - the objects of librdmacm: event channels, ids, events.
  *
  * An id's lock guards its state, its channel and its counts of events. Upcalls take it. It is held
- * over ual_channel_post and ual_channel_purge, whose lock is below it, and over no other call.
+ * over ual_channel_post, ual_channel_purge and ual_timer_set, whose locks are below it, and over no
+ * other call.
  *
  * An event belongs to its id from the post to the acknowledgement. So destroying an id also waits
  * for events that another thread has just taken.
@@ -44,7 +45,9 @@ enum cm_state {
     CM_ROUTE,   /* route resolved */
     CM_LISTENING,
     CM_CONNECTING,
-    CM_REQUESTED, /* the id of a connect request */
+    CM_RESPONDED,    /* the peer has accepted; rdma_establish is next */
+    CM_ESTABLISHING, /* rdma_establish waits for the provider */
+    CM_REQUESTED,    /* the id of a connect request */
     CM_ACCEPTING,
     CM_CONNECTED,
     CM_CLOSING,
@@ -63,12 +66,23 @@ enum cm_input {
     CM_DO_ACCEPT,
     CM_DO_REJECT,
     CM_DO_DISCONNECT,
+    CM_DO_ESTABLISH,
     /* upcalls */
+    CM_ON_RESPONSE,
     CM_ON_ESTABLISHED,
     CM_ON_REFUSED,
     CM_ON_END,
     CM_INPUTS
 };
+
+/* Active side, QP of the program: what rdma_establish does. */
+enum cm_leg {
+    CM_LEG_NONE,    /* nothing: the provider has established the connection already */
+    CM_LEG_ATTACH,  /* gives the connection its QP */
+    CM_LEG_CONFIRM, /* the third leg of InfiniBand's start-up */
+};
+
+struct cm_attempt; /* defined in attempt.c */
 
 /* A listener on one device. */
 struct cm_listening {
@@ -80,7 +94,7 @@ struct cm_listening {
 struct cm_id {
     struct rdma_cm_id ibv; /* first */
     pthread_mutex_t lock;
-    pthread_cond_t acknowledged;
+    pthread_cond_t changed; /* an event was acknowledged, or `settled` is set */
     enum cm_state state;
     uint32_t pending; /* events posted and not acknowledged */
     uint32_t taken;   /* of these, returned by a get */
@@ -91,6 +105,11 @@ struct cm_id {
     struct cm_listening *listening;
     uint32_t listenings;
     struct vb_qp *qp;           /* its connector is this id */
+    struct cm_attempt *attempt; /* of rdma_connect */
+    /* The active side of a QP that the program moves itself, see external.c. */
+    bool external;
+    bool settled; /* lock: rdma_establish has its result */
+    enum cm_leg leg;
     uint8_t peer_ird, peer_ord; /* of a connect request */
     /* rdma_create_ep: attributes for QPs of requests; parameters to connect with */
     bool has_init;
@@ -167,6 +186,26 @@ extern const struct ual_conn_upcalls cm_conn_upcalls; /* context: the id */
 extern const struct vb_connector cm_connector;        /* context: the id */
 /* Gives the id that QP, or (NULL) takes its QP away. Returns 0 or an error number. */
 int cm_id_take_qp(struct cm_id *id, struct vb_qp *qp);
+
+/* The attempt to connect has failed. Any thread. */
+void cm_not_connected(struct cm_id *id, enum rdma_cm_event_type type, int status);
+
+/* ---- attempt.c ---- */
+/* The first attempt of rdma_connect. Returns 0 or an error number; then no event follows. */
+int cm_attempt_begin(struct cm_id *id, const struct ri_connect_param *param);
+/* Upcall: nobody listens there. True: the attempt is repeated; false: it has failed. */
+bool cm_attempt_again(struct cm_id *id);
+/* Afterwards nothing is repeated. The state is not CONNECTING any more, or the id goes. Not in an
+ * upcall, without the lock. */
+void cm_attempt_end(struct cm_id *id);
+
+/* ---- external.c ---- */
+/* Before the attempt: this id connects a QP of the program. */
+void cm_external_begin(struct cm_id *id, struct ri_connect_param *param);
+/* ibv_modify_qp of the QP. Returns 0 or an error number. */
+int cm_external_modify(struct cm_id *id, struct vb_qp *qp, enum ibv_qp_state to);
+/* rdma_establish has its result. May be called in an upcall. */
+void cm_external_settle(struct cm_id *id);
 
 /* ---- qp.c ---- */
 void cm_free_cqs(struct cm_id *id);

@@ -23,30 +23,65 @@ static uint8_t octet(uint32_t value)
     return value < UINT8_MAX ? (uint8_t)value : UINT8_MAX;
 }
 
-static void established(struct cm_id *id, const struct ri_connection_event *event)
+/* Fills the event of an established connection, or of the peer's response. */
+static void describe(struct cm_id *id, const struct ri_connection_event *event)
 {
     struct ri_connection_event info = { .size = sizeof(info) };
     struct rdma_conn_param *conn = &id->outcome.ibv.param.conn;
+    bool known = ual_conn_query(id->conn, &info) == UAL_OK;
 
-    if (!cm_step(id, CM_ON_ESTABLISHED, NULL))
-        return;
-    if (ual_conn_query(id->conn, &info) == UAL_OK) {
+    if (!known && event)
+        info = *event;
+    if (known || event) {
         set_addresses(id, &info);
         conn->responder_resources = octet(info.ird);
         conn->initiator_depth = octet(info.ord);
     }
     if (event)
         cm_event_data(&id->outcome, event->private_data, event->private_data_length);
-    if (id->qp) {
+    if (id->qp)
         conn->qp_num = id->qp->ibv.qp_base.qp_num;
+}
+
+/* A program that moves its QP itself hears of the response only, and enters RTS itself. */
+static void established(struct cm_id *id, const struct ri_connection_event *event)
+{
+    enum cm_state was;
+
+    if (!cm_step(id, CM_ON_ESTABLISHED, &was))
+        return;
+    if (was == CM_ESTABLISHING) {
         vb_qp_enter(id->qp, IBV_QPS_RTS, VB_GATE_OPEN);
+        cm_external_settle(id);
+        return;
     }
+    describe(id, event);
+    if (id->external) {
+        cm_event_post(id, &id->outcome, id, RDMA_CM_EVENT_CONNECT_RESPONSE, 0);
+        return;
+    }
+    if (id->qp)
+        vb_qp_enter(id->qp, IBV_QPS_RTS, VB_GATE_OPEN);
     cm_event_post(id, &id->outcome, id, RDMA_CM_EVENT_ESTABLISHED, 0);
+}
+
+static void responded(struct cm_id *id, const struct ri_connection_event *event)
+{
+    if (!cm_step(id, CM_ON_RESPONSE, NULL))
+        return;
+    describe(id, event);
+    cm_event_post(id, &id->outcome, id, RDMA_CM_EVENT_CONNECT_RESPONSE, 0);
 }
 
 static void disconnected(struct cm_id *id)
 {
     cm_event_post(id, &id->end, id, RDMA_CM_EVENT_DISCONNECTED, 0);
+}
+
+static bool was_told(enum cm_state state)
+{
+    return state == CM_CONNECTED || state == CM_CLOSING || state == CM_RESPONDED ||
+           state == CM_ESTABLISHING;
 }
 
 /* The connection was not established, or it has ended. */
@@ -57,13 +92,19 @@ static void over(struct cm_id *id, enum cm_input input, enum rdma_cm_event_type 
 
     if (!cm_step(id, input, &was))
         return;
-    if (was == CM_CONNECTED || was == CM_CLOSING) {
+    if (was_told(was)) {
+        cm_external_settle(id);
         disconnected(id);
         return;
     }
     if (event)
         cm_event_data(&id->outcome, event->private_data, event->private_data_length);
     cm_event_post(id, &id->outcome, id, type, status);
+}
+
+void cm_not_connected(struct cm_id *id, enum rdma_cm_event_type type, int status)
+{
+    over(id, CM_ON_REFUSED, type, status, NULL);
 }
 
 static const struct {
@@ -86,6 +127,8 @@ static void failed(struct cm_id *id, const struct ri_connection_event *event)
 {
     size_t reason = event->reason < ARRAY_SIZE(failures) ? event->reason : RI_REASON_OTHER;
 
+    if (reason == RI_REASON_REFUSED && cm_attempt_again(id))
+        return;
     over(id, CM_ON_REFUSED, failures[reason].type, -failures[reason].error, event);
 }
 
@@ -94,6 +137,7 @@ static void on_event(void *context, const struct ri_connection_event *event)
     struct cm_id *id = context;
 
     switch (event->type) {
+    case RI_CONNECTION_ACCEPTED: responded(id, event); break;
     case RI_CONNECTION_ESTABLISHED: established(id, event); break;
     case RI_CONNECTION_REJECTED:
         over(id, CM_ON_REFUSED, RDMA_CM_EVENT_REJECTED, -ECONNREFUSED, event);
@@ -102,7 +146,7 @@ static void on_event(void *context, const struct ri_connection_event *event)
     case RI_CONNECTION_DISCONNECTED:
         over(id, CM_ON_END, RDMA_CM_EVENT_CONNECT_ERROR, -ECONNRESET, event);
         break;
-    default: /* of three-way connections and datagrams, which librdmacm does not use */ break;
+    default: /* of datagrams, which librdmacm does not use */ break;
     }
 }
 
@@ -130,15 +174,31 @@ static void on_release(void *context, struct vb_qp *qp)
         id->qp = NULL;
         return;
     }
+    cm_attempt_end(id);
     if (id->conn)
         ual_conn_free(id->conn); /* waits for upcalls, which use the QP */
     id->conn = NULL;
     id->qp = NULL;
-    if (was == CM_CONNECTED || was == CM_CLOSING)
+    if (was_told(was)) {
+        cm_external_settle(id);
         disconnected(id);
+    }
 }
 
-const struct vb_connector cm_connector = { .event = on_qp_event, .release = on_release };
+/* The QP of an id is moved by rdma_cm alone. */
+static int on_modify(void *context, struct vb_qp *qp, enum ibv_qp_state to,
+                     const struct ibv_qp_attr *attr, int mask)
+{
+    struct cm_id *id = context;
+
+    (void)attr;
+    (void)mask;
+    return id->external ? cm_external_modify(id, qp, to) : 0;
+}
+
+const struct vb_connector cm_connector = { .modify = on_modify,
+                                           .event = on_qp_event,
+                                           .release = on_release };
 
 /* ---- calls ---- */
 
@@ -213,12 +273,11 @@ static int begin_connect(struct cm_id *id, const struct rdma_conn_param *param)
 
     if (!error)
         error = take_qp(id, param);
-    if (!error && !id->conn)
-        error = vb_errno(ual_conn_create(id->context->device, &cm_conn_upcalls, id, &id->conn));
     if (error)
         return error;
-    asked.destination = &id->ibv.route.addr.dst_addr;
-    return vb_errno(ual_conn_connect(id->conn, &id->qp->ual, &asked));
+    if (!id->ibv.qp)
+        cm_external_begin(id, &asked);
+    return cm_attempt_begin(id, &asked);
 }
 
 VB_PUBLIC int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *conn_param)
@@ -300,15 +359,13 @@ VB_PUBLIC int rdma_disconnect(struct rdma_cm_id *id)
         /* if this fails the connection has just ended by itself, and its event follows */
         ual_conn_disconnect(own->conn, &own->qp->ual, NULL, 0);
     }
+    if (was == CM_RESPONDED) {
+        VB_CALL;
+        ual_conn_free(own->conn);
+        own->conn = NULL;
+        disconnected(own);
+    }
     return own->end_taken ? 0 : cm_event_wait(own);
-}
-
-/* QPs that do not belong to an id are established without this call. */
-VB_PUBLIC int rdma_establish(struct rdma_cm_id *id)
-{
-    if (id->qp || cm_state(cm_id_of(id)) != CM_CONNECTED)
-        return cm_fail(EINVAL);
-    return 0;
 }
 
 /* The connection is established by the peer's first message, with or without this call. */

@@ -120,7 +120,7 @@ VB_PUBLIC int rdma_ack_cm_event(struct rdma_cm_event *event)
     pthread_mutex_lock(&owner->lock);
     owner->pending--;
     owner->taken--;
-    pthread_cond_broadcast(&owner->acknowledged);
+    pthread_cond_broadcast(&owner->changed);
     pthread_mutex_unlock(&owner->lock); /* the id may be freed from here on */
     return 0;
 }
@@ -189,7 +189,7 @@ void cm_event_drain(struct cm_id *id, int (*forget)(struct rdma_cm_id *request))
     pthread_mutex_lock(&id->lock);
     id->pending -= dropped;
     while (id->pending)
-        pthread_cond_wait(&id->acknowledged, &id->lock);
+        pthread_cond_wait(&id->changed, &id->lock);
     pthread_mutex_unlock(&id->lock);
 }
 
@@ -199,7 +199,7 @@ void cm_event_move(struct cm_id *id, struct rdma_event_channel *channel)
 
     pthread_mutex_lock(&id->lock);
     while (id->taken)
-        pthread_cond_wait(&id->acknowledged, &id->lock);
+        pthread_cond_wait(&id->changed, &id->lock);
     purge(id);
     id->ibv.channel = channel;
     while ((event = id->moving)) {

@@ -15,7 +15,7 @@ struct cm_id *cm_id_new(struct rdma_event_channel *channel, void *context, enum 
     if (!id)
         return NULL;
     pthread_mutex_init(&id->lock, NULL);
-    pthread_cond_init(&id->acknowledged, NULL);
+    pthread_cond_init(&id->changed, NULL);
     id->state = CM_IDLE;
     id->ibv.channel = channel;
     id->ibv.context = context;
@@ -26,10 +26,11 @@ struct cm_id *cm_id_new(struct rdma_event_channel *channel, void *context, enum 
 
 void cm_id_free(struct cm_id *id)
 {
-    pthread_cond_destroy(&id->acknowledged);
+    pthread_cond_destroy(&id->changed);
     pthread_mutex_destroy(&id->lock);
     free(id->listening);
     free(id->connect_data);
+    free(id->attempt);
     free(id);
 }
 
@@ -96,6 +97,7 @@ VB_PUBLIC int rdma_destroy_id(struct rdma_cm_id *id)
         vb_qp_enter(own->qp, IBV_QPS_ERR, VB_GATE_SHUT);
         cm_id_take_qp(own, NULL);
     }
+    cm_attempt_end(own);
     if (own->conn)
         ual_conn_free(own->conn);
     own->conn = NULL;

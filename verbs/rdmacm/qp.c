@@ -179,21 +179,3 @@ VB_PUBLIC void rdma_destroy_srq(struct rdma_cm_id *id)
         ibv_destroy_srq(id->srq);
     id->srq = NULL;
 }
-
-/* For programs that move their QPs by themselves. A connection by address needs few attributes. */
-VB_PUBLIC int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *qp_attr,
-                                int *qp_attr_mask)
-{
-    if (!id->verbs)
-        return cm_fail(EINVAL);
-    switch (qp_attr->qp_state) {
-    case IBV_QPS_INIT:
-    case IBV_QPS_RTR:
-        qp_attr->qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-                                   IBV_ACCESS_REMOTE_READ;
-        *qp_attr_mask = IBV_QP_STATE | IBV_QP_ACCESS_FLAGS;
-        return 0;
-    case IBV_QPS_RTS: *qp_attr_mask = IBV_QP_STATE; return 0;
-    default: return cm_fail(EINVAL);
-    }
-}

@@ -22,7 +22,7 @@ static void bind_to(uint16_t port)
     ck_assert_uint_eq(fk.listeners, 1);
 }
 
-/* A bound address that does not listen reports no requests. */
+/* A bound address reports no requests before it listens. The first one waits for that. */
 START_TEST(bound_then_listening)
 {
     struct ri_listen_param param = { .size = sizeof(param), .backlog = 7 };
@@ -33,11 +33,15 @@ START_TEST(bound_then_listening)
     ask(false);
     fk_drain();
     ck_assert_uint_eq(atomic_load(&one.requests), 0);
-    ck_assert_uint_eq(fk.connections, 0);
+    ck_assert_uint_eq(fk.waiting, 1);
     fails(ual_conn_bind(conn, (struct sockaddr *)&any, NULL), UAL_ERR_INVALID_STATE);
     ok(ual_conn_listen(conn, &param, &bound));
     ck_assert_uint_eq(fk.listeners, 1);
     ck_assert_uint_eq(((struct sockaddr_in *)&bound)->sin_port, htons(4711));
+    fk_drain();
+    ck_assert_uint_eq(atomic_exchange(&one.requests, 0), 1);
+    ck_assert_uint_eq(fk.waiting, 0);
+    ual_conn_free(one.request);
     ual_conn_free(asked(false));
     fails(ual_conn_listen(conn, &param, NULL), UAL_ERR_INVALID_STATE);
 }

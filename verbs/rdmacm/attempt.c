@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The active side's attempt to connect.
+ *
+ * A client is refused if its server does not listen yet. Programs that agree on the moment by
+ * another connection (perftest) begin both at the same time, and over an adapter the client is
+ * nearly always slower. Over ital's short way it is not. So a refused attempt is repeated for
+ * about 2.5 s before the program is told. The timer runs in the lane of the listeners.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "cm.h"
+
+#include "base/clock.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define PAUSE_FIRST (10 * CLOCK_NS_PER_MS) /* doubles with each attempt */
+#define PAUSE_LAST  (1280 * CLOCK_NS_PER_MS)
+
+struct cm_attempt {
+    struct cm_id *id;
+    struct ri_timer timer;
+    uint64_t pause;
+    struct ri_connect_param param; /* its pointers are to the members below */
+    struct sockaddr_storage source, destination;
+    uint8_t private_data[CM_PRIVATE_DATA];
+};
+
+static enum ual_status connect_once(struct cm_id *id)
+{
+    const struct cm_attempt *attempt = id->attempt;
+    enum ual_status status;
+
+    if (!id->conn) {
+        status = ual_conn_create(id->context->device, &cm_conn_upcalls, id, &id->conn);
+        if (status != UAL_OK)
+            return status;
+    }
+    return ual_conn_connect(id->conn, id->leg == CM_LEG_ATTACH ? NULL : &id->qp->ual,
+                            &attempt->param);
+}
+
+/* The timer. The state is CONNECTING as long as nobody stops the attempt, and who does waits for
+ * this function. */
+static void connect_again(struct ri_timer *timer)
+{
+    struct cm_attempt *attempt = container_of(timer, struct cm_attempt, timer);
+    struct cm_id *id = attempt->id;
+    enum ual_status status;
+
+    if (cm_state(id) != CM_CONNECTING)
+        return;
+    ual_conn_free(id->conn);
+    id->conn = NULL;
+    status = connect_once(id);
+    if (status != UAL_OK)
+        cm_not_connected(id, RDMA_CM_EVENT_CONNECT_ERROR, -vb_errno(status));
+}
+
+/* The address that the program has bound is used again, too. */
+static void keep_source(struct cm_attempt *attempt, const struct cm_id *id)
+{
+    const struct sockaddr *bound = &id->ibv.route.addr.src_addr;
+
+    if (!id->conn || cm_address_any(bound))
+        return;
+    memcpy(&attempt->source, bound, cm_address_length(bound));
+    attempt->param.source = (const struct sockaddr *)&attempt->source;
+}
+
+static struct cm_attempt *keep(struct cm_id *id, const struct ri_connect_param *param)
+{
+    const struct sockaddr *peer = &id->ibv.route.addr.dst_addr;
+    struct cm_attempt *attempt = calloc(1, sizeof(*attempt));
+
+    if (!attempt)
+        return NULL;
+    attempt->id = id;
+    attempt->timer.expired = connect_again;
+    attempt->pause = PAUSE_FIRST;
+    attempt->param = *param;
+    memcpy(&attempt->destination, peer, cm_address_length(peer));
+    attempt->param.destination = (const struct sockaddr *)&attempt->destination;
+    if (param->private_data_length)
+        memcpy(attempt->private_data, param->private_data, param->private_data_length);
+    attempt->param.private_data = attempt->private_data;
+    keep_source(attempt, id);
+    return attempt;
+}
+
+/* A provider that manages connections itself takes no attempt without a QP. */
+static enum ual_status connect_first(struct cm_id *id)
+{
+    enum ual_status status = connect_once(id);
+
+    if (status != UAL_ERR_NOT_SUPPORTED || id->leg != CM_LEG_ATTACH)
+        return status;
+    id->leg = CM_LEG_NONE;
+    id->attempt->param.three_way = false;
+    return connect_once(id);
+}
+
+int cm_attempt_begin(struct cm_id *id, const struct ri_connect_param *param)
+{
+    int error;
+
+    id->attempt = keep(id, param);
+    if (!id->attempt)
+        return ENOMEM;
+    error = vb_errno(connect_first(id));
+    if (error) {
+        free(id->attempt);
+        id->attempt = NULL;
+    }
+    return error;
+}
+
+bool cm_attempt_again(struct cm_id *id)
+{
+    struct cm_attempt *attempt = id->attempt;
+    bool again;
+
+    pthread_mutex_lock(&id->lock);
+    again = id->state == CM_CONNECTING && attempt->pause <= PAUSE_LAST;
+    if (again) {
+        attempt->timer.deadline = clock_after(clock_now(), attempt->pause);
+        attempt->pause *= 2;
+        ual_timer_set(id->context->device, &attempt->timer);
+    }
+    pthread_mutex_unlock(&id->lock);
+    return again;
+}
+
+void cm_attempt_end(struct cm_id *id)
+{
+    if (!id->attempt)
+        return;
+    ual_timer_cancel(id->context->device, &id->attempt->timer);
+}
