@@ -264,8 +264,8 @@ enum kal_status kal_connection_create(struct kal_rnic *rnic, void *lane_context,
 void kal_connection_destroy(struct kal_connection *connection);
 
 /* Active side. The policy is asked first. The deadline bounds TCP connect and MPA start-up
- * together. qp NULL: after the peer's Reply, which RI_CONNECTION_ACCEPTED reports if param->three_way
- * is set, the stream waits for kal_attach; KAL_ERR_NOT_SUPPORTED if the provider manages
+ * together. qp NULL: after the peer's Reply the stream waits for kal_attach; three-way
+ * RI_CONNECTION_ACCEPTED reports the Reply. KAL_ERR_NOT_SUPPORTED if the provider manages
  * connections. */
 enum kal_status kal_connect(struct kal_connection *connection, struct ri_qp *qp,
                             const struct ri_connect_param *param);

@@ -529,8 +529,8 @@ UAL_PUBLIC enum ual_status ual_conn_resolve(struct ual_conn *conn,
                                             const struct sockaddr *destination);
 /* Active side. Nothing has started where the call fails, and no event follows; else
  * RI_CONNECTION_ACCEPTED (three-way), ESTABLISHED, REJECTED or FAILED. param->source NULL: the
- * bound address. qp NULL: the stream waits for ual_conn_attach, when the peer has answered. Three-way
- * is for providers with RI_FEATURE_THREE_WAY, and for all others without a QP. */
+ * bound address. qp NULL: the stream waits for ual_conn_attach, when the peer has answered.
+ * Three-way is for providers with RI_FEATURE_THREE_WAY, and for all others without a QP. */
 UAL_PUBLIC enum ual_status ual_conn_connect(struct ual_conn *conn, struct ual_qp *qp,
                                             const struct ri_connect_param *param);
 /* Passive side, of a request. ESTABLISHED or FAILED follows. UAL_ERR_INVALID_HANDLE: the peer has

@@ -265,8 +265,8 @@ static void fail_refused(struct kal_connection *c, const struct mpa_startup_outc
                   : "choose another ready-to-receive message (option rtr), or rtr=none");
 }
 
-/* The provider sends the Terminate. Whether it succeeds or not, the connection has failed. Three-way
- * it has failed at once: no QP would follow. */
+/* The provider sends the Terminate. Whether it succeeds or not, the connection has failed. If it is
+ * three-way it fails at once, because no QP would follow. */
 static void refuse(struct kal_connection *c, const struct mpa_startup_outcome *outcome)
 {
     struct ri_llp_handover handover = { .refuse_code = outcome->terminate };

@@ -110,9 +110,9 @@ def await_listener(port, server):
 
 
 def pair(server_words, client_words, ends=True):
-    """Results of a server and of a client that meets it. "PORT" stands for a free port. `ends` false: the server does not end by itself."""
+    """Results of a server and of a client that meets it. "PORT" in a word stands for a free port. `ends` false: the server does not end by itself."""
     port = free_port()
-    fill = lambda words: [str(port) if w == "PORT" else w for w in words]
+    fill = lambda words: [str(w).replace("PORT", str(port)) for w in words]
     server = start(*fill(server_words))
     if not await_listener(port, server):
         server.kill()

@@ -235,8 +235,8 @@ static int modify_ud(struct vb_qp *qp, enum ibv_qp_state to)
     return vb_errno(status);
 }
 
-/* A QP of the program's that rdma_accept will connect, see VB_QPN_BY_ADDRESS. Its gate is shut until
- * then. */
+/* A QP of the program's that rdma_accept will connect, see VB_QPN_BY_ADDRESS. Its gate is shut
+ * until then. */
 static bool awaits_accept(const struct vb_qp *qp, enum ibv_qp_state to,
                           const struct ibv_qp_attr *attr)
 {

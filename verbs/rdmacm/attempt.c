@@ -23,6 +23,8 @@
 
 struct cm_attempt {
     struct cm_id *id;
+    const struct ual_conn_upcalls *upcalls;
+    void (*failed)(struct cm_id *id, int error);
     struct ri_timer timer;
     uint64_t pause;
     struct ri_connect_param param; /* its pointers are to the members below */
@@ -36,7 +38,7 @@ static enum ual_status connect_once(struct cm_id *id)
     enum ual_status status;
 
     if (!id->conn) {
-        status = ual_conn_create(id->context->device, &cm_conn_upcalls, id, &id->conn);
+        status = ual_conn_create(id->context->device, attempt->upcalls, id, &id->conn);
         if (status != UAL_OK)
             return status;
     }
@@ -58,7 +60,7 @@ static void connect_again(struct ri_timer *timer)
     id->conn = NULL;
     status = connect_once(id);
     if (status != UAL_OK)
-        cm_not_connected(id, RDMA_CM_EVENT_CONNECT_ERROR, -vb_errno(status));
+        attempt->failed(id, vb_errno(status));
 }
 
 /* The address that the program has bound is used again, too. */
@@ -104,13 +106,17 @@ static enum ual_status connect_first(struct cm_id *id)
     return connect_once(id);
 }
 
-int cm_attempt_begin(struct cm_id *id, const struct ri_connect_param *param)
+int cm_attempt_begin(struct cm_id *id, const struct ri_connect_param *param,
+                     const struct ual_conn_upcalls *upcalls,
+                     void (*failed)(struct cm_id *id, int error))
 {
     int error;
 
     id->attempt = keep(id, param);
     if (!id->attempt)
         return ENOMEM;
+    id->attempt->upcalls = upcalls;
+    id->attempt->failed = failed;
     error = vb_errno(connect_first(id));
     if (error) {
         free(id->attempt);

@@ -187,12 +187,12 @@ extern const struct vb_connector cm_connector;        /* context: the id */
 /* Gives the id that QP, or (NULL) takes its QP away. Returns 0 or an error number. */
 int cm_id_take_qp(struct cm_id *id, struct vb_qp *qp);
 
-/* The attempt to connect has failed. Any thread. */
-void cm_not_connected(struct cm_id *id, enum rdma_cm_event_type type, int status);
-
 /* ---- attempt.c ---- */
-/* The first attempt of rdma_connect. Returns 0 or an error number; then no event follows. */
-int cm_attempt_begin(struct cm_id *id, const struct ri_connect_param *param);
+/* The first attempt of rdma_connect; upcalls: of its connection. Returns 0 or an error number; then
+ * no event follows. failed: a later attempt could not be started; called in a lane. */
+int cm_attempt_begin(struct cm_id *id, const struct ri_connect_param *param,
+                     const struct ual_conn_upcalls *upcalls,
+                     void (*failed)(struct cm_id *id, int error));
 /* Upcall: nobody listens there. True: the attempt is repeated; false: it has failed. */
 bool cm_attempt_again(struct cm_id *id);
 /* Afterwards nothing is repeated. The state is not CONNECTING any more, or the id goes. Not in an

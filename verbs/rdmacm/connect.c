@@ -102,9 +102,9 @@ static void over(struct cm_id *id, enum cm_input input, enum rdma_cm_event_type 
     cm_event_post(id, &id->outcome, id, type, status);
 }
 
-void cm_not_connected(struct cm_id *id, enum rdma_cm_event_type type, int status)
+static void not_started(struct cm_id *id, int error)
 {
-    over(id, CM_ON_REFUSED, type, status, NULL);
+    over(id, CM_ON_REFUSED, RDMA_CM_EVENT_CONNECT_ERROR, -error, NULL);
 }
 
 static const struct {
@@ -277,7 +277,7 @@ static int begin_connect(struct cm_id *id, const struct rdma_conn_param *param)
         return error;
     if (!id->ibv.qp)
         cm_external_begin(id, &asked);
-    return cm_attempt_begin(id, &asked);
+    return cm_attempt_begin(id, &asked, &cm_conn_upcalls, not_started);
 }
 
 VB_PUBLIC int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *conn_param)
