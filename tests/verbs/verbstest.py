@@ -6,6 +6,7 @@ until the port is there or the server has ended.
 """
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -55,7 +56,15 @@ USER = user()
 
 def start(*words, env=None, runner=True):
     return subprocess.Popen(([RUN] if runner else []) + [str(w) for w in words], stdin=subprocess.DEVNULL,
-                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env, cwd="/", **USER)
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env, cwd="/", start_new_session=True, **USER)
+
+
+def kill(child):
+    """With its children: fio forks."""
+    try:
+        os.killpg(child.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
 
 
 def finish(child, timeout=DEADLINE):
@@ -63,7 +72,7 @@ def finish(child, timeout=DEADLINE):
         out, err = child.communicate(timeout=timeout)
         code = child.returncode
     except subprocess.TimeoutExpired:
-        child.kill()
+        kill(child)
         out, err = child.communicate()
         code = None
     return Result(code, out.decode(errors="replace"), err.decode(errors="replace"))
@@ -115,7 +124,7 @@ def pair(server_words, client_words, ends=True):
     fill = lambda words: [str(w).replace("PORT", str(port)) for w in words]
     server = start(*fill(server_words))
     if not await_listener(port, server):
-        server.kill()
+        kill(server)
         return finish(server), Result(None, "", "the server does not listen")
     client = finish(start(*fill(client_words)))
     if not ends:
