@@ -101,6 +101,8 @@ enum kal_status kal_ask_here(struct kal *kal, struct kal_provider *provider,
     kal_registry_lock(&kal->registry);
     status = fill_here(kal, made);
     kal_registry_unlock(&kal->registry);
+    if (status == KAL_OK && made->status == RI_ERR_NO_RESOURCES)
+        status = KAL_ERR_NO_RESOURCES; /* its devices may be there: they are not unknown names */
     if (status == KAL_OK)
         *answer = made;
     else

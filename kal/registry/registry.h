@@ -99,7 +99,7 @@ enum kal_status kal_ask_all(struct kal *kal, struct kal_answer **answers);
  * loaded into this process and asked here. Answers with the reasons of others come before it.
  * Empty: there is no such file. */
 enum kal_status kal_ask_named(struct kal *kal, const char *name, struct kal_answer **answers);
-/* Asks one file, in this process. */
+/* Asks one file, in this process. KAL_ERR_NO_RESOURCES also if the provider says so. */
 enum kal_status kal_ask_here(struct kal *kal, struct kal_provider *provider,
                              struct kal_answer **answer);
 

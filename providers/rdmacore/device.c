@@ -190,7 +190,7 @@ static struct ibv_context *open_context(const struct kind *kind, const char *nam
 
     if (device)
         snprintf(found, IBV_SYSFS_NAME_MAX, "%s", device->name);
-    else
+    else if (list)
         errno = ENXIO;
     if (device)
         context = rdmacore->open_device(device);

@@ -232,6 +232,8 @@ enum ri_status rdmacore_enumerate(const struct kind *kind, const struct ri_host 
     bool any = false;
 
     (void)host;
+    if (!list && rdmacore_status(error) == RI_ERR_NO_RESOURCES)
+        return RI_ERR_NO_RESOURCES;
     for (struct ibv_device **at = list; at && *at; at++) {
         if (!is_ours(kind, *at))
             continue;

@@ -447,6 +447,26 @@ START_TEST(test_section)
 }
 END_TEST
 
+/* A provider that is short of memory while it lists its devices: the name is not wrong, and later it
+ * is found. */
+START_TEST(shortage_while_devices_are_listed)
+{
+    struct kal_rnic *rnic = NULL;
+    struct kal *kal;
+
+    fixture_module("vp_test", NULL);
+    fixture_conf("[interface a]\nprovider = test\n");
+    kal = fixture_get();
+    ck_assert_ptr_nonnull(of_name(interfaces(kal), "a"));
+    setenv("ITAL_TEST_VP", "enumshort", 1);
+    ck_assert_int_eq(kal_rnic_open(kal, "a", NULL, &rnic), KAL_ERR_NO_RESOURCES);
+    setenv("ITAL_TEST_VP", "", 1);
+    ck_assert_int_eq(kal_rnic_open(kal, "a", NULL, &rnic), KAL_OK);
+    ck_assert_int_eq(kal_rnic_close(rnic, false), KAL_OK);
+    kal_put(kal);
+}
+END_TEST
+
 START_TEST(test_options_of_an_interface)
 {
     uint32_t word = 5;
@@ -603,6 +623,7 @@ int main(void)
     tcase_add_checked_fixture(tc, fixture_setup, NULL);
     tcase_add_test(tc, test_devices_are_interfaces);
     tcase_add_loop_test(tc, test_section, 0, sizeof sections / sizeof *sections);
+    tcase_add_test(tc, shortage_while_devices_are_listed);
     tcase_add_test(tc, test_options_of_an_interface);
     tcase_add_test(tc, test_default_interfaces);
     tcase_add_test(tc, test_a_file_names_its_default_device);

@@ -100,6 +100,8 @@ static enum ri_status test_enumerate(const struct ri_host *host, ri_found_fn fou
 #endif
     if (has("enumfail"))
         return RI_ERR_DEVICE;
+    if (has("enumshort"))
+        return RI_ERR_NO_RESOURCES;
     if (has("nodevice"))
         return RI_OK;
     if (!device.usable) {

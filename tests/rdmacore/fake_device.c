@@ -101,8 +101,11 @@ static uint64_t call_memlock(void)
 
 static struct ibv_device **call_get_device_list(int *count)
 {
-    struct ibv_device **list = calloc(DEVICES + 1, sizeof(*list));
+    struct ibv_device **list;
 
+    if (fake_refused())
+        return NULL;
+    list = calloc(DEVICES + 1, sizeof(*list));
     if (access(verbs_folder, F_OK)) {
         free(list);
         errno = ENOSYS;

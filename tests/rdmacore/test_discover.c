@@ -8,6 +8,7 @@
 
 #include "tc.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -62,6 +63,27 @@ static void none(const struct kind *kind, const char *reason, const char *advice
     ck_assert_msg(strstr(found.reason, reason) != NULL, "%s", found.reason);
     ck_assert_msg(strstr(found.advice, advice) != NULL, "%s", found.advice);
 }
+
+START_TEST(no_memory_for_the_list)
+{
+    static const int shortages[] = { ENOMEM, EMFILE, ENFILE };
+    struct fake_set set;
+
+    fake_begin();
+    fake_modules();
+    fake_device("fake0", false, true);
+    for (int i = 0; i < 3; i++) {
+        struct found found = { .devices = 0 };
+
+        fake_fail_call(1, shortages[i]);
+        ck_assert_int_eq(rdmacore_enumerate(&ib_kind, NULL, on_found, &found), RI_ERR_NO_RESOURCES);
+        ck_assert_uint_eq(found.reports, 0);
+        fake_fail_call(1, shortages[i]);
+        ck_assert_int_eq(fake_host_open(&set.host, NULL), RI_ERR_NO_RESOURCES);
+    }
+    ck_assert_uint_eq(look(&ib_kind).devices, 1);
+}
+END_TEST
 
 /* One device, not usable. */
 static void hindered(const char *reason, const char *advice)
@@ -303,6 +325,7 @@ int main(void)
     tcase_add_test(missing, connection_manager_missing);
     tcase_add_test(missing, permission_missing);
     tcase_add_test(missing, memlock_too_low);
+    tcase_add_test(missing, no_memory_for_the_list);
     suite_add_tcase(suite, missing);
     tcase_add_test(devices, usable);
     tcase_add_test(devices, found_by_both_names);
