@@ -447,8 +447,8 @@ START_TEST(test_section)
 }
 END_TEST
 
-/* A provider that is short of memory while it lists its devices: the name is not wrong, and later it
- * is found. */
+/* A provider that is short of memory while it lists its devices: the name is not wrong, and is
+ * found later. */
 START_TEST(shortage_while_devices_are_listed)
 {
     struct kal_rnic *rnic = NULL;

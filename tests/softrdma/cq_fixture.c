@@ -45,6 +45,11 @@ struct cq *new_cq(uint32_t depth)
     return container_of(cq, struct cq, base);
 }
 
+void end_cq(struct cq *cq)
+{
+    ck_assert_int_eq(softrdma_cq_destroy(&cq->base), RI_OK);
+}
+
 void new_qp(struct qp *qp, struct cq *send, struct cq *receive, uint32_t depth)
 {
     memset(qp, 0, sizeof(*qp));

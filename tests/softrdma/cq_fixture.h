@@ -17,6 +17,7 @@ extern struct fake_record record;
 
 void cq_setup(void);
 struct cq *new_cq(uint32_t depth);
+void end_cq(struct cq *cq);
 /* Send and receive queue have `depth` slots each. */
 void new_qp(struct qp *qp, struct cq *send, struct cq *receive, uint32_t depth);
 void end_qp(struct qp *qp);

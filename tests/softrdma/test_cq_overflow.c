@@ -54,7 +54,7 @@ START_TEST(X021_overflow_holds_order)
         expect(cq, i);
     end_qp(&one);
     end_qp(&two);
-    ck_assert_int_eq(softrdma_cq_destroy(&cq->base), RI_OK);
+    end_cq(cq);
 }
 END_TEST
 
@@ -74,7 +74,7 @@ START_TEST(one_overflow_is_told_once)
         expect_nothing(cq);
     }
     end_qp(&qp);
-    ck_assert_int_eq(softrdma_cq_destroy(&cq->base), RI_OK);
+    end_cq(cq);
 }
 END_TEST
 
@@ -112,7 +112,7 @@ START_TEST(a_retry_does_not_end_an_overflow)
     for (uint64_t i = 0; i < 3; i++)
         expect(cq, i);
     end_qp(&qp);
-    ck_assert_int_eq(softrdma_cq_destroy(&cq->base), RI_OK);
+    end_cq(cq);
 }
 END_TEST
 
@@ -142,7 +142,7 @@ START_TEST(a_purge_does_not_end_an_overflow)
     ck_assert_uint_eq(atomic_load(&record.cq_errors), 3);
     end_qp(&one);
     end_qp(&two);
-    ck_assert_int_eq(softrdma_cq_destroy(&cq->base), RI_OK);
+    end_cq(cq);
 }
 END_TEST
 
@@ -168,7 +168,7 @@ START_TEST(blocked_queue_is_not_overtaken)
     expect_nothing(cq);
     end_qp(&one);
     end_qp(&two);
-    ck_assert_int_eq(softrdma_cq_destroy(&cq->base), RI_OK);
+    end_cq(cq);
 }
 END_TEST
 
@@ -187,7 +187,7 @@ START_TEST(overflow_and_arm)
     ck_assert_uint_eq(atomic_load(&record.count), 1);
     expect(cq, 2);
     end_qp(&qp);
-    ck_assert_int_eq(softrdma_cq_destroy(&cq->base), RI_OK);
+    end_cq(cq);
 }
 END_TEST
 
@@ -214,7 +214,7 @@ START_TEST(resize_keeps_what_is_there)
         expect(cq, i);
     expect_nothing(cq);
     end_qp(&qp);
-    ck_assert_int_eq(softrdma_cq_destroy(&cq->base), RI_OK);
+    end_cq(cq);
 }
 END_TEST
 
@@ -250,8 +250,8 @@ START_TEST(purge_removes_one_qp)
     expect(other_cq, 99);
     end_qp(&one);
     end_qp(&two);
-    ck_assert_int_eq(softrdma_cq_destroy(&cq->base), RI_OK);
-    ck_assert_int_eq(softrdma_cq_destroy(&other_cq->base), RI_OK);
+    end_cq(cq);
+    end_cq(other_cq);
 }
 END_TEST
 
@@ -383,7 +383,7 @@ START_TEST(concurrent_push_and_poll)
         ck_assert_uint_eq(atomic_load(&shared_qp[i].upcalls), 0);
         end_qp(&shared_qp[i]);
     }
-    ck_assert_int_eq(softrdma_cq_destroy(&shared->base), RI_OK);
+    end_cq(shared);
 }
 END_TEST
 
