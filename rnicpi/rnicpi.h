@@ -1119,7 +1119,8 @@ struct ri_privileged_ops {
 
     /* {enumerate} Report every device through `found`, also those that cannot be used, with the
      * reason. RI_OK also when there is none; RI_ERR_NO_RESOURCES when memory or descriptors are
-     * short. Of the host only `option` and `log` may be used. [kal | serial(provider) | may block] */
+     * short. Of the host only `option` and `log` may be used. [kal | serial(provider) | may
+     * block] */
     enum ri_status (*enumerate)(const struct ri_host *host, ri_found_fn found, void *arg);
 
     /* {open} Open an RNIC. RI_ERR_INVALID_ARGUMENT: no such device; PERMISSION; NO_RESOURCES;
