@@ -75,6 +75,12 @@ static inline void sanitizer_ignore_end(void)
     }
 }
 
+/* Does it ask which octets are defined? */
+static inline bool sanitizer_wants_definitions(void)
+{
+    return __msan_unpoison != NULL;
+}
+
 /* ital has filled these octets of the program's: they are defined. NULL: nothing. */
 static inline void sanitizer_defined(const void *octets, size_t length)
 {
@@ -88,11 +94,29 @@ static inline void sanitizer_ignore_begin(void)
 static inline void sanitizer_ignore_end(void)
 {
 }
+static inline bool sanitizer_wants_definitions(void)
+{
+    return false;
+}
 static inline void sanitizer_defined(const void *octets, size_t length)
 {
     (void)octets;
     (void)length;
 }
 #endif
+
+/* In a call with an output, `pointer` being a name: its octets are defined when the call returns,
+ * whatever it returns. */
+struct sanitizer_output {
+    const void *octets;
+    size_t length;
+};
+static inline void sanitizer_output_end(const struct sanitizer_output *output)
+{
+    sanitizer_defined(output->octets, output->length);
+}
+#define SANITIZER_OUTPUT(pointer)                          \
+    __attribute__((cleanup(sanitizer_output_end), unused)) \
+    const struct sanitizer_output output_of_##pointer = { (pointer), sizeof(*(pointer)) }
 
 #endif

@@ -118,7 +118,10 @@ it_status_t itx_aevd_wait(it_evd_handle_t evd_handle, uint64_t timeout, size_t m
     status = look(evd_handle, &batch);
     if (status == IT_SUCCESS && !batch.count && max_event_count && timeout)
         status = wait_for_events(evd_handle, timeout, &batch);
-    if (status == IT_SUCCESS)
+    if (status == IT_SUCCESS) {
         *events_count = batch.count;
+        sanitizer_defined(events, batch.count * sizeof(*events));
+        sanitizer_defined(events_count, sizeof(*events_count));
+    }
     return status;
 }

@@ -17,6 +17,7 @@ it_status_t it_address_handle_create(it_pz_handle_t pz_handle, const it_path_t *
                                      it_ah_flags_t ah_flags, it_addr_handle_t *addr_handle)
 {
     CALL();
+    SANITIZER_OUTPUT(addr_handle);
     struct ual_object *pz = LOOKUP(struct ual_object, PD, pz_handle);
     struct ri_ah_attr way;
     struct ual_ah *ah;
@@ -93,6 +94,7 @@ it_status_t it_address_handle_query(it_addr_handle_t addr_handle, it_addr_param_
                                     it_addr_param_t *params)
 {
     CALL();
+    SANITIZER_OUTPUT(params);
     struct ual_ah *ah = LOOKUP(struct ual_ah, AH, addr_handle);
 
     if (!ah)

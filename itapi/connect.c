@@ -380,6 +380,9 @@ it_status_t it_listen_create(it_ia_handle_t ia_handle, size_t spigot_id,
                              it_evd_handle_t connect_evd, it_listen_flags_t flags,
                              it_conn_qual_t *conn_qual, it_listen_handle_t *listen_handle)
 {
+    SANITIZER_OUTPUT(conn_qual);
+    SANITIZER_OUTPUT(listen_handle);
+
     return listen_create(ia_handle, spigot_id, connect_evd, flags, true, NULL, conn_qual,
                          listen_handle);
 }
@@ -389,6 +392,8 @@ it_status_t itx_listen_create(it_ia_handle_t ia_handle, size_t spigot_id,
                               const it_net_addr_t *address, it_conn_qual_t *conn_qual,
                               it_listen_handle_t *listen_handle)
 {
+    SANITIZER_OUTPUT(conn_qual);
+    SANITIZER_OUTPUT(listen_handle);
     it_status_t status = listen_create(ia_handle, spigot_id, connect_evd, flags, false, address,
                                        conn_qual, listen_handle);
 
@@ -414,6 +419,7 @@ it_status_t it_listen_query(it_listen_handle_t listen_handle, it_listen_param_ma
                             it_listen_param_t *params)
 {
     CALL();
+    SANITIZER_OUTPUT(params);
     struct ual_listen *listen = LOOKUP(struct ual_listen, LISTEN, listen_handle);
     struct ual_object *object = (struct ual_object *)listen;
     struct sockaddr_storage bound;

@@ -181,6 +181,7 @@ it_status_t it_ep_rc_create(it_pz_handle_t pz_handle, it_evd_handle_t request_se
                             it_ep_handle_t *ep_handle)
 {
     CALL();
+    SANITIZER_OUTPUT(ep_handle);
     struct ual_object *pz = LOOKUP(struct ual_object, PD, pz_handle);
     struct ual_evd *request, *receive, *connect;
     struct ual_ep_attr attr;

@@ -109,6 +109,7 @@ static void query_service(struct ual_ep *ep, unsigned int mask, it_ep_param_t *p
 it_status_t it_ep_query(it_ep_handle_t ep_handle, it_ep_param_mask_t mask, it_ep_param_t *params)
 {
     CALL();
+    SANITIZER_OUTPUT(params);
     struct ual_ep *ep = ual_ep_of((ual_handle)ep_handle);
 
     if (!ep)

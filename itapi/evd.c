@@ -86,6 +86,8 @@ it_status_t it_evd_create(it_ia_handle_t ia_handle, it_event_type_t event_number
                           it_evd_handle_t aevd_handle, it_evd_handle_t *evd_handle, int *fd)
 {
     CALL();
+    SANITIZER_OUTPUT(evd_handle);
+    SANITIZER_OUTPUT(fd);
     struct ual_device *ia = LOOKUP(struct ual_device, DEVICE, ia_handle);
     enum ual_stream stream = stream_of(event_number);
     struct ual_evd_attr attr = { .stream = stream, .size = (uint32_t)sevd_queue_size };
@@ -174,6 +176,7 @@ it_status_t it_evd_query(it_evd_handle_t evd_handle, it_evd_param_mask_t mask,
                          it_evd_param_t *params)
 {
     CALL();
+    SANITIZER_OUTPUT(params);
     struct ual_evd *evd = LOOKUP(struct ual_evd, EVD, evd_handle);
     struct ual_object *object = (struct ual_object *)evd;
 
@@ -227,6 +230,7 @@ it_status_t it_evd_dequeue(it_evd_handle_t evd_handle, it_event_t *event)
     if (__builtin_expect(status != UAL_OK, 0))
         return itapi_status(status);
     itapi_translate(&taken, event);
+    sanitizer_defined(event, sizeof(*event));
     return IT_SUCCESS;
 }
 
@@ -255,6 +259,8 @@ it_status_t it_evd_dequeue_n(it_evd_handle_t evd_handle, int deque_count, it_eve
     if (count == 0 && status != UAL_OK && status != UAL_ERR_EMPTY)
         return itapi_status(status);
     *dequed_count = count;
+    sanitizer_defined(events, (size_t)count * sizeof(*events));
+    sanitizer_defined(dequed_count, sizeof(*dequed_count));
     return IT_SUCCESS;
 }
 
@@ -269,6 +275,8 @@ static it_status_t translate_waited(const struct ual_event *taken, it_event_t *e
 it_status_t it_evd_wait(it_evd_handle_t evd_handle, uint64_t timeout, it_event_t *event,
                         size_t *nmore)
 {
+    SANITIZER_OUTPUT(event);
+    SANITIZER_OUTPUT(nmore);
     struct ual_event taken;
     enum ual_status status;
     CANCEL_OFF();

@@ -24,6 +24,7 @@ it_status_t itx_get_rmr_context_for_ep(it_ep_handle_t ep_handle, it_lmr_handle_t
                                        it_rmr_context_t *rmr_context)
 {
     CALL();
+    SANITIZER_OUTPUT(rmr_context);
     struct ual_object *ep = LOOKUP(struct ual_object, EP, ep_handle);
     struct ual_mr *mr = LOOKUP(struct ual_mr, MR, lmr);
 
@@ -55,6 +56,7 @@ it_status_t itx_init_tracing(const char *aContextName, int aTraceRank)
 it_status_t itx_ep_accept_with_rmr(it_ep_handle_t ep_handle, it_cn_est_identifier_t cn_est_id,
                                    it_lmr_triplet_t *lmr, it_rmr_context_t *rmr_context)
 {
+    SANITIZER_OUTPUT(rmr_context);
     unsigned char data[ACCEPT_OCTETS];
     it_rmr_context_t context;
     it_status_t status;
@@ -96,6 +98,7 @@ it_status_t itx_ep_connect_with_rmr(it_ep_handle_t ep_handle, const it_path_t *p
                                     const unsigned char *private_data, size_t private_data_length,
                                     it_lmr_triplet_t *lmr, it_rmr_context_t *rmr_context)
 {
+    SANITIZER_OUTPUT(rmr_context);
     unsigned char data[IT_MAX_PRIV_DATA];
     it_rmr_context_t context;
     it_path_t usable;

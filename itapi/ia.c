@@ -56,6 +56,9 @@ void it_interface_list(it_interface_t *interfaces, size_t *num_interfaces, size_
         *num_interfaces = listing.written;
     if (total_interfaces)
         *total_interfaces = listing.total;
+    sanitizer_defined(interfaces, listing.written * sizeof(*interfaces));
+    sanitizer_defined(num_interfaces, sizeof(*num_interfaces));
+    sanitizer_defined(total_interfaces, sizeof(*total_interfaces));
 }
 
 /* --- open and close --- */
@@ -72,6 +75,7 @@ static it_status_t check_version(uint32_t major, uint32_t minor)
 it_status_t it_ia_create(const char *name, uint32_t major_version, uint32_t minor_version,
                          it_ia_handle_t *ia_handle)
 {
+    SANITIZER_OUTPUT(ia_handle);
     it_status_t version = check_version(major_version, minor_version);
     struct ual_device *ia;
     enum ual_status status;
@@ -285,6 +289,7 @@ static it_status_t fill_spigots(struct ual_device *ia, it_ia_info_t *info)
 it_status_t it_ia_query(it_ia_handle_t ia_handle, it_ia_info_t **ia_info)
 {
     CALL();
+    SANITIZER_OUTPUT(ia_info);
     struct ual_device *ia = LOOKUP(struct ual_device, DEVICE, ia_handle);
     const struct ri_rnic_attr *attr;
     it_ia_info_t *info;
@@ -320,6 +325,11 @@ it_status_t it_ia_query(it_ia_handle_t ia_handle, it_ia_info_t **ia_info)
         it_ia_info_free(info);
         return status;
     }
+    sanitizer_defined(info, sizeof(*info));
+    sanitizer_defined(info->spigot_info, info->num_spigots * sizeof(*info->spigot_info));
+    for (size_t i = 0; i < info->num_spigots; i++)
+        sanitizer_defined(info->spigot_info[i].net_addr,
+                          info->spigot_info[i].num_net_addr * sizeof(it_net_addr_t));
     *ia_info = info;
     return IT_SUCCESS;
 }

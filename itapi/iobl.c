@@ -60,6 +60,8 @@ it_status_t it_mem_map(it_ia_handle_t ia_handle, void *vaddr, uint64_t aspace_id
                        it_io_addr_t *io_addr, size_t *mapped_len)
 {
     CALL();
+    SANITIZER_OUTPUT(io_addr);
+    SANITIZER_OUTPUT(mapped_len);
     it_status_t status = check_mapping(ia_handle, (uintptr_t)vaddr, len);
 
     if (status != IT_SUCCESS)

@@ -120,6 +120,8 @@ it_status_t it_lmr_create10(it_pz_handle_t pz_handle, void *addr, it_length_t le
                             it_lmr_handle_t *lmr_handle, it_rmr_context_t *rmr_context)
 {
     CALL();
+    SANITIZER_OUTPUT(lmr_handle);
+    SANITIZER_OUTPUT(rmr_context);
     CANCEL_OFF();
 
     return create(pz_handle, addr, addr, length, IT_ADDR_MODE_ABSOLUTE, privs, flags, shared_id,
@@ -132,6 +134,8 @@ it_status_t it_lmr_create20(it_pz_handle_t pz_handle, void *addr, it_length_t le
                             it_rmr_context_t *rmr_context)
 {
     CALL();
+    SANITIZER_OUTPUT(lmr_handle);
+    SANITIZER_OUTPUT(rmr_context);
     CANCEL_OFF();
 
     return create(pz_handle, addr, addr, length, addr_mode, privs, flags, shared_id, lmr_handle,
@@ -166,6 +170,8 @@ it_status_t it_lmr_create21(it_pz_handle_t pz_handle, void *addr, it_iobl_t *iob
                             it_rmr_context_t *rmr_context)
 {
     CALL();
+    SANITIZER_OUTPUT(lmr_handle);
+    SANITIZER_OUTPUT(rmr_context);
     CANCEL_OFF();
 
     if (iobl)
@@ -222,6 +228,7 @@ it_status_t it_lmr_query(it_lmr_handle_t lmr_handle, it_lmr_param_mask_t mask,
                          it_lmr_param_t *params)
 {
     CALL();
+    SANITIZER_OUTPUT(params);
     struct ual_mr *mr = LOOKUP(struct ual_mr, MR, lmr_handle);
 
     if (!mr)

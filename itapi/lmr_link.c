@@ -17,6 +17,7 @@ it_status_t it_lmr_create_unlinked(it_pz_handle_t pz_handle, size_t iobl_num_elt
                                    it_lmr_handle_t *lmr_handle)
 {
     CALL();
+    SANITIZER_OUTPUT(lmr_handle);
     struct ual_object *pz = LOOKUP(struct ual_object, PD, pz_handle);
     enum ual_status created;
     struct ual_mr *mr;
@@ -111,6 +112,7 @@ it_status_t it_lmr_link(it_lmr_handle_t lmr_handle, const void *addr, const it_i
                         it_rmr_context_t *rmr_context)
 {
     CALL();
+    SANITIZER_OUTPUT(rmr_context);
     struct ual_mr *mr = LOOKUP(struct ual_mr, MR, lmr_handle);
     struct ual_ep *ep = LOOKUP(struct ual_ep, EP, ep_handle);
     uint32_t mode = addr_mode == IT_ADDR_MODE_RELATIVE ? RI_ACCESS_ZERO_BASED : 0;

@@ -33,6 +33,7 @@ static struct ual_object *lookup(it_handle_t handle)
 it_status_t it_get_handle_type(it_handle_t handle, it_handle_type_enum_t *type_of_handle)
 {
     CALL();
+    SANITIZER_OUTPUT(type_of_handle);
     struct ual_object *object = lookup(handle);
 
     if (!object)
@@ -57,6 +58,7 @@ it_status_t it_set_consumer_context(it_handle_t handle, it_context_t context)
 it_status_t it_get_consumer_context(it_handle_t handle, it_context_t *context)
 {
     CALL();
+    SANITIZER_OUTPUT(context);
     struct ual_object *object = lookup(handle);
     uint64_t value;
 
@@ -73,6 +75,7 @@ it_status_t it_get_consumer_context(it_handle_t handle, it_context_t *context)
 it_status_t it_pz_create(it_ia_handle_t ia_handle, it_pz_handle_t *pz_handle)
 {
     CALL();
+    SANITIZER_OUTPUT(pz_handle);
     struct ual_device *ia = LOOKUP(struct ual_device, DEVICE, ia_handle);
     struct ual_pd *pz;
     enum ual_status status;
@@ -104,6 +107,7 @@ it_status_t it_pz_free(it_pz_handle_t pz_handle)
 it_status_t it_pz_query(it_pz_handle_t pz_handle, it_pz_param_mask_t mask, it_pz_param_t *params)
 {
     CALL();
+    SANITIZER_OUTPUT(params);
     struct ual_object *pz = LOOKUP(struct ual_object, PD, pz_handle);
 
     if (!pz)

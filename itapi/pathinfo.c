@@ -49,6 +49,9 @@ it_status_t it_get_pathinfo(it_ia_handle_t ia_handle, size_t spigot_id,
                             it_path_t *paths)
 {
     CALL();
+    SANITIZER_OUTPUT(num_paths);
+    SANITIZER_OUTPUT(total_paths);
+    SANITIZER_OUTPUT(paths); /* there is one at most */
     struct ual_device *ia = LOOKUP(struct ual_device, DEVICE, ia_handle);
     struct sockaddr_storage source, destination;
     enum ual_status routed;
@@ -122,6 +125,7 @@ static bool convert_ip(const it_net_addr_t *from, it_net_addr_type_t to, it_net_
 it_status_t it_convert_net_addr(const it_net_addr_t *source_addr, it_net_addr_type_t addr_type,
                                 it_net_addr_t *destination_addr)
 {
+    SANITIZER_OUTPUT(destination_addr);
     it_net_addr_t converted;
 
     if (!source_addr || !destination_addr)

@@ -118,6 +118,9 @@ it_status_t itx_option_list(const struct itx_option **options, size_t *count)
     if (status == UAL_OK) {
         *options = copies->options;
         *count = copies->count;
+        sanitizer_defined(options, sizeof(*options));
+        sanitizer_defined(count, sizeof(*count));
+        sanitizer_defined(copies->options, copies->count * sizeof(*copies->options));
     }
     return itapi_status(status);
 }
@@ -263,6 +266,7 @@ it_status_t itx_counters(it_handle_t handle, struct itx_counter *counters, size_
         return itapi_status(status);
     for (size_t i = 0; i < exist && i < *count && i < COUNTERS_MAX; i++)
         counters[i] = (struct itx_counter){ names[i], values[i] };
+    sanitizer_defined(counters, (exist < *count ? exist : *count) * sizeof(*counters));
     *count = exist < COUNTERS_MAX ? exist : COUNTERS_MAX;
     return IT_SUCCESS;
 }

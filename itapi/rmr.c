@@ -38,6 +38,7 @@ static it_status_t create(it_pz_handle_t pz_handle, unsigned int type, it_rmr_ha
 it_status_t it_rmr_create10(it_pz_handle_t pz_handle, it_rmr_handle_t *rmr_handle)
 {
     CALL();
+    SANITIZER_OUTPUT(rmr_handle);
     CANCEL_OFF();
 
     return create(pz_handle, IT_RMR_TYPE_DEFAULT, rmr_handle);
@@ -47,6 +48,7 @@ it_status_t it_rmr_create20(it_pz_handle_t pz_handle, it_rmr_type_t rmr_type,
                             it_rmr_handle_t *rmr_handle)
 {
     CALL();
+    SANITIZER_OUTPUT(rmr_handle);
     CANCEL_OFF();
 
     return create(pz_handle, (unsigned int)rmr_type, rmr_handle);
@@ -90,6 +92,7 @@ it_status_t it_rmr_query(it_rmr_handle_t rmr_handle, it_rmr_param_mask_t mask,
                          it_rmr_param_t *params)
 {
     CALL();
+    SANITIZER_OUTPUT(params);
     struct ual_mw *mw = LOOKUP(struct ual_mw, MW, rmr_handle);
     struct ual_mw_state state;
 
@@ -188,6 +191,8 @@ it_status_t it_rmr_link(it_rmr_handle_t rmr_handle, it_lmr_handle_t lmr_handle, 
                         it_rmr_context_t *rmr_context)
 {
     CALL();
+    SANITIZER_OUTPUT(rmr_context);
+
     return link_rmr(rmr_handle, lmr_handle, addr, length, addr_mode, (unsigned int)privs, ep_handle,
                     cookie, (unsigned int)dto_flags, rmr_context);
 }
@@ -198,6 +203,8 @@ it_status_t it_rmr_bind10(it_rmr_handle_t rmr_handle, it_lmr_handle_t lmr_handle
                           it_rmr_context_t *rmr_context)
 {
     CALL();
+    SANITIZER_OUTPUT(rmr_context);
+
     return link_rmr(rmr_handle, lmr_handle, addr, length, IT_ADDR_MODE_ABSOLUTE,
                     (unsigned int)privs, ep_handle, cookie, (unsigned int)dto_flags, rmr_context);
 }

@@ -11,6 +11,7 @@ it_status_t it_srq_create(it_pz_handle_t pz_handle, size_t max_recv_segments, si
                           it_srq_handle_t *srq_handle)
 {
     CALL();
+    SANITIZER_OUTPUT(srq_handle);
     struct ual_object *pz = LOOKUP(struct ual_object, PD, pz_handle);
     const struct ri_rnic_attr *rnic;
     uint32_t segments;
@@ -67,6 +68,7 @@ it_status_t it_srq_query(it_srq_handle_t srq_handle, it_srq_param_mask_t mask,
                          it_srq_param_t *params)
 {
     CALL();
+    SANITIZER_OUTPUT(params);
     struct ual_srq *srq = LOOKUP(struct ual_srq, SRQ, srq_handle);
     struct ri_srq_attr attr = { .size = sizeof(attr) };
     enum ual_status status = UAL_OK;

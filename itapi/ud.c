@@ -47,6 +47,7 @@ it_status_t it_ud_service_request_handle_create(const it_conn_qual_t *conn_qual,
                                                 it_ud_svc_req_handle_t *ud_svc_handle)
 {
     CALL();
+    SANITIZER_OUTPUT(ud_svc_handle);
     struct ual_evd *evd = LOOKUP(struct ual_evd, EVD, reply_evd);
     struct ual_device *ia = evd ? ((struct ual_object *)evd)->device : NULL;
     struct sockaddr_storage source, destination;
@@ -114,6 +115,7 @@ it_status_t it_ud_service_request_handle_query(it_ud_svc_req_handle_t ud_svc_han
                                                it_ud_svc_req_param_t *ud_svc_handle_info)
 {
     CALL();
+    SANITIZER_OUTPUT(ud_svc_handle_info);
     struct ual_ud_request *request = LOOKUP(struct ual_ud_request, UD_REQUEST, ud_svc_handle);
     it_ud_svc_req_param_t *params = ud_svc_handle_info;
 

@@ -24,7 +24,6 @@ static it_ia_handle_t ia;
 static it_pz_handle_t pz;
 static struct end here, there;
 static bool buggy;
-static volatile unsigned int sink;
 
 static void check(it_status_t status, const char *what)
 {
@@ -177,12 +176,9 @@ static __attribute__((noinline)) void free_it(unsigned char *memory)
 
 static __attribute__((noinline)) void look_at(const unsigned char *octets, size_t length)
 {
-    unsigned int sum = 0;
-
     for (size_t i = 0; i < length; i++)
-        if (octets[i] & 1)
-            sum++;
-    sink = sum;
+        if (octets[i] == 1)
+            abort();
 }
 
 static __attribute__((noinline)) void scribble(unsigned char *memory, size_t octets)

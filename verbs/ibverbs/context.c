@@ -55,7 +55,7 @@ static void set_operations(struct verbs_context *verbs)
     ops->alloc_mw = vb_alloc_mw;
     ops->bind_mw = vb_bind_mw;
     ops->dealloc_mw = vb_dealloc_mw;
-    ops->poll_cq = vb_poll_cq;
+    ops->poll_cq = sanitizer_wants_definitions() ? vb_poll_cq_defined : vb_poll_cq;
     ops->req_notify_cq = vb_req_notify_cq;
     ops->post_srq_recv = vb_post_srq_recv;
     ops->post_send = vb_post_send;

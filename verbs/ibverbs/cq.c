@@ -56,6 +56,8 @@ static void count_user(struct ibv_comp_channel *channel, int change)
 
 int ibv_get_cq_event(struct ibv_comp_channel *ibv, struct ibv_cq **cq, void **cq_context)
 {
+    SANITIZER_OUTPUT(cq);
+    SANITIZER_OUTPUT(cq_context);
     struct vb_channel *channel = vb_channel_of(ibv);
     struct ual_channel_event event;
     int error = vb_channel_get(channel->ual, &event);

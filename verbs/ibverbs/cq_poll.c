@@ -185,6 +185,15 @@ int vb_poll_cq(struct ibv_cq *ibv, int count, struct ibv_wc *wc)
     return 1;
 }
 
+int vb_poll_cq_defined(struct ibv_cq *ibv, int count, struct ibv_wc *wc)
+{
+    int taken = vb_poll_cq(ibv, count, wc);
+
+    if (taken > 0)
+        sanitizer_defined(wc, (size_t)taken * sizeof(*wc));
+    return taken;
+}
+
 /* A CQ that is armed for all completions is not narrowed to solicited ones. */
 int vb_req_notify_cq(struct ibv_cq *ibv, int solicited_only)
 {

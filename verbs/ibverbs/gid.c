@@ -201,6 +201,7 @@ static enum ibv_gid_type type_of(const struct vb_context *context)
 /* A port without an address has one GID, all zeros. */
 int ibv_query_gid(struct ibv_context *ibv, uint8_t port_num, int index, union ibv_gid *gid)
 {
+    SANITIZER_OUTPUT(gid);
     struct vb_context *context = vb_context_of(ibv);
 
     if (index < 0 || !is_place(context, port_num, (uint32_t)index)) {
@@ -237,6 +238,7 @@ int _ibv_query_gid_ex(struct ibv_context *ibv, uint32_t port_num, uint32_t gid_i
     if (gid_index >= context->gids->count)
         return ENODATA;
     describe(context, gid_index, entry);
+    sanitizer_defined(entry, sizeof(*entry));
     return 0;
 }
 
@@ -249,6 +251,7 @@ ssize_t _ibv_query_gid_table(struct ibv_context *ibv, struct ibv_gid_entry *entr
         return -EINVAL;
     for (uint32_t i = 0; i < context->gids->count; i++)
         describe(context, i, (void *)((char *)entries + i * entry_size));
+    sanitizer_defined(entries, context->gids->count * entry_size);
     return (ssize_t)context->gids->count;
 }
 
@@ -258,6 +261,7 @@ VB_PUBLIC int ibv_query_gid_type(struct ibv_context *ibv, uint8_t port_num, unsi
                                  int *type);
 int ibv_query_gid_type(struct ibv_context *ibv, uint8_t port_num, unsigned int index, int *type)
 {
+    SANITIZER_OUTPUT(type);
     struct vb_context *context = vb_context_of(ibv);
 
     if (!is_place(context, port_num, index)) {

@@ -43,6 +43,8 @@ int vb_dealloc_mw(struct ibv_mw *mw);
 
 /* Data path: cq_poll.c, post.c */
 int vb_poll_cq(struct ibv_cq *cq, int count, struct ibv_wc *wc);
+/* The same; MemorySanitizer knows then that the completions are defined. */
+int vb_poll_cq_defined(struct ibv_cq *cq, int count, struct ibv_wc *wc);
 int vb_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 int vb_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 enum ual_status vb_post_by_gate(struct vb_qp *qp, struct ri_send_wr *wr, struct ri_send_wr **bad);

@@ -237,12 +237,14 @@ static int post_list(struct vb_qp *qp, struct ibv_send_wr *wr, struct ibv_send_w
         spinlock_unlock(&qp->lock);
     if (error)
         *bad = wr;
+    sanitizer_defined(bad, sizeof(*bad));
     return error;
 }
 
 static int refuse(struct ibv_send_wr *wr, struct ibv_send_wr **bad, int error)
 {
     *bad = wr;
+    sanitizer_defined(bad, sizeof(*bad));
     return error;
 }
 
@@ -307,6 +309,7 @@ int vb_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr 
 
         if (unlikely(status != UAL_OK)) {
             *bad = skip_receives(wr, (uint32_t)(ri_bad - group));
+            sanitizer_defined(bad, sizeof(*bad));
             return vb_errno(status);
         }
         wr = skip_receives(wr, count);
@@ -325,6 +328,7 @@ int vb_post_srq_recv(struct ibv_srq *ibv, struct ibv_recv_wr *wr, struct ibv_rec
 
         if (unlikely(status != UAL_OK)) {
             *bad = skip_receives(wr, (uint32_t)(ri_bad - group));
+            sanitizer_defined(bad, sizeof(*bad));
             return vb_errno(status);
         }
         wr = skip_receives(wr, count);

@@ -247,6 +247,7 @@ struct ibv_qp *vb_qp_create(struct ibv_context *context, struct ibv_qp_init_attr
 struct ibv_qp *vb_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
 {
     VB_CALL;
+    SANITIZER_OUTPUT(attr);
 
     return vb_qp_create(context, attr, 0);
 }
@@ -254,6 +255,7 @@ struct ibv_qp *vb_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_a
 struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
     VB_CALL;
+    SANITIZER_OUTPUT(attr);
     struct ibv_qp_init_attr_ex full = { .comp_mask = IBV_QP_INIT_ATTR_PD, .pd = pd };
     struct ibv_qp *qp;
 
@@ -314,6 +316,8 @@ int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask,
                  struct ibv_qp_init_attr *init)
 {
     VB_CALL;
+    SANITIZER_OUTPUT(attr);
+    SANITIZER_OUTPUT(init);
     struct vb_qp *qp = vb_qp_of(ibv);
     struct ri_qp_info info = { .size = sizeof(info) };
     enum ual_status status = ual_qp_query(&qp->ual, &info);

@@ -88,6 +88,8 @@ static void fill_device(struct vb_context *context, struct ibv_device_attr *attr
 
 int ibv_query_device(struct ibv_context *ibv, struct ibv_device_attr *attr)
 {
+    SANITIZER_OUTPUT(attr);
+
     fill_device(vb_context_of(ibv), attr);
     return 0;
 }
@@ -106,6 +108,7 @@ int vb_query_device_ex(struct ibv_context *ibv, const struct ibv_query_device_ex
     if (size > sizeof(full))
         memset((char *)attr + sizeof(full), 0, size - sizeof(full));
     memcpy(attr, &full, size < sizeof(full) ? size : sizeof(full));
+    sanitizer_defined(attr, size);
     return 0;
 }
 
@@ -183,6 +186,7 @@ int vb_query_port(struct ibv_context *ibv, uint8_t port_num, struct ibv_port_att
     if (size > sizeof(full))
         memset((char *)attr + sizeof(full), 0, size - sizeof(full));
     memcpy(attr, &full, size < sizeof(full) ? size : sizeof(full));
+    sanitizer_defined(attr, size);
     return 0;
 }
 
@@ -198,6 +202,8 @@ int ibv_query_port(struct ibv_context *ibv, uint8_t port_num, struct _compat_ibv
 
 int ibv_query_pkey(struct ibv_context *ibv, uint8_t port_num, int index, __be16 *pkey)
 {
+    SANITIZER_OUTPUT(pkey);
+
     if (!is_port(vb_context_of(ibv), port_num) || index != 0) {
         errno = EINVAL;
         return -1;

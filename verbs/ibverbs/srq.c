@@ -52,6 +52,7 @@ static struct ibv_srq *create(struct ibv_pd *pd, void *srq_context, struct ibv_s
 struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
 {
     VB_CALL;
+    SANITIZER_OUTPUT(attr);
 
     return create(pd, attr->srq_context, &attr->attr);
 }
@@ -59,6 +60,7 @@ struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr
 struct ibv_srq *vb_create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *attr)
 {
     VB_CALL;
+    SANITIZER_OUTPUT(attr);
     bool is_basic = !(attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) || attr->srq_type == IBV_SRQT_BASIC;
     bool has_pd = (attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) && attr->pd->context == context;
 
@@ -94,6 +96,7 @@ int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)
 int ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr)
 {
     VB_CALL;
+    SANITIZER_OUTPUT(attr);
     struct ri_srq_attr given = { .size = sizeof(given) };
     enum ual_status status = ual_srq_query(vb_srq_of(srq)->ual, &given);
 
@@ -106,6 +109,8 @@ int ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr)
 
 int vb_get_srq_num(struct ibv_srq *srq, uint32_t *number)
 {
+    SANITIZER_OUTPUT(number);
+
     *number = srq->handle;
     return 0;
 }

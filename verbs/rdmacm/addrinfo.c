@@ -19,6 +19,7 @@ static int copy_address(struct sockaddr **to, socklen_t *length, const struct so
     if (!*to)
         return EAI_MEMORY;
     memcpy(*to, from, from_length);
+    sanitizer_defined(*to, from_length);
     *length = from_length;
     return 0;
 }
@@ -104,6 +105,7 @@ VB_PUBLIC int rdma_getaddrinfo(const char *node, const char *service,
                                const struct rdma_addrinfo *hints, struct rdma_addrinfo **res)
 {
     VB_CALL;
+    SANITIZER_OUTPUT(res);
     struct rdma_addrinfo *made;
     int error;
 

@@ -282,6 +282,7 @@ static int begin_connect(struct cm_id *id, const struct rdma_conn_param *param)
 
 VB_PUBLIC int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *conn_param)
 {
+    SANITIZER_OUTPUT(id);
     struct cm_id *own = cm_id_of(id);
     enum cm_state was;
     int error;
@@ -320,6 +321,7 @@ static int begin_accept(struct cm_id *id, const struct rdma_conn_param *param)
 
 VB_PUBLIC int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *conn_param)
 {
+    SANITIZER_OUTPUT(id);
     struct cm_id *own = cm_id_of(id);
     enum cm_state was;
     int error;

@@ -56,6 +56,8 @@ static bool is_carried(int type)
 VB_PUBLIC int rdma_create_ep(struct rdma_cm_id **id, struct rdma_addrinfo *res, struct ibv_pd *pd,
                              struct ibv_qp_init_attr *qp_init_attr)
 {
+    SANITIZER_OUTPUT(id);
+    SANITIZER_OUTPUT(qp_init_attr);
     struct rdma_cm_id *made;
     int error;
 
@@ -70,6 +72,7 @@ VB_PUBLIC int rdma_create_ep(struct rdma_cm_id **id, struct rdma_addrinfo *res, 
     if (!(res->ai_flags & RAI_PASSIVE ? make_passive(cm_id_of(made), res, pd, qp_init_attr)
                                       : make_active(cm_id_of(made), res, pd, qp_init_attr))) {
         *id = made;
+        sanitizer_defined(made, sizeof(*made));
         return 0;
     }
     error = errno;

@@ -80,8 +80,18 @@ void cm_event_post(struct cm_id *owner, struct cm_event *event, struct cm_id *ab
 
 /* ---- taking ---- */
 
+/* The event and the ids that it names are the program's to read from now on. */
+static void define(const struct rdma_cm_event *event)
+{
+    sanitizer_defined(event, sizeof(*event));
+    sanitizer_defined(event->param.conn.private_data, event->param.conn.private_data_len);
+    sanitizer_defined(event->id, sizeof(*event->id));
+    sanitizer_defined(event->listen_id, sizeof(*event->listen_id));
+}
+
 VB_PUBLIC int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event)
 {
+    SANITIZER_OUTPUT(event);
     struct ual_channel_event got;
     struct cm_event *taken;
     int error;
@@ -103,6 +113,7 @@ VB_PUBLIC int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_
     if (taken == &taken->owner->end)
         taken->owner->end_taken = true;
     pthread_mutex_unlock(&taken->owner->lock);
+    define(&taken->ibv);
     *event = &taken->ibv;
     return 0;
 }

@@ -154,6 +154,8 @@ VB_PUBLIC int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *qp_at
                                 int *qp_attr_mask)
 {
     VB_CALL;
+    SANITIZER_OUTPUT(qp_attr);
+    SANITIZER_OUTPUT(qp_attr_mask);
     struct cm_id *own = cm_id_of(id);
     enum ibv_qp_state to = qp_attr->qp_state;
 

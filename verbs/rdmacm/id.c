@@ -57,6 +57,7 @@ VB_PUBLIC int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_
                              void *context, enum rdma_port_space ps)
 {
     VB_CALL;
+    SANITIZER_OUTPUT(id);
     struct rdma_event_channel *own = NULL;
     struct cm_id *made;
 

@@ -124,6 +124,7 @@ static int listen_on_all(struct cm_id *id, uint32_t backlog)
 VB_PUBLIC int rdma_listen(struct rdma_cm_id *id, int backlog)
 {
     VB_CALL;
+    SANITIZER_OUTPUT(id);
     struct cm_id *own = cm_id_of(id);
     enum cm_state was;
     int error;
@@ -157,6 +158,7 @@ static int hand_out(struct cm_id *listener, struct rdma_cm_event *event)
 
 VB_PUBLIC int rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **id)
 {
+    SANITIZER_OUTPUT(id);
     struct cm_id *own = cm_id_of(listen);
     struct rdma_cm_event *event;
 
@@ -178,5 +180,6 @@ VB_PUBLIC int rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **id
         return cm_fail(error);
     }
     *id = event->id;
+    sanitizer_defined(*id, sizeof(**id));
     return 0;
 }

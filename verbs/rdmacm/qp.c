@@ -106,6 +106,8 @@ free_cqs:
 VB_PUBLIC int rdma_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *qp_init_attr)
 {
     VB_CALL;
+    SANITIZER_OUTPUT(id);
+    SANITIZER_OUTPUT(qp_init_attr);
 
     return create(cm_id_of(id), qp_init_attr);
 }
@@ -114,6 +116,8 @@ VB_PUBLIC int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd,
                              struct ibv_qp_init_attr *qp_init_attr)
 {
     VB_CALL;
+    SANITIZER_OUTPUT(id);
+    SANITIZER_OUTPUT(qp_init_attr);
     struct ibv_qp_init_attr_ex attr = { 0 };
 
     memcpy(&attr, qp_init_attr, sizeof(*qp_init_attr)); /* the first members are the same */
@@ -142,6 +146,7 @@ VB_PUBLIC int rdma_create_srq(struct rdma_cm_id *id, struct ibv_pd *pd,
                               struct ibv_srq_init_attr *attr)
 {
     VB_CALL;
+    SANITIZER_OUTPUT(attr);
 
     if (!pd)
         pd = id->pd;
@@ -157,6 +162,7 @@ VB_PUBLIC int rdma_create_srq(struct rdma_cm_id *id, struct ibv_pd *pd,
 VB_PUBLIC int rdma_create_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex *attr)
 {
     VB_CALL;
+    SANITIZER_OUTPUT(attr);
     struct ibv_srq_init_attr plain = { .srq_context = attr->srq_context, .attr = attr->attr };
     struct ibv_pd *pd = attr->comp_mask & IBV_SRQ_INIT_ATTR_PD ? attr->pd : NULL;
 
