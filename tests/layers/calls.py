@@ -19,7 +19,7 @@ ORDER = {
     'providers/softrdma': ['codec', 'objects', 'llp', 'tx', 'rx', ''],
     'providers/rdmacore': [''],
     'itapi': [''],
-    'verbs': ['run', 'ibverbs', 'numbers', 'rdmacm', 'stubs', ''],
+    'verbs': ['run', 'ibverbs', 'numbers', 'rdmacm', 'rsockets', 'stubs', ''],
     'base': [''],
 }
 DEFINED = 'TDBRVWC'

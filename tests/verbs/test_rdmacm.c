@@ -17,7 +17,6 @@
 #include <pthread.h>
 #include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
-#include <rdma/rsocket.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -647,7 +646,6 @@ START_TEST(what_is_not_carried_is_refused)
 
     fails(rdma_create_id(channels[0], &id, NULL, RDMA_PS_UDP), EOPNOTSUPP);
     fails(rdma_join_multicast(client, NULL, NULL), EOPNOTSUPP);
-    fails(rsocket(AF_INET, SOCK_STREAM, 0), EOPNOTSUPP);
     ck_assert_int_eq(rdma_set_option(client, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &tos, 1), 0);
     fails(rdma_set_option(client, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, &tos, 1), ENOSYS);
 }

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * rshutdown, rclose.
+ *
+ * An end closes in this order: CLOSE; the peer answers with FIN and END, and sends nothing more;
+ * the end has sent its END; only then it disconnects. A message of the peer that arrived after the
+ * disconnect would reset the connection, and the peer could lose octets that it has not received.
+ * A peer that makes no call does not answer: then the end disconnects after a while.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "rsockets.h"
+
+#include <unistd.h>
+
+#define LINGER_NS (5 * CLOCK_NS_PER_S)
+
+VB_PUBLIC int rshutdown(int socket, int how)
+{
+    VB_CALL;
+    struct rs_socket *own = rs_enter(socket);
+    int error = 0;
+
+    if (!own)
+        return -1;
+    pthread_mutex_lock(&own->lock);
+    rs_progress(own);
+    if (how != SHUT_RD && how != SHUT_WR && how != SHUT_RDWR)
+        error = EINVAL;
+    else if (own->state != RS_CONNECTED && own->state != RS_ENDED && own->state != RS_LISTENING)
+        error = ENOTCONN;
+    if (!error && how != SHUT_WR)
+        own->read_shut = true;
+    if (!error && how != SHUT_RD)
+        own->stream.fin_wanted = true;
+    rs_progress(own);
+    rs_wake(own);
+    pthread_mutex_unlock(&own->lock);
+    rs_leave(socket);
+    return error ? rs_fail(error) : 0;
+}
+
+static bool has_ended(const struct rs_socket *socket)
+{
+    return socket->state == RS_ENDED;
+}
+
+static bool is_finished(const struct rs_socket *socket)
+{
+    const struct rs_stream *stream = &socket->stream;
+
+    return has_ended(socket) ||
+           (stream->end_sent && stream->end_received && rs_stream_idle(socket));
+}
+
+/* A signal does not shorten the end. */
+static void await(struct rs_socket *socket, bool (*ready)(const struct rs_socket *),
+                  uint64_t deadline)
+{
+    while (rs_wait(socket, ready, deadline) == EINTR)
+        ;
+}
+
+static bool is_established(const struct rs_socket *socket)
+{
+    return socket->state != RS_ACCEPTING;
+}
+
+static void finish(struct rs_socket *socket, uint64_t deadline)
+{
+    await(socket, is_established, deadline);
+    if (socket->state != RS_CONNECTED)
+        return;
+    socket->stream.close_wanted = true;
+    rs_progress(socket);
+    await(socket, is_finished, deadline);
+    if (socket->state != RS_CONNECTED || rdma_disconnect(socket->id))
+        return;
+    socket->ask_cm = true;
+    await(socket, has_ended, deadline);
+}
+
+VB_PUBLIC int rclose(int socket)
+{
+    VB_CALL;
+    struct rs_socket *own = rs_table_remove(socket);
+    uint64_t ns = LINGER_NS;
+
+    if (!own && errno == EOPNOTSUPP)
+        return close(socket);
+    if (!own)
+        return -1;
+    own->closing = false;
+    if (own->options.linger.l_onoff)
+        ns = (uint64_t)own->options.linger.l_linger * CLOCK_NS_PER_S;
+    pthread_mutex_lock(&own->lock);
+    if (ns)
+        finish(own, clock_after(clock_now(), ns));
+    pthread_mutex_unlock(&own->lock);
+    rs_socket_free(own);
+    return 0;
+}

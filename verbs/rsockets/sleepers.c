@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Threads that wait for rsockets. One of them takes the event of a completion channel; the others
+ * would sleep on. So whoever changes an rsocket wakes all its sleepers, each by an eventfd of the
+ * thread's own.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "rsockets.h"
+
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+static pthread_key_t key;
+static bool have_key;
+
+static void close_own(void *value)
+{
+    close((int)(intptr_t)value - 1);
+}
+
+static void create_key(void)
+{
+    have_key = pthread_key_create(&key, close_own) == 0;
+}
+
+/* The key's value is the descriptor plus 1: 0 means none. */
+int rs_sleeper_fd(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    int fd;
+
+    pthread_once(&once, create_key);
+    if (!have_key)
+        return rs_fail(ENOMEM);
+    fd = (int)(intptr_t)pthread_getspecific(key) - 1;
+    if (fd >= 0)
+        return fd;
+    fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (fd >= 0 && pthread_setspecific(key, (void *)(intptr_t)(fd + 1))) {
+        close(fd);
+        return rs_fail(ENOMEM);
+    }
+    return fd;
+}
+
+void rs_sleeper_clear(void)
+{
+    eventfd_t count;
+
+    (void)eventfd_read(rs_sleeper_fd(), &count);
+}
+
+void rs_wake(struct rs_socket *socket)
+{
+    for (struct rs_sleeper *sleeper = socket->sleepers; sleeper; sleeper = sleeper->next)
+        (void)eventfd_write(sleeper->fd, 1);
+}
