@@ -46,6 +46,7 @@ ALLOWED = {
     'tools': {'itapi'},
     # The tool that grades providers is a host: it stands beside kal, and parses options as kal does.
     'richeck': {'tools', 'kal', 'rnicpi', 'base'},
+    'vendor': {'rnicpi'},
     'examples': {'itapi'},
     'bench': {'itapi', 'verbs', 'ual', 'kal', 'rnicpi', 'base', 'providers', 'tests', 'richeck'},
     'tests': {'itapi', 'ual', 'kal', 'rnicpi', 'base', 'providers', 'tests', 'tools', 'verbs', 'richeck'},
@@ -157,6 +158,8 @@ class Tree:
     def floor(path):
         if path.startswith('tools/richeck/'):
             return 'richeck'
+        if path.startswith('examples/provider/'):
+            return 'vendor'
         return path.split('/')[0] if '/' in path else ''
 
     def find_includes(self, path):
