@@ -449,7 +449,7 @@ static uint8_t *stream_frame(struct stream *stream, const struct frame *frame)
     return at + sizeof(*frame);
 }
 
-/* Send what is left, then our end; the peer's end closes the socket, or progress at the deadline. */
+/* Send what is left, then our end. The peer's end closes the socket, or progress, later. */
 static void stream_close(struct stream *stream)
 {
     struct rnic *rnic = stream->rnic;
@@ -862,7 +862,7 @@ static void ready(void *arg, uint32_t events)
         pthread_mutex_unlock(&rnic->lock);
 }
 
-/* Does what there is to do, unlocks, and makes the upcalls that were noted. Each upcall is about an object that exists: the
+/* Does what there is to do, unlocks, makes the upcalls that were noted. Their objects exist: the
  * QP is counted, and a CQ is not destroyed between collect and deliver. */
 static void report(struct qp *qp)
 {
