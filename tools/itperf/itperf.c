@@ -47,7 +47,7 @@ static const char help_text[] =
     "      --poll-memory WAY   write lat: mixed (default) looks at memory and polls its events\n"
     "                        between looks, pure never calls the library in between\n"
     "      --perform_warm_up run each size once without measuring first\n"
-    "How completions are learnt of:\n"
+    "How to wait for completions:\n"
     "  -e, --events          sleep until an event comes (default: poll)\n"
     "      --completion MODE   busy, event (as -e) or fd: sleep in poll(2) on the descriptor\n"
     "      --target MODE     of the server (default: as the client; with fd its program sleeps\n"
@@ -58,7 +58,7 @@ static const char help_text[] =
     "  -p, --port PORT       port (default 18515; server: 0 takes any free one and prints it)\n"
     "      --timeout SECONDS   longest wait for a connection (default 10)\n"
     "      --keep            server: stay after a client instead of ending\n"
-    "What a server lets a client have; whoever asks for more is refused and told:\n"
+    "What a server grants; a client that asks for more is refused, with the reason:\n"
     "      --max-memory SIZE   bytes of a session (default 1G)\n"
     "      --max-threads N   threads (default: the processors, at least 2; --threads raises it)\n"
     "      --max-polling N   of them, those that poll instead of sleeping (default: all)\n"
@@ -78,7 +78,8 @@ static const char help_text[] =
     "      --quiet           no progress bar, no head\n"
     "  -h, --help            this text\n"
     "  -V, --version         the version\n"
-    "Taken for perftest's sake, without effect: -R, --rdma_cm, -z, --comm_rdma_cm, -F, "
+    "Accepted as by perftest, without effect: -R, --rdma_cm, -z, --comm_rdma_cm, "
+    "-F, "
     "--CPU-freq,\n"
     "-c RC.\n"
     "\n"
@@ -348,7 +349,7 @@ static int take_value(struct perf_options *options, int letter, const char *text
         return -1;
     case 'c':
         if (strcmp(text, "RC") != 0)
-            return tool_usage("connection type '%s' is not in this program: RC only", text);
+            return tool_usage("connection type '%s' is not supported: RC only", text);
         return -1;
     case OPT_MAX_MEMORY:
     case OPT_MAX_TIME:

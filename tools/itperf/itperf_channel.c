@@ -88,7 +88,7 @@ static enum conn_result take(struct perf_channel *channel, const it_dto_cmpl_eve
 
     if (!perf_get_message((uint8_t *)channel->memory.memory + slot * PERF_MESSAGE,
                           event->transferred_length, message)) {
-        tool_error("%s sent a message that means nothing; is it itperf?", channel->conn.peer);
+        tool_error("%s sent an invalid message; is it itperf?", channel->conn.peer);
         return CONN_FAILED;
     }
     return post_receive(channel, slot) ? CONN_OK : CONN_FAILED;

@@ -83,7 +83,7 @@ static bool await(struct client *client, enum perf_message_type type, const char
     if (result == CONN_TIMEOUT)
         tool_error("%s does not answer (%s)", peer, what);
     else if (result == CONN_ENDED)
-        tool_error("connection with %s lost (%s): %s; look at what the server says", peer, what,
+        tool_error("connection with %s lost (%s): %s; read the server's messages", peer, what,
                    conn_why(&client->channel.conn));
     if (result != CONN_OK)
         return false;
@@ -171,7 +171,7 @@ static bool run_both(struct client *client, const struct perf_run *run, struct p
         return false;
     *there = message.u.result.tally;
     if (!message.u.result.good)
-        tool_error("%s could not finish the run; look at what the server says",
+        tool_error("%s could not finish the run; read the server's messages",
                    client->channel.conn.peer);
     return message.u.result.good;
 }

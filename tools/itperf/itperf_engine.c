@@ -308,7 +308,7 @@ static bool received_data(struct perf_worker *worker, struct perf_ep *ep)
         return perf_pair_arrived(worker, ep);
     if (plan->kind == PERF_LAT) {
         if (worker->answered)
-            return perf_lost(worker, "two messages where one was due");
+            return perf_lost(worker, "two messages arrived, one was expected");
         worker->answered = ep; /* it posts the Receive when it has time */
         worker->unfilled = 1;
         return true;
@@ -332,7 +332,7 @@ static bool received(struct perf_worker *worker, struct perf_ep *ep, uint32_t le
         return false;
     if (length == perf_control_length(size, PERF_CREDIT)) {
         ep->credits += credit_step(plan);
-        return worker->sender ? fill(worker, ep) : perf_lost(worker, "a credit that nobody needs");
+        return worker->sender ? fill(worker, ep) : perf_lost(worker, "an unexpected credit");
     }
     if (length == perf_control_length(size, PERF_FIN)) {
         worker->fins_seen++;

@@ -117,8 +117,7 @@ static bool create_endpoint(struct perf_session *session, struct perf_group *gro
     it_status_t status = conn_endpoint(&group->base, &needs, &group->eps[index].handle);
 
     if (status != IT_SUCCESS) {
-        adapter_error(status,
-                      "cannot make endpoint %u of %u; take less with -q, -t, -r, -o or --ird-ord",
+        adapter_error(status, "cannot make endpoint %u of %u; reduce -q, -t, -r, -o or --ird-ord",
                       index + 1, group->count);
         group->eps[index].handle = NULL;
         return false;
@@ -299,7 +298,7 @@ static bool take_established(struct perf_session *session, const it_connection_e
         ep->started = true;
         return true;
     }
-    tool_error("an answer to a data connection that means nothing; is it itperf?");
+    tool_error("the answer to a data connection is invalid; is the peer itperf?");
     return false;
 }
 

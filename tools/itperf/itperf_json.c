@@ -212,7 +212,7 @@ bool perf_print_json(const struct perf_report *report)
 bool perf_print_json(const struct perf_report *report)
 {
     (void)report;
-    tool_error("JSON is not in this build; configure it with jansson (Debian: libjansson-dev)");
+    tool_error("this build has no JSON; configure it with jansson (Debian: libjansson-dev)");
     return false;
 }
 

@@ -197,7 +197,7 @@ static bool message_round(struct perf_worker *worker, struct perf_ep *ep)
     while (!worker->answered)
         if (!perf_step(worker))
             return false;
-    return worker->answered == ep || perf_lost(worker, "an answer on another endpoint");
+    return worker->answered == ep || perf_lost(worker, "the answer arrived on another endpoint");
 }
 
 static bool read_round(struct perf_worker *worker, struct perf_ep *ep)

@@ -87,21 +87,21 @@ bool perf_limits_grant(const struct perf_limits *limits, const struct perf_plan 
 
     if (plan->threads > limits->threads) {
         snprintf(text, size,
-                 "%u threads are more than the %u of --max-threads there: take less with --threads",
+                 "%u threads are more than the %u of --max-threads there: reduce --threads",
                  plan->threads, limits->threads);
         return false;
     }
     if (polls(plan) && plan->threads > limits->polling) {
         snprintf(text, size,
-                 "%u polling threads are more than the %u of --max-polling there: take %s--target "
-                 "event, or less with --threads",
+                 "%u polling threads are more than the %u of --max-polling there: add %s--target "
+                 "event, or reduce --threads",
                  plan->threads, limits->polling,
                  perf_looks_at_memory(plan) ? "--write-send and " : "");
         return false;
     }
     if (bytes > limits->memory) {
         snprintf(text, size,
-                 "that takes %s of memory, more than the %s of --max-memory there: take less with "
+                 "that takes %s of memory, more than the %s of --max-memory there: reduce "
                  "-s, -q, -t, -r or --threads",
                  tool_human((double)bytes, wanted), tool_human((double)limits->memory, granted));
         return false;

@@ -21,9 +21,9 @@ static int check_server(const struct perf_options *options)
     if (options->json || options->json_file || options->plot || options->histogram ||
         options->unsorted || options->idle_us || options->away_us || options->warm_up ||
         options->gbits || options->no_peak || options->cpu_util)
-        return tool_usage("results are shown by the client: name the server's HOST there, or leave "
+        return tool_usage("the client shows the results: name the server's HOST there, or omit "
                           "--json, --plot, -H, -U, -N, --report_gbits, --cpu_util, --idle, --away "
-                          "and --perform_warm_up out here");
+                          "and --perform_warm_up here");
     return -1;
 }
 
@@ -71,8 +71,8 @@ static int check_together(const struct perf_options *options)
         return tool_usage("--write-send waits for the Send, --poll-memory for the Write: give one");
     if (plan->op == PERF_WRITE && plan->kind == PERF_LAT && !plan->write_send &&
         (plan->mode > PERF_BUSY || plan->target > PERF_BUSY))
-        return tool_usage("write lat looks at memory, which raises no event: add --write-send, or "
-                          "leave -e, --completion and --target out");
+        return tool_usage("write lat polls memory, which raises no event: add --write-send, or "
+                          "omit -e, --completion and --target");
     if (plan->endpoints && plan->threads > plan->endpoints)
         return tool_usage("--threads %u needs as many endpoints, not -q %u", plan->threads,
                           plan->endpoints);
@@ -103,7 +103,7 @@ static int check_client(const struct perf_options *options)
                           "JSON to a file with --out_json_file");
 #ifndef HAVE_JANSSON
     if (options->json || options->json_file)
-        return tool_usage("JSON is not in this build; configure it with jansson");
+        return tool_usage("this build has no JSON; configure it with jansson");
 #endif
     return -1;
 }

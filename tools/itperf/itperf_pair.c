@@ -43,7 +43,7 @@ bool perf_pair_arrived(struct perf_worker *worker, struct perf_ep *ep)
     uint64_t now = tool_now();
 
     if (worker->answered)
-        return perf_lost(worker, "a message more than was due");
+        return perf_lost(worker, "one message more than expected");
     worker->arrival[0] = worker->arrival[1];
     worker->arrival[1] = now;
     /* New Receives only later: posting one would delay the second message's time. */
@@ -82,7 +82,7 @@ static bool await_answer(struct perf_worker *worker, const struct perf_ep *ep, u
         if (!perf_step(worker))
             return false;
     if (worker->answered != ep)
-        return perf_lost(worker, "an answer on another endpoint");
+        return perf_lost(worker, "the answer arrived on another endpoint");
     memcpy(arrival, (const char *)group->inbox.memory + place, 2 * sizeof(*arrival));
     if (arrival[1] < called || arrival[1] > tool_now() || arrival[0] > arrival[1]) {
         if (!atomic_exchange(&worker->session->failed, true))

@@ -169,9 +169,9 @@ static void watch(struct perf_session *session)
         control_lost(session);
     else if (session->silence_us && now > channel->heard &&
              now - channel->heard > session->silence_us * 1000)
-        give_up(session, "no sign of life for as long as --max-silence says; given up");
+        give_up(session, "no sign of life within --max-silence; given up");
     else if (session->end && now > session->end)
-        give_up(session, "takes longer than --max-time says; given up");
+        give_up(session, "the run takes longer than --max-time; given up");
 }
 
 /* Waits for one worker, drawing the bar meanwhile. *slices: how many have passed. */
@@ -252,7 +252,7 @@ bool perf_run_go(struct perf_session *session, struct perf_tally *tally)
         struct perf_worker *worker = &session->workers[started];
 
         if (pthread_create(&worker->thread, NULL, work, worker)) {
-            tool_error("cannot make thread %u of %u; take less with --threads", started + 1,
+            tool_error("cannot make thread %u of %u; reduce --threads", started + 1,
                        session->plan.threads);
             atomic_store(&session->failed, true);
             good = false;

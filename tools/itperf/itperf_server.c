@@ -129,8 +129,8 @@ static void report_shortage(struct perf_channel *channel)
     struct perf_message message = { .type = PERF_REFUSE };
 
     snprintf(message.u.text, sizeof(message.u.text),
-             "out of resources; take less with -q, -t, -r, -s or --threads, or look at what the "
-             "server says");
+             "out of resources; reduce -q, -t, -r, -s or --threads, or read the server's "
+             "messages");
     perf_send(channel, &message);
 }
 
@@ -141,7 +141,7 @@ static bool take_connection(struct perf_session *session, const struct arrival *
     bool answered;
 
     if (index >= session->plan.endpoints || perf_group_taken(session, index)) {
-        tool_error("a data connection with a number that cannot be; is it itperf?");
+        tool_error("a data connection has an invalid number; is the peer itperf?");
         refuse(arrival->request, PERF_REFUSED_STRANGER);
         return false;
     }
