@@ -8,6 +8,10 @@
  * was taken. A request whose success is not reported has no completion then: its box is free when a
  * later request of the same queue has succeeded, because then it has succeeded too.
  *
+ * A Receive of an S-RQ has no completion if its endpoint is freed or reset before it is dequeued.
+ * Which Receives the endpoint had taken is known below this interface only, so their boxes (48
+ * octets each) stay until the S-RQ is freed.
+ *
  * The number of a box contains a serial: a stale number, and one that names no box, are detected.
  * Entries are never unmapped. Their locks are held across a post, and what a post takes is taken
  * under them.
