@@ -9,7 +9,7 @@
  * later request of the same queue has succeeded, because then it has succeeded too.
  *
  * A Receive of an S-RQ has no completion if its endpoint is freed or reset before it is dequeued.
- * Which Receives the endpoint had taken is known below this interface only, so their boxes (48
+ * Which Receives the endpoint had taken is known below this interface only, so their boxes (40
  * octets each) stay until the S-RQ is freed.
  *
  * The number of a box contains a serial: a stale number, and one that names no box, are detected.
