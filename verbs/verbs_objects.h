@@ -83,8 +83,8 @@ struct vb_source {
 };
 
 /* Gets the next item of the channel, as read(2) on its descriptor does: O_NONBLOCK decides whether
- * it waits (EAGAIN), a signal interrupts it (EINTR), and it is a cancellation point. Returns 0 or
- * an error number. */
+ * it waits (EAGAIN), a signal interrupts it (EINTR), and it is a cancellation point. If another
+ * thread destroys the channel the wait does not end by that. Returns 0 or an error number. */
 VB_PUBLIC int vb_channel_get(struct ual_channel *channel, struct ual_channel_event *event);
 
 /* ------------------------------------------------------------------------------------------------

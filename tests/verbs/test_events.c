@@ -143,6 +143,7 @@ END_TEST
 /* --- waits --- */
 
 struct waiting {
+    struct ibv_comp_channel *channel;
     pthread_t thread;
     _Atomic pid_t id;
     int result, error;
@@ -213,6 +214,51 @@ START_TEST(a_wait_is_a_cancellation_point)
     ck_assert_int_eq(pthread_cancel(waiting.thread), 0);
     ck_assert_int_eq(pthread_join(waiting.thread, &result), 0);
     ck_assert_ptr_eq(result, PTHREAD_CANCELED);
+}
+END_TEST
+
+static void *wait_on(void *arg)
+{
+    struct waiting *waiting = arg;
+    struct ibv_cq *cq;
+    void *context;
+
+    atomic_store(&waiting->id, (pid_t)syscall(SYS_gettid));
+    waiting->result = ibv_get_cq_event(waiting->channel, &cq, &context);
+    atomic_store(&waiting->done, true);
+    return NULL;
+}
+
+/* As over an adapter: close(2) does not end a read(2). _i: early in the wait, or late. */
+START_TEST(a_wait_outlasts_its_channel)
+{
+    struct waiting waiting = { .channel = ibv_create_comp_channel(pair.context) };
+    struct timespec late = { .tv_nsec = 30000000 };
+    void *result = NULL;
+
+    ck_assert_ptr_nonnull(waiting.channel);
+    ck_assert_int_eq(pthread_create(&waiting.thread, NULL, wait_on, &waiting), 0);
+    ck_assert(tc_until(atomic_load(&waiting.id) && tc_asleep(waiting.id), PAIR_MS));
+    if (_i) /* a wait first runs the lanes itself, for 10 ms */
+        nanosleep(&late, NULL);
+    ck_assert_int_eq(ibv_destroy_comp_channel(waiting.channel), 0);
+    ck_assert(tc_until(tc_asleep(waiting.id), PAIR_MS));
+    ck_assert(!atomic_load(&waiting.done));
+    ck_assert_int_eq(pthread_cancel(waiting.thread), 0);
+    ck_assert_int_eq(pthread_join(waiting.thread, &result), 0);
+    ck_assert_ptr_eq(result, PTHREAD_CANCELED);
+}
+END_TEST
+
+/* O_NONBLOCK belongs to the open file, so a duplicate may set it. */
+START_TEST(a_duplicate_decides_whether_a_get_waits)
+{
+    int copy = dup(pair.channel->fd);
+
+    set_nonblocking(copy);
+    expect_nothing();
+    close(copy);
+    expect_nothing();
 }
 END_TEST
 
@@ -303,7 +349,9 @@ int main(void)
         tc, a_descriptor_is_readable_exactly_while_an_event_waits, each_arming_makes_one_event,
         a_cq_armed_for_solicited_ones_waits_for_one, arming_for_solicited_ones_does_not_narrow,
         a_channel_with_cqs_is_not_destroyed, a_wait_ends_with_an_event, a_signal_ends_a_wait,
-        a_wait_is_a_cancellation_point, no_asynchronous_event_is_eagain_where_reads_do_not_block,
+        a_wait_is_a_cancellation_point, a_duplicate_decides_whether_a_get_waits,
+        no_asynchronous_event_is_eagain_where_reads_do_not_block,
         a_cq_is_destroyed_when_its_events_are_acknowledged, a_destroyed_cq_takes_its_events_along);
+    tcase_add_loop_test(tc, a_wait_outlasts_its_channel, 0, 2);
     return tc_main(suite);
 }

@@ -17,6 +17,7 @@
 #include <pthread.h>
 #include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -689,6 +690,90 @@ START_TEST(the_devices_are_listed)
 }
 END_TEST
 
+/* --- waits for events --- */
+
+struct waiting {
+    struct rdma_event_channel *channel;
+    pthread_t thread;
+    _Atomic pid_t id;
+    atomic_bool done;
+    int result, error;
+};
+
+static void *wait_for_event(void *arg)
+{
+    struct waiting *waiting = arg;
+    struct rdma_cm_event *event;
+
+    atomic_store(&waiting->id, (pid_t)syscall(SYS_gettid));
+    waiting->result = rdma_get_cm_event(waiting->channel, &event);
+    waiting->error = errno;
+    atomic_store(&waiting->done, true);
+    return NULL;
+}
+
+static void start_waiting(struct waiting *waiting)
+{
+    *waiting = (struct waiting){ .channel = rdma_create_event_channel() };
+    ck_assert_ptr_nonnull(waiting->channel);
+    ck_assert_int_eq(pthread_create(&waiting->thread, NULL, wait_for_event, waiting), 0);
+    ck_assert(tc_until(atomic_load(&waiting->id) && tc_asleep(waiting->id), WAIT_MS));
+}
+
+static void cancel(struct waiting *waiting)
+{
+    void *result = NULL;
+
+    ck_assert_int_eq(pthread_cancel(waiting->thread), 0);
+    ck_assert_int_eq(pthread_join(waiting->thread, &result), 0);
+    ck_assert_ptr_eq(result, PTHREAD_CANCELED);
+}
+
+START_TEST(a_wait_for_an_event_is_a_cancellation_point)
+{
+    struct waiting waiting;
+
+    start_waiting(&waiting);
+    cancel(&waiting);
+    rdma_destroy_event_channel(waiting.channel);
+}
+END_TEST
+
+START_TEST(a_wait_for_an_event_outlasts_its_channel)
+{
+    struct waiting waiting;
+
+    start_waiting(&waiting);
+    rdma_destroy_event_channel(waiting.channel);
+    ck_assert(tc_until(tc_asleep(waiting.id), WAIT_MS));
+    ck_assert(!atomic_load(&waiting.done));
+    cancel(&waiting);
+}
+END_TEST
+
+static void on_signal(int number)
+{
+    (void)number;
+}
+
+START_TEST(a_signal_ends_a_wait_for_an_event)
+{
+    struct sigaction action = { .sa_handler = on_signal };
+    struct waiting waiting;
+
+    ck_assert_int_eq(sigaction(SIGUSR1, &action, NULL), 0);
+    start_waiting(&waiting);
+    /* repeated, in case the first signal comes between two sleeps */
+    ck_assert(tc_until((atomic_load(&waiting.done) || !pthread_kill(waiting.thread, SIGUSR1)) &&
+                           atomic_load(&waiting.done),
+                       WAIT_MS));
+    ck_assert_int_eq(pthread_join(waiting.thread, NULL), 0);
+    ck_assert_int_eq(waiting.result, -1);
+    ck_assert_int_eq(waiting.error, EINTR);
+    rdma_destroy_event_channel(waiting.channel);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("librdmacm");
@@ -702,7 +787,9 @@ int main(void)
         a_call_out_of_turn_is_refused, an_address_is_held_from_the_bind_on, nobody_listens,
         a_client_may_be_earlier_than_its_server, a_client_may_ask_between_bind_and_listen,
         a_response_is_turned_down, depths_beyond_the_device_are_refused,
-        what_is_not_carried_is_refused, names_become_addresses, the_devices_are_listed);
+        what_is_not_carried_is_refused, a_wait_for_an_event_is_a_cancellation_point,
+        a_wait_for_an_event_outlasts_its_channel, a_signal_ends_a_wait_for_an_event,
+        names_become_addresses, the_devices_are_listed);
     tcase_add_loop_test(tc, an_attempt_that_is_repeated_ends_with_its_id, 0, 2);
     tcase_add_loop_test(tc, a_qp_of_the_program_is_connected, 0, 2);
     return tc_main(suite);

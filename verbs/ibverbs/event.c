@@ -19,6 +19,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
+#include <unistd.h>
 
 /* A wait runs the lanes itself for this time. Then it sleeps in poll(2), which is a cancellation
  * point, and the background threads report the events. */
@@ -106,36 +107,48 @@ void vb_acknowledge(pthread_mutex_t *mutex, pthread_cond_t *cond, uint32_t *comp
 
 /* --- waiting --- */
 
-static bool is_blocking(const struct ual_channel *channel)
+/* Another thread has destroyed the channel. As close(2) does not wake a read(2), this thread sleeps
+ * until a signal comes: programs take any error of a get as the end of what it watches. */
+static int sleep_for_ever(void)
 {
-    int flags = fcntl(ual_channel_fd(channel), F_GETFL);
-
-    return flags >= 0 && !(flags & O_NONBLOCK);
+    pause();
+    return EINTR;
 }
 
-static int sleep_on_fd(const struct ual_channel *channel)
+static bool is_blocking(int fd)
 {
-    struct pollfd ready = { .fd = ual_channel_fd(channel), .events = POLLIN };
+    int flags = fcntl(fd, F_GETFL);
 
-    return poll(&ready, 1, -1) < 0 ? errno : 0;
+    return flags < 0 || !(flags & O_NONBLOCK);
+}
+
+/* The channel may be destroyed meanwhile, so only its descriptor is read. */
+static int sleep_on_fd(int fd)
+{
+    struct pollfd ready = { .fd = fd, .events = POLLIN };
+
+    if (poll(&ready, 1, -1) < 0)
+        return errno;
+    return ready.revents & POLLNVAL ? sleep_for_ever() : 0;
 }
 
 int vb_channel_get(struct ual_channel *channel, struct ual_channel_event *event)
 {
+    int fd = ual_channel_fd(channel), error = 0;
     enum ual_status status;
-    int error = 0;
 
     while (!error) {
         pthread_testcancel();
         status = ual_channel_get(channel, 0, event);
-        if (status != UAL_ERR_EMPTY)
-            return vb_errno(status);
-        if (!is_blocking(channel))
+        if (status == UAL_ERR_EMPTY && !is_blocking(fd))
             return EAGAIN;
-        status = ual_channel_get(channel, LANE_WAIT_US, event);
+        if (status == UAL_ERR_EMPTY)
+            status = ual_channel_get(channel, LANE_WAIT_US, event);
+        if (status == UAL_ERR_ABORTED)
+            return sleep_for_ever();
         if (status != UAL_ERR_TIMED_OUT && status != UAL_ERR_WAITER_LIMIT)
             return vb_errno(status);
-        error = sleep_on_fd(channel);
+        error = sleep_on_fd(fd);
     }
     return error;
 }

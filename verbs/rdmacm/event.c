@@ -8,7 +8,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 VB_PUBLIC struct rdma_event_channel *rdma_create_event_channel(void)
 {
@@ -99,12 +98,6 @@ VB_PUBLIC int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_
     if (!channel || !event)
         return cm_fail(EINVAL);
     error = vb_channel_get(cm_channel_of(channel)->ual, &got);
-    if (error == ECANCELED) {
-        /* Another thread has destroyed the channel. This thread does not return, as close(2) would
-         * not wake it either: programs take any error here as their end. */
-        pause();
-        error = EINTR;
-    }
     if (error)
         return cm_fail(error);
     taken = container_of(got.item, struct cm_event, item);
