@@ -326,6 +326,41 @@ START_TEST(who_destroys_the_qp_of_a_connection_ends_it)
 }
 END_TEST
 
+/* uDAPL creates the QP before it knows the request, with an id that it destroys. */
+START_TEST(a_qp_is_given_to_the_id_of_a_request)
+{
+    struct rdma_cm_id *first = new_id(channels[1], NULL), *server;
+    struct rdma_cm_event *event = ask(NULL);
+    struct ibv_comp_channel *channel[2];
+    struct sockaddr_in any = loopback(0);
+    struct ibv_cq *cqs[2];
+
+    ck_assert_int_eq(rdma_bind_addr(first, (struct sockaddr *)&any), 0);
+    resolve(first);
+    cqs[0] = first->send_cq;
+    cqs[1] = first->recv_cq;
+    channel[0] = first->send_cq_channel;
+    channel[1] = first->recv_cq_channel;
+    server = event->id;
+    rdma_ack_cm_event(event);
+    server->qp = first->qp;
+    first->qp = NULL;
+    ck_assert_int_eq(rdma_destroy_id(first), 0);
+    ck_assert_int_eq(rdma_accept(server, NULL), 0);
+    expect(channels[1], RDMA_CM_EVENT_ESTABLISHED);
+    expect(channels[0], RDMA_CM_EVENT_ESTABLISHED);
+    rdma_destroy_qp(server);
+    expect(channels[1], RDMA_CM_EVENT_DISCONNECTED);
+    expect(channels[0], RDMA_CM_EVENT_DISCONNECTED);
+    ck_assert_int_eq(rdma_destroy_id(server), 0);
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(ibv_destroy_cq(cqs[i]), 0);
+        ck_assert_int_eq(ibv_destroy_comp_channel(channel[i]), 0);
+    }
+    rdma_destroy_qp(client);
+}
+END_TEST
+
 START_TEST(who_destroys_the_id_of_a_connection_ends_it)
 {
     struct rdma_cm_id *server = join();
@@ -779,17 +814,18 @@ int main(void)
     Suite *suite = suite_create("librdmacm");
     TCase *tc = tc_case(suite, "ids", set_up, tear_down);
 
-    tc_add_tests(
-        tc, a_connection_lives_and_both_ends_hear_of_it, a_rejection_carries_data_and_its_reason,
-        a_request_that_nobody_took_goes_with_its_listener, events_move_with_their_id,
-        an_id_is_destroyed_when_its_events_are_acknowledged,
-        who_destroys_the_qp_of_a_connection_ends_it, who_destroys_the_id_of_a_connection_ends_it,
-        a_call_out_of_turn_is_refused, an_address_is_held_from_the_bind_on, nobody_listens,
-        a_client_may_be_earlier_than_its_server, a_client_may_ask_between_bind_and_listen,
-        a_response_is_turned_down, depths_beyond_the_device_are_refused,
-        what_is_not_carried_is_refused, a_wait_for_an_event_is_a_cancellation_point,
-        a_wait_for_an_event_outlasts_its_channel, a_signal_ends_a_wait_for_an_event,
-        names_become_addresses, the_devices_are_listed);
+    tc_add_tests(tc, a_connection_lives_and_both_ends_hear_of_it,
+                 a_rejection_carries_data_and_its_reason,
+                 a_request_that_nobody_took_goes_with_its_listener, events_move_with_their_id,
+                 an_id_is_destroyed_when_its_events_are_acknowledged,
+                 who_destroys_the_qp_of_a_connection_ends_it, a_qp_is_given_to_the_id_of_a_request,
+                 who_destroys_the_id_of_a_connection_ends_it, a_call_out_of_turn_is_refused,
+                 an_address_is_held_from_the_bind_on, nobody_listens,
+                 a_client_may_be_earlier_than_its_server, a_client_may_ask_between_bind_and_listen,
+                 a_response_is_turned_down, depths_beyond_the_device_are_refused,
+                 what_is_not_carried_is_refused, a_wait_for_an_event_is_a_cancellation_point,
+                 a_wait_for_an_event_outlasts_its_channel, a_signal_ends_a_wait_for_an_event,
+                 names_become_addresses, the_devices_are_listed);
     tcase_add_loop_test(tc, an_attempt_that_is_repeated_ends_with_its_id, 0, 2);
     tcase_add_loop_test(tc, a_qp_of_the_program_is_connected, 0, 2);
     return tc_main(suite);

@@ -94,8 +94,10 @@ VB_PUBLIC int rdma_destroy_id(struct rdma_cm_id *id)
 
     stop_listening(own);
     if (own->qp) {
-        /* destroying an id ends its open connection */
-        vb_qp_enter(own->qp, IBV_QPS_ERR, VB_GATE_SHUT);
+        /* destroying an id ends its open connection; without one the program may have given the QP
+         * to another id */
+        if (cm_state(own) >= CM_CONNECTING)
+            vb_qp_enter(own->qp, IBV_QPS_ERR, VB_GATE_SHUT);
         cm_id_take_qp(own, NULL);
     }
     cm_attempt_end(own);
