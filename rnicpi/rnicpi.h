@@ -1094,14 +1094,30 @@ struct ri_device {
 };
 typedef void (*ri_found_fn)(void *arg, const struct ri_device *device);
 
+/* The provider below a filter. A filter is a provider that is opened over another one: its `open`
+ * calls that of `privileged` with a host table of its own, these tables, `device`, `lower`, and the
+ * context that it got. It answers the verbs by those of the provider below, and passes upcalls to
+ * its own host. Its file is vf_NAME.so, and option filter of an interface names it. Lives until
+ * close returned. */
+struct ri_lower {
+    uint32_t size;
+    const struct ri_privileged_ops *privileged; /* completed tables */
+    const struct ri_user_ops *user;
+    const char *device;           /* for its open */
+    const struct ri_lower *lower; /* if it is a filter, too; else NULL */
+    uint64_t reserved[2];
+};
+
 struct ri_open {
     uint32_t size;
     const struct ri_host *host;
     const struct ri_privileged_ops *privileged; /* completed tables: store these in every object */
     const struct ri_user_ops *user;
-    const char *device; /* a name from enumerate; NULL: the provider's default */
+    /* A name from enumerate; NULL: the provider's default. Of a filter: what stands behind its name
+     * and a colon in option filter, or NULL. */
+    const char *device;
     void *context;
-    struct ri_rnic *lower; /* for a provider that is opened over another (filters); else NULL */
+    const struct ri_lower *lower; /* for a filter; else NULL */
     uint64_t reserved[4];
 };
 
@@ -1382,6 +1398,10 @@ struct ri_option {
         (option), NULL, (otherwise), NULL, NULL \
     }
 
+enum ri_provider_flags {
+    RI_PROVIDER_FILTER = 1u << 0, /* it is opened over another one only (struct ri_lower) */
+};
+
 struct ri_provider {
     uint32_t size;
     uint16_t abi_major, abi_minor;
@@ -1392,7 +1412,7 @@ struct ri_provider {
     const struct ri_user_ops *user;
     const struct ri_option *options; /* option_count entries */
     uint32_t option_count;
-    uint32_t reserved0;
+    uint32_t flags; /* OR of enum ri_provider_flags */
     void *reserved[4];
 };
 

@@ -474,6 +474,7 @@ enum kal_status kal_config_load(kal_getenv_fn get, struct kal_config **config)
     struct kal_config *read = calloc(1, sizeof *read);
     const char *path = get("ITAL_CONF"), *providers = get("ITAL_PROVIDER_PATH");
     const char *log = get("ITAL_LOG"), *interface = get("ITAL_INTERFACE"), *allowed;
+    const char *filter = get("ITAL_FILTER");
     bool asked = path && *path, log_set = log_from_environment(log);
     enum kal_status status = KAL_ERR_NO_RESOURCES;
 
@@ -490,6 +491,11 @@ enum kal_status kal_config_load(kal_getenv_fn get, struct kal_config **config)
     if (interface && *interface) {
         read->env_interface = strdup(interface);
         if (!read->env_interface)
+            goto free_config;
+    }
+    if (filter && *filter) {
+        read->env_filter = strdup(filter);
+        if (!read->env_filter)
             goto free_config;
     }
     if (!asked)
@@ -530,6 +536,7 @@ void kal_config_free(struct kal_config *config)
     kal_values_destroy(config->ital);
     free((char *)config->env_provider_path);
     free((char *)config->env_interface);
+    free((char *)config->env_filter);
     kal_config_files_free(config->files);
     free(config->source);
     free(config);
@@ -537,8 +544,9 @@ void kal_config_free(struct kal_config *config)
 
 void kal_config_check_environment(char *const *environment)
 {
-    static const char *const known[] = { "ITAL_CONF", "ITAL_PROVIDER_PATH", "ITAL_LOG",
-                                         "ITAL_INTERFACE", "ITAL_VERBS_AS" };
+    static const char *const known[] = { "ITAL_CONF",         "ITAL_PROVIDER_PATH", "ITAL_LOG",
+                                         "ITAL_INTERFACE",    "ITAL_FILTER",        "ITAL_VERBS_AS",
+                                         "ITAL_VERBS_DEVICES" };
     const size_t count = sizeof known / sizeof *known;
 
     for (; environment && *environment; environment++) {
@@ -559,7 +567,8 @@ void kal_config_check_environment(char *const *environment)
         else
             kal_log(RI_LOG_WARNING,
                     "unknown environment variable %s; known are ITAL_CONF, "
-                    "ITAL_PROVIDER_PATH, ITAL_LOG, ITAL_INTERFACE and ITAL_VERBS_AS",
+                    "ITAL_PROVIDER_PATH, ITAL_LOG, ITAL_INTERFACE, ITAL_FILTER and "
+                    "ITAL_VERBS_AS",
                     name);
     }
 }

@@ -54,6 +54,9 @@ const struct ri_option kal_interface_options[] = {
       "TCP ports, LOW-HIGH, for queue pairs of verbs programs that connect without rdma_cm; one "
       "port "
       "for 254 of them." },
+    { "filter", "list: 1..480", "", "NAME[:ARGUMENT]",
+      "Filters that this interface is opened through, the outermost first: fault:FILE fails calls "
+      "and requests as a script says; ITAL_FILTER overrides." },
     { "pcap", "path", "", "",
       "Write the traffic of this interface to this pcapng file, %p for the process; an existing "
       "file is replaced." },

@@ -122,6 +122,7 @@ struct kal_config {
     struct kal_interface_section *interfaces;
     const char *env_provider_path; /* ITAL_PROVIDER_PATH or NULL; own copy */
     const char *env_interface;     /* ITAL_INTERFACE or NULL; own copy */
+    const char *env_filter;        /* ITAL_FILTER or NULL; own copy */
     bool default_warned;           /* used by interfaces.c, under the registry's lock */
 };
 

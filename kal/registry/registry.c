@@ -61,17 +61,26 @@ static void provider_free(struct kal_provider *provider)
     free(provider);
 }
 
-/* The NAME of a file vp_NAME.so; "" of other paths. */
+/* prefix: vp_ of a provider, vf_ of a filter. */
+static bool is_file_of(const char *prefix, const char *base)
+{
+    size_t length = strlen(base);
+
+    return length > 6 && !strncmp(base, prefix, 3) && !strcmp(base + length - 3, ".so");
+}
+
+static bool is_module(const char *base)
+{
+    return is_file_of("vp_", base) || is_file_of("vf_", base);
+}
+
+/* The NAME of a file vp_NAME.so or vf_NAME.so; "" of other paths. */
 static char *stem_of(const char *path)
 {
     const char *base = strrchr(path, '/');
-    size_t length;
 
     base = base ? base + 1 : path;
-    length = strlen(base);
-    if (length <= 6 || strncmp(base, "vp_", 3) || strcmp(base + length - 3, ".so"))
-        return strdup("");
-    return strndup(base + 3, length - 6);
+    return is_module(base) ? strndup(base + 3, strlen(base) - 6) : strdup("");
 }
 
 static struct kal_provider *provider_new(const char *path)
@@ -212,7 +221,7 @@ static enum kal_status look_into(struct kal_provider *provider, bool *fits)
 }
 
 /* True: the file was found before by another path: a link, or a folder that is mounted twice. */
-static bool is_known(const struct kal_registry *registry, struct kal_provider *provider)
+static bool is_known(const struct kal_provider *list, struct kal_provider *provider)
 {
     const struct kal_provider *other;
     struct stat about;
@@ -221,7 +230,7 @@ static bool is_known(const struct kal_registry *registry, struct kal_provider *p
         return false; /* look_into reports the reason */
     provider->device = about.st_dev;
     provider->inode = about.st_ino;
-    LL_FOREACH (registry->providers, other) {
+    LL_FOREACH (list, other) {
         if (other->inode != about.st_ino || other->device != about.st_dev)
             continue;
         kal_log(RI_LOG_DEBUG, "%s is the same file as %s", provider->path, other->path);
@@ -234,30 +243,29 @@ static enum kal_status add_file(struct kal *kal, const char *folder, const char 
 {
     char *path = text_of("%s/%s", folder, file);
     struct kal_provider *provider = path ? provider_new(path) : NULL;
+    struct kal_provider **list = is_file_of("vf_", file) ? &kal->registry.filters
+                                                         : &kal->registry.providers;
     enum kal_status status;
     bool fits;
 
     free(path);
     if (!provider)
         return KAL_ERR_NO_RESOURCES;
-    if (is_known(&kal->registry, provider)) {
+    if (is_known(*list, provider)) {
         provider_free(provider);
         return KAL_OK;
     }
     status = look_into(provider, &fits);
     provider->usable = status == KAL_OK && fits;
-    LL_APPEND(kal->registry.providers, provider);
+    LL_APPEND(*list, provider);
     return status;
 }
 
 /* ---- folders ---- */
 
-static int is_module(const struct dirent *entry)
+static int is_entry(const struct dirent *entry)
 {
-    size_t length = strlen(entry->d_name);
-
-    return length > 6 && !strncmp(entry->d_name, "vp_", 3) &&
-           !strcmp(entry->d_name + length - 3, ".so");
+    return is_module(entry->d_name);
 }
 
 static enum kal_status note_folder(struct kal_registry *registry, const char *folder)
@@ -319,7 +327,7 @@ static enum kal_status search_folder(struct kal *kal, const char *folder, const 
     status = note_folder(&kal->registry, folder);
     if (status != KAL_OK)
         return status;
-    count = scandir(folder, &entries, is_module, alphasort);
+    count = scandir(folder, &entries, is_entry, alphasort);
     if (count < 0) {
         if (is_shortage(errno))
             return KAL_ERR_NO_RESOURCES;
@@ -454,6 +462,9 @@ static void forget(struct kal_registry *registry)
     LL_FOREACH_SAFE (registry->providers, provider, next)
         provider_free(provider);
     registry->providers = NULL;
+    LL_FOREACH_SAFE (registry->filters, provider, next)
+        provider_free(provider);
+    registry->filters = NULL;
     LL_FOREACH_SAFE (registry->seen, folder, next_folder)
         free(folder);
     registry->seen = NULL;

@@ -16,7 +16,7 @@ struct kal_interface_section;
 /* A provider file that was found. Constant after the search, except for the marked members. */
 struct kal_provider {
     char *path;   /* or "(preopened)" */
-    char *stem;   /* NAME of vp_NAME.so, which its provider should have; else "" */
+    char *stem;   /* NAME of vp_NAME.so or vf_NAME.so, which its provider should have; else "" */
     dev_t device; /* identify the file whatever its path; inode 0: none */
     ino_t inode;
     uint16_t abi_major, abi_minor; /* of a refused file; 0: not read */
@@ -45,6 +45,7 @@ struct kal_registry {
     pthread_mutex_t lock;
     bool searched;
     struct kal_provider *providers; /* constant after the search */
+    struct kal_provider *filters;   /* files vf_NAME.so; constant after the search */
     struct kal_folder *seen;
     char *folders; /* the searched folders, for advice: "A, B and C" */
 };
@@ -144,6 +145,16 @@ void kal_registry_fork_unlock(struct kal_registry *registry);
 /* ---- registry/host_services.c ---- */
 /* Fills host, options and tables of an RNIC record, to open it or only to probe it (asking.c). */
 void kal_rnic_host_init(struct kal_rnic *rnic);
+
+/* ---- registry/filter.c ---- */
+/*
+ * Puts the filters of option filter in front of the RNIC's provider. `open` describes how the
+ * provider is opened, and afterwards how the outermost filter is; the RNIC's tables become that
+ * filter's. Without filters nothing changes. Errors are logged. KAL_ERR_CONFIGURATION,
+ * KAL_ERR_NO_RESOURCES.
+ */
+enum kal_status kal_filters_take(struct kal_rnic *rnic, struct ri_open *open);
+void kal_filters_free(struct kal_rnic *rnic);
 
 /* ---- registry/rnic.c ---- */
 /* kal_rnic_open and kal_rnic_close without the count of the instance, which the caller changes. */

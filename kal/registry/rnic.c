@@ -92,9 +92,13 @@ static enum kal_status open_provider(struct kal_rnic *rnic)
                             .user = &rnic->provider->user_ops,
                             .device = rnic->device,
                             .context = rnic->context };
-    enum ri_status status = rnic->ops.open(&open, &rnic->ri);
+    enum kal_status filtered = kal_filters_take(rnic, &open);
+    enum ri_status status;
     const char *flaw;
 
+    if (filtered != KAL_OK)
+        return filtered;
+    status = rnic->ops.open(&open, &rnic->ri);
     if (status != RI_OK) {
         kal_rnic_log(rnic, RI_LOG_ERROR, "provider %s cannot open %s: %s", rnic->provider->name,
                      rnic->device ? rnic->device : "its default device", ri_status_name(status));
@@ -125,6 +129,7 @@ static void link_rnic(struct kal_rnic *rnic)
 static void rnic_free(struct kal_rnic *rnic)
 {
     kal_cm_free(rnic);
+    kal_filters_free(rnic);
     kal_values_destroy(rnic->options);
     free(rnic->interface);
     free(rnic->device);

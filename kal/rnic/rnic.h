@@ -14,6 +14,7 @@ struct kal_provider;
 struct kal_cm;
 struct kal_capture;
 struct kal_monitor;
+struct kal_filters;
 
 /* Constant after open, except for the marked members. */
 struct kal_rnic {
@@ -30,7 +31,7 @@ struct kal_rnic {
     /* Its context points to this struct; providers get &host */
     struct ri_host host;
     struct ri_rnic_attr attr;
-    /* With defaults: no slot is NULL */
+    /* The provider's, or the outermost filter's. With defaults: no slot is NULL */
     struct ri_privileged_ops ops;
     struct ri_user_ops user_ops;
     /* Name in the configuration; NULL: only probed */
@@ -45,6 +46,8 @@ struct kal_rnic {
     struct kal_cm *cm;
     /* Converted sockets of consumers, and failed conversions; used by cm */
     _Atomic uint64_t conversions, conversions_failed;
+    /* NULL: none */
+    struct kal_filters *filters;
     /* NULL: off */
     struct kal_capture *capture;
     /* Set by the first kal_lane_open */

@@ -18,6 +18,7 @@ ORDER = {
     'ual': ['progress', 'mechanism', 'policy', ''],
     'providers/softrdma': ['codec', 'objects', 'llp', 'tx', 'rx', ''],
     'providers/rdmacore': [''],
+    'providers/filter': [''],
     'itapi': [''],
     'verbs': ['run', 'ibverbs', 'numbers', 'rdmacm', 'rsockets', 'stubs', ''],
     'base': [''],

@@ -159,14 +159,18 @@ static int check_loaded(struct check *check, const char *path, const char *inter
 int run_check(const char *path, const char *folder)
 {
     struct check check = { .folder = folder };
+    char script[PATH_MAX];
     const char *interpreter;
     struct elf_file file;
     int status;
 
+    if (run_interpreter(path, script)) {
+        run_say("%s is a script: check the programs that it starts, and %s", path, script);
+        return 125;
+    }
     if (!elf_open(&file, path)) {
         run_say("%s: %s", path,
-                errno == ENOEXEC ? "no program of this machine's kind (a script?)"
-                                 : strerror(errno));
+                errno == ENOEXEC ? "it is no program of this machine's kind" : strerror(errno));
         return 125;
     }
     interpreter = elf_interpreter(&file);

@@ -13,7 +13,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+/* The library that is preloaded for --devices, in the folder of the others. */
+#define VIEW "ital-devices.so"
 
 #ifndef PACKAGE_VERSION
 #define PACKAGE_VERSION "unreleased"
@@ -22,9 +26,13 @@
 /* The exit statuses of env(1). */
 enum { RUN_FAILED = 125, RUN_CANNOT = 126, RUN_NOT_FOUND = 127 };
 
+enum devices { DEVICES_NONE, DEVICES_PRELOAD, DEVICES_MOUNT };
+
 struct options {
     bool verbose;
     const char *check, *interface, *as;
+    enum devices devices;
+    char faults[PATH_MAX]; /* the script's path; "": none */
 };
 
 static const char help[] =
@@ -34,6 +42,10 @@ static const char help[] =
     "\n"
     "  -I, --interface NAME   show the program that interface only (itinfo lists them)\n"
     "      --as iwarp|roce    what the program takes its devices for; iwarp, if not said\n"
+    "      --devices[=mount]  show the devices in /dev/infiniband and /sys/class/infiniband, too:\n"
+    "                         by a preloaded library, or in a mount namespace\n"
+    "      --faults FILE      calls, requests and connections fail as the script says;\n"
+    "                         ital-filters(5) has its language\n"
     "  -v, --verbose          say which libraries are put in front\n"
     "      --check PROGRAM    say what it imports that is refused; does not run it\n"
     "  -h, --help             this text\n"
@@ -56,12 +68,56 @@ static int wrong_usage(void)
     return RUN_FAILED;
 }
 
+static bool take_as(struct options *options, const char *as)
+{
+    options->as = as;
+    if (!strcmp(as, "iwarp") || !strcmp(as, "roce"))
+        return true;
+    run_say("--as %s: devices pass for iwarp or roce", as);
+    return false;
+}
+
+static bool take_devices(struct options *options, const char *how)
+{
+    options->devices = how ? DEVICES_MOUNT : DEVICES_PRELOAD;
+    if (!how || !strcmp(how, "mount"))
+        return true;
+    run_say("--devices=%s: allowed is --devices, which preloads a library, or --devices=mount",
+            how);
+    return false;
+}
+
+/* The program may change its folder before it opens a device: so the path becomes absolute. */
+static bool take_faults(struct options *options, const char *file)
+{
+    struct stat status;
+
+    if (!realpath(file, options->faults) || access(options->faults, R_OK) < 0 ||
+        stat(options->faults, &status) < 0) {
+        run_say("--faults %s: %s", file, strerror(errno));
+        return false;
+    }
+    if (!S_ISREG(status.st_mode)) {
+        run_say("--faults %s: a script is a plain file; ital-filters(5) has its language", file);
+        return false;
+    }
+    if (!strpbrk(options->faults, " \t,") && strlen(options->faults) <= 470)
+        return true;
+    run_say(
+        "--faults %s: its path has a blank or a comma, or is longer than 470 octets; copy it to "
+        "another place",
+        options->faults);
+    return false;
+}
+
 /* Returns -1 to continue, else an exit status. */
 static int read_options(int argc, char **argv, struct options *options)
 {
     static const struct option known[] = {
         { "interface", required_argument, NULL, 'I' },
         { "as", required_argument, NULL, 'a' },
+        { "devices", optional_argument, NULL, 'd' },
+        { "faults", required_argument, NULL, 'f' },
         { "verbose", no_argument, NULL, 'v' },
         { "check", required_argument, NULL, 'c' },
         { "help", no_argument, NULL, 'h' },
@@ -74,11 +130,17 @@ static int read_options(int argc, char **argv, struct options *options)
         switch (option) {
         case 'I': options->interface = optarg; break;
         case 'a':
-            options->as = optarg;
-            if (!strcmp(optarg, "iwarp") || !strcmp(optarg, "roce"))
-                break;
-            run_say("--as %s: devices pass for iwarp or roce", optarg);
-            return wrong_usage();
+            if (!take_as(options, optarg))
+                return wrong_usage();
+            break;
+        case 'd':
+            if (!take_devices(options, optarg))
+                return wrong_usage();
+            break;
+        case 'f':
+            if (!take_faults(options, optarg))
+                return RUN_FAILED;
+            break;
         case 'v': options->verbose = true; break;
         case 'c': options->check = optarg; break;
         case 'h': fputs(help, stdout); return 0;
@@ -89,24 +151,40 @@ static int read_options(int argc, char **argv, struct options *options)
     return -1;
 }
 
-/* The folder comes before those that are in LD_LIBRARY_PATH. */
-static bool put_in_front(const char *folder)
+/* The path comes before those that are in the variable. */
+static bool put_in_front(const char *variable, const char *path)
 {
-    const char *before = getenv("LD_LIBRARY_PATH");
-    char *path;
+    const char *before = getenv(variable);
+    char *list;
     bool done;
 
-    if (asprintf(&path, "%s%s%s", folder, before && *before ? ":" : "", before ? before : "") < 0)
+    if (asprintf(&list, "%s%s%s", path, before && *before ? ":" : "", before ? before : "") < 0)
         return false;
-    done = setenv("LD_LIBRARY_PATH", path, 1) == 0;
-    free(path);
+    done = setenv(variable, list, 1) == 0;
+    free(list);
+    return done;
+}
+
+/* It is the outermost of several filters. */
+static bool set_faults(const char *file)
+{
+    const char *before = getenv("ITAL_FILTER");
+    char *list;
+    bool done;
+
+    if (!*file)
+        return true;
+    if (asprintf(&list, "fault:%s %s", file, before ? before : "") < 0)
+        return false;
+    done = setenv("ITAL_FILTER", list, 1) == 0;
+    free(list);
     return done;
 }
 
 /* The variables that the libraries read. */
 static bool set_environment(const char *folder, const struct options *options)
 {
-    return put_in_front(folder) &&
+    return put_in_front("LD_LIBRARY_PATH", folder) && set_faults(options->faults) &&
            (!options->interface || !setenv("ITAL_INTERFACE", options->interface, 1)) &&
            (!options->as || !setenv("ITAL_VERBS_AS", options->as, 1));
 }
@@ -123,13 +201,38 @@ static void tell_libraries(const char *folder)
             run_say("%s is %s", names[i], path);
 }
 
+/* False: it said why. */
+static bool show_devices(const char *folder, const struct options *options)
+{
+    char root[PATH_MAX], view[PATH_MAX];
+
+    if (options->devices == DEVICES_NONE)
+        return true;
+    if (!run_devices(folder, root))
+        return false;
+    if (options->devices == DEVICES_MOUNT)
+        return run_mount(root);
+    if ((size_t)snprintf(view, sizeof view, "%s/" VIEW, folder) >= sizeof view ||
+        access(view, R_OK) < 0) {
+        run_say("--devices: %s: %s", view, strerror(errno));
+        return false;
+    }
+    if (options->verbose)
+        run_say("%s shows %s", view, root);
+    return setenv("ITAL_VERBS_DEVICES", root, 1) == 0 && put_in_front("LD_PRELOAD", view);
+}
+
 static int find_program(const char *name, char *path)
 {
     int error = run_find(name, path);
 
     if (!error)
         return 0;
-    run_say("%s: %s", name, strerror(error));
+    run_say("%s: %s%s", name, strerror(error),
+            error == ENOENT   ? "; is it installed, and in PATH?"
+            : error == EISDIR ? "; name a file in it"
+            : error == EACCES ? "; is it executable? (chmod +x)"
+                              : "");
     return error == ENOENT ? RUN_NOT_FOUND : RUN_CANNOT;
 }
 
@@ -171,5 +274,8 @@ int main(int argc, char **argv)
         return status;
     if (options.check)
         return run_check(path, folder);
+    if ((options.interface && !run_has_interface(folder, options.interface)) ||
+        !show_devices(folder, &options))
+        return RUN_FAILED;
     return run(argv + optind, path, &options, folder);
 }

@@ -22,9 +22,21 @@ int run_find(const char *name, char *path);
 /* warn.c: warns if the libraries cannot come first in that program. Returns the number of
  * reasons. */
 unsigned run_warn(const char *path);
+/* Is the file a script (#!)? interpreter (PATH_MAX octets): the program that runs it. */
+bool run_interpreter(const char *path, char *interpreter);
 
 /* check.c: prints the verbs symbols that the program and its libraries import, and which of them
  * are refused. Returns an exit status: 0 none, 1 some are refused or missing, 125 unknown. */
 int run_check(const char *path, const char *folder);
+
+/* devices.c: is there a usable interface of that name? False: it said so, with a list. */
+bool run_has_interface(const char *folder, const char *name);
+/* Makes the folder with the files of devices that programs look at, or finds it; root (PATH_MAX
+ * octets) is its path. The environment is that of the program. False: it said why. */
+bool run_devices(const char *folder, char *root);
+
+/* mount.c: puts these files at their places, in a mount namespace of this process's own. False: it
+ * said why. */
+bool run_mount(const char *root);
 
 #endif

@@ -9,6 +9,7 @@
 
 #include <elf.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -73,13 +74,67 @@ static bool note_own_copy(const struct elf_symbol *symbol, void *arg)
     return !*copy;
 }
 
+/* The first word that is no option and no setting: of "env -S NAME=x python3". */
+static const char *program_of_env(char *arguments)
+{
+    char *state = NULL, *word = strtok_r(arguments, " \t", &state);
+
+    while (word && (*word == '-' || strchr(word, '=')))
+        word = strtok_r(NULL, " \t", &state);
+    return word;
+}
+
+bool run_interpreter(const char *path, char *interpreter)
+{
+    char line[PATH_MAX + 3], *end;
+    const char *base, *program;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t length = fd < 0 ? -1 : read(fd, line, sizeof line - 1);
+
+    if (fd >= 0)
+        close(fd);
+    if (length < 3 || memcmp(line, "#!", 2))
+        return false;
+    line[length] = '\0';
+    line[strcspn(line, "\r\n")] = '\0';
+    end = line + 2 + strspn(line + 2, " \t");
+    snprintf(interpreter, PATH_MAX, "%.*s", (int)strcspn(end, " \t"), end);
+    end += strcspn(end, " \t");
+    base = strrchr(interpreter, '/');
+    if (!strcmp(base ? base + 1 : interpreter, "env")) {
+        program = program_of_env(end);
+        if (program)
+            run_find(program, interpreter);
+    }
+    return true;
+}
+
+/* A script runs in its interpreter, which may be a script, too. */
+static unsigned warn_script(const char *path, const char *interpreter, unsigned depth)
+{
+    char next[PATH_MAX];
+
+    if (access(interpreter, X_OK) < 0) {
+        run_say("warning: %s is a script for %s, which cannot be run: %s", path, interpreter,
+                strerror(errno));
+        return 1;
+    }
+    if (depth < 4 && run_interpreter(interpreter, next))
+        return warn_script(interpreter, next, depth + 1);
+    return run_warn(interpreter);
+}
+
 unsigned run_warn(const char *path)
 {
-    unsigned found = warn_rights(path);
+    char interpreter[PATH_MAX];
     struct elf_file file;
     const char *rpath;
     bool copy = false;
+    unsigned found;
 
+    if (run_interpreter(path, interpreter))
+        return warn_script(path, interpreter, 0); /* a script's own rights have no effect */
+    found = warn_rights(path);
     if (!elf_open(&file, path))
         return found;
     if (!elf_interpreter(&file)) {

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The filter `fault`: calls that fail, requests that complete in error or late, connections that are
+ * lost, as a script says. Its objects and its descriptor. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "fault.h"
+
+#include "base/entropy.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+#ifndef PACKAGE_VERSION
+#define PACKAGE_VERSION "unreleased"
+#endif
+
+/* ---- the script ---- */
+
+static enum ri_status read_script(struct fault_rnic *rnic, const char *path)
+{
+    const struct ri_host *host = rnic->pass.upper;
+    FILE *file = fopen(path, "re");
+    char why[600];
+    bool good;
+
+    if (!file) {
+        ri_log(host, RI_LOG_ERROR, "filter fault: %s: %s", path, strerror(errno));
+        return RI_ERR_INVALID_ARGUMENT;
+    }
+    good = fault_script_read(file, &rnic->script, why, sizeof why);
+    fclose(file);
+    if (good)
+        return RI_OK;
+    ri_log(host, RI_LOG_ERROR, "filter fault: %s:%s", path, why);
+    return RI_ERR_INVALID_ARGUMENT;
+}
+
+static enum ri_status choose_seed(struct fault_rnic *rnic, const char *path)
+{
+    struct fault_script *script = &rnic->script;
+
+    if (script->seeded || !script->uses_chance)
+        return RI_OK;
+    if (!entropy_draw(&script->seed, sizeof script->seed))
+        return RI_ERR_NO_RESOURCES;
+    ri_log(rnic->pass.upper, RI_LOG_WARNING,
+           "filter fault: %s is run with seed %" PRIu64 "; a line 'seed %" PRIu64 "' repeats it",
+           path, script->seed, script->seed);
+    return RI_OK;
+}
+
+static enum ri_status fault_open_filter(struct pass_rnic *pass, const char *argument)
+{
+    struct fault_rnic *rnic = fault_rnic_of(pass);
+    enum ri_status status;
+
+    if (!argument || !*argument) {
+        ri_log(pass->upper, RI_LOG_ERROR,
+               "filter fault has no script: write filter = fault:FILE; see ital-filters(5)");
+        return RI_ERR_INVALID_ARGUMENT;
+    }
+    status = read_script(rnic, argument);
+    if (status != RI_OK)
+        return status;
+    status = choose_seed(rnic, argument);
+    if (status != RI_OK)
+        goto free_script;
+    rnic->counts = calloc(rnic->script.count, sizeof *rnic->counts);
+    if (!rnic->counts) {
+        status = RI_ERR_NO_RESOURCES;
+        goto free_script;
+    }
+    pthread_mutex_init(&rnic->lock, NULL);
+    return RI_OK;
+
+free_script:
+    fault_script_free(&rnic->script);
+    return status;
+}
+
+static void fault_close_filter(struct pass_rnic *pass)
+{
+    struct fault_rnic *rnic = fault_rnic_of(pass);
+
+    pthread_mutex_destroy(&rnic->lock);
+    free(rnic->counts);
+    fault_script_free(&rnic->script);
+}
+
+static enum ri_status fault_open(const struct ri_open *open, struct ri_rnic **rnic);
+
+/* ---- calls ---- */
+
+enum ri_status fault_call(struct pass_rnic *pass, enum pass_verb verb)
+{
+    struct fault_rnic *rnic = fault_rnic_of(pass);
+    const struct fault_rule *hit = NULL;
+    uint64_t number = 0;
+
+    pthread_mutex_lock(&rnic->lock);
+    for (size_t i = 0; i < rnic->script.count; i++) {
+        const struct fault_rule *rule = &rnic->script.rules[i];
+
+        if (rule->action != FAULT_FAIL || rule->verb != verb ||
+            !fault_rule_hits(&rnic->script, rule, &rnic->counts[i], 0) || hit)
+            continue;
+        hit = rule;
+        number = rnic->counts[i].seen;
+    }
+    pthread_mutex_unlock(&rnic->lock);
+    if (!hit)
+        return RI_OK;
+    atomic_fetch_add(&rnic->injected, 1);
+    ri_log(pass->upper, RI_LOG_INFO, "filter fault: %s %" PRIu64 " fails with %s (line %u)",
+           pass_verb_names[verb], number, ri_status_name(hit->status), hit->line);
+    return hit->status;
+}
+
+/* What depends on the content of a CQ would not know of delayed completions. */
+static void fault_query(struct pass_rnic *pass, struct ri_rnic_attr *attr)
+{
+    if (fault_rnic_of(pass)->script.delays)
+        attr->features &= ~(RI_FEATURE_CQ_ARM_NTH | RI_FEATURE_CQ_ARM_NOTIFY | RI_FEATURE_CQ_PEEK);
+}
+
+static enum ri_status fault_counters(struct ri_rnic *ri, const char **names, uint64_t *values,
+                                     size_t *count)
+{
+    struct fault_rnic *rnic = fault_rnic_of(PASS_OF(rnic, ri));
+    size_t room = *count;
+    enum ri_status status = pass_rnic_counters(ri, names, values, count);
+
+    if (status == RI_ERR_NOT_SUPPORTED) {
+        *count = 0;
+        status = RI_OK;
+    }
+    if (status != RI_OK)
+        return status;
+    if (*count < room) {
+        names[*count] = "faults_injected";
+        values[*count] = atomic_load(&rnic->injected);
+    }
+    ++*count;
+    return RI_OK;
+}
+
+/* ---- queues ---- */
+
+static enum ri_status fault_srq_open(struct pass_srq *pass)
+{
+    struct fault_srq *srq = (struct fault_srq *)pass;
+
+    srq->counts = calloc(fault_rnic_of(pass->rnic)->script.count, sizeof *srq->counts);
+    return srq->counts ? RI_OK : RI_ERR_NO_RESOURCES;
+}
+
+static void fault_srq_close(struct pass_srq *pass)
+{
+    struct fault_srq *srq = (struct fault_srq *)pass;
+
+    fault_queue_clear(&srq->queue);
+    free(srq->counts);
+}
+
+static enum ri_status fault_qp_open(struct pass_qp *pass, const struct ri_qp_attr *attr)
+{
+    struct fault_rnic *rnic = fault_rnic_of(pass->rnic);
+    struct fault_qp *qp = (struct fault_qp *)pass;
+
+    qp->context = attr->context;
+    qp->counts = calloc(rnic->script.count, sizeof *qp->counts);
+    if (!qp->counts)
+        return RI_ERR_NO_RESOURCES;
+    pthread_mutex_lock(&rnic->lock);
+    qp->number = ++rnic->qp_count;
+    HASH_ADD_PTR(rnic->qps, context, qp);
+    pthread_mutex_unlock(&rnic->lock);
+    return RI_OK;
+}
+
+static void fault_qp_close(struct pass_qp *pass)
+{
+    struct fault_rnic *rnic = fault_rnic_of(pass->rnic);
+    struct fault_qp *qp = (struct fault_qp *)pass;
+
+    pthread_mutex_lock(&rnic->lock);
+    HASH_DEL(rnic->qps, qp);
+    pthread_mutex_unlock(&rnic->lock);
+    fault_cq_forget(pass->send_cq, qp->context);
+    fault_cq_forget(pass->recv_cq, qp->context);
+    fault_queue_clear(&qp->send);
+    fault_queue_clear(&qp->recv);
+    free(qp->counts);
+}
+
+/* In state IDLE a new life begins: what was outstanding is flushed. */
+static void fault_qp_modified(struct pass_qp *pass, const struct ri_qp_modify *modify)
+{
+    struct fault_rnic *rnic = fault_rnic_of(pass->rnic);
+    struct fault_qp *qp = (struct fault_qp *)pass;
+
+    if (!(modify->mask & RI_QPM_STATE) || modify->state != RI_QPS_IDLE)
+        return;
+    pthread_mutex_lock(&rnic->lock);
+    fault_queue_clear(&qp->send);
+    fault_queue_clear(&qp->recv);
+    pthread_mutex_unlock(&rnic->lock);
+}
+
+/* ---- the descriptor ---- */
+
+static const struct pass_filter filter = {
+    .rnic_size = sizeof(struct fault_rnic),
+    .cq_size = sizeof(struct fault_cq),
+    .qp_size = sizeof(struct fault_qp),
+    .srq_size = sizeof(struct fault_srq),
+    .open = fault_open_filter,
+    .close = fault_close_filter,
+    .call = fault_call,
+    .query = fault_query,
+    .srq_open = fault_srq_open,
+    .srq_close = fault_srq_close,
+    .qp_open = fault_qp_open,
+    .qp_close = fault_qp_close,
+    .qp_modified = fault_qp_modified,
+    .cq_event = fault_cq_event,
+    .cq_close = fault_cq_close,
+};
+
+static enum ri_status fault_open(const struct ri_open *open, struct ri_rnic **rnic)
+{
+    return pass_open(&filter, open, rnic);
+}
+
+static const struct ri_privileged_ops privileged = {
+    .size = sizeof privileged,
+    .abi_major = RI_ABI_MAJOR,
+    .abi_minor = RI_ABI_MINOR,
+    .enumerate = pass_enumerate,
+    .open = fault_open,
+    .close = pass_close,
+    .query = pass_query,
+    .query_port = pass_query_port,
+    .lane_open = pass_lane_open,
+    .pd_create = pass_pd_create,
+    .pd_destroy = pass_pd_destroy,
+    .cq_create = pass_cq_create,
+    .cq_resize = pass_cq_resize,
+    .cq_destroy = pass_cq_destroy,
+    .qp_create = pass_qp_create,
+    .qp_modify = pass_qp_modify,
+    .qp_query = pass_qp_query,
+    .qp_destroy = pass_qp_destroy,
+    .srq_create = pass_srq_create,
+    .srq_modify = pass_srq_modify,
+    .srq_query = pass_srq_query,
+    .srq_destroy = pass_srq_destroy,
+    .mr_register = pass_mr_register,
+    .mr_reregister = pass_mr_reregister,
+    .mr_deregister = pass_mr_deregister,
+    .mw_allocate = pass_mw_allocate,
+    .mw_free = pass_mw_free,
+    .ah_create = pass_ah_create,
+    .ah_modify = pass_ah_modify,
+    .ah_destroy = pass_ah_destroy,
+    .connection_create = pass_connection_create,
+    .connection_destroy = pass_connection_destroy,
+    .resolve = pass_resolve,
+    .listen = pass_listen,
+    .listen_destroy = pass_listen_destroy,
+    .connect = pass_connect,
+    .accept = pass_accept,
+    .confirm = pass_confirm,
+    .reject = pass_reject,
+    .disconnect = pass_disconnect,
+    .service_request = pass_service_request,
+    .service_reply = pass_service_reply,
+    .rnic_counters = fault_counters,
+    .qp_counters = pass_qp_counters,
+};
+
+static const struct ri_user_ops user = {
+    .size = sizeof user,
+    .abi_major = RI_ABI_MAJOR,
+    .abi_minor = RI_ABI_MINOR,
+    .post_send = fault_post_send,
+    .post_recv = fault_post_recv,
+    .post_srq_recv = fault_post_srq_recv,
+    .poll = fault_poll,
+    .arm = fault_arm,
+    .cq_peek = fault_cq_peek,
+    .progress = pass_progress,
+    .lane_arm = pass_lane_arm,
+};
+
+RI_PROVIDER(vf_fault) = {
+    .size = sizeof(struct ri_provider),
+    .abi_major = RI_ABI_MAJOR,
+    .abi_minor = RI_ABI_MINOR,
+    .name = "fault",
+    .description = "filter: faults by a script, over another provider",
+    .version = PACKAGE_VERSION,
+    .privileged = &privileged,
+    .user = &user,
+    .flags = RI_PROVIDER_FILTER,
+};

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * pass.h - what every filter needs. A filter is a provider that is opened over another one (struct
+ * ri_lower): it opens the one below with a host table of its own, and wraps each of its objects.
+ * The functions here pass every call down and every upcall up. A filter replaces those that it has
+ * business with in its tables, and hears of the others by struct pass_filter.
+ *
+ * Contexts are passed down unchanged, except those of CQs: the context of a CQ below is the wrapper.
+ * So completions and events need no translation.
+ */
+#ifndef ITAL_FILTER_PASS_H
+#define ITAL_FILTER_PASS_H
+
+#include "rnicpi.h"
+#include "rnicpi_util.h"
+
+/* The verbs of which a filter hears before they are passed on. Not among them: what ends or
+ * queries an object. Their names are in pass_verb_names. */
+enum pass_verb {
+    PASS_PD_CREATE,
+    PASS_CQ_CREATE,
+    PASS_CQ_RESIZE,
+    PASS_QP_CREATE,
+    PASS_QP_MODIFY,
+    PASS_SRQ_CREATE,
+    PASS_SRQ_MODIFY,
+    PASS_MR_REGISTER,
+    PASS_MR_REREGISTER,
+    PASS_MW_ALLOCATE,
+    PASS_AH_CREATE,
+    PASS_AH_MODIFY,
+    PASS_CONNECTION_CREATE,
+    PASS_RESOLVE,
+    PASS_LISTEN,
+    PASS_CONNECT,
+    PASS_ACCEPT,
+    PASS_CONFIRM,
+    PASS_REJECT,
+    PASS_SERVICE_REQUEST,
+    PASS_SERVICE_REPLY,
+    PASS_POST_SEND,
+    PASS_POST_RECV,
+    PASS_POST_SRQ_RECV,
+    PASS_ARM,
+    PASS_VERBS
+};
+extern const char *const pass_verb_names[PASS_VERBS];
+
+struct pass_rnic;
+struct pass_lane;
+struct pass_cq;
+struct pass_qp;
+struct pass_srq;
+
+/* What a filter is. Constant. */
+struct pass_filter {
+    /* Octets of its structures, which begin with those below. */
+    size_t rnic_size, cq_size, qp_size, srq_size;
+    /* The RNIC below is not open yet; argument: what stands behind the filter's name in the
+     * configuration, or NULL. */
+    enum ri_status (*open)(struct pass_rnic *rnic, const char *argument);
+    void (*close)(struct pass_rnic *rnic); /* the RNIC below is closed, or was never open */
+    /* Before a verb is passed on. Anything but RI_OK is its answer. */
+    enum ri_status (*call)(struct pass_rnic *rnic, enum pass_verb verb);
+    void (*query)(struct pass_rnic *rnic, struct ri_rnic_attr *attr);
+    enum ri_status (*srq_open)(struct pass_srq *srq);
+    void (*srq_close)(struct pass_srq *srq);
+    enum ri_status (*qp_open)(struct pass_qp *qp, const struct ri_qp_attr *attr);
+    /* The QP below is gone, and the wrapper is freed next. */
+    void (*qp_close)(struct pass_qp *qp);
+    void (*qp_modified)(struct pass_qp *qp, const struct ri_qp_modify *modify);
+    /* The CQ below was armed and has fired. */
+    void (*cq_event)(struct pass_cq *cq);
+    void (*cq_close)(struct pass_cq *cq);
+};
+
+#define PASS_OBJECT(kind)    \
+    struct ri_##kind base;   \
+    struct ri_##kind *below; \
+    struct pass_rnic *rnic
+
+struct pass_rnic {
+    struct ri_rnic base;
+    struct ri_rnic *below;
+    const struct ri_privileged_ops *ops; /* of the provider below */
+    const struct ri_user_ops *own_user;  /* this filter's */
+    const struct ri_host *upper;
+    struct ri_host host; /* for the provider below */
+    const struct pass_filter *filter;
+    struct pass_lane *lanes; /* one thread at a time opens lanes, and closes */
+};
+
+struct pass_pd {
+    PASS_OBJECT(pd);
+};
+struct pass_mr {
+    PASS_OBJECT(mr);
+};
+struct pass_mw {
+    PASS_OBJECT(mw);
+};
+struct pass_ah {
+    PASS_OBJECT(ah);
+};
+struct pass_connection {
+    PASS_OBJECT(connection);
+};
+struct pass_listener {
+    PASS_OBJECT(listener);
+};
+struct pass_lane {
+    PASS_OBJECT(lane);
+    struct pass_lane *next;
+};
+struct pass_cq {
+    PASS_OBJECT(cq);
+};
+struct pass_srq {
+    PASS_OBJECT(srq);
+};
+struct pass_qp {
+    PASS_OBJECT(qp);
+    struct pass_cq *send_cq, *recv_cq;
+    struct pass_srq *srq; /* NULL: none */
+    void *lane_context;
+    bool datagram;
+};
+
+/* The first member of each wrapper is the object that the host holds. */
+#define PASS_OF(kind, object) ((struct pass_##kind *)(object))
+
+/* Opens the provider below. Called by the filter's own open. */
+enum ri_status pass_open(const struct pass_filter *filter, const struct ri_open *open,
+                         struct ri_rnic **rnic);
+/* A filter has no device of its own. */
+enum ri_status pass_enumerate(const struct ri_host *host, ri_found_fn found, void *arg);
+void pass_host_init(struct pass_rnic *rnic);
+
+/* The request for the provider below. */
+void pass_send_wr(const struct pass_qp *qp, const struct ri_send_wr *wr, struct ri_send_wr *below);
+
+/* ---- pass_objects.c ---- */
+enum ri_status pass_close(struct ri_rnic *rnic, bool force);
+enum ri_status pass_query(struct ri_rnic *rnic, struct ri_rnic_attr *attr);
+enum ri_status pass_query_port(struct ri_rnic *rnic, struct ri_port_attr *attr);
+enum ri_status pass_lane_open(struct ri_rnic *rnic, uint32_t index, void *context,
+                              struct ri_lane **lane);
+enum ri_status pass_pd_create(struct ri_rnic *rnic, void *context, struct ri_pd **pd);
+enum ri_status pass_pd_destroy(struct ri_pd *pd);
+enum ri_status pass_cq_create(struct ri_rnic *rnic, struct ri_cq_attr *attr, struct ri_cq **cq);
+enum ri_status pass_cq_resize(struct ri_cq *cq, uint32_t *depth);
+enum ri_status pass_cq_destroy(struct ri_cq *cq);
+enum ri_status pass_qp_create(struct ri_pd *pd, struct ri_qp_attr *attr, struct ri_qp **qp);
+enum ri_status pass_qp_modify(struct ri_qp *qp, const struct ri_qp_modify *modify);
+enum ri_status pass_qp_query(struct ri_qp *qp, struct ri_qp_info *info);
+enum ri_status pass_qp_destroy(struct ri_qp *qp);
+enum ri_status pass_srq_create(struct ri_pd *pd, struct ri_srq_attr *attr, struct ri_srq **srq);
+enum ri_status pass_srq_modify(struct ri_srq *srq, uint32_t mask, const struct ri_srq_attr *attr);
+enum ri_status pass_srq_query(struct ri_srq *srq, struct ri_srq_attr *attr);
+enum ri_status pass_srq_destroy(struct ri_srq *srq);
+enum ri_status pass_mr_register(struct ri_pd *pd, const struct ri_mr_attr *attr,
+                                struct ri_mr_keys *keys, struct ri_mr **mr);
+enum ri_status pass_mr_reregister(struct ri_mr *mr, struct ri_pd *pd, const struct ri_mr_attr *attr,
+                                  struct ri_mr_keys *keys);
+enum ri_status pass_mr_deregister(struct ri_mr *mr);
+enum ri_status pass_mw_allocate(struct ri_pd *pd, bool narrow, void *context, uint32_t *stag,
+                                struct ri_mw **mw);
+enum ri_status pass_mw_free(struct ri_mw *mw);
+enum ri_status pass_ah_create(struct ri_pd *pd, const struct ri_ah_attr *attr, struct ri_ah **ah);
+enum ri_status pass_ah_modify(struct ri_ah *ah, const struct ri_ah_attr *attr);
+enum ri_status pass_ah_destroy(struct ri_ah *ah);
+enum ri_status pass_rnic_counters(struct ri_rnic *rnic, const char **names, uint64_t *values,
+                                  size_t *count);
+enum ri_status pass_qp_counters(struct ri_qp *qp, const char **names, uint64_t *values,
+                                size_t *count);
+
+/* ---- pass_connections.c ---- */
+enum ri_status pass_connection_create(struct ri_rnic *rnic, void *context,
+                                      struct ri_connection **connection);
+enum ri_status pass_connection_destroy(struct ri_connection *connection);
+enum ri_status pass_resolve(struct ri_connection *connection, const struct ri_connect_param *param);
+enum ri_status pass_listen(struct ri_rnic *rnic, const struct ri_listen_param *param, void *context,
+                           struct sockaddr_storage *bound, struct ri_listener **listener);
+enum ri_status pass_listen_destroy(struct ri_listener *listener);
+enum ri_status pass_connect(struct ri_connection *connection, struct ri_qp *qp,
+                            const struct ri_connect_param *param);
+enum ri_status pass_accept(struct ri_connection *connection, struct ri_qp *qp,
+                           const struct ri_connect_param *param);
+enum ri_status pass_confirm(struct ri_connection *connection, const struct ri_connect_param *param);
+enum ri_status pass_reject(struct ri_connection *connection, const void *private_data,
+                           uint16_t private_data_length);
+enum ri_status pass_disconnect(struct ri_connection *connection, const void *private_data,
+                               uint16_t private_data_length);
+enum ri_status pass_service_request(struct ri_connection *connection,
+                                    const struct ri_connect_param *param);
+enum ri_status pass_service_reply(struct ri_connection *connection,
+                                  const struct ri_service_reply *reply);
+
+/* ---- pass.c ---- */
+enum ri_status pass_cq_peek(struct ri_cq *cq, uint32_t *total, uint32_t *notify);
+uint32_t pass_progress(struct ri_lane *lane, struct ri_cq *first_cq, uint32_t budget,
+                       uint64_t *next_deadline);
+bool pass_lane_arm(struct ri_lane *lane);
+
+#endif
