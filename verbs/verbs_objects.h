@@ -95,7 +95,6 @@ struct vb_device {
     char interface[IBV_SYSFS_NAME_MAX];
     __be64 guid;
     int index;
-    atomic_uint users; /* number of lists and contexts that use it */
 };
 
 struct vb_gids; /* defined in gid.c */

@@ -18,10 +18,12 @@ static struct pair_side *const a = &pair.side[0], *const b = &pair.side[1]; /* Q
  * file at each opening. */
 static void use_script(const char *text)
 {
-    char path[200], filter[220];
+    static char path[200];
+    char filter[220];
     FILE *file;
 
-    snprintf(path, sizeof path, "%s/script", tc_tempdir());
+    if (!*path)
+        snprintf(path, sizeof path, "%s/script", tc_tempdir());
     file = fopen(path, "w");
     ck_assert_ptr_nonnull(file);
     fputs(text, file);

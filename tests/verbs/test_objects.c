@@ -56,6 +56,20 @@ START_TEST(a_device_is_an_interface_and_the_same_in_each_list)
 }
 END_TEST
 
+/* Without an open context. Programs find /dev/infiniband/uverbsN by it. */
+START_TEST(a_device_keeps_its_number)
+{
+    for (int i = 0; i < 3; i++) {
+        struct ibv_device **list = ibv_get_device_list(NULL);
+
+        ck_assert_ptr_nonnull(list);
+        ck_assert_str_eq(list[0]->dev_name, "uverbs0");
+        ck_assert_int_eq(ibv_get_device_index(list[0]), 0);
+        ibv_free_device_list(list);
+    }
+}
+END_TEST
+
 START_TEST(an_open_device_outlives_its_list)
 {
     struct ibv_context *second = pair_open_context();
@@ -614,6 +628,7 @@ int main(void)
 {
     Suite *suite = suite_create("libibverbs: objects");
     TCase *tc = tc_case(suite, "objects", set_up, tear_down);
+    TCase *alone = tc_case(suite, "without a context", NULL, NULL);
 
     tc_add_tests(
         tc, a_device_is_an_interface_and_the_same_in_each_list, an_open_device_outlives_its_list,
@@ -629,5 +644,6 @@ int main(void)
         a_context_that_is_not_closed_goes_on, a_post_before_a_connection_is_refused,
         an_error_state_flushes, what_is_not_built_is_refused,
         an_address_handle_names_a_gid_that_is_there, every_value_has_a_text);
+    tcase_add_test(alone, a_device_keeps_its_number);
     return tc_main(suite);
 }

@@ -138,7 +138,6 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
         goto close_device;
     context->verbs.context.async_fd = ual_channel_fd(context->async);
     context->verbs.context.cmd_fd = context->verbs.context.async_fd;
-    vb_device_use(vb_device_of(device));
     return &context->verbs.context;
 close_device:
     close_device(context);
@@ -166,7 +165,6 @@ int ibv_close_device(struct ibv_context *ibv)
     if (status != UAL_OK)
         return vb_errno_minus(status);
     vb_gids_close(context);
-    vb_device_leave(vb_device_of(ibv->device));
     tear_down(context);
     return 0;
 }

@@ -2,8 +2,8 @@
  *
  * The list of devices: one for each usable interface, with the interface's name.
  *
- * A device remains the same object while a list or a context uses it, so two lists have the same
- * pointers.
+ * A device remains the same object until the process ends: two lists have the same pointers, and its
+ * number, by which programs find /dev/infiniband/uverbsN, does not change.
  *
  * Making a list asks the providers for their devices. A provider for kernel devices is linked to a
  * libibverbs; where the system's is not loaded beside it, that is this library. Its call would ask
@@ -31,7 +31,7 @@ struct known {
 
 static pthread_mutex_t known_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct known *known; /* known_lock */
-static int known_count;     /* never shrinks; known_lock */
+static int known_count;     /* known_lock */
 
 /* --- GUIDs --- */
 
@@ -140,23 +140,6 @@ static struct known *find(const char *interface)
     return NULL;
 }
 
-void vb_device_use(struct vb_device *device)
-{
-    atomic_fetch_add(&device->users, 1);
-}
-
-void vb_device_leave(struct vb_device *device)
-{
-    struct known *entry = (struct known *)device; /* its first member */
-
-    pthread_mutex_lock(&known_lock);
-    if (atomic_fetch_sub(&device->users, 1) == 1) {
-        DL_DELETE(known, entry);
-        free(entry);
-    }
-    pthread_mutex_unlock(&known_lock);
-}
-
 /* --- the list --- */
 
 struct listing {
@@ -173,8 +156,6 @@ static struct vb_device *use(const struct ual_interface *interface)
     entry = find(interface->name);
     if (!entry)
         entry = new_device(interface);
-    if (entry)
-        vb_device_use(&entry->device);
     pthread_mutex_unlock(&known_lock);
     return entry ? &entry->device : NULL;
 }
@@ -252,8 +233,6 @@ void ibv_free_device_list(struct ibv_device **list)
 {
     VB_CALL;
 
-    for (size_t i = 0; list[i]; i++)
-        vb_device_leave(vb_device_of(list[i]));
     free(list);
 }
 

@@ -194,6 +194,8 @@ static int ask(const char *folder, bool names)
 
     if (!load_verbs(folder))
         return 1;
+    if (names)
+        unsetenv("ITAL_INTERFACE"); /* which would leave one */
     list = verbs.list(&count);
     if (!list)
         return 1;
