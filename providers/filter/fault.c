@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The filter `fault`: calls that fail, requests that complete in error or late, connections that are
- * lost, as a script says. Its objects and its descriptor. */
+/* The filter `fault`: calls that fail, requests that complete in error or late, connections that
+ * are lost, as a script says. Its objects and its descriptor. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -90,34 +90,7 @@ static void fault_close_filter(struct pass_rnic *pass)
     fault_script_free(&rnic->script);
 }
 
-static enum ri_status fault_open(const struct ri_open *open, struct ri_rnic **rnic);
-
-/* ---- calls ---- */
-
-enum ri_status fault_call(struct pass_rnic *pass, enum pass_verb verb)
-{
-    struct fault_rnic *rnic = fault_rnic_of(pass);
-    const struct fault_rule *hit = NULL;
-    uint64_t number = 0;
-
-    pthread_mutex_lock(&rnic->lock);
-    for (size_t i = 0; i < rnic->script.count; i++) {
-        const struct fault_rule *rule = &rnic->script.rules[i];
-
-        if (rule->action != FAULT_FAIL || rule->verb != verb ||
-            !fault_rule_hits(&rnic->script, rule, &rnic->counts[i], 0) || hit)
-            continue;
-        hit = rule;
-        number = rnic->counts[i].seen;
-    }
-    pthread_mutex_unlock(&rnic->lock);
-    if (!hit)
-        return RI_OK;
-    atomic_fetch_add(&rnic->injected, 1);
-    ri_log(pass->upper, RI_LOG_INFO, "filter fault: %s %" PRIu64 " fails with %s (line %u)",
-           pass_verb_names[verb], number, ri_status_name(hit->status), hit->line);
-    return hit->status;
-}
+/* ---- the RNIC ---- */
 
 /* What depends on the content of a CQ would not know of delayed completions. */
 static void fault_query(struct pass_rnic *pass, struct ri_rnic_attr *attr)

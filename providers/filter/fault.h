@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * fault.h - the filter `fault`: its objects, and what its files share. One lock, a leaf, guards what
- * is marked; it is not held over a call of the provider below or of the host.
+ * fault.h - the filter `fault`: its objects, and what its files share. One lock, a leaf, guards
+ * what is marked; it is not held over a call of the provider below or of the host.
  */
 #ifndef ITAL_FILTER_FAULT_H
 #define ITAL_FILTER_FAULT_H
@@ -86,7 +86,7 @@ void fault_cq_close(struct pass_cq *cq);
 /* The QP is gone: a completion of it that is held is dropped. */
 void fault_cq_forget(struct pass_cq *cq, const void *qp_context);
 
-/* ---- fault.c ---- */
+/* ---- fault_call.c ---- */
 enum ri_status fault_call(struct pass_rnic *rnic, enum pass_verb verb);
 
 #endif

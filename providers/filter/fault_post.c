@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Posts of the filter `fault`. A request that is to complete in error is passed on with an element
- * that no region has: the provider below refuses it in its turn, ends the connection and flushes, as
- * after any local error. Only the status of its completion is changed (fault_poll.c).
+ * that no region has: the provider below refuses it in its turn, ends the connection and flushes,
+ * as after any local error. Only the status of its completion is changed (fault_poll.c).
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>

@@ -5,7 +5,7 @@
  * The functions here pass every call down and every upcall up. A filter replaces those that it has
  * business with in its tables, and hears of the others by struct pass_filter.
  *
- * Contexts are passed down unchanged, except those of CQs: the context of a CQ below is the wrapper.
+ * Contexts are passed down unchanged, except those of CQs: a CQ below has its wrapper as context.
  * So completions and events need no translation.
  */
 #ifndef ITAL_FILTER_PASS_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Scripts of the filter `fault`: what is read, what is refused with which words, what rules select. */
+ * Fault scripts: what is read, what is refused in which words, what is selected. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif

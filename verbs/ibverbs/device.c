@@ -2,8 +2,8 @@
  *
  * The list of devices: one for each usable interface, with the interface's name.
  *
- * A device remains the same object until the process ends: two lists have the same pointers, and its
- * number, by which programs find /dev/infiniband/uverbsN, does not change.
+ * A device remains the same object until the process ends: two lists have the same pointers, and
+ * its number, by which programs find /dev/infiniband/uverbsN, does not change.
  *
  * Making a list asks the providers for their devices. A provider for kernel devices is linked to a
  * libibverbs; where the system's is not loaded beside it, that is this library. Its call would ask
