@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define CYCLES        100000
+#define CYCLES        40000
 #define CONSUMERS_MAX 3
 #define WINDOW        8 /* records under way */
 
