@@ -80,6 +80,7 @@ START_TEST(no_memory_for_the_list)
         ck_assert_uint_eq(found.reports, 0);
         fake_fail_call(1, shortages[i]);
         ck_assert_int_eq(fake_host_open(&set.host, NULL), RI_ERR_NO_RESOURCES);
+        fake_host_free(&set.host);
     }
     ck_assert_uint_eq(look(&ib_kind).devices, 1);
 }

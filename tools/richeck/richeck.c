@@ -194,12 +194,12 @@ static const char *take_section(const struct kal_interface_section *section)
     return provider;
 }
 
-/* The configuration stays: its texts are used. */
 static bool find_subject(const char *name)
 {
+    /* It stays: its texts are used. */
+    static struct kal_config *config;
     const struct kal_interface_section *section;
     const char *provider = name;
-    struct kal_config *config;
     char *path = NULL;
 
     if (is_file(name)) {
