@@ -112,9 +112,11 @@ int tc_thread_count(void); /* a joined thread is not counted, though /proc may s
 /*
  * The state of a thread as in proc(5): 'R' runs, 'S' sleeps, 'T' is stopped; 0: no such thread.
  * tc_asleep: a thread of this process sleeps in the kernel; false if there is none.
+ * tc_polls: it is in poll(2) or ppoll(2), without a time-out.
  */
 char tc_thread_state(pid_t process, pid_t thread);
 bool tc_asleep(pid_t thread);
+bool tc_polls(pid_t thread);
 /*
  * Compares the descriptors by what they refer to ("socket", "anon_inode:[eventpoll]", a path).
  * Returns what was added since `before`, "+...", and what was closed, "-...", valid until the next

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 static int count_entries(const char *path)
@@ -137,6 +138,29 @@ char tc_thread_state(pid_t process, pid_t thread)
 bool tc_asleep(pid_t thread)
 {
     return thread && tc_thread_state(getpid(), thread) == 'S';
+}
+
+bool tc_polls(pid_t thread)
+{
+    char path[64], text[256] = "";
+    unsigned long timeout;
+    FILE *file;
+    long number;
+
+    snprintf(path, sizeof(path), "/proc/self/task/%d/syscall", thread);
+    file = fopen(path, "re");
+    if (!file)
+        return false;
+    /* "running"; or the number of the call, which is -1 outside of any, and its arguments */
+    if (!fgets(text, sizeof(text), file) ||
+        sscanf(text, "%ld %*x %*x %lx", &number, &timeout) != 2)
+        number = -1;
+    fclose(file);
+#ifdef SYS_poll
+    if (number == SYS_poll)
+        return (int)timeout == -1;
+#endif
+    return number == SYS_ppoll && !timeout;
 }
 
 /* pthread_join returns before the thread is removed from /proc. The kernel marks an ending thread
