@@ -152,8 +152,7 @@ bool tc_polls(pid_t thread)
     if (!file)
         return false;
     /* "running"; or the number of the call, which is -1 outside of any, and its arguments */
-    if (!fgets(text, sizeof(text), file) ||
-        sscanf(text, "%ld %*x %*x %lx", &number, &timeout) != 2)
+    if (!fgets(text, sizeof(text), file) || sscanf(text, "%ld %*x %*x %lx", &number, &timeout) != 2)
         number = -1;
     fclose(file);
 #ifdef SYS_poll
