@@ -142,6 +142,7 @@ static enum ri_status fault_qp_open(struct pass_qp *pass, const struct ri_qp_att
 {
     struct fault_rnic *rnic = fault_rnic_of(pass->rnic);
     struct fault_qp *qp = (struct fault_qp *)pass;
+    bool known;
 
     qp->context = attr->context;
     qp->counts = calloc(rnic->script.count, sizeof *qp->counts);
@@ -150,8 +151,12 @@ static enum ri_status fault_qp_open(struct pass_qp *pass, const struct ri_qp_att
     pthread_mutex_lock(&rnic->lock);
     qp->number = ++rnic->qp_count;
     HASH_ADD_PTR(rnic->qps, context, qp);
+    known = qp->hh.tbl;
     pthread_mutex_unlock(&rnic->lock);
-    return RI_OK;
+    if (known)
+        return RI_OK;
+    free(qp->counts);
+    return RI_ERR_NO_RESOURCES;
 }
 
 static void fault_qp_close(struct pass_qp *pass)

@@ -10,6 +10,8 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+
+#define HASH_NONFATAL_OOM 1 /* an entry that could not be added has no hh.tbl */
 #include <uthash.h>
 
 /* The completion of this request is not what the provider below reports. */

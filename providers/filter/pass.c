@@ -36,6 +36,20 @@ const char *const pass_verb_names[PASS_VERBS] = {
     [PASS_ARM] = "arm",
 };
 
+const char *const pass_kind_names[PASS_KINDS] = {
+    [PASS_KIND_PD] = "pd",
+    [PASS_KIND_CQ] = "cq",
+    [PASS_KIND_QP] = "qp",
+    [PASS_KIND_SRQ] = "srq",
+    [PASS_KIND_MR] = "mr",
+    [PASS_KIND_MW] = "mw",
+    [PASS_KIND_AH] = "ah",
+    [PASS_KIND_CONNECTION] = "connection",
+    [PASS_KIND_LISTENER] = "listener",
+    [PASS_KIND_LANE] = "lane",
+    [PASS_KIND_RNIC] = "rnic",
+};
+
 enum ri_status pass_enumerate(const struct ri_host *host, ri_found_fn found, void *arg)
 {
     const struct ri_device none = { .size = sizeof none,
@@ -63,6 +77,14 @@ static enum ri_status open_below(struct pass_rnic *rnic, const struct ri_open *o
     return rnic->ops->open(&below, &rnic->below);
 }
 
+/* Of the provider that is no filter. */
+static const char *device_of(const struct ri_lower *lower)
+{
+    while (lower->lower)
+        lower = lower->lower;
+    return lower->device;
+}
+
 enum ri_status pass_open(const struct pass_filter *filter, const struct ri_open *open,
                          struct ri_rnic **rnic)
 {
@@ -80,6 +102,7 @@ enum ri_status pass_open(const struct pass_filter *filter, const struct ri_open 
     made->own_user = open->user;
     made->upper = open->host;
     made->filter = filter;
+    made->device = device_of(open->lower);
     pass_host_init(made);
     status = filter->open(made, open->device);
     if (status != RI_OK)

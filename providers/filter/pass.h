@@ -14,6 +14,8 @@
 #include "rnicpi.h"
 #include "rnicpi_util.h"
 
+#include <stdatomic.h>
+
 /* The verbs of which a filter hears before they are passed on. Not among them: what ends or
  * queries an object. Their names are in pass_verb_names. */
 enum pass_verb {
@@ -46,11 +48,29 @@ enum pass_verb {
 };
 extern const char *const pass_verb_names[PASS_VERBS];
 
+/* Kinds of objects. The names are those of filters' messages. */
+enum pass_kind {
+    PASS_KIND_PD,
+    PASS_KIND_CQ,
+    PASS_KIND_QP,
+    PASS_KIND_SRQ,
+    PASS_KIND_MR,
+    PASS_KIND_MW,
+    PASS_KIND_AH,
+    PASS_KIND_CONNECTION,
+    PASS_KIND_LISTENER,
+    PASS_KIND_LANE,
+    PASS_KIND_RNIC,
+    PASS_KINDS
+};
+extern const char *const pass_kind_names[PASS_KINDS];
+
 struct pass_rnic;
 struct pass_lane;
 struct pass_cq;
 struct pass_qp;
 struct pass_srq;
+struct pass_connection;
 
 /* What a filter is. Constant. */
 struct pass_filter {
@@ -60,6 +80,7 @@ struct pass_filter {
      * configuration, or NULL. */
     enum ri_status (*open)(struct pass_rnic *rnic, const char *argument);
     void (*close)(struct pass_rnic *rnic); /* the RNIC below is closed, or was never open */
+    /* Those that follow may be NULL: nothing happens then, and events of CQs go up. */
     /* Before a verb is passed on. Anything but RI_OK is its answer. */
     enum ri_status (*call)(struct pass_rnic *rnic, enum pass_verb verb);
     void (*query)(struct pass_rnic *rnic, struct ri_rnic_attr *attr);
@@ -72,23 +93,35 @@ struct pass_filter {
     /* The CQ below was armed and has fired. */
     void (*cq_event)(struct pass_cq *cq);
     void (*cq_close)(struct pass_cq *cq);
+    /* The host has taken a peer's request, and the connection has its context. */
+    void (*requested)(struct pass_connection *connection, void *listener_context,
+                      const struct ri_connect_request *request);
 };
 
+/* number: from 1, in the order of creation, of its kind and RNIC; 0 before it is made. */
 #define PASS_OBJECT(kind)    \
     struct ri_##kind base;   \
     struct ri_##kind *below; \
-    struct pass_rnic *rnic
+    struct pass_rnic *rnic;  \
+    uint64_t number
 
 struct pass_rnic {
     struct ri_rnic base;
     struct ri_rnic *below;
     const struct ri_privileged_ops *ops; /* of the provider below */
     const struct ri_user_ops *own_user;  /* this filter's */
+    const char *device;                  /* of the undermost provider; NULL: its default */
     const struct ri_host *upper;
     struct ri_host host; /* for the provider below */
     const struct pass_filter *filter;
     struct pass_lane *lanes; /* one thread at a time opens lanes, and closes */
+    _Atomic uint64_t made[PASS_KINDS];
 };
+
+static inline uint64_t pass_number(struct pass_rnic *rnic, enum pass_kind kind)
+{
+    return atomic_fetch_add(&rnic->made[kind], 1) + 1;
+}
 
 struct pass_pd {
     PASS_OBJECT(pd);
@@ -128,6 +161,12 @@ struct pass_qp {
 
 /* The first member of each wrapper is the object that the host holds. */
 #define PASS_OF(kind, object) ((struct pass_##kind *)(object))
+
+/* The filter's word on a verb, before it is passed on. */
+static inline enum ri_status pass_call(struct pass_rnic *rnic, enum pass_verb verb)
+{
+    return rnic->filter->call ? rnic->filter->call(rnic, verb) : RI_OK;
+}
 
 /* Opens the provider below. Called by the filter's own open. */
 enum ri_status pass_open(const struct pass_filter *filter, const struct ri_open *open,

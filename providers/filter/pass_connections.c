@@ -8,16 +8,11 @@
 
 #include <stdlib.h>
 
-static enum ri_status call(struct pass_rnic *rnic, enum pass_verb verb)
-{
-    return rnic->filter->call(rnic, verb);
-}
-
 enum ri_status pass_connection_create(struct ri_rnic *ri, void *context,
                                       struct ri_connection **connection)
 {
     struct pass_rnic *rnic = PASS_OF(rnic, ri);
-    enum ri_status status = call(rnic, PASS_CONNECTION_CREATE);
+    enum ri_status status = pass_call(rnic, PASS_CONNECTION_CREATE);
     struct pass_connection *made;
 
     if (status != RI_OK)
@@ -31,6 +26,7 @@ enum ri_status pass_connection_create(struct ri_rnic *ri, void *context,
         return status;
     }
     made->rnic = rnic;
+    made->number = pass_number(rnic, PASS_KIND_CONNECTION);
     made->base = (struct ri_connection){ .ops = ri->ops, .context = context };
     *connection = &made->base;
     return RI_OK;
@@ -49,7 +45,7 @@ enum ri_status pass_connection_destroy(struct ri_connection *connection)
 enum ri_status pass_resolve(struct ri_connection *connection, const struct ri_connect_param *param)
 {
     struct pass_connection *pass = PASS_OF(connection, connection);
-    enum ri_status status = call(pass->rnic, PASS_RESOLVE);
+    enum ri_status status = pass_call(pass->rnic, PASS_RESOLVE);
 
     return status != RI_OK ? status : pass->rnic->ops->resolve(pass->below, param);
 }
@@ -58,7 +54,7 @@ enum ri_status pass_listen(struct ri_rnic *ri, const struct ri_listen_param *par
                            struct sockaddr_storage *bound, struct ri_listener **listener)
 {
     struct pass_rnic *rnic = PASS_OF(rnic, ri);
-    enum ri_status status = call(rnic, PASS_LISTEN);
+    enum ri_status status = pass_call(rnic, PASS_LISTEN);
     struct pass_listener *made;
 
     if (status != RI_OK)
@@ -73,6 +69,7 @@ enum ri_status pass_listen(struct ri_rnic *ri, const struct ri_listen_param *par
         free(made);
         return status;
     }
+    made->number = pass_number(rnic, PASS_KIND_LISTENER);
     *listener = &made->base;
     return RI_OK;
 }
@@ -91,7 +88,7 @@ enum ri_status pass_connect(struct ri_connection *connection, struct ri_qp *qp,
                             const struct ri_connect_param *param)
 {
     struct pass_connection *pass = PASS_OF(connection, connection);
-    enum ri_status status = call(pass->rnic, PASS_CONNECT);
+    enum ri_status status = pass_call(pass->rnic, PASS_CONNECT);
 
     return status != RI_OK ? status
                            : pass->rnic->ops->connect(pass->below, PASS_OF(qp, qp)->below, param);
@@ -101,7 +98,7 @@ enum ri_status pass_accept(struct ri_connection *connection, struct ri_qp *qp,
                            const struct ri_connect_param *param)
 {
     struct pass_connection *pass = PASS_OF(connection, connection);
-    enum ri_status status = call(pass->rnic, PASS_ACCEPT);
+    enum ri_status status = pass_call(pass->rnic, PASS_ACCEPT);
 
     return status != RI_OK ? status
                            : pass->rnic->ops->accept(pass->below, PASS_OF(qp, qp)->below, param);
@@ -110,7 +107,7 @@ enum ri_status pass_accept(struct ri_connection *connection, struct ri_qp *qp,
 enum ri_status pass_confirm(struct ri_connection *connection, const struct ri_connect_param *param)
 {
     struct pass_connection *pass = PASS_OF(connection, connection);
-    enum ri_status status = call(pass->rnic, PASS_CONFIRM);
+    enum ri_status status = pass_call(pass->rnic, PASS_CONFIRM);
 
     return status != RI_OK ? status : pass->rnic->ops->confirm(pass->below, param);
 }
@@ -119,7 +116,7 @@ enum ri_status pass_reject(struct ri_connection *connection, const void *private
                            uint16_t private_data_length)
 {
     struct pass_connection *pass = PASS_OF(connection, connection);
-    enum ri_status status = call(pass->rnic, PASS_REJECT);
+    enum ri_status status = pass_call(pass->rnic, PASS_REJECT);
 
     return status != RI_OK
                ? status
@@ -138,7 +135,7 @@ enum ri_status pass_service_request(struct ri_connection *connection,
                                     const struct ri_connect_param *param)
 {
     struct pass_connection *pass = PASS_OF(connection, connection);
-    enum ri_status status = call(pass->rnic, PASS_SERVICE_REQUEST);
+    enum ri_status status = pass_call(pass->rnic, PASS_SERVICE_REQUEST);
 
     return status != RI_OK ? status : pass->rnic->ops->service_request(pass->below, param);
 }
@@ -147,7 +144,7 @@ enum ri_status pass_service_reply(struct ri_connection *connection,
                                   const struct ri_service_reply *reply)
 {
     struct pass_connection *pass = PASS_OF(connection, connection);
-    enum ri_status status = call(pass->rnic, PASS_SERVICE_REPLY);
+    enum ri_status status = pass_call(pass->rnic, PASS_SERVICE_REPLY);
     struct ri_service_reply below = { .size = sizeof below };
 
     if (status != RI_OK)

@@ -113,7 +113,13 @@ static void pass_capture(const struct ri_host *host, uint64_t token, enum ri_dir
 
 static void pass_cq_event(const struct ri_host *host, void *cq_context)
 {
-    of_host(host)->filter->cq_event(cq_context);
+    const struct pass_rnic *rnic = of_host(host);
+    struct pass_cq *cq = cq_context;
+
+    if (rnic->filter->cq_event)
+        rnic->filter->cq_event(cq);
+    else
+        rnic->upper->cq_event(rnic->upper, cq->base.context);
 }
 
 static void pass_cq_error(const struct ri_host *host, void *cq_context,
@@ -164,12 +170,16 @@ static void pass_connection_request(const struct ri_host *host, void *listener_c
     made->rnic = rnic;
     made->below = connection;
     made->base.ops = rnic->base.ops;
+    made->number = pass_number(rnic, PASS_KIND_CONNECTION);
     rnic->upper->connection_request(rnic->upper, listener_context, &made->base, request,
                                     connection_context);
-    if (!*connection_context)
+    if (!*connection_context) {
         free(made);
-    else
-        made->base.context = *connection_context;
+        return;
+    }
+    made->base.context = *connection_context;
+    if (rnic->filter->requested)
+        rnic->filter->requested(made, listener_context, request);
 }
 
 static void pass_connection_event(const struct ri_host *host, void *connection_context,

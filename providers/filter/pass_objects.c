@@ -13,7 +13,7 @@ static void *begin(struct pass_rnic *rnic, enum pass_verb verb, size_t size, enu
 {
     void *made;
 
-    *status = rnic->filter->call(rnic, verb);
+    *status = pass_call(rnic, verb);
     if (*status != RI_OK)
         return NULL;
     made = calloc(1, size);
@@ -23,17 +23,18 @@ static void *begin(struct pass_rnic *rnic, enum pass_verb verb, size_t size, enu
 }
 
 /* Ends a creation: the wrapper of a failed one goes. */
-#define COMPLETE(made, rnic_, ops_, context_, out) \
-    do {                                           \
-        if (status != RI_OK) {                     \
-            free(made);                            \
-            return status;                         \
-        }                                          \
-        (made)->rnic = (rnic_);                    \
-        (made)->base.ops = (ops_);                 \
-        (made)->base.context = (context_);         \
-        *(out) = &(made)->base;                    \
-        return RI_OK;                              \
+#define COMPLETE(made, kind, rnic_, ops_, context_, out) \
+    do {                                                 \
+        if (status != RI_OK) {                           \
+            free(made);                                  \
+            return status;                               \
+        }                                                \
+        (made)->rnic = (rnic_);                          \
+        (made)->number = pass_number(rnic_, kind);       \
+        (made)->base.ops = (ops_);                       \
+        (made)->base.context = (context_);               \
+        *(out) = &(made)->base;                          \
+        return RI_OK;                                    \
     } while (0)
 
 /* ---- the RNIC ---- */
@@ -61,7 +62,7 @@ enum ri_status pass_query(struct ri_rnic *ri, struct ri_rnic_attr *attr)
     struct pass_rnic *rnic = PASS_OF(rnic, ri);
     enum ri_status status = rnic->ops->query(rnic->below, attr);
 
-    if (status == RI_OK)
+    if (status == RI_OK && rnic->filter->query)
         rnic->filter->query(rnic, attr);
     return status;
 }
@@ -87,7 +88,7 @@ enum ri_status pass_lane_open(struct ri_rnic *ri, uint32_t index, void *context,
         made->next = rnic->lanes;
         rnic->lanes = made;
     }
-    COMPLETE(made, rnic, rnic->own_user, context, lane);
+    COMPLETE(made, PASS_KIND_LANE, rnic, rnic->own_user, context, lane);
 }
 
 enum ri_status pass_rnic_counters(struct ri_rnic *ri, const char **names, uint64_t *values,
@@ -108,7 +109,7 @@ enum ri_status pass_pd_create(struct ri_rnic *ri, void *context, struct ri_pd **
 
     if (made)
         status = rnic->ops->pd_create(rnic->below, context, &made->below);
-    COMPLETE(made, rnic, ri->ops, context, pd);
+    COMPLETE(made, PASS_KIND_PD, rnic, ri->ops, context, pd);
 }
 
 enum ri_status pass_pd_destroy(struct ri_pd *pd)
@@ -137,13 +138,13 @@ enum ri_status pass_cq_create(struct ri_rnic *ri, struct ri_cq_attr *attr, struc
         status = rnic->ops->cq_create(rnic->below, attr, &made->below);
         attr->context = context;
     }
-    COMPLETE(made, rnic, rnic->own_user, context, cq);
+    COMPLETE(made, PASS_KIND_CQ, rnic, rnic->own_user, context, cq);
 }
 
 enum ri_status pass_cq_resize(struct ri_cq *cq, uint32_t *depth)
 {
     struct pass_cq *pass = PASS_OF(cq, cq);
-    enum ri_status status = pass->rnic->filter->call(pass->rnic, PASS_CQ_RESIZE);
+    enum ri_status status = pass_call(pass->rnic, PASS_CQ_RESIZE);
 
     return status != RI_OK ? status : pass->rnic->ops->cq_resize(pass->below, depth);
 }
@@ -155,7 +156,8 @@ enum ri_status pass_cq_destroy(struct ri_cq *cq)
 
     if (status != RI_OK)
         return status;
-    old->rnic->filter->cq_close(old);
+    if (old->rnic->filter->cq_close)
+        old->rnic->filter->cq_close(old);
     free(old);
     return RI_OK;
 }
@@ -210,7 +212,7 @@ enum ri_status pass_qp_create(struct ri_pd *pd, struct ri_qp_attr *attr, struct 
     if (!made)
         return status;
     describe(made, attr, rnic);
-    status = rnic->filter->qp_open(made, attr);
+    status = rnic->filter->qp_open ? rnic->filter->qp_open(made, attr) : RI_OK;
     if (status != RI_OK)
         goto free_qp;
     named = name_below(attr);
@@ -218,11 +220,13 @@ enum ri_status pass_qp_create(struct ri_pd *pd, struct ri_qp_attr *attr, struct 
     name_above(attr, &named);
     if (status != RI_OK)
         goto close_filter;
+    made->number = pass_number(rnic, PASS_KIND_QP);
     *qp = &made->base;
     return RI_OK;
 
 close_filter:
-    rnic->filter->qp_close(made);
+    if (rnic->filter->qp_close)
+        rnic->filter->qp_close(made);
 free_qp:
     free(made);
     return status;
@@ -231,11 +235,11 @@ free_qp:
 enum ri_status pass_qp_modify(struct ri_qp *qp, const struct ri_qp_modify *modify)
 {
     struct pass_qp *pass = PASS_OF(qp, qp);
-    enum ri_status status = pass->rnic->filter->call(pass->rnic, PASS_QP_MODIFY);
+    enum ri_status status = pass_call(pass->rnic, PASS_QP_MODIFY);
 
     if (status == RI_OK)
         status = pass->rnic->ops->qp_modify(pass->below, modify);
-    if (status == RI_OK)
+    if (status == RI_OK && pass->rnic->filter->qp_modified)
         pass->rnic->filter->qp_modified(pass, modify);
     return status;
 }
@@ -254,7 +258,8 @@ enum ri_status pass_qp_destroy(struct ri_qp *qp)
 
     if (status != RI_OK)
         return status;
-    old->rnic->filter->qp_close(old);
+    if (old->rnic->filter->qp_close)
+        old->rnic->filter->qp_close(old);
     free(old);
     return RI_OK;
 }
@@ -277,20 +282,20 @@ enum ri_status pass_srq_create(struct ri_pd *pd, struct ri_srq_attr *attr, struc
 
     if (made) {
         made->rnic = rnic;
-        status = rnic->filter->srq_open(made);
+        status = rnic->filter->srq_open ? rnic->filter->srq_open(made) : RI_OK;
         if (status == RI_OK) {
             status = rnic->ops->srq_create(PASS_OF(pd, pd)->below, attr, &made->below);
-            if (status != RI_OK)
+            if (status != RI_OK && rnic->filter->srq_close)
                 rnic->filter->srq_close(made);
         }
     }
-    COMPLETE(made, rnic, rnic->own_user, attr->context, srq);
+    COMPLETE(made, PASS_KIND_SRQ, rnic, rnic->own_user, attr->context, srq);
 }
 
 enum ri_status pass_srq_modify(struct ri_srq *srq, uint32_t mask, const struct ri_srq_attr *attr)
 {
     struct pass_srq *pass = PASS_OF(srq, srq);
-    enum ri_status status = pass->rnic->filter->call(pass->rnic, PASS_SRQ_MODIFY);
+    enum ri_status status = pass_call(pass->rnic, PASS_SRQ_MODIFY);
 
     return status != RI_OK ? status : pass->rnic->ops->srq_modify(pass->below, mask, attr);
 }
@@ -309,7 +314,8 @@ enum ri_status pass_srq_destroy(struct ri_srq *srq)
 
     if (status != RI_OK)
         return status;
-    old->rnic->filter->srq_close(old);
+    if (old->rnic->filter->srq_close)
+        old->rnic->filter->srq_close(old);
     free(old);
     return RI_OK;
 }
@@ -325,14 +331,14 @@ enum ri_status pass_mr_register(struct ri_pd *pd, const struct ri_mr_attr *attr,
 
     if (made)
         status = rnic->ops->mr_register(PASS_OF(pd, pd)->below, attr, keys, &made->below);
-    COMPLETE(made, rnic, rnic->base.ops, attr->context, mr);
+    COMPLETE(made, PASS_KIND_MR, rnic, rnic->base.ops, attr->context, mr);
 }
 
 enum ri_status pass_mr_reregister(struct ri_mr *mr, struct ri_pd *pd, const struct ri_mr_attr *attr,
                                   struct ri_mr_keys *keys)
 {
     struct pass_mr *pass = PASS_OF(mr, mr);
-    enum ri_status status = pass->rnic->filter->call(pass->rnic, PASS_MR_REREGISTER);
+    enum ri_status status = pass_call(pass->rnic, PASS_MR_REREGISTER);
 
     return status != RI_OK ? status
                            : pass->rnic->ops->mr_reregister(
@@ -359,7 +365,7 @@ enum ri_status pass_mw_allocate(struct ri_pd *pd, bool narrow, void *context, ui
     if (made)
         status = rnic->ops->mw_allocate(PASS_OF(pd, pd)->below, narrow, context, stag,
                                         &made->below);
-    COMPLETE(made, rnic, rnic->base.ops, context, mw);
+    COMPLETE(made, PASS_KIND_MW, rnic, rnic->base.ops, context, mw);
 }
 
 enum ri_status pass_mw_free(struct ri_mw *mw)
@@ -382,13 +388,13 @@ enum ri_status pass_ah_create(struct ri_pd *pd, const struct ri_ah_attr *attr, s
 
     if (made)
         status = rnic->ops->ah_create(PASS_OF(pd, pd)->below, attr, &made->below);
-    COMPLETE(made, rnic, rnic->base.ops, attr->context, ah);
+    COMPLETE(made, PASS_KIND_AH, rnic, rnic->base.ops, attr->context, ah);
 }
 
 enum ri_status pass_ah_modify(struct ri_ah *ah, const struct ri_ah_attr *attr)
 {
     struct pass_ah *pass = PASS_OF(ah, ah);
-    enum ri_status status = pass->rnic->filter->call(pass->rnic, PASS_AH_MODIFY);
+    enum ri_status status = pass_call(pass->rnic, PASS_AH_MODIFY);
 
     return status != RI_OK ? status : pass->rnic->ops->ah_modify(pass->below, attr);
 }
