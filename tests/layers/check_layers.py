@@ -30,6 +30,8 @@ CONTRACTS = {
     'base': re.compile(r'base/[^/]+\.h$'),
     # The lane and the options of a host for one provider.
     'richeck': re.compile(r'tools/richeck/(?:fake_lane|host_options)\.h$'),
+    # The octets of the protocol, made and read without the library's codecs.
+    'itconform': re.compile(r'tools/itconform/octets\.h$'),
 }
 # The header search path of the compiler, after the including file's own folder.
 INCLUDE_PATH = ['', 'rnicpi', 'kal', 'ual', 'itapi', 'tests/common', 'tools/richeck']
@@ -46,10 +48,12 @@ ALLOWED = {
     'tools': {'itapi'},
     # The tool that grades providers is a host: it stands beside kal, and parses options as kal does.
     'richeck': {'tools', 'kal', 'rnicpi', 'base'},
+    # The tool that judges a peer speaks octets: no part of the library.
+    'itconform': {'tools', 'base'},
     'vendor': {'rnicpi'},
     'examples': {'itapi'},
     'bench': {'itapi', 'verbs', 'ual', 'kal', 'rnicpi', 'base', 'providers', 'tests', 'richeck'},
-    'tests': {'itapi', 'ual', 'kal', 'rnicpi', 'base', 'providers', 'tests', 'tools', 'verbs', 'richeck'},
+    'tests': {'itapi', 'ual', 'kal', 'rnicpi', 'base', 'providers', 'tests', 'tools', 'verbs', 'richeck', 'itconform'},
 }
 # Contracts of a floor below that are not for all above it.
 NOT_FOR = {'verbs': {'ual/ual_policy.h'}}
@@ -158,6 +162,8 @@ class Tree:
     def floor(path):
         if path.startswith('tools/richeck/'):
             return 'richeck'
+        if path.startswith('tools/itconform/'):
+            return 'itconform'
         if path.startswith('examples/provider/'):
             return 'vendor'
         return path.split('/')[0] if '/' in path else ''

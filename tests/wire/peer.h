@@ -9,32 +9,12 @@
 #define ITAL_TESTS_WIRE_PEER_H
 
 #include "tests/softrdma/testbed.h"
+#include "tools/itconform/octets.h"
 
-#define ULPDU_MAX    65535u
-#define FPDU_ROOM    66800u /* the largest FPDU with PAD, CRC and markers */
-#define TAGGED_LEN   14u
-#define UNTAGGED_LEN 18u
-#define READ_LEN     28u
-#define RECEIVES     4u   /* posted by wire_open, cookies 1.. */
-#define RECEIVE_LEN  256u /* each */
-#define REGION_LEN   4096u
-#define PATTERN      0xa5u /* the initial contents of the regions */
-
-/* First two octets of a ULPDU: L, T, version 1 and the opcode. */
-enum {
-    C_TAGGED = 0x80,
-    C_LAST = 0x40,
-    C_DV = 0x01,
-    C_RV = 0x40,
-    OP_WRITE = 0,
-    OP_READ = 1,
-    OP_RESPONSE = 2,
-    OP_SEND = 3,
-    OP_SEND_INV = 4,
-    OP_SEND_SE = 5,
-    OP_SEND_SE_INV = 6,
-    OP_TERMINATE = 7,
-};
+#define RECEIVES    4u   /* posted by wire_open, cookies 1.. */
+#define RECEIVE_LEN 256u /* each */
+#define REGION_LEN  4096u
+#define PATTERN     0xa5u /* the initial contents of the regions */
 
 struct peer {
     int fd;
@@ -116,29 +96,6 @@ void wire_teardown(void);
 void wire_open(const struct connection *connection);
 /* Ends the current connection with RST and resets the QP. */
 void wire_end(void);
-
-/* ---- ULPDUs: written to out; the functions return their length ---- */
-
-uint32_t put_untagged(uint8_t *out, uint8_t ddp, uint8_t rdmap, uint32_t inv, uint32_t qn,
-                      uint32_t msn, uint32_t mo, const void *payload, uint32_t length);
-uint32_t put_tagged(uint8_t *out, uint8_t ddp, uint8_t rdmap, uint32_t stag, uint64_t to,
-                    const void *payload, uint32_t length);
-/* With the usual field values. */
-uint32_t put_send(uint8_t *out, bool last, uint32_t msn, uint32_t mo, const void *payload,
-                  uint32_t length);
-uint32_t put_write(uint8_t *out, bool last, uint32_t stag, uint64_t to, const void *payload,
-                   uint32_t length);
-uint32_t put_response(uint8_t *out, bool last, uint32_t stag, uint64_t to, const void *payload,
-                      uint32_t length);
-uint32_t put_read(uint8_t *out, uint32_t msn, uint32_t sink_stag, uint64_t sink_to, uint32_t size,
-                  uint32_t source_stag, uint64_t source_to);
-void put16(uint8_t *out, uint32_t value);
-void put32(uint8_t *out, uint32_t value);
-void put64(uint8_t *out, uint64_t value);
-uint16_t get16(const uint8_t *in);
-uint32_t get32(const uint8_t *in);
-uint64_t get64(const uint8_t *in);
-uint32_t peer_crc(uint32_t crc, const void *octets, size_t length); /* bit by bit; 0 to begin */
 
 /* ---- sending ---- */
 

@@ -264,12 +264,12 @@ START_TEST(C050_crc_of_another_kind)
     wire_open(NULL);
     length = peer_frame(frame, ulpdu, put_send(ulpdu, true, 1, 0, "abcd", 4));
     field = frame + length - 4;
-    crc = peer_crc(0, frame, length - 4);
+    crc = octets_crc(0, frame, length - 4);
     switch (_i) {
     case 0: put32(field, crc); break;
     case 1: put32(field, ~__builtin_bswap32(crc)); break;
     case 2: put32(field, 0); break;
-    default: put32(field, __builtin_bswap32(peer_crc(0, frame + 2, length - 6)));
+    default: put32(field, __builtin_bswap32(octets_crc(0, frame + 2, length - 6)));
     }
     wire_refused_octets(frame, length, 0x2002, RI_EVENT_INTEGRITY, NULL, 0);
     wire_flushed(1);

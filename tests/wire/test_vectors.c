@@ -156,11 +156,11 @@ static void add_fpdu(struct play *play, const struct vec_bytes *fpdu)
     uint32_t wrong = (uint32_t)field[3] << 24 | (uint32_t)field[2] << 16 | (uint32_t)field[1] << 8 |
                      field[0];
 
-    wrong ^= peer_crc(0, fpdu->p, covered);
+    wrong ^= octets_crc(0, fpdu->p, covered);
     memcpy(at, fpdu->p, fpdu->len);
     if (!play->vector->markers)
         memcpy(at + 2, play->last, play->last_length);
-    put32(at + covered, __builtin_bswap32(peer_crc(0, at, covered) ^ wrong));
+    put32(at + covered, __builtin_bswap32(octets_crc(0, at, covered) ^ wrong));
     play->octets += fpdu->len;
 }
 
