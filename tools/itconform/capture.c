@@ -102,8 +102,10 @@ void capture_link_free(struct capture_link *link)
 
 bool capture_close(void)
 {
-    bool good = !file || (!ferror(file) & !fclose(file));
+    bool good = !file || !ferror(file);
 
+    if (file && fclose(file))
+        good = false;
     file = NULL;
     if (!good)
         tool_error("the capture is not whole: %s", strerror(errno));

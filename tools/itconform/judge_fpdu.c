@@ -65,8 +65,8 @@ void fpdu_no_crc(struct trial *trial)
     }
 }
 
-/* A Send that nothing else is wrong with would need a buffer. One on a queue that does not exist has
- * PAD of two octets, and is refused for its queue. */
+/* A Send without another fault would need a buffer. One on a queue that does not exist has PAD of
+ * two octets, and is refused for its queue. */
 void fpdu_pad(struct trial *trial)
 {
     uint8_t ulpdu[64];
