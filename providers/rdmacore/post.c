@@ -288,8 +288,9 @@ send_list(struct qp *qp, struct ri_send_wr *wr, struct ri_send_wr **bad)
                                                                            : RI_OK;
     bool soft = state > RI_QPS_RTS, cut;
 
+    /* behind a request that was cut off the others are soft */
     while (status == RI_OK && wr) {
-        status = send_one(qp, wr, soft);
+        status = send_one(qp, wr, soft || atomic_load_explicit(&qp->cut, memory_order_relaxed));
         if (status == RI_OK)
             wr = wr->next;
     }

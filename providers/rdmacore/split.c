@@ -53,9 +53,13 @@ static uint32_t solid_elements(const struct ri_send_wr *wr, struct ibv_sge *sges
 }
 
 /* The device has taken only the first parts. The slot of the next part stands for the rest of the
- * request: it is reported as flushed, and the connection ends. */
+ * request: it is reported as flushed, and the connection ends. The state changes at once, under
+ * the lock of the queue: the device must not execute what is posted behind this request. */
 static enum ri_status cut_off(struct qp *qp, struct slot *slot)
 {
+    spinlock_lock(&qp->rq.lock);
+    atomic_store_explicit(&qp->state, RI_QPS_ERROR, memory_order_relaxed);
+    spinlock_unlock(&qp->rq.lock);
     spinlock_lock(&qp->send_cq->lock); /* a thread that flushes reads its flags */
     slot->flags &= (uint8_t)~SLOT_PART;
     spinlock_unlock(&qp->send_cq->lock);
@@ -129,7 +133,7 @@ void split_cut(struct qp *qp)
 {
     const struct ri_host *host = qp->rnic->host;
 
-    qp_to_error(qp);
+    qp_to_state(qp, IBV_QPS_ERR); /* refused if the device is gone */
     qp->sweep.deadline = clock_now();
     host->timer_set(host, qp->rnic->lane.base.context, &qp->sweep);
 }

@@ -382,6 +382,33 @@ START_TEST(the_device_refuses_a_part)
 }
 END_TEST
 
+/* In one list: the device gets nothing that stands behind the request that it has not got whole. */
+START_TEST(what_follows_a_refused_part_is_flushed)
+{
+    struct ri_send_wr wr[3] = { request(1, kinds[_i].opcode, MANY),
+                                request(2, kinds[_i].opcode, MANY),
+                                request(3, RI_WR_SEND, 1) };
+
+    wr[0].next = &wr[1];
+    wr[1].next = &wr[2];
+    refused_post = 1;
+    posts = 0;
+    fake_on_post = refuse;
+    ck_assert_int_eq(post(set.qp, wr), RI_OK);
+    fake_on_post = NULL;
+    fake_fail_posts(0);
+    ck_assert_uint_eq(posts, refused_post + 1);
+    ck_assert_int_eq(fake_qp(set.qp)->state, IBV_QPS_ERR);
+    fake_host_expire_timers(&set.host);
+    fake_run(&set);
+    flushed(1, kinds[_i].completion);
+    flushed(2, kinds[_i].completion);
+    flushed(3, RI_WC_SEND);
+    nothing();
+    ck_assert_uint_eq(told(&set.qp_record), 1);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("requests that are split");
@@ -397,5 +424,6 @@ int main(void)
     tcase_add_loop_test(tc, forgotten_parts_are_swept_up, 0, KINDS);
     tcase_add_loop_test(tc, after_a_reset, 0, KINDS);
     tcase_add_loop_test(tc, the_device_refuses_a_part, 0, 3 * KINDS);
+    tcase_add_loop_test(tc, what_follows_a_refused_part_is_flushed, 0, KINDS);
     return tc_main(suite);
 }
