@@ -166,7 +166,8 @@ struct vb_cq {
     struct ual_cq *ual;
     struct ri_wc current; /* for start_poll and next_poll */
     struct vb_source completions, async;
-    atomic_bool armed_for_all; /* req_notify_cq for solicited completions does not narrow this */
+    /* How often the CQ may be armed for all completions, 0 to 2: see vb_req_notify_cq */
+    _Atomic uint32_t armed_for_all;
 };
 
 struct vb_srq {

@@ -386,8 +386,7 @@ END_TEST
 START_TEST(what_follows_a_refused_part_is_flushed)
 {
     struct ri_send_wr wr[3] = { request(1, kinds[_i].opcode, MANY),
-                                request(2, kinds[_i].opcode, MANY),
-                                request(3, RI_WR_SEND, 1) };
+                                request(2, kinds[_i].opcode, MANY), request(3, RI_WR_SEND, 1) };
 
     wr[0].next = &wr[1];
     wr[1].next = &wr[2];

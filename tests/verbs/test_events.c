@@ -133,6 +133,26 @@ START_TEST(arming_for_solicited_ones_does_not_narrow)
 }
 END_TEST
 
+/* The event may be that of the first arm, whose upcall came late. */
+START_TEST(the_event_of_one_arm_does_not_end_the_next)
+{
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(ibv_req_notify_cq(b->cq, 0), 0);
+        ck_assert_int_eq(ibv_req_notify_cq(b->cq, 0), 0);
+        send_to_b(0);
+        expect_event(b);
+        ck_assert_int_eq(ibv_req_notify_cq(b->cq, 1), 0);
+        send_to_b(0);
+        expect_event(b);
+    }
+    set_nonblocking(pair.channel->fd);
+    ck_assert_int_eq(ibv_req_notify_cq(b->cq, 1), 0);
+    send_to_b(0);
+    expect_nothing();
+    ibv_ack_cq_events(b->cq, 4);
+}
+END_TEST
+
 START_TEST(a_channel_with_cqs_is_not_destroyed)
 {
     ck_assert_int_eq(pair.channel->refcnt, 2);
@@ -347,8 +367,9 @@ int main(void)
     tc_add_tests(
         tc, a_descriptor_is_readable_exactly_while_an_event_waits, each_arming_makes_one_event,
         a_cq_armed_for_solicited_ones_waits_for_one, arming_for_solicited_ones_does_not_narrow,
-        a_channel_with_cqs_is_not_destroyed, a_wait_ends_with_an_event, a_signal_ends_a_wait,
-        a_wait_is_a_cancellation_point, a_duplicate_decides_whether_a_get_waits,
+        the_event_of_one_arm_does_not_end_the_next, a_channel_with_cqs_is_not_destroyed,
+        a_wait_ends_with_an_event, a_signal_ends_a_wait, a_wait_is_a_cancellation_point,
+        a_duplicate_decides_whether_a_get_waits,
         no_asynchronous_event_is_eagain_where_reads_do_not_block,
         a_cq_is_destroyed_when_its_events_are_acknowledged, a_destroyed_cq_takes_its_events_along);
     tcase_add_loop_test(tc, a_wait_outlasts_its_channel, 0, 2);

@@ -262,12 +262,16 @@ START_TEST(inline_data_is_copied_before_the_connection)
 
     connect_to(sender, receiver->qp->qp_num);
     ck_assert_int_eq(try_send(sender, 3, IBV_SEND_INLINE), 0);
+    ck_assert_int_eq(try_send(sender, 4, IBV_SEND_INLINE), 0);
     memset(sender->memory, 0xee, sizeof(sender->memory));
     to_init(receiver);
     post_recv(receiver, 0);
+    post_recv(receiver, 1);
     to_rtr(receiver, sender->qp->qp_num);
     expect_message(receiver, 0, 3);
+    expect_message(receiver, 1, 4);
     expect(sender, 3, IBV_WC_SUCCESS);
+    expect(sender, 4, IBV_WC_SUCCESS);
 }
 END_TEST
 

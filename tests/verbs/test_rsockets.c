@@ -20,8 +20,12 @@
 #include <rdma/rdma_verbs.h>
 #include <rdma/rsocket.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -292,6 +296,29 @@ START_TEST(poll_watches_rsockets_and_others)
 }
 END_TEST
 
+static void *give_to_a_sleeper(void *thread)
+{
+    ck_assert(tc_until(tc_asleep(*(pid_t *)thread), WAIT_MS));
+    give(client, "z", 1);
+    return NULL;
+}
+
+/* In milliseconds it is 0 modulo 2^64. */
+START_TEST(select_waits_for_ages)
+{
+    struct timeval ages = { .tv_sec = INT64_C(1) << 61 };
+    pid_t self = (pid_t)syscall(SYS_gettid);
+    pthread_t giver;
+    fd_set in;
+
+    FD_ZERO(&in);
+    FD_SET(server, &in);
+    ck_assert_int_eq(pthread_create(&giver, NULL, give_to_a_sleeper, &self), 0);
+    ck_assert_int_eq(rselect(FD_SETSIZE, &in, NULL, NULL, &ages), 1);
+    pthread_join(giver, NULL);
+}
+END_TEST
+
 START_TEST(select_watches_rsockets_and_others)
 {
     struct timeval none = { 0 };
@@ -547,6 +574,88 @@ START_TEST(the_child_of_a_fork_is_refused)
 }
 END_TEST
 
+/* Calls it for each event descriptor. */
+static bool each_event(bool (*one)(int fd))
+{
+    char path[40], what[40];
+    bool good = true;
+
+    for (int fd = 0; fd < 256; fd++) {
+        ssize_t length;
+
+        snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+        length = readlink(path, what, sizeof what - 1);
+        what[length > 0 ? length : 0] = '\0';
+        if (!strcmp(what, "anon_inode:[eventfd]"))
+            good = one(fd) && good;
+    }
+    return good;
+}
+
+static bool write_event(int fd)
+{
+    return eventfd_write(fd, 1) == 0;
+}
+
+static bool event_is_left(int fd)
+{
+    eventfd_t value;
+
+    return eventfd_read(fd, &value) == 0;
+}
+
+/* The descriptor that wakes a thread is the parent's, too. */
+START_TEST(a_poll_in_the_child_takes_no_wake_up_of_the_parent)
+{
+    struct pollfd one = { .fd = server, .events = POLLIN };
+    int ends[2], status;
+    pid_t child;
+
+    ck_assert_int_eq(pipe(ends), 0);
+    ck_assert_int_eq(rpoll(&one, 1, 0), 0);
+    child = fork();
+    if (!child) {
+        one.fd = ends[0];
+        if (!each_event(write_event) || rpoll(&one, 1, 0) != 0)
+            _exit(2);
+        _exit(!each_event(event_is_left));
+    }
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(status, 0);
+    close(ends[0]);
+    close(ends[1]);
+}
+END_TEST
+
+/* ---- want of descriptors ---- */
+
+static _Thread_local bool watches_fail;
+
+/* Found before that of libc. An rsocket's watches have no data. */
+__attribute__((visibility("default"))) int epoll_ctl(int set, int operation, int fd,
+                                                     struct epoll_event *event)
+{
+    if (watches_fail && operation == EPOLL_CTL_ADD && !event->data.ptr) {
+        errno = ENOSPC;
+        return -1;
+    }
+    return (int)syscall(SYS_epoll_ctl, set, operation, fd, event);
+}
+
+START_TEST(an_accept_that_fails_rejects_its_request)
+{
+    int other = begin_connect();
+
+    await(listener, POLLIN);
+    watches_fail = true;
+    fails(raccept(listener, NULL, NULL), ENOSPC);
+    watches_fail = false;
+    ck_assert_int_ne(await(other, POLLOUT) & POLLERR, 0);
+    ck_assert_int_eq(error_of(other), ECONNREFUSED);
+    ck_assert_int_eq(rclose(other), 0);
+}
+END_TEST
+
 /* ---- peers that are none ---- */
 
 static struct rdma_cm_id *stranger(const void *hello, size_t length)
@@ -700,12 +809,14 @@ int main(void)
     tc_add_tests(pair, both_ends_read_and_write_at_the_same_time,
                  few_messages_and_small_rings_are_enough, lists_of_buffers_peeks_and_whole_reads,
                  who_must_not_wait_is_told, poll_watches_rsockets_and_others,
-                 select_watches_rsockets_and_others, two_threads_wait_for_one_rsocket,
-                 half_of_a_connection_ends, no_hang_up_is_reported_before_all_is_read,
-                 what_was_sent_before_a_close_arrives, a_close_without_linger_resets,
-                 a_close_wakes_a_reader, mapped_memory_is_written_before_what_follows,
-                 options_are_kept_and_inherited, what_is_not_there_is_refused,
-                 the_child_of_a_fork_is_refused, a_stranger_is_rejected,
+                 select_watches_rsockets_and_others, select_waits_for_ages,
+                 two_threads_wait_for_one_rsocket, half_of_a_connection_ends,
+                 no_hang_up_is_reported_before_all_is_read, what_was_sent_before_a_close_arrives,
+                 a_close_without_linger_resets, a_close_wakes_a_reader,
+                 mapped_memory_is_written_before_what_follows, options_are_kept_and_inherited,
+                 what_is_not_there_is_refused, the_child_of_a_fork_is_refused,
+                 a_poll_in_the_child_takes_no_wake_up_of_the_parent,
+                 an_accept_that_fails_rejects_its_request, a_stranger_is_rejected,
                  a_peer_that_breaks_the_protocol_is_cut_off);
     tc_add_tests(alone, a_peer_that_is_killed_is_noticed);
     return tc_main(suite);

@@ -88,7 +88,7 @@ static void on_fired(void *context)
 {
     struct vb_cq *cq = context;
 
-    atomic_store_explicit(&cq->armed_for_all, false, memory_order_relaxed);
+    vb_cq_fired(cq);
     if (cq->ibv.channel)
         vb_source_report_one(vb_channel_of(cq->ibv.channel)->ual, &cq->completions);
 }

@@ -194,16 +194,32 @@ int vb_poll_cq_defined(struct ibv_cq *ibv, int count, struct ibv_wc *wc)
     return taken;
 }
 
-/* A CQ that is armed for all completions is not narrowed to solicited ones. */
+#define ARMS_MOST 2u
+
+/* Adds one arm for all completions, or takes one off. */
+static void count_arm(struct vb_cq *cq, bool is_new)
+{
+    uint32_t arms = atomic_load(&cq->armed_for_all);
+
+    while ((is_new ? arms < ARMS_MOST : arms > 0) &&
+           !atomic_compare_exchange_weak(&cq->armed_for_all, &arms, is_new ? arms + 1 : arms - 1))
+        ;
+}
+
+void vb_cq_fired(struct vb_cq *cq)
+{
+    count_arm(cq, false);
+}
+
+/* A CQ that is armed for all completions is not narrowed to solicited ones. The upcall of an
+ * earlier arm may come after the next one was made, so it takes off one of two. If both were one
+ * arm, all completions count once more: an event too many, and not one too few. */
 int vb_req_notify_cq(struct ibv_cq *ibv, int solicited_only)
 {
     struct vb_cq *cq = vb_cq_of(ibv);
 
-    if (!solicited_only) {
-        atomic_store_explicit(&cq->armed_for_all, true, memory_order_relaxed);
-        ual_cq_arm(cq->ual, RI_ARM_NEXT);
-    } else if (!atomic_load_explicit(&cq->armed_for_all, memory_order_relaxed)) {
-        ual_cq_arm(cq->ual, RI_ARM_SOLICITED);
-    }
+    if (!solicited_only)
+        count_arm(cq, true);
+    ual_cq_arm(cq->ual, atomic_load(&cq->armed_for_all) ? RI_ARM_NEXT : RI_ARM_SOLICITED);
     return 0;
 }

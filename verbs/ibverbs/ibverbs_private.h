@@ -42,6 +42,8 @@ int vb_poll_cq(struct ibv_cq *cq, int count, struct ibv_wc *wc);
 /* The same; MemorySanitizer knows then that the completions are defined. */
 int vb_poll_cq_defined(struct ibv_cq *cq, int count, struct ibv_wc *wc);
 int vb_req_notify_cq(struct ibv_cq *cq, int solicited_only);
+/* Upcall: one arm of the CQ is used up. */
+void vb_cq_fired(struct vb_cq *cq);
 int vb_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 enum ual_status vb_post_by_gate(struct vb_qp *qp, struct ri_send_wr *wr, struct ri_send_wr **bad);
 int vb_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);

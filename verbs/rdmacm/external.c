@@ -57,6 +57,7 @@ static int establish(struct cm_id *id)
 {
     enum cm_state was;
     enum ual_status status;
+    bool first;
 
     if (cm_step(id, CM_DO_ESTABLISH, &was)) {
         status = third_leg(id);
@@ -68,9 +69,12 @@ static int establish(struct cm_id *id)
     if (was != CM_CONNECTED)
         return EINVAL;
     /* the provider has not waited for this call */
-    if (!id->settled)
-        vb_qp_enter(id->qp, IBV_QPS_RTS, VB_GATE_OPEN);
+    pthread_mutex_lock(&id->lock);
+    first = !id->settled;
     id->settled = true;
+    pthread_mutex_unlock(&id->lock);
+    if (first)
+        vb_qp_enter(id->qp, IBV_QPS_RTS, VB_GATE_OPEN);
     return 0;
 }
 

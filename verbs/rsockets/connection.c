@@ -26,17 +26,23 @@ static int watch(struct rs_socket *socket, int fd)
     return epoll_ctl(socket->fd, EPOLL_CTL_ADD, fd, &event) ? errno : 0;
 }
 
+/* The id becomes the rsocket's last: where this fails it is the caller's. */
 static int make_id(struct rs_socket *socket, struct rdma_cm_id *id)
 {
+    int error;
+
     socket->channel = rdma_create_event_channel();
     if (!socket->channel || fcntl(socket->channel->fd, F_SETFL, O_NONBLOCK))
         return errno;
+    error = watch(socket, socket->channel->fd);
+    if (error)
+        return error;
     if (id ? rdma_migrate_id(id, socket->channel)
            : rdma_create_id(socket->channel, &socket->id, socket, RDMA_PS_TCP))
         return errno;
     if (id)
         socket->id = id;
-    return watch(socket, socket->channel->fd);
+    return 0;
 }
 
 struct rs_socket *rs_socket_new(int family, const struct rs_options *options, struct rdma_cm_id *id)
@@ -243,7 +249,7 @@ struct rs_socket *rs_connection_accept(struct rs_socket *listener)
     request = take_request(listener, &listener->requests);
     options.nonblocking = false;
     made = rs_socket_new(listener->family, &options, request->id);
-    if (!made || !made->id) {
+    if (!made) {
         error = errno;
         refuse(request->id);
         free(request);

@@ -25,6 +25,14 @@ struct waiting {
 
 #define FEW 16u
 
+static bool has_rsocket(const struct pollfd *fds, nfds_t count)
+{
+    for (nfds_t i = 0; i < count; i++)
+        if (vb_is_rsocket(fds[i].fd))
+            return true;
+    return false;
+}
+
 static bool enter_all(struct waiting *waiting)
 {
     for (nfds_t i = 0; i < waiting->count; i++) {
@@ -170,6 +178,9 @@ VB_PUBLIC int rpoll(struct pollfd *fds, nfds_t nfds, int timeout)
     void *memory = NULL;
     int count = -1;
 
+    /* the child of a fork has the descriptor that wakes its parent's thread: nothing is read there */
+    if (!has_rsocket(fds, nfds))
+        return poll(fds, nfds, timeout);
     if (nfds > FEW) {
         if (nfds > UINT32_MAX)
             return rs_fail(EINVAL);
@@ -237,6 +248,8 @@ static int timeout_ms(const struct timeval *timeout)
 
     if (!timeout)
         return -1;
+    if (timeout->tv_sec > INT32_MAX / 1000 || timeout->tv_usec > INT32_MAX)
+        return INT32_MAX;
     ms = (int64_t)timeout->tv_sec * 1000 + (timeout->tv_usec + 999) / 1000;
     return ms > INT32_MAX ? INT32_MAX : (int)ms;
 }

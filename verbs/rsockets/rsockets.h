@@ -174,7 +174,8 @@ bool rs_stream_idle(const struct rs_socket *socket); /* all requests have comple
 void rs_end(struct rs_socket *socket, int error);
 
 /* ---- connection.c ---- */
-/* With that id of a connect request, which the rsocket then owns; NULL: a new one. NULL: errno. */
+/* With that id of a connect request, which the rsocket then owns; NULL: a new one. NULL: errno, and
+ * the id is the caller's. */
 struct rs_socket *rs_socket_new(int family, const struct rs_options *options,
                                 struct rdma_cm_id *id);
 /* Its number is no rsocket any more. An open connection is reset. */
