@@ -178,7 +178,7 @@ VB_PUBLIC int rpoll(struct pollfd *fds, nfds_t nfds, int timeout)
     void *memory = NULL;
     int count = -1;
 
-    /* the child of a fork has the descriptor that wakes its parent's thread: nothing is read there */
+    /* in the child of a fork the descriptor that wakes a thread is its parent's, too */
     if (!has_rsocket(fds, nfds))
         return poll(fds, nfds, timeout);
     if (nfds > FEW) {
