@@ -123,7 +123,8 @@ void ask(struct trial *trial, const struct start *start);
 size_t make_request(uint8_t out[static STARTUP_MAX], const struct start *start);
 /* A whole Reply, right in key and lengths. */
 void hear_reply(struct trial *trial, struct startup *reply);
-/* ask, and a Reply that accepts; Full Operation begins. If the peer refuses, the trial is not judged. */
+/* ask, and a Reply that accepts; Full Operation begins. If the peer refuses, the trial is not
+ * judged. */
 void begin(struct trial *trial, const struct start *start);
 /* No octet comes, but the end of the stream, within so many ms. */
 void hear_refusal(struct trial *trial, unsigned int ms, const char *what);
@@ -149,7 +150,7 @@ void expect_alive(struct trial *trial);
 /* ... with these sink fields. */
 void expect_zero_read(struct trial *trial, uint32_t stag, uint64_t to, uint32_t source_stag,
                       uint64_t source_to);
-/* A Terminate; the first value is the right one, the others are tolerated. Into trial->terminate. */
+/* A Terminate, into trial->terminate: the first value is right, the others are tolerated. */
 #define expect_terminate(trial, ...)                           \
     hear_terminate((trial), (const uint16_t[]){ __VA_ARGS__ }, \
                    sizeof((const uint16_t[]){ __VA_ARGS__ }) / sizeof(uint16_t))
