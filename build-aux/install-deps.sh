@@ -10,8 +10,8 @@ check="check g++ clang clang-format libclang-rt-14-dev llvm python3 valgrind bin
        ibverbs-utils rdmacm-utils python3-pyverbs rdma-core perftest fio"
 vm="qemu-system-x86 tshark python3 xz-utils util-linux"
 packages="build-essential debhelper lintian mmdebstrap"
-programs="dapl2-utils fio libfabric-bin libiscsi-bin librpma0 netpipe-openmpi openmpi-bin qemu-system-x86
-          tgt ucx-utils"
+programs="dapl2-utils fio libfabric-bin libiscsi-bin librpma-dev netpipe-openmpi openmpi-bin
+          qemu-system-x86 tgt ucx-utils"
 bench="libfabric-dev libucx-dev gnuplot-nox iproute2 python3 linux-perf"
 
 wanted=

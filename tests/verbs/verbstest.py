@@ -54,9 +54,9 @@ def user():
 USER = user()
 
 
-def start(*words, env=None, runner=True):
-    return subprocess.Popen(([RUN] if runner else []) + [str(w) for w in words], stdin=subprocess.DEVNULL,
-                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env, cwd="/", start_new_session=True, **USER)
+def start(*words, env=None, runner=True, pass_fds=()):
+    return subprocess.Popen(([RUN] if runner else []) + [str(w) for w in words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, env=env, cwd="/", start_new_session=True, pass_fds=pass_fds, **USER)
 
 
 def kill(child):
@@ -139,4 +139,12 @@ def told(tap, tier, package, command, good, name, detail):
 
 
 def has(name):
-    return shutil.which(name) is not None
+    return shutil.which(name, path=os.environ.get("PATH", "") + ":/usr/sbin") is not None
+
+
+def without(tap, program, package, name):
+    """True, and a line: the program is not there."""
+    if has(program):
+        return False
+    tap.skip(name, "%s is not there (package %s)" % (program, package))
+    return True
