@@ -50,6 +50,8 @@ ALLOWED = {
     'richeck': {'tools', 'kal', 'rnicpi', 'base'},
     # The tool that judges a peer speaks octets: no part of the library.
     'itconform': {'tools', 'base'},
+    # The layout of the files of counts.
+    'itstat': {'tools', 'base'},
     'vendor': {'rnicpi'},
     'examples': {'itapi'},
     'bench': {'itapi', 'verbs', 'ual', 'kal', 'rnicpi', 'base', 'providers', 'tests', 'richeck'},
@@ -164,6 +166,8 @@ class Tree:
             return 'richeck'
         if path.startswith('tools/itconform/'):
             return 'itconform'
+        if path.startswith('tools/itstat/'):
+            return 'itstat'
         if path.startswith('examples/provider/'):
             return 'vendor'
         return path.split('/')[0] if '/' in path else ''

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * itstat: what running programs call, how often and how long it takes, from the files of the filter
+ * `count` (base/count_file.h). It reads; the programs do not notice.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+#include "itstat.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tools/common/tool.h"
+
+static const char help_text[] =
+    "Usage: itstat [OPTION]... [PROCESS]...\n"
+    "Shows what programs call of their interface's provider, how often, and how long it takes: of\n"
+    "those whose interface has filter = count. Without a process: of all that this user runs.\n"
+    "\n"
+    "  -i, --interval SECONDS  again and again; rates are those of the interval\n"
+    "  -n, --count N           so often, and then no more (default: until stopped)\n"
+    "  -f, --folder FOLDER     where the files are (default /dev/shm/ital-UID)\n"
+    "  -j, --json              as JSON, one object each time\n"
+    "      --clean             remove the files of programs that ended without closing\n"
+    "  -h, --help              this text\n"
+    "  -V, --version           the version\n"
+    "\n"
+    "Exit status: 0 if something is counted, 1 if nothing is, 2 for wrong arguments.\n"
+    "Example: ITAL_FILTER=count itperf send lat HOST & itstat -i 1\n";
+
+enum { OPTION_CLEAN = 256 };
+
+struct options {
+    uint64_t interval; /* microseconds; 0: once */
+    uint64_t count;    /* 0: until stopped */
+    char folder[512];
+    bool json, clean;
+    char *const *processes;
+};
+
+/* ---- the files ------------------------------------------------------------------------------- */
+
+static bool is_wanted(const struct options *options, int64_t process)
+{
+    char *const *wanted = options->processes;
+
+    if (!*wanted)
+        return true;
+    for (; *wanted; wanted++)
+        if (strtoll(*wanted, NULL, 10) == process)
+            return true;
+    return false;
+}
+
+static bool add(struct views *views, const struct options *options, const char *path)
+{
+    struct view view;
+    struct view *grown;
+
+    if (!view_read(path, &view) || !is_wanted(options, view.process))
+        return true; /* it may just have gone */
+    grown = realloc(views->view, (views->count + 1) * sizeof *grown);
+    if (!grown) {
+        tool_error("out of memory");
+        return false;
+    }
+    views->view = grown;
+    grown[views->count++] = view;
+    return true;
+}
+
+static int by_process(const void *a, const void *b)
+{
+    const struct view *one = a, *other = b;
+
+    if (one->process != other->process)
+        return one->process < other->process ? -1 : 1;
+    return one->began < other->began ? -1 : one->began > other->began;
+}
+
+/* False: the folder cannot be read, which is said, or memory ran out. */
+static bool read_folder(const struct options *options, struct views *views)
+{
+    DIR *folder = opendir(options->folder);
+    const struct dirent *entry;
+    bool good = true;
+
+    if (!folder && errno == ENOENT)
+        return true;
+    if (!folder) {
+        tool_error("%s: %s", options->folder, strerror(errno));
+        return false;
+    }
+    while (good && (entry = readdir(folder))) {
+        char path[sizeof options->folder + sizeof entry->d_name + 1];
+
+        if (entry->d_name[strspn(entry->d_name, "0123456789.")] || *entry->d_name == '.')
+            continue;
+        snprintf(path, sizeof path, "%s/%s", options->folder, entry->d_name);
+        good = add(views, options, path);
+    }
+    closedir(folder);
+    if (views->count)
+        qsort(views->view, views->count, sizeof *views->view, by_process);
+    return good;
+}
+
+static int clean(const struct options *options, const struct views *views)
+{
+    unsigned removed = 0;
+
+    for (size_t i = 0; i < views->count; i++) {
+        const struct view *view = &views->view[i];
+
+        if (view->runs)
+            continue;
+        if (unlink(view->path)) {
+            tool_error("%s: %s", view->path, strerror(errno));
+            return TOOL_FAILED;
+        }
+        removed++;
+    }
+    printf("%u file%s of ended programs removed from %s\n", removed, removed == 1 ? "" : "s",
+           options->folder);
+    return TOOL_OK;
+}
+
+/* ---- the rounds ------------------------------------------------------------------------------ */
+
+static bool pause_for(uint64_t microseconds)
+{
+    const struct timespec time = { .tv_sec = (time_t)(microseconds / 1000000),
+                                   .tv_nsec = (long)(microseconds % 1000000 * 1000) };
+
+    return !nanosleep(&time, NULL) && !tool_stop;
+}
+
+static int show_rounds(const struct options *options)
+{
+    struct views before = { NULL, 0 }, now = { NULL, 0 };
+    int result = TOOL_FAILED;
+    uint64_t round = 0;
+
+    do {
+        if (!read_folder(options, &now))
+            break;
+        if (options->clean) {
+            result = clean(options, &now);
+            break;
+        }
+        if (options->json ? !show_json(&now, &before) : !show_tables(&now, &before))
+            break;
+        if (!now.count && !options->interval)
+            tool_error("nothing is counted in %s: open an interface with filter = count, or set "
+                       "ITAL_FILTER=count",
+                       options->folder);
+        if (now.count)
+            result = TOOL_OK;
+        fflush(stdout);
+        views_free(&before);
+        before = now;
+        now = (struct views){ NULL, 0 };
+    } while (options->interval && ++round != options->count && pause_for(options->interval));
+    views_free(&before);
+    views_free(&now);
+    return result;
+}
+
+/* ---- arguments ------------------------------------------------------------------------------- */
+
+/* Returns -1 to go on, else an exit status. */
+static int read_option(int option, struct options *options)
+{
+    switch (option) {
+    case 'i':
+        return tool_parse_seconds(optarg, 0.01, 86400, &options->interval)
+                   ? -1
+                   : tool_usage("-i %s: allowed are 0.01 to 86400 seconds", optarg);
+    case 'n':
+        return tool_parse_number(optarg, 1, UINT32_MAX, &options->count)
+                   ? -1
+                   : tool_usage("-n %s: allowed is a number from 1", optarg);
+    case 'f':
+        if ((size_t)snprintf(options->folder, sizeof options->folder, "%s", optarg) <
+            sizeof options->folder)
+            return -1;
+        return tool_usage("-f: the folder's name is too long");
+    case 'j': options->json = true; return -1;
+    case OPTION_CLEAN: options->clean = true; return -1;
+    case 'h': fputs(help_text, stdout); return TOOL_OK;
+    default: tool_version(); return TOOL_OK;
+    }
+}
+
+static int read_options(int argc, char **argv, struct options *options)
+{
+    static const char shorts[] = "+:i:n:f:jhV";
+    static const struct option longs[] = {
+        { "interval", required_argument, NULL, 'i' }, { "count", required_argument, NULL, 'n' },
+        { "folder", required_argument, NULL, 'f' },   { "json", no_argument, NULL, 'j' },
+        { "clean", no_argument, NULL, OPTION_CLEAN }, { "help", no_argument, NULL, 'h' },
+        { "version", no_argument, NULL, 'V' },        { NULL, 0, NULL, 0 },
+    };
+    int option, result = -1;
+    uint64_t process;
+
+    while (result < 0 && (option = getopt_long(argc, argv, shorts, longs, NULL)) != -1)
+        result = option == '?' || option == ':' ? tool_bad_option(option, argv, shorts)
+                                                : read_option(option, options);
+    if (result >= 0)
+        return result;
+    options->processes = argv + optind;
+    for (char *const *given = options->processes; *given; given++)
+        if (!tool_parse_number(*given, 1, INT32_MAX, &process))
+            return tool_usage("%s: a process is a number", *given);
+    if (options->count && !options->interval)
+        return tool_usage("-n is for -i");
+    return -1;
+}
+
+int main(int argc, char **argv)
+{
+    struct options options = { .interval = 0 };
+    int result;
+
+    tool_init("itstat");
+    count_folder(options.folder, sizeof options.folder);
+    result = read_options(argc, argv, &options);
+    if (result >= 0)
+        return result;
+    tool_catch_signals();
+    return show_rounds(&options);
+}

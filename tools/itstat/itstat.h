@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * itstat.h - what the files of itstat share: a copy of one file of counts.
+ */
+#ifndef ITAL_TOOLS_ITSTAT_H
+#define ITAL_TOOLS_ITSTAT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/count_file.h"
+
+/* One verb. */
+struct verb {
+    char name[24];
+    uint64_t calls, errors;
+    uint64_t ns; /* 0: the calls were not timed */
+    uint64_t bucket[COUNT_FILE_BUCKETS];
+};
+
+/* One interface of one process. */
+struct view {
+    char path[800];
+    char program[64], device[64];
+    int64_t process;
+    uint64_t process_start, began, read; /* the last two on one clock, ns */
+    bool runs;
+    size_t count;
+    struct verb *verbs; /* allocated */
+};
+
+struct views {
+    struct view *view; /* allocated */
+    size_t count;
+};
+
+/* ---- itstat_view.c ---- */
+/* False: it is no file of counts, or cannot be read, or there is no memory. */
+bool view_read(const char *path, struct view *view);
+void views_free(struct views *views);
+/* The same interface in another round; NULL: it was not there. */
+const struct view *view_find(const struct views *views, const struct view *view);
+/* The verb with what came since the other view (NULL: since the beginning). */
+struct verb verb_since(const struct view *view, size_t index, const struct view *before);
+/* Nanoseconds that the share (0 to 1) of all calls did not exceed, to the bucket's end; 0: none. */
+uint64_t verb_quantile(const struct verb *verb, double share);
+/* Seconds between the two views, or since the interface was opened. */
+double view_seconds(const struct view *view, const struct view *before);
+
+/* ---- itstat_show.c ---- */
+/* False: it could not be written, which is said. */
+bool show_tables(const struct views *now, const struct views *before);
+bool show_json(const struct views *now, const struct views *before);
+
+#endif
