@@ -544,9 +544,10 @@ void kal_config_free(struct kal_config *config)
 
 void kal_config_check_environment(char *const *environment)
 {
-    static const char *const known[] = { "ITAL_CONF",         "ITAL_PROVIDER_PATH", "ITAL_LOG",
-                                         "ITAL_INTERFACE",    "ITAL_FILTER",        "ITAL_VERBS_AS",
-                                         "ITAL_VERBS_DEVICES" };
+    static const char *const known[] = { "ITAL_CONF",          "ITAL_PROVIDER_PATH",
+                                         "ITAL_LOG",           "ITAL_INTERFACE",
+                                         "ITAL_FILTER",        "ITAL_VERBS_AS",
+                                         "ITAL_VERBS_DEVICES", "ITAL_RSOCKETS_CONFIG" };
     const size_t count = sizeof known / sizeof *known;
 
     for (; environment && *environment; environment++) {

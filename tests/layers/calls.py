@@ -20,12 +20,14 @@ ORDER = {
     'providers/rdmacore': [''],
     'providers/filter': [''],
     'itapi': [''],
-    'verbs': ['run', 'ibverbs', 'numbers', 'rdmacm', 'rsockets', 'stubs', ''],
+    'verbs': ['run', 'ibverbs', 'numbers', 'rdmacm', 'rsockets', 'rspreload', 'stubs', ''],
     'base': [''],
 }
 DEFINED = 'TDBRVWC'
 # Its definitions are weak, and others override them.
 GIVES_WAY = 'refused'
+# Its other definitions stand in front of libc's: who uses them means libc's.
+IN_FRONT_OF_LIBC, ITS_OWN = 'verbs/rspreload/', 'rp_'
 
 
 def read_objects(build, floor, nm):
@@ -55,7 +57,8 @@ def symbols(path, nm):
 
 def edges(objects):
     """Yields (user, symbol, owner)."""
-    owner = {s: path for path, (defined, _) in objects.items() if os.path.basename(path) != GIVES_WAY for s in defined}
+    owner = {s: path for path, (defined, _) in objects.items() if os.path.basename(path) != GIVES_WAY for s in defined
+             if not path.startswith(IN_FRONT_OF_LIBC) or s.startswith(ITS_OWN)}
     for path, (_, used) in sorted(objects.items()):
         for symbol in sorted(used):
             if owner.get(symbol, path) != path:

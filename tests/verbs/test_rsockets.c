@@ -434,6 +434,26 @@ START_TEST(what_was_sent_before_a_close_arrives)
 }
 END_TEST
 
+/* The server's program makes no call meanwhile, and has all octets afterwards. */
+START_TEST(a_close_does_not_wait_for_calls_of_the_peer)
+{
+    static uint8_t octets[200000], got[sizeof octets];
+    struct linger hour = { .l_onoff = 1, .l_linger = 3600 };
+    struct tc_rng rng = tc_rng(21);
+
+    tc_fill(&rng, octets, sizeof octets);
+    ck_assert_int_eq(rsetsockopt(client, SOL_SOCKET, SO_LINGER, &hour, sizeof hour), 0);
+    give(client, octets, sizeof octets);
+    ck_assert_int_eq(rclose(client), 0);
+    ck_assert_int_eq(rrecv(server, got, sizeof got, MSG_WAITALL), sizeof got);
+    ck_assert_mem_eq(got, octets, sizeof got);
+    expect_end(server);
+    fails(rsend(server, "x", 1, 0), EPIPE);
+    ck_assert_int_eq(rclose(server), 0);
+    join();
+}
+END_TEST
+
 START_TEST(a_close_without_linger_resets)
 {
     struct linger linger = { .l_onoff = 1 };
@@ -812,10 +832,10 @@ int main(void)
                  select_watches_rsockets_and_others, select_waits_for_ages,
                  two_threads_wait_for_one_rsocket, half_of_a_connection_ends,
                  no_hang_up_is_reported_before_all_is_read, what_was_sent_before_a_close_arrives,
-                 a_close_without_linger_resets, a_close_wakes_a_reader,
-                 mapped_memory_is_written_before_what_follows, options_are_kept_and_inherited,
-                 what_is_not_there_is_refused, the_child_of_a_fork_is_refused,
-                 a_poll_in_the_child_takes_no_wake_up_of_the_parent,
+                 a_close_does_not_wait_for_calls_of_the_peer, a_close_without_linger_resets,
+                 a_close_wakes_a_reader, mapped_memory_is_written_before_what_follows,
+                 options_are_kept_and_inherited, what_is_not_there_is_refused,
+                 the_child_of_a_fork_is_refused, a_poll_in_the_child_takes_no_wake_up_of_the_parent,
                  an_accept_that_fails_rejects_its_request, a_stranger_is_rejected,
                  a_peer_that_breaks_the_protocol_is_cut_off);
     tc_add_tests(alone, a_peer_that_is_killed_is_noticed);

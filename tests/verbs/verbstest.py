@@ -118,15 +118,15 @@ def await_listener(port, server):
     return True
 
 
-def pair(server_words, client_words, ends=True):
+def pair(server_words, client_words, ends=True, env=None):
     """Results of a server and of a client that meets it. "PORT" in a word stands for a free port. `ends` false: the server does not end by itself."""
     port = free_port()
     fill = lambda words: [str(w).replace("PORT", str(port)) for w in words]
-    server = start(*fill(server_words))
+    server = start(*fill(server_words), env=env)
     if not await_listener(port, server):
         kill(server)
         return finish(server), Result(None, "", "the server does not listen")
-    client = finish(start(*fill(client_words)))
+    client = finish(start(*fill(client_words), env=env))
     if not ends:
         server.terminate()
     return finish(server), client

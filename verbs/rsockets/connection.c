@@ -26,13 +26,27 @@ static int watch(struct rs_socket *socket, int fd)
     return epoll_ctl(socket->fd, EPOLL_CTL_ADD, fd, &event) ? errno : 0;
 }
 
+/* A channel fails with ENOMEM for want of descriptors, too. */
+static int shortage(struct rs_socket *socket, int error)
+{
+    int probe = error == ENOMEM ? dup(socket->fd) : -1;
+
+    if (error == ENOMEM && probe < 0)
+        return errno;
+    if (probe >= 0)
+        close(probe);
+    return error;
+}
+
 /* The id becomes the rsocket's last: where this fails it is the caller's. */
 static int make_id(struct rs_socket *socket, struct rdma_cm_id *id)
 {
     int error;
 
     socket->channel = rdma_create_event_channel();
-    if (!socket->channel || fcntl(socket->channel->fd, F_SETFL, O_NONBLOCK))
+    if (!socket->channel)
+        return shortage(socket, errno);
+    if (fcntl(socket->channel->fd, F_SETFL, O_NONBLOCK))
         return errno;
     error = watch(socket, socket->channel->fd);
     if (error)
@@ -117,7 +131,7 @@ static int make_stream(struct rs_socket *socket)
     return error;
 }
 
-/* A Send and a Write are all that crosses the connection: no Reads. */
+/* Each end has one Read, that of its close. */
 static struct rdma_conn_param conn_param(const struct rs_socket *socket,
                                          uint8_t hello[RS_HELLO_OCTETS])
 {
@@ -165,10 +179,12 @@ static void on_established(struct rs_socket *socket, const struct rdma_cm_event 
             error = EPROTO;
         }
     }
-    if (error)
+    if (error) {
         rs_end(socket, error);
-    else
-        socket->state = RS_CONNECTED;
+        return;
+    }
+    socket->state = RS_CONNECTED;
+    ual_log(RI_LOG_INFO, "rsockets: descriptor %d is connected", socket->fd);
 }
 
 /* ---- listening ---- */

@@ -2,10 +2,12 @@
  *
  * rshutdown, rclose.
  *
- * An end closes in this order: CLOSE; the peer answers with FIN and END, and sends nothing more;
- * the end has sent its END; only then it disconnects. A message of the peer that arrived after the
- * disconnect would reset the connection, and the peer could lose octets that it has not received.
- * A peer that makes no call does not answer: then the end disconnects after a while.
+ * An end closes in this order: CLOSE, and behind it a Read of the peer's memory. The answer to the
+ * Read shows that the peer has all octets and the CLOSE, though its program may not have called
+ * for them. So a message of the peer that arrives after the disconnect, and resets the connection,
+ * takes nothing from the peer. If both close at the same time, FIN and END may be there earlier.
+ * A peer that is stopped, or cannot be reached, does not answer: then the end disconnects after a
+ * while.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -51,7 +53,7 @@ static bool is_finished(const struct rs_socket *socket)
 {
     const struct rs_stream *stream = &socket->stream;
 
-    return has_ended(socket) ||
+    return has_ended(socket) || stream->read_done ||
            (stream->end_sent && stream->end_received && rs_stream_idle(socket));
 }
 
@@ -75,6 +77,7 @@ static void finish(struct rs_socket *socket, uint64_t deadline)
         return;
     socket->stream.close_wanted = true;
     rs_progress(socket);
+    rs_stream_read_peer(socket);
     await(socket, is_finished, deadline);
     if (socket->state != RS_CONNECTED || rdma_disconnect(socket->id))
         return;

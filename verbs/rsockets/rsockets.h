@@ -30,9 +30,11 @@
 #include <sys/uio.h>
 
 /* Messages that data must leave free at the peer and in the send queue: FIN, CLOSE and END are sent
- * once each and never wait; a CREDIT may use the fourth. */
-#define RS_RESERVED_ONCE   3u
-#define RS_RESERVED_CREDIT 4u
+ * once each and never wait, and so is the Read of a close; a CREDIT may use the fifth. */
+#define RS_RESERVED_ONCE   4u
+#define RS_RESERVED_CREDIT 5u
+/* Octets behind the ring, where a Read goes to. */
+#define RS_READ_OCTETS 8u
 
 enum rs_state {
     RS_NEW,
@@ -101,6 +103,7 @@ struct rs_stream {
     bool fin_wanted, close_wanted, end_wanted, credit_wanted;
     bool fin_sent, close_sent, end_sent;
     bool fin_received, close_received, end_received;
+    bool read_sent, read_done; /* of a close: the peer's RNIC has all that was sent before */
 };
 
 struct rs_socket {
@@ -170,6 +173,9 @@ void rs_stream_read(struct rs_socket *socket, uint32_t length);
 bool rs_stream_write_map(struct rs_socket *socket, uint32_t length, uint64_t address,
                          uint32_t stag);
 bool rs_stream_idle(const struct rs_socket *socket); /* all requests have completed */
+/* Reads an octet of the peer's ring, once. The answer comes from the peer's RNIC, without a call of
+ * its program, behind all that was sent before. */
+void rs_stream_read_peer(struct rs_socket *socket);
 /* The connection is over, for that reason; 0: in order. The first reason counts. */
 void rs_end(struct rs_socket *socket, int error);
 

@@ -47,19 +47,22 @@ static int make_buffers(struct rs_socket *socket)
     size_t receives = (size_t)options->receive_messages * RS_SLOT_OCTETS;
     size_t sends = (size_t)options->send_messages * RS_SLOT_OCTETS;
     size_t local = receives + sends + options->send_size;
+    size_t ring = (size_t)options->ring_size + RS_READ_OCTETS;
 
-    stream->memory = calloc(1, options->ring_size + local);
+    stream->memory = calloc(1, ring + local);
     stream->releases = calloc(options->send_messages, sizeof *stream->releases);
     /* a peer's mapping may arrive before the event that the connection is established */
     stream->maps = calloc(options->maps + 1u, sizeof *stream->maps);
     if (!stream->memory || !stream->releases || !stream->maps)
         return ENOMEM;
     stream->ring = stream->memory;
-    stream->receive_slots = stream->ring + options->ring_size;
+    stream->receive_slots = stream->ring + ring;
     stream->send_slots = stream->receive_slots + receives;
     stream->send_buffer = stream->send_slots + sends;
-    stream->ring_mr = ibv_reg_mr(socket->id->pd, stream->ring, options->ring_size,
-                                 IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    /* an iWARP adapter places the answer to a Read as it places a Write */
+    stream->ring_mr = ibv_reg_mr(socket->id->pd, stream->ring, ring,
+                                 IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+                                     IBV_ACCESS_REMOTE_READ);
     if (!stream->ring_mr)
         return errno;
     stream->local_mr = ibv_reg_mr(socket->id->pd, stream->receive_slots, local,

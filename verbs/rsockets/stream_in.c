@@ -139,6 +139,7 @@ static void on_completion(struct rs_socket *socket, const struct ibv_wc *wc)
         return;
     }
     if (wc->status == IBV_WC_SUCCESS) {
+        socket->stream.read_done |= wc->opcode == IBV_WC_RDMA_READ;
         on_sent(socket);
         return;
     }

@@ -144,6 +144,22 @@ bool rs_stream_write_map(struct rs_socket *socket, uint32_t length, uint64_t add
     return true;
 }
 
+void rs_stream_read_peer(struct rs_socket *socket)
+{
+    struct rs_stream *stream = &socket->stream;
+    struct ibv_sge sge = { .addr = (uintptr_t)(stream->ring + socket->options.ring_size),
+                           .length = 1,
+                           .lkey = stream->ring_mr->lkey };
+    struct ibv_send_wr request = { .sg_list = &sge,
+                                   .num_sge = 1,
+                                   .opcode = IBV_WR_RDMA_READ,
+                                   .wr.rdma = { .remote_addr = stream->peer.ring_address,
+                                                .rkey = stream->peer.ring_stag } };
+
+    if (socket->state == RS_CONNECTED && !stream->read_sent)
+        stream->read_sent = post(socket, &request, &request, 0);
+}
+
 bool rs_stream_idle(const struct rs_socket *socket)
 {
     return socket->stream.posted == socket->stream.completed;

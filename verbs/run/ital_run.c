@@ -16,8 +16,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The library that is preloaded for --devices, in the folder of the others. */
-#define VIEW "ital-devices.so"
+/* The libraries that are preloaded for --devices and --rsockets, in the folder of the others. */
+#define VIEW     "ital-devices.so"
+#define RSOCKETS "librspreload.so"
 
 #ifndef PACKAGE_VERSION
 #define PACKAGE_VERSION "unreleased"
@@ -29,7 +30,7 @@ enum { RUN_FAILED = 125, RUN_CANNOT = 126, RUN_NOT_FOUND = 127 };
 enum devices { DEVICES_NONE, DEVICES_PRELOAD, DEVICES_MOUNT };
 
 struct options {
-    bool verbose;
+    bool verbose, rsockets;
     const char *check, *interface, *as;
     enum devices devices;
     char faults[PATH_MAX]; /* the script's path; "": none */
@@ -44,6 +45,7 @@ static const char help[] =
     "      --as iwarp|roce    what the program takes its devices for; iwarp, if not said\n"
     "      --devices[=mount]  show the devices in /dev/infiniband and /sys/class/infiniband, too:\n"
     "                         by a preloaded library, or in a mount namespace\n"
+    "      --rsockets         the program's stream sockets become rsockets; so must its peers'\n"
     "      --faults FILE      calls, requests and connections fail as the script says;\n"
     "                         ital-filters(5) has its language\n"
     "  -v, --verbose          say which libraries are put in front\n"
@@ -114,15 +116,11 @@ static bool take_faults(struct options *options, const char *file)
 static int read_options(int argc, char **argv, struct options *options)
 {
     static const struct option known[] = {
-        { "interface", required_argument, NULL, 'I' },
-        { "as", required_argument, NULL, 'a' },
-        { "devices", optional_argument, NULL, 'd' },
-        { "faults", required_argument, NULL, 'f' },
-        { "verbose", no_argument, NULL, 'v' },
-        { "check", required_argument, NULL, 'c' },
-        { "help", no_argument, NULL, 'h' },
-        { "version", no_argument, NULL, 'V' },
-        { NULL, 0, NULL, 0 },
+        { "interface", required_argument, NULL, 'I' }, { "as", required_argument, NULL, 'a' },
+        { "devices", optional_argument, NULL, 'd' },   { "faults", required_argument, NULL, 'f' },
+        { "rsockets", no_argument, NULL, 'r' },        { "verbose", no_argument, NULL, 'v' },
+        { "check", required_argument, NULL, 'c' },     { "help", no_argument, NULL, 'h' },
+        { "version", no_argument, NULL, 'V' },         { NULL, 0, NULL, 0 },
     };
     int option;
 
@@ -141,6 +139,7 @@ static int read_options(int argc, char **argv, struct options *options)
             if (!take_faults(options, optarg))
                 return RUN_FAILED;
             break;
+        case 'r': options->rsockets = true; break;
         case 'v': options->verbose = true; break;
         case 'c': options->check = optarg; break;
         case 'h': fputs(help, stdout); return 0;
@@ -201,6 +200,31 @@ static void tell_libraries(const char *folder)
             run_say("%s is %s", names[i], path);
 }
 
+/* Preloads a library of the folder. path (PATH_MAX octets): its own. False: it said why. */
+static bool preload(const char *folder, const char *library, const char *option, char *path)
+{
+    if ((size_t)snprintf(path, PATH_MAX, "%s/%s", folder, library) >= PATH_MAX ||
+        access(path, R_OK) < 0) {
+        run_say("%s: %s: %s", option, path, strerror(errno));
+        return false;
+    }
+    return put_in_front("LD_PRELOAD", path);
+}
+
+/* False: it said why. */
+static bool carry_sockets(const char *folder, const struct options *options)
+{
+    char path[PATH_MAX];
+
+    if (!options->rsockets)
+        return true;
+    if (!preload(folder, RSOCKETS, "--rsockets", path))
+        return false;
+    if (options->verbose)
+        run_say("%s makes rsockets of the program's sockets", path);
+    return true;
+}
+
 /* False: it said why. */
 static bool show_devices(const char *folder, const struct options *options)
 {
@@ -212,14 +236,11 @@ static bool show_devices(const char *folder, const struct options *options)
         return false;
     if (options->devices == DEVICES_MOUNT)
         return run_mount(root);
-    if ((size_t)snprintf(view, sizeof view, "%s/" VIEW, folder) >= sizeof view ||
-        access(view, R_OK) < 0) {
-        run_say("--devices: %s: %s", view, strerror(errno));
+    if (!preload(folder, VIEW, "--devices", view))
         return false;
-    }
     if (options->verbose)
         run_say("%s shows %s", view, root);
-    return setenv("ITAL_VERBS_DEVICES", root, 1) == 0 && put_in_front("LD_PRELOAD", view);
+    return setenv("ITAL_VERBS_DEVICES", root, 1) == 0;
 }
 
 static int find_program(const char *name, char *path)
@@ -275,7 +296,7 @@ int main(int argc, char **argv)
     if (options.check)
         return run_check(path, folder);
     if ((options.interface && !run_has_interface(folder, options.interface)) ||
-        !show_devices(folder, &options))
+        !show_devices(folder, &options) || !carry_sockets(folder, &options))
         return RUN_FAILED;
     return run(argv + optind, path, &options, folder);
 }
