@@ -256,7 +256,7 @@ static void take(struct watch *watch, uint32_t ready, struct epoll_event *event)
     watch->disabled = watch->event.events & (uint32_t)EPOLLONESHOT;
 }
 
-/* A watch that was added or removed meanwhile shifts the list: its socket is found by its number. */
+/* A watch that was added or removed meanwhile shifts the list: it is found by its number. */
 static int take_watches(struct set *set, const struct pollfd *fds, nfds_t count,
                         struct epoll_event *events, int most)
 {

@@ -34,15 +34,14 @@
 
 /* ---- next.c: the definitions behind ours, usually those of libc ---- */
 
-#define RP_NEXT_CALLS(X)                                                                           \
-    X(socket)                                                                                      \
-    X(bind)                                                                                        \
-    X(listen)                                                                                      \
-    X(accept) X(accept4) X(connect) X(shutdown) X(close) X(dup) X(dup2) X(dup3) X(close_range)     \
-        X(closefrom) X(getsockname) X(getpeername) X(getsockopt) X(setsockopt) X(fcntl) X(fcntl64) \
-            X(ioctl) X(recv) X(recvfrom) X(recvmsg) X(read) X(readv) X(send) X(sendto) X(sendmsg)  \
-                X(write) X(writev) X(sendfile) X(sendfile64) X(poll) X(ppoll) X(select) X(pselect) \
-                    X(epoll_ctl) X(epoll_wait) X(epoll_pwait)
+/* clang-format off */
+#define RP_NEXT_CALLS(X)                                                                        \
+    X(socket) X(bind) X(listen) X(accept) X(accept4) X(connect) X(shutdown) X(close) X(dup)     \
+    X(dup2) X(dup3) X(close_range) X(closefrom) X(getsockname) X(getpeername) X(getsockopt)     \
+    X(setsockopt) X(fcntl) X(fcntl64) X(ioctl) X(recv) X(recvfrom) X(recvmsg) X(read) X(readv)  \
+    X(send) X(sendto) X(sendmsg) X(write) X(writev) X(sendfile) X(sendfile64) X(poll) X(ppoll)  \
+    X(select) X(pselect) X(epoll_ctl) X(epoll_wait) X(epoll_pwait)
+/* clang-format on */
 
 struct rp_next {
 #define X(name) __typeof__(&(name)) name;
