@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define SECONDS 30u
+#define SECONDS 12u
 #define WARM    3u /* histories that make the allocations that the process keeps */
 /* Octets: the library's tables keep the size of the highest number of open objects. */
 #define KEPT    16384u
