@@ -95,16 +95,11 @@ static int bind_locked(struct rs_socket *socket, const struct sockaddr *address,
 VB_PUBLIC int rbind(int socket, const struct sockaddr *addr, socklen_t addrlen)
 {
     VB_CALL;
-    struct rs_socket *own = rs_enter(socket);
-    int error;
+    struct rs_socket *own = rs_begin_call(socket);
 
     if (!own)
         return -1;
-    pthread_mutex_lock(&own->lock);
-    error = bind_locked(own, addr, addrlen);
-    pthread_mutex_unlock(&own->lock);
-    rs_leave(socket);
-    return error ? rs_fail(error) : 0;
+    return rs_end_call(socket, own, bind_locked(own, addr, addrlen));
 }
 
 static int listen_locked(struct rs_socket *socket, int backlog)
@@ -130,16 +125,11 @@ static int listen_locked(struct rs_socket *socket, int backlog)
 VB_PUBLIC int rlisten(int socket, int backlog)
 {
     VB_CALL;
-    struct rs_socket *own = rs_enter(socket);
-    int error;
+    struct rs_socket *own = rs_begin_call(socket);
 
     if (!own)
         return -1;
-    pthread_mutex_lock(&own->lock);
-    error = listen_locked(own, backlog);
-    pthread_mutex_unlock(&own->lock);
-    rs_leave(socket);
-    return error ? rs_fail(error) : 0;
+    return rs_end_call(socket, own, listen_locked(own, backlog));
 }
 
 /* A request whose peer has gone is passed over. */
@@ -234,14 +224,9 @@ static int connect_locked(struct rs_socket *socket, const struct sockaddr *addre
 VB_PUBLIC int rconnect(int socket, const struct sockaddr *addr, socklen_t addrlen)
 {
     VB_CALL;
-    struct rs_socket *own = rs_enter(socket);
-    int error;
+    struct rs_socket *own = rs_begin_call(socket);
 
     if (!own)
         return -1;
-    pthread_mutex_lock(&own->lock);
-    error = connect_locked(own, addr, addrlen);
-    pthread_mutex_unlock(&own->lock);
-    rs_leave(socket);
-    return error ? rs_fail(error) : 0;
+    return rs_end_call(socket, own, connect_locked(own, addr, addrlen));
 }

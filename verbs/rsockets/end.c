@@ -22,12 +22,11 @@
 VB_PUBLIC int rshutdown(int socket, int how)
 {
     VB_CALL;
-    struct rs_socket *own = rs_enter(socket);
+    struct rs_socket *own = rs_begin_call(socket);
     int error = 0;
 
     if (!own)
         return -1;
-    pthread_mutex_lock(&own->lock);
     rs_progress(own);
     if (how != SHUT_RD && how != SHUT_WR && how != SHUT_RDWR)
         error = EINVAL;
@@ -39,9 +38,7 @@ VB_PUBLIC int rshutdown(int socket, int how)
         own->stream.fin_wanted = true;
     rs_progress(own);
     rs_wake(own);
-    pthread_mutex_unlock(&own->lock);
-    rs_leave(socket);
-    return error ? rs_fail(error) : 0;
+    return rs_end_call(socket, own, error);
 }
 
 static bool has_ended(const struct rs_socket *socket)

@@ -69,21 +69,16 @@ VB_PUBLIC off_t riomap(int socket, void *buf, size_t len, int prot, int flags, o
     VB_CALL;
     uint64_t from = offset == -1 ? (uintptr_t)buf : (uint64_t)offset;
     struct rs_socket *own;
-    int error;
 
     if (!buf || !len || flags || offset < -1 || checked_wraps(from, len))
         return rs_fail(EINVAL);
     if (prot != PROT_WRITE)
         return rs_fail(prot == PROT_NONE ? EOPNOTSUPP : EINVAL);
-    own = rs_enter(socket);
+    own = rs_begin_call(socket);
     if (!own)
         return -1;
-    pthread_mutex_lock(&own->lock);
     rs_progress(own);
-    error = map_locked(own, buf, len, from);
-    pthread_mutex_unlock(&own->lock);
-    rs_leave(socket);
-    return error ? rs_fail(error) : (off_t)from;
+    return rs_end_call(socket, own, map_locked(own, buf, len, from)) ? -1 : (off_t)from;
 }
 
 static int unmap_locked(struct rs_socket *socket, const void *buf, size_t len)
@@ -105,16 +100,11 @@ static int unmap_locked(struct rs_socket *socket, const void *buf, size_t len)
 VB_PUBLIC int riounmap(int socket, void *buf, size_t len)
 {
     VB_CALL;
-    struct rs_socket *own = rs_enter(socket);
-    int error;
+    struct rs_socket *own = rs_begin_call(socket);
 
     if (!own)
         return -1;
-    pthread_mutex_lock(&own->lock);
-    error = unmap_locked(own, buf, len);
-    pthread_mutex_unlock(&own->lock);
-    rs_leave(socket);
-    return error ? rs_fail(error) : 0;
+    return rs_end_call(socket, own, unmap_locked(own, buf, len));
 }
 
 /* ---- the peer's memory ---- */

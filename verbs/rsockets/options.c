@@ -119,16 +119,12 @@ static int set_locked(struct rs_socket *socket, int level, int name, const void 
 VB_PUBLIC int rsetsockopt(int socket, int level, int optname, const void *optval, socklen_t optlen)
 {
     VB_CALL;
-    struct rs_socket *own = rs_enter(socket);
-    int error;
+    struct rs_socket *own = rs_begin_call(socket);
 
     if (!own)
         return -1;
-    pthread_mutex_lock(&own->lock);
-    error = optval ? set_locked(own, level, optname, optval, optlen) : EFAULT;
-    pthread_mutex_unlock(&own->lock);
-    rs_leave(socket);
-    return error ? rs_fail(error) : 0;
+    return rs_end_call(socket, own,
+                       optval ? set_locked(own, level, optname, optval, optlen) : EFAULT);
 }
 
 static int give(void *to, socklen_t *length, const void *from, socklen_t size)
@@ -167,16 +163,12 @@ static int get_locked(struct rs_socket *socket, int level, int name, void *to, s
 VB_PUBLIC int rgetsockopt(int socket, int level, int optname, void *optval, socklen_t *optlen)
 {
     VB_CALL;
-    struct rs_socket *own = rs_enter(socket);
-    int error;
+    struct rs_socket *own = rs_begin_call(socket);
 
     if (!own)
         return -1;
-    pthread_mutex_lock(&own->lock);
-    error = optval && optlen ? get_locked(own, level, optname, optval, optlen) : EFAULT;
-    pthread_mutex_unlock(&own->lock);
-    rs_leave(socket);
-    return error ? rs_fail(error) : 0;
+    return rs_end_call(socket, own,
+                       optval && optlen ? get_locked(own, level, optname, optval, optlen) : EFAULT);
 }
 
 /* ---- flags ---- */
@@ -227,32 +219,26 @@ static int give_address(const struct sockaddr *from, struct sockaddr *to, sockle
 
 VB_PUBLIC int rgetpeername(int socket, struct sockaddr *addr, socklen_t *addrlen)
 {
-    struct rs_socket *own = rs_enter(socket);
+    struct rs_socket *own = rs_begin_call(socket);
     int error = ENOTCONN;
 
     if (!own)
         return -1;
-    pthread_mutex_lock(&own->lock);
     if (own->state == RS_CONNECTED || own->state == RS_ACCEPTING)
         error = give_address(rdma_get_peer_addr(own->id), addr, addrlen);
-    pthread_mutex_unlock(&own->lock);
-    rs_leave(socket);
-    return error ? rs_fail(error) : 0;
+    return rs_end_call(socket, own, error);
 }
 
 VB_PUBLIC int rgetsockname(int socket, struct sockaddr *addr, socklen_t *addrlen)
 {
-    struct rs_socket *own = rs_enter(socket);
+    struct rs_socket *own = rs_begin_call(socket);
     struct sockaddr_storage none = { 0 };
 
     if (!own)
         return -1;
-    pthread_mutex_lock(&own->lock);
     none.ss_family = (sa_family_t)own->family;
     give_address(own->state == RS_NEW ? (const struct sockaddr *)&none
                                       : rdma_get_local_addr(own->id),
                  addr, addrlen);
-    pthread_mutex_unlock(&own->lock);
-    rs_leave(socket);
-    return 0;
+    return rs_end_call(socket, own, 0);
 }

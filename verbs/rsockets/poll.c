@@ -28,7 +28,7 @@ struct waiting {
 static bool has_rsocket(const struct pollfd *fds, nfds_t count)
 {
     for (nfds_t i = 0; i < count; i++)
-        if (vb_is_rsocket(fds[i].fd))
+        if (rs_is_rsocket(fds[i].fd))
             return true;
     return false;
 }
@@ -40,7 +40,7 @@ static bool enter_all(struct waiting *waiting)
 
         waiting->watched[i].socket = NULL;
         waiting->kernel[i] = (struct pollfd){ .fd = fd, .events = waiting->fds[i].events };
-        if (!vb_is_rsocket(fd))
+        if (!rs_is_rsocket(fd))
             continue;
         waiting->watched[i].socket = rs_enter(fd);
         if (!waiting->watched[i].socket && errno == EOPNOTSUPP) {

@@ -138,8 +138,12 @@ int rs_table_add(struct rs_socket *socket); /* 0 or an error number */
  * EOPNOTSUPP. */
 struct rs_socket *rs_enter(int fd);
 void rs_leave(int fd);
-/* Is it the number of an rsocket? For librspreload. Any thread. */
-VB_PUBLIC bool vb_is_rsocket(int fd);
+/* The same with the rsocket's lock, for a whole call. rs_end_call returns 0, or -1 with errno set
+ * if `error` is not 0. */
+struct rs_socket *rs_begin_call(int fd);
+int rs_end_call(int fd, struct rs_socket *socket, int error);
+/* Is it the number of an rsocket? */
+bool rs_is_rsocket(int fd);
 /* Ends the number's meaning and waits until no call is inside. NULL: as rs_enter. */
 struct rs_socket *rs_table_remove(int fd);
 /* False in the child of a process that had rsockets; logs. */

@@ -85,7 +85,7 @@ int rs_table_add(struct rs_socket *socket)
     return 0;
 }
 
-bool vb_is_rsocket(int fd)
+bool rs_is_rsocket(int fd)
 {
     struct entry *entry = entry_of(fd);
 
@@ -120,6 +120,22 @@ struct rs_socket *rs_enter(int fd)
         errno = EBADF;
     rs_leave(fd);
     return NULL;
+}
+
+struct rs_socket *rs_begin_call(int fd)
+{
+    struct rs_socket *socket = rs_enter(fd);
+
+    if (socket)
+        pthread_mutex_lock(&socket->lock);
+    return socket;
+}
+
+int rs_end_call(int fd, struct rs_socket *socket, int error)
+{
+    pthread_mutex_unlock(&socket->lock);
+    rs_leave(fd);
+    return error ? rs_fail(error) : 0;
 }
 
 struct rs_socket *rs_table_remove(int fd)
