@@ -87,6 +87,16 @@ struct vb_source {
  * thread destroys the channel the wait does not end by that. Returns 0 or an error number. */
 VB_PUBLIC int vb_channel_get(struct ual_channel *channel, struct ual_channel_event *event);
 
+/* For rsockets: takes the next event of the channel; waits at most timeout_us, in a lane, so what
+ * arrives wakes this thread directly. *cq: NULL, if it was vb_cq_wait_end that ended the wait; else
+ * the event is to be acknowledged. 0, EAGAIN (none), EINTR or another error number. No cancellation
+ * point. O_NONBLOCK of the descriptor does not matter. */
+VB_PUBLIC int vb_cq_wait(struct ibv_comp_channel *channel, uint64_t timeout_us, struct ibv_cq **cq);
+/* Ends one such wait, now or the next. item: the caller's, not queued. */
+VB_PUBLIC void vb_cq_wait_end(struct ibv_comp_channel *channel, struct ual_channel_item *item);
+/* The item is no longer queued. */
+VB_PUBLIC void vb_cq_wait_purge(struct ibv_comp_channel *channel);
+
 /* ------------------------------------------------------------------------------------------------
  * 3. Devices and contexts
  */

@@ -74,6 +74,38 @@ int ibv_get_cq_event(struct ibv_comp_channel *ibv, struct ibv_cq **cq, void **cq
     return 0;
 }
 
+int vb_cq_wait(struct ibv_comp_channel *ibv, uint64_t timeout_us, struct ibv_cq **cq)
+{
+    VB_CALL;
+    struct vb_channel *channel = vb_channel_of(ibv);
+    struct ual_channel_event event;
+    enum ual_status status = ual_channel_get(channel->ual, timeout_us, &event);
+    struct vb_cq *of;
+
+    if (status == UAL_ERR_EMPTY || status == UAL_ERR_TIMED_OUT || status == UAL_ERR_WAITER_LIMIT)
+        return EAGAIN;
+    if (status != UAL_OK)
+        return vb_errno(status);
+    *cq = NULL;
+    if (!event.context)
+        return 0;
+    of = container_of(event.item, struct vb_cq, completions.item);
+    *cq = ibv_cq_ex_to_cq(&of->ibv);
+    vb_source_take_one(channel->ual, &of->completions);
+    return 0;
+}
+
+void vb_cq_wait_end(struct ibv_comp_channel *channel, struct ual_channel_item *item)
+{
+    item->context = NULL;
+    ual_channel_post(vb_channel_of(channel)->ual, item);
+}
+
+void vb_cq_wait_purge(struct ibv_comp_channel *channel)
+{
+    ual_channel_purge(vb_channel_of(channel)->ual, NULL, NULL);
+}
+
 void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int nevents)
 {
     VB_CALL;

@@ -58,7 +58,7 @@ struct rs_options {
 
 /* A thread that waits for a change of the rsocket. Lives on the thread's stack. */
 struct rs_sleeper {
-    int fd; /* written to wake it */
+    int fd; /* written to wake it; -1: it sleeps in a lane */
     struct rs_sleeper *prev, *next;
 };
 
@@ -119,6 +119,9 @@ struct rs_socket {
     struct rdma_cm_id *id;
     struct rs_stream stream;
     struct rs_sleeper *sleepers;
+    bool lane_sleeper; /* one of them at most sleeps in a lane */
+    bool woken;        /* wake_item is queued in the stream's channel, or was and has woken it */
+    struct ual_channel_item wake_item;
     struct rs_request *requests, **requests_end;
     int backlog, waiting; /* waiting: length of `requests` */
     struct rs_local_map *local_maps;

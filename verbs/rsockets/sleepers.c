@@ -54,8 +54,20 @@ void rs_sleeper_clear(void)
     (void)eventfd_read(rs_sleeper_fd(), &count);
 }
 
+static void wake_in_lane(struct rs_socket *socket)
+{
+    if (socket->woken)
+        return;
+    socket->woken = true;
+    vb_cq_wait_end(socket->stream.channel, &socket->wake_item);
+}
+
 void rs_wake(struct rs_socket *socket)
 {
-    for (struct rs_sleeper *sleeper = socket->sleepers; sleeper; sleeper = sleeper->next)
-        (void)eventfd_write(sleeper->fd, 1);
+    for (struct rs_sleeper *sleeper = socket->sleepers; sleeper; sleeper = sleeper->next) {
+        if (sleeper->fd < 0)
+            wake_in_lane(socket);
+        else
+            (void)eventfd_write(sleeper->fd, 1);
+    }
 }

@@ -2,6 +2,10 @@
  *
  * Waiting for rsockets. Before it sleeps, a thread enters itself as a sleeper, arms the CQ, and
  * looks again: what changes later wakes it, through the CQ's channel or by another thread.
+ *
+ * One thread of a connected rsocket sleeps in a lane first: what arrives wakes it and not a
+ * background thread that would wake it. Events of the connection do not, so after LANE_US it sleeps
+ * as the others do, in poll(2).
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -12,22 +16,34 @@
 #include <poll.h>
 #include <utlist.h>
 
+#define LANE_US 10000u
+
+static void on_channel_event(struct rs_socket *socket)
+{
+    ibv_ack_cq_events(socket->stream.cq, 1);
+    socket->stream.armed = false;
+    rs_wake(socket);
+}
+
 static void take_channel_events(struct rs_socket *socket)
 {
+    bool was_for_lane = false;
     struct ibv_cq *cq;
-    unsigned count = 0;
-    void *context;
 
     socket->ask_cm = true;
     if (!socket->stream.channel)
         return;
-    while (!ibv_get_cq_event(socket->stream.channel, &cq, &context))
-        count++;
-    if (!count)
+    while (!vb_cq_wait(socket->stream.channel, 0, &cq)) {
+        if (cq)
+            on_channel_event(socket);
+        else
+            was_for_lane = true;
+    }
+    if (!was_for_lane)
         return;
-    ibv_ack_cq_events(socket->stream.cq, count);
-    socket->stream.armed = false;
-    rs_wake(socket);
+    socket->woken = false;
+    if (socket->lane_sleeper)
+        rs_wake(socket);
 }
 
 void rs_sleep_begin(struct rs_socket *socket, struct rs_sleeper *sleeper)
@@ -45,6 +61,32 @@ void rs_sleep_end(struct rs_socket *socket, struct rs_sleeper *sleeper, bool rea
     DL_DELETE(socket->sleepers, sleeper);
     if (readable)
         take_channel_events(socket);
+}
+
+/* Under the lock, which is released in between. 0, EINTR, or EAGAIN: nothing came for LANE_US. */
+static int sleep_in_lane(struct rs_socket *socket, bool (*ready)(const struct rs_socket *),
+                         uint64_t deadline)
+{
+    struct rs_sleeper sleeper = { .fd = -1 };
+    uint64_t now = clock_now(), most = clock_after(now, LANE_US * CLOCK_NS_PER_US);
+    struct ibv_cq *cq = NULL;
+    int error = 0;
+
+    if (most > deadline)
+        most = deadline > now ? deadline : now + 1;
+    rs_sleep_begin(socket, &sleeper);
+    if (!socket->closing && !ready(socket)) {
+        socket->lane_sleeper = true;
+        pthread_mutex_unlock(&socket->lock);
+        error = vb_cq_wait(socket->stream.channel, (most - now + 999) / CLOCK_NS_PER_US, &cq);
+        pthread_mutex_lock(&socket->lock);
+        vb_cq_wait_purge(socket->stream.channel);
+        socket->lane_sleeper = socket->woken = false;
+    }
+    rs_sleep_end(socket, &sleeper, false);
+    if (!error && cq)
+        on_channel_event(socket);
+    return error;
 }
 
 /* Under the lock, which is released in between. */
@@ -87,6 +129,7 @@ static void spin(struct rs_socket *socket, bool (*ready)(const struct rs_socket 
 
 int rs_wait(struct rs_socket *socket, bool (*ready)(const struct rs_socket *), uint64_t deadline)
 {
+    bool lane = true;
     int error = 0;
 
     rs_progress(socket);
@@ -101,7 +144,12 @@ int rs_wait(struct rs_socket *socket, bool (*ready)(const struct rs_socket *), u
             return error;
         if (!deadline || clock_now() >= deadline)
             return EAGAIN;
-        error = sleep_once(socket, ready, deadline);
+        lane = lane && socket->state == RS_CONNECTED && !socket->lane_sleeper;
+        error = lane ? sleep_in_lane(socket, ready, deadline) : sleep_once(socket, ready, deadline);
+        if (lane && error && error != EINTR) {
+            lane = false;
+            error = 0;
+        }
         rs_progress(socket);
     }
 }
