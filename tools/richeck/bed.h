@@ -111,9 +111,14 @@ void node_create(struct node *node, const struct node_want *want);
 /* As node_create, with the status of qp_create instead of a failed check. */
 enum ri_status node_try(struct node *node, const struct node_want *want);
 void node_destroy(struct node *node);
+/* Set A: destroys the connection of the node, if it has one. */
+void node_leave(struct node *node);
 /* A CQ, a region with `access` over all of the memory. */
 struct ri_cq *make_cq(uint32_t depth, struct cq_seen *seen);
 uint32_t all_access(void);
+/* As a host registers: pinned before, if the provider has RI_FEATURE_DMA. */
+enum ri_status register_region(struct ri_pd *pd, const struct ri_mr_attr *attr,
+                               struct ri_mr_keys *keys, struct ri_mr **mr);
 
 /* Connects two nodes; the first one is active. */
 void pair_connect(struct node *active, struct node *passive);

@@ -165,7 +165,7 @@ static void wrong_pd(void)
     attr.addr = a.memory;
     attr.length = MEMORY;
     EXPECT_STATUS(bed.control.pd_create(bed.rnic, NULL, &pd), RI_OK);
-    EXPECT_STATUS(bed.control.mr_register(pd, &attr, &keys, &mr), RI_OK);
+    EXPECT_STATUS(register_region(pd, &attr, &keys, &mr), RI_OK);
     local_error(keys.lkey, 0, 8);
 }
 
@@ -178,7 +178,7 @@ static void old_lkey(void)
     begin();
     attr.addr = a.memory;
     attr.length = MEMORY;
-    EXPECT_STATUS(bed.control.mr_register(bed.pd, &attr, &keys, &mr), RI_OK);
+    EXPECT_STATUS(register_region(bed.pd, &attr, &keys, &mr), RI_OK);
     EXPECT_STATUS(bed.control.mr_deregister(mr), RI_OK);
     local_error(keys.lkey, 0, 8);
 }
@@ -233,7 +233,7 @@ static void no_right(uint16_t opcode, uint32_t access)
 
     begin();
     attr.addr = b.memory;
-    EXPECT_STATUS(bed.control.mr_register(bed.pd, &attr, &keys, &mr), RI_OK);
+    EXPECT_STATUS(register_region(bed.pd, &attr, &keys, &mr), RI_OK);
     remote_error(opcode, keys.rkey, (uintptr_t)b.memory, 64);
 }
 
@@ -258,7 +258,7 @@ static void after_deregister(void)
     begin();
     attr.access = all_access();
     attr.addr = b.memory;
-    EXPECT_STATUS(bed.control.mr_register(bed.pd, &attr, &keys, &mr), RI_OK);
+    EXPECT_STATUS(register_region(bed.pd, &attr, &keys, &mr), RI_OK);
     EXPECT_STATUS(bed.control.mr_deregister(mr), RI_OK);
     remote_error(RI_WR_RDMA_WRITE, keys.rkey, (uintptr_t)b.memory, 64);
 }

@@ -212,7 +212,7 @@ static enum ri_status register_as(void *addr, uint64_t length, uint32_t access,
     };
 
     *mr = (struct ri_mr *)&place;
-    return bed.control.mr_register(bed.pd, &attr, keys, mr);
+    return register_region(bed.pd, &attr, keys, mr);
 }
 
 static uint8_t octets[8192];
@@ -250,13 +250,20 @@ static void mr_rights(void)
     }
 }
 
+static void open_without_pins(void)
+{
+    bed_open();
+    if (bed.attr.features & RI_FEATURE_DMA)
+        check_skip("the provider has RI_FEATURE_DMA: the host pins, and finds this before");
+}
+
 static void mr_memory(void)
 {
     struct ri_mr_keys keys;
     struct ri_mr *mr;
     char *pages;
 
-    bed_open();
+    open_without_pins();
     pages = mmap(NULL, 3 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     EXPECT(pages != MAP_FAILED && !munmap(pages + 4096, 4096), "no memory");
     EXPECT_STATUS(register_as(pages, 3 * 4096, RI_ACCESS_LOCAL_READ, &keys, &mr), RI_ERR_ADDRESS);
@@ -268,7 +275,7 @@ static void mr_protected(void)
     struct ri_mr *mr;
     char *pages;
 
-    bed_open();
+    open_without_pins();
     pages = mmap(NULL, 3 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     EXPECT(pages != MAP_FAILED && !mprotect(pages + 4096, 4096, PROT_READ), "no memory");
     EXPECT_STATUS(register_as(pages, 3 * 4096, RI_ACCESS_LOCAL_READ, &keys, &mr), RI_OK);
@@ -286,7 +293,12 @@ static void mr_limit(void)
     bed_open();
     if (bed.attr.max_mr_length > UINT64_MAX / 2)
         check_skip("max_mr_length is beyond every address space");
-    status = register_as(octets, bed.attr.max_mr_length + 1, RI_ACCESS_LOCAL_READ, &keys, &mr);
+    status = bed.control.mr_register(bed.pd,
+                                     &(struct ri_mr_attr){ .size = sizeof(struct ri_mr_attr),
+                                                           .access = RI_ACCESS_LOCAL_READ,
+                                                           .addr = octets,
+                                                           .length = bed.attr.max_mr_length + 1 },
+                                     &keys, &mr);
     EXPECT(status == RI_ERR_LIMIT || status == RI_ERR_ADDRESS,
            "mr_register beyond max_mr_length answers %s", ri_status_name(status));
 }

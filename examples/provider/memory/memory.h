@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * memory.h - what the files of the provider `memory` share: objects, and who does what.
+ *
+ * Two QPs of one host, in one process or in two, exchange frames through rings in shared memory.
+ * A UNIX socket beside them carries the connection's set-up and end, and wakes a lane that sleeps.
+ *
+ * Locks: one lock per RNIC guards everything but the CQs, which librnicpi guards. No upcall is made
+ * under it. Completions: see report(). Events of QPs and connections are put on a list and told by
+ * the next run of the lane: see tell() in vp_memory.c.
+ */
+#ifndef VP_MEMORY_H
+#define VP_MEMORY_H
+
+#include <rnicpi.h>
+#include <rnicpi_cq.h>
+#include <rnicpi_ring.h>
+#include <rnicpi_util.h>
+#include <rnicpi_watch.h>
+
+#include <sys/queue.h>
+
+#define MAX_WR        4096u
+#define MAX_SGE       4u
+#define MAX_DEPTH     64u /* IRD and ORD */
+#define MAX_MR        4096u
+#define MAX_MR_LENGTH (UINT64_C(1) << 47)
+#define MAX_OBJECTS   (1u << 16)
+#define MAX_CQE       (1u << 20)
+#define MAX_MESSAGE   (UINT32_C(1) << 30)
+#define MAX_UD        4096u /* octets of a datagram */
+#define GRH           40u
+#define PAYLOAD       16384u     /* octets of a frame at most */
+#define ROOM          (1u << 17) /* octets of a ring */
+
+/* An object with something to tell. Events of one object are told in their order. */
+struct teller {
+    TAILQ_ENTRY(teller) link;
+    bool listed;
+    /* Called with the lock held; makes one upcall without it. True: there is more to tell. */
+    bool (*tell)(struct teller *teller);
+};
+
+struct rnic {
+    struct ri_rnic base;
+    const struct ri_host *host;
+    const struct ri_user_ops *user;
+    struct ri_lane lane;
+    struct ri_unwatch_list leaving;
+    pthread_mutex_t lock;
+    pthread_cond_t told;
+    TAILQ_HEAD(, teller) tellers;
+    /* Whom the upcall that runs is about; the listener of a request. */
+    const struct teller *telling;
+    const struct listener *hearing;
+    pthread_t telling_thread;
+    struct mr *regions[MAX_MR];
+    TAILQ_HEAD(, connection) connections;
+    TAILQ_HEAD(, mailbox) mailboxes;
+    uint32_t objects, pass; /* objects: all but QPs and regions */
+};
+
+struct pd {
+    struct ri_pd base;
+    struct rnic *rnic;
+    uint32_t users;
+};
+
+struct mr {
+    struct ri_mr base;
+    struct pd *pd;
+    struct ri_mr_attr attr;
+    uint32_t key, place;
+};
+
+struct cq {
+    struct ri_mem_cq mem;
+    struct rnic *rnic;
+    uint32_t queues; /* of QPs */
+};
+
+struct ah {
+    struct ri_ah base;
+    struct pd *pd;
+    bool here; /* its destination is this host */
+};
+
+struct request {
+    uint64_t cookie, remote_addr;
+    struct ri_sge sges[MAX_SGE];
+    const struct ah *ah;
+    uint32_t num_sge, rkey, remote_qpn; /* datagrams: rkey is the Q_Key */
+    uint32_t length;                    /* of all elements */
+    uint32_t moved;                     /* octets that were sent, received, or answered */
+    uint16_t opcode, flags, status;
+    bool finished, solicited;
+};
+
+/* ring: posted and not polled. Of these: below `done` the outcome is known; below `told` (under the
+ * CQ's lock) the completion is in the CQ; below `sent` (send queue) the request is on its way. */
+struct queue {
+    struct ri_cq_source source;
+    struct qp *qp;
+    bool receive;
+    struct ri_ring ring;
+    atomic_uint done;
+    uint32_t told, sent;
+    struct request *requests;
+};
+
+/* A Read of the peer that is not answered yet. */
+struct answer {
+    const uint8_t *from;
+    uint32_t key, length, moved;
+};
+
+struct qp {
+    struct ri_qp base;
+    struct teller teller;
+    struct rnic *rnic;
+    struct pd *pd;
+    enum ri_qp_type type;
+    enum ri_qp_state state;
+    uint32_t number, flags, ird, ord, qkey;
+    uint32_t reads; /* own ones that are not answered */
+    struct answer answers[MAX_DEPTH];
+    uint32_t answer_first, answer_count;
+    struct queue send, receive;
+    struct connection *connection;
+    struct mailbox *mailbox; /* UD */
+    struct ri_event event;   /* type 0: none to tell */
+};
+
+/* The socket of a UD QP. It outlives the QP until no thread reads it. */
+struct mailbox {
+    struct ri_watched watched;
+    struct rnic *rnic;
+    struct qp *qp; /* NULL: destroyed */
+    TAILQ_ENTRY(mailbox) link;
+    uint64_t patience; /* until when the oldest datagram waits for room; 0: none waits */
+};
+
+/* In shared memory. The peer may write anything here: see ring_in(). */
+struct ring {
+    _Alignas(64) atomic_uint head; /* octets read so far */
+    _Alignas(64) atomic_uint tail; /* octets written so far */
+    /* The lane of the reader sleeps, and wants a BELL when anything changes. */
+    _Alignas(64) atomic_uint sleeps;
+};
+
+#define SHARED_OCTETS (4096u + 2 * ROOM)
+
+struct half {
+    struct ring *ring;
+    uint8_t *octets;   /* mapped twice, one after the other: no frame is cut at the end */
+    uint32_t position; /* this side's: tail of the one that it writes, head of the other */
+};
+
+enum connection_state {
+    NEW,
+    GREETING,   /* passive: waits for the request */
+    UNDECIDED,  /* passive: accept or reject comes next */
+    ACCEPTED,   /* passive: waits for the peer's READY */
+    CONNECTING, /* active: waits for the answer */
+    CONNECTED,
+    ENDED
+};
+
+/* What a connection has to tell, in this order. */
+enum { TELL_RESOLVED = 1, TELL_REQUEST = 2, TELL_ESTABLISHED = 4, TELL_END = 8 };
+
+struct connection {
+    struct ri_connection base;
+    struct ri_watched watched; /* the socket */
+    struct teller teller;
+    TAILQ_ENTRY(connection) link;
+    struct rnic *rnic;
+    struct qp *qp;
+    struct listener *listener;
+    enum connection_state state;
+    bool destroyed; /* by the user, or the user has never heard of it */
+    bool open;      /* its socket is watched, or about to be closed */
+    bool datagram;
+    uint32_t tells, pass;
+    uint64_t deadline;
+    struct half in, out;
+    bool negotiate;
+    uint16_t ird, ord;
+    struct sockaddr_storage local, peer;
+    struct ri_connection_event end; /* the event of TELL_END */
+    uint16_t data_length;           /* private data of the peer */
+    uint8_t data[RI_MAX_PRIVATE_DATA];
+};
+
+struct listener {
+    struct ri_listener base;
+    struct ri_watched watched;
+    struct rnic *rnic;
+    struct sockaddr_storage address;
+    uint32_t backlog, undecided;
+    bool datagram;
+};
+
+/* vp_memory.c */
+extern const uint8_t own_gid[16];
+/* Has the lane call teller->tell. Under the lock. */
+void tell_later(struct rnic *rnic, struct teller *teller);
+/* Waits for an upcall about either in another thread; no other comes. One is NULL. Under the lock.
+ */
+void forget(struct rnic *rnic, struct teller *teller, const struct listener *listener);
+/* Upcalls of completions. Under the lock, which it releases. */
+void report(struct qp *qp);
+void count_object(struct rnic *rnic, int more);
+uint64_t now_ns(void);
+
+/* region.c */
+enum ri_status vp_mr_register(struct ri_pd *base, const struct ri_mr_attr *attr,
+                              struct ri_mr_keys *keys, struct ri_mr **out);
+enum ri_status vp_mr_deregister(struct ri_mr *base);
+/* The memory that a key gives access to; NULL: it does not. Under the lock. */
+uint8_t *memory(const struct pd *pd, uint32_t key, uint64_t address, uint64_t length,
+                uint32_t access);
+bool elements_are_good(const struct qp *qp, const struct request *request, uint32_t access);
+/* Copies length octets between `octets` and the elements, from their octet `offset` on. `access`
+ * says the direction: LOCAL_READ is out of the elements. False: one of them is not to be used. */
+bool copy(const struct qp *qp, const struct request *request, uint32_t offset, uint32_t length,
+          uint8_t *octets, uint32_t access);
+
+/* queue.c */
+struct request *request_at(struct queue *queue, uint32_t at);
+bool queue_open(struct queue *queue, struct qp *qp, struct ri_cq *cq, uint32_t depth, bool receive);
+void queue_close(struct queue *queue);
+/* The oldest request has this outcome; requests complete in their order. Under the lock. */
+void finish(struct queue *queue, enum ri_wc_status status);
+void flush(struct qp *qp);
+/* Slots of unsignalled requests that no completion will cover. */
+void free_uncovered(struct queue *queue);
+enum ri_status vp_post_send(struct ri_qp *base, struct ri_send_wr *wr, struct ri_send_wr **bad);
+enum ri_status vp_post_recv(struct ri_qp *base, struct ri_recv_wr *wr, struct ri_recv_wr **bad);
+
+/* qp.c */
+enum ri_status vp_qp_create(struct ri_pd *base, struct ri_qp_attr *attr, struct ri_qp **out);
+enum ri_status vp_qp_modify(struct ri_qp *base, const struct ri_qp_modify *modify);
+enum ri_status vp_qp_query(struct ri_qp *base, struct ri_qp_info *info);
+enum ri_status vp_qp_destroy(struct ri_qp *base);
+/* The QP is in ERROR; `type` 0: without an event. Under the lock; a run of the lane does what
+ * report() does. */
+void qp_end(struct qp *qp, enum ri_event_type type, uint16_t code, bool explained);
+
+/* traffic.c: all under the lock; report() follows. */
+/* Everything that can be done for a connected QP now. Returns the frames moved. */
+uint32_t serve(struct qp *qp);
+/* Is there nothing that serve() could do now? */
+bool is_quiet(struct connection *connection);
+
+/* shared.c */
+/* The two rings: made anew, or those that the peer has sent (*memory >= 0). */
+bool shared_open(struct connection *connection, int *memory);
+void shared_close(struct connection *connection);
+/* Room for one frame more. */
+bool ring_has_room(const struct half *out);
+/* Octets that can be read; ROOM + 1 or more: the peer has broken the ring. */
+uint32_t ring_in(const struct half *in);
+/* What was written, or read, is the peer's to see. */
+void ring_publish(struct connection *connection, struct half *half);
+
+/* connect.c: set A */
+/* The end of a connection, told once. `cause` 0: nothing but the end. Under the lock. */
+void connection_end(struct connection *connection, enum ri_event_type cause, uint16_t code,
+                    bool explained);
+/* Ends connections that have waited for too long; returns when to look again. Under the lock. */
+uint64_t connections_expire(struct rnic *rnic);
+enum ri_status vp_connection_create(struct ri_rnic *base, void *context,
+                                    struct ri_connection **out);
+enum ri_status vp_connection_destroy(struct ri_connection *base);
+enum ri_status vp_resolve(struct ri_connection *base, const struct ri_connect_param *param);
+enum ri_status vp_connect(struct ri_connection *base, struct ri_qp *qp,
+                          const struct ri_connect_param *param);
+enum ri_status vp_accept(struct ri_connection *base, struct ri_qp *qp,
+                         const struct ri_connect_param *param);
+enum ri_status vp_reject(struct ri_connection *base, const void *data, uint16_t length);
+enum ri_status vp_disconnect(struct ri_connection *base, const void *data, uint16_t length);
+enum ri_status vp_service_request(struct ri_connection *base, const struct ri_connect_param *param);
+enum ri_status vp_service_reply(struct ri_connection *base, const struct ri_service_reply *reply);
+/* A request of a listener's socket. Under the lock. */
+void connection_accepted(struct listener *listener, int fd);
+/* The listener is gone: requests that the user has not heard of are dropped. Under the lock. */
+void connections_forget(struct listener *listener);
+
+/* socket.c: the socket beside the rings */
+enum { REQUEST = 1, ACCEPT, REJECT, READY, REPLY, BELL };
+struct message {
+    uint32_t type, length; /* of data */
+    uint32_t qpn, qkey, status;
+    uint16_t ird, ord;
+    uint32_t negotiate;
+    struct sockaddr_storage source, destination;
+    uint8_t data[RI_MAX_PRIVATE_DATA];
+};
+struct sockaddr_un;
+/* The name of a listener's socket: the host has one for connections and one for datagrams per port
+ * number, whatever the address. Returns its length. */
+socklen_t socket_name(struct sockaddr_un *name, uint16_t port, bool datagram);
+/* The port, host order. NOT_SUPPORTED: a service ID that is not of such a port. UNREACHABLE: an
+ * address that is not this host's. */
+enum ri_status port_of(const struct sockaddr *address, uint64_t service_id, bool datagram,
+                       uint16_t *port);
+/* `memory` -1: no descriptor goes with it. */
+bool socket_send(int fd, const struct message *message, int memory);
+/* 1: a message, and perhaps a descriptor; 0: the peer's end; -1: nothing now. */
+int socket_receive(int fd, struct message *message, int *memory);
+void bell(struct connection *connection);
+enum ri_status vp_listen(struct ri_rnic *base, const struct ri_listen_param *param, void *context,
+                         struct sockaddr_storage *bound, struct ri_listener **out);
+enum ri_status vp_listen_destroy(struct ri_listener *base);
+
+/* datagram.c */
+enum ri_status vp_ah_create(struct ri_pd *base, const struct ri_ah_attr *attr, struct ri_ah **out);
+enum ri_status vp_ah_modify(struct ri_ah *ah, const struct ri_ah_attr *attr);
+enum ri_status vp_ah_destroy(struct ri_ah *ah);
+enum ri_status mailbox_open(struct qp *qp);
+void mailbox_close(struct qp *qp);
+/* What is posted leaves. A datagram waits for a while if its destination has no room. Returns how
+ * many have left. Under the lock. */
+uint32_t send_datagrams(struct qp *qp);
+/* Those that wait; returns when to look again. Under the lock. */
+uint64_t mailboxes_serve(struct rnic *rnic);
+
+#endif
