@@ -307,8 +307,8 @@ static void post_upcall_unlocked(void)
     EXPECT(UNTIL(a.send_seen.fired && !a.send_seen.hook, 5000), "an armed CQ does not fire");
 }
 
-/* The end of the connection, by a cause that is told to both QPs with either set of connection verbs:
- * the peer refuses a Write. */
+/* The end of the connection, by a cause that is told to both QPs with either set of connection
+ * verbs: the peer refuses a Write. */
 static void cause_qp_event(void)
 {
     if (bed.set_a)

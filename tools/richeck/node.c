@@ -41,8 +41,8 @@ uint32_t all_access(void)
            (bed.attr.features & RI_FEATURE_ATOMICS ? RI_ACCESS_REMOTE_ATOMIC : 0);
 }
 
-/* What the host does for a provider that reaches memory by DMA: it refuses memory that is not there,
- * or not to be written, itself. Linux's mlock says of memory that cannot be locked why. */
+/* What the host does for a provider that reaches memory by DMA: it pins, and so finds memory that
+ * is not there. */
 static void pin_as_host(const struct ri_mr_attr *attr)
 {
     uintptr_t from = (uintptr_t)attr->addr & ~(uintptr_t)4095;
