@@ -138,6 +138,20 @@ static void fault_srq_close(struct pass_srq *pass)
     free(srq->counts);
 }
 
+/* A QP that is reset is made anew, and the earlier one with the same context goes afterwards: it
+ * remains the same QP for the script. Octets are those of one connection. The lock is held. */
+static void number_qp(struct fault_rnic *rnic, struct fault_qp *qp)
+{
+    struct fault_qp *earlier;
+
+    HASH_FIND_PTR(rnic->qps, &qp->context, earlier);
+    qp->number = earlier ? earlier->number : ++rnic->qp_count;
+    for (size_t i = 0; earlier && i < rnic->script.count; i++) {
+        qp->counts[i] = earlier->counts[i];
+        qp->counts[i].octets = 0;
+    }
+}
+
 static enum ri_status fault_qp_open(struct pass_qp *pass, const struct ri_qp_attr *attr)
 {
     struct fault_rnic *rnic = fault_rnic_of(pass->rnic);
@@ -149,7 +163,7 @@ static enum ri_status fault_qp_open(struct pass_qp *pass, const struct ri_qp_att
     if (!qp->counts)
         return RI_ERR_NO_RESOURCES;
     pthread_mutex_lock(&rnic->lock);
-    qp->number = ++rnic->qp_count;
+    number_qp(rnic, qp);
     HASH_ADD_PTR(rnic->qps, context, qp);
     known = qp->hh.tbl;
     pthread_mutex_unlock(&rnic->lock);
@@ -185,6 +199,8 @@ static void fault_qp_modified(struct pass_qp *pass, const struct ri_qp_modify *m
     pthread_mutex_lock(&rnic->lock);
     fault_queue_clear(&qp->send);
     fault_queue_clear(&qp->recv);
+    for (size_t i = 0; i < rnic->script.count; i++)
+        qp->counts[i].octets = 0;
     pthread_mutex_unlock(&rnic->lock);
 }
 

@@ -51,11 +51,11 @@ static unsigned kind_of(uint16_t opcode)
     }
 }
 
-static uint64_t octets_of(const struct ri_send_wr *wr)
+static uint64_t octets_of(const struct fault_qp *qp, const struct ri_send_wr *wr)
 {
     uint64_t sum = 0;
 
-    for (uint32_t i = 0; i < wr->num_sge; i++)
+    for (uint32_t i = 0; i < wr->num_sge && wr->num_sge <= qp->pass.max_sge; i++)
         sum += wr->sg_list[i].length;
     return sum;
 }
@@ -153,7 +153,7 @@ static enum ri_status post_one(struct fault_rnic *rnic, struct fault_qp *qp,
     pass_send_wr(&qp->pass, wr, &below);
     pthread_mutex_lock(&rnic->lock);
     verdict = judge(&rnic->script, qp->counts, kind_of(wr->opcode), qp->number, signaled,
-                    octets_of(wr));
+                    octets_of(qp, wr));
     known = expect(&qp->send, verdict.error, wr->cookie) &&
             expect(&qp->send, verdict.delay, wr->cookie);
     qp->send.outstanding += known && signaled;

@@ -156,6 +156,7 @@ struct pass_qp {
     struct pass_cq *send_cq, *recv_cq;
     struct pass_srq *srq; /* NULL: none */
     void *lane_context;
+    uint32_t max_sge; /* of a request: more are refused, and their list may be shorter */
     bool datagram;
 };
 

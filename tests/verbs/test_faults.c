@@ -203,6 +203,36 @@ START_TEST(the_request_is_found_among_equal_ones)
 }
 END_TEST
 
+START_TEST(what_is_flushed_remains_so)
+{
+    open_over("error write remote_access at 2\nerror write general at 3\n", false);
+    for (uint64_t i = 1; i <= 3; i++)
+        ck_assert_int_eq(post_onesided(IBV_WR_RDMA_WRITE, i), 0);
+    expect(a->cq, 1, IBV_WC_SUCCESS);
+    expect(a->cq, 2, IBV_WC_REM_ACCESS_ERR);
+    expect(a->cq, 3, IBV_WC_WR_FLUSH_ERR);
+    pair_close(&pair);
+}
+END_TEST
+
+/* The rule was for the request that the provider did not take. */
+START_TEST(a_refused_request_leaves_nothing_to_the_next)
+{
+    struct ibv_sge sge;
+    struct ibv_send_wr wr, *bad;
+
+    open_over("delay send 3600s at 1 qp 1\n", false);
+    wr = pair_request(a, IBV_WR_SEND, &sge, 0, 8);
+    wr.wr_id = 7;
+    wr.num_sge = 1000;
+    ck_assert_int_eq(ibv_post_send(a->qp, &wr, &bad), EINVAL);
+    pair_post_receive(b, 1, 0, 100);
+    ck_assert_int_eq(send_one(7, 8), 0);
+    expect(a->cq, 7, IBV_WC_SUCCESS);
+    pair_close(&pair);
+}
+END_TEST
+
 /* ---- delays ---- */
 
 #define DELAY_NS UINT64_C(60000000)
@@ -281,19 +311,46 @@ START_TEST(a_connection_is_lost_before_a_request)
 }
 END_TEST
 
-START_TEST(a_connection_is_lost_after_some_octets)
+/* Sends up to `most` times 100 octets; returns how often it succeeded. */
+static unsigned send_until_lost(unsigned most)
 {
+    unsigned done = 0;
     struct ibv_wc wc;
-    uint64_t done = 0;
 
-    open_over("drop after 1k qp 1\n", false);
-    for (uint64_t i = 1; i <= 20; i++)
+    for (unsigned i = 1; i <= most; i++)
         pair_post_receive(b, i, 0, 100);
     do {
         ck_assert_int_eq(send_one(1, 100), 0);
         wc = pair_completion(a->cq);
-    } while (wc.status == IBV_WC_SUCCESS && ++done < 20);
-    ck_assert_uint_eq(done, 10);
+    } while (wc.status == IBV_WC_SUCCESS && ++done < most);
+    return done;
+}
+
+static void connect_again(void)
+{
+    struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RESET };
+
+    ck_assert_int_eq(ibv_modify_qp(a->qp, &attr, IBV_QP_STATE), 0);
+    ck_assert_int_eq(ibv_modify_qp(b->qp, &attr, IBV_QP_STATE), 0);
+    pair_connect(&pair);
+}
+
+START_TEST(a_connection_is_lost_after_some_octets)
+{
+    open_over("drop after 1k qp 1\n", false);
+    ck_assert_uint_eq(send_until_lost(20), 10);
+    connect_again();
+    ck_assert_uint_eq(send_until_lost(20), 10);
+    pair_close(&pair);
+}
+END_TEST
+
+START_TEST(octets_of_an_earlier_connection_do_not_count)
+{
+    open_over("drop after 1k qp 1\n", false);
+    ck_assert_uint_eq(send_until_lost(5), 5);
+    connect_again();
+    ck_assert_uint_eq(send_until_lost(20), 10);
     pair_close(&pair);
 }
 END_TEST
@@ -429,11 +486,12 @@ int main(void)
                         (int)(sizeof onesided / sizeof *onesided));
     tc_add_tests(all, a_receive_completes_in_error, a_receive_of_a_shared_queue_completes_in_error,
                  an_unsignaled_request_fails_aloud, the_request_is_found_among_equal_ones,
+                 what_is_flushed_remains_so, a_refused_request_leaves_nothing_to_the_next,
                  a_completion_comes_late_and_in_order, a_sleeper_wakes_when_the_completion_is_due,
                  a_destroyed_qp_takes_its_held_completion_along,
                  a_connection_is_lost_before_a_request, a_connection_is_lost_after_some_octets,
-                 calls_fail_as_the_script_says, a_post_that_fails_names_its_request,
-                 a_seed_gives_the_same_faults_again, a_script_that_never_hits_changes_nothing,
-                 a_wrong_script_opens_no_device);
+                 octets_of_an_earlier_connection_do_not_count, calls_fail_as_the_script_says,
+                 a_post_that_fails_names_its_request, a_seed_gives_the_same_faults_again,
+                 a_script_that_never_hits_changes_nothing, a_wrong_script_opens_no_device);
     return tc_main(suite);
 }

@@ -376,6 +376,9 @@ START_TEST(the_end_of_an_earlier_connection_does_not_touch_the_next)
         connect_to(other_end(_i), this_end(_i)->qp->qp_num);
         exchange(this_end(_i), other_end(_i));
     }
+    to_state(this_end(_i), IBV_QPS_ERR);
+    post_send(this_end(_i), 0);
+    expect(this_end(_i), 0, IBV_WC_WR_FLUSH_ERR);
 }
 END_TEST
 

@@ -44,6 +44,7 @@ END_TEST
 
 START_TEST(few_messages_and_small_rings_are_enough)
 {
+    static const uint8_t block[4096] = { 1, 2, 3 };
     int messages = 16, octets = 4096;
 
     tear_down();
@@ -53,6 +54,13 @@ START_TEST(few_messages_and_small_rings_are_enough)
     ck_assert_int_eq(rsetsockopt(listener, SOL_SOCKET, SO_RCVBUF, &octets, sizeof octets), 0);
     ck_assert_int_eq(rsetsockopt(listener, SOL_SOCKET, SO_SNDBUF, &octets, sizeof octets), 0);
     join();
+    /* the answer says that all was read: then 4096 octets have room, of which 3096 are in a row */
+    give(client, block, 1000);
+    expect(server, block, 1000);
+    give(server, block, 1);
+    expect(client, block, 1);
+    give(client, block, sizeof block);
+    expect(server, block, sizeof block);
     run_flows(tc_count(10) * 20000);
 }
 END_TEST

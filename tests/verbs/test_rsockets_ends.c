@@ -120,10 +120,13 @@ START_TEST(a_close_without_linger_resets)
 }
 END_TEST
 
+static _Atomic pid_t reading;
+
 static void *read_in_vain(void *error)
 {
     char octet;
 
+    reading = (pid_t)syscall(SYS_gettid);
     *(int *)error = rrecv(server, &octet, 1, 0) < 0 ? errno : 0;
     return NULL;
 }
@@ -136,6 +139,7 @@ START_TEST(a_close_wakes_a_reader)
 
     ck_assert_int_eq(rsetsockopt(server, SOL_SOCKET, SO_LINGER, &linger, sizeof linger), 0);
     pthread_create(&reader, NULL, read_in_vain, &error);
+    ck_assert(tc_until(tc_asleep(reading), WAIT_MS));
     ck_assert_int_eq(rclose(server), 0);
     pthread_join(reader, NULL);
     ck_assert_int_eq(error, EBADF);
@@ -307,6 +311,9 @@ static void *serve_listener(void *stop)
 
 START_TEST(a_stranger_is_rejected)
 {
+    const struct rs_hello huge = { .messages = 64,
+                                   .ring_size = RS_RING_MOST + 1,
+                                   .ring_address = 4096 };
     uint8_t wrong[RS_HELLO_OCTETS] = "not a hello";
     pthread_t thread;
     int stop[2];
@@ -315,6 +322,8 @@ START_TEST(a_stranger_is_rejected)
     pthread_create(&thread, NULL, serve_listener, &stop[0]);
     ck_assert_ptr_null(stranger(wrong, sizeof wrong));
     ck_assert_ptr_null(stranger(NULL, 0));
+    rs_hello_encode(&huge, wrong);
+    ck_assert_ptr_null(stranger(wrong, sizeof wrong));
     ck_assert_int_eq(write(stop[1], "x", 1), 1);
     pthread_join(thread, NULL);
     ck_assert_int_eq(rfcntl(listener, F_SETFL, O_NONBLOCK), 0);
@@ -330,8 +339,8 @@ static void *accept_one(void *fd)
     return NULL;
 }
 
-/* Sends a message to an rsocket; returns the error that its reader gets. */
-static int error_of_message(const struct rs_message *message, uint32_t cut)
+/* Sends a message to an rsocket, so many times; returns the error that its reader gets. */
+static int error_of_messages(const struct rs_message *message, uint32_t cut, unsigned times)
 {
     const struct rs_hello hello = { .messages = 64, .ring_size = 65536, .ring_address = 4096 };
     uint8_t octets[RS_HELLO_OCTETS], sent[RS_SLOT_OCTETS];
@@ -348,13 +357,22 @@ static int error_of_message(const struct rs_message *message, uint32_t cut)
     ck_assert(id && fd >= 0);
     mr = rdma_reg_msgs(id, sent, sizeof sent);
     ck_assert_ptr_nonnull(mr);
-    ck_assert_int_eq(rdma_post_send(id, NULL, sent, rs_message_encode(message, sent) - cut, mr, 0),
-                     0);
-    error = rrecv(fd, &octet, 1, 0) < 0 ? errno : 0;
+    for (unsigned i = 0; i < times; i++)
+        ck_assert_int_eq(
+            rdma_post_send(id, NULL, sent, rs_message_encode(message, sent) - cut, mr, 0), 0);
+    if (times == 1)
+        error = rrecv(fd, &octet, 1, 0) < 0 ? errno : 0;
+    else
+        tc_until((error = error_of(fd)) != 0, WAIT_MS);
     ck_assert_int_eq(rclose(fd), 0);
     rdma_dereg_mr(mr);
     rdma_destroy_ep(id);
     return error;
+}
+
+static int error_of_message(const struct rs_message *message, uint32_t cut)
+{
+    return error_of_messages(message, cut, 1);
 }
 
 START_TEST(a_peer_that_breaks_the_protocol_is_cut_off)
@@ -364,14 +382,20 @@ START_TEST(a_peer_that_breaks_the_protocol_is_cut_off)
                                      .octets = (const uint8_t *)"g" };
     const struct rs_message too_long = { .kind = RS_DATA, .length = UINT32_MAX };
     const struct rs_message took_more = { .kind = RS_CREDIT, .taken_octets = 1 };
+    const struct rs_message took_messages = { .kind = RS_CREDIT, .taken_messages = 1 };
+    const struct rs_message most_of_ring = { .kind = RS_DATA, .length = 200 * 1024 };
     const struct rs_message early_end = { .kind = RS_END };
     const struct rs_message map = { .kind = RS_MAP, .index = 7, .map = { .length = 1 } };
+    const struct rs_message first_map = { .kind = RS_MAP, .map = { .length = 1 } };
 
     ck_assert_int_eq(error_of_message(&good, 0), 0);
     ck_assert_int_eq(error_of_message(&too_long, 0), EPROTO);
     ck_assert_int_eq(error_of_message(&took_more, 0), EPROTO);
     ck_assert_int_eq(error_of_message(&early_end, 0), EPROTO);
+    ck_assert_int_eq(error_of_message(&took_messages, 0), EPROTO);
+    ck_assert_int_eq(error_of_messages(&most_of_ring, 0, 2), EPROTO);
     ck_assert_int_eq(error_of_message(&map, 0), EPROTO);
+    ck_assert_int_eq(error_of_message(&first_map, 0), EPROTO);
     ck_assert_int_eq(error_of_message(&good, 1), EPROTO);
 }
 END_TEST

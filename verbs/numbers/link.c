@@ -161,9 +161,12 @@ void link_qp_event(struct link *link, const struct ri_event *event)
         stimulate(link, LINK_ESTABLISHED);
         return;
     }
-    if (link_is_end_by_peer(event))
+    pthread_mutex_lock(&link->numbers->lock);
+    /* not where the program itself moves the QP to ERR: then all requests are flushed */
+    if (!link->stopped && link_is_end_by_peer(event))
         vb_qp_unreached(link->qp, true);
-    stimulate(link, LINK_CONNECTION_ENDED);
+    link_stimulate(link, LINK_CONNECTION_ENDED);
+    pthread_mutex_unlock(&link->numbers->lock);
 }
 
 /* --- actions; in the timer, no lock held --- */
