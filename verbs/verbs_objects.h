@@ -161,6 +161,15 @@ struct vb_mw {
     struct ual_mw *ual;
 };
 
+/* A bind of a window as a work request. It names its objects by handle: it may be held until the QP
+ * is connected, and the program may free them meanwhile. */
+struct vb_bind {
+    ual_handle mw, mr;       /* mr 0: unbinds */
+    struct ual_mw_link link; /* without mr */
+    uint64_t cookie;
+    uint16_t flags;
+};
+
 struct vb_ah {
     struct ibv_ah ibv; /* first */
     struct ual_ah *ual;
@@ -323,6 +332,8 @@ struct vb_connector {
      * stays there until the request completes. NULL: such posts are refused. */
     enum ual_status (*hold)(void *context, struct vb_qp *qp, struct ri_send_wr *wr,
                             struct ri_send_wr **bad);
+    /* The same for a bind, which is posted later by vb_bind_post. With `hold`. */
+    enum ual_status (*hold_bind)(void *context, struct vb_qp *qp, const struct vb_bind *bind);
     /* Upcall: an event of the QP's connection: RI_EVENT_ESTABLISHED, or one of the ended group,
      * after which the QP is in ERROR. */
     void (*event)(void *context, struct vb_qp *qp, const struct ri_event *event);
@@ -345,6 +356,9 @@ VB_PUBLIC void vb_qp_enter(struct vb_qp *qp, enum ibv_qp_state state, enum vb_ga
 /* The peer cannot be reached: the next send request that is flushed completes with RETRY_EXC_ERR.
  * is_so false cancels this. Allowed in upcalls. */
 void vb_qp_unreached(struct vb_qp *qp, bool is_so);
+
+/* Posts the bind to the provider. *stag: set on success, but not by an unbinding. */
+enum ual_status vb_bind_post(struct vb_qp *qp, const struct vb_bind *bind, uint32_t *stag);
 
 /* Connections by numbers: verbs without rdma_cm. */
 struct vb_numbers {

@@ -87,7 +87,9 @@ static void close_end(struct end *end)
 
 static void to_init(struct end *end)
 {
-    struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1 };
+    struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT,
+                                .port_num = 1,
+                                .qp_access_flags = IBV_ACCESS_REMOTE_READ };
 
     ck_assert_int_eq(
         ibv_modify_qp(end->qp, &attr,
@@ -272,6 +274,122 @@ START_TEST(inline_data_is_copied_before_the_connection)
     expect_message(receiver, 1, 4);
     expect(sender, 3, IBV_WC_SUCCESS);
     expect(sender, 4, IBV_WC_SUCCESS);
+}
+END_TEST
+
+/* --- binds of windows before the connection --- */
+
+static unsigned char windowed[2 * OCTETS];
+
+static struct ibv_mw *window(enum ibv_mw_type type)
+{
+    struct ibv_mw *mw = ibv_alloc_mw(pd, type);
+
+    if (!mw)
+        tc_skip("the device has no windows");
+    return mw;
+}
+
+static struct ibv_mr *windowed_region(void)
+{
+    struct ibv_mr *mr = ibv_reg_mr(pd, windowed, sizeof(windowed),
+                                   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
+
+    ck_assert_ptr_nonnull(mr);
+    memset(windowed, 0x51, OCTETS);
+    memset(windowed + OCTETS, 0x52, OCTETS);
+    return mr;
+}
+
+static struct ibv_mw_bind_info half(struct ibv_mr *mr, unsigned int number)
+{
+    return (struct ibv_mw_bind_info){ .mr = mr,
+                                      .addr = (uintptr_t)windowed + number * OCTETS,
+                                      .length = OCTETS,
+                                      .mw_access_flags = IBV_ACCESS_REMOTE_READ };
+}
+
+static void bind_first(struct end *end, struct ibv_mw *mw, struct ibv_mw_bind_info info)
+{
+    struct ibv_mw_bind bind = { .wr_id = 1, .send_flags = IBV_SEND_SIGNALED, .bind_info = info };
+    uint32_t before = mw->rkey;
+
+    ck_assert_int_eq(ibv_bind_mw(end->qp, mw, &bind), 0);
+    ck_assert_uint_ne(mw->rkey, before);
+}
+
+static uint32_t bind_second(struct end *end, struct ibv_mw *mw, struct ibv_mw_bind_info info)
+{
+    struct ibv_send_wr wr = { .wr_id = 2, .opcode = IBV_WR_BIND_MW }, *bad;
+
+    wr.bind_mw.mw = mw;
+    wr.bind_mw.rkey = ibv_inc_rkey(mw->rkey);
+    wr.bind_mw.bind_info = info;
+    ck_assert_int_eq(ibv_post_send(end->qp, &wr, &bad), 0);
+    return wr.bind_mw.rkey;
+}
+
+static void expect_half(struct end *reader, unsigned int number, uint32_t rkey)
+{
+    struct ibv_sge sge = { (uintptr_t)reader->memory, OCTETS, reader->mr->lkey };
+    struct ibv_send_wr wr = { .wr_id = 7,
+                              .sg_list = &sge,
+                              .num_sge = 1,
+                              .opcode = IBV_WR_RDMA_READ,
+                              .wr.rdma = { .remote_addr = (uintptr_t)windowed + number * OCTETS,
+                                           .rkey = rkey } },
+                       *bad;
+
+    ck_assert_int_eq(ibv_post_send(reader->qp, &wr, &bad), 0);
+    expect(reader, 7, IBV_WC_SUCCESS);
+    ck_assert_mem_eq(reader->memory, windowed + number * OCTETS, OCTETS);
+}
+
+START_TEST(windows_bound_before_the_connection_are_open_behind_it)
+{
+    struct end *owner = this_end(_i), *reader = other_end(_i);
+    struct ibv_mr *mr = windowed_region();
+    struct ibv_mw *first = window(IBV_MW_TYPE_1), *second = window(IBV_MW_TYPE_2);
+    uint32_t rkey;
+
+    connect_to(owner, reader->qp->qp_num);
+    bind_first(owner, first, half(mr, 1));
+    /* replaces the bind before it, with another key */
+    bind_first(owner, first, half(mr, 0));
+    rkey = bind_second(owner, second, half(mr, 1));
+    post_send(owner, 3);
+    to_init(reader);
+    post_recv(reader, 0);
+    to_rtr(reader, owner->qp->qp_num);
+    to_rts(reader);
+    expect(owner, 1, IBV_WC_SUCCESS);
+    expect(owner, 1, IBV_WC_SUCCESS);
+    expect(owner, 2, IBV_WC_SUCCESS);
+    expect(owner, 3, IBV_WC_SUCCESS);
+    expect_message(reader, 0, 3);
+    expect_half(reader, 0, first->rkey);
+    expect_half(reader, 1, rkey);
+    ck_assert_int_eq(ibv_dealloc_mw(first), 0);
+    ck_assert_int_eq(ibv_dealloc_mw(second), 0);
+    ck_assert_int_eq(ibv_dereg_mr(mr), 0);
+}
+END_TEST
+
+START_TEST(a_window_freed_before_its_bind_is_posted_puts_the_qp_into_error)
+{
+    struct end *owner = this_end(_i), *reader = other_end(_i);
+    struct ibv_mr *mr = windowed_region();
+    struct ibv_mw *mw = window(IBV_MW_TYPE_1);
+
+    to_init(owner);
+    post_recv(owner, 0);
+    to_rtr(owner, reader->qp->qp_num);
+    to_rts(owner);
+    bind_first(owner, mw, half(mr, 0));
+    ck_assert_int_eq(ibv_dealloc_mw(mw), 0);
+    connect_to(reader, owner->qp->qp_num);
+    expect(owner, 100, IBV_WC_WR_FLUSH_ERR);
+    ck_assert_int_eq(ibv_dereg_mr(mr), 0);
 }
 END_TEST
 
@@ -686,6 +804,8 @@ int main(void)
     tcase_add_loop_test(tc, a_peer_that_leaves_first_leaves_posted_receives_alone, 0, 2);
     tcase_add_loop_test(tc, err_flushes_the_receives_that_a_peer_left, 0, 2);
     tcase_add_loop_test(tc, inline_data_is_copied_before_the_connection, 0, 2);
+    tcase_add_loop_test(tc, windows_bound_before_the_connection_are_open_behind_it, 0, 2);
+    tcase_add_loop_test(tc, a_window_freed_before_its_bind_is_posted_puts_the_qp_into_error, 0, 2);
     tcase_add_loop_test(tc, err_flushes_what_was_held_and_what_was_received, 0, 2);
     tcase_add_loop_test(tc, after_reset_nothing_is_held_and_the_same_two_connect, 0, 2);
     tcase_add_loop_test(tc, the_end_of_an_earlier_connection_does_not_touch_the_next, 0, 2);

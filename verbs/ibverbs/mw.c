@@ -46,8 +46,25 @@ int vb_dealloc_mw(struct ibv_mw *ibv)
     return vb_errno(status);
 }
 
+enum ual_status vb_bind_post(struct vb_qp *qp, const struct vb_bind *bind, uint32_t *stag)
+{
+    struct ual_mw *mw = ual_lookup(bind->mw, UAL_MW);
+    struct ual_mw_link link = bind->link;
+
+    if (!mw)
+        return UAL_ERR_INVALID_HANDLE;
+    if (!bind->mr)
+        return ual_mw_unlink(mw, &qp->ual, bind->cookie, bind->flags);
+    link.mr = ual_lookup(bind->mr, UAL_MR);
+    if (!link.mr)
+        return UAL_ERR_INVALID_HANDLE;
+    return ual_mw_link(mw, &qp->ual, &link, bind->cookie, bind->flags, stag);
+}
+
+/* --- binds of a program --- */
+
 /* A window has remote rights only. */
-static int link_of(const struct ibv_mw_bind_info *info, struct ual_mw_link *link)
+static int bind_to(const struct ibv_mw_bind_info *info, struct vb_bind *bind)
 {
     uint32_t access = 0;
     int error = vb_access(info->mw_access_flags | IBV_ACCESS_LOCAL_WRITE, &access);
@@ -56,8 +73,8 @@ static int link_of(const struct ibv_mw_bind_info *info, struct ual_mw_link *link
         return error;
     if (info->mw_access_flags & IBV_ACCESS_MW_BIND)
         return EINVAL;
-    *link = (struct ual_mw_link){
-        .mr = vb_mr_of(info->mr)->ual,
+    bind->mr = ual_handle_of(vb_mr_of(info->mr)->ual);
+    bind->link = (struct ual_mw_link){
         .addr = (void *)(uintptr_t)info->addr,
         .length = info->length,
         .access = access & ~(uint32_t)(RI_ACCESS_LOCAL_READ | RI_ACCESS_LOCAL_WRITE),
@@ -76,53 +93,71 @@ static uint16_t flags_of(const struct ibv_qp *qp, unsigned int send_flags)
     return (uint16_t)flags;
 }
 
-static bool is_open(const struct ibv_qp *qp)
+/* As vb_bind_post. Until the connection is established the QP's connector keeps the bind; then *stag
+ * is not set. */
+static enum ual_status post_by_gate(struct vb_qp *qp, const struct vb_bind *bind, uint32_t *stag)
 {
-    return atomic_load_explicit(&vb_qp_of((struct ibv_qp *)qp)->gate, memory_order_relaxed) ==
-           VB_GATE_OPEN;
+    const struct vb_connector *connector;
+    uint32_t gate = atomic_load_explicit(&qp->gate, memory_order_acquire);
+
+    if (gate == VB_GATE_OPEN)
+        return vb_bind_post(qp, bind, stag);
+    connector = atomic_load_explicit(&qp->connector, memory_order_acquire);
+    if (gate == VB_GATE_HELD && connector && connector->hold_bind)
+        return connector->hold_bind(qp->connector_context, qp, bind);
+    return UAL_ERR_INVALID_STATE;
+}
+
+/* The key that the window gets if the bind is held: the program reads it before the post. An
+ * unbinding has a key of its own, too. */
+static void choose_key(struct vb_bind *bind, struct ibv_mw *ibv, uint32_t *stag)
+{
+    *stag = (ibv->rkey & ~KEY_BITS) | ((ibv->rkey + 1) & KEY_BITS);
+    bind->link.keyed = true;
+    bind->link.key = (uint8_t)(*stag & KEY_BITS);
 }
 
 /* The inline wrapper has checked the type and the PDs. Length 0 unbinds the window. */
-int vb_bind_mw(struct ibv_qp *qp, struct ibv_mw *ibv, struct ibv_mw_bind *bind)
+int vb_bind_mw(struct ibv_qp *ibv, struct ibv_mw *mw, struct ibv_mw_bind *asked)
 {
-    const struct ibv_mw_bind_info *info = &bind->bind_info;
-    struct vb_mw *mw = vb_mw_of(ibv);
-    uint16_t flags = flags_of(qp, bind->send_flags);
-    struct ual_mw_link link;
+    const struct ibv_mw_bind_info *info = &asked->bind_info;
+    struct vb_qp *qp = vb_qp_of(ibv);
+    struct vb_bind bind = { .mw = ual_handle_of(vb_mw_of(mw)->ual),
+                            .cookie = asked->wr_id,
+                            .flags = flags_of(ibv, asked->send_flags) };
+    uint32_t stag = mw->rkey;
     enum ual_status status;
-    uint32_t stag = ibv->rkey;
     int error;
 
-    if (!is_open(qp) || !vb_same_pd(qp->pd, ibv->pd))
+    if (!vb_same_pd(ibv->pd, mw->pd) || (info->length && !info->mr))
         return EINVAL;
-    if (!info->length)
-        return vb_errno(ual_mw_unlink(mw->ual, &vb_qp_of(qp)->ual, bind->wr_id, flags));
-    if (!info->mr)
-        return EINVAL;
-    error = link_of(info, &link);
+    error = info->length ? bind_to(info, &bind) : 0;
     if (error)
         return error;
-    status = ual_mw_link(mw->ual, &vb_qp_of(qp)->ual, &link, bind->wr_id, flags, &stag);
+    if (atomic_load_explicit(&qp->gate, memory_order_acquire) == VB_GATE_HELD)
+        choose_key(&bind, mw, &stag);
+    status = post_by_gate(qp, &bind, &stag);
     if (status == UAL_OK)
-        ibv->rkey = stag;
+        mw->rkey = stag;
     return vb_errno(status);
 }
 
-int vb_mw_post_bind(struct vb_qp *qp, uint64_t cookie, uint16_t flags, struct ibv_mw *ibv,
+int vb_mw_post_bind(struct vb_qp *qp, uint64_t cookie, uint16_t flags, struct ibv_mw *mw,
                     uint32_t rkey, const struct ibv_mw_bind_info *info)
 {
-    struct vb_mw *mw = vb_mw_of(ibv);
-    struct ual_mw_link link;
+    struct vb_bind bind = { .mw = ual_handle_of(vb_mw_of(mw)->ual),
+                            .cookie = cookie,
+                            .flags = flags };
     uint32_t stag;
     int error;
 
-    if (ibv->type != IBV_MW_TYPE_2 || !info->mr || !vb_same_pd(ibv->pd, info->mr->pd) ||
-        ((ibv->rkey ^ rkey) & ~KEY_BITS))
+    if (mw->type != IBV_MW_TYPE_2 || !info->mr || !vb_same_pd(mw->pd, info->mr->pd) ||
+        ((mw->rkey ^ rkey) & ~KEY_BITS))
         return EINVAL;
-    error = link_of(info, &link);
+    error = bind_to(info, &bind);
     if (error)
         return error;
-    link.keyed = true;
-    link.key = (uint8_t)(rkey & KEY_BITS);
-    return vb_errno(ual_mw_link(mw->ual, &qp->ual, &link, cookie, flags, &stag));
+    bind.link.keyed = true;
+    bind.link.key = (uint8_t)(rkey & KEY_BITS);
+    return vb_errno(post_by_gate(qp, &bind, &stag));
 }

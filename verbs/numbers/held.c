@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Send requests that are posted before the connection is established. They are copied, and posted
- * in order when it is established or has failed. Guarded by link.posting. Inline data is in the
+ * Send requests and binds that are posted before the connection is established. They are copied, and
+ * posted in order when it is established or has failed. Guarded by link.posting. Inline data is in the
  * QP's own memory already. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -13,7 +13,9 @@
 
 struct held {
     struct held *next;
-    struct ri_send_wr wr;
+    bool binds;
+    struct vb_bind bind;  /* if it binds */
+    struct ri_send_wr wr; /* else */
     struct ri_sge sges[];
 };
 
@@ -65,17 +67,40 @@ enum ual_status held_add(struct link *link, struct ri_send_wr *wr, struct ri_sen
     return status;
 }
 
+enum ual_status held_add_bind(struct link *link, const struct vb_bind *bind)
+{
+    struct held *held;
+
+    if (link->held_count >= link->qp->attr.max_send_wr)
+        return UAL_ERR_FULL;
+    held = calloc(1, sizeof(*held));
+    if (!held)
+        return UAL_ERR_NO_RESOURCES;
+    held->binds = true;
+    held->bind = *bind;
+    append(link, held);
+    return UAL_OK;
+}
+
+static enum ual_status post(struct vb_qp *qp, struct held *held)
+{
+    struct ri_send_wr *bad;
+    uint32_t stag;
+
+    return held->binds ? vb_bind_post(qp, &held->bind, &stag)
+                       : ual_qp_post_send(&qp->ual, &held->wr, &bad);
+}
+
 /* The program's post has succeeded already: if the provider refuses a request, the QP goes to
  * ERR. */
 void held_post(struct link *link)
 {
     enum ual_status status = UAL_OK;
-    struct ri_send_wr *bad;
 
     while (link->held && status == UAL_OK) {
         struct held *held = link->held;
 
-        status = ual_qp_post_send(&link->qp->ual, &held->wr, &bad);
+        status = post(link->qp, held);
         LL_DELETE(link->held, held);
         link->held_count--;
         free(held);

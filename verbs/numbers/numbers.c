@@ -139,6 +139,23 @@ static enum ual_status hold(void *context, struct vb_qp *qp, struct ri_send_wr *
     return passes ? ual_qp_post_send(&qp->ual, wr, bad) : status;
 }
 
+static enum ual_status hold_bind(void *context, struct vb_qp *qp, const struct vb_bind *bind)
+{
+    struct link *link = link_of(context, qp);
+    enum ual_status status = UAL_OK;
+    uint32_t stag;
+    bool passes;
+
+    pthread_mutex_lock(&link->posting);
+    passes = link->passes;
+    if (!passes)
+        status = held_add_bind(link, bind);
+    pthread_mutex_unlock(&link->posting);
+    if (!passes && status == UAL_OK)
+        link_start_clock(link);
+    return passes ? vb_bind_post(qp, bind, &stag) : status;
+}
+
 static void event(void *context, struct vb_qp *qp, const struct ri_event *event)
 {
     link_qp_event(link_of(context, qp), event);
@@ -162,6 +179,7 @@ static const struct vb_numbers by_numbers = {
     .close = close_numbers,
     .connector = { .modify = modify,
                    .hold = hold,
+                   .hold_bind = hold_bind,
                    .event = event,
                    .outlives = outlives,
                    .release = release },

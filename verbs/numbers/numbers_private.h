@@ -130,6 +130,7 @@ extern const struct ual_conn_upcalls requests_upcalls;
 
 /* held.c; under posting */
 enum ual_status held_add(struct link *link, struct ri_send_wr *wr, struct ri_send_wr **bad);
+enum ual_status held_add_bind(struct link *link, const struct vb_bind *bind);
 void held_post(struct link *link);
 void held_drop(struct link *link);
 

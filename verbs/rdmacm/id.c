@@ -136,14 +136,20 @@ VB_PUBLIC int rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *
     return 0;
 }
 
+static void set_ack_timeout(struct cm_id *id, uint8_t timeout)
+{
+    id->ack_timeout = timeout;
+    if (id->ibv.qp)
+        vb_qp_of(id->ibv.qp)->modified.timeout = timeout;
+}
+
 /* These options need no action: an address can be used again at once, and IPv6 listeners accept no
- * IPv4 peers. */
+ * IPv4 peers. The time for an acknowledgement is only kept for ibv_query_qp. */
 VB_PUBLIC int rdma_set_option(struct rdma_cm_id *id, int level, int optname, void *optval,
                               size_t optlen)
 {
     static const char *const names[] = { "TOS", "REUSEADDR", "AFONLY", "ACK_TIMEOUT" };
 
-    (void)id;
     if (level != RDMA_OPTION_ID || optname < 0 || (size_t)optname >= ARRAY_SIZE(names)) {
         ual_log(RI_LOG_WARNING, "rdma_set_option: level %d, option %d is not supported", level,
                 optname);
@@ -151,6 +157,8 @@ VB_PUBLIC int rdma_set_option(struct rdma_cm_id *id, int level, int optname, voi
     }
     if (!optval || !optlen)
         return cm_fail(EINVAL);
+    if (optname == RDMA_OPTION_ID_ACK_TIMEOUT)
+        set_ack_timeout(cm_id_of(id), *(const uint8_t *)optval);
     ual_log(RI_LOG_INFO, "rdma_set_option: %s is taken, and changes nothing", names[optname]);
     return 0;
 }

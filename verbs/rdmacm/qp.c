@@ -92,6 +92,7 @@ static int create(struct cm_id *id, struct ibv_qp_init_attr_ex *attr)
     attr->cap = full.cap;
     id->ibv.pd = full.pd;
     id->ibv.qp = qp;
+    vb_qp_of(qp)->modified.timeout = id->ack_timeout;
     /* from now on receives may be posted */
     vb_qp_enter(vb_qp_of(qp), IBV_QPS_INIT, VB_GATE_SHUT);
     return 0;

@@ -89,10 +89,31 @@ static void words_of(const void *octets, char *text)
         text += sprintf(text, "%s%02x%02x", i ? ":" : "", from[2 * i], from[2 * i + 1]);
 }
 
-static void say_gid(struct ibv_context *context, const char *base, unsigned index)
+/* The network interface of a GID; 0: none. */
+static unsigned interface_of(struct ibv_context *context, unsigned index)
 {
     struct ibv_gid_entry entry = { .ndev_ifindex = 0 };
+
+    return verbs.gid_ex(context, 1, index, &entry, 0, sizeof entry) == 0 ? entry.ndev_ifindex : 0;
+}
+
+/* device/net has a folder for each network interface. */
+static void say_interface(struct ibv_context *context, const char *base, unsigned gid,
+                          const char *name, unsigned number)
+{
+    char text[16];
+
+    for (unsigned i = 0; i < gid; i++)
+        if (interface_of(context, i) == number)
+            return;
+    snprintf(text, sizeof text, "%u\n", number);
+    say_file(text, "%s/device/net/%s/ifindex", base, name);
+}
+
+static void say_gid(struct ibv_context *context, const char *base, unsigned index)
+{
     char text[64], name[IF_NAMESIZE + 1] = "";
+    unsigned interface = interface_of(context, index);
     union ibv_gid gid;
     int type = 0;
 
@@ -103,9 +124,10 @@ static void say_gid(struct ibv_context *context, const char *base, unsigned inde
     say_file(text, "%s/ports/1/gids/%u", base, index);
     verbs.gid_type(context, 1, index, &type);
     say_file(type ? "RoCE v2\n" : "IB/RoCE v1\n", "%s/ports/1/gid_attrs/types/%u", base, index);
-    if (verbs.gid_ex(context, 1, index, &entry, 0, sizeof entry) == 0 && entry.ndev_ifindex &&
-        if_indextoname(entry.ndev_ifindex, name))
+    if (interface && if_indextoname(interface, name)) {
+        say_interface(context, base, index, name, interface);
         strcat(name, "\n");
+    }
     say_file(name, "%s/ports/1/gid_attrs/ndevs/%u", base, index);
 }
 
