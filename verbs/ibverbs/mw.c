@@ -93,8 +93,8 @@ static uint16_t flags_of(const struct ibv_qp *qp, unsigned int send_flags)
     return (uint16_t)flags;
 }
 
-/* As vb_bind_post. Until the connection is established the QP's connector keeps the bind; then *stag
- * is not set. */
+/* As vb_bind_post. Until the connection is established the QP's connector keeps the bind; then
+ * *stag is not set. */
 static enum ual_status post_by_gate(struct vb_qp *qp, const struct vb_bind *bind, uint32_t *stag)
 {
     const struct vb_connector *connector;

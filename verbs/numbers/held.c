@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Send requests and binds that are posted before the connection is established. They are copied, and
- * posted in order when it is established or has failed. Guarded by link.posting. Inline data is in the
- * QP's own memory already. */
+ * Send requests and binds that are posted before the connection is established. They are copied,
+ * and posted in order when it is established or has failed. Guarded by link.posting. Inline data is
+ * in the QP's own memory already. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif

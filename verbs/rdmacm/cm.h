@@ -116,7 +116,7 @@ struct cm_id {
     struct ibv_qp_init_attr init;
     void *connect_data;
     uint8_t connect_length;
-    uint8_t ack_timeout; /* RDMA_OPTION_ID_ACK_TIMEOUT: ibv_query_qp shows it */
+    uint8_t ack_timeout;          /* RDMA_OPTION_ID_ACK_TIMEOUT: ibv_query_qp shows it */
     struct cm_event outcome, end; /* each is posted once in the id's life */
     struct cm_event *moving, **moving_end;
 };
