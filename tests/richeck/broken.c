@@ -88,7 +88,7 @@ static void down_qp_event(const struct ri_host *h, void *context, const struct r
     pthread_t thread;
 
     (void)h;
-    if (breaks("end-none"))
+    if (breaks("end-none") || breaks("ud-no-event"))
         return;
     if (breaks("qp-event-thread")) {
         pthread_create(&thread, NULL, qp_event_thread, &call);
@@ -112,6 +112,16 @@ static void down_srq_event(const struct ri_host *h, void *context, const struct 
         upper->srq_event(upper, context, event);
 }
 
+static enum ri_status down_watch(const struct ri_host *h, void *lane_context, int fd,
+                                 uint32_t events, ri_ready_fn ready, void *arg,
+                                 struct ri_watch **watch)
+{
+    (void)h;
+    if (breaks("watch-deaf"))
+        events = 0;
+    return upper->watch(upper, lane_context, fd, events, ready, arg, watch);
+}
+
 static enum ri_status broken_open(const struct ri_open *open, struct ri_rnic **rnic)
 {
     struct ri_open down = *open;
@@ -119,6 +129,7 @@ static enum ri_status broken_open(const struct ri_open *open, struct ri_rnic **r
 
     upper = open->host;
     host = *open->host;
+    host.watch = down_watch;
     host.cq_event = down_cq_event;
     host.qp_event = down_qp_event;
     host.srq_event = down_srq_event;
@@ -222,6 +233,8 @@ static enum ri_status broken_qp_modify(struct ri_qp *qp, const struct ri_qp_modi
     if (breaks("modify-hangs") && modify->state == RI_QPS_ERROR)
         nap(3600000);
     status = lower->privileged->qp_modify(qp, &change);
+    if (breaks("ud-closes") && modify->state == RI_QPS_CLOSING)
+        return RI_OK;
     if (breaks("modify-any-state") && status == RI_ERR_INVALID_STATE)
         return RI_OK;
     if (breaks("handover-closes") && status != RI_OK && modify->handover)
@@ -269,6 +282,11 @@ static enum ri_status broken_mr_register(struct ri_pd *pd, const struct ri_mr_at
     return RI_OK;
 }
 
+static enum ri_status broken_mw_free(struct ri_mw *mw)
+{
+    return breaks("mw-stays") ? RI_OK : lower->privileged->mw_free(mw);
+}
+
 static enum ri_status broken_mr_deregister(struct ri_mr *mr)
 {
     return breaks("mr-stays") ? RI_OK : lower->privileged->mr_deregister(mr);
@@ -297,6 +315,12 @@ static enum ri_status broken_post_send(struct ri_qp *qp, struct ri_send_wr *wr,
         if (breaks("post-cuts-elements") && at->num_sge > info.max_send_sge)
             at->num_sge = info.max_send_sge;
     }
+    if (breaks("bind-everything") && wr->opcode == RI_WR_BIND_WINDOW)
+        wr->bind.length = 65536;
+    if (breaks("ud-any-key") && wr->opcode == RI_WR_SEND)
+        wr->ud.remote_qkey &= ~UINT32_C(3);
+    if (breaks("ud-any-length") && wr->num_sge && wr->sg_list->length > 1024)
+        return RI_OK;
     status = lower->user->post_send(qp, wr, bad);
     if (status != RI_OK && breaks("post-bad-first"))
         *bad = wr;
@@ -328,6 +352,12 @@ static void spoil(struct ri_wc *wc)
         wc->byte_len = 64;
     if (breaks("wc-all-general") && wc->status)
         wc->status = RI_WC_GENERAL;
+    if (breaks("wc-bind-no-stag") && wc->opcode == RI_WC_BIND_WINDOW)
+        wc->invalidated_stag = 0;
+    if (breaks("ud-no-source"))
+        wc->source.qpn = 0;
+    if (breaks("ud-length-without-grh") && wc->opcode == RI_WC_RECV_DATAGRAM)
+        wc->byte_len -= 40;
     if (breaks("wc-hides-errors"))
         wc->status = RI_WC_SUCCESS;
     if (breaks("wc-wrong-under-load") && seen == 2000)
@@ -437,6 +467,7 @@ static void __attribute__((constructor)) load(void)
     privileged.qp_destroy = broken_qp_destroy;
     privileged.mr_register = broken_mr_register;
     privileged.mr_deregister = broken_mr_deregister;
+    privileged.mw_free = broken_mw_free;
     user.post_send = broken_post_send;
     user.post_recv = broken_post_recv;
     user.poll = broken_poll;

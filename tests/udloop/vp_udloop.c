@@ -265,6 +265,9 @@ static enum ri_status vp_qp_modify(struct ri_qp *base, const struct ri_qp_modify
 
     if (modify->mask & ~(uint32_t)(RI_QPM_STATE | RI_QPM_QKEY))
         return RI_ERR_NOT_SUPPORTED;
+    if ((modify->mask & RI_QPM_STATE) && modify->state != RI_QPS_IDLE &&
+        modify->state != RI_QPS_RTS && modify->state != RI_QPS_ERROR)
+        return RI_ERR_NOT_SUPPORTED;
     if ((modify->mask & RI_QPM_QKEY) && (modify->qkey & CONTROLLED_QKEY))
         return RI_ERR_PERMISSION;
     pthread_mutex_lock(&loop_lock);

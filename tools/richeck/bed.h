@@ -83,6 +83,7 @@ struct node_want {
     uint32_t ird, ord; /* 0: 4 or the RNIC's; NO_DEPTH: none */
     uint32_t inline_octets;
     struct ri_srq *srq;
+    uint32_t flags; /* of the QP, besides READ_, WRITE_ and ATOMIC_ENABLE */
 };
 #define NO_DEPTH UINT32_MAX
 

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 
+#include <poll.h>
 #include <semaphore.h>
 #include <string.h>
 #include <time.h>
@@ -406,6 +407,24 @@ static void destroy_waits(void)
     pthread_join(destroyer, NULL);
 }
 
+/* What arrives at a lane that was armed makes one of its descriptors readable, or wakes it: the
+ * host would sleep on. Nothing is run in between. */
+static void wakes_the_lane(void)
+{
+    struct pollfd item = { .events = POLLIN };
+    bool idle = false;
+
+    begin();
+    do_recv(&b, 1, 0, 64);
+    EXPECT(UNTIL(idle || (idle = bed_run(0), false), 5000), "lane_arm never answers true");
+    do_send(&a, &(struct send_want){ .opcode = RI_WR_SEND, .length = 8 });
+    item.fd = bed.lane.epoll;
+    EXPECT(poll(&item, 1, (int)((bed_deadline(2000) - clock_now()) / 1000000)) == 1,
+           "a lane was armed, a message arrives, and neither is a watched descriptor readable nor "
+           "ri_host.wake called within 2 s");
+    expect_wc(b.recv_cq, &b, 1, RI_WC_RECV, RI_WC_SUCCESS);
+}
+
 static void host_threads_only(void)
 {
     begin();
@@ -431,6 +450,7 @@ const struct check upcall_checks[] = {
     { "arm-marked", "arm", "RI_ARM_NOTIFY_MARKED: marked receives", fires_marked, 0 },
     { "arm-kinds", "arm", "kinds that are not there are refused", refuses_arms, 0 },
     { "arm-race", "arm", "who arms, polls and sleeps is woken", loses_no_wakeup, 60 },
+    { "lane-wakes", "lane-arm", "what arrives at an armed lane wakes it", wakes_the_lane, 0 },
     { "upcall-thread", "upcall", "upcalls come in the host's threads only", host_threads_only, 0 },
     { "upcall-cq", "upcall", "cq_event comes with no lock held", cq_event_unlocked, 0 },
     { "upcall-post", "upcall", "cq_event out of a post comes with no lock held",

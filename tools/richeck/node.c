@@ -100,7 +100,7 @@ static void fill(struct node *node, const struct node_want *want)
         .ird = depth_of(want->ird, bed.attr.max_ird),
         .ord = depth_of(want->ord, bed.attr.max_ord),
         .flags = RI_QP_READ_ENABLE | RI_QP_WRITE_ENABLE |
-                 (bed.attr.features & RI_FEATURE_ATOMICS ? RI_QP_ATOMIC_ENABLE : 0),
+                 (bed.attr.features & RI_FEATURE_ATOMICS ? RI_QP_ATOMIC_ENABLE : 0) | want->flags,
     };
 }
 
