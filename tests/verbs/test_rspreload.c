@@ -109,8 +109,18 @@ static void join(void)
     ck_assert(is_carried(client) && is_carried(server));
 }
 
+/* A wait that is a call of rsockets runs inside ThreadSanitizer's own definition of the call, which
+ * takes it for one of the kernel's: it sees no locks there. */
+static void skip_if_blind(void)
+{
+#ifdef __SANITIZE_THREAD__
+    tc_skip("ThreadSanitizer defines the same calls, and would report races that are none");
+#endif
+}
+
 static void set_up(void)
 {
+    skip_if_blind();
     listener = new_listener();
     join();
 }
@@ -641,7 +651,7 @@ int main(void)
 {
     Suite *suite = suite_create("rspreload");
     TCase *pair = tc_case(suite, "pair", set_up, tear_down);
-    TCase *alone = tc_case(suite, "alone", NULL, NULL);
+    TCase *alone = tc_case(suite, "alone", skip_if_blind, NULL);
 
     tc_add_tests(pair, each_call_that_moves_octets_uses_the_rsocket,
                  a_file_is_sent_from_its_place_on, poll_and_select_watch_both_kinds,

@@ -10,11 +10,22 @@
 
 /* ---- what is told ---- */
 
+/* Must `known` become `address`? A program reads those of an accepted id without a lock, and they
+ * are known from the request on. */
+static bool differs(const struct sockaddr *known, const struct sockaddr *address)
+{
+    socklen_t length = cm_address_length(address);
+
+    return length && memcmp(known, address, length);
+}
+
 static void set_addresses(struct cm_id *id, const struct ri_connection_event *info)
 {
-    if (cm_address_length((const struct sockaddr *)&info->local))
+    const struct rdma_addr *addr = &id->ibv.route.addr;
+
+    if (differs(&addr->src_addr, (const struct sockaddr *)&info->local))
         cm_id_set_local(id, (const struct sockaddr *)&info->local);
-    if (cm_address_length((const struct sockaddr *)&info->peer))
+    if (differs(&addr->dst_addr, (const struct sockaddr *)&info->peer))
         cm_id_set_peer(id, (const struct sockaddr *)&info->peer);
 }
 
