@@ -116,7 +116,12 @@ static bool extend(const char *path, const char *view, const char *aside)
         run_say("--devices=mount: %s: %s", path, strerror(errno));
         return false;
     }
-    return show_all(view, path) && show_all(aside, path) && umount2(aside, MNT_DETACH) == 0;
+    if (!show_all(view, path) || !show_all(aside, path))
+        return false;
+    if (umount2(aside, MNT_DETACH) == 0)
+        return true;
+    run_say("--devices=mount: %s: %s", aside, strerror(errno));
+    return false;
 }
 
 bool run_mount(const char *root)
@@ -137,6 +142,8 @@ bool run_mount(const char *root)
         return false;
     }
     done = mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0;
+    if (!done)
+        run_say("--devices=mount: the mounts cannot be made private: %s", strerror(errno));
     snprintf(view, sizeof view, "%s/sys/class", root);
     done = done && extend("/sys/class", view, aside);
     snprintf(view, sizeof view, "%s/dev", root);
