@@ -6,6 +6,7 @@
 #include <config.h>
 #endif
 
+#include "helper.h"
 #include "itconform.h"
 
 #include "tools/common/tool.h"
@@ -24,6 +25,7 @@ static const char help_text[] =
     "again and again. No RDMA library is needed here.\n"
     "\n"
     "  -o, --only PATTERN         only numbers that match, such as C-05*\n"
+    "  -x, --except PATTERN       not the numbers that match, which may harm this peer\n"
     "  -n, --least N              failed unless N are judged (default 50; 1 with --only)\n"
     "  -j, --json                 the report as one JSON object\n"
     "  -w, --pcap FILE            writes what is said and heard, for Wireshark\n"
@@ -31,6 +33,8 @@ static const char help_text[] =
     "  -t, --timeout SECONDS      how long an answer may take (default 3)\n"
     "  -T, --timer SECONDS        how long the peer's own timers may take (default 15)\n"
     "      --settle MS            pause between the Reply and the first FPDU (default 20)\n"
+    "      --with-verbs[=PORT]    also what itconform-peer, beside the peer, has to post for\n"
+    "                             (its control port, default 7472)\n"
     "      --dangerous            also, and last, what has crashed kernels\n"
     "  -l, --list                 prints what each number wants, and ends\n"
     "  -v, --verbose              the octets of those that pass, too\n"
@@ -45,13 +49,13 @@ static const char help_text[] =
     "         itconform 127.0.0.1:7471\n";
 
 struct arguments {
-    const char *only, *pcap;
-    uint64_t least;
+    const char *only, *except, *pcap;
+    uint64_t least, control;
     bool least_given, json, list, verbose;
     uint8_t private_data[504];
 };
 
-enum { OPT_SETTLE = 256, OPT_DANGEROUS };
+enum { OPT_SETTLE = 256, OPT_DANGEROUS, OPT_VERBS };
 
 /* ---- arguments ---- */
 
@@ -99,6 +103,7 @@ static int take_option(int letter, struct arguments *arguments)
 
     switch (letter) {
     case 'o': arguments->only = optarg; return -1;
+    case 'x': arguments->except = optarg; return -1;
     case 'n':
         arguments->least_given = true;
         return take_number(optarg, MOST_REQUIREMENTS, &arguments->least);
@@ -111,6 +116,9 @@ static int take_option(int letter, struct arguments *arguments)
         code = take_number(optarg, 10000, &settle);
         target.settle_ms = (unsigned int)settle;
         return code;
+    case OPT_VERBS:
+        arguments->control = TOOL_PORT + 1;
+        return optarg ? take_number(optarg, 65535, &arguments->control) : -1;
     case OPT_DANGEROUS: target.dangerous = true; return -1;
     case 'l': arguments->list = true; return -1;
     case 'v': arguments->verbose = true; return -1;
@@ -146,6 +154,7 @@ static int parse(int argc, char **argv, struct arguments *arguments)
 {
     static const struct option longs[] = {
         { "only", required_argument, NULL, 'o' },
+        { "except", required_argument, NULL, 'x' },
         { "least", required_argument, NULL, 'n' },
         { "json", no_argument, NULL, 'j' },
         { "pcap", required_argument, NULL, 'w' },
@@ -153,6 +162,7 @@ static int parse(int argc, char **argv, struct arguments *arguments)
         { "timeout", required_argument, NULL, 't' },
         { "timer", required_argument, NULL, 'T' },
         { "settle", required_argument, NULL, OPT_SETTLE },
+        { "with-verbs", optional_argument, NULL, OPT_VERBS },
         { "dangerous", no_argument, NULL, OPT_DANGEROUS },
         { "list", no_argument, NULL, 'l' },
         { "verbose", no_argument, NULL, 'v' },
@@ -160,7 +170,7 @@ static int parse(int argc, char **argv, struct arguments *arguments)
         { "version", no_argument, NULL, 'V' },
         { NULL, 0, NULL, 0 },
     };
-    static const char shorts[] = ":o:n:jw:P:t:T:lvhV";
+    static const char shorts[] = ":o:x:n:jw:P:t:T:lvhV";
     int letter, code;
 
     while ((letter = getopt_long(argc, argv, shorts, longs, NULL)) != -1) {
@@ -200,7 +210,8 @@ static bool find_target(const char *name)
 
 static bool wanted(const struct arguments *arguments, const struct requirement *requirement)
 {
-    return !arguments->only || !fnmatch(arguments->only, requirement->id, 0);
+    return (!arguments->only || !fnmatch(arguments->only, requirement->id, 0)) &&
+           (!arguments->except || fnmatch(arguments->except, requirement->id, 0));
 }
 
 static int list(const struct arguments *arguments)
@@ -292,8 +303,15 @@ int main(int argc, char **argv)
         return list(&arguments);
     if (!find_target(argv[optind]) || (arguments.pcap && !capture_open(arguments.pcap)))
         return TOOL_USAGE;
+    if (arguments.control) {
+        target.helper = helper_open(target.address, (uint16_t)arguments.control);
+        if (!target.helper)
+            return TOOL_USAGE;
+    }
     tool_catch_signals();
     code = judge(&arguments);
+    if (target.helper)
+        helper_close(target.helper);
     if (!capture_close())
         code = TOOL_USAGE;
     freeaddrinfo(target.address);

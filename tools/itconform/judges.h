@@ -109,4 +109,37 @@ void fin_clean(struct trial *trial);
 void reset_stream(struct trial *trial);
 void after_terminate(struct trial *trial);
 
+/* judge_verbs.c */
+void verbs_pass_up(struct trial *trial);
+void verbs_reject(struct trial *trial);
+void verbs_no_buffer(struct trial *trial);
+void verbs_offset_beyond(struct trial *trial);
+void verbs_offset(struct trial *trial);
+void verbs_too_long(struct trial *trial);
+void verbs_zero_send(struct trial *trial);
+void verbs_zero_segment(struct trial *trial);
+void verbs_deliver(struct trial *trial);
+void verbs_invalidate(struct trial *trial);
+void verbs_write_key(struct trial *trial);
+void verbs_write_pd(struct trial *trial);
+void verbs_write_access(struct trial *trial);
+void verbs_write_wrap(struct trial *trial);
+void verbs_write_base(struct trial *trial);
+void verbs_write_end(struct trial *trial);
+void verbs_write_segments(struct trial *trial);
+void verbs_write_placed(struct trial *trial);
+void verbs_read_pd(struct trial *trial);
+void verbs_read_access(struct trial *trial);
+void verbs_read_wrap(struct trial *trial);
+void verbs_read_bounds(struct trial *trial);
+void verbs_read_response(struct trial *trial);
+void verbs_own_sends(struct trial *trial);
+void verbs_own_writes(struct trial *trial);
+void verbs_held(struct trial *trial);
+void verbs_own_read(struct trial *trial);
+void verbs_response_stag(struct trial *trial);
+void verbs_response_to(struct trial *trial);
+void verbs_response_over(struct trial *trial);
+void verbs_response_short(struct trial *trial);
+
 #endif

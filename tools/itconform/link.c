@@ -394,8 +394,7 @@ void begin(struct trial *trial, const struct start *start)
     if (trial->over)
         trial->verdict = NOT_JUDGED;
     else if (reply.flags & F_R)
-        skip(trial,
-             "the listener refuses the connection (Reply with R=1): it takes --private-data");
+        skip(trial, "the peer rejects the Request (R=1); for private data see --private-data");
     else
         enter(trial, &reply, start->flags);
 }

@@ -224,8 +224,10 @@ static void take_request(struct peer *peer, struct rdma_cm_id *id)
         return;
     }
     connection = connection_new(peer, id);
-    if (connection && rdma_accept(id, &param))
+    if (connection && rdma_accept(id, &param)) {
+        tool_error("cannot accept a connection: %s", strerror(errno));
         connection_free(peer, connection);
+    }
 }
 
 static void mark_ended(struct peer *peer, const struct rdma_cm_id *id)

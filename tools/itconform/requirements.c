@@ -13,7 +13,6 @@
 const struct requirement requirements[] = {
     /* ---- MPA start-up: the Request (RFC 5044 7.1, RFC 6581) ---- */
     { "C-001", "a Request that does not come whole within a timer: close", request_timeout, 0 },
-    { "C-002", "FIN inside the Request: close, and go on serving", request_ends, 0 },
     { "C-003", "a wrong key, or that of a Reply: close without a Reply", request_key, 0 },
     { "C-004", "a revision that is not supported: close without a Reply", request_revision, 0 },
     { "C-005", "reserved bits of the Request are not tested", request_reserved, 0 },
@@ -29,6 +28,9 @@ const struct requirement requirements[] = {
     { "C-015", "A=1 without a message: the Reply names one", request_no_rtr, 0 },
     { "C-016", "ORD of the Reply is not above IRD of the Request", request_depths, 0 },
     { "C-017", "3FFF is answered by 3FFF in the other depth", request_own_depths, 0 },
+    { "C-018", "private data, IRD and ORD reach the program", verbs_pass_up, NEEDS_VERBS },
+    { "C-020", "the program refuses: R=1, its private data, then close", verbs_reject,
+      NEEDS_VERBS },
 
     /* ---- MPA start-up: the Reply as it is sent ---- */
     { "S-001", "the passive side says nothing before the Request", reply_waits, 0 },
@@ -44,6 +46,7 @@ const struct requirement requirements[] = {
 
     /* ---- the start of Full Operation ---- */
     { "C-040", "the passive side sends nothing before the first FPDU", begin_waits, 0 },
+    { "S-011", "... even if its program has posted a Send", verbs_held, NEEDS_VERBS },
     { "C-041", "A=1: any valid FPDU may be the first", begin_any, 0 },
     { "C-042", "a Read of zero length as the first FPDU is answered", begin_read, 0 },
     { "C-043", "a Send of zero length as the first FPDU takes MSN 1", begin_send, 0 },
@@ -83,13 +86,42 @@ const struct requirement requirements[] = {
     { "C-069", "octets 2 to 5 count in Sends with Invalidate alone", invalidate_ignored, 0 },
     { "C-070", "an MSN below the expected one: Terminate 1203", msn_old, 0 },
     { "C-071", "an MSN above the expected one: Terminate 1203", msn_gap, 0 },
+    { "C-072", "a Send without a buffer: Terminate 1202", verbs_no_buffer, NEEDS_VERBS },
+    { "C-073", "MO beyond the buffer: Terminate 1204", verbs_offset_beyond, NEEDS_VERBS },
     { "C-074", "MO of a first segment is not 0: Terminate 1204", send_offset, 0 },
+    { "C-074", "MO is not what came before: Terminate 1204", verbs_offset, NEEDS_VERBS },
+    { "C-075", "a Send that is longer than the buffer: Terminate 1205", verbs_too_long,
+      NEEDS_VERBS },
+    { "C-078", "a Send of zero length is delivered", verbs_zero_send, NEEDS_VERBS },
+    { "C-079", "a segment of zero length inside a message is taken", verbs_zero_segment,
+      NEEDS_VERBS },
+    { "C-080", "Sends are delivered whole, once, in order", verbs_deliver, NEEDS_VERBS },
 
     /* ---- tagged segments (RFC 5041 7.1) ---- */
     { "C-081", "STag and TO of a Write without payload are not tested", write_zero, 0 },
     { "C-082", "a Write to STag 0: Terminate 1100", write_stag_0, 0 },
     { "C-083", "a Write to an STag that is none: Terminate 1100", write_stag, 0 },
+    { "C-084", "a Write with a wrong key of an STag: Terminate 1100", verbs_write_key,
+      NEEDS_VERBS },
+    { "C-086", "a Write to another protection domain: Terminate 1102", verbs_write_pd,
+      NEEDS_VERBS },
+    { "C-088", "a Write without the right: Terminate 1102", verbs_write_access, NEEDS_VERBS },
+    { "C-090", "a Write that wraps 2^64: Terminate 1103", verbs_write_wrap, NEEDS_VERBS },
+    { "C-091", "a Write before the buffer: Terminate 1101", verbs_write_base, NEEDS_VERBS },
+    { "C-092", "a Write beyond the buffer, to the octet: Terminate 1101", verbs_write_end,
+      NEEDS_VERBS },
+    { "C-093", "segments of a Write may have a Send between them", verbs_write_segments,
+      NEEDS_VERBS },
+    { "C-094", "a Write is not delivered; it is there when a later Send is", verbs_write_placed,
+      NEEDS_VERBS },
     { "C-095", "a Read Response that nobody asked for: Terminate 0206", response_unasked, 0 },
+    { "C-096", "a Read Response for another sink STag: Terminate 1100", verbs_response_stag,
+      NEEDS_VERBS },
+    { "C-097", "a Read Response at another TO: Terminate 1101", verbs_response_to, NEEDS_VERBS },
+    { "C-098", "a Read Response that is too long: Terminate 1101", verbs_response_over,
+      NEEDS_VERBS },
+    { "C-099", "a Read Response that is too short: Terminate 0207", verbs_response_short,
+      NEEDS_VERBS },
 
     /* ---- Read Requests (RFC 5040 4.4, 5.2) ---- */
     { "C-104", "a Read Request has 28 octets: Terminate 1205, 1000 if shorter", read_length, 0 },
@@ -97,8 +129,23 @@ const struct requirement requirements[] = {
     { "C-106", "a Read Request's MSN is not the next: Terminate 1203", read_msn, 0 },
     { "C-109", "a Read of zero length: source STag and TO are not tested", read_zero, 0 },
     { "C-110", "a Read of an STag that is none: Terminate 0100", read_stag, 0 },
+    { "C-111", "a Read of another protection domain: Terminate 0103", verbs_read_pd, NEEDS_VERBS },
+    { "C-112", "a Read without the right: Terminate 0102", verbs_read_access, NEEDS_VERBS },
+    { "C-113", "a Read that wraps 2^64: Terminate 0104", verbs_read_wrap, NEEDS_VERBS },
+    { "C-114", "a Read outside the buffer: Terminate 0101", verbs_read_bounds, NEEDS_VERBS },
     { "C-115", "sink STag and TO are copied, not tested", read_sink, 0 },
     { "C-117", "Reads are answered in the order of the requests", read_order, 0 },
+    { "C-119", "Send with Invalidate of an STag that is none: Terminate 0100", verbs_invalidate,
+      NEEDS_VERBS },
+
+    /* ---- what the peer's program has posted ---- */
+    { "S-037", "MSN counts from 1; MO, L and octets 2 to 5 of its Sends", verbs_own_sends,
+      NEEDS_VERBS },
+    { "S-039", "STag and TO of its Writes, L on the last segment", verbs_own_writes, NEEDS_VERBS },
+    { "S-048", "its Read Requests: queue 1, MSN 1, MO 0, L, 28 octets", verbs_own_read,
+      NEEDS_VERBS },
+    { "S-050", "its Read Responses: sink STag, TO, all octets, L", verbs_read_response,
+      NEEDS_VERBS },
 
     /* ---- Terminate received (RFC 5040 4.8, 5.4) ---- */
     { "C-142", "a malformed Terminate ends the stream all the same", terminate_malformed, 0 },
@@ -121,6 +168,7 @@ const struct requirement requirements[] = {
     { "C-153", "after its Terminate the peer discards what comes", after_terminate, 0 },
 
     /* ---- what has crashed kernels: last, and by --dangerous alone ---- */
+    { "C-002", "FIN inside the Request: close, and go on serving", request_ends, DANGEROUS },
     { "C-045", "A=1: a Terminate as the first FPDU; go on serving", begin_terminate, DANGEROUS },
     { "C-046", "A=1: RST before the first FPDU; go on serving", begin_rst, DANGEROUS },
     { "C-050", "A=1: a wrong CRC in the first FPDU; go on serving", begin_wrong_crc, DANGEROUS },

@@ -165,18 +165,35 @@ static uint16_t canonical(uint16_t value)
     return (value & 0xff00) == 0x2300 ? (uint16_t)(0x2000 | (value & 0xff)) : value;
 }
 
+/* Where the value stands in the list; `count` if it does not. */
+static size_t place_of(uint16_t value, const uint16_t *values, size_t count)
+{
+    size_t at = 0;
+
+    while (at < count && canonical(values[at]) != canonical(value))
+        at++;
+    return at;
+}
+
 static void check_value(struct trial *trial, const uint16_t *values, size_t count)
 {
-    uint16_t value = canonical(trial->terminate.value);
+    uint16_t value = trial->terminate.value;
+    /* Some values without flags can be read both ways. The order is judged by S-058. */
+    uint16_t turned = (uint16_t)((value << 4 & 0xf000) | (value >> 4 & 0x0f00) | (value & 0xff));
+    size_t at = place_of(value, values, count);
+    bool swapped = trial->terminate.swapped;
 
-    for (size_t i = 0; i < count; i++)
-        if (canonical(values[i]) == value) {
-            if (i)
-                note(trial, "Terminate %04x; %04x is right", trial->terminate.value, values[0]);
-            else
-                note(trial, "Terminate %04x", trial->terminate.value);
-            return;
-        }
+    if (at == count && !swapped && !trial->terminate.has_ddp) {
+        at = place_of(turned, values, count);
+        swapped = at < count;
+        value = swapped ? turned : value;
+    }
+    if (at == 0)
+        note(trial, "Terminate %04x%s", value, swapped ? " in the other bit order" : "");
+    else if (at < count)
+        note(trial, "Terminate %04x; %04x is right", value, values[0]);
+    if (at < count)
+        return;
     fail(trial, "Terminate %04x; %04x is right%s", trial->terminate.value, values[0],
          trial->terminate.swapped ? " (read with its bits in the other order)" : "");
 }
