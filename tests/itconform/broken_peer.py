@@ -187,11 +187,6 @@ class Connection:
 
     def fpdu(self):
         """The next ULPDU, without markers."""
-        if self.has("whole-segments"):
-            while not self.input:
-                self.more()
-            if len(self.input) < 20:
-                raise End
         raw, clean, begun, units, position = b"", b"", None, 1, self.taken
         unit = 0
         while unit <= units:
@@ -216,6 +211,8 @@ class Connection:
             unit += 1
         field = struct.unpack("<I", self.take(4))[0]
         self.taken += len(raw) + 4
+        if self.has("one-fpdu-of-a-segment"):
+            self.input = b""
         length = struct.unpack("!H", clean[:2])[0]
         if length > 32768 and self.has("short-fpdus"):
             raise End
@@ -414,7 +411,11 @@ class Peer:
             except OSError:
                 return
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            threading.Thread(target=self.connection, args=(sock,), daemon=True).start()
+            thread = threading.Thread(target=self.connection, args=(sock,), daemon=True)
+            if not self.closed.is_set():
+                thread.start()
+            if self.fault == "dies-of-rst":
+                thread.join(10)  # so that no later connection is served before the RST is seen
 
     def connection(self, sock):
         with sock:

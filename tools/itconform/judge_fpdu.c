@@ -35,10 +35,15 @@ void fpdu_split(struct trial *trial)
     REQUIRE(trial, trial->segment.op == OP_RESPONSE, "no answer to a Read octet by octet");
     if (trial->over)
         return;
-    size = fpdu_make(&link->out, fpdu, ulpdu, zero_write(ulpdu));
-    more = fpdu_make(&link->out, fpdu + size, ulpdu, zero_write(ulpdu));
+    size = fpdu_make(&link->out, fpdu, ulpdu, put_read(ulpdu, link->read_msn++, 7, 8, 0, 0, 0));
+    more = fpdu_make(&link->out, fpdu + size, ulpdu,
+                     put_read(ulpdu, link->read_msn++, 7, 8, 0, 0, 0));
     send_fpdu(trial, fpdu, size + more);
-    expect_alive(trial);
+    for (int i = 0; i < 2; i++) {
+        while (hear_fpdu(trial) && trial->segment.op != OP_RESPONSE)
+            ;
+        REQUIRE(trial, trial->segment.op == OP_RESPONSE, "no answer to Reads in one segment");
+    }
 }
 
 /* The largest ULPDU is read as one: what is wrong with it is its STag. */
