@@ -3,11 +3,12 @@
 
 `Peer(fault)` listens on a port of its own; each connection is a thread. What a fault does stands beside what is right: `self.has`.
 """
+import os
 import socket
 import struct
 import threading
 
-TIMER = 0.4  # of the Request, and of the first FPDU
+TIMER = 2 * float(os.environ.get("TEST_TIMEOUT_SCALE") or 1)  # of the Request, and of the first FPDU
 M, C, R, S = 0x80, 0x40, 0x20, 0x10
 WRITE, READ, RESPONSE, SEND, TERMINATE = 0, 1, 2, 3, 7
 QUEUE = {READ: 1, TERMINATE: 2}
