@@ -2,8 +2,8 @@
 /*
  * Completions of the filter `fault`: other statuses, delays, another order. A CQ holds one
  * completion that is delayed, and gives none while it does: so the order stays. It holds two where
- * one lets that of another queue go first, if it is there already. A consumer that armed the CQ hears of
- * it when it is due, by a timer of the QP's lane.
+ * one lets that of another queue go first, if it is there already. A consumer that armed the CQ
+ * hears of it when it is due, by a timer of the QP's lane.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -200,8 +200,8 @@ static bool fetch(struct fault_cq *cq, uint64_t now)
 
 enum held { HOLDS_NONE, HOLDS_LATER, HOLDS_DUE };
 
-/* The first one that is held. wc not NULL: takes it, if it is due. Sets the timer of one that is due
- * later. */
+/* The first one that is held. wc not NULL: takes it, if it is due. Sets the timer of one that is
+ * due later. */
 static enum held look(struct fault_cq *cq, uint64_t now, struct ri_wc *wc)
 {
     struct fault_rnic *rnic = fault_rnic_of(cq->pass.rnic);
