@@ -20,7 +20,7 @@
 #define CALLGRIND_DUMP_STATS_AT(name) ((void)(name))
 #endif
 
-#include "rnicpi_tables.h"
+#include "rnicpi_host.h"
 #include "rnicpi_util.h"
 
 #include "fake_host.h"

@@ -52,12 +52,18 @@ struct fault_qp {
     UT_hash_handle hh;
 };
 
+/* A completion that was taken from the CQ below, until `due`. */
+struct fault_held {
+    struct ri_wc wc;
+    uint64_t due;
+    void *lane; /* of its QP */
+};
+
 struct fault_cq {
     struct pass_cq pass;
-    /* One completion that was taken from the CQ below, until `due`; under the lock. */
-    bool holds;
-    struct ri_wc held;
-    uint64_t due;
+    /* In the order in which they are given; under the lock. Two: where one was reordered. */
+    unsigned holds;
+    struct fault_held held[2];
     atomic_bool armed;
     /* One thread at a time takes completions, if some are delayed. `missed`: another one was told
      * that there is none. */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Completions of the filter `fault`: other statuses, and delays. A CQ holds one completion that is
- * delayed, and gives none while it does: so the order stays. A consumer that armed the CQ hears of
- * it when it is due, by a timer of the QP's lane.
+ * Completions of the filter `fault`: other statuses, delays, another order. A CQ holds one
+ * completion that is delayed, and gives none while it does: so the order stays. It holds two where
+ * one lets that of another queue go first, if it is there already. A consumer that armed the CQ
+ * hears of it when it is due, by a timer of the QP's lane.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -63,19 +64,25 @@ static void count_completion(struct fault_queue *queue)
         pending->ahead -= pending->ahead > 0;
 }
 
-/* Changes the completion as the script says. The lock is held. Returns its delay in ns; *lane: of
- * its QP. */
-static uint64_t judge(struct fault_rnic *rnic, struct ri_wc *wc, void **lane)
+/* What the script says of one completion. */
+struct verdict {
+    uint64_t delay; /* ns */
+    const struct fault_rule *reorder;
+    void *lane; /* of its QP */
+};
+
+/* Changes the completion as the script says. The lock is held. */
+static struct verdict judge(struct fault_rnic *rnic, struct ri_wc *wc)
 {
+    struct verdict verdict = { .delay = 0 };
     const struct fault_rule *rule;
     struct fault_queue *queue;
     struct fault_qp *qp;
-    uint64_t delay = 0;
     bool shared;
 
     HASH_FIND_PTR(rnic->qps, &wc->context, qp);
     if (!qp)
-        return 0;
+        return verdict;
     shared = wc->opcode >= RI_WC_RECV && qp->pass.srq;
     queue = shared                     ? &((struct fault_srq *)qp->pass.srq)->queue
             : wc->opcode >= RI_WC_RECV ? &qp->recv
@@ -83,14 +90,16 @@ static uint64_t judge(struct fault_rnic *rnic, struct ri_wc *wc, void **lane)
     while ((rule = take(queue, wc->cookie, !shared))) {
         if (rule->action == FAULT_ERROR)
             change_status(rnic, qp, rule, wc);
+        else if (rule->action == FAULT_REORDER)
+            verdict.reorder = rule;
         else
-            delay = rule->delay_ns;
+            verdict.delay = rule->delay_ns;
     }
     count_completion(queue);
-    *lane = qp->pass.lane_context;
-    if (delay)
+    verdict.lane = qp->pass.lane_context;
+    if (verdict.delay)
         atomic_fetch_add(&rnic->injected, 1);
-    return delay;
+    return verdict;
 }
 
 /* ---- delays ---- */
@@ -112,6 +121,8 @@ static void set_timer(struct fault_cq *cq, void *lane, uint64_t deadline)
 {
     const struct ri_host *upper = cq->pass.rnic->upper;
 
+    if (cq->timer_lane == lane && cq->timer.deadline == deadline)
+        return; /* it is set */
     if (cq->timer_lane && cq->timer_lane != lane)
         upper->timer_cancel(upper, cq->timer_lane, &cq->timer);
     cq->timer_lane = lane;
@@ -120,44 +131,94 @@ static void set_timer(struct fault_cq *cq, void *lane, uint64_t deadline)
     upper->timer_set(upper, lane, &cq->timer);
 }
 
-/* Takes one completion from the CQ below and holds it. now: without delay it can be taken at once.
- * False: there is none. The caller is the one that takes. */
-static bool fetch(struct fault_cq *cq, uint64_t now)
+/* Each work queue's completions keep their order: nothing says more of two queues. */
+static bool are_of_one_queue(const struct ri_wc *one, const struct ri_wc *other)
+{
+    return one->context == other->context &&
+           (one->opcode >= RI_WC_RECV) == (other->opcode >= RI_WC_RECV);
+}
+
+/* Puts the completion behind the one that is held, or in front of it. The lock is held. */
+static void hold_another(struct fault_cq *cq, const struct fault_rule *reorder,
+                         const struct fault_held *other)
+{
+    struct fault_rnic *rnic = fault_rnic_of(cq->pass.rnic);
+
+    cq->holds = 2;
+    if (are_of_one_queue(&cq->held[0].wc, &other->wc)) {
+        cq->held[1] = *other;
+        return;
+    }
+    cq->held[1] = cq->held[0];
+    cq->held[0] = *other;
+    atomic_fetch_add(&rnic->injected, 1);
+    ri_log(rnic->pass.upper, RI_LOG_INFO,
+           "filter fault: a completion lets that of another queue go first (line %u)",
+           reorder->line);
+}
+
+/* Takes one completion from the CQ below; false: there is none. The caller is the one that
+ * takes. */
+static bool take_below(struct fault_cq *cq, uint64_t now, struct fault_held *held,
+                       const struct fault_rule **reorder)
 {
     struct fault_rnic *rnic = fault_rnic_of(cq->pass.rnic);
     struct ri_cq *below = cq->pass.below;
-    void *lane = NULL;
-    struct ri_wc wc;
-    uint64_t delay;
+    struct verdict verdict;
 
-    if (!below->ops->poll(below, 1, &wc))
+    if (!below->ops->poll(below, 1, &held->wc))
         return false;
     pthread_mutex_lock(&rnic->lock);
-    delay = judge(rnic, &wc, &lane);
-    cq->held = wc;
-    cq->due = now + delay;
-    cq->holds = true;
+    verdict = judge(rnic, &held->wc);
     pthread_mutex_unlock(&rnic->lock);
-    if (delay)
-        set_timer(cq, lane, now + delay);
+    held->due = now + verdict.delay;
+    held->lane = verdict.lane;
+    *reorder = verdict.reorder;
+    return true;
+}
+
+/* Holds the next completion of the CQ below, or the next two. now: without delay they can be taken
+ * at once. False: there is none. The caller is the one that takes. */
+static bool fetch(struct fault_cq *cq, uint64_t now)
+{
+    struct fault_rnic *rnic = fault_rnic_of(cq->pass.rnic);
+    const struct fault_rule *reorder, *ignored;
+    struct fault_held first, second;
+    bool another;
+
+    if (!take_below(cq, now, &first, &reorder))
+        return false;
+    another = reorder && take_below(cq, now, &second, &ignored);
+    pthread_mutex_lock(&rnic->lock);
+    cq->holds = 1;
+    cq->held[0] = first;
+    if (another)
+        hold_another(cq, reorder, &second);
+    pthread_mutex_unlock(&rnic->lock);
     return true;
 }
 
 enum held { HOLDS_NONE, HOLDS_LATER, HOLDS_DUE };
 
-/* wc not NULL: takes it, if it is due. */
+/* The first one that is held. wc not NULL: takes it, if it is due. Sets the timer of one that is
+ * due later. */
 static enum held look(struct fault_cq *cq, uint64_t now, struct ri_wc *wc)
 {
     struct fault_rnic *rnic = fault_rnic_of(cq->pass.rnic);
+    struct fault_held first;
     enum held held;
 
     pthread_mutex_lock(&rnic->lock);
-    held = !cq->holds ? HOLDS_NONE : now < cq->due ? HOLDS_LATER : HOLDS_DUE;
+    first = cq->held[0];
+    held = !cq->holds ? HOLDS_NONE : now < first.due ? HOLDS_LATER : HOLDS_DUE;
     if (held == HOLDS_DUE && wc) {
-        *wc = cq->held;
-        cq->holds = false;
+        *wc = first.wc;
+        cq->held[0] = cq->held[1];
+        cq->holds--;
     }
     pthread_mutex_unlock(&rnic->lock);
+    if (held == HOLDS_LATER)
+        set_timer(cq, first.lane, first.due);
     return held;
 }
 
@@ -202,7 +263,6 @@ uint32_t fault_poll(struct ri_cq *ri, uint32_t count, struct ri_wc *wc)
     struct fault_rnic *rnic = fault_rnic_of(cq->pass.rnic);
     struct ri_cq *below = cq->pass.below;
     uint32_t taken;
-    void *lane;
 
     if (rnic->script.delays && count)
         return poll_delayed(cq, count, wc);
@@ -211,7 +271,7 @@ uint32_t fault_poll(struct ri_cq *ri, uint32_t count, struct ri_wc *wc)
         return 0;
     pthread_mutex_lock(&rnic->lock);
     for (uint32_t i = 0; i < taken; i++)
-        judge(rnic, &wc[i], &lane);
+        judge(rnic, &wc[i]);
     pthread_mutex_unlock(&rnic->lock);
     return taken;
 }
@@ -264,8 +324,12 @@ void fault_cq_forget(struct pass_cq *pass, const void *qp_context)
     struct fault_cq *cq = cq_of(pass);
 
     pthread_mutex_lock(&rnic->lock);
-    if (cq->holds && cq->held.context == qp_context)
-        cq->holds = false;
+    if (cq->holds == 2 && cq->held[1].wc.context == qp_context)
+        cq->holds = 1;
+    if (cq->holds && cq->held[0].wc.context == qp_context) {
+        cq->held[0] = cq->held[1];
+        cq->holds--;
+    }
     pthread_mutex_unlock(&rnic->lock);
 }
 

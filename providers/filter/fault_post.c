@@ -22,7 +22,7 @@ static const struct ri_sge nowhere = { .addr = UINT64_MAX - 15,
 
 /* What the script says of one request. */
 struct verdict {
-    const struct fault_rule *error, *delay, *drop;
+    const struct fault_rule *error, *delay, *drop, *reorder;
 };
 
 void fault_queue_clear(struct fault_queue *queue)
@@ -71,20 +71,27 @@ static bool drops_by_octets(const struct fault_script *script, const struct faul
     return fault_rule_hits(script, rule, count, stream);
 }
 
+/* Rules about completions count requests that make one. */
+static bool is_of_completion(const struct fault_rule *rule)
+{
+    return rule->action == FAULT_DELAY || rule->action == FAULT_REORDER;
+}
+
 /* number: of the QP; 0: of an SRQ. signaled: the request makes a completion. The lock is held. */
 static struct verdict judge(const struct fault_script *script, struct fault_count *counts,
                             unsigned kind, uint64_t number, bool signaled, uint64_t octets)
 {
-    struct verdict verdict = { NULL, NULL, NULL };
+    struct verdict verdict = { .error = NULL };
 
     for (size_t i = 0; i < script->count; i++) {
         const struct fault_rule *rule = &script->rules[i];
-        const struct fault_rule **hit = rule->action == FAULT_ERROR   ? &verdict.error
-                                        : rule->action == FAULT_DELAY ? &verdict.delay
-                                                                      : &verdict.drop;
+        const struct fault_rule **hit = rule->action == FAULT_ERROR     ? &verdict.error
+                                        : rule->action == FAULT_DELAY   ? &verdict.delay
+                                        : rule->action == FAULT_REORDER ? &verdict.reorder
+                                                                        : &verdict.drop;
 
         if (rule->action == FAULT_FAIL || !(rule->requests & kind) ||
-            (rule->qp && rule->qp != number) || (rule->action == FAULT_DELAY && !signaled))
+            (rule->qp && rule->qp != number) || (is_of_completion(rule) && !signaled))
             continue;
         if (rule->octets ? drops_by_octets(script, rule, &counts[i], octets, number)
                          : fault_rule_hits(script, rule, &counts[i], number))
@@ -108,6 +115,13 @@ static bool expect(struct fault_queue *queue, const struct fault_rule *rule, uin
     return true;
 }
 
+/* What its completion is to become. The same. */
+static bool expect_all(struct fault_queue *queue, const struct verdict *verdict, uint64_t cookie)
+{
+    return expect(queue, verdict->error, cookie) && expect(queue, verdict->delay, cookie) &&
+           expect(queue, verdict->reorder, cookie);
+}
+
 /* The request was not posted after all: takes back what was expected of it. The lock is held. */
 static void take_back(struct fault_queue *queue, const struct verdict *verdict, uint64_t cookie)
 {
@@ -115,7 +129,8 @@ static void take_back(struct fault_queue *queue, const struct verdict *verdict, 
 
     LL_FOREACH_SAFE (queue->pending, pending, next) {
         if (pending->cookie != cookie ||
-            (pending->rule != verdict->error && pending->rule != verdict->delay))
+            (pending->rule != verdict->error && pending->rule != verdict->delay &&
+             pending->rule != verdict->reorder))
             continue;
         LL_DELETE(queue->pending, pending);
         free(pending);
@@ -154,8 +169,7 @@ static enum ri_status post_one(struct fault_rnic *rnic, struct fault_qp *qp,
     pthread_mutex_lock(&rnic->lock);
     verdict = judge(&rnic->script, qp->counts, kind_of(wr->opcode), qp->number, signaled,
                     octets_of(qp, wr));
-    known = expect(&qp->send, verdict.error, wr->cookie) &&
-            expect(&qp->send, verdict.delay, wr->cookie);
+    known = expect_all(&qp->send, &verdict, wr->cookie);
     qp->send.outstanding += known && signaled;
     pthread_mutex_unlock(&rnic->lock);
     if (!known)
@@ -225,8 +239,7 @@ static enum ri_status post_receive(const struct receives *to, const struct ri_re
     below.next = NULL;
     pthread_mutex_lock(&to->rnic->lock);
     verdict = judge(&to->rnic->script, to->counts, FAULT_RECEIVE, to->number, true, 0);
-    known = expect(to->queue, verdict.error, wr->cookie) &&
-            expect(to->queue, verdict.delay, wr->cookie);
+    known = expect_all(to->queue, &verdict, wr->cookie);
     to->queue->outstanding += known;
     pthread_mutex_unlock(&to->rnic->lock);
     if (!known)

@@ -20,11 +20,8 @@ struct word {
 };
 
 static const struct word actions[] = {
-    { "fail", FAULT_FAIL },
-    { "error", FAULT_ERROR },
-    { "delay", FAULT_DELAY },
-    { "drop", FAULT_DROP },
-    { NULL, 0 },
+    { "fail", FAULT_FAIL }, { "error", FAULT_ERROR },     { "delay", FAULT_DELAY },
+    { "drop", FAULT_DROP }, { "reorder", FAULT_REORDER }, { NULL, 0 },
 };
 
 static const struct word statuses[] = {
@@ -288,6 +285,9 @@ static bool read_action(struct reader *reader, struct fault_rule *rule)
         reader->script->delays = true;
         return read_word(reader, "the request", requests, &rule->requests) &&
                read_time(reader, &rule->delay_ns);
+    case FAULT_REORDER:
+        reader->script->delays = true;
+        return read_word(reader, "the request", requests, &rule->requests);
     case FAULT_DROP: break;
     }
     rule->requests = FAULT_POSTED | FAULT_OTHER;
@@ -348,8 +348,8 @@ bool fault_script_read(FILE *file, struct fault_script *script, char *why, size_
     if (good && !feof(file))
         good = wrong(&reader, "cannot be read: %s", strerror(errno));
     if (good && !script->count)
-        good = wrong(&reader, "no rule: a script has at least one line with fail, error, delay or "
-                              "drop");
+        good = wrong(&reader, "no rule: a script has at least one line with fail, error, delay, "
+                              "drop or reorder");
     free(line);
     if (!good)
         fault_script_free(script);

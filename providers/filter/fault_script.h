@@ -9,7 +9,7 @@
 
 #include <stdio.h>
 
-enum fault_action { FAULT_FAIL, FAULT_ERROR, FAULT_DELAY, FAULT_DROP };
+enum fault_action { FAULT_FAIL, FAULT_ERROR, FAULT_DELAY, FAULT_DROP, FAULT_REORDER };
 
 /* Kinds of requests, as a mask. */
 enum fault_request {
@@ -31,7 +31,7 @@ struct fault_rule {
     unsigned line;
     enum pass_verb verb;   /* FAIL */
     enum ri_status status; /* FAIL */
-    unsigned requests;     /* ERROR, DELAY, DROP: enum fault_request */
+    unsigned requests;     /* ERROR, DELAY, DROP, REORDER: enum fault_request */
     uint16_t wc_status;    /* ERROR */
     uint64_t delay_ns;     /* DELAY */
     uint64_t octets;       /* DROP: after so many; 0: by requests */
@@ -44,7 +44,8 @@ struct fault_rule {
 
 struct fault_script {
     uint64_t seed;
-    bool seeded, uses_chance, delays;
+    bool seeded, uses_chance;
+    bool delays; /* completions are held: rules of DELAY or REORDER */
     size_t count;
     struct fault_rule *rules; /* allocated */
 };

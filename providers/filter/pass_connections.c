@@ -8,6 +8,12 @@
 
 #include <stdlib.h>
 
+/* A host that gives none gets the answer of the provider below. */
+static struct ri_qp *pass_qp_below(struct ri_qp *qp)
+{
+    return qp ? PASS_OF(qp, qp)->below : NULL;
+}
+
 enum ri_status pass_connection_create(struct ri_rnic *ri, void *context,
                                       struct ri_connection **connection)
 {
@@ -91,7 +97,7 @@ enum ri_status pass_connect(struct ri_connection *connection, struct ri_qp *qp,
     enum ri_status status = pass_call(pass->rnic, PASS_CONNECT);
 
     return status != RI_OK ? status
-                           : pass->rnic->ops->connect(pass->below, PASS_OF(qp, qp)->below, param);
+                           : pass->rnic->ops->connect(pass->below, pass_qp_below(qp), param);
 }
 
 enum ri_status pass_accept(struct ri_connection *connection, struct ri_qp *qp,
@@ -101,7 +107,7 @@ enum ri_status pass_accept(struct ri_connection *connection, struct ri_qp *qp,
     enum ri_status status = pass_call(pass->rnic, PASS_ACCEPT);
 
     return status != RI_OK ? status
-                           : pass->rnic->ops->accept(pass->below, PASS_OF(qp, qp)->below, param);
+                           : pass->rnic->ops->accept(pass->below, pass_qp_below(qp), param);
 }
 
 enum ri_status pass_confirm(struct ri_connection *connection, const struct ri_connect_param *param)

@@ -79,7 +79,9 @@ void trace_head(struct trace_rnic *rnic, const char *device);
 /* ---- trace_names.c: numbers by contexts ---- */
 void trace_remember(struct trace_rnic *rnic, enum pass_kind kind, const void *context,
                     uint64_t number);
-void trace_forget(struct trace_rnic *rnic, enum pass_kind kind, const void *context);
+/* Unless the context is that of a later object by now. */
+void trace_forget(struct trace_rnic *rnic, enum pass_kind kind, const void *context,
+                  uint64_t number);
 /* 0: unknown. */
 uint64_t trace_number_of(struct trace_rnic *rnic, enum pass_kind kind, const void *context);
 void trace_forget_all(struct trace_rnic *rnic);

@@ -53,7 +53,7 @@ enum ri_status trace_connection_destroy(struct ri_connection *connection)
     BEGIN(line, connection, "connection_destroy");
     status = pass_connection_destroy(connection);
     if (status == RI_OK)
-        trace_forget(rnic, PASS_KIND_CONNECTION, context);
+        trace_forget(rnic, PASS_KIND_CONNECTION, context, line.number);
     return trace_end(&line, status);
 }
 
@@ -102,7 +102,7 @@ enum ri_status trace_listen_destroy(struct ri_listener *listener)
                 PASS_OF(listener, listener)->number);
     status = pass_listen_destroy(listener);
     if (status == RI_OK)
-        trace_forget(rnic, PASS_KIND_LISTENER, context);
+        trace_forget(rnic, PASS_KIND_LISTENER, context, line.number);
     return trace_end(&line, status);
 }
 
@@ -112,7 +112,8 @@ enum ri_status trace_connect(struct ri_connection *connection, struct ri_qp *qp,
     struct trace_line line;
 
     BEGIN(line, connection, "connect");
-    trace_object(&line, PASS_KIND_QP, PASS_OF(qp, qp)->number);
+    if (qp)
+        trace_object(&line, PASS_KIND_QP, PASS_OF(qp, qp)->number);
     param_of(&line, param);
     return trace_end(&line, pass_connect(connection, qp, param));
 }
@@ -123,7 +124,8 @@ enum ri_status trace_accept(struct ri_connection *connection, struct ri_qp *qp,
     struct trace_line line;
 
     BEGIN(line, connection, "accept");
-    trace_object(&line, PASS_KIND_QP, PASS_OF(qp, qp)->number);
+    if (qp)
+        trace_object(&line, PASS_KIND_QP, PASS_OF(qp, qp)->number);
     param_of(&line, param);
     return trace_end(&line, pass_accept(connection, qp, param));
 }

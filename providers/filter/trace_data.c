@@ -59,14 +59,16 @@ static void describe_rc(struct trace_line *line, const struct ri_send_wr *wr)
         trace_hex(line, "immediate", wr->immediate);
 }
 
+/* posted: else its list may be shorter than it says, and is not looked at. */
 static void describe_send(struct trace_line *line, const struct pass_qp *qp,
-                          const struct ri_send_wr *wr)
+                          const struct ri_send_wr *wr, bool posted)
 {
     trace_text(line, "request", word_of_wr(wr->opcode));
     trace_hex(line, "cookie", wr->cookie);
     if (wr->opcode != RI_WR_BIND_WINDOW && wr->opcode != RI_WR_LOCAL_INVALIDATE &&
         wr->opcode != RI_WR_FAST_REGISTER) {
-        trace_number(line, "octets", octets_of(wr->sg_list, wr->num_sge));
+        if (posted)
+            trace_number(line, "octets", octets_of(wr->sg_list, wr->num_sge));
         trace_number(line, "sge", wr->num_sge);
     }
     trace_bits(line, "flags", wr->flags, words_wr_flags);
@@ -97,7 +99,7 @@ enum ri_status trace_post_send(struct ri_qp *ri, struct ri_send_wr *wr, struct r
         trace_begin(&line, trace_rnic_of(qp->rnic), "post_send", PASS_KIND_QP, qp->number);
         status = pass_one_send(qp, wr);
         ns = clock_now() - line.began;
-        describe_send(&line, qp, wr);
+        describe_send(&line, qp, wr, status == RI_OK);
         trace_end_timed(&line, status, ns);
         if (status == RI_OK)
             continue;
@@ -107,10 +109,11 @@ enum ri_status trace_post_send(struct ri_qp *ri, struct ri_send_wr *wr, struct r
     return status;
 }
 
-static void describe_recv(struct trace_line *line, const struct ri_recv_wr *wr)
+static void describe_recv(struct trace_line *line, const struct ri_recv_wr *wr, bool posted)
 {
     trace_hex(line, "cookie", wr->cookie);
-    trace_number(line, "octets", octets_of(wr->sg_list, wr->num_sge));
+    if (posted)
+        trace_number(line, "octets", octets_of(wr->sg_list, wr->num_sge));
     trace_number(line, "sge", wr->num_sge);
 }
 
@@ -125,7 +128,7 @@ static enum ri_status describe_list(struct trace_line *line, const struct ri_rec
         enum ri_status its = status != RI_OK && wr == bad ? status : RI_OK;
 
         line->length = head;
-        describe_recv(line, wr);
+        describe_recv(line, wr, its == RI_OK);
         trace_end_timed(line, its, ns);
         if (its != RI_OK)
             break;

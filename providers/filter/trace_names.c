@@ -41,12 +41,15 @@ void trace_remember(struct trace_rnic *rnic, enum pass_kind kind, const void *co
     pthread_mutex_unlock(&rnic->lock);
 }
 
-void trace_forget(struct trace_rnic *rnic, enum pass_kind kind, const void *context)
+void trace_forget(struct trace_rnic *rnic, enum pass_kind kind, const void *context,
+                  uint64_t number)
 {
     struct trace_name *name;
 
     pthread_mutex_lock(&rnic->lock);
     name = find(rnic, kind, context);
+    if (name && name->number != number)
+        name = NULL;
     if (name)
         HASH_DEL(rnic->names, name);
     pthread_mutex_unlock(&rnic->lock);

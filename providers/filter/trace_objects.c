@@ -202,7 +202,7 @@ enum ri_status trace_qp_destroy(struct ri_qp *qp)
     BEGIN(line, PASS_OF(qp, qp), PASS_KIND_QP, "qp_destroy");
     status = pass_qp_destroy(qp);
     if (status == RI_OK)
-        trace_forget(rnic, PASS_KIND_QP, context);
+        trace_forget(rnic, PASS_KIND_QP, context, line.number);
     return trace_end(&line, status);
 }
 
@@ -264,6 +264,6 @@ enum ri_status trace_srq_destroy(struct ri_srq *srq)
     BEGIN(line, PASS_OF(srq, srq), PASS_KIND_SRQ, "srq_destroy");
     status = pass_srq_destroy(srq);
     if (status == RI_OK)
-        trace_forget(rnic, PASS_KIND_SRQ, context);
+        trace_forget(rnic, PASS_KIND_SRQ, context, line.number);
     return trace_end(&line, status);
 }

@@ -6,6 +6,8 @@
 
 #include "fake_host.h"
 
+#include "fake_filters.h"
+
 #include "host_options.h"
 
 #include "base/clock.h"
@@ -240,6 +242,7 @@ enum ri_status fake_host_open_provider(struct fake_host *fake, const struct ri_p
     ri_complete_user_ops(&fake->user, provider->user);
     open.privileged = &fake->privileged;
     open.user = &fake->user;
+    fake_filters_take(&open, &fake->privileged, &fake->user);
     status = fake->privileged.open(&open, &fake->rnic);
     return status == RI_OK ? open_lanes(fake) : status;
 }

@@ -91,7 +91,8 @@ static const struct {
     { "seed\n", "1: seed \"\": allowed is a number" },
     { "seed x\n", "1: seed \"x\"" },
     { "seed 1 2\n", "1: \"2\" stands behind the seed" },
-    { "explode\n", "1: \"explode\": allowed is seed, fail, error, delay, drop" },
+    { "explode\n", "1: \"explode\": allowed is seed, fail, error, delay, drop, reorder" },
+    { "reorder posted 1ms\n", "1: \"1ms\": allowed is at, from, every, times, chance, qp" },
     { "drop\nfail\n", "2: " },
     { "# nothing\n", "1: no rule" },
 };

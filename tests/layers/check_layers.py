@@ -63,7 +63,7 @@ NOT_FOR = {'verbs': {'ual/ual_policy.h'}}
 EVERY_FLOOR = {'base', 'rnicpi', 'kal', 'ual', 'itapi', 'providers'}
 PRIVATE_FOR_TESTS = {
     'base': {'base'}, 'rnicpi': {'rnicpi'}, 'kal': {'kal'}, 'ual': {'ual'}, 'itapi': {'itapi'},
-    'common': {'kal'}, 'itapi_header': {'itapi'}, 'softrdma': {'providers'}, 'filter': {'providers'}, 'rdmacore': {'providers', 'tests'}, 'tools': {'tools'}, 'wire': EVERY_FLOOR | {'tests'}, 'fuzz': EVERY_FLOOR | {'tools', 'verbs'},
+    'common': {'kal'}, 'itapi_header': {'itapi'}, 'softrdma': {'providers'}, 'filter': {'providers', 'tests'}, 'rdmacore': {'providers', 'tests'}, 'tools': {'tools'}, 'wire': EVERY_FLOOR | {'tests'}, 'fuzz': EVERY_FLOOR | {'tools', 'verbs'},
     'faults': {'tools'}, 'interop': {'tools'}, 'property': {'tests'}, 'verbs': {'verbs'},
 }
 

@@ -94,27 +94,27 @@ int fake_nothing(int fd)
 
 struct fake_cq *fake_cq(struct ri_cq *cq)
 {
-    return (struct fake_cq *)container_of(cq, struct cq, base)->ibv;
+    return (struct fake_cq *)container_of(fake_below(cq), struct cq, base)->ibv;
 }
 
 struct fake_qp *fake_qp(struct ri_qp *qp)
 {
-    return (struct fake_qp *)container_of(qp, struct qp, base)->ibv;
+    return (struct fake_qp *)container_of(fake_below(qp), struct qp, base)->ibv;
 }
 
 struct fake_srq *fake_srq(struct ri_srq *srq)
 {
-    return (struct fake_srq *)container_of(srq, struct srq, base)->ibv;
+    return (struct fake_srq *)container_of(fake_below(srq), struct srq, base)->ibv;
 }
 
 struct fake_ah *fake_ah(struct ri_ah *ah)
 {
-    return (struct fake_ah *)container_of(ah, struct ah, base)->ibv;
+    return (struct fake_ah *)container_of(fake_below(ah), struct ah, base)->ibv;
 }
 
 struct fake_id *fake_id(struct ri_connection *connection)
 {
-    return fake_of(container_of(connection, struct connection, base)->id);
+    return fake_of(container_of(fake_below(connection), struct connection, base)->id);
 }
 
 unsigned int fake_unacknowledged(void)
@@ -221,7 +221,7 @@ struct ri_qp *fake_make_qp(struct fake_set *set, struct ri_srq *srq, struct fake
 /* Sets the QP's state as a connection would. */
 void fake_connect_qp(struct ri_qp *base)
 {
-    struct qp *qp = container_of(base, struct qp, base);
+    struct qp *qp = container_of(fake_below(base), struct qp, base);
 
     atomic_store(&qp->ended, false);
     qp_connected(qp);

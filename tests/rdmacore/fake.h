@@ -10,6 +10,7 @@
 #include "providers/rdmacore/connection.h"
 #include "providers/rdmacore/verbs.h"
 
+#include "fake_filters.h"
 #include "fake_host.h"
 
 #define FAKE_POSTS    256

@@ -337,7 +337,7 @@ END_TEST
 
 static void drowsy(bool is)
 {
-    container_of(set.host.rnic, struct rnic, base)->drowsy = is;
+    container_of(fake_below(set.host.rnic), struct rnic, base)->drowsy = is;
 }
 
 static void open_iwarp(void)
@@ -388,7 +388,8 @@ END_TEST
 START_TEST(no_room_no_waking)
 {
     drowsy(true);
-    container_of(set.host.rnic, struct rnic, base)->attr.max_send_wr = 8 + CONNECTION_WAKES - 1;
+    container_of(fake_below(set.host.rnic), struct rnic, base)->attr.max_send_wr =
+        8 + CONNECTION_WAKES - 1;
     open_iwarp();
     pass_time();
     ck_assert_uint_eq(fake_qp(set.qp)->sends, 0);
@@ -449,7 +450,7 @@ static void (*timer_cancel)(const struct ri_host *host, void *lane_context, stru
 /* Establishes the connection at the latest possible moment. */
 static void establish_behind(const struct ri_host *host, void *lane_context, struct ri_timer *timer)
 {
-    const struct connection *c = container_of(connection, struct connection, base);
+    const struct connection *c = container_of(fake_below(connection), struct connection, base);
 
     timer_cancel(host, lane_context, timer);
     if (timer == &c->wake && !id->destroyed)

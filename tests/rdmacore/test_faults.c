@@ -265,7 +265,7 @@ END_TEST
  * identifier has been stored. */
 START_TEST(removal_told_before_the_guard_is_known)
 {
-    struct rnic *rnic = rnic_of(set.host.rnic);
+    struct rnic *rnic = rnic_of(fake_below(set.host.rnic));
     struct rdma_cm_id *guard = rnic->guard;
 
     rnic->guard = NULL;

@@ -95,7 +95,7 @@ START_TEST(windows)
         wr.bind.access = RI_ACCESS_REMOTE_READ;
         wr.bind.new_key = key;
         ck_assert_int_eq(post(set.qp, &wr), RI_OK);
-        ck_assert_uint_eq(container_of(mw, struct mw, base)->ibv->rkey, bound);
+        ck_assert_uint_eq(container_of(fake_below(mw), struct mw, base)->ibv->rkey, bound);
         if (narrow) {
             const struct ibv_send_wr *sent = &qp->sent[qp->sends - 1];
 
@@ -124,7 +124,7 @@ START_TEST(windows)
             struct ibv_wc raw = { .wr_id = qp->bind.wr_id };
 
             ck_assert_uint_eq(qp->bind.bind_info.length, 0);
-            ck_assert_uint_ne(container_of(mw, struct mw, base)->ibv->rkey, bound);
+            ck_assert_uint_ne(container_of(fake_below(mw), struct mw, base)->ibv->rkey, bound);
             fake_complete(set.cq, &raw);
         }
         wc = next();

@@ -509,7 +509,7 @@ END_TEST
  * the CQ. */
 START_TEST(error_without_a_poll)
 {
-    cq_watch_errors(container_of(set.cq, struct cq, base)); /* as a connection does */
+    cq_watch_errors(container_of(fake_below(set.cq), struct cq, base)); /* as a connection does */
     send_to(set.qp, 1, RI_WR_SIGNALED);
     send_to(set.qp, 2, RI_WR_SIGNALED);
     fake_sent(set.qp, set.cq, 0, IBV_WC_SUCCESS);
@@ -597,8 +597,9 @@ START_TEST(device_removed)
         fake_run(&set);
     ck_assert_uint_eq(fake_rnic_events, 1);
     ck_assert_int_eq(fake_rnic_event.type, RI_EVENT_RNIC_FATAL);
-    ck_assert_ptr_null(container_of(set.host.rnic, struct rnic, base)->lane.completions);
-    ck_assert_ptr_null(container_of(set.host.rnic, struct rnic, base)->lane.events);
+    ck_assert_ptr_null(
+        container_of(fake_below(set.host.rnic), struct rnic, base)->lane.completions);
+    ck_assert_ptr_null(container_of(fake_below(set.host.rnic), struct rnic, base)->lane.events);
 }
 END_TEST
 
