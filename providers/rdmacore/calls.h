@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The one table through which rdma-core is reached. Only calls.c and apart.c name its functions; the data
- * verbs (post, poll, arm) go through the operations of struct ibv_context as rdma-core's own inline
- * functions do.
+ * The one table through which rdma-core is reached. Only calls.c and apart.c name its functions;
+ * the data verbs (post, poll, arm) go through the operations of struct ibv_context as rdma-core's
+ * own inline functions do.
  */
 #ifndef ITAL_RDMACORE_CALLS_H
 #define ITAL_RDMACORE_CALLS_H

@@ -314,8 +314,8 @@ static bool step(struct connection *c, const struct rdma_cm_event *event,
     }
 }
 
-/* An attempt that nobody heard has not moved the QP beyond INIT. Its receives stay, and the consumer
- * may try again with it. */
+/* An attempt that nobody heard has not moved the QP beyond INIT. Its receives stay, and the
+ * consumer may try again with it. */
 static bool was_not_heard(const struct connection *c, const struct ri_connection_event *out)
 {
     return !c->passive && out->type == RI_CONNECTION_FAILED && out->reason == RI_REASON_REFUSED;
