@@ -262,6 +262,7 @@ struct vb_qp {
     _Atomic(const struct vb_connector *) connector;
     void *connector_context;
     struct vb_source async;
+    struct vb_qp *namesake;      /* the next QP with this number, of another context */
     uint32_t flags;              /* enum vb_qp_flags */
     struct ual_qp_attr attr;     /* as created, for ual_qp_renew */
     struct ibv_qp_attr modified; /* set by ibv_modify_qp, for ibv_query_qp */

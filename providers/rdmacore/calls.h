@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The one table through which rdma-core is reached. Only calls.c names its functions; the data
- * verbs (post, poll, arm) go through the operations of struct ibv_context as rdma-core's own inline
- * functions do.
+ * The one table through which rdma-core is reached. Only calls.c and apart.c name its functions;
+ * the data verbs (post, poll, arm) go through the operations of struct ibv_context as rdma-core's
+ * own inline functions do.
  */
 #ifndef ITAL_RDMACORE_CALLS_H
 #define ITAL_RDMACORE_CALLS_H
@@ -85,7 +85,8 @@ struct rdmacore_calls {
     int (*notify)(struct rdma_cm_id *id, enum ibv_event_type event);
 };
 
-/* The table in use: rdma-core's, unless a test replaced it before the first call. */
+/* The table in use: rdma-core's, that of apart.c where ital's libibverbs is in front, or a test's,
+ * which replaced it before the first call. */
 extern const struct rdmacore_calls *rdmacore;
 extern const struct rdmacore_calls rdmacore_real;
 

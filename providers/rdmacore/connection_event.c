@@ -314,6 +314,13 @@ static bool step(struct connection *c, const struct rdma_cm_event *event,
     }
 }
 
+/* An attempt that nobody heard has not moved the QP beyond INIT. Its receives stay, and the
+ * consumer may try again with it. */
+static bool was_not_heard(const struct connection *c, const struct ri_connection_event *out)
+{
+    return !c->passive && out->type == RI_CONNECTION_FAILED && out->reason == RI_REASON_REFUSED;
+}
+
 /* The connection's event reports its end. */
 static void end_and_release_qp(struct qp *qp)
 {
@@ -408,7 +415,7 @@ static void on_connection(struct connection *c, const struct rdma_cm_event *even
         take_addresses(c, &out);
     if (report && out.type == RI_CONNECTION_RESOLVED && service_path(c, &path))
         out.path = &path;
-    qp = c->state == CONNECTION_ENDED ? acquire_qp(c->qp) : NULL;
+    qp = c->state == CONNECTION_ENDED && !was_not_heard(c, &out) ? acquire_qp(c->qp) : NULL;
     pthread_mutex_unlock(&c->lock);
     if (qp)
         end_and_release_qp(qp);

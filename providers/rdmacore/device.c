@@ -6,6 +6,7 @@
 #include <config.h>
 #endif
 
+#include "apart.h"
 #include "connection.h"
 #include "verbs.h"
 
@@ -184,10 +185,16 @@ enum ri_status rdmacore_query(struct ri_rnic *base, struct ri_rnic_attr *attr)
 
 static struct ibv_context *open_context(const struct kind *kind, const char *name, char *found)
 {
-    struct ibv_device **list = rdmacore->get_device_list(NULL);
-    struct ibv_device *device = list ? rdmacore_find(kind, list, name) : NULL;
     struct ibv_context *context = NULL;
+    struct ibv_device **list, *device;
+    struct apart_reason why;
 
+    if (!rdmacore_ready(&why)) {
+        errno = ENXIO;
+        return NULL;
+    }
+    list = rdmacore->get_device_list(NULL);
+    device = list ? rdmacore_find(kind, list, name) : NULL;
     if (device)
         snprintf(found, IBV_SYSFS_NAME_MAX, "%s", device->name);
     else if (list)

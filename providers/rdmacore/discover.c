@@ -6,6 +6,7 @@
 #include <config.h>
 #endif
 
+#include "apart.h"
 #include "rdmacore.h"
 
 #include <dirent.h>
@@ -217,21 +218,36 @@ static void explain(const struct kind *kind, struct ibv_device **list, int error
     }
 }
 
-enum ri_status rdmacore_enumerate(const struct kind *kind, const struct ri_host *host,
-                                  ri_found_fn found, void *arg)
+/* The one report where there is no device. */
+static void report_none(const struct kind *kind, const char *reason, const char *advice,
+                        ri_found_fn found, void *arg)
 {
-    struct ibv_device **list = rdmacore->get_device_list(NULL);
-    int error = list ? 0 : errno;
-    struct finding finding = { "", "" };
     struct ri_device none = {
         .size = sizeof(none),
         .transport = kind->transport,
-        .reason = finding.reason,
-        .advice = finding.advice,
+        .reason = reason,
+        .advice = advice,
     };
+
+    found(arg, &none);
+}
+
+enum ri_status rdmacore_enumerate(const struct kind *kind, const struct ri_host *host,
+                                  ri_found_fn found, void *arg)
+{
+    struct finding finding = { "", "" };
+    struct apart_reason why;
+    struct ibv_device **list;
     bool any = false;
+    int error;
 
     (void)host;
+    if (!rdmacore_ready(&why)) {
+        report_none(kind, why.reason, why.advice, found, arg);
+        return RI_OK;
+    }
+    list = rdmacore->get_device_list(NULL);
+    error = list ? 0 : errno;
     if (!list && rdmacore_status(error) == RI_ERR_NO_RESOURCES)
         return RI_ERR_NO_RESOURCES;
     for (struct ibv_device **at = list; at && *at; at++) {
@@ -242,7 +258,7 @@ enum ri_status rdmacore_enumerate(const struct kind *kind, const struct ri_host 
     }
     if (!any) {
         explain(kind, list, error, &finding);
-        found(arg, &none);
+        report_none(kind, finding.reason, finding.advice, found, arg);
     }
     if (list)
         rdmacore->free_device_list(list);

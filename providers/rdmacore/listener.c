@@ -102,6 +102,36 @@ static int listen_all(struct listener *listener, struct sockaddr_storage *addres
     return 0;
 }
 
+static void forget(struct listener *listener)
+{
+    while (listener->count)
+        rdmacore->destroy_id(listener->ids[--listener->count]);
+}
+
+static uint32_t without_ipv4(struct sockaddr_storage *addresses, uint32_t count)
+{
+    uint32_t left = 0;
+
+    for (uint32_t i = 0; i < count; i++)
+        if (addresses[i].ss_family == AF_INET6)
+            addresses[left++] = addresses[i];
+    return left;
+}
+
+/* As kal does for sockets: if another listener has the port for IPv4, an IPv6 wildcard stands for
+ * IPv6 alone. */
+static int listen_as_possible(struct listener *listener, const struct sockaddr *asked,
+                              struct sockaddr_storage *addresses, uint32_t count, uint32_t backlog)
+{
+    int error = listen_all(listener, addresses, count, backlog);
+
+    if (error != EADDRINUSE || !is_wildcard(asked) || asked->sa_family != AF_INET6)
+        return error;
+    forget(listener);
+    count = without_ipv4(addresses, count);
+    return count ? listen_all(listener, addresses, count, backlog) : error;
+}
+
 enum ri_status rdmacore_listen(struct ri_rnic *base, const struct ri_listen_param *param,
                                void *context, struct sockaddr_storage *bound,
                                struct ri_listener **out)
@@ -130,7 +160,8 @@ enum ri_status rdmacore_listen(struct ri_rnic *base, const struct ri_listen_para
     listener->rnic = rnic;
     listener->ps = service.ps;
     atomic_fetch_add(&rnic->listeners, 1);
-    error = listen_all(listener, addresses, count, param->backlog);
+    error = listen_as_possible(listener, (struct sockaddr *)&service.source, addresses, count,
+                               param->backlog);
     if (error) {
         rdmacore_listen_destroy(&listener->base);
         return rdmacore_status(error);
@@ -150,8 +181,7 @@ enum ri_status rdmacore_listen_destroy(struct ri_listener *base)
 {
     struct listener *listener = container_of(base, struct listener, base);
 
-    for (uint32_t i = 0; i < listener->count; i++)
-        rdmacore->destroy_id(listener->ids[i]);
+    forget(listener);
     atomic_fetch_sub(&listener->rnic->listeners, 1);
     free(listener);
     return RI_OK;

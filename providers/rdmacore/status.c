@@ -7,6 +7,7 @@
 #include <config.h>
 #endif
 
+#include "apart.h"
 #include "rdmacore.h"
 
 #include <errno.h>
@@ -14,7 +15,8 @@
 
 int rdmacore_errno(int rc)
 {
-    return rc == -1 ? errno : abs(rc); /* some drivers return -EINVAL and the like */
+    return rc == -1 ? rdmacore_last_errno()
+                    : abs(rc); /* some drivers return -EINVAL and the like */
 }
 
 enum ri_status rdmacore_status(int error)

@@ -47,7 +47,10 @@ def user():
     """Arguments of Popen for an ordinary user; the build must be readable for others."""
     if os.geteuid():
         return {}
-    probe = subprocess.run(["test", "-x", RUN], user=NOBODY, group=NOBODY, extra_groups=[], check=False)
+    try:
+        probe = subprocess.run(["test", "-x", RUN], user=NOBODY, group=NOBODY, extra_groups=[], check=False)
+    except OSError: # in a user namespace there is no other user
+        return {}
     return {"user": NOBODY, "group": NOBODY, "extra_groups": []} if probe.returncode == 0 else {}
 
 

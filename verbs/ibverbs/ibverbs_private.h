@@ -88,7 +88,7 @@ int vb_mw_post_bind(struct vb_qp *qp, uint64_t cookie, uint16_t flags, struct ib
 int vb_number_take(uint32_t *number);
 void vb_number_give_back(uint32_t number);
 int vb_number_enter(uint32_t number, struct vb_qp *qp);
-void vb_number_leave(uint32_t number);
+void vb_number_leave(uint32_t number, const struct vb_qp *qp);
 
 /* qp_modify.c: sets the state that the program sees, and the gate of that state (RTS: open). */
 void vb_qp_note_state(struct vb_qp *qp, enum ibv_qp_state state);

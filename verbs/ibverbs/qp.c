@@ -196,7 +196,7 @@ static void give_number_back(struct vb_qp *qp)
 {
     uint32_t number = qp->ibv.qp_base.qp_num;
 
-    vb_number_leave(number);
+    vb_number_leave(number, qp);
     if (qp->flags & VB_QP_BY_ADDRESS)
         vb_number_give_back(number);
     else

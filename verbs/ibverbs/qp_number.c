@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * QP numbers: a table of QPs by number, and the numbers of QPs that rdma_cm connects.
+ * QP numbers: a table of QPs by number, and the numbers of QPs that rdma_cm connects. A number is
+ * unique in its context only: two contexts that are bound to different addresses may listen on the
+ * same port. QPs of one number are chained.
  *
  * Those numbers are below 1024 << 8, because ordinary programs do not use TCP ports below 1024.
  * They are allocated in turn from a random start, so a freed number is not used again soon.
@@ -82,18 +84,25 @@ int vb_number_enter(uint32_t number, struct vb_qp *qp)
     pthread_mutex_lock(&lock);
     if (!*page)
         *page = calloc(PAGE_ENTRIES, sizeof(struct vb_qp *));
-    if (*page)
+    if (*page) {
+        qp->namesake = (*page)[number & (PAGE_ENTRIES - 1)];
         (*page)[number & (PAGE_ENTRIES - 1)] = qp;
-    else
+    } else {
         error = ENOMEM;
+    }
     pthread_mutex_unlock(&lock);
     return error;
 }
 
-void vb_number_leave(uint32_t number)
+void vb_number_leave(uint32_t number, const struct vb_qp *qp)
 {
+    struct vb_qp **at;
+
     pthread_mutex_lock(&lock);
-    pages[number >> PAGE_BITS][number & (PAGE_ENTRIES - 1)] = NULL;
+    at = &pages[number >> PAGE_BITS][number & (PAGE_ENTRIES - 1)];
+    while (*at != qp)
+        at = &(*at)->namesake;
+    *at = qp->namesake;
     pthread_mutex_unlock(&lock);
 }
 
@@ -106,6 +115,8 @@ struct vb_qp *vb_qp_by_number(struct vb_context *context, uint32_t number)
     pthread_mutex_lock(&lock);
     if (pages[number >> PAGE_BITS])
         qp = pages[number >> PAGE_BITS][number & (PAGE_ENTRIES - 1)];
+    while (qp && vb_qp_context(qp) != context)
+        qp = qp->namesake;
     pthread_mutex_unlock(&lock);
-    return qp && vb_qp_context(qp) == context ? qp : NULL;
+    return qp;
 }

@@ -120,11 +120,30 @@ static const char *reason_of(const struct ri_connection_event *event)
     }
 }
 
+/* Of a provider that manages connections itself: others report an event of the QP. */
+static void end_of_connection(struct link *link)
+{
+    bool was_open;
+
+    pthread_mutex_lock(&link->numbers->lock);
+    was_open = link->state == LINK_OPEN || link->state == LINK_ACCEPTING;
+    link_stimulate(link, LINK_CONNECTION_ENDED);
+    pthread_mutex_unlock(&link->numbers->lock);
+    if (!was_open)
+        return;
+    vb_qp_unreached(link->qp, true);
+    vb_qp_enter(link->qp, IBV_QPS_ERR, VB_GATE_OPEN);
+}
+
 static void on_event(void *context, const struct ri_connection_event *event)
 {
     struct link *link = context;
     struct hello hello;
 
+    if (event->type == RI_CONNECTION_DISCONNECTED) {
+        end_of_connection(link);
+        return;
+    }
     pthread_mutex_lock(&link->numbers->lock);
     if (event->type == RI_CONNECTION_ESTABLISHED) {
         if (hello_decode(event->private_data, event->private_data_length, &hello))
@@ -133,8 +152,6 @@ static void on_event(void *context, const struct ri_connection_event *event)
     } else if (event->type == RI_CONNECTION_REJECTED || event->type == RI_CONNECTION_FAILED) {
         log_failure(link, reason_of(event));
         link_stimulate(link, LINK_ATTEMPT_FAILED);
-    } else if (event->type == RI_CONNECTION_DISCONNECTED) {
-        link_stimulate(link, LINK_CONNECTION_ENDED);
     }
     pthread_mutex_unlock(&link->numbers->lock);
 }
@@ -340,10 +357,9 @@ static void release_posts(struct link *link)
     held_post(link);
 }
 
-/* The connection is established: its end is an event of the QP. */
+/* The object stays: a provider that manages connections itself ends the connection with it. */
 static void do_open(struct link *link)
 {
-    free_attempt(link);
     pthread_mutex_lock(&link->posting);
     release_posts(link);
     if (link->is_rts)

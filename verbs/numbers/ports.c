@@ -96,21 +96,26 @@ static enum ual_status listen_at(struct numbers *numbers, struct port *port,
     return status;
 }
 
-/* IPv4 first: otherwise an IPv6 listener would occupy its port. */
+/* IPv4 first: otherwise an IPv6 listener would occupy its port. An address that is not usable (yet:
+ * one that is still checked for duplicates) is left out if there is another. */
 static enum ual_status listen_on(struct numbers *numbers, struct port *port,
                                  struct sockaddr_storage *addresses, uint32_t count)
 {
     enum ual_status status = UAL_OK;
 
-    for (int six = 0; six < 2 && status == UAL_OK; six++)
-        for (uint32_t i = 0; i < count && status == UAL_OK; i++) {
+    for (int six = 0; six < 2; six++)
+        for (uint32_t i = 0; i < count; i++) {
             if ((addresses[i].ss_family == AF_INET6) != six)
                 continue;
             set_port(&addresses[i], port->number);
             status = listen_at(numbers, port, &addresses[i]);
+            if (status != UAL_OK && status != UAL_ERR_UNREACHABLE)
+                goto close;
         }
-    if (status != UAL_OK)
-        close_listeners(port);
+    if (port->listener_count)
+        return UAL_OK;
+close:
+    close_listeners(port);
     return status;
 }
 
@@ -155,9 +160,12 @@ static int open_port(struct numbers *numbers, struct port **out)
     }
     if (status != UAL_OK) {
         if (status == UAL_ERR_ADDRESS_IN_USE)
-            ual_log(RI_LOG_ERROR,
-                    "no TCP port for queue pairs: all of %u-%u are in use; set option port_range",
-                    numbers->low, numbers->high);
+            ual_log(
+                RI_LOG_ERROR,
+                "no TCP port for queue pairs: all of %u-%u are in use; end a program that has one, "
+                "or write port_range = FIRST-LAST with other ports in section [interface %s] "
+                "of ital.conf",
+                numbers->low, numbers->high, numbers->context->verbs.context.device->name);
         free_port(port);
         return vb_errno(status);
     }
