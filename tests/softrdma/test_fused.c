@@ -177,7 +177,7 @@ static void say(bool last, uint32_t word, uint32_t mo, const char *octets)
     raw_send(&raw, ulpdu, DDP_UNTAGGED_LEN + (uint32_t)strlen(octets));
 }
 
-/* Without the agreement the opcode does not exist, and a Send with octets is refused at the post. */
+/* Without the agreement there is no such opcode, and a Send with octets is refused at the post. */
 START_TEST(not_agreed)
 {
     struct region region;
