@@ -161,11 +161,12 @@ enum ri_transport {
 #define RI_FEATURE_QP_RQ_LIMITS (UINT64_C(1) << 30)
 /* RI_ACCESS_IO_ADDR: regions addressed from a value that the caller chooses (verbs: iova) */
 #define RI_FEATURE_IO_ADDR (UINT64_C(1) << 31)
-/* Room. No provider sets these today and no caller asks for them: see the note "Room" in section 5.
- */
-#define RI_FEATURE_RNR             (UINT64_C(1) << 32)
+/* RI_QPM_RNR: a Send that finds no receive may wait for one */
+#define RI_FEATURE_RNR (UINT64_C(1) << 32)
+/* RI_QPM_IMMEDIATE: over iWARP too, immediate data takes no receive of its own */
 #define RI_FEATURE_FUSED_IMMEDIATE (UINT64_C(1) << 33)
-#define RI_FEATURE_QP_INIT_RTR     (UINT64_C(1) << 34)
+/* Room. No provider sets it today and no caller asks for it: see the note "Room" in section 5. */
+#define RI_FEATURE_QP_INIT_RTR (UINT64_C(1) << 34)
 
 /* {limits} Limits and features. A count of optional things is 0 where there are none. */
 struct ri_rnic_attr {
@@ -266,9 +267,15 @@ enum ri_wr_flags {
  * completes as RI_WC_RECV_IMMEDIATE with byte_len 0, because no octet is placed into it. Octets
  * that the peer wrote before by RDMA Write are in place then. So RI_WR_RDMA_WRITE_IMMEDIATE is a
  * Write and an Immediate Data. RI_WR_SEND_IMMEDIATE is an Immediate Data alone: with octets it is
- * RI_ERR_NOT_SUPPORTED there, because it would take two receives. {atomic} Atomics take one element
- * of 8 octets, which gets the value from before the operation in host order. The peer checks the
- * alignment of its word.
+ * RI_ERR_NOT_SUPPORTED there, because it would take two receives.
+ *
+ * RI_FEATURE_FUSED_IMMEDIATE, if both ends have set it (RI_QPM_IMMEDIATE): as over InfiniBand.
+ * RI_WR_SEND_IMMEDIATE may have octets. It is one message and takes one receive, which completes as
+ * RI_WC_RECV. That of RI_WR_RDMA_WRITE_IMMEDIATE completes as RI_WC_RECV_IMMEDIATE with the octets
+ * of the Write as byte_len.
+ *
+ * {atomic} Atomics take one element of 8 octets, which gets the value from before the operation in
+ * host order. The peer checks the alignment of its word.
  */
 
 /*
@@ -488,15 +495,19 @@ struct ri_lane {
 /* ------------------------------------------------------------------------------------------------
  * 5. Creation and modification arguments
  *
- * Room: names of features that no provider has yet. They stand here so that the layout need not
- * change when one is built. Today every provider leaves the feature bits clear, the host leaves the
- * fields 0, and a provider answers RI_ERR_NOT_SUPPORTED to the states.
+ * Room: names of a feature that no provider has yet. They stand here so that the layout need not
+ * change when one is built. Today every provider leaves the feature bit clear, and answers
+ * RI_ERR_NOT_SUPPORTED to the states.
  *
- *   RI_FEATURE_RNR              rnr_retry, rnr_timer; handover.rnr: a Send that finds no receive
- *                               waits at its receiver
- *   RI_FEATURE_FUSED_IMMEDIATE  handover.fused_immediate: immediate data takes no receive of its
- *                               own over iWARP
  *   RI_FEATURE_QP_INIT_RTR      RI_QPS_INIT, RI_QPS_RTR: InfiniBand's states between IDLE and RTS
+ *
+ * RNR (RI_FEATURE_RNR): with an rnr_retry other than 0, a Send or Immediate Data that finds no
+ * receive does not end the connection. It waits at its receiver for a post to the QP or its SRQ,
+ * and those behind it wait, too; all other messages are processed. A receiver that keeps much
+ * stops reading. The values are InfiniBand's: rnr_retry intervals of rnr_timer, and at least half a
+ * second, pass until the connection ends with RI_EVENT_NO_RECEIVE; with 7 it never does. The two
+ * consumers have to agree, because plain iWARP ends the connection at once. A QP with
+ * rq_hard_limit never waits.
  *
  * Inline data has its names already (max_inline, RI_WR_INLINE): max_inline 0 in ri_rnic_attr says
  * that there is none.
@@ -595,11 +606,7 @@ struct ri_qp_attr {
     uint32_t rq_limit, rq_hard_limit;
     uint32_t port; /* UD: 0 .. ri_rnic_attr.ports - 1 */
     uint32_t qkey; /* UD: what datagrams for this QP must carry */
-    /* Room: InfiniBand's RNR retry count (0..7, 7 without end) and minimum RNR NAK timer (0..31).
-     */
-    uint8_t rnr_retry, rnr_timer;
-    uint8_t reserved0[6];
-    uint64_t reserved[3];
+    uint64_t reserved[4];
 };
 
 enum ri_srq_modify_mask {
@@ -661,10 +668,8 @@ struct ri_llp_handover {
     size_t bytes_read_length;
     const void *last_message;
     size_t last_message_length;
-    uint64_t capture;          /* token for ri_host.capture, 0 none */
-    bool rnr, fused_immediate; /* room: both ends agreed to it */
-    uint8_t reserved0[6];
-    uint64_t reserved[3];
+    uint64_t capture; /* token for ri_host.capture, 0 none */
+    uint64_t reserved[4];
 };
 
 enum ri_qp_modify_mask {
@@ -677,7 +682,8 @@ enum ri_qp_modify_mask {
     RI_QPM_RQ_LIMITS = 1u << 6,
     RI_QPM_HANDOVER = 1u << 7, /* with RI_QPM_STATE = RI_QPS_RTS */
     RI_QPM_QKEY = 1u << 8,
-    RI_QPM_RNR = 1u << 9, /* room */
+    RI_QPM_RNR = 1u << 9,
+    RI_QPM_IMMEDIATE = 1u << 10,
 };
 
 struct ri_qp_modify {
@@ -688,8 +694,11 @@ struct ri_qp_modify {
     uint32_t rq_limit, rq_hard_limit;
     uint32_t qkey;
     const struct ri_llp_handover *handover;
-    uint8_t rnr_retry, rnr_timer; /* room */
-    uint8_t reserved0[6];
+    /* InfiniBand's RNR retry count (0: none, 7: without end), here that of the peer, and minimum
+     * RNR NAK timer (0..31). */
+    uint8_t rnr_retry, rnr_timer;
+    bool fused_immediate; /* the peer has it, too */
+    uint8_t reserved0[5];
     uint64_t reserved[3];
 };
 

@@ -263,6 +263,7 @@ struct vb_qp {
     void *connector_context;
     struct vb_source async;
     struct vb_qp *namesake;      /* the next QP with this number, of another context */
+    _Atomic uint8_t rnr_retry;   /* agreed with the peer; 0: a Send without a receive is an error */
     uint32_t flags;              /* enum vb_qp_flags */
     struct ual_qp_attr attr;     /* as created, for ual_qp_renew */
     struct ibv_qp_attr modified; /* set by ibv_modify_qp, for ibv_query_qp */
@@ -354,9 +355,25 @@ VB_PUBLIC int vb_qp_connector(struct vb_qp *qp, const struct vb_connector *conne
 /* Sets the state that the program sees, and the gate in RTS. Allowed in upcalls. Only ERR changes
  * the provider's QP: it ends the connection. */
 VB_PUBLIC void vb_qp_enter(struct vb_qp *qp, enum ibv_qp_state state, enum vb_gate gate);
-/* The peer cannot be reached: the next send request that is flushed completes with RETRY_EXC_ERR.
- * is_so false cancels this. Allowed in upcalls. */
-void vb_qp_unreached(struct vb_qp *qp, bool is_so);
+/* Why the connection has failed: the next send request that is flushed completes with this, such as
+ * RETRY_EXC_ERR if the peer cannot be reached. IBV_WC_SUCCESS cancels it. Allowed in upcalls. */
+void vb_qp_failed(struct vb_qp *qp, enum ibv_wc_status why);
+
+/* What InfiniBand has and iWARP lacks, as the connector agreed with the peer. All zero: plain
+ * iWARP. */
+struct vb_terms {
+    uint8_t rnr_retry; /* the peer's: 0 to 7 */
+    uint8_t rnr_timer; /* min_rnr_timer of this side: 0 to 31 */
+    bool fused_immediate;
+};
+/* What this side can agree to. */
+VB_PUBLIC bool vb_can_rnr(const struct vb_context *context);
+VB_PUBLIC bool vb_can_fuse(const struct vb_context *context);
+/* Allowed in upcalls. Before anything that takes effect from it is sent or received: before an
+ * accept, or in the upcall that reports an established connection. */
+VB_PUBLIC void vb_qp_agree(struct vb_qp *qp, const struct vb_terms *terms);
+/* True: software devices appear as RoCE; false: as iWARP. */
+VB_PUBLIC bool vb_is_roce(void);
 
 /* Posts the bind to the provider. *stag: set on success, but not by an unbinding. */
 enum ual_status vb_bind_post(struct vb_qp *qp, const struct vb_bind *bind, uint32_t *stag);

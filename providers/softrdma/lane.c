@@ -72,6 +72,9 @@ static void free_deferred(struct lane *lane)
         host->timer_cancel(host, lane->base.context, &stream->timer);
         host->timer_cancel(host, lane->base.context, &stream->partial.stall);
         host->timer_cancel(host, lane->base.context, &stream->acks.timer);
+        if (stream->stash)
+            host->timer_cancel(host, lane->base.context, &stream->stash->timer);
+        free(stream->stash);
         free(stream->partial.octets);
         free(stream->closing.tail);
         free(stream);

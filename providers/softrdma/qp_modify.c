@@ -171,7 +171,10 @@ void qp_unhold(struct qp *qp)
     tx_leave(qp);
 }
 
-#define ATTRIBUTES (RI_QPM_ORD | RI_QPM_IRD | RI_QPM_FLAGS | RI_QPM_RQ_LIMITS)
+#define ATTRIBUTES \
+    (RI_QPM_ORD | RI_QPM_IRD | RI_QPM_FLAGS | RI_QPM_RQ_LIMITS | RI_QPM_RNR | RI_QPM_IMMEDIATE)
+#define RNR_RETRY_MOST 7u
+#define RNR_TIMER_MOST 31u
 
 /* Under rx and life.lock, inside tx: a reader holds one of them. */
 static void set_attributes(struct qp *qp, const struct ri_qp_modify *modify)
@@ -186,6 +189,12 @@ static void set_attributes(struct qp *qp, const struct ri_qp_modify *modify)
         atomic_store_explicit(&qp->attr.flags, modify->flags, memory_order_relaxed);
     if (modify->mask & RI_QPM_RQ_LIMITS)
         qp_set_rq_limits(qp, modify->rq_limit, modify->rq_hard_limit);
+    if (modify->mask & RI_QPM_RNR) {
+        qp->attr.rnr_retry = modify->rnr_retry;
+        qp->attr.rnr_timer = modify->rnr_timer;
+    }
+    if (modify->mask & RI_QPM_IMMEDIATE)
+        atomic_store_explicit(&qp->attr.fused, modify->fused_immediate, memory_order_relaxed);
 }
 
 /* In RTS too (RDMAC 9.2.5): the consumers of both sides agree on IRD and ORD by themselves.
@@ -198,6 +207,9 @@ static enum ri_status change_attributes(struct qp *qp, const struct ri_qp_modify
     if ((modify->mask & RI_QPM_ORD && modify->ord > limits->max_ord) ||
         (modify->mask & RI_QPM_IRD && modify->ird > limits->max_ird))
         return RI_ERR_LIMIT;
+    if (modify->mask & RI_QPM_RNR &&
+        (modify->rnr_retry > RNR_RETRY_MOST || modify->rnr_timer > RNR_TIMER_MOST))
+        return RI_ERR_INVALID_ARGUMENT;
     qp_hold(qp);
     if (qp_state(qp) == RI_QPS_IDLE || qp_state(qp) == RI_QPS_RTS)
         status = qp_open_reads(qp, modify->mask & RI_QPM_IRD ? modify->ird : 0,
@@ -206,6 +218,7 @@ static enum ri_status change_attributes(struct qp *qp, const struct ri_qp_modify
         spinlock_lock(&qp->life.lock);
         set_attributes(qp, modify);
         spinlock_unlock(&qp->life.lock);
+        rx_stash_patience(qp);
     }
     qp_unhold(qp);
     if (status == RI_OK && qp_state(qp) == RI_QPS_RTS)

@@ -46,13 +46,15 @@ enum ri_status softrdma_qp_counters(struct ri_qp *base, const char **names, uint
     struct qp *qp = container_of(base, struct qp, base);
     const char *const all[] = { "messages sent",          "octets sent",
                                 "messages received",      "octets received",
-                                "access errors of peers", "empty writes received" };
+                                "access errors of peers", "empty writes received",
+                                "waits for a receive" };
     const uint64_t now[] = { qp->counters.sent_messages,
                              qp->counters.sent_octets,
                              qp->counters.received_messages,
                              qp->counters.received_octets,
                              atomic_load(&qp->counters.access_errors),
-                             qp->counters.empty_writes };
+                             qp->counters.empty_writes,
+                             qp->counters.waits };
     const size_t total = sizeof(now) / sizeof(now[0]);
 
     for (size_t i = 0; i < total && i < *count; i++) {

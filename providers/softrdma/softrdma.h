@@ -45,6 +45,8 @@ enum ri_status softrdma_post_send(struct ri_qp *base, struct ri_send_wr *wr,
                                   struct ri_send_wr **bad);
 enum ri_status softrdma_post_recv(struct ri_qp *base, struct ri_recv_wr *wr,
                                   struct ri_recv_wr **bad);
+enum ri_status softrdma_post_srq_recv(struct ri_srq *base, struct ri_recv_wr *wr,
+                                      struct ri_recv_wr **bad);
 /* Retry blocked queues as long as the ring has room (poll.c). No lock held. */
 void cq_retry_blocked(struct cq *cq);
 uint32_t softrdma_poll(struct ri_cq *base, uint32_t count, struct ri_wc *wc);

@@ -53,8 +53,13 @@ static const struct {
     [0x0] = { 1, 0, 0 },  [0x1] = { 0, 1, 46 }, [0x2] = { 1, 0, 0 },  [0x3] = { 0, 0, 0 },
     [0x4] = { 0, 0, 0 },  [0x5] = { 0, 0, 0 },  [0x6] = { 0, 0, 0 },  [0x7] = { 0, 2, 0 },
     [0x8] = { 0, 0, 26 }, [0x9] = { 0, 0, 26 }, [0xA] = { 0, 1, 70 }, [0xB] = { 0, 3, 30 },
-    [0xC] = { -1, 0, 0 }, [0xD] = { -1, 0, 0 }, [0xE] = { -1, 0, 0 }, [0xF] = { -1, 0, 0 },
+    [0xC] = { 0, 0, 0 },  [0xD] = { -1, 0, 0 }, [0xE] = { 0, 0, 0 },  [0xF] = { -1, 0, 0 },
 };
+
+static bool is_fused(uint8_t opcode)
+{
+    return opcode == 0xC || opcode == 0xE;
+}
 
 static void on_tagged(struct checker *j, uint8_t opcode, bool last, const uint8_t *p,
                       uint32_t length)
@@ -96,7 +101,7 @@ static void on_untagged(struct checker *j, uint8_t opcode, bool last, const uint
     msn = get32(p + 10);
     mo = get32(p + 14);
     FUZZ_CHECK(qn == (uint32_t)opcodes[opcode].qn && msn == j->msn[qn]);
-    FUZZ_CHECK(!word || opcode == 4 || opcode == 6);
+    FUZZ_CHECK(!word || opcode == 4 || opcode == 6 || is_fused(opcode));
     FUZZ_CHECK(mo == (j->open ? j->offset : 0));
     FUZZ_CHECK(!j->open || length > 18);
     j->offset = mo + (length - 18);
@@ -131,6 +136,7 @@ static void on_ulpdu(struct checker *j, const uint8_t *p, uint32_t length)
     last = p[0] & 0x40;
     FUZZ_CHECK((p[0] & 0x3F) == 1 && (p[1] & 0xF0) == 0x40); /* versions; reserved bits are zero */
     FUZZ_CHECK(opcodes[opcode].tagged == p[0] >> 7);
+    FUZZ_CHECK(j->fused || !is_fused(opcode));
     for (uint32_t i = 0; i < 14; i++)
         j->digest = (j->digest ^ p[i]) * 0x100000001B3u;
     if (opcode == 7) {

@@ -26,6 +26,7 @@ struct checker {
     void (*on_response)(void *arg, uint32_t stag, uint64_t to, uint32_t length, bool last);
     void *arg;
     bool crc, markers;
+    bool fused; /* immediate data may come with a Send: opcodes 0xC and 0xE */
     /* Octets of the last streaming message or MPA Reply in front of the first FPDU. */
     size_t preamble;
     uint64_t position;  /* stream position behind it */

@@ -62,6 +62,7 @@ static struct testbed_shape shape(const uint8_t *s)
         .sge = 4,
         .flags = ~(uint32_t)s[2] & (RI_QP_READ_ENABLE | RI_QP_WRITE_ENABLE | RI_QP_ATOMIC_ENABLE |
                                     RI_QP_BIND_ENABLE | RI_QP_INVALIDATE_ENABLE | RI_QP_PRIVILEGED),
+        .as_infiniband = s[2] & 128,
     };
 }
 

@@ -12,6 +12,7 @@
 
 #define MARKER_PERIOD 512u
 #define ULPDU_MAX     65535u
+#define IMMEDIATE     0x494D4D21u
 
 /* ---- FPDUs ---- */
 
@@ -273,6 +274,8 @@ static uint32_t put_send(struct testbed *w, struct wire *wire, uint8_t *p, uint8
 
         put32(p + 2, testbed_stag(w, which & 0xF, which >> 4));
     }
+    if (opcode == 0xC || opcode == 0xE)
+        put32(p + 2, IMMEDIATE);
     put32(p + 10, wire->send_msn);
     put32(p + 14, wire->send_offset);
     fill(p + 18, length);

@@ -19,7 +19,7 @@ struct result {
 /*
  * Octet 0: initiator, no CRC, markers to the peer, markers from the peer, RTR awaited, SRQ, FIN at
  * the end, first octets come with the hand-over. 1: receives, Reads, an atomic, their size. 2:
- * enables, EMSS. 3, 4: split. 5: IRD.
+ * enables, EMSS, as InfiniBand. 3, 4: split. 5: IRD.
  */
 static struct testbed_shape shape(const uint8_t *s)
 {
@@ -33,6 +33,7 @@ static struct testbed_shape shape(const uint8_t *s)
         .sge = 4,
         .flags = ~(uint32_t)s[2] & (RI_QP_READ_ENABLE | RI_QP_WRITE_ENABLE | RI_QP_ATOMIC_ENABLE |
                                     RI_QP_BIND_ENABLE | RI_QP_INVALIDATE_ENABLE),
+        .as_infiniband = s[2] & 128,
     };
 }
 

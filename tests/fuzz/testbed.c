@@ -107,6 +107,18 @@ static struct ri_cq *new_cq(uint32_t depth, void *context)
     return cq;
 }
 
+#define RNR_RETRIES 3u
+
+static void agree_as_infiniband(struct ri_qp *qp)
+{
+    struct ri_qp_modify terms = { .size = sizeof(terms),
+                                  .mask = RI_QPM_RNR | RI_QPM_IMMEDIATE,
+                                  .rnr_retry = RNR_RETRIES,
+                                  .fused_immediate = true };
+
+    MUST(privileged.qp_modify(qp, &terms));
+}
+
 bool testbed_create_qp(struct testbed *w, uint32_t which)
 {
     struct live_qp *live = &w->qps[which];
@@ -137,6 +149,8 @@ bool testbed_create_qp(struct testbed *w, uint32_t which)
         attr.flags &= RI_QP_READ_ENABLE | RI_QP_WRITE_ENABLE;
         MUST(privileged.qp_create(w->pd, &attr, &live->qp));
     }
+    if (w->shape.as_infiniband && w->attr.features & RI_FEATURE_RNR)
+        agree_as_infiniband(live->qp);
     return true;
 }
 
@@ -264,6 +278,7 @@ static void reset_wire(struct testbed *w, struct wire *wire, const struct testbe
     wire->ended = wire->established = 0;
     wire->wanted_in = wire->wanted_out = 0;
     checker_init(&wire->checker, start->crc, start->markers_transmit, start->preamble_length);
+    wire->checker.fused = w->shape.as_infiniband;
     wire->checker.on_response = on_response;
     wire->checker.arg = wire;
 }

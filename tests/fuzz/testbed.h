@@ -131,6 +131,7 @@ struct testbed_shape {
     uint32_t flags; /* enum ri_qp_flags */
     uint32_t emss;
     bool shared_cq;
+    bool as_infiniband; /* Sends wait for receives, immediate data is fused: both ends agreed */
 };
 
 struct testbed {

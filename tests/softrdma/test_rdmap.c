@@ -103,22 +103,27 @@ END_TEST
 
 START_TEST(opcode_table)
 {
-    static const uint8_t qn[] = { 0, 1, 0, 0, 0, 0, 0, 2, 0, 0, 1, 3 };
+    static const uint8_t qn[RDMAP_OPCODES] = { 0, 1, 0, 0, 0, 0, 0, 2, 0, 0, 1, 3 };
 
     for (unsigned op = 0; op < RDMAP_OPCODES; op++) {
         const struct rdmap_op *o = &rdmap_ops[op];
 
-        ck_assert_int_eq(o->name != NULL, op <= 0xB);
+        bool fused = op == 0xC || op == 0xE; /* of this project, not of RFC 7306 */
+
+        ck_assert_int_eq(o->name != NULL, op <= 0xB || fused);
         if (!o->name)
             continue;
         ck_assert_int_eq(o->tagged, op == 0 || op == 2);
-        ck_assert_int_eq(o->single, op == 1 || op >= 7);
+        ck_assert_int_eq(o->single, op == 1 || (op >= 7 && !fused));
+        ck_assert_int_eq(o->immediate, fused);
         ck_assert_int_eq(o->invalidates, op == 4 || op == 6);
-        ck_assert_int_eq(o->solicited, op == 5 || op == 6 || op == 9);
+        ck_assert_int_eq(o->solicited, op == 5 || op == 6 || op == 9 || op == 0xE);
         ck_assert_uint_eq(o->qn, qn[op]);
-        ck_assert_int_eq(o->payload == RDMAP_PAYLOAD_DATA, op == 0 || (op >= 2 && op <= 6));
+        ck_assert_int_eq(o->payload == RDMAP_PAYLOAD_DATA,
+                         op == 0 || (op >= 2 && op <= 6) || fused);
         ck_assert_uint_eq(o->features, op < 8    ? 0
                                        : op < 10 ? RDMAP_FEATURE_IMM
+                                       : fused   ? RDMAP_FEATURE_FUSED
                                                  : RDMAP_FEATURE_ATOMIC);
         ck_assert_uint_eq(rdmap_ctrl(op), 0x40 + op);
     }
@@ -132,8 +137,10 @@ END_TEST
 static uint16_t sheet(uint8_t c0, uint8_t c1, size_t len, unsigned features)
 {
     unsigned op = c1 & 0xF;
-    bool t = c0 & 0x80, known = op <= 7 || (op <= 9 && (features & RDMAP_FEATURE_IMM)) ||
-                                ((op == 0xA || op == 0xB) && (features & RDMAP_FEATURE_ATOMIC));
+    bool t = c0 & 0x80, fused = op == 0xC || op == 0xE;
+    bool known = op <= 7 || (op <= 9 && (features & RDMAP_FEATURE_IMM)) ||
+                 ((op == 0xA || op == 0xB) && (features & RDMAP_FEATURE_ATOMIC)) ||
+                 (fused && (features & RDMAP_FEATURE_FUSED));
 
     if (len < 2)
         return 0x1000;
@@ -145,7 +152,7 @@ static uint16_t sheet(uint8_t c0, uint8_t c1, size_t len, unsigned features)
         return 0x0206;
     if (len < (t ? 14u : 18u))
         return 0x1000;
-    if (!(c0 & 0x40) && (op == 1 || op >= 7))
+    if (!(c0 & 0x40) && (op == 1 || (op >= 7 && !fused)))
         return 0x0207;
     return 0xFFFF;
 }
@@ -157,7 +164,7 @@ START_TEST(C055_to_C066_every_control_octet)
     for (size_t l = 0; l < sizeof(lengths) / sizeof(lengths[0]); l++) {
         uint8_t *p = calloc(lengths[l] ? lengths[l] : 1, 1);
 
-        for (unsigned c = 0; c < 0x10000u * 4; c++) {
+        for (unsigned c = 0; c < 0x10000u * 8; c++) {
             uint8_t c0 = (uint8_t)c, c1 = (uint8_t)(c >> 8);
             unsigned features = c >> 16;
             struct rdmap_segment seg;

@@ -9,6 +9,7 @@
 
 #include "tc.h"
 
+#include "base/compiler.h"
 #include "verbs/numbers/private_data.h"
 #include "verbs/verbs_objects.h"
 
@@ -73,7 +74,8 @@ static void open_end(struct end *end)
     init.send_cq = init.recv_cq = end->cq;
     end->qp = ibv_create_qp(pd, &init);
     ck_assert_msg(end->qp != NULL, "ibv_create_qp: %s", strerror(errno));
-    end->mr = ibv_reg_mr(pd, end->memory, sizeof(end->memory), IBV_ACCESS_LOCAL_WRITE);
+    end->mr = ibv_reg_mr(pd, end->memory, sizeof(end->memory),
+                         IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
     ck_assert_ptr_nonnull(end->mr);
 }
 
@@ -89,13 +91,16 @@ static void to_init(struct end *end)
 {
     struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT,
                                 .port_num = 1,
-                                .qp_access_flags = IBV_ACCESS_REMOTE_READ };
+                                .qp_access_flags = IBV_ACCESS_REMOTE_READ |
+                                                   IBV_ACCESS_REMOTE_WRITE };
 
     ck_assert_int_eq(
         ibv_modify_qp(end->qp, &attr,
                       IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
         0);
 }
+
+static uint16_t dlid; /* of try_rtr, if it is not global */
 
 static int try_rtr(struct end *end, uint32_t peer, bool global)
 {
@@ -105,7 +110,7 @@ static int try_rtr(struct end *end, uint32_t peer, bool global)
         .dest_qp_num = peer,
         .rq_psn = 1,
         .max_dest_rd_atomic = 1,
-        .ah_attr = { .is_global = global, .port_num = 1, .grh = { .dgid = gid } },
+        .ah_attr = { .is_global = global, .dlid = dlid, .port_num = 1, .grh = { .dgid = gid } },
     };
 
     return ibv_modify_qp(end->qp, &attr,
@@ -403,12 +408,32 @@ START_TEST(posts_are_refused_before_rts)
 }
 END_TEST
 
-START_TEST(without_a_gid_rtr_fails_and_nothing_has_changed)
+START_TEST(a_lid_of_no_port_fails_and_nothing_has_changed)
 {
     to_init(small);
+    dlid = 1;
     ck_assert_int_eq(try_rtr(small, large->qp->qp_num, false), EINVAL);
+    dlid = 0;
     ck_assert_int_eq(small->qp->state, IBV_QPS_INIT);
     to_rtr(small, large->qp->qp_num);
+}
+END_TEST
+
+static void exchange(struct end *from, struct end *to);
+
+/* The program gives its peer's LID, which is 0, and no GID: the peer is at the same port. */
+START_TEST(without_a_gid_the_peer_is_here)
+{
+    struct end *const ends[] = { small, large };
+
+    dlid = 0;
+    for (int i = 0; i < 2; i++) {
+        to_init(ends[i]);
+        ck_assert_int_eq(try_rtr(ends[i], ends[1 - i]->qp->qp_num, false), 0);
+        to_rts(ends[i]);
+    }
+    exchange(small, large);
+    exchange(large, small);
 }
 END_TEST
 
@@ -428,6 +453,115 @@ START_TEST(a_qp_is_its_own_peer)
         ck_assert_uint_eq(wc.wr_id, wc.opcode == IBV_WC_RECV ? 100 : 5);
     }
     ck_assert_uint_eq(end->memory[OCTETS - 1], 6);
+}
+END_TEST
+
+/* --- what InfiniBand has and iWARP lacks --- */
+
+static void connect_both(void)
+{
+    connect_to(small, large->qp->qp_num);
+    connect_to(large, small->qp->qp_num);
+}
+
+/* The Send has completed before the receive is posted; a Send behind it keeps its place. */
+START_TEST(a_send_waits_for_its_receive)
+{
+    for (int i = 0; i < 2; i++) {
+        struct end *from = this_end(i), *to = other_end(i);
+        struct ibv_wc wc;
+
+        if (!i)
+            connect_both();
+        post_send(from, 0);
+        post_send(from, 1);
+        expect(from, 0, IBV_WC_SUCCESS);
+        expect(from, 1, IBV_WC_SUCCESS);
+        ck_assert_int_eq(ibv_poll_cq(to->cq, 1, &wc), 0);
+        post_recv(to, 0);
+        expect_message(to, 0, 0);
+        post_recv(to, 1);
+        expect_message(to, 1, 1);
+    }
+}
+END_TEST
+
+/* rnr_retry 0: a Send without a receive ends the connection. */
+START_TEST(spent_retries_end_the_connection)
+{
+    struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTS, .timeout = 14, .sq_psn = 1 };
+    unsigned int seen = 0;
+
+    to_init(small);
+    to_rtr(small, large->qp->qp_num);
+    ck_assert_int_eq(ibv_modify_qp(small->qp, &attr,
+                                   IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+                                       IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC),
+                     0);
+    connect_to(large, small->qp->qp_num);
+    post_send(large, 0);
+    for (int left = 2; left; left--) {
+        struct ibv_async_event event;
+
+        ck_assert_int_eq(ibv_get_async_event(context, &event), 0);
+        ck_assert_int_eq(event.event_type,
+                         event.element.qp == small->qp ? IBV_EVENT_QP_REQ_ERR : IBV_EVENT_QP_FATAL);
+        seen |= event.element.qp == small->qp ? 1 : 2;
+        ibv_ack_async_event(&event);
+    }
+    ck_assert_uint_eq(seen, 3);
+    expect(large, 0, IBV_WC_SUCCESS);
+    post_send(large, 1);
+    expect(large, 1, IBV_WC_RNR_RETRY_EXC_ERR);
+    post_send(large, 2);
+    expect(large, 2, IBV_WC_WR_FLUSH_ERR);
+}
+END_TEST
+
+static void post_immediate(struct end *end, enum ibv_wr_opcode opcode, uint32_t immediate,
+                           const struct end *peer)
+{
+    struct ibv_sge sge = { (uintptr_t)end->memory + DEPTH * OCTETS, OCTETS, end->mr->lkey };
+    struct ibv_send_wr wr = { .wr_id = immediate,
+                              .sg_list = &sge,
+                              .num_sge = 1,
+                              .opcode = opcode,
+                              .imm_data = htonl(immediate) },
+                       *bad;
+
+    memset(end->memory + DEPTH * OCTETS, (int)immediate, OCTETS);
+    if (opcode == IBV_WR_RDMA_WRITE_WITH_IMM) {
+        wr.wr.rdma.remote_addr = (uintptr_t)peer->memory + OCTETS;
+        wr.wr.rdma.rkey = peer->mr->rkey;
+    }
+    ck_assert_int_eq(ibv_post_send(end->qp, &wr, &bad), 0);
+    expect(end, immediate, IBV_WC_SUCCESS);
+}
+
+/* One receive and one completion each; that of a Write tells the Write's length. */
+START_TEST(immediate_data_comes_with_the_message)
+{
+    static const struct {
+        enum ibv_wr_opcode post;
+        enum ibv_wc_opcode got;
+        unsigned int placed; /* index in the receiver's memory */
+    } kinds[] = { { IBV_WR_SEND_WITH_IMM, IBV_WC_RECV, 0 },
+                  { IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WC_RECV_RDMA_WITH_IMM, 1 } };
+
+    connect_both();
+    for (uint32_t i = 0; i < ARRAY_SIZE(kinds); i++) {
+        struct ibv_wc wc;
+
+        post_recv(large, 0);
+        post_immediate(small, kinds[i].post, i + 5, large);
+        wc = next_completion(large);
+        ck_assert_int_eq(wc.status, IBV_WC_SUCCESS);
+        ck_assert_int_eq(wc.opcode, kinds[i].got);
+        ck_assert_uint_eq(wc.byte_len, OCTETS);
+        ck_assert(wc.wc_flags & IBV_WC_WITH_IMM);
+        ck_assert_uint_eq(ntohl(wc.imm_data), i + 5);
+        ck_assert_uint_eq(large->memory[kinds[i].placed * OCTETS], i + 5);
+    }
 }
 END_TEST
 
@@ -809,7 +943,9 @@ int main(void)
     tcase_add_loop_test(tc, err_flushes_what_was_held_and_what_was_received, 0, 2);
     tcase_add_loop_test(tc, after_reset_nothing_is_held_and_the_same_two_connect, 0, 2);
     tcase_add_loop_test(tc, the_end_of_an_earlier_connection_does_not_touch_the_next, 0, 2);
-    tc_add_tests(tc, posts_are_refused_before_rts, without_a_gid_rtr_fails_and_nothing_has_changed,
+    tc_add_tests(tc, posts_are_refused_before_rts, a_lid_of_no_port_fails_and_nothing_has_changed,
+                 without_a_gid_the_peer_is_here, a_send_waits_for_its_receive,
+                 spent_retries_end_the_connection, immediate_data_comes_with_the_message,
                  a_qp_is_its_own_peer, what_finds_no_peer_fails_once_and_flushes,
                  a_stranger_is_closed_without_an_answer,
                  the_other_personality_is_refused_with_its_reason,

@@ -303,7 +303,8 @@ size_t make_request(uint8_t out[static STARTUP_MAX], const struct start *start)
         put16(pd + 2, start->second);
         length = 4;
     }
-    memcpy(pd + length, target.private_data, target.private_length);
+    if (target.private_length)
+        memcpy(pd + length, target.private_data, target.private_length);
     return startup_make(out, false, start->flags, start->rev, pd, length + target.private_length);
 }
 

@@ -64,10 +64,15 @@ static bool add(struct views *views, const struct options *options, const char *
     struct view view;
     struct view *grown;
 
-    if (!view_read(path, &view) || !is_wanted(options, view.process))
+    if (!view_read(path, &view))
         return true; /* it may just have gone */
+    if (!is_wanted(options, view.process)) {
+        free(view.verbs);
+        return true;
+    }
     grown = realloc(views->view, (views->count + 1) * sizeof *grown);
     if (!grown) {
+        free(view.verbs);
         tool_error("out of memory");
         return false;
     }

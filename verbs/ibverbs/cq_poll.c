@@ -48,28 +48,32 @@ static const uint16_t opcodes[UINT8_MAX + 1] = {
 };
 
 /* Indexed by slot of the QP. Only pages in use take memory. */
-static atomic_bool unreached[1u << UAL_SLOT_BITS];
+static atomic_uchar failed[1u << UAL_SLOT_BITS];
 
-void vb_qp_unreached(struct vb_qp *qp, bool is_so)
+void vb_qp_failed(struct vb_qp *qp, enum ibv_wc_status why)
 {
-    atomic_store(&unreached[vb_slot_of(qp->ual.object.handle)], is_so);
+    atomic_store(&failed[vb_slot_of(qp->ual.object.handle)], (unsigned char)why);
 }
 
-/* The first failed send request reports that the peer is not reachable; those behind it are
+/* The first failed send request reports why the connection has failed; those behind it are
  * flushed. */
-static bool reports_unreached(const struct ri_wc *wc)
+static bool tells_failure(const struct ri_wc *wc, enum ibv_wc_status *status)
 {
-    atomic_bool *flag = &unreached[vb_slot_of((ual_handle)wc->context)];
-    bool is_first = atomic_load_explicit(flag, memory_order_relaxed) &&
-                    atomic_exchange(flag, false);
+    atomic_uchar *place = &failed[vb_slot_of((ual_handle)wc->context)];
+    unsigned char why = atomic_load_explicit(place, memory_order_relaxed);
 
-    return is_first && wc->status == RI_WC_FLUSHED;
+    if (why)
+        why = atomic_exchange(place, IBV_WC_SUCCESS);
+    *status = (enum ibv_wc_status)why;
+    return why && wc->status == RI_WC_FLUSHED;
 }
 
 static inline enum ibv_wc_status status_of(const struct ri_wc *wc)
 {
-    if (unlikely(wc->status != RI_WC_SUCCESS) && wc->opcode < RI_WC_RECV && reports_unreached(wc))
-        return IBV_WC_RETRY_EXC_ERR;
+    enum ibv_wc_status why;
+
+    if (unlikely(wc->status != RI_WC_SUCCESS) && wc->opcode < RI_WC_RECV && tells_failure(wc, &why))
+        return why;
     return likely(wc->status < ARRAY_SIZE(statuses)) ? (enum ibv_wc_status)statuses[wc->status]
                                                      : IBV_WC_GENERAL_ERR;
 }

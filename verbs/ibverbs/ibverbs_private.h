@@ -5,8 +5,9 @@
 
 #include "verbs/verbs_objects.h"
 
-/* True: software devices appear as RoCE; false: as iWARP. */
-bool vb_is_roce(void);
+/* device.c: adds or drops one user of the device. */
+void vb_device_use(struct vb_device *device);
+void vb_device_leave(struct vb_device *device);
 
 /* gid.c */
 int vb_gids_open(struct vb_context *context);

@@ -187,7 +187,7 @@ static int take_number(struct vb_qp *qp)
     }
     qp->ibv.qp_base.qp_num = number;
     qp->ibv.qp_base.handle = vb_slot_of(qp->ual.object.handle);
-    vb_qp_unreached(qp, false); /* of the slot's earlier QP */
+    vb_qp_failed(qp, IBV_WC_SUCCESS); /* of the slot's earlier QP */
     atomic_store(&vb_qp_numbers[qp->ibv.qp_base.handle], number);
     return 0;
 }

@@ -34,6 +34,16 @@ static bool is_about_connection(const struct ri_event *event)
     return event->type < RI_EVENT_QP_FATAL || event->type == RI_EVENT_QP_OVERFLOW;
 }
 
+/* The peer has had no receive for a Send, for as long as both ends agreed, and no request of this
+ * side completes with it: the Send has completed before. */
+static bool is_not_ready(const struct vb_qp *qp, const struct ri_event *event)
+{
+    const uint16_t no_receive = 0x1202; /* RFC 5041 8.2 */
+
+    return event->type == RI_EVENT_TERMINATE_RECEIVED && event->terminate_code == no_receive &&
+           !event->explained && atomic_load(&qp->rnr_retry);
+}
+
 static void report(struct vb_qp *qp, enum ibv_event_type type)
 {
     vb_source_report_type(vb_qp_context(qp)->async, &qp->async, type);
@@ -46,6 +56,8 @@ void vb_qp_event(struct ual_qp *ual, const struct ri_event *event)
                                                                 memory_order_acquire);
     int type = type_of(event);
 
+    if (is_not_ready(qp, event))
+        vb_qp_failed(qp, IBV_WC_RNR_RETRY_EXC_ERR);
     if (type >= 0)
         report(qp, (enum ibv_event_type)type);
     if (!is_about_connection(event))

@@ -57,6 +57,34 @@ int vb_qp_connector(struct vb_qp *qp, const struct vb_connector *connector, void
     return 0;
 }
 
+/* --- what InfiniBand has and iWARP lacks --- */
+
+bool vb_can_rnr(const struct vb_context *context)
+{
+    return ual_device_attr(context->device)->features & RI_FEATURE_RNR;
+}
+
+bool vb_can_fuse(const struct vb_context *context)
+{
+    return ual_device_attr(context->device)->features & RI_FEATURE_FUSED_IMMEDIATE;
+}
+
+/* A QP whose connection has ended does not take them, and does not need them. */
+void vb_qp_agree(struct vb_qp *qp, const struct vb_terms *terms)
+{
+    const struct vb_context *context = vb_qp_context(qp);
+    struct ri_qp_modify modify = { .size = sizeof(modify),
+                                   .mask = (vb_can_rnr(context) ? RI_QPM_RNR : 0u) |
+                                           (vb_can_fuse(context) ? RI_QPM_IMMEDIATE : 0u),
+                                   .rnr_retry = terms->rnr_retry,
+                                   .rnr_timer = terms->rnr_timer,
+                                   .fused_immediate = terms->fused_immediate };
+
+    atomic_store(&qp->rnr_retry, terms->rnr_retry);
+    if (modify.mask)
+        ual_qp_modify(&qp->ual, &modify);
+}
+
 /* --- transitions --- */
 
 #define RC(bits) ((bits) | IBV_QP_STATE)
@@ -114,6 +142,9 @@ static int check_values(struct vb_qp *qp, const struct ibv_qp_attr *attr, int ma
         return EINVAL;
     if ((mask & IBV_QP_MAX_DEST_RD_ATOMIC) && attr->max_dest_rd_atomic > rnic->max_ird)
         return EINVAL;
+    if (((mask & IBV_QP_RNR_RETRY) && attr->rnr_retry > 7) ||
+        ((mask & IBV_QP_MIN_RNR_TIMER) && attr->min_rnr_timer > 31))
+        return EINVAL;
     if ((mask & IBV_QP_AV) && attr->ah_attr.is_global &&
         attr->ah_attr.grh.sgid_index >= vb_gids_count(context))
         return EINVAL;
@@ -165,6 +196,11 @@ static int apply(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask)
         modify.mask |= RI_QPM_FLAGS;
         modify.flags = flags_of(qp, attr->qp_access_flags);
     }
+    if ((mask & IBV_QP_MIN_RNR_TIMER) && atomic_load(&qp->rnr_retry)) {
+        modify.mask |= RI_QPM_RNR;
+        modify.rnr_retry = atomic_load(&qp->rnr_retry);
+        modify.rnr_timer = attr->min_rnr_timer;
+    }
     if (mask & IBV_QP_QKEY && qp->ibv.qp_base.qp_type == IBV_QPT_UD) {
         modify.mask |= RI_QPM_QKEY;
         modify.qkey = attr->qkey;
@@ -209,6 +245,8 @@ static int reset(struct vb_qp *qp)
     enum ual_status status;
 
     vb_qp_note_state(qp, IBV_QPS_RESET);
+    atomic_store(&qp->rnr_retry, 0);
+    vb_qp_failed(qp, IBV_WC_SUCCESS);
     if (qp->flags & VB_QP_BY_ADDRESS) {
         const struct vb_connector *connector = atomic_load(&qp->connector);
 

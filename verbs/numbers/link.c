@@ -135,18 +135,23 @@ static void end_of_connection(struct link *link)
     vb_qp_enter(link->qp, IBV_QPS_ERR, VB_GATE_OPEN);
 }
 
+/* The answer of the peer, to the initiator. Nothing is received before this upcall has returned. */
 static void on_event(void *context, const struct ri_connection_event *event)
 {
     struct link *link = context;
     struct hello hello;
+    bool has_hello = event->type == RI_CONNECTION_ESTABLISHED &&
+                     hello_decode(event->private_data, event->private_data_length, &hello);
 
     if (event->type == RI_CONNECTION_DISCONNECTED) {
         end_of_connection(link);
         return;
     }
+    if (has_hello)
+        link_agree(link, hello.flags);
     pthread_mutex_lock(&link->numbers->lock);
     if (event->type == RI_CONNECTION_ESTABLISHED) {
-        if (hello_decode(event->private_data, event->private_data_length, &hello))
+        if (has_hello)
             link_note_peer_psn(link, hello.expected_psn);
         link_stimulate(link, LINK_ESTABLISHED);
     } else if (event->type == RI_CONNECTION_REJECTED || event->type == RI_CONNECTION_FAILED) {
@@ -181,7 +186,7 @@ void link_qp_event(struct link *link, const struct ri_event *event)
     pthread_mutex_lock(&link->numbers->lock);
     /* not where the program itself moves the QP to ERR: then all requests are flushed */
     if (!link->stopped && link_is_end_by_peer(event))
-        vb_qp_unreached(link->qp, true);
+        vb_qp_failed(link->qp, IBV_WC_RETRY_EXC_ERR);
     link_stimulate(link, LINK_CONNECTION_ENDED);
     pthread_mutex_unlock(&link->numbers->lock);
 }
@@ -198,7 +203,7 @@ static void free_attempt(struct link *link)
 static void describe(const struct link *link, struct hello *hello)
 {
     *hello = (struct hello){
-        .flags = requests_own_flags(),
+        .flags = requests_own_flags(link->numbers),
         .own_qpn = link->number,
         .wanted_qpn = link->peer_qpn,
         .expected_psn = link->rq_psn,
@@ -243,6 +248,7 @@ static enum ual_status connect_to_itself(struct link *link)
 
     if (param.fd < 0)
         return UAL_ERR_NO_RESOURCES;
+    link_agree(link, requests_own_flags(link->numbers));
     status = ual_conn_adopt(link->conn, &link->qp->ual, &param);
     close(param.fd);
     return status;
@@ -314,6 +320,7 @@ static bool accept_request(struct link *link, struct parked *request)
 
     free_attempt(link);
     link->conn = request->conn;
+    link_agree(link, request->hello.flags);
     free(request);
     ual_conn_migrate(link->conn, &upcalls, link);
     status = ual_conn_accept(link->conn, &link->qp->ual, &param);
@@ -373,9 +380,13 @@ static void do_fail(struct link *link)
     char text[INET6_ADDRSTRLEN];
 
     free_attempt(link);
-    ual_log(RI_LOG_WARNING, "QP 0x%06x: no connection to QP 0x%06x of %s in time; it is given up",
-            link->number, link->peer_qpn, peer_text(link, text, sizeof(text)));
-    vb_qp_unreached(link->qp, true);
+    ual_log(RI_LOG_WARNING, "QP 0x%06x: no connection to QP 0x%06x of %s in time; it is given up%s",
+            link->number, link->peer_qpn, peer_text(link, text, sizeof(text)),
+            link->by_lid
+                ? "; no GID of the peer is given, so it must be on this host: use -g 0, or "
+                  "the program's option for the GID index"
+                : "");
+    vb_qp_failed(link->qp, IBV_WC_RETRY_EXC_ERR);
     pthread_mutex_lock(&link->posting);
     vb_qp_enter(link->qp, IBV_QPS_ERR, VB_GATE_OPEN);
     release_posts(link);
@@ -471,57 +482,6 @@ static void start(struct link *link, enum link_state state)
     set_timer(link);
 }
 
-/* A GID as an address; a link-local one gets the scope of our own address. */
-static void address_of(const union ibv_gid *gid, const struct sockaddr_storage *own, uint16_t port,
-                       struct sockaddr_storage *address)
-{
-    union address *to = (union address *)(void *)address;
-
-    memset(address, 0, sizeof(*address));
-    if (IN6_IS_ADDR_V4MAPPED((const struct in6_addr *)(const void *)gid->raw)) {
-        to->four.sin_family = AF_INET;
-        to->four.sin_port = htons(port);
-        memcpy(&to->four.sin_addr, gid->raw + 12, 4);
-        return;
-    }
-    to->six.sin6_family = AF_INET6;
-    to->six.sin6_port = htons(port);
-    memcpy(&to->six.sin6_addr, gid->raw, sizeof(gid->raw));
-    if (IN6_IS_ADDR_LINKLOCAL(&to->six.sin6_addr))
-        to->six.sin6_scope_id = ((const union address *)(const void *)own)->six.sin6_scope_id;
-}
-
-static int set_peer(struct link *link, const struct ibv_qp_attr *attr)
-{
-    struct sockaddr_storage source, destination;
-    int error;
-
-    if (!attr->ah_attr.is_global) {
-        ual_log(RI_LOG_WARNING,
-                "ibv_modify_qp: QP 0x%06x: no GID of the peer is given, and ports have no LID; use "
-                "-g 0, or the program's option for the GID index",
-                link->number);
-        return EINVAL;
-    }
-    error = vb_gid_address(link->numbers->context, attr->ah_attr.grh.sgid_index, &source);
-    if (error)
-        return error;
-    address_of(&attr->ah_attr.grh.dgid, &source, (uint16_t)(attr->dest_qp_num >> 8), &destination);
-    if (source.ss_family != destination.ss_family) {
-        ual_log(RI_LOG_WARNING,
-                "ibv_modify_qp: QP 0x%06x: the GID of index %u and the peer's are not of one "
-                "address family; use another index",
-                link->number, attr->ah_attr.grh.sgid_index);
-        return EINVAL;
-    }
-    link->source = source;
-    link->destination = destination;
-    link->peer_qpn = attr->dest_qp_num;
-    link->peer_gid = attr->ah_attr.grh.dgid;
-    vb_gid_of_address((const struct sockaddr *)&source, &link->own_gid);
-    return 0;
-}
-
 static bool initiates(const struct link *link)
 {
     if (link->number != link->peer_qpn)
@@ -536,12 +496,13 @@ int link_to_rtr(struct link *link, const struct ibv_qp_attr *attr, int mask)
     if (attr->dest_qp_num >> 24 || attr->dest_qp_num >> 8 == 0)
         return EINVAL;
     pthread_mutex_lock(&link->numbers->lock);
-    error = set_peer(link, attr);
+    error = link_set_peer(link, attr);
     if (!error) {
         link->stimuli &= 1u << LINK_REQUEST; /* others are of an earlier connection */
-        vb_qp_unreached(link->qp, false);
+        vb_qp_failed(link->qp, IBV_WC_SUCCESS);
         link->ird = mask & IBV_QP_MAX_DEST_RD_ATOMIC ? attr->max_dest_rd_atomic : 0;
         link->rq_psn = attr->rq_psn & 0xffffff;
+        link->rnr_timer = mask & IBV_QP_MIN_RNR_TIMER ? attr->min_rnr_timer : 0;
         vb_qp_enter(link->qp, IBV_QPS_RTR, VB_GATE_SHUT);
         link_stimulate(link, initiates(link) ? LINK_CONNECT : LINK_AWAIT);
     }
@@ -564,6 +525,8 @@ static uint64_t patience_of(const struct ibv_qp_attr *attr, int mask)
 
 int link_to_rts(struct link *link, const struct ibv_qp_attr *attr, int mask)
 {
+    uint8_t agreed;
+
     pthread_mutex_lock(&link->posting);
     pthread_mutex_lock(&link->numbers->lock);
     if (mask & IBV_QP_SQ_PSN) {
@@ -574,9 +537,14 @@ int link_to_rts(struct link *link, const struct ibv_qp_attr *attr, int mask)
     if (!link->is_rts)
         link->patience = patience_of(attr, mask);
     link->is_rts = true;
+    if (mask & IBV_QP_RNR_RETRY)
+        link->rnr_retry = attr->rnr_retry;
+    agreed = link->agreed;
     pthread_mutex_unlock(&link->numbers->lock);
     vb_qp_enter(link->qp, IBV_QPS_RTS, link->passes ? VB_GATE_OPEN : VB_GATE_HELD);
     pthread_mutex_unlock(&link->posting);
+    if (agreed & HELLO_RNR)
+        link_apply_terms(link);
     return 0;
 }
 
@@ -606,13 +574,15 @@ void link_to_err(struct link *link)
 void link_reset(struct link *link)
 {
     stop(link);
-    vb_qp_unreached(link->qp, false);
+    vb_qp_failed(link->qp, IBV_WC_SUCCESS);
     pthread_mutex_lock(&link->posting);
     held_drop(link);
     link->passes = false;
     pthread_mutex_unlock(&link->posting);
     pthread_mutex_lock(&link->numbers->lock);
     link->is_rts = link->has_sq_psn = link->has_peer_expects = false;
+    link->agreed = 0;
+    link->rnr_retry = LINK_RNR_FOREVER;
     start(link, LINK_IDLE);
     pthread_mutex_unlock(&link->numbers->lock);
 }
@@ -629,6 +599,7 @@ struct link *link_create(struct numbers *numbers, struct vb_qp *qp)
     link->qp = qp;
     link->timer.expired = run;
     link->patience = PATIENCE_LEAST;
+    link->rnr_retry = LINK_RNR_FOREVER;
     pthread_mutex_init(&link->posting, NULL);
     start(link, LINK_IDLE);
     return link;

@@ -53,7 +53,10 @@ struct link {
     uint32_t peer_qpn;
     union ibv_gid own_gid, peer_gid;
     struct sockaddr_storage source, destination;
+    bool by_lid; /* the program gave no GID: the peer is on this host */
     uint16_t ird;
+    /* flags that both ends have, enum hello_flags; of this side, 7 retries before RTS */
+    uint8_t agreed, rnr_retry, rnr_timer;
     uint32_t rq_psn, sq_psn, peer_expects;
     bool has_sq_psn, has_peer_expects;
     struct parked *parked;
@@ -97,7 +100,7 @@ struct link *ports_find(struct numbers *numbers, uint32_t number);
 void ports_close(struct numbers *numbers);
 
 /* refuse.c */
-uint8_t requests_own_flags(void);
+uint8_t requests_own_flags(const struct numbers *numbers);
 /* Rejects the request and frees it. link: the QP's link, or NULL. Not in an upcall of its
  * connection. */
 void request_refuse(const struct link *link, struct parked *request, enum hello_reason reason);
@@ -107,6 +110,15 @@ void request_refuse_later(struct numbers *numbers, struct parked *request,
 void refuser_expired(struct ri_timer *timer);
 /* Drops all requests that wait to be refused. No upcall of a listener may run. */
 void refuser_drop(struct numbers *numbers);
+
+/* peer.c */
+#define LINK_RNR_FOREVER 7u /* of InfiniBand's rnr_retry */
+/* Under the lock. From the address vector of RTR. Returns 0 or an error number. */
+int link_set_peer(struct link *link, const struct ibv_qp_attr *attr);
+/* What both ends can do is in force, given the peer's flags. No lock held. */
+void link_agree(struct link *link, uint8_t peer_flags);
+/* The same after this side's part has changed. */
+void link_apply_terms(struct link *link);
 
 /* link.c */
 struct link *link_create(struct numbers *numbers, struct vb_qp *qp);

@@ -20,6 +20,9 @@
 
 enum hello_flags {
     HELLO_ROCE = 1u << 0, /* devices of the program appear as RoCE, not iWARP */
+    HELLO_RNR = 1u << 1,  /* Sends may wait for receives; in force if both ends have it */
+    /* immediate data comes with a Send, or with the length of a Write; likewise */
+    HELLO_FUSED = 1u << 2,
 };
 
 /* The reason of a rejecting Reply; 0 otherwise. */

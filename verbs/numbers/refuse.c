@@ -11,17 +11,17 @@
 #include <stdlib.h>
 #include <utlist.h>
 
-uint8_t requests_own_flags(void)
+uint8_t requests_own_flags(const struct numbers *numbers)
 {
-    const char *as = getenv("ITAL_VERBS_AS");
-
-    return as && strcmp(as, "roce") == 0 ? HELLO_ROCE : 0;
+    return (uint8_t)((vb_is_roce() ? HELLO_ROCE : 0) |
+                     (vb_can_rnr(numbers->context) ? HELLO_RNR : 0) |
+                     (vb_can_fuse(numbers->context) ? HELLO_FUSED : 0));
 }
 
 void request_refuse(const struct link *link, struct parked *request, enum hello_reason reason)
 {
     struct hello hello = {
-        .flags = requests_own_flags(),
+        .flags = vb_is_roce() ? HELLO_ROCE : 0,
         .reason = (uint16_t)reason,
         .own_qpn = request->hello.wanted_qpn,
         .wanted_qpn = request->hello.own_qpn,

@@ -66,7 +66,7 @@ static const char *take_request(struct numbers *numbers, struct parked *request)
     link = ports_find(numbers, request->hello.wanted_qpn);
     if (!link)
         why = "it names no queue pair of this program";
-    else if ((request->hello.flags ^ requests_own_flags()) & HELLO_ROCE)
+    else if ((request->hello.flags ^ requests_own_flags(numbers)) & HELLO_ROCE)
         request_refuse_later(numbers, request, HELLO_PERSONALITY);
     else
         park(link, request);

@@ -29,7 +29,7 @@ struct cm_attempt {
     uint64_t pause;
     struct ri_connect_param param; /* its pointers are to the members below */
     struct sockaddr_storage source, destination;
-    uint8_t private_data[CM_PRIVATE_DATA];
+    uint8_t private_data[CM_DATA_MOST];
 };
 
 static enum ual_status connect_once(struct cm_id *id)

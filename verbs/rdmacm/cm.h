@@ -91,6 +91,12 @@ struct cm_listening {
     struct ual_conn *conn;
 };
 
+/* What the peer's private data says before the program's own: terms.c. */
+struct cm_terms {
+    uint8_t flags;     /* enum cm_terms_flags */
+    uint8_t rnr_retry; /* 0 to 7 */
+};
+
 struct cm_id {
     struct rdma_cm_id ibv; /* first */
     pthread_mutex_t lock;
@@ -111,6 +117,8 @@ struct cm_id {
     bool settled; /* lock: rdma_establish has its result */
     enum cm_leg leg;
     uint8_t peer_ird, peer_ord; /* of a connect request */
+    bool connects;              /* the active side */
+    struct cm_terms peer_terms;
     /* rdma_create_ep: attributes for QPs of requests; parameters to connect with */
     bool has_init;
     struct ibv_qp_init_attr init;
@@ -181,6 +189,23 @@ bool cm_address_any(const struct sockaddr *address);
 socklen_t cm_address_length(const struct sockaddr *address); /* 0: the family is not supported */
 void cm_id_set_local(struct cm_id *id, const struct sockaddr *address);
 void cm_id_set_peer(struct cm_id *id, const struct sockaddr *address);
+
+/* ---- terms.c ---- */
+enum cm_terms_flags { CM_TERMS_RNR = 1u << 1, CM_TERMS_FUSED = 1u << 2 };
+#define CM_TERMS_OCTETS 8u
+/* Room for them and the program's private data, whose length has one octet. */
+#define CM_DATA_MOST (CM_TERMS_OCTETS + UINT8_MAX)
+/* Puts the terms before the private data, if the device appears as RoCE. Returns the length. */
+uint16_t cm_terms_put(const struct vb_context *context, uint8_t rnr_retry, const void *data,
+                      uint8_t length, uint8_t to[CM_DATA_MOST]);
+/* Takes the terms off a connect request or its answer. False, with a log line: the peer appears as
+ * another kind of device. */
+bool cm_terms_take(const struct vb_context *context, const void **data, uint16_t *length,
+                   struct cm_terms *terms);
+/* The same for a rejection, which any peer may send. */
+void cm_terms_skip(const void **data, uint16_t *length);
+/* What both sides can do is in force for the id's QP. */
+void cm_terms_agree(struct cm_id *id);
 
 /* ---- connect.c ---- */
 extern const struct ual_conn_upcalls cm_conn_upcalls; /* context: the id */

@@ -34,6 +34,31 @@ static uint8_t octet(uint32_t value)
     return value < UINT8_MAX ? (uint8_t)value : UINT8_MAX;
 }
 
+/* The private data of a peer's answer, without what is not the program's. */
+static void take_data(struct cm_id *id, const struct ri_connection_event *event)
+{
+    const void *data = event->private_data;
+    uint16_t length = event->private_data_length;
+
+    cm_terms_skip(&data, &length);
+    cm_event_data(&id->outcome, data, length);
+}
+
+/* The active side takes the peer's terms. Nothing is received before the upcall returns. False: the
+ * connection is refused. */
+static bool take_terms(struct cm_id *id, const struct ri_connection_event *event)
+{
+    const void *data = event ? event->private_data : NULL;
+    uint16_t length = event ? event->private_data_length : 0;
+
+    if (!id->connects || !event || !id->qp)
+        return true;
+    if (!cm_terms_take(id->context, &data, &length, &id->peer_terms))
+        return false;
+    cm_terms_agree(id);
+    return true;
+}
+
 /* Fills the event of an established connection, or of the peer's response. */
 static void describe(struct cm_id *id, const struct ri_connection_event *event)
 {
@@ -49,16 +74,24 @@ static void describe(struct cm_id *id, const struct ri_connection_event *event)
         conn->initiator_depth = octet(info.ord);
     }
     if (event)
-        cm_event_data(&id->outcome, event->private_data, event->private_data_length);
+        take_data(id, event);
     if (id->qp)
         conn->qp_num = id->qp->ibv.qp_base.qp_num;
 }
+
+static void over(struct cm_id *id, enum cm_input input, enum rdma_cm_event_type type, int status,
+                 const struct ri_connection_event *event);
 
 /* A program that moves its QP itself hears of the response only, and enters RTS itself. */
 static void established(struct cm_id *id, const struct ri_connection_event *event)
 {
     enum cm_state was;
 
+    if (!take_terms(id, event)) {
+        over(id, CM_ON_REFUSED, RDMA_CM_EVENT_REJECTED, -EPROTO, NULL);
+        ual_qp_set_state(&id->qp->ual, RI_QPS_ERROR);
+        return;
+    }
     if (!cm_step(id, CM_ON_ESTABLISHED, &was))
         return;
     if (was == CM_ESTABLISHING) {
@@ -109,7 +142,7 @@ static void over(struct cm_id *id, enum cm_input input, enum rdma_cm_event_type 
         return;
     }
     if (event)
-        cm_event_data(&id->outcome, event->private_data, event->private_data_length);
+        take_data(id, event);
     cm_event_post(id, &id->outcome, id, type, status);
 }
 
@@ -231,6 +264,18 @@ int cm_id_take_qp(struct cm_id *id, struct vb_qp *qp)
     return error;
 }
 
+#define RNR_RETRY_FOREVER 7u
+
+/* The terms come before the program's private data; `to` is used until the call has returned. */
+static void put_terms(const struct cm_id *id, const struct rdma_conn_param *param,
+                      struct ri_connect_param *asked, uint8_t to[CM_DATA_MOST])
+{
+    asked->private_data_length = cm_terms_put(
+        id->context, param ? param->rnr_retry_count : RNR_RETRY_FOREVER, asked->private_data,
+        (uint8_t)asked->private_data_length, to);
+    asked->private_data = to;
+}
+
 /* Finds the QP of the call: the id's, or one of the program's own, by number. */
 static int take_qp(struct cm_id *id, const struct rdma_conn_param *param)
 {
@@ -279,6 +324,7 @@ static uint32_t lesser(uint32_t a, uint32_t b)
 static int begin_connect(struct cm_id *id, const struct rdma_conn_param *param)
 {
     const struct ri_rnic_attr *attr = ual_device_attr(id->context->device);
+    uint8_t data[CM_DATA_MOST];
     struct ri_connect_param asked;
     int error = set_param(id, param, attr->max_ird, attr->max_ord, &asked);
 
@@ -286,6 +332,8 @@ static int begin_connect(struct cm_id *id, const struct rdma_conn_param *param)
         error = take_qp(id, param);
     if (error)
         return error;
+    id->connects = true;
+    put_terms(id, param, &asked, data);
     if (!id->ibv.qp)
         cm_external_begin(id, &asked);
     return cm_attempt_begin(id, &asked, &cm_conn_upcalls, not_started);
@@ -314,6 +362,7 @@ VB_PUBLIC int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *conn_p
 static int begin_accept(struct cm_id *id, const struct rdma_conn_param *param)
 {
     const struct ri_rnic_attr *attr = ual_device_attr(id->context->device);
+    uint8_t data[CM_DATA_MOST];
     struct ri_connect_param answer;
     int error;
 
@@ -327,6 +376,8 @@ static int begin_accept(struct cm_id *id, const struct rdma_conn_param *param)
     if (error)
         return error;
     answer.ord = (uint16_t)lesser(answer.ord, id->peer_ird);
+    put_terms(id, param, &answer, data);
+    cm_terms_agree(id);
     return vb_errno(ual_conn_accept(id->conn, &id->qp->ual, &answer));
 }
 
@@ -354,10 +405,13 @@ VB_PUBLIC int rdma_reject(struct rdma_cm_id *id, const void *private_data, uint8
 {
     VB_CALL;
     struct cm_id *own = cm_id_of(id);
+    uint8_t data[CM_DATA_MOST];
+    uint16_t length;
 
     if (!cm_step(own, CM_DO_REJECT, NULL))
         return cm_fail(EINVAL);
-    return vb_errno_minus(ual_conn_reject(own->conn, private_data, private_data_len));
+    length = cm_terms_put(own->context, 0, private_data, private_data_len, data);
+    return vb_errno_minus(ual_conn_reject(own->conn, data, length));
 }
 
 VB_PUBLIC int rdma_disconnect(struct rdma_cm_id *id)

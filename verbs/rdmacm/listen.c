@@ -45,9 +45,16 @@ static enum ual_hearing on_request(void *context, struct ual_conn *conn,
                                    const struct ri_connect_request *asked)
 {
     struct cm_listening *listening = context;
-    struct cm_event *event = cm_event_new();
-    struct cm_id *id = event ? new_request(listening, conn, asked) : NULL;
+    const void *data = asked->private_data;
+    uint16_t length = asked->private_data_length;
+    struct cm_terms terms;
+    struct cm_event *event;
+    struct cm_id *id;
 
+    if (!cm_terms_take(listening->context, &data, &length, &terms))
+        return UAL_REQUEST_DROPPED;
+    event = cm_event_new();
+    id = event ? new_request(listening, conn, asked) : NULL;
     if (!id) {
         free(event);
         ual_log(RI_LOG_ERROR, "rdma_cm: a connection request is dropped: no memory");
@@ -55,7 +62,8 @@ static enum ual_hearing on_request(void *context, struct ual_conn *conn,
     }
     ual_conn_migrate(conn, &cm_conn_upcalls, id);
     tell_depths(id, event, asked);
-    cm_event_data(event, asked->private_data, asked->private_data_length);
+    cm_event_data(event, data, length);
+    id->peer_terms = terms;
     event->ibv.listen_id = &listening->id->ibv;
     cm_event_post(listening->id, event, id, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
     return UAL_REQUEST_TAKEN;

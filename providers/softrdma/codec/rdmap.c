@@ -56,6 +56,17 @@ const struct rdmap_op rdmap_ops[RDMAP_OPCODES] = {
                             .qn = DDP_QN_ATOMIC,
                             .payload = RDMAP_PAYLOAD_ATOMIC_RESP,
                             .features = RDMAP_FEATURE_ATOMIC },
+    [RDMAP_SEND_IMM] = { .name = "Send with Immediate",
+                         .immediate = true,
+                         .qn = DDP_QN_SEND,
+                         .payload = RDMAP_PAYLOAD_DATA,
+                         .features = RDMAP_FEATURE_FUSED },
+    [RDMAP_SEND_SE_IMM] = { .name = "Send with Solicited Event and Immediate",
+                            .immediate = true,
+                            .solicited = true,
+                            .qn = DDP_QN_SEND,
+                            .payload = RDMAP_PAYLOAD_DATA,
+                            .features = RDMAP_FEATURE_FUSED },
 };
 
 static const struct {

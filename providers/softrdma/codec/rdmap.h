@@ -35,12 +35,17 @@ enum rdmap_opcode {
     RDMAP_IMM_SE = 0x9,
     RDMAP_ATOMIC_REQ = 0xA,
     RDMAP_ATOMIC_RESP = 0xB,
-    RDMAP_OPCODES = 16, /* C..F are never valid */
+    /* Of ital, between two ends that agreed to it (RI_QPM_IMMEDIATE): a Send whose ulp_word is
+     * immediate data. */
+    RDMAP_SEND_IMM = 0xC,
+    RDMAP_SEND_SE_IMM = 0xE,
+    RDMAP_OPCODES = 16, /* the others are never valid */
 };
 
 /* Optional parts of the protocol that a stack may support (C-062). */
 #define RDMAP_FEATURE_IMM    0x1u
 #define RDMAP_FEATURE_ATOMIC 0x2u
+#define RDMAP_FEATURE_FUSED  0x4u
 
 /* What follows the DDP header. */
 enum rdmap_payload {
@@ -59,6 +64,7 @@ struct rdmap_op {
     bool tagged;
     bool single;      /* one segment only: L=1 required */
     bool invalidates; /* ulp_word is an Invalidate STag */
+    bool immediate;   /* ulp_word is immediate data */
     bool solicited;
     uint8_t qn;       /* untagged only */
     uint8_t payload;  /* enum rdmap_payload */
@@ -214,7 +220,8 @@ void rdmap_get_atomic_resp(const uint8_t in[static RDMAP_ATOMIC_RESP_LEN],
 
 /*
  * Immediate Data: 8 octets on the wire as one big-endian number. A 32-bit immediate of verbs
- * is its low half, the upper half zero (S-073).
+ * is its low half, the upper half zero (S-073). With RI_QPM_IMMEDIATE the upper half is the length
+ * of the RDMA Write before it.
  */
 static inline void rdmap_put_imm(uint8_t out[static RDMAP_IMM_LEN], uint64_t value)
 {

@@ -76,22 +76,49 @@ enum ri_status stream_open(struct lane *lane, struct qp *qp, const struct ri_llp
     return RI_OK;
 }
 
-/* The host reports readiness inside a run. */
+/* The host reports readiness inside a run. An error is reported whether or not it is watched. */
 void stream_ready(void *arg, uint32_t events)
 {
-    (void)events;
-    lane_mark_ready(arg);
+    struct stream *stream = arg;
+
+    if (unlikely(events & (EPOLLERR | EPOLLHUP)) && (atomic_load(&stream->attention) & ATTEND_HELD))
+        atomic_fetch_or(&stream->attention, ATTEND_BROKEN);
+    lane_mark_ready(stream);
 }
 
 /* The set is level-triggered: an end of stream that was read would be reported for ever. */
+static uint32_t watched_events(struct stream *stream)
+{
+    bool none = atomic_load(&stream->input_ended) ||
+                (atomic_load(&stream->attention) & ATTEND_HELD);
+    uint32_t input = none ? 0 : EPOLLIN | EPOLLRDHUP;
+
+    return input | (atomic_load(&stream->want_output) ? EPOLLOUT : 0);
+}
+
+/* Two threads may be here at once, for input and for output: the last one to tell the host sees
+ * what the other has changed. */
 static void watch_again(struct stream *stream)
 {
     const struct ri_host *host = stream->lane->rnic->host;
-    uint32_t input = atomic_load(&stream->input_ended) ? 0 : EPOLLIN | EPOLLRDHUP;
-    uint32_t output = atomic_load(&stream->want_output) ? EPOLLOUT : 0;
+    uint32_t events;
 
-    if (stream->watch)
-        host->rewatch(host, stream->watch, input | output);
+    if (!stream->watch)
+        return;
+    do {
+        events = watched_events(stream);
+        host->rewatch(host, stream->watch, events);
+    } while (events != watched_events(stream));
+}
+
+void stream_hold_input(struct stream *stream, bool hold)
+{
+    spinlock_assert_held(&stream->rx);
+    if (hold)
+        atomic_fetch_or(&stream->attention, ATTEND_HELD);
+    else
+        atomic_fetch_and(&stream->attention, ~(unsigned int)ATTEND_HELD);
+    watch_again(stream);
 }
 
 /* Inside tx; from CLOSING on under rx. */
@@ -148,6 +175,23 @@ void partial_drop(struct stream *stream)
     atomic_store_explicit(&stream->partial.since, 0, memory_order_relaxed);
 }
 
+void stash_drop(struct stream *stream)
+{
+    struct stash *stash = stream->stash;
+    struct stash_entry *entry, *next;
+
+    if (!stash)
+        return;
+    for (entry = stash->first; entry; entry = next) {
+        next = entry->next;
+        free(entry);
+    }
+    stash->first = NULL;
+    stash->end = &stash->first;
+    stash->octets = 0;
+    atomic_fetch_and(&stream->attention, ~(unsigned int)ATTEND_STASH);
+}
+
 /* No list and no QP names the stream: it is freed when no pass can hold it any more. */
 static void free_later(struct stream *stream)
 {
@@ -171,6 +215,7 @@ void stream_abort(struct stream *stream, bool reset)
         host->unwatch(host, stream->watch);
     stream->watch = NULL;
     partial_drop(stream);
+    stash_drop(stream);
     stream->llp->close(stream, reset);
     stream->fd = -1;
     delist(stream);
@@ -203,6 +248,7 @@ void stream_begin_close(struct stream *stream, uint8_t *tail, size_t length, boo
     stream->closing.spoken_to = stream->partial.length &&
                                 !stream->closing.starting; /* in the middle of an FPDU */
     partial_drop(stream);
+    stash_drop(stream);
     stream->closing.tail = tail;
     stream->closing.tail_length = length;
     stream->closing.announce = announce;
@@ -212,7 +258,9 @@ void stream_begin_close(struct stream *stream, uint8_t *tail, size_t length, boo
     spinlock_unlock(&lane->lock);
     stream->timer.deadline = clock_after(clock_now(), lane->rnic->options.close_timeout_ns);
     host->timer_set(host, lane->base.context, &stream->timer);
-    if (atomic_load(&stream->input_ended))
+    if (atomic_load(&stream->attention) & ATTEND_HELD)
+        stream_hold_input(stream, false);
+    else if (atomic_load(&stream->input_ended))
         watch_again(stream);
     stream_continue_close(stream, &ended);
 }

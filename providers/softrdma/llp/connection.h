@@ -31,6 +31,12 @@ enum attention {
     ATTEND_EVICT = 8u,
     /* It is to be reset if there is nothing to read: stall_timeout. */
     ATTEND_STALLED = 16u,
+    /* Sends wait in the stash. */
+    ATTEND_STASH = 32u,
+    /* Nothing is read until some of them are delivered. */
+    ATTEND_HELD = 64u,
+    /* The connection broke meanwhile. */
+    ATTEND_BROKEN = 128u,
 };
 
 /* The reassembly buffer: octets of an FPDU that has not arrived completely (rx/reassembly.c).
@@ -47,6 +53,27 @@ struct stream_partial {
     /* Option stall_timeout. */
     struct ri_timer stall;
     bool stall_set;
+};
+
+/* Segments of Sends that found no receive (rx/rx_stash.c). The memory is freed with the stream.
+ * Under rx. */
+struct stash_entry {
+    struct stash_entry *next;
+    uint32_t length;
+    uint8_t ulpdu[];
+};
+struct stash {
+    struct stream *stream;
+    struct stash_entry *first, **end;
+    /* Memory of the entries. */
+    size_t octets;
+    /* When the first message began to wait. */
+    uint64_t since;
+    /* Ends the connection when the agreed retries are over. */
+    struct ri_timer timer;
+    bool timer_set;
+    /* An entry is being delivered; it found no receive again. */
+    bool delivering, again;
 };
 
 /* How much to read at once. Under rx. */
@@ -111,6 +138,8 @@ struct stream {
     /* enum attention. Any thread. */
     atomic_uint attention;
     struct stream_partial partial;
+    /* NULL: no Send has had to wait. */
+    struct stash *stash;
     struct stream_read read;
     struct stream_closing closing;
 
@@ -152,6 +181,10 @@ void stream_abort(struct stream *stream, bool reset);
 /* The QP gives up its stream: a closing one continues alone. Takes rx. */
 void stream_release(struct stream *stream);
 void stream_want_output(struct stream *stream, bool want);
+/* Watch no input until the call with false. Under rx. */
+void stream_hold_input(struct stream *stream, bool hold);
+/* Free what the stash keeps. Under rx, or no other thread knows the stream. */
+void stash_drop(struct stream *stream);
 /* Drop the octets of an incomplete FPDU. Under rx, or no other thread knows the stream. */
 void partial_drop(struct stream *stream);
 /* Its buffer has `room` octets now. As above. */

@@ -130,13 +130,13 @@ static void describe_more(struct ri_wc *wc, const struct wqe *wqe)
 {
     wc->status = wqe->status;
     wc->vendor_error = wqe->vendor_error;
-    wc->flags |= wqe->wc_flags & (uint8_t) ~(WC_NAMES_STAG | WC_WHOLE);
+    wc->flags |= wqe->wc_flags & (uint8_t) ~(WC_NAMES_STAG | WC_WHOLE | WC_OF_SEND);
     if ((wqe->wc_flags & WC_WHOLE) && wqe->status == RI_WC_SUCCESS)
         wc->byte_len = (uint32_t)wqe->operand;
     if (wqe->wc_flags & (RI_WC_WITH_IMMEDIATE | RI_WC_WITH_INVALIDATE | WC_NAMES_STAG))
         wc->immediate = (uint32_t)wqe->operand; /* or the STag */
     if (wqe->wc_flags & RI_WC_WITH_IMMEDIATE) {
-        wc->opcode = RI_WC_RECV_IMMEDIATE;
+        wc->opcode = wqe->wc_flags & WC_OF_SEND ? RI_WC_RECV : RI_WC_RECV_IMMEDIATE;
         wc->immediate_high = (uint32_t)(wqe->operand >> 32);
     }
 }

@@ -21,6 +21,10 @@ struct qp_attributes {
     atomic_uint flags;
     /* ord was above 0 in this connection. */
     bool reads_agreed;
+    /* RI_QPM_RNR */
+    uint8_t rnr_retry, rnr_timer;
+    /* RI_QPM_IMMEDIATE. Posts read it with none of the three locks. */
+    atomic_bool fused;
     /* Receives of the SRQ in use, at most. UINT32_MAX: no limit. */
     uint32_t rq_limit, rq_hard_limit;
 };
@@ -78,6 +82,8 @@ struct qp_counters {
     atomic_ullong empty_writes;
     /* Errors of its peers, over all connections. Any thread writes. */
     atomic_ullong access_errors;
+    /* Messages that found no receive and had to wait. */
+    atomic_ullong waits;
 };
 
 struct qp {

@@ -203,6 +203,8 @@ struct qp_rx {
     bool rtr_await;
     /* FPDUs may go the fast path (rx/rx_fast.c). */
     bool fast;
+    /* Sends wait in the stash: those that arrive go behind them. Written under rx. */
+    atomic_bool behind_stash;
 };
 
 #endif

@@ -51,6 +51,8 @@ static inline void wqe_finish(struct wqe *wqe, enum ri_wc_status status, uint32_
     atomic_store_explicit(&wqe->done, true, memory_order_release);
 }
 
+/* In wc_flags of a receive: its immediate data came with a Send. */
+#define WC_OF_SEND (1u << 5)
 /* Requests that are complete when their answer has come, not when they were sent. Each takes a
  * place of ORD until then. */
 #define WC_NAMES_STAG (1u << 7)  /* in wc_flags: operand is the STag that the request was about */
@@ -85,6 +87,9 @@ struct wq {
     atomic_uint freed;  /* slots below are free: their completions were polled */
     bool receive;
     bool part_failed; /* and was reported, its request's others were not; under the CQ's lock */
+    /* A post is more than an entry: a message waits for a receive, or (the rq of a QP with an SRQ)
+     * there are no posts. Under posting. */
+    bool special;
 };
 
 enum ri_status wq_open(struct wq *wq, bool receive, uint32_t depth, uint32_t max_sge);
@@ -118,6 +123,19 @@ static inline void wq_publish_at(struct wq *wq, uint32_t index)
 static inline void wq_publish(struct wq *wq)
 {
     wq_publish_at(wq, atomic_load_explicit(&wq->posted, memory_order_relaxed));
+}
+
+/* Marks the queue: the next post has a message delivered that waits for it. False: there is a
+ * request by now. */
+static inline bool wq_await_post(struct wq *wq)
+{
+    bool none;
+
+    spinlock_lock(&wq->posting);
+    none = !wq_pending(wq);
+    wq->special |= none;
+    spinlock_unlock(&wq->posting);
+    return none;
 }
 
 /* --- shared receive queues: srq.c --- */
@@ -160,14 +178,15 @@ static inline bool srq_has_request(struct srq *srq)
 }
 enum ri_status srq_attach(struct srq *srq, struct qp *qp); /* opens the QP's rq */
 void srq_detach(struct srq *srq, struct qp *qp); /* no completion of the QP is in a CQ any more */
+/* *awaited: messages of some QPs waited for it. */
+enum ri_status srq_post(struct srq *srq, struct ri_recv_wr *wr, struct ri_recv_wr **bad,
+                        bool *awaited);
 /* Report the events that were noted. No lock held. */
 void srq_deliver(struct srq *srq);
 enum ri_status softrdma_srq_create(struct ri_pd *base, struct ri_srq_attr *attr,
                                    struct ri_srq **out);
 enum ri_status softrdma_srq_query(struct ri_srq *base, struct ri_srq_attr *attr);
 enum ri_status softrdma_srq_destroy(struct ri_srq *base);
-enum ri_status softrdma_post_srq_recv(struct ri_srq *base, struct ri_recv_wr *wr,
-                                      struct ri_recv_wr **bad);
 
 /* --- completion queues --- */
 

@@ -108,6 +108,7 @@ enum ri_status srq_attach(struct srq *srq, struct qp *qp)
     status = wq_open(&qp->rq, true, srq->queue.depth, 0);
     if (status == RI_OK) {
         qp->srq = srq;
+        qp->rq.special = true;
         qp->recv_pd = srq->pd;
         if (qp->pd != srq->pd)
             atomic_fetch_add(&srq->pd->streams, 1);
@@ -223,13 +224,14 @@ static enum ri_status append(struct srq *srq, const struct ri_recv_wr *wr)
     return RI_OK;
 }
 
-enum ri_status softrdma_post_srq_recv(struct ri_srq *base, struct ri_recv_wr *wr,
-                                      struct ri_recv_wr **bad)
+enum ri_status srq_post(struct srq *srq, struct ri_recv_wr *wr, struct ri_recv_wr **bad,
+                        bool *awaited)
 {
-    struct srq *srq = srq_of(base);
     enum ri_status status = RI_OK;
 
     spinlock_lock(&srq->queue.posting);
+    *awaited = srq->queue.special;
+    srq->queue.special = false;
     for (; wr; wr = wr->next) {
         status = append(srq, wr);
         if (status != RI_OK) {

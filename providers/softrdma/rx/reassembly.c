@@ -26,7 +26,8 @@
 
 #define PARTIAL_FIRST 1024u /* octets of the first buffer */
 
-/* The stream whose FPDU has been incomplete longest, except streams that will be reset already. */
+/* The stream whose FPDU has been incomplete longest, except streams that will be reset already, and
+ * those that this side does not read. */
 static struct stream *oldest(struct lane *lane)
 {
     struct stream *stream, *found = NULL;
@@ -35,7 +36,8 @@ static struct stream *oldest(struct lane *lane)
     for (stream = lane->streams; stream; stream = stream->next) {
         uint64_t since = atomic_load_explicit(&stream->partial.since, memory_order_relaxed);
 
-        if (since && since < least && !(atomic_load(&stream->attention) & ATTEND_EVICT)) {
+        if (since && since < least &&
+            !(atomic_load(&stream->attention) & (ATTEND_EVICT | ATTEND_HELD))) {
             least = since;
             found = stream;
         }
@@ -206,6 +208,11 @@ void partial_stalled(struct ri_timer *timer)
     if (stream->state != STREAM_OPEN ||
         !atomic_load_explicit(&stream->partial.since, memory_order_relaxed)) {
         /* the next incomplete FPDU sets it again */
+    } else if (atomic_load(&stream->attention) & ATTEND_HELD) { /* this side does not read */
+        stream->partial.fed_at = clock_now();
+        stream->partial.stall_set = true;
+        timer->deadline = overdue_at(stream);
+        host->timer_set(host, stream->lane->base.context, timer);
     } else if (overdue_at(stream) > clock_now()) {
         stream->partial.stall_set = true;
         timer->deadline = overdue_at(stream);

@@ -18,6 +18,9 @@ uint32_t rx_run(struct stream *stream);
  * no other thread knows the stream. */
 void rx_choose_path(struct qp *qp);
 
+/* rx_stash.c. The agreed retries have changed. Held (qp_hold). */
+void rx_stash_patience(struct qp *qp);
+
 /* reassembly.c; under rx. Keeps octets of a partial FPDU. False: no memory. `whole`: octets of the
  * FPDU, 0 if unknown; `another`: it is not the FPDU of the last call. */
 bool partial_keep(struct stream *stream, const uint8_t *octets, size_t length, uint32_t whole,

@@ -47,22 +47,42 @@ static struct wqe *blamed_request(struct qp *qp, const struct terminate_info *in
     return read->rtr ? NULL : wq_slot(&qp->sq, read->index);
 }
 
-/* The Write whose segment header the peer returns, if the socket has not taken all of it. Otherwise
- * it has completed, or completes at once. Inside tx. */
-static struct wqe *blamed_write(struct qp *qp, const struct ddp_hdr *hdr)
+static bool is_of_write(const struct wqe *wqe, const struct ddp_hdr *hdr)
+{
+    bool writes = wqe->opcode == RI_WR_RDMA_WRITE || wqe->opcode == RI_WR_RDMA_WRITE_IMMEDIATE;
+
+    return writes && wqe->rkey == hdr->stag && hdr->to - wqe->remote_addr < wqe->length;
+}
+
+static bool takes_receive(const struct wqe *wqe)
+{
+    return wqe->opcode == RI_WR_SEND || wqe->opcode == RI_WR_SEND_INVALIDATE ||
+           wqe->opcode == RI_WR_SEND_IMMEDIATE || wqe->opcode == RI_WR_RDMA_WRITE_IMMEDIATE;
+}
+
+/* The Write whose segment header the peer returns; or, if the peer had no receive for a Send, the
+ * oldest message that takes one. Only if the socket has not taken all of it: otherwise it has
+ * completed, or completes at once. Inside tx. */
+static struct wqe *blamed_message(struct qp *qp, const struct ddp_hdr *hdr)
 {
     uint32_t index = atomic_load_explicit(&qp->tx.sq_sent, memory_order_relaxed);
     uint32_t end = atomic_load_explicit(&qp->sq.next, memory_order_relaxed) + qp->tx.message_begun;
 
     for (; index != end; index++) {
         struct wqe *wqe = wq_slot(&qp->sq, index);
-        bool writes = wqe->opcode == RI_WR_RDMA_WRITE || wqe->opcode == RI_WR_RDMA_WRITE_IMMEDIATE;
 
-        if (writes && !atomic_load(&wqe->done) && wqe->rkey == hdr->stag &&
-            hdr->to - wqe->remote_addr < wqe->length)
+        if (!atomic_load(&wqe->done) && (hdr->tagged ? is_of_write(wqe, hdr) : takes_receive(wqe)))
             return wqe;
     }
     return NULL;
+}
+
+/* The peer's retries are over, on a connection whose Sends may wait. */
+static bool is_not_ready(const struct qp *qp, const struct terminate_info *info,
+                         const struct ddp_hdr *hdr)
+{
+    return qp->attr.rnr_retry && info->value == TERMINATE_U_NOBUF && !hdr->tagged &&
+           hdr->qn == DDP_QN_SEND;
 }
 
 /* The peer reports refused access by protection errors, and by "invalid queue number" for a Read
@@ -87,9 +107,11 @@ static void find_blamed(struct qp *qp, const struct terminate_info *info, struct
     end->status = status_of_refusal(info->value);
     if (info->value >> 12 > TERMINATE_DDP)
         return;
-    if (known && hdr.tagged && (hdr.ulp_ctrl & RDMAP_CTRL_OP) == RDMAP_WRITE) {
+    if (known && ((hdr.tagged && (hdr.ulp_ctrl & RDMAP_CTRL_OP) == RDMAP_WRITE) ||
+                  is_not_ready(qp, info, &hdr))) {
+        end->status = hdr.tagged ? end->status : RI_WC_RNR;
         *entered = tx_try_enter(qp);
-        end->wqe = *entered ? blamed_write(qp, &hdr) : NULL;
+        end->wqe = *entered ? blamed_message(qp, &hdr) : NULL;
     } else {
         end->wqe = blamed_request(qp, info, known ? &hdr : NULL);
     }
@@ -173,21 +195,22 @@ static enum ri_event_type event_of(enum rdmap_result result)
     }
 }
 
-#define FEATURES (RDMAP_FEATURE_IMM | RDMAP_FEATURE_ATOMIC)
-
 /* Stages 4 to 6: the checks that need no state. */
-static bool check_segment(const struct mpa_fpdu *fpdu, enum mpa_result framing,
+static bool check_segment(const struct qp *qp, const struct mpa_fpdu *fpdu, enum mpa_result framing,
                           struct rdmap_segment *segment, struct fault *fault)
 {
+    bool fused = atomic_load_explicit(&qp->attr.fused, memory_order_relaxed);
+    unsigned int features = RDMAP_FEATURE_IMM | RDMAP_FEATURE_ATOMIC |
+                            (fused ? RDMAP_FEATURE_FUSED : 0);
     enum rdmap_result result;
 
     if (framing != MPA_OK)
         return FAULT(mpa_terminate_value(framing), RI_EVENT_INTEGRITY, mpa_result_text(framing));
-    result = rdmap_check(fpdu->ulpdu, fpdu->ulpdu_len, FEATURES, segment);
+    result = rdmap_check(fpdu->ulpdu, fpdu->ulpdu_len, features, segment);
     if (is_terminate(result, fpdu, segment))
         return true; /* on any queue: the stream has ended (C-142) */
     if (result == RDMAP_OK)
-        result = rdmap_check_queue(segment, FEATURES);
+        result = rdmap_check_queue(segment, features);
     if (result != RDMAP_OK)
         return FAULT(rdmap_terminate_value(result), event_of(result), rdmap_result_text(result));
     return true;
@@ -212,7 +235,7 @@ static inline __attribute__((always_inline)) bool on_fpdu(struct qp *qp,
     struct rdmap_segment segment;
     struct fault fault;
 
-    if (!check_segment(fpdu, framing, &segment, &fault)) {
+    if (!check_segment(qp, fpdu, framing, &segment, &fault)) {
         end_by_fault(qp, fpdu, &fault);
         return false;
     }
@@ -456,6 +479,39 @@ static ssize_t read_on(struct stream *stream)
                                 whole_fpdus(stream, begun, most));
 }
 
+/* --- the stash of Sends that wait for a receive --- */
+
+static bool deliver_entry(struct qp *qp, struct stash *stash)
+{
+    const struct stash_entry *entry = rx_stash_begin(qp, stash);
+    const struct mpa_fpdu fpdu = { .ulpdu = entry->ulpdu, .ulpdu_len = entry->length };
+    struct rdmap_segment segment;
+    struct fault fault;
+
+    if (check_segment(qp, &fpdu, MPA_OK, &segment, &fault) && dispatch(qp, &segment, &fault))
+        return rx_stash_end(qp, stash);
+    end_by_fault(qp, &fpdu, &fault);
+    return false;
+}
+
+/* Delivers what has a receive now. Returns the number of segments, which is bounded. */
+static uint32_t deliver_stash(struct qp *qp, struct stream *stream)
+{
+    struct stash *stash = stream->stash;
+    uint32_t tries = 0, count = 0;
+
+    while (stash->first && qp_state(qp) == RI_QPS_RTS && rx_stash_ready(qp)) {
+        if (++tries > RX_FPDUS) {
+            lane_mark_ready(stream);
+            break;
+        }
+        count += deliver_entry(qp, stash);
+    }
+    if (count)
+        rx_stash_settle(qp, stream);
+    return count;
+}
+
 /* Handles anything unusual before a read. True: continue with the reassembly buffer, and *got
  * octets behind it in the ring; else *got is for on_nothing(). */
 static bool receive_specially(struct qp *qp, struct stream *stream, ssize_t *got)
@@ -488,7 +544,7 @@ static bool receive_specially(struct qp *qp, struct stream *stream, ssize_t *got
 
 /* The general path, if the reassembly buffer has octets or something unusual comes first. Returns
  * the number of FPDUs. */
-static __attribute__((noinline)) uint32_t receive_behind_rest(struct qp *qp, struct stream *stream)
+static uint32_t receive_behind_rest(struct qp *qp, struct stream *stream)
 {
     size_t before;
     ssize_t got;
@@ -503,12 +559,33 @@ static __attribute__((noinline)) uint32_t receive_behind_rest(struct qp *qp, str
     if (!more) {
         if (got == -EAGAIN && (atomic_load(&stream->attention) & ATTEND_STALLED))
             partial_check(qp, stream);
+        if (got == 0 && (atomic_load(&stream->attention) & ATTEND_STASH)) {
+            stream_hold_input(stream, true); /* the end waits, too */
+            got = -EAGAIN;
+        }
         return on_nothing(qp, stream, got);
     }
     before = stream->partial.length;
     if (before)
         memcpy(stream->lane->pass.ring, stream->partial.octets, before);
     return take_in(qp, stream, before, 0, before + (size_t)got);
+}
+
+/* The same, but what waits in the stash comes first, and nothing is read while input is held. */
+static __attribute__((noinline)) uint32_t receive_behind_stash(struct qp *qp, struct stream *stream)
+{
+    unsigned int attention = atomic_load_explicit(&stream->attention, memory_order_relaxed);
+    uint32_t fpdus = 0;
+
+    if (likely(!(attention & ATTEND_STASH)))
+        return receive_behind_rest(qp, stream);
+    fpdus = deliver_stash(qp, stream);
+    if (qp_state(qp) != RI_QPS_RTS)
+        return fpdus + 1;
+    attention = atomic_load(&stream->attention);
+    if (attention & ATTEND_HELD)
+        return fpdus + on_nothing(qp, stream, attention & ATTEND_BROKEN ? -ECONNRESET : -EAGAIN);
+    return fpdus + receive_behind_rest(qp, stream);
 }
 
 /* Makes one read and takes its FPDUs. Returns their number, with the bits that rx_fast() adds, or
@@ -521,7 +598,7 @@ static inline uint64_t receive(struct qp *qp, struct stream *stream)
 
     if (unlikely(stream->partial.length |
                  atomic_load_explicit(&stream->attention, memory_order_relaxed))) {
-        taken.fpdus |= receive_behind_rest(qp, stream);
+        taken.fpdus |= receive_behind_stash(qp, stream);
     } else {
         got = stream->llp->receive(stream, stream->lane->pass.ring, stream->read.next);
         if (got <= 0)

@@ -6,7 +6,7 @@
  *   rx.c  stream of octets, FPDUs, Terminate   rx_tagged.c  Write, Read Response
  *   rx_send.c  Send family, Immediate Data     rx_request.c  Read Request
  *   rx_atomic.c  Atomic Request and Response   rx_fast.c  the fast path
- *   checks.h  checks of both paths
+ *   rx_stash.c  Sends that find no receive     checks.h  checks of both paths
  */
 #ifndef ITAL_SOFTRDMA_RX_H
 #define ITAL_SOFTRDMA_RX_H
@@ -90,6 +90,25 @@ bool rx_on_read_response(struct qp *qp, const struct rdmap_segment *segment, str
 bool rx_on_immediate(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault);
 bool rx_on_atomic_request(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault);
 bool rx_on_atomic_response(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault);
+
+/* rx_stash.c. May the Send or Immediate Data that `fault` refuses wait for a receive? */
+bool rx_may_wait(const struct qp *qp, const struct rdmap_segment *segment,
+                 const struct fault *fault);
+/* It does wait; or, if it is being delivered from the stash, goes on waiting. */
+bool rx_stash(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault);
+/* The oldest entry of the stash may be delivered: a receive is posted, or its message is under way.
+ * Otherwise a post will call the lane. */
+bool rx_stash_ready(struct qp *qp);
+/* Before and after an entry is delivered. The first returns it. The second frees it; false: it goes
+ * on waiting. */
+struct stash_entry *rx_stash_begin(struct qp *qp, struct stash *stash);
+bool rx_stash_end(struct qp *qp, struct stash *stash);
+/* After some were delivered. */
+void rx_stash_settle(struct qp *qp, struct stream *stream);
+static inline bool rx_is_behind_stash(const struct qp *qp)
+{
+    return unlikely(atomic_load_explicit(&qp->rx.behind_stash, memory_order_relaxed));
+}
 
 /* rx_request.c. The first checks the form and MSN of a peer's request, and that fewer than `depth`
  * are unanswered. The second queues the request in `ulpdu` for its response, and fills in its

@@ -29,12 +29,12 @@
 #define READ_REQUEST_LEN (DDP_UNTAGGED_LEN + RDMAP_READ_REQ_LEN)
 #define READ_REQUEST     (READ_REQUEST_LEN << 16 | RDMAP_READ_REQ_WORD)
 
-/* The fast path does not take: streams with markers, FPDUs before both sides may send, and
- * placement with option guard. */
+/* The fast path does not take: streams with markers, FPDUs before both sides may send, FPDUs while
+ * Sends wait in the stash, and placement with option guard. */
 void rx_choose_path(struct qp *qp)
 {
     qp->rx.fast = !qp->srq && !qp->framing.markers_receive && !qp->rx.rtr_await &&
-                  !atomic_load(&qp->tx.holding) && !qp->rnic->options.guard;
+                  !atomic_load(&qp->tx.holding) && !qp->rx.behind_stash && !qp->rnic->options.guard;
 }
 
 /*

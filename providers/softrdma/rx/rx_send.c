@@ -93,14 +93,15 @@ static inline bool receive_posted(struct qp *qp)
     return qp->srq ? srq_has_request(qp->srq) : wq_pending(&qp->rq);
 }
 
-/* Refuses a Send: no message is under way and no receive is posted, or the MSN is wrong. */
+/* Refuses a Send: no message is under way and no receive is posted, or the MSN is wrong. (With the
+ * right MSN no receive was posted, whatever another thread has posted since.) */
 static bool refuse_turn(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault)
 {
     int32_t distance = ddp_msn_diff(segment->hdr.msn, qp->rx.expect_send_msn);
 
     if (distance < 0)
         return FAULT(TERMINATE_U_MSN, RI_EVENT_REMOTE_OPERATION, "MSN of a Send repeats");
-    if (!qp->rx.message_open && !receive_posted(qp))
+    if (!distance || (!qp->rx.message_open && !receive_posted(qp)))
         return FAULT(TERMINATE_U_NOBUF, RI_EVENT_NO_RECEIVE,
                      "a Send came and no receive is posted");
     return FAULT(TERMINATE_U_MSN, RI_EVENT_REMOTE_OPERATION, "MSN of a Send leaves a gap");
@@ -172,16 +173,19 @@ bool rx_on_send(struct qp *qp, const struct rdmap_segment *segment, struct fault
         qp->rx.expect_send_msn++;
         return true;
     }
+    if (rx_is_behind_stash(qp))
+        return rx_stash(qp, segment, fault);
     if (!match_message(qp, segment, fault))
-        return false;
+        return rx_may_wait(qp, segment, fault) && rx_stash(qp, segment, fault);
     wqe = current_receive(qp);
     received = qp->rx.message_received;
     if (!rx_send_fits(&segment->hdr, octets, received, wqe->length))
         return refuse_length(wqe, segment->hdr.mo != received, fault);
     if (qp->rx.message_opcode != segment->opcode ||
-        (segment->op->invalidates && qp->rx.message_stag != segment->hdr.ulp_word))
+        ((segment->op->invalidates || segment->op->immediate) &&
+         qp->rx.message_stag != segment->hdr.ulp_word))
         return RECEIVE_FAULT(RI_WC_LOCAL_QP, TERMINATE_OPCODE, RI_EVENT_BAD_OPCODE,
-                             "opcode or Invalidate STag changes inside a message");
+                             "opcode, Invalidate STag or immediate changes inside a message");
     if (!scatter(qp, wqe, received, segment->payload, octets))
         return RECEIVE_FAULT(RI_WC_LOCAL_PROTECTION, TERMINATE_LOCAL, RI_EVENT_RECV_ACCESS,
                              "receive buffer is not usable");
@@ -189,6 +193,10 @@ bool rx_on_send(struct qp *qp, const struct rdmap_segment *segment, struct fault
     if (!segment->hdr.last)
         return true;
     wqe->wc_flags = segment->op->solicited ? RI_WC_SOLICITED : 0;
+    if (segment->op->immediate) {
+        wqe->operand = segment->hdr.ulp_word;
+        wqe->wc_flags |= RI_WC_WITH_IMMEDIATE | WC_OF_SEND;
+    }
     if (segment->op->invalidates && !invalidate(qp, wqe, segment->hdr.ulp_word, fault))
         return false;
     finish_receive(qp, wqe, received + octets);
@@ -203,10 +211,13 @@ bool rx_on_immediate(struct qp *qp, const struct rdmap_segment *segment, struct 
 {
     const bool inside = qp->rx.message_open;
     enum rdmap_result result = rdmap_check_payload(segment);
+    uint32_t octets = 0;
     struct wqe *wqe;
 
+    if (rx_is_behind_stash(qp))
+        return rx_stash(qp, segment, fault);
     if (!match_message(qp, segment, fault))
-        return false;
+        return rx_may_wait(qp, segment, fault) && rx_stash(qp, segment, fault);
     wqe = current_receive(qp);
     if (inside)
         return RECEIVE_FAULT(RI_WC_LOCAL_QP, TERMINATE_OPCODE, RI_EVENT_BAD_OPCODE,
@@ -217,6 +228,10 @@ bool rx_on_immediate(struct qp *qp, const struct rdmap_segment *segment, struct 
     wqe->operand = rdmap_get_imm(segment->payload);
     wqe->wc_flags = (uint8_t)(RI_WC_WITH_IMMEDIATE |
                               (segment->op->solicited ? RI_WC_SOLICITED : 0));
-    finish_receive(qp, wqe, 0);
+    if (atomic_load_explicit(&qp->attr.fused, memory_order_relaxed)) { /* of a Write, with length */
+        octets = (uint32_t)(wqe->operand >> 32);
+        wqe->operand &= UINT32_MAX;
+    }
+    finish_receive(qp, wqe, octets);
     return true;
 }

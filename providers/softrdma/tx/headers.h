@@ -15,23 +15,25 @@
 #include <assert.h>
 
 static_assert(RDMAP_SEND + RI_WR_SOLICITED == RDMAP_SEND_SE &&
-                  RDMAP_SEND_INV + RI_WR_SOLICITED == RDMAP_SEND_SE_INV,
+                  RDMAP_SEND_INV + RI_WR_SOLICITED == RDMAP_SEND_SE_INV &&
+                  RDMAP_SEND_IMM + RI_WR_SOLICITED == RDMAP_SEND_SE_IMM,
               "the opcode is the sum");
 
-/* A segment of a Send: `octets` from `offset` on, the `last` one or not. `invalidate`: it is a Send
- * with Invalidate. */
+/* A segment of a Send: `octets` from `offset` on, the `last` one or not. `opcode`: RDMAP_SEND,
+ * RDMAP_SEND_INV or RDMAP_SEND_IMM. */
 static inline __attribute__((always_inline)) uint32_t tx_put_send(struct qp *qp, uint8_t *at,
                                                                   const struct wqe *wqe,
-                                                                  bool invalidate, uint32_t offset,
-                                                                  uint32_t octets, bool last)
+                                                                  enum rdmap_opcode opcode,
+                                                                  uint32_t offset, uint32_t octets,
+                                                                  bool last)
 {
-    uint32_t control = rdmap_ctrl(invalidate ? RDMAP_SEND_INV : RDMAP_SEND) +
-                       (wqe->flags & RI_WR_SOLICITED);
+    uint32_t control = rdmap_ctrl(opcode) + (wqe->flags & RI_WR_SOLICITED);
     uint32_t msn = qp->tx.send_msn;
 
     qp->tx.send_msn += last;
-    return ddp_put_untagged_fpdu(at, octets, last, control, invalidate ? (uint32_t)wqe->operand : 0,
-                                 DDP_QN_SEND, msn, offset);
+    return ddp_put_untagged_fpdu(at, octets, last, control,
+                                 opcode == RDMAP_SEND ? 0 : (uint32_t)wqe->operand, DDP_QN_SEND,
+                                 msn, offset);
 }
 
 /* The same of an RDMA Write. */
@@ -93,7 +95,7 @@ static inline __attribute__((always_inline)) uint32_t tx_put_short(struct qp *qp
 {
     uint32_t head = wqe->opcode == RI_WR_RDMA_WRITE
                         ? tx_put_write(fpdu, wqe, 0, octets, true)
-                        : tx_put_send(qp, fpdu, wqe, false, 0, octets, true);
+                        : tx_put_send(qp, fpdu, wqe, RDMAP_SEND, 0, octets, true);
 
     if (octets)
         copy_short(fpdu + head, memory, octets);

@@ -26,9 +26,10 @@ static enum ri_status check_send(const struct qp *qp, const struct ri_send_wr *w
 {
     switch (wr->opcode) {
     case RI_WR_RDMA_WRITE_IMMEDIATE: *limit = qp->max_write_sge; break;
-    case RI_WR_SEND_IMMEDIATE: /* with payload it would be two messages and take two receives */
+    case RI_WR_SEND_IMMEDIATE: /* not fused, with payload, it would take two receives */
         *limit = qp->sq.max_sge;
-        if (wr->num_sge <= *limit && carries_octets(wr))
+        if (wr->num_sge <= *limit && !atomic_load_explicit(&qp->attr.fused, memory_order_relaxed) &&
+            carries_octets(wr))
             return RI_ERR_NOT_SUPPORTED;
         break;
     case RI_WR_ATOMIC_FETCH_ADD:

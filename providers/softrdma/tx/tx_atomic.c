@@ -23,13 +23,14 @@
 bool tx_immediate(struct qp *qp, const struct wqe *wqe)
 {
     bool solicited = wqe->flags & RI_WR_SOLICITED;
+    bool fused = atomic_load_explicit(&qp->attr.fused, memory_order_relaxed);
     struct fpdu fpdu;
     uint8_t *at = fpdu_begin(qp, &fpdu);
     uint32_t head = ddp_put_untagged_fpdu(at, RDMAP_IMM_LEN, true,
                                           rdmap_ctrl(solicited ? RDMAP_IMM_SE : RDMAP_IMM), 0,
                                           DDP_QN_SEND, qp->tx.send_msn++, 0);
 
-    rdmap_put_imm(at + head, wqe->operand);
+    rdmap_put_imm(at + head, wqe->operand | (fused ? wqe->length << 32 : 0));
     fpdu_end_short(qp, &fpdu, head + RDMAP_IMM_LEN);
     qp->tx.immediate_due = false;
     return true;

@@ -22,13 +22,27 @@ static uint32_t segment_octets(const struct qp *qp, const struct wqe *wqe, bool 
     return smaller(wqe->length - qp->tx.message_offset, fpdu_payload_max(qp, tagged));
 }
 
+static enum rdmap_opcode opcode_of_send(const struct wqe *wqe)
+{
+    switch (wqe->opcode) {
+    case RI_WR_SEND_INVALIDATE: return RDMAP_SEND_INV;
+    case RI_WR_SEND_IMMEDIATE: return RDMAP_SEND_IMM;
+    default: return RDMAP_SEND;
+    }
+}
+
+/* The other end agreed that immediate data may come with a Send. */
+static bool is_fused(const struct qp *qp)
+{
+    return atomic_load_explicit(&qp->attr.fused, memory_order_relaxed);
+}
+
 static bool send_segment(struct qp *qp, const struct wqe *wqe)
 {
     uint32_t octets = segment_octets(qp, wqe, false);
     bool last = qp->tx.message_offset + octets == wqe->length;
     struct fpdu fpdu;
-    uint32_t head = tx_put_send(qp, fpdu_begin(qp, &fpdu), wqe,
-                                wqe->opcode == RI_WR_SEND_INVALIDATE,
+    uint32_t head = tx_put_send(qp, fpdu_begin(qp, &fpdu), wqe, opcode_of_send(wqe),
                                 (uint32_t)qp->tx.message_offset, octets, last);
 
     fpdu_send_payload(qp, wqe, &fpdu, head, octets);
@@ -199,7 +213,7 @@ static bool next_segment(struct qp *qp, const struct wqe *wqe, uint32_t index)
             return tx_immediate(qp, wqe);
         qp->tx.immediate_due = write_segment(qp, wqe);
         return false;
-    case RI_WR_SEND_IMMEDIATE: return tx_immediate(qp, wqe);
+    case RI_WR_SEND_IMMEDIATE: return is_fused(qp) ? send_segment(qp, wqe) : tx_immediate(qp, wqe);
     case RI_WR_ATOMIC_FETCH_ADD:
     case RI_WR_ATOMIC_COMPARE_SWAP: return tx_atomic_request(qp, wqe, index);
     default: return read_request(qp, wqe, index);
@@ -214,7 +228,8 @@ static __attribute__((noinline)) bool fetch_segment(struct qp *qp, struct wqe *w
 {
     bool tagged = wqe->opcode == RI_WR_RDMA_WRITE || wqe->opcode == RI_WR_RDMA_WRITE_IMMEDIATE;
 
-    if (wqe_is_answered(wqe) || wqe->opcode == RI_WR_SEND_IMMEDIATE || qp->tx.immediate_due)
+    if (wqe_is_answered(wqe) || qp->tx.immediate_due ||
+        (wqe->opcode == RI_WR_SEND_IMMEDIATE && !is_fused(qp)))
         return true;
     if (qp->tx.batch.bounce_used + qp->tx.mulpdu > TX_BOUNCE_OCTETS ||
         (!qp->tx.batch.bounce && !tx_borrow_bounce(qp)))
@@ -289,7 +304,7 @@ static void build_rtr(struct qp *qp)
     switch (qp->tx.rtr_to_send) {
     case RI_RTR_READ: send_read_request(qp, &record, &nothing); break;
     case RI_RTR_SEND:
-        fpdu_end_short(qp, &fpdu, tx_put_send(qp, at, &empty, false, 0, 0, true));
+        fpdu_end_short(qp, &fpdu, tx_put_send(qp, at, &empty, RDMAP_SEND, 0, 0, true));
         break;
     case RI_RTR_WRITE: fpdu_end_short(qp, &fpdu, tx_put_write(at, &empty, 0, 0, true)); break;
     default: break;

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Fused immediate data (RI_QPM_IMMEDIATE): a Send with immediate is one message, a Write with
+ * immediate tells its length; on the wire, between two QPs, and what is refused. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "one_qp.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define OK(call) ck_assert_int_eq((call), RI_OK)
+
+static void agree(struct side *side, bool fused)
+{
+    struct ri_qp_modify modify = { .size = sizeof(modify),
+                                   .mask = RI_QPM_IMMEDIATE,
+                                   .fused_immediate = fused };
+
+    OK(bed.fake.privileged.qp_modify(side->qp, &modify));
+}
+
+static enum ri_status post(struct side *side, enum ri_wr_opcode opcode, uint64_t cookie,
+                           uint16_t flags, struct ri_sge sge, const struct region *target,
+                           uint32_t immediate)
+{
+    struct ri_send_wr *bad = NULL, wr = {
+        .cookie = cookie,
+        .sg_list = &sge,
+        .num_sge = 1,
+        .opcode = (uint16_t)opcode,
+        .flags = (uint16_t)(flags | RI_WR_SIGNALED),
+        .immediate = immediate,
+        .rdma = { .remote_addr = target ? (uintptr_t)target->octets : 0x1000,
+                  .rkey = target ? target->keys.rkey : 0x100 },
+    };
+
+    return side->bed->fake.user.post_send(side->qp, &wr, &bad);
+}
+
+static void expect(struct side *side, uint64_t cookie, enum ri_wc_opcode opcode, uint32_t octets,
+                   unsigned int flags, uint32_t immediate)
+{
+    struct ri_wc wc = side_next(side, side->recv_cq);
+
+    ck_assert_uint_eq(wc.cookie, cookie);
+    ck_assert_uint_eq(wc.status, RI_WC_SUCCESS);
+    ck_assert_uint_eq(wc.opcode, opcode);
+    ck_assert_uint_eq(wc.byte_len, octets);
+    ck_assert_uint_eq(wc.flags, flags);
+    ck_assert_uint_eq(wc.immediate, immediate);
+    ck_assert_uint_eq(wc.immediate_high, 0);
+}
+
+/* ---- on the wire ---- */
+
+static void next_ulpdu(void)
+{
+    frame.length = raw_next(&raw, frame.ulpdu, sizeof(frame.ulpdu));
+    ck_assert_uint_gt(frame.length, 0);
+}
+
+/* The immediate data is in the DDP header of each segment; behind a Write the upper half of the 8
+ * octets is the Write's length. */
+START_TEST(on_the_wire)
+{
+    struct region from;
+    uint8_t expected[DDP_UNTAGGED_LEN + RDMAP_IMM_LEN] = { 0x41, 0x40 | RDMAP_IMM };
+
+    open_raw(NULL, &plain);
+    agree(a, true);
+    from = region_new(a, 64, TESTBED_ALL);
+    memcpy(from.octets, "payload", 8);
+    OK(post(a, RI_WR_SEND_IMMEDIATE, 1, 0, region_sge(&from, 0, 8), NULL, 0x89abcdef));
+    OK(post(a, RI_WR_SEND_IMMEDIATE, 2, RI_WR_SOLICITED, region_sge(&from, 0, 0), NULL, 7));
+    OK(post(a, RI_WR_RDMA_WRITE_IMMEDIATE, 3, 0, region_sge(&from, 0, 8), NULL, 9));
+    next_ulpdu();
+    ck_assert_uint_eq(frame.ulpdu[0], 0x41);
+    ck_assert_uint_eq(frame.ulpdu[1], 0x4c);
+    ck_assert_uint_eq(be_get32(frame.ulpdu + 2), 0x89abcdef);
+    ck_assert_uint_eq(be_get32(frame.ulpdu + 10), 1); /* MSN */
+    ck_assert_uint_eq(frame.length, DDP_UNTAGGED_LEN + 8);
+    ck_assert_mem_eq(frame.ulpdu + DDP_UNTAGGED_LEN, "payload", 8);
+    next_ulpdu();
+    ck_assert_uint_eq(frame.ulpdu[1], 0x4e);
+    ck_assert_uint_eq(be_get32(frame.ulpdu + 2), 7);
+    ck_assert_uint_eq(frame.length, DDP_UNTAGGED_LEN);
+    next_ulpdu();
+    ck_assert_uint_eq(frame.ulpdu[1], 0x40 | RDMAP_WRITE);
+    be_put32(expected + 10, 3);
+    be_put32(expected + 18, 8);
+    be_put32(expected + 22, 9);
+    next_ulpdu();
+    ck_assert_uint_eq(frame.length, sizeof(expected));
+    ck_assert_mem_eq(frame.ulpdu, expected, sizeof(expected));
+    for (uint64_t cookie = 1; cookie <= 3; cookie++)
+        side_expect(a, a->send_cq, cookie, RI_WC_SUCCESS, cookie == 2 ? 0 : 8);
+    region_free(a, &from);
+    raw_close(&raw);
+}
+END_TEST
+
+/* ---- between two QPs ---- */
+
+#define LONG 200000u
+
+/* One receive and one completion each; a long Send takes several segments. */
+START_TEST(between_two)
+{
+    struct region from, to;
+
+    testbed_connect(&bed, NULL, NULL);
+    agree(a, true);
+    agree(b, true);
+    from = region_new(a, LONG, TESTBED_ALL);
+    to = region_new(b, LONG, TESTBED_ALL);
+    region_fill(&from);
+    for (uint64_t i = 0; i < 5; i++)
+        side_receive(b, i, region_sge(&to, 0, LONG));
+    OK(post(a, RI_WR_SEND_IMMEDIATE, 0, 0, region_sge(&from, 0, 16), NULL, 1));
+    expect(b, 0, RI_WC_RECV, 16, RI_WC_WITH_IMMEDIATE, 1);
+    OK(post(a, RI_WR_SEND_IMMEDIATE, 1, RI_WR_SOLICITED, region_sge(&from, 0, LONG), NULL, 2));
+    expect(b, 1, RI_WC_RECV, LONG, RI_WC_WITH_IMMEDIATE | RI_WC_SOLICITED, 2);
+    ck_assert_mem_eq(to.octets, from.octets, LONG);
+    OK(post(a, RI_WR_SEND_IMMEDIATE, 2, 0, region_sge(&from, 0, 0), NULL, UINT32_MAX));
+    expect(b, 2, RI_WC_RECV, 0, RI_WC_WITH_IMMEDIATE, UINT32_MAX);
+    memset(to.octets, 0, LONG);
+    OK(post(a, RI_WR_RDMA_WRITE_IMMEDIATE, 3, 0, region_sge(&from, 0, LONG), &to, 4));
+    expect(b, 3, RI_WC_RECV_IMMEDIATE, LONG, RI_WC_WITH_IMMEDIATE, 4);
+    ck_assert_mem_eq(to.octets, from.octets, LONG);
+    OK(post(a, RI_WR_RDMA_WRITE_IMMEDIATE, 4, RI_WR_SOLICITED, region_sge(&from, 0, 0), &to, 5));
+    expect(b, 4, RI_WC_RECV_IMMEDIATE, 0, RI_WC_WITH_IMMEDIATE | RI_WC_SOLICITED, 5);
+    for (uint64_t i = 0; i < 5; i++)
+        ck_assert_uint_eq(side_next(a, a->send_cq).cookie, i);
+    region_free(a, &from);
+    region_free(b, &to);
+}
+END_TEST
+
+/* They wait for a receive, too. */
+START_TEST(waits_for_a_receive)
+{
+    struct ri_qp_modify modify = { .size = sizeof(modify), .mask = RI_QPM_RNR, .rnr_retry = 7 };
+    struct region from, to;
+
+    testbed_connect(&bed, NULL, NULL);
+    agree(a, true);
+    agree(b, true);
+    OK(bed.fake.privileged.qp_modify(b->qp, &modify));
+    from = region_new(a, LONG, TESTBED_ALL);
+    to = region_new(b, LONG, TESTBED_ALL);
+    region_fill(&from);
+    OK(post(a, RI_WR_RDMA_WRITE_IMMEDIATE, 0, 0, region_sge(&from, 0, LONG), &to, 1));
+    OK(post(a, RI_WR_SEND_IMMEDIATE, 1, 0, region_sge(&from, 0, LONG), NULL, 2));
+    ck_assert(side_idle(b, b->recv_cq));
+    ck_assert_mem_eq(to.octets, from.octets, LONG);
+    memset(to.octets, 0, LONG);
+    side_receive(b, 0, region_sge(&to, 0, 0));
+    side_receive(b, 1, region_sge(&to, 0, LONG));
+    expect(b, 0, RI_WC_RECV_IMMEDIATE, LONG, RI_WC_WITH_IMMEDIATE, 1);
+    expect(b, 1, RI_WC_RECV, LONG, RI_WC_WITH_IMMEDIATE, 2);
+    ck_assert_mem_eq(to.octets, from.octets, LONG);
+    region_free(a, &from);
+    region_free(b, &to);
+}
+END_TEST
+
+/* ---- what is refused ---- */
+
+static void say(bool last, uint32_t word, uint32_t mo, const char *octets)
+{
+    uint8_t ulpdu[128];
+
+    ddp_put_untagged(ulpdu, last, rdmap_ctrl(RDMAP_SEND_IMM), word, DDP_QN_SEND, 1, mo);
+    memcpy(ulpdu + DDP_UNTAGGED_LEN, octets, strlen(octets));
+    raw_send(&raw, ulpdu, DDP_UNTAGGED_LEN + (uint32_t)strlen(octets));
+}
+
+/* Without the agreement there is no such opcode, and a Send with octets is refused at the post. */
+START_TEST(not_agreed)
+{
+    struct region region;
+
+    open_raw(NULL, &plain);
+    agree(a, true);
+    agree(a, false);
+    region = region_new(a, 64, TESTBED_ALL);
+    ck_assert_int_eq(post(a, RI_WR_SEND_IMMEDIATE, 1, 0, region_sge(&region, 0, 8), NULL, 1),
+                     RI_ERR_NOT_SUPPORTED);
+    side_receive(a, 1, region_sge(&region, 0, 64));
+    say(true, 1, 0, "x");
+    raw_expect_terminate(&raw, TERMINATE_OPCODE);
+    side_expect_event(a, RI_EVENT_BAD_OPCODE, TERMINATE_OPCODE);
+    region_free(a, &region);
+    raw_close(&raw);
+}
+END_TEST
+
+/* The immediate data is the same in all segments of a message. */
+START_TEST(changes_inside_a_message)
+{
+    struct region region;
+
+    open_raw(NULL, &plain);
+    agree(a, true);
+    region = region_new(a, 64, TESTBED_ALL);
+    side_receive(a, 1, region_sge(&region, 0, 64));
+    say(false, 1, 0, "one");
+    say(true, 2, 3, "two");
+    raw_expect_terminate(&raw, TERMINATE_OPCODE);
+    side_expect(a, a->recv_cq, 1, RI_WC_LOCAL_QP, 0);
+    region_free(a, &region);
+    raw_close(&raw);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("fused immediate data");
+    TCase *tc = new_case(suite, "fused");
+
+    tcase_add_test(tc, on_the_wire);
+    tcase_add_test(tc, between_two);
+    tcase_add_test(tc, waits_for_a_receive);
+    tcase_add_test(tc, not_agreed);
+    tcase_add_test(tc, changes_inside_a_message);
+    return tc_main(suite);
+}

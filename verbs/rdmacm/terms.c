@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Terms: what two sides whose devices appear as RoCE agree to, so that QPs behave as on InfiniBand.
+ * They are in front of the program's private data in connect request, answer and rejection:
+ *
+ *   magic (4) | version (1) | flags (1) | rnr_retry (1) | 0 (1)
+ *
+ * Devices that appear as iWARP send and expect none: their peers may be any iWARP. If one side is
+ * RoCE and the other iWARP, whoever notices first refuses the connection.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "cm.h"
+
+#include "base/be.h"
+
+#include <string.h>
+
+#define MAGIC         UINT32_C(0x6974434d) /* "itCM" */
+#define TERMS_VERSION 1u
+#define RETRY_MOST    7u
+
+enum place { AT_MAGIC = 0, AT_VERSION = 4, AT_FLAGS = 5, AT_RNR_RETRY = 6 };
+
+static bool is_as_roce(const struct vb_context *context)
+{
+    return vb_is_roce() && ual_device_attr(context->device)->transport == RI_TRANSPORT_IWARP;
+}
+
+static uint8_t own_flags(const struct vb_context *context)
+{
+    return (uint8_t)((vb_can_rnr(context) ? CM_TERMS_RNR : 0) |
+                     (vb_can_fuse(context) ? CM_TERMS_FUSED : 0));
+}
+
+uint16_t cm_terms_put(const struct vb_context *context, uint8_t rnr_retry, const void *data,
+                      uint8_t length, uint8_t to[CM_DATA_MOST])
+{
+    uint16_t used = 0;
+
+    if (is_as_roce(context)) {
+        memset(to, 0, CM_TERMS_OCTETS);
+        be_put32(to + AT_MAGIC, MAGIC);
+        to[AT_VERSION] = TERMS_VERSION;
+        to[AT_FLAGS] = own_flags(context);
+        to[AT_RNR_RETRY] = rnr_retry < RETRY_MOST ? rnr_retry : RETRY_MOST;
+        used = CM_TERMS_OCTETS;
+    }
+    if (length)
+        memcpy(to + used, data, length);
+    return (uint16_t)(used + length);
+}
+
+static bool has_terms(const void *data, uint16_t length)
+{
+    const uint8_t *from = data;
+
+    return length >= CM_TERMS_OCTETS && be_get32(from + AT_MAGIC) == MAGIC &&
+           from[AT_VERSION] == TERMS_VERSION;
+}
+
+void cm_terms_skip(const void **data, uint16_t *length)
+{
+    if (!has_terms(*data, *length))
+        return;
+    *data = (const uint8_t *)*data + CM_TERMS_OCTETS;
+    *length = (uint16_t)(*length - CM_TERMS_OCTETS);
+}
+
+bool cm_terms_take(const struct vb_context *context, const void **data, uint16_t *length,
+                   struct cm_terms *terms)
+{
+    const uint8_t *from = *data;
+
+    *terms = (struct cm_terms){ 0 };
+    if (has_terms(from, *length) != is_as_roce(context)) {
+        ual_log(RI_LOG_WARNING,
+                "rdma_cm: a connection is refused: this side is %s, the other is not; start both "
+                "with the same option --as of ital-run",
+                is_as_roce(context) ? "RoCE" : "iWARP");
+        return false;
+    }
+    if (!is_as_roce(context))
+        return true;
+    terms->flags = from[AT_FLAGS];
+    terms->rnr_retry = from[AT_RNR_RETRY] < RETRY_MOST ? from[AT_RNR_RETRY] : RETRY_MOST;
+    cm_terms_skip(data, length);
+    return true;
+}
+
+void cm_terms_agree(struct cm_id *id)
+{
+    uint8_t both = id->peer_terms.flags & own_flags(id->context);
+    struct vb_terms terms = {
+        .rnr_retry = both & CM_TERMS_RNR ? id->peer_terms.rnr_retry : 0,
+        .fused_immediate = both & CM_TERMS_FUSED,
+    };
+
+    if (!id->qp || !is_as_roce(id->context))
+        return;
+    terms.rnr_timer = id->qp->modified.min_rnr_timer;
+    vb_qp_agree(id->qp, &terms);
+}
