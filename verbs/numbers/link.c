@@ -131,7 +131,7 @@ static void end_of_connection(struct link *link)
     pthread_mutex_unlock(&link->numbers->lock);
     if (!was_open)
         return;
-    vb_qp_unreached(link->qp, true);
+    vb_qp_failed(link->qp, IBV_WC_RETRY_EXC_ERR);
     vb_qp_enter(link->qp, IBV_QPS_ERR, VB_GATE_OPEN);
 }
 
