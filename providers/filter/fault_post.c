@@ -51,10 +51,16 @@ static unsigned kind_of(uint16_t opcode)
     }
 }
 
+/* A list that the provider will refuse is not looked at. */
 static uint64_t octets_of(const struct fault_qp *qp, const struct ri_send_wr *wr)
 {
+    unsigned int kind = kind_of(wr->opcode);
     uint64_t sum = 0;
 
+    if (kind == FAULT_ATOMIC)
+        return 8;
+    if (kind == FAULT_OTHER)
+        return 0;
     for (uint32_t i = 0; i < wr->num_sge && wr->num_sge <= qp->pass.max_sge; i++)
         sum += wr->sg_list[i].length;
     return sum;

@@ -119,7 +119,7 @@ bool link_read(struct trial *trial, uint64_t deadline)
         return true;
     if (got <= 0) {
         link->ended = true;
-        link->reset = got < 0;
+        link->reset |= got < 0;
         capture_end(link->capture, false, link->reset);
         return true;
     }
@@ -258,7 +258,8 @@ void send_fpdu(struct trial *trial, const void *octets, size_t length)
                 return;
             }
         } else if (errno != EINTR) {
-            return; /* what it answered is still to be read */
+            link->reset = errno == ECONNRESET; /* told once: what it answered is still to be read */
+            return;
         }
     }
 }
