@@ -16,6 +16,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <rdma/rsocket.h>
 #include <signal.h>
 #include <stdio.h>
@@ -395,11 +396,9 @@ END_TEST
 
 static void *signal_until(void *target)
 {
-    struct timespec pause = { .tv_nsec = 1000000 };
-
     while (!pipes) { /* before the sleep a signal has no effect: again */
         pthread_kill(*(pthread_t *)target, SIGUSR1);
-        nanosleep(&pause, NULL);
+        sched_yield();
     }
     return NULL;
 }
