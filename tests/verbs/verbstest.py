@@ -18,8 +18,10 @@ from toolstest import BUILD, DEADLINE, SOURCE, Result, Tap  # noqa: E402,F401
 RUN = os.path.join(BUILD, "verbs/run/ital-run")
 LIBRARIES = os.path.join(BUILD, "verbs/.libs")
 NOBODY = 65534
-# Below the default of option port_range: QPs of other tests listen there.
-next_port = 2000 + os.getpid() % 79 * 100
+# Ports below the default of option port_range: QPs of other tests listen there. Each program takes them by the hundred.
+FIRST_PORT, HUNDREDS = 2000, 79
+held = [] # sockets whose abstract names say which hundreds this program has; the kernel ends them with it
+free_ports = iter(())
 
 
 def defined(name):
@@ -81,18 +83,35 @@ def finish(child, timeout=DEADLINE):
     return Result(code, out.decode(errors="replace"), err.decode(errors="replace"))
 
 
+def hundred():
+    """A range of ports that no other test has now. Two tests with one range meet: both find a port free, one server gets it, and the
+    clients of both connect to it."""
+    for i in range(HUNDREDS):
+        number = (os.getpid() + i) % HUNDREDS
+        name = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        try:
+            name.bind("\0ital-tests-ports-%d" % number)
+        except OSError:
+            name.close()
+            continue
+        held.append(name)
+        return range(FIRST_PORT + 100 * number, FIRST_PORT + 100 * number + 100)
+    raise RuntimeError("all ports are held by tests that run")
+
+
 def free_port():
     """A port below the kernel's range for connections, and not of another test that runs at the same time: either could take it
     before the server does."""
-    global next_port
+    global free_ports
     while True:
-        port, next_port = next_port, next_port + 1
-        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-            try:
-                probe.bind(("", port))
-                return port
-            except OSError:
-                pass
+        for port in free_ports:
+            with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+                try:
+                    probe.bind(("", port))
+                    return port
+                except OSError:
+                    pass
+        free_ports = iter(hundred())
 
 
 def listens(port):
