@@ -1,247 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Connections by QP numbers over softrdma, as a verbs program sees them: two QPs of one process
- * that know each other's number and GID, and peers whose MPA frames the test writes.
+ * that know each other's number and GID. Peers whose frames the test writes: test_numbers_peers.c.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
 
-#include "tc.h"
+#include "numbers_ends.h"
 
 #include "base/compiler.h"
-#include "verbs/numbers/private_data.h"
 #include "verbs/verbs_objects.h"
 
 #include <errno.h>
-#include <infiniband/verbs.h>
 #include <netinet/in.h>
-#include <poll.h>
 #include <string.h>
-#include <unistd.h>
-
-#define DEPTH    8u
-#define OCTETS   64u
-#define DEADLINE 30000u
-
-static struct ibv_context *context;
-static struct ibv_pd *pd;
-static union ibv_gid gid;
-
-static void open_context(void)
-{
-    struct ibv_device **list = ibv_get_device_list(NULL);
-
-    ck_assert_ptr_nonnull(list);
-    if (!list[0])
-        tc_skip("no device");
-    context = ibv_open_device(list[0]);
-    ibv_free_device_list(list);
-    ck_assert_ptr_nonnull(context);
-    pd = ibv_alloc_pd(context);
-    ck_assert_ptr_nonnull(pd);
-    ck_assert_int_eq(ibv_query_gid(context, 1, 0, &gid), 0);
-}
-
-static void close_context(void)
-{
-    ck_assert_int_eq(ibv_dealloc_pd(pd), 0);
-    ck_assert_int_eq(ibv_close_device(context), 0);
-}
-
-/* --- one end --- */
-
-struct end {
-    struct ibv_cq *cq;
-    struct ibv_qp *qp;
-    struct ibv_mr *mr;
-    unsigned char memory[2 * DEPTH * OCTETS]; /* receives, then sends */
-};
-
-static void open_end(struct end *end)
-{
-    struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_RC,
-                                     .sq_sig_all = 1,
-                                     .cap = { .max_send_wr = DEPTH,
-                                              .max_recv_wr = DEPTH,
-                                              .max_send_sge = 1,
-                                              .max_recv_sge = 1,
-                                              .max_inline_data = OCTETS } };
-
-    memset(end, 0, sizeof(*end));
-    end->cq = ibv_create_cq(context, 4 * DEPTH, NULL, NULL, 0);
-    ck_assert_ptr_nonnull(end->cq);
-    init.send_cq = init.recv_cq = end->cq;
-    end->qp = ibv_create_qp(pd, &init);
-    ck_assert_msg(end->qp != NULL, "ibv_create_qp: %s", strerror(errno));
-    end->mr = ibv_reg_mr(pd, end->memory, sizeof(end->memory),
-                         IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-    ck_assert_ptr_nonnull(end->mr);
-}
-
-static void close_end(struct end *end)
-{
-    if (end->qp)
-        ck_assert_int_eq(ibv_destroy_qp(end->qp), 0);
-    ck_assert_int_eq(ibv_destroy_cq(end->cq), 0);
-    ck_assert_int_eq(ibv_dereg_mr(end->mr), 0);
-}
-
-static void to_init(struct end *end)
-{
-    struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT,
-                                .port_num = 1,
-                                .qp_access_flags = IBV_ACCESS_REMOTE_READ |
-                                                   IBV_ACCESS_REMOTE_WRITE };
-
-    ck_assert_int_eq(
-        ibv_modify_qp(end->qp, &attr,
-                      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
-        0);
-}
-
-static uint16_t dlid; /* of try_rtr, if it is not global */
-
-static int try_rtr(struct end *end, uint32_t peer, bool global)
-{
-    struct ibv_qp_attr attr = {
-        .qp_state = IBV_QPS_RTR,
-        .path_mtu = IBV_MTU_1024,
-        .dest_qp_num = peer,
-        .rq_psn = 1,
-        .max_dest_rd_atomic = 1,
-        .ah_attr = { .is_global = global, .dlid = dlid, .port_num = 1, .grh = { .dgid = gid } },
-    };
-
-    return ibv_modify_qp(end->qp, &attr,
-                         IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-                             IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
-}
-
-static void to_rtr(struct end *end, uint32_t peer)
-{
-    ck_assert_int_eq(try_rtr(end, peer, true), 0);
-}
-
-static void to_rts(struct end *end)
-{
-    struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTS,
-                                .timeout = 14,
-                                .retry_cnt = 7,
-                                .rnr_retry = 7,
-                                .sq_psn = 1,
-                                .max_rd_atomic = 1 };
-
-    ck_assert_int_eq(ibv_modify_qp(end->qp, &attr,
-                                   IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-                                       IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC),
-                     0);
-}
-
-static void to_state(struct end *end, enum ibv_qp_state state)
-{
-    struct ibv_qp_attr attr = { .qp_state = state };
-
-    ck_assert_int_eq(ibv_modify_qp(end->qp, &attr, IBV_QP_STATE), 0);
-}
-
-static void connect_to(struct end *end, uint32_t peer)
-{
-    to_init(end);
-    to_rtr(end, peer);
-    to_rts(end);
-}
-
-static void post_recv(struct end *end, unsigned int index)
-{
-    struct ibv_sge sge = { (uintptr_t)end->memory + index * OCTETS, OCTETS, end->mr->lkey };
-    struct ibv_recv_wr wr = { .wr_id = 100 + index, .sg_list = &sge, .num_sge = 1 }, *bad;
-
-    ck_assert_int_eq(ibv_post_recv(end->qp, &wr, &bad), 0);
-}
-
-static int try_send(struct end *end, unsigned int index, unsigned int flags)
-{
-    unsigned char *octets = end->memory + (DEPTH + index % DEPTH) * OCTETS;
-    struct ibv_sge sge = { (uintptr_t)octets, OCTETS, end->mr->lkey };
-    struct ibv_send_wr wr = { .wr_id = index,
-                              .sg_list = &sge,
-                              .num_sge = 1,
-                              .opcode = IBV_WR_SEND,
-                              .send_flags = flags },
-                       *bad = NULL;
-    int error;
-
-    memset(octets, (int)index + 1, OCTETS);
-    error = ibv_post_send(end->qp, &wr, &bad);
-    ck_assert(!error || bad == &wr);
-    return error;
-}
-
-static void post_send(struct end *end, unsigned int index)
-{
-    ck_assert_int_eq(try_send(end, index, 0), 0);
-}
-
-static struct ibv_wc next_completion(struct end *end)
-{
-    uint64_t deadline = tc_deadline(DEADLINE);
-    struct ibv_wc wc;
-    int got;
-
-    while (!(got = ibv_poll_cq(end->cq, 1, &wc)))
-        ck_assert_msg(!tc_expired(deadline), "no completion");
-    ck_assert_int_eq(got, 1);
-    ck_assert_uint_eq(wc.qp_num, end->qp->qp_num);
-    return wc;
-}
-
-static void expect(struct end *end, uint64_t cookie, enum ibv_wc_status status)
-{
-    struct ibv_wc wc = next_completion(end);
-
-    ck_assert_uint_eq(wc.wr_id, cookie);
-    ck_assert_msg(wc.status == status, "request %llu: %s instead of %s", (unsigned long long)cookie,
-                  ibv_wc_status_str(wc.status), ibv_wc_status_str(status));
-}
-
-static void expect_message(struct end *end, unsigned int index, unsigned int number)
-{
-    expect(end, 100 + index, IBV_WC_SUCCESS);
-    for (unsigned int i = 0; i < OCTETS; i++)
-        ck_assert_uint_eq(end->memory[index * OCTETS + i], number + 1);
-}
-
-/* --- two ends: the one with the larger number initiates --- */
-
-static struct end two[2];
-static struct end *small, *large;
-
-static void open_ends(void)
-{
-    open_context();
-    open_end(&two[0]);
-    open_end(&two[1]);
-    small = two[0].qp->qp_num < two[1].qp->qp_num ? &two[0] : &two[1];
-    large = small == &two[0] ? &two[1] : &two[0];
-}
-
-static void close_ends(void)
-{
-    close_end(small);
-    close_end(large);
-    close_context();
-}
-
-static struct end *this_end(int i)
-{
-    return i ? large : small;
-}
-
-static struct end *other_end(int i)
-{
-    return i ? small : large;
-}
 
 START_TEST(posts_before_the_connection_arrive_in_order)
 {
@@ -288,7 +61,7 @@ static unsigned char windowed[2 * OCTETS];
 
 static struct ibv_mw *window(enum ibv_mw_type type)
 {
-    struct ibv_mw *mw = ibv_alloc_mw(pd, type);
+    struct ibv_mw *mw = ibv_alloc_mw(protection_domain, type);
 
     if (!mw)
         tc_skip("the device has no windows");
@@ -297,7 +70,7 @@ static struct ibv_mw *window(enum ibv_mw_type type)
 
 static struct ibv_mr *windowed_region(void)
 {
-    struct ibv_mr *mr = ibv_reg_mr(pd, windowed, sizeof(windowed),
+    struct ibv_mr *mr = ibv_reg_mr(protection_domain, windowed, sizeof(windowed),
                                    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
 
     ck_assert_ptr_nonnull(mr);
@@ -419,8 +192,6 @@ START_TEST(a_lid_of_no_port_fails_and_nothing_has_changed)
 }
 END_TEST
 
-static void exchange(struct end *from, struct end *to);
-
 /* The program gives its peer's LID, which is 0, and no GID: the peer is at the same port. */
 START_TEST(without_a_gid_the_peer_is_here)
 {
@@ -457,12 +228,6 @@ START_TEST(a_qp_is_its_own_peer)
 END_TEST
 
 /* --- what InfiniBand has and iWARP lacks --- */
-
-static void connect_both(void)
-{
-    connect_to(small, large->qp->qp_num);
-    connect_to(large, small->qp->qp_num);
-}
 
 /* The Send has completed before the receive is posted; a Send behind it keeps its place. */
 START_TEST(a_send_waits_for_its_receive)
@@ -503,7 +268,7 @@ START_TEST(spent_retries_end_the_connection)
     for (int left = 2; left; left--) {
         struct ibv_async_event event;
 
-        ck_assert_int_eq(ibv_get_async_event(context, &event), 0);
+        ck_assert_int_eq(ibv_get_async_event(device_context, &event), 0);
         ck_assert_int_eq(event.event_type,
                          event.element.qp == small->qp ? IBV_EVENT_QP_REQ_ERR : IBV_EVENT_QP_FATAL);
         seen |= event.element.qp == small->qp ? 1 : 2;
@@ -585,14 +350,6 @@ START_TEST(err_flushes_what_was_held_and_what_was_received)
 }
 END_TEST
 
-static void exchange(struct end *from, struct end *to)
-{
-    post_recv(to, 0);
-    post_send(from, 0);
-    expect_message(to, 0, 0);
-    expect(from, 0, IBV_WC_SUCCESS);
-}
-
 START_TEST(after_reset_nothing_is_held_and_the_same_two_connect)
 {
     connect_to(this_end(_i), other_end(_i)->qp->qp_num);
@@ -622,7 +379,7 @@ START_TEST(the_end_of_an_earlier_connection_does_not_touch_the_next)
         to_state(this_end(_i), IBV_QPS_RESET);
         to_state(other_end(_i), IBV_QPS_RESET);
         to_init(this_end(_i));
-        connector->event(vb_context_of(context), qp, &end);
+        connector->event(vb_context_of(device_context), qp, &end);
         to_rtr(this_end(_i), other_end(_i)->qp->qp_num);
         to_rts(this_end(_i));
         connect_to(other_end(_i), this_end(_i)->qp->qp_num);
@@ -685,199 +442,6 @@ START_TEST(numbers_are_not_used_again_soon_and_have_a_port_for_254_of_them)
         close_end(&many[i]);
 }
 END_TEST
-
-/* --- peers whose MPA frames the test writes --- */
-
-#define MPA_HEAD 20u
-
-/* Sends a Request of revision 1 with private data `hello`; returns -1 if the port is closed. */
-static int ask(uint32_t qpn, const struct hello *hello)
-{
-    struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons((uint16_t)(qpn >> 8)) };
-    uint8_t frame[MPA_HEAD + HELLO_OCTETS] = "MPA ID Req Frame";
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    memcpy(&to.sin_addr, gid.raw + 12, 4);
-    frame[16] = 0x40;
-    frame[17] = 1;
-    frame[18] = 0;
-    frame[19] = HELLO_OCTETS;
-    hello_encode(hello, frame + MPA_HEAD);
-    ck_assert_int_eq(connect(fd, (const struct sockaddr *)&to, sizeof(to)), 0);
-    ck_assert_int_eq(send(fd, frame, sizeof(frame), MSG_NOSIGNAL), sizeof(frame));
-    return fd;
-}
-
-/* The peer's address equals the local one: the socket's, by the route. */
-static struct hello hello_for(uint32_t qpn, uint32_t own)
-{
-    struct hello hello = { .own_qpn = own, .wanted_qpn = qpn };
-
-    memcpy(hello.own_gid, gid.raw, sizeof(hello.own_gid));
-    return hello;
-}
-
-/* Reads octets until the peer closes. */
-static size_t answer(int fd, uint8_t *octets, size_t room)
-{
-    uint64_t deadline = tc_deadline(DEADLINE);
-    size_t got = 0;
-
-    for (;;) {
-        ssize_t more;
-
-        ck_assert_msg(tc_wait_fd(fd, POLLIN, deadline), "neither an answer nor an end");
-        more = recv(fd, octets + got, room - got, 0);
-        if (more <= 0)
-            return got;
-        got += (size_t)more;
-    }
-}
-
-static void expect_closed(int fd)
-{
-    uint8_t octets[256];
-
-    ck_assert_uint_eq(answer(fd, octets, sizeof(octets)), 0);
-    close(fd);
-}
-
-static void expect_refused(int fd, enum hello_reason reason)
-{
-    uint8_t octets[256];
-    struct hello hello;
-    size_t length = answer(fd, octets, sizeof(octets));
-
-    ck_assert_uint_eq(length, MPA_HEAD + HELLO_OCTETS);
-    ck_assert_mem_eq(octets, "MPA ID Rep Frame", 16);
-    ck_assert(octets[16] & 0x20);
-    ck_assert(hello_decode(octets + MPA_HEAD, length - MPA_HEAD, &hello));
-    ck_assert_uint_eq(hello.reason, reason);
-    close(fd);
-}
-
-static void need_ipv4(void)
-{
-    static const uint8_t prefix[12] = { [10] = 0xff, 0xff };
-
-    if (memcmp(gid.raw, prefix, sizeof(prefix)) != 0)
-        tc_skip("GID 0 is not of IPv4");
-}
-
-START_TEST(a_stranger_is_closed_without_an_answer)
-{
-    struct hello unknown = hello_for((small->qp->qp_num & 0xffff00) | 1, 0x500002);
-    struct hello elsewhere = hello_for(small->qp->qp_num, 0x500002);
-
-    need_ipv4();
-    elsewhere.own_gid[15] ^= 1;
-    expect_closed(ask(small->qp->qp_num, &unknown));
-    expect_closed(ask(small->qp->qp_num, &elsewhere));
-    connect_to(small, large->qp->qp_num);
-    connect_to(large, small->qp->qp_num);
-    exchange(small, large);
-}
-END_TEST
-
-START_TEST(the_other_personality_is_refused_with_its_reason)
-{
-    struct hello hello = hello_for(small->qp->qp_num, 0x500002);
-
-    need_ipv4();
-    hello.flags = HELLO_ROCE;
-    expect_refused(ask(small->qp->qp_num, &hello), HELLO_PERSONALITY);
-}
-END_TEST
-
-/* The index of a socket that has data. */
-static int first_answered(const int *fds, int count)
-{
-    struct pollfd polled[8];
-
-    for (int i = 0; i < count; i++)
-        polled[i] = (struct pollfd){ .fd = fds[i], .events = POLLIN };
-    ck_assert_int_gt(poll(polled, (nfds_t)count, (int)tc_timeout_ms(DEADLINE)), 0);
-    for (int i = 0; i < count; i++)
-        if (polled[i].revents)
-            return i;
-    return -1;
-}
-
-START_TEST(four_requests_wait_a_fifth_is_refused_and_in_rtr_all_that_do_not_fit)
-{
-    int fds[5], crowded;
-
-    need_ipv4();
-    for (uint32_t i = 0; i < 5; i++) {
-        struct hello hello = hello_for(small->qp->qp_num, 0x500002 + i);
-
-        fds[i] = ask(small->qp->qp_num, &hello);
-    }
-    crowded = first_answered(fds, 5);
-    expect_refused(fds[crowded], HELLO_CROWDED);
-    connect_to(small, large->qp->qp_num);
-    for (int i = 0; i < 5; i++)
-        if (i != crowded)
-            expect_refused(fds[i], HELLO_OTHER_PEER);
-    connect_to(large, small->qp->qp_num);
-    exchange(small, large);
-}
-END_TEST
-
-START_TEST(a_peer_that_asks_again_takes_the_place_of_its_earlier_request)
-{
-    struct hello hello = hello_for(small->qp->qp_num, 0x500002);
-    int first, second;
-
-    need_ipv4();
-    first = ask(small->qp->qp_num, &hello);
-    second = ask(small->qp->qp_num, &hello);
-    if (first_answered((const int[]){ first, second }, 2) == 0) {
-        expect_refused(first, HELLO_OTHER_PEER);
-        close(second);
-    } else {
-        expect_refused(second, HELLO_OTHER_PEER);
-        close(first);
-    }
-}
-END_TEST
-
-/* Before its request, within it, after it; each time the true peer connects afterwards. */
-START_TEST(a_peer_that_vanishes_leaves_room_for_the_true_one)
-{
-    struct hello hello = hello_for(small->qp->qp_num, large->qp->qp_num);
-    struct sockaddr_in to = { .sin_family = AF_INET,
-                              .sin_port = htons((uint16_t)(small->qp->qp_num >> 8)) };
-    int fd;
-
-    need_ipv4();
-    memcpy(&to.sin_addr, gid.raw + 12, 4);
-    for (size_t length = 0; length <= 16; length += 16) {
-        fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        ck_assert_int_eq(connect(fd, (const struct sockaddr *)&to, sizeof(to)), 0);
-        ck_assert_int_eq(send(fd, "MPA ID Req Frame", length, MSG_NOSIGNAL), (ssize_t)length);
-        close(fd);
-    }
-    for (int i = 0; i < 3; i++)
-        close(ask(small->qp->qp_num, &hello));
-    connect_to(large, small->qp->qp_num);
-    connect_to(small, large->qp->qp_num);
-    exchange(large, small);
-    exchange(small, large);
-}
-END_TEST
-
-static void await_end(struct end *end)
-{
-    uint64_t deadline = tc_deadline(DEADLINE);
-    struct ibv_qp_init_attr init;
-    struct ibv_qp_attr attr;
-
-    do {
-        ck_assert_msg(!tc_expired(deadline), "the connection goes on");
-        ck_assert_int_eq(ibv_query_qp(end->qp, &attr, IBV_QP_STATE, &init), 0);
-    } while (attr.qp_state != IBV_QPS_ERR);
-}
 
 /* As with InfiniBand, where a QP does not notice until something is sent. */
 START_TEST(a_peer_that_leaves_first_leaves_posted_receives_alone)
@@ -946,12 +510,7 @@ int main(void)
     tc_add_tests(tc, posts_are_refused_before_rts, a_lid_of_no_port_fails_and_nothing_has_changed,
                  without_a_gid_the_peer_is_here, a_send_waits_for_its_receive,
                  spent_retries_end_the_connection, immediate_data_comes_with_the_message,
-                 a_qp_is_its_own_peer, what_finds_no_peer_fails_once_and_flushes,
-                 a_stranger_is_closed_without_an_answer,
-                 the_other_personality_is_refused_with_its_reason,
-                 four_requests_wait_a_fifth_is_refused_and_in_rtr_all_that_do_not_fit,
-                 a_peer_that_asks_again_takes_the_place_of_its_earlier_request,
-                 a_peer_that_vanishes_leaves_room_for_the_true_one);
+                 a_qp_is_its_own_peer, what_finds_no_peer_fails_once_and_flushes);
     tc = tc_case(suite, "numbers", open_context, close_context);
     tcase_add_test(tc, numbers_are_not_used_again_soon_and_have_a_port_for_254_of_them);
     return tc_main(suite);

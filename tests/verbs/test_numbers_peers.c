@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A QP that waits for its peer, and peers whose MPA frames the test writes: strangers, the other
+ * personality, too many, one that asks again, one that vanishes.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "numbers_ends.h"
+
+#include "verbs/numbers/private_data.h"
+
+#include <netinet/in.h>
+#include <poll.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MPA_HEAD 20u
+
+/* Sends a Request of revision 1 with private data `hello`; returns -1 if the port is closed. */
+static int ask(uint32_t qpn, const struct hello *hello)
+{
+    struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons((uint16_t)(qpn >> 8)) };
+    uint8_t frame[MPA_HEAD + HELLO_OCTETS] = "MPA ID Req Frame";
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    memcpy(&to.sin_addr, gid.raw + 12, 4);
+    frame[16] = 0x40;
+    frame[17] = 1;
+    frame[18] = 0;
+    frame[19] = HELLO_OCTETS;
+    hello_encode(hello, frame + MPA_HEAD);
+    ck_assert_int_eq(connect(fd, (const struct sockaddr *)&to, sizeof(to)), 0);
+    ck_assert_int_eq(send(fd, frame, sizeof(frame), MSG_NOSIGNAL), sizeof(frame));
+    return fd;
+}
+
+/* The peer's address equals the local one: the socket's, by the route. */
+static struct hello hello_for(uint32_t qpn, uint32_t own)
+{
+    struct hello hello = { .own_qpn = own, .wanted_qpn = qpn };
+
+    memcpy(hello.own_gid, gid.raw, sizeof(hello.own_gid));
+    return hello;
+}
+
+/* Reads octets until the peer closes. */
+static size_t answer(int fd, uint8_t *octets, size_t room)
+{
+    uint64_t deadline = tc_deadline(DEADLINE);
+    size_t got = 0;
+
+    for (;;) {
+        ssize_t more;
+
+        ck_assert_msg(tc_wait_fd(fd, POLLIN, deadline), "neither an answer nor an end");
+        more = recv(fd, octets + got, room - got, 0);
+        if (more <= 0)
+            return got;
+        got += (size_t)more;
+    }
+}
+
+static void expect_closed(int fd)
+{
+    uint8_t octets[256];
+
+    ck_assert_uint_eq(answer(fd, octets, sizeof(octets)), 0);
+    close(fd);
+}
+
+static void expect_refused(int fd, enum hello_reason reason)
+{
+    uint8_t octets[256];
+    struct hello hello;
+    size_t length = answer(fd, octets, sizeof(octets));
+
+    ck_assert_uint_eq(length, MPA_HEAD + HELLO_OCTETS);
+    ck_assert_mem_eq(octets, "MPA ID Rep Frame", 16);
+    ck_assert(octets[16] & 0x20);
+    ck_assert(hello_decode(octets + MPA_HEAD, length - MPA_HEAD, &hello));
+    ck_assert_uint_eq(hello.reason, reason);
+    close(fd);
+}
+
+static void need_ipv4(void)
+{
+    static const uint8_t prefix[12] = { [10] = 0xff, 0xff };
+
+    if (memcmp(gid.raw, prefix, sizeof(prefix)) != 0)
+        tc_skip("GID 0 is not of IPv4");
+}
+
+START_TEST(a_stranger_is_closed_without_an_answer)
+{
+    struct hello unknown = hello_for((small->qp->qp_num & 0xffff00) | 1, 0x500002);
+    struct hello elsewhere = hello_for(small->qp->qp_num, 0x500002);
+
+    need_ipv4();
+    elsewhere.own_gid[15] ^= 1;
+    expect_closed(ask(small->qp->qp_num, &unknown));
+    expect_closed(ask(small->qp->qp_num, &elsewhere));
+    connect_to(small, large->qp->qp_num);
+    connect_to(large, small->qp->qp_num);
+    exchange(small, large);
+}
+END_TEST
+
+START_TEST(the_other_personality_is_refused_with_its_reason)
+{
+    struct hello hello = hello_for(small->qp->qp_num, 0x500002);
+
+    need_ipv4();
+    hello.flags = HELLO_ROCE;
+    expect_refused(ask(small->qp->qp_num, &hello), HELLO_PERSONALITY);
+}
+END_TEST
+
+/* The index of a socket that has data. */
+static int first_answered(const int *fds, int count)
+{
+    struct pollfd polled[8];
+
+    for (int i = 0; i < count; i++)
+        polled[i] = (struct pollfd){ .fd = fds[i], .events = POLLIN };
+    ck_assert_int_gt(poll(polled, (nfds_t)count, (int)tc_timeout_ms(DEADLINE)), 0);
+    for (int i = 0; i < count; i++)
+        if (polled[i].revents)
+            return i;
+    return -1;
+}
+
+START_TEST(four_requests_wait_a_fifth_is_refused_and_in_rtr_all_that_do_not_fit)
+{
+    int fds[5], crowded;
+
+    need_ipv4();
+    for (uint32_t i = 0; i < 5; i++) {
+        struct hello hello = hello_for(small->qp->qp_num, 0x500002 + i);
+
+        fds[i] = ask(small->qp->qp_num, &hello);
+    }
+    crowded = first_answered(fds, 5);
+    expect_refused(fds[crowded], HELLO_CROWDED);
+    connect_to(small, large->qp->qp_num);
+    for (int i = 0; i < 5; i++)
+        if (i != crowded)
+            expect_refused(fds[i], HELLO_OTHER_PEER);
+    connect_to(large, small->qp->qp_num);
+    exchange(small, large);
+}
+END_TEST
+
+START_TEST(a_peer_that_asks_again_takes_the_place_of_its_earlier_request)
+{
+    struct hello hello = hello_for(small->qp->qp_num, 0x500002);
+    int first, second;
+
+    need_ipv4();
+    first = ask(small->qp->qp_num, &hello);
+    second = ask(small->qp->qp_num, &hello);
+    if (first_answered((const int[]){ first, second }, 2) == 0) {
+        expect_refused(first, HELLO_OTHER_PEER);
+        close(second);
+    } else {
+        expect_refused(second, HELLO_OTHER_PEER);
+        close(first);
+    }
+}
+END_TEST
+
+/* Before its request, within it, after it; each time the true peer connects afterwards. */
+START_TEST(a_peer_that_vanishes_leaves_room_for_the_true_one)
+{
+    struct hello hello = hello_for(small->qp->qp_num, large->qp->qp_num);
+    struct sockaddr_in to = { .sin_family = AF_INET,
+                              .sin_port = htons((uint16_t)(small->qp->qp_num >> 8)) };
+    int fd;
+
+    need_ipv4();
+    memcpy(&to.sin_addr, gid.raw + 12, 4);
+    for (size_t length = 0; length <= 16; length += 16) {
+        fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        ck_assert_int_eq(connect(fd, (const struct sockaddr *)&to, sizeof(to)), 0);
+        ck_assert_int_eq(send(fd, "MPA ID Req Frame", length, MSG_NOSIGNAL), (ssize_t)length);
+        close(fd);
+    }
+    for (int i = 0; i < 3; i++)
+        close(ask(small->qp->qp_num, &hello));
+    connect_to(large, small->qp->qp_num);
+    connect_to(small, large->qp->qp_num);
+    exchange(large, small);
+    exchange(small, large);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("connections by numbers, other peers");
+    TCase *tc = tc_case(suite, "peers", open_ends, close_ends);
+
+    tcase_set_timeout(tc, 60);
+    tc_add_tests(tc, a_stranger_is_closed_without_an_answer,
+                 the_other_personality_is_refused_with_its_reason,
+                 four_requests_wait_a_fifth_is_refused_and_in_rtr_all_that_do_not_fit,
+                 a_peer_that_asks_again_takes_the_place_of_its_earlier_request,
+                 a_peer_that_vanishes_leaves_room_for_the_true_one);
+    return tc_main(suite);
+}
