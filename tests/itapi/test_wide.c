@@ -236,16 +236,19 @@ START_TEST(waits_of_an_aggregate_return_it)
     struct wide_pair w;
     it_evd_param_t members = { 0 };
     it_evd_handle_t aevd;
+    it_lmr_triplet_t message, place; /* not where the Writes read and write meanwhile */
     unsigned seen = 0;
 
     open_pair(&w, IFACE);
+    message = segment(&w.to, 1024, 8);
+    place = segment(&w.from, 1024, 8);
     ok(it_evd_create(w.pair.a.ia, IT_AEVD_NOTIFICATION_EVENT_STREAM, (it_evd_flags_t)0, 64, 1, NULL,
                      &aevd, NULL));
     members.aevd = aevd;
     ok(it_evd_modify(w.pair.a.requests, IT_EVD_PARAM_AEVD_HANDLE, &members));
     ok(it_evd_modify(w.pair.a.receives, IT_EVD_PARAM_AEVD_HANDLE, &members));
-    ok(it_post_recv(w.pair.a.ep, &w.source, 1, wide(0), BOTH));
-    ok(it_post_send(w.pair.b.ep, &w.sink, 1, wide(9), BOTH));
+    ok(it_post_recv(w.pair.a.ep, &place, 1, wide(0), BOTH));
+    ok(it_post_send(w.pair.b.ep, &message, 1, wide(9), BOTH));
     for (uint64_t i = 1; i < 4; i++)
         ok(write_at(&w, i, BOTH));
     while (seen != 15) {
