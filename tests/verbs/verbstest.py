@@ -5,6 +5,7 @@ A server of these programs prints nothing when it listens: so its listening port
 until the port is there or the server has ended.
 """
 import os
+import select
 import shutil
 import signal
 import socket
@@ -140,8 +141,20 @@ def await_listener(port, server):
     return True
 
 
-def pair(server_words, client_words, ends=True, env=None):
-    """Results of a server and of a client that meets it. "PORT" in a word stands for a free port. `ends` false: the server does not end by itself."""
+def read_until(child, text):
+    """What the child has written to stderr up to `text`: a log line of a lane is written by a thread of its own, which may be late."""
+    got, limit = b"", time.monotonic() + DEADLINE
+    while text.encode() not in got and select.select([child.stderr], [], [], max(0, limit - time.monotonic()))[0]:
+        more = os.read(child.stderr.fileno(), 65536)
+        if not more:
+            break
+        got += more
+    return got.decode(errors="replace")
+
+
+def pair(server_words, client_words, ends=True, env=None, until=None):
+    """Results of a server and of a client that meets it. "PORT" in a word stands for a free port. `ends` false: the server does not end
+    by itself; it is ended when one of the two has written `until`, if that is given."""
     port = free_port()
     fill = lambda words: [str(w).replace("PORT", str(port)) for w in words]
     server = start(*fill(server_words), env=env)
@@ -149,9 +162,13 @@ def pair(server_words, client_words, ends=True, env=None):
         kill(server)
         return finish(server), Result(None, "", "the server does not listen")
     client = finish(start(*fill(client_words), env=env))
+    said = ""
     if not ends:
+        if until and until not in client.err:
+            said = read_until(server, until)
         server.terminate()
-    return finish(server), client
+    result = finish(server)
+    return Result(result.code, result.out, said + result.err), client
 
 
 def told(tap, tier, package, command, good, name, detail):
