@@ -13,6 +13,11 @@
  * block others by holding places. The same start-up is ended if there are no descriptors. If none
  * is old enough, the listener closes its spare descriptor for a moment, accepts one peer and closes
  * that connection. If even that fails, it tries again a little later.
+ *
+ * A socket that the process was started with outlives the listener, and another process may accept
+ * what this one leaves in the kernel's queue. So that no request is lost when this one stops, its
+ * listener takes no peer that it cannot report in the same run: the kernel keeps back those that
+ * have sent nothing yet, and while a request waits for room none is accepted.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -171,6 +176,10 @@ static bool has_room(struct kal_listener *l)
         pause_accept(l, CLOCK_NEVER);
         return false;
     }
+    if (l->passed && l->queued) {
+        pause_accept(l, CLOCK_NEVER);
+        return false;
+    }
     if (l->half_open < l->half_open_max)
         return true;
     if (!readable(l, l->fd)) /* no peer waits; the next one calls this again */
@@ -200,6 +209,8 @@ static void take(struct kal_listener *l, int fd, const union address *peer)
     c->stream.peer = *peer;
     if (!start_up(l, c))
         kal_connection_destroy(c);
+    else if (l->passed)
+        cm_run_now(c);
 }
 
 /* No descriptors: ends a start-up that is old enough, or closes one waiting peer's connection.
@@ -224,7 +235,7 @@ static bool make_descriptor(struct kal_listener *l)
 /* Lane, locked; the lock is released for each connection. */
 static void accept_some(struct kal_listener *l)
 {
-    for (int i = 0; i < ACCEPTS_PER_RUN && !l->guard.dead && has_room(l); i++) {
+    for (int i = 0; i < ACCEPTS_PER_RUN && !l->guard.dead && !l->stopped && has_room(l); i++) {
         union address peer;
         int fd, error = accept_one(l, &fd, &peer);
 

@@ -8,6 +8,7 @@
 #include "guard.h"
 #include "manager.h"
 #include "mpa_startup.h"
+#include "passed.h"
 #include "stream.h"
 
 enum cm_state {
@@ -173,6 +174,9 @@ struct kal_listener {
     void *lane;
     void *context;
     int fd;
+    /* fd is a duplicate of it, and others may listen on the socket; NULL: fd is the listener's
+     * alone */
+    struct cm_passed *passed;
     struct ri_watch *watch;
     /* Resumes accepting; set with guard.lock held */
     struct ri_timer resume;
@@ -189,6 +193,8 @@ struct kal_listener {
     uint64_t taken_at;
     /* Accepting is paused until `resume` */
     bool paused;
+    /* No further connection is accepted: the listener is about to be destroyed */
+    bool stopped;
     /* Start-ups in order of arrival, and requests that migrated here */
     struct kal_connection *starting;
     /* Complete requests: the first is reported next */
@@ -243,6 +249,8 @@ void cm_detach(struct kal_connection *connection);
 enum kal_status cm_watch(struct kal_connection *connection, uint32_t events);
 void cm_deadline(struct kal_connection *connection, uint64_t deadline);
 void cm_schedule(struct kal_connection *connection);
+/* Runs the state, as readiness does. Lane, not locked. */
+void cm_run_now(struct kal_connection *connection);
 /* Lane; may be locked. */
 void cm_unwatch(struct kal_connection *connection);
 void cm_cancel_timers(struct kal_connection *connection);

@@ -78,18 +78,23 @@ static void run_state(struct kal_connection *c)
         c->role->run(c);
 }
 
-static void ready(void *arg, uint32_t events)
+void cm_run_now(struct kal_connection *connection)
 {
-    struct kal_connection *c = arg;
+    struct kal_connection *c = connection;
     struct cm_run run;
 
-    (void)events; /* the system calls return the state */
     if (!cm_enter(&c->guard, &run))
         return;
     if (c->watch)
         run_state(c);
     if (cm_leave(&c->guard, &run))
         cm_connection_free(c);
+}
+
+static void ready(void *arg, uint32_t events)
+{
+    (void)events; /* the system calls return the state */
+    cm_run_now(arg);
 }
 
 static struct kal_connection *of_timer(struct ri_timer *timer, size_t offset)

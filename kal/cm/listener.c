@@ -21,15 +21,37 @@
 
 #define HALF_OPEN_LEAST 16
 
+/* True: the process was started with a socket for it; *error is 0 or why that cannot be used. */
+static bool inherit(struct kal_listener *l, const struct sockaddr *address,
+                    struct sockaddr_storage *bound, int *error)
+{
+    const struct cm_stream_ops *ops = l->rnic->cm->stream_ops;
+    union address on;
+
+    l->passed = cm_passed_take(l->rnic, ops, address);
+    if (!l->passed)
+        return false;
+    *error = ops->inherit(cm_passed_fd(l->passed), &l->rnic->cm->options.stream, &l->fd);
+    if (*error)
+        return true;
+    ops->unlike(l->fd, &on);
+    *bound = address_storage(&on);
+    kal_rnic_log(l->rnic, RI_LOG_INFO, "a listener uses descriptor %d (%s) of the service manager",
+                 cm_passed_fd(l->passed), cm_passed_name(l->passed));
+    return true;
+}
+
 static int open_listener(struct kal_listener *l, const struct sockaddr *address,
                          struct sockaddr_storage *bound)
 {
     const struct cm_options *options = &l->rnic->cm->options;
     const struct cm_stream_ops *ops = l->rnic->cm->stream_ops;
-    int error = ops->listen(address, options->v6only == CM_V6ONLY_YES, &options->stream, &l->fd,
-                            bound);
     char text[120];
+    int error;
 
+    if (inherit(l, address, bound, &error))
+        return error;
+    error = ops->listen(address, options->v6only == CM_V6ONLY_YES, &options->stream, &l->fd, bound);
     if (error != EADDRINUSE || options->v6only != CM_V6ONLY_AUTO || address->sa_family != AF_INET6)
         return error;
     error = ops->listen(address, true, &options->stream, &l->fd, bound);
@@ -188,11 +210,21 @@ static void end_listed(struct kal_listener *l)
     pthread_mutex_unlock(&l->guard.lock);
 }
 
+/* What a run has accepted it reports before the listener is dead. */
+static void stop(struct kal_listener *l)
+{
+    pthread_mutex_lock(&l->guard.lock);
+    l->stopped = true;
+    cm_guard_wait_others(&l->guard);
+    pthread_mutex_unlock(&l->guard.lock);
+}
+
 void kal_listen_destroy(struct kal_listener *listener)
 {
     struct kal_listener *l = listener;
     struct kal_rnic *rnic = l->rnic;
 
+    stop(l);
     cm_kill(&l->guard);
     if (l->watch)
         rnic->upper->unwatch(l->watch);
@@ -200,10 +232,13 @@ void kal_listen_destroy(struct kal_listener *listener)
     rnic->upper->timer_cancel(l->lane, &l->room);
     if (l->fd >= 0) {
         /* A forked child may have a copy of the descriptor, so closing alone would keep the port in
-         * use. */
-        rnic->cm->stream_ops->shut(l->fd);
+         * use. A passed socket goes on listening, for others. */
+        if (!l->passed)
+            rnic->cm->stream_ops->shut(l->fd);
         rnic->cm->stream_ops->close(l->fd);
     }
+    if (l->passed)
+        cm_passed_release(l->passed);
     if (l->ri)
         cm_a_listen_destroy(l);
     end_listed(l);

@@ -6,6 +6,8 @@
 
 #include "cm.h"
 
+#include "base/clock.h"
+
 void cm_read_options(const struct kal_rnic *rnic, struct cm_options *options)
 {
     /* In the order of the words of the option's type. */
@@ -28,6 +30,8 @@ void cm_read_options(const struct kal_rnic *rnic, struct cm_options *options)
     o->close_timeout = kal_values_ns(values, "close_timeout");
     o->stream.rnic = rnic;
     o->stream.user_timeout = (uint32_t)kal_values_number(values, "tcp_user_timeout");
+    o->stream.share_port = kal_values_bool(values, "share_port");
+    o->stream.silence = (int)(o->request_timeout / CLOCK_NS_PER_S) + 1;
     o->stream.keepalive = kal_values_bool(values, "keepalive");
     o->stream.keepalive_idle = (int)kal_values_number(values, "keepalive_idle");
     o->stream.keepalive_interval = (int)kal_values_number(values, "keepalive_interval");

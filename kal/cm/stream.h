@@ -21,7 +21,11 @@ struct cm_stream_options {
     const struct kal_rnic *rnic;
     /* Milliseconds without an acknowledgement until the stream ends; 0: the system's default */
     uint32_t user_timeout;
+    /* Inherited listeners: seconds that a peer may stay silent before it appears nevertheless */
+    int silence;
     bool keepalive;
+    /* Listeners: other processes of this user may listen on the same address and port */
+    bool share_port;
     /* Seconds, seconds, probes */
     int keepalive_idle, keepalive_interval, keepalive_count;
 };
@@ -43,6 +47,12 @@ struct cm_stream_ops {
      * have the options, too. */
     int (*listen)(const struct sockaddr *address, bool v6only,
                   const struct cm_stream_options *options, int *fd, struct sockaddr_storage *bound);
+    /* Checks whether this descriptor, which the process was started with, is a listening socket.
+     * NULL: yes, *bound is its address. Otherwise a static sentence. */
+    const char *(*unlike)(int fd, union address *bound);
+    /* Duplicates that socket. Peers of the new listener appear with their first octets; those that
+     * wait meanwhile, in the kernel, are not lost if this process stops listening. */
+    int (*inherit)(int fd, const struct cm_stream_options *options, int *own);
     /* EAGAIN: no peer waits. *peer: as far as known. */
     int (*accept)(int listener, int *fd, union address *peer);
     /* Checks whether this descriptor of the consumer can be adopted. NULL: yes, otherwise a static

@@ -115,11 +115,13 @@ static int tcp_listen(const struct sockaddr *address, bool v6only,
                       struct sockaddr_storage *bound)
 {
     int made = new_socket(address->sa_family), one = 1, only = v6only, error;
+    int share = options->share_port;
     socklen_t length = sizeof *bound;
 
     if (made < 0)
         return errno;
     if (setsockopt(made, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) ||
+        setsockopt(made, SOL_SOCKET, SO_REUSEPORT, &share, sizeof share) ||
         (address->sa_family == AF_INET6 &&
          setsockopt(made, IPPROTO_IPV6, IPV6_V6ONLY, &only, sizeof only)) ||
         bind(made, address, length_of(address)) || listen(made, LISTEN_QUEUE)) {
@@ -131,6 +133,46 @@ static int tcp_listen(const struct sockaddr *address, bool v6only,
     memset(bound, 0, sizeof *bound);
     getsockname(made, (struct sockaddr *)bound, &length);
     *fd = made;
+    return 0;
+}
+
+/* NULL: a TCP socket that listens. Otherwise what is wrong. */
+static const char *tcp_unlike(int fd, union address *bound)
+{
+    int type = 0, protocol = 0, listens = 0;
+    socklen_t length = sizeof type;
+
+    if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &length))
+        return errno == EBADF ? "it is not open" : "it is no socket";
+    length = sizeof protocol;
+    if (type != SOCK_STREAM || getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &length) ||
+        protocol != IPPROTO_TCP)
+        return "it is no TCP socket";
+    length = sizeof listens;
+    if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &length) || !listens)
+        return "it does not listen";
+    length = sizeof *bound;
+    memset(bound, 0, sizeof *bound);
+    return getsockname(fd, &bound->any, &length) ? "it has no address" : NULL;
+}
+
+/* TCP_DEFER_ACCEPT: a peer that has sent nothing stays in the kernel's queue, for whoever listens
+ * on the socket next. */
+static int tcp_inherit(int fd, const struct cm_stream_options *options, int *own)
+{
+    int made = fcntl(fd, F_DUPFD_CLOEXEC, 0), error;
+
+    if (made < 0)
+        return errno;
+    if (fcntl(made, F_SETFL, fcntl(made, F_GETFL) | O_NONBLOCK)) {
+        error = errno;
+        close(made);
+        return error;
+    }
+    set_options(made, options);
+    set_int(options->rnic, made, IPPROTO_TCP, TCP_DEFER_ACCEPT, options->silence,
+            "TCP_DEFER_ACCEPT");
+    *own = made;
     return 0;
 }
 
@@ -324,6 +366,8 @@ const struct cm_stream_ops cm_stream_tcp = {
     .connect = tcp_connect,
     .connected = tcp_connected,
     .listen = tcp_listen,
+    .unlike = tcp_unlike,
+    .inherit = tcp_inherit,
     .accept = tcp_accept,
     .unfit = tcp_unfit,
     .adopt = tcp_adopt,

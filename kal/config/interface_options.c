@@ -40,6 +40,9 @@ const struct ri_option kal_interface_options[] = {
       "quarter of the limit on open files. Beyond, one that is older than 0.5 s gives way." },
     { "v6only", "enum: auto|yes|no", "auto", "",
       "Whether an IPv6 listener refuses IPv4; auto: as the consumer asked." },
+    { "share_port", "bool", "no", "",
+      "Several processes of one user may listen on one address and port, each with this option "
+      "(SO_REUSEPORT); the system spreads the peers over them." },
     { "netdev", "list: 1..15", "", "", "Only these network interfaces; empty: all of them." },
     { "tcp_user_timeout", "time: 0..86400000", "30000", "ms",
       "TCP_USER_TIMEOUT, which also ends connections to peers that live but do not read, and "

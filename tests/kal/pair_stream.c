@@ -112,6 +112,22 @@ static int pair_listen(const struct sockaddr *address, bool v6only,
     return 0;
 }
 
+/* No process is started with one of these. */
+static const char *pair_unlike(int fd, union address *bound)
+{
+    (void)fd;
+    (void)bound;
+    return "it is no pair";
+}
+
+static int pair_inherit(int fd, const struct cm_stream_options *options, int *own)
+{
+    (void)fd;
+    (void)options;
+    (void)own;
+    return ENOTSUP;
+}
+
 static int pair_accept(int fd, int *made, union address *peer)
 {
     struct end *listener = end_of(fd);
@@ -215,6 +231,8 @@ const struct cm_stream_ops pair_stream = {
     .connect = pair_connect,
     .connected = pair_connected,
     .listen = pair_listen,
+    .unlike = pair_unlike,
+    .inherit = pair_inherit,
     .accept = pair_accept,
     .unfit = pair_unfit,
     .adopt = pair_adopt,

@@ -9,6 +9,8 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -314,6 +316,137 @@ START_TEST(ipv6_scope)
 }
 END_TEST
 
+/* ---- sockets that the process was started with, and shared ports ---- */
+
+/* A socket at 127.0.0.1, passed with that name; the ones below it are others'. */
+static int passed_socket(const char *name, struct sockaddr_storage *bound)
+{
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    socklen_t length = sizeof *bound;
+    char names[600] = "", number[20];
+
+    *bound = address_of("127.0.0.1", 0);
+    ck_assert_int_ge(fd, 3);
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)bound, sizeof(struct sockaddr_in)), 0);
+    ck_assert_int_eq(listen(fd, 16), 0);
+    ck_assert_int_eq(getsockname(fd, (struct sockaddr *)bound, &length), 0);
+    for (int below = 3; below < fd; below++)
+        strcat(names, "x:");
+    ck_assert_uint_lt(strlen(names) + strlen(name), sizeof names);
+    strcat(names, name);
+    setenv("LISTEN_FDNAMES", names, 1);
+    snprintf(number, sizeof number, "%d", fd - 2);
+    setenv("LISTEN_FDS", number, 1);
+    snprintf(number, sizeof number, "%d", (int)getpid());
+    setenv("LISTEN_PID", number, 1);
+    return fd;
+}
+
+static const char *own_name(void)
+{
+    static char name[100];
+
+    snprintf(name, sizeof name, "ital-%s", fake.rnic.interface);
+    return name;
+}
+
+START_TEST(passed_socket_outlives_its_listener)
+{
+    struct sockaddr_storage where;
+    int fd = passed_socket(_i ? "other" : own_name(), &where), first, silent;
+    unsigned before;
+
+    kal_listen_destroy(listener);
+    listener = fake_listen(_i ? "127.0.0.1" : "0.0.0.0", port_of(&where), 0, &label, &at);
+    ck_assert_uint_eq(fake_log_count("of the service manager"), 1);
+    ck_assert_mem_eq(&at, &where, sizeof(struct sockaddr_in));
+    usual();
+    first = peer;
+    dial(); /* says nothing: it stays in the kernel */
+    silent = peer;
+    fake_lane_run(fake.lane);
+    ck_assert_uint_eq(listener->half_open, 0);
+    kal_listen_destroy(listener);
+    listener = NULL;
+    dial();
+    send_request(F_C | F_S, 2, 0x8004, 0xC008, "later");
+    /* The next listener, of this or another process, finds both. */
+    before = fake.request_count;
+    listener = fake_listen(_i ? "127.0.0.1" : "0.0.0.0", port_of(&where), 0, &label2, &at);
+    fake_until(fake.request_count == before + 1, 10000);
+    ck_assert_ptr_eq(fake.requests[before].listener, &label2);
+    close(first);
+    hang_up();
+    peer = silent;
+    send_request(F_C | F_S, 2, 0x8004, 0xC008, "hello");
+    fake_until(fake.request_count == before + 2, 10000);
+    kal_listen_destroy(listener);
+    listener = NULL;
+    close(fd);
+}
+END_TEST
+
+START_TEST(passed_socket_of_another_interface_or_process)
+{
+    struct ri_listen_param param = { .size = sizeof param };
+    struct sockaddr_storage where;
+    struct kal_listener *other;
+    int fd = passed_socket(_i ? own_name() : "ital-another", &where);
+
+    if (_i)
+        setenv("LISTEN_PID", "1", 1);
+    param.address = (struct sockaddr *)&where;
+    ck_assert_int_eq(kal_listen(&fake.rnic, fake.lane, &param, NULL, NULL, &other),
+                     KAL_ERR_ADDRESS_IN_USE);
+    ck_assert_uint_eq(fake_log_count("descriptor"), 0);
+    close(fd);
+}
+END_TEST
+
+START_TEST(passed_socket_that_does_not_fit)
+{
+    struct sockaddr_storage where;
+    int fd = passed_socket(own_name(), &where);
+
+    if (_i) {
+        close(fd);
+        ck_assert_int_eq(dup3(STDERR_FILENO, fd, O_CLOEXEC), fd);
+    }
+    kal_listen_destroy(listener);
+    listener = fake_listen("127.0.0.1", port_of(&at), 0, &label, &at);
+    ck_assert_uint_eq(fake_log_count("is not used"), 1);
+    ck_assert_uint_eq(fake_log_count(_i ? "it is no socket" : "it listens on 127.0.0.1:"), 1);
+    ck_assert_uint_ne(port_of(&at), port_of(&where));
+    usual();
+    kal_listen_destroy(listener);
+    listener = fake_listen("127.0.0.1", port_of(&at), 0, &label, &at);
+    ck_assert_uint_eq(fake_log_count("is not used"), 1); /* once for each descriptor */
+    close(fd);
+}
+END_TEST
+
+START_TEST(shared_port)
+{
+    unsigned seen[2] = { 0, 0 };
+    struct kal_listener *second;
+    int peers[FAKE_REQUESTS / 2];
+
+    with((const char *[]){ "share_port", "yes", NULL });
+    second = fake_listen("127.0.0.1", port_of(&at), 0, &label2, &at);
+    for (size_t i = 0; i < sizeof peers / sizeof *peers; i++) {
+        seen[usual()->listener == &label2]++;
+        peers[i] = peer;
+    }
+    for (size_t i = 0; i < sizeof peers / sizeof *peers; i++)
+        close(peers[i]);
+    peer = -1;
+    /* By a hash of the peer's port: all 32 at one of them has the chance 2^-31. */
+    ck_assert_uint_gt(seen[0], 0);
+    ck_assert_uint_gt(seen[1], 0);
+    kal_listen_destroy(second);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("connection manager, listeners");
@@ -334,6 +467,10 @@ static Suite *suite(void)
     tcase_add_test(t, ipv6_wildcard_beside_an_ipv4_listener);
     tcase_add_loop_test(t, v6only, 0, 2);
     tcase_add_test(t, ipv6_scope);
+    tcase_add_loop_test(t, passed_socket_outlives_its_listener, 0, 2);
+    tcase_add_loop_test(t, passed_socket_of_another_interface_or_process, 0, 2);
+    tcase_add_loop_test(t, passed_socket_that_does_not_fit, 0, 2);
+    tcase_add_test(t, shared_port);
     return s;
 }
 

@@ -20,7 +20,7 @@ DEADLINE = 30 * SCALE
 
 def program(name):
     """Path of a built program, or None."""
-    for folder in ("tools/" + name, "examples/hello", "examples/kv", "examples/switch", "examples/upgrade",
+    for folder in ("tools/" + name, "examples/hello", "examples/kv", "examples/restart", "examples/switch", "examples/upgrade",
                    "tests/tools"):
         path = os.path.join(BUILD, folder, name)
         if os.access(path, os.X_OK) and not os.path.isdir(path):
@@ -77,10 +77,10 @@ def run(name, *args, timeout=None, env=None):
 class Process:
     """A running tool whose stdout and stderr are read line by line."""
 
-    def __init__(self, name, *args, preexec=None):
+    def __init__(self, name, *args, preexec=None, pass_fds=()):
         self.child = subprocess.Popen([program(name) or name] + [str(a) for a in args],
                                       stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                      stderr=subprocess.PIPE, preexec_fn=preexec)
+                                      stderr=subprocess.PIPE, preexec_fn=preexec, pass_fds=pass_fds)
         self.text = {"out": b"", "err": b""}
         self.selector = selectors.DefaultSelector()
         for key, stream in (("out", self.child.stdout), ("err", self.child.stderr)):
