@@ -224,7 +224,8 @@ void kal_listen_destroy(struct kal_listener *listener)
     struct kal_listener *l = listener;
     struct kal_rnic *rnic = l->rnic;
 
-    stop(l);
+    if (l->passed)
+        stop(l);
     cm_kill(&l->guard);
     if (l->watch)
         rnic->upper->unwatch(l->watch);
