@@ -38,8 +38,10 @@ const struct ri_option softrdma_option_table[SOFTRDMA_OPTIONS] = {
     { "ack_timeout", "time: 0..86400000", "30000", "ms",
       "How long a peer may acknowledge nothing while something is sent to it before the connection "
       "is lost, and a sixth more; 0: as the system decides." },
-    { "tcp_congestion", "string: 0..15", "", "",
-      "TCP congestion control; empty: as the system decides." },
+    { "tcp_congestion", "string: 0..15", "auto", "",
+      "TCP congestion control; empty: as the system decides; auto: reno or cubic where both ends "
+      "are "
+      "on one host, which pacing would delay, elsewhere as the system decides." },
     { "remote_invalidate", "bool", "yes", "",
       "Whether a peer may invalidate a region: over the endpoint that linked it, any other where "
       "its protection zone has one endpoint; none with an RMR linked to it. Narrow RMRs are not "

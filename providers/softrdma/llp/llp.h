@@ -10,6 +10,7 @@
 #include <sys/types.h>
 
 struct iovec;
+struct sockaddr;
 struct qp;
 struct stream;
 
@@ -42,6 +43,10 @@ void llp_capture_insert(struct stream *stream, uint64_t token);
 void llp_acks_insert(struct stream *stream);
 /* stream.acks has expired. True: the peer has acknowledged nothing for too long. Under rx. */
 bool llp_acks_look(struct stream *stream, struct qp *qp);
+/* True: both ends are on this host, because the two addresses are the same or of the loopback.
+ * Addresses of other families than IPv4 and IPv6: false. */
+bool llp_same_host(const struct sockaddr *local, const struct sockaddr *peer);
+/* Set the options of a connected TCP socket. */
 void llp_tcp_prepare(int fd, const struct softrdma_options *options);
 
 #endif

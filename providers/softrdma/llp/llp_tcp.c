@@ -170,8 +170,7 @@ static bool is_prepared(int fd, const struct softrdma_options *options)
     unsigned int count = 0;
     socklen_t length = sizeof(count);
 
-    return options->keepalive_idle_s && !options->congestion[0] &&
-           options->keepalive_count != SYSTEM_KEEPCNT &&
+    return options->keepalive_idle_s && options->keepalive_count != SYSTEM_KEEPCNT &&
            !getsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, &length) &&
            count == options->keepalive_count;
 }
@@ -189,16 +188,84 @@ static void bound_backoff(int fd, const struct softrdma_options *options)
                                    : (uint32_t)most);
 }
 
-/* A refused option is no reason to refuse the connection: each is only an improvement. */
-void llp_tcp_prepare(int fd, const struct softrdma_options *options)
+static bool is_loopback(const struct in6_addr *address)
 {
-    int flags = fcntl(fd, F_GETFD);
+    bool v4 = IN6_IS_ADDR_V4MAPPED(address);
 
-    if (flags >= 0 && !(flags & FD_CLOEXEC))
-        fcntl(fd, F_SETFD, flags | FD_CLOEXEC);
-    bound_backoff(fd, options);
-    if (is_prepared(fd, options))
-        return;
+    return v4 ? address->s6_addr[12] == 127 : IN6_IS_ADDR_LOOPBACK(address);
+}
+
+/* IPv4 as mapped into IPv6. False: neither of them. */
+static bool ip_address(const struct sockaddr *from, struct in6_addr *address)
+{
+    if (from->sa_family == AF_INET6) {
+        *address = ((const struct sockaddr_in6 *)from)->sin6_addr;
+        return true;
+    }
+    if (from->sa_family != AF_INET)
+        return false;
+    *address = (struct in6_addr){ .s6_addr = { [10] = 0xFF, [11] = 0xFF } };
+    memcpy(&address->s6_addr[12], &((const struct sockaddr_in *)from)->sin_addr, 4);
+    return true;
+}
+
+bool llp_same_host(const struct sockaddr *local, const struct sockaddr *peer)
+{
+    struct in6_addr here, there;
+
+    if (!ip_address(local, &here) || !ip_address(peer, &there))
+        return false;
+    return IN6_ARE_ADDR_EQUAL(&here, &there) || (is_loopback(&here) && is_loopback(&there));
+}
+
+/* An address can be bound to when it is one of this host's. */
+static bool is_own_address(const struct sockaddr_storage *address, socklen_t length)
+{
+    struct sockaddr_storage any_port = *address;
+    int fd = socket(address->ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    bool own;
+
+    if (fd < 0)
+        return false;
+    if (address->ss_family == AF_INET6)
+        ((struct sockaddr_in6 *)&any_port)->sin6_port = 0;
+    else
+        ((struct sockaddr_in *)&any_port)->sin_port = 0;
+    own = !bind(fd, (struct sockaddr *)&any_port, length);
+    close(fd);
+    return own;
+}
+
+static bool is_same_host(int fd)
+{
+    struct sockaddr_storage ends[2];
+    socklen_t lengths[2] = { sizeof(ends[0]), sizeof(ends[1]) };
+
+    if (getsockname(fd, (struct sockaddr *)&ends[0], &lengths[0]) ||
+        getpeername(fd, (struct sockaddr *)&ends[1], &lengths[1]))
+        return false;
+    return llp_same_host((struct sockaddr *)&ends[0], (struct sockaddr *)&ends[1]) ||
+           is_own_address(&ends[1], lengths[1]);
+}
+
+static bool use_congestion(int fd, const char *name)
+{
+    return !setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, (socklen_t)strlen(name));
+}
+
+/* Pacing delays what could be copied at once between two processes of one host. */
+static void choose_congestion(int fd, const char *wanted)
+{
+    if (strcmp(wanted, "auto") != 0) {
+        if (wanted[0])
+            use_congestion(fd, wanted);
+    } else if (is_same_host(fd) && !use_congestion(fd, "reno")) {
+        use_congestion(fd, "cubic");
+    }
+}
+
+static void set_options(int fd, const struct softrdma_options *options)
+{
     set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
     if (options->tcp_user_timeout_ms)
         set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, options->tcp_user_timeout_ms);
@@ -208,7 +275,17 @@ void llp_tcp_prepare(int fd, const struct softrdma_options *options)
         set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, options->keepalive_count);
         set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
     }
-    if (options->congestion[0])
-        setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, options->congestion,
-                   (socklen_t)strlen(options->congestion));
+}
+
+/* A refused option is no reason to refuse the connection: each is only an improvement. */
+void llp_tcp_prepare(int fd, const struct softrdma_options *options)
+{
+    int flags = fcntl(fd, F_GETFD);
+
+    if (flags >= 0 && !(flags & FD_CLOEXEC))
+        fcntl(fd, F_SETFD, flags | FD_CLOEXEC);
+    bound_backoff(fd, options);
+    if (!is_prepared(fd, options))
+        set_options(fd, options);
+    choose_congestion(fd, options->congestion);
 }
