@@ -8,6 +8,7 @@
 #include "kal/capture/capture.h"
 #include "kal/cm/manager.h"
 #include "kal/registry/registry.h"
+#include "kal/state/state.h"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -20,6 +21,7 @@ static struct kal *instance;
 
 static void destroy(struct kal *kal)
 {
+    kal_state_destroy(kal->state);
     kal_registry_destroy(&kal->registry);
     kal_host_close(kal->host);
     pthread_mutex_destroy(&kal->rnics_lock);
@@ -49,6 +51,7 @@ static enum kal_status make(const struct kal_upper *upper, struct kal **kal)
         return status;
     }
     kal_config_check_environment(environ);
+    made->state = kal_state_create(made);
     *kal = made;
     return KAL_OK;
 }
@@ -93,6 +96,7 @@ enum kal_status kal_rnic_open(struct kal *kal, const char *interface, void *cont
         pthread_mutex_lock(&instance_lock);
         kal->count++;
         pthread_mutex_unlock(&instance_lock);
+        kal_state_open(kal->state);
     }
     return status;
 }
@@ -102,8 +106,10 @@ enum kal_status kal_rnic_close(struct kal_rnic *rnic, bool force)
     struct kal *kal = rnic->kal;
     enum kal_status status = kal_registry_close(rnic, force);
 
-    if (status == KAL_OK)
+    if (status == KAL_OK) {
+        kal_state_close(kal->state);
         kal_put(kal);
+    }
     return status;
 }
 
@@ -115,6 +121,7 @@ void kal_fork_prepare(void)
     if (instance) {
         kal_registry_fork_lock(&instance->registry);
         pthread_mutex_lock(&instance->rnics_lock);
+        kal_state_fork_prepare(instance->state);
     }
     kal_capture_fork_prepare();
 }
@@ -123,6 +130,7 @@ void kal_fork_parent(void)
 {
     kal_capture_fork_parent();
     if (instance) {
+        kal_state_fork_parent(instance->state);
         pthread_mutex_unlock(&instance->rnics_lock);
         kal_registry_fork_unlock(&instance->registry);
     }
@@ -139,6 +147,7 @@ void kal_fork_child(void)
         for (rnic = instance->rnics; rnic; rnic = rnic->next)
             kal_cm_fork_child(rnic);
         kal_host_fork_child(instance->host);
+        kal_state_fork_child(instance->state);
         pthread_mutex_unlock(&instance->rnics_lock);
         kal_registry_fork_unlock(&instance->registry);
         /* The memory is not freed: freeing is not async-signal-safe, and ual may still point to

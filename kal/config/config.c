@@ -469,6 +469,22 @@ static bool log_from_environment(const char *text)
     return false;
 }
 
+/* ITAL_MONITOR overrides the file. */
+static enum kal_status monitor_from_environment(struct kal_values *ital, const char *text)
+{
+    char normal[KAL_VALUE_MAX], allowed[KAL_ALLOWED_MAX];
+    const struct ri_option *option = kal_ital_options;
+
+    if (!text || !*text)
+        return KAL_OK;
+    while (strcmp(option->name, "monitor"))
+        option++;
+    if (kal_option_normal(option, text, normal, allowed))
+        return kal_values_set(ital, "monitor", normal) ? KAL_OK : KAL_ERR_NO_RESOURCES;
+    kal_log(RI_LOG_WARNING, "ITAL_MONITOR = \"%s\" is ignored: allowed is %s", text, allowed);
+    return KAL_OK;
+}
+
 enum kal_status kal_config_load(kal_getenv_fn get, struct kal_config **config)
 {
     struct kal_config *read = calloc(1, sizeof *read);
@@ -501,6 +517,8 @@ enum kal_status kal_config_load(kal_getenv_fn get, struct kal_config **config)
     if (!asked)
         path = kal_config_file_is ? kal_config_file_is : ITAL_CONF_FILE;
     status = read_files(read, path, asked);
+    if (status == KAL_OK)
+        status = monitor_from_environment(read->ital, get("ITAL_MONITOR"));
     if (status != KAL_OK)
         goto free_config;
     if (log_set) {
@@ -547,7 +565,8 @@ void kal_config_check_environment(char *const *environment)
     static const char *const known[] = { "ITAL_CONF",          "ITAL_PROVIDER_PATH",
                                          "ITAL_LOG",           "ITAL_INTERFACE",
                                          "ITAL_FILTER",        "ITAL_VERBS_AS",
-                                         "ITAL_VERBS_DEVICES", "ITAL_RSOCKETS_CONFIG" };
+                                         "ITAL_VERBS_DEVICES", "ITAL_RSOCKETS_CONFIG",
+                                         "ITAL_MONITOR" };
     const size_t count = sizeof known / sizeof *known;
 
     for (; environment && *environment; environment++) {
@@ -568,8 +587,8 @@ void kal_config_check_environment(char *const *environment)
         else
             kal_log(RI_LOG_WARNING,
                     "unknown environment variable %s; known are ITAL_CONF, "
-                    "ITAL_PROVIDER_PATH, ITAL_LOG, ITAL_INTERFACE, ITAL_FILTER and "
-                    "ITAL_VERBS_AS",
+                    "ITAL_PROVIDER_PATH, ITAL_LOG, ITAL_INTERFACE, ITAL_FILTER, "
+                    "ITAL_MONITOR and ITAL_VERBS_AS",
                     name);
     }
 }

@@ -25,6 +25,9 @@ const struct ri_option kal_ital_options[] = {
       "How long a list of interfaces waits until all providers have listed their devices." },
     { "default_interfaces", "bool", "yes", "",
       "Every usable device is an interface of its own name also when interface sections exist." },
+    { "monitor", "bool", "yes", "",
+      "The process shows its state to itstat(1), of its own user and of root; ITAL_MONITOR "
+      "overrides." },
 };
 const size_t kal_ital_option_count = sizeof kal_ital_options / sizeof *kal_ital_options;
 

@@ -48,6 +48,8 @@ void kal_rnic_give(struct kal_rnic *rnic, enum kal_account_kind kind, uint64_t a
 /* Lane. The use of the RNIC, and of the process. */
 uint64_t kal_rnic_holds(const struct kal_rnic *rnic, enum kal_account_kind kind);
 uint64_t kal_host_holds(const struct kal_host *host, enum kal_account_kind kind);
+/* The limit of the process; 0: none, or unknown. Lane. */
+uint64_t kal_host_quota(const struct kal_host *host, enum kal_account_kind kind);
 
 /* ---- pins ---- */
 

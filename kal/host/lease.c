@@ -29,6 +29,11 @@ uint64_t kal_host_return(struct kal_host *host, enum kal_account_kind kind, uint
     return kal_account_return(&host->account, kind, amount);
 }
 
+uint64_t kal_host_quota(const struct kal_host *host, enum kal_account_kind kind)
+{
+    return host->ops->quota(host->state, kind);
+}
+
 uint64_t kal_host_holds(const struct kal_host *host, enum kal_account_kind kind)
 {
     return kal_account_used(&host->account, kind);

@@ -12,6 +12,7 @@
 struct kal_answer;
 struct kal_config;
 struct kal_interface_section;
+struct kal_state;
 
 /* A provider file that was found. Constant after the search, except for the marked members. */
 struct kal_provider {
@@ -73,6 +74,8 @@ struct kal {
     /* Has its own locks */
     struct kal_host *host;
     struct kal_registry registry;
+    /* NULL: the process shows nothing. Has its own locks */
+    struct kal_state *state;
     /* Leaf; guards rnics only */
     pthread_mutex_t rnics_lock;
     /* utlist, by next/prev; for fork and for lists */

@@ -133,6 +133,7 @@ static void rnic_free(struct kal_rnic *rnic)
     kal_values_destroy(rnic->options);
     free(rnic->interface);
     free(rnic->device);
+    pthread_mutex_destroy(&rnic->port_lock);
     free(rnic);
 }
 
@@ -147,6 +148,7 @@ enum kal_status kal_registry_open(struct kal *kal, const char *interface, void *
     open = calloc(1, sizeof *open);
     if (!open)
         return KAL_ERR_NO_RESOURCES;
+    pthread_mutex_init(&open->port_lock, NULL);
     open->kal = kal;
     open->kal_host = kal->host;
     open->upper = kal->upper;

@@ -105,6 +105,7 @@ void kal_log_fork_child(void)
 {
     log_rate_forget();
     log_ring_forget();
+    log_recent_forget();
     log_process = getpid();
 }
 
@@ -172,6 +173,8 @@ void kal_vlog_cause(enum ri_log_level level, const char *prefix, const char *cau
     length = make_line(line, level, prefix, format, args);
     pass = length && (level == RI_LOG_DEBUG ||
                       log_rate_admit(cause, prefix, level, line, length, clock_now(), &first));
+    if (pass && level <= RI_LOG_WARNING)
+        log_recent_add(level, line, length);
     if (pass)
         log_ring_push(level, line, length);
     if (first || (pass && ((inside && inside()) || !log_ring_drain())))

@@ -56,6 +56,12 @@ void log_ring_finish(void);
 /* In a forked child: drops the lines, which are the parent's. Stores only. */
 void log_ring_forget(void);
 
+/* ---- log_recent.c: the newest errors and warnings, for kal_log_recent ---- */
+
+/* level is error or warning. Leaf lock. */
+void log_recent_add(enum ri_log_level level, const char *line, size_t length);
+void log_recent_forget(void); /* in a forked child; stores only */
+
 /* ---- log_rate.c: the rate limit of a cause ---- */
 
 /* True: write this line. The cause is the address `key`, usually that of the format, together with

@@ -26,6 +26,16 @@ bool kal_log_check(const char *text, const char **why); /* only checks it */
 void kal_log_reset(void);
 /* No lane is left: ends the thread and reports counts. Levels and rates stay. */
 void kal_log_flush(void);
+/* The newest lines of levels error and warning that were logged, the oldest first, at most `room`,
+ * and how many there were since the process began (or, in a child, the fork). Any thread. */
+#define KAL_LOG_RECENT     16u
+#define KAL_LOG_RECENT_MAX 256u
+struct kal_log_line {
+    uint64_t wall;                 /* clock_wall() */
+    char text[KAL_LOG_RECENT_MAX]; /* without its newline; may be cut */
+};
+size_t kal_log_recent(struct kal_log_line *lines, size_t room, uint64_t *errors,
+                      uint64_t *warnings);
 /* In a forked child: the log goes to stderr until an instance is created, and earlier lines are
  * dropped. Async-signal-safe. */
 void kal_log_fork_child(void);

@@ -7,6 +7,7 @@
 #include "rnic.h"
 
 #include <stdarg.h>
+#include <string.h>
 
 void kal_rnic_log(const struct kal_rnic *rnic, enum ri_log_level level, const char *format, ...)
 {
@@ -48,9 +49,45 @@ uint64_t kal_rnic_option_ns(const struct kal_rnic *rnic, const char *name)
     return kal_values_ns(rnic->options, name);
 }
 
+/* Addresses are kept from the last question that had room for some. */
+static void note_port(struct kal_rnic *rnic, const struct ri_port_attr *attr)
+{
+    struct kal_port_seen *seen = &rnic->port;
+    uint32_t count = attr->address_count < attr->address_capacity ? attr->address_count
+                                                                  : attr->address_capacity;
+
+    if (count > KAL_PORT_SEEN_ADDRESSES)
+        count = KAL_PORT_SEEN_ADDRESSES;
+    pthread_mutex_lock(&rnic->port_lock);
+    seen->known = true;
+    seen->online = attr->online;
+    seen->mtu = attr->mtu;
+    memcpy(seen->name, attr->name, sizeof seen->name);
+    seen->name[sizeof seen->name - 1] = '\0';
+    if (attr->address_capacity)
+        seen->address_count = count;
+    for (uint32_t i = 0; i < count; i++)
+        seen->addresses[i] = address_keep(&attr->addresses[i].sockaddr);
+    pthread_mutex_unlock(&rnic->port_lock);
+}
+
 enum kal_status kal_rnic_port(struct kal_rnic *rnic, struct ri_port_attr *attr)
 {
-    return kal_status_of_ri(rnic->ops.query_port(rnic->ri, attr));
+    enum kal_status status = kal_status_of_ri(rnic->ops.query_port(rnic->ri, attr));
+
+    if (status == KAL_OK && !attr->port)
+        note_port(rnic, attr);
+    return status;
+}
+
+struct kal_port_seen kal_rnic_port_seen(struct kal_rnic *rnic)
+{
+    struct kal_port_seen seen;
+
+    pthread_mutex_lock(&rnic->port_lock);
+    seen = rnic->port;
+    pthread_mutex_unlock(&rnic->port_lock);
+    return seen;
 }
 
 /* kal's counters follow the provider's. With a connection manager of the provider no sockets are

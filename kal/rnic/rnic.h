@@ -3,10 +3,13 @@
 #ifndef ITAL_KAL_RNIC_H
 #define ITAL_KAL_RNIC_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include "kal/config/kal_config.h"
 #include "kal/report/report.h"
+
+#include "base/address.h"
 
 struct kal;
 struct kal_host;
@@ -15,6 +18,18 @@ struct kal_cm;
 struct kal_capture;
 struct kal_monitor;
 struct kal_filters;
+
+#define KAL_PORT_SEEN_ADDRESSES 8u
+
+/* What the provider said last of its first port. */
+struct kal_port_seen {
+    bool known; /* false: it was not asked yet */
+    bool online;
+    uint32_t mtu;
+    char name[64];
+    uint32_t address_count;
+    union address addresses[KAL_PORT_SEEN_ADDRESSES];
+};
 
 /* Constant after open, except for the marked members. */
 struct kal_rnic {
@@ -52,6 +67,9 @@ struct kal_rnic {
     struct kal_capture *capture;
     /* Set by the first kal_lane_open */
     struct kal_monitor *monitor;
+    /* Leaf; guards `port` */
+    pthread_mutex_t port_lock;
+    struct kal_port_seen port;
     /* kal->rnics, under rnics_lock */
     struct kal_rnic *prev, *next;
 };
@@ -60,6 +78,9 @@ static inline struct kal_rnic *kal_rnic_of_host(const struct ri_host *host)
 {
     return host->context;
 }
+
+/* Any thread; does not ask the provider. */
+struct kal_port_seen kal_rnic_port_seen(struct kal_rnic *rnic);
 
 /* Logs with "NAME: " of the interface in front. */
 void kal_rnic_log(const struct kal_rnic *rnic, enum ri_log_level level, const char *format, ...)

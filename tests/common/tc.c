@@ -91,6 +91,8 @@ static void __attribute__((constructor)) tc_init(void)
     setenv("ITAL_PROVIDER_PATH", TC_BUILDDIR "/providers/softrdma/.libs", 0);
     setenv("ITAL_CONF", TC_SRCDIR "/tests/common/empty.conf", 0);
 
+    setenv("ITAL_MONITOR", "no", 0);
+
     text = getenv("ITAL_TEST_SEED");
     if (text && *text)
         seed = strtoull(text, NULL, 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * itstat: what running programs call, how often and how long it takes, from the files of the filter
- * `count` (base/count_file.h). It reads; the programs do not notice.
+ * itstat: the state of running programs, which they tell on sockets (base/monitor.h); and what they
+ * call, how often and how long it takes, from the files of the filter `count` (base/count_file.h).
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -20,20 +20,23 @@
 #include "tools/common/tool.h"
 
 static const char help_text[] =
-    "Usage: itstat [OPTION]... [PROCESS]...\n"
-    "Shows what programs call of their interface's provider, how often, and how long it takes: of\n"
-    "those whose interface has filter = count. Without a process: of all that this user runs.\n"
+    "Usage: itstat [-j] [PROCESS]...\n"
+    "       itstat calls [OPTION]... [PROCESS]...\n"
+    "Shows the processes that have an interface open, what they hold and what limits it; of named\n"
+    "processes all that they tell. Root sees the processes of all users.\n"
+    "calls: what they call of their interface's provider, how often, and how long it takes: of\n"
+    "those whose interface has filter = count. Each of -i, -n, -f and --clean means calls, too.\n"
     "\n"
     "  -i, --interval SECONDS  again and again; rates are those of the interval\n"
     "  -n, --count N           so often, and then no more (default: until stopped)\n"
-    "  -f, --folder FOLDER     where the files are (default /dev/shm/ital-UID)\n"
-    "  -j, --json              as JSON, one object each time\n"
-    "      --clean             remove the files of programs that ended without closing\n"
+    "  -f, --folder FOLDER     where the counts are (default /dev/shm/ital-UID)\n"
+    "  -j, --json              as JSON: one object, of calls one each time\n"
+    "      --clean             remove the counts of programs that ended without closing\n"
     "  -h, --help              this text\n"
     "  -V, --version           the version\n"
     "\n"
-    "Exit status: 0 if something is counted, 1 if nothing is, 2 for wrong arguments.\n"
-    "Example: ITAL_FILTER=count itperf send lat HOST & itstat -i 1\n";
+    "Exit status: 0 if all answer, 1 if one does not or nothing is there, 2 for wrong arguments.\n"
+    "Example: ITAL_FILTER=count itperf send lat HOST & itstat; itstat calls -i 1\n";
 
 enum { OPTION_CLEAN = 256 };
 
@@ -42,6 +45,7 @@ struct options {
     uint64_t count;    /* 0: until stopped */
     char folder[512];
     bool json, clean;
+    bool calls; /* counts, not the state */
     char *const *processes;
 };
 
@@ -178,11 +182,64 @@ static int show_rounds(const struct options *options)
     return result;
 }
 
+/* ---- the state ------------------------------------------------------------------------------- */
+
+/* Names the wanted processes that are not there. */
+static int check_missing(const pid_t *wanted, const struct answers *answers, int result)
+{
+    for (; *wanted; wanted++) {
+        size_t i = 0;
+
+        while (i < answers->count && answers->answer[i].process != *wanted)
+            i++;
+        if (i < answers->count)
+            continue;
+        tool_error("process %d shows nothing: it is not there, has no interface open, is another "
+                   "user's, or runs with monitor = no",
+                   (int)*wanted);
+        result = TOOL_FAILED;
+    }
+    return result;
+}
+
+static int show_state(const struct options *options)
+{
+    struct answers answers;
+    pid_t *wanted = NULL;
+    size_t count = 0;
+    int result;
+
+    while (options->processes[count])
+        count++;
+    wanted = calloc(count + 1, sizeof *wanted);
+    if (!wanted) {
+        tool_error("out of memory");
+        return TOOL_FAILED;
+    }
+    for (size_t i = 0; i < count; i++)
+        wanted[i] = (pid_t)strtol(options->processes[i], NULL, 10);
+    if (!ask_processes(count ? "all" : "process", count ? wanted : NULL, &answers)) {
+        free(wanted);
+        return TOOL_FAILED;
+    }
+    result = options->json ? state_json(&answers)
+             : count       ? state_details(&answers)
+                           : state_list(&answers);
+    if (!count && !answers.count)
+        tool_error("no process has an interface open");
+    result = check_missing(wanted, &answers, result);
+    answers_free(&answers);
+    free(wanted);
+    return result;
+}
+
 /* ---- arguments ------------------------------------------------------------------------------- */
 
 /* Returns -1 to go on, else an exit status. */
 static int read_option(int option, struct options *options)
 {
+    if (strchr("inf", option) || option == OPTION_CLEAN)
+        options->calls = true;
     switch (option) {
     case 'i':
         return tool_parse_seconds(optarg, 0.01, 86400, &options->interval)
@@ -222,6 +279,11 @@ static int read_options(int argc, char **argv, struct options *options)
     if (result >= 0)
         return result;
     options->processes = argv + optind;
+    if (*options->processes && !strcmp(*options->processes, "calls")) {
+        options->calls = true;
+        optind++;
+        return read_options(argc, argv, options);
+    }
     for (char *const *given = options->processes; *given; given++)
         if (!tool_parse_number(*given, 1, INT32_MAX, &process))
             return tool_usage("%s: a process is a number", *given);
@@ -241,5 +303,5 @@ int main(int argc, char **argv)
     if (result >= 0)
         return result;
     tool_catch_signals();
-    return show_rounds(&options);
+    return options.calls ? show_rounds(&options) : show_state(&options);
 }

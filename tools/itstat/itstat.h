@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <sys/types.h>
+
 #include "base/count_file.h"
 
 /* One verb. */
@@ -47,6 +49,33 @@ struct verb verb_since(const struct view *view, size_t index, const struct view 
 uint64_t verb_quantile(const struct verb *verb, double share);
 /* Seconds between the two views, or since the interface was opened. */
 double view_seconds(const struct view *view, const struct view *before);
+
+/* What one process answered. */
+struct answer {
+    pid_t process;
+    uid_t user;
+    int fd;     /* -1: none, or done with */
+    char *text; /* allocated; complete if `whole` */
+    size_t length, room, sent;
+    bool whole;
+};
+
+struct answers {
+    struct answer *answer; /* allocated, by process */
+    size_t count;
+};
+
+/* ---- itstat_ask.c ---- */
+/* Asks all processes at once (of this user; root: of all users), or those in the list, which ends
+ * with 0 (NULL: all), and waits two seconds for them at most. False: no memory, which is said. */
+bool ask_processes(const char *get, const pid_t *wanted, struct answers *answers);
+void answers_free(struct answers *answers);
+
+/* ---- itstat_state.c ---- */
+/* As an exit status. The processes that did not answer, or not as they should, are named. */
+int state_list(const struct answers *answers);
+int state_details(const struct answers *answers);
+int state_json(const struct answers *answers);
 
 /* ---- itstat_show.c ---- */
 /* False: it could not be written, which is said. */

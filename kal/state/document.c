@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Writes the state of the process. Every name of a member is in itstat(1). */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "document.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/count_file.h"
+#include "base/json.h"
+#include "base/monitor.h"
+
+#define COMMAND_MAX 512u /* octets, with the NUL */
+#define LOG_LINES   16u
+
+/* ---- the process ----------------------------------------------------------------------------- */
+
+/* The command with its arguments, separated by blanks; as ps shows it. */
+static void read_command(char command[COMMAND_MAX])
+{
+    int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+    ssize_t length = fd < 0 ? 0 : read(fd, command, COMMAND_MAX - 1);
+
+    if (fd >= 0)
+        close(fd);
+    if (length < 0)
+        length = 0;
+    while (length && !command[length - 1])
+        length--;
+    command[length] = '\0';
+    for (ssize_t i = 0; i < length; i++)
+        if (!command[i])
+            command[i] = ' ';
+}
+
+static void put_process(struct json *json, struct kal *kal, uint64_t opened)
+{
+    char command[COMMAND_MAX];
+
+    read_command(command);
+    json_begin(json, "process", '{');
+    json_number(json, "pid", (uint64_t)getpid());
+    json_number(json, "start", count_process_start(getpid()));
+    json_text(json, "program", program_invocation_short_name);
+    json_text(json, "command", command);
+    json_number(json, "uid", geteuid());
+    json_text(json, "ital", PACKAGE_VERSION);
+    json_text(json, "configuration", kal->config->source);
+    json_number(json, "open_for_s", (clock_wall() - opened) / CLOCK_NS_PER_S);
+    json_end(json, '}');
+}
+
+/* ---- accounts -------------------------------------------------------------------------------- */
+
+/* A kind's name in the document: its option without "max_". */
+static const char *kind_name(enum kal_account_kind kind)
+{
+    return kal_quota_option(kind).name + strlen("max_");
+}
+
+static void put_accounts(struct json *json, const struct kal *kal)
+{
+    json_begin(json, "accounts", '{');
+    for (int i = 0; i < KAL_ACCOUNT_KINDS; i++) {
+        enum kal_account_kind kind = (enum kal_account_kind)i;
+
+        json_begin(json, kind_name(kind), '{');
+        json_number(json, "held", kal_host_holds(kal->host, kind));
+        json_number(json, "quota", kal_host_quota(kal->host, kind));
+        json_end(json, '}');
+    }
+    json_end(json, '}');
+}
+
+/* ---- interfaces ------------------------------------------------------------------------------ */
+
+static void put_address(struct json *json, const union address *address)
+{
+    char text[NI_MAXHOST];
+
+    if (!getnameinfo(&address->any, sizeof *address, text, sizeof text, NULL, 0, NI_NUMERICHOST))
+        json_text(json, NULL, text);
+}
+
+static void put_port(struct json *json, struct kal_rnic *rnic)
+{
+    struct kal_port_seen seen = kal_rnic_port_seen(rnic);
+
+    if (!seen.known)
+        return;
+    json_text(json, "netdevs", seen.name);
+    json_bool(json, "online", seen.online);
+    json_number(json, "mtu", seen.mtu);
+    json_begin(json, "addresses", '[');
+    for (uint32_t i = 0; i < seen.address_count; i++)
+        put_address(json, &seen.addresses[i]);
+    json_end(json, ']');
+}
+
+static void put_interface(struct json *json, struct kal_rnic *rnic)
+{
+    json_begin(json, NULL, '{');
+    json_text(json, "name", rnic->interface);
+    json_text(json, "provider", rnic->provider_name);
+    json_text(json, "device", rnic->device);
+    json_text(json, "transport",
+              rnic->attr.transport == RI_TRANSPORT_IWARP ? "iwarp" : "infiniband");
+    json_number(json, "lanes", rnic->attr.lanes);
+    put_port(json, rnic);
+    json_begin(json, "objects", '{');
+    for (int kind = KAL_ACCOUNT_PD; kind < KAL_ACCOUNT_PINNED; kind++)
+        json_number(json, kind_name((enum kal_account_kind)kind),
+                    kal_rnic_holds(rnic, (enum kal_account_kind)kind));
+    json_end(json, '}');
+    json_end(json, '}');
+}
+
+/* Nothing here calls a provider: it could wait for its device, or be traced. */
+static void put_interfaces(struct json *json, struct kal *kal)
+{
+    struct kal_rnic *rnic;
+
+    json_begin(json, "interfaces", '[');
+    pthread_mutex_lock(&kal->rnics_lock);
+    for (rnic = kal->rnics; rnic; rnic = rnic->next)
+        put_interface(json, rnic);
+    pthread_mutex_unlock(&kal->rnics_lock);
+    json_end(json, ']');
+}
+
+/* ---- the log --------------------------------------------------------------------------------- */
+
+static void put_log(struct json *json, struct kal *kal, bool lines)
+{
+    struct kal_log_line line[LOG_LINES];
+    uint64_t errors, warnings;
+    size_t count = kal_log_recent(line, LOG_LINES, &errors, &warnings);
+
+    json_begin(json, "log", '{');
+    json_text(json, "to", kal_values_get(kal->config->ital, "log"));
+    json_number(json, "errors", errors);
+    json_number(json, "warnings", warnings);
+    if (lines) {
+        json_begin(json, "last", '[');
+        for (size_t i = 0; i < count; i++) {
+            json_begin(json, NULL, '{');
+            json_number(json, "time", line[i].wall / CLOCK_NS_PER_S);
+            json_text(json, "line", line[i].text);
+            json_end(json, '}');
+        }
+        json_end(json, ']');
+    }
+    json_end(json, '}');
+}
+
+char *kal_state_document(struct kal *kal, const struct kal_state_request *request, uint64_t opened,
+                         size_t *length)
+{
+    struct json json;
+
+    json_start(&json, MONITOR_ANSWER_MAX);
+    json_begin(&json, NULL, '{');
+    json_number(&json, "version", MONITOR_VERSION);
+    put_process(&json, kal, opened);
+    put_accounts(&json, kal);
+    put_interfaces(&json, kal);
+    put_log(&json, kal, request->get == KAL_STATE_ALL);
+    json_end(&json, '}');
+    return json_finish(&json, length);
+}
+
+char *kal_state_refusal(const char *why, size_t *length)
+{
+    struct json json;
+
+    json_start(&json, MONITOR_ANSWER_MAX);
+    json_begin(&json, NULL, '{');
+    json_number(&json, "version", MONITOR_VERSION);
+    json_text(&json, "error", why);
+    json_end(&json, '}');
+    return json_finish(&json, length);
+}

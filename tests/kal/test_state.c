@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The state that a process shows on its socket: what it says, how long, clients that harm. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "kal_fixture.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/monitor.h"
+#include "kal/state/request.h"
+
+#define ASK "{\"version\":1,\"get\":\"all\"}\n"
+
+static struct kal *kal;
+static int context;
+static char name[MONITOR_NAME_MAX];
+
+static void setup(void)
+{
+    char path[MONITOR_PATH_ROOM];
+    int folder;
+
+    fixture_setup();
+    fixture_module("vp_test", NULL);
+    setenv("ITAL_MONITOR", "yes", 1);
+    setenv("XDG_RUNTIME_DIR", fixture_folder(), 1);
+    setenv("ITAL_TEST_VP", "", 1);
+    folder = monitor_folder(0, true, path);
+    if (folder < 0)
+        tc_skip("%s cannot be made here: %s", path, strerror(errno));
+    close(folder);
+    monitor_name(getpid(), name);
+}
+
+static struct kal_rnic *open_one(void)
+{
+    struct kal_rnic *rnic;
+
+    ck_assert_int_eq(kal_rnic_open(kal, "test", &context, &rnic), KAL_OK);
+    return rnic;
+}
+
+static void close_one(struct kal_rnic *rnic)
+{
+    ck_assert_int_eq(kal_rnic_close(rnic, false), KAL_OK);
+}
+
+/* -1: nobody serves; ENOENT: and no socket is there. */
+static int connect_now(void)
+{
+    char path[MONITOR_PATH_ROOM];
+    int folder = monitor_folder(0, false, path), fd, error;
+
+    ck_assert_int_ge(folder, 0);
+    fd = monitor_connect(folder, name);
+    error = errno;
+    close(folder);
+    errno = error;
+    return fd;
+}
+
+static const char *answer_of(int fd)
+{
+    static char text[65536];
+    uint64_t deadline = tc_deadline(10000);
+    size_t length = 0;
+    ssize_t got;
+
+    do {
+        ck_assert_int_gt(tc_wait_fd(fd, POLLIN, deadline), 0);
+        got = recv(fd, text + length, sizeof text - 1 - length, 0);
+        length += got > 0 ? (size_t)got : 0;
+    } while (got > 0);
+    text[length] = '\0';
+    return text;
+}
+
+static const char *ask(const char *request)
+{
+    const char *text;
+    int fd;
+
+    ck_assert_msg(tc_until((fd = connect_now()) >= 0 || errno != EAGAIN, 10000) && fd >= 0, "%s",
+                  strerror(errno)); /* others may stand in its queue */
+    ck_assert_int_eq(send(fd, request, strlen(request), MSG_NOSIGNAL), (ssize_t)strlen(request));
+    text = answer_of(fd);
+    close(fd);
+    return text;
+}
+
+static bool says(const char *text, const char *part)
+{
+    return strstr(text, part) != NULL;
+}
+
+START_TEST(test_it_is_there_from_the_first_interface_to_the_last)
+{
+    struct kal_rnic *one, *other;
+    struct tc_fds before;
+    int threads;
+
+    kal = fixture_get();
+    before = tc_fds();
+    threads = tc_thread_count();
+    ck_assert(connect_now() < 0 && errno == ENOENT);
+    one = open_one();
+    ck_assert(says(ask(ASK), "\"interfaces\":[{\"name\":\"test\",\"provider\":\"test\""));
+    other = open_one();
+    close_one(one);
+    ck_assert(says(ask(ASK), "\"rnic\":{\"held\":1,"));
+    close_one(other);
+    ck_assert(connect_now() < 0 && errno == ENOENT);
+    ck_assert_ptr_null(tc_fds_differ(&before));
+    ck_assert_int_eq(tc_thread_count(), threads);
+    one = open_one();
+    ck_assert(says(ask(ASK), "\"rnic\":{\"held\":1,"));
+    close_one(one);
+    kal_put(kal);
+}
+END_TEST
+
+START_TEST(test_accounts_quotas_and_the_log)
+{
+    struct kal_rnic *rnic;
+    struct ri_pd *pd, *none;
+    char part[64];
+    const char *text;
+
+    fixture_conf("[quota]\nmax_pd = 1\n");
+    kal = fixture_get();
+    rnic = open_one();
+    ck_assert_int_eq(kal_pd_create(rnic, NULL, &pd), KAL_OK);
+    ck_assert_int_eq(kal_pd_create(rnic, NULL, &none), KAL_ERR_QUOTA);
+    text = ask(ASK);
+    snprintf(part, sizeof part, "\"process\":{\"pid\":%d,", (int)getpid());
+    ck_assert_msg(says(text, "{\"version\":1,") && says(text, part), "%s", text);
+    ck_assert_msg(says(text, "\"pd\":{\"held\":1,\"quota\":1}"), "%s", text);
+    ck_assert_msg(says(text, "\"cq\":{\"held\":0,\"quota\":0}"), "%s", text);
+    ck_assert_msg(says(text, "\"objects\":{\"pd\":1,\"cq\":0,"), "%s", text);
+    ck_assert_msg(says(text, "\"errors\":1,") &&
+                      says(text, "\"line\":\"ital: error: test: the quota"),
+                  "%s", text);
+    text = ask("{\"version\":1,\"get\":\"process\"}\n");
+    ck_assert_msg(says(text, "\"errors\":1,") && !says(text, "\"last\""), "%s", text);
+    ck_assert_int_eq(kal_pd_destroy(rnic, pd), KAL_OK);
+    ck_assert(says(ask(ASK), "\"pd\":{\"held\":0,\"quota\":1}"));
+    close_one(rnic);
+    kal_put(kal);
+}
+END_TEST
+
+START_TEST(test_monitor_no_shows_nothing)
+{
+    struct kal_rnic *rnic;
+    int threads = tc_thread_count();
+
+    unsetenv("ITAL_MONITOR");
+    fixture_conf("[ital]\nmonitor = no\n");
+    kal = fixture_get();
+    rnic = open_one();
+    ck_assert(connect_now() < 0 && errno == ENOENT);
+    ck_assert_int_eq(tc_thread_count(), threads);
+    close_one(rnic);
+    kal_put(kal);
+    setenv("ITAL_MONITOR", "perhaps", 1);
+    kal = fixture_get();
+    ck_assert_str_eq(kal_config_value(kal, "monitor"), "no");
+    ck_assert_uint_eq(
+        fixture_log_count("ITAL_MONITOR = \"perhaps\" is ignored: allowed is yes or no"), 1);
+    kal_put(kal);
+}
+END_TEST
+
+START_TEST(test_without_a_place_the_interface_opens)
+{
+    struct kal_rnic *rnic;
+    int taken, folder;
+    char path[MONITOR_PATH_ROOM];
+
+    folder = monitor_folder(0, false, path);
+    taken = monitor_listen(folder, name); /* as a process of that number in another container */
+    ck_assert_int_ge(taken, 0);
+    kal = fixture_get();
+    rnic = open_one();
+    ck_assert_uint_eq(fixture_log_count("info: itstat does not see this process: no socket in"), 1);
+    close_one(rnic);
+    ck_assert_int_eq(unlinkat(folder, name, 0), 0); /* it is still the other's */
+    close(taken);
+    close(folder);
+    kal_put(kal);
+}
+END_TEST
+
+START_TEST(test_requests_that_cannot_be_read)
+{
+    static const struct {
+        const char *request, *error;
+    } cases[] = {
+        { "\n", "one JSON object" },
+        { "GET / HTTP/1.0\r\n", "one JSON object" },
+        { "{\"version\":1,\"get\":\"all\"} x\n", "one JSON object" },
+        { "{\"version\":1,\"get\":\"\\u0061ll\"}\n", "one JSON object" },
+        { "{\"version\":1234567890123456789,\"get\":\"all\"}\n", "one JSON object" },
+        { "{\"version\":2,\"get\":\"all\"}\n", "\\u0022version\\u0022 is to be 1" },
+        { "{\"get\":\"all\"}\n", "\\u0022version\\u0022 is to be 1" },
+        { "{\"version\":1,\"get\":\"everything\"}\n", "\\u0022get\\u0022 is to be" },
+        { "{\"version\":1}\n", "\\u0022get\\u0022 is to be" },
+    };
+    struct kal_rnic *rnic;
+    char flood[4096];
+
+    kal = fixture_get();
+    rnic = open_one();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *text = ask(cases[i].request);
+
+        ck_assert_msg(says(text, "{\"version\":1,\"error\":") && says(text, cases[i].error),
+                      "%s: %s", cases[i].request, text);
+    }
+    memset(flood, ' ', sizeof flood - 1);
+    flood[sizeof flood - 1] = '\0';
+    ck_assert(says(ask(flood), "the request is too long"));
+    ck_assert(says(ask(" { \"new\" : 5, \"get\" : \"process\" , \"version\" : 1 } \r\n"),
+                   "\"process\":{"));
+    close_one(rnic);
+    kal_put(kal);
+}
+END_TEST
+
+/* Some are silent, some never read, some end at once: others are answered, and the end waits for
+ * none of them. */
+START_TEST(test_bad_clients_harm_nobody)
+{
+    struct kal_rnic *rnic;
+    int silent[5];
+
+    kal = fixture_get();
+    rnic = open_one();
+    for (size_t i = 0; i < 5; i++) {
+        silent[i] = connect_now();
+        ck_assert_int_ge(silent[i], 0);
+        if (i > 2)
+            ck_assert_int_eq(send(silent[i], ASK, strlen(ASK) - (i == 3), MSG_NOSIGNAL),
+                             (ssize_t)strlen(ASK) - (i == 3));
+    }
+    for (unsigned i = 0; i < 200; i++) {
+        int fd = connect_now();
+
+        if (fd >= 0)
+            close(fd);
+    }
+    ck_assert(says(ask(ASK), "\"process\":{"));
+    close_one(rnic);
+    ck_assert_str_eq(answer_of(silent[0]), "");
+    ck_assert(says(answer_of(silent[4]), "\"process\":{"));
+    for (size_t i = 0; i < 5; i++)
+        close(silent[i]);
+    kal_put(kal);
+}
+END_TEST
+
+/* More silent clients than there is room for: they lose their places after a while. */
+START_TEST(test_silent_clients_are_closed)
+{
+    struct kal_rnic *rnic;
+    int silent[8];
+
+    kal = fixture_get();
+    rnic = open_one();
+    for (size_t i = 0; i < 8; i++) {
+        silent[i] = connect_now();
+        ck_assert_int_ge(silent[i], 0);
+    }
+    ck_assert(says(ask(ASK), "\"process\":{"));
+    for (size_t i = 0; i < 8; i++) {
+        ck_assert_str_eq(answer_of(silent[i]), "");
+        close(silent[i]);
+    }
+    close_one(rnic);
+    kal_put(kal);
+}
+END_TEST
+
+static bool holds_a_listener(void)
+{
+    for (int fd = 0; fd < 256; fd++) {
+        int listens = 0, domain = 0;
+        socklen_t length = sizeof listens;
+
+        if (!getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &length) && listens &&
+            !getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &length) && domain == AF_UNIX)
+            return true;
+    }
+    return false;
+}
+
+START_TEST(test_a_child_holds_nothing_of_it)
+{
+    struct kal_rnic *rnic;
+    int status;
+    pid_t child;
+
+    kal = fixture_get();
+    rnic = open_one();
+    ck_assert(holds_a_listener());
+    kal_fork_prepare();
+    child = fork();
+    if (!child) {
+        kal_fork_child();
+        exit(holds_a_listener()); /* with destructors: they are the parent's */
+    }
+    kal_fork_parent();
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    ck_assert(says(ask(ASK), "\"process\":{"));
+    close_one(rnic);
+    kal_put(kal);
+}
+END_TEST
+
+/* A daemon closes all descriptors, and opens others. */
+START_TEST(test_a_program_that_closes_its_descriptors)
+{
+    struct kal_rnic *rnic;
+    struct tc_fds before;
+    int own[64];
+
+    for (int asked = 0; asked < 2; asked++) {
+        kal = fixture_get();
+        before = tc_fds();
+        rnic = open_one();
+        for (int fd = 3; fd < 256; fd++) {
+            int listens = 0;
+            socklen_t length = sizeof listens;
+
+            if (!getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &length) && listens)
+                close(fd);
+        }
+        for (unsigned i = 0; i < 64; i++)
+            own[i] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        if (asked) {
+            int fd = connect_now();
+
+            if (fd >= 0) {
+                ck_assert_str_eq(answer_of(fd), "");
+                close(fd);
+            }
+        }
+        close_one(rnic);
+        for (unsigned i = 0; i < 64; i++)
+            ck_assert_int_eq(close(own[i]), 0);
+        ck_assert_ptr_null(tc_fds_differ(&before));
+        kal_put(kal);
+    }
+}
+END_TEST
+
+START_TEST(test_a_program_that_ends_leaves_no_socket)
+{
+    char child_name[MONITOR_NAME_MAX], path[MONITOR_PATH_ROOM];
+    int folder, status;
+    pid_t child = fork();
+
+    if (!child) {
+        monitor_name(getpid(), name);
+        kal = fixture_get();
+        open_one();
+        exit(!says(ask(ASK), "\"process\":{"));
+    }
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    monitor_name(child, child_name);
+    folder = monitor_folder(0, false, path);
+    ck_assert(faccessat(folder, child_name, F_OK, 0) && errno == ENOENT);
+    close(folder);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("kal/state");
+
+    tc_add_tests(tc_case(suite, "state", setup, NULL),
+                 test_it_is_there_from_the_first_interface_to_the_last,
+                 test_accounts_quotas_and_the_log, test_monitor_no_shows_nothing,
+                 test_without_a_place_the_interface_opens, test_requests_that_cannot_be_read,
+                 test_bad_clients_harm_nobody, test_silent_clients_are_closed,
+                 test_a_child_holds_nothing_of_it, test_a_program_that_closes_its_descriptors,
+                 test_a_program_that_ends_leaves_no_socket);
+    return tc_main(suite);
+}

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Asks processes for their state: all at once, with one deadline, so that none can hang it.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+#include "itstat.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/monitor.h"
+
+#include "tools/common/tool.h"
+
+#define DEADLINE_NS UINT64_C(2000000000)
+#define STEP        65536u
+
+/* ---- who is there ---------------------------------------------------------------------------- */
+
+static bool is_wanted(const pid_t *wanted, pid_t process)
+{
+    if (!wanted)
+        return true;
+    for (; *wanted; wanted++)
+        if (*wanted == process)
+            return true;
+    return false;
+}
+
+/* Is it really that user's process? */
+static bool is_of(int fd, uid_t user)
+{
+    struct ucred peer;
+    socklen_t length = sizeof peer;
+
+    return !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) && peer.uid == user;
+}
+
+static bool add(struct answers *answers, pid_t process, uid_t user, int fd)
+{
+    struct answer *grown = realloc(answers->answer, (answers->count + 1) * sizeof *grown);
+
+    if (!grown) {
+        tool_error("out of memory");
+        return false;
+    }
+    answers->answer = grown;
+    grown[answers->count++] = (struct answer){ .process = process, .user = user, .fd = fd };
+    return true;
+}
+
+/* A process whose queue of clients is full is one that does not answer. */
+static bool connect_one(struct answers *answers, int folder, uid_t user, const char *name)
+{
+    int fd = monitor_connect(folder, name);
+
+    if (fd < 0 && errno == ECONNREFUSED)
+        monitor_remove_stale(folder, name);
+    if (fd < 0 && errno != EAGAIN)
+        return true;
+    if (fd >= 0 && !is_of(fd, user)) {
+        close(fd);
+        return true;
+    }
+    if (add(answers, monitor_process(name), user, fd))
+        return true;
+    if (fd >= 0)
+        close(fd);
+    return false;
+}
+
+/* Takes over the folder's descriptor. */
+static bool look_into(struct answers *answers, const pid_t *wanted, int folder, uid_t user)
+{
+    DIR *list = fdopendir(folder);
+    const struct dirent *entry;
+    bool good = true;
+
+    if (!list) {
+        close(folder);
+        return true;
+    }
+    while (good && (entry = readdir(list)))
+        if (monitor_process(entry->d_name) && is_wanted(wanted, monitor_process(entry->d_name)))
+            good = connect_one(answers, folder, user, entry->d_name);
+    closedir(list);
+    return good;
+}
+
+static bool look_at_others(struct answers *answers, const pid_t *wanted)
+{
+    glob_t found = { 0 };
+    bool good = true;
+    uid_t owner;
+
+    glob("/run/user/*/ital", GLOB_NOSORT, NULL, &found);
+    glob("/tmp/ital-*", GLOB_NOSORT | GLOB_APPEND, NULL, &found);
+    for (size_t i = 0; good && i < found.gl_pathc; i++) {
+        int folder = monitor_folder_of(found.gl_pathv[i], &owner);
+
+        if (folder >= 0)
+            good = look_into(answers, wanted, folder, owner);
+    }
+    globfree(&found);
+    return good;
+}
+
+static bool look_around(struct answers *answers, const pid_t *wanted)
+{
+    char path[MONITOR_PATH_ROOM];
+
+    for (unsigned i = 0; i < MONITOR_FOLDERS; i++) {
+        int folder = monitor_folder(i, false, path);
+
+        if (folder >= 0 && !look_into(answers, wanted, folder, geteuid()))
+            return false;
+    }
+    return geteuid() != 0 || look_at_others(answers, wanted);
+}
+
+/* ---- request and answer ---------------------------------------------------------------------- */
+
+static void finish(struct answer *answer, bool whole)
+{
+    answer->whole = whole;
+    close(answer->fd);
+    answer->fd = -1;
+}
+
+static void send_request(struct answer *answer, const char *request, size_t length)
+{
+    ssize_t sent = send(answer->fd, request + answer->sent, length - answer->sent, MSG_NOSIGNAL);
+
+    if (sent > 0)
+        answer->sent += (size_t)sent;
+    else if (sent < 0 && errno != EAGAIN && errno != EINTR)
+        finish(answer, false);
+}
+
+static void receive(struct answer *answer)
+{
+    ssize_t got;
+
+    if (answer->room - answer->length < STEP) {
+        size_t room = answer->room * 2 + STEP;
+        char *grown = room > 2 * (size_t)MONITOR_ANSWER_MAX ? NULL : realloc(answer->text, room);
+
+        if (!grown) {
+            finish(answer, false);
+            return;
+        }
+        answer->text = grown;
+        answer->room = room;
+    }
+    got = recv(answer->fd, answer->text + answer->length, answer->room - answer->length, 0);
+    if (got > 0)
+        answer->length += (size_t)got;
+    else if (!got)
+        finish(answer, answer->length && answer->text[answer->length - 1] == '\n');
+    else if (errno != EAGAIN && errno != EINTR)
+        finish(answer, false);
+}
+
+static bool talk(struct answers *answers, const char *request)
+{
+    struct pollfd *entries = calloc(answers->count + 1, sizeof *entries);
+    uint64_t now = tool_now(), deadline = now + DEADLINE_NS;
+    size_t length = strlen(request), open = answers->count;
+
+    if (!entries) {
+        tool_error("out of memory");
+        return false;
+    }
+    for (; open && now < deadline && !tool_stop; now = tool_now()) {
+        open = 0;
+        for (size_t i = 0; i < answers->count; i++) {
+            const struct answer *answer = &answers->answer[i];
+
+            entries[i].fd = answer->fd;
+            entries[i].events = answer->sent < length ? POLLOUT : POLLIN;
+            open += answer->fd >= 0;
+        }
+        if (!open || poll(entries, answers->count, (int)((deadline - now) / 1000000) + 1) <= 0)
+            continue;
+        for (size_t i = 0; i < answers->count; i++) {
+            if (entries[i].fd < 0 || !entries[i].revents)
+                continue;
+            if (answers->answer[i].sent < length)
+                send_request(&answers->answer[i], request, length);
+            else
+                receive(&answers->answer[i]);
+        }
+    }
+    free(entries);
+    return true;
+}
+
+/* ---- all of it ------------------------------------------------------------------------------- */
+
+static int by_process(const void *a, const void *b)
+{
+    const struct answer *one = a, *other = b;
+
+    return (one->process > other->process) - (one->process < other->process);
+}
+
+static void allow_descriptors(void)
+{
+    struct rlimit limit;
+
+    if (!getrlimit(RLIMIT_NOFILE, &limit)) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
+bool ask_processes(const char *get, const pid_t *wanted, struct answers *answers)
+{
+    char request[MONITOR_REQUEST_MAX];
+
+    *answers = (struct answers){ NULL, 0 };
+    allow_descriptors();
+    snprintf(request, sizeof request, "{\"version\":%d,\"get\":\"%s\"}\n", MONITOR_VERSION, get);
+    if (!look_around(answers, wanted) || !talk(answers, request)) {
+        answers_free(answers);
+        return false;
+    }
+    if (answers->count)
+        qsort(answers->answer, answers->count, sizeof *answers->answer, by_process);
+    return true;
+}
+
+void answers_free(struct answers *answers)
+{
+    for (size_t i = 0; i < answers->count; i++) {
+        if (answers->answer[i].fd >= 0)
+            close(answers->answer[i].fd);
+        free(answers->answer[i].text);
+    }
+    free(answers->answer);
+    *answers = (struct answers){ NULL, 0 };
+}

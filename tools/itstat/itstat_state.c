@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The answers of processes as tables for people, and as one JSON document.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+#include "itstat.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#ifdef HAVE_JANSSON
+#include <jansson.h>
+#endif
+
+#include "base/monitor.h"
+
+#include "tools/common/table.h"
+#include "tools/common/tool.h"
+
+#ifdef HAVE_JANSSON
+
+#define CELL 512u
+
+/* ---- parts of an answer ---------------------------------------------------------------------- */
+
+/* NULL: it is not what a process answers, which is said. */
+static json_t *parse(const struct answer *answer)
+{
+    json_t *whole;
+
+    if (!answer->whole) {
+        tool_error("process %d does not answer; it may be stopped", (int)answer->process);
+        return NULL;
+    }
+    whole = json_loadb(answer->text, answer->length, JSON_REJECT_DUPLICATES, NULL);
+    if (json_integer_value(json_object_get(whole, "version")) == MONITOR_VERSION &&
+        json_is_object(json_object_get(whole, "process")))
+        return whole;
+    tool_error("process %d answers what this itstat does not understand; is it of another version "
+               "of ital?",
+               (int)answer->process);
+    json_decref(whole);
+    return NULL;
+}
+
+static const char *text_of(const json_t *object, const char *name, char cell[CELL])
+{
+    const char *text = json_string_value(json_object_get(object, name));
+
+    return tool_printable(text ? text : "-", cell, CELL);
+}
+
+static const char *number_of(const json_t *object, const char *name, char cell[CELL])
+{
+    const json_t *number = json_object_get(object, name);
+
+    snprintf(cell, CELL, json_is_integer(number) ? "%lld" : "-",
+             (long long)json_integer_value(number));
+    return cell;
+}
+
+static const json_t *account(const json_t *whole, const char *kind)
+{
+    return json_object_get(json_object_get(whole, "accounts"), kind);
+}
+
+/* Texts, or one text of each object, separated by ", ". */
+static const char *list_of(const json_t *list, const char *name, char cell[CELL])
+{
+    char joint[CELL] = "";
+    const json_t *entry;
+    size_t length = 0, i;
+
+    json_array_foreach(list, i, entry)
+    {
+        const char *text = json_string_value(name ? json_object_get(entry, name) : entry);
+
+        length += (size_t)snprintf(joint + length, sizeof joint - length, "%s%s", i ? ", " : "",
+                                   text ? text : "-");
+        if (length >= sizeof joint)
+            break;
+    }
+    return tool_printable(*joint ? joint : "-", cell, CELL);
+}
+
+/* ---- all processes --------------------------------------------------------------------------- */
+
+static void list_row(struct table *table, const json_t *whole)
+{
+    const json_t *process = json_object_get(whole, "process"), *log = json_object_get(whole, "log");
+    char cells[9][CELL];
+
+    table_row(table, (const char *[]){
+                         number_of(process, "pid", cells[0]),
+                         number_of(process, "uid", cells[1]),
+                         text_of(process, "program", cells[2]),
+                         list_of(json_object_get(whole, "interfaces"), "name", cells[3]),
+                         number_of(account(whole, "qp"), "held", cells[4]),
+                         number_of(account(whole, "listener"), "held", cells[5]),
+                         number_of(account(whole, "mr"), "held", cells[6]),
+                         number_of(account(whole, "pinned"), "held", cells[7]),
+                         number_of(log, "errors", cells[8]),
+                     });
+}
+
+int state_list(const struct answers *answers)
+{
+    static const char *const heads[] = { ">PROCESS",   ">USER",    "PROGRAM", "INTERFACES", ">QPS",
+                                         ">LISTENERS", ">REGIONS", ">PINNED", ">ERRORS",    NULL };
+    struct table *table = NULL;
+    int result = answers->count ? TOOL_OK : TOOL_FAILED;
+
+    for (size_t i = 0; i < answers->count; i++) {
+        json_t *whole = parse(&answers->answer[i]);
+
+        if (!whole) {
+            result = TOOL_FAILED;
+            continue;
+        }
+        if (!table)
+            table = table_create(heads);
+        list_row(table, whole);
+        json_decref(whole);
+    }
+    return table && !table_print(table) ? TOOL_FAILED : result;
+}
+
+/* ---- one process ----------------------------------------------------------------------------- */
+
+static bool show_interfaces(const json_t *list)
+{
+    static const char *const heads[] = { "INTERFACE", "PROVIDER", "DEVICE",   "TRANSPORT", ">LANES",
+                                         "NETWORK",   ">QPS",     ">REGIONS", "ADDRESSES", NULL };
+    struct table *table = table_create(heads);
+    char cells[9][CELL];
+    const json_t *one;
+    size_t i;
+
+    json_array_foreach(list, i, one)
+    {
+        const json_t *objects = json_object_get(one, "objects");
+
+        table_row(table, (const char *[]){
+                             text_of(one, "name", cells[0]), text_of(one, "provider", cells[1]),
+                             text_of(one, "device", cells[2]), text_of(one, "transport", cells[3]),
+                             number_of(one, "lanes", cells[4]), text_of(one, "netdevs", cells[5]),
+                             number_of(objects, "qp", cells[6]), number_of(objects, "mr", cells[7]),
+                             list_of(json_object_get(one, "addresses"), NULL, cells[8]) });
+    }
+    return table_print(table);
+}
+
+static bool show_accounts(json_t *accounts)
+{
+    static const char *const heads[] = { "ACCOUNT", ">HELD", ">QUOTA", NULL };
+    struct table *table = table_create(heads);
+    char cells[3][CELL];
+    const char *kind;
+    json_t *one;
+
+    json_object_foreach(accounts, kind, one)
+    {
+        json_int_t quota = json_integer_value(json_object_get(one, "quota"));
+
+        table_row(table, (const char *[]){ tool_printable(kind, cells[0], CELL),
+                                           number_of(one, "held", cells[1]),
+                                           quota ? number_of(one, "quota", cells[2]) : "none" });
+    }
+    return table_print(table);
+}
+
+static void show_log(const json_t *log)
+{
+    const json_t *one;
+    char cell[CELL], when[32];
+    struct tm at;
+    size_t i;
+
+    printf("log to %s: ", text_of(log, "to", cell));
+    printf("%s errors, ", number_of(log, "errors", cell));
+    printf("%s warnings\n", number_of(log, "warnings", cell));
+    json_array_foreach(json_object_get(log, "last"), i, one)
+    {
+        time_t seconds = (time_t)json_integer_value(json_object_get(one, "time"));
+
+        if (!localtime_r(&seconds, &at) || !strftime(when, sizeof when, "%F %T", &at))
+            snprintf(when, sizeof when, "-");
+        printf("  %s  %s\n", when, text_of(one, "line", cell));
+    }
+}
+
+static bool show_details(const json_t *whole)
+{
+    const json_t *process = json_object_get(whole, "process");
+    char cell[CELL];
+
+    printf("%s, ", text_of(process, "program", cell));
+    printf("process %s, ", number_of(process, "pid", cell));
+    printf("user %s, ", number_of(process, "uid", cell));
+    printf("ital %s, ", text_of(process, "ital", cell));
+    printf("first interface opened %s s ago\n", number_of(process, "open_for_s", cell));
+    printf("command: %s\n", text_of(process, "command", cell));
+    printf("configuration: %s\n\n", json_is_null(json_object_get(process, "configuration"))
+                                        ? "defaults"
+                                        : text_of(process, "configuration", cell));
+    if (!show_interfaces(json_object_get(whole, "interfaces")))
+        return false;
+    putchar('\n');
+    if (!show_accounts(json_object_get(whole, "accounts")))
+        return false;
+    putchar('\n');
+    show_log(json_object_get(whole, "log"));
+    return true;
+}
+
+int state_details(const struct answers *answers)
+{
+    int result = answers->count ? TOOL_OK : TOOL_FAILED;
+    bool first = true;
+
+    for (size_t i = 0; i < answers->count; i++) {
+        json_t *whole = parse(&answers->answer[i]);
+
+        if (!first && whole)
+            putchar('\n');
+        if (!whole || !show_details(whole))
+            result = TOOL_FAILED;
+        first = first && !whole;
+        json_decref(whole);
+    }
+    return result;
+}
+
+/* ---- JSON ------------------------------------------------------------------------------------ */
+
+int state_json(const struct answers *answers)
+{
+    json_t *list = json_array(), *silent = json_array();
+    json_t *all = json_pack("{s:i, s:o, s:o}", "version", MONITOR_VERSION, "processes", list,
+                            "silent", silent);
+    int result = answers->count ? TOOL_OK : TOOL_FAILED;
+
+    for (size_t i = 0; i < answers->count; i++) {
+        json_t *whole = parse(&answers->answer[i]);
+
+        if (whole) {
+            json_array_append_new(list, whole);
+        } else {
+            json_array_append_new(silent, json_integer(answers->answer[i].process));
+            result = TOOL_FAILED;
+        }
+    }
+    if (!all || json_dumpf(all, stdout, JSON_COMPACT)) {
+        tool_error("out of memory");
+        result = TOOL_FAILED;
+    }
+    putchar('\n');
+    json_decref(all);
+    return result;
+}
+
+#else
+
+static int without_jansson(void)
+{
+    tool_error("this build shows calls only (itstat calls): it was made without jansson");
+    return TOOL_FAILED;
+}
+
+int state_list(const struct answers *answers)
+{
+    (void)answers;
+    return without_jansson();
+}
+
+int state_details(const struct answers *answers)
+{
+    (void)answers;
+    return without_jansson();
+}
+
+int state_json(const struct answers *answers)
+{
+    (void)answers;
+    return without_jansson();
+}
+
+#endif
