@@ -336,6 +336,11 @@ END_TEST
 
 /* ---- a full stash ---- */
 
+static bool is_held(struct side *side)
+{
+    return atomic_load(&qp_of(side)->stream->attention) & ATTEND_HELD;
+}
+
 /* Posts Sends of PIECE octets as long as the peer takes them; returns how many were posted, of
  * which the last one is not taken. */
 static uint64_t fill_up(void)
@@ -347,8 +352,11 @@ static uint64_t fill_up(void)
         while (posted - done < 4)
             side_send(a, posted++, region_sge(&from, 0, PIECE));
         if (!fake_host_until(&bed.fake, bed.fake.user.poll(a->send_cq, 1, &wc) == 1,
-                             tc_timeout_ms(200)))
-            return posted;
+                             tc_timeout_ms(200))) {
+            if (is_held(b)) /* a busy machine is silent, too */
+                return posted;
+            continue;
+        }
         ck_assert_uint_eq(wc.cookie, done++);
         ck_assert_uint_lt(posted, 4096);
     }
@@ -516,9 +524,8 @@ START_TEST(the_sender_is_told)
     posted = fill_up();
     ck_assert_uint_gt(posted, 0);
     agree(b, 1, 1);
-    do /* the socket may still take some */
-        wc = side_next(a, a->send_cq);
-    while (wc.status == RI_WC_SUCCESS);
+    while ((wc = side_next(a, a->send_cq)).status == RI_WC_SUCCESS) /* the socket may take some */
+        side_send(a, posted++, region_sge(&from, 0, PIECE));
     ck_assert_uint_eq(wc.status, RI_WC_RNR);
     ck_assert_uint_eq(side_next(a, a->send_cq).status, RI_WC_FLUSHED);
     side_expect_event(b, RI_EVENT_NO_RECEIVE, TERMINATE_U_NOBUF);

@@ -494,6 +494,7 @@ static enum ri_status start(struct connection *c, const struct ri_connect_param 
     struct sockaddr_un name;
     enum ri_status status = RI_ERR_NO_RESOURCES;
     socklen_t length;
+    bool sent = false;
 
     set_addresses(c, param);
     c->ird = param->ird;
@@ -512,13 +513,17 @@ static enum ri_status start(struct connection *c, const struct ri_connect_param 
         close(fd);
         return RI_OK;
     }
-    if ((c->datagram || shared_open(c, &memory)) && socket_send(fd, &message, memory))
-        status = open_socket(c, fd);
+    if (c->datagram || shared_open(c, &memory)) {
+        sent = socket_send(fd, &message, memory);
+        status = sent ? open_socket(c, fd) : RI_OK;
+    }
     if (memory >= 0)
         close(memory);
-    if (status != RI_OK) {
+    if (status != RI_OK || !sent) {
         close(fd);
         shared_close(c);
+        if (status == RI_OK) /* the listener went between the two calls */
+            end_with(c, RI_CONNECTION_FAILED, RI_REASON_REFUSED);
         return status;
     }
     c->state = CONNECTING;

@@ -202,7 +202,7 @@ free_listener:
     return status;
 }
 
-/* The name is free at once; what is left goes when no thread is in `ready`. */
+/* Nobody is heard any more; the name is free when no thread is in `ready`. */
 enum ri_status vp_listen_destroy(struct ri_listener *base)
 {
     struct listener *listener = (struct listener *)base;
@@ -211,6 +211,7 @@ enum ri_status vp_listen_destroy(struct ri_listener *base)
     pthread_mutex_lock(&rnic->lock);
     forget(rnic, NULL, listener);
     connections_forget(listener);
+    shutdown(listener->watched.fd, SHUT_RDWR); /* connect(2) is refused from now on */
     rnic->objects--;
     ri_unwatch_later(&rnic->leaving, &listener->watched);
     pthread_mutex_unlock(&rnic->lock);
