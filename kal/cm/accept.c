@@ -99,9 +99,12 @@ static bool start_up(struct kal_listener *l, struct kal_connection *c)
     const struct sockaddr *local = &c->stream.local.any;
     const struct sockaddr *peer = &c->stream.peer.any;
 
+    pthread_mutex_lock(&c->guard.lock); /* it can be seen already: kal_cm_connections */
     cm_addresses(&c->stream);
-    if (kal_rnic_policy(l->rnic, RI_POLICY_REQUEST, local, peer) || !cm_count(c))
+    if (kal_rnic_policy(l->rnic, RI_POLICY_REQUEST, local, peer) || !cm_count(c)) {
+        pthread_mutex_unlock(&c->guard.lock);
         return false;
+    }
     cm_capture(c);
     cm_hold(&l->guard);
     c->listener = l;
@@ -114,7 +117,6 @@ static bool start_up(struct kal_listener *l, struct kal_connection *c)
     l->half_open++;
     pthread_mutex_unlock(&l->guard.lock);
 
-    pthread_mutex_lock(&c->guard.lock);
     cm_deadline(c, clock_after(c->startup->began, l->rnic->cm->options.request_timeout));
     if (cm_watch(c, EPOLLIN | EPOLLRDHUP)) {
         pthread_mutex_unlock(&c->guard.lock);
@@ -205,8 +207,10 @@ static void take(struct kal_listener *l, int fd, const union address *peer)
         l->rnic->cm->stream_ops->close(fd);
         return;
     }
+    pthread_mutex_lock(&c->guard.lock);
     c->stream.fd = fd;
     c->stream.peer = *peer;
+    pthread_mutex_unlock(&c->guard.lock);
     if (!start_up(l, c))
         kal_connection_destroy(c);
     else if (l->passed)

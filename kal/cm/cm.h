@@ -67,6 +67,8 @@ struct cm_meter {
     uint64_t next;
     /* Lines suppressed since the last one */
     uint64_t suppressed;
+    /* All of this kind; others read it */
+    _Atomic uint64_t count;
 };
 
 /* State that a connection needs only until it is established. */
@@ -230,7 +232,7 @@ struct kal_cm {
 void cm_read_options(const struct kal_rnic *rnic, struct cm_options *options);
 
 /* ---- meter.c ---- */
-/* True: log this line. more: "(n more ...)" or "". */
+/* Counts it. True: log this line. more: "(n more ...)" or "". */
 bool cm_meter(struct cm_meter *meter, char *more, size_t size);
 
 /* ---- connection.c ----

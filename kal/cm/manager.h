@@ -9,6 +9,8 @@
 
 #include "kal/rnic/rnic.h"
 
+#include "base/address.h"
+
 /* At open, after attr is known; sets rnic->cm. */
 enum kal_status kal_cm_open(struct kal_rnic *rnic);
 /* At close, when ual has no objects left and before the provider is closed. KAL_ERR_AGAIN: work of
@@ -20,6 +22,31 @@ void kal_cm_free(struct kal_rnic *rnic);
 /* In a forked child: closes descriptors that are in no lane's epoll set. Async-signal-safe, frees
  * nothing. */
 void kal_cm_fork_child(struct kal_rnic *rnic);
+/* What one listener has at this moment, and what it has refused since it began. */
+struct kal_listener_seen {
+    /* False: another thread is changing it, and the rest is zero */
+    bool known, paused;
+    char address[80];
+    /* Start-ups without a complete Request; requests that the program has not decided; requests for
+     * which it has no room; and the bounds */
+    uint32_t half_open, half_open_max, undecided, queued, backlog;
+    /* Start-ups that were no iWARP clients or too slow; dropped because half_open or backlog was
+     * reached; requests that the program did not take in time; times without a descriptor */
+    uint64_t strangers, crowded, late, no_descriptor;
+};
+
+struct kal_connection_seen {
+    const char *state; /* a static text for people; "changing": the rest is zero */
+    bool initiator, converted, awaits_qp;
+    union address local, peer; /* family 0: unknown */
+    uint64_t age_ns;           /* since accept(2), while it is set up; 0: unknown */
+};
+
+/* Copies at most `room` of them, and return how many there are. The RNIC may not be closed
+ * meanwhile. Any thread; do not wait for a lane. */
+size_t kal_cm_listeners(struct kal_rnic *rnic, struct kal_listener_seen *seen, size_t room);
+size_t kal_cm_connections(struct kal_rnic *rnic, struct kal_connection_seen *seen, size_t room);
+
 /* Every qp_event comes here first. True: it became a connection_event; false: ual gets it. */
 bool kal_cm_qp_event(struct kal_rnic *rnic, void *qp_context, const struct ri_event *event);
 /* Called by kal_qp_destroy before the provider destroys the QP: detaches it from its connection. */

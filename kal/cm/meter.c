@@ -14,6 +14,7 @@ bool cm_meter(struct cm_meter *meter, char *more, size_t size)
 {
     uint64_t now = clock_now();
 
+    atomic_fetch_add_explicit(&meter->count, 1, memory_order_relaxed);
     if (now < meter->next) {
         meter->suppressed++;
         return false;

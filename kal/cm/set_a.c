@@ -40,9 +40,11 @@ enum kal_status cm_a_create(struct kal_connection *connection)
 
     if (status)
         return kal_status_of_ri(status);
+    pthread_mutex_lock(&connection->guard.lock);
     connection->ri = ri;
     connection->role = &set_a_role;
     connection->state = CM_FOREIGN;
+    pthread_mutex_unlock(&connection->guard.lock);
     return KAL_OK;
 }
 

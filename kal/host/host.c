@@ -102,6 +102,7 @@ static enum kal_status take(struct kal_rnic *rnic, enum kal_account_kind kind, u
                      (unsigned long long)host->ops->quota(host->state, kind),
                      kal_account_text(kind), about_peer("for", peer, text),
                      kal_quota_option(kind).name);
+        atomic_fetch_add_explicit(&rnic->refused.quota[kind], 1, memory_order_relaxed);
         return KAL_ERR_QUOTA;
     }
     atomic_fetch_add_explicit(&rnic->holds[kind], amount, memory_order_relaxed);
@@ -199,6 +200,7 @@ enum ri_status kal_rnic_ask_policy(struct kal_rnic *rnic, enum ri_policy_directi
         rnic, RI_LOG_WARNING, "%s%s is denied by %s", texts[direction].name,
         about_peer(texts[direction].joint, direction == RI_POLICY_LISTEN ? local : peer, text),
         rule);
+    atomic_fetch_add_explicit(&rnic->refused.policy[direction], 1, memory_order_relaxed);
     return RI_ERR_PERMISSION;
 }
 

@@ -31,6 +31,12 @@ struct kal_port_seen {
     union address addresses[KAL_PORT_SEEN_ADDRESSES];
 };
 
+/* How often something was refused, by cause. Relaxed; any thread. */
+struct kal_refused {
+    _Atomic uint64_t quota[KAL_ACCOUNT_KINDS];
+    _Atomic uint64_t policy[RI_POLICY_REQUEST + 1]; /* by direction */
+};
+
 /* Constant after open, except for the marked members. */
 struct kal_rnic {
     struct kal *kal;
@@ -57,6 +63,8 @@ struct kal_rnic {
     struct kal_values *options;
     /* Live objects of this RNIC; used by kal/host/host.c */
     _Atomic uint64_t holds[KAL_ACCOUNT_KINDS];
+    /* Counted by kal/host/host.c */
+    struct kal_refused refused;
     /* Used by the connection manager */
     struct kal_cm *cm;
     /* Converted sockets of consumers, and failed conversions; used by cm */

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -16,6 +17,8 @@
 #include "base/count_file.h"
 #include "base/json.h"
 #include "base/monitor.h"
+
+#include "kal/cm/manager.h"
 
 #define COMMAND_MAX 512u /* octets, with the NUL */
 #define LOG_LINES   16u
@@ -104,7 +107,104 @@ static void put_port(struct json *json, struct kal_rnic *rnic)
     json_end(json, ']');
 }
 
-static void put_interface(struct json *json, struct kal_rnic *rnic)
+/* With the port; NULL if there is none. */
+static void put_end(struct json *json, const char *name, const union address *address)
+{
+    char text[160];
+
+    if (kal_address_length(&address->any))
+        kal_address_text(&address->any, text, sizeof text);
+    json_text(json, name, kal_address_length(&address->any) ? text : NULL);
+}
+
+static void put_refused(struct json *json, const struct kal_rnic *rnic)
+{
+    static const char *const directions[] = { [RI_POLICY_CONNECT] = "connect",
+                                              [RI_POLICY_LISTEN] = "listen",
+                                              [RI_POLICY_REQUEST] = "request" };
+
+    json_begin(json, "refused", '{');
+    json_begin(json, "quota", '{');
+    for (int kind = 0; kind < KAL_ACCOUNT_KINDS; kind++) {
+        uint64_t count = atomic_load_explicit(&rnic->refused.quota[kind], memory_order_relaxed);
+
+        if (count)
+            json_number(json, kind_name((enum kal_account_kind)kind), count);
+    }
+    json_end(json, '}');
+    json_begin(json, "policy", '{');
+    for (size_t i = 0; i < sizeof directions / sizeof *directions; i++)
+        json_number(json, directions[i],
+                    atomic_load_explicit(&rnic->refused.policy[i], memory_order_relaxed));
+    json_end(json, '}');
+    json_end(json, '}');
+}
+
+/* ---- listeners and connections --------------------------------------------------------------- */
+
+static void put_listener(struct json *json, const struct kal_listener_seen *seen)
+{
+    json_begin(json, NULL, '{');
+    json_bool(json, "changing", !seen->known);
+    json_text(json, "address", seen->known ? seen->address : NULL);
+    json_number(json, "half_open", seen->half_open);
+    json_number(json, "half_open_max", seen->half_open_max);
+    json_number(json, "undecided", seen->undecided);
+    json_number(json, "queued", seen->queued);
+    json_number(json, "backlog", seen->backlog);
+    json_bool(json, "paused", seen->paused);
+    json_begin(json, "refused", '{');
+    json_number(json, "strangers", seen->strangers);
+    json_number(json, "crowded", seen->crowded);
+    json_number(json, "late", seen->late);
+    json_number(json, "no_descriptor", seen->no_descriptor);
+    json_end(json, '}');
+    json_end(json, '}');
+}
+
+static void put_listeners(struct json *json, struct kal_rnic *rnic)
+{
+    size_t room = kal_cm_listeners(rnic, NULL, 0), count;
+    struct kal_listener_seen *seen = calloc(room + 1, sizeof *seen);
+
+    count = seen ? kal_cm_listeners(rnic, seen, room) : 0;
+    json->failed |= !seen;
+    json_begin(json, "listeners", '[');
+    for (size_t i = 0; i < count && i < room; i++)
+        put_listener(json, &seen[i]);
+    json_end(json, ']');
+    free(seen);
+}
+
+static void put_connection(struct json *json, const struct kal_connection_seen *seen)
+{
+    json_begin(json, NULL, '{');
+    json_text(json, "state", seen->state);
+    json_bool(json, "initiator", seen->initiator);
+    json_bool(json, "converted", seen->converted);
+    json_bool(json, "awaits_qp", seen->awaits_qp);
+    put_end(json, "local", &seen->local);
+    put_end(json, "peer", &seen->peer);
+    if (seen->age_ns)
+        json_number(json, "age_ms", seen->age_ns / CLOCK_NS_PER_MS);
+    json_end(json, '}');
+}
+
+static void put_connections(struct json *json, struct kal_rnic *rnic)
+{
+    size_t room = kal_cm_connections(rnic, NULL, 0), count;
+    struct kal_connection_seen *seen = calloc(room + 1, sizeof *seen);
+
+    count = seen ? kal_cm_connections(rnic, seen, room) : 0;
+    json->failed |= !seen;
+    json_begin(json, "connections", '[');
+    for (size_t i = 0; i < count && i < room; i++)
+        put_connection(json, &seen[i]);
+    json_end(json, ']');
+    free(seen);
+}
+
+static void put_interface(struct json *json, struct kal_rnic *rnic, bool all)
 {
     json_begin(json, NULL, '{');
     json_text(json, "name", rnic->interface);
@@ -119,18 +219,22 @@ static void put_interface(struct json *json, struct kal_rnic *rnic)
         json_number(json, kind_name((enum kal_account_kind)kind),
                     kal_rnic_holds(rnic, (enum kal_account_kind)kind));
     json_end(json, '}');
+    put_refused(json, rnic);
+    put_listeners(json, rnic);
+    if (all)
+        put_connections(json, rnic);
     json_end(json, '}');
 }
 
 /* Nothing here calls a provider: it could wait for its device, or be traced. */
-static void put_interfaces(struct json *json, struct kal *kal)
+static void put_interfaces(struct json *json, struct kal *kal, bool all)
 {
     struct kal_rnic *rnic;
 
     json_begin(json, "interfaces", '[');
     pthread_mutex_lock(&kal->rnics_lock);
     for (rnic = kal->rnics; rnic; rnic = rnic->next)
-        put_interface(json, rnic);
+        put_interface(json, rnic, all);
     pthread_mutex_unlock(&kal->rnics_lock);
     json_end(json, ']');
 }
@@ -170,7 +274,7 @@ char *kal_state_document(struct kal *kal, const struct kal_state_request *reques
     json_number(&json, "version", MONITOR_VERSION);
     put_process(&json, kal, opened);
     put_accounts(&json, kal);
-    put_interfaces(&json, kal);
+    put_interfaces(&json, kal, request->get == KAL_STATE_ALL);
     put_log(&json, kal, request->get == KAL_STATE_ALL);
     json_end(&json, '}');
     return json_finish(&json, length);

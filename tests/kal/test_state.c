@@ -146,6 +146,7 @@ START_TEST(test_accounts_quotas_and_the_log)
     ck_assert_msg(says(text, "\"pd\":{\"held\":1,\"quota\":1}"), "%s", text);
     ck_assert_msg(says(text, "\"cq\":{\"held\":0,\"quota\":0}"), "%s", text);
     ck_assert_msg(says(text, "\"objects\":{\"pd\":1,\"cq\":0,"), "%s", text);
+    ck_assert_msg(says(text, "\"refused\":{\"quota\":{\"pd\":1},"), "%s", text);
     ck_assert_msg(says(text, "\"errors\":1,") &&
                       says(text, "\"line\":\"ital: error: test: the quota"),
                   "%s", text);
@@ -303,6 +304,17 @@ static bool holds_a_listener(void)
     return false;
 }
 
+/* With destructors, which may not remove the parent's socket. A sanitizer's own can wait for ever
+ * in a child of several threads. */
+static void leave_child(int status)
+{
+#ifdef ITAL_SANITIZERS
+    _exit(status);
+#else
+    exit(status);
+#endif
+}
+
 START_TEST(test_a_child_holds_nothing_of_it)
 {
     struct kal_rnic *rnic;
@@ -316,7 +328,7 @@ START_TEST(test_a_child_holds_nothing_of_it)
     child = fork();
     if (!child) {
         kal_fork_child();
-        exit(holds_a_listener()); /* with destructors: they are the parent's */
+        leave_child(holds_a_listener());
     }
     kal_fork_parent();
     ck_assert_int_eq(waitpid(child, &status, 0), child);

@@ -86,12 +86,48 @@ static const char *list_of(const json_t *list, const char *name, char cell[CELL]
     return tool_printable(*joint ? joint : "-", cell, CELL);
 }
 
+/* Everything that an interface has refused. */
+static json_int_t refused_by(const json_t *refused)
+{
+    static const char *const causes[] = { "quota", "policy" };
+    json_int_t sum = 0;
+
+    for (size_t i = 0; i < 2; i++) {
+        json_t *counts = json_object_get(refused, causes[i]), *count;
+        const char *name;
+
+        json_object_foreach(counts, name, count) sum += json_integer_value(count);
+    }
+    return sum;
+}
+
+static const char *all_refused(const json_t *whole, char cell[CELL])
+{
+    const json_t *interface, *listener;
+    json_int_t sum = 0;
+    size_t i, j;
+
+    json_array_foreach(json_object_get(whole, "interfaces"), i, interface)
+    {
+        sum += refused_by(json_object_get(interface, "refused"));
+        json_array_foreach(json_object_get(interface, "listeners"), j, listener)
+        {
+            json_t *count, *counts = json_object_get(listener, "refused");
+            const char *name;
+
+            json_object_foreach(counts, name, count) sum += json_integer_value(count);
+        }
+    }
+    snprintf(cell, CELL, "%lld", (long long)sum);
+    return cell;
+}
+
 /* ---- all processes --------------------------------------------------------------------------- */
 
 static void list_row(struct table *table, const json_t *whole)
 {
     const json_t *process = json_object_get(whole, "process"), *log = json_object_get(whole, "log");
-    char cells[9][CELL];
+    char cells[10][CELL];
 
     table_row(table, (const char *[]){
                          number_of(process, "pid", cells[0]),
@@ -102,14 +138,16 @@ static void list_row(struct table *table, const json_t *whole)
                          number_of(account(whole, "listener"), "held", cells[5]),
                          number_of(account(whole, "mr"), "held", cells[6]),
                          number_of(account(whole, "pinned"), "held", cells[7]),
-                         number_of(log, "errors", cells[8]),
+                         all_refused(whole, cells[8]),
+                         number_of(log, "errors", cells[9]),
                      });
 }
 
 int state_list(const struct answers *answers)
 {
-    static const char *const heads[] = { ">PROCESS",   ">USER",    "PROGRAM", "INTERFACES", ">QPS",
-                                         ">LISTENERS", ">REGIONS", ">PINNED", ">ERRORS",    NULL };
+    static const char *const heads[] = { ">PROCESS", ">USER",      "PROGRAM",  "INTERFACES",
+                                         ">QPS",     ">LISTENERS", ">REGIONS", ">PINNED",
+                                         ">REFUSED", ">ERRORS",    NULL };
     struct table *table = NULL;
     int result = answers->count ? TOOL_OK : TOOL_FAILED;
 
@@ -151,6 +189,116 @@ static bool show_interfaces(const json_t *list)
                              list_of(json_object_get(one, "addresses"), NULL, cells[8]) });
     }
     return table_print(table);
+}
+
+static bool show_listeners(const json_t *interfaces)
+{
+    static const char *const heads[] = { "INTERFACE", "LISTENER", ">HALF-OPEN", ">UNDECIDED",
+                                         ">QUEUED",   ">BACKLOG", ">STRANGERS", ">CROWDED",
+                                         ">LATE",     ">NO FILE", NULL };
+    struct table *table = table_create(heads);
+    const json_t *interface, *one;
+    char cells[10][CELL];
+    size_t i, j;
+
+    json_array_foreach(interfaces, i, interface)
+    {
+        json_array_foreach(json_object_get(interface, "listeners"), j, one)
+        {
+            const json_t *refused = json_object_get(one, "refused");
+
+            table_row(
+                table,
+                (const char *[]){
+                    text_of(interface, "name", cells[0]), text_of(one, "address", cells[1]),
+                    number_of(one, "half_open", cells[2]), number_of(one, "undecided", cells[3]),
+                    number_of(one, "queued", cells[4]), number_of(one, "backlog", cells[5]),
+                    number_of(refused, "strangers", cells[6]),
+                    number_of(refused, "crowded", cells[7]), number_of(refused, "late", cells[8]),
+                    number_of(refused, "no_descriptor", cells[9]) });
+        }
+    }
+    return table_print(table);
+}
+
+static bool show_connections(const json_t *interfaces)
+{
+    static const char *const heads[] = { "INTERFACE", "CONNECTION", "STATE", "LOCAL",
+                                         "PEER",      ">AGE ms",    NULL };
+    struct table *table = table_create(heads);
+    const json_t *interface, *one;
+    char cells[6][CELL];
+    size_t i, j;
+
+    json_array_foreach(interfaces, i, interface)
+    {
+        json_array_foreach(json_object_get(interface, "connections"), j, one)
+        {
+            bool active = json_is_true(json_object_get(one, "initiator"));
+
+            table_row(table,
+                      (const char *[]){
+                          text_of(interface, "name", cells[0]), active ? "active" : "passive",
+                          text_of(one, "state", cells[2]), text_of(one, "local", cells[3]),
+                          text_of(one, "peer", cells[4]), number_of(one, "age_ms", cells[5]) });
+        }
+    }
+    return table_print(table);
+}
+
+static bool show_refused(const json_t *interfaces)
+{
+    static const char *const heads[] = { "INTERFACE", "REFUSED BY", "WHAT", ">TIMES", NULL };
+    static const char *const causes[] = { "quota", "policy" };
+    struct table *table = table_create(heads);
+    const json_t *interface;
+    char cells[3][CELL];
+    const char *what;
+    json_t *count;
+    size_t i;
+
+    json_array_foreach(interfaces, i, interface)
+    {
+        for (size_t j = 0; j < 2; j++) {
+            json_t *counts = json_object_get(json_object_get(interface, "refused"), causes[j]);
+
+            json_object_foreach(counts, what, count) if (json_integer_value(count))
+                table_row(table, (const char *[]){ text_of(interface, "name", cells[0]), causes[j],
+                                                   tool_printable(what, cells[1], CELL),
+                                                   number_of(counts, what, cells[2]) });
+        }
+    }
+    return table_print(table);
+}
+
+static bool has_any(const json_t *interfaces, const char *list)
+{
+    const json_t *interface;
+    size_t i;
+
+    json_array_foreach(interfaces, i, interface) if (json_array_size(json_object_get(
+                                                         interface, list))) return true;
+    return false;
+}
+
+static bool has_refused(const json_t *interfaces)
+{
+    const json_t *interface;
+    size_t i;
+
+    json_array_foreach(interfaces, i, interface) if (refused_by(json_object_get(
+                                                         interface, "refused"))) return true;
+    return false;
+}
+
+/* The tables that have lines, with an empty line behind each. */
+static bool show_traffic(const json_t *interfaces)
+{
+    if (has_any(interfaces, "listeners") && (!show_listeners(interfaces) || putchar('\n') < 0))
+        return false;
+    if (has_any(interfaces, "connections") && (!show_connections(interfaces) || putchar('\n') < 0))
+        return false;
+    return !has_refused(interfaces) || (show_refused(interfaces) && putchar('\n') >= 0);
 }
 
 static bool show_accounts(json_t *accounts)
@@ -209,6 +357,8 @@ static bool show_details(const json_t *whole)
     if (!show_interfaces(json_object_get(whole, "interfaces")))
         return false;
     putchar('\n');
+    if (!show_traffic(json_object_get(whole, "interfaces")))
+        return false;
     if (!show_accounts(json_object_get(whole, "accounts")))
         return false;
     putchar('\n');
