@@ -73,8 +73,8 @@ static enum kal_status permit(const struct kal_connection *c, const struct kal_c
     char text[120];
 
     c->stream.ops->addresses(param->fd, &local, &peer);
-    if (kal_rnic_policy(c->rnic, param->initiator ? RI_POLICY_CONNECT : RI_POLICY_REQUEST,
-                        &local.any, &peer.any))
+    if (kal_host_may_have_rules() &&
+        kal_rnic_ask_convert(c->rnic, param->initiator, &local.any, &peer.any))
         return KAL_ERR_PERMISSION;
     if (kal_rnic_has_address(c->rnic, &local.any))
         return KAL_OK;

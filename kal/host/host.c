@@ -14,8 +14,6 @@
 #include <string.h>
 #include <unistd.h>
 
-_Atomic bool kal_host_has_rules;
-
 struct kal_host *kal_host_create(const struct kal_host_ops *ops, void *state)
 {
     struct kal_host *host = calloc(1, sizeof *host);
@@ -28,14 +26,20 @@ struct kal_host *kal_host_create(const struct kal_host_ops *ops, void *state)
     return host;
 }
 
-void kal_host_destroy(struct kal_host *host)
+static void destroy_all(struct kal_policy *policy)
 {
-    struct kal_policy *policy, *before;
+    struct kal_policy *before;
 
-    for (policy = atomic_load(&host->policy); policy; policy = before) {
+    for (; policy; policy = before) {
         before = policy->before;
         kal_policy_destroy(policy);
     }
+}
+
+void kal_host_destroy(struct kal_host *host)
+{
+    destroy_all(atomic_load(&host->policy));
+    destroy_all(atomic_load(&host->governing));
     kal_pins_destroy(&host->pins);
     free(host);
 }
@@ -93,16 +97,26 @@ static enum kal_status take(struct kal_rnic *rnic, enum kal_account_kind kind, u
                             bool wait, const struct sockaddr *peer)
 {
     struct kal_host *host = rnic->kal_host;
+    const struct policy_rule *rule;
     char text[160];
 
     if (!kal_host_take(host, kind, amount, wait)) {
+        atomic_fetch_add_explicit(&rnic->refused.quota[kind], 1, memory_order_relaxed);
+        rule = kal_host_limit_refuses(host, kind, amount);
+        if (rule) {
+            kal_rnic_log(rnic, RI_LOG_ERROR,
+                         "%llu more %s would pass the limit of %llu by %s:%u, the host's policy; "
+                         "free some, or ask root to raise it",
+                         (unsigned long long)amount, kal_account_text(kind),
+                         (unsigned long long)rule->amount, rule->source, rule->line);
+            return KAL_ERR_QUOTA;
+        }
         kal_rnic_log(rnic, RI_LOG_ERROR,
                      "the quota of %llu %s is used up%s; free some, or raise %s in "
                      "section [quota]",
                      (unsigned long long)host->ops->quota(host->state, kind),
                      kal_account_text(kind), about_peer("for", peer, text),
                      kal_quota_option(kind).name);
-        atomic_fetch_add_explicit(&rnic->refused.quota[kind], 1, memory_order_relaxed);
         return KAL_ERR_QUOTA;
     }
     atomic_fetch_add_explicit(&rnic->holds[kind], amount, memory_order_relaxed);
@@ -169,39 +183,70 @@ enum kal_status kal_host_push_policy(struct kal_host *host, const struct kal_hos
         kal_policy_destroy(policy);
         return status;
     }
-    policy->before = atomic_load(&host->policy);
-    while (!atomic_compare_exchange_weak(&host->policy, &policy->before, policy))
-        ;
-    if (count)
-        atomic_store_explicit(&kal_host_has_rules, true, memory_order_relaxed);
+    kal_host_publish(&host->policy, policy);
     return KAL_OK;
+}
+
+/* NULL: allowed. Else the name of the rule that denies, in `room` or a rule's. */
+static const char *denying(const struct kal_host *host, const struct policy_question *question,
+                           char *room, size_t size)
+{
+    const struct kal_policy *governing = atomic_load(&host->governing);
+    const struct kal_policy *policy = atomic_load(&host->policy);
+    const struct policy_rule *rule = NULL;
+    const char *name;
+
+    if (governing)
+        rule = policy_decide(governing->list.rules, governing->list.count, question);
+    if (rule && rule->verdict == POLICY_DENY) {
+        snprintf(room, size, "%s:%u, the host's policy", rule->source, rule->line);
+        return room;
+    }
+    return policy && !kal_policy_allows(policy, question, &name) ? name : NULL;
+}
+
+static enum ri_status ask(struct kal_rnic *rnic, unsigned directions, const char *what,
+                          const struct sockaddr *local, const struct sockaddr *peer)
+{
+    const struct policy_question question = { .directions = directions,
+                                              .local = policy_place_of(local),
+                                              .peer = policy_place_of(peer),
+                                              .user = geteuid(),
+                                              .in_group = kal_host_in_group,
+                                              .interface = rnic->interface };
+    bool listens = directions == POLICY_LISTEN;
+    enum ri_policy_direction counted;
+    char room[512], text[160];
+    const char *name = denying(rnic->kal_host, &question, room, sizeof room);
+    const char *joint = listens ? "on" : directions & POLICY_CONNECT ? "to" : "from";
+
+    if (!name)
+        return RI_OK;
+    kal_rnic_log(rnic, RI_LOG_WARNING, "%s%s is denied by %s", what,
+                 about_peer(joint, listens ? local : peer, text), name);
+    counted = listens                       ? RI_POLICY_LISTEN
+              : directions & POLICY_CONNECT ? RI_POLICY_CONNECT
+                                            : RI_POLICY_REQUEST;
+    atomic_fetch_add_explicit(&rnic->refused.policy[counted], 1, memory_order_relaxed);
+    return RI_ERR_PERMISSION;
 }
 
 enum ri_status kal_rnic_ask_policy(struct kal_rnic *rnic, enum ri_policy_direction direction,
                                    const struct sockaddr *local, const struct sockaddr *peer)
 {
-    static const struct {
-        const char *name, *joint;
-    } texts[] = { [RI_POLICY_CONNECT] = { "connecting", "to" },
-                  [RI_POLICY_LISTEN] = { "listening", "on" },
-                  [RI_POLICY_REQUEST] = { "a request", "from" } };
-    struct ri_policy_question question = {
-        .size = sizeof question, .direction = direction, .local = local, .peer = peer
-    };
-    const struct kal_policy *policy = atomic_load(&rnic->kal_host->policy);
-    char text[160];
-    const char *rule;
-
-    if ((unsigned)direction >= sizeof texts / sizeof *texts)
-        return RI_ERR_PERMISSION;
-    if (!policy || kal_policy_allows(policy, &question, geteuid(), &rule))
-        return RI_OK;
-    kal_rnic_log(
-        rnic, RI_LOG_WARNING, "%s%s is denied by %s", texts[direction].name,
-        about_peer(texts[direction].joint, direction == RI_POLICY_LISTEN ? local : peer, text),
-        rule);
-    atomic_fetch_add_explicit(&rnic->refused.policy[direction], 1, memory_order_relaxed);
+    switch (direction) {
+    case RI_POLICY_CONNECT: return ask(rnic, POLICY_CONNECT, "connecting", local, peer);
+    case RI_POLICY_LISTEN: return ask(rnic, POLICY_LISTEN, "listening", local, peer);
+    case RI_POLICY_REQUEST: return ask(rnic, POLICY_REQUEST, "a request", local, peer);
+    }
     return RI_ERR_PERMISSION;
+}
+
+enum ri_status kal_rnic_ask_convert(struct kal_rnic *rnic, bool initiator,
+                                    const struct sockaddr *local, const struct sockaddr *peer)
+{
+    return ask(rnic, POLICY_CONVERT | (initiator ? POLICY_CONNECT : POLICY_REQUEST),
+               "the conversion of a connection", local, peer);
 }
 
 /* ---- sharing ---- */

@@ -67,9 +67,14 @@ void kal_rnic_unpin(struct kal_rnic *rnic, const void *addr, uint64_t length);
 /* Set when any policy of the process has had rules; never reset. */
 extern _Atomic bool kal_host_has_rules;
 
-/* Lane. Logs a refusal once. RI_OK or RI_ERR_PERMISSION. */
+/* Lane. Asks the host's policy, then the rules of the configuration: both must allow. Logs a
+ * refusal once. RI_OK or RI_ERR_PERMISSION. */
 enum ri_status kal_rnic_ask_policy(struct kal_rnic *rnic, enum ri_policy_direction direction,
                                    const struct sockaddr *local, const struct sockaddr *peer);
+/* The same for a connected socket that becomes a connection: as a connect (initiator) or a request,
+ * and as a conversion. */
+enum ri_status kal_rnic_ask_convert(struct kal_rnic *rnic, bool initiator,
+                                    const struct sockaddr *local, const struct sockaddr *peer);
 /* In assembly on x86: compilers load an atomic before they compare it. */
 static inline bool kal_host_may_have_rules(void)
 {
@@ -187,5 +192,18 @@ struct kal_host_rule {
  */
 enum kal_status kal_host_push_policy(struct kal_host *host, const struct kal_host_rule *rules,
                                      size_t count);
+
+/*
+ * The host's policy, ital-policy(5): root's rules, which stand before those of the configuration.
+ * They replace the earlier ones for all later questions. Takes over the list and empties it, also
+ * on KAL_ERR_NO_RESOURCES, when the earlier rules remain. Copies live as long as those above.
+ */
+struct policy;
+enum kal_status kal_host_push_governing(struct kal_host *host, struct policy *list);
+
+/* Where the rules of kal_host_local are: NULL, policy_folder; and whose the files must be: root.
+ * Tests set them. They are no part of the library's interface, so no user of one can. */
+extern const char *kal_policy_folder;
+extern uint32_t kal_policy_owner;
 
 #endif

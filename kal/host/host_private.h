@@ -15,6 +15,8 @@ struct kal_host {
     struct kal_pins pins;
     /* The newest; older ones are linked behind it. NULL: none was pushed, everything is allowed */
     _Atomic(struct kal_policy *) policy;
+    /* The same of the host's own rules */
+    _Atomic(struct kal_policy *) governing;
 };
 
 /* Without the table's open: for kal_host_open, and tests of single files. NULL: no memory. */
@@ -23,5 +25,14 @@ void kal_host_destroy(struct kal_host *host);
 
 /* Takes from the lease and asks the host for more. With `wait` it waits for the host's answer. */
 bool kal_host_take(struct kal_host *host, enum kal_account_kind kind, uint64_t amount, bool wait);
+
+/* ---- governing.c; Lane ---- */
+/* Puts the copy in front of the earlier ones. */
+void kal_host_publish(_Atomic(struct kal_policy *) *newest, struct kal_policy *policy);
+/* For questions: the process has that group, effective or further. */
+bool kal_host_in_group(const void *arg, uint32_t group);
+/* The rule of the host's policy whose limit `amount` more of the kind would pass; NULL: none. */
+const struct policy_rule *kal_host_limit_refuses(const struct kal_host *host,
+                                                 enum kal_account_kind kind, uint64_t amount);
 
 #endif

@@ -6,7 +6,7 @@
 
 #include "host_private.h"
 
-bool kal_host_take(struct kal_host *host, enum kal_account_kind kind, uint64_t amount, bool wait)
+static bool take(struct kal_host *host, enum kal_account_kind kind, uint64_t amount, bool wait)
 {
     while (!kal_account_take(&host->account, kind, amount)) {
         uint64_t missing = kal_account_missing(&host->account, kind, amount);
@@ -37,4 +37,15 @@ uint64_t kal_host_quota(const struct kal_host *host, enum kal_account_kind kind)
 uint64_t kal_host_holds(const struct kal_host *host, enum kal_account_kind kind)
 {
     return kal_account_used(&host->account, kind);
+}
+
+/* Of two threads that take the last one, none passes the limit; both may be refused. */
+bool kal_host_take(struct kal_host *host, enum kal_account_kind kind, uint64_t amount, bool wait)
+{
+    if (kal_host_limit_refuses(host, kind, amount) || !take(host, kind, amount, wait))
+        return false;
+    if (!kal_host_limit_refuses(host, kind, 0))
+        return true;
+    kal_account_give(&host->account, kind, amount);
+    return false;
 }

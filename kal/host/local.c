@@ -28,6 +28,31 @@ struct local {
     struct shared *shared;
 };
 
+const char *kal_policy_folder;
+uint32_t kal_policy_owner;
+
+/* What root says is read whatever ITAL_CONF names. A policy that cannot be used is not taken for
+ * none. */
+static enum kal_status push_governing(struct kal_host *host)
+{
+    const char *folder = kal_policy_folder ? kal_policy_folder : policy_folder;
+    struct policy list;
+    char why[1024];
+
+    switch (policy_read_folder(&list, folder, kal_policy_owner, why, sizeof why)) {
+    case POLICY_OK: break;
+    case POLICY_NO_MEMORY: return KAL_ERR_NO_RESOURCES;
+    case POLICY_WRONG:
+        kal_log(RI_LOG_ERROR, "%s; until then the host's policy allows nothing", why);
+        return KAL_ERR_CONFIGURATION;
+    }
+    if (!list.count) {
+        policy_clear(&list);
+        return KAL_OK;
+    }
+    return kal_host_push_governing(host, &list);
+}
+
 static enum kal_status push_policy(struct kal_host *host, const struct kal_config *config)
 {
     const struct kal_setting *setting;
@@ -57,7 +82,9 @@ static enum kal_status local_open(struct kal_host *host, const struct kal_config
 
     if (!local)
         return KAL_ERR_NO_RESOURCES;
-    status = push_policy(host, config);
+    status = push_governing(host);
+    if (status == KAL_OK)
+        status = push_policy(host, config);
     if (status != KAL_OK) {
         free(local);
         return status;

@@ -146,9 +146,19 @@ static int lock(struct kal_pins *pins, uintptr_t start, uintptr_t end)
 static enum ri_status lock_pages(struct kal_pins *pins, uintptr_t start, uintptr_t end)
 {
     struct kal_host *host = pins->host;
+    const struct policy_rule *rule;
     int error;
 
     if (!kal_host_take(host, KAL_ACCOUNT_PINNED, end - start, true)) {
+        rule = kal_host_limit_refuses(host, KAL_ACCOUNT_PINNED, end - start);
+        if (rule) {
+            kal_log(RI_LOG_ERROR,
+                    "%llu more octets cannot be pinned: the limit is %llu by %s:%u, the host's "
+                    "policy; ask root to raise it",
+                    (unsigned long long)(end - start), (unsigned long long)rule->amount,
+                    rule->source, rule->line);
+            return RI_ERR_NO_RESOURCES;
+        }
         kal_log(RI_LOG_ERROR,
                 "%llu more octets cannot be pinned: the quota is %llu; raise "
                 "max_pinned in section [quota]",

@@ -394,6 +394,7 @@ static void open_kal(void)
 
     FUZZ_CHECK(kal_log_configure("debug:/dev/null", &why));
     net.kal.config = &config;
+    kal_policy_folder = "/nonexistent/policy.d"; /* not the host's own */
     kal_host_open(&kal_host_local, &config, &net.kal.host);
     net.kal.upper = &fake_upper;
     fake_upper_seen.request = net_request;

@@ -2,6 +2,8 @@
 /* The fixture of the tests of the connection manager; see cm_fake.h. */
 #include "cm_fake_private.h"
 
+#include "base/policy.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -143,6 +145,17 @@ void fake_policy(const char *rule)
                                                 0 };
     rule_count++;
     ck_assert_int_eq(kal_host_push_policy(fake.kal.host, rules, rule_count), KAL_OK);
+}
+
+void fake_governing(const char *text)
+{
+    struct policy list = { NULL, 0, NULL, 0 };
+    char why[256];
+
+    ck_assert_int_eq(policy_read_text(&list, "10.conf", text, strlen(text), &policy_system_names,
+                                      why, sizeof why),
+                     POLICY_OK);
+    ck_assert_int_eq(kal_host_push_governing(fake.kal.host, &list), KAL_OK);
 }
 
 void fake_quota(enum kal_account_kind kind, uint64_t limit)

@@ -77,6 +77,8 @@ const char *fake_log_text(void);
 unsigned fake_log_count(const char *text);
 /* Adds a rule; the string must live until the teardown. */
 void fake_policy(const char *rule);
+/* The host's policy: the text of its file 10.conf, in place of what was pushed before. */
+void fake_governing(const char *text);
 /* Limits what the process may lease; it leases no more until then. Once in a test. */
 void fake_quota(enum kal_account_kind kind, uint64_t limit);
 

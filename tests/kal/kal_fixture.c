@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the tests of kal share. */
 #include "kal_fixture.h"
+#include "kal/host/host.h"
 #include "kal/registry/load.h"
 
 #include <fcntl.h>
@@ -56,6 +57,7 @@ void fixture_setup(void)
 
     snprintf(asker, sizeof asker, "%s/kal/ital-ask", tc_builddir());
     kal_asker_is = asker;
+    kal_policy_folder = "/nonexistent/policy.d"; /* not the host's own */
 
     snprintf(folder, sizeof folder, "%s", tc_tempdir());
     snprintf(log_path, sizeof log_path, "%s/log", folder);

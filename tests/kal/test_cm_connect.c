@@ -204,6 +204,16 @@ START_TEST(policy_denies)
 }
 END_TEST
 
+START_TEST(host_policy_denies)
+{
+    fake_policy("allow any");
+    fake_governing("allow connect to 127.0.0.0/9 group 4294967294\ndeny connect to 127.0.0.0/8\n");
+    ck_assert_int_eq(start("x", 1, 1), KAL_ERR_PERMISSION);
+    ck_assert_int_eq(tc_wait_fd(server, POLLIN, tc_deadline(1)), 0);
+    ck_assert_uint_eq(fake_log_count("denied by 10.conf:2, the host's policy"), 1);
+}
+END_TEST
+
 START_TEST(quota)
 {
     fake_quota(KAL_ACCOUNT_CONNECTION, 1);
@@ -444,6 +454,7 @@ static Suite *suite(void)
     tcase_add_test(t, source_that_is_not_ours);
     tcase_add_test(t, source_with_fixed_port_also_for_the_second_attempt);
     tcase_add_test(t, policy_denies);
+    tcase_add_test(t, host_policy_denies);
     tcase_add_test(t, quota);
     tcase_add_test(t, bad_arguments);
     tcase_add_test(t, queue_pair_does_not_take_it);

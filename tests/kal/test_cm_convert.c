@@ -522,6 +522,22 @@ START_TEST(policy)
 }
 END_TEST
 
+/* The host's policy knows conversions as such: what was connected otherwise stays allowed. */
+START_TEST(host_policy)
+{
+    bool initiator = _i;
+
+    fake_governing("deny convert user 4294967294\ndeny convert from 127.0.0.0/8\n");
+    ck_assert_int_eq(convert(initiator, true, initiator ? NULL : "x"), KAL_ERR_PERMISSION);
+    ck_assert_uint_eq(fake_log_count("the conversion of a connection "), 1);
+    ck_assert_uint_eq(fake_log_count("denied by 10.conf:2, the host's policy"), 1);
+    ck_assert(peer_quiet(pair[1]));
+    fake_governing(initiator ? "deny request\n" : "deny connect\n");
+    ck_assert_int_eq(convert(initiator, false, initiator ? NULL : "x"), KAL_OK);
+    expect_established(initiator);
+}
+END_TEST
+
 START_TEST(address_of_another_interface)
 {
     static const char *const none[] = { "netdev", "nosuch0", NULL };
@@ -649,6 +665,7 @@ static Suite *suite(void)
     tcase_add_test(t, notifications_wait);
     tcase_add_test(t, options_of_the_consumer);
     tcase_add_loop_test(t, policy, 0, 2);
+    tcase_add_loop_test(t, host_policy, 0, 2);
     tcase_add_loop_test(t, address_of_another_interface, 0, 2);
     tcase_add_test(t, quota);
     tcase_add_loop_test(t, frame_that_goes_wrong, 0, 6);

@@ -132,6 +132,20 @@ START_TEST(x036_policy_request)
 }
 END_TEST
 
+START_TEST(host_policy_listen_and_request)
+{
+    struct ri_listen_param param = { .size = sizeof param, .address = (struct sockaddr *)&at };
+    struct kal_listener *other;
+
+    fake_governing("deny listen on 127.0.0.1\ndeny request from 127.0.0.0/8\n");
+    ck_assert_int_eq(kal_listen(&fake.rnic, fake.lane, &param, NULL, NULL, &other),
+                     KAL_ERR_PERMISSION);
+    ck_assert_uint_eq(fake_log_count("denied by 10.conf:1, the host's policy"), 1);
+    dial();
+    expect_dropped("denied by 10.conf:2, the host's policy");
+}
+END_TEST
+
 /* A connection from another address of the loopback network, closed at once. */
 static void knock_from(const char *address)
 {
@@ -459,6 +473,7 @@ static Suite *suite(void)
     tcase_add_test(t, port_again_although_a_copy_lives);
     tcase_add_test(t, x036_policy_listen);
     tcase_add_test(t, x036_policy_request);
+    tcase_add_test(t, host_policy_listen_and_request);
     tcase_add_test(t, refused_peers_do_not_stop_a_lane_whose_log_is_not_read);
     tcase_add_test(t, refused_peers_are_named_and_counted);
     tcase_add_test(t, accepted_sockets_options);

@@ -99,22 +99,24 @@ START_TEST(test_answer)
     static const char *const names[] = { "rule1", "rule2", "rule3" };
     struct sockaddr_storage local = address(table[_i].local, table[_i].local_port);
     struct sockaddr_storage peer = address(table[_i].peer, table[_i].peer_port);
-    struct ri_policy_question question = {
-        .size = sizeof question,
-        .direction = table[_i].direction,
-        .local = table[_i].local ? (struct sockaddr *)&local : NULL,
-        .peer = table[_i].peer ? (struct sockaddr *)&peer : NULL,
+    static const unsigned directions[] = {
+        [C] = POLICY_CONNECT, [L] = POLICY_LISTEN, [R] = POLICY_REQUEST
+    };
+    struct policy_question question = {
+        .directions = directions[table[_i].direction],
+        .local = policy_place_of(table[_i].local ? (struct sockaddr *)&local : NULL),
+        .peer = policy_place_of(table[_i].peer ? (struct sockaddr *)&peer : NULL),
+        .user = table[_i].user,
     };
     struct kal_policy *policy = kal_policy_create();
     const char *rule;
-    char why[100];
+    char why[200];
 
     for (int i = 0; i < 3 && table[_i].rules[i]; i++)
         ck_assert_msg(kal_policy_add(policy, names[i], table[_i].rules[i], why, sizeof why) ==
                           KAL_OK,
                       "%s", why);
-    ck_assert_int_eq(kal_policy_allows(policy, &question, table[_i].user, &rule),
-                     table[_i].allowed);
+    ck_assert_int_eq(kal_policy_allows(policy, &question, &rule), table[_i].allowed);
     if (table[_i].decides)
         ck_assert_str_eq(rule, table[_i].decides);
     else
@@ -128,8 +130,8 @@ static const struct {
 } wrong[] = {
     { "", "allow or deny" },
     { "permit any", "allow or deny" },
-    { "deny", "connect, listen, request or any" },
-    { "deny everything", "connect, listen, request or any" },
+    { "deny", "connect, listen, convert, request or any" },
+    { "deny everything", "connect, listen, convert, request or any" },
     { "deny connect 10.0.0.1", "not expected" },
     { "deny connect to", "address is missing" },
     { "deny connect to nowhere", "no IPv4 or IPv6 address" },
@@ -147,19 +149,21 @@ static const struct {
     { "deny any user", "name or number is missing" },
     { "deny any user no-such-user-here", "no user" },
     { "deny any user 1 user 2", "not expected" },
+    { "limit regions 3", "section [quota]" },
+    { "deny any group no-such-group-here", "no group" },
 };
 
 START_TEST(test_wrong_rule)
 {
     struct kal_policy *policy = kal_policy_create();
-    struct ri_policy_question question = { .size = sizeof question };
+    struct policy_question question = { .directions = POLICY_ANY };
     const char *rule;
-    char why[100] = "";
+    char why[200] = "";
 
     ck_assert_int_eq(kal_policy_add(policy, "rule1", wrong[_i].text, why, sizeof why),
                      KAL_ERR_CONFIGURATION);
     ck_assert_msg(strstr(why, wrong[_i].why) != NULL, "%s", why);
-    ck_assert(kal_policy_allows(policy, &question, 0, &rule));
+    ck_assert(kal_policy_allows(policy, &question, &rule));
     kal_policy_destroy(policy);
 }
 END_TEST

@@ -22,6 +22,7 @@
 static const char help_text[] =
     "Usage: itstat [-j] [PROCESS]...\n"
     "       itstat calls [OPTION]... [PROCESS]...\n"
+    "       itstat policy [--folder FOLDER] [--test QUESTION]   (itstat policy --help)\n"
     "Shows the processes that have an interface open, what they hold and what limits it; of named\n"
     "processes all that they tell. Root sees the processes of all users.\n"
     "calls: what they call of their interface's provider, how often, and how long it takes: of\n"
@@ -298,6 +299,8 @@ int main(int argc, char **argv)
     int result;
 
     tool_init("itstat");
+    if (argc > 1 && !strcmp(argv[1], "policy"))
+        return policy_main(argc - 1, argv + 1);
     count_folder(options.folder, sizeof options.folder);
     result = read_options(argc, argv, &options);
     if (result >= 0)

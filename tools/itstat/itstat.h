@@ -82,4 +82,8 @@ int state_json(const struct answers *answers);
 bool show_tables(const struct views *now, const struct views *before);
 bool show_json(const struct views *now, const struct views *before);
 
+/* ---- itstat_policy.c ---- */
+/* `itstat policy`: an exit status. argv[0] is "policy". */
+int policy_main(int argc, char **argv);
+
 #endif

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The host's policy, ital-policy(5), in this process: the newest list, and its limits. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "host_private.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+_Atomic bool kal_host_has_rules;
+
+void kal_host_publish(_Atomic(struct kal_policy *) *newest, struct kal_policy *policy)
+{
+    bool any = policy->list.count;
+
+    policy->before = atomic_load(newest);
+    while (!atomic_compare_exchange_weak(newest, &policy->before, policy))
+        ;
+    if (any)
+        atomic_store_explicit(&kal_host_has_rules, true, memory_order_relaxed);
+}
+
+enum kal_status kal_host_push_governing(struct kal_host *host, struct policy *list)
+{
+    struct kal_policy *policy = kal_policy_create();
+
+    if (!policy) {
+        policy_clear(list);
+        return KAL_ERR_NO_RESOURCES;
+    }
+    policy->list = *list;
+    *list = (struct policy){ NULL, 0, NULL, 0 };
+    kal_host_publish(&host->governing, policy);
+    return KAL_OK;
+}
+
+bool kal_host_in_group(const void *arg, uint32_t group)
+{
+    (void)arg;
+    return getegid() == group || group_member(group) > 0;
+}
+
+static const struct policy_rule *limit_of(const struct kal_host *host, enum kal_account_kind kind)
+{
+    static const int kinds[KAL_ACCOUNT_KINDS] = { [KAL_ACCOUNT_QP] = POLICY_ENDPOINTS + 1,
+                                                  [KAL_ACCOUNT_MR] = POLICY_REGIONS + 1,
+                                                  [KAL_ACCOUNT_PINNED] = POLICY_PINNED + 1 };
+    const struct kal_policy *governing = atomic_load(&host->governing);
+    const struct policy_question question = { .user = geteuid(), .in_group = kal_host_in_group };
+
+    if (!governing || !kinds[kind])
+        return NULL;
+    return policy_limit(governing->list.rules, governing->list.count,
+                        (enum policy_kind)(kinds[kind] - 1), &question);
+}
+
+const struct policy_rule *kal_host_limit_refuses(const struct kal_host *host,
+                                                 enum kal_account_kind kind, uint64_t amount)
+{
+    const struct policy_rule *rule = limit_of(host, kind);
+    uint64_t used = kal_account_used(&host->account, kind);
+
+    return rule && (amount > rule->amount || used > rule->amount - amount) ? rule : NULL;
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The host's policy in kal: read whatever ITAL_CONF says, before the configuration's rules, and not
+ * taken for none when it cannot be used. */
+#include "kal/host/host.h"
+#include "kal_fixture.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char policy[4300];
+
+static void setup(void)
+{
+    fixture_setup();
+    fixture_module("vp_test", NULL);
+    fixture_folder_made("policy.d");
+    snprintf(policy, sizeof policy, "%s/policy.d", fixture_folder());
+    ck_assert_int_eq(chmod(policy, 0755), 0);
+    kal_policy_folder = policy;
+    kal_policy_owner = geteuid();
+}
+
+static void file(const char *name, const char *text)
+{
+    char path[4400];
+
+    fixture_file(name, text, strlen(text));
+    snprintf(path, sizeof path, "%s/%s", fixture_folder(), name);
+    ck_assert_int_eq(chmod(path, 0644), 0);
+}
+
+static enum ri_status ask(struct kal_rnic *rnic, const char *address)
+{
+    struct sockaddr_in peer = { .sin_family = AF_INET, .sin_port = htons(7471) };
+
+    ck_assert_int_eq(inet_pton(AF_INET, address, &peer.sin_addr), 1);
+    return kal_rnic_policy(rnic, RI_POLICY_CONNECT, NULL, (struct sockaddr *)&peer);
+}
+
+START_TEST(another_configuration_does_not_replace_it)
+{
+    struct kal_rnic *rnic;
+    struct kal *kal;
+
+    file("policy.d/10.conf", "# of root\ndeny connect to 192.0.2.0/24\n");
+    fixture_conf("[policy]\nrule1 = allow any\nrule2 = deny any\n");
+    kal = fixture_get();
+    ck_assert_int_eq(kal_rnic_open(kal, "test", NULL, &rnic), KAL_OK);
+    ck_assert_int_eq(ask(rnic, "192.0.2.9"), RI_ERR_PERMISSION);
+    ck_assert_uint_eq(fixture_log_count("connecting to 192.0.2.9:7471 is denied by "), 1);
+    ck_assert_uint_eq(fixture_log_count("/policy.d/10.conf:2, the host's policy"), 1);
+    ck_assert_int_eq(ask(rnic, "192.0.3.9"), RI_OK);
+    ck_assert_int_eq(kal_rnic_close(rnic, false), KAL_OK);
+    kal_put(kal);
+}
+END_TEST
+
+/* The configuration may refuse what the host allows. */
+START_TEST(both_must_allow)
+{
+    struct kal_rnic *rnic;
+    struct kal *kal;
+
+    file("policy.d/10.conf", "allow any interface test\ndeny any\n");
+    fixture_conf("[policy]\nrule1 = deny connect to 192.0.2.0/24\n");
+    kal = fixture_get();
+    ck_assert_int_eq(kal_rnic_open(kal, "test", NULL, &rnic), KAL_OK);
+    ck_assert_int_eq(ask(rnic, "192.0.2.9"), RI_ERR_PERMISSION);
+    ck_assert_uint_eq(fixture_log_count("denied by rule1 in section [policy]"), 1);
+    ck_assert_int_eq(ask(rnic, "192.0.3.9"), RI_OK);
+    ck_assert_int_eq(kal_rnic_close(rnic, false), KAL_OK);
+    kal_put(kal);
+}
+END_TEST
+
+START_TEST(what_cannot_be_used_allows_nothing)
+{
+    struct kal *kal = NULL;
+
+    file("policy.d/10.conf", "deny conect\n");
+    ck_assert_int_eq(kal_get(&fake_upper, &kal), KAL_ERR_CONFIGURATION);
+    ck_assert_uint_eq(fixture_log_count("/10.conf:1: connect, listen, convert, request or any is "
+                                        "expected, not \"conect\" (did you mean connect?)"),
+                      1);
+    file("policy.d/10.conf", "deny connect\n");
+    kal_policy_owner = geteuid() + 1;
+    ck_assert_int_eq(kal_get(&fake_upper, &kal), KAL_ERR_CONFIGURATION);
+    ck_assert_uint_eq(fixture_log_count("is not believed, because others than root may write"), 1);
+    ck_assert_ptr_null(kal);
+}
+END_TEST
+
+START_TEST(limits_refuse_and_name_the_rule)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *area = mmap(NULL, 4 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct ri_mr_attr attr = { .size = sizeof attr, .addr = area, .length = page };
+    struct ri_qp_attr qp_attr = { .size = sizeof qp_attr };
+    struct kal_region *regions[3], *more = NULL;
+    char text[200];
+    struct kal_rnic *rnic;
+    struct ri_qp *qp;
+    struct ri_pd *pd;
+    struct kal *kal;
+
+    ck_assert_ptr_ne(area, MAP_FAILED);
+    snprintf(text, sizeof text,
+             "limit regions 0 group 4294967294\nlimit endpoints 0\nlimit regions 3\n"
+             "limit pinned %zu\n",
+             2 * page);
+    file("policy.d/10.conf", text);
+    setenv("ITAL_TEST_VP", "dma", 1);
+    kal = fixture_get();
+    ck_assert_int_eq(kal_rnic_open(kal, "test", NULL, &rnic), KAL_OK);
+    ck_assert_int_eq(kal_pd_create(rnic, NULL, &pd), KAL_OK);
+    ck_assert_int_eq(kal_qp_create(rnic, pd, &qp_attr, &qp), KAL_ERR_QUOTA);
+    ck_assert_uint_eq(fixture_log_count("1 more queue pairs would pass the limit of 0 by "), 1);
+    ck_assert_uint_eq(fixture_log_count("/10.conf:2, the host's policy"), 1);
+    for (int i = 0; i < 2; i++, attr.addr = area + (size_t)i * page)
+        ck_assert_int_eq(kal_region_create(rnic, pd, &attr, &regions[i]), KAL_OK);
+    ck_assert_int_eq(kal_region_create(rnic, pd, &attr, &more), KAL_ERR_NO_RESOURCES);
+    ck_assert_uint_eq(fixture_log_count("/10.conf:4, the host's policy"), 1);
+    attr.addr = area; /* pinned already, and so free of charge */
+    ck_assert_int_eq(kal_region_create(rnic, pd, &attr, &regions[2]), KAL_OK);
+    ck_assert_int_eq(kal_region_create(rnic, pd, &attr, &more), KAL_ERR_QUOTA);
+    ck_assert_uint_eq(fixture_log_count("1 more memory regions would pass the limit of 3 by "), 1);
+    for (int i = 0; i < 3; i++)
+        ck_assert_int_eq(kal_region_destroy(rnic, regions[i]), KAL_OK);
+    ck_assert_uint_eq(kal_rnic_holds(rnic, KAL_ACCOUNT_MR), 0);
+    ck_assert_int_eq(kal_pd_destroy(rnic, pd), KAL_OK);
+    ck_assert_int_eq(kal_rnic_close(rnic, false), KAL_OK);
+    kal_put(kal);
+    munmap(area, 4 * page);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("governing");
+    TCase *tc = tc_case(suite, "governing", setup, NULL);
+
+    tc_add_tests(tc, another_configuration_does_not_replace_it, both_must_allow,
+                 what_cannot_be_used_allows_nothing, limits_refuse_and_name_the_rule);
+    return tc_main(suite);
+}
