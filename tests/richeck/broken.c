@@ -20,10 +20,24 @@
 static const struct ri_provider *lower;
 static struct ri_privileged_ops privileged;
 static struct ri_user_ops user;
-static const struct ri_host *upper;
-static struct ri_host host;
 static const char *fault = "";
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* One that is open. A program may open several. */
+struct opened {
+    struct ri_host host; /* for the lower provider, whose upcalls bring it back */
+    const struct ri_host *upper;
+    struct ri_rnic *rnic;
+    struct opened *next;
+};
+
+static pthread_mutex_t opened_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct opened *all_opened; /* the newest first */
+
+static const struct ri_host *upper_of(const struct ri_host *host)
+{
+    return ((const struct opened *)host)->upper;
+}
 
 static bool breaks(const char *name)
 {
@@ -57,7 +71,8 @@ static enum ri_status broken_enumerate(const struct ri_host *h, ri_found_fn foun
 
 static void down_cq_event(const struct ri_host *h, void *context)
 {
-    (void)h;
+    const struct ri_host *upper = upper_of(h);
+
     if (breaks("cq-event-locked"))
         pthread_mutex_lock(&lock);
     if (breaks("cq-event-no-context"))
@@ -70,6 +85,7 @@ static void down_cq_event(const struct ri_host *h, void *context)
 }
 
 struct call {
+    const struct ri_host *upper;
     void *context;
     const struct ri_event *event;
 };
@@ -78,16 +94,16 @@ static void *qp_event_thread(void *arg)
 {
     const struct call *call = arg;
 
-    upper->qp_event(upper, call->context, call->event);
+    call->upper->qp_event(call->upper, call->context, call->event);
     return NULL;
 }
 
 static void down_qp_event(const struct ri_host *h, void *context, const struct ri_event *event)
 {
-    struct call call = { context, event };
+    const struct ri_host *upper = upper_of(h);
+    struct call call = { upper, context, event };
     pthread_t thread;
 
-    (void)h;
     if (breaks("end-none") || breaks("ud-no-event"))
         return;
     if (breaks("qp-event-thread")) {
@@ -106,7 +122,8 @@ static void down_qp_event(const struct ri_host *h, void *context, const struct r
 
 static void down_srq_event(const struct ri_host *h, void *context, const struct ri_event *event)
 {
-    (void)h;
+    const struct ri_host *upper = upper_of(h);
+
     upper->srq_event(upper, context, event);
     if (breaks("srq-limit-twice"))
         upper->srq_event(upper, context, event);
@@ -116,39 +133,82 @@ static enum ri_status down_watch(const struct ri_host *h, void *lane_context, in
                                  uint32_t events, ri_ready_fn ready, void *arg,
                                  struct ri_watch **watch)
 {
-    (void)h;
+    const struct ri_host *upper = upper_of(h);
+
     if (breaks("watch-deaf"))
         events = 0;
     return upper->watch(upper, lane_context, fd, events, ready, arg, watch);
 }
 
+static void enter(struct opened *own, struct ri_rnic *rnic)
+{
+    own->rnic = rnic;
+    pthread_mutex_lock(&opened_lock);
+    own->next = all_opened;
+    all_opened = own;
+    pthread_mutex_unlock(&opened_lock);
+}
+
+static struct opened *leave(const struct ri_rnic *rnic)
+{
+    struct opened **at, *own;
+
+    pthread_mutex_lock(&opened_lock);
+    for (at = &all_opened; *at && (*at)->rnic != rnic;)
+        at = &(*at)->next;
+    own = *at;
+    if (own)
+        *at = own->next;
+    pthread_mutex_unlock(&opened_lock);
+    return own;
+}
+
 static enum ri_status broken_open(const struct ri_open *open, struct ri_rnic **rnic)
 {
+    struct opened *own = malloc(sizeof(*own));
     struct ri_open down = *open;
     enum ri_status status;
 
-    upper = open->host;
-    host = *open->host;
-    host.watch = down_watch;
-    host.cq_event = down_cq_event;
-    host.qp_event = down_qp_event;
-    host.srq_event = down_srq_event;
-    down.host = &host;
+    if (!own)
+        return RI_ERR_NO_RESOURCES;
+    own->upper = open->host;
+    own->host = *open->host;
+    own->host.watch = down_watch;
+    own->host.cq_event = down_cq_event;
+    own->host.qp_event = down_qp_event;
+    own->host.srq_event = down_srq_event;
+    down.host = &own->host;
     if (breaks("open-any-device"))
         down.device = NULL;
-    if (breaks("open-leaks-descriptor") && fcntl(0, F_DUPFD_CLOEXEC, 0) < 0)
-        return RI_ERR_NO_RESOURCES;
+    if (breaks("open-leaks-descriptor"))
+        (void)fcntl(0, F_DUPFD_CLOEXEC, 0);
     status = lower->privileged->open(&down, rnic);
-    if (status != RI_OK && breaks("open-writes-on-failure"))
+    if (status == RI_OK) {
+        enter(own, *rnic);
+        if (breaks("rnic-no-context"))
+            (*rnic)->context = NULL;
+        return RI_OK;
+    }
+    free(own);
+    if (breaks("open-writes-on-failure"))
         *rnic = NULL;
-    if (status == RI_OK && breaks("rnic-no-context"))
-        (*rnic)->context = NULL;
     return status;
 }
 
 static enum ri_status broken_close(struct ri_rnic *rnic, bool force)
 {
-    return breaks("close-never-busy") ? RI_OK : lower->privileged->close(rnic, force);
+    struct opened *own;
+    enum ri_status status;
+
+    if (breaks("close-never-busy"))
+        return RI_OK;
+    own = leave(rnic);
+    status = lower->privileged->close(rnic, force);
+    if (status == RI_OK)
+        free(own);
+    else if (own)
+        enter(own, rnic);
+    return status;
 }
 
 static enum ri_status broken_query(struct ri_rnic *rnic, struct ri_rnic_attr *attr)
@@ -374,17 +434,31 @@ static uint32_t drop(struct ri_wc *wc, uint32_t count)
     return kept;
 }
 
+/* A completion that is nobody's, now and then. */
+static bool invent(struct ri_wc *wc)
+{
+    static unsigned int polls;
+
+    if (++polls % 4)
+        return false;
+    *wc = (struct ri_wc){ .context = &polls, .cookie = 4711, .opcode = RI_WC_RECV };
+    return true;
+}
+
 static uint32_t broken_poll(struct ri_cq *cq, uint32_t count, struct ri_wc *wc)
 {
     static struct ri_wc last;
+    static struct ri_cq *last_cq;
     static bool again;
     uint32_t got;
 
-    if (breaks("poll-repeats") && again && count) {
+    if ((breaks("poll-repeats") || breaks("poll-repeats-all")) && again && count && cq == last_cq) {
         again = false;
         *wc = last;
         return 1;
     }
+    if (breaks("poll-invents") && count && invent(wc))
+        return 1;
     got = lower->user->poll(cq, count, wc);
     for (uint32_t i = 0; i < got; i++)
         spoil(&wc[i]);
@@ -394,9 +468,10 @@ static uint32_t broken_poll(struct ri_cq *cq, uint32_t count, struct ri_wc *wc)
         got = drop(wc, got);
     if (got) {
         last = wc[got - 1];
-        again = last.status == RI_WC_FLUSHED;
+        last_cq = cq;
+        again = last.status == RI_WC_FLUSHED || breaks("poll-repeats-all");
     }
-    return got;
+    return got && breaks("poll-tells-more") ? count + 1 : got;
 }
 
 static enum ri_status broken_arm(struct ri_cq *cq, enum ri_arm kind, uint32_t count)
@@ -413,7 +488,7 @@ static enum ri_status broken_arm(struct ri_cq *cq, enum ri_arm kind, uint32_t co
         kind = RI_ARM_NEXT;
     status = lower->user->arm(cq, kind, count);
     if (breaks("arm-fires-for-old") && total)
-        upper->cq_event(upper, cq->context);
+        all_opened->upper->cq_event(all_opened->upper, cq->context);
     return status;
 }
 

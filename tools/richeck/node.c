@@ -391,9 +391,12 @@ const char *wc_status_name(uint16_t status)
 struct ri_wc take(struct ri_cq *cq, const char *what)
 {
     struct ri_wc wc[2];
+    uint32_t got = 0;
 
     memset(wc, 0xa5, sizeof(wc));
-    EXPECT(UNTIL(bed.data.poll(cq, 1, wc), 5000), "no completion of %s within 5 s", what);
+    EXPECT(UNTIL((got = bed.data.poll(cq, 1, wc)) > 0, 5000), "no completion of %s within 5 s",
+           what);
+    EXPECT(got == 1, "poll for 1 completion answers %u", got);
     for (size_t i = 0; i < sizeof(wc[1]); i++)
         EXPECT(((unsigned char *)&wc[1])[i] == 0xa5, "poll writes behind wc[count - 1]");
     return wc[0];
