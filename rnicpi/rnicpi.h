@@ -1114,7 +1114,8 @@ struct ri_lower {
     const struct ri_user_ops *user;
     const char *device;           /* for its open */
     const struct ri_lower *lower; /* if it is a filter, too; else NULL */
-    uint64_t reserved[2];
+    const char *provider;         /* name of the undermost one, for messages; NULL: not told */
+    uint64_t reserved[1];
 };
 
 struct ri_open {

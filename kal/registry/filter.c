@@ -116,7 +116,8 @@ static enum kal_status put_in_front(struct kal_rnic *rnic, struct ri_open *open,
                                 .privileged = open->privileged,
                                 .user = open->user,
                                 .device = open->device,
-                                .lower = open->lower };
+                                .lower = open->lower,
+                                .provider = rnic->provider->name };
     filters->count++;
     open->privileged = &filter->ops;
     open->user = &filter->user_ops;

@@ -6,10 +6,6 @@
 
 #include "count.h"
 
-#ifndef PACKAGE_VERSION
-#define PACKAGE_VERSION "unreleased"
-#endif
-
 /* ---- the RNIC ---- */
 
 static enum ri_status count_open_filter(struct pass_rnic *pass, const char *argument)
@@ -244,74 +240,15 @@ static enum ri_status count_open(const struct ri_open *open, struct ri_rnic **rn
 }
 
 static const struct ri_privileged_ops privileged = {
-    .size = sizeof privileged,
-    .abi_major = RI_ABI_MAJOR,
-    .abi_minor = RI_ABI_MINOR,
-    .enumerate = pass_enumerate,
+    PASS_CONTROL_TABLE(count_),
     .open = count_open,
     .close = pass_close,
-    .query = count_query,
-    .query_port = count_query_port,
-    .lane_open = count_lane_open,
-    .pd_create = count_pd_create,
-    .pd_destroy = count_pd_destroy,
-    .cq_create = count_cq_create,
-    .cq_resize = count_cq_resize,
-    .cq_destroy = count_cq_destroy,
-    .qp_create = count_qp_create,
-    .qp_modify = count_qp_modify,
-    .qp_query = count_qp_query,
-    .qp_destroy = count_qp_destroy,
-    .srq_create = count_srq_create,
-    .srq_modify = count_srq_modify,
-    .srq_query = count_srq_query,
-    .srq_destroy = count_srq_destroy,
-    .mr_register = count_mr_register,
-    .mr_reregister = count_mr_reregister,
-    .mr_deregister = count_mr_deregister,
-    .mw_allocate = count_mw_allocate,
-    .mw_free = count_mw_free,
-    .ah_create = count_ah_create,
-    .ah_modify = count_ah_modify,
-    .ah_destroy = count_ah_destroy,
-    .connection_create = count_connection_create,
-    .connection_destroy = count_connection_destroy,
-    .resolve = count_resolve,
-    .listen = count_listen,
-    .listen_destroy = count_listen_destroy,
-    .connect = count_connect,
-    .accept = count_accept,
-    .confirm = count_confirm,
-    .reject = count_reject,
-    .disconnect = count_disconnect,
-    .service_request = count_service_request,
-    .service_reply = count_service_reply,
     .rnic_counters = count_counters,
-    .qp_counters = pass_qp_counters,
 };
 
 static const struct ri_user_ops user = {
-    .size = sizeof user,
-    .abi_major = RI_ABI_MAJOR,
-    .abi_minor = RI_ABI_MINOR,
-    .post_send = count_post_send,
-    .post_recv = count_post_recv,
-    .post_srq_recv = count_post_srq_recv,
-    .poll = count_poll,
-    .arm = count_arm,
+    PASS_DATA_TABLE(count_),
     .cq_peek = pass_cq_peek,
-    .progress = pass_progress,
-    .lane_arm = pass_lane_arm,
 };
 
-RI_PROVIDER(vf_count) = {
-    .size = sizeof(struct ri_provider),
-    .abi_major = RI_ABI_MAJOR,
-    .abi_minor = RI_ABI_MINOR,
-    .name = "count",
-    .description = "filter: counts calls and their time, for itstat, over another provider",
-    .version = PACKAGE_VERSION,
-    .privileged = &privileged,
-    .user = &user,
-    .flags = RI_PROVIDER_FILTER,
-};
+PASS_PROVIDER(count, "filter: counts calls and their time, for itstat, over another provider");

@@ -13,10 +13,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#ifndef PACKAGE_VERSION
-#define PACKAGE_VERSION "unreleased"
-#endif
-
 /* ---- the script ---- */
 
 static enum ri_status read_script(struct fault_rnic *rnic, const char *path)
@@ -102,22 +98,10 @@ static void fault_query(struct pass_rnic *pass, struct ri_rnic_attr *attr)
 static enum ri_status fault_counters(struct ri_rnic *ri, const char **names, uint64_t *values,
                                      size_t *count)
 {
-    struct fault_rnic *rnic = fault_rnic_of(PASS_OF(rnic, ri));
-    size_t room = *count;
-    enum ri_status status = pass_rnic_counters(ri, names, values, count);
+    const struct fault_rnic *rnic = fault_rnic_of(PASS_OF(rnic, ri));
 
-    if (status == RI_ERR_NOT_SUPPORTED) {
-        *count = 0;
-        status = RI_OK;
-    }
-    if (status != RI_OK)
-        return status;
-    if (*count < room) {
-        names[*count] = "faults_injected";
-        values[*count] = atomic_load(&rnic->injected);
-    }
-    ++*count;
-    return RI_OK;
+    return pass_counters_and(ri, "faults_injected", atomic_load(&rnic->injected), names, values,
+                             count);
 }
 
 /* ---- queues ---- */
@@ -230,74 +214,15 @@ static enum ri_status fault_open(const struct ri_open *open, struct ri_rnic **rn
 }
 
 static const struct ri_privileged_ops privileged = {
-    .size = sizeof privileged,
-    .abi_major = RI_ABI_MAJOR,
-    .abi_minor = RI_ABI_MINOR,
-    .enumerate = pass_enumerate,
+    PASS_CONTROL_TABLE(pass_),
     .open = fault_open,
     .close = pass_close,
-    .query = pass_query,
-    .query_port = pass_query_port,
-    .lane_open = pass_lane_open,
-    .pd_create = pass_pd_create,
-    .pd_destroy = pass_pd_destroy,
-    .cq_create = pass_cq_create,
-    .cq_resize = pass_cq_resize,
-    .cq_destroy = pass_cq_destroy,
-    .qp_create = pass_qp_create,
-    .qp_modify = pass_qp_modify,
-    .qp_query = pass_qp_query,
-    .qp_destroy = pass_qp_destroy,
-    .srq_create = pass_srq_create,
-    .srq_modify = pass_srq_modify,
-    .srq_query = pass_srq_query,
-    .srq_destroy = pass_srq_destroy,
-    .mr_register = pass_mr_register,
-    .mr_reregister = pass_mr_reregister,
-    .mr_deregister = pass_mr_deregister,
-    .mw_allocate = pass_mw_allocate,
-    .mw_free = pass_mw_free,
-    .ah_create = pass_ah_create,
-    .ah_modify = pass_ah_modify,
-    .ah_destroy = pass_ah_destroy,
-    .connection_create = pass_connection_create,
-    .connection_destroy = pass_connection_destroy,
-    .resolve = pass_resolve,
-    .listen = pass_listen,
-    .listen_destroy = pass_listen_destroy,
-    .connect = pass_connect,
-    .accept = pass_accept,
-    .confirm = pass_confirm,
-    .reject = pass_reject,
-    .disconnect = pass_disconnect,
-    .service_request = pass_service_request,
-    .service_reply = pass_service_reply,
     .rnic_counters = fault_counters,
-    .qp_counters = pass_qp_counters,
 };
 
 static const struct ri_user_ops user = {
-    .size = sizeof user,
-    .abi_major = RI_ABI_MAJOR,
-    .abi_minor = RI_ABI_MINOR,
-    .post_send = fault_post_send,
-    .post_recv = fault_post_recv,
-    .post_srq_recv = fault_post_srq_recv,
-    .poll = fault_poll,
-    .arm = fault_arm,
+    PASS_DATA_TABLE(fault_),
     .cq_peek = fault_cq_peek,
-    .progress = pass_progress,
-    .lane_arm = pass_lane_arm,
 };
 
-RI_PROVIDER(vf_fault) = {
-    .size = sizeof(struct ri_provider),
-    .abi_major = RI_ABI_MAJOR,
-    .abi_minor = RI_ABI_MINOR,
-    .name = "fault",
-    .description = "filter: faults by a script, over another provider",
-    .version = PACKAGE_VERSION,
-    .privileged = &privileged,
-    .user = &user,
-    .flags = RI_PROVIDER_FILTER,
-};
+PASS_PROVIDER(fault, "filter: faults by a script, over another provider");

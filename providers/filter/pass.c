@@ -103,6 +103,7 @@ enum ri_status pass_open(const struct pass_filter *filter, const struct ri_open 
     made->upper = open->host;
     made->filter = filter;
     made->device = device_of(open->lower);
+    made->provider = open->lower->provider ? open->lower->provider : "below";
     pass_host_init(made);
     status = filter->open(made, open->device);
     if (status != RI_OK)

@@ -111,6 +111,7 @@ struct pass_rnic {
     const struct ri_privileged_ops *ops; /* of the provider below */
     const struct ri_user_ops *own_user;  /* this filter's */
     const char *device;                  /* of the undermost provider; NULL: its default */
+    const char *provider;                /* its name */
     const struct ri_host *upper;
     struct ri_host host; /* for the provider below */
     const struct pass_filter *filter;
@@ -214,6 +215,10 @@ enum ri_status pass_rnic_counters(struct ri_rnic *rnic, const char **names, uint
 enum ri_status pass_qp_counters(struct ri_qp *qp, const char **names, uint64_t *values,
                                 size_t *count);
 
+/* The counters of the RNIC below, and one of the filter's own. */
+enum ri_status pass_counters_and(struct ri_rnic *rnic, const char *name, uint64_t value,
+                                 const char **names, uint64_t *values, size_t *count);
+
 /* ---- pass_connections.c ---- */
 enum ri_status pass_connection_create(struct ri_rnic *rnic, void *context,
                                       struct ri_connection **connection);
@@ -241,5 +246,50 @@ enum ri_status pass_cq_peek(struct ri_cq *cq, uint32_t *total, uint32_t *notify)
 uint32_t pass_progress(struct ri_lane *lane, struct ri_cq *first_cq, uint32_t budget,
                        uint64_t *next_deadline);
 bool pass_lane_arm(struct ri_lane *lane);
+
+/* ---- tables ---- */
+
+/* A filter's table of control: the functions begin with `of`, which is pass_ where it changes none.
+ * It adds open, close and rnic_counters. */
+#define PASS_CONTROL_TABLE(of)                                                                  \
+    .size = sizeof(struct ri_privileged_ops), .abi_major = RI_ABI_MAJOR,                        \
+    .abi_minor = RI_ABI_MINOR, .enumerate = pass_enumerate, .query = of##query,                 \
+    .query_port = of##query_port, .lane_open = of##lane_open, .pd_create = of##pd_create,       \
+    .pd_destroy = of##pd_destroy, .cq_create = of##cq_create, .cq_resize = of##cq_resize,       \
+    .cq_destroy = of##cq_destroy, .qp_create = of##qp_create, .qp_modify = of##qp_modify,       \
+    .qp_query = of##qp_query, .qp_destroy = of##qp_destroy, .srq_create = of##srq_create,       \
+    .srq_modify = of##srq_modify, .srq_query = of##srq_query, .srq_destroy = of##srq_destroy,   \
+    .mr_register = of##mr_register, .mr_reregister = of##mr_reregister,                         \
+    .mr_deregister = of##mr_deregister, .mw_allocate = of##mw_allocate, .mw_free = of##mw_free, \
+    .ah_create = of##ah_create, .ah_modify = of##ah_modify, .ah_destroy = of##ah_destroy,       \
+    .connection_create = of##connection_create, .connection_destroy = of##connection_destroy,   \
+    .resolve = of##resolve, .listen = of##listen, .listen_destroy = of##listen_destroy,         \
+    .connect = of##connect, .accept = of##accept, .confirm = of##confirm, .reject = of##reject, \
+    .disconnect = of##disconnect, .service_request = of##service_request,                       \
+    .service_reply = of##service_reply, .qp_counters = pass_qp_counters
+
+/* The same of the data path; it adds cq_peek. */
+#define PASS_DATA_TABLE(of)                                                                     \
+    .size = sizeof(struct ri_user_ops), .abi_major = RI_ABI_MAJOR, .abi_minor = RI_ABI_MINOR,   \
+    .post_send = of##post_send, .post_recv = of##post_recv, .post_srq_recv = of##post_srq_recv, \
+    .poll = of##poll, .arm = of##arm, .progress = pass_progress, .lane_arm = pass_lane_arm
+
+#ifndef PACKAGE_VERSION
+#define PACKAGE_VERSION "unreleased"
+#endif
+
+/* The descriptor of vf_NAME, with the tables `privileged` and `user`. */
+#define PASS_PROVIDER(name_, text)          \
+    RI_PROVIDER(vf_##name_) = {             \
+        .size = sizeof(struct ri_provider), \
+        .abi_major = RI_ABI_MAJOR,          \
+        .abi_minor = RI_ABI_MINOR,          \
+        .name = #name_,                     \
+        .description = (text),              \
+        .version = PACKAGE_VERSION,         \
+        .privileged = &privileged,          \
+        .user = &user,                      \
+        .flags = RI_PROVIDER_FILTER,        \
+    }
 
 #endif

@@ -99,6 +99,26 @@ enum ri_status pass_rnic_counters(struct ri_rnic *ri, const char **names, uint64
     return rnic->ops->rnic_counters(rnic->below, names, values, count);
 }
 
+enum ri_status pass_counters_and(struct ri_rnic *rnic, const char *name, uint64_t value,
+                                 const char **names, uint64_t *values, size_t *count)
+{
+    const size_t room = *count;
+    enum ri_status status = pass_rnic_counters(rnic, names, values, count);
+
+    if (status == RI_ERR_NOT_SUPPORTED) {
+        *count = 0;
+        status = RI_OK;
+    }
+    if (status != RI_OK)
+        return status;
+    if (*count < room) {
+        names[*count] = name;
+        values[*count] = value;
+    }
+    ++*count;
+    return RI_OK;
+}
+
 /* ---- protection domains ---- */
 
 enum ri_status pass_pd_create(struct ri_rnic *ri, void *context, struct ri_pd **pd)

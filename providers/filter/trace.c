@@ -8,10 +8,6 @@
 
 #include "base/clock.h"
 
-#ifndef PACKAGE_VERSION
-#define PACKAGE_VERSION "unreleased"
-#endif
-
 static _Atomic uint64_t rnics; /* that were opened */
 
 static enum ri_status trace_open_filter(struct pass_rnic *pass, const char *argument)
@@ -73,74 +69,15 @@ static enum ri_status trace_open(const struct ri_open *open, struct ri_rnic **rn
 }
 
 static const struct ri_privileged_ops privileged = {
-    .size = sizeof privileged,
-    .abi_major = RI_ABI_MAJOR,
-    .abi_minor = RI_ABI_MINOR,
-    .enumerate = pass_enumerate,
+    PASS_CONTROL_TABLE(trace_),
     .open = trace_open,
     .close = trace_close,
-    .query = trace_query,
-    .query_port = trace_query_port,
-    .lane_open = trace_lane_open,
-    .pd_create = trace_pd_create,
-    .pd_destroy = trace_pd_destroy,
-    .cq_create = trace_cq_create,
-    .cq_resize = trace_cq_resize,
-    .cq_destroy = trace_cq_destroy,
-    .qp_create = trace_qp_create,
-    .qp_modify = trace_qp_modify,
-    .qp_query = trace_qp_query,
-    .qp_destroy = trace_qp_destroy,
-    .srq_create = trace_srq_create,
-    .srq_modify = trace_srq_modify,
-    .srq_query = trace_srq_query,
-    .srq_destroy = trace_srq_destroy,
-    .mr_register = trace_mr_register,
-    .mr_reregister = trace_mr_reregister,
-    .mr_deregister = trace_mr_deregister,
-    .mw_allocate = trace_mw_allocate,
-    .mw_free = trace_mw_free,
-    .ah_create = trace_ah_create,
-    .ah_modify = trace_ah_modify,
-    .ah_destroy = trace_ah_destroy,
-    .connection_create = trace_connection_create,
-    .connection_destroy = trace_connection_destroy,
-    .resolve = trace_resolve,
-    .listen = trace_listen,
-    .listen_destroy = trace_listen_destroy,
-    .connect = trace_connect,
-    .accept = trace_accept,
-    .confirm = trace_confirm,
-    .reject = trace_reject,
-    .disconnect = trace_disconnect,
-    .service_request = trace_service_request,
-    .service_reply = trace_service_reply,
     .rnic_counters = pass_rnic_counters,
-    .qp_counters = pass_qp_counters,
 };
 
 static const struct ri_user_ops user = {
-    .size = sizeof user,
-    .abi_major = RI_ABI_MAJOR,
-    .abi_minor = RI_ABI_MINOR,
-    .post_send = trace_post_send,
-    .post_recv = trace_post_recv,
-    .post_srq_recv = trace_post_srq_recv,
-    .poll = trace_poll,
-    .arm = trace_arm,
+    PASS_DATA_TABLE(trace_),
     .cq_peek = pass_cq_peek,
-    .progress = pass_progress,
-    .lane_arm = pass_lane_arm,
 };
 
-RI_PROVIDER(vf_trace) = {
-    .size = sizeof(struct ri_provider),
-    .abi_major = RI_ABI_MAJOR,
-    .abi_minor = RI_ABI_MINOR,
-    .name = "trace",
-    .description = "filter: writes each call, completion and event, over another provider",
-    .version = PACKAGE_VERSION,
-    .privileged = &privileged,
-    .user = &user,
-    .flags = RI_PROVIDER_FILTER,
-};
+PASS_PROVIDER(trace, "filter: writes each call, completion and event, over another provider");
