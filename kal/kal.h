@@ -70,7 +70,8 @@ struct kal_upper {
     /* Upcalls, with the thread rules of struct ri_host. Contexts are those given at creation. */
     void (*cq_event)(void *cq_context);
     void (*cq_error)(void *cq_context, const struct ri_event *event);
-    void (*qp_event)(void *qp_context, const struct ri_event *event);
+    /* False: there is no such QP, and the event is dropped. */
+    bool (*qp_event)(void *qp_context, const struct ri_event *event);
     void (*srq_event)(void *srq_context, const struct ri_event *event);
     void (*rnic_event)(void *rnic_context, const struct ri_event *event);
     /* A peer's request. The receiver owns the connection from now on: it accepts, rejects, migrates

@@ -130,7 +130,8 @@ UAL_PUBLIC void ual_handle_drop(struct ual_object *object);
 /* Lookups fail for a while: the slot stays the object's. */
 UAL_PUBLIC void ual_handle_hide(struct ual_object *object);
 UAL_PUBLIC void ual_handle_show(struct ual_object *object);
-/* The object behind the handle of an object that exists, hidden or not: for upcalls. */
+/* The object behind a handle, hidden or not, that a provider brings; NULL: it does not exist, or is
+ * another one by now. */
 UAL_PUBLIC struct ual_object *ual_handle_object(ual_handle handle);
 
 UAL_PUBLIC void ual_context_set(struct ual_object *object, uint64_t context);

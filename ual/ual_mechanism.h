@@ -357,11 +357,20 @@ UAL_PUBLIC enum ual_status ual_cq_create(struct ual_device *device, const struct
 UAL_PUBLIC enum ual_status ual_cq_free(struct ual_cq *cq);
 /* At least `depth` completions from now on. UAL_ERR_NOT_SUPPORTED; BUSY: more are in it. */
 UAL_PUBLIC enum ual_status ual_cq_resize(struct ual_cq *cq, uint32_t depth);
+/* A provider's answer to a poll that cannot be: it is logged once for each device. Returns what may
+ * be used, `asked`. */
+UAL_PUBLIC uint32_t ual_cq_told_more(const struct ual_cq *cq, uint32_t told, uint32_t asked)
+    __attribute__((cold));
 /* Up to `count` completions, oldest first; returns how many. wc->context is the handle of the QP,
  * which may have been freed meanwhile. Runs nothing: ual_cq_run does. [data] */
 static inline uint32_t ual_cq_poll(struct ual_cq *cq, uint32_t count, struct ri_wc *wc)
 {
-    return cq->polled->ops->poll(cq->polled, count, wc);
+    uint32_t got = cq->polled->ops->poll(cq->polled, count, wc);
+
+    /* First the comparison that callers of one completion make, too: it costs them nothing. */
+    if (__builtin_expect(got != count, 0) && __builtin_expect(got > count, 0))
+        return ual_cq_told_more(cq, got, count);
+    return got;
 }
 /* One event when the next completion of that kind comes. What is there already is not told: poll
  * once more afterwards. [data] */

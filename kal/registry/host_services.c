@@ -98,8 +98,12 @@ static void host_qp_event(const struct ri_host *host, void *qp_context,
 {
     struct kal_rnic *rnic = kal_rnic_of_host(host);
 
-    if (!kal_cm_qp_event(rnic, qp_context, event))
-        rnic->upper->qp_event(qp_context, event);
+    if (kal_cm_qp_event(rnic, qp_context, event) || rnic->upper->qp_event(qp_context, event))
+        return;
+    if (!atomic_exchange(&rnic->told_of_none, true))
+        kal_rnic_log(rnic, RI_LOG_ERROR,
+                     "provider %s tells event %d of a queue pair that is not there: it is dropped",
+                     rnic->provider->name, (int)event->type);
 }
 
 static void host_srq_event(const struct ri_host *host, void *srq_context,

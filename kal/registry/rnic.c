@@ -75,6 +75,8 @@ static const char *attr_flaw(const struct ri_rnic_attr *attr)
         return "the transport is unknown";
     if (!(attr->features & (RI_FEATURE_CONNECTION_SET_A | RI_FEATURE_CONNECTION_SET_B)))
         return "there is no set of connection verbs";
+    if (attr->ports > UINT8_MAX)
+        return "there are more than 255 ports";
     if (!attr->ports || !attr->lanes)
         return "there is no port or no lane";
     if (!attr->max_pd || !attr->max_cq || !attr->max_qp || !attr->max_mr)
@@ -107,8 +109,10 @@ static enum kal_status open_provider(struct kal_rnic *rnic)
     rnic->attr.size = sizeof rnic->attr;
     status = rnic->ops.query(rnic->ri, &rnic->attr);
     flaw = status != RI_OK ? ri_status_name(status) : attr_flaw(&rnic->attr);
-    if (!flaw)
+    if (!flaw) {
+        rnic->attr.firmware[sizeof rnic->attr.firmware - 1] = '\0';
         return KAL_OK;
+    }
     kal_rnic_log(rnic, RI_LOG_ERROR,
                  "provider %s gives attributes that cannot be used: %s; install a "
                  "provider that fits",

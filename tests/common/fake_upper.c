@@ -42,11 +42,12 @@ static void upper_cq_error(void *context, const struct ri_event *event)
     fake_upper_seen.cq_error_count++;
 }
 
-static void upper_qp_event(void *context, const struct ri_event *event)
+static bool upper_qp_event(void *context, const struct ri_event *event)
 {
     (void)event;
     fake_upper_seen.qp = context;
     fake_upper_seen.qp_count++;
+    return true;
 }
 
 static void upper_srq_event(void *context, const struct ri_event *event)

@@ -258,6 +258,8 @@ static const struct {
     { "queryfail", "attributes that cannot be used: RI_ERR_DEVICE", KAL_ERR_DEVICE },
     { "nosets", "there is no set of connection verbs", KAL_ERR_NO_INTERFACE },
     { "nolanes", "there is no port or no lane", KAL_ERR_NO_INTERFACE },
+    { "portsmany", "there are more than 255 ports", KAL_ERR_NO_INTERFACE },
+    { "nodepth", "queues or regions are of size 0", KAL_ERR_NO_INTERFACE },
 };
 
 START_TEST(test_flawed_provider)

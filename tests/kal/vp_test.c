@@ -161,10 +161,12 @@ static enum ri_status test_query(struct ri_rnic *rnic, struct ri_rnic_attr *attr
         .max_cq = 10,
         .max_qp = 10,
         .max_mr = 10,
-        .max_cqe = 100,
+        .max_cqe = has("nodepth") ? 0 : 100,
         .max_send_wr = 10,
         .max_send_sge = 2,
-        .ports = has("ports2") ? 2 : 1,
+        .ports = has("portsmany") ? UINT32_MAX
+                 : has("ports2")  ? 2
+                                  : 1,
         .lanes = has("nolanes") ? 0 : 1,
     };
     return RI_OK;

@@ -168,6 +168,16 @@ enum ual_status ual_cq_resize(struct ual_cq *cq, uint32_t depth)
     return status;
 }
 
+uint32_t ual_cq_told_more(const struct ual_cq *cq, uint32_t told, uint32_t asked)
+{
+    if (!atomic_exchange(&device_inside(cq->device)->told_more, true))
+        kal_log(RI_LOG_ERROR,
+                "%s: provider %s answers %u to a poll for %u completions: %u are taken; filter "
+                "guard drops what is wrong",
+                ual_device_name(cq->device), ual_device_provider(cq->device), told, asked, asked);
+    return asked;
+}
+
 void ual_cq_forget(struct ual_cq *cq, ual_handle qp)
 {
     struct ual_cq_stash *stash = inside_of(cq)->stash;

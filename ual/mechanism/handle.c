@@ -15,6 +15,7 @@ struct ual_slot ual_slots[SLOT_COUNT];
 static struct {
     uint64_t generation;
     uint32_t next_free; /* 0: end of the list */
+    atomic_bool live;   /* its object exists, hidden or not */
 } spare[SLOT_COUNT];
 
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -57,6 +58,7 @@ enum ual_status ual_handle_take(struct ual_object *object, enum ual_type type,
     object->type = type;
     object->device = device;
     atomic_store_explicit(&ual_slots[slot].object, object, memory_order_relaxed);
+    atomic_store_explicit(&spare[slot].live, true, memory_order_release);
     atomic_store_explicit(&ual_slots[slot].handle, object->handle, memory_order_release);
     pthread_mutex_unlock(&table_lock);
     return UAL_OK;
@@ -100,11 +102,16 @@ bool ual_handle_close_device(struct ual_device *device)
     return first;
 }
 
+/* The handle comes from a provider, so it may be of no object. That of one which is being created
+ * or dropped meanwhile is the provider's error, too. */
 struct ual_object *ual_handle_object(ual_handle handle)
 {
-    const struct ual_slot *slot = &ual_slots[(uint32_t)(handle >> 4) & (SLOT_COUNT - 1)];
+    const uint32_t slot = (uint32_t)(handle >> 4) & (SLOT_COUNT - 1);
 
-    return atomic_load_explicit(&slot->object, memory_order_relaxed);
+    if (!atomic_load_explicit(&spare[slot].live, memory_order_acquire) ||
+        make_handle(slot, (enum ual_type)(handle & 15)) != handle)
+        return NULL;
+    return atomic_load_explicit(&ual_slots[slot].object, memory_order_relaxed);
 }
 
 void ual_handle_drop(struct ual_object *object)
@@ -113,6 +120,7 @@ void ual_handle_drop(struct ual_object *object)
 
     pthread_mutex_lock(&table_lock);
     atomic_store_explicit(&ual_slots[slot].handle, 0, memory_order_release);
+    atomic_store_explicit(&spare[slot].live, false, memory_order_release);
     spare[slot].next_free = first_free;
     first_free = slot;
     pthread_mutex_unlock(&table_lock);
@@ -135,6 +143,7 @@ void ual_handle_forked(void)
 
     for (uint32_t slot = 1; slot < high_water; slot++) {
         atomic_store_explicit(&ual_slots[slot].handle, 0, memory_order_relaxed);
+        atomic_store_explicit(&spare[slot].live, false, memory_order_relaxed);
         if (spare[slot].generation > newest)
             newest = spare[slot].generation;
         spare[slot].next_free = slot - 1;

@@ -41,7 +41,8 @@ struct device_inside {
     struct ual_mw *mws;
     struct ual_srq_record *srqs;
     struct ual_ah *ahs;
-    atomic_uint users; /* QPs, CQs, connections, channels */
+    atomic_uint users;     /* QPs, CQs, connections, channels */
+    atomic_bool told_more; /* see ual_cq_told_more */
     struct ual_stripe stripes[UAL_STRIPES];
 };
 
@@ -134,7 +135,7 @@ void ual_cq_forget(struct ual_cq *cq, ual_handle qp);
 /* The upcalls of struct kal_upper, by receiver. */
 void ual_cq_fired(void *cq_context);
 void ual_cq_error(void *cq_context, const struct ri_event *event);
-void ual_qp_event(void *qp_context, const struct ri_event *event);
+bool ual_qp_event(void *qp_context, const struct ri_event *event);
 void ual_srq_event(void *srq_context, const struct ri_event *event);
 void ual_conn_request(void *listener_context, struct kal_connection *connection,
                       const struct ri_connect_request *request, void **connection_context);

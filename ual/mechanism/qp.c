@@ -245,12 +245,17 @@ enum ual_status ual_qp_renew(struct ual_qp *qp, struct ual_qp_attr *attr)
 
 /* --- upcalls --- */
 
-void ual_qp_event(void *qp_context, const struct ri_event *event)
+bool ual_qp_event(void *qp_context, const struct ri_event *event)
 {
-    struct ual_qp *qp = (struct ual_qp *)ual_handle_object((ual_handle)qp_context);
+    const ual_handle handle = (ual_handle)qp_context;
+    const unsigned int type = handle & 15;
+    struct ual_qp *qp = (struct ual_qp *)ual_handle_object(handle);
 
+    if (!qp || (type != UAL_QP && type < UAL_TYPE_FRONT))
+        return false;
     if (qp->event)
         qp->event(qp, event);
     else
         ual_async_report(qp->object.device, event, &qp->object, NULL);
+    return true;
 }

@@ -107,6 +107,33 @@ START_TEST(polled_oldest_first)
 }
 END_TEST
 
+static uint32_t tell_more(struct ri_cq *cq, uint32_t count, struct ri_wc *wc)
+{
+    (void)cq;
+    memset(wc, 0, count * sizeof(*wc));
+    return count + 1000;
+}
+
+START_TEST(more_than_asked_for_is_not_believed)
+{
+    struct ual_cq *cq = make_cq(NULL, NULL);
+    struct ri_cq *below = cq->cq;
+    const struct ri_user_ops *honest = below->ops;
+    struct ri_user_ops lying = *honest;
+    struct ri_wc wc[3];
+
+    lying.poll = tell_more;
+    below->ops = &lying;
+    ck_assert_uint_eq(ual_cq_poll(cq, 1, wc), 1);
+    ck_assert_uint_eq(ual_cq_poll(cq, 3, wc), 3);
+    ck_assert_uint_eq(fk.logged[RI_LOG_ERROR], 1); /* once */
+    ck_assert_msg(strstr(fk.last_line, ual_device_provider(device)), "%s", fk.last_line);
+    below->ops = honest;
+    ck_assert_uint_eq(ual_cq_poll(cq, 3, wc), 0);
+    ok(ual_cq_free(cq));
+}
+END_TEST
+
 START_TEST(resized)
 {
     struct ual_cq *cq = make_cq(NULL, NULL);
@@ -378,7 +405,8 @@ int main(void)
     tc_add_tests(tc_case(suite, "creation", setup, teardown), depth_is_within_the_limits,
                  depth_is_what_the_provider_gave, a_channel_of_another_device_is_refused,
                  a_refused_cq_leaves_nothing);
-    tc_add_tests(tc_case(suite, "contents", setup, teardown), polled_oldest_first, resized);
+    tc_add_tests(tc_case(suite, "contents", setup, teardown), polled_oldest_first,
+                 more_than_asked_for_is_not_believed, resized);
     tc_add_tests(tc_case(suite, "news", setup, teardown), arm_kinds_pass_through,
                  fired_to_a_channel, fired_to_nobody, errors_to_the_function,
                  errors_without_a_function_are_asynchronous_events,

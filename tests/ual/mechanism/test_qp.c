@@ -9,6 +9,8 @@
 
 #include "device_fixture.h"
 
+#include "tests/ual/fake_kal_private.h"
+
 #include "yields.h"
 
 #include <pthread.h>
@@ -264,6 +266,26 @@ START_TEST(events_to_the_function)
 }
 END_TEST
 
+/* Of a QP that was freed, of another kind of object, of nothing. */
+START_TEST(events_of_no_qp_are_dropped)
+{
+    struct ri_event event = { .size = sizeof(event), .type = RI_EVENT_LLP_RESET };
+    struct ual_qp *listening = make_qp(cq, on_event, NULL), *freed;
+    void *wrong[] = { NULL, NULL, (void *)UINTPTR_MAX, &event, (void *)device->object.handle };
+    void *context_of_it = fk.qp->ri.context;
+
+    freed = make_qp(cq, on_event, NULL);
+    wrong[0] = fk.qp->ri.context;
+    ok(ual_qp_free(freed));
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++)
+        ck_assert_msg(!fk_upper->qp_event(wrong[i], &event), "context %zu", i);
+    ck_assert_uint_eq(atomic_load(&heard), 0);
+    ck_assert(fk_upper->qp_event(context_of_it, &event));
+    ck_assert_ptr_eq(told_of, listening);
+    ok(ual_qp_free(listening));
+}
+END_TEST
+
 START_TEST(events_without_a_function_are_asynchronous)
 {
     struct ual_channel *channel = make_channel(device);
@@ -449,7 +471,7 @@ int main(void)
                  one_that_cannot_be_destroyed_remains, part_of_something_larger);
     tc = tc_case(suite, "use", setup_qp, teardown_qp);
     tc_add_tests(tc, completions_carry_its_handle, posts_are_refused_in_words,
-                 modify_query_and_counters, events_to_the_function,
+                 modify_query_and_counters, events_to_the_function, events_of_no_qp_are_dropped,
                  events_without_a_function_are_asynchronous);
     tc = tc_case(suite, "lives", setup_qp, teardown_qp);
     tcase_add_loop_test(tc, rewind_flushes_from_any_state, 0, 3);
