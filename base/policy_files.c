@@ -128,8 +128,8 @@ static enum policy_result read_file(const struct reading *reading, int folder_fd
 {
     int fd = openat(folder_fd, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     enum policy_result result;
-    size_t length, size = strlen(folder) + strlen(name) + 2;
-    char *path = malloc(size), *text;
+    size_t length = 0, size = strlen(folder) + strlen(name) + 2;
+    char *path = malloc(size), *text = NULL;
 
     if (path)
         snprintf(path, size, "%s/%s", folder, name);

@@ -107,7 +107,7 @@ bool kal_state_read_request(const char *line, size_t length, struct kal_state_re
 {
     struct cursor cursor = { line, line + length };
     bool versioned = false, asked = false, more;
-    struct kal_state_request read;
+    struct kal_state_request read = { .get = KAL_STATE_PROCESS };
     struct member member;
 
     *why = "a request is one JSON object of texts and numbers in one line";
