@@ -116,6 +116,13 @@ int tc_thread_count(void); /* a joined thread is not counted, though /proc may s
  */
 char tc_thread_state(pid_t process, pid_t thread);
 bool tc_asleep(pid_t thread);
+/*
+ * To be called before fork(2) where the child allocates memory: under AddressSanitizer it waits
+ * until every other thread sleeps. GCC 12's AddressSanitizer does not hold the locks of its
+ * allocator still over a fork. A thread that begins or allocates may have one of them, and then the
+ * child waits for it for ever.
+ */
+void tc_await_quiet_for_fork(void);
 bool tc_polls(pid_t thread);
 /*
  * Compares the descriptors by what they refer to ("socket", "anon_inode:[eventpoll]", a path).

@@ -140,6 +140,35 @@ bool tc_asleep(pid_t thread)
     return thread && tc_thread_state(getpid(), thread) == 'S';
 }
 
+#if defined(ITAL_SANITIZERS) && !defined(__SANITIZE_THREAD__)
+static bool others_sleep(void)
+{
+    DIR *threads = opendir("/proc/self/task");
+    struct dirent *entry;
+    bool all = threads != NULL;
+
+    while (all && (entry = readdir(threads))) {
+        pid_t thread = (pid_t)atoi(entry->d_name);
+        char state = thread > 0 && thread != gettid() ? tc_thread_state(getpid(), thread)
+                                                      : (char)'S';
+
+        all = state == 'S' || !state; /* it may have ended since */
+    }
+    if (threads)
+        closedir(threads);
+    return all;
+}
+
+void tc_await_quiet_for_fork(void)
+{
+    ck_assert_msg(tc_until(others_sleep(), 10000), "some thread always runs");
+}
+#else
+void tc_await_quiet_for_fork(void)
+{
+}
+#endif
+
 bool tc_polls(pid_t thread)
 {
     char path[64], text[256] = "";

@@ -89,6 +89,7 @@ START_TEST(list_fork_open)
     needs_threads_in_child();
     it_interface_list(list, &count, NULL);
     ck_assert_uint_gt(count, 0);
+    tc_await_quiet_for_fork();
     child = fork();
     if (child == 0)
         child_life(IFACE);
@@ -106,6 +107,7 @@ START_TEST(old_handles_stay_dead_beside_new_ones)
     needs_threads_in_child();
     ok(it_ia_create(IFACE, 2, 1, &ia));
     ok(it_pz_create(ia, &pz));
+    tc_await_quiet_for_fork();
     child = fork();
     if (child == 0) {
         child_clock();
@@ -138,6 +140,7 @@ START_TEST(fork_twice)
 
     needs_threads_in_child();
     ok(it_ia_create(IFACE, 2, 1, &ia));
+    tc_await_quiet_for_fork();
     child = fork();
     if (child == 0) {
         pid_t grandchild;
@@ -145,6 +148,7 @@ START_TEST(fork_twice)
 
         child_clock();
         CHECK_CHILD(20, it_ia_create(IFACE, 2, 1, &second) == IT_SUCCESS);
+        tc_await_quiet_for_fork();
         grandchild = fork();
         if (grandchild == 0) {
             CHECK_CHILD(21, it_ia_free(ia) == IT_ERR_IA_CATASTROPHE);

@@ -10,7 +10,6 @@
 #include "tc.h"
 
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <pthread.h>
@@ -552,31 +551,12 @@ START_TEST(no_answer_before_its_question)
 }
 END_TEST
 
-#ifndef __SANITIZE_THREAD__
-/* GCC 12's AddressSanitizer does not hold its locks still over a fork. A thread that begins or
- * allocates has one of them, and then the child's first thread waits for ever. */
-static void await_sleep_of_other_threads(void)
-{
-#ifdef ITAL_SANITIZERS
-    DIR *threads = opendir("/proc/self/task");
-    struct dirent *entry;
-
-    ck_assert_ptr_nonnull(threads);
-    while ((entry = readdir(threads))) {
-        pid_t thread = (pid_t)atoi(entry->d_name);
-
-        if (thread > 0 && thread != getpid())
-            ck_assert(tc_until(tc_asleep(thread), 10000));
-    }
-    closedir(threads);
-#endif
-}
-
 /*
  * A real child process. A simulated one would have the parent's writer still running, with a
  * descriptor whose number another file may have. ThreadSanitizer supports no thread in the child of
  * a process with threads.
  */
+#ifndef __SANITIZE_THREAD__
 START_TEST(child_leaves_the_file_alone)
 {
     struct kal_capture_end *end;
@@ -585,7 +565,7 @@ START_TEST(child_leaves_the_file_alone)
 
     ck_assert_int_eq(open_at(&rnics[0], path), KAL_OK);
     end = begin(&rnics[0], 1000, 2000, true);
-    await_sleep_of_other_threads();
+    tc_await_quiet_for_fork();
     kal_capture_fork_prepare(); /* what the atfork handlers do */
     child = fork();
     if (child)
