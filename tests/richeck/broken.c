@@ -437,19 +437,19 @@ static uint32_t drop(struct ri_wc *wc, uint32_t count)
 /* A completion that is nobody's, now and then. */
 static bool invent(struct ri_wc *wc)
 {
-    static unsigned int polls;
+    static _Thread_local unsigned int polls;
 
     if (++polls % 4)
         return false;
-    *wc = (struct ri_wc){ .context = &polls, .cookie = 4711, .opcode = RI_WC_RECV };
+    *wc = (struct ri_wc){ .context = &all_opened, .cookie = 4711, .opcode = RI_WC_RECV };
     return true;
 }
 
 static uint32_t broken_poll(struct ri_cq *cq, uint32_t count, struct ri_wc *wc)
 {
-    static struct ri_wc last;
-    static struct ri_cq *last_cq;
-    static bool again;
+    static _Thread_local struct ri_wc last;
+    static _Thread_local struct ri_cq *last_cq;
+    static _Thread_local bool again;
     uint32_t got;
 
     if ((breaks("poll-repeats") || breaks("poll-repeats-all")) && again && count && cq == last_cq) {
