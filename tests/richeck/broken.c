@@ -399,7 +399,7 @@ static enum ri_status broken_post_recv(struct ri_qp *qp, struct ri_recv_wr *wr,
 
 static void spoil(struct ri_wc *wc)
 {
-    static unsigned int seen;
+    static _Thread_local unsigned int seen;
 
     seen++;
     if (breaks("wc-no-context"))
