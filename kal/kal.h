@@ -55,6 +55,36 @@ enum kal_status kal_status_of_ri(enum ri_status status);
 struct kal_connection;
 struct kal_listener;
 
+/* What is seen of a QP by who watches the process. */
+#define KAL_SEEN_COUNTERS 16u
+struct kal_qp_seen {
+    const void *qp; /* struct ri_qp, only to be compared: it may be gone */
+    bool known;     /* false: the provider did not answer, and info is zero */
+    bool shared;    /* it takes its receives from a shared queue */
+    uint32_t lane;
+    struct ri_qp_info info;
+    size_t counters;
+    const char *names[KAL_SEEN_COUNTERS]; /* static */
+    uint64_t values[KAL_SEEN_COUNTERS];
+};
+
+/* Who would notice the next packet of a lane. */
+enum kal_lane_runner {
+    KAL_LANE_POLLED, /* threads of the program that poll, or come and go */
+    KAL_LANE_WAITER, /* a thread of the program that waits */
+    KAL_LANE_THREAD, /* ital's background thread */
+    KAL_LANE_NOBODY  /* the program has closed its descriptors */
+};
+
+struct kal_lane_seen {
+    enum kal_lane_runner runner;
+    uint32_t qps, descriptors;
+    /* Waiting threads, with that of KAL_LANE_WAITER */
+    uint32_t waiters;
+    /* By the program's threads; modulo 2^32 */
+    uint32_t polls;
+};
+
 struct kal_upper {
     /* Lanes, as in struct ri_host; lane_context is the pointer given to kal_lane_open. */
     enum ri_status (*watch)(void *lane_context, int fd, uint32_t events, ri_ready_fn ready,
@@ -67,6 +97,14 @@ struct kal_upper {
     /* True: the calling thread is in a run of a lane, or is a lane's own thread. NULL: none ever
      * is. Any thread; takes leaf locks only. */
     bool (*inside)(void);
+    /*
+     * For who watches the process; NULL: nothing is known. The next of the RNIC's QPs, at most
+     * `room`, from the beginning again if `first`; fewer than room: they were the last. One thread
+     * at a time. lanes_seen: all lanes. The RNIC is open or being opened or closed. They take leaf
+     * locks, and call kal_qp_query and kal_qp_counters.
+     */
+    size_t (*qps_seen)(void *rnic_context, bool first, struct kal_qp_seen *seen, size_t room);
+    size_t (*lanes_seen)(void *rnic_context, struct kal_lane_seen *seen, size_t room);
     /* Upcalls, with the thread rules of struct ri_host. Contexts are those given at creation. */
     void (*cq_event)(void *cq_context);
     void (*cq_error)(void *cq_context, const struct ri_event *event);

@@ -411,7 +411,8 @@ struct ual_qp {
     struct ual_srq *srq; /* NULL: an own receive queue */
     ual_qp_event_fn event;
     void *context;
-    uint32_t lane; /* where its connection runs; constant */
+    uint32_t lane;              /* where its connection runs; constant */
+    struct ual_qp *prev, *next; /* of the device; the mechanism's own */
 };
 
 struct ual_qp_attr {

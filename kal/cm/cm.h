@@ -168,6 +168,9 @@ struct kal_connection {
     /* Attached during the start-up */
     struct ri_qp *qp;
     struct kal_connection *attached_prev, *attached_next;
+    /* The QP that got the stream, only to be compared, and the how manieth hand-over that was */
+    const void *carrier;
+    uint64_t handover;
 };
 
 struct kal_listener {
@@ -221,6 +224,7 @@ struct kal_cm {
     /* A hand-over has returned from the provider, or a linger has ended */
     pthread_cond_t changed;
     struct kal_connection *connections, *attached;
+    uint64_t handovers;
     struct kal_listener *listeners;
     struct cm_linger *lingers;
     unsigned linger_count;

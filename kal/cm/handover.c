@@ -103,6 +103,8 @@ enum kal_status cm_hand_over(struct kal_connection *connection, struct ri_llp_ha
     status = kal_qp_modify(connection->rnic, qp, &modify);
     pthread_mutex_lock(&cm->lock);
     connection->qp_busy = false;
+    connection->carrier = status ? NULL : qp;
+    connection->handover = ++cm->handovers;
     pthread_cond_broadcast(&cm->changed);
     pthread_mutex_unlock(&cm->lock);
     pthread_mutex_lock(&connection->guard.lock);

@@ -40,6 +40,10 @@ struct kal_connection_seen {
     bool initiator, converted, awaits_qp;
     union address local, peer; /* family 0: unknown */
     uint64_t age_ns;           /* since accept(2), while it is set up; 0: unknown */
+    /* The QP that got the stream; if several connections have the same, the last hand-over is its,
+     * and the others are of earlier QPs. NULL: none, or of the provider */
+    const void *carrier;
+    uint64_t handover;
 };
 
 /* Copies at most `room` of them, and return how many there are. The RNIC may not be closed

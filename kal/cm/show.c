@@ -104,6 +104,8 @@ size_t kal_cm_connections(struct kal_rnic *rnic, struct kal_connection_seen *see
         if (count < room) {
             seen[count] = (struct kal_connection_seen){ .age_ns = 0 };
             copy_connection(c, &seen[count], now);
+            seen[count].carrier = c->carrier;
+            seen[count].handover = c->handover;
         }
         count++;
     }

@@ -86,8 +86,21 @@ enum kal_status kal_qp_counters(struct kal_rnic *rnic, struct ri_qp *qp, const c
 
 enum kal_status kal_qp_destroy(struct kal_rnic *rnic, struct ri_qp *qp)
 {
+    struct kal_traffic last = { .count = KAL_SEEN_COUNTERS };
+    bool counted = rnic->kal->state &&
+                   rnic->ops.qp_counters(qp, last.names, last.values, &last.count) == RI_OK;
+    enum kal_status status;
+
     kal_cm_qp_destroy(rnic, qp);
-    return destroyed(rnic, KAL_ACCOUNT_QP, rnic->ops.qp_destroy(qp));
+    status = destroyed(rnic, KAL_ACCOUNT_QP, rnic->ops.qp_destroy(qp));
+    if (status != KAL_OK || !counted)
+        return status;
+    if (last.count > KAL_SEEN_COUNTERS)
+        last.count = KAL_SEEN_COUNTERS;
+    pthread_mutex_lock(&rnic->port_lock);
+    kal_traffic_add(&rnic->gone, last.count, last.names, last.values);
+    pthread_mutex_unlock(&rnic->port_lock);
+    return KAL_OK;
 }
 
 enum kal_status kal_srq_create(struct kal_rnic *rnic, struct ri_pd *pd, struct ri_srq_attr *attr,
@@ -124,6 +137,8 @@ struct region {
     /* Pinned range; length 0: not pinned */
     const void *addr;
     uint64_t length;
+    /* Octets that it counts in rnic->registered */
+    uint64_t registered;
     /* The identifier is registered at the host */
     bool shared;
     uint32_t shared_id;
@@ -137,6 +152,7 @@ static bool needs_pin(const struct kal_rnic *rnic, const struct ri_mr_attr *attr
 /* Releases what the region has at the host, and frees the record. */
 static void release(struct kal_rnic *rnic, struct region *region)
 {
+    atomic_fetch_sub_explicit(&rnic->registered, region->registered, memory_order_relaxed);
     if (region->shared)
         kal_rnic_unshare(rnic, region->shared_id);
     if (region->length)
@@ -185,6 +201,8 @@ enum kal_status kal_region_create(struct kal_rnic *rnic, struct ri_pd *pd,
         rnic->ops.mr_register(pd, &asked, &made->shown.keys, &made->shown.mr));
     if (status != KAL_OK)
         goto release;
+    made->registered = attr->length;
+    atomic_fetch_add_explicit(&rnic->registered, attr->length, memory_order_relaxed);
     *region = &made->shown;
     return KAL_OK;
 

@@ -214,6 +214,9 @@ enum kal_status kal_registry_close(struct kal_rnic *rnic, bool force)
     status = kal_cm_close(rnic, force);
     if (status != KAL_OK)
         return status;
+    pthread_mutex_lock(&kal->rnics_lock);
+    rnic->closing = true; /* nobody asks the provider any more */
+    pthread_mutex_unlock(&kal->rnics_lock);
     status = kal_status_of_ri(rnic->ops.close(rnic->ri, force));
     if (status == KAL_ERR_BUSY || status == KAL_ERR_AGAIN)
         return status;

@@ -90,6 +90,34 @@ struct kal_port_seen kal_rnic_port_seen(struct kal_rnic *rnic)
     return seen;
 }
 
+void kal_traffic_add(struct kal_traffic *traffic, size_t count, const char *const *names,
+                     const uint64_t *values)
+{
+    size_t at;
+
+    for (size_t i = 0; i < count; i++) {
+        for (at = 0; at < traffic->count && strcmp(traffic->names[at], names[i]) != 0; at++)
+            ;
+        if (at == KAL_SEEN_COUNTERS)
+            continue;
+        if (at == traffic->count) {
+            traffic->names[traffic->count++] = names[i];
+            traffic->values[at] = 0;
+        }
+        traffic->values[at] += values[i];
+    }
+}
+
+struct kal_traffic kal_rnic_gone(struct kal_rnic *rnic)
+{
+    struct kal_traffic gone;
+
+    pthread_mutex_lock(&rnic->port_lock);
+    gone = rnic->gone;
+    pthread_mutex_unlock(&rnic->port_lock);
+    return gone;
+}
+
 /* kal's counters follow the provider's. With a connection manager of the provider no sockets are
  * converted. */
 enum kal_status kal_rnic_counters(struct kal_rnic *rnic, const char **names, uint64_t *values,

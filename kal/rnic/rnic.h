@@ -37,6 +37,17 @@ struct kal_refused {
     _Atomic uint64_t policy[RI_POLICY_REQUEST + 1]; /* by direction */
 };
 
+/* Sums of counters of QPs, in the provider's order. */
+struct kal_traffic {
+    size_t count;
+    const char *names[KAL_SEEN_COUNTERS]; /* static */
+    uint64_t values[KAL_SEEN_COUNTERS];
+};
+
+/* Adds each value to the sum of that name. */
+void kal_traffic_add(struct kal_traffic *traffic, size_t count, const char *const *names,
+                     const uint64_t *values);
+
 /* Constant after open, except for the marked members. */
 struct kal_rnic {
     struct kal *kal;
@@ -77,11 +88,18 @@ struct kal_rnic {
     struct kal_capture *capture;
     /* Set by the first kal_lane_open */
     struct kal_monitor *monitor;
-    /* Leaf; guards `port` */
+    /* Leaf; guards `port` and `gone` */
     pthread_mutex_t port_lock;
     struct kal_port_seen port;
-    /* kal->rnics, under rnics_lock */
+    /* The counters of QPs that were destroyed while the process shows its state */
+    struct kal_traffic gone;
+    /* The sums that were shown last; used by the thread of kal/state */
+    struct kal_traffic shown;
+    /* Octets of its regions */
+    _Atomic uint64_t registered;
+    /* kal->rnics, and: the provider is being closed. Under rnics_lock */
     struct kal_rnic *prev, *next;
+    bool closing;
 };
 
 static inline struct kal_rnic *kal_rnic_of_host(const struct ri_host *host)
@@ -89,6 +107,8 @@ static inline struct kal_rnic *kal_rnic_of_host(const struct ri_host *host)
     return host->context;
 }
 
+/* Any thread. */
+struct kal_traffic kal_rnic_gone(struct kal_rnic *rnic);
 /* Any thread; does not ask the provider. */
 struct kal_port_seen kal_rnic_port_seen(struct kal_rnic *rnic);
 

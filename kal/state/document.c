@@ -20,6 +20,8 @@
 
 #include "kal/cm/manager.h"
 
+#include "traffic.h"
+
 #define COMMAND_MAX 512u /* octets, with the NUL */
 #define LOG_LINES   16u
 
@@ -107,16 +109,6 @@ static void put_port(struct json *json, struct kal_rnic *rnic)
     json_end(json, ']');
 }
 
-/* With the port; NULL if there is none. */
-static void put_end(struct json *json, const char *name, const union address *address)
-{
-    char text[160];
-
-    if (kal_address_length(&address->any))
-        kal_address_text(&address->any, text, sizeof text);
-    json_text(json, name, kal_address_length(&address->any) ? text : NULL);
-}
-
 static void put_refused(struct json *json, const struct kal_rnic *rnic)
 {
     static const char *const directions[] = { [RI_POLICY_CONNECT] = "connect",
@@ -183,8 +175,8 @@ static void put_connection(struct json *json, const struct kal_connection_seen *
     json_bool(json, "initiator", seen->initiator);
     json_bool(json, "converted", seen->converted);
     json_bool(json, "awaits_qp", seen->awaits_qp);
-    put_end(json, "local", &seen->local);
-    put_end(json, "peer", &seen->peer);
+    kal_state_put_end(json, "local", &seen->local);
+    kal_state_put_end(json, "peer", &seen->peer);
     if (seen->age_ns)
         json_number(json, "age_ms", seen->age_ns / CLOCK_NS_PER_MS);
     json_end(json, '}');
@@ -219,14 +211,20 @@ static void put_interface(struct json *json, struct kal_rnic *rnic, bool all)
         json_number(json, kind_name((enum kal_account_kind)kind),
                     kal_rnic_holds(rnic, (enum kal_account_kind)kind));
     json_end(json, '}');
+    json_number(json, "registered_octets",
+                atomic_load_explicit(&rnic->registered, memory_order_relaxed));
     put_refused(json, rnic);
     put_listeners(json, rnic);
-    if (all)
+    if (all) {
         put_connections(json, rnic);
+        kal_state_put_lanes(json, rnic);
+        kal_state_put_counters(json, rnic);
+    }
+    kal_state_put_traffic(json, rnic, all);
     json_end(json, '}');
 }
 
-/* Nothing here calls a provider: it could wait for its device, or be traced. */
+/* Of a provider's functions these are called: qp_query, qp_counters, rnic_counters. */
 static void put_interfaces(struct json *json, struct kal *kal, bool all)
 {
     struct kal_rnic *rnic;

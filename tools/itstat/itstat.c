@@ -17,21 +17,29 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/policy.h"
+
 #include "tools/common/tool.h"
 
 static const char help_text[] =
-    "Usage: itstat [-j] [PROCESS]...\n"
+    "Usage: itstat [-j] [--watch[=SECONDS] [-n N]] [PROCESS]...\n"
+    "       itstat endpoint [-j] [--watch[=SECONDS] [-n N]] [ADDRESS[:PORT]]\n"
+    "       itstat --prometheus [PROCESS]...\n"
     "       itstat calls [OPTION]... [PROCESS]...\n"
     "       itstat policy [--folder FOLDER] [--test QUESTION]   (itstat policy --help)\n"
     "Shows the processes that have an interface open, what they hold and what limits it; of named\n"
     "processes all that they tell. Root sees the processes of all users.\n"
+    "endpoint: the endpoints of all processes, or those that have the address at either end.\n"
     "calls: what they call of their interface's provider, how often, and how long it takes: of\n"
-    "those whose interface has filter = count. Each of -i, -n, -f and --clean means calls, too.\n"
+    "those whose interface has filter = count. Each of -i, -f and --clean means calls, too.\n"
     "\n"
-    "  -i, --interval SECONDS  again and again; rates are those of the interval\n"
+    "  -w, --watch[=SECONDS]   again and again, with rates (default: every second)\n"
+    "      --prometheus        as text for Prometheus; endpoints and lanes of named processes "
+    "only\n"
+    "  -i, --interval SECONDS  calls: again and again; rates are those of the interval\n"
     "  -n, --count N           so often, and then no more (default: until stopped)\n"
     "  -f, --folder FOLDER     where the counts are (default /dev/shm/ital-UID)\n"
-    "  -j, --json              as JSON: one object, of calls one each time\n"
+    "  -j, --json              as JSON: one object; with --watch and -i one a line, each time\n"
     "      --clean             remove the counts of programs that ended without closing\n"
     "  -h, --help              this text\n"
     "  -V, --version           the version\n"
@@ -39,7 +47,7 @@ static const char help_text[] =
     "Exit status: 0 if all answer, 1 if one does not or nothing is there, 2 for wrong arguments.\n"
     "Example: ITAL_FILTER=count itperf send lat HOST & itstat; itstat calls -i 1\n";
 
-enum { OPTION_CLEAN = 256 };
+enum { OPTION_CLEAN = 256, OPTION_PROMETHEUS };
 
 struct options {
     uint64_t interval; /* microseconds; 0: once */
@@ -47,6 +55,8 @@ struct options {
     char folder[512];
     bool json, clean;
     bool calls; /* counts, not the state */
+    bool watch, prometheus, endpoints;
+    const char *endpoint; /* NULL: all */
     char *const *processes;
 };
 
@@ -144,7 +154,7 @@ static int clean(const struct options *options, const struct views *views)
 
 /* ---- the rounds ------------------------------------------------------------------------------ */
 
-static bool pause_for(uint64_t microseconds)
+bool pause_for(uint64_t microseconds)
 {
     const struct timespec time = { .tv_sec = (time_t)(microseconds / 1000000),
                                    .tv_nsec = (long)(microseconds % 1000000 * 1000) };
@@ -185,52 +195,33 @@ static int show_rounds(const struct options *options)
 
 /* ---- the state ------------------------------------------------------------------------------- */
 
-/* Names the wanted processes that are not there. */
-static int check_missing(const pid_t *wanted, const struct answers *answers, int result)
-{
-    for (; *wanted; wanted++) {
-        size_t i = 0;
-
-        while (i < answers->count && answers->answer[i].process != *wanted)
-            i++;
-        if (i < answers->count)
-            continue;
-        tool_error("process %d shows nothing: it is not there, has no interface open, is another "
-                   "user's, or runs with monitor = no",
-                   (int)*wanted);
-        result = TOOL_FAILED;
-    }
-    return result;
-}
-
 static int show_state(const struct options *options)
 {
-    struct answers answers;
-    pid_t *wanted = NULL;
+    struct policy_place of = { .port = -1 };
+    struct state_wish wish = { .endpoints = options->endpoints,
+                               .json = options->json,
+                               .prometheus = options->prometheus,
+                               .interval = options->interval,
+                               .count = options->count };
+    const char *wrong = options->endpoint ? place_parse(options->endpoint, &of) : NULL;
     size_t count = 0;
     int result;
 
+    if (wrong)
+        return tool_usage("%s: %s", options->endpoint, wrong);
+    if (options->endpoint)
+        wish.of = &of;
     while (options->processes[count])
         count++;
-    wanted = calloc(count + 1, sizeof *wanted);
-    if (!wanted) {
+    wish.wanted = calloc(count + 1, sizeof *wish.wanted);
+    if (!wish.wanted) {
         tool_error("out of memory");
         return TOOL_FAILED;
     }
     for (size_t i = 0; i < count; i++)
-        wanted[i] = (pid_t)strtol(options->processes[i], NULL, 10);
-    if (!ask_processes(count ? "all" : "process", count ? wanted : NULL, &answers)) {
-        free(wanted);
-        return TOOL_FAILED;
-    }
-    result = options->json ? state_json(&answers)
-             : count       ? state_details(&answers)
-                           : state_list(&answers);
-    if (!count && !answers.count)
-        tool_error("no process has an interface open");
-    result = check_missing(wanted, &answers, result);
-    answers_free(&answers);
-    free(wanted);
+        wish.wanted[i] = (pid_t)strtol(options->processes[i], NULL, 10);
+    result = state_main(&wish);
+    free(wish.wanted);
     return result;
 }
 
@@ -239,7 +230,7 @@ static int show_state(const struct options *options)
 /* Returns -1 to go on, else an exit status. */
 static int read_option(int option, struct options *options)
 {
-    if (strchr("inf", option) || option == OPTION_CLEAN)
+    if (option == 'i' || option == 'f' || option == OPTION_CLEAN)
         options->calls = true;
     switch (option) {
     case 'i':
@@ -256,23 +247,63 @@ static int read_option(int option, struct options *options)
             return -1;
         return tool_usage("-f: the folder's name is too long");
     case 'j': options->json = true; return -1;
+    case 'w':
+        options->watch = true;
+        if (!options->interval)
+            options->interval = 1000000;
+        return !optarg || tool_parse_seconds(optarg, 0.01, 86400, &options->interval)
+                   ? -1
+                   : tool_usage("--watch=%s: allowed are 0.01 to 86400 seconds", optarg);
+    case OPTION_PROMETHEUS: options->prometheus = true; return -1;
     case OPTION_CLEAN: options->clean = true; return -1;
     case 'h': fputs(help_text, stdout); return TOOL_OK;
     default: tool_version(); return TOOL_OK;
     }
 }
 
+static bool is_command(const char *word, struct options *options)
+{
+    options->calls |= !strcmp(word, "calls");
+    options->endpoints = !strcmp(word, "endpoint");
+    return options->endpoints || !strcmp(word, "calls");
+}
+
+/* Returns -1 to go on, else an exit status. */
+static int check_options(const struct options *options)
+{
+    uint64_t process;
+
+    if (options->endpoints && *options->processes)
+        return tool_usage("%s: one address, please", *options->processes);
+    for (char *const *given = options->processes; *given; given++)
+        if (!tool_parse_number(*given, 1, INT32_MAX, &process))
+            return tool_usage("%s: a process is a number", *given);
+    if (options->calls && options->endpoints)
+        return tool_usage("-i, -f and --clean are of calls; endpoint has --watch");
+    if (options->prometheus &&
+        (options->calls || options->endpoints || options->json || options->watch))
+        return tool_usage("--prometheus goes with processes alone");
+    if (options->count && !options->interval)
+        return tool_usage("-n is for --watch and -i");
+    return -1;
+}
+
 static int read_options(int argc, char **argv, struct options *options)
 {
-    static const char shorts[] = "+:i:n:f:jhV";
+    static const char shorts[] = ":i:n:f:jwhV";
     static const struct option longs[] = {
-        { "interval", required_argument, NULL, 'i' }, { "count", required_argument, NULL, 'n' },
-        { "folder", required_argument, NULL, 'f' },   { "json", no_argument, NULL, 'j' },
-        { "clean", no_argument, NULL, OPTION_CLEAN }, { "help", no_argument, NULL, 'h' },
-        { "version", no_argument, NULL, 'V' },        { NULL, 0, NULL, 0 },
+        { "interval", required_argument, NULL, 'i' },
+        { "count", required_argument, NULL, 'n' },
+        { "folder", required_argument, NULL, 'f' },
+        { "json", no_argument, NULL, 'j' },
+        { "clean", no_argument, NULL, OPTION_CLEAN },
+        { "watch", optional_argument, NULL, 'w' },
+        { "prometheus", no_argument, NULL, OPTION_PROMETHEUS },
+        { "help", no_argument, NULL, 'h' },
+        { "version", no_argument, NULL, 'V' },
+        { NULL, 0, NULL, 0 },
     };
     int option, result = -1;
-    uint64_t process;
 
     while (result < 0 && (option = getopt_long(argc, argv, shorts, longs, NULL)) != -1)
         result = option == '?' || option == ':' ? tool_bad_option(option, argv, shorts)
@@ -280,17 +311,11 @@ static int read_options(int argc, char **argv, struct options *options)
     if (result >= 0)
         return result;
     options->processes = argv + optind;
-    if (*options->processes && !strcmp(*options->processes, "calls")) {
-        options->calls = true;
-        optind++;
-        return read_options(argc, argv, options);
-    }
-    for (char *const *given = options->processes; *given; given++)
-        if (!tool_parse_number(*given, 1, INT32_MAX, &process))
-            return tool_usage("%s: a process is a number", *given);
-    if (options->count && !options->interval)
-        return tool_usage("-n is for -i");
-    return -1;
+    if (*options->processes && is_command(*options->processes, options))
+        options->processes++;
+    if (options->endpoints && *options->processes)
+        options->endpoint = *options->processes++;
+    return check_options(options);
 }
 
 int main(int argc, char **argv)

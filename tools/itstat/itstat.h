@@ -71,11 +71,21 @@ struct answers {
 bool ask_processes(const char *get, const pid_t *wanted, struct answers *answers);
 void answers_free(struct answers *answers);
 
-/* ---- itstat_state.c ---- */
-/* As an exit status. The processes that did not answer, or not as they should, are named. */
-int state_list(const struct answers *answers);
-int state_details(const struct answers *answers);
-int state_json(const struct answers *answers);
+/* ---- itstat_rounds.c ---- */
+struct policy_place;
+struct state_wish {
+    pid_t *wanted;                 /* ends with 0 */
+    bool endpoints;                /* `itstat endpoint` */
+    const struct policy_place *of; /* NULL: of all addresses */
+    bool json, prometheus;
+    uint64_t interval, count; /* as of the options */
+};
+/* `itstat`, `itstat endpoint`: an exit status. What does not answer as it should is named. */
+int state_main(const struct state_wish *wish);
+
+/* ---- itstat.c ---- */
+/* False: it is to end. */
+bool pause_for(uint64_t microseconds);
 
 /* ---- itstat_show.c ---- */
 /* False: it could not be written, which is said. */
@@ -85,5 +95,8 @@ bool show_json(const struct views *now, const struct views *before);
 /* ---- itstat_policy.c ---- */
 /* `itstat policy`: an exit status. argv[0] is "policy". */
 int policy_main(int argc, char **argv);
+/* ADDRESS, ADDRESS:PORT, [ADDRESS]:PORT or :PORT, in digits; a scope is passed over. NULL: read.
+ * Else what is wrong with it, and *place is undefined. */
+const char *place_parse(const char *text, struct policy_place *place);
 
 #endif

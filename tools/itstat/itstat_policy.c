@@ -75,9 +75,9 @@ static int read_user(struct asked *asked, const char *name)
     return -1;
 }
 
-/* ADDRESS, ADDRESS:PORT, [ADDRESS]:PORT. */
-static int read_place(struct policy_place *place, const char *name, const char *text)
+const char *place_parse(const char *text, struct policy_place *place)
 {
+    static const char form[] = "write ADDRESS:PORT or [ADDRESS]:PORT, in digits";
     union {
         struct sockaddr any;
         struct sockaddr_in four;
@@ -93,20 +93,31 @@ static int read_place(struct policy_place *place, const char *name, const char *
         port = NULL;
     length = port ? (size_t)(port - text) : strlen(text);
     if (port && !tool_parse_number(port + 1, 0, 65535, &number))
-        return tool_usage("%s=%s: a port is a number from 0 to 65535", name, text);
+        return "a port is a number from 0 to 65535";
     if (bracket && length >= 2 && text[length - 1] == ']') {
         text++;
         length -= 2;
     }
+    if (length >= sizeof host)
+        return form;
     snprintf(host, sizeof host, "%.*s", (int)length, text);
+    host[strcspn(host, "%")] = '\0';
     if (inet_pton(AF_INET, host, &address.four.sin_addr) != 1) {
-        address.any.sa_family = AF_INET6;
-        if (length >= sizeof host || inet_pton(AF_INET6, host, &address.six.sin6_addr) != 1)
-            return tool_usage("%s=%s: write ADDRESS:PORT or [ADDRESS]:PORT, in digits", name, text);
+        address.any.sa_family = port && !*host ? AF_UNSPEC : AF_INET6;
+        if (address.any.sa_family == AF_INET6 &&
+            inet_pton(AF_INET6, host, &address.six.sin6_addr) != 1)
+            return form;
     }
     *place = policy_place_of(&address.any);
     place->port = port ? (int)number : -1;
-    return -1;
+    return NULL;
+}
+
+static int read_place(struct policy_place *place, const char *name, const char *text)
+{
+    const char *wrong = place_parse(text, place);
+
+    return wrong ? tool_usage("%s=%s: %s", name, text, wrong) : -1;
 }
 
 static int read_part(struct asked *asked, char *word)

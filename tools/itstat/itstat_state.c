@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The answers of processes as tables for people, and as one JSON document.
+ * The state of processes as tables for people.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -11,79 +11,16 @@
 #include <string.h>
 #include <time.h>
 
-#ifdef HAVE_JANSSON
-#include <jansson.h>
-#endif
-
-#include "base/monitor.h"
-
 #include "tools/common/table.h"
 #include "tools/common/tool.h"
 
 #ifdef HAVE_JANSSON
 
-#define CELL 512u
-
-/* ---- parts of an answer ---------------------------------------------------------------------- */
-
-/* NULL: it is not what a process answers, which is said. */
-static json_t *parse(const struct answer *answer)
-{
-    json_t *whole;
-
-    if (!answer->whole) {
-        tool_error("process %d does not answer; it may be stopped", (int)answer->process);
-        return NULL;
-    }
-    whole = json_loadb(answer->text, answer->length, JSON_REJECT_DUPLICATES, NULL);
-    if (json_integer_value(json_object_get(whole, "version")) == MONITOR_VERSION &&
-        json_is_object(json_object_get(whole, "process")))
-        return whole;
-    tool_error("process %d answers what this itstat does not understand; is it of another version "
-               "of ital?",
-               (int)answer->process);
-    json_decref(whole);
-    return NULL;
-}
-
-static const char *text_of(const json_t *object, const char *name, char cell[CELL])
-{
-    const char *text = json_string_value(json_object_get(object, name));
-
-    return tool_printable(text ? text : "-", cell, CELL);
-}
-
-static const char *number_of(const json_t *object, const char *name, char cell[CELL])
-{
-    const json_t *number = json_object_get(object, name);
-
-    snprintf(cell, CELL, json_is_integer(number) ? "%lld" : "-",
-             (long long)json_integer_value(number));
-    return cell;
-}
+#include "itstat_state.h"
 
 static const json_t *account(const json_t *whole, const char *kind)
 {
     return json_object_get(json_object_get(whole, "accounts"), kind);
-}
-
-/* Texts, or one text of each object, separated by ", ". */
-static const char *list_of(const json_t *list, const char *name, char cell[CELL])
-{
-    char joint[CELL] = "";
-    const json_t *entry;
-    size_t length = 0, i;
-
-    json_array_foreach(list, i, entry)
-    {
-        const char *text = json_string_value(name ? json_object_get(entry, name) : entry);
-
-        length += (size_t)snprintf(joint + length, sizeof joint - length, "%s%s", i ? ", " : "",
-                                   text ? text : "-");
-        if (length >= sizeof joint)
-            break;
-    }
-    return tool_printable(*joint ? joint : "-", cell, CELL);
 }
 
 /* Everything that an interface has refused. */
@@ -143,27 +80,64 @@ static void list_row(struct table *table, const json_t *whole)
                      });
 }
 
-int state_list(const struct answers *answers)
+/* Of all its interfaces together; below 0: not known. */
+static double rate_sum(const json_t *whole, const char *name)
+{
+    const json_t *interface, *rate;
+    double sum = -1;
+    size_t i;
+
+    json_array_foreach(json_object_get(whole, "interfaces"), i, interface)
+    {
+        rate = json_object_get(json_object_get(interface, "rates"), name);
+        if (rate)
+            sum = (sum < 0 ? 0 : sum) + json_real_value(rate);
+    }
+    return sum;
+}
+
+static void rate_row(struct table *table, const json_t *whole)
+{
+    static const char *const names[] = { "sent_messages", "received_messages", "sent_octets",
+                                         "received_octets" };
+    const json_t *process = json_object_get(whole, "process");
+    char cells[8][CELL];
+
+    for (size_t i = 0; i < 4; i++) {
+        double rate = rate_sum(whole, names[i]);
+
+        rate_of(i < 2 || rate < 0 ? rate : rate / 1e6, cells[4 + i]);
+    }
+    table_row(table, (const char *[]){
+                         number_of(process, "pid", cells[0]), text_of(process, "program", cells[1]),
+                         list_of(json_object_get(whole, "interfaces"), "name", cells[2]),
+                         number_of(account(whole, "qp"), "held", cells[3]), cells[4], cells[5],
+                         cells[6], cells[7] });
+}
+
+bool state_list(const json_t *all, bool rates)
 {
     static const char *const heads[] = { ">PROCESS", ">USER",      "PROGRAM",  "INTERFACES",
                                          ">QPS",     ">LISTENERS", ">REGIONS", ">PINNED",
                                          ">REFUSED", ">ERRORS",    NULL };
-    struct table *table = NULL;
-    int result = answers->count ? TOOL_OK : TOOL_FAILED;
+    static const char *const rate_heads[] = { ">PROCESS",  "PROGRAM",  "INTERFACES",
+                                              ">QPS",      ">SENT/s",  ">RECEIVED/s",
+                                              ">OUT MB/s", ">IN MB/s", NULL };
+    const json_t *list = json_object_get(all, "processes"), *whole;
+    struct table *table;
+    size_t i;
 
-    for (size_t i = 0; i < answers->count; i++) {
-        json_t *whole = parse(&answers->answer[i]);
-
-        if (!whole) {
-            result = TOOL_FAILED;
-            continue;
-        }
-        if (!table)
-            table = table_create(heads);
-        list_row(table, whole);
-        json_decref(whole);
+    if (!json_array_size(list))
+        return true;
+    table = table_create(rates ? rate_heads : heads);
+    json_array_foreach(list, i, whole)
+    {
+        if (rates)
+            rate_row(table, whole);
+        else
+            list_row(table, whole);
     }
-    return table && !table_print(table) ? TOOL_FAILED : result;
+    return table_print(table);
 }
 
 /* ---- one process ----------------------------------------------------------------------------- */
@@ -340,7 +314,7 @@ static void show_log(const json_t *log)
     }
 }
 
-static bool show_details(const json_t *whole)
+static void show_process(const json_t *whole)
 {
     const json_t *process = json_object_get(whole, "process");
     char cell[CELL];
@@ -354,88 +328,46 @@ static bool show_details(const json_t *whole)
     printf("configuration: %s\n\n", json_is_null(json_object_get(process, "configuration"))
                                         ? "defaults"
                                         : text_of(process, "configuration", cell));
-    if (!show_interfaces(json_object_get(whole, "interfaces")))
+}
+
+static bool show_endpoints(json_t *whole)
+{
+    json_t *alone = json_pack("{s:[O]}", "processes", whole);
+    bool good = alone && has_any(json_object_get(whole, "interfaces"), "endpoints");
+    size_t count;
+
+    good = alone && (!good || (endpoints_table(alone, NULL, &count) && putchar('\n') >= 0));
+    json_decref(alone);
+    return good;
+}
+
+static bool show_details(json_t *whole)
+{
+    const json_t *interfaces = json_object_get(whole, "interfaces");
+
+    show_process(whole);
+    if (!show_interfaces(interfaces) || putchar('\n') < 0 || !show_traffic(interfaces) ||
+        !show_endpoints(whole))
         return false;
-    putchar('\n');
-    if (!show_traffic(json_object_get(whole, "interfaces")))
+    if (has_any(interfaces, "lane") && (!lanes_table(interfaces) || putchar('\n') < 0))
         return false;
-    if (!show_accounts(json_object_get(whole, "accounts")))
+    if (!show_accounts(json_object_get(whole, "accounts")) || putchar('\n') < 0)
         return false;
-    putchar('\n');
     show_log(json_object_get(whole, "log"));
     return true;
 }
 
-int state_details(const struct answers *answers)
+bool state_details(const json_t *all)
 {
-    int result = answers->count ? TOOL_OK : TOOL_FAILED;
-    bool first = true;
+    json_t *whole;
+    size_t i;
 
-    for (size_t i = 0; i < answers->count; i++) {
-        json_t *whole = parse(&answers->answer[i]);
-
-        if (!first && whole)
-            putchar('\n');
-        if (!whole || !show_details(whole))
-            result = TOOL_FAILED;
-        first = first && !whole;
-        json_decref(whole);
+    json_array_foreach(json_object_get(all, "processes"), i, whole)
+    {
+        if ((i && putchar('\n') < 0) || !show_details(whole))
+            return false;
     }
-    return result;
-}
-
-/* ---- JSON ------------------------------------------------------------------------------------ */
-
-int state_json(const struct answers *answers)
-{
-    json_t *list = json_array(), *silent = json_array();
-    json_t *all = json_pack("{s:i, s:o, s:o}", "version", MONITOR_VERSION, "processes", list,
-                            "silent", silent);
-    int result = answers->count ? TOOL_OK : TOOL_FAILED;
-
-    for (size_t i = 0; i < answers->count; i++) {
-        json_t *whole = parse(&answers->answer[i]);
-
-        if (whole) {
-            json_array_append_new(list, whole);
-        } else {
-            json_array_append_new(silent, json_integer(answers->answer[i].process));
-            result = TOOL_FAILED;
-        }
-    }
-    if (!all || json_dumpf(all, stdout, JSON_COMPACT)) {
-        tool_error("out of memory");
-        result = TOOL_FAILED;
-    }
-    putchar('\n');
-    json_decref(all);
-    return result;
-}
-
-#else
-
-static int without_jansson(void)
-{
-    tool_error("this build shows calls only (itstat calls): it was made without jansson");
-    return TOOL_FAILED;
-}
-
-int state_list(const struct answers *answers)
-{
-    (void)answers;
-    return without_jansson();
-}
-
-int state_details(const struct answers *answers)
-{
-    (void)answers;
-    return without_jansson();
-}
-
-int state_json(const struct answers *answers)
-{
-    (void)answers;
-    return without_jansson();
+    return true;
 }
 
 #endif

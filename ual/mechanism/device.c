@@ -19,6 +19,7 @@
 static void free_device(struct device_inside *device)
 {
     pthread_mutex_destroy(&device->lock);
+    pthread_mutex_destroy(&device->seen_lock);
     free(device->name);
     free(device);
 }
@@ -36,6 +37,7 @@ static struct device_inside *new_device(const char *interface,
         return NULL;
     }
     pthread_mutex_init(&device->lock, NULL);
+    pthread_mutex_init(&device->seen_lock, NULL);
     for (uint32_t i = 0; i < UAL_STRIPES; i++)
         spinlock_init(&device->stripes[i].lock);
     device->device.context = context;
@@ -75,6 +77,7 @@ enum ual_status ual_device_open(const char *interface, const struct ual_device_u
     status = ual_handle_take(&device->device.object, UAL_DEVICE, &device->device);
     if (status != UAL_OK)
         goto stop_lanes;
+    ual_lanes_show(device, true);
     *out = &device->device;
     return UAL_OK;
 stop_lanes:
@@ -207,6 +210,7 @@ enum ual_status ual_device_close(struct ual_device *public)
     ual_async_end(public);
     if (!free_objects(device))
         return UAL_ERR_BUSY;
+    ual_lanes_show(device, false);
     ual_lanes_stop(&device->lanes);
     status = ual_status_of_kal(close_rnic(device));
     if (!gone(device, status, "the device"))

@@ -44,6 +44,9 @@ struct device_inside {
     atomic_uint users;     /* QPs, CQs, connections, channels */
     atomic_bool told_more; /* see ual_cq_told_more */
     struct ual_stripe stripes[UAL_STRIPES];
+    pthread_mutex_t seen_lock; /* what follows: seen.c */
+    struct ual_qp *qps, *turn;
+    bool lanes_shown;
 };
 
 static inline struct device_inside *device_inside(const struct ual_device *device)
@@ -89,6 +92,14 @@ void ual_instance_put(struct kal *kal);
 
 /* fork.c */
 enum ual_status ual_fork_prepare(void); /* installs the atfork handlers once */
+
+/* seen.c: a QP is shown, or not any more, as are the lanes. */
+void ual_qp_enlist(struct ual_qp *qp);
+void ual_qp_delist(struct ual_qp *qp);
+void ual_lanes_show(struct device_inside *device, bool shown);
+/* Of struct kal_upper. */
+size_t ual_qps_seen(void *rnic_context, bool first, struct kal_qp_seen *seen, size_t room);
+size_t ual_lanes_seen(void *rnic_context, struct kal_lane_seen *seen, size_t room);
 
 /* async.c: an asynchronous event about a QP or an SRQ (object), a CQ, or the device itself. Any
  * thread, also upcalls. */

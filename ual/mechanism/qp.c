@@ -109,6 +109,7 @@ enum ual_status ual_qp_open(struct ual_qp *qp, struct ual_pd *pd, struct ual_qp_
     if (status != UAL_OK)
         goto leave_lane;
     use_others(qp);
+    ual_qp_enlist(qp);
     return UAL_OK;
 leave_lane:
     ual_lanes_leave(lanes, qp->lane);
@@ -126,9 +127,12 @@ static void forget_completions(struct ual_qp *qp)
 enum ual_status ual_qp_close(struct ual_qp *qp)
 {
     struct ual_device *device = qp->object.device;
-    enum ual_status status = ual_status_of_kal(kal_qp_destroy(rnic_of(device), qp->qp));
+    enum ual_status status;
 
+    ual_qp_delist(qp);
+    status = ual_status_of_kal(kal_qp_destroy(rnic_of(device), qp->qp));
     if (status != UAL_OK) {
+        ual_qp_enlist(qp);
         kal_log(RI_LOG_ERROR, "%s: a QP cannot be freed: the provider answers %s; this is a defect",
                 ual_device_name(device), ual_status_name(status));
         return status;
@@ -232,12 +236,15 @@ enum ual_status ual_qp_renew(struct ual_qp *qp, struct ual_qp_attr *attr)
         status = make(qp, attr, &fresh);
     if (status != UAL_OK)
         return status;
+    ual_qp_delist(qp);
     status = ual_status_of_kal(kal_qp_destroy(rnic_of(device), old));
-    if (status != UAL_OK) {
+    if (status == UAL_OK)
+        qp->qp = fresh;
+    else
         kal_qp_destroy(rnic_of(device), fresh);
+    ual_qp_enlist(qp);
+    if (status != UAL_OK)
         return status;
-    }
-    qp->qp = fresh;
     forget_completions(qp);
     ual_async_forget(device, qp, 0);
     return UAL_OK;

@@ -258,6 +258,25 @@ void ual_lane_delegate(struct ual_lane *lane)
     }
 }
 
+void ual_lane_look(struct ual_lane *lane, struct kal_lane_seen *seen)
+{
+    const struct ual_waiter *sleeper, *waiter;
+
+    *seen = (struct kal_lane_seen){ .polls = ual_lane_polls(lane),
+                                    .descriptors = atomic_load(&lane->watches) };
+    spinlock_lock(&lane->sleep_lock);
+    sleeper = atomic_load_explicit(&lane->sleeper, memory_order_relaxed);
+    for (waiter = lane->waiting; waiter; waiter = waiter->next)
+        seen->waiters++;
+    spinlock_unlock(&lane->sleep_lock);
+    if (sleeper && sleeper != &lane->background)
+        seen->waiters++;
+    seen->runner = ual_lane_is_broken(lane)       ? KAL_LANE_NOBODY
+                   : !sleeper                     ? KAL_LANE_POLLED
+                   : sleeper != &lane->background ? KAL_LANE_WAITER
+                                                  : KAL_LANE_THREAD;
+}
+
 bool ual_lane_has_waiter(const struct ual_lane *lane)
 {
     const struct ual_waiter *sleeper = atomic_load_explicit(&lane->sleeper, memory_order_relaxed);
