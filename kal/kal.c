@@ -122,6 +122,7 @@ void kal_fork_prepare(void)
         kal_registry_fork_lock(&instance->registry);
         pthread_mutex_lock(&instance->rnics_lock);
         kal_state_fork_prepare(instance->state);
+        kal_host_fork_prepare(instance->host);
     }
     kal_capture_fork_prepare();
 }
@@ -130,6 +131,7 @@ void kal_fork_parent(void)
 {
     kal_capture_fork_parent();
     if (instance) {
+        kal_host_fork_parent(instance->host);
         kal_state_fork_parent(instance->state);
         pthread_mutex_unlock(&instance->rnics_lock);
         kal_registry_fork_unlock(&instance->registry);

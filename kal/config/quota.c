@@ -31,7 +31,7 @@ static const struct {
     [KAL_ACCOUNT_LISTENER] = { "listeners", "max_listener",
                                "Listeners that the process may have; 0: no limit." },
     [KAL_ACCOUNT_PINNED] = { "octets of pinned memory", "max_pinned",
-                             "Memory that may be pinned for providers that use DMA; 0: no limit." },
+                             "Memory that the process may pin (option pin); 0: no limit." },
 };
 
 const char *kal_account_text(enum kal_account_kind kind)

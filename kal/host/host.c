@@ -22,7 +22,9 @@ struct kal_host *kal_host_create(const struct kal_host_ops *ops, void *state)
         return NULL;
     host->ops = ops;
     host->state = state;
-    kal_pins_init(&host->pins, host);
+    kal_pins_init(&host->locked, host, &kal_pin_lock);
+    kal_pins_init(&host->held, host, &kal_pin_hold);
+    pthread_mutex_init(&host->own_pins_lock, NULL);
     return host;
 }
 
@@ -40,7 +42,10 @@ void kal_host_destroy(struct kal_host *host)
 {
     destroy_all(atomic_load(&host->policy));
     destroy_all(atomic_load(&host->governing));
-    kal_pins_destroy(&host->pins);
+    kal_own_pins_forget(host);
+    pthread_mutex_destroy(&host->own_pins_lock);
+    kal_pins_destroy(&host->held);
+    kal_pins_destroy(&host->locked);
     free(host);
 }
 
@@ -68,8 +73,19 @@ void kal_host_close(struct kal_host *host)
     kal_host_destroy(host);
 }
 
+void kal_host_fork_prepare(struct kal_host *host)
+{
+    kal_pins_fork_prepare(&host->held);
+}
+
+void kal_host_fork_parent(struct kal_host *host)
+{
+    kal_pins_fork_parent(&host->held);
+}
+
 void kal_host_fork_child(struct kal_host *host)
 {
+    kal_pins_fork_child(&host->held);
     host->ops->fork_child(host->state);
 }
 
@@ -138,18 +154,6 @@ void kal_rnic_give(struct kal_rnic *rnic, enum kal_account_kind kind, uint64_t a
 {
     atomic_fetch_sub_explicit(&rnic->holds[kind], amount, memory_order_relaxed);
     kal_account_give(&rnic->kal_host->account, kind, amount);
-}
-
-/* ---- pins ---- */
-
-enum ri_status kal_rnic_pin(struct kal_rnic *rnic, const void *addr, uint64_t length)
-{
-    return kal_pin(&rnic->kal_host->pins, addr, length);
-}
-
-void kal_rnic_unpin(struct kal_rnic *rnic, const void *addr, uint64_t length)
-{
-    kal_unpin(&rnic->kal_host->pins, addr, length);
 }
 
 /* ---- policy ---- */

@@ -31,7 +31,10 @@ enum kal_status kal_host_open(const struct kal_host_ops *ops, const struct kal_c
                               struct kal_host **host);
 /* Nothing may be taken or pinned any more. NULL: no effect. */
 void kal_host_close(struct kal_host *host);
-/* In a forked child: drops what only the parent may use. Async-signal-safe, frees nothing. */
+/* Around a fork. In the child: drops what only the parent may use. Async-signal-safe, frees
+ * nothing. */
+void kal_host_fork_prepare(struct kal_host *host);
+void kal_host_fork_parent(struct kal_host *host);
 void kal_host_fork_child(struct kal_host *host);
 
 /* ---- accounts ---- */
@@ -53,14 +56,31 @@ uint64_t kal_host_quota(const struct kal_host *host, enum kal_account_kind kind)
 
 /* ---- pins ---- */
 
+/* Sets rnic->pin, by its options and attributes. */
+void kal_rnic_choose_pin(struct kal_rnic *rnic);
 /*
- * Pins the pages of [addr, addr + length). Overlapping ranges nest. Logs a refusal, with what to
- * do. RI_ERR_NO_RESOURCES: RLIMIT_MEMLOCK, the quota, or memory. RI_ERR_ADDRESS: not mapped.
- * RI_ERR_INVALID_ARGUMENT: empty or wrapping. On an error nothing changes.
+ * Pins the pages of [addr, addr + length) as rnic->pin wants it; *way: how they are pinned.
+ * Overlapping ranges nest. If that is not possible: not strict leaves them unpinned, with a warning
+ * in the log. Strict logs the refusal with what to do, and changes nothing. RI_ERR_NO_RESOURCES:
+ * RLIMIT_MEMLOCK, the quota, or memory. RI_ERR_ADDRESS: not mapped. RI_ERR_PERMISSION: the system
+ * does not allow it at all, or not for this kind of mapping. RI_ERR_INVALID_ARGUMENT: empty or
+ * wrapping. May wait for a second; in a lane it does not.
  */
-enum ri_status kal_rnic_pin(struct kal_rnic *rnic, const void *addr, uint64_t length);
-/* Undoes one kal_rnic_pin of exactly this range. Never fails. */
-void kal_rnic_unpin(struct kal_rnic *rnic, const void *addr, uint64_t length);
+enum ri_status kal_rnic_pin(struct kal_rnic *rnic, const void *addr, uint64_t length,
+                            enum kal_pin_way *way);
+/* Undoes one kal_rnic_pin of exactly this range and result. Never fails. */
+void kal_rnic_unpin(struct kal_rnic *rnic, const void *addr, uint64_t length, enum kal_pin_way way);
+/* The same for pages that the provider pins itself; the way is remembered here. */
+enum ri_status kal_rnic_pin_own(struct kal_rnic *rnic, const void *addr, uint64_t length);
+void kal_rnic_unpin_own(struct kal_rnic *rnic, const void *addr, uint64_t length);
+
+/* What is pinned in one way, in the process: ranges not yet undone, octets of pages, each once, and
+ * rings of io_uring. Any thread. */
+struct kal_pins_seen {
+    uint64_t ranges, octets;
+    uint32_t rings;
+};
+struct kal_pins_seen kal_host_pins(const struct kal_host *host, enum kal_pin_way way);
 
 /* ---- policy ---- */
 

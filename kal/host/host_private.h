@@ -12,7 +12,11 @@ struct kal_host {
     const struct kal_host_ops *ops;
     void *state;
     struct kal_account account;
-    struct kal_pins pins;
+    /* By way */
+    struct kal_pins locked, held;
+    /* Leaf; guards the list of what providers pin themselves */
+    pthread_mutex_t own_pins_lock;
+    struct kal_own_pin *own_pins;
     /* The newest; older ones are linked behind it. NULL: none was pushed, everything is allowed */
     _Atomic(struct kal_policy *) policy;
     /* The same of the host's own rules */
@@ -25,6 +29,10 @@ void kal_host_destroy(struct kal_host *host);
 
 /* Takes from the lease and asks the host for more. With `wait` it waits for the host's answer. */
 bool kal_host_take(struct kal_host *host, enum kal_account_kind kind, uint64_t amount, bool wait);
+
+/* ---- rnic_pin.c ---- */
+/* Providers that have not undone their pins do it no more. */
+void kal_own_pins_forget(struct kal_host *host);
 
 /* ---- governing.c; Lane ---- */
 /* Puts the copy in front of the earlier ones. */

@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Pinned pages, counted by range. Only for providers with DMA: those that copy need none.
+ * Pinned pages, counted by range; the way of pinning is an operation.
  *
- * kal_pin has three steps, so that a failure changes nothing. It finds the unlocked parts of the
- * range, charges the account, and locks each part by mlock. Only then, with memory reserved, it
- * changes the table.
+ * kal_pin has two steps, so that a failure changes nothing. It pins the parts of the range that are
+ * not in the table yet, and puts each into it with count 0. Only then, and with memory reserved, it
+ * raises the counts.
+ *
+ * A block is what the kernel releases as a whole. It stays until none of its pages is pinned any
+ * more: to pin the remaining pages again would pin those that are mapped there now, and a device
+ * may still use the earlier ones. For the same reason pages outside the table are pinned anew even
+ * where a block that waits for its other pages still has them.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -13,38 +18,40 @@
 #include "host_private.h"
 
 #include "base/checked.h"
+#include "base/clock.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/resource.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 
-/* Since Linux 5.12 fork copies pages that a device has pinned instead of sharing them. */
-static bool fork_shares_pinned(void)
-{
-    struct utsname about;
-    unsigned major, minor;
+/* How long to wait for what an ended process had pinned, and how often to look. */
+#define WAIT_NS      CLOCK_NS_PER_S
+#define LOOK_NS      CLOCK_NS_PER_MS
+#define LOOK_MOST_NS (50 * CLOCK_NS_PER_MS)
 
-    if (uname(&about) || sscanf(about.release, "%u.%u", &major, &minor) != 2)
-        return true;
-    return major < 5 || (major == 5 && minor < 12);
-}
-
-void kal_pins_init(struct kal_pins *pins, struct kal_host *host)
+void kal_pins_init(struct kal_pins *pins, struct kal_host *host, const struct kal_pin_ops *ops)
 {
+    pthread_condattr_t monotonic;
+
     memset(pins, 0, sizeof *pins);
     pthread_mutex_init(&pins->lock, NULL);
+    pthread_mutex_init(&pins->ring_lock, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&pins->released, &monotonic);
+    pthread_condattr_destroy(&monotonic);
     pins->host = host;
-    pins->dont_fork = fork_shares_pinned();
+    pins->ops = ops;
+    ops->open(pins);
 }
 
 void kal_pins_destroy(struct kal_pins *pins)
 {
+    pins->ops->close(pins);
     free(pins->ranges);
+    pthread_cond_destroy(&pins->released);
+    pthread_mutex_destroy(&pins->ring_lock);
     pthread_mutex_destroy(&pins->lock);
 }
 
@@ -59,6 +66,8 @@ static bool to_pages(const void *addr, uint64_t length, uintptr_t *start, uintpt
     *end = (last + page - 1) & ~(page - 1);
     return true;
 }
+
+/* ---- the table ---- */
 
 /* The first range that ends behind `at`. */
 static size_t first_behind(const struct kal_pins *pins, uintptr_t at)
@@ -76,9 +85,8 @@ static size_t first_behind(const struct kal_pins *pins, uintptr_t at)
     return low;
 }
 
-/* The next part of [*at, end) without a range; moves *at behind it. False: there is none. */
-static bool next_gap(const struct kal_pins *pins, uintptr_t *at, uintptr_t end,
-                     uintptr_t *gap_start, uintptr_t *gap_end)
+/* The next part of [*at, end) without a range; moves *at to it. False: there is none. */
+static bool next_gap(const struct kal_pins *pins, uintptr_t *at, uintptr_t end, uintptr_t *gap_end)
 {
     size_t i = first_behind(pins, *at);
 
@@ -86,124 +94,18 @@ static bool next_gap(const struct kal_pins *pins, uintptr_t *at, uintptr_t end,
         *at = pins->ranges[i++].end;
     if (*at >= end)
         return false;
-    *gap_start = *at;
     *gap_end = i < pins->used && pins->ranges[i].start < end ? pins->ranges[i].start : end;
-    *at = *gap_end;
     return true;
-}
-
-static void unlock_pages(struct kal_pins *pins, uintptr_t start, uintptr_t end)
-{
-    if (pins->dont_fork)
-        madvise((void *)start, end - start, MADV_DOFORK);
-    munlock((void *)start, end - start);
-    kal_account_give(&pins->host->account, KAL_ACCOUNT_PINNED, end - start);
-}
-
-static bool is_mapped(uintptr_t start, uintptr_t end)
-{
-    unsigned char pages[1024];
-    uintptr_t step = sizeof pages * (uintptr_t)sysconf(_SC_PAGESIZE);
-
-    for (; start < end; start += end - start < step ? end - start : step)
-        if (mincore((void *)start, end - start < step ? end - start : step, pages))
-            return false;
-    return true;
-}
-
-static enum ri_status refused(uintptr_t start, uintptr_t end, int error)
-{
-    unsigned long long length = end - start;
-    struct rlimit limit = { 0, 0 };
-
-    if (error == ENOMEM && !is_mapped(start, end)) {
-        kal_log(RI_LOG_ERROR, "%llu octets at %p cannot be pinned: not all of them are mapped",
-                length, (void *)start);
-        return RI_ERR_ADDRESS;
-    }
-    getrlimit(RLIMIT_MEMLOCK, &limit);
-    kal_log(RI_LOG_ERROR,
-            "%llu octets cannot be pinned: %s; the limit of locked memory is %llu octets, "
-            "raise it (ulimit -l, LimitMEMLOCK=, /etc/security/limits.conf)",
-            length, strerror(error), (unsigned long long)limit.rlim_cur);
-    return RI_ERR_NO_RESOURCES;
-}
-
-/* mlock(2), but returns 0 or an error number. If the limit of locked memory refuses, the host may
- * raise it; that may change errno. */
-static int lock(struct kal_pins *pins, uintptr_t start, uintptr_t end)
-{
-    struct kal_host *host = pins->host;
-    uint64_t pinned = kal_host_holds(host, KAL_ACCOUNT_PINNED);
-    int error = mlock((void *)start, end - start) ? errno : 0;
-
-    if ((error == ENOMEM || error == EAGAIN || error == EPERM) && is_mapped(start, end) &&
-        host->ops->raise_memlock(host->state, pinned))
-        error = mlock((void *)start, end - start) ? errno : 0;
-    return error;
-}
-
-static enum ri_status lock_pages(struct kal_pins *pins, uintptr_t start, uintptr_t end)
-{
-    struct kal_host *host = pins->host;
-    const struct policy_rule *rule;
-    int error;
-
-    if (!kal_host_take(host, KAL_ACCOUNT_PINNED, end - start, true)) {
-        rule = kal_host_limit_refuses(host, KAL_ACCOUNT_PINNED, end - start);
-        if (rule) {
-            kal_log(RI_LOG_ERROR,
-                    "%llu more octets cannot be pinned: the limit is %llu by %s:%u, the host's "
-                    "policy; ask root to raise it",
-                    (unsigned long long)(end - start), (unsigned long long)rule->amount,
-                    rule->source, rule->line);
-            return RI_ERR_NO_RESOURCES;
-        }
-        kal_log(RI_LOG_ERROR,
-                "%llu more octets cannot be pinned: the quota is %llu; raise "
-                "max_pinned in section [quota]",
-                (unsigned long long)(end - start),
-                (unsigned long long)host->ops->quota(host->state, KAL_ACCOUNT_PINNED));
-        return RI_ERR_NO_RESOURCES;
-    }
-    error = lock(pins, start, end);
-    if (error) {
-        /* A part of the range may be locked: unlock all */
-        munlock((void *)start, end - start);
-        kal_account_give(&pins->host->account, KAL_ACCOUNT_PINNED, end - start);
-        return refused(start, end, error);
-    }
-    if (pins->dont_fork)
-        madvise((void *)start, end - start, MADV_DONTFORK);
-    return RI_OK;
-}
-
-/* Lock every gap of the range, or none. */
-static enum ri_status lock_gaps(struct kal_pins *pins, uintptr_t start, uintptr_t end)
-{
-    uintptr_t at = start, gap_start, gap_end, failed;
-    enum ri_status status;
-
-    while (next_gap(pins, &at, end, &gap_start, &gap_end)) {
-        status = lock_pages(pins, gap_start, gap_end);
-        if (status == RI_OK)
-            continue;
-        failed = gap_start;
-        for (at = start; next_gap(pins, &at, end, &gap_start, &gap_end) && gap_start < failed;)
-            unlock_pages(pins, gap_start, gap_end);
-        return status;
-    }
-    return RI_OK;
 }
 
 /*
- * Memory for one more pin. Every edge in the table is an edge of a live pin, so n pins make at most
- * 2n - 1 ranges and gaps. With this reserved, neither the rest of kal_pin nor kal_unpin can run out
- * of memory.
+ * Memory for one more pin and one more block. Counts change only at edges of live pins, blocks only
+ * at edges of live blocks, so n pins and m blocks make less than 2n + 2m ranges. With this
+ * reserved, neither the second step of kal_pin nor kal_unpin can run out of memory.
  */
 static bool reserve(struct kal_pins *pins)
 {
-    size_t need = 2 * (pins->live + 1);
+    size_t need = 2 * (pins->live + 1) + 2 * (pins->blocks + 1);
     struct kal_pin_range *more;
 
     if (need <= pins->room)
@@ -217,25 +119,28 @@ static bool reserve(struct kal_pins *pins)
     return true;
 }
 
-static void insert(struct kal_pins *pins, size_t at, uintptr_t start, uintptr_t end, uint64_t count)
+static void insert(struct kal_pins *pins, size_t at, const struct kal_pin_range *range)
 {
     memmove(&pins->ranges[at + 1], &pins->ranges[at], (pins->used - at) * sizeof *pins->ranges);
-    pins->ranges[at] = (struct kal_pin_range){ start, end, count };
+    pins->ranges[at] = *range;
     pins->used++;
 }
 
 static void split(struct kal_pins *pins, uintptr_t at)
 {
     size_t i = first_behind(pins, at);
+    struct kal_pin_range low;
 
     if (i == pins->used || pins->ranges[i].start >= at)
         return;
-    insert(pins, i, pins->ranges[i].start, at, pins->ranges[i].count);
+    low = pins->ranges[i];
+    low.end = at;
+    insert(pins, i, &low);
     pins->ranges[i + 1].start = at;
 }
 
-/* Joins adjacent ranges with the same count, around and inside [start, end]. Ranges behind that are
- * not read. */
+/* Joins adjacent ranges with the same count and block, around and inside [start, end]. Ranges
+ * behind that are not read. */
 static void join(struct kal_pins *pins, uintptr_t start, uintptr_t end)
 {
     size_t keep = first_behind(pins, start), from;
@@ -248,7 +153,7 @@ static void join(struct kal_pins *pins, uintptr_t start, uintptr_t end)
         struct kal_pin_range *last = &pins->ranges[keep], *range = &pins->ranges[from];
 
         pins->looked++;
-        if (last->end == range->start && last->count == range->count)
+        if (last->end == range->start && last->count == range->count && last->block == range->block)
             last->end = range->end;
         else
             pins->ranges[++keep] = *range;
@@ -260,53 +165,263 @@ static void join(struct kal_pins *pins, uintptr_t start, uintptr_t end)
     pins->used -= from - keep - 1;
 }
 
-enum ri_status kal_pin(struct kal_pins *pins, const void *addr, uint64_t length)
-{
-    uintptr_t start, end, at, gap_start, gap_end;
-    enum ri_status status = RI_ERR_NO_RESOURCES;
-    size_t i;
+/* ---- parts of a range ---- */
 
-    if (!to_pages(addr, length, &start, &end))
-        return RI_ERR_INVALID_ARGUMENT;
-    pthread_mutex_lock(&pins->lock);
+static void count_octets(struct kal_pins *pins, int64_t octets)
+{
+    uint64_t now = atomic_load_explicit(&pins->octets, memory_order_relaxed);
+
+    atomic_store_explicit(&pins->octets, now + (uint64_t)octets, memory_order_relaxed);
+}
+
+static void give_account(struct kal_pins *pins, uint64_t octets)
+{
+    count_octets(pins, -(int64_t)octets);
+    kal_account_give(&pins->host->account, KAL_ACCOUNT_PINNED, octets);
+}
+
+/* The range leaves the table. */
+static void release(struct kal_pins *pins, const struct kal_pin_range *range)
+{
+    struct kal_pin_block *block = range->block;
+    uint64_t size = range->end - range->start;
+
+    if (!block) {
+        pins->ops->give_pages(pins, range->start, range->end);
+        give_account(pins, size);
+    } else if ((block->live -= size) == 0) {
+        size = block->size;
+        pins->ops->give(pins, block);
+        pins->blocks--;
+        give_account(pins, size);
+    }
+    pthread_cond_broadcast(&pins->released);
+}
+
+/* Removes the ranges of [start, end) whose count is 0. */
+static void remove_unused(struct kal_pins *pins, uintptr_t start, uintptr_t end)
+{
+    size_t first = first_behind(pins, start), kept = first, i;
+
+    for (i = first; i < pins->used && pins->ranges[i].start < end; i++) {
+        if (pins->ranges[i].count == 0)
+            release(pins, &pins->ranges[i]);
+        else
+            pins->ranges[kept++] = pins->ranges[i];
+    }
+    memmove(&pins->ranges[kept], &pins->ranges[i], (pins->used - i) * sizeof *pins->ranges);
+    pins->used -= i - kept;
+}
+
+static bool fail(struct kal_pin_failure *failure, int step, int error)
+{
+    failure->step = step;
+    failure->error = error;
+    return false;
+}
+
+/* Pins a first part of the gap, and puts it into the table. */
+static bool take_part(struct kal_pins *pins, uintptr_t *at, uintptr_t end,
+                      struct kal_pin_failure *failure)
+{
+    struct kal_pin_range part = { *at, end, 0, NULL };
+
+    failure->start = *at;
+    failure->end = end;
     if (!reserve(pins))
-        goto unlock;
-    status = lock_gaps(pins, start, end);
-    if (status != RI_OK)
-        goto unlock;
-    for (at = start; next_gap(pins, &at, end, &gap_start, &gap_end);)
-        insert(pins, first_behind(pins, gap_start), gap_start, gap_end, 0);
+        return fail(failure, KAL_PIN_AT_MEMORY, ENOMEM);
+    if (!pins->ops->take(pins, *at, end, &part.end, &part.block, failure))
+        return false;
+    if (part.block) {
+        part.block->live = part.end - part.start;
+        pins->blocks++;
+    }
+    insert(pins, first_behind(pins, part.start), &part);
+    *at = part.end;
+    return true;
+}
+
+/* The account is charged for the gap as a whole; what was not pinned is given back. */
+static bool take_gap(struct kal_pins *pins, uintptr_t start, uintptr_t end,
+                     struct kal_pin_failure *failure)
+{
+    if (!kal_host_take(pins->host, KAL_ACCOUNT_PINNED, end - start, true)) {
+        return fail(failure, KAL_PIN_AT_QUOTA, ENOMEM);
+    }
+    count_octets(pins, (int64_t)(end - start));
+    while (start < end) {
+        if (!take_part(pins, &start, end, failure)) {
+            give_account(pins, end - start);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Octets of [start, end) that are not in the table. */
+static uint64_t missing(const struct kal_pins *pins, uintptr_t start, uintptr_t end)
+{
+    uintptr_t gap_end;
+    uint64_t sum = 0;
+
+    for (; next_gap(pins, &start, end, &gap_end); start = gap_end)
+        sum += gap_end - start;
+    return sum;
+}
+
+/* The first step of kal_pin. */
+static bool take_gaps(struct kal_pins *pins, uintptr_t start, uintptr_t end,
+                      struct kal_pin_failure *failure)
+{
+    uintptr_t at = start, gap_end;
+
+    for (; next_gap(pins, &at, end, &gap_end); at = gap_end) {
+        if (!take_gap(pins, at, gap_end, failure)) {
+            remove_unused(pins, start, end);
+            failure->wanted = missing(pins, start, end);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The second step. */
+static void count_up(struct kal_pins *pins, uintptr_t start, uintptr_t end)
+{
     split(pins, start);
     split(pins, end);
-    for (i = first_behind(pins, start); i < pins->used && pins->ranges[i].start < end; i++)
+    for (size_t i = first_behind(pins, start); i < pins->used && pins->ranges[i].start < end; i++)
         pins->ranges[i].count++;
     pins->live++;
+    atomic_store_explicit(&pins->pins, pins->live, memory_order_relaxed);
     join(pins, start, end);
-unlock:
+}
+
+/* ---- what a refusal leads to ---- */
+
+uint64_t kal_pins_charged(const struct kal_pins *pins, uint64_t wanted)
+{
+    uint64_t overhead = pins->ops->overhead ? pins->ops->overhead(pins) : 0;
+
+    return atomic_load(&pins->octets) + wanted + overhead;
+}
+
+/* The limit of locked memory may be the reason. */
+static bool is_limit(const struct kal_pin_failure *failure)
+{
+    if (failure->step == KAL_PIN_AT_SETUP)
+        return failure->error == ENOMEM;
+    return failure->step == KAL_PIN_AT_PAGES &&
+           (failure->error == ENOMEM || failure->error == EAGAIN || failure->error == EPERM);
+}
+
+/* The host may raise the limit. Both ways count there. */
+static bool raised(struct kal_pins *pins, const struct kal_pin_failure *failure)
+{
+    struct kal_host *host = pins->host;
+    uint64_t total = kal_host_holds(host, KAL_ACCOUNT_PINNED) - atomic_load(&pins->octets) +
+                     kal_pins_charged(pins, failure->wanted);
+
+    return is_limit(failure) && host->ops->raise_memlock(host->state, total);
+}
+
+/*
+ * True: try again. The kernel returns the charge of a process that has ended, or of a ring that was
+ * closed, a little later, and reports it to nobody. So this looks again and again, for a second, if
+ * the limit has room for this process alone. A release by another thread wakes it.
+ */
+static bool wait_for_charge(struct kal_pins *pins, const struct kal_pin_failure *failure,
+                            uint64_t *until, uint64_t *pause)
+{
+    uint64_t now = clock_now(), next;
+    struct timespec at;
+
+    if (!pins->ops->by_user || !is_limit(failure) ||
+        !kal_pin_limit_allows(kal_pins_charged(pins, failure->wanted)))
+        return false;
+    if (!*until) {
+        *until = clock_after(now, WAIT_NS);
+        *pause = LOOK_NS;
+    }
+    if (now >= *until)
+        return false;
+    next = clock_after(now, *pause);
+    at = (struct timespec){ .tv_sec = (time_t)(next / CLOCK_NS_PER_S),
+                            .tv_nsec = (long)(next % CLOCK_NS_PER_S) };
+    pthread_cond_timedwait(&pins->released, &pins->lock, &at);
+    *pause = *pause * 2 < LOOK_MOST_NS ? *pause * 2 : LOOK_MOST_NS;
+    return true;
+}
+
+static void explain(struct kal_pins *pins, const struct kal_pin_failure *failure,
+                    struct kal_pin_refusal *refusal)
+{
+    struct kal_host *host = pins->host;
+    unsigned long long wanted = failure->wanted;
+    const struct policy_rule *rule;
+
+    if (failure->step == KAL_PIN_AT_MEMORY) {
+        kal_pin_refuse(refusal, RI_ERR_NO_RESOURCES, "there is no memory");
+        return;
+    }
+    if (failure->step != KAL_PIN_AT_QUOTA) {
+        pins->ops->explain(pins, failure, refusal);
+        return;
+    }
+    rule = kal_host_limit_refuses(host, KAL_ACCOUNT_PINNED, wanted);
+    if (rule)
+        kal_pin_refuse(refusal, RI_ERR_NO_RESOURCES,
+                       "%llu more octets would pass the limit of %llu by %s:%u, the host's policy; "
+                       "ask root to raise it",
+                       wanted, (unsigned long long)rule->amount, rule->source, rule->line);
+    else
+        kal_pin_refuse(refusal, RI_ERR_NO_RESOURCES,
+                       "%llu more octets would pass the quota of %llu, of which %llu are used; "
+                       "raise max_pinned in section [quota]",
+                       wanted,
+                       (unsigned long long)host->ops->quota(host->state, KAL_ACCOUNT_PINNED),
+                       (unsigned long long)kal_host_holds(host, KAL_ACCOUNT_PINNED));
+}
+
+enum ri_status kal_pin(struct kal_pins *pins, const void *addr, uint64_t length, bool may_wait,
+                       struct kal_pin_refusal *refusal)
+{
+    uint64_t until = 0, pause = 0;
+    struct kal_pin_failure failure = { 0 };
+    bool done, asked = false;
+    uintptr_t start, end;
+
+    if (!to_pages(addr, length, &start, &end))
+        return kal_pin_refuse(refusal, RI_ERR_INVALID_ARGUMENT, "the range is empty or wraps");
+    pthread_mutex_lock(&pins->lock);
+    while (!(done = take_gaps(pins, start, end, &failure))) {
+        if (!asked && raised(pins, &failure))
+            asked = true;
+        else if (!may_wait || !wait_for_charge(pins, &failure, &until, &pause))
+            break;
+    }
+    if (done)
+        count_up(pins, start, end);
+    else
+        explain(pins, &failure, refusal);
     pthread_mutex_unlock(&pins->lock);
-    return status;
+    return done ? RI_OK : refusal->status;
 }
 
 void kal_unpin(struct kal_pins *pins, const void *addr, uint64_t length)
 {
     uintptr_t start, end;
-    size_t i, first, kept;
 
     if (!to_pages(addr, length, &start, &end))
         return;
     pthread_mutex_lock(&pins->lock);
     split(pins, start);
     split(pins, end);
-    first = kept = first_behind(pins, start);
-    for (i = first; i < pins->used && pins->ranges[i].start < end; i++) {
-        if (--pins->ranges[i].count == 0)
-            unlock_pages(pins, pins->ranges[i].start, pins->ranges[i].end);
-        else
-            pins->ranges[kept++] = pins->ranges[i];
-    }
-    memmove(&pins->ranges[kept], &pins->ranges[i], (pins->used - i) * sizeof *pins->ranges);
-    pins->used -= i - kept;
+    for (size_t i = first_behind(pins, start); i < pins->used && pins->ranges[i].start < end; i++)
+        pins->ranges[i].count--;
+    remove_unused(pins, start, end);
     pins->live--;
+    atomic_store_explicit(&pins->pins, pins->live, memory_order_relaxed);
     join(pins, start, end);
     pthread_mutex_unlock(&pins->lock);
 }

@@ -33,12 +33,12 @@ static enum ri_status host_pin(const struct ri_host *host, void *addr, uint64_t 
                                bool writable)
 {
     (void)writable;
-    return kal_rnic_pin(kal_rnic_of_host(host), addr, length);
+    return kal_rnic_pin_own(kal_rnic_of_host(host), addr, length);
 }
 
 static void host_unpin(const struct ri_host *host, void *addr, uint64_t length)
 {
-    kal_rnic_unpin(kal_rnic_of_host(host), addr, length);
+    kal_rnic_unpin_own(kal_rnic_of_host(host), addr, length);
 }
 
 static enum ri_status host_policy(const struct ri_host *host,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Objects: the provider's operation, with the account taken before and released after. A refusal by
- * either side leaves nothing behind. Regions of providers with DMA are pinned here, before the
- * provider gets them.
+ * either side leaves nothing behind. Regions are pinned here, if the interface wants it, before
+ * the provider gets them.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -134,9 +134,10 @@ enum kal_status kal_srq_destroy(struct kal_rnic *rnic, struct ri_srq *srq)
 struct region {
     /* First member: the part for ual */
     struct kal_region shown;
-    /* Pinned range; length 0: not pinned */
+    /* Pinned range, and how */
     const void *addr;
     uint64_t length;
+    enum kal_pin_way pinned;
     /* Octets that it counts in rnic->registered */
     uint64_t registered;
     /* The identifier is registered at the host */
@@ -146,7 +147,7 @@ struct region {
 
 static bool needs_pin(const struct kal_rnic *rnic, const struct ri_mr_attr *attr)
 {
-    return (rnic->attr.features & RI_FEATURE_DMA) && attr->addr && attr->length;
+    return rnic->pin.way != KAL_PIN_NONE && attr->addr && attr->length;
 }
 
 /* Releases what the region has at the host, and frees the record. */
@@ -155,24 +156,19 @@ static void release(struct kal_rnic *rnic, struct region *region)
     atomic_fetch_sub_explicit(&rnic->registered, region->registered, memory_order_relaxed);
     if (region->shared)
         kal_rnic_unshare(rnic, region->shared_id);
-    if (region->length)
-        kal_rnic_unpin(rnic, region->addr, region->length);
+    if (region->pinned != KAL_PIN_NONE)
+        kal_rnic_unpin(rnic, region->addr, region->length, region->pinned);
     free(region);
 }
 
 static enum kal_status pin(struct kal_rnic *rnic, const struct ri_mr_attr *attr,
                            struct region *region)
 {
-    enum kal_status status;
-
     if (!needs_pin(rnic, attr))
         return KAL_OK;
-    status = kal_status_of_ri(kal_rnic_pin(rnic, attr->addr, attr->length));
-    if (status == KAL_OK) {
-        region->addr = attr->addr;
-        region->length = attr->length;
-    }
-    return status;
+    region->addr = attr->addr;
+    region->length = attr->length;
+    return kal_status_of_ri(kal_rnic_pin(rnic, attr->addr, attr->length, &region->pinned));
 }
 
 enum kal_status kal_region_create(struct kal_rnic *rnic, struct ri_pd *pd,

@@ -111,6 +111,7 @@ static enum kal_status open_provider(struct kal_rnic *rnic)
     flaw = status != RI_OK ? ri_status_name(status) : attr_flaw(&rnic->attr);
     if (!flaw) {
         rnic->attr.firmware[sizeof rnic->attr.firmware - 1] = '\0';
+        kal_rnic_choose_pin(rnic);
         return KAL_OK;
     }
     kal_rnic_log(rnic, RI_LOG_ERROR,

@@ -31,10 +31,27 @@ struct kal_port_seen {
     union address addresses[KAL_PORT_SEEN_ADDRESSES];
 };
 
+/* How pages are pinned (ital.conf(5), option pin). */
+enum kal_pin_way { KAL_PIN_NONE, KAL_PIN_LOCK, KAL_PIN_HOLD };
+
+/* The word of the option: "hold". */
+static inline const char *kal_pin_way_name(enum kal_pin_way way)
+{
+    return way == KAL_PIN_NONE ? "none" : way == KAL_PIN_LOCK ? "lock" : "hold";
+}
+
+/* What the interface wants: options pin and pin_strict, and the provider's feature. */
+struct kal_pin_wish {
+    enum kal_pin_way way;
+    bool or_lock; /* lock where the system, or a mapping, does not allow to hold */
+    bool strict;  /* refuse what cannot be pinned */
+};
+
 /* How often something was refused, by cause. Relaxed; any thread. */
 struct kal_refused {
     _Atomic uint64_t quota[KAL_ACCOUNT_KINDS];
     _Atomic uint64_t policy[RI_POLICY_REQUEST + 1]; /* by direction */
+    _Atomic uint64_t pins;                          /* refused, or left unpinned */
 };
 
 /* Sums of counters of QPs, in the provider's order. */
@@ -76,6 +93,7 @@ struct kal_rnic {
     _Atomic uint64_t holds[KAL_ACCOUNT_KINDS];
     /* Counted by kal/host/host.c */
     struct kal_refused refused;
+    struct kal_pin_wish pin;
     /* Used by the connection manager */
     struct kal_cm *cm;
     /* Converted sockets of consumers, and failed conversions; used by cm */

@@ -84,6 +84,24 @@ static void put_accounts(struct json *json, const struct kal *kal)
     json_end(json, '}');
 }
 
+static void put_pins(struct json *json, const struct kal *kal)
+{
+    static const enum kal_pin_way ways[] = { KAL_PIN_LOCK, KAL_PIN_HOLD };
+
+    json_begin(json, "pins", '{');
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        struct kal_pins_seen seen = kal_host_pins(kal->host, ways[i]);
+
+        json_begin(json, kal_pin_way_name(ways[i]), '{');
+        json_number(json, "ranges", seen.ranges);
+        json_number(json, "octets", seen.octets);
+        if (ways[i] == KAL_PIN_HOLD)
+            json_number(json, "rings", seen.rings);
+        json_end(json, '}');
+    }
+    json_end(json, '}');
+}
+
 /* ---- interfaces ------------------------------------------------------------------------------ */
 
 static void put_address(struct json *json, const union address *address)
@@ -123,6 +141,10 @@ static void put_refused(struct json *json, const struct kal_rnic *rnic)
         if (count)
             json_number(json, kind_name((enum kal_account_kind)kind), count);
     }
+    json_end(json, '}');
+    json_begin(json, "pins", '{');
+    json_number(json, kal_pin_way_name(rnic->pin.way),
+                atomic_load_explicit(&rnic->refused.pins, memory_order_relaxed));
     json_end(json, '}');
     json_begin(json, "policy", '{');
     for (size_t i = 0; i < sizeof directions / sizeof *directions; i++)
@@ -205,6 +227,8 @@ static void put_interface(struct json *json, struct kal_rnic *rnic, bool all)
     json_text(json, "transport",
               rnic->attr.transport == RI_TRANSPORT_IWARP ? "iwarp" : "infiniband");
     json_number(json, "lanes", rnic->attr.lanes);
+    json_text(json, "pin", kal_pin_way_name(rnic->pin.way));
+    json_bool(json, "pin_strict", rnic->pin.strict);
     put_port(json, rnic);
     json_begin(json, "objects", '{');
     for (int kind = KAL_ACCOUNT_PD; kind < KAL_ACCOUNT_PINNED; kind++)
@@ -272,6 +296,7 @@ char *kal_state_document(struct kal *kal, const struct kal_state_request *reques
     json_number(&json, "version", MONITOR_VERSION);
     put_process(&json, kal, opened);
     put_accounts(&json, kal);
+    put_pins(&json, kal);
     put_interfaces(&json, kal, request->get == KAL_STATE_ALL);
     put_log(&json, kal, request->get == KAL_STATE_ALL);
     json_end(&json, '}');

@@ -366,17 +366,69 @@ START_TEST(test_region_modify_keeps_keys_on_failure)
 }
 END_TEST
 
+/* ---- pins ---- */
+
+static size_t page;
+static char *area; /* two pages, of which the second is read-only where the test says so */
+
+static void open_to_pin(const char *conf, const char *words)
+{
+    page = (size_t)sysconf(_SC_PAGESIZE);
+    area = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ck_assert_ptr_ne(area, MAP_FAILED);
+    open_all(conf, words);
+    ck_assert_int_eq(kal_pd_create(rnic, NULL, &pd), KAL_OK);
+}
+
+static void close_pinned(void)
+{
+    ck_assert_int_eq(kal_pd_destroy(rnic, pd), KAL_OK);
+    munmap(area, 2 * page);
+    close_all();
+}
+
+static enum kal_status make_region(struct kal_region **region)
+{
+    struct ri_mr_attr attr = { .size = sizeof attr, .addr = area, .length = 2 * page };
+
+    return kal_region_create(rnic, pd, &attr, region);
+}
+
+/* A region has these octets pinned, in that way, and nothing after its end. */
+static void expect_pinned(uint64_t locked, uint64_t held)
+{
+    struct kal_region *region;
+
+    ck_assert_int_eq(make_region(&region), KAL_OK);
+    ck_assert_uint_eq(kal_host_pins(kal->host, KAL_PIN_LOCK).octets, locked);
+    ck_assert_uint_eq(kal_host_pins(kal->host, KAL_PIN_HOLD).octets, held);
+    ck_assert_uint_eq(kal_host_pins(kal->host, KAL_PIN_HOLD).ranges, held > 0);
+    ck_assert_uint_eq(kal_host_holds(kal->host, KAL_ACCOUNT_PINNED), locked + held);
+    ck_assert_int_eq(kal_region_destroy(rnic, region), KAL_OK);
+    ck_assert_uint_eq(kal_host_holds(kal->host, KAL_ACCOUNT_PINNED), 0);
+}
+
+static void skip_without_hold(void)
+{
+    struct kal_pin_wish wish = { KAL_PIN_HOLD, false, true };
+    enum kal_pin_way way;
+
+    rnic->pin = wish;
+    if (kal_rnic_pin(rnic, area, page, &way) == RI_ERR_PERMISSION)
+        tc_skip("pages cannot be held here: %s", fixture_log());
+    kal_rnic_unpin(rnic, area, page, way);
+    kal_rnic_choose_pin(rnic);
+}
+
 START_TEST(test_regions_are_pinned_for_dma_only)
 {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    char *area = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    struct ri_mr_attr attr = { .size = sizeof attr, .addr = area, .length = 2 * page };
     struct kal_region *region = NULL;
+    struct ri_mr_attr attr = { .size = sizeof attr };
 
-    ck_assert_ptr_ne(area, MAP_FAILED);
-    open_all("[quota]\nmax_pinned = 64k\n", _i ? "dma" : "");
-    ck_assert_int_eq(kal_pd_create(rnic, NULL, &pd), KAL_OK);
-    ck_assert_int_eq(kal_region_create(rnic, pd, &attr, &region), KAL_OK);
+    open_to_pin("[quota]\nmax_pinned = 64k\n", _i ? "dma" : "");
+    attr.addr = area;
+    attr.length = 2 * page;
+    ck_assert_int_eq(make_region(&region), KAL_OK);
     ck_assert_uint_eq(kal_host_holds(kal->host, KAL_ACCOUNT_PINNED), _i ? 2 * page : 0);
     ck_assert_int_eq(kal_region_destroy(rnic, region), KAL_OK);
     ck_assert_uint_eq(kal_host_holds(kal->host, KAL_ACCOUNT_PINNED), 0);
@@ -388,13 +440,74 @@ START_TEST(test_regions_are_pinned_for_dma_only)
     if (_i) {
         ck_assert_int_eq(kal_region_create(rnic, pd, &attr, &region), KAL_ERR_NO_RESOURCES);
         ck_assert_uint_eq(kal_host_holds(kal->host, KAL_ACCOUNT_MR), 0);
+        ck_assert_uint_eq(fixture_log_count("test: 266240 octets at "), 1);
+        ck_assert_uint_eq(fixture_log_count("raise max_pinned in section [quota]"), 1);
     }
     ck_assert_int_eq(rnic->host.pin(&rnic->host, area, 1, true), RI_OK);
-    ck_assert_uint_eq(kal_host_holds(kal->host, KAL_ACCOUNT_PINNED), page);
+    ck_assert_uint_eq(kal_host_holds(kal->host, KAL_ACCOUNT_PINNED), _i ? page : 0);
     rnic->host.unpin(&rnic->host, area, 1);
-    ck_assert_int_eq(kal_pd_destroy(rnic, pd), KAL_OK);
-    munmap(area, 2 * page);
-    close_all();
+    rnic->host.unpin(&rnic->host, area, 1);
+    ck_assert_uint_eq(fixture_log_count("that it has not pinned"), 1);
+    close_pinned();
+}
+END_TEST
+
+/* Option pin stands over the provider's wish. */
+START_TEST(test_the_interface_says_how_to_pin)
+{
+    static const struct {
+        const char *conf, *words;
+        bool locks, holds;
+    } cases[] = {
+        { "", "", false, false },
+        { "pin = none\n", "dma", false, false },
+        { "pin = lock\n", "", true, false },
+        { "pin = lock\n", "dma", true, false },
+        { "pin = hold\n", "", false, true },
+        { "pin = auto\n", "dma", false, true },
+    };
+    char conf[100];
+
+    snprintf(conf, sizeof conf, "[interface test]\nprovider = test\n%s", cases[_i].conf);
+    open_to_pin(conf, cases[_i].words);
+    if (cases[_i].holds)
+        skip_without_hold();
+    expect_pinned(cases[_i].locks * 2 * page, cases[_i].holds * 2 * page);
+    ck_assert_uint_eq(atomic_load(&rnic->refused.pins), 0);
+    close_pinned();
+}
+END_TEST
+
+/* What cannot be held, is refused, stays unpinned, or is locked. */
+START_TEST(test_what_cannot_be_held)
+{
+    static const struct {
+        const char *conf, *words, *line;
+        enum kal_status status;
+        bool locks;
+    } cases[] = {
+        { "pin = hold\n", "", "stay unpinned: ", KAL_OK, false },
+        { "pin = hold\npin_strict = yes\n", "", "cannot be pinned: ", KAL_ERR_PERMISSION, false },
+        { "pin = hold\n", "dma", "cannot be pinned: ", KAL_ERR_PERMISSION, false },
+        { "pin = hold\npin_strict = no\n", "dma", "stay unpinned: ", KAL_OK, false },
+        { "", "dma", "are locked in place of held", KAL_OK, true },
+    };
+    struct kal_region *region;
+    char conf[100];
+
+    snprintf(conf, sizeof conf, "[interface test]\nprovider = test\n%s", cases[_i].conf);
+    open_to_pin(conf, cases[_i].words);
+    ck_assert_int_eq(mprotect(area + page, page, PROT_READ), 0);
+    if (cases[_i].status == KAL_OK) {
+        expect_pinned(cases[_i].locks * 2 * page, 0);
+    } else {
+        ck_assert_int_eq(make_region(&region), cases[_i].status);
+        ck_assert_uint_eq(kal_host_holds(kal->host, KAL_ACCOUNT_MR), 0);
+    }
+    ck_assert_uint_eq(kal_host_holds(kal->host, KAL_ACCOUNT_PINNED), 0);
+    ck_assert_uint_eq(fixture_log_count(cases[_i].line), 1);
+    ck_assert_uint_eq(atomic_load(&rnic->refused.pins), !cases[_i].locks);
+    close_pinned();
 }
 END_TEST
 
@@ -489,6 +602,8 @@ int main(void)
     tcase_add_test(tc, test_upcalls);
     tcase_add_test(tc, test_region_modify_keeps_keys_on_failure);
     tcase_add_loop_test(tc, test_regions_are_pinned_for_dma_only, 0, 2);
+    tcase_add_loop_test(tc, test_the_interface_says_how_to_pin, 0, 6);
+    tcase_add_loop_test(tc, test_what_cannot_be_held, 0, 5);
     tcase_add_test(tc, x037_account_is_exact);
     tcase_add_test(tc, test_status_table);
     suite_add_tcase(suite, tc);

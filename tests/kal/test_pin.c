@@ -1,127 +1,43 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Pinned pages: nesting, what is really locked, limits, and that a refusal changes nothing. */
-#include "kal/host/host_private.h"
-#include "kal_fixture.h"
+/* Pinned pages, in both ways: nesting, what the kernel reports, limits, threads, and that a refusal
+ * changes nothing. */
+#include "pin_fixture.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
-#define PAGES 32u
+static const enum kal_pin_way ways[] = { KAL_PIN_LOCK, KAL_PIN_HOLD };
+#define WAYS 2
 
-static struct kal_host *host;
-static uint64_t quota, asked_for;
-static char *area;
-static size_t page;
-static bool kernel_asked; /* false: sanitizers make mlock do nothing */
-
-static size_t locked(void);
-
-/* ---- a host that leases nothing more, and raises the memlock limit if the test allows it ---- */
-
-static bool raises;
-
-static bool no_lease(void *state, enum kal_account_kind kind, uint64_t amount, bool wait)
+static uint64_t reported(void)
 {
-    (void)state;
-    (void)kind;
-    (void)amount;
-    (void)wait;
-    return false;
+    return pins->ops == &kal_pin_lock ? pin_locked() : pin_held();
 }
 
-static uint64_t the_quota(void *state, enum kal_account_kind kind)
-{
-    (void)state;
-    (void)kind;
-    return quota;
-}
-
-static bool raise_memlock(void *state, uint64_t octets)
-{
-    struct rlimit limit;
-
-    (void)state;
-    asked_for = octets;
-    if (!raises || getrlimit(RLIMIT_MEMLOCK, &limit))
-        return false;
-    limit.rlim_cur = octets;
-    return !setrlimit(RLIMIT_MEMLOCK, &limit);
-}
-
-static const struct kal_host_ops host_ops = { .lease = no_lease,
-                                              .quota = the_quota,
-                                              .raise_memlock = raise_memlock };
-
-static void setup(void)
-{
-    const char *why;
-
-    fixture_setup();
-    ck_assert(kal_log_configure(getenv("ITAL_LOG"), &why));
-    page = (size_t)sysconf(_SC_PAGESIZE);
-    area = mmap(NULL, PAGES * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    ck_assert_ptr_ne(area, MAP_FAILED);
-    ck_assert_int_eq(mlock(area, page), 0);
-    kernel_asked = locked() == page;
-    munlock(area, page);
-    host = kal_host_create(&host_ops, NULL);
-    ck_assert_ptr_nonnull(host);
-    quota = UINT64_MAX;
-    kal_host_grant(host, KAL_ACCOUNT_PINNED, quota);
-    asked_for = 0;
-    raises = false;
-}
-
-static void teardown(void)
-{
-    kal_host_destroy(host);
-    munmap(area, PAGES * page);
-    kal_log_reset();
-}
-
-/* Octets of the area that the kernel reports as locked. */
-static size_t locked(void)
-{
-    FILE *maps = fopen("/proc/self/smaps", "re");
-    unsigned long start, end, kib;
-    bool ours = false;
-    char line[512];
-    size_t sum = 0;
-
-    ck_assert_ptr_nonnull(maps);
-    while (fgets(line, sizeof line, maps)) {
-        if (sscanf(line, "%lx-%lx ", &start, &end) == 2)
-            ours = start >= (uintptr_t)area && end <= (uintptr_t)area + PAGES * page;
-        else if (ours && sscanf(line, "Locked: %lu kB", &kib) == 1)
-            sum += kib * 1024;
-    }
-    fclose(maps);
-    return sum;
-}
-
-static enum ri_status pin(size_t first, size_t count)
-{
-    return kal_pin(&host->pins, area + first * page, count * page);
-}
-
-static void unpin(size_t first, size_t count)
-{
-    kal_unpin(&host->pins, area + first * page, count * page);
-}
-
+/* The account and the kernel have these pages. */
 static void check(size_t pages)
 {
     ck_assert_uint_eq(kal_host_holds(host, KAL_ACCOUNT_PINNED), pages * page);
-    if (kernel_asked)
-        ck_assert_uint_eq(locked(), pages * page);
+    ck_assert_uint_eq(atomic_load(&pins->octets), pages * page);
+    if (pins->ops == &kal_pin_lock)
+        ck_assert_uint_eq(pin_locked(), pages * page);
+    else
+        pin_await_held(pages * page);
+}
+
+/* The same where the way decides: held pages stay until all of their block are unpinned. */
+static void check_by_way(size_t locked, size_t held)
+{
+    check(pins->ops == &kal_pin_lock ? locked : held);
 }
 
 START_TEST(test_overlapping_ranges_nest)
 {
+    pin_use(ways[_i]);
     ck_assert_int_eq(pin(2, 4), RI_OK);
     check(4);
     ck_assert_int_eq(pin(4, 4), RI_OK);
@@ -131,22 +47,24 @@ START_TEST(test_overlapping_ranges_nest)
     unpin(2, 4);
     check(10);
     unpin(0, 10);
-    check(4);
+    check_by_way(4, 6); /* of pages 2 to 5, the last two are pinned */
     unpin(4, 4);
     check(0);
-    ck_assert_uint_eq(host->pins.used, 0);
+    ck_assert_uint_eq(pins->used, 0);
+    ck_assert_uint_eq(pins->blocks, 0);
 }
 END_TEST
 
 START_TEST(test_partial_pages_count_whole)
 {
-    ck_assert_int_eq(kal_pin(&host->pins, area + 100, 1), RI_OK);
+    pin_use(ways[_i]);
+    ck_assert_int_eq(kal_pin(pins, area + 100, 1, false, &refusal), RI_OK);
     check(1);
-    ck_assert_int_eq(kal_pin(&host->pins, area + page - 1, 2), RI_OK);
+    ck_assert_int_eq(kal_pin(pins, area + page - 1, 2, false, &refusal), RI_OK);
     check(2);
-    kal_unpin(&host->pins, area + page - 1, 2);
+    kal_unpin(pins, area + page - 1, 2);
     check(1);
-    kal_unpin(&host->pins, area + 100, 1);
+    kal_unpin(pins, area + 100, 1);
     check(0);
 }
 END_TEST
@@ -155,30 +73,36 @@ START_TEST(test_neighbours_are_joined)
 {
     ck_assert_int_eq(pin(0, 4), RI_OK);
     ck_assert_int_eq(pin(8, 4), RI_OK);
-    ck_assert_uint_eq(host->pins.used, 2);
+    ck_assert_uint_eq(pins->used, 2);
     ck_assert_int_eq(pin(4, 4), RI_OK);
-    ck_assert_uint_eq(host->pins.used, 1);
+    ck_assert_uint_eq(pins->used, 1);
     check(12);
     unpin(4, 4);
-    ck_assert_uint_eq(host->pins.used, 2);
+    ck_assert_uint_eq(pins->used, 2);
     check(8);
 }
 END_TEST
 
 START_TEST(test_impossible_ranges)
 {
-    ck_assert_int_eq(kal_pin(&host->pins, area, 0), RI_ERR_INVALID_ARGUMENT);
-    ck_assert_int_eq(kal_pin(&host->pins, area, UINT64_MAX), RI_ERR_INVALID_ARGUMENT);
-    ck_assert_int_eq(kal_pin(&host->pins, (void *)(UINTPTR_MAX - 10), 5), RI_ERR_INVALID_ARGUMENT);
+    static const struct {
+        uintptr_t offset;
+        uint64_t length;
+    } wrong[] = { { 0, 0 }, { 0, UINT64_MAX }, { UINTPTR_MAX - 10, 5 } };
+
+    pin_use(ways[_i]);
+    for (size_t i = 0; i < 3; i++)
+        ck_assert_int_eq(kal_pin(pins, (wrong[i].offset ? NULL : area) + wrong[i].offset,
+                                 wrong[i].length, true, &refusal),
+                         RI_ERR_INVALID_ARGUMENT);
     check(0);
-    if (!kernel_asked)
-        tc_skip("mlock does nothing in this build");
     ck_assert_int_eq(munmap(area + 8 * page, page), 0);
     ck_assert_int_eq(pin(0, 2), RI_OK);
     ck_assert_int_eq(pin(0, 16), RI_ERR_ADDRESS);
-    ck_assert_uint_eq(fixture_log_count("not all of them are mapped"), 1);
+    ck_assert_str_eq(refusal.why, "not all of it is mapped");
     check(2);
-    ck_assert_uint_eq(host->pins.used, 1);
+    ck_assert_uint_eq(pins->used, 1);
+    ck_assert_uint_eq(asked_for, 0);
     unpin(0, 2);
     check(0);
 }
@@ -186,14 +110,13 @@ END_TEST
 
 START_TEST(test_quota)
 {
-    kal_host_destroy(host);
-    host = kal_host_create(&host_ops, NULL);
-    ck_assert_ptr_nonnull(host);
-    quota = 4 * page;
-    kal_host_grant(host, KAL_ACCOUNT_PINNED, quota);
+    pin_use(ways[_i]);
+    pin_host_again(4 * page);
     ck_assert_int_eq(pin(1, 2), RI_OK);
     ck_assert_int_eq(pin(0, 5), RI_ERR_NO_RESOURCES); /* the first gap fits, the second does not */
-    ck_assert_uint_eq(fixture_log_count("raise max_pinned in section [quota]"), 1);
+    ck_assert_ptr_nonnull(strstr(refusal.why, "raise max_pinned in section [quota]"));
+    ck_assert_ptr_nonnull(strstr(refusal.why, "12288 more octets would pass the quota of 16384, of "
+                                              "which 8192 are used"));
     check(2);
     ck_assert_int_eq(pin(0, 4), RI_OK);
     check(4);
@@ -203,47 +126,118 @@ START_TEST(test_quota)
 }
 END_TEST
 
+/* A name and a number in a sentence. */
+static bool says(const char *before, uint64_t number)
+{
+    char text[200];
+
+    snprintf(text, sizeof text, "%s%llu", before, (unsigned long long)number);
+    return strstr(refusal.why, text) != NULL;
+}
+
 START_TEST(test_memlock_limit_is_explained)
 {
-    struct rlimit limit = { 2 * page, 8 * page };
+    uint64_t more = ways[_i] == KAL_PIN_HOLD ? 2 * page : 0; /* a ring */
 
-    ck_assert_int_eq(setrlimit(RLIMIT_MEMLOCK, &limit), 0);
-    if (geteuid() == 0 && seteuid(65534)) /* root has no limit */
-        tc_skip("this user cannot give up its right to lock memory");
-    if (mlock(area, PAGES * page) == 0)
+    pin_use(ways[_i]);
+    pin_as_user(2 * page + more);
+    if (pin(0, PIN_PAGES) == RI_OK)
         tc_skip("the limit of locked memory is not enforced here");
-    munlock(area, PAGES * page);
+    asked_for = 0;
     ck_assert_int_eq(pin(0, 8), RI_ERR_NO_RESOURCES);
-    ck_assert_uint_eq(asked_for, 8 * page);
-    ck_assert_uint_eq(kal_host_holds(host, KAL_ACCOUNT_PINNED), 0);
+    ck_assert_uint_eq(asked_for, 8 * page + more);
+    check(0);
+    ck_assert(says("", 8 * page) && says("limit of locked memory is ", 2 * page + more));
+    ck_assert(says("before the program starts: ulimit -l ", (8 * page + more) / 1024));
+    ck_assert_ptr_nonnull(strstr(refusal.why, pins->ops == &kal_pin_lock
+                                                  ? "for this process;"
+                                                  : "for all processes of user"));
+    /* Beyond the hard limit only root can help */
+    ck_assert_int_eq(pin(0, PIN_PAGES), RI_ERR_NO_RESOURCES);
+    ck_assert(says("--memlock=", PIN_PAGES * page + more));
+    ck_assert(says("LimitMEMLOCK=", (PIN_PAGES * page + more) / 1024));
     /* The same, where the host can raise the limit */
     raises = true;
     ck_assert_int_eq(pin(0, 4), RI_OK);
     ck_assert_int_eq(pin(4, 4), RI_OK);
-    ck_assert_uint_eq(asked_for, 8 * page);
+    ck_assert_uint_eq(asked_for, 8 * page + more);
+    check(8);
     unpin(0, 4);
     unpin(4, 4);
-    if (geteuid() == 65534)
-        ck_assert_int_eq(seteuid(0), 0);
-    ck_assert_uint_eq(fixture_log_count("raise it (ulimit -l, LimitMEMLOCK="), 1);
-    ck_assert_uint_eq(kal_host_holds(host, KAL_ACCOUNT_PINNED), 0);
+    check(0);
+    pin_as_root();
 }
 END_TEST
 
-/* Compared with an array of counts. */
+/* ---- compared with an array of counts ---- */
+
+/* Blocks: each is as large as said, and its live octets are those in the table. *distinct: their
+ * number. The result is their sum with the ranges that have none. */
+static uint64_t check_blocks(size_t *distinct)
+{
+    uint64_t sum = 0;
+
+    *distinct = 0;
+    for (size_t r = 0; r < pins->used; r++) {
+        const struct kal_pin_range *range = &pins->ranges[r];
+        uint64_t live = 0;
+        size_t first = pins->used;
+
+        if (!range->block) {
+            sum += range->end - range->start;
+            continue;
+        }
+        ck_assert(range->start >= range->block->start &&
+                  range->end <= range->block->start + range->block->size);
+        for (size_t other = 0; other < pins->used; other++) {
+            if (pins->ranges[other].block != range->block)
+                continue;
+            live += pins->ranges[other].end - pins->ranges[other].start;
+            first = other < first ? other : first;
+        }
+        ck_assert_uint_eq(live, range->block->live);
+        if (first == r) {
+            sum += range->block->size;
+            ++*distinct;
+        }
+    }
+    return sum;
+}
+
+static void check_ranges(const unsigned *counts)
+{
+    uint64_t sum;
+    size_t distinct;
+
+    for (size_t r = 0; r < pins->used; r++) {
+        const struct kal_pin_range *range = &pins->ranges[r];
+
+        for (uintptr_t at = range->start; at < range->end; at += page)
+            ck_assert_uint_eq(range->count, counts[(at - (uintptr_t)area) / page]);
+        ck_assert(!r || range[-1].end < range->start ||
+                  (range[-1].end == range->start &&
+                   (range[-1].count != range->count || range[-1].block != range->block)));
+    }
+    sum = check_blocks(&distinct);
+    ck_assert_uint_eq(distinct, pins->blocks);
+    ck_assert_uint_eq(kal_host_holds(host, KAL_ACCOUNT_PINNED), sum);
+    ck_assert_uint_le(pins->used, 2 * pins->live + 2 * pins->blocks);
+}
+
 START_TEST(test_random_ranges)
 {
     struct tc_rng rng = tc_rng(7);
-    unsigned counts[PAGES] = { 0 };
+    unsigned counts[PIN_PAGES] = { 0 };
     struct {
         size_t first, count;
     } held[40];
     size_t used = 0;
 
-    for (unsigned long round = tc_count(2000); round; round--) {
+    pin_use(ways[_i]);
+    for (unsigned long round = tc_count(2000); round || used; round -= round > 0) {
         size_t expected = 0;
 
-        if (used == 40 || (used && tc_below(&rng, 2))) {
+        if (!round || used == 40 || (used && tc_below(&rng, 2))) {
             size_t i = tc_below(&rng, used);
 
             unpin(held[i].first, held[i].count);
@@ -251,27 +245,24 @@ START_TEST(test_random_ranges)
                 counts[held[i].first + p]--;
             held[i] = held[--used];
         } else {
-            held[used].first = tc_below(&rng, PAGES);
-            held[used].count = 1 + tc_below(&rng, PAGES - held[used].first);
+            held[used].first = tc_below(&rng, PIN_PAGES);
+            held[used].count = 1 + tc_below(&rng, PIN_PAGES - held[used].first);
             ck_assert_int_eq(pin(held[used].first, held[used].count), RI_OK);
             for (size_t p = 0; p < held[used].count; p++)
                 counts[held[used].first + p]++;
             used++;
         }
-        for (size_t p = 0; p < PAGES; p++)
+        for (size_t p = 0; p < PIN_PAGES; p++)
             expected += counts[p] > 0;
-        ck_assert_uint_eq(kal_host_holds(host, KAL_ACCOUNT_PINNED), expected * page);
-        for (size_t r = 0; r < host->pins.used; r++) {
-            const struct kal_pin_range *range = &host->pins.ranges[r];
-
-            for (uintptr_t at = range->start; at < range->end; at += page)
-                ck_assert_uint_eq(range->count, counts[(at - (uintptr_t)area) / page]);
-            ck_assert(!r || range[-1].end < range->start ||
-                      (range[-1].end == range->start && range[-1].count != range->count));
-        }
+        check_ranges(counts);
+        if (pins->ops == &kal_pin_lock)
+            ck_assert_uint_eq(atomic_load(&pins->octets), expected * page);
+        else
+            ck_assert_uint_ge(atomic_load(&pins->octets), expected * page);
         if (round % 100 == 0)
-            check(expected);
+            check(kal_host_holds(host, KAL_ACCOUNT_PINNED) / page);
     }
+    check(0);
 }
 END_TEST
 
@@ -279,35 +270,84 @@ END_TEST
 START_TEST(test_a_pin_looks_at_its_neighbours)
 {
     const size_t count = 500;
-    char *many = mmap(NULL, 2 * count * page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *many = mmap(NULL, 2 * count * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+                      -1, 0);
 
     ck_assert_ptr_ne(many, MAP_FAILED);
+    pin_use(ways[_i]);
     for (size_t i = count; i > 0; i--) /* each before all others */
-        if (kal_pin(&host->pins, many + 2 * (i - 1) * page, page) != RI_OK)
-            tc_skip("%zu pages may not be locked here", count);
+        if (kal_pin(pins, many + 2 * (i - 1) * page, page, false, &refusal) != RI_OK)
+            tc_skip("%zu pages may not be pinned here: %s", count, refusal.why);
     for (size_t i = 0; i < count; i += 2)
-        kal_unpin(&host->pins, many + 2 * i * page, page);
-    ck_assert_uint_eq(host->pins.used, count / 2);
-    ck_assert_uint_le(host->pins.looked, 4 * count);
+        kal_unpin(pins, many + 2 * i * page, page);
+    ck_assert_uint_eq(pins->used, count / 2);
+    ck_assert_uint_le(pins->looked, 4 * count);
     for (size_t i = 1; i < count; i += 2)
-        kal_unpin(&host->pins, many + 2 * i * page, page);
-    ck_assert_uint_eq(host->pins.used, 0);
+        kal_unpin(pins, many + 2 * i * page, page);
+    ck_assert_uint_eq(pins->used, 0);
     munmap(many, 2 * count * page);
+}
+END_TEST
+
+/* ---- threads ---- */
+
+#define THREADS 4
+
+/* Pins and unpins overlapping ranges; while it has one, its pages are in the table. */
+static void *pin_some(void *arg)
+{
+    struct tc_rng rng = *(struct tc_rng *)arg;
+    struct kal_pin_refusal why;
+
+    for (unsigned long round = tc_count(300); round; round--) {
+        size_t first = tc_below(&rng, PIN_PAGES), count = 1 + tc_below(&rng, PIN_PAGES - first);
+        enum ri_status status = kal_pin(pins, area + first * page, count * page, true, &why);
+
+        if (status != RI_OK)
+            return strdup(why.why);
+        if (reported() < count * page)
+            return strdup("the kernel has fewer octets than this thread has pinned");
+        memset(area + first * page, 1, 1);
+        kal_unpin(pins, area + first * page, count * page);
+    }
+    return NULL;
+}
+
+START_TEST(test_threads_pin_at_once)
+{
+    struct tc_rng rng[THREADS];
+    pthread_t threads[THREADS];
+    void *wrong;
+
+    pin_use(ways[_i]);
+    area[0] = 1;
+    for (size_t i = 0; i < THREADS; i++) {
+        rng[i] = tc_rng(100 + i);
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, pin_some, &rng[i]), 0);
+    }
+    for (size_t i = 0; i < THREADS; i++) {
+        ck_assert_int_eq(pthread_join(threads[i], &wrong), 0);
+        ck_assert_msg(!wrong, "%s", (char *)wrong);
+    }
+    ck_assert_uint_eq(pins->used, 0);
+    ck_assert_uint_eq(pins->blocks, 0);
+    check(0);
 }
 END_TEST
 
 int main(void)
 {
     Suite *suite = suite_create("pin");
-    TCase *tc = tc_case(suite, "pin", setup, teardown);
+    TCase *tc = tc_case(suite, "pin", pin_setup, pin_teardown);
 
-    tcase_add_test(tc, test_overlapping_ranges_nest);
-    tcase_add_test(tc, test_partial_pages_count_whole);
+    tcase_add_loop_test(tc, test_overlapping_ranges_nest, 0, WAYS);
+    tcase_add_loop_test(tc, test_partial_pages_count_whole, 0, WAYS);
     tcase_add_test(tc, test_neighbours_are_joined);
-    tcase_add_test(tc, test_a_pin_looks_at_its_neighbours);
-    tcase_add_test(tc, test_impossible_ranges);
-    tcase_add_test(tc, test_quota);
-    tcase_add_test(tc, test_memlock_limit_is_explained);
-    tcase_add_test(tc, test_random_ranges);
+    tcase_add_loop_test(tc, test_a_pin_looks_at_its_neighbours, 0, WAYS);
+    tcase_add_loop_test(tc, test_impossible_ranges, 0, WAYS);
+    tcase_add_loop_test(tc, test_quota, 0, WAYS);
+    tcase_add_loop_test(tc, test_memlock_limit_is_explained, 0, WAYS);
+    tcase_add_loop_test(tc, test_random_ranges, 0, WAYS);
+    tcase_add_loop_test(tc, test_threads_pin_at_once, 0, WAYS);
     return tc_main(suite);
 }

@@ -159,6 +159,40 @@ START_TEST(test_accounts_quotas_and_the_log)
 }
 END_TEST
 
+/* A lock is always possible, so the numbers of the kernel's limit do not matter here. */
+START_TEST(test_pins_are_shown)
+{
+    static char octets[10];
+    struct ri_mr_attr attr = { .size = sizeof attr, .addr = octets, .length = 1 };
+    struct kal_region *region;
+    struct kal_rnic *rnic;
+    struct ri_pd *pd;
+    const char *text;
+    char part[80];
+
+    fixture_conf("[interface test]\nprovider = test\npin = lock\npin_strict = yes\n");
+    kal = fixture_get();
+    rnic = open_one();
+    ck_assert_int_eq(kal_pd_create(rnic, NULL, &pd), KAL_OK);
+    ck_assert_int_eq(kal_region_create(rnic, pd, &attr, &region), KAL_OK);
+    text = ask(ASK);
+    snprintf(part, sizeof part, "\"pins\":{\"lock\":{\"ranges\":1,\"octets\":%ld},",
+             sysconf(_SC_PAGESIZE));
+    ck_assert_msg(says(text, part), "%s", text);
+    ck_assert_msg(says(text, "\"hold\":{\"ranges\":0,\"octets\":0,\"rings\":0}"), "%s", text);
+    ck_assert_msg(says(text, "\"pin\":\"lock\",\"pin_strict\":true"), "%s", text);
+    attr.addr = (void *)(uintptr_t)4096; /* never mapped */
+    ck_assert_int_eq(kal_region_create(rnic, pd, &attr, &region), KAL_ERR_ADDRESS);
+    text = ask(ASK);
+    ck_assert_msg(says(text, "\"pins\":{\"lock\":1}"), "%s", text);
+    ck_assert_int_eq(kal_region_destroy(rnic, region), KAL_OK);
+    ck_assert_int_eq(kal_pd_destroy(rnic, pd), KAL_OK);
+    ck_assert(says(ask(ASK), "\"lock\":{\"ranges\":0,\"octets\":0}"));
+    close_one(rnic);
+    kal_put(kal);
+}
+END_TEST
+
 START_TEST(test_monitor_no_shows_nothing)
 {
     struct kal_rnic *rnic;
@@ -401,12 +435,12 @@ int main(void)
 {
     Suite *suite = suite_create("kal/state");
 
-    tc_add_tests(tc_case(suite, "state", setup, NULL),
-                 test_it_is_there_from_the_first_interface_to_the_last,
-                 test_accounts_quotas_and_the_log, test_monitor_no_shows_nothing,
-                 test_without_a_place_the_interface_opens, test_requests_that_cannot_be_read,
-                 test_bad_clients_harm_nobody, test_silent_clients_are_closed,
-                 test_a_child_holds_nothing_of_it, test_a_program_that_closes_its_descriptors,
-                 test_a_program_that_ends_leaves_no_socket);
+    tc_add_tests(
+        tc_case(suite, "state", setup, NULL), test_it_is_there_from_the_first_interface_to_the_last,
+        test_accounts_quotas_and_the_log, test_pins_are_shown, test_monitor_no_shows_nothing,
+        test_without_a_place_the_interface_opens, test_requests_that_cannot_be_read,
+        test_bad_clients_harm_nobody, test_silent_clients_are_closed,
+        test_a_child_holds_nothing_of_it, test_a_program_that_closes_its_descriptors,
+        test_a_program_that_ends_leaves_no_socket);
     return tc_main(suite);
 }

@@ -23,13 +23,16 @@ static const json_t *account(const json_t *whole, const char *kind)
     return json_object_get(json_object_get(whole, "accounts"), kind);
 }
 
+/* Members of "refused". */
+static const char *const causes[] = { "quota", "policy", "pins" };
+#define CAUSES (sizeof causes / sizeof *causes)
+
 /* Everything that an interface has refused. */
 static json_int_t refused_by(const json_t *refused)
 {
-    static const char *const causes[] = { "quota", "policy" };
     json_int_t sum = 0;
 
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < CAUSES; i++) {
         json_t *counts = json_object_get(refused, causes[i]), *count;
         const char *name;
 
@@ -223,7 +226,6 @@ static bool show_connections(const json_t *interfaces)
 static bool show_refused(const json_t *interfaces)
 {
     static const char *const heads[] = { "INTERFACE", "REFUSED BY", "WHAT", ">TIMES", NULL };
-    static const char *const causes[] = { "quota", "policy" };
     struct table *table = table_create(heads);
     const json_t *interface;
     char cells[3][CELL];
@@ -233,7 +235,7 @@ static bool show_refused(const json_t *interfaces)
 
     json_array_foreach(interfaces, i, interface)
     {
-        for (size_t j = 0; j < 2; j++) {
+        for (size_t j = 0; j < CAUSES; j++) {
             json_t *counts = json_object_get(json_object_get(interface, "refused"), causes[j]);
 
             json_object_foreach(counts, what, count) if (json_integer_value(count))
@@ -290,6 +292,35 @@ static bool show_accounts(json_t *accounts)
         table_row(table, (const char *[]){ tool_printable(kind, cells[0], CELL),
                                            number_of(one, "held", cells[1]),
                                            quota ? number_of(one, "quota", cells[2]) : "none" });
+    }
+    return table_print(table);
+}
+
+static bool has_pins(json_t *pins)
+{
+    const char *way;
+    json_t *one;
+
+    json_object_foreach(pins, way,
+                        one) if (json_integer_value(json_object_get(one, "ranges"))) return true;
+    return false;
+}
+
+static bool show_pins(json_t *pins)
+{
+    static const char *const heads[] = { "PINNED", ">RANGES", ">OCTETS", ">RINGS", NULL };
+    struct table *table = table_create(heads);
+    char cells[4][CELL];
+    const char *way;
+    json_t *one;
+
+    json_object_foreach(pins, way, one)
+    {
+        table_row(table,
+                  (const char *[]){
+                      tool_printable(way, cells[0], CELL), number_of(one, "ranges", cells[1]),
+                      number_of(one, "octets", cells[2]),
+                      json_object_get(one, "rings") ? number_of(one, "rings", cells[3]) : "-" });
     }
     return table_print(table);
 }
@@ -352,6 +383,9 @@ static bool show_details(json_t *whole)
     if (has_any(interfaces, "lane") && (!lanes_table(interfaces) || putchar('\n') < 0))
         return false;
     if (!show_accounts(json_object_get(whole, "accounts")) || putchar('\n') < 0)
+        return false;
+    if (has_pins(json_object_get(whole, "pins")) &&
+        (!show_pins(json_object_get(whole, "pins")) || putchar('\n') < 0))
         return false;
     show_log(json_object_get(whole, "log"));
     return true;
