@@ -167,6 +167,8 @@ enum ri_transport {
 #define RI_FEATURE_FUSED_IMMEDIATE (UINT64_C(1) << 33)
 /* Room. No provider sets it today and no caller asks for it: see the note "Room" in section 5. */
 #define RI_FEATURE_QP_INIT_RTR (UINT64_C(1) << 34)
+/* RI_QPM_ACKNOWLEDGED: over iWARP too, a Send or Write completes when the peer has taken it */
+#define RI_FEATURE_ACKNOWLEDGE (UINT64_C(1) << 35)
 
 /* {limits} Limits and features. A count of optional things is 0 where there are none. */
 struct ri_rnic_attr {
@@ -509,6 +511,13 @@ struct ri_lane {
  * consumers have to agree, because plain iWARP ends the connection at once. A QP with
  * rq_hard_limit never waits.
  *
+ * ACKNOWLEDGED (RI_FEATURE_ACKNOWLEDGE): a Send, a Write or Immediate Data completes when the peer
+ * has taken it, and with the error that the peer has found in it, not when its octets were sent.
+ * Requests that send nothing complete in their turn among them. Over iWARP this costs messages
+ * beside those of the consumer, so both consumers have to agree: a peer that is not in this mode
+ * may refuse them. It is set before the first request of a connection, and holds until it is set
+ * to false.
+ *
  * Inline data has its names already (max_inline, RI_WR_INLINE): max_inline 0 in ri_rnic_attr says
  * that there is none.
  */
@@ -684,6 +693,7 @@ enum ri_qp_modify_mask {
     RI_QPM_QKEY = 1u << 8,
     RI_QPM_RNR = 1u << 9,
     RI_QPM_IMMEDIATE = 1u << 10,
+    RI_QPM_ACKNOWLEDGED = 1u << 11,
 };
 
 struct ri_qp_modify {
@@ -698,7 +708,8 @@ struct ri_qp_modify {
      * RNR NAK timer (0..31). */
     uint8_t rnr_retry, rnr_timer;
     bool fused_immediate; /* the peer has it, too */
-    uint8_t reserved0[5];
+    bool acknowledged;    /* likewise */
+    uint8_t reserved0[4];
     uint64_t reserved[3];
 };
 

@@ -365,10 +365,13 @@ struct vb_terms {
     uint8_t rnr_retry; /* the peer's: 0 to 7 */
     uint8_t rnr_timer; /* min_rnr_timer of this side: 0 to 31 */
     bool fused_immediate;
+    bool acknowledged; /* a request completes when the peer has taken it */
 };
 /* What this side can agree to. */
 VB_PUBLIC bool vb_can_rnr(const struct vb_context *context);
 VB_PUBLIC bool vb_can_fuse(const struct vb_context *context);
+/* As RoCE only: an iWARP device shall not cost more than its own messages. */
+VB_PUBLIC bool vb_can_acknowledge(const struct vb_context *context);
 /* Allowed in upcalls. Before anything that takes effect from it is sent or received: before an
  * accept, or in the upcall that reports an established connection. */
 VB_PUBLIC void vb_qp_agree(struct vb_qp *qp, const struct vb_terms *terms);

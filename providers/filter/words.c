@@ -205,5 +205,7 @@ const struct word_bit words_qp_modify[] = {
     { RI_QPM_HANDOVER, "handover" },
     { RI_QPM_QKEY, "qkey" },
     { RI_QPM_RNR, "rnr" },
+    { RI_QPM_IMMEDIATE, "fused_immediate" },
+    { RI_QPM_ACKNOWLEDGED, "acknowledged" },
     { 0, NULL },
 };

@@ -51,7 +51,7 @@ static const struct ri_rnic_attr attributes = {
                 RI_FEATURE_READ_INVALIDATE | RI_FEATURE_ORD_RAISE | RI_FEATURE_IRD_MODIFY |
                 RI_FEATURE_ACCESS_MODIFY | RI_FEATURE_IO_ADDR | RI_FEATURE_FAST_REGISTER |
                 RI_FEATURE_PRIVILEGED_QP | RI_FEATURE_READ_MULTI_SGE | RI_FEATURE_RNR |
-                RI_FEATURE_FUSED_IMMEDIATE,
+                RI_FEATURE_FUSED_IMMEDIATE | RI_FEATURE_ACKNOWLEDGE,
     .max_mr_length = UINT64_C(1) << 47,
     .max_message = UINT32_MAX,
     .max_send = UINT32_MAX,

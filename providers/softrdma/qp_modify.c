@@ -120,7 +120,7 @@ static enum ri_status to_closing(struct qp *qp)
 
     tx_enter(qp); /* no further Read leaves meanwhile */
     unanswered = atomic_load(&qp->reads.ord_in) - atomic_load(&qp->reads.ord_out);
-    ended = qp_end(qp, unanswered > qp_is_starting(qp) ? &reset : &in_order);
+    ended = qp_end(qp, unanswered > qp_may_hear(qp) ? &reset : &in_order);
     tx_leave(qp);
     return ended ? RI_OK : RI_ERR_INVALID_STATE;
 }
@@ -171,8 +171,9 @@ void qp_unhold(struct qp *qp)
     tx_leave(qp);
 }
 
-#define ATTRIBUTES \
-    (RI_QPM_ORD | RI_QPM_IRD | RI_QPM_FLAGS | RI_QPM_RQ_LIMITS | RI_QPM_RNR | RI_QPM_IMMEDIATE)
+#define ATTRIBUTES                                                                               \
+    (RI_QPM_ORD | RI_QPM_IRD | RI_QPM_FLAGS | RI_QPM_RQ_LIMITS | RI_QPM_RNR | RI_QPM_IMMEDIATE | \
+     RI_QPM_ACKNOWLEDGED)
 #define RNR_RETRY_MOST 7u
 #define RNR_TIMER_MOST 31u
 
@@ -195,6 +196,19 @@ static void set_attributes(struct qp *qp, const struct ri_qp_modify *modify)
     }
     if (modify->mask & RI_QPM_IMMEDIATE)
         atomic_store_explicit(&qp->attr.fused, modify->fused_immediate, memory_order_relaxed);
+    if (modify->mask & RI_QPM_ACKNOWLEDGED)
+        rx_set_acknowledged(qp, modify->acknowledged);
+}
+
+/* With a place for the request for an acknowledgement in each direction. */
+static enum ri_status make_room(struct qp *qp, const struct ri_qp_modify *modify)
+{
+    bool acknowledged = modify->mask & RI_QPM_ACKNOWLEDGED ? modify->acknowledged
+                                                           : qp_is_acknowledged(qp);
+    uint32_t ird = modify->mask & RI_QPM_IRD ? modify->ird : qp->attr.ird;
+    uint32_t ord = modify->mask & RI_QPM_ORD ? modify->ord : qp->attr.ord;
+
+    return qp_open_reads(qp, ird + acknowledged, ord + acknowledged);
 }
 
 /* In RTS too (RDMAC 9.2.5): the consumers of both sides agree on IRD and ORD by themselves.
@@ -212,8 +226,7 @@ static enum ri_status change_attributes(struct qp *qp, const struct ri_qp_modify
         return RI_ERR_INVALID_ARGUMENT;
     qp_hold(qp);
     if (qp_state(qp) == RI_QPS_IDLE || qp_state(qp) == RI_QPS_RTS)
-        status = qp_open_reads(qp, modify->mask & RI_QPM_IRD ? modify->ird : 0,
-                               modify->mask & RI_QPM_ORD ? modify->ord : 0);
+        status = make_room(qp, modify);
     if (status == RI_OK) {
         spinlock_lock(&qp->life.lock);
         set_attributes(qp, modify);

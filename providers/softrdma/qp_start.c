@@ -97,7 +97,8 @@ static enum ri_status begin(struct qp *qp, const struct ri_llp_handover *handove
     struct stream *stream;
     enum ri_status status;
 
-    status = qp_open_reads(qp, handover->ird, handover->ord);
+    status = qp_open_reads(qp, handover->ird + qp_is_acknowledged(qp),
+                           handover->ord + qp_is_acknowledged(qp));
     if (status == RI_OK)
         status = stream_open(qp->lane, qp, handover, llp, &qp_stream_timers, &stream);
     if (status != RI_OK)

@@ -69,16 +69,23 @@ bool vb_can_fuse(const struct vb_context *context)
     return ual_device_attr(context->device)->features & RI_FEATURE_FUSED_IMMEDIATE;
 }
 
+bool vb_can_acknowledge(const struct vb_context *context)
+{
+    return vb_is_roce() && ual_device_attr(context->device)->features & RI_FEATURE_ACKNOWLEDGE;
+}
+
 /* A QP whose connection has ended does not take them, and does not need them. */
 void vb_qp_agree(struct vb_qp *qp, const struct vb_terms *terms)
 {
     const struct vb_context *context = vb_qp_context(qp);
     struct ri_qp_modify modify = { .size = sizeof(modify),
                                    .mask = (vb_can_rnr(context) ? RI_QPM_RNR : 0u) |
-                                           (vb_can_fuse(context) ? RI_QPM_IMMEDIATE : 0u),
+                                           (vb_can_fuse(context) ? RI_QPM_IMMEDIATE : 0u) |
+                                           (vb_can_acknowledge(context) ? RI_QPM_ACKNOWLEDGED : 0u),
                                    .rnr_retry = terms->rnr_retry,
                                    .rnr_timer = terms->rnr_timer,
-                                   .fused_immediate = terms->fused_immediate };
+                                   .fused_immediate = terms->fused_immediate,
+                                   .acknowledged = terms->acknowledged };
 
     atomic_store(&qp->rnr_retry, terms->rnr_retry);
     if (modify.mask)

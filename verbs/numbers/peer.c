@@ -82,7 +82,8 @@ static struct vb_terms terms_of(const struct link *link)
 {
     return (struct vb_terms){ .rnr_retry = link->agreed & HELLO_RNR ? link->rnr_retry : 0,
                               .rnr_timer = link->rnr_timer,
-                              .fused_immediate = link->agreed & HELLO_FUSED };
+                              .fused_immediate = link->agreed & HELLO_FUSED,
+                              .acknowledged = link->agreed & HELLO_ACKNOWLEDGED };
 }
 
 /* No lock held. The program may change its part meanwhile. */

@@ -23,6 +23,8 @@ enum hello_flags {
     HELLO_RNR = 1u << 1,  /* Sends may wait for receives; in force if both ends have it */
     /* immediate data comes with a Send, or with the length of a Write; likewise */
     HELLO_FUSED = 1u << 2,
+    /* requests complete when the peer has taken them; likewise, and with HELLO_ROCE only */
+    HELLO_ACKNOWLEDGED = 1u << 3,
 };
 
 /* The reason of a rejecting Reply; 0 otherwise. */

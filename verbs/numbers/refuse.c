@@ -15,7 +15,8 @@ uint8_t requests_own_flags(const struct numbers *numbers)
 {
     return (uint8_t)((vb_is_roce() ? HELLO_ROCE : 0) |
                      (vb_can_rnr(numbers->context) ? HELLO_RNR : 0) |
-                     (vb_can_fuse(numbers->context) ? HELLO_FUSED : 0));
+                     (vb_can_fuse(numbers->context) ? HELLO_FUSED : 0) |
+                     (vb_can_acknowledge(numbers->context) ? HELLO_ACKNOWLEDGED : 0));
 }
 
 void request_refuse(const struct link *link, struct parked *request, enum hello_reason reason)

@@ -191,7 +191,11 @@ void cm_id_set_local(struct cm_id *id, const struct sockaddr *address);
 void cm_id_set_peer(struct cm_id *id, const struct sockaddr *address);
 
 /* ---- terms.c ---- */
-enum cm_terms_flags { CM_TERMS_RNR = 1u << 1, CM_TERMS_FUSED = 1u << 2 };
+enum cm_terms_flags {
+    CM_TERMS_RNR = 1u << 1,
+    CM_TERMS_FUSED = 1u << 2,
+    CM_TERMS_ACKNOWLEDGED = 1u << 3
+};
 #define CM_TERMS_OCTETS 8u
 /* Room for them and the program's private data, whose length has one octet. */
 #define CM_DATA_MOST (CM_TERMS_OCTETS + UINT8_MAX)

@@ -32,7 +32,8 @@ static bool is_as_roce(const struct vb_context *context)
 static uint8_t own_flags(const struct vb_context *context)
 {
     return (uint8_t)((vb_can_rnr(context) ? CM_TERMS_RNR : 0) |
-                     (vb_can_fuse(context) ? CM_TERMS_FUSED : 0));
+                     (vb_can_fuse(context) ? CM_TERMS_FUSED : 0) |
+                     (vb_can_acknowledge(context) ? CM_TERMS_ACKNOWLEDGED : 0));
 }
 
 uint16_t cm_terms_put(const struct vb_context *context, uint8_t rnr_retry, const void *data,
@@ -96,6 +97,7 @@ void cm_terms_agree(struct cm_id *id)
     struct vb_terms terms = {
         .rnr_retry = both & CM_TERMS_RNR ? id->peer_terms.rnr_retry : 0,
         .fused_immediate = both & CM_TERMS_FUSED,
+        .acknowledged = both & CM_TERMS_ACKNOWLEDGED,
     };
 
     if (!id->qp || !is_as_roce(id->context))

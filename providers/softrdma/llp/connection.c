@@ -244,7 +244,7 @@ void stream_begin_close(struct stream *stream, uint8_t *tail, size_t length, boo
     bool ended;
 
     spinlock_assert_held(&stream->rx);
-    stream->closing.starting = stream->qp && qp_is_starting(stream->qp);
+    stream->closing.starting = stream->qp && qp_may_hear(stream->qp);
     stream->closing.spoken_to = stream->partial.length &&
                                 !stream->closing.starting; /* in the middle of an FPDU */
     partial_drop(stream);

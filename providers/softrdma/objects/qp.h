@@ -25,6 +25,8 @@ struct qp_attributes {
     uint8_t rnr_retry, rnr_timer;
     /* RI_QPM_IMMEDIATE. Posts read it with none of the three locks. */
     atomic_bool fused;
+    /* RI_QPM_ACKNOWLEDGED */
+    atomic_bool acknowledged;
     /* Receives of the SRQ in use, at most. UINT32_MAX: no limit. */
     uint32_t rq_limit, rq_hard_limit;
 };
@@ -202,8 +204,13 @@ static inline void qp_set_rq_limits(struct qp *qp, uint32_t soft, uint32_t hard)
     qp->attr.rq_hard_limit = hard ? hard : UINT32_MAX;
 }
 void qp_closed(struct qp *qp, const char *detail); /* an orderly close is over */
-/* Its first message, or the answer to its own, is still to come. */
-bool qp_is_starting(struct qp *qp);
+static inline bool qp_is_acknowledged(const struct qp *qp)
+{
+    return __builtin_expect(atomic_load_explicit(&qp->attr.acknowledged, memory_order_relaxed), 0);
+}
+/* The peer may send octets that no request of the consumer waits for: its first message, or the
+ * answer to a ready-to-receive message or to the request for an acknowledgement. */
+bool qp_may_hear(struct qp *qp);
 void qp_closed_badly(struct qp *qp); /* the peer sent on meanwhile */
 /* The telling alone. No lock held. */
 void qp_report(struct qp *qp);

@@ -94,6 +94,8 @@ struct qp_tx {
     uint32_t send_msn, read_msn, atomic_msn;
     /* All requests before it are in the socket, and tx no longer reads their slots. */
     atomic_uint sq_sent;
+    /* RI_QPM_ACKNOWLEDGED: requests built since the last one that the peer answers. */
+    uint32_t unasked;
     /* Octets built, octets accepted by the socket; the position at which the EMSS is read again. */
     uint64_t position, accepted, learn_at;
     /* The socket was full: the time of the next attempt, and the interval. */
@@ -136,10 +138,12 @@ struct qp_tx {
 
 /* A request of this side that the peer has to answer: a Read, or an atomic (8 octets). */
 struct outstanding_read {
-    /* Index of its request. UINT32_MAX with rtr. */
+    /* Index of its request. UINT32_MAX with rtr; with ack the first request behind it. */
     uint32_t index;
     /* The ready-to-receive message of this side: no request waits for it. */
     bool rtr;
+    /* It asks for an acknowledgement of the requests before it. */
+    bool ack;
     /* Its Request Identifier is its MSN. */
     bool atomic;
     /* All octets have come, the last segment without L (C-100). */
@@ -170,7 +174,7 @@ struct inbound_read {
 };
 
 /* Two rings between tx and rx, without a lock. ORD: tx writes `in`, rx `out`. IRD: the other way
- * round. */
+ * round. With RI_QPM_ACKNOWLEDGED each has a place more than the consumers have agreed on. */
 struct qp_reads {
     struct outstanding_read *ord_ring;
     atomic_uint ord_in, ord_out;
@@ -178,6 +182,11 @@ struct qp_reads {
     atomic_uint ird_in, ird_out;
     /* Sizes of the rings, powers of two. */
     uint32_t ord_size, ird_size;
+    /* RI_QPM_ACKNOWLEDGED: requests of the sq before this index have their outcome; the MSN of the
+     * next one that takes a receive of the peer. Under rx. */
+    uint32_t acked, acked_msn;
+    /* A request for an acknowledgement is unanswered. tx sets it, rx clears it. */
+    atomic_bool ack_asked;
 };
 
 /* --- receive --- */

@@ -121,12 +121,13 @@ void qp_closed(struct qp *qp, const char *detail)
     end_of_close(qp, RI_EVENT_LLP_CLOSED, detail);
 }
 
-bool qp_is_starting(struct qp *qp)
+bool qp_may_hear(struct qp *qp)
 {
     uint32_t out = atomic_load(&qp->reads.ord_out);
 
-    return atomic_load(&qp->tx.holding) || (out != atomic_load(&qp->reads.ord_in) &&
-                                            qp->reads.ord_ring[out & (qp->reads.ord_size - 1)].rtr);
+    return atomic_load(&qp->tx.holding) || atomic_load(&qp->reads.ack_asked) ||
+           (out != atomic_load(&qp->reads.ord_in) &&
+            qp->reads.ord_ring[out & (qp->reads.ord_size - 1)].rtr);
 }
 
 void qp_closed_badly(struct qp *qp)

@@ -31,5 +31,8 @@ void partial_end(struct qp *qp, bool evicted);
 /* For ATTEND_STALLED, when there was nothing to read. */
 void partial_check(struct qp *qp, struct stream *stream);
 void partial_stalled(struct ri_timer *timer); /* timer of stream->stall; called without rx */
+/* The consumer turns acknowledgements on or off (rx_ack.c). Inside tx, and under rx if there is a
+ * stream. */
+void rx_set_acknowledged(struct qp *qp, bool on);
 
 #endif

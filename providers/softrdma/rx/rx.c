@@ -44,20 +44,9 @@ static struct wqe *blamed_request(struct qp *qp, const struct terminate_info *in
     if (at == in && !(info->value >> 12 == TERMINATE_RDMAP && info->rdma_hdr))
         return NULL;
     read = &qp->reads.ord_ring[(at == in ? out : at) & (qp->reads.ord_size - 1)];
-    return read->rtr ? NULL : wq_slot(&qp->sq, read->index);
-}
-
-static bool is_of_write(const struct wqe *wqe, const struct ddp_hdr *hdr)
-{
-    bool writes = wqe->opcode == RI_WR_RDMA_WRITE || wqe->opcode == RI_WR_RDMA_WRITE_IMMEDIATE;
-
-    return writes && wqe->rkey == hdr->stag && hdr->to - wqe->remote_addr < wqe->length;
-}
-
-static bool takes_receive(const struct wqe *wqe)
-{
-    return wqe->opcode == RI_WR_SEND || wqe->opcode == RI_WR_SEND_INVALIDATE ||
-           wqe->opcode == RI_WR_SEND_IMMEDIATE || wqe->opcode == RI_WR_RDMA_WRITE_IMMEDIATE;
+    if (qp_is_acknowledged(qp) && !read->rtr)
+        rx_acknowledge(qp, read->index, true);
+    return read->rtr || read->ack ? NULL : wq_slot(&qp->sq, read->index);
 }
 
 /* The Write whose segment header the peer returns; or, if the peer had no receive for a Send, the
@@ -65,24 +54,33 @@ static bool takes_receive(const struct wqe *wqe)
  * completed, or completes at once. Inside tx. */
 static struct wqe *blamed_message(struct qp *qp, const struct ddp_hdr *hdr)
 {
-    uint32_t index = atomic_load_explicit(&qp->tx.sq_sent, memory_order_relaxed);
+    uint32_t index = qp_is_acknowledged(qp)
+                         ? qp->reads.acked
+                         : atomic_load_explicit(&qp->tx.sq_sent, memory_order_relaxed);
     uint32_t end = atomic_load_explicit(&qp->sq.next, memory_order_relaxed) + qp->tx.message_begun;
 
     for (; index != end; index++) {
         struct wqe *wqe = wq_slot(&qp->sq, index);
 
-        if (!atomic_load(&wqe->done) && (hdr->tagged ? is_of_write(wqe, hdr) : takes_receive(wqe)))
+        if (!atomic_load(&wqe->done) &&
+            (hdr->tagged ? rx_is_of_write(wqe, hdr) : rx_takes_receive(wqe)))
             return wqe;
     }
     return NULL;
 }
 
-/* The peer's retries are over, on a connection whose Sends may wait. */
+/* The peer's retries are over, on a connection whose Sends may wait or are acknowledged. */
 static bool is_not_ready(const struct qp *qp, const struct terminate_info *info,
                          const struct ddp_hdr *hdr)
 {
-    return qp->attr.rnr_retry && info->value == TERMINATE_U_NOBUF && !hdr->tagged &&
-           hdr->qn == DDP_QN_SEND;
+    return (qp->attr.rnr_retry || qp_is_acknowledged(qp)) && info->value == TERMINATE_U_NOBUF &&
+           !hdr->tagged && hdr->qn == DDP_QN_SEND;
+}
+
+/* A Send that is refused has not completed yet. */
+static bool is_of_send(const struct qp *qp, const struct ddp_hdr *hdr)
+{
+    return qp_is_acknowledged(qp) && !hdr->tagged && hdr->qn == DDP_QN_SEND;
 }
 
 /* The peer reports refused access by protection errors, and by "invalid queue number" for a Read
@@ -92,6 +90,8 @@ static enum ri_wc_status status_of_refusal(uint16_t value)
     bool access = value >> 8 == 0x01 || value == TERMINATE_U_QN ||
                   (value >= TERMINATE_T_STAG && value <= TERMINATE_T_WRAP);
 
+    if (value == TERMINATE_U_LONG)
+        return RI_WC_REMOTE_INVALID_REQUEST;
     return access ? RI_WC_REMOTE_ACCESS : RI_WC_REMOTE_OPERATION;
 }
 
@@ -108,10 +108,11 @@ static void find_blamed(struct qp *qp, const struct terminate_info *info, struct
     if (info->value >> 12 > TERMINATE_DDP)
         return;
     if (known && ((hdr.tagged && (hdr.ulp_ctrl & RDMAP_CTRL_OP) == RDMAP_WRITE) ||
-                  is_not_ready(qp, info, &hdr))) {
-        end->status = hdr.tagged ? end->status : RI_WC_RNR;
-        *entered = tx_try_enter(qp);
-        end->wqe = *entered ? blamed_message(qp, &hdr) : NULL;
+                  is_not_ready(qp, info, &hdr) || is_of_send(qp, &hdr))) {
+        end->status = is_not_ready(qp, info, &hdr) ? RI_WC_RNR : end->status;
+        end->wqe = qp_is_acknowledged(qp) ? rx_refused_request(qp, &hdr) : NULL;
+        *entered = !end->wqe && tx_try_enter(qp);
+        end->wqe = *entered ? blamed_message(qp, &hdr) : end->wqe;
     } else {
         end->wqe = blamed_request(qp, info, known ? &hdr : NULL);
     }
@@ -334,7 +335,8 @@ static bool unfinished_request(struct qp *qp, struct wq *wq)
 static bool work_outstanding(struct qp *qp)
 {
     return unfinished_request(qp, &qp->sq) ||
-           atomic_load(&qp->reads.ord_in) != atomic_load(&qp->reads.ord_out) ||
+           atomic_load(&qp->reads.ord_in) - atomic_load(&qp->reads.ord_out) !=
+               atomic_load(&qp->reads.ack_asked) ||
            atomic_load(&qp->reads.ird_in) != atomic_load(&qp->reads.ird_out);
 }
 
@@ -350,6 +352,8 @@ static void on_end(struct qp *qp, struct stream *stream)
                                         .detail = "the peer closed while work was outstanding" };
 
     atomic_store(&stream->input_ended, true);
+    if (qp_is_acknowledged(qp)) /* a FIN and no RST: it has read what came */
+        rx_acknowledge(qp, atomic_load(&qp->tx.sq_sent), true);
     if (stream->partial.length)
         qp_end(qp, &cut);
     else if (work_outstanding(qp))

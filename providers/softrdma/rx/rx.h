@@ -143,4 +143,16 @@ static inline __attribute__((always_inline)) enum stag_result rx_check_sink(
 /* rx_tagged.c. The oldest of our requests has its complete response. */
 void rx_finish_answered(struct qp *qp, const struct outstanding_read *read);
 
+/* rx_ack.c: RI_QPM_ACKNOWLEDGED. Requests before `index` that no answer of their own completes are
+ * done; the next acknowledgement is about those from it on, or about those behind it if it is not
+ * `awaited`. */
+void rx_acknowledge(struct qp *qp, uint32_t index, bool awaited);
+/* Does the request take a receive of the peer? */
+bool rx_takes_receive(const struct wqe *wqe);
+/* Is it a Write with this segment? */
+bool rx_is_of_write(const struct wqe *wqe, const struct ddp_hdr *hdr);
+/* The request, of those that wait for an acknowledgement, with this segment: those before it are
+ * done. NULL: there is none. */
+struct wqe *rx_refused_request(struct qp *qp, const struct ddp_hdr *hdr);
+
 #endif

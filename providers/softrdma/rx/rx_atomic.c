@@ -39,7 +39,7 @@ bool rx_on_atomic_request(struct qp *qp, const struct rdmap_segment *segment, st
 
     if (!qp_allows(qp, RI_QP_ATOMIC_ENABLE))
         return FAULT(TERMINATE_OPCODE, RI_EVENT_BAD_OPCODE, "atomics are not enabled here");
-    if (!rx_request_in_turn(qp, segment, qp->attr.ird, fault))
+    if (!rx_request_in_turn(qp, segment, qp->attr.ird + qp_is_acknowledged(qp), fault))
         return false;
     rdmap_get_atomic_req(segment->payload, &request);
     result = rdmap_check_atomic_op(request.op);

@@ -59,17 +59,20 @@ static bool check_source(struct qp *qp, const struct rdmap_read_req *request, st
 }
 
 /* Up to IRD requests may be taken and unanswered. A ready-to-receive Read (C-042), which is the
- * first FPDU and has length 0, needs neither IRD nor the QP's permission. */
+ * first FPDU and has length 0, needs neither IRD nor the QP's permission; nor does a request for
+ * an acknowledgement. */
 bool rx_on_read_request(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault)
 {
+    uint32_t depth = qp->attr.ird + qp_is_acknowledged(qp);
     struct rdmap_read_req request;
-    bool rtr;
+    bool rtr, ack;
 
-    if (!rx_request_in_turn(qp, segment, qp->attr.ird ? qp->attr.ird : 1u, fault))
+    if (!rx_request_in_turn(qp, segment, depth ? depth : 1u, fault))
         return false;
     rdmap_get_read_req(segment->payload, &request);
     rtr = !request.size && atomic_load_explicit(&qp->tx.holding, memory_order_relaxed);
-    if (!rtr && (!rx_read_allowed(qp) || !qp->attr.ird))
+    ack = !request.size && qp_is_acknowledged(qp);
+    if (!rtr && !ack && (!rx_read_allowed(qp) || !qp->attr.ird))
         return FAULT(TERMINATE_U_QN, RI_EVENT_READ_ACCESS, "RDMA Read is not enabled here");
     if (!check_source(qp, &request, fault))
         return false;

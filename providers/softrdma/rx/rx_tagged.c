@@ -70,7 +70,7 @@ static bool response_fault(struct qp *qp, const struct outstanding_read *read,
                            enum ri_wc_status status, struct fault *fault, uint16_t value,
                            const char *detail)
 {
-    struct wqe *wqe = read->rtr ? NULL : wq_slot(&qp->sq, read->index);
+    struct wqe *wqe = read->rtr || read->ack ? NULL : wq_slot(&qp->sq, read->index);
 
     return fail(fault, wqe, status, value, RI_EVENT_RESPONSE_ERROR, detail);
 }
@@ -79,13 +79,17 @@ void rx_finish_answered(struct qp *qp, const struct outstanding_read *read)
 {
     uint32_t size = read->size;
 
-    if (!read->rtr)
+    if (qp_is_acknowledged(qp) && !read->rtr)
+        rx_acknowledge(qp, read->index, read->ack);
+    if (!read->rtr && !read->ack)
         wqe_finish(wq_slot(&qp->sq, read->index), RI_WC_SUCCESS, size);
+    if (__builtin_expect(read->ack, 0))
+        atomic_store_explicit(&qp->reads.ack_asked, false, memory_order_release);
     atomic_store_explicit(&qp->reads.ord_out,
                           atomic_load_explicit(&qp->reads.ord_out, memory_order_relaxed) + 1,
                           memory_order_release);
     atomic_thread_fence(memory_order_seq_cst); /* see tx_must_wait() in tx_order.c */
-    if (wq_pending(&qp->sq))
+    if (wq_pending(&qp->sq) || qp_is_acknowledged(qp))
         atomic_store(&qp->tx.wanted, true); /* a request may have waited for this response */
 }
 

@@ -22,6 +22,9 @@ bool tx_must_wait(struct qp *qp, const struct wqe *wqe, uint32_t index);
 /* The request fails here: the connection ends. */
 void tx_end_locally(struct qp *qp, struct wqe *wqe, enum ri_wc_status status);
 
+/* Has the peer to be asked for an acknowledgement now? */
+bool tx_ack_is_due(const struct qp *qp);
+
 /* --- tx_local.c: bind, fast register, local invalidate, in their turn --- */
 
 static inline bool wqe_is_local(const struct wqe *wqe)
@@ -31,9 +34,9 @@ static inline bool wqe_is_local(const struct wqe *wqe)
 /* True: done, continue with the queue. */
 bool tx_local(struct qp *qp, struct wqe *wqe, uint32_t index);
 
-/* Handle requests whose last octet is in the socket: Sends and Writes are done, Reads and
- * atomics wait for their responses. Those may have arrived already: none is retired, and no slot
- * filled again, before sq_sent has passed it. */
+/* Handle requests whose last octet is in the socket: Sends and Writes are done unless they wait for
+ * an acknowledgement (rx_ack.c); Reads and atomics wait for their responses. Those may have arrived
+ * already: none is retired, and no slot filled again, before sq_sent has passed it. */
 static inline void tx_finish_accepted(struct qp *qp)
 {
     uint32_t next = atomic_load_explicit(&qp->sq.next, memory_order_relaxed);
@@ -44,7 +47,7 @@ static inline void tx_finish_accepted(struct qp *qp)
 
         if (wqe->end > qp->tx.accepted)
             break;
-        if (!wqe_is_answered(wqe))
+        if (!wqe_is_answered(wqe) && !qp_is_acknowledged(qp))
             wqe_finish(wqe, RI_WC_SUCCESS, (uint32_t)wqe->length);
         sent++;
     }

@@ -83,7 +83,7 @@ static bool transmit(struct qp *qp)
 /* A cheap test: a single post would otherwise build an empty batch each time. */
 static bool anything_to_build(const struct qp *qp)
 {
-    return wq_pending(&qp->sq) || qp->tx.rtr_to_send ||
+    return wq_pending(&qp->sq) || qp->tx.rtr_to_send || tx_ack_is_due(qp) ||
            atomic_load_explicit(&qp->reads.ird_in, memory_order_relaxed) !=
                atomic_load_explicit(&qp->reads.ird_out, memory_order_relaxed);
 }

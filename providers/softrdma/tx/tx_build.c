@@ -283,7 +283,9 @@ static void build_requests(struct qp *qp, bool only_one)
         if (step == STEP_AGAIN)
             continue;
         wqe->end = qp->tx.position;
-        atomic_store_explicit(&qp->sq.next, index + 1, memory_order_relaxed);
+        if (qp_is_acknowledged(qp))
+            qp->tx.unasked = wqe_is_answered(wqe) ? 0 : qp->tx.unasked + 1;
+        atomic_store_explicit(&qp->sq.next, index + 1, memory_order_release);
         count_up(&qp->counters.sent_messages, 1);
         count_up(&qp->counters.sent_octets, wqe->length);
         if (only_one)
@@ -291,7 +293,19 @@ static void build_requests(struct qp *qp, bool only_one)
     }
 }
 
-/* --- the ready-to-receive message --- */
+/* --- messages of its own --- */
+
+static void build_ack_request(struct qp *qp)
+{
+    const struct outstanding_read record = {
+        .index = atomic_load_explicit(&qp->sq.next, memory_order_relaxed), .ack = true
+    };
+    const struct rdmap_read_req nothing = { .size = 0 };
+
+    atomic_store_explicit(&qp->reads.ack_asked, true, memory_order_relaxed);
+    qp->tx.unasked = 0;
+    send_read_request(qp, &record, &nothing);
+}
 
 static void build_rtr(struct qp *qp)
 {
@@ -348,7 +362,7 @@ bool tx_build(struct qp *qp)
         choose_size(qp);
     if (qp->tx.rtr_to_send)
         build_rtr(qp);
-    qp->tx.single_below = qp->tx.short_below;
+    qp->tx.single_below = qp_is_acknowledged(qp) ? 0 : qp->tx.short_below;
     if (atomic_load_explicit(&qp->tx.holding, memory_order_acquire)) {
         qp->tx.single_below = 0;
         tx_build_responses(qp, false);
@@ -357,5 +371,7 @@ bool tx_build(struct qp *qp)
         build_messages(qp);
     else
         build_requests(qp, false);
+    if (__builtin_expect(qp->tx.unasked, 0) && batch_room(qp) && tx_ack_is_due(qp))
+        build_ack_request(qp);
     return qp->tx.batch.octets != 0;
 }

@@ -2,7 +2,7 @@
  *
  * Transmit, requests that send nothing: bind, fast register, local invalidate. They are executed in
  * their turn, between the messages of the queue. They are complete when all octets before them are
- * in the socket.
+ * in the socket, or acknowledged (RI_QPM_ACKNOWLEDGED).
  *
  * A request that revokes an STag cannot wait inside tx for the last access to it (see
  * rx/rx_invalidate.c). It revokes the STag, names the entry in tx.unquiet, calls the lane and
@@ -85,7 +85,8 @@ bool tx_local(struct qp *qp, struct wqe *wqe, uint32_t index)
         return false;
     wqe->length = 0; /* octets transferred */
     wqe->end = qp->tx.position;
-    atomic_store_explicit(&qp->sq.next, index + 1, memory_order_relaxed);
+    atomic_store_explicit(&qp->sq.next, index + 1, memory_order_release);
+    qp->tx.unasked += qp_is_acknowledged(qp);
     tx_finish_accepted(qp);
     return true;
 }

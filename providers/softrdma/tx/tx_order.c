@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Transmit: when a request may start, and its end if it fails here. Inside tx only.
+ * Transmit: when a request may start, or the peer is asked for an acknowledgement; the end of a
+ * request that fails here. Inside tx only.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -9,7 +10,7 @@
 #include "request.h"
 #include "providers/softrdma/codec/terminate.h"
 
-static uint32_t reads_outstanding(struct qp *qp)
+static uint32_t reads_outstanding(const struct qp *qp)
 {
     return atomic_load_explicit(&qp->reads.ord_in, memory_order_relaxed) -
            atomic_load_explicit(&qp->reads.ord_out, memory_order_acquire);
@@ -29,7 +30,8 @@ static bool may_start(struct qp *qp, const struct wqe *wqe, uint32_t index)
     if ((wqe->flags & RI_WR_LOCAL_FENCE) &&
         (reads || atomic_load_explicit(&qp->tx.sq_sent, memory_order_relaxed) != index))
         return false;
-    return !wqe_is_answered(wqe) || !reads || reads < qp->attr.ord;
+    return !wqe_is_answered(wqe) || !reads ||
+           reads < qp->attr.ord + atomic_load_explicit(&qp->reads.ack_asked, memory_order_relaxed);
 }
 
 /* A thread that stalls the queue checks again after a fence. rx_finish_answered() has a fence
@@ -40,6 +42,21 @@ bool tx_must_wait(struct qp *qp, const struct wqe *wqe, uint32_t index)
         return false;
     atomic_thread_fence(memory_order_seq_cst);
     return !may_start(qp, wqe, index);
+}
+
+/*
+ * The request for an acknowledgement is an empty Read behind the Sends and Writes: its answer means
+ * that they were taken. One at a time; one is due when the queue is empty, or after so many
+ * requests that a full queue does not wait for the last of them.
+ */
+#define ACK_AFTER 16u
+
+bool tx_ack_is_due(const struct qp *qp)
+{
+    return qp->tx.unasked && qp_is_acknowledged(qp) && !qp->tx.message_begun &&
+           !qp->tx.response_begun && (qp->tx.unasked >= ACK_AFTER || !wq_pending(&qp->sq)) &&
+           !atomic_load_explicit(&qp->reads.ack_asked, memory_order_acquire) &&
+           reads_outstanding(qp) <= qp->attr.ord && qp_state(qp) == RI_QPS_RTS;
 }
 
 void tx_end_locally(struct qp *qp, struct wqe *wqe, enum ri_wc_status status)

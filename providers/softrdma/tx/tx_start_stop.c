@@ -52,7 +52,11 @@ enum ri_status tx_start(struct qp *qp, const struct ri_llp_handover *handover)
     qp->tx.local_revoked = false;
     atomic_store(&qp->tx.unquiet, NULL);
     atomic_store(&qp->tx.error, 0);
-    atomic_store(&qp->tx.sq_sent, atomic_load(&qp->sq.next));
+    qp->tx.unasked = 0;
+    qp->reads.acked = atomic_load(&qp->sq.next);
+    qp->reads.acked_msn = 1;
+    atomic_store(&qp->reads.ack_asked, false);
+    atomic_store(&qp->tx.sq_sent, qp->reads.acked);
     atomic_store(&qp->tx.holding, !handover->initiator);
     qp->tx.rtr_to_send = RI_RTR_NONE;
     if (handover->initiator)
