@@ -34,6 +34,18 @@ static uint32_t at_least_one(uint32_t count)
 
 /* --- attributes --- */
 
+static const char *type_name(enum ibv_qp_type type)
+{
+    switch (type) {
+    case IBV_QPT_UD: return "UD";
+    case IBV_QPT_RAW_PACKET: return "raw packets";
+    case IBV_QPT_XRC_SEND:
+    case IBV_QPT_XRC_RECV: return "XRC";
+    case IBV_QPT_DRIVER: return "a driver's own";
+    default: return "unknown";
+    }
+}
+
 static int check_type(const struct vb_context *context, enum ibv_qp_type type)
 {
     bool has_ud = ual_device_attr(context->device)->features & RI_FEATURE_UD;
@@ -41,8 +53,8 @@ static int check_type(const struct vb_context *context, enum ibv_qp_type type)
     if (type == IBV_QPT_RC || type == IBV_QPT_UC || (type == IBV_QPT_UD && has_ud))
         return 0;
     ual_log(RI_LOG_WARNING,
-            "%s: ibv_create_qp: a queue pair of type %d is refused: there are RC%s and UC",
-            context->verbs.context.device->name, (int)type, has_ud ? ", UD" : "");
+            "%s: ibv_create_qp: a queue pair of type %d (%s) is refused: there are RC%s and UC",
+            context->verbs.context.device->name, (int)type, type_name(type), has_ud ? ", UD" : "");
     return EOPNOTSUPP;
 }
 
