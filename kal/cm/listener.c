@@ -21,21 +21,34 @@
 
 #define HALF_OPEN_LEAST 16
 
+/* The program asked for an address, and the socket may have another one. 0, or why it is not
+ * used. */
+static int check_inherited(const struct kal_listener *l, struct sockaddr_storage *bound)
+{
+    union address on;
+
+    if (l->rnic->cm->stream_ops->unlike(l->fd, &on)) /* replaced since it was chosen */
+        return EBADF;
+    if (kal_rnic_policy(l->rnic, RI_POLICY_LISTEN, &on.any, NULL))
+        return EPERM;
+    *bound = address_storage(&on);
+    return 0;
+}
+
 /* True: the process was started with a socket for it; *error is 0 or why that cannot be used. */
 static bool inherit(struct kal_listener *l, const struct sockaddr *address,
                     struct sockaddr_storage *bound, int *error)
 {
     const struct cm_stream_ops *ops = l->rnic->cm->stream_ops;
-    union address on;
 
     l->passed = cm_passed_take(l->rnic, ops, address);
     if (!l->passed)
         return false;
     *error = ops->inherit(cm_passed_fd(l->passed), &l->rnic->cm->options.stream, &l->fd);
+    if (!*error)
+        *error = check_inherited(l, bound);
     if (*error)
         return true;
-    ops->unlike(l->fd, &on);
-    *bound = address_storage(&on);
     kal_rnic_log(l->rnic, RI_LOG_INFO, "a listener uses descriptor %d (%s) of the service manager",
                  cm_passed_fd(l->passed), cm_passed_name(l->passed));
     return true;
@@ -80,6 +93,7 @@ static enum kal_status listen_error(struct kal_rnic *rnic, const struct sockaddr
         { EINVAL, KAL_ERR_INVALID_ARGUMENT, "a link-local address needs its scope (%interface)" },
         { EACCES, KAL_ERR_PERMISSION, "choose a port above 1023" },
         { EPERM, KAL_ERR_PERMISSION, "a rule of this host refuses" },
+        { EBADF, KAL_ERR_INVALID_ARGUMENT, "leave the descriptors of the service manager open" },
         { EMFILE, KAL_ERR_NO_RESOURCES, "raise the limit on open files (ulimit -n)" },
         { ENFILE, KAL_ERR_NO_RESOURCES, "raise the system's limit on open files (fs.file-max)" },
     };
@@ -119,9 +133,10 @@ static enum kal_status listen_on(struct kal_listener *l, const struct sockaddr *
     if (error)
         return listen_error(l->rnic, address, error);
     cm_open_spare(l->rnic->cm);
-    kal_address_text((const struct sockaddr *)bound, l->name, sizeof l->name);
-    /* Under the lock: the first run may come before the watch is stored. */
+    /* Under the lock: the first run may come before the watch is stored, and the listener is seen
+     * already (kal_cm_listeners). */
     pthread_mutex_lock(&l->guard.lock);
+    kal_address_text((const struct sockaddr *)bound, l->name, sizeof l->name);
     status = kal_status_of_ri(
         l->rnic->upper->watch(l->lane, l->fd, EPOLLIN, cm_accept_ready, l, &l->watch));
     pthread_mutex_unlock(&l->guard.lock);

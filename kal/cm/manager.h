@@ -24,7 +24,7 @@ void kal_cm_free(struct kal_rnic *rnic);
 void kal_cm_fork_child(struct kal_rnic *rnic);
 /* What one listener has at this moment, and what it has refused since it began. */
 struct kal_listener_seen {
-    /* False: another thread is changing it, and the rest is zero */
+    /* False: another thread is creating or changing it, and the rest is zero */
     bool known, paused;
     char address[80];
     /* Start-ups without a complete Request; requests that the program has not decided; requests for

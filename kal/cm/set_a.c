@@ -166,7 +166,9 @@ enum kal_status cm_a_listen(struct kal_listener *listener, const struct ri_liste
                      "the provider cannot listen: %s", ri_status_name(status));
         return kal_status_of_ri(status);
     }
+    pthread_mutex_lock(&listener->guard.lock); /* it can be seen already: kal_cm_listeners */
     kal_address_text((const struct sockaddr *)bound, listener->name, sizeof listener->name);
+    pthread_mutex_unlock(&listener->guard.lock);
     listener->ri = ri;
     return KAL_OK;
 }

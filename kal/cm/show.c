@@ -19,9 +19,13 @@
 
 static void copy_listener(struct kal_listener *l, struct kal_listener_seen *seen)
 {
-    seen->known = !pthread_mutex_trylock(&l->guard.lock);
-    if (!seen->known)
+    if (pthread_mutex_trylock(&l->guard.lock))
         return;
+    seen->known = l->name[0]; /* otherwise it is being created */
+    if (!seen->known) {
+        pthread_mutex_unlock(&l->guard.lock);
+        return;
+    }
     snprintf(seen->address, sizeof seen->address, "%s", l->name);
     seen->half_open = l->half_open;
     seen->half_open_max = l->half_open_max;
@@ -76,8 +80,7 @@ static const char *state_text(enum cm_state state)
     return texts[state];
 }
 
-static void copy_connection(struct kal_connection *c, struct kal_connection_seen *seen,
-                            uint64_t now)
+static void copy_connection(struct kal_connection *c, struct kal_connection_seen *seen)
 {
     seen->state = "changing";
     if (pthread_mutex_trylock(&c->guard.lock))
@@ -89,13 +92,12 @@ static void copy_connection(struct kal_connection *c, struct kal_connection_seen
     seen->local = c->stream.local;
     seen->peer = c->stream.peer;
     if (c->startup && c->startup->began)
-        seen->age_ns = now - c->startup->began;
+        seen->age_ns = clock_now() - c->startup->began;
     pthread_mutex_unlock(&c->guard.lock);
 }
 
 size_t kal_cm_connections(struct kal_rnic *rnic, struct kal_connection_seen *seen, size_t room)
 {
-    uint64_t now = clock_now();
     struct kal_connection *c;
     size_t count = 0;
 
@@ -103,7 +105,7 @@ size_t kal_cm_connections(struct kal_rnic *rnic, struct kal_connection_seen *see
     DL_FOREACH (rnic->cm->connections, c) {
         if (count < room) {
             seen[count] = (struct kal_connection_seen){ .age_ns = 0 };
-            copy_connection(c, &seen[count], now);
+            copy_connection(c, &seen[count]);
             seen[count].carrier = c->carrier;
             seen[count].handover = c->handover;
         }

@@ -332,14 +332,14 @@ END_TEST
 
 /* ---- sockets that the process was started with, and shared ports ---- */
 
-/* A socket at 127.0.0.1, passed with that name; the ones below it are others'. */
-static int passed_socket(const char *name, struct sockaddr_storage *bound)
+/* A socket at that address, passed with that name; the ones below it are others'. */
+static int passed_socket_at(const char *address, const char *name, struct sockaddr_storage *bound)
 {
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     socklen_t length = sizeof *bound;
     char names[600] = "", number[20];
 
-    *bound = address_of("127.0.0.1", 0);
+    *bound = address_of(address, 0);
     ck_assert_int_ge(fd, 3);
     ck_assert_int_eq(bind(fd, (struct sockaddr *)bound, sizeof(struct sockaddr_in)), 0);
     ck_assert_int_eq(listen(fd, 16), 0);
@@ -354,6 +354,11 @@ static int passed_socket(const char *name, struct sockaddr_storage *bound)
     snprintf(number, sizeof number, "%d", (int)getpid());
     setenv("LISTEN_PID", number, 1);
     return fd;
+}
+
+static int passed_socket(const char *name, struct sockaddr_storage *bound)
+{
+    return passed_socket_at("127.0.0.1", name, bound);
 }
 
 static const char *own_name(void)
@@ -439,6 +444,25 @@ START_TEST(passed_socket_that_does_not_fit)
 }
 END_TEST
 
+/* The program asks for one address, and the socket of that port is on all. */
+START_TEST(policy_is_asked_for_the_address_of_a_passed_socket)
+{
+    struct ri_listen_param param = { .size = sizeof param };
+    struct sockaddr_storage bound, where;
+    struct kal_listener *other = NULL;
+    int fd = passed_socket_at("0.0.0.0", own_name(), &bound);
+
+    where = address_of("127.0.0.1", port_of(&bound));
+    param.address = (struct sockaddr *)&where;
+    fake_policy("deny listen on 192.0.2.0/24");
+    ck_assert_int_eq(kal_listen(&fake.rnic, fake.lane, &param, NULL, NULL, &other),
+                     KAL_ERR_PERMISSION);
+    ck_assert_ptr_null(other);
+    ck_assert_uint_eq(fake_log_count("listening on 0.0.0.0:"), 1);
+    close(fd);
+}
+END_TEST
+
 START_TEST(shared_port)
 {
     unsigned seen[2] = { 0, 0 };
@@ -485,6 +509,7 @@ static Suite *suite(void)
     tcase_add_loop_test(t, passed_socket_outlives_its_listener, 0, 2);
     tcase_add_loop_test(t, passed_socket_of_another_interface_or_process, 0, 2);
     tcase_add_loop_test(t, passed_socket_that_does_not_fit, 0, 2);
+    tcase_add_test(t, policy_is_asked_for_the_address_of_a_passed_socket);
     tcase_add_test(t, shared_port);
     return s;
 }
