@@ -60,12 +60,35 @@ static enum ri_status guard_qp_open(struct pass_qp *pass, const struct ri_qp_att
 {
     struct guard_rnic *rnic = guard_rnic_of(pass->rnic);
     struct guard_qp *qp = (struct guard_qp *)pass;
+    bool added;
 
     qp->context = attr->context;
     pthread_mutex_lock(&rnic->lock);
+    qp->older = guard_find(rnic, qp->context);
     HASH_ADD_PTR(rnic->qps, context, qp);
+    added = qp->hh.tbl;
+    if (added && qp->older)
+        HASH_DEL(rnic->qps, qp->older);
     pthread_mutex_unlock(&rnic->lock);
-    return qp->hh.tbl ? RI_OK : RI_ERR_NO_RESOURCES;
+    return added ? RI_OK : RI_ERR_NO_RESOURCES;
+}
+
+/* Under the lock. Of two with one context either may go first. Without memory the older one gets no
+ * place in the table, and what completes of it is dropped. */
+static void forget(struct guard_rnic *rnic, struct guard_qp *qp)
+{
+    struct guard_qp *newest = guard_find(rnic, qp->context);
+
+    if (newest == qp) {
+        if (qp->older)
+            HASH_ADD_PTR(rnic->qps, context, qp->older);
+        HASH_DEL(rnic->qps, qp);
+        return;
+    }
+    while (newest && newest->older != qp)
+        newest = newest->older;
+    if (newest)
+        newest->older = qp->older;
 }
 
 static void guard_qp_close(struct pass_qp *pass)
@@ -74,7 +97,8 @@ static void guard_qp_close(struct pass_qp *pass)
     struct guard_qp *qp = (struct guard_qp *)pass;
 
     pthread_mutex_lock(&rnic->lock);
-    HASH_DEL(rnic->qps, qp);
+    forget(rnic, qp);
+    atomic_fetch_add(&rnic->closed, 1);
     pthread_mutex_unlock(&rnic->lock);
     guard_queue_close(&qp->send);
     guard_queue_close(&qp->recv);

@@ -29,7 +29,8 @@ enum guard_lie {
 struct guard_rnic {
     struct pass_rnic pass;
     pthread_mutex_t lock;
-    struct guard_qp *qps; /* by context; under the lock */
+    struct guard_qp *qps;    /* by context; under the lock */
+    _Atomic uint32_t closed; /* QPs that were; raised under the lock */
     atomic_bool said[GUARD_LIES];
     _Atomic uint64_t dropped; /* completions and events */
 };
@@ -42,7 +43,11 @@ struct guard_srq {
 struct guard_qp {
     struct pass_qp pass;
     void *context;                 /* key of the table */
-    struct guard_queue send, recv; /* under the lock */
+    struct guard_queue send, recv; /* under the lock, like what follows */
+    uint32_t posting;              /* posts of send requests that are under way */
+    /* One of the same context, not in the table: the host makes a QP anew before the old one
+     * goes */
+    struct guard_qp *older;
     UT_hash_handle hh;
 };
 
@@ -54,7 +59,7 @@ static inline struct guard_rnic *guard_rnic_of(struct pass_rnic *rnic)
 /* ---- guard_lies.c ---- */
 /* Counts what is dropped, and says it once. */
 void guard_note(struct guard_rnic *rnic, enum guard_lie lie, uint32_t dropped);
-/* The QP of a context, or NULL. Under the lock. */
+/* The newest QP of a context, or NULL. Under the lock. */
 struct guard_qp *guard_find(struct guard_rnic *rnic, void *context);
 
 /* ---- guard_data.c ---- */

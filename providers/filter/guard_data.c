@@ -12,7 +12,7 @@
 #define GROUP 16u       /* completions taken at once */
 #define SLACK 16u       /* room behind them, for a provider that writes more */
 #define MARK  UINT8_MAX /* what that room is filled with */
-#define TAKES 64u       /* at most in one poll, or a provider that only lies would hold it */
+#define LIES  64u       /* takes of nothing else in a poll, or a provider could hold it for ever */
 
 /* ---- posts ---- */
 
@@ -27,15 +27,17 @@ enum ri_status guard_post_send(struct ri_qp *ri, struct ri_send_wr *wr, struct r
 
         pass_send_wr(&qp->pass, wr, &below);
         pthread_mutex_lock(&rnic->lock);
-        guard_queue_add(&qp->send, wr->cookie, !(wr->flags & RI_WR_SIGNALED));
+        guard_queue_add(&qp->send, wr->cookie, !(wr->flags & RI_WR_SIGNALED), !qp->posting);
+        qp->posting++;
         pthread_mutex_unlock(&rnic->lock);
         status = qp->pass.below->ops->post_send(qp->pass.below, &below, &ignored);
-        if (status == RI_OK)
-            continue;
         pthread_mutex_lock(&rnic->lock);
-        guard_queue_retract(&qp->send, wr->cookie);
+        qp->posting--;
+        if (status != RI_OK)
+            guard_queue_retract(&qp->send, wr->cookie);
         pthread_mutex_unlock(&rnic->lock);
-        *bad = wr;
+        if (status != RI_OK)
+            *bad = wr;
     }
     return status;
 }
@@ -58,7 +60,7 @@ static enum ri_status post_receives(const struct target *to, struct ri_recv_wr *
 
         below.next = NULL;
         pthread_mutex_lock(&to->rnic->lock);
-        guard_queue_add(to->queue, wr->cookie, false);
+        guard_queue_add(to->queue, wr->cookie, false, true);
         pthread_mutex_unlock(&to->rnic->lock);
         status = to->qp ? to->qp->ops->post_recv(to->qp, &below, &ignored)
                         : to->srq->ops->post_srq_recv(to->srq, &below, &ignored);
@@ -95,25 +97,29 @@ enum ri_status guard_post_srq_recv(struct ri_srq *ri, struct ri_recv_wr *wr,
 
 /* ---- polls ---- */
 
+static struct guard_queue *queue_of(struct guard_qp *qp, const struct ri_wc *wc)
+{
+    if (wc->opcode < RI_WC_RECV)
+        return &qp->send;
+    return qp->pass.srq ? &((struct guard_srq *)qp->pass.srq)->queue : &qp->recv;
+}
+
 /* Under the lock. */
 static bool is_true(struct guard_rnic *rnic, const struct ri_wc *wc, enum guard_lie *lie)
 {
     struct guard_qp *qp = guard_find(rnic, wc->context);
-    struct guard_queue *queue;
 
-    *lie = GUARD_UNKNOWN;
-    if (!qp)
-        return false;
-    *lie = GUARD_TWICE;
-    queue = wc->opcode < RI_WC_RECV ? &qp->send
-            : qp->pass.srq          ? &((struct guard_srq *)qp->pass.srq)->queue
-                                    : &qp->recv;
-    return guard_queue_complete(queue, wc->cookie);
+    *lie = qp ? GUARD_TWICE : GUARD_UNKNOWN;
+    for (; qp; qp = qp->older)
+        if (guard_queue_complete(queue_of(qp, wc), wc->cookie, wc->status == RI_WC_SUCCESS))
+            return true;
+    return false;
 }
 
-/* Copies those that are true; returns how many. */
-static uint32_t keep(struct guard_rnic *rnic, const struct ri_wc *from, uint32_t count,
-                     struct ri_wc *wc)
+/* Copies those that are true; returns how many. closed: the number of closed QPs before these were
+ * polled. If one was closed since, its completions are dropped, but they are no lies. */
+static uint32_t keep(struct guard_rnic *rnic, uint32_t closed, const struct ri_wc *from,
+                     uint32_t count, struct ri_wc *wc)
 {
     uint32_t lies[GUARD_LIES] = { 0 }, kept = 0;
     enum guard_lie lie;
@@ -125,6 +131,8 @@ static uint32_t keep(struct guard_rnic *rnic, const struct ri_wc *from, uint32_t
         else
             lies[lie]++;
     }
+    if (atomic_load(&rnic->closed) != closed)
+        lies[GUARD_UNKNOWN] = 0;
     pthread_mutex_unlock(&rnic->lock);
     for (lie = GUARD_TWICE; lie < GUARD_LIES; lie++)
         if (lies[lie])
@@ -147,6 +155,7 @@ static bool is_written(const struct ri_wc *slack)
 static uint32_t take(struct pass_cq *cq, uint32_t count, struct ri_wc *wc, bool *more)
 {
     struct guard_rnic *rnic = guard_rnic_of(cq->rnic);
+    const uint32_t closed = atomic_load(&rnic->closed);
     struct ri_wc taken[GROUP + SLACK];
     uint32_t got, kept;
 
@@ -158,7 +167,7 @@ static uint32_t take(struct pass_cq *cq, uint32_t count, struct ri_wc *wc, bool 
         guard_note(rnic, GUARD_MORE, got - count);
         got = count;
     }
-    kept = got ? keep(rnic, taken, got, wc) : 0;
+    kept = got ? keep(rnic, closed, taken, got, wc) : 0;
     *more = got == count || kept < got;
     return kept;
 }
@@ -167,14 +176,16 @@ uint32_t guard_poll(struct ri_cq *ri, uint32_t count, struct ri_wc *wc)
 {
     struct pass_cq *cq = PASS_OF(cq, ri);
     bool more = true;
-    uint32_t done = 0, takes = 0;
+    uint32_t done = 0, lies = 0;
 
     if (!count)
         return cq->below->ops->poll(cq->below, 0, NULL);
-    while (more && done < count && (done || takes++ < TAKES)) {
+    while (more && done < count && lies < LIES) {
         const uint32_t room = count - done;
+        const uint32_t kept = take(cq, room < GROUP ? room : GROUP, wc + done, &more);
 
-        done += take(cq, room < GROUP ? room : GROUP, wc + done, &more);
+        lies = kept ? 0 : lies + 1;
+        done += kept;
     }
     return done;
 }

@@ -57,13 +57,14 @@ static bool make_room(struct guard_queue *queue)
     return (queue->size && queue->count <= queue->size / 2) || grow(queue);
 }
 
-void guard_queue_add(struct guard_queue *queue, uint64_t cookie, bool silent)
+void guard_queue_add(struct guard_queue *queue, uint64_t cookie, bool silent, bool ordered)
 {
     if (queue->count == queue->size && !make_room(queue))
         queue->blind = true;
     if (queue->blind)
         return;
-    *entry_at(queue, queue->count++) = (struct guard_entry){ .cookie = cookie, .silent = silent };
+    *entry_at(queue, queue->count++) =
+        (struct guard_entry){ .cookie = cookie, .silent = silent, .ordered = ordered };
 }
 
 void guard_queue_retract(struct guard_queue *queue, uint64_t cookie)
@@ -88,21 +89,20 @@ static void drop_done(struct guard_queue *queue)
     }
 }
 
-bool guard_queue_complete(struct guard_queue *queue, uint64_t cookie)
+bool guard_queue_complete(struct guard_queue *queue, uint64_t cookie, bool success)
 {
+    struct guard_entry *entry = NULL;
     uint32_t place = 0;
 
-    while (place < queue->count) {
-        const struct guard_entry *entry = entry_at(queue, place);
-
-        if (!entry->done && entry->cookie == cookie)
+    for (; place < queue->count; place++) {
+        entry = entry_at(queue, place);
+        if (!entry->done && entry->cookie == cookie && !(success && entry->silent))
             break;
-        place++;
     }
     if (place == queue->count)
         return queue->blind;
-    entry_at(queue, place)->done = true;
-    for (uint32_t i = 0; i < place; i++)
+    entry->done = true;
+    for (uint32_t i = 0; success && entry->ordered && i < place; i++)
         entry_at(queue, i)->done |= entry_at(queue, i)->silent;
     drop_done(queue);
     return true;

@@ -10,7 +10,8 @@
 
 struct guard_entry {
     uint64_t cookie;
-    bool silent; /* success makes no completion */
+    bool silent;  /* success makes no completion */
+    bool ordered; /* what is before it here was posted before it */
     bool done;
 };
 
@@ -22,11 +23,13 @@ struct guard_queue {
 };
 
 void guard_queue_close(struct guard_queue *queue);
-void guard_queue_add(struct guard_queue *queue, uint64_t cookie, bool silent);
+/* ordered: no other post to the queue is under way, whose place among the requests is not known. */
+void guard_queue_add(struct guard_queue *queue, uint64_t cookie, bool silent, bool ordered);
 /* Takes back the newest request of that cookie: it was not posted. */
 void guard_queue_retract(struct guard_queue *queue, uint64_t cookie);
-/* The oldest request of that cookie completes, and with it the silent ones before it. False: none
- * is outstanding. */
-bool guard_queue_complete(struct guard_queue *queue, uint64_t cookie);
+/* The oldest request of that cookie completes. Success is that of a request that is not silent, and
+ * the silent ones before it have succeeded, too. After a failure they may have completions: another
+ * thread may have polled those and bring them later. False: no such request is outstanding. */
+bool guard_queue_complete(struct guard_queue *queue, uint64_t cookie, bool success);
 
 #endif
