@@ -55,12 +55,22 @@ static void tell_fired(void *context)
         ual_channel_push(inside->channel, &inside->item);
 }
 
+static void tell_more(void *context, uint32_t told, uint32_t asked)
+{
+    const struct cq_inside *inside = context;
+
+    ual_cq_told_more(&inside->cq, told, asked);
+}
+
+static const struct ual_cq_stash_upper stash_upper = { .fired = tell_fired,
+                                                       .told_more = tell_more };
+
 static enum ual_status open_stash(struct cq_inside *inside, const struct ri_rnic_attr *attr)
 {
     if (!ual_cq_stash_needed(attr))
         return UAL_OK;
     inside->stash = ual_cq_stash_open(inside->cq.cq, inside->cq.depth,
-                                      attr->features & RI_FEATURE_CQ_ARM_NOTIFY, tell_fired,
+                                      attr->features & RI_FEATURE_CQ_ARM_NOTIFY, &stash_upper,
                                       inside);
     if (!inside->stash)
         return UAL_ERR_NO_RESOURCES;

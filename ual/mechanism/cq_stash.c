@@ -25,7 +25,7 @@
 struct ual_cq_stash {
     struct ri_cq base; /* first: the CQ that is polled */
     struct ri_cq *below;
-    void (*fired)(void *context);
+    const struct ual_cq_stash_upper *upper;
     void *context;
     bool tells_solicited;
     atomic_bool pending;  /* the CQ below has fired */
@@ -80,6 +80,17 @@ static uint32_t room(const struct ual_cq_stash *stash, uint32_t *tail)
                                                                : stash->head - *tail;
 }
 
+/* From the CQ below, but never more than asked for. */
+static uint32_t poll_below(struct ual_cq_stash *stash, uint32_t count, struct ri_wc *wc)
+{
+    uint32_t got = stash->below->ops->poll(stash->below, count, wc);
+
+    if (likely(got <= count))
+        return got;
+    stash->upper->told_more(stash->context, got, count);
+    return count;
+}
+
 /* Moves the completions below to the ring, as far as they fit. True: the stash fires. */
 static bool drain(struct ual_cq_stash *stash)
 {
@@ -88,7 +99,7 @@ static bool drain(struct ual_cq_stash *stash)
 
     do {
         fits = room(stash, &tail);
-        got = fits ? stash->below->ops->poll(stash->below, fits, &stash->ring[tail]) : 0;
+        got = fits ? poll_below(stash, fits, &stash->ring[tail]) : 0;
         for (uint32_t i = 0; i < got; i++) {
             stash->count++;
             stash->marked += is_marked(stash, &stash->ring[tail + i]);
@@ -124,7 +135,7 @@ static void unlock(struct ual_cq_stash *stash, bool fires)
     for (;;) {
         spinlock_unlock(&stash->lock);
         if (fires)
-            stash->fired(stash->context);
+            stash->upper->fired(stash->context);
         atomic_thread_fence(memory_order_seq_cst);
         if (likely(!atomic_load(&stash->pending)) || !spinlock_try(&stash->lock))
             return;
@@ -166,7 +177,7 @@ static uint32_t poll_stash(struct ri_cq *base, uint32_t count, struct ri_wc *wc)
     lock(stash);
     taken = take(stash, count, wc);
     if (taken < count || !count)
-        taken += stash->below->ops->poll(stash->below, count - taken, wc ? wc + taken : NULL);
+        taken += poll_below(stash, count - taken, wc ? wc + taken : NULL);
     unlock(stash, false);
     return taken;
 }
@@ -213,7 +224,7 @@ static const struct ri_user_ops stash_ops = {
 /* --- life --- */
 
 struct ual_cq_stash *ual_cq_stash_open(struct ri_cq *below, uint32_t depth, bool tells_solicited,
-                                       void (*fired)(void *context), void *context)
+                                       const struct ual_cq_stash_upper *upper, void *context)
 {
     struct ual_cq_stash *stash = calloc(1, sizeof(*stash));
 
@@ -229,7 +240,7 @@ struct ual_cq_stash *ual_cq_stash_open(struct ri_cq *below, uint32_t depth, bool
     stash->depth = depth;
     stash->tells_solicited = tells_solicited;
     stash->armed = UNARMED;
-    stash->fired = fired;
+    stash->upper = upper;
     stash->context = context;
     return stash;
 }

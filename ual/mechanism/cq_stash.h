@@ -7,15 +7,24 @@
 
 struct ual_cq_stash;
 
+/* What the stash calls, with the context of ual_cq_stash_open. */
+struct ual_cq_stash_upper {
+    /* The stash was armed and fires. No lock is held. */
+    void (*fired)(void *context);
+    /* The CQ below has answered more to a poll than was asked for; `asked` are taken. A lock is
+     * held. */
+    void (*told_more)(void *context, uint32_t told, uint32_t asked);
+};
+
 /* True: a CQ of that RNIC needs a stash for all arm kinds and for cq_peek. */
 bool ual_cq_stash_needed(const struct ri_rnic_attr *attr);
 /*
- * Over `below`, for `depth` completions. fired(context) is called, with no lock held, when the
- * stash was armed and fires. tells_solicited: RI_WC_SOLICITED is reliable below; else every receive
- * counts as marked, because one that was solicited must not be missed. NULL: no memory.
+ * Over `below`, for `depth` completions. tells_solicited: RI_WC_SOLICITED is reliable below; else
+ * every receive counts as marked, because one that was solicited must not be missed. NULL: no
+ * memory.
  */
 struct ual_cq_stash *ual_cq_stash_open(struct ri_cq *below, uint32_t depth, bool tells_solicited,
-                                       void (*fired)(void *context), void *context);
+                                       const struct ual_cq_stash_upper *upper, void *context);
 /* No thread may use it any more. */
 void ual_cq_stash_close(struct ual_cq_stash *stash);
 /* The CQ for poll, arm and cq_peek, with the full semantics of rnicpi.h. A full stash counts as the

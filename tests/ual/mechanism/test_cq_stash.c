@@ -43,6 +43,17 @@ static void fired(void *context)
     atomic_fetch_add(&fires, 1);
 }
 
+static unsigned int told_more;
+
+static void count_more(void *context, uint32_t told, uint32_t asked)
+{
+    ck_assert_ptr_eq(context, &fires);
+    ck_assert_uint_gt(told, asked);
+    told_more++;
+}
+
+static const struct ual_cq_stash_upper upper = { .fired = fired, .told_more = count_more };
+
 static void complete(const struct ri_wc *wc)
 {
     bool fire;
@@ -103,7 +114,7 @@ static const struct ri_user_ops below_ops = {
 static void open_stash(uint32_t depth, bool tells_solicited)
 {
     below = (struct below){ .base.ops = &below_ops };
-    stash = ual_cq_stash_open(&below.base, depth, tells_solicited, fired, &fires);
+    stash = ual_cq_stash_open(&below.base, depth, tells_solicited, &upper, &fires);
     ck_assert_ptr_nonnull(stash);
     cq = ual_cq_stash_cq(stash);
     atomic_store(&fires, 0);
@@ -421,6 +432,38 @@ START_TEST(no_wake_up_is_lost)
 }
 END_TEST
 
+/* --- a provider that lies --- */
+
+static uint32_t answer_more(struct ri_cq *base, uint32_t count, struct ri_wc *wc)
+{
+    ck_assert_ptr_eq(base, &below.base);
+    if (count)
+        memset(wc, 0, count * sizeof(*wc));
+    return count + 100;
+}
+
+START_TEST(more_than_asked_for_is_not_believed)
+{
+    const struct ri_user_ops lying = {
+        .size = sizeof(lying), .abi_major = RI_ABI_MAJOR, .poll = answer_more, .arm = arm_below
+    };
+    uint32_t total, notify;
+    struct ri_wc wc[20];
+
+    open_stash(8, true);
+    below.base.ops = &lying;
+    ck_assert_int_eq(cq->ops->cq_peek(cq, &total, &notify), RI_OK);
+    ck_assert_uint_eq(total, 8);
+    ck_assert_uint_eq(told_more, 1);
+    ck_assert_uint_eq(cq->ops->poll(cq, 10, wc), 10); /* the ring, and two from below */
+    ck_assert_uint_eq(told_more, 2);
+    ck_assert_uint_eq(cq->ops->poll(cq, 0, NULL), 0);
+    below.base.ops = &below_ops;
+    ck_assert_uint_eq(cq->ops->poll(cq, 20, wc), 0);
+    ual_cq_stash_close(stash);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("the stash of a CQ");
@@ -429,7 +472,7 @@ int main(void)
 
     tc_add_tests(one, any_calls_against_the_model, an_upcall_out_of_arm_is_not_lost,
                  an_upcall_out_of_poll_is_not_lost, what_does_not_notify_is_looked_at_and_kept,
-                 bad_arguments);
+                 bad_arguments, more_than_asked_for_is_not_believed);
     tcase_add_test(threads, no_wake_up_is_lost);
     tcase_set_timeout(one, 60);
     tcase_set_timeout(threads, 60);
