@@ -16,6 +16,10 @@ BUILD = os.environ.get("TC_TOP_BUILDDIR", ".")
 SOURCE = os.environ.get("TC_TOP_SRCDIR", ".")
 SCALE = float(os.environ.get("TEST_TIMEOUT_SCALE") or 1)
 DEADLINE = 30 * SCALE
+# Ports below the default of option port_range: QPs of other tests listen there. Each program takes them by the hundred.
+FIRST_PORT, HUNDREDS = 2000, 79
+held = [] # sockets whose abstract names say which hundreds this program has; the kernel ends them with it
+free_ports = iter(())
 
 
 def program(name):
@@ -159,6 +163,37 @@ def closed_port():
     holder = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     holder.bind(("127.0.0.1", 0))
     return holder, holder.getsockname()[1]
+
+
+def hundred():
+    """A range of ports that no other test has now. Two tests with one range meet: both find a port free, one server gets it, and the
+    clients of both connect to it."""
+    for i in range(HUNDREDS):
+        number = (os.getpid() + i) % HUNDREDS
+        name = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        try:
+            name.bind("\0ital-tests-ports-%d" % number)
+        except OSError:
+            name.close()
+            continue
+        held.append(name)
+        return range(FIRST_PORT + 100 * number, FIRST_PORT + 100 * number + 100)
+    raise RuntimeError("all ports are held by tests that run")
+
+
+def free_port():
+    """A port below the kernel's range for connections, and not of another test that runs at the same time: either could take it
+    before the server does."""
+    global free_ports
+    while True:
+        for port in free_ports:
+            with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+                try:
+                    probe.bind(("", port))
+                    return port
+                except OSError:
+                    pass
+        free_ports = iter(hundred())
 
 
 def talk_garbage(port, data, ends=True):

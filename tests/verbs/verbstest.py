@@ -14,15 +14,11 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.environ.get("TC_TOP_SRCDIR", "."), "tests/tools"))
-from toolstest import BUILD, DEADLINE, SOURCE, Result, Tap  # noqa: E402,F401
+from toolstest import BUILD, DEADLINE, SOURCE, Result, Tap, free_port, hundred  # noqa: E402,F401
 
 RUN = os.path.join(BUILD, "verbs/run/ital-run")
 LIBRARIES = os.path.join(BUILD, "verbs/.libs")
 NOBODY = 65534
-# Ports below the default of option port_range: QPs of other tests listen there. Each program takes them by the hundred.
-FIRST_PORT, HUNDREDS = 2000, 79
-held = [] # sockets whose abstract names say which hundreds this program has; the kernel ends them with it
-free_ports = iter(())
 
 
 def defined(name):
@@ -82,37 +78,6 @@ def finish(child, timeout=DEADLINE):
         out, err = child.communicate()
         code = None
     return Result(code, out.decode(errors="replace"), err.decode(errors="replace"))
-
-
-def hundred():
-    """A range of ports that no other test has now. Two tests with one range meet: both find a port free, one server gets it, and the
-    clients of both connect to it."""
-    for i in range(HUNDREDS):
-        number = (os.getpid() + i) % HUNDREDS
-        name = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        try:
-            name.bind("\0ital-tests-ports-%d" % number)
-        except OSError:
-            name.close()
-            continue
-        held.append(name)
-        return range(FIRST_PORT + 100 * number, FIRST_PORT + 100 * number + 100)
-    raise RuntimeError("all ports are held by tests that run")
-
-
-def free_port():
-    """A port below the kernel's range for connections, and not of another test that runs at the same time: either could take it
-    before the server does."""
-    global free_ports
-    while True:
-        for port in free_ports:
-            with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-                try:
-                    probe.bind(("", port))
-                    return port
-                except OSError:
-                    pass
-        free_ports = iter(hundred())
 
 
 def listens(port):
