@@ -5,7 +5,7 @@
 #include <config.h>
 #endif
 
-#include "rnicpi.h"
+#include "fake_host.h"
 
 #include "tc.h"
 
@@ -13,8 +13,6 @@
 #include <string.h>
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
-
-extern const struct ri_provider rnicpi_provider_v1; /* the filter's */
 
 /* ---- the provider below ---- */
 
@@ -134,8 +132,8 @@ static enum ri_status below_qp(struct ri_pd *pd, struct ri_qp_attr *attr, struct
 static unsigned int logged;
 static char line[300];
 
-static void host_log(const struct ri_host *host, enum ri_log_level level, const char *format,
-                     va_list args)
+static void note(const struct ri_host *host, enum ri_log_level level, const char *format,
+                 va_list args)
 {
     (void)host;
     (void)level;
@@ -143,7 +141,7 @@ static void host_log(const struct ri_host *host, enum ri_log_level level, const 
     logged++;
 }
 
-static const struct ri_host host = { .size = sizeof host, .log = host_log };
+static struct fake_host fake;
 static const struct ri_lower lower = {
     .size = sizeof lower, .privileged = &below_control, .user = &below_data, .provider = "liar"
 };
@@ -156,12 +154,14 @@ static int context;
 static void setup(void)
 {
     const struct ri_open open = { .size = sizeof open,
-                                  .host = &host,
+                                  .host = &fake.host,
                                   .privileged = rnicpi_provider_v1.privileged,
                                   .user = rnicpi_provider_v1.user,
                                   .lower = &lower };
     struct ri_cq_attr attr = { .size = sizeof attr, .depth = 64 };
 
+    fake_host_init(&fake, NULL, false);
+    fake.host.log = note;
     memset(&below, 0, sizeof below);
     below.rnic.ops = &below_control;
     control = rnicpi_provider_v1.privileged;
@@ -175,6 +175,7 @@ static void teardown(void)
     ck_assert_int_eq(control->cq_destroy(cq), RI_OK);
     ck_assert_int_eq(control->pd_destroy(pd), RI_OK);
     ck_assert_int_eq(control->close(rnic, false), RI_OK);
+    fake_host_free(&fake);
 }
 
 static struct ri_qp *make(void)
