@@ -36,6 +36,18 @@ enum kal_status kal_host_push_governing(struct kal_host *host, struct policy *li
     return KAL_OK;
 }
 
+int kal_host_rules_watch(struct kal_host *host, bool *needed)
+{
+    *needed = false;
+    return host->ops->rules_watch ? host->ops->rules_watch(host->state, needed) : -1;
+}
+
+void kal_host_rules_changed(struct kal_host *host)
+{
+    if (host->ops->rules_changed)
+        host->ops->rules_changed(host->state);
+}
+
 bool kal_host_in_group(const void *arg, uint32_t group)
 {
     (void)arg;

@@ -122,6 +122,10 @@ static inline enum ri_status kal_rnic_policy(struct kal_rnic *rnic,
 /* True: a connection of the RNIC may have that local address. Option netdev restricts it. */
 bool kal_rnic_has_address(const struct kal_rnic *rnic, const struct sockaddr *local);
 
+/* As rules_watch and rules_changed. */
+int kal_host_rules_watch(struct kal_host *host, bool *needed);
+void kal_host_rules_changed(struct kal_host *host);
+
 /* ---- sharing ---- */
 
 /* True: a region of that length may share the translations of identifier id. False: a region of
@@ -181,6 +185,15 @@ struct kal_host_ops {
     bool (*links_changed)(struct kal_links *links);
     bool (*link_running)(struct kal_links *links, const char *netdev);
     void (*links_close)(struct kal_links *links);
+
+    /*
+     * The rules of root. NULL: the host pushes by itself when they change. rules_watch: a descriptor
+     * that is readable when they may have changed; -1: there is none. rules_changed reads and pushes
+     * them, and logs what is wrong with them; may block, one thread at a time. needed: there are
+     * rules, or a place for them, so that a thread that waits for nothing else is worth while.
+     */
+    int (*rules_watch)(void *state, bool *needed);
+    void (*rules_changed)(void *state);
 };
 
 /* The host in the process: the limits of section [quota], the rules of section [policy]. */

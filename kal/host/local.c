@@ -10,6 +10,7 @@
 #include "host_private.h"
 #include "kal/config/kal_config.h"
 #include "netlink.h"
+#include "reload.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +23,8 @@ struct shared {
 };
 
 struct local {
+    struct kal_host *host;
+    struct kal_reload reload;
     uint64_t quota[KAL_ACCOUNT_KINDS];
     /* Leaf; guards `shared` */
     pthread_mutex_t lock;
@@ -31,26 +34,76 @@ struct local {
 const char *kal_policy_folder;
 uint32_t kal_policy_owner;
 
-/* What root says is read whatever ITAL_CONF names. A policy that cannot be used is not taken for
- * none. */
-static enum kal_status push_governing(struct kal_host *host)
+static const char *rules_folder(void)
 {
-    const char *folder = kal_policy_folder ? kal_policy_folder : policy_folder;
+    return kal_policy_folder ? kal_policy_folder : policy_folder;
+}
+
+static bool is_same(const struct policy_rule *a, const struct policy_rule *b)
+{
+    return a->verdict == b->verdict && a->directions == b->directions && a->family == b->family &&
+           !memcmp(a->address, b->address, sizeof a->address) && a->bits == b->bits &&
+           a->port_first == b->port_first && a->port_last == b->port_last &&
+           a->any_port == b->any_port && a->any_user == b->any_user &&
+           a->any_group == b->any_group && a->user == b->user && a->group == b->group &&
+           !strcmp(a->interface, b->interface) && a->kind == b->kind && a->amount == b->amount &&
+           !strcmp(a->source, b->source) && a->line == b->line;
+}
+
+/* Copies stay until the end, so the same rules are not pushed again. */
+static bool are_in_force(const struct kal_host *host, const struct policy *list)
+{
+    const struct kal_policy *now = atomic_load(&host->governing);
+    size_t count = now ? now->list.count : 0;
+
+    if (count != list->count)
+        return false;
+    for (size_t i = 0; i < count; i++)
+        if (!is_same(&now->list.rules[i], &list->rules[i]))
+            return false;
+    return true;
+}
+
+/* What root says is read whatever ITAL_CONF names. A policy that cannot be used is not taken for
+ * none: `meanwhile` says what holds until it can. */
+static enum kal_status push_governing(struct kal_host *host, const char *meanwhile)
+{
     struct policy list;
     char why[1024];
 
-    switch (policy_read_folder(&list, folder, kal_policy_owner, why, sizeof why)) {
+    switch (policy_read_folder(&list, rules_folder(), kal_policy_owner, why, sizeof why)) {
     case POLICY_OK: break;
     case POLICY_NO_MEMORY: return KAL_ERR_NO_RESOURCES;
     case POLICY_WRONG:
-        kal_log(RI_LOG_ERROR, "%s; until then the host's policy allows nothing", why);
+        kal_log(RI_LOG_ERROR, "%s; until then %s", why, meanwhile);
         return KAL_ERR_CONFIGURATION;
     }
-    if (!list.count) {
+    if (are_in_force(host, &list)) {
         policy_clear(&list);
         return KAL_OK;
     }
     return kal_host_push_governing(host, &list);
+}
+
+static int local_rules_watch(void *state, bool *needed)
+{
+    const struct local *local = state;
+
+    *needed = local->reload.count == 2; /* the folder and the one above */
+    return local->reload.fd;
+}
+
+static void local_rules_changed(void *state)
+{
+    struct local *local = state;
+    enum kal_status status;
+
+    if (!kal_reload_noticed(&local->reload, rules_folder()))
+        return;
+    status = push_governing(local->host, "the earlier rules hold in this process");
+    if (status == KAL_ERR_NO_RESOURCES)
+        kal_log(RI_LOG_ERROR, "the host's policy has changed and cannot be read: out of memory; "
+                              "the earlier rules hold in this process");
 }
 
 static enum kal_status push_policy(struct kal_host *host, const struct kal_config *config)
@@ -82,10 +135,13 @@ static enum kal_status local_open(struct kal_host *host, const struct kal_config
 
     if (!local)
         return KAL_ERR_NO_RESOURCES;
-    status = push_governing(host);
+    local->host = host;
+    kal_reload_begin(&local->reload, rules_folder()); /* first, so that no change is missed */
+    status = push_governing(host, "the host's policy allows nothing");
     if (status == KAL_OK)
         status = push_policy(host, config);
     if (status != KAL_OK) {
+        kal_reload_end(&local->reload);
         free(local);
         return status;
     }
@@ -105,14 +161,17 @@ static void local_close(void *state)
 
     LL_FOREACH_SAFE (local->shared, shared, next)
         free(shared);
+    kal_reload_end(&local->reload);
     pthread_mutex_destroy(&local->lock);
     free(local);
 }
 
-/* Nothing to do: the child opens a new instance. */
+/* The child opens a new instance. */
 static void local_fork_child(void *state)
 {
-    (void)state;
+    struct local *local = state;
+
+    kal_reload_end(&local->reload);
 }
 
 /* Everything was leased at open. */
@@ -206,4 +265,6 @@ const struct kal_host_ops kal_host_local = {
     .links_changed = kal_links_changed,
     .link_running = kal_link_running,
     .links_close = kal_links_close,
+    .rules_watch = local_rules_watch,
+    .rules_changed = local_rules_changed,
 };

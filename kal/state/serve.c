@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The thread that serves the state of the process, from its first open interface to its last.
+ * The thread that serves the state of the process, from its first open interface to its last. It
+ * also has the host's rules read again when root may have changed them, with option monitor or not.
  *
  * It sleeps in poll without a deadline while no client is there. To end it, its listener is shut
  * down; where the program has closed that descriptor (daemons close all), poll still has the
@@ -39,18 +40,20 @@ struct kal_state {
     struct kal *kal;
     pthread_mutex_t lock, descriptors;
     unsigned users;
-    bool serves;
-    bool lost; /* the thread sleeps on a socket that nobody can reach: its memory is left to it */
+    bool shows;  /* option monitor */
+    bool serves; /* the thread runs */
+    bool lost;   /* the thread sleeps on a socket that nobody can reach: its memory is left to it */
     pthread_t thread;
     atomic_bool stop;
     pid_t process; /* that made the socket; 0: none */
     uid_t user;
     uint64_t opened; /* clock_wall() */
     uint64_t pause;  /* no client is accepted before; used by the thread */
+    /* Without a name (`shows` is false, or there is no place): a socket that only wakes the thread */
     int listener;
-    ino_t inode; /* of the listener */
-    char name[MONITOR_NAME_MAX];
-    unsigned folder; /* index */
+    ino_t inode;                 /* of the listener */
+    char name[MONITOR_NAME_MAX]; /* empty: none */
+    unsigned folder;             /* index */
     struct kal_state_client clients[CLIENTS];
 };
 
@@ -77,7 +80,7 @@ static void close_ours(int *fd, ino_t inode)
 static void remove_socket(const struct kal_state *state)
 {
     char path[MONITOR_PATH_ROOM];
-    int folder = monitor_folder(state->folder, false, path);
+    int folder = *state->name ? monitor_folder(state->folder, false, path) : -1;
 
     if (folder < 0)
         return;
@@ -141,21 +144,27 @@ static struct kal_state_client *free_client(struct kal_state *state)
     return NULL;
 }
 
-/* Fills in what poll waits for: entry 0 is the listener. Returns the deadline. */
-static uint64_t gather(struct kal_state *state, struct pollfd entries[CLIENTS + 1], uint64_t now)
+/* What poll waits for: the listener, the clients, changes of the host's rules. */
+enum { LISTENER, FIRST_CLIENT, RULES = FIRST_CLIENT + CLIENTS, ENTRIES };
+
+/* Fills that in. Returns the deadline. */
+static uint64_t gather(struct kal_state *state, struct pollfd entries[ENTRIES], uint64_t now)
 {
     uint64_t deadline = CLOCK_NEVER;
+    bool needed;
 
-    entries[0] = (struct pollfd){ .fd = -1, .events = POLLIN };
+    entries[LISTENER] = (struct pollfd){ .fd = -1, .events = POLLIN };
     if (state->pause > now)
         deadline = state->pause;
     else if (free_client(state))
-        entries[0].fd = state->listener;
+        entries[LISTENER].fd = state->listener;
+    entries[RULES] = (struct pollfd){ .fd = kal_host_rules_watch(state->kal->host, &needed),
+                                      .events = POLLIN };
     for (unsigned i = 0; i < CLIENTS; i++) {
         const struct kal_state_client *client = &state->clients[i];
 
-        entries[i + 1] = (struct pollfd){ .fd = client->fd,
-                                          .events = kal_state_client_events(client) };
+        entries[FIRST_CLIENT + i] = (struct pollfd){ .fd = client->fd,
+                                                     .events = kal_state_client_events(client) };
         if (client->fd >= 0 && client->deadline < deadline)
             deadline = client->deadline;
     }
@@ -169,7 +178,8 @@ static void serve_clients(struct kal_state *state, const struct pollfd *entries,
 
         if (client->fd < 0)
             continue;
-        if (entries[i + 1].revents && !kal_state_client_go(client, state->kal, state->opened))
+        if (entries[FIRST_CLIENT + i].revents &&
+            !kal_state_client_go(client, state->kal, state->opened))
             end_client(state, client);
         else if (now >= client->deadline)
             end_client(state, client);
@@ -178,7 +188,7 @@ static void serve_clients(struct kal_state *state, const struct pollfd *entries,
 
 static void *serve(void *arg)
 {
-    struct pollfd entries[CLIENTS + 1];
+    struct pollfd entries[ENTRIES];
     struct kal_state *state = arg;
     uint64_t now, deadline;
 
@@ -186,15 +196,17 @@ static void *serve(void *arg)
     for (;;) {
         now = clock_now();
         deadline = gather(state, entries, now);
-        if (poll(entries, CLIENTS + 1, clock_poll_ms(now, deadline)) < 0 && errno != EINTR)
+        if (poll(entries, ENTRIES, clock_poll_ms(now, deadline)) < 0 && errno != EINTR)
             break;
         if (atomic_load(&state->stop))
             break;
-        if (entries[0].revents && !is_ours(state->listener, state->inode))
+        if (entries[LISTENER].revents && !is_ours(state->listener, state->inode))
             break; /* the program closed it */
+        if (entries[RULES].revents)
+            kal_host_rules_changed(state->kal->host);
         now = clock_now();
         serve_clients(state, entries, now);
-        if (entries[0].revents)
+        if (entries[LISTENER].revents)
             accept_client(state, free_client(state), now);
     }
     for (unsigned i = 0; i < CLIENTS; i++)
@@ -244,6 +256,17 @@ static int start_thread(struct kal_state *state)
     return error;
 }
 
+/* Of a thread that serves nobody: it is woken by its shutdown. */
+static int open_nameless(struct kal_state *state)
+{
+    bool needed;
+
+    *state->name = '\0';
+    if (kal_host_rules_watch(state->kal->host, &needed) < 0 || !needed)
+        return -1;
+    return socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+}
+
 static void begin(struct kal_state *state)
 {
     char path[MONITOR_PATH_ROOM];
@@ -251,16 +274,19 @@ static void begin(struct kal_state *state)
     int error, fd;
 
     pthread_mutex_lock(&state->descriptors);
-    fd = state->listener = open_socket(state, path);
+    fd = state->shows ? open_socket(state, path) : -1;
     error = errno;
+    if (state->shows && fd < 0)
+        kal_log(RI_LOG_INFO, "itstat does not see this process: no socket in %s: %s", path,
+                strerrordesc_np(error));
+    if (fd < 0)
+        fd = open_nameless(state);
+    state->listener = fd;
     if (fd >= 0)
         state->inode = fstat(fd, &about) ? 0 : about.st_ino;
     pthread_mutex_unlock(&state->descriptors);
-    if (fd < 0) {
-        kal_log(RI_LOG_INFO, "itstat does not see this process: no socket in %s: %s", path,
-                strerrordesc_np(error));
+    if (fd < 0)
         return;
-    }
     state->process = getpid();
     state->user = geteuid();
     state->opened = clock_wall();
@@ -268,7 +294,9 @@ static void begin(struct kal_state *state)
     atomic_store(&state->stop, false);
     error = start_thread(state);
     if (error) {
-        kal_log(RI_LOG_INFO, "itstat does not see this process: no thread: %s",
+        kal_log(RI_LOG_INFO,
+                "itstat does not see this process, and changes of the host's policy are not "
+                "noticed: no thread: %s",
                 strerrordesc_np(error));
         remove_socket(state);
         pthread_mutex_lock(&state->descriptors);
@@ -289,6 +317,8 @@ static bool wake(struct kal_state *state)
 
     if (is_ours(state->listener, state->inode))
         return !shutdown(state->listener, SHUT_RDWR);
+    if (!*state->name)
+        return false;
     folder = monitor_folder(state->folder, false, path);
     fd = folder < 0 ? -1 : monitor_connect(folder, state->name);
     woken = fd >= 0 || errno == ECONNREFUSED; /* refused: it has noticed that, and has ended */
@@ -340,14 +370,16 @@ void kal_state_close(struct kal_state *state)
 
 struct kal_state *kal_state_create(struct kal *kal)
 {
+    bool shows = kal_values_bool(kal->config->ital, "monitor"), needed;
     struct kal_state *state;
 
-    if (!kal_values_bool(kal->config->ital, "monitor"))
+    if (!shows && (kal_host_rules_watch(kal->host, &needed) < 0 || !needed))
         return NULL;
     state = calloc(1, sizeof *state);
     if (!state)
         return NULL;
     state->kal = kal;
+    state->shows = shows;
     state->listener = -1;
     for (unsigned i = 0; i < CLIENTS; i++)
         state->clients[i].fd = -1;

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <stdlib.h>
+#include <sys/inotify.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -140,12 +141,127 @@ START_TEST(limits_refuse_and_name_the_rule)
 }
 END_TEST
 
+/* ---- changes ---- */
+
+static void replace_file(const char *name, const char *text)
+{
+    char from[4400], to[4400];
+
+    snprintf(from, sizeof from, "%s/new", fixture_folder());
+    snprintf(to, sizeof to, "%s/%s", policy, name);
+    file("new", text);
+    ck_assert_int_eq(rename(from, to), 0);
+}
+
+/* Rules change while an interface is open, which stays open; also without option monitor. */
+START_TEST(changes_are_noticed)
+{
+    struct kal_rnic *rnic;
+    struct kal *kal;
+    char path[4400];
+
+    fixture_conf(_i ? "[ital]\nmonitor = no\n" : "[ital]\nmonitor = yes\n");
+    unsetenv("ITAL_MONITOR");
+    setenv("XDG_RUNTIME_DIR", fixture_folder(), 1);
+    kal = fixture_get();
+    ck_assert_int_eq(kal_rnic_open(kal, "test", NULL, &rnic), KAL_OK);
+    ck_assert_int_eq(ask(rnic, "192.0.2.9"), RI_OK);
+    file("policy.d/10.conf", "deny connect to 192.0.2.0/24\n");
+    ck_assert(tc_until(ask(rnic, "192.0.2.9") == RI_ERR_PERMISSION, 10000));
+    ck_assert_int_eq(ask(rnic, "192.0.3.9"), RI_OK);
+    replace_file("10.conf", "deny connect to 192.0.3.0/24\n");
+    ck_assert(tc_until(ask(rnic, "192.0.3.9") == RI_ERR_PERMISSION, 10000));
+    ck_assert_int_eq(ask(rnic, "192.0.2.9"), RI_OK);
+    replace_file("20.conf", "alow any\n");
+    ck_assert(tc_until(fixture_log_count("20.conf:1: ") > 0, 10000));
+    ck_assert_uint_ge(fixture_log_count("until then the earlier rules hold in this process"), 1);
+    ck_assert_int_eq(ask(rnic, "192.0.3.9"), RI_ERR_PERMISSION);
+    snprintf(path, sizeof path, "%s/20.conf", policy);
+    ck_assert_int_eq(unlink(path), 0);
+    snprintf(path, sizeof path, "%s/10.conf", policy);
+    ck_assert_int_eq(unlink(path), 0);
+    ck_assert(tc_until(ask(rnic, "192.0.3.9") == RI_OK, 10000));
+    ck_assert_int_eq(kal_rnic_close(rnic, false), KAL_OK);
+    kal_put(kal);
+}
+END_TEST
+
+/* The folder itself comes, goes, and is replaced by another one. */
+START_TEST(the_folder_may_come_later)
+{
+    struct kal_rnic *rnic;
+    struct kal *kal;
+    char aside[4400], path[4400];
+
+    snprintf(aside, sizeof aside, "%s/aside", fixture_folder());
+    ck_assert_int_eq(rmdir(policy), 0);
+    fixture_conf("[ital]\nmonitor = yes\n");
+    unsetenv("ITAL_MONITOR");
+    setenv("XDG_RUNTIME_DIR", fixture_folder(), 1);
+    kal = fixture_get();
+    ck_assert_int_eq(kal_rnic_open(kal, "test", NULL, &rnic), KAL_OK);
+    fixture_folder_made("other");
+    snprintf(path, sizeof path, "%s/other", fixture_folder());
+    ck_assert_int_eq(chmod(path, 0755), 0);
+    file("other/10.conf", "deny connect to 192.0.2.0/24\n");
+    ck_assert_int_eq(rename(path, policy), 0);
+    ck_assert(tc_until(ask(rnic, "192.0.2.9") == RI_ERR_PERMISSION, 10000));
+    ck_assert_int_eq(rename(policy, aside), 0);
+    ck_assert(tc_until(ask(rnic, "192.0.2.9") == RI_OK, 10000));
+    fixture_folder_made("policy.d");
+    ck_assert_int_eq(chmod(policy, 0755), 0);
+    file("policy.d/10.conf", "deny connect to 192.0.3.0/24\n");
+    ck_assert(tc_until(ask(rnic, "192.0.3.9") == RI_ERR_PERMISSION, 10000));
+    ck_assert_int_eq(kal_rnic_close(rnic, false), KAL_OK);
+    kal_put(kal);
+}
+END_TEST
+
+/* A daemon closes all descriptors, and an inotify of its own gets the number: nothing is taken from
+ * it. */
+START_TEST(descriptors_of_the_program_are_not_read)
+{
+    struct kal_rnic *rnic;
+    struct kal *kal;
+    int own[64], wd;
+    char event[4096] __attribute__((aligned(8)));
+
+    fixture_conf("[ital]\nmonitor = yes\n");
+    unsetenv("ITAL_MONITOR");
+    setenv("XDG_RUNTIME_DIR", fixture_folder(), 1);
+    kal = fixture_get();
+    for (int fd = 3; fd < 256; fd++) {
+        char path[64], target[64] = "";
+
+        snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+        if (readlink(path, target, sizeof target - 1) > 0 && strstr(target, "inotify"))
+            close(fd);
+    }
+    for (unsigned i = 0; i < 64; i++) {
+        own[i] = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+        ck_assert_int_ge(own[i], 0);
+        wd = inotify_add_watch(own[i], fixture_folder(), IN_CREATE);
+        ck_assert_int_ge(wd, 0);
+    }
+    ck_assert_int_eq(kal_rnic_open(kal, "test", NULL, &rnic), KAL_OK);
+    file("made", "");
+    ck_assert_int_eq(kal_rnic_close(rnic, false), KAL_OK); /* the thread has ended */
+    for (unsigned i = 0; i < 64; i++)
+        ck_assert_int_gt(read(own[i], event, sizeof event), 0);
+    kal_put(kal);
+    for (unsigned i = 0; i < 64; i++)
+        close(own[i]);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("governing");
     TCase *tc = tc_case(suite, "governing", setup, NULL);
 
     tc_add_tests(tc, another_configuration_does_not_replace_it, both_must_allow,
-                 what_cannot_be_used_allows_nothing, limits_refuse_and_name_the_rule);
+                 what_cannot_be_used_allows_nothing, limits_refuse_and_name_the_rule,
+                 the_folder_may_come_later, descriptors_of_the_program_are_not_read);
+    tcase_add_loop_test(tc, changes_are_noticed, 0, 2);
     return tc_main(suite);
 }

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Notices changes of the host's policy.
+ *
+ * Programs close descriptors that are not theirs (daemons close all), and others get their numbers.
+ * So before it is read the descriptor must be an inotify whose watches are all ours.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "reload.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* A file counts when its writer has closed it; a link when it is made. */
+#define IN_FOLDER                                                                       \
+    (IN_CLOSE_WRITE | IN_CREATE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_ATTRIB | \
+     IN_DELETE_SELF | IN_MOVE_SELF)
+#define ABOVE (IN_CREATE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE_SELF | IN_MOVE_SELF)
+
+/* ---- the descriptor -------------------------------------------------------------------------- */
+
+static bool is_watched(const struct kal_reload *reload, int wd, unsigned long long inode)
+{
+    for (unsigned i = 0; i < reload->count; i++)
+        if (reload->watched[i].wd == wd && reload->watched[i].inode == inode)
+            return true;
+    return false;
+}
+
+static bool is_inotify(int fd)
+{
+    static const char kind[] = "anon_inode:inotify";
+    char path[40], target[64];
+    ssize_t length;
+
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    length = readlink(path, target, sizeof target);
+    return length >= (ssize_t)sizeof kind - 1 && !memcmp(target, kind, sizeof kind - 1);
+}
+
+/* No watch of it is another's. Those whose folder is gone are in the list no more. */
+static bool is_ours(const struct kal_reload *reload)
+{
+    char path[40], text[1024], *line;
+    unsigned long long inode;
+    ssize_t length;
+    int fd, wd;
+
+    if (!is_inotify(reload->fd))
+        return false;
+    snprintf(path, sizeof path, "/proc/self/fdinfo/%d", reload->fd);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    length = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    if (fd >= 0)
+        close(fd);
+    if (length < 0 || length == (ssize_t)sizeof text - 1)
+        return false;
+    text[length] = '\0';
+    for (line = text; (line = strstr(line, "inotify wd:")); line++)
+        if (sscanf(line, "inotify wd:%x ino:%llx", (unsigned *)&wd, &inode) != 2 ||
+            !is_watched(reload, wd, inode))
+            return false;
+    return true;
+}
+
+/* ---- what is watched ------------------------------------------------------------------------- */
+
+static bool watch_one(struct kal_reload *reload, const char *path, uint32_t mask)
+{
+    struct stat about;
+    int wd = inotify_add_watch(reload->fd, path, mask | IN_ONLYDIR);
+
+    if (wd < 0 || stat(path, &about))
+        return false;
+    reload->watched[reload->count].wd = wd;
+    reload->watched[reload->count++].inode = about.st_ino;
+    return true;
+}
+
+static void watch_all(struct kal_reload *reload, const char *folder)
+{
+    char path[PATH_MAX], *end;
+    bool found = false;
+
+    reload->count = 0;
+    if ((size_t)snprintf(path, sizeof path, "%s", folder) >= sizeof path)
+        return;
+    watch_one(reload, path, IN_FOLDER);
+    while (!found && (end = strrchr(path, '/'))) {
+        *end = '\0';
+        found = watch_one(reload, end == path ? "/" : path, ABOVE);
+    }
+}
+
+void kal_reload_begin(struct kal_reload *reload, const char *folder)
+{
+    reload->count = 0;
+    reload->fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    if (reload->fd >= 0)
+        watch_all(reload, folder);
+}
+
+/* A file that somebody has just begun to write: its end is noticed, too. */
+static bool is_begun(const struct inotify_event *event, const char *folder)
+{
+    char path[PATH_MAX];
+    struct stat about;
+
+    return (event->mask & IN_CREATE) && event->len &&
+           (size_t)snprintf(path, sizeof path, "%s/%s", folder, event->name) < sizeof path &&
+           !lstat(path, &about) && S_ISREG(about.st_mode) && about.st_nlink == 1;
+}
+
+bool kal_reload_noticed(struct kal_reload *reload, const char *folder)
+{
+    char buffer[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
+    bool noticed = false;
+    ssize_t length;
+
+    if (reload->fd < 0 || !is_ours(reload)) {
+        reload->fd = -1;
+        return false;
+    }
+    while ((length = read(reload->fd, buffer, sizeof buffer)) > 0)
+        for (const char *at = buffer; at < buffer + length;) {
+            const struct inotify_event *event = (const void *)at;
+
+            /* IN_IGNORED: this thread has removed the watch */
+            noticed |= !(event->mask & IN_IGNORED) && !is_begun(event, folder);
+            at += sizeof *event + event->len;
+        }
+    if (!noticed)
+        return false;
+    for (unsigned i = 0; i < reload->count; i++)
+        inotify_rm_watch(reload->fd, reload->watched[i].wd);
+    watch_all(reload, folder);
+    return true;
+}
+
+void kal_reload_end(struct kal_reload *reload)
+{
+    if (reload->fd >= 0 && is_inotify(reload->fd))
+        close(reload->fd);
+    reload->fd = -1;
+}
