@@ -24,7 +24,8 @@ def table(found):
     lines = []
     for tier in sorted({row[0] for row in found}):
         of_tier = [row for row in found if row[0] == tier]
-        lines.append("Tier %s: %d passed of %d tried." % (tier, sum(row[3] == "passed" for row in of_tier), len(of_tier)))
+        passed = sum(row[3] == "passed" for row in of_tier)
+        lines.append(("Refused with a reason: %d of %d." if tier == "refused" else "Tier " + tier + ": %d passed of %d tried.") % (passed, len(of_tier)))
     return "\n" + "\n".join(lines) + "\n\n| tier | package | command | result |\n|---|---|---|---|\n" + text + "\n"
 
 

@@ -137,8 +137,8 @@ def pair(server_words, client_words, ends=True, env=None, until=None):
 
 
 def told(tap, tier, package, command, good, name, detail):
-    """A test that is a row of docs/verbs.md, too; see table.py."""
-    print("# program | %d | %s | %s | %s" % (tier, package, command, "passed" if good else "failed"))
+    """A test that is a row of docs/verbs.md, too; see table.py. Tier: 1, 2, or "refused"."""
+    print("# program | %s | %s | %s | %s" % (tier, package, command, "passed" if good else "failed"))
     return tap.ok(good, name, detail)
 
 
