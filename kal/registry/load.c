@@ -140,17 +140,21 @@ enum kal_status kal_load_preopened(void (*fn)(void *arg, const struct ri_provide
 
 static const char here; /* its address identifies the file of this code */
 
+/* Of the file itself: verbs/ installs a link to it in its own folder. */
 char *kal_library_folder(void)
 {
-    const char *slash;
+    char *path, *slash;
     Dl_info self;
 
     /* If linked into a program the path is its argv[0], which cannot be trusted in a process that
      * gained privileges. */
     if (getauxval(AT_SECURE) || !dladdr(&here, &self) || !self.dli_fname)
         return NULL;
-    slash = strrchr(self.dli_fname, '/');
-    return slash ? strndup(self.dli_fname, (size_t)(slash - self.dli_fname)) : NULL;
+    path = realpath(self.dli_fname, NULL);
+    slash = path ? strrchr(path, '/') : NULL;
+    if (slash)
+        *slash = '\0';
+    return path;
 }
 
 static char *joined(const char *folder, const char *rest)

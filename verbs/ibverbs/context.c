@@ -147,6 +147,8 @@ tear_down:
     return NULL;
 }
 
+/* As libibverbs, it succeeds with objects left: perftest leaves some, and ends in error otherwise. The
+ * context lives on with them, so that none of them becomes a wild pointer. */
 int ibv_close_device(struct ibv_context *ibv)
 {
     VB_CALL;
@@ -156,12 +158,13 @@ int ibv_close_device(struct ibv_context *ibv)
     if (vb_numbers->close)
         vb_numbers->close(context);
     status = close_device(context);
-    if (status == UAL_ERR_BUSY)
-        ual_log(
-            RI_LOG_WARNING,
-            "%s: ibv_close_device: completion queues, channels or queue pairs are left; destroy "
-            "them first",
-            ibv->device->name);
+    if (status == UAL_ERR_BUSY) {
+        ual_log(RI_LOG_INFO,
+                "%s: ibv_close_device: completion queues, channels or queue pairs are left; the "
+                "context stays until the process ends",
+                ibv->device->name);
+        return 0;
+    }
     if (status != UAL_OK)
         return vb_errno_minus(status);
     vb_gids_close(context);
