@@ -130,5 +130,10 @@ extern const struct policy_names policy_system_names;
  */
 enum policy_result policy_read_folder(struct policy *policy, const char *folder, uint32_t owner,
                                       char *why, size_t why_size);
+/* The same, and calls `text` with each file that is right, in their order; NULL: no call. */
+typedef void (*policy_text_fn)(void *arg, const char *path, const char *text, size_t length);
+enum policy_result policy_read_folder_texts(struct policy *policy, const char *folder,
+                                            uint32_t owner, policy_text_fn text, void *arg,
+                                            char *why, size_t why_size);
 
 #endif

@@ -60,6 +60,8 @@ const struct policy_names policy_system_names = { user_of, group_of };
 struct reading {
     struct policy *policy;
     uint32_t owner;
+    policy_text_fn text;
+    void *arg;
     char *why;
     size_t why_size;
 };
@@ -141,6 +143,8 @@ static enum policy_result read_file(const struct reading *reading, int folder_fd
     if (result == POLICY_OK) {
         result = policy_read_text(reading->policy, path, text, length, &policy_system_names,
                                   reading->why, reading->why_size);
+        if (result == POLICY_OK && reading->text)
+            reading->text(reading->arg, path, text, length);
         free(text);
     }
     if (fd >= 0)
@@ -182,7 +186,14 @@ static enum policy_result read_files(const struct reading *reading, int fd, cons
 enum policy_result policy_read_folder(struct policy *policy, const char *folder, uint32_t owner,
                                       char *why, size_t why_size)
 {
-    struct reading reading = { policy, owner, why, why_size };
+    return policy_read_folder_texts(policy, folder, owner, NULL, NULL, why, why_size);
+}
+
+enum policy_result policy_read_folder_texts(struct policy *policy, const char *folder,
+                                            uint32_t owner, policy_text_fn text, void *arg,
+                                            char *why, size_t why_size)
+{
+    struct reading reading = { policy, owner, text, arg, why, why_size };
     int fd = open(folder, O_RDONLY | O_CLOEXEC | O_DIRECTORY | O_NONBLOCK);
     enum policy_result result;
 

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-const struct kal_host_ops *kal_host_backend = &kal_host_local;
+const struct kal_host_ops *kal_host_backend = &kal_host_daemon;
 
 /* Outermost lock of kal. Held while the instance is created or freed, never during a call below. */
 static pthread_mutex_t instance_lock = PTHREAD_MUTEX_INITIALIZER;

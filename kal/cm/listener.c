@@ -54,6 +54,29 @@ static bool inherit(struct kal_listener *l, const struct sockaddr *address,
     return true;
 }
 
+/* The process may not bind the port; kald(8) may do it. */
+static int ask_host(struct kal_listener *l, const struct sockaddr *address,
+                    struct sockaddr_storage *bound)
+{
+    const struct cm_options *options = &l->rnic->cm->options;
+    const struct cm_stream_ops *ops = l->rnic->cm->stream_ops;
+    int error, fd = -1;
+    union address on;
+
+    error = kal_rnic_listen(l->rnic, address, options->v6only == CM_V6ONLY_YES,
+                            options->stream.share_port, &fd);
+    if (error)
+        return error;
+    if (ops->unlike(fd, &on))
+        error = EACCES;
+    else
+        error = ops->inherit(fd, &options->stream, &l->fd);
+    ops->close(fd);
+    if (!error)
+        *bound = address_storage(&on);
+    return error;
+}
+
 static int open_listener(struct kal_listener *l, const struct sockaddr *address,
                          struct sockaddr_storage *bound)
 {
@@ -65,6 +88,8 @@ static int open_listener(struct kal_listener *l, const struct sockaddr *address,
     if (inherit(l, address, bound, &error))
         return error;
     error = ops->listen(address, options->v6only == CM_V6ONLY_YES, &options->stream, &l->fd, bound);
+    if (error == EACCES)
+        return ask_host(l, address, bound);
     if (error != EADDRINUSE || options->v6only != CM_V6ONLY_AUTO || address->sa_family != AF_INET6)
         return error;
     error = ops->listen(address, true, &options->stream, &l->fd, bound);

@@ -6,6 +6,8 @@
 
 #include "kal_config.h"
 
+#include "base/kald_message.h"
+
 const struct ri_option kal_ital_options[] = {
     { "provider_path", "path", "", "folders, separated by colons",
       "Searched for providers (vp_*.so) before all other places." },
@@ -25,6 +27,9 @@ const struct ri_option kal_ital_options[] = {
       "How long a list of interfaces waits until all providers have listed their devices." },
     { "default_interfaces", "bool", "yes", "",
       "Every usable device is an interface of its own name also when interface sections exist." },
+    { "kald", "path", KALD_SOCKET, "socket",
+      "Where kald(8) serves, which keeps accounts of all processes of a user; empty: the process "
+      "does without." },
     { "monitor", "bool", "yes", "",
       "The process shows its state to itstat(1), of its own user and of root; ITAL_MONITOR "
       "overrides." },

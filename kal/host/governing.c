@@ -54,11 +54,17 @@ bool kal_host_in_group(const void *arg, uint32_t group)
     return getegid() == group || group_member(group) > 0;
 }
 
-static const struct policy_rule *limit_of(const struct kal_host *host, enum kal_account_kind kind)
+static const int kinds[KAL_ACCOUNT_KINDS] = { [KAL_ACCOUNT_QP] = POLICY_ENDPOINTS + 1,
+                                              [KAL_ACCOUNT_MR] = POLICY_REGIONS + 1,
+                                              [KAL_ACCOUNT_PINNED] = POLICY_PINNED + 1 };
+
+bool kal_is_leased(enum kal_account_kind kind)
 {
-    static const int kinds[KAL_ACCOUNT_KINDS] = { [KAL_ACCOUNT_QP] = POLICY_ENDPOINTS + 1,
-                                                  [KAL_ACCOUNT_MR] = POLICY_REGIONS + 1,
-                                                  [KAL_ACCOUNT_PINNED] = POLICY_PINNED + 1 };
+    return kinds[kind];
+}
+
+const struct policy_rule *kal_host_limit(const struct kal_host *host, enum kal_account_kind kind)
+{
     const struct kal_policy *governing = atomic_load(&host->governing);
     const struct policy_question question = { .user = geteuid(), .in_group = kal_host_in_group };
 
@@ -71,7 +77,7 @@ static const struct policy_rule *limit_of(const struct kal_host *host, enum kal_
 const struct policy_rule *kal_host_limit_refuses(const struct kal_host *host,
                                                  enum kal_account_kind kind, uint64_t amount)
 {
-    const struct policy_rule *rule = limit_of(host, kind);
+    const struct policy_rule *rule = kal_host_limit(host, kind);
     uint64_t used = kal_account_used(&host->account, kind);
 
     return rule && (amount > rule->amount || used > rule->amount - amount) ? rule : NULL;

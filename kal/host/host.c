@@ -109,6 +109,14 @@ static const char *about_peer(const char *joint, const struct sockaddr *peer, ch
     return text;
 }
 
+/* The quota of the process does not refuse that: a daemon does. */
+static bool within_quota(const struct kal_host *host, enum kal_account_kind kind, uint64_t amount)
+{
+    uint64_t quota = kal_host_quota(host, kind), used = kal_host_holds(host, kind);
+
+    return !quota || (amount <= quota && used <= quota - amount);
+}
+
 static enum kal_status take(struct kal_rnic *rnic, enum kal_account_kind kind, uint64_t amount,
                             bool wait, const struct sockaddr *peer)
 {
@@ -123,6 +131,15 @@ static enum kal_status take(struct kal_rnic *rnic, enum kal_account_kind kind, u
             kal_rnic_log(rnic, RI_LOG_ERROR,
                          "%llu more %s would pass the limit of %llu by %s:%u, the host's policy; "
                          "free some, or ask root to raise it",
+                         (unsigned long long)amount, kal_account_text(kind),
+                         (unsigned long long)rule->amount, rule->source, rule->line);
+            return KAL_ERR_QUOTA;
+        }
+        rule = within_quota(host, kind, amount) ? kal_host_limit(host, kind) : NULL;
+        if (rule) {
+            kal_rnic_log(rnic, RI_LOG_ERROR,
+                         "%llu more %s would pass the limit of %llu by %s:%u, the host's policy, "
+                         "for all processes of the user; free some, or ask root to raise it",
                          (unsigned long long)amount, kal_account_text(kind),
                          (unsigned long long)rule->amount, rule->source, rule->line);
             return KAL_ERR_QUOTA;
@@ -251,6 +268,14 @@ enum ri_status kal_rnic_ask_convert(struct kal_rnic *rnic, bool initiator,
 {
     return ask(rnic, POLICY_CONVERT | (initiator ? POLICY_CONNECT : POLICY_REQUEST),
                "the conversion of a connection", local, peer);
+}
+
+int kal_rnic_listen(struct kal_rnic *rnic, const struct sockaddr *address, bool v6only,
+                    bool share_port, int *fd)
+{
+    struct kal_host *host = rnic->kal_host;
+
+    return host->ops->listen(host->state, address, v6only, share_port, fd);
 }
 
 /* ---- sharing ---- */

@@ -3,9 +3,9 @@
  * host.h - what the processes of one host share: accounts, pins, policy, sharing, monitor.
  *
  * This interface allows a daemon. The rest of kal calls only the first part. The second part is a
- * table of operations that the host implements: local.c in the process today, the client of a
- * daemon later, another host in the tests. Only plain data crosses the table. Answers that come
- * later are calls of the third part, from any thread.
+ * table of operations that the host implements: daemon.c, the client of kald(8); local.c in the
+ * process, without it; another host in the tests. Only plain data crosses the table. Answers that
+ * come later are calls of the third part, from any thread.
  *
  * "Lane" marks what never blocks: it is decided from state in the process. Accounts are leased: the
  * process takes from a lease, and asks the host for more before it is used up. Policy is decided
@@ -126,6 +126,11 @@ bool kal_rnic_has_address(const struct kal_rnic *rnic, const struct sockaddr *lo
 int kal_host_rules_watch(struct kal_host *host, bool *needed);
 void kal_host_rules_changed(struct kal_host *host);
 
+/* The process may not bind that port: may the host? 0: *fd is the listening socket, the caller's.
+ * Otherwise an errno value; EACCES: it may not, either. Not in a lane. */
+int kal_rnic_listen(struct kal_rnic *rnic, const struct sockaddr *address, bool v6only,
+                    bool share_port, int *fd);
+
 /* ---- sharing ---- */
 
 /* True: a region of that length may share the translations of identifier id. False: a region of
@@ -170,6 +175,10 @@ struct kal_host_ops {
      * higher now, try again. */
     bool (*raise_memlock)(void *state, uint64_t octets);
 
+    /* As kal_rnic_listen. */
+    int (*listen)(void *state, const struct sockaddr *address, bool v6only, bool share_port,
+                  int *fd);
+
     /* As kal_rnic_share, kal_rnic_unshare, for all processes. */
     bool (*share)(void *state, uint32_t id, uint64_t length);
     void (*unshare)(void *state, uint32_t id);
@@ -198,6 +207,8 @@ struct kal_host_ops {
 
 /* The host in the process: the limits of section [quota], the rules of section [policy]. */
 extern const struct kal_host_ops kal_host_local;
+/* The same with kald(8), option kald; as kal_host_local while there is none. */
+extern const struct kal_host_ops kal_host_daemon;
 /* The table that the first kal_get opens (kal.c). Tests replace it before. */
 extern const struct kal_host_ops *kal_host_backend;
 

@@ -34,11 +34,23 @@ bool kal_host_take(struct kal_host *host, enum kal_account_kind kind, uint64_t a
 /* Providers that have not undone their pins do it no more. */
 void kal_own_pins_forget(struct kal_host *host);
 
+/* ---- local.c, for a host that does some of it by itself ---- */
+/* kal_host_local without its leases. */
+enum kal_status kal_local_open(struct kal_host *host, const struct kal_config *config,
+                               void **state);
+/* The whole quota of the process. */
+void kal_local_grant(struct kal_host *host, const struct kal_config *config,
+                     enum kal_account_kind kind);
+
 /* ---- governing.c; Lane ---- */
+/* The kind has a limit in the host's policy, so a daemon may keep its account. */
+bool kal_is_leased(enum kal_account_kind kind);
 /* Puts the copy in front of the earlier ones. */
 void kal_host_publish(_Atomic(struct kal_policy *) *newest, struct kal_policy *policy);
 /* For questions: the process has that group, effective or further. */
 bool kal_host_in_group(const void *arg, uint32_t group);
+/* The rule of the host's policy that limits the kind; NULL: none. */
+const struct policy_rule *kal_host_limit(const struct kal_host *host, enum kal_account_kind kind);
 /* The rule of the host's policy whose limit `amount` more of the kind would pass; NULL: none. */
 const struct policy_rule *kal_host_limit_refuses(const struct kal_host *host,
                                                  enum kal_account_kind kind, uint64_t amount);

@@ -12,6 +12,7 @@
 #include "netlink.h"
 #include "reload.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
@@ -127,8 +128,13 @@ static enum kal_status push_policy(struct kal_host *host, const struct kal_confi
     return status;
 }
 
-static enum kal_status local_open(struct kal_host *host, const struct kal_config *config,
-                                  void **state)
+void kal_local_grant(struct kal_host *host, const struct kal_config *config,
+                     enum kal_account_kind kind)
+{
+    kal_host_grant(host, kind, config->quota[kind] ? config->quota[kind] : UINT64_MAX);
+}
+
+enum kal_status kal_local_open(struct kal_host *host, const struct kal_config *config, void **state)
 {
     struct local *local = calloc(1, sizeof *local);
     enum kal_status status;
@@ -147,11 +153,18 @@ static enum kal_status local_open(struct kal_host *host, const struct kal_config
     }
     pthread_mutex_init(&local->lock, NULL);
     memcpy(local->quota, config->quota, sizeof local->quota);
-    for (int kind = 0; kind < KAL_ACCOUNT_KINDS; kind++)
-        kal_host_grant(host, (enum kal_account_kind)kind,
-                       local->quota[kind] ? local->quota[kind] : UINT64_MAX);
     *state = local;
     return KAL_OK;
+}
+
+static enum kal_status local_open(struct kal_host *host, const struct kal_config *config,
+                                  void **state)
+{
+    enum kal_status status = kal_local_open(host, config, state);
+
+    for (int kind = 0; kind < KAL_ACCOUNT_KINDS && status == KAL_OK; kind++)
+        kal_local_grant(host, config, (enum kal_account_kind)kind);
+    return status;
 }
 
 static void local_close(void *state)
@@ -197,6 +210,18 @@ static bool local_raise_memlock(void *state, uint64_t octets)
     (void)state;
     (void)octets;
     return false;
+}
+
+/* A port below 1024 needs root, or a daemon. */
+static int local_listen(void *state, const struct sockaddr *address, bool v6only, bool share_port,
+                        int *fd)
+{
+    (void)state;
+    (void)address;
+    (void)v6only;
+    (void)share_port;
+    (void)fd;
+    return EACCES;
 }
 
 static struct shared *find_shared(const struct local *local, uint32_t id)
@@ -259,6 +284,7 @@ const struct kal_host_ops kal_host_local = {
     .lease = local_lease,
     .quota = local_quota,
     .raise_memlock = local_raise_memlock,
+    .listen = local_listen,
     .share = local_share,
     .unshare = local_unshare,
     .links_open = local_links_open,

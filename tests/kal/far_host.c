@@ -379,6 +379,17 @@ static bool far_raise_memlock(void *state, uint64_t octets)
     return false;
 }
 
+static int far_listen(void *state, const struct sockaddr *address, bool v6only, bool share_port,
+                      int *fd)
+{
+    (void)state;
+    (void)address;
+    (void)v6only;
+    (void)share_port;
+    (void)fd;
+    return EACCES;
+}
+
 static bool far_share(void *state, uint32_t id, uint64_t length)
 {
     return ask(state, &(struct message){ .kind = FAR_SHARE, .amount = id, .length = length });
@@ -442,6 +453,7 @@ const struct kal_host_ops far_host = {
     .lease = far_lease,
     .quota = far_quota,
     .raise_memlock = far_raise_memlock,
+    .listen = far_listen,
     .share = far_share,
     .unshare = far_unshare,
     .links_open = far_links_open,

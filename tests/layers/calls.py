@@ -14,7 +14,7 @@ import subprocess
 
 # The folders of each floor from the bottom up; the floor's own folder last.
 ORDER = {
-    'kal': ['report', 'config', 'rnic', 'host', 'capture', 'cm', 'registry', 'state', ''],
+    'kal': ['report', 'config', 'rnic', 'host', 'capture', 'cm', 'daemon', 'registry', 'state', ''],
     'ual': ['progress', 'mechanism', 'policy', ''],
     'providers/softrdma': ['codec', 'objects', 'llp', 'tx', 'rx', ''],
     'providers/rdmacore': [''],

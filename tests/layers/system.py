@@ -18,6 +18,8 @@ SYMBOLS = [
       'providers/softrdma/llp/llp_tcp': 'peers of a QP',
       'kal/host/netlink': 'rtnetlink and routes',
       'base/monitor': 'Unix sockets on which processes show their state',
+      'base/kald_socket': 'the socket between kald and its clients',
+      'kal/host/daemon_link': 'ends that socket, to wake its thread',
       'kal/state/serve': 'clients of that socket',
       'kal/state/client': 'a client of that socket',
       'kal/report/log_sink': 'the Unix socket of syslog',
@@ -39,7 +41,8 @@ TEXTS = [
     ('the socket API by number', r'\bSYS_(?:socket|connect|bind|listen|accept|send|recv|[gs]etsock|shutdown)\w*',
      {'providers/softrdma/llp/llp_tcp.c': 'no cancellation point may stand in its calls'}),
     ('the clock', r'\b(?:clock_gettime|gettimeofday|timespec_get|__?rdtscp?|ftime)\b|\btime\s*\(\s*(?:NULL|0|&)|\bSYS_clock_gettime\w*',
-     {'base/clock.h': 'the one place'}),
+     {'base/clock.h': 'the one place',
+      'kal/daemon/confine.c': 'the name of the call, in a list'}),
     ('entropy by number', r'\bSYS_getrandom\b|/dev/u?random', {}),
 ]
 FLOORS = ('base', 'rnicpi', 'kal', 'ual', 'itapi', 'providers')

@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * kald: clients, their messages and their ends. A client gets one message read in each turn of
+ * epoll, so one that floods takes its turn like all others; none is read from a client that does
+ * not read its answers.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "kald.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <utlist.h>
+
+#include "base/compiler.h"
+#include "base/kald_socket.h"
+
+/* Messages that wait for a client to read; and octets of its socket's queue. */
+#define OUT_MOST 8u
+#define QUEUE    (16 << 10)
+
+static void client_ready(struct kald_source *source, uint32_t events);
+static void process_ready(struct kald_source *source, uint32_t events);
+
+bool kald_watch(struct kald *kald, struct kald_source *source, uint32_t events)
+{
+    struct epoll_event event = { .events = events, .data.ptr = source };
+
+    return !epoll_ctl(kald->epoll, EPOLL_CTL_ADD, source->fd, &event);
+}
+
+/* ---- users ---- */
+
+static struct kald_user *user_of(struct kald *kald, uint32_t id)
+{
+    struct kald_user *user;
+
+    HASH_FIND(hh, kald->users, &id, sizeof id, user);
+    if (user)
+        return user;
+    user = calloc(1, sizeof *user);
+    if (!user)
+        return NULL;
+    user->id = id;
+    HASH_ADD(hh, kald->users, id, sizeof user->id, user);
+    return user;
+}
+
+static void leave_user(struct kald *kald, struct kald_user *user)
+{
+    if (--user->clients)
+        return;
+    HASH_DEL(kald->users, user);
+    free(user);
+}
+
+/* ---- begin and end ---- */
+
+static void free_client(struct kald_client *client)
+{
+    struct kald_out *out;
+
+    while ((out = client->out)) {
+        LL_DELETE(client->out, out);
+        if (out->fd >= 0)
+            close(out->fd);
+        free(out);
+    }
+    if (client->process.fd >= 0)
+        close(client->process.fd);
+    close(client->socket.fd);
+    free(client->groups);
+    free(client);
+}
+
+static bool join_user(struct kald_client *client)
+{
+    struct kald_user *user = user_of(client->kald, client->who.uid);
+
+    if (!user)
+        return false;
+    user->clients++;
+    client->user = user;
+    if (user->clients > client->kald->user_clients) {
+        if (user->clients == client->kald->user_clients + 1)
+            kald_say(4, "user %u has %u clients, which is the most; another one was refused",
+                     user->id, client->kald->user_clients);
+        leave_user(client->kald, user);
+        return false;
+    }
+    return true;
+}
+
+static void limits_of(struct kald_client *client)
+{
+    for (int kind = 0; kind < KALD_KINDS; kind++)
+        client->limits[kind] = kald_rules_limit(client, (enum kald_kind)kind);
+}
+
+static bool begin(struct kald_client *client)
+{
+    struct kald *kald = client->kald;
+    int room = QUEUE;
+
+    setsockopt(client->socket.fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof room);
+    if (kald->client_count >= kald->all_clients || !kald_process_open(client) || !join_user(client))
+        return false;
+    if (!kald_watch(kald, &client->socket, EPOLLIN) ||
+        (client->process.fd >= 0 && !kald_watch(kald, &client->process, EPOLLIN))) {
+        leave_user(kald, client->user);
+        return false;
+    }
+    limits_of(client);
+    client->id = ++kald->next_id;
+    DL_APPEND(kald->clients, client);
+    kald->client_count++;
+    return true;
+}
+
+void kald_accept(struct kald_source *source, uint32_t events)
+{
+    struct kald *kald = container_of(source, struct kald, listener);
+    int fd = accept4(source->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    struct kald_client *client;
+
+    (void)events;
+    if (fd < 0)
+        return;
+    client = calloc(1, sizeof *client);
+    if (!client) {
+        close(fd);
+        return;
+    }
+    client->kald = kald;
+    client->socket = (struct kald_source){ client_ready, fd };
+    client->process = (struct kald_source){ process_ready, -1 };
+    if (!begin(client))
+        free_client(client);
+}
+
+static void end(struct kald_client *client, const char *why)
+{
+    if (!client->ended && why)
+        kald_say(4, "process %d of user %u: %s; it is not served any more", client->who.pid,
+                 client->who.uid, why);
+    if (!client->ended)
+        client->kald->ended_count++;
+    client->ended = true;
+}
+
+void kald_sweep(struct kald *kald)
+{
+    struct kald_client *client, *next;
+
+    /* What one held may go to another, who may end by the answer. */
+    while (kald->ended_count) {
+        DL_FOREACH_SAFE2 (kald->clients, client, next, next) {
+            if (!client->ended)
+                continue;
+            kald_account_end(client);
+            DL_DELETE(kald->clients, client);
+            kald->client_count--;
+            kald->ended_count--;
+            leave_user(kald, client->user);
+            free_client(client);
+        }
+        kald_account_retry(kald, NULL);
+    }
+}
+
+/* ---- messages to a client ---- */
+
+static void listen_to(struct kald_client *client)
+{
+    struct epoll_event event = { .events = client->out ? EPOLLOUT : EPOLLIN,
+                                 .data.ptr = &client->socket };
+
+    epoll_ctl(client->kald->epoll, EPOLL_CTL_MOD, client->socket.fd, &event);
+}
+
+static bool queue(struct kald_client *client, const uint8_t *octets, size_t length, int fd)
+{
+    struct kald_out *out = client->out_count < OUT_MOST ? malloc(sizeof *out + length) : NULL;
+
+    if (!out)
+        return false;
+    out->fd = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (fd >= 0 && out->fd < 0) {
+        free(out);
+        return false;
+    }
+    out->length = length;
+    memcpy(out->octets, octets, length);
+    LL_APPEND(client->out, out);
+    if (client->out_count++ == 0)
+        listen_to(client);
+    return true;
+}
+
+void kald_send_to(struct kald_client *client, const struct kald_message *message, int fd)
+{
+    uint8_t octets[KALD_MESSAGE_MAX];
+    size_t length;
+
+    if (client->ended)
+        return;
+    length = kald_encode(message, octets);
+    if (!client->out) {
+        if (kald_send_octets(client->socket.fd, octets, length, fd))
+            return;
+        if (errno != EAGAIN && errno != ENOBUFS) {
+            end(client, NULL);
+            return;
+        }
+    }
+    if (!queue(client, octets, length, fd))
+        end(client, "it does not read what it is sent");
+}
+
+static void send_queued(struct kald_client *client)
+{
+    struct kald_out *out;
+
+    while ((out = client->out)) {
+        if (!kald_send_octets(client->socket.fd, out->octets, out->length, out->fd)) {
+            if (errno != EAGAIN && errno != ENOBUFS)
+                end(client, NULL);
+            return;
+        }
+        LL_DELETE(client->out, out);
+        client->out_count--;
+        if (out->fd >= 0)
+            close(out->fd);
+        free(out);
+    }
+    listen_to(client);
+}
+
+static void push_policy(struct kald_client *client)
+{
+    struct kald_message message = { .type = KALD_POLICY,
+                                    .generation = client->kald->generation,
+                                    .length = client->kald->policy_length };
+
+    kald_send_to(client, &message, client->kald->policy_fd);
+}
+
+void kald_use_policy(struct kald *kald, bool push)
+{
+    struct kald_client *client;
+
+    DL_FOREACH (kald->clients, client) {
+        limits_of(client);
+        if (push && client->greeted && !client->observes)
+            push_policy(client);
+    }
+}
+
+/* ---- messages of a client ---- */
+
+static bool holds_any(const struct kald_message *ask)
+{
+    for (int kind = 0; kind < KALD_KINDS; kind++)
+        if (ask->counts[kind].total)
+            return true;
+    return false;
+}
+
+static void greet(struct kald_client *client, const struct kald_message *ask)
+{
+    struct kald_message answer = {
+        .type = KALD_HELLO, .answer = true, .id = ask->id, .generation = client->kald->generation
+    };
+
+    if (client->greeted || ((ask->flags & KALD_OBSERVER) && holds_any(ask)) ||
+        !kald_account_hello(client, ask)) {
+        end(client, "it greets wrongly");
+        return;
+    }
+    client->greeted = true;
+    client->observes = ask->flags & KALD_OBSERVER;
+    memcpy(answer.limits, client->limits, sizeof answer.limits);
+    kald_send_to(client, &answer, -1);
+    if (!client->observes)
+        push_policy(client);
+}
+
+static void on_listen(struct kald_client *client, const struct kald_message *ask)
+{
+    struct kald_message answer = { .type = KALD_LISTEN, .answer = true, .id = ask->id };
+    int fd;
+
+    kald_port(client, ask, &answer, &fd);
+    kald_send_to(client, &answer, fd);
+    if (fd >= 0)
+        close(fd);
+}
+
+static void on_stats(struct kald_client *client, const struct kald_message *ask)
+{
+    struct kald_message answer = { .type = KALD_STATS, .answer = true, .id = ask->id };
+
+    kald_stats(client, ask, &answer);
+    kald_send_to(client, &answer, -1);
+}
+
+static void on_message(struct kald_client *client, const struct kald_message *message)
+{
+    if (client->greeted == (message->type == KALD_HELLO) ||
+        (client->observes && message->type != KALD_STATS)) {
+        end(client, "it sends what is not for it to send");
+        return;
+    }
+    switch (message->type) {
+    case KALD_HELLO: greet(client, message); break;
+    case KALD_TAKE: kald_account_take(client, message); break;
+    case KALD_GIVE:
+        if (!kald_account_give(client, message))
+            end(client, "it gives back more than it has");
+        kald_account_retry(client->kald, client->user);
+        break;
+    case KALD_STATS: on_stats(client, message); break;
+    case KALD_POLICY: client->generation = message->generation; break;
+    case KALD_LISTEN: on_listen(client, message); break;
+    case KALD_TYPES: break;
+    }
+}
+
+/* Nothing that a client sends has a descriptor: what comes nevertheless is closed. */
+static void client_ready(struct kald_source *source, uint32_t events)
+{
+    struct kald_client *client = container_of(source, struct kald_client, socket);
+    struct kald_message message;
+
+    if (client->ended)
+        return;
+    if (client->out) {
+        if (events & (EPOLLHUP | EPOLLERR))
+            end(client, NULL);
+        else
+            send_queued(client);
+        return;
+    }
+    switch (kald_receive(source->fd, false, &message, NULL)) {
+    case KALD_GOT: on_message(client, &message); break;
+    case KALD_NOTHING: break;
+    case KALD_ENDED: end(client, NULL); break;
+    case KALD_WRONG: end(client, "it sent what is no message"); break;
+    }
+}
+
+/* Children may have the socket still. */
+static void process_ready(struct kald_source *source, uint32_t events)
+{
+    (void)events;
+    end(container_of(source, struct kald_client, process), NULL);
+}

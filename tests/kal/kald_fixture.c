@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A kald of the build tree, and peers of it. */
+#include "kald_fixture.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char folder[80], path[100], policy[100], log_path[100];
+static pid_t process;
+
+void kald_folder(void)
+{
+    snprintf(folder, sizeof folder, "%s", tc_tempdir());
+    snprintf(policy, sizeof policy, "%s/policy.d", folder);
+    snprintf(log_path, sizeof log_path, "%s/kald.log", folder);
+    ck_assert_int_eq(chmod(folder, 0755), 0);
+    snprintf(path, sizeof path, "%s/..", folder);
+    ck_assert_int_eq(chmod(path, 0711), 0);
+    snprintf(path, sizeof path, "%s/kald.sock", folder);
+    ck_assert(!mkdir(policy, 0755) || errno == EEXIST);
+}
+
+const char *kald_path(void)
+{
+    return path;
+}
+
+pid_t kald_pid(void)
+{
+    return process;
+}
+
+void kald_policy(const char *name, const char *text)
+{
+    char file[200], fresh[200];
+    FILE *out;
+
+    snprintf(file, sizeof file, "%s/%s", policy, name);
+    if (!text) {
+        ck_assert_int_eq(unlink(file), 0);
+        return;
+    }
+    snprintf(fresh, sizeof fresh, "%s/.%s", policy, name);
+    out = fopen(fresh, "we");
+    ck_assert_ptr_nonnull(out);
+    ck_assert_int_ge(fputs(text, out), 0);
+    ck_assert_int_eq(fchmod(fileno(out), 0644), 0);
+    ck_assert_int_eq(fclose(out), 0);
+    ck_assert_int_eq(rename(fresh, file), 0);
+}
+
+static bool serves(void)
+{
+    int fd = kald_connect(path);
+
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0;
+}
+
+void kald_start(const char *clients)
+{
+    char program[4200];
+    int log;
+
+    snprintf(program, sizeof program, "%s/kal/daemon/kald", tc_builddir());
+    process = fork();
+    ck_assert_int_ge(process, 0);
+    if (!process) {
+        log = open(log_path, O_WRONLY | O_CREAT | O_APPEND, 0600);
+        dup2(log, 2);
+        unsetenv("JOURNAL_STREAM");
+        execl(program, program, "--socket", path, "--policy", policy, clients ? "--clients" : NULL,
+              clients, NULL);
+        _exit(127);
+    }
+    ck_assert_msg(tc_until(serves() || waitpid(process, NULL, WNOHANG) != 0, 10000) && serves(),
+                  "kald does not serve; %s has its lines", log_path);
+}
+
+static void end(int signal)
+{
+    int status;
+
+    ck_assert_int_eq(kill(process, signal), 0);
+    ck_assert_int_eq(waitpid(process, &status, 0), process);
+    if (signal == SIGTERM)
+        ck_assert_msg(WIFEXITED(status) && !WEXITSTATUS(status), "kald ended with %x", status);
+    process = 0;
+}
+
+void kald_stop(void)
+{
+    end(SIGTERM);
+}
+
+void kald_kill(void)
+{
+    end(SIGKILL);
+}
+
+int kald_fds(void)
+{
+    char name[40];
+    int count = 0;
+    DIR *dir;
+
+    snprintf(name, sizeof name, "/proc/%d/fd", process);
+    dir = opendir(name);
+    ck_assert_ptr_nonnull(dir);
+    while (readdir(dir))
+        count++;
+    closedir(dir);
+    return count - 2;
+}
+
+unsigned kald_lines(const char *text)
+{
+    FILE *file = fopen(log_path, "re");
+    unsigned count = 0;
+    char line[2000];
+
+    while (file && fgets(line, sizeof line, file))
+        count += strstr(line, text) != NULL;
+    if (file)
+        fclose(file);
+    return count;
+}
+
+/* ---- peers ---- */
+
+int kald_peer(uid_t user)
+{
+    int fd;
+
+    if (user != (uid_t)-1)
+        ck_assert_int_eq(seteuid(user), 0);
+    fd = kald_connect(path);
+    if (user != (uid_t)-1)
+        ck_assert_int_eq(seteuid(0), 0);
+    ck_assert_msg(fd >= 0, "%s: %s", path, strerror(errno));
+    return fd;
+}
+
+void kald_ask(int fd, const struct kald_message *message)
+{
+    struct pollfd entry = { .fd = fd, .events = POLLOUT };
+
+    while (!kald_send(fd, message, -1)) {
+        ck_assert_msg(errno == EAGAIN, "%s", strerror(errno));
+        ck_assert_int_gt(poll(&entry, 1, (int)tc_timeout_ms(10000)), 0);
+    }
+}
+
+static enum kald_received next(int fd, struct kald_message *message, int *passed)
+{
+    enum kald_received got;
+
+    do {
+        ck_assert_msg(tc_wait_fd(fd, POLLIN, tc_deadline(10000)) > 0, "kald is silent");
+        got = kald_receive(fd, true, message, passed);
+    } while (got == KALD_NOTHING);
+    return got;
+}
+
+void kald_expect(int fd, enum kald_type type, bool answer, struct kald_message *message,
+                 int *passed)
+{
+    ck_assert_int_eq(next(fd, message, passed), KALD_GOT);
+    ck_assert_int_eq(message->type, type);
+    ck_assert_int_eq(message->answer, answer);
+}
+
+void kald_expect_end(int fd)
+{
+    struct kald_message message;
+
+    while (next(fd, &message, NULL) == KALD_GOT)
+        ;
+    close(fd);
+}
+
+int kald_greeted(uid_t user, uint64_t endpoints)
+{
+    struct kald_message message = { .type = KALD_HELLO, .id = 1 };
+    int fd = kald_peer(user);
+
+    message.counts[KALD_ENDPOINTS].total = endpoints;
+    kald_ask(fd, &message);
+    kald_expect(fd, KALD_HELLO, true, &message, NULL);
+    kald_expect(fd, KALD_POLICY, false, &message, NULL);
+    return fd;
+}
+
+uint64_t kald_take_up(int fd, uint64_t total, uint64_t least, uint32_t flags,
+                      enum kald_status *status)
+{
+    struct kald_message message = { .type = KALD_TAKE,
+                                    .id = 7,
+                                    .kind = KALD_ENDPOINTS,
+                                    .flags = flags,
+                                    .total = total,
+                                    .least = least };
+
+    kald_ask(fd, &message);
+    kald_expect(fd, KALD_TAKE, true, &message, NULL);
+    ck_assert_uint_eq(message.id, 7);
+    if (status)
+        *status = message.status;
+    return message.total;
+}
+
+void kald_give_back(int fd, uint64_t total)
+{
+    struct kald_message message = { .type = KALD_GIVE, .id = 8, .total = total };
+
+    kald_ask(fd, &message);
+}
+
+uint64_t kald_total(enum kald_kind kind, unsigned *clients)
+{
+    struct kald_message message = { .type = KALD_HELLO, .id = 1, .flags = KALD_OBSERVER };
+    int fd = kald_peer((uid_t)-1);
+    uint64_t total = 0;
+
+    kald_ask(fd, &message);
+    kald_expect(fd, KALD_HELLO, true, &message, NULL);
+    message = (struct kald_message){ .type = KALD_STATS, .id = 2 };
+    do {
+        kald_ask(fd, &(struct kald_message){ .type = KALD_STATS, .cursor = message.cursor });
+        kald_expect(fd, KALD_STATS, true, &message, NULL);
+        for (uint32_t i = 0; i < message.count; i++)
+            total += message.entries[i].counts[kind].total;
+    } while (message.cursor);
+    if (clients)
+        *clients = message.clients;
+    close(fd);
+    return total;
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A kald of the build tree in a folder of the test, and peers of it that are written by hand. */
+#ifndef ITAL_TESTS_KALD_FIXTURE_H
+#define ITAL_TESTS_KALD_FIXTURE_H
+
+#include "base/kald_socket.h"
+#include "tc.h"
+
+/* Its folder, which every user may enter, with an empty policy. Once in a test. */
+void kald_folder(void);
+const char *kald_path(void); /* of its socket */
+/* One file of the policy; text NULL: it is removed. */
+void kald_policy(const char *name, const char *text);
+/* Starts it and waits until it serves. clients: option --clients; NULL: its default. */
+void kald_start(const char *clients);
+pid_t kald_pid(void);
+/* Ends it by SIGTERM, or by SIGKILL, and waits for its end. */
+void kald_stop(void);
+void kald_kill(void);
+/* Descriptors that it has open. */
+int kald_fds(void);
+/* Lines that it has printed and that contain the text. */
+unsigned kald_lines(const char *text);
+
+/* A connected socket of that user; the test's own: (uid_t)-1. */
+int kald_peer(uid_t user);
+/* The same, and it has greeted, and has read the policy. */
+int kald_greeted(uid_t user, uint64_t endpoints);
+void kald_ask(int fd, const struct kald_message *message);
+/* Waits for a message; fails the test where none comes. fd may be NULL. */
+void kald_expect(int fd, enum kald_type type, bool answer, struct kald_message *message,
+                 int *passed);
+/* Waits until kald has ended this client. What it was sent before is discarded. */
+void kald_expect_end(int fd);
+/* TAKE or GIVE of endpoints. The answer's total. */
+uint64_t kald_take_up(int fd, uint64_t total, uint64_t least, uint32_t flags,
+                      enum kald_status *status);
+void kald_give_back(int fd, uint64_t total);
+/* What kald counts for all clients of the test's user, or of all for root. */
+uint64_t kald_total(enum kald_kind kind, unsigned *clients);
+
+#endif
