@@ -63,7 +63,7 @@ bool kal_is_leased(enum kal_account_kind kind)
     return kinds[kind];
 }
 
-const struct policy_rule *kal_host_limit(const struct kal_host *host, enum kal_account_kind kind)
+static const struct policy_rule *limit_of(const struct kal_host *host, enum kal_account_kind kind)
 {
     const struct kal_policy *governing = atomic_load(&host->governing);
     const struct policy_question question = { .user = geteuid(), .in_group = kal_host_in_group };
@@ -77,8 +77,17 @@ const struct policy_rule *kal_host_limit(const struct kal_host *host, enum kal_a
 const struct policy_rule *kal_host_limit_refuses(const struct kal_host *host,
                                                  enum kal_account_kind kind, uint64_t amount)
 {
-    const struct policy_rule *rule = kal_host_limit(host, kind);
+    const struct policy_rule *rule = limit_of(host, kind);
     uint64_t used = kal_account_used(&host->account, kind);
 
     return rule && (amount > rule->amount || used > rule->amount - amount) ? rule : NULL;
+}
+
+const struct policy_rule *kal_host_user_limit(const struct kal_host *host,
+                                              enum kal_account_kind kind, uint64_t amount)
+{
+    uint64_t quota = host->ops->quota(host->state, kind);
+    uint64_t used = kal_account_used(&host->account, kind);
+
+    return quota && (amount > quota || used > quota - amount) ? NULL : limit_of(host, kind);
 }

@@ -109,14 +109,6 @@ static const char *about_peer(const char *joint, const struct sockaddr *peer, ch
     return text;
 }
 
-/* The quota of the process does not refuse that: a daemon does. */
-static bool within_quota(const struct kal_host *host, enum kal_account_kind kind, uint64_t amount)
-{
-    uint64_t quota = kal_host_quota(host, kind), used = kal_host_holds(host, kind);
-
-    return !quota || (amount <= quota && used <= quota - amount);
-}
-
 static enum kal_status take(struct kal_rnic *rnic, enum kal_account_kind kind, uint64_t amount,
                             bool wait, const struct sockaddr *peer)
 {
@@ -135,7 +127,7 @@ static enum kal_status take(struct kal_rnic *rnic, enum kal_account_kind kind, u
                          (unsigned long long)rule->amount, rule->source, rule->line);
             return KAL_ERR_QUOTA;
         }
-        rule = within_quota(host, kind, amount) ? kal_host_limit(host, kind) : NULL;
+        rule = kal_host_user_limit(host, kind, amount);
         if (rule) {
             kal_rnic_log(rnic, RI_LOG_ERROR,
                          "%llu more %s would pass the limit of %llu by %s:%u, the host's policy, "

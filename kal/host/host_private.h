@@ -49,8 +49,10 @@ bool kal_is_leased(enum kal_account_kind kind);
 void kal_host_publish(_Atomic(struct kal_policy *) *newest, struct kal_policy *policy);
 /* For questions: the process has that group, effective or further. */
 bool kal_host_in_group(const void *arg, uint32_t group);
-/* The rule of the host's policy that limits the kind; NULL: none. */
-const struct policy_rule *kal_host_limit(const struct kal_host *host, enum kal_account_kind kind);
+/* Neither that nor the quota of the process refuses: the rule whose limit the processes of the user
+ * would pass together; NULL: none. */
+const struct policy_rule *kal_host_user_limit(const struct kal_host *host,
+                                              enum kal_account_kind kind, uint64_t amount);
 /* The rule of the host's policy whose limit `amount` more of the kind would pass; NULL: none. */
 const struct policy_rule *kal_host_limit_refuses(const struct kal_host *host,
                                                  enum kal_account_kind kind, uint64_t amount);

@@ -245,7 +245,7 @@ static bool take_part(struct kal_pins *pins, uintptr_t *at, uintptr_t end,
 static bool take_gap(struct kal_pins *pins, uintptr_t start, uintptr_t end,
                      struct kal_pin_failure *failure)
 {
-    if (!kal_host_take(pins->host, KAL_ACCOUNT_PINNED, end - start, true)) {
+    if (!kal_host_take(pins->host, KAL_ACCOUNT_PINNED, end - start, pins->may_wait)) {
         return fail(failure, KAL_PIN_AT_QUOTA, ENOMEM);
     }
     count_octets(pins, (int64_t)(end - start));
@@ -374,6 +374,11 @@ static void explain(struct kal_pins *pins, const struct kal_pin_failure *failure
                        "%llu more octets would pass the limit of %llu by %s:%u, the host's policy; "
                        "ask root to raise it",
                        wanted, (unsigned long long)rule->amount, rule->source, rule->line);
+    else if ((rule = kal_host_user_limit(host, KAL_ACCOUNT_PINNED, wanted)))
+        kal_pin_refuse(refusal, RI_ERR_NO_RESOURCES,
+                       "%llu more octets would pass the limit of %llu by %s:%u, the host's policy, "
+                       "for all processes of the user; ask root to raise it",
+                       wanted, (unsigned long long)rule->amount, rule->source, rule->line);
     else
         kal_pin_refuse(refusal, RI_ERR_NO_RESOURCES,
                        "%llu more octets would pass the quota of %llu, of which %llu are used; "
@@ -394,8 +399,9 @@ enum ri_status kal_pin(struct kal_pins *pins, const void *addr, uint64_t length,
     if (!to_pages(addr, length, &start, &end))
         return kal_pin_refuse(refusal, RI_ERR_INVALID_ARGUMENT, "the range is empty or wraps");
     pthread_mutex_lock(&pins->lock);
+    pins->may_wait = may_wait;
     while (!(done = take_gaps(pins, start, end, &failure))) {
-        if (!asked && raised(pins, &failure))
+        if (!asked && may_wait && raised(pins, &failure))
             asked = true;
         else if (!may_wait || !wait_for_charge(pins, &failure, &until, &pause))
             break;

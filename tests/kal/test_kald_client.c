@@ -469,6 +469,7 @@ static void drop_ipc_lock(void)
 START_TEST(a_pin_beyond_the_limit_of_locked_memory_raises_it)
 {
     const size_t length = 1 << 20;
+    enum kal_pin_way way;
     struct rlimit limit;
     void *area;
 
@@ -483,11 +484,12 @@ START_TEST(a_pin_beyond_the_limit_of_locked_memory_raises_it)
     ck_assert_ptr_ne(area, MAP_FAILED);
     drop_ipc_lock();
     open_all();
-    ck_assert_int_eq(kal_rnic_pin(rnic, area, length), RI_OK);
+    rnic->pin = (struct kal_pin_wish){ .way = KAL_PIN_LOCK, .strict = true };
+    ck_assert_int_eq(kal_rnic_pin(rnic, area, length, &way), RI_OK);
     ck_assert_int_eq(getrlimit(RLIMIT_MEMLOCK, &limit), 0);
     ck_assert_uint_ge(limit.rlim_cur, length);
     ck_assert_uint_le(limit.rlim_cur, (2 << 20) + (1 << 16));
-    kal_rnic_unpin(rnic, area, length);
+    kal_rnic_unpin(rnic, area, length, way);
     close_all();
 }
 END_TEST
