@@ -353,7 +353,8 @@ START_TEST(a_thousand_clients_are_served_and_not_one_more)
     for (int i = 0; i < 1000; i++)
         close(fds[i]);
     ck_assert(tc_until(kald_total(KALD_ENDPOINTS, &clients) == 0 && !clients, 10000));
-    ck_assert(tc_until(kald_fds() == before, 10000));
+    /* The client that asked for the total may still have been there before. */
+    ck_assert(tc_until(kald_fds() <= before, 10000));
 }
 END_TEST
 

@@ -160,8 +160,8 @@ START_TEST(test_memlock_limit_is_explained)
     ck_assert(says("LimitMEMLOCK=", (PIN_PAGES * page + more) / 1024));
     /* The same, where the host can raise the limit */
     raises = true;
-    ck_assert_int_eq(pin(0, 4), RI_OK);
-    ck_assert_int_eq(pin(4, 4), RI_OK);
+    ck_assert_int_eq(kal_pin(pins, area, 4 * page, true, &refusal), RI_OK);
+    ck_assert_int_eq(kal_pin(pins, area + 4 * page, 4 * page, true, &refusal), RI_OK);
     ck_assert_uint_eq(asked_for, 8 * page + more);
     check(8);
     unpin(0, 4);
