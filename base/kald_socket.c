@@ -17,16 +17,19 @@ union control {
     struct cmsghdr align;
 };
 
-static bool is_believed(int fd)
+static bool is_believed(int fd, bool *is_roots)
 {
     struct ucred peer;
     socklen_t length = sizeof peer;
 
-    return !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) &&
-           (peer.uid == 0 || peer.uid == geteuid());
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length))
+        return false;
+    if (is_roots)
+        *is_roots = peer.uid == 0;
+    return peer.uid == 0 || peer.uid == geteuid();
 }
 
-int kald_connect(const char *path)
+int kald_connect(const char *path, bool *is_roots)
 {
     struct sockaddr_un address = { .sun_family = AF_UNIX };
     int fd, error = 0;
@@ -41,7 +44,7 @@ int kald_connect(const char *path)
         return -1;
     if (connect(fd, (const struct sockaddr *)&address, sizeof address))
         error = errno;
-    else if (!is_believed(fd))
+    else if (!is_believed(fd, is_roots))
         error = EPERM;
     if (!error)
         return fd;

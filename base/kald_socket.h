@@ -9,10 +9,10 @@
 #include <sys/types.h>
 
 /*
- * A connected socket. Only root's and the process's own user's kald is believed: EPERM. -1, with
- * errno; EAGAIN: its queue is full. ENOENT: no kald has ever been there.
+ * A connected socket; *is_roots (NULL: not wanted): root's kald is there. Only that and the
+ * process's own user's is believed: EPERM. -1, with errno; EAGAIN: its queue is full. ENOENT: no kald has ever been there.
  */
-int kald_connect(const char *path);
+int kald_connect(const char *path, bool *is_roots);
 
 /* fd -1: none. False, with errno; EAGAIN: the other end does not read. */
 bool kald_send(int socket, const struct kald_message *message, int fd);

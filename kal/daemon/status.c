@@ -113,7 +113,7 @@ static bool print_all(int fd)
 
 int kald_print_status(const char *path)
 {
-    int fd = kald_connect(path), status = 0;
+    int fd = kald_connect(path, NULL), status = 0;
 
     if (fd < 0 || !print_all(fd)) {
         fprintf(stderr, "kald: %s: %s; is kald running there?\n", path, strerror(errno));

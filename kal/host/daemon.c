@@ -62,6 +62,25 @@ static void daemon_fork_child(void *state)
     struct with_daemon *both = state;
 
     kal_daemon_fork_child(both->daemon);
+    kal_host_local.fork_child(both->local);
+}
+
+static int daemon_rules_watch(void *state, bool *needed)
+{
+    struct with_daemon *both = state;
+
+    return kal_host_local.rules_watch(both->local, needed);
+}
+
+/* Both see the same files. */
+static void daemon_rules_changed(void *state)
+{
+    struct with_daemon *both = state;
+
+    if (both->daemon && kal_daemon_governs(both->daemon))
+        kal_local_rules_drain(both->local);
+    else
+        kal_host_local.rules_changed(both->local);
 }
 
 static bool daemon_lease(void *state, enum kal_account_kind kind, uint64_t amount, bool wait)
@@ -147,4 +166,6 @@ const struct kal_host_ops kal_host_daemon = {
     .links_changed = daemon_links_changed,
     .link_running = daemon_link_running,
     .links_close = daemon_links_close,
+    .rules_watch = daemon_rules_watch,
+    .rules_changed = daemon_rules_changed,
 };

@@ -26,6 +26,8 @@ void kal_daemon_fork_child(struct kal_daemon *daemon);
 /* As struct kal_host_ops says. While kald is away the process leases to itself. */
 bool kal_daemon_lease(struct kal_daemon *daemon, enum kald_kind kind, uint64_t amount, bool wait);
 bool kal_daemon_raise_memlock(struct kal_daemon *daemon);
+/* root's kald is there, and pushes the host's policy. */
+bool kal_daemon_governs(struct kal_daemon *daemon);
 int kal_daemon_listen(struct kal_daemon *daemon, const struct sockaddr *address, bool v6only,
                       bool share_port, int *fd);
 

@@ -71,6 +71,8 @@ struct kal_daemon {
     bool stop;
     /* HELLO was sent, and was answered */
     bool connected, greeted;
+    /* It is root's: only its policy is the host's */
+    bool is_roots;
     /* The loss of kald was logged */
     bool missed;
     int fd; /* closed by the thread only */
@@ -276,6 +278,16 @@ bool kal_daemon_lease(struct kal_daemon *d, enum kald_kind kind, uint64_t amount
     return more;
 }
 
+bool kal_daemon_governs(struct kal_daemon *d)
+{
+    bool governs;
+
+    pthread_mutex_lock(&d->lock);
+    governs = d->greeted && d->is_roots;
+    pthread_mutex_unlock(&d->lock);
+    return governs;
+}
+
 bool kal_daemon_raise_memlock(struct kal_daemon *d)
 {
     enum outcome outcome = AGAIN;
@@ -400,7 +412,7 @@ static bool on_policy(struct kal_daemon *d, const struct kald_message *message, 
         return false;
     if (d->text && d->text_length == message->length && !memcmp(d->text, text, message->length)) {
         free(text);
-    } else if (use_policy(d->host, text, message->length)) {
+    } else if (!d->is_roots || use_policy(d->host, text, message->length)) {
         free(d->text);
         d->text = text;
         d->text_length = message->length;
@@ -543,13 +555,15 @@ static bool greet(struct kal_daemon *d)
 /* Returns 0 or an errno value. */
 static int connect_to(struct kal_daemon *d)
 {
-    int fd = kald_connect(d->path), error = errno;
+    bool is_roots;
+    int fd = kald_connect(d->path, &is_roots), error = errno;
     struct stat about;
 
     if (fd < 0)
         return error;
     pthread_mutex_lock(&d->lock);
     d->fd = fd;
+    d->is_roots = is_roots;
     d->inode = fstat(fd, &about) ? 0 : about.st_ino;
     d->connected = !d->stop && greet(d);
     if (!d->connected) {

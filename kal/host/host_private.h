@@ -38,6 +38,8 @@ void kal_own_pins_forget(struct kal_host *host);
 /* kal_host_local without its leases. */
 enum kal_status kal_local_open(struct kal_host *host, const struct kal_config *config,
                                void **state);
+/* Of its state: another one reads the rules, so what was noticed is forgotten. */
+void kal_local_rules_drain(void *state);
 /* The whole quota of the process. */
 void kal_local_grant(struct kal_host *host, const struct kal_config *config,
                      enum kal_account_kind kind);

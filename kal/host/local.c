@@ -94,6 +94,13 @@ static int local_rules_watch(void *state, bool *needed)
     return local->reload.fd;
 }
 
+void kal_local_rules_drain(void *state)
+{
+    struct local *local = state;
+
+    kal_reload_noticed(&local->reload, rules_folder());
+}
+
 static void local_rules_changed(void *state)
 {
     struct local *local = state;

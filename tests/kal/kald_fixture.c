@@ -60,11 +60,29 @@ void kald_policy(const char *name, const char *text)
 
 static bool serves(void)
 {
-    int fd = kald_connect(path);
+    int fd = kald_connect(path, NULL);
 
     if (fd >= 0)
         close(fd);
     return fd >= 0;
+}
+
+static uid_t run_as = (uid_t)-1;
+
+void kald_start_as(uid_t user)
+{
+    char text[200];
+    uid_t me = geteuid();
+
+    ck_assert_int_eq(seteuid(0), 0);
+    snprintf(text, sizeof text, "%s/1.conf", policy);
+    ck_assert_int_eq(chown(folder, user, (gid_t)-1), 0);
+    ck_assert_int_eq(chown(policy, user, (gid_t)-1), 0);
+    ck_assert_int_eq(chown(text, user, (gid_t)-1), 0);
+    ck_assert_int_eq(seteuid(me), 0);
+    run_as = user;
+    kald_start(NULL);
+    run_as = (uid_t)-1;
 }
 
 void kald_start(const char *clients)
@@ -76,8 +94,10 @@ void kald_start(const char *clients)
     process = fork();
     ck_assert_int_ge(process, 0);
     if (!process) {
-        log = open(log_path, O_WRONLY | O_CREAT | O_APPEND, 0600);
+        log = open(log_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
         dup2(log, 2);
+        if (run_as != (uid_t)-1 && (seteuid(0) || setresuid(run_as, run_as, run_as)))
+            _exit(126);
         unsetenv("JOURNAL_STREAM");
         execl(program, program, "--socket", path, "--policy", policy, clients ? "--clients" : NULL,
               clients, NULL);
@@ -144,7 +164,7 @@ int kald_peer(uid_t user)
 
     if (user != (uid_t)-1)
         ck_assert_int_eq(seteuid(user), 0);
-    fd = kald_connect(path);
+    fd = kald_connect(path, NULL);
     if (user != (uid_t)-1)
         ck_assert_int_eq(seteuid(0), 0);
     ck_assert_msg(fd >= 0, "%s: %s", path, strerror(errno));

@@ -13,6 +13,8 @@ const char *kald_path(void); /* of its socket */
 void kald_policy(const char *name, const char *text);
 /* Starts it and waits until it serves. clients: option --clients; NULL: its default. */
 void kald_start(const char *clients);
+/* Its user is that one; the folder of the socket and its policy become that user's. */
+void kald_start_as(uid_t user);
 pid_t kald_pid(void);
 /* Ends it by SIGTERM, or by SIGKILL, and waits for its end. */
 void kald_stop(void);

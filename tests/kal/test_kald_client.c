@@ -80,6 +80,17 @@ static bool is_connected(void)
     return clients == 1;
 }
 
+static void become_a_user(void)
+{
+    char log[4300];
+
+    snprintf(log, sizeof log, "%s/log", fixture_folder());
+    ck_assert_int_eq(chmod(fixture_folder(), 0755), 0);
+    ck_assert_int_eq(chmod(fixture_conf_path(), 0644), 0);
+    ck_assert_int_eq(chmod(log, 0666), 0);
+    ck_assert_int_eq(seteuid(61001), 0);
+}
+
 /* ---- without kald ---- */
 
 START_TEST(where_no_kald_has_been_there_is_no_thread)
@@ -287,6 +298,23 @@ START_TEST(the_pushed_policy_decides_and_is_replaced_by_the_next)
 }
 END_TEST
 
+/* Whoever runs a kald of their own cannot replace what root says. */
+START_TEST(the_policy_of_a_users_own_kald_is_none)
+{
+    if (geteuid())
+        tc_skip("needs root: another user's id");
+    kald_policy("1.conf", "deny any\nlimit endpoints 3\n");
+    become_a_user();
+    kald_start_as(61001);
+    open_all();
+    ck_assert_uint_eq(fixture_log_count("keeps the accounts of this process"), 1);
+    ck_assert_int_eq(ask("192.0.2.1"), RI_OK);
+    ck_assert_int_eq(take(4), KAL_ERR_QUOTA); /* its limit is */
+    close_all();
+    ck_assert_int_eq(seteuid(0), 0);
+}
+END_TEST
+
 /* ---- a kald that ends, hangs, begins again ---- */
 
 START_TEST(a_kald_that_ends_and_begins_again_gets_a_full_report)
@@ -411,17 +439,6 @@ END_TEST
 
 /* ---- ports, memory ---- */
 
-static void become_a_user(void)
-{
-    char log[4300];
-
-    snprintf(log, sizeof log, "%s/log", fixture_folder());
-    ck_assert_int_eq(chmod(fixture_folder(), 0755), 0);
-    ck_assert_int_eq(chmod(fixture_conf_path(), 0644), 0);
-    ck_assert_int_eq(chmod(log, 0666), 0);
-    ck_assert_int_eq(seteuid(61001), 0);
-}
-
 START_TEST(a_listener_below_1024_uses_kalds_socket)
 {
     struct sockaddr_in here = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
@@ -504,6 +521,7 @@ int main(void)
                  the_quota_of_the_process_holds_besides, two_processes_of_a_user_share_a_quota,
                  threads_and_processes_take_from_one_limit,
                  the_pushed_policy_decides_and_is_replaced_by_the_next,
+                 the_policy_of_a_users_own_kald_is_none,
                  a_kald_that_ends_and_begins_again_gets_a_full_report,
                  one_that_was_stopped_before_the_process_began_is_found_later,
                  a_kald_that_hangs_keeps_no_lane_and_no_create_waiting,
