@@ -147,8 +147,8 @@ tear_down:
     return NULL;
 }
 
-/* As libibverbs, it succeeds with objects left: perftest leaves some, and ends in error otherwise. The
- * context lives on with them, so that none of them becomes a wild pointer. */
+/* As libibverbs, it succeeds with objects left: perftest leaves some, and ends in error otherwise.
+ * The context lives on with them, so that none of them becomes a wild pointer. */
 int ibv_close_device(struct ibv_context *ibv)
 {
     VB_CALL;
