@@ -1,177 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * librdmacm: the life cycle of ids, the contents of their events, and refusals. Both ends are in
- * this process.
+ * librdmacm: the life cycle of ids, the contents of their events, and refusals. test_rdmacm_qp.c
+ * has queue pairs of the program.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
 
-#include "tc.h"
+#include "rdmacm_ids.h"
 
-#include <arpa/inet.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <netdb.h>
 #include <poll.h>
 #include <pthread.h>
-#include <rdma/rdma_cma.h>
-#include <rdma/rdma_verbs.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-#define WAIT_MS 20000u
-
-static struct rdma_event_channel *channels[2]; /* the listener's, the client's */
-static struct rdma_cm_id *listener, *client;
-
-static struct rdma_event_channel *new_channel(void)
-{
-    struct rdma_event_channel *channel = rdma_create_event_channel();
-
-    ck_assert_ptr_nonnull(channel);
-    ck_assert_int_eq(fcntl(channel->fd, F_SETFL, O_NONBLOCK), 0);
-    return channel;
-}
-
-#define fails(call, number)                \
-    do {                                   \
-        errno = 0;                         \
-        ck_assert_int_eq((call), -1);      \
-        ck_assert_int_eq(errno, (number)); \
-    } while (0)
-
-/* Takes the next event, which must be of that type. */
-static struct rdma_cm_event *take(struct rdma_event_channel *channel, enum rdma_cm_event_type type)
-{
-    struct rdma_cm_event *event;
-
-    ck_assert_int_eq(tc_wait_fd(channel->fd, POLLIN, tc_deadline(WAIT_MS)), POLLIN);
-    ck_assert_int_eq(rdma_get_cm_event(channel, &event), 0);
-    ck_assert_str_eq(rdma_event_str(event->event), rdma_event_str(type));
-    return event;
-}
-
-static void expect(struct rdma_event_channel *channel, enum rdma_cm_event_type type)
-{
-    ck_assert_int_eq(rdma_ack_cm_event(take(channel, type)), 0);
-}
-
-static void expect_nothing(struct rdma_event_channel *channel)
-{
-    struct pollfd fd = { .fd = channel->fd, .events = POLLIN };
-    struct rdma_cm_event *event;
-
-    ck_assert_int_eq(poll(&fd, 1, 0), 0);
-    ck_assert_int_eq(rdma_get_cm_event(channel, &event), -1);
-    ck_assert_int_eq(errno, EAGAIN);
-}
-
-static struct sockaddr_in loopback(__be16 port)
-{
-    return (struct sockaddr_in){ .sin_family = AF_INET,
-                                 .sin_port = port,
-                                 .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-}
-
-static struct rdma_cm_id *new_id(struct rdma_event_channel *channel, void *context)
-{
-    struct rdma_cm_id *id;
-
-    ck_assert_int_eq(rdma_create_id(channel, &id, context, RDMA_PS_TCP), 0);
-    return id;
-}
-
-static void set_up(void)
-{
-    struct sockaddr_in any = loopback(0);
-
-    channels[0] = new_channel();
-    channels[1] = new_channel();
-    listener = new_id(channels[0], &listener);
-    client = new_id(channels[1], NULL);
-    ck_assert_int_eq(rdma_bind_addr(listener, (struct sockaddr *)&any), 0);
-    ck_assert_int_eq(rdma_listen(listener, 8), 0);
-    ck_assert_uint_ne(rdma_get_src_port(listener), 0);
-}
-
-static void tear_down(void)
-{
-    if (client)
-        ck_assert_int_eq(rdma_destroy_id(client), 0);
-    if (listener)
-        ck_assert_int_eq(rdma_destroy_id(listener), 0);
-    rdma_destroy_event_channel(channels[0]);
-    rdma_destroy_event_channel(channels[1]);
-}
-
-static void make_qp(struct rdma_cm_id *id)
-{
-    struct ibv_qp_init_attr attr = {
-        .cap = { .max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1 },
-        .qp_type = IBV_QPT_RC,
-        .sq_sig_all = 1
-    };
-
-    ck_assert_int_eq(rdma_create_qp(id, NULL, &attr), 0);
-    ck_assert_uint_ge(attr.cap.max_inline_data, 16);
-}
-
-static void resolve(struct rdma_cm_id *id)
-{
-    struct sockaddr_in to = loopback(rdma_get_src_port(listener));
-
-    ck_assert_int_eq(rdma_resolve_addr(id, NULL, (struct sockaddr *)&to, 1000), 0);
-    expect(id->channel, RDMA_CM_EVENT_ADDR_RESOLVED);
-    ck_assert_ptr_nonnull(id->verbs);
-    ck_assert_int_eq(rdma_resolve_route(id, 1000), 0);
-    expect(id->channel, RDMA_CM_EVENT_ROUTE_RESOLVED);
-    make_qp(id);
-}
-
-/* The client connects; returns the event of the request. */
-static struct rdma_cm_event *ask(const char *text)
-{
-    struct rdma_conn_param param = { .private_data = text,
-                                     .private_data_len = text ? (uint8_t)strlen(text) : 0,
-                                     .responder_resources = 3,
-                                     .initiator_depth = 5 };
-
-    resolve(client);
-    ck_assert_int_eq(rdma_connect(client, &param), 0);
-    return take(channels[0], RDMA_CM_EVENT_CONNECT_REQUEST);
-}
-
-/* The listener's request is accepted, and both sides are told. Returns the server's id. */
-static struct rdma_cm_id *take_request(void)
-{
-    struct rdma_cm_event *event = take(channels[0], RDMA_CM_EVENT_CONNECT_REQUEST);
-    struct rdma_cm_id *server = event->id;
-
-    rdma_ack_cm_event(event);
-    make_qp(server);
-    ck_assert_int_eq(rdma_accept(server, NULL), 0);
-    expect(channels[1], RDMA_CM_EVENT_ESTABLISHED);
-    expect(channels[0], RDMA_CM_EVENT_ESTABLISHED);
-    return server;
-}
-
-/* Makes a connection; returns the server's id. */
-static struct rdma_cm_id *join(void)
-{
-    resolve(client);
-    ck_assert_int_eq(rdma_connect(client, NULL), 0);
-    return take_request();
-}
-
-static void forget(struct rdma_cm_id *id)
-{
-    rdma_destroy_qp(id);
-    ck_assert_int_eq(rdma_destroy_id(id), 0);
-}
 
 START_TEST(a_connection_lives_and_both_ends_hear_of_it)
 {
@@ -489,176 +334,6 @@ START_TEST(an_attempt_that_is_repeated_ends_with_its_id)
 }
 END_TEST
 
-/* --- QPs of the program --- */
-
-struct own_qp {
-    struct ibv_cq *cq;
-    struct ibv_qp *qp;
-    struct ibv_mr *mr;
-    char text[16];
-};
-
-static void open_own(struct own_qp *own, struct rdma_cm_id *id)
-{
-    struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT };
-    struct ibv_qp_init_attr init = { .cap = { .max_send_wr = 4,
-                                              .max_recv_wr = 4,
-                                              .max_send_sge = 1,
-                                              .max_recv_sge = 1,
-                                              .max_inline_data = 16 },
-                                     .qp_type = IBV_QPT_RC,
-                                     .sq_sig_all = 1 };
-    int mask;
-
-    own->cq = ibv_create_cq(id->verbs, 8, NULL, NULL, 0);
-    init.send_cq = init.recv_cq = own->cq;
-    own->qp = ibv_create_qp(id->pd, &init);
-    own->mr = ibv_reg_mr(id->pd, own->text, sizeof(own->text), IBV_ACCESS_LOCAL_WRITE);
-    ck_assert(own->cq && own->qp && own->mr);
-    ck_assert_int_eq(rdma_init_qp_attr(id, &attr, &mask), 0);
-    ck_assert_int_eq(ibv_modify_qp(own->qp, &attr, mask), 0);
-}
-
-static void close_own(struct own_qp *own)
-{
-    ck_assert_int_eq(ibv_destroy_qp(own->qp), 0);
-    ck_assert_int_eq(ibv_destroy_cq(own->cq), 0);
-    ck_assert_int_eq(ibv_dereg_mr(own->mr), 0);
-}
-
-static void move_own(struct own_qp *own, struct rdma_cm_id *id, enum ibv_qp_state to)
-{
-    struct ibv_qp_attr attr = { .qp_state = to };
-    int mask;
-
-    ck_assert_int_eq(rdma_init_qp_attr(id, &attr, &mask), 0);
-    ck_assert_int_eq(ibv_modify_qp(own->qp, &attr, mask), 0);
-    ck_assert_int_eq(own->qp->state, to);
-}
-
-static void post_receive(struct own_qp *own)
-{
-    struct ibv_sge sge = { (uintptr_t)own->text, sizeof(own->text), own->mr->lkey };
-    struct ibv_recv_wr wr = { .sg_list = &sge, .num_sge = 1 }, *bad;
-
-    ck_assert_int_eq(ibv_post_recv(own->qp, &wr, &bad), 0);
-}
-
-static void post_send(struct own_qp *own, const char *text)
-{
-    struct ibv_sge sge = { (uintptr_t)text, (uint32_t)strlen(text) + 1, 0 };
-    struct ibv_send_wr wr = { .opcode = IBV_WR_SEND,
-                              .send_flags = IBV_SEND_INLINE,
-                              .sg_list = &sge,
-                              .num_sge = 1 },
-                       *bad;
-
-    ck_assert_int_eq(ibv_post_send(own->qp, &wr, &bad), 0);
-}
-
-static void expect_done(struct own_qp *own, enum ibv_wc_opcode opcode)
-{
-    struct ibv_wc wc;
-
-    ck_assert(tc_until(ibv_poll_cq(own->cq, 1, &wc) == 1, WAIT_MS));
-    ck_assert_int_eq(wc.status, IBV_WC_SUCCESS);
-    ck_assert_int_eq(wc.opcode, opcode);
-}
-
-static void resolve_plain(struct rdma_cm_id *id)
-{
-    struct sockaddr_in to = loopback(rdma_get_src_port(listener));
-
-    ck_assert_int_eq(rdma_resolve_addr(id, NULL, (struct sockaddr *)&to, 1000), 0);
-    expect(id->channel, RDMA_CM_EVENT_ADDR_RESOLVED);
-    ck_assert_int_eq(rdma_resolve_route(id, 1000), 0);
-    expect(id->channel, RDMA_CM_EVENT_ROUTE_RESOLVED);
-}
-
-/* Client and server connect QPs that they created by ibv_create_qp, up to the peer's response.
- * Returns the server's id. */
-static struct rdma_cm_id *respond(struct own_qp *here, struct own_qp *there)
-{
-    struct rdma_conn_param param = { .private_data = "ask", .private_data_len = 3 };
-    struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTR };
-    struct rdma_cm_event *event;
-    struct rdma_cm_id *server;
-    int mask;
-
-    resolve_plain(client);
-    open_own(here, client);
-    fails(rdma_init_qp_attr(client, &attr, &mask), EINVAL); /* no peer yet */
-    fails(rdma_establish(client), EINVAL);
-    param.qp_num = here->qp->qp_num;
-    ck_assert_int_eq(rdma_connect(client, &param), 0);
-    event = take(channels[0], RDMA_CM_EVENT_CONNECT_REQUEST);
-    server = event->id;
-    rdma_ack_cm_event(event);
-    open_own(there, server);
-    post_receive(there);
-    move_own(there, server, IBV_QPS_RTR);
-    move_own(there, server, IBV_QPS_RTS);
-    param = (struct rdma_conn_param){ .qp_num = there->qp->qp_num,
-                                      .private_data = "answer",
-                                      .private_data_len = 6 };
-    ck_assert_int_eq(rdma_accept(server, &param), 0);
-    event = take(channels[1], RDMA_CM_EVENT_CONNECT_RESPONSE);
-    ck_assert_ptr_eq(event->id, client);
-    ck_assert_int_eq(event->status, 0);
-    ck_assert_int_eq(event->param.conn.private_data_len, 6);
-    ck_assert_mem_eq(event->param.conn.private_data, "answer", 6);
-    rdma_ack_cm_event(event);
-    return server;
-}
-
-/* _i: the program moves its QP to RTS before rdma_establish, or does not move it at all (one that
- * connects other QPs with what it has exchanged here). */
-START_TEST(a_qp_of_the_program_is_connected)
-{
-    struct own_qp here, there;
-    struct rdma_cm_id *server = respond(&here, &there);
-
-    expect_nothing(channels[0]);
-    if (_i) {
-        move_own(&here, client, IBV_QPS_RTR);
-        move_own(&here, client, IBV_QPS_RTS);
-    }
-    ck_assert_int_eq(rdma_establish(client), 0);
-    expect(channels[0], RDMA_CM_EVENT_ESTABLISHED);
-    post_receive(&here);
-    post_send(&here, "there");
-    expect_done(&here, IBV_WC_SEND);
-    expect_done(&there, IBV_WC_RECV);
-    ck_assert_str_eq(there.text, "there");
-    post_send(&there, "and back");
-    expect_done(&there, IBV_WC_SEND);
-    expect_done(&here, IBV_WC_RECV);
-    ck_assert_str_eq(here.text, "and back");
-    ck_assert_int_eq(rdma_disconnect(client), 0);
-    expect(channels[0], RDMA_CM_EVENT_DISCONNECTED);
-    expect(channels[1], RDMA_CM_EVENT_DISCONNECTED);
-    expect_nothing(channels[1]); /* ESTABLISHED is for who does not get CONNECT_RESPONSE */
-    close_own(&here);
-    close_own(&there);
-    ck_assert_int_eq(rdma_destroy_id(server), 0);
-}
-END_TEST
-
-START_TEST(a_response_is_turned_down)
-{
-    struct own_qp here, there;
-    struct rdma_cm_id *server = respond(&here, &there);
-
-    ck_assert_int_eq(rdma_disconnect(client), 0);
-    expect(channels[1], RDMA_CM_EVENT_DISCONNECTED);
-    fails(rdma_establish(client), EINVAL);
-    expect(channels[0], RDMA_CM_EVENT_CONNECT_ERROR);
-    close_own(&here);
-    close_own(&there);
-    ck_assert_int_eq(rdma_destroy_id(server), 0);
-}
-END_TEST
-
 START_TEST(depths_beyond_the_device_are_refused)
 {
     struct ibv_device_attr attr;
@@ -814,19 +489,17 @@ int main(void)
     Suite *suite = suite_create("librdmacm");
     TCase *tc = tc_case(suite, "ids", set_up, tear_down);
 
-    tc_add_tests(tc, a_connection_lives_and_both_ends_hear_of_it,
-                 a_rejection_carries_data_and_its_reason,
-                 a_request_that_nobody_took_goes_with_its_listener, events_move_with_their_id,
-                 an_id_is_destroyed_when_its_events_are_acknowledged,
-                 who_destroys_the_qp_of_a_connection_ends_it, a_qp_is_given_to_the_id_of_a_request,
-                 who_destroys_the_id_of_a_connection_ends_it, a_call_out_of_turn_is_refused,
-                 an_address_is_held_from_the_bind_on, nobody_listens,
-                 a_client_may_be_earlier_than_its_server, a_client_may_ask_between_bind_and_listen,
-                 a_response_is_turned_down, depths_beyond_the_device_are_refused,
-                 what_is_not_carried_is_refused, a_wait_for_an_event_is_a_cancellation_point,
-                 a_wait_for_an_event_outlasts_its_channel, a_signal_ends_a_wait_for_an_event,
-                 names_become_addresses, the_devices_are_listed);
+    tc_add_tests(
+        tc, a_connection_lives_and_both_ends_hear_of_it, a_rejection_carries_data_and_its_reason,
+        a_request_that_nobody_took_goes_with_its_listener, events_move_with_their_id,
+        an_id_is_destroyed_when_its_events_are_acknowledged,
+        who_destroys_the_qp_of_a_connection_ends_it, a_qp_is_given_to_the_id_of_a_request,
+        who_destroys_the_id_of_a_connection_ends_it, a_call_out_of_turn_is_refused,
+        an_address_is_held_from_the_bind_on, nobody_listens,
+        a_client_may_be_earlier_than_its_server, a_client_may_ask_between_bind_and_listen,
+        depths_beyond_the_device_are_refused, what_is_not_carried_is_refused,
+        a_wait_for_an_event_is_a_cancellation_point, a_wait_for_an_event_outlasts_its_channel,
+        a_signal_ends_a_wait_for_an_event, names_become_addresses, the_devices_are_listed);
     tcase_add_loop_test(tc, an_attempt_that_is_repeated_ends_with_its_id, 0, 2);
-    tcase_add_loop_test(tc, a_qp_of_the_program_is_connected, 0, 2);
     return tc_main(suite);
 }

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* librdmacm: ids with queue pairs of the program, which moves them through their states itself. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "rdmacm_ids.h"
+
+#include <string.h>
+
+struct own_qp {
+    struct ibv_cq *cq;
+    struct ibv_qp *qp;
+    struct ibv_mr *mr;
+    char text[16];
+};
+
+static void open_own(struct own_qp *own, struct rdma_cm_id *id)
+{
+    struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT };
+    struct ibv_qp_init_attr init = { .cap = { .max_send_wr = 4,
+                                              .max_recv_wr = 4,
+                                              .max_send_sge = 1,
+                                              .max_recv_sge = 1,
+                                              .max_inline_data = 16 },
+                                     .qp_type = IBV_QPT_RC,
+                                     .sq_sig_all = 1 };
+    int mask;
+
+    own->cq = ibv_create_cq(id->verbs, 8, NULL, NULL, 0);
+    init.send_cq = init.recv_cq = own->cq;
+    own->qp = ibv_create_qp(id->pd, &init);
+    own->mr = ibv_reg_mr(id->pd, own->text, sizeof(own->text), IBV_ACCESS_LOCAL_WRITE);
+    ck_assert(own->cq && own->qp && own->mr);
+    ck_assert_int_eq(rdma_init_qp_attr(id, &attr, &mask), 0);
+    ck_assert_int_eq(ibv_modify_qp(own->qp, &attr, mask), 0);
+}
+
+static void close_own(struct own_qp *own)
+{
+    ck_assert_int_eq(ibv_destroy_qp(own->qp), 0);
+    ck_assert_int_eq(ibv_destroy_cq(own->cq), 0);
+    ck_assert_int_eq(ibv_dereg_mr(own->mr), 0);
+}
+
+static void move_own(struct own_qp *own, struct rdma_cm_id *id, enum ibv_qp_state to)
+{
+    struct ibv_qp_attr attr = { .qp_state = to };
+    int mask;
+
+    ck_assert_int_eq(rdma_init_qp_attr(id, &attr, &mask), 0);
+    ck_assert_int_eq(ibv_modify_qp(own->qp, &attr, mask), 0);
+    ck_assert_int_eq(own->qp->state, to);
+}
+
+static void post_receive(struct own_qp *own)
+{
+    struct ibv_sge sge = { (uintptr_t)own->text, sizeof(own->text), own->mr->lkey };
+    struct ibv_recv_wr wr = { .sg_list = &sge, .num_sge = 1 }, *bad;
+
+    ck_assert_int_eq(ibv_post_recv(own->qp, &wr, &bad), 0);
+}
+
+static void post_send(struct own_qp *own, const char *text)
+{
+    struct ibv_sge sge = { (uintptr_t)text, (uint32_t)strlen(text) + 1, 0 };
+    struct ibv_send_wr wr = { .opcode = IBV_WR_SEND,
+                              .send_flags = IBV_SEND_INLINE,
+                              .sg_list = &sge,
+                              .num_sge = 1 },
+                       *bad;
+
+    ck_assert_int_eq(ibv_post_send(own->qp, &wr, &bad), 0);
+}
+
+static void expect_done(struct own_qp *own, enum ibv_wc_opcode opcode)
+{
+    struct ibv_wc wc;
+
+    ck_assert(tc_until(ibv_poll_cq(own->cq, 1, &wc) == 1, WAIT_MS));
+    ck_assert_int_eq(wc.status, IBV_WC_SUCCESS);
+    ck_assert_int_eq(wc.opcode, opcode);
+}
+
+static void resolve_plain(struct rdma_cm_id *id)
+{
+    struct sockaddr_in to = loopback(rdma_get_src_port(listener));
+
+    ck_assert_int_eq(rdma_resolve_addr(id, NULL, (struct sockaddr *)&to, 1000), 0);
+    expect(id->channel, RDMA_CM_EVENT_ADDR_RESOLVED);
+    ck_assert_int_eq(rdma_resolve_route(id, 1000), 0);
+    expect(id->channel, RDMA_CM_EVENT_ROUTE_RESOLVED);
+}
+
+/* Client and server connect QPs that they created by ibv_create_qp, up to the peer's response.
+ * Returns the server's id. */
+static struct rdma_cm_id *respond(struct own_qp *here, struct own_qp *there)
+{
+    struct rdma_conn_param param = { .private_data = "ask", .private_data_len = 3 };
+    struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTR };
+    struct rdma_cm_event *event;
+    struct rdma_cm_id *server;
+    int mask;
+
+    resolve_plain(client);
+    open_own(here, client);
+    fails(rdma_init_qp_attr(client, &attr, &mask), EINVAL); /* no peer yet */
+    fails(rdma_establish(client), EINVAL);
+    param.qp_num = here->qp->qp_num;
+    ck_assert_int_eq(rdma_connect(client, &param), 0);
+    event = take(channels[0], RDMA_CM_EVENT_CONNECT_REQUEST);
+    server = event->id;
+    rdma_ack_cm_event(event);
+    open_own(there, server);
+    post_receive(there);
+    move_own(there, server, IBV_QPS_RTR);
+    move_own(there, server, IBV_QPS_RTS);
+    param = (struct rdma_conn_param){ .qp_num = there->qp->qp_num,
+                                      .private_data = "answer",
+                                      .private_data_len = 6 };
+    ck_assert_int_eq(rdma_accept(server, &param), 0);
+    event = take(channels[1], RDMA_CM_EVENT_CONNECT_RESPONSE);
+    ck_assert_ptr_eq(event->id, client);
+    ck_assert_int_eq(event->status, 0);
+    ck_assert_int_eq(event->param.conn.private_data_len, 6);
+    ck_assert_mem_eq(event->param.conn.private_data, "answer", 6);
+    rdma_ack_cm_event(event);
+    return server;
+}
+
+/* _i: the program moves its QP to RTS before rdma_establish, or does not move it at all (one that
+ * connects other QPs with what it has exchanged here). */
+START_TEST(a_qp_of_the_program_is_connected)
+{
+    struct own_qp here, there;
+    struct rdma_cm_id *server = respond(&here, &there);
+
+    expect_nothing(channels[0]);
+    if (_i) {
+        move_own(&here, client, IBV_QPS_RTR);
+        move_own(&here, client, IBV_QPS_RTS);
+    }
+    ck_assert_int_eq(rdma_establish(client), 0);
+    expect(channels[0], RDMA_CM_EVENT_ESTABLISHED);
+    post_receive(&here);
+    post_send(&here, "there");
+    expect_done(&here, IBV_WC_SEND);
+    expect_done(&there, IBV_WC_RECV);
+    ck_assert_str_eq(there.text, "there");
+    post_send(&there, "and back");
+    expect_done(&there, IBV_WC_SEND);
+    expect_done(&here, IBV_WC_RECV);
+    ck_assert_str_eq(here.text, "and back");
+    ck_assert_int_eq(rdma_disconnect(client), 0);
+    expect(channels[0], RDMA_CM_EVENT_DISCONNECTED);
+    expect(channels[1], RDMA_CM_EVENT_DISCONNECTED);
+    expect_nothing(channels[1]); /* ESTABLISHED is for who does not get CONNECT_RESPONSE */
+    close_own(&here);
+    close_own(&there);
+    ck_assert_int_eq(rdma_destroy_id(server), 0);
+}
+END_TEST
+
+START_TEST(a_response_is_turned_down)
+{
+    struct own_qp here, there;
+    struct rdma_cm_id *server = respond(&here, &there);
+
+    ck_assert_int_eq(rdma_disconnect(client), 0);
+    expect(channels[1], RDMA_CM_EVENT_DISCONNECTED);
+    fails(rdma_establish(client), EINVAL);
+    expect(channels[0], RDMA_CM_EVENT_CONNECT_ERROR);
+    close_own(&here);
+    close_own(&there);
+    ck_assert_int_eq(rdma_destroy_id(server), 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("librdmacm, QPs of the program");
+    TCase *tc = tc_case(suite, "ids", set_up, tear_down);
+
+    tc_add_tests(tc, a_response_is_turned_down);
+    tcase_add_loop_test(tc, a_qp_of_the_program_is_connected, 0, 2);
+    return tc_main(suite);
+}
