@@ -46,15 +46,6 @@ void kal_pins_init(struct kal_pins *pins, struct kal_host *host, const struct ka
     ops->open(pins);
 }
 
-void kal_pins_destroy(struct kal_pins *pins)
-{
-    pins->ops->close(pins);
-    free(pins->ranges);
-    pthread_cond_destroy(&pins->released);
-    pthread_mutex_destroy(&pins->ring_lock);
-    pthread_mutex_destroy(&pins->lock);
-}
-
 static bool to_pages(const void *addr, uint64_t length, uintptr_t *start, uintptr_t *end)
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), first = (uintptr_t)addr, last;
@@ -203,6 +194,8 @@ static void remove_unused(struct kal_pins *pins, uintptr_t start, uintptr_t end)
 {
     size_t first = first_behind(pins, start), kept = first, i;
 
+    if (!pins->used)
+        return;
     for (i = first; i < pins->used && pins->ranges[i].start < end; i++) {
         if (pins->ranges[i].count == 0)
             release(pins, &pins->ranges[i]);
@@ -430,4 +423,17 @@ void kal_unpin(struct kal_pins *pins, const void *addr, uint64_t length)
     atomic_store_explicit(&pins->pins, pins->live, memory_order_relaxed);
     join(pins, start, end);
     pthread_mutex_unlock(&pins->lock);
+}
+
+/* What a program has forgotten is released, too. */
+void kal_pins_destroy(struct kal_pins *pins)
+{
+    for (size_t i = 0; i < pins->used; i++)
+        pins->ranges[i].count = 0;
+    remove_unused(pins, 0, UINTPTR_MAX);
+    pins->ops->close(pins);
+    free(pins->ranges);
+    pthread_cond_destroy(&pins->released);
+    pthread_mutex_destroy(&pins->ring_lock);
+    pthread_mutex_destroy(&pins->lock);
 }

@@ -86,14 +86,14 @@ END_TEST
 START_TEST(test_impossible_ranges)
 {
     static const struct {
-        uintptr_t offset;
+        uintptr_t at; /* 0: the area */
         uint64_t length;
     } wrong[] = { { 0, 0 }, { 0, UINT64_MAX }, { UINTPTR_MAX - 10, 5 } };
 
     pin_use(ways[_i]);
     for (size_t i = 0; i < 3; i++)
-        ck_assert_int_eq(kal_pin(pins, (wrong[i].offset ? NULL : area) + wrong[i].offset,
-                                 wrong[i].length, true, &refusal),
+        ck_assert_int_eq(kal_pin(pins, wrong[i].at ? (void *)wrong[i].at : area, wrong[i].length,
+                                 true, &refusal),
                          RI_ERR_INVALID_ARGUMENT);
     check(0);
     ck_assert_int_eq(munmap(area + 8 * page, page), 0);
