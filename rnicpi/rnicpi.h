@@ -150,7 +150,8 @@ enum ri_transport {
 #define RI_FEATURE_THREE_WAY (UINT64_C(1) << 24)
 /* port up and down are reported by rnic_event */
 #define RI_FEATURE_PORT_EVENTS (UINT64_C(1) << 25)
-/* The device reaches memory by DMA: pages are pinned strictly. Clear: the CPU copies. */
+/* The device reaches memory by DMA: regions are pinned, unless the configuration says otherwise.
+ * Clear: the CPU copies. */
 #define RI_FEATURE_DMA       (UINT64_C(1) << 26)
 #define RI_FEATURE_SHARED_MR (UINT64_C(1) << 27)
 /* RI_QP_PRIVILEGED: QPs that may use fast registration */

@@ -268,6 +268,9 @@ static bool take_gaps(struct kal_pins *pins, uintptr_t start, uintptr_t end,
 {
     uintptr_t at = start, gap_end;
 
+    /* Edges of the pin, also where all of it is in the table */
+    if (!reserve(pins))
+        return fail(failure, KAL_PIN_AT_MEMORY, ENOMEM);
     for (; next_gap(pins, &at, end, &gap_end); at = gap_end) {
         if (!take_gap(pins, at, gap_end, failure)) {
             remove_unused(pins, start, end);

@@ -224,6 +224,7 @@ static void check_ranges(const unsigned *counts)
     ck_assert_uint_eq(distinct, pins->blocks);
     ck_assert_uint_eq(kal_host_holds(host, KAL_ACCOUNT_PINNED), sum);
     ck_assert_uint_le(pins->used, 2 * pins->live + 2 * pins->blocks);
+    ck_assert_uint_le(2 * pins->live + 2 * pins->blocks, pins->room);
 }
 
 START_TEST(test_random_ranges)
