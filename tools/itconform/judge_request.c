@@ -188,7 +188,7 @@ void request_markers(struct trial *trial)
 
     ordinary_first(trial);
     accepted(trial, &start, &reply, "M=1");
-    enter(trial, &reply, start.flags);
+    enter(trial, &reply);
     for (int i = 0; i < 30; i++)
         expect_alive(trial);
 }
@@ -201,7 +201,7 @@ void request_crc(struct trial *trial)
     begin(trial, &usual);
     expect_alive(trial); /* C=1 here: its CRC is right */
     accepted(trial, &start, &reply, "C=0");
-    enter(trial, &reply, start.flags);
+    enter(trial, &reply);
     expect_alive(trial);
     if (!trial->over)
         note(trial, "a Request with C=0 is answered with C=%d", !!(reply.flags & F_C));
@@ -405,7 +405,7 @@ static void peer_to_peer(struct trial *trial, unsigned int first, unsigned int s
 {
     ordinary_first(trial);
     offer(trial, first, second, reply);
-    enter(trial, reply, F_C);
+    enter(trial, reply);
 }
 
 void begin_waits(struct trial *trial)

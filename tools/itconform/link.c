@@ -129,10 +129,36 @@ bool link_read(struct trial *trial, uint64_t deadline)
     return true;
 }
 
+static void settle(void)
+{
+    struct timespec pause = { .tv_sec = target.settle_ms / 1000,
+                              .tv_nsec = target.settle_ms % 1000 * 1000000l };
+
+    if (target.settle_ms)
+        nanosleep(&pause, NULL);
+}
+
 void link_take(struct link *link, size_t length)
 {
     link->used -= length;
     memmove(link->octets, link->octets + length, link->used);
+}
+
+/* The first FPDU that a peer awaits where A=1 was agreed, a Read of zero length, and its answer: an
+ * end before it is a fault, which has crashed kernels. */
+static void send_first(struct trial *trial, uint64_t deadline)
+{
+    struct link *link = &trial->link;
+    uint8_t ulpdu[64], fpdu[128];
+    size_t length;
+
+    link->first_due = false;
+    settle();
+    length = fpdu_make(&link->out, fpdu, ulpdu, put_read(ulpdu, 1, 1, 0, 0, 0, 0));
+    if (send(link->fd, fpdu, length, MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t)length)
+        return;
+    capture_octets(link->capture, true, fpdu, length);
+    link_read(trial, deadline);
 }
 
 /* FIN, then until the peer's: no RST, which some peers do not survive. */
@@ -144,6 +170,8 @@ static void hang_up(struct trial *trial)
 
     if (link->fd < 0)
         return;
+    if (!link->ended && link->first_due)
+        send_first(trial, deadline);
     if (!link->ended) {
         capture_end(link->capture, true, false);
         shutdown(link->fd, SHUT_WR);
@@ -239,6 +267,7 @@ void send_fpdu(struct trial *trial, const void *octets, size_t length)
     if (trial->over)
         return;
     trial->sent.total = trial->received.total = 0;
+    link->first_due = false;
     keep(&trial->sent, octets, length);
     while (length && !link->ended) {
         ssize_t some = send(link->fd, at, length, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -273,6 +302,7 @@ void finish(struct trial *trial)
 {
     if (trial->over)
         return;
+    trial->link.first_due = false;
     capture_end(trial->link.capture, true, false);
     shutdown(trial->link.fd, SHUT_WR);
 }
@@ -314,6 +344,7 @@ void ask(struct trial *trial, const struct start *start)
     uint8_t frame[STARTUP_MAX + 4];
 
     dial(trial);
+    trial->link.asked = start->flags;
     say(trial, frame, make_request(frame, start));
 }
 
@@ -360,25 +391,21 @@ void hear_frame(struct trial *trial, bool is_reply, struct startup *frame)
 
 void hear_reply(struct trial *trial, struct startup *reply)
 {
+    struct link *link = &trial->link;
+
     hear_frame(trial, true, reply);
+    if (trial->over)
+        return;
+    link->out.crc = link->in.crc = (link->asked | reply->flags) & F_C;
+    link->out.markers = reply->flags & F_M;
+    link->in.markers = link->asked & F_M;
+    link->first_due = !(reply->flags & F_R) && reply->enhanced && reply->first & W_A;
 }
 
-static void settle(void)
-{
-    struct timespec pause = { .tv_sec = target.settle_ms / 1000,
-                              .tv_nsec = target.settle_ms % 1000 * 1000000l };
-
-    if (target.settle_ms)
-        nanosleep(&pause, NULL);
-}
-
-void enter(struct trial *trial, const struct startup *reply, unsigned int asked)
+void enter(struct trial *trial, const struct startup *reply)
 {
     struct link *link = &trial->link;
 
-    link->out.crc = link->in.crc = (asked | reply->flags) & F_C;
-    link->out.markers = reply->flags & F_M;
-    link->in.markers = asked & F_M;
     link->enhanced = reply->enhanced;
     link->peer_ird = reply->enhanced ? reply->first & W_DEPTH : 0;
     link->peer_ord = reply->enhanced ? reply->second & W_DEPTH : 0;
@@ -392,13 +419,13 @@ void begin(struct trial *trial, const struct start *start)
     if (trial->over)
         return;
     ask(trial, start);
-    hear_frame(trial, true, &reply);
+    hear_reply(trial, &reply);
     if (trial->over)
         trial->verdict = NOT_JUDGED;
     else if (reply.flags & F_R)
         skip(trial, "the peer rejects the Request (R=1); for private data see --private-data");
     else
-        enter(trial, &reply, start->flags);
+        enter(trial, &reply);
 }
 
 void hear_refusal(struct trial *trial, unsigned int ms, const char *what)

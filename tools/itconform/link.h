@@ -17,7 +17,7 @@ void unreachable(struct trial *trial);
 void link_start(struct trial *trial, int fd);
 /* A whole start-up frame. Its private data stays valid until the next one. */
 void hear_frame(struct trial *trial, bool is_reply, struct startup *frame);
-/* Full Operation begins as the Reply to a Request with those flags says. */
-void enter(struct trial *trial, const struct startup *reply, unsigned int asked);
+/* Full Operation begins as the Reply says. */
+void enter(struct trial *trial, const struct startup *reply);
 
 #endif

@@ -51,7 +51,6 @@ const struct requirement requirements[] = {
     { "C-042", "a Read of zero length as the first FPDU is answered", begin_read, 0 },
     { "C-043", "a Send of zero length as the first FPDU takes MSN 1", begin_send, 0 },
     { "C-044", "A=1: the first FPDU is awaited for a bounded time", begin_timeout, 0 },
-    { "C-046", "A=1: FIN before the first FPDU; go on serving", begin_fin, 0 },
 
     /* ---- MPA: each FPDU (RFC 5044 4, 6, 8) ---- */
     { "C-047", "an FPDU may be cut anywhere; several may come at once", fpdu_split, 0 },
@@ -170,6 +169,7 @@ const struct requirement requirements[] = {
     /* ---- what has crashed kernels: last, and by --dangerous alone ---- */
     { "C-002", "FIN inside the Request: close, and go on serving", request_ends, DANGEROUS },
     { "C-045", "A=1: a Terminate as the first FPDU; go on serving", begin_terminate, DANGEROUS },
+    { "C-046", "A=1: FIN before the first FPDU; go on serving", begin_fin, DANGEROUS },
     { "C-046", "A=1: RST before the first FPDU; go on serving", begin_rst, DANGEROUS },
     { "C-050", "A=1: a wrong CRC in the first FPDU; go on serving", begin_wrong_crc, DANGEROUS },
     { "C-065", "every opcode with every length below its header", all_short, DANGEROUS },
