@@ -70,8 +70,8 @@ struct link {
     size_t used, room;
     bool ended, reset;
     bool enhanced;
-    unsigned int asked; /* flags of the Request */
-    bool first_due;     /* A=1 was agreed, and no FPDU was sent */
+    unsigned int asked;          /* flags of the Request */
+    bool first_due;              /* A=1 was agreed, and no FPDU was sent */
     uint32_t peer_ird, peer_ord; /* of the Reply; 0 if it has none */
     uint32_t read_msn, send_msn; /* the next ones */
     uint32_t data_segments;      /* of TCP, received when the Reply was whole */
