@@ -334,6 +334,24 @@ it_status_t it_ia_query(it_ia_handle_t ia_handle, it_ia_info_t **ia_info)
     return IT_SUCCESS;
 }
 
+it_status_t itx_wire_name(it_ia_handle_t ia_handle, const char **name)
+{
+    CALL();
+    SANITIZER_OUTPUT(name);
+    struct ual_device *ia = LOOKUP(struct ual_device, DEVICE, ia_handle);
+    const struct ri_rnic_attr *attr;
+
+    if (!ia)
+        return itapi_bad_handle(IT_ERR_INVALID_IA);
+    if (!name)
+        return IT_ERR_FAULT;
+    attr = ual_device_attr(ia);
+    *name = attr->wire[0]                           ? attr->wire
+            : attr->transport == RI_TRANSPORT_IWARP ? "iWARP/TCP"
+                                                    : "InfiniBand";
+    return IT_SUCCESS;
+}
+
 void it_ia_info_free(it_ia_info_t *ia_info)
 {
     if (!ia_info)

@@ -107,6 +107,13 @@ typedef void (*itx_interface_report_fn)(const struct itx_interface_report *repor
 /* Reports every Interface name, also unusable ones. Rules as for itx_provider_why. */
 ITAPI_PUBLIC it_status_t itx_interface_why(itx_interface_report_fn fn, void *arg);
 
+/*
+ * What the Interface carries, for people: "iWARP/TCP", "InfiniBand", or what its provider says that
+ * it is, where transport_type of it_ia_query is only the one whose rules it follows. The string
+ * stays valid until the IA is freed. Does not block. Errors: INVALID_IA.
+ */
+ITAPI_PUBLIC it_status_t itx_wire_name(it_ia_handle_t ia_handle, const char **name);
+
 /* ------------------------------------------------------------------------------------------------
  * Counters
  */

@@ -199,7 +199,10 @@ struct ri_rnic_attr {
      * other; 0: any. */
     uint32_t service_qkey;
     uint32_t reserved0;
-    uint64_t reserved[7];
+    /* What travels, for people: "NAME frames/TCP". NUL terminated. Empty: what `transport` says,
+     * so a provider that carries something else in the guise of a transport names it here. */
+    char wire[32];
+    uint64_t reserved[3];
 };
 
 struct ri_address {
@@ -778,7 +781,7 @@ struct ri_event {
     uint32_t size;
     enum ri_event_type type;
     uint16_t terminate_code; /* 0xLECC sent or received, 0 none */
-    /* The completion of a request or receive reports the error, too. */
+    /* {explained} The completion of a request or receive reports the error, too. */
     bool explained;
     uint8_t reserved0;
     uint32_t port;

@@ -69,7 +69,7 @@ static enum kal_status choose(struct kal *kal, const char *name, struct kal_rnic
 /* An error in the attributes that the layers above could not handle. NULL: none. */
 static const char *attr_flaw(const struct ri_rnic_attr *attr)
 {
-    if (attr->size < offsetof(struct ri_rnic_attr, reserved) || attr->size > sizeof *attr)
+    if (attr->size < offsetof(struct ri_rnic_attr, wire) || attr->size > sizeof *attr)
         return "their size is wrong";
     if (attr->transport != RI_TRANSPORT_IWARP && attr->transport != RI_TRANSPORT_INFINIBAND)
         return "the transport is unknown";
@@ -111,6 +111,7 @@ static enum kal_status open_provider(struct kal_rnic *rnic)
     flaw = status != RI_OK ? ri_status_name(status) : attr_flaw(&rnic->attr);
     if (!flaw) {
         rnic->attr.firmware[sizeof rnic->attr.firmware - 1] = '\0';
+        rnic->attr.wire[sizeof rnic->attr.wire - 1] = '\0';
         kal_rnic_choose_pin(rnic);
         return KAL_OK;
     }

@@ -470,6 +470,7 @@ START_TEST(reports)
     is(IT_ERR_FAULT, itx_config_source(NULL));
     is(IT_ERR_FAULT, itx_interface_why(NULL, NULL));
     is(IT_ERR_FAULT, itx_provider_why(NULL, NULL));
+    is(IT_ERR_INVALID_IA, itx_wire_name(NULL, &source));
 }
 END_TEST
 

@@ -29,6 +29,13 @@ const char *adapter_transport(it_transport_type_t type)
     }
 }
 
+const char *adapter_wire(it_ia_handle_t ia)
+{
+    const char *name;
+
+    return itx_wire_name(ia, &name) == IT_SUCCESS ? name : "unknown";
+}
+
 int adapter_error(it_status_t status, const char *format, ...)
 {
     char what[512];

@@ -29,8 +29,10 @@ void adapter_close(struct adapter *adapter);
 /* All Interfaces, allocated; NULL with *count 0 when there is none or no memory. */
 it_interface_t *adapter_list(size_t *count);
 
-/* "iWARP/TCP" and the like; static. */
+/* The type by whose rules an Interface works, as "iWARP/TCP"; static. */
 const char *adapter_transport(it_transport_type_t type);
+/* What an open Interface carries; valid until it is freed. */
+const char *adapter_wire(it_ia_handle_t ia);
 
 /* "tool: cannot WHAT: text of status (NAME)"; returns TOOL_FAILED. */
 int adapter_error(it_status_t status, const char *format, ...)

@@ -183,8 +183,7 @@ static void print_result(const struct adapter *adapter, const struct copy_totals
 {
     char name[256];
 
-    snprintf(name, sizeof(name), "%s (%s, RDMA Write)", adapter->name,
-             adapter_transport(adapter->info->transport_type));
+    snprintf(name, sizeof(name), "%s (%s, RDMA Write)", adapter->name, adapter_wire(adapter->ia));
     print_speed(name, rdma);
     if (tcp) {
         print_speed("plain TCP", tcp);

@@ -206,10 +206,9 @@ static bool print_interfaces(const struct findings *findings)
 
         if (entry->info)
             snprintf(spigots, sizeof(spigots), "%zu", entry->info->num_spigots);
-        table_row(table, (const char *[]){
-                             entry->name, or_dash(entry->provider),
-                             entry->info ? adapter_transport(entry->info->transport_type) : "-",
-                             interface_state(entry), spigots });
+        table_row(table, (const char *[]){ entry->name, or_dash(entry->provider),
+                                           entry->info ? adapter_wire(entry->ia) : "-",
+                                           interface_state(entry), spigots });
     }
     return table_print(table);
 }

@@ -263,8 +263,7 @@ static json_t *interface_json(const struct interface_entry *entry, bool everythi
     json_object_set_new(item, "reason", text_or_null(entry->reason));
     json_object_set_new(item, "advice", text_or_null(entry->advice));
     json_object_set_new(item, "transport",
-                        entry->info ? json_string(adapter_transport(entry->info->transport_type))
-                                    : json_null());
+                        entry->info ? json_string(adapter_wire(entry->ia)) : json_null());
     json_object_set_new(item, "spigots", spigots_json(entry->info));
     if (everything && entry->info)
         json_object_set_new(item, "attributes", attributes_json(entry->info));

@@ -94,9 +94,8 @@ static bool print_text(const struct ping_options *options, const struct adapter 
 
     for (size_t i = 0; i < COLUMNS; i++)
         heads[i + 1] = columns[i].head;
-    printf("%s over %s (%s): %s of %u bytes, %s\n", peer, adapter->name,
-           adapter_transport(adapter->info->transport_type), op_names[options->op], options->size,
-           options->busy ? "polling" : "waiting for events");
+    printf("%s over %s (%s): %s of %u bytes, %s\n", peer, adapter->name, adapter_wire(adapter->ia),
+           op_names[options->op], options->size, options->busy ? "polling" : "waiting for events");
     table = table_create(heads);
     add_times(table, adapter->name, &rdma->times);
     if (tcp) {
@@ -145,9 +144,9 @@ static bool print_as_json(const struct ping_options *options, const struct adapt
                           const struct ping_result *tcp)
 {
     json_t *root = json_pack("{s:s, s:s, s:s, s:s, s:i, s:b, s:o}", "interface", adapter->name,
-                             "transport", adapter_transport(adapter->info->transport_type), "peer",
-                             peer, "operation", op_names[options->op], "size", (int)options->size,
-                             "busy", options->busy, "rdma", result_json(rdma));
+                             "transport", adapter_wire(adapter->ia), "peer", peer, "operation",
+                             op_names[options->op], "size", (int)options->size, "busy",
+                             options->busy, "rdma", result_json(rdma));
     bool good;
 
     if (root && tcp) {
