@@ -296,6 +296,7 @@ enum ri_status rdmacore_qp_destroy(struct ri_qp *base)
     bool ended = atomic_load(&qp->ended);
     int error;
 
+    qp_tell_peer(qp);
     detach(qp);
     silence(qp);
     error = rdmacore_errno(rdmacore->destroy_qp(qp->ibv));

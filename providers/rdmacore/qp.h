@@ -301,6 +301,8 @@ int qp_to_state(struct qp *qp, enum ibv_qp_state state);
 void qp_set_state(struct qp *qp, enum ri_qp_state state);
 /* Moves to ERROR and flushes, from any state. No lock of a queue held. */
 void qp_to_error(struct qp *qp);
+/* The QP is in ERROR, or goes: the peer is told, where it does not see it. */
+void qp_tell_peer(struct qp *qp);
 /* Flushes: first takes the completions that the device has, then flushes all other requests. */
 void qp_flush(struct qp *qp);
 /* Asks the device whether the QP is in error. */

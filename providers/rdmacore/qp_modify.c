@@ -80,7 +80,10 @@ static enum ri_status to(struct qp *qp, const struct ri_qp_modify *modify)
     switch (modify->state) {
     case RI_QPS_IDLE: return rewind(qp);
     case RI_QPS_RTS: return qp->datagram ? datagram_start(qp) : RI_ERR_NOT_SUPPORTED;
-    case RI_QPS_ERROR: qp_to_error(qp); return RI_OK;
+    case RI_QPS_ERROR:
+        qp_to_error(qp);
+        qp_tell_peer(qp);
+        return RI_OK;
     /* disconnect leads to CLOSING, connect and accept lead to RTS */
     default: return RI_ERR_NOT_SUPPORTED;
     }

@@ -139,6 +139,17 @@ void qp_swept(struct ri_timer *timer)
         qp_flush(qp);
 }
 
+/* iWARP: the stream ends with the QP. InfiniBand: the peer must be told. */
+void qp_tell_peer(struct qp *qp)
+{
+    struct rnic *rnic = qp->rnic;
+
+    pthread_mutex_lock(&rnic->lock);
+    if (qp->connection && qp->connection->id && !rnic->iwarp)
+        rdmacore->disconnect(qp->connection->id);
+    pthread_mutex_unlock(&rnic->lock);
+}
+
 void qp_end(struct qp *qp, enum ri_event_type type, const char *detail)
 {
     struct rnic *rnic = qp->rnic;
@@ -148,12 +159,9 @@ void qp_end(struct qp *qp, enum ri_event_type type, const char *detail)
         return;
     qp_to_error(qp);
     rnic->host->qp_event(rnic->host, qp->base.context, &event);
-    /* iWARP: the stream ended with the QP. InfiniBand: the peer must be told. Only after this side
-     * has ended: the peer's answer is an orderly end, which another thread may report at once. */
-    pthread_mutex_lock(&rnic->lock);
-    if (qp->connection && qp->connection->id && !rnic->iwarp)
-        rdmacore->disconnect(qp->connection->id);
-    pthread_mutex_unlock(&rnic->lock);
+    /* Only after this side has ended: the peer's answer is an orderly end, which another thread may
+     * report at once. */
+    qp_tell_peer(qp);
 }
 
 void qp_lost(struct qp *qp, const char *detail)

@@ -58,6 +58,18 @@ static void free_slots(struct srq *srq)
     }
 }
 
+static int arm_limit(struct srq *srq, uint32_t limit)
+{
+    struct ibv_srq_attr verbs = { .srq_limit = limit };
+    int error = 0;
+
+    if (limit)
+        error = rdmacore_errno(rdmacore->modify_srq(srq->ibv, &verbs, IBV_SRQ_LIMIT));
+    if (!error)
+        atomic_store(&srq->limit, limit);
+    return error;
+}
+
 enum ri_status rdmacore_srq_create(struct ri_pd *base, struct ri_srq_attr *attr,
                                    struct ri_srq **out)
 {
@@ -97,6 +109,13 @@ enum ri_status rdmacore_srq_create(struct ri_pd *base, struct ri_srq_attr *attr,
     srq->pd = pd;
     srq->max_wr = attr->max_wr;
     srq->max_sge = attr->max_sge;
+    error = arm_limit(srq, attr->limit); /* create does not look at it */
+    if (error) {
+        rdmacore->destroy_srq(srq->ibv);
+        free_slots(srq);
+        free(srq);
+        return rdmacore_status(error);
+    }
     atomic_fetch_add(&pd->users, 1);
     atomic_fetch_add(&rnic->srqs, 1);
     *out = &srq->base;
