@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Names of statuses, and lines for the host's log. */
+/* Names of statuses, lines for the host's log, what is mapped. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
 
 #include "rnicpi_util.h"
+
+#include <inttypes.h>
+#include <stdio.h>
 
 const char *ri_status_name(enum ri_status status)
 {
@@ -37,4 +40,27 @@ void ri_log(const struct ri_host *host, enum ri_log_level level, const char *for
     va_start(args, format);
     host->log(host, level, format, args);
     va_end(args);
+}
+
+/* The mappings are in the order of their addresses. */
+enum ri_status ri_check_memory(const void *addr, uint64_t length, bool writable)
+{
+    uint64_t begin, end, at = (uintptr_t)addr, last = at + length;
+    FILE *maps = last < at ? NULL : fopen("/proc/self/maps", "re");
+    enum ri_status status = RI_OK;
+    char line[512], rights[8];
+
+    if (!maps)
+        return last < at ? RI_ERR_ADDRESS : RI_ERR_NO_RESOURCES;
+    while (at < last && status == RI_OK && fgets(line, sizeof(line), maps)) {
+        if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %7s", &begin, &end, rights) != 3 || end <= at)
+            continue;
+        if (begin > at)
+            break;
+        if (rights[0] != 'r' || (writable && rights[1] != 'w'))
+            status = RI_ERR_ACCESS;
+        at = end;
+    }
+    fclose(maps);
+    return status == RI_OK && at < last ? RI_ERR_ADDRESS : status;
 }

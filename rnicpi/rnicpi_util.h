@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * rnicpi_util.h - small things that every provider needs (librnicpi.a). Any thread; nothing here
- * blocks or allocates.
+ * blocks or allocates but ri_check_memory.
  */
 #ifndef RNICPI_UTIL_H
 #define RNICPI_UTIL_H
@@ -33,6 +33,14 @@ enum ri_status ri_provider_check(const struct ri_provider *provider, const char 
  */
 const char *ri_missing_operation(const struct ri_privileged_ops *privileged,
                                  const struct ri_user_ops *user, uint64_t features);
+
+/*
+ * Is all of the range mapped, and readable, and writable if that is asked for? RI_OK, ADDRESS (not
+ * mapped), ACCESS, or NO_RESOURCES (/proc cannot be read). For mr_register of a provider that
+ * copies by the CPU; for one with RI_FEATURE_DMA the host pins, and finds it. Reads
+ * /proc/self/maps: not for the data path.
+ */
+enum ri_status ri_check_memory(const void *addr, uint64_t length, bool writable);
 
 /*
  * Copy *from into *to, as far as there is room: the first member of *to is its size in octets and

@@ -101,6 +101,7 @@ static void *qp_event_thread(void *arg)
 static void down_qp_event(const struct ri_host *h, void *context, const struct ri_event *event)
 {
     const struct ri_host *upper = upper_of(h);
+    struct ri_event other = *event;
     struct call call = { upper, context, event };
     pthread_t thread;
 
@@ -113,7 +114,8 @@ static void down_qp_event(const struct ri_host *h, void *context, const struct r
     }
     if (breaks("qp-event-locked"))
         pthread_mutex_lock(&lock);
-    upper->qp_event(upper, context, event);
+    other.explained &= !breaks("event-not-explained");
+    upper->qp_event(upper, context, &other);
     if (breaks("end-twice"))
         upper->qp_event(upper, context, event);
     if (breaks("qp-event-locked"))
@@ -127,6 +129,32 @@ static void down_srq_event(const struct ri_host *h, void *context, const struct 
     upper->srq_event(upper, context, event);
     if (breaks("srq-limit-twice"))
         upper->srq_event(upper, context, event);
+}
+
+static void down_connection_event(const struct ri_host *h, void *context,
+                                  const struct ri_connection_event *event)
+{
+    const struct ri_host *upper = upper_of(h);
+    struct ri_connection_event other = *event;
+
+    if (breaks("connection-loses-data"))
+        other.private_data_length = 0;
+    if (breaks("reject-is-failure") && event->type == RI_CONNECTION_REJECTED)
+        other.type = RI_CONNECTION_FAILED;
+    if (breaks("connection-any-depth"))
+        other.ord = 64;
+    upper->connection_event(upper, context, &other);
+    if (breaks("connection-event-twice"))
+        upper->connection_event(upper, context, &other);
+}
+
+static void down_connection_request(const struct ri_host *h, void *listener_context,
+                                    struct ri_connection *connection,
+                                    const struct ri_connect_request *request, void **context)
+{
+    const struct ri_host *upper = upper_of(h);
+
+    upper->connection_request(upper, listener_context, connection, request, context);
 }
 
 static enum ri_status down_watch(const struct ri_host *h, void *lane_context, int fd,
@@ -177,6 +205,8 @@ static enum ri_status broken_open(const struct ri_open *open, struct ri_rnic **r
     own->host.cq_event = down_cq_event;
     own->host.qp_event = down_qp_event;
     own->host.srq_event = down_srq_event;
+    own->host.connection_event = down_connection_event;
+    own->host.connection_request = down_connection_request;
     down.host = &own->host;
     if (breaks("open-any-device"))
         down.device = NULL;
@@ -228,6 +258,14 @@ static enum ri_status broken_query(struct ri_rnic *rnic, struct ri_rnic_attr *at
         all.features |= RI_FEATURE_CONNECTION_SET_A;
     if (breaks("attr-boasts"))
         all.max_send_wr *= 4;
+    if (breaks("attr-wire-endless"))
+        memset(all.wire, 'x', sizeof(all.wire));
+    if (breaks("attr-more-pds"))
+        all.max_pd++;
+    if (breaks("attr-fewer-srqs"))
+        all.max_srq -= 1000;
+    if (breaks("attr-longer-queues"))
+        all.max_recv_wr += 1000;
     all.size = attr->size;
     memcpy(attr, &all, attr->size < sizeof(all) ? attr->size : sizeof(all));
     return status;
@@ -268,6 +306,8 @@ static enum ri_status broken_qp_create(struct ri_pd *pd, struct ri_qp_attr *attr
 
     if (breaks("qp-no-limit") && attr->max_send_wr > 1000)
         attr->max_send_wr = 1000;
+    if (breaks("attr-longer-queues") && attr->max_recv_wr > 1000)
+        attr->max_recv_wr -= 1000;
     status = lower->privileged->qp_create(pd, attr, qp);
     if (status != RI_OK && breaks("qp-writes-on-failure"))
         *qp = NULL;
@@ -286,8 +326,14 @@ static enum ri_status broken_qp_query(struct ri_qp *qp, struct ri_qp_info *info)
 static enum ri_status broken_qp_modify(struct ri_qp *qp, const struct ri_qp_modify *modify)
 {
     struct ri_qp_modify change = *modify;
+    struct ri_llp_handover handover;
     enum ri_status status;
 
+    if (modify->handover && breaks("handover-any-ird")) {
+        handover = *modify->handover;
+        handover.ird = handover.ird > 4 ? handover.ird : 4;
+        change.handover = &handover;
+    }
     if (breaks("modify-ignores-mask"))
         change.mask &= RI_QPM_STATE | RI_QPM_HANDOVER | RI_QPM_ORD;
     if (breaks("modify-hangs") && modify->state == RI_QPS_ERROR)
@@ -352,6 +398,29 @@ static enum ri_status broken_mr_deregister(struct ri_mr *mr)
     return breaks("mr-stays") ? RI_OK : lower->privileged->mr_deregister(mr);
 }
 
+/* ---- connection verbs ---- */
+
+static enum ri_status broken_connect(struct ri_connection *connection, struct ri_qp *qp,
+                                     const struct ri_connect_param *param)
+{
+    struct ri_connect_param other = *param;
+    enum ri_status status;
+
+    if (breaks("connect-cuts-depths") && other.ord > 16)
+        other.ord = 16;
+    status = lower->privileged->connect(connection, qp, &other);
+    return breaks("connect-any-state") && status == RI_ERR_INVALID_STATE ? RI_OK : status;
+}
+
+static enum ri_status broken_listen(struct ri_rnic *rnic, const struct ri_listen_param *param,
+                                    void *context, struct sockaddr_storage *bound,
+                                    struct ri_listener **listener)
+{
+    enum ri_status status = lower->privileged->listen(rnic, param, context, bound, listener);
+
+    return breaks("listen-any") && status == RI_ERR_ADDRESS_IN_USE ? RI_OK : status;
+}
+
 /* ---- posts ---- */
 
 static enum ri_status broken_post_send(struct ri_qp *qp, struct ri_send_wr *wr,
@@ -367,6 +436,10 @@ static enum ri_status broken_post_send(struct ri_qp *qp, struct ri_send_wr *wr,
     lower->privileged->qp_query(qp, &info);
     if (breaks("post-idle") && info.state == RI_QPS_IDLE)
         return RI_OK;
+    if (breaks("post-only-connected") && info.state != RI_QPS_RTS) {
+        *bad = wr;
+        return RI_ERR_INVALID_STATE;
+    }
     for (struct ri_send_wr *at = wr; at; at = at->next) {
         if (breaks("post-always-signals"))
             at->flags |= RI_WR_SIGNALED;
@@ -434,6 +507,24 @@ static uint32_t drop(struct ri_wc *wc, uint32_t count)
     return kept;
 }
 
+/* The first flushed request comes behind the second. Completions are asked for one by one. */
+static uint32_t swap(struct ri_cq *cq, struct ri_wc *wc, uint32_t got)
+{
+    static struct ri_wc kept;
+    static int step;
+
+    if (step == 1 && !got) {
+        *wc = kept;
+        step = 2;
+        return 1;
+    }
+    if (step || !got || wc->status != RI_WC_FLUSHED)
+        return got;
+    kept = *wc;
+    step = 1;
+    return lower->user->poll(cq, 1, wc);
+}
+
 /* A completion that is nobody's, now and then. */
 static bool invent(struct ri_wc *wc)
 {
@@ -466,6 +557,8 @@ static uint32_t broken_poll(struct ri_cq *cq, uint32_t count, struct ri_wc *wc)
         memset(&wc[count], 0, sizeof(*wc));
     if (breaks("poll-drops-flushed"))
         got = drop(wc, got);
+    if (breaks("poll-swaps-flushed"))
+        got = swap(cq, wc, got);
     if (got) {
         last = wc[got - 1];
         last_cq = cq;
@@ -543,6 +636,10 @@ static void __attribute__((constructor)) load(void)
     privileged.mr_register = broken_mr_register;
     privileged.mr_deregister = broken_mr_deregister;
     privileged.mw_free = broken_mw_free;
+    if (privileged.connect) {
+        privileged.connect = broken_connect;
+        privileged.listen = broken_listen;
+    }
     user.post_send = broken_post_send;
     user.post_recv = broken_post_recv;
     user.poll = broken_poll;

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "rnicpi_cq.h"
@@ -524,6 +525,26 @@ END_TEST
 
 /* ---- sized copies ---- */
 
+START_TEST(memory_is_looked_at_page_by_page)
+{
+    char *pages = mmap(NULL, 5 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    ck_assert_ptr_ne(pages, MAP_FAILED);
+    ck_assert_int_eq(mprotect(pages + 4096, 4096, PROT_READ), 0);
+    ck_assert_int_eq(mprotect(pages + 2 * 4096, 4096, PROT_NONE), 0);
+    ck_assert_int_eq(munmap(pages + 3 * 4096, 4096), 0);
+    ck_assert_int_eq(ri_check_memory(pages, 4096, true), RI_OK);
+    ck_assert_int_eq(ri_check_memory(pages, 4097, true), RI_ERR_ACCESS);
+    ck_assert_int_eq(ri_check_memory(pages, 2 * 4096, false), RI_OK);
+    ck_assert_int_eq(ri_check_memory(pages, 2 * 4096 + 1, false), RI_ERR_ACCESS);
+    ck_assert_int_eq(ri_check_memory(pages + 3 * 4096, 1, false), RI_ERR_ADDRESS);
+    ck_assert_int_eq(ri_check_memory(pages + 3 * 4096 - 1, 2, false), RI_ERR_ACCESS);
+    ck_assert_int_eq(ri_check_memory(pages + 4 * 4096, 4096, true), RI_OK);
+    ck_assert_int_eq(ri_check_memory(pages, UINT64_MAX, false), RI_ERR_ADDRESS);
+    munmap(pages, 5 * 4096);
+}
+END_TEST
+
 START_TEST(copies_stay_inside)
 {
     struct {
@@ -567,5 +588,6 @@ int main(void)
     tcase_add_test(tc, watched_outside_of_a_run);
     tc = tc_case(suite, "util", NULL, NULL);
     tcase_add_test(tc, copies_stay_inside);
+    tcase_add_test(tc, memory_is_looked_at_page_by_page);
     return tc_main(suite);
 }

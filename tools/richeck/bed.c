@@ -171,9 +171,12 @@ static void host_qp_event(const struct ri_host *host, void *context, const struc
     arrived();
     EXPECT(node, "qp_event has no context: the QP's was given at qp_create");
     EXPECT(event->size > offsetof(struct ri_event, detail), "an event has size %u", event->size);
-    place = atomic_fetch_add(&node->events, 1);
-    if (place < EVENTS)
+    place = atomic_load(&node->events);
+    if (place < EVENTS) {
         node->type[place] = event->type;
+        node->explained[place] = event->explained;
+    }
+    atomic_fetch_add(&node->events, 1);
     if (event->type == RI_EVENT_ESTABLISHED)
         atomic_fetch_add(&node->established, 1);
     if (is_end(event->type))

@@ -100,11 +100,19 @@ struct node {
     /* Upcalls about the QP: all events, those of the ended group, ESTABLISHED. */
     atomic_uint events, ended, established;
     enum ri_event_type type[EVENTS];
+    bool explained[EVENTS];
     atomic_uint srq_limits;
     void (*hook)(struct node *node, const struct ri_event *event); /* may be NULL */
     /* Set A. */
     struct ri_connection *connection;
     atomic_uint connected, disconnected, failed;
+    struct {
+        enum ri_connection_event_type type;
+        uint16_t length; /* of private data */
+        uint8_t data[RI_MAX_PRIVATE_DATA];
+        uint16_t ird, ord;
+        bool depths_valid;
+    } told; /* by the last connection_event */
 };
 
 /* want: may be NULL. */
@@ -128,12 +136,19 @@ void pair(struct node *active, struct node *passive, const struct node_want *wan
 void tcp_pair(int fds[2]);
 /* Hands a socket over. */
 enum ri_status hand_over(struct node *node, int fd, bool initiator);
-/* How often the end of the node's connection was told, by its connection verbs' rule. */
+/* How often the end of the node's connection was told, by its connection verbs' rule. Set A: polls;
+ * take() has what came. */
 unsigned int node_ends(struct node *node);
 enum ri_qp_state node_state(struct node *node);
 enum ri_status node_modify(struct node *node, enum ri_qp_state state);
 /* Ends the connection in order, from this side. */
 void node_disconnect(struct node *node);
+
+/* Set A: the first address of port 0; skips the check if there is none. */
+void bed_port_address(struct sockaddr_storage *address);
+/* Takes a connection_request; its answer is the connection's context. NULL: pair_connect does. */
+extern void *(*bed_request_hook)(struct ri_connection *connection,
+                                 const struct ri_connect_request *request);
 
 /* The upcalls of set A, for the host's table. */
 void bed_request(const struct ri_host *host, void *listener_context,

@@ -10,7 +10,8 @@
 #include <sys/mman.h>
 
 #define TARGET (MEMORY / 2)
-#define QUIET  100 /* ms in which a second end would come */
+#define QUIET  100   /* ms in which a second end would come */
+#define LONG   4096u /* octets; a short message may leave inline, without a look at its lkey */
 
 static struct node a, b;
 
@@ -33,6 +34,16 @@ static void both_end(void)
     EXPECT(node_state(&a) == RI_QPS_ERROR && node_state(&b) == RI_QPS_ERROR,
            "a QP whose connection has ended is in state %d, its peer in %d", (int)node_state(&a),
            (int)node_state(&b));
+}
+
+/* A completion has told the error, and the event says so; RI_EVENT_LOCAL_ERROR means that. */
+static void explained(struct node *node)
+{
+    for (unsigned int i = 0; i < node->events && i < EVENTS; i++)
+        EXPECT(node->explained[i] || node->type[i] == RI_EVENT_ESTABLISHED ||
+                   node->type[i] == RI_EVENT_LOCAL_ERROR || node->type[i] >= RI_EVENT_QP_FATAL,
+               "a completion reports the error, but `explained` of event %d is not set",
+               (int)node->type[i]);
 }
 
 static void expect_flushed(struct ri_cq *cq, struct node *node, uint64_t from, uint64_t to,
@@ -83,6 +94,71 @@ static void closes(void)
         EXPECT(a.type[0] == RI_EVENT_LLP_CLOSED && b.type[0] == RI_EVENT_LLP_CLOSED,
                "the events of an orderly close are %d and %d, not RI_EVENT_LLP_CLOSED",
                (int)a.type[0], (int)b.type[0]);
+}
+
+/* The Reads beyond ORD have not left, and the Sends wait behind them. What a device has answered by
+ * itself may have succeeded. */
+static void flushes_sends(void)
+{
+    const struct node_want want = { .ord = 1 };
+    struct send_want request = { .opcode = RI_WR_RDMA_READ, .length = MEMORY / 2 };
+    bool flushing = false;
+
+    bed_open();
+    pair(&a, &b, &want);
+    request.remote_addr = (uintptr_t)b.memory;
+    request.rkey = b.keys.rkey;
+    for (request.cookie = 0; request.cookie < 4; request.cookie++) {
+        request.flags = RI_WR_SIGNALED;
+        do_send(&a, &request);
+    }
+    request.opcode = RI_WR_SEND;
+    request.length = 8;
+    for (; request.cookie < 12; request.cookie++) {
+        request.flags = request.cookie % 2 ? RI_WR_SIGNALED : 0;
+        do_send(&a, &request);
+    }
+    EXPECT_STATUS(node_modify(&a, RI_QPS_ERROR), RI_OK);
+    for (uint64_t i = 0; i < 12; i++) {
+        struct ri_wc wc = take(a.send_cq, "a request of a QP in ERROR");
+
+        EXPECT(wc.cookie == i, "a completion has cookie %llu; %llu is the next",
+               (unsigned long long)wc.cookie, (unsigned long long)i);
+        EXPECT(wc.opcode == (i < 4 ? RI_WC_RDMA_READ : RI_WC_SEND), "request %u has opcode %u",
+               (unsigned int)i, wc.opcode);
+        flushing |= wc.status == RI_WC_FLUSHED;
+        EXPECT(wc.status == RI_WC_FLUSHED || (wc.status == RI_WC_SUCCESS && !flushing),
+               "request %u completes with %s", (unsigned int)i, wc_status_name(wc.status));
+    }
+    UNTIL(false, QUIET);
+    expect_none(a.send_cq, "each request is flushed once");
+}
+
+/* What is posted to a QP that is on its way to ERROR. */
+static void flushes_while(enum ri_qp_state state)
+{
+    const struct send_want want = { .opcode = RI_WR_SEND, .cookie = 7, .length = 8 };
+
+    bed_open();
+    bed_need(RI_FEATURE_CONNECTION_SET_B, "RI_FEATURE_CONNECTION_SET_B");
+    pair(&a, &b, NULL);
+    EXPECT_STATUS(node_modify(&a, state), RI_OK);
+    EXPECT_STATUS(try_send(&a, &want), RI_OK);
+    EXPECT_STATUS(try_recv(&a, 8, 0, 8, 0), RI_OK);
+    expect_wc(a.send_cq, &a, 7, RI_WC_SEND, RI_WC_FLUSHED);
+    expect_wc(a.recv_cq, &a, 8, RI_WC_RECV, RI_WC_FLUSHED);
+    both_end();
+    expect_none(a.send_cq, "each request is flushed once");
+}
+
+static void flushes_in_closing(void)
+{
+    flushes_while(RI_QPS_CLOSING);
+}
+
+static void flushes_in_terminate(void)
+{
+    flushes_while(RI_QPS_TERMINATE);
 }
 
 static void terminates(void)
@@ -144,13 +220,13 @@ static void local_error(uint32_t lkey, uint32_t offset, uint32_t length)
 static void wrong_lkey(void)
 {
     begin();
-    local_error(a.keys.lkey ^ 0x5a5a5a00, 0, 8);
+    local_error(a.keys.lkey ^ 0x5a5a5a00, 0, LONG);
 }
 
 static void wrong_bounds(void)
 {
     begin();
-    local_error(0, MEMORY - 4, 8);
+    local_error(0, MEMORY - LONG + 4, LONG);
 }
 
 /* A region of another PD. */
@@ -166,7 +242,7 @@ static void wrong_pd(void)
     attr.length = MEMORY;
     EXPECT_STATUS(bed.control.pd_create(bed.rnic, NULL, &pd), RI_OK);
     EXPECT_STATUS(register_region(pd, &attr, &keys, &mr), RI_OK);
-    local_error(keys.lkey, 0, 8);
+    local_error(keys.lkey, 0, LONG);
 }
 
 static void old_lkey(void)
@@ -180,7 +256,7 @@ static void old_lkey(void)
     attr.length = MEMORY;
     EXPECT_STATUS(register_region(bed.pd, &attr, &keys, &mr), RI_OK);
     EXPECT_STATUS(bed.control.mr_deregister(mr), RI_OK);
-    local_error(keys.lkey, 0, 8);
+    local_error(keys.lkey, 0, LONG);
 }
 
 /* ---- errors at the peer ---- */
@@ -204,6 +280,7 @@ static void remote_error(uint16_t opcode, uint32_t rkey, uint64_t address, uint3
 
         EXPECT(wc.cookie == 3 && wc.status != RI_WC_SUCCESS && wc.status != RI_WC_FLUSHED,
                "a Read that the peer refuses completes with %s", wc_status_name(wc.status));
+        explained(&a);
     }
 }
 
@@ -272,6 +349,7 @@ static void receive_too_short(void)
     expect_wc(b.recv_cq, &b, 0, RI_WC_RECV, RI_WC_LOCAL_LENGTH);
     expect_wc(b.recv_cq, &b, 1, RI_WC_RECV, RI_WC_FLUSHED);
     both_end();
+    explained(&b);
 }
 
 /* ---- a CQ without room ---- */
@@ -292,6 +370,11 @@ const struct check error_checks[] = {
     { "end-error", "end-once", "qp_modify to ERROR: one end at each side, receives flushed", aborts,
       0 },
     { "end-close", "end-once", "an orderly close: one end at each side", closes, 15 },
+    { "end-sends", "end-flush", "Reads and Sends that have not left are flushed once, in order",
+      flushes_sends, 0 },
+    { "post-closing", "post", "requests to a QP in CLOSING are flushed", flushes_in_closing, 15 },
+    { "post-terminate", "post", "requests to a QP in TERMINATE are flushed", flushes_in_terminate,
+      15 },
     { "end-terminate", "qp-transitions", "qp_modify to TERMINATE: one end at each side", terminates,
       15 },
     { "end-destroy", "qp-destroy", "after qp_destroy no completion and no upcall", destroys, 15 },

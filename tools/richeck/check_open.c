@@ -193,6 +193,9 @@ static void attributes_agree(void)
     EXPECT(bed.attr.connect_private_data <= RI_MAX_PRIVATE_DATA &&
                bed.attr.accept_private_data <= RI_MAX_PRIVATE_DATA,
            "more private data than RI_MAX_PRIVATE_DATA");
+    EXPECT(memchr(bed.attr.wire, '\0', sizeof(bed.attr.wire)) &&
+               memchr(bed.attr.firmware, '\0', sizeof(bed.attr.firmware)),
+           "wire or firmware is not NUL terminated");
 }
 
 /* A page that cannot be written lies behind an older host's structure. */

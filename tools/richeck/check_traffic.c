@@ -342,6 +342,21 @@ static void refuses_length(void)
     EXPECT_STATUS(try_send(&a, &want), RI_ERR_LIMIT);
 }
 
+static void refuses_messages(void)
+{
+    struct send_want want = { .opcode = RI_WR_RDMA_WRITE };
+
+    begin(NULL);
+    if (bed.attr.max_message >= UINT32_MAX)
+        check_skip("max_message is beyond every element");
+    want.length = (uint32_t)bed.attr.max_message + 1;
+    want.remote_addr = at_peer(TARGET);
+    want.rkey = b.keys.rkey;
+    EXPECT_STATUS(try_send(&a, &want), RI_ERR_LIMIT);
+    want.opcode = RI_WR_RDMA_READ;
+    EXPECT_STATUS(try_send(&a, &want), RI_ERR_LIMIT);
+}
+
 static void receives_fill(void)
 {
     uint32_t count = 0;
@@ -424,6 +439,47 @@ static void refuses_reads(void)
     status = try_send(&a, &read);
     EXPECT(status == RI_OK, "post_send of a Read with ORD 0 answers %s", ri_status_name(status));
     expect_wc(a.send_cq, &a, 0, RI_WC_RDMA_READ, RI_WC_LOCAL_QP);
+}
+
+/* `a` has leave for four Reads at once, `b` for fewer. Its socket takes so little that no answer is
+ * gone when the next request is there. */
+static void overtax(uint32_t ird, enum ri_event_type cause, const char *name)
+{
+    const struct node_want asks = { .ord = 4 }, answers = { .ird = ird };
+    struct send_want read = { .opcode = RI_WR_RDMA_READ,
+                              .flags = RI_WR_SIGNALED,
+                              .length = MEMORY / 2 };
+    int fds[2], small = 4096;
+
+    bed_open();
+    bed_need(RI_FEATURE_CONNECTION_SET_B, "RI_FEATURE_CONNECTION_SET_B");
+    node_create(&a, &asks);
+    node_create(&b, &answers);
+    if (a.attr.ord < 2)
+        check_skip("max_ord is 1");
+    tcp_pair(fds);
+    setsockopt(fds[1], SOL_SOCKET, SO_SNDBUF, &small, sizeof(small));
+    EXPECT_STATUS(hand_over(&b, fds[1], false), RI_OK);
+    EXPECT_STATUS(hand_over(&a, fds[0], true), RI_OK);
+    read.remote_addr = at_peer(TARGET);
+    read.rkey = b.keys.rkey;
+    for (read.cookie = 0; read.cookie < a.attr.ord; read.cookie++)
+        do_send(&a, &read);
+    EXPECT(UNTIL(node_ends(&a) && node_ends(&b), 5000),
+           "%u Reads at once to a peer with IRD %u do not end the connection", a.attr.ord,
+           b.attr.ird);
+    EXPECT(b.type[0] == cause, "the event of the peer with IRD %u is %d, not %s", b.attr.ird,
+           (int)b.type[0], name);
+}
+
+static void ends_beyond_ird(void)
+{
+    overtax(1, RI_EVENT_REMOTE_OPERATION, "RI_EVENT_REMOTE_OPERATION");
+}
+
+static void ends_without_ird(void)
+{
+    overtax(NO_DEPTH, RI_EVENT_READ_ACCESS, "RI_EVENT_READ_ACCESS");
 }
 
 /* ---- SRQ ---- */
@@ -509,6 +565,8 @@ const struct check traffic_checks[] = {
     { "post-bad", "post-bad", "a refused request stops the list, and is named", list_stops, 0 },
     { "post-elements", "post-bad", "too many elements are refused", refuses_elements, 0 },
     { "post-length", "post-bad", "a Send beyond max_send is refused", refuses_length, 0 },
+    { "post-message", "post-bad", "a Write or Read beyond max_message is refused", refuses_messages,
+      0 },
     { "queue-receive", "post-slot", "a full receive queue refuses; a polled one has room",
       receives_fill, 0 },
     { "queue-send", "post-slot", "unsignalled requests keep their slots", sends_free_slots, 0 },
@@ -516,6 +574,9 @@ const struct check traffic_checks[] = {
       signalled_free_slots, 0 },
     { "ord", "depths", "Reads beyond ORD wait", holds_back_reads, 0 },
     { "ord-zero", "depths", "a Read with ORD 0 completes in error", refuses_reads, 0 },
+    { "ird", "depths", "more Reads at once than IRD end the connection", ends_beyond_ird, 0 },
+    { "ird-zero", "depths", "a Read to a peer with IRD 0 ends the connection", ends_without_ird,
+      0 },
     { "srq-traffic", "srq", "receives of an SRQ are taken in order; its limit is told once",
       shares_receives, 0 },
     { "target-latency", "progress", "a target that makes no calls is reached within a millisecond",

@@ -164,8 +164,40 @@ enum ri_status node_modify(struct node *node, enum ri_qp_state state)
     return bed.control.qp_modify(node->qp, &modify);
 }
 
+/* ---- completions that were polled before they were asked for ---- */
+
+#define KEPT 256u
+
+static struct kept {
+    struct ri_cq *cq;
+    struct ri_wc wc;
+} kept[KEPT];
+static unsigned int kept_count;
+
+static void look(struct ri_cq *cq)
+{
+    while (cq && kept_count < KEPT && bed.data.poll(cq, 1, &kept[kept_count].wc) == 1)
+        kept[kept_count++].cq = cq;
+}
+
+static bool take_kept(struct ri_cq *cq, struct ri_wc *wc)
+{
+    for (unsigned int i = 0; i < kept_count; i++)
+        if (kept[i].cq == cq) {
+            *wc = kept[i].wc;
+            memmove(&kept[i], &kept[i + 1], (--kept_count - i) * sizeof(kept[0]));
+            return true;
+        }
+    return false;
+}
+
+/* A device may learn of an error by the completion alone, and a consumer polls. */
 unsigned int node_ends(struct node *node)
 {
+    if (bed.set_a) {
+        look(node->send_cq);
+        look(node->recv_cq);
+    }
     return bed.set_a ? atomic_load(&node->disconnected) : atomic_load(&node->ended);
 }
 
@@ -235,6 +267,8 @@ static void connect_b(struct node *active, struct node *passive)
 /* ---- connections, set A ---- */
 
 static struct node *accepting;
+void *(*bed_request_hook)(struct ri_connection *connection,
+                          const struct ri_connect_request *request);
 
 void bed_request(const struct ri_host *host, void *listener_context,
                  struct ri_connection *connection, const struct ri_connect_request *request,
@@ -249,7 +283,11 @@ void bed_request(const struct ri_host *host, void *listener_context,
         .deadline = RI_NO_DEADLINE,
     };
 
-    (void)host, (void)listener_context, (void)request;
+    (void)host, (void)listener_context;
+    if (bed_request_hook) {
+        *connection_context = bed_request_hook(connection, request);
+        return;
+    }
     EXPECT(node, "a connection_request comes that nobody sent");
     *connection_context = node;
     node->connection = connection;
@@ -263,6 +301,15 @@ void bed_connection_event(const struct ri_host *host, void *connection_context,
 
     (void)host;
     EXPECT(node, "connection_event has no context");
+    EXPECT(event->private_data_length <= RI_MAX_PRIVATE_DATA,
+           "connection_event has %u octets of private data", event->private_data_length);
+    node->told.type = event->type;
+    node->told.length = event->private_data_length;
+    if (event->private_data_length)
+        memcpy(node->told.data, event->private_data, event->private_data_length);
+    node->told.ird = event->ird;
+    node->told.ord = event->ord;
+    node->told.depths_valid = event->depths_valid;
     switch (event->type) {
     case RI_CONNECTION_ESTABLISHED: atomic_fetch_add(&node->connected, 1); break;
     case RI_CONNECTION_DISCONNECTED: atomic_fetch_add(&node->disconnected, 1); break;
@@ -272,7 +319,7 @@ void bed_connection_event(const struct ri_host *host, void *connection_context,
     }
 }
 
-static void port_address(struct sockaddr_storage *address)
+void bed_port_address(struct sockaddr_storage *address)
 {
     struct ri_address addresses[8];
     struct ri_port_attr attr = { .size = sizeof(attr),
@@ -297,7 +344,7 @@ static void connect_a(struct node *active, struct node *passive)
     const unsigned int before[2] = { active->connected, passive->connected };
     struct ri_listener *listener;
 
-    port_address(&own);
+    bed_port_address(&own);
     listen.address = (struct sockaddr *)&own;
     EXPECT_STATUS(bed.control.listen(bed.rnic, &listen, NULL, &bound, &listener), RI_OK);
     param.destination = (struct sockaddr *)&bound;
@@ -393,6 +440,8 @@ struct ri_wc take(struct ri_cq *cq, const char *what)
     struct ri_wc wc[2];
     uint32_t got = 0;
 
+    if (take_kept(cq, wc))
+        return wc[0];
     memset(wc, 0xa5, sizeof(wc));
     EXPECT(UNTIL((got = bed.data.poll(cq, 1, wc)) > 0, 5000), "no completion of %s within 5 s",
            what);
@@ -422,6 +471,7 @@ void expect_none(struct ri_cq *cq, const char *why)
 {
     struct ri_wc wc;
 
-    EXPECT(!bed.data.poll(cq, 1, &wc), "a completion with cookie %llu and status %s comes; %s",
-           (unsigned long long)wc.cookie, wc_status_name(wc.status), why);
+    EXPECT(!take_kept(cq, &wc) && !bed.data.poll(cq, 1, &wc),
+           "a completion with cookie %llu and status %s comes; %s", (unsigned long long)wc.cookie,
+           wc_status_name(wc.status), why);
 }

@@ -54,10 +54,10 @@ struct arguments {
 
 enum long_only { OPT_SET = 256, OPT_SEED };
 
-static const struct check *const tables[] = { file_checks,     open_checks,    object_checks,
-                                              state_checks,    traffic_checks, window_checks,
-                                              datagram_checks, error_checks,   upcall_checks,
-                                              load_checks };
+static const struct check *const tables[] = { file_checks,    open_checks,   object_checks,
+                                              limit_checks,   state_checks,  connect_checks,
+                                              traffic_checks, window_checks, datagram_checks,
+                                              error_checks,   upcall_checks, load_checks };
 
 /* ---- arguments ---- */
 

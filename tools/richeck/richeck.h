@@ -41,9 +41,9 @@ struct check {
 };
 
 /* Tables, each ended by an entry without a name. In the order of running. */
-extern const struct check file_checks[], open_checks[], object_checks[], state_checks[],
-    traffic_checks[], window_checks[], datagram_checks[], error_checks[], upcall_checks[],
-    load_checks[];
+extern const struct check file_checks[], open_checks[], object_checks[], limit_checks[],
+    state_checks[], connect_checks[], traffic_checks[], window_checks[], datagram_checks[],
+    error_checks[], upcall_checks[], load_checks[];
 
 /* The verdict of the running check; they end its process. Any thread. */
 void check_fail(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));

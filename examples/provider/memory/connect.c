@@ -436,7 +436,9 @@ enum ri_status vp_connection_create(struct ri_rnic *base, void *context, struct 
 
     if (!c)
         return RI_ERR_NO_RESOURCES;
-    count_object(rnic, 1);
+    pthread_mutex_lock(&rnic->lock);
+    rnic->objects++;
+    pthread_mutex_unlock(&rnic->lock);
     *out = &c->base;
     return RI_OK;
 }

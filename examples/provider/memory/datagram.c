@@ -53,8 +53,10 @@ enum ri_status vp_ah_create(struct ri_pd *base, const struct ri_ah_attr *attr, s
     if (status != RI_OK)
         return status;
     ah = calloc(1, sizeof(*ah));
-    if (!ah)
+    if (!ah || !count_object(pd->rnic, AHS, 1)) {
+        free(ah);
         return RI_ERR_NO_RESOURCES;
+    }
     ah->base = (struct ri_ah){ base->ops, attr->context };
     ah->pd = pd;
     ah->here = is_here(attr);
@@ -82,6 +84,7 @@ enum ri_status vp_ah_destroy(struct ri_ah *base)
     pthread_mutex_lock(&ah->pd->rnic->lock);
     ah->pd->users--;
     pthread_mutex_unlock(&ah->pd->rnic->lock);
+    count_object(ah->pd->rnic, AHS, -1);
     free(ah);
     return RI_OK;
 }

@@ -25,7 +25,7 @@
 #define MAX_DEPTH     64u /* IRD and ORD */
 #define MAX_MR        4096u
 #define MAX_MR_LENGTH (UINT64_C(1) << 47)
-#define MAX_OBJECTS   (1u << 16)
+#define MAX_OBJECTS   (1u << 16) /* PDs, CQs, QPs, AHs, of each */
 #define MAX_CQE       (1u << 20)
 #define MAX_MESSAGE   (UINT32_C(1) << 30)
 #define MAX_UD        4096u /* octets of a datagram */
@@ -40,6 +40,8 @@ struct teller {
     /* Called with the lock held; makes one upcall without it. True: there is more to tell. */
     bool (*tell)(struct teller *teller);
 };
+
+enum kind { PDS, CQS, QPS, AHS, KINDS };
 
 struct rnic {
     struct ri_rnic base;
@@ -57,7 +59,8 @@ struct rnic {
     struct mr *regions[MAX_MR];
     TAILQ_HEAD(, connection) connections;
     TAILQ_HEAD(, mailbox) mailboxes;
-    uint32_t objects, pass; /* objects: all but QPs and regions */
+    uint32_t count[KINDS];  /* what is there */
+    uint32_t objects, pass; /* objects: connections, listeners */
 };
 
 struct pd {
@@ -210,7 +213,8 @@ void tell_later(struct rnic *rnic, struct teller *teller);
 void forget(struct rnic *rnic, struct teller *teller, const struct listener *listener);
 /* Upcalls of completions. Under the lock, which it releases. */
 void report(struct qp *qp);
-void count_object(struct rnic *rnic, int more);
+/* False: there are as many as vp_query says. */
+bool count_object(struct rnic *rnic, enum kind kind, int more);
 uint64_t now_ns(void);
 
 /* region.c */

@@ -51,6 +51,7 @@ static void qp_free(struct qp *qp)
 {
     queue_close(&qp->send);
     queue_close(&qp->receive);
+    count_object(qp->rnic, QPS, -1);
     free(qp);
 }
 
@@ -77,8 +78,10 @@ enum ri_status vp_qp_create(struct ri_pd *base, struct ri_qp_attr *attr, struct 
     if (status != RI_OK)
         return status;
     qp = calloc(1, sizeof(*qp));
-    if (!qp)
+    if (!qp || !count_object(((struct pd *)base)->rnic, QPS, 1)) {
+        free(qp);
         return RI_ERR_NO_RESOURCES;
+    }
     qp->pd = (struct pd *)base;
     qp->rnic = qp->pd->rnic;
     qp->base = (struct ri_qp){ qp->rnic->user, attr->context };

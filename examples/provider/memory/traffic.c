@@ -246,10 +246,12 @@ static void take_answer(struct qp *qp, const struct frame *frame, uint8_t *octet
 static void take_end(struct qp *qp, const struct frame *frame)
 {
     struct request *read = oldest_read(qp);
+    bool refused = read && read == request_at(&qp->send, qp->send.done) &&
+                   frame->code == CODE_READ_ACCESS;
 
-    if (read && read == request_at(&qp->send, qp->send.done) && frame->code == CODE_READ_ACCESS)
+    if (refused)
         finish(&qp->send, RI_WC_REMOTE_ACCESS);
-    connection_end(qp->connection, RI_EVENT_TERMINATE_RECEIVED, frame->code, false);
+    connection_end(qp->connection, RI_EVENT_TERMINATE_RECEIVED, frame->code, refused);
 }
 
 static void take(struct qp *qp, const struct frame *frame, uint8_t *octets)

@@ -82,11 +82,15 @@ void report(struct qp *qp)
 
 /* ---- PDs and CQs ---- */
 
-void count_object(struct rnic *rnic, int more)
+bool count_object(struct rnic *rnic, enum kind kind, int more)
 {
+    bool room;
+
     pthread_mutex_lock(&rnic->lock);
-    rnic->objects += (uint32_t)more;
+    room = more < 0 || rnic->count[kind] < MAX_OBJECTS;
+    rnic->count[kind] += room ? (uint32_t)more : 0;
     pthread_mutex_unlock(&rnic->lock);
+    return room;
 }
 
 static enum ri_status vp_pd_create(struct ri_rnic *base, void *context, struct ri_pd **out)
@@ -94,11 +98,12 @@ static enum ri_status vp_pd_create(struct ri_rnic *base, void *context, struct r
     struct rnic *rnic = (struct rnic *)base;
     struct pd *pd = calloc(1, sizeof(*pd));
 
-    if (!pd)
+    if (!pd || !count_object(rnic, PDS, 1)) {
+        free(pd);
         return RI_ERR_NO_RESOURCES;
+    }
     pd->base = (struct ri_pd){ base->ops, context };
     pd->rnic = rnic;
-    count_object(rnic, 1);
     *out = &pd->base;
     return RI_OK;
 }
@@ -111,7 +116,7 @@ static enum ri_status vp_pd_destroy(struct ri_pd *base)
 
     pthread_mutex_lock(&rnic->lock);
     busy = pd->users;
-    rnic->objects -= !busy;
+    rnic->count[PDS] -= !busy;
     pthread_mutex_unlock(&rnic->lock);
     if (busy)
         return RI_ERR_BUSY;
@@ -129,15 +134,17 @@ static enum ri_status vp_cq_create(struct ri_rnic *base, struct ri_cq_attr *attr
     if (attr->depth > MAX_CQE)
         return RI_ERR_LIMIT;
     cq = calloc(1, sizeof(*cq));
-    if (!cq)
+    if (!cq || !count_object(rnic, CQS, 1)) {
+        free(cq);
         return RI_ERR_NO_RESOURCES;
+    }
     cq->rnic = rnic;
     status = ri_mem_cq_open(&cq->mem, rnic->host, rnic->user, attr);
     if (status != RI_OK) {
+        count_object(rnic, CQS, -1);
         free(cq);
         return status;
     }
-    count_object(rnic, 1);
     *out = &cq->mem.base;
     return RI_OK;
 }
@@ -160,7 +167,7 @@ static enum ri_status vp_cq_destroy(struct ri_cq *base)
         return RI_ERR_BUSY;
     while (ri_mem_cq_close(&cq->mem) == RI_ERR_BUSY)
         sched_yield(); /* another thread is between collect and deliver */
-    count_object(rnic, -1);
+    count_object(rnic, CQS, -1);
     free(cq);
     return RI_OK;
 }
@@ -208,7 +215,7 @@ static enum ri_status vp_close(struct ri_rnic *base, bool force)
 
     (void)force;
     pthread_mutex_lock(&rnic->lock);
-    busy = rnic->objects;
+    busy = rnic->objects || rnic->count[PDS] || rnic->count[CQS];
     pthread_mutex_unlock(&rnic->lock);
     if (busy)
         return RI_ERR_BUSY;
@@ -223,6 +230,7 @@ static enum ri_status vp_query(struct ri_rnic *base, struct ri_rnic_attr *attr)
 {
     static const struct ri_rnic_attr all = {
         .transport = RI_TRANSPORT_INFINIBAND,
+        .wire = "shared memory of this host",
         .features = RI_FEATURE_CONNECTION_SET_A | RI_FEATURE_UD | RI_FEATURE_DMA |
                     RI_FEATURE_CQ_PEEK | RI_FEATURE_CQ_ARM_NOTIFY | RI_FEATURE_CQ_ARM_NTH |
                     RI_FEATURE_CQ_HOLDS_OVERFLOW | RI_FEATURE_CQ_RESIZE,

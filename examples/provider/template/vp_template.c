@@ -17,7 +17,6 @@
 
 #include <errno.h>
 #include <ifaddrs.h>
-#include <inttypes.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <sched.h>
@@ -25,7 +24,6 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/random.h>
-#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -33,6 +31,7 @@
 #define MAX_SGE     4u
 #define MAX_DEPTH   64u /* IRD and ORD */
 #define MAX_MR      4096u
+#define MAX_OBJECTS 65536u /* PDs, CQs, QPs, of each */
 #define MAX_CQE     (1u << 20)
 #define MAX_MESSAGE (UINT32_C(1) << 30)
 #define PAYLOAD     16384u /* octets of a frame at most */
@@ -57,6 +56,8 @@ struct frame {
 
 /* ---- objects: each begins with its structure of rnicpi.h ---- */
 
+enum kind { PDS, CQS, QPS, KINDS };
+
 struct rnic {
     struct ri_rnic base;
     const struct ri_host *host;
@@ -66,9 +67,9 @@ struct rnic {
     pthread_mutex_t lock;
     struct mr *regions[MAX_MR];
     struct stream *streams;
-    uint32_t objects, next_qpn; /* PDs, CQs; QPs so far */
-    uint32_t closing;           /* streams with a deadline */
-    uint64_t close_timeout;     /* ns */
+    uint32_t count[KINDS], next_qpn; /* what is there; QPs so far */
+    uint32_t closing;                /* streams with a deadline */
+    uint64_t close_timeout;          /* ns */
 };
 
 struct pd {
@@ -149,6 +150,18 @@ struct stream {
 
 static void report(struct qp *qp);
 
+/* False: there are as many as vp_query says. */
+static bool count_object(struct rnic *rnic, enum kind kind, int more)
+{
+    bool room;
+
+    pthread_mutex_lock(&rnic->lock);
+    room = more < 0 || rnic->count[kind] < MAX_OBJECTS;
+    rnic->count[kind] += room ? (uint32_t)more : 0;
+    pthread_mutex_unlock(&rnic->lock);
+    return room;
+}
+
 /* ---- memory ---- */
 
 /* Which keys exist must not be guessed: place and key are random. */
@@ -188,29 +201,6 @@ static uint8_t *memory(const struct pd *pd, uint32_t key, uint64_t address, uint
     return (uint8_t *)(uintptr_t)address;
 }
 
-/* Is all of the range mapped, and writable if that is asked for? */
-static enum ri_status check_range(uint64_t from, uint64_t length, bool writable)
-{
-    FILE *maps = fopen("/proc/self/maps", "re");
-    uint64_t begin, end, at = from;
-    enum ri_status status = RI_OK;
-    char line[512], rights[8];
-
-    if (!maps)
-        return RI_ERR_NO_RESOURCES;
-    while (at < from + length && status == RI_OK && fgets(line, sizeof(line), maps)) {
-        if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %7s", &begin, &end, rights) != 3 || end <= at)
-            continue;
-        if (begin > at)
-            break;
-        if (rights[0] != 'r' || (writable && rights[1] != 'w'))
-            status = RI_ERR_ACCESS;
-        at = end;
-    }
-    fclose(maps);
-    return status == RI_OK && at < from + length ? RI_ERR_ADDRESS : status;
-}
-
 static enum ri_status check_region(const struct ri_mr_attr *attr)
 {
     uint32_t access = attr->access;
@@ -225,7 +215,7 @@ static enum ri_status check_region(const struct ri_mr_attr *attr)
         return RI_ERR_NOT_SUPPORTED;
     if (!attr->addr || attr->shared)
         return RI_ERR_NOT_SUPPORTED;
-    return check_range(from, attr->length, access & RI_ACCESS_LOCAL_WRITE);
+    return ri_check_memory(attr->addr, attr->length, access & RI_ACCESS_LOCAL_WRITE);
 }
 
 static enum ri_status vp_mr_register(struct ri_pd *base, const struct ri_mr_attr *attr,
@@ -753,10 +743,11 @@ static void take_answer(struct qp *qp, const struct frame *frame, uint8_t *octet
 static void take_end(struct qp *qp, const struct frame *frame)
 {
     struct request *read = oldest_read(qp);
+    bool refused = read && read == request_at(&qp->send, qp->send.done) && frame->code == 0x0100;
 
-    if (read && read == request_at(&qp->send, qp->send.done) && frame->code == 0x0100)
+    if (refused)
         finish(&qp->send, RI_WC_REMOTE_ACCESS);
-    end(qp, RI_EVENT_TERMINATE_RECEIVED, frame->code, false, CLOSE);
+    end(qp, RI_EVENT_TERMINATE_RECEIVED, frame->code, refused, CLOSE);
 }
 
 static void take(struct qp *qp, const struct frame *frame, uint8_t *octets)
@@ -901,6 +892,7 @@ static void qp_free(struct qp *qp)
 {
     queue_close(&qp->send);
     queue_close(&qp->receive);
+    count_object(qp->rnic, QPS, -1);
     free(qp);
 }
 
@@ -912,8 +904,10 @@ static enum ri_status vp_qp_create(struct ri_pd *base, struct ri_qp_attr *attr, 
     if (status != RI_OK)
         return status;
     qp = calloc(1, sizeof(*qp));
-    if (!qp)
+    if (!qp || !count_object(((struct pd *)base)->rnic, QPS, 1)) {
+        free(qp);
         return RI_ERR_NO_RESOURCES;
+    }
     qp->pd = (struct pd *)base;
     qp->rnic = qp->pd->rnic;
     qp->base = (struct ri_qp){ qp->rnic->user, attr->context };
@@ -1181,23 +1175,17 @@ static enum ri_status vp_post_recv(struct ri_qp *base, struct ri_recv_wr *wr,
 
 /* ---- PDs and CQs ---- */
 
-static void count_object(struct rnic *rnic, int more)
-{
-    pthread_mutex_lock(&rnic->lock);
-    rnic->objects += (uint32_t)more;
-    pthread_mutex_unlock(&rnic->lock);
-}
-
 static enum ri_status vp_pd_create(struct ri_rnic *base, void *context, struct ri_pd **out)
 {
     struct rnic *rnic = (struct rnic *)base;
     struct pd *pd = calloc(1, sizeof(*pd));
 
-    if (!pd)
+    if (!pd || !count_object(rnic, PDS, 1)) {
+        free(pd);
         return RI_ERR_NO_RESOURCES;
+    }
     pd->base = (struct ri_pd){ base->ops, context };
     pd->rnic = rnic;
-    count_object(rnic, 1);
     *out = &pd->base;
     return RI_OK;
 }
@@ -1210,7 +1198,7 @@ static enum ri_status vp_pd_destroy(struct ri_pd *base)
 
     pthread_mutex_lock(&rnic->lock);
     busy = pd->users;
-    rnic->objects -= !busy;
+    rnic->count[PDS] -= !busy;
     pthread_mutex_unlock(&rnic->lock);
     if (busy)
         return RI_ERR_BUSY;
@@ -1228,15 +1216,17 @@ static enum ri_status vp_cq_create(struct ri_rnic *base, struct ri_cq_attr *attr
     if (attr->depth > MAX_CQE)
         return RI_ERR_LIMIT;
     cq = calloc(1, sizeof(*cq));
-    if (!cq)
+    if (!cq || !count_object(rnic, CQS, 1)) {
+        free(cq);
         return RI_ERR_NO_RESOURCES;
+    }
     cq->rnic = rnic;
     status = ri_mem_cq_open(&cq->mem, rnic->host, rnic->user, attr);
     if (status != RI_OK) {
+        count_object(rnic, CQS, -1);
         free(cq);
         return status;
     }
-    count_object(rnic, 1);
     *out = &cq->mem.base;
     return RI_OK;
 }
@@ -1249,7 +1239,7 @@ static enum ri_status vp_cq_destroy(struct ri_cq *base)
 
     if (status != RI_OK)
         return status;
-    count_object(rnic, -1);
+    count_object(rnic, CQS, -1);
     free(cq);
     return RI_OK;
 }
@@ -1294,7 +1284,7 @@ static enum ri_status vp_close(struct ri_rnic *base, bool force)
     bool busy;
 
     pthread_mutex_lock(&rnic->lock);
-    busy = rnic->objects;
+    busy = rnic->count[PDS] || rnic->count[CQS];
     for (struct stream *stream = rnic->streams; stream && force && !busy; stream = stream->next)
         stream_drop(stream, true);
     pthread_mutex_unlock(&rnic->lock);
@@ -1317,9 +1307,9 @@ static enum ri_status vp_query(struct ri_rnic *base, struct ri_rnic_attr *attr)
         .max_mr_length = UINT64_C(1) << 47,
         .max_message = MAX_MESSAGE,
         .max_send = MAX_MESSAGE,
-        .max_pd = 1u << 16,
-        .max_cq = 1u << 16,
-        .max_qp = 1u << 16,
+        .max_pd = MAX_OBJECTS,
+        .max_cq = MAX_OBJECTS,
+        .max_qp = MAX_OBJECTS,
         .max_mr = MAX_MR,
         .max_cqe = MAX_CQE,
         .max_send_wr = MAX_WR,
@@ -1336,6 +1326,7 @@ static enum ri_status vp_query(struct ri_rnic *base, struct ri_rnic_attr *attr)
         .connect_private_data = RI_MAX_PRIVATE_DATA,
         .accept_private_data = RI_MAX_PRIVATE_DATA,
         .reject_private_data = RI_MAX_PRIVATE_DATA,
+        .wire = "template frames/TCP",
     };
 
     (void)base;
