@@ -36,10 +36,9 @@ enum kal_status kal_host_push_governing(struct kal_host *host, struct policy *li
     return KAL_OK;
 }
 
-int kal_host_rules_watch(struct kal_host *host, bool *needed)
+int kal_host_rules_watch(struct kal_host *host)
 {
-    *needed = false;
-    return host->ops->rules_watch ? host->ops->rules_watch(host->state, needed) : -1;
+    return host->ops->rules_watch ? host->ops->rules_watch(host->state) : -1;
 }
 
 void kal_host_rules_changed(struct kal_host *host)

@@ -123,7 +123,7 @@ static inline enum ri_status kal_rnic_policy(struct kal_rnic *rnic,
 bool kal_rnic_has_address(const struct kal_rnic *rnic, const struct sockaddr *local);
 
 /* As rules_watch and rules_changed. */
-int kal_host_rules_watch(struct kal_host *host, bool *needed);
+int kal_host_rules_watch(struct kal_host *host);
 void kal_host_rules_changed(struct kal_host *host);
 
 /* The process may not bind that port: may the host? 0: *fd is the listening socket, the caller's.
@@ -198,10 +198,9 @@ struct kal_host_ops {
     /*
      * The rules of root. NULL: the host pushes by itself when they change. rules_watch: a descriptor
      * that is readable when they may have changed; -1: there is none. rules_changed reads and pushes
-     * them, and logs what is wrong with them; may block, one thread at a time. needed: there are
-     * rules, or a place for them, so that a thread that waits for nothing else is worth while.
+     * them, and logs what is wrong with them; may block, one thread at a time.
      */
-    int (*rules_watch)(void *state, bool *needed);
+    int (*rules_watch)(void *state);
     void (*rules_changed)(void *state);
 };
 

@@ -86,11 +86,10 @@ static enum kal_status push_governing(struct kal_host *host, const char *meanwhi
     return kal_host_push_governing(host, &list);
 }
 
-static int local_rules_watch(void *state, bool *needed)
+static int local_rules_watch(void *state)
 {
     const struct local *local = state;
 
-    *needed = local->reload.count == 2; /* the folder and the one above */
     return local->reload.fd;
 }
 

@@ -11,6 +11,8 @@
 
 #include "reload.h"
 
+#include "kal/report/report.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -104,9 +106,14 @@ static void watch_all(struct kal_reload *reload, const char *folder)
 void kal_reload_begin(struct kal_reload *reload, const char *folder)
 {
     reload->count = 0;
-    reload->fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    reload->fd = access(folder, F_OK) ? -1 : inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
     if (reload->fd >= 0)
         watch_all(reload, folder);
+    else if (errno != ENOENT)
+        kal_log(RI_LOG_WARNING,
+                "changes of %s will not be noticed in this process: %s; raise "
+                "fs.inotify.max_user_instances",
+                folder, strerrordesc_np(errno));
 }
 
 /* A file that somebody has just begun to write: its end is noticed, too. */

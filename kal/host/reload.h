@@ -17,7 +17,9 @@ struct kal_reload {
     } watched[2];
 };
 
-/* Begins to watch, without an error if that cannot be. One thread uses it at a time. */
+/* Begins to watch, without an error if that cannot be. The folder must be there: a user has but few
+ * inotify instances (fs.inotify.max_user_instances), which ital takes none of where root has said
+ * nothing. One thread uses it at a time. */
 void kal_reload_begin(struct kal_reload *reload, const char *folder);
 /* Takes what was noticed, and watches what is there now. True: the folder is to be read again. The
  * program may have closed the descriptor, or it is another file's: fd is -1 then. */

@@ -27,6 +27,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -62,12 +63,15 @@ static struct kal_state *_Atomic served;
 
 /* ---- descriptors ----------------------------------------------------------------------------- */
 
-/* Is the descriptor still the socket that it was? Async-signal-safe. */
+/* Is the descriptor still the socket that it was? Async-signal-safe. By the bare system call:
+ * ThreadSanitizer would take the look at a descriptor that another thread may just have opened for
+ * a race. */
 static bool is_ours(int fd, ino_t inode)
 {
-    struct stat about;
+    struct statx about;
 
-    return fd >= 0 && !fstat(fd, &about) && S_ISSOCK(about.st_mode) && about.st_ino == inode;
+    return fd >= 0 && !syscall(SYS_statx, fd, "", AT_EMPTY_PATH, STATX_TYPE | STATX_INO, &about) &&
+           S_ISSOCK(about.stx_mode) && about.stx_ino == inode;
 }
 
 static void close_ours(int *fd, ino_t inode)
@@ -151,14 +155,13 @@ enum { LISTENER, FIRST_CLIENT, RULES = FIRST_CLIENT + CLIENTS, ENTRIES };
 static uint64_t gather(struct kal_state *state, struct pollfd entries[ENTRIES], uint64_t now)
 {
     uint64_t deadline = CLOCK_NEVER;
-    bool needed;
 
     entries[LISTENER] = (struct pollfd){ .fd = -1, .events = POLLIN };
     if (state->pause > now)
         deadline = state->pause;
     else if (free_client(state))
         entries[LISTENER].fd = state->listener;
-    entries[RULES] = (struct pollfd){ .fd = kal_host_rules_watch(state->kal->host, &needed),
+    entries[RULES] = (struct pollfd){ .fd = kal_host_rules_watch(state->kal->host),
                                       .events = POLLIN };
     for (unsigned i = 0; i < CLIENTS; i++) {
         const struct kal_state_client *client = &state->clients[i];
@@ -259,10 +262,8 @@ static int start_thread(struct kal_state *state)
 /* Of a thread that serves nobody: it is woken by its shutdown. */
 static int open_nameless(struct kal_state *state)
 {
-    bool needed;
-
     *state->name = '\0';
-    if (kal_host_rules_watch(state->kal->host, &needed) < 0 || !needed)
+    if (kal_host_rules_watch(state->kal->host) < 0)
         return -1;
     return socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 }
@@ -370,10 +371,10 @@ void kal_state_close(struct kal_state *state)
 
 struct kal_state *kal_state_create(struct kal *kal)
 {
-    bool shows = kal_values_bool(kal->config->ital, "monitor"), needed;
+    bool shows = kal_values_bool(kal->config->ital, "monitor");
     struct kal_state *state;
 
-    if (!shows && (kal_host_rules_watch(kal->host, &needed) < 0 || !needed))
+    if (!shows && kal_host_rules_watch(kal->host) < 0)
         return NULL;
     state = calloc(1, sizeof *state);
     if (!state)

@@ -186,15 +186,14 @@ START_TEST(changes_are_noticed)
 }
 END_TEST
 
-/* The folder itself comes, goes, and is replaced by another one. */
-START_TEST(the_folder_may_come_later)
+/* The folder itself goes, comes, and is replaced by another one. */
+START_TEST(the_folder_may_be_another)
 {
     struct kal_rnic *rnic;
     struct kal *kal;
     char aside[4400], path[4400];
 
     snprintf(aside, sizeof aside, "%s/aside", fixture_folder());
-    ck_assert_int_eq(rmdir(policy), 0);
     fixture_conf("[ital]\nmonitor = yes\n");
     unsetenv("ITAL_MONITOR");
     setenv("XDG_RUNTIME_DIR", fixture_folder(), 1);
@@ -204,6 +203,7 @@ START_TEST(the_folder_may_come_later)
     snprintf(path, sizeof path, "%s/other", fixture_folder());
     ck_assert_int_eq(chmod(path, 0755), 0);
     file("other/10.conf", "deny connect to 192.0.2.0/24\n");
+    ck_assert_int_eq(rmdir(policy), 0);
     ck_assert_int_eq(rename(path, policy), 0);
     ck_assert(tc_until(ask(rnic, "192.0.2.9") == RI_ERR_PERMISSION, 10000));
     ck_assert_int_eq(rename(policy, aside), 0);
@@ -254,6 +254,28 @@ START_TEST(descriptors_of_the_program_are_not_read)
 }
 END_TEST
 
+/* A user has few inotify instances. */
+START_TEST(without_a_folder_nothing_is_watched)
+{
+    struct kal *kal;
+    struct tc_fds before;
+
+    ck_assert_int_eq(rmdir(policy), 0);
+    kal = fixture_get();
+    kal_put(kal);
+    before = tc_fds();
+    kal = fixture_get();
+    for (int fd = 3; fd < 256; fd++) {
+        char path[64], target[64] = "";
+
+        snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+        ck_assert(readlink(path, target, sizeof target - 1) < 0 || !strstr(target, "inotify"));
+    }
+    kal_put(kal);
+    ck_assert_ptr_null(tc_fds_differ(&before));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("governing");
@@ -261,7 +283,8 @@ int main(void)
 
     tc_add_tests(tc, another_configuration_does_not_replace_it, both_must_allow,
                  what_cannot_be_used_allows_nothing, limits_refuse_and_name_the_rule,
-                 the_folder_may_come_later, descriptors_of_the_program_are_not_read);
+                 the_folder_may_be_another, descriptors_of_the_program_are_not_read,
+                 without_a_folder_nothing_is_watched);
     tcase_add_loop_test(tc, changes_are_noticed, 0, 2);
     return tc_main(suite);
 }
