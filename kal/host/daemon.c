@@ -65,11 +65,11 @@ static void daemon_fork_child(void *state)
     kal_host_local.fork_child(both->local);
 }
 
-static int daemon_rules_watch(void *state, bool *needed)
+static int daemon_rules_watch(void *state)
 {
     struct with_daemon *both = state;
 
-    return kal_host_local.rules_watch(both->local, needed);
+    return kal_host_local.rules_watch(both->local);
 }
 
 /* Both see the same files. */
