@@ -30,8 +30,8 @@ void kal_state_put_end(struct json *json, const char *name, const union address 
     json_text(json, name, kal_address_length(&address->any) ? text : NULL);
 }
 
-/* A number that counters_table.h does not have is called as the provider says, in letters, digits and
- * underscores. */
+/* A number that counters_table.h does not have is called as the provider says, in letters, digits
+ * and underscores. */
 static void put_counter(struct json *json, enum counter_scope scope, const char *group,
                         const char *said, uint64_t value)
 {

@@ -7,7 +7,7 @@
 
 #include "base/json.h"
 
-/* Under rnics_lock, as long as the RNIC is listed. endpoints: each of them, too; else their sums. */
+/* Under rnics_lock, as long as the RNIC is listed. endpoints: each of them, too; else the sums. */
 void kal_state_put_traffic(struct json *json, struct kal_rnic *rnic, bool endpoints);
 /* The provider's own counters; it is asked, unless it is being closed. */
 void kal_state_put_counters(struct json *json, struct kal_rnic *rnic);

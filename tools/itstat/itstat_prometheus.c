@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The document in Prometheus' text format, version 0.0.4: for its agent, or node_exporter's textfile
- * collector.
+ * The document in Prometheus' text format, version 0.0.4: for its agent, or node_exporter's
+ * textfile collector.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>

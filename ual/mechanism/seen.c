@@ -4,7 +4,8 @@
  *
  * A QP is in the device's list from its creation to its destruction. One thread, kal's, walks the
  * list in steps: `turn` is where it goes on, and who removes that QP moves it. The list's lock is
- * held over the provider's queries, which do not block; so a QP that is being read is not destroyed.
+ * held over the provider's queries, which do not block; so a QP that is being read is not
+ * destroyed.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
