@@ -10,7 +10,8 @@
 
 /*
  * A connected socket; *is_roots (NULL: not wanted): root's kald is there. Only that and the
- * process's own user's is believed: EPERM. -1, with errno; EAGAIN: its queue is full. ENOENT: no kald has ever been there.
+ * process's own user's is believed: EPERM. -1, with errno; EAGAIN: its queue is full. ENOENT: no
+ * kald has ever been there.
  */
 int kald_connect(const char *path, bool *is_roots);
 

@@ -196,9 +196,9 @@ struct kal_host_ops {
     void (*links_close)(struct kal_links *links);
 
     /*
-     * The rules of root. NULL: the host pushes by itself when they change. rules_watch: a descriptor
-     * that is readable when they may have changed; -1: there is none. rules_changed reads and pushes
-     * them, and logs what is wrong with them; may block, one thread at a time.
+     * The rules of root. NULL: the host pushes by itself when they change. rules_watch: a
+     * descriptor that is readable when they may have changed; -1: there is none. rules_changed
+     * reads and pushes them, and logs what is wrong with them; may block, one thread at a time.
      */
     int (*rules_watch)(void *state);
     void (*rules_changed)(void *state);

@@ -50,7 +50,7 @@ struct kal_state {
     uid_t user;
     uint64_t opened; /* clock_wall() */
     uint64_t pause;  /* no client is accepted before; used by the thread */
-    /* Without a name (`shows` is false, or there is no place): a socket that only wakes the thread */
+    /* Without a name (`shows` is false, or there is no place) it only wakes the thread. */
     int listener;
     ino_t inode;                 /* of the listener */
     char name[MONITOR_NAME_MAX]; /* empty: none */
