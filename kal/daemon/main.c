@@ -148,17 +148,16 @@ static bool lock_path(const char *path)
 static bool open_socket(struct kald *kald)
 {
     struct sockaddr_un address = { .sun_family = AF_UNIX };
-    char fresh[sizeof address.sun_path + 8];
+    const char *fresh = address.sun_path;
     bool opened;
 
-    if (strlen(kald->path) + 5 > sizeof address.sun_path) {
+    if (snprintf(address.sun_path, sizeof address.sun_path, "%s.new", kald->path) >=
+        (int)sizeof address.sun_path) {
         kald_say(3, "%s: the path is too long", kald->path);
         return false;
     }
     if (!lock_path(kald->path))
         return false;
-    snprintf(fresh, sizeof fresh, "%s.new", kald->path);
-    strncpy(address.sun_path, fresh, sizeof address.sun_path - 1);
     unlink(fresh);
     kald->listener.fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     opened = kald->listener.fd >= 0 &&
