@@ -395,11 +395,15 @@ enum ri_status kal_pin(struct kal_pins *pins, const void *addr, uint64_t length,
     if (!to_pages(addr, length, &start, &end))
         return kal_pin_refuse(refusal, RI_ERR_INVALID_ARGUMENT, "the range is empty or wraps");
     pthread_mutex_lock(&pins->lock);
-    pins->may_wait = may_wait;
-    while (!(done = take_gaps(pins, start, end, &failure))) {
-        if (!asked && may_wait && raised(pins, &failure))
+    for (;;) {
+        /* After a wait it may be another thread's */
+        pins->may_wait = may_wait;
+        done = take_gaps(pins, start, end, &failure);
+        if (done || !may_wait)
+            break;
+        if (!asked && raised(pins, &failure))
             asked = true;
-        else if (!may_wait || !wait_for_charge(pins, &failure, &until, &pause))
+        else if (!wait_for_charge(pins, &failure, &until, &pause))
             break;
     }
     if (done)
