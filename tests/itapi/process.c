@@ -15,6 +15,7 @@ struct peer peer_start(const char *name, void (*play)(const char *name, int fd))
     int fds[2];
 
     ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds), 0);
+    tc_await_quiet_for_fork();
     peer.pid = fork();
     ck_assert_int_ge(peer.pid, 0);
     if (peer.pid == 0) {

@@ -6,6 +6,7 @@
 
 #include "fixture.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -305,6 +306,20 @@ END_TEST
 /* --- the process --- */
 
 #ifndef ITAL_TSAN /* TSan allows no new threads in such a child */
+static int release_ends[2];
+
+/* As stay, but it sleeps: see tc_await_quiet_for_fork. */
+static void stay_asleep(it_evd_handle_t evd, void *arg)
+{
+    struct probe *of = arg;
+
+    (void)evd;
+    atomic_fetch_add(&of->calls, 1);
+    atomic_store(&of->inside, true);
+    ck_assert_int_eq(tc_wait_fd(release_ends[0], POLLIN, tc_deadline(2 * PATIENCE)), POLLIN);
+    atomic_store(&of->inside, false);
+}
+
 /* A child has no callback thread; the parent's continues. */
 START_TEST(forked)
 {
@@ -313,11 +328,13 @@ START_TEST(forked)
     int status = -1;
     pid_t child;
 
+    ck_assert_int_eq(pipe(release_ends), 0);
     node_open(&node, IFACE);
     evd = software(node.ia);
-    attach(&node, evd, stay);
+    attach(&node, evd, stay_asleep);
     ok(it_evd_post_se(evd, NULL));
     ck_assert(tc_until(atomic_load(&probe.inside), PATIENCE));
+    tc_await_quiet_for_fork();
     child = fork();
     ck_assert_int_ge(child, 0);
     if (!child) {
@@ -333,12 +350,14 @@ START_TEST(forked)
         node_close(&own);
         _exit(0);
     }
-    atomic_store(&probe.may_return, true);
+    ck_assert_int_eq(write(release_ends[1], "", 1), 1);
     ck_assert_int_eq(waitpid(child, &status, 0), child);
     ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     ok(it_evd_callback_detach(evd));
     ck_assert_uint_eq(atomic_load(&probe.calls), 1);
     node_close(&node);
+    close(release_ends[0]);
+    close(release_ends[1]);
 }
 END_TEST
 #endif

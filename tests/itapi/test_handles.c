@@ -482,6 +482,7 @@ START_TEST(dead)
     for (enum kind kind = IA; kind <= LAST_KIND; kind++)
         old[kind] = good_handle(kind);
     old[ANY] = good.node.asked;
+    tc_await_quiet_for_fork();
     child = fork();
     ck_assert_int_ge(child, 0);
     if (child == 0)

@@ -312,6 +312,7 @@ START_TEST(a_forked_child_leaves_the_host)
     pid_t child;
 
     open_all("");
+    tc_await_quiet_for_fork();
     kal_fork_prepare();
     child = fork();
     if (child)

@@ -493,6 +493,7 @@ START_TEST(log_forked_child_repeats_nothing)
     fill();
     for (int i = 0; i < 10; i++)
         kal_log(RI_LOG_ERROR, "line %d", i);
+    tc_await_quiet_for_fork(); /* the thread that waits for the full pipe */
     child = fork();
     if (!child) {
         leaks_unchecked = true;

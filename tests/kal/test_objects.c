@@ -520,6 +520,7 @@ START_TEST(test_child_forgets)
     pid_t child;
 
     open_all("", "");
+    tc_await_quiet_for_fork();
     kal_fork_prepare(); /* what the atfork handlers do */
     child = fork();
     if (child)

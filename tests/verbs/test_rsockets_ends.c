@@ -178,9 +178,11 @@ END_TEST
 
 START_TEST(the_child_of_a_fork_is_refused)
 {
-    pid_t child = fork();
     int status;
+    pid_t child;
 
+    tc_await_quiet_for_fork();
+    child = fork();
     if (!child) {
         bool refused = rsend(client, "x", 1, 0) < 0 && errno == EOPNOTSUPP &&
                        rsocket(AF_INET, SOCK_STREAM, 0) < 0 && errno == EOPNOTSUPP &&
@@ -233,6 +235,7 @@ START_TEST(a_poll_in_the_child_takes_no_wake_up_of_the_parent)
 
     ck_assert_int_eq(pipe(ends), 0);
     ck_assert_int_eq(rpoll(&one, 1, 0), 0);
+    tc_await_quiet_for_fork();
     child = fork();
     if (!child) {
         one.fd = ends[0];

@@ -514,9 +514,11 @@ END_TEST
 
 START_TEST(the_child_of_a_fork_has_the_kernels_sockets)
 {
-    pid_t child = fork();
     int status, made;
+    pid_t child;
 
+    tc_await_quiet_for_fork();
+    child = fork();
     if (!child) {
         bool good = send(client, "x", 1, 0) < 0 && errno == EOPNOTSUPP && close(client) == 0;
 
