@@ -47,6 +47,7 @@ ssize_t __real___getdelim(char **line, size_t *room, int end, FILE *file);
 int __real_scandir(const char *folder, struct dirent ***entries,
                    int (*select)(const struct dirent *),
                    int (*compare)(const struct dirent **, const struct dirent **));
+char *__real_realpath(const char *path, char *resolved);
 void __real_free(void *memory);
 
 void *__wrap_malloc(size_t size);
@@ -60,6 +61,7 @@ ssize_t __wrap___getdelim(char **line, size_t *room, int end, FILE *file);
 int __wrap_scandir(const char *folder, struct dirent ***entries,
                    int (*select)(const struct dirent *),
                    int (*compare)(const struct dirent **, const struct dirent **));
+char *__wrap_realpath(const char *path, char *resolved);
 void __wrap_free(void *memory);
 
 void *__wrap_malloc(size_t size)
@@ -132,6 +134,19 @@ int __wrap_scandir(const char *folder, struct dirent ***entries,
     if (count >= 0)
         balance += count + (*entries != NULL);
     return count;
+}
+
+char *__wrap_realpath(const char *path, char *resolved)
+{
+    char *real;
+
+    if (!resolved && fails()) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    real = __real_realpath(path, resolved);
+    balance += real && !resolved;
+    return real;
 }
 
 void __wrap_free(void *memory)
