@@ -7,8 +7,10 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/capability.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +20,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -226,9 +229,11 @@ static void *takes_and_gives(void *arg)
 {
     unsigned *done = arg;
 
-    for (unsigned i = 0; i < 300; i++) {
-        if (take(3) == KAL_OK) {
-            give(3);
+    for (unsigned i = 0; i < 2000; i++) {
+        uint64_t amount = 1 + i % 4;
+
+        if (take(amount) == KAL_OK) {
+            give(amount);
             ++*done;
         }
     }
@@ -263,6 +268,7 @@ START_TEST(threads_and_processes_take_from_one_limit)
     give(9);
     close_all();
     ck_assert_uint_eq(kald_lines("is not served any more"), 0);
+    ck_assert_uint_eq(fixture_log_count("is gone"), 0); /* and no answer was missed */
 }
 END_TEST
 
@@ -437,6 +443,132 @@ START_TEST(a_child_holds_no_copy_of_the_socket)
 }
 END_TEST
 
+/* ---- a kald that is written by hand ---- */
+
+static int hand, hand_listener;
+static uint32_t hand_ids[8], hand_flags[8];
+static unsigned hand_takes;
+
+static void hand_send(const struct kald_message *message, int fd)
+{
+    ck_assert(kald_send(hand, message, fd));
+}
+
+static void hand_read(enum kald_type type, bool answer, struct kald_message *message)
+{
+    ck_assert_int_gt(tc_wait_fd(hand, POLLIN, tc_deadline(10000)), 0);
+    ck_assert_int_eq(kald_receive(hand, false, message, NULL), KALD_GOT);
+    ck_assert_int_eq(message->type, type);
+    ck_assert_int_eq(message->answer, answer);
+    if (type == KALD_TAKE) {
+        hand_ids[hand_takes] = message->id;
+        hand_flags[hand_takes++] = message->flags;
+    }
+}
+
+/* Greets; the policy's text is what the descriptor has, sealed or not. */
+static void hand_greet(bool sealed)
+{
+    struct kald_message message;
+    int fd = memfd_create("policy", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+    hand = accept4(hand_listener, NULL, NULL, SOCK_CLOEXEC);
+    ck_assert(hand >= 0 && fd >= 0);
+    hand_read(KALD_HELLO, false, &message);
+    message = (struct kald_message){ .type = KALD_HELLO, .answer = true, .id = message.id };
+    hand_send(&message, -1);
+    if (sealed)
+        ck_assert_int_eq(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE), 0);
+    hand_send(&(struct kald_message){ .type = KALD_POLICY, .generation = 5 }, fd);
+    close(fd);
+    if (sealed)
+        hand_read(KALD_POLICY, true, &message);
+}
+
+static void hand_answer(const struct kald_message *take, uint64_t total)
+{
+    hand_send(&(struct kald_message){ .type = KALD_TAKE,
+                                      .answer = true,
+                                      .id = take->id,
+                                      .kind = take->kind,
+                                      .total = total,
+                                      .limit = 100 },
+              -1);
+}
+
+static void hand_begin(pthread_t *thread, void *(*routine)(void *))
+{
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+
+    strncpy(address.sun_path, kald_path(), sizeof address.sun_path - 1);
+    hand_listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    ck_assert_int_eq(bind(hand_listener, (struct sockaddr *)&address, sizeof address), 0);
+    ck_assert_int_eq(listen(hand_listener, 5), 0);
+    ck_assert_int_eq(pthread_create(thread, NULL, routine, NULL), 0);
+}
+
+/* It asks back while a TAKE is open: that TAKE is void, its answer means nothing, and the next one
+ * asks nobody else. */
+static void *asks_back_in_between(void *arg)
+{
+    struct kald_message take, give;
+
+    hand_greet(true);
+    hand_read(KALD_TAKE, false, &take);
+    hand_send(&(struct kald_message){ .type = KALD_GIVE, .id = 77, .kind = take.kind }, -1);
+    hand_answer(&take, 50); /* too late */
+    hand_read(KALD_GIVE, true, &give);
+    ck_assert_uint_eq(give.id, 77);
+    ck_assert_uint_eq(give.total, 0);
+    hand_read(KALD_TAKE, false, &take);
+    ck_assert_uint_eq(take.least, 5); /* it holds nothing: the 50 were not believed */
+    hand_answer(&take, 7);
+    return arg;
+}
+
+START_TEST(a_take_that_is_asked_back_is_sent_again)
+{
+    pthread_t thread;
+
+    hand_begin(&thread, asks_back_in_between);
+    open_all();
+    ck_assert_int_eq(take(5), KAL_OK);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    ck_assert_uint_eq(hand_takes, 2);
+    ck_assert_uint_ne(hand_ids[0], hand_ids[1]);
+    ck_assert_uint_eq(hand_flags[0], 0);
+    ck_assert_uint_eq(hand_flags[1], KALD_ALONE);
+    give(5);
+    close_all();
+    ck_assert_uint_eq(fixture_log_count("is gone"), 0);
+}
+END_TEST
+
+/* A policy that somebody could still change is none, and who sends it is no kald. */
+static void *sends_a_policy_that_is_not_sealed(void *arg)
+{
+    struct kald_message message;
+
+    hand_greet(false);
+    ck_assert_int_gt(tc_wait_fd(hand, POLLIN, tc_deadline(10000)), 0);
+    ck_assert_int_eq(kald_receive(hand, false, &message, NULL), KALD_ENDED);
+    close(hand_listener);
+    return arg;
+}
+
+START_TEST(a_policy_that_is_not_sealed_is_not_believed)
+{
+    pthread_t thread;
+
+    hand_begin(&thread, sends_a_policy_that_is_not_sealed);
+    open_all();
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    ck_assert_int_eq(take(5), KAL_OK); /* without it */
+    give(5);
+    close_all();
+}
+END_TEST
+
 /* ---- ports, memory ---- */
 
 START_TEST(a_listener_below_1024_uses_kalds_socket)
@@ -526,7 +658,9 @@ int main(void)
                  one_that_was_stopped_before_the_process_began_is_found_later,
                  a_kald_that_hangs_keeps_no_lane_and_no_create_waiting,
                  a_program_that_closes_all_descriptors_loses_nothing_of_its_own,
-                 a_child_holds_no_copy_of_the_socket, a_listener_below_1024_uses_kalds_socket,
+                 a_take_that_is_asked_back_is_sent_again,
+                 a_policy_that_is_not_sealed_is_not_believed, a_child_holds_no_copy_of_the_socket,
+                 a_listener_below_1024_uses_kalds_socket,
                  a_pin_beyond_the_limit_of_locked_memory_raises_it);
     return tc_main(suite);
 }
