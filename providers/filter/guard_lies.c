@@ -7,8 +7,7 @@
 #include "guard.h"
 
 static const char *const lies[GUARD_LIES] = {
-    [GUARD_TWICE] = "completes a request twice, or one that was not posted: the completion is "
-                    "dropped",
+    [GUARD_TWICE] = "completes a request twice, or one that was not posted: it is dropped",
     [GUARD_UNKNOWN] = "gives a completion of a queue pair that is not there: it is dropped",
     [GUARD_MORE] = "gives more completions than there is room for: those are dropped",
     [GUARD_BEHIND] = "writes behind the array of completions",
