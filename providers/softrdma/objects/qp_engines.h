@@ -138,12 +138,11 @@ struct qp_tx {
 
 /* A request of this side that the peer has to answer: a Read, or an atomic (8 octets). */
 struct outstanding_read {
-    /* Index of its request. UINT32_MAX with rtr; with ack the first request behind it. */
+    /* Index of its request. With ack: of the first request behind it. */
     uint32_t index;
-    /* The ready-to-receive message of this side: no request waits for it. */
-    bool rtr;
-    /* It asks for an acknowledgement of the requests before it. */
-    bool ack;
+    /* No request waits for it: it is the ready-to-receive message, or asks for an acknowledgement
+     * of the requests before it (ack). */
+    bool own, ack;
     /* Its Request Identifier is its MSN. */
     bool atomic;
     /* All octets have come, the last segment without L (C-100). */

@@ -127,7 +127,7 @@ bool qp_may_hear(struct qp *qp)
 
     return atomic_load(&qp->tx.holding) || atomic_load(&qp->reads.ack_asked) ||
            (out != atomic_load(&qp->reads.ord_in) &&
-            qp->reads.ord_ring[out & (qp->reads.ord_size - 1)].rtr);
+            qp->reads.ord_ring[out & (qp->reads.ord_size - 1)].own);
 }
 
 void qp_closed_badly(struct qp *qp)

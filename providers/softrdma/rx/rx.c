@@ -44,9 +44,9 @@ static struct wqe *blamed_request(struct qp *qp, const struct terminate_info *in
     if (at == in && !(info->value >> 12 == TERMINATE_RDMAP && info->rdma_hdr))
         return NULL;
     read = &qp->reads.ord_ring[(at == in ? out : at) & (qp->reads.ord_size - 1)];
-    if (qp_is_acknowledged(qp) && !read->rtr)
+    if (qp_is_acknowledged(qp) && read->own == read->ack)
         rx_acknowledge(qp, read->index, true);
-    return read->rtr || read->ack ? NULL : wq_slot(&qp->sq, read->index);
+    return read->own ? NULL : wq_slot(&qp->sq, read->index);
 }
 
 /* The Write whose segment header the peer returns; or, if the peer had no receive for a Send, the

@@ -70,26 +70,36 @@ static bool response_fault(struct qp *qp, const struct outstanding_read *read,
                            enum ri_wc_status status, struct fault *fault, uint16_t value,
                            const char *detail)
 {
-    struct wqe *wqe = read->rtr || read->ack ? NULL : wq_slot(&qp->sq, read->index);
+    struct wqe *wqe = read->own ? NULL : wq_slot(&qp->sq, read->index);
 
     return fail(fault, wqe, status, value, RI_EVENT_RESPONSE_ERROR, detail);
 }
 
+/* No request waits for it, or not only one. */
+static __attribute__((noinline)) void finish_specially(struct qp *qp,
+                                                       const struct outstanding_read *read)
+{
+    if (qp_is_acknowledged(qp) && read->own == read->ack)
+        rx_acknowledge(qp, read->index, read->ack);
+    if (!read->own)
+        wqe_finish(wq_slot(&qp->sq, read->index), RI_WC_SUCCESS, read->size);
+    if (read->ack)
+        atomic_store_explicit(&qp->reads.ack_asked, false, memory_order_release);
+}
+
 void rx_finish_answered(struct qp *qp, const struct outstanding_read *read)
 {
-    uint32_t size = read->size;
+    bool special = unlikely(read->own) || qp_is_acknowledged(qp);
 
-    if (qp_is_acknowledged(qp) && !read->rtr)
-        rx_acknowledge(qp, read->index, read->ack);
-    if (!read->rtr && !read->ack)
-        wqe_finish(wq_slot(&qp->sq, read->index), RI_WC_SUCCESS, size);
-    if (__builtin_expect(read->ack, 0))
-        atomic_store_explicit(&qp->reads.ack_asked, false, memory_order_release);
+    if (unlikely(special))
+        finish_specially(qp, read);
+    else
+        wqe_finish(wq_slot(&qp->sq, read->index), RI_WC_SUCCESS, read->size);
     atomic_store_explicit(&qp->reads.ord_out,
                           atomic_load_explicit(&qp->reads.ord_out, memory_order_relaxed) + 1,
                           memory_order_release);
     atomic_thread_fence(memory_order_seq_cst); /* see tx_must_wait() in tx_order.c */
-    if (wq_pending(&qp->sq) || qp_is_acknowledged(qp))
+    if (special || wq_pending(&qp->sq))
         atomic_store(&qp->tx.wanted, true); /* a request may have waited for this response */
 }
 

@@ -298,7 +298,7 @@ static void build_requests(struct qp *qp, bool only_one)
 static void build_ack_request(struct qp *qp)
 {
     const struct outstanding_read record = {
-        .index = atomic_load_explicit(&qp->sq.next, memory_order_relaxed), .ack = true
+        .index = atomic_load_explicit(&qp->sq.next, memory_order_relaxed), .own = true, .ack = true
     };
     const struct rdmap_read_req nothing = { .size = 0 };
 
@@ -309,7 +309,7 @@ static void build_ack_request(struct qp *qp)
 
 static void build_rtr(struct qp *qp)
 {
-    const struct outstanding_read record = { .index = UINT32_MAX, .rtr = true };
+    const struct outstanding_read record = { .index = UINT32_MAX, .own = true };
     const struct rdmap_read_req nothing = { .size = 0 };
     const struct wqe empty = { 0 };
     struct fpdu fpdu;
