@@ -566,13 +566,14 @@ static int connect_to(struct kal_daemon *d)
     d->is_roots = is_roots;
     d->inode = fstat(fd, &about) ? 0 : about.st_ino;
     d->connected = !d->stop && greet(d);
-    if (!d->connected) {
+    error = d->connected ? 0 : ECONNRESET;
+    if (error) {
         d->fd = -1;
         close(fd);
     }
     d->greet_by = clock_after(clock_now(), ANSWER_NS);
     pthread_mutex_unlock(&d->lock);
-    return d->connected ? 0 : ECONNRESET;
+    return error;
 }
 
 static void disconnect(struct kal_daemon *d)
@@ -585,19 +586,21 @@ static void disconnect(struct kal_daemon *d)
     pthread_mutex_unlock(&d->lock);
 }
 
-/* Until the connection ends. */
-static void serve(struct kal_daemon *d)
+/* Until the connection ends. True: it was one. */
+static bool serve(struct kal_daemon *d)
 {
-    bool going = true, greeted;
+    bool going = true, greeted, any = false;
 
     while (going) {
         pthread_mutex_lock(&d->lock);
         greeted = d->greeted;
+        any = any || greeted;
         going = !d->stop && (d->connected || greeted);
         pthread_mutex_unlock(&d->lock);
         going = going && read_one(d, greeted ? CLOCK_NEVER : d->greet_by);
     }
     disconnect(d);
+    return any;
 }
 
 static void *run(void *arg)
@@ -607,8 +610,7 @@ static void *run(void *arg)
     bool stop = false;
 
     sanitizer_ignore_begin();
-    if (d->connected)
-        serve(d);
+    serve(d);
     while (!stop) {
         pthread_mutex_lock(&d->lock);
         until = clock_after(clock_now(), pause);
@@ -617,10 +619,8 @@ static void *run(void *arg)
         stop = d->stop;
         pthread_mutex_unlock(&d->lock);
         pause = 2 * pause < RETRY_MOST ? 2 * pause : RETRY_MOST;
-        if (!stop && !connect_to(d)) {
-            serve(d);
-            pause = d->missed ? RETRY_LEAST : pause;
-        }
+        if (!stop && !connect_to(d) && serve(d))
+            pause = RETRY_LEAST;
     }
     sanitizer_ignore_end();
     return NULL;
