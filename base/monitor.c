@@ -182,6 +182,15 @@ static void remove_begun(int folder, const char *name)
         unlinkat(folder, name, 0);
 }
 
+/* Nobody here has the number. So the many processes of a user do not wake each other when they
+ * begin; in another namespace it may be somebody's, whom a connection finds. */
+static bool is_gone(const char *name)
+{
+    pid_t process = monitor_process(name);
+
+    return process && kill(process, 0) && errno == ESRCH;
+}
+
 void monitor_sweep(int folder, const char *except)
 {
     int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -196,7 +205,7 @@ void monitor_sweep(int folder, const char *except)
     while ((entry = readdir(list))) {
         if (entry->d_name[0] == '.')
             remove_begun(folder, entry->d_name);
-        else if (monitor_process(entry->d_name) && (!except || strcmp(entry->d_name, except)))
+        else if (is_gone(entry->d_name) && (!except || strcmp(entry->d_name, except)))
             monitor_remove_stale(folder, entry->d_name);
     }
     closedir(list);

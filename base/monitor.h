@@ -42,7 +42,7 @@ int monitor_listen(int folder, const char *name);
 int monitor_connect(int folder, const char *name);
 /* Removes the socket if no process serves there. */
 void monitor_remove_stale(int folder, const char *name);
-/* Looks at every socket in the folder, but for one name (NULL: at all). */
+/* Does so for every name whose process is not there, but for one name (NULL: no exception). */
 void monitor_sweep(int folder, const char *except);
 
 #endif

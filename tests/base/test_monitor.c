@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -102,25 +103,45 @@ START_TEST(test_a_socket_is_private_and_answers_its_name)
 }
 END_TEST
 
+/* More than any kernel's greatest number of a process. */
+#define GONE     "4199997.sock"
+#define GONE_TOO "4199998.sock"
+
 START_TEST(test_what_nobody_serves_is_swept)
 {
-    int one = monitor_listen(folder, "7.sock"), other = monitor_listen(folder, "8.sock"), fd;
+    int one = monitor_listen(folder, GONE), other = monitor_listen(folder, GONE_TOO), fd;
 
     ck_assert_int_ge(one, 0);
     close(one);
     fd = openat(folder, "keep", O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
     ck_assert_int_ge(fd, 0);
     close(fd);
-    ck_assert_int_lt(monitor_connect(folder, "7.sock"), 0);
+    ck_assert_int_lt(monitor_connect(folder, GONE), 0);
     ck_assert_int_eq(errno, ECONNREFUSED);
-    monitor_sweep(folder, "7.sock");
-    ck_assert(is_there("7.sock"));
+    monitor_sweep(folder, GONE);
+    ck_assert(is_there(GONE));
     monitor_sweep(folder, NULL);
-    ck_assert(!is_there("7.sock") && is_there("8.sock") && is_there("keep"));
+    ck_assert(!is_there(GONE) && is_there(GONE_TOO) && is_there("keep"));
     close(other);
-    other = monitor_listen(folder, "8.sock"); /* a stale one of the name is in no one's way */
+    other = monitor_listen(folder, GONE_TOO); /* a stale one of the name is in no one's way */
     ck_assert_int_ge(other, 0);
     close(other);
+}
+END_TEST
+
+/* Of many processes each one that begins would wake all others. */
+START_TEST(test_a_process_that_is_there_is_not_woken)
+{
+    char name[MONITOR_NAME_MAX];
+    struct pollfd entry = { .events = POLLIN };
+
+    monitor_name(getpid(), name);
+    entry.fd = monitor_listen(folder, name);
+    ck_assert_int_ge(entry.fd, 0);
+    monitor_sweep(folder, NULL);
+    ck_assert_int_eq(poll(&entry, 1, 0), 0);
+    ck_assert(is_there(name));
+    close(entry.fd);
 }
 END_TEST
 
@@ -191,7 +212,7 @@ int main(void)
     tc_add_tests(tc_case(suite, "folder", setup, teardown), test_only_a_folder_of_ones_own_is_used,
                  test_a_folder_is_private_whatever_the_umask,
                  test_a_socket_is_private_and_answers_its_name, test_what_nobody_serves_is_swept,
-                 test_names);
+                 test_a_process_that_is_there_is_not_woken, test_names);
     tc_add_tests(tc_case(suite, "json", NULL, NULL), test_a_document,
                  test_a_document_that_is_too_long);
     return tc_main(suite);

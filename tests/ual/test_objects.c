@@ -227,6 +227,36 @@ START_TEST(query_and_counters)
 }
 END_TEST
 
+/* A walk in steps meets each QP that stays, though others go between the steps; a second one begins
+ * anew. */
+START_TEST(qps_seen_while_they_go)
+{
+    void *device = ep->qp.object.device; /* kal's context of it */
+    struct ual_ep *more[4];
+    struct kal_qp_seen seen[8];
+    struct kal_lane_seen lane[2];
+    const void *last;
+
+    for (size_t i = 0; i < 4; i++)
+        more[i] = make_ep();
+    last = more[3]->qp.qp;
+    ck_assert_uint_eq(ual_qps_seen(device, true, seen, 2), 2);
+    ck_assert_ptr_eq(seen[0].qp, ep->qp.qp);
+    ck_assert_ptr_eq(seen[1].qp, more[0]->qp.qp);
+    ck_assert(seen[0].known && seen[0].info.qpn == 17);
+    ok(ual_ep_free(more[1])); /* where the walk stands */
+    ok(ual_ep_free(more[2]));
+    ck_assert_uint_eq(ual_qps_seen(device, false, seen, 2), 1);
+    ck_assert_ptr_eq(seen[0].qp, last);
+    ck_assert_uint_eq(ual_qps_seen(device, false, seen, 2), 0);
+    ck_assert_uint_eq(ual_qps_seen(device, true, seen, 8), 3);
+    ck_assert_uint_eq(ual_lanes_seen(device, lane, 2), 1);
+    ck_assert_uint_eq(lane[0].qps, 3);
+    ok(ual_ep_free(more[0]));
+    ok(ual_ep_free(more[3]));
+}
+END_TEST
+
 /* --- posts --- */
 
 static enum ual_status send_octets(uint32_t octets, uint16_t opcode)
@@ -565,6 +595,7 @@ int main(void)
     tcase_add_test(in_ia, nothing_is_left_of_failures);
     tcase_add_test(in_ia, endpoint_that_cannot_be_freed);
     tcase_add_test(in_ia, query_and_counters);
+    tcase_add_test(in_ia, qps_seen_while_they_go);
     tcase_add_test(in_ia, posts_by_state);
     tcase_add_test(in_ia, full_queue);
     tcase_add_test(in_ia, ia_attributes);

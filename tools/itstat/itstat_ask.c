@@ -25,6 +25,9 @@
 
 #define DEADLINE_NS UINT64_C(2000000000)
 #define STEP        65536u
+/* Other users' processes may be many, and say much: of a folder, and of all together */
+#define SERVERS_MOST 16384u
+#define OCTETS_MOST  ((size_t)512 << 20)
 
 /* ---- who is there ---------------------------------------------------------------------------- */
 
@@ -38,13 +41,17 @@ static bool is_wanted(const pid_t *wanted, pid_t process)
     return false;
 }
 
-/* Is it really that user's process? */
-static bool is_of(int fd, uid_t user)
+/* The number of the process that serves there, as the kernel says it, whatever the name in the
+ * folder, which another process of the user may have made; in another namespace, that of here. 0: it
+ * is not that user's. */
+static pid_t server_of(int fd, uid_t user, pid_t named)
 {
     struct ucred peer;
     socklen_t length = sizeof peer;
 
-    return !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) && peer.uid == user;
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) || peer.uid != user)
+        return 0;
+    return peer.pid > 0 ? peer.pid : named;
 }
 
 static bool add(struct answers *answers, pid_t process, uid_t user, int fd)
@@ -60,20 +67,34 @@ static bool add(struct answers *answers, pid_t process, uid_t user, int fd)
     return true;
 }
 
+/* One that serves under two names is one process. */
+static bool is_asked(const struct answers *answers, pid_t process)
+{
+    for (size_t i = 0; i < answers->count; i++)
+        if (answers->answer[i].process == process)
+            return true;
+    return false;
+}
+
 /* A process whose queue of clients is full is one that does not answer. */
-static bool connect_one(struct answers *answers, int folder, uid_t user, const char *name)
+static bool connect_one(struct answers *answers, const pid_t *wanted, int folder, uid_t user,
+                        const char *name)
 {
     int fd = monitor_connect(folder, name);
+    pid_t process = monitor_process(name);
 
     if (fd < 0 && errno == ECONNREFUSED)
         monitor_remove_stale(folder, name);
     if (fd < 0 && errno != EAGAIN)
         return true;
-    if (fd >= 0 && !is_of(fd, user)) {
-        close(fd);
+    if (fd >= 0)
+        process = server_of(fd, user, process);
+    if (!process || !is_wanted(wanted, process) || is_asked(answers, process)) {
+        if (fd >= 0)
+            close(fd);
         return true;
     }
-    if (add(answers, monitor_process(name), user, fd))
+    if (add(answers, process, user, fd))
         return true;
     if (fd >= 0)
         close(fd);
@@ -85,15 +106,19 @@ static bool look_into(struct answers *answers, const pid_t *wanted, int folder, 
 {
     DIR *list = fdopendir(folder);
     const struct dirent *entry;
+    unsigned left = SERVERS_MOST;
     bool good = true;
 
     if (!list) {
         close(folder);
         return true;
     }
-    while (good && (entry = readdir(list)))
-        if (monitor_process(entry->d_name) && is_wanted(wanted, monitor_process(entry->d_name)))
-            good = connect_one(answers, folder, user, entry->d_name);
+    while (good && left && (entry = readdir(list))) {
+        if (!monitor_process(entry->d_name))
+            continue;
+        good = connect_one(answers, wanted, folder, user, entry->d_name);
+        left--;
+    }
     closedir(list);
     return good;
 }
@@ -148,18 +173,21 @@ static void send_request(struct answer *answer, const char *request, size_t leng
         finish(answer, false);
 }
 
-static void receive(struct answer *answer)
+/* *left: octets that there is room for. */
+static void receive(struct answer *answer, size_t *left)
 {
     ssize_t got;
 
     if (answer->room - answer->length < STEP) {
         size_t room = answer->room * 2 + STEP;
-        char *grown = room > 2 * (size_t)MONITOR_ANSWER_MAX ? NULL : realloc(answer->text, room);
+        bool much = room > 2 * (size_t)MONITOR_ANSWER_MAX || room - answer->room > *left;
+        char *grown = much ? NULL : realloc(answer->text, room);
 
         if (!grown) {
             finish(answer, false);
             return;
         }
+        *left -= room - answer->room;
         answer->text = grown;
         answer->room = room;
     }
@@ -176,7 +204,7 @@ static bool talk(struct answers *answers, const char *request)
 {
     struct pollfd *entries = calloc(answers->count + 1, sizeof *entries);
     uint64_t now = tool_now(), deadline = now + DEADLINE_NS;
-    size_t length = strlen(request), open = answers->count;
+    size_t length = strlen(request), open = answers->count, left = OCTETS_MOST;
 
     if (!entries) {
         tool_error("out of memory");
@@ -199,7 +227,7 @@ static bool talk(struct answers *answers, const char *request)
             if (answers->answer[i].sent < length)
                 send_request(&answers->answer[i], request, length);
             else
-                receive(&answers->answer[i]);
+                receive(&answers->answer[i], &left);
         }
     }
     free(entries);

@@ -21,7 +21,8 @@ struct family {
     bool begun;
 };
 
-/* A label's value may have every character; three are escaped. */
+/* A label's value may have every character; three are escaped. What terminals would obey is not
+ * shown. */
 static void put_text(const char *name, const char *text)
 {
     printf("%s=\"", name);
@@ -31,7 +32,7 @@ static void put_text(const char *name, const char *text)
         else if (*text == '"' || *text == '\\')
             printf("\\%c", *text);
         else
-            putchar(*text);
+            putchar((unsigned char)*text < ' ' || *text == 127 ? '?' : *text);
     }
     putchar('"');
 }

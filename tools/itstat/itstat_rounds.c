@@ -20,6 +20,13 @@
 
 /* ---- the document ---------------------------------------------------------------------------- */
 
+/* Number and user are those that the kernel says, not those that the process does. */
+static bool set_who(json_t *process, const struct answer *answer)
+{
+    return !json_object_set_new(process, "pid", json_integer(answer->process)) &&
+           !json_object_set_new(process, "uid", json_integer(answer->user));
+}
+
 /* NULL: it is not what a process answers, which is said. */
 static json_t *parse(const struct answer *answer)
 {
@@ -31,7 +38,8 @@ static json_t *parse(const struct answer *answer)
     }
     whole = json_loadb(answer->text, answer->length, JSON_REJECT_DUPLICATES, NULL);
     if (json_integer_value(json_object_get(whole, "version")) == MONITOR_VERSION &&
-        json_is_object(json_object_get(whole, "process")))
+        json_is_object(json_object_get(whole, "process")) &&
+        set_who(json_object_get(whole, "process"), answer))
         return whole;
     tool_error("process %d answers what this itstat does not understand; is it of another version "
                "of ital?",
