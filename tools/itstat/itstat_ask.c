@@ -41,9 +41,9 @@ static bool is_wanted(const pid_t *wanted, pid_t process)
     return false;
 }
 
-/* The number of the process that serves there, as the kernel says it, whatever the name in the
- * folder, which another process of the user may have made; in another namespace, that of here. 0: it
- * is not that user's. */
+/* The number of the process that serves there, as the kernel says it (in another namespace, that of
+ * here), whatever its name in the folder: each process of the user may make one. 0: it is not that
+ * user's. */
 static pid_t server_of(int fd, uid_t user, pid_t named)
 {
     struct ucred peer;
