@@ -4,8 +4,11 @@
 #include "kal/host/host.h"
 #include "kal_fixture.h"
 
+#include "base/monitor.h"
+
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <stdlib.h>
@@ -217,6 +220,22 @@ START_TEST(the_folder_may_be_another)
 }
 END_TEST
 
+static void await_an_answer(void)
+{
+    char path[MONITOR_PATH_ROOM], name[MONITOR_NAME_MAX], octet;
+    int place = monitor_folder(0, false, path), fd;
+
+    ck_assert_int_ge(place, 0);
+    monitor_name(getpid(), name);
+    fd = monitor_connect(place, name);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(send(fd, "\n", 1, MSG_NOSIGNAL), 1);
+    ck_assert_int_gt(tc_wait_fd(fd, POLLIN, tc_deadline(10000)), 0);
+    ck_assert_int_eq(recv(fd, &octet, 1, 0), 1);
+    close(fd);
+    close(place);
+}
+
 /* A daemon closes all descriptors, and an inotify of its own gets the number: nothing is taken from
  * it. */
 START_TEST(descriptors_of_the_program_are_not_read)
@@ -245,7 +264,8 @@ START_TEST(descriptors_of_the_program_are_not_read)
     }
     ck_assert_int_eq(kal_rnic_open(kal, "test", NULL, &rnic), KAL_OK);
     file("made", "");
-    ck_assert_int_eq(kal_rnic_close(rnic, false), KAL_OK); /* the thread has ended */
+    await_an_answer(); /* so the thread has looked at all its descriptors */
+    ck_assert_int_eq(kal_rnic_close(rnic, false), KAL_OK);
     for (unsigned i = 0; i < 64; i++)
         ck_assert_int_gt(read(own[i], event, sizeof event), 0);
     kal_put(kal);
