@@ -14,11 +14,11 @@
 
 #include "base/clock.h"
 #include "base/pcapng.h"
+#include "base/thread.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -241,19 +241,13 @@ static int create(const char *path, int *fd)
 static int start_writer(struct capture_file *file)
 {
     pthread_condattr_t monotonic;
-    sigset_t all, before;
-    int error;
 
     pthread_mutex_init(&file->lock, NULL);
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&file->changed, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    error = pthread_create(&file->writer, NULL, writer, file);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return error;
+    return thread_start(&file->writer, "ital-capture", 0, writer, file);
 }
 
 int capture_file_new(char *path, const char *interface, struct capture_file **out)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The process's end of kald(8): daemon_link.c has the connection, daemon.c the table of the host
- * that uses it. */
+/* The process's end of kald(8): daemon_link.c has the connection, daemon_lease.c what is asked over
+ * it, daemon.c the table of the host that uses them. */
 #ifndef ITAL_KAL_HOST_DAEMON_H
 #define ITAL_KAL_HOST_DAEMON_H
 

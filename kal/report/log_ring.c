@@ -20,10 +20,10 @@
 #include "base/clock.h"
 #include "base/futex.h"
 #include "base/sanitizer.h"
+#include "base/thread.h"
 
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -219,20 +219,6 @@ static void *writer(void *arg)
     return NULL;
 }
 
-static bool start(pthread_t *thread)
-{
-    sigset_t all, before;
-    bool done;
-
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &before);
-    done = !pthread_create(thread, NULL, writer, NULL);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (done)
-        pthread_setname_np(*thread, "ital-log");
-    return done;
-}
-
 void log_ring_wake(log_turn_fn turn)
 {
     pthread_t thread = 0;
@@ -251,7 +237,7 @@ void log_ring_wake(log_turn_fn turn)
         return;
     }
     /* Without a thread the lines wait for the next log call or the end of the process. */
-    made = start(&thread);
+    made = !thread_start(&thread, "ital-log", 0, writer, NULL);
     pthread_mutex_lock(&ring_lock);
     ring.thread = thread;
     ring.state = made ? THREAD_RUNS : THREAD_NONE;

@@ -21,7 +21,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +31,7 @@
 
 #include "base/clock.h"
 #include "base/sanitizer.h"
+#include "base/thread.h"
 
 #define CLIENTS  8u
 #define STACK    (256u << 10) /* octets; programs that lock all memory pay for it */
@@ -241,24 +241,6 @@ static int open_socket(struct kal_state *state, char path[MONITOR_PATH_ROOM])
     return fd;
 }
 
-static int start_thread(struct kal_state *state)
-{
-    sigset_t all, before;
-    pthread_attr_t attr;
-    int error;
-
-    pthread_attr_init(&attr);
-    pthread_attr_setstacksize(&attr, STACK);
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &before);
-    error = pthread_create(&state->thread, &attr, serve, state);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attr);
-    if (!error)
-        pthread_setname_np(state->thread, "ital-monitor");
-    return error;
-}
-
 /* Of a thread that serves nobody: it is woken by its shutdown. */
 static int open_nameless(struct kal_state *state)
 {
@@ -293,7 +275,7 @@ static void begin(struct kal_state *state)
     state->opened = clock_wall();
     state->pause = 0;
     atomic_store(&state->stop, false);
-    error = start_thread(state);
+    error = thread_start(&state->thread, "ital-monitor", STACK, serve, state);
     if (error) {
         kal_log(RI_LOG_INFO,
                 "itstat does not see this process, and changes of the host's policy are not "

@@ -8,13 +8,13 @@
 
 #include "base/checked.h"
 #include "base/clock.h"
+#include "base/thread.h"
 
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -258,20 +258,6 @@ static int open_file(const struct trace_settings *settings, bool again, bool *re
     return fd;
 }
 
-/* No signal of the program's is handled in the thread, and none of a reader that is gone ends the
- * process. */
-static bool start(struct trace_out *out)
-{
-    sigset_t all, before;
-    bool good;
-
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    good = !pthread_create(&out->thread, NULL, writer, out);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return good;
-}
-
 static void output_free(struct trace_out *out)
 {
     if (!out)
@@ -319,7 +305,8 @@ static bool begin(struct trace_out *out, const struct trace_settings *settings, 
     out->length = 0;
     out->put = out->written = 0;
     out->lines = out->left_out = 0;
-    if (out->waiting && out->writing && start(out))
+    /* The thread blocks SIGPIPE, too: a reader that is gone ends no process. */
+    if (out->waiting && out->writing && !thread_start(&out->thread, "ital-trace", 0, writer, out))
         return true;
     snprintf(why, room, "out of memory");
     close(out->fd);

@@ -19,7 +19,7 @@ SYMBOLS = [
       'kal/host/netlink': 'rtnetlink and routes',
       'base/monitor': 'Unix sockets on which processes show their state',
       'base/kald_socket': 'the socket between kald and its clients',
-      'kal/host/daemon_link': 'ends that socket, to wake its thread',
+      'kal/host/daemon_lease': 'ends that socket, to wake its thread',
       'kal/state/serve': 'clients of that socket',
       'kal/state/client': 'a client of that socket',
       'kal/report/log_sink': 'the Unix socket of syslog',

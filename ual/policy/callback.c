@@ -32,9 +32,9 @@
 
 #include "base/futex.h"
 #include "base/sanitizer.h"
+#include "base/thread.h"
 
 #include <sched.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
@@ -229,15 +229,11 @@ static void *serve(void *arg)
 /* Under `starting`. */
 static enum ual_status start_thread(struct callback_service *service)
 {
-    sigset_t all, before;
     pthread_t thread;
     int error;
 
     atomic_fetch_add(&service->owners, 1);
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &before);
-    error = pthread_create(&thread, NULL, serve, service);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    error = thread_start(&thread, "ital-callback", 0, serve, service);
     if (error) {
         atomic_fetch_sub(&service->owners, 1);
         kal_log(RI_LOG_ERROR,
@@ -246,7 +242,6 @@ static enum ual_status start_thread(struct callback_service *service)
                 strerrordesc_np(error));
         return UAL_ERR_NO_RESOURCES;
     }
-    pthread_setname_np(thread, "ital-callback");
     spinlock_lock(&service->lock);
     service->thread = thread;
     service->has_thread = true;

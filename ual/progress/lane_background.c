@@ -17,9 +17,9 @@
 #include "base/cpus.h"
 #include "base/futex.h"
 #include "base/sanitizer.h"
+#include "base/thread.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -198,13 +198,8 @@ static void *background(void *arg)
 
 enum ual_status ual_lane_start_background(struct ual_lane *lane)
 {
-    sigset_t all, before;
-    int error;
+    int error = thread_start(&lane->thread, "ital-lane", 0, background, lane);
 
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &before);
-    error = pthread_create(&lane->thread, NULL, background, lane);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error) {
         kal_log(RI_LOG_ERROR,
                 "cannot start the progress thread: %s; allow more threads (RLIMIT_NPROC, "
@@ -212,6 +207,5 @@ enum ual_status ual_lane_start_background(struct ual_lane *lane)
                 strerrordesc_np(error));
         return UAL_ERR_NO_RESOURCES;
     }
-    pthread_setname_np(lane->thread, "ital-lane");
     return UAL_OK;
 }
