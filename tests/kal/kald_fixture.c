@@ -290,3 +290,21 @@ uint64_t kald_total(enum kald_kind kind, unsigned *clients)
     close(fd);
     return total;
 }
+
+/* A kald that a test has left is this process's child. */
+static void teardown(void)
+{
+    if (kald_pid())
+        kald_stop();
+}
+
+TCase *kald_case(Suite *suite, const char *name)
+{
+    return tc_case(suite, name, kald_folder, teardown);
+}
+
+void kald_needs_root(void)
+{
+    if (geteuid())
+        tc_skip("needs root: other users' ids");
+}

@@ -6,6 +6,15 @@
 #include "base/kald_socket.h"
 #include "tc.h"
 
+#define SELF ((uid_t)-1)
+/* Users of no name. */
+enum { USER = 61001, OTHER = 61002, NOBODY = 61003 };
+
+/* A test case whose tests each have a folder for kald, and whose kald ends with the test. */
+TCase *kald_case(Suite *suite, const char *name);
+/* Skips a test that acts as other users. */
+void kald_needs_root(void);
+
 /* Its folder, which every user may enter, with an empty policy. Once in a test. */
 void kald_folder(void);
 const char *kald_path(void); /* of its socket */
@@ -24,7 +33,7 @@ int kald_fds(void);
 /* Lines that it has printed and that contain the text. */
 unsigned kald_lines(const char *text);
 
-/* A connected socket of that user; the test's own: (uid_t)-1. */
+/* A connected socket of that user; the test's own: SELF. */
 int kald_peer(uid_t user);
 /* The same, and it has greeted, and has read the policy. */
 int kald_greeted(uid_t user, uint64_t endpoints);

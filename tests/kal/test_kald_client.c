@@ -25,8 +25,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define SELF ((uid_t)-1)
-
 static struct kal *kal;
 static struct kal_rnic *rnic;
 static int seen;
