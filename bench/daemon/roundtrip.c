@@ -65,8 +65,9 @@ int main(int count, char **words)
     if (!times || fd < 0 || !ask(fd, &question, &answer))
         return fail(words[1]);
     for (unsigned long i = 0; i < rounds; i++) {
+        total++;
         question = (struct kald_message){
-            .type = KALD_TAKE, .kind = KALD_PINNED, .total = ++total, .least = total
+            .type = KALD_TAKE, .kind = KALD_PINNED, .total = total, .least = total
         };
         began = clock_now();
         if (!ask(fd, &question, &answer) || answer.total != total)
