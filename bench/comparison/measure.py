@@ -2,6 +2,7 @@
 """How one cell is measured: command lines, configuration, and figures in units that all have in common."""
 import json
 import os
+import platform
 import re
 import shutil
 
@@ -63,9 +64,22 @@ class Veth:
                 pass
 
 
+PEER_LIBRARIES = ("libfabric.so.1", "libucp.so.0")
+
+
+def library_path(prefix):
+    """Where the peers' libraries are below it, as LD_LIBRARY_PATH takes it; Failed if none is there."""
+    folders = [os.path.join(os.path.abspath(prefix), name) for name in ("lib", "lib64", "lib/%s-linux-gnu" % platform.machine())]
+    found = [folder for folder in folders if any(os.path.exists(os.path.join(folder, name)) for name in PEER_LIBRARIES)]
+    if not found:
+        raise Failed("PEERS_PREFIX: neither %s in %s" % (" nor ".join(PEER_LIBRARIES), ", ".join(folders)))
+    return ":".join(found)
+
+
 class Measurer:
-    def __init__(self, programs, builddir, cpus, seconds, work):
+    def __init__(self, programs, builddir, cpus, seconds, work, peers_prefix=""):
         self.programs, self.builddir, self.cpus, self.seconds, self.work = programs, builddir, cpus, seconds, work
+        self.peers_path = library_path(peers_prefix) if peers_prefix else ""
         self.veth = Veth(programs)
 
     def path(self, program):
@@ -131,13 +145,15 @@ class Measurer:
         program = self.path(about.program)
         common = ["--op", cell.op, "--mode", cell.mode, "--size", cell.size, "--window", cell.window,
                   "--completion", cell.completion, *about.arguments, *cell.arguments]
+        common += ["--congestion", cell.congestion] if cell.congestion else []
 
         def client(port):
             return [str(word) for word in (*prefix[0], program, "client", "--host", host, "--port", port, *common,
                                            "--seconds", self.seconds, "--json")]
 
         server = [*prefix[1], program, "server", "--port", "0"]
-        figures = last_object(self.pair(server, client), cell.key)
+        environment = {**os.environ, "LD_LIBRARY_PATH": self.peers_path} if self.peers_path and cell.peer in cells.RIVALS else None
+        figures = last_object(self.pair(server, client, environment), cell.key)
         return {key: value for key, value in figures.items() if key == "library" or
                 (isinstance(value, (int, float)) and not isinstance(value, bool) and key not in ("size",))}
 
@@ -149,7 +165,8 @@ class Measurer:
             if cell.spin is not None:
                 file.write("[ital]\nspin = %d\n" % cell.spin)
             file.write("[interface compare]\nprovider = softrdma\n")
-            file.writelines("%s = %s\n" % item for item in {"crc": "on", **dict(cell.conf)}.items())
+            options = {"crc": "on", "tcp_congestion": cell.congestion, **dict(cell.conf)}
+            file.writelines("%s = %s\n" % item for item in options.items())
         return {**os.environ, "ITAL_CONF": path,
                 "ITAL_PROVIDER_PATH": os.path.join(self.builddir, "providers/softrdma/.libs")}
 

@@ -34,7 +34,9 @@ def with_unit(value, metric):
 
 
 def spread(found, show=number):
-    """1.08 (1.05–1.12, 7)"""
+    """1.08 (1.05–1.12, 7); of nothing None"""
+    if not found:
+        return None
     if found["rounds"] == 1:
         return "%s (1)" % show(found["median"])
     return "%s (%s–%s, %d)" % (show(found["median"]), show(found["least"]), show(found["most"]), found["rounds"])
@@ -76,6 +78,23 @@ def bar_table(document, groups):
             cells = [spread(each["groups"][group], show) if group in each["groups"] else "–" for group in groups]
             rows.append(["", "beside it: " + each["text"], *cells, ""])
     return table(["figure", "bar", *(groups or ["measured"]), "result"], rows)
+
+
+def bulk_table(document, groups):
+    """Raw TCP, the roofline and ital in columns of their own; medians, and the ratio of figures of one round."""
+    ratios = {bar["bar"].split(": ")[0]: bar["groups"] for row in document["rows"] for bar in row["bars"]}
+    made = []
+    for name, rows in document["table"].items():
+        figures = {each["cell"]: each["groups"] for each in rows}
+        for cell in (key for key in figures if name.startswith("bulk ") and key.startswith("ital ")):
+            what = cell[len("ital "):]
+            columns = ("raw", "roofline " + what.replace("send", "write"), cell)
+            for group in (group for group in groups if group in figures[cell]):
+                made.append([name[len("bulk "):], what, group,
+                             *(with_unit(figures[key][group]["figure"]["median"], "bytes_per_s") if group in figures.get(key, ()) else "–"
+                               for key in columns), spread(ratios.get("%s, %s" % (name, what), {}).get(group)) or "–"])
+    head = ["size, completion, congestion control", "operation", "placement", "raw TCP", "roofline", "ital", "ital ÷ roofline"]
+    return ["## Bulk", "", *table(head, made)] if made else []
 
 
 def full_table(document):
@@ -133,7 +152,7 @@ def markdown(document, plots):
     lines += ["Placement: near, the two processors hand a cache line over in less than 120 ns; far, in more than 150 ns. "
               "Disturbed: more than a tenth of a processor's time was lost to others. Ratios are medians over rounds "
               "(least–most, rounds) of two figures of the same round.", ""]
-    lines += ["## Bars", "", *bar_table(document, groups)]
+    lines += ["## Bars", "", *bar_table(document, groups), *bulk_table(document, groups)]
     if plots:
         lines += ["## Plots", "", *("![%s](%s)\n" % (title, file) for title, file in plots)]
     lines += ["## All figures", "", *full_table(document), "## Rounds", "", *counts(document), END]

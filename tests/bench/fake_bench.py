@@ -3,7 +3,7 @@
 
 FakeBench(folder, script) fills the folder. script is {"probe": [[handoff_ns, lost], ...], KEY: [figure, ...]}: what the
 n-th call tells, the last one for all that follow. KEY is "PROGRAM PROVIDER OP MODE", of itperf with " nocrc" behind it
-where CRC is off, " pair", " away", " nap" or " threads" with those options; probe and scale are alone; threads with " lanes" and " shared". A figure is a number, or "fail", or "block": says so and waits to be ended. script["mean"] is {KEY: mean in parts of the figure};
+where CRC is off, " reno" where that congestion control is asked for, " pair", " away", " nap" or " threads" with those options; probe and scale are alone; threads with " lanes" and " shared". A figure is a number, or "fail", or "block": says so and waits to be ended. script["mean"] is {KEY: mean in parts of the figure};
 script["ignored"] is an option that itperf's server warns of.
 """
 import json
@@ -11,7 +11,7 @@ import os
 import stat
 import sys
 
-PROGRAMS = ("bench/peers/probe", "bench/peers/raw_tcp", "bench/peers/fabric_peer", "tools/itperf/itperf", "bench/scale/scale",
+PROGRAMS = ("bench/peers/probe", "bench/peers/raw_tcp", "bench/peers/fabric_peer", "bench/peers/roofline", "tools/itperf/itperf", "bench/scale/scale",
             "bench/scale/threads")
 FAKE = """#!%s -IS
 import json, os, signal, sys
@@ -28,13 +28,16 @@ if "server" in words[:1] or (name == "itperf" and "--keep" in words):
 if name == "itperf":
     key = "itperf  %%s %%s" %% (words[0], words[1])
     with open(os.environ["ITAL_CONF"]) as file:
-        key += " nocrc" if "crc = off" in file.read() else ""
+        conf = file.read()
+    key += " nocrc" if "crc = off" in conf else ""
+    key += "".join(" " + line.split()[2] for line in conf.splitlines() if line.startswith("tcp_congestion = ") and len(line.split()) == 3)
     key += "".join(" " + word for word in ("pair", "away", "nap", "threads") if word in words or "--" + word in words)
 elif name == "threads":
     with open(os.environ["ITAL_CONF"]) as file:
         key = name + (" lanes" if "lanes = 2" in file.read() else "") + (" shared" if "--shared" in words else "")
 else:
     key = name if name in ("probe", "scale") else "%%s %%s %%s %%s" %% (name, option("--provider"), option("--op"), option("--mode"))
+    key += " " + option("--congestion") if option("--congestion") else ""
 with open(root + "/calls", "a+") as calls:
     calls.seek(0)
     number = calls.read().splitlines().count(key)
@@ -70,7 +73,8 @@ elif name == "itperf":
 else:
     both = {"median_us": figure} if option("--mode") == "lat" else {
         "bytes_per_s": figure, "messages_per_s": figure, "mean_messages_per_s": figure * says_mean.get(key, 1)}
-    print(json.dumps({"peer": name, "cpu_ns_per_message": figure, "cpu_ns_per_byte": figure, "library": "fake 1", **both}))
+    print(json.dumps({"peer": name, "cpu_ns_per_message": figure, "cpu_ns_per_byte": figure, 
+                      "library": "fake " + (os.environ.get("LD_LIBRARY_PATH") or "1"), **both}))
 """
 
 
