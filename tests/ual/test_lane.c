@@ -74,15 +74,31 @@ START_TEST(takes_over_when_polling_stops)
 }
 END_TEST
 
-/* With spinning enabled it polls for a while after it served a thread, and then sleeps. */
+/* This thread, and those that it makes. */
+static void stay_on_one_processor(void)
+{
+    cpu_set_t all, one;
+
+    ck_assert_int_eq(sched_getaffinity(0, sizeof(all), &all), 0);
+    CPU_ZERO(&one);
+    for (int i = 0; i < CPU_SETSIZE && !CPU_COUNT(&one); i++)
+        if (CPU_ISSET(i, &all))
+            CPU_SET(i, &one);
+    ck_assert_int_eq(sched_setaffinity(0, sizeof(one), &one), 0);
+}
+
+/* With spinning enabled it polls for a while after it served a thread, and then sleeps; on one
+ * processor, too. */
 START_TEST(lingers_after_serving)
 {
     unsigned int runs;
     pid_t background;
 
-    if (cpus_in_mask() < 2 || cpus_quota() < 2) /* it does not spin on one core */
+    if (cpus_quota() < 2) /* it does not poll then */
         return;
     teardown();
+    if (_i == 1)
+        stay_on_one_processor();
     lf_open(50 * MS);
     evd = lf_evd(UAL_STREAM_DTO, 64, 0);
     feed = lf_pipe(evd);
@@ -462,14 +478,10 @@ START_TEST(a_displaced_background_thread_comes_back)
 {
     struct sched_param param = { 0 };
     struct ual_event event;
-    cpu_set_t all, one;
+    cpu_set_t one;
 
-    ck_assert_int_eq(sched_getaffinity(0, sizeof(all), &all), 0);
-    CPU_ZERO(&one);
-    for (int i = 0; i < CPU_SETSIZE && !CPU_COUNT(&one); i++)
-        if (CPU_ISSET(i, &all))
-            CPU_SET(i, &one);
-    sched_setaffinity(0, sizeof(one), &one);
+    stay_on_one_processor();
+    ck_assert_int_eq(sched_getaffinity(0, sizeof(one), &one), 0);
     sched_setaffinity(lf_background(), sizeof(one), &one);
     sched_setscheduler(lf_background(), SCHED_IDLE, &param);
     for (unsigned long i = 0; i < tc_count(2000); i++) {
@@ -530,10 +542,10 @@ int main(void)
     TCase *background = tcase_create("background thread"), *sleepers = tcase_create("sleepers");
 
     lf_add_cases(suite, (TCase *[]){ background, sleepers }, 2, setup, teardown);
+    tcase_add_loop_test(background, lingers_after_serving, 0, 2);
     tc_add_tests(background, serves_when_nobody_calls, takes_over_when_polling_stops,
-                 lingers_after_serving, an_idle_lane_sleeps, a_waited_on_lane_sleeps,
-                 a_seldom_poll_looks_at_timers, who_polls_all_the_time_is_left_alone,
-                 a_lane_that_cannot_open_leaves_nothing);
+                 an_idle_lane_sleeps, a_waited_on_lane_sleeps, a_seldom_poll_looks_at_timers,
+                 who_polls_all_the_time_is_left_alone, a_lane_that_cannot_open_leaves_nothing);
     tcase_add_test(sleepers, a_waiting_consumer_is_the_sleeper);
     tcase_add_loop_test(sleepers, a_sleeper_steps_aside_while_others_poll, 0, 2);
     tcase_add_test(sleepers, polling_that_stops_strands_nobody);

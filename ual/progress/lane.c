@@ -226,15 +226,20 @@ void ual_lane_set_watch(struct ual_lane *lane, uint64_t when)
         ual_lane_check(lane);
 }
 
-/* Postpones the background thread's check, because consumers poll. Under running. */
-static void put_watch_off(struct ual_lane *lane)
+/*
+ * Postpones the background thread's check, because consumers poll. In a virtual machine setting a
+ * timer takes several microseconds. After a pass that did no work the consumer waits anyway; one
+ * that did work has something to answer, so it comes first unless the time is nearly over. Under
+ * running.
+ */
+static void put_watch_off(struct ual_lane *lane, bool worked)
 {
     uint64_t at = atomic_load_explicit(&lane->put_off_at, memory_order_relaxed), now;
 
     if (at == CLOCK_NEVER)
         return;
     now = clock_now();
-    if (now < at)
+    if (now < at || (worked && now < at + PACE_PUT_OFF_SPARE))
         return;
     atomic_store_explicit(&lane->was_put_off, true, memory_order_relaxed);
     atomic_store_explicit(&lane->put_off_at, now + PACE_PUT_OFF_EVERY, memory_order_relaxed);
@@ -248,8 +253,10 @@ static uint32_t poll_inside(struct ual_lane *lane, struct ri_cq *first)
     bool due = ual_lane_epoll_is_due(lane, first ? 1 : POLLS_PER_EPOLL / 8);
     uint32_t work = ual_lane_run_pass(lane, first, due ? EPOLL_POLL : EPOLL_SKIP);
 
-    if (due)
-        put_watch_off(lane);
+    if (__builtin_expect(due, 0))
+        put_watch_off(lane, work != 0);
+    else if (work && lane->polls >= POLLS_PER_EPOLL / 2)
+        lane->polls = POLLS_PER_EPOLL; /* in the next poll, while the peer answers */
     pass_on_rest(lane);
     atomic_store_explicit(&lane->runs, atomic_load_explicit(&lane->runs, memory_order_relaxed) + 1,
                           memory_order_relaxed);

@@ -4,8 +4,10 @@
  *
  * AFTER SERVING, before it sleeps again, the background thread polls for the time `spin`
  * (spin_after_work), as a consumer does in a wait: a peer that writes or reads often does not pay
- * for a wake-up each time. It does not if there is only one processor (affinity mask or quota), and
- * rarely after spins in vain (adaptive_spin).
+ * for a wake-up each time, and one that streams does not wake it inside its own system calls. With
+ * one processor in the affinity mask it yields between two polls, because the consumer or the peer
+ * may need this very one; with a quota below two it does not poll. After polls in vain it does so
+ * rarely (adaptive_spin).
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -20,6 +22,7 @@
 #include "base/thread.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -46,7 +49,7 @@ static void spin_after_work(struct ual_lane *lane, unsigned int polls)
     uint64_t until = clock_after(now, adaptive_spin_time(&lane->after_work_spin, lane->spin_ns));
     bool hit = false;
 
-    if (!lane->spin_ns || !lane->may_spin_after_work || !adaptive_spin_due(&lane->after_work_spin))
+    if (!lane->spin_ns || !adaptive_spin_due(&lane->after_work_spin))
         return;
     while (now < until && !atomic_load(&lane->stop) &&
            ual_lane_is_sleeper(lane, &lane->background) && ual_lane_polls(lane) == polls) {
@@ -56,7 +59,10 @@ static void spin_after_work(struct ual_lane *lane, unsigned int polls)
         if (found)
             until = clock_after(now, lane->spin_ns);
         hit |= found;
-        spinlock_pause();
+        if (lane->alone)
+            sched_yield();
+        else
+            spinlock_pause();
     }
     adaptive_spin_record(&lane->after_work_spin, hit);
 }
@@ -66,7 +72,7 @@ static void serve_in_epoll(struct ual_lane *lane)
 {
     struct fetched fetched;
 
-    lane->may_spin_after_work = cpus_in_mask() >= 2;
+    lane->alone = cpus_in_mask() < 2;
     while (!atomic_load(&lane->stop) && !ual_lane_is_broken(lane) &&
            ual_lane_is_sleeper(lane, &lane->background)) {
         unsigned int polls = ual_lane_polls(lane);

@@ -34,6 +34,7 @@
  */
 #define PACE_PUT_OFF       (1800 * CLOCK_NS_PER_US)
 #define PACE_PUT_OFF_EVERY (1500 * CLOCK_NS_PER_US)
+#define PACE_PUT_OFF_SPARE ((PACE_PUT_OFF - PACE_PUT_OFF_EVERY) / 2) /* a better moment may come */
 
 struct pace {           /* zero to begin with */
     uint64_t poll_rate; /* polls per ms in the interval before; 0: unknown */

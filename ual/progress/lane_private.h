@@ -75,8 +75,8 @@ struct ual_lane {
     pthread_t thread;
     struct ual_waiter background;
     atomic_uint background_word;
-    bool deep;                /* under sleep_lock */
-    bool may_spin_after_work; /* written by the background thread only */
+    bool deep;  /* under sleep_lock */
+    bool alone; /* on one processor; written by the background thread only */
     struct adaptive_spin after_work_spin;
     atomic_bool stop;
 
