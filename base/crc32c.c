@@ -23,8 +23,9 @@
 /* Below this length the set-up of ISA-L costs more than it saves. */
 #define ISAL_MIN 128u
 
-/* Copy and checksum alternate in blocks that stay in the first-level cache. */
-#define COPY_BLOCK 4096u
+/* Copy, or fetch, and checksum alternate in blocks that stay in the first-level cache. */
+#define BLOCK      4096u
+#define CACHE_LINE 64u
 
 /* CRC of each octet value; made from the reflected polynomial 0x82F63B78. */
 static const uint32_t table[256] = {
@@ -160,13 +161,30 @@ uint32_t crc32c(uint32_t crc, const void *p, size_t n)
     return ~run_table(~crc, p, n);
 }
 
+static inline void fetch(const uint8_t *p, size_t n)
+{
+    for (size_t at = 0; at < n; at += CACHE_LINE)
+        __builtin_prefetch(p + at, 0, 3);
+}
+
+uint32_t crc32c_far(uint32_t crc, const void *p, size_t n)
+{
+    const uint8_t *from = p;
+
+    for (; n > BLOCK; n -= BLOCK, from += BLOCK) {
+        fetch(from + BLOCK, n - BLOCK < BLOCK ? n - BLOCK : BLOCK);
+        crc = crc32c(crc, from, BLOCK);
+    }
+    return crc32c(crc, from, n);
+}
+
 uint32_t crc32c_copy(void *dst, const void *src, size_t n, uint32_t crc)
 {
     uint8_t *to = dst;
     const uint8_t *from = src;
 
     while (n) {
-        size_t block = n < COPY_BLOCK ? n : COPY_BLOCK;
+        size_t block = n < BLOCK ? n : BLOCK;
 
         memcpy(to, from, block);
         crc = crc32c(crc, to, block); /* of the copy: the source may change under us */

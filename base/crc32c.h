@@ -76,6 +76,12 @@ static inline __attribute__((always_inline)) uint32_t crc32c_fours(uint32_t crc,
 }
 
 /*
+ * As crc32c(), over memory that is probably in no cache. The engines read several places at once
+ * and would wait for each cache line: while one block is summed, the next one is fetched.
+ */
+uint32_t crc32c_far(uint32_t crc, const void *p, size_t n);
+
+/*
  * Copies n octets from src to dst and continues `crc` over what arrived in dst, block by block
  * while it is warm in the cache. The CRC is right for dst even if another thread changes src
  * meanwhile (an RDMA Read source may legally change). The ranges must not overlap.

@@ -117,6 +117,24 @@ START_TEST(pieces_compose)
 }
 END_TEST
 
+/* Lengths around its blocks; buffers have their exact size. */
+START_TEST(far_is_the_same)
+{
+    static const size_t lengths[] = { 0, 1, 4095, 4096, 4097, 8191, 8192, 8193, 16368, 70001 };
+    struct tc_rng rng = tc_rng(3);
+
+    for (size_t i = 0; i < sizeof(lengths) / sizeof(*lengths); i++) {
+        uint8_t *octets = malloc(lengths[i] + 1);
+        uint32_t start = (uint32_t)tc_rand(&rng);
+
+        tc_fill(&rng, octets, lengths[i] + 1);
+        ck_assert_uint_eq(crc32c_far(start, octets + 1, lengths[i]),
+                          crc32c(start, octets + 1, lengths[i]));
+        free(octets);
+    }
+}
+END_TEST
+
 START_TEST(copy_copies_and_sums)
 {
     static const size_t sizes[] = { 0, 1, 127, 128, 4095, 4096, 4097, 8192, 20000 };
@@ -206,6 +224,7 @@ int main(void)
     tcase_add_test(t, lengths_and_alignments);
     tcase_add_test(t, fours);
     tcase_add_test(t, pieces_compose);
+    tcase_add_test(t, far_is_the_same);
     tcase_add_test(t, copy_copies_and_sums);
 #if defined(__x86_64__) && defined(__GNUC__)
     tcase_add_test(t, upper_halves_are_left_clear);

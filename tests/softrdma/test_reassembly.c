@@ -378,7 +378,7 @@ START_TEST(reads_end_where_large_fpdus_do)
     input.octets = malloc((size_t)rounds * MPA_FPDU_MAX);
     input.length = input.at = 0;
     for (uint32_t i = 0; i < rounds; i++)
-        input.length += write_fpdu(input.octets + input.length, &target, i == 4 ? 5000 : 30000);
+        input.length += write_fpdu(input.octets + input.length, &target, i == 8 ? 5000 : 30000);
     below = stream->llp;
     from_memory = *below;
     from_memory.receive = input_receive;

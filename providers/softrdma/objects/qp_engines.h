@@ -62,7 +62,7 @@ struct tx_batch {
     uint32_t count_most, arena_most;
     /* Nothing is added beyond so many octets; the same while a message is under way. */
     uint32_t full, full_begun;
-    /* The batch is one TCP segment of so many octets, of FPDUs of that size. 0: it is not. */
+    /* The batch is whole TCP segments of so many octets, of FPDUs of that size. 0: it is not. */
     uint32_t segment, fpdu_size;
     /* Payload of Read Responses. NULL: not needed yet. */
     uint8_t *bounce;

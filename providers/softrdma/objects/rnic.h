@@ -41,8 +41,10 @@
 #define FPDUS_LEAST 2u    /* ... if a segment has room for so many ... */
 #define FPDU_LEAST  2048u /* ... and never with less room than that */
 #define FPDU_ALIGN  64u   /* payload of those that are cut: sources stay aligned */
-/* a Read this long is answered in writes as long as possible */
-#define LONG_RESPONSE (128u * 1024u)
+/* ... and in a stream so many segments a write */
+#define WRITE_SEGMENTS 4u
+/* with CRC a Read this long is answered in writes as long as possible */
+#define LONG_RESPONSE (WRITE_SEGMENTS * 64u * 1024u)
 /* Polls that found something without arming: the consumer counts as polling then. */
 #define TX_HITS          16u
 #define TX_RETRY_NS      20000u  /* a full socket is retried after that time ... */
@@ -56,9 +58,9 @@
 #define ATOMIC_OCTETS 8u
 #define REMOTE_RIGHTS (RI_ACCESS_REMOTE_READ | RI_ACCESS_REMOTE_WRITE | RI_ACCESS_REMOTE_ATOMIC)
 /* Octets of one read: more would leave the cache before they are checked and placed. Two FPDUs
- * of SEGMENT_MOST, or one of any size. */
-#define READ_MOST  (2u * SEGMENT_MOST + 64u)
-#define READ_LEAST (READ_MOST / 4) /* while tiny FPDUs come, a read takes no more */
+ * of any size. */
+#define READ_MOST  (128u * 1024u + 64u)
+#define READ_LEAST (READ_MOST / 8) /* while tiny FPDUs come, a read takes no more */
 /* reads end at the end of an FPDU if FPDUs are at least this long */
 #define READ_FPDU_LEAST (8u * 1024u)
 #define RX_FPDUS        512u /* FPDUs of one stream in one pass, about */

@@ -146,17 +146,11 @@ static void payload_copy(struct qp *qp, const struct wqe *wqe, uint8_t *to, uint
     }
 }
 
-/*
- * The kernel's copy of memory that is in no cache waits for one page and cache line after the
- * other. The processor reads an octet of many lines at once, so touching each line first costs less
- * than it saves: 64 KiB Sends are 1.1 times as fast. With CRC the sum reads all octets anyway.
- */
-#define CACHE_LINE 64u
-
-static void bring_near(const uint8_t *octets, uint32_t length)
+void fpdu_name_payload(struct qp *qp, struct fpdu *fpdu, uint8_t *from, uint32_t octets)
 {
-    for (uint32_t at = 0; at < length; at += CACHE_LINE)
-        (void)*(const volatile uint8_t *)(octets + at);
+    if (qp->framing.crc)
+        fpdu->crc = crc32c_far(fpdu->crc, from, octets);
+    batch_add(&qp->tx.batch, from, octets);
 }
 
 static void payload_reference(struct qp *qp, const struct wqe *wqe, struct fpdu *fpdu,
@@ -165,13 +159,8 @@ static void payload_reference(struct qp *qp, const struct wqe *wqe, struct fpdu 
     while (octets) {
         const struct ri_sge *sge = &wqe->sges[qp->tx.cursor_sge];
         uint32_t left = sge->length - qp->tx.cursor_offset, part = left < octets ? left : octets;
-        uint8_t *from = (uint8_t *)(uintptr_t)sge->addr + qp->tx.cursor_offset;
 
-        if (qp->framing.crc)
-            fpdu->crc = crc32c(fpdu->crc, from, part);
-        else
-            bring_near(from, part);
-        batch_add(&qp->tx.batch, from, part);
+        fpdu_name_payload(qp, fpdu, (uint8_t *)(uintptr_t)sge->addr + qp->tx.cursor_offset, part);
         octets -= part;
         qp->tx.cursor_offset += part;
         if (qp->tx.cursor_offset == sge->length) {

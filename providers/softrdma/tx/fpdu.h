@@ -3,9 +3,10 @@
  * What the files of transmit share: the batch, and one FPDU of it. Inside tx only.
  *
  * A BATCH is what one write is meant to take: an array of iovecs over the arena (headers, trailers
- * and small payload), the consumer's memory (large payload of Sends and Writes) and the bounce
- * buffer (Read Response payload, copied and summed in one pass because its source may legally
- * change meanwhile). A new batch is built when the last one is in the socket. A request is complete
+ * and small payload), the consumer's memory (large payload of Sends and Writes, and of Read
+ * Responses without CRC) and the bounce buffer (Read Response payload with CRC, copied and summed
+ * in one pass: its source may legally change meanwhile, and the sum has to be that of what leaves).
+ * A new batch is built when the last one is in the socket. A request is complete
  * when the socket took its last octet. Memory of the consumer is named by a batch only while it is
  * registered: deregistering copies what is still to go (tx_detach).
  */
@@ -66,8 +67,8 @@ static inline bool batch_room_begun(const struct qp *qp)
     return batch_room_up_to(qp, qp->tx.batch.full_begun);
 }
 
-/* One TCP segment: `count` FPDUs of `piece` octets. */
-static inline void batch_fill_segment(struct tx_batch *batch, uint32_t piece, uint32_t count)
+/* Whole TCP segments: `count` FPDUs of `piece` octets. */
+static inline void batch_fill_segments(struct tx_batch *batch, uint32_t piece, uint32_t count)
 {
     batch->fpdu_size = piece;
     batch->segment = piece * count;
@@ -192,6 +193,8 @@ void fpdu_end_short(struct qp *qp, const struct fpdu *fpdu, uint32_t octets);
  * from ULPDU_Length on, are written. */
 void fpdu_send_payload(struct qp *qp, const struct wqe *wqe, struct fpdu *fpdu, uint32_t head,
                        uint32_t octets);
+/* The batch names this memory as the next part of the payload. */
+void fpdu_name_payload(struct qp *qp, struct fpdu *fpdu, uint8_t *from, uint32_t octets);
 /* Option guard, before that: read the payload. False: the memory cannot be read. */
 bool fpdu_fetch_payload(struct qp *qp, const struct wqe *wqe, uint32_t octets);
 /* Read the path's EMSS again: it may change. */

@@ -130,22 +130,22 @@ static enum ri_wc_status check_local(struct qp *qp, struct wqe *wqe)
 /* --- how much leaves in one write --- */
 
 /*
- * ONE SEGMENT A WRITE. Both ends spend time on each octet: one sums it and copies it into the
+ * WRITES FOLLOW SEGMENTS. Both ends spend time on each octet: one sums it and copies it into the
  * kernel, the other copies it out, sums and places it. If TCP segments are large (loopback: 64 KiB)
- * a write is one segment, cut into FPDUs that fill it. So the peer works on one while the next one
- * is summed, no FPDU lies in two, and output is even. Congestion control that paces (BBR) favours
- * that: after the pause for the sum of a long write it delays the burst by timers. The last two
- * segments of a single message leave in halves, the first half a little longer: no later output
- * keeps both ends busy. With CRC off there is no such pause and nothing is summed, so two FPDUs a
- * segment are enough. If segments are small the kernel cuts a long write better than this code
+ * a write is some segments, each cut into FPDUs that fill it, so that FPDUs do not lie in two. A
+ * stream takes WRITE_SEGMENTS a write: with fewer, calls and the socket's lock take more of the
+ * time. A message that is alone takes one, so that the peer works on it while the next one is
+ * summed. The last two segments of a single message leave in halves, the first half a little
+ * longer: no later output keeps both ends busy. With CRC off nothing is summed, and a segment of a
+ * stream is one FPDU. If segments are small the kernel cuts a long write better than this code
  * would.
  */
-static void size_segment(struct qp *qp)
+static void size_segments(struct qp *qp, uint32_t segments)
 {
-    if (qp->framing.crc)
-        batch_fill_segment(&qp->tx.batch, qp->tx.fpdu_size, qp->tx.fpdus);
-    else
-        batch_fill_segment(&qp->tx.batch, qp->tx.fpdu_size * qp->tx.fpdus / 2 & ~3u, 2);
+    uint32_t pieces = qp->framing.crc ? qp->tx.fpdus : segments == 1 ? 2 : 1;
+
+    batch_fill_segments(&qp->tx.batch, qp->tx.fpdu_size * qp->tx.fpdus / pieces & ~3u,
+                        pieces * segments);
 }
 
 static void choose_size(struct qp *qp)
@@ -153,7 +153,7 @@ static void choose_size(struct qp *qp)
     if (qp->tx.split)
         batch_fill_tail(&qp->tx.batch, qp->tx.fpdu_size * qp->tx.fpdus);
     else if (qp->tx.fpdu_size)
-        size_segment(qp);
+        size_segments(qp, WRITE_SEGMENTS);
     else
         batch_fill_any(&qp->tx.batch);
     qp->tx.resize_batch = qp->tx.split;
@@ -168,13 +168,13 @@ static void size_single(struct qp *qp, uint64_t left)
     batch_fill_tail(&qp->tx.batch, segment);
     if (left <= ddp_payload_max(qp->tx.mulpdu, false))
         return;
-    size_segment(qp);
+    size_segments(qp, 1);
     if (left > 2 * (uint64_t)segment)
         return;
     payload = ((uint32_t)left / 32 * 17 / count + FPDU_ALIGN) & ~(FPDU_ALIGN - 1);
     qp->tx.split = payload + FPDU_OVERHEAD <= segment / count;
     if (qp->tx.split)
-        batch_fill_segment(&qp->tx.batch, payload + FPDU_OVERHEAD, count);
+        batch_fill_segments(&qp->tx.batch, payload + FPDU_OVERHEAD, count);
 }
 
 static bool is_single(const struct qp *qp, const struct wqe *wqe, uint32_t index)

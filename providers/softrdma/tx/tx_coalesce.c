@@ -25,8 +25,9 @@
  * NOTHING IS LOST. Posts of a QP wait only while the QP is on the lane's list (coalesced.c).
  * lane_arm refuses while the list is not empty, so nobody sleeps without a deadline: the host runs
  * the lane after 50 us to 1 ms without a consumer's run, and a pass empties the list. While the
- * lane is armed, putting a QP on the list wakes the sleeper once. A consumer's pass disarms the
- * lane; the host arms it again behind that pass if somebody sleeps.
+ * lane is armed, putting a QP on the list wakes the sleeper once; a large post is not worth that,
+ * and leaves at once. A consumer's pass disarms the lane; the host arms it again behind that pass
+ * if somebody sleeps.
  *
  * COUNTS: qp->coalesce belongs to
  * sq.posting. The thread that empties the list takes sq.posting between taking the QP off and
@@ -42,6 +43,8 @@
 /* So many octets accumulated between two polls: the consumer streams. */
 #define STREAM_OCTETS 1024u
 #define ENTRIES_MOST  (TX_IOV / 2)
+/* Gathering saves less with a post this long than it costs to wake the sleeper. */
+#define LARGE_ALONE (32u * 1024u)
 
 static bool consumer_polls(const struct qp *qp)
 {
@@ -49,6 +52,12 @@ static bool consumer_polls(const struct qp *qp)
     unsigned int receive = atomic_load_explicit(&qp->recv_cq->consumer, memory_order_relaxed);
 
     return send <= CONSUMER_POLLS && receive <= CONSUMER_POLLS && (send | receive);
+}
+
+static bool wakes_for_little(const struct qp *qp, const struct coalesce_post *post)
+{
+    return post->large >= LARGE_ALONE && !post->asked &&
+           atomic_load_explicit(&qp->lane->armed, memory_order_relaxed);
 }
 
 static void reset_counts(struct qp *qp)
@@ -104,8 +113,9 @@ enum coalesce tx_coalesce_slowly(struct qp *qp, const struct coalesce_post *post
     }
     if (qp->coalesce.active)
         return count(qp, post) ? COALESCE_NOT : COALESCED;
-    if (post->asked ||
-        ((qp->coalesce.streams || qp->coalesce.sent_at == looks) && consumer_polls(qp)))
+    if ((post->asked ||
+         ((qp->coalesce.streams || qp->coalesce.sent_at == looks) && consumer_polls(qp))) &&
+        !wakes_for_little(qp, post))
         return begin(qp, post);
     qp->coalesce.streams = false;
     qp->coalesce.sent_at = looks;

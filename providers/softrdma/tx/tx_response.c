@@ -15,9 +15,17 @@
 
 #include <string.h>
 
-/* Copy `octets` of the source behind the header, or into the bounce buffer. */
-static void copy_source(struct qp *qp, struct fpdu *fpdu, uint32_t head, const uint8_t *source,
-                        uint32_t octets)
+/* Without a sum it does not matter when the source changes. Only deregistering a region makes
+ * batches leave its memory (mr_drop_entry), so the payload of a window is copied. */
+static bool is_named(const struct qp *qp, const struct stag_entry *entry)
+{
+    return !qp->framing.crc && !qp->rnic->options.guard && entry->kind == STAG_REGION;
+}
+
+/* The source follows the header: copied behind it if it is short, named by the batch, or copied
+ * into the bounce buffer. entry: NULL if there are no octets. */
+static void send_source(struct qp *qp, struct fpdu *fpdu, uint32_t head, uint8_t *source,
+                        uint32_t octets, const struct stag_entry *entry)
 {
     uint8_t *to;
 
@@ -28,6 +36,11 @@ static void copy_source(struct qp *qp, struct fpdu *fpdu, uint32_t head, const u
         return;
     }
     fpdu_head(qp, fpdu, head);
+    if (is_named(qp, entry)) {
+        fpdu_name_payload(qp, fpdu, source, octets);
+        fpdu_end(qp, fpdu, head + octets);
+        return;
+    }
     to = qp->tx.batch.bounce + qp->tx.batch.bounce_used;
     if (source == to) /* the kernel has copied it already */
         fpdu->crc = qp->framing.crc ? crc32c(fpdu->crc, to, octets) : 0;
@@ -79,7 +92,7 @@ static bool response_segment(struct qp *qp, struct inbound_read *read)
     }
     head = tx_put_response(fpdu_begin(qp, &fpdu), read->sink_stag, read->sink_to + read->sent,
                            octets, read->sent + octets == read->size);
-    copy_source(qp, &fpdu, head, source, octets);
+    send_source(qp, &fpdu, head, source, octets, entry);
     if (entry)
         stag_leave(entry);
     read->sent += octets;
@@ -93,7 +106,8 @@ void tx_build_responses(struct qp *qp, bool only_one)
     while (out != atomic_load_explicit(&qp->reads.ird_in, memory_order_acquire)) {
         struct inbound_read *read = &qp->reads.ird_ring[out & (qp->reads.ird_size - 1)];
 
-        if (__builtin_expect(read->size > LONG_RESPONSE, 0) && !qp->tx.batch.octets) {
+        if (__builtin_expect(read->size > LONG_RESPONSE, 0) && qp->framing.crc &&
+            !qp->tx.batch.octets) {
             /* copied anyway: segments bring nothing for a long one */
             batch_fill_any(&qp->tx.batch);
             qp->tx.resize_batch = true;
