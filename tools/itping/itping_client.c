@@ -190,9 +190,11 @@ static bool ping_all(struct pinger *pinger, struct ping_result *result)
     return !result->errors;
 }
 
-/* Sends BYE and takes the server's report. */
+/* Sends BYE and takes the report, which the server sends when it has verified the last message. */
 static void part(struct pinger *pinger, struct ping_result *result)
 {
+    uint64_t wait_us = pinger->options->timeout_us;
+    enum conn_result answer;
     it_status_t status;
     it_event_t event;
 
@@ -202,7 +204,7 @@ static void part(struct pinger *pinger, struct ping_result *result)
         result->errors++;
         return;
     }
-    while (conn_next(&pinger->conn, false, 5000000, &event) == CONN_OK) {
+    while ((answer = conn_next(&pinger->conn, false, wait_us, &event)) == CONN_OK) {
         unsigned slot = (unsigned)event.dto_cmpl.cookie;
 
         if (event.event_number != IT_DTO_RC_RECV_CMPL_EVENT ||
@@ -212,7 +214,12 @@ static void part(struct pinger *pinger, struct ping_result *result)
                                                &result->there) == PING_REPORT;
         return;
     }
-    tool_error("%s gave no report of what it verified; its error lines say why", pinger->conn.peer);
+    if (answer == CONN_TIMEOUT)
+        tool_error("%s gave no report of what it verified within %.3g s; give more time with -w",
+                   pinger->conn.peer, (double)wait_us / 1e6);
+    else
+        tool_error("%s gave no report of what it verified; its error lines say why",
+                   pinger->conn.peer);
     result->errors++;
 }
 
