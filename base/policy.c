@@ -83,7 +83,7 @@ const struct policy_rule *policy_decide(const struct policy_rule *rules, size_t 
     const struct policy_place *where = listens ? &question->local : &question->peer;
     int port = connects ? question->peer.port : question->local.port;
 
-    for (const struct policy_rule *rule = rules; rule < rules + count; rule++)
+    for (const struct policy_rule *rule = rules; count--; rule++)
         if (rule->verdict != POLICY_LIMIT && (rule->directions & question->directions) &&
             interface_matches(rule, question->interface) && port_matches(rule, port) &&
             prefix_matches(rule, where) && who_matches(rule, question))
@@ -95,7 +95,7 @@ const struct policy_rule *policy_limit(const struct policy_rule *rules, size_t c
                                        enum policy_kind kind,
                                        const struct policy_question *question)
 {
-    for (const struct policy_rule *rule = rules; rule < rules + count; rule++)
+    for (const struct policy_rule *rule = rules; count--; rule++)
         if (rule->verdict == POLICY_LIMIT && rule->kind == kind && who_matches(rule, question))
             return rule;
     return NULL;
