@@ -414,6 +414,21 @@ enum ri_status kal_pin(struct kal_pins *pins, const void *addr, uint64_t length,
     return done ? RI_OK : refusal->status;
 }
 
+bool kal_pins_any(struct kal_pins *pins, const void *addr, uint64_t length)
+{
+    uintptr_t start, end;
+    bool any;
+    size_t i;
+
+    if (!to_pages(addr, length, &start, &end))
+        return false;
+    pthread_mutex_lock(&pins->lock);
+    i = first_behind(pins, start);
+    any = i < pins->used && pins->ranges[i].start < end;
+    pthread_mutex_unlock(&pins->lock);
+    return any;
+}
+
 void kal_unpin(struct kal_pins *pins, const void *addr, uint64_t length)
 {
     uintptr_t start, end;

@@ -128,6 +128,8 @@ void kal_pins_fork_child(struct kal_pins *pins);
  */
 enum ri_status kal_pin(struct kal_pins *pins, const void *addr, uint64_t length, bool may_wait,
                        struct kal_pin_refusal *refusal);
+/* True: a page of the range is pinned in this way already, so another pin of it is not charged. */
+bool kal_pins_any(struct kal_pins *pins, const void *addr, uint64_t length);
 /* Undoes one kal_pin of exactly this range. Never fails. */
 void kal_unpin(struct kal_pins *pins, const void *addr, uint64_t length);
 

@@ -58,6 +58,20 @@ static enum ri_status try_way(struct kal_rnic *rnic, enum kal_pin_way wanted, co
     return status;
 }
 
+/*
+ * What could not be held may be locked, if the interface leaves it open. A limit is no reason for
+ * that, except where pages of the range were locked for this very reason: the limit is asked before
+ * the system is, and to hold these pages would charge them once more.
+ */
+static bool may_lock(struct kal_rnic *rnic, enum ri_status held, const void *addr, uint64_t length)
+{
+    if (!rnic->pin.or_lock)
+        return false;
+    if (held == RI_ERR_PERMISSION)
+        return true;
+    return held == RI_ERR_NO_RESOURCES && kal_pins_any(&rnic->kal_host->locked, addr, length);
+}
+
 enum ri_status kal_rnic_pin(struct kal_rnic *rnic, const void *addr, uint64_t length,
                             enum kal_pin_way *way)
 {
@@ -71,7 +85,7 @@ enum ri_status kal_rnic_pin(struct kal_rnic *rnic, const void *addr, uint64_t le
         return RI_OK;
     }
     status = try_way(rnic, wish->way, addr, length, &refusal, way);
-    if (status == RI_ERR_PERMISSION && wish->or_lock) {
+    if (status != RI_OK && may_lock(rnic, status, addr, length)) {
         kal_rnic_log(rnic, RI_LOG_WARNING,
                      "%llu octets at %p are locked in place of held (pin = hold): %s", octets, addr,
                      refusal.why);

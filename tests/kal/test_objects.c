@@ -511,6 +511,44 @@ START_TEST(test_what_cannot_be_held)
 }
 END_TEST
 
+/* Pages that are locked because they cannot be held are charged once, however many regions have
+ * them. */
+START_TEST(test_what_is_locked_in_place_of_held_nests)
+{
+    struct kal_region *first, *second;
+    char conf[100];
+
+    snprintf(conf, sizeof conf, "[quota]\nmax_pinned = %ld\n", 2 * sysconf(_SC_PAGESIZE));
+    open_to_pin(conf, "dma");
+    ck_assert_int_eq(mprotect(area + page, page, PROT_READ), 0);
+    ck_assert_int_eq(make_region(&first), KAL_OK);
+    ck_assert_uint_eq(kal_host_pins(kal->host, KAL_PIN_LOCK).octets, 2 * page);
+    ck_assert_int_eq(make_region(&second), KAL_OK);
+    ck_assert_uint_eq(kal_host_holds(kal->host, KAL_ACCOUNT_PINNED), 2 * page);
+    ck_assert_int_eq(kal_region_destroy(rnic, first), KAL_OK);
+    ck_assert_uint_eq(kal_host_pins(kal->host, KAL_PIN_LOCK).octets, 2 * page);
+    ck_assert_int_eq(kal_region_destroy(rnic, second), KAL_OK);
+    ck_assert_uint_eq(kal_host_holds(kal->host, KAL_ACCOUNT_PINNED), 0);
+    close_pinned();
+}
+END_TEST
+
+/* What fits in no way is refused, and not locked for want of room to hold it. */
+START_TEST(test_a_limit_is_no_reason_to_lock)
+{
+    struct kal_region *region;
+    char conf[100];
+
+    snprintf(conf, sizeof conf, "[quota]\nmax_pinned = %ld\n", sysconf(_SC_PAGESIZE));
+    open_to_pin(conf, "dma");
+    ck_assert_int_eq(make_region(&region), KAL_ERR_NO_RESOURCES);
+    ck_assert_uint_eq(fixture_log_count("are locked in place of held"), 0);
+    ck_assert_uint_eq(fixture_log_count("raise max_pinned in section [quota]"), 1);
+    ck_assert_uint_eq(kal_host_holds(kal->host, KAL_ACCOUNT_PINNED), 0);
+    close_pinned();
+}
+END_TEST
+
 /* ---- fork ---- */
 
 START_TEST(test_child_forgets)
@@ -605,6 +643,8 @@ int main(void)
     tcase_add_loop_test(tc, test_regions_are_pinned_for_dma_only, 0, 2);
     tcase_add_loop_test(tc, test_the_interface_says_how_to_pin, 0, 6);
     tcase_add_loop_test(tc, test_what_cannot_be_held, 0, 5);
+    tcase_add_test(tc, test_what_is_locked_in_place_of_held_nests);
+    tcase_add_test(tc, test_a_limit_is_no_reason_to_lock);
     tcase_add_test(tc, x037_account_is_exact);
     tcase_add_test(tc, test_status_table);
     suite_add_tcase(suite, tc);
