@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/kald_socket.h"
@@ -77,5 +78,7 @@ int main(int count, char **words)
     qsort(times, rounds, sizeof *times, by_time);
     printf("{\"count\": %lu, \"median_us\": %.2f, \"p99_us\": %.2f, \"most_us\": %.2f}\n", rounds,
            times[rounds / 2], times[rounds - 1 - rounds / 100], times[rounds - 1]);
+    free(times);
+    close(fd);
     return 0;
 }
