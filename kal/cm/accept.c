@@ -18,6 +18,10 @@
  * what this one leaves in the kernel's queue. So that no request is lost when this one stops, its
  * listener takes no peer that it cannot report in the same run: the kernel keeps back those that
  * have sent nothing yet, and while a request waits for room none is accepted.
+ *
+ * Whoever has a copy of the socket can end it by shutdown(2). Then it is ready for ever, also for
+ * no event, and accept(2) fails for ever. Such a listener is not watched any more: it accepts none,
+ * and the requests that it has stay what they are.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -55,6 +59,26 @@ void cm_open_spare(struct kal_cm *cm)
     fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (fd >= 0 && !atomic_compare_exchange_strong(&cm->spare_fd, &none, fd))
         close(fd);
+}
+
+/* The socket reports an end, as none does that listens. False: it is so, and the listener accepts
+ * none from now on. Lane, locked. */
+static bool still_listens(struct kal_listener *l)
+{
+    struct ri_watch *watch = l->watch;
+    union address bound;
+    const char *why = l->rnic->cm->stream_ops->unlike(l->fd, &bound);
+
+    if (!why)
+        return true;
+    l->watch = NULL;
+    l->paused = l->ended = true;
+    l->rnic->upper->unwatch(watch);
+    kal_rnic_log(l->rnic, RI_LOG_ERROR,
+                 "listener %s accepts no further connection: its socket was ended by this process "
+                 "or another that has it (%s); end the listener and create it again",
+                 l->name, why);
+    return false;
 }
 
 /* No descriptors: closes the connection of one waiting peer. False: not possible now. */
@@ -264,10 +288,10 @@ void cm_accept_ready(void *arg, uint32_t events)
     struct kal_listener *l = arg;
     struct cm_run run;
 
-    (void)events;
     if (!cm_enter(&l->guard, &run))
         return;
-    accept_some(l);
+    if (!(events & (EPOLLHUP | EPOLLERR)) || still_listens(l))
+        accept_some(l);
     if (cm_leave(&l->guard, &run))
         cm_listener_free(l);
 }
@@ -280,7 +304,7 @@ void cm_accept_resumed(struct ri_timer *timer)
 
     if (!cm_enter(&l->guard, &run))
         return;
-    if (l->watch) { /* otherwise set A, which accepts by itself */
+    if (l->watch) { /* otherwise ended, or set A, which accepts by itself */
         cm_open_spare(l->rnic->cm);
         l->paused = false;
         l->rnic->upper->rewatch(l->watch, EPOLLIN);

@@ -198,6 +198,8 @@ struct kal_listener {
     uint64_t taken_at;
     /* Accepting is paused until `resume` */
     bool paused;
+    /* The socket was ended by others: paused for good, and not watched */
+    bool ended;
     /* No further connection is accepted: the listener is about to be destroyed */
     bool stopped;
     /* Start-ups in order of arrival, and requests that migrated here */

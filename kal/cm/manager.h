@@ -26,6 +26,8 @@ void kal_cm_fork_child(struct kal_rnic *rnic);
 struct kal_listener_seen {
     /* False: another thread is creating or changing it, and the rest is zero */
     bool known, paused;
+    /* Its socket was ended by others: paused for good */
+    bool ended;
     char address[80];
     /* Start-ups without a complete Request; requests that the program has not decided; requests for
      * which it has no room; and the bounds */

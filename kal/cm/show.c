@@ -33,6 +33,7 @@ static void copy_listener(struct kal_listener *l, struct kal_listener_seen *seen
     seen->queued = l->queued;
     seen->backlog = l->backlog;
     seen->paused = l->paused;
+    seen->ended = l->ended;
     pthread_mutex_unlock(&l->guard.lock);
     seen->strangers = atomic_load_explicit(&l->bad.count, memory_order_relaxed);
     seen->crowded = atomic_load_explicit(&l->full.count, memory_order_relaxed);

@@ -167,6 +167,7 @@ static void put_listener(struct json *json, const struct kal_listener_seen *seen
     json_number(json, "queued", seen->queued);
     json_number(json, "backlog", seen->backlog);
     json_bool(json, "paused", seen->paused);
+    json_bool(json, "ended", seen->ended);
     json_begin(json, "refused", '{');
     json_number(json, "strangers", seen->strangers);
     json_number(json, "crowded", seen->crowded);

@@ -9,9 +9,11 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* ---- listen ---- */
@@ -338,9 +340,11 @@ static int passed_socket_at(const char *address, const char *name, struct sockad
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     socklen_t length = sizeof *bound;
     char names[600] = "", number[20];
+    int on = 1;
 
     *bound = address_of(address, 0);
     ck_assert_int_ge(fd, 3);
+    ck_assert_int_eq(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on), 0);
     ck_assert_int_eq(bind(fd, (struct sockaddr *)bound, sizeof(struct sockaddr_in)), 0);
     ck_assert_int_eq(listen(fd, 16), 0);
     ck_assert_int_eq(getsockname(fd, (struct sockaddr *)bound, &length), 0);
@@ -463,6 +467,68 @@ START_TEST(policy_is_asked_for_the_address_of_a_passed_socket)
 }
 END_TEST
 
+/* A child has a copy of the descriptor, as another instance of a service has. */
+static void shut_in_a_child(int fd)
+{
+    pid_t child = fork();
+    int status;
+
+    ck_assert_int_ge(child, 0);
+    if (!child)
+        _exit(shutdown(fd, SHUT_RDWR) ? 1 : 0);
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(status, 0);
+}
+
+/* 0: it is the listener's own. 1: it was passed. 2: accepting is paused at that moment. */
+START_TEST(socket_that_another_process_ends)
+{
+    struct pollfd lane = { .fd = fake.lane->epoll, .events = POLLIN };
+    struct kal_listener_seen seen;
+    struct sockaddr_storage where;
+    struct fake_request *r;
+    int passed = -1;
+
+    if (_i == 1) {
+        passed = passed_socket(own_name(), &where);
+        kal_listen_destroy(listener);
+        listener = fake_listen("127.0.0.1", port_of(&where), 0, &label, &at);
+    } else if (_i == 2) {
+        with((const char *[]){ "backlog", "1", NULL });
+        lane.fd = fake.lane->epoll;
+    }
+    r = usual();
+    if (_i == 2) {
+        int undecided = peer;
+
+        dial();
+        fake_until(listener->paused, 10000);
+        hang_up();
+        peer = undecided;
+    }
+    shut_in_a_child(_i == 1 ? passed : listener->fd);
+    fake_until(fake_log_count("accepts no further connection") == 1, 10000);
+    ck_assert_uint_eq(fake_log_count("(it does not listen)"), 1);
+    ck_assert_uint_eq(kal_cm_listeners(&fake.rnic, &seen, 1), 1);
+    ck_assert(seen.ended && seen.paused);
+    /* Nothing of it is ready for ever, and what it has reported goes on. */
+    ck_assert_int_eq(poll(&lane, 1, 0), 0);
+    ck_assert_int_eq(peer_connect(&at), -1);
+    ck_assert_int_eq(accept_it(r, fake_qp_new(), NULL, 8, 8), KAL_OK);
+    expect_reply(F_C | F_S, 2, 0x8008, 0x4004, "");
+    fake_lane_run(fake.lane);
+    ck_assert_int_eq(poll(&lane, 1, 0), 0);
+    kal_listen_destroy(listener);
+    listener = NULL;
+    hang_up();
+    if (passed >= 0)
+        close(passed);
+    listener = fake_listen("127.0.0.1", port_of(&at), 0, &label, &at);
+    usual();
+    ck_assert_uint_eq(fake_log_count("accepts no further connection"), 1);
+}
+END_TEST
+
 START_TEST(shared_port)
 {
     unsigned seen[2] = { 0, 0 };
@@ -510,6 +576,7 @@ static Suite *suite(void)
     tcase_add_loop_test(t, passed_socket_of_another_interface_or_process, 0, 2);
     tcase_add_loop_test(t, passed_socket_that_does_not_fit, 0, 2);
     tcase_add_test(t, policy_is_asked_for_the_address_of_a_passed_socket);
+    tcase_add_loop_test(t, socket_that_another_process_ends, 0, 3);
     tcase_add_test(t, shared_port);
     return s;
 }
