@@ -173,6 +173,8 @@ struct kal_connection {
     uint64_t handover;
 };
 
+#define CM_NAME_ROOM 80
+
 struct kal_listener {
     struct cm_guard guard;
     struct kal_rnic *rnic;
@@ -187,8 +189,8 @@ struct kal_listener {
     struct ri_timer resume;
     /* Expires when ual has room for queued requests */
     struct ri_timer room;
-    /* Bound address, for logs */
-    char name[80];
+    /* Bound address, for logs; under guard.lock until kal_listen has returned */
+    char name[CM_NAME_ROOM];
     /* Limits: undecided and queued requests; start-ups with an incomplete Request */
     uint32_t backlog, half_open_max;
 
@@ -288,6 +290,9 @@ void cm_linger_end_all(struct kal_rnic *rnic);
 /* ---- requests.c. The listener's lock is held, unless stated otherwise ---- */
 /* Called after the last reference is dropped. */
 void cm_listener_free(struct kal_listener *listener);
+/* Copies the name, for a log line. Set A reports requests before the address is known: then it is
+ * "(new)". The lock is not held. */
+const char *cm_listener_name(struct kal_listener *listener, char name[CM_NAME_ROOM]);
 /* An entry has left its lists: the listener may accept again, or report a queued request. Any
  * thread. */
 void cm_listener_room(struct kal_listener *listener);

@@ -27,7 +27,7 @@
 /* One line for the administrator, however many peers cause it. */
 static void log_stranger(struct kal_connection *c, const char *what)
 {
-    char more[80], address[120];
+    char more[80], address[120], name[CM_NAME_ROOM];
 
     if (!cm_meter(&c->listener->bad, more, sizeof more))
         return;
@@ -35,7 +35,7 @@ static void log_stranger(struct kal_connection *c, const char *what)
     kal_rnic_log(
         c->rnic, RI_LOG_WARNING,
         "listener %s: connection from %s closed: %s; only iWARP clients may use this port%s",
-        c->listener->name, address, what, more);
+        cm_listener_name(c->listener, name), address, what, more);
 }
 
 /*
@@ -80,7 +80,7 @@ static void give_up(struct kal_connection *c, enum ri_connection_reason reason, 
 
 static void log_late(struct kal_connection *c)
 {
-    char more[80], address[120];
+    char more[80], address[120], name[CM_NAME_ROOM];
 
     if (!cm_meter(&c->listener->late, more, sizeof more))
         return;
@@ -89,7 +89,7 @@ static void log_late(struct kal_connection *c)
         c->rnic, RI_LOG_WARNING,
         "listener %s: request from %s dropped: the program's event queue has been full for "
         "longer than request_timeout; take requests sooner, or make the queue larger%s",
-        c->listener->name, address, more);
+        cm_listener_name(c->listener, name), address, more);
 }
 
 void cm_passive_expired(struct kal_connection *connection)
@@ -157,7 +157,7 @@ static bool promote(struct kal_connection *c, struct cm_run *run)
 {
     struct kal_listener *listener = c->listener;
     enum cm_place place;
-    char more[80];
+    char more[80], name[CM_NAME_ROOM];
 
     if (!cm_enter(&listener->guard, run))
         return false;
@@ -178,7 +178,7 @@ static bool promote(struct kal_connection *c, struct cm_run *run)
             c->rnic, RI_LOG_WARNING,
             "listener %s: %u requests are undecided, a further one is dropped; accept faster or "
             "raise backlog%s",
-            listener->name, listener->backlog, more);
+            cm_listener_name(listener, name), listener->backlog, more);
     discard(c, NULL);
     return false;
 }

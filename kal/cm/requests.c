@@ -27,6 +27,7 @@
 #include "base/clock.h"
 
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <utlist.h>
 
@@ -34,6 +35,14 @@ void cm_listener_free(struct kal_listener *listener)
 {
     cm_guard_end(&listener->guard);
     free(listener);
+}
+
+const char *cm_listener_name(struct kal_listener *listener, char name[CM_NAME_ROOM])
+{
+    pthread_mutex_lock(&listener->guard.lock);
+    snprintf(name, CM_NAME_ROOM, "%s", *listener->name ? listener->name : "(new)");
+    pthread_mutex_unlock(&listener->guard.lock);
+    return name;
 }
 
 void cm_listener_room(struct kal_listener *listener)

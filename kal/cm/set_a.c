@@ -228,12 +228,13 @@ void kal_cm_host_request(const struct ri_host *host, void *listener_context,
     struct kal_rnic *rnic = kal_rnic_of_host(host);
     struct kal_listener *l = listener_context;
     struct kal_connection *c = cm_connection_new(rnic, l->lane, NULL);
+    char name[CM_NAME_ROOM];
     struct cm_run run;
 
     *connection_context = c;
     if (!c) {
         kal_rnic_log(rnic, RI_LOG_ERROR, "listener %s: a request is dropped: out of memory",
-                     l->name);
+                     cm_listener_name(l, name));
         return;
     }
     if (!cm_enter(&c->guard, &run)) /* a connection that has just begun reports nothing */

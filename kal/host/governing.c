@@ -82,11 +82,16 @@ const struct policy_rule *kal_host_limit_refuses(const struct kal_host *host,
     return rule && (amount > rule->amount || used > rule->amount - amount) ? rule : NULL;
 }
 
-const struct policy_rule *kal_host_user_limit(const struct kal_host *host,
-                                              enum kal_account_kind kind, uint64_t amount)
+enum kal_refusal kal_host_refusal(const struct kal_host *host, enum kal_account_kind kind,
+                                  uint64_t amount, const struct policy_rule **rule)
 {
     uint64_t quota = host->ops->quota(host->state, kind);
     uint64_t used = kal_account_used(&host->account, kind);
 
-    return quota && (amount > quota || used > quota - amount) ? NULL : limit_of(host, kind);
+    if (*rule)
+        return KAL_REFUSAL_LIMIT;
+    if (quota && (amount > quota || used > quota - amount))
+        return KAL_REFUSAL_QUOTA;
+    *rule = limit_of(host, kind);
+    return *rule ? KAL_REFUSAL_USER_LIMIT : KAL_REFUSAL_NOW;
 }

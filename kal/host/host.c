@@ -109,39 +109,48 @@ static const char *about_peer(const char *joint, const struct sockaddr *peer, ch
     return text;
 }
 
-static enum kal_status take(struct kal_rnic *rnic, enum kal_account_kind kind, uint64_t amount,
-                            bool wait, const struct sockaddr *peer)
+static void log_refusal(const struct kal_rnic *rnic, enum kal_account_kind kind, uint64_t amount,
+                        const struct policy_rule *rule, const struct sockaddr *peer)
 {
     struct kal_host *host = rnic->kal_host;
-    const struct policy_rule *rule;
+    enum kal_refusal refusal = kal_host_refusal(host, kind, amount, &rule);
+    unsigned long long more = amount;
     char text[160];
 
-    if (!kal_host_take(host, kind, amount, wait)) {
-        atomic_fetch_add_explicit(&rnic->refused.quota[kind], 1, memory_order_relaxed);
-        rule = kal_host_limit_refuses(host, kind, amount);
-        if (rule) {
-            kal_rnic_log(rnic, RI_LOG_ERROR,
-                         "%llu more %s would pass the limit of %llu by %s:%u, the host's policy; "
-                         "free some, or ask root to raise it",
-                         (unsigned long long)amount, kal_account_text(kind),
-                         (unsigned long long)rule->amount, rule->source, rule->line);
-            return KAL_ERR_QUOTA;
-        }
-        rule = kal_host_user_limit(host, kind, amount);
-        if (rule) {
-            kal_rnic_log(rnic, RI_LOG_ERROR,
-                         "%llu more %s would pass the limit of %llu by %s:%u, the host's policy, "
-                         "for all processes of the user; free some, or ask root to raise it",
-                         (unsigned long long)amount, kal_account_text(kind),
-                         (unsigned long long)rule->amount, rule->source, rule->line);
-            return KAL_ERR_QUOTA;
-        }
+    switch (refusal) {
+    case KAL_REFUSAL_LIMIT:
+    case KAL_REFUSAL_USER_LIMIT:
+        kal_rnic_log(rnic, RI_LOG_ERROR,
+                     "%llu more %s would pass the limit of %llu by %s:%u, the host's policy%s; "
+                     "free some, or ask root to raise it",
+                     more, kal_account_text(kind), (unsigned long long)rule->amount, rule->source,
+                     rule->line,
+                     refusal == KAL_REFUSAL_LIMIT ? "" : ", for all processes of the user");
+        return;
+    case KAL_REFUSAL_QUOTA:
         kal_rnic_log(rnic, RI_LOG_ERROR,
                      "the quota of %llu %s is used up%s; free some, or raise %s in "
                      "section [quota]",
                      (unsigned long long)host->ops->quota(host->state, kind),
                      kal_account_text(kind), about_peer("for", peer, text),
                      kal_quota_option(kind).name);
+        return;
+    case KAL_REFUSAL_NOW:
+        kal_rnic_log(rnic, RI_LOG_ERROR,
+                     "%llu more %s cannot be had at this moment%s: they were in use, or kald has "
+                     "not granted them yet; try again",
+                     more, kal_account_text(kind), about_peer("for", peer, text));
+    }
+}
+
+static enum kal_status take(struct kal_rnic *rnic, enum kal_account_kind kind, uint64_t amount,
+                            bool wait, const struct sockaddr *peer)
+{
+    const struct policy_rule *rule;
+
+    if (!kal_host_take(rnic->kal_host, kind, amount, wait, &rule)) {
+        atomic_fetch_add_explicit(&rnic->refused.quota[kind], 1, memory_order_relaxed);
+        log_refusal(rnic, kind, amount, rule, peer);
         return KAL_ERR_QUOTA;
     }
     atomic_fetch_add_explicit(&rnic->holds[kind], amount, memory_order_relaxed);

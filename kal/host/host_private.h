@@ -27,8 +27,10 @@ struct kal_host {
 struct kal_host *kal_host_create(const struct kal_host_ops *ops, void *state);
 void kal_host_destroy(struct kal_host *host);
 
-/* Takes from the lease and asks the host for more. With `wait` it waits for the host's answer. */
-bool kal_host_take(struct kal_host *host, enum kal_account_kind kind, uint64_t amount, bool wait);
+/* Takes from the lease and asks the host for more. With `wait` it waits for the host's answer.
+ * False: *rule is the rule of the host's policy that refuses, or NULL: the host does. */
+bool kal_host_take(struct kal_host *host, enum kal_account_kind kind, uint64_t amount, bool wait,
+                   const struct policy_rule **rule);
 
 /* ---- rnic_pin.c ---- */
 /* Providers that have not undone their pins do it no more. */
@@ -51,10 +53,19 @@ bool kal_is_leased(enum kal_account_kind kind);
 void kal_host_publish(_Atomic(struct kal_policy *) *newest, struct kal_policy *policy);
 /* For questions: the process has that group, effective or further. */
 bool kal_host_in_group(const void *arg, uint32_t group);
-/* Neither that nor the quota of the process refuses: the rule whose limit the processes of the user
- * would pass together; NULL: none. */
-const struct policy_rule *kal_host_user_limit(const struct kal_host *host,
-                                              enum kal_account_kind kind, uint64_t amount);
+enum kal_refusal {
+    /* The limit of a rule: for the process; for all processes of the user */
+    KAL_REFUSAL_LIMIT,
+    KAL_REFUSAL_USER_LIMIT,
+    /* The quota of the process */
+    KAL_REFUSAL_QUOTA,
+    /* None of these: what was refused has become free meanwhile, or the host has not answered */
+    KAL_REFUSAL_NOW
+};
+/* Why kal_host_take has refused; *rule is what it has set, and is set for a limit of the user.
+ * Other threads may have taken or given meanwhile. */
+enum kal_refusal kal_host_refusal(const struct kal_host *host, enum kal_account_kind kind,
+                                  uint64_t amount, const struct policy_rule **rule);
 /* The rule of the host's policy whose limit `amount` more of the kind would pass; NULL: none. */
 const struct policy_rule *kal_host_limit_refuses(const struct kal_host *host,
                                                  enum kal_account_kind kind, uint64_t amount);

@@ -40,11 +40,14 @@ uint64_t kal_host_holds(const struct kal_host *host, enum kal_account_kind kind)
 }
 
 /* Of two threads that take the last one, none passes the limit; both may be refused. */
-bool kal_host_take(struct kal_host *host, enum kal_account_kind kind, uint64_t amount, bool wait)
+bool kal_host_take(struct kal_host *host, enum kal_account_kind kind, uint64_t amount, bool wait,
+                   const struct policy_rule **rule)
 {
-    if (kal_host_limit_refuses(host, kind, amount) || !take(host, kind, amount, wait))
+    *rule = kal_host_limit_refuses(host, kind, amount);
+    if (*rule || !take(host, kind, amount, wait))
         return false;
-    if (!kal_host_limit_refuses(host, kind, 0))
+    *rule = kal_host_limit_refuses(host, kind, 0);
+    if (!*rule)
         return true;
     kal_account_give(&host->account, kind, amount);
     return false;

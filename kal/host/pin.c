@@ -238,9 +238,8 @@ static bool take_part(struct kal_pins *pins, uintptr_t *at, uintptr_t end,
 static bool take_gap(struct kal_pins *pins, uintptr_t start, uintptr_t end,
                      struct kal_pin_failure *failure)
 {
-    if (!kal_host_take(pins->host, KAL_ACCOUNT_PINNED, end - start, pins->may_wait)) {
+    if (!kal_host_take(pins->host, KAL_ACCOUNT_PINNED, end - start, pins->may_wait, &failure->rule))
         return fail(failure, KAL_PIN_AT_QUOTA, ENOMEM);
-    }
     count_octets(pins, (int64_t)(end - start));
     while (start < end) {
         if (!take_part(pins, &start, end, failure)) {
@@ -349,39 +348,48 @@ static bool wait_for_charge(struct kal_pins *pins, const struct kal_pin_failure 
     return true;
 }
 
-static void explain(struct kal_pins *pins, const struct kal_pin_failure *failure,
-                    struct kal_pin_refusal *refusal)
+static void explain_quota(const struct kal_pins *pins, const struct kal_pin_failure *failure,
+                          struct kal_pin_refusal *refusal)
 {
     struct kal_host *host = pins->host;
     unsigned long long wanted = failure->wanted;
-    const struct policy_rule *rule;
+    const struct policy_rule *rule = failure->rule;
+    enum kal_refusal why = kal_host_refusal(host, KAL_ACCOUNT_PINNED, wanted, &rule);
 
-    if (failure->step == KAL_PIN_AT_MEMORY) {
-        kal_pin_refuse(refusal, RI_ERR_NO_RESOURCES, "there is no memory");
-        return;
-    }
-    if (failure->step != KAL_PIN_AT_QUOTA) {
-        pins->ops->explain(pins, failure, refusal);
-        return;
-    }
-    rule = kal_host_limit_refuses(host, KAL_ACCOUNT_PINNED, wanted);
-    if (rule)
+    switch (why) {
+    case KAL_REFUSAL_LIMIT:
+    case KAL_REFUSAL_USER_LIMIT:
         kal_pin_refuse(refusal, RI_ERR_NO_RESOURCES,
-                       "%llu more octets would pass the limit of %llu by %s:%u, the host's policy; "
-                       "ask root to raise it",
-                       wanted, (unsigned long long)rule->amount, rule->source, rule->line);
-    else if ((rule = kal_host_user_limit(host, KAL_ACCOUNT_PINNED, wanted)))
-        kal_pin_refuse(refusal, RI_ERR_NO_RESOURCES,
-                       "%llu more octets would pass the limit of %llu by %s:%u, the host's policy, "
-                       "for all processes of the user; ask root to raise it",
-                       wanted, (unsigned long long)rule->amount, rule->source, rule->line);
-    else
+                       "%llu more octets would pass the limit of %llu by %s:%u, the host's "
+                       "policy%s; ask root to raise it",
+                       wanted, (unsigned long long)rule->amount, rule->source, rule->line,
+                       why == KAL_REFUSAL_LIMIT ? "" : ", for all processes of the user");
+        return;
+    case KAL_REFUSAL_QUOTA:
         kal_pin_refuse(refusal, RI_ERR_NO_RESOURCES,
                        "%llu more octets would pass the quota of %llu, of which %llu are used; "
                        "raise max_pinned in section [quota]",
                        wanted,
                        (unsigned long long)host->ops->quota(host->state, KAL_ACCOUNT_PINNED),
                        (unsigned long long)kal_host_holds(host, KAL_ACCOUNT_PINNED));
+        return;
+    case KAL_REFUSAL_NOW:
+        kal_pin_refuse(refusal, RI_ERR_NO_RESOURCES,
+                       "%llu more octets cannot be had at this moment: they were in use, or kald "
+                       "has not granted them yet; try again",
+                       wanted);
+    }
+}
+
+static void explain(struct kal_pins *pins, const struct kal_pin_failure *failure,
+                    struct kal_pin_refusal *refusal)
+{
+    if (failure->step == KAL_PIN_AT_MEMORY)
+        kal_pin_refuse(refusal, RI_ERR_NO_RESOURCES, "there is no memory");
+    else if (failure->step == KAL_PIN_AT_QUOTA)
+        explain_quota(pins, failure, refusal);
+    else
+        pins->ops->explain(pins, failure, refusal);
 }
 
 enum ri_status kal_pin(struct kal_pins *pins, const void *addr, uint64_t length, bool may_wait,

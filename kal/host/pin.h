@@ -17,6 +17,7 @@
 struct kal_host;
 struct kal_pins;
 struct kal_ring;
+struct policy_rule;
 
 /* Pages that the kernel releases together. */
 struct kal_pin_block {
@@ -53,6 +54,8 @@ struct kal_pin_failure {
     enum { KAL_PIN_AT_QUOTA, KAL_PIN_AT_MEMORY, KAL_PIN_AT_SETUP, KAL_PIN_AT_PAGES } step;
     uintptr_t start, end;
     uint64_t wanted; /* octets that the whole call would pin in addition */
+    /* QUOTA: the rule of the host's policy that refuses; NULL: the host does */
+    const struct policy_rule *rule;
 };
 
 /* A way of pinning. All operations are called with the lock held. */

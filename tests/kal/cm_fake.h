@@ -63,6 +63,7 @@ struct fake {
     const struct ri_connect_param *a_param;
     struct ri_service_reply a_reply; /* the last; pointers are stale */
     void *a_listener_context;
+    void (*a_on_listen)(void); /* before the provider's listen returns */
     uint32_t a_backlog;
     unsigned a_destroyed;
 };

@@ -165,6 +165,8 @@ static enum ri_status vp_listen(struct ri_rnic *rnic, const struct ri_listen_par
     *listener = calloc(1, sizeof **listener);
     fake.a_listener_context = context;
     fake.a_backlog = param->backlog;
+    if (fake.a_on_listen)
+        fake.a_on_listen();
     return RI_OK;
 }
 

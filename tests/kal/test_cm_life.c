@@ -411,6 +411,30 @@ START_TEST(set_a_passive)
 }
 END_TEST
 
+static void bring_three(void)
+{
+    for (int i = 0; i < 3; i++)
+        a_bring();
+}
+
+/* A line about a listener whose address the provider has not told yet. */
+START_TEST(set_a_requests_before_listen_returns)
+{
+    struct sockaddr_storage bound;
+    struct kal_listener *l;
+    int label;
+
+    fake_reopen((const char *[]){ "backlog", "1", NULL }, SET_A);
+    fake.a_on_listen = bring_three;
+    l = fake_listen("10.0.0.1", 7, 2, &label, &bound);
+    ck_assert_uint_eq(fake.request_count, 2);
+    ck_assert_uint_eq(fake_log_count("listener (new): 2 requests are undecided"), 1);
+    for (int i = 0; i < 2; i++)
+        fake_destroy(fake.requests[i].context);
+    kal_listen_destroy(l);
+}
+END_TEST
+
 START_TEST(set_a_question)
 {
     struct sockaddr_storage at = address_of("10.0.0.2", 8);
@@ -506,6 +530,7 @@ static Suite *suite(void)
     tcase_add_test(t, fork_child_closes_the_spare);
     tcase_add_test(t, set_a_active);
     tcase_add_test(t, set_a_passive);
+    tcase_add_test(t, set_a_requests_before_listen_returns);
     tcase_add_test(t, set_a_question);
     tcase_add_test(t, set_b_question);
     tcase_add_test(t, set_a_answer);

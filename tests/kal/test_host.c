@@ -117,6 +117,9 @@ START_TEST(a_lane_does_not_wait_for_the_host)
     for (unsigned i = 0; i < FAR_BATCH; i++)
         ck_assert_int_eq(listen_in_lane(&listeners[i]), KAL_OK);
     ck_assert_int_eq(listen_in_lane(&listeners[FAR_BATCH]), KAL_ERR_QUOTA);
+    /* No quota is used up, and none is blamed. */
+    ck_assert_uint_eq(fixture_log_count("1 more listeners cannot be had at this moment"), 1);
+    ck_assert_uint_eq(fixture_log_count("the quota of "), 0);
     far_silence(false);
     far_await_leased(KAL_ACCOUNT_LISTENER, 2 * FAR_BATCH);
     /* The grant is on its way to the reader; the answer to a request that waits follows it. */
