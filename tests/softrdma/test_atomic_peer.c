@@ -36,6 +36,16 @@ static void request_of_peer(uint32_t msn, const struct rdmap_atomic_req *request
     raw_send(&raw, ulpdu, put_request(ulpdu, msn, 0, request));
 }
 
+/* One FPDU at the end of those that leave in one write. */
+static uint32_t put_fpdu(uint8_t *at, const uint8_t *ulpdu, uint32_t length, bool crc)
+{
+    uint32_t head = MPA_HDR_LEN + length;
+
+    mpa_put_len(at, length);
+    memcpy(at + MPA_HDR_LEN, ulpdu, length);
+    return head + mpa_put_trailer(at + head, length, crc32c(0, at, head), crc);
+}
+
 static void expect_response(uint32_t msn, uint32_t id, uint64_t value)
 {
     struct rdmap_atomic_resp response;
@@ -156,12 +166,9 @@ START_TEST(C128_ird)
     request.stag = target.keys.rkey;
     request.to = (uintptr_t)target.octets;
     for (uint32_t msn = 1; msn <= requests; msn++) {
-        uint32_t length = put_request(ulpdu, msn, 0, &request), head = MPA_HDR_LEN + length;
-        uint8_t *fpdu = octets + used;
+        uint32_t length = put_request(ulpdu, msn, 0, &request);
 
-        mpa_put_len(fpdu, length);
-        memcpy(fpdu + MPA_HDR_LEN, ulpdu, length);
-        used += head + mpa_put_trailer(fpdu + head, length, crc32c(0, fpdu, head), true);
+        used += put_fpdu(octets + used, ulpdu, length, true);
     }
     raw_octets(&raw, octets, used);
     side_expect_event(a, RI_EVENT_REMOTE_OPERATION, TERMINATE_U_MSN);
@@ -333,6 +340,44 @@ START_TEST(C131_revoked_before_it_is_executed)
 }
 END_TEST
 
+/* ---- behind a Read of the same memory ---- */
+
+/* The Read fetches its data before the atomic that follows it in the same read is executed: with
+ * CRC, and without, where the answer to the Read refers to the memory. */
+START_TEST(S068_a_read_before_it_sees_the_value_before_it)
+{
+    const uint32_t size = 4096;
+    struct ri_llp_handover handover = plain;
+    struct rdmap_atomic_req request = { .id = 3, .data = 1 };
+    struct rdmap_read_req read = { .sink_stag = 9, .size = size };
+    uint8_t ulpdu[DDP_UNTAGGED_LEN + 64], octets[256];
+    uint32_t used;
+    uint64_t seen;
+
+    handover.crc = _i == 0;
+    open_raw(&shape, &handover);
+    target = region_new(a, size, ATOMIC);
+    set_word(&target, size / 8 - 1, 41);
+    read.src_stag = request.stag = target.keys.rkey;
+    read.src_to = (uintptr_t)target.octets;
+    request.to = read.src_to + size - 8;
+    ddp_put_untagged(ulpdu, true, rdmap_ctrl(RDMAP_READ_REQ), 0, DDP_QN_READ, 1, 0);
+    rdmap_put_read_req(ulpdu + DDP_UNTAGGED_LEN, &read);
+    used = put_fpdu(octets, ulpdu, DDP_UNTAGGED_LEN + RDMAP_READ_REQ_LEN, handover.crc);
+    used += put_fpdu(octets + used, ulpdu, put_request(ulpdu, 2, 0, &request), handover.crc);
+    raw_octets(&raw, octets, used);
+    ck_assert(next_frame());
+    ck_assert_int_eq(frame.segment.opcode, RDMAP_READ_RESP);
+    ck_assert_uint_eq(frame.segment.payload_len, size);
+    memcpy(&seen, frame.segment.payload + size - 8, sizeof(seen));
+    ck_assert_uint_eq(seen, 41);
+    expect_response(1, 3, 41);
+    ck_assert_uint_eq(word(&target, size / 8 - 1), 42);
+    region_free(a, &target);
+    raw_close(&raw);
+}
+END_TEST
+
 /* ---- vectors ---- */
 
 /* Exchanges with Atomic Requests. Sends what the vector's initiator sends, with ital's STag and
@@ -458,6 +503,7 @@ int main(void)
     tcase_add_test(tc, C136_alignment_is_of_the_address);
     tcase_add_test(tc, C137_masks);
     tcase_add_test(tc, C131_revoked_before_it_is_executed);
+    tcase_add_loop_test(tc, S068_a_read_before_it_sees_the_value_before_it, 0, 2);
     tc = new_case(suite, "vectors");
     tcase_add_loop_test(tc, S068_C136_vectors_of_exchanges, 0, 2);
     tcase_add_test(tc, C127_to_C141_vectors);

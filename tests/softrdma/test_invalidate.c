@@ -505,38 +505,47 @@ END_TEST
 
 /* A side with a small socket buffer: a large message stays in the batch by reference. With small
  * segments it is one batch. */
-static void open_narrow(struct side *side, struct raw *peer, const struct shape *shape)
+static void open_narrow(struct side *side, struct raw *peer, const struct shape *shape, bool crc)
 {
+    struct ri_llp_handover handover = plain;
     int fds[2], small = 4096;
 
+    handover.crc = crc;
     side_open(&bed, side, shape);
     testbed_tcp(fds, 8948);
     ck_assert_int_eq(setsockopt(fds[0], SOL_SOCKET, SO_SNDBUF, &small, sizeof(small)), 0);
     ck_assert_int_eq(setsockopt(fds[1], SOL_SOCKET, SO_RCVBUF, &small, sizeof(small)), 0);
-    *peer = (struct raw){ .bed = &bed, .fd = fds[1], .crc = true, .room = 4096 };
+    *peer = (struct raw){ .bed = &bed, .fd = fds[1], .crc = crc, .room = 4096 };
     peer->octets = malloc(peer->room);
     fake_host_listen(&bed.fake, peer->fd);
-    side_start(side, fds[0], true, &plain);
+    side_start(side, fds[0], true, &handover);
 }
 
 /* Segments built before the invalidation are sent unchanged: by any QP of the PD for a local
- * invalidation, by its only QP for the peer's. */
+ * invalidation, by its only QP for the peer's. The same for the answer to a Read, which refers to
+ * the memory without CRC. */
 START_TEST(built_output_is_kept)
 {
     const uint32_t size = 180000;
+    const bool local = _i % 2 == 0, answer = _i >= 2;
+    const uint8_t opcode = answer ? RDMAP_READ_RESP : RDMAP_SEND;
+    const uint32_t head = answer ? DDP_TAGGED_LEN : DDP_UNTAGGED_LEN;
     struct shape shape = willing;
     struct region large, small;
     uint8_t *ulpdu = malloc(70000);
     uint32_t seen = 0;
 
-    shape.pd = _i == 0 ? a->pd : NULL;
-    open_narrow(&other, &second, &shape);
+    shape.pd = local ? a->pd : NULL;
+    open_narrow(&other, &second, &shape, !answer);
     large = region_new(&other, size, TESTBED_ALL);
     small = region_new(&other, 64, LOCAL);
     memset(large.octets, 'o', size);
-    side_send(&other, 1, region_sge(&large, 0, size));
+    if (answer)
+        read_request(&second, 1, large.keys.rkey, (uintptr_t)large.octets, size);
+    else
+        side_send(&other, 1, region_sge(&large, 0, size));
     ck_assert(side_idle(&other, other.send_cq));
-    if (_i == 0) {
+    if (local) {
         invalidate(a, large.keys.lkey, RI_WC_SUCCESS);
     } else {
         side_receive(&other, 1, region_sge(&small, 0, 64));
@@ -548,13 +557,14 @@ START_TEST(built_output_is_kept)
         uint32_t length = raw_next(&second, ulpdu, 70000);
 
         ck_assert_uint_gt(length, 0);
-        if ((ulpdu[1] & RDMAP_CTRL_OP) != RDMAP_SEND)
+        if ((ulpdu[1] & RDMAP_CTRL_OP) != opcode)
             continue;
-        for (uint32_t i = DDP_UNTAGGED_LEN; i < length; i++)
+        for (uint32_t i = head; i < length; i++)
             ck_assert_uint_eq(ulpdu[i], 'o');
-        seen += length - DDP_UNTAGGED_LEN;
+        seen += length - head;
     }
-    side_expect(&other, other.send_cq, 1, RI_WC_SUCCESS, size);
+    if (!answer)
+        side_expect(&other, other.send_cq, 1, RI_WC_SUCCESS, size);
     free(ulpdu);
     region_free(&other, &large);
     region_free(&other, &small);
@@ -610,7 +620,7 @@ int main(void)
     tcase_add_test(tc, C102_sink_invalidated);
     tcase_add_test(tc, arguments);
     tc = new_case(suite, "output", setup, teardown);
-    tcase_add_loop_test(tc, built_output_is_kept, 0, 2);
+    tcase_add_loop_test(tc, built_output_is_kept, 0, 4);
     tcase_add_test(tc, C116_response_under_way);
     return tc_main(suite);
 }

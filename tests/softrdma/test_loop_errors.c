@@ -424,6 +424,51 @@ START_TEST(C050_bad_crc)
 }
 END_TEST
 
+/* An FPDU of a Write into the region, at its offset `at`. */
+static uint32_t put_write(uint8_t *fpdu, const struct region *region, uint32_t at, uint32_t size)
+{
+    uint32_t length = MPA_HDR_LEN + DDP_TAGGED_LEN + size;
+
+    mpa_put_len(fpdu, DDP_TAGGED_LEN + size);
+    ddp_put_tagged(fpdu + MPA_HDR_LEN, true, rdmap_ctrl(RDMAP_WRITE), region->keys.rkey,
+                   (uintptr_t)region->octets + at);
+    memset(fpdu + MPA_HDR_LEN + DDP_TAGGED_LEN, 0x77, size);
+    return length +
+           mpa_put_trailer(fpdu + length, DDP_TAGGED_LEN + size, crc32c(0, fpdu, length), true);
+}
+
+/* A long Write whose last octet is wrong, behind a good one in the same read: no octet of it
+ * reaches memory, whether it comes at once or in two parts. */
+START_TEST(C050_no_octet_of_a_long_write_before_its_sum)
+{
+    enum { GOOD = 20000, BAD = 30000 };
+    static uint8_t octets[GOOD + BAD + 256];
+    uint8_t ulpdu[128];
+    struct raw raw;
+    uint32_t first, used;
+
+    open_speaking(&raw, NULL, &plain);
+    target = region_new(a, GOOD + BAD, TESTBED_ALL);
+    first = put_write(octets, &target, 0, GOOD);
+    used = first + put_write(octets + first, &target, GOOD, BAD);
+    octets[used - MPA_CRC_LEN - 1 - mpa_pad(DDP_TAGGED_LEN + BAD)] ^= 1;
+    if (_i) {
+        raw_octets(&raw, octets, first + BAD / 2);
+        ck_assert(side_idle(a, a->send_cq));
+        first += BAD / 2;
+    } else {
+        first = 0;
+    }
+    raw_octets(&raw, octets + first, used - first);
+    expect_terminate(&raw, TERMINATE_CRC, ulpdu);
+    side_expect_event(a, RI_EVENT_INTEGRITY, TERMINATE_CRC);
+    for (uint32_t i = 0; i < GOOD + BAD; i++)
+        ck_assert_uint_eq(target.octets[i], i < GOOD ? 0x77 : 0);
+    region_free(a, &target);
+    raw_close(&raw);
+}
+END_TEST
+
 /* C-055: too short for the control octets. */
 START_TEST(C055_tiny_fpdu)
 {
@@ -490,6 +535,7 @@ int main(void)
     tcase_add_loop_test(tc, bad_response, 0, ARRAY_SIZE(bad_responses));
     tcase_add_test(tc, C095_unasked_response);
     tcase_add_loop_test(tc, C050_bad_crc, 0, 10);
+    tcase_add_loop_test(tc, C050_no_octet_of_a_long_write_before_its_sum, 0, 2);
     tcase_add_loop_test(tc, C055_tiny_fpdu, 0, 2);
     tcase_add_test(tc, X021_cq_overflow);
     return tc_main(suite);

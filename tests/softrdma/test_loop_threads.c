@@ -29,15 +29,20 @@ static void teardown(void)
     testbed_close(&bed);
 }
 
-static void connect_sides(struct side sides[2])
+static void connect_sides_with(struct side sides[2], const struct ri_llp_handover *handover)
 {
     int fds[2];
 
     testbed_tcp(fds, 0);
     for (int i = 0; i < 2; i++) {
         side_open(&bed, &sides[i], NULL);
-        side_start(&sides[i], fds[i], i == 0, &plain);
+        side_start(&sides[i], fds[i], i == 0, handover);
     }
+}
+
+static void connect_sides(struct side sides[2])
+{
+    connect_sides_with(sides, &plain);
 }
 
 static bool poll_one(struct ri_cq *cq, struct ri_wc *wc)
@@ -278,13 +283,16 @@ START_TEST(connections_come_and_go)
 END_TEST
 
 /* The peer writes without end. The region is deregistered and its memory unmapped, so a later
- * access would crash. The same for Reads. */
+ * access would crash. The same for Reads, with and without CRC: without, output refers to the
+ * region's memory, and an access would end the connection otherwise. */
 START_TEST(X006_deregistered_memory_is_not_touched)
 {
     unsigned long rounds = tc_count(30);
     const enum ri_wr_opcode opcode = _i ? RI_WR_RDMA_READ : RI_WR_RDMA_WRITE;
     const uint32_t size = 200000;
+    struct ri_llp_handover handover = plain;
 
+    handover.crc = _i < 2;
     for (unsigned long i = 0; i < rounds; i++) {
         static struct side sides[2];
         struct region own, target;
@@ -294,7 +302,7 @@ START_TEST(X006_deregistered_memory_is_not_touched)
         bool gone = false;
         uint8_t *hole;
 
-        connect_sides(sides);
+        connect_sides_with(sides, &handover);
         own = region_new(&sides[0], size, TESTBED_ALL);
         target = region_new(&sides[1], size, TESTBED_ALL);
         hole = target.octets;
@@ -364,7 +372,7 @@ int main(void)
     tcase_add_test(tc, S036_messages_in_order);
     tcase_add_test(tc, two_threads_post);
     tcase_add_test(tc, connections_come_and_go);
-    tcase_add_loop_test(tc, X006_deregistered_memory_is_not_touched, 0, 2);
+    tcase_add_loop_test(tc, X006_deregistered_memory_is_not_touched, 0, 3);
     tcase_add_test(tc, X006_deregistered_source_is_not_touched);
     return tc_main(suite);
 }

@@ -67,6 +67,8 @@ struct tx_batch {
     /* Payload of Read Responses. NULL: not needed yet. */
     uint8_t *bounce;
     uint32_t bounce_used;
+    /* It names the source of a Read Response: the octets are fetched when the socket takes them. */
+    bool names_source;
     /* Option guard: payload of the next FPDU, in the bounce buffer. */
     uint8_t *fetched;
     /* Octets of this batch that are in none of the buffers above; freed with it. */

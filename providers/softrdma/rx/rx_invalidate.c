@@ -7,7 +7,8 @@
  *   the pass and is not placing knows that its lane places nothing; it waits for the other lanes
  *   (llp/quiescence.c). So invalidate_quiet() must be called in a pass; requests of the consumer
  *   wait for one (tx_local.c).
- * - Responses to the peer copy while they are counted in `users`, which is waited for.
+ * - Responses to the peer copy, or name the memory in a batch, while they are counted in `users`,
+ *   which is waited for.
  * - Output of the PD's QPs that refers to a region's memory is copied (tx_detach_in_pass). That
  *   waits, with rx of one QP held, for a thread inside tx of such a QP. A thread inside tx locks rx
  *   of its QP only when the connection ends, and has released the memory by then (tx.stopped), so

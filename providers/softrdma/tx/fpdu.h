@@ -41,6 +41,7 @@ static inline void batch_reset(struct tx_batch *batch)
     batch->count = batch->first = 0;
     batch->octets = 0;
     batch->arena_used = batch->bounce_used = 0;
+    batch->names_source = false;
     if (batch->own) {
         free(batch->own);
         batch->own = NULL;

@@ -4,7 +4,8 @@
  * peer's atomics.
  *
  * A peer's atomic is executed when its answer is built, in its place among the answers to Reads: a
- * Read that came before it has fetched its data by then, one that came after it fetches later. Two
+ * Read that came before it has fetched its data by then (an atomic is in no batch that names the
+ * source of a Read before it), one that came after it fetches later. Two
  * lanes or QPs may execute atomics on the same word at once: the processor's compare-and-exchange
  * makes each of them atomic.
  */

@@ -15,8 +15,9 @@
 
 #include <string.h>
 
-/* Without a sum it does not matter when the source changes. Only deregistering a region makes
- * batches leave its memory (mr_drop_entry), so the payload of a window is copied. */
+/* Without a sum it does not matter when the source changes, but for atomics of the same stream
+ * (names_source). Only deregistering and invalidating a region make batches leave its memory
+ * (lanes_leave_memory), so the payload of a window is copied. */
 static bool is_named(const struct qp *qp, const struct stag_entry *entry)
 {
     return !qp->framing.crc && !qp->rnic->options.guard && entry->kind == STAG_REGION;
@@ -38,6 +39,7 @@ static void send_source(struct qp *qp, struct fpdu *fpdu, uint32_t head, uint8_t
     fpdu_head(qp, fpdu, head);
     if (is_named(qp, entry)) {
         fpdu_name_payload(qp, fpdu, source, octets);
+        qp->tx.batch.names_source = true;
         fpdu_end(qp, fpdu, head + octets);
         return;
     }
@@ -112,6 +114,8 @@ void tx_build_responses(struct qp *qp, bool only_one)
             batch_fill_any(&qp->tx.batch);
             qp->tx.resize_batch = true;
         }
+        if (read->atomic && qp->tx.batch.names_source)
+            return; /* the Read before it has not fetched its data yet */
         do {
             if (!batch_room(qp) || qp->tx.batch.bounce_used + qp->tx.mulpdu > TX_BOUNCE_OCTETS)
                 return;
