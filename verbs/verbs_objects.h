@@ -378,6 +378,28 @@ VB_PUBLIC void vb_qp_agree(struct vb_qp *qp, const struct vb_terms *terms);
 /* True: software devices appear as RoCE; false: as iWARP. */
 VB_PUBLIC bool vb_is_roce(void);
 
+/* For a connector with HELD gates: what the program posts before the connection is established.
+ * Copied, and posted in order when it is released; from then on posts pass to the provider. */
+struct vb_held_post; /* defined in held.c */
+struct vb_held {
+    pthread_mutex_t lock; /* of all members; held over the posts of a release */
+    bool passes;
+    struct vb_held_post *first, *last;
+    uint32_t count;
+};
+VB_PUBLIC void vb_held_open(struct vb_held *held);
+/* Drops what is held. */
+VB_PUBLIC void vb_held_close(struct vb_held *held);
+/* As connector->hold and hold_bind, any thread. *kept: held, not passed. */
+VB_PUBLIC enum ual_status vb_held_send(struct vb_held *held, struct vb_qp *qp,
+                                       struct ri_send_wr *wr, struct ri_send_wr **bad, bool *kept);
+VB_PUBLIC enum ual_status vb_held_bind(struct vb_held *held, struct vb_qp *qp,
+                                       const struct vb_bind *bind, bool *kept);
+/* Under the lock. The QP is connected, or in ERR, where the requests are flushed. */
+VB_PUBLIC void vb_held_release(struct vb_held *held, struct vb_qp *qp);
+/* Under the lock. Forgets what is held; nothing passes any more. */
+VB_PUBLIC void vb_held_drop(struct vb_held *held);
+
 /* Posts the bind to the provider. *stag: set on success, but not by an unbinding. */
 enum ual_status vb_bind_post(struct vb_qp *qp, const struct vb_bind *bind, uint32_t *stag);
 

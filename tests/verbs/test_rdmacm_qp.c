@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* librdmacm: ids with queue pairs of the program, which moves them through their states itself. */
+/* librdmacm: ids with queue pairs of the program, which moves them through their states itself;
+ * posts before a connection is established. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -7,6 +8,7 @@
 #include "rdmacm_ids.h"
 
 #include <string.h>
+#include <unistd.h>
 
 struct own_qp {
     struct ibv_cq *cq;
@@ -176,12 +178,117 @@ START_TEST(a_response_is_turned_down)
 }
 END_TEST
 
+static void send_text(struct rdma_cm_id *id, const char *text)
+{
+    char octets[8];
+
+    strcpy(octets, text);
+    ck_assert_int_eq(rdma_post_send(id, NULL, octets, sizeof(octets), NULL, IBV_SEND_INLINE), 0);
+}
+
+static enum ibv_qp_state state_of(struct rdma_cm_id *id)
+{
+    struct ibv_qp_init_attr init;
+    struct ibv_qp_attr attr;
+
+    ck_assert_int_eq(ibv_query_qp(id->qp, &attr, IBV_QP_STATE, &init), 0);
+    return attr.qp_state;
+}
+
+START_TEST(what_is_posted_after_accept_follows_in_order)
+{
+    struct rdma_cm_event *event = ask(NULL);
+    struct rdma_cm_id *server = event->id;
+    char got[4][8] = { "" };
+    struct ibv_mr *mr;
+    struct ibv_wc wc;
+
+    rdma_ack_cm_event(event);
+    mr = rdma_reg_msgs(client, got, sizeof(got));
+    ck_assert_ptr_nonnull(mr);
+    for (int i = 0; i < 4; i++)
+        ck_assert_int_eq(rdma_post_recv(client, got[i], got[i], sizeof(got[i]), mr), 0);
+    make_qp(server);
+    ck_assert_int_eq(rdma_accept(server, NULL), 0);
+    ck_assert_int_eq(state_of(server), IBV_QPS_RTS);
+    for (int i = 0; i < 4; i++)
+        send_text(server, (const char *[]){ "one", "two", "three", "four" }[i]);
+    for (int i = 0; i < 4; i++) {
+        ck_assert_int_eq(rdma_get_recv_comp(client, &wc), 1);
+        ck_assert_int_eq(wc.status, IBV_WC_SUCCESS);
+        ck_assert_ptr_eq((void *)(uintptr_t)wc.wr_id, got[i]);
+    }
+    ck_assert_str_eq(got[0], "one");
+    ck_assert_str_eq(got[3], "four");
+    expect(channels[0], RDMA_CM_EVENT_ESTABLISHED);
+    rdma_dereg_mr(mr);
+    forget(server);
+    rdma_destroy_qp(client);
+}
+END_TEST
+
+/* Of MPA's revision 2 and the peer-to-peer model: an accepted connection is established by the
+ * peer's first message. Returns the socket. */
+static int ask_by_hand(void)
+{
+    static const char request[] = "MPA ID Req Frame\x10\x02\x00\x04\xc0\x01\x00\x01";
+    struct sockaddr_in to = loopback(rdma_get_src_port(listener));
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
+    ck_assert_int_eq(write(fd, request, sizeof(request) - 1), (ssize_t)sizeof(request) - 1);
+    return fd;
+}
+
+/* _i: the peer goes, or the program destroys the id. */
+START_TEST(what_is_posted_after_accept_waits_for_the_first_message_of_the_peer)
+{
+    int fd = ask_by_hand();
+    struct rdma_cm_event *event = take(channels[0], RDMA_CM_EVENT_CONNECT_REQUEST);
+    struct rdma_cm_id *server = event->id;
+    struct rdma_cm_id saved;
+    struct ibv_wc wc;
+
+    rdma_ack_cm_event(event);
+    make_qp(server);
+    saved = *server;
+    ck_assert_int_eq(rdma_accept(server, NULL), 0);
+    ck_assert_int_eq(state_of(server), IBV_QPS_RTS);
+    send_text(server, "held");
+    ck_assert_int_eq(ibv_poll_cq(saved.send_cq, 1, &wc), 0);
+    if (_i) {
+        ck_assert_int_eq(rdma_destroy_id(server), 0);
+    } else {
+        close(fd);
+        event = take(channels[0], RDMA_CM_EVENT_CONNECT_ERROR);
+        ck_assert_int_lt(event->status, 0);
+        rdma_ack_cm_event(event);
+        ck_assert_int_eq(state_of(server), IBV_QPS_ERR);
+    }
+    ck_assert(tc_until(ibv_poll_cq(saved.send_cq, 1, &wc) == 1, WAIT_MS));
+    ck_assert_int_eq(wc.status, IBV_WC_WR_FLUSH_ERR);
+    if (!_i) {
+        forget(server);
+        return;
+    }
+    close(fd);
+    ck_assert_int_eq(ibv_destroy_qp(saved.qp), 0);
+    ck_assert_int_eq(ibv_destroy_cq(saved.send_cq), 0);
+    ck_assert_int_eq(ibv_destroy_cq(saved.recv_cq), 0);
+    ck_assert_int_eq(ibv_destroy_comp_channel(saved.send_cq_channel), 0);
+    ck_assert_int_eq(ibv_destroy_comp_channel(saved.recv_cq_channel), 0);
+}
+END_TEST
+
 int main(void)
 {
-    Suite *suite = suite_create("librdmacm, QPs of the program");
+    Suite *suite = suite_create("librdmacm, QPs");
     TCase *tc = tc_case(suite, "ids", set_up, tear_down);
 
-    tc_add_tests(tc, a_response_is_turned_down);
+    tc_add_tests(tc, a_response_is_turned_down, what_is_posted_after_accept_follows_in_order);
+    tcase_add_loop_test(tc, what_is_posted_after_accept_waits_for_the_first_message_of_the_peer, 0,
+                        2);
     tcase_add_loop_test(tc, a_qp_of_the_program_is_connected, 0, 2);
     return tc_main(suite);
 }

@@ -117,16 +117,21 @@ def read_until(child, text):
     return got.decode(errors="replace")
 
 
+def logged(env=None):
+    """The environment in which a pair runs: its log tells of the connections, and is printed with a row that fails."""
+    return {"ITAL_LOG": "info", **(os.environ if env is None else env)}
+
+
 def pair(server_words, client_words, ends=True, env=None, until=None):
     """Results of a server and of a client that meets it. "PORT" in a word stands for a free port. `ends` false: the server does not end
     by itself; it is ended when one of the two has written `until`, if that is given."""
     port = free_port()
     fill = lambda words: [str(w).replace("PORT", str(port)) for w in words]
-    server = start(*fill(server_words), env=env)
+    server = start(*fill(server_words), env=logged(env))
     if not await_listener(port, server):
         kill(server)
         return finish(server), Result(None, "", "the server does not listen")
-    client = finish(start(*fill(client_words), env=env))
+    client = finish(start(*fill(client_words), env=logged(env)))
     said = ""
     if not ends:
         if until and until not in client.err:

@@ -357,21 +357,14 @@ static void do_refuse(struct link *link)
 
 /* --- the connection is there, or will never be --- */
 
-/* Under posting. From now on posts go to the provider, behind those that were held. */
-static void release_posts(struct link *link)
-{
-    link->passes = true;
-    held_post(link);
-}
-
 /* The object stays: a provider that manages connections itself ends the connection with it. */
 static void do_open(struct link *link)
 {
-    pthread_mutex_lock(&link->posting);
-    release_posts(link);
+    pthread_mutex_lock(&link->held.lock);
+    vb_held_release(&link->held, link->qp);
     if (link->is_rts)
         vb_qp_enter(link->qp, IBV_QPS_RTS, VB_GATE_OPEN);
-    pthread_mutex_unlock(&link->posting);
+    pthread_mutex_unlock(&link->held.lock);
 }
 
 /* The first held request completes with a retry error, the others are flushed. */
@@ -387,23 +380,23 @@ static void do_fail(struct link *link)
                   "the program's option for the GID index"
                 : "");
     vb_qp_failed(link->qp, IBV_WC_RETRY_EXC_ERR);
-    pthread_mutex_lock(&link->posting);
+    pthread_mutex_lock(&link->held.lock);
     vb_qp_enter(link->qp, IBV_QPS_ERR, VB_GATE_OPEN);
-    release_posts(link);
-    pthread_mutex_unlock(&link->posting);
+    vb_held_release(&link->held, link->qp);
+    pthread_mutex_unlock(&link->held.lock);
 }
 
 /* The QP is in ERR: held requests are posted to it and flush. */
 static void do_end(struct link *link)
 {
     free_attempt(link);
-    pthread_mutex_lock(&link->posting);
-    if (!link->passes) {
-        release_posts(link);
+    pthread_mutex_lock(&link->held.lock);
+    if (!link->held.passes) {
+        vb_held_release(&link->held, link->qp);
         if (link->is_rts)
             vb_qp_enter(link->qp, IBV_QPS_RTS, VB_GATE_OPEN);
     }
-    pthread_mutex_unlock(&link->posting);
+    pthread_mutex_unlock(&link->held.lock);
 }
 
 static void (*const actions[LINK_ACTIONS])(struct link *link) = {
@@ -527,7 +520,7 @@ int link_to_rts(struct link *link, const struct ibv_qp_attr *attr, int mask)
 {
     uint8_t agreed;
 
-    pthread_mutex_lock(&link->posting);
+    pthread_mutex_lock(&link->held.lock);
     pthread_mutex_lock(&link->numbers->lock);
     if (mask & IBV_QP_SQ_PSN) {
         link->sq_psn = attr->sq_psn & 0xffffff;
@@ -541,8 +534,8 @@ int link_to_rts(struct link *link, const struct ibv_qp_attr *attr, int mask)
         link->rnr_retry = attr->rnr_retry;
     agreed = link->agreed;
     pthread_mutex_unlock(&link->numbers->lock);
-    vb_qp_enter(link->qp, IBV_QPS_RTS, link->passes ? VB_GATE_OPEN : VB_GATE_HELD);
-    pthread_mutex_unlock(&link->posting);
+    vb_qp_enter(link->qp, IBV_QPS_RTS, link->held.passes ? VB_GATE_OPEN : VB_GATE_HELD);
+    pthread_mutex_unlock(&link->held.lock);
     if (agreed & HELLO_RNR)
         link_apply_terms(link);
     return 0;
@@ -563,9 +556,9 @@ void link_to_err(struct link *link)
 {
     stop(link);
     ual_qp_set_state(&link->qp->ual, RI_QPS_ERROR);
-    pthread_mutex_lock(&link->posting);
-    release_posts(link);
-    pthread_mutex_unlock(&link->posting);
+    pthread_mutex_lock(&link->held.lock);
+    vb_held_release(&link->held, link->qp);
+    pthread_mutex_unlock(&link->held.lock);
     pthread_mutex_lock(&link->numbers->lock);
     start(link, LINK_FAILED);
     pthread_mutex_unlock(&link->numbers->lock);
@@ -575,10 +568,9 @@ void link_reset(struct link *link)
 {
     stop(link);
     vb_qp_failed(link->qp, IBV_WC_SUCCESS);
-    pthread_mutex_lock(&link->posting);
-    held_drop(link);
-    link->passes = false;
-    pthread_mutex_unlock(&link->posting);
+    pthread_mutex_lock(&link->held.lock);
+    vb_held_drop(&link->held);
+    pthread_mutex_unlock(&link->held.lock);
     pthread_mutex_lock(&link->numbers->lock);
     link->is_rts = link->has_sq_psn = link->has_peer_expects = false;
     link->agreed = 0;
@@ -600,7 +592,7 @@ struct link *link_create(struct numbers *numbers, struct vb_qp *qp)
     link->timer.expired = run;
     link->patience = PATIENCE_LEAST;
     link->rnr_retry = LINK_RNR_FOREVER;
-    pthread_mutex_init(&link->posting, NULL);
+    vb_held_open(&link->held);
     start(link, LINK_IDLE);
     return link;
 }
@@ -615,7 +607,6 @@ void link_free(struct link *link)
         ual_conn_free(request->conn);
         free(request);
     }
-    held_drop(link);
-    pthread_mutex_destroy(&link->posting);
+    vb_held_close(&link->held);
     free(link);
 }

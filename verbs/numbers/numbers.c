@@ -126,34 +126,23 @@ static enum ual_status hold(void *context, struct vb_qp *qp, struct ri_send_wr *
                             struct ri_send_wr **bad)
 {
     struct link *link = link_of(context, qp);
-    enum ual_status status = UAL_OK;
-    bool passes;
+    bool kept;
+    enum ual_status status = vb_held_send(&link->held, qp, wr, bad, &kept);
 
-    pthread_mutex_lock(&link->posting);
-    passes = link->passes;
-    if (!passes)
-        status = held_add(link, wr, bad);
-    pthread_mutex_unlock(&link->posting);
-    if (!passes && status == UAL_OK)
+    if (kept)
         link_start_clock(link);
-    return passes ? ual_qp_post_send(&qp->ual, wr, bad) : status;
+    return status;
 }
 
 static enum ual_status hold_bind(void *context, struct vb_qp *qp, const struct vb_bind *bind)
 {
     struct link *link = link_of(context, qp);
-    enum ual_status status = UAL_OK;
-    uint32_t stag;
-    bool passes;
+    bool kept;
+    enum ual_status status = vb_held_bind(&link->held, qp, bind, &kept);
 
-    pthread_mutex_lock(&link->posting);
-    passes = link->passes;
-    if (!passes)
-        status = held_add_bind(link, bind);
-    pthread_mutex_unlock(&link->posting);
-    if (!passes && status == UAL_OK)
+    if (kept)
         link_start_clock(link);
-    return passes ? vb_bind_post(qp, bind, &stag) : status;
+    return status;
 }
 
 static void event(void *context, struct vb_qp *qp, const struct ri_event *event)

@@ -3,10 +3,10 @@
  * Connections by numbers: declarations that the files of verbs/numbers/ share.
  *
  * THREADS. numbers.lock of the context guards everything except the held requests of a QP, which
- * link.posting guards. Lock order: posting before lock. Upcalls and the program's calls only record
- * a stimulus and set the link's timer. The timer (`run` in link.c) does the work, in the lane of
- * the listeners. Only it connects, accepts, rejects and frees connections, with no lock held.
- * RESET, ERR and destroy stop the timer first.
+ * have a lock of their own. Lock order: held.lock before lock. Upcalls and the program's calls only
+ * record a stimulus and set the link's timer. The timer (`run` in link.c) does the work, in the
+ * lane of the listeners. Only it connects, accepts, rejects and frees connections, with no lock
+ * held. RESET, ERR and destroy stop the timer first.
  */
 #ifndef ITAL_VERBS_NUMBERS_PRIVATE_H
 #define ITAL_VERBS_NUMBERS_PRIVATE_H
@@ -30,8 +30,6 @@ struct parked {
     struct hello hello;
     struct parked *prev, *next;
 };
-
-struct held; /* defined in held.c */
 
 struct link {
     struct numbers *numbers;
@@ -62,10 +60,7 @@ struct link {
     struct parked *parked;
     uint32_t parked_count;
     /* Send requests that the program posts before the connection is established. */
-    pthread_mutex_t posting;
-    struct held *held, *held_last;
-    uint32_t held_count;
-    bool passes; /* posts go to the provider; under posting */
+    struct vb_held held;
 };
 
 /* A TCP port with a listener, and the QPs whose numbers begin with it. */
@@ -139,11 +134,5 @@ bool link_is_end_by_peer(const struct ri_event *event);
 
 /* requests.c: upcalls of a listener; the context is the struct numbers. */
 extern const struct ual_conn_upcalls requests_upcalls;
-
-/* held.c; under posting */
-enum ual_status held_add(struct link *link, struct ri_send_wr *wr, struct ri_send_wr **bad);
-enum ual_status held_add_bind(struct link *link, const struct vb_bind *bind);
-void held_post(struct link *link);
-void held_drop(struct link *link);
 
 #endif

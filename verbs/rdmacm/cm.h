@@ -124,8 +124,10 @@ struct cm_id {
     struct ibv_qp_init_attr init;
     void *connect_data;
     uint8_t connect_length;
-    uint8_t ack_timeout;          /* RDMA_OPTION_ID_ACK_TIMEOUT: ibv_query_qp shows it */
-    struct cm_event outcome, end; /* each is posted once in the id's life */
+    enum ibv_qp_state before_accept; /* the QP's, for an accept that fails */
+    struct vb_held held;             /* posts between accept and ESTABLISHED */
+    uint8_t ack_timeout;             /* RDMA_OPTION_ID_ACK_TIMEOUT: ibv_query_qp shows it */
+    struct cm_event outcome, end;    /* each is posted once in the id's life */
     struct cm_event *moving, **moving_end;
 };
 
@@ -216,6 +218,22 @@ extern const struct ual_conn_upcalls cm_conn_upcalls; /* context: the id */
 extern const struct vb_connector cm_connector;        /* context: the id */
 /* Gives the id that QP, or (NULL) takes its QP away. Returns 0 or an error number. */
 int cm_id_take_qp(struct cm_id *id, struct vb_qp *qp);
+
+/* ---- posts.c ---- */
+/* As the functions of struct vb_connector; context: the id. */
+enum ual_status cm_posts_hold(void *context, struct vb_qp *qp, struct ri_send_wr *wr,
+                              struct ri_send_wr **bad);
+enum ual_status cm_posts_hold_bind(void *context, struct vb_qp *qp, const struct vb_bind *bind);
+/* Before an accept: the QP is in RTS for the program. */
+void cm_posts_begin(struct cm_id *id);
+/* The accept has failed. */
+void cm_posts_undo(struct cm_id *id);
+/* In an upcall: the QP is in RTS, and what is held is posted. */
+void cm_posts_established(struct cm_id *id);
+/* The QP is in ERR, and what is held is flushed. */
+void cm_posts_flush(struct cm_id *id);
+/* What is held is forgotten. */
+void cm_posts_drop(struct cm_id *id);
 
 /* ---- attempt.c ---- */
 /* The first attempt of rdma_connect; upcalls: of its connection. Returns 0 or an error number; then

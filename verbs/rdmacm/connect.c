@@ -105,7 +105,7 @@ static void established(struct cm_id *id, const struct ri_connection_event *even
         return;
     }
     if (id->qp)
-        vb_qp_enter(id->qp, IBV_QPS_RTS, VB_GATE_OPEN);
+        cm_posts_established(id);
     cm_event_post(id, &id->outcome, id, RDMA_CM_EVENT_ESTABLISHED, 0);
 }
 
@@ -141,6 +141,8 @@ static void over(struct cm_id *id, enum cm_input input, enum rdma_cm_event_type 
         disconnected(id);
         return;
     }
+    if (was == CM_ACCEPTING && id->qp)
+        cm_posts_flush(id);
     if (event)
         take_data(id, event);
     cm_event_post(id, &id->outcome, id, type, status);
@@ -215,6 +217,7 @@ static void on_release(void *context, struct vb_qp *qp)
 
     (void)qp;
     if (!cm_step(id, CM_ON_END, &was)) {
+        cm_posts_drop(id);
         id->qp = NULL;
         return;
     }
@@ -222,6 +225,7 @@ static void on_release(void *context, struct vb_qp *qp)
     if (id->conn)
         ual_conn_free(id->conn); /* waits for upcalls, which use the QP */
     id->conn = NULL;
+    cm_posts_drop(id);
     id->qp = NULL;
     if (was_told(was)) {
         cm_external_settle(id);
@@ -241,6 +245,8 @@ static int on_modify(void *context, struct vb_qp *qp, enum ibv_qp_state to,
 }
 
 const struct vb_connector cm_connector = { .modify = on_modify,
+                                           .hold = cm_posts_hold,
+                                           .hold_bind = cm_posts_hold_bind,
                                            .event = on_qp_event,
                                            .release = on_release };
 
@@ -378,7 +384,11 @@ static int begin_accept(struct cm_id *id, const struct rdma_conn_param *param)
     answer.ord = (uint16_t)lesser(answer.ord, id->peer_ird);
     put_terms(id, param, &answer, data);
     cm_terms_agree(id);
-    return vb_errno(ual_conn_accept(id->conn, &id->qp->ual, &answer));
+    cm_posts_begin(id);
+    error = vb_errno(ual_conn_accept(id->conn, &id->qp->ual, &answer));
+    if (error)
+        cm_posts_undo(id);
+    return error;
 }
 
 VB_PUBLIC int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *conn_param)

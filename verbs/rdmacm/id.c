@@ -16,6 +16,7 @@ struct cm_id *cm_id_new(struct rdma_event_channel *channel, void *context, enum 
         return NULL;
     pthread_mutex_init(&id->lock, NULL);
     pthread_cond_init(&id->changed, NULL);
+    vb_held_open(&id->held);
     id->state = CM_IDLE;
     id->ibv.channel = channel;
     id->ibv.context = context;
@@ -26,6 +27,7 @@ struct cm_id *cm_id_new(struct rdma_event_channel *channel, void *context, enum 
 
 void cm_id_free(struct cm_id *id)
 {
+    vb_held_close(&id->held);
     pthread_cond_destroy(&id->changed);
     pthread_mutex_destroy(&id->lock);
     free(id->listening);
@@ -97,7 +99,7 @@ VB_PUBLIC int rdma_destroy_id(struct rdma_cm_id *id)
         /* destroying an id ends its open connection; without one the program may have given the QP
          * to another id */
         if (cm_state(own) >= CM_CONNECTING)
-            vb_qp_enter(own->qp, IBV_QPS_ERR, VB_GATE_SHUT);
+            cm_posts_flush(own);
         cm_id_take_qp(own, NULL);
     }
     cm_attempt_end(own);

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Send requests of the passive side between rdma_accept and ESTABLISHED. As with the kernel's
+ * librdmacm the QP is in RTS when rdma_accept returns: there are programs that answer the first
+ * message of their peer without a look at ESTABLISHED, whose upcall may run after that message is
+ * in the CQ.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "cm.h"
+
+enum ual_status cm_posts_hold(void *context, struct vb_qp *qp, struct ri_send_wr *wr,
+                              struct ri_send_wr **bad)
+{
+    struct cm_id *id = context;
+    bool kept;
+
+    return vb_held_send(&id->held, qp, wr, bad, &kept);
+}
+
+enum ual_status cm_posts_hold_bind(void *context, struct vb_qp *qp, const struct vb_bind *bind)
+{
+    struct cm_id *id = context;
+    bool kept;
+
+    return vb_held_bind(&id->held, qp, bind, &kept);
+}
+
+void cm_posts_begin(struct cm_id *id)
+{
+    id->before_accept = __atomic_load_n(&id->qp->ibv.qp_base.state, __ATOMIC_RELAXED);
+    /* the program may still have to move a QP of its own, and then hears of an error */
+    if ((id->qp->flags & VB_QP_BY_ADDRESS) || id->before_accept == IBV_QPS_RTS)
+        vb_qp_enter(id->qp, IBV_QPS_RTS, VB_GATE_HELD);
+}
+
+void cm_posts_undo(struct cm_id *id)
+{
+    vb_qp_enter(id->qp, id->before_accept, VB_GATE_SHUT);
+    cm_posts_drop(id);
+}
+
+void cm_posts_established(struct cm_id *id)
+{
+    pthread_mutex_lock(&id->held.lock);
+    vb_held_release(&id->held, id->qp);
+    vb_qp_enter(id->qp, IBV_QPS_RTS, VB_GATE_OPEN);
+    pthread_mutex_unlock(&id->held.lock);
+}
+
+/* The QP's event may come in the call of vb_qp_enter, and it flushes, too. */
+void cm_posts_flush(struct cm_id *id)
+{
+    vb_qp_enter(id->qp, IBV_QPS_ERR, VB_GATE_OPEN);
+    pthread_mutex_lock(&id->held.lock);
+    vb_held_release(&id->held, id->qp);
+    pthread_mutex_unlock(&id->held.lock);
+}
+
+void cm_posts_drop(struct cm_id *id)
+{
+    pthread_mutex_lock(&id->held.lock);
+    vb_held_drop(&id->held);
+    pthread_mutex_unlock(&id->held.lock);
+}
