@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.environ.get("TC_TOP_SRCDIR", "."), "tests/tools"))
@@ -54,6 +55,12 @@ def user():
 
 
 USER = user()
+
+# What ital-run --devices keeps for the next run goes with the test.
+_kept = tempfile.TemporaryDirectory(prefix="ital-verbs-")
+if USER:
+    os.chown(_kept.name, NOBODY, NOBODY)
+os.environ["XDG_RUNTIME_DIR"] = _kept.name
 
 
 def start(*words, env=None, runner=True, pass_fds=()):
