@@ -107,7 +107,9 @@ enum kald_received kald_receive(int socket, bool from_kald, struct kald_message 
     if (got && !(header.msg_flags & MSG_TRUNC) &&
         kald_decode(octets, (size_t)got, from_kald, message))
         return KALD_GOT;
-    if (fd && *fd >= 0)
+    if (fd && *fd >= 0) {
         close(*fd);
+        *fd = -1;
+    }
     return got ? KALD_WRONG : KALD_ENDED; /* no message has no octets */
 }

@@ -22,6 +22,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/unix_socket.h"
+
 #define SUFFIX  ".sock"
 #define BACKLOG 64
 
@@ -149,6 +151,8 @@ int monitor_connect(int folder, const char *name)
     struct sockaddr_un address = address_of(folder, name);
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), error;
 
+    if (fd >= 0)
+        unix_refuse_descriptors(fd);
     if (fd >= 0 && connect(fd, (struct sockaddr *)&address, sizeof address)) {
         error = errno;
         close(fd);

@@ -49,13 +49,15 @@ static struct kald_user *user_of(struct kald *kald, uint32_t id)
     if (!user)
         return NULL;
     user->id = id;
+    user->memlock = UINT64_MAX;
     HASH_ADD(hh, kald->users, id, sizeof user->id, user);
     return user;
 }
 
 static void leave_user(struct kald *kald, struct kald_user *user)
 {
-    if (--user->clients)
+    user->crowded = false;
+    if (--user->clients || user->memlock != UINT64_MAX)
         return;
     HASH_DEL(kald->users, user);
     free(user);
@@ -86,15 +88,15 @@ static bool join_user(struct kald_client *client)
 
     if (!user)
         return false;
-    user->clients++;
-    client->user = user;
-    if (user->clients > client->kald->user_clients) {
-        if (user->clients == client->kald->user_clients + 1)
+    if (user->clients >= client->kald->user_clients) {
+        if (!user->crowded)
             kald_say(4, "user %u has %u clients, which is the most; another one was refused",
                      user->id, client->kald->user_clients);
-        leave_user(client->kald, user);
+        user->crowded = true;
         return false;
     }
+    user->clients++;
+    client->user = user;
     return true;
 }
 

@@ -19,10 +19,14 @@ struct kald_source {
     int fd; /* -1: none */
 };
 
-/* A user with at least one client. */
+/* A user with clients, or of whom `memlock` is to be remembered. */
 struct kald_user {
     uint32_t id;
     unsigned clients;
+    bool crowded; /* it was said that the user has the most clients */
+    /* The least RLIMIT_MEMLOCK that a process of the user had before kald raised it; UINT64_MAX:
+     * none was raised. Children inherit one that was. */
+    uint64_t memlock;
     uint64_t total[KALD_KINDS];
     UT_hash_handle hh;
 };
@@ -87,7 +91,8 @@ struct kald {
     bool stop;
 };
 
-/* Lines to standard error, with the priority in front that systemd reads: <3> error, <6> info. */
+/* Lines to standard error, with the priority in front that systemd reads: <3> error, <6> info; <4>
+ * is about a client, of which there are only so many in a second. */
 void kald_say(int priority, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* ---- rules.c: the policy ---- */
@@ -135,7 +140,8 @@ void kald_port(const struct kald_client *client, const struct kald_message *ask,
 
 /* Who it is, as the kernel knows it. False: it is gone. */
 bool kald_process_open(struct kald_client *client);
-/* RLIMIT_MEMLOCK becomes what it was and `octets` more. False: refused, or it is gone. */
+/* RLIMIT_MEMLOCK becomes what the user's processes have without kald and `octets` more, or stays
+ * as it was if that is more. False: refused, or it is gone. */
 bool kald_process_memlock(struct kald_client *client, uint64_t octets);
 
 /* ---- status.c ---- */

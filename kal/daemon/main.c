@@ -30,6 +30,7 @@
 
 #include "base/clock.h"
 #include "base/compiler.h"
+#include "base/unix_socket.h"
 
 #ifndef SO_NETNS_COOKIE
 #define SO_NETNS_COOKIE 71
@@ -39,20 +40,50 @@
 #define OWN_FILES    32u
 #define CLIENT_FILES 2u
 
+/* Lines about clients in a second: they could fill the log. */
+#define CLIENT_LINES 20u
+
 static bool numbers_lines; /* systemd reads a priority in front of each */
+
+static void put_line(int priority, const char *text)
+{
+    if (numbers_lines)
+        fprintf(stderr, "<%d>%s\n", priority, text);
+    else
+        fprintf(stderr, "kald: %s\n", text);
+}
+
+/* Counts a line about a client. False: it is left out, as will be said. */
+static bool has_turn(void)
+{
+    static uint64_t until;
+    static unsigned said, left_out;
+    uint64_t now = clock_now();
+    char text[60];
+
+    if (now >= until) {
+        until = clock_after(now, CLOCK_NS_PER_S);
+        said = 0;
+        snprintf(text, sizeof text, "%u more lines about clients were left out", left_out);
+        if (left_out)
+            put_line(4, text);
+        left_out = 0;
+    }
+    left_out += said >= CLIENT_LINES;
+    return said++ < CLIENT_LINES;
+}
 
 void kald_say(int priority, const char *format, ...)
 {
     char text[1200];
     va_list args;
 
+    if (priority == 4 && !has_turn())
+        return;
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    if (numbers_lines)
-        fprintf(stderr, "<%d>%s\n", priority, text);
-    else
-        fprintf(stderr, "kald: %s\n", text);
+    put_line(priority, text);
 }
 
 static void notify(const char *state)
@@ -109,17 +140,15 @@ static void serve(struct kald *kald)
     struct epoll_event event;
 
     while (!kald->stop) {
-        uint64_t now = clock_now();
-        int got = epoll_wait(kald->epoll, &event, 1,
-                             clock_poll_ms(now, kald_account_deadline(kald)));
+        uint64_t deadline = kald_account_deadline(kald);
 
-        if (got > 0) {
+        if (epoll_wait(kald->epoll, &event, 1, clock_poll_ms(clock_now(), deadline)) > 0) {
             struct kald_source *source = event.data.ptr;
 
             source->ready(source, event.events);
-        } else {
-            kald_account_retry(kald, NULL);
         }
+        if (clock_now() >= deadline) /* also while one event follows the other */
+            kald_account_retry(kald, NULL);
         kald_sweep(kald);
     }
 }
@@ -160,6 +189,8 @@ static bool open_socket(struct kald *kald)
         return false;
     unlink(fresh);
     kald->listener.fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (kald->listener.fd >= 0)
+        unix_refuse_descriptors(kald->listener.fd);
     opened = kald->listener.fd >= 0 &&
              !bind(kald->listener.fd, (const struct sockaddr *)&address, sizeof address) &&
              !chmod(fresh, 0666) && !listen(kald->listener.fd, SOMAXCONN) &&

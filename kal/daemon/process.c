@@ -104,6 +104,7 @@ bool kald_process_open(struct kald_client *client)
 
 bool kald_process_memlock(struct kald_client *client, uint64_t octets)
 {
+    struct kald_user *user = client->user;
     struct rlimit limit;
     uint64_t wanted;
 
@@ -113,8 +114,12 @@ bool kald_process_memlock(struct kald_client *client, uint64_t octets)
         return true;
     if (!client->raised)
         client->memlock = limit.rlim_cur;
-    if (!checked_add(client->memlock, octets, &wanted) || wanted > INT64_MAX)
+    if (client->memlock < user->memlock)
+        user->memlock = client->memlock;
+    if (!checked_add(user->memlock, octets, &wanted) || wanted > INT64_MAX)
         return false;
+    if (wanted < client->memlock)
+        wanted = client->memlock;
     limit.rlim_cur = wanted;
     if (limit.rlim_max < wanted)
         limit.rlim_max = wanted;

@@ -17,12 +17,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-static void send_raw(int fd, const void *octets, size_t length, int with, int copies)
+#include "base/compiler.h"
+#include "base/unix_socket.h"
+
+/* False: errno. */
+static bool try_raw(int fd, const void *octets, size_t length, int with, int copies)
 {
     struct iovec part = { (void *)octets, length };
     char room[CMSG_SPACE(16 * sizeof(int))] __attribute__((aligned(8))) = { 0 };
@@ -39,7 +44,12 @@ static void send_raw(int fd, const void *octets, size_t length, int with, int co
         header.msg_control = room;
         header.msg_controllen = CMSG_SPACE((size_t)copies * sizeof(int));
     }
-    ck_assert_int_eq(sendmsg(fd, &header, MSG_NOSIGNAL), (ssize_t)length);
+    return sendmsg(fd, &header, MSG_NOSIGNAL) == (ssize_t)length;
+}
+
+static void send_raw(int fd, const void *octets, size_t length)
+{
+    ck_assert(try_raw(fd, octets, length, -1, 0));
 }
 
 /* ---- what is no message ends the client, and only it ---- */
@@ -79,7 +89,7 @@ START_TEST(truncated_and_wrong_messages_end_the_client)
     case 11: length = 0; break;
     }
     fd = kald_peer(SELF);
-    send_raw(fd, octets, length, -1, 0);
+    send_raw(fd, octets, length);
     kald_expect_end(fd);
     other_is_served(other);
 }
@@ -105,18 +115,37 @@ START_TEST(a_client_that_does_not_greet_first_or_twice_ends)
 }
 END_TEST
 
-/* Nobody has the pipe's end any more but kald, if it kept one. */
-START_TEST(descriptors_that_come_with_a_message_are_closed)
+/* The kernel lets a socket refuse descriptors. */
+static bool may_refuse(void)
+{
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), value;
+    socklen_t length = sizeof value;
+    bool may;
+
+    ck_assert_int_ge(fd, 0);
+    may = !getsockopt(fd, SOL_SOCKET, SO_PASSRIGHTS, &value, &length);
+    close(fd);
+    return may;
+}
+
+/* One whose close takes long would keep kald from all others. Where the kernel passes it: nobody
+ * has the pipe's end any more but kald, if it kept one. */
+START_TEST(descriptors_that_come_with_a_message_are_refused_or_closed)
 {
     struct kald_message message;
     uint8_t octets[KALD_MESSAGE_MAX];
     size_t length = hello(octets);
     int fd, ends[2];
+    bool passed;
 
     kald_start(NULL);
     ck_assert_int_eq(pipe2(ends, O_CLOEXEC), 0);
     fd = kald_peer(SELF);
-    send_raw(fd, octets, length, ends[1], _i);
+    passed = try_raw(fd, octets, length, ends[1], _i);
+    ck_assert(passed || errno == EPERM);
+    ck_assert_int_eq(passed, !may_refuse());
+    if (!passed)
+        send_raw(fd, octets, length);
     close(ends[1]);
     kald_expect(fd, KALD_HELLO, true, &message, NULL);
     kald_expect(fd, KALD_POLICY, false, &message, NULL);
@@ -184,6 +213,94 @@ START_TEST(a_client_that_floods_keeps_nobody_waiting)
     waitpid(child, &status, 0);
     close(other);
     ck_assert(tc_until(kald_total(KALD_ENDPOINTS, NULL) == 0, 10000));
+}
+END_TEST
+
+/* On the first processor that the test may use. */
+static void bind_to_one_processor(pid_t process)
+{
+    cpu_set_t may, one;
+    int cpu = 0;
+
+    ck_assert_int_eq(sched_getaffinity(0, sizeof may, &may), 0);
+    while (!CPU_ISSET(cpu, &may))
+        cpu++;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    ck_assert_int_eq(sched_setaffinity(process, sizeof one, &one), 0);
+}
+
+/* By many clients, with what kald has no answer for. */
+static void flood_without_answer(void)
+{
+    struct kald_message message = { .type = KALD_POLICY, .answer = true };
+    uint8_t octets[KALD_MESSAGE_MAX];
+    size_t length = kald_encode(&message, octets);
+    int fds[200];
+
+    for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
+        fds[i] = kald_greeted(SELF, 0);
+    bind_to_one_processor(0);
+    for (size_t i = 0; kald_send_octets(fds[i], octets, length, -1) || errno == EAGAIN;
+         i = (i + 1) % ARRAY_SIZE(fds))
+        ;
+}
+
+/* Meanwhile what waits for others is refused in time. kald gets so little of its processor that it
+ * never finds nothing to read. */
+START_TEST(clients_that_flood_delay_no_refusal)
+{
+    struct kald_message message;
+    int status, stopped, other;
+    pid_t child;
+
+    kald_policy("1.conf", "limit endpoints 10\n");
+    kald_start(NULL);
+    stopped = kald_greeted(SELF, 10);
+    other = kald_greeted(SELF, 0);
+    bind_to_one_processor(kald_pid());
+    ck_assert_int_eq(setpriority(PRIO_PROCESS, (id_t)kald_pid(), 19), 0);
+    child = fork();
+    if (!child) {
+        flood_without_answer();
+        _exit(0);
+    }
+    ck_assert(tc_until(kald_fds() > 400, 10000));
+    kald_ask(other, &(struct kald_message){ .type = KALD_TAKE, .total = 4, .least = 4 });
+    kald_expect(other, KALD_TAKE, true, &message, NULL);
+    ck_assert_int_eq(message.status, KALD_LIMIT);
+    kill(child, SIGKILL);
+    waitpid(child, &status, 0);
+    close(stopped);
+    close(other);
+}
+END_TEST
+
+/* One that says what is not for it to say. */
+static int rude(void)
+{
+    int fd = kald_peer(SELF);
+
+    kald_ask(fd, &(struct kald_message){ .type = KALD_STATS });
+    return fd;
+}
+
+START_TEST(clients_do_not_fill_the_log)
+{
+    const char *line = "it sends what is not for it to send";
+    int fds[200];
+
+    kald_start(NULL);
+    ck_assert_int_eq(kill(kald_pid(), SIGSTOP), 0);
+    for (int i = 0; i < 200; i++)
+        fds[i] = rude();
+    ck_assert_int_eq(kill(kald_pid(), SIGCONT), 0);
+    for (int i = 0; i < 200; i++)
+        kald_expect_end(fds[i]);
+    ck_assert_uint_ge(kald_lines(line), 20);
+    ck_assert_uint_lt(kald_lines(line), 200); /* twenty in each second */
+    while (!kald_lines("more lines about clients were left out"))
+        kald_expect_end(rude());
 }
 END_TEST
 
@@ -314,10 +431,11 @@ int main(void)
           *program = kald_case(suite, "program");
 
     tcase_add_loop_test(messages, truncated_and_wrong_messages_end_the_client, 0, 12);
-    tcase_add_loop_test(messages, descriptors_that_come_with_a_message_are_closed, 1, 6);
+    tcase_add_loop_test(messages, descriptors_that_come_with_a_message_are_refused_or_closed, 1, 6);
     tc_add_tests(messages, a_client_that_does_not_greet_first_or_twice_ends);
     tc_add_tests(many, a_thousand_clients_are_served_and_not_one_more,
-                 a_client_that_floods_keeps_nobody_waiting, a_client_that_never_reads_ends,
+                 a_client_that_floods_keeps_nobody_waiting, clients_that_flood_delay_no_refusal,
+                 clients_do_not_fill_the_log, a_client_that_never_reads_ends,
                  a_user_sees_only_its_own_and_root_all);
     tc_add_tests(program, only_one_serves_at_a_path_and_the_next_takes_over,
                  it_keeps_only_what_it_needs);

@@ -491,6 +491,34 @@ START_TEST(memlock_is_raised_within_the_limit_and_lowered_again)
 }
 END_TEST
 
+/* Not by clients that come again, nor by children, which inherit what was raised. */
+START_TEST(memlock_is_raised_once_however_often_it_is_asked_for)
+{
+    int fd, status;
+    pid_t child;
+
+    kald_policy("1.conf", "limit pinned 512k\n");
+    kald_start(NULL);
+    lower_limit();
+    for (int i = 0; i < 3; i++) {
+        fd = kald_greeted(SELF, 0);
+        ck_assert_int_eq(take_pinned(fd, 1 << 19, KALD_RAISE), KALD_OK);
+        ck_assert_uint_eq(soft_limit(0), (1 << 16) + (1 << 19));
+        close(fd);
+        ck_assert(tc_until(kald_total(KALD_PINNED, NULL) == 0, 10000));
+    }
+    child = fork();
+    if (!child) {
+        fd = kald_greeted(SELF, 0);
+        ck_assert_int_eq(take_pinned(fd, 1 << 19, KALD_RAISE), KALD_OK);
+        _exit(soft_limit(0) != (1 << 16) + (1 << 19));
+    }
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert(WIFEXITED(status));
+    ck_assert_int_eq(WEXITSTATUS(status), 0);
+}
+END_TEST
+
 START_TEST(without_a_limit_nothing_is_raised)
 {
     int fd;
@@ -519,6 +547,7 @@ int main(void)
         a_policy_that_cannot_be_used_keeps_kald_from_starting,
         a_privileged_port_is_bound_for_whom_a_rule_names,
         a_deny_rule_stands_before_a_later_permission, another_network_namespace_gets_no_port,
-        memlock_is_raised_within_the_limit_and_lowered_again, without_a_limit_nothing_is_raised);
+        memlock_is_raised_within_the_limit_and_lowered_again,
+        memlock_is_raised_once_however_often_it_is_asked_for, without_a_limit_nothing_is_raised);
     return tc_main(suite);
 }
