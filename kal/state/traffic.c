@@ -156,9 +156,6 @@ static void put_endpoint(struct json *json, const struct kal_qp_seen *qp,
 /* Sums do not shrink, though a QP may just be between the list and rnic->gone. */
 static void put_sums(struct json *json, struct kal_rnic *rnic, struct kal_traffic *sums)
 {
-    struct kal_traffic gone = kal_rnic_gone(rnic);
-
-    kal_traffic_add(sums, gone.count, gone.names, gone.values);
     for (size_t i = 0; i < sums->count; i++)
         for (size_t j = 0; j < rnic->shown.count; j++)
             if (!strcmp(sums->names[i], rnic->shown.names[j]) &&
@@ -172,7 +169,8 @@ void kal_state_put_traffic(struct json *json, struct kal_rnic *rnic, bool endpoi
 {
     struct kal_qp_seen *seen = calloc(STEP, sizeof *seen);
     struct carried carried = { NULL, 0 };
-    struct kal_traffic sums = { .count = 0 };
+    /* First: a QP that ends meanwhile is not counted twice. */
+    struct kal_traffic sums = kal_rnic_gone(rnic);
     size_t count = STEP;
 
     json->failed |= !seen || (endpoints && !read_carried(rnic, &carried));
