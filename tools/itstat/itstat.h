@@ -55,6 +55,7 @@ struct answer {
     pid_t process;
     uid_t user;
     int fd;     /* -1: none, or done with */
+    bool sure;  /* the kernel says who it is, not a name in the user's folder */
     char *text; /* allocated; complete if `whole` */
     size_t length, room, sent;
     bool whole;

@@ -42,19 +42,22 @@ static bool is_wanted(const pid_t *wanted, pid_t process)
 }
 
 /* The number of the process that serves there, as the kernel says it (in another namespace, that of
- * here), whatever its name in the folder: each process of the user may make one. 0: it is not that
- * user's. */
-static pid_t server_of(int fd, uid_t user, pid_t named)
+ * here), whatever its name in the folder: each process of the user may make one. False: it is not
+ * that user's. */
+static bool ask_kernel(struct answer *answer)
 {
     struct ucred peer;
     socklen_t length = sizeof peer;
 
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) || peer.uid != user)
-        return 0;
-    return peer.pid > 0 ? peer.pid : named;
+    if (getsockopt(answer->fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) || peer.uid != answer->user)
+        return false;
+    answer->sure = peer.pid > 0;
+    if (answer->sure)
+        answer->process = peer.pid;
+    return true;
 }
 
-static bool add(struct answers *answers, pid_t process, uid_t user, int fd)
+static bool add(struct answers *answers, const struct answer *answer)
 {
     struct answer *grown = realloc(answers->answer, (answers->count + 1) * sizeof *grown);
 
@@ -63,42 +66,55 @@ static bool add(struct answers *answers, pid_t process, uid_t user, int fd)
         return false;
     }
     answers->answer = grown;
-    grown[answers->count++] = (struct answer){ .process = process, .user = user, .fd = fd };
+    grown[answers->count++] = *answer;
     return true;
 }
 
-/* One that serves under two names is one process. */
-static bool is_asked(const struct answers *answers, pid_t process)
+static struct answer *find(const struct answers *answers, pid_t process)
 {
     for (size_t i = 0; i < answers->count; i++)
         if (answers->answer[i].process == process)
-            return true;
-    return false;
+            return &answers->answer[i];
+    return NULL;
 }
 
-/* A process whose queue of clients is full is one that does not answer. */
+/* One that serves under two names is one process; whom the kernel names stands for it, not another
+ * user's file of that name. False: no memory. */
+static bool keep(struct answers *answers, struct answer *answer)
+{
+    struct answer *other = find(answers, answer->process), before;
+
+    if (!other) {
+        if (!add(answers, answer))
+            return false;
+        answer->fd = -1;
+    } else if (answer->sure && !other->sure) {
+        before = *other;
+        *other = *answer;
+        *answer = before;
+    }
+    return true;
+}
+
+/* A process whose queue of clients is full, or for which no descriptor is left, is one that does
+ * not answer. */
 static bool connect_one(struct answers *answers, const pid_t *wanted, int folder, uid_t user,
                         const char *name)
 {
-    int fd = monitor_connect(folder, name);
-    pid_t process = monitor_process(name);
+    struct answer answer = { .process = monitor_process(name),
+                             .user = user,
+                             .fd = monitor_connect(folder, name) };
+    bool good = true;
 
-    if (fd < 0 && errno == ECONNREFUSED)
+    if (answer.fd < 0 && errno == ECONNREFUSED)
         monitor_remove_stale(folder, name);
-    if (fd < 0 && errno != EAGAIN)
+    if (answer.fd < 0 && errno != EAGAIN && errno != EMFILE && errno != ENFILE)
         return true;
-    if (fd >= 0)
-        process = server_of(fd, user, process);
-    if (!process || !is_wanted(wanted, process) || is_asked(answers, process)) {
-        if (fd >= 0)
-            close(fd);
-        return true;
-    }
-    if (add(answers, process, user, fd))
-        return true;
-    if (fd >= 0)
-        close(fd);
-    return false;
+    if ((answer.fd < 0 || ask_kernel(&answer)) && is_wanted(wanted, answer.process))
+        good = keep(answers, &answer);
+    if (answer.fd >= 0)
+        close(answer.fd);
+    return good;
 }
 
 /* Takes over the folder's descriptor. */
@@ -123,6 +139,16 @@ static bool look_into(struct answers *answers, const pid_t *wanted, int folder, 
     return good;
 }
 
+/* One place of each kind for each user: nobody can make root look into as many as they like. */
+static bool is_place_of(const char *path, uid_t owner)
+{
+    char runtime[64], temporary[64];
+
+    snprintf(runtime, sizeof runtime, "/run/user/%u/ital", (unsigned)owner);
+    snprintf(temporary, sizeof temporary, "/tmp/ital-%u", (unsigned)owner);
+    return !strcmp(path, runtime) || !strcmp(path, temporary);
+}
+
 static bool look_at_others(struct answers *answers, const pid_t *wanted)
 {
     glob_t found = { 0 };
@@ -134,8 +160,10 @@ static bool look_at_others(struct answers *answers, const pid_t *wanted)
     for (size_t i = 0; good && i < found.gl_pathc; i++) {
         int folder = monitor_folder_of(found.gl_pathv[i], &owner);
 
-        if (folder >= 0)
+        if (folder >= 0 && is_place_of(found.gl_pathv[i], owner))
             good = look_into(answers, wanted, folder, owner);
+        else if (folder >= 0)
+            close(folder);
     }
     globfree(&found);
     return good;
@@ -200,6 +228,22 @@ static void receive(struct answer *answer, size_t *left)
         finish(answer, false);
 }
 
+/* The open ones in their order: poll takes no more entries than there may be descriptors. */
+static size_t gather(const struct answers *answers, size_t request, struct pollfd *entries)
+{
+    size_t open = 0;
+
+    for (size_t i = 0; i < answers->count; i++) {
+        const struct answer *answer = &answers->answer[i];
+
+        if (answer->fd >= 0)
+            entries[open++] = (struct pollfd){ .fd = answer->fd,
+                                               .events = answer->sent < request ? POLLOUT
+                                                                                : POLLIN };
+    }
+    return open;
+}
+
 static bool talk(struct answers *answers, const char *request)
 {
     struct pollfd *entries = calloc(answers->count + 1, sizeof *entries);
@@ -211,23 +255,18 @@ static bool talk(struct answers *answers, const char *request)
         return false;
     }
     for (; open && now < deadline && !tool_stop; now = tool_now()) {
-        open = 0;
-        for (size_t i = 0; i < answers->count; i++) {
-            const struct answer *answer = &answers->answer[i];
-
-            entries[i].fd = answer->fd;
-            entries[i].events = answer->sent < length ? POLLOUT : POLLIN;
-            open += answer->fd >= 0;
-        }
-        if (!open || poll(entries, answers->count, (int)((deadline - now) / 1000000) + 1) <= 0)
+        open = gather(answers, length, entries);
+        if (!open || poll(entries, open, (int)((deadline - now) / 1000000) + 1) <= 0)
             continue;
-        for (size_t i = 0; i < answers->count; i++) {
-            if (entries[i].fd < 0 || !entries[i].revents)
+        for (size_t i = 0, at = 0; at < open; i++) {
+            struct answer *answer = &answers->answer[i];
+
+            if (answer->fd < 0 || !entries[at++].revents)
                 continue;
-            if (answers->answer[i].sent < length)
-                send_request(&answers->answer[i], request, length);
+            if (answer->sent < length)
+                send_request(answer, request, length);
             else
-                receive(&answers->answer[i], &left);
+                receive(answer, &left);
         }
     }
     free(entries);

@@ -70,7 +70,7 @@ static bool rate(const struct part *part, void *arg)
         if (now && old && json_integer_value(now) >= json_integer_value(old) &&
             json_object_set_new(
                 rates, counter->metric,
-                json_real((double)(json_integer_value(now) - json_integer_value(old)) /
+                json_real(((double)json_integer_value(now) - (double)json_integer_value(old)) /
                           pairing->seconds)))
             break;
     }

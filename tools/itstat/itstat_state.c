@@ -27,16 +27,16 @@ static const json_t *account(const json_t *whole, const char *kind)
 static const char *const causes[] = { "quota", "policy", "pins" };
 #define CAUSES (sizeof causes / sizeof *causes)
 
-/* Everything that an interface has refused. */
-static json_int_t refused_by(const json_t *refused)
+/* Everything that an interface has refused. A process may say anything: sums wrap. */
+static uint64_t refused_by(const json_t *refused)
 {
-    json_int_t sum = 0;
+    uint64_t sum = 0;
 
     for (size_t i = 0; i < CAUSES; i++) {
         json_t *counts = json_object_get(refused, causes[i]), *count;
         const char *name;
 
-        json_object_foreach(counts, name, count) sum += json_integer_value(count);
+        json_object_foreach(counts, name, count) sum += (uint64_t)json_integer_value(count);
     }
     return sum;
 }
@@ -44,7 +44,7 @@ static json_int_t refused_by(const json_t *refused)
 static const char *all_refused(const json_t *whole, char cell[CELL])
 {
     const json_t *interface, *listener;
-    json_int_t sum = 0;
+    uint64_t sum = 0;
     size_t i, j;
 
     json_array_foreach(json_object_get(whole, "interfaces"), i, interface)
@@ -55,10 +55,10 @@ static const char *all_refused(const json_t *whole, char cell[CELL])
             json_t *count, *counts = json_object_get(listener, "refused");
             const char *name;
 
-            json_object_foreach(counts, name, count) sum += json_integer_value(count);
+            json_object_foreach(counts, name, count) sum += (uint64_t)json_integer_value(count);
         }
     }
-    snprintf(cell, CELL, "%lld", (long long)sum);
+    snprintf(cell, CELL, "%llu", (unsigned long long)sum);
     return cell;
 }
 
