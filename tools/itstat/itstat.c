@@ -32,6 +32,7 @@ static const char help_text[] =
     "endpoint: the endpoints of all processes, or those that have the address at either end.\n"
     "calls: what they call of their interface's provider, how often, and how long it takes: of\n"
     "those whose interface has filter = count. Each of -i, -f and --clean means calls, too.\n"
+    "What the processes of a user hold together is shown by kald(8), where that runs.\n"
     "\n"
     "  -w, --watch[=SECONDS]   again and again, with rates (default: every second)\n"
     "      --prometheus        as text for Prometheus; endpoints and lanes of named processes "
