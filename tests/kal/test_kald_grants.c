@@ -9,6 +9,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sched.h>
@@ -519,6 +520,62 @@ START_TEST(memlock_is_raised_once_however_often_it_is_asked_for)
 }
 END_TEST
 
+/* Whether the kald that runs may raise a hard limit. */
+static bool kald_may_raise(void)
+{
+    unsigned long long effective = 0;
+    char name[40], line[200];
+    FILE *file;
+
+    snprintf(name, sizeof name, "/proc/%d/status", (int)kald_pid());
+    file = fopen(name, "re");
+    ck_assert_ptr_nonnull(file);
+    while (fgets(line, sizeof line, file))
+        if (sscanf(line, "CapEff: %llx", &effective) == 1)
+            break;
+    fclose(file);
+    return effective >> CAP_SYS_RESOURCE & 1;
+}
+
+/* In a process of its own, which lowers its hard limit for good. */
+static void be_raised(void)
+{
+    struct rlimit limit = { 1 << 16, 1 << 16 };
+    int fd;
+
+    ck_assert_int_eq(setrlimit(RLIMIT_MEMLOCK, &limit), 0);
+    ck_assert_int_eq(setresuid(USER, USER, USER), 0);
+    fd = kald_greeted(SELF, 0);
+    ck_assert_int_eq(take_pinned(fd, 1 << 19, KALD_RAISE), KALD_OK);
+    ck_assert_int_eq(getrlimit(RLIMIT_MEMLOCK, &limit), 0);
+    ck_assert_uint_eq(limit.rlim_cur, (1 << 16) + (1 << 19));
+    ck_assert_uint_eq(limit.rlim_max, (1 << 16) + (1 << 19));
+    ck_assert_int_eq(take_pinned(fd, (1 << 20) + 1, KALD_RAISE), KALD_LIMIT);
+    ck_assert_uint_eq(soft_limit(0), (1 << 16) + (1 << 19));
+    close(fd);
+}
+
+START_TEST(the_hard_limit_of_another_user_is_raised)
+{
+    pid_t child;
+    int status;
+
+    kald_needs_root();
+    kald_policy("1.conf", "limit pinned 1m\n");
+    kald_start(NULL);
+    if (!kald_may_raise())
+        tc_skip("kald has no CAP_SYS_RESOURCE here");
+    child = fork();
+    ck_assert_int_ge(child, 0);
+    if (!child) {
+        be_raised();
+        _exit(0);
+    }
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(status, 0);
+}
+END_TEST
+
 START_TEST(without_a_limit_nothing_is_raised)
 {
     int fd;
@@ -542,12 +599,13 @@ int main(void)
                  what_is_free_is_asked_back, a_give_makes_an_open_take_void,
                  no_client_hoards_a_limit, what_a_process_held_ends_with_it);
     tcase_add_loop_test(accounts, who_waits_for_others_is_answered_whatever_they_do, 0, 3);
-    tc_add_tests(
-        rules, a_changed_policy_is_pushed_with_a_new_generation,
-        a_policy_that_cannot_be_used_keeps_kald_from_starting,
-        a_privileged_port_is_bound_for_whom_a_rule_names,
-        a_deny_rule_stands_before_a_later_permission, another_network_namespace_gets_no_port,
-        memlock_is_raised_within_the_limit_and_lowered_again,
-        memlock_is_raised_once_however_often_it_is_asked_for, without_a_limit_nothing_is_raised);
+    tc_add_tests(rules, a_changed_policy_is_pushed_with_a_new_generation,
+                 a_policy_that_cannot_be_used_keeps_kald_from_starting,
+                 a_privileged_port_is_bound_for_whom_a_rule_names,
+                 a_deny_rule_stands_before_a_later_permission,
+                 another_network_namespace_gets_no_port,
+                 memlock_is_raised_within_the_limit_and_lowered_again,
+                 memlock_is_raised_once_however_often_it_is_asked_for,
+                 the_hard_limit_of_another_user_is_raised, without_a_limit_nothing_is_raised);
     return tc_main(suite);
 }
