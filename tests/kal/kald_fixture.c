@@ -5,13 +5,18 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <poll.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -107,6 +112,39 @@ void kald_start_as(uid_t user)
     run_as = (uid_t)-1;
 }
 
+#define PEERPIDFD 77 /* SO_PEERPIDFD, Linux 6.5 */
+
+static enum kald_lacks lacks;
+
+void kald_lacks(enum kald_lacks what)
+{
+    lacks = what;
+}
+
+/* getsockopt(2) for SO_PEERPIDFD fails as before Linux 6.5, pidfd_open(2) as before 5.3. kald
+ * inherits the filter. */
+static bool lack(void)
+{
+    const size_t option = offsetof(struct seccomp_data, args[2]) +
+                          (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? 4 : 0);
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_pidfd_open, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, lacks == KALD_LACKS_PIDFDS ? SECCOMP_RET_ERRNO | ENOSYS
+                                                             : SECCOMP_RET_ALLOW),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_getsockopt, 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, option),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, PEERPIDFD, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOPROTOOPT),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = { sizeof code / sizeof *code, code };
+
+    return lacks == KALD_LACKS_NOTHING ||
+           (!prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) &&
+            !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program));
+}
+
 void kald_start(const char *clients)
 {
     char program[4200];
@@ -122,6 +160,8 @@ void kald_start(const char *clients)
         dup2(log, 2);
         if (run_as != (uid_t)-1 && (seteuid(0) || setresuid(run_as, run_as, run_as)))
             _exit(126);
+        if (!lack())
+            _exit(125);
         unsetenv("JOURNAL_STREAM");
         execl(program, program, "--socket", path, "--policy", policy, clients ? "--clients" : NULL,
               clients, NULL);

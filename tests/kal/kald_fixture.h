@@ -24,6 +24,9 @@ void kald_policy(const char *name, const char *text);
 void kald_start(const char *clients);
 /* Its user is that one; the folder of the socket and its policy become that user's. */
 void kald_start_as(uid_t user);
+/* What the next kald's kernel does not offer, as an older one. */
+enum kald_lacks { KALD_LACKS_NOTHING, KALD_LACKS_PEERPIDFD, KALD_LACKS_PIDFDS };
+void kald_lacks(enum kald_lacks what);
 pid_t kald_pid(void);
 /* Ends it by SIGTERM, or by SIGKILL, and waits for its end. */
 void kald_stop(void);
