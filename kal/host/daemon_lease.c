@@ -36,6 +36,11 @@ bool kal_daemon_is_ours(const struct kal_daemon *d)
            about.st_ino == d->inode;
 }
 
+bool kal_daemon_is_there(const struct kal_daemon *d)
+{
+    return d->connected && (d->greeted || !d->hangs);
+}
+
 void kal_daemon_lose(struct kal_daemon *d)
 {
     if (d->greeted && !d->stop) {
@@ -102,6 +107,7 @@ static bool lease_alone(struct kal_daemon *d, int kind, uint64_t amount)
     if (wish < amount)
         wish = amount;
     kal_daemon_grow(d, kind, d->leased[kind] + (wish < room ? wish : room));
+    d->is_stale = true;
     return true;
 }
 
@@ -149,14 +155,15 @@ static bool await(struct kal_daemon *d, int index, uint32_t id)
     const struct slot *slot = &d->slots[index];
     uint64_t deadline = clock_after(clock_now(), ANSWER_NS);
 
-    while (d->connected && slot->open && (!id || slot->id == id)) {
+    while (kal_daemon_is_there(d) && slot->open && (!id || slot->id == id)) {
         if (clock_now() >= deadline) {
+            d->hangs = true;
             kal_daemon_lose(d);
             return false;
         }
         kal_daemon_wait(d, deadline);
     }
-    return d->connected;
+    return kal_daemon_is_there(d);
 }
 
 enum outcome { GRANTED, REFUSED, AGAIN, ALONE };
@@ -187,7 +194,7 @@ static bool lease_waiting(struct kal_daemon *d, int kind, uint64_t amount)
     uint32_t flags = 0;
 
     while (outcome == AGAIN) {
-        if (!d->connected || !await(d, kind, 0))
+        if (!await(d, kind, 0))
             return lease_alone(d, kind, amount);
         if (d->leased[kind] > before)
             return true; /* it was not known when the amount was */
@@ -211,7 +218,7 @@ bool kal_daemon_lease(struct kal_daemon *d, enum kald_kind kind, uint64_t amount
     }
     if (pthread_mutex_trylock(&d->lock))
         return false;
-    if (!d->connected)
+    if (!kal_daemon_is_there(d))
         more = lease_alone(d, kind, amount);
     else if (!d->slots[kind].open && clock_now() >= d->quiet[kind] && amount <= room_of(d, kind) &&
              room_of(d, kind))
@@ -236,8 +243,7 @@ bool kal_daemon_raise_memlock(struct kal_daemon *d)
 
     pthread_mutex_lock(&d->lock);
     while (outcome == AGAIN)
-        outcome = d->connected && await(d, KALD_PINNED, 0) ? take(d, KALD_PINNED, 0, KALD_RAISE)
-                                                           : ALONE;
+        outcome = await(d, KALD_PINNED, 0) ? take(d, KALD_PINNED, 0, KALD_RAISE) : ALONE;
     pthread_mutex_unlock(&d->lock);
     return outcome == GRANTED;
 }
@@ -274,7 +280,7 @@ int kal_daemon_listen(struct kal_daemon *d, const struct sockaddr *address, bool
     if (!listen_message(address, &message))
         return EACCES;
     pthread_mutex_lock(&d->lock);
-    if (d->connected && await(d, LISTEN_SLOT, 0)) {
+    if (await(d, LISTEN_SLOT, 0)) {
         message.id = ++d->next_id;
         *slot = (struct slot){ .open = true, .id = message.id, .fd = -1 };
         if (!kal_daemon_send(d, &message))

@@ -161,18 +161,24 @@ static bool on_listen(struct kal_daemon *d, const struct kald_message *message, 
     return slot->fd >= 0;
 }
 
-static void on_hello(struct kal_daemon *d)
+/* False: what was reported is not so any more; it is, on a new connection. */
+static bool on_hello(struct kal_daemon *d)
 {
+    d->answered = true;
+    d->hangs = false;
     if (d->greeted)
-        return;
+        return true;
+    if (d->is_stale)
+        return false;
     d->greeted = true;
     kal_log(d->missed ? RI_LOG_WARNING : RI_LOG_INFO, "kald at %s %s", d->path,
             d->missed ? "is back" : "keeps the accounts of this process");
     d->missed = false;
     pthread_cond_broadcast(&d->changed);
+    return true;
 }
 
-/* False: kald is not to be believed. */
+/* False: the connection is at its end; kald is not to be believed, or hears a new report. */
 static bool on_message(struct kal_daemon *d, const struct kald_message *message, int fd)
 {
     bool believed = true, kept = false;
@@ -182,7 +188,7 @@ static bool on_message(struct kal_daemon *d, const struct kald_message *message,
     } else {
         pthread_mutex_lock(&d->lock);
         switch (message->type) {
-        case KALD_HELLO: on_hello(d); break;
+        case KALD_HELLO: believed = on_hello(d); break;
         case KALD_TAKE: on_take(d, message); break;
         case KALD_GIVE: believed = on_give(d, message); break;
         case KALD_LISTEN: kept = on_listen(d, message, fd); break;
@@ -195,21 +201,25 @@ static bool on_message(struct kal_daemon *d, const struct kald_message *message,
     return believed;
 }
 
-/* Reads one message; waits for it until the deadline. False: the connection is at its end. */
+/* Reads one message; waits for it until the deadline: the answer to HELLO comes before that. False:
+ * the connection is at its end. */
 static bool read_one(struct kal_daemon *d, uint64_t deadline)
 {
     struct pollfd entry = { .fd = d->fd, .events = POLLIN };
     struct kald_message message;
-    bool is_same, stop;
+    bool silent, late, is_same, stop;
     int fd;
 
-    if (!poll(&entry, 1, clock_poll_ms(clock_now(), deadline)))
-        return clock_now() < deadline;
+    silent = !poll(&entry, 1, clock_poll_ms(clock_now(), deadline));
+    late = silent && clock_now() >= deadline;
+    if (silent && !late)
+        return true;
     pthread_mutex_lock(&d->lock);
+    d->hangs |= late;
     is_same = kal_daemon_is_ours(d);
     stop = d->stop;
     pthread_mutex_unlock(&d->lock);
-    if (stop || !is_same)
+    if (late || stop || !is_same)
         return false;
     switch (kald_receive(d->fd, true, &message, &fd)) {
     case KALD_GOT: return on_message(d, &message, fd);
@@ -233,6 +243,7 @@ static bool greet(struct kal_daemon *d)
         message.counts[kind].used = kal_daemon_used(d, kind);
         d->quiet[kind] = 0;
     }
+    d->is_stale = d->answered = false;
     return kal_daemon_send(d, &message);
 }
 
@@ -270,7 +281,7 @@ static void disconnect(struct kal_daemon *d)
     pthread_mutex_unlock(&d->lock);
 }
 
-/* Until the connection ends. True: it was one. */
+/* Until the connection ends. True: it was one, and the next one is worth an attempt soon. */
 static bool serve(struct kal_daemon *d)
 {
     bool going = true, greeted, any = false;
@@ -278,7 +289,7 @@ static bool serve(struct kal_daemon *d)
     while (going) {
         pthread_mutex_lock(&d->lock);
         greeted = d->greeted;
-        any = any || greeted;
+        any = any || d->answered;
         going = !d->stop && (d->connected || greeted);
         pthread_mutex_unlock(&d->lock);
         going = going && read_one(d, greeted ? CLOCK_NEVER : d->greet_by);

@@ -42,6 +42,12 @@ struct kal_daemon {
     bool stop;
     /* HELLO was sent, and was answered */
     bool connected, greeted;
+    /* kald has let ANSWER_NS pass, and has answered no HELLO since: nobody waits for it */
+    bool hangs;
+    /* The lease is no longer what HELLO said, which is not answered yet */
+    bool is_stale;
+    /* kald has answered HELLO on this connection, stale or not */
+    bool answered;
     /* It is root's: only its policy is the host's */
     bool is_roots;
     /* The loss of kald was logged */
@@ -61,6 +67,8 @@ struct kal_daemon {
 
 /* The socket is there; the program has not closed its descriptor (daemons close all). */
 bool kal_daemon_is_ours(const struct kal_daemon *d);
+/* It is worth to wait for kald. */
+bool kal_daemon_is_there(const struct kal_daemon *d);
 /* kald is gone, or is not to be believed. The thread notices by the end of the socket. */
 void kal_daemon_lose(struct kal_daemon *d);
 bool kal_daemon_send(struct kal_daemon *d, const struct kald_message *message);
