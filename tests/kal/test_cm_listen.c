@@ -409,6 +409,46 @@ START_TEST(passed_socket_outlives_its_listener)
 }
 END_TEST
 
+/* One name, two ports; or no names at all, as sd_listen_fds(3) has it where none are given. */
+START_TEST(passed_sockets_are_told_by_their_ports)
+{
+    struct ri_listen_param param = { .size = sizeof param };
+    struct sockaddr_storage where[2], bound;
+    struct kal_listener *second, *third;
+    int fds[2];
+
+    for (int i = 0; i < 2; i++)
+        fds[i] = passed_socket(own_name(), &where[i]);
+    ck_assert_int_eq(fds[1], fds[0] + 1);
+    if (_i) {
+        unsetenv("LISTEN_FDNAMES");
+    } else {
+        char before[600], names[900];
+
+        /* The first has the name of the second, in place of "x". */
+        snprintf(before, sizeof before, "%s", getenv("LISTEN_FDNAMES"));
+        ck_assert_int_eq(strrchr(before, ':')[-1], 'x');
+        strrchr(before, ':')[-1] = '\0';
+        snprintf(names, sizeof names, "%s%s:%s", before, own_name(), own_name());
+        setenv("LISTEN_FDNAMES", names, 1);
+    }
+    kal_listen_destroy(listener);
+    listener = fake_listen("127.0.0.1", port_of(&where[1]), 0, &label, &at);
+    second = fake_listen("127.0.0.1", port_of(&where[0]), 0, &label2, &bound);
+    ck_assert_mem_eq(&at, &where[1], sizeof(struct sockaddr_in));
+    ck_assert_mem_eq(&bound, &where[0], sizeof(struct sockaddr_in));
+    ck_assert_uint_eq(fake_log_count("of the service manager"), 2);
+    ck_assert_ptr_eq(usual()->listener, &label);
+    /* Each is for one listener at a time. */
+    param.address = (struct sockaddr *)&bound;
+    ck_assert_int_eq(kal_listen(&fake.rnic, fake.lane, &param, NULL, NULL, &third),
+                     KAL_ERR_ADDRESS_IN_USE);
+    kal_listen_destroy(second);
+    for (int i = 0; i < 2; i++)
+        close(fds[i]);
+}
+END_TEST
+
 START_TEST(passed_socket_of_another_interface_or_process)
 {
     struct ri_listen_param param = { .size = sizeof param };
@@ -573,6 +613,7 @@ static Suite *suite(void)
     tcase_add_loop_test(t, v6only, 0, 2);
     tcase_add_test(t, ipv6_scope);
     tcase_add_loop_test(t, passed_socket_outlives_its_listener, 0, 2);
+    tcase_add_loop_test(t, passed_sockets_are_told_by_their_ports, 0, 2);
     tcase_add_loop_test(t, passed_socket_of_another_interface_or_process, 0, 2);
     tcase_add_loop_test(t, passed_socket_that_does_not_fit, 0, 2);
     tcase_add_test(t, policy_is_asked_for_the_address_of_a_passed_socket);
