@@ -150,6 +150,17 @@ START_TEST(the_peer_closes)
 }
 END_TEST
 
+/* A Send that came too late was not taken, though the FIN is what is read first. */
+START_TEST(the_peer_closes_before)
+{
+    connect_raw();
+    raw_close(&raw);
+    side_send(a, 1, region_sge(&from, 0, 8));
+    side_expect(a, a->send_cq, 1, RI_WC_FLUSHED, 0);
+    region_free(a, &from);
+}
+END_TEST
+
 START_TEST(the_peer_resets)
 {
     struct linger now = { .l_onoff = 1 };
@@ -332,6 +343,7 @@ int main(void)
     tcase_add_test(tc, completes_at_the_answer);
     tcase_add_test(tc, a_read_is_a_question);
     tcase_add_test(tc, the_peer_closes);
+    tcase_add_test(tc, the_peer_closes_before);
     tcase_add_test(tc, the_peer_resets);
     tcase_add_test(tc, closing_with_a_question);
     tcase_add_test(tc, turned_off);

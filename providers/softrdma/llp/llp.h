@@ -17,6 +17,7 @@ struct stream;
 /* What TCP awaits from the peer. */
 struct llp_wait {
     bool octets;           /* some are not acknowledged yet, or wait for the window */
+    bool gone;             /* the connection is: what was not acknowledged never will be */
     bool asked;            /* octets or probes left after the last acknowledgement came */
     uint32_t probes;       /* of keep-alive or of a closed window, unanswered */
     uint32_t repeats;      /* of octets, since the connection began */

@@ -129,6 +129,8 @@ static void tcp_close(struct stream *stream, bool reset)
     stream->fd = -1;
 }
 
+#define STATE_CLOSE 7 /* of tcpi_state; libc's header has a name for it */
+
 /* If an acknowledgement came in the same tick in which the last octets left, it counts as
  * theirs. If it was not, they are sent again. */
 static void tcp_waits(struct stream *stream, struct llp_wait *wait)
@@ -140,6 +142,7 @@ static void tcp_waits(struct stream *stream, struct llp_wait *wait)
     if (getsockopt(stream->fd, IPPROTO_TCP, TCP_INFO, &info, &length))
         return;
     wait->octets = info.tcpi_unacked || info.tcpi_notsent_bytes;
+    wait->gone = info.tcpi_state == STATE_CLOSE;
     wait->probes = info.tcpi_probes;
     wait->asked = info.tcpi_probes ||
                   (info.tcpi_unacked && info.tcpi_last_data_sent < info.tcpi_last_ack_recv);
