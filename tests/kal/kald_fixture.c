@@ -130,8 +130,8 @@ static bool lack(void)
     struct sock_filter code[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_pidfd_open, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, lacks == KALD_LACKS_PIDFDS ? SECCOMP_RET_ERRNO | ENOSYS
-                                                             : SECCOMP_RET_ALLOW),
+        BPF_STMT(BPF_RET | BPF_K,
+                 lacks == KALD_LACKS_PIDFDS ? SECCOMP_RET_ERRNO | ENOSYS : SECCOMP_RET_ALLOW),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_getsockopt, 0, 3),
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, option),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, PEERPIDFD, 0, 1),
@@ -140,9 +140,8 @@ static bool lack(void)
     };
     struct sock_fprog program = { sizeof code / sizeof *code, code };
 
-    return lacks == KALD_LACKS_NOTHING ||
-           (!prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) &&
-            !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program));
+    return lacks == KALD_LACKS_NOTHING || (!prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) &&
+                                           !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program));
 }
 
 void kald_start(const char *clients)
