@@ -8,7 +8,6 @@
 
 #include "tc.h"
 
-
 struct ri_connection *connection;
 struct fake_id *id;
 const struct sockaddr_in there = { .sin_family = AF_INET, .sin_port = 0x1234 };
@@ -74,9 +73,9 @@ const struct ri_connection_event *news(unsigned int number)
 }
 
 const struct rdma_conn_param reply = { .private_data = "welcome\0\0\0",
-                                              .private_data_len = 10,
-                                              .responder_resources = 4,
-                                              .initiator_depth = 3 };
+                                       .private_data_len = 10,
+                                       .responder_resources = 4,
+                                       .initiator_depth = 3 };
 
 void establish(void)
 {

@@ -10,7 +10,7 @@
 
 extern struct ri_connection *connection; /* NULL: the test has destroyed it */
 extern struct fake_id *id;               /* of rdma_cm, behind it */
-extern const struct sockaddr_in there; /* its destination */
+extern const struct sockaddr_in there;   /* its destination */
 extern const struct rdma_conn_param reply;
 
 /* A fixture: the set is open, and the connection made. */
