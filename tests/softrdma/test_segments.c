@@ -210,7 +210,7 @@ int main(void)
     TCase *tc = tcase_create("random");
 
     tcase_set_timeout(tc, 120);
-    tcase_add_loop_test(tc, whole_fpdus_in_order, 0, 200);
+    tcase_add_loop_test(tc, whole_fpdus_in_order, 0, (int)tc_count(200));
     suite_add_tcase(suite, tc);
     return tc_main(suite);
 }
