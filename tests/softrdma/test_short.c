@@ -10,6 +10,8 @@
 
 #include "recording_llp.h"
 
+#include "base/compiler.h"
+#include "base/crc32c.h"
 #include "providers/softrdma/codec/ddp.h"
 #include "providers/softrdma/codec/mpa.h"
 #include "providers/softrdma/codec/rdmap.h"
@@ -424,7 +426,7 @@ START_TEST(writes_follow_large_segments)
         { 65483, 262144, 1, 5, true, true },   { 65483, 262144, 1, 5, false, true },
         { 65483, LONGEST, 1, 17, true, true }, { 65483, LONGEST, 1, 17, false, true },
         { 65483, 65536, 16, 5, true, true },   { 65483, 65536, 16, 5, false, true },
-        { 26000, 40000, 1, 2, true, true },    { 26000, 65536, 4, 5, true, false },
+        { 26000, 40000, 1, 2, true, true },    { 26000, 65536, 4, 3, true, false },
         { 8948, 262144, 1, 1, true, false },   { 1448, 65536, 1, 1, false, false },
     };
     const uint32_t length = cases[_i / 2].length, posts = cases[_i / 2].posts;
@@ -451,6 +453,58 @@ START_TEST(writes_follow_large_segments)
 }
 END_TEST
 
+/* The peer says something: it writes one octet. */
+static void hear(bool crc)
+{
+    static uint8_t fpdu[64];
+    uint32_t length = DDP_TAGGED_LEN + 1, head = MPA_HDR_LEN + length;
+
+    mpa_put_len(fpdu, length);
+    ddp_put_tagged(fpdu + MPA_HDR_LEN, true, rdmap_ctrl(RDMAP_WRITE), region[0].keys.rkey,
+                   (uintptr_t)region[0].octets);
+    wires[0].arriving = fpdu;
+    wires[0].arriving_octets = head +
+                               mpa_put_trailer(fpdu + head, length, crc32c(0, fpdu, head), crc);
+    lane_mark_ready(qp_of(a)->stream);
+    pass(a->send_cq);
+    ck_assert_uint_eq(wires[0].arriving_octets, 0);
+}
+
+/* A consumer that streams has one request to post for each completion: a message that follows
+ * another without a word of the peer is not cut as a lone one. The first is, and the one that
+ * answers the peer. */
+START_TEST(messages_one_by_one_are_a_stream)
+{
+    static const struct {
+        bool heard;
+        uint32_t length, writes;
+    } steps[] = { { false, 65536, 2 },  { false, 65536, 1 }, { false, 300000, 2 },
+                  { true, 65536, 2 },   { false, 65536, 1 }, { true, 300000, 5 },
+                  { false, 300000, 2 }, { false, 64000, 1 } };
+    const bool crc = _i < 2;
+    struct region large;
+
+    recording_emss = 65483;
+    start(a, crc);
+    large = region_new(a, 300000, TESTBED_ALL);
+    region_fill(&large);
+    for (uint32_t i = 0; i < ARRAY_SIZE(steps); i++) {
+        struct ri_sge sge = region_sge(&large, 0, steps[i].length);
+
+        if (steps[i].heard)
+            hear(crc);
+        wires[0].used = wires[0].writes = 0;
+        side_post(a, _i & 1 ? RI_WR_RDMA_WRITE : RI_WR_SEND, i, RI_WR_SIGNALED, &sge, 1, 4096, 5);
+        expect_messages(&large, steps[i].length, 1, _i & 1, crc);
+        ck_assert_msg(wires[0].writes == steps[i].writes, "step %u: %u writes, expected %u", i,
+                      wires[0].writes, steps[i].writes);
+        take_all(a, i, 1, steps[i].length);
+    }
+    region_free(a, &large);
+    finish(a);
+}
+END_TEST
+
 /* On loopback a connection's first EMSS is small: half of the peer's first window. */
 START_TEST(the_emss_is_learned_soon)
 {
@@ -463,6 +517,7 @@ START_TEST(the_emss_is_learned_soon)
     large = region_new(a, LENGTH, TESTBED_ALL);
     sge = region_sge(&large, 0, LENGTH);
     for (uint32_t i = 1; i <= 2; i++) {
+        hear(true); /* each is a lone message */
         wires[0].used = wires[0].writes = 0;
         side_post(a, RI_WR_SEND, i, RI_WR_SIGNALED, &sge, 1, 0, 0);
         expect_messages(&large, LENGTH, 1, false, true);
@@ -597,6 +652,7 @@ static Suite *suite(void)
     tcase_add_loop_test(gather, large_posts_wake_nobody, 0, 2);
     tcase_add_test(gather, full_batches_leave);
     tcase_add_loop_test(gather, writes_follow_large_segments, 0, 28);
+    tcase_add_loop_test(gather, messages_one_by_one_are_a_stream, 0, 4);
     tcase_add_test(gather, the_emss_is_learned_soon);
     tcase_add_test(gather, answers_have_their_turn);
     tcase_add_test(gather, destroy_sends_what_gathers);

@@ -112,6 +112,9 @@ struct qp_tx {
     bool response_begun;
     /* In the next batch: the responses had their turn. */
     bool requests_first;
+    /* It is alone (is_single); messages received before the last one that was. */
+    bool single;
+    uint64_t heard;
     /* Its last two writes are halves, and the first is begun. */
     bool split;
     /* The batch's limits are those of one message: they must be set again. */

@@ -134,8 +134,8 @@ static enum ri_wc_status check_local(struct qp *qp, struct wqe *wqe)
  * kernel, the other copies it out, sums and places it. If TCP segments are large (loopback: 64 KiB)
  * a write is some segments, each cut into FPDUs that fill it, so that FPDUs do not lie in two. A
  * stream takes WRITE_SEGMENTS a write: with fewer, calls and the socket's lock take more of the
- * time. A message that is alone takes one, so that the peer works on it while the next one is
- * summed. The last two segments of a single message leave in halves, the first half a little
+ * time. A message that is alone (is_single) takes one, so that the peer works on it while the next
+ * one is summed. The last two segments of a single message leave in halves, the first half a little
  * longer: no later output keeps both ends busy. With CRC off nothing is summed, and a segment of a
  * stream is one FPDU. If segments are small the kernel cuts a long write better than this code
  * would.
@@ -177,10 +177,25 @@ static void size_single(struct qp *qp, uint64_t left)
         batch_fill_segments(&qp->tx.batch, payload + FPDU_OVERHEAD, count);
 }
 
-static bool is_single(const struct qp *qp, const struct wqe *wqe, uint32_t index)
+/*
+ * No other message is with it, and the peer said something since the last single one. A consumer
+ * that streams has one request to post for each completion that it finds: its messages come one by
+ * one, too, and their halves and single segments would cost both ends twice the calls and the
+ * acknowledgements.
+ */
+static bool is_single(struct qp *qp, const struct wqe *wqe, uint32_t index)
 {
-    return qp->tx.fpdu_size && !qp->tx.batch.count && !qp->tx.split && !wqe_is_answered(wqe) &&
-           index + 1 == atomic_load_explicit(&qp->sq.posted, memory_order_acquire);
+    uint64_t heard;
+
+    if (!qp->tx.fpdu_size || qp->tx.batch.count || qp->tx.split || wqe_is_answered(wqe) ||
+        index + 1 != atomic_load_explicit(&qp->sq.posted, memory_order_acquire))
+        return false;
+    if (!qp->tx.message_offset) {
+        heard = atomic_load_explicit(&qp->counters.received_messages, memory_order_relaxed);
+        qp->tx.single = heard != qp->tx.heard;
+        qp->tx.heard = heard;
+    }
+    return qp->tx.single;
 }
 
 /* --- one request --- */
@@ -197,6 +212,7 @@ static bool begin_message(struct qp *qp, struct wqe *wqe, uint32_t index)
         return false;
     }
     qp->tx.message_begun = true;
+    qp->tx.single = false;
     qp->tx.message_offset = 0;
     qp->tx.cursor_sge = qp->tx.cursor_offset = 0;
     return true;

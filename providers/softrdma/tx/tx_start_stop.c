@@ -48,6 +48,7 @@ enum ri_status tx_start(struct qp *qp, const struct ri_llp_handover *handover)
     qp->tx.message_begun = qp->tx.response_begun = qp->tx.requests_first = qp->tx.source_gone =
         false;
     qp->tx.split = false;
+    qp->tx.heard = UINT64_MAX;
     qp->tx.immediate_due = false;
     qp->tx.local_revoked = false;
     atomic_store(&qp->tx.unquiet, NULL);
