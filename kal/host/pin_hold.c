@@ -8,6 +8,10 @@
  *
  * A pin is of the pages that are mapped when it is made. After MADV_DONTNEED or munmap it keeps
  * these, while the address means other pages or none.
+ *
+ * Programs close descriptors that are not theirs (daemons close all), and others get their numbers.
+ * So before each use the descriptor must be the file that was made: every ring has an inode of its
+ * own. A ring that is gone has released its pages; its number is never touched again.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -20,6 +24,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <utlist.h>
 
@@ -32,7 +37,9 @@
 #define RING_PAGES 2
 
 struct kal_ring {
-    int fd;
+    int fd; /* -1: the program has closed it */
+    dev_t device;
+    ino_t inode;
     uint32_t used;
     uint64_t taken[WORDS]; /* a bit for each buffer */
     struct kal_ring *prev, *next;
@@ -62,16 +69,46 @@ static int set_buffer(const struct kal_ring *ring, uint32_t slot, uintptr_t star
 
 /* ---- rings ---- */
 
+/* The descriptor is still this ring. Async-signal-safe. */
+static bool is_ours(const struct kal_ring *ring)
+{
+    struct stat about;
+
+    return ring->fd >= 0 && !fstat(ring->fd, &about) && about.st_dev == ring->device &&
+           about.st_ino == ring->inode;
+}
+
+/* False: the program has closed the ring, now or earlier. */
+static bool is_there(struct kal_pins *pins, struct kal_ring *ring)
+{
+    if (is_ours(ring))
+        return true;
+    pthread_mutex_lock(&pins->ring_lock);
+    ring->fd = -1;
+    pthread_mutex_unlock(&pins->ring_lock);
+    return false;
+}
+
+static void ring_close(const struct kal_ring *ring)
+{
+    if (is_ours(ring))
+        close(ring->fd);
+}
+
 /* 0 or an error number. The descriptor is closed on exec. */
 static int ring_open(struct kal_ring *ring)
 {
     struct io_uring_rsrc_register table = { .nr = BUFFERS, .flags = IORING_RSRC_REGISTER_SPARSE };
     struct io_uring_params params = { 0 };
+    struct stat about = { 0 };
     int result;
 
     ring->fd = io_uring_setup(1, &params);
     if (ring->fd < 0)
         return -ring->fd;
+    fstat(ring->fd, &about);
+    ring->device = about.st_dev;
+    ring->inode = about.st_ino;
     result = io_uring_register((unsigned)ring->fd, IORING_REGISTER_BUFFERS2, &table, sizeof table);
     if (result >= 0)
         return 0;
@@ -107,7 +144,7 @@ static void ring_destroy(struct kal_pins *pins, struct kal_ring *ring)
 {
     pthread_mutex_lock(&pins->ring_lock);
     DL_DELETE(pins->rings, ring);
-    close(ring->fd);
+    ring_close(ring);
     pthread_mutex_unlock(&pins->ring_lock);
     atomic_fetch_sub(&pins->ring_count, 1);
     free(ring);
@@ -121,13 +158,24 @@ static void close_hold(struct kal_pins *pins)
         ring_destroy(pins, ring);
 }
 
+/* The last ring stays: the next pin needs one. */
+static void drop_empty(struct kal_pins *pins, struct kal_ring *ring)
+{
+    if (!ring->used && (ring->fd < 0 || ring != pins->rings || ring->next))
+        ring_destroy(pins, ring);
+}
+
 static struct kal_ring *ring_with_room(struct kal_pins *pins, struct kal_pin_failure *failure)
 {
-    struct kal_ring *ring;
+    struct kal_ring *ring, *next;
 
-    DL_FOREACH (pins->rings, ring)
-        if (ring->used < BUFFERS)
+    DL_FOREACH_SAFE (pins->rings, ring, next) {
+        if (ring->used == BUFFERS)
+            continue;
+        if (is_there(pins, ring))
             return ring;
+        drop_empty(pins, ring);
+    }
     return ring_create(pins, failure);
 }
 
@@ -144,13 +192,6 @@ static void mark(struct kal_ring *ring, uint32_t slot, bool taken)
 {
     ring->taken[slot / 64] ^= UINT64_C(1) << slot % 64;
     ring->used += taken ? 1 : UINT32_MAX;
-}
-
-/* The last ring stays: the next pin needs one. */
-static void drop_empty(struct kal_pins *pins, struct kal_ring *ring)
-{
-    if (!ring->used && (ring != pins->rings || ring->next))
-        ring_destroy(pins, ring);
 }
 
 /* The queues of a ring are charged, too (since Linux 6.14), and the first pin needs a ring. */
@@ -198,7 +239,7 @@ static void give_held(struct kal_pins *pins, struct kal_pin_block *block)
 {
     struct kal_ring *ring = block->ring;
 
-    if (!set_buffer(ring, block->slot, 0, 0)) {
+    if (!is_there(pins, ring) || !set_buffer(ring, block->slot, 0, 0)) {
         mark(ring, block->slot, false);
         drop_empty(pins, ring);
     }
@@ -320,7 +361,7 @@ void kal_pins_fork_child(struct kal_pins *pins)
     struct kal_ring *ring;
 
     DL_FOREACH (pins->rings, ring)
-        close(ring->fd);
+        ring_close(ring);
     pthread_mutex_unlock(&pins->ring_lock);
 }
 

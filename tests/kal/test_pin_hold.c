@@ -22,6 +22,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -251,6 +252,116 @@ START_TEST(test_the_end_of_the_host_closes_its_rings)
 }
 END_TEST
 
+/* ---- a program that closes what is not its own ---- */
+
+/* The descriptor of the only ring. */
+static int ring_number(void)
+{
+    char path[40], target[64];
+    ssize_t length;
+
+    for (int fd = 0; fd < 1024; fd++) {
+        snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+        length = readlink(path, target, sizeof target - 1);
+        target[length > 0 ? length : 0] = '\0';
+        if (strstr(target, "[io_uring]"))
+            return fd;
+    }
+    ck_abort_msg("there is no ring");
+    return -1;
+}
+
+/* A ring of the program's own under the number, with the first page of `at` in its first slot. */
+static void put_own_ring(int number, char *at)
+{
+    struct iovec buffer = { at, page };
+    struct io_uring_params params = { 0 };
+    int fd = __real_io_uring_setup(1, &params);
+
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(__real_io_uring_register((unsigned)fd, IORING_REGISTER_BUFFERS, &buffer, 1),
+                     0);
+    ck_assert_int_eq(dup3(fd, number, O_CLOEXEC), number);
+    close(fd);
+}
+
+/* What ual's handlers of fork do. */
+static pid_t fork_here(void)
+{
+    pid_t child;
+
+    kal_host_fork_prepare(host);
+    child = fork();
+    if (child)
+        kal_host_fork_parent(host);
+    else
+        kal_pins_fork_child(&host->held);
+    ck_assert_int_ge(child, 0);
+    return child;
+}
+
+static void expect_exit(pid_t child, int expected)
+{
+    int status;
+
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert(WIFEXITED(status));
+    ck_assert_int_eq(WEXITSTATUS(status), expected);
+}
+
+/* Odd: the number gets a file. Else it gets a ring of the program's own. */
+START_TEST(test_what_gets_the_number_of_a_closed_ring_is_not_touched)
+{
+    struct stat before, after;
+    pid_t child;
+    int number;
+
+    ck_assert_int_eq(pin(0, 4), RI_OK);
+    ck_assert_int_eq(pin(8, 1), RI_OK);
+    number = ring_number();
+    if (_i % 2) {
+        int fd = memfd_create("own", MFD_CLOEXEC);
+
+        ck_assert_int_eq(dup3(fd, number, O_CLOEXEC), number);
+        close(fd);
+    } else {
+        put_own_ring(number, area + 20 * page);
+    }
+    pin_await_held(_i % 2 ? 0 : page);
+    ck_assert_int_eq(fstat(number, &before), 0);
+    child = fork_here();
+    if (child == 0)
+        _exit(fcntl(number, F_GETFD) < 0);
+    expect_exit(child, 0);
+    unpin(0, 4); /* slot 0, which the other ring has, too */
+    ck_assert_uint_eq(pin_held(), _i % 2 ? 0 : page);
+    /* With a ring of its own; the lost one goes with its last pin */
+    ck_assert_int_eq(pin(0, 4), RI_OK);
+    pin_await_held((_i % 2 ? 4 : 5) * page);
+    unpin(8, 1);
+    ck_assert_uint_eq(atomic_load(&pins->ring_count), 1);
+    unpin(0, 4);
+    pin_await_held(_i % 2 ? 0 : page);
+    pin_host_again(UINT64_MAX);
+    ck_assert_int_eq(fstat(number, &after), 0);
+    ck_assert(before.st_dev == after.st_dev && before.st_ino == after.st_ino);
+    ck_assert_uint_eq(pin_held(), _i % 2 ? 0 : page);
+    close(number);
+}
+END_TEST
+
+/* The numbers are free: nothing is closed, and a new pin has a new ring. */
+START_TEST(test_a_ring_that_was_closed_is_followed_by_another)
+{
+    ck_assert_int_eq(close(ring_number()), 0);
+    ck_assert_int_eq(pin(0, 4), RI_OK);
+    ck_assert_uint_eq(pin_rings(), 1);
+    ck_assert_uint_eq(atomic_load(&pins->ring_count), 1);
+    unpin(0, 4);
+    check_nothing_is_pinned();
+}
+END_TEST
+
 /* ---- mapping and pin part ---- */
 
 /* The pin keeps the page that it was made for. The address has another one from then on. */
@@ -294,30 +405,6 @@ START_TEST(test_munmap_under_a_pin)
 END_TEST
 
 /* ---- fork ---- */
-
-/* What ual's handlers of fork do. */
-static pid_t fork_here(void)
-{
-    pid_t child;
-
-    kal_host_fork_prepare(host);
-    child = fork();
-    if (child)
-        kal_host_fork_parent(host);
-    else
-        kal_pins_fork_child(&host->held);
-    ck_assert_int_ge(child, 0);
-    return child;
-}
-
-static void expect_exit(pid_t child, int expected)
-{
-    int status;
-
-    ck_assert_int_eq(waitpid(child, &status, 0), child);
-    ck_assert(WIFEXITED(status));
-    ck_assert_int_eq(WEXITSTATUS(status), expected);
-}
 
 /* The child has a copy, and the parent's page stays where it is. */
 START_TEST(test_after_a_fork_the_page_stays)
@@ -640,6 +727,7 @@ int main(void)
     tc_add_tests(tc, test_pages_that_wait_for_their_block_are_pinned_anew,
                  test_more_than_a_gibibyte_is_pinned_in_parts,
                  test_a_full_ring_is_followed_by_another, test_the_end_of_the_host_closes_its_rings,
+                 test_a_ring_that_was_closed_is_followed_by_another,
                  test_dontneed_under_a_pin_parts_it_from_its_mapping, test_munmap_under_a_pin,
                  test_after_a_fork_the_page_stays, test_a_child_that_lives_on_keeps_no_pages,
                  test_the_charge_of_a_killed_process_is_awaited,
@@ -648,6 +736,7 @@ int main(void)
                  test_a_shared_file_is_named, test_memory_files_and_shared_memory_are_held,
                  test_why_there_is_no_ring, test_a_failure_at_any_step_changes_nothing);
     tcase_add_loop_test(tc, test_a_seccomp_filter_is_named, 0, 2);
+    tcase_add_loop_test(tc, test_what_gets_the_number_of_a_closed_ring_is_not_touched, 0, 2);
     return tc_main(suite);
 }
 
