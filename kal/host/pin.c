@@ -29,6 +29,8 @@
 #define WAIT_NS      CLOCK_NS_PER_S
 #define LOOK_NS      CLOCK_NS_PER_MS
 #define LOOK_MOST_NS (50 * CLOCK_NS_PER_MS)
+/* How often another thread may take what was leased for this one. */
+#define LEASES_MOST 16
 
 void kal_pins_init(struct kal_pins *pins, struct kal_host *host, const struct kal_pin_ops *ops)
 {
@@ -238,7 +240,7 @@ static bool take_part(struct kal_pins *pins, uintptr_t *at, uintptr_t end,
 static bool take_gap(struct kal_pins *pins, uintptr_t start, uintptr_t end,
                      struct kal_pin_failure *failure)
 {
-    if (!kal_host_take(pins->host, KAL_ACCOUNT_PINNED, end - start, pins->may_wait, &failure->rule))
+    if (!kal_host_take(pins->host, KAL_ACCOUNT_PINNED, end - start, false, &failure->rule))
         return fail(failure, KAL_PIN_AT_QUOTA, ENOMEM);
     count_octets(pins, (int64_t)(end - start));
     while (start < end) {
@@ -310,14 +312,46 @@ static bool is_limit(const struct kal_pin_failure *failure)
            (failure->error == ENOMEM || failure->error == EAGAIN || failure->error == EPERM);
 }
 
-/* The host may raise the limit. Both ways count there. */
+/*
+ * The host leases what the range still wants. That may wait for kald, so the lock is released: a
+ * lane that pins or unpins does not wait. Another thread may take it then. False: the host, or its
+ * policy, refuses.
+ */
+static bool lease(struct kal_pins *pins, uintptr_t start, uintptr_t end,
+                  struct kal_pin_failure *failure)
+{
+    struct kal_host *host = pins->host;
+    uint64_t lacks;
+
+    failure->wanted = missing(pins, start, end);
+    failure->rule = kal_host_limit_refuses(host, KAL_ACCOUNT_PINNED, failure->wanted);
+    if (failure->rule)
+        return fail(failure, KAL_PIN_AT_QUOTA, ENOMEM);
+    if (!kal_account_missing(&host->account, KAL_ACCOUNT_PINNED, failure->wanted))
+        return true;
+    pthread_mutex_unlock(&pins->lock);
+    do
+        lacks = kal_account_missing(&host->account, KAL_ACCOUNT_PINNED, failure->wanted);
+    while (lacks && host->ops->lease(host->state, KAL_ACCOUNT_PINNED, lacks, true));
+    pthread_mutex_lock(&pins->lock);
+    /* A refusal may come after a grant that was another question's */
+    if (!lacks || !kal_account_missing(&host->account, KAL_ACCOUNT_PINNED, failure->wanted))
+        return true;
+    return fail(failure, KAL_PIN_AT_QUOTA, ENOMEM);
+}
+
+/* The host may raise the limit. Both ways count there. Without the lock, as in lease(). */
 static bool raised(struct kal_pins *pins, const struct kal_pin_failure *failure)
 {
     struct kal_host *host = pins->host;
     uint64_t total = kal_host_holds(host, KAL_ACCOUNT_PINNED) - atomic_load(&pins->octets) +
                      kal_pins_charged(pins, failure->wanted);
+    bool done;
 
-    return is_limit(failure) && host->ops->raise_memlock(host->state, total);
+    pthread_mutex_unlock(&pins->lock);
+    done = host->ops->raise_memlock(host->state, total);
+    pthread_mutex_lock(&pins->lock);
+    return done;
 }
 
 /*
@@ -397,21 +431,30 @@ enum ri_status kal_pin(struct kal_pins *pins, const void *addr, uint64_t length,
 {
     uint64_t until = 0, pause = 0;
     struct kal_pin_failure failure = { 0 };
-    bool done, asked = false;
+    bool done = false, asked = false;
+    unsigned leases = LEASES_MOST;
     uintptr_t start, end;
 
     if (!to_pages(addr, length, &start, &end))
         return kal_pin_refuse(refusal, RI_ERR_INVALID_ARGUMENT, "the range is empty or wraps");
     pthread_mutex_lock(&pins->lock);
     for (;;) {
-        /* After a wait it may be another thread's */
-        pins->may_wait = may_wait;
+        if (may_wait && !lease(pins, start, end, &failure))
+            break;
         done = take_gaps(pins, start, end, &failure);
         if (done || !may_wait)
             break;
-        if (!asked && raised(pins, &failure))
+        if (failure.step == KAL_PIN_AT_QUOTA) {
+            if (failure.rule || !--leases)
+                break;
+            continue;
+        }
+        if (!asked && is_limit(&failure)) {
             asked = true;
-        else if (!wait_for_charge(pins, &failure, &until, &pause))
+            if (raised(pins, &failure))
+                continue;
+        }
+        if (!wait_for_charge(pins, &failure, &until, &pause))
             break;
     }
     if (done)

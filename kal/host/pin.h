@@ -90,9 +90,7 @@ extern const struct kal_pin_ops kal_pin_hold;
 
 struct kal_pins {
     const struct kal_pin_ops *ops;
-    pthread_mutex_t lock; /* held over the system calls */
-    /* Of the kal_pin that holds the lock */
-    bool may_wait;
+    pthread_mutex_t lock; /* held over the system calls, but not while the host is asked */
     /* Sorted and disjoint; adjacent ranges differ in count or block */
     struct kal_pin_range *ranges;
     size_t used, room;

@@ -19,15 +19,27 @@ char *area;
 size_t page;
 uint64_t quota, asked_for;
 bool raises;
+unsigned asked_times;
+bool lock_was_held;
 
 /* ---- a host that leases nothing more, and raises the memlock limit if the test allows it ---- */
+
+/* Whoever waits for the host keeps no other thread from its pins. */
+static void look_at_lock(void)
+{
+    if (pthread_mutex_trylock(&pins->lock))
+        lock_was_held = true;
+    else
+        pthread_mutex_unlock(&pins->lock);
+}
 
 static bool no_lease(void *state, enum kal_account_kind kind, uint64_t amount, bool wait)
 {
     (void)state;
     (void)kind;
     (void)amount;
-    (void)wait;
+    if (wait)
+        look_at_lock();
     return false;
 }
 
@@ -44,6 +56,8 @@ static bool raise_memlock(void *state, uint64_t octets)
 
     (void)state;
     asked_for = octets;
+    asked_times++;
+    look_at_lock();
     if (!raises || getrlimit(RLIMIT_MEMLOCK, &limit))
         return false;
     limit.rlim_cur = octets;
@@ -79,6 +93,8 @@ void pin_setup(void)
     pin_host_again(UINT64_MAX);
     asked_for = 0;
     raises = false;
+    asked_times = 0;
+    lock_was_held = false;
 }
 
 void pin_teardown(void)

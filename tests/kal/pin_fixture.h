@@ -19,6 +19,9 @@ extern size_t page;
 /* The host's quota; the octets for which it was asked to raise the limit, and whether it does */
 extern uint64_t quota, asked_for;
 extern bool raises;
+/* How often it was asked to, and whether the table's lock was held at a question that may wait */
+extern unsigned asked_times;
+extern bool lock_was_held;
 
 void pin_setup(void);
 void pin_teardown(void);

@@ -118,6 +118,11 @@ START_TEST(test_quota)
     ck_assert_ptr_nonnull(strstr(refusal.why, "12288 more octets would pass the quota of 16384, of "
                                               "which 8192 are used"));
     check(2);
+    /* The same where the host may be waited for, which keeps no lane from its pins */
+    ck_assert_int_eq(kal_pin(pins, area, 5 * page, true, &refusal), RI_ERR_NO_RESOURCES);
+    ck_assert_ptr_nonnull(strstr(refusal.why, "12288 more octets would pass the quota of 16384"));
+    ck_assert(!lock_was_held);
+    check(2);
     ck_assert_int_eq(pin(0, 4), RI_OK);
     check(4);
     unpin(1, 2);
@@ -163,6 +168,7 @@ START_TEST(test_memlock_limit_is_explained)
     ck_assert_int_eq(kal_pin(pins, area, 4 * page, true, &refusal), RI_OK);
     ck_assert_int_eq(kal_pin(pins, area + 4 * page, 4 * page, true, &refusal), RI_OK);
     ck_assert_uint_eq(asked_for, 8 * page + more);
+    ck_assert(!lock_was_held);
     check(8);
     unpin(0, 4);
     unpin(4, 4);

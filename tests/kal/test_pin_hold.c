@@ -557,6 +557,7 @@ START_TEST(test_a_thread_that_waits_lets_others_release)
     ck_assert_int_eq(kal_pin(pins, area + 8 * page, page, true, &refusal), RI_OK);
     ck_assert_int_eq(pthread_join(thread, &wrong), 0);
     ck_assert_msg(!wrong, "%s", (char *)wrong);
+    ck_assert_uint_eq(asked_times, 1); /* it said no, and is not asked at each look */
     unpin(8, 1);
     check_nothing_is_pinned();
 }
