@@ -56,7 +56,8 @@ static int listen_on(const struct kald_client *client, const struct kald_message
     return error;
 }
 
-/* A port belongs to a network namespace: kald's are not for another's processes. */
+/* A port belongs to a network namespace: kald's are not for another's processes, nor for those of
+ * whom the kernel does not tell it (before Linux 5.14). */
 void kald_port(const struct kald_client *client, const struct kald_message *ask,
                struct kald_message *answer, int *fd)
 {
@@ -65,7 +66,7 @@ void kald_port(const struct kald_client *client, const struct kald_message *ask,
     int error;
 
     *fd = -1;
-    if (!ask->port || client->network != client->kald->network ||
+    if (!ask->port || !client->network || client->network != client->kald->network ||
         !kald_rules_port(client, (const struct sockaddr *)&address)) {
         answer->status = KALD_DENIED;
         return;

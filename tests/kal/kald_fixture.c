@@ -113,6 +113,7 @@ void kald_start_as(uid_t user)
 }
 
 #define PEERPIDFD 77 /* SO_PEERPIDFD, Linux 6.5 */
+#define NETWORK   71 /* SO_NETNS_COOKIE, Linux 5.14 */
 
 static enum kald_lacks lacks;
 
@@ -121,7 +122,8 @@ void kald_lacks(enum kald_lacks what)
     lacks = what;
 }
 
-/* getsockopt(2) for SO_PEERPIDFD fails as before Linux 6.5, pidfd_open(2) as before 5.3. kald
+/* getsockopt(2) for SO_PEERPIDFD fails as before Linux 6.5, or that for SO_NETNS_COOKIE as before
+ * 5.14; pidfd_open(2) as before 5.3. kald
  * inherits the filter. */
 static bool lack(void)
 {
@@ -134,7 +136,8 @@ static bool lack(void)
                  lacks == KALD_LACKS_PIDFDS ? SECCOMP_RET_ERRNO | ENOSYS : SECCOMP_RET_ALLOW),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_getsockopt, 0, 3),
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, option),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, PEERPIDFD, 0, 1),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, lacks == KALD_LACKS_NETWORKS ? NETWORK : PEERPIDFD, 0,
+                 1),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOPROTOOPT),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };

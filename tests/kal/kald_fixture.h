@@ -25,7 +25,12 @@ void kald_start(const char *clients);
 /* Its user is that one; the folder of the socket and its policy become that user's. */
 void kald_start_as(uid_t user);
 /* What the next kald's kernel does not offer, as an older one. */
-enum kald_lacks { KALD_LACKS_NOTHING, KALD_LACKS_PEERPIDFD, KALD_LACKS_PIDFDS };
+enum kald_lacks {
+    KALD_LACKS_NOTHING,
+    KALD_LACKS_PEERPIDFD,
+    KALD_LACKS_PIDFDS,
+    KALD_LACKS_NETWORKS
+};
 void kald_lacks(enum kald_lacks what);
 pid_t kald_pid(void);
 /* Ends it by SIGTERM, or by SIGKILL, and waits for its end. */

@@ -426,6 +426,25 @@ START_TEST(another_network_namespace_gets_no_port)
 }
 END_TEST
 
+START_TEST(who_is_of_an_unknown_network_namespace_gets_no_port)
+{
+    uint16_t port = free_port(AF_INET);
+    uint32_t error;
+    int passed, fd;
+    char text[100];
+
+    kald_needs_root();
+    snprintf(text, sizeof text, "allow listen port %u group 0\n", port);
+    kald_policy("1.conf", text);
+    kald_lacks(KALD_LACKS_NETWORKS);
+    kald_start(NULL);
+    fd = kald_greeted(SELF, 0);
+    ck_assert_int_eq(ask_port(fd, port, 4, &passed, &error), KALD_DENIED);
+    ck_assert_int_eq(passed, -1);
+    close(fd);
+}
+END_TEST
+
 /* ---- memory ---- */
 
 static uint64_t soft_limit(pid_t process)
@@ -603,6 +622,7 @@ int main(void)
                  a_policy_that_cannot_be_used_keeps_kald_from_starting,
                  a_privileged_port_is_bound_for_whom_a_rule_names,
                  a_deny_rule_stands_before_a_later_permission,
+                 who_is_of_an_unknown_network_namespace_gets_no_port,
                  another_network_namespace_gets_no_port,
                  memlock_is_raised_within_the_limit_and_lowered_again,
                  memlock_is_raised_once_however_often_it_is_asked_for,
