@@ -55,7 +55,7 @@ static bool inherit(struct kal_listener *l, const struct sockaddr *address,
 }
 
 /* The process may not bind the port; kald(8) may do it. */
-static int ask_host(struct kal_listener *l, const struct sockaddr *address,
+static int ask_host(struct kal_listener *l, const struct sockaddr *address, bool v6only,
                     struct sockaddr_storage *bound)
 {
     const struct cm_options *options = &l->rnic->cm->options;
@@ -63,8 +63,7 @@ static int ask_host(struct kal_listener *l, const struct sockaddr *address,
     int error, fd = -1;
     union address on;
 
-    error = kal_rnic_listen(l->rnic, address, options->v6only == CM_V6ONLY_YES,
-                            options->stream.share_port, &fd);
+    error = kal_rnic_listen(l->rnic, address, v6only, options->stream.share_port, &fd);
     if (error)
         return error;
     if (ops->unlike(fd, &on))
@@ -77,22 +76,28 @@ static int ask_host(struct kal_listener *l, const struct sockaddr *address,
     return error;
 }
 
+static int open_new(struct kal_listener *l, const struct sockaddr *address, bool v6only,
+                    struct sockaddr_storage *bound)
+{
+    const struct kal_cm *cm = l->rnic->cm;
+    int error = cm->stream_ops->listen(address, v6only, &cm->options.stream, &l->fd, bound);
+
+    return error == EACCES ? ask_host(l, address, v6only, bound) : error;
+}
+
 static int open_listener(struct kal_listener *l, const struct sockaddr *address,
                          struct sockaddr_storage *bound)
 {
     const struct cm_options *options = &l->rnic->cm->options;
-    const struct cm_stream_ops *ops = l->rnic->cm->stream_ops;
     char text[120];
     int error;
 
     if (inherit(l, address, bound, &error))
         return error;
-    error = ops->listen(address, options->v6only == CM_V6ONLY_YES, &options->stream, &l->fd, bound);
-    if (error == EACCES)
-        return ask_host(l, address, bound);
+    error = open_new(l, address, options->v6only == CM_V6ONLY_YES, bound);
     if (error != EADDRINUSE || options->v6only != CM_V6ONLY_AUTO || address->sa_family != AF_INET6)
         return error;
-    error = ops->listen(address, true, &options->stream, &l->fd, bound);
+    error = open_new(l, address, true, bound);
     if (!error) {
         kal_address_text(address, text, sizeof text);
         kal_rnic_log(l->rnic, RI_LOG_INFO,

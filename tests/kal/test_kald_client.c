@@ -631,6 +631,39 @@ START_TEST(a_listener_below_1024_uses_kalds_socket)
 }
 END_TEST
 
+/* v6only=auto: another socket has the port for IPv4, so kald's takes IPv6 only. */
+START_TEST(a_listener_below_1024_leaves_ipv4_to_another_socket)
+{
+    struct sockaddr_in four = { .sin_family = AF_INET };
+    struct sockaddr_in6 all = { .sin6_family = AF_INET6 };
+    struct ri_listen_param param = { .size = sizeof param, .address = (struct sockaddr *)&all };
+    int taken = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct kal_listener *listener;
+    struct sockaddr_storage bound;
+    uint16_t port = 1000;
+
+    if (geteuid())
+        tc_skip("needs root: another user's id");
+    if (access("/proc/net/if_inet6", F_OK))
+        tc_skip("this host has no IPv6");
+    for (four.sin_port = htons(port);
+         bind(taken, (struct sockaddr *)&four, sizeof four) && port > 600;)
+        four.sin_port = htons(--port);
+    ck_assert_int_eq(listen(taken, 1), 0);
+    all.sin6_port = htons(port);
+    kald_policy("1.conf", "allow listen port 600-1023 user 61001\n");
+    kald_start(NULL);
+    become_a_user();
+    open_all();
+    ck_assert_int_eq(kal_listen(rnic, &fixture_lane, &param, NULL, &bound, &listener), KAL_OK);
+    ck_assert_uint_eq(((struct sockaddr_in6 *)&bound)->sin6_port, all.sin6_port);
+    kal_listen_destroy(listener);
+    close(taken);
+    close_all();
+    ck_assert_int_eq(seteuid(0), 0);
+}
+END_TEST
+
 /* With CAP_IPC_LOCK the kernel knows no limit. */
 static void drop_ipc_lock(void)
 {
@@ -688,6 +721,7 @@ int main(void)
                  a_take_that_is_asked_back_is_sent_again,
                  a_policy_that_is_not_sealed_is_not_believed, a_child_holds_no_copy_of_the_socket,
                  a_listener_below_1024_uses_kalds_socket,
+                 a_listener_below_1024_leaves_ipv4_to_another_socket,
                  a_pin_beyond_the_limit_of_locked_memory_raises_it);
     return tc_main(suite);
 }
