@@ -112,7 +112,10 @@ static bool begin(struct kald_client *client)
     int room = QUEUE;
 
     setsockopt(client->socket.fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof room);
-    if (kald->client_count >= kald->all_clients || !kald_process_open(client) || !join_user(client))
+    if (!kald_process_open(client))
+        return false;
+    if (kald->client_count >= kald->all_clients + (client->who.uid ? 0 : KALD_ROOT_CLIENTS) ||
+        !join_user(client))
         return false;
     if (!kald_watch(kald, &client->socket, EPOLLIN) ||
         (client->process.fd >= 0 && !kald_watch(kald, &client->process, EPOLLIN))) {
@@ -126,6 +129,21 @@ static bool begin(struct kald_client *client)
     return true;
 }
 
+/* Without a descriptor for it a client would stay in the queue, and epoll would tell of it for
+ * ever: it is taken by the spare one, and ended. */
+static void refuse_by_spare(struct kald *kald)
+{
+    int fd;
+
+    kald_say(4, "no descriptor is left; a client was refused");
+    if (kald->spare >= 0)
+        close(kald->spare);
+    fd = accept4(kald->listener.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd >= 0)
+        close(fd);
+    kald->spare = fcntl(kald->epoll, F_DUPFD_CLOEXEC, 0);
+}
+
 void kald_accept(struct kald_source *source, uint32_t events)
 {
     struct kald *kald = container_of(source, struct kald, listener);
@@ -133,8 +151,11 @@ void kald_accept(struct kald_source *source, uint32_t events)
     struct kald_client *client;
 
     (void)events;
-    if (fd < 0)
+    if (fd < 0) {
+        if (errno == EMFILE || errno == ENFILE)
+            refuse_by_spare(kald);
         return;
+    }
     client = calloc(1, sizeof *client);
     if (!client) {
         close(fd);

@@ -71,8 +71,11 @@ struct kald_client {
     struct kald_client *prev, *next;
 };
 
+/* Places for clients of root beside those of all: whoever takes these keeps root out of nothing. */
+#define KALD_ROOT_CLIENTS 16u
+
 struct kald {
-    int epoll;
+    int epoll, spare; /* spare: a descriptor to take a client with that cannot be served; -1 */
     struct kald_source listener, signals, watch;
     const char *path, *folder;
     uint32_t owner; /* of policy files */

@@ -203,16 +203,16 @@ static bool open_socket(struct kald *kald)
 /* Each client has a descriptor or two; the hard limit bounds their number. */
 static void fit_files(struct kald *kald)
 {
+    rlim_t own = OWN_FILES + CLIENT_FILES * KALD_ROOT_CLIENTS;
     struct rlimit limit;
 
     if (getrlimit(RLIMIT_NOFILE, &limit))
         return;
     limit.rlim_cur = limit.rlim_max;
     setrlimit(RLIMIT_NOFILE, &limit);
-    if (limit.rlim_cur < OWN_FILES + CLIENT_FILES * (rlim_t)kald->all_clients)
-        kald->all_clients = limit.rlim_cur > OWN_FILES
-                                ? (unsigned)((limit.rlim_cur - OWN_FILES) / CLIENT_FILES)
-                                : 0;
+    if (limit.rlim_cur < own + CLIENT_FILES * (rlim_t)kald->all_clients)
+        kald->all_clients = limit.rlim_cur > own ? (unsigned)((limit.rlim_cur - own) / CLIENT_FILES)
+                                                 : 0;
 }
 
 static bool open_sources(struct kald *kald)
@@ -227,6 +227,7 @@ static bool open_sources(struct kald *kald)
     sigprocmask(SIG_BLOCK, &signals, NULL);
     signal(SIGPIPE, SIG_IGN);
     kald->epoll = epoll_create1(EPOLL_CLOEXEC);
+    kald->spare = fcntl(kald->epoll, F_DUPFD_CLOEXEC, 0);
     kald->signals = (struct kald_source){ signals_ready, signalfd(-1, &signals, SFD_CLOEXEC) };
     kald->watch = (struct kald_source){ watch_ready, inotify_init1(IN_CLOEXEC | IN_NONBLOCK) };
     kald->listener = (struct kald_source){ kald_accept, -1 };

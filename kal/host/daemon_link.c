@@ -94,6 +94,7 @@ static bool on_policy(struct kal_daemon *d, const struct kald_message *message, 
 
     if (!text)
         return false;
+    d->has_policy = true;
     if (d->text && d->text_length == message->length && !memcmp(d->text, text, message->length)) {
         free(text);
     } else if (!d->is_roots || use_policy(d->host, text, message->length)) {
@@ -104,7 +105,6 @@ static bool on_policy(struct kal_daemon *d, const struct kald_message *message, 
         free(text);
         return true;
     }
-    d->generation = message->generation;
     pthread_mutex_lock(&d->lock);
     sent = kal_daemon_send(d, &answer);
     pthread_mutex_unlock(&d->lock);
@@ -372,9 +372,9 @@ struct kal_daemon *kal_daemon_open(struct kal_host *host, const char *path,
         free_daemon(d);
         return NULL;
     }
-    while (d->connected && !(d->greeted && d->generation) && read_one(d, d->greet_by))
+    while (d->connected && !(d->greeted && d->has_policy) && read_one(d, d->greet_by))
         ;
-    if (d->connected && !(d->greeted && d->generation))
+    if (d->connected && !(d->greeted && d->has_policy))
         disconnect(d);
     error = thread_start(&d->thread, "ital-kald", STACK, run, d);
     if (!error)

@@ -60,8 +60,9 @@ struct kal_daemon {
     uint64_t leased[KALD_KINDS];
     uint64_t quiet[KALD_KINDS];
     /* Used by the thread, or before it starts */
-    uint64_t generation, greet_by;
-    uint8_t *text; /* of the last policy */
+    bool has_policy; /* one has come, whether it can be used or not */
+    uint64_t greet_by;
+    uint8_t *text; /* of the last policy that was used */
     size_t text_length;
 };
 

@@ -17,7 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -364,6 +363,68 @@ START_TEST(a_user_sees_only_its_own_and_root_all)
 }
 END_TEST
 
+/* The first number that kald has no descriptor of. */
+static rlim_t first_free(void)
+{
+    char name[60];
+    rlim_t number = 0;
+
+    do
+        snprintf(name, sizeof name, "/proc/%d/fd/%d", (int)kald_pid(), (int)number++);
+    while (!faccessat(AT_FDCWD, name, F_OK, AT_SYMLINK_NOFOLLOW));
+    return number - 1;
+}
+
+static bool is_served(int fd)
+{
+    struct kald_message message = { .type = KALD_HELLO, .id = 1, .flags = KALD_OBSERVER };
+
+    kald_send(fd, &message, -1); /* it may have ended */
+    ck_assert_int_gt(tc_wait_fd(fd, POLLIN, tc_deadline(10000)), 0);
+    return kald_receive(fd, true, &message, NULL) == KALD_GOT;
+}
+
+/* A client that cannot be served is ended, and the listener does not stay ready for ever. */
+START_TEST(without_descriptors_a_client_is_refused_and_later_ones_are_not)
+{
+    struct rlimit limit, none;
+    int fds[20], count = 0;
+
+    kald_start(NULL);
+    ck_assert(tc_until(kald_lines("serves at"), 10000)); /* it has read its policy */
+    ck_assert_int_eq(prlimit(kald_pid(), RLIMIT_NOFILE, NULL, &limit), 0);
+    none = (struct rlimit){ first_free(), limit.rlim_max };
+    ck_assert_int_eq(prlimit(kald_pid(), RLIMIT_NOFILE, &none, NULL), 0);
+    /* Some are served by numbers of clients that have just ended. */
+    do {
+        ck_assert_int_lt(count, ARRAY_SIZE(fds));
+        fds[count] = kald_peer(SELF);
+    } while (is_served(fds[count++]));
+    while (count)
+        close(fds[--count]);
+    ck_assert_int_eq(prlimit(kald_pid(), RLIMIT_NOFILE, &limit, NULL), 0);
+    close(kald_greeted(SELF, 0));
+}
+END_TEST
+
+/* Whoever takes all places keeps root out of nothing. */
+START_TEST(root_has_places_of_its_own)
+{
+    struct rlimit limit = { 100, 100 }; /* for less than 40 clients */
+    int fds[40];
+
+    kald_needs_root();
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    kald_start(NULL);
+    for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
+        fds[i] = kald_peer(USER);
+    kald_total(KALD_ENDPOINTS, NULL);
+    kald_expect_end(fds[ARRAY_SIZE(fds) - 1]);
+    for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
+        close(fds[i]);
+}
+END_TEST
+
 /* ---- the program ---- */
 
 START_TEST(only_one_serves_at_a_path_and_the_next_takes_over)
@@ -436,7 +497,9 @@ int main(void)
     tc_add_tests(many, a_thousand_clients_are_served_and_not_one_more,
                  a_client_that_floods_keeps_nobody_waiting, clients_that_flood_delay_no_refusal,
                  clients_do_not_fill_the_log, a_client_that_never_reads_ends,
-                 a_user_sees_only_its_own_and_root_all);
+                 a_user_sees_only_its_own_and_root_all,
+                 without_descriptors_a_client_is_refused_and_later_ones_are_not,
+                 root_has_places_of_its_own);
     tc_add_tests(program, only_one_serves_at_a_path_and_the_next_takes_over,
                  it_keeps_only_what_it_needs);
     return tc_main(suite);

@@ -493,22 +493,24 @@ static void hand_read(enum kald_type type, bool answer, struct kald_message *mes
     }
 }
 
-/* Greets; the policy's text is what the descriptor has, sealed or not. */
-static void hand_greet(bool sealed)
+/* Greets; the policy's text is that one, sealed or not. */
+static void hand_greet(bool sealed, const char *text)
 {
     struct kald_message message;
     int fd = memfd_create("policy", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
     hand = accept4(hand_listener, NULL, NULL, SOCK_CLOEXEC);
     ck_assert(hand >= 0 && fd >= 0);
+    ck_assert_int_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
     hand_read(KALD_HELLO, false, &message);
     message = (struct kald_message){ .type = KALD_HELLO, .answer = true, .id = message.id };
     hand_send(&message, -1);
     if (sealed)
         ck_assert_int_eq(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE), 0);
-    hand_send(&(struct kald_message){ .type = KALD_POLICY, .generation = 5 }, fd);
+    hand_send(
+        &(struct kald_message){ .type = KALD_POLICY, .generation = 5, .length = strlen(text) }, fd);
     close(fd);
-    if (sealed)
+    if (sealed && !*text)
         hand_read(KALD_POLICY, true, &message);
 }
 
@@ -540,7 +542,7 @@ static void *asks_back_in_between(void *arg)
 {
     struct kald_message take, give;
 
-    hand_greet(true);
+    hand_greet(true, "");
     hand_read(KALD_TAKE, false, &take);
     hand_send(&(struct kald_message){ .type = KALD_GIVE, .id = 77, .kind = take.kind }, -1);
     hand_answer(&take, 50); /* too late */
@@ -576,7 +578,7 @@ static void *sends_a_policy_that_is_not_sealed(void *arg)
 {
     struct kald_message message;
 
-    hand_greet(false);
+    hand_greet(false, "");
     ck_assert_int_gt(tc_wait_fd(hand, POLLIN, tc_deadline(10000)), 0);
     ck_assert_int_eq(kald_receive(hand, false, &message, NULL), KALD_ENDED);
     close(hand_listener);
@@ -593,6 +595,34 @@ START_TEST(a_policy_that_is_not_sealed_is_not_believed)
     ck_assert_int_eq(take(5), KAL_OK); /* without it */
     give(5);
     close_all();
+}
+END_TEST
+
+/* What cannot be used has come all the same: nobody waits for another one, and kald counts. */
+static void *sends_a_policy_that_means_nothing(void *arg)
+{
+    struct kald_message take;
+
+    hand_greet(true, "nonsense\n");
+    hand_read(KALD_TAKE, false, &take);
+    hand_answer(&take, take.total);
+    return arg;
+}
+
+START_TEST(a_policy_that_cannot_be_used_is_not_waited_for)
+{
+    pthread_t thread;
+
+    if (geteuid())
+        tc_skip("needs root: nobody else's policy is looked at");
+    hand_begin(&thread, sends_a_policy_that_means_nothing);
+    open_all();
+    ck_assert_int_eq(take(5), KAL_OK);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    ck_assert_uint_eq(hand_takes, 1);
+    give(5);
+    close_all();
+    ck_assert_uint_eq(fixture_log_count("is gone"), 0);
 }
 END_TEST
 
@@ -719,8 +749,9 @@ int main(void)
                  a_kald_that_hangs_keeps_no_lane_and_no_create_waiting,
                  a_program_that_closes_all_descriptors_loses_nothing_of_its_own,
                  a_take_that_is_asked_back_is_sent_again,
-                 a_policy_that_is_not_sealed_is_not_believed, a_child_holds_no_copy_of_the_socket,
-                 a_listener_below_1024_uses_kalds_socket,
+                 a_policy_that_is_not_sealed_is_not_believed,
+                 a_policy_that_cannot_be_used_is_not_waited_for,
+                 a_child_holds_no_copy_of_the_socket, a_listener_below_1024_uses_kalds_socket,
                  a_listener_below_1024_leaves_ipv4_to_another_socket,
                  a_pin_beyond_the_limit_of_locked_memory_raises_it);
     return tc_main(suite);

@@ -129,12 +129,39 @@ static void put_who(const json_t *all)
         printf("ital_process_answers{pid=\"%lld\"} 0\n", (long long)json_integer_value(silent));
 }
 
+/* Two endpoints of one number would be one series twice, for which the whole text is refused. No
+ * provider gives a number twice; a process may still say so. */
+static void drop_twins(json_t *endpoints)
+{
+    json_t *seen = json_object(), *endpoint;
+    char number[24];
+    size_t i = 0;
+
+    while ((endpoint = json_array_get(endpoints, i))) {
+        snprintf(number, sizeof number, "%lld",
+                 (long long)json_integer_value(json_object_get(endpoint, "qp")));
+        if (json_object_get(seen, number) || json_object_set_new(seen, number, json_true()))
+            json_array_remove(endpoints, i);
+        else
+            i++;
+    }
+    json_decref(seen);
+}
+
+static bool drop_twins_of(const struct part *part, void *arg)
+{
+    (void)arg;
+    drop_twins(json_object_get(part->interface, "endpoints"));
+    return true;
+}
+
 bool prometheus(const json_t *all)
 {
     struct family held = { .begun = false };
     bool good = true;
 
     put_who(all);
+    walk_parts(all, COUNTER_INTERFACE, drop_twins_of, NULL);
     for (size_t i = 0; good && i < counter_count; i++) {
         struct family family = { .counter = &counters[i] };
 

@@ -18,6 +18,10 @@
 
 #include "itstat_state.h"
 
+/* Of JSON: ten thousand endpoints have about 600,000. */
+#define VALUES_MOST   4000000u
+#define VALUES_OF_ALL 16000000u
+
 /* ---- the document ---------------------------------------------------------------------------- */
 
 /* Number and user are those that the kernel says, not those that the process does. */
@@ -27,15 +31,42 @@ static bool set_who(json_t *process, const struct answer *answer)
            !json_object_set_new(process, "uid", json_integer(answer->user));
 }
 
-/* NULL: it is not what a process answers, which is said. */
-static json_t *parse(const struct answer *answer)
+/* How many values a JSON text has, at most. A process of another user may answer anything: a value
+ * of three octets takes some hundred when it is parsed. */
+static size_t values_of(const char *text, size_t length)
 {
+    bool quoted = false;
+    size_t count = 1;
+
+    for (size_t i = 0; i < length; i++) {
+        if (quoted && text[i] == '\\')
+            i++;
+        else if (text[i] == '"')
+            quoted = !quoted;
+        else if (!quoted && (text[i] == ',' || text[i] == '[' || text[i] == '{'))
+            count++;
+    }
+    return count;
+}
+
+/* NULL: it is not what a process answers, which is said. *left: values that may still be parsed. */
+static json_t *parse(const struct answer *answer, size_t *left)
+{
+    size_t values;
     json_t *whole;
 
     if (!answer->whole) {
         tool_error("process %d does not answer; it may be stopped", (int)answer->process);
         return NULL;
     }
+    values = values_of(answer->text, answer->length);
+    if (values > VALUES_MOST || values > *left) {
+        tool_error("process %d is left out: its answer has more than %u values, or all of them "
+                   "more than %u",
+                   (int)answer->process, VALUES_MOST, VALUES_OF_ALL);
+        return NULL;
+    }
+    *left -= values;
     whole = json_loadb(answer->text, answer->length, JSON_REJECT_DUPLICATES, NULL);
     if (json_integer_value(json_object_get(whole, "version")) == MONITOR_VERSION &&
         json_is_object(json_object_get(whole, "process")) &&
@@ -54,9 +85,10 @@ static json_t *put_together(const struct answers *answers)
     json_t *list = json_array(), *silent = json_array();
     json_t *all = json_pack("{s:i, s:o, s:o}", "version", MONITOR_VERSION, "processes", list,
                             "silent", silent);
+    size_t left = VALUES_OF_ALL;
 
     for (size_t i = 0; all && i < answers->count; i++) {
-        json_t *whole = parse(&answers->answer[i]);
+        json_t *whole = parse(&answers->answer[i], &left);
 
         if (whole ? json_array_append_new(list, whole)
                   : json_array_append_new(silent, json_integer(answers->answer[i].process))) {
