@@ -161,6 +161,21 @@ START_TEST(the_peer_closes_before)
 }
 END_TEST
 
+/* What came before its end was read, and what came behind it was not. */
+START_TEST(the_peer_closes_in_between)
+{
+    connect_raw();
+    side_send(a, 1, region_sge(&from, 0, 8));
+    expect_frame(RDMAP_SEND);
+    expect_question(1);
+    raw_close(&raw);
+    side_send(a, 2, region_sge(&from, 0, 8));
+    side_expect(a, a->send_cq, 1, RI_WC_SUCCESS, 8);
+    side_expect(a, a->send_cq, 2, RI_WC_FLUSHED, 0);
+    region_free(a, &from);
+}
+END_TEST
+
 START_TEST(the_peer_resets)
 {
     struct linger now = { .l_onoff = 1 };
@@ -344,6 +359,7 @@ int main(void)
     tcase_add_test(tc, a_read_is_a_question);
     tcase_add_test(tc, the_peer_closes);
     tcase_add_test(tc, the_peer_closes_before);
+    tcase_add_test(tc, the_peer_closes_in_between);
     tcase_add_test(tc, the_peer_resets);
     tcase_add_test(tc, closing_with_a_question);
     tcase_add_test(tc, turned_off);

@@ -16,12 +16,12 @@ struct stream;
 
 /* What TCP awaits from the peer. */
 struct llp_wait {
-    bool octets;           /* some are not acknowledged yet, or wait for the window */
-    bool gone;             /* the connection is: what was not acknowledged never will be */
-    bool asked;            /* octets or probes left after the last acknowledgement came */
-    uint32_t probes;       /* of keep-alive or of a closed window, unanswered */
-    uint32_t repeats;      /* of octets, since the connection began */
-    uint64_t heard_ago_ns; /* age of the last acknowledgement, in ticks of TCP's clock */
+    bool octets;             /* some are not acknowledged yet, or wait for the window */
+    bool asked;              /* octets or probes left after the last acknowledgement came */
+    uint32_t probes;         /* of keep-alive or of a closed window, unanswered */
+    uint32_t repeats;        /* of octets, since the connection began */
+    uint64_t unacknowledged; /* octets, one less on some connections; after a RST, too */
+    uint64_t heard_ago_ns;   /* age of the last acknowledgement, in ticks of TCP's clock */
 };
 
 /* The lower layer. Results: octets moved, 0 end of stream (receive), or -errno (EAGAIN: not

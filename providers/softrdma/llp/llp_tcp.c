@@ -129,7 +129,14 @@ static void tcp_close(struct stream *stream, bool reset)
     stream->fd = -1;
 }
 
-#define STATE_CLOSE 7 /* of tcpi_state; libc's header has a name for it */
+/* A RST empties the queues, but not these counts. That of acknowledged octets has the SYN in it on
+ * the side that sent the first one. */
+static uint64_t unacknowledged(const struct tcp_info *info)
+{
+    uint64_t written = info->tcpi_bytes_sent - info->tcpi_bytes_retrans + info->tcpi_notsent_bytes;
+
+    return written > info->tcpi_bytes_acked ? written - info->tcpi_bytes_acked : 0;
+}
 
 /* If an acknowledgement came in the same tick in which the last octets left, it counts as
  * theirs. If it was not, they are sent again. */
@@ -142,7 +149,7 @@ static void tcp_waits(struct stream *stream, struct llp_wait *wait)
     if (getsockopt(stream->fd, IPPROTO_TCP, TCP_INFO, &info, &length))
         return;
     wait->octets = info.tcpi_unacked || info.tcpi_notsent_bytes;
-    wait->gone = info.tcpi_state == STATE_CLOSE;
+    wait->unacknowledged = unacknowledged(&info);
     wait->probes = info.tcpi_probes;
     wait->asked = info.tcpi_probes ||
                   (info.tcpi_unacked && info.tcpi_last_data_sent < info.tcpi_last_ack_recv);

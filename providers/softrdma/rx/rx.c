@@ -340,17 +340,6 @@ static bool work_outstanding(struct qp *qp)
            atomic_load(&qp->reads.ird_in) != atomic_load(&qp->reads.ird_out);
 }
 
-/* Behind a FIN: the peer has read all that was sent. It has not if it was closed before some of it
- * came; a RST that follows its FIN is not told by a read. */
-static bool was_read(struct stream *stream)
-{
-    struct llp_wait wait = { .octets = false };
-
-    if (stream->llp->waits)
-        stream->llp->waits(stream, &wait);
-    return !wait.octets && !wait.gone;
-}
-
 /* The peer's FIN (C-148, C-149, C-057). */
 static void on_end(struct qp *qp, struct stream *stream)
 {
@@ -363,8 +352,8 @@ static void on_end(struct qp *qp, struct stream *stream)
                                         .detail = "the peer closed while work was outstanding" };
 
     atomic_store(&stream->input_ended, true);
-    if (qp_is_acknowledged(qp) && was_read(stream))
-        rx_acknowledge(qp, atomic_load(&qp->tx.sq_sent), true);
+    if (qp_is_acknowledged(qp))
+        rx_acknowledge_read(qp, stream);
     if (stream->partial.length)
         qp_end(qp, &cut);
     else if (work_outstanding(qp))

@@ -147,6 +147,10 @@ void rx_finish_answered(struct qp *qp, const struct outstanding_read *read);
  * done; the next acknowledgement is about those from it on, or about those behind it if it is not
  * `awaited`. */
 void rx_acknowledge(struct qp *qp, uint32_t index, bool awaited);
+/* The peer has sent its FIN. It closed when it had read all that had come until then, else TCP
+ * would have sent a RST in place of the FIN: requests are done whose octets TCP has acknowledged.
+ * What is sent behind the FIN is not, and the RST that answers it is not told by a read. */
+void rx_acknowledge_read(struct qp *qp, struct stream *stream);
 /* Does the request take a receive of the peer? */
 bool rx_takes_receive(const struct wqe *wqe);
 /* Is it a Write with this segment? */

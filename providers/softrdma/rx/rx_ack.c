@@ -37,6 +37,34 @@ void rx_acknowledge(struct qp *qp, uint32_t index, bool awaited)
     qp->reads.acked = index + !awaited;
 }
 
+/* Inside tx. Of the requests in the socket, those of which TCP has all acknowledged. */
+static uint32_t first_unread(const struct qp *qp, uint32_t sent, uint64_t unacknowledged)
+{
+    uint64_t read = qp->tx.accepted - unacknowledged;
+
+    if (unacknowledged > qp->tx.accepted)
+        return qp->reads.acked;
+    while (sent != qp->reads.acked && wq_slot(&qp->sq, sent - 1)->end > read)
+        sent--;
+    return sent;
+}
+
+void rx_acknowledge_read(struct qp *qp, struct stream *stream)
+{
+    uint32_t sent = atomic_load(&qp->tx.sq_sent);
+    struct llp_wait wait = { .octets = false };
+
+    if (stream->llp->waits)
+        stream->llp->waits(stream, &wait);
+    if (wait.unacknowledged) {
+        if (!tx_try_enter(qp))
+            return; /* another thread sends behind the peer's end: nothing is certain */
+        sent = first_unread(qp, sent, wait.unacknowledged);
+        tx_leave_work(qp);
+    }
+    rx_acknowledge(qp, sent, true);
+}
+
 struct wqe *rx_refused_request(struct qp *qp, const struct ddp_hdr *hdr)
 {
     uint32_t end = atomic_load_explicit(&qp->sq.next, memory_order_acquire);
