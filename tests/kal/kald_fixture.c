@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/sendfile.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -331,6 +332,38 @@ uint64_t kald_total(enum kald_kind kind, unsigned *clients)
         *clients = message.clients;
     close(fd);
     return total;
+}
+
+uint64_t kald_soft_limit(pid_t whose)
+{
+    struct rlimit limit;
+
+    ck_assert_int_eq(prlimit(whose, RLIMIT_MEMLOCK, NULL, &limit), 0);
+    return limit.rlim_cur;
+}
+
+void kald_lower_limit(void)
+{
+    struct rlimit limit;
+
+    ck_assert_int_eq(getrlimit(RLIMIT_MEMLOCK, &limit), 0);
+    if (limit.rlim_max < 1 << 21)
+        tc_skip("the hard limit of locked memory is below 2 MiB");
+    limit.rlim_cur = KALD_LOW_LIMIT;
+    ck_assert_int_eq(setrlimit(RLIMIT_MEMLOCK, &limit), 0);
+}
+
+enum kald_status kald_take_pinned(int fd, uint64_t total, uint32_t flags)
+{
+    struct kald_message message = { .type = KALD_TAKE,
+                                    .kind = KALD_PINNED,
+                                    .total = total,
+                                    .least = total,
+                                    .flags = flags | KALD_ALONE };
+
+    kald_ask(fd, &message);
+    kald_expect(fd, KALD_TAKE, true, &message, NULL);
+    return message.status;
 }
 
 /* A kald that a test has left is this process's child. */

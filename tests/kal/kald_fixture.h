@@ -58,4 +58,13 @@ void kald_give_back(int fd, uint64_t total);
 /* What kald counts for all clients of the test's user, or of all for root. */
 uint64_t kald_total(enum kald_kind kind, unsigned *clients);
 
+/* The soft RLIMIT_MEMLOCK of a process; 0: of this one. */
+uint64_t kald_soft_limit(pid_t whose);
+/* Lowers it to KALD_LOW_LIMIT, for children, too. The soft limit only: not every kald may raise a
+ * hard one. Skips the test where that is low itself. */
+#define KALD_LOW_LIMIT ((uint64_t)1 << 16)
+void kald_lower_limit(void);
+/* TAKE of pinned octets, without those of others. */
+enum kald_status kald_take_pinned(int fd, uint64_t total, uint32_t flags);
+
 #endif

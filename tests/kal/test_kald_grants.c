@@ -447,39 +447,6 @@ END_TEST
 
 /* ---- memory ---- */
 
-static uint64_t soft_limit(pid_t process)
-{
-    struct rlimit limit;
-
-    ck_assert_int_eq(prlimit(process, RLIMIT_MEMLOCK, NULL, &limit), 0);
-    return limit.rlim_cur;
-}
-
-/* The soft limit only: not every kald may raise a hard one. */
-static void lower_limit(void)
-{
-    struct rlimit limit;
-
-    ck_assert_int_eq(getrlimit(RLIMIT_MEMLOCK, &limit), 0);
-    if (limit.rlim_max < 1 << 21)
-        tc_skip("the hard limit of locked memory is below 2 MiB");
-    limit.rlim_cur = 1 << 16;
-    ck_assert_int_eq(setrlimit(RLIMIT_MEMLOCK, &limit), 0);
-}
-
-static enum kald_status take_pinned(int fd, uint64_t total, uint32_t flags)
-{
-    struct kald_message message = { .type = KALD_TAKE,
-                                    .kind = KALD_PINNED,
-                                    .total = total,
-                                    .least = total,
-                                    .flags = flags | KALD_ALONE };
-
-    kald_ask(fd, &message);
-    kald_expect(fd, KALD_TAKE, true, &message, NULL);
-    return message.status;
-}
-
 START_TEST(memlock_is_raised_within_the_limit_and_lowered_again)
 {
     struct kald_message hello = { .type = KALD_HELLO };
@@ -487,17 +454,17 @@ START_TEST(memlock_is_raised_within_the_limit_and_lowered_again)
 
     kald_policy("1.conf", "limit pinned 1m\n");
     kald_start(NULL);
-    lower_limit();
+    kald_lower_limit();
     fd = kald_greeted(SELF, 0);
-    ck_assert_int_eq(take_pinned(fd, 1 << 19, 0), KALD_OK);
-    ck_assert_uint_eq(soft_limit(0), 1 << 16);
-    ck_assert_int_eq(take_pinned(fd, 1 << 19, KALD_RAISE), KALD_OK);
-    ck_assert_uint_eq(soft_limit(0), (1 << 16) + (1 << 19));
-    ck_assert_int_eq(take_pinned(fd, (1 << 20) + 1, KALD_RAISE), KALD_LIMIT);
-    ck_assert_uint_eq(soft_limit(0), (1 << 16) + (1 << 19));
+    ck_assert_int_eq(kald_take_pinned(fd, 1 << 19, 0), KALD_OK);
+    ck_assert_uint_eq(kald_soft_limit(0), 1 << 16);
+    ck_assert_int_eq(kald_take_pinned(fd, 1 << 19, KALD_RAISE), KALD_OK);
+    ck_assert_uint_eq(kald_soft_limit(0), (1 << 16) + (1 << 19));
+    ck_assert_int_eq(kald_take_pinned(fd, (1 << 20) + 1, KALD_RAISE), KALD_LIMIT);
+    ck_assert_uint_eq(kald_soft_limit(0), (1 << 16) + (1 << 19));
     kald_ask(fd, &(struct kald_message){ .type = KALD_GIVE, .kind = KALD_PINNED, .total = 4096 });
-    ck_assert_int_eq(take_pinned(fd, 4096, 0), KALD_OK);
-    ck_assert_uint_eq(soft_limit(0), (1 << 16) + 4096);
+    ck_assert_int_eq(kald_take_pinned(fd, 4096, 0), KALD_OK);
+    ck_assert_uint_eq(kald_soft_limit(0), (1 << 16) + 4096);
     close(fd);
     /* What a client says it holds already raises nothing. */
     fd = kald_peer(SELF);
@@ -505,8 +472,8 @@ START_TEST(memlock_is_raised_within_the_limit_and_lowered_again)
     kald_ask(fd, &hello);
     kald_expect(fd, KALD_HELLO, true, &hello, NULL);
     kald_expect(fd, KALD_POLICY, false, &hello, NULL);
-    ck_assert_int_eq(take_pinned(fd, 3 << 19, KALD_RAISE), KALD_DENIED);
-    ck_assert_uint_eq(soft_limit(0), (1 << 16) + 4096);
+    ck_assert_int_eq(kald_take_pinned(fd, 3 << 19, KALD_RAISE), KALD_DENIED);
+    ck_assert_uint_eq(kald_soft_limit(0), (1 << 16) + 4096);
     close(fd);
 }
 END_TEST
@@ -519,19 +486,19 @@ START_TEST(memlock_is_raised_once_however_often_it_is_asked_for)
 
     kald_policy("1.conf", "limit pinned 512k\n");
     kald_start(NULL);
-    lower_limit();
+    kald_lower_limit();
     for (int i = 0; i < 3; i++) {
         fd = kald_greeted(SELF, 0);
-        ck_assert_int_eq(take_pinned(fd, 1 << 19, KALD_RAISE), KALD_OK);
-        ck_assert_uint_eq(soft_limit(0), (1 << 16) + (1 << 19));
+        ck_assert_int_eq(kald_take_pinned(fd, 1 << 19, KALD_RAISE), KALD_OK);
+        ck_assert_uint_eq(kald_soft_limit(0), (1 << 16) + (1 << 19));
         close(fd);
         ck_assert(tc_until(kald_total(KALD_PINNED, NULL) == 0, 10000));
     }
     child = fork();
     if (!child) {
         fd = kald_greeted(SELF, 0);
-        ck_assert_int_eq(take_pinned(fd, 1 << 19, KALD_RAISE), KALD_OK);
-        _exit(soft_limit(0) != (1 << 16) + (1 << 19));
+        ck_assert_int_eq(kald_take_pinned(fd, 1 << 19, KALD_RAISE), KALD_OK);
+        _exit(kald_soft_limit(0) != (1 << 16) + (1 << 19));
     }
     ck_assert_int_eq(waitpid(child, &status, 0), child);
     ck_assert(WIFEXITED(status));
@@ -565,12 +532,12 @@ static void be_raised(void)
     ck_assert_int_eq(setrlimit(RLIMIT_MEMLOCK, &limit), 0);
     ck_assert_int_eq(setresuid(USER, USER, USER), 0);
     fd = kald_greeted(SELF, 0);
-    ck_assert_int_eq(take_pinned(fd, 1 << 19, KALD_RAISE), KALD_OK);
+    ck_assert_int_eq(kald_take_pinned(fd, 1 << 19, KALD_RAISE), KALD_OK);
     ck_assert_int_eq(getrlimit(RLIMIT_MEMLOCK, &limit), 0);
     ck_assert_uint_eq(limit.rlim_cur, (1 << 16) + (1 << 19));
     ck_assert_uint_eq(limit.rlim_max, (1 << 16) + (1 << 19));
-    ck_assert_int_eq(take_pinned(fd, (1 << 20) + 1, KALD_RAISE), KALD_LIMIT);
-    ck_assert_uint_eq(soft_limit(0), (1 << 16) + (1 << 19));
+    ck_assert_int_eq(kald_take_pinned(fd, (1 << 20) + 1, KALD_RAISE), KALD_LIMIT);
+    ck_assert_uint_eq(kald_soft_limit(0), (1 << 16) + (1 << 19));
     close(fd);
 }
 
@@ -600,10 +567,10 @@ START_TEST(without_a_limit_nothing_is_raised)
     int fd;
 
     kald_start(NULL);
-    lower_limit();
+    kald_lower_limit();
     fd = kald_greeted(SELF, 0);
-    ck_assert_int_eq(take_pinned(fd, 1 << 19, KALD_RAISE), KALD_DENIED);
-    ck_assert_uint_eq(soft_limit(0), 1 << 16);
+    ck_assert_int_eq(kald_take_pinned(fd, 1 << 19, KALD_RAISE), KALD_DENIED);
+    ck_assert_uint_eq(kald_soft_limit(0), 1 << 16);
     close(fd);
 }
 END_TEST

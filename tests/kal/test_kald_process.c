@@ -13,41 +13,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define LOW ((uint64_t)1 << 16)
-
-static uint64_t soft_limit(pid_t process)
-{
-    struct rlimit limit;
-
-    ck_assert_int_eq(prlimit(process, RLIMIT_MEMLOCK, NULL, &limit), 0);
-    return limit.rlim_cur;
-}
-
-/* For the children, too. The soft limit only: not every kald may raise a hard one. */
-static void lower_limit(void)
-{
-    struct rlimit limit;
-
-    ck_assert_int_eq(getrlimit(RLIMIT_MEMLOCK, &limit), 0);
-    if (limit.rlim_max < 1 << 21)
-        tc_skip("the hard limit of locked memory is below 2 MiB");
-    limit.rlim_cur = LOW;
-    ck_assert_int_eq(setrlimit(RLIMIT_MEMLOCK, &limit), 0);
-}
-
-static enum kald_status take_pinned(int fd, uint64_t total, uint32_t flags)
-{
-    struct kald_message message = { .type = KALD_TAKE,
-                                    .kind = KALD_PINNED,
-                                    .total = total,
-                                    .least = total,
-                                    .flags = flags | KALD_ALONE };
-
-    kald_ask(fd, &message);
-    kald_expect(fd, KALD_TAKE, true, &message, NULL);
-    return message.status;
-}
-
 /* A child that holds 12 endpoints. *fd: a copy of its socket. */
 static pid_t start_client(int *fd)
 {
@@ -95,15 +60,15 @@ START_TEST(a_client_is_known_whatever_the_kernel_offers)
     kald_policy("1.conf", "limit pinned 1m\n");
     kald_lacks(lacks[_i]);
     kald_start(NULL);
-    lower_limit();
+    kald_lower_limit();
     child = start_client(&fd);
     ck_assert_uint_eq(kald_total(KALD_ENDPOINTS, NULL), 12);
-    ck_assert_int_eq(take_pinned(fd, 1 << 19, KALD_RAISE), KALD_OK);
-    ck_assert_uint_eq(soft_limit(child), LOW + (1 << 19));
-    ck_assert_uint_eq(soft_limit(0), LOW);
+    ck_assert_int_eq(kald_take_pinned(fd, 1 << 19, KALD_RAISE), KALD_OK);
+    ck_assert_uint_eq(kald_soft_limit(child), KALD_LOW_LIMIT + (1 << 19));
+    ck_assert_uint_eq(kald_soft_limit(0), KALD_LOW_LIMIT);
     end_child(child);
     if (lacks[_i] == KALD_LACKS_PIDFDS) {
-        ck_assert_int_eq(take_pinned(fd, 3 << 18, KALD_RAISE), KALD_DENIED);
+        ck_assert_int_eq(kald_take_pinned(fd, 3 << 18, KALD_RAISE), KALD_DENIED);
         close(fd);
     } else {
         kald_expect_end(fd);
@@ -160,15 +125,15 @@ START_TEST(another_process_of_the_same_number_is_left_alone)
     kald_policy("1.conf", "limit pinned 1m\n");
     kald_lacks(KALD_LACKS_PIDFDS);
     kald_start(NULL);
-    lower_limit();
+    kald_lower_limit();
     child = start_client(&fd);
     start = start_of(child);
     do { /* until the tick is another one */
         end_child(child);
         start_again(child);
     } while (start_of(child) == start);
-    ck_assert_int_eq(take_pinned(fd, 1 << 19, KALD_RAISE), KALD_DENIED);
-    ck_assert_uint_eq(soft_limit(child), LOW);
+    ck_assert_int_eq(kald_take_pinned(fd, 1 << 19, KALD_RAISE), KALD_DENIED);
+    ck_assert_uint_eq(kald_soft_limit(child), KALD_LOW_LIMIT);
     end_child(child);
     close(fd);
 }
