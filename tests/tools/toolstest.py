@@ -17,6 +17,7 @@ SOURCE = os.environ.get("TC_TOP_SRCDIR", ".")
 SCALE = float(os.environ.get("TEST_TIMEOUT_SCALE") or 1)
 DEADLINE = 30 * SCALE
 # Ports below the default of option port_range: QPs of other tests listen there. Each program takes them by the hundred.
+SHOWN = 60 # lines of what a failed test has to say: its begin and its end
 FIRST_PORT, HUNDREDS = 2000, 79
 held = [] # sockets whose abstract names say which hundreds this program has; the kernel ends them with it
 free_ports = iter(())
@@ -41,7 +42,8 @@ class Tap:
         self.failed += not good
         print("%s %d - %s" % ("ok" if good else "not ok", self.count, name))
         if not good:
-            for line in str(detail).splitlines()[-40:]:
+            lines = str(detail).splitlines()
+            for line in lines if len(lines) <= SHOWN else lines[:SHOWN // 3] + ["..."] + lines[-SHOWN * 2 // 3:]:
                 print("#   " + line)
         sys.stdout.flush()
         return good
