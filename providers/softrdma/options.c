@@ -29,6 +29,9 @@ const struct ri_option softrdma_option_table[SOFTRDMA_OPTIONS] = {
     { "rtr_repeat", "time: 0..86400000", "20", "ms",
       "Silence of the peer after which the active side sends a zero-length Write again; three more "
       "follow while it lasts, each after four times as long; 0: none." },
+    { "first_message_wait", "time: 0..86400000", "0", "ms",
+      "How long the passive side waits for the first message of a peer that promised none, before "
+      "it sends against RFC 5044 7.1.2; 0: it waits without end." },
     { "stall_timeout", "time: 0..86400000", "300000", "ms",
       "Time without an octet of an FPDU that the peer has begun, after which the connection is "
       "reset. 0: none." },
@@ -156,6 +159,7 @@ enum ri_status softrdma_read_options(struct rnic *rnic)
     options->close_timeout_ns = ms(&reader, "close_timeout");
     options->rtr_timeout_ns = ms(&reader, "request_timeout");
     options->rtr_repeat_ns = ms(&reader, "rtr_repeat");
+    options->first_message_wait_ns = ms(&reader, "first_message_wait");
     options->stall_timeout_ns = ms(&reader, "stall_timeout");
     options->reassembly_limit = number(&reader, "reassembly_limit");
     read_tcp(&reader, options);

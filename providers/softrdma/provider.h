@@ -10,7 +10,7 @@
 
 /* --- options.c --- */
 
-#define SOFTRDMA_OPTIONS 18u /* a constant: the descriptor is one */
+#define SOFTRDMA_OPTIONS 19u /* a constant: the descriptor is one */
 extern const struct ri_option softrdma_option_table[SOFTRDMA_OPTIONS];
 
 /* Reads the options that the provider uses, and the limits of attr that are options.

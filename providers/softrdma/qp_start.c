@@ -87,13 +87,30 @@ static enum ri_status refuse(struct qp *qp, const struct ri_llp_handover *handov
     return RI_OK;
 }
 
+/* What happens if the peer stays silent is in timers.c. */
+static void await_first_message(struct qp *qp, struct stream *stream)
+{
+    const struct softrdma_options *options = &qp->rnic->options;
+    const struct ri_host *host = qp->rnic->host;
+    uint64_t wait = options->rtr_timeout_ns;
+
+    if (qp->tx.rtr_to_send) {
+        wait = options->rtr_repeat_ns;
+        if (!wait)
+            return;
+        atomic_fetch_or(&stream->attention, ATTEND_SILENT);
+    } else if (!qp->rx.rtr_await && options->first_message_wait_ns) {
+        wait = options->first_message_wait_ns;
+    }
+    stream->timer.deadline = clock_after(clock_now(), wait);
+    host->timer_set(host, qp->lane->base.context, &stream->timer);
+}
+
 /* The first pass takes octets that came with the hand-over, and has the stream polled. Inside
  * tx. */
 static enum ri_status begin(struct qp *qp, const struct ri_llp_handover *handover,
                             const struct llp_ops *llp)
 {
-    const struct ri_host *host = qp->rnic->host;
-    struct lane *lane = qp->lane;
     struct stream *stream;
     enum ri_status status;
 
@@ -119,14 +136,7 @@ static enum ri_status begin(struct qp *qp, const struct ri_llp_handover *handove
     atomic_store(&qp->rx.behind_stash, false);
     qp->rx.rtr_await = handover->rtr_await;
     rx_choose_path(qp);
-    if (qp->rx.rtr_await) {
-        stream->timer.deadline = clock_after(clock_now(), qp->rnic->options.rtr_timeout_ns);
-        host->timer_set(host, lane->base.context, &stream->timer);
-    } else if (qp->tx.rtr_to_send && qp->rnic->options.rtr_repeat_ns) {
-        atomic_fetch_or(&stream->attention, ATTEND_SILENT);
-        stream->timer.deadline = clock_after(clock_now(), qp->rnic->options.rtr_repeat_ns);
-        host->timer_set(host, lane->base.context, &stream->timer);
-    }
+    await_first_message(qp, stream);
     spinlock_lock(&qp->life.lock);
     qp->attr.ird = handover->ird;
     qp->attr.ord = handover->ord;

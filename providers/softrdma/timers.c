@@ -26,6 +26,25 @@ static void first_message_overdue(struct qp *qp)
         qp_end(qp, &end);
 }
 
+/* The peer promised no first message (MPA revision 1, or client-server model), and none has come.
+ * With option first_message_wait qp_deliver() sends what was posted; else the log says what that
+ * waits for. Under rx. */
+static void first_message_missing(struct qp *qp)
+{
+    struct rnic *rnic = qp->rnic;
+
+    if (qp->rx.rtr_await || !atomic_load(&qp->tx.holding))
+        return;
+    if (rnic->options.first_message_wait_ns)
+        rx_end_holding(qp);
+    else if (wq_pending(&qp->sq) && !atomic_exchange(&rnic->holding_told, true))
+        ri_log(rnic->host, RI_LOG_WARNING,
+               "QP %u: its requests wait for the peer's first message, because the active side "
+               "speaks first (RFC 5044 7.1.2); if the peer's program waits, too, option "
+               "first_message_wait helps (told once)",
+               qp->qpn);
+}
+
 /* A peer that was silent the first time may be slow: it gets four times as long before each
  * further repetition. True: repeat. */
 static bool still_silent(struct stream *stream)
@@ -57,6 +76,7 @@ static void stream_expired(struct ri_timer *timer)
         /* it was set again before this handler ran */
     } else if (stream->state == STREAM_OPEN && qp) {
         repeat = still_silent(stream);
+        first_message_missing(qp);
         first_message_overdue(qp);
     } else if (stream->state == STREAM_CLOSING) {
         if (qp && stream->closing.announce)

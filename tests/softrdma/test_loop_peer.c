@@ -7,6 +7,8 @@
 
 #include "loop.h"
 
+#include "base/clock.h"
+
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -57,6 +59,79 @@ START_TEST(C040_responder_holds)
     side_expect(a, a->send_cq, 1, RI_WC_SUCCESS, 0);
     ck_assert(!side_query(a).holding);
     side_expect_event(a, RI_EVENT_ESTABLISHED, 0);
+    raw_close(&raw);
+}
+END_TEST
+
+/* Side a is a responder whose peer promised no first message, with one Send posted. */
+static void open_held(struct raw *raw, const char *const *options)
+{
+    testbed_close(&bed);
+    testbed_open(&bed, options);
+    side_open(&bed, a, NULL);
+    raw_open(raw, &bed, a, false, &plain);
+    ck_assert_int_eq(side_post(a, RI_WR_SEND, 1, RI_WR_SIGNALED, NULL, 0, 0, 0), RI_OK);
+    ck_assert(raw_silent(raw));
+    ck_assert(side_query(a).holding);
+}
+
+/* Option first_message_wait: after so much silence posted requests go, and those posted later. */
+START_TEST(a_silent_peer_is_spoken_to_by_option)
+{
+    static const char *const options[] = { "first_message_wait", "3600000", NULL };
+    static struct frame frame;
+    struct raw raw;
+
+    open_held(&raw, options);
+    ck_assert_uint_eq(bed.fake.events.timer_count, 1);
+    ck_assert(bed.fake.events.timers[0]->deadline > clock_now() + 3000 * CLOCK_NS_PER_S);
+    fake_host_expire_timers(&bed.fake);
+    for (uint32_t msn = 1; msn <= 2; msn++) {
+        next_frame(&raw, &frame);
+        ck_assert_int_eq(frame.segment.opcode, RDMAP_SEND);
+        ck_assert_uint_eq(frame.segment.hdr.msn, msn);
+        side_expect(a, a->send_cq, msn, RI_WC_SUCCESS, 0);
+        ck_assert(!side_query(a).holding);
+        ck_assert_int_eq(side_post(a, RI_WR_SEND, msn + 1, RI_WR_SIGNALED, NULL, 0, 0, 0), RI_OK);
+    }
+    ck_assert_uint_eq(bed.fake.logged[RI_LOG_WARNING], 0);
+    raw_close(&raw);
+}
+END_TEST
+
+/* Without that option nothing goes (C-040), and the log says once what the requests wait for. */
+START_TEST(C040_the_log_names_what_is_awaited)
+{
+    static struct frame frame;
+    struct raw raw;
+
+    open_held(&raw, NULL);
+    ck_assert_uint_eq(bed.fake.events.timer_count, 1);
+    fake_host_expire_timers(&bed.fake);
+    ck_assert(raw_silent(&raw));
+    ck_assert(side_query(a).holding);
+    ck_assert_uint_eq(bed.fake.logged[RI_LOG_WARNING], 1);
+    raw_tagged(&raw, RDMAP_WRITE, true, 0, 0, NULL, 0);
+    next_frame(&raw, &frame);
+    ck_assert_int_eq(frame.segment.opcode, RDMAP_SEND);
+    raw_close(&raw);
+}
+END_TEST
+
+/* Nothing to say to a peer that was heard, nor where no request waits. */
+START_TEST(the_log_is_silent_where_nothing_waits)
+{
+    struct raw raw;
+
+    side_open(&bed, a, NULL);
+    raw_open(&raw, &bed, a, false, &plain);
+    if (_i) {
+        raw_tagged(&raw, RDMAP_WRITE, true, 0, 0, NULL, 0);
+        ck_assert(fake_host_until(&bed.fake, !side_query(a).holding, TESTBED_TIMEOUT));
+    }
+    fake_host_expire_timers(&bed.fake);
+    ck_assert(raw_silent(&raw));
+    ck_assert_uint_eq(bed.fake.logged[RI_LOG_WARNING], 0);
     raw_close(&raw);
 }
 END_TEST
@@ -341,6 +416,9 @@ int main(void)
     TCase *tc = new_case(suite, "flow");
 
     tcase_add_test(tc, C040_responder_holds);
+    tcase_add_test(tc, a_silent_peer_is_spoken_to_by_option);
+    tcase_add_test(tc, C040_the_log_names_what_is_awaited);
+    tcase_add_loop_test(tc, the_log_is_silent_where_nothing_waits, 0, 2);
     tcase_add_loop_test(tc, octets_of_the_handover, 0, 30);
     tcase_add_loop_test(tc, initiator_speaks_first, 0, 4);
     tcase_add_test(tc, S049_ord);

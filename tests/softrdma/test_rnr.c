@@ -35,6 +35,9 @@ static void agree(struct side *side, uint8_t retry, uint8_t timer)
 static void connect_agreed(uint8_t retry, uint8_t timer)
 {
     testbed_connect(&bed, NULL, &plain);
+    testbed_passes(&bed, 5);
+    fake_host_expire_timers(&bed.fake); /* that of the first message */
+    testbed_passes(&bed, 1);
     agree(a, retry, timer);
     agree(b, retry, timer);
     from = region_new(a, 2 * PIECE, TESTBED_ALL);

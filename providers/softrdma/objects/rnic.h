@@ -81,7 +81,8 @@ struct softrdma_options {
     uint32_t polled, lanes;
     uint64_t close_timeout_ns;
     uint64_t rtr_timeout_ns, rtr_repeat_ns;
-    uint64_t stall_timeout_ns; /* 0: none */
+    uint64_t first_message_wait_ns; /* 0: without end */
+    uint64_t stall_timeout_ns;      /* 0: none */
     uint64_t reassembly_limit;
     uint64_t ack_timeout_ns; /* 0: none */
     uint32_t tcp_user_timeout_ms;
@@ -128,6 +129,8 @@ struct rnic {
     atomic_uint next_qpn;
     /* Octets in all reassembly buffers. */
     atomic_ullong partial_octets;
+    /* The log has said that requests wait for a peer's first message. */
+    atomic_bool holding_told;
     /* Errors of all peers. */
     atomic_ullong access_errors;
 };

@@ -14,6 +14,8 @@ struct stream;
 
 /* rx.c. Returns the number of FPDUs taken, which is bounded. */
 uint32_t rx_run(struct stream *stream);
+/* A responder may send from now on. Under rx. */
+void rx_end_holding(struct qp *qp);
 /* rx_fast.c. Chooses the path again after a change of what it depends on. Called under rx, or while
  * no other thread knows the stream. */
 void rx_choose_path(struct qp *qp);

@@ -217,15 +217,20 @@ static bool check_segment(const struct qp *qp, const struct mpa_fpdu *fpdu, enum
     return true;
 }
 
-/* The first valid FPDU allows a responder to send (C-040, C-041). */
-static void first_fpdu(struct qp *qp)
+void rx_end_holding(struct qp *qp)
 {
     atomic_store_explicit(&qp->tx.holding, false, memory_order_release);
     atomic_store(&qp->tx.wanted, true);
+    rx_choose_path(qp);
+}
+
+/* The first valid FPDU allows a responder to send (C-040, C-041). */
+static void first_fpdu(struct qp *qp)
+{
     if (qp->rx.rtr_await)
         qp_record_established(qp);
     qp->rx.rtr_await = false;
-    rx_choose_path(qp);
+    rx_end_holding(qp);
 }
 
 /* False: the stream has ended. */
