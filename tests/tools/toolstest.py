@@ -335,5 +335,10 @@ GARBAGE = [
 ]
 
 
+def few(rows):
+    """Every third of them in the short form, whose stages look for other faults than the rows do."""
+    return list(rows)[::3] if "TC_SHORT" in os.environ else list(rows)
+
+
 def temporary():
     return tempfile.TemporaryDirectory(prefix="ital-tools-")
