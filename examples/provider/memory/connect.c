@@ -26,7 +26,7 @@ static uint64_t deadline_of(const struct ri_connect_param *param)
 
 /* ---- life ---- */
 
-static bool connection_tell(struct teller *teller);
+static bool connection_tell(struct ri_teller *teller);
 
 static struct connection *connection_new(struct rnic *rnic, void *context)
 {
@@ -34,7 +34,7 @@ static struct connection *connection_new(struct rnic *rnic, void *context)
 
     if (!c)
         return NULL;
-    c->base = (struct ri_connection){ rnic->base.ops, context };
+    c->base = (struct ri_connection){ rnic->mem.base.ops, context };
     c->rnic = rnic;
     c->teller.tell = connection_tell;
     c->watched.fd = -1;
@@ -56,13 +56,13 @@ static void connection_gone(struct ri_watched *watched)
     bool last;
 
     close(watched->fd);
-    pthread_mutex_lock(&c->rnic->lock);
+    pthread_mutex_lock(&c->rnic->mem.lock);
     TAILQ_REMOVE(&c->rnic->connections, c, link);
     c->open = false;
     last = c->destroyed;
     if (last)
-        forget(c->rnic, &c->teller, NULL);
-    pthread_mutex_unlock(&c->rnic->lock);
+        ri_tell_forget(&c->rnic->mem.tellers, &c->teller, NULL);
+    pthread_mutex_unlock(&c->rnic->mem.lock);
     if (last)
         connection_free(c);
 }
@@ -73,7 +73,7 @@ static void close_socket(struct connection *c)
     if (!c->open || atomic_load(&c->watched.leaving))
         return;
     shutdown(c->watched.fd, SHUT_RDWR);
-    ri_unwatch_later(&c->rnic->leaving, &c->watched);
+    ri_unwatch_later(&c->rnic->mem.leaving, &c->watched);
 }
 
 /* ---- what is told ---- */
@@ -83,7 +83,7 @@ static void tell(struct connection *c, uint32_t what)
     if (c->destroyed && what != TELL_REQUEST)
         return; /* nobody has heard of it */
     c->tells |= what;
-    tell_later(c->rnic, &c->teller);
+    ri_tell_later(&c->rnic->mem.tellers, &c->teller);
 }
 
 static void tell_request(struct connection *c)
@@ -101,17 +101,17 @@ static void tell_request(struct connection *c)
                                                 .datagram = c->datagram };
     void *context = NULL;
 
-    rnic->objects++;
+    rnic->mem.count[RI_MEM_OTHERS]++;
     c->destroyed = false;
-    rnic->hearing = listener;
-    pthread_mutex_unlock(&rnic->lock);
-    rnic->host->connection_request(rnic->host, listener->base.context, &c->base, &request,
-                                   &context);
-    pthread_mutex_lock(&rnic->lock);
+    rnic->mem.tellers.about = listener;
+    pthread_mutex_unlock(&rnic->mem.lock);
+    rnic->mem.host->connection_request(rnic->mem.host, listener->base.context, &c->base, &request,
+                                       &context);
+    pthread_mutex_lock(&rnic->mem.lock);
     c->base.context = context;
     if (context)
         return;
-    rnic->objects--; /* the host keeps nothing of it */
+    rnic->mem.count[RI_MEM_OTHERS]--; /* the host keeps nothing of it */
     c->destroyed = true;
     c->state = ENDED;
     close_socket(c);
@@ -126,13 +126,13 @@ static void tell_event(struct connection *c, const struct ri_connection_event *e
     full.local = c->local;
     full.peer = c->peer;
     full.private_data = full.private_data_length ? c->data : NULL;
-    pthread_mutex_unlock(&rnic->lock);
-    rnic->host->connection_event(rnic->host, c->base.context, &full);
-    pthread_mutex_lock(&rnic->lock);
+    pthread_mutex_unlock(&rnic->mem.lock);
+    rnic->mem.host->connection_event(rnic->mem.host, c->base.context, &full);
+    pthread_mutex_lock(&rnic->mem.lock);
 }
 
 /* The first of what there is to tell. */
-static bool connection_tell(struct teller *teller)
+static bool connection_tell(struct ri_teller *teller)
 {
     struct connection *c = (struct connection *)((char *)teller -
                                                  offsetof(struct connection, teller));
@@ -181,8 +181,8 @@ static void end_silently(struct connection *c, enum ri_event_type cause, uint16_
     if (!qp)
         return;
     qp->connection = NULL;
-    if (qp->state == RI_QPS_RTS)
-        qp_end(qp, cause, code, explained);
+    if (qp->rc.qp.state == RI_QPS_RTS)
+        ri_mem_qp_end(&qp->rc.qp, cause, code, explained);
 }
 
 static void end_with(struct connection *c, enum ri_connection_event_type type,
@@ -217,7 +217,7 @@ static void peer_left(struct connection *c)
     case CONNECTING: end_with(c, RI_CONNECTION_FAILED, RI_REASON_REFUSED); break;
     case CONNECTED: /* what it wrote before */
         while (c->state == CONNECTED && c->qp && ring_in(&c->in))
-            serve(c->qp);
+            serve_qp(c->qp);
         connection_end(c, 0, 0, false);
         break;
     default: connection_end(c, 0, 0, false);
@@ -306,7 +306,7 @@ static void on_accept(struct connection *c, const struct message *message)
     struct message ready = message_of(c, READY, NULL, 0);
     struct qp *qp = c->qp;
 
-    if (!qp || qp->state != RI_QPS_IDLE || !socket_send(c->watched.fd, &ready, -1)) {
+    if (!qp || qp->rc.qp.state != RI_QPS_IDLE || !socket_send(c->watched.fd, &ready, -1)) {
         end_with(c, RI_CONNECTION_FAILED, RI_REASON_OTHER);
         return;
     }
@@ -315,9 +315,9 @@ static void on_accept(struct connection *c, const struct message *message)
         c->ird = smaller(c->ird, message->ord);
         c->ord = smaller(c->ord, message->ird);
     }
-    qp->ird = c->ird;
-    qp->ord = c->ord;
-    qp->state = RI_QPS_RTS;
+    qp->rc.qp.ird = c->ird;
+    qp->rc.qp.ord = c->ord;
+    qp->rc.qp.state = RI_QPS_RTS;
     established(c);
 }
 
@@ -364,7 +364,7 @@ static void ready(void *arg, uint32_t events)
     int memory, got;
 
     (void)events;
-    pthread_mutex_lock(&rnic->lock);
+    pthread_mutex_lock(&rnic->mem.lock);
     while (!atomic_load(&c->watched.leaving)) {
         got = socket_receive(c->watched.fd, &message, &memory);
         if (got < 0)
@@ -376,7 +376,7 @@ static void ready(void *arg, uint32_t events)
         if (memory >= 0)
             close(memory);
     }
-    pthread_mutex_unlock(&rnic->lock);
+    pthread_mutex_unlock(&rnic->mem.lock);
 }
 
 /* Watches the socket, which is the connection's from then on. Under the lock. */
@@ -386,7 +386,7 @@ static enum ri_status open_socket(struct connection *c, int fd)
 
     c->watched.fd = fd;
     c->watched.gone = connection_gone;
-    status = ri_watched_add(&c->rnic->leaving, &c->watched, EPOLLIN | EPOLLRDHUP, ready, c);
+    status = ri_watched_add(&c->rnic->mem.leaving, &c->watched, EPOLLIN | EPOLLRDHUP, ready, c);
     if (status != RI_OK)
         return status;
     c->open = true;
@@ -422,7 +422,7 @@ void connections_forget(struct listener *listener)
             c->listener = NULL;
             continue; /* the user decides */
         }
-        forget(c->rnic, &c->teller, NULL);
+        ri_tell_forget(&c->rnic->mem.tellers, &c->teller, NULL);
         end_silently(c, 0, 0, false);
     }
 }
@@ -436,9 +436,9 @@ enum ri_status vp_connection_create(struct ri_rnic *base, void *context, struct 
 
     if (!c)
         return RI_ERR_NO_RESOURCES;
-    pthread_mutex_lock(&rnic->lock);
-    rnic->objects++;
-    pthread_mutex_unlock(&rnic->lock);
+    pthread_mutex_lock(&rnic->mem.lock);
+    rnic->mem.count[RI_MEM_OTHERS]++;
+    pthread_mutex_unlock(&rnic->mem.lock);
     *out = &c->base;
     return RI_OK;
 }
@@ -449,13 +449,13 @@ enum ri_status vp_connection_destroy(struct ri_connection *base)
     struct rnic *rnic = c->rnic;
     bool last;
 
-    pthread_mutex_lock(&rnic->lock);
+    pthread_mutex_lock(&rnic->mem.lock);
     end_silently(c, 0, 0, false);
-    forget(rnic, &c->teller, NULL);
+    ri_tell_forget(&rnic->mem.tellers, &c->teller, NULL);
     c->destroyed = true;
     last = !c->open;
-    rnic->objects--;
-    pthread_mutex_unlock(&rnic->lock);
+    rnic->mem.count[RI_MEM_OTHERS]--;
+    pthread_mutex_unlock(&rnic->mem.lock);
     if (last)
         connection_free(c);
     return RI_OK;
@@ -469,9 +469,9 @@ enum ri_status vp_resolve(struct ri_connection *base, const struct ri_connect_pa
 
     if (status != RI_OK)
         return status;
-    pthread_mutex_lock(&c->rnic->lock);
+    pthread_mutex_lock(&c->rnic->mem.lock);
     tell(c, TELL_RESOLVED);
-    pthread_mutex_unlock(&c->rnic->lock);
+    pthread_mutex_unlock(&c->rnic->mem.lock);
     return RI_OK;
 }
 
@@ -535,7 +535,7 @@ static enum ri_status start(struct connection *c, const struct ri_connect_param 
 
 static bool is_free(const struct qp *qp)
 {
-    return qp->type == RI_QP_RC && qp->state == RI_QPS_IDLE && !qp->connection;
+    return qp->rc.qp.type == RI_QP_RC && qp->rc.qp.state == RI_QPS_IDLE && !qp->connection;
 }
 
 static void join(struct connection *c, struct qp *qp)
@@ -559,11 +559,11 @@ enum ri_status vp_connect(struct ri_connection *base, struct ri_qp *ri_qp,
     if (param->private_data_length > RI_MAX_PRIVATE_DATA || param->ird > MAX_DEPTH ||
         param->ord > MAX_DEPTH)
         return RI_ERR_LIMIT;
-    pthread_mutex_lock(&c->rnic->lock);
+    pthread_mutex_lock(&c->rnic->mem.lock);
     status = c->state == NEW && is_free(qp) ? start(c, param, port) : RI_ERR_INVALID_STATE;
     if (status == RI_OK && c->state == CONNECTING)
         join(c, qp);
-    pthread_mutex_unlock(&c->rnic->lock);
+    pthread_mutex_unlock(&c->rnic->mem.lock);
     return status;
 }
 
@@ -577,10 +577,10 @@ enum ri_status vp_service_request(struct ri_connection *base, const struct ri_co
         return status;
     if (param->private_data_length > RI_MAX_PRIVATE_DATA)
         return RI_ERR_LIMIT;
-    pthread_mutex_lock(&c->rnic->lock);
+    pthread_mutex_lock(&c->rnic->mem.lock);
     c->datagram = true;
     status = c->state == NEW ? start(c, param, port) : RI_ERR_INVALID_STATE;
-    pthread_mutex_unlock(&c->rnic->lock);
+    pthread_mutex_unlock(&c->rnic->mem.lock);
     return status;
 }
 
@@ -598,7 +598,7 @@ enum ri_status vp_accept(struct ri_connection *base, struct ri_qp *ri_qp,
     if (param->private_data_length > RI_MAX_PRIVATE_DATA || param->ird > MAX_DEPTH ||
         param->ord > MAX_DEPTH)
         return RI_ERR_LIMIT;
-    pthread_mutex_lock(&c->rnic->lock);
+    pthread_mutex_lock(&c->rnic->mem.lock);
     agree = c->negotiate && param->negotiate_depths;
     if (c->state == UNDECIDED && !c->datagram && is_free(qp)) {
         peers = c->ird;
@@ -613,11 +613,11 @@ enum ri_status vp_accept(struct ri_connection *base, struct ri_qp *ri_qp,
         c->deadline = deadline_of(param);
         c->data_length = 0;
         join(c, qp);
-        qp->ird = c->ird;
-        qp->ord = c->ord;
-        qp->state = RI_QPS_RTS;
+        qp->rc.qp.ird = c->ird;
+        qp->rc.qp.ord = c->ord;
+        qp->rc.qp.state = RI_QPS_RTS;
     }
-    pthread_mutex_unlock(&c->rnic->lock);
+    pthread_mutex_unlock(&c->rnic->mem.lock);
     return status;
 }
 
@@ -626,13 +626,13 @@ static enum ri_status answer(struct connection *c, const struct message *message
 {
     enum ri_status status = RI_ERR_INVALID_STATE;
 
-    pthread_mutex_lock(&c->rnic->lock);
+    pthread_mutex_lock(&c->rnic->mem.lock);
     if (c->state == UNDECIDED && c->datagram == datagram) {
         socket_send(c->watched.fd, message, -1);
         end_silently(c, 0, 0, false);
         status = RI_OK;
     }
-    pthread_mutex_unlock(&c->rnic->lock);
+    pthread_mutex_unlock(&c->rnic->mem.lock);
     return status;
 }
 
@@ -657,7 +657,7 @@ enum ri_status vp_service_reply(struct ri_connection *base, const struct ri_serv
     message = message_of(c, REPLY, reply->private_data, reply->private_data_length);
     message.status = reply->status;
     if (reply->status == RI_SERVICE_VALID) {
-        message.qpn = ((struct qp *)reply->qp)->number;
+        message.qpn = ((struct qp *)reply->qp)->rc.qp.number;
         message.qkey = reply->qkey;
     }
     return answer(c, &message, true);
@@ -671,13 +671,13 @@ enum ri_status vp_disconnect(struct ri_connection *base, const void *data, uint1
     (void)data;
     if (length)
         return RI_ERR_LIMIT;
-    pthread_mutex_lock(&c->rnic->lock);
+    pthread_mutex_lock(&c->rnic->mem.lock);
     if (c->state == CONNECTED)
         connection_end(c, 0, 0, false);
     else if (c->state == CONNECTING || c->state == ACCEPTED)
         end_silently(c, 0, 0, false);
     else
         status = RI_ERR_INVALID_STATE;
-    pthread_mutex_unlock(&c->rnic->lock);
+    pthread_mutex_unlock(&c->rnic->mem.lock);
     return status;
 }

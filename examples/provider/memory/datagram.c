@@ -44,26 +44,20 @@ static bool is_here(const struct ri_ah_attr *attr)
     return !memcmp(attr->destination_gid, own_gid, sizeof(own_gid));
 }
 
-enum ri_status vp_ah_create(struct ri_pd *base, const struct ri_ah_attr *attr, struct ri_ah **out)
+enum ri_status vp_ah_create(struct ri_pd *pd, const struct ri_ah_attr *attr, struct ri_ah **out)
 {
     enum ri_status status = check_way(attr);
-    struct pd *pd = (struct pd *)base;
     struct ah *ah;
 
     if (status != RI_OK)
         return status;
     ah = calloc(1, sizeof(*ah));
-    if (!ah || !count_object(pd->rnic, AHS, 1)) {
+    if (!ah || ri_mem_ah_open(&ah->mem, pd, attr->context) != RI_OK) {
         free(ah);
         return RI_ERR_NO_RESOURCES;
     }
-    ah->base = (struct ri_ah){ base->ops, attr->context };
-    ah->pd = pd;
     ah->here = is_here(attr);
-    pthread_mutex_lock(&pd->rnic->lock);
-    pd->users++;
-    pthread_mutex_unlock(&pd->rnic->lock);
-    *out = &ah->base;
+    *out = &ah->mem.base;
     return RI_OK;
 }
 
@@ -77,25 +71,13 @@ enum ri_status vp_ah_modify(struct ri_ah *base, const struct ri_ah_attr *attr)
     return status;
 }
 
-enum ri_status vp_ah_destroy(struct ri_ah *base)
-{
-    struct ah *ah = (struct ah *)base;
-
-    pthread_mutex_lock(&ah->pd->rnic->lock);
-    ah->pd->users--;
-    pthread_mutex_unlock(&ah->pd->rnic->lock);
-    count_object(ah->pd->rnic, AHS, -1);
-    free(ah);
-    return RI_OK;
-}
-
 /* ---- sending ---- */
 
 /* False: the destination has no room now. */
-static bool send_one(struct qp *qp, const struct request *request)
+static bool send_one(struct qp *qp, const struct ri_request *request)
 {
     struct head head = { .qkey = request->rkey,
-                         .from = qp->number,
+                         .from = qp->rc.qp.number,
                          .solicited = request->flags & RI_WR_SOLICITED };
     struct iovec parts[1 + MAX_SGE] = { { &head, sizeof(head) } };
     struct sockaddr_un name;
@@ -107,7 +89,7 @@ static bool send_one(struct qp *qp, const struct request *request)
     for (uint32_t i = 0; i < request->num_sge; i++)
         parts[1 + i] = (struct iovec){ (void *)(uintptr_t)request->sges[i].addr,
                                        request->sges[i].length };
-    return !request->ah->here ||
+    return !((const struct ah *)request->ah)->here ||
            sendmsg(qp->mailbox->watched.fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0 ||
            errno != EAGAIN;
 }
@@ -124,26 +106,26 @@ static bool waits(struct mailbox *mailbox)
         mailbox->patience = now + PATIENCE;
     if (now >= mailbox->patience)
         return false; /* lost */
-    mailbox->rnic->host->wake(mailbox->rnic->host, mailbox->rnic->lane.context);
+    mailbox->rnic->mem.host->wake(mailbox->rnic->mem.host, mailbox->rnic->mem.lane.context);
     return true;
 }
 
 uint32_t send_datagrams(struct qp *qp)
 {
+    struct ri_queue *queue = &qp->rc.qp.send;
+    const struct ri_request *request;
     uint32_t done = 0;
 
-    while (qp->send.done != ri_ring_tail(&qp->send.ring)) {
-        const struct request *request = request_at(&qp->send, qp->send.done);
-
-        if (!elements_are_good(qp, request, RI_ACCESS_LOCAL_READ)) {
-            finish(&qp->send, RI_WC_LOCAL_PROTECTION);
-            qp_end(qp, RI_EVENT_LOCAL_ERROR, 0, true);
+    while (qp->rc.qp.state == RI_QPS_RTS && (request = ri_queue_oldest(queue))) {
+        if (!ri_mem_elements_are_good(&qp->rc.qp, request, RI_ACCESS_LOCAL_READ)) {
+            ri_queue_finish(queue, RI_WC_LOCAL_PROTECTION);
+            ri_mem_qp_end(&qp->rc.qp, RI_EVENT_LOCAL_ERROR, 0, true);
             return done;
         }
         if (!send_one(qp, request) && waits(qp->mailbox))
             return done;
         qp->mailbox->patience = 0;
-        finish(&qp->send, RI_WC_SUCCESS);
+        ri_queue_finish(queue, RI_WC_SUCCESS);
         done++;
     }
     return done;
@@ -156,10 +138,10 @@ uint64_t mailboxes_serve(struct rnic *rnic)
 
     TAILQ_FOREACH(mailbox, &rnic->mailboxes, link)
     {
-        if (!mailbox->patience || !mailbox->qp || mailbox->qp->state != RI_QPS_RTS)
+        if (!mailbox->patience || !mailbox->qp || mailbox->qp->rc.qp.state != RI_QPS_RTS)
             continue;
-        if (send_datagrams(mailbox->qp))
-            tell_later(rnic, &mailbox->qp->teller); /* the completions */
+        if (send_datagrams(mailbox->qp)) /* the completions */
+            ri_tell_later(&rnic->mem.tellers, &mailbox->qp->rc.qp.teller);
         if (mailbox->patience)
             next = now_ns() + RETRY;
     }
@@ -170,21 +152,34 @@ uint64_t mailboxes_serve(struct rnic *rnic)
 
 static void take_datagram(struct qp *qp, const struct head *head, uint8_t *octets, uint32_t length)
 {
-    struct request *into = request_at(&qp->receive, qp->receive.done);
+    struct ri_queue *queue = &qp->rc.qp.receive;
+    struct ri_request *into = ri_queue_oldest(queue);
 
-    if (qp->state != RI_QPS_RTS || head->qkey != qp->qkey ||
-        qp->receive.done == ri_ring_tail(&qp->receive.ring) || into->length < length)
+    if (qp->rc.qp.state != RI_QPS_RTS || head->qkey != qp->rc.qp.qkey || !into ||
+        into->length < length)
         return;
-    if (!elements_are_good(qp, into, RI_ACCESS_LOCAL_WRITE)) {
-        finish(&qp->receive, RI_WC_LOCAL_PROTECTION);
-        qp_end(qp, RI_EVENT_LOCAL_ERROR, 0, true);
+    if (!ri_mem_elements_are_good(&qp->rc.qp, into, RI_ACCESS_LOCAL_WRITE)) {
+        ri_queue_finish(queue, RI_WC_LOCAL_PROTECTION);
+        ri_mem_qp_end(&qp->rc.qp, RI_EVENT_LOCAL_ERROR, 0, true);
         return;
     }
-    copy(qp, into, 0, length, octets, RI_ACCESS_LOCAL_WRITE);
+    ri_mem_copy(&qp->rc.qp, into, 0, length, octets, RI_ACCESS_LOCAL_WRITE);
     into->moved = length;
     into->remote_qpn = head->from;
     into->solicited = head->solicited;
-    finish(&qp->receive, RI_WC_SUCCESS);
+    ri_queue_finish(queue, RI_WC_SUCCESS);
+}
+
+/* What the library does not know of a datagram's completion. */
+static void fill(const struct ri_queue *queue, const struct ri_request *request, struct ri_wc *wc)
+{
+    (void)queue;
+    wc->opcode = RI_WC_RECV_DATAGRAM;
+    if (wc->status)
+        return;
+    wc->flags |= RI_WC_GRH;
+    wc->source.qpn = request->remote_qpn;
+    memcpy(wc->source_gid, own_gid, sizeof(wc->source_gid));
 }
 
 /* The GRH is put together here: sender and receiver have the same GID. */
@@ -201,9 +196,9 @@ static void ready(void *arg, uint32_t events)
     (void)events;
     memcpy(octets + 8, own_gid, sizeof(own_gid));
     memcpy(octets + 24, own_gid, sizeof(own_gid));
-    pthread_mutex_lock(&rnic->lock);
+    pthread_mutex_lock(&rnic->mem.lock);
     if (!mailbox->qp) {
-        pthread_mutex_unlock(&rnic->lock);
+        pthread_mutex_unlock(&rnic->mem.lock);
         return;
     }
     for (int i = 0; i < 64; i++) {
@@ -213,7 +208,7 @@ static void ready(void *arg, uint32_t events)
         if (got >= (ssize_t)sizeof(head) && !(message.msg_flags & MSG_TRUNC))
             take_datagram(mailbox->qp, &head, octets, GRH + (uint32_t)got - (uint32_t)sizeof(head));
     }
-    report(mailbox->qp);
+    ri_mem_report(&mailbox->qp->rc.qp);
 }
 
 /* ---- mailboxes ---- */
@@ -223,9 +218,9 @@ static void gone(struct ri_watched *watched)
     struct mailbox *mailbox = (struct mailbox *)watched;
 
     close(watched->fd);
-    pthread_mutex_lock(&mailbox->rnic->lock);
+    pthread_mutex_lock(&mailbox->rnic->mem.lock);
     TAILQ_REMOVE(&mailbox->rnic->mailboxes, mailbox, link);
-    pthread_mutex_unlock(&mailbox->rnic->lock);
+    pthread_mutex_unlock(&mailbox->rnic->mem.lock);
     free(mailbox);
 }
 
@@ -235,11 +230,11 @@ static enum ri_status bind_any(struct qp *qp, int fd)
     struct sockaddr_un name;
 
     for (int i = 0; i < 100; i++) {
-        socklen_t length = mailbox_name(&name, qp->number);
+        socklen_t length = mailbox_name(&name, qp->rc.qp.number);
 
         if (!bind(fd, (struct sockaddr *)&name, length))
             return RI_OK;
-        qp->number = ((qp->number + 1) & 0xffffff) | 2;
+        ri_mem_qp_renumber(&qp->rc.qp);
     }
     return RI_ERR_NO_RESOURCES;
 }
@@ -247,7 +242,7 @@ static enum ri_status bind_any(struct qp *qp, int fd)
 enum ri_status mailbox_open(struct qp *qp)
 {
     struct mailbox *mailbox = calloc(1, sizeof(*mailbox));
-    struct rnic *rnic = qp->rnic;
+    struct rnic *rnic = (struct rnic *)qp->rc.qp.rnic;
     enum ri_status status = RI_ERR_NO_RESOURCES;
 
     if (!mailbox)
@@ -256,16 +251,17 @@ enum ri_status mailbox_open(struct qp *qp)
     mailbox->qp = qp;
     mailbox->watched.gone = gone;
     mailbox->watched.fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    pthread_mutex_lock(&rnic->lock);
+    pthread_mutex_lock(&rnic->mem.lock);
     if (mailbox->watched.fd >= 0)
         status = bind_any(qp, mailbox->watched.fd);
     if (status == RI_OK)
-        status = ri_watched_add(&rnic->leaving, &mailbox->watched, EPOLLIN, ready, mailbox);
+        status = ri_watched_add(&rnic->mem.leaving, &mailbox->watched, EPOLLIN, ready, mailbox);
     if (status == RI_OK) {
         TAILQ_INSERT_TAIL(&rnic->mailboxes, mailbox, link);
         qp->mailbox = mailbox;
+        qp->rc.qp.receive.fill = fill;
     }
-    pthread_mutex_unlock(&rnic->lock);
+    pthread_mutex_unlock(&rnic->mem.lock);
     if (status != RI_OK) {
         if (mailbox->watched.fd >= 0)
             close(mailbox->watched.fd);
@@ -279,5 +275,5 @@ void mailbox_close(struct qp *qp)
     if (!qp->mailbox)
         return;
     qp->mailbox->qp = NULL;
-    ri_unwatch_later(&qp->rnic->leaving, &qp->mailbox->watched);
+    ri_unwatch_later(&qp->rc.qp.rnic->leaving, &qp->mailbox->watched);
 }

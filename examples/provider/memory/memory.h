@@ -5,133 +5,43 @@
  * Two QPs of one host, in one process or in two, exchange frames through rings in shared memory.
  * A UNIX socket beside them carries the connection's set-up and end, and wakes a lane that sleeps.
  *
- * Locks: one lock per RNIC guards everything but the CQs, which librnicpi guards. No upcall is made
- * under it. Completions: see report(). Events of QPs and connections are put on a list and told by
- * the next run of the lane: see tell() in vp_memory.c.
+ * Locks: that of the RNIC (rnicpi_mem.h) guards everything but the CQs. No upcall is made under it:
+ * events of QPs and connections are told by the next run of the lane (rnicpi_tell.h).
  */
 #ifndef VP_MEMORY_H
 #define VP_MEMORY_H
 
 #include <rnicpi.h>
-#include <rnicpi_cq.h>
-#include <rnicpi_ring.h>
+#include <rnicpi_mem.h>
+#include <rnicpi_rc.h>
 #include <rnicpi_util.h>
-#include <rnicpi_watch.h>
 
 #include <sys/queue.h>
 
-#define MAX_WR        4096u
-#define MAX_SGE       4u
-#define MAX_DEPTH     64u /* IRD and ORD */
-#define MAX_MR        4096u
-#define MAX_MR_LENGTH (UINT64_C(1) << 47)
-#define MAX_OBJECTS   (1u << 16) /* PDs, CQs, QPs, AHs, of each */
-#define MAX_CQE       (1u << 20)
-#define MAX_MESSAGE   (UINT32_C(1) << 30)
-#define MAX_UD        4096u /* octets of a datagram */
-#define GRH           40u
-#define PAYLOAD       16384u     /* octets of a frame at most */
-#define ROOM          (1u << 17) /* octets of a ring */
-
-/* An object with something to tell. Events of one object are told in their order. */
-struct teller {
-    TAILQ_ENTRY(teller) link;
-    bool listed;
-    /* Called with the lock held; makes one upcall without it. True: there is more to tell. */
-    bool (*tell)(struct teller *teller);
-};
-
-enum kind { PDS, CQS, QPS, AHS, KINDS };
+#define MAX_SGE     4u
+#define MAX_DEPTH   RI_RC_DEPTH /* IRD and ORD */
+#define MAX_OBJECTS (1u << 16)  /* PDs, CQs, QPs, AHs, of each */
+#define MAX_MESSAGE (UINT32_C(1) << 30)
+#define MAX_UD      4096u /* octets of a datagram */
+#define GRH         40u
+#define ROOM        (1u << 17) /* octets of a ring */
 
 struct rnic {
-    struct ri_rnic base;
-    const struct ri_host *host;
-    const struct ri_user_ops *user;
-    struct ri_lane lane;
-    struct ri_unwatch_list leaving;
-    pthread_mutex_t lock;
-    pthread_cond_t told;
-    TAILQ_HEAD(, teller) tellers;
-    /* Whom the upcall that runs is about; the listener of a request. */
-    const struct teller *telling;
-    const struct listener *hearing;
-    pthread_t telling_thread;
-    struct mr *regions[MAX_MR];
+    struct ri_mem_rnic mem;
     TAILQ_HEAD(, connection) connections;
     TAILQ_HEAD(, mailbox) mailboxes;
-    uint32_t count[KINDS];  /* what is there */
-    uint32_t objects, pass; /* objects: connections, listeners */
-};
-
-struct pd {
-    struct ri_pd base;
-    struct rnic *rnic;
-    uint32_t users;
-};
-
-struct mr {
-    struct ri_mr base;
-    struct pd *pd;
-    struct ri_mr_attr attr;
-    uint32_t key, place;
-};
-
-struct cq {
-    struct ri_mem_cq mem;
-    struct rnic *rnic;
-    uint32_t queues; /* of QPs */
+    uint32_t pass;
 };
 
 struct ah {
-    struct ri_ah base;
-    struct pd *pd;
+    struct ri_mem_ah mem;
     bool here; /* its destination is this host */
 };
 
-struct request {
-    uint64_t cookie, remote_addr;
-    struct ri_sge sges[MAX_SGE];
-    const struct ah *ah;
-    uint32_t num_sge, rkey, remote_qpn; /* datagrams: rkey is the Q_Key */
-    uint32_t length;                    /* of all elements */
-    uint32_t moved;                     /* octets that were sent, received, or answered */
-    uint16_t opcode, flags, status;
-    bool finished, solicited;
-};
-
-/* ring: posted and not polled. Of these: below `done` the outcome is known; below `told` (under the
- * CQ's lock) the completion is in the CQ; below `sent` (send queue) the request is on its way. */
-struct queue {
-    struct ri_cq_source source;
-    struct qp *qp;
-    bool receive;
-    struct ri_ring ring;
-    atomic_uint done;
-    uint32_t told, sent;
-    struct request *requests;
-};
-
-/* A Read of the peer that is not answered yet. */
-struct answer {
-    const uint8_t *from;
-    uint32_t key, length, moved;
-};
-
 struct qp {
-    struct ri_qp base;
-    struct teller teller;
-    struct rnic *rnic;
-    struct pd *pd;
-    enum ri_qp_type type;
-    enum ri_qp_state state;
-    uint32_t number, flags, ird, ord, qkey;
-    uint32_t reads; /* own ones that are not answered */
-    struct answer answers[MAX_DEPTH];
-    uint32_t answer_first, answer_count;
-    struct queue send, receive;
+    struct ri_rc rc;
     struct connection *connection;
     struct mailbox *mailbox; /* UD */
-    struct ri_event event;   /* type 0: none to tell */
 };
 
 /* The socket of a UD QP. It outlives the QP until no thread reads it. */
@@ -175,7 +85,7 @@ enum { TELL_RESOLVED = 1, TELL_REQUEST = 2, TELL_ESTABLISHED = 4, TELL_END = 8 }
 struct connection {
     struct ri_connection base;
     struct ri_watched watched; /* the socket */
-    struct teller teller;
+    struct ri_teller teller;
     TAILQ_ENTRY(connection) link;
     struct rnic *rnic;
     struct qp *qp;
@@ -204,56 +114,20 @@ struct listener {
     bool datagram;
 };
 
-/* vp_memory.c */
 extern const uint8_t own_gid[16];
-/* Has the lane call teller->tell. Under the lock. */
-void tell_later(struct rnic *rnic, struct teller *teller);
-/* Waits for an upcall about either in another thread; no other comes. One is NULL. Under the lock.
- */
-void forget(struct rnic *rnic, struct teller *teller, const struct listener *listener);
-/* Upcalls of completions. Under the lock, which it releases. */
-void report(struct qp *qp);
-/* False: there are as many as vp_query says. */
-bool count_object(struct rnic *rnic, enum kind kind, int more);
 uint64_t now_ns(void);
 
-/* region.c */
-enum ri_status vp_mr_register(struct ri_pd *base, const struct ri_mr_attr *attr,
-                              struct ri_mr_keys *keys, struct ri_mr **out);
-enum ri_status vp_mr_deregister(struct ri_mr *base);
-/* The memory that a key gives access to; NULL: it does not. Under the lock. */
-uint8_t *memory(const struct pd *pd, uint32_t key, uint64_t address, uint64_t length,
-                uint32_t access);
-bool elements_are_good(const struct qp *qp, const struct request *request, uint32_t access);
-/* Copies length octets between `octets` and the elements, from their octet `offset` on. `access`
- * says the direction: LOCAL_READ is out of the elements. False: one of them is not to be used. */
-bool copy(const struct qp *qp, const struct request *request, uint32_t offset, uint32_t length,
-          uint8_t *octets, uint32_t access);
-
-/* queue.c */
-struct request *request_at(struct queue *queue, uint32_t at);
-bool queue_open(struct queue *queue, struct qp *qp, struct ri_cq *cq, uint32_t depth, bool receive);
-void queue_close(struct queue *queue);
-/* The oldest request has this outcome; requests complete in their order. Under the lock. */
-void finish(struct queue *queue, enum ri_wc_status status);
-void flush(struct qp *qp);
-/* Slots of unsignalled requests that no completion will cover. */
-void free_uncovered(struct queue *queue);
-enum ri_status vp_post_send(struct ri_qp *base, struct ri_send_wr *wr, struct ri_send_wr **bad);
-enum ri_status vp_post_recv(struct ri_qp *base, struct ri_recv_wr *wr, struct ri_recv_wr **bad);
-
 /* qp.c */
-enum ri_status vp_qp_create(struct ri_pd *base, struct ri_qp_attr *attr, struct ri_qp **out);
+enum ri_status vp_qp_create(struct ri_pd *pd, struct ri_qp_attr *attr, struct ri_qp **out);
 enum ri_status vp_qp_modify(struct ri_qp *base, const struct ri_qp_modify *modify);
-enum ri_status vp_qp_query(struct ri_qp *base, struct ri_qp_info *info);
 enum ri_status vp_qp_destroy(struct ri_qp *base);
-/* The QP is in ERROR; `type` 0: without an event. Under the lock; a run of the lane does what
- * report() does. */
-void qp_end(struct qp *qp, enum ri_event_type type, uint16_t code, bool explained);
 
-/* traffic.c: all under the lock; report() follows. */
-/* Everything that can be done for a connected QP now. Returns the frames moved. */
-uint32_t serve(struct qp *qp);
+/* traffic.c: all under the lock; ri_mem_report() follows. */
+uint8_t *rc_put(struct ri_rc *rc, const struct ri_piece *piece);
+void rc_end(struct ri_rc *rc, enum ri_event_type type, uint16_t code, bool explained);
+/* Everything that can be done for a connected QP now. Returns the pieces moved. */
+uint32_t serve_qp(struct qp *qp);
+void serve(struct ri_mem_qp *base);
 /* Is there nothing that serve() could do now? */
 bool is_quiet(struct connection *connection);
 
@@ -261,7 +135,7 @@ bool is_quiet(struct connection *connection);
 /* The two rings: made anew, or those that the peer has sent (*memory >= 0). */
 bool shared_open(struct connection *connection, int *memory);
 void shared_close(struct connection *connection);
-/* Room for one frame more. */
+/* Room for one piece more. */
 bool ring_has_room(const struct half *out);
 /* Octets that can be read; ROOM + 1 or more: the peer has broken the ring. */
 uint32_t ring_in(const struct half *in);
@@ -321,7 +195,6 @@ enum ri_status vp_listen_destroy(struct ri_listener *base);
 /* datagram.c */
 enum ri_status vp_ah_create(struct ri_pd *base, const struct ri_ah_attr *attr, struct ri_ah **out);
 enum ri_status vp_ah_modify(struct ri_ah *ah, const struct ri_ah_attr *attr);
-enum ri_status vp_ah_destroy(struct ri_ah *ah);
 enum ri_status mailbox_open(struct qp *qp);
 void mailbox_close(struct qp *qp);
 /* What is posted leaves. A datagram waits for a while if its destination has no room. Returns how

@@ -86,7 +86,7 @@ void shared_close(struct connection *c)
 
 bool ring_has_room(const struct half *out)
 {
-    return out->position - atomic_load(&out->ring->head) + PAYLOAD + 64 <= ROOM;
+    return out->position - atomic_load(&out->ring->head) + RI_RC_PAYLOAD + 64 <= ROOM;
 }
 
 uint32_t ring_in(const struct half *in)

@@ -111,7 +111,7 @@ static void listener_ready(void *arg, uint32_t events)
     struct rnic *rnic = listener->rnic;
 
     (void)events;
-    pthread_mutex_lock(&rnic->lock);
+    pthread_mutex_lock(&rnic->mem.lock);
     for (int i = 0; i < 16 && !atomic_load(&listener->watched.leaving); i++) {
         int fd = accept4(listener->watched.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
@@ -119,7 +119,7 @@ static void listener_ready(void *arg, uint32_t events)
             break;
         connection_accepted(listener, fd);
     }
-    pthread_mutex_unlock(&rnic->lock);
+    pthread_mutex_unlock(&rnic->mem.lock);
 }
 
 static void listener_gone(struct ri_watched *watched)
@@ -185,10 +185,11 @@ enum ri_status vp_listen(struct ri_rnic *base, const struct ri_listen_param *par
                                    .backlog = param->backlog,
                                    .datagram = param->datagram };
     set_bound(&listener->address, param->address, port);
-    pthread_mutex_lock(&rnic->lock);
-    status = ri_watched_add(&rnic->leaving, &listener->watched, EPOLLIN, listener_ready, listener);
-    rnic->objects += status == RI_OK;
-    pthread_mutex_unlock(&rnic->lock);
+    pthread_mutex_lock(&rnic->mem.lock);
+    status = ri_watched_add(&rnic->mem.leaving, &listener->watched, EPOLLIN, listener_ready,
+                            listener);
+    rnic->mem.count[RI_MEM_OTHERS] += status == RI_OK;
+    pthread_mutex_unlock(&rnic->mem.lock);
     if (status != RI_OK)
         goto free_listener;
     *bound = listener->address;
@@ -208,12 +209,12 @@ enum ri_status vp_listen_destroy(struct ri_listener *base)
     struct listener *listener = (struct listener *)base;
     struct rnic *rnic = listener->rnic;
 
-    pthread_mutex_lock(&rnic->lock);
-    forget(rnic, NULL, listener);
+    pthread_mutex_lock(&rnic->mem.lock);
+    ri_tell_forget(&rnic->mem.tellers, NULL, listener);
     connections_forget(listener);
     shutdown(listener->watched.fd, SHUT_RDWR); /* connect(2) is refused from now on */
-    rnic->objects--;
-    ri_unwatch_later(&rnic->leaving, &listener->watched);
-    pthread_mutex_unlock(&rnic->lock);
+    rnic->mem.count[RI_MEM_OTHERS]--;
+    ri_unwatch_later(&rnic->mem.leaving, &listener->watched);
+    pthread_mutex_unlock(&rnic->mem.lock);
     return RI_OK;
 }
