@@ -150,12 +150,12 @@ def negotiation():
 
 def in_short(cell):
     """Whether the short form has that cell. Revision 1 moves what revision 2 moves, behind another start-up: a length of each kind
-    tells. The largest messages take the most time: of them those with the sum."""
+    tells. The largest messages take the most time: of them Writes with the sum."""
     if cell.program != "itping":
         return True
     if cell.revision == 1 and not cell.note:
         return cell.size in (64, 1001, 64 * KIB + 1, MIB)
-    return cell.size <= MIB or cell.crc
+    return cell.size <= MIB or (cell.crc and cell.op == "write")
 
 
 def all_cells():
