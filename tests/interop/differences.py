@@ -19,6 +19,11 @@ LONG = ("test_wake_stress", "test_rmr", "test_unlink", "test_listen", "test_conn
 # Programs all of whose tests look at softrdma's own behaviour.
 SOFTRDMA_ONLY = ("test_convert_peers", "test_descriptor", "test_overflow")
 
+# Programs that the short form leaves out. They take two fifths of the suite's time, and what they test is the library above the device: its
+# answers to wrong arguments and to a want of memory, threads that wait, programs of an older library.
+LIBRARY = ("test_callback", "test_errors", "test_errors_posts", "test_guest", "test_handles", "test_handoff", "test_ia", "test_old_program",
+           "test_shortage", "test_shortage_calls", "test_wait", "test_wake_stress")
+
 # Tests that are not run, by interface and program: the kernel would not survive them.
 KEEP_OUT = {
     ("rnic:siw0", "test_connect"): {
