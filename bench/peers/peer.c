@@ -84,7 +84,7 @@ static _Noreturn void usage(const struct peer_program *program, const char *form
         "\nusage: %s server --port P [--host ADDRESS] [--cpu N]\n"
         "       %s client --host H --port P --op send|write|read --mode lat|bw|rate [--size N]\n"
         "           [--window N] [--seconds S | --iters N] [--completion busy|event] [--cpu N]\n"
-        "           [--congestion NAME]%s%s [--json]\n",
+        "           [--congestion NAME]%s%s [--samples FILE] [--json]\n",
         program->name, program->name, program->batches ? " [--batch OCTETS]" : "",
         program->providers ? " [--provider NAME]" : "");
     exit(2);
@@ -151,7 +151,15 @@ enum {
     SECONDS = 'S',
     ITERS = 'n'
 };
-enum { COMPLETION = 'c', CPU = 'u', CONGESTION = 'g', JSON = 'j', BATCH = 'b', PROVIDER = 'P' };
+enum {
+    COMPLETION = 'c',
+    CPU = 'u',
+    CONGESTION = 'g',
+    JSON = 'j',
+    BATCH = 'b',
+    PROVIDER = 'P',
+    SAMPLES = 'f'
+};
 
 static const struct option options[] = {
     { "host", 1, NULL, HOST },
@@ -168,6 +176,7 @@ static const struct option options[] = {
     { "json", 0, NULL, JSON },
     { "batch", 1, NULL, BATCH },
     { "provider", 1, NULL, PROVIDER },
+    { "samples", 1, NULL, SAMPLES },
     { NULL, 0, NULL, 0 },
 };
 
@@ -202,6 +211,7 @@ static void take(struct peer *peer, int option, const char *name)
         check_provider(program, optarg);
         copy_name(program, name, plan->provider, sizeof plan->provider, optarg);
         break;
+    case SAMPLES: peer->samples_file = optarg; break;
     case JSON: break; /* the only output format */
     default: usage(program, "unknown option, or a value is missing");
     }
@@ -235,6 +245,8 @@ static void parse(struct peer *peer, int argc, char **argv)
         usage(program, "latency times at most %u round trips", MAX_LAPS);
     if (plan->mode == PEER_LAT && plan->op == PEER_WRITE && plan->event)
         usage(program, "the target of a write looks at memory: no --completion event with lat");
+    if (plan->mode != PEER_LAT && peer->samples_file)
+        usage(program, "--samples is for lat");
     if (plan->mode == PEER_LAT && plan->batch)
         usage(program, "--batch is for bw and rate");
 }
@@ -527,11 +539,26 @@ static void print_head(const struct peer *peer, uint64_t iters)
            (unsigned long long)plan->size, (unsigned long long)iters);
 }
 
+/* Each sample as percentiles have it, a line each, the least first. */
+static void write_samples(const struct peer *peer, double unit)
+{
+    FILE *file = fopen(peer->samples_file, "w");
+
+    if (!file)
+        peer_die_errno(peer->samples_file);
+    for (size_t i = 0; i < peer->sample_count; i++)
+        fprintf(file, "%.4f\n", peer->samples[i] / unit);
+    if (fclose(file))
+        peer_die_errno(peer->samples_file);
+}
+
 /* A read is a round trip, everything else half of one. */
 static void print_latency(struct peer *peer)
 {
     double unit = peer->plan.op == PEER_READ ? 1e3 : 2e3;
 
+    if (peer->samples_file)
+        write_samples(peer, unit);
     print_head(peer, peer->sample_count);
     printf(",\"median_us\":%.4f,\"p99_us\":%.4f,\"p999_us\":%.4f", percentile(peer, 0.5) / unit,
            percentile(peer, 0.99) / unit, percentile(peer, 0.999) / unit);

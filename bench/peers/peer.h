@@ -47,6 +47,8 @@ struct peer {
     bool server;
     const char *host; /* NULL: any address (server), loopback (client) */
     int port, cpu;    /* cpu -1: not pinned */
+    const char
+        *samples_file; /* where the client writes each time of lat, microseconds; NULL: nowhere */
     int listener, oob;
     struct sockaddr_storage here, there; /* of the out-of-band connection */
     char library[64];                    /* set by run(): what is measured, with its version */
