@@ -31,6 +31,7 @@
 #include "rnicpi_watch.h"
 
 struct ri_mem_qp;
+struct ri_mem_connection;
 
 /* What is counted against a limit of ri_rnic_attr; OTHERS: against none. */
 enum ri_mem_kind { RI_MEM_PDS, RI_MEM_CQS, RI_MEM_QPS, RI_MEM_AHS, RI_MEM_OTHERS, RI_MEM_KINDS };
@@ -46,6 +47,7 @@ struct ri_mem_rnic {
     struct ri_lane lane;            /* its context is set by lane_open */
     struct ri_unwatch_list leaving; /* rnicpi_watch.h */
     struct ri_tellers tellers;      /* rnicpi_tell.h */
+    struct ri_set_a *set_a;         /* rnicpi_set_a.h; else NULL */
     pthread_mutex_t lock;
     struct ri_regions regions;    /* rnicpi_region.h; their domain is a struct ri_mem_pd */
     uint32_t count[RI_MEM_KINDS]; /* objects that are there */
@@ -110,7 +112,8 @@ struct ri_mem_qp {
     enum ri_qp_state state;
     uint32_t number, flags, ird, ord, qkey;
     struct ri_queue send, receive;
-    struct ri_event events[2]; /* to be told */
+    struct ri_mem_connection *connection; /* rnicpi_set_a.h; else NULL */
+    struct ri_event events[2];            /* to be told */
     uint32_t event_count;
 };
 
