@@ -14,9 +14,8 @@
 #include <rnicpi.h>
 #include <rnicpi_mem.h>
 #include <rnicpi_rc.h>
+#include <rnicpi_set_a.h>
 #include <rnicpi_util.h>
-
-#include <sys/queue.h>
 
 #define MAX_SGE     4u
 #define MAX_DEPTH   RI_RC_DEPTH /* IRD and ORD */
@@ -28,7 +27,7 @@
 
 struct rnic {
     struct ri_mem_rnic mem;
-    TAILQ_HEAD(, connection) connections;
+    struct ri_set_a set;
     TAILQ_HEAD(, mailbox) mailboxes;
     uint32_t pass;
 };
@@ -40,7 +39,6 @@ struct ah {
 
 struct qp {
     struct ri_rc rc;
-    struct connection *connection;
     struct mailbox *mailbox; /* UD */
 };
 
@@ -69,51 +67,20 @@ struct half {
     uint32_t position; /* this side's: tail of the one that it writes, head of the other */
 };
 
-enum connection_state {
-    NEW,
-    GREETING,   /* passive: waits for the request */
-    UNDECIDED,  /* passive: accept or reject comes next */
-    ACCEPTED,   /* passive: waits for the peer's READY */
-    CONNECTING, /* active: waits for the answer */
-    CONNECTED,
-    ENDED
-};
-
-/* What a connection has to tell, in this order. */
-enum { TELL_RESOLVED = 1, TELL_REQUEST = 2, TELL_ESTABLISHED = 4, TELL_END = 8 };
-
 struct connection {
-    struct ri_connection base;
+    struct ri_mem_connection mem;
     struct ri_watched watched; /* the socket */
-    struct ri_teller teller;
-    TAILQ_ENTRY(connection) link;
-    struct rnic *rnic;
-    struct qp *qp;
-    struct listener *listener;
-    enum connection_state state;
-    bool destroyed; /* by the user, or the user has never heard of it */
-    bool open;      /* its socket is watched, or about to be closed */
-    bool datagram;
-    uint32_t tells, pass;
-    uint64_t deadline;
     struct half in, out;
-    bool negotiate;
-    uint16_t ird, ord;
-    struct sockaddr_storage local, peer;
-    struct ri_connection_event end; /* the event of TELL_END */
-    uint16_t data_length;           /* private data of the peer */
-    uint8_t data[RI_MAX_PRIVATE_DATA];
+    uint32_t pass;
 };
 
 struct listener {
-    struct ri_listener base;
+    struct ri_mem_listener mem;
     struct ri_watched watched;
     struct rnic *rnic;
-    struct sockaddr_storage address;
-    uint32_t backlog, undecided;
-    bool datagram;
 };
 
+/* vp_memory.c */
 extern const uint8_t own_gid[16];
 uint64_t now_ns(void);
 
@@ -142,38 +109,15 @@ uint32_t ring_in(const struct half *in);
 /* What was written, or read, is the peer's to see. */
 void ring_publish(struct connection *connection, struct half *half);
 
-/* connect.c: set A */
-/* The end of a connection, told once. `cause` 0: nothing but the end. Under the lock. */
-void connection_end(struct connection *connection, enum ri_event_type cause, uint16_t code,
-                    bool explained);
-/* Ends connections that have waited for too long; returns when to look again. Under the lock. */
-uint64_t connections_expire(struct rnic *rnic);
-enum ri_status vp_connection_create(struct ri_rnic *base, void *context,
-                                    struct ri_connection **out);
-enum ri_status vp_connection_destroy(struct ri_connection *base);
-enum ri_status vp_resolve(struct ri_connection *base, const struct ri_connect_param *param);
-enum ri_status vp_connect(struct ri_connection *base, struct ri_qp *qp,
-                          const struct ri_connect_param *param);
-enum ri_status vp_accept(struct ri_connection *base, struct ri_qp *qp,
-                         const struct ri_connect_param *param);
-enum ri_status vp_reject(struct ri_connection *base, const void *data, uint16_t length);
-enum ri_status vp_disconnect(struct ri_connection *base, const void *data, uint16_t length);
-enum ri_status vp_service_request(struct ri_connection *base, const struct ri_connect_param *param);
-enum ri_status vp_service_reply(struct ri_connection *base, const struct ri_service_reply *reply);
+/* connect.c */
+extern const struct ri_carrier carrier;
 /* A request of a listener's socket. Under the lock. */
 void connection_accepted(struct listener *listener, int fd);
-/* The listener is gone: requests that the user has not heard of are dropped. Under the lock. */
-void connections_forget(struct listener *listener);
 
 /* socket.c: the socket beside the rings */
-enum { REQUEST = 1, ACCEPT, REJECT, READY, REPLY, BELL };
 struct message {
-    uint32_t type, length; /* of data */
-    uint32_t qpn, qkey, status;
-    uint16_t ird, ord;
-    uint32_t negotiate;
-    struct sockaddr_storage source, destination;
-    uint8_t data[RI_MAX_PRIVATE_DATA];
+    uint32_t bell; /* 1: nothing else is in it */
+    struct ri_cm_message cm;
 };
 struct sockaddr_un;
 /* The name of a listener's socket: the host has one for connections and one for datagrams per port

@@ -35,8 +35,8 @@ static enum ri_status change_state(struct qp *qp, enum ri_qp_state state)
 
     switch (state) {
     case RI_QPS_ERROR:
-        if (qp->connection && base->state == RI_QPS_RTS)
-            connection_end(qp->connection, 0, 0, false);
+        if (base->connection && base->state == RI_QPS_RTS)
+            ri_set_a_end(base->connection, 0, 0, false);
         ri_mem_qp_end(base, 0, 0, false);
         return RI_OK;
     case RI_QPS_IDLE: ri_rc_reset(&qp->rc); return ri_mem_qp_idle(base);
@@ -75,10 +75,7 @@ enum ri_status vp_qp_destroy(struct ri_qp *base)
     struct ri_mem_rnic *rnic = qp->rc.qp.rnic;
 
     pthread_mutex_lock(&rnic->lock);
-    if (qp->connection && qp->rc.qp.state == RI_QPS_RTS)
-        connection_end(qp->connection, 0, 0, false);
-    if (qp->connection)
-        qp->connection->qp = NULL;
+    ri_set_a_part(&qp->rc.qp);
     mailbox_close(qp);
     pthread_mutex_unlock(&rnic->lock);
     ri_mem_qp_close(&qp->rc.qp);

@@ -50,7 +50,7 @@ enum ri_status port_of(const struct sockaddr *address, uint64_t service_id, bool
 
 bool socket_send(int fd, const struct message *message, int memory)
 {
-    size_t length = message->type == BELL ? sizeof(message->type) : sizeof(*message);
+    size_t length = message->bell ? sizeof(message->bell) : sizeof(*message);
     struct iovec part = { (void *)message, length };
     union {
         struct cmsghdr head;
@@ -90,15 +90,15 @@ int socket_receive(int fd, struct message *message, int *memory)
         return got < 0 && errno == EAGAIN ? -1 : 0;
     if (CMSG_FIRSTHDR(&header) && control.head.cmsg_type == SCM_RIGHTS)
         memcpy(memory, CMSG_DATA(&control.head), sizeof(*memory));
-    if (message->type != BELL && (got != sizeof(*message) || message->length > RI_MAX_PRIVATE_DATA))
-        message->type = 0;
+    if (!message->bell && got != sizeof(*message))
+        message->cm.type = 0;
     return 1;
 }
 
 /* If the socket is full the peer has messages to read: it is awake. */
 void bell(struct connection *c)
 {
-    const struct message message = { .type = BELL };
+    const struct message message = { .bell = 1 };
 
     socket_send(c->watched.fd, &message, -1);
 }
@@ -179,12 +179,11 @@ enum ri_status vp_listen(struct ri_rnic *base, const struct ri_listen_param *par
         status = RI_ERR_NO_RESOURCES;
     if (status != RI_OK)
         goto free_listener;
-    *listener = (struct listener){ .base = { base->ops, context },
+    *listener = (struct listener){ .mem = { .base = { base->ops, context },
+                                            .backlog = param->backlog,
+                                            .datagram = param->datagram },
                                    .watched = { .fd = fd, .gone = listener_gone },
-                                   .rnic = rnic,
-                                   .backlog = param->backlog,
-                                   .datagram = param->datagram };
-    set_bound(&listener->address, param->address, port);
+                                   .rnic = rnic };
     pthread_mutex_lock(&rnic->mem.lock);
     status = ri_watched_add(&rnic->mem.leaving, &listener->watched, EPOLLIN, listener_ready,
                             listener);
@@ -192,8 +191,8 @@ enum ri_status vp_listen(struct ri_rnic *base, const struct ri_listen_param *par
     pthread_mutex_unlock(&rnic->mem.lock);
     if (status != RI_OK)
         goto free_listener;
-    *bound = listener->address;
-    *out = &listener->base;
+    set_bound(bound, param->address, port);
+    *out = &listener->mem.base;
     return RI_OK;
 
 free_listener:
@@ -210,8 +209,7 @@ enum ri_status vp_listen_destroy(struct ri_listener *base)
     struct rnic *rnic = listener->rnic;
 
     pthread_mutex_lock(&rnic->mem.lock);
-    ri_tell_forget(&rnic->mem.tellers, NULL, listener);
-    connections_forget(listener);
+    ri_set_a_forget(&rnic->set, &listener->mem);
     shutdown(listener->watched.fd, SHUT_RDWR); /* connect(2) is refused from now on */
     rnic->mem.count[RI_MEM_OTHERS]--;
     ri_unwatch_later(&rnic->mem.leaving, &listener->watched);

@@ -12,7 +12,7 @@ static uint8_t *at_position(const struct half *half)
 /* The peer sees it after ring_publish(). */
 uint8_t *rc_put(struct ri_rc *rc, const struct ri_piece *piece)
 {
-    struct half *out = &((struct qp *)rc)->connection->out;
+    struct half *out = &((struct connection *)rc->qp.connection)->out;
     uint8_t *at = at_position(out);
 
     if (!ring_has_room(out))
@@ -24,16 +24,16 @@ uint8_t *rc_put(struct ri_rc *rc, const struct ri_piece *piece)
 
 void rc_end(struct ri_rc *rc, enum ri_event_type type, uint16_t code, bool explained)
 {
-    struct connection *c = ((struct qp *)rc)->connection;
+    struct connection *c = (struct connection *)rc->qp.connection;
 
     ring_publish(c, &c->out);
-    connection_end(c, type, code, explained);
+    ri_set_a_end(&c->mem, type, code, explained);
 }
 
 /* One piece of the ring. The head is copied before it is looked at: the peer could change it. */
 static bool take(struct qp *qp)
 {
-    struct connection *c = qp->connection;
+    struct connection *c = (struct connection *)qp->rc.qp.connection;
     uint32_t there = ring_in(&c->in);
     struct ri_piece piece;
 
@@ -43,7 +43,7 @@ static bool take(struct qp *qp)
     if (there > ROOM || (piece.length <= RI_RC_PAYLOAD && there < sizeof(piece) + piece.length))
         piece.length = UINT32_MAX; /* no peer of ours writes that */
     ri_rc_take(&qp->rc, &piece, at_position(&c->in) + sizeof(piece));
-    if (qp->connection != c)
+    if (qp->rc.qp.connection != &c->mem)
         return true;
     c->in.position += (uint32_t)sizeof(piece) + piece.length;
     ring_publish(c, &c->in);
@@ -52,22 +52,23 @@ static bool take(struct qp *qp)
 
 static bool is_connected(const struct qp *qp)
 {
-    return qp->connection && qp->connection->state == CONNECTED;
+    return qp->rc.qp.connection && qp->rc.qp.connection->state == RI_CM_CONNECTED;
 }
 
 uint32_t serve_qp(struct qp *qp)
 {
+    struct connection *c = (struct connection *)qp->rc.qp.connection;
     uint32_t work = 0, before;
 
     while (work < FRAMES && is_connected(qp) && take(qp))
         work++;
     if (!is_connected(qp))
         return work;
-    before = qp->connection->out.position;
+    before = c->out.position;
     while (is_connected(qp) && ri_rc_send(&qp->rc))
         work++;
-    if (is_connected(qp) && qp->connection->out.position != before)
-        ring_publish(qp->connection, &qp->connection->out);
+    if (is_connected(qp) && c->out.position != before)
+        ring_publish(c, &c->out);
     return work;
 }
 
@@ -84,9 +85,9 @@ void serve(struct ri_mem_qp *base)
 /* The peer rings the bell from now on; what it did before is seen here. */
 bool is_quiet(struct connection *c)
 {
-    struct qp *qp = c->qp;
+    struct qp *qp = (struct qp *)c->mem.qp;
 
-    if (c->state != CONNECTED || !qp)
+    if (c->mem.state != RI_CM_CONNECTED || !qp)
         return true;
     atomic_store(&c->in.ring->sleeps, 1);
     return !ring_in(&c->in) && !(ri_rc_wants(&qp->rc) && ring_has_room(&c->out));

@@ -82,7 +82,7 @@ static enum ri_status vp_open(const struct ri_open *open, struct ri_rnic **out)
         free(rnic);
         return RI_ERR_NO_RESOURCES;
     }
-    TAILQ_INIT(&rnic->connections);
+    ri_set_a_open(&rnic->set, &rnic->mem, &carrier);
     TAILQ_INIT(&rnic->mailboxes);
     *out = &rnic->mem.base;
     return RI_OK;
@@ -126,22 +126,23 @@ static enum ri_status vp_query_port(struct ri_rnic *base, struct ri_port_attr *a
 static uint32_t serve_all(struct rnic *rnic, uint32_t budget)
 {
     uint32_t pass = ++rnic->pass, work = 0;
-    struct connection *c;
+    struct ri_mem_connection *c;
 
-    while (work < budget && (c = TAILQ_FIRST(&rnic->connections)) && c->pass != pass) {
-        struct qp *qp = c->qp;
+    while (work < budget && (c = TAILQ_FIRST(&rnic->set.connections)) &&
+           ((struct connection *)c)->pass != pass) {
+        struct ri_mem_qp *qp = c->qp;
         uint32_t done;
 
-        TAILQ_REMOVE(&rnic->connections, c, link);
-        TAILQ_INSERT_TAIL(&rnic->connections, c, link);
-        c->pass = pass;
-        if (!qp || c->state != CONNECTED)
+        TAILQ_REMOVE(&rnic->set.connections, c, link);
+        TAILQ_INSERT_TAIL(&rnic->set.connections, c, link);
+        ((struct connection *)c)->pass = pass;
+        if (!qp || c->state != RI_CM_CONNECTED)
             continue;
-        done = serve_qp(qp);
+        done = serve_qp((struct qp *)qp);
         work += done;
         if (!done)
             continue;
-        ri_mem_report(&qp->rc.qp);
+        ri_mem_report(qp);
         pthread_mutex_lock(&rnic->mem.lock);
     }
     return work;
@@ -159,7 +160,7 @@ static uint32_t vp_progress(struct ri_lane *lane, struct ri_cq *first, uint32_t 
     pthread_mutex_lock(&rnic->mem.lock);
     work = serve_all(rnic, budget);
     next = mailboxes_serve(rnic);
-    *next_deadline = connections_expire(rnic);
+    *next_deadline = ri_set_a_expire(&rnic->set);
     if (next < *next_deadline)
         *next_deadline = next;
     work += ri_tell_now(&rnic->mem.tellers);
@@ -171,12 +172,12 @@ static bool vp_lane_arm(struct ri_lane *lane)
 {
     struct rnic *rnic = (struct rnic *)ri_mem_rnic_of_lane(lane);
     bool quiet = !ri_unwatch_pending(&rnic->mem.leaving);
-    struct connection *c;
+    struct ri_mem_connection *c;
 
     pthread_mutex_lock(&rnic->mem.lock);
     quiet &= !ri_tell_pending(&rnic->mem.tellers);
-    TAILQ_FOREACH(c, &rnic->connections, link)
-    quiet &= is_quiet(c);
+    TAILQ_FOREACH(c, &rnic->set.connections, link)
+    quiet &= is_quiet((struct connection *)c);
     pthread_mutex_unlock(&rnic->mem.lock);
     return quiet;
 }
@@ -207,17 +208,17 @@ static const struct ri_privileged_ops privileged = {
     .ah_create = vp_ah_create,
     .ah_modify = vp_ah_modify,
     .ah_destroy = ri_mem_ah_destroy,
-    .connection_create = vp_connection_create,
-    .connection_destroy = vp_connection_destroy,
-    .resolve = vp_resolve,
+    .connection_create = ri_mem_connection_create,
+    .connection_destroy = ri_mem_connection_destroy,
+    .resolve = ri_mem_resolve,
     .listen = vp_listen,
     .listen_destroy = vp_listen_destroy,
-    .connect = vp_connect,
-    .accept = vp_accept,
-    .reject = vp_reject,
-    .disconnect = vp_disconnect,
-    .service_request = vp_service_request,
-    .service_reply = vp_service_reply,
+    .connect = ri_mem_connect,
+    .accept = ri_mem_accept,
+    .reject = ri_mem_reject,
+    .disconnect = ri_mem_disconnect,
+    .service_request = ri_mem_service_request,
+    .service_reply = ri_mem_service_reply,
 };
 
 static const struct ri_user_ops user = {
