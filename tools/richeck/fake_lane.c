@@ -204,6 +204,8 @@ void fake_lane_timer_set(struct fake_lane *lane, struct ri_timer *timer)
     pthread_mutex_lock(&lane->lock);
     forget_timer(lane, timer);
     FAKE_CHECK(lane->timer_count < FAKE_TIMERS);
+    timer->host_deadline =
+        timer->deadline; /* a caller that moves it writes `deadline` without the lock */
     lane->timers[lane->timer_count++] = timer;
     pthread_mutex_unlock(&lane->lock);
     if (lane->threaded && inside != lane)
@@ -238,8 +240,8 @@ uint64_t fake_lane_next_timer(struct fake_lane *lane)
 
     pthread_mutex_lock(&lane->lock);
     for (unsigned int i = 0; i < lane->timer_count; i++)
-        if (lane->timers[i]->deadline < next)
-            next = lane->timers[i]->deadline;
+        if (lane->timers[i]->host_deadline < next)
+            next = lane->timers[i]->host_deadline;
     pthread_mutex_unlock(&lane->lock);
     return next;
 }
@@ -248,7 +250,7 @@ void fake_lane_expire_timers(struct fake_lane *lane)
 {
     pthread_mutex_lock(&lane->lock);
     for (unsigned int i = 0; i < lane->timer_count; i++)
-        lane->timers[i]->deadline = 0;
+        lane->timers[i]->deadline = lane->timers[i]->host_deadline = 0;
     pthread_mutex_unlock(&lane->lock);
 }
 
@@ -259,7 +261,7 @@ static struct ri_timer *begin_expired(struct fake_lane *lane)
 
     pthread_mutex_lock(&lane->lock);
     for (unsigned int i = 0; i < lane->timer_count && !timer; i++)
-        if (lane->timers[i]->deadline <= now)
+        if (lane->timers[i]->host_deadline <= now)
             timer = lane->timers[i];
     if (timer)
         forget_timer(lane, timer);
