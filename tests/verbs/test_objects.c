@@ -161,11 +161,32 @@ START_TEST(a_gid_is_an_address_and_loopback_comes_last)
         ck_assert_int_eq(vb_gid_index(vb_context_of(context), (void *)&address, &index), 0);
         ck_assert_uint_eq(index, (uint32_t)i);
     }
-    ck_assert_int_eq(ibv_query_gid(context, 1, (int)count, &gid), -1);
     ck_assert_int_eq(ibv_query_gid(context, 2, 0, &gid), -1);
     ck_assert_int_eq(ibv_query_gid_ex(context, 1, 0, entries, 1), EINVAL);
     ck_assert_int_eq(_ibv_query_gid_ex(context, 1, 0, entries, 0, 8), EINVAL);
     ck_assert_int_eq(ibv_query_gid_table(context, entries, 0, 0), -EINVAL);
+}
+END_TEST
+
+/* As libibverbs has it: zeros by ibv_query_gid, ENODATA by ibv_query_gid_ex. */
+START_TEST(the_end_of_the_gid_table_is_empty)
+{
+    static const union ibv_gid none;
+    struct ibv_gid_entry entries[64];
+    ssize_t count = ibv_query_gid_table(context, entries, 64, 0);
+    struct ibv_port_attr port;
+    union ibv_gid gid;
+
+    ck_assert_int_eq(ibv_query_port(context, 1, &port), 0);
+    ck_assert_int_lt(count, port.gid_tbl_len);
+    for (int i = (int)count; i < port.gid_tbl_len; i++) {
+        memset(&gid, 0x5a, sizeof(gid));
+        ck_assert_int_eq(ibv_query_gid(context, 1, i, &gid), 0);
+        ck_assert_mem_eq(&gid, &none, sizeof(gid));
+        ck_assert_int_eq(ibv_query_gid_ex(context, 1, (uint32_t)i, entries, 0), ENODATA);
+    }
+    ck_assert_int_eq(ibv_query_gid(context, 1, port.gid_tbl_len, &gid), -1);
+    ck_assert_int_eq(ibv_query_gid_ex(context, 1, (uint32_t)port.gid_tbl_len, entries, 0), EINVAL);
 }
 END_TEST
 
@@ -509,6 +530,31 @@ START_TEST(a_qp_of_rdma_cm_is_not_connected_by_numbers)
 }
 END_TEST
 
+START_TEST(an_empty_gid_connects_no_qp)
+{
+    struct ibv_cq *cq = ibv_create_cq(context, 32, NULL, NULL, 0);
+    struct ibv_qp_init_attr init = qp_attr(cq);
+    struct ibv_qp *qp = ibv_create_qp(pd, &init);
+    struct ibv_gid_entry entries[64];
+    const int mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                     IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+    struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTR,
+                                .path_mtu = IBV_MTU_1024,
+                                .dest_qp_num = 20000 << 8 | 7,
+                                .ah_attr = { .is_global = 1, .port_num = 1 } };
+
+    ck_assert_int_eq(ibv_query_gid(context, 1, 0, &attr.ah_attr.grh.dgid), 0);
+    attr.ah_attr.grh.sgid_index = (uint8_t)ibv_query_gid_table(context, entries, 64, 0);
+    to_init(qp);
+    ck_assert_int_eq(ibv_modify_qp(qp, &attr, mask), EINVAL);
+    ck_assert_int_eq(qp->state, IBV_QPS_INIT);
+    attr.ah_attr.grh.sgid_index = 0;
+    ck_assert_int_eq(ibv_modify_qp(qp, &attr, mask), 0);
+    ck_assert_int_eq(ibv_destroy_qp(qp), 0);
+    ck_assert_int_eq(ibv_destroy_cq(cq), 0);
+}
+END_TEST
+
 /* Its QPs have listeners, which stay. */
 START_TEST(a_context_that_was_closed_too_early_goes_on)
 {
@@ -631,16 +677,17 @@ int main(void)
         tc, a_device_is_an_interface_and_the_same_in_each_list, an_open_device_outlives_its_list,
         a_device_tells_what_it_can, a_shorter_structure_is_filled_as_far_as_it_goes,
         a_port_is_active_and_no_other_is_there, a_gid_is_an_address_and_loopback_comes_last,
-        a_context_with_queues_is_closed_and_lives_on, a_region_has_keys_and_keeps_its_pd_busy,
-        a_parent_domain_stands_for_its_pd, rights_that_cannot_be_are_refused,
-        optional_rights_are_taken, a_region_is_changed_or_left_as_it_was,
-        a_cq_is_as_deep_as_asked_and_grows, an_srq_is_changed_and_queried,
-        a_qp_gives_what_it_was_asked_for, a_qp_beyond_the_device_is_refused,
-        a_state_is_reached_by_its_transitions_only, what_is_no_state_is_refused,
-        a_reset_holds_against_the_end_of_a_connection, a_qp_of_rdma_cm_is_not_connected_by_numbers,
-        a_context_that_was_closed_too_early_goes_on, a_post_before_a_connection_is_refused,
-        an_error_state_flushes, what_is_not_built_is_refused,
-        an_address_handle_names_a_gid_that_is_there, every_value_has_a_text);
+        the_end_of_the_gid_table_is_empty, a_context_with_queues_is_closed_and_lives_on,
+        a_region_has_keys_and_keeps_its_pd_busy, a_parent_domain_stands_for_its_pd,
+        rights_that_cannot_be_are_refused, optional_rights_are_taken,
+        a_region_is_changed_or_left_as_it_was, a_cq_is_as_deep_as_asked_and_grows,
+        an_srq_is_changed_and_queried, a_qp_gives_what_it_was_asked_for,
+        a_qp_beyond_the_device_is_refused, a_state_is_reached_by_its_transitions_only,
+        what_is_no_state_is_refused, a_reset_holds_against_the_end_of_a_connection,
+        a_qp_of_rdma_cm_is_not_connected_by_numbers, a_context_that_was_closed_too_early_goes_on,
+        an_empty_gid_connects_no_qp, a_post_before_a_connection_is_refused, an_error_state_flushes,
+        what_is_not_built_is_refused, an_address_handle_names_a_gid_that_is_there,
+        every_value_has_a_text);
     tcase_add_test(alone, a_device_keeps_its_number);
     return tc_main(suite);
 }

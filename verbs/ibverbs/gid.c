@@ -5,7 +5,8 @@
  * The table is made when the context is opened and does not change: programs exchange indices, and
  * a QP's address vector names one. IPv4 addresses come first, as ::ffff:a.b.c.d, then IPv6, then
  * link-local ones. A GID has no room for the scope of a link-local address, so the table keeps it.
- * Loopback addresses come last: index 0 is one only if the port has no other address.
+ * Loopback addresses come last: index 0 is one only if the port has no other address. As an
+ * adapter's, the table is longer than that; the other places are empty.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -18,6 +19,7 @@
 #include <stdlib.h>
 
 #define FIRST_GUESS 16u
+#define PLACES      16u /* the table's length is a multiple of it */
 
 struct gid_entry {
     union ibv_gid gid;
@@ -165,6 +167,11 @@ uint32_t vb_gids_count(const struct vb_context *context)
     return context->gids->count ? context->gids->count : 1;
 }
 
+uint32_t vb_gids_places(const struct vb_context *context)
+{
+    return (vb_gids_count(context) / PLACES + 1) * PLACES;
+}
+
 int vb_gid_address(struct vb_context *context, uint32_t index, struct sockaddr_storage *address)
 {
     if (index >= context->gids->count)
@@ -188,7 +195,7 @@ int vb_gid_index(struct vb_context *context, const struct sockaddr *address, uin
 static bool is_place(struct vb_context *context, uint32_t port_num, uint32_t index)
 {
     return port_num >= 1 && port_num <= ual_device_attr(context->device)->ports &&
-           index < vb_gids_count(context);
+           index < vb_gids_places(context);
 }
 
 static enum ibv_gid_type type_of(const struct vb_context *context)
@@ -198,7 +205,7 @@ static enum ibv_gid_type type_of(const struct vb_context *context)
     return iwarp ? IBV_GID_TYPE_IB : IBV_GID_TYPE_ROCE_V2;
 }
 
-/* A port without an address has one GID, all zeros. */
+/* An empty place has a GID of zeros, here and not for ibv_query_gid_ex, as libibverbs has it. */
 int ibv_query_gid(struct ibv_context *ibv, uint8_t port_num, int index, union ibv_gid *gid)
 {
     SANITIZER_OUTPUT(gid);
@@ -208,7 +215,7 @@ int ibv_query_gid(struct ibv_context *ibv, uint8_t port_num, int index, union ib
         errno = EINVAL;
         return -1;
     }
-    if (context->gids->count)
+    if ((uint32_t)index < context->gids->count)
         *gid = context->gids->entries[index].gid;
     else
         memset(gid, 0, sizeof(*gid));
@@ -268,6 +275,6 @@ int ibv_query_gid_type(struct ibv_context *ibv, uint8_t port_num, unsigned int i
         errno = EINVAL;
         return -1;
     }
-    *type = type_of(context) == IBV_GID_TYPE_ROCE_V2;
+    *type = index < context->gids->count && type_of(context) == IBV_GID_TYPE_ROCE_V2;
     return 0;
 }

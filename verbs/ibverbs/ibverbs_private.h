@@ -12,7 +12,10 @@ void vb_device_leave(struct vb_device *device);
 /* gid.c */
 int vb_gids_open(struct vb_context *context);
 void vb_gids_close(struct vb_context *context);
+/* GIDs that there are, at least 1: a port without an address has one of zeros. */
 uint32_t vb_gids_count(const struct vb_context *context);
+/* The table's length; the last place, at least, is empty. */
+uint32_t vb_gids_places(const struct vb_context *context);
 
 /* query.c, gid.c, cq.c, cq_extended.c, qp.c, srq.c, mw.c: operations of a context. Error numbers,
  * or NULL and errno. */

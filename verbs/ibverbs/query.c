@@ -155,7 +155,7 @@ static void fill_port(struct vb_context *context, const struct ri_port_attr *por
     attr->phys_state = port->online ? 5 : 3; /* LinkUp, Disabled */
     attr->max_mtu = IBV_MTU_4096;
     attr->active_mtu = mtu_of(port->mtu);
-    attr->gid_tbl_len = (int)vb_gids_count(context);
+    attr->gid_tbl_len = (int)vb_gids_places(context);
     attr->port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS;
     attr->max_msg_sz = (uint32_t)(rnic->max_message > UINT32_MAX ? UINT32_MAX : rnic->max_message);
     attr->pkey_tbl_len = 1;
