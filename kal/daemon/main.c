@@ -310,6 +310,25 @@ static int read_options(struct kald *kald, int count, char **words)
     return status ? kald_print_status(kald->path) : -1;
 }
 
+/* The folders above the policy's are watched by their names. False: it was said why not. */
+static bool make_absolute(const char **folder)
+{
+    char *here, *whole = NULL;
+
+    if (**folder == '/')
+        return true;
+    here = getcwd(NULL, 0);
+    if (!here || asprintf(&whole, "%s/%s", here, *folder) < 0)
+        whole = NULL;
+    free(here);
+    if (!whole) {
+        kald_say(3, "%s: %s", *folder, strerror(errno));
+        return false;
+    }
+    *folder = whole;
+    return true;
+}
+
 int main(int count, char **words)
 {
     static struct kald kald = {
@@ -322,6 +341,8 @@ int main(int count, char **words)
     status = read_options(&kald, count, words);
     if (status >= 0)
         return status;
+    if (!make_absolute(&kald.folder))
+        return 1;
     numbers_lines = getenv("JOURNAL_STREAM") != NULL;
     fit_files(&kald);
     if (!open_sources(&kald) || !kald_confine())

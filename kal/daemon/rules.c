@@ -126,22 +126,44 @@ bool kald_rules_read(struct kald *kald)
     return true;
 }
 
-/* The folder may be missing, or be replaced: then its parent tells. */
+static const uint32_t above = IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_ATTRIB |
+                              IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR;
+
+/* Watches the nearest folder above `path` that is there. False: a folder between the two came before
+ * the watch did, so nothing will tell of it. */
+static bool watch_above(const struct kald *kald, const char *path)
+{
+    char *folder = strdup(path), *end;
+    bool watched = false, missed = false;
+
+    while (folder && !watched && (end = strrchr(folder, '/'))) {
+        char *whole = end == folder ? end + 1 : end;
+        char next = *whole;
+
+        *whole = '\0';
+        watched = inotify_add_watch(kald->watch.fd, folder, above) >= 0;
+        *whole = next;
+        missed = watched && strcmp(folder, path) != 0 && !access(folder, F_OK);
+        *end = '\0';
+    }
+    free(folder);
+    return !missed;
+}
+
+/* The folder may be missing, or be replaced, and folders above it too: then one above tells. */
 void kald_rules_watch(struct kald *kald)
 {
     const uint32_t mask = IN_CLOSE_WRITE | IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO |
                           IN_ATTRIB | IN_DELETE_SELF | IN_MOVE_SELF;
-    char *parent = strdup(kald->folder), *slash;
 
-    inotify_add_watch(kald->watch.fd, kald->folder, mask | IN_ONLYDIR);
-    slash = parent ? strrchr(parent, '/') : NULL;
-    if (slash && slash != parent) {
-        *slash = '\0';
-        inotify_add_watch(kald->watch.fd, parent,
-                          IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_ATTRIB |
-                              IN_ONLYDIR);
+    /* Bounded, because what is there may be no folder that can be watched. */
+    for (int tries = 0; tries < 4; tries++) {
+        bool all = watch_above(kald, kald->folder);
+
+        inotify_add_watch(kald->watch.fd, kald->folder, mask | IN_ONLYDIR);
+        if (all)
+            break;
     }
-    free(parent);
 }
 
 bool kald_rules_changed(struct kald *kald)
