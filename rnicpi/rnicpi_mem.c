@@ -135,16 +135,11 @@ enum ri_status ri_mem_pd_destroy(struct ri_pd *base)
 
 /* ---- CQs ---- */
 
-struct cq {
-    struct ri_mem_cq mem;
-    struct ri_mem_rnic *rnic;
-};
-
 enum ri_status ri_mem_cq_create(struct ri_rnic *base, struct ri_cq_attr *attr, struct ri_cq **out)
 {
     struct ri_mem_rnic *rnic = (struct ri_mem_rnic *)base;
     enum ri_status status;
-    struct cq *cq;
+    struct ri_mem_rnic_cq *cq;
 
     if (attr->depth > rnic->attr->max_cqe)
         return RI_ERR_LIMIT;
@@ -166,14 +161,14 @@ enum ri_status ri_mem_cq_create(struct ri_rnic *base, struct ri_cq_attr *attr, s
 
 enum ri_status ri_mem_cq_set_depth(struct ri_cq *base, uint32_t *depth)
 {
-    struct cq *cq = (struct cq *)base;
+    struct ri_mem_rnic_cq *cq = (struct ri_mem_rnic_cq *)base;
 
     return *depth > cq->rnic->attr->max_cqe ? RI_ERR_LIMIT : ri_mem_cq_resize(&cq->mem, *depth);
 }
 
 enum ri_status ri_mem_cq_destroy(struct ri_cq *base)
 {
-    struct cq *cq = (struct cq *)base;
+    struct ri_mem_rnic_cq *cq = (struct ri_mem_rnic_cq *)base;
     bool busy;
 
     pthread_mutex_lock(&cq->mem.lock);
@@ -181,8 +176,9 @@ enum ri_status ri_mem_cq_destroy(struct ri_cq *base)
     pthread_mutex_unlock(&cq->mem.lock);
     if (busy)
         return RI_ERR_BUSY;
-    while (ri_mem_cq_close(&cq->mem) == RI_ERR_BUSY)
-        sched_yield(); /* another thread is between collect and deliver */
+    /* Another thread is between collect and deliver. */
+    while (atomic_load(&cq->reports) || ri_mem_cq_close(&cq->mem) == RI_ERR_BUSY)
+        sched_yield();
     ri_mem_count(cq->rnic, RI_MEM_CQS, -1);
     free(cq);
     return RI_OK;

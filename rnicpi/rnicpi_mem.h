@@ -60,6 +60,13 @@ struct ri_mem_pd {
     uint32_t users; /* QPs, regions, address handles */
 };
 
+/* What ri_mem_cq_create makes, and what QPs in memory have. The library's. */
+struct ri_mem_rnic_cq {
+    struct ri_mem_cq mem;
+    struct ri_mem_rnic *rnic;
+    atomic_uint reports; /* threads that are between unlock and the end of their report */
+};
+
 /* ---- the RNIC ---- */
 
 /*
@@ -145,8 +152,9 @@ enum ri_status ri_mem_qp_idle(struct ri_mem_qp *qp);
 
 /*
  * The last step of what is done under the lock: takes the completions that are due to their CQs,
- * releases the lock, and tells the host. The QP may be gone when it returns, and its CQs are not,
- * because ri_mem_cq_destroy waits for it.
+ * releases the lock, and tells the host. The QP may be gone when it returns. Its CQs are not before
+ * then: ri_mem_cq_destroy waits for the report, so an upcall about one of them must not destroy the
+ * other.
  */
 void ri_mem_report(struct ri_mem_qp *qp);
 

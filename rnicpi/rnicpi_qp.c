@@ -39,15 +39,25 @@ void ri_mem_qp_note(struct ri_mem_qp *qp, enum ri_event_type type, uint16_t code
     ri_tell_later(&qp->rnic->tellers, &qp->teller);
 }
 
+/* The CQ may be gone when it returns. */
+static void deliver(struct ri_mem_rnic_cq *cq)
+{
+    ri_cq_deliver(&cq->mem);
+    atomic_fetch_sub(&cq->reports, 1);
+}
+
 void ri_mem_report(struct ri_mem_qp *qp)
 {
-    struct ri_mem_cq *send = qp->send.source.cq, *receive = qp->receive.source.cq;
+    struct ri_mem_rnic_cq *send = (struct ri_mem_rnic_cq *)qp->send.source.cq;
+    struct ri_mem_rnic_cq *receive = (struct ri_mem_rnic_cq *)qp->receive.source.cq;
 
+    atomic_fetch_add(&send->reports, 1);
+    atomic_fetch_add(&receive->reports, 1);
     ri_cq_collect(&qp->send.source);
     ri_cq_collect(&qp->receive.source);
     pthread_mutex_unlock(&qp->rnic->lock);
-    ri_cq_deliver(send);
-    ri_cq_deliver(receive);
+    deliver(send);
+    deliver(receive);
 }
 
 /* ---- states ---- */
