@@ -129,7 +129,7 @@ bool kald_rules_read(struct kald *kald)
 static const uint32_t above = IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_ATTRIB |
                               IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR;
 
-/* Watches the nearest folder above `path` that is there. False: a folder between the two came before
+/* Watches the nearest folder above `path` that is there. False: a folder between them came before
  * the watch did, so nothing will tell of it. */
 static bool watch_above(const struct kald *kald, const char *path)
 {
