@@ -657,7 +657,9 @@ enum ri_rtr { RI_RTR_NONE = 0, RI_RTR_SEND = 1, RI_RTR_WRITE = 2, RI_RTR_READ = 
 /*
  * {handover} Set B: a TCP connection whose MPA start-up is decided becomes the QP's lower layer.
  * Plain data plus one descriptor. The provider owns `fd` from the moment qp_modify returns RI_OK;
- * before, and on failure, the caller does. Buffers are copied during the call.
+ * before, and on failure, the caller does. The socket may have other descriptors (the consumer's
+ * own, those of forked children): shutdown or a reset ends the connection, to close `fd` does not.
+ * Buffers are copied during the call.
  *
  * {last-message} `last_message` (the MPA Reply, or the last streaming message of a socket
  * conversion) leaves before any FPDU and only when the QP can receive. {refuse} With `refuse_code`

@@ -232,6 +232,30 @@ START_TEST(abandoned)
 }
 END_TEST
 
+/* A Read without an answer makes it a reset. Also the provider's own copy of the descriptor is not the
+ * only one: the consumer keeps its. */
+START_TEST(abandoned_in_a_read)
+{
+    struct buffer sink;
+    it_lmr_triplet_t place;
+    it_event_type_t event;
+
+    open_sockets(IFACE);
+    ok(it_socket_convert(s.sa, s.a.ep, IT_SC_NO_REQ_REP, NULL, 0));
+    expect(s.a.connections, IT_CM_MSG_CONN_ESTABLISHED_EVENT);
+    sink = buffer_make(&s.a, 64, EVERYTHING);
+    place = segment(&sink, 0, 64);
+    ok(it_post_rdma_read(s.a.ep, &place, 1, 1, BOTH, 0, 77));
+    ok(it_ep_disconnect(s.a.ep, NULL, 0));
+    event = next(s.a.connections).event_number;
+    ck_assert_msg(event == IT_CM_MSG_CONN_DISCONNECT_EVENT || event == IT_CM_MSG_CONN_BROKEN_EVENT,
+                  "%s came", itx_event_name(event));
+    tcp_has_ended(s.sb);
+    buffer_free(&sink);
+    close_sockets();
+}
+END_TEST
+
 /* --- shortage --- */
 
 START_TEST(no_descriptor)
@@ -270,6 +294,7 @@ int main(void)
     add_where(tc, FX_CONVERSION, peer_that_never_reads);
     add_where(tc, FX_CONVERSION, peer_that_refuses);
     add_where(tc, FX_CONVERSION, abandoned);
+    add_where(tc, FX_CONVERSION, abandoned_in_a_read);
     add_where(tc, FX_CONVERSION, no_descriptor);
     return tc_main(suite);
 }

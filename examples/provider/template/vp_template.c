@@ -54,7 +54,7 @@ struct stream {
     struct rnic *rnic;
     struct qp *qp; /* NULL: it is only closing */
     struct stream *next;
-    bool closing, shut, writes;
+    bool closing, shut, writes, reset;
     uint64_t deadline; /* of a closing one */
     uint32_t in_length, out_length;
     uint8_t in[ROOM], out[ROOM];
@@ -70,14 +70,28 @@ static uint64_t now_ns(void)
 
 /* ---- streams: what stands between a QP and its socket. Under the lock ---- */
 
-/* The descriptor is closed in the lane's next pass. */
+/* The connection ends in the lane's next pass. */
 static void stream_drop(struct stream *stream, bool reset)
 {
-    const struct linger none = { .l_onoff = 1 };
-
-    if (reset && !atomic_load(&stream->watched.leaving))
-        setsockopt(stream->watched.fd, SOL_SOCKET, SO_LINGER, &none, sizeof(none));
+    if (!atomic_load(&stream->watched.leaving))
+        stream->reset = reset;
     ri_unwatch_later(&stream->rnic->mem.leaving, &stream->watched);
+}
+
+/* The consumer of a converted socket, or a forked child, may hold the socket, too: closing the
+ * descriptor alone would end nothing. */
+static void end_connection(int fd, bool reset)
+{
+    const struct linger none = { .l_onoff = 1 };
+    const struct sockaddr nobody = { .sa_family = AF_UNSPEC };
+
+    if (reset) {
+        setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof(none));
+        connect(fd, &nobody, sizeof(nobody)); /* a RST, sent at once */
+    } else {
+        shutdown(fd, SHUT_RDWR);
+    }
+    close(fd);
 }
 
 /* No lock held, nobody is in ready(): see rnicpi_watch.h. */
@@ -86,7 +100,7 @@ static void stream_gone(struct ri_watched *watched)
     struct stream *stream = (struct stream *)watched, **at;
     struct rnic *rnic = stream->rnic;
 
-    close(watched->fd);
+    end_connection(watched->fd, stream->reset);
     pthread_mutex_lock(&rnic->mem.lock);
     for (at = &rnic->streams; *at != stream; at = &(*at)->next)
         ;
