@@ -232,8 +232,8 @@ START_TEST(abandoned)
 }
 END_TEST
 
-/* A Read without an answer makes it a reset. Also the provider's own copy of the descriptor is not the
- * only one: the consumer keeps its. */
+/* A Read without an answer makes it a reset. The consumer keeps its descriptor: to close the
+ * provider's does not end the connection. */
 START_TEST(abandoned_in_a_read)
 {
     struct buffer sink;

@@ -175,8 +175,8 @@ START_TEST(a_stray_wake_does_not_stay_readable)
 }
 END_TEST
 
-/* A run of the background thread that delivered something may raise the descriptor after the consumer
- * has taken that; finding the queue empty clears it. */
+/* A run of the background thread that delivered something may raise the descriptor after the
+ * consumer has taken that; finding the queue empty clears it. */
 static bool rests(struct ual_evd *evd)
 {
     expect_empty(evd);
