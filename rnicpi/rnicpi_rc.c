@@ -223,8 +223,10 @@ static void take_answer(struct ri_rc *rc, const struct ri_piece *piece, const ui
 {
     struct ri_queue *queue = &rc->qp.send;
     struct ri_request *read = oldest_read(rc);
+    uint32_t left = read ? read->length - read->moved : 0;
+    bool last = piece->flags & RI_PIECE_LAST;
 
-    if (!read || read->length - read->moved < piece->length) {
+    if (!read || left < piece->length || (last && left != piece->length)) {
         ri_rc_fail(rc, RI_EVENT_RESPONSE_ERROR, CODE_RESPONSE, false);
         return;
     }
@@ -236,7 +238,7 @@ static void take_answer(struct ri_rc *rc, const struct ri_piece *piece, const ui
         return;
     }
     read->moved += piece->length;
-    if (!(piece->flags & RI_PIECE_LAST))
+    if (!last)
         return;
     rc->reads--;
     read->finished = true;

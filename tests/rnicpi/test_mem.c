@@ -453,6 +453,31 @@ START_TEST(an_error_ends_both_once_and_flushes_in_order)
 }
 END_TEST
 
+/* An answer has as many octets as were asked for: row 0 has fewer, row 1 more, row 2 as many. */
+START_TEST(answers_of_another_length)
+{
+    static const uint8_t octets[200];
+    struct ri_piece piece = { .type = RI_PIECE_ANSWER, .flags = RI_PIECE_LAST };
+
+    open_both(2, 2);
+    ck_assert_int_eq(post(&a, RI_WR_RDMA_READ, 1, 2000, 0, 100, RI_WR_SIGNALED), RI_OK);
+    pthread_mutex_lock(&rnic.lock);
+    a.out.count = 0; /* the peer never hears of it */
+    piece.length = (uint32_t[]){ 99, 101, 100 }[_i];
+    ri_rc_take(&a.rc, &piece, octets);
+    pthread_mutex_unlock(&rnic.lock);
+    settle();
+    if (_i == 2) {
+        expect(&a, 1, RI_WC_SUCCESS, 100);
+    } else {
+        expect(&a, 1, RI_WC_FLUSHED, 0);
+        expect_event(&a, RI_EVENT_RESPONSE_ERROR, false);
+    }
+    expect_nothing();
+    close_both();
+}
+END_TEST
+
 /* Nothing in a head of the peer's is trusted. */
 START_TEST(heads_of_any_content)
 {
@@ -654,6 +679,7 @@ int main(void)
     tcase_add_test(tc, depths_are_enforced);
     tcase_add_loop_test(tc, an_error_ends_both_once_and_flushes_in_order, 0,
                         (int)(sizeof(errors) / sizeof(errors[0])));
+    tcase_add_loop_test(tc, answers_of_another_length, 0, 3);
     tcase_add_test(tc, heads_of_any_content);
     tcase_add_test(tc, limits_are_kept);
     tc = tc_case(suite, "upcalls", NULL, NULL);
