@@ -281,9 +281,8 @@ END_TEST
 
 /* ---- peers that are none ---- */
 
-static struct rdma_cm_id *stranger(const void *hello, size_t length)
+static struct rdma_cm_id *new_stranger(void)
 {
-    struct rdma_conn_param param = { .private_data = hello, .private_data_len = (uint8_t)length };
     struct ibv_qp_init_attr attr = {
         .cap = { .max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1 },
         .qp_type = IBV_QPT_RC
@@ -294,6 +293,14 @@ static struct rdma_cm_id *stranger(const void *hello, size_t length)
     ck_assert_int_eq(rdma_resolve_addr(id, NULL, (struct sockaddr *)&place, 1000), 0);
     ck_assert_int_eq(rdma_resolve_route(id, 1000), 0);
     ck_assert_int_eq(rdma_create_qp(id, NULL, &attr), 0);
+    return id;
+}
+
+static struct rdma_cm_id *stranger(const void *hello, size_t length)
+{
+    struct rdma_conn_param param = { .private_data = hello, .private_data_len = (uint8_t)length };
+    struct rdma_cm_id *id = new_stranger();
+
     if (rdma_connect(id, &param) == 0)
         return id;
     ck_assert_int_eq(errno, ECONNREFUSED);
@@ -403,6 +410,49 @@ START_TEST(a_peer_that_breaks_the_protocol_is_cut_off)
 }
 END_TEST
 
+static int (*real_post_send)(struct ibv_qp *, struct ibv_send_wr *, struct ibv_send_wr **);
+static _Atomic(uint64_t) read_from; /* the last Read */
+
+static int post_send(struct ibv_qp *qp, struct ibv_send_wr *request, struct ibv_send_wr **bad)
+{
+    if (request->opcode == IBV_WR_RDMA_READ)
+        read_from = request->wr.rdma.remote_addr;
+    return real_post_send(qp, request, bad);
+}
+
+/* Who closes does not read the ring: its owner's messages may still change it. */
+START_TEST(a_close_reads_behind_the_ring)
+{
+    static uint8_t memory[65536 + 1];
+    struct rdma_cm_id *id = new_stranger();
+    struct ibv_mr *mr = ibv_reg_mr(id->pd, &memory[65536], 1, IBV_ACCESS_REMOTE_READ);
+    const struct rs_hello hello = {
+        .messages = 64, .ring_size = 65536, .ring_stag = mr->rkey, .ring_address = (uintptr_t)memory
+    };
+    uint8_t octets[RS_HELLO_OCTETS], received[4][RS_SLOT_OCTETS];
+    struct ibv_mr *receives = rdma_reg_msgs(id, received, sizeof received);
+    struct rdma_conn_param param = { .private_data = octets, .private_data_len = sizeof octets };
+    pthread_t thread;
+    int fd;
+
+    for (unsigned i = 0; i < 4; i++)
+        ck_assert_int_eq(rdma_post_recv(id, NULL, received[i], RS_SLOT_OCTETS, receives), 0);
+    rs_hello_encode(&hello, octets);
+    pthread_create(&thread, NULL, accept_one, &fd);
+    ck_assert_int_eq(rdma_connect(id, &param), 0);
+    pthread_join(thread, NULL);
+    ck_assert_int_ge(fd, 0);
+    real_post_send = id->verbs->ops.post_send; /* the device is open once */
+    id->verbs->ops.post_send = post_send;
+    ck_assert_int_eq(rclose(fd), 0);
+    id->verbs->ops.post_send = real_post_send;
+    ck_assert_uint_eq(read_from, hello.ring_address + hello.ring_size);
+    ibv_dereg_mr(mr);
+    rdma_dereg_mr(receives);
+    rdma_destroy_ep(id);
+}
+END_TEST
+
 /* ---- a peer that vanishes ---- */
 
 static void connect_and_stay(int port_from)
@@ -455,7 +505,7 @@ int main(void)
                  what_is_not_there_is_refused, the_child_of_a_fork_is_refused,
                  a_poll_in_the_child_takes_no_wake_up_of_the_parent,
                  an_accept_that_fails_rejects_its_request, a_stranger_is_rejected,
-                 a_peer_that_breaks_the_protocol_is_cut_off);
+                 a_peer_that_breaks_the_protocol_is_cut_off, a_close_reads_behind_the_ring);
     tc_add_tests(alone, a_peer_that_is_killed_is_noticed);
     return tc_main(suite);
 }

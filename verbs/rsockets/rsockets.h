@@ -33,8 +33,11 @@
  * once each and never wait, and so is the Read of a close; a CREDIT may use the fifth. */
 #define RS_RESERVED_ONCE   4u
 #define RS_RESERVED_CREDIT 5u
-/* Octets behind the ring, where a Read goes to. */
-#define RS_READ_OCTETS 8u
+/* Places behind the ring: an octet that nobody changes, which the peer reads; where the own Read
+ * goes to; the number of octets there. */
+#define RS_ASKED_OCTET  0u
+#define RS_ANSWER_OCTET 1u
+#define RS_BEHIND_RING  8u
 
 enum rs_state {
     RS_NEW,
@@ -180,8 +183,8 @@ void rs_stream_read(struct rs_socket *socket, uint32_t length);
 bool rs_stream_write_map(struct rs_socket *socket, uint32_t length, uint64_t address,
                          uint32_t stag);
 bool rs_stream_idle(const struct rs_socket *socket); /* all requests have completed */
-/* Reads an octet of the peer's ring, once. The answer comes from the peer's RNIC, without a call of
- * its program, behind all that was sent before. */
+/* Reads the octet behind the peer's ring, once. The answer comes from the peer's RNIC, without a
+ * call of its program, behind all that was sent before. */
 void rs_stream_read_peer(struct rs_socket *socket);
 /* The connection is over, for that reason; 0: in order. The first reason counts. */
 void rs_end(struct rs_socket *socket, int error);

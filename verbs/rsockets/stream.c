@@ -47,7 +47,7 @@ static int make_buffers(struct rs_socket *socket)
     size_t receives = (size_t)options->receive_messages * RS_SLOT_OCTETS;
     size_t sends = (size_t)options->send_messages * RS_SLOT_OCTETS;
     size_t local = receives + sends + options->send_size;
-    size_t ring = (size_t)options->ring_size + RS_READ_OCTETS;
+    size_t ring = (size_t)options->ring_size + RS_BEHIND_RING;
 
     stream->memory = calloc(1, ring + local);
     stream->releases = calloc(options->send_messages, sizeof *stream->releases);

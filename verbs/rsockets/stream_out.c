@@ -147,13 +147,16 @@ bool rs_stream_write_map(struct rs_socket *socket, uint32_t length, uint64_t add
 void rs_stream_read_peer(struct rs_socket *socket)
 {
     struct rs_stream *stream = &socket->stream;
-    struct ibv_sge sge = { .addr = (uintptr_t)(stream->ring + socket->options.ring_size),
+    uint8_t *behind = stream->ring + socket->options.ring_size;
+    struct ibv_sge sge = { .addr = (uintptr_t)(behind + RS_ANSWER_OCTET),
                            .length = 1,
                            .lkey = stream->ring_mr->lkey };
     struct ibv_send_wr request = { .sg_list = &sge,
                                    .num_sge = 1,
                                    .opcode = IBV_WR_RDMA_READ,
-                                   .wr.rdma = { .remote_addr = stream->peer.ring_address,
+                                   .wr.rdma = { .remote_addr = stream->peer.ring_address +
+                                                               stream->peer.ring_size +
+                                                               RS_ASKED_OCTET,
                                                 .rkey = stream->peer.ring_stag } };
 
     if (socket->state == RS_CONNECTED && !stream->read_sent)

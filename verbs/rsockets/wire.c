@@ -65,7 +65,7 @@ bool rs_hello_decode(const void *octets, size_t length, struct rs_hello *hello)
     };
     if (read.messages < RS_MESSAGES_LEAST || read.messages > RS_MESSAGES_MOST ||
         read.ring_size < RS_RING_LEAST || read.ring_size > RS_RING_MOST ||
-        checked_wraps(read.ring_address, read.ring_size))
+        checked_wraps(read.ring_address, (uint64_t)read.ring_size + 1))
         return false;
     *hello = read;
     return true;

@@ -4,7 +4,9 @@
  * a peer that is not trusted.
  *
  * Each end has a ring in its memory. The other end writes the octets of the stream there by RDMA
- * Write and tells how many by a Send, a *message*. Few octets travel inside the message. An end may
+ * Write and tells how many by a Send, a *message*. Few octets travel inside the message. Behind the
+ * ring, under the same STag, is an octet that its end never changes: the other end reads it when it
+ * closes, while the ring's octets may still be written. An end may
  * send only as many octets and messages as the other has room for: each message carries how much
  * its sender has taken so far. All numbers are big-endian; counts are modulo 2^32.
  *
