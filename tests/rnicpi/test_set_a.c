@@ -297,6 +297,18 @@ static struct ri_connection *connect_to(uint16_t port)
     return c;
 }
 
+/* All is open, and a request was accepted, of which neither side has heard yet. */
+static struct ri_connection *accepted(void)
+{
+    struct ri_connect_param answer = param_of(PORT, "");
+    struct ri_connection *c;
+
+    open_all();
+    c = connect_to(PORT);
+    ck_assert_int_eq(ri_mem_accept(requested, &qps[1].base, &answer), RI_OK);
+    return c;
+}
+
 static void expect(int at, const void *context, enum ri_connection_event_type type)
 {
     ck_assert_int_gt(heard_count, at);
@@ -457,12 +469,8 @@ END_TEST
 /* The user destroys what is under way: nothing is told any more, the other side hears of it. */
 START_TEST(destroyed_connections_are_silent)
 {
-    struct ri_connect_param answer = param_of(PORT, "");
-    struct ri_connection *c;
+    struct ri_connection *c = accepted();
 
-    open_all();
-    c = connect_to(PORT);
-    ck_assert_int_eq(ri_mem_accept(requested, &qps[1].base, &answer), RI_OK);
     ck_assert_int_eq(ri_mem_connection_destroy(c), RI_OK);
     ck_assert_ptr_null(qps[0].connection);
     settle();
@@ -477,12 +485,8 @@ END_TEST
 /* The QP goes first, and the connection hears of the end. */
 START_TEST(qp_parts_from_its_connection)
 {
-    struct ri_connect_param answer = param_of(PORT, "");
-    struct ri_connection *c;
+    struct ri_connection *c = accepted();
 
-    open_all();
-    c = connect_to(PORT);
-    ck_assert_int_eq(ri_mem_accept(requested, &qps[1].base, &answer), RI_OK);
     settle();
     pthread_mutex_lock(&rnic.lock);
     ri_set_a_part(&qps[0]);
