@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The clock: CLOCK_MONOTONIC in nanoseconds. Nothing else reads it. About 20 ns a read (vdso). */
+ * The clock: CLOCK_MONOTONIC in nanoseconds. Nothing else of the floors reads it, but ri_now() for
+ * vendors. About 20 ns a read (vdso). */
 #ifndef ITAL_BASE_CLOCK_H
 #define ITAL_BASE_CLOCK_H
 

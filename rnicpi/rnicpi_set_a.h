@@ -88,7 +88,7 @@ struct ri_mem_connection {
 /* What the provider has. All are called under the lock; none may block. */
 struct ri_carrier {
     size_t connection_size;        /* of the provider's structure, which is zeroed */
-    uint64_t (*now)(void);         /* CLOCK_MONOTONIC nanoseconds */
+    uint64_t (*now)(void);         /* ri_now(), or a test's */
     const struct sockaddr *source; /* the local address if the user names none */
     /* For resolve, connect and service_request: NOT_SUPPORTED, UNREACHABLE, or the port in host
      * order. Called without the lock. */

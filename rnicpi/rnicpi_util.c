@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Names of statuses, lines for the host's log, what is mapped. */
+/* Names of statuses, lines for the host's log, the clock, what is mapped. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -8,6 +8,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <time.h>
 
 const char *ri_status_name(enum ri_status status)
 {
@@ -40,6 +41,14 @@ void ri_log(const struct ri_host *host, enum ri_log_level level, const char *for
     va_start(args, format);
     host->log(host, level, format, args);
     va_end(args);
+}
+
+uint64_t ri_now(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
 /* The mappings are in the order of their addresses. */

@@ -21,6 +21,9 @@ const char *ri_status_name(enum ri_status status);
 void ri_log(const struct ri_host *host, enum ri_log_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* The clock of all deadlines: CLOCK_MONOTONIC nanoseconds. */
+uint64_t ri_now(void);
+
 /* Does the descriptor pass the checks that the host makes before it calls anything? RI_OK, or
  * RI_ERR_NOT_SUPPORTED with *reason a static sentence. */
 enum ri_status ri_provider_check(const struct ri_provider *provider, const char **reason);

@@ -523,7 +523,16 @@ START_TEST(watched_outside_of_a_run)
 }
 END_TEST
 
-/* ---- sized copies ---- */
+/* ---- small things ---- */
+
+START_TEST(clock_is_that_of_deadlines)
+{
+    uint64_t before = tc_now_ns(), now = ri_now();
+
+    ck_assert_uint_ge(now, before);
+    ck_assert_uint_le(now, tc_now_ns());
+}
+END_TEST
 
 START_TEST(memory_is_looked_at_page_by_page)
 {
@@ -589,5 +598,6 @@ int main(void)
     tc = tc_case(suite, "util", NULL, NULL);
     tcase_add_test(tc, copies_stay_inside);
     tcase_add_test(tc, memory_is_looked_at_page_by_page);
+    tcase_add_test(tc, clock_is_that_of_deadlines);
     return tc_main(suite);
 }

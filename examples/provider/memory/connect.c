@@ -160,7 +160,7 @@ static const struct sockaddr loopback = { .sa_family = AF_INET, .sa_data = { 0, 
 
 const struct ri_carrier carrier = {
     .connection_size = sizeof(struct connection),
-    .now = now_ns,
+    .now = ri_now,
     .source = &loopback,
     .port_of = port_of,
     .start = carrier_start,

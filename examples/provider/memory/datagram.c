@@ -100,7 +100,7 @@ static bool send_one(struct qp *qp, const struct ri_request *request)
 /* True: the datagram waits. */
 static bool waits(struct mailbox *mailbox)
 {
-    uint64_t now = now_ns();
+    uint64_t now = ri_now();
 
     if (!mailbox->patience)
         mailbox->patience = now + PATIENCE;
@@ -143,7 +143,7 @@ uint64_t mailboxes_serve(struct rnic *rnic)
         if (send_datagrams(mailbox->qp)) /* the completions */
             ri_tell_later(&rnic->mem.tellers, &mailbox->qp->rc.qp.teller);
         if (mailbox->patience)
-            next = now_ns() + RETRY;
+            next = ri_now() + RETRY;
     }
     return next;
 }

@@ -82,7 +82,6 @@ struct listener {
 
 /* vp_memory.c */
 extern const uint8_t own_gid[16];
-uint64_t now_ns(void);
 
 /* qp.c */
 enum ri_status vp_qp_create(struct ri_pd *pd, struct ri_qp_attr *attr, struct ri_qp **out);

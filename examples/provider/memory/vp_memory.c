@@ -11,19 +11,10 @@
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 const uint8_t own_gid[16] = { [10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1 };
 
 /* ---- the RNIC ---- */
-
-uint64_t now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 static enum ri_status vp_enumerate(const struct ri_host *host, ri_found_fn found, void *arg)
 {

@@ -25,7 +25,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
-#include <time.h>
 #include <unistd.h>
 
 #define MAX_DEPTH   RI_RC_DEPTH /* IRD and ORD */
@@ -59,14 +58,6 @@ struct stream {
     uint32_t in_length, out_length;
     uint8_t in[ROOM], out[ROOM];
 };
-
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 /* ---- streams: what stands between a QP and its socket. Under the lock ---- */
 
@@ -158,7 +149,7 @@ static void stream_close(struct stream *stream)
     if (stream->closing)
         return;
     stream->closing = true;
-    stream->deadline = now_ns() + rnic->close_timeout;
+    stream->deadline = ri_now() + rnic->close_timeout;
     rnic->closing++;
     stream_write(stream);
     rnic->mem.host->wake(rnic->mem.host, rnic->mem.lane.context); /* for the deadline */
@@ -567,7 +558,7 @@ static enum ri_status vp_query_port(struct ri_rnic *base, struct ri_port_attr *a
 /* A closing stream whose time is over; the others set when to look again. Under the lock. */
 static struct stream *find_late(struct rnic *rnic, uint64_t *next)
 {
-    uint64_t now = rnic->closing ? now_ns() : 0;
+    uint64_t now = rnic->closing ? ri_now() : 0;
 
     *next = RI_NO_DEADLINE;
     for (struct stream *stream = rnic->closing ? rnic->streams : NULL; stream;
