@@ -28,7 +28,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define MAGIC      0x69747032u
+#define MAGIC      0x69747033u
 #define WARM_NS    (50 * 1000000ull)
 #define WARM_LAPS  1000
 #define MAX_LAPS   (4u << 20)
@@ -85,7 +85,7 @@ static _Noreturn void usage(const struct peer_program *program, const char *form
         "       %s client --host H --port P --op send|write|read --mode lat|bw|rate [--size N]\n"
         "           [--window N] [--seconds S | --iters N] [--completion busy|event] [--cpu N]\n"
         "           [--congestion NAME]%s%s [--samples FILE] [--json]\n",
-        program->name, program->name, program->batches ? " [--batch OCTETS]" : "",
+        program->name, program->name, program->batches ? " [--batch OCTETS] [--pause NS]" : "",
         program->providers ? " [--provider NAME]" : "");
     exit(2);
 }
@@ -158,7 +158,8 @@ enum {
     JSON = 'j',
     BATCH = 'b',
     PROVIDER = 'P',
-    SAMPLES = 'f'
+    SAMPLES = 'f',
+    PAUSE = 'a'
 };
 
 static const struct option options[] = {
@@ -177,6 +178,7 @@ static const struct option options[] = {
     { "batch", 1, NULL, BATCH },
     { "provider", 1, NULL, PROVIDER },
     { "samples", 1, NULL, SAMPLES },
+    { "pause", 1, NULL, PAUSE },
     { NULL, 0, NULL, 0 },
 };
 
@@ -204,6 +206,11 @@ static void take(struct peer *peer, int option, const char *name)
         if (!program->batches)
             usage(program, "--batch is not for this program");
         plan->batch = number(program, name, optarg, 1, 16u << 20);
+        break;
+    case PAUSE:
+        if (!program->batches)
+            usage(program, "--pause is not for this program");
+        plan->pause = number(program, name, optarg, 1, 1000000);
         break;
     case PROVIDER:
         if (!program->providers)
@@ -249,6 +256,8 @@ static void parse(struct peer *peer, int argc, char **argv)
         usage(program, "--samples is for lat");
     if (plan->mode == PEER_LAT && plan->batch)
         usage(program, "--batch is for bw and rate");
+    if (plan->mode != PEER_LAT && plan->pause)
+        usage(program, "--pause is for lat");
 }
 
 /* ---- sockets ---- */

@@ -6,7 +6,8 @@
  * buffers. One send() carries a whole message. A polling end spins on MSG_DONTWAIT instead of
  * sleeping in the call. The receiver of a stream reads up to 256 KiB at once into memory that stays
  * in its cache. With --batch many messages leave in one gathered write, each as an element of its
- * own.
+ * own. With --pause both ends of a round trip do nothing for so long before they send: this is the
+ * tail of a program that takes so much longer than TCP, and adds no disturbance of its own.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -64,6 +65,14 @@ static bool recv_all(int fd, char *data, size_t length, int flags)
     return true;
 }
 
+static void pause_ns(uint64_t ns)
+{
+    uint64_t until = ns ? peer_now() + ns : 0;
+
+    while (until && peer_now() < until)
+        ;
+}
+
 static void latency(struct peer *peer, int fd, int flags)
 {
     size_t size = peer->plan.size;
@@ -72,10 +81,13 @@ static void latency(struct peer *peer, int fd, int flags)
 
     peer_start(peer);
     if (peer->server) {
-        for (; recv_all(fd, data, size, flags); count++)
+        for (; recv_all(fd, data, size, flags); count++) {
+            pause_ns(peer->plan.pause);
             send_all(fd, data, size, flags);
+        }
     } else {
         do {
+            pause_ns(peer->plan.pause);
             send_all(fd, data, size, flags);
             if (!recv_all(fd, data, size, flags))
                 peer_die("the server is gone");

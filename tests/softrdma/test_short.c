@@ -334,6 +334,58 @@ START_TEST(large_posts_wake_nobody)
 }
 END_TEST
 
+/* The CQ is never empty, so the consumer makes no pass. */
+static void post_large(const struct ri_sge *sge)
+{
+    static uint64_t cookie;
+
+    wires[0].used = 0;
+    side_post(a, RI_WR_RDMA_WRITE, ++cookie, RI_WR_SIGNALED, sge, 1, 4096, 5);
+    if (ri_ring_count(&container_of(a->send_cq, struct cq, base)->ring) > 1)
+        take_one();
+}
+
+static uint32_t large_posts_until_woken(const struct ri_sge *sge)
+{
+    uint32_t posts = 1;
+
+    pass(a->send_cq);
+    ck_assert(bed.fake.user.lane_arm(bed.fake.lane));
+    woken();
+    for (post_large(sge); !woken() && posts < 1000; posts++)
+        post_large(sge);
+    return posts;
+}
+
+/* A sleeper whose consumer needs no pass is woken after a while: then large posts wait for others,
+ * too. If a thread is soon asleep again the next one is woken later. */
+START_TEST(large_posts_that_go_on_wake_once)
+{
+    struct region source;
+    struct ri_sge sge;
+    uint32_t first, second;
+
+    recording_emss = 65483;
+    open_a();
+    become_poller();
+    source = region_new(a, 65536, TESTBED_ALL);
+    sge = region_sge(&source, 0, 65536);
+    first = large_posts_until_woken(&sge);
+    ck_assert_uint_gt(first, 16);
+    second = large_posts_until_woken(&sge);
+    ck_assert_uint_gt(second, first + first / 2);
+    ck_assert_uint_gt(large_posts_until_woken(&sge), second + second / 2);
+    wires[0].writes = 0;
+    for (int i = 0; i < 200; i++)
+        post_large(&sge);
+    ck_assert_uint_lt(wires[0].writes, 100);
+    ck_assert(!woken());
+    ck_assert_uint_le(large_posts_until_woken(&sge), first + 1); /* it was worth it */
+    region_free(a, &source);
+    finish(a);
+}
+END_TEST
+
 /* A full batch leaves without a poll. A continuous stream of posts is batched from its first one
  * on. */
 START_TEST(full_batches_leave)
@@ -650,6 +702,7 @@ static Suite *suite(void)
     tcase_add_test(gather, lone_posts_leave_at_once);
     tcase_add_test(gather, a_sleeper_is_woken_once);
     tcase_add_loop_test(gather, large_posts_wake_nobody, 0, 2);
+    tcase_add_test(gather, large_posts_that_go_on_wake_once);
     tcase_add_test(gather, full_batches_leave);
     tcase_add_loop_test(gather, writes_follow_large_segments, 0, 28);
     tcase_add_loop_test(gather, messages_one_by_one_are_a_stream, 0, 4);

@@ -135,6 +135,18 @@ START_TEST(service_for_long_shortens_it)
 }
 END_TEST
 
+/* They are counted some at a time: a short interval would find none. */
+START_TEST(who_leaves_the_lane_to_consumers_looks_late)
+{
+    struct pace pace = { 0 };
+
+    ck_assert_uint_eq(pace_after_leaving(&pace), PACE_SHORT_MOST);
+    ck_assert_uint_eq(step(&pace, PACE_LAST, PACE_LAST), PACE_LAST);
+    ck_assert_uint_eq(step(&pace, PACE_LAST, PACE_LAST / 4), PACE_SHORT_MOST); /* slower */
+    ck_assert_uint_le(PACE_LAST * 3 / 2 + pace_short(&pace), PACE_END);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("the background thread's intervals");
@@ -148,6 +160,7 @@ int main(void)
     tcase_add_test(tc, service_for_long_shortens_it);
     tcase_add_test(tc, an_interval_that_took_long_is_no_slower_one);
     tcase_add_test(tc, nothing_known_and_no_time_at_all);
+    tcase_add_test(tc, who_leaves_the_lane_to_consumers_looks_late);
     suite_add_tcase(suite, tc);
     return tc_main(suite);
 }

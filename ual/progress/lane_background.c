@@ -67,8 +67,9 @@ static void spin_after_work(struct ual_lane *lane, unsigned int polls)
     adaptive_spin_record(&lane->after_work_spin, hit);
 }
 
-/* The sleeper until a consumer displaces it, other threads run the lane, or it must stop. */
-static void serve_in_epoll(struct ual_lane *lane)
+/* The sleeper until a consumer displaces it, other threads run the lane, or it must stop. True:
+ * consumers take completions without it. */
+static bool serve_in_epoll(struct ual_lane *lane)
 {
     struct fetched fetched;
 
@@ -83,11 +84,12 @@ static void serve_in_epoll(struct ual_lane *lane)
             continue;
         if (ual_lane_polls(lane) != polls) {
             ual_lane_end_fetch(lane);
-            return; /* consumers poll: leave the octets to them */
+            return true; /* leave the octets to them */
         }
         if (ual_lane_run_fetched(lane, &lane->background, NULL, &fetched))
             spin_after_work(lane, polls);
     }
+    return false;
 }
 
 /* Leaves the place of the sleeper, if this thread still has it. */
@@ -166,6 +168,7 @@ static void *background(void *arg)
         unsigned int polls = ual_lane_polls(lane);
         unsigned int epoch;
         uint64_t began;
+        bool left;
 
         spinlock_lock(&lane->sleep_lock);
         epoch = lane->sleep_epoch;
@@ -188,9 +191,10 @@ static void *background(void *arg)
             break;
         case DUTY_SERVE:
             began = clock_now();
-            serve_in_epoll(lane);
+            left = serve_in_epoll(lane);
             leave_epoll(lane);
-            interval = pace_after_service(&pace, clock_now() - began);
+            interval = left ? pace_after_leaving(&pace)
+                            : pace_after_service(&pace, clock_now() - began);
             break;
         case DUTY_DEEP:
             futex_wait(&lane->background_word, word, CLOCK_NEVER);

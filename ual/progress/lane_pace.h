@@ -90,4 +90,12 @@ static inline uint64_t pace_after_service(struct pace *pace, uint64_t served)
     return pace_short(pace);
 }
 
+/* The interval after service that ended because consumers took completions. They count those in the
+ * lane some at a time, so a short interval would miss them. */
+static inline uint64_t pace_after_leaving(struct pace *pace)
+{
+    pace->longer = PACE_SHORT_MOST - PACE_FIRST;
+    return pace_short(pace);
+}
+
 #endif

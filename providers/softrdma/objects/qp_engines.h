@@ -43,6 +43,9 @@ struct qp_coalesce {
     uint64_t large;
     /* Octets since it began. */
     uint64_t streak;
+    /* Large posts that left alone in a row, how many may, and batches that filled since: see
+     * wakes_for_little(). */
+    uint32_t alone, alone_most, filled;
 };
 
 /* --- transmit --- */

@@ -26,8 +26,8 @@
  * lane_arm refuses while the list is not empty, so nobody sleeps without a deadline: the host runs
  * the lane after 50 us to 1 ms without a consumer's run, and a pass empties the list. While the
  * lane is armed, putting a QP on the list wakes the sleeper once; a large post is not worth that,
- * and leaves at once. A consumer's pass disarms the lane; the host arms it again behind that pass
- * if somebody sleeps.
+ * and leaves at once; some in a row are. A consumer's pass disarms the lane; the host arms it again
+ * behind that pass if somebody sleeps.
  *
  * COUNTS: qp->coalesce belongs to
  * sq.posting. The thread that empties the list takes sq.posting between taking the QP off and
@@ -45,6 +45,11 @@
 #define ENTRIES_MOST  (TX_IOV / 2)
 /* Gathering saves less with a post this long than it costs to wake the sleeper. */
 #define LARGE_ALONE (32u * 1024u)
+/* Posts so long that leave alone in a row before one wakes the sleeper: at first, and at most; it
+ * was worth it if so many batches fill after that. */
+#define ALONE_FIRST 32u
+#define ALONE_MOST  256u
+#define WORTH_IT    8u
 
 static bool consumer_polls(const struct qp *qp)
 {
@@ -54,10 +59,22 @@ static bool consumer_polls(const struct qp *qp)
     return send <= CONSUMER_POLLS && receive <= CONSUMER_POLLS && (send | receive);
 }
 
-static bool wakes_for_little(const struct qp *qp, const struct coalesce_post *post)
+/* A consumer that always finds completions makes no pass, so the sleeper stays where it is, and the
+ * lane armed. Woken once, it leaves the lane to such a consumer. If it is soon asleep again it is
+ * woken more rarely. */
+static bool wakes_for_little(struct qp *qp, const struct coalesce_post *post)
 {
-    return post->large >= LARGE_ALONE && !post->asked &&
-           atomic_load_explicit(&qp->lane->armed, memory_order_relaxed);
+    struct qp_coalesce *coalesce = &qp->coalesce;
+    uint32_t most = coalesce->alone_most ? coalesce->alone_most : ALONE_FIRST;
+
+    if (post->large < LARGE_ALONE || post->asked ||
+        !atomic_load_explicit(&qp->lane->armed, memory_order_relaxed))
+        return false;
+    if (++coalesce->alone < most)
+        return true;
+    coalesce->alone_most = most < ALONE_MOST ? most * 2 : ALONE_MOST;
+    coalesce->alone = coalesce->filled = 0;
+    return false;
 }
 
 static void reset_counts(struct qp *qp)
@@ -76,6 +93,8 @@ static bool count(struct qp *qp, const struct coalesce_post *post)
         qp->coalesce.entries < ENTRIES_MOST)
         return false;
     reset_counts(qp);
+    if (++qp->coalesce.filled == WORTH_IT)
+        qp->coalesce.alone_most = ALONE_FIRST;
     return true;
 }
 
