@@ -79,7 +79,8 @@ bool ri_rc_send(struct ri_rc *rc);
 void ri_rc_take(struct ri_rc *rc, const struct ri_piece *piece, const uint8_t *octets);
 /* Tell the peer why, in a last piece if there is room, then `end`. In RTS only. */
 void ri_rc_fail(struct ri_rc *rc, enum ri_event_type type, uint16_t code, bool explained);
-/* Would ri_rc_send put something if there is room? For lane_arm. May say so in vain. */
+/* Would ri_rc_send put something if there is room? For lane_arm. May say so in vain. While own
+ * Reads are out it speaks of answers alone: what comes for those Reads wakes the lane. */
 bool ri_rc_wants(const struct ri_rc *rc);
 /* No Read is under way, of either side: for a new life, when the QP goes to IDLE. */
 void ri_rc_reset(struct ri_rc *rc);

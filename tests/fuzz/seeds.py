@@ -134,6 +134,48 @@ def programs():
         write("fuzz_stream", name, b"".join(parts))
 
 
+# Programs of fuzz_rc: rights and depths, then steps.
+def rc_receive(length):
+    return bytes([0]) + struct.pack(">H", length)
+
+
+def rc_post(opcode, how, length):
+    return bytes([3, opcode]) + struct.pack(">HH", how, length)
+
+
+def rc_piece(kind, how, length, octet=None):
+    """octet: one that is changed, of the head."""
+    changed = b"" if octet is None else bytes([octet, 0xFF])
+    return bytes([10, 1 if octet is None else 0, 3, kind]) + struct.pack(">HH", how, length) + changed
+
+
+def rc_any(length, kind, flags, key=0, wanted=0):
+    return bytes([15, 1, 2]) + struct.pack("<IBBHIIQQ", length, kind, flags, 0, key, wanted, 0, 0) + bytes(range(min(length, 16)))
+
+
+RC_POLL, RC_ANEW, RC_ROOM = bytes([6]), bytes([7]), bytes([8])
+RC_PROGRAMS = {
+    "send": (b"\3\x1b", rc_receive(20), rc_piece(1, 2, 20), rc_receive(40), rc_piece(1, 1, 9), rc_piece(1, 3, 0), RC_POLL),
+    "write": (b"\3\x1b", rc_piece(2, 5, 100), rc_piece(2, 9, 6000), rc_piece(2, 5, 100, 8), RC_POLL),
+    "read": (b"\3\x1b", rc_piece(3, 1, 5000), rc_piece(3, 0, 500), rc_post(2, 1, 300), rc_piece(4, 1, 0), RC_POLL),
+    "out": (b"\3\x1b", rc_post(0, 1, 19000), rc_post(1, 0, 9), rc_post(2, 3, 17000), rc_piece(4, 0, 0), rc_piece(4, 0, 0), RC_POLL),
+    "room": (b"\3\x1b", RC_ROOM, rc_piece(3, 1, 5000), rc_post(0, 1, 19), RC_ROOM, RC_POLL),
+    "refused": (b"\3\x1b", rc_post(2, 1, 300), rc_piece(5, 1, 0), RC_POLL, RC_ANEW, rc_receive(9), rc_piece(1, 3, 9), RC_POLL),
+    "gone": (b"\3\x1b", rc_receive(20), bytes([9, 0]), rc_piece(1, 3, 20), RC_POLL, RC_ANEW),
+    "depth": (b"\3\x01", rc_post(2, 1, 300), RC_POLL),
+    "two": (b"\3\x1b", RC_ROOM, rc_piece(3, 1, 500), rc_piece(3, 8, 30000), RC_ROOM, RC_POLL),
+    "left": (b"\3\x1b", RC_ROOM, rc_piece(3, 1, 500), rc_piece(5, 0, 0), RC_ANEW, RC_ROOM, rc_piece(3, 1, 9), RC_POLL),
+    "more": (b"\3\x1b", rc_post(2, 1, 300), rc_any(400, 5, 0), RC_ANEW, rc_post(2, 1, 30), rc_any(29, 5, 1), RC_POLL),
+    "own": (b"\3\x1b", rc_any(0, 4, 0, 0, 50), RC_ANEW, rc_any(4, 3, 1), RC_ANEW, rc_any(4, 3, 1, 3), RC_ANEW, rc_any(4, 3, 1, 2)),
+    "stream": (b"\7\x1b", struct.pack(">HBHH", 20, 2, 1, 30) * 2, rc_any(4, 2, 1)[1:], rc_any(4, 3, 1, 1)[1:], rc_any(0, 4, 0, 2, 50)[1:]),
+}
+
+
+def rc_programs():
+    for name, parts in RC_PROGRAMS.items():
+        write("fuzz_rc", name, b"".join(parts))
+
+
 def main():
     with open(sys.argv[1], encoding="utf-8") as file:
         vectors = json.load(file)
@@ -141,6 +183,7 @@ def main():
     exchanges(vectors)
     startups(vectors)
     programs()
+    rc_programs()
 
 
 main()
