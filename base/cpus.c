@@ -13,13 +13,17 @@
 #include <stdio.h>
 #include <string.h>
 
+void cpus_mask(cpu_set_t *set)
+{
+    if (sched_getaffinity(0, sizeof(*set), set) < 0)
+        memset(set, 0xff, sizeof(*set));
+}
+
 unsigned int cpus_in_mask(void)
 {
     cpu_set_t set;
 
-    /* Fails where there are more processors than the set has room for. */
-    if (sched_getaffinity(0, sizeof(set), &set) < 0)
-        return CPU_SETSIZE;
+    cpus_mask(&set);
     return (unsigned int)CPU_COUNT(&set);
 }
 

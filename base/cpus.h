@@ -5,8 +5,13 @@
 #define ITAL_BASE_CPUS_H
 
 #include <limits.h>
+#include <sched.h>
 
 #define CPUS_UNLIMITED UINT_MAX
+
+/* The calling thread's affinity mask; all, where there are more processors than the set has room
+ * for. One system call. */
+void cpus_mask(cpu_set_t *set);
 
 /* Processors in the calling thread's affinity mask; one system call. */
 unsigned int cpus_in_mask(void);

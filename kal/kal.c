@@ -173,3 +173,8 @@ uint64_t kal_config_ns(struct kal *kal, const char *name)
 {
     return kal_values_ns(kal->config->ital, name);
 }
+
+uint32_t kal_config_word(struct kal *kal, const char *name)
+{
+    return kal_values_word(kal->config->ital, name);
+}

@@ -164,6 +164,8 @@ const char *kal_config_source(struct kal *kal);
 const char *kal_config_value(struct kal *kal, const char *name);
 /* A time option of section [ital], which must exist, in nanoseconds. Lane. */
 uint64_t kal_config_ns(struct kal *kal, const char *name);
+/* An enum option of section [ital], which must exist: the place of its word, from 0. Lane. */
+uint32_t kal_config_word(struct kal *kal, const char *name);
 
 /*
  * Logs through kal's sink (ITAL_LOG: level and destination). Lane; not on the data path. Never

@@ -15,6 +15,12 @@ const struct ri_option kal_ital_options[] = {
       "error, warning, info or debug, and where the lines go; ITAL_LOG overrides." },
     { "spin", "time: 0..60000000", "20", "us",
       "How long a wait polls before it sleeps; 0: it sleeps at once." },
+    { "progress", "enum: shared|dedicated", "shared", "",
+      "Who serves those that do not call. shared: a thread that sleeps while nothing arrives; "
+      "dedicated: that thread polls all the time while an interface has endpoints, on a processor "
+      "of its own." },
+    { "progress_cpus", "list: 1..4", "", "processors",
+      "The processor to which that thread is pinned, one for each lane, in turn; empty: none." },
     { "default", "string", "", "interface",
       "The interface that stands first and so is taken where none is named; empty: interface "
       "sections, then providers "

@@ -156,6 +156,37 @@ START_TEST(target_polls_memory)
 }
 END_TEST
 
+/* Back and forth: the only calls are posts, and every eighth time that which takes a completion. */
+START_TEST(both_ends_only_look_at_memory)
+{
+    struct node *ends[2];
+    struct buffer from[2], to[2];
+    struct pair pair;
+
+    pair_connected(&pair, IFACE);
+    ends[0] = &pair.a;
+    ends[1] = &pair.b;
+    for (int end = 0; end < 2; end++) {
+        from[end] = buffer_make(ends[end], 64, IT_PRIV_LOCAL);
+        to[end] = buffer_make(ends[end], 64, EVERYTHING);
+    }
+    for (uint64_t i = 1; i <= tc_count(8000); i++) {
+        int end = i & 1;
+        it_lmr_triplet_t one = segment(&from[end], 0, 64);
+        const uint64_t *last = (uint64_t *)(to[!end].data + 56);
+        bool told = i / 2 % 8 == 7;
+
+        *(uint64_t *)(from[end].data + 56) = i;
+        ok(it_post_rdma_write(ends[end]->ep, &one, 1, i, told ? BOTH : (it_dto_flags_t)0,
+                              address_in(&to[!end], 0), to[!end].context));
+        ck_assert(tc_until(__atomic_load_n(last, __ATOMIC_ACQUIRE) == i, PATIENCE));
+        if (told)
+            expect_done(ends[end]->requests, IT_DTO_RDMA_WRITE_CMPL_EVENT, i, IT_DTO_SUCCESS);
+    }
+    pair_close(&pair);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("it_onesided");
@@ -165,6 +196,7 @@ int main(void)
     add_each(tc, target_sleeps);
     add_each(tc, many_small_reads);
     add_each(tc, target_polls_memory);
+    add_each(tc, both_ends_only_look_at_memory);
     suite_add_tcase(suite, tc);
     return tc_main(suite);
 }

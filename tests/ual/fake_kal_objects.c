@@ -86,7 +86,15 @@ const char *kal_config_source(struct kal *kal)
 const char *kal_config_value(struct kal *kal, const char *name)
 {
     (void)kal;
-    return strcmp(name, "spin") ? NULL : "0";
+    return !strcmp(name, "spin") ? "0" : !strcmp(name, "progress_cpus") ? "" : NULL;
+}
+
+uint32_t kal_config_word(struct kal *kal, const char *name)
+{
+    (void)kal;
+    if (strcmp(name, "progress"))
+        fk_violation("an option that the fake kal does not have");
+    return 0;
 }
 
 uint64_t kal_config_ns(struct kal *kal, const char *name)

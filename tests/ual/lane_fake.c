@@ -45,6 +45,9 @@ atomic_bool lf_lane_fails;
 #define CQ_FEATURES (RI_FEATURE_CQ_ARM_NOTIFY | RI_FEATURE_CQ_ARM_NTH | RI_FEATURE_CQ_PEEK)
 uint64_t lf_features = CQ_FEATURES;
 uint32_t lf_first_lane;
+const char *lf_cpus;
+bool lf_dedicated;
+char lf_last_line[512];
 
 static struct fake_lane {
     struct ri_lane ri;
@@ -334,11 +337,11 @@ void kal_log(enum ri_log_level level, const char *format, ...)
 {
     va_list args;
 
-    (void)level;
+    int length = snprintf(lf_last_line, sizeof(lf_last_line), "%d ", (int)level);
+
     va_start(args, format);
-    fprintf(stderr, "log: ");
-    vfprintf(stderr, format, args);
-    fprintf(stderr, "\n");
+    vsnprintf(lf_last_line + length, sizeof(lf_last_line) - (size_t)length, format, args);
+    fprintf(stderr, "log: %s\n", lf_last_line);
     va_end(args);
 }
 
@@ -445,12 +448,14 @@ void lf_open(uint64_t spin_ns)
 
 void lf_open_lanes(uint32_t count, uint64_t spin_ns)
 {
+    const struct ual_progress progress = { spin_ns, lf_dedicated, lf_cpus };
+
     ck_assert_uint_le(count, LF_LANES_MOST);
     lane_count = count;
     lf_ia = lf_make_ia();
     lf_device = lf_ia->device;
     lf_lanes = ual_device_lanes(lf_device);
-    ok(ual_lanes_open(lf_lanes, spin_ns));
+    ok(ual_lanes_open(lf_lanes, &progress));
     lf_lane = ual_lanes_first(lf_lanes);
 }
 
@@ -489,6 +494,7 @@ struct lf_pipe *lf_pipe_on(struct ual_evd *evd, uint32_t lane)
     ck_assert_int_eq(
         ual_lane_watch(lf_lanes->lane[lane], made->fds[0], EPOLLIN, ready, made, &made->watch),
         RI_OK);
+    ual_lane_add_qp(lf_lanes->lane[lane]);
     return made;
 }
 
@@ -496,6 +502,7 @@ void lf_pipe_close(struct lf_pipe *pipe)
 {
     struct ual_lane *lane = lf_lanes->lane[pipe->lane];
 
+    ual_lane_drop_qp(lane);
     ual_lane_unwatch(pipe->watch);
     ual_lane_pause(lane);
     while (pipe->ready && serve(pipe))

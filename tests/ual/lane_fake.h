@@ -22,7 +22,8 @@
 #define fails(call, status) ck_assert_str_eq(ual_status_name(call), ual_status_name(status))
 #define FOR_EVER            UINT64_MAX
 
-/* A watched pipe. Each record is one completion on the EVD, its cookie the record. */
+/* A watched pipe, which counts as a QP of its lane. Each record is one completion on the EVD, its
+ * cookie the record. */
 struct lf_pipe {
     int fds[2];
     struct ual_evd *evd;
@@ -47,7 +48,8 @@ extern atomic_bool lf_lane_fails;
 extern uint32_t lf_first_lane; /* the provider's lane for an IA that a test opens in addition */
 /* RI_FEATURE_* of the RNIC; without the CQ features its CQ arms for the next completion only */
 extern uint64_t lf_features;
-extern atomic_uint lf_fatals; /* RNIC_FATAL events from a lane */
+extern char lf_last_line[512]; /* that was logged, after its level and a blank; by one thread */
+extern atomic_uint lf_fatals;  /* RNIC_FATAL events from a lane */
 /* Flags in a cookie, which keeps them: the completion does not notify, is of a receive of a
  * solicited Send, is flushed. Without a flag it is notify-marked. */
 #define LF_UNMARKED  (UINT64_C(1) << 63)
@@ -57,6 +59,10 @@ extern atomic_uint lf_fatals; /* RNIC_FATAL events from a lane */
 /* An IA over a device of lane_fake without lanes. */
 struct ual_ia *lf_make_ia(void);
 void lf_free_ia(struct ual_ia *ia);
+/* For the next open: option progress_cpus; the background threads poll all the time while there are
+ * pipes, as with option progress = dedicated. */
+extern const char *lf_cpus;
+extern bool lf_dedicated;
 void lf_open(uint64_t spin_ns); /* with one lane */
 #define LF_LANES_MOST 4u
 void lf_open_lanes(uint32_t count, uint64_t spin_ns);

@@ -205,7 +205,8 @@ START_TEST(a_lane_that_cannot_open_leaves_nothing)
     int fds = tc_fd_count(), threads = tc_thread_count();
 
     atomic_store(&lf_lane_fails, true);
-    ck_assert_int_ne(ual_lane_open(lf_lanes, 0, 0, &lane), UAL_OK);
+    ck_assert_int_ne(ual_lane_open(lf_lanes, 0, 0, &(struct ual_processors){ .count = 0 }, &lane),
+                     UAL_OK);
     ck_assert_ptr_null(lane);
     ck_assert_int_eq(tc_fd_count(), fds);
     ck_assert_int_eq(tc_thread_count(), threads);

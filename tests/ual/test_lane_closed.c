@@ -168,7 +168,7 @@ START_TEST(under_a_new_lane_that_gets_its_numbers)
 
     close_descriptors();
     lf_first_lane = 1;
-    ok(ual_lanes_open(lanes, 0));
+    ok(ual_lanes_open(lanes, &(struct ual_progress){ 0 }));
     ck_assert_int_eq(ual_lanes_first(lanes)->epoll_fd, lf_lane->epoll_fd);
     ck_assert(tc_until(ual_evd_dequeue(evd, &event) == UAL_ERR_DEAD, 10000));
     expect_dead_and_at_rest();

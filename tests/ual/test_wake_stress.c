@@ -109,6 +109,8 @@ static void *consume(void *arg)
     return NULL;
 }
 
+static bool qps_come_and_go; /* those of sides 0 and 1 */
+
 static void handler(int number)
 {
     (void)number;
@@ -119,6 +121,13 @@ static void disturb(pthread_t *threads, size_t count, atomic_bool *until, struct
     while (!atomic_load(until)) {
         pthread_kill(threads[tc_below(rng, count)], SIGUSR1);
         ual_lane_wake(lf_lanes->lane[tc_below(rng, lf_lanes->count)]);
+        if (qps_come_and_go) {
+            ual_lane_drop_qp(lf_lane);
+            ual_lane_drop_qp(lf_lane);
+            lf_pass((unsigned int)tc_below(rng, 2000));
+            ual_lane_add_qp(lf_lane);
+            ual_lane_add_qp(lf_lane);
+        }
         lf_pass((unsigned int)tc_below(rng, 2000));
     }
 }
@@ -240,6 +249,40 @@ START_TEST(several_waiters_per_evd_two_lanes)
 }
 END_TEST
 
+/* The background thread polls all the time: it finds most completions, and no consumer sleeps in
+ * epoll. */
+static void stress_dedicated(const unsigned int consumers[3], uint64_t spin_ns, unsigned int lazy)
+{
+    lf_dedicated = true;
+    stress(1, consumers, true, spin_ns, lazy);
+}
+
+START_TEST(one_consumer_dedicated)
+{
+    stress_dedicated((const unsigned int[]){ 1, 0, 0 }, 0, 0);
+}
+END_TEST
+
+START_TEST(three_evds_dedicated)
+{
+    stress_dedicated((const unsigned int[]){ 1, 1, 1 }, 0, 1);
+}
+END_TEST
+
+START_TEST(several_waiters_per_evd_dedicated)
+{
+    stress_dedicated((const unsigned int[]){ 3, 2, 2 }, 20000, 0);
+}
+END_TEST
+
+/* Consumers that sleep meet the thread at its beginning and at its end, again and again. */
+START_TEST(three_evds_whose_qps_come_and_go)
+{
+    qps_come_and_go = true;
+    stress_dedicated((const unsigned int[]){ 1, 2, 1 }, 0, 1);
+}
+END_TEST
+
 /* Only the background thread reads: the consumer takes queued events and never runs the lane. */
 START_TEST(nobody_calls_in)
 {
@@ -283,6 +326,10 @@ int main(void)
     tcase_add_test(tc, one_consumer_two_lanes);
     tcase_add_test(tc, three_evds_two_lanes);
     tcase_add_test(tc, several_waiters_per_evd_two_lanes);
+    tcase_add_test(tc, one_consumer_dedicated);
+    tcase_add_test(tc, three_evds_dedicated);
+    tcase_add_test(tc, several_waiters_per_evd_dedicated);
+    tcase_add_test(tc, three_evds_whose_qps_come_and_go);
     tcase_add_test(tc, nobody_calls_in);
     suite_add_tcase(suite, tc);
     return tc_main(suite);

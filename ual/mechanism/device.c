@@ -45,13 +45,21 @@ static struct device_inside *new_device(const char *interface,
     return device;
 }
 
+enum { PROGRESS_SHARED, PROGRESS_DEDICATED }; /* the words of option progress */
+
 static enum ual_status open_lanes(struct device_inside *device)
 {
+    const struct ual_progress progress = {
+        .spin_ns = kal_config_ns(device->kal, "spin"),
+        .dedicated = kal_config_word(device->kal, "progress") == PROGRESS_DEDICATED,
+        .cpus = kal_config_value(device->kal, "progress_cpus"),
+    };
+
     spinlock_init(&device->lanes.place_lock);
     device->lanes.rnic = device->rnic;
     device->lanes.failed = ual_device_rnic_event;
     device->lanes.context = device;
-    return ual_lanes_open(&device->lanes, kal_config_ns(device->kal, "spin"));
+    return ual_lanes_open(&device->lanes, &progress);
 }
 
 enum ual_status ual_device_open(const char *interface, const struct ual_device_upcalls *upcalls,

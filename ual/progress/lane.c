@@ -53,12 +53,16 @@
 
 void ual_lane_run_take(struct ual_lane *lane)
 {
+    if (ual_lane_run_try(lane))
+        return;
+    atomic_fetch_add_explicit(&lane->takers, 1, memory_order_relaxed);
     for (unsigned int spins = 0; !ual_lane_run_try(lane); spins++) {
         if (spins < 100)
             spinlock_pause();
         else
             sched_yield();
     }
+    atomic_fetch_sub_explicit(&lane->takers, 1, memory_order_relaxed);
 }
 
 void ual_lane_free_dead_watches(struct ual_lane *lane)
@@ -194,14 +198,13 @@ bool ual_lane_sleeps_beyond(struct ual_lane *lane, uint64_t deadline)
     return beyond;
 }
 
-/* After a run by another thread: the sleeper handles the work that is left, but must be woken for
- * it. Under running. */
-static void pass_on_rest(struct ual_lane *lane)
+void ual_lane_pass_on_rest(struct ual_lane *lane)
 {
     uint64_t deadline;
 
-    if (!atomic_load_explicit(&lane->sleeper, memory_order_relaxed))
-        return;
+    if (!atomic_load_explicit(&lane->sleeper, memory_order_relaxed) ||
+        atomic_load_explicit(&lane->busy, memory_order_relaxed))
+        return; /* a background thread that polls all the time finds the work by itself */
     deadline = atomic_load_explicit(&lane->provider_deadline, memory_order_relaxed);
     if (!lane->provider->ops->lane_arm(lane->provider) ||
         (deadline != RI_NO_DEADLINE && ual_lane_sleeps_beyond(lane, deadline)))
@@ -213,7 +216,7 @@ void ual_lane_run(struct ual_lane *lane, struct ri_cq *first)
     if (!ual_lane_run_try(lane))
         return;
     ual_lane_run_pass(lane, first, EPOLL_POLL);
-    pass_on_rest(lane);
+    ual_lane_pass_on_rest(lane);
     ual_lane_run_drop(lane);
 }
 
@@ -257,7 +260,7 @@ static uint32_t poll_inside(struct ual_lane *lane, struct ri_cq *first)
         put_watch_off(lane, work != 0);
     else if (work && lane->polls >= POLLS_PER_EPOLL / 2)
         lane->polls = POLLS_PER_EPOLL; /* in the next poll, while the peer answers */
-    pass_on_rest(lane);
+    ual_lane_pass_on_rest(lane);
     atomic_store_explicit(&lane->runs, atomic_load_explicit(&lane->runs, memory_order_relaxed) + 1,
                           memory_order_relaxed);
     ual_lane_run_drop(lane);

@@ -18,13 +18,17 @@
 struct ual_lane;
 struct ual_lanes;
 struct ual_waiter;
+struct ual_processors;
 enum ual_status ual_lane_open(struct ual_lanes *lanes, uint32_t index, uint64_t spin_ns,
-                              struct ual_lane **lane);
+                              const struct ual_processors *processors, struct ual_lane **lane);
 /* Ends the background thread: from here on runs come from the caller only. */
 void ual_lane_stop(struct ual_lane *lane);
 /* After stop and after the provider's close; no watch or timer may be left. */
 void ual_lane_close(struct ual_lane *lane);
 struct ri_lane *ual_lane_provider(struct ual_lane *lane);
+/* A QP is placed on it, or leaves. Any thread, with no lock that a run takes. */
+void ual_lane_add_qp(struct ual_lane *lane);
+void ual_lane_drop_qp(struct ual_lane *lane);
 /* One run, which serves `first` first (NULL: none). Returns at once if another thread runs the
  * lane. */
 void ual_lane_run(struct ual_lane *lane, struct ri_cq *first);

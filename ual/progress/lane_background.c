@@ -8,6 +8,16 @@
  * one processor in the affinity mask it yields between two polls, because the consumer or the peer
  * may need this very one; with a quota below two it does not poll. After polls in vain it does so
  * rarely (adaptive_spin).
+ *
+ * DEDICATED (option `progress`): while the lane has QPs the background thread polls it all the
+ * time, so what arrives does not wait for a consumer's call or a wake-up. It is to have a processor
+ * of its own (processors.c). Then `busy` is set, and the thread has the sleeper's place whenever no
+ * consumer has it: a consumer that begins to wait does not displace it but sleeps on its word, with
+ * its CQ armed, and is woken as by any thread that polls. One that sleeps in epoll already steps
+ * aside at its next wake-up. Nothing is passed on to a sleeper then, because the next pass finds
+ * it; so the thread makes one more run when it ends, which passes on what is left. A thread that
+ * needs the run goes first (`takers`). The number of QPs is exact and costs nothing on the data
+ * path.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -26,6 +36,10 @@
 #include <string.h>
 #include <unistd.h>
 
+/* Passes in vain, of a thread that polls all the time. On a processor of its own a yield returns at
+ * once; where it has none, others do not wait for the end of its time slice. */
+#define YIELD_EVERY 64u
+
 /* One pass of the background thread. Returns the units of work done; 0 also while another thread
  * runs the lane. */
 static uint32_t poll_once(struct ual_lane *lane)
@@ -40,6 +54,56 @@ static uint32_t poll_once(struct ual_lane *lane)
     work = ual_lane_run_pass(lane, NULL, mode);
     ual_lane_run_drop(lane);
     return work;
+}
+
+/* Whether the background thread is to poll all the time. */
+static bool is_due(struct ual_lane *lane)
+{
+    return lane->dedicated && atomic_load(&lane->qps) && !atomic_load(&lane->stop) &&
+           !ual_lane_is_broken(lane);
+}
+
+static void begin_busy(struct ual_lane *lane)
+{
+    spinlock_lock(&lane->sleep_lock);
+    atomic_store(&lane->busy, true);
+    lane->deep = false;
+    if (!atomic_load_explicit(&lane->sleeper, memory_order_relaxed))
+        atomic_store_explicit(&lane->sleeper, &lane->background, memory_order_relaxed);
+    spinlock_unlock(&lane->sleep_lock);
+}
+
+static void end_busy(struct ual_lane *lane)
+{
+    spinlock_lock(&lane->sleep_lock);
+    atomic_store(&lane->busy, false);
+    if (ual_lane_is_sleeper(lane, &lane->background)) {
+        if (lane->waiting)
+            ual_lane_make_sleeper(lane, lane->waiting);
+        else
+            atomic_store_explicit(&lane->sleeper, NULL, memory_order_relaxed);
+    }
+    spinlock_unlock(&lane->sleep_lock);
+    ual_lane_run_take(lane); /* behind the runs that passed nothing on */
+    ual_lane_run_pass(lane, NULL, EPOLL_POLL);
+    ual_lane_pass_on_rest(lane);
+    ual_lane_run_drop(lane);
+}
+
+static void poll_all_the_time(struct ual_lane *lane)
+{
+    unsigned int in_vain = 0;
+
+    begin_busy(lane);
+    while (is_due(lane)) {
+        if (!atomic_load_explicit(&lane->takers, memory_order_relaxed) && poll_once(lane))
+            continue;
+        if (++in_vain % YIELD_EVERY)
+            spinlock_pause();
+        else
+            sched_yield();
+    }
+    end_busy(lane);
 }
 
 /* After work for a consumer: polls without sleeping for a while, because more may follow. */
@@ -74,7 +138,7 @@ static bool serve_in_epoll(struct ual_lane *lane)
     struct fetched fetched;
 
     lane->alone = cpus_in_mask() < 2;
-    while (!atomic_load(&lane->stop) && !ual_lane_is_broken(lane) &&
+    while (!atomic_load(&lane->stop) && !ual_lane_is_broken(lane) && !is_due(lane) &&
            ual_lane_is_sleeper(lane, &lane->background)) {
         unsigned int polls = ual_lane_polls(lane);
 
@@ -129,8 +193,9 @@ static enum duty next_duty(struct ual_lane *lane, unsigned int epoch, bool other
 }
 
 /*
- * Sleeps through an interval, or longer if consumers postpone its end. `stop` is checked after
- * watch_fd is set; the thread that stops does it in the reverse order.
+ * Sleeps through an interval, or longer if consumers postpone its end. `stop`, and what is_due asks
+ * for, are checked after watch_fd is set; the thread that changes them does it in the reverse
+ * order.
  */
 static void watch(struct ual_lane *lane, uint64_t until, bool may_put_off)
 {
@@ -139,7 +204,8 @@ static void watch(struct ual_lane *lane, uint64_t until, bool may_put_off)
 
     atomic_store_explicit(&lane->was_put_off, false, memory_order_relaxed);
     ual_lane_set_watch(lane, until);
-    if (ual_lane_is_sleeper(lane, &lane->background)) /* delegated before the time was set */
+    if (ual_lane_is_sleeper(lane, &lane->background) || /* delegated before the time was set */
+        is_due(lane))
         return;
     atomic_store_explicit(&lane->put_off_at, may_put_off ? until - PACE_LAST / 2 : CLOCK_NEVER,
                           memory_order_relaxed);
@@ -170,6 +236,12 @@ static void *background(void *arg)
         uint64_t began;
         bool left;
 
+        if (is_due(lane)) {
+            poll_all_the_time(lane);
+            pace = (struct pace){ 0 };
+            interval = PACE_FIRST;
+            continue;
+        }
         spinlock_lock(&lane->sleep_lock);
         epoch = lane->sleep_epoch;
         spinlock_unlock(&lane->sleep_lock);
@@ -181,6 +253,8 @@ static void *background(void *arg)
             futex_wait(&lane->background_word, word, CLOCK_NEVER);
             continue;
         }
+        if (is_due(lane))
+            continue;
         polls = ual_lane_polls(lane) - polls;
         switch (next_duty(lane, epoch, polls)) {
         case DUTY_WATCH:
@@ -204,6 +278,25 @@ static void *background(void *arg)
     }
     sanitizer_ignore_end();
     return NULL;
+}
+
+void ual_lane_rouse_background(struct ual_lane *lane)
+{
+    ual_lane_set_watch(lane, 1); /* a time in the past: it expires at once */
+    atomic_fetch_add(&lane->background_word, 1);
+    futex_wake(&lane->background_word, 1);
+    ual_lane_kick(lane);
+}
+
+void ual_lane_add_qp(struct ual_lane *lane)
+{
+    if (atomic_fetch_add(&lane->qps, 1) == 0 && lane->dedicated)
+        ual_lane_rouse_background(lane);
+}
+
+void ual_lane_drop_qp(struct ual_lane *lane)
+{
+    atomic_fetch_sub(&lane->qps, 1);
 }
 
 enum ual_status ual_lane_start_background(struct ual_lane *lane)

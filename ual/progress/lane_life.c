@@ -6,15 +6,34 @@
 
 #include "lane_private.h"
 #include "lanes.h"
+#include "processors.h"
 #include "status.h"
 
 #include "base/cpus.h"
 #include "base/futex.h"
 
+#include <sched.h>
 #include <stdlib.h>
+#include <string.h>
+
+/* The thread waits for background_word until then. */
+static enum ual_status pin_background(struct ual_lane *lane, unsigned int cpu)
+{
+    cpu_set_t set;
+    int error;
+
+    CPU_ZERO(&set);
+    CPU_SET(cpu, &set);
+    error = pthread_setaffinity_np(lane->thread, sizeof(set), &set);
+    if (!error)
+        return UAL_OK;
+    kal_log(RI_LOG_ERROR, "progress_cpus: cannot pin the progress thread to processor %u: %s", cpu,
+            strerrordesc_np(error));
+    return UAL_ERR_CONFIGURATION;
+}
 
 enum ual_status ual_lane_open(struct ual_lanes *lanes, uint32_t index, uint64_t spin_ns,
-                              struct ual_lane **out)
+                              const struct ual_processors *processors, struct ual_lane **out)
 {
     struct ual_lane *lane = calloc(1, sizeof(*lane));
     enum ual_status status;
@@ -23,6 +42,7 @@ enum ual_status ual_lane_open(struct ual_lanes *lanes, uint32_t index, uint64_t 
         return UAL_ERR_NO_RESOURCES;
     lane->lanes = lanes;
     lane->epoll_fd = lane->kick_fd = lane->watch_fd = -1;
+    lane->dedicated = processors->dedicated;
     lane->spin_ns = cpus_quota() >= 2 ? spin_ns : 0;
     atomic_init(&lane->provider_deadline, RI_NO_DEADLINE);
     atomic_init(&lane->put_off_at, CLOCK_NEVER);
@@ -32,6 +52,10 @@ enum ual_status ual_lane_open(struct ual_lanes *lanes, uint32_t index, uint64_t 
     status = ual_lane_start_background(lane);
     if (status != UAL_OK)
         goto close;
+    if (processors->count)
+        status = pin_background(lane, processors->cpu[index % processors->count]);
+    if (status != UAL_OK)
+        goto stop;
     /* Last, because a provider's lane cannot be closed again; the thread waits for it. */
     status = ual_status_of_kal(kal_lane_open(lanes->rnic, index, lane, &lane->provider));
     if (status != UAL_OK)
@@ -52,10 +76,7 @@ close:
 void ual_lane_stop(struct ual_lane *lane)
 {
     atomic_store(&lane->stop, true);
-    ual_lane_set_watch(lane, 1); /* a time in the past: it expires at once */
-    atomic_fetch_add(&lane->background_word, 1);
-    futex_wake(&lane->background_word, 1);
-    ual_lane_kick(lane);
+    ual_lane_rouse_background(lane);
     pthread_join(lane->thread, NULL);
 }
 

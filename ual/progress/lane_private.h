@@ -46,6 +46,7 @@ struct ual_lane {
     int watch_fd;
 
     atomic_int running;
+    atomic_uint takers;               /* threads that wait for the run to end */
     atomic_ulong runner;              /* pthread_t inside the run, 0 none */
     atomic_uint runs;                 /* polls by consumers */
     atomic_uint takes;                /* completions taken without a poll, approximately */
@@ -75,8 +76,12 @@ struct ual_lane {
     pthread_t thread;
     struct ual_waiter background;
     atomic_uint background_word;
-    bool deep;  /* under sleep_lock */
-    bool alone; /* on one processor; written by the background thread only */
+    bool dedicated;   /* the background thread polls all the time while there are QPs */
+    atomic_uint qps;  /* placed on this lane */
+    atomic_bool busy; /* it does so now, and has the sleeper's place when no consumer has it;
+                       * written under sleep_lock */
+    bool deep;        /* under sleep_lock */
+    bool alone;       /* on one processor; written by the background thread only */
     struct adaptive_spin after_work_spin;
     atomic_bool stop;
 
@@ -106,6 +111,9 @@ static inline bool ual_lane_run_try(struct ual_lane *lane)
     return true;
 }
 void ual_lane_run_take(struct ual_lane *lane);
+/* After a run by another thread: the sleeper handles the work that is left, but must be woken for
+ * it. Inside that run. */
+void ual_lane_pass_on_rest(struct ual_lane *lane);
 static inline void ual_lane_run_drop(struct ual_lane *lane)
 {
     if (__builtin_expect(atomic_load_explicit(&lane->dead, memory_order_relaxed) != NULL, 0))
@@ -195,6 +203,8 @@ void ual_lane_make_sleeper(struct ual_lane *lane, struct ual_waiter *next);
 
 /* Start the progress thread; it waits for background_word before it touches the provider's lane. */
 enum ual_status ual_lane_start_background(struct ual_lane *lane);
+/* Wakes it wherever it sleeps: what it checks there has changed before. Any thread. */
+void ual_lane_rouse_background(struct ual_lane *lane);
 
 /* Changes while consumers take completions, by a poll or without one. */
 static inline unsigned int ual_lane_polls(const struct ual_lane *lane)

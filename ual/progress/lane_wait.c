@@ -68,6 +68,12 @@ static void await_displaced(struct ual_lane *lane)
     }
 }
 
+/* Under sleep_lock. */
+static bool is_busy(const struct ual_lane *lane)
+{
+    return atomic_load_explicit(&lane->busy, memory_order_relaxed);
+}
+
 void ual_lane_wait_begin(struct ual_lane *lane, struct ual_waiter *waiter)
 {
     struct ual_waiter *displaced;
@@ -79,7 +85,7 @@ void ual_lane_wait_begin(struct ual_lane *lane, struct ual_waiter *waiter)
     waiter->served = false;
     spinlock_lock(&lane->sleep_lock);
     displaced = atomic_load_explicit(&lane->sleeper, memory_order_relaxed);
-    sleeper = !displaced || displaced == &lane->background;
+    sleeper = !displaced || (displaced == &lane->background && !is_busy(lane));
     atomic_init(&waiter->word, sleeper ? WAITER_SLEEPER : 0);
     if (sleeper) {
         atomic_store_explicit(&lane->sleeper, waiter, memory_order_relaxed);
@@ -132,14 +138,16 @@ static void wake_background(struct ual_lane *lane)
 }
 
 /*
- * Leaves the place of the sleeper empty and gives the background thread a deadline. Under
- * sleep_lock. The caller then calls resume_background without the lock.
+ * Leaves the place of the sleeper to a background thread that polls all the time. Else leaves it
+ * empty and gives that thread a deadline. Under sleep_lock. The caller then calls
+ * resume_background without the lock.
  */
 enum background_needs { NEEDS_NOTHING, NEEDS_DEADLINE, NEEDS_KICK };
 static enum background_needs leave_place(struct ual_lane *lane)
 {
     lane->sleep_epoch++;
-    atomic_store_explicit(&lane->sleeper, NULL, memory_order_relaxed);
+    atomic_store_explicit(&lane->sleeper, is_busy(lane) ? &lane->background : NULL,
+                          memory_order_relaxed);
     if (lane->deep) {
         lane->deep = false;
         return NEEDS_DEADLINE;
@@ -199,7 +207,7 @@ int ual_lane_wait_sleep(struct ual_lane *lane, struct ual_waiter *waiter, struct
     since = clock_now();
     if (ual_lane_sleep_in_epoll(lane, waiter, deadline, &fetched) != 0)
         return EINTR;
-    if (fetched.count > 0 && others_poll(lane, before, since)) {
+    if (fetched.count > 0 && (atomic_load(&lane->busy) || others_poll(lane, before, since))) {
         ual_lane_end_fetch(lane); /* the polling threads handle what was fetched */
         if (was_kicked(&fetched))
             ual_lane_drain_kick(lane);
@@ -217,7 +225,7 @@ void ual_lane_wait_end(struct ual_lane *lane, struct ual_waiter *waiter)
     spinlock_lock(&lane->sleep_lock);
     if (atomic_load_explicit(&lane->sleeper, memory_order_relaxed) != waiter)
         DL_DELETE(lane->waiting, waiter);
-    else if (lane->waiting)
+    else if (lane->waiting && !is_busy(lane))
         ual_lane_make_sleeper(lane, lane->waiting);
     else
         needs = leave_place(lane);

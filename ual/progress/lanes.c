@@ -28,19 +28,25 @@
 
 #include "lanes.h"
 
+#include "base/cpus.h"
+
 #include <stdlib.h>
 #include <sys/epoll.h>
 
 /* --- life --- */
 
-enum ual_status ual_lanes_open(struct ual_lanes *lanes, uint64_t spin_ns)
+enum ual_status ual_lanes_open(struct ual_lanes *lanes, const struct ual_progress *progress)
 {
     uint32_t count = kal_rnic_attr(lanes->rnic)->lanes;
-    enum ual_status status = UAL_OK;
+    struct ual_processors processors = { .count = 0 };
+    enum ual_status status;
+    cpu_set_t allowed;
 
     count = count < UAL_LANES_MOST ? count : UAL_LANES_MOST;
+    cpus_mask(&allowed);
+    status = ual_processors_choose(progress, count, &allowed, cpus_quota(), &processors);
     for (uint32_t i = 0; i < count && status == UAL_OK; i++) {
-        status = ual_lane_open(lanes, i, spin_ns, &lanes->lane[i]);
+        status = ual_lane_open(lanes, i, progress->spin_ns, &processors, &lanes->lane[i]);
         lanes->count += status == UAL_OK;
     }
     if (status != UAL_OK)
@@ -269,8 +275,8 @@ static uint32_t least_loaded(const struct ual_lanes *lanes, uint64_t among)
     return least;
 }
 
-uint32_t ual_lanes_place(struct ual_lanes *lanes, const struct feed *receives,
-                         const struct feed *requests)
+static uint32_t select_lane(struct ual_lanes *lanes, const struct feed *receives,
+                            const struct feed *requests)
 {
     uint64_t all = lanes->count < 64 ? bit(lanes->count) - 1 : UINT64_MAX, fed;
     uint32_t lane, near;
@@ -289,8 +295,18 @@ uint32_t ual_lanes_place(struct ual_lanes *lanes, const struct feed *receives,
     return lane;
 }
 
+uint32_t ual_lanes_place(struct ual_lanes *lanes, const struct feed *receives,
+                         const struct feed *requests)
+{
+    uint32_t lane = select_lane(lanes, receives, requests);
+
+    ual_lane_add_qp(lanes->lane[lane]);
+    return lane;
+}
+
 void ual_lanes_leave(struct ual_lanes *lanes, uint32_t lane)
 {
+    ual_lane_drop_qp(lanes->lane[lane]);
     if (lanes->count < 2)
         return;
     spinlock_lock(&lanes->place_lock);

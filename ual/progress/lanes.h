@@ -5,6 +5,7 @@
 #define ITAL_UAL_LANES_H
 
 #include "lane.h"
+#include "processors.h"
 
 #include "base/spinlock.h"
 
@@ -23,8 +24,8 @@ struct ual_lanes {
 };
 
 /* Opens the provider's lanes, each with its background thread; rnic, failed and context must be
- * set. Stop and close are those of a single lane. */
-enum ual_status ual_lanes_open(struct ual_lanes *lanes, uint64_t spin_ns);
+ * set. Stop and close are those of a single lane. UAL_ERR_CONFIGURATION: see processors.h. */
+enum ual_status ual_lanes_open(struct ual_lanes *lanes, const struct ual_progress *progress);
 void ual_lanes_stop(struct ual_lanes *lanes);
 void ual_lanes_close(struct ual_lanes *lanes);
 /* After stop: a thread that runs the first lane also runs the others, until `end`. Without memory
