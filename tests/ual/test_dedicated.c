@@ -13,6 +13,7 @@
 #include "ual/progress/processors.h"
 
 #include "base/cpus.h"
+#include "base/futex.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -322,6 +323,31 @@ START_TEST(work_and_timers_are_served_behind_its_end)
 }
 END_TEST
 
+/* A consumer slept in epoll before the first QP came, and nothing has woken it since: runs pass
+ * nothing on to it while the thread polls, so the thread does when it ends. */
+START_TEST(work_left_at_its_end_wakes_a_consumer_in_epoll)
+{
+    ual_lane_drop_qp(lf_lane);
+    for (unsigned int i = 0; i < 10; i++) {
+        struct lf_waiter waiter;
+
+        lf_wait_start(&waiter, evd, 3 * (uint64_t)tc_timeout_ms(1000) * 1000);
+        ck_assert(tc_until(is_deep(), 10000));
+        /* as ual_lane_add_qp, but without the kick, which wakes the consumer, too */
+        atomic_fetch_add(&lf_lane->qps, 1);
+        atomic_fetch_add(&lf_lane->background_word, 1);
+        futex_wake(&lf_lane->background_word, 1);
+        ck_assert(tc_until(polls_all_the_time(), 10000));
+        ck_assert(ual_lane_has_waiter(lf_lane));
+        lf_complete_in(evd, i, 20000);
+        ual_lane_drop_qp(lf_lane);
+        lf_wait_join(&waiter, UAL_OK);
+        ck_assert_uint_eq(waiter.cookie, i);
+    }
+    ual_lane_add_qp(lf_lane);
+}
+END_TEST
+
 /* It takes the run again and again, but lets others in. */
 START_TEST(others_get_the_run)
 {
@@ -363,6 +389,7 @@ int main(void)
     tcase_add_test(thread, a_waiter_sleeps_on_its_word_and_is_woken);
     tcase_add_test(thread, a_waiter_takes_over_when_it_ends);
     tcase_add_test(thread, work_and_timers_are_served_behind_its_end);
+    tcase_add_test(thread, work_left_at_its_end_wakes_a_consumer_in_epoll);
     tcase_add_test(thread, others_get_the_run);
     tcase_add_test(thread, it_stops_when_its_descriptors_are_gone);
     lf_add_cases(suite, (TCase *const[]){ thread }, 1, setup_dedicated, teardown);
