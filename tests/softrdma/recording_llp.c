@@ -103,8 +103,8 @@ static void record_close(struct stream *stream, bool reset)
     close(stream->fd);
 }
 
-const struct llp_ops recording_llp = { record_send,   record_receive, record_emss,
-                                       record_finish, record_close,   NULL };
+const struct llp_ops recording_llp = { record_send,  record_receive, record_emss, record_finish,
+                                       record_close, NULL,           NULL };
 
 int recording_start(struct side *side, bool crc, uint16_t ird, uint16_t ord)
 {

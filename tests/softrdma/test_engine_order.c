@@ -220,8 +220,8 @@ static void null_close(struct stream *stream, bool reset)
  * follows in later passes. */
 START_TEST(X018_one_visitor_does_not_write_for_ever)
 {
-    static const struct llp_ops null = { null_send,   null_receive, null_emss,
-                                         null_finish, null_close,   NULL };
+    static const struct llp_ops null = { null_send,  null_receive, null_emss, null_finish,
+                                         null_close, NULL,         NULL };
     const uint32_t size = 64u << 20;
     struct ri_llp_handover handover = plain;
     struct region region;

@@ -172,6 +172,7 @@ void partial_drop(struct stream *stream)
     stream->partial.octets = NULL;
     partial_charge(stream, 0);
     stream->partial.length = stream->partial.whole = 0;
+    stream->partial.direct = false;
     atomic_store_explicit(&stream->partial.since, 0, memory_order_relaxed);
 }
 

@@ -46,6 +46,10 @@ struct stream_partial {
     uint32_t length, room;
     /* Octets of that FPDU in the stream. 0: not known yet. */
     uint32_t whole;
+    /* The buffer has its header alone; `placed` octets of its payload are in their place
+     * (rx/rx_direct.c). */
+    bool direct;
+    uint32_t placed;
     /* When the FPDU became incomplete. 0: there is none. Written under rx. */
     atomic_ullong since;
     /* When its last octets arrived. */

@@ -34,6 +34,9 @@ struct llp_ops {
     void (*close)(struct stream *stream, bool reset); /* reset: RST */
     /* All zero if the system does not report it. NULL: there is no peer to wait for. */
     void (*waits)(struct stream *stream, struct llp_wait *wait);
+    /* receive(), but what does not fit goes to `behind`. NULL: receive() does. */
+    ssize_t (*receive_two)(struct stream *stream, void *buffer, size_t length, void *behind,
+                           size_t more);
 };
 extern const struct llp_ops llp_tcp;
 /* Put capture between the stream and its lower layer, if it is on. */

@@ -96,6 +96,21 @@ static ssize_t tcp_receive(struct stream *stream, void *buffer, size_t length)
     return received < 0 ? -errno : received;
 }
 
+static ssize_t tcp_receive_two(struct stream *stream, void *buffer, size_t length, void *behind,
+                               size_t more)
+{
+    struct iovec iov[] = { { buffer, length }, { behind, more } };
+    struct msghdr message = { .msg_iov = iov, .msg_iovlen = 2 };
+    long received;
+
+    do
+        received = syscall(SYS_recvmsg, stream->fd, &message, MSG_DONTWAIT);
+    while (received < 0 && errno == EINTR);
+    if (received >= 0)
+        order_received(stream->fd);
+    return received < 0 ? -errno : received;
+}
+
 static uint32_t tcp_emss(struct stream *stream)
 {
     int emss = 0;
@@ -164,6 +179,7 @@ const struct llp_ops llp_tcp = {
     .finish = tcp_finish,
     .close = tcp_close,
     .waits = tcp_waits,
+    .receive_two = tcp_receive_two,
 };
 
 static void set_option(int fd, int level, int name, uint32_t value)

@@ -114,7 +114,7 @@ static bool make_room(struct stream *stream, size_t length, uint32_t whole)
 }
 
 /* Octets of a partial FPDU have arrived: the stall time begins again. */
-static void note_fed(struct stream *stream)
+void partial_fed(struct stream *stream)
 {
     const struct ri_host *host = stream->lane->rnic->host;
     uint64_t timeout = stream->lane->rnic->options.stall_timeout_ns;
@@ -132,6 +132,7 @@ static void note_fed(struct stream *stream)
 bool partial_keep(struct stream *stream, const uint8_t *octets, size_t length, uint32_t whole,
                   bool another)
 {
+    stream->partial.direct = false;
     if (!length) {
         if (stream->partial.room > PARTIAL_KEPT)
             partial_drop(stream);
@@ -139,7 +140,7 @@ bool partial_keep(struct stream *stream, const uint8_t *octets, size_t length, u
         atomic_store_explicit(&stream->partial.since, 0, memory_order_relaxed);
         return true;
     }
-    note_fed(stream);
+    partial_fed(stream);
     if (another ||
         !atomic_load_explicit(&stream->partial.since, memory_order_relaxed)) /* hand-over */
         atomic_store_explicit(&stream->partial.since, stream->partial.fed_at, memory_order_relaxed);
@@ -164,7 +165,7 @@ ssize_t partial_fill(struct stream *stream)
                                most - stream->partial.length);
     if (got > 0) {
         stream->partial.length += (uint32_t)got;
-        note_fed(stream);
+        partial_fed(stream);
     }
     return got;
 }

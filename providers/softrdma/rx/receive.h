@@ -27,6 +27,8 @@ void rx_stash_patience(struct qp *qp);
  * FPDU, 0 if unknown; `another`: it is not the FPDU of the last call. */
 bool partial_keep(struct stream *stream, const uint8_t *octets, size_t length, uint32_t whole,
                   bool another);
+/* Octets of the FPDU have arrived: the stall time begins again. */
+void partial_fed(struct stream *stream);
 /* Reads into the buffer, up to the end of its FPDU. Returns as llp_ops.receive. */
 ssize_t partial_fill(struct stream *stream);
 void partial_end(struct qp *qp, bool evicted);

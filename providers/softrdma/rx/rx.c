@@ -15,129 +15,12 @@
 
 #include "providers/softrdma/codec/mpa.h"
 #include "providers/softrdma/codec/mpa_marker.h"
-#include "rx.h"
 #include "providers/softrdma/codec/terminate.h"
+#include "rx.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* --- Terminate received, stage 13 --- */
-
-/*
- * The Read or atomic that the peer refuses. The MSN in the returned DDP header identifies it. With
- * RDMAP errors the peer returns the Read Request header; if that does not identify a request, the
- * oldest is meant. Atomics have no such header.
- */
-static struct wqe *blamed_request(struct qp *qp, const struct terminate_info *info,
-                                  const struct ddp_hdr *hdr)
-{
-    uint32_t out = atomic_load(&qp->reads.ord_out), in = atomic_load(&qp->reads.ord_in), at = in;
-    const struct outstanding_read *read;
-
-    if (out == in)
-        return NULL;
-    if (hdr && !hdr->tagged && hdr->qn == DDP_QN_READ)
-        for (at = out;
-             at != in && qp->reads.ord_ring[at & (qp->reads.ord_size - 1)].msn != hdr->msn;)
-            at++;
-    if (at == in && !(info->value >> 12 == TERMINATE_RDMAP && info->rdma_hdr))
-        return NULL;
-    read = &qp->reads.ord_ring[(at == in ? out : at) & (qp->reads.ord_size - 1)];
-    if (qp_is_acknowledged(qp) && read->own == read->ack)
-        rx_acknowledge(qp, read->index, true);
-    return read->own ? NULL : wq_slot(&qp->sq, read->index);
-}
-
-/* The Write whose segment header the peer returns; or, if the peer had no receive for a Send, the
- * oldest message that takes one. Only if the socket has not taken all of it: otherwise it has
- * completed, or completes at once. Inside tx. */
-static struct wqe *blamed_message(struct qp *qp, const struct ddp_hdr *hdr)
-{
-    uint32_t index = qp_is_acknowledged(qp)
-                         ? qp->reads.acked
-                         : atomic_load_explicit(&qp->tx.sq_sent, memory_order_relaxed);
-    uint32_t end = atomic_load_explicit(&qp->sq.next, memory_order_relaxed) + qp->tx.message_begun;
-
-    for (; index != end; index++) {
-        struct wqe *wqe = wq_slot(&qp->sq, index);
-
-        if (!atomic_load(&wqe->done) &&
-            (hdr->tagged ? rx_is_of_write(wqe, hdr) : rx_takes_receive(wqe)))
-            return wqe;
-    }
-    return NULL;
-}
-
-/* The peer's retries are over, on a connection whose Sends may wait or are acknowledged. */
-static bool is_not_ready(const struct qp *qp, const struct terminate_info *info,
-                         const struct ddp_hdr *hdr)
-{
-    return (qp->attr.rnr_retry || qp_is_acknowledged(qp)) && info->value == TERMINATE_U_NOBUF &&
-           !hdr->tagged && hdr->qn == DDP_QN_SEND;
-}
-
-/* A Send that is refused has not completed yet. */
-static bool is_of_send(const struct qp *qp, const struct ddp_hdr *hdr)
-{
-    return qp_is_acknowledged(qp) && !hdr->tagged && hdr->qn == DDP_QN_SEND;
-}
-
-/* The peer reports refused access by protection errors, and by "invalid queue number" for a Read
- * where none is enabled (C-108). */
-static enum ri_wc_status status_of_refusal(uint16_t value)
-{
-    bool access = value >> 8 == 0x01 || value == TERMINATE_U_QN ||
-                  (value >= TERMINATE_T_STAG && value <= TERMINATE_T_WRAP);
-
-    if (value == TERMINATE_U_LONG)
-        return RI_WC_REMOTE_INVALID_REQUEST;
-    return access ? RI_WC_REMOTE_ACCESS : RI_WC_REMOTE_OPERATION;
-}
-
-/* Handles a received Terminate; for RDMAP and DDP errors it finds the request that caused it.
- * *entered: tx was entered, so that no other thread completes a Write whose outcome is known here.
- * If another thread is inside tx, the event reports the refusal. */
-static void find_blamed(struct qp *qp, const struct terminate_info *info, struct qp_end *end,
-                        bool *entered)
-{
-    struct ddp_hdr hdr;
-    bool known = info->ddp_hdr && ddp_get(info->ddp_hdr, info->ddp_hdr_len, &hdr) == DDP_OK;
-
-    end->status = status_of_refusal(info->value);
-    if (info->value >> 12 > TERMINATE_DDP)
-        return;
-    if (known && ((hdr.tagged && (hdr.ulp_ctrl & RDMAP_CTRL_OP) == RDMAP_WRITE) ||
-                  is_not_ready(qp, info, &hdr) || is_of_send(qp, &hdr))) {
-        end->status = is_not_ready(qp, info, &hdr) ? RI_WC_RNR : end->status;
-        end->wqe = qp_is_acknowledged(qp) ? rx_refused_request(qp, &hdr) : NULL;
-        *entered = !end->wqe && tx_try_enter(qp);
-        end->wqe = *entered ? blamed_message(qp, &hdr) : end->wqe;
-    } else {
-        end->wqe = blamed_request(qp, info, known ? &hdr : NULL);
-    }
-}
-
-static void on_terminate(struct qp *qp, const struct rdmap_segment *segment)
-{
-    struct terminate_info info = { .value = 0x01FF };
-    struct qp_end end = { .event = RI_EVENT_TERMINATE_RECEIVED,
-                          .state = RI_QPS_ERROR,
-                          .terminate_received = true,
-                          .terminate = segment->payload };
-    bool entered = false;
-
-    if (terminate_parse(segment->payload, segment->payload_len, false, &info) == TERMINATE_OK)
-        find_blamed(qp, &info, &end, &entered);
-    end.terminate_length = segment->payload_len < sizeof(qp->life.terminate)
-                               ? segment->payload_len
-                               : (uint32_t)sizeof(qp->life.terminate);
-    end.terminate_value = info.value;
-    end.detail = terminate_text(info.value);
-    qp_end(qp, &end);
-    if (entered)
-        tx_leave_work(qp);
-}
 
 /* --- one FPDU --- */
 
@@ -246,7 +129,7 @@ static inline __attribute__((always_inline)) bool on_fpdu(struct qp *qp,
         return false;
     }
     if (segment.opcode == RDMAP_TERMINATE) {
-        on_terminate(qp, &segment);
+        rx_on_terminate(qp, &segment);
         return false;
     }
     if (!dispatch(qp, &segment, &fault)) {
@@ -468,8 +351,10 @@ static __attribute__((noinline)) uint32_t take_in(struct qp *qp, struct stream *
     if (before || left) {
         uint32_t whole = left ? whole_fpdu(qp, ring + length - left, left) : 0;
 
+        if (left && rx_direct_begin(qp, stream, ring + length - left, left, whole))
+            return fpdus;
         if (left)
-            note_fpdu_size(stream, whole);
+            note_fpdu_size(stream, qp->framing.crc || !qp->rx.fast ? whole : 0);
         if (!partial_keep(stream, ring + length - left, left, whole, fpdus || at || !before))
             on_failure(qp, stream, ENOMEM);
         else if (whole && !fpdus && before)
@@ -551,6 +436,28 @@ static bool receive_specially(struct qp *qp, struct stream *stream, ssize_t *got
     return true;
 }
 
+/* Goes on with an FPDU whose payload goes straight to its place. Returns as
+ * receive_behind_rest(). */
+static uint32_t receive_direct(struct qp *qp, struct stream *stream)
+{
+    struct fault fault;
+    size_t behind;
+    ssize_t got = rx_direct_read(qp, stream, &behind, &fault);
+
+    if (got == RX_DIRECT_REFUSED) {
+        const struct mpa_fpdu fpdu = { .ulpdu = stream->partial.octets + MPA_HDR_LEN,
+                                       .ulpdu_len = mpa_get_len(stream->partial.octets) };
+
+        end_by_fault(qp, &fpdu, &fault);
+        return 1;
+    }
+    if (got == -EAGAIN && (atomic_load(&stream->attention) & ATTEND_STALLED))
+        partial_check(qp, stream);
+    if (got <= 0)
+        return on_nothing(qp, stream, got);
+    return take_in(qp, stream, (size_t)got, 0, (size_t)got + behind);
+}
+
 /* The general path, if the reassembly buffer has octets or something unusual comes first. Returns
  * the number of FPDUs. */
 static uint32_t receive_behind_rest(struct qp *qp, struct stream *stream)
@@ -559,6 +466,8 @@ static uint32_t receive_behind_rest(struct qp *qp, struct stream *stream)
     ssize_t got;
     bool more;
 
+    if (stream->partial.direct && !(atomic_load(&stream->attention) & ATTEND_EVICT))
+        return receive_direct(qp, stream);
     if (atomic_load_explicit(&stream->attention, memory_order_relaxed)) {
         more = receive_specially(qp, stream, &got);
     } else {

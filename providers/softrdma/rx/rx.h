@@ -3,10 +3,11 @@
  * Declarations of the receive files: `fault`, which describes a failed check, and one function for
  * each kind of message. All run under stream->rx. False: `fault` is filled and ends the connection.
  *
- *   rx.c  stream of octets, FPDUs, Terminate   rx_tagged.c  Write, Read Response
+ *   rx.c  stream of octets, FPDUs              rx_tagged.c  Write, Read Response
  *   rx_send.c  Send family, Immediate Data     rx_request.c  Read Request
  *   rx_atomic.c  Atomic Request and Response   rx_fast.c  the fast path
- *   rx_stash.c  Sends that find no receive     checks.h  checks of both paths
+ *   rx_stash.c  Sends that find no receive     rx_terminate.c  Terminate
+ *   rx_direct.c  payload straight to its place checks.h  checks of both paths
  */
 #ifndef ITAL_SOFTRDMA_RX_H
 #define ITAL_SOFTRDMA_RX_H
@@ -140,6 +141,29 @@ static inline __attribute__((always_inline)) enum stag_result rx_check_sink(
         result = rx_check_window_sink(qp, stag, to, length, memory);
     return result;
 }
+/* rx_tagged.c, rx_send.c: the checks of a segment with payload, and where that goes. They change
+ * nothing. */
+bool rx_check_write(struct qp *qp, const struct rdmap_segment *segment, uint8_t **memory,
+                    struct fault *fault);
+bool rx_check_response(struct qp *qp, const struct rdmap_segment *segment,
+                       struct outstanding_read **read, uint8_t **memory, struct fault *fault);
+/* Fills the fault of a receive whose memory is not usable (any more). False. */
+bool rx_receive_gone(const struct qp *qp, struct wqe *wqe, struct fault *fault);
+
+/*
+ * rx_direct.c. Payload straight to its place. The first takes the beginning of an FPDU of `whole`
+ * octets that ends a read; false: it is left to the reassembly buffer. The second goes on with it
+ * (partial.direct): as llp_ops.receive, -EAGAIN while octets are missing; or the octets of the
+ * FPDU's new front at the start of the ring, with *behind more; or RX_DIRECT_REFUSED: `fault`.
+ */
+#define RX_DIRECT_REFUSED ((ssize_t)-4096)
+bool rx_direct_begin(struct qp *qp, struct stream *stream, const uint8_t *octets, size_t length,
+                     uint32_t whole);
+ssize_t rx_direct_read(struct qp *qp, struct stream *stream, size_t *behind, struct fault *fault);
+
+/* rx_terminate.c */
+void rx_on_terminate(struct qp *qp, const struct rdmap_segment *segment);
+
 /* rx_tagged.c. The oldest of our requests has its complete response. */
 void rx_finish_answered(struct qp *qp, const struct outstanding_read *read);
 

@@ -164,6 +164,14 @@ static bool refuse_length(struct wqe *wqe, bool out_of_order, struct fault *faul
                          "message longer than the receive");
 }
 
+/* The peer is told of which Send. */
+bool rx_receive_gone(const struct qp *qp, struct wqe *wqe, struct fault *fault)
+{
+    return RECEIVE_FAULT(RI_WC_LOCAL_PROTECTION,
+                         qp_is_acknowledged(qp) ? TERMINATE_STREAM : TERMINATE_LOCAL,
+                         RI_EVENT_RECV_ACCESS, "receive buffer is not usable");
+}
+
 bool rx_on_send(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault)
 {
     uint32_t received, octets = segment->payload_len;
@@ -186,10 +194,8 @@ bool rx_on_send(struct qp *qp, const struct rdmap_segment *segment, struct fault
          qp->rx.message_stag != segment->hdr.ulp_word))
         return RECEIVE_FAULT(RI_WC_LOCAL_QP, TERMINATE_OPCODE, RI_EVENT_BAD_OPCODE,
                              "opcode, Invalidate STag or immediate changes inside a message");
-    if (!scatter(qp, wqe, received, segment->payload, octets)) /* the peer is told of which Send */
-        return RECEIVE_FAULT(RI_WC_LOCAL_PROTECTION,
-                             qp_is_acknowledged(qp) ? TERMINATE_STREAM : TERMINATE_LOCAL,
-                             RI_EVENT_RECV_ACCESS, "receive buffer is not usable");
+    if (!scatter(qp, wqe, received, segment->payload, octets))
+        return rx_receive_gone(qp, wqe, fault);
     qp->rx.message_received = received + octets;
     if (!segment->hdr.last)
         return true;

@@ -40,10 +40,22 @@ static bool refuse_write(enum stag_result result, struct fault *fault)
                  "RDMA Write with an invalid STag, or beyond what it allows");
 }
 
+bool rx_check_write(struct qp *qp, const struct rdmap_segment *segment, uint8_t **memory,
+                    struct fault *fault)
+{
+    enum stag_result result;
+
+    if (rx_write_allowed(qp, &segment->hdr, segment->payload_len, &result, memory))
+        return true;
+    if (result == STAG_OK ||
+        (!qp_allows(qp, RI_QP_WRITE_ENABLE) && (result == STAG_WRAP || result == STAG_BOUNDS)))
+        return FAULT(TERMINATE_T_STREAM, RI_EVENT_WRITE_ACCESS, "RDMA Write is not enabled here");
+    return refuse_write(result, fault);
+}
+
 bool rx_on_write(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault)
 {
     uint32_t octets = segment->payload_len;
-    enum stag_result result;
     uint8_t *memory;
 
     if (!octets) { /* C-081; harmless, but they take time: X-023 */
@@ -51,13 +63,8 @@ bool rx_on_write(struct qp *qp, const struct rdmap_segment *segment, struct faul
         count_up(&qp->lane->empty_writes, 1);
         return true;
     }
-    if (!rx_write_allowed(qp, &segment->hdr, octets, &result, &memory)) {
-        if (result == STAG_OK ||
-            (!qp_allows(qp, RI_QP_WRITE_ENABLE) && (result == STAG_WRAP || result == STAG_BOUNDS)))
-            return FAULT(TERMINATE_T_STREAM, RI_EVENT_WRITE_ACCESS,
-                         "RDMA Write is not enabled here");
-        return refuse_write(result, fault);
-    }
+    if (!rx_check_write(qp, segment, &memory, fault))
+        return false;
     if (!rx_put(qp, segment->hdr.stag, memory, segment->payload, octets, USE_REMOTE_WRITE))
         return FAULT(TERMINATE_DDP_LOCAL, RI_EVENT_WRITE_ACCESS, "memory of an RDMA Write is gone");
     rx_finish_write(qp, memory, octets, segment->hdr.last);
@@ -147,21 +154,31 @@ static bool refuse_response(struct qp *qp, const struct outstanding_read *read,
                           "Read Response goes on without its last segment");
 }
 
+bool rx_check_response(struct qp *qp, const struct rdmap_segment *segment,
+                       struct outstanding_read **read, uint8_t **memory, struct fault *fault)
+{
+    uint32_t octets = segment->payload_len;
+
+    if (!rx_oldest_request(qp, read) || (*read)->atomic)
+        return FAULT(TERMINATE_OPCODE, RI_EVENT_BAD_OPCODE, "Read Response without a request");
+    if ((octets && !rx_response_goes_on(*read, &segment->hdr)) ||
+        !rx_response_fits(*read, octets, segment->hdr.last))
+        return refuse_response(qp, *read, segment, fault);
+    if (octets && rx_check_sink(qp, (*read)->sink_stag, segment->hdr.to, octets, memory) != STAG_OK)
+        return response_fault(qp, *read, RI_WC_LOCAL_PROTECTION, fault, TERMINATE_T_STAG,
+                              "sink of an RDMA Read was revoked");
+    return true;
+}
+
 bool rx_on_read_response(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault)
 {
     uint32_t octets = segment->payload_len;
     struct outstanding_read *read;
     uint8_t *memory;
 
-    if (!rx_oldest_request(qp, &read) || read->atomic)
-        return FAULT(TERMINATE_OPCODE, RI_EVENT_BAD_OPCODE, "Read Response without a request");
-    if ((octets && !rx_response_goes_on(read, &segment->hdr)) ||
-        !rx_response_fits(read, octets, segment->hdr.last))
-        return refuse_response(qp, read, segment, fault);
+    if (!rx_check_response(qp, segment, &read, &memory, fault))
+        return false;
     if (octets) {
-        if (rx_check_sink(qp, read->sink_stag, segment->hdr.to, octets, &memory) != STAG_OK)
-            return response_fault(qp, read, RI_WC_LOCAL_PROTECTION, fault, TERMINATE_T_STAG,
-                                  "sink of an RDMA Read was revoked");
         if (!rx_put(qp, read->sink_stag, memory, segment->payload, octets, USE_SINK))
             return response_fault(qp, read, RI_WC_LOCAL_PROTECTION, fault, TERMINATE_DDP_LOCAL,
                                   "sink of an RDMA Read is gone");
