@@ -167,14 +167,22 @@ static inline void fetch(const uint8_t *p, size_t n)
         __builtin_prefetch(p + at, 0, 3);
 }
 
-uint32_t crc32c_far(uint32_t crc, const void *p, size_t n)
+/* The block behind `from`, of `left` octets from there on. */
+static inline void fetch_next(const uint8_t *from, size_t left)
+{
+    if (left > BLOCK)
+        fetch(from + BLOCK, left - BLOCK < BLOCK ? left - BLOCK : BLOCK);
+}
+
+uint32_t crc32c_far(uint32_t crc, const void *p, size_t n, size_t ahead)
 {
     const uint8_t *from = p;
 
     for (; n > BLOCK; n -= BLOCK, from += BLOCK) {
-        fetch(from + BLOCK, n - BLOCK < BLOCK ? n - BLOCK : BLOCK);
+        fetch_next(from, n + ahead);
         crc = crc32c(crc, from, BLOCK);
     }
+    fetch_next(from, n + ahead);
     return crc32c(crc, from, n);
 }
 
@@ -187,6 +195,7 @@ uint32_t crc32c_copy(void *dst, const void *src, size_t n, uint32_t crc)
         size_t block = n < BLOCK ? n : BLOCK;
 
         memcpy(to, from, block);
+        fetch_next(from, n);
         crc = crc32c(crc, to, block); /* of the copy: the source may change under us */
         to += block;
         from += block;

@@ -128,8 +128,10 @@ START_TEST(far_is_the_same)
         uint32_t start = (uint32_t)tc_rand(&rng);
 
         tc_fill(&rng, octets, lengths[i] + 1);
-        ck_assert_uint_eq(crc32c_far(start, octets + 1, lengths[i]),
+        ck_assert_uint_eq(crc32c_far(start, octets + 1, lengths[i], 0),
                           crc32c(start, octets + 1, lengths[i]));
+        ck_assert_uint_eq(crc32c_far(start, octets + 1, lengths[i] / 2, lengths[i] / 2),
+                          crc32c(start, octets + 1, lengths[i] / 2));
         free(octets);
     }
 }

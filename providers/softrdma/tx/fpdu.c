@@ -146,10 +146,11 @@ static void payload_copy(struct qp *qp, const struct wqe *wqe, uint8_t *to, uint
     }
 }
 
-void fpdu_name_payload(struct qp *qp, struct fpdu *fpdu, uint8_t *from, uint32_t octets)
+void fpdu_name_payload(struct qp *qp, struct fpdu *fpdu, uint8_t *from, uint32_t octets,
+                       uint32_t ahead)
 {
     if (qp->framing.crc)
-        fpdu->crc = crc32c_far(fpdu->crc, from, octets);
+        fpdu->crc = crc32c_far(fpdu->crc, from, octets, ahead);
     batch_add(&qp->tx.batch, from, octets);
 }
 
@@ -160,7 +161,8 @@ static void payload_reference(struct qp *qp, const struct wqe *wqe, struct fpdu 
         const struct ri_sge *sge = &wqe->sges[qp->tx.cursor_sge];
         uint32_t left = sge->length - qp->tx.cursor_offset, part = left < octets ? left : octets;
 
-        fpdu_name_payload(qp, fpdu, (uint8_t *)(uintptr_t)sge->addr + qp->tx.cursor_offset, part);
+        fpdu_name_payload(qp, fpdu, (uint8_t *)(uintptr_t)sge->addr + qp->tx.cursor_offset, part,
+                          left - part);
         octets -= part;
         qp->tx.cursor_offset += part;
         if (qp->tx.cursor_offset == sge->length) {

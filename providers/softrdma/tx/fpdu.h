@@ -194,8 +194,10 @@ void fpdu_end_short(struct qp *qp, const struct fpdu *fpdu, uint32_t octets);
  * from ULPDU_Length on, are written. */
 void fpdu_send_payload(struct qp *qp, const struct wqe *wqe, struct fpdu *fpdu, uint32_t head,
                        uint32_t octets);
-/* The batch names this memory as the next part of the payload. */
-void fpdu_name_payload(struct qp *qp, struct fpdu *fpdu, uint8_t *from, uint32_t octets);
+/* The batch names this memory as the next part of the payload. `ahead` octets behind it are likely
+ * to be the next FPDU's. */
+void fpdu_name_payload(struct qp *qp, struct fpdu *fpdu, uint8_t *from, uint32_t octets,
+                       uint32_t ahead);
 /* Option guard, before that: read the payload. False: the memory cannot be read. */
 bool fpdu_fetch_payload(struct qp *qp, const struct wqe *wqe, uint32_t octets);
 /* Read the path's EMSS again: it may change. */

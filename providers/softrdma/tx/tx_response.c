@@ -38,7 +38,7 @@ static void send_source(struct qp *qp, struct fpdu *fpdu, uint32_t head, uint8_t
     }
     fpdu_head(qp, fpdu, head);
     if (is_named(qp, entry)) {
-        fpdu_name_payload(qp, fpdu, source, octets);
+        fpdu_name_payload(qp, fpdu, source, octets, 0);
         qp->tx.batch.names_source = true;
         fpdu_end(qp, fpdu, head + octets);
         return;
