@@ -125,8 +125,8 @@ static void null_close(struct stream *stream, bool reset)
     (void)stream, (void)reset;
 }
 
-static const struct llp_ops null = { null_send,   null_receive, null_emss,
-                                     null_finish, null_close,   NULL };
+static const struct llp_ops null = { null_send,  null_receive, null_emss, null_finish,
+                                     null_close, NULL,         NULL };
 
 static void seal(uint8_t *fpdu, uint32_t ulpdu)
 {

@@ -288,7 +288,7 @@ static struct figure measure(enum form form, uint64_t ns)
 {
     struct figure figure;
     int ways[2], status;
-    pid_t child;
+    pid_t child = -1;
 
     if (pipe(ways) || (child = fork()) < 0)
         fail("fork");

@@ -137,7 +137,7 @@ END_TEST
 START_TEST(the_thread_is_pinned)
 {
     cpu_set_t allowed, set;
-    char cpus[8];
+    char cpus[12];
     int last = 0;
 
     cpus_mask(&allowed);
