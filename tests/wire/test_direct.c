@@ -75,6 +75,17 @@ static size_t put_message(enum kind kind, uint32_t msn, uint32_t length)
     return used + put_segment(frames + used, kind, msn, true, SHORT, length - SHORT);
 }
 
+/* Connects, and half of the octets of the message arrive; returns how many. *all: of the whole. */
+static size_t begin_message(const struct connection *connection, enum kind kind, size_t *all)
+{
+    wire_open(connection);
+    await_message(kind, MOST);
+    *all = put_message(kind, 1, MOST);
+    peer_octets(frames, *all / 2);
+    wire_pass(8);
+    return *all / 2;
+}
+
 static bool untouched_from(size_t from)
 {
     for (size_t i = from; i < MOST; i++)
@@ -99,14 +110,8 @@ START_TEST(payload_is_placed_as_it_comes)
 {
     const struct connection connection = { .no_crc = _i != KINDS, .no_receives = true };
     enum kind kind = _i == KINDS ? KIND_WRITE : (enum kind)_i;
-    size_t all, half;
+    size_t all, half = begin_message(&connection, kind, &all);
 
-    wire_open(&connection);
-    await_message(kind, MOST);
-    all = put_message(kind, 1, MOST);
-    half = all / 2;
-    peer_octets(frames, half);
-    wire_pass(8);
     ck_assert_int_eq(target.octets[SHORT + 20000] == data[SHORT + 20000], connection.no_crc);
     ck_assert_uint_eq(target.octets[half + 64], 0);
     peer_octets(frames + half, all - half - 1);
@@ -150,14 +155,8 @@ START_TEST(memory_that_goes_is_refused)
     static const enum ri_event_type events[] = { RI_EVENT_WRITE_ACCESS, RI_EVENT_RECV_ACCESS,
                                                  RI_EVENT_RESPONSE_ERROR };
     enum kind kind = (enum kind)_i;
-    size_t all, half;
+    size_t all, half = begin_message(&no_crc, kind, &all);
 
-    wire_open(&no_crc);
-    await_message(kind, MOST);
-    all = put_message(kind, 1, MOST);
-    half = all / 2;
-    peer_octets(frames, half);
-    wire_pass(8);
     ck_assert_int_eq(wire.bed.fake.privileged.mr_deregister(target.mr), RI_OK);
     target.mr = NULL;
     peer_octets(frames + half, all - half);
@@ -175,11 +174,7 @@ START_TEST(an_end_inside_is_an_error)
 {
     size_t all;
 
-    wire_open(&no_crc);
-    await_message((enum kind)_i, MOST);
-    all = put_message((enum kind)_i, 1, MOST);
-    peer_octets(frames, all / 2);
-    wire_pass(8);
+    begin_message(&no_crc, (enum kind)_i, &all);
     peer_fin();
     side_expect_event(wire.side, RI_EVENT_LLP_LOST, 0);
 }
