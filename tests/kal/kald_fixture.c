@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/sendfile.h>
 #include <sys/resource.h>
@@ -382,4 +383,12 @@ void kald_needs_root(void)
 {
     if (geteuid())
         tc_skip("needs root: other users' ids");
+}
+
+void kald_privileged_ports(void)
+{
+    int fd = open(tc_srcdir(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(flock(fd, LOCK_EX), 0); /* open until the test's process ends */
 }

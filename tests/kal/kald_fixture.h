@@ -14,6 +14,9 @@ enum { USER = 61001, OTHER = 61002, NOBODY = 61003 };
 TCase *kald_case(Suite *suite, const char *name);
 /* Skips a test that acts as other users. */
 void kald_needs_root(void);
+/* For a test that takes a port below 1024 that it found free: tests of other programs that do so
+ * wait until this one has ended. */
+void kald_privileged_ports(void);
 
 /* Its folder, which every user may enter, with an empty policy. Once in a test. */
 void kald_folder(void);

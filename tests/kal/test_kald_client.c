@@ -286,6 +286,7 @@ START_TEST(a_listener_below_1024_uses_kalds_socket)
 
     if (geteuid())
         tc_skip("needs root: another user's id");
+    kald_privileged_ports();
     kald_policy("1.conf", "allow listen port 600-1023 user 61001\n");
     kald_start(NULL);
     become_a_user();
@@ -323,6 +324,7 @@ START_TEST(a_listener_below_1024_leaves_ipv4_to_another_socket)
         tc_skip("needs root: another user's id");
     if (access("/proc/net/if_inet6", F_OK))
         tc_skip("this host has no IPv6");
+    kald_privileged_ports();
     for (four.sin_port = htons(port);
          bind(taken, (struct sockaddr *)&four, sizeof four) && port > 600;)
         four.sin_port = htons(--port);

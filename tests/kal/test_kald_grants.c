@@ -307,9 +307,10 @@ static enum kald_status ask_port(int fd, uint16_t port, uint16_t family, int *pa
     return message.status;
 }
 
-/* A port below 1024 that nobody has. */
+/* A port below 1024 that nobody has, nor another test takes; 0: there is none. */
 static uint16_t free_port(int family)
 {
+    kald_privileged_ports();
     for (uint16_t port = 1000; port > 600; port--) {
         struct sockaddr_in6 six = { .sin6_family = AF_INET6, .sin6_port = htons(port) };
         struct sockaddr_in four = { .sin_family = AF_INET, .sin_port = htons(port) };
