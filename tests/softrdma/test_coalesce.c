@@ -448,11 +448,21 @@ static uint32_t messages_before(uint8_t opcode)
     ck_abort_msg("no opcode %u in %zu octets", opcode, wires[0].used);
 }
 
-/* Writes of exactly two segments have no gap at their ends: a response leaves after one of them,
- * not after all. */
+/* The next inbound Reads, each of `octets` from the region's first one on. */
+static void ask(const struct region *from, uint32_t octets, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        qp_of(a)->reads.ird_ring[i] = (struct inbound_read){ .source_stag = from->keys.rkey,
+                                                             .source_to = (uintptr_t)from->octets,
+                                                             .size = octets };
+    atomic_store(&qp_of(a)->reads.ird_in, count);
+}
+
+/* Messages that fill exactly two batches have no room behind their ends: an answer leaves after
+ * one of them, not after all. */
 START_TEST(answers_have_their_turn)
 {
-    enum { LENGTH = 2 * 64512, COUNT = 8 };
+    enum { LENGTH = 2 * WRITE_SEGMENTS * 64512, COUNT = 4 };
     struct region large;
     struct ri_sge sge;
 
@@ -463,14 +473,35 @@ START_TEST(answers_have_their_turn)
     recording_takes = 0;
     wires[0].used = 0;
     for (uint32_t i = 1; i <= COUNT; i++)
-        side_post(a, RI_WR_RDMA_WRITE, i, RI_WR_SIGNALED, &sge, 1, 4096, 5);
-    qp_of(a)->reads.ird_ring[0] = (struct inbound_read){ .source_stag = region[0].keys.rkey,
-                                                         .source_to = (uintptr_t)region[0].octets,
-                                                         .size = 64 };
-    atomic_store(&qp_of(a)->reads.ird_in, 1);
+        side_post(a, RI_WR_RDMA_WRITE, i, RI_WR_SIGNALED | (i < COUNT ? RI_WR_COALESCE : 0), &sge,
+                  1, 4096, 5);
+    ask(&region[0], 64, 1);
     recording_takes = SIZE_MAX;
     take_all(a, 1, COUNT, LENGTH);
     ck_assert_uint_le(messages_before(RDMAP_READ_RESP), 2);
+    region_free(a, &large);
+    finish(a);
+}
+END_TEST
+
+/* The same of a request behind answers: without CRC those follow segments, too. */
+START_TEST(requests_have_their_turn)
+{
+    enum { LENGTH = 2 * WRITE_SEGMENTS * 64704, COUNT = 3 };
+    struct region large;
+
+    recording_emss = 65483;
+    start(a, false);
+    large = region_new(a, LENGTH, TESTBED_ALL);
+    recording_takes = 0;
+    wires[0].used = 0;
+    post(a, RI_WR_RDMA_WRITE, RI_WR_SIGNALED, 1, 0, 8);
+    ask(&large, LENGTH, COUNT);
+    post(a, RI_WR_SEND, RI_WR_SIGNALED, 2, 0, 8);
+    recording_takes = SIZE_MAX;
+    take_all(a, 1, 2, 8);
+    ck_assert_uint_le(messages_before(RDMAP_SEND), 2); /* the Write and one answer */
+    ck_assert(tc_until(atomic_load(&qp_of(a)->reads.ird_out) == COUNT, TESTBED_TIMEOUT));
     region_free(a, &large);
     finish(a);
 }
@@ -554,6 +585,7 @@ int main(void)
     tcase_add_loop_test(gather, messages_one_by_one_are_a_stream, 0, 4);
     tcase_add_test(gather, the_emss_is_learned_soon);
     tcase_add_test(gather, answers_have_their_turn);
+    tcase_add_test(gather, requests_have_their_turn);
     tcase_add_test(gather, destroy_sends_what_gathers);
     tcase_add_test(gather, destroy_after_a_pass_was_overtaken);
     tcase_add_test(gather, close_while_another_sends_what_gathers);
