@@ -63,6 +63,43 @@ START_TEST(C040_responder_holds)
 }
 END_TEST
 
+static uint32_t completed_before; /* UINT32_MAX: it was not told */
+
+static void look_at_established(const struct ri_host *host, void *context,
+                                const struct ri_event *event)
+{
+    uint32_t notable;
+
+    (void)host, (void)context;
+    if (event->type == RI_EVENT_ESTABLISHED)
+        ck_assert_int_eq(a->recv_cq->ops->cq_peek(a->recv_cq, &completed_before, &notable), RI_OK);
+}
+
+/* Who sees that a receive is complete may answer at once: that the connection is established comes
+ * first, even if a Send has come with the message that establishes. */
+START_TEST(established_is_told_before_a_receive_completes)
+{
+    const struct ri_llp_handover await = {
+        .mpa_revision = 2, .crc = true, .ird = 8, .ord = 8, .rtr_await = true
+    };
+    struct region region;
+    struct raw raw;
+
+    completed_before = UINT32_MAX;
+    side_open(&bed, a, NULL);
+    region = region_new(a, 64, TESTBED_ALL);
+    raw_open(&raw, &bed, a, false, &await);
+    side_receive(a, 1, region_sge(&region, 0, 64));
+    bed.fake.host.qp_event = look_at_established;
+    raw_tagged(&raw, RDMAP_WRITE, true, 0, 0, NULL, 0);
+    raw_untagged(&raw, RDMAP_SEND, true, DDP_QN_SEND, 1, 0, "hello", 5);
+    side_expect(a, a->recv_cq, 1, RI_WC_SUCCESS, 5);
+    ck_assert_uint_eq(completed_before, 0);
+    raw_close(&raw);
+    region_free(a, &region);
+}
+END_TEST
+
 /* Side a is a responder whose peer promised no first message, with one Send posted. */
 static void open_held(struct raw *raw, const char *const *options)
 {
@@ -416,6 +453,7 @@ int main(void)
     TCase *tc = new_case(suite, "flow");
 
     tcase_add_test(tc, C040_responder_holds);
+    tcase_add_test(tc, established_is_told_before_a_receive_completes);
     tcase_add_test(tc, a_silent_peer_is_spoken_to_by_option);
     tcase_add_test(tc, C040_the_log_names_what_is_awaited);
     tcase_add_loop_test(tc, the_log_is_silent_where_nothing_waits, 0, 2);

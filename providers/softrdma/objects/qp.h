@@ -212,8 +212,10 @@ static inline bool qp_is_acknowledged(const struct qp *qp)
  * answer to a ready-to-receive message or to the request for an acknowledgement. */
 bool qp_may_hear(struct qp *qp);
 void qp_closed_badly(struct qp *qp); /* the peer sent on meanwhile */
-/* The telling alone. No lock held. */
+/* The telling alone; of the second, that the connection is established, if that is to be told. No
+ * lock held. */
 void qp_report(struct qp *qp);
+void qp_report_established(struct qp *qp);
 /* Of an ended connection, under tx and rx: sends, and receives unless they outlive it
  * (RI_QP_KEEP_RECEIVES). */
 void qp_flush_ended(struct qp *qp);

@@ -156,26 +156,43 @@ static bool take_pending(struct qp *qp, struct ri_event *event)
     return true;
 }
 
+/* Under life.lock, which is released meanwhile. */
+static void tell(struct qp *qp, const struct ri_event *event)
+{
+    const struct ri_host *host = qp->rnic->host;
+
+    qp->life.reporting = true;
+    atomic_fetch_add(&qp->upcalls, 1);
+    spinlock_unlock(&qp->life.lock);
+    host->qp_event(host, qp->base.context, event);
+    atomic_fetch_sub(&qp->upcalls, 1);
+    spinlock_lock(&qp->life.lock);
+    qp->life.reporting = false;
+}
+
 /* One thread at a time reports, so that the order holds. Another one leaves: the reporting
  * thread checks again. */
 void qp_report(struct qp *qp)
 {
-    const struct ri_host *host = qp->rnic->host;
     struct ri_event event;
 
     spinlock_lock(&qp->life.lock);
-    while (!qp->life.reporting && take_pending(qp, &event)) {
-        qp->life.reporting = true;
-        atomic_fetch_add(&qp->upcalls, 1);
-        spinlock_unlock(&qp->life.lock);
-        host->qp_event(host, qp->base.context, &event);
-        atomic_fetch_sub(&qp->upcalls, 1);
-        spinlock_lock(&qp->life.lock);
-        qp->life.reporting = false;
-    }
+    while (!qp->life.reporting && take_pending(qp, &event))
+        tell(qp, &event);
     spinlock_unlock(&qp->life.lock);
     if (qp->srq)
         srq_deliver(qp->srq);
+}
+
+/* `pending` stays set for qp_report(). */
+void qp_report_established(struct qp *qp)
+{
+    struct ri_event event;
+
+    spinlock_lock(&qp->life.lock);
+    if (qp->life.established_pending && !qp->life.reporting && take_pending(qp, &event))
+        tell(qp, &event);
+    spinlock_unlock(&qp->life.lock);
 }
 
 /* --- leaving RTS --- */

@@ -542,10 +542,13 @@ static __attribute__((noinline)) void make_quiet(struct qp *qp)
     atomic_store(&qp->tx.wanted, true);
 }
 
-/* The work of the pass that is left after rx is unlocked. */
+/* The work of the pass that is left after rx is unlocked. A consumer that sees the receive of the
+ * first message may answer at once: it has been told before that the connection is established. */
 static __attribute__((noinline)) void follow_up(struct qp *qp, bool received)
 {
     if (received) {
+        if (unlikely(atomic_load_explicit(&qp->life.pending, memory_order_acquire)))
+            qp_report_established(qp);
         qp_retire(qp, &qp->rq);
         qp_retire(qp, &qp->sq);
     }
