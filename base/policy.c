@@ -36,6 +36,14 @@ struct policy_place policy_place_of(const struct sockaddr *address)
     return place;
 }
 
+bool policy_place_takes_ipv4(const struct policy_place *place, struct policy_place *four)
+{
+    if (place->family != AF_INET6 || !place->wildcard || place->v6only)
+        return false;
+    *four = (struct policy_place){ .family = AF_INET, .wildcard = true, .port = place->port };
+    return true;
+}
+
 static bool prefix_matches(const struct policy_rule *rule, const struct policy_place *place)
 {
     unsigned whole = rule->bits / 8, rest = rule->bits % 8;
@@ -75,6 +83,18 @@ static bool interface_matches(const struct policy_rule *rule, const char *interf
     return interface ? !strcmp(rule->interface, interface) : rule->verdict == POLICY_DENY;
 }
 
+static const struct policy_rule *first_match(const struct policy_rule *rule, size_t count,
+                                             const struct policy_question *question,
+                                             const struct policy_place *where, int port)
+{
+    for (; count--; rule++)
+        if (rule->verdict != POLICY_LIMIT && (rule->directions & question->directions) &&
+            interface_matches(rule, question->interface) && port_matches(rule, port) &&
+            prefix_matches(rule, where) && who_matches(rule, question))
+            return rule;
+    return NULL;
+}
+
 const struct policy_rule *policy_decide(const struct policy_rule *rules, size_t count,
                                         const struct policy_question *question)
 {
@@ -82,13 +102,14 @@ const struct policy_rule *policy_decide(const struct policy_rule *rules, size_t 
     bool connects = question->directions & POLICY_CONNECT;
     const struct policy_place *where = listens ? &question->local : &question->peer;
     int port = connects ? question->peer.port : question->local.port;
+    const struct policy_rule *rule = first_match(rules, count, question, where, port), *other;
+    struct policy_place four;
 
-    for (const struct policy_rule *rule = rules; count--; rule++)
-        if (rule->verdict != POLICY_LIMIT && (rule->directions & question->directions) &&
-            interface_matches(rule, question->interface) && port_matches(rule, port) &&
-            prefix_matches(rule, where) && who_matches(rule, question))
-            return rule;
-    return NULL;
+    if (!listens || (rule && rule->verdict == POLICY_DENY) ||
+        !policy_place_takes_ipv4(where, &four))
+        return rule;
+    other = first_match(rules, count, question, &four, port);
+    return other && other->verdict == POLICY_DENY ? other : rule;
 }
 
 const struct policy_rule *policy_limit(const struct policy_rule *rules, size_t count,

@@ -59,12 +59,16 @@ bool policy_read_line(const char *text, size_t length, const struct policy_names
 struct policy_place {
     int family; /* AF_UNSPEC: unknown */
     bool wildcard;
+    bool v6only; /* of the wildcard of IPv6: a listener there takes no IPv4 peers */
     uint8_t address[16];
     int port; /* -1: unknown */
 };
 
 /* NULL, or another family than AF_INET and AF_INET6: unknown. */
 struct policy_place policy_place_of(const struct sockaddr *address);
+/* A listener there takes IPv4 peers, too: *four is the wildcard of IPv4. False: it does not, and
+ * *four is unchanged. */
+bool policy_place_takes_ipv4(const struct policy_place *place, struct policy_place *four);
 
 struct policy_question {
     unsigned directions; /* POLICY_… */
@@ -79,7 +83,8 @@ struct policy_question {
  * The first rule of allow and deny that matches; NULL: none, which allows. For connect, the peer's
  * address and port are compared; for listen, the local address and port; for request, the peer's
  * address and the local port. What is unknown, or a wildcard address, matches every deny rule
- * about it, and no allow rule but that of prefix length 0.
+ * about it, and no allow rule but that of prefix length 0. A listener that takes both families is
+ * asked for twice, and the first deny rule of either decides.
  */
 const struct policy_rule *policy_decide(const struct policy_rule *rules, size_t count,
                                         const struct policy_question *question);

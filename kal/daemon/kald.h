@@ -107,8 +107,9 @@ void kald_rules_watch(struct kald *kald);
 bool kald_rules_changed(struct kald *kald);
 /* The limit of the client's user; KALD_NO_LIMIT. */
 uint64_t kald_rules_limit(const struct kald_client *client, enum kald_kind kind);
-/* A rule that names the port, and a user or a group, allows it to this client. */
-bool kald_rules_port(const struct kald_client *client, const struct sockaddr *local);
+/* A rule that names the port, and a user or a group, allows it to this client. v6only: a socket of
+ * IPv6 takes no IPv4 peers; otherwise the wildcard has to be allowed for both. */
+bool kald_rules_port(const struct kald_client *client, const struct sockaddr *local, bool v6only);
 
 /* ---- clients.c: sockets, messages ---- */
 

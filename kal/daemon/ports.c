@@ -67,7 +67,7 @@ void kald_port(const struct kald_client *client, const struct kald_message *ask,
 
     *fd = -1;
     if (!ask->port || !client->network || client->network != client->kald->network ||
-        !kald_rules_port(client, (const struct sockaddr *)&address)) {
+        !kald_rules_port(client, (const struct sockaddr *)&address, ask->flags & KALD_V6ONLY)) {
         answer->status = KALD_DENIED;
         return;
     }

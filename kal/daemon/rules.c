@@ -205,11 +205,11 @@ uint64_t kald_rules_limit(const struct kald_client *client, enum kald_kind kind)
 
 /* Who may have a privileged port is said by name: an allow rule for every port, or for everybody,
  * was not meant for that. */
-bool kald_rules_port(const struct kald_client *client, const struct sockaddr *local)
+static bool is_port_allowed(const struct kald_client *client, const struct policy_place *local)
 {
     const struct policy *policy = &client->kald->policy;
     const struct policy_question question = { .directions = POLICY_LISTEN,
-                                              .local = policy_place_of(local),
+                                              .local = *local,
                                               .peer = policy_place_of(NULL),
                                               .user = client->who.uid,
                                               .in_group = in_group,
@@ -224,4 +224,14 @@ bool kald_rules_port(const struct kald_client *client, const struct sockaddr *lo
         rule++;
     }
     return false;
+}
+
+bool kald_rules_port(const struct kald_client *client, const struct sockaddr *local, bool v6only)
+{
+    struct policy_place place = policy_place_of(local), four;
+
+    place.v6only = v6only;
+    if (policy_place_takes_ipv4(&place, &four) && !is_port_allowed(client, &four))
+        return false;
+    return is_port_allowed(client, &place);
 }

@@ -227,21 +227,32 @@ static const char *denying(const struct kal_host *host, const struct policy_ques
     return policy && !kal_policy_allows(policy, question, &name) ? name : NULL;
 }
 
+/* Option v6only is for listeners that ital makes itself; those of a provider take both families. */
+static bool is_v6only(const struct kal_rnic *rnic)
+{
+    enum { AUTO, YES }; /* in the order of the words of the option's type */
+
+    return !(rnic->attr.features & RI_FEATURE_CONNECTION_SET_A) &&
+           kal_values_word(rnic->options, "v6only") == YES;
+}
+
 static enum ri_status ask(struct kal_rnic *rnic, unsigned directions, const char *what,
                           const struct sockaddr *local, const struct sockaddr *peer)
 {
-    const struct policy_question question = { .directions = directions,
-                                              .local = policy_place_of(local),
-                                              .peer = policy_place_of(peer),
-                                              .user = geteuid(),
-                                              .in_group = kal_host_in_group,
-                                              .interface = rnic->interface };
+    struct policy_question question = { .directions = directions,
+                                        .local = policy_place_of(local),
+                                        .peer = policy_place_of(peer),
+                                        .user = geteuid(),
+                                        .in_group = kal_host_in_group,
+                                        .interface = rnic->interface };
     bool listens = directions == POLICY_LISTEN;
     enum ri_policy_direction counted;
     char room[512], text[160];
-    const char *name = denying(rnic->kal_host, &question, room, sizeof room);
     const char *joint = listens ? "on" : directions & POLICY_CONNECT ? "to" : "from";
+    const char *name;
 
+    question.local.v6only = listens && is_v6only(rnic);
+    name = denying(rnic->kal_host, &question, room, sizeof room);
     if (!name)
         return RI_OK;
     kal_rnic_log(rnic, RI_LOG_WARNING, "%s%s is denied by %s", what,

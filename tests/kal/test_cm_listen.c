@@ -303,6 +303,24 @@ START_TEST(v6only)
 }
 END_TEST
 
+/* The wildcard of IPv6 is that of IPv4, too, unless option v6only says otherwise. */
+START_TEST(policy_of_ipv4_holds_for_the_ipv6_wildcard)
+{
+    struct sockaddr_storage six = address_of("::", 0);
+    struct ri_listen_param param = { .size = sizeof param, .address = (struct sockaddr *)&six };
+    struct kal_listener *made;
+
+    fake_policy("deny listen on 192.0.2.0/24");
+    ck_assert_int_eq(kal_listen(&fake.rnic, fake.lane, &param, NULL, NULL, &made),
+                     KAL_ERR_PERMISSION);
+    with((const char *[]){ "v6only", "yes", NULL });
+    fake_policy("deny listen on 192.0.2.0/24");
+    listen_six("::", 0);
+    at = address_of("::1", port_of(&at));
+    usual();
+}
+END_TEST
+
 START_TEST(ipv6_scope)
 {
     char text[INET6_ADDRSTRLEN + IF_NAMESIZE + 2];
@@ -610,6 +628,7 @@ static Suite *suite(void)
     tcase_add_test(t, ipv6_loopback);
     tcase_add_test(t, ipv6_wildcard_takes_ipv4_as_ipv4);
     tcase_add_test(t, ipv6_wildcard_beside_an_ipv4_listener);
+    tcase_add_test(t, policy_of_ipv4_holds_for_the_ipv6_wildcard);
     tcase_add_loop_test(t, v6only, 0, 2);
     tcase_add_test(t, ipv6_scope);
     tcase_add_loop_test(t, passed_socket_outlives_its_listener, 0, 2);

@@ -292,11 +292,11 @@ END_TEST
 
 /* ---- ports ---- */
 
-static enum kald_status ask_port(int fd, uint16_t port, uint16_t family, int *passed,
-                                 uint32_t *error)
+static enum kald_status ask_port_with(int fd, uint16_t port, uint16_t family, uint32_t flags,
+                                      int *passed, uint32_t *error)
 {
     struct kald_message message = {
-        .type = KALD_LISTEN, .id = 3, .family = family, .port = port, .flags = KALD_SHARE_PORT
+        .type = KALD_LISTEN, .id = 3, .family = family, .port = port, .flags = flags
     };
 
     if (family == 4)
@@ -305,6 +305,12 @@ static enum kald_status ask_port(int fd, uint16_t port, uint16_t family, int *pa
     kald_expect(fd, KALD_LISTEN, true, &message, passed);
     *error = message.error;
     return message.status;
+}
+
+static enum kald_status ask_port(int fd, uint16_t port, uint16_t family, int *passed,
+                                 uint32_t *error)
+{
+    return ask_port_with(fd, port, family, KALD_SHARE_PORT, passed, error);
 }
 
 /* A port below 1024 that nobody has, nor another test takes; 0: there is none. */
@@ -387,6 +393,28 @@ START_TEST(a_deny_rule_stands_before_a_later_permission)
     kald_start(NULL);
     fd = kald_greeted(USER, 0);
     ck_assert_int_eq(ask_port(fd, 750, 4, &passed, &error), KALD_DENIED);
+    close(fd);
+}
+END_TEST
+
+/* A rule for IPv6 alone does not open the port for IPv4 by the wildcard of IPv6. */
+START_TEST(the_ipv6_wildcard_needs_a_permission_for_ipv4)
+{
+    uint16_t port = free_port(AF_INET6);
+    uint32_t error;
+    int fd, passed;
+    char text[100];
+
+    kald_needs_root();
+    if (!port)
+        tc_skip("no port below 1024 can be bound");
+    snprintf(text, sizeof text, "allow listen on ::/0 port %u user 61001\n", port);
+    kald_policy("1.conf", text);
+    kald_start(NULL);
+    fd = kald_greeted(USER, 0);
+    ck_assert_int_eq(ask_port(fd, port, 6, &passed, &error), KALD_DENIED);
+    ck_assert_int_eq(ask_port_with(fd, port, 6, KALD_V6ONLY, &passed, &error), KALD_OK);
+    close(passed);
     close(fd);
 }
 END_TEST
@@ -586,14 +614,14 @@ int main(void)
                  what_is_free_is_asked_back, a_give_makes_an_open_take_void,
                  no_client_hoards_a_limit, what_a_process_held_ends_with_it);
     tcase_add_loop_test(accounts, who_waits_for_others_is_answered_whatever_they_do, 0, 3);
-    tc_add_tests(rules, a_changed_policy_is_pushed_with_a_new_generation,
-                 a_policy_that_cannot_be_used_keeps_kald_from_starting,
-                 a_privileged_port_is_bound_for_whom_a_rule_names,
-                 a_deny_rule_stands_before_a_later_permission,
-                 who_is_of_an_unknown_network_namespace_gets_no_port,
-                 another_network_namespace_gets_no_port,
-                 memlock_is_raised_within_the_limit_and_lowered_again,
-                 memlock_is_raised_once_however_often_it_is_asked_for,
-                 the_hard_limit_of_another_user_is_raised, without_a_limit_nothing_is_raised);
+    tc_add_tests(
+        rules, a_changed_policy_is_pushed_with_a_new_generation,
+        a_policy_that_cannot_be_used_keeps_kald_from_starting,
+        a_privileged_port_is_bound_for_whom_a_rule_names,
+        a_deny_rule_stands_before_a_later_permission, the_ipv6_wildcard_needs_a_permission_for_ipv4,
+        who_is_of_an_unknown_network_namespace_gets_no_port, another_network_namespace_gets_no_port,
+        memlock_is_raised_within_the_limit_and_lowered_again,
+        memlock_is_raised_once_however_often_it_is_asked_for,
+        the_hard_limit_of_another_user_is_raised, without_a_limit_nothing_is_raised);
     return tc_main(suite);
 }

@@ -86,7 +86,22 @@ static const struct {
     { { "deny listen on 10.0.0.1" }, L, "0.0.0.0", 5, NULL, 0, 0, "rule1", false },
     { { "allow listen on 10.0.0.1", "deny any" }, L, "0.0.0.0", 5, NULL, 0, 0, "rule2", false },
     { { "allow listen on 0.0.0.0/0", "deny any" }, L, "0.0.0.0", 5, NULL, 0, 0, "rule1", true },
-    { { "deny listen on 10.0.0.1" }, L, "::", 5, NULL, 0, 0, NULL, true },
+    { { "deny listen on 2001:db8::1" }, L, "0.0.0.0", 5, NULL, 0, 0, NULL, true },
+    { { "deny listen on 10.0.0.1" }, L, "::1", 5, NULL, 0, 0, NULL, true },
+    { { "deny connect to 10.0.0.1" }, C, NULL, 0, "::", 5, 0, NULL, true },
+    /* that of IPv6 takes IPv4 peers, too */
+    { { "deny listen on 10.0.0.1" }, L, "::", 5, NULL, 0, 0, "rule1", false },
+    { { "deny listen on 10.0.0.1 port 6" }, L, "::", 5, NULL, 0, 0, NULL, true },
+    { { "allow listen on ::/0", "deny any" }, L, "::", 5, NULL, 0, 0, "rule2", false },
+    { { "allow listen on ::/0", "allow listen on 0.0.0.0/0", "deny any" },
+      L,
+      "::",
+      5,
+      NULL,
+      0,
+      0,
+      "rule1",
+      true },
     /* and so does an unknown address */
     { { "deny connect to 10.0.0.1" }, C, NULL, 0, NULL, 0, 0, "rule1", false },
     { { "allow connect to 10.0.0.1", "deny any" }, C, NULL, 0, NULL, 0, 0, "rule2", false },
@@ -121,6 +136,25 @@ START_TEST(test_answer)
         ck_assert_str_eq(rule, table[_i].decides);
     else
         ck_assert_ptr_null(rule);
+    kal_policy_destroy(policy);
+}
+END_TEST
+
+START_TEST(test_ipv6_only)
+{
+    struct sockaddr_storage local = address("::", 5);
+    struct policy_question question = { .directions = POLICY_LISTEN,
+                                        .local = policy_place_of((struct sockaddr *)&local),
+                                        .peer = policy_place_of(NULL) };
+    struct kal_policy *policy = kal_policy_create();
+    const char *rule;
+    char why[200];
+
+    ck_assert_int_eq(kal_policy_add(policy, "rule1", "deny listen on 10.0.0.1", why, sizeof why),
+                     KAL_OK);
+    ck_assert(!kal_policy_allows(policy, &question, &rule));
+    question.local.v6only = true;
+    ck_assert(kal_policy_allows(policy, &question, &rule));
     kal_policy_destroy(policy);
 }
 END_TEST
@@ -200,6 +234,7 @@ int main(void)
     TCase *tc = tc_case(suite, "policy", fixture_setup, NULL);
 
     tcase_add_loop_test(tc, test_answer, 0, sizeof table / sizeof *table);
+    tcase_add_test(tc, test_ipv6_only);
     tcase_add_loop_test(tc, test_wrong_rule, 0, sizeof wrong / sizeof *wrong);
     tcase_add_test(tc, test_provider_asks);
     return tc_main(suite);

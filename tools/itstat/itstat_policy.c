@@ -6,6 +6,7 @@
 #include "itstat.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <getopt.h>
 #include <grp.h>
 #include <netinet/in.h>
@@ -242,6 +243,11 @@ int policy_main(int argc, char **argv)
     result = text ? read_question(&asked, text) : -1;
     if (result >= 0)
         return result;
+    /* The installed one may be missing, which means no rules; a name that was given is mistyped. */
+    if (folder && access(folder, F_OK)) {
+        tool_error("%s: %s", folder, strerror(errno));
+        return TOOL_FAILED;
+    }
     switch (policy_read_folder(&policy, folder ? folder : policy_folder,
                                folder ? POLICY_ANYBODY : 0, why, sizeof why)) {
     case POLICY_WRONG: tool_error("%s", why); return TOOL_FAILED;
