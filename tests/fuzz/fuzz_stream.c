@@ -63,6 +63,7 @@ static struct testbed_shape shape(const uint8_t *s)
         .flags = ~(uint32_t)s[2] & (RI_QP_READ_ENABLE | RI_QP_WRITE_ENABLE | RI_QP_ATOMIC_ENABLE |
                                     RI_QP_BIND_ENABLE | RI_QP_INVALIDATE_ENABLE | RI_QP_PRIVILEGED),
         .as_infiniband = s[2] & 128,
+        .large = s[4] & 16,
     };
 }
 
@@ -322,8 +323,20 @@ static void socket_error(struct play *play, struct wire *wire)
     testbed_run(play->bed);
 }
 
+/* The end of what the peer sends next comes with what it sends after it, or now. */
+static void lateness(struct play *play, struct wire *wire)
+{
+    wire->late = 97u * read8(play->reader);
+    if (!wire->late)
+        testbed_deliver_late(play->bed, wire);
+}
+
 static void step_of_wire(struct play *play, uint8_t step, struct wire *wire)
 {
+    if (step == 14 && play->bed->shape.large) {
+        lateness(play, wire);
+        return;
+    }
     switch (step) {
     case 8:
     case 9: peer_answer(play->bed, wire, play->reader, play->piece); break;
@@ -387,6 +400,8 @@ static void first_receives(struct testbed *w, uint8_t how)
     for (uint32_t i = 0; i < (how & 7u); i++) {
         struct ri_sge sge = testbed_sge(w, REGION_LOCAL, 1024 + 300 * i, how & 8 ? 300 : 64);
 
+        if (w->shape.large)
+            sge = testbed_sge(w, REGION_LOCAL, 200 * i, 21000);
         testbed_post_receive(w, 0, &sge, 1, 0);
     }
 }

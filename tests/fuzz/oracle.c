@@ -8,7 +8,8 @@
 
 #include <string.h>
 
-#define ARENA 36864u
+#define SMALL 36864u /* of the arena, unless the shape is large */
+#define ARENA (6u * 16384u)
 #define GAP   128u /* between regions */
 
 static uint8_t arena[ARENA] __attribute__((aligned(4096)));
@@ -32,18 +33,19 @@ size_t __sanitizer_get_current_allocated_bytes(void); /* gcc has it, but not its
 static const struct {
     uint32_t length, access;
     bool other;
+    uint32_t large; /* its length in a large shape; 0: the same */
 } shapes[TESTBED_REGIONS] = {
 #define LOCAL  (RI_ACCESS_LOCAL_READ | RI_ACCESS_LOCAL_WRITE)
 #define REMOTE (RI_ACCESS_REMOTE_READ | RI_ACCESS_REMOTE_WRITE | RI_ACCESS_REMOTE_ATOMIC)
-    [REGION_LOCAL] = { 8192, LOCAL, false },
-    [REGION_WRITE] = { 4096, LOCAL | RI_ACCESS_REMOTE_WRITE, false },
-    [REGION_READ] = { 4096, LOCAL | RI_ACCESS_REMOTE_READ, false },
-    [REGION_BOTH] = { 4096, LOCAL | REMOTE, false },
-    [REGION_ZERO] = { 777, LOCAL | REMOTE | RI_ACCESS_ZERO_BASED, false },
-    [REGION_OTHER] = { 4096, LOCAL | REMOTE, true },
-    [REGION_FREED] = { 512, LOCAL | REMOTE, false },
-    [REGION_BIND] = { 1024, LOCAL | RI_ACCESS_BIND, false },
-    [REGION_LOCAL_READ] = { 600, RI_ACCESS_LOCAL_READ, false },
+    [REGION_LOCAL] = { 8192, LOCAL, false, 22528 },
+    [REGION_WRITE] = { 4096, LOCAL | RI_ACCESS_REMOTE_WRITE, false, 22528 },
+    [REGION_READ] = { 4096, LOCAL | RI_ACCESS_REMOTE_READ, false, 0 },
+    [REGION_BOTH] = { 4096, LOCAL | REMOTE, false, 0 },
+    [REGION_ZERO] = { 777, LOCAL | REMOTE | RI_ACCESS_ZERO_BASED, false, 0 },
+    [REGION_OTHER] = { 4096, LOCAL | REMOTE, true, 0 },
+    [REGION_FREED] = { 512, LOCAL | REMOTE, false, 0 },
+    [REGION_BIND] = { 1024, LOCAL | RI_ACCESS_BIND, false, 22528 },
+    [REGION_LOCAL_READ] = { 600, RI_ACCESS_LOCAL_READ, false, 0 },
 };
 
 size_t memory_in_use(void)
@@ -69,6 +71,7 @@ void memory_mark(const struct region *region, bool usable)
 
 void memory_fill(struct testbed *w)
 {
+    const uint32_t used = w->shape.large ? ARENA : SMALL;
     static uint8_t first[ARENA];
     uint32_t at = 256;
 
@@ -78,8 +81,8 @@ void memory_fill(struct testbed *w)
     if (!first[0])
         for (uint32_t i = 0; i < ARENA; i++)
             first[i] = (uint8_t)(0xA5 ^ i ^ i >> 8);
-    memcpy(arena, first, ARENA);
-    memcpy(shadow, first, ARENA);
+    memcpy(arena, first, used);
+    memcpy(shadow, first, used);
 #ifdef ASAN
     ASAN_POISON_MEMORY_REGION(arena, sizeof(arena));
 #endif
@@ -87,12 +90,12 @@ void memory_fill(struct testbed *w)
         struct region *region = &w->regions[i];
 
         region->memory = arena + at;
-        region->length = shapes[i].length;
+        region->length = w->shape.large && shapes[i].large ? shapes[i].large : shapes[i].length;
         region->access = shapes[i].access;
         region->other = shapes[i].other;
         region->base = region->access & RI_ACCESS_ZERO_BASED ? 0 : (uintptr_t)region->memory;
         at += (region->length + GAP + 7) & ~7u;
-        FUZZ_CHECK(at < ARENA);
+        FUZZ_CHECK(at < used);
     }
 }
 

@@ -97,6 +97,10 @@ def answer(much=0, fault=0):
     return bytes([8, much, fault])
 
 
+def late(much=0):
+    return bytes([14, much])
+
+
 SEND, SEND_INV, RDMA_WRITE, RDMA_READ = 0, 1, 2, 4
 FETCH_ADD, COMPARE_SWAP, BIND_WINDOW, LOCAL_INVALIDATE, FAST_REGISTER = 6, 7, 9, 10, 11
 FAST = 0x60  # the STag of the last fast registration
@@ -125,6 +129,17 @@ PROGRAMS = {
                   peer(7, 4, 0x11, 1, 0, 0), POLL),
     "blocked": (b"\1\0\0\0\1", bytes([12, 20]), post(SEND), peer(1, READ, 0, 63), bytes([13, 0]), bytes([11, 0]),
                 RUN_OUT, POLL),
+    "direct": (b"\3\0\0\0\x13", peer(3, 32, part=True), late(150), peer(3, 0x9E), late(), POLL,
+               late(150), peer(0, WRITE, 0, 0x9E), bytes([29, 200]), peer(0, WRITE, 0, 0x9E, part=True), bytes([29, 0]),
+               post(RDMA_READ, 0, 64, 1, elements=((LOCAL, 0, 0x9E),)), late(150), answer(), late(), POLL),
+    "direct-gone": (b"\3\0\0\0\x11", late(150), peer(0, WRITE, 0, 0x9E), bytes([26, WRITE]), late(), POLL),
+    "direct-sink-gone": (b"\3\0\0\0\x10", post(RDMA_READ, 0, 64, 1, elements=((LOCAL, 0, 0x9E),)), late(150), answer(),
+                         bytes([26, LOCAL]), late(), POLL),
+    "direct-receive-gone": (b"\3\0\0\0\x11", peer(3, 32, part=True), late(150), peer(3, 0x9E), bytes([26, LOCAL]), late(),
+                            POLL),
+    "direct-cut": (b"\3\0\0\0\x11", late(150), peer(0, WRITE, 0, 0x9E), bytes([11, 0]), POLL),
+    "direct-window": (b"\3\0\0\0\x12", post(BIND_WINDOW, 0, 3, 8, 0x9E, elements=()), late(150),
+                      peer(0, NARROW, 1, 0x9E), post(LOCAL_INVALIDATE, NARROW, elements=()), late(), POLL),
     "responder": (b"\x10\x80\0\0\1", post(SEND), peer(0, 0, 0, 0), peer(3, 20), POLL),
 }
 

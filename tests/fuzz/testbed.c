@@ -39,8 +39,8 @@ void testbed_run(struct testbed *w)
     testbed_look(w);
 }
 
-void testbed_deliver(struct testbed *w, struct wire *wire, const uint8_t *octets, size_t length,
-                     size_t piece)
+static void deliver(struct testbed *w, struct wire *wire, const uint8_t *octets, size_t length,
+                    size_t piece)
 {
     if (wire->fin || wire->reset || wire->closed || length > TESTBED_INPUT - wire->input_length)
         return;
@@ -55,6 +55,36 @@ void testbed_deliver(struct testbed *w, struct wire *wire, const uint8_t *octets
         length -= part;
         testbed_run(w);
     }
+}
+
+void testbed_deliver_late(struct testbed *w, struct wire *wire)
+{
+    size_t length = wire->late_length;
+
+    wire->late_length = 0;
+    if (length)
+        deliver(w, wire, wire->late_octets, length, 0);
+}
+
+bool testbed_is_late(const struct testbed *w)
+{
+    for (uint32_t i = 0; i < w->wire_count; i++)
+        if (w->wires[i].late_length && !w->wires[i].closed)
+            return true;
+    return false;
+}
+
+void testbed_deliver(struct testbed *w, struct wire *wire, const uint8_t *octets, size_t length,
+                     size_t piece)
+{
+    size_t late = wire->late < length ? wire->late : length;
+
+    late = late < TESTBED_LATE ? late : TESTBED_LATE;
+    testbed_deliver_late(w, wire);
+    memcpy(wire->late_octets, octets + length - late, late);
+    wire->late_length = late;
+    wire->late = 0;
+    deliver(w, wire, octets, length - late, piece);
 }
 
 void testbed_expire(struct testbed *w)
@@ -210,13 +240,16 @@ struct testbed *testbed_open(const struct testbed_shape *shape)
 void testbed_register(struct testbed *w, enum testbed_region which)
 {
     struct region *region = &w->regions[which];
+    bool late = testbed_is_late(w);
     struct ri_mr_attr attr = { .size = sizeof(attr),
                                .access = region->access,
                                .context = region,
                                .addr = region->memory,
                                .length = region->length };
 
-    if (region->mr) { /* re-registration: other keys */
+    for (uint32_t i = 0; late && i < w->wire_count; i++)
+        w->wires[i].raw = true; /* what is late may name the new keys */
+    if (region->mr) {           /* re-registration: other keys */
         privileged.mr_reregister(region->mr, NULL, &attr, &region->keys);
         return;
     }
@@ -265,6 +298,7 @@ static void reset_wire(struct testbed *w, struct wire *wire, const struct testbe
     wire->closed = wire->finished = false;
     wire->input_length = wire->input_taken = 0;
     wire->fin = wire->reset = wire->raw = false;
+    wire->late = wire->late_length = 0;
     wire->credit = UINT64_MAX;
     wire->send_error = 0;
     wire->emss = w->shape.emss;

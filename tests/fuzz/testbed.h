@@ -21,6 +21,7 @@
 #define TESTBED_QPS   2u
 #define TESTBED_WIRES 6u /* connections of one test bed */
 #define TESTBED_INPUT (192u * 1024u)
+#define TESTBED_LATE  (64u * 1024u)
 #define TESTBED_WORK  64u /* requests of one queue that the oracle follows */
 
 enum testbed_region {
@@ -78,6 +79,9 @@ struct wire {
     int send_error;  /* errno of the next send; 0 none */
     uint32_t emss;
     bool crc, markers; /* of what the peer sends */
+    size_t late;       /* octets at the end of the next delivery that come with the one after it */
+    size_t late_length;
+    uint8_t late_octets[TESTBED_LATE];
     uint64_t position; /* of the peer's stream, for its markers */
     struct checker checker;
     /* The peer's protocol state. */
@@ -132,6 +136,7 @@ struct testbed_shape {
     uint32_t emss;
     bool shared_cq;
     bool as_infiniband; /* Sends wait for receives, immediate data is fused: both ends agreed */
+    bool large;         /* regions have room for FPDUs that are placed as they come */
 };
 
 struct testbed {
@@ -167,10 +172,14 @@ enum ri_status testbed_start(struct testbed *bed, uint32_t which,
                              const struct testbed_start *start);
 /* Runs the lane until it has no more work. */
 void testbed_run(struct testbed *bed);
-/* Delivers octets of the peer in parts of `piece` (0: all at once), and runs the lane after
- * each. */
+/* Delivers octets of the peer, behind those that are late, in parts of `piece` (0: all at once),
+ * and runs the lane after each. */
 void testbed_deliver(struct testbed *bed, struct wire *wire, const uint8_t *octets, size_t length,
                      size_t piece);
+/* What is late comes. */
+void testbed_deliver_late(struct testbed *bed, struct wire *wire);
+/* Is something late on any wire? The permits of what came last hold until it comes. */
+bool testbed_is_late(const struct testbed *bed);
 /* The oracle checks memory. testbed_run does this too. */
 void testbed_look(struct testbed *bed);
 /* A digest of the contents of all regions. */

@@ -171,6 +171,18 @@ static ssize_t wire_receive(struct stream *stream, void *buffer, size_t length)
     return (ssize_t)there;
 }
 
+/* Octets beyond `length` do not touch the first buffer, nor octets beyond what came the second. */
+static ssize_t wire_receive_two(struct stream *stream, void *buffer, size_t length, void *behind,
+                                size_t more)
+{
+    ssize_t got = wire_receive(stream, buffer, length), further = 0;
+    struct wire *wire = wire_of(stream);
+
+    if (got == (ssize_t)length && wire->input_length != wire->input_taken)
+        further = wire_receive(stream, behind, more);
+    return got + further;
+}
+
 static uint32_t wire_emss(struct stream *stream)
 {
     return wire_of(stream)->emss;
@@ -197,6 +209,7 @@ static void wire_close(struct stream *stream, bool reset)
 
 const struct llp_ops testbed_llp = { .send = wire_send,
                                      .receive = wire_receive,
+                                     .receive_two = wire_receive_two,
                                      .emss = wire_emss,
                                      .finish = wire_finish,
                                      .close = wire_close };
