@@ -23,6 +23,16 @@ static bool is_named(const struct qp *qp, const struct stag_entry *entry)
     return !qp->framing.crc && !qp->rnic->options.guard && entry->kind == STAG_REGION;
 }
 
+/* So is what is summed, or read by the kernel. False: there is no memory for it, and the stream has
+ * ended. */
+static bool has_bounce(struct qp *qp, const struct stag_entry *entry, uint32_t octets)
+{
+    uint32_t beside = qp->rnic->options.guard ? 0 : TX_COPY_OCTETS;
+
+    return __builtin_expect(qp->tx.batch.bounce != NULL, 1) || octets <= beside ||
+           is_named(qp, entry) || tx_borrow_bounce(qp);
+}
+
 /* The source follows the header: copied behind it if it is short, named by the batch, or copied
  * into the bounce buffer. entry: NULL if there are no octets. */
 static void send_source(struct qp *qp, struct fpdu *fpdu, uint32_t head, uint8_t *source,
@@ -86,6 +96,10 @@ static bool response_segment(struct qp *qp, struct inbound_read *read)
         tx_refuse_answer(qp, read, tx_protection_value(result), RI_EVENT_READ_ACCESS);
         return false;
     }
+    if (!has_bounce(qp, entry, octets)) {
+        stag_leave(entry);
+        return false;
+    }
     if (__builtin_expect(qp->rnic->options.guard, 0) && octets &&
         !fetch_source(qp, read, &source, octets)) {
         stag_leave(entry);
@@ -118,9 +132,6 @@ void tx_build_responses(struct qp *qp, bool only_one)
             return; /* the Read before it has not fetched its data yet */
         do {
             if (!batch_room(qp) || qp->tx.batch.bounce_used + qp->tx.mulpdu > TX_BOUNCE_OCTETS)
-                return;
-            if (__builtin_expect(!qp->tx.batch.bounce, 0) &&
-                (read->size > TX_COPY_OCTETS || qp->rnic->options.guard) && !tx_borrow_bounce(qp))
                 return;
             if (read->atomic ? !tx_atomic_response(qp, read) : !response_segment(qp, read))
                 return;
