@@ -24,6 +24,8 @@ static uint64_t deadline_of(const struct ri_mem_connection *c, const struct ri_c
 /* ---- life ---- */
 
 static bool connection_tell(struct ri_teller *teller);
+static void end_silently(struct ri_mem_connection *c, enum ri_event_type cause, uint16_t code,
+                         bool explained);
 
 void ri_set_a_open(struct ri_set_a *set, struct ri_mem_rnic *rnic, const struct ri_carrier *carrier)
 {
@@ -107,7 +109,21 @@ static void tell(struct ri_mem_connection *c, uint32_t what)
     ri_tell_later(&c->set->rnic->tellers, &c->teller);
 }
 
-static void tell_request(struct ri_mem_connection *c)
+/* {request} The host keeps nothing of it. The peer may have left while it was told, and the channel
+ * may be closed. */
+static void forget_request(struct ri_mem_connection *c)
+{
+    struct ri_mem_rnic *rnic = c->set->rnic;
+
+    rnic->count[RI_MEM_OTHERS]--;
+    c->destroyed = true;
+    end_silently(c, 0, 0, false);
+    ri_tell_forget(&rnic->tellers, &c->teller, NULL);
+    c->tells = 0;
+}
+
+/* False: the connection is gone. */
+static bool tell_request(struct ri_mem_connection *c)
 {
     struct ri_mem_rnic *rnic = c->set->rnic;
     struct ri_mem_listener *listener = c->listener;
@@ -131,11 +147,12 @@ static void tell_request(struct ri_mem_connection *c)
     pthread_mutex_lock(&rnic->lock);
     c->base.context = context;
     if (context)
-        return;
-    rnic->count[RI_MEM_OTHERS]--; /* the host keeps nothing of it */
-    c->destroyed = true;
-    c->state = RI_CM_ENDED;
-    close_channel(c);
+        return true;
+    forget_request(c);
+    if (c->open)
+        return true;
+    ri_set_a_drop(c);
+    return false;
 }
 
 static void tell_event(struct ri_mem_connection *c, const struct ri_connection_event *event)
@@ -164,7 +181,10 @@ static bool connection_tell(struct ri_teller *teller)
     case TELL_RESOLVED:
         tell_event(c, &(struct ri_connection_event){ .type = RI_CONNECTION_RESOLVED });
         break;
-    case TELL_REQUEST: tell_request(c); break;
+    case TELL_REQUEST:
+        if (!tell_request(c))
+            return false;
+        break;
     case TELL_ESTABLISHED:
         tell_event(c, &(struct ri_connection_event){ .type = RI_CONNECTION_ESTABLISHED,
                                                      .private_data_length = c->data_length,

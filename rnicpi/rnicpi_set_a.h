@@ -85,7 +85,7 @@ struct ri_mem_connection {
     uint8_t data[RI_MAX_PRIVATE_DATA];
 };
 
-/* What the provider has. All are called under the lock; none may block. */
+/* What the provider has. All are called under the lock, if nothing else is said; none may block. */
 struct ri_carrier {
     size_t connection_size;        /* of the provider's structure, which is zeroed */
     uint64_t (*now)(void);         /* ri_now(), or a test's */
@@ -104,7 +104,8 @@ struct ri_carrier {
     /* The channel ends: what was sent before still arrives, and the peer hears of the end. Called
      * once for a channel. ri_set_a_closed() follows, later, without the lock. */
     void (*close)(struct ri_mem_connection *connection);
-    /* The connection is freed: what the provider has in it. May be NULL. */
+    /* The connection is freed: what the provider has in it. With the lock or without. May be
+     * NULL. */
     void (*release)(struct ri_mem_connection *connection);
 };
 

@@ -64,6 +64,7 @@ static struct ri_connection *requested;
 static struct ri_connect_request request;
 static char request_data[16];
 static bool keep_request;
+static void (*in_request)(struct ri_mem_connection *c); /* called in the upcall; NULL: nothing */
 static int active_id, passive_id;
 
 static void connection_event(const struct ri_host *host, void *context,
@@ -91,6 +92,8 @@ static void connection_request(const struct ri_host *host, void *context,
     request = *asked;
     if (asked->private_data_length)
         memcpy(request_data, asked->private_data, asked->private_data_length);
+    if (in_request)
+        in_request((struct ri_mem_connection *)connection);
     if (keep_request)
         *connection_context = &passive_id;
 }
@@ -246,6 +249,7 @@ static void open_all(void)
     listener = (struct ri_mem_listener){ .base.context = &listener, .backlog = 1 };
     heard_count = freed = 0;
     requested = NULL;
+    in_request = NULL;
     keep_request = true;
     now = 1000;
 }
@@ -466,6 +470,40 @@ START_TEST(requests_that_nobody_keeps)
 }
 END_TEST
 
+/* As another thread of the provider's may do meanwhile. */
+static void leave(struct ri_mem_connection *c)
+{
+    pthread_mutex_lock(&rnic.lock);
+    ri_set_a_left(c);
+    pthread_mutex_unlock(&rnic.lock);
+    ri_set_a_closed(c);
+}
+
+/* Requests that the host has no memory for are undecided no more, also if the peer leaves while one
+ * is told; and nothing else is told of them. */
+START_TEST(requests_without_memory_leave_room_for_others)
+{
+    struct ri_connection *c;
+
+    open_all();
+    keep_request = false;
+    for (int i = 0; i < 2; i++) {
+        in_request = i ? leave : NULL;
+        requested = NULL;
+        heard_count = 0;
+        c = connect_to(PORT);
+        ck_assert_ptr_nonnull(requested);
+        ck_assert_int_eq(heard_count, 1);
+        expect(0, &active_id, RI_CONNECTION_FAILED);
+        ck_assert_uint_eq(listener.undecided, 0);
+        ck_assert_int_eq(ri_mem_connection_destroy(c), RI_OK);
+        settle();
+        ck_assert_int_eq(freed, 2 * (i + 1));
+    }
+    close_all(4);
+}
+END_TEST
+
 /* The user destroys what is under way: nothing is told any more, the other side hears of it. */
 START_TEST(destroyed_connections_are_silent)
 {
@@ -555,6 +593,7 @@ int main(void)
     tcase_add_test(tc, nobody_is_there);
     tcase_add_test(tc, backlog_and_deadlines);
     tcase_add_test(tc, requests_that_nobody_keeps);
+    tcase_add_test(tc, requests_without_memory_leave_room_for_others);
     tcase_add_test(tc, destroyed_connections_are_silent);
     tcase_add_test(tc, qp_parts_from_its_connection);
     tcase_add_test(tc, messages_of_any_content);

@@ -134,7 +134,6 @@ static enum ri_status carrier_start(struct ri_mem_connection *base, uint16_t por
                                     const struct ri_cm_message *request,
                                     enum ri_connection_reason *reason)
 {
-    static struct ri_ah_attr path = { .size = sizeof(path), .global = 1, .hop_limit = 1 };
     struct connection *c = (struct connection *)base;
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     enum ri_status status = RI_OK;
@@ -143,8 +142,9 @@ static enum ri_status carrier_start(struct ri_mem_connection *base, uint16_t por
 
     if (fd < 0)
         return RI_ERR_NO_RESOURCES;
-    memcpy(path.destination_gid, own_gid, sizeof(own_gid));
-    base->path = &path;
+    c->path = (struct ri_ah_attr){ .size = sizeof(c->path), .global = 1, .hop_limit = 1 };
+    memcpy(c->path.destination_gid, own_gid, sizeof(own_gid));
+    base->path = &c->path;
     if (connect(fd, (struct sockaddr *)&name, length))
         *reason = errno == ECONNREFUSED ? RI_REASON_REFUSED : RI_REASON_RESOURCES;
     else

@@ -71,6 +71,7 @@ struct connection {
     struct ri_mem_connection mem;
     struct ri_watched watched; /* the socket */
     struct half in, out;
+    struct ri_ah_attr path; /* told with a service's reply */
     uint32_t pass;
 };
 
