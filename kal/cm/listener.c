@@ -95,6 +95,8 @@ static int open_listener(struct kal_listener *l, const struct sockaddr *address,
     if (inherit(l, address, bound, &error))
         return error;
     error = open_new(l, address, options->v6only == CM_V6ONLY_YES, bound);
+    if (error == EADDRINUSE)
+        cm_passed_tell_others(l->rnic, l->rnic->cm->stream_ops, address);
     if (error != EADDRINUSE || options->v6only != CM_V6ONLY_AUTO || address->sa_family != AF_INET6)
         return error;
     error = open_new(l, address, true, bound);
@@ -121,7 +123,8 @@ static enum kal_status listen_error(struct kal_rnic *rnic, const struct sockaddr
         { EAFNOSUPPORT, KAL_ERR_UNREACHABLE, "this host has no such address family" },
         { ENODEV, KAL_ERR_UNREACHABLE, "the scope of the address names no interface" },
         { EINVAL, KAL_ERR_INVALID_ARGUMENT, "a link-local address needs its scope (%interface)" },
-        { EACCES, KAL_ERR_PERMISSION, "choose a port above 1023" },
+        { EACCES, KAL_ERR_PERMISSION,
+          "choose a port above 1023, or ask root to allow it (kald(8))" },
         { EPERM, KAL_ERR_PERMISSION, "a rule of this host refuses" },
         { EBADF, KAL_ERR_INVALID_ARGUMENT, "leave the descriptors of the service manager open" },
         { EMFILE, KAL_ERR_NO_RESOURCES, "raise the limit on open files (ulimit -n)" },

@@ -162,6 +162,14 @@ static void tell(struct table *table, const struct kal_rnic *rnic, const struct 
             tell_one(p, rnic, ops, address);
 }
 
+/* NULL: none was passed. */
+static struct table *table_for(const union address *wanted)
+{
+    struct table *table = port_of(wanted) ? current() : NULL;
+
+    return table && table->count && table->pid == getpid() ? table : NULL;
+}
+
 struct cm_passed *cm_passed_take(const struct kal_rnic *rnic, const struct cm_stream_ops *ops,
                                  const struct sockaddr *address)
 {
@@ -170,8 +178,8 @@ struct cm_passed *cm_passed_take(const struct kal_rnic *rnic, const struct cm_st
     struct table *table;
 
     address_set(&wanted, address);
-    table = port_of(&wanted) ? current() : NULL;
-    if (!table || !table->count || table->pid != getpid())
+    table = table_for(&wanted);
+    if (!table)
         return NULL;
     passed = find(table, rnic, ops, &wanted, BY_ADDRESS, true);
     if (!passed)
@@ -179,6 +187,27 @@ struct cm_passed *cm_passed_take(const struct kal_rnic *rnic, const struct cm_st
     if (!passed)
         tell(table, rnic, ops, &wanted);
     return passed;
+}
+
+void cm_passed_tell_others(const struct kal_rnic *rnic, const struct cm_stream_ops *ops,
+                           const struct sockaddr *address)
+{
+    union address wanted, bound;
+    struct table *table;
+
+    address_set(&wanted, address);
+    table = table_for(&wanted);
+    for (size_t i = 0; table && i < table->count; i++) {
+        const struct cm_passed *p = &table->sockets[i];
+
+        if (choice_of(p, rnic) == NOT_FOR_IT && !ops->unlike(p->fd, &bound) &&
+            port_of(&bound) == port_of(&wanted))
+            kal_rnic_log(rnic, RI_LOG_WARNING,
+                         "descriptor %d (%s) has port %u and is for another interface; if it is "
+                         "for this one, write FileDescriptorName=ital-%s in the socket unit",
+                         p->fd, p->name, ntohs(port_of(&bound)),
+                         rnic->interface ? rnic->interface : "INTERFACE");
+    }
 }
 
 void cm_passed_release(struct cm_passed *passed)

@@ -44,10 +44,10 @@ const size_t kal_ital_option_count = sizeof kal_ital_options / sizeof *kal_ital_
 
 const struct ri_option kal_policy_options[] = {
     { "rule1", "string", "allow any",
-      "ACTION DIRECTION [to|from|on PREFIX] [port N[-M]] [user NAME]",
+      "ACTION DIRECTION [to|from|on PREFIX] [port N[-M]] [user NAME] [group NAME] "
+      "[interface NAME]",
       "rule1, rule2, ... in the order of the file, the first that matches decides; none: allow. "
-      "ACTION: "
-      "allow, deny. DIRECTION: connect, listen, request, any." },
+      "ACTION: allow, deny. DIRECTION: connect, listen, convert, request, any." },
 };
 const size_t kal_policy_option_count = sizeof kal_policy_options / sizeof *kal_policy_options;
 
