@@ -148,10 +148,12 @@ def bulk_name(size, completion, congestion):
 
 
 def bulk_contest(size, completion, congestion):
-    """Raw TCP, the roofline and ital side by side. To the roofline a Send is a Write."""
+    """Raw TCP, the roofline and ital side by side. To the roofline a Send is a Write. A program whose Reads may copy nothing at their
+    source is not open to ital with a sum; "copied" is the one that is."""
     about = {"mode": "bw", "size": size, "completion": completion, "congestion": congestion}
     return Contest(bulk_name(size, completion, congestion), (
         raw(**about), *(roofline(op, crc, **about) for op in ("write", "read") for crc in ROOFLINE),
+        Cell("roofline read, copied", "roofline", op="read", arguments=("--provider", "staged-copied"), **about),
         *(ital(op + crc, op=op, conf=CRC_OFF if crc else (), **about) for op in ALL_OPS for crc in ROOFLINE)))
 
 
@@ -279,7 +281,9 @@ ROWS = (
               for key in ("raw", "ital spin=0", "ital default spin", "ital poll(2)"))),
     Row("bandwidth-64k", "bandwidth, 64 KiB, one endpoint, window 64", bandwidth_bars("bandwidth 64 KiB")),
     Row("bandwidth-1m", "bandwidth, 1 MiB, same congestion control", bandwidth_bars("bandwidth 1 MiB")),
-    Row("roofline", "bulk, over FPDUs over TCP with nothing above them", bulk_bars()),
+    Row("roofline", "bulk, over FPDUs over TCP with nothing above them", bulk_bars(),
+        tuple(("%s, read, × the roofline that copies at the source" % bulk_name(*bulk, congestion), bulk_name(*bulk, congestion),
+               "ital read", "bytes_per_s", "roofline read, copied") for bulk in BULK_SIZES for congestion in CONGESTIONS)),
     Row("bandwidth-veth", "write bandwidth, 64 KiB, 1,448-byte EMSS (veth, offloads on)", (
         Bar("≥ 0.55 × raw TCP there", "bandwidth veth", "ital write", 0.55, False, RAW),),
         (("raw TCP there", "bandwidth veth", "raw", "bytes_per_s", ""),)),
