@@ -79,6 +79,31 @@ static it_status_t open_one(const char *name, struct adapter *adapter)
     return IT_SUCCESS;
 }
 
+static bool is_listed(const char *name)
+{
+    size_t count;
+    it_interface_t *list = adapter_list(&count);
+    bool found = false;
+
+    for (size_t i = 0; i < count; i++)
+        found |= !strcmp(list[i].name, name);
+    free(list);
+    return found;
+}
+
+/* IT-API has one status for a name that is not there and for a configuration that is refused. */
+static void explain(const char *name, it_status_t status)
+{
+    if (status == IT_ERR_INVALID_NAME && is_listed(name)) {
+        tool_error("cannot open interface '%s': " ADAPTER_REFUSED, name);
+        return;
+    }
+    adapter_error(status, "cannot open interface '%s'", name);
+    if (status == IT_ERR_INVALID_NAME)
+        tool_error("'itinfo' lists the interfaces there are, 'itinfo --why' says what keeps "
+                   "others out");
+}
+
 bool adapter_open(const char *name, struct adapter *adapter)
 {
     it_status_t status = IT_ERR_INVALID_NAME;
@@ -89,10 +114,7 @@ bool adapter_open(const char *name, struct adapter *adapter)
     if (name) {
         status = open_one(name, adapter);
         if (status != IT_SUCCESS)
-            adapter_error(status, "cannot open interface '%s'", name);
-        if (status == IT_ERR_INVALID_NAME)
-            tool_error("'itinfo' lists the interfaces there are, 'itinfo --why' says what keeps "
-                       "others out");
+            explain(name, status);
         return status == IT_SUCCESS;
     }
     list = adapter_list(&count);
@@ -100,7 +122,7 @@ bool adapter_open(const char *name, struct adapter *adapter)
         status = open_one(list[i].name, adapter);
         if (status == IT_SUCCESS)
             break;
-        adapter_error(status, "cannot open interface '%s'", list[i].name);
+        explain(list[i].name, status);
     }
     free(list);
     if (status != IT_SUCCESS)

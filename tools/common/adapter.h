@@ -19,6 +19,11 @@ struct adapter {
     char name[IT_INTERFACE_NAME_SIZE];
 };
 
+/* For an Interface that is listed, and whose opening answers IT_ERR_INVALID_NAME. */
+#define ADAPTER_REFUSED                                                              \
+    "it is there, and cannot be used as it is configured; the log names the option " \
+    "and what to write (by default in lines 'ital: error' on standard error)"
+
 /*
  * name NULL: the first Interface of the configuration that can be opened. false: the reason is
  * printed. adapter_close may block while connections end in order.

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/common/adapter.h"
 #include "tools/common/table.h"
 #include "tools/common/tool.h"
 
@@ -103,8 +104,10 @@ static void open_entry(struct interface_entry *entry)
         return;
     entry->usable = false;
     free(entry->reason);
-    if (asprintf(&entry->reason, "cannot be opened: %s (%s)", itx_status_text(status),
-                 itx_status_name(status)) < 0)
+    if (status == IT_ERR_INVALID_NAME)
+        entry->reason = strdup("cannot be opened: " ADAPTER_REFUSED);
+    else if (asprintf(&entry->reason, "cannot be opened: %s (%s)", itx_status_text(status),
+                      itx_status_name(status)) < 0)
         entry->reason = NULL;
 }
 

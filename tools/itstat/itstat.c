@@ -278,7 +278,9 @@ static int check_options(const struct options *options)
         return tool_usage("%s: one address, please", *options->processes);
     for (char *const *given = options->processes; *given; given++)
         if (!tool_parse_number(*given, 1, INT32_MAX, &process))
-            return tool_usage("%s: a process is a number", *given);
+            return tool_usage("%s: is no number of a process, and no command (endpoint, calls, "
+                              "policy)",
+                              *given);
     if (options->calls && options->endpoints)
         return tool_usage("-i, -f and --clean are of calls; endpoint has --watch");
     if (options->prometheus &&
