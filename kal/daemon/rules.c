@@ -100,6 +100,7 @@ static bool is_known(const struct kald *kald, const struct text *text)
 
 bool kald_rules_read(struct kald *kald)
 {
+    const uint64_t before = kald->generation;
     struct text text = { NULL, 0, false };
     struct policy policy;
     char why[1024] = "out of memory";
@@ -121,8 +122,9 @@ bool kald_rules_read(struct kald *kald)
         free(text.octets);
     policy_clear(&kald->policy); /* names may mean other users now */
     kald->policy = policy;
-    kald_say(6, "policy %llu: %zu rules of %s", (unsigned long long)kald->generation,
-             kald->policy.count, kald->folder);
+    if (kald->generation != before) /* folders above tell of files that are none of its */
+        kald_say(6, "policy %llu: %zu rules of %s", (unsigned long long)kald->generation,
+                 kald->policy.count, kald->folder);
     return true;
 }
 
