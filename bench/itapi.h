@@ -10,6 +10,7 @@
 #include <itx_api.h>
 
 #include <errno.h>
+#include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,6 +59,52 @@ static inline it_evd_handle_t new_evd(it_ia_handle_t ia, it_event_type_t stream,
     MUST(it_evd_create(ia, stream, IT_EVD_OVERFLOW_DEFAULT, room, IT_THRESHOLD_DISABLE, NULL, &evd,
                        NULL));
     return evd;
+}
+
+/* An option's value, from 1 to `most`; others end the program. */
+static inline uint32_t number_of(const char *text, uint32_t most)
+{
+    char *end;
+    unsigned long value = strtoul(text, &end, 10);
+
+    if (*end || !value || value > most) {
+        fprintf(stderr, "%s: \"%s\" is not a number from 1 to %u\n", program_invocation_short_name,
+                text, most);
+        exit(2);
+    }
+    return (uint32_t)value;
+}
+
+/* The first `count` processors that the program may use. */
+static inline void first_processors(int *cpus, uint32_t count)
+{
+    uint32_t placed = 0;
+    cpu_set_t allowed;
+
+    sched_getaffinity(0, sizeof(allowed), &allowed);
+    for (int cpu = 0; cpu < CPU_SETSIZE && placed < count; cpu++)
+        if (CPU_ISSET(cpu, &allowed))
+            cpus[placed++] = cpu;
+    if (placed < count) {
+        fprintf(stderr, "%s: needs %u processors\n", program_invocation_short_name, count);
+        exit(1);
+    }
+}
+
+static inline int less_first(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return x < y ? -1 : x > y;
+}
+
+/* Sorts them. Of none: 0. */
+static inline double median(double *values, uint32_t count)
+{
+    if (!count)
+        return 0;
+    qsort(values, count, sizeof(*values), less_first);
+    return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
 }
 
 #endif

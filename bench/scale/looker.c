@@ -212,19 +212,6 @@ static void ital_write(uint32_t from)
 
 /* --- one figure --- */
 
-static int in_order(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return x < y ? -1 : x > y;
-}
-
-static double median(double *values, uint32_t count)
-{
-    qsort(values, count, sizeof(*values), in_order);
-    return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
-}
-
 struct figure {
     double median_us, p99_us;
 };
@@ -308,39 +295,12 @@ static struct figure measure(enum form form, uint64_t ns)
 
 /* --- the program --- */
 
-static void place(void)
-{
-    cpu_set_t allowed;
-    int placed = 0;
-
-    sched_getaffinity(0, sizeof(allowed), &allowed);
-    for (int cpu = 0; cpu < CPU_SETSIZE && placed < 2; cpu++)
-        if (CPU_ISSET(cpu, &allowed))
-            cpus[placed++] = cpu;
-    if (placed < 2) {
-        fprintf(stderr, "looker: needs 2 processors\n");
-        exit(1);
-    }
-}
-
 static void usage(FILE *file)
 {
     fprintf(file,
             "usage: looker [--rounds N] [--milliseconds N] [--octets N] [--pause US] [--json]\n"
             "Half round trips of Writes whose target only looks at its memory, relative to raw "
             "TCP;\nthe sockets are read on a second processor. --pause: before each Write.\n");
-}
-
-static uint32_t number(const char *text, uint32_t most)
-{
-    char *end;
-    unsigned long value = strtoul(text, &end, 10);
-
-    if (*end || !value || value > most) {
-        fprintf(stderr, "looker: \"%s\" is not a number from 1 to %u\n", text, most);
-        exit(2);
-    }
-    return (uint32_t)value;
 }
 
 static void report(double found[FORMS][3][ROUNDS_MOST], uint32_t rounds, bool json)
@@ -372,10 +332,10 @@ int main(int argc, char **argv)
 
     while ((option = getopt_long(argc, argv, "r:m:o:p:jh", options, NULL)) != -1) {
         switch (option) {
-        case 'r': rounds = number(optarg, ROUNDS_MOST); break;
-        case 'm': ms = number(optarg, 100000); break;
-        case 'o': octets = number(optarg, OCTETS_MOST); break;
-        case 'p': pause_us = number(optarg, 100000); break;
+        case 'r': rounds = number_of(optarg, ROUNDS_MOST); break;
+        case 'm': ms = number_of(optarg, 100000); break;
+        case 'o': octets = number_of(optarg, OCTETS_MOST); break;
+        case 'p': pause_us = number_of(optarg, 100000); break;
         case 'j': json = true; break;
         case 'h': usage(stdout); return 0;
         default: usage(stderr); return 2;
@@ -385,7 +345,7 @@ int main(int argc, char **argv)
         usage(stderr);
         return 2;
     }
-    place();
+    first_processors(cpus, 2);
     for (uint32_t round = 0; round < rounds; round++) {
         for (uint32_t turn = 0; turn < FORMS; turn++) {
             enum form form = (enum form)((round + turn) % FORMS);

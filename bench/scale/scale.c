@@ -458,18 +458,6 @@ static void progress(const struct options *options, const char *what)
         fprintf(stderr, "scale: %s\n", what);
 }
 
-static double median(double *values, uint32_t count)
-{
-    for (uint32_t i = 1; i < count; i++)
-        for (uint32_t j = i; j && values[j] < values[j - 1]; j--) {
-            double other = values[j];
-
-            values[j] = values[j - 1];
-            values[j - 1] = other;
-        }
-    return count ? values[count / 2] : 0;
-}
-
 static void compare(const struct options *options, const struct pair *one, const struct pair *many,
                     struct results *results)
 {

@@ -235,32 +235,13 @@ static struct rate rate(uint32_t first, uint32_t threads, uint64_t ns)
                           .by_cpu = (double)count * 1e9 * threads / (double)cpu };
 }
 
-static int in_order(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return x < y ? -1 : x > y;
-}
-
-static double median(double *values, uint32_t count)
-{
-    qsort(values, count, sizeof(*values), in_order);
-    return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
-}
-
 static void place(void)
 {
-    cpu_set_t allowed;
-    uint32_t placed = 0;
+    int cpus[PAIRS];
 
-    sched_getaffinity(0, sizeof(allowed), &allowed);
-    for (int cpu = 0; cpu < CPU_SETSIZE && placed < PAIRS; cpu++)
-        if (CPU_ISSET(cpu, &allowed))
-            pairs[placed++].cpu = cpu;
-    if (placed < PAIRS) {
-        fprintf(stderr, "threads: needs %u processors\n", PAIRS);
-        exit(1);
-    }
+    first_processors(cpus, PAIRS);
+    for (uint32_t i = 0; i < PAIRS; i++)
+        pairs[i].cpu = cpus[i];
 }
 
 static void usage(FILE *file)
@@ -270,18 +251,6 @@ static void usage(FILE *file)
                   "over one's.\n"
                   "The interface is the first one of ital.conf(5); its option lanes is what this "
                   "is about.\n");
-}
-
-static uint32_t number(const char *text, uint32_t most)
-{
-    char *end;
-    unsigned long value = strtoul(text, &end, 10);
-
-    if (*end || !value || value > most) {
-        fprintf(stderr, "threads: \"%s\" is not a number from 1 to %u\n", text, most);
-        exit(2);
-    }
-    return (uint32_t)value;
 }
 
 int main(int argc, char **argv)
@@ -299,8 +268,8 @@ int main(int argc, char **argv)
 
     while ((option = getopt_long(argc, argv, "r:m:sjh", options, NULL)) != -1) {
         switch (option) {
-        case 'r': rounds = number(optarg, ROUNDS_MOST); break;
-        case 'm': ms = number(optarg, 100000); break;
+        case 'r': rounds = number_of(optarg, ROUNDS_MOST); break;
+        case 'm': ms = number_of(optarg, 100000); break;
         case 's': shared = true; break;
         case 'j': json = true; break;
         case 'h': usage(stdout); return 0;
