@@ -130,35 +130,80 @@ static void give_address(int fd, const char *alias, const char *address)
     ck_assert_int_eq(ioctl(fd, SIOCSIFFLAGS, &request), 0);
 }
 
-/* In a network namespace of its own, which ends with the test's process. */
-START_TEST(test_two_own_addresses_are_one_host)
+/* From 192.0.2.1 to 198.51.100.2, in a network namespace of its own, which ends with the test's
+ * process. */
+static int connected_apart(int *listening)
 {
     struct sockaddr_in from = { .sin_family = AF_INET }, to = from;
-    struct softrdma_options options = { .congestion = "auto" };
+    int listener = socket(AF_INET, SOCK_STREAM, 0), fd = socket(AF_INET, SOCK_STREAM, 0);
     socklen_t length = sizeof to;
-    char name[16];
-    int listener, fd;
 
-    if (unshare(CLONE_NEWNET) && unshare(CLONE_NEWUSER | CLONE_NEWNET)) {
-        tc_skip("no network namespace can be made");
-        return;
-    }
-    listener = socket(AF_INET, SOCK_STREAM, 0);
-    fd = socket(AF_INET, SOCK_STREAM, 0);
     give_address(fd, "lo", "127.0.0.1");
     give_address(fd, "lo:1", "192.0.2.1");
-    give_address(fd, "lo:2", "192.0.2.2");
+    give_address(fd, "lo:2", "198.51.100.2");
     inet_pton(AF_INET, "192.0.2.1", &from.sin_addr);
-    inet_pton(AF_INET, "192.0.2.2", &to.sin_addr);
+    inet_pton(AF_INET, "198.51.100.2", &to.sin_addr);
     ck_assert_int_eq(bind(listener, (struct sockaddr *)&to, length), 0);
     ck_assert_int_eq(listen(listener, 1), 0);
     ck_assert_int_eq(getsockname(listener, (struct sockaddr *)&to, &length), 0);
     ck_assert_int_eq(bind(fd, (struct sockaddr *)&from, length), 0);
     ck_assert_int_eq(connect(fd, (struct sockaddr *)&to, length), 0);
-    llp_tcp_prepare(fd, &options);
+    *listening = listener;
+    return fd;
+}
+
+static bool is_apart(void)
+{
+    if (!unshare(CLONE_NEWNET) || !unshare(CLONE_NEWUSER | CLONE_NEWNET))
+        return true;
+    tc_skip("no network namespace can be made");
+    return false;
+}
+
+static const struct softrdma_options automatic = { .congestion = "auto" };
+
+START_TEST(test_two_own_addresses_are_one_host)
+{
+    int fd, listening;
+    char name[16];
+
+    if (!is_apart())
+        return;
+    fd = connected_apart(&listening);
+    llp_tcp_prepare(fd, &automatic);
     ck_assert_str_eq(congestion_of(fd, name), "reno");
     close(fd);
-    close(listener);
+    close(listening);
+}
+END_TEST
+
+/* The peer's address is taken away, so it is of another host as far as one can tell; also where
+ * ip_nonlocal_bind lets a program bind to such an address. */
+START_TEST(test_auto_changes_nothing_for_another_host)
+{
+    char before[16], after[16];
+    int fd, listening;
+
+    if (!is_apart())
+        return;
+    fd = connected_apart(&listening);
+    if (!strcmp(congestion_of(fd, before), "reno")) {
+        tc_skip("reno is the system's default");
+        return;
+    }
+    give_address(fd, "lo:2", "203.0.113.3");
+    if (_i) {
+        FILE *file = fopen("/proc/sys/net/ipv4/ip_nonlocal_bind", "w");
+
+        if (!file || fputs("1", file) < 0 || fclose(file)) {
+            tc_skip("ip_nonlocal_bind cannot be set");
+            return;
+        }
+    }
+    llp_tcp_prepare(fd, &automatic);
+    ck_assert_str_eq(congestion_of(fd, after), before);
+    close(fd);
+    close(listening);
 }
 END_TEST
 
@@ -171,6 +216,7 @@ int main(void)
     tcase_add_test(tc, test_a_name_is_used_and_none_changes_nothing);
     tcase_add_loop_test(tc, test_same_host, 0, sizeof pairs / sizeof pairs[0]);
     tcase_add_test(tc, test_two_own_addresses_are_one_host);
+    tcase_add_loop_test(tc, test_auto_changes_nothing_for_another_host, 0, 2);
     suite_add_tcase(suite, tc);
     return tc_main(suite);
 }

@@ -244,22 +244,45 @@ bool llp_same_host(const struct sockaddr *local, const struct sockaddr *peer)
     return IN6_ARE_ADDR_EQUAL(&here, &there) || (is_loopback(&here) && is_loopback(&there));
 }
 
-/* An address can be bound to when it is one of this host's. */
+static bool can_bind(const struct sockaddr_storage *address, socklen_t length)
+{
+    int fd = socket(address->ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    bool can = fd >= 0 && !bind(fd, (const struct sockaddr *)address, length);
+
+    if (fd >= 0)
+        close(fd);
+    return can;
+}
+
+/* Of the same kind: one that no host has (240.0.0.1, and of RFC 6666). */
+static void make_foreign(struct sockaddr_storage *address)
+{
+    struct in6_addr *v6 = &((struct sockaddr_in6 *)address)->sin6_addr;
+
+    if (address->ss_family == AF_INET)
+        ((struct sockaddr_in *)address)->sin_addr.s_addr = htonl(0xF0000001);
+    else if (IN6_IS_ADDR_V4MAPPED(v6))
+        memcpy(&v6->s6_addr[12], (const uint8_t[]){ 240, 0, 0, 1 }, 4);
+    else
+        *v6 = (struct in6_addr){ .s6_addr = { [0] = 1, [15] = 1 } };
+}
+
+/* An address can be bound to when it is one of this host's; with sysctl ip_nonlocal_bind any can,
+ * and nothing is known. */
 static bool is_own_address(const struct sockaddr_storage *address, socklen_t length)
 {
-    struct sockaddr_storage any_port = *address;
-    int fd = socket(address->ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    bool own;
+    struct sockaddr_storage tried = *address;
 
-    if (fd < 0)
-        return false;
     if (address->ss_family == AF_INET6)
-        ((struct sockaddr_in6 *)&any_port)->sin6_port = 0;
+        ((struct sockaddr_in6 *)&tried)->sin6_port = 0;
+    else if (address->ss_family == AF_INET)
+        ((struct sockaddr_in *)&tried)->sin_port = 0;
     else
-        ((struct sockaddr_in *)&any_port)->sin_port = 0;
-    own = !bind(fd, (struct sockaddr *)&any_port, length);
-    close(fd);
-    return own;
+        return false;
+    if (!can_bind(&tried, length))
+        return false;
+    make_foreign(&tried);
+    return !can_bind(&tried, length);
 }
 
 static bool is_same_host(int fd)
