@@ -27,6 +27,7 @@ struct wire {
         uint32_t emss;
     } answers[RECORDING_ANSWERS]; /* answers to the calls that ask for the EMSS */
     uint32_t answer_count;
+    size_t compared; /* of its octets, by recording_expect_same() */
 };
 extern struct wire wires[2];
 extern size_t recording_takes; /* octets accepted of one write; 0: the socket is full */
@@ -37,6 +38,9 @@ extern const struct llp_ops recording_llp;
 /* The side's QP is an initiator's in operation, over `recording_llp`. Its first message waits for
  * tx. Returns the far end of the stream. */
 int recording_start(struct side *side, bool crc, uint16_t ird, uint16_t ord);
+
+/* Both streams carried the same octets: those since the last call are compared. */
+void recording_expect_same(void);
 
 /* The EMSS that the QP knew when it wrote the octet at `at`. */
 uint32_t recording_emss_at(const struct wire *wire, size_t at);

@@ -466,18 +466,32 @@ void raw_tagged(struct raw *raw, uint8_t opcode, bool last, uint32_t stag, uint6
     segment(raw, ulpdu, DDP_TAGGED_LEN, payload, length);
 }
 
+/* Room for more behind what waits: each octet is moved once at most, or the buffer grows. */
+static void make_room(struct raw *raw)
+{
+    if (raw->taken + raw->used + 65536 <= raw->room)
+        return;
+    if (raw->taken >= raw->used) {
+        memcpy(raw->octets, raw->octets + raw->taken, raw->used);
+        raw->taken = 0;
+    }
+    if (raw->taken + raw->used + 65536 > raw->room) {
+        raw->room = raw->taken + raw->used + 2 * 65536;
+        raw->octets = realloc(raw->octets, raw->room);
+        ck_assert_ptr_nonnull(raw->octets);
+    }
+}
+
 /* Reads everything that has come. */
 static void drain(struct raw *raw)
 {
     while (!raw->ended) {
+        size_t end;
         ssize_t got;
 
-        if (raw->used + 65536 > raw->room) {
-            raw->room = raw->used + 2 * 65536;
-            raw->octets = realloc(raw->octets, raw->room);
-            ck_assert_ptr_nonnull(raw->octets);
-        }
-        got = recv(raw->fd, raw->octets + raw->used, raw->room - raw->used, MSG_DONTWAIT);
+        make_room(raw);
+        end = raw->taken + raw->used;
+        got = recv(raw->fd, raw->octets + end, raw->room - end, MSG_DONTWAIT);
         if (got > 0) {
             raw->used += (size_t)got;
         } else if (got == 0 || errno == ECONNRESET) {
@@ -495,7 +509,7 @@ static bool have_fpdu(struct raw *raw, struct mpa_fpdu *fpdu)
     size_t need;
 
     drain(raw);
-    return mpa_scan(raw->octets, raw->used, fpdu, &need) == MPA_OK;
+    return mpa_scan(raw->octets + raw->taken, raw->used, fpdu, &need) == MPA_OK;
 }
 
 uint32_t raw_next(struct raw *raw, uint8_t *ulpdu, uint32_t room)
@@ -515,7 +529,7 @@ uint32_t raw_next(struct raw *raw, uint8_t *ulpdu, uint32_t room)
     memcpy(ulpdu, fpdu.ulpdu, fpdu.ulpdu_len);
     raw->last_fpdu = fpdu.size;
     raw->used -= fpdu.size;
-    memmove(raw->octets, raw->octets + fpdu.size, raw->used);
+    raw->taken += fpdu.size;
     return fpdu.ulpdu_len;
 }
 

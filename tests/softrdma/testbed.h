@@ -110,8 +110,8 @@ struct raw {
     struct testbed *bed;
     int fd;
     bool crc, ended, reset;
-    uint8_t *octets; /* received, not yet taken */
-    size_t used, room;
+    uint8_t *octets; /* received: `taken` by raw_next(), and `used` behind them not yet */
+    size_t taken, used, room;
     uint32_t last_fpdu; /* octets of the FPDU that raw_next took last, CRC included */
 };
 

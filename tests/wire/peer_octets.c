@@ -86,16 +86,19 @@ void peer_rst(void)
 
 /* ---- receiving ---- */
 
-/* Makes room for one large read behind the octets that are not parsed. */
+/* Makes room for one large read behind the octets that are not parsed: each of those is moved once
+ * at most, or the buffer grows. */
 static void make_room(void)
 {
     const size_t wanted = 1u << 17;
 
     if (PEER->first + PEER->used + wanted <= PEER->room)
         return;
-    memmove(PEER->octets, PEER->octets + PEER->first, PEER->used);
-    PEER->first = 0;
-    if (PEER->used + wanted <= PEER->room)
+    if (PEER->first >= PEER->used) {
+        memcpy(PEER->octets, PEER->octets + PEER->first, PEER->used);
+        PEER->first = 0;
+    }
+    if (PEER->first + PEER->used + wanted <= PEER->room)
         return;
     PEER->room *= 2;
     PEER->octets = realloc(PEER->octets, PEER->room);
