@@ -220,6 +220,26 @@ static void watch(struct ual_lane *lane, uint64_t until, bool may_put_off)
     atomic_store_explicit(&lane->put_off_at, CLOCK_NEVER, memory_order_relaxed);
 }
 
+/* Returns the interval after it. */
+static uint64_t serve(struct ual_lane *lane, struct pace *pace)
+{
+    uint64_t began = clock_now();
+    bool left = serve_in_epoll(lane);
+
+    leave_epoll(lane);
+    return left ? pace_after_leaving(pace) : pace_after_service(pace, clock_now() - began);
+}
+
+/* The interval after one that began then, with so many polls in it. */
+static uint64_t watch_on(struct ual_lane *lane, struct pace *pace, uint64_t interval,
+                         unsigned int polls, uint64_t began)
+{
+    atomic_store_explicit(&lane->epoll_due, true, memory_order_relaxed);
+    return atomic_load_explicit(&lane->was_put_off, memory_order_relaxed)
+               ? pace_after_put_off(pace)
+               : pace_next(pace, interval, polls, clock_now() - began);
+}
+
 static void *background(void *arg)
 {
     struct ual_lane *lane = arg;
@@ -234,7 +254,6 @@ static void *background(void *arg)
         unsigned int polls = ual_lane_polls(lane);
         unsigned int epoch;
         uint64_t began;
-        bool left;
 
         if (is_due(lane)) {
             poll_all_the_time(lane);
@@ -257,19 +276,8 @@ static void *background(void *arg)
             continue;
         polls = ual_lane_polls(lane) - polls;
         switch (next_duty(lane, epoch, polls)) {
-        case DUTY_WATCH:
-            interval = atomic_load_explicit(&lane->was_put_off, memory_order_relaxed)
-                           ? pace_after_put_off(&pace)
-                           : pace_next(&pace, interval, polls, clock_now() - began);
-            atomic_store_explicit(&lane->epoll_due, true, memory_order_relaxed);
-            break;
-        case DUTY_SERVE:
-            began = clock_now();
-            left = serve_in_epoll(lane);
-            leave_epoll(lane);
-            interval = left ? pace_after_leaving(&pace)
-                            : pace_after_service(&pace, clock_now() - began);
-            break;
+        case DUTY_WATCH: interval = watch_on(lane, &pace, interval, polls, began); break;
+        case DUTY_SERVE: interval = serve(lane, &pace); break;
         case DUTY_DEEP:
             futex_wait(&lane->background_word, word, CLOCK_NEVER);
             interval = pace_short(&pace);
