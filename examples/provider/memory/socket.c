@@ -77,7 +77,7 @@ int socket_receive(int fd, struct message *message, int *memory)
     struct msghdr header = { .msg_iov = &part,
                              .msg_iovlen = 1,
                              .msg_control = &control,
-                             .msg_controllen = sizeof(control.room) };
+                             .msg_controllen = CMSG_LEN(sizeof(int)) }; /* CMSG_SPACE has two */
     ssize_t got;
 
     *memory = -1;
