@@ -300,7 +300,7 @@ START_TEST(C047_segment_vector_in_single_octets)
 }
 END_TEST
 
-/* Short ones at every octet, others at some. */
+/* Short ones at every octet, others at some; in short the one that has the socket full at two. */
 START_TEST(C047_segment_vector_cut_in_two)
 {
     const struct vec_segments *vector = &vectors->negatives[_i];
@@ -312,6 +312,8 @@ START_TEST(C047_segment_vector_cut_in_two)
     do {
         begin(&play, vector);
         step = (play.octets <= 64 && tc_count(10) > 1) || tc_long() ? 1 : 11;
+        if (tc_count(10) == 1 && !strcmp(vector->key, "rq-ird"))
+            step = play.octets / 2;
         peer_octets(play.stream, cut);
         wire_pass(2);
         peer_octets(play.stream + cut, play.octets - cut);
