@@ -8,6 +8,7 @@
 #include "engine.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -171,6 +172,53 @@ START_TEST(flood)
         got = bed.fake.user.poll(b->recv_cq, 1, &wc);
     }
     ck_assert_uint_eq(got, 1);
+    raw_close(&other);
+}
+END_TEST
+
+/* FPDUs whose payload goes straight to its place: one a pass, so others have their turn between. */
+START_TEST(long_fpdus)
+{
+    enum { COUNT = 5, PAYLOAD = 60000, FPDU = MPA_HDR_LEN + DDP_TAGGED_LEN + PAYLOAD + 4 };
+    const size_t begun = 30000, all = (size_t)COUNT * FPDU;
+    struct ri_llp_handover no_crc = plain;
+    uint8_t *fpdus = calloc(COUNT, FPDU);
+    struct raw other = { .fd = -1 };
+    struct region target;
+    struct ri_wc wc;
+    uint32_t got = 0;
+
+    no_crc.crc = false;
+    side_open(&bed, a, NULL);
+    side_open(&bed, b, NULL);
+    raw_open(&raw, &bed, a, false, &no_crc);
+    raw_open(&other, &bed, b, false, &no_crc);
+    target = region_new(a, COUNT * PAYLOAD, TESTBED_ALL);
+    memset(target.octets, 0, COUNT * PAYLOAD);
+    memset(fpdus, 'x', all);
+    for (uint32_t i = 0; i < COUNT; i++) {
+        mpa_put_len(fpdus + i * FPDU, DDP_TAGGED_LEN + PAYLOAD);
+        ddp_put_tagged(fpdus + i * FPDU + MPA_HDR_LEN, true, rdmap_ctrl(RDMAP_WRITE),
+                       target.keys.rkey, (uintptr_t)target.octets + (uint64_t)i * PAYLOAD);
+    }
+    ck_assert_int_eq(side_post_receive(b, 1, NULL, 0), RI_OK);
+    raw_tagged(&raw, RDMAP_WRITE, true, 0, 0, NULL, 0); /* the first FPDU is never one of them */
+    testbed_passes(&bed, 3);
+    raw_octets(&raw, fpdus, begun);
+    testbed_passes(&bed, 3);
+    ck_assert_int_eq(target.octets[begun / 2], 'x'); /* before its FPDU is complete */
+    raw_octets(&raw, fpdus + begun, all - begun);
+    raw_untagged(&other, RDMAP_SEND, true, DDP_QN_SEND, 1, 0, NULL, 0);
+    for (int pass = 0; pass < 2 && !got; pass++) {
+        fake_host_run(&bed.fake, NULL);
+        got = bed.fake.user.poll(b->recv_cq, 1, &wc);
+    }
+    ck_assert_uint_eq(got, 1);
+    ck_assert_int_eq(target.octets[COUNT * PAYLOAD - 1], 0);
+    testbed_passes(&bed, 3 * COUNT);
+    ck_assert_int_eq(target.octets[COUNT * PAYLOAD - 1], 'x');
+    free(fpdus);
+    region_free(a, &target);
     raw_close(&other);
 }
 END_TEST
@@ -362,6 +410,7 @@ int main(void)
     tcase_add_test(tc, coalesced_posts);
     tc = new_case(suite, "fairness");
     tcase_add_test(tc, flood);
+    tcase_add_test(tc, long_fpdus);
     tcase_add_loop_test(tc, X018_one_visitor_does_not_write_for_ever, 0, 2);
     tcase_add_test(tc, silent_streams_cool_down);
     tcase_add_test(tc, streams_of_other_pollers_stay_hot);
