@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "tools/common/progress.h"
 #include "tools/common/tool.h"
@@ -56,9 +57,11 @@ static void prepare_eps(struct perf_session *session, struct perf_worker *worker
     }
 }
 
-/* Room for the single times, shared out over the threads. */
+/* Room for the single times, shared out over the threads. Each page is touched: to get one while
+ * the test runs takes longer than a short message. */
 static bool prepare_samples(struct perf_session *session, struct perf_worker *worker)
 {
+    size_t of_a_page = (size_t)sysconf(_SC_PAGESIZE) / sizeof(*worker->samples);
     uint64_t wanted = worker->run.duration_us ? PERF_SAMPLES_MAX
                                               : worker->run.iterations * worker->group->active;
     uint64_t room = PERF_SAMPLES_MAX / session->plan.threads;
@@ -69,6 +72,8 @@ static bool prepare_samples(struct perf_session *session, struct perf_worker *wo
     worker->samples = calloc(worker->samples_room, sizeof(*worker->samples));
     if (!worker->samples)
         tool_error("out of memory: %zu single times; leave -H and -U out", worker->samples_room);
+    for (size_t i = 0; worker->samples && i < worker->samples_room; i += of_a_page)
+        __atomic_store_n(&worker->samples[i], 0, __ATOMIC_RELAXED);
     return worker->samples != NULL;
 }
 
