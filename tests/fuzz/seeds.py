@@ -191,6 +191,39 @@ def rc_programs():
         write("fuzz_rc", name, b"".join(parts))
 
 
+# Provider files: a segment that is the whole file, and what the dynamic section points to.
+def elf(names, gnu):
+    strings = b"\0" + b"".join(name.encode() + b"\0" for name in names)
+    symbols, at = bytes(24), 1
+    for name in names:
+        symbols += struct.pack("<IBBHQQ", at, 0x12, 0, 1, 0, 0)
+        at += len(name) + 1
+    count = len(names)
+    if gnu:
+        table = struct.pack("<IIIIQI", 1, 1, 1, 0, 0, 1) + struct.pack("<%dI" % count, *[2] * (count - 1), 3)
+    else:
+        table = struct.pack("<III", 1, count + 1, 1) + bytes(4 * (count + 1))
+    body, places = b"", {}
+    for tag, part in ((6, symbols), (5, strings), (0x6FFFFEF5 if gnu else 4, table)):
+        body += bytes(-len(body) % 8)
+        places[tag] = 64 + 2 * 56 + len(body)
+        body += part
+    body += bytes(-len(body) % 8)
+    dynamic = b"".join(struct.pack("<QQ", *pair) for pair in (*places.items(), (10, len(strings)), (0, 0)))
+    start = 64 + 2 * 56 + len(body)
+    size = start + len(dynamic)
+    head = b"\x7fELF\2\1\1" + bytes(9) + struct.pack("<HHIQQQIHHHHHH", 3, 62, 1, 0, 64, 0, 0, 64, 56, 2, 64, 0, 0)
+    segments = struct.pack("<IIQQQQQQ", 1, 5, 0, 0, 0, size, size, 4096) + struct.pack(
+        "<IIQQQQQQ", 2, 6, start, start, start, len(dynamic), len(dynamic), 8)
+    return head + segments + body + dynamic
+
+
+def elves():
+    sound, other = ("rnicpi_provider_v1",), ("rnicpi_provider_v1", "foreign_symbol", "rnicpi_provider_v20")
+    for name, names, gnu in (("sound", sound, False), ("sound-gnu", sound, True), ("other", other, False), ("other-gnu", other, True)):
+        write("fuzz_elf", name, elf(names, gnu))
+
+
 def main():
     with open(sys.argv[1], encoding="utf-8") as file:
         vectors = json.load(file)
@@ -199,6 +232,7 @@ def main():
     startups(vectors)
     programs()
     rc_programs()
+    elves()
 
 
 main()
