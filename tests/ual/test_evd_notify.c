@@ -107,17 +107,20 @@ START_TEST(only_notification_events_raise_the_descriptor)
 {
     struct ual_evd *evd = evd_with(UAL_STREAM_DTO, 64, 0, UAL_EVD_FD);
     struct lf_pipe *feed = lf_pipe(evd);
+    unsigned int sent = atomic_load(&lf_records);
 
-    for (unsigned int round = 0; round < 20; round++) {
-        unsigned int before = atomic_load(&lf_records);
-
+    for (unsigned int round = 0; round < 20; round++, sent += 2) {
         lf_complete(evd, LF_UNMARKED | 1);
         lf_send(feed, LF_UNMARKED | 2);
-        ck_assert(lf_records_reach(before + 1));
+        ck_assert(lf_records_reach(sent + 1));
         ck_assert(!readable(evd));
         lf_send(feed, notifying[_i] | 3);
         ck_assert_int_gt(tc_wait_fd(ual_evd_fd(evd), POLLIN, tc_deadline(10000)), 0);
         drain(evd, 3);
+        /* Who raises may write behind the take of its event: that is a wake-up in vain. */
+        ck_assert(lf_records_reach(sent + 2));
+        if (readable(evd))
+            expect_empty(evd);
         ck_assert(!readable(evd));
     }
     lf_pipe_close(feed);
