@@ -44,4 +44,14 @@ static inline void expect_empty(struct ual_evd *evd)
     fails(ual_evd_dequeue(evd, &event), UAL_ERR_EMPTY);
 }
 
+/* All is taken, after so many records of the lane. Who raises the descriptor may write behind the
+ * take of its event: that is a wake-up in vain, and the next dequeue lowers it. */
+static inline void expect_lowered(struct ual_evd *evd, unsigned int records)
+{
+    ck_assert(lf_records_reach(records));
+    if (readable(evd))
+        expect_empty(evd);
+    ck_assert(!readable(evd));
+}
+
 #endif
