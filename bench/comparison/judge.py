@@ -13,8 +13,8 @@ REACHED, MISSED, UNKNOWN = "reached", "missed", "not measured"
 
 
 def quiet_first(group):
-    """Sort key of groups: quiet before disturbed, near before far."""
-    return DISTURBED in group, not group.startswith("near")
+    """Sort key of groups: quiet before disturbed, near before the others."""
+    return DISTURBED in group, not group.startswith("near"), group
 
 
 def less_is_better(metric):

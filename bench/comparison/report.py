@@ -3,7 +3,7 @@
 import os
 
 from . import judge
-from .rounds import DISTURBED
+from .rounds import DISTURBED, PLACEMENTS
 
 BEGIN, END = "<!-- begin result -->", "<!-- end result -->"
 HEAD = """# ital and its peers
@@ -129,8 +129,9 @@ def counts(document):
 
 
 def head_lines(document):
-    lines = ["%s form. Rounds wanted%s: %d." % (document["form"].capitalize(), " of each placement that is met" if
-                                               document["per_placement"] else "", document["wanted"])]
+    lines = ["%s form. Rounds wanted%s: %d; each cell is measured for %g s." % (
+        document["form"].capitalize(), " of each placement that is met" if document["per_placement"] else "",
+        document["wanted"], document["seconds_per_cell"])]
     if document["interrupted"]:
         lines.append("**Interrupted: the figures of those rounds that were finished.**")
     if document["broke"]:
@@ -149,7 +150,10 @@ def markdown(document, plots):
     lines += table(["library", ""], document["libraries"].items()) if document["libraries"] else []
     if document["missing"]:
         lines += table(["missing", "what would bring it"], document["missing"].items())
-    lines += ["Placement: near, the two processors hand a cache line over in less than 120 ns; far, in more than 150 ns. "
+    lines += ["Placement, by how long a cache line takes from one processor to the other: %s. " % "; ".join(
+                  "%s, %s" % (name, "%d ns and more" % least if most == float("inf") else "%d to %d ns" % (least, most))
+                  for name, least, most in PLACEMENTS) +
+             
               "Disturbed: more than a tenth of a processor's time was lost to others. Ratios are medians over rounds "
               "(least–most, rounds) of two figures of the same round.", ""]
     lines += ["## Bars", "", *bar_table(document, groups), *bulk_table(document, groups)]
