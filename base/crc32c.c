@@ -23,10 +23,6 @@
 /* Below this length the set-up of ISA-L costs more than it saves. */
 #define ISAL_MIN 128u
 
-/* Copy, or fetch, and checksum alternate in blocks that stay in the first-level cache. */
-#define BLOCK      4096u
-#define CACHE_LINE 64u
-
 /* CRC of each octet value; made from the reflected polynomial 0x82F63B78. */
 static const uint32_t table[256] = {
     0x00000000, 0xf26b8303, 0xe13b70f7, 0x1350f3f4, 0xc79a971f, 0x35f1141c, 0x26a1e7e8, 0xd4ca64eb,
@@ -159,49 +155,6 @@ uint32_t crc32c(uint32_t crc, const void *p, size_t n)
         return ~run_sse42(~crc, p, n);
 #endif
     return ~run_table(~crc, p, n);
-}
-
-static inline void fetch(const uint8_t *p, size_t n)
-{
-    for (size_t at = 0; at < n; at += CACHE_LINE)
-        __builtin_prefetch(p + at, 0, 3);
-}
-
-/* The block behind `from`, of `left` octets from there on. */
-static inline void fetch_next(const uint8_t *from, size_t left)
-{
-    if (left > BLOCK)
-        fetch(from + BLOCK, left - BLOCK < BLOCK ? left - BLOCK : BLOCK);
-}
-
-uint32_t crc32c_far(uint32_t crc, const void *p, size_t n, size_t ahead)
-{
-    const uint8_t *from = p;
-
-    for (; n > BLOCK; n -= BLOCK, from += BLOCK) {
-        fetch_next(from, n + ahead);
-        crc = crc32c(crc, from, BLOCK);
-    }
-    fetch_next(from, n + ahead);
-    return crc32c(crc, from, n);
-}
-
-uint32_t crc32c_copy(void *dst, const void *src, size_t n, uint32_t crc)
-{
-    uint8_t *to = dst;
-    const uint8_t *from = src;
-
-    while (n) {
-        size_t block = n < BLOCK ? n : BLOCK;
-
-        memcpy(to, from, block);
-        fetch_next(from, n);
-        crc = crc32c(crc, to, block); /* of the copy: the source may change under us */
-        to += block;
-        from += block;
-        n -= block;
-    }
-    return crc;
 }
 
 bool crc32c_engine_usable(enum crc32c_engine engine)

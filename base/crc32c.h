@@ -76,17 +76,15 @@ static inline __attribute__((always_inline)) uint32_t crc32c_fours(uint32_t crc,
 }
 
 /*
- * As crc32c(), over memory that is probably in no cache. The engines read several places at once
- * and would wait for each cache line: while one block is summed, the next one is fetched. `ahead`
- * octets behind p + n are summed next, by another call: their first block is fetched, too.
+ * As crc32c(), over memory that is probably in no cache: what comes next is fetched while the rest
+ * is summed. `ahead` octets behind p + n are summed next, by another call: they are fetched, too.
  */
 uint32_t crc32c_far(uint32_t crc, const void *p, size_t n, size_t ahead);
 
 /*
- * Copies n octets from src to dst and continues `crc` over what arrived in dst, block by block
- * while it is warm in the cache; meanwhile the next block of src is fetched. The CRC is right for
- * dst even if another thread changes src meanwhile (an RDMA Read source may legally change). The
- * ranges must not overlap.
+ * Copies n octets from src to dst and continues `crc` over what arrived in dst, in one pass where
+ * the processor can (crc32c_lanes.c). The CRC is right for dst even if another thread changes src
+ * meanwhile (an RDMA Read source may legally change). The ranges must not overlap.
  */
 uint32_t crc32c_copy(void *dst, const void *src, size_t n, uint32_t crc);
 

@@ -65,7 +65,13 @@ void kal_pin_explain_limit(struct kal_pin_refusal *refusal, const char *whose, u
     unsigned long long kib = total / 1024 + (total % 1024 != 0);
 
     getrlimit(RLIMIT_MEMLOCK, &limit);
-    if (total <= limit.rlim_cur)
+    if (limit.rlim_cur == RLIM_INFINITY)
+        kal_pin_refuse(refusal, RI_ERR_NO_RESOURCES,
+                       "%llu more octets are wanted, and memory is short: the limit of locked "
+                       "memory is not the cause, %s may lock all; free memory, or raise the limit "
+                       "of the control group (memory.max)",
+                       (unsigned long long)wanted, whose);
+    else if (total <= limit.rlim_cur)
         kal_pin_refuse(
             refusal, RI_ERR_NO_RESOURCES,
             "%llu more octets are wanted, and the limit of locked memory of %llu octets "

@@ -6,8 +6,12 @@
 
 #include "tc.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <cpuid.h>
@@ -120,7 +124,8 @@ END_TEST
 /* Lengths around its blocks; buffers have their exact size. */
 START_TEST(far_is_the_same)
 {
-    static const size_t lengths[] = { 0, 1, 4095, 4096, 4097, 8191, 8192, 8193, 16368, 70001 };
+    static const size_t lengths[] = { 0,    1,    1535, 1536, 1537, 3071, 3072,  3073,
+                                      4095, 4096, 4097, 8191, 8192, 8193, 16368, 70001 };
     struct tc_rng rng = tc_rng(3);
 
     for (size_t i = 0; i < sizeof(lengths) / sizeof(*lengths); i++) {
@@ -137,23 +142,63 @@ START_TEST(far_is_the_same)
 }
 END_TEST
 
+static void check_copy(struct tc_rng *rng, size_t n, size_t offset)
+{
+    uint8_t *src = malloc(offset + n + 1), *dst = malloc(offset + n + 1);
+    uint32_t start = (uint32_t)tc_rand(rng);
+
+    tc_fill(rng, src, offset + n + 1);
+    memset(dst, 0x5A, offset + n + 1);
+    ck_assert_msg(crc32c_copy(dst + offset, src + offset, n, start) ==
+                      reference(start, src + offset, n),
+                  "%zu octets at %zu", n, offset);
+    ck_assert_int_eq(memcmp(dst + offset, src + offset, n), 0);
+    ck_assert_uint_eq(dst[offset + n], 0x5A);
+    if (offset)
+        ck_assert_uint_eq(dst[offset - 1], 0x5A);
+    free(src);
+    free(dst);
+}
+
+/* Lengths around its blocks of 1,536 and 4,096 octets. */
 START_TEST(copy_copies_and_sums)
 {
-    static const size_t sizes[] = { 0, 1, 127, 128, 4095, 4096, 4097, 8192, 20000 };
+    static const size_t sizes[] = { 0,    1,    127,  128,  1535, 1536, 1537, 3071,  3072, 3073,
+                                    4095, 4096, 4097, 5631, 5632, 5633, 8192, 16364, 20000 };
     struct tc_rng rng = tc_rng(3);
 
-    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-        size_t n = sizes[i];
-        uint8_t *src = malloc(n + 1), *dst = malloc(n + 1);
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+        for (size_t offset = 0; offset < 9; offset++)
+            check_copy(&rng, sizes[i], offset);
+    for (int i = 0; i < 300; i++)
+        check_copy(&rng, tc_below(&rng, 9000), tc_below(&rng, 64));
+}
+END_TEST
 
-        tc_fill(&rng, src, n + 1);
-        memset(dst, 0x5A, n + 1);
-        ck_assert_uint_eq(crc32c_copy(dst, src, n, 7), reference(7, src, n));
-        ck_assert_int_eq(memcmp(dst, src, n), 0);
-        ck_assert_uint_eq(dst[n], 0x5A);
-        free(src);
-        free(dst);
+/* The CRC is that of the copy, also of octets that change meanwhile; another process changes them.
+ */
+START_TEST(copy_of_a_source_that_changes)
+{
+    static uint8_t copy[16384];
+    volatile uint8_t *octets = mmap(NULL, sizeof(copy), PROT_READ | PROT_WRITE,
+                                    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    unsigned long changed = 0;
+    pid_t child;
+
+    ck_assert_ptr_ne((void *)octets, MAP_FAILED);
+    child = fork();
+    ck_assert_int_ge(child, 0);
+    for (unsigned int i = 0; child == 0; i++)
+        octets[i * 997 % sizeof(copy)] = (uint8_t)(i / 7);
+    for (int i = 0; i < 2000 || !changed; i++) {
+        uint32_t crc = crc32c_copy(copy, (const void *)octets, sizeof(copy), 0);
+
+        ck_assert_uint_eq(crc, crc32c(0, copy, sizeof(copy)));
+        changed += memcmp(copy, (const void *)octets, sizeof(copy)) != 0;
     }
+    ck_assert_int_eq(kill(child, SIGKILL), 0);
+    ck_assert_int_eq(waitpid(child, NULL, 0), child);
+    ck_assert_int_eq(munmap((void *)octets, sizeof(copy)), 0);
 }
 END_TEST
 
@@ -228,6 +273,7 @@ int main(void)
     tcase_add_test(t, pieces_compose);
     tcase_add_test(t, far_is_the_same);
     tcase_add_test(t, copy_copies_and_sums);
+    tcase_add_test(t, copy_of_a_source_that_changes);
 #if defined(__x86_64__) && defined(__GNUC__)
     tcase_add_test(t, upper_halves_are_left_clear);
 #endif

@@ -159,6 +159,31 @@ START_TEST(test_a_child_has_no_locks)
 }
 END_TEST
 
+static bool unlimited;
+
+/* In place of the C library's: not every machine lets the tests raise the limit. */
+int getrlimit(__rlimit_resource_t resource, struct rlimit *limit)
+{
+    if (unlimited && resource == RLIMIT_MEMLOCK) {
+        *limit = (struct rlimit){ RLIM_INFINITY, RLIM_INFINITY };
+        return 0;
+    }
+    return prlimit(0, resource, NULL, limit);
+}
+
+/* Without a limit the refusal names what is short, and no number that means "unlimited". */
+START_TEST(test_a_refusal_without_a_limit_blames_memory)
+{
+    unlimited = true;
+    kal_pin_explain_limit(&refusal, "this process", page, 2 * page);
+    ck_assert_int_eq(refusal.status, RI_ERR_NO_RESOURCES);
+    ck_assert_msg(strstr(refusal.why, "this process may lock all"), "%s", refusal.why);
+    unlimited = false;
+    kal_pin_explain_limit(&refusal, "this process", page, 2 * page);
+    ck_assert_msg(!strstr(refusal.why, "may lock all"), "%s", refusal.why);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("pin_lock");
@@ -168,6 +193,6 @@ int main(void)
                  test_a_process_under_mlockall_is_left_alone,
                  test_dontneed_is_refused_by_the_kernel, test_munmap_under_a_lock,
                  test_a_mapping_without_access_is_named, test_read_only_memory_can_be_locked,
-                 test_a_child_has_no_locks);
+                 test_a_child_has_no_locks, test_a_refusal_without_a_limit_blames_memory);
     return tc_main(suite);
 }
