@@ -150,7 +150,7 @@ def bulk_name(size, completion, congestion):
 def bulk_contest(size, completion, congestion):
     """Raw TCP, the roofline and ital side by side. To the roofline a Send is a Write. A program whose Reads may copy nothing at their
     source is not open to ital with a sum; "copied" is the one that is."""
-    about = {"mode": "bw", "size": size, "completion": completion, "congestion": congestion}
+    about = {"mode": "bw", "size": size, "completion": completion, "congestion": congestion, "window": 64 if size <= MIB else 4}
     return Contest(bulk_name(size, completion, congestion), (
         raw(**about), *(roofline(op, crc, **about) for op in ("write", "read") for crc in ROOFLINE),
         Cell("roofline read, copied", "roofline", op="read", arguments=("--provider", "staged-copied"), **about),
