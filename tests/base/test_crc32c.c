@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -188,8 +189,11 @@ START_TEST(copy_of_a_source_that_changes)
     ck_assert_ptr_ne((void *)octets, MAP_FAILED);
     child = fork();
     ck_assert_int_ge(child, 0);
-    for (unsigned int i = 0; child == 0; i++)
-        octets[i * 997 % sizeof(copy)] = (uint8_t)(i / 7);
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (unsigned int i = 0;; i++)
+            octets[i * 997 % sizeof(copy)] = (uint8_t)(i / 7);
+    }
     for (int i = 0; i < 2000 || !changed; i++) {
         uint32_t crc = crc32c_copy(copy, (const void *)octets, sizeof(copy), 0);
 
