@@ -140,10 +140,11 @@ START_TEST(who_leaves_the_lane_to_consumers_looks_late)
 {
     struct pace pace = { 0 };
 
-    ck_assert_uint_eq(pace_after_leaving(&pace), PACE_SHORT_MOST);
+    ck_assert_uint_eq(pace_after_leaving(&pace, PACE_LAST - 1), PACE_SHORT_MOST);
     ck_assert_uint_eq(step(&pace, PACE_LAST, PACE_LAST), PACE_LAST);
     ck_assert_uint_eq(step(&pace, PACE_LAST, PACE_LAST / 4), PACE_SHORT_MOST); /* slower */
     ck_assert_uint_le(PACE_LAST * 3 / 2 + pace_short(&pace), PACE_END);
+    ck_assert_uint_eq(pace_after_leaving(&pace, PACE_LAST), PACE_FIRST); /* they had been away */
 }
 END_TEST
 

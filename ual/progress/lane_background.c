@@ -225,9 +225,10 @@ static uint64_t serve(struct ual_lane *lane, struct pace *pace)
 {
     uint64_t began = clock_now();
     bool left = serve_in_epoll(lane);
+    uint64_t served = clock_now() - began;
 
     leave_epoll(lane);
-    return left ? pace_after_leaving(pace) : pace_after_service(pace, clock_now() - began);
+    return left ? pace_after_leaving(pace, served) : pace_after_service(pace, served);
 }
 
 /* The interval after one that began then, with so many polls in it. */

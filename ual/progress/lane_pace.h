@@ -90,11 +90,12 @@ static inline uint64_t pace_after_service(struct pace *pace, uint64_t served)
     return pace_short(pace);
 }
 
-/* The interval after service that ended because consumers took completions. They count those in the
- * lane some at a time, so a short interval would miss them. */
-static inline uint64_t pace_after_leaving(struct pace *pace)
+/* The interval after `served` ns of service that ended because consumers polled or took
+ * completions. They count what they take in the lane some at a time, so a short interval would miss
+ * them; unless they were away for long. */
+static inline uint64_t pace_after_leaving(struct pace *pace, uint64_t served)
 {
-    pace->longer = PACE_SHORT_MOST - PACE_FIRST;
+    pace->longer = served < PACE_LAST ? PACE_SHORT_MOST - PACE_FIRST : 0;
     return pace_short(pace);
 }
 
