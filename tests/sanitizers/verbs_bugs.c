@@ -187,7 +187,7 @@ static void write_to_freed(void)
     free(out);
 }
 
-static void read_sink_freed(void)
+static void free_sink_of_read(void)
 {
     unsigned char *in = fresh(OCTETS, true), *source = fresh(OCTETS, true);
     struct ibv_mr *mr_in = reg(in, OCTETS), *mr = reg(source, OCTETS);
@@ -201,6 +201,13 @@ static void read_sink_freed(void)
     if (!buggy)
         free_it(in);
     free(source);
+}
+
+/* The Response may be placed before the memory is freed: then the next Read tries it. */
+static void read_sink_freed(void)
+{
+    for (int tries = buggy ? 200 : 1; tries; tries--)
+        free_sink_of_read();
 }
 
 static __attribute__((noinline)) void send_it(struct ibv_mr *mr, unsigned char *out)
