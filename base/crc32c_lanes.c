@@ -45,7 +45,11 @@ static inline bool has_lanes(void)
 /* There ISA-L sums several times as fast as the crc32 instruction. */
 static inline bool sums_without_lanes(void)
 {
-    return __builtin_cpu_supports("vpclmulqdq");
+#ifdef HAVE_ISAL
+    return __builtin_cpu_supports("vpclmulqdq") && __builtin_cpu_supports("avx512vl");
+#else
+    return false;
+#endif
 }
 
 __attribute__((target("sse4.2"))) static inline uint64_t sum_8(uint64_t sum, const uint8_t *octets)

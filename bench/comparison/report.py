@@ -153,7 +153,6 @@ def markdown(document, plots):
     lines += ["Placement, by how long a cache line takes from one processor to the other: %s. " % "; ".join(
                   "%s, %s" % (name, "%d ns and more" % least if most == float("inf") else "%d to %d ns" % (least, most))
                   for name, least, most in PLACEMENTS) +
-             
               "Disturbed: more than a tenth of a processor's time was lost to others. Ratios are medians over rounds "
               "(least–most, rounds) of two figures of the same round.", ""]
     lines += ["## Bars", "", *bar_table(document, groups), *bulk_table(document, groups)]
