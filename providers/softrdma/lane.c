@@ -38,6 +38,7 @@ enum ri_status lane_create(struct rnic *rnic, struct lane **out)
         return RI_ERR_NO_RESOURCES;
     }
     lane->rnic = rnic;
+    atomic_init(&lane->coalesce.wake_at, RI_NO_DEADLINE);
     lane->base.ops = rnic->user;
     *out = lane;
     return RI_OK;
@@ -261,13 +262,13 @@ uint32_t softrdma_progress(struct ri_lane *base, struct ri_cq *first_base, uint3
     struct cq *first = first_base ? container_of(first_base, struct cq, base) : NULL;
     uint32_t work_done = 0, pass;
 
-    *next_deadline = RI_NO_DEADLINE;
+    *next_deadline = atomic_load_explicit(&lane->coalesce.wake_at, memory_order_relaxed);
     atomic_store_explicit(&lane->runner, (unsigned long)pthread_self(), memory_order_relaxed);
     pass = atomic_load_explicit(&lane->passes, memory_order_relaxed) + 1;
     atomic_store(&lane->passes, pass);
     if (first) {
         if (atomic_load_explicit(&lane->armed, memory_order_relaxed))
-            atomic_store_explicit(&lane->armed, false, memory_order_relaxed);
+            atomic_store_explicit(&lane->armed, LANE_NOT_ARMED, memory_order_relaxed);
         tx_note_pass(first, lane);
         atomic_store_explicit(&first->seen, pass, memory_order_relaxed);
     }
@@ -291,11 +292,12 @@ uint32_t softrdma_progress(struct ri_lane *base, struct ri_cq *first_base, uint3
 bool softrdma_lane_arm(struct ri_lane *base)
 {
     struct lane *lane = container_of(base, struct lane, base);
-    bool armed;
+    enum lane_armed armed = LANE_NOT_ARMED;
 
     spinlock_lock(&lane->lock);
-    armed = !lane->ready && !lane->coalesce.qps;
+    if (!lane->ready && !lane->coalesce.qps)
+        armed = tx_choose_sleep(lane);
     atomic_store_explicit(&lane->armed, armed, memory_order_relaxed);
     spinlock_unlock(&lane->lock);
-    return armed;
+    return armed != LANE_NOT_ARMED;
 }

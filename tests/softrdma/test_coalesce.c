@@ -156,6 +156,48 @@ START_TEST(a_sleeper_is_woken_once)
 }
 END_TEST
 
+static bool arm_lane(void)
+{
+    return bed.fake.user.lane_arm(bed.fake.lane);
+}
+
+static uint64_t deadline_of_pass(void)
+{
+    uint64_t deadline;
+
+    bed.fake.user.progress(bed.fake.lane, NULL, 64, &deadline);
+    return deadline;
+}
+
+/* A lane refuses to be armed if the pass before did not say until when, or that is over. */
+static uint64_t deadline_of_armed_lane(void)
+{
+    uint64_t deadline;
+    int tries = 0;
+
+    do {
+        deadline = deadline_of_pass();
+        ck_assert_int_lt(tries++, 100);
+    } while (!arm_lane());
+    return deadline;
+}
+
+static void await(uint64_t when)
+{
+    while (tc_now_ns() < when)
+        ;
+}
+
+/* Without posts that wait the sleep has no end. */
+static void arm_without_end(void)
+{
+    uint64_t deadline;
+
+    while ((deadline = deadline_of_armed_lane()) != RI_NO_DEADLINE)
+        await(deadline);
+    woken();
+}
+
 /* A large post wakes nobody: it leaves at once while a thread sleeps, and waits for others while
  * none does. Octets of one Write, below and above the bound. */
 START_TEST(large_posts_wake_nobody)
@@ -171,12 +213,12 @@ START_TEST(large_posts_wake_nobody)
     sge = region_sge(&source, 0, large ? 65536 : 16384);
     for (int sleeper = 1; sleeper >= 0; sleeper--) {
         woken();
-        ck_assert(!sleeper || bed.fake.user.lane_arm(bed.fake.lane));
+        ck_assert(!sleeper || arm_lane());
         wires[0].writes = 0;
         for (uint64_t i = 0; i < 3; i++)
             side_post(a, RI_WR_RDMA_WRITE, i, 0, &sge, 1, 4096, 5);
         ck_assert(woken() == (sleeper && !large));
-        ck_assert(bed.fake.user.lane_arm(bed.fake.lane) == (sleeper && large));
+        ck_assert(arm_lane() == (sleeper && large));
         pass(a->send_cq);
     }
     region_free(a, &source);
@@ -200,8 +242,7 @@ static uint32_t large_posts_until_woken(const struct ri_sge *sge)
     uint32_t posts = 1;
 
     pass(a->send_cq);
-    ck_assert(bed.fake.user.lane_arm(bed.fake.lane));
-    woken();
+    arm_without_end();
     for (post_large(sge); !woken() && posts < 1000; posts++)
         post_large(sge);
     return posts;
@@ -231,6 +272,65 @@ START_TEST(large_posts_that_go_on_wake_once)
     ck_assert_uint_lt(wires[0].writes, 100);
     ck_assert(!woken());
     ck_assert_uint_le(large_posts_until_woken(&sge), first + 1); /* it was worth it */
+    region_free(a, &source);
+    finish(a);
+}
+END_TEST
+
+/* An event-driven consumer that always finds completions. Who sleeps for the lane after large posts
+ * waited does so for a millisecond at most, and is not woken: the posts leave by then. Each sleep
+ * is as short while posts wait; then it has no end. */
+START_TEST(posts_that_wait_bound_the_sleep)
+{
+    struct region source;
+    struct ri_sge sge;
+    uint64_t deadline;
+
+    recording_emss = 65483;
+    open_a();
+    become_poller();
+    source = region_new(a, 65536, TESTBED_ALL);
+    sge = region_sge(&source, 0, 65536);
+    large_posts_until_woken(&sge);
+    for (uint64_t i = 0; i < 4; i++) {
+        deadline = deadline_of_armed_lane();
+        ck_assert_uint_le(deadline, tc_now_ns() + 1000000);
+        for (uint64_t j = 0; j < 2; j++)
+            if (i & 1)
+                post(a, RI_WR_SEND, 0, j, 0, 8);
+            else
+                side_post(a, RI_WR_RDMA_WRITE, j, 0, &sge, 1, 4096, 5);
+        ck_assert(!woken());
+        wires[0].writes = 0;
+        await(deadline);
+        deadline_of_pass();
+        expect_writes(1);
+    }
+    await(deadline_of_armed_lane());
+    ck_assert_uint_eq(deadline_of_armed_lane(), RI_NO_DEADLINE);
+    region_free(a, &source);
+    finish(a);
+}
+END_TEST
+
+/* What is left to the lane does not wait for the end of a short sleep. */
+START_TEST(work_for_the_lane_ends_a_short_sleep)
+{
+    struct region source;
+    struct ri_sge sge;
+
+    recording_emss = 65483;
+    open_a();
+    become_poller();
+    source = region_new(a, 65536, TESTBED_ALL);
+    sge = region_sge(&source, 0, 65536);
+    large_posts_until_woken(&sge);
+    ck_assert_uint_ne(deadline_of_armed_lane(), RI_NO_DEADLINE);
+    side_post(a, RI_WR_RDMA_WRITE, 1, 0, &sge, 1, 4096, 5);
+    side_post(a, RI_WR_RDMA_WRITE, 2, 0, &sge, 1, 4096, 5);
+    ck_assert(!woken());
+    tx_defer_to_lane(container_of(a->qp, struct qp, base));
+    ck_assert(woken());
     region_free(a, &source);
     finish(a);
 }
@@ -580,6 +680,8 @@ int main(void)
     tcase_add_test(gather, a_sleeper_is_woken_once);
     tcase_add_loop_test(gather, large_posts_wake_nobody, 0, 2);
     tcase_add_test(gather, large_posts_that_go_on_wake_once);
+    tcase_add_test(gather, posts_that_wait_bound_the_sleep);
+    tcase_add_test(gather, work_for_the_lane_ends_a_short_sleep);
     tcase_add_test(gather, full_batches_leave);
     tcase_add_loop_test(gather, writes_follow_large_segments, 0, 28);
     tcase_add_loop_test(gather, messages_one_by_one_are_a_stream, 0, 4);

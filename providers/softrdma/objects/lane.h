@@ -21,7 +21,14 @@ struct lane_coalesce {
     atomic_uint count;
     /* Changes with each poll of a consumer. */
     atomic_uint looks;
+    /* Who sleeps for the lane wakes by then, in ns; RI_NO_DEADLINE: is to be woken. */
+    atomic_ullong wake_at;
+    /* Posts waited, or would have, since wake_at was chosen. Under the lock. */
+    bool waited;
 };
+
+/* Whether a thread may sleep for the lane, and then not beyond coalesce.wake_at. */
+enum lane_armed { LANE_NOT_ARMED, LANE_ARMED, LANE_ARMED_SHORTLY };
 
 /* Of the thread that runs the pass. */
 struct lane_pass {
@@ -56,9 +63,9 @@ struct lane {
     uint32_t keeper_clock;
 
     /* Written under the lock. A change means: the polled or ready streams, or the objects to be
-     * freed, have changed. armed: a thread may sleep. */
+     * freed, have changed. armed: enum lane_armed. */
     atomic_uint version;
-    atomic_bool armed;
+    atomic_uchar armed;
     struct lane_coalesce coalesce;
 
     struct lane_pass pass;

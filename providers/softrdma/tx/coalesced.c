@@ -1,6 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * The lane's list of QPs that a pass has to visit: see coalesced.h.
+ *
+ * SHORT SLEEPS. Who sleeps for the lane is woken when posts are to wait, or nobody would send them.
+ * An event-driven consumer that streams would wake it again and again: it takes completions without
+ * a pass. So when large posts have waited, the next sleep for the lane ends by coalesce.wake_at, and
+ * posts that wait until then wake nobody. It is followed by another short one if posts waited
+ * meanwhile. The host learns the end from the pass before it arms the lane: so tx_choose_sleep,
+ * which changes it, asks for another pass.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -10,21 +17,55 @@
 
 #include <utlist.h>
 
-bool tx_enlist(struct qp *qp)
-{
-    struct lane *lane = qp->lane;
-    bool armed;
+#define SHORT_SLEEP CLOCK_NS_PER_MS
 
-    spinlock_lock(&lane->lock);
-    armed = atomic_load_explicit(&lane->armed, memory_order_relaxed);
-    atomic_store_explicit(&lane->armed, false, memory_order_relaxed);
+enum lane_armed tx_choose_sleep(struct lane *lane)
+{
+    uint64_t at = atomic_load_explicit(&lane->coalesce.wake_at, memory_order_relaxed), now;
+
+    if (at == RI_NO_DEADLINE && !lane->coalesce.waited)
+        return LANE_ARMED;
+    now = clock_now();
+    if (at != RI_NO_DEADLINE && now < at)
+        return LANE_ARMED_SHORTLY;
+    at = lane->coalesce.waited ? now + SHORT_SLEEP : RI_NO_DEADLINE;
+    atomic_store_explicit(&lane->coalesce.wake_at, at, memory_order_relaxed);
+    lane->coalesce.waited = false;
+    return LANE_NOT_ARMED;
+}
+
+/* Under the lane's lock. */
+static void append(struct lane *lane, struct qp *qp)
+{
     if (!qp->on_lane.listed) {
         qp->on_lane.listed = true;
         DL_APPEND2(lane->coalesce.qps, qp, on_lane.prev, on_lane.next);
         atomic_fetch_add_explicit(&lane->coalesce.count, 1, memory_order_relaxed);
     }
-    spinlock_unlock(&lane->lock);
+}
+
+/* Under the lane's lock. True: a thread may sleep, and is told to wake. */
+static bool disarm(struct lane *lane)
+{
+    bool armed = atomic_load_explicit(&lane->armed, memory_order_relaxed) != LANE_NOT_ARMED;
+
+    atomic_store_explicit(&lane->armed, LANE_NOT_ARMED, memory_order_relaxed);
     return armed;
+}
+
+bool tx_enlist(struct qp *qp, const struct coalesce_post *post)
+{
+    struct lane *lane = qp->lane;
+    bool wake = false;
+
+    spinlock_lock(&lane->lock);
+    if (post->large || lane->coalesce.wake_at != RI_NO_DEADLINE)
+        lane->coalesce.waited = true;
+    if (atomic_load_explicit(&lane->armed, memory_order_relaxed) != LANE_ARMED_SHORTLY)
+        wake = disarm(lane);
+    append(lane, qp);
+    spinlock_unlock(&lane->lock);
+    return wake;
 }
 
 void tx_unlist(struct qp *qp)
@@ -61,7 +102,13 @@ struct qp *tx_take_enlisted(struct lane *lane, const struct cq *first)
 void tx_defer_to_lane(struct qp *qp)
 {
     const struct ri_host *host = qp->rnic->host;
+    struct lane *lane = qp->lane;
+    bool wake;
 
-    if (tx_enlist(qp))
-        host->wake(host, qp->lane->base.context);
+    spinlock_lock(&lane->lock);
+    wake = disarm(lane);
+    append(lane, qp);
+    spinlock_unlock(&lane->lock);
+    if (wake)
+        host->wake(host, lane->base.context);
 }

@@ -8,8 +8,8 @@
 
 #include "transmit.h"
 
-/* Put the QP on the list. True: a thread may sleep and must be woken. */
-bool tx_enlist(struct qp *qp);
+/* Put the QP with its post on the list. True: a thread may sleep and must be woken. */
+bool tx_enlist(struct qp *qp, const struct coalesce_post *post);
 /* Take it off the list, if it is there. */
 void tx_unlist(struct qp *qp);
 /* Take off the first QP that is not left to its consumer (qp_is_left_to_consumer). Its destroy

@@ -97,6 +97,9 @@ static inline enum coalesce tx_coalesce(struct qp *qp, const struct coalesce_pos
 void tx_send_all_coalesced(struct lane *lane, const struct cq *first);
 /* Send the coalesced posts of this QP; the consumer does not post meanwhile. No lock held. */
 void tx_send_coalesced(struct qp *qp);
+/* How a thread may sleep for the lane, which has nothing to do. LANE_NOT_ARMED: after another pass,
+ * which says until when. Under the lane's lock (coalesced.c). */
+enum lane_armed tx_choose_sleep(struct lane *lane);
 /* The lane's next pass runs tx of this QP. Not with its lock held. */
 void tx_defer_to_lane(struct qp *qp);
 /* The lane names the QP no more; a pass that has taken it is counted in upcalls. No posts of it

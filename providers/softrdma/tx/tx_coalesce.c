@@ -25,9 +25,9 @@
  * NOTHING IS LOST. Posts of a QP wait only while the QP is on the lane's list (coalesced.c).
  * lane_arm refuses while the list is not empty, so nobody sleeps without a deadline: the host runs
  * the lane after 50 us to 1 ms without a consumer's run, and a pass empties the list. While the
- * lane is armed, putting a QP on the list wakes the sleeper once; a large post is not worth that,
- * and leaves at once; some in a row are. A consumer's pass disarms the lane; the host arms it again
- * behind that pass if somebody sleeps.
+ * lane is armed, putting a QP on the list wakes the sleeper once, unless it wakes soon anyway
+ * (coalesced.c). A large post is not worth that, and leaves at once; some in a row are. A
+ * consumer's pass disarms the lane; the host arms it again behind that pass if somebody sleeps.
  *
  * COUNTS: qp->coalesce belongs to
  * sq.posting. The thread that empties the list takes sq.posting between taking the QP off and
@@ -68,7 +68,7 @@ static bool wakes_for_little(struct qp *qp, const struct coalesce_post *post)
     uint32_t most = coalesce->alone_most ? coalesce->alone_most : ALONE_FIRST;
 
     if (post->large < LARGE_ALONE || post->asked ||
-        !atomic_load_explicit(&qp->lane->armed, memory_order_relaxed))
+        atomic_load_explicit(&qp->lane->armed, memory_order_relaxed) != LANE_ARMED)
         return false;
     if (++coalesce->alone < most)
         return true;
@@ -115,7 +115,7 @@ static enum coalesce begin(struct qp *qp, const struct coalesce_post *post)
     if (count(qp, post))
         return COALESCE_NOT;
     qp->coalesce.active = true;
-    return tx_enlist(qp) ? COALESCE_WAKE : COALESCED;
+    return tx_enlist(qp, post) ? COALESCE_WAKE : COALESCED;
 }
 
 enum coalesce tx_coalesce_slowly(struct qp *qp, const struct coalesce_post *post)
