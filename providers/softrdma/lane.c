@@ -264,8 +264,7 @@ uint32_t softrdma_progress(struct ri_lane *base, struct ri_cq *first_base, uint3
 
     *next_deadline = atomic_load_explicit(&lane->coalesce.wake_at, memory_order_relaxed);
     atomic_store_explicit(&lane->runner, (unsigned long)pthread_self(), memory_order_relaxed);
-    pass = atomic_load_explicit(&lane->passes, memory_order_relaxed) + 1;
-    atomic_store(&lane->passes, pass);
+    pass = atomic_fetch_add(&lane->passes, 1) + 1;
     if (first) {
         if (atomic_load_explicit(&lane->armed, memory_order_relaxed))
             atomic_store_explicit(&lane->armed, LANE_NOT_ARMED, memory_order_relaxed);
