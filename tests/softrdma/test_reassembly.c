@@ -362,7 +362,7 @@ static ssize_t input_receive(struct stream *stream, void *buffer, size_t length)
  * nothing over, except when an FPDU of another size has come. */
 START_TEST(reads_end_where_large_fpdus_do)
 {
-    const uint32_t rounds = 19;
+    const uint32_t rounds = 40;
     const struct llp_ops *below;
     struct llp_ops from_memory;
     struct stream *stream;
@@ -378,7 +378,7 @@ START_TEST(reads_end_where_large_fpdus_do)
     input.octets = malloc((size_t)rounds * MPA_FPDU_MAX);
     input.length = input.at = 0;
     for (uint32_t i = 0; i < rounds; i++)
-        input.length += write_fpdu(input.octets + input.length, &target, i == 8 ? 5000 : 30000);
+        input.length += write_fpdu(input.octets + input.length, &target, i == 20 ? 5000 : 30000);
     below = stream->llp;
     from_memory = *below;
     from_memory.receive = input_receive;

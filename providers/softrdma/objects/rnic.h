@@ -24,7 +24,7 @@
 #define MAX_CQE         (1u << 22)
 #define POLLED_MAX      16u
 #define LANES_MOST      64u
-#define RX_RING_OCTETS  (256u * 1024u)
+#define RX_RING_OCTETS  (384u * 1024u)  /* a read behind an incomplete FPDU */
 #define TX_BATCH_OCTETS (1024u * 1024u) /* aimed at in one system call that is not one segment */
 /* beyond that, so that the end of a message needs no call of its own */
 #define TX_BATCH_TAIL    (128u * 1024u)
@@ -57,10 +57,10 @@
 #define EARLY_OCTETS  (64u * 1024u)
 #define ATOMIC_OCTETS 8u
 #define REMOTE_RIGHTS (RI_ACCESS_REMOTE_READ | RI_ACCESS_REMOTE_WRITE | RI_ACCESS_REMOTE_ATOMIC)
-/* Octets of one read: more would leave the cache before they are checked and placed. Two FPDUs
- * of any size. */
-#define READ_MOST  (128u * 1024u + 64u)
-#define READ_LEAST (READ_MOST / 8) /* while tiny FPDUs come, a read takes no more */
+/* Octets of one read: more would leave the cache before they are checked and placed. Four FPDUs
+ * of almost any size: what a stream's peer writes at once. */
+#define READ_MOST  (256u * 1024u + 64u)
+#define READ_LEAST (READ_MOST / 16) /* while tiny FPDUs come, a read takes no more */
 /* reads end at the end of an FPDU if FPDUs are at least this long */
 #define READ_FPDU_LEAST (8u * 1024u)
 #define RX_FPDUS        512u /* FPDUs of one stream in one pass, about */
