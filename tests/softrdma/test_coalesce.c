@@ -395,8 +395,8 @@ static void expect_messages(const struct region *from, uint32_t length, uint32_t
 
 /* Writes that follow segments: of a lone message none is longer than one, of a stream none longer
  * than WRITE_SEGMENTS. All are nearly full except the two halves at the end of a lone message, or
- * the end of a stream. */
-static void expect_segments(uint32_t posts)
+ * the end of a stream. A half is one FPDU where nothing is summed. */
+static void expect_segments(uint32_t posts, bool crc)
 {
     uint32_t full = wires[0].writes - (posts == 1 ? 2 : 1);
     uint32_t most = posts == 1 ? recording_emss : WRITE_SEGMENTS * recording_emss;
@@ -412,6 +412,8 @@ static void expect_segments(uint32_t posts)
 
         ck_assert_uint_ge(wires[0].ends[full] - before, rest / 2);
         ck_assert_uint_le(wires[0].ends[full] - before, rest / 2 + rest / 16);
+        ck_assert(crc || before + mpa_fpdu_len(mpa_get_len(wires[0].octets + before)) ==
+                             wires[0].ends[full]);
     }
 }
 
@@ -448,7 +450,7 @@ START_TEST(writes_follow_large_segments)
     expect_messages(&large, length, posts, _i & 1, crc);
     ck_assert_uint_eq(wires[0].writes, cases[_i / 2].writes);
     if (cases[_i / 2].segments)
-        expect_segments(posts);
+        expect_segments(posts, crc);
     take_all(a, 1, posts, length);
     region_free(a, &large);
     finish(a);

@@ -137,8 +137,8 @@ static enum ri_wc_status check_local(struct qp *qp, struct wqe *wqe)
  * time. A message that is alone (is_single) takes one, so that the peer works on it while the next
  * one is summed. The last two segments of a single message leave in halves, the first half a little
  * longer: no later output keeps both ends busy. With CRC off nothing is summed, and a segment of a
- * stream is one FPDU. If segments are small the kernel cuts a long write better than this code
- * would.
+ * stream, or such a half, is one FPDU. If segments are small the kernel cuts a long write better
+ * than this code would.
  */
 static void size_segments(struct qp *qp, uint32_t segments)
 {
@@ -162,7 +162,8 @@ static void choose_size(struct qp *qp)
 /* The batch is empty, and `left` octets of a single message are next. */
 static void size_single(struct qp *qp, uint64_t left)
 {
-    uint32_t segment = qp->tx.fpdu_size * qp->tx.fpdus, count = (qp->tx.fpdus + 1) / 2, payload;
+    uint32_t segment = qp->tx.fpdu_size * qp->tx.fpdus, payload;
+    uint32_t count = qp->framing.crc ? (qp->tx.fpdus + 1) / 2 : 1;
 
     qp->tx.resize_batch = true;
     batch_fill_tail(&qp->tx.batch, segment);
