@@ -23,7 +23,7 @@ struct lane_coalesce {
     atomic_uint looks;
     /* Who sleeps for the lane wakes by then, in ns; RI_NO_DEADLINE: is to be woken. */
     atomic_ullong wake_at;
-    /* Posts waited, or would have, since wake_at was chosen. Under the lock. */
+    /* Posts waited since wake_at was chosen. Under the lock. */
     bool waited;
 };
 
