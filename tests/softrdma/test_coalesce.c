@@ -198,6 +198,15 @@ static void arm_without_end(void)
     woken();
 }
 
+/* A consumer that polls, large TCP segments, and what its large Writes send. */
+static struct region open_streaming_poller(void)
+{
+    recording_emss = 65483;
+    open_a();
+    become_poller();
+    return region_new(a, 65536, TESTBED_ALL);
+}
+
 /* A large post wakes nobody: it leaves at once while a thread sleeps, and waits for others while
  * none does. Octets of one Write, below and above the bound. */
 START_TEST(large_posts_wake_nobody)
@@ -206,10 +215,7 @@ START_TEST(large_posts_wake_nobody)
     struct region source;
     struct ri_sge sge;
 
-    recording_emss = 65483;
-    open_a();
-    become_poller();
-    source = region_new(a, 65536, TESTBED_ALL);
+    source = open_streaming_poller();
     sge = region_sge(&source, 0, large ? 65536 : 16384);
     for (int sleeper = 1; sleeper >= 0; sleeper--) {
         woken();
@@ -256,10 +262,7 @@ START_TEST(large_posts_that_go_on_wake_once)
     struct ri_sge sge;
     uint32_t first, second;
 
-    recording_emss = 65483;
-    open_a();
-    become_poller();
-    source = region_new(a, 65536, TESTBED_ALL);
+    source = open_streaming_poller();
     sge = region_sge(&source, 0, 65536);
     first = large_posts_until_woken(&sge);
     ck_assert_uint_gt(first, 16);
@@ -286,10 +289,7 @@ START_TEST(posts_that_wait_bound_the_sleep)
     struct ri_sge sge;
     uint64_t deadline;
 
-    recording_emss = 65483;
-    open_a();
-    become_poller();
-    source = region_new(a, 65536, TESTBED_ALL);
+    source = open_streaming_poller();
     sge = region_sge(&source, 0, 65536);
     large_posts_until_woken(&sge);
     for (uint64_t i = 0; i < 4; i++) {
@@ -319,10 +319,7 @@ START_TEST(work_for_the_lane_ends_a_short_sleep)
     struct region source;
     struct ri_sge sge;
 
-    recording_emss = 65483;
-    open_a();
-    become_poller();
-    source = region_new(a, 65536, TESTBED_ALL);
+    source = open_streaming_poller();
     sge = region_sge(&source, 0, 65536);
     large_posts_until_woken(&sge);
     ck_assert_uint_ne(deadline_of_armed_lane(), RI_NO_DEADLINE);
