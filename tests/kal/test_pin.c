@@ -316,7 +316,7 @@ static void *pin_some(void *arg)
             return strdup(why.why);
         if (reported() < count * page)
             return strdup("the kernel has fewer octets than this thread has pinned");
-        memset(area + first * page, 1, 1);
+        __atomic_store_n(&area[first * page], 1, __ATOMIC_RELAXED); /* others may write there */
         kal_unpin(pins, area + first * page, count * page);
     }
     return NULL;
