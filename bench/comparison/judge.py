@@ -4,17 +4,12 @@ import re
 import statistics
 
 from .cells import contest
-from .rounds import DISTURBED
+from .rounds import DISTURBED, quiet_first
 
 METRIC = {"lat": "median_us", "bw": "bytes_per_s", "rate": "messages_per_s"}
 LESS_IS_BETTER = ("_us", "us_per_message", "cpu_ns_per_message", "cpu_ns_per_byte", "kib_per_endpoint")
 APART = 0.5                  # mean below that part of the median: the two ends did not run at the same time
 REACHED, MISSED, UNKNOWN = "reached", "missed", "not measured"
-
-
-def quiet_first(group):
-    """Sort key of groups: quiet before disturbed, near before the others."""
-    return DISTURBED in group, not group.startswith("near"), group
 
 
 def less_is_better(metric):

@@ -3,7 +3,7 @@
 import os
 
 from . import judge
-from .rounds import DISTURBED, PLACEMENTS
+from .rounds import DISTURBED, PLACEMENTS, quiet_first
 
 BEGIN, END = "<!-- begin result -->", "<!-- end result -->"
 HEAD = """# ital and its peers
@@ -54,7 +54,7 @@ def groups_of(document):
     """All groups that any bar has, quiet ones first."""
     found = {group for row in document["rows"] for bar in row["bars"] for group in bar["groups"] if group != "callgrind"}
     found |= {group for rows in document["table"].values() for each in rows for group in each["groups"]}
-    return sorted(found, key=judge.quiet_first)
+    return sorted(found, key=quiet_first)
 
 
 def result_text(bar):
@@ -124,8 +124,9 @@ def counts(document):
     for name, entries in document["rounds"].items():
         thrown = [each for each in entries if not each["group"]]
         why = sorted({each["why"] for each in thrown})
-        rows.append([name, len(entries), len(entries) - len(thrown), len(thrown), "; ".join(why) or "–"])
-    return table(["what", "rounds", "counted", "not counted", "because"], rows)
+        again = sum(each["again"] for each in entries)
+        rows.append([name, len(entries), len(entries) - len(thrown), len(thrown), again, "; ".join(why) or "–"])
+    return table(["what", "rounds", "counted", "not counted", "figures measured again", "because"], rows)
 
 
 def head_lines(document):
@@ -154,7 +155,7 @@ def markdown(document, plots):
                   "%s, %s" % (name, "%d ns and more" % least if most == float("inf") else "%d to %d ns" % (least, most))
                   for name, least, most in PLACEMENTS) +
               "Disturbed: more than a tenth of a processor's time was lost to others. Ratios are medians over rounds "
-              "(least–most, rounds) of two figures of the same round.", ""]
+              "(least–most, rounds) of two figures of the same round. What was measured while the processors moved was measured again.", ""]
     lines += ["## Bars", "", *bar_table(document, groups), *bulk_table(document, groups)]
     if plots:
         lines += ["## Plots", "", *("![%s](%s)\n" % (title, file) for title, file in plots)]

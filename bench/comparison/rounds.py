@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Who is measured when: contests in turn, round after round, and which rounds count.
+"""Who is measured when: contests in turn, round after round, and which figures count.
 
-Before and after every round the probe tells how near the two processors are to each other and what share of their
-time was lost to others. Both make the group of a round; where the two probes disagree, it does not count.
+Before and after every figure the probe tells how near the two processors are to each other and what share of their
+time was lost to others. Both make the group of the figure. The figures of a round are of one group: what was measured
+while a virtual machine's processors moved, or in another group, is measured again within the round.
 """
 import collections
 import time
@@ -11,10 +12,12 @@ from . import cells
 from .process import Failed
 
 # A placement of the two processors, and the ns within which they hand a cache line over. Machines met: 13 to 20 where both are
-# halves of one core, 50 to 135 within a socket, from 180 between two. In between nobody can tell.
-PLACEMENTS = (("one core", 0, 30), ("near", 40, 140), ("far", 160, float("inf")))
+# halves of one core, 31 to 36 where they share a cache, 50 to 135 within a socket, from 150 between two caches or sockets. In
+# between nobody can tell.
+PLACEMENTS = (("one core", 0, 25), ("near", 28, 140), ("far", 145, float("inf")))
 LOST_SHARE = 0.10            # more than that of either processor: disturbed
 DISTURBED = ", disturbed"
+PASSES = 4                   # in a round, at most so many over what has no figure of its group
 ATTEMPTS = 4                 # rounds tried for each that is wanted
 STRIKES = 2                  # failures in a row after which a cell is left alone
 START_SECONDS = 0.7          # of a cell, besides measuring; a first guess
@@ -28,6 +31,11 @@ def probe_figures(answer):
         raise Failed("probe: unknown answer %s" % answer) from error
 
 
+def quiet_first(group):
+    """Sort key of groups: quiet before disturbed, near before the others."""
+    return DISTURBED in group, not group.startswith("near"), group
+
+
 def group_of(answer):
     """A placement, disturbed or not; None where the probe cannot tell it."""
     handoff, lost = probe_figures(answer)
@@ -36,13 +44,54 @@ def group_of(answer):
 
 
 def verdict_of_probes(before, after):
-    """(group, "") of a round that counts, (None, why) of one that does not."""
+    """(group, "") of a figure that counts, (None, why) of one that does not."""
     first, second = group_of(before), group_of(after)
     if first is None or second is None:
         return None, "no placement that is known"
     if first != second:
         return None, "%s before, %s after" % (first, second)
     return first, ""
+
+
+class Take:
+    """The figures of one round, all of one group. measure(key) makes one, and None where there is none to be had."""
+
+    def __init__(self, keys, measure, probe, before):
+        self.keys, self.measure, self.probe, self.last_probe = keys, measure, probe, before
+        self.groups = {}         # group: {key: figure}
+        self.hopeless = set()
+        self.measured, self.why = 0, ""
+
+    @property
+    def group(self):
+        """The group that has the most figures; None without any."""
+        return min(self.groups, key=lambda group: (-len(self.groups[group]), *quiet_first(group)), default=None)
+
+    @property
+    def figures(self):
+        return self.groups.get(self.group, {})
+
+    def left(self):
+        return [key for key in self.keys if key not in self.figures and key not in self.hopeless]
+
+    def run(self):
+        for _ in range(PASSES):
+            for key in self.left():
+                self.one(key)
+            if not self.groups:  # nothing that could be completed
+                break
+        return self
+
+    def one(self, key):
+        found = self.measure(key)
+        before, self.last_probe = self.last_probe, self.probe()
+        group, why = verdict_of_probes(before, self.last_probe)
+        self.measured += 1
+        self.why = why or self.why
+        if found is None:
+            self.hopeless.add(key)
+        elif group:
+            self.groups.setdefault(group, {})[key] = found
 
 
 class Rounds:
@@ -109,29 +158,34 @@ class Rounds:
     def one(self, contest, number):
         started = time.monotonic()
         before = self.last_probe or self.measurer.probe()
-        entry = {"number": number, "group": None, "why": "interrupted", "before": before, "after": None,
+        entry = {"number": number, "group": None, "why": "interrupted", "before": before, "after": None, "again": 0,
                  "figures": {}, "failures": {}}
         self.rounds[contest.name].append(entry)
         order = self.cells(contest)
         shift = number % len(order)  # nobody is always first
-        for cell in order[shift:] + order[:shift]:
-            self.say(contest.name, cell.key, self.remaining_seconds(), None)
-            self.cell(contest, cell, entry)
-        self.last_probe = entry["after"] = self.measurer.probe()
-        entry["group"], entry["why"] = verdict_of_probes(before, entry["after"])
+        take = Take([cell.key for cell in order[shift:] + order[:shift]], lambda key: self.cell(contest, contest.cell(key), entry),
+                    self.measurer.probe, before).run()
+        self.last_probe = entry["after"] = take.last_probe
+        entry["figures"], entry["group"], entry["again"] = take.figures, take.group, take.measured - len(order)
+        entry["why"] = "" if take.group else take.why or "no figure"
+        entry["failures"].update((key, "in another placement each time: " + take.why) for key in take.left() if take.group)
         self.cost[contest.name] = time.monotonic() - started
         self.say(contest.name, None, self.remaining_seconds(), entry)
 
     def cell(self, contest, cell, entry):
+        """The figures of one cell; None, and why is in the entry, if it failed."""
         name = (contest.name, cell.key)
+        self.say(contest.name, cell.key, self.remaining_seconds(), None)
         try:
-            entry["figures"][cell.key] = self.measurer.measure(cell, contest.place)
-            self.strikes[name] = 0
+            figures = self.measurer.measure(cell, contest.place)
         except Failed as error:
             entry["failures"][cell.key] = str(error)
             self.strikes[name] += 1
             if self.strikes[name] >= STRIKES:
                 self.given_up[name] = str(error)
+            return None
+        self.strikes[name] = 0
+        return figures
 
     def why_not(self, contest_name, key):
         """Why a cell has no figure."""

@@ -2,11 +2,10 @@
  *
  * probe A B: in which state are these two cpus? Prints one JSON line:
  *   handoff_ns  median time that a cache line takes from one to the other and is seen there; on
- *   virtual
- *               machines it has two values, near (same cache) and far, and figures follow it
+ *               virtual machines it has two values, near (same cache) and far, and figures follow it
  *   lost        part of the time that each of the two lost to others while it spun: the time in
  *               gaps of more than 20 us between two looks at the clock
- * Takes about 0.2 s. Status 2: arguments; 1: cannot run there.
+ * Takes about 0.1 s. Status 2: arguments; 1: cannot run there.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -25,8 +24,8 @@
 
 #define TRIPS_PER_SAMPLE 16
 #define SAMPLES_AT_MOST  65536
-#define HANDOFF_NS       (60 * 1000000ull)
-#define SPIN_NS          (120 * 1000000ull)
+#define HANDOFF_NS       (20 * 1000000ull)
+#define SPIN_NS          (60 * 1000000ull)
 #define GAP_NS           20000
 #define STOP             UINT32_MAX
 

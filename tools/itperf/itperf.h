@@ -427,6 +427,7 @@ int perf_server(const struct perf_options *options);
 struct perf_result {
     uint32_t size;
     uint64_t iterations; /* messages of one direction, or round trips */
+    uint64_t warm_up;    /* the same, before them */
     double seconds;
     double rate, rate_peak, rate_median;
     struct histogram *times;             /* lat; round trips in nanoseconds; three of them */

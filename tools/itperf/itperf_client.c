@@ -18,6 +18,7 @@
 #define WORD_US     1000000u  /* for a REFUSE that is on its way */
 #define WARM_ROUNDS 1000u
 #define WARM_NAPS   10u /* which are long */
+#define WARM_OCTETS (512ull << 20)
 
 struct client {
     const struct perf_options *options;
@@ -199,19 +200,30 @@ static void combine(const struct client *client, struct perf_result *result)
     }
 }
 
+/* Messages of an Endpoint before measuring: no more than are measured, of large ones fewer, but what may be under way twice. */
+static uint64_t warm_rounds(const struct perf_plan *plan, uint32_t size)
+{
+    uint64_t most = plan->target == PERF_NAP ? WARM_NAPS : WARM_ROUNDS;
+    uint64_t octets = (uint64_t)size * plan->active;
+    uint64_t rounds = octets ? WARM_OCTETS / octets : most;
+
+    if (rounds < 2 * plan->tx_depth)
+        rounds = 2 * plan->tx_depth;
+    if (rounds > most)
+        rounds = most;
+    return plan->iterations && plan->iterations < rounds ? plan->iterations : rounds;
+}
+
 static bool measure(struct client *client, uint32_t size, struct perf_result *result)
 {
     const struct perf_plan *plan = &client->session.plan;
     struct perf_run run = { .size = size,
                             .iterations = plan->duration_us ? 0 : plan->iterations,
                             .duration_us = plan->duration_us };
-    uint64_t rounds = plan->target == PERF_NAP ? WARM_NAPS : WARM_ROUNDS;
-    struct perf_run warm = { .size = size,
-                             .iterations = plan->iterations && plan->iterations < rounds
-                                               ? plan->iterations
-                                               : rounds };
+    struct perf_run warm = { .size = size, .iterations = warm_rounds(plan, size) };
 
     result->size = size;
+    result->warm_up = client->options->warm_up ? warm.iterations * plan->active : 0;
     result->session = &client->session;
     result->times = calloc(3, sizeof(*result->times));
     if (!result->times) {

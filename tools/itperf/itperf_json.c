@@ -141,6 +141,7 @@ static json_t *result_json(const struct perf_report *report, const struct perf_r
 
     set_number(object, "MsgSize", result->size);
     set_number(object, "n_iterations", result->iterations);
+    set_number(object, "n_warm_up", result->warm_up);
     if (options->plan.kind == PERF_LAT) {
         set_times(object, report, result);
         if (options->plan.pair)
