@@ -85,7 +85,8 @@ static _Noreturn void usage(const struct peer_program *program, const char *form
         "       %s client --host H --port P --op send|write|read --mode lat|bw|rate [--size N]\n"
         "           [--window N] [--seconds S | --iters N] [--completion busy|event] [--cpu N]\n"
         "           [--congestion NAME]%s%s [--samples FILE] [--json]\n",
-        program->name, program->name, program->batches ? " [--batch OCTETS] [--pause NS]" : "",
+        program->name, program->name,
+        program->batches ? " [--batch OCTETS] [--pause NS] [--timer NS]" : "",
         program->providers ? " [--provider NAME]" : "");
     exit(2);
 }
@@ -159,7 +160,8 @@ enum {
     BATCH = 'b',
     PROVIDER = 'P',
     SAMPLES = 'f',
-    PAUSE = 'a'
+    PAUSE = 'a',
+    TIMER = 't'
 };
 
 static const struct option options[] = {
@@ -179,6 +181,7 @@ static const struct option options[] = {
     { "provider", 1, NULL, PROVIDER },
     { "samples", 1, NULL, SAMPLES },
     { "pause", 1, NULL, PAUSE },
+    { "timer", 1, NULL, TIMER },
     { NULL, 0, NULL, 0 },
 };
 
@@ -211,6 +214,11 @@ static void take(struct peer *peer, int option, const char *name)
         if (!program->batches)
             usage(program, "--pause is not for this program");
         plan->pause = number(program, name, optarg, 1, 1000000);
+        break;
+    case TIMER:
+        if (!program->batches)
+            usage(program, "--timer is not for this program");
+        plan->timer = number(program, name, optarg, 1, 1000000000);
         break;
     case PROVIDER:
         if (!program->providers)
@@ -258,6 +266,8 @@ static void parse(struct peer *peer, int argc, char **argv)
         usage(program, "--batch is for bw and rate");
     if (plan->mode != PEER_LAT && plan->pause)
         usage(program, "--pause is for lat");
+    if (plan->timer && (plan->mode != PEER_LAT || plan->event))
+        usage(program, "--timer is for lat that polls");
 }
 
 /* ---- sockets ---- */

@@ -32,6 +32,7 @@ struct peer_plan {
     uint64_t window;     /* messages under way at most (bw, rate) */
     uint64_t batch;      /* octets per system call (raw_tcp); 0: one message each */
     uint64_t pause;      /* ns in which each end does nothing before a message (raw_tcp, lat) */
+    uint64_t timer;      /* ns after which each end sets a timer anew (raw_tcp, lat); 0: none */
     uint64_t iters;      /* timed messages or round trips; 0: as many as fit into seconds */
     double seconds;      /* timed part */
     char congestion[16]; /* congestion control of every TCP socket; empty: the system's */
@@ -66,7 +67,7 @@ struct peer {
 struct peer_program {
     const char *name;
     unsigned ops; /* PEER_OP() of each supported operation */
-    bool batches; /* takes --batch and --pause */
+    bool batches; /* takes --batch, --pause and --timer */
     const char *const
         *providers; /* values of --provider, the first is the default; NULL: no such option */
     void (*run)(struct peer *peer);

@@ -2,7 +2,7 @@
  *
  * probe A B: in which state are these two cpus? Prints one JSON line:
  *   handoff_ns  median time that a cache line takes from one to the other and is seen there; on
- *               virtual machines it has two values, near (same cache) and far, and figures follow it
+ *               virtual machines it has two values, near (same cache) and far; figures follow it
  *   lost        part of the time that each of the two lost to others while it spun: the time in
  *               gaps of more than 20 us between two looks at the clock
  * Takes about 0.1 s. Status 2: arguments; 1: cannot run there.

@@ -7,7 +7,9 @@
  * sleeping in the call. The receiver of a stream reads up to 256 KiB at once into memory that stays
  * in its cache. With --batch many messages leave in one gathered write, each as an element of its
  * own. With --pause both ends of a round trip do nothing for so long before they send: this is the
- * tail of a program that takes so much longer than TCP, and adds no disturbance of its own.
+ * tail of a program that takes so much longer than TCP, and adds no disturbance of its own. With
+ * --timer both ends set a timer anew when so much time has passed, while they wait for the answer:
+ * this is the tail of a program that notices in time when its caller no longer polls.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -20,6 +22,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/timerfd.h>
 #include <sys/uio.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -65,6 +68,40 @@ static bool recv_all(int fd, char *data, size_t length, int flags)
     return true;
 }
 
+/* A timer that is set anew `every` ns, and ends a third of that later if it is not. */
+struct put_off {
+    int fd;
+    uint64_t every, last;
+};
+
+static struct put_off put_off_new(uint64_t every)
+{
+    struct put_off timer = { -1, every, 0 };
+
+    if (every && (timer.fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC)) < 0)
+        peer_die_errno("timerfd_create");
+    return timer;
+}
+
+static void put_off(struct put_off *timer)
+{
+    uint64_t now = timer->every ? peer_now() : 0, end = now + timer->every + timer->every / 3;
+    struct itimerspec at = { .it_value = { (time_t)(end / 1000000000), (long)(end % 1000000000) } };
+
+    if (!timer->every || now - timer->last < timer->every)
+        return;
+    if (timerfd_settime(timer->fd, TFD_TIMER_ABSTIME, &at, NULL))
+        peer_die_errno("timerfd_settime");
+    timer->last = now;
+}
+
+/* What has been sent needs a while to be answered: time for what is not in a hurry. */
+static void send_message(int fd, const char *data, size_t size, int flags, struct put_off *timer)
+{
+    send_all(fd, data, size, flags);
+    put_off(timer);
+}
+
 static void pause_ns(uint64_t ns)
 {
     uint64_t until = ns ? peer_now() + ns : 0;
@@ -77,18 +114,19 @@ static void latency(struct peer *peer, int fd, int flags)
 {
     size_t size = peer->plan.size;
     char *data = peer_memory(size, 'r');
+    struct put_off timer = put_off_new(peer->plan.timer);
     uint64_t count = 0;
 
     peer_start(peer);
     if (peer->server) {
         for (; recv_all(fd, data, size, flags); count++) {
             pause_ns(peer->plan.pause);
-            send_all(fd, data, size, flags);
+            send_message(fd, data, size, flags, &timer);
         }
     } else {
         do {
             pause_ns(peer->plan.pause);
-            send_all(fd, data, size, flags);
+            send_message(fd, data, size, flags, &timer);
             if (!recv_all(fd, data, size, flags))
                 peer_die("the server is gone");
             count++;

@@ -200,7 +200,8 @@ static void combine(const struct client *client, struct perf_result *result)
     }
 }
 
-/* Messages of an Endpoint before measuring: no more than are measured, of large ones fewer, but what may be under way twice. */
+/* Messages of an Endpoint before measuring: no more than are measured, of large ones fewer, but
+ * twice what may be under way. */
 static uint64_t warm_rounds(const struct perf_plan *plan, uint32_t size)
 {
     uint64_t most = plan->target == PERF_NAP ? WARM_NAPS : WARM_ROUNDS;
