@@ -257,7 +257,7 @@ START_TEST(a_changed_policy_is_pushed_with_a_new_generation)
     ck_assert_uint_eq(kald_take_up(fd, 3, 3, 0, NULL), 3);
     /* One that cannot be used changes nothing, and is said. */
     kald_policy("0.conf", "limit endpoinds 2\n");
-    ck_assert(tc_until(kald_lines("0.conf:1: ") == 1, 10000));
+    ck_assert(tc_until(kald_lines("0.conf:1: ") >= 1, 10000)); /* a rename is two events */
     ck_assert_uint_eq(kald_take_up(fd, 4, 4, 0, NULL), 3);
     kald_policy("0.conf", "limit endpoints 4\n");
     expect_policy(fd, "limit endpoints 4\nlimit endpoints 3\n", &generation);
