@@ -30,10 +30,11 @@
 
 /* ---- the descriptor -------------------------------------------------------------------------- */
 
-static bool is_watched(const struct kal_reload *reload, int wd, unsigned long long inode)
+static bool is_watched(const struct kal_reload *reload, const struct kal_watched *watched)
 {
     for (unsigned i = 0; i < reload->count; i++)
-        if (reload->watched[i].wd == wd && reload->watched[i].inode == inode)
+        if (reload->watched[i].wd == watched->wd && reload->watched[i].inode == watched->inode &&
+            reload->watched[i].mask == (watched->mask & IN_ALL_EVENTS))
             return true;
     return false;
 }
@@ -53,9 +54,9 @@ static bool is_inotify(int fd)
 static bool is_ours(const struct kal_reload *reload)
 {
     char path[40], text[1024], *line;
-    unsigned long long inode;
+    struct kal_watched watched;
     ssize_t length;
-    int fd, wd;
+    int fd;
 
     if (!is_inotify(reload->fd))
         return false;
@@ -68,39 +69,71 @@ static bool is_ours(const struct kal_reload *reload)
         return false;
     text[length] = '\0';
     for (line = text; (line = strstr(line, "inotify wd:")); line++)
-        if (sscanf(line, "inotify wd:%x ino:%llx", (unsigned *)&wd, &inode) != 2 ||
-            !is_watched(reload, wd, inode))
+        if (sscanf(line, "inotify wd:%x ino:%llx sdev:%*x mask:%x", (unsigned *)&watched.wd,
+                   &watched.inode, &watched.mask) != 3 ||
+            !is_watched(reload, &watched))
             return false;
     return true;
 }
 
 /* ---- what is watched ------------------------------------------------------------------------- */
 
+/* By its descriptor: what is at `path` may be replaced at any time, and the inode that is noted is
+ * to be the one that is watched. */
 static bool watch_one(struct kal_reload *reload, const char *path, uint32_t mask)
 {
+    int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC), wd = -1;
     struct stat about;
-    int wd = inotify_add_watch(reload->fd, path, mask | IN_ONLYDIR);
+    char itself[40];
 
-    if (wd < 0 || stat(path, &about))
+    if (fd < 0)
         return false;
-    reload->watched[reload->count].wd = wd;
-    reload->watched[reload->count++].inode = about.st_ino;
+    snprintf(itself, sizeof itself, "/proc/self/fd/%d", fd);
+    if (!fstat(fd, &about))
+        wd = inotify_add_watch(reload->fd, itself, mask);
+    close(fd);
+    if (wd < 0)
+        return false;
+    reload->watched[reload->count++] = (struct kal_watched){ wd, mask, about.st_ino };
     return true;
 }
 
+/* Watches the nearest folder above that is there. False: one between them came before the watch
+ * did, so nothing will tell of it. */
+static bool watch_above(struct kal_reload *reload, const char *folder)
+{
+    char path[PATH_MAX], below[PATH_MAX], *end;
+    bool watched = false;
+
+    if ((size_t)snprintf(path, sizeof path, "%s", folder) >= sizeof path)
+        return true;
+    do {
+        memcpy(below, path, sizeof below);
+        end = strrchr(path, '/');
+        if (end)
+            *end = '\0';
+        watched = end && watch_one(reload, end == path ? "/" : path, ABOVE);
+    } while (end && !watched);
+    return !watched || !strcmp(below, folder) || access(below, F_OK);
+}
+
+static void unwatch_all(struct kal_reload *reload)
+{
+    for (unsigned i = 0; i < reload->count; i++)
+        inotify_rm_watch(reload->fd, reload->watched[i].wd);
+    reload->count = 0;
+}
+
+/* The folder above first: from then on it tells of one that comes. */
 static void watch_all(struct kal_reload *reload, const char *folder)
 {
-    char path[PATH_MAX], *end;
-    bool found = false;
-
-    reload->count = 0;
-    if ((size_t)snprintf(path, sizeof path, "%s", folder) >= sizeof path)
-        return;
-    watch_one(reload, path, IN_FOLDER);
-    while (!found && (end = strrchr(path, '/'))) {
-        *end = '\0';
-        found = watch_one(reload, end == path ? "/" : path, ABOVE);
+    /* Bounded, because what is there may be no folder that can be watched. */
+    for (int tries = 0; tries < 4; tries++) {
+        unwatch_all(reload);
+        if (watch_above(reload, folder))
+            break;
     }
+    watch_one(reload, folder, IN_FOLDER);
 }
 
 void kal_reload_begin(struct kal_reload *reload, const char *folder)
@@ -147,8 +180,6 @@ bool kal_reload_noticed(struct kal_reload *reload, const char *folder)
         }
     if (!noticed)
         return false;
-    for (unsigned i = 0; i < reload->count; i++)
-        inotify_rm_watch(reload->fd, reload->watched[i].wd);
     watch_all(reload, folder);
     return true;
 }

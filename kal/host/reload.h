@@ -5,16 +5,18 @@
 #define ITAL_KAL_RELOAD_H
 
 #include <stdbool.h>
-#include <sys/types.h>
+
+struct kal_watched {
+    int wd;
+    unsigned mask;
+    unsigned long long inode;
+};
 
 struct kal_reload {
     /* -1: nothing is watched */
     int fd;
     unsigned count;
-    struct {
-        int wd;
-        ino_t inode;
-    } watched[2];
+    struct kal_watched watched[2];
 };
 
 /* Begins to watch, without an error if that cannot be. The folder must be there: a user has but few

@@ -7,14 +7,17 @@
 #include "base/monitor.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <stdatomic.h>
 #include <stdio.h>
-#include <string.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/inotify.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 static char policy[4300];
@@ -220,6 +223,132 @@ START_TEST(the_folder_may_be_another)
 }
 END_TEST
 
+/* ---- changes while watches are laid ---- */
+
+/* What changes before or after the nth watch that is laid from now on, once. */
+static struct {
+    void (*change)(void);
+    _Atomic int left; /* 0: its time has come */
+    bool before;
+    _Atomic bool done;
+} between;
+
+static void watch_is_laid(bool before)
+{
+    int left = atomic_load(&between.left);
+
+    if (!left || between.before != before)
+        return;
+    while (left && !atomic_compare_exchange_weak(&between.left, &left, left - 1))
+        ;
+    if (left != 1)
+        return;
+    between.change();
+    atomic_store(&between.done, true);
+}
+
+/* In the place of the C library's. */
+int inotify_add_watch(int fd, const char *path, uint32_t mask)
+{
+    int wd, errno_kept;
+
+    watch_is_laid(true);
+    wd = (int)syscall(SYS_inotify_add_watch, fd, path, mask);
+    errno_kept = errno;
+    watch_is_laid(false);
+    errno = errno_kept;
+    return wd;
+}
+
+static void begin_between(int nth, bool before, void (*change)(void))
+{
+    between.before = before;
+    between.change = change;
+    atomic_store(&between.left, nth);
+}
+
+/* Perhaps so many watches were not laid. */
+static void end_between(void)
+{
+    if (atomic_exchange(&between.left, 0))
+        between.change();
+    else
+        ck_assert(tc_until(atomic_load(&between.done), 10000));
+}
+
+static void folder_comes(void)
+{
+    ck_assert(!mkdir(policy, 0755) && !chmod(policy, 0755));
+}
+
+static void folders_come(void)
+{
+    char above[4300];
+
+    snprintf(above, sizeof above, "%s/above", fixture_folder());
+    ck_assert(!mkdir(above, 0755) && !chmod(above, 0755));
+    folder_comes();
+}
+
+static void folder_is_replaced(void)
+{
+    char aside[4400];
+
+    snprintf(aside, sizeof aside, "%s/aside2", fixture_folder());
+    ck_assert_int_eq(rename(policy, aside), 0);
+    folder_comes();
+}
+
+static void nothing_is_missed_between(int nth, bool before, void (*change)(void), const char *goes)
+{
+    char from[4400], aside[4400];
+    struct kal_rnic *rnic;
+    struct kal *kal;
+
+    snprintf(from, sizeof from, "%s/%s", fixture_folder(), goes);
+    snprintf(aside, sizeof aside, "%s/aside", fixture_folder());
+    fixture_conf("[ital]\nmonitor = no\n");
+    kal = fixture_get();
+    ck_assert_int_eq(kal_rnic_open(kal, "test", NULL, &rnic), KAL_OK);
+    ck_assert_int_eq(ask(rnic, "192.0.2.9"), RI_ERR_PERMISSION);
+    begin_between(nth, before, change);
+    ck_assert_int_eq(rename(from, aside), 0);
+    ck_assert(tc_until(ask(rnic, "192.0.2.9") == RI_OK, 10000));
+    end_between();
+    snprintf(from, sizeof from, "%s/20.conf", policy + strlen(fixture_folder()) + 1);
+    file(from, "deny connect to 192.0.3.0/24\n");
+    ck_assert(tc_until(ask(rnic, "192.0.3.9") == RI_ERR_PERMISSION, 10000));
+    ck_assert_int_eq(kal_rnic_close(rnic, false), KAL_OK);
+    kal_put(kal);
+}
+
+START_TEST(a_folder_that_comes_between_is_watched)
+{
+    file("policy.d/10.conf", "deny connect to 192.0.2.0/24\n");
+    nothing_is_missed_between(1 + _i / 2, _i % 2, folder_comes, "policy.d");
+}
+END_TEST
+
+START_TEST(folders_that_come_between_are_watched)
+{
+    fixture_folder_made("above");
+    fixture_folder_made("above/policy.d");
+    snprintf(policy, sizeof policy, "%s/above/policy.d", fixture_folder());
+    ck_assert_int_eq(chmod(policy, 0755), 0);
+    file("above/policy.d/10.conf", "deny connect to 192.0.2.0/24\n");
+    nothing_is_missed_between(1 + _i / 2, _i % 2, folders_come, "above");
+}
+END_TEST
+
+START_TEST(a_folder_that_is_replaced_between_is_watched)
+{
+    file("policy.d/10.conf", "deny connect to 192.0.2.0/24\n");
+    nothing_is_missed_between(1 + _i / 2, _i % 2, folder_is_replaced, "policy.d/10.conf");
+}
+END_TEST
+
+/* ---- the descriptor ---- */
+
 static void await_an_answer(void)
 {
     char path[MONITOR_PATH_ROOM], name[MONITOR_NAME_MAX], octet;
@@ -306,5 +435,8 @@ int main(void)
                  the_folder_may_be_another, descriptors_of_the_program_are_not_read,
                  without_a_folder_nothing_is_watched);
     tcase_add_loop_test(tc, changes_are_noticed, 0, 2);
+    tcase_add_loop_test(tc, a_folder_that_comes_between_is_watched, 0, 10);
+    tcase_add_loop_test(tc, folders_that_come_between_are_watched, 0, 10);
+    tcase_add_loop_test(tc, a_folder_that_is_replaced_between_is_watched, 0, 10);
     return tc_main(suite);
 }
