@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Roofline: what iWARP's framing costs over TCP when nothing else is done. FPDUs of about 64 KiB
- * leave in batches of 256 KiB. There are no queues, no checks and no completions, so ital cannot be
+ * leave in batches of 1 MiB. There are no queues, no checks and no completions, so ital cannot be
  * expected to be faster than this.
  *
  * --provider says how octets arrive:
- *   staged         into a buffer of 256 KiB; summed there, then copied to their place
+ *   staged         into a buffer of 1 MiB; summed there, then copied to their place
  *   direct         the kernel copies the payload to its place; it is summed there, after that. ital
  *                  must not do this: it sums before an octet of a message is visible.
  *   staged-no-crc, direct-no-crc     the same without sums
@@ -34,7 +34,7 @@
 #endif
 
 #define FPDU_MOST    65400u /* octets, all parts */
-#define BATCH        (256u << 10)
+#define BATCH        (1u << 20)
 #define BATCH_FPDUS  64u /* most of one write */
 #define HEAD         16u /* MPA length and a tagged DDP header */
 #define TAIL         4u  /* CRC */

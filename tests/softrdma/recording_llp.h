@@ -10,7 +10,7 @@
 
 #include "providers/softrdma/softrdma.h"
 
-#define RECORDING_ROOM    (2u << 20)
+#define RECORDING_ROOM    (10u << 20)
 #define RECORDING_WRITES  64u
 #define RECORDING_ANSWERS 256u
 

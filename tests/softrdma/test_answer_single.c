@@ -157,16 +157,16 @@ END_TEST
 /* ---- length ---- */
 
 /* Everything written from `at` on are responses of these lengths from the region's first octet on.
- * Each FPDU fits the EMSS that was known when it was built. */
-static void expect_answers(size_t at, const uint8_t *octets, const uint32_t *lengths,
-                           uint32_t count)
+ * Each FPDU fits the EMSS that was known when it was built. Returns how many they are. */
+static uint32_t expect_answers(size_t at, const uint8_t *octets, const uint32_t *lengths,
+                               uint32_t count)
 {
-    uint32_t offset = 0;
+    uint32_t offset = 0, fpdus = 0;
     struct mpa_fpdu fpdu;
     struct ddp_hdr hdr;
     size_t need;
 
-    for (; at < wires[ALONE].used; at += fpdu.size) {
+    for (; at < wires[ALONE].used; at += fpdu.size, fpdus++) {
         uint32_t part;
 
         ck_assert_int_eq(mpa_scan(wires[ALONE].octets + at, wires[ALONE].used - at, &fpdu, &need),
@@ -187,6 +187,7 @@ static void expect_answers(size_t at, const uint8_t *octets, const uint32_t *len
         }
     }
     ck_assert_uint_eq(count, 0);
+    return fpdus;
 }
 
 /* Where an FPDU holds less than TX_COPY_OCTETS, a response of that length is segmented, on either
@@ -243,16 +244,19 @@ START_TEST(answers_fit_the_emss_that_was_known)
 END_TEST
 
 /* Responses leave in writes of WRITE_SEGMENTS TCP segments, as messages of a stream do; with CRC
- * those that are longer in writes as long as possible, and messages behind them follow segments
- * again. */
+ * those that are longer do not follow segments, so their FPDUs are longer. Messages behind them
+ * follow segments again. */
 START_TEST(long_answers_leave_in_long_writes)
 {
+    enum { POSTS = 4, SEGMENTS = 4 /* of a post */ };
     static const struct {
-        uint32_t octets, writes;
+        uint32_t octets, writes, fpdus;
         bool crc;
     } cases[] = {
-        { 60000, 1, true },  { LONG_RESPONSE, 2, true },           { LONG_RESPONSE + 1, 1, true },
-        { 400000, 1, true }, { WRITE_SEGMENTS * 64000, 1, false }, { 400000, 2, false },
+        { 60000, 1, 4, true },     { LONG_RESPONSE, 1, 17, true },
+        { 400000, 1, 13, true },   { LONG_RESPONSE + 1, 1, 9, true },
+        { 400000, 1, 7, false },   { WRITE_SEGMENTS * 64000, 1, 16, false },
+        { 1 << 20, 2, 17, false },
     };
     const uint32_t octets = cases[_i].octets;
     struct twin *twin = &twins[ALONE];
@@ -270,18 +274,19 @@ START_TEST(long_answers_leave_in_long_writes)
         put_request(twin, &(struct odd){ .stag = large.keys.rkey - twin->region[READABLE].keys.rkey,
                                          .octets = octets });
         arrive_all(twin);
-        expect_answers(before, large.octets, &octets, 1);
+        ck_assert_uint_eq(expect_answers(before, large.octets, &octets, 1), cases[_i].fpdus);
         ck_assert_uint_eq(wires[ALONE].writes, cases[_i].writes);
         wires[ALONE].writes = 0;
-        for (uint32_t i = 0; i < 8; i++) {
-            struct ri_sge sge = { 0, 65536, large.keys.lkey };
+        for (uint32_t i = 0; i < POSTS; i++) {
+            struct ri_sge sge = { 0, SEGMENTS * 65536, large.keys.lkey };
 
             ck_assert_int_eq(side_post(side_of(twin), RI_WR_RDMA_WRITE, i,
-                                       i < 7 ? RI_WR_COALESCE : RI_WR_SIGNALED, &sge, 1, 0, 5),
+                                       i < POSTS - 1 ? RI_WR_COALESCE : RI_WR_SIGNALED, &sge, 1, 0,
+                                       5),
                              RI_OK);
         }
-        ck_assert_uint_eq(wires[ALONE].writes, 8 / WRITE_SEGMENTS + 1);
-        poll_cq(twin, side_of(twin)->send_cq, 8);
+        ck_assert_uint_eq(wires[ALONE].writes, POSTS * SEGMENTS / WRITE_SEGMENTS + 1);
+        poll_cq(twin, side_of(twin)->send_cq, POSTS);
         wires[ALONE].used = 0;
     }
     region_free(side_of(twin), &large);
@@ -302,6 +307,6 @@ int main(void)
     tcase_add_loop_test(meanwhile, output_that_a_pass_completes_is_told, 0, 3);
     tcase_add_loop_test(size, short_answers_fit_a_small_emss, 0, 2);
     tcase_add_loop_test(size, answers_fit_the_emss_that_was_known, 0, 4);
-    tcase_add_loop_test(size, long_answers_leave_in_long_writes, 0, 6);
+    tcase_add_loop_test(size, long_answers_leave_in_long_writes, 0, 7);
     return tc_main(suite);
 }

@@ -22,7 +22,7 @@
 #define SOURCE    (1u << 20)
 #define STEPS     30u
 #define ELEMENTS  8u
-#define ROOM_USED (RECORDING_ROOM - 400000u)
+#define ROOM_USED ((2u << 20) - 400000u)
 #define READS     4u
 
 /* The expected form of a request, or of a Read Response. */

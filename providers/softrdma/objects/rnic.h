@@ -24,14 +24,14 @@
 #define MAX_CQE         (1u << 22)
 #define POLLED_MAX      16u
 #define LANES_MOST      64u
-#define RX_RING_OCTETS  (384u * 1024u)  /* a read behind an incomplete FPDU */
+#define RX_RING_OCTETS  (640u * 1024u)  /* a read behind an incomplete FPDU */
 #define TX_BATCH_OCTETS (1024u * 1024u) /* aimed at in one system call that is not one segment */
 /* beyond that, so that the end of a message needs no call of its own */
 #define TX_BATCH_TAIL    (128u * 1024u)
-#define TX_IOV           1024u          /* UIO_MAXIOV */
-#define TX_ARENA_OCTETS  (64u * 1024u)  /* headers, trailers, small payload of one batch */
-#define TX_BOUNCE_OCTETS (512u * 1024u) /* Read Response payload of one batch */
-#define TX_COPY_OCTETS   256u           /* payload up to here is copied next to its header */
+#define TX_IOV           1024u           /* UIO_MAXIOV */
+#define TX_ARENA_OCTETS  (64u * 1024u)   /* headers, trailers, small payload of one batch */
+#define TX_BOUNCE_OCTETS (1024u * 1024u) /* Read Response payload of one batch */
+#define TX_COPY_OCTETS   256u            /* payload up to here is copied next to its header */
 /* coalesced posts leave: octets of small ones, with headers */
 #define TX_COALESCE_SMALL (48u * 1024u)
 /* payload that is still in the first-level cache between CRC and copy */
@@ -42,9 +42,9 @@
 #define FPDU_LEAST  2048u /* ... and never with less room than that */
 #define FPDU_ALIGN  64u   /* payload of those that are cut: sources stay aligned */
 /* ... and in a stream so many segments a write */
-#define WRITE_SEGMENTS 4u
-/* with CRC a Read this long is answered in writes as long as possible */
-#define LONG_RESPONSE (WRITE_SEGMENTS * 64u * 1024u)
+#define WRITE_SEGMENTS 16u
+/* with CRC a longer Read is answered in writes as long as possible */
+#define LONG_RESPONSE (256u * 1024u)
 /* Polls that found something without arming: the consumer counts as polling then. */
 #define TX_HITS          16u
 #define TX_RETRY_NS      20000u  /* a full socket is retried after that time ... */
@@ -57,10 +57,10 @@
 #define EARLY_OCTETS  (64u * 1024u)
 #define ATOMIC_OCTETS 8u
 #define REMOTE_RIGHTS (RI_ACCESS_REMOTE_READ | RI_ACCESS_REMOTE_WRITE | RI_ACCESS_REMOTE_ATOMIC)
-/* Octets of one read: more would leave the cache before they are checked and placed. Four FPDUs
- * of almost any size: what a stream's peer writes at once. */
-#define READ_MOST  (256u * 1024u + 64u)
-#define READ_LEAST (READ_MOST / 16) /* while tiny FPDUs come, a read takes no more */
+/* Octets of one read, half of what a stream's peer writes at once: more would leave the cache
+ * before they are checked and placed. */
+#define READ_MOST  (512u * 1024u + 64u)
+#define READ_LEAST (READ_MOST / 32) /* while tiny FPDUs come, a read takes no more */
 /* reads end at the end of an FPDU if FPDUs are at least this long */
 #define READ_FPDU_LEAST (8u * 1024u)
 #define RX_FPDUS        512u /* FPDUs of one stream in one pass, about */
