@@ -135,6 +135,8 @@ def bandwidth_contest(size, crc_off):
 
 # FPDUs over TCP with nothing above them, in the ways that are open to ital: with a sum, octets are summed before they are placed.
 ROOFLINE = {"": ("--provider", "staged"), ", CRC off": ("--provider", "direct-no-crc")}
+# In batches as long as ital's writes; then the copy from a buffer costs less than reading each payload to its place.
+ROOFLINE_LONG = {"": ("--provider", "staged-1m"), ", CRC off": ("--provider", "staged-1m-no-crc")}
 BULK_SIZES = ((64 * KIB, "busy"), (64 * KIB, "event"), (MIB, "busy"), (MIB, "event"), (16 * MIB, "busy"), (16 * MIB, "event"))
 CONGESTIONS = ("bbr", "reno")
 
@@ -153,6 +155,8 @@ def bulk_contest(size, completion, congestion):
     about = {"mode": "bw", "size": size, "completion": completion, "congestion": congestion, "window": 64 if size <= MIB else 4}
     return Contest(bulk_name(size, completion, congestion), (
         raw(**about), *(roofline(op, crc, **about) for op in ("write", "read") for crc in ROOFLINE),
+        *(Cell("roofline %s%s, 1 MiB batches" % (op, crc), "roofline", op=op, arguments=ROOFLINE_LONG[crc], **about)
+          for op in ("write", "read") for crc in ROOFLINE_LONG),
         Cell("roofline read, copied", "roofline", op="read", arguments=("--provider", "staged-copied"), **about),
         *(ital(op + crc, op=op, conf=CRC_OFF if crc else (), **about) for op in ALL_OPS for crc in ROOFLINE)))
 
@@ -240,6 +244,15 @@ def bulk_bars():
                  for bulk in BULK_SIZES for congestion in CONGESTIONS for op in ALL_OPS for crc in ROOFLINE)
 
 
+LONG_BATCHES = ", × the roofline in batches of 1 MiB"
+
+
+def bulk_beside():
+    return tuple(("%s, %s%s%s" % (bulk_name(*bulk, congestion), op, crc, LONG_BATCHES), bulk_name(*bulk, congestion),
+                  "ital " + op + crc, "bytes_per_s", "roofline %s%s, 1 MiB batches" % ("read" if op == "read" else "write", crc))
+                 for bulk in BULK_SIZES for congestion in CONGESTIONS for op in ALL_OPS for crc in ROOFLINE_LONG)
+
+
 def unmeasured(text, limit, most, why, instructions=""):
     return Bar(text, "", "", limit, most, why=why, instructions=instructions)
 
@@ -286,7 +299,7 @@ ROWS = (
     Row("bandwidth-1m", "bandwidth, 1 MiB, same congestion control", bandwidth_bars("bandwidth 1 MiB")),
     Row("roofline", "bulk, over FPDUs over TCP with nothing above them", bulk_bars(),
         tuple(("%s, read, × the roofline that copies at the source" % bulk_name(*bulk, congestion), bulk_name(*bulk, congestion),
-               "ital read", "bytes_per_s", "roofline read, copied") for bulk in BULK_SIZES for congestion in CONGESTIONS)),
+               "ital read", "bytes_per_s", "roofline read, copied") for bulk in BULK_SIZES for congestion in CONGESTIONS) + bulk_beside()),
     Row("bandwidth-veth", "write bandwidth, 64 KiB, 1,448-byte EMSS (veth, offloads on)", (
         Bar("≥ 0.55 × raw TCP there", "bandwidth veth", "ital write", 0.55, False, RAW),),
         (("raw TCP there", "bandwidth veth", "raw", "bytes_per_s", ""),)),

@@ -3,6 +3,7 @@
 import os
 
 from . import judge
+from .cells import LONG_BATCHES
 from .rounds import DISTURBED, PLACEMENTS, quiet_first
 
 BEGIN, END = "<!-- begin result -->", "<!-- end result -->"
@@ -73,6 +74,8 @@ def bar_table(document, groups):
             rows.append([figure, bar["bar"], *(cells if groups else cells[:1] or ["–"]), result_text(bar)])
             figure = ""
         for each in row["beside"]:
+            if each["text"].endswith(LONG_BATCHES):
+                continue  # a column of bulk_table
             show = number if each["metric"] in ("ratio", "endpoints", "cpu_ns_per_message", "heap_kib_per_endpoint") else \
                 lambda value, metric=each["metric"]: with_unit(value, metric)
             cells = [spread(each["groups"][group], show) if group in each["groups"] else "–" for group in groups]
@@ -83,17 +86,20 @@ def bar_table(document, groups):
 def bulk_table(document, groups):
     """Raw TCP, the roofline and ital in columns of their own; medians, and the ratio of figures of one round."""
     ratios = {bar["bar"].split(": ")[0]: bar["groups"] for row in document["rows"] for bar in row["bars"]}
+    ratios.update({each["text"]: each["groups"] for row in document["rows"] for each in row["beside"]})
     made = []
     for name, rows in document["table"].items():
         figures = {each["cell"]: each["groups"] for each in rows}
         for cell in (key for key in figures if name.startswith("bulk ") and key.startswith("ital ")):
             what = cell[len("ital "):]
-            columns = ("raw", "roofline " + what.replace("send", "write"), cell)
+            roofline = "roofline " + what.replace("send", "write")
             for group in (group for group in groups if group in figures[cell]):
                 made.append([name[len("bulk "):], what, group,
                              *(with_unit(figures[key][group]["figure"]["median"], "bytes_per_s") if group in figures.get(key, ()) else "–"
-                               for key in columns), spread(ratios.get("%s, %s" % (name, what), {}).get(group)) or "–"])
-    head = ["size, completion, congestion control", "operation", "placement", "raw TCP", "roofline", "ital", "ital ÷ roofline"]
+                               for key in ("raw", roofline, cell)),
+                             *(spread(ratios.get("%s, %s%s" % (name, what, over), {}).get(group)) or "–" for over in ("", LONG_BATCHES))])
+    head = ["size, completion, congestion control", "operation", "placement", "raw TCP", "roofline", "ital", "ital ÷ roofline",
+            "÷ that of 1 MiB batches"]
     return ["## Bulk", "", *table(head, made)] if made else []
 
 

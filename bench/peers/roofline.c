@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Roofline: what iWARP's framing costs over TCP when nothing else is done. FPDUs of about 64 KiB
- * leave in batches of 1 MiB. There are no queues, no checks and no completions, so ital cannot be
- * expected to be faster than this.
+ * leave in batches of 256 KiB. There are no queues, no checks and no completions.
  *
  * --provider says how octets arrive:
- *   staged         into a buffer of 1 MiB; summed there, then copied to their place
+ *   staged         into a buffer of 256 KiB; summed there, then copied to their place
  *   direct         the kernel copies the payload to its place; it is summed there, after that. ital
  *                  must not do this: it sums before an octet of a message is visible.
  *   staged-no-crc, direct-no-crc     the same without sums
  *   staged-copied  staged; and the payload of a Read Response is copied at its source and summed
  *                  there, as its source may change until it has left
+ *   staged-1m, staged-1m-no-crc      batches and buffer are of 1 MiB, as long as ital's writes
  *
  * A message of a ping-pong leaves as two FPDUs, each in a write of its own, so that both ends work
  * at once.
@@ -34,7 +34,8 @@
 #endif
 
 #define FPDU_MOST    65400u /* octets, all parts */
-#define BATCH        (1u << 20)
+#define BATCH        (256u << 10)
+#define LONG_BATCH   (1u << 20)
 #define BATCH_FPDUS  64u /* most of one write */
 #define HEAD         16u /* MPA length and a tagged DDP header */
 #define TAIL         4u  /* CRC */
@@ -52,6 +53,7 @@ struct roof {
     char *copy;     /* of the payloads of one batch */
 
     /* One batch. */
+    size_t most; /* octets */
     struct iovec iov[3 * BATCH_FPDUS];
     char heads[BATCH_FPDUS][HEAD], tails[BATCH_FPDUS][TAIL];
     unsigned fpdus;
@@ -151,7 +153,7 @@ static void add_fpdu(struct roof *roof, uint16_t mark, char *payload, size_t len
     roof->iov[3 * at + 1] = (struct iovec){ payload, length };
     roof->iov[3 * at + 2] = (struct iovec){ roof->tails[at], TAIL };
     roof->octets += HEAD + length + TAIL;
-    if (roof->octets + FPDU_MOST > BATCH || roof->fpdus == BATCH_FPDUS)
+    if (roof->octets + FPDU_MOST > roof->most || roof->fpdus == BATCH_FPDUS)
         flush(roof);
 }
 
@@ -225,7 +227,7 @@ static bool came(struct roof *roof, ssize_t n)
 
 static void receive_staged(struct roof *roof, int flags)
 {
-    ssize_t n = recv(roof->fd, roof->stage + roof->end, BATCH - roof->end, flags);
+    ssize_t n = recv(roof->fd, roof->stage + roof->end, roof->most - roof->end, flags);
 
     if (!came(roof, n))
         return;
@@ -428,11 +430,12 @@ static void run(struct peer *peer)
     roof.crc = strstr(how, "no-crc") == NULL;
     roof.direct = strncmp(how, "direct", 6) == 0;
     roof.size = peer->plan.size;
+    roof.most = strstr(how, "1m") ? LONG_BATCH : BATCH;
     roof.out = peer_memory(roof.size, peer->server ? 's' : 'c');
     roof.in = peer_memory(roof.size + FPDU_MOST, 0);
-    roof.stage = peer_memory(BATCH, 0);
+    roof.stage = peer_memory(roof.most, 0);
     roof.copied = strstr(how, "copied") && peer->plan.op == PEER_READ && peer->server;
-    roof.copy = peer_memory(BATCH, 0);
+    roof.copy = peer_memory(roof.most, 0);
     if (roof.direct)
         roof.head_has = TAIL; /* nothing comes before the first header */
     snprintf(peer->library, sizeof peer->library, "FPDUs over TCP, %s", how);
@@ -456,9 +459,9 @@ int main(int argc, char **argv)
 {
     static const char *const ways[] = {
 #ifdef HAVE_ISAL
-        "staged",        "direct",        "staged-copied",
+        "staged",        "direct",        "staged-copied",    "staged-1m",
 #endif
-        "staged-no-crc", "direct-no-crc", NULL
+        "staged-no-crc", "direct-no-crc", "staged-1m-no-crc", NULL
     };
     static const struct peer_program program = {
         .name = "roofline",
