@@ -69,6 +69,23 @@ _Noreturn void peer_die_errno(const char *what)
 
 /* ---- command line ---- */
 
+static void print_usage(FILE *to, const struct peer_program *program)
+{
+    fprintf(
+        to,
+        "usage: %s server --port P [--host ADDRESS] [--cpu N]\n"
+        "       %s client --host H --port P --op send|write|read --mode lat|bw|rate [--size N]\n"
+        "           [--window N] [--seconds S | --iters N] [--completion busy|event] [--cpu N]\n"
+        "           [--congestion NAME]%s%s [--samples FILE] [--json]\n",
+        program->name, program->name,
+        program->batches ? " [--batch OCTETS] [--pause NS] [--timer NS]" : "",
+        program->providers ? " [--provider NAME]" : "");
+    if (program->providers)
+        fprintf(to, "providers:");
+    for (size_t i = 0; program->providers && program->providers[i]; i++)
+        fprintf(to, " %s%s", program->providers[i], program->providers[i + 1] ? "," : "\n");
+}
+
 static _Noreturn void usage(const struct peer_program *program, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 static _Noreturn void usage(const struct peer_program *program, const char *format, ...)
@@ -79,15 +96,8 @@ static _Noreturn void usage(const struct peer_program *program, const char *form
     fprintf(stderr, "%s: ", program->name);
     vfprintf(stderr, format, arguments);
     va_end(arguments);
-    fprintf(
-        stderr,
-        "\nusage: %s server --port P [--host ADDRESS] [--cpu N]\n"
-        "       %s client --host H --port P --op send|write|read --mode lat|bw|rate [--size N]\n"
-        "           [--window N] [--seconds S | --iters N] [--completion busy|event] [--cpu N]\n"
-        "           [--congestion NAME]%s%s [--samples FILE] [--json]\n",
-        program->name, program->name,
-        program->batches ? " [--batch OCTETS] [--pause NS] [--timer NS]" : "",
-        program->providers ? " [--provider NAME]" : "");
+    fputc('\n', stderr);
+    print_usage(stderr, program);
     exit(2);
 }
 
@@ -238,6 +248,10 @@ static void parse(struct peer *peer, int argc, char **argv)
     struct peer_plan *plan = &peer->plan;
     int option, index = 0;
 
+    if (argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
+        print_usage(stdout, program);
+        exit(0);
+    }
     if (argc < 2 || (strcmp(argv[1], "server") != 0 && strcmp(argv[1], "client") != 0))
         usage(program, "say server or client first");
     peer->server = argv[1][0] == 's';

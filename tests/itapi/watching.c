@@ -108,6 +108,14 @@ static bool uring_take(struct uring *uring)
     return head != tail;
 }
 
+/* Completions that found the ring full wait in the kernel until they are asked for. The ring's
+ * descriptor is readable meanwhile. */
+static void uring_flush(const struct uring *uring)
+{
+    ck_assert_int_ge(syscall(SYS_io_uring_enter, uring->fd, 0, 0, IORING_ENTER_GETEVENTS, NULL, 0),
+                     0);
+}
+
 /* The ring's descriptor is readable when a request has completed, so a time-out needs no
  * request. */
 static bool uring_wait(struct uring *uring, int fd, bool multishot, uint64_t deadline)
@@ -117,6 +125,8 @@ static bool uring_wait(struct uring *uring, int fd, bool multishot, uint64_t dea
             uring_poll(uring, fd, multishot);
         else if (tc_wait_fd(uring->fd, POLLIN, deadline) <= 0)
             return uring_take(uring);
+        else
+            uring_flush(uring);
     }
     return true;
 }
