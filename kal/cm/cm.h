@@ -302,6 +302,8 @@ bool cm_claim(struct kal_connection *connection);
 /* The lock is not held. */
 void cm_remove(struct kal_listener *listener, struct kal_connection *connection);
 void cm_unlist(struct kal_listener *listener, struct kal_connection *connection);
+/* The same of one that is reported now: it becomes an undecided one. */
+void cm_unlist_shown(struct kal_listener *listener, struct kal_connection *connection);
 /* Drops the connection's reference to the listener. The lock is not held. */
 void cm_listener_leave(struct kal_connection *connection, bool undecided);
 enum cm_place { CM_PLACE_SHOW, CM_PLACE_QUEUE, CM_PLACE_NONE, CM_PLACE_TAKEN };

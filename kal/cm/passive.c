@@ -163,8 +163,7 @@ static bool promote(struct kal_connection *c, struct cm_run *run)
         return false;
     place = cm_place_for(listener, c);
     if (place == CM_PLACE_SHOW) {
-        listener->undecided++;
-        cm_unlist(listener, c);
+        cm_unlist_shown(listener, c);
         pthread_mutex_unlock(&listener->guard.lock);
         return true;
     }

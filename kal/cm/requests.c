@@ -94,7 +94,7 @@ void cm_show_next(struct kal_listener *listener)
         cm_schedule(c);
 }
 
-void cm_unlist(struct kal_listener *listener, struct kal_connection *connection)
+static void unlist(struct kal_listener *listener, struct kal_connection *connection)
 {
     if (connection->queued) {
         DL_DELETE2(listener->queue, connection, listed_prev, listed_next);
@@ -104,7 +104,24 @@ void cm_unlist(struct kal_listener *listener, struct kal_connection *connection)
         listener->half_open--;
     }
     connection->listed = connection->claimed = connection->fresh = connection->queued = false;
+}
+
+void cm_unlist(struct kal_listener *listener, struct kal_connection *connection)
+{
+    unlist(listener, connection);
     cm_listener_room(listener);
+}
+
+/* One that leaves the queue takes the room that it leaves. Were that told, and the request deferred
+ * again, the lane would report the same request for ever. */
+void cm_unlist_shown(struct kal_listener *listener, struct kal_connection *connection)
+{
+    bool room = !connection->queued;
+
+    listener->undecided++;
+    unlist(listener, connection);
+    if (room)
+        cm_listener_room(listener);
 }
 
 void cm_remove(struct kal_listener *listener, struct kal_connection *connection)

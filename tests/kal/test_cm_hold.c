@@ -104,6 +104,28 @@ START_TEST(they_come_up_in_order)
 }
 END_TEST
 
+/* Two wait, and one more place is left behind that of the first: it is reported once for each time
+ * that room is told. */
+START_TEST(a_deferred_one_is_not_reported_for_ever)
+{
+    with((const char *[]){ "backlog", "3", NULL });
+    room = 1;
+    ask(0, "a");
+    ask(1, "b");
+    ask(2, "c");
+    passes();
+    ck_assert_uint_eq(refused, 1);
+    make_room(0);
+    passes();
+    ck_assert_uint_eq(refused, 2);
+    ck_assert_uint_eq(listener->undecided, 1);
+    ck_assert_uint_eq(waiting(), 2);
+    make_room(2);
+    fake_until(!waiting(), 10000);
+    ck_assert_str_eq(order, "abc");
+}
+END_TEST
+
 /* Incomplete start-ups do not delay others: the next request to report is at the front of its list,
  * as is the oldest start-up. */
 START_TEST(start_ups_and_those_that_wait_are_apart)
@@ -459,6 +481,7 @@ int main(void)
     TCase *tc = tc_case(suite, "hold", setup_full, hang_up_all);
 
     tcase_add_test(tc, they_come_up_in_order);
+    tcase_add_test(tc, a_deferred_one_is_not_reported_for_ever);
     tcase_add_test(tc, start_ups_and_those_that_wait_are_apart);
     tcase_add_test(tc, one_that_waited_is_accepted);
     tcase_add_test(tc, a_later_one_does_not_overtake);
