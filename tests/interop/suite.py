@@ -14,6 +14,7 @@ PASSED, SKIPPED, DIFFERS, FAILED, KEPT_OUT = "passed", "skipped", "differs", "fa
 PROGRAM_SECONDS, SUITE_SECONDS = 400, 900
 AT_A_TIME = 3  # programs
 SEEN = "cd /tmp/suite/seen && for program in *; do tr -d '\\000' <$program | sed \"s/ *$//; s/^/$program /\"; done; cd /"
+CRASHES = "dmesg | grep -E 'segfault at|general protection|trap '"  # which program, and where in which library
 KEPT_OUT_TEXT = "kept out by TC_KEEP_OUT"
 
 # A test's verdict; why: reason of a difference, a skip or a test that was kept out; says: what the failed test said.
@@ -98,6 +99,7 @@ class Suite:
     def __init__(self, interface, differences, tap):
         self.interface, self.differences, self.tap = interface, differences, tap
         self.results, self.warnings, self.seconds = [], collections.Counter(), {}
+        self.crashes = []  # lines of the kernel, which name the program by its first 15 letters
         self.seen = ""  # which call gave which error: lines of program, interface, call, error, function
 
     def script(self, program):
@@ -116,6 +118,7 @@ class Suite:
             vm.command("echo '%s' >/tmp/suite/%s.sh" % (self.script(program), program))
         vm.command("cd /tmp/suite && printf '%%s\\n' %s | xargs -P %d -I {} sh {}.sh; cd /" % (
             " ".join(order), AT_A_TIME), SUITE_SECONDS)
+        self.crashes = vm.command(CRASHES)[1].splitlines()
         for program in programs:
             self.judge(program, vm.command("cat /tmp/suite/%s.end" % program)[1].split(),
                        vm.command("cat /tmp/suite/%s.out" % program)[1])
@@ -147,7 +150,8 @@ class Suite:
             elif result.verdict == DIFFERS:
                 self.tap.ok(True, "%s: differs as expected: %s" % (name, result.why))
             else:
-                self.tap.ok(result.verdict != FAILED, name, (result.why + "\n" + result.says).strip())
+                crashes = [line for line in self.crashes if "Received signal" in result.says and "%s[" % program[:15] in line]
+                self.tap.ok(result.verdict != FAILED, name, "\n".join((result.why + "\n" + result.says).strip().splitlines() + crashes))
         print("# %s: %s: %s, %.0f s" % (self.interface, program, in_words(counts(results)), self.seconds[program]))
 
     def summary(self):

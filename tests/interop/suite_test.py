@@ -127,6 +127,28 @@ def all_words():
        "from a log of automake's, too, with the program's name")
 
 
+DEADLY = """not ok 1 - it_x: case: first
+#   error at test_x.c:7
+#   Received signal 11 (Segmentation fault)
+not ok 2 - it_x: case: second
+#   error at test_x.c:9
+1..2
+"""
+CRASHES = ["[   9.0] test_x[71]: segfault at 0 ip 000000000000beef sp 0 error 4 in libx.so[1000,2000+3000]",
+           "[   9.1] test_y[72]: segfault at 0 ip 000000000000beef sp 0 error 4 in liby.so[1000,2000+3000]"]
+
+
+def where_it_died():
+    run = suite.Suite("ib:x", differences, inside.Tap([]))
+    run.crashes = CRASHES
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        run.judge("test_x", ["1", "2.0", "3.0"], DEADLY)
+    first, second = said.getvalue().split("test_x: second")
+    ok("libx.so" in first and "liby.so" not in first and "libx.so" not in second,
+       "of a test that a signal ends the kernel's line is shown, which names the library")
+
+
 class Console(machine.Machine):
     def __init__(self, path):
         self.console, self.noticed = path, 0
@@ -164,6 +186,7 @@ def table():
 
 with_list()
 all_words()
+where_it_died()
 kernel()
 lists()
 table()
