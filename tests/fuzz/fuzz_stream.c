@@ -329,6 +329,8 @@ static void lateness(struct play *play, struct wire *wire)
     wire->late = 97u * read8(play->reader);
     if (!wire->late)
         testbed_deliver_late(play->bed, wire);
+    if (!testbed_is_late(play->bed))
+        play->bed->permit_count = 0;
 }
 
 static void step_of_wire(struct play *play, uint8_t step, struct wire *wire)

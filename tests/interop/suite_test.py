@@ -101,6 +101,20 @@ FAIL: tests/x/test_x 2 - it_x: case: first
 ital: a line of the program's
 FAIL: tests/x.sh (exit status: 1)
 """
+ABORTED = """# seed: 7
+ok 1 - x: corpus
+PASS: tests/x/replay_x 1 - x: corpus
+x.c:9: it does not hold
+%s
+ERROR: tests/x/replay_x - missing test plan
+ERROR: tests/x/replay_x - exited with status 134 (terminated by signal 6?)
+"""
+ABORTED_SHOWN = """ERROR: tests/x/replay_x - missing test plan
+  | # seed: 7
+  | x.c:9: it does not hold
+  | %s...
+ERROR: tests/x/replay_x - exited with status 134 (terminated by signal 6?)
+"""
 SHOWN = """FAIL: ib:x: test_x: first
   failure at test_x.c:7
   IT_ASYNC_AFF_EP_FAILURE came, not IT_ASYNC_AFF_EP_R_ERROR
@@ -125,6 +139,8 @@ def all_words():
     shown = subprocess.run([SHOW, "/dev/stdin"], input=AUTOMAKE, stdout=subprocess.PIPE, text=True, check=True).stdout
     ok(shown == "FAIL: tests/x/test_x 2 - it_x: case: first\n  failure at test_x.c:7\n  why\nFAIL: tests/x.sh (exit status: 1)\n",
        "from a log of automake's, too, with the program's name")
+    shown = subprocess.run([SHOW, "/dev/stdin"], input=ABORTED % ("ab" * 900), stdout=subprocess.PIPE, text=True, check=True).stdout
+    ok(shown == ABORTED_SHOWN % ("ab" * 500), "of a program that ended before its tests did, its last lines")
 
 
 DEADLY = """not ok 1 - it_x: case: first
