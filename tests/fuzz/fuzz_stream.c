@@ -328,9 +328,7 @@ static void lateness(struct play *play, struct wire *wire)
 {
     wire->late = 97u * read8(play->reader);
     if (!wire->late)
-        testbed_deliver_late(play->bed, wire);
-    if (!testbed_is_late(play->bed))
-        play->bed->permit_count = 0;
+        peer_send_late(play->bed, wire);
 }
 
 static void step_of_wire(struct play *play, uint8_t step, struct wire *wire)

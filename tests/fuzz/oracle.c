@@ -235,10 +235,13 @@ void testbed_look(struct testbed *w)
     }
 }
 
-void testbed_permit(struct testbed *w, const uint8_t *memory, const uint8_t *from, uint32_t length)
+void testbed_permit(const struct wire *wire, const uint8_t *memory, const uint8_t *from,
+                    uint32_t length)
 {
+    struct testbed *w = wire->bed;
+
     if (w->permit_count < TESTBED_PERMITS)
-        w->permits[w->permit_count++] = (struct permit){ memory, from, length };
+        w->permits[w->permit_count++] = (struct permit){ wire, memory, from, length };
 }
 
 struct ri_sge testbed_sge(const struct testbed *w, uint32_t which, uint32_t offset, uint32_t length)

@@ -67,7 +67,7 @@ static void note(struct wire *wire, const uint8_t *p, uint32_t length)
         testbed_allows(w, get32(p + 2), get64(p + 6), length - 14, RI_ACCESS_REMOTE_WRITE,
                        &memory) &&
         memory)
-        testbed_permit(w, memory, p + 14, length - 14);
+        testbed_permit(wire, memory, p + 14, length - 14);
     if (opcode == 1 && length == 46 && !(p[0] & 0x80)) {
         struct wanted *wanted = &wire->wanted[wire->wanted_in % TESTBED_WANTED];
 
@@ -84,7 +84,7 @@ static void note(struct wire *wire, const uint8_t *p, uint32_t length)
     if (opcode == 0xA && length == 70 && !(p[0] & 0x80) &&
         testbed_allows(w, get32(p + 26), get64(p + 30), 8, RI_ACCESS_REMOTE_ATOMIC, &memory) &&
         memory)
-        testbed_permit(w, memory, NULL, 8);
+        testbed_permit(wire, memory, NULL, 8);
 }
 
 size_t peer_fpdu(struct wire *wire, const uint8_t *ulpdu, uint32_t length, enum peer_fault fault,
@@ -145,7 +145,9 @@ static void look_at_write(struct testbed *w, const struct wire *wire)
 {
     const struct permit *permit = &w->permits[0];
 
-    if (w->permit_count != 1 || !permit->from || wire->closed || wire->ended || wire->raw)
+    if (w->permit_count != 1 || permit->wire != wire || !permit->from)
+        return;
+    if (wire->closed || wire->ended || wire->raw)
         return;
     for (uint32_t i = 0; i < TESTBED_QPS; i++) {
         const struct live_qp *live = &w->qps[i];
@@ -156,22 +158,40 @@ static void look_at_write(struct testbed *w, const struct wire *wire)
     }
 }
 
+/* Once nothing is late the permits have been used, or their wires are closed. */
+static void settle(struct testbed *w, const struct wire *wire)
+{
+    if (testbed_is_late(w))
+        return;
+    look_at_write(w, wire);
+    w->permit_count = 0;
+}
+
+/* The octets of what came before stand no more where they stood. */
+static void forget_octets(struct testbed *w)
+{
+    for (uint32_t i = 0; i < w->permit_count; i++)
+        w->permits[i].from = NULL;
+}
+
 void peer_send(struct testbed *w, struct wire *wire, const uint8_t *ulpdu, uint32_t length,
                enum peer_fault fault, size_t piece)
 {
     static uint8_t fpdu[ULPDU_MAX + 1024];
-    bool others = testbed_is_late(w); /* what it brings came before */
     size_t octets;
 
-    if (!others)
-        w->permit_count = 0; /* those of what was late have been used, or its wire is closed */
+    if (!testbed_is_late(w))
+        w->permit_count = 0; /* its wire was closed meanwhile */
+    forget_octets(w);
     octets = peer_fpdu(wire, ulpdu, length, fault, fpdu, sizeof(fpdu));
     testbed_deliver(w, wire, fpdu, octets, piece);
-    if (testbed_is_late(w))
-        return;
-    if (octets && !others)
-        look_at_write(w, wire);
-    w->permit_count = 0;
+    settle(w, wire);
+}
+
+void peer_send_late(struct testbed *w, struct wire *wire)
+{
+    testbed_deliver_late(w, wire);
+    settle(w, wire);
 }
 
 /* ---- segments ---- */

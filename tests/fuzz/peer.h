@@ -19,6 +19,8 @@ size_t peer_fpdu(struct wire *wire, const uint8_t *ulpdu, uint32_t length, enum 
 /* The same, delivered and recorded for the oracle. */
 void peer_send(struct testbed *bed, struct wire *wire, const uint8_t *ulpdu, uint32_t length,
                enum peer_fault fault, size_t piece);
+/* What is late comes. */
+void peer_send_late(struct testbed *bed, struct wire *wire);
 /* Restarts the sequence of payload octets. */
 void peer_begin(void);
 /* Composes a segment from the reader's choices and delivers it. */

@@ -55,6 +55,7 @@ struct window {
 
 /* Memory that a segment in flight may change, as the oracle understands it. */
 struct permit {
+    const struct wire *wire;
     const uint8_t *memory, *from; /* from: the contents afterwards, if no one else writes there */
     uint32_t length;
 };
@@ -211,7 +212,7 @@ uint64_t testbed_base(const struct testbed *bed, uint8_t which, uint32_t *length
  * oracle does not know it (windows). */
 bool testbed_allows(const struct testbed *bed, uint32_t stag, uint64_t to, uint64_t length,
                     uint32_t access, uint8_t **memory);
-void testbed_permit(struct testbed *bed, const uint8_t *memory, const uint8_t *from,
+void testbed_permit(const struct wire *wire, const uint8_t *memory, const uint8_t *from,
                     uint32_t length);
 
 #endif
