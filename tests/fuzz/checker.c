@@ -175,7 +175,8 @@ static void end_fpdu(struct checker *j)
 
     for (uint32_t i = 2 + length; i < end; i++)
         FUZZ_CHECK(j->body[i] == 0);
-    FUZZ_CHECK(crc == (j->crc ? ~j->crc_state : 0));
+    FUZZ_CHECK(crc == (j->crc ? ~j->crc_state : 0) ||
+               (j->crc && j->source_changed && j->source_changed(j->arg)));
     FUZZ_CHECK(!j->terminated); /* nothing follows a Terminate */
     j->fpdus++;
     on_ulpdu(j, j->body + 2, length);

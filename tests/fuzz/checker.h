@@ -24,6 +24,8 @@ struct checker_request {
 struct checker {
     /* Called for each segment of a Read Response; may be NULL. */
     void (*on_response)(void *arg, uint32_t stag, uint64_t to, uint32_t length, bool last);
+    /* Called for each sum that is wrong: may it be? NULL: never. */
+    bool (*source_changed)(void *arg);
     void *arg;
     bool crc, markers;
     bool fused; /* immediate data may come with a Send: opcodes 0xC and 0xE */

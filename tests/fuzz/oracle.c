@@ -129,6 +129,13 @@ static size_t best(size_t a, size_t b)
     return a > b ? a : b;
 }
 
+/* Of requests: does a peer's response fill their memory? */
+static bool is_answered(const struct work *work)
+{
+    return work->opcode == RI_WR_RDMA_READ || work->opcode == RI_WR_RDMA_READ_INVALIDATE ||
+           work->opcode == RI_WR_ATOMIC_FETCH_ADD || work->opcode == RI_WR_ATOMIC_COMPARE_SWAP;
+}
+
 static size_t reach_of_work(const struct testbed *w, const struct work_queue *queue, bool sends,
                             const uint8_t *at)
 {
@@ -137,9 +144,7 @@ static size_t reach_of_work(const struct testbed *w, const struct work_queue *qu
     for (uint32_t i = queue->out; i != queue->in; i++) {
         const struct work *work = &queue->work[i % TESTBED_WORK];
 
-        if (sends && work->opcode != RI_WR_RDMA_READ &&
-            work->opcode != RI_WR_RDMA_READ_INVALIDATE && work->opcode != RI_WR_ATOMIC_FETCH_ADD &&
-            work->opcode != RI_WR_ATOMIC_COMPARE_SWAP)
+        if (sends && !is_answered(work))
             continue;
         for (uint32_t k = 0; k < work->num_sge; k++) {
             uint32_t length;
@@ -180,14 +185,35 @@ static size_t permitted(const struct testbed *w, const uint8_t *at)
     return found;
 }
 
-static void look_at(const struct testbed *w, const uint8_t *memory, uint32_t length)
+/* Notes for each QP that octets have changed which it may be sending. */
+static void note_change(struct testbed *w, const uint8_t *changed, size_t length)
+{
+    for (uint32_t i = 0; i < TESTBED_QPS; i++) {
+        const struct live_qp *live = &w->qps[i];
+        const struct work_queue *sends = &live->sends;
+
+        for (uint32_t k = sends->out; live->wire && k != sends->in; k++) {
+            const struct work *work = &sends->work[k % TESTBED_WORK];
+
+            for (uint32_t n = 0; !is_answered(work) && n < work->num_sge; n++) {
+                uint32_t octets;
+                const uint8_t *place = place_of(w, &work->sges[n], &octets);
+
+                if (place && place < changed + length && changed < place + octets)
+                    live->wire->source_changed = true;
+            }
+        }
+    }
+}
+
+static void look_at(struct testbed *w, const uint8_t *memory, uint32_t length)
 {
     uint8_t *old = shadow + (memory - arena);
 
     if (!memcmp(memory, old, length))
         return;
     for (uint32_t i = 0; i < length;) {
-        size_t far;
+        size_t far, changed;
 
         if (memory[i] == old[i]) {
             i++;
@@ -195,7 +221,11 @@ static void look_at(const struct testbed *w, const uint8_t *memory, uint32_t len
         }
         far = permitted(w, memory + i);
         FUZZ_CHECK(far != 0); /* nobody may write there */
-        i += far < length - i ? (uint32_t)far : length - i;
+        far = far < length - i ? far : length - i;
+        for (changed = far; memory[i + changed - 1] == old[i + changed - 1]; changed--)
+            ;
+        note_change(w, memory + i, changed);
+        i += (uint32_t)far;
     }
     memcpy(old, memory, length);
 }

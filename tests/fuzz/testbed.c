@@ -291,13 +291,22 @@ static void on_response(void *arg, uint32_t stag, uint64_t to, uint32_t length, 
     wire->wanted_out += last;
 }
 
+/* Memory of a Send or Write may not change while it is sent; a peer may change it nevertheless. */
+static bool source_changed(void *arg)
+{
+    struct wire *wire = arg;
+
+    testbed_look(wire->bed);
+    return wire->source_changed;
+}
+
 static void reset_wire(struct testbed *w, struct wire *wire, const struct testbed_start *start)
 {
     wire->bed = w;
     wire->used = true;
     wire->closed = wire->finished = false;
     wire->input_length = wire->input_taken = 0;
-    wire->fin = wire->reset = wire->raw = false;
+    wire->fin = wire->reset = wire->raw = wire->source_changed = false;
     wire->late = wire->late_length = 0;
     wire->credit = UINT64_MAX;
     wire->send_error = 0;
@@ -314,6 +323,7 @@ static void reset_wire(struct testbed *w, struct wire *wire, const struct testbe
     checker_init(&wire->checker, start->crc, start->markers_transmit, start->preamble_length);
     wire->checker.fused = w->shape.as_infiniband;
     wire->checker.on_response = on_response;
+    wire->checker.source_changed = source_changed;
     wire->checker.arg = wire;
 }
 

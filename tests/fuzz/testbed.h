@@ -83,7 +83,8 @@ struct wire {
     size_t late;       /* octets at the end of the next delivery that come with the one after it */
     size_t late_length;
     uint8_t late_octets[TESTBED_LATE];
-    uint64_t position; /* of the peer's stream, for its markers */
+    bool source_changed; /* of a request that the QP was sending: its sum may be wrong */
+    uint64_t position;   /* of the peer's stream, for its markers */
     struct checker checker;
     /* The peer's protocol state. */
     uint32_t send_msn, request_msn, response_msn, send_offset;
