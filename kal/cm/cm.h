@@ -184,6 +184,8 @@ struct kal_listener {
     /* fd is a duplicate of it, and others may listen on the socket; NULL: fd is the listener's
      * alone */
     struct cm_passed *passed;
+    /* Host order; 0: it takes no IPv4 peers by an address of IPv4 */
+    uint16_t ipv4_port;
     struct ri_watch *watch;
     /* Resumes accepting; set with guard.lock held */
     struct ri_timer resume;

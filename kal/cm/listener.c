@@ -2,9 +2,10 @@
 /*
  * Connection manager: creating and destroying listeners. accept.c has what they accept.
  *
- * IPv6: a listener on [::] accepts IPv4 peers too (option v6only=auto), unless there is an IPv4
- * listener on the same port. A listener on a specific IPv6 address accepts IPv6 peers only. IPv4
- * peers appear with IPv4 addresses.
+ * IPv6: a listener on [::] accepts IPv4 peers too (option v6only=auto), unless this process has an
+ * IPv4 listener on the same port, which then gets them. An IPv4 listener of another process makes
+ * the port busy: its program would get the IPv4 peers. A listener on a specific IPv6 address
+ * accepts IPv6 peers only. IPv4 peers appear with IPv4 addresses.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -20,6 +21,34 @@
 #include <utlist.h>
 
 #define HALF_OPEN_LEAST 16
+
+/* Listeners of this process that take IPv4 peers, by port in host order. */
+static _Atomic uint16_t takers_of_ipv4[UINT16_MAX + 1];
+
+static void count_taker(struct kal_listener *l, const struct sockaddr_storage *bound)
+{
+    union address on = address_keep(bound);
+
+    if (on.any.sa_family != AF_INET)
+        return;
+    l->ipv4_port = ntohs(on.four.sin_port);
+    atomic_fetch_add(&takers_of_ipv4[l->ipv4_port], 1);
+}
+
+static void uncount_taker(struct kal_listener *l)
+{
+    if (l->ipv4_port)
+        atomic_fetch_sub(&takers_of_ipv4[l->ipv4_port], 1);
+    l->ipv4_port = 0;
+}
+
+static bool is_beside_own(const struct sockaddr *address)
+{
+    union address at;
+
+    address_set(&at, address);
+    return at.any.sa_family == AF_INET6 && atomic_load(&takers_of_ipv4[ntohs(at.six.sin6_port)]);
+}
 
 /* The program asked for an address, and the socket may have another one. 0, or why it is not
  * used. */
@@ -97,13 +126,14 @@ static int open_listener(struct kal_listener *l, const struct sockaddr *address,
     error = open_new(l, address, options->v6only == CM_V6ONLY_YES, bound);
     if (error == EADDRINUSE)
         cm_passed_tell_others(l->rnic, l->rnic->cm->stream_ops, address);
-    if (error != EADDRINUSE || options->v6only != CM_V6ONLY_AUTO || address->sa_family != AF_INET6)
+    if (error != EADDRINUSE || options->v6only != CM_V6ONLY_AUTO || !is_beside_own(address))
         return error;
     error = open_new(l, address, true, bound);
     if (!error) {
         kal_address_text(address, text, sizeof text);
         kal_rnic_log(l->rnic, RI_LOG_INFO,
-                     "listener %s takes IPv6 only: another socket listens on that port for IPv4",
+                     "listener %s takes IPv6 only: another listener of this process has that port "
+                     "for IPv4",
                      text);
     }
     return error;
@@ -165,6 +195,7 @@ static enum kal_status listen_on(struct kal_listener *l, const struct sockaddr *
 
     if (error)
         return listen_error(l->rnic, address, error);
+    count_taker(l, bound);
     cm_open_spare(l->rnic->cm);
     /* Under the lock: the first run may come before the watch is stored, and the listener is seen
      * already (kal_cm_listeners). */
@@ -279,6 +310,7 @@ void kal_listen_destroy(struct kal_listener *listener)
         rnic->upper->unwatch(l->watch);
     rnic->upper->timer_cancel(l->lane, &l->resume);
     rnic->upper->timer_cancel(l->lane, &l->room);
+    uncount_taker(l);
     if (l->fd >= 0) {
         /* A forked child may have a copy of the descriptor, so closing alone would keep the port in
          * use. A passed socket goes on listening, for others. */

@@ -39,7 +39,8 @@ const struct ri_option kal_interface_options[] = {
       "Accepted TCP connections of one listener whose MPA request is incomplete; never more than a "
       "quarter of the limit on open files. Beyond, one that is older than 0.5 s gives way." },
     { "v6only", "enum: auto|yes|no", "auto", "",
-      "Whether an IPv6 listener refuses IPv4; auto: as the consumer asked." },
+      "Whether a listener on [::] refuses IPv4; auto: where this process has an IPv4 listener on "
+      "that port." },
     { "share_port", "bool", "no", "",
       "Several processes of one user may listen on one address and port, each with this option "
       "(SO_REUSEPORT); the system spreads the peers over them." },

@@ -280,6 +280,44 @@ START_TEST(ipv6_wildcard_beside_an_ipv4_listener)
 }
 END_TEST
 
+static enum kal_status listen_at_six(uint16_t port)
+{
+    struct sockaddr_storage six = address_of("::", port);
+    struct ri_listen_param param = { .size = sizeof param, .address = (struct sockaddr *)&six };
+    struct kal_listener *made = NULL;
+    enum kal_status status = kal_listen(&fake.rnic, fake.lane, &param, NULL, NULL, &made);
+
+    if (made)
+        kal_listen_destroy(made);
+    return status;
+}
+
+/* IPv4 clients would reach the other program. 0: on every address; 1: on one; 2: where a listener
+ * of this process was before. */
+START_TEST(ipv6_wildcard_is_busy_where_another_program_has_ipv4)
+{
+    struct sockaddr_storage four = address_of(_i ? "127.0.0.1" : "0.0.0.0", 0);
+    socklen_t length = sizeof four;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
+
+    if (_i == 2) {
+        four = at;
+        kal_listen_destroy(listener);
+        listener = NULL;
+    }
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on), 0);
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&four, sizeof(struct sockaddr_in)), 0);
+    ck_assert_int_eq(listen(fd, 1), 0);
+    ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&four, &length), 0);
+    ck_assert_int_eq(listen_at_six(port_of(&four)), KAL_ERR_ADDRESS_IN_USE);
+    ck_assert_uint_eq(fake_log_count("cannot listen on [::]"), 1);
+    ck_assert_uint_eq(fake_log_count("takes IPv6 only"), 0);
+    close(fd);
+    ck_assert_int_eq(listen_at_six(port_of(&four)), KAL_OK);
+}
+END_TEST
+
 START_TEST(v6only)
 {
     struct ri_listen_param param = { .size = sizeof param };
@@ -629,6 +667,7 @@ static Suite *suite(void)
     tcase_add_test(t, ipv6_loopback);
     tcase_add_test(t, ipv6_wildcard_takes_ipv4_as_ipv4);
     tcase_add_test(t, ipv6_wildcard_beside_an_ipv4_listener);
+    tcase_add_loop_test(t, ipv6_wildcard_is_busy_where_another_program_has_ipv4, 0, 3);
     tcase_add_test(t, policy_of_ipv4_holds_for_the_ipv6_wildcard);
     tcase_add_loop_test(t, v6only, 0, 2);
     tcase_add_test(t, ipv6_scope);

@@ -309,35 +309,36 @@ START_TEST(a_listener_below_1024_uses_kalds_socket)
 }
 END_TEST
 
-/* v6only=auto: another socket has the port for IPv4, so kald's takes IPv6 only. */
-START_TEST(a_listener_below_1024_leaves_ipv4_to_another_socket)
+/* v6only=auto: this process has the port for IPv4, so kald's second socket takes IPv6 only. */
+START_TEST(a_listener_below_1024_takes_ipv6_beside_one_of_ipv4)
 {
     struct sockaddr_in four = { .sin_family = AF_INET };
     struct sockaddr_in6 all = { .sin6_family = AF_INET6 };
-    struct ri_listen_param param = { .size = sizeof param, .address = (struct sockaddr *)&all };
-    int taken = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    struct kal_listener *listener;
+    struct ri_listen_param param = { .size = sizeof param, .address = (struct sockaddr *)&four };
+    struct kal_listener *first, *second;
     struct sockaddr_storage bound;
-    uint16_t port = 1000;
+    enum kal_status status = KAL_ERR_ADDRESS_IN_USE;
 
     if (geteuid())
         tc_skip("needs root: another user's id");
     if (access("/proc/net/if_inet6", F_OK))
         tc_skip("this host has no IPv6");
     kald_privileged_ports();
-    for (four.sin_port = htons(port);
-         bind(taken, (struct sockaddr *)&four, sizeof four) && port > 600;)
-        four.sin_port = htons(--port);
-    ck_assert_int_eq(listen(taken, 1), 0);
-    all.sin6_port = htons(port);
     kald_policy("1.conf", "allow listen port 600-1023 user 61001\n");
     kald_start(NULL);
     become_a_user();
     open_all();
-    ck_assert_int_eq(kal_listen(rnic, &fixture_lane, &param, NULL, &bound, &listener), KAL_OK);
+    for (uint16_t port = 1000; status == KAL_ERR_ADDRESS_IN_USE && port > 600; port--) {
+        four.sin_port = htons(port);
+        status = kal_listen(rnic, &fixture_lane, &param, NULL, &bound, &first);
+    }
+    ck_assert_int_eq(status, KAL_OK);
+    all.sin6_port = four.sin_port;
+    param.address = (struct sockaddr *)&all;
+    ck_assert_int_eq(kal_listen(rnic, &fixture_lane, &param, NULL, &bound, &second), KAL_OK);
     ck_assert_uint_eq(((struct sockaddr_in6 *)&bound)->sin6_port, all.sin6_port);
-    kal_listen_destroy(listener);
-    close(taken);
+    kal_listen_destroy(second);
+    kal_listen_destroy(first);
     close_all();
     ck_assert_int_eq(seteuid(0), 0);
 }
@@ -393,7 +394,7 @@ int main(void)
                  threads_and_processes_take_from_one_limit,
                  the_pushed_policy_decides_and_is_replaced_by_the_next,
                  the_policy_of_a_users_own_kald_is_none, a_listener_below_1024_uses_kalds_socket,
-                 a_listener_below_1024_leaves_ipv4_to_another_socket,
+                 a_listener_below_1024_takes_ipv6_beside_one_of_ipv4,
                  a_pin_beyond_the_limit_of_locked_memory_raises_it);
     return tc_main(suite);
 }
