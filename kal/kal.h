@@ -310,10 +310,12 @@ void kal_connection_destroy(struct kal_connection *connection);
  * connections. */
 enum kal_status kal_connect(struct kal_connection *connection, struct ri_qp *qp,
                             const struct ri_connect_param *param);
-/* Before kal_accept: moves the remaining start-up of an undecided request to the QP's lane. No
- * effect if it is on that lane already, is not undecided, or the provider manages connections.
- * Waits for a handler of it that runs; not from an upcall. */
-void kal_place(struct kal_connection *connection, void *lane_context);
+/* Before kal_accept: moves the remaining start-up of an undecided request to the QP's RNIC, of the
+ * same instance, and lane. No effect if it is there already, is not undecided, or the provider
+ * manages connections. Waits for a handler of it that runs; not from an upcall. After an error
+ * (another RNIC only: KAL_ERR_QUOTA, KAL_ERR_INVALID_ARGUMENT: set A) it has not moved. */
+enum kal_status kal_place(struct kal_connection *connection, struct kal_rnic *rnic,
+                          void *lane_context);
 /* Attaches the QP, and its lane, to a connect or accept without one. KAL_ERR_INVALID_STATE: it has
  * one, or has ended. */
 enum kal_status kal_attach(struct kal_connection *connection, struct ri_qp *qp, void *lane_context);

@@ -544,7 +544,9 @@ UAL_PUBLIC enum ual_status ual_conn_resolve(struct ual_conn *conn,
 UAL_PUBLIC enum ual_status ual_conn_connect(struct ual_conn *conn, struct ual_qp *qp,
                                             const struct ri_connect_param *param);
 /* Passive side, of a request. ESTABLISHED or FAILED follows. UAL_ERR_INVALID_HANDLE: the peer has
- * withdrawn. qp NULL: as for connect. Not from an upcall. */
+ * withdrawn. qp NULL: as for connect. The QP may be of another device of the process, where the
+ * object belongs then (UAL_ERR_INVALID_ARGUMENT: the provider manages connections; also the errors
+ * of a new connection there). Not from an upcall. */
 UAL_PUBLIC enum ual_status ual_conn_accept(struct ual_conn *request, struct ual_qp *qp,
                                            const struct ri_connect_param *param);
 /* The QP of a connect or accept that was given none (UAL_ERR_NOT_SUPPORTED there where the provider

@@ -305,8 +305,9 @@ enum vb_qp_flags {
 /* ibv_create_qp_ex with these flags. NULL: error, errno is set. */
 VB_PUBLIC struct ibv_qp *vb_qp_create(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr,
                                       uint32_t flags);
-/* The QP of the context with that number, or NULL. For numbers that a program gives, such as
- * rdma_conn_param.qp_num. */
+/* The QP of the context with that number, else that of another context of its device; NULL: none.
+ * For numbers that a program gives, such as rdma_conn_param.qp_num: an adapter's numbers are the
+ * device's. */
 VB_PUBLIC struct vb_qp *vb_qp_by_number(struct vb_context *context, uint32_t number);
 
 /* ------------------------------------------------------------------------------------------------

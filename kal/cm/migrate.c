@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Connection manager: moves an undecided request to another listener, or to the lane of its QP. */
+/* Connection manager: moves an undecided request to another listener, or to the RNIC and lane of its
+ * QP. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -140,21 +141,30 @@ unlock:
 }
 
 /* Changes during the move are seen in the new lane: readiness is level-triggered. */
-void kal_place(struct kal_connection *connection, void *lane_context)
+enum kal_status kal_place(struct kal_connection *connection, struct kal_rnic *rnic,
+                          void *lane_context)
 {
     struct kal_connection *c = connection;
+    enum kal_status status = KAL_OK;
     struct ri_watch *watch;
 
+    if (rnic->kal != c->rnic->kal)
+        return KAL_ERR_INVALID_ARGUMENT;
     pthread_mutex_lock(&c->guard.lock);
+    if (c->ri && rnic != c->rnic)
+        status = KAL_ERR_INVALID_ARGUMENT;
     if (c->ri || c->lane == lane_context || c->state != CM_PENDING || c->guard.dead)
         goto unlock;
     watch = begin_move(c);
     pthread_mutex_unlock(&c->guard.lock);
     leave_lane(c, watch);
     pthread_mutex_lock(&c->guard.lock);
-    c->lane = lane_context;
+    status = change_rnic(c, rnic);
+    if (!status)
+        c->lane = lane_context;
     c->state = CM_PENDING;
     watch_undecided(c);
 unlock:
     pthread_mutex_unlock(&c->guard.lock);
+    return status;
 }

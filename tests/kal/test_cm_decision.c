@@ -186,14 +186,14 @@ START_TEST(placed_on_the_lane_of_the_qp)
     struct fake_qp *qp = fake_qp_new();
     uint64_t end = tc_deadline(10000);
 
-    kal_place(c, fake.lane2);
+    kal_place(c, &fake.rnic, fake.lane2);
     ck_assert_uint_eq(fake_lane_watches(fake.lane), before - 1);
     ck_assert_uint_eq(fake_lane_watches(fake.lane2), 1);
-    kal_place(c, fake.lane2); /* its octets have arrived */
+    kal_place(c, &fake.rnic, fake.lane2); /* its octets have arrived */
     ck_assert_uint_eq(fake_lane_watches(fake.lane2), 1);
     if (_i == 0) {
         ck_assert_int_eq(accept_it(r, qp, NULL, 4, 4), KAL_OK);
-        kal_place(c, fake.lane); /* too late: no effect */
+        kal_place(c, &fake.rnic, fake.lane); /* too late: no effect */
         for (; !qp->hand_overs; fake_lane_run(fake.lane2))
             ck_assert(!tc_expired(end));
     } else {
@@ -304,7 +304,7 @@ START_TEST(placed_while_its_lane_looks_on)
         atomic_store(&looked_enough, false);
         fake.lane->before_unwatch = leave_and_be_seen;
         ck_assert_int_eq(pthread_create(&thread, NULL, look_on, NULL), 0);
-        kal_place(r->context->connection, fake.lane2);
+        kal_place(r->context->connection, &fake.rnic, fake.lane2);
         atomic_store_explicit(&looked_enough, true, memory_order_relaxed);
         pthread_join(thread, NULL);
         ck_assert_ptr_null(fake.lane->before_unwatch);

@@ -153,9 +153,12 @@ enum kal_status kal_attach(struct kal_connection *connection, struct ri_qp *qp, 
     return status;
 }
 
-void kal_place(struct kal_connection *connection, void *lane_context)
+enum kal_status kal_place(struct kal_connection *connection, struct kal_rnic *rnic,
+                          void *lane_context)
 {
+    (void)rnic;
     connection->lane = lane_context; /* there is one */
+    return KAL_OK;
 }
 
 enum kal_status kal_confirm(struct kal_connection *connection, const struct ri_connect_param *param)

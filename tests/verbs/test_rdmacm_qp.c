@@ -11,6 +11,9 @@
 #include <unistd.h>
 
 struct own_qp {
+    bool apart; /* of a context of its own; set before */
+    struct ibv_context *context;
+    struct ibv_pd *pd;
     struct ibv_cq *cq;
     struct ibv_qp *qp;
     struct ibv_mr *mr;
@@ -29,10 +32,12 @@ static void open_own(struct own_qp *own, struct rdma_cm_id *id)
                                      .sq_sig_all = 1 };
     int mask;
 
-    own->cq = ibv_create_cq(id->verbs, 8, NULL, NULL, 0);
+    own->context = own->apart ? ibv_open_device(id->verbs->device) : id->verbs;
+    own->pd = own->apart ? ibv_alloc_pd(own->context) : id->pd;
+    own->cq = ibv_create_cq(own->context, 8, NULL, NULL, 0);
     init.send_cq = init.recv_cq = own->cq;
-    own->qp = ibv_create_qp(id->pd, &init);
-    own->mr = ibv_reg_mr(id->pd, own->text, sizeof(own->text), IBV_ACCESS_LOCAL_WRITE);
+    own->qp = ibv_create_qp(own->pd, &init);
+    own->mr = ibv_reg_mr(own->pd, own->text, sizeof(own->text), IBV_ACCESS_LOCAL_WRITE);
     ck_assert(own->cq && own->qp && own->mr);
     ck_assert_int_eq(rdma_init_qp_attr(id, &attr, &mask), 0);
     ck_assert_int_eq(ibv_modify_qp(own->qp, &attr, mask), 0);
@@ -43,6 +48,10 @@ static void close_own(struct own_qp *own)
     ck_assert_int_eq(ibv_destroy_qp(own->qp), 0);
     ck_assert_int_eq(ibv_destroy_cq(own->cq), 0);
     ck_assert_int_eq(ibv_dereg_mr(own->mr), 0);
+    if (!own->apart)
+        return;
+    ck_assert_int_eq(ibv_dealloc_pd(own->pd), 0);
+    ck_assert_int_eq(ibv_close_device(own->context), 0);
 }
 
 static void move_own(struct own_qp *own, struct rdma_cm_id *id, enum ibv_qp_state to)
@@ -130,15 +139,16 @@ static struct rdma_cm_id *respond(struct own_qp *here, struct own_qp *there)
     return server;
 }
 
-/* _i: the program moves its QP to RTS before rdma_establish, or does not move it at all (one that
- * connects other QPs with what it has exchanged here). */
+/* _i, bit 0: the program moves its QP to RTS before rdma_establish, or does not move it at all (one
+ * that connects other QPs with what it has exchanged here). Bit 1: both QPs are of contexts that the
+ * program has opened itself. */
 START_TEST(a_qp_of_the_program_is_connected)
 {
-    struct own_qp here, there;
+    struct own_qp here = { .apart = _i & 2 }, there = { .apart = _i & 2 };
     struct rdma_cm_id *server = respond(&here, &there);
 
     expect_nothing(channels[0]);
-    if (_i) {
+    if (_i & 1) {
         move_own(&here, client, IBV_QPS_RTR);
         move_own(&here, client, IBV_QPS_RTS);
     }
@@ -163,9 +173,32 @@ START_TEST(a_qp_of_the_program_is_connected)
 }
 END_TEST
 
+/* An adapter's QP numbers are the device's, whichever context made the QP. After an id whose attempt
+ * failed the context may be closed. */
+START_TEST(a_qp_of_another_context_is_found_and_may_go_before_its_id)
+{
+    struct sockaddr_in bound = loopback(0);
+    struct own_qp own = { .apart = true };
+    struct rdma_conn_param param = { 0 };
+
+    ck_assert_int_eq(rdma_bind_addr(client, (struct sockaddr *)&bound), 0);
+    bound = *(struct sockaddr_in *)(void *)&client->route.addr.src_addr;
+    resolve_plain(client);
+    param.qp_num = 0xfffffe;
+    fails(rdma_connect(client, &param), EINVAL);
+    open_own(&own, client);
+    param.qp_num = own.qp->qp_num;
+    ck_assert_int_eq(rdma_connect(client, &param), 0);
+    expect(channels[0], RDMA_CM_EVENT_CONNECT_REQUEST);
+    ck_assert_ptr_ne(own.context, client->verbs);
+    ck_assert_uint_eq(rdma_get_src_port(client), bound.sin_port);
+    close_own(&own);
+}
+END_TEST
+
 START_TEST(a_response_is_turned_down)
 {
-    struct own_qp here, there;
+    struct own_qp here = { 0 }, there = { 0 };
     struct rdma_cm_id *server = respond(&here, &there);
 
     ck_assert_int_eq(rdma_disconnect(client), 0);
@@ -286,9 +319,11 @@ int main(void)
     Suite *suite = suite_create("librdmacm, QPs");
     TCase *tc = tc_case(suite, "ids", set_up, tear_down);
 
-    tc_add_tests(tc, a_response_is_turned_down, what_is_posted_after_accept_follows_in_order);
+    tc_add_tests(tc, a_response_is_turned_down,
+                 a_qp_of_another_context_is_found_and_may_go_before_its_id,
+                 what_is_posted_after_accept_follows_in_order);
     tcase_add_loop_test(tc, what_is_posted_after_accept_waits_for_the_first_message_of_the_peer, 0,
                         2);
-    tcase_add_loop_test(tc, a_qp_of_the_program_is_connected, 0, 2);
+    tcase_add_loop_test(tc, a_qp_of_the_program_is_connected, 0, 4);
     return tc_main(suite);
 }

@@ -352,9 +352,9 @@ enum ual_status ual_conn_resolve(struct ual_conn *conn, const struct sockaddr *d
 
 /* --- the active side --- */
 
-static struct ual_lane *lane_for(const struct ual_conn *conn, const struct ual_qp *qp)
+static struct ual_lane *lane_for(const struct ual_device *device, const struct ual_qp *qp)
 {
-    struct ual_lanes *lanes = ual_device_lanes(conn->device);
+    struct ual_lanes *lanes = ual_device_lanes(device);
 
     return qp ? lanes->lane[qp->lane] : ual_lanes_first(lanes);
 }
@@ -374,8 +374,8 @@ static enum ual_status begin(struct ual_conn *conn, const struct ual_qp *qp)
     if (conn->connection || (conn->listener && !conn->holds_address))
         return UAL_ERR_INVALID_STATE;
     release_address(conn);
-    return ual_status_of_kal(
-        kal_connection_create(rnic_of(conn->device), lane_for(conn, qp), conn, &conn->connection));
+    return ual_status_of_kal(kal_connection_create(
+        rnic_of(conn->device), lane_for(conn->device, qp), conn, &conn->connection));
 }
 
 /* Undo `begin`: nothing has started. */
@@ -444,7 +444,7 @@ enum ual_status ual_conn_attach(struct ual_conn *conn, struct ual_qp *qp)
 {
     if (!conn->connection)
         return UAL_ERR_INVALID_STATE;
-    return ual_status_of_kal(kal_attach(conn->connection, qp->qp, lane_for(conn, qp)));
+    return ual_status_of_kal(kal_attach(conn->connection, qp->qp, lane_for(conn->device, qp)));
 }
 
 enum ual_status ual_conn_confirm(struct ual_conn *conn, const struct ri_connect_param *param)
@@ -462,13 +462,30 @@ static enum ual_status decided(enum kal_status status)
     return status == KAL_ERR_INVALID_STATE ? UAL_ERR_INVALID_HANDLE : ual_status_of_kal(status);
 }
 
+/* The QP may be of another device of the process: then the object is that device's from now on. */
+static enum ual_status place(struct ual_conn *request, const struct ual_qp *qp)
+{
+    struct ual_device *device = qp ? qp->object.device : request->device;
+    enum ual_status status = ual_status_of_kal(
+        kal_place(request->connection, rnic_of(device), lane_for(device, qp)));
+
+    if (status != UAL_OK || device == request->device)
+        return status;
+    atomic_fetch_add(&device_inside(device)->users, 1);
+    atomic_fetch_sub(&device_inside(request->device)->users, 1);
+    request->device = device;
+    return UAL_OK;
+}
+
 enum ual_status ual_conn_accept(struct ual_conn *request, struct ual_qp *qp,
                                 const struct ri_connect_param *param)
 {
+    enum ual_status status;
+
     if (!request->connection)
         return UAL_ERR_INVALID_STATE;
-    kal_place(request->connection, lane_for(request, qp));
-    return decided(kal_accept(request->connection, qp_of(qp), param));
+    status = place(request, qp);
+    return status == UAL_OK ? decided(kal_accept(request->connection, qp_of(qp), param)) : status;
 }
 
 enum ual_status ual_conn_reject(struct ual_conn *conn, const void *private_data,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * QP numbers: a table of QPs by number, and the numbers of QPs that rdma_cm connects. A number is
- * unique in its context only: two contexts that are bound to different addresses may listen on the
+ * unique in its device only: two devices that are bound to different addresses may listen on the
  * same port. QPs of one number are chained.
  *
  * Those numbers are below 1024 << 8, because ordinary programs do not use TCP ports below 1024.
@@ -106,17 +106,23 @@ void vb_number_leave(uint32_t number, const struct vb_qp *qp)
     pthread_mutex_unlock(&lock);
 }
 
+static bool is_of_device(struct vb_qp *qp, const struct vb_context *context)
+{
+    return qp->ibv.qp_base.context->device == context->verbs.context.device;
+}
+
 struct vb_qp *vb_qp_by_number(struct vb_context *context, uint32_t number)
 {
-    struct vb_qp *qp = NULL;
+    struct vb_qp *qp = NULL, *found = NULL;
 
     if (number >> NUMBER_BITS)
         return NULL;
     pthread_mutex_lock(&lock);
     if (pages[number >> PAGE_BITS])
         qp = pages[number >> PAGE_BITS][number & (PAGE_ENTRIES - 1)];
-    while (qp && vb_qp_context(qp) != context)
-        qp = qp->namesake;
+    for (; qp && !(found && vb_qp_context(found) == context); qp = qp->namesake)
+        if (is_of_device(qp, context))
+            found = qp;
     pthread_mutex_unlock(&lock);
-    return qp;
+    return found;
 }

@@ -115,6 +115,10 @@ int cm_attempt_begin(struct cm_id *id, const struct ri_connect_param *param,
     id->attempt = keep(id, param);
     if (!id->attempt)
         return ENOMEM;
+    if (id->conn && id->context != vb_context_of(id->ibv.verbs)) {
+        ual_conn_free(id->conn); /* it reserves the address for another context than the QP's */
+        id->conn = NULL;
+    }
     id->attempt->upcalls = upcalls;
     id->attempt->failed = failed;
     error = vb_errno(connect_first(id));

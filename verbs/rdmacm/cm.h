@@ -107,7 +107,7 @@ struct cm_id {
     bool synchronous; /* the id created its channel itself */
     bool end_taken;
     struct ual_conn *conn;      /* bound, connecting, requested, connected; NULL: none */
-    struct vb_context *context; /* of conn */
+    struct vb_context *context; /* of conn: that of ibv.verbs, or of the QP that it connects */
     struct cm_listening *listening;
     uint32_t listenings;
     struct vb_qp *qp;           /* its connector is this id */

@@ -214,20 +214,18 @@ static void on_release(void *context, struct vb_qp *qp)
 {
     struct cm_id *id = context;
     enum cm_state was;
+    bool ends = cm_step(id, CM_ON_END, &was);
 
     (void)qp;
-    if (!cm_step(id, CM_ON_END, &was)) {
-        cm_posts_drop(id);
-        id->qp = NULL;
-        return;
-    }
     cm_attempt_end(id);
-    if (id->conn)
+    if (ends && id->conn) {
         ual_conn_free(id->conn); /* waits for upcalls, which use the QP */
-    id->conn = NULL;
+        id->conn = NULL;
+    }
     cm_posts_drop(id);
     id->qp = NULL;
-    if (was_told(was)) {
+    id->context = vb_context_of(id->ibv.verbs); /* that of the QP may be closed */
+    if (ends && was_told(was)) {
         cm_external_settle(id);
         disconnected(id);
     }
@@ -282,17 +280,28 @@ static void put_terms(const struct cm_id *id, const struct rdma_conn_param *para
     asked->private_data = to;
 }
 
-/* Finds the QP of the call: the id's, or one of the program's own, by number. */
+/* Finds the QP of the call: the id's, or one of the program's own, by number. That one may be of
+ * another context of the device: the connection, and its timers, are of the QP's context. */
 static int take_qp(struct cm_id *id, const struct rdma_conn_param *param)
 {
     struct vb_qp *qp;
+    int error;
 
     if (id->ibv.qp)
         return cm_id_take_qp(id, vb_qp_of(id->ibv.qp));
     if (!param)
         return EINVAL;
     qp = vb_qp_by_number(id->context, param->qp_num);
-    return qp ? cm_id_take_qp(id, qp) : EINVAL;
+    if (!qp) {
+        ual_log(RI_LOG_WARNING,
+                "rdma_cm: %s: the device has no queue pair 0x%06x (rdma_conn_param.qp_num)",
+                id->context->verbs.context.device->name, param->qp_num);
+        return EINVAL;
+    }
+    error = cm_id_take_qp(id, qp);
+    if (!error)
+        id->context = vb_qp_context(qp);
+    return error;
 }
 
 /* Checks a depth that the program gives. RDMA_MAX_RESP_RES means `most`. */
