@@ -367,6 +367,9 @@ void kal_defer(struct kal_connection *connection);
 /* There is room again: the waiting requests are reported one after the other in the listener's
  * lane. Any thread, one at a time for a listener; does not block. */
 void kal_listen_room(struct kal_listener *listener);
+/* What the log advises where a client sends no MPA Request, instead of "only iWARP clients may use
+ * this port". advice: a string that stays; NULL: that sentence. Any thread. */
+void kal_listen_advise(struct kal_listener *listener, const char *advice);
 
 /* Moves an undecided request to another listener, whose upcall reports it with a new connection. On
  * success the old connection is freed. */

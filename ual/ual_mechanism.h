@@ -533,6 +533,9 @@ UAL_PUBLIC enum ual_status ual_conn_listen(struct ual_conn *conn,
 /* There is room for requests again, see struct ual_conn_upcalls. Any thread, one at a time for a
  * listener; does not block. */
 UAL_PUBLIC void ual_conn_room(struct ual_conn *listener);
+/* What the log advises where a client does not speak the protocol of connections; behind
+ * ual_conn_listen. advice: a string that stays. Any thread. */
+UAL_PUBLIC void ual_conn_advise(struct ual_conn *listener, const char *advice);
 /* Which own address would a connection to that destination have? `resolved` tells, in the lane.
  * UAL_ERR_INVALID_STATE: one is being looked for. */
 UAL_PUBLIC enum ual_status ual_conn_resolve(struct ual_conn *conn,

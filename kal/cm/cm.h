@@ -213,6 +213,9 @@ struct kal_listener {
 
     /* Used in runs of the lane only. */
     struct cm_meter bad, full, descriptors, late;
+    /* What a client that speaks no MPA should be, a static string: kal_listen_advise. NULL: an
+     * iWARP client */
+    _Atomic(const char *) advice;
     /* Set A */
     struct ri_listener *ri;
     /* cm->listeners, under cm->lock */

@@ -171,8 +171,9 @@ static enum kal_status listen_error(struct kal_rnic *rnic, const struct sockaddr
         }
     }
     kal_address_text(address, text, sizeof text);
-    kal_rnic_log(rnic, RI_LOG_WARNING, "cannot listen on %s: %s; %s", text, strerror(error),
-                 advice);
+    /* A program that looks for a free port asks for the next one; its status says the same. */
+    kal_rnic_log(rnic, error == EADDRINUSE ? RI_LOG_INFO : RI_LOG_WARNING,
+                 "cannot listen on %s: %s; %s", text, strerror(error), advice);
     return status;
 }
 

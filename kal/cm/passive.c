@@ -27,15 +27,15 @@
 /* One line for the administrator, however many peers cause it. */
 static void log_stranger(struct kal_connection *c, const char *what)
 {
+    const char *advice = atomic_load(&c->listener->advice);
     char more[80], address[120], name[CM_NAME_ROOM];
 
     if (!cm_meter(&c->listener->bad, more, sizeof more))
         return;
     kal_address_text(&c->stream.peer.any, address, sizeof address);
-    kal_rnic_log(
-        c->rnic, RI_LOG_WARNING,
-        "listener %s: connection from %s closed: %s; only iWARP clients may use this port%s",
-        cm_listener_name(c->listener, name), address, what, more);
+    kal_rnic_log(c->rnic, RI_LOG_WARNING, "listener %s: connection from %s closed: %s; %s%s",
+                 cm_listener_name(c->listener, name), address, what,
+                 advice ? advice : "only iWARP clients may use this port", more);
 }
 
 /*

@@ -228,6 +228,11 @@ void cm_room_made(struct ri_timer *timer)
         cm_listener_free(l);
 }
 
+void kal_listen_advise(struct kal_listener *listener, const char *advice)
+{
+    atomic_store(&listener->advice, advice);
+}
+
 void kal_listen_room(struct kal_listener *listener)
 {
     listener->room.deadline = clock_now();

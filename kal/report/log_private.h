@@ -65,7 +65,7 @@ void log_recent_forget(void); /* in a forked child; stores only */
 /* ---- log_rate.c: the rate limit of a cause ---- */
 
 /* True: write this line. The cause is the address `key`, usually that of the format, together with
- * the prefix. *first: this cause is suppressed from now on, and the caller has log_rate_turn called
+ * the prefix. An error or warning that equals one of its newest lines is not written. *first: this cause is suppressed from now on, and the caller has log_rate_turn called
  * when its time is over. */
 bool log_rate_admit(const char *key, const char *prefix, enum ri_log_level level, const char *line,
                     size_t length, uint64_t now, bool *first);

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * The rate limit of a cause. A cause has BURST lines in FIRST_NS. Further lines are counted, and
- * one line reports the count when that time is over. A cause that continues has one line, and twice
- * the time, until a time passes without a line.
+ * one line reports the count when that time is over. A cause that continues has twice the time, and
+ * one line if it went beyond BURST, until a time passes in which nothing is counted.
+ *
+ * Of equal errors or warnings of a cause the first is a line and the others are counted, also where
+ * BURST is not reached: a connection that is tried again every few milliseconds is one cause. Lines
+ * of level info follow what happens, and each counts there.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -28,6 +32,9 @@ struct cause {
     uint32_t prefix; /* hash of the prefix */
     enum ri_log_level level;
     unsigned burst, passed, suppressed;
+    bool flooded;         /* more than `burst` different lines */
+    uint32_t said[BURST]; /* hashes of the newest lines that passed */
+    unsigned said_count;
     uint64_t ends, length;
     char text[TEXT_MAX]; /* the latest line, without its newline */
 };
@@ -35,13 +42,40 @@ struct cause {
 static pthread_mutex_t rate_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct cause causes[CAUSES];
 
-static uint32_t hash(const char *prefix)
+static uint32_t hash(const char *text, size_t length)
 {
-    uint32_t sum = 2166136261u;
+    uint32_t sum = 2166136261u; /* FNV-1a */
 
-    for (; prefix && *prefix; prefix++)
-        sum = (sum ^ (unsigned char)*prefix) * 16777619u;
+    for (size_t i = 0; i < length; i++)
+        sum = (sum ^ (unsigned char)text[i]) * 16777619u;
     return sum;
+}
+
+static bool was_said(const struct cause *cause, uint32_t line)
+{
+    unsigned kept = cause->said_count < BURST ? cause->said_count : BURST;
+
+    for (unsigned i = 0; i < kept; i++)
+        if (cause->said[i] == line)
+            return true;
+    return false;
+}
+
+/* Is the line to be written? Counts it. */
+static bool admit(struct cause *cause, uint32_t line)
+{
+    if (cause->level <= RI_LOG_WARNING && was_said(cause, line)) {
+        cause->suppressed++;
+        return false;
+    }
+    if (cause->passed == cause->burst) {
+        cause->suppressed++;
+        cause->flooded = true;
+        return false;
+    }
+    cause->passed++;
+    cause->said[cause->said_count++ % BURST] = line;
+    return true;
 }
 
 static void say_suppressed(const struct cause *cause, uint64_t length)
@@ -62,7 +96,10 @@ static void turn(struct cause *cause, uint64_t now)
 
     if (cause->suppressed)
         say_suppressed(cause, now - (cause->ends - cause->length));
-    cause->burst = goes_on ? 1 : BURST;
+    cause->burst = goes_on && cause->flooded ? 1 : BURST;
+    cause->flooded = false;
+    if (!goes_on)
+        cause->said_count = 0;
     cause->length = !goes_on                         ? FIRST_NS
                     : cause->length * 2 > LONGEST_NS ? LONGEST_NS
                                                      : cause->length * 2;
@@ -98,15 +135,11 @@ bool log_rate_admit(const char *key, const char *prefix, enum ri_log_level level
     bool pass;
 
     pthread_mutex_lock(&rate_lock);
-    cause = find(key, hash(prefix), level, now);
+    cause = find(key, hash(prefix, prefix ? strlen(prefix) : 0), level, now);
     if (now >= cause->ends)
         turn(cause, now);
-    pass = cause->passed < cause->burst;
-    if (pass)
-        cause->passed++;
-    else
-        cause->suppressed++;
-    *first = cause->suppressed == 1;
+    pass = admit(cause, hash(line, length));
+    *first = !pass && cause->suppressed == 1;
     if (length > TEXT_MAX)
         length = TEXT_MAX;
     memcpy(cause->text, line, length - 1);

@@ -208,14 +208,35 @@ START_TEST(log_causes_have_rates_of_their_own)
                                  .interface = (char *)(uintptr_t)rows[row].interface };
 
         for (int i = 0; i < 30; i++)
-            kal_rnic_log(&rnic, rows[row].level, "refused");
+            kal_rnic_log(&rnic, rows[row].level, "refused: peer %d", i);
     }
     for (int i = 0; i < 15; i++)
-        kal_log(RI_LOG_WARNING, "refused, too");
-    ck_assert_uint_eq(count(slurp_file(), "warning: a: refused\n"), 20);
-    ck_assert_uint_eq(count(text, "warning: b: refused\n"), 20);
-    ck_assert_uint_eq(count(text, "error: a: refused\n"), 20);
-    ck_assert_uint_eq(count(text, "warning: refused, too\n"), 15);
+        kal_log(RI_LOG_WARNING, "refused, too: peer %d", i);
+    ck_assert_uint_eq(count(slurp_file(), "warning: a: refused: peer "), 20);
+    ck_assert_uint_eq(count(text, "warning: b: refused: peer "), 20);
+    ck_assert_uint_eq(count(text, "error: a: refused: peer "), 20);
+    ck_assert_uint_eq(count(text, "warning: refused, too: peer "), 15);
+}
+END_TEST
+
+/* An attempt that is repeated every few milliseconds: one line, and their number. Two peers in turn
+ * are two lines. At level info each is a line. */
+START_TEST(log_equal_lines_are_one_cause)
+{
+    configure("info", path);
+    for (int i = 0; i < 28; i++)
+        kal_log(RI_LOG_WARNING, "nobody listens at %s", i % 2 ? "b" : "a");
+    for (int i = 0; i < 3; i++)
+        kal_log(RI_LOG_INFO, "a fault");
+    ck_assert_uint_eq(count(slurp_file(), "nobody listens at a\n"), 1);
+    ck_assert_uint_eq(count(text, "nobody listens at b\n"), 1);
+    ck_assert_uint_eq(count(text, "a fault\n"), 3);
+    ck_assert_uint_eq(count(text, "\n"), 5);
+    kal_log(RI_LOG_WARNING, "nobody listens at %s", "c");
+    ck_assert_uint_eq(count(slurp_file(), "nobody listens at c\n"), 1);
+    kal_log_reset();
+    ck_assert_uint_eq(count(slurp_file(), " (26 more like this in the last "), 1);
+    ck_assert_uint_eq(count(text, "\n"), 7);
 }
 END_TEST
 
@@ -231,13 +252,13 @@ START_TEST(log_many_causes)
     for (int i = 0; i < 200; i++) {
         snprintf(name, sizeof name, "if%d", i);
         for (int j = 0; j < 25; j++)
-            kal_rnic_log(&rnic, RI_LOG_WARNING, "refused");
+            kal_rnic_log(&rnic, RI_LOG_WARNING, "refused: peer %d", j);
         log_ring_stop();
     }
     kal_log_reset();
-    ck_assert_uint_eq(count(slurp_file(), ": refused\n"), 200 * 20);
+    ck_assert_uint_eq(count(slurp_file(), ": refused: peer "), 200 * 21);
     ck_assert_uint_eq(count(text, "are missing here"), 0);
-    ck_assert_uint_eq(count(text, ": refused (5 more like this"), 200);
+    ck_assert_uint_eq(count(text, ": refused: peer 24 (5 more like this"), 200);
 }
 END_TEST
 
@@ -456,7 +477,7 @@ START_TEST(log_lines_before_exit_are_written)
     ck_assert_int_eq(waitpid(child, &status, 0), child);
     ck_assert_int_eq(status, 0);
     ck_assert_uint_eq(count(slurp(), "last words\n"), 1);
-    ck_assert_uint_eq(count(text, "refused (5 more like this"), 1);
+    ck_assert_uint_eq(count(text, "refused (24 more like this"), 1);
 }
 END_TEST
 
@@ -552,7 +573,7 @@ START_TEST(log_fork_while_others_log)
             kal_log(RI_LOG_ERROR, "of the child");
 #ifndef ITAL_TSAN /* TSan allows no new threads in such a child */
             be_lane(true);
-            kal_log(RI_LOG_ERROR, "of the child");
+            kal_log(RI_LOG_ERROR, "of the child, in a lane");
 #endif
             kal_log_reset();
             _exit(0);
@@ -623,12 +644,13 @@ static Suite *suite(void)
 
     tcase_set_timeout(t, tc_timeout_ms(60000) / 1000.0);
     tc_add_tests(t, log_flood_of_one_cause_is_counted, log_count_comes_though_nobody_logs_again,
-                 log_causes_have_rates_of_their_own, log_many_causes, log_line_is_there_on_return,
-                 log_lane_writes_to_no_descriptor, log_thread_blocks_all_signals,
-                 log_dropped_lines_are_counted, log_reader_gone_raises_no_signal,
-                 log_full_terminal_blocks_nobody, log_socket, log_file_closed_by_somebody_else,
-                 log_lines_before_exit_are_written, log_forked_child_repeats_nothing,
-                 log_fork_while_others_log, log_reset_beside_others, log_syslog_daemon);
+                 log_causes_have_rates_of_their_own, log_equal_lines_are_one_cause, log_many_causes,
+                 log_line_is_there_on_return, log_lane_writes_to_no_descriptor,
+                 log_thread_blocks_all_signals, log_dropped_lines_are_counted,
+                 log_reader_gone_raises_no_signal, log_full_terminal_blocks_nobody, log_socket,
+                 log_file_closed_by_somebody_else, log_lines_before_exit_are_written,
+                 log_forked_child_repeats_nothing, log_fork_while_others_log,
+                 log_reset_beside_others, log_syslog_daemon);
     tcase_add_loop_test(t, log_full_pipe_blocks_nobody, 0, 2);
     tcase_add_loop_test(t, log_full_pipe_keeps_no_process_from_its_end, 0, 2);
     return s;

@@ -286,6 +286,12 @@ enum ual_status ual_conn_listen(struct ual_conn *conn, const struct ri_listen_pa
     return status;
 }
 
+void ual_conn_advise(struct ual_conn *listener, const char *advice)
+{
+    if (listener->listener)
+        kal_listen_advise(listener->listener, advice);
+}
+
 void ual_conn_room(struct ual_conn *listener)
 {
     if (listener->listener)

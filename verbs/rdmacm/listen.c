@@ -5,6 +5,7 @@
 #endif
 
 #include "cm.h"
+#include "listen.h"
 
 #include <stdlib.h>
 
@@ -127,6 +128,14 @@ static int listen_on_all(struct cm_id *id, uint32_t backlog)
             first = error;
     }
     return id->listenings ? 0 : first ? first : error;
+}
+
+void cm_listen_advise(struct rdma_cm_id *id, const char *advice)
+{
+    struct cm_id *own = cm_id_of(id);
+
+    for (uint32_t i = 0; i < own->listenings; i++)
+        ual_conn_advise(own->listening[i].conn, advice);
 }
 
 VB_PUBLIC int rdma_listen(struct rdma_cm_id *id, int backlog)

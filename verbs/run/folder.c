@@ -83,6 +83,15 @@ static int look(const char *path)
     return access(path, X_OK) < 0 ? errno : 0;
 }
 
+/* Of the folders of PATH only a plain file that may not be executed is worth a reason of its own:
+ * a folder that may not be entered, or is no folder, has no program, as for the shells. */
+static bool is_refused(const char *path)
+{
+    struct stat status;
+
+    return stat(path, &status) == 0 && !S_ISDIR(status.st_mode);
+}
+
 int run_find(const char *name, char *path)
 {
     const char *folders = getenv("PATH"), *end;
@@ -102,7 +111,7 @@ int run_find(const char *name, char *path)
             found = look(path);
             if (!found)
                 return 0;
-            if (found != ENOENT && found != ENOTDIR)
+            if (is_refused(path))
                 error = found;
         }
         if (!*end)

@@ -249,11 +249,14 @@ static int find_program(const char *name, char *path)
 
     if (!error)
         return 0;
-    run_say("%s: %s%s", name, strerror(error),
-            error == ENOENT   ? "; is it installed, and in PATH?"
-            : error == EISDIR ? "; name a file in it"
-            : error == EACCES ? "; is it executable? (chmod +x)"
-                              : "");
+    if (error == ENOENT && !strchr(name, '/'))
+        run_say("%s: command not found; is it installed, and in PATH?", name);
+    else
+        run_say("%s: %s%s", name, strerror(error),
+                error == ENOENT   ? "; is it installed?"
+                : error == EISDIR ? "; name a file in it"
+                : error == EACCES ? "; is it executable (chmod +x), and may you enter its folder?"
+                                  : "");
     return error == ENOENT ? RUN_NOT_FOUND : RUN_CANNOT;
 }
 
