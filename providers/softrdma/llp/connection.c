@@ -9,6 +9,18 @@
  * read and dropped to the peer's FIN, so that nothing that the peer has not read is destroyed by a
  * RST; the timer bounds it. The descriptor is shut down before it is closed, because a forked child
  * may hold a copy.
+ *
+ * Who owns it. stream_open gives the stream to its caller, who `holds` it: nobody else frees it,
+ * whatever ends it meanwhile (FIN, reset, a timer, the close of the RNIC). The holder gives it up
+ * once, by stream_release: the QP's life does that (qp_release_stream), or, where no QP follows,
+ * the function that opened it (qp_start.c). From then on the lane owns it. It is given to
+ * free_later once, at the moment when both have happened: it is CLOSED, and nobody holds it.
+ *
+ *   held, OPEN or CLOSING -- stream_abort ---> held, CLOSED -- stream_release --> free_later
+ *   held, OPEN or CLOSING -- stream_release -> the lane's   -- stream_abort ----> free_later
+ *
+ * So a stream is released when it is CLOSING or CLOSED: an OPEN one without a holder would be ended
+ * by nobody.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -60,7 +72,7 @@ enum ri_status stream_open(struct lane *lane, struct qp *qp, const struct ri_llp
     stream->fd = handover->fd;
     stream->lane = lane;
     stream->qp = qp;
-    stream->held = qp != NULL;
+    stream->held = true;
     llp_capture_insert(stream, handover->capture);
     llp_acks_insert(stream);
     stream->timer.expired = timers->expired;
@@ -193,12 +205,14 @@ void stash_drop(struct stream *stream)
     atomic_fetch_and(&stream->attention, ~(unsigned int)ATTEND_STASH);
 }
 
-/* No list and no QP names the stream: it is freed when no pass can hold it any more. */
+/* No list and no holder names the stream: it is freed when no pass can hold it any more. Once. */
 static void free_later(struct stream *stream)
 {
     struct lane *lane = stream->lane;
 
     spinlock_lock(&lane->lock);
+    contract(stream->state == STREAM_CLOSED && !stream->held && !stream->freed);
+    stream->freed = true;
     stream->free_next = lane->freed_streams;
     lane->freed_streams = stream;
     atomic_fetch_add_explicit(&lane->version, 1, memory_order_release);
@@ -229,6 +243,7 @@ void stream_release(struct stream *stream)
     bool closed;
 
     spinlock_lock(&stream->rx);
+    contract(stream->held && stream->state != STREAM_OPEN);
     stream->qp = NULL;
     stream->held = false;
     closed = stream->state == STREAM_CLOSED;
