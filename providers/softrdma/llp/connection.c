@@ -7,8 +7,11 @@
  *
  * CLOSING needs no QP: the tail (output built before, a Terminate) goes out, then FIN; input is
  * read and dropped to the peer's FIN, so that nothing that the peer has not read is destroyed by a
- * RST; the timer bounds it. The descriptor is shut down before it is closed, because a forked child
- * may hold a copy.
+ * RST; the timer bounds it. A peer that goes on sending gets a RST (C-151), but only when it has
+ * acknowledged the tail and the FIN: a RST destroys octets that are still on their way. So the peer
+ * reads everything that was sent before, then the FIN: an end in order, as for the side that
+ * closes. TCP reports no acknowledgement, so the timer looks, ever less often. The descriptor is
+ * shut down before it is closed, because a forked child may hold a copy.
  *
  * Who owns it. stream_open gives the stream to its caller, who `holds` it: nobody else frees it,
  * whatever ends it meanwhile (FIN, reset, a timer, the close of the RNIC). The holder gives it up
@@ -34,6 +37,10 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <utlist.h>
+
+/* Between two looks at what the peer of a bad close has acknowledged. */
+#define LOOK_FIRST_NS CLOCK_NS_PER_MS
+#define LOOK_LAST_NS  (64 * CLOCK_NS_PER_MS)
 
 static enum ri_status keep_bytes(struct stream *stream, const struct ri_llp_handover *handover)
 {
@@ -272,7 +279,8 @@ void stream_begin_close(struct stream *stream, uint8_t *tail, size_t length, boo
     stream->state = STREAM_CLOSING;
     lane->closing_count++;
     spinlock_unlock(&lane->lock);
-    stream->timer.deadline = clock_after(clock_now(), lane->rnic->options.close_timeout_ns);
+    stream->closing.until = clock_after(clock_now(), lane->rnic->options.close_timeout_ns);
+    stream->timer.deadline = stream->closing.until;
     host->timer_set(host, lane->base.context, &stream->timer);
     if (atomic_load(&stream->attention) & ATTEND_HELD)
         stream_hold_input(stream, false);
@@ -323,6 +331,31 @@ static void drain(struct stream *stream)
     }
 }
 
+/* True: the peer has all that this side has sent, or will never. */
+static bool is_acknowledged(struct stream *stream)
+{
+    struct llp_wait wait = { .octets = false };
+
+    if (stream->llp->waits)
+        stream->llp->waits(stream, &wait);
+    return !wait.octets;
+}
+
+static void look_later(struct stream *stream)
+{
+    const struct ri_host *host = stream->lane->rnic->host;
+    uint64_t next;
+
+    if (!stream->closing.look_ns)
+        stream->closing.look_ns = LOOK_FIRST_NS;
+    else if (stream->closing.look_ns < LOOK_LAST_NS)
+        stream->closing.look_ns *= 2;
+    next = clock_after(clock_now(), stream->closing.look_ns);
+    stream->closing.looks = next < stream->closing.until;
+    stream->timer.deadline = stream->closing.looks ? next : stream->closing.until;
+    host->timer_set(host, stream->lane->base.context, &stream->timer);
+}
+
 void stream_continue_close(struct stream *stream, bool *ended)
 {
     bool out, bad;
@@ -337,6 +370,11 @@ void stream_continue_close(struct stream *stream, bool *ended)
           stream->closing.announce;
     if (!out || !(stream->input_ended || bad))
         return;
+    if (bad && !is_acknowledged(stream)) {
+        if (!stream->closing.looks)
+            look_later(stream);
+        return;
+    }
     *ended = true;
     if (stream->qp && bad)
         qp_closed_badly(stream->qp);

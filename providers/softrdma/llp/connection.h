@@ -100,6 +100,11 @@ struct stream_closing {
     bool starting;
     /* Octets arrived meanwhile that are neither. */
     bool spoken_to;
+    /* CLOCK_MONOTONIC ns: the bound of the close. */
+    uint64_t until;
+    /* The timer is set for a look at what the peer has acknowledged, so long after the last. */
+    bool looks;
+    uint64_t look_ns;
     /* Output that is still to be sent. */
     uint8_t *tail;
     size_t tail_length, tail_sent;
