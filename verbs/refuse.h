@@ -3,7 +3,7 @@
  * Calls that are refused. Each of these functions is weak: a function of the same name in another
  * file of the library replaces it, and `ital-run --check` recognizes a refused call by its weak
  * symbol. A refused call logs its name, once, and fails with EOPNOTSUPP in the way that its manual
- * page describes.
+ * page describes. The line has level info if programs can do without the call (optional.h).
  *
  * The files with these tables do not include rdma-core's headers, because these functions do not
  * have the prototypes: they ignore their parameters.

@@ -46,13 +46,17 @@ static const char *type_name(enum ibv_qp_type type)
     }
 }
 
+/* A QP was created in this process. A program that has other queue pairs and asks for a type that
+ * is not there looks for what a device can do (libfabric), and goes on without. */
+static atomic_bool has_created;
+
 static int check_type(const struct vb_context *context, enum ibv_qp_type type)
 {
     bool has_ud = ual_device_attr(context->device)->features & RI_FEATURE_UD;
 
     if (type == IBV_QPT_RC || type == IBV_QPT_UC || (type == IBV_QPT_UD && has_ud))
         return 0;
-    ual_log(RI_LOG_WARNING,
+    ual_log(atomic_load_explicit(&has_created, memory_order_relaxed) ? RI_LOG_INFO : RI_LOG_WARNING,
             "%s: ibv_create_qp: a queue pair of type %d (%s) is refused: there are RC%s and UC",
             context->verbs.context.device->name, (int)type, type_name(type), has_ud ? ", UD" : "");
     return EOPNOTSUPP;
@@ -251,6 +255,7 @@ struct ibv_qp *vb_qp_create(struct ibv_context *context, struct ibv_qp_init_attr
         errno = error;
         return NULL;
     }
+    atomic_store_explicit(&has_created, true, memory_order_relaxed);
     vb_qp_describe_capacity(qp, &qp->init.cap);
     attr->cap = qp->init.cap;
     return &qp->ibv.qp_base;

@@ -4,6 +4,7 @@
 #include <config.h>
 #endif
 
+#include "verbs/optional.h"
 #include "verbs/refuse.h"
 
 #include "ual_report.h"
@@ -11,7 +12,7 @@
 int vb_refused(const char *call, atomic_bool *told)
 {
     if (!atomic_exchange_explicit(told, true, memory_order_relaxed))
-        ual_log(RI_LOG_WARNING, "%s is not supported", call);
+        ual_log(vb_is_optional(call) ? RI_LOG_INFO : RI_LOG_WARNING, "%s is not supported", call);
     errno = EOPNOTSUPP;
     return EOPNOTSUPP;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * ital-run --check: the verbs symbols that a program imports. ital's libraries mark a refused call
- * by a weak symbol (verbs/refuse.h). The dynamic linker lists the libraries that would be loaded;
- * the program does not run.
+ * by a weak symbol (verbs/refuse.h); those that programs can do without (verbs/optional.h) do not
+ * count. The dynamic linker lists the libraries that would be loaded; the program does not run.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -10,6 +10,8 @@
 
 #include "elf_file.h"
 #include "run.h"
+
+#include "verbs/optional.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -31,7 +33,7 @@ static const struct {
 
 struct check {
     const char *folder, *user; /* user: the file that is checked */
-    unsigned imported, refused, missing;
+    unsigned imported, refused, optional, missing;
     struct elf_symbol wanted; /* set for find_export */
     bool found, weak;
 };
@@ -61,7 +63,10 @@ static void look_up(struct check *check, const struct elf_symbol *symbol, const 
         elf_close(&file);
     }
     check->imported++;
-    if (check->found && check->weak) {
+    if (check->found && check->weak && vb_is_optional(symbol->name)) {
+        check->optional++;
+        printf("optional: %s, in %s\n", symbol->name, check->user);
+    } else if (check->found && check->weak) {
         check->refused++;
         printf("refused: %s, in %s\n", symbol->name, check->user);
     } else if (!check->found && !symbol->weak) {
@@ -184,6 +189,9 @@ int run_check(const char *path, const char *folder)
     elf_close(&file);
     if (status)
         return status;
+    if (check.optional)
+        printf("optional: %u refused calls that programs ask a device for and can do without\n",
+               check.optional);
     printf("%s: %u verbs functions imported, %u refused, %u missing\n", path, check.imported,
            check.refused, check.missing);
     return check.refused || check.missing;

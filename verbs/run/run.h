@@ -25,8 +25,9 @@ unsigned run_warn(const char *path);
 /* Is the file a script (#!)? interpreter (PATH_MAX octets): the program that runs it. */
 bool run_interpreter(const char *path, char *interpreter);
 
-/* check.c: prints the verbs symbols that the program and its libraries import, and which of them
- * are refused. Returns an exit status: 0 none, 1 some are refused or missing, 125 unknown. */
+/* check.c: prints the verbs symbols that the program and its libraries import and that are refused
+ * or missing. Returns an exit status: 0 none, or only such as programs can do without; 1 some are
+ * refused or missing; 125 unknown. */
 int run_check(const char *path, const char *folder);
 
 /* devices.c: is there a usable interface of that name? False: it said so, with a list. */
