@@ -46,17 +46,25 @@ static const char *type_name(enum ibv_qp_type type)
     }
 }
 
-/* A QP was created in this process. A program that has other queue pairs and asks for a type that
- * is not there looks for what a device can do (libfabric), and goes on without. */
+/* A QP was created in this process. */
 static atomic_bool has_created;
 
-static int check_type(const struct vb_context *context, enum ibv_qp_type type)
+/* Does a program that asks for a type that is not there look for what the device can do, and goes
+ * on without? It has other queue pairs, or wants the smallest one, as libfabric does. */
+static bool is_question(const struct ibv_qp_init_attr_ex *attr)
+{
+    return atomic_load_explicit(&has_created, memory_order_relaxed) ||
+           (attr->cap.max_send_wr <= 1 && attr->cap.max_recv_wr <= 1);
+}
+
+static int check_type(const struct vb_context *context, const struct ibv_qp_init_attr_ex *attr)
 {
     bool has_ud = ual_device_attr(context->device)->features & RI_FEATURE_UD;
+    enum ibv_qp_type type = attr->qp_type;
 
     if (type == IBV_QPT_RC || type == IBV_QPT_UC || (type == IBV_QPT_UD && has_ud))
         return 0;
-    ual_log(atomic_load_explicit(&has_created, memory_order_relaxed) ? RI_LOG_INFO : RI_LOG_WARNING,
+    ual_log(is_question(attr) ? RI_LOG_INFO : RI_LOG_WARNING,
             "%s: ibv_create_qp: a queue pair of type %d (%s) is refused: there are RC%s and UC",
             context->verbs.context.device->name, (int)type, type_name(type), has_ud ? ", UD" : "");
     return EOPNOTSUPP;
@@ -97,7 +105,7 @@ static int check(const struct vb_context *context, const struct ibv_qp_init_attr
         (attr->send_ops_flags & ~WR_OPERATIONS))
         error = EOPNOTSUPP;
     if (!error)
-        error = check_type(context, attr->qp_type);
+        error = check_type(context, attr);
     return error ? error : check_capacity(context, attr);
 }
 
