@@ -280,8 +280,9 @@ enum ri_wr_flags {
  * RI_WC_RECV. That of RI_WR_RDMA_WRITE_IMMEDIATE completes as RI_WC_RECV_IMMEDIATE with the octets
  * of the Write as byte_len.
  *
- * {atomic} Atomics take one element of 8 octets, which gets the value from before the operation in
- * host order. The peer checks the alignment of its word.
+ * {atomic} Atomics take one element of at least 8 octets. Its first 8 get the value from before the
+ * operation, in host order; the others are not touched. The peer checks the alignment of its word:
+ * the request completes as RI_WC_REMOTE_INVALID_REQUEST then.
  */
 
 /*

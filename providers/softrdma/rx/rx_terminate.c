@@ -68,6 +68,13 @@ static bool is_of_send(const struct qp *qp, const struct ddp_hdr *hdr)
     return qp_is_acknowledged(qp) && !hdr->tagged && hdr->qn == DDP_QN_SEND;
 }
 
+/* An atomic whose target is not aligned (C-136), or that the peer does not know (C-062). */
+static bool is_invalid_atomic(uint16_t value, const struct wqe *wqe)
+{
+    return (value == TERMINATE_STREAM || value == TERMINATE_OPCODE) && wqe &&
+           (wqe->opcode == RI_WR_ATOMIC_FETCH_ADD || wqe->opcode == RI_WR_ATOMIC_COMPARE_SWAP);
+}
+
 /* The peer reports refused access by protection errors, and by "invalid queue number" for a Read
  * where none is enabled (C-108). */
 static enum ri_wc_status status_of_refusal(uint16_t value)
@@ -100,6 +107,8 @@ static void find_blamed(struct qp *qp, const struct terminate_info *info, struct
         end->wqe = *entered ? blamed_message(qp, &hdr) : end->wqe;
     } else {
         end->wqe = blamed_request(qp, info, known ? &hdr : NULL);
+        if (is_invalid_atomic(info->value, end->wqe))
+            end->status = RI_WC_REMOTE_INVALID_REQUEST;
     }
 }
 

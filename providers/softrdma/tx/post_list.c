@@ -35,7 +35,7 @@ static enum ri_status check_send(const struct qp *qp, const struct ri_send_wr *w
     case RI_WR_ATOMIC_FETCH_ADD:
     case RI_WR_ATOMIC_COMPARE_SWAP:
         *limit = 1;
-        if (wr->num_sge != 1 || wr->sg_list[0].length != ATOMIC_OCTETS)
+        if (wr->num_sge != 1 || wr->sg_list[0].length < ATOMIC_OCTETS)
             return RI_ERR_INVALID_ARGUMENT;
         break;
     case RI_WR_SEND_INVALIDATE:
@@ -74,6 +74,7 @@ static enum ri_status take_operands(const struct qp *qp, struct wqe *wqe,
     case RI_WR_SEND_IMMEDIATE: wqe->operand = wr->immediate; break;
     case RI_WR_ATOMIC_FETCH_ADD:
     case RI_WR_ATOMIC_COMPARE_SWAP:
+        wqe->length = wqe->sges[0].length = ATOMIC_OCTETS; /* of a longer element */
         wqe->operand = wr->atomic.swap_or_add;
         wqe->compare = wr->atomic.compare;
         wqe->remote_addr = wr->atomic.remote_addr;
