@@ -9,6 +9,8 @@
 #include "verbs_pair.h"
 
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 static struct ibv_context *context;
 static struct ibv_pd *pd;
@@ -248,6 +250,9 @@ START_TEST(a_parent_domain_stands_for_its_pd)
     refused(ibv_create_cq_ex(context, &cq_attr), EINVAL);
     attr.pd = domain;
     refused(ibv_alloc_parent_domain(context, &attr), EINVAL);
+    attr.pd = pd;
+    attr.comp_mask = 1u << 2; /* of a later rdma-core */
+    refused(ibv_alloc_parent_domain(context, &attr), EOPNOTSUPP);
     ck_assert_int_eq(ibv_dealloc_pd(pd), EBUSY);
     ck_assert_int_eq(ibv_dealloc_td(td), EBUSY);
     ck_assert_int_eq(ibv_destroy_qp(qp), 0);
@@ -274,6 +279,33 @@ START_TEST(rights_that_cannot_be_are_refused)
     access = IBV_ACCESS_LOCAL_WRITE;
     refused(ibv_reg_mr(pd, memory[0], 0, access), EINVAL);
     refused(ibv_reg_mr(pd, NULL, size, access), EINVAL);
+}
+END_TEST
+
+/* As the kernel, which cannot pin such pages. */
+START_TEST(memory_without_the_rights_is_a_bad_address)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    uint8_t *pages = mmap(NULL, 3 * page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct ibv_mr *mr;
+    int access = IBV_ACCESS_LOCAL_WRITE;
+
+    ck_assert_ptr_ne(pages, MAP_FAILED);
+    ck_assert_int_eq(munmap(pages + 2 * page, page), 0);
+    refused(ibv_reg_mr(pd, pages, page, access), EFAULT);
+    refused(ibv_reg_mr(pd, pages + page, 2 * page, access), EFAULT);
+    refused(ibv_reg_mr_iova(pd, pages, page, 0, access), EFAULT);
+    refused(ibv_reg_mr_iova2(pd, pages, page, (uintptr_t)pages, IBV_ACCESS_LOCAL_WRITE), EFAULT);
+    access = IBV_ACCESS_REMOTE_READ;
+    refused(ibv_reg_mr(pd, pages + page, 2 * page, access), EFAULT);
+    mr = ibv_reg_mr(pd, pages, 2 * page, access);
+    ck_assert_ptr_nonnull(mr);
+    ck_assert_int_eq(
+        ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, IBV_ACCESS_LOCAL_WRITE),
+        IBV_REREG_MR_ERR_INPUT);
+    ck_assert_int_eq(errno, EFAULT);
+    ck_assert_int_eq(ibv_dereg_mr(mr), 0);
+    ck_assert_int_eq(munmap(pages, 2 * page), 0);
 }
 END_TEST
 
@@ -347,6 +379,10 @@ START_TEST(an_srq_is_changed_and_queried)
     ck_assert_uint_eq(attr.srq_limit, 4);
     ck_assert_uint_ge(attr.max_wr, 16);
     ck_assert_int_eq(ibv_modify_srq(srq, &attr, 1 << 7), EINVAL);
+    attr.srq_limit = attr.max_wr + 1;
+    ck_assert_int_eq(ibv_modify_srq(srq, &attr, IBV_SRQ_LIMIT), EINVAL);
+    attr.srq_limit = attr.max_wr;
+    ck_assert_int_eq(ibv_modify_srq(srq, &attr, IBV_SRQ_LIMIT), 0);
     ck_assert_int_eq(ibv_get_srq_num(srq, &number), 0);
     ck_assert_int_eq(ibv_dealloc_pd(pd), EBUSY);
     ck_assert_int_eq(ibv_destroy_srq(srq), 0);
@@ -444,6 +480,58 @@ START_TEST(a_state_is_reached_by_its_transitions_only)
     attr.qp_state = IBV_QPS_RESET;
     ck_assert_int_eq(ibv_modify_qp(qp, &attr, IBV_QP_STATE), 0);
     ck_assert_int_eq(qp->state, IBV_QPS_RESET);
+    ck_assert_int_eq(ibv_destroy_qp(qp), 0);
+    ck_assert_int_eq(ibv_destroy_cq(cq), 0);
+}
+END_TEST
+
+/* An attribute that InfiniBand does not allow there, such as an address vector in RTS. */
+START_TEST(an_attribute_out_of_place_is_refused)
+{
+    struct ibv_cq *cq = ibv_create_cq(context, 32, NULL, NULL, 0);
+    struct ibv_qp_init_attr init = qp_attr(cq);
+    struct ibv_qp *qp = ibv_create_qp(pd, &init);
+    struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1 };
+    const int full = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
+
+    ck_assert_int_eq(ibv_modify_qp(qp, &attr, full | IBV_QP_AV), EINVAL);
+    ck_assert_int_eq(ibv_modify_qp(qp, &attr, IBV_QP_ACCESS_FLAGS), EINVAL); /* RESET */
+    ck_assert_int_eq(ibv_modify_qp(qp, &attr, full), 0);
+    ck_assert_int_eq(ibv_modify_qp(qp, &attr, IBV_QP_TIMEOUT), EINVAL);
+    ck_assert_int_eq(ibv_modify_qp(qp, &attr, IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), 0);
+    vb_qp_enter(vb_qp_of(qp), IBV_QPS_RTS, VB_GATE_SHUT);
+    ck_assert_int_eq(ibv_modify_qp(qp, &attr, IBV_QP_AV), EINVAL);
+    attr.qp_state = IBV_QPS_RTS;
+    ck_assert_int_eq(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_AV), EINVAL);
+    ck_assert_int_eq(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_ACCESS_FLAGS), 0);
+    ck_assert_int_eq(ibv_modify_qp(qp, &attr, IBV_QP_MIN_RNR_TIMER), 0);
+    attr.qp_state = IBV_QPS_ERR;
+    ck_assert_int_eq(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_AV), EINVAL);
+    ck_assert_int_eq(ibv_modify_qp(qp, &attr, IBV_QP_STATE), 0);
+    ck_assert_int_eq(ibv_destroy_qp(qp), 0);
+    ck_assert_int_eq(ibv_destroy_cq(cq), 0);
+}
+END_TEST
+
+/* As with mlx5, where the receive queue is the program's in each state. */
+START_TEST(a_receive_in_reset_is_kept_until_the_next_reset)
+{
+    struct ibv_cq *cq = ibv_create_cq(context, 32, NULL, NULL, 0);
+    struct ibv_qp_init_attr init = qp_attr(cq);
+    struct ibv_qp *qp = ibv_create_qp(pd, &init);
+    struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RESET };
+    struct ibv_recv_wr wr = { .wr_id = 4 }, *bad;
+    struct ibv_wc wc;
+
+    ck_assert_int_eq(ibv_post_recv(qp, &wr, &bad), 0);
+    ck_assert_int_eq(ibv_modify_qp(qp, &attr, IBV_QP_STATE), 0);
+    wr.wr_id = 5;
+    ck_assert_int_eq(ibv_post_recv(qp, &wr, &bad), 0);
+    attr.qp_state = IBV_QPS_ERR;
+    ck_assert_int_eq(ibv_modify_qp(qp, &attr, IBV_QP_STATE), 0);
+    wc = pair_completion(cq);
+    ck_assert_uint_eq(wc.wr_id, 5);
+    ck_assert_int_eq(wc.status, IBV_WC_WR_FLUSH_ERR);
     ck_assert_int_eq(ibv_destroy_qp(qp), 0);
     ck_assert_int_eq(ibv_destroy_cq(cq), 0);
 }
@@ -679,15 +767,16 @@ int main(void)
         a_port_is_active_and_no_other_is_there, a_gid_is_an_address_and_loopback_comes_last,
         the_end_of_the_gid_table_is_empty, a_context_with_queues_is_closed_and_lives_on,
         a_region_has_keys_and_keeps_its_pd_busy, a_parent_domain_stands_for_its_pd,
-        rights_that_cannot_be_are_refused, optional_rights_are_taken,
-        a_region_is_changed_or_left_as_it_was, a_cq_is_as_deep_as_asked_and_grows,
-        an_srq_is_changed_and_queried, a_qp_gives_what_it_was_asked_for,
-        a_qp_beyond_the_device_is_refused, a_state_is_reached_by_its_transitions_only,
-        what_is_no_state_is_refused, a_reset_holds_against_the_end_of_a_connection,
-        a_qp_of_rdma_cm_is_not_connected_by_numbers, a_context_that_was_closed_too_early_goes_on,
-        an_empty_gid_connects_no_qp, a_post_before_a_connection_is_refused, an_error_state_flushes,
-        what_is_not_built_is_refused, an_address_handle_names_a_gid_that_is_there,
-        every_value_has_a_text);
+        rights_that_cannot_be_are_refused, memory_without_the_rights_is_a_bad_address,
+        optional_rights_are_taken, a_region_is_changed_or_left_as_it_was,
+        a_cq_is_as_deep_as_asked_and_grows, an_srq_is_changed_and_queried,
+        a_qp_gives_what_it_was_asked_for, a_qp_beyond_the_device_is_refused,
+        a_state_is_reached_by_its_transitions_only, an_attribute_out_of_place_is_refused,
+        a_receive_in_reset_is_kept_until_the_next_reset, what_is_no_state_is_refused,
+        a_reset_holds_against_the_end_of_a_connection, a_qp_of_rdma_cm_is_not_connected_by_numbers,
+        a_context_that_was_closed_too_early_goes_on, an_empty_gid_connects_no_qp,
+        a_post_before_a_connection_is_refused, an_error_state_flushes, what_is_not_built_is_refused,
+        an_address_handle_names_a_gid_that_is_there, every_value_has_a_text);
     tcase_add_test(alone, a_device_keeps_its_number);
     return tc_main(suite);
 }

@@ -267,6 +267,25 @@ START_TEST(a_region_is_addressed_by_its_iova)
 }
 END_TEST
 
+/* An iova of 0 is an address, too. */
+START_TEST(a_region_is_addressed_from_0)
+{
+    struct ibv_mr *mr = ibv_reg_mr_iova(pair.pd, b->memory, 4096, 0,
+                                        IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    struct ibv_sge sge;
+    struct ibv_send_wr wr = remote(IBV_WR_RDMA_WRITE, &sge, 0, 100);
+
+    ck_assert_ptr_nonnull(mr);
+    memset(a->memory, 0x24, 100);
+    wr.wr.rdma.remote_addr = 50;
+    wr.wr.rdma.rkey = mr->rkey;
+    pair_do(a, &wr);
+    ck_assert(tc_until(placed(149) == 0x24, PAIR_MS));
+    ck_assert_uint_eq(b->memory[49], 0);
+    ck_assert_int_eq(ibv_dereg_mr(mr), 0);
+}
+END_TEST
+
 START_TEST(atomics_return_what_was_there)
 {
     uint64_t *word = (uint64_t *)(void *)b->memory, *old = (uint64_t *)(void *)a->memory;
@@ -286,6 +305,61 @@ START_TEST(atomics_return_what_was_there)
     pair_do(a, &wr);
     ck_assert_uint_eq(*old, 42);
     ck_assert_uint_eq(*word, 7);
+}
+END_TEST
+
+/* A program that posts its whole buffer gets the old value in its beginning. */
+static void long_element_is_taken(bool call_by_call)
+{
+    uint64_t *word = (uint64_t *)(void *)b->memory, *old = (uint64_t *)(void *)a->memory;
+    struct ibv_qp_ex *qp = a->qp_ex;
+    struct ibv_sge sge;
+    struct ibv_send_wr wr = pair_request(a, IBV_WR_ATOMIC_FETCH_AND_ADD, &sge, 0, 4096);
+    struct ibv_wc wc;
+
+    *word = 3;
+    old[1] = 0x1111;
+    if (call_by_call) {
+        qp->wr_flags = IBV_SEND_SIGNALED;
+        ibv_wr_start(qp);
+        ibv_wr_atomic_fetch_add(qp, b->mr->rkey, (uintptr_t)word, 4);
+        ibv_wr_set_sge(qp, a->mr->lkey, (uintptr_t)a->memory, 4096);
+        ck_assert_int_eq(ibv_wr_complete(qp), 0);
+        wc = pair_completion(a->cq);
+        ck_assert_int_eq(wc.status, IBV_WC_SUCCESS);
+        ck_assert_uint_eq(wc.byte_len, 8);
+    } else {
+        wr.wr.atomic.remote_addr = (uintptr_t)word;
+        wr.wr.atomic.rkey = b->mr->rkey;
+        wr.wr.atomic.compare_add = 4;
+        pair_do(a, &wr);
+    }
+    ck_assert_uint_eq(old[0], 3);
+    ck_assert_uint_eq(old[1], 0x1111);
+    ck_assert_uint_eq(*word, 7);
+}
+
+START_TEST(an_atomic_uses_eight_octets_of_a_longer_element)
+{
+    long_element_is_taken(false);
+}
+END_TEST
+
+START_TEST(an_atomic_call_uses_eight_octets_of_a_longer_element)
+{
+    long_element_is_taken(true);
+}
+END_TEST
+
+START_TEST(an_atomic_on_an_unaligned_word_is_an_invalid_request)
+{
+    struct ibv_sge sge;
+    struct ibv_send_wr wr = pair_request(a, IBV_WR_ATOMIC_CMP_AND_SWP, &sge, 0, 8), *bad;
+
+    wr.wr.atomic.remote_addr = (uintptr_t)b->memory + 4;
+    wr.wr.atomic.rkey = b->mr->rkey;
+    ck_assert_int_eq(ibv_post_send(a->qp, &wr, &bad), 0);
+    ck_assert_int_eq(pair_completion(a->cq).status, IBV_WC_REM_INV_REQ_ERR);
 }
 END_TEST
 
@@ -639,13 +713,17 @@ int main(void)
                  a_full_queue_names_the_request_that_it_refused, a_wrong_request_ends_its_list,
                  inline_data_is_taken_by_the_post, inline_data_beyond_the_room_is_refused,
                  a_write_places_and_a_read_fetches, a_region_is_addressed_by_its_iova,
-                 atomics_return_what_was_there, a_write_with_immediate_takes_a_receive,
-                 a_wrong_key_ends_the_connection, a_window_of_type_1_is_bound_by_call,
-                 a_window_of_type_2_is_bound_by_request, a_send_invalidates_a_window,
-                 a_reset_forgets_and_the_qp_connects_again,
+                 a_region_is_addressed_from_0, atomics_return_what_was_there,
+                 an_atomic_uses_eight_octets_of_a_longer_element,
+                 an_atomic_on_an_unaligned_word_is_an_invalid_request,
+                 a_write_with_immediate_takes_a_receive, a_wrong_key_ends_the_connection,
+                 a_window_of_type_1_is_bound_by_call, a_window_of_type_2_is_bound_by_request,
+                 a_send_invalidates_a_window, a_reset_forgets_and_the_qp_connects_again,
                  an_extended_cq_is_read_member_by_member);
     tc_add_tests(shared, a_shared_queue_serves_its_qps, two_kinds_of_events_of_one_qp_are_told);
-    tc_add_tests(extended, requests_are_built_call_by_call, an_abort_and_an_error_post_nothing,
+    tc_add_tests(extended, requests_are_built_call_by_call,
+                 an_atomic_call_uses_eight_octets_of_a_longer_element,
+                 an_abort_and_an_error_post_nothing,
                  a_window_is_bound_and_invalidated_call_by_call);
     return tc_main(suite);
 }

@@ -46,6 +46,12 @@ int vb_access(unsigned int access, uint32_t *ri)
     return 0;
 }
 
+/* The kernel says EFAULT for memory without the rights, too: it cannot be pinned. */
+static int memory_errno(enum ual_status status)
+{
+    return status == UAL_ERR_ACCESS ? EFAULT : vb_errno(status);
+}
+
 static int create(struct vb_pd *pd, void *addr, size_t length, uint64_t iova, unsigned int access,
                   struct ual_mr **mr)
 {
@@ -54,10 +60,12 @@ static int create(struct vb_pd *pd, void *addr, size_t length, uint64_t iova, un
 
     if (error)
         return error;
+    if (!iova)
+        ri |= RI_ACCESS_ZERO_BASED;
     if (iova == (uintptr_t)addr || (ri & RI_ACCESS_ZERO_BASED))
-        return vb_errno(ual_mr_create(pd->ual, addr, length, ri, 0, 0, mr));
-    return vb_errno(ual_mr_create_at(pd->ual, addr, (void *)(uintptr_t)iova, length,
-                                     ri | RI_ACCESS_IO_ADDR, 0, 0, mr));
+        return memory_errno(ual_mr_create(pd->ual, addr, length, ri, 0, 0, mr));
+    return memory_errno(ual_mr_create_at(pd->ual, addr, (void *)(uintptr_t)iova, length,
+                                         ri | RI_ACCESS_IO_ADDR, 0, 0, mr));
 }
 
 static void describe(struct vb_mr *mr)
@@ -173,7 +181,7 @@ static int change(struct vb_mr *mr, int flags, struct vb_pd *pd, unsigned int ac
 
     if (error)
         return error;
-    return vb_errno(
+    return memory_errno(
         ual_mr_modify(mr->ual, flags & IBV_REREG_MR_CHANGE_PD ? pd->ual : NULL, ri | kept));
 }
 

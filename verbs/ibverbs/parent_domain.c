@@ -48,25 +48,29 @@ int vb_dealloc_td(struct ibv_td *td)
     return 0;
 }
 
-static bool is_valid(const struct ibv_context *context,
-                     const struct ibv_parent_domain_init_attr *attr)
+/* 0 or an error number. A later rdma-core has more flags: programs try without them then. */
+static int check(const struct ibv_context *context, const struct ibv_parent_domain_init_attr *attr)
 {
     const uint32_t allocators = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS;
 
-    if ((attr->comp_mask & ~(allocators | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT)) ||
-        ((attr->comp_mask & allocators) && (!attr->alloc || !attr->free)))
-        return false;
+    if (attr->comp_mask & ~(allocators | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT))
+        return EOPNOTSUPP;
+    if ((attr->comp_mask & allocators) && (!attr->alloc || !attr->free))
+        return EINVAL;
     return attr->pd && attr->pd->context == context && !vb_pd_of(attr->pd)->protection &&
-           (!attr->td || attr->td->context == context);
+                   (!attr->td || attr->td->context == context)
+               ? 0
+               : EINVAL;
 }
 
 struct ibv_pd *vb_alloc_parent_domain(struct ibv_context *context,
                                       struct ibv_parent_domain_init_attr *attr)
 {
     struct parent_domain *domain;
+    int error = check(context, attr);
 
-    if (!is_valid(context, attr)) {
-        errno = EINVAL;
+    if (error) {
+        errno = error;
         return NULL;
     }
     domain = calloc(1, sizeof(*domain));

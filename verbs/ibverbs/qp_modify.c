@@ -120,6 +120,23 @@ static int needed(enum ibv_qp_state from, enum ibv_qp_state to, enum ibv_qp_type
     return 0;
 }
 
+/* The attributes that InfiniBand allows besides (IBTA, 11.2.5.2), also where the state stays. */
+static int allowed(enum ibv_qp_state from, enum ibv_qp_state to, enum ibv_qp_type type)
+{
+    const int path = IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS;
+    const int late = IBV_QP_CUR_STATE | path | IBV_QP_PATH_MIG_STATE |
+                     (type == IBV_QPT_RC ? IBV_QP_MIN_RNR_TIMER : 0);
+    bool is_ud = type == IBV_QPT_UD;
+
+    if (from == IBV_QPS_INIT && to == IBV_QPS_INIT)
+        return IBV_QP_PKEY_INDEX | IBV_QP_PORT | (is_ud ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS);
+    if (from == IBV_QPS_INIT && to == IBV_QPS_RTR)
+        return IBV_QP_PKEY_INDEX | (is_ud ? IBV_QP_QKEY : path);
+    if (to == IBV_QPS_RTS)
+        return is_ud ? IBV_QP_CUR_STATE | IBV_QP_QKEY : late;
+    return 0;
+}
+
 static bool is_transition(enum ibv_qp_state from, enum ibv_qp_state to)
 {
     static const uint8_t nexts[] = {
@@ -162,9 +179,12 @@ static int check(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask, boo
 {
     enum ibv_qp_state from = vb_qp_state(qp);
     enum ibv_qp_state to = mask & IBV_QP_STATE ? attr->qp_state : from;
-    int wanted;
+    enum ibv_qp_type type = qp->ibv.qp_base.qp_type;
+    int wanted = by_program && (mask & IBV_QP_STATE) ? needed(from, to, type) : 0;
 
     if ((mask & IBV_QP_CUR_STATE) && attr->cur_qp_state != from)
+        return EINVAL;
+    if (by_program && (mask & ~(wanted | allowed(from, to, type) | IBV_QP_STATE)))
         return EINVAL;
     if (!(mask & IBV_QP_STATE))
         return check_values(qp, attr, mask);
@@ -172,7 +192,6 @@ static int check(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask, boo
         ual_log(RI_LOG_WARNING, "ibv_modify_qp: the state SQD is not built");
         return EOPNOTSUPP;
     }
-    wanted = by_program ? needed(from, to, qp->ibv.qp_base.qp_type) : 0;
     if (!is_transition(from, to) || (wanted & ~mask))
         return EINVAL;
     return check_values(qp, attr, mask);

@@ -76,6 +76,18 @@ struct ibv_srq *vb_create_srq_ex(struct ibv_context *context, struct ibv_srq_ini
     return create(attr->pd, attr->srq_context, &attr->attr);
 }
 
+/* The limit that is asked for, or has been set, is within the size. */
+static int check_limit(const struct vb_srq *srq, const struct ri_srq_attr *asked, uint32_t mask)
+{
+    struct ri_srq_attr now = { .size = sizeof(now) };
+    enum ual_status status = ual_srq_query(srq->ual, &now);
+    uint32_t most = mask & RI_SRQM_MAX_WR ? asked->max_wr : now.max_wr;
+
+    if (status != UAL_OK)
+        return vb_errno(status);
+    return (mask & RI_SRQM_LIMIT ? asked->limit : now.limit) > most ? EINVAL : 0;
+}
+
 int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)
 {
     VB_CALL;
@@ -83,6 +95,7 @@ int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)
                                  .max_wr = attr->max_wr,
                                  .limit = attr->srq_limit };
     uint32_t ri = 0;
+    int error;
 
     if (mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT))
         return EINVAL;
@@ -90,7 +103,10 @@ int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)
         ri |= RI_SRQM_MAX_WR;
     if (mask & IBV_SRQ_LIMIT)
         ri |= RI_SRQM_LIMIT;
-    return ri ? vb_errno(ual_srq_modify(vb_srq_of(srq)->ual, ri, &asked)) : 0;
+    error = check_limit(vb_srq_of(srq), &asked, ri);
+    if (error || !ri)
+        return error;
+    return vb_errno(ual_srq_modify(vb_srq_of(srq)->ual, ri, &asked));
 }
 
 int ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr)
