@@ -36,6 +36,12 @@ bool kald_watch(struct kald *kald, struct kald_source *source, uint32_t events)
     return !epoll_ctl(kald->epoll, EPOLL_CTL_ADD, source->fd, &event);
 }
 
+/* Closing is not enough: a child of closing.c may have a copy, and epoll tells of that. */
+static void unwatch(struct kald *kald, const struct kald_source *source)
+{
+    epoll_ctl(kald->epoll, EPOLL_CTL_DEL, source->fd, NULL);
+}
+
 /* ---- users ---- */
 
 static struct kald_user *user_of(struct kald *kald, uint32_t id)
@@ -75,9 +81,12 @@ static void free_client(struct kald_client *client)
             close(out->fd);
         free(out);
     }
-    if (client->process.fd >= 0)
+    if (client->process.fd >= 0) {
+        unwatch(client->kald, &client->process);
         close(client->process.fd);
-    close(client->socket.fd);
+    }
+    unwatch(client->kald, &client->socket);
+    kald_close(client->kald, client->socket.fd);
     free(client->groups);
     free(client);
 }
@@ -140,7 +149,7 @@ static void refuse_by_spare(struct kald *kald)
         close(kald->spare);
     fd = accept4(kald->listener.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd >= 0)
-        close(fd);
+        kald_close(kald, fd);
     kald->spare = fcntl(kald->epoll, F_DUPFD_CLOEXEC, 0);
 }
 
@@ -158,7 +167,7 @@ void kald_accept(struct kald_source *source, uint32_t events)
     }
     client = calloc(1, sizeof *client);
     if (!client) {
-        close(fd);
+        kald_close(kald, fd);
         return;
     }
     client->kald = kald;
@@ -356,7 +365,7 @@ static void on_message(struct kald_client *client, const struct kald_message *me
     }
 }
 
-/* Nothing that a client sends has a descriptor: what comes nevertheless is closed. */
+/* Nothing that a client sends has a descriptor. */
 static void client_ready(struct kald_source *source, uint32_t events)
 {
     struct kald_client *client = container_of(source, struct kald_client, socket);
@@ -369,6 +378,10 @@ static void client_ready(struct kald_source *source, uint32_t events)
             end(client, NULL);
         else
             send_queued(client);
+        return;
+    }
+    if (kald_brings_descriptor(client->kald, source->fd)) {
+        end(client, "it sent a descriptor");
         return;
     }
     switch (kald_receive(source->fd, false, &message, NULL)) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * kald(8): what the processes of one host share. One thread, one epoll; nothing waits but epoll.
- * A client is a socket: what it holds ends with it. Files, from the bottom up: rules.c, accounts.c,
- * ports.c, clients.c, main.c; confine.c stands aside.
+ * A client is a socket: what it holds ends with it. Files, from the bottom up: closing.c, rules.c,
+ * accounts.c, ports.c, clients.c, main.c; confine.c stands aside.
  */
 #ifndef ITAL_KAL_DAEMON_KALD_H
 #define ITAL_KAL_DAEMON_KALD_H
@@ -74,6 +74,9 @@ struct kald_client {
 /* Places for clients of root beside those of all: whoever takes these keeps root out of nothing. */
 #define KALD_ROOT_CLIENTS 16u
 
+/* Sockets that wait for a child which closes them. */
+#define KALD_HELD_MOST 16u
+
 struct kald {
     int epoll, spare; /* spare: a descriptor to take a client with that cannot be served; -1 */
     struct kald_source listener, signals, watch;
@@ -92,11 +95,26 @@ struct kald {
     uint8_t *policy_text;
     uint64_t policy_length, generation;
     bool stop;
+    /* closing.c */
+    bool refuses; /* the kernel keeps descriptors away */
+    unsigned children, held_count;
+    int held[KALD_HELD_MOST];
 };
 
 /* Lines to standard error, with the priority in front that systemd reads: <3> error, <6> info; <4>
  * is about a client, of which there are only so many in a second. */
 void kald_say(int priority, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* ---- closing.c: descriptors that clients send unasked ---- */
+
+/* Of the listener, before it listens. False: errno. */
+bool kald_closing_prepare(struct kald *kald);
+/* The client's next message has a descriptor: it may not be received. */
+bool kald_brings_descriptor(const struct kald *kald, int socket);
+/* Closes the socket of a client, of which messages may be unread. Never waits for what they bring. */
+void kald_close(struct kald *kald, int socket);
+/* After SIGCHLD. */
+void kald_children_ended(struct kald *kald);
 
 /* ---- rules.c: the policy ---- */
 

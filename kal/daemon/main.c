@@ -30,14 +30,13 @@
 
 #include "base/clock.h"
 #include "base/compiler.h"
-#include "base/unix_socket.h"
 
 #ifndef SO_NETNS_COOKIE
 #define SO_NETNS_COOKIE 71
 #endif
 
 /* Descriptors of kald itself, and of one client. */
-#define OWN_FILES    32u
+#define OWN_FILES    (32u + KALD_HELD_MOST)
 #define CLIENT_FILES 2u
 
 /* Lines about clients in a second: they could fill the log. */
@@ -119,7 +118,9 @@ static void signals_ready(struct kald_source *source, uint32_t events)
     (void)events;
     if (read(source->fd, &info, sizeof info) != sizeof info)
         return;
-    if (info.ssi_signo == SIGHUP)
+    if (info.ssi_signo == SIGCHLD)
+        kald_children_ended(kald);
+    else if (info.ssi_signo == SIGHUP)
         reload(kald);
     else
         kald->stop = true;
@@ -189,9 +190,7 @@ static bool open_socket(struct kald *kald)
         return false;
     unlink(fresh);
     kald->listener.fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (kald->listener.fd >= 0)
-        unix_refuse_descriptors(kald->listener.fd);
-    opened = kald->listener.fd >= 0 &&
+    opened = kald->listener.fd >= 0 && kald_closing_prepare(kald) &&
              !bind(kald->listener.fd, (const struct sockaddr *)&address, sizeof address) &&
              !chmod(fresh, 0666) && !listen(kald->listener.fd, SOMAXCONN) &&
              !rename(fresh, kald->path);
@@ -221,10 +220,13 @@ static bool open_sources(struct kald *kald)
     sigset_t signals;
 
     sigemptyset(&signals);
+    sigaddset(&signals, SIGCHLD);
     sigaddset(&signals, SIGHUP);
     sigaddset(&signals, SIGINT);
     sigaddset(&signals, SIGTERM);
     sigprocmask(SIG_BLOCK, &signals, NULL);
+    signal(SIGCHLD,
+           SIG_DFL); /* whoever started it may have ignored it, and children would not be told of */
     signal(SIGPIPE, SIG_IGN);
     kald->epoll = epoll_create1(EPOLL_CLOEXEC);
     kald->spare = fcntl(kald->epoll, F_DUPFD_CLOEXEC, 0);

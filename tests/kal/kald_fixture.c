@@ -116,6 +116,7 @@ void kald_start_as(uid_t user)
 
 #define PEERPIDFD 77 /* SO_PEERPIDFD, Linux 6.5 */
 #define NETWORK   71 /* SO_NETNS_COOKIE, Linux 5.14 */
+#define REFUSAL   83 /* SO_PASSRIGHTS, Linux 6.16 */
 
 static enum kald_lacks lacks;
 
@@ -125,8 +126,8 @@ void kald_lacks(enum kald_lacks what)
 }
 
 /* getsockopt(2) for SO_PEERPIDFD fails as before Linux 6.5, or that for SO_NETNS_COOKIE as before
- * 5.14; pidfd_open(2) as before 5.3. kald
- * inherits the filter. */
+ * 5.14; pidfd_open(2) as before 5.3; setsockopt(2) for SO_PASSRIGHTS as before 6.16. kald inherits
+ * the filter. */
 static bool lack(void)
 {
     const size_t option = offsetof(struct seccomp_data, args[2]) +
@@ -136,10 +137,14 @@ static bool lack(void)
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_pidfd_open, 0, 1),
         BPF_STMT(BPF_RET | BPF_K,
                  lacks == KALD_LACKS_PIDFDS ? SECCOMP_RET_ERRNO | ENOSYS : SECCOMP_RET_ALLOW),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_getsockopt, 0, 3),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K,
+                 lacks == KALD_LACKS_REFUSAL ? SYS_setsockopt : SYS_getsockopt, 0, 3),
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, option),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, lacks == KALD_LACKS_NETWORKS ? NETWORK : PEERPIDFD, 0,
-                 1),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K,
+                 lacks == KALD_LACKS_REFUSAL    ? REFUSAL
+                 : lacks == KALD_LACKS_NETWORKS ? NETWORK
+                                                : PEERPIDFD,
+                 0, 1),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOPROTOOPT),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };

@@ -32,7 +32,8 @@ enum kald_lacks {
     KALD_LACKS_NOTHING,
     KALD_LACKS_PEERPIDFD,
     KALD_LACKS_PIDFDS,
-    KALD_LACKS_NETWORKS
+    KALD_LACKS_NETWORKS,
+    KALD_LACKS_REFUSAL
 };
 void kald_lacks(enum kald_lacks what);
 pid_t kald_pid(void);
