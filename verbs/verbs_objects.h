@@ -356,6 +356,13 @@ VB_PUBLIC int vb_qp_connector(struct vb_qp *qp, const struct vb_connector *conne
 /* Sets the state that the program sees, and the gate in RTS. Allowed in upcalls. Only ERR changes
  * the provider's QP: it ends the connection. */
 VB_PUBLIC void vb_qp_enter(struct vb_qp *qp, enum ibv_qp_state state, enum vb_gate gate);
+/* The gate alone, if it is still `from`: not if the QP has gone to ERR meanwhile. */
+VB_PUBLIC bool vb_qp_gate(struct vb_qp *qp, enum vb_gate from, enum vb_gate to);
+/* The connection is over: ERR, the receives are flushed, and IBV_EVENT_QP_LAST_WQE_REACHED where
+ * there is an SRQ. Allowed in upcalls. */
+void vb_qp_end(struct vb_qp *qp);
+/* True: the peer or the network ended the connection, and neither side made an error. */
+bool vb_ended_by_peer(const struct ri_event *event);
 /* Why the connection has failed: the next send request that is flushed completes with this, such as
  * RETRY_EXC_ERR if the peer cannot be reached. IBV_WC_SUCCESS cancels it. Allowed in upcalls. */
 void vb_qp_failed(struct vb_qp *qp, enum ibv_wc_status why);
@@ -385,18 +392,22 @@ struct vb_held_post; /* defined in held.c */
 struct vb_held {
     pthread_mutex_t lock; /* of all members; held over the posts of a release */
     bool passes;
+    /* The connector's: a Send with immediate data may have octets, also over iWARP. */
+    bool fuses;
     struct vb_held_post *first, *last;
-    uint32_t count;
+    uint32_t count; /* places of the send queue that they take */
 };
 VB_PUBLIC void vb_held_open(struct vb_held *held);
 /* Drops what is held. */
 VB_PUBLIC void vb_held_close(struct vb_held *held);
-/* As connector->hold and hold_bind, any thread. *kept: held, not passed. */
+/* As connector->hold and hold_bind, any thread. Refuses what a provider refuses. *kept: a request
+ * is held now, not passed. */
 VB_PUBLIC enum ual_status vb_held_send(struct vb_held *held, struct vb_qp *qp,
                                        struct ri_send_wr *wr, struct ri_send_wr **bad, bool *kept);
 VB_PUBLIC enum ual_status vb_held_bind(struct vb_held *held, struct vb_qp *qp,
                                        const struct vb_bind *bind, bool *kept);
-/* Under the lock. The QP is connected, or in ERR, where the requests are flushed. */
+/* Under the lock. The QP is connected, or in ERR, where the requests are flushed. Each completes,
+ * in order; one that the provider refuses, in error. */
 VB_PUBLIC void vb_held_release(struct vb_held *held, struct vb_qp *qp);
 /* Under the lock. Forgets what is held; nothing passes any more. */
 VB_PUBLIC void vb_held_drop(struct vb_held *held);

@@ -93,6 +93,14 @@ static void expect_done(struct own_qp *own, enum ibv_wc_opcode opcode)
     ck_assert_int_eq(wc.opcode, opcode);
 }
 
+static void expect_flushed(struct own_qp *own)
+{
+    struct ibv_wc wc;
+
+    ck_assert(tc_until(ibv_poll_cq(own->cq, 1, &wc) == 1, WAIT_MS));
+    ck_assert_int_eq(wc.status, IBV_WC_WR_FLUSH_ERR);
+}
+
 static void resolve_plain(struct rdma_cm_id *id)
 {
     struct sockaddr_in to = loopback(rdma_get_src_port(listener));
@@ -163,8 +171,10 @@ START_TEST(a_qp_of_the_program_is_connected)
     expect_done(&there, IBV_WC_SEND);
     expect_done(&here, IBV_WC_RECV);
     ck_assert_str_eq(here.text, "and back");
+    post_receive(&there);
     ck_assert_int_eq(rdma_disconnect(client), 0);
     expect(channels[0], RDMA_CM_EVENT_DISCONNECTED);
+    expect_flushed(&there); /* without a request of this side, too */
     expect(channels[1], RDMA_CM_EVENT_DISCONNECTED);
     expect_nothing(channels[1]); /* ESTABLISHED is for who does not get CONNECT_RESPONSE */
     close_own(&here);

@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
+ *
  * Send requests and binds that are posted before the connection is established. They are copied,
  * and posted in order when it is established or has failed. Inline data is in the QP's own memory
- * already. */
+ * already.
+ *
+ * What a provider refuses by the request alone is refused here, at the post. So each request that
+ * was taken completes, once and in its turn. One that the provider refuses later, because its
+ * object was freed or the peer cannot do it, completes in error (post_instead). */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -11,8 +16,11 @@
 #include <stdlib.h>
 #include <utlist.h>
 
+#define ATOMIC_OCTETS 8u
+
 struct vb_held_post {
     struct vb_held_post *next;
+    uint32_t places; /* of the send queue */
     bool binds;
     struct vb_bind bind;  /* if it binds */
     struct ri_send_wr wr; /* else */
@@ -45,54 +53,130 @@ static struct vb_held_post *copy(const struct ri_send_wr *wr)
     return post;
 }
 
-static void append(struct vb_held *held, struct vb_held_post *post)
+static void append(struct vb_held *held, struct vb_held_post *post, uint32_t places)
 {
     if (!held->first)
         held->first = post;
     else
         held->last->next = post;
     held->last = post;
-    held->count++;
+    post->places = places;
+    held->count += places;
 }
 
-/* Under the lock. */
-static enum ual_status add(struct vb_held *held, const struct ual_qp_attr *limits,
-                           struct ri_send_wr *wr, struct ri_send_wr **bad)
+/* --- what a provider refuses --- */
+
+/* Elements with octets. */
+static uint32_t count_solid(const struct ri_send_wr *wr, uint64_t *octets)
 {
-    enum ual_status status = UAL_OK;
+    uint32_t solid = 0;
 
-    for (; wr; wr = wr->next) {
-        struct vb_held_post *post = NULL;
-
-        if (wr->num_sge > limits->max_send_sge)
-            status = UAL_ERR_INVALID_ARGUMENT;
-        else if (held->count >= limits->max_send_wr)
-            status = UAL_ERR_FULL;
-        else
-            post = copy(wr);
-        if (!post) {
-            *bad = wr;
-            status = status != UAL_OK ? status : UAL_ERR_NO_RESOURCES;
-            break;
-        }
-        append(held, post);
+    *octets = 0;
+    for (uint32_t i = 0; i < wr->num_sge; i++) {
+        solid += wr->sg_list[i].length != 0;
+        *octets += wr->sg_list[i].length;
     }
-    return status;
+    return solid;
+}
+
+static uint32_t most_sges(const struct ual_qp_attr *limits, uint16_t opcode)
+{
+    switch (opcode) {
+    case RI_WR_RDMA_READ: return limits->max_read_sge;
+    case RI_WR_RDMA_WRITE:
+    case RI_WR_RDMA_WRITE_IMMEDIATE: return limits->max_write_sge;
+    case RI_WR_ATOMIC_FETCH_ADD:
+    case RI_WR_ATOMIC_COMPARE_SWAP: return 1;
+    case RI_WR_LOCAL_INVALIDATE: return 0;
+    default: return limits->max_send_sge;
+    }
+}
+
+static uint64_t feature_of(uint16_t opcode)
+{
+    switch (opcode) {
+    case RI_WR_SEND_IMMEDIATE:
+    case RI_WR_RDMA_WRITE_IMMEDIATE: return RI_FEATURE_IMMEDIATE;
+    case RI_WR_SEND_INVALIDATE: return RI_FEATURE_SEND_INVALIDATE;
+    case RI_WR_LOCAL_INVALIDATE: return RI_FEATURE_LOCAL_INVALIDATE;
+    case RI_WR_ATOMIC_FETCH_ADD:
+    case RI_WR_ATOMIC_COMPARE_SWAP: return RI_FEATURE_ATOMICS;
+    default: return 0;
+    }
+}
+
+static bool is_atomic(const struct ri_send_wr *wr)
+{
+    return wr->opcode == RI_WR_ATOMIC_FETCH_ADD || wr->opcode == RI_WR_ATOMIC_COMPARE_SWAP;
+}
+
+/* Opcode, elements and lengths; memory is not looked at before the request is executed. *places: of
+ * the send queue, where a Read takes one for each sink. */
+static enum ual_status check(const struct vb_held *held, struct vb_qp *qp,
+                             const struct ri_send_wr *wr, uint32_t *places)
+{
+    const struct ri_rnic_attr *rnic = ual_device_attr(vb_qp_context(qp)->device);
+    uint64_t feature = feature_of(wr->opcode), octets;
+    uint32_t solid;
+
+    if ((rnic->features & feature) != feature)
+        return UAL_ERR_NOT_SUPPORTED;
+    if (wr->num_sge > most_sges(&qp->attr, wr->opcode) || (is_atomic(wr) && !wr->num_sge))
+        return UAL_ERR_INVALID_ARGUMENT;
+    solid = count_solid(wr, &octets);
+    if (is_atomic(wr) && octets < ATOMIC_OCTETS)
+        return UAL_ERR_INVALID_ARGUMENT;
+    if (octets > UINT32_MAX)
+        return UAL_ERR_LIMIT;
+    if (wr->opcode == RI_WR_SEND_IMMEDIATE && octets && !held->fuses &&
+        rnic->transport == RI_TRANSPORT_IWARP)
+        return UAL_ERR_NOT_SUPPORTED;
+    *places = wr->opcode == RI_WR_RDMA_READ && solid > 1 ? solid : 1;
+    return UAL_OK;
+}
+
+/* --- posts --- */
+
+/* Under the lock. */
+static enum ual_status add(struct vb_held *held, struct vb_qp *qp, const struct ri_send_wr *wr)
+{
+    struct vb_held_post *post;
+    uint32_t places = 1;
+    enum ual_status status = check(held, qp, wr, &places);
+
+    if (status != UAL_OK)
+        return status;
+    if (held->count + places > qp->attr.max_send_wr)
+        return UAL_ERR_FULL;
+    post = copy(wr);
+    if (!post)
+        return UAL_ERR_NO_RESOURCES;
+    append(held, post, places);
+    return UAL_OK;
 }
 
 enum ual_status vb_held_send(struct vb_held *held, struct vb_qp *qp, struct ri_send_wr *wr,
                              struct ri_send_wr **bad, bool *kept)
 {
     enum ual_status status = UAL_OK;
+    struct ri_send_wr *first = wr;
     bool passes;
 
     pthread_mutex_lock(&held->lock);
     passes = held->passes;
-    if (!passes)
-        status = add(held, &qp->attr, wr, bad);
+    while (!passes && wr) {
+        status = add(held, qp, wr);
+        if (status != UAL_OK)
+            break;
+        wr = wr->next;
+    }
     pthread_mutex_unlock(&held->lock);
-    *kept = !passes && status == UAL_OK;
-    return passes ? ual_qp_post_send(&qp->ual, wr, bad) : status;
+    *kept = wr != first;
+    if (passes)
+        return ual_qp_post_send(&qp->ual, wr, bad);
+    if (status != UAL_OK)
+        *bad = wr;
+    return status;
 }
 
 /* Under the lock. */
@@ -108,7 +192,7 @@ static enum ual_status add_bind(struct vb_held *held, const struct ual_qp_attr *
         return UAL_ERR_NO_RESOURCES;
     post->binds = true;
     post->bind = *bind;
-    append(held, post);
+    append(held, post, 1);
     return UAL_OK;
 }
 
@@ -137,29 +221,66 @@ static enum ual_status post_one(struct vb_qp *qp, struct vb_held_post *post)
                        : ual_qp_post_send(&qp->ual, &post->wr, &bad);
 }
 
-/* The program's post has succeeded already: if the provider refuses a request, the QP goes to
- * ERR. */
-void vb_held_release(struct vb_held *held, struct vb_qp *qp)
+/* --- release --- */
+
+/* A Send that cannot succeed: its element is in no region. It takes the place of a refused request,
+ * so that it completes in error when its turn comes, as an adapter would have it, and what is
+ * behind it is flushed. If the connection has failed it is flushed itself. */
+static enum ual_status post_instead(struct vb_qp *qp, const struct vb_held_post *post)
 {
-    enum ual_status status = UAL_OK;
+    struct ri_sge nowhere = { .length = 1, .lkey = UINT32_MAX };
+    struct ri_send_wr *bad,
+        wr = { .opcode = RI_WR_SEND,
+               .cookie = post->binds ? post->bind.cookie : post->wr.cookie,
+               .flags = (post->binds ? post->bind.flags : post->wr.flags) & RI_WR_SIGNALED,
+               .sg_list = &nowhere,
+               .num_sge = 1 };
 
-    held->passes = true;
-    while (held->first && status == UAL_OK) {
-        struct vb_held_post *post = held->first;
+    return ual_qp_post_send(&qp->ual, &wr, &bad);
+}
 
-        status = post_one(qp, post);
-        LL_DELETE(held->first, post);
-        held->count--;
-        free(post);
-    }
+static bool is_connected(struct vb_qp *qp)
+{
+    struct ri_qp_info info = { .size = sizeof(info) };
+
+    return ual_qp_query(&qp->ual, &info) == UAL_OK && info.state == RI_QPS_RTS;
+}
+
+static void complete_in_error(struct vb_qp *qp, const struct vb_held_post *post,
+                              enum ual_status why)
+{
+    unsigned long long cookie = post->binds ? post->bind.cookie : post->wr.cookie;
+    uint32_t number = qp->ibv.qp_base.qp_num;
+    enum ual_status status;
+
+    if (is_connected(qp)) /* else the log has the reason */
+        ual_log(
+            RI_LOG_WARNING,
+            "QP 0x%06x: request 0x%llx (wr_id), posted before the connection was there, completes "
+            "in error: %s",
+            number, cookie, ual_status_name(why));
+    status = post_instead(qp, post);
     if (status == UAL_OK)
         return;
     ual_log(RI_LOG_ERROR,
-            "QP 0x%06x: a request that was posted before its connection was there is refused: %s",
-            qp->ibv.qp_base.qp_num, ual_status_name(status));
-    vb_held_drop(held);
-    held->passes = true;
+            "QP 0x%06x: request 0x%llx (wr_id) will not complete: %s; this is a defect", number,
+            cookie, ual_status_name(status));
     ual_qp_set_state(&qp->ual, RI_QPS_ERROR);
+}
+
+void vb_held_release(struct vb_held *held, struct vb_qp *qp)
+{
+    held->passes = true;
+    while (held->first) {
+        struct vb_held_post *post = held->first;
+        enum ual_status status = post_one(qp, post);
+
+        if (status != UAL_OK)
+            complete_in_error(qp, post, status);
+        LL_DELETE(held->first, post);
+        held->count -= post->places;
+        free(post);
+    }
 }
 
 void vb_held_drop(struct vb_held *held)

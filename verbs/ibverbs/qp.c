@@ -336,7 +336,19 @@ static bool is_ended(enum ri_qp_state state)
     return state == RI_QPS_ERROR || state == RI_QPS_TERMINATE || state == RI_QPS_CLOSING;
 }
 
-/* If the connection has ended the QP is in ERR, even if its event was not reported yet. */
+/* If the connection has ended the QP is in ERR, even if its event was not reported yet. A QP whose
+ * connector may let it outlive its connection is in ERR when the event has told that. */
+static enum ibv_qp_state state_now(const struct vb_qp *qp, enum ri_qp_state connection)
+{
+    const struct vb_connector *connector = atomic_load(&qp->connector);
+    enum ibv_qp_state state = vb_qp_state(qp);
+
+    if (state == IBV_QPS_RESET)
+        /* as the kernel's iWARP drivers, which have no RESET */
+        return qp->ibv.qp_base.context->device->node_type == IBV_NODE_RNIC ? IBV_QPS_INIT : state;
+    return is_ended(connection) && !(connector && connector->outlives) ? IBV_QPS_ERR : state;
+}
+
 int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask,
                  struct ibv_qp_init_attr *init)
 {
@@ -351,12 +363,7 @@ int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask,
     if (status != UAL_OK)
         return vb_errno(status);
     *attr = qp->modified;
-    attr->qp_state = vb_qp_state(qp);
-    if (attr->qp_state != IBV_QPS_RESET && is_ended(info.state))
-        attr->qp_state = IBV_QPS_ERR;
-    /* as the kernel's iWARP drivers, which have no RESET */
-    if (attr->qp_state == IBV_QPS_RESET && ibv->context->device->node_type == IBV_NODE_RNIC)
-        attr->qp_state = IBV_QPS_INIT;
+    attr->qp_state = state_now(qp, info.state);
     attr->cur_qp_state = attr->qp_state;
     attr->qp_access_flags = access_of(info.flags);
     attr->port_num = attr->port_num ? attr->port_num : 1;

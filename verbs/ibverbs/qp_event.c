@@ -49,6 +49,41 @@ static void report(struct vb_qp *qp, enum ibv_event_type type)
     vb_source_report_type(vb_qp_context(qp)->async, &qp->async, type);
 }
 
+bool vb_ended_by_peer(const struct ri_event *event)
+{
+    switch (event->type) {
+    case RI_EVENT_LLP_CLOSED:
+    case RI_EVENT_LLP_CLOSED_BUSY:
+    case RI_EVENT_LLP_RESET:
+    case RI_EVENT_LLP_LOST: return true;
+    case RI_EVENT_TERMINATE_RECEIVED: return !event->terminate_code;
+    default: return false;
+    }
+}
+
+static void end(struct vb_qp *qp)
+{
+    vb_qp_note_state(qp, IBV_QPS_ERR);
+    if (qp->ual.srq)
+        report(qp, IBV_EVENT_QP_LAST_WQE_REACHED);
+}
+
+void vb_qp_end(struct vb_qp *qp)
+{
+    ual_qp_set_state(&qp->ual, RI_QPS_ERROR);
+    end(qp);
+}
+
+/* The provider keeps the receives of a QP with RI_QP_KEEP_RECEIVES when the peer ends the
+ * connection, until the QP is moved to ERROR. */
+static void end_connection(struct vb_qp *qp, const struct ri_event *event)
+{
+    if ((qp->attr.flags & RI_QP_KEEP_RECEIVES) && vb_ended_by_peer(event))
+        vb_qp_end(qp);
+    else
+        end(qp);
+}
+
 void vb_qp_event(struct ual_qp *ual, const struct ri_event *event)
 {
     struct vb_qp *qp = container_of(ual, struct vb_qp, ual);
@@ -64,11 +99,8 @@ void vb_qp_event(struct ual_qp *ual, const struct ri_event *event)
         return;
     if (event->type != RI_EVENT_ESTABLISHED &&
         !(connector && connector->outlives &&
-          connector->outlives(qp->connector_context, qp, event))) {
-        vb_qp_note_state(qp, IBV_QPS_ERR);
-        if (qp->ual.srq)
-            report(qp, IBV_EVENT_QP_LAST_WQE_REACHED);
-    }
+          connector->outlives(qp->connector_context, qp, event)))
+        end_connection(qp, event);
     if (connector && connector->event)
         connector->event(qp->connector_context, qp, event);
 }

@@ -43,6 +43,13 @@ void vb_qp_enter(struct vb_qp *qp, enum ibv_qp_state state, enum vb_gate gate)
         atomic_store_explicit(&qp->gate, gate, memory_order_release);
 }
 
+bool vb_qp_gate(struct vb_qp *qp, enum vb_gate from, enum vb_gate to)
+{
+    uint32_t gate = from;
+
+    return atomic_compare_exchange_strong(&qp->gate, &gate, (uint32_t)to);
+}
+
 int vb_qp_connector(struct vb_qp *qp, const struct vb_connector *connector, void *context)
 {
     const struct vb_connector *before = atomic_load(&qp->connector);

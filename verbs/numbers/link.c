@@ -163,20 +163,8 @@ static void on_event(void *context, const struct ri_connection_event *event)
 
 static const struct ual_conn_upcalls upcalls = { .event = on_event };
 
-/* True: the peer or the network ended the connection, and neither side made an error. */
-bool link_is_end_by_peer(const struct ri_event *event)
-{
-    switch (event->type) {
-    case RI_EVENT_LLP_CLOSED:
-    case RI_EVENT_LLP_CLOSED_BUSY:
-    case RI_EVENT_LLP_RESET:
-    case RI_EVENT_LLP_LOST: return true;
-    case RI_EVENT_TERMINATE_RECEIVED: return !event->terminate_code;
-    default: return false;
-    }
-}
-
-/* Upcall. */
+/* Upcall. A QP that its peer has left stays in RTS: its next request, or do_bury, takes it to
+ * ERR. */
 void link_qp_event(struct link *link, const struct ri_event *event)
 {
     if (event->type == RI_EVENT_ESTABLISHED) {
@@ -185,10 +173,25 @@ void link_qp_event(struct link *link, const struct ri_event *event)
     }
     pthread_mutex_lock(&link->numbers->lock);
     /* not where the program itself moves the QP to ERR: then all requests are flushed */
-    if (!link->stopped && link_is_end_by_peer(event))
+    if (!link->stopped && vb_ended_by_peer(event)) {
         vb_qp_failed(link->qp, IBV_WC_RETRY_EXC_ERR);
+        link->left = true;
+        vb_qp_gate(link->qp, VB_GATE_OPEN, VB_GATE_HELD);
+    }
     link_stimulate(link, LINK_CONNECTION_ENDED);
     pthread_mutex_unlock(&link->numbers->lock);
+}
+
+void link_notice_end(struct link *link)
+{
+    bool left;
+
+    pthread_mutex_lock(&link->numbers->lock);
+    left = link->left;
+    link->left = false;
+    pthread_mutex_unlock(&link->numbers->lock);
+    if (left)
+        vb_qp_end(link->qp);
 }
 
 /* --- actions; in the timer, no lock held --- */
@@ -362,8 +365,7 @@ static void do_open(struct link *link)
 {
     pthread_mutex_lock(&link->held.lock);
     vb_held_release(&link->held, link->qp);
-    if (link->is_rts)
-        vb_qp_enter(link->qp, IBV_QPS_RTS, VB_GATE_OPEN);
+    vb_qp_gate(link->qp, VB_GATE_HELD, VB_GATE_OPEN);
     pthread_mutex_unlock(&link->held.lock);
 }
 
@@ -386,23 +388,44 @@ static void do_fail(struct link *link)
     pthread_mutex_unlock(&link->held.lock);
 }
 
-/* The QP is in ERR: held requests are posted to it and flush. */
+/* The provider's QP is in ERROR: held requests are posted to it and flush. Without a request a peer
+ * that has left is not noticed over an adapter, and an orderly one leaves first without harm. Here
+ * the QP goes to ERR after the time for which an adapter would repeat a request. */
 static void do_end(struct link *link)
 {
+    bool notices;
+
     free_attempt(link);
     pthread_mutex_lock(&link->held.lock);
-    if (!link->held.passes) {
-        vb_held_release(&link->held, link->qp);
-        if (link->is_rts)
-            vb_qp_enter(link->qp, IBV_QPS_RTS, VB_GATE_OPEN);
-    }
+    notices = link->held.first;
+    vb_held_release(&link->held, link->qp);
     pthread_mutex_unlock(&link->held.lock);
+    if (notices)
+        link_notice_end(link);
+    pthread_mutex_lock(&link->numbers->lock);
+    link->stimuli &= ~(1u << LINK_OUT_OF_TIME); /* of the time for connecting */
+    link->give_up_at = link->left && link->patience != CLOCK_NEVER
+                           ? clock_after(clock_now(), link->patience)
+                           : CLOCK_NEVER;
+    pthread_mutex_unlock(&link->numbers->lock);
+}
+
+static void do_bury(struct link *link)
+{
+    char text[INET6_ADDRSTRLEN];
+
+    ual_log(
+        RI_LOG_WARNING,
+        "QP 0x%06x: QP 0x%06x of %s has gone, and nothing was sent to it since; the receives are "
+        "flushed",
+        link->number, link->peer_qpn, peer_text(link, text, sizeof(text)));
+    link_notice_end(link);
 }
 
 static void (*const actions[LINK_ACTIONS])(struct link *link) = {
     [LINK_DO_SEARCH] = do_search, [LINK_DO_CONNECT] = do_connect, [LINK_DO_PAUSE] = do_pause,
     [LINK_DO_OPEN] = do_open,     [LINK_DO_FAIL] = do_fail,       [LINK_DO_END] = do_end,
-    [LINK_DO_REFUSE] = do_refuse,
+    [LINK_DO_BURY] = do_bury,     [LINK_DO_REFUSE] = do_refuse,
 };
 
 /* --- the timer --- */
@@ -471,7 +494,7 @@ static void start(struct link *link, enum link_state state)
     link->stimuli = link->parked ? 1u << LINK_REQUEST : 0;
     link->retry_at = link->give_up_at = CLOCK_NEVER;
     link->retry_after = RETRY_FIRST;
-    link->told = link->stopped = false;
+    link->told = link->stopped = link->left = false;
     set_timer(link);
 }
 
@@ -492,6 +515,7 @@ int link_to_rtr(struct link *link, const struct ibv_qp_attr *attr, int mask)
     error = link_set_peer(link, attr);
     if (!error) {
         link->stimuli &= 1u << LINK_REQUEST; /* others are of an earlier connection */
+        link->left = false;
         vb_qp_failed(link->qp, IBV_WC_SUCCESS);
         link->ird = mask & IBV_QP_MAX_DEST_RD_ATOMIC ? attr->max_dest_rd_atomic : 0;
         link->rq_psn = attr->rq_psn & 0xffffff;
@@ -518,6 +542,7 @@ static uint64_t patience_of(const struct ibv_qp_attr *attr, int mask)
 
 int link_to_rts(struct link *link, const struct ibv_qp_attr *attr, int mask)
 {
+    enum vb_gate gate;
     uint8_t agreed;
 
     pthread_mutex_lock(&link->held.lock);
@@ -533,8 +558,9 @@ int link_to_rts(struct link *link, const struct ibv_qp_attr *attr, int mask)
     if (mask & IBV_QP_RNR_RETRY)
         link->rnr_retry = attr->rnr_retry;
     agreed = link->agreed;
+    gate = link->held.passes && !link->left ? VB_GATE_OPEN : VB_GATE_HELD;
+    vb_qp_enter(link->qp, IBV_QPS_RTS, gate); /* an upcall may close the gate from here on */
     pthread_mutex_unlock(&link->numbers->lock);
-    vb_qp_enter(link->qp, IBV_QPS_RTS, link->held.passes ? VB_GATE_OPEN : VB_GATE_HELD);
     pthread_mutex_unlock(&link->held.lock);
     if (agreed & HELLO_RNR)
         link_apply_terms(link);
@@ -593,6 +619,7 @@ struct link *link_create(struct numbers *numbers, struct vb_qp *qp)
     link->patience = PATIENCE_LEAST;
     link->rnr_retry = LINK_RNR_FOREVER;
     vb_held_open(&link->held);
+    link->held.fuses = vb_can_fuse(numbers->context);
     start(link, LINK_IDLE);
     return link;
 }

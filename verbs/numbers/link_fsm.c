@@ -52,6 +52,7 @@ static const struct entry table[LINK_STATES][LINK_STIMULI] = {
         [LINK_REQUEST]          = STEP(OPEN,       DO_REFUSE),
     },
     [LINK_ENDED] = {
+        [LINK_OUT_OF_TIME]      = STEP(FAILED,     DO_BURY),
         [LINK_REQUEST]          = STEP(ENDED,      DO_REFUSE),
     },
     [LINK_FAILED] = {

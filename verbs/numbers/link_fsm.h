@@ -14,9 +14,8 @@
  *                                                      ended
  *                                                        v
  *     AWAITING, ACCEPTING, CONNECTING, PAUSED          ENDED
- *        | out of time
- *        v
- *      FAILED
+ *        | out of time                                   | out of time
+ *        +------------------> FAILED <-------------------+
  *
  * A connection that ends between hand-over and establishment goes to ENDED, too. RESET takes every
  * state to IDLE, ERR to FAILED. The program's call makes these two changes itself, because it waits
@@ -58,8 +57,9 @@ enum link_action {
     LINK_DO_PAUSE,   /* set the time of the next attempt */
     LINK_DO_OPEN,    /* post the held requests */
     LINK_DO_FAIL,    /* complete the held requests in error */
-    LINK_DO_END,
-    LINK_DO_REFUSE, /* refuse the parked requests */
+    LINK_DO_END,     /* complete the held requests in error, or wait a while */
+    LINK_DO_BURY,    /* the QP goes to ERR */
+    LINK_DO_REFUSE,  /* refuse the parked requests */
     LINK_ACTIONS
 };
 

@@ -127,8 +127,10 @@ static enum ual_status hold(void *context, struct vb_qp *qp, struct ri_send_wr *
 {
     struct link *link = link_of(context, qp);
     bool kept;
-    enum ual_status status = vb_held_send(&link->held, qp, wr, bad, &kept);
+    enum ual_status status;
 
+    link_notice_end(link);
+    status = vb_held_send(&link->held, qp, wr, bad, &kept);
     if (kept)
         link_start_clock(link);
     return status;
@@ -138,8 +140,10 @@ static enum ual_status hold_bind(void *context, struct vb_qp *qp, const struct v
 {
     struct link *link = link_of(context, qp);
     bool kept;
-    enum ual_status status = vb_held_bind(&link->held, qp, bind, &kept);
+    enum ual_status status;
 
+    link_notice_end(link);
+    status = vb_held_bind(&link->held, qp, bind, &kept);
     if (kept)
         link_start_clock(link);
     return status;
@@ -154,7 +158,7 @@ static bool outlives(void *context, struct vb_qp *qp, const struct ri_event *eve
 {
     (void)context;
     (void)qp;
-    return link_is_end_by_peer(event);
+    return vb_ended_by_peer(event);
 }
 
 static void release(void *context, struct vb_qp *qp)

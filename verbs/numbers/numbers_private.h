@@ -40,13 +40,15 @@ struct link {
     bool stopped;     /* the timer may not be set any more */
     bool told;        /* the first failed attempt was logged */
     bool is_rts;
+    bool left; /* the peer has ended the connection, and the QP is not in ERR yet */
     /* The attempt, or the accepted request. Used by the timer, or by a thread that has stopped
      * it. */
     struct ual_conn *conn;
     struct ri_timer timer;
     uint64_t retry_at, retry_after; /* time of the next attempt, and the pause after that */
-    uint64_t patience;              /* ns from the first post on; CLOCK_NEVER: no limit */
-    uint64_t give_up_at;            /* CLOCK_NEVER: nothing is posted yet */
+    /* ns from the first post on, and from the end by the peer on; CLOCK_NEVER: no limit */
+    uint64_t patience;
+    uint64_t give_up_at; /* CLOCK_NEVER: nothing is posted yet, or the connection is open */
     /* the peer, from RTR on */
     uint32_t peer_qpn;
     union ibv_gid own_gid, peer_gid;
@@ -123,6 +125,8 @@ void link_free(struct link *link);
 void link_stimulate(struct link *link, enum link_stimulus stimulus);
 /* Under the lock. */
 void link_note_peer_psn(struct link *link, uint32_t expected);
+/* A request is posted: if the peer has left, the QP goes to ERR. No lock held. */
+void link_notice_end(struct link *link);
 /* Call after a post was held. */
 void link_start_clock(struct link *link);
 int link_to_rtr(struct link *link, const struct ibv_qp_attr *attr, int mask);
@@ -130,7 +134,6 @@ int link_to_rts(struct link *link, const struct ibv_qp_attr *attr, int mask);
 void link_to_err(struct link *link);
 void link_reset(struct link *link);
 void link_qp_event(struct link *link, const struct ri_event *event);
-bool link_is_end_by_peer(const struct ri_event *event);
 
 /* requests.c: upcalls of a listener; the context is the struct numbers. */
 extern const struct ual_conn_upcalls requests_upcalls;

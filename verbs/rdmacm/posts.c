@@ -28,9 +28,14 @@ enum ual_status cm_posts_hold_bind(void *context, struct vb_qp *qp, const struct
     return vb_held_bind(&id->held, qp, bind, &kept);
 }
 
+static enum ibv_qp_state state_of(const struct vb_qp *qp)
+{
+    return __atomic_load_n(&qp->ibv.qp_base.state, __ATOMIC_RELAXED);
+}
+
 void cm_posts_begin(struct cm_id *id)
 {
-    id->before_accept = __atomic_load_n(&id->qp->ibv.qp_base.state, __ATOMIC_RELAXED);
+    id->before_accept = state_of(id->qp);
     /* the program may still have to move a QP of its own, and then hears of an error */
     if ((id->qp->flags & VB_QP_BY_ADDRESS) || id->before_accept == IBV_QPS_RTS)
         vb_qp_enter(id->qp, IBV_QPS_RTS, VB_GATE_HELD);
@@ -46,7 +51,9 @@ void cm_posts_established(struct cm_id *id)
 {
     pthread_mutex_lock(&id->held.lock);
     vb_held_release(&id->held, id->qp);
-    vb_qp_enter(id->qp, IBV_QPS_RTS, VB_GATE_OPEN);
+    /* one of them may have failed already */
+    if (!vb_qp_gate(id->qp, VB_GATE_HELD, VB_GATE_OPEN) && state_of(id->qp) != IBV_QPS_ERR)
+        vb_qp_enter(id->qp, IBV_QPS_RTS, VB_GATE_OPEN);
     pthread_mutex_unlock(&id->held.lock);
 }
 

@@ -100,6 +100,7 @@ void cm_terms_agree(struct cm_id *id)
         .acknowledged = both & CM_TERMS_ACKNOWLEDGED,
     };
 
+    id->held.fuses = is_as_roce(id->context) && terms.fused_immediate;
     if (!id->qp || !is_as_roce(id->context))
         return;
     terms.rnr_timer = id->qp->modified.min_rnr_timer;
