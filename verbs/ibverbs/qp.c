@@ -46,15 +46,16 @@ static const char *type_name(enum ibv_qp_type type)
     }
 }
 
-/* A QP was created in this process. */
-static atomic_bool has_created;
+/* A QP was created in this process, or one for one request was asked for. */
+static atomic_bool has_asked;
 
 /* Does a program that asks for a type that is not there look for what the device can do, and goes
- * on without? It has other queue pairs, or wants the smallest one, as libfabric does. */
+ * on without? It has had other queue pairs, or asks for the smallest one first, as libfabric. */
 static bool is_question(const struct ibv_qp_init_attr_ex *attr)
 {
-    return atomic_load_explicit(&has_created, memory_order_relaxed) ||
-           (attr->cap.max_send_wr <= 1 && attr->cap.max_recv_wr <= 1);
+    if (attr->cap.max_send_wr <= 1 && attr->cap.max_recv_wr <= 1)
+        atomic_store_explicit(&has_asked, true, memory_order_relaxed);
+    return atomic_load_explicit(&has_asked, memory_order_relaxed);
 }
 
 static int check_type(const struct vb_context *context, const struct ibv_qp_init_attr_ex *attr)
@@ -263,7 +264,7 @@ struct ibv_qp *vb_qp_create(struct ibv_context *context, struct ibv_qp_init_attr
         errno = error;
         return NULL;
     }
-    atomic_store_explicit(&has_created, true, memory_order_relaxed);
+    atomic_store_explicit(&has_asked, true, memory_order_relaxed);
     vb_qp_describe_capacity(qp, &qp->init.cap);
     attr->cap = qp->init.cap;
     return &qp->ibv.qp_base;
