@@ -392,25 +392,44 @@ static void link_others(const char *root, const char *folder)
         closedir(entries);
 }
 
-/* A folder that nobody else can change. */
+/* Makes the folder, or finds it. False: it cannot be, or others own it or can change it. */
+static bool take_folder(const char *path)
+{
+    struct stat status;
+
+    if (mkdir(path, 0700) < 0 && errno != EEXIST)
+        return false;
+    return lstat(path, &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == geteuid() &&
+           !(status.st_mode & 022);
+}
+
+/* A folder that nobody else can change. Others may own a folder of the usual name, by accident or
+ * not, and the runtime folder may be that of the user before su(1): then there are more names, and
+ * at last one that nobody can guess. */
 static bool own_folder(char *path, size_t size)
 {
     const char *runtime = getenv("XDG_RUNTIME_DIR"), *temporary = getenv("TMPDIR");
-    struct stat status;
 
-    if (runtime && *runtime == '/' && access(runtime, W_OK) == 0)
+    if (runtime && *runtime == '/') {
         snprintf(path, size, "%s/ital", runtime);
-    else
-        snprintf(path, size, "%s/ital-%u", temporary && *temporary == '/' ? temporary : "/tmp",
-                 (unsigned)geteuid());
-    if (mkdir(path, 0700) < 0 && errno != EEXIST) {
-        run_say("--devices: %s: %s", path, strerror(errno));
-        return false;
+        if (take_folder(path))
+            return true;
     }
-    if (lstat(path, &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == geteuid() &&
-        !(status.st_mode & 022))
+    if (!temporary || *temporary != '/')
+        temporary = "/tmp";
+    for (unsigned i = 0; i < 8; i++) {
+        int end = snprintf(path, size, "%s/ital-%u", temporary, (unsigned)geteuid());
+
+        if (i && end > 0 && (size_t)end < size)
+            snprintf(path + end, size - (size_t)end, ".%u", i);
+        if (take_folder(path))
+            return true;
+    }
+    snprintf(path, size, "%s/ital-%u.XXXXXX", temporary, (unsigned)geteuid());
+    if (mkdtemp(path))
         return true;
-    run_say("--devices: %s belongs to others, or can be changed by them; remove it", path);
+    run_say("--devices: %s: %s; set TMPDIR to a folder that you may write to", path,
+            strerror(errno));
     return false;
 }
 

@@ -22,8 +22,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/sysmacros.h>
+#include <sys/vfs.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #define PUBLIC __attribute__((visibility("default")))
@@ -281,22 +285,42 @@ PUBLIC int scandir64(const char *path, struct dirent64 ***list,
 
 /* ---- status ---- */
 
-/* The number of uverbsN in the view's folder /dev/infiniband, or -1. */
-static int device_number(const char *path, const char *room)
+/* Is it the view's folder /dev/infiniband, which the program has opened or gone to? */
+static bool is_devices_folder(int dirfd)
 {
-    const char *name = path == room ? strrchr(path, '/') : NULL;
+    char link[64] = "/proc/self/cwd", folder[PATH_MAX], wanted[PATH_MAX];
+    const char *view = root();
+    int before = errno;
+    ssize_t length;
+
+    if (dirfd != AT_FDCWD)
+        snprintf(link, sizeof link, "/proc/self/fd/%d", dirfd);
+    length = NEXT(readlink)(link, folder, sizeof folder - 1);
+    errno = before;
+    if (length < 0 || !view)
+        return false;
+    folder[length] = '\0';
+    return (size_t)snprintf(wanted, sizeof wanted, "%s/dev/infiniband", view) < sizeof wanted &&
+           !strcmp(folder, wanted);
+}
+
+/* The number of uverbsN in the view's folder /dev/infiniband, or -1. */
+static int device_number(int dirfd, const char *path, const char *room)
+{
+    const char *name = path == room ? strrchr(path, '/') + 1 : path;
     int number, end = 0;
 
-    if (!name || !strstr(path, "/dev/infiniband/") ||
-        sscanf(name, "/uverbs%d%n", &number, &end) != 1 || name[end])
+    if (!name || sscanf(name, "uverbs%d%n", &number, &end) != 1 || name[end])
+        return -1;
+    if (path == room ? !strstr(path, "/dev/infiniband/") : !is_devices_folder(dirfd))
         return -1;
     return number;
 }
 
 /* A plain file of the view's folder /dev/infiniband passes for the character device. */
-#define AS_DEVICE(path, room, status)                                  \
+#define AS_DEVICE(dirfd, path, room, status)                           \
     do {                                                               \
-        int number_ = device_number(path, room);                       \
+        int number_ = device_number(dirfd, path, room);                \
                                                                        \
         if (number_ >= 0 && S_ISREG((status)->st_mode)) {              \
             (status)->st_mode = S_IFCHR | 0666;                        \
@@ -312,7 +336,7 @@ static int device_number(const char *path, const char *room)
         int result = NEXT(name)(used, status);             \
                                                            \
         if (result == 0)                                   \
-            AS_DEVICE(used, room, status);                 \
+            AS_DEVICE(AT_FDCWD, used, room, status);       \
         return result;                                     \
     }
 DEFINE_STAT(stat, stat)
@@ -328,7 +352,7 @@ DEFINE_STAT(lstat64, stat64)
         int result = NEXT(name)(dirfd, used, status, flags);                     \
                                                                                  \
         if (result == 0)                                                         \
-            AS_DEVICE(used, room, status);                                       \
+            AS_DEVICE(dirfd, used, room, status);                                \
         return result;                                                           \
     }
 DEFINE_FSTATAT(fstatat, stat)
@@ -344,7 +368,7 @@ DEFINE_FSTATAT(fstatat64, stat64)
         int result = NEXT(name)(version, used, status);                  \
                                                                          \
         if (result == 0)                                                 \
-            AS_DEVICE(used, room, status);                               \
+            AS_DEVICE(AT_FDCWD, used, room, status);                     \
         return result;                                                   \
     }
 DEFINE_XSTAT(__xstat, stat)
@@ -358,7 +382,7 @@ PUBLIC int statx(int dirfd, const char *path, int flags, unsigned int mask, stru
     const char *used = use(dirfd, path, room);
     int result = NEXT(statx)(dirfd, used, flags, mask, status), number;
 
-    number = result == 0 ? device_number(used, room) : -1;
+    number = result == 0 ? device_number(dirfd, used, room) : -1;
     if (number >= 0 && S_ISREG(status->stx_mode)) {
         status->stx_mode = S_IFCHR | 0666;
         status->stx_rdev_major = 231;
@@ -393,6 +417,56 @@ PUBLIC int faccessat(int dirfd, const char *path, int mode, int flags)
     char room[PATH_MAX];
 
     return NEXT(faccessat)(dirfd, use(dirfd, path, room), mode, flags);
+}
+
+/* ---- extended attributes: ls -l and cp -a ask for them ---- */
+
+#define DEFINE_GETXATTR(call)                                                      \
+    PUBLIC ssize_t call(const char *path, const char *name, void *to, size_t size) \
+    {                                                                              \
+        char room[PATH_MAX];                                                       \
+                                                                                   \
+        return NEXT(call)(use(AT_FDCWD, path, room), name, to, size);              \
+    }
+DEFINE_GETXATTR(getxattr)
+DEFINE_GETXATTR(lgetxattr)
+
+#define DEFINE_LISTXATTR(call)                                   \
+    PUBLIC ssize_t call(const char *path, char *to, size_t size) \
+    {                                                            \
+        char room[PATH_MAX];                                     \
+                                                                 \
+        return NEXT(call)(use(AT_FDCWD, path, room), to, size);  \
+    }
+DEFINE_LISTXATTR(listxattr)
+DEFINE_LISTXATTR(llistxattr)
+
+/* ---- the file system, the working folder, changes ---- */
+
+#define DEFINE_STATFS(call, type)                             \
+    PUBLIC int call(const char *path, struct type *status)    \
+    {                                                         \
+        char room[PATH_MAX];                                  \
+                                                              \
+        return NEXT(call)(use(AT_FDCWD, path, room), status); \
+    }
+DEFINE_STATFS(statfs, statfs)
+DEFINE_STATFS(statfs64, statfs64)
+DEFINE_STATFS(statvfs, statvfs)
+DEFINE_STATFS(statvfs64, statvfs64)
+
+PUBLIC int chdir(const char *path)
+{
+    char room[PATH_MAX];
+
+    return NEXT(chdir)(use(AT_FDCWD, path, room));
+}
+
+PUBLIC int inotify_add_watch(int fd, const char *path, uint32_t mask)
+{
+    char room[PATH_MAX];
+
+    return NEXT(inotify_add_watch)(fd, use(AT_FDCWD, path, room), mask);
 }
 
 /* ---- links ---- */
