@@ -50,7 +50,8 @@
  *             IT_ERR_INVALID_MASK.
  *
  * docs/status.md lists the calls that this release implements; the others return
- * IT_ERR_OP_NOT_SUPPORTED. <itx_api.h> has what goes beyond the standard.
+ * IT_ERR_OP_NOT_SUPPORTED. <itx_api.h> has what goes beyond the standard; ITAPI_WIDE_COOKIE
+ * includes it.
  */
 #ifndef _IT_API_H
 #define _IT_API_H
@@ -1994,5 +1995,11 @@ ITAPI_MASK_OPERATORS(it_ud_svc_req_param_mask_t, 0xffu)
 
 } /* extern "C++" */
 #endif /* __cplusplus */
+
+/* Programs written for the implementation with wide cookies know this header alone, and its
+ * additions by it. */
+#ifdef ITAPI_WIDE_COOKIE
+#include "itx_api.h"
+#endif
 
 #endif /* _IT_API_H */
