@@ -2,7 +2,7 @@
  *
  * kv_client: puts and gets.
  *
- *     kv_client ADDRESS PORT put KEY VALUE
+ *     kv_client ADDRESS PORT put KEY VALUE [KEY VALUE ...]
  *     kv_client ADDRESS PORT get KEY
  *
  * put sends the entry and waits for the reply. get reads the table itself: the server does nothing.
@@ -19,6 +19,10 @@
 
 #define PATIENCE 30000000 /* us */
 #define TRIES    1000     /* Reads of a get that meets a put of the same slot */
+
+/* Requests under way at most: one, and one whose completion was not dequeued yet. */
+#define REQUESTS 2
+#define RECEIVES 1
 
 static struct {
     struct kv_put put;
@@ -66,8 +70,8 @@ static void make_objects(it_ia_handle_t ia)
 {
     it_ep_attributes_t attributes = {
         .max_dto_payload_size = sizeof(struct kv_put),
-        .max_request_dtos = 2,
-        .max_recv_dtos = 1,
+        .max_request_dtos = REQUESTS,
+        .max_recv_dtos = RECEIVES,
         .max_send_segments = 1,
         .max_recv_segments = 1,
         .srv.rc = {
@@ -92,8 +96,8 @@ static void make_objects(it_ia_handle_t ia)
     check(it_lmr_create(pz, &memory, NULL, sizeof(memory), IT_ADDR_MODE_ABSOLUTE, privileges,
                         IT_LMR_FLAG_NONE, 0, &lmr, NULL),
           "registering memory");
-    check(it_evd_create(ia, IT_DTO_EVENT_STREAM, IT_EVD_OVERFLOW_DEFAULT, 4, IT_THRESHOLD_DISABLE,
-                        NULL, &transfers, NULL),
+    check(it_evd_create(ia, IT_DTO_EVENT_STREAM, IT_EVD_OVERFLOW_DEFAULT, REQUESTS + RECEIVES,
+                        IT_THRESHOLD_DISABLE, NULL, &transfers, NULL),
           "making the queue for transfers");
     check(it_evd_create(ia, IT_CM_MSG_EVENT_STREAM, IT_EVD_OVERFLOW_DEFAULT, 4,
                         IT_THRESHOLD_DISABLE, NULL, &connection, NULL),
@@ -127,14 +131,16 @@ static struct kv_offer connect_to(it_ia_handle_t ia, const it_net_addr_t *addres
     return offer;
 }
 
-/* Waits for the next completion, which must be of that kind. */
+/* Waits for the next completion of that kind. That of a Send comes in between. */
 static void expect(it_event_type_t wanted, const char *what)
 {
     it_event_t event;
 
-    check(it_evd_wait(transfers, PATIENCE, &event, NULL), what);
-    if (event.dto_cmpl.dto_status != IT_DTO_SUCCESS)
-        fail(what, itx_dto_status_name(event.dto_cmpl.dto_status));
+    do {
+        check(it_evd_wait(transfers, PATIENCE, &event, NULL), what);
+        if (event.dto_cmpl.dto_status != IT_DTO_SUCCESS)
+            fail(what, itx_dto_status_name(event.dto_cmpl.dto_status));
+    } while (event.event_number == IT_DTO_SEND_CMPL_EVENT);
     if (event.event_number != wanted)
         fail(what, itx_event_name(event.event_number));
 }
@@ -146,13 +152,14 @@ static int put(const char *key, const char *value)
     it_lmr_triplet_t inbox = part(&memory.reply, sizeof(memory.reply));
     it_lmr_triplet_t outbox = part(&memory.put, sizeof(memory.put));
 
+    memset(&memory.put, 0, sizeof(memory.put));
     strcpy(memory.put.key, key);
     memory.put.length = htonl((uint32_t)strlen(value));
     memcpy(memory.put.value, value, strlen(value));
     check(it_post_recv((it_handle_t)ep, &inbox, 1, 0, IT_COMPLETION_FLAG | IT_NOTIFY_FLAG),
           "posting a receive"); /* before the Send: the reply must find it */
-    /* No flags: the reply shows that the Send has arrived; a failed one makes an event anyway. */
-    check(it_post_send(ep, &outbox, 1, 0, (it_dto_flags_t)0), "sending the entry");
+    /* Its completion frees its place in the queue; the reply shows that the Send has arrived. */
+    check(it_post_send(ep, &outbox, 1, 0, IT_COMPLETION_FLAG), "sending the entry");
     expect(IT_DTO_RC_RECV_CMPL_EVENT, "waiting for the reply");
     if (ntohl(memory.reply.result) == KV_STORED)
         return 0;
@@ -197,9 +204,28 @@ static int get(const struct kv_offer *offer, const char *key)
     return 1;
 }
 
+/* Key, value, key, value ... One after the other over one connection. */
+static int put_all(int count, char **words)
+{
+    int result = 0;
+
+    for (int i = 0; i < count; i += 2)
+        result |= put(words[i], words[i + 1]);
+    return result;
+}
+
+static int are_too_long(int count, char **words, int putting)
+{
+    for (int i = 0; i < count; i += 1 + putting)
+        if (!words[i][0] || strlen(words[i]) >= KV_KEY ||
+            (putting && strlen(words[i + 1]) > KV_VALUE))
+            return 1;
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
-    int putting = argc == 6 && !strcmp(argv[3], "put");
+    int putting = argc >= 6 && argc % 2 == 0 && !strcmp(argv[3], "put");
     size_t room = 1, total = 0;
     struct kv_offer offer;
     it_interface_t interface;
@@ -209,12 +235,12 @@ int main(int argc, char **argv)
     int result;
 
     if (!putting && !(argc == 5 && !strcmp(argv[3], "get"))) {
-        fputs("Usage: kv_client ADDRESS PORT put KEY VALUE\n"
+        fputs("Usage: kv_client ADDRESS PORT put KEY VALUE [KEY VALUE ...]\n"
               "       kv_client ADDRESS PORT get KEY\n",
               stderr);
         return 2;
     }
-    if (!argv[4][0] || strlen(argv[4]) >= KV_KEY || (putting && strlen(argv[5]) > KV_VALUE)) {
+    if (are_too_long(argc - 4, argv + 4, putting)) {
         fprintf(stderr, "kv_client: a key has 1 to %d octets, a value at most %d\n", KV_KEY - 1,
                 KV_VALUE);
         return 2;
@@ -226,7 +252,7 @@ int main(int argc, char **argv)
     check(it_ia_create(interface.name, 2, 1, &ia), "opening the interface");
     make_objects(ia);
     offer = connect_to(ia, &server, atoi(argv[2]));
-    result = putting ? put(argv[4], argv[5]) : get(&offer, argv[4]);
+    result = putting ? put_all(argc - 4, argv + 4) : get(&offer, argv[4]);
     check(it_ep_disconnect(ep, NULL, 0), "disconnecting");
     check(it_evd_wait(connection, PATIENCE, &event, NULL), "disconnecting");
     check(it_ia_free(ia), "closing the interface");

@@ -9,21 +9,32 @@
 #include <poll.h>
 #include <stdio.h>
 
+/* Events of one queue before the next one has its turn. */
+#define BATCH 64
+
+/* Bounded, because an event that is handled can bring the next one. A queue that is not empty keeps
+ * its descriptor readable. */
+static void take(it_evd_handle_t queue)
+{
+    it_event_t event;
+
+    for (int i = 0; i < BATCH && it_evd_dequeue(queue, &event) == IT_SUCCESS; i++)
+        kv_handle(&event);
+}
+
 int main(int argc, char **argv)
 {
     it_evd_handle_t queues[KV_QUEUES];
     struct pollfd set[KV_QUEUES];
     int fds[KV_QUEUES];
-    it_event_t event;
 
     kv_start(kv_open(), argc > 1 ? argv[1] : NULL, IT_EVD_CREATE_FD, NULL, queues, fds);
     for (int i = 0; i < KV_QUEUES; i++)
         set[i] = (struct pollfd){ .fd = fds[i], .events = POLLIN };
     while (poll(set, KV_QUEUES, -1) > 0) {
-        /* Dequeue until the queue is empty: only then the descriptor is ready for poll again. */
         for (int i = 0; i < KV_QUEUES; i++)
-            while (set[i].revents && it_evd_dequeue(queues[i], &event) == IT_SUCCESS)
-                kv_handle(&event);
+            if (set[i].revents)
+                take(queues[i]);
     }
     perror("kv_server_poll: poll");
     return 1;

@@ -16,9 +16,10 @@
 
 #define CLIENTS 64
 
-/* Requests and Receives that one client's Endpoint has outstanding at most. */
-#define REQUESTS 2
+/* Puts of one client that are under way at most, hence Receives. One answer more: the completion of
+ * an answer may be dequeued after the put that the client sent when it had the answer. */
 #define RECEIVES 1
+#define REQUESTS (RECEIVES + 1)
 
 static struct kv_slot table[KV_SLOTS + KV_PROBES - 1];
 
@@ -89,8 +90,9 @@ static void answer(size_t index)
     it_status_t status;
 
     clients[index].owes = 0;
-    /* No flags: an event comes only if it fails. The peer may have disconnected meanwhile. */
-    status = it_post_send(clients[index].ep, &outbox, 1, index, (it_dto_flags_t)0);
+    /* With a completion, which frees its place in the queue when it is dequeued; without
+     * IT_NOTIFY_FLAG, because nothing waits for it. The peer may have disconnected meanwhile. */
+    status = it_post_send(clients[index].ep, &outbox, 1, index, IT_COMPLETION_FLAG);
     if (status != IT_ERR_INVALID_EP_STATE)
         kv_check(status, "posting a send");
 }
@@ -196,7 +198,7 @@ void kv_handle(const it_event_t *event)
     case IT_CM_MSG_CONN_BROKEN_EVENT:
     case IT_CM_MSG_CONN_NONPEER_REJECT_EVENT: on_end(event); break;
     case IT_DTO_RC_RECV_CMPL_EVENT: on_transfer(event); break;
-    default: break; /* a Send that failed: the connection's end follows */
+    default: break; /* a Send is complete, or failed: then the connection's end follows */
     }
 }
 

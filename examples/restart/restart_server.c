@@ -192,13 +192,14 @@ static it_listen_handle_t start(uint16_t port, struct pollfd set[QUEUES])
     return listening;
 }
 
-/* Dequeues until the queues are empty: only then the descriptors are ready for poll again. */
+/* Bounded: an event that is handled can bring the next one. A queue that is not empty keeps its
+ * descriptor readable. */
 static void serve(void)
 {
     it_event_t event;
 
     for (int i = 0; i < QUEUES; i++)
-        while (it_evd_dequeue(queues[i], &event) == IT_SUCCESS)
+        for (int left = 64; left && it_evd_dequeue(queues[i], &event) == IT_SUCCESS; left--)
             handle(&event);
 }
 
