@@ -171,17 +171,26 @@ static enum kal_status conclude(struct kal_answer *answer, const struct kal_help
                           KAL_HELPER_ROOM);
         break;
     case KAL_HELPER_NOT_RUN:
+        kal_answer_refuse(answer,
+                          run->status == ENOEXEC
+                              ? "under QEMU's user emulation register it for other programs of the "
+                                "machine (package qemu-user-binfmt); else install ital again"
+                              : "install ital again",
+                          "the program %s, which asks it for its devices, cannot be run: %s",
+                          program, strerror(run->status));
+        break;
+    case KAL_HELPER_NO_PROCESS:
         if (run->status == ENOMEM || run->status == EAGAIN || run->status == EMFILE ||
             run->status == ENFILE) {
             kal_log(RI_LOG_ERROR, "%s cannot be asked for its devices: no process for it: %s",
                     answer->provider->path, strerror(run->status));
             return KAL_ERR_NO_RESOURCES;
         }
-        kal_answer_refuse(answer,
-                          "install ital again; an interface section that names the provider "
-                          "works without",
-                          "the program %s, which asks it for its devices, cannot be run: %s",
-                          program, strerror(run->status));
+        kal_answer_refuse(
+            answer,
+            "allow the process to create another one; an interface that is opened by its "
+            "name works without",
+            "no process can be created that asks it for its devices: %s", strerror(run->status));
         break;
     case KAL_HELPER_KILLED:
         kal_answer_refuse(answer, advice, "it ended the process that asked it by signal %d (%s) %s",

@@ -14,6 +14,11 @@
  *
  * The watcher's results are in memory that remains shared even if a tool (valgrind) turns the clone
  * into a fork.
+ *
+ * QEMU's user emulation refuses a child without a signal (EINVAL), and makes a fork of every
+ * CLONE_VFORK. There the watcher is an ordinary child that the calling thread waits for, which a
+ * handler of SIGCHLD or a wait(-1) of the consumer may notice; and the watcher waits at a pipe
+ * until a helper has executed its program, since all helpers begin on one stack.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -59,6 +64,7 @@ struct kal_helper {
     const char *program;
     char **environment;
     unsigned count;
+    bool forks; /* a clone with CLONE_VFORK does not wait: QEMU's user emulation */
     uint64_t deadline;
     char *stacks; /* two stacks */
     struct one one[];
@@ -109,20 +115,49 @@ static ALONE void decimal(char *text, int value)
     *text = '\0';
 }
 
-static ALONE void start(struct kal_helper *helper, struct one *one)
+/* Returns when no process has the other end any more: it has executed a program, or has ended. */
+static ALONE void await_end(const int pipe[2])
+{
+    char octet;
+
+    syscall(SYS_close, pipe[1]);
+    while (syscall(SYS_read, pipe[0], &octet, 1) < 0 && errno == EINTR)
+        ;
+    syscall(SYS_close, pipe[0]);
+}
+
+/* The helper has executed its program, or has set one->error. */
+static ALONE pid_t clone_helper(struct kal_helper *helper, struct one *one)
 {
     void *arg[2] = { helper, one };
+    int executed[2];
+    pid_t pid;
+
+    if (helper->forks && syscall(SYS_pipe2, executed, O_CLOEXEC))
+        return -1;
+    pid = clone(become, helper->stacks + 2 * STACK, CLONE_VM | CLONE_VFORK | SIGCHLD, arg);
+    one->status = errno;
+    if (helper->forks)
+        await_end(executed);
+    errno = one->status;
+    return pid;
+}
+
+static ALONE void start(struct kal_helper *helper, struct one *one)
+{
     int fds[2];
     pid_t pid;
 
-    one->end = KAL_HELPER_NOT_RUN;
+    one->end = KAL_HELPER_NO_PROCESS;
     if (syscall(SYS_pipe2, fds, O_CLOEXEC)) {
         one->status = errno;
         return;
     }
     one->to = fds[1];
     decimal(one->number, fds[1]);
-    pid = clone(become, helper->stacks + 2 * STACK, CLONE_VM | CLONE_VFORK | SIGCHLD, arg);
+    pid = clone_helper(helper, one);
+    if (pid > 0)
+        one->end = KAL_HELPER_NOT_RUN;
     one->status = pid < 0 ? errno : one->error;
     syscall(SYS_close, fds[1]);
     if (pid > 0 && one->error)
@@ -241,7 +276,7 @@ static struct kal_helper *memory_for(size_t count)
     helper->stacks = memory + before;
     for (size_t i = 0; i < count; i++) {
         helper->one[i].fd = -1;
-        helper->one[i].end = KAL_HELPER_NOT_RUN;
+        helper->one[i].end = KAL_HELPER_NO_PROCESS;
         helper->one[i].output = memory + before + 2 * STACK + i * KAL_HELPER_ROOM;
     }
     return helper;
@@ -258,9 +293,13 @@ static int run_watcher(struct kal_helper *helper)
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);
     pid = clone(watcher, helper->stacks + STACK, CLONE_VM | CLONE_VFORK, helper);
+    if (pid < 0 && errno == EINVAL) {
+        helper->forks = true;
+        pid = clone(watcher, helper->stacks + STACK, CLONE_VM | CLONE_VFORK | SIGCHLD, helper);
+    }
     error = pid < 0 ? errno : 0;
     if (pid > 0)
-        while (waitpid(pid, &status, __WCLONE) < 0 && errno == EINTR)
+        while (waitpid(pid, &status, helper->forks ? 0 : __WCLONE) < 0 && errno == EINTR)
             ;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return error;

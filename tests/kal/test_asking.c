@@ -222,10 +222,45 @@ START_TEST(without_a_new_process)
     ck_assert_int_eq(kal_provider_list(kal, on_provider, &seen), forbidden[_i].status);
     ck_assert_uint_eq(fixture_log_count(strerror(forbidden[_i].error)), 1);
     if (forbidden[_i].status == KAL_OK)
-        ck_assert_msg(strstr(seen.reason, "cannot be run: Operation not permitted") != NULL, "%s",
-                      seen.reason);
+        ck_assert_msg(strstr(seen.reason, "no process can be created that asks it for its "
+                                          "devices: Operation not permitted") != NULL,
+                      "%s", seen.reason);
     open_and_close(kal, "test");
     kal_put(kal);
+}
+END_TEST
+
+/* QEMU's user emulation: a child needs a signal. */
+START_TEST(without_a_child_without_a_signal)
+{
+    struct sock_filter rules[] = {
+        { .code = BPF_LD | BPF_W | BPF_ABS, .k = offsetof(struct seccomp_data, nr) },
+        { .code = BPF_JMP | BPF_JEQ | BPF_K, .k = SYS_clone, .jf = 3 },
+        { .code = BPF_LD | BPF_W | BPF_ABS, .k = offsetof(struct seccomp_data, args) },
+        { .code = BPF_JMP | BPF_JSET | BPF_K, .k = CSIGNAL, .jt = 1 },
+        { .code = BPF_RET | BPF_K, .k = SECCOMP_RET_ERRNO | EINVAL },
+        { .code = BPF_RET | BPF_K, .k = SECCOMP_RET_ALLOW },
+    };
+    struct sock_fprog filter = { .len = sizeof rules / sizeof rules[0], .filter = rules };
+    struct seen seen;
+    struct kal *kal;
+
+    fixture_module("vp_test", NULL);
+    fixture_module("broken/vp_aborts", NULL);
+    if (_i)
+        kal_asker_is = "/nonexistent/ital-ask";
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter))
+        tc_skip("no seccomp here");
+    kal = fixture_get();
+    seen = list(kal);
+    ck_assert_uint_eq(seen.count, _i ? 0 : 1);
+    seen.path = "vp_aborts.so";
+    ck_assert_int_eq(kal_provider_list(kal, on_provider, &seen), KAL_OK);
+    ck_assert_msg(strstr(seen.reason, _i ? "cannot be run: No such file" : "signal 6") != NULL,
+                  "%s", seen.reason);
+    kal_put(kal);
+    ck_assert_int_eq(waitpid(-1, NULL, WNOHANG | __WALL), -1);
 }
 END_TEST
 
@@ -390,6 +425,7 @@ int main(void)
     tcase_add_test(tc, silence_is_waited_for_once);
     tcase_add_test(tc, without_the_helper_program);
     tcase_add_loop_test(tc, without_a_new_process, 0, sizeof forbidden / sizeof *forbidden);
+    tcase_add_loop_test(tc, without_a_child_without_a_signal, 0, 2);
     suite_add_tcase(suite, tc);
 
     tc = tcase_create("the process");
