@@ -29,6 +29,7 @@ static void end_silently(struct ri_mem_connection *c, enum ri_event_type cause, 
 
 void ri_set_a_open(struct ri_set_a *set, struct ri_mem_rnic *rnic, const struct ri_carrier *carrier)
 {
+    assert(!rnic->attr->disconnect_private_data); /* no message has it */
     set->rnic = rnic;
     set->carrier = carrier;
     TAILQ_INIT(&set->connections);
@@ -280,10 +281,17 @@ uint64_t ri_set_a_expire(struct ri_set_a *set)
     return next;
 }
 
+void ri_set_a_listens(struct ri_set_a *set, struct ri_mem_listener *listener)
+{
+    listener->undecided = 0;
+    set->rnic->count[RI_MEM_OTHERS]++;
+}
+
 void ri_set_a_forget(struct ri_set_a *set, struct ri_mem_listener *listener)
 {
     struct ri_mem_connection *c;
 
+    set->rnic->count[RI_MEM_OTHERS]--;
     ri_tell_forget(&set->rnic->tellers, NULL, listener);
     TAILQ_FOREACH(c, &set->connections, link)
     {
@@ -308,6 +316,27 @@ void ri_set_a_part(struct ri_mem_qp *qp)
 }
 
 /* ---- messages ---- */
+
+/* `most`: what ri_rnic_attr states; a message has no more room, whatever it states. */
+static bool is_too_long(uint32_t length, uint32_t most)
+{
+    return length > most || length > RI_MAX_PRIVATE_DATA;
+}
+
+/* Octets of private data that the attributes state for a message of that type. */
+static uint32_t most_data(const struct ri_mem_connection *c, uint32_t type)
+{
+    const struct ri_rnic_attr *most = c->set->rnic->attr;
+
+    switch (type) {
+    case RI_CM_REQUEST:
+        return c->datagram ? most->service_request_private_data : most->connect_private_data;
+    case RI_CM_ACCEPT: return most->accept_private_data;
+    case RI_CM_REJECT: return most->reject_private_data;
+    case RI_CM_REPLY: return most->service_reply_private_data;
+    default: return 0;
+    }
+}
 
 static struct ri_cm_message message_of(const struct ri_mem_connection *c, uint32_t type,
                                        const void *data, uint16_t length)
@@ -399,7 +428,7 @@ static void on_reply(struct ri_mem_connection *c, const struct ri_cm_message *me
 
 void ri_set_a_message(struct ri_mem_connection *c, const struct ri_cm_message *message)
 {
-    if (message->length > RI_MAX_PRIVATE_DATA)
+    if (is_too_long(message->length, most_data(c, message->type)))
         ri_set_a_left(c);
     else if (message->type == RI_CM_REQUEST && c->state == RI_CM_GREETING)
         on_request(c, message);
@@ -501,12 +530,14 @@ static enum ri_status start(struct ri_mem_connection *c, const struct ri_connect
     return RI_OK;
 }
 
-static bool is_beyond(const struct ri_mem_connection *c, const struct ri_connect_param *param)
+/* What connect and accept ask for, which become messages of that type. */
+static bool is_beyond(const struct ri_mem_connection *c, uint32_t type,
+                      const struct ri_connect_param *param)
 {
     const struct ri_rnic_attr *most = c->set->rnic->attr;
 
-    return param->private_data_length > RI_MAX_PRIVATE_DATA || param->ird > most->max_ird ||
-           param->ord > most->max_ord;
+    return is_too_long(param->private_data_length, most_data(c, type)) ||
+           param->ird > most->max_ird || param->ord > most->max_ord;
 }
 
 static bool is_free(const struct ri_mem_qp *qp)
@@ -533,7 +564,7 @@ enum ri_status ri_mem_connect(struct ri_connection *base, struct ri_qp *ri_qp,
         return status;
     if (param->three_way)
         return RI_ERR_NOT_SUPPORTED;
-    if (is_beyond(c, param))
+    if (is_beyond(c, RI_CM_REQUEST, param))
         return RI_ERR_LIMIT;
     pthread_mutex_lock(&c->set->rnic->lock);
     status = c->state == RI_CM_NEW && is_free(qp) ? start(c, param, port) : RI_ERR_INVALID_STATE;
@@ -553,7 +584,7 @@ enum ri_status ri_mem_service_request(struct ri_connection *base,
 
     if (status != RI_OK)
         return status;
-    if (param->private_data_length > RI_MAX_PRIVATE_DATA)
+    if (is_too_long(param->private_data_length, c->set->rnic->attr->service_request_private_data))
         return RI_ERR_LIMIT;
     pthread_mutex_lock(&c->set->rnic->lock);
     c->datagram = true;
@@ -573,7 +604,7 @@ enum ri_status ri_mem_accept(struct ri_connection *base, struct ri_qp *ri_qp,
     uint16_t peers;
     bool agree;
 
-    if (is_beyond(c, param))
+    if (is_beyond(c, RI_CM_ACCEPT, param))
         return RI_ERR_LIMIT;
     pthread_mutex_lock(&c->set->rnic->lock);
     agree = c->negotiate && param->negotiate_depths;
@@ -619,7 +650,7 @@ enum ri_status ri_mem_reject(struct ri_connection *base, const void *data, uint1
     struct ri_mem_connection *c = (struct ri_mem_connection *)base;
     struct ri_cm_message message;
 
-    if (length > RI_MAX_PRIVATE_DATA)
+    if (is_too_long(length, most_data(c, RI_CM_REJECT)))
         return RI_ERR_LIMIT;
     message = message_of(c, RI_CM_REJECT, data, length);
     return answer(c, &message, false);
@@ -631,7 +662,7 @@ enum ri_status ri_mem_service_reply(struct ri_connection *base,
     struct ri_mem_connection *c = (struct ri_mem_connection *)base;
     struct ri_cm_message message;
 
-    if (reply->private_data_length > RI_MAX_PRIVATE_DATA)
+    if (is_too_long(reply->private_data_length, most_data(c, RI_CM_REPLY)))
         return RI_ERR_LIMIT;
     message = message_of(c, RI_CM_REPLY, reply->private_data, reply->private_data_length);
     message.status = reply->status;

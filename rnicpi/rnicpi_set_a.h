@@ -52,11 +52,11 @@ enum ri_cm_state {
 
 struct ri_set_a;
 
-/* The provider embeds it as the first member of its listener, and sets all of it. */
+/* The provider embeds it as the first member of its listener, and sets all but `undecided`. */
 struct ri_mem_listener {
     struct ri_listener base;
     uint32_t backlog;   /* undecided requests at most */
-    uint32_t undecided; /* the library's; 0 at first */
+    uint32_t undecided; /* the library's */
     bool datagram;
 };
 
@@ -118,7 +118,8 @@ struct ri_set_a {
 };
 
 /* For open, and nothing for close: there are no connections then. The verbs find it by
- * ri_mem_rnic.set_a, which this sets. */
+ * ri_mem_rnic.set_a, which this sets. The limits of private data are those of the RNIC's
+ * attributes, and RI_MAX_PRIVATE_DATA; disconnect_private_data is 0, for no message has it. */
 void ri_set_a_open(struct ri_set_a *set, struct ri_mem_rnic *rnic,
                    const struct ri_carrier *carrier);
 
@@ -143,8 +144,11 @@ void ri_set_a_end(struct ri_mem_connection *connection, enum ri_event_type cause
                   bool explained);
 /* Connections that have waited for too long end. Returns when to look again: in progress. */
 uint64_t ri_set_a_expire(struct ri_set_a *set);
+/* For listen, its last step: counts the listener among the RNIC's objects, so that close answers
+ * RI_ERR_BUSY until ri_set_a_forget(). */
+void ri_set_a_listens(struct ri_set_a *set, struct ri_mem_listener *listener);
 /* For listen_destroy: requests that the user has not heard of are dropped; waits for the upcall
- * about the listener in another thread. */
+ * about the listener in another thread. Once for each listener. */
 void ri_set_a_forget(struct ri_set_a *set, struct ri_mem_listener *listener);
 
 /* Bring the QP's connection to its end and part them: in qp_destroy, before ri_mem_qp_close(). */

@@ -266,6 +266,15 @@ static enum ri_status broken_query(struct ri_rnic *rnic, struct ri_rnic_attr *at
         all.max_srq -= 1000;
     if (breaks("attr-longer-queues"))
         all.max_recv_wr += 1000;
+    if (breaks("attr-long-reject"))
+        all.reject_private_data = RI_MAX_PRIVATE_DATA + 1;
+    /* It states less than it takes, as one does that compares with a constant. */
+    if (breaks("accept-any-length"))
+        all.accept_private_data = 256;
+    if (breaks("reject-any-length"))
+        all.reject_private_data = 256;
+    if (breaks("service-any-length"))
+        all.service_reply_private_data = 256;
     all.size = attr->size;
     memcpy(attr, &all, attr->size < sizeof(all) ? attr->size : sizeof(all));
     return status;
@@ -410,6 +419,13 @@ static enum ri_status broken_connect(struct ri_connection *connection, struct ri
         other.ord = 16;
     status = lower->privileged->connect(connection, qp, &other);
     return breaks("connect-any-state") && status == RI_ERR_INVALID_STATE ? RI_OK : status;
+}
+
+static enum ri_status broken_disconnect(struct ri_connection *connection, const void *data,
+                                        uint16_t length)
+{
+    return lower->privileged->disconnect(connection, data,
+                                         breaks("disconnect-drops-data") ? 0 : length);
 }
 
 static enum ri_status broken_listen(struct ri_rnic *rnic, const struct ri_listen_param *param,
@@ -639,6 +655,7 @@ static void __attribute__((constructor)) load(void)
     if (privileged.connect) {
         privileged.connect = broken_connect;
         privileged.listen = broken_listen;
+        privileged.disconnect = broken_disconnect;
     }
     user.post_send = broken_post_send;
     user.post_recv = broken_post_recv;

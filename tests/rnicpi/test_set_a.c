@@ -32,6 +32,11 @@ static const struct ri_rnic_attr attributes = {
     .max_write_sge = 1,
     .max_ird = 8,
     .max_ord = 8,
+    .connect_private_data = 10,
+    .accept_private_data = 8,
+    .reject_private_data = 6,
+    .service_request_private_data = 4,
+    .service_reply_private_data = 2,
 };
 
 #define PORT 7
@@ -54,6 +59,7 @@ static struct ri_cq *cq;
 static struct ri_mem_qp qps[2];
 static uint64_t now;
 static int freed;
+static bool listening;
 
 /* What the host has heard: of connections by their context, and of requests. */
 static struct ri_connection_event heard[8];
@@ -247,6 +253,10 @@ static void open_all(void)
         ck_assert_int_eq(ri_mem_qp_open(&qps[i], (struct ri_mem_pd *)pd, &qp), RI_OK);
     }
     listener = (struct ri_mem_listener){ .base.context = &listener, .backlog = 1 };
+    pthread_mutex_lock(&rnic.lock);
+    ri_set_a_listens(&set, &listener);
+    pthread_mutex_unlock(&rnic.lock);
+    listening = true;
     heard_count = freed = 0;
     requested = NULL;
     in_request = NULL;
@@ -254,7 +264,15 @@ static void open_all(void)
     now = 1000;
 }
 
-/* Everything has been freed: each connection once. */
+static void stop_listening(void)
+{
+    pthread_mutex_lock(&rnic.lock);
+    ri_set_a_forget(&set, &listener);
+    pthread_mutex_unlock(&rnic.lock);
+    listening = false;
+}
+
+/* Everything has been freed: each connection once. A listener is an object of the RNIC. */
 static void close_all(int connections)
 {
     settle();
@@ -264,6 +282,10 @@ static void close_all(int connections)
     ri_mem_qp_close(&qps[1]);
     ck_assert_int_eq(ri_mem_cq_destroy(cq), RI_OK);
     ck_assert_int_eq(ri_mem_pd_destroy(pd), RI_OK);
+    if (listening) {
+        ck_assert_int_eq(ri_mem_rnic_close(&rnic), RI_ERR_BUSY);
+        stop_listening();
+    }
     ck_assert_int_eq(ri_mem_rnic_close(&rnic), RI_OK);
 }
 
@@ -451,9 +473,7 @@ START_TEST(requests_that_nobody_keeps)
     open_all();
     c = create();
     ck_assert_int_eq(ri_mem_connect(c, &qps[0].base, &param), RI_OK);
-    pthread_mutex_lock(&rnic.lock);
-    ri_set_a_forget(&set, &listener);
-    pthread_mutex_unlock(&rnic.lock);
+    stop_listening();
     settle();
     ck_assert_ptr_null(requested);
     ck_assert_int_eq(heard[0].type, RI_CONNECTION_FAILED);
@@ -467,6 +487,89 @@ START_TEST(requests_that_nobody_keeps)
     ck_assert_int_eq(heard[0].type, RI_CONNECTION_FAILED);
     ck_assert_int_eq(ri_mem_connection_destroy(c), RI_OK);
     close_all(4);
+}
+END_TEST
+
+/* Each verb takes what the attributes state for it, and no octet more. */
+START_TEST(private_data_is_limited_by_the_attributes)
+{
+    static const char octets[] = "0123456789a";
+    struct ri_connect_param param = param_of(PORT, octets);
+    struct ri_connection *c;
+
+    open_all();
+    c = create();
+    ck_assert_int_eq(ri_mem_connect(c, &qps[0].base, &param), RI_ERR_LIMIT);
+    param.private_data_length = 10;
+    ck_assert_int_eq(ri_mem_connect(c, &qps[0].base, &param), RI_OK);
+    settle();
+    ck_assert_uint_eq(request.private_data_length, 10);
+    ck_assert_int_eq(ri_mem_reject(requested, octets, 7), RI_ERR_LIMIT);
+    param.private_data_length = 9;
+    ck_assert_int_eq(ri_mem_accept(requested, &qps[1].base, &param), RI_ERR_LIMIT);
+    param.private_data_length = 8;
+    ck_assert_int_eq(ri_mem_accept(requested, &qps[1].base, &param), RI_OK);
+    settle();
+    expect(0, &active_id, RI_CONNECTION_ESTABLISHED);
+    ck_assert_uint_eq(heard[0].private_data_length, 8);
+    ck_assert_int_eq(ri_mem_disconnect(c, octets, 1), RI_ERR_LIMIT);
+    ck_assert_int_eq(ri_mem_connection_destroy(c), RI_OK);
+    ck_assert_int_eq(ri_mem_connection_destroy(requested), RI_OK);
+    close_all(2);
+}
+END_TEST
+
+/* The same for datagram services. */
+START_TEST(service_data_is_limited_by_the_attributes)
+{
+    struct ri_connect_param param = param_of(PORT, "01234");
+    struct ri_service_reply reply = { .size = sizeof(reply),
+                                      .status = RI_SERVICE_NO_QP,
+                                      .private_data = "012",
+                                      .private_data_length = 3 };
+    struct ri_connection *c;
+
+    open_all();
+    listener.datagram = true;
+    c = create();
+    ck_assert_int_eq(ri_mem_service_request(c, &param), RI_ERR_LIMIT);
+    param.private_data_length = 4;
+    ck_assert_int_eq(ri_mem_service_request(c, &param), RI_OK);
+    settle();
+    ck_assert_uint_eq(request.private_data_length, 4);
+    ck_assert_int_eq(ri_mem_service_reply(requested, &reply), RI_ERR_LIMIT);
+    reply.private_data_length = 2;
+    ck_assert_int_eq(ri_mem_service_reply(requested, &reply), RI_OK);
+    settle();
+    expect(0, &active_id, RI_CONNECTION_SERVICE_REPLY);
+    ck_assert_uint_eq(heard[0].private_data_length, 2);
+    ck_assert_int_eq(ri_mem_connection_destroy(requested), RI_OK);
+    ck_assert_int_eq(ri_mem_connection_destroy(c), RI_OK);
+    close_all(2);
+}
+END_TEST
+
+/* A peer of another build may state more: what is beyond this side's attributes ends it. */
+START_TEST(peers_data_is_limited_by_the_attributes)
+{
+    for (uint32_t length = 8; length <= 9; length++) {
+        struct ri_cm_message message = { .type = RI_CM_ACCEPT, .length = length };
+        struct ri_connection *c;
+
+        open_all();
+        c = connect_to(PORT);
+        pthread_mutex_lock(&rnic.lock);
+        ri_set_a_message((struct ri_mem_connection *)c, &message);
+        pthread_mutex_unlock(&rnic.lock);
+        settle();
+        ck_assert_int_gt(heard_count, 0);
+        ck_assert_int_eq(heard[0].type,
+                         length == 8 ? RI_CONNECTION_ESTABLISHED : RI_CONNECTION_FAILED);
+        ck_assert_int_eq(ri_mem_connection_destroy(c), RI_OK);
+        settle();
+        ck_assert_int_eq(ri_mem_connection_destroy(requested), RI_OK);
+        close_all(2);
+    }
 }
 END_TEST
 
@@ -593,6 +696,9 @@ int main(void)
     tcase_add_test(tc, nobody_is_there);
     tcase_add_test(tc, backlog_and_deadlines);
     tcase_add_test(tc, requests_that_nobody_keeps);
+    tcase_add_test(tc, private_data_is_limited_by_the_attributes);
+    tcase_add_test(tc, service_data_is_limited_by_the_attributes);
+    tcase_add_test(tc, peers_data_is_limited_by_the_attributes);
     tcase_add_test(tc, requests_without_memory_leave_room_for_others);
     tcase_add_test(tc, destroyed_connections_are_silent);
     tcase_add_test(tc, qp_parts_from_its_connection);

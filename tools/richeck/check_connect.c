@@ -36,12 +36,14 @@ static void *keep_request(struct ri_connection *connection, const struct ri_conn
     return &b;
 }
 
-static void begin(void)
+static void begin_with(bool datagram)
 {
-    struct ri_listen_param listen = { .size = sizeof(listen), .backlog = 4 };
+    struct ri_listen_param listen = { .size = sizeof(listen), .backlog = 4, .datagram = datagram };
 
     bed_open();
     bed_need(RI_FEATURE_CONNECTION_SET_A, "RI_FEATURE_CONNECTION_SET_A");
+    if (datagram)
+        bed_need(RI_FEATURE_UD, "RI_FEATURE_UD");
     node_create(&a, NULL);
     node_create(&b, NULL);
     bed_port_address(&own);
@@ -51,6 +53,11 @@ static void begin(void)
     bed_request_hook = keep_request;
     for (size_t i = 0; i < sizeof(data); i++)
         data[i] = (uint8_t)(pick() | 1);
+}
+
+static void begin(void)
+{
+    begin_with(false);
 }
 
 static struct ri_connect_param to_listener(uint16_t length)
@@ -135,7 +142,7 @@ static void rejects(void)
     uint16_t length;
 
     begin();
-    length = bed.attr.reject_private_data >= 5 ? 5 : 0;
+    length = (uint16_t)bed.attr.reject_private_data;
     ask(0);
     EXPECT_STATUS(bed.control.reject(b.connection, data, length), RI_OK);
     node_leave(&b);
@@ -179,6 +186,94 @@ static void refuses_more(void)
     UNTIL(false, QUIET);
     EXPECT(!request.count && !a.failed && !a.connected, "an event follows a connect that failed");
     ask(0); /* the connection is as it was */
+}
+
+/* One octet more than stated. False: the host passes on no more than that. */
+static bool too_long(uint32_t stated, uint16_t *length)
+{
+    *length = (uint16_t)(stated + 1);
+    return stated < RI_MAX_PRIVATE_DATA;
+}
+
+static void nothing_came(const char *verb)
+{
+    UNTIL(false, QUIET);
+    EXPECT(!a.failed && !a.connected && !a.disconnected && !b.failed && !b.connected &&
+               !b.disconnected,
+           "an event follows a %s that failed", verb);
+}
+
+static void refuses_long_accept(void)
+{
+    struct ri_connect_param param = { .size = sizeof(param),
+                                      .private_data = data,
+                                      .deadline = RI_NO_DEADLINE };
+
+    begin();
+    ask(0);
+    if (too_long(bed.attr.accept_private_data, &param.private_data_length))
+        EXPECT_STATUS(bed.control.accept(b.connection, b.qp, &param), RI_ERR_LIMIT);
+    param.private_data_length = 0;
+    param.ird = (uint16_t)(bed.attr.max_ird + 1);
+    if (bed.attr.max_ird < UINT16_MAX)
+        EXPECT_STATUS(bed.control.accept(b.connection, b.qp, &param), RI_ERR_LIMIT);
+    nothing_came("accept");
+    answer(0); /* the request is as it was */
+}
+
+static void refuses_long_reject(void)
+{
+    uint16_t length;
+
+    begin();
+    if (!too_long(bed.attr.reject_private_data, &length))
+        check_skip("reject_private_data is %u, all that a host passes on", RI_MAX_PRIVATE_DATA);
+    ask(0);
+    EXPECT_STATUS(bed.control.reject(b.connection, data, length), RI_ERR_LIMIT);
+    nothing_came("reject");
+    EXPECT_STATUS(bed.control.reject(b.connection, data, (uint16_t)(length - 1)), RI_OK);
+    node_leave(&b);
+    EXPECT(UNTIL(a.failed, 5000), "reject is not told to the peer within 5 s");
+}
+
+static void refuses_long_disconnect(void)
+{
+    uint16_t length;
+
+    begin();
+    if (!too_long(bed.attr.disconnect_private_data, &length))
+        check_skip("disconnect_private_data is %u, all that a host passes on", RI_MAX_PRIVATE_DATA);
+    ask(0);
+    answer(0);
+    EXPECT_STATUS(bed.control.disconnect(a.connection, data, length), RI_ERR_LIMIT);
+    UNTIL(false, QUIET);
+    EXPECT(!node_ends(&a) && !node_ends(&b), "a disconnect that failed ends the connection");
+    node_disconnect(&a);
+    EXPECT(UNTIL(node_ends(&a) && node_ends(&b), 5000), "disconnect is not told within 5 s");
+}
+
+static void refuses_long_service(void)
+{
+    struct ri_service_reply reply = { .size = sizeof(reply),
+                                      .status = RI_SERVICE_NO_QP,
+                                      .private_data = data };
+    struct ri_connect_param param;
+    uint16_t length;
+
+    begin_with(true);
+    if (too_long(bed.attr.service_request_private_data, &length)) {
+        param = to_listener(length);
+        EXPECT_STATUS(bed.control.service_request(a.connection, &param), RI_ERR_LIMIT);
+    }
+    param = to_listener(0);
+    EXPECT_STATUS(bed.control.service_request(a.connection, &param), RI_OK);
+    EXPECT(UNTIL(request.count, 5000), "no connection_request comes within 5 s");
+    if (too_long(bed.attr.service_reply_private_data, &reply.private_data_length))
+        EXPECT_STATUS(bed.control.service_reply(b.connection, &reply), RI_ERR_LIMIT);
+    reply.private_data_length = 0;
+    EXPECT_STATUS(bed.control.service_reply(b.connection, &reply), RI_OK);
+    EXPECT(UNTIL(a.told.type == RI_CONNECTION_SERVICE_REPLY, 5000),
+           "service_reply is not told to the peer within 5 s");
 }
 
 static void listens_once(void)
@@ -242,6 +337,14 @@ const struct check connect_checks[] = {
     { "connect-nobody", "set-a", "a connect that nobody hears fails once", finds_nobody, 15 },
     { "connect-limit", "set-a", "more private data or depth than stated is refused", refuses_more,
       15 },
+    { "accept-limit", "set-a", "accept with more data or depth than stated is refused",
+      refuses_long_accept, 15 },
+    { "reject-limit", "set-a", "reject with more data than stated is refused", refuses_long_reject,
+      15 },
+    { "disconnect-limit", "set-a", "disconnect with more data than stated is refused",
+      refuses_long_disconnect, 15 },
+    { "service-limit", "service", "a datagram service with more data than stated is refused",
+      refuses_long_service, 15 },
     { "connect-state", "set-a", "connect, accept, reject in other states are refused",
       keeps_its_states, 15 },
     { "connect-destroy", "set-a", "a connection that was destroyed is told no event", forgets, 15 },

@@ -191,7 +191,11 @@ static void attributes_agree(void)
     EXPECT(!(bed.attr.features & RI_FEATURE_READ_MULTI_SGE) == (bed.attr.max_read_sge == 1),
            "RI_FEATURE_READ_MULTI_SGE and max_read_sge %u disagree", bed.attr.max_read_sge);
     EXPECT(bed.attr.connect_private_data <= RI_MAX_PRIVATE_DATA &&
-               bed.attr.accept_private_data <= RI_MAX_PRIVATE_DATA,
+               bed.attr.accept_private_data <= RI_MAX_PRIVATE_DATA &&
+               bed.attr.reject_private_data <= RI_MAX_PRIVATE_DATA &&
+               bed.attr.disconnect_private_data <= RI_MAX_PRIVATE_DATA &&
+               bed.attr.service_request_private_data <= RI_MAX_PRIVATE_DATA &&
+               bed.attr.service_reply_private_data <= RI_MAX_PRIVATE_DATA,
            "more private data than RI_MAX_PRIVATE_DATA");
     EXPECT(memchr(bed.attr.wire, '\0', sizeof(bed.attr.wire)) &&
                memchr(bed.attr.firmware, '\0', sizeof(bed.attr.firmware)),

@@ -187,7 +187,8 @@ enum ri_status vp_listen(struct ri_rnic *base, const struct ri_listen_param *par
     pthread_mutex_lock(&rnic->mem.lock);
     status = ri_watched_add(&rnic->mem.leaving, &listener->watched, EPOLLIN, listener_ready,
                             listener);
-    rnic->mem.count[RI_MEM_OTHERS] += status == RI_OK;
+    if (status == RI_OK)
+        ri_set_a_listens(&rnic->set, &listener->mem);
     pthread_mutex_unlock(&rnic->mem.lock);
     if (status != RI_OK)
         goto free_listener;
@@ -211,7 +212,6 @@ enum ri_status vp_listen_destroy(struct ri_listener *base)
     pthread_mutex_lock(&rnic->mem.lock);
     ri_set_a_forget(&rnic->set, &listener->mem);
     shutdown(listener->watched.fd, SHUT_RDWR); /* connect(2) is refused from now on */
-    rnic->mem.count[RI_MEM_OTHERS]--;
     ri_unwatch_later(&rnic->mem.leaving, &listener->watched);
     pthread_mutex_unlock(&rnic->mem.lock);
     return RI_OK;
