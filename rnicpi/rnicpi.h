@@ -414,7 +414,8 @@ enum ri_wc_flags {
 
 /* {wc} Work completion, 64 octets. opcode, byte_len and RI_WC_NOTIFY are right for every opcode and
  * also for errors (byte_len 0 then). A provider whose hardware does not report them keeps a
- * shadow ring. */
+ * shadow ring. {wc-once} A request that was accepted completes once at most: a program may reuse its
+ * cookie, and what it stands for, when it has polled the completion. */
 struct ri_wc {
     void *context;     /* of the QP */
     uint64_t cookie;   /* of the request */

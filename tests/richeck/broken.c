@@ -98,6 +98,10 @@ static void *qp_event_thread(void *arg)
     return NULL;
 }
 
+/* A cause that is told behind the end. */
+static struct ri_event late;
+static void *late_qp;
+
 static void down_qp_event(const struct ri_host *h, void *context, const struct ri_event *event)
 {
     const struct ri_host *upper = upper_of(h);
@@ -110,6 +114,12 @@ static void down_qp_event(const struct ri_host *h, void *context, const struct r
     if (breaks("qp-event-thread")) {
         pthread_create(&thread, NULL, qp_event_thread, &call);
         pthread_join(thread, NULL);
+        return;
+    }
+    if (breaks("cause-after-end")) {
+        late = other;
+        late.detail = NULL;
+        late_qp = context;
         return;
     }
     if (breaks("qp-event-locked"))
@@ -146,6 +156,10 @@ static void down_connection_event(const struct ri_host *h, void *context,
     upper->connection_event(upper, context, &other);
     if (breaks("connection-event-twice"))
         upper->connection_event(upper, context, &other);
+    if (late_qp && event->type == RI_CONNECTION_DISCONNECTED) {
+        upper->qp_event(upper, late_qp, &late);
+        late_qp = NULL;
+    }
 }
 
 static void down_connection_request(const struct ri_host *h, void *listener_context,
@@ -225,6 +239,9 @@ static enum ri_status broken_open(const struct ri_open *open, struct ri_rnic **r
     return status;
 }
 
+/* Objects that it does not count. */
+static unsigned int cqs, listeners, connections;
+
 static enum ri_status broken_close(struct ri_rnic *rnic, bool force)
 {
     struct opened *own;
@@ -234,6 +251,10 @@ static enum ri_status broken_close(struct ri_rnic *rnic, bool force)
         return RI_OK;
     own = leave(rnic);
     status = lower->privileged->close(rnic, force);
+    if (status == RI_ERR_BUSY &&
+        ((breaks("close-under-cq") && cqs) || (breaks("close-under-listener") && listeners) ||
+         (breaks("close-under-connection") && connections)))
+        return RI_OK;
     if (status == RI_OK)
         free(own);
     else if (own)
@@ -301,6 +322,7 @@ static enum ri_status broken_cq_create(struct ri_rnic *rnic, struct ri_cq_attr *
 {
     if (breaks("cq-no-limit") && attr->depth > 1000)
         attr->depth = 1000;
+    cqs++;
     return lower->privileged->cq_create(rnic, attr, cq);
 }
 
@@ -327,13 +349,18 @@ static enum ri_status broken_qp_query(struct ri_qp *qp, struct ri_qp_info *info)
 {
     enum ri_status status = lower->privileged->qp_query(qp, info);
 
+    if (breaks("query-crashes"))
+        abort();
     if (breaks("query-always-rts"))
         info->state = RI_QPS_RTS;
     return status;
 }
 
+static bool was_reset;
+
 static enum ri_status broken_qp_modify(struct ri_qp *qp, const struct ri_qp_modify *modify)
 {
+    const struct ri_event reset = { .size = sizeof(reset), .type = RI_EVENT_LLP_RESET };
     struct ri_qp_modify change = *modify;
     struct ri_llp_handover handover;
     enum ri_status status;
@@ -343,11 +370,24 @@ static enum ri_status broken_qp_modify(struct ri_qp *qp, const struct ri_qp_modi
         handover.ird = handover.ird > 4 ? handover.ird : 4;
         change.handover = &handover;
     }
+    if (modify->handover && breaks("handover-keeps-depths")) {
+        static uint32_t ird, ord;
+
+        handover = *modify->handover;
+        handover.ird = ird = ird ? ird : handover.ird;
+        handover.ord = ord = ord ? ord : handover.ord;
+        change.handover = &handover;
+    }
     if (breaks("modify-ignores-mask"))
         change.mask &= RI_QPM_STATE | RI_QPM_HANDOVER | RI_QPM_ORD;
     if (breaks("modify-hangs") && modify->state == RI_QPS_ERROR)
         nap(3600000);
     status = lower->privileged->qp_modify(qp, &change);
+    if (modify->state == RI_QPS_ERROR) {
+        was_reset = true;
+        if (breaks("abort-tells-reset"))
+            all_opened->upper->qp_event(all_opened->upper, qp->context, &reset);
+    }
     if (breaks("ud-closes") && modify->state == RI_QPS_CLOSING)
         return RI_OK;
     if (breaks("modify-any-state") && status == RI_ERR_INVALID_STATE)
@@ -409,6 +449,13 @@ static enum ri_status broken_mr_deregister(struct ri_mr *mr)
 
 /* ---- connection verbs ---- */
 
+static enum ri_status broken_connection_create(struct ri_rnic *rnic, void *context,
+                                               struct ri_connection **connection)
+{
+    connections++;
+    return lower->privileged->connection_create(rnic, context, connection);
+}
+
 static enum ri_status broken_connect(struct ri_connection *connection, struct ri_qp *qp,
                                      const struct ri_connect_param *param)
 {
@@ -434,6 +481,7 @@ static enum ri_status broken_listen(struct ri_rnic *rnic, const struct ri_listen
 {
     enum ri_status status = lower->privileged->listen(rnic, param, context, bound, listener);
 
+    listeners++;
     return breaks("listen-any") && status == RI_ERR_ADDRESS_IN_USE ? RI_OK : status;
 }
 
@@ -452,6 +500,9 @@ static enum ri_status broken_post_send(struct ri_qp *qp, struct ri_send_wr *wr,
     lower->privileged->qp_query(qp, &info);
     if (breaks("post-idle") && info.state == RI_QPS_IDLE)
         return RI_OK;
+    /* The Reads of the connection before are still counted against ORD. */
+    if (breaks("reset-keeps-reads") && was_reset && wr->opcode == RI_WR_RDMA_READ)
+        return RI_OK;
     if (breaks("post-only-connected") && info.state != RI_QPS_RTS) {
         *bad = wr;
         return RI_ERR_INVALID_STATE;
@@ -469,6 +520,8 @@ static enum ri_status broken_post_send(struct ri_qp *qp, struct ri_send_wr *wr,
     if (breaks("ud-any-key") && wr->opcode == RI_WR_SEND)
         wr->ud.remote_qkey &= ~UINT32_C(3);
     if (breaks("ud-any-length") && wr->num_sge && wr->sg_list->length > 1024)
+        return RI_OK;
+    if (breaks("sends-lost") && wr->opcode == RI_WR_SEND && info.state == RI_QPS_RTS)
         return RI_OK;
     status = lower->user->post_send(qp, wr, bad);
     if (status != RI_OK && breaks("post-bad-first"))
@@ -552,6 +605,22 @@ static bool invent(struct ri_wc *wc)
     return true;
 }
 
+/* The first completion comes again when nothing else has come for a while. */
+static bool repeat_late(uint32_t got, struct ri_wc *wc)
+{
+    static struct ri_wc first;
+    static unsigned int seen, idle;
+
+    if (got && !seen)
+        first = *wc;
+    seen += got;
+    idle = got ? 0 : idle + 1;
+    if (seen < 40 || idle != 8)
+        return false;
+    *wc = first;
+    return true;
+}
+
 static uint32_t broken_poll(struct ri_cq *cq, uint32_t count, struct ri_wc *wc)
 {
     static _Thread_local struct ri_wc last;
@@ -569,10 +638,14 @@ static uint32_t broken_poll(struct ri_cq *cq, uint32_t count, struct ri_wc *wc)
     got = lower->user->poll(cq, count, wc);
     for (uint32_t i = 0; i < got; i++)
         spoil(&wc[i]);
+    if (breaks("poll-repeats-late") && count && repeat_late(got, wc))
+        return 1;
     if (breaks("poll-writes-behind") && count)
         memset(&wc[count], 0, sizeof(*wc));
     if (breaks("poll-drops-flushed"))
         got = drop(wc, got);
+    while (breaks("flush-forgotten") && got && wc[got - 1].status == RI_WC_FLUSHED)
+        got--;
     if (breaks("poll-swaps-flushed"))
         got = swap(cq, wc, got);
     if (got) {
@@ -653,6 +726,7 @@ static void __attribute__((constructor)) load(void)
     privileged.mr_deregister = broken_mr_deregister;
     privileged.mw_free = broken_mw_free;
     if (privileged.connect) {
+        privileged.connection_create = broken_connection_create;
         privileged.connect = broken_connect;
         privileged.listen = broken_listen;
         privileged.disconnect = broken_disconnect;

@@ -6,6 +6,7 @@
 
 #include "bed.h"
 
+#include "calls.h"
 #include "host_options.h"
 
 #include "base/clock.h"
@@ -181,6 +182,11 @@ static void host_qp_event(const struct ri_host *host, void *context, const struc
         atomic_fetch_add(&node->established, 1);
     if (is_end(event->type))
         atomic_fetch_add(&node->ended, 1);
+    if (is_end(event->type) || event->type == RI_EVENT_QP_FATAL) {
+        atomic_fetch_add(&node->causes, 1);
+        if (atomic_load(&node->disconnected))
+            atomic_fetch_add(&node->late, 1);
+    }
     if (node->hook)
         node->hook(node, event);
 }
@@ -260,16 +266,19 @@ void bed_load(void)
         check_skip("is no provider that the host loads: see file-descriptor");
     set_options();
     make_host();
-    ri_complete_privileged_ops(&bed.control, bed.provider->privileged);
-    ri_complete_user_ops(&bed.data, bed.provider->user);
+    ri_complete_privileged_ops(&bed.lent_control, bed.provider->privileged);
+    ri_complete_user_ops(&bed.lent_data, bed.provider->user);
+    bed.control = bed.lent_control;
+    bed.data = bed.lent_data;
+    calls_wrap(&bed.control, &bed.data);
 }
 
 enum ri_status bed_open_device(const char *device, struct ri_rnic **rnic)
 {
     const struct ri_open open = { .size = sizeof(open),
                                   .host = &bed.host,
-                                  .privileged = &bed.control,
-                                  .user = &bed.data,
+                                  .privileged = &bed.lent_control,
+                                  .user = &bed.lent_data,
                                   .device = device,
                                   .context = &bed };
 
@@ -330,10 +339,12 @@ static int sleep_ms(int wait_ms)
 bool bed_run(int wait_ms)
 {
     uint64_t next = RI_NO_DEADLINE;
+    const char *before = calls_enter("`ready` of a watch or `expired` of a timer");
     uint32_t work = 0;
     bool armed;
 
     fake_lane_pass(&bed.lane, wait_ms ? sleep_ms(wait_ms) : 0);
+    calls_leave(before);
     next_deadline = RI_NO_DEADLINE;
     for (uint32_t i = 0; i < bed.lane_count; i++) {
         work += bed.data.progress(bed.lanes[i], NULL, 256, &next);

@@ -21,9 +21,12 @@ struct bed {
     const struct ri_provider *provider;
     struct ri_host host;
     struct host_options *options;
-    struct fake_lane lane; /* descriptors and timers of all lanes */
-    struct ri_privileged_ops control;
+    struct fake_lane lane;            /* descriptors and timers of all lanes */
+    struct ri_privileged_ops control; /* calls.h */
     struct ri_user_ops data;
+    /* The completed tables, as the provider gets them. */
+    struct ri_privileged_ops lent_control;
+    struct ri_user_ops lent_data;
     struct ri_rnic *rnic;
     struct ri_rnic_attr attr;
     struct ri_lane *lanes[LANES];
@@ -101,6 +104,8 @@ struct node {
     atomic_uint events, ended, established;
     enum ri_event_type type[EVENTS];
     bool explained[EVENTS];
+    /* Set A: events that tell the cause of an end, and those of them that came behind it. */
+    atomic_uint causes, late;
     atomic_uint srq_limits;
     void (*hook)(struct node *node, const struct ri_event *event); /* may be NULL */
     /* Set A. */
@@ -174,8 +179,9 @@ enum ri_status try_recv(struct node *node, uint64_t cookie, uint32_t offset, uin
                         uint32_t flags);
 void do_recv(struct node *node, uint64_t cookie, uint32_t offset, uint32_t length);
 
-/* The next completion of a CQ, within ten seconds. */
-struct ri_wc take(struct ri_cq *cq, const char *what);
+/* The next completion of a CQ, within five seconds. If none comes, and the QP of the node (may be
+ * NULL) is in ERROR, {end-flush} is broken. */
+struct ri_wc take(struct ri_cq *cq, struct node *node, const char *what);
 /* The same, of that QP, with that cookie, opcode and status. */
 struct ri_wc expect_wc(struct ri_cq *cq, struct node *node, uint64_t cookie, uint8_t opcode,
                        uint16_t status);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Connection verbs of set A: who is told what, and what each verb refuses. */
+/* A connection; connection verbs of set A: who is told what, and what each verb refuses. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -106,6 +106,16 @@ static void arrives(const char *what, const uint8_t *got, uint16_t length, uint1
 }
 
 /* ---- the checks ---- */
+
+/* What most other checks begin with. */
+static void connects(void)
+{
+    bed_open();
+    pair(&a, &b, NULL);
+    EXPECT(node_state(&a) == RI_QPS_RTS && node_state(&b) == RI_QPS_RTS,
+           "QPs that are connected are in states %d and %d", (int)node_state(&a),
+           (int)node_state(&b));
+}
 
 static void carries_data(void)
 {
@@ -330,24 +340,27 @@ static void forgets(void)
 }
 
 const struct check connect_checks[] = {
+    { "connected", "smallest", "two QPs are connected by its connection verbs", connects, 15,
+      NULL },
     { "connect-data", "set-a", "private data arrives, as much as is stated; each is told once",
-      carries_data, 15 },
-    { "connect-depths", "depths", "ORD is not above IRD of the peer", agrees_on_depths, 15 },
-    { "connect-reject", "set-a", "a reject is told once, with its data", rejects, 15 },
-    { "connect-nobody", "set-a", "a connect that nobody hears fails once", finds_nobody, 15 },
+      carries_data, 15, NULL },
+    { "connect-depths", "depths", "ORD is not above IRD of the peer", agrees_on_depths, 15, NULL },
+    { "connect-reject", "set-a", "a reject is told once, with its data", rejects, 15, NULL },
+    { "connect-nobody", "set-a", "a connect that nobody hears fails once", finds_nobody, 15, NULL },
     { "connect-limit", "set-a", "more private data or depth than stated is refused", refuses_more,
-      15 },
+      15, NULL },
     { "accept-limit", "set-a", "accept with more data or depth than stated is refused",
-      refuses_long_accept, 15 },
+      refuses_long_accept, 15, NULL },
     { "reject-limit", "set-a", "reject with more data than stated is refused", refuses_long_reject,
-      15 },
+      15, NULL },
     { "disconnect-limit", "set-a", "disconnect with more data than stated is refused",
-      refuses_long_disconnect, 15 },
+      refuses_long_disconnect, 15, NULL },
     { "service-limit", "service", "a datagram service with more data than stated is refused",
-      refuses_long_service, 15 },
+      refuses_long_service, 15, NULL },
     { "connect-state", "set-a", "connect, accept, reject in other states are refused",
-      keeps_its_states, 15 },
-    { "connect-destroy", "set-a", "a connection that was destroyed is told no event", forgets, 15 },
-    { "listen-in-use", "set-a", "a port is listened at once", listens_once, 0 },
+      keeps_its_states, 15, NULL },
+    { "connect-destroy", "set-a", "a connection that was destroyed is told no event", forgets, 15,
+      NULL },
+    { "listen-in-use", "set-a", "a port is listened at once", listens_once, 0, NULL },
     { .name = NULL },
 };

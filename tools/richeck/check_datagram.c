@@ -175,11 +175,14 @@ static void fails_once(void)
 
 const struct check datagram_checks[] = {
     { "ud-send", "datagram", "a datagram arrives behind 40 octets; the receive says from whom",
-      carries_datagrams, 0 },
-    { "ud-qkey", "datagram", "a datagram with another Q_Key is lost in silence", checks_keys, 0 },
+      carries_datagrams, 0, NULL },
+    { "ud-qkey", "datagram", "a datagram with another Q_Key is lost in silence", checks_keys, 0,
+      "ud-send" },
     { "ud-length", "post-bad", "a datagram beyond max_ud_send is refused", refuses_long_datagrams,
-      0 },
-    { "ud-states", "qp-ud", "a UD QP has the states IDLE, RTS and ERROR", has_three_states, 0 },
-    { "ud-error", "qp-ud", "the first error takes a UD QP to ERROR, with an event", fails_once, 0 },
+      0, "ud-send" },
+    { "ud-states", "qp-ud", "a UD QP has the states IDLE, RTS and ERROR", has_three_states, 0,
+      NULL },
+    { "ud-error", "qp-ud", "the first error takes a UD QP to ERROR, with an event", fails_once, 0,
+      "ud-send" },
     { .name = NULL },
 };

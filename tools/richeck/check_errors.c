@@ -21,6 +21,17 @@ static void begin(void)
     pair(&a, &b, NULL);
 }
 
+/* Set A: a cause is told once, before the end that it explains. */
+static void cause_is_told_once(struct node *node, const char *which)
+{
+    EXPECT(!bed.set_a || node->causes <= 1,
+           "qp_event tells %s %u causes of one end, the last as event %d", which, node->causes,
+           (int)node->type[(node->events - 1) % EVENTS]);
+    EXPECT(!bed.set_a || !node->late,
+           "qp_event tells %s a cause behind RI_CONNECTION_DISCONNECTED: event %d", which,
+           (int)node->type[(node->events - 1) % EVENTS]);
+}
+
 /* Both QPs have ended, each by one event, and are in ERROR. */
 static void both_end(void)
 {
@@ -31,6 +42,8 @@ static void both_end(void)
     EXPECT(node_ends(&a) == 1 && node_ends(&b) == 1,
            "the end of the connection is told %u times here and %u times at the peer",
            node_ends(&a), node_ends(&b));
+    cause_is_told_once(&a, "this side");
+    cause_is_told_once(&b, "the peer");
     EXPECT(node_state(&a) == RI_QPS_ERROR && node_state(&b) == RI_QPS_ERROR,
            "a QP whose connection has ended is in state %d, its peer in %d", (int)node_state(&a),
            (int)node_state(&b));
@@ -74,7 +87,11 @@ static void aborts(void)
     EXPECT_STATUS(node_modify(&a, RI_QPS_ERROR), RI_OK);
     UNTIL(false, QUIET);
     EXPECT(node_ends(&a) == 1, "a QP in ERROR that is modified to ERROR tells another end");
-    if (!bed.set_a)
+    if (bed.set_a)
+        EXPECT(!a.events,
+               "qp_event %d comes after qp_modify to ERROR: the connection tells the end",
+               (int)a.type[0]);
+    else
         EXPECT(a.type[0] == RI_EVENT_LLP_RESET || a.type[1] == RI_EVENT_LLP_RESET,
                "the event after qp_modify to ERROR is %d, not RI_EVENT_LLP_RESET", (int)a.type[0]);
 }
@@ -120,7 +137,7 @@ static void flushes_sends(void)
     }
     EXPECT_STATUS(node_modify(&a, RI_QPS_ERROR), RI_OK);
     for (uint64_t i = 0; i < 12; i++) {
-        struct ri_wc wc = take(a.send_cq, "a request of a QP in ERROR");
+        struct ri_wc wc = take(a.send_cq, &a, "a request of a QP in ERROR");
 
         EXPECT(wc.cookie == i, "a completion has cookie %llu; %llu is the next",
                (unsigned long long)wc.cookie, (unsigned long long)i);
@@ -276,7 +293,7 @@ static void remote_error(uint16_t opcode, uint32_t rkey, uint64_t address, uint3
     both_end();
     EXPECT(!memcmp(before, b.memory, MEMORY), "an access that is refused writes memory");
     if (opcode == RI_WR_RDMA_READ) {
-        struct ri_wc wc = take(a.send_cq, "a refused Read");
+        struct ri_wc wc = take(a.send_cq, &a, "a refused Read");
 
         EXPECT(wc.cookie == 3 && wc.status != RI_WC_SUCCESS && wc.status != RI_WC_FLUSHED,
                "a Read that the peer refuses completes with %s", wc_status_name(wc.status));
@@ -352,6 +369,34 @@ static void receive_too_short(void)
     explained(&b);
 }
 
+/* ---- each request once ---- */
+
+/* The ledger judges what comes (calls.h); what comes late, after all is done, too. */
+static void completes_once(void)
+{
+    struct send_want want = { .opcode = RI_WR_SEND, .flags = RI_WR_SIGNALED, .length = 8 };
+    struct ri_wc wc;
+
+    begin();
+    post_receives(&b, 16);
+    for (want.cookie = 0; want.cookie < 16; want.cookie++)
+        do_send(&a, &want);
+    for (uint64_t i = 0; i < 16; i++) {
+        expect_wc(b.recv_cq, &b, i, RI_WC_RECV, RI_WC_SUCCESS);
+        expect_wc(a.send_cq, &a, i, RI_WC_SEND, RI_WC_SUCCESS);
+    }
+    for (uint64_t i = 100; i < 108; i++)
+        do_recv(&a, i, 0, 8);
+    EXPECT_STATUS(node_modify(&a, RI_QPS_ERROR), RI_OK);
+    for (uint64_t i = 100; i < 108; i++)
+        expect_wc(a.recv_cq, &a, i, RI_WC_RECV, RI_WC_FLUSHED);
+    EXPECT(!UNTIL(bed.data.poll(a.send_cq, 1, &wc) || bed.data.poll(a.recv_cq, 1, &wc) ||
+                      bed.data.poll(b.send_cq, 1, &wc) || bed.data.poll(b.recv_cq, 1, &wc),
+                  2 * QUIET),
+           "{wc-once} a completion with cookie %llu comes of a request that was not posted",
+           (unsigned long long)wc.cookie);
+}
+
 /* ---- a CQ without room ---- */
 
 static void holds_overflow(void)
@@ -368,32 +413,36 @@ static void holds_overflow(void)
 
 const struct check error_checks[] = {
     { "end-error", "end-once", "qp_modify to ERROR: one end at each side, receives flushed", aborts,
-      0 },
-    { "end-close", "end-once", "an orderly close: one end at each side", closes, 15 },
+      0, NULL },
+    { "complete-once", "wc-once", "each request completes once, also when all is done",
+      completes_once, 15, "send" },
+    { "end-close", "end-once", "an orderly close: one end at each side", closes, 15, "send" },
     { "end-sends", "end-flush", "Reads and Sends that have not left are flushed once, in order",
-      flushes_sends, 0 },
-    { "post-closing", "post", "requests to a QP in CLOSING are flushed", flushes_in_closing, 15 },
+      flushes_sends, 0, NULL },
+    { "post-closing", "post", "requests to a QP in CLOSING are flushed", flushes_in_closing, 15,
+      NULL },
     { "post-terminate", "post", "requests to a QP in TERMINATE are flushed", flushes_in_terminate,
-      15 },
+      15, NULL },
     { "end-terminate", "qp-transitions", "qp_modify to TERMINATE: one end at each side", terminates,
-      15 },
-    { "end-destroy", "qp-destroy", "after qp_destroy no completion and no upcall", destroys, 15 },
-    { "local-lkey", "post-protection", "a wrong lkey: one error, the others flushed", wrong_lkey,
-      0 },
-    { "local-bounds", "post-protection", "an element beyond its region", wrong_bounds, 0 },
-    { "local-pd", "post-protection", "a region of another PD", wrong_pd, 0 },
-    { "local-old", "mr-deregister", "the lkey of a region that is gone", old_lkey, 0 },
+      15, NULL },
+    { "end-destroy", "qp-destroy", "after qp_destroy no completion and no upcall", destroys, 15,
+      "send" },
+    { "local-lkey", "post-protection", "a wrong lkey: one error, the others flushed", wrong_lkey, 0,
+      "send" },
+    { "local-bounds", "post-protection", "an element beyond its region", wrong_bounds, 0, "send" },
+    { "local-pd", "post-protection", "a region of another PD", wrong_pd, 0, "send" },
+    { "local-old", "mr-deregister", "the lkey of a region that is gone", old_lkey, 0, "send" },
     { "remote-rkey-write", "stag", "a Write with a wrong rkey ends the connection",
-      wrong_rkey_write, 0 },
+      wrong_rkey_write, 0, NULL },
     { "remote-rkey-read", "wc-status", "a Read with a wrong rkey completes in error",
-      wrong_rkey_read, 0 },
-    { "remote-bounds", "stag", "a Write beyond the region writes nothing", beyond_write, 0 },
-    { "remote-no-write", "mr", "a Write without the right", no_right_write, 0 },
-    { "remote-no-read", "mr", "a Read without the right", no_right_read, 0 },
+      wrong_rkey_read, 0, NULL },
+    { "remote-bounds", "stag", "a Write beyond the region writes nothing", beyond_write, 0, NULL },
+    { "remote-no-write", "mr", "a Write without the right", no_right_write, 0, NULL },
+    { "remote-no-read", "mr", "a Read without the right", no_right_read, 0, NULL },
     { "remote-old", "mr-deregister", "a Write to a region that is gone writes nothing",
-      after_deregister, 0 },
-    { "receive-short", "wc-status", "a receive that is too short", receive_too_short, 0 },
+      after_deregister, 0, NULL },
+    { "receive-short", "wc-status", "a receive that is too short", receive_too_short, 0, "send" },
     { "cq-overflow", "features", "completions that do not fit wait, and none is lost",
-      holds_overflow, 0 },
+      holds_overflow, 0, NULL },
     { .name = NULL },
 };

@@ -131,15 +131,17 @@ static void options_are_valid(void)
 }
 
 const struct check file_checks[] = {
-    { "file-elf", "export", "the file is a shared object for this machine", is_shared_object, 0 },
-    { "file-symbol", "export", "it exports the descriptor of this ABI major", exports_symbol, 0 },
-    { "file-exports", "export", "it exports nothing else", exports_nothing_else, 0 },
-    { "file-load", "export", "it loads, and each symbol is resolved", resolves, 0 },
+    { "file-elf", "export", "the file is a shared object for this machine", is_shared_object, 0,
+      NULL },
+    { "file-symbol", "export", "it exports the descriptor of this ABI major", exports_symbol, 0,
+      NULL },
+    { "file-exports", "export", "it exports nothing else", exports_nothing_else, 0, NULL },
+    { "file-load", "export", "it loads, and each symbol is resolved", resolves, 0, NULL },
     { "file-descriptor", "abi-version", "its descriptor passes the loader's checks",
-      passes_the_loader, 0 },
+      passes_the_loader, 0, NULL },
     { "file-tables", "abi-size", "the size of each table is that of its version",
-      sizes_fit_versions, 0 },
+      sizes_fit_versions, 0, NULL },
     { "file-options", "options", "its options have valid types, defaults and texts",
-      options_are_valid, 0 },
+      options_are_valid, 0, NULL },
     { .name = NULL },
 };

@@ -187,25 +187,26 @@ static void fills_longest_queue(void)
     EXPECT_STATUS(node_modify(&node, RI_QPS_ERROR), RI_OK);
     while (flushed < posted) {
         EXPECT(UNTIL((got = bed.data.poll(node.recv_cq, 64, wc)) > 0, 5000),
-               "%llu of %llu requests are flushed", (unsigned long long)flushed,
+               "{end-flush} %llu of %llu requests are flushed", (unsigned long long)flushed,
                (unsigned long long)posted);
         for (uint32_t i = 0; i < got; i++, flushed++)
             EXPECT(wc[i].cookie == flushed && wc[i].status == RI_WC_FLUSHED,
-                   "completion %llu has cookie %llu and status %s", (unsigned long long)flushed,
-                   (unsigned long long)wc[i].cookie, wc_status_name(wc[i].status));
+                   "{end-flush} completion %llu has cookie %llu and status %s",
+                   (unsigned long long)flushed, (unsigned long long)wc[i].cookie,
+                   wc_status_name(wc[i].status));
     }
     expect_none(node.recv_cq, "each request is flushed once");
 }
 
 const struct check limit_checks[] = {
-    { "pd-count", "limits", "there are max_pd PDs, and no more", counts_pds, 30 },
-    { "cq-count", "limits", "there are max_cq CQs, and no more", counts_cqs, 30 },
-    { "qp-count", "limits", "there are max_qp QPs, and no more", counts_qps, 60 },
-    { "mr-count", "limits", "there are max_mr regions, and no more", counts_mrs, 30 },
-    { "mw-count", "limits", "there are max_mw windows, and no more", counts_mws, 30 },
-    { "srq-count", "limits", "there are max_srq SRQs, and no more", counts_srqs, 60 },
-    { "ah-count", "limits", "there are max_ah address handles, and no more", counts_ahs, 30 },
+    { "pd-count", "limits", "there are max_pd PDs, and no more", counts_pds, 30, NULL },
+    { "cq-count", "limits", "there are max_cq CQs, and no more", counts_cqs, 30, NULL },
+    { "qp-count", "limits", "there are max_qp QPs, and no more", counts_qps, 60, NULL },
+    { "mr-count", "limits", "there are max_mr regions, and no more", counts_mrs, 30, NULL },
+    { "mw-count", "limits", "there are max_mw windows, and no more", counts_mws, 30, NULL },
+    { "srq-count", "limits", "there are max_srq SRQs, and no more", counts_srqs, 60, NULL },
+    { "ah-count", "limits", "there are max_ah address handles, and no more", counts_ahs, 30, NULL },
     { "queue-longest", "limits", "a queue of max_recv_wr takes so many, and flushes each",
-      fills_longest_queue, 30 },
+      fills_longest_queue, 30, NULL },
     { .name = NULL },
 };

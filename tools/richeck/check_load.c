@@ -161,6 +161,7 @@ static void carries_load(void)
 }
 
 const struct check load_checks[] = {
-    { "load", "wc", "all operations at once, both ways, data and order right", carries_load, 3600 },
+    { "load", "wc", "all operations at once, both ways, data and order right", carries_load, 3600,
+      "send" },
     { .name = NULL },
 };

@@ -22,7 +22,8 @@ static void pd_head(void)
 
     bed_open();
     EXPECT_STATUS(bed.control.pd_create(bed.rnic, &place, &pd), RI_OK);
-    EXPECT(pd->context == &place && pd->ops == &bed.control, "ri_pd begins with something else");
+    EXPECT(pd->context == &place && pd->ops == &bed.lent_control,
+           "ri_pd begins with something else");
     EXPECT_STATUS(bed.control.pd_destroy(pd), RI_OK);
 }
 
@@ -49,7 +50,7 @@ static void cq_head(void)
 
     bed_open();
     cq = make_cq(7, &seen);
-    EXPECT(cq->context == &seen && cq->ops == &bed.data, "ri_cq begins with something else");
+    EXPECT(cq->context == &seen && cq->ops == &bed.lent_data, "ri_cq begins with something else");
     EXPECT_STATUS(bed.control.cq_destroy(cq), RI_OK);
 }
 
@@ -106,7 +107,7 @@ static void qp_head(void)
 
     bed_open();
     node_create(&node, NULL);
-    EXPECT(node.qp->context == &node && node.qp->ops == &bed.data,
+    EXPECT(node.qp->context == &node && node.qp->ops == &bed.lent_data,
            "ri_qp begins with something else");
     node_destroy(&node);
 }
@@ -224,7 +225,8 @@ static void mr_head(void)
 
     bed_open();
     EXPECT_STATUS(register_as(octets, 100, RI_ACCESS_LOCAL_READ, &keys, &mr), RI_OK);
-    EXPECT(mr->context == &place && mr->ops == &bed.control, "ri_mr begins with something else");
+    EXPECT(mr->context == &place && mr->ops == &bed.lent_control,
+           "ri_mr begins with something else");
     EXPECT(keys.lkey, "lkey is 0");
     EXPECT(!keys.rkey, "rkey is not 0 although no remote right was asked for");
     EXPECT_STATUS(bed.control.mr_deregister(mr), RI_OK);
@@ -390,7 +392,8 @@ static void mw_lives(void)
     if (!narrow)
         bed_need(RI_FEATURE_MW_WIDE, "windows");
     EXPECT_STATUS(bed.control.mw_allocate(bed.pd, narrow, &place, &stag, &mw), RI_OK);
-    EXPECT(mw->context == &place && mw->ops == &bed.control, "ri_mw begins with something else");
+    EXPECT(mw->context == &place && mw->ops == &bed.lent_control,
+           "ri_mw begins with something else");
     EXPECT(stag >> 8, "the window's STag is 0x%x", stag);
     EXPECT_STATUS(bed.control.pd_destroy(bed.pd), RI_ERR_BUSY);
     EXPECT_STATUS(bed.control.mw_free(mw), RI_OK);
@@ -414,7 +417,8 @@ static void srq_lives(void)
     struct ri_srq_attr attr, got = { .size = sizeof(got) };
     struct ri_srq *srq = make_srq(&attr);
 
-    EXPECT(srq->context == &place && srq->ops == &bed.data, "ri_srq begins with something else");
+    EXPECT(srq->context == &place && srq->ops == &bed.lent_data,
+           "ri_srq begins with something else");
     EXPECT(attr.max_wr >= 16 && attr.max_sge >= 1, "srq_create gives %u requests of %u elements",
            attr.max_wr, attr.max_sge);
     EXPECT_STATUS(bed.control.srq_query(srq, &got), RI_OK);
@@ -471,31 +475,36 @@ static void objects_come_back(void)
 }
 
 const struct check object_checks[] = {
-    { "pd-head", "object-head", "a PD begins with its table and context", pd_head, 0 },
-    { "pd-busy", "pd", "a PD in use is not destroyed", pd_busy, 0 },
-    { "cq-head", "object-head", "a CQ begins with its table and context", cq_head, 0 },
-    { "cq-limit", "cq", "a CQ has at most max_cqe entries, and has so many", cq_limit, 0 },
-    { "cq-busy", "cq", "a CQ in use is not destroyed", cq_busy, 0 },
-    { "cq-resize", "cq", "a CQ is resized, but not below its content", cq_resizes, 0 },
-    { "qp-head", "object-head", "a QP begins with its table and context", qp_head, 0 },
-    { "qp-given", "qp-create", "a QP gets what was asked for, and reports it", qp_gives, 0 },
-    { "qp-limit", "limits", "a QP beyond a stated maximum is refused", qp_limits, 0 },
-    { "qp-maximum", "limits", "a QP with all stated maxima is made", qp_at_limits, 0 },
-    { "qp-depths", "limits", "IRD and ORD beyond the limits are refused", qp_depth_limits, 0 },
-    { "mr-head", "stag", "a region begins with its table and context, and has its keys", mr_head,
-      0 },
-    { "mr-rights", "mr", "remote rights need the local ones", mr_rights, 0 },
-    { "mr-address", "mr", "memory that is not mapped is refused", mr_memory, 0 },
-    { "mr-access", "mr", "memory that cannot be written is refused for writing", mr_protected, 0 },
-    { "mr-limit", "limits", "a region beyond max_mr_length is refused", mr_limit, 0 },
-    { "mr-reregister", "mr-reregister", "another registration has other keys", mr_changes, 0 },
-    { "stag-unique", "stag-unique", "no two regions share the upper 24 bits", keys_differ, 0 },
-    { "stag-random", "stag-random", "keys do not follow from each other", keys_are_random, 0 },
-    { "mw", "mw", "a window is made and freed, and uses its PD", mw_lives, 0 },
-    { "srq", "srq", "an SRQ gets what was asked for, and uses its PD", srq_lives, 0 },
-    { "srq-busy", "srq", "an SRQ in use is not destroyed", srq_busy, 0 },
-    { "srq-limit", "limits", "an SRQ beyond a stated maximum is refused", srq_limits, 0 },
+    { "pd-head", "object-head", "a PD begins with its table and context", pd_head, 0, NULL },
+    { "pd-busy", "pd", "a PD in use is not destroyed", pd_busy, 0, NULL },
+    { "cq-head", "object-head", "a CQ begins with its table and context", cq_head, 0, NULL },
+    { "cq-limit", "cq", "a CQ has at most max_cqe entries, and has so many", cq_limit, 0, NULL },
+    { "cq-busy", "cq", "a CQ in use is not destroyed", cq_busy, 0, NULL },
+    { "cq-resize", "cq", "a CQ is resized, but not below its content", cq_resizes, 0, NULL },
+    { "qp-head", "object-head", "a QP begins with its table and context", qp_head, 0, NULL },
+    { "qp-given", "qp-create", "a QP gets what was asked for, and reports it", qp_gives, 0, NULL },
+    { "qp-limit", "limits", "a QP beyond a stated maximum is refused", qp_limits, 0, NULL },
+    { "qp-maximum", "limits", "a QP with all stated maxima is made", qp_at_limits, 0, NULL },
+    { "qp-depths", "limits", "IRD and ORD beyond the limits are refused", qp_depth_limits, 0,
+      NULL },
+    { "mr-head", "stag", "a region begins with its table and context, and has its keys", mr_head, 0,
+      NULL },
+    { "mr-rights", "mr", "remote rights need the local ones", mr_rights, 0, NULL },
+    { "mr-address", "mr", "memory that is not mapped is refused", mr_memory, 0, NULL },
+    { "mr-access", "mr", "memory that cannot be written is refused for writing", mr_protected, 0,
+      NULL },
+    { "mr-limit", "limits", "a region beyond max_mr_length is refused", mr_limit, 0, NULL },
+    { "mr-reregister", "mr-reregister", "another registration has other keys", mr_changes, 0,
+      NULL },
+    { "stag-unique", "stag-unique", "no two regions share the upper 24 bits", keys_differ, 0,
+      NULL },
+    { "stag-random", "stag-random", "keys do not follow from each other", keys_are_random, 0,
+      NULL },
+    { "mw", "mw", "a window is made and freed, and uses its PD", mw_lives, 0, NULL },
+    { "srq", "srq", "an SRQ gets what was asked for, and uses its PD", srq_lives, 0, NULL },
+    { "srq-busy", "srq", "an SRQ in use is not destroyed", srq_busy, 0, NULL },
+    { "srq-limit", "limits", "an SRQ beyond a stated maximum is refused", srq_limits, 0, NULL },
     { "objects-return", "owner", "what is destroyed can be made again, without end",
-      objects_come_back, 0 },
+      objects_come_back, 0, NULL },
     { .name = NULL },
 };

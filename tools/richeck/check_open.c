@@ -55,9 +55,9 @@ static void opens(void)
 {
     bed_open();
     EXPECT(bed.rnic->context == &bed, "ri_rnic.context is not that of struct ri_open");
-    EXPECT(bed.rnic->ops == &bed.control, "ri_rnic.ops is not the table of struct ri_open");
+    EXPECT(bed.rnic->ops == &bed.lent_control, "ri_rnic.ops is not the table of struct ri_open");
     EXPECT(bed.lanes[0]->context == &bed.lane, "ri_lane.context is not that of lane_open");
-    EXPECT(bed.lanes[0]->ops == &bed.data, "ri_lane.ops is not the table of struct ri_open");
+    EXPECT(bed.lanes[0]->ops == &bed.lent_data, "ri_lane.ops is not the table of struct ri_open");
 }
 
 static void refuses_unknown_device(void)
@@ -126,6 +126,62 @@ static void close_is_busy(void)
     bed_open();
     EXPECT_STATUS(bed.control.close(bed.rnic, false), RI_ERR_BUSY);
     EXPECT_STATUS(bed.control.pd_destroy(bed.pd), RI_OK);
+    close_rnic(false);
+}
+
+/* Objects that belong to no PD. */
+static void begin_without_pd(void)
+{
+    bed_open();
+    EXPECT_STATUS(bed.control.pd_destroy(bed.pd), RI_OK);
+}
+
+static void close_refuses(const char *what)
+{
+    enum ri_status status = bed.control.close(bed.rnic, false);
+
+    EXPECT(status == RI_ERR_BUSY, "close answers %s while a %s is there", ri_status_name(status),
+           what);
+}
+
+static void close_sees_cq(void)
+{
+    static struct cq_seen seen;
+    struct ri_cq *cq;
+
+    begin_without_pd();
+    cq = make_cq(4, &seen);
+    close_refuses("CQ");
+    EXPECT_STATUS(bed.control.cq_destroy(cq), RI_OK);
+    close_rnic(false);
+}
+
+static void close_sees_listener(void)
+{
+    struct sockaddr_storage own, bound;
+    const struct ri_listen_param param = { .size = sizeof(param),
+                                           .address = (struct sockaddr *)&own,
+                                           .backlog = 1 };
+    struct ri_listener *listener;
+
+    begin_without_pd();
+    bed_need(RI_FEATURE_CONNECTION_SET_A, "RI_FEATURE_CONNECTION_SET_A");
+    bed_port_address(&own);
+    EXPECT_STATUS(bed.control.listen(bed.rnic, &param, &bed, &bound, &listener), RI_OK);
+    close_refuses("listener");
+    EXPECT_STATUS(bed.control.listen_destroy(listener), RI_OK);
+    close_rnic(false);
+}
+
+static void close_sees_connection(void)
+{
+    struct ri_connection *connection;
+
+    begin_without_pd();
+    bed_need(RI_FEATURE_CONNECTION_SET_A, "RI_FEATURE_CONNECTION_SET_A");
+    EXPECT_STATUS(bed.control.connection_create(bed.rnic, &bed, &connection), RI_OK);
+    close_refuses("connection");
+    EXPECT_STATUS(bed.control.connection_destroy(connection), RI_OK);
     close_rnic(false);
 }
 
@@ -266,27 +322,34 @@ static void counters_are_named(void)
 }
 
 const struct check open_checks[] = {
-    { "enumerate", "enumerate", "each device has a name, or a reason", enumerates, 0 },
+    { "enumerate", "enumerate", "each device has a name, or a reason", enumerates, 0, NULL },
     { "enumerate-time", "enumerate", "enumeration takes no more than two seconds", enumerates_soon,
-      0 },
+      0, NULL },
     { "open", "object-head", "RNIC and lane begin with the tables and contexts that were given",
-      opens, 0 },
+      opens, 0, NULL },
     { "open-unknown", "open", "a device that is not there is refused; nothing is written",
-      refuses_unknown_device, 0 },
-    { "close-busy", "close", "close refuses while a PD is there", close_is_busy, 0 },
+      refuses_unknown_device, 0, NULL },
+    { "close-busy", "close", "close refuses while a PD is there", close_is_busy, 0, NULL },
+    { "close-cq", "close", "close refuses while a CQ is there", close_sees_cq, 0, NULL },
+    { "close-listener", "close", "close refuses while something listens", close_sees_listener, 0,
+      NULL },
+    { "close-connection", "close", "close refuses while a connection is there",
+      close_sees_connection, 0, NULL },
     { "close-leaks", "close", "open, connect, close leaves no descriptor, watch, timer, pin",
-      leaves_nothing, 30 },
-    { "attr-nonzero", "attr-nonzero", "what is not optional is not 0", attributes_are_set, 0 },
-    { "attr-connection", "smallest", "there is a set of connection verbs", has_connection_verbs,
-      0 },
-    { "attr-operations", "smallest", "each feature has its operations", has_its_operations, 0 },
-    { "attr-limits", "limits", "limits and features agree", attributes_agree, 0 },
-    { "query-size", "abi-size", "query writes no more than the caller's size", query_keeps_size,
-      0 },
+      leaves_nothing, 30, NULL },
+    { "attr-nonzero", "attr-nonzero", "what is not optional is not 0", attributes_are_set, 0,
+      NULL },
+    { "attr-connection", "smallest", "there is a set of connection verbs", has_connection_verbs, 0,
+      NULL },
+    { "attr-operations", "smallest", "each feature has its operations", has_its_operations, 0,
+      NULL },
+    { "attr-limits", "limits", "limits and features agree", attributes_agree, 0, NULL },
+    { "query-size", "abi-size", "query writes no more than the caller's size", query_keeps_size, 0,
+      NULL },
     { "query-port", "port", "a port is described without room for addresses; no other is there",
-      port_is_described, 0 },
-    { "lane-index", "lane-open", "there is no lane beyond the last", lanes_end, 0 },
+      port_is_described, 0, NULL },
+    { "lane-index", "lane-open", "there is no lane beyond the last", lanes_end, 0, NULL },
     { "counters", "counters", "counters have names, and the same number each time",
-      counters_are_named, 0 },
+      counters_are_named, 0, NULL },
     { .name = NULL },
 };

@@ -210,18 +210,88 @@ static void lives_again(void)
     }
 }
 
+static void has_depths(struct node *node, uint32_t ird, uint32_t ord, unsigned int connection)
+{
+    struct ri_qp_info info = { .size = sizeof(info) };
+
+    if (bed.set_a && !node->told.depths_valid)
+        check_skip("depths_valid is not set: the device does not tell");
+    EXPECT_STATUS(bed.control.qp_query(node->qp, &info), RI_OK);
+    EXPECT(info.ird == ird && info.ord == ord,
+           "IRD and ORD are %u and %u on connection %u, which agreed on %u and %u", info.ird,
+           info.ord, connection, ird, ord);
+}
+
+static void post_reads(struct node *from, struct node *to, uint64_t first, uint64_t behind,
+                       uint32_t length)
+{
+    struct send_want read = { .opcode = RI_WR_RDMA_READ,
+                              .flags = RI_WR_SIGNALED,
+                              .length = length,
+                              .remote_addr = (uintptr_t)to->memory + MEMORY / 2,
+                              .rkey = to->keys.rkey };
+
+    for (read.cookie = first; read.cookie < behind; read.cookie++)
+        do_send(from, &read);
+}
+
+/* One connection, which ends while Reads are under way, and what it leaves. */
+static void connects_with(struct node *a, struct node *b, uint32_t depth, unsigned int connection)
+{
+    a->attr.ird = a->attr.ord = b->attr.ird = b->attr.ord = depth;
+    pair_connect(a, b);
+    has_depths(a, depth, depth, connection);
+    has_depths(b, depth, depth, connection);
+    post_reads(a, b, 0, 8, 64);
+    for (uint64_t i = 0; i < 8; i++)
+        expect_wc(a->send_cq, a, i, RI_WC_RDMA_READ, RI_WC_SUCCESS);
+    post_reads(a, b, 8, 12, MEMORY / 2);
+    EXPECT_STATUS(node_modify(a, RI_QPS_ERROR), RI_OK);
+    for (uint64_t i = 8; i < 12; i++) {
+        struct ri_wc wc = take(a->send_cq, a, "a Read");
+
+        EXPECT(wc.cookie == i, "a completion has cookie %llu; %llu is the next",
+               (unsigned long long)wc.cookie, (unsigned long long)i);
+    }
+    EXPECT(UNTIL(node_ends(a) == connection && node_ends(b) == connection, 5000),
+           "the end of connection %u is not told within 5 s", connection);
+    node_leave(a);
+    node_leave(b);
+    EXPECT_STATUS(node_modify(a, RI_QPS_IDLE), RI_OK);
+    EXPECT_STATUS(node_modify(b, RI_QPS_IDLE), RI_OK);
+}
+
+/* The depths are those that this connection agreed on, and Reads that a reset has ended count no
+ * more: more Reads than ORD complete. */
+static void has_new_depths(void)
+{
+    static const uint32_t depths[] = { 4, 1, 3, 2 };
+    struct node a, b;
+
+    bed_open();
+    if (bed.attr.max_ord < 4 || bed.attr.max_ird < 4)
+        check_skip("max_ird or max_ord is less than 4");
+    node_create(&a, NULL);
+    node_create(&b, NULL);
+    for (unsigned int i = 0; i < sizeof(depths) / sizeof(depths[0]); i++)
+        connects_with(&a, &b, depths[i], i + 1);
+}
+
 const struct check state_checks[] = {
-    { "state-idle", "qp-transitions", "qp_modify from IDLE", from_idle, 0 },
-    { "state-rts", "qp-transitions", "qp_modify from RTS", from_rts, 0 },
-    { "state-error", "qp-transitions", "qp_modify from ERROR", from_error, 0 },
+    { "state-idle", "qp-transitions", "qp_modify from IDLE", from_idle, 0, NULL },
+    { "state-rts", "qp-transitions", "qp_modify from RTS", from_rts, 0, "connected" },
+    { "state-error", "qp-transitions", "qp_modify from ERROR", from_error, 0, NULL },
     { "state-handover", "handover", "a handover in RTS and ERROR is refused and keeps the socket",
-      refuses_second_handover, 0 },
-    { "state-room", "qp-states", "INIT and RTR are not supported", refuses_room, 0 },
+      refuses_second_handover, 0, "connected" },
+    { "state-room", "qp-states", "INIT and RTR are not supported", refuses_room, 0, NULL },
     { "modify-mask", "qp-modify", "changes without their feature are not supported", refuses_masks,
-      0 },
-    { "post-idle", "post", "an idle QP takes receives only", posts_in_idle, 0 },
+      0, NULL },
+    { "post-idle", "post", "an idle QP takes receives only", posts_in_idle, 0, NULL },
     { "post-error", "post", "requests to a QP in error are flushed, each once, in order",
-      posts_in_error, 0 },
-    { "state-again", "qp-transitions", "a QP has one connection after the other", lives_again, 30 },
+      posts_in_error, 0, NULL },
+    { "state-again", "qp-transitions", "a QP has one connection after the other", lives_again, 30,
+      "send" },
+    { "depths-again", "depths", "each connection has its own depths, whatever the last one left",
+      has_new_depths, 30, "connected" },
     { .name = NULL },
 };

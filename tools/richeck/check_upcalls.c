@@ -450,7 +450,7 @@ static void host_threads_only(void)
     for (uint64_t i = 0; i < 10; i++) {
         message(i, RI_WR_SIGNALED);
         expect_wc(b.recv_cq, &b, i, RI_WC_RECV, RI_WC_SUCCESS);
-        take(a.send_cq, "a Send");
+        take(a.send_cq, &a, "a Send");
         arm(RI_ARM_NEXT, 0);
     }
     EXPECT_STATUS(node_modify(&a, RI_QPS_ERROR), RI_OK);
@@ -460,23 +460,28 @@ static void host_threads_only(void)
 }
 
 const struct check upcall_checks[] = {
-    { "arm-once", "arm", "an armed CQ fires once", fires_once, 0 },
-    { "arm-old", "arm", "a completion that is already there does not fire", ignores_old, 0 },
-    { "arm-solicited", "arm", "RI_ARM_SOLICITED: solicited receives and errors", fires_solicited,
-      0 },
-    { "arm-nth", "arm", "RI_ARM_NTH: when so many are there", fires_at_count, 0 },
-    { "arm-marked", "arm", "RI_ARM_NOTIFY_MARKED: marked receives", fires_marked, 0 },
-    { "arm-kinds", "arm", "kinds that are not there are refused", refuses_arms, 0 },
-    { "arm-race", "arm", "who arms, polls and sleeps is woken", loses_no_wakeup, 60 },
-    { "lane-wakes", "lane-arm", "what arrives at an armed lane wakes it", wakes_the_lane, 0 },
-    { "upcall-thread", "upcall", "upcalls come in the host's threads only", host_threads_only, 0 },
-    { "upcall-cq", "upcall", "cq_event comes with no lock held", cq_event_unlocked, 0 },
+    { "arm-once", "arm", "an armed CQ fires once", fires_once, 0, "send" },
+    { "arm-old", "arm", "a completion that is already there does not fire", ignores_old, 0,
+      "send" },
+    { "arm-solicited", "arm", "RI_ARM_SOLICITED: solicited receives and errors", fires_solicited, 0,
+      "send" },
+    { "arm-nth", "arm", "RI_ARM_NTH: when so many are there", fires_at_count, 0, "send" },
+    { "arm-marked", "arm", "RI_ARM_NOTIFY_MARKED: marked receives", fires_marked, 0, "send" },
+    { "arm-kinds", "arm", "kinds that are not there are refused", refuses_arms, 0, NULL },
+    { "arm-race", "arm", "who arms, polls and sleeps is woken", loses_no_wakeup, 60, "send" },
+    { "lane-wakes", "lane-arm", "what arrives at an armed lane wakes it", wakes_the_lane, 0,
+      "send" },
+    { "upcall-thread", "upcall", "upcalls come in the host's threads only", host_threads_only, 0,
+      "send" },
+    { "upcall-cq", "upcall", "cq_event comes with no lock held", cq_event_unlocked, 0, "send" },
     { "upcall-post", "upcall", "cq_event out of a post comes with no lock held",
-      post_upcall_unlocked, 0 },
-    { "upcall-qp", "upcall", "qp_event comes with no lock held", qp_event_unlocked, 0 },
-    { "upcall-calls", "upcall-call", "an upcall may query, post, arm and poll", qp_event_calls, 0 },
-    { "upcall-other", "upcall-call", "an upcall may destroy another QP", destroys_other, 0 },
+      post_upcall_unlocked, 0, "send" },
+    { "upcall-qp", "upcall", "qp_event comes with no lock held", qp_event_unlocked, 0, "send" },
+    { "upcall-calls", "upcall-call", "an upcall may query, post, arm and poll", qp_event_calls, 0,
+      "send" },
+    { "upcall-other", "upcall-call", "an upcall may destroy another QP", destroys_other, 0,
+      "send" },
     { "upcall-destroy", "upcall-destroy", "qp_destroy waits for an upcall about the QP",
-      destroy_waits, 15 },
+      destroy_waits, 15, "send" },
     { .name = NULL },
 };

@@ -106,8 +106,9 @@ static void window_is_freed(void)
 
 const struct check window_checks[] = {
     { "mw-write", "mw", "a bound window is written by the peer, and keeps its region",
-      window_is_written, 0 },
-    { "mw-bounds", "mw", "a Write beyond a window writes nothing", window_has_bounds, 0 },
-    { "mw-free", "mw", "a window that was freed gives access no longer", window_is_freed, 0 },
+      window_is_written, 0, "send" },
+    { "mw-bounds", "mw", "a Write beyond a window writes nothing", window_has_bounds, 0, "send" },
+    { "mw-free", "mw", "a window that was freed gives access no longer", window_is_freed, 0,
+      "send" },
     { .name = NULL },
 };

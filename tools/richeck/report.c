@@ -24,17 +24,64 @@ void report_line(const struct result *result)
     const struct check *check = result->check;
     char shown[1700];
 
-    printf("%-10s %-24s {%s} %s\n", words[result->verdict], check->name, check->clause,
+    printf("%-10s %-24s {%s} %s\n", words[result->verdict], check->name, result->clause,
            check->proves);
     if (result->why[0])
         printf("%-10s %s\n", "", tool_printable(result->why, shown, sizeof(shown)));
+    for (const char *line = result->trace; result->verdict == FAILED && *line;) {
+        int length = (int)strcspn(line, "\n");
+
+        printf("%-10s   %.*s\n", "", length, line);
+        line += length + (line[length] == '\n');
+    }
     fflush(stdout);
+}
+
+/* True: no earlier result broke that rule. */
+static bool is_first(const struct report *report, size_t at)
+{
+    for (size_t i = 0; i < at; i++)
+        if (report->results[i].verdict == FAILED &&
+            !strcmp(report->results[i].clause, report->results[at].clause))
+            return false;
+    return true;
+}
+
+static const struct result *first_failure(const struct report *report)
+{
+    for (size_t i = 0; i < report->count; i++)
+        if (report->results[i].verdict == FAILED)
+            return &report->results[i];
+    return NULL;
+}
+
+/* The checks go from what everything needs to what needs everything, so the first one that failed
+ * comes first for who mends, too. */
+static void say_where_to_begin(const struct report *report)
+{
+    const struct result *first = first_failure(report);
+    char shown[1700];
+
+    if (!first)
+        return;
+    printf("begin with %s {%s}: %s\n", first->check->name, first->clause,
+           tool_printable(first->why, shown, sizeof(shown)));
+    printf("rules broken:");
+    for (size_t i = 0; i < report->count; i++)
+        if (report->results[i].verdict == FAILED && is_first(report, i))
+            printf(" {%s}", report->results[i].clause);
+    printf("\nread: rnicpi.h, where {%s} stands; provider-guide.md, section 5, for the order of "
+           "work\n",
+           first->clause);
 }
 
 void report_summary(const struct report *report)
 {
+    if (report->stopped)
+        printf("stopped: %s\n", report->stopped);
     printf("%u passed, %u failed, %u not judged\n", report->verdicts[PASSED],
            report->verdicts[FAILED], report->verdicts[NOT_JUDGED]);
+    say_where_to_begin(report);
 }
 
 /* ---- hashes ---- */
@@ -91,7 +138,7 @@ static void read_name(void)
 
 bool identify(const char *file, struct identity *identity)
 {
-    static const struct check naming = { "name", "export", "", read_name, 10 };
+    static const struct check naming = { "name", "export", "", read_name, 10, NULL };
     struct result result;
     char *end;
 
@@ -113,10 +160,10 @@ bool identify(const char *file, struct identity *identity)
 
 static json_t *json_of(const struct result *result)
 {
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:I}", "check", result->check->name, "clause",
-                     result->check->clause, "proves", result->check->proves, "verdict",
-                     words[result->verdict], "why", result->why, "microseconds",
-                     (json_int_t)result->microseconds);
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:I}", "check", result->check->name, "clause",
+                     result->clause, "proves", result->check->proves, "verdict",
+                     words[result->verdict], "why", result->why, "trace", result->trace,
+                     "microseconds", (json_int_t)result->microseconds);
 }
 
 void report_json(const struct report *report)
@@ -164,7 +211,7 @@ static char *reproducible(const struct report *report)
         fprintf(out, "%s %s {%s}\n",
                 report->results[i].verdict == NOT_JUDGED ? "none"
                                                          : words[report->results[i].verdict],
-                report->results[i].check->name, report->results[i].check->clause);
+                report->results[i].check->name, report->results[i].clause);
     fclose(out);
     return text;
 }

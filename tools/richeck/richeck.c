@@ -33,6 +33,7 @@ static const char help_text[] =
     "  -n, --least N         checks that must have been judged for status 0 (default 60)\n"
     "  -o, --only PATTERN    only checks whose name matches the pattern (*, ?, [...]); --least "
     "is 1 then\n"
+    "  -f, --fail-fast       stop at the first check that fails\n"
     "  -d, --device NAME     the device to open (default: the provider's)\n"
     "      --set NAME=VALUE  an option of the interface, as in ital.conf; may be repeated\n"
     "      --seed N          seed of random sizes and data (default 1)\n"
@@ -49,15 +50,22 @@ static const char help_text[] =
 struct arguments {
     const char *only, *certificate;
     uint64_t least;
-    bool json, list, least_given;
+    bool json, list, least_given, fail_fast;
 };
 
 enum long_only { OPT_SET = 256, OPT_SEED };
 
-static const struct check *const tables[] = { file_checks,    open_checks,   object_checks,
-                                              limit_checks,   state_checks,  connect_checks,
-                                              traffic_checks, window_checks, datagram_checks,
-                                              error_checks,   upcall_checks, load_checks };
+/* In the order of running: a check comes behind those that it needs. */
+static const struct table {
+    const struct check *checks;
+    const char *needs; /* of those that name no other */
+} tables[] = {
+    { file_checks, NULL },         { open_checks, NULL },          { object_checks, NULL },
+    { limit_checks, NULL },        { connect_checks, NULL },       { traffic_checks, "connected" },
+    { state_checks, NULL },        { window_checks, "connected" }, { datagram_checks, NULL },
+    { error_checks, "connected" }, { upcall_checks, "connected" }, { load_checks, "connected" },
+};
+#define TABLES (sizeof(tables) / sizeof(tables[0]))
 
 /* ---- arguments ---- */
 
@@ -96,6 +104,7 @@ static int take_option(int letter, struct arguments *arguments)
         arguments->least_given = true;
         return take_number(optarg, 0, MOST_CHECKS, &arguments->least);
     case 'o': arguments->only = optarg; return -1;
+    case 'f': arguments->fail_fast = true; return -1;
     case 'd': subject.device = optarg; return -1;
     case OPT_SET: return take_setting(optarg);
     case OPT_SEED: return take_number(optarg, 0, UINT64_MAX / 2, &subject.seed);
@@ -115,6 +124,7 @@ static int parse(int argc, char **argv, struct arguments *arguments)
         { "seconds", required_argument, NULL, 's' },
         { "least", required_argument, NULL, 'n' },
         { "only", required_argument, NULL, 'o' },
+        { "fail-fast", no_argument, NULL, 'f' },
         { "device", required_argument, NULL, 'd' },
         { "set", required_argument, NULL, OPT_SET },
         { "seed", required_argument, NULL, OPT_SEED },
@@ -124,7 +134,7 @@ static int parse(int argc, char **argv, struct arguments *arguments)
         { "version", no_argument, NULL, 'V' },
         { NULL, 0, NULL, 0 },
     };
-    static const char shorts[] = ":jc:s:n:o:d:lvhV";
+    static const char shorts[] = ":jc:s:n:o:fd:lvhV";
     int letter, code;
 
     while ((letter = getopt_long(argc, argv, shorts, longs, NULL)) != -1) {
@@ -234,28 +244,59 @@ static bool wanted(const struct arguments *arguments, const struct check *check)
 
 static int list(const struct arguments *arguments)
 {
-    for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
-        for (const struct check *check = tables[i]; check->name; check++)
+    for (size_t i = 0; i < TABLES; i++)
+        for (const struct check *check = tables[i].checks; check->name; check++)
             if (wanted(arguments, check))
                 printf("%-20s {%s} %s\n", check->name, check->clause, check->proves);
     return TOOL_OK;
+}
+
+/* True: that check failed, or was left out because of one that failed. */
+static bool has_failed(const struct report *report, const char *name)
+{
+    for (size_t i = 0; i < report->count; i++)
+        if (!strcmp(report->results[i].check->name, name))
+            return report->results[i].verdict == FAILED ||
+                   !strncmp(report->results[i].why, "needs ", 6);
+    return false;
+}
+
+/* False: no process could be made. */
+static bool run_one(const struct arguments *arguments, const struct table *table,
+                    const struct check *check, struct result *result, struct report *report)
+{
+    const char *needs = check->needs ? check->needs : table->needs;
+
+    if (needs && has_failed(report, needs))
+        check_leave_out(check, needs, result);
+    else if (!check_run(check, result))
+        return false;
+    report->verdicts[result->verdict]++;
+    if (!arguments->json)
+        report_line(result);
+    report->count++;
+    if (arguments->fail_fast && result->verdict == FAILED)
+        report->stopped = "--fail-fast";
+    return true;
 }
 
 /* False: no process could be made, or the user stopped it. */
 static bool run_all(const struct arguments *arguments, struct result *results,
                     struct report *report)
 {
-    for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
-        for (const struct check *check = tables[i]; check->name; check++) {
+    for (size_t i = 0; i < TABLES && !report->stopped; i++) {
+        for (const struct check *check = tables[i].checks; check->name && !report->stopped;
+             check++) {
             if (!wanted(arguments, check) || report->count == MOST_CHECKS)
                 continue;
-            if (atomic_load(&tool_stop) || !check_run(check, &results[report->count]))
+            if (atomic_load(&tool_stop) ||
+                !run_one(arguments, &tables[i], check, &results[report->count], report))
                 return false;
-            report->verdicts[results[report->count].verdict]++;
-            if (!arguments->json)
-                report_line(&results[report->count]);
-            report->count++;
         }
+        if (tables[i].checks == file_checks && !report->identity->name[0] && !report->stopped)
+            report->stopped = "the host would not load the file, so nothing else can be judged "
+                              "(richeck --only 'file-*' says why)";
+    }
     return true;
 }
 
@@ -267,7 +308,7 @@ static int grade(const struct arguments *arguments)
 
     if (!identify(subject.file, &identity) || !run_all(arguments, results, &report))
         return TOOL_USAGE;
-    if (!report.count) {
+    if (!report.count && !report.stopped) {
         tool_error("no check has a name that matches '%s' (richeck --list)", arguments->only);
         return TOOL_USAGE;
     }

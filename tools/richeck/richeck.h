@@ -38,6 +38,7 @@ struct check {
     const char *proves; /* one line for people */
     void (*run)(void);
     unsigned int seconds; /* the longest that it may take; 0: 10 */
+    const char *needs;    /* not judged if the check of this name failed; NULL: its table's */
 };
 
 /* Tables, each ended by an entry without a name. In the order of running. */
@@ -45,7 +46,8 @@ extern const struct check file_checks[], open_checks[], object_checks[], limit_c
     state_checks[], connect_checks[], traffic_checks[], window_checks[], datagram_checks[],
     error_checks[], upcall_checks[], load_checks[];
 
-/* The verdict of the running check; they end its process. Any thread. */
+/* The verdict of the running check; they end its process. Any thread. A reason that begins with the
+ * name of a rule in braces says that this rule is broken, not the check's own. */
 void check_fail(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
 void check_skip(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
 /* The check passes when its function returns; this adds a measured value to its line. */
@@ -68,9 +70,14 @@ enum verdict { PASSED, FAILED, NOT_JUDGED };
 struct result {
     const struct check *check;
     enum verdict verdict;
-    char why[400]; /* the reason, or the note */
+    char why[400];    /* the reason, or the note */
+    char clause[40];  /* the rule that was broken; else the check's */
+    char trace[3000]; /* of a hang or a crash: the calls of each thread, a line each; else empty */
     uint64_t microseconds;
 };
+
+/* A result without a run: why it is not judged. */
+void check_leave_out(const struct check *check, const char *needs, struct result *result);
 
 /* Runs one check in a process of its own. False: no process could be made; the reason is
  * printed. */
@@ -87,6 +94,7 @@ struct report {
     const struct result *results;
     size_t count;
     unsigned int verdicts[3]; /* by enum verdict */
+    const char *stopped;      /* why checks were left out; NULL: none was */
 };
 
 void report_line(const struct result *result); /* for people, as soon as it is known */

@@ -5,6 +5,7 @@
 #endif
 
 #include "richeck.h"
+#include "trace.h"
 
 #include "tools/common/tool.h"
 
@@ -21,6 +22,12 @@
 #define DEFAULT_SECONDS 10u
 
 struct subject subject = { .seed = 1, .seconds = 30 };
+
+/* From the check's process: the verdict, stderr, and where its threads are if it hangs or
+ * crashes. */
+struct pipes {
+    int verdict[2], error[2], trace[2];
+};
 
 /* In the check's process: where the verdict goes. */
 static int verdict_fd = -1;
@@ -112,11 +119,12 @@ void check_status(const char *call, enum ri_status got, enum ri_status wanted)
                ri_status_name(got), ri_status_name(wanted));
 }
 
-static void be_the_check(const struct check *check, int verdict, int error)
+static void be_the_check(const struct check *check, const struct pipes *pipes)
 {
-    verdict_fd = verdict;
-    dup2(error, STDERR_FILENO);
+    verdict_fd = pipes->verdict[1];
+    dup2(pipes->error[1], STDERR_FILENO);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    trace_open(pipes->trace[1]);
     check->run();
     pass("%s", note);
 }
@@ -188,29 +196,58 @@ static const char *last_line(char *text)
     return line ? line + 1 : text;
 }
 
-static void judge(struct result *result, struct gathered *gathered, bool in_time, int status)
+static void judge_end(struct result *result, const char *line, bool in_time, int status)
 {
-    const char *line = last_line(gathered->error);
+    char name[60];
+    const char *call = trace_call(result->trace, name, sizeof(name));
 
-    result->verdict = FAILED;
-    if (!in_time && !gathered->verdict[0]) {
-        snprintf(result->why, sizeof(result->why), "hangs: no result within %u s",
+    if (!in_time)
+        snprintf(result->why, sizeof(result->why), "hangs in %s: no result within %u s",
+                 call ? call : "no call of the provider",
                  result->check->seconds ? result->check->seconds : DEFAULT_SECONDS);
-    } else if (gathered->verdict[0]) {
-        result->verdict = gathered->verdict[0] == 'P'   ? PASSED
-                          : gathered->verdict[0] == 'N' ? NOT_JUDGED
-                                                        : FAILED;
-        snprintf(result->why, sizeof(result->why), "%s", gathered->verdict + 1);
-    } else if (WIFSIGNALED(status)) {
-        snprintf(result->why, sizeof(result->why), "crashes: %s%s%.300s",
-                 strsignal(WTERMSIG(status)), *line ? ": " : "", line);
-    } else {
-        snprintf(result->why, sizeof(result->why), "the process ends: %.300s", line);
-    }
+    else if (WIFSIGNALED(status))
+        snprintf(result->why, sizeof(result->why), "crashes%s%s: %s%s%.300s", call ? " in " : "",
+                 call ? call : "", strsignal(WTERMSIG(status)), *line ? ": " : "", line);
+    else
+        snprintf(result->why, sizeof(result->why), "the process ends%s%s: %.300s",
+                 call ? " in " : "", call ? call : "", line);
 }
 
-static bool run_process(const struct check *check, struct result *result, int verdict[2],
-                        int error[2])
+/* A reason that begins with a rule: that one is broken. */
+static void take_verdict(struct result *result, const char *verdict)
+{
+    size_t length = verdict[1] == '{' ? strcspn(verdict + 1, "}") : 0;
+
+    result->verdict = verdict[0] == 'P' ? PASSED : verdict[0] == 'N' ? NOT_JUDGED : FAILED;
+    if (length > 1 && length < sizeof(result->clause) && verdict[1 + length] == '}') {
+        snprintf(result->clause, sizeof(result->clause), "%.*s", (int)length - 1, verdict + 2);
+        verdict += 2 + length;
+        verdict += strspn(verdict, " ") - 1;
+    }
+    snprintf(result->why, sizeof(result->why), "%s", verdict + 1);
+}
+
+static void judge(struct result *result, struct gathered *gathered, bool in_time, int status)
+{
+    result->verdict = FAILED;
+    if (gathered->verdict[0])
+        take_verdict(result, gathered->verdict);
+    else
+        judge_end(result, last_line(gathered->error), in_time, status);
+}
+
+static void close_ends(struct pipes *pipes, int end)
+{
+    int *const all[] = { &pipes->verdict[end], &pipes->error[end], &pipes->trace[end] };
+
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        if (*all[i] >= 0) {
+            close(*all[i]);
+            *all[i] = -1;
+        }
+}
+
+static bool run_process(const struct check *check, struct result *result, struct pipes *pipes)
 {
     uint64_t begin = tool_now(), limit = check->seconds ? check->seconds : DEFAULT_SECONDS;
     struct gathered gathered = { .verdict = "" };
@@ -223,12 +260,14 @@ static bool run_process(const struct check *check, struct result *result, int ve
     if (child < 0)
         return false;
     if (!child)
-        be_the_check(check, verdict[1], error[1]);
-    close(verdict[1]);
-    close(error[1]);
-    verdict[1] = error[1] = -1;
-    in_time = listen_to(verdict[0], error[0], begin + (uint64_t)((double)limit * 1e9 * scale()),
-                        &gathered);
+        be_the_check(check, pipes);
+    close_ends(pipes, 1);
+    in_time = listen_to(pipes->verdict[0], pipes->error[0],
+                        begin + (uint64_t)((double)limit * 1e9 * scale()), &gathered);
+    if (in_time)
+        trace_take(pipes->trace[0], result->trace, sizeof(result->trace));
+    else
+        trace_ask(child, pipes->trace[0], result->trace, sizeof(result->trace));
     if (!in_time)
         kill(child, SIGKILL);
     while (waitpid(child, &status, 0) < 0 && errno == EINTR)
@@ -238,21 +277,30 @@ static bool run_process(const struct check *check, struct result *result, int ve
     return true;
 }
 
+static void begin_result(struct result *result, const struct check *check)
+{
+    *result = (struct result){ .check = check };
+    snprintf(result->clause, sizeof(result->clause), "%s", check->clause);
+}
+
+void check_leave_out(const struct check *check, const char *needs, struct result *result)
+{
+    begin_result(result, check);
+    result->verdict = NOT_JUDGED;
+    snprintf(result->why, sizeof(result->why), "needs %s, which failed", needs);
+}
+
 bool check_run(const struct check *check, struct result *result)
 {
-    int verdict[2] = { -1, -1 }, error[2] = { -1, -1 };
+    struct pipes pipes = { { -1, -1 }, { -1, -1 }, { -1, -1 } };
     bool done = false;
 
-    *result = (struct result){ .check = check };
-    if (!pipe(verdict) && !pipe(error))
-        done = run_process(check, result, verdict, error);
+    begin_result(result, check);
+    if (!pipe(pipes.verdict) && !pipe(pipes.error) && !pipe(pipes.trace))
+        done = run_process(check, result, &pipes);
     if (!done)
         tool_error("no process for a check: %s", strerror(errno));
-    for (int i = 0; i < 2; i++) {
-        if (verdict[i] >= 0)
-            close(verdict[i]);
-        if (error[i] >= 0)
-            close(error[i]);
-    }
+    close_ends(&pipes, 0);
+    close_ends(&pipes, 1);
     return done;
 }
