@@ -1999,7 +1999,7 @@ ITAPI_MASK_OPERATORS(it_ud_svc_req_param_mask_t, 0xffu)
 /* Programs written for the implementation with wide cookies know this header alone, and its
  * additions by it. */
 #ifdef ITAPI_WIDE_COOKIE
-#include "itx_api.h"
+#include "itx_calls.h"
 #endif
 
 #endif /* _IT_API_H */

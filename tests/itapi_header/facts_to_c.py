@@ -447,7 +447,7 @@ def names(facts, folder):
         bad += ['%s %s not found by this search' % (kind, n)
                 for n in sorted((set(known[kind]) | added[kind]) - gone - found[kind])]
     # Types cannot tell two parameters of one type apart; their names can.
-    with open('%s/itx_api.h' % folder) as f:
+    with open('%s/itx_calls.h' % folder) as f:
         text += re.sub(r'/\*.*?\*/', '', f.read(), flags=re.S)
     prototypes = dict(re.findall(r'^(?:ITAPI_PUBLIC|static inline)\s+\w+\s+(\w+)\(([^)]*)\)', text, re.M))
     for name, fn in sorted(facts.functions.items()):
