@@ -6,17 +6,39 @@
 
 #include "count.h"
 
+#include <string.h>
+
 /* ---- the RNIC ---- */
+
+/* True: "summary" stands in front. *folder: what is behind it, or NULL. */
+static bool wants_summary(const char *argument, const char **folder)
+{
+    size_t length = argument ? strcspn(argument, ":") : 0;
+    bool wants = length == strlen("summary") && !strncmp(argument, "summary", length);
+
+    *folder = wants ? argument + length + (argument[length] == ':') : argument;
+    if (*folder && !**folder)
+        *folder = NULL;
+    return wants;
+}
 
 static enum ri_status count_open_filter(struct pass_rnic *pass, const char *argument)
 {
-    return count_file_make(count_rnic_of(pass), argument && *argument ? argument : NULL)
-               ? RI_OK
-               : RI_ERR_INVALID_ARGUMENT;
+    struct count_rnic *rnic = count_rnic_of(pass);
+    const char *folder;
+    bool summary = wants_summary(argument, &folder);
+
+    if (!count_file_make(rnic, folder))
+        return RI_ERR_INVALID_ARGUMENT;
+    if (!summary || count_summary_begin(rnic))
+        return RI_OK;
+    count_file_remove(rnic);
+    return RI_ERR_NO_RESOURCES;
 }
 
 static void count_close_filter(struct pass_rnic *pass)
 {
+    count_summary_end(count_rnic_of(pass));
     count_file_remove(count_rnic_of(pass));
 }
 

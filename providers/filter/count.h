@@ -73,6 +73,8 @@ struct count_rnic {
     struct pass_rnic pass;
     struct count_file *file; /* mapped */
     char path[600];          /* empty: nobody else sees it */
+    struct sums *sums;       /* of its device; NULL: no summary is wanted */
+    struct count_rnic *next; /* of count_summary.c */
 };
 
 static inline struct count_rnic *count_rnic_of(struct pass_rnic *rnic)
@@ -98,11 +100,22 @@ static inline void count_note(struct pass_rnic *rnic, enum count_verb verb, uint
         count_add(&entry->errors, 1);
 }
 
+/* ---- count_summary.c ---- */
+/* The RNIC, whose file is there, is part of the summary at the end of the process. False: there is
+ * no memory. */
+bool count_summary_begin(struct count_rnic *rnic);
+/* Before its file is removed; without a begin it does nothing. */
+void count_summary_end(struct count_rnic *rnic);
+
 /* ---- count_table.c ---- */
+extern const char *const count_names[COUNT_KINDS];
+uint64_t count_calls(const struct count_entry *entry);
 /* Makes the file in the folder, NULL: the user's own, or memory that nobody else sees. False:
  * logged. */
 bool count_file_make(struct count_rnic *rnic, const char *folder);
 void count_file_remove(struct count_rnic *rnic);
+/* Nobody else sees the file any more; its memory stays. */
+void count_file_forget(const struct count_rnic *rnic);
 enum ri_status count_counters(struct ri_rnic *rnic, const char **names, uint64_t *values,
                               size_t *count);
 

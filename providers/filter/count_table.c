@@ -17,7 +17,7 @@
 
 #define FILE_SIZE (sizeof(struct count_file) + COUNT_KINDS * sizeof(struct count_entry))
 
-static const char *const names[COUNT_KINDS] = {
+const char *const count_names[COUNT_KINDS] = {
 #define COUNT_NAME(name) #name,
     COUNT_VERBS(COUNT_NAME)
 #undef COUNT_NAME
@@ -40,7 +40,7 @@ static void describe(struct count_rnic *rnic)
     snprintf(file->program, sizeof file->program, "%s", program_invocation_short_name);
     snprintf(file->device, sizeof file->device, "%s", device ? device : "default");
     for (size_t i = 0; i < COUNT_KINDS; i++)
-        snprintf(file->entry[i].name, sizeof file->entry[i].name, "%s", names[i]);
+        snprintf(file->entry[i].name, sizeof file->entry[i].name, "%s", count_names[i]);
     atomic_thread_fence(memory_order_release);
     file->magic = COUNT_FILE_MAGIC; /* from now on it can be read */
 }
@@ -136,10 +136,15 @@ bool count_file_make(struct count_rnic *rnic, const char *folder)
     return map(rnic, -1);
 }
 
-void count_file_remove(struct count_rnic *rnic)
+void count_file_forget(const struct count_rnic *rnic)
 {
     if (*rnic->path && rnic->file->process == getpid())
         unlink(rnic->path);
+}
+
+void count_file_remove(struct count_rnic *rnic)
+{
+    count_file_forget(rnic);
     munmap(rnic->file, FILE_SIZE);
 }
 
@@ -166,7 +171,7 @@ static void put(struct list *list, const char *name, uint64_t value)
     list->count++;
 }
 
-static uint64_t calls_of(const struct count_entry *entry)
+uint64_t count_calls(const struct count_entry *entry)
 {
     uint64_t sum = 0;
 
@@ -188,7 +193,7 @@ enum ri_status count_counters(struct ri_rnic *ri, const char **names_out, uint64
     list.count = status == RI_OK ? *count : 0;
     for (size_t i = 0; i < COUNT_KINDS; i++) {
         const struct count_entry *entry = &rnic->file->entry[i];
-        uint64_t calls = calls_of(entry);
+        uint64_t calls = count_calls(entry);
 
         if (!calls)
             continue;

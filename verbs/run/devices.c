@@ -216,6 +216,7 @@ static int ask(const char *folder, bool names)
 
     if (!load_verbs(folder))
         return 1;
+    unsetenv("ITAL_FILTER"); /* which is for the program: a trace would have two beginnings */
     if (names)
         unsetenv("ITAL_INTERFACE"); /* which would leave one */
     list = verbs.list(&count);

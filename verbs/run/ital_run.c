@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* The libraries that are preloaded for --devices and --rsockets, in the folder of the others. */
@@ -33,7 +32,7 @@ struct options {
     bool verbose, rsockets;
     const char *check, *interface, *as;
     enum devices devices;
-    char faults[PATH_MAX]; /* the script's path; "": none */
+    struct run_filters filters;
 };
 
 static const char help[] =
@@ -46,6 +45,9 @@ static const char help[] =
     "      --devices[=mount]  show the devices in /dev/infiniband and /sys/class/infiniband, too:\n"
     "                         by a preloaded library, or in a mount namespace\n"
     "      --rsockets         the program's stream sockets become rsockets; so must its peers'\n"
+    "      --trace[=FILE]     write each verb, completion and event: to standard error, or to "
+    "FILE\n"
+    "      --count            write at the end how often each verb was called, and its times\n"
     "      --faults FILE      calls, requests and connections fail as the script says;\n"
     "                         ital-filters(5) has its language\n"
     "  -v, --verbose          say which libraries are put in front\n"
@@ -89,35 +91,13 @@ static bool take_devices(struct options *options, const char *how)
     return false;
 }
 
-/* The program may change its folder before it opens a device: so the path becomes absolute. */
-static bool take_faults(struct options *options, const char *file)
-{
-    struct stat status;
-
-    if (!realpath(file, options->faults) || access(options->faults, R_OK) < 0 ||
-        stat(options->faults, &status) < 0) {
-        run_say("--faults %s: %s", file, strerror(errno));
-        return false;
-    }
-    if (!S_ISREG(status.st_mode)) {
-        run_say("--faults %s: a script is a plain file; ital-filters(5) has its language", file);
-        return false;
-    }
-    if (!strpbrk(options->faults, " \t,") && strlen(options->faults) <= 470)
-        return true;
-    run_say(
-        "--faults %s: its path has a blank or a comma, or is longer than 470 octets; copy it to "
-        "another place",
-        options->faults);
-    return false;
-}
-
 /* Returns -1 to continue, else an exit status. */
 static int read_options(int argc, char **argv, struct options *options)
 {
     static const struct option known[] = {
         { "interface", required_argument, NULL, 'I' }, { "as", required_argument, NULL, 'a' },
         { "devices", optional_argument, NULL, 'd' },   { "faults", required_argument, NULL, 'f' },
+        { "trace", optional_argument, NULL, 't' },     { "count", no_argument, NULL, 'n' },
         { "rsockets", no_argument, NULL, 'r' },        { "verbose", no_argument, NULL, 'v' },
         { "check", required_argument, NULL, 'c' },     { "help", no_argument, NULL, 'h' },
         { "version", no_argument, NULL, 'V' },         { NULL, 0, NULL, 0 },
@@ -136,9 +116,14 @@ static int read_options(int argc, char **argv, struct options *options)
                 return wrong_usage();
             break;
         case 'f':
-            if (!take_faults(options, optarg))
+            if (!run_take_faults(&options->filters, optarg))
                 return RUN_FAILED;
             break;
+        case 't':
+            if (!run_take_trace(&options->filters, optarg))
+                return RUN_FAILED;
+            break;
+        case 'n': options->filters.count = true; break;
         case 'r': options->rsockets = true; break;
         case 'v': options->verbose = true; break;
         case 'c': options->check = optarg; break;
@@ -164,26 +149,10 @@ static bool put_in_front(const char *variable, const char *path)
     return done;
 }
 
-/* It is the outermost of several filters. */
-static bool set_faults(const char *file)
-{
-    const char *before = getenv("ITAL_FILTER");
-    char *list;
-    bool done;
-
-    if (!*file)
-        return true;
-    if (asprintf(&list, "fault:%s %s", file, before ? before : "") < 0)
-        return false;
-    done = setenv("ITAL_FILTER", list, 1) == 0;
-    free(list);
-    return done;
-}
-
 /* The variables that the libraries read. */
 static bool set_environment(const char *folder, const struct options *options)
 {
-    return put_in_front("LD_LIBRARY_PATH", folder) && set_faults(options->faults) &&
+    return put_in_front("LD_LIBRARY_PATH", folder) && run_set_filters(&options->filters) &&
            (!options->interface || !setenv("ITAL_INTERFACE", options->interface, 1)) &&
            (!options->as || !setenv("ITAL_VERBS_AS", options->as, 1));
 }

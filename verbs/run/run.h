@@ -25,6 +25,19 @@ unsigned run_warn(const char *path);
 /* Is the file a script (#!)? interpreter (PATH_MAX octets): the program that runs it. */
 bool run_interpreter(const char *path, char *interpreter);
 
+/* filters.c: what --trace, --count and --faults ask for. */
+struct run_filters {
+    char trace[PATH_MAX]; /* a word of ITAL_FILTER; "": none */
+    bool count;
+    char faults[PATH_MAX]; /* the script's path; "": none */
+};
+/* argument: NULL, or [json:][sync:][max=SIZE:][FILE], as of the filter. False: it said why. */
+bool run_take_trace(struct run_filters *filters, const char *argument);
+bool run_take_faults(struct run_filters *filters, const char *file); /* the same */
+/* Puts them in front of those that ITAL_FILTER names: trace, which sees what the program sees,
+ * count, faults. False: errno says why. */
+bool run_set_filters(const struct run_filters *filters);
+
 /* check.c: prints the verbs symbols that the program and its libraries import and that are refused
  * or missing. Returns an exit status: 0 none, or only such as programs can do without; 1 some are
  * refused or missing; 125 unknown. */
