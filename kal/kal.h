@@ -117,6 +117,7 @@ struct kal_upper {
      * events. */
     void (*connection_request)(void *listener_context, struct kal_connection *connection,
                                const struct ri_connect_request *request, void **connection_context);
+    /* Also of a fed listener, see kal_listen_feed. */
     void (*connection_event)(void *connection_context, const struct ri_connection_event *event);
 };
 
@@ -370,6 +371,22 @@ void kal_listen_room(struct kal_listener *listener);
 /* What the log advises where a client sends no MPA Request, instead of "only iWARP clients may use
  * this port". advice: a string that stays; NULL: that sentence. Any thread. */
 void kal_listen_advise(struct kal_listener *listener, const char *advice);
+
+/*
+ * A listener without a socket, for streams that the consumer accepts itself, from a socket that it
+ * shares with other processes. address: where that socket listens, for rules and log lines.
+ * KAL_ERR_NOT_SUPPORTED: the provider manages connections. Otherwise as kal_listen.
+ */
+enum kal_status kal_listen_fed(struct kal_rnic *rnic, void *lane_context,
+                               const struct sockaddr *address, uint32_t backlog, void *context,
+                               struct kal_listener **listener);
+/* Gives it a connected TCP socket, whose peer begins. The descriptor is duplicated. Its request is
+ * reported as others are; if none comes of it, connection_event says RI_CONNECTION_FAILED, once, of
+ * the listener's context. After an error nothing is reported: KAL_ERR_INVALID_ARGUMENT: no TCP
+ * connection with both directions open; KAL_ERR_PERMISSION: a rule or a quota refuses, the log has
+ * it; KAL_ERR_NO_RESOURCES: also, as many as options backlog and half_open allow are undecided. Any
+ * thread. */
+enum kal_status kal_listen_feed(struct kal_listener *listener, int fd);
 
 /* Moves an undecided request to another listener, whose upcall reports it with a new connection. On
  * success the old connection is freed. */

@@ -530,6 +530,16 @@ UAL_PUBLIC enum ual_status ual_conn_bind(struct ual_conn *conn, const struct soc
 UAL_PUBLIC enum ual_status ual_conn_listen(struct ual_conn *conn,
                                            const struct ri_listen_param *param,
                                            struct sockaddr_storage *bound);
+/* Listens without a socket of its own, to streams that the front end accepts (ual_conn_feed) from
+ * a socket at that address, which processes share. UAL_ERR_NOT_SUPPORTED: the provider manages
+ * connections. */
+UAL_PUBLIC enum ual_status ual_conn_listen_fed(struct ual_conn *conn,
+                                               const struct sockaddr *address, uint32_t backlog);
+/* A connected TCP socket whose peer begins; the descriptor is duplicated. Its request follows, or,
+ * if it comes to none, the event RI_CONNECTION_FAILED of the listener, once. After an error nothing
+ * follows: UAL_ERR_INVALID_ARGUMENT: no such socket, the peer may have left; PERMISSION: a rule;
+ * NO_RESOURCES. Any thread. */
+UAL_PUBLIC enum ual_status ual_conn_feed(struct ual_conn *listener, int fd);
 /* There is room for requests again, see struct ual_conn_upcalls. Any thread, one at a time for a
  * listener; does not block. */
 UAL_PUBLIC void ual_conn_room(struct ual_conn *listener);

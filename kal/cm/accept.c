@@ -117,9 +117,10 @@ static void pause_accept(struct kal_listener *l, uint64_t until)
     l->rnic->upper->timer_set(l->lane, &l->resume);
 }
 
-/* Begins the start-up of the connection, or closes it. */
-static bool start_up(struct kal_listener *l, struct kal_connection *c)
+bool cm_start_up(struct kal_listener *listener, struct kal_connection *connection)
 {
+    struct kal_listener *l = listener;
+    struct kal_connection *c = connection;
     const struct sockaddr *local = &c->stream.local.any;
     const struct sockaddr *peer = &c->stream.peer.any;
 
@@ -235,7 +236,7 @@ static void take(struct kal_listener *l, int fd, const union address *peer)
     c->stream.fd = fd;
     c->stream.peer = *peer;
     pthread_mutex_unlock(&c->guard.lock);
-    if (!start_up(l, c))
+    if (!cm_start_up(l, c))
         kal_connection_destroy(c);
     else if (l->passed)
         cm_run_now(c);

@@ -184,6 +184,8 @@ struct kal_listener {
     /* fd is a duplicate of it, and others may listen on the socket; NULL: fd is the listener's
      * alone */
     struct cm_passed *passed;
+    /* No fd: the consumer gives it streams */
+    bool fed;
     /* Host order; 0: it takes no IPv4 peers by an address of IPv4 */
     uint16_t ipv4_port;
     struct ri_watch *watch;
@@ -324,6 +326,9 @@ bool cm_stay_queued(struct kal_connection *connection);
 void cm_show_next(struct kal_listener *listener);
 /* ri_timer.expired of kal_listener.room. The lock is not held. */
 void cm_room_made(struct ri_timer *timer);
+/* A start-up has ended without a request: tells who fed the listener, if it is a fed one. Lane; no
+ * lock is held. */
+void cm_fed_in_vain(struct kal_listener *listener);
 
 /* ---- destroy.c ---- */
 /* The work of kal_connection_destroy. */
@@ -391,5 +396,8 @@ void cm_a_listen_destroy(struct kal_listener *listener);
 void cm_accept_ready(void *arg, uint32_t events);
 void cm_accept_resumed(struct ri_timer *timer);
 void cm_open_spare(struct kal_cm *cm);
+/* Begins the start-up of a connection with a stream. False: refused, or no memory; the caller
+ * destroys it. The lock is not held. */
+bool cm_start_up(struct kal_listener *listener, struct kal_connection *connection);
 
 #endif

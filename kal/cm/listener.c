@@ -208,20 +208,15 @@ static enum kal_status listen_on(struct kal_listener *l, const struct sockaddr *
     return status;
 }
 
-enum kal_status kal_listen(struct kal_rnic *rnic, void *lane_context,
-                           const struct ri_listen_param *param, void *context,
-                           struct sockaddr_storage *bound, struct kal_listener **listener)
+/* A listener that hears nothing yet; it can be seen from now on. */
+static enum kal_status new_listener(struct kal_rnic *rnic, void *lane_context,
+                                    const struct sockaddr *address, uint32_t backlog, void *context,
+                                    struct kal_listener **listener)
 {
-    bool set_a = cm_is_set_a(rnic);
-    struct sockaddr_storage where;
     struct kal_listener *l;
     enum kal_status status;
 
-    if (!set_a && param->datagram)
-        return KAL_ERR_NOT_SUPPORTED;
-    if (!set_a && !kal_address_length(param->address))
-        return KAL_ERR_INVALID_ARGUMENT;
-    if (kal_rnic_policy(rnic, RI_POLICY_LISTEN, param->address, NULL))
+    if (kal_rnic_policy(rnic, RI_POLICY_LISTEN, address, NULL))
         return KAL_ERR_PERMISSION;
     status = kal_rnic_take_now(rnic, KAL_ACCOUNT_LISTENER, 1, NULL);
     if (status)
@@ -238,13 +233,31 @@ enum kal_status kal_listen(struct kal_rnic *rnic, void *lane_context,
     l->fd = -1;
     l->resume.expired = cm_accept_resumed;
     l->room.expired = cm_room_made;
-    l->backlog = param->backlog > rnic->cm->options.backlog ? param->backlog
-                                                            : rnic->cm->options.backlog;
+    l->backlog = backlog > rnic->cm->options.backlog ? backlog : rnic->cm->options.backlog;
     l->half_open_max = half_open_most(rnic);
     pthread_mutex_lock(&rnic->cm->lock);
     DL_APPEND(rnic->cm->listeners, l);
     pthread_mutex_unlock(&rnic->cm->lock);
+    *listener = l;
+    return KAL_OK;
+}
 
+enum kal_status kal_listen(struct kal_rnic *rnic, void *lane_context,
+                           const struct ri_listen_param *param, void *context,
+                           struct sockaddr_storage *bound, struct kal_listener **listener)
+{
+    bool set_a = cm_is_set_a(rnic);
+    struct sockaddr_storage where;
+    struct kal_listener *l;
+    enum kal_status status;
+
+    if (!set_a && param->datagram)
+        return KAL_ERR_NOT_SUPPORTED;
+    if (!set_a && !kal_address_length(param->address))
+        return KAL_ERR_INVALID_ARGUMENT;
+    status = new_listener(rnic, lane_context, param->address, param->backlog, context, &l);
+    if (status)
+        return status;
     /* Outputs first: a request may be reported before this call returns. */
     status = set_a ? cm_a_listen(l, param, &where) : listen_on(l, param->address, &where);
     if (status) {
@@ -253,6 +266,28 @@ enum kal_status kal_listen(struct kal_rnic *rnic, void *lane_context,
     }
     if (bound)
         *bound = where;
+    *listener = l;
+    return KAL_OK;
+}
+
+enum kal_status kal_listen_fed(struct kal_rnic *rnic, void *lane_context,
+                               const struct sockaddr *address, uint32_t backlog, void *context,
+                               struct kal_listener **listener)
+{
+    struct kal_listener *l;
+    enum kal_status status;
+
+    if (cm_is_set_a(rnic))
+        return KAL_ERR_NOT_SUPPORTED;
+    if (!kal_address_length(address))
+        return KAL_ERR_INVALID_ARGUMENT;
+    status = new_listener(rnic, lane_context, address, backlog, context, &l);
+    if (status)
+        return status;
+    pthread_mutex_lock(&l->guard.lock);
+    kal_address_text(address, l->name, sizeof l->name);
+    pthread_mutex_unlock(&l->guard.lock);
+    l->fed = true;
     *listener = l;
     return KAL_OK;
 }

@@ -62,6 +62,7 @@ static void discard(struct kal_connection *c, const char *why)
         c->state = CM_ENDED;
         pthread_mutex_unlock(&c->guard.lock);
         kal_connection_destroy(c);
+        cm_fed_in_vain(listener);
         pthread_mutex_lock(&c->guard.lock);
     }
     cm_remove(listener, c);

@@ -238,3 +238,20 @@ void kal_listen_room(struct kal_listener *listener)
     listener->room.deadline = clock_now();
     listener->rnic->upper->timer_set(listener->lane, &listener->room);
 }
+
+/* ---- fed listeners ---- */
+
+/* The listener may be going meanwhile, and its context with it: inside a run it stays. */
+void cm_fed_in_vain(struct kal_listener *listener)
+{
+    struct ri_connection_event event = { .size = sizeof event, .type = RI_CONNECTION_FAILED };
+    struct cm_run run;
+
+    if (!listener->fed || !cm_enter(&listener->guard, &run))
+        return;
+    pthread_mutex_unlock(&listener->guard.lock);
+    listener->rnic->upper->connection_event(listener->context, &event);
+    pthread_mutex_lock(&listener->guard.lock);
+    if (cm_leave(&listener->guard, &run))
+        cm_listener_free(listener);
+}

@@ -629,6 +629,115 @@ START_TEST(socket_that_another_process_ends)
 }
 END_TEST
 
+/* ---- streams that the program accepts itself ---- */
+
+/* A listening socket of the program's, and a listener without one for what it accepts. */
+static int fed_socket(struct kal_listener **fed, struct fake_connection *context)
+{
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    socklen_t length = sizeof at;
+
+    at = address_of("127.0.0.1", 0);
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&at, sizeof(struct sockaddr_in)), 0);
+    ck_assert_int_eq(listen(fd, 16), 0);
+    ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&at, &length), 0);
+    ck_assert_int_eq(kal_listen_fed(&fake.rnic, fake.lane, (struct sockaddr *)&at, 0, context, fed),
+                     KAL_OK);
+    return fd;
+}
+
+static enum kal_status feed(struct kal_listener *fed, int fd)
+{
+    int stream = accept(fd, NULL, NULL);
+    enum kal_status status;
+
+    ck_assert_int_ge(stream, 0);
+    status = kal_listen_feed(fed, stream);
+    close(stream);
+    return status;
+}
+
+START_TEST(fed_listener_reports_requests)
+{
+    struct kal_listener *fed;
+    struct fake_connection *context = fake_connection_new();
+    struct fake_qp *qp = fake_qp_new();
+    int fd = fed_socket(&fed, context);
+    unsigned before = fake.request_count;
+
+    dial();
+    fake_lane_run(fake.lane);
+    ck_assert_uint_eq(fed->half_open, 0); /* it takes none by itself */
+    send_request(F_C | F_S, 2, 0x8004, 0xC008, "hello");
+    ck_assert_int_eq(feed(fed, fd), KAL_OK);
+    fake_until(fake.request_count == before + 1, 10000);
+    ck_assert_ptr_eq(fake.requests[before].listener, context);
+    ck_assert_int_eq(accept_it(&fake.requests[before], qp, NULL, 8, 8), KAL_OK);
+    expect_reply(F_C | F_S, 2, 0x8008, 0x4004, "");
+    ck_assert_uint_eq(context->events, 0);
+    kal_listen_destroy(fed);
+    close(fd);
+}
+END_TEST
+
+/* Each stream comes to a request or to one event, whatever its peer does. */
+START_TEST(fed_listener_tells_of_streams_in_vain)
+{
+    struct kal_listener *fed;
+    struct fake_connection *context = fake_connection_new();
+    int fd = fed_socket(&fed, context);
+    unsigned before = fake.request_count;
+
+    dial();
+    peer_send(peer, "GET / HTTP/1.0\r\n\r\n", 18);
+    ck_assert_int_eq(feed(fed, fd), KAL_OK);
+    fake_until(context->events == 1, 10000);
+    ck_assert_int_eq(context->last.type, RI_CONNECTION_FAILED);
+    ck_assert_int_ne(peer_end(peer), 'D');
+    hang_up();
+    dial();
+    ck_assert_int_eq(feed(fed, fd), KAL_OK);
+    hang_up(); /* without a word */
+    fake_until(context->events == 2, 10000);
+    dial();
+    ck_assert_int_eq(feed(fed, fd), KAL_OK);
+    kal_listen_destroy(fed); /* nothing is told any more */
+    ck_assert_int_ne(peer_end(peer), 'D');
+    ck_assert_uint_eq(context->events, 2);
+    ck_assert_uint_eq(fake.request_count, before);
+    close(fd);
+}
+END_TEST
+
+START_TEST(fed_listener_refuses)
+{
+    struct kal_listener *fed, *other;
+    struct fake_connection *context = fake_connection_new();
+    int fd = fed_socket(&fed, context), silent;
+
+    ck_assert_int_eq(kal_listen_feed(listener, fd), KAL_ERR_INVALID_ARGUMENT); /* no fed one */
+    ck_assert_int_eq(kal_listen_feed(fed, fd), KAL_ERR_INVALID_ARGUMENT);      /* no connection */
+    fed->half_open_max = 1;
+    dial();
+    silent = peer;
+    ck_assert_int_eq(feed(fed, fd), KAL_OK);
+    dial();
+    ck_assert_int_eq(feed(fed, fd), KAL_ERR_NO_RESOURCES);
+    close(silent);
+    fake_until(context->events == 1, 10000);
+    fake_policy("deny request from 127.0.0.0/8");
+    hang_up();
+    dial();
+    ck_assert_int_eq(feed(fed, fd), KAL_ERR_PERMISSION);
+    ck_assert_uint_eq(context->events, 1);
+    fake_policy("deny listen");
+    ck_assert_int_eq(kal_listen_fed(&fake.rnic, fake.lane, (struct sockaddr *)&at, 0, NULL, &other),
+                     KAL_ERR_PERMISSION);
+    kal_listen_destroy(fed);
+    close(fd);
+}
+END_TEST
+
 START_TEST(shared_port)
 {
     unsigned seen[2] = { 0, 0 };
@@ -680,6 +789,9 @@ static Suite *suite(void)
     tcase_add_loop_test(t, passed_socket_that_does_not_fit, 0, 2);
     tcase_add_test(t, policy_is_asked_for_the_address_of_a_passed_socket);
     tcase_add_loop_test(t, socket_that_another_process_ends, 0, 3);
+    tcase_add_test(t, fed_listener_reports_requests);
+    tcase_add_test(t, fed_listener_tells_of_streams_in_vain);
+    tcase_add_test(t, fed_listener_refuses);
     tcase_add_test(t, shared_port);
     return s;
 }

@@ -287,6 +287,32 @@ void kal_defer(struct kal_connection *connection)
     connection->deferred = true;
 }
 
+void kal_listen_advise(struct kal_listener *listener, const char *advice)
+{
+    (void)listener;
+    (void)advice;
+}
+
+/* Verbs only; no test of ual feeds a listener. */
+enum kal_status kal_listen_fed(struct kal_rnic *rnic, void *lane, const struct sockaddr *address,
+                               uint32_t backlog, void *context, struct kal_listener **listener)
+{
+    (void)rnic;
+    (void)lane;
+    (void)address;
+    (void)backlog;
+    (void)context;
+    (void)listener;
+    return KAL_ERR_NOT_SUPPORTED;
+}
+
+enum kal_status kal_listen_feed(struct kal_listener *listener, int fd)
+{
+    (void)listener;
+    (void)fd;
+    return KAL_ERR_INVALID_ARGUMENT;
+}
+
 void kal_listen_room(struct kal_listener *listener)
 {
     struct queued_event *queued_event, *next;

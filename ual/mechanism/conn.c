@@ -286,6 +286,29 @@ enum ual_status ual_conn_listen(struct ual_conn *conn, const struct ri_listen_pa
     return status;
 }
 
+enum ual_status ual_conn_listen_fed(struct ual_conn *conn, const struct sockaddr *address,
+                                    uint32_t backlog)
+{
+    enum ual_status status = ual_device_alive(conn->device);
+
+    if (status != UAL_OK)
+        return status;
+    if (conn->connection || conn->listener || conn->bound)
+        return UAL_ERR_INVALID_STATE;
+    if (!address || !conn->upcalls || !conn->upcalls->request)
+        return UAL_ERR_INVALID_ARGUMENT;
+    return ual_status_of_kal(kal_listen_fed(rnic_of(conn->device),
+                                            ual_lanes_first(ual_device_lanes(conn->device)),
+                                            address, backlog, conn, &conn->listener));
+}
+
+enum ual_status ual_conn_feed(struct ual_conn *listener, int fd)
+{
+    if (!listener->listener)
+        return UAL_ERR_INVALID_STATE;
+    return ual_status_of_kal(kal_listen_feed(listener->listener, fd));
+}
+
 void ual_conn_advise(struct ual_conn *listener, const char *advice)
 {
     if (listener->listener)

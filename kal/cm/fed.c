@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Connection manager: listeners without a socket. Processes that share a listening socket, as
+ * servers do that fork, accept from it themselves, each when its program waits for a connection.
+ * What they accept is a start-up here as any other. So no process takes a peer out of the kernel's
+ * queue that its program does not ask for.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "cm.h"
+
+static bool has_room(struct kal_listener *l)
+{
+    bool room;
+
+    pthread_mutex_lock(&l->guard.lock);
+    room = l->undecided + l->queued < l->backlog && l->half_open < l->half_open_max;
+    pthread_mutex_unlock(&l->guard.lock);
+    return room;
+}
+
+enum kal_status kal_listen_feed(struct kal_listener *listener, int fd)
+{
+    struct kal_listener *l = listener;
+    const struct kal_cm *cm = l->rnic->cm;
+    struct kal_connection *c;
+    int error;
+
+    if (!l->fed || cm->stream_ops->unfit(fd))
+        return KAL_ERR_INVALID_ARGUMENT;
+    c = has_room(l) ? cm_connection_new(l->rnic, l->lane, NULL) : NULL;
+    if (!c)
+        return KAL_ERR_NO_RESOURCES;
+    pthread_mutex_lock(&c->guard.lock);
+    error = cm->stream_ops->adopt(fd, &cm->options.stream, &c->stream.fd);
+    pthread_mutex_unlock(&c->guard.lock);
+    if (!error && cm_start_up(l, c))
+        return KAL_OK;
+    kal_connection_destroy(c);
+    return error ? KAL_ERR_NO_RESOURCES : KAL_ERR_PERMISSION;
+}
