@@ -69,7 +69,7 @@ static int new_listener(void)
     ck_assert_int_eq(listen(fd, 4), 0);
     ck_assert_int_eq(getsockname(fd, address(), &length), 0);
     ck_assert_uint_ne(place.sin_port, 0);
-    ck_assert(is_carried(fd));
+    ck_assert(!is_carried(fd)); /* what it accepts is */
     return fd;
 }
 
@@ -512,7 +512,8 @@ START_TEST(duplicates_are_the_same_socket)
 }
 END_TEST
 
-START_TEST(the_child_of_a_fork_has_the_kernels_sockets)
+/* A connection of the parent's is one that was reset. New sockets are the child's own. */
+START_TEST(the_child_of_a_fork_has_no_connection_of_its_parents)
 {
     int status, made;
     pid_t child;
@@ -520,15 +521,192 @@ START_TEST(the_child_of_a_fork_has_the_kernels_sockets)
     tc_await_quiet_for_fork();
     child = fork();
     if (!child) {
-        bool good = send(client, "x", 1, 0) < 0 && errno == EOPNOTSUPP && close(client) == 0;
+        struct pollfd one = { .fd = server, .events = POLLIN };
+        bool good = send(client, "x", 1, 0) < 0 && errno == ECONNRESET && close(client) == 0;
 
+        good = good && poll(&one, 1, -1) == 1 && (one.revents & POLLHUP);
+        good = good && recv(server, &made, 1, 0) < 0 && errno == ECONNRESET;
         made = socket(AF_INET, SOCK_STREAM, 0);
-        _exit(!(good && made >= 0 && !is_carried(made) && close(server) == 0));
+        _exit(!(good && made >= 0 && is_carried(made) && close(made) == 0 && close(server) == 0));
     }
     ck_assert_int_eq(waitpid(child, &status, 0), child);
     ck_assert_int_eq(status, 0);
     give(client, "parent");
     expect(server, "parent");
+}
+END_TEST
+
+/* ---- servers that fork ---- */
+
+enum waiting { BY_ACCEPT, BY_POLL, BY_EPOLL, WAYS };
+
+/* Awaits one connection. */
+static void await_peer(enum waiting way)
+{
+    struct epoll_event event = { .events = EPOLLIN };
+    struct pollfd one = { .fd = listener, .events = POLLIN };
+    int set;
+
+    if (way == BY_POLL && poll(&one, 1, -1) != 1)
+        _exit(2);
+    if (way != BY_EPOLL)
+        return;
+    set = epoll_create1(0);
+    if (epoll_ctl(set, EPOLL_CTL_ADD, listener, &event) || epoll_wait(set, &event, 1, -1) != 1)
+        _exit(3);
+}
+
+/* A worker: for each octet of `orders` it serves one connection, which hears its name. */
+static pid_t worker(enum waiting way, char name, int orders[2])
+{
+    pid_t child;
+    char octet;
+
+    ck_assert_int_eq(pipe(orders), 0);
+    tc_await_quiet_for_fork();
+    child = fork();
+    if (child)
+        return child;
+    close(orders[1]);
+    while (read(orders[0], &octet, 1) == 1) {
+        int fd;
+
+        await_peer(way);
+        fd = accept(listener, NULL, NULL);
+        if (fd < 0 || !is_carried(fd) || recv(fd, &octet, 1, 0) != 1 ||
+            send(fd, &name, 1, 0) != 1 || close(fd))
+            _exit(4);
+    }
+    _exit(0);
+}
+
+static void order(const int orders[2])
+{
+    ck_assert_int_eq(write(orders[1], "1", 1), 1);
+}
+
+static void end(pid_t child, const int orders[2])
+{
+    int status;
+
+    close(orders[1]);
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(status, 0);
+    close(orders[0]);
+}
+
+/* The client of a worker that is told to serve one. */
+static void expect_name(int fd, char name)
+{
+    char got = 0;
+
+    ck_assert_int_eq(await(fd, POLLOUT), POLLOUT);
+    ck_assert_int_eq(error_of(fd), 0);
+    ck_assert_int_eq(fcntl(fd, F_SETFL, 0), 0);
+    give(fd, "?");
+    ck_assert_int_eq(recv(fd, &got, 1, 0), 1);
+    ck_assert_int_eq(got, name);
+    close(fd);
+}
+
+/* Two workers listen, each with devices of its own, and their master never accepts. A connection
+ * goes to who accepts it; it is not lost with a process that ends, nor taken by one that waits for
+ * nothing. */
+START_TEST(a_listener_survives_the_fork)
+{
+    int first[2], second[2], early = begin_connect(), late; /* before there is a worker */
+    pid_t one = worker((enum waiting)_i, 'a', first), two = worker((enum waiting)_i, 'b', second);
+
+    order(second);
+    expect_name(early, 'b');
+    early = begin_connect();
+    order(first);
+    expect_name(early, 'a');
+    early = begin_connect();
+    order(second);
+    expect_name(early, 'b');
+    early = begin_connect();
+    end(two, second); /* it has listened there, and waits for nothing now */
+    late = begin_connect();
+    order(first);
+    order(first);
+    expect_name(early, 'a');
+    expect_name(late, 'a');
+    end(one, first);
+}
+END_TEST
+
+/* A connection that is accepted before the fork stays the parent's, and ends for the child. */
+START_TEST(a_child_for_each_connection_is_told)
+{
+    int fd = begin_connect(), accepted, status;
+    pid_t child;
+    char octet;
+
+    accepted = accept(listener, NULL, NULL);
+    ck_assert_int_ge(accepted, 0);
+    tc_await_quiet_for_fork();
+    child = fork();
+    if (!child) {
+        bool told = recv(accepted, &octet, 1, 0) < 0 && errno == ECONNRESET;
+
+        _exit(!(told && close(listener) == 0 && close(accepted) == 0));
+    }
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(status, 0);
+    ck_assert_int_eq(await(fd, POLLOUT), POLLOUT);
+    ck_assert_int_eq(fcntl(fd, F_SETFL, 0), 0);
+    give(fd, "x");
+    ck_assert_int_eq(recv(accepted, &octet, 1, 0), 1);
+    close(accepted);
+    ck_assert_int_eq(recv(fd, &octet, 1, 0), 0);
+    close(fd);
+}
+END_TEST
+
+/* A peer that speaks something else is passed over, and so is one that says nothing whole. */
+START_TEST(a_peer_of_another_protocol_is_passed_over)
+{
+    static const char *const words[] = { "GET / HTTP/1.0\r\n\r\n", "MPA ID" };
+    int plain = (int)syscall(SYS_socket, AF_INET, SOCK_STREAM, 0), flags;
+    char octet;
+
+    ck_assert_int_eq(syscall(SYS_connect, plain, address(), sizeof place), 0);
+    ck_assert_int_gt(syscall(SYS_write, plain, words[_i], strlen(words[_i])), 0);
+    ck_assert_int_eq(await(listener, POLLIN), POLLIN);
+    flags = fcntl(listener, F_GETFL);
+    ck_assert_int_eq(fcntl(listener, F_SETFL, flags | O_NONBLOCK), 0);
+    fails(accept(listener, NULL, NULL), EAGAIN);
+    ck_assert_int_le(syscall(SYS_read, plain, &octet, 1), 0);
+    syscall(SYS_close, plain);
+    ck_assert_int_eq(fcntl(listener, F_SETFL, flags), 0);
+    close(client);
+    close(server);
+    join();
+}
+END_TEST
+
+START_TEST(a_port_is_shared_where_the_program_wants_it)
+{
+    int fds[2], on = 1;
+    socklen_t length = sizeof place;
+
+    place = (struct sockaddr_in){ .sin_family = AF_INET,
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    for (int i = 0; i < 2; i++) {
+        fds[i] = socket(AF_INET, SOCK_STREAM, 0);
+        ck_assert_int_eq(setsockopt(fds[i], SOL_SOCKET, SO_REUSEPORT, &on, sizeof on), 0);
+        ck_assert_int_eq(bind(fds[i], address(), sizeof place), 0);
+        ck_assert_int_eq(getsockname(fds[i], address(), &length), 0);
+        ck_assert_int_eq(listen(fds[i], 4), 0);
+    }
+    fails(bind(socket(AF_INET, SOCK_STREAM, 0), address(), sizeof place), EADDRINUSE);
+    close(fds[1]);
+    close(client);
+    close(server);
+    close(listener);
+    listener = fds[0];
+    join();
 }
 END_TEST
 
@@ -661,7 +839,10 @@ int main(void)
                  who_must_not_wait_gets_EAGAIN, a_write_behind_the_end_raises_SIGPIPE,
                  a_signal_ends_a_wait_with_EINTR, want_of_descriptors_is_reported,
                  other_sockets_are_the_kernels, duplicates_are_the_same_socket,
-                 the_child_of_a_fork_has_the_kernels_sockets);
+                 the_child_of_a_fork_has_no_connection_of_its_parents,
+                 a_child_for_each_connection_is_told, a_port_is_shared_where_the_program_wants_it);
+    tcase_add_loop_test(pair, a_listener_survives_the_fork, 0, WAYS);
+    tcase_add_loop_test(pair, a_peer_of_another_protocol_is_passed_over, 0, 2);
 #ifndef ITAL_SANITIZERS
     tcase_add_test(pair, the_child_of_a_vfork_closes_nothing_of_its_parents);
 #endif

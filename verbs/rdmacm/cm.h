@@ -89,6 +89,7 @@ struct cm_listening {
     struct cm_id *id;
     struct vb_context *context;
     struct ual_conn *conn;
+    bool fed; /* cm_listen_fed */
 };
 
 /* What the peer's private data says before the program's own: terms.c. */

@@ -44,8 +44,35 @@ static uint32_t open_all(struct ibv_device **list, uint32_t count)
     return opened;
 }
 
+/* --- forks: the child opens its own --- */
+
+static void before_fork(void)
+{
+    pthread_mutex_lock(&devices.lock);
+}
+
+static void in_parent(void)
+{
+    pthread_mutex_unlock(&devices.lock);
+}
+
+static void in_child(void)
+{
+    devices.contexts = NULL;
+    devices.pds = NULL;
+    devices.count = 0;
+    pthread_mutex_unlock(&devices.lock);
+}
+
+/* Behind the first open, which installs ital's handlers: they lock what is below this lock. */
+static void watch_forks(void)
+{
+    pthread_atfork(before_fork, in_parent, in_child);
+}
+
 uint32_t cm_contexts(struct vb_context ***contexts)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     struct ibv_device **list;
     uint32_t count;
     int listed;
@@ -58,6 +85,8 @@ uint32_t cm_contexts(struct vb_context ***contexts)
             ibv_free_device_list(list);
         }
     }
+    if (devices.count)
+        pthread_once(&once, watch_forks);
     count = devices.count;
     *contexts = devices.contexts;
     pthread_mutex_unlock(&devices.lock);

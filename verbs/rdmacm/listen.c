@@ -7,7 +7,10 @@
 #include "cm.h"
 #include "listen.h"
 
+#include <netinet/in.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
 
 /* <rdma/rdma_cma.h>: on the passive side responder_resources is the number of Reads that the peer
  * wants to have outstanding. */
@@ -42,6 +45,16 @@ static struct cm_id *new_request(struct cm_listening *listening, struct ual_conn
     return id;
 }
 
+/* Of a fed stream comes no request. Upcall. */
+static void tell_in_vain(struct cm_listening *listening)
+{
+    struct cm_event *event = cm_event_new();
+
+    if (event)
+        cm_event_post(listening->id, event, listening->id, RDMA_CM_EVENT_CONNECT_ERROR,
+                      -ECONNABORTED);
+}
+
 static enum ual_hearing on_request(void *context, struct ual_conn *conn,
                                    const struct ri_connect_request *asked)
 {
@@ -52,8 +65,11 @@ static enum ual_hearing on_request(void *context, struct ual_conn *conn,
     struct cm_event *event;
     struct cm_id *id;
 
-    if (!cm_terms_take(listening->context, &data, &length, &terms))
+    if (!cm_terms_take(listening->context, &data, &length, &terms)) {
+        if (listening->fed)
+            tell_in_vain(listening);
         return UAL_REQUEST_DROPPED;
+    }
     event = cm_event_new();
     id = event ? new_request(listening, conn, asked) : NULL;
     if (!id) {
@@ -128,6 +144,117 @@ static int listen_on_all(struct cm_id *id, uint32_t backlog)
             first = error;
     }
     return id->listenings ? 0 : first ? first : error;
+}
+
+/* ---- streams of the caller's ---- */
+
+/* Only of a fed listener. Upcall. */
+static void on_fed_event(void *context, const struct ri_connection_event *event)
+{
+    if (event->type == RI_CONNECTION_FAILED)
+        tell_in_vain(context);
+}
+
+static const struct ual_conn_upcalls fed_upcalls = { .request = on_request, .event = on_fed_event };
+
+static bool manages_connections(const struct vb_context *context)
+{
+    return ual_device_attr(context->device)->features & RI_FEATURE_CONNECTION_SET_A;
+}
+
+static bool has_address(struct vb_context *context, const struct sockaddr *address)
+{
+    return cm_address_any(address) || cm_context_has(context, address);
+}
+
+bool cm_can_be_fed(const struct sockaddr *address)
+{
+    struct vb_context **contexts;
+    uint32_t count = cm_contexts(&contexts), found = 0;
+
+    for (uint32_t i = 0; i < count; i++) {
+        if (!has_address(contexts[i], address))
+            continue;
+        if (manages_connections(contexts[i]))
+            return false;
+        found++;
+    }
+    return found;
+}
+
+static int listen_fed_on(struct cm_id *id, struct vb_context *context,
+                         const struct sockaddr *address, uint32_t backlog)
+{
+    struct cm_listening *listening = &id->listening[id->listenings];
+    struct ual_conn *conn = NULL;
+    int error;
+
+    *listening = (struct cm_listening){ .id = id, .context = context, .fed = true };
+    error = vb_errno(ual_conn_create(context->device, &fed_upcalls, listening, &conn));
+    if (!error)
+        error = vb_errno(ual_conn_listen_fed(conn, address, backlog));
+    if (error) {
+        if (conn)
+            ual_conn_free(conn);
+        return error;
+    }
+    listening->conn = conn;
+    id->listenings++;
+    return 0;
+}
+
+int cm_listen_fed(struct rdma_cm_id *id, const struct sockaddr *address, int backlog)
+{
+    VB_CALL;
+    struct cm_id *own = cm_id_of(id);
+    struct vb_context **contexts;
+    uint32_t count = cm_contexts(&contexts);
+    int error = ENODEV;
+
+    if (!cm_step(own, CM_DO_LISTEN, NULL))
+        return EINVAL;
+    cm_id_set_local(own, address);
+    own->listening = calloc(count ? count : 1, sizeof *own->listening);
+    if (!own->listening)
+        return ENOMEM;
+    for (uint32_t i = 0; i < count; i++)
+        if (has_address(contexts[i], address))
+            error = listen_fed_on(own, contexts[i], address, backlog > 0 ? (uint32_t)backlog : 0);
+    return own->listenings ? 0 : error;
+}
+
+/* The listener of the device with the stream's own address; of another device, if none has it. */
+static struct cm_listening *listening_for(struct cm_id *id, int fd)
+{
+    union {
+        struct sockaddr any;
+        struct sockaddr_in four;
+        struct sockaddr_in6 six;
+    } local = { .any.sa_family = AF_UNSPEC };
+    socklen_t length = sizeof local;
+
+    if (getsockname(fd, &local.any, &length))
+        return NULL;
+    if (local.any.sa_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&local.six.sin6_addr)) {
+        struct sockaddr_in four = { .sin_family = AF_INET };
+
+        memcpy(&four.sin_addr, &local.six.sin6_addr.s6_addr[12], sizeof four.sin_addr);
+        local.four = four;
+    }
+    for (uint32_t i = 0; i < id->listenings; i++)
+        if (cm_context_has(id->listening[i].context, &local.any))
+            return &id->listening[i];
+    return id->listenings ? &id->listening[0] : NULL;
+}
+
+int cm_listen_feed(struct rdma_cm_id *id, int fd)
+{
+    VB_CALL;
+    struct cm_listening *listening = listening_for(cm_id_of(id), fd);
+    enum ual_status status = listening ? ual_conn_feed(listening->conn, fd)
+                                       : UAL_ERR_INVALID_ARGUMENT;
+
+    return status == UAL_ERR_INVALID_ARGUMENT ? ECONNABORTED : vb_errno(status);
 }
 
 void cm_listen_advise(struct rdma_cm_id *id, const char *advice)

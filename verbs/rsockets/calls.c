@@ -58,8 +58,6 @@ VB_PUBLIC int rsocket(int domain, int type, int protocol)
 
     if (error)
         return rs_fail(error);
-    if (!rs_usable())
-        return -1;
     options.nonblocking = type & SOCK_NONBLOCK;
     socket = rs_socket_new(domain, &options, NULL);
     return socket ? add(socket) : -1;

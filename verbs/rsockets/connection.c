@@ -67,6 +67,7 @@ struct rs_socket *rs_socket_new(int family, const struct rs_options *options, st
     if (!socket)
         return NULL;
     socket->family = family;
+    socket->process = rs_process();
     socket->options = *options;
     socket->requests_end = &socket->requests;
     pthread_mutex_init(&socket->reading, NULL);
@@ -202,6 +203,7 @@ static void on_request(struct rs_socket *socket, const struct rdma_cm_event *eve
         request = calloc(1, sizeof *request);
     if (!request) {
         refuse(event->id);
+        socket->in_vain++;
         return;
     }
     request->id = event->id;
@@ -233,6 +235,7 @@ static void on_request_gone(struct rs_socket *socket, const struct rdma_cm_id *i
         request = take_request(socket, link);
         rdma_destroy_id(request->id);
         free(request);
+        socket->in_vain++;
         return;
     }
 }
@@ -314,6 +317,10 @@ static void on_event(struct rs_socket *socket, const struct rdma_cm_event *event
         on_request_gone(socket, event->id);
         return;
     }
+    if (socket->state == RS_LISTENING && event->event == RDMA_CM_EVENT_CONNECT_ERROR) {
+        socket->in_vain++;
+        return;
+    }
     switch (event->event) {
     case RDMA_CM_EVENT_CONNECT_REQUEST: on_request(socket, event); break;
     case RDMA_CM_EVENT_ADDR_RESOLVED:
@@ -333,7 +340,7 @@ static void on_event(struct rs_socket *socket, const struct rdma_cm_event *event
 }
 
 /* An event is acknowledged before what follows from it: an id cannot be destroyed before. */
-static bool take_events(struct rs_socket *socket)
+bool rs_connection_events(struct rs_socket *socket)
 {
     struct rdma_cm_event *event, copy;
     uint8_t data[UINT8_MAX];
@@ -366,7 +373,7 @@ void rs_progress(struct rs_socket *socket)
     bool changed = rs_stream_poll(socket);
 
     socket->quiet = changed ? 0 : socket->quiet + 1;
-    if (due(socket) && take_events(socket))
+    if (due(socket) && rs_connection_events(socket))
         changed = true;
     rs_stream_control(socket);
     if (changed)

@@ -11,7 +11,9 @@
 
 /* One descriptor of the caller's list. */
 struct watched {
-    struct rs_socket *socket; /* NULL: not an rsocket */
+    struct rs_socket *socket; /* NULL: not an rsocket of this process */
+    bool is_parents;          /* `events` are its, for ever */
+    short events;
     struct rs_sleeper sleeper;
 };
 
@@ -33,22 +35,31 @@ static bool has_rsocket(const struct pollfd *fds, nfds_t count)
     return false;
 }
 
-static bool enter_all(struct waiting *waiting)
+/* In the child of a fork: a connection of the parent's has ended, so that the program does not wait
+ * for it. A listener stays silent: no accept would take what it reports. */
+static void enter_parents(struct watched *watched, struct pollfd *kernel)
+{
+    bool ended = errno == ECONNRESET;
+
+    watched->is_parents = true;
+    watched->events = ended ? POLLIN | POLLRDNORM | POLLRDHUP | POLLHUP | POLLERR : 0;
+    kernel->fd = -1;
+}
+
+static void enter_all(struct waiting *waiting)
 {
     for (nfds_t i = 0; i < waiting->count; i++) {
         int fd = waiting->fds[i].fd;
+        struct watched *watched = &waiting->watched[i];
 
-        waiting->watched[i].socket = NULL;
+        *watched = (struct watched){ .socket = NULL };
         waiting->kernel[i] = (struct pollfd){ .fd = fd, .events = waiting->fds[i].events };
         if (!rs_is_rsocket(fd))
             continue;
-        waiting->watched[i].socket = rs_enter(fd);
-        if (!waiting->watched[i].socket && errno == EOPNOTSUPP) {
-            waiting->count = i;
-            return false;
-        }
+        watched->socket = rs_enter(fd);
+        if (!watched->socket && errno != EBADF)
+            enter_parents(watched, &waiting->kernel[i]);
     }
-    return true;
 }
 
 static void leave_all(struct waiting *waiting)
@@ -74,12 +85,17 @@ static int look(struct waiting *waiting)
     for (nfds_t i = 0; i < waiting->count; i++) {
         struct rs_socket *socket = waiting->watched[i].socket;
 
-        if (!socket)
+        if (waiting->watched[i].is_parents) {
+            waiting->fds[i].revents = (short)(waiting->watched[i].events &
+                                              (waiting->fds[i].events | POLLERR | POLLHUP));
+        } else if (socket) {
+            pthread_mutex_lock(&socket->lock);
+            rs_progress(socket);
+            waiting->fds[i].revents = wanted_events(socket, &waiting->fds[i]);
+            pthread_mutex_unlock(&socket->lock);
+        } else {
             continue;
-        pthread_mutex_lock(&socket->lock);
-        rs_progress(socket);
-        waiting->fds[i].revents = wanted_events(socket, &waiting->fds[i]);
-        pthread_mutex_unlock(&socket->lock);
+        }
         count += waiting->fds[i].revents != 0;
     }
     return count;
@@ -91,7 +107,7 @@ static int take_others(struct waiting *waiting)
     int count = 0;
 
     for (nfds_t i = 0; i < waiting->count; i++) {
-        if (waiting->watched[i].socket)
+        if (waiting->watched[i].socket || waiting->watched[i].is_parents)
             continue;
         waiting->fds[i].revents = waiting->kernel[i].revents;
         count += waiting->fds[i].revents != 0;
@@ -176,9 +192,8 @@ VB_PUBLIC int rpoll(struct pollfd *fds, nfds_t nfds, int timeout)
     struct waiting waiting = { .fds = fds, .count = nfds, .watched = few, .kernel = few_kernel };
     uint64_t deadline = CLOCK_NEVER;
     void *memory = NULL;
-    int count = -1;
+    int count;
 
-    /* in the child of a fork the descriptor that wakes a thread is its parent's, too */
     if (!has_rsocket(fds, nfds))
         return poll(fds, nfds, timeout);
     if (nfds > FEW) {
@@ -192,8 +207,8 @@ VB_PUBLIC int rpoll(struct pollfd *fds, nfds_t nfds, int timeout)
     }
     if (timeout >= 0)
         deadline = timeout ? clock_after(clock_now(), (uint64_t)timeout * CLOCK_NS_PER_MS) : 0;
-    if (enter_all(&waiting))
-        count = wait_all(&waiting, deadline);
+    enter_all(&waiting);
+    count = wait_all(&waiting, deadline);
     leave_all(&waiting);
     free(memory);
     return count;

@@ -127,6 +127,9 @@ struct rs_socket {
     struct ual_channel_item wake_item;
     struct rs_request *requests, **requests_end;
     int backlog, waiting; /* waiting: length of `requests` */
+    unsigned process;     /* rs_process when it was made */
+    bool fed;             /* a listener without a socket of its own: fed.c */
+    uint32_t in_vain;     /* of it: streams that came to no request */
     struct rs_local_map *local_maps;
     uint16_t local_map_count;
 };
@@ -140,8 +143,8 @@ static inline int rs_fail(int error)
 
 /* ---- table.c: from descriptors to rsockets ---- */
 int rs_table_add(struct rs_socket *socket); /* 0 or an error number */
-/* The rsocket, until rs_leave; NULL: none, errno is EBADF or, in the child of a fork,
- * EOPNOTSUPP. */
+/* The rsocket, until rs_leave; NULL: none, errno is EBADF, or, if it is of this process's parent,
+ * EOPNOTSUPP, EINVAL (a listener) or ECONNRESET. */
 struct rs_socket *rs_enter(int fd);
 void rs_leave(int fd);
 /* The same with the rsocket's lock, for a whole call. rs_end_call returns 0, or -1 with errno set
@@ -150,14 +153,19 @@ struct rs_socket *rs_begin_call(int fd);
 int rs_end_call(int fd, struct rs_socket *socket, int error);
 /* Is it the number of an rsocket? */
 bool rs_is_rsocket(int fd);
-/* Ends the number's meaning and waits until no call is inside. NULL: as rs_enter. */
+/* Ends the number's meaning and waits until no call is inside. NULL: EBADF, or EOPNOTSUPP: it was
+ * one of the parent's, and the descriptor is left. */
 struct rs_socket *rs_table_remove(int fd);
-/* False in the child of a process that had rsockets; logs. */
-bool rs_usable(void);
+/* The process that an rsocket is made in: one more in each child of a fork. */
+unsigned rs_process(void);
+bool rs_is_own(const struct rs_socket *socket);
+/* The child's copy of an rsocket of its parent's, to be read; NULL: it is none. */
+struct rs_socket *rs_of_parent(int fd);
 
 /* ---- sleepers.c ---- */
 int rs_sleeper_fd(void); /* the calling thread's; -1: errno */
 void rs_sleeper_clear(void);
+void rs_sleepers_forked(void); /* in the child of a fork */
 void rs_wake(struct rs_socket *socket);
 
 /* ---- stream.c ---- */
@@ -198,6 +206,8 @@ struct rs_socket *rs_socket_new(int family, const struct rs_options *options,
 void rs_socket_free(struct rs_socket *socket);
 /* Begins to connect. 0 or an error number. */
 int rs_connection_ask(struct rs_socket *socket, struct sockaddr *to);
+/* Takes the events of the id. True: something changed. */
+bool rs_connection_events(struct rs_socket *socket);
 /* Accepts the oldest request. NULL: errno, EAGAIN if there is none. */
 struct rs_socket *rs_connection_accept(struct rs_socket *listener);
 /* Takes what has arrived and sends what is due. Under the lock. */

@@ -47,6 +47,17 @@ int rs_sleeper_fd(void)
     return fd;
 }
 
+/* The parent's thread has the same descriptor. */
+void rs_sleepers_forked(void)
+{
+    int fd = have_key ? (int)(intptr_t)pthread_getspecific(key) - 1 : -1;
+
+    if (fd < 0)
+        return;
+    close(fd);
+    pthread_setspecific(key, NULL);
+}
+
 void rs_sleeper_clear(void)
 {
     eventfd_t count;

@@ -26,12 +26,24 @@ static atomic_uint removing;
 
 /* ---- forks ---- */
 
-static atomic_bool used, forked, told;
+static atomic_uint forks; /* between the first process and this one */
+static atomic_bool told;
 
+/* Of all threads only this one is there, and it is in no call: nobody uses an entry. */
 static void in_child(void)
 {
-    if (atomic_load(&used))
-        atomic_store(&forked, true);
+    atomic_fetch_add(&forks, 1);
+    atomic_store(&told, false);
+    for (size_t i = 0; i < CHUNKS; i++) {
+        struct entry *chunk = atomic_load(&chunks[i]);
+
+        for (size_t j = 0; chunk && j < CHUNK; j++)
+            atomic_store(&chunk[j].users, 0);
+    }
+    leaving = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+    left = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
+    atomic_store(&removing, 0);
+    rs_sleepers_forked();
 }
 
 static void watch_forks(void)
@@ -39,18 +51,37 @@ static void watch_forks(void)
     pthread_atfork(NULL, NULL, in_child);
 }
 
-bool rs_usable(void)
+unsigned rs_process(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
 
     pthread_once(&once, watch_forks);
-    if (!atomic_load(&forked))
-        return true;
+    return atomic_load(&forks);
+}
+
+bool rs_is_own(const struct rs_socket *socket)
+{
+    return socket->process == atomic_load(&forks);
+}
+
+/* A connection is gone for the child as if its peer had reset it; for a listener, accept(2) has
+ * EINVAL where a socket does not listen. */
+static int refuse_fork(const struct rs_socket *socket)
+{
     if (!atomic_exchange(&told, true))
-        ual_log(RI_LOG_WARNING, "rsockets: the child of a fork cannot use those of its parent, nor "
-                                "create any: the connections are the parent's");
-    errno = EOPNOTSUPP;
-    return false;
+        ual_log(RI_LOG_WARNING,
+                "rsockets: this process was forked, and uses an rsocket of its parent: connections "
+                "stay the parent's; accept them in the process that uses them");
+    switch (socket->state) {
+    case RS_NEW:
+    case RS_BOUND: return EOPNOTSUPP;
+    case RS_LISTENING: return EINVAL;
+    case RS_CONNECTING:
+    case RS_ACCEPTING:
+    case RS_CONNECTED:
+    case RS_ENDED: break;
+    }
+    return ECONNRESET;
 }
 
 /* ---- entries ---- */
@@ -80,9 +111,16 @@ int rs_table_add(struct rs_socket *socket)
         if (!atomic_compare_exchange_strong(&chunks[number / CHUNK], &none, chunk))
             free(chunk);
     }
-    atomic_store(&used, true);
     atomic_store(&entry_of(socket->fd)->socket, socket);
     return 0;
+}
+
+struct rs_socket *rs_of_parent(int fd)
+{
+    struct entry *entry = entry_of(fd);
+    struct rs_socket *socket = entry ? atomic_load(&entry->socket) : NULL;
+
+    return socket && !rs_is_own(socket) ? socket : NULL;
 }
 
 bool rs_is_rsocket(int fd)
@@ -114,10 +152,9 @@ struct rs_socket *rs_enter(int fd)
     }
     atomic_fetch_add(&entry->users, 1);
     socket = atomic_load(&entry->socket);
-    if (socket && rs_usable())
+    if (socket && rs_is_own(socket))
         return socket;
-    if (!socket)
-        errno = EBADF;
+    errno = socket ? refuse_fork(socket) : EBADF;
     rs_leave(fd);
     return NULL;
 }
@@ -147,8 +184,10 @@ struct rs_socket *rs_table_remove(int fd)
         errno = EBADF;
         return NULL;
     }
-    if (!rs_usable())
+    if (!rs_is_own(socket)) { /* its memory is a copy, which nobody uses */
+        errno = EOPNOTSUPP;
         return NULL;
+    }
     pthread_mutex_lock(&socket->lock);
     socket->closing = true;
     rs_wake(socket);

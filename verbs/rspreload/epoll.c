@@ -96,6 +96,23 @@ void rp_epoll_lock(bool locked)
         pthread_mutex_unlock(&lock);
 }
 
+/* The parent's set has the same eventfd. A number is kept where it cannot be replaced: then the two
+ * processes wake each other. */
+void rp_epoll_forked(void)
+{
+    struct set *set;
+
+    DL_FOREACH (sets, set) {
+        int fresh = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+
+        set->waits = 0;
+        if (fresh < 0)
+            continue;
+        rp_next()->dup3(fresh, set->changed_fd, O_CLOEXEC);
+        rp_next()->close(fresh);
+    }
+}
+
 void rp_epoll_closed(int fd)
 {
     struct set *set;

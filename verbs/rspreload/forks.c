@@ -18,10 +18,13 @@ static void after(void)
     rp_epoll_lock(false);
 }
 
-/* The child's numbers are its own; a call on one of them is refused by rsockets. */
+/* The child's numbers are its own. Those of listeners it uses on; calls on its parent's connections are
+ * refused by rsockets. */
 static void in_child(void)
 {
     rp_own();
+    rp_table_forked();
+    rp_epoll_forked();
     after();
 }
 

@@ -7,6 +7,10 @@
  * descriptor go to. The kernel's socket stays unconnected, until the program connects to a peer
  * that has no rsocket: then the rsocket is closed and the kernel's socket is used.
  *
+ * The kernel's socket listens, and so do its copies in the children of a fork: poll(2) and epoll(7)
+ * on it are the kernel's, and what no process has accepted waits there. A connection that is
+ * accepted is given to an rsocket.
+ *
  * ital opens sockets itself. They are not carried: `rp_inside` is set while a call of rsockets runs
  * in this thread, and rp_wanted looks which library asks for the socket.
  */
@@ -57,6 +61,9 @@ struct rp_socket {
     atomic_uint users;       /* descriptors, calls and watches */
     atomic_uint descriptors; /* 0: the program has closed the last one */
     atomic_int rs;           /* the rsocket's number; -1: the kernel's socket is used */
+    /* The kernel's socket listens, and what is accepted of it is carried (listen.c): the rsocket
+     * that takes it, and the process whose that is. -1: no such listener */
+    atomic_int listener, listener_process;
     /* calls that found nothing to read, or no room: a new event is due after them */
     atomic_uint drained_in, drained_out;
     /* to be used if the kernel's socket is */
@@ -89,6 +96,21 @@ bool rp_is_own(void);
 void rp_own(void);
 /* For forks. */
 void rp_table_lock(bool locked);
+/* In the child: of what no other thread can hold any more, locks are new. */
+void rp_table_forked(void);
+
+/* ---- listen.c: sockets of the kernel's whose connections are carried ---- */
+
+/* Before any rsocket has the address: a program that shares the port by SO_REUSEPORT. False: the
+ * rsocket is bound. *result: as bind(2). */
+bool rp_bind_shared(int fd, const struct sockaddr *address, socklen_t length, int *result);
+/* As getsockname(2): of a socket that the kernel bound, its name. */
+int rp_name(int rs, int fd, struct sockaddr *own, socklen_t *length);
+/* False: not possible with that address; the rsocket listens. *result: as listen(2). */
+bool rp_listen(struct rp_socket *socket, int fd, int backlog, int *result);
+/* True: the descriptor is such a listener. *result: the number of the rsocket that was accepted, or
+ * -1 with errno. */
+bool rp_accept(int fd, int *result);
 
 /* ---- forks.c ---- */
 
@@ -158,5 +180,7 @@ int rp_poll_rsockets(struct pollfd *fds, nfds_t count, int ms, const sigset_t *m
 void rp_epoll_closed(int fd);
 /* For forks: taken before the lock of the table. */
 void rp_epoll_lock(bool locked);
+/* In the child, under the lock. */
+void rp_epoll_forked(void);
 
 #endif

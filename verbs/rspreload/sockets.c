@@ -71,6 +71,8 @@ RP_PUBLIC int bind(int fd, __CONST_SOCKADDR_ARG arg, socklen_t length)
 
     if (!rp_begin(&call, fd))
         return rp_next()->bind(fd, arg, length);
+    if (rp_bind_shared(fd, address, length, &result))
+        return (int)rp_end(&call, result);
     result = rbind(call.rs, address, length);
     if (result == 0 && length <= sizeof call.socket->bound) {
         pthread_mutex_lock(&call.socket->lock);
@@ -86,10 +88,13 @@ RP_PUBLIC int bind(int fd, __CONST_SOCKADDR_ARG arg, socklen_t length)
 RP_PUBLIC int listen(int fd, int backlog)
 {
     struct rp_call call;
+    int result;
 
     if (!rp_begin(&call, fd))
         return rp_next()->listen(fd, backlog);
-    return (int)rp_end(&call, rlisten(call.rs, backlog));
+    if (!rp_listen(call.socket, fd, backlog, &result))
+        result = rlisten(call.rs, backlog);
+    return (int)rp_end(&call, result);
 }
 
 /* The kernel's socket of an accepted rsocket. Returns its number. */
@@ -114,30 +119,43 @@ static int carry_accepted(int rs, int flags)
 static int accept_carried(struct rp_call *call, struct sockaddr *address, socklen_t *length,
                           int flags)
 {
-    int rs;
+    int rs = raccept(call->rs, address, length);
 
-    if (flags & ~(SOCK_NONBLOCK | SOCK_CLOEXEC))
-        return rp_fail(EINVAL);
-    rs = raccept(call->rs, address, length);
     return rs < 0 ? -1 : carry_accepted(rs, flags);
 }
 
-RP_PUBLIC int accept(int fd, __SOCKADDR_ARG address, socklen_t *length)
+/* From the kernel's queue. True: the descriptor is such a listener. */
+static bool accept_fed(int fd, struct sockaddr *address, socklen_t *length, int flags, int *result)
 {
-    struct rp_call call;
-
-    if (!rp_begin(&call, fd))
-        return rp_next()->accept(fd, address, length);
-    return (int)rp_end(&call, accept_carried(&call, address.__sockaddr__, length, 0));
+    if (rp_inside || !rp_accept(fd, result))
+        return false;
+    if (*result < 0)
+        return true;
+    rp_inside++;
+    if (address && length)
+        rgetpeername(*result, address, length);
+    *result = carry_accepted(*result, flags);
+    rp_inside--;
+    return true;
 }
 
 RP_PUBLIC int accept4(int fd, __SOCKADDR_ARG address, socklen_t *length, int flags)
 {
     struct rp_call call;
+    int result;
 
+    if (flags & ~(SOCK_NONBLOCK | SOCK_CLOEXEC))
+        return rp_next()->accept4(fd, address, length, flags); /* which fails */
+    if (accept_fed(fd, address.__sockaddr__, length, flags, &result))
+        return result;
     if (!rp_begin(&call, fd))
         return rp_next()->accept4(fd, address, length, flags);
     return (int)rp_end(&call, accept_carried(&call, address.__sockaddr__, length, flags));
+}
+
+RP_PUBLIC int accept(int fd, __SOCKADDR_ARG address, socklen_t *length)
+{
+    return accept4(fd, address, length, 0);
 }
 
 /* ---- the active side ---- */
@@ -187,7 +205,7 @@ RP_PUBLIC int getsockname(int fd, __SOCKADDR_ARG address, socklen_t *length)
 
     if (!rp_begin(&call, fd))
         return rp_next()->getsockname(fd, address, length);
-    return (int)rp_end(&call, rgetsockname(call.rs, address.__sockaddr__, length));
+    return (int)rp_end(&call, rp_name(call.rs, fd, address.__sockaddr__, length));
 }
 
 RP_PUBLIC int getpeername(int fd, __SOCKADDR_ARG address, socklen_t *length)

@@ -90,6 +90,7 @@ int rp_add(int fd, int rs)
     if (!socket)
         return ENOMEM;
     atomic_init(&socket->rs, rs);
+    atomic_init(&socket->listener, -1);
     pthread_mutex_init(&socket->lock, NULL);
     error = rp_share(fd, socket);
     if (error)
@@ -134,22 +135,38 @@ void rp_remove(int fd)
 {
     slot *place = slot_of(fd);
     struct rp_socket *socket = NULL;
-    int rs = -1;
+    int rs[2] = { -1, -1 };
 
     if (!place || !atomic_load(place))
         return;
     pthread_mutex_lock(&lock);
     socket = atomic_exchange(place, NULL);
-    if (socket && atomic_fetch_sub(&socket->descriptors, 1) == 1)
-        rs = atomic_exchange(&socket->rs, -1);
-    pthread_mutex_unlock(&lock);
-    if (rs >= 0) {
-        rp_inside++;
-        rclose(rs);
-        rp_inside--;
+    if (socket && atomic_fetch_sub(&socket->descriptors, 1) == 1) {
+        rs[0] = atomic_exchange(&socket->rs, -1);
+        rs[1] = atomic_exchange(&socket->listener, -1);
     }
+    pthread_mutex_unlock(&lock);
+    rp_inside++;
+    for (int i = 0; i < 2; i++)
+        if (rs[i] >= 0)
+            rclose(rs[i]);
+    rp_inside--;
     if (socket)
         rp_put(socket);
+}
+
+void rp_table_forked(void)
+{
+    for (unsigned i = 0; i < CHUNKS; i++) {
+        slot *chunk = atomic_load(&chunks[i]);
+
+        for (unsigned j = 0; chunk && j < CHUNK; j++) {
+            struct rp_socket *socket = atomic_load(&chunk[j]);
+
+            if (socket)
+                socket->lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+        }
+    }
 }
 
 void rp_remove_range(unsigned first, unsigned last)
