@@ -262,6 +262,7 @@ struct vb_qp {
     _Atomic(const struct vb_connector *) connector;
     void *connector_context;
     struct vb_source async;
+    atomic_bool aborts;          /* this side ends the connection: its end is no trouble */
     struct vb_qp *namesake;      /* the next QP with this number, of another context */
     _Atomic uint8_t rnr_retry;   /* agreed with the peer; 0: a Send without a receive is an error */
     uint32_t flags;              /* enum vb_qp_flags */
@@ -322,6 +323,9 @@ VB_PUBLIC struct vb_qp *vb_qp_by_number(struct vb_context *context, uint32_t num
  * libibverbs reports asynchronous events (such as IBV_EVENT_QP_ACCESS_ERR) to the program whatever
  * the connector does.
  */
+/* "QP 0x123456 of ", an IPv6 address with scope, brackets and port. */
+#define VB_PEER_TEXT 96u
+
 struct vb_connector {
     /* The program calls ibv_modify_qp to INIT, RTR, RTS or ERR; `qp` has its earlier state. For a
      * QP of vb_numbers the mask has all attributes that the transition needs. Returns 0 or an error
@@ -347,12 +351,16 @@ struct vb_connector {
      * object or detaches it from the QP; no upcall about the two runs afterwards. After a reset, a
      * QP with VB_QP_BY_ADDRESS keeps its connector. */
     void (*release)(void *context, struct vb_qp *qp);
+    /* The peer's name for log lines. Upcall. NULL: it is not known. */
+    void (*peer)(void *context, struct vb_qp *qp, char text[VB_PEER_TEXT]);
 };
 
 /* Sets or replaces the connector, or (NULL) removes it. Not while a connection of the QP is under
  * way. EBUSY: the QP has another connector. */
 VB_PUBLIC int vb_qp_connector(struct vb_qp *qp, const struct vb_connector *connector,
                               void *context);
+/* The provider's QP goes to ERROR, which ends the connection. Allowed in upcalls. */
+VB_PUBLIC void vb_qp_abort(struct vb_qp *qp);
 /* Sets the state that the program sees, and the gate in RTS. Allowed in upcalls. Only ERR changes
  * the provider's QP: it ends the connection. */
 VB_PUBLIC void vb_qp_enter(struct vb_qp *qp, enum ibv_qp_state state, enum vb_gate gate);
@@ -414,6 +422,14 @@ VB_PUBLIC void vb_held_drop(struct vb_held *held);
 
 /* Posts the bind to the provider. *stag: set on success, but not by an unbinding. */
 enum ual_status vb_bind_post(struct vb_qp *qp, const struct vb_bind *bind, uint32_t *stag);
+
+/* Log lines about connections come once for each cause and second. Causes that are no ri_event: */
+enum vb_cause {
+    VB_CAUSE_NO_PEER = 1, /* the peer of a number was not reached */
+    VB_CAUSE_PEER_LEFT
+};
+/* True: a line is due. *kept_back: how many were not since the last one. Any thread. */
+bool vb_log_is_due(uint32_t cause, uint64_t *kept_back);
 
 /* Connections by numbers: verbs without rdma_cm. */
 struct vb_numbers {

@@ -129,7 +129,7 @@ static void on_error(void *context, const struct ri_event *event)
 {
     struct vb_cq *cq = context;
 
-    (void)event;
+    vb_cq_log(cq, event);
     vb_source_report_type(vb_context_of(cq->ibv.context)->async, &cq->async, IBV_EVENT_CQ_ERR);
 }
 

@@ -265,7 +265,7 @@ static void complete_in_error(struct vb_qp *qp, const struct vb_held_post *post,
     ual_log(RI_LOG_ERROR,
             "QP 0x%06x: request 0x%llx (wr_id) will not complete: %s; this is a defect", number,
             cookie, ual_status_name(status));
-    ual_qp_set_state(&qp->ual, RI_QPS_ERROR);
+    vb_qp_abort(qp);
 }
 
 void vb_held_release(struct vb_held *held, struct vb_qp *qp)

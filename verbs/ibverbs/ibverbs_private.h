@@ -100,6 +100,10 @@ enum ibv_qp_state vb_qp_state(const struct vb_qp *qp);
 /* qp.c */
 void vb_qp_describe_capacity(const struct vb_qp *qp, struct ibv_qp_cap *cap);
 
+/* event_log.c. Upcalls. outlives: the QP keeps its state. */
+void vb_qp_log(struct vb_qp *qp, const struct ri_event *event, bool outlives);
+void vb_cq_log(const struct vb_cq *cq, const struct ri_event *event);
+
 /* qp_event.c: an event of the provider's QP. Upcall. */
 void vb_qp_event(struct ual_qp *qp, const struct ri_event *event);
 

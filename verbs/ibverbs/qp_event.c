@@ -70,7 +70,7 @@ static void end(struct vb_qp *qp)
 
 void vb_qp_end(struct vb_qp *qp)
 {
-    ual_qp_set_state(&qp->ual, RI_QPS_ERROR);
+    vb_qp_abort(qp);
     end(qp);
 }
 
@@ -89,17 +89,20 @@ void vb_qp_event(struct ual_qp *ual, const struct ri_event *event)
     struct vb_qp *qp = container_of(ual, struct vb_qp, ual);
     const struct vb_connector *connector = atomic_load_explicit(&qp->connector,
                                                                 memory_order_acquire);
+    bool about_connection = is_about_connection(event);
     int type = type_of(event);
+    bool outlives = about_connection && connector && connector->outlives &&
+                    connector->outlives(qp->connector_context, qp, event);
 
+    if (event->type != RI_EVENT_ESTABLISHED && (about_connection || type >= 0))
+        vb_qp_log(qp, event, outlives);
     if (is_not_ready(qp, event))
         vb_qp_failed(qp, IBV_WC_RNR_RETRY_EXC_ERR);
     if (type >= 0)
         report(qp, (enum ibv_event_type)type);
-    if (!is_about_connection(event))
+    if (!about_connection)
         return;
-    if (event->type != RI_EVENT_ESTABLISHED &&
-        !(connector && connector->outlives &&
-          connector->outlives(qp->connector_context, qp, event)))
+    if (event->type != RI_EVENT_ESTABLISHED && !outlives)
         end_connection(qp, event);
     if (connector && connector->event)
         connector->event(qp->connector_context, qp, event);

@@ -34,10 +34,16 @@ enum ibv_qp_state vb_qp_state(const struct vb_qp *qp)
     return __atomic_load_n(&qp->ibv.qp_base.state, __ATOMIC_RELAXED);
 }
 
+void vb_qp_abort(struct vb_qp *qp)
+{
+    atomic_store(&qp->aborts, true);
+    ual_qp_set_state(&qp->ual, RI_QPS_ERROR);
+}
+
 void vb_qp_enter(struct vb_qp *qp, enum ibv_qp_state state, enum vb_gate gate)
 {
     if (state == IBV_QPS_ERR)
-        ual_qp_set_state(&qp->ual, RI_QPS_ERROR);
+        vb_qp_abort(qp);
     vb_qp_note_state(qp, state);
     if (state == IBV_QPS_RTS)
         atomic_store_explicit(&qp->gate, gate, memory_order_release);
@@ -290,6 +296,7 @@ static int reset(struct vb_qp *qp)
     }
     status = ual_qp_renew(&qp->ual, &attr);
     vb_qp_note_state(qp, IBV_QPS_RESET);
+    atomic_store(&qp->aborts, false);
     if (status == UAL_OK)
         memset(&qp->modified, 0, sizeof(qp->modified));
     return vb_errno(status);

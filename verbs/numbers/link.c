@@ -16,7 +16,7 @@
 
 #include "base/clock.h"
 
-#include <arpa/inet.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 #include <utlist.h>
@@ -25,29 +25,6 @@
 #define RETRY_MOST     CLOCK_NS_PER_S
 #define PATIENCE_LEAST (5 * CLOCK_NS_PER_S)
 #define ACK_TIMEOUT    UINT64_C(4096) /* ns; the unit of ibv_qp_attr.timeout */
-
-/* --- logs --- */
-
-static const char *peer_text(const struct link *link, char *text, socklen_t room)
-{
-    const union address *address = (const union address *)(const void *)&link->destination;
-    const void *octets = address->any.sa_family == AF_INET6 ? (const void *)&address->six.sin6_addr
-                                                            : (const void *)&address->four.sin_addr;
-
-    return inet_ntop(address->any.sa_family, octets, text, room) ? text : "?";
-}
-
-/* Only the first failure is logged: further attempts fail alike. */
-static void log_failure(struct link *link, const char *why)
-{
-    char text[INET6_ADDRSTRLEN];
-
-    if (link->told)
-        return;
-    link->told = true;
-    ual_log(RI_LOG_INFO, "QP 0x%06x: no connection to QP 0x%06x of %s yet: %s; trying again",
-            link->number, link->peer_qpn, peer_text(link, text, sizeof(text)), why);
-}
 
 /* --- stimuli --- */
 
@@ -155,7 +132,7 @@ static void on_event(void *context, const struct ri_connection_event *event)
             link_note_peer_psn(link, hello.expected_psn);
         link_stimulate(link, LINK_ESTABLISHED);
     } else if (event->type == RI_CONNECTION_REJECTED || event->type == RI_CONNECTION_FAILED) {
-        log_failure(link, reason_of(event));
+        link_log_failure(link, reason_of(event));
         link_stimulate(link, LINK_ATTEMPT_FAILED);
     }
     pthread_mutex_unlock(&link->numbers->lock);
@@ -175,6 +152,8 @@ void link_qp_event(struct link *link, const struct ri_event *event)
     /* not where the program itself moves the QP to ERR: then all requests are flushed */
     if (!link->stopped && vb_ended_by_peer(event)) {
         vb_qp_failed(link->qp, IBV_WC_RETRY_EXC_ERR);
+        snprintf(link->end, sizeof(link->end), "%s",
+                 event->detail ? event->detail : "it was closed");
         link->left = true;
         vb_qp_gate(link->qp, VB_GATE_OPEN, VB_GATE_HELD);
     }
@@ -182,16 +161,23 @@ void link_qp_event(struct link *link, const struct ri_event *event)
     pthread_mutex_unlock(&link->numbers->lock);
 }
 
-void link_notice_end(struct link *link)
+static void notice_end(struct link *link, const char *what)
 {
     bool left;
 
     pthread_mutex_lock(&link->numbers->lock);
     left = link->left;
     link->left = false;
+    if (left)
+        link_log_end(link, what);
     pthread_mutex_unlock(&link->numbers->lock);
     if (left)
         vb_qp_end(link->qp);
+}
+
+void link_notice_end(struct link *link)
+{
+    notice_end(link, "a request was posted since: it fails with IBV_WC_RETRY_EXC_ERR");
 }
 
 /* --- actions; in the timer, no lock held --- */
@@ -277,7 +263,7 @@ static void do_connect(struct link *link)
     if (status == UAL_OK)
         return;
     pthread_mutex_lock(&link->numbers->lock);
-    log_failure(link, ual_status_name(status));
+    link_log_failure(link, ual_status_name(status));
     link_stimulate(link, LINK_ATTEMPT_FAILED);
     pthread_mutex_unlock(&link->numbers->lock);
 }
@@ -372,15 +358,8 @@ static void do_open(struct link *link)
 /* The first held request completes with a retry error, the others are flushed. */
 static void do_fail(struct link *link)
 {
-    char text[INET6_ADDRSTRLEN];
-
-    free_attempt(link);
-    ual_log(RI_LOG_WARNING, "QP 0x%06x: no connection to QP 0x%06x of %s in time; it is given up%s",
-            link->number, link->peer_qpn, peer_text(link, text, sizeof(text)),
-            link->by_lid
-                ? "; no GID of the peer is given, so it must be on this host: use -g 0, or "
-                  "the program's option for the GID index"
-                : "");
+    free_attempt(link); /* from here on nobody writes `why` */
+    link_log_given_up(link);
     vb_qp_failed(link->qp, IBV_WC_RETRY_EXC_ERR);
     pthread_mutex_lock(&link->held.lock);
     vb_qp_enter(link->qp, IBV_QPS_ERR, VB_GATE_OPEN);
@@ -412,14 +391,7 @@ static void do_end(struct link *link)
 
 static void do_bury(struct link *link)
 {
-    char text[INET6_ADDRSTRLEN];
-
-    ual_log(
-        RI_LOG_WARNING,
-        "QP 0x%06x: QP 0x%06x of %s has gone, and nothing was sent to it since; the receives are "
-        "flushed",
-        link->number, link->peer_qpn, peer_text(link, text, sizeof(text)));
-    link_notice_end(link);
+    notice_end(link, "nothing was posted since: the receives are flushed");
 }
 
 static void (*const actions[LINK_ACTIONS])(struct link *link) = {
@@ -495,6 +467,7 @@ static void start(struct link *link, enum link_state state)
     link->retry_at = link->give_up_at = CLOCK_NEVER;
     link->retry_after = RETRY_FIRST;
     link->told = link->stopped = link->left = false;
+    link->why = NULL;
     set_timer(link);
 }
 
@@ -581,7 +554,7 @@ void link_start_clock(struct link *link)
 void link_to_err(struct link *link)
 {
     stop(link);
-    ual_qp_set_state(&link->qp->ual, RI_QPS_ERROR);
+    vb_qp_abort(link->qp);
     pthread_mutex_lock(&link->held.lock);
     vb_held_release(&link->held, link->qp);
     pthread_mutex_unlock(&link->held.lock);

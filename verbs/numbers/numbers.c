@@ -161,6 +161,11 @@ static bool outlives(void *context, struct vb_qp *qp, const struct ri_event *eve
     return vb_ended_by_peer(event);
 }
 
+static void peer(void *context, struct vb_qp *qp, char text[VB_PEER_TEXT])
+{
+    link_name_peer(link_of(context, qp), text);
+}
+
 static void release(void *context, struct vb_qp *qp)
 {
     link_reset(link_of(context, qp));
@@ -175,7 +180,8 @@ static const struct vb_numbers by_numbers = {
                    .hold_bind = hold_bind,
                    .event = event,
                    .outlives = outlives,
-                   .release = release },
+                   .release = release,
+                   .peer = peer },
 };
 
 /* The ibverbs folder calls nothing above itself; so this library registers here. */

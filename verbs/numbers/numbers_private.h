@@ -39,6 +39,8 @@ struct link {
     uint32_t stimuli; /* bits by enum link_stimulus */
     bool stopped;     /* the timer may not be set any more */
     bool told;        /* the first failed attempt was logged */
+    const char *why;  /* why the last attempt failed; static; NULL: none has */
+    char end[128];    /* with `left`: why */
     bool is_rts;
     bool left; /* the peer has ended the connection, and the QP is not in ERR yet */
     /* The attempt, or the accepted request. Used by the timer, or by a thread that has stopped
@@ -116,6 +118,14 @@ int link_set_peer(struct link *link, const struct ibv_qp_attr *attr);
 void link_agree(struct link *link, uint8_t peer_flags);
 /* The same after this side's part has changed. */
 void link_apply_terms(struct link *link);
+
+/* link_log.c. Under the lock, but for link_log_given_up: in the timer, without an attempt. */
+void link_name_peer(const struct link *link, char text[VB_PEER_TEXT]);
+/* why: static. */
+void link_log_failure(struct link *link, const char *why);
+/* The peer has ended the connection; what: noticed how, and what follows. */
+void link_log_end(const struct link *link, const char *what);
+void link_log_given_up(const struct link *link);
 
 /* link.c */
 struct link *link_create(struct numbers *numbers, struct vb_qp *qp);

@@ -190,6 +190,8 @@ void cm_id_set_context(struct cm_id *id, struct vb_context *context);
 bool cm_address_same(const struct sockaddr *a, const struct sockaddr *b); /* ignores the port */
 bool cm_address_any(const struct sockaddr *address);
 socklen_t cm_address_length(const struct sockaddr *address); /* 0: the family is not supported */
+/* "host:port", "[host]:port". */
+void cm_address_text(const struct sockaddr *address, char text[VB_PEER_TEXT]);
 void cm_id_set_local(struct cm_id *id, const struct sockaddr *address);
 void cm_id_set_peer(struct cm_id *id, const struct sockaddr *address);
 

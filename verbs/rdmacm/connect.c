@@ -89,7 +89,7 @@ static void established(struct cm_id *id, const struct ri_connection_event *even
 
     if (!take_terms(id, event)) {
         over(id, CM_ON_REFUSED, RDMA_CM_EVENT_REJECTED, -EPROTO, NULL);
-        ual_qp_set_state(&id->qp->ual, RI_QPS_ERROR);
+        vb_qp_abort(id->qp);
         return;
     }
     if (!cm_step(id, CM_ON_ESTABLISHED, &was))
@@ -156,18 +156,36 @@ static void not_started(struct cm_id *id, int error)
 static const struct {
     enum rdma_cm_event_type type;
     int error;
+    const char *text;
 } failures[] = {
-    [RI_REASON_OTHER] = { RDMA_CM_EVENT_CONNECT_ERROR, ECONNABORTED },
-    [RI_REASON_TIMEOUT] = { RDMA_CM_EVENT_UNREACHABLE, ETIMEDOUT },
-    [RI_REASON_UNREACHABLE] = { RDMA_CM_EVENT_UNREACHABLE, EHOSTUNREACH },
-    [RI_REASON_REFUSED] = { RDMA_CM_EVENT_REJECTED, ECONNREFUSED },
-    [RI_REASON_STALE] = { RDMA_CM_EVENT_REJECTED, ESTALE },
-    [RI_REASON_READ_DEPTH] = { RDMA_CM_EVENT_CONNECT_ERROR, EINVAL },
-    [RI_REASON_RESOURCES] = { RDMA_CM_EVENT_CONNECT_ERROR, ENOMEM },
-    [RI_REASON_PARAMETERS] = { RDMA_CM_EVENT_CONNECT_ERROR, EPROTONOSUPPORT },
-    [RI_REASON_PROTOCOL] = { RDMA_CM_EVENT_CONNECT_ERROR, EPROTO },
-    [RI_REASON_POLICY] = { RDMA_CM_EVENT_CONNECT_ERROR, EACCES },
+    [RI_REASON_OTHER] = { RDMA_CM_EVENT_CONNECT_ERROR, ECONNABORTED,
+                          "the provider gives no reason" },
+    [RI_REASON_TIMEOUT] = { RDMA_CM_EVENT_UNREACHABLE, ETIMEDOUT, "no answer in time" },
+    [RI_REASON_UNREACHABLE] = { RDMA_CM_EVENT_UNREACHABLE, EHOSTUNREACH, "it cannot be reached" },
+    [RI_REASON_REFUSED] = { RDMA_CM_EVENT_REJECTED, ECONNREFUSED, "nobody listens there" },
+    [RI_REASON_STALE] = { RDMA_CM_EVENT_REJECTED, ESTALE, "it still has an earlier connection" },
+    [RI_REASON_READ_DEPTH] = { RDMA_CM_EVENT_CONNECT_ERROR, EINVAL,
+                               "the read depths (responder_resources, initiator_depth) do not "
+                               "fit" },
+    [RI_REASON_RESOURCES] = { RDMA_CM_EVENT_CONNECT_ERROR, ENOMEM, "resources are missing" },
+    [RI_REASON_PARAMETERS] = { RDMA_CM_EVENT_CONNECT_ERROR, EPROTONOSUPPORT,
+                               "the two sides' parameters do not fit" },
+    [RI_REASON_PROTOCOL] = { RDMA_CM_EVENT_CONNECT_ERROR, EPROTO, "it speaks another protocol" },
+    [RI_REASON_POLICY] = { RDMA_CM_EVENT_CONNECT_ERROR, EACCES, "a rule refuses it" },
 };
+
+/* A provider that manages connections itself tells a reason and no more; of others kal has logged
+ * it. */
+static void log_reason(struct cm_id *id, const char *text)
+{
+    char peer[VB_PEER_TEXT];
+
+    if (!(ual_device_attr(id->context->device)->features & RI_FEATURE_CONNECTION_SET_A))
+        return;
+    cm_address_text(&id->ibv.route.addr.dst_addr, peer);
+    ual_log(RI_LOG_WARNING, "%s: no connection %s %s: %s", id->context->verbs.context.device->name,
+            id->connects ? "to" : "from", peer, text);
+}
 
 static void failed(struct cm_id *id, const struct ri_connection_event *event)
 {
@@ -175,6 +193,7 @@ static void failed(struct cm_id *id, const struct ri_connection_event *event)
 
     if (reason == RI_REASON_REFUSED && cm_attempt_again(id))
         return;
+    log_reason(id, failures[reason].text);
     over(id, CM_ON_REFUSED, failures[reason].type, -failures[reason].error, event);
 }
 
@@ -242,11 +261,20 @@ static int on_modify(void *context, struct vb_qp *qp, enum ibv_qp_state to,
     return id->external ? cm_external_modify(id, qp, to) : 0;
 }
 
+static void name_peer(void *context, struct vb_qp *qp, char text[VB_PEER_TEXT])
+{
+    const struct cm_id *id = context;
+
+    (void)qp;
+    cm_address_text(&id->ibv.route.addr.dst_addr, text);
+}
+
 const struct vb_connector cm_connector = { .modify = on_modify,
                                            .hold = cm_posts_hold,
                                            .hold_bind = cm_posts_hold_bind,
                                            .event = on_qp_event,
-                                           .release = on_release };
+                                           .release = on_release,
+                                           .peer = name_peer };
 
 /* ---- calls ---- */
 
@@ -442,6 +470,7 @@ VB_PUBLIC int rdma_disconnect(struct rdma_cm_id *id)
         return cm_fail(EINVAL);
     if (was == CM_CONNECTED && own->qp) {
         VB_CALL;
+        atomic_store(&own->qp->aborts, true);
         /* if this fails the connection has just ended by itself, and its event follows */
         ual_conn_disconnect(own->conn, &own->qp->ual, NULL, 0);
     }

@@ -6,6 +6,8 @@
 
 #include "cm.h"
 
+#include <arpa/inet.h>
+#include <stdio.h>
 #include <string.h>
 
 socklen_t cm_address_length(const struct sockaddr *address)
@@ -36,6 +38,21 @@ bool cm_address_any(const struct sockaddr *address)
     if (address->sa_family == AF_INET)
         return four->sin_addr.s_addr == htonl(INADDR_ANY);
     return address->sa_family == AF_INET6 && IN6_IS_ADDR_UNSPECIFIED(&six->sin6_addr);
+}
+
+void cm_address_text(const struct sockaddr *address, char text[VB_PEER_TEXT])
+{
+    const struct sockaddr_in *four = (const void *)address;
+    const struct sockaddr_in6 *six = (const void *)address;
+    char host[INET6_ADDRSTRLEN];
+
+    if (address->sa_family == AF_INET && inet_ntop(AF_INET, &four->sin_addr, host, sizeof(host)))
+        snprintf(text, VB_PEER_TEXT, "%s:%u", host, ntohs(four->sin_port));
+    else if (address->sa_family == AF_INET6 &&
+             inet_ntop(AF_INET6, &six->sin6_addr, host, sizeof(host)))
+        snprintf(text, VB_PEER_TEXT, "[%s]:%u", host, ntohs(six->sin6_port));
+    else
+        snprintf(text, VB_PEER_TEXT, "its peer");
 }
 
 void cm_id_set_local(struct cm_id *id, const struct sockaddr *address)

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* librdmacm and libibverbs: why a connection broke stands in the log, once, with what to do; an end
+ * in order leaves no warning. */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "rdmacm_ids.h"
+#include "log_lines.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static char octets[64];
+
+static void send_octets(struct rdma_cm_id *id, size_t length)
+{
+    ck_assert_int_eq(rdma_post_send(id, NULL, octets, length, NULL, IBV_SEND_INLINE), 0);
+}
+
+static void expect_line(const char *start, const char *detail, const char *advice)
+{
+    const char *line = strstr(log_await(detail), start);
+
+    ck_assert_msg(line && strstr(line, detail), "%s", log_await(detail));
+    ck_assert_msg(strstr(strstr(line, detail), advice) != NULL, "%s", line);
+}
+
+static unsigned int count(const char *all, const char *text)
+{
+    unsigned int found = 0;
+
+    for (; (all = strstr(all, text)); all++)
+        found++;
+    return found;
+}
+
+static void end_both(struct rdma_cm_id *server)
+{
+    expect(channels[0], RDMA_CM_EVENT_DISCONNECTED);
+    expect(channels[1], RDMA_CM_EVENT_DISCONNECTED);
+    rdma_destroy_qp(client);
+    forget(server);
+}
+
+START_TEST(a_send_without_a_receive_is_explained_on_both_sides)
+{
+    struct rdma_cm_id *server = join();
+    char port[48];
+
+    log_capture();
+    snprintf(port, sizeof(port), "127.0.0.1:%u ended: the peer reports",
+             ntohs(rdma_get_src_port(listener)));
+    send_octets(client, 8);
+    expect_line("warning", "a Send came and no receive is posted, Terminate 0x1202",
+                "ital-run --as roce");
+    expect_line("warning", port, "ital-run --as roce");
+    end_both(server);
+}
+END_TEST
+
+START_TEST(a_refused_write_is_explained)
+{
+    struct rdma_cm_id *server = join();
+    struct ibv_sge sge = { (uintptr_t)octets, 8, 0 };
+    struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE,
+                              .send_flags = IBV_SEND_INLINE,
+                              .sg_list = &sge,
+                              .num_sge = 1,
+                              .wr.rdma = { .remote_addr = 4096, .rkey = 0x12345678 } },
+                       *bad;
+
+    log_capture();
+    ck_assert_int_eq(ibv_post_send(client->qp, &wr, &bad), 0);
+    expect_line("warning", "Terminate 0x", "compare rkey, address and length");
+    log_await("the peer reports");
+    end_both(server);
+}
+END_TEST
+
+START_TEST(a_message_that_is_too_long_is_explained)
+{
+    struct rdma_cm_id *server = join();
+    struct ibv_mr *mr = rdma_reg_msgs(server, octets, sizeof(octets));
+
+    log_capture();
+    ck_assert_int_eq(rdma_post_recv(server, NULL, octets, 4, mr), 0);
+    send_octets(client, 8);
+    log_await("post receives as long as the longest message");
+    end_both(server);
+    rdma_dereg_mr(mr);
+}
+END_TEST
+
+/* However many connections break, a line comes once a second, of each side. */
+START_TEST(one_cause_is_one_line_a_second)
+{
+    enum { BREAKS = 20 };
+    uint64_t began = tc_now_ns();
+    unsigned int seconds;
+
+    log_capture();
+    for (int i = 0; i < BREAKS; i++) {
+        struct rdma_cm_id *server = join();
+
+        send_octets(client, 8);
+        end_both(server);
+        rdma_destroy_id(client);
+        client = new_id(channels[1], NULL);
+    }
+    seconds = (unsigned int)((tc_now_ns() - began) / 1000000000) + 1;
+    ck_assert_uint_ge(count(log_so_far(), "a Send came"), 1);
+    ck_assert_uint_le(count(log_so_far(), "a Send came"), seconds);
+    ck_assert_uint_le(count(log_so_far(), "the peer reports"), seconds);
+}
+END_TEST
+
+/* _i: the client disconnects, which is no trouble for its peer either; it moves its QP to ERR. */
+START_TEST(an_end_that_the_program_asks_for_is_no_warning)
+{
+    struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+    struct rdma_cm_id *server = join();
+
+    log_capture();
+    if (_i)
+        ck_assert_int_eq(ibv_modify_qp(client->qp, &attr, IBV_QP_STATE), 0);
+    else
+        ck_assert_int_eq(rdma_disconnect(client), 0);
+    end_both(server);
+    ck_assert_ptr_null(strstr(log_so_far(), _i ? "aborted by the consumer" : "warning"));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("reasons in the log");
+    TCase *tc = tc_case(suite, "connections", set_up, tear_down);
+
+    tc_add_tests(tc, a_send_without_a_receive_is_explained_on_both_sides,
+                 a_refused_write_is_explained, a_message_that_is_too_long_is_explained,
+                 one_cause_is_one_line_a_second);
+    tcase_add_loop_test(tc, an_end_that_the_program_asks_for_is_no_warning, 0, 2);
+    return tc_main(suite);
+}
