@@ -1,41 +1,73 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# install-deps.sh build|check|vm|bench|packages|programs ...: installs the Debian packages that are missing, quietly.
+# install-deps.sh build|check|vm|bench|packages|programs|suites|suite ...: installs the Debian packages that are missing, quietly.
+#
+# A name with "|" is a choice: the first of them that this release has. What no package of this release is called is said, and left
+# out. On a system without apt it installs nothing and says the names for dnf or apk.
 set -eu
 
 build="autoconf automake libtool make gcc libc6-dev pkg-config libltdl-dev libinih-dev uthash-dev
        libisal-dev libmnl-dev liburing-dev libsmartcols-dev libjansson-dev libssl-dev systemtap-sdt-dev scdoc
        libibverbs-dev librdmacm-dev libsystemd-dev libseccomp-dev libcap-ng-dev"
-check="abigail-tools check g++ clang clang-format libclang-rt-14-dev llvm python3 valgrind binutils gcovr tshark
-       ibverbs-utils rdmacm-utils python3-pyverbs rdma-core perftest fio qperf iperf3 curl qemu-user"
+check="abigail-tools check g++ clang clang-format libclang-rt-dev|libclang-rt-14-dev llvm python3 valgrind binutils gcovr tshark
+       ibverbs-utils rdmacm-utils python3-pyverbs rdma-core perftest fio qperf iperf3 curl"
 vm="qemu-system-x86 tshark python3 xz-utils util-linux"
 packages="build-essential debhelper lintian mmdebstrap"
 programs="dapl2-utils fio libfabric-bin libiscsi-bin librpma-dev netpipe-openmpi openmpi-bin
           qemu-system-x86 tgt ucx-utils"
 bench="libfabric-dev libucx-dev gnuplot-nox iproute2 python3 linux-perf"
+suites="debootstrap iproute2 util-linux"
+# Inside the release that build-aux/debian-suite makes: what its tests run.
+suite="check g++ clang python3 binutils procps iproute2 git ibverbs-utils rdmacm-utils python3-pyverbs rdma-core perftest fio qperf
+       iperf3 curl libfabric-bin ucx-utils openmpi-bin netpipe-openmpi"
 
-wanted=
+# The same by Fedora's and EL's names (EL: with EPEL and CRB), and by Alpine's.
+dnf_build="autoconf automake libtool make gcc pkgconf-pkg-config libtool-ltdl-devel inih-devel uthash-devel isa-l-devel
+           libmnl-devel liburing-devel libsmartcols-devel jansson-devel openssl-devel systemtap-sdt-devel scdoc
+           rdma-core-devel systemd-devel libseccomp-devel libcap-ng-devel"
+dnf_check="libabigail check-devel gcc-c++ clang clang-tools-extra compiler-rt llvm python3 valgrind binutils gcovr wireshark-cli
+           libibverbs-utils librdmacm-utils python3-pyverbs rdma-core perftest fio qperf iperf3 curl"
+apk_build="autoconf automake libtool make gcc musl-dev pkgconf libltdl inih-dev uthash-dev isa-l-dev libmnl-dev liburing-dev
+           util-linux-dev jansson-dev openssl-dev scdoc rdma-core-dev libseccomp-dev libcap-ng-dev"
+apk_check="check-dev g++ clang clang-extra-tools compiler-rt llvm python3 valgrind binutils tshark rdma-core fio iperf3 curl"
+
+wanted='' by_dnf='' by_apk=''
 for group in "$@"; do
     case $group in
-    build) wanted="$wanted $build" ;;
-    check) wanted="$wanted $check" ;;
+    build) wanted="$wanted $build" by_dnf="$by_dnf $dnf_build" by_apk="$by_apk $apk_build" ;;
+    check) wanted="$wanted $check" by_dnf="$by_dnf $dnf_check" by_apk="$by_apk $apk_check" ;;
     vm) wanted="$wanted $vm" ;;
     bench) wanted="$wanted $bench" ;;
     packages) wanted="$wanted $packages" ;;
     programs) wanted="$wanted $programs" ;;
-    *) echo "install-deps.sh: unknown group \"$group\" (build, check, vm, bench, packages, programs)" >&2; exit 2 ;;
+    suites) wanted="$wanted $suites" ;;
+    suite) wanted="$wanted $suite" ;;
+    *) echo "install-deps.sh: unknown group \"$group\" (build, check, vm, bench, packages, programs, suites, suite)" >&2; exit 2 ;;
     esac
 done
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
     # shellcheck disable=SC2086
-    echo "not a Debian system: install these yourself if configure misses them:" $wanted
+    if command -v apk >/dev/null; then
+        echo "no apt here: install these if configure misses them: apk add" $by_apk
+    elif command -v dnf >/dev/null; then
+        echo "no apt here: install these if configure misses them: dnf install" $by_dnf
+    else
+        echo "no apt here: install these if configure misses them, by Debian's names:" $wanted
+    fi
     exit 0
 fi
+
+is_installed() { # PACKAGE
+    [ "$(dpkg-query -W -f '${Status}' "$1" 2>/dev/null || true)" = "install ok installed" ]
+}
 missing=
-for package in $wanted; do
-    status=$(dpkg-query -W -f '${Status}' "$package" 2>/dev/null || true)
-    [ "$status" = "install ok installed" ] || missing="$missing $package"
+for choice in $wanted; do
+    there=
+    for package in $(echo "$choice" | tr '|' ' '); do
+        ! is_installed "$package" || there=yes
+    done
+    [ -n "$there" ] || missing="$missing $choice"
 done
 if [ -z "$missing" ]; then
     echo "all packages are there"
@@ -46,17 +78,42 @@ if [ "$(id -u)" != 0 ]; then
     exit 1
 fi
 
-echo "installing:$missing"
+# Into chosen and unknown: of each missing package the name that the package lists have.
+choose() {
+    chosen='' unknown=''
+    for choice in $missing; do
+        name=
+        for package in $(echo "$choice" | tr '|' ' '); do
+            if [ -z "$name" ] && apt-cache show --no-all-versions "$package" >/dev/null 2>&1; then
+                name=$package
+            fi
+        done
+        if [ -n "$name" ]; then
+            chosen="$chosen $name"
+        else
+            unknown="$unknown $choice"
+        fi
+    done
+}
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 export DEBIAN_FRONTEND=noninteractive
 quiet() {
     "$@" >"$log" 2>&1 || { tail -n 20 "$log" >&2; echo "failed: $*" >&2; return 1; }
 }
+install_chosen() {
+    # shellcheck disable=SC2086
+    [ -z "$chosen" ] || "$@" apt-get install -y -q --no-install-recommends $chosen
+}
+
 # Package lists may be there already; if they are stale the second attempt refreshes them.
-# shellcheck disable=SC2086
-if ! apt-get install -y -q --no-install-recommends $missing >"$log" 2>&1; then
+choose
+echo "installing:$chosen$unknown"
+if [ -n "$unknown" ] || ! install_chosen >"$log" 2>&1; then
     echo "fetching the package lists"
     quiet apt-get update -q
-    quiet apt-get install -y -q --no-install-recommends $missing
+    choose
+    install_chosen quiet
 fi
+# Last: what calls this shows the last line.
+[ -z "$unknown" ] || echo "this release has no package of these names, what needs them is left out:$unknown"

@@ -183,12 +183,12 @@ END_TEST
 
 START_TEST(peer_that_refuses)
 {
-    static const unsigned char refusal[23] = "MPA ID Rep Frame\x60\x01\0\x03no!";
+    static const char refusal[] = "MPA ID Rep Frame\x60\x01\0\x03no!";
     it_event_t event;
 
     open_sockets(IFACE);
     begin(true);
-    say(s.sb, refusal, sizeof(refusal));
+    say(s.sb, refusal, sizeof(refusal) - 1);
     event = expect(s.a.connections, IT_CM_MSG_CONN_PEER_REJECT_EVENT);
     ck_assert(event.conn.private_data_present);
     expect_counted(&s.a, 0, 1);

@@ -305,6 +305,7 @@ static const struct {
 START_TEST(an_error_ends_both_once_and_flushes_in_order)
 {
     struct ri_wc wc;
+    int found;
 
     open_both(1, 1);
     if (!errors[_i].no_receive)
@@ -317,7 +318,7 @@ START_TEST(an_error_ends_both_once_and_flushes_in_order)
     settle();
     expect_event(&a, errors[_i].here, errors[_i].status != RI_WC_SUCCESS);
     expect_event(&b, errors[_i].there, errors[_i].short_receive);
-    for (int found = 0; ri_mem_cq_poll(cq, 1, &wc); found++)
+    for (found = 0; ri_mem_cq_poll(cq, 1, &wc); found++)
         if (wc.cookie == 1)
             ck_assert_uint_eq(wc.status, errors[_i].status);
         else if (wc.cookie == 10)
@@ -325,6 +326,8 @@ START_TEST(an_error_ends_both_once_and_flushes_in_order)
                               errors[_i].short_receive ? RI_WC_LOCAL_LENGTH : RI_WC_FLUSHED);
         else
             ck_assert_uint_eq(wc.status, RI_WC_FLUSHED);
+    /* The request, both receives of a, and b's. */
+    ck_assert_int_eq(found, errors[_i].no_receive ? 3 : 4);
     /* Posts to ERROR are flushed at once; from IDLE on slots are free again. */
     for (uint64_t i = 0; i < 8; i++)
         ck_assert_int_eq(post(&a, RI_WR_SEND, i, 0, 0, 8, 0), RI_OK);
