@@ -132,7 +132,7 @@ static enum ri_status begin(struct qp *qp, const struct ri_llp_handover *handove
     qp->framing.markers_receive = handover->markers_receive;
     qp->rx.position = 0;
     qp->rx.expect_send_msn = qp->rx.expect_read_msn = qp->rx.expect_atomic_msn = 1;
-    qp->rx.message_open = false;
+    qp->rx.any = 0;
     atomic_store(&qp->rx.behind_stash, false);
     qp->rx.rtr_await = handover->rtr_await;
     rx_choose_path(qp);

@@ -81,7 +81,8 @@ void stream_ready(void *arg, uint32_t events)
 {
     struct stream *stream = arg;
 
-    if (unlikely(events & (EPOLLERR | EPOLLHUP)) && (atomic_load(&stream->attention) & ATTEND_HELD))
+    if (unlikely(events & (EPOLLERR | EPOLLHUP)) &&
+        (atomic_load(&stream->attention) & ATTEND_UNREAD))
         atomic_fetch_or(&stream->attention, ATTEND_BROKEN);
     lane_mark_ready(stream);
 }
@@ -90,7 +91,7 @@ void stream_ready(void *arg, uint32_t events)
 static uint32_t watched_events(struct stream *stream)
 {
     bool none = atomic_load(&stream->input_ended) ||
-                (atomic_load(&stream->attention) & ATTEND_HELD);
+                (atomic_load(&stream->attention) & ATTEND_UNREAD);
     uint32_t input = none ? 0 : EPOLLIN | EPOLLRDHUP;
 
     return input | (atomic_load(&stream->want_output) ? EPOLLOUT : 0);
@@ -111,13 +112,13 @@ static void watch_again(struct stream *stream)
     } while (events != watched_events(stream));
 }
 
-void stream_hold_input(struct stream *stream, bool hold)
+void stream_hold_input(struct stream *stream, enum attention reason, bool hold)
 {
     spinlock_assert_held(&stream->rx);
     if (hold)
-        atomic_fetch_or(&stream->attention, ATTEND_HELD);
+        atomic_fetch_or(&stream->attention, reason);
     else
-        atomic_fetch_and(&stream->attention, ~(unsigned int)ATTEND_HELD);
+        atomic_fetch_and(&stream->attention, ~(unsigned int)reason);
     watch_again(stream);
 }
 
@@ -193,6 +194,12 @@ void stash_drop(struct stream *stream)
     atomic_fetch_and(&stream->attention, ~(unsigned int)ATTEND_STASH);
 }
 
+static void behind_drop(struct stream *stream)
+{
+    free(stream->behind);
+    stream->behind = NULL;
+}
+
 /* No list and no QP names the stream: it is freed when no pass can hold it any more. */
 static void free_later(struct stream *stream)
 {
@@ -217,6 +224,7 @@ void stream_abort(struct stream *stream, bool reset)
     stream->watch = NULL;
     partial_drop(stream);
     stash_drop(stream);
+    behind_drop(stream);
     stream->llp->close(stream, reset);
     stream->fd = -1;
     delist(stream);
@@ -250,6 +258,7 @@ void stream_begin_close(struct stream *stream, uint8_t *tail, size_t length, boo
                                 !stream->closing.starting; /* in the middle of an FPDU */
     partial_drop(stream);
     stash_drop(stream);
+    behind_drop(stream);
     stream->closing.tail = tail;
     stream->closing.tail_length = length;
     stream->closing.announce = announce;
@@ -259,8 +268,8 @@ void stream_begin_close(struct stream *stream, uint8_t *tail, size_t length, boo
     spinlock_unlock(&lane->lock);
     stream->timer.deadline = clock_after(clock_now(), lane->rnic->options.close_timeout_ns);
     host->timer_set(host, lane->base.context, &stream->timer);
-    if (atomic_load(&stream->attention) & ATTEND_HELD)
-        stream_hold_input(stream, false);
+    if (atomic_load(&stream->attention) & ATTEND_UNREAD)
+        stream_hold_input(stream, ATTEND_UNREAD, false);
     else if (atomic_load(&stream->input_ended))
         watch_again(stream);
     stream_continue_close(stream, &ended);

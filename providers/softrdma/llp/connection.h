@@ -37,7 +37,11 @@ enum attention {
     ATTEND_HELD = 64u,
     /* The connection broke meanwhile. */
     ATTEND_BROKEN = 128u,
+    /* An FPDU waits until earlier requests of the peer are fetched: nothing is read before. */
+    ATTEND_BEHIND = 256u,
 };
+/* In these states nothing is read, so the peer's window closes. */
+#define ATTEND_UNREAD (ATTEND_HELD | ATTEND_BEHIND)
 
 /* The reassembly buffer: octets of an FPDU that has not arrived completely (rx/reassembly.c).
  * Under rx. */
@@ -78,6 +82,18 @@ struct stash {
     bool timer_set;
     /* An entry is being delivered; it found no receive again. */
     bool delivering, again;
+};
+
+/* An FPDU behind requests of the peer that are not fetched yet (rx/rx_behind.c). What came after it
+ * is in the reassembly buffer. Under rx. */
+struct behind {
+    /* enum mpa_result */
+    int framing;
+    /* Octets that the socket had taken at the last look of the timer. It takes none: do not wait. */
+    uint64_t accepted;
+    bool impatient;
+    uint32_t length;
+    uint8_t ulpdu[];
 };
 
 /* How much to read at once. Under rx. */
@@ -144,6 +160,8 @@ struct stream {
     struct stream_partial partial;
     /* NULL: no Send has had to wait. */
     struct stash *stash;
+    /* NULL: none. */
+    struct behind *behind;
     struct stream_read read;
     struct stream_closing closing;
 
@@ -185,8 +203,9 @@ void stream_abort(struct stream *stream, bool reset);
 /* The QP gives up its stream: a closing one continues alone. Takes rx. */
 void stream_release(struct stream *stream);
 void stream_want_output(struct stream *stream, bool want);
-/* Watch no input until the call with false. Under rx. */
-void stream_hold_input(struct stream *stream, bool hold);
+/* Watch no input until the call with false for the same reason: ATTEND_HELD or ATTEND_BEHIND. Under
+ * rx. */
+void stream_hold_input(struct stream *stream, enum attention reason, bool hold);
 /* Free what the stash keeps. Under rx, or no other thread knows the stream. */
 void stash_drop(struct stream *stream);
 /* Drop the octets of an incomplete FPDU. Under rx, or no other thread knows the stream. */

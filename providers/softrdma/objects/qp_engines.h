@@ -70,8 +70,6 @@ struct tx_batch {
     /* Payload of Read Responses. NULL: not needed yet. */
     uint8_t *bounce;
     uint32_t bounce_used;
-    /* It names the source of a Read Response: the octets are fetched when the socket takes them. */
-    bool names_source;
     /* Option guard: payload of the next FPDU, in the bounce buffer. */
     uint8_t *fetched;
     /* Octets of this batch that are in none of the buffers above; freed with it. */
@@ -113,6 +111,18 @@ struct qp_tx {
     bool immediate_due;
     /* Of the Read at ird_out some octets are built, but not all. */
     bool response_begun;
+    /* The batch names the source of a Read Response, of which the octets are fetched when the
+     * socket takes them. Set before ird_out passes the Read; rx reads it. */
+    atomic_bool names_source;
+    /* tx_fetch.c: sources are copied, none is named; some were kept in memory of their own in this
+     * connection; octets of those that are; input waits until more is fetched. */
+    bool fetching, keeps;
+    uint32_t kept;
+    bool input_waits;
+    /* A Read of more than small_read octets may be unanswered: what follows is checked
+     * (tx_is_far_ahead). Reads that are not longer never exceed READS_AHEAD together. */
+    bool long_reads;
+    uint32_t small_read;
     /* In the next batch: the responses had their turn. */
     bool requests_first;
     /* It is alone (is_single); messages received before the last one that was. */
@@ -175,9 +185,15 @@ struct inbound_read {
     /* The request's first octets as received, ignored bits included: a Terminate returns them. */
     uint8_t header[6];
     bool atomic;
+    /* The atomic is executed: `data` is the value that it found. */
+    bool executed;
     /* enum rdmap_atomic_op */
     uint8_t atomic_op;
     uint64_t data, mask, compare, compare_mask;
+    /* Its octets from kept_from on, copied early (tx_fetch.c). NULL: they are in the source. Inside
+     * tx. */
+    uint8_t *kept;
+    uint32_t kept_from;
 };
 
 /* Two rings between tx and rx, without a lock. ORD: tx writes `in`, rx `out`. IRD: the other way
@@ -211,7 +227,15 @@ struct qp_rx {
     uint32_t expect_send_msn, expect_read_msn, expect_atomic_msn;
     /* A Send is being received into the request at rq.next: values of its first segment, and
      * octets so far. */
-    bool message_open;
+    union {
+        struct {
+            bool message_open;
+            /* The source of a Read, or the target of an atomic, may not have been fetched yet:
+             * Sends and Writes wait for it (rx/rx_behind.c). */
+            bool unfetched;
+        };
+        uint16_t any; /* 0: neither */
+    };
     uint8_t message_opcode;
     uint32_t message_stag;
     uint32_t message_received;

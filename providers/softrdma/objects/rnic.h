@@ -45,6 +45,9 @@
 #define WRITE_SEGMENTS 16u
 /* with CRC a longer Read is answered in writes as long as possible */
 #define LONG_RESPONSE (256u * 1024u)
+/* Octets of unanswered Reads behind which a Send or a Write may follow. The responder keeps so many
+ * until they fit into a batch, and then executes what follows (tx/tx_fetch.c). */
+#define READS_AHEAD (2u * 1024u * 1024u)
 /* Polls that found something without arming: the consumer counts as polling then. */
 #define TX_HITS          16u
 #define TX_RETRY_NS      20000u  /* a full socket is retried after that time ... */

@@ -206,8 +206,12 @@ void partial_stalled(struct ri_timer *timer)
 
     spinlock_lock(&stream->rx);
     stream->partial.stall_set = false;
-    if (stream->state != STREAM_OPEN ||
-        !atomic_load_explicit(&stream->partial.since, memory_order_relaxed)) {
+    if (stream->state == STREAM_OPEN && stream->behind) {
+        if (rx_behind_moves(stream->qp, stream))
+            partial_fed(stream);
+        lane_mark_ready(stream);
+    } else if (stream->state != STREAM_OPEN ||
+               !atomic_load_explicit(&stream->partial.since, memory_order_relaxed)) {
         /* the next incomplete FPDU sets it again */
     } else if (atomic_load(&stream->attention) & ATTEND_HELD) { /* this side does not read */
         stream->partial.fed_at = clock_now();

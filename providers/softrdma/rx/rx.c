@@ -116,29 +116,49 @@ static void first_fpdu(struct qp *qp)
     rx_end_holding(qp);
 }
 
-/* False: the stream has ended. */
-static inline __attribute__((always_inline)) bool on_fpdu(struct qp *qp,
+enum outcome { TAKEN, WAITS, ENDED };
+
+/* It is taken when the requests before it are fetched. */
+static __attribute__((noinline)) enum outcome wait_behind(struct qp *qp,
                                                           const struct mpa_fpdu *fpdu,
                                                           enum mpa_result framing)
+{
+    static const struct fault fault = { .value = TERMINATE_LOCAL,
+                                        .event = RI_EVENT_QP_FATAL,
+                                        .detail = "no memory for a message behind RDMA Reads" };
+
+    if (rx_wait_behind(qp, fpdu, framing))
+        return WAITS;
+    end_by_fault(qp, fpdu, &fault);
+    return ENDED;
+}
+
+static inline __attribute__((always_inline)) enum outcome on_fpdu(struct qp *qp,
+                                                                  const struct mpa_fpdu *fpdu,
+                                                                  enum mpa_result framing)
 {
     struct rdmap_segment segment;
     struct fault fault;
 
     if (!check_segment(qp, fpdu, framing, &segment, &fault)) {
         end_by_fault(qp, fpdu, &fault);
-        return false;
+        return ENDED;
     }
     if (segment.opcode == RDMAP_TERMINATE) {
         rx_on_terminate(qp, &segment);
-        return false;
+        return ENDED;
     }
+    if (unlikely(qp->rx.unfetched) && rx_is_behind(qp, segment.opcode))
+        return wait_behind(qp, fpdu, framing);
     if (!dispatch(qp, &segment, &fault)) {
+        if (unlikely(qp->rx.unfetched) && rx_is_refused_behind(qp, segment.opcode, &fault))
+            return wait_behind(qp, fpdu, framing);
         end_by_fault(qp, fpdu, &fault);
-        return false;
+        return ENDED;
     }
     if (atomic_load_explicit(&qp->tx.holding, memory_order_relaxed))
         first_fpdu(qp);
-    return true;
+    return TAKEN;
 }
 
 /* --- the stream of octets --- */
@@ -157,12 +177,13 @@ static __attribute__((noinline)) enum mpa_result take_marked(struct qp *qp, uint
     return result;
 }
 
-/* Takes one FPDU from the front, by the general path. False: there is none, or the stream has
- * ended, and then *size is `length`. */
+/* Takes one FPDU from the front, by the general path. False: there is none, it has to wait, or the
+ * stream has ended, and then *size is `length`. */
 static __attribute__((noinline)) bool take_one(struct qp *qp, uint8_t *octets, size_t length,
                                                size_t *size)
 {
     enum mpa_result framing;
+    enum outcome outcome;
     struct mpa_fpdu fpdu;
     size_t need;
 
@@ -175,11 +196,9 @@ static __attribute__((noinline)) bool take_one(struct qp *qp, uint8_t *octets, s
             return false;
         framing = mpa_check(&fpdu, qp->framing.crc);
     }
-    *size = length;
-    if (!on_fpdu(qp, &fpdu, framing))
-        return false;
-    *size = fpdu.size;
-    return true;
+    outcome = on_fpdu(qp, &fpdu, framing);
+    *size = outcome == ENDED ? length : fpdu.size;
+    return outcome == TAKEN;
 }
 
 /* Takes the complete FPDUs from the front. Returns the octets left over (0 if the stream has
@@ -339,6 +358,16 @@ static __attribute__((noinline)) void adjust_read(struct stream *stream, uint32_
     stream->read.next = whole_fpdus(stream, 0, stream->read.most);
 }
 
+/* What came behind an FPDU that waits is taken after it. */
+static __attribute__((noinline)) void keep_behind(struct qp *qp, struct stream *stream,
+                                                  const uint8_t *octets, size_t length)
+{
+    if (!partial_keep(stream, octets, length, 0, true))
+        on_failure(qp, stream, ENOMEM);
+    else if (length)
+        atomic_fetch_or(&stream->attention, ATTEND_FRESH);
+}
+
 /* Takes the octets in the ring from `at` on; `before` of them come from the reassembly buffer.
  * Returns the number of FPDUs. */
 static __attribute__((noinline)) uint32_t take_in(struct qp *qp, struct stream *stream,
@@ -348,7 +377,9 @@ static __attribute__((noinline)) uint32_t take_in(struct qp *qp, struct stream *
     uint32_t fpdus = 0;
     size_t left = parse(qp, ring + at, length - at, &fpdus);
 
-    if (before || left) {
+    if (unlikely(stream->behind != NULL)) {
+        keep_behind(qp, stream, ring + length - left, left);
+    } else if (before || left) {
         uint32_t whole = left ? whole_fpdu(qp, ring + length - left, left) : 0;
 
         if (left && rx_direct_begin(qp, stream, ring + length - left, left, whole))
@@ -404,6 +435,32 @@ static uint32_t deliver_stash(struct qp *qp, struct stream *stream)
     if (count)
         rx_stash_settle(qp, stream);
     return count;
+}
+
+/* --- an FPDU behind Reads --- */
+
+/* True: it is taken, and what came after it is next. Returns to *fpdus the number that was taken. */
+static bool go_on_behind(struct qp *qp, struct stream *stream, uint32_t *fpdus)
+{
+    unsigned int attention = atomic_load(&stream->attention);
+    struct behind *behind;
+    enum outcome outcome;
+
+    *fpdus = 0;
+    if (attention & ATTEND_EVICT) {
+        partial_end(qp, true);
+        return false;
+    }
+    behind = rx_take_behind(qp, stream);
+    if (!behind) {
+        on_nothing(qp, stream, attention & ATTEND_BROKEN ? -ECONNRESET : -EAGAIN);
+        return false;
+    }
+    outcome = on_fpdu(qp, &(struct mpa_fpdu){ .ulpdu = behind->ulpdu, .ulpdu_len = behind->length },
+                      (enum mpa_result)behind->framing);
+    free(behind);
+    *fpdus = 1;
+    return outcome == TAKEN && qp_state(qp) == RI_QPS_RTS;
 }
 
 /* Handles anything unusual before a read. True: continue with the reassembly buffer, and *got
@@ -478,7 +535,7 @@ static uint32_t receive_behind_rest(struct qp *qp, struct stream *stream)
         if (got == -EAGAIN && (atomic_load(&stream->attention) & ATTEND_STALLED))
             partial_check(qp, stream);
         if (got == 0 && (atomic_load(&stream->attention) & ATTEND_STASH)) {
-            stream_hold_input(stream, true); /* the end waits, too */
+            stream_hold_input(stream, ATTEND_HELD, true); /* the end waits, too */
             got = -EAGAIN;
         }
         return on_nothing(qp, stream, got);
@@ -495,9 +552,11 @@ static __attribute__((noinline)) uint32_t receive_behind_stash(struct qp *qp, st
     unsigned int attention = atomic_load_explicit(&stream->attention, memory_order_relaxed);
     uint32_t fpdus = 0;
 
+    if (unlikely(attention & ATTEND_BEHIND) && !go_on_behind(qp, stream, &fpdus))
+        return fpdus;
     if (likely(!(attention & ATTEND_STASH)))
-        return receive_behind_rest(qp, stream);
-    fpdus = deliver_stash(qp, stream);
+        return fpdus + receive_behind_rest(qp, stream);
+    fpdus += deliver_stash(qp, stream);
     if (qp_state(qp) != RI_QPS_RTS)
         return fpdus + 1;
     attention = atomic_load(&stream->attention);

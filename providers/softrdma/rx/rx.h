@@ -8,10 +8,12 @@
  *   rx_atomic.c  Atomic Request and Response   rx_fast.c  the fast path
  *   rx_stash.c  Sends that find no receive     rx_terminate.c  Terminate
  *   rx_direct.c  payload straight to its place checks.h  checks of both paths
+ *   rx_behind.c  what comes behind Reads
  */
 #ifndef ITAL_SOFTRDMA_RX_H
 #define ITAL_SOFTRDMA_RX_H
 
+#include "providers/softrdma/codec/mpa.h"
 #include "providers/softrdma/codec/rdmap.h"
 #include "providers/softrdma/objects/guard.h"
 #include "providers/softrdma/objects/regions.h"
@@ -160,6 +162,15 @@ bool rx_receive_gone(const struct qp *qp, struct wqe *wqe, struct fault *fault);
 bool rx_direct_begin(struct qp *qp, struct stream *stream, const uint8_t *octets, size_t length,
                      uint32_t whole);
 ssize_t rx_direct_read(struct qp *qp, struct stream *stream, size_t *behind, struct fault *fault);
+
+/* rx_behind.c. Must a segment of this kind be left until earlier requests of the peer are fetched?
+ * The second is for one that `fault` refuses. */
+bool rx_is_behind(struct qp *qp, enum rdmap_opcode opcode);
+bool rx_is_refused_behind(struct qp *qp, enum rdmap_opcode opcode, const struct fault *fault);
+/* It is left: the FPDU waits, and nothing more is read. False: no memory. */
+bool rx_wait_behind(struct qp *qp, const struct mpa_fpdu *fpdu, enum mpa_result framing);
+/* The FPDU that may be taken now, to be freed; NULL: it still waits. */
+struct behind *rx_take_behind(struct qp *qp, struct stream *stream);
 
 /* rx_terminate.c */
 void rx_on_terminate(struct qp *qp, const struct rdmap_segment *segment);

@@ -69,6 +69,8 @@ static bool find_target(struct qp *qp, const uint8_t *octets, struct target *tar
     target->front = tagged ? TAGGED_FRONT : UNTAGGED_FRONT;
     ddp_get_whole(octets + MPA_HDR_LEN, tagged, &target->segment.hdr);
     target->segment.payload_len = (front >> 16) + MPA_HDR_LEN - target->front;
+    if (qp->rx.unfetched && control != RDMAP_READ_RESP_WORD)
+        return false; /* rx_behind.c */
     switch (control) {
     case RDMAP_WORD(0, RDMAP_SEND): return find_receive(qp, target, fault);
     case RDMAP_WRITE_WORD: return rx_check_write(qp, &target->segment, &target->memory, fault);

@@ -58,7 +58,7 @@ static ALWAYS_INLINE bool take_send(struct qp *qp, const uint8_t *octets, uint32
     uint32_t next;
 
     ddp_get_whole(ddp, false, &hdr);
-    if (hdr.qn != DDP_QN_SEND || qp->rx.message_open || !crc_right(qp, octets, size))
+    if (hdr.qn != DDP_QN_SEND || qp->rx.any || !crc_right(qp, octets, size))
         return false;
     next = atomic_load_explicit(&qp->rq.next, memory_order_relaxed);
     if (!rx_send_in_turn(qp, &hdr, false,
@@ -85,7 +85,8 @@ static __attribute__((noinline)) bool take_write(struct qp *qp, const uint8_t *o
     uint8_t *memory;
 
     ddp_get_whole(ddp, true, &hdr);
-    if (!rx_write_allowed(qp, &hdr, length, &result, &memory) || !crc_right(qp, octets, size))
+    if (unlikely(qp->rx.unfetched) || !rx_write_allowed(qp, &hdr, length, &result, &memory) ||
+        !crc_right(qp, octets, size))
         return false;
     rx_place(memory, ddp + DDP_TAGGED_LEN, length);
     rx_finish_write(qp, memory, length, last);

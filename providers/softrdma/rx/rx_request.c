@@ -38,6 +38,7 @@ void rx_queue_request(struct qp *qp, const uint8_t *ulpdu, const struct inbound_
     *place = *request;
     place->msn = qp->rx.expect_read_msn++;
     memcpy(place->header, ulpdu, sizeof(place->header));
+    qp->rx.unfetched |= request->size || request->atomic;
     atomic_store_explicit(&qp->reads.ird_in, in + 1, memory_order_release);
     atomic_store(&qp->tx.wanted, true);
 }

@@ -170,7 +170,7 @@ bool rx_stash(struct qp *qp, const struct rdmap_segment *segment, struct fault *
     if (stash->first == entry)
         begin_waiting(qp, stash);
     if (stash->octets >= STASH_OCTETS && !(atomic_load(&stream->attention) & ATTEND_HELD))
-        stream_hold_input(stream, true);
+        stream_hold_input(stream, ATTEND_HELD, true);
     return true;
 }
 
@@ -225,5 +225,5 @@ void rx_stash_settle(struct qp *qp, struct stream *stream)
         rx_choose_path(qp);
     }
     if (stash->octets < STASH_OCTETS && (atomic_load(&stream->attention) & ATTEND_HELD))
-        stream_hold_input(stream, false);
+        stream_hold_input(stream, ATTEND_HELD, false);
 }

@@ -41,7 +41,6 @@ static inline void batch_reset(struct tx_batch *batch)
     batch->count = batch->first = 0;
     batch->octets = 0;
     batch->arena_used = batch->bounce_used = 0;
-    batch->names_source = false;
     if (batch->own) {
         free(batch->own);
         batch->own = NULL;
@@ -224,7 +223,7 @@ static inline uint32_t tx_note_outstanding(struct qp *qp)
 bool tx_atomic_request(struct qp *qp, const struct wqe *wqe, uint32_t index);
 bool tx_immediate(struct qp *qp, const struct wqe *wqe);
 /* Execute the peer's request and answer it. False: the stream has ended. */
-bool tx_atomic_response(struct qp *qp, const struct inbound_read *request);
+bool tx_atomic_response(struct qp *qp, struct inbound_read *request);
 
 /* End the stream: the request was allowed when it came, and is not any more (C-116).
  * tx_refuse.c. */
@@ -233,5 +232,27 @@ void tx_refuse_answer(struct qp *qp, const struct inbound_read *request, uint16_
 
 /* Build answers to the peer's requests, as many as fit, or one message only. tx_response.c. */
 void tx_build_responses(struct qp *qp, bool only_one);
+/* Begin an empty batch (tx_build.c). False: no memory, the stream has ended. */
+bool tx_begin_batch(struct qp *qp);
+/* Move the unsent octets of the batch to memory of its own (tx_detach.c). False: there is none, and
+ * the connection has ended; `detail` says why. */
+bool tx_own_batch(struct qp *qp, const char *detail);
+
+/* --- tx_fetch.c --- */
+
+/* Where the octets of the Read from read->sent on are kept. */
+static inline uint8_t *tx_kept(const struct inbound_read *read)
+{
+    return read->kept + (read->sent - read->kept_from);
+}
+/* They are not needed any more. */
+void tx_drop_kept(struct qp *qp, struct inbound_read *read);
+/* The connection has ended: no answer is built any more. */
+void tx_drop_all_kept(struct qp *qp);
+/* A batch of answers that are fetched already, after the end. False: there is none. */
+bool tx_build_kept(struct qp *qp);
+/* Execute the peer's atomic, if that has not been done. False: the stream has ended.
+ * tx_atomic.c. */
+bool tx_execute_atomic(struct qp *qp, struct inbound_read *request);
 
 #endif

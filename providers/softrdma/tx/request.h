@@ -19,6 +19,9 @@ bool tx_build(struct qp *qp);
 
 /* Must the request wait, by fences or ORD? */
 bool tx_must_wait(struct qp *qp, const struct wqe *wqe, uint32_t index);
+/* Has it to wait because it is no Read or atomic, and Reads of more than READS_AHEAD octets before
+ * it are unanswered? Only if tx.long_reads is set, which it clears. */
+bool tx_is_far_ahead(struct qp *qp, const struct wqe *wqe);
 /* The request fails here: the connection ends. */
 void tx_end_locally(struct qp *qp, struct wqe *wqe, enum ri_wc_status status);
 

@@ -190,6 +190,10 @@ enum ri_status post_list(struct qp *qp, struct ri_send_wr *wr, struct ri_send_wr
  * its turn. Under rx, inside a pass. */
 bool tx_answer_single(struct qp *qp, const uint8_t *request, const uint8_t *memory,
                       uint32_t octets);
+/* tx_fetch.c. Sources of the peer's Reads are fetched, and its atomics executed, before a later
+ * request of it is. False: some are not, and the lane is called when there is more to see. Under
+ * rx, inside a pass. */
+bool tx_fetch(struct qp *qp);
 /* The QP has left RTS: the stream continues alone, both queues are flushed. Once per connection.
  * Inside tx. */
 void tx_stop(struct qp *qp);

@@ -54,6 +54,7 @@ bool tx_take_up(struct qp *qp, ssize_t sent)
         if ((size_t)sent == wanted) {
             batch->octets = 0;
             batch->first = batch->count;
+            atomic_store_explicit(&qp->tx.names_source, false, memory_order_release);
         } else {
             batch_advance(batch, (size_t)sent);
         }

@@ -3,9 +3,10 @@
  * Transmit, RFC 7306: this side's Atomic Requests and Immediate Data, and the execution of the
  * peer's atomics.
  *
- * A peer's atomic is executed when its answer is built, in its place among the answers to Reads: a
- * Read that came before it has fetched its data by then (an atomic is in no batch that names the
- * source of a Read before it), one that came after it fetches later. Two
+ * A peer's atomic is executed when its answer is built, or before a later Send or Write is
+ * (tx_fetch.c), in its place among the answers to Reads: a Read that came before it has fetched its
+ * data by then (an atomic is in no batch that names the source of a Read before it), one that came
+ * after it fetches later. Two
  * lanes or QPs may execute atomics on the same word at once: the processor's compare-and-exchange
  * makes each of them atomic.
  */
@@ -105,17 +106,16 @@ static uint64_t execute(uint64_t *word, const struct inbound_read *request)
 
 /* The target is looked up again: it may have been revoked, or bound elsewhere, since the request
  * was accepted. */
-bool tx_atomic_response(struct qp *qp, const struct inbound_read *request)
+bool tx_execute_atomic(struct qp *qp, struct inbound_read *request)
 {
-    struct rdmap_atomic_resp response = { .id = request->sink_stag };
-    struct fpdu fpdu;
-    uint8_t *at = fpdu_begin(qp, &fpdu);
     struct stag_entry *entry;
     uint8_t *memory;
-    uint32_t head;
-    enum stag_result result = qp_enter_remote(qp, request->source_stag, RI_ACCESS_REMOTE_ATOMIC,
-                                              request->source_to, ATOMIC_OCTETS, &memory, &entry);
+    enum stag_result result;
 
+    if (request->executed)
+        return true;
+    result = qp_enter_remote(qp, request->source_stag, RI_ACCESS_REMOTE_ATOMIC, request->source_to,
+                             ATOMIC_OCTETS, &memory, &entry);
     if (result != STAG_OK) {
         tx_refuse_answer(qp, request, tx_protection_value(result), RI_EVENT_READ_ACCESS);
         return false;
@@ -130,8 +130,22 @@ bool tx_atomic_response(struct qp *qp, const struct inbound_read *request)
         tx_refuse_answer(qp, request, TERMINATE_LOCAL, RI_EVENT_READ_ACCESS);
         return false;
     }
-    response.value = execute((uint64_t *)(void *)memory, request);
+    request->data = execute((uint64_t *)(void *)memory, request);
+    request->executed = true;
     stag_leave(entry);
+    return true;
+}
+
+bool tx_atomic_response(struct qp *qp, struct inbound_read *request)
+{
+    struct rdmap_atomic_resp response = { .id = request->sink_stag };
+    struct fpdu fpdu;
+    uint8_t *at = fpdu_begin(qp, &fpdu);
+    uint32_t head;
+
+    if (!tx_execute_atomic(qp, request))
+        return false;
+    response.value = request->data;
     head = ddp_put_untagged_fpdu(at, RDMAP_ATOMIC_RESP_LEN, true, rdmap_ctrl(RDMAP_ATOMIC_RESP), 0,
                                  DDP_QN_ATOMIC, qp->tx.atomic_msn++, 0);
     rdmap_put_atomic_resp(at + head, &response);

@@ -85,6 +85,7 @@ static bool read_request(struct qp *qp, const struct wqe *wqe, uint32_t index)
         .invalidates = wqe->opcode == RI_WR_RDMA_READ_INVALIDATE,
     };
 
+    qp->tx.long_reads |= request.size > qp->tx.small_read;
     send_read_request(qp, &record, &request);
     return true;
 }
@@ -293,6 +294,9 @@ static void build_requests(struct qp *qp, bool only_one)
         struct wqe *wqe = wq_slot(&qp->sq, index);
         enum step step = STEP_BUILT;
 
+        if (__builtin_expect(qp->tx.long_reads, 0) && !qp->tx.message_begun &&
+            tx_is_far_ahead(qp, wqe))
+            return;
         if (qp->tx.message_begun || !tx_is_short(qp, wqe) || !tx_short(qp, wqe))
             step = step_of_message(qp, wqe, index);
         if (step == STEP_STOP)
@@ -368,7 +372,7 @@ static void build_messages(struct qp *qp)
         build_requests(qp, false);
 }
 
-bool tx_build(struct qp *qp)
+bool tx_begin_batch(struct qp *qp)
 {
     if (__builtin_expect(!qp->tx.batch.memory, 0) && !tx_borrow(qp))
         return false;
@@ -377,9 +381,16 @@ bool tx_build(struct qp *qp)
         fpdu_learn_mulpdu(qp);
     if (__builtin_expect(qp->tx.resize_batch, 0))
         choose_size(qp);
+    return true;
+}
+
+bool tx_build(struct qp *qp)
+{
+    if (!tx_begin_batch(qp))
+        return false;
     if (qp->tx.rtr_to_send)
         build_rtr(qp);
-    qp->tx.single_below = qp_is_acknowledged(qp) ? 0 : qp->tx.short_below;
+    qp->tx.single_below = qp_is_acknowledged(qp) || qp->tx.long_reads ? 0 : qp->tx.short_below;
     if (atomic_load_explicit(&qp->tx.holding, memory_order_acquire)) {
         qp->tx.single_below = 0;
         tx_build_responses(qp, false);

@@ -41,25 +41,34 @@ static bool own_batch(struct tx_batch *batch)
     return true;
 }
 
+bool tx_own_batch(struct qp *qp, const char *detail)
+{
+    const struct qp_end end = { .event = RI_EVENT_LLP_LOST,
+                                .state = RI_QPS_ERROR,
+                                .lost = true,
+                                .by_this_side = true,
+                                .detail = detail };
+
+    if (own_batch(&qp->tx.batch)) {
+        atomic_store(&qp->tx.names_source, false);
+        return true;
+    }
+    /* Nothing may follow the missing octets. */
+    batch_reset(&qp->tx.batch);
+    atomic_store(&qp->tx.error, ENOMEM);
+    qp_end(qp, &end);
+    return false;
+}
+
 static void detach_batch(struct qp *qp, const struct memory_range *range)
 {
-    static const struct qp_end end = { .event = RI_EVENT_LLP_LOST,
-                                       .state = RI_QPS_ERROR,
-                                       .lost = true,
-                                       .by_this_side = true,
-                                       .detail =
-                                           "no memory for the output of a deregistered region" };
-    struct tx_batch *batch = &qp->tx.batch;
+    const struct tx_batch *batch = &qp->tx.batch;
     bool touched = false;
 
     for (uint32_t i = batch->first; i < batch->count && !touched; i++)
         touched = touches(range, batch->iov[i].iov_base, batch->iov[i].iov_len);
-    if (!touched || own_batch(batch))
-        return;
-    /* Nothing may follow the missing octets. */
-    batch_reset(batch);
-    atomic_store(&qp->tx.error, ENOMEM);
-    qp_end(qp, &end);
+    if (touched)
+        tx_own_batch(qp, "no memory for the output of a deregistered region");
 }
 
 /* The message under way cannot continue if it would read there. */

@@ -45,6 +45,35 @@ bool tx_must_wait(struct qp *qp, const struct wqe *wqe, uint32_t index)
 }
 
 /*
+ * The peer executes no Send or Write before it has fetched the sources of the Reads before it. What
+ * it cannot fetch at once it leaves unread behind, so two ends that read much from each other and
+ * then write would wait for each other. So none of that is sent: an end of this kind keeps
+ * READS_AHEAD octets.
+ */
+static bool reads_too_far(const struct qp *qp)
+{
+    uint32_t out = atomic_load_explicit(&qp->reads.ord_out, memory_order_acquire);
+    uint64_t octets = 0;
+
+    for (; out != atomic_load_explicit(&qp->reads.ord_in, memory_order_relaxed); out++)
+        octets += qp->reads.ord_ring[out & (qp->reads.ord_size - 1)].size;
+    return octets > READS_AHEAD;
+}
+
+bool tx_is_far_ahead(struct qp *qp, const struct wqe *wqe)
+{
+    if (wqe_is_answered(wqe) || wqe_is_local(wqe))
+        return false;
+    if (reads_too_far(qp)) {
+        atomic_thread_fence(memory_order_seq_cst); /* as in tx_must_wait() */
+        if (reads_too_far(qp))
+            return true;
+    }
+    qp->tx.long_reads = reads_outstanding(qp);
+    return false;
+}
+
+/*
  * The request for an acknowledgement is an empty Read behind the Sends and Writes: its answer means
  * that they were taken. One at a time; one is due when the queue is empty, or after so many
  * requests that a full queue does not wait for the last of them.

@@ -20,7 +20,8 @@
  * (lanes_leave_memory), so the payload of a window is copied. */
 static bool is_named(const struct qp *qp, const struct stag_entry *entry)
 {
-    return !qp->framing.crc && !qp->rnic->options.guard && entry->kind == STAG_REGION;
+    return !qp->framing.crc && !qp->rnic->options.guard && !qp->tx.fetching && entry &&
+           entry->kind == STAG_REGION;
 }
 
 /* So is what is summed, or read by the kernel. False: there is no memory for it, and the stream has
@@ -49,7 +50,7 @@ static void send_source(struct qp *qp, struct fpdu *fpdu, uint32_t head, uint8_t
     fpdu_head(qp, fpdu, head);
     if (is_named(qp, entry)) {
         fpdu_name_payload(qp, fpdu, source, octets, 0);
-        qp->tx.batch.names_source = true;
+        atomic_store_explicit(&qp->tx.names_source, true, memory_order_relaxed);
         fpdu_end(qp, fpdu, head + octets);
         return;
     }
@@ -67,8 +68,8 @@ static void send_source(struct qp *qp, struct fpdu *fpdu, uint32_t head, uint8_t
 
 /* Option guard: the kernel reads the source into the bounce buffer, which becomes the source.
  * False: it cannot be read. */
-static bool fetch_source(struct qp *qp, const struct inbound_read *read, uint8_t **source,
-                         uint32_t octets)
+static bool read_source(struct qp *qp, const struct inbound_read *read, uint8_t **source,
+                        uint32_t octets)
 {
     uint8_t *to = qp->tx.batch.bounce + qp->tx.batch.bounce_used;
 
@@ -78,7 +79,8 @@ static bool fetch_source(struct qp *qp, const struct inbound_read *read, uint8_t
     return true;
 }
 
-/* One segment; the source is looked up again for each. False: the stream has ended. */
+/* One segment; the source is looked up again for each, unless it is kept. False: the stream has
+ * ended. */
 static bool response_segment(struct qp *qp, struct inbound_read *read)
 {
     uint32_t octets = read->size - read->sent, head;
@@ -89,7 +91,9 @@ static bool response_segment(struct qp *qp, struct inbound_read *read)
 
     if (octets >= qp->tx.short_below)
         octets = smaller(octets, fpdu_payload_max(qp, true));
-    if (octets)
+    if (read->kept)
+        source = tx_kept(read);
+    else if (octets)
         result = qp_enter_remote(qp, read->source_stag, RI_ACCESS_REMOTE_READ,
                                  read->source_to + read->sent, octets, &source, &entry);
     if (result != STAG_OK) {
@@ -97,11 +101,12 @@ static bool response_segment(struct qp *qp, struct inbound_read *read)
         return false;
     }
     if (!has_bounce(qp, entry, octets)) {
-        stag_leave(entry);
+        if (entry)
+            stag_leave(entry);
         return false;
     }
-    if (__builtin_expect(qp->rnic->options.guard, 0) && octets &&
-        !fetch_source(qp, read, &source, octets)) {
+    if (__builtin_expect(qp->rnic->options.guard, 0) && entry &&
+        !read_source(qp, read, &source, octets)) {
         stag_leave(entry);
         tx_refuse_answer(qp, read, TERMINATE_LOCAL, RI_EVENT_READ_ACCESS);
         return false;
@@ -112,7 +117,29 @@ static bool response_segment(struct qp *qp, struct inbound_read *read)
     if (entry)
         stag_leave(entry);
     read->sent += octets;
+    if (__builtin_expect(read->kept != NULL, 0) && read->sent == read->size)
+        tx_drop_kept(qp, read);
     return true;
+}
+
+/* The answer is built, or as much of it as there is room for. False: not all of it is. */
+static bool build_response(struct qp *qp, struct inbound_read *read)
+{
+    do {
+        if (!batch_room(qp) || qp->tx.batch.bounce_used + qp->tx.mulpdu > TX_BOUNCE_OCTETS)
+            return false;
+        if (read->atomic ? !tx_atomic_response(qp, read) : !response_segment(qp, read))
+            return false;
+        qp->tx.response_begun = read->sent != read->size;
+    } while (qp->tx.response_begun);
+    return true;
+}
+
+/* An answer of the peer's requests is built: what waited for it is looked at again. */
+static __attribute__((noinline)) void resume_input(struct qp *qp)
+{
+    qp->tx.input_waits = false;
+    lane_call(qp->stream);
 }
 
 void tx_build_responses(struct qp *qp, bool only_one)
@@ -128,16 +155,14 @@ void tx_build_responses(struct qp *qp, bool only_one)
             batch_fill_any(&qp->tx.batch);
             qp->tx.resize_batch = true;
         }
-        if (read->atomic && qp->tx.batch.names_source)
+        if (read->atomic && atomic_load_explicit(&qp->tx.names_source, memory_order_relaxed) &&
+            !read->executed)
             return; /* the Read before it has not fetched its data yet */
-        do {
-            if (!batch_room(qp) || qp->tx.batch.bounce_used + qp->tx.mulpdu > TX_BOUNCE_OCTETS)
-                return;
-            if (read->atomic ? !tx_atomic_response(qp, read) : !response_segment(qp, read))
-                return;
-            qp->tx.response_begun = read->sent != read->size;
-        } while (qp->tx.response_begun);
+        if (!build_response(qp, read))
+            return;
         atomic_store_explicit(&qp->reads.ird_out, ++out, memory_order_release);
+        if (__builtin_expect(qp->tx.input_waits, 0))
+            resume_input(qp);
         if (only_one)
             return;
     }

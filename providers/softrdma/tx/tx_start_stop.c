@@ -47,7 +47,10 @@ enum ri_status tx_start(struct qp *qp, const struct ri_llp_handover *handover)
     qp->tx.position = qp->tx.accepted = qp->tx.full_operation = 0;
     qp->tx.message_begun = qp->tx.response_begun = qp->tx.requests_first = qp->tx.source_gone =
         false;
-    qp->tx.split = false;
+    qp->tx.split = qp->tx.fetching = qp->tx.keeps = false;
+    qp->tx.input_waits = qp->tx.long_reads = false;
+    atomic_store(&qp->tx.names_source, false);
+    qp->tx.small_read = READS_AHEAD / (qp->rnic->attr.max_ord ? qp->rnic->attr.max_ord : 1);
     qp->tx.heard = UINT64_MAX;
     qp->tx.immediate_due = false;
     qp->tx.local_revoked = false;
@@ -111,25 +114,51 @@ uint8_t *tx_terminate_fpdu(struct qp *qp, size_t *length)
     return own;
 }
 
+/* Memory for `more` octets behind those of the tail, or NULL. */
+static uint8_t *grow_tail(uint8_t **tail, size_t used, size_t more)
+{
+    uint8_t *grown = realloc(*tail, used + more);
+
+    if (!grown)
+        return NULL;
+    *tail = grown;
+    return grown + used;
+}
+
+/* Adds the unsent octets of the batch, and empties it. False: no memory. */
+static bool add_batch(struct tx_batch *batch, uint8_t **tail, size_t *used)
+{
+    uint8_t *to = batch->octets ? grow_tail(tail, *used, batch->octets) : NULL;
+    bool done = to || !batch->octets;
+
+    for (uint32_t i = batch->first; to && i < batch->count; i++) {
+        memcpy(to, batch->iov[i].iov_base, batch->iov[i].iov_len);
+        to += batch->iov[i].iov_len;
+        *used += batch->iov[i].iov_len;
+    }
+    batch_reset(batch);
+    return done;
+}
+
+/* The answers that are fetched leave before the Terminate: they are of earlier requests. */
 uint8_t *tx_take_tail(struct qp *qp, size_t *length)
 {
-    struct tx_batch *batch = &qp->tx.batch;
-    size_t last = 0, used = 0;
-    uint8_t *terminate = qp->life.terminate_wanted ? tx_terminate_fpdu(qp, &last) : NULL;
-    uint8_t *tail = batch->octets + last ? malloc(batch->octets + last) : NULL;
+    uint8_t *tail = NULL, *to, *terminate = NULL;
+    bool whole;
+    size_t last;
 
-    if (tail) {
-        for (uint32_t i = batch->first; i < batch->count; i++) {
-            memcpy(tail + used, batch->iov[i].iov_base, batch->iov[i].iov_len);
-            used += batch->iov[i].iov_len;
-        }
-        if (terminate)
-            memcpy(tail + used, terminate, last);
-        used += last;
+    *length = 0;
+    whole = add_batch(&qp->tx.batch, &tail, length);
+    while (whole && tx_build_kept(qp))
+        whole = add_batch(&qp->tx.batch, &tail, length);
+    if (whole && qp->life.terminate_wanted)
+        terminate = tx_terminate_fpdu(qp, &last);
+    to = terminate ? grow_tail(&tail, *length, last) : NULL;
+    if (to) {
+        memcpy(to, terminate, last);
+        *length += last;
     }
     free(terminate);
-    batch_reset(batch);
-    *length = used;
     return tail;
 }
 
@@ -140,6 +169,7 @@ void tx_stop(struct qp *qp)
     size_t length = 0;
     uint8_t *tail = qp->life.lost || atomic_load(&qp->tx.error) ? NULL : tx_take_tail(qp, &length);
 
+    tx_drop_all_kept(qp);
     qp->tx.single_below = 0;
     atomic_store(&qp->tx.stopped, true); /* before rx: who holds it may wait for this */
     spinlock_lock(&stream->rx);
