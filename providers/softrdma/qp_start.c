@@ -133,6 +133,7 @@ static enum ri_status begin(struct qp *qp, const struct ri_llp_handover *handove
     qp->rx.position = 0;
     qp->rx.expect_send_msn = qp->rx.expect_read_msn = qp->rx.expect_atomic_msn = 1;
     qp->rx.any = 0;
+    qp->rx.write_octets = qp->rx.write_length = 0;
     atomic_store(&qp->rx.behind_stash, false);
     qp->rx.rtr_await = handover->rtr_await;
     rx_choose_path(qp);

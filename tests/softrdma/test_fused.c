@@ -105,12 +105,15 @@ END_TEST
 
 #define LONG 200000u
 
-/* One receive and one completion each; a long Send takes several segments. */
+/* One receive and one completion each; a long Send takes several segments. Without CRC, long
+ * payload goes straight to its place. */
 START_TEST(between_two)
 {
+    struct ri_llp_handover handover = plain;
     struct region from, to;
 
-    testbed_connect(&bed, NULL, NULL);
+    handover.crc = _i == 0;
+    testbed_connect(&bed, NULL, &handover);
     agree(a, true);
     agree(b, true);
     from = region_new(a, LONG, TESTBED_ALL);
@@ -215,15 +218,90 @@ START_TEST(changes_inside_a_message)
 }
 END_TEST
 
+/* The length that goes into the completion is that of what was written just before: the peer's word
+ * is compared, whether the message waits for a receive or not. */
+static const struct {
+    uint32_t written, last, told;
+    bool right;
+} told_lengths[] = {
+    { 4, true, 4, true },         { 4, true, UINT32_MAX, false }, { 4, true, 3, false },
+    { 0, true, 0, true },         { 0, true, 1, false },          { 4, false, 4, false },
+    { 40000, true, 40000, true }, { 40000, true, 39999, false },
+};
+
+static void write_and_tell(const struct region *to, uint32_t written, bool last, uint32_t told,
+                           uint32_t msn)
+{
+    static const uint8_t octets[40000];
+    uint8_t immediate[RDMAP_IMM_LEN];
+
+    raw_tagged(&raw, RDMAP_WRITE, last, to->keys.rkey, (uintptr_t)to->octets, octets, written);
+    rdmap_put_imm(immediate, (uint64_t)told << 32 | 7);
+    raw_untagged(&raw, RDMAP_IMM, true, DDP_QN_SEND, msn, 0, immediate, sizeof(immediate));
+}
+
+START_TEST(told_length_is_compared)
+{
+    const int row = _i / 2;
+    const bool waits = _i % 2;
+    struct ri_qp_modify modify = { .size = sizeof(modify), .mask = RI_QPM_RNR, .rnr_retry = 7 };
+    struct region to;
+
+    open_raw(NULL, &plain);
+    agree(a, true);
+    OK(bed.fake.privileged.qp_modify(a->qp, &modify));
+    to = region_new(a, 40000, TESTBED_ALL);
+    if (!waits)
+        side_receive(a, 1, region_sge(&to, 0, 64));
+    write_and_tell(&to, told_lengths[row].written, told_lengths[row].last, told_lengths[row].told,
+                   1);
+    testbed_passes(&bed, 5);
+    if (waits && told_lengths[row].right)
+        side_receive(a, 1, region_sge(&to, 0, 64));
+    if (told_lengths[row].right) {
+        expect(a, 1, RI_WC_RECV_IMMEDIATE, told_lengths[row].written, RI_WC_WITH_IMMEDIATE, 7);
+    } else {
+        raw_expect_terminate(&raw, TERMINATE_STREAM);
+        side_expect_event(a, RI_EVENT_REMOTE_OPERATION, TERMINATE_STREAM);
+    }
+    region_free(a, &to);
+    raw_close(&raw);
+}
+END_TEST
+
+/* One Write, and Immediate Data twice. */
+START_TEST(a_length_is_told_once)
+{
+    uint8_t immediate[RDMAP_IMM_LEN];
+    struct region to;
+
+    open_raw(NULL, &plain);
+    agree(a, true);
+    to = region_new(a, 64, TESTBED_ALL);
+    side_receive(a, 1, region_sge(&to, 0, 64));
+    side_receive(a, 2, region_sge(&to, 0, 64));
+    write_and_tell(&to, 4, true, 4, 1);
+    rdmap_put_imm(immediate, UINT64_C(4) << 32);
+    raw_untagged(&raw, RDMAP_IMM, true, DDP_QN_SEND, 2, 0, immediate, sizeof(immediate));
+    expect(a, 1, RI_WC_RECV_IMMEDIATE, 4, RI_WC_WITH_IMMEDIATE, 7);
+    raw_expect_terminate(&raw, TERMINATE_STREAM);
+    side_expect(a, a->recv_cq, 2, RI_WC_FLUSHED, 0);
+    region_free(a, &to);
+    raw_close(&raw);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("fused immediate data");
     TCase *tc = new_case(suite, "fused");
 
     tcase_add_test(tc, on_the_wire);
-    tcase_add_test(tc, between_two);
+    tcase_add_loop_test(tc, between_two, 0, 2);
     tcase_add_test(tc, waits_for_a_receive);
     tcase_add_test(tc, not_agreed);
     tcase_add_test(tc, changes_inside_a_message);
+    tcase_add_loop_test(tc, told_length_is_compared, 0, 2 * (int)ARRAY_SIZE(told_lengths));
+    tcase_add_test(tc, a_length_is_told_once);
     return tc_main(suite);
 }

@@ -239,6 +239,9 @@ struct qp_rx {
     uint8_t message_opcode;
     uint32_t message_stag;
     uint32_t message_received;
+    /* Octets of the RDMA Write under way, and of the last one, until Immediate Data tells its
+     * length. */
+    uint64_t write_octets, write_length;
     /* The peer's ready-to-receive message is to come. */
     bool rtr_await;
     /* FPDUs may go the fast path (rx/rx_fast.c). */

@@ -63,12 +63,21 @@ static ALWAYS_INLINE bool rx_write_allowed(struct qp *qp, const struct ddp_hdr *
     return *result == STAG_OK && qp_allows(qp, RI_QP_WRITE_ENABLE);
 }
 
+static ALWAYS_INLINE void rx_end_write(struct qp *qp)
+{
+    qp->rx.write_length = qp->rx.write_octets;
+    qp->rx.write_octets = 0;
+}
+
 static ALWAYS_INLINE void rx_finish_write(struct qp *qp, const uint8_t *memory, uint32_t octets,
                                           bool last)
 {
     TRACE3(place, qp->qpn, memory, octets);
-    if (last)
+    qp->rx.write_octets += octets;
+    if (last) {
+        rx_end_write(qp);
         count_up(&qp->counters.received_messages, 1);
+    }
 }
 
 /* --- requests that are answered --- */

@@ -117,6 +117,8 @@ static void keep_rest(struct qp *qp, struct stream *stream, const struct target 
     } else {
         if (target->read)
             target->read->received += placed;
+        else
+            qp->rx.write_octets += placed;
         be_put64(header + TAGGED_FRONT - sizeof(uint64_t), target->segment.hdr.to + placed);
     }
     be_put16(header, (uint16_t)(target->front - MPA_HDR_LEN + rest));

@@ -212,15 +212,32 @@ bool rx_on_send(struct qp *qp, const struct rdmap_segment *segment, struct fault
 
 /* --- Immediate Data, stage 11 --- */
 
+/* Fused: the length of the Write before it, which goes into a completion. It is compared when it
+ * comes, also if it has to wait for a receive. */
+static bool tells_right_length(struct qp *qp, const struct rdmap_segment *segment)
+{
+    const struct stash *stash = qp->stream->stash;
+    uint64_t told = rdmap_get_imm(segment->payload) >> 32, written = qp->rx.write_length;
+
+    if (stash && stash->delivering)
+        return true;
+    qp->rx.write_length = 0;
+    return told == written;
+}
+
 /* One segment of 8 octets. It is checked when its receive is known. It may not come between the
  * segments of a Send. */
 bool rx_on_immediate(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault)
 {
     const bool inside = qp->rx.message_open;
+    const bool fused = atomic_load_explicit(&qp->attr.fused, memory_order_relaxed);
     enum rdmap_result result = rdmap_check_payload(segment);
     uint32_t octets = 0;
     struct wqe *wqe;
 
+    if (fused && result == RDMAP_OK && !tells_right_length(qp, segment))
+        return FAULT(TERMINATE_STREAM, RI_EVENT_REMOTE_OPERATION,
+                     "Immediate Data tells another length than that of the RDMA Write before it");
     if (rx_is_behind_stash(qp))
         return rx_stash(qp, segment, fault);
     if (!match_message(qp, segment, fault))
@@ -235,7 +252,7 @@ bool rx_on_immediate(struct qp *qp, const struct rdmap_segment *segment, struct 
     wqe->operand = rdmap_get_imm(segment->payload);
     wqe->wc_flags = (uint8_t)(RI_WC_WITH_IMMEDIATE |
                               (segment->op->solicited ? RI_WC_SOLICITED : 0));
-    if (atomic_load_explicit(&qp->attr.fused, memory_order_relaxed)) { /* of a Write, with length */
+    if (fused) { /* of a Write, with length */
         octets = (uint32_t)(wqe->operand >> 32);
         wqe->operand &= UINT32_MAX;
     }

@@ -61,6 +61,8 @@ bool rx_on_write(struct qp *qp, const struct rdmap_segment *segment, struct faul
     if (!octets) { /* C-081; harmless, but they take time: X-023 */
         count_up(&qp->counters.empty_writes, 1);
         count_up(&qp->lane->empty_writes, 1);
+        if (segment->hdr.last)
+            rx_end_write(qp);
         return true;
     }
     if (!rx_check_write(qp, segment, &memory, fault))
