@@ -11,6 +11,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "base/clock.h"
 #include "providers/softrdma/softrdma.h"
@@ -391,6 +392,63 @@ START_TEST(full_stops_reading)
 }
 END_TEST
 
+static void raw_send_octets(struct raw *raw, uint32_t *msn)
+{
+    static uint8_t octets[60000];
+
+    raw_untagged(raw, RDMAP_SEND, true, DDP_QN_SEND, ++*msn, 0, octets, sizeof(octets));
+}
+
+/* The answer to a Read of the receiver is behind a full stash: the stash grows. */
+START_TEST(own_requests_go_on_behind_a_full_stash)
+{
+    uint64_t posted;
+
+    connect_agreed(FOREVER, 0);
+    posted = fill_up();
+    side_read(b, 5000, region_sge(&to, 0, 8), (uintptr_t)from.octets, from.keys.rkey);
+    side_expect(b, b->send_cq, 5000, RI_WC_SUCCESS, 8);
+    ck_assert_mem_eq(to.octets, from.octets, 8);
+    for (uint64_t i = 0; i < posted; i++) {
+        side_receive(b, i, region_sge(&to, 0, PIECE));
+        side_expect(b, b->recv_cq, i, RI_WC_SUCCESS, PIECE);
+    }
+    ck_assert_uint_eq(stashed(b), 0);
+    close_regions();
+}
+END_TEST
+
+/* It grows up to a bound, and then the connection ends; the reason is said once. */
+START_TEST(a_stash_that_is_stuck_ends_the_connection)
+{
+    uint8_t ulpdu[128];
+    struct region sink;
+    struct raw raw;
+    uint32_t msn = 0;
+
+    open_speaking(&raw, NULL, &plain);
+    agree(a, FOREVER, 0);
+    sink = region_new(a, 64, TESTBED_ALL);
+    side_read(a, 1, region_sge(&sink, 0, 8), 0, 0x77);
+    ck_assert_uint_gt(raw_next(&raw, ulpdu, sizeof(ulpdu)), 0);
+    while (!is_held(a)) {
+        raw_send_octets(&raw, &msn);
+        testbed_passes(&bed, 2);
+        ck_assert_uint_lt(stashed(a), 17u << 20);
+    }
+    ck_assert_uint_ge(stashed(a), 16u << 20);
+    ck_assert_uint_ne(qp_of(a)->stream->stash->stuck_at, CLOCK_NEVER);
+    qp_of(a)->stream->stash->stuck_at = clock_now();
+    fake_host_expire_timers(&bed.fake);
+    expect_terminate(&raw, TERMINATE_U_NOBUF, ulpdu);
+    side_expect_event(a, RI_EVENT_NO_RECEIVE, TERMINATE_U_NOBUF);
+    side_expect(a, a->send_cq, 1, RI_WC_FLUSHED, 0);
+    region_free(a, &sink);
+    side_close(a);
+    raw_close(&raw);
+}
+END_TEST
+
 /* An FPDU that stays incomplete because this side does not read is no fault of the peer. */
 START_TEST(held_input_is_no_stall)
 {
@@ -412,19 +470,49 @@ END_TEST
 
 /* ---- ends ---- */
 
-/* The peer closes in order: what it had sent is delivered first. */
+/* The peer closes in order: what it had sent is delivered first, if receives come soon. */
 START_TEST(an_end_waits_behind_the_sends)
 {
     connect_agreed(FOREVER, 0);
     send_text(1, "last words");
     side_expect(a, a->send_cq, 1, RI_WC_SUCCESS, 10);
     side_modify(a, RI_QPS_CLOSING);
+    ck_assert(fake_host_until(&bed.fake, qp_of(b)->stream->stash->over_at != CLOCK_NEVER,
+                              TESTBED_TIMEOUT));
+    qp_of(b)->stream->stash->over_at = CLOCK_NEVER - 1; /* however slow this machine is */
     ck_assert(side_idle(b, b->recv_cq));
     ck_assert_int_eq(side_query(b).state, RI_QPS_RTS);
     side_receive(b, 2, region_sge(&to, 0, 64));
     side_expect(b, b->recv_cq, 2, RI_WC_SUCCESS, 10);
     side_expect_event(b, RI_EVENT_LLP_CLOSED, 0);
     close_regions();
+}
+END_TEST
+
+/* No receive comes: the end is taken up, behind one Send and behind a full stash and octets that
+ * nobody reads. */
+START_TEST(an_end_is_seen_whatever_waits)
+{
+    uint64_t begin = clock_now();
+    uint32_t msn = 0;
+    struct raw raw;
+
+    open_speaking(&raw, NULL, &plain);
+    agree(a, FOREVER, 0);
+    raw_send_octets(&raw, &msn);
+    while (_i && !is_held(a)) {
+        raw_send_octets(&raw, &msn);
+        testbed_passes(&bed, 2);
+    }
+    if (_i)
+        raw_send_octets(&raw, &msn);
+    ck_assert_int_eq(shutdown(raw.fd, SHUT_WR), 0);
+    side_expect_event(a, RI_EVENT_LLP_CLOSED, 0);
+    ck_assert_uint_ge(clock_now() - begin, 500 * CLOCK_NS_PER_MS);
+    ck_assert_int_eq(side_query(a).state, RI_QPS_ERROR);
+    ck_assert_uint_eq(atomic_load(&qp_of(a)->rnic->stash_octets), 0);
+    side_close(a);
+    raw_close(&raw);
 }
 END_TEST
 
@@ -551,9 +639,12 @@ int main(void)
     tcase_add_test(tc, two_wait_for_a_shared_queue);
     tc = new_case(suite, "a full stash");
     tcase_add_test(tc, full_stops_reading);
+    tcase_add_test(tc, own_requests_go_on_behind_a_full_stash);
+    tcase_add_test(tc, a_stash_that_is_stuck_ends_the_connection);
     tcase_add_test(tc, held_input_is_no_stall);
     tc = new_case(suite, "ends");
     tcase_add_test(tc, an_end_waits_behind_the_sends);
+    tcase_add_loop_test(tc, an_end_is_seen_whatever_waits, 0, 2);
     tcase_add_loop_test(tc, a_reset_is_seen, 0, 2);
     tcase_add_test(tc, a_terminate_is_obeyed);
     tcase_add_loop_test(tc, ended_while_sends_wait, 0, 3);

@@ -84,17 +84,27 @@ void stream_ready(void *arg, uint32_t events)
     if (unlikely(events & (EPOLLERR | EPOLLHUP)) &&
         (atomic_load(&stream->attention) & ATTEND_UNREAD))
         atomic_fetch_or(&stream->attention, ATTEND_BROKEN);
+    if (unlikely(events & EPOLLRDHUP) && (atomic_load(&stream->attention) & ATTEND_HELD))
+        atomic_fetch_or(&stream->attention, ATTEND_OVER);
     lane_mark_ready(stream);
 }
 
-/* The set is level-triggered: an end of stream that was read would be reported for ever. */
+/* The set is level-triggered: an end of stream that was read, or noted, would be reported for
+ * ever. Behind a full stash it is told before it is read. */
+static uint32_t watched_input(struct stream *stream)
+{
+    unsigned int attention = atomic_load(&stream->attention);
+
+    if (atomic_load(&stream->input_ended) || (attention & ATTEND_BEHIND))
+        return 0;
+    if (attention & ATTEND_HELD)
+        return attention & ATTEND_OVER ? 0 : EPOLLRDHUP;
+    return EPOLLIN | EPOLLRDHUP;
+}
+
 static uint32_t watched_events(struct stream *stream)
 {
-    bool none = atomic_load(&stream->input_ended) ||
-                (atomic_load(&stream->attention) & ATTEND_UNREAD);
-    uint32_t input = none ? 0 : EPOLLIN | EPOLLRDHUP;
-
-    return input | (atomic_load(&stream->want_output) ? EPOLLOUT : 0);
+    return watched_input(stream) | (atomic_load(&stream->want_output) ? EPOLLOUT : 0);
 }
 
 /* Two threads may be here at once, for input and for output: the last one to tell the host sees
@@ -177,6 +187,13 @@ void partial_drop(struct stream *stream)
     atomic_store_explicit(&stream->partial.since, 0, memory_order_relaxed);
 }
 
+void stash_charge(struct stash *stash, size_t more, size_t less)
+{
+    stash->octets += more - less;
+    atomic_fetch_add_explicit(&stash->stream->lane->rnic->stash_octets, (uint64_t)more - less,
+                              memory_order_relaxed);
+}
+
 void stash_drop(struct stream *stream)
 {
     struct stash *stash = stream->stash;
@@ -190,7 +207,7 @@ void stash_drop(struct stream *stream)
     }
     stash->first = NULL;
     stash->end = &stash->first;
-    stash->octets = 0;
+    stash_charge(stash, 0, stash->octets);
     atomic_fetch_and(&stream->attention, ~(unsigned int)ATTEND_STASH);
 }
 

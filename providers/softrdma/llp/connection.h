@@ -39,6 +39,8 @@ enum attention {
     ATTEND_BROKEN = 128u,
     /* An FPDU waits until earlier requests of the peer are fetched: nothing is read before. */
     ATTEND_BEHIND = 256u,
+    /* The peer has ended its output, and Sends before that wait in the stash. */
+    ATTEND_OVER = 512u,
 };
 /* In these states nothing is read, so the peer's window closes. */
 #define ATTEND_UNREAD (ATTEND_HELD | ATTEND_BEHIND)
@@ -77,7 +79,10 @@ struct stash {
     size_t octets;
     /* When the first message began to wait. */
     uint64_t since;
-    /* Ends the connection when the agreed retries are over. */
+    /* When the peer's end is taken up, and when a full stash ends the connection because answers to
+     * this side are behind it. CLOCK_NEVER: there is no such end. */
+    uint64_t over_at, stuck_at;
+    /* Ends the connection by one of them, or when the agreed retries are over. */
     struct ri_timer timer;
     bool timer_set;
     /* An entry is being delivered; it found no receive again. */
@@ -208,6 +213,8 @@ void stream_want_output(struct stream *stream, bool want);
 void stream_hold_input(struct stream *stream, enum attention reason, bool hold);
 /* Free what the stash keeps. Under rx, or no other thread knows the stream. */
 void stash_drop(struct stream *stream);
+/* Its entries take more, or less, memory. Under rx. */
+void stash_charge(struct stash *stash, size_t more, size_t less);
 /* Drop the octets of an incomplete FPDU. Under rx, or no other thread knows the stream. */
 void partial_drop(struct stream *stream);
 /* Its buffer has `room` octets now. As above. */

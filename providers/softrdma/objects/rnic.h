@@ -132,6 +132,8 @@ struct rnic {
     atomic_uint next_qpn;
     /* Octets in all reassembly buffers. */
     atomic_ullong partial_octets;
+    /* Memory of all stashes (rx/rx_stash.c). Any thread. */
+    atomic_ullong stash_octets;
     /* The log has said that requests wait for a peer's first message. */
     atomic_bool holding_told;
     /* Errors of all peers. */

@@ -251,6 +251,11 @@ static bool work_outstanding(struct qp *qp)
 static void on_end(struct qp *qp, struct stream *stream)
 {
     static const struct qp_end in_order = { .event = RI_EVENT_LLP_CLOSED, .state = RI_QPS_ERROR };
+    static const struct qp_end unheard = {
+        .event = RI_EVENT_LLP_CLOSED,
+        .state = RI_QPS_ERROR,
+        .detail = "the peer closed, and no receive was posted for Sends that came before",
+    };
     static const struct qp_end cut = { .event = RI_EVENT_LLP_LOST,
                                        .state = RI_QPS_ERROR,
                                        .detail = "the peer closed inside an FPDU" };
@@ -261,7 +266,9 @@ static void on_end(struct qp *qp, struct stream *stream)
     atomic_store(&stream->input_ended, true);
     if (qp_is_acknowledged(qp))
         rx_acknowledge_read(qp, stream);
-    if (stream->partial.length)
+    if (stream->stash && stream->stash->first)
+        qp_end(qp, &unheard);
+    else if (stream->partial.length)
         qp_end(qp, &cut);
     else if (work_outstanding(qp))
         qp_terminate(qp, &busy, NULL);
@@ -534,10 +541,9 @@ static uint32_t receive_behind_rest(struct qp *qp, struct stream *stream)
     if (!more) {
         if (got == -EAGAIN && (atomic_load(&stream->attention) & ATTEND_STALLED))
             partial_check(qp, stream);
-        if (got == 0 && (atomic_load(&stream->attention) & ATTEND_STASH)) {
-            stream_hold_input(stream, ATTEND_HELD, true); /* the end waits, too */
-            got = -EAGAIN;
-        }
+        if (got == 0 && (atomic_load(&stream->attention) & ATTEND_STASH) &&
+            !rx_stash_is_over(qp, stream))
+            got = -EAGAIN; /* the end waits, too */
         return on_nothing(qp, stream, got);
     }
     before = stream->partial.length;
@@ -559,9 +565,15 @@ static __attribute__((noinline)) uint32_t receive_behind_stash(struct qp *qp, st
     fpdus += deliver_stash(qp, stream);
     if (qp_state(qp) != RI_QPS_RTS)
         return fpdus + 1;
+    if (atomic_load(&stream->attention) & ATTEND_HELD)
+        rx_stash_hold(qp, stream);
     attention = atomic_load(&stream->attention);
+    if (attention & ATTEND_BROKEN)
+        return fpdus + on_nothing(qp, stream, -ECONNRESET);
+    if ((attention & ATTEND_OVER) && stream->stash->first && rx_stash_is_over(qp, stream))
+        return fpdus + on_nothing(qp, stream, 0);
     if (attention & ATTEND_HELD)
-        return fpdus + on_nothing(qp, stream, attention & ATTEND_BROKEN ? -ECONNRESET : -EAGAIN);
+        return fpdus + on_nothing(qp, stream, -EAGAIN);
     return fpdus + receive_behind_rest(qp, stream);
 }
 

@@ -108,6 +108,10 @@ struct stash_entry *rx_stash_begin(struct qp *qp, struct stash *stash);
 bool rx_stash_end(struct qp *qp, struct stash *stash);
 /* After some were delivered. */
 void rx_stash_settle(struct qp *qp, struct stream *stream);
+/* Is the stash full? Then nothing is read. It depends on the requests of this side, too. */
+void rx_stash_hold(struct qp *qp, struct stream *stream);
+/* The peer has ended its output, and Sends wait. True: they do not any more. */
+bool rx_stash_is_over(struct qp *qp, struct stream *stream);
 static inline bool rx_is_behind_stash(const struct qp *qp)
 {
     return unlikely(atomic_load_explicit(&qp->rx.behind_stash, memory_order_relaxed));

@@ -5,8 +5,13 @@
  *
  * The stash keeps their segments as they came. While it is not empty every segment of queue 0 goes
  * to its end, so that the order holds; all other messages are processed. With STASH_OCTETS of
- * memory in it nothing is read any more, so the peer's window closes; it is also closed by an end
- * of the peer's stream, which is taken up when all that came before it is delivered.
+ * memory in it nothing is read any more, so the peer's window closes. But the answers to requests
+ * of this side come behind it, and its consumer may wait for them before it posts receives: while
+ * some are awaited the stash grows up to STASH_MOST (all of them together to STASH_ALL), and then
+ * the connection ends after STUCK_PATIENCE.
+ *
+ * The peer's FIN is taken up when all that came before it is delivered, or when none of it was for
+ * END_PATIENCE; a reset at once.
  *
  * A post to a queue that a message waits for (wq.special) calls the lane, whose pass delivers from
  * the stash by the same functions as from the stream (rx.c). A fault is found then, and not before.
@@ -21,9 +26,13 @@
 #include <stdlib.h>
 
 #define STASH_OCTETS  (1024u * 1024u)
+#define STASH_MOST    (16 * STASH_OCTETS)
+#define STASH_ALL     (64 * STASH_OCTETS)
 #define RETRY_FOREVER 7u
 /* A receiver in software may be slower than an adapter: the retries take this long at least. */
 #define PATIENCE_LEAST (500 * CLOCK_NS_PER_MS)
+#define END_PATIENCE   (500 * CLOCK_NS_PER_MS)
+#define STUCK_PATIENCE (10000 * CLOCK_NS_PER_MS)
 
 /* --- how long a message waits --- */
 
@@ -40,7 +49,7 @@ static uint64_t interval_of(uint8_t code)
 }
 
 /* CLOCK_NEVER: it waits without end. */
-static uint64_t over_at(const struct qp *qp, const struct stash *stash)
+static uint64_t retries_over_at(const struct qp *qp, const struct stash *stash)
 {
     uint64_t patience = qp->attr.rnr_retry * interval_of(qp->attr.rnr_timer);
 
@@ -52,9 +61,11 @@ static uint64_t over_at(const struct qp *qp, const struct stash *stash)
 static void set_timer(const struct qp *qp, struct stash *stash)
 {
     const struct ri_host *host = qp->rnic->host;
-    uint64_t deadline = over_at(qp, stash);
+    uint64_t deadline = retries_over_at(qp, stash);
 
-    if (stash->timer_set || deadline == CLOCK_NEVER)
+    deadline = deadline < stash->over_at ? deadline : stash->over_at;
+    deadline = deadline < stash->stuck_at ? deadline : stash->stuck_at;
+    if (deadline == CLOCK_NEVER || (stash->timer_set && stash->timer.deadline <= deadline))
         return;
     stash->timer.deadline = deadline;
     stash->timer_set = true;
@@ -69,21 +80,48 @@ void rx_stash_patience(struct qp *qp)
         set_timer(qp, stash);
 }
 
-/* Under rx. The retries are over: as plain iWARP ends at once. */
-static void give_up(struct qp *qp, const struct stash_entry *entry)
+/* Under rx. As plain iWARP ends at once. */
+static void give_up(struct qp *qp, const struct stash_entry *entry, const char *detail)
 {
     const struct terminate_cause cause = { entry->ulpdu, entry->length, entry->length, NULL };
     const struct qp_end end = {
         .event = RI_EVENT_NO_RECEIVE,
         .terminate_value = TERMINATE_U_NOBUF,
         .heard = true,
-        .detail = "a Send came and no receive was posted within the agreed retries (rnr_retry)",
+        .detail = detail,
     };
 
     qp_terminate(qp, &end, &cause);
 }
 
-/* As the timers of a stream, this may be late. It is set once while Sends wait. */
+static void end_stuck(struct qp *qp, const struct stash *stash)
+{
+    ri_log(qp->rnic->host, RI_LOG_WARNING,
+           "QP %u: its requests wait for answers that are behind %zu octets of Sends for which no "
+           "receive is posted: the connection ends (the program has to post receives before it "
+           "waits for its own requests, or its peer to send less ahead)",
+           qp->qpn, stash->octets);
+    give_up(qp, stash->first,
+            "answers to its requests are behind too many Sends for which no receive is posted");
+}
+
+/* Under rx. Something waits. */
+static void on_time(struct qp *qp, struct stash *stash)
+{
+    uint64_t now = clock_now();
+
+    if (retries_over_at(qp, stash) <= now)
+        give_up(qp, stash->first,
+                "a Send came and no receive was posted within the agreed retries (rnr_retry)");
+    else if (stash->over_at <= now)
+        lane_mark_ready(stash->stream); /* the next pass takes up the end */
+    else if (stash->stuck_at <= now)
+        end_stuck(qp, stash);
+    else
+        set_timer(qp, stash);
+}
+
+/* As the timers of a stream, this may be late. */
 static void patience_over(struct ri_timer *timer)
 {
     struct stash *stash = container_of(timer, struct stash, timer);
@@ -95,10 +133,7 @@ static void patience_over(struct ri_timer *timer)
     qp = stream->state == STREAM_OPEN && stash->first ? stream->qp : NULL;
     if (qp) {
         atomic_fetch_add(&qp->upcalls, 1); /* destroy waits: no pass protects the QP here */
-        if (over_at(qp, stash) > clock_now())
-            set_timer(qp, stash);
-        else
-            give_up(qp, stash->first);
+        on_time(qp, stash);
     }
     spinlock_unlock(&stream->rx);
     if (!qp)
@@ -118,6 +153,7 @@ static struct stash *open_stash(struct qp *qp, struct stream *stream)
         return NULL;
     stash->stream = stream;
     stash->end = &stash->first;
+    stash->over_at = stash->stuck_at = CLOCK_NEVER;
     stash->timer.expired = patience_over;
     stream->stash = stash;
     ri_log(qp->rnic->host, RI_LOG_INFO,
@@ -147,6 +183,53 @@ static void begin_waiting(struct qp *qp, struct stash *stash)
         lane_mark_ready(stash->stream); /* posted meanwhile */
 }
 
+/* --- a full one --- */
+
+/* A peer's answer is awaited: to a Read, an atomic or a request for an acknowledgement. */
+static bool awaits_answers(const struct qp *qp)
+{
+    return atomic_load(&qp->reads.ord_in) != atomic_load(&qp->reads.ord_out);
+}
+
+static bool is_full(const struct qp *qp, const struct stash *stash)
+{
+    if (stash->octets < STASH_OCTETS)
+        return false;
+    return !awaits_answers(qp) || stash->octets >= STASH_MOST ||
+           atomic_load_explicit(&qp->rnic->stash_octets, memory_order_relaxed) >= STASH_ALL;
+}
+
+void rx_stash_hold(struct qp *qp, struct stream *stream)
+{
+    struct stash *stash = stream->stash;
+    bool held = atomic_load(&stream->attention) & ATTEND_HELD;
+    bool hold = is_full(qp, stash) || stash->over_at != CLOCK_NEVER;
+
+    if (hold != held)
+        stream_hold_input(stream, ATTEND_HELD, hold);
+    if (!hold || !awaits_answers(qp))
+        stash->stuck_at = CLOCK_NEVER;
+    else if (stash->stuck_at == CLOCK_NEVER)
+        stash->stuck_at = clock_after(clock_now(), STUCK_PATIENCE);
+    if (stash->first)
+        set_timer(qp, stash);
+}
+
+bool rx_stash_is_over(struct qp *qp, struct stream *stream)
+{
+    struct stash *stash = stream->stash;
+
+    if (stash->over_at <= clock_now())
+        return true;
+    if (stash->over_at == CLOCK_NEVER) {
+        stash->over_at = clock_after(clock_now(), END_PATIENCE);
+        atomic_fetch_or(&stream->attention, ATTEND_OVER);
+        stream_hold_input(stream, ATTEND_HELD, true);
+        set_timer(qp, stash);
+    }
+    return false;
+}
+
 bool rx_stash(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault)
 {
     struct stream *stream = qp->stream;
@@ -166,11 +249,11 @@ bool rx_stash(struct qp *qp, const struct rdmap_segment *segment, struct fault *
     memcpy(entry->ulpdu, segment->payload - DDP_UNTAGGED_LEN, length);
     *stash->end = entry;
     stash->end = &entry->next;
-    stash->octets += sizeof(*entry) + length;
+    stash_charge(stash, sizeof(*entry) + length, 0);
     if (stash->first == entry)
         begin_waiting(qp, stash);
     if (stash->octets >= STASH_OCTETS && !(atomic_load(&stream->attention) & ATTEND_HELD))
-        stream_hold_input(stream, ATTEND_HELD, true);
+        rx_stash_hold(qp, stream);
     return true;
 }
 
@@ -201,7 +284,7 @@ static void take_off(struct stash *stash)
     stash->first = entry->next;
     if (!stash->first)
         stash->end = &stash->first;
-    stash->octets -= sizeof(*entry) + entry->length;
+    stash_charge(stash, 0, sizeof(*entry) + entry->length);
     free(entry);
 }
 
@@ -217,13 +300,13 @@ void rx_stash_settle(struct qp *qp, struct stream *stream)
 {
     struct stash *stash = stream->stash;
 
+    stash->stuck_at = CLOCK_NEVER;
+    stash->over_at = CLOCK_NEVER; /* the consumer takes what came before the end */
     if (stash->first) {
         stash->since = clock_now();
-        set_timer(qp, stash);
     } else {
         atomic_fetch_and(&stream->attention, ~(unsigned int)ATTEND_STASH);
         rx_choose_path(qp);
     }
-    if (stash->octets < STASH_OCTETS && (atomic_load(&stream->attention) & ATTEND_HELD))
-        stream_hold_input(stream, ATTEND_HELD, false);
+    rx_stash_hold(qp, stream);
 }

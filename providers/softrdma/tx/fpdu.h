@@ -216,6 +216,9 @@ static inline uint32_t tx_note_outstanding(struct qp *qp)
     atomic_store_explicit(&qp->reads.ord_in,
                           atomic_load_explicit(&qp->reads.ord_in, memory_order_relaxed) + 1,
                           memory_order_release);
+    if (__builtin_expect(
+            atomic_load_explicit(&qp->stream->attention, memory_order_relaxed) & ATTEND_HELD, 0))
+        lane_call(qp->stream); /* a full stash may take more now (rx_stash.c) */
     return qp->tx.read_msn++;
 }
 
