@@ -89,17 +89,26 @@ static bool is_all(const uint8_t *octets, uint64_t length, uint8_t value)
     return !length || (octets[0] == value && !memcmp(octets, octets + 1, length - 1));
 }
 
-static void expect_read(uint32_t octets, uint8_t value)
+/* A Read Response that has begun with `frame`. */
+static void expect_read_on(uint32_t octets, uint8_t value)
 {
     uint32_t got = 0;
 
-    do {
-        ck_assert(next_frame());
+    for (;;) {
         ck_assert_int_eq(frame.segment.opcode, RDMAP_READ_RESP);
         ck_assert(is_all(frame.segment.payload, frame.segment.payload_len, value));
         got += frame.segment.payload_len;
-    } while (!frame.segment.hdr.last);
+        if (frame.segment.hdr.last)
+            break;
+        ck_assert(next_frame());
+    }
     ck_assert_uint_eq(got, octets);
+}
+
+static void expect_read(uint32_t octets, uint8_t value)
+{
+    ck_assert(next_frame());
+    expect_read_on(octets, value);
 }
 
 static void expect_old_value(uint64_t value)
@@ -264,6 +273,35 @@ START_TEST(kept_behind_a_message_of_this_side)
 }
 END_TEST
 
+/* The same, and a Write that is refused: what is kept leaves before the Terminate. */
+START_TEST(kept_before_a_terminate)
+{
+    const struct ri_llp_handover handover = row(_i);
+    const uint32_t large = 4u << 20, size = 50000;
+    struct region own;
+
+    open_with(size + 8, &handover);
+    own = region_new(a, large, TESTBED_ALL);
+    side_write(a, 1, region_sge(&own, 0, large), 0, 0x77);
+    testbed_passes(&bed, 3);
+    ck_assert(qp_of(a)->tx.message_begun);
+    request_read(8, size, memory.keys.rkey);
+    request_add(0, 1);
+    raw_tagged(&raw, RDMAP_WRITE, true, 0xff, 0, "x", 1);
+    side_expect_event(a, RI_EVENT_WRITE_ACCESS, TERMINATE_T_STAG);
+    memset(memory.octets, NEW, size + 8);
+    do
+        ck_assert(next_frame());
+    while (frame.segment.opcode == RDMAP_WRITE);
+    expect_read_on(size, OLD);
+    expect_old_value(0x1111111111111111);
+    raw_expect_terminate(&raw, TERMINATE_T_STAG);
+    ck_assert_uint_eq(qp_of(a)->tx.kept, 0);
+    region_free(a, &own);
+    close_all();
+}
+END_TEST
+
 /* The peer reads much and takes nothing: so much is kept, and what follows waits; it goes on when
  * the answers leave. */
 START_TEST(more_than_is_kept)
@@ -409,6 +447,7 @@ int main(void)
     tcase_add_loop_test(tc, an_atomic_between_a_read_and_a_write, 0, 2);
     tc = new_case(suite, "output is under way");
     tcase_add_loop_test(tc, kept_behind_a_message_of_this_side, 0, 2);
+    tcase_add_loop_test(tc, kept_before_a_terminate, 0, 2);
     tcase_add_loop_test(tc, more_than_is_kept, 0, 2);
     tcase_add_test(tc, a_peer_that_takes_nothing_loses_the_order);
     tcase_add_loop_test(tc, an_end_while_a_write_waits, 0, 2);
