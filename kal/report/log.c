@@ -76,7 +76,8 @@ bool kal_log_configure(const char *text, const char **why)
         *why = "a file that can be opened for writing";
         return false;
     }
-    log_ring_set_sink(&sink);
+    if (!log_ring_set_sink(&sink))
+        log_ring_wake(log_rate_turn);
     atomic_store(&log_level, level);
     return true;
 }
@@ -88,6 +89,7 @@ void kal_log_reset(void)
     log_rate_say(true);
     log_ring_stop();
     kal_log_configure("warning:stderr", &why);
+    log_ring_stop(); /* others may have begun it again */
 }
 
 void kal_log_flush(void)

@@ -40,15 +40,17 @@ ssize_t log_sink_write(struct log_sink *sink, enum ri_log_level level, const cha
 
 /* Adds a line with its newline; if there is no room it is only counted. Never blocks. */
 void log_ring_push(enum ri_log_level level, const char *line, size_t length);
-/* Writes lines to the sink, as far as it takes them. False: lines are left. Not in a lane. */
+/* Writes lines to the sink, as far as it takes them, and a ring's worth at most. False: lines are
+ * left, and the thread is to be woken. Not in a lane. */
 bool log_ring_drain(void);
 /* Called by the thread before it writes: adds lines that are due. Returns when the next ones are
  * due; CLOCK_NEVER: never. */
 typedef uint64_t (*log_turn_fn)(uint64_t now);
 /* Wakes the thread, or starts it with this turn function. Never blocks. */
 void log_ring_wake(log_turn_fn turn);
-/* Replaces and closes the sink. Lines that the old sink has not taken go to the new one. */
-void log_ring_set_sink(const struct log_sink *sink);
+/* Replaces and closes the sink, however much others log. Lines that the old sink has not taken go to
+ * the new one. As log_ring_drain. */
+bool log_ring_set_sink(const struct log_sink *sink);
 /* Ends the thread; writes what the sink takes. */
 void log_ring_stop(void);
 /* At the end of the process: as stop, but waits a moment for a slow reader. */

@@ -6,7 +6,9 @@
  * sink itself, as far as the sink takes it without waiting: so a consumer's own call has written
  * its line when it returns. In a lane, or if the sink is full, the caller wakes the writer thread,
  * which is created for the first such line. One thread at a time drains; another one returns,
- * because the drainer checks the ring again before it ends.
+ * because the drainer checks the ring again before it ends. Threads that log without end hold it no
+ * longer than for a ring's worth: then the writer thread goes on. And it ends where another thread
+ * waits to change the sink, which then writes the rest.
  *
  * The thread sleeps on a word, so it needs no descriptor. While the sink is full it tries again
  * after 1 ms, doubling to RETRY_NS.
@@ -45,8 +47,9 @@ static struct {
     uint64_t begin, end; /* positions in the octet stream; the ring holds the octets between */
     size_t taken;        /* octets of the first line that the sink has taken */
     unsigned long long dropped;
-    bool draining; /* the thread that set it owns `sink` */
-    bool finished; /* no thread may be started any more */
+    bool draining;    /* the thread that set it owns `sink` */
+    unsigned changes; /* threads that wait to change the sink */
+    bool finished;    /* no thread may be started any more */
     enum thread_state state;
     /* Used by the thread; set before it starts */
     log_turn_fn turn;
@@ -132,14 +135,15 @@ void log_ring_push(enum ri_log_level level, const char *line, size_t length)
 
 /* ---- draining ---- */
 
-/* For the drainer. ring_lock is held, and released around each write. */
-static bool drain(void)
+/* For the drainer, as far as `until`. ring_lock is held, and released around each write. False: the
+ * sink takes no more now. */
+static bool drain(uint64_t until)
 {
     char line[LOG_LINE_MAX];
     struct head head;
     ssize_t octets;
 
-    while (first_line(&head, line)) {
+    while (ring.begin < until && !ring.changes && first_line(&head, line)) {
         size_t taken = ring.taken;
 
         pthread_mutex_unlock(&ring_lock);
@@ -158,39 +162,45 @@ bool log_ring_drain(void)
     bool empty = true;
 
     pthread_mutex_lock(&ring_lock);
-    if (!ring.draining) {
+    if (!ring.draining && !ring.changes) {
         ring.draining = true;
-        empty = drain();
+        empty = drain(ring.end + RING);
+        empty = ring.changes || (empty && ring.begin == ring.end);
         ring.draining = false;
     }
     pthread_mutex_unlock(&ring_lock);
     return empty;
 }
 
-/* Waits to become the drainer. As with a short lock: the sink never blocks. */
+/* Waits to become the drainer, for a line at most: the sink never blocks. */
 static void become_drainer(void)
 {
     pthread_mutex_lock(&ring_lock);
+    ring.changes++;
     while (ring.draining) {
         pthread_mutex_unlock(&ring_lock);
         sched_yield();
         pthread_mutex_lock(&ring_lock);
     }
+    ring.changes--;
     ring.draining = true;
 }
 
-void log_ring_set_sink(const struct log_sink *sink)
+bool log_ring_set_sink(const struct log_sink *sink)
 {
     struct log_sink old;
+    bool empty;
 
     become_drainer();
-    drain();
+    drain(ring.end + 1); /* and the line about missing ones */
     old = ring.sink;
     ring.sink = *sink;
     ring.taken = 0;
     ring.draining = false;
+    empty = ring.begin == ring.end;
     pthread_mutex_unlock(&ring_lock);
     log_sink_close(&old);
+    return empty || log_ring_drain();
 }
 
 /* ---- the thread ---- */
@@ -289,6 +299,7 @@ void log_ring_forget(void)
     ring.taken = 0;
     ring.dropped = 0;
     ring.draining = false;
+    ring.changes = 0;
     ring.state = THREAD_NONE;
     atomic_store(&ring.stop, false);
     log_sink_close(&ring.sink);

@@ -30,6 +30,8 @@
 
 static _Thread_local bool lane; /* this thread is a lane's */
 static atomic_uint lane_writes;
+static atomic_bool endless; /* whoever writes a line finds another one behind it */
+static atomic_uint endless_writes;
 
 ssize_t __real_write(int fd, const void *data, size_t length);
 ssize_t __wrap_write(int fd, const void *data, size_t length);
@@ -40,6 +42,10 @@ static void note(void)
 {
     if (lane)
         lane_writes++;
+    if (!endless)
+        return;
+    endless_writes++;
+    log_ring_push(RI_LOG_DEBUG, "one more\n", 9);
 }
 
 ssize_t __wrap_write(int fd, const void *data, size_t length)
@@ -589,21 +595,55 @@ END_TEST
 
 START_TEST(log_reset_beside_others)
 {
-    const uint64_t until = clock_after(clock_now(), 10 * CLOCK_NS_PER_S);
     pthread_t threads[2];
 
     enough = false;
     configure("debug", "/dev/null");
     for (int i = 0; i < 2; i++)
         ck_assert_int_eq(pthread_create(&threads[i], NULL, chatter, NULL), 0);
-    /* A change waits until the ring is empty for a moment: on idle processors for 0.1 s. */
-    for (unsigned long i = 0; i < tc_count(300) && (i < 10 || clock_now() < until); i++) {
+    for (unsigned long i = 0; i < tc_count(300); i++) {
         configure("debug", "/dev/null");
         kal_log_reset();
     }
     enough = true;
     for (int i = 0; i < 2; i++)
         pthread_join(threads[i], NULL);
+}
+END_TEST
+
+static void *log_once(void *arg)
+{
+    kal_log(RI_LOG_DEBUG, "%s", (const char *)arg);
+    return NULL;
+}
+
+/* The ring is never empty while somebody writes it. */
+START_TEST(log_sink_changes_while_others_log_without_end)
+{
+    pthread_t writer;
+
+    configure("debug", "/dev/null");
+    endless = true;
+    ck_assert_int_eq(pthread_create(&writer, NULL, log_once, (void *)"begin"), 0);
+    ck_assert(tc_until(endless_writes > 100, 60000));
+    configure("debug", path);
+    endless = false;
+    pthread_join(writer, NULL);
+    kal_log(RI_LOG_ERROR, "the last");
+    ck_assert(tc_until(strstr(slurp_file(), "the last\n"), 60000));
+}
+END_TEST
+
+/* Nor does a call that logs stay in it: the writer thread goes on. */
+START_TEST(log_call_ends_while_others_log_without_end)
+{
+    configure("debug", "/dev/null");
+    endless = true;
+    kal_log(RI_LOG_DEBUG, "begin");
+    endless = false;
+    configure("debug", path);
+    kal_log(RI_LOG_ERROR, "the last");
+    ck_assert(tc_until(strstr(slurp_file(), "the last\n"), 60000));
 }
 END_TEST
 
@@ -650,7 +690,8 @@ static Suite *suite(void)
                  log_reader_gone_raises_no_signal, log_full_terminal_blocks_nobody, log_socket,
                  log_file_closed_by_somebody_else, log_lines_before_exit_are_written,
                  log_forked_child_repeats_nothing, log_fork_while_others_log,
-                 log_reset_beside_others, log_syslog_daemon);
+                 log_reset_beside_others, log_sink_changes_while_others_log_without_end,
+                 log_call_ends_while_others_log_without_end, log_syslog_daemon);
     tcase_add_loop_test(t, log_full_pipe_blocks_nobody, 0, 2);
     tcase_add_loop_test(t, log_full_pipe_keeps_no_process_from_its_end, 0, 2);
     return s;
