@@ -60,6 +60,27 @@ static inline void vb_cancel_back(const int *state)
 }
 #define VB_CALL __attribute__((cleanup(vb_cancel_back), unused)) int vb_cancel_ = vb_cancel_off()
 
+/* How many forks lie between the first process and this one. An object keeps the number of its
+ * process. In a child a call on an object of the parent's fails with EIO: what it would touch is a
+ * copy, with locks that threads of the parent may hold, and descriptors that are the parent's. */
+extern VB_PUBLIC atomic_uint vb_forks;
+
+static inline unsigned int vb_process(void)
+{
+    return atomic_load_explicit(&vb_forks, memory_order_relaxed);
+}
+
+static inline bool vb_is_parents(const struct ibv_context *context);
+
+/* Second line of a control call on an object of that struct ibv_context: returns `failure`. */
+#define VB_OWN(context, failure)      \
+    do {                              \
+        if (vb_is_parents(context)) { \
+            errno = EIO;              \
+            return failure;           \
+        }                             \
+    } while (0)
+
 /* ------------------------------------------------------------------------------------------------
  * 2. Events: pending events of an object, and counts for acknowledgement
  *
@@ -119,6 +140,10 @@ struct vb_context {
     struct vb_gids *gids;
     /* State of the connections by numbers (section 6); this context's own. */
     void *numbers;
+    /* forks.c: the process that opened it; its CQs; the list of contexts */
+    unsigned int process;
+    struct vb_cq *cqs;
+    struct vb_context *prev, *next;
     struct verbs_context verbs; /* last: its last member is the ibv_context */
 };
 
@@ -130,6 +155,11 @@ static inline struct vb_device *vb_device_of(struct ibv_device *device)
 static inline struct vb_context *vb_context_of(struct ibv_context *context)
 {
     return container_of(context, struct vb_context, verbs.context);
+}
+
+static inline bool vb_is_parents(const struct ibv_context *context)
+{
+    return vb_context_of((struct ibv_context *)context)->process != vb_process();
 }
 
 /* GIDs: one for each address, fixed for the context's life. The address of a GID has port 0, and
@@ -187,6 +217,7 @@ struct vb_cq {
     struct vb_source completions, async;
     /* How often the CQ may be armed for all completions, 0 to 2: see vb_req_notify_cq */
     _Atomic uint32_t armed_for_all;
+    struct vb_cq *prev, *next; /* of the context: forks.c */
 };
 
 struct vb_srq {
@@ -438,6 +469,8 @@ struct vb_numbers {
     void (*give_back)(struct vb_context *context, struct vb_qp *qp, uint32_t number);
     /* The program closes the context: frees context->numbers, unless QPs are left. */
     void (*close)(struct vb_context *context);
+    /* In the child of a fork. Stores only. */
+    void (*forked)(void);
     struct vb_connector connector; /* its context argument is the vb_context */
 };
 /* Set when the library is loaded. */

@@ -138,6 +138,7 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
         goto close_device;
     context->verbs.context.async_fd = ual_channel_fd(context->async);
     context->verbs.context.cmd_fd = context->verbs.context.async_fd;
+    vb_forks_enter(context);
     return &context->verbs.context;
 close_device:
     close_device(context);
@@ -152,6 +153,7 @@ tear_down:
 int ibv_close_device(struct ibv_context *ibv)
 {
     VB_CALL;
+    VB_OWN(ibv, -1);
     struct vb_context *context = vb_context_of(ibv);
     enum ual_status status;
 
@@ -167,6 +169,7 @@ int ibv_close_device(struct ibv_context *ibv)
     }
     if (status != UAL_OK)
         return vb_errno_minus(status);
+    vb_forks_leave(context);
     vb_gids_close(context);
     tear_down(context);
     return 0;

@@ -18,6 +18,7 @@
 struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *ibv)
 {
     VB_CALL;
+    VB_OWN(ibv, NULL);
     struct vb_channel *channel = calloc(1, sizeof(*channel));
     enum ual_status status;
 
@@ -37,6 +38,7 @@ struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *ibv)
 int ibv_destroy_comp_channel(struct ibv_comp_channel *ibv)
 {
     VB_CALL;
+    VB_OWN(ibv->context, EIO);
     struct vb_channel *channel = vb_channel_of(ibv);
     enum ual_status status = ual_channel_free(channel->ual);
 
@@ -56,6 +58,7 @@ static void count_user(struct ibv_comp_channel *channel, int change)
 
 int ibv_get_cq_event(struct ibv_comp_channel *ibv, struct ibv_cq **cq, void **cq_context)
 {
+    VB_OWN(ibv->context, -1);
     SANITIZER_OUTPUT(cq);
     SANITIZER_OUTPUT(cq_context);
     struct vb_channel *channel = vb_channel_of(ibv);
@@ -109,6 +112,7 @@ void vb_cq_wait_purge(struct ibv_comp_channel *channel)
 void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int nevents)
 {
     VB_CALL;
+    VB_OWN(cq->context, );
 
     if (nevents)
         vb_acknowledge(&cq->mutex, &cq->cond, &cq->comp_events_completed, nevents);
@@ -189,6 +193,7 @@ static struct vb_cq *create(struct ibv_context *context, uint32_t cqe, void *cq_
     }
     cq->ibv.cqe = (int)cq->ual->depth;
     count_user(channel, 1);
+    vb_forks_enter_cq(cq);
     return cq;
 }
 
@@ -196,6 +201,7 @@ struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_cont
                              struct ibv_comp_channel *channel, int comp_vector)
 {
     VB_CALL;
+    VB_OWN(context, NULL);
     struct vb_cq *cq;
 
     if (!is_valid(context, cqe, channel, comp_vector)) {
@@ -214,6 +220,7 @@ static bool is_parent_domain(struct ibv_pd *pd)
 struct ibv_cq_ex *vb_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr)
 {
     VB_CALL;
+    VB_OWN(context, NULL);
     struct vb_cq *cq;
     int error = 0;
 
@@ -234,6 +241,7 @@ struct ibv_cq_ex *vb_create_cq_ex(struct ibv_context *context, struct ibv_cq_ini
 int ibv_resize_cq(struct ibv_cq *ibv, int cqe)
 {
     VB_CALL;
+    VB_OWN(ibv->context, EIO);
     struct vb_cq *cq = vb_cq_of(ibv);
     enum ual_status status;
 
@@ -248,6 +256,7 @@ int ibv_resize_cq(struct ibv_cq *ibv, int cqe)
 int ibv_destroy_cq(struct ibv_cq *ibv)
 {
     VB_CALL;
+    VB_OWN(ibv->context, EIO);
     struct vb_cq *cq = vb_cq_of(ibv);
     enum ual_status status = ual_cq_free(cq->ual);
 
@@ -259,6 +268,7 @@ int ibv_destroy_cq(struct ibv_cq *ibv)
     vb_await_acknowledged(&ibv->mutex, &ibv->cond, &ibv->comp_events_completed, &cq->completions);
     vb_await_acknowledged(&ibv->mutex, &ibv->cond, &ibv->async_events_completed, &cq->async);
     count_user(ibv->channel, -1);
+    vb_forks_leave_cq(cq);
     tear_down(cq);
     return 0;
 }

@@ -33,6 +33,14 @@ static pthread_mutex_t known_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct known *known; /* known_lock */
 static int known_count;     /* known_lock */
 
+void vb_device_fork_lock(bool locked)
+{
+    if (locked)
+        pthread_mutex_lock(&known_lock);
+    else
+        pthread_mutex_unlock(&known_lock);
+}
+
 /* --- GUIDs --- */
 
 static uint64_t hash(const char *text, uint64_t seed)

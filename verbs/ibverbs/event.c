@@ -176,6 +176,7 @@ static void describe(struct vb_context *context, struct vb_source *source,
 
 int ibv_get_async_event(struct ibv_context *ibv, struct ibv_async_event *event)
 {
+    VB_OWN(ibv, -1);
     SANITIZER_OUTPUT(event);
     struct vb_context *context = vb_context_of(ibv);
     struct ual_channel_event got;

@@ -208,6 +208,7 @@ static enum ibv_gid_type type_of(const struct vb_context *context)
 /* An empty place has a GID of zeros, here and not for ibv_query_gid_ex, as libibverbs has it. */
 int ibv_query_gid(struct ibv_context *ibv, uint8_t port_num, int index, union ibv_gid *gid)
 {
+    VB_OWN(ibv, -1);
     SANITIZER_OUTPUT(gid);
     struct vb_context *context = vb_context_of(ibv);
 
@@ -238,6 +239,7 @@ static void describe(const struct vb_context *context, uint32_t index, struct ib
 int _ibv_query_gid_ex(struct ibv_context *ibv, uint32_t port_num, uint32_t gid_index,
                       struct ibv_gid_entry *entry, uint32_t flags, size_t entry_size)
 {
+    VB_OWN(ibv, EIO);
     struct vb_context *context = vb_context_of(ibv);
 
     if (flags || entry_size < sizeof(*entry) || !is_place(context, port_num, gid_index))
@@ -252,6 +254,7 @@ int _ibv_query_gid_ex(struct ibv_context *ibv, uint32_t port_num, uint32_t gid_i
 ssize_t _ibv_query_gid_table(struct ibv_context *ibv, struct ibv_gid_entry *entries,
                              size_t max_entries, uint32_t flags, size_t entry_size)
 {
+    VB_OWN(ibv, -EIO);
     struct vb_context *context = vb_context_of(ibv);
 
     if (flags || entry_size < sizeof(*entries) || max_entries < context->gids->count)
@@ -268,6 +271,7 @@ VB_PUBLIC int ibv_query_gid_type(struct ibv_context *ibv, uint8_t port_num, unsi
                                  int *type);
 int ibv_query_gid_type(struct ibv_context *ibv, uint8_t port_num, unsigned int index, int *type)
 {
+    VB_OWN(ibv, -1);
     SANITIZER_OUTPUT(type);
     struct vb_context *context = vb_context_of(ibv);
 

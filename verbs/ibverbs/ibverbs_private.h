@@ -5,6 +5,17 @@
 
 #include "verbs/verbs_objects.h"
 
+/* forks.c: what the child of a fork has to know of its parent's objects. */
+void vb_forks_enter(struct vb_context *context);
+void vb_forks_leave(struct vb_context *context);
+void vb_forks_enter_cq(struct vb_cq *cq);
+void vb_forks_leave_cq(struct vb_cq *cq);
+/* device.c, qp_number.c: locks that are held over a fork; leaves. */
+void vb_device_fork_lock(bool locked);
+void vb_number_fork_lock(bool locked);
+/* qp_number.c, in the child: the gates of all QPs are shut. */
+void vb_number_forked(void);
+
 /* device.c: adds or drops one user of the device. */
 void vb_device_use(struct vb_device *device);
 void vb_device_leave(struct vb_device *device);

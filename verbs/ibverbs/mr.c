@@ -101,6 +101,7 @@ static struct ibv_mr *reg_mr(struct ibv_pd *ibv, void *addr, size_t length, uint
 struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
 {
     VB_CALL;
+    VB_OWN(pd->context, NULL);
 
     return reg_mr(pd, addr, length, (uintptr_t)addr, (unsigned int)access);
 }
@@ -110,6 +111,7 @@ struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uin
                                int access)
 {
     VB_CALL;
+    VB_OWN(pd->context, NULL);
 
     return reg_mr(pd, addr, length, iova, (unsigned int)access);
 }
@@ -118,6 +120,7 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, ui
                                 unsigned int access)
 {
     VB_CALL;
+    VB_OWN(pd->context, NULL);
 
     return reg_mr(pd, addr, length, iova, access);
 }
@@ -125,6 +128,7 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, ui
 int ibv_dereg_mr(struct ibv_mr *ibv)
 {
     VB_CALL;
+    VB_OWN(ibv->context, EIO);
     struct vb_mr *mr = vb_mr_of(ibv);
     enum ual_status status = ual_mr_free(mr->ual);
 
@@ -200,6 +204,7 @@ int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, void *addr, s
                  int access)
 {
     VB_CALL;
+    VB_OWN(ibv->context, IBV_REREG_MR_ERR_INPUT);
     struct vb_mr *mr = vb_mr_of(ibv);
     int error = EINVAL;
 
@@ -226,6 +231,7 @@ failed:
 int vb_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
                  struct ibv_sge *sg_list, uint32_t num_sge)
 {
+    VB_OWN(pd->context, EIO);
     (void)pd;
     (void)advice;
     if ((flags & ~(uint32_t)IBV_ADVISE_MR_FLAG_FLUSH) || !sg_list || !num_sge)

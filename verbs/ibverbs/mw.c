@@ -13,6 +13,7 @@
 struct ibv_mw *vb_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 {
     VB_CALL;
+    VB_OWN(pd->context, NULL);
     struct vb_mw *mw = calloc(1, sizeof(*mw));
     enum ual_status status = UAL_ERR_INVALID_ARGUMENT;
     struct ual_mw_state state;
@@ -38,6 +39,7 @@ struct ibv_mw *vb_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 int vb_dealloc_mw(struct ibv_mw *ibv)
 {
     VB_CALL;
+    VB_OWN(ibv->context, EIO);
     struct vb_mw *mw = vb_mw_of(ibv);
     enum ual_status status = ual_mw_free(mw->ual);
 
@@ -105,7 +107,7 @@ static enum ual_status post_by_gate(struct vb_qp *qp, const struct vb_bind *bind
     connector = atomic_load_explicit(&qp->connector, memory_order_acquire);
     if (gate == VB_GATE_HELD && connector && connector->hold_bind)
         return connector->hold_bind(qp->connector_context, qp, bind);
-    return UAL_ERR_INVALID_STATE;
+    return vb_is_parents(qp->ibv.qp_base.context) ? UAL_ERR_DEAD : UAL_ERR_INVALID_STATE;
 }
 
 /* The key that the window gets if the bind is held: the program reads it before the post. An
@@ -120,6 +122,7 @@ static void choose_key(struct vb_bind *bind, struct ibv_mw *ibv, uint32_t *stag)
 /* The inline wrapper has checked the type and the PDs. Length 0 unbinds the window. */
 int vb_bind_mw(struct ibv_qp *ibv, struct ibv_mw *mw, struct ibv_mw_bind *asked)
 {
+    VB_OWN(ibv->context, EIO);
     const struct ibv_mw_bind_info *info = &asked->bind_info;
     struct vb_qp *qp = vb_qp_of(ibv);
     struct vb_bind bind = { .mw = ual_handle_of(vb_mw_of(mw)->ual),

@@ -27,6 +27,7 @@ static struct vb_td *td_of(struct ibv_td *td)
 
 struct ibv_td *vb_alloc_td(struct ibv_context *context, struct ibv_td_init_attr *attr)
 {
+    VB_OWN(context, NULL);
     struct vb_td *td;
 
     if (attr->comp_mask) {
@@ -42,6 +43,7 @@ struct ibv_td *vb_alloc_td(struct ibv_context *context, struct ibv_td_init_attr 
 
 int vb_dealloc_td(struct ibv_td *td)
 {
+    VB_OWN(td->context, EIO);
     if (atomic_load(&td_of(td)->parents))
         return EBUSY;
     free(td_of(td));
@@ -66,6 +68,7 @@ static int check(const struct ibv_context *context, const struct ibv_parent_doma
 struct ibv_pd *vb_alloc_parent_domain(struct ibv_context *context,
                                       struct ibv_parent_domain_init_attr *attr)
 {
+    VB_OWN(context, NULL);
     struct parent_domain *domain;
     int error = check(context, attr);
 

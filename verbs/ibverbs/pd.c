@@ -11,6 +11,7 @@
 struct ibv_pd *ibv_alloc_pd(struct ibv_context *ibv)
 {
     VB_CALL;
+    VB_OWN(ibv, NULL);
     static _Atomic uint32_t made;
     struct vb_pd *pd = calloc(1, sizeof(*pd));
     enum ual_status status;
@@ -31,6 +32,7 @@ struct ibv_pd *ibv_alloc_pd(struct ibv_context *ibv)
 int ibv_dealloc_pd(struct ibv_pd *ibv)
 {
     VB_CALL;
+    VB_OWN(ibv->context, EIO);
     struct vb_pd *pd = vb_pd_of(ibv);
     enum ual_status status;
 
@@ -87,6 +89,7 @@ static void convert(const struct vb_context *context, const struct ibv_ah_attr *
 struct ibv_ah *ibv_create_ah(struct ibv_pd *ibv, struct ibv_ah_attr *attr)
 {
     VB_CALL;
+    VB_OWN(ibv->context, NULL);
     static _Atomic uint32_t made;
     struct vb_context *context = vb_context_of(ibv->context);
     struct vb_ah *ah = calloc(1, sizeof(*ah));
@@ -116,6 +119,7 @@ free_ah:
 int ibv_destroy_ah(struct ibv_ah *ibv)
 {
     VB_CALL;
+    VB_OWN(ibv->context, EIO);
     struct vb_ah *ah = vb_ah_of(ibv);
     enum ual_status status = ah->ual ? ual_ah_free(ah->ual) : UAL_OK;
 

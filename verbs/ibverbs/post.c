@@ -170,7 +170,7 @@ enum ual_status vb_post_by_gate(struct vb_qp *qp, struct ri_send_wr *wr, struct 
     if (gate == VB_GATE_HELD && connector && connector->hold)
         return connector->hold(qp->connector_context, qp, wr, bad);
     *bad = wr;
-    return UAL_ERR_INVALID_STATE;
+    return vb_is_parents(qp->ibv.qp_base.context) ? UAL_ERR_DEAD : UAL_ERR_INVALID_STATE;
 }
 
 /* Posts the group, which begins with the request `first`. *posted: the number of posted

@@ -273,6 +273,7 @@ struct ibv_qp *vb_qp_create(struct ibv_context *context, struct ibv_qp_init_attr
 struct ibv_qp *vb_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
 {
     VB_CALL;
+    VB_OWN(context, NULL);
     SANITIZER_OUTPUT(attr);
 
     return vb_qp_create(context, attr, 0);
@@ -281,6 +282,7 @@ struct ibv_qp *vb_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_a
 struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
     VB_CALL;
+    VB_OWN(pd->context, NULL);
     SANITIZER_OUTPUT(attr);
     struct ibv_qp_init_attr_ex full = { .comp_mask = IBV_QP_INIT_ATTR_PD, .pd = pd };
     struct ibv_qp *qp;
@@ -302,6 +304,7 @@ struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *ibv)
 int ibv_destroy_qp(struct ibv_qp *ibv)
 {
     VB_CALL;
+    VB_OWN(ibv->context, EIO);
     struct vb_qp *qp = vb_qp_of(ibv);
     enum ual_status status;
 
@@ -354,6 +357,7 @@ int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask,
                  struct ibv_qp_init_attr *init)
 {
     VB_CALL;
+    VB_OWN(ibv->context, EIO);
     SANITIZER_OUTPUT(attr);
     SANITIZER_OUTPUT(init);
     struct vb_qp *qp = vb_qp_of(ibv);

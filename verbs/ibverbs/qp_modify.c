@@ -364,6 +364,7 @@ static int change_state(struct vb_qp *qp, const struct ibv_qp_attr *attr, int ma
 int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
 {
     VB_CALL;
+    VB_OWN(ibv->context, EIO);
     struct vb_qp *qp = vb_qp_of(ibv);
     const struct vb_connector *connector = atomic_load(&qp->connector);
     int error = check(qp, attr, mask, !connector || connector == &vb_numbers->connector);

@@ -108,7 +108,8 @@ void vb_number_leave(uint32_t number, const struct vb_qp *qp)
 
 static bool is_of_device(struct vb_qp *qp, const struct vb_context *context)
 {
-    return qp->ibv.qp_base.context->device == context->verbs.context.device;
+    return qp->ibv.qp_base.context->device == context->verbs.context.device &&
+           !vb_is_parents(qp->ibv.qp_base.context);
 }
 
 struct vb_qp *vb_qp_by_number(struct vb_context *context, uint32_t number)
@@ -125,4 +126,25 @@ struct vb_qp *vb_qp_by_number(struct vb_context *context, uint32_t number)
             found = qp;
     pthread_mutex_unlock(&lock);
     return found;
+}
+
+/* --- forks --- */
+
+void vb_number_fork_lock(bool locked)
+{
+    if (locked)
+        pthread_mutex_lock(&lock);
+    else
+        pthread_mutex_unlock(&lock);
+}
+
+/* Another thread may have been inside a post. */
+void vb_number_forked(void)
+{
+    for (uint32_t i = 0; i < PAGES; i++)
+        for (uint32_t j = 0; pages[i] && j < PAGE_ENTRIES; j++)
+            for (struct vb_qp *qp = pages[i][j]; qp; qp = qp->namesake) {
+                atomic_store(&qp->gate, VB_GATE_SHUT);
+                spinlock_init(&qp->lock);
+            }
 }

@@ -88,6 +88,7 @@ static void fill_device(struct vb_context *context, struct ibv_device_attr *attr
 
 int ibv_query_device(struct ibv_context *ibv, struct ibv_device_attr *attr)
 {
+    VB_OWN(ibv, EIO);
     SANITIZER_OUTPUT(attr);
 
     fill_device(vb_context_of(ibv), attr);
@@ -98,6 +99,7 @@ int ibv_query_device(struct ibv_context *ibv, struct ibv_device_attr *attr)
 int vb_query_device_ex(struct ibv_context *ibv, const struct ibv_query_device_ex_input *input,
                        struct ibv_device_attr_ex *attr, size_t size)
 {
+    VB_OWN(ibv, EIO);
     struct ibv_device_attr_ex full = { 0 };
 
     if ((input && input->comp_mask) || size < sizeof(attr->orig_attr))
@@ -172,6 +174,7 @@ int vb_query_port(struct ibv_context *ibv, uint8_t port_num, struct ibv_port_att
                   size_t size)
 {
     VB_CALL;
+    VB_OWN(ibv, EIO);
     struct vb_context *context = vb_context_of(ibv);
     struct ri_port_attr port = { .size = sizeof(port), .port = port_num - 1u };
     struct ibv_port_attr full;
@@ -202,6 +205,7 @@ int ibv_query_port(struct ibv_context *ibv, uint8_t port_num, struct _compat_ibv
 
 int ibv_query_pkey(struct ibv_context *ibv, uint8_t port_num, int index, __be16 *pkey)
 {
+    VB_OWN(ibv, -1);
     SANITIZER_OUTPUT(pkey);
 
     if (!is_port(vb_context_of(ibv), port_num) || index != 0) {
@@ -214,6 +218,7 @@ int ibv_query_pkey(struct ibv_context *ibv, uint8_t port_num, int index, __be16 
 
 int ibv_get_pkey_index(struct ibv_context *ibv, uint8_t port_num, __be16 pkey)
 {
+    VB_OWN(ibv, -1);
     if (!is_port(vb_context_of(ibv), port_num) || pkey != PKEY) {
         errno = EINVAL;
         return -1;

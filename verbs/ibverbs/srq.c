@@ -52,6 +52,7 @@ static struct ibv_srq *create(struct ibv_pd *pd, void *srq_context, struct ibv_s
 struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
 {
     VB_CALL;
+    VB_OWN(pd->context, NULL);
     SANITIZER_OUTPUT(attr);
 
     return create(pd, attr->srq_context, &attr->attr);
@@ -60,6 +61,7 @@ struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr
 struct ibv_srq *vb_create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *attr)
 {
     VB_CALL;
+    VB_OWN(context, NULL);
     SANITIZER_OUTPUT(attr);
     bool is_basic = !(attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) || attr->srq_type == IBV_SRQT_BASIC;
     bool has_pd = (attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) && attr->pd->context == context;
@@ -91,6 +93,7 @@ static int check_limit(const struct vb_srq *srq, const struct ri_srq_attr *asked
 int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)
 {
     VB_CALL;
+    VB_OWN(srq->context, EIO);
     struct ri_srq_attr asked = { .size = sizeof(asked),
                                  .max_wr = attr->max_wr,
                                  .limit = attr->srq_limit };
@@ -112,6 +115,7 @@ int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)
 int ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr)
 {
     VB_CALL;
+    VB_OWN(srq->context, EIO);
     SANITIZER_OUTPUT(attr);
     struct ri_srq_attr given = { .size = sizeof(given) };
     enum ual_status status = ual_srq_query(vb_srq_of(srq)->ual, &given);
@@ -125,6 +129,7 @@ int ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr)
 
 int vb_get_srq_num(struct ibv_srq *srq, uint32_t *number)
 {
+    VB_OWN(srq->context, EIO);
     SANITIZER_OUTPUT(number);
 
     *number = srq->handle;
@@ -134,6 +139,7 @@ int vb_get_srq_num(struct ibv_srq *srq, uint32_t *number)
 int ibv_destroy_srq(struct ibv_srq *ibv)
 {
     VB_CALL;
+    VB_OWN(ibv->context, EIO);
     struct vb_srq *srq = vb_srq_of(ibv);
     enum ual_status status = ual_srq_free(srq->ual);
 

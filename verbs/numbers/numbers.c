@@ -171,10 +171,17 @@ static void release(void *context, struct vb_qp *qp)
     link_reset(link_of(context, qp));
 }
 
+/* Another thread may have been opening one. */
+static void forked(void)
+{
+    opening = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+}
+
 static const struct vb_numbers by_numbers = {
     .take = take,
     .give_back = give_back,
     .close = close_numbers,
+    .forked = forked,
     .connector = { .modify = modify,
                    .hold = hold,
                    .hold_bind = hold_bind,

@@ -56,6 +56,7 @@ static int hold(struct cm_id *id, const struct sockaddr *address)
 VB_PUBLIC int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
 {
     VB_CALL;
+    CM_OWN(id, -1);
     SANITIZER_OUTPUT(id);
     struct cm_id *own = cm_id_of(id);
     enum cm_state was;
@@ -121,6 +122,7 @@ static int resolve(struct cm_id *id, const struct sockaddr *source,
 VB_PUBLIC int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src_addr,
                                 struct sockaddr *dst_addr, int timeout_ms)
 {
+    CM_OWN(id, -1);
     SANITIZER_OUTPUT(id);
     struct cm_id *own = cm_id_of(id);
     struct cm_event *event;
@@ -147,6 +149,7 @@ VB_PUBLIC int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src_addr
 
 VB_PUBLIC int rdma_resolve_route(struct rdma_cm_id *id, int timeout_ms)
 {
+    CM_OWN(id, -1);
     SANITIZER_OUTPUT(id);
     struct cm_id *own = cm_id_of(id);
     struct cm_event *event = cm_event_new();

@@ -34,6 +34,7 @@ struct cm_event {
 struct cm_channel {
     struct rdma_event_channel ibv; /* first */
     struct ual_channel *ual;
+    unsigned int process; /* vb_process */
 };
 
 /* The table of state.c has the transitions. */
@@ -102,6 +103,7 @@ struct cm_id {
     struct rdma_cm_id ibv; /* first */
     pthread_mutex_t lock;
     pthread_cond_t changed; /* an event was acknowledged, or `settled` is set */
+    unsigned int process;   /* vb_process */
     enum cm_state state;
     uint32_t pending; /* events posted and not acknowledged */
     uint32_t taken;   /* of these, returned by a get */
@@ -141,6 +143,15 @@ static inline struct cm_channel *cm_channel_of(struct rdma_event_channel *channe
 {
     return (struct cm_channel *)channel;
 }
+
+/* As VB_OWN, for an id. */
+#define CM_OWN(id, failure)                          \
+    do {                                             \
+        if (cm_id_of(id)->process != vb_process()) { \
+            errno = EIO;                             \
+            return failure;                          \
+        }                                            \
+    } while (0)
 
 /* Sets errno and returns -1. */
 static inline int cm_fail(int error)

@@ -384,6 +384,7 @@ static int begin_connect(struct cm_id *id, const struct rdma_conn_param *param)
 
 VB_PUBLIC int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *conn_param)
 {
+    CM_OWN(id, -1);
     SANITIZER_OUTPUT(id);
     struct cm_id *own = cm_id_of(id);
     enum cm_state was;
@@ -430,6 +431,7 @@ static int begin_accept(struct cm_id *id, const struct rdma_conn_param *param)
 
 VB_PUBLIC int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *conn_param)
 {
+    CM_OWN(id, -1);
     SANITIZER_OUTPUT(id);
     struct cm_id *own = cm_id_of(id);
     enum cm_state was;
@@ -451,6 +453,7 @@ VB_PUBLIC int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *conn_pa
 VB_PUBLIC int rdma_reject(struct rdma_cm_id *id, const void *private_data, uint8_t private_data_len)
 {
     VB_CALL;
+    CM_OWN(id, -1);
     struct cm_id *own = cm_id_of(id);
     uint8_t data[CM_DATA_MOST];
     uint16_t length;
@@ -463,6 +466,7 @@ VB_PUBLIC int rdma_reject(struct rdma_cm_id *id, const void *private_data, uint8
 
 VB_PUBLIC int rdma_disconnect(struct rdma_cm_id *id)
 {
+    CM_OWN(id, -1);
     struct cm_id *own = cm_id_of(id);
     enum cm_state was;
 
@@ -486,6 +490,7 @@ VB_PUBLIC int rdma_disconnect(struct rdma_cm_id *id)
 /* The connection is established by the peer's first message, with or without this call. */
 VB_PUBLIC int rdma_notify(struct rdma_cm_id *id, enum ibv_event_type event)
 {
+    CM_OWN(id, -1);
     enum cm_state state = cm_state(cm_id_of(id));
 
     if (event != IBV_EVENT_COMM_EST || (state != CM_ACCEPTING && state != CM_CONNECTED))

@@ -82,6 +82,7 @@ VB_PUBLIC int rdma_create_ep(struct rdma_cm_id **id, struct rdma_addrinfo *res, 
 
 VB_PUBLIC void rdma_destroy_ep(struct rdma_cm_id *id)
 {
+    CM_OWN(id, );
     rdma_destroy_qp(id);
     rdma_destroy_srq(id);
     rdma_destroy_id(id);

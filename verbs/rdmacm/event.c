@@ -28,6 +28,7 @@ VB_PUBLIC struct rdma_event_channel *rdma_create_event_channel(void)
         return NULL;
     }
     channel->ibv.fd = ual_channel_fd(channel->ual);
+    channel->process = vb_process();
     return &channel->ibv;
 }
 
@@ -35,6 +36,8 @@ VB_PUBLIC void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 {
     VB_CALL;
 
+    if (cm_channel_of(channel)->process != vb_process())
+        return;                                    /* the parent's */
     ual_channel_free(cm_channel_of(channel)->ual); /* CQs and devices have channels of their own */
     free(channel);
 }
@@ -97,6 +100,8 @@ VB_PUBLIC int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_
 
     if (!channel || !event)
         return cm_fail(EINVAL);
+    if (cm_channel_of(channel)->process != vb_process())
+        return cm_fail(EIO);
     error = vb_channel_get(cm_channel_of(channel)->ual, &got);
     if (error)
         return cm_fail(error);
@@ -119,6 +124,7 @@ VB_PUBLIC int rdma_ack_cm_event(struct rdma_cm_event *event)
     if (!event)
         return cm_fail(EINVAL);
     owner = taken->owner;
+    CM_OWN(&owner->ibv, -1);
     if (taken->allocated)
         free(taken);
     pthread_mutex_lock(&owner->lock);

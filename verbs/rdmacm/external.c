@@ -95,6 +95,7 @@ int cm_external_modify(struct cm_id *id, struct vb_qp *qp, enum ibv_qp_state to)
 VB_PUBLIC int rdma_establish(struct rdma_cm_id *id)
 {
     VB_CALL;
+    CM_OWN(id, -1);
     struct cm_id *own = cm_id_of(id);
     int error = id->qp || !own->external ? EINVAL : establish(own);
 
@@ -158,6 +159,7 @@ VB_PUBLIC int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *qp_at
                                 int *qp_attr_mask)
 {
     VB_CALL;
+    CM_OWN(id, -1);
     SANITIZER_OUTPUT(qp_attr);
     SANITIZER_OUTPUT(qp_attr_mask);
     struct cm_id *own = cm_id_of(id);

@@ -18,6 +18,7 @@ struct cm_id *cm_id_new(struct rdma_event_channel *channel, void *context, enum 
     pthread_cond_init(&id->changed, NULL);
     vb_held_open(&id->held);
     id->state = CM_IDLE;
+    id->process = vb_process();
     id->ibv.channel = channel;
     id->ibv.context = context;
     id->ibv.ps = ps;
@@ -65,6 +66,8 @@ VB_PUBLIC int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_
 
     if (!is_carried(ps))
         return cm_fail(EOPNOTSUPP);
+    if (channel && cm_channel_of(channel)->process != vb_process())
+        return cm_fail(EIO);
     if (!channel) {
         own = rdma_create_event_channel();
         if (!own)
@@ -91,6 +94,7 @@ static void stop_listening(struct cm_id *id)
 VB_PUBLIC int rdma_destroy_id(struct rdma_cm_id *id)
 {
     VB_CALL;
+    CM_OWN(id, -1);
     struct cm_id *own = cm_id_of(id);
     struct rdma_event_channel *channel = own->synchronous ? id->channel : NULL;
 
@@ -116,6 +120,7 @@ VB_PUBLIC int rdma_destroy_id(struct rdma_cm_id *id)
 VB_PUBLIC int rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *channel)
 {
     VB_CALL;
+    CM_OWN(id, -1);
     struct cm_id *own = cm_id_of(id);
     struct rdma_event_channel *before = id->channel, *made = NULL;
     bool was = own->synchronous;
@@ -150,6 +155,7 @@ static void set_ack_timeout(struct cm_id *id, uint8_t timeout)
 VB_PUBLIC int rdma_set_option(struct rdma_cm_id *id, int level, int optname, void *optval,
                               size_t optlen)
 {
+    CM_OWN(id, -1);
     static const char *const names[] = { "TOS", "REUSEADDR", "AFONLY", "ACK_TIMEOUT" };
 
     if (level != RDMA_OPTION_ID || optname < 0 || (size_t)optname >= ARRAY_SIZE(names)) {

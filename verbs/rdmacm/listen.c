@@ -268,6 +268,7 @@ void cm_listen_advise(struct rdma_cm_id *id, const char *advice)
 VB_PUBLIC int rdma_listen(struct rdma_cm_id *id, int backlog)
 {
     VB_CALL;
+    CM_OWN(id, -1);
     SANITIZER_OUTPUT(id);
     struct cm_id *own = cm_id_of(id);
     enum cm_state was;
@@ -302,6 +303,7 @@ static int hand_out(struct cm_id *listener, struct rdma_cm_event *event)
 
 VB_PUBLIC int rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **id)
 {
+    CM_OWN(listen, -1);
     SANITIZER_OUTPUT(id);
     struct cm_id *own = cm_id_of(listen);
     struct rdma_cm_event *event;

@@ -107,6 +107,7 @@ free_cqs:
 VB_PUBLIC int rdma_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *qp_init_attr)
 {
     VB_CALL;
+    CM_OWN(id, -1);
     SANITIZER_OUTPUT(id);
     SANITIZER_OUTPUT(qp_init_attr);
 
@@ -117,6 +118,7 @@ VB_PUBLIC int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd,
                              struct ibv_qp_init_attr *qp_init_attr)
 {
     VB_CALL;
+    CM_OWN(id, -1);
     SANITIZER_OUTPUT(id);
     SANITIZER_OUTPUT(qp_init_attr);
     struct ibv_qp_init_attr_ex attr = { 0 };
@@ -135,6 +137,7 @@ VB_PUBLIC int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd,
 VB_PUBLIC void rdma_destroy_qp(struct rdma_cm_id *id)
 {
     VB_CALL;
+    CM_OWN(id, );
 
     if (!id->qp)
         return;
@@ -147,6 +150,7 @@ VB_PUBLIC int rdma_create_srq(struct rdma_cm_id *id, struct ibv_pd *pd,
                               struct ibv_srq_init_attr *attr)
 {
     VB_CALL;
+    CM_OWN(id, -1);
     SANITIZER_OUTPUT(attr);
 
     if (!pd)
@@ -163,6 +167,7 @@ VB_PUBLIC int rdma_create_srq(struct rdma_cm_id *id, struct ibv_pd *pd,
 VB_PUBLIC int rdma_create_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex *attr)
 {
     VB_CALL;
+    CM_OWN(id, -1);
     SANITIZER_OUTPUT(attr);
     struct ibv_srq_init_attr plain = { .srq_context = attr->srq_context, .attr = attr->attr };
     struct ibv_pd *pd = attr->comp_mask & IBV_SRQ_INIT_ATTR_PD ? attr->pd : NULL;
@@ -181,6 +186,7 @@ VB_PUBLIC int rdma_create_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr
 VB_PUBLIC void rdma_destroy_srq(struct rdma_cm_id *id)
 {
     VB_CALL;
+    CM_OWN(id, );
 
     if (id->srq)
         ibv_destroy_srq(id->srq);
