@@ -265,11 +265,9 @@ ssize_t _ibv_query_gid_table(struct ibv_context *ibv, struct ibv_gid_entry *entr
     return (ssize_t)context->gids->count;
 }
 
-/* A call of the driver interface, which packaged programs use: 0 is InfiniBand and RoCE v1, 1 is
- * RoCE v2. */
-VB_PUBLIC int ibv_query_gid_type(struct ibv_context *ibv, uint8_t port_num, unsigned int index,
-                                 int *type);
-int ibv_query_gid_type(struct ibv_context *ibv, uint8_t port_num, unsigned int index, int *type)
+/* ibv_query_gid_type, a call of the driver interface, which packaged programs use: 0 is InfiniBand
+ * and RoCE v1, 1 is RoCE v2. It has a version for each release that changed that interface. */
+static int query_gid_type(struct ibv_context *ibv, uint8_t port_num, unsigned int index, int *type)
 {
     VB_OWN(ibv, -1);
     SANITIZER_OUTPUT(type);
@@ -282,3 +280,14 @@ int ibv_query_gid_type(struct ibv_context *ibv, uint8_t port_num, unsigned int i
     *type = index < context->gids->count && type_of(context) == IBV_GID_TYPE_ROCE_V2;
     return 0;
 }
+
+#define GID_TYPE_OF(release, at)                                         \
+    VB_PUBLIC __typeof__(query_gid_type) query_gid_type_##release        \
+        __attribute__((alias("query_gid_type")));                        \
+    __asm__(".symver query_gid_type_" #release ", ibv_query_gid_type" at \
+            "IBVERBS_PRIVATE_" #release)
+GID_TYPE_OF(34, "@@");
+GID_TYPE_OF(57, "@");
+GID_TYPE_OF(59, "@");
+GID_TYPE_OF(64, "@");
+GID_TYPE_OF(65, "@");
