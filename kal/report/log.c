@@ -60,6 +60,7 @@ bool kal_log_check(const char *text, const char **why)
 
 bool kal_log_configure(const char *text, const char **why)
 {
+    static _Thread_local char reason[320];
     enum log_sink_kind kind = SINK_FILE;
     struct log_sink sink;
     const char *rest;
@@ -73,9 +74,12 @@ bool kal_log_configure(const char *text, const char **why)
     else if (!strcmp(rest, "syslog"))
         kind = SINK_SYSLOG;
     if (!log_sink_open(&sink, kind, rest)) {
-        *why = "a file that can be opened for writing";
+        snprintf(reason, sizeof reason, "a file that can be opened for writing (%.200s: %s)", rest,
+                 strerror(errno));
+        *why = reason;
         return false;
     }
+    log_head_set(kind == SINK_FILE);
     if (!log_ring_set_sink(&sink))
         log_ring_wake(log_rate_turn);
     atomic_store(&log_level, level);
@@ -106,6 +110,7 @@ void kal_log_lanes(kal_inside_fn inside)
 void kal_log_fork_child(void)
 {
     log_rate_forget();
+    log_head_set(false);
     log_ring_forget();
     log_recent_forget();
     log_process = getpid();

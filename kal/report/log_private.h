@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The parts of the log: log.c makes lines, log_rate.c limits them by cause, log_ring.c keeps them
+ * The parts of the log: log.c makes lines, log_head.c their heads in files, log_rate.c limits them by cause, log_ring.c keeps them
  * until log_sink.c has written them. Lock order, both leaves: rate, ring. No system call is made
  * under either.
  */
@@ -28,7 +28,8 @@ struct log_sink {
 };
 extern const char *kal_log_syslog_path; /* tests change it */
 
-/* False, with errno: the file cannot be opened. */
+/* path: "%p" is the number of the process, "%%" a percent sign. A new file has mode 0660, less the
+ * umask. False, with errno: the file cannot be opened. */
 bool log_sink_open(struct log_sink *sink, enum log_sink_kind kind, const char *path);
 void log_sink_close(struct log_sink *sink);
 /* Never blocks, raises no signal and changes no flag of the descriptor. Returns the octets written;
@@ -36,9 +37,17 @@ void log_sink_close(struct log_sink *sink);
 ssize_t log_sink_write(struct log_sink *sink, enum ri_log_level level, const char *line,
                        size_t length);
 
+/* ---- log_head.c: the head of a line in a file ---- */
+
+/* Whether lines of this process have a head from now on. Stores only. */
+void log_head_set(bool wanted);
+/* Writes "2026-11-28T17:05:09.123Z PROGRAM[PROCESS] " for that clock_wall(); returns its length
+ * without the NUL. 0: no head is wanted, or it does not fit. No system call. */
+size_t log_head(char *line, size_t size, uint64_t wall);
+
 /* ---- log_ring.c: waiting lines, and the thread that writes for the lanes ---- */
 
-/* Adds a line with its newline; if there is no room it is only counted. Never blocks. */
+/* Adds a line with its newline, behind its head; if there is no room it is only counted. Never blocks. */
 void log_ring_push(enum ri_log_level level, const char *line, size_t length);
 /* Writes lines to the sink, as far as it takes them, and a ring's worth at most. False: lines are
  * left, and the thread is to be woken. Not in a lane. */

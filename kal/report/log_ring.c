@@ -93,13 +93,14 @@ static bool put(enum ri_log_level level, const char *line, size_t length)
 /* Adds one line that reports missing lines. */
 static bool put_gap(void)
 {
-    char line[160];
-    int length = snprintf(line, sizeof line,
+    char line[240];
+    size_t head = log_head(line, sizeof line, clock_wall());
+    int length = snprintf(line + head, sizeof line - head,
                           "ital: warning: %llu lines of the log are missing here: "
                           "its reader is too slow\n",
                           ring.dropped);
 
-    if (!put(RI_LOG_WARNING, line, (size_t)length))
+    if (!put(RI_LOG_WARNING, line, head + (size_t)length))
         return false;
     ring.dropped = 0;
     return true;
@@ -125,10 +126,25 @@ static void advance(const struct head *head, ssize_t octets)
     ring.taken = 0;
 }
 
+/* Behind a head the end of a long line is cut, and keeps its newline. */
+static size_t with_head(char whole[LOG_LINE_MAX], const char *line, size_t length)
+{
+    size_t head = log_head(whole, LOG_LINE_MAX, clock_wall());
+
+    if (length > LOG_LINE_MAX - head)
+        length = LOG_LINE_MAX - head;
+    memcpy(whole + head, line, length);
+    whole[head + length - 1] = '\n';
+    return head + length;
+}
+
 void log_ring_push(enum ri_log_level level, const char *line, size_t length)
 {
+    char whole[LOG_LINE_MAX];
+    size_t octets = with_head(whole, line, length);
+
     pthread_mutex_lock(&ring_lock);
-    if ((ring.dropped && !put_gap()) || !put(level, line, length))
+    if ((ring.dropped && !put_gap()) || !put(level, whole, octets))
         ring.dropped++;
     pthread_mutex_unlock(&ring_lock);
 }

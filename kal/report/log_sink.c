@@ -16,6 +16,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <paths.h>
 #include <poll.h>
 #include <signal.h>
@@ -170,6 +171,41 @@ static ssize_t write_quietly(int fd, const char *line, size_t length)
 
 /* ---- all of them ---- */
 
+/* With %p and %% replaced. False, with errno: too long. */
+static bool expand(char out[PATH_MAX], const char *path)
+{
+    size_t used = 0;
+
+    for (; *path && used < PATH_MAX; path++) {
+        if (path[0] == '%' && path[1] == 'p')
+            used += (size_t)snprintf(out + used, PATH_MAX - used, "%ld", (long)getpid());
+        else
+            out[used++] = *path;
+        if (path[0] == '%' && (path[1] == 'p' || path[1] == '%'))
+            path++;
+    }
+    if (used < PATH_MAX) {
+        out[used] = '\0';
+        return true;
+    }
+    errno = ENAMETOOLONG;
+    return false;
+}
+
+/* O_CREAT only where it is missing: with it, sysctl fs.protected_regular refuses the file of another
+ * user of the group in a sticky folder. */
+static int open_file(const char *path)
+{
+    const int flags = O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
+    char name[PATH_MAX];
+    int fd;
+
+    if (!expand(name, path))
+        return -1;
+    fd = open(name, flags);
+    return fd < 0 && errno == ENOENT ? open(name, flags | O_CREAT, 0660) : fd;
+}
+
 bool log_sink_open(struct log_sink *sink, enum log_sink_kind kind, const char *path)
 {
     sink->kind = kind;
@@ -178,7 +214,7 @@ bool log_sink_open(struct log_sink *sink, enum log_sink_kind kind, const char *p
         own(sink, connect_syslog()); /* without a daemon each line tries again */
     if (kind != SINK_FILE)
         return true;
-    own(sink, open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0600));
+    own(sink, open_file(path));
     return sink->fd >= 0;
 }
 

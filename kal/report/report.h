@@ -19,7 +19,8 @@ void kal_address_text(const struct sockaddr *address, char *text, size_t size);
 void kal_vlog_cause(enum ri_log_level level, const char *prefix, const char *cause,
                     const char *format, va_list args);
 bool kal_log_wanted(enum ri_log_level level);
-/* Parses "level[:stderr|syslog|FILE]" and applies it at once. False: *why is a static sentence. */
+/* Parses "level[:stderr|syslog|FILE]" and applies it at once. False: *why is a sentence, valid
+ * until the thread's next call. */
 bool kal_log_configure(const char *text, const char **why);
 bool kal_log_check(const char *text, const char **why); /* only checks it */
 /* Warnings go to stderr; closes the file, and ends the thread that writes for the lanes. */

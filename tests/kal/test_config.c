@@ -347,7 +347,8 @@ START_TEST(test_log_keeps_a_line_one_line)
 
     ck_assert(kal_log_configure(getenv("ITAL_LOG"), &why));
     kal_log(RI_LOG_WARNING, "a\nb\x1b[31m %d", 5);
-    ck_assert_str_eq(fixture_log(), "ital: warning: a b [31m 5\n");
+    ck_assert_ptr_nonnull(strstr(fixture_log(), "] ital: warning: a b [31m 5\n")); /* its end */
+    ck_assert_uint_eq(fixture_log_count(""), 1);
     memset(text, 'x', sizeof text - 1);
     text[sizeof text - 1] = '\0';
     kal_log(RI_LOG_DEBUG, "%s", text);

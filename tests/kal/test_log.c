@@ -24,6 +24,7 @@
 #include <sys/uio.h>
 #include <sys/un.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 /* ---- wrapped writes: those of kal, not those of the test ---- */
@@ -444,6 +445,105 @@ static int fd_of_file(void)
     return fd;
 }
 
+static bool ends_with(const char *whole, const char *end)
+{
+    size_t length = strlen(whole), wanted = strlen(end);
+
+    return length >= wanted && !strcmp(whole + length - wanted, end);
+}
+
+/* "2026-11-28T17:05:09.123Z test_log[4711] ital: warning: ..."; the time is now. */
+START_TEST(log_lines_of_a_file_have_time_program_and_process)
+{
+    char program[64] = "", utc[64];
+    struct tm when = { 0 };
+    time_t before = time(NULL), at;
+    int milliseconds, process, taken = 0;
+
+    configure("warning", path);
+    kal_log(RI_LOG_WARNING, "of a file");
+    kal_log_reset();
+    ck_assert_int_eq(sscanf(slurp_file(), "%4d-%2d-%2dT%2d:%2d:%2d.%3dZ %63[^[][%d] %n",
+                            &when.tm_year, &when.tm_mon, &when.tm_mday, &when.tm_hour, &when.tm_min,
+                            &when.tm_sec, &milliseconds, program, &process, &taken),
+                     9);
+    ck_assert_str_eq(text + taken, "ital: warning: of a file\n");
+    ck_assert_str_eq(program, program_invocation_short_name);
+    ck_assert_int_eq(process, getpid());
+    when.tm_year -= 1900;
+    when.tm_mon--;
+    at = timegm(&when);
+    ck_assert(at >= before && at <= time(NULL));
+    ck_assert(strftime(utc, sizeof utc, "%FT%T.", gmtime(&at)) > 0);
+    ck_assert_mem_eq(text, utc, strlen(utc)); /* each number with its zeros */
+    used = 0;
+    kal_log(RI_LOG_WARNING, "of stderr");
+    ck_assert_str_eq(slurp(), "ital: warning: of stderr\n");
+}
+END_TEST
+
+START_TEST(log_long_line_keeps_its_end)
+{
+    static char much[2000];
+
+    memset(much, 'x', sizeof much - 1);
+    configure("warning", path);
+    kal_log(RI_LOG_WARNING, "%s", much);
+    kal_log(RI_LOG_WARNING, "next");
+    kal_log_reset();
+    ck_assert(ends_with(slurp_file(), "] ital: warning: next\n"));
+    ck_assert_uint_eq(count(text, "\n"), 2);
+}
+END_TEST
+
+START_TEST(log_file_of_each_process)
+{
+    char wanted[sizeof path + 20];
+    size_t length = strlen(path);
+
+    snprintf(wanted, sizeof wanted, "%s%%p-%%%%-%%d", path);
+    configure("warning", wanted);
+    kal_log(RI_LOG_WARNING, "mine");
+    kal_log_reset();
+    snprintf(path + length, sizeof path - length, "%d-%%-%%d", (int)getpid());
+    ck_assert(ends_with(slurp_file(), "] ital: warning: mine\n"));
+    unlink(path);
+    path[length] = '\0';
+}
+END_TEST
+
+START_TEST(log_file_that_cannot_be_opened_is_said_with_the_reason)
+{
+    char target[4300];
+    const char *why;
+
+    snprintf(target, sizeof target, "info:%s/none/log", path);
+    ck_assert(!kal_log_configure(target, &why));
+    ck_assert_msg(strstr(why, "/none/log: No such file or directory)") != NULL, "%s", why);
+}
+END_TEST
+
+/* Two users of a group: the file is there, and neither needs to make it. A new one is for the user's
+ * group, unless the umask says otherwise. */
+START_TEST(log_file_of_a_group)
+{
+    struct stat about;
+    mode_t before = umask(0007);
+
+    configure("warning", path);
+    kal_log_reset();
+    ck_assert_int_eq(stat(path, &about), 0);
+    ck_assert_uint_eq(about.st_mode & 0777, 0660);
+    unlink(path);
+    umask(0077);
+    configure("warning", path);
+    kal_log_reset();
+    ck_assert_int_eq(stat(path, &about), 0);
+    ck_assert_uint_eq(about.st_mode & 0777, 0600);
+    umask(before);
+}
+END_TEST
+
 /* closefrom(3), then a file of the program's own gets the number: no line is written to it, and it
  * stays open. */
 START_TEST(log_file_closed_by_somebody_else)
@@ -462,7 +562,7 @@ START_TEST(log_file_closed_by_somebody_else)
     ck_assert_int_eq(write(fd, "x", 1), 1);
     used = 0;
     ck_assert_int_eq(read(mine[0], text, sizeof text), 1);
-    ck_assert_str_eq(slurp_file(), "ital: warning: before\n");
+    ck_assert(ends_with(slurp_file(), "] ital: warning: before\n"));
     close(fd);
     close(mine[0]);
 }
@@ -541,7 +641,8 @@ START_TEST(log_forked_child_repeats_nothing)
         snprintf(line, sizeof line, "line %d\n", i);
         ck_assert_uint_eq(count(text, line), 1);
     }
-    ck_assert_str_eq(slurp_file(), "ital: error: of the child\n");
+    ck_assert(ends_with(slurp_file(), "] ital: error: of the child\n"));
+    ck_assert_uint_eq(count(text, "\n"), 1);
 }
 END_TEST
 
@@ -688,9 +789,12 @@ static Suite *suite(void)
                  log_line_is_there_on_return, log_lane_writes_to_no_descriptor,
                  log_thread_blocks_all_signals, log_dropped_lines_are_counted,
                  log_reader_gone_raises_no_signal, log_full_terminal_blocks_nobody, log_socket,
-                 log_file_closed_by_somebody_else, log_lines_before_exit_are_written,
-                 log_forked_child_repeats_nothing, log_fork_while_others_log,
-                 log_reset_beside_others, log_sink_changes_while_others_log_without_end,
+                 log_lines_of_a_file_have_time_program_and_process, log_long_line_keeps_its_end,
+                 log_file_of_each_process, log_file_that_cannot_be_opened_is_said_with_the_reason,
+                 log_file_of_a_group, log_file_closed_by_somebody_else,
+                 log_lines_before_exit_are_written, log_forked_child_repeats_nothing,
+                 log_fork_while_others_log, log_reset_beside_others,
+                 log_sink_changes_while_others_log_without_end,
                  log_call_ends_while_others_log_without_end, log_syslog_daemon);
     tcase_add_loop_test(t, log_full_pipe_blocks_nobody, 0, 2);
     tcase_add_loop_test(t, log_full_pipe_keeps_no_process_from_its_end, 0, 2);
