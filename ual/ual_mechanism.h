@@ -497,7 +497,8 @@ enum ual_hearing {
     UAL_REQUEST_TAKEN,
     /* There is no room now: it is gone, and comes again, before others, after ual_conn_room. */
     UAL_REQUEST_DEFERRED,
-    /* The peer is refused. */
+    /* It is freed. The peer is refused, by a reset unless the receiver has rejected it
+     * (ual_conn_reject): then it may try again. The receiver logs why. */
     UAL_REQUEST_DROPPED
 };
 

@@ -19,6 +19,10 @@
  * listener takes no peer that it cannot report in the same run: the kernel keeps back those that
  * have sent nothing yet, and while a request waits for room none is accepted.
  *
+ * A peer for which there is no memory, place in the quota or descriptor is reset, and the log says
+ * so, once a second: it may try again. An orderly end would be the answer of a peer that speaks
+ * revision 1 only. One that the policy denies gets that orderly end, before its Request is read.
+ *
  * Whoever has a copy of the socket can end it by shutdown(2). Then it is ready for ever, also for
  * no event, and accept(2) fails for ever. Such a listener is not watched any more: it accepts none,
  * and the requests that it has stay what they are.
@@ -81,7 +85,30 @@ static bool still_listens(struct kal_listener *l)
     return false;
 }
 
-/* No descriptors: closes the connection of one waiting peer. False: not possible now. */
+static void reset_at_once(const struct kal_listener *l, int fd)
+{
+    const struct cm_stream_ops *ops = l->rnic->cm->stream_ops;
+
+    ops->abort_on_close(fd);
+    ops->close(fd);
+}
+
+void cm_log_memory(struct kal_listener *listener)
+{
+    char more[80], name[CM_NAME_ROOM];
+    bool told;
+
+    pthread_mutex_lock(&listener->guard.lock);
+    told = cm_meter(&listener->memory, more, sizeof more);
+    pthread_mutex_unlock(&listener->guard.lock);
+    if (told)
+        kal_rnic_log(listener->rnic, RI_LOG_ERROR,
+                     "listener %s: out of memory, connections are reset; free memory or raise its "
+                     "limit (ulimit -v, or that of the control group)%s",
+                     cm_listener_name(listener, name), more);
+}
+
+/* No descriptors: resets the connection of one waiting peer. False: not possible now. */
 static bool turn_away(struct kal_listener *l)
 {
     struct kal_cm *cm = l->rnic->cm;
@@ -100,7 +127,7 @@ static bool turn_away(struct kal_listener *l)
     close(spare);
     error = accept_one(l, &fd, &peer);
     if (!error)
-        cm->stream_ops->close(fd);
+        reset_at_once(l, fd);
     cm_open_spare(cm);
     return error != EMFILE && error != ENFILE;
 }
@@ -126,7 +153,12 @@ bool cm_start_up(struct kal_listener *listener, struct kal_connection *connectio
 
     pthread_mutex_lock(&c->guard.lock); /* it can be seen already: kal_cm_connections */
     cm_addresses(&c->stream);
-    if (kal_rnic_policy(l->rnic, RI_POLICY_REQUEST, local, peer) || !cm_count(c)) {
+    if (kal_rnic_policy(l->rnic, RI_POLICY_REQUEST, local, peer)) {
+        pthread_mutex_unlock(&c->guard.lock);
+        return false;
+    }
+    if (!cm_count(c)) { /* which says so itself */
+        cm_reset_on_close(&c->stream);
         pthread_mutex_unlock(&c->guard.lock);
         return false;
     }
@@ -144,7 +176,9 @@ bool cm_start_up(struct kal_listener *listener, struct kal_connection *connectio
 
     cm_deadline(c, clock_after(c->startup->began, l->rnic->cm->options.request_timeout));
     if (cm_watch(c, EPOLLIN | EPOLLRDHUP)) {
+        cm_reset_on_close(&c->stream);
         pthread_mutex_unlock(&c->guard.lock);
+        cm_log_memory(l);
         if (!cm_claim(c))
             return true;
         cm_remove(l, c);
@@ -229,7 +263,8 @@ static void take(struct kal_listener *l, int fd, const union address *peer)
 
     c = cm_connection_new(l->rnic, l->lane, NULL);
     if (!c) {
-        l->rnic->cm->stream_ops->close(fd);
+        reset_at_once(l, fd);
+        cm_log_memory(l);
         return;
     }
     pthread_mutex_lock(&c->guard.lock);
@@ -261,6 +296,17 @@ static bool make_descriptor(struct kal_listener *l)
     return false;
 }
 
+static void log_system_memory(struct kal_listener *l, int error)
+{
+    char more[80];
+
+    if (cm_meter(&l->memory, more, sizeof more))
+        kal_rnic_log(l->rnic, RI_LOG_ERROR,
+                     "listener %s: no connection can be accepted now: %s; connections wait, free "
+                     "memory%s",
+                     l->name, strerror(error), more);
+}
+
 /* Lane, locked; the lock is released for each connection. */
 static void accept_some(struct kal_listener *l)
 {
@@ -277,7 +323,8 @@ static void accept_some(struct kal_listener *l)
         } else if (error == EMFILE || error == ENFILE) {
             if (!make_descriptor(l))
                 return;
-        } else if (error == ENOMEM || error == ENOBUFS) {
+        } else if (error == ENOMEM || error == ENOBUFS) { /* the peer stays in the kernel's queue */
+            log_system_memory(l, error);
             pause_accept(l, clock_after(clock_now(), RESUME_DELAY));
             return;
         } /* otherwise that connection has gone, see accept(2); try the next */

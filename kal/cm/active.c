@@ -1,11 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Connection manager, active side: TCP connect, MPA Request, Reply, the second attempt with
- * revision 1. */
+/*
+ * Connection manager, active side: TCP connect, MPA Request, Reply, and further attempts.
+ *
+ * A peer that closes in order behind our Request of revision 2 may speak revision 1 only: there is
+ * one attempt with that (S-020). A peer that resets the stream before it has answered says nothing
+ * about revisions. It is short of memory, places or descriptors, or exits. The same Request goes to
+ * it again, twice at most, each time behind a longer pause, within the same deadline.
+ */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
 
 #include "cm.h"
+
+#include "base/clock.h"
 
 #include <errno.h>
 #include <string.h>
@@ -170,6 +178,17 @@ uncount:
 
 /* ---- runs ---- */
 
+/* The next attempt, within the same deadline. */
+static void connect_again(struct kal_connection *c)
+{
+    int error = open_stream(c);
+
+    if (error)
+        cm_fail_errno(c, "TCP connect", error);
+    else if (begin(c))
+        cm_fail(c, RI_REASON_RESOURCES, "the socket cannot be watched; free memory or descriptors");
+}
+
 /* Connects once more with revision 1 and the same private data, within the same deadline
  * (S-020). */
 static void fall_back(struct kal_connection *c)
@@ -178,7 +197,6 @@ static void fall_back(struct kal_connection *c)
     struct mpa_startup_frame sent;
     char text[120];
     size_t n;
-    int error;
 
     kal_address_text(&c->startup->destination.any, text, sizeof text);
     kal_rnic_log(
@@ -193,15 +211,37 @@ static void fall_back(struct kal_connection *c)
     c->local.rtr = 0;
     c->startup->retried = true;
     cm_close_stream(c);
-    if (cm_active_request(c, private_data, sent.pd_len)) {
+    if (cm_active_request(c, private_data, sent.pd_len))
         cm_fail(c, RI_REASON_PARAMETERS, NULL);
-        return;
-    }
-    error = open_stream(c);
-    if (error)
-        cm_fail_errno(c, "TCP connect", error);
-    else if (begin(c))
-        cm_fail(c, RI_REASON_RESOURCES, "the socket cannot be watched; free memory or descriptors");
+    else
+        connect_again(c);
+}
+
+#define RESETS_MOST 2u
+/* Before the next attempt; four times as long before each further one. */
+#define PAUSE_AFTER_RESET (50 * CLOCK_NS_PER_MS)
+
+/* The peer has reset the stream and nothing of a Reply has come. True: another attempt follows. */
+static bool try_again(struct kal_connection *c)
+{
+    uint64_t at = clock_after(clock_now(), PAUSE_AFTER_RESET << 2 * c->startup->resets);
+    char text[120];
+
+    if (c->conversion || c->startup->retried || c->stream.length ||
+        c->startup->resets == RESETS_MOST || at >= c->startup->connect_by)
+        return false;
+    c->startup->resets++;
+    kal_address_text(&c->startup->destination.any, text, sizeof text);
+    kal_rnic_log(c->rnic, RI_LOG_INFO,
+                 "connection to %s: the peer reset the connection before it answered, it may be "
+                 "short of room; trying again (%u of %u)",
+                 text, c->startup->resets, RESETS_MOST);
+    cm_close_stream(c);
+    c->state = CM_AGAIN;
+    cm_deadline(c, c->startup->connect_by);
+    c->startup->soon.deadline = at;
+    c->rnic->upper->timer_set(c->lane, &c->startup->soon);
+    return true;
 }
 
 /*
@@ -224,6 +264,8 @@ static void no_reply(struct kal_connection *c, int error)
         cm_fail_errno(c, "waiting for the MPA Reply", error);
         return;
     }
+    if (error == ECONNRESET && try_again(c))
+        return;
     mpa_startup_parse(c->startup->out, c->startup->out_length, MPA_STARTUP_REQUEST, &sent, &n);
     if (!error && !c->startup->retried && !c->conversion && request_was_read(c) &&
         mpa_startup_no_reply(&c->local, &sent) == MPA_STARTUP_FALLBACK)
@@ -404,6 +446,8 @@ static void connected(struct kal_connection *c)
         error = c->stream.ops->connected(c->stream.fd);
     if (error == EAGAIN) /* a spurious wake-up */
         return;
+    if (error == ECONNRESET && try_again(c)) /* it was accepted before */
+        return;
     if (error) {
         cm_fail_errno(c, "TCP connect", error);
         return;
@@ -419,6 +463,8 @@ void cm_active_run(struct kal_connection *connection)
 {
     if (connection->state == CM_CONNECTING)
         connected(connection);
+    else if (connection->state == CM_AGAIN)
+        connect_again(connection);
     else if (connection->state != CM_REQUESTED)
         return;
     else if (connection->parked)
@@ -452,6 +498,10 @@ void cm_active_expired(struct kal_connection *connection)
         cm_fail(connection, RI_REASON_TIMEOUT,
                 "no answer to the TCP connect in time; check that the host is up and no "
                 "firewall drops the port, or raise connect_timeout");
+    else if (connection->state == CM_AGAIN)
+        cm_fail(connection, RI_REASON_TIMEOUT,
+                "the peer reset the connection before it answered, and the time is over; look at "
+                "its log, or raise connect_timeout");
     else if (connection->state == CM_REQUESTED && connection->awaits_qp && connection->parked)
         no_qp_in_time(connection);
     else if (connection->state == CM_REQUESTED)

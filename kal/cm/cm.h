@@ -17,6 +17,8 @@ enum cm_state {
     /* Active: TCP connects; the Request is sent, or the Reply is awaited. */
     CM_CONNECTING,
     CM_REQUESTED,
+    /* Active: the peer has reset the stream before it answered; the next attempt is due soon. */
+    CM_AGAIN,
     /* Conversion, responder: the last streaming message is sent. */
     CM_LAST_WORDS,
     /* Passive, owned by kal: STARTING, the Request is received (also in a conversion); SHOWING, it
@@ -93,6 +95,8 @@ struct cm_startup {
     /* Error that connect returned at once; the run reports it */
     int connect_error;
     bool retried;
+    /* Attempts that the peer has reset before it answered */
+    uint8_t resets;
     /* three-way, and ACCEPTED was not reported yet */
     bool tells_accept;
 
@@ -215,6 +219,8 @@ struct kal_listener {
 
     /* Used in runs of the lane only. */
     struct cm_meter bad, full, descriptors, late;
+    /* Under guard.lock */
+    struct cm_meter memory;
     /* What a client that speaks no MPA should be, a static string: kal_listen_advise. NULL: an
      * iWARP client */
     _Atomic(const char *) advice;
@@ -337,6 +343,8 @@ void cm_connection_end(struct kal_connection *connection);
 void cm_a_refuse(struct kal_rnic *rnic, struct ri_connection *ri, bool datagram);
 /* Set A: the next run destroys the object. Locked. */
 void cm_a_orphan(struct kal_connection *connection);
+/* A stream whose peer has asked and got no answer is reset when it is closed: see destroy.c. */
+void cm_reset_unanswered(struct kal_connection *connection);
 /* Takes the right to destroy an orphan. */
 bool cm_a_adopt(struct kal_connection *connection);
 
@@ -396,8 +404,10 @@ void cm_a_listen_destroy(struct kal_listener *listener);
 void cm_accept_ready(void *arg, uint32_t events);
 void cm_accept_resumed(struct ri_timer *timer);
 void cm_open_spare(struct kal_cm *cm);
-/* Begins the start-up of a connection with a stream. False: refused, or no memory; the caller
- * destroys it. The lock is not held. */
+/* Begins the start-up of a connection with a stream. False: it is to be closed: the caller
+ * destroys it, which resets it unless the policy denies it. The lock is not held. */
 bool cm_start_up(struct kal_listener *listener, struct kal_connection *connection);
+/* Logs that a peer of the listener is reset for lack of memory. The lock is not held. */
+void cm_log_memory(struct kal_listener *listener);
 
 #endif

@@ -10,6 +10,8 @@
  *   kal_connect             IDLE       CONNECTING
  *   run: TCP connected      CONNECTING REQUESTED   the Request is sent in one write
  *   run: peer closed        REQUESTED  CONNECTING  once, when the Request was enhanced (S-020)
+ *   run: peer reset         C., R.     AGAIN       a few times, before any octet of a Reply came
+ *   run: the pause is over  AGAIN      CONNECTING  the same Request once more
  *   run: accepting Reply    REQUESTED  ESTABLISHED hand-over, event ESTABLISHED
  *   run: anything else      C., R.     ENDED       event REJECTED or FAILED
  *   run of the listener     -          STARTING    kal's own: the Request is received
@@ -314,6 +316,7 @@ void cm_fail(struct kal_connection *connection, enum ri_connection_reason reason
         kal_rnic_log_cause(connection->rnic, RI_LOG_WARNING, format, "connection %s %s: %s",
                            connection->initiator ? "to" : "from", address, text);
     }
+    cm_reset_unanswered(connection);
     cm_close_stream(connection);
     cm_detach(connection);
     cm_uncount(connection);

@@ -48,7 +48,8 @@ enum kal_status kal_attach(struct kal_connection *connection, struct ri_qp *qp, 
         return KAL_ERR_NOT_SUPPORTED;
     pthread_mutex_lock(&c->guard.lock);
     if (c->awaits_qp && !c->guard.dead &&
-        (c->state == CM_CONNECTING || c->state == CM_REQUESTED || c->state == CM_ACCEPTING)) {
+        (c->state == CM_CONNECTING || c->state == CM_REQUESTED || c->state == CM_AGAIN ||
+         c->state == CM_ACCEPTING)) {
         c->awaits_qp = false;
         c->startup->qp_lane = lane_context;
         cm_attach(c, qp);

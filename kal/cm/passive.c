@@ -223,6 +223,18 @@ static void requested(struct kal_connection *connection)
     show(connection);
 }
 
+/* The Request was read. The peer gets a reset and no Reply. */
+static void no_memory(struct kal_connection *c)
+{
+    if (c->conversion) {
+        cm_fail(c, RI_REASON_RESOURCES, "out of memory; free some");
+        return;
+    }
+    cm_reset_on_close(&c->stream);
+    cm_log_memory(c->listener);
+    discard(c, NULL);
+}
+
 static void got_request(struct kal_connection *c, const struct mpa_startup_frame *request,
                         size_t used)
 {
@@ -237,7 +249,7 @@ static void got_request(struct kal_connection *c, const struct mpa_startup_frame
     }
     c->rnic->upper->timer_cancel(c->lane, &c->startup->deadline);
     if (cm_watch(c, EPOLLIN | EPOLLRDHUP)) {
-        give_up(c, RI_REASON_RESOURCES, "out of memory");
+        no_memory(c);
         return;
     }
     c->role->requested(c);
@@ -367,6 +379,10 @@ static void finish_reject(struct kal_connection *c)
 
     if (later && !cm_watch(c, EPOLLOUT))
         return;
+    if (later) { /* it cannot be watched: the Reply will not be complete */
+        cm_reset_on_close(&c->stream);
+        cm_close_stream(c);
+    }
     cm_unwatch(c);
     cm_to_linger(c);
     c->state = CM_ENDED;

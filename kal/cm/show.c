@@ -64,6 +64,7 @@ static const char *state_text(enum cm_state state)
         [CM_IDLE] = "idle",
         [CM_CONNECTING] = "connecting",
         [CM_REQUESTED] = "requested",
+        [CM_AGAIN] = "connecting",
         [CM_LAST_WORDS] = "converting",
         [CM_STARTING] = "half-open",
         [CM_SHOWING] = "undecided",

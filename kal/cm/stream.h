@@ -109,6 +109,7 @@ int cm_write(struct cm_stream *stream, const uint8_t *octets, size_t length, siz
 int cm_heard(const struct cm_stream *stream);
 /* Ends our direction; returns 0 or -1. */
 int cm_send_end(struct cm_stream *stream);
+/* From now on close resets the stream. */
 void cm_reset_on_close(struct cm_stream *stream);
 void cm_capture_end(struct cm_stream *stream);
 /* Closes the stream. copies: the consumer has a copy of a conversion's descriptor, and its stream

@@ -23,6 +23,11 @@ static void end_peer(bool reset)
     hang_up();
 }
 
+static void expect_usual_request(void)
+{
+    expect_request(F_C | F_S, 2, 0x8004, 0xC008, "hello");
+}
+
 /* An orderly end after our Request was read. */
 START_TEST(c022_s020_second_attempt_with_revision_1)
 {
@@ -46,12 +51,105 @@ static void expect_no_second(void)
     ck_assert_uint_eq(fake_log_count("trying revision 1"), 0);
 }
 
-/* A peer without room, or one that exits, ends so. */
+/* A peer without room, or one that exits, ends so: the same Request comes again, three times in
+ * all. */
 START_TEST(s020_reset_is_no_proof_of_revision_1)
 {
     ask();
+    for (int again = 0; again < 2; again++) {
+        end_peer(true);
+        expect_usual_request();
+        ck_assert_uint_eq(c->events, 0);
+    }
     end_peer(true);
     expect_no_second();
+    ck_assert_uint_eq(fake_log_count("trying again"), 2);
+}
+END_TEST
+
+/* _i: after so many resets the peer has room. */
+START_TEST(reset_peer_is_asked_again)
+{
+    ask();
+    for (int again = 0; again < _i; again++) {
+        end_peer(true);
+        expect_usual_request();
+    }
+    reply(F_C | F_S, 2, 0x8004, 0x8004, "hi");
+    expect_established();
+    ck_assert_uint_eq(qp->last.mpa_revision, 2);
+    ck_assert_mem_eq(c->private_data, "hi", 2);
+}
+END_TEST
+
+/* The peer resets a connection before it has read anything of it, or any part of it. */
+START_TEST(peer_that_resets_what_it_accepts_is_asked_again)
+{
+    ck_assert_int_eq(start("hello", 4, 8), KAL_OK);
+    ck_assert(tc_wait_fd(server, POLLIN, tc_deadline(10000)) > 0);
+    peer = accept4(server, NULL, NULL, SOCK_CLOEXEC);
+    ck_assert_int_ge(peer, 0);
+    end_peer(true);
+    expect_usual_request();
+    reply(F_C | F_S, 2, 0x8004, 0x8004, "hi");
+    expect_established();
+}
+END_TEST
+
+/* A peer that has begun to answer, and one of a second attempt with revision 1, are not asked
+ * again. */
+START_TEST(reset_inside_the_reply_is_final)
+{
+    ask();
+    if (_i) {
+        end_peer(false);
+        expect_request(F_C, 1, 0, 0, "hello");
+    } else {
+        peer_send(peer, "MPA ID Rep", 10);
+        fake_until(c->connection->stream.length == 10, 10000);
+    }
+    end_peer(true);
+    expect_failure(RI_REASON_OTHER);
+    ck_assert_int_eq(tc_wait_fd(server, POLLIN, tc_deadline(1)), 0);
+}
+END_TEST
+
+/* Between two attempts: _i 0: destroyed, 1: the QP is, 2: the next attempt finds nobody. */
+START_TEST(end_between_two_attempts)
+{
+    ask();
+    end_peer(true);
+    fake_until(c->connection->state == CM_AGAIN, 10000);
+    ck_assert_int_eq(c->connection->stream.fd, -1);
+    if (_i == 0) {
+        fake_destroy(c);
+    } else if (_i == 1) {
+        kal_cm_qp_destroy(&fake.rnic, &qp->base);
+        expect_usual_request();
+        reply(F_C | F_S, 2, 0x8004, 0x8004, "hi");
+        fake_until(c->events == 1, 10000);
+        ck_assert_int_eq(c->last.type, RI_CONNECTION_FAILED);
+    } else {
+        close(server);
+        expect_failure(RI_REASON_REFUSED);
+        server = peer_listen(AF_INET, &at);
+    }
+    ck_assert_uint_eq(qp->hand_overs, 0);
+}
+END_TEST
+
+/* No pause goes beyond the deadline. */
+START_TEST(deadline_covers_further_attempts)
+{
+    struct ri_connect_param param = param_of("hello", 4, 8);
+
+    param.deadline = clock_now() + 20 * CLOCK_NS_PER_S;
+    ck_assert_int_eq(kal_connect(c->connection, &qp->base, &param), KAL_OK);
+    expect_usual_request();
+    c->connection->startup->connect_by = clock_now(); /* as if the time was nearly over */
+    end_peer(true);
+    expect_failure(RI_REASON_OTHER);
+    ck_assert_int_eq(tc_wait_fd(server, POLLIN, tc_deadline(1)), 0);
 }
 END_TEST
 
@@ -66,6 +164,10 @@ START_TEST(s020_end_without_reading_is_no_proof_of_revision_1)
     if (_i)
         fake_until(tc_wait_fd(peer, POLLIN, 0) > 0, 10000);
     hang_up();
+    for (int again = 0; _i && again < 2; again++) { /* with unread octets it is a reset */
+        expect_usual_request();
+        end_peer(true);
+    }
     expect_no_second();
 }
 END_TEST
@@ -87,7 +189,7 @@ START_TEST(s020_second_attempt_can_be_forbidden)
 {
     with((const char *[]){ "mpa_fallback", "no", NULL });
     ask();
-    end_peer(_i & 1);
+    end_peer(false);
     expect_failure(RI_REASON_OTHER);
     ck_assert_int_eq(tc_wait_fd(server, POLLIN, tc_deadline(1)), 0);
 }
@@ -443,9 +545,14 @@ static Suite *suite(void)
     tcase_set_timeout(t, tc_timeout_ms(60000) / 1000.0);
     tcase_add_test(t, c022_s020_second_attempt_with_revision_1);
     tcase_add_test(t, s020_reset_is_no_proof_of_revision_1);
+    tcase_add_loop_test(t, reset_peer_is_asked_again, 0, 3);
+    tcase_add_test(t, peer_that_resets_what_it_accepts_is_asked_again);
+    tcase_add_loop_test(t, reset_inside_the_reply_is_final, 0, 2);
+    tcase_add_loop_test(t, end_between_two_attempts, 0, 3);
+    tcase_add_test(t, deadline_covers_further_attempts);
     tcase_add_loop_test(t, s020_end_without_reading_is_no_proof_of_revision_1, 0, 2);
     tcase_add_test(t, c022_closed_inside_the_reply);
-    tcase_add_loop_test(t, s020_second_attempt_can_be_forbidden, 0, 2);
+    tcase_add_test(t, s020_second_attempt_can_be_forbidden);
     tcase_add_test(t, s020_second_attempt_refused);
     tcase_add_test(t, c021_s021_no_reply_in_time);
     tcase_add_test(t, c021_deadline_covers_the_second_attempt);

@@ -337,7 +337,7 @@ START_TEST(request_abandoned)
     struct fake_request *r = usual();
 
     fake_destroy(r->context);
-    ck_assert_int_eq(peer_end(peer), 'F');
+    ck_assert_int_eq(peer_end(peer), 'R');
     ck_assert_uint_eq(listener->undecided, 0);
 }
 END_TEST
@@ -349,7 +349,7 @@ START_TEST(abandoned_right_after_accept)
 
     ck_assert_int_eq(accept_it(r, qp, NULL, 4, 4), KAL_OK);
     fake_destroy(r->context);
-    ck_assert_int_eq(peer_end(peer), 'F');
+    ck_assert_int_eq(peer_end(peer), 'R');
     ck_assert_uint_eq(qp->hand_overs, 0);
 }
 END_TEST
@@ -363,7 +363,7 @@ START_TEST(destroy_inside_the_upcall)
 {
     fake.on_request = destroy_inside;
     usual();
-    ck_assert_int_eq(peer_end(peer), 'F');
+    ck_assert_int_eq(peer_end(peer), 'R');
 }
 END_TEST
 

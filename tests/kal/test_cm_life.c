@@ -243,7 +243,7 @@ START_TEST(migrate_between_running_lanes)
     ck_assert(tc_until(hops == 200, 20000));
     /* The last upcall's object. */
     kal_connection_destroy(fake.pool[199 % FAKE_REQUESTS].connection);
-    ck_assert_int_eq(peer_end(peer), 'F');
+    ck_assert_int_eq(peer_end(peer), 'R');
     kal_listen_destroy(targets[0]);
     kal_listen_destroy(targets[1]);
     close(peer);

@@ -268,7 +268,7 @@ START_TEST(quota_of_connections)
     struct kal_listener *second;
 
     dial();
-    ck_assert_int_eq(peer_end(peer), 'F');
+    ck_assert_int_eq(peer_end(peer), 'R');
     hang_up();
     fake_destroy(r->context);
     usual();
@@ -358,7 +358,7 @@ START_TEST(no_descriptors_left)
     /* The spare descriptor serves to refuse the peer: no connection waits for ever, no lane
      * spins. */
     ck_assert_int_eq(connect(first, (struct sockaddr *)&at, sizeof(struct sockaddr_in)), 0);
-    ck_assert_int_eq(peer_end(first), 'F');
+    ck_assert_int_eq(peer_end(first), 'R');
     ck_assert(lane_idle());
     ck_assert_int_ge(fake.rnic.cm->spare_fd, 0);
 

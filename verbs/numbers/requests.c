@@ -96,8 +96,11 @@ static enum ual_hearing on_request(void *context, struct ual_conn *conn,
     if (!is_from(&asked->peer, hello.own_gid))
         return close_stranger(numbers, "it comes from another address than it says");
     request = calloc(1, sizeof(*request));
-    if (!request)
+    if (!request) {
+        ual_log(RI_LOG_ERROR, "%s: a connection request is dropped: no memory",
+                numbers->context->verbs.context.device->name);
         return UAL_REQUEST_DROPPED;
+    }
     request->conn = conn;
     request->hello = hello;
     why = take_request(numbers, request);

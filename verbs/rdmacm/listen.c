@@ -68,6 +68,7 @@ static enum ual_hearing on_request(void *context, struct ual_conn *conn,
     if (!cm_terms_take(listening->context, &data, &length, &terms)) {
         if (listening->fed)
             tell_in_vain(listening);
+        ual_conn_reject(conn, NULL, 0); /* for good: it need not try again */
         return UAL_REQUEST_DROPPED;
     }
     event = cm_event_new();
