@@ -78,6 +78,16 @@ static void end_after(struct octets answer, size_t cut, bool rst)
         hang_up(&fixture.fd);
 }
 
+/* A reset before any octet of a Reply: the same Request comes twice more, and each is reset. */
+static void reset_all(struct octets asked)
+{
+    for (int again = 0; again < 2; again++) {
+        fixture.fd = wait_for_call(fixture.listener);
+        hear(fixture.fd, asked);
+        reset(&fixture.fd);
+    }
+}
+
 START_TEST(C022_S020_closed_before_the_reply_is_complete)
 {
     struct octets answer = good("ab");
@@ -86,6 +96,8 @@ START_TEST(C022_S020_closed_before_the_reply_is_complete)
     for (size_t cut = 0; cut < answer.length; cut++) {
         connect_it(&fixture, "hello");
         end_after(answer, cut, _i);
+        if (_i && !cut)
+            reset_all(usual_request("hello"));
         if (_i) { /* a reset gives no hint about revisions */
             expect_failed(&fixture, IT_CN_REJ_OTHER);
             fixture_next(&fixture);
@@ -115,6 +127,8 @@ START_TEST(C022_S020_no_second_attempt_without_leave)
     for (size_t cut = 0; cut < answer.length; cut++) {
         connect_it(&fixture, "hello");
         end_after(answer, cut, _i);
+        if (_i && !cut)
+            reset_all(usual_request("hello"));
         expect_failed(&fixture, IT_CN_REJ_OTHER);
         fixture_next(&fixture);
     }
@@ -129,6 +143,8 @@ START_TEST(C022_no_second_attempt_after_revision_1)
     connect_depths(&fixture, DEPTH, DEPTH, "hello");
     hear(fixture.fd, request(F_C, 1, "hello"));
     end_after(nothing(), 0, _i);
+    if (_i)
+        reset_all(request(F_C, 1, "hello"));
     expect_failed(&fixture, IT_CN_REJ_OTHER);
     expect_no_call();
     fixture_close(&fixture);
