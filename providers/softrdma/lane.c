@@ -93,6 +93,7 @@ void lane_destroy(struct lane *lane)
         struct stream *stream = lane->streams;
 
         spinlock_lock(&stream->rx);
+        contract(!stream->held); /* there is no QP any more */
         stream_abort(stream, true);
         spinlock_unlock(&stream->rx);
     }

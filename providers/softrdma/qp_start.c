@@ -43,7 +43,7 @@ static void keep_open(struct stream *stream, bool reset)
 }
 static const struct llp_ops llp_none = { .close = keep_open };
 
-/* The start of the stream failed: the descriptor stays the caller's. */
+/* The start of the stream failed: its holder gives it up, and the descriptor stays the caller's. */
 static void unmake_stream(struct stream *stream)
 {
     spinlock_lock(&stream->rx);
@@ -53,7 +53,23 @@ static void unmake_stream(struct stream *stream)
     stream_release(stream);
 }
 
-/* Refuse: a Terminate without headers is all that the connection sends. Inside tx. */
+/* The Terminate that tells the refusal, as an FPDU of the caller's. NULL: no memory. Inside tx. */
+static uint8_t *refusal(struct qp *qp, const struct ri_llp_handover *handover, size_t *length)
+{
+    qp->framing.crc = handover->crc;
+    qp->framing.markers_transmit = handover->markers_transmit;
+    qp->tx.position = qp->tx.full_operation = 0;
+    spinlock_lock(&qp->life.lock);
+    qp->life.terminate_length = (uint32_t)terminate_build(qp->life.terminate, handover->refuse_code,
+                                                          NULL);
+    qp->life.terminate_sent = handover->refuse_code;
+    spinlock_unlock(&qp->life.lock);
+    return tx_terminate_fpdu(qp, length);
+}
+
+/* Refuse: a Terminate without headers is all that the connection sends. No QP names the stream:
+ * this function holds it, also while it ends at once because the peer has closed already, and gives
+ * it up at the end. Inside tx. */
 static enum ri_status refuse(struct qp *qp, const struct ri_llp_handover *handover,
                              const struct llp_ops *llp)
 {
@@ -69,17 +85,12 @@ static enum ri_status refuse(struct qp *qp, const struct ri_llp_handover *handov
         unmake_stream(stream);
         return status;
     }
-    qp->framing.crc = handover->crc;
-    qp->framing.markers_transmit = handover->markers_transmit;
-    qp->tx.position = qp->tx.full_operation = 0;
-    spinlock_lock(&qp->life.lock);
-    qp->life.terminate_length = (uint32_t)terminate_build(qp->life.terminate, handover->refuse_code,
-                                                          NULL);
-    qp->life.terminate_sent = handover->refuse_code;
-    spinlock_unlock(&qp->life.lock);
-    tail = tx_terminate_fpdu(qp, &length);
+    tail = refusal(qp, handover, &length);
     spinlock_lock(&stream->rx);
-    stream_begin_close(stream, tail, length, false);
+    if (tail)
+        stream_begin_close(stream, tail, length, false);
+    else
+        stream_abort(stream, true); /* a FIN alone would be an orderly end */
     spinlock_unlock(&stream->rx);
     stream_release(stream);
     atomic_store(&qp->tx.stopped, true);

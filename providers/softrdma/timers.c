@@ -66,7 +66,7 @@ static void stream_expired(struct ri_timer *timer)
     struct stream *stream = container_of(timer, struct stream, timer);
     struct qp *qp;
 
-    bool repeat = false;
+    bool repeat = false, ended;
 
     spinlock_lock(&stream->rx);
     qp = stream->qp;
@@ -78,6 +78,9 @@ static void stream_expired(struct ri_timer *timer)
         repeat = still_silent(stream);
         first_message_missing(qp);
         first_message_overdue(qp);
+    } else if (stream->state == STREAM_CLOSING && stream->closing.looks) {
+        stream->closing.looks = false;
+        stream_continue_close(stream, &ended);
     } else if (stream->state == STREAM_CLOSING) {
         if (qp && stream->closing.announce)
             qp_closed(qp, "the peer did not close in time");

@@ -347,8 +347,8 @@ static void *free_listen(void *arg)
 }
 
 /* The target is freed meanwhile: the handoff is refused; or the request is in the target's EVD and
- * valid; or it is dropped with the target. It is dropped by a reset: after an orderly end the peer
- * would retry with revision 1, at the first listen point. */
+ * valid; or it is dropped with the target. It is dropped by a reset: the peer asks once more, in the
+ * same way, at the first listen point. */
 START_TEST(target_that_goes)
 {
     unsigned long rounds = tc_count(50);
@@ -369,6 +369,9 @@ START_TEST(target_that_goes)
             is(IT_ERR_INVALID_CONN_QUAL, status);
             ok(it_reject(contested, NULL, 0));
         } else if (it_evd_dequeue(there, &event) == IT_SUCCESS) {
+            ok(it_reject(event.conn_req.cn_est_id, NULL, 0));
+        } else {
+            event = expect(pair.b.asked, IT_CM_REQ_CONN_REQUEST_EVENT);
             ok(it_reject(event.conn_req.cn_est_id, NULL, 0));
         }
         heard = next(pair.a.connections).event_number;

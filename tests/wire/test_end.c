@@ -260,6 +260,22 @@ START_TEST(C149_fin_while_busy)
 }
 END_TEST
 
+/* A RST behind the FIN: the peer does not take what is sent after it (C-151 at its side). The FIN was
+ * the end, with all that came before it, although the send side finds the RST first. */
+START_TEST(C149_rst_behind_the_fin)
+{
+    wire_open(NULL);
+    peer_ulpdu(ulpdu, put_send(ulpdu, true, 1, 0, "last", 4));
+    peer_fin();
+    peer_rst();
+    side_send(wire.side, 11, region_sge(&big, 0, 4));
+    side_expect(wire.side, wire.side->recv_cq, 1, RI_WC_SUCCESS, 4);
+    side_expect_event(wire.side, RI_EVENT_LLP_CLOSED_BUSY, 0x0207);
+    side_expect(wire.side, wire.side->send_cq, 11, RI_WC_FLUSHED, 0);
+    wire_flushed(2);
+}
+END_TEST
+
 /* ---- the QP's close, and what the peer does then ---- */
 
 /* FIN has left. A segment of the peer, or part of one, violates the agreed end: the QP resets the
@@ -280,6 +296,55 @@ START_TEST(C151_segment_while_closing)
     ck_assert(env_untouched());
     wire_flushed(1);
     ck_assert_int_eq(send(wire.peer.fd, "x", 1, MSG_NOSIGNAL), -1); /* RST, not only FIN */
+}
+END_TEST
+
+static void set_room(int fd, int option, int octets)
+{
+    ck_assert_int_eq(setsockopt(fd, SOL_SOCKET, option, &octets, sizeof(octets)), 0);
+}
+
+/* The RST comes when the peer has acknowledged what was sent before: it would destroy what is still
+ * on its way. */
+START_TEST(C151_what_was_sent_before_arrives)
+{
+    const uint32_t sent = 256u << 10;
+    uint32_t got = 0;
+
+    wire_open(NULL);
+    set_room(wire.peer.qp_fd, SO_SNDBUF, 1 << 20);
+    side_write(wire.side, 11, region_sge(&big, 0, sent), 0, 1);
+    side_expect(wire.side, wire.side->send_cq, 11, RI_WC_SUCCESS, sent);
+    side_modify(wire.side, RI_QPS_CLOSING);
+    peer_ulpdu(ulpdu, put_send(ulpdu, true, 1, 0, "late", 4));
+    wire_pass(50);
+    ck_assert_uint_eq(atomic_load(&wire.side->events.count), 0);
+    while (got < sent) {
+        ck_assert_msg(wire_next(), "the stream ended after %u octets", got);
+        got += wire.seen.payload_length;
+    }
+    wire_fin();
+    side_expect_event(wire.side, RI_EVENT_LLP_RESET, 0);
+    wire_flushed(1);
+    ck_assert_int_eq(send(wire.peer.fd, "x", 1, MSG_NOSIGNAL), -1);
+}
+END_TEST
+
+/* A peer that reads nothing is reset when the time of the close is over. */
+START_TEST(C151_S077_bounded)
+{
+    teardown();
+    wire_setup_options((const char *[]){ "close_timeout", "150", NULL });
+    big = region_new(wire.side, BIG, TESTBED_ALL);
+    wire_open(NULL);
+    set_room(wire.peer.qp_fd, SO_SNDBUF, 1 << 20);
+    side_write(wire.side, 11, region_sge(&big, 0, 256u << 10), 0, 1);
+    side_expect(wire.side, wire.side->send_cq, 11, RI_WC_SUCCESS, 256u << 10);
+    side_modify(wire.side, RI_QPS_CLOSING);
+    peer_octets("\0", 1);
+    side_expect_event(wire.side, RI_EVENT_LLP_CLOSED, 0);
+    ck_assert(closed());
+    ck_assert_int_eq(send(wire.peer.fd, "x", 1, MSG_NOSIGNAL), -1);
 }
 END_TEST
 
@@ -603,7 +668,10 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, C147_S079_S077_flush_and_close, 0, 2);
     tcase_add_loop_test(tc, C148_fin_when_nothing_is_left, 0, 2);
     tcase_add_loop_test(tc, C149_fin_while_busy, 0, BUSY_KINDS);
+    tcase_add_test(tc, C149_rst_behind_the_fin);
     tcase_add_loop_test(tc, C151_segment_while_closing, 0, 3);
+    tcase_add_test(tc, C151_what_was_sent_before_arrives);
+    tcase_add_test(tc, C151_S077_bounded);
     tcase_add_loop_test(tc, C152_rst, 0, 2);
     tcase_add_loop_test(tc, C153_S063_input_is_drained, 0, 2);
     tcase_add_test(tc, C153_S077_bounded);

@@ -421,6 +421,47 @@ START_TEST(C034_S019_peer_wants_more_reads_than_we_take)
 }
 END_TEST
 
+/* The connection has failed, for that reason, or because the peer was gone before. */
+static void failed_or_gone(it_conn_reject_code_t reason)
+{
+    it_event_t event = expect(fixture.node.connections, IT_CM_MSG_CONN_NONPEER_REJECT_EVENT);
+
+    ck_assert(event.conn.reject_reason_code == reason ||
+              event.conn.reject_reason_code == IT_CN_REJ_OTHER);
+    ck_assert_int_eq(node_state(fixture.node.ep), IT_EP_STATE_NONOPERATIONAL);
+}
+
+/* _i: the peer ends its stream together with the Reply that is refused, by FIN or RST, with octets
+ * behind the Reply or none. The stream that carries the Terminate ends before anything of it was
+ * acknowledged, and the next connection works. */
+START_TEST(peer_ends_with_the_reply_that_is_refused)
+{
+    const struct octets behind = _i & 2 ? send_fpdu(1, "nobody reads this") : nothing();
+    const struct octets answers[] = {
+        enhanced(REPLY, F_C, W_A | DEPTH, W_C | (DEPTH + 1), ""), /* more Reads than we take */
+        enhanced(REPLY, F_C, W_A | DEPTH, DEPTH, ""),             /* no common message */
+    };
+
+    fixture_active(&fixture, "");
+    for (int round = 0; round < 40; round++) {
+        connect_it(&fixture, "hello");
+        if (_i & 1) {
+            say(fixture.fd, join(answers[round & 1], behind));
+            reset(&fixture.fd);
+            failed_or_gone(round & 1 ? IT_CN_REJ_BAD_CONN_PARMS : IT_CN_REJ_BAD_ORD);
+        } else {
+            say_last(fixture.fd, join(answers[round & 1], behind));
+            expect_failed(&fixture, round & 1 ? IT_CN_REJ_BAD_CONN_PARMS : IT_CN_REJ_BAD_ORD);
+            hear(fixture.fd, terminate_fpdu(round & 1 ? 0x2007 : 0x2006));
+            hear_fin(fixture.fd);
+        }
+        fixture_next(&fixture);
+    }
+    established_by(good("after all"), "after all");
+    fixture_close(&fixture);
+}
+END_TEST
+
 START_TEST(C035_C036_S016_read_depths)
 {
     static const struct {
@@ -599,6 +640,7 @@ int main(void)
     tcase_add_loop_test(settles, C032_S029_markers_as_the_reply_wants, 0, 2);
     tcase_add_loop_test(settles, C033_S007_crc_is_in_use_if_either_side_wants_it, 0, 4);
     tcase_add_loop_test(settles, C034_S019_peer_wants_more_reads_than_we_take, 0, 2);
+    tcase_add_loop_test(settles, peer_ends_with_the_reply_that_is_refused, 0, 4);
     tcase_add_loop_test(settles, C035_C036_S016_read_depths, 0, 12);
     tcase_add_loop_test(settles, reads_within_what_was_agreed, 0, 4);
     tcase_add_loop_test(settles, C036_S016_consumer_negotiates_itself, 0, 2);

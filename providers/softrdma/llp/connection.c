@@ -7,8 +7,23 @@
  *
  * CLOSING needs no QP: the tail (output built before, a Terminate) goes out, then FIN; input is
  * read and dropped to the peer's FIN, so that nothing that the peer has not read is destroyed by a
- * RST; the timer bounds it. The descriptor is shut down before it is closed, because a forked child
- * may hold a copy.
+ * RST; the timer bounds it. A peer that goes on sending gets a RST (C-151), but only when it has
+ * acknowledged the tail and the FIN: a RST destroys octets that are still on their way. So the peer
+ * reads everything that was sent before, then the FIN: an end in order, as for the side that
+ * closes. TCP reports no acknowledgement, so the timer looks, ever less often. The descriptor is
+ * shut down before it is closed, because a forked child may hold a copy.
+ *
+ * Who owns it. stream_open gives the stream to its caller, who `holds` it: nobody else frees it,
+ * whatever ends it meanwhile (FIN, reset, a timer, the close of the RNIC). The holder gives it up
+ * once, by stream_release: the QP's life does that (qp_release_stream), or, where no QP follows,
+ * the function that opened it (qp_start.c). From then on the lane owns it. It is given to
+ * free_later once, at the moment when both have happened: it is CLOSED, and nobody holds it.
+ *
+ *   held, OPEN or CLOSING -- stream_abort ---> held, CLOSED -- stream_release --> free_later
+ *   held, OPEN or CLOSING -- stream_release -> the lane's   -- stream_abort ----> free_later
+ *
+ * So a stream is released when it is CLOSING or CLOSED: an OPEN one without a holder would be ended
+ * by nobody.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -22,6 +37,10 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <utlist.h>
+
+/* Between two looks at what the peer of a bad close has acknowledged. */
+#define LOOK_FIRST_NS CLOCK_NS_PER_MS
+#define LOOK_LAST_NS  (64 * CLOCK_NS_PER_MS)
 
 static enum ri_status keep_bytes(struct stream *stream, const struct ri_llp_handover *handover)
 {
@@ -60,7 +79,7 @@ enum ri_status stream_open(struct lane *lane, struct qp *qp, const struct ri_llp
     stream->fd = handover->fd;
     stream->lane = lane;
     stream->qp = qp;
-    stream->held = qp != NULL;
+    stream->held = true;
     llp_capture_insert(stream, handover->capture);
     llp_acks_insert(stream);
     stream->timer.expired = timers->expired;
@@ -217,12 +236,14 @@ static void behind_drop(struct stream *stream)
     stream->behind = NULL;
 }
 
-/* No list and no QP names the stream: it is freed when no pass can hold it any more. */
+/* No list and no holder names the stream: it is freed when no pass can hold it any more. Once. */
 static void free_later(struct stream *stream)
 {
     struct lane *lane = stream->lane;
 
     spinlock_lock(&lane->lock);
+    contract(stream->state == STREAM_CLOSED && !stream->held && !stream->freed);
+    stream->freed = true;
     stream->free_next = lane->freed_streams;
     lane->freed_streams = stream;
     atomic_fetch_add_explicit(&lane->version, 1, memory_order_release);
@@ -254,6 +275,7 @@ void stream_release(struct stream *stream)
     bool closed;
 
     spinlock_lock(&stream->rx);
+    contract(stream->held && stream->state != STREAM_OPEN);
     stream->qp = NULL;
     stream->held = false;
     closed = stream->state == STREAM_CLOSED;
@@ -283,7 +305,8 @@ void stream_begin_close(struct stream *stream, uint8_t *tail, size_t length, boo
     stream->state = STREAM_CLOSING;
     lane->closing_count++;
     spinlock_unlock(&lane->lock);
-    stream->timer.deadline = clock_after(clock_now(), lane->rnic->options.close_timeout_ns);
+    stream->closing.until = clock_after(clock_now(), lane->rnic->options.close_timeout_ns);
+    stream->timer.deadline = stream->closing.until;
     host->timer_set(host, lane->base.context, &stream->timer);
     if (atomic_load(&stream->attention) & ATTEND_UNREAD)
         stream_hold_input(stream, ATTEND_UNREAD, false);
@@ -334,6 +357,31 @@ static void drain(struct stream *stream)
     }
 }
 
+/* True: the peer has all that this side has sent, or will never. */
+static bool is_acknowledged(struct stream *stream)
+{
+    struct llp_wait wait = { .octets = false };
+
+    if (stream->llp->waits)
+        stream->llp->waits(stream, &wait);
+    return !wait.octets;
+}
+
+static void look_later(struct stream *stream)
+{
+    const struct ri_host *host = stream->lane->rnic->host;
+    uint64_t next;
+
+    if (!stream->closing.look_ns)
+        stream->closing.look_ns = LOOK_FIRST_NS;
+    else if (stream->closing.look_ns < LOOK_LAST_NS)
+        stream->closing.look_ns *= 2;
+    next = clock_after(clock_now(), stream->closing.look_ns);
+    stream->closing.looks = next < stream->closing.until;
+    stream->timer.deadline = stream->closing.looks ? next : stream->closing.until;
+    host->timer_set(host, stream->lane->base.context, &stream->timer);
+}
+
 void stream_continue_close(struct stream *stream, bool *ended)
 {
     bool out, bad;
@@ -348,6 +396,11 @@ void stream_continue_close(struct stream *stream, bool *ended)
           stream->closing.announce;
     if (!out || !(stream->input_ended || bad))
         return;
+    if (bad && !is_acknowledged(stream)) {
+        if (!stream->closing.looks)
+            look_later(stream);
+        return;
+    }
     *ended = true;
     if (stream->qp && bad)
         qp_closed_badly(stream->qp);

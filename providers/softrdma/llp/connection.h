@@ -121,6 +121,11 @@ struct stream_closing {
     bool starting;
     /* Octets arrived meanwhile that are neither. */
     bool spoken_to;
+    /* CLOCK_MONOTONIC ns: the bound of the close. */
+    uint64_t until;
+    /* The timer is set for a look at what the peer has acknowledged, so long after the last. */
+    bool looks;
+    uint64_t look_ns;
     /* Output that is still to be sent. */
     uint8_t *tail;
     size_t tail_length, tail_sent;
@@ -152,7 +157,7 @@ struct stream {
     enum stream_state state;
     /* NULL: destroyed. Written under rx. */
     _Atomic(struct qp *) qp;
-    /* The QP still names it, so it is not freed. Under rx. */
+    /* Its QP, or who opened it without one, still names it, so it is not freed. Under rx. */
     bool held;
     /* Repetitions of the ready-to-receive message. Under rx. */
     uint8_t rtr_repeats;
@@ -176,6 +181,8 @@ struct stream {
     struct stream *free_next;
     bool on_ready;
     bool polled;
+    /* It is in the list of those to be freed, or was. */
+    bool freed;
     /* lane->heard when it brought something last. */
     uint32_t heard;
     /* From 1. The list of all streams is in this order. */
@@ -195,6 +202,7 @@ struct stream_timers {
     void (*acks)(struct ri_timer *timer);
 };
 
+/* The caller holds it, until stream_release. qp: NULL, it will carry no FPDU of a QP. */
 enum ri_status stream_open(struct lane *lane, struct qp *qp, const struct ri_llp_handover *handover,
                            const struct llp_ops *llp, const struct stream_timers *timers,
                            struct stream **out);
@@ -205,7 +213,7 @@ void stream_begin_close(struct stream *stream, uint8_t *tail, size_t length, boo
 void stream_continue_close(struct stream *stream, bool *ended);
 /* End it at once. Under rx. */
 void stream_abort(struct stream *stream, bool reset);
-/* The QP gives up its stream: a closing one continues alone. Takes rx. */
+/* Its holder gives it up, once: a CLOSING one continues alone, a CLOSED one is freed. Takes rx. */
 void stream_release(struct stream *stream);
 void stream_want_output(struct stream *stream, bool want);
 /* Watch no input until the call with false for the same reason: ATTEND_HELD or ATTEND_BEHIND. Under

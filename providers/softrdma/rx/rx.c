@@ -301,14 +301,16 @@ static bool just_written(struct qp *qp, struct stream *stream)
 }
 
 /* A read returned nothing: no data yet, the end, an error, or an error that the send side found;
- * octets before it have been read. True: the stream has ended. */
+ * octets before it have been read. EPIPE at the end of input: a RST behind the FIN, with which the
+ * peer answers what it got after that (C-151 at its side); the FIN was the end. True: the stream
+ * has ended. */
 static __attribute__((noinline)) bool on_nothing(struct qp *qp, struct stream *stream, ssize_t got)
 {
     int error = atomic_load(&qp->tx.error);
 
     if (got < 0 && got != -EAGAIN)
         on_failure(qp, stream, (int)-got);
-    else if (error)
+    else if (error && !(got == 0 && error == EPIPE))
         on_failure(qp, stream, error);
     else if (got == 0 && !just_written(qp, stream))
         on_end(qp, stream);
