@@ -14,6 +14,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -484,10 +485,87 @@ START_TEST(a_signal_ends_a_wait_for_an_event)
 }
 END_TEST
 
+/* ---- as InfiniBand ---- */
+
+static void set_up_as_roce(void)
+{
+    setenv("ITAL_VERBS_AS", "roce", 1); /* before the devices are listed */
+    set_up();
+}
+
+static void tear_down_as_roce(void)
+{
+    tear_down();
+    unsetenv("ITAL_VERBS_AS");
+}
+
+/* InfiniBand's messages have room for 56, 196 and 148 octets of the program's. */
+START_TEST(private_data_ends_where_infinibands_does)
+{
+    static const char octets[255];
+    struct rdma_conn_param param = { .private_data = octets, .private_data_len = 57 };
+    struct rdma_cm_event *event;
+
+    resolve(client);
+    fails(rdma_connect(client, &param), EINVAL);
+    param.private_data_len = 56;
+    ck_assert_int_eq(rdma_connect(client, &param), 0);
+    event = take(channels[0], RDMA_CM_EVENT_CONNECT_REQUEST);
+    ck_assert_int_eq(event->param.conn.private_data_len, 56);
+    make_qp(event->id);
+    param.private_data_len = 197;
+    fails(rdma_accept(event->id, &param), EINVAL);
+    fails(rdma_reject(event->id, octets, 149), EINVAL);
+    ck_assert_int_eq(rdma_reject(event->id, octets, 148), 0);
+    rdma_destroy_qp(event->id);
+    rdma_destroy_id(event->id);
+    rdma_ack_cm_event(event);
+    event = take(channels[1], RDMA_CM_EVENT_REJECTED);
+    ck_assert_int_eq(event->param.conn.private_data_len, 148);
+    rdma_ack_cm_event(event);
+    rdma_destroy_qp(client);
+}
+END_TEST
+
+/* The reason is InfiniBand's; the QP is in ERR, and its receives are flushed. */
+START_TEST(a_rejected_qp_is_in_error)
+{
+    struct ibv_recv_wr wr = { .wr_id = 7 }, *bad;
+    struct rdma_cm_event *event;
+    struct ibv_qp_init_attr init;
+    struct ibv_qp_attr attr;
+    struct ibv_wc wc;
+
+    resolve(client);
+    ck_assert_int_eq(ibv_post_recv(client->qp, &wr, &bad), 0);
+    if (_i) { /* nobody listens */
+        rdma_destroy_id(listener);
+        listener = NULL;
+    }
+    ck_assert_int_eq(rdma_connect(client, NULL), 0);
+    if (!_i) {
+        event = take(channels[0], RDMA_CM_EVENT_CONNECT_REQUEST);
+        ck_assert_int_eq(rdma_reject(event->id, NULL, 0), 0);
+        rdma_destroy_id(event->id);
+        rdma_ack_cm_event(event);
+    }
+    event = take(channels[1], RDMA_CM_EVENT_REJECTED);
+    ck_assert_int_eq(event->status, _i ? 8 : 28);
+    rdma_ack_cm_event(event);
+    ck_assert_int_eq(ibv_query_qp(client->qp, &attr, IBV_QP_STATE, &init), 0);
+    ck_assert_int_eq(attr.qp_state, IBV_QPS_ERR);
+    ck_assert(tc_until(ibv_poll_cq(client->recv_cq, 1, &wc) == 1, WAIT_MS));
+    ck_assert_uint_eq(wc.wr_id, 7);
+    ck_assert_int_eq(wc.status, IBV_WC_WR_FLUSH_ERR);
+    rdma_destroy_qp(client);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("librdmacm");
     TCase *tc = tc_case(suite, "ids", set_up, tear_down);
+    TCase *roce = tc_case(suite, "as RoCE", set_up_as_roce, tear_down_as_roce);
 
     tc_add_tests(
         tc, a_connection_lives_and_both_ends_hear_of_it, a_rejection_carries_data_and_its_reason,
@@ -501,5 +579,7 @@ int main(void)
         a_wait_for_an_event_is_a_cancellation_point, a_wait_for_an_event_outlasts_its_channel,
         a_signal_ends_a_wait_for_an_event, names_become_addresses, the_devices_are_listed);
     tcase_add_loop_test(tc, an_attempt_that_is_repeated_ends_with_its_id, 0, 2);
+    tcase_add_test(roce, private_data_ends_where_infinibands_does);
+    tcase_add_loop_test(roce, a_rejected_qp_is_in_error, 0, 2);
     return tc_main(suite);
 }

@@ -8,6 +8,30 @@
 
 #include <string.h>
 
+/* ---- as InfiniBand: devices of that transport, among them software devices as RoCE ---- */
+
+/* Octets of private data that its messages have for the program (IBTA, 12.6; a request has 36 octets
+ * of rdma_cm's own). */
+enum { REQUEST_DATA = 56, ANSWER_DATA = 196, REJECTION_DATA = 148 };
+/* Its reasons of a rejection. */
+enum { REASON_NO_SERVICE = 8, REASON_STALE = 10, REASON_CONSUMER = 28 };
+
+static bool is_infiniband(const struct cm_id *id)
+{
+    return id->ibv.verbs && id->ibv.verbs->device->transport_type == IBV_TRANSPORT_IB;
+}
+
+static bool fits(const struct cm_id *id, size_t length, size_t most)
+{
+    return length <= most || !is_infiniband(id);
+}
+
+/* The status of RDMA_CM_EVENT_REJECTED. reason 0: it is none of InfiniBand's. */
+static int refusal(const struct cm_id *id, int reason, int error)
+{
+    return reason && is_infiniband(id) ? reason : -error;
+}
+
 /* ---- what is told ---- */
 
 /* Must `known` become `address`? A program reads those of an accepted id without a lock, and they
@@ -143,6 +167,8 @@ static void over(struct cm_id *id, enum cm_input input, enum rdma_cm_event_type 
     }
     if (was == CM_ACCEPTING && id->qp)
         cm_posts_flush(id);
+    else if (type == RDMA_CM_EVENT_REJECTED && id->ibv.qp && id->qp && is_infiniband(id))
+        vb_qp_enter(id->qp, IBV_QPS_ERR, VB_GATE_OPEN); /* its receives are flushed */
     if (event)
         take_data(id, event);
     cm_event_post(id, &id->outcome, id, type, status);
@@ -157,13 +183,16 @@ static const struct {
     enum rdma_cm_event_type type;
     int error;
     const char *text;
+    int reason; /* InfiniBand's */
 } failures[] = {
     [RI_REASON_OTHER] = { RDMA_CM_EVENT_CONNECT_ERROR, ECONNABORTED,
                           "the provider gives no reason" },
     [RI_REASON_TIMEOUT] = { RDMA_CM_EVENT_UNREACHABLE, ETIMEDOUT, "no answer in time" },
     [RI_REASON_UNREACHABLE] = { RDMA_CM_EVENT_UNREACHABLE, EHOSTUNREACH, "it cannot be reached" },
-    [RI_REASON_REFUSED] = { RDMA_CM_EVENT_REJECTED, ECONNREFUSED, "nobody listens there" },
-    [RI_REASON_STALE] = { RDMA_CM_EVENT_REJECTED, ESTALE, "it still has an earlier connection" },
+    [RI_REASON_REFUSED] = { RDMA_CM_EVENT_REJECTED, ECONNREFUSED, "nobody listens there",
+                            REASON_NO_SERVICE },
+    [RI_REASON_STALE] = { RDMA_CM_EVENT_REJECTED, ESTALE, "it still has an earlier connection",
+                          REASON_STALE },
     [RI_REASON_READ_DEPTH] = { RDMA_CM_EVENT_CONNECT_ERROR, EINVAL,
                                "the read depths (responder_resources, initiator_depth) do not "
                                "fit" },
@@ -194,7 +223,8 @@ static void failed(struct cm_id *id, const struct ri_connection_event *event)
     if (reason == RI_REASON_REFUSED && cm_attempt_again(id))
         return;
     log_reason(id, failures[reason].text);
-    over(id, CM_ON_REFUSED, failures[reason].type, -failures[reason].error, event);
+    over(id, CM_ON_REFUSED, failures[reason].type,
+         refusal(id, failures[reason].reason, failures[reason].error), event);
 }
 
 static void on_event(void *context, const struct ri_connection_event *event)
@@ -205,7 +235,8 @@ static void on_event(void *context, const struct ri_connection_event *event)
     case RI_CONNECTION_ACCEPTED: responded(id, event); break;
     case RI_CONNECTION_ESTABLISHED: established(id, event); break;
     case RI_CONNECTION_REJECTED:
-        over(id, CM_ON_REFUSED, RDMA_CM_EVENT_REJECTED, -ECONNREFUSED, event);
+        over(id, CM_ON_REFUSED, RDMA_CM_EVENT_REJECTED, refusal(id, REASON_CONSUMER, ECONNREFUSED),
+             event);
         break;
     case RI_CONNECTION_FAILED: failed(id, event); break;
     case RI_CONNECTION_DISCONNECTED:
@@ -371,6 +402,8 @@ static int begin_connect(struct cm_id *id, const struct rdma_conn_param *param)
     struct ri_connect_param asked;
     int error = set_param(id, param, attr->max_ird, attr->max_ord, &asked);
 
+    if (!error && !fits(id, asked.private_data_length, REQUEST_DATA))
+        error = EINVAL;
     if (!error)
         error = take_qp(id, param);
     if (error)
@@ -415,6 +448,8 @@ static int begin_accept(struct cm_id *id, const struct rdma_conn_param *param)
         error = set_param(id, param, attr->max_ird, attr->max_ord, &answer);
     else
         error = set_param(id, NULL, lesser(attr->max_ird, id->peer_ord), attr->max_ord, &answer);
+    if (!error && !fits(id, answer.private_data_length, ANSWER_DATA))
+        error = EINVAL;
     if (!error)
         error = take_qp(id, param);
     if (error)
@@ -458,7 +493,7 @@ VB_PUBLIC int rdma_reject(struct rdma_cm_id *id, const void *private_data, uint8
     uint8_t data[CM_DATA_MOST];
     uint16_t length;
 
-    if (!cm_step(own, CM_DO_REJECT, NULL))
+    if (!fits(own, private_data_len, REJECTION_DATA) || !cm_step(own, CM_DO_REJECT, NULL))
         return cm_fail(EINVAL);
     length = cm_terms_put(own->context, 0, private_data, private_data_len, data);
     return vb_errno_minus(ual_conn_reject(own->conn, data, length));
