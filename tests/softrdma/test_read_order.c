@@ -399,6 +399,23 @@ START_TEST(a_write_waits_behind_long_reads)
 }
 END_TEST
 
+/* One Read alone, and a single Write posted later. */
+START_TEST(a_single_write_waits_behind_a_long_read)
+{
+    const uint32_t size = READS_AHEAD + 1;
+
+    open_with(size, &plain);
+    side_write(a, 1, region_sge(&memory, 0, 8), 0, 0x77);
+    ck_assert(next_frame());
+    side_read(a, 2, region_sge(&memory, 0, size), 0, 0x77);
+    ck_assert(next_frame());
+    ck_assert_int_eq(frame.segment.opcode, RDMAP_READ_REQ);
+    side_write(a, 3, region_sge(&memory, 0, 8), 0, 0x77);
+    ck_assert(raw_silent(&raw));
+    close_all();
+}
+END_TEST
+
 /* Both read much from each other and write behind it, again and again. */
 START_TEST(two_ends_that_read_much_and_write)
 {
@@ -453,6 +470,7 @@ int main(void)
     tcase_add_loop_test(tc, an_end_while_a_write_waits, 0, 2);
     tc = new_case(suite, "requests of this side");
     tcase_add_loop_test(tc, a_write_waits_behind_long_reads, 0, 2);
+    tcase_add_test(tc, a_single_write_waits_behind_a_long_read);
     tcase_add_loop_test(tc, two_ends_that_read_much_and_write, 0, 2);
     return tc_main(suite);
 }

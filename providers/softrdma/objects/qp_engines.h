@@ -30,7 +30,9 @@ struct qp_coalesce {
             bool asked;
             /* Much had accumulated when they left last. */
             bool streams;
-            bool unused;
+            /* The stash is full: a request that is answered may let it grow (rx/rx_stash.c), so
+             * none takes the path of the single post. Written under rx, too. */
+            bool watched;
         };
         /* 0: none of these. */
         uint32_t any;
@@ -119,10 +121,9 @@ struct qp_tx {
     bool fetching, keeps;
     uint32_t kept;
     bool input_waits;
-    /* A Read of more than small_read octets may be unanswered: what follows is checked
-     * (tx_is_far_ahead). Reads that are not longer never exceed READS_AHEAD together. */
+    /* Unanswered Reads may have more than READS_AHEAD octets: what follows is checked
+     * (tx_is_far_ahead). */
     bool long_reads;
-    uint32_t small_read;
     /* In the next batch: the responses had their turn. */
     bool requests_first;
     /* It is alone (is_single); messages received before the last one that was. */

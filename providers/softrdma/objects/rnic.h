@@ -48,6 +48,9 @@
 /* Octets of unanswered Reads behind which a Send or a Write may follow. The responder keeps so many
  * until they fit into a batch, and then executes what follows (tx/tx_fetch.c). */
 #define READS_AHEAD (2u * 1024u * 1024u)
+/* So many Reads that are not longer than that are never more. */
+#define READS_MANY 128u
+#define SMALL_READ (READS_AHEAD / READS_MANY)
 /* Polls that found something without arming: the consumer counts as polling then. */
 #define TX_HITS          16u
 #define TX_RETRY_NS      20000u  /* a full socket is retried after that time ... */

@@ -191,20 +191,29 @@ static bool awaits_answers(const struct qp *qp)
     return atomic_load(&qp->reads.ord_in) != atomic_load(&qp->reads.ord_out);
 }
 
+/* A request that is posted and not sent may await one, too. */
 static bool is_full(const struct qp *qp, const struct stash *stash)
 {
     if (stash->octets < STASH_OCTETS)
         return false;
-    return !awaits_answers(qp) || stash->octets >= STASH_MOST ||
+    return !(awaits_answers(qp) || wq_pending(&qp->sq)) || stash->octets >= STASH_MOST ||
            atomic_load_explicit(&qp->rnic->stash_octets, memory_order_relaxed) >= STASH_ALL;
+}
+
+static void watch_posts(struct qp *qp, bool watched)
+{
+    spinlock_lock(&qp->sq.posting);
+    qp->coalesce.watched = watched;
+    spinlock_unlock(&qp->sq.posting);
 }
 
 void rx_stash_hold(struct qp *qp, struct stream *stream)
 {
     struct stash *stash = stream->stash;
-    bool held = atomic_load(&stream->attention) & ATTEND_HELD;
-    bool hold = is_full(qp, stash) || stash->over_at != CLOCK_NEVER;
+    bool held = atomic_load(&stream->attention) & ATTEND_HELD, hold;
 
+    watch_posts(qp, stash->octets >= STASH_OCTETS); /* first: a later post is seen */
+    hold = is_full(qp, stash) || stash->over_at != CLOCK_NEVER;
     if (hold != held)
         stream_hold_input(stream, ATTEND_HELD, hold);
     if (!hold || !awaits_answers(qp))

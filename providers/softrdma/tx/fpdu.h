@@ -216,10 +216,16 @@ static inline uint32_t tx_note_outstanding(struct qp *qp)
     atomic_store_explicit(&qp->reads.ord_in,
                           atomic_load_explicit(&qp->reads.ord_in, memory_order_relaxed) + 1,
                           memory_order_release);
-    if (__builtin_expect(
-            atomic_load_explicit(&qp->stream->attention, memory_order_relaxed) & ATTEND_HELD, 0))
-        lane_call(qp->stream); /* a full stash may take more now (rx_stash.c) */
     return qp->tx.read_msn++;
+}
+/* The same on the general path: a full stash may take more now (rx_stash.c). */
+static inline uint32_t tx_note_awaited(struct qp *qp)
+{
+    uint32_t msn = tx_note_outstanding(qp);
+
+    if (__builtin_expect(atomic_load(&qp->stream->attention) & ATTEND_HELD, 0))
+        lane_call(qp->stream);
+    return msn;
 }
 
 /* tx_atomic.c: one segment each. True: the request is built. */

@@ -67,7 +67,7 @@ bool tx_atomic_request(struct qp *qp, const struct wqe *wqe, uint32_t index)
                                                            .sink_stag = wqe->sges[0].lkey,
                                                            .sink_to = wqe->sges[0].addr,
                                                            .size = ATOMIC_OCTETS };
-    request.id = tx_note_outstanding(qp); /* its MSN identifies it */
+    request.id = tx_note_awaited(qp); /* its MSN identifies it */
     head = ddp_put_untagged_fpdu(at, RDMAP_ATOMIC_REQ_LEN, true, rdmap_ctrl(RDMAP_ATOMIC_REQ), 0,
                                  DDP_QN_READ, request.id, 0);
     rdmap_put_atomic_req(at + head, &request);

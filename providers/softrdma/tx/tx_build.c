@@ -69,7 +69,7 @@ static void send_read_request(struct qp *qp, const struct outstanding_read *reco
     uint8_t *at = fpdu_begin(qp, &fpdu);
 
     *tx_outstanding_place(qp) = *record;
-    fpdu_end_short(qp, &fpdu, tx_put_read_request(at, request, tx_note_outstanding(qp)));
+    fpdu_end_short(qp, &fpdu, tx_put_read_request(at, request, tx_note_awaited(qp)));
 }
 
 /* A Read of no octets names no sink. */
@@ -85,7 +85,10 @@ static bool read_request(struct qp *qp, const struct wqe *wqe, uint32_t index)
         .invalidates = wqe->opcode == RI_WR_RDMA_READ_INVALIDATE,
     };
 
-    qp->tx.long_reads |= request.size > qp->tx.small_read;
+    if (request.size > SMALL_READ) {
+        qp->tx.long_reads = true;
+        qp->tx.single_below = 0;
+    }
     send_read_request(qp, &record, &request);
     return true;
 }

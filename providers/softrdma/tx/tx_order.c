@@ -69,7 +69,7 @@ bool tx_is_far_ahead(struct qp *qp, const struct wqe *wqe)
         if (reads_too_far(qp))
             return true;
     }
-    qp->tx.long_reads = reads_outstanding(qp);
+    qp->tx.long_reads = reads_outstanding(qp) || qp->rnic->attr.max_ord > READS_MANY;
     return false;
 }
 

@@ -200,7 +200,7 @@ static inline bool may_read(struct qp *qp, const struct wqe *wqe)
                      atomic_load_explicit(&qp->reads.ord_out, memory_order_acquire);
     uint8_t *memory;
 
-    return likely(reads < qp->attr.ord) && likely(wqe->length <= qp->tx.small_read) &&
+    return likely(reads < qp->attr.ord) &&
            likely(tx_find_local(qp, &wqe->sges[0], RI_ACCESS_LOCAL_WRITE, wqe->length, &memory));
 }
 

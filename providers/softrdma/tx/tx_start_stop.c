@@ -48,9 +48,9 @@ enum ri_status tx_start(struct qp *qp, const struct ri_llp_handover *handover)
     qp->tx.message_begun = qp->tx.response_begun = qp->tx.requests_first = qp->tx.source_gone =
         false;
     qp->tx.split = qp->tx.fetching = qp->tx.keeps = false;
-    qp->tx.input_waits = qp->tx.long_reads = false;
+    qp->tx.input_waits = false;
+    qp->tx.long_reads = qp->rnic->attr.max_ord > READS_MANY;
     atomic_store(&qp->tx.names_source, false);
-    qp->tx.small_read = READS_AHEAD / (qp->rnic->attr.max_ord ? qp->rnic->attr.max_ord : 1);
     qp->tx.heard = UINT64_MAX;
     qp->tx.immediate_due = false;
     qp->tx.local_revoked = false;
@@ -67,6 +67,9 @@ enum ri_status tx_start(struct qp *qp, const struct ri_llp_handover *handover)
         qp->tx.rtr_to_send = handover->rtr_send ? handover->rtr_send : RI_RTR_WRITE;
     fpdu_learn_mulpdu(qp);
     qp->tx.single_below = 0;
+    spinlock_lock(&qp->sq.posting);
+    qp->coalesce.watched = false;
+    spinlock_unlock(&qp->sq.posting);
     return add_last_message(qp, handover);
 }
 
