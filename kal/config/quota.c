@@ -15,7 +15,7 @@ static const struct {
                          "Protection zones that the process may have; 0: no limit." },
     [KAL_ACCOUNT_CQ] = { "completion queues", "max_cq",
                          "Completion queues that the process may have; 0: no limit." },
-    [KAL_ACCOUNT_QP] = { "queue pairs", "max_qp",
+    [KAL_ACCOUNT_QP] = { "endpoints", "max_qp",
                          "Queue pairs that the process may have; 0: no limit." },
     [KAL_ACCOUNT_SRQ] = { "shared receive queues", "max_srq",
                           "Shared receive queues that the process may have; 0: no limit." },

@@ -22,7 +22,7 @@ enum kal_account_kind {
     KAL_ACCOUNT_KINDS
 };
 
-/* For log lines: "queue pairs". Static. */
+/* For log lines, in the words of ital-policy(5): "endpoints". Static. */
 const char *kal_account_text(enum kal_account_kind kind);
 /* Its option: name "max_qp"; value 0 means no limit. Strings are static. */
 struct ri_option kal_quota_option(enum kal_account_kind kind);

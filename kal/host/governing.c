@@ -6,6 +6,8 @@
 
 #include "host_private.h"
 
+#include "base/clock.h"
+
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -15,6 +17,7 @@ void kal_host_publish(_Atomic(struct kal_policy *) *newest, struct kal_policy *p
 {
     bool any = policy->list.count;
 
+    policy->since = clock_wall();
     policy->before = atomic_load(newest);
     while (!atomic_compare_exchange_weak(newest, &policy->before, policy))
         ;
@@ -34,6 +37,21 @@ enum kal_status kal_host_push_governing(struct kal_host *host, struct policy *li
     *list = (struct policy){ NULL, 0, NULL, 0 };
     kal_host_publish(&host->governing, policy);
     return KAL_OK;
+}
+
+void kal_host_rules(struct kal_host *host, struct kal_rules_seen *seen)
+{
+    const struct kal_policy *governing = atomic_load(&host->governing);
+    const struct kal_policy *policy = atomic_load(&host->policy);
+
+    *seen = (struct kal_rules_seen){ .own = policy ? policy->list.count : 0 };
+    if (!governing)
+        return;
+    seen->governed = true;
+    seen->since = governing->since;
+    seen->count = governing->list.count;
+    seen->files = (const char *const *)governing->list.sources;
+    seen->file_count = governing->list.source_count;
 }
 
 int kal_host_rules_watch(struct kal_host *host)

@@ -122,6 +122,19 @@ static inline enum ri_status kal_rnic_policy(struct kal_rnic *rnic,
 /* True: a connection of the RNIC may have that local address. Option netdev restricts it. */
 bool kal_rnic_has_address(const struct kal_rnic *rnic, const struct sockaddr *local);
 
+/* The rules that are in effect in this process. */
+struct kal_rules_seen {
+    /* Of section [policy] of the configuration */
+    size_t own;
+    /* False: the host has had no rules yet, and the rest is zero */
+    bool governed;
+    uint64_t since; /* clock_wall() when they came into effect */
+    size_t count, file_count;
+    const char *const *files; /* the host's; valid while the host is */
+};
+/* Any thread. */
+void kal_host_rules(struct kal_host *host, struct kal_rules_seen *seen);
+
 /* As rules_watch and rules_changed. */
 int kal_host_rules_watch(struct kal_host *host);
 void kal_host_rules_changed(struct kal_host *host);

@@ -14,6 +14,8 @@ struct kal_policy {
     struct policy list;
     /* Used by host.c: the copy that these rules replaced */
     struct kal_policy *before;
+    /* clock_wall() when they came into effect */
+    uint64_t since;
 };
 
 struct kal_policy *kal_policy_create(void);

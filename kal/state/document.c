@@ -45,6 +45,25 @@ static void read_command(char command[COMMAND_MAX])
             command[i] = ' ';
 }
 
+/* When they came into effect tells whether the process has heard of a change. */
+static void put_rules(struct json *json, struct kal *kal)
+{
+    struct kal_rules_seen seen;
+
+    kal_host_rules(kal->host, &seen);
+    json_begin(json, "rules", '{');
+    json_number(json, "configuration", seen.own);
+    if (seen.governed) {
+        json_number(json, "host", seen.count);
+        json_number(json, "since", seen.since / CLOCK_NS_PER_S);
+        json_begin(json, "files", '[');
+        for (size_t i = 0; i < seen.file_count; i++)
+            json_text(json, NULL, seen.files[i]);
+        json_end(json, ']');
+    }
+    json_end(json, '}');
+}
+
 static void put_process(struct json *json, struct kal *kal, uint64_t opened)
 {
     char command[COMMAND_MAX];
@@ -296,6 +315,7 @@ char *kal_state_document(struct kal *kal, const struct kal_state_request *reques
     json_begin(&json, NULL, '{');
     json_number(&json, "version", MONITOR_VERSION);
     put_process(&json, kal, opened);
+    put_rules(&json, kal);
     put_accounts(&json, kal);
     put_pins(&json, kal);
     put_interfaces(&json, kal, request->get == KAL_STATE_ALL);

@@ -127,7 +127,7 @@ START_TEST(limits_refuse_and_name_the_rule)
     ck_assert_int_eq(kal_rnic_open(kal, "test", NULL, &rnic), KAL_OK);
     ck_assert_int_eq(kal_pd_create(rnic, NULL, &pd), KAL_OK);
     ck_assert_int_eq(kal_qp_create(rnic, pd, &qp_attr, &qp), KAL_ERR_QUOTA);
-    ck_assert_uint_eq(fixture_log_count("1 more queue pairs would pass the limit of 0 by "), 1);
+    ck_assert_uint_eq(fixture_log_count("1 more endpoints would pass the limit of 0 by "), 1);
     ck_assert_uint_eq(fixture_log_count("/10.conf:2, the host's policy"), 1);
     for (int i = 0; i < 2; i++, attr.addr = area + (size_t)i * page)
         ck_assert_int_eq(kal_region_create(rnic, pd, &attr, &regions[i]), KAL_OK);

@@ -116,7 +116,7 @@ START_TEST(the_quota_of_the_process_holds_besides)
     open_all();
     ck_assert_int_eq(take(20), KAL_OK);
     ck_assert_int_eq(take(1), KAL_ERR_QUOTA);
-    ck_assert_uint_eq(fixture_log_count("the quota of 20 queue pairs is used up"), 1);
+    ck_assert_uint_eq(fixture_log_count("the quota of 20 endpoints is used up"), 1);
     ck_assert_uint_le(kald_total(KALD_ENDPOINTS, NULL), 20);
     give(20);
     close_all();
@@ -158,7 +158,7 @@ START_TEST(two_processes_of_a_user_share_a_quota)
     ck_assert_int_eq(read(ready[0], &octet, 1), 1);
     open_all();
     ck_assert_int_eq(take(41), KAL_ERR_QUOTA);
-    ck_assert_uint_eq(fixture_log_count("41 more queue pairs would pass the limit of 100 by "), 1);
+    ck_assert_uint_eq(fixture_log_count("41 more endpoints would pass the limit of 100 by "), 1);
     ck_assert_uint_eq(fixture_log_count("1.conf:1, the host's policy, for all processes of the "
                                         "user"),
                       1);

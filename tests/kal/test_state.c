@@ -14,10 +14,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/monitor.h"
+#include "kal/host/host.h"
 #include "kal/state/request.h"
 
 #define ASK "{\"version\":1,\"get\":\"all\"}\n"
@@ -180,6 +183,49 @@ START_TEST(test_accounts_quotas_and_the_log)
     ck_assert(says(ask(ASK), "\"pd\":{\"held\":0,\"quota\":1}"));
     close_one(rnic);
     kal_put(kal);
+}
+END_TEST
+
+static unsigned long long number_in(const char *text, const char *what)
+{
+    const char *at = strstr(text, what);
+
+    return at ? strtoull(at + strlen(what), NULL, 10) : 0;
+}
+
+/* Which rules a process has, and since when. */
+START_TEST(test_the_rules_in_effect)
+{
+    unsigned long long before = (unsigned long long)time(NULL), since;
+    char folder[4096], path[4200], part[4300];
+    struct kal_rnic *rnic;
+    const char *text;
+    FILE *file;
+
+    fixture_conf("[policy]\nrule1 = deny connect to 192.0.2.1\n");
+    snprintf(folder, sizeof folder, "%s/rules.d", tc_tempdir());
+    ck_assert(!mkdir(folder, 0755) || errno == EEXIST);
+    snprintf(path, sizeof path, "%s/10.conf", folder);
+    kal_policy_folder = folder;
+    kal_policy_owner = geteuid();
+    kal = fixture_get();
+    rnic = open_one();
+    text = ask(ASK);
+    ck_assert_msg(says(text, "\"rules\":{\"configuration\":1}"), "%s", text);
+    file = fopen(path, "we");
+    ck_assert_ptr_nonnull(file);
+    ck_assert_int_ge(fputs("deny listen port 7\nlimit endpoints 9\n", file), 0);
+    ck_assert_int_eq(fclose(file), 0);
+    ck_assert(tc_until(says(ask(ASK), "\"host\":2,"), 10000));
+    text = ask(ASK);
+    snprintf(part, sizeof part, "\"files\":[\"%s\"]}", path);
+    ck_assert_msg(says(text, part), "%s", text);
+    since = number_in(text, "\"since\":");
+    ck_assert_msg(since >= before && since <= (unsigned long long)time(NULL), "%s", text);
+    close_one(rnic);
+    kal_put(kal);
+    unlink(path);
+    rmdir(folder);
 }
 END_TEST
 
@@ -461,10 +507,10 @@ int main(void)
 
     tc_add_tests(
         tc_case(suite, "state", setup, NULL), test_it_is_there_from_the_first_interface_to_the_last,
-        test_accounts_quotas_and_the_log, test_pins_are_shown, test_monitor_no_shows_nothing,
-        test_without_a_place_the_interface_opens, test_requests_that_cannot_be_read,
-        test_bad_clients_harm_nobody, test_silent_clients_are_closed,
-        test_a_child_holds_nothing_of_it, test_a_program_that_closes_its_descriptors,
-        test_a_program_that_ends_leaves_no_socket);
+        test_accounts_quotas_and_the_log, test_the_rules_in_effect, test_pins_are_shown,
+        test_monitor_no_shows_nothing, test_without_a_place_the_interface_opens,
+        test_requests_that_cannot_be_read, test_bad_clients_harm_nobody,
+        test_silent_clients_are_closed, test_a_child_holds_nothing_of_it,
+        test_a_program_that_closes_its_descriptors, test_a_program_that_ends_leaves_no_socket);
     return tc_main(suite);
 }

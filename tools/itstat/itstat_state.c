@@ -325,11 +325,20 @@ static bool show_pins(json_t *pins)
     return table_print(table);
 }
 
+static const char *time_of(const json_t *object, const char *name, char when[32])
+{
+    time_t seconds = (time_t)json_integer_value(json_object_get(object, name));
+    struct tm at;
+
+    if (!localtime_r(&seconds, &at) || !strftime(when, 32, "%F %T", &at))
+        snprintf(when, 32, "-");
+    return when;
+}
+
 static void show_log(const json_t *log)
 {
     const json_t *one;
     char cell[CELL], when[32];
-    struct tm at;
     size_t i;
 
     printf("log to %s: ", text_of(log, "to", cell));
@@ -337,12 +346,31 @@ static void show_log(const json_t *log)
     printf("%s warnings\n", number_of(log, "warnings", cell));
     json_array_foreach(json_object_get(log, "last"), i, one)
     {
-        time_t seconds = (time_t)json_integer_value(json_object_get(one, "time"));
-
-        if (!localtime_r(&seconds, &at) || !strftime(when, sizeof when, "%F %T", &at))
-            snprintf(when, sizeof when, "-");
-        printf("  %s  %s\n", when, text_of(one, "line", cell));
+        printf("  %s  ", time_of(one, "time", when));
+        printf("%s\n", text_of(one, "line", cell));
     }
+}
+
+static void show_rules(const json_t *rules)
+{
+    const json_t *file;
+    char cell[CELL], when[32];
+    size_t i;
+
+    if (!rules) /* of an earlier version */
+        return;
+    printf("rules: %s of the configuration; ", number_of(rules, "configuration", cell));
+    if (!json_object_get(rules, "host")) {
+        printf("none of the host's policy\n");
+        return;
+    }
+    printf("%s of the host's policy, in effect since %s", number_of(rules, "host", cell),
+           time_of(rules, "since", when));
+    json_array_foreach(json_object_get(rules, "files"), i, file)
+    {
+        printf("%s%s", i ? ", " : ": ", tool_printable(json_string_value(file), cell, sizeof cell));
+    }
+    putchar('\n');
 }
 
 static void show_process(const json_t *whole)
@@ -356,9 +384,11 @@ static void show_process(const json_t *whole)
     printf("ital %s, ", text_of(process, "ital", cell));
     printf("first interface opened %s s ago\n", number_of(process, "open_for_s", cell));
     printf("command: %s\n", text_of(process, "command", cell));
-    printf("configuration: %s\n\n", json_is_null(json_object_get(process, "configuration"))
-                                        ? "defaults"
-                                        : text_of(process, "configuration", cell));
+    printf("configuration: %s\n", json_is_null(json_object_get(process, "configuration"))
+                                      ? "defaults"
+                                      : text_of(process, "configuration", cell));
+    show_rules(json_object_get(whole, "rules"));
+    putchar('\n');
 }
 
 static bool show_endpoints(json_t *whole)
