@@ -7,6 +7,7 @@
 #include <config.h>
 #endif
 
+#include "log_lines.h"
 #include "rdmacm_ids.h"
 
 #include <netdb.h>
@@ -17,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 START_TEST(a_connection_lives_and_both_ends_hear_of_it)
@@ -100,13 +102,86 @@ START_TEST(a_request_that_nobody_took_goes_with_its_listener)
     ck_assert_int_eq(rdma_destroy_id(listener), 0);
     listener = NULL;
     ck_assert_int_eq(tc_wait_fd(channels[1]->fd, POLLIN, tc_deadline(WAIT_MS)), POLLIN);
-    ck_assert_int_eq(rdma_get_cm_event(channels[1], &event), 0);
-    ck_assert(event->event == RDMA_CM_EVENT_REJECTED ||
-              event->event == RDMA_CM_EVENT_CONNECT_ERROR);
-    ck_assert_int_lt(event->status, 0);
+    event = take(channels[1], RDMA_CM_EVENT_REJECTED);
+    ck_assert_int_eq(event->status, -ECONNREFUSED);
     rdma_ack_cm_event(event);
     expect_nothing(channels[0]);
     rdma_destroy_qp(client);
+}
+END_TEST
+
+/* The peer is rejected and does not ask again. _i: the id has a QP, which goes first. */
+START_TEST(a_request_whose_id_is_destroyed_is_rejected)
+{
+    struct rdma_cm_event *event = ask(NULL);
+    struct rdma_cm_id *server = event->id;
+
+    rdma_ack_cm_event(event);
+    if (_i) {
+        make_qp(server);
+        forget(server);
+    } else {
+        ck_assert_int_eq(rdma_destroy_id(server), 0);
+    }
+    event = take(channels[1], RDMA_CM_EVENT_REJECTED);
+    ck_assert_int_eq(event->status, -ECONNREFUSED);
+    rdma_ack_cm_event(event);
+    expect_nothing(channels[0]);
+    rdma_destroy_qp(client);
+}
+END_TEST
+
+/* A process that listens, gets a request and exits without a word. */
+static __attribute__((noreturn)) void exit_with_a_request(int out)
+{
+    struct sockaddr_in any = loopback(0);
+    struct rdma_event_channel *channel = new_channel();
+    struct rdma_cm_id *id = new_id(channel, NULL);
+    __be16 port;
+
+    ck_assert_int_eq(rdma_bind_addr(id, (struct sockaddr *)&any), 0);
+    ck_assert_int_eq(rdma_listen(id, 8), 0);
+    port = rdma_get_src_port(id);
+    ck_assert_int_eq(write(out, &port, sizeof(port)), sizeof(port));
+    take(channel, RDMA_CM_EVENT_CONNECT_REQUEST);
+    exit(0);
+}
+
+START_TEST(an_exit_rejects_the_requests_of_the_process)
+{
+    struct rdma_conn_param param = { 0 };
+    struct sockaddr_in to = loopback(0);
+    struct rdma_event_channel *channel;
+    struct rdma_cm_event *event;
+    struct rdma_cm_id *id;
+    int ends[2];
+    pid_t child;
+
+    ck_assert_int_eq(pipe(ends), 0);
+    tc_await_quiet_for_fork();
+    child = fork(); /* before this process has a device */
+    if (!child)
+        exit_with_a_request(ends[1]);
+    ck_assert_int_eq(read(ends[0], &to.sin_port, sizeof(to.sin_port)), sizeof(to.sin_port));
+    log_capture();
+    channel = new_channel();
+    id = new_id(channel, NULL);
+    ck_assert_int_eq(rdma_resolve_addr(id, NULL, (struct sockaddr *)&to, 1000), 0);
+    expect(channel, RDMA_CM_EVENT_ADDR_RESOLVED);
+    ck_assert_int_eq(rdma_resolve_route(id, 1000), 0);
+    expect(channel, RDMA_CM_EVENT_ROUTE_RESOLVED);
+    make_qp(id);
+    ck_assert_int_eq(rdma_connect(id, &param), 0);
+    event = take(channel, RDMA_CM_EVENT_REJECTED);
+    ck_assert_int_eq(event->status, -ECONNREFUSED);
+    rdma_ack_cm_event(event);
+    /* by the peer's answer, not because the port was closed afterwards */
+    ck_assert_ptr_null(strstr(log_so_far(), "nobody listens"));
+    ck_assert_int_eq(waitpid(child, NULL, 0), child);
+    forget(id);
+    rdma_destroy_event_channel(channel);
+    close(ends[0]);
+    close(ends[1]);
 }
 END_TEST
 
@@ -581,5 +656,8 @@ int main(void)
     tcase_add_loop_test(tc, an_attempt_that_is_repeated_ends_with_its_id, 0, 2);
     tcase_add_test(roce, private_data_ends_where_infinibands_does);
     tcase_add_loop_test(roce, a_rejected_qp_is_in_error, 0, 2);
+    tcase_add_loop_test(tc, a_request_whose_id_is_destroyed_is_rejected, 0, 2);
+    tc = tc_case(suite, "processes", NULL, NULL);
+    tcase_add_test(tc, an_exit_rejects_the_requests_of_the_process);
     return tc_main(suite);
 }

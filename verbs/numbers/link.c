@@ -603,10 +603,8 @@ void link_free(struct link *link)
     struct parked *request;
 
     stop(link);
-    while ((request = take_parked(link))) {
-        ual_conn_free(request->conn);
-        free(request);
-    }
+    while ((request = take_parked(link)))
+        request_drop(request);
     vb_held_close(&link->held);
     free(link);
 }

@@ -103,6 +103,8 @@ uint8_t requests_own_flags(const struct numbers *numbers);
 /* Rejects the request and frees it. link: the QP's link, or NULL. Not in an upcall of its
  * connection. */
 void request_refuse(const struct link *link, struct parked *request, enum hello_reason reason);
+/* The same without a reason: the QP goes. */
+void request_drop(struct parked *request);
 /* Under the lock; allowed in the upcall of its connection. */
 void request_refuse_later(struct numbers *numbers, struct parked *request,
                           enum hello_reason reason);

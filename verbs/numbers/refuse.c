@@ -39,6 +39,13 @@ void request_refuse(const struct link *link, struct parked *request, enum hello_
     free(request);
 }
 
+void request_drop(struct parked *request)
+{
+    ual_conn_reject(request->conn, NULL, 0); /* the peer may have disconnected */
+    ual_conn_free(request->conn);
+    free(request);
+}
+
 void refuser_expired(struct ri_timer *timer)
 {
     struct numbers *numbers = container_of(timer, struct numbers, refuser);
@@ -70,7 +77,6 @@ void refuser_drop(struct numbers *numbers)
 
     DL_FOREACH_SAFE (numbers->refused, request, next) {
         DL_DELETE(numbers->refused, request);
-        ual_conn_free(request->conn);
-        free(request);
+        request_drop(request);
     }
 }

@@ -132,6 +132,9 @@ struct cm_id {
     uint8_t ack_timeout;             /* RDMA_OPTION_ID_ACK_TIMEOUT: ibv_query_qp shows it */
     struct cm_event outcome, end;    /* each is posted once in the id's life */
     struct cm_event *moving, **moving_end;
+    /* of a connect request, for requests.c: the process that got it; 0: of none */
+    pid_t owner;
+    struct cm_id *prev_request, *next_request;
 };
 
 static inline struct cm_id *cm_id_of(struct rdma_cm_id *id)
@@ -232,6 +235,12 @@ extern const struct ual_conn_upcalls cm_conn_upcalls; /* context: the id */
 extern const struct vb_connector cm_connector;        /* context: the id */
 /* Gives the id that QP, or (NULL) takes its QP away. Returns 0 or an error number. */
 int cm_id_take_qp(struct cm_id *id, struct vb_qp *qp);
+
+/* ---- requests.c ---- */
+/* A new id of a connect request. */
+void cm_request_enter(struct cm_id *id);
+/* The id goes: a request that is not decided is rejected. No effect on other ids. */
+void cm_request_leave(struct cm_id *id);
 
 /* ---- posts.c ---- */
 /* As the functions of struct vb_connector; context: the id. */

@@ -259,12 +259,13 @@ static void on_qp_event(void *context, struct vb_qp *qp, const struct ri_event *
         over(id, CM_ON_END, RDMA_CM_EVENT_CONNECT_ERROR, -ECONNRESET, NULL);
 }
 
-/* The program resets or destroys the QP: the id's connection ends. */
+/* The program resets or destroys the QP: the id's connection ends. A request that is not decided is
+ * the id's, and stays. */
 static void on_release(void *context, struct vb_qp *qp)
 {
     struct cm_id *id = context;
     enum cm_state was;
-    bool ends = cm_step(id, CM_ON_END, &was);
+    bool ends = cm_state(id) != CM_REQUESTED && cm_step(id, CM_ON_END, &was);
 
     (void)qp;
     cm_attempt_end(id);

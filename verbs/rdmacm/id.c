@@ -99,6 +99,7 @@ VB_PUBLIC int rdma_destroy_id(struct rdma_cm_id *id)
     struct rdma_event_channel *channel = own->synchronous ? id->channel : NULL;
 
     stop_listening(own);
+    cm_request_leave(own);
     if (own->qp) {
         /* destroying an id ends its open connection; without one the program may have given the QP
          * to another id */

@@ -79,6 +79,7 @@ static enum ual_hearing on_request(void *context, struct ual_conn *conn,
         return UAL_REQUEST_DROPPED;
     }
     ual_conn_migrate(conn, &cm_conn_upcalls, id);
+    cm_request_enter(id);
     tell_depths(id, event, asked);
     cm_event_data(event, data, length);
     id->peer_terms = terms;
