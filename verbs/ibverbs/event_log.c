@@ -63,6 +63,11 @@ bool vb_log_is_due(uint32_t key, uint64_t *kept_back)
     return due;
 }
 
+void vb_log_forked(void)
+{
+    causes_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+}
+
 static bool is_due(const struct ri_event *event, uint64_t *kept_back)
 {
     return vb_log_is_due((uint32_t)event->type << 16 | event->terminate_code, kept_back);

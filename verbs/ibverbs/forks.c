@@ -136,6 +136,7 @@ static void in_child(void)
         bury(context);
     contexts = NULL;
     vb_number_forked();
+    vb_log_forked();
     if (vb_numbers->forked)
         vb_numbers->forked();
     after();

@@ -15,6 +15,8 @@ void vb_device_fork_lock(bool locked);
 void vb_number_fork_lock(bool locked);
 /* qp_number.c, in the child: the gates of all QPs are shut. */
 void vb_number_forked(void);
+/* event_log.c, in the child: another thread may have been about to log. */
+void vb_log_forked(void);
 
 /* device.c: adds or drops one user of the device. */
 void vb_device_use(struct vb_device *device);

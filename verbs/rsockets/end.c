@@ -73,6 +73,8 @@ static void finish(struct rs_socket *socket, uint64_t deadline)
     if (socket->state != RS_CONNECTED)
         return;
     socket->stream.close_wanted = true;
+    /* a peer that closes at the same time may end the connection before it answers the Read */
+    atomic_store(&vb_qp_of(socket->id->qp)->aborts, true);
     rs_progress(socket);
     rs_stream_read_peer(socket);
     await(socket, is_finished, deadline);
