@@ -11,9 +11,14 @@
 #include <string.h>
 #include <unistd.h>
 
+void count_folder_of(uint32_t user, char *path, size_t room)
+{
+    snprintf(path, room, "/dev/shm/ital-%u", (unsigned)user);
+}
+
 void count_folder(char *path, size_t room)
 {
-    snprintf(path, room, "/dev/shm/ital-%u", (unsigned)geteuid());
+    count_folder_of(geteuid(), path, room);
 }
 
 uint64_t count_process_start(pid_t process)

@@ -52,8 +52,9 @@ static inline uint64_t count_bucket_end(unsigned bucket)
     return bucket < 2 ? bucket + 1 : (UINT64_C(3) + (bucket & 1)) << (log - 1);
 }
 
-/* The folder that is used where none is named, of this user. */
+/* The folder that is used where none is named, of this user; of another one. */
 void count_folder(char *path, size_t room);
+void count_folder_of(uint32_t user, char *path, size_t room);
 /* When a process began, in the kernel's ticks; 0: there is none. With its number it tells processes
  * apart for ever. */
 uint64_t count_process_start(pid_t process);

@@ -86,14 +86,20 @@ static enum policy_result believe(const struct reading *reading, const char *pat
     if ((about.st_mode & S_IFMT) != type)
         snprintf(reading->why, reading->why_size, "%s: is no %s; remove it", path,
                  type == S_IFDIR ? "folder" : "file");
-    else if (reading->owner != POLICY_ANYBODY &&
-             (about.st_uid != reading->owner || (about.st_mode & (S_IWGRP | S_IWOTH))))
+    else if (reading->owner == POLICY_ANYBODY ||
+             (about.st_uid == reading->owner && !(about.st_mode & (S_IWGRP | S_IWOTH))))
+        return POLICY_OK;
+    else if (reading->owner)
+        snprintf(reading->why, reading->why_size,
+                 "%s: is not believed, because others than user %u may write it; a kald of an "
+                 "ordinary user has a folder of its own (kald -p FOLDER), which nobody else may "
+                 "write",
+                 path, reading->owner);
+    else
         snprintf(reading->why, reading->why_size,
                  "%s: is not believed, because others than root may write it: chown root %s && "
                  "chmod go-w %s, or remove it",
                  path, path, path);
-    else
-        return POLICY_OK;
     return POLICY_WRONG;
 }
 

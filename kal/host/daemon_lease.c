@@ -44,9 +44,10 @@ bool kal_daemon_is_there(const struct kal_daemon *d)
 void kal_daemon_lose(struct kal_daemon *d)
 {
     if (d->greeted && !d->stop) {
-        kal_log(RI_LOG_WARNING,
+        kal_log(RI_LOG_INFO,
                 "kald at %s is gone; connections go on, limits are of this process alone", d->path);
         d->missed = true;
+        d->missed_since = clock_now();
     }
     d->connected = d->greeted = false;
     for (int i = 0; i < SLOTS; i++)

@@ -29,7 +29,9 @@
 /* From one attempt to connect to the next: doubles. */
 #define RETRY_LEAST (50 * CLOCK_NS_PER_MS)
 #define RETRY_MOST  (5 * CLOCK_NS_PER_S)
-#define STACK       (256u << 10)
+/* So long a kald that was there may be away before that is a warning. */
+#define MISSED_NS (3 * CLOCK_NS_PER_S)
+#define STACK     (256u << 10)
 
 /* ---- what kald sends ---- */
 
@@ -171,9 +173,9 @@ static bool on_hello(struct kal_daemon *d)
     if (d->is_stale)
         return false;
     d->greeted = true;
-    kal_log(d->missed ? RI_LOG_WARNING : RI_LOG_INFO, "kald at %s %s", d->path,
+    kal_log(d->long_missed ? RI_LOG_WARNING : RI_LOG_INFO, "kald at %s %s", d->path,
             d->missed ? "is back" : "keeps the accounts of this process");
-    d->missed = false;
+    d->missed = d->long_missed = false;
     pthread_cond_broadcast(&d->changed);
     return true;
 }
@@ -298,6 +300,20 @@ static bool serve(struct kal_daemon *d)
     return any;
 }
 
+/* A restart takes a moment and is no trouble; a kald that stays away is. */
+static void complain(struct kal_daemon *d)
+{
+    pthread_mutex_lock(&d->lock);
+    if (d->missed && !d->long_missed && !d->stop && clock_now() - d->missed_since >= MISSED_NS) {
+        d->long_missed = true;
+        kal_log(RI_LOG_WARNING,
+                "kald at %s does not come back; connections go on, limits are of this process "
+                "alone; start it again",
+                d->path);
+    }
+    pthread_mutex_unlock(&d->lock);
+}
+
 static void *run(void *arg)
 {
     struct kal_daemon *d = arg;
@@ -314,6 +330,7 @@ static void *run(void *arg)
         stop = d->stop;
         pthread_mutex_unlock(&d->lock);
         pause = 2 * pause < RETRY_MOST ? 2 * pause : RETRY_MOST;
+        complain(d);
         if (!stop && !connect_to(d) && serve(d))
             pause = RETRY_LEAST;
     }

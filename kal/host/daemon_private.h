@@ -52,6 +52,9 @@ struct kal_daemon {
     bool is_roots;
     /* The loss of kald was logged */
     bool missed;
+    /* clock_now(); and: it was so for long, which the log says as a warning */
+    uint64_t missed_since;
+    bool long_missed;
     int fd; /* closed by the thread only */
     ino_t inode;
     uint32_t next_id;

@@ -251,7 +251,10 @@ START_TEST(the_pushed_policy_decides_and_is_replaced_by_the_next)
     ck_assert(tc_until(ask("192.0.4.1") == RI_ERR_PERMISSION, 10000));
     kald_kill();
     ck_assert(tc_until(fixture_log_count("is gone; connections go on") == 1, 10000));
-    ck_assert_int_eq(ask("192.0.4.1"), RI_ERR_PERMISSION); /* the last one holds */
+    ck_assert_uint_eq(fixture_log_count("warning: kald at"), 0); /* it may only be restarted */
+    ck_assert_int_eq(ask("192.0.4.1"), RI_ERR_PERMISSION);       /* the last one holds */
+    ck_assert(tc_until(fixture_log_count("does not come back") == 1, 60000));
+    ck_assert_uint_eq(fixture_log_count("warning: kald at"), 1);
     close_all();
 }
 END_TEST

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/policy.h"
@@ -269,6 +270,23 @@ static bool is_command(const char *word, struct options *options)
     return options->endpoints || !strcmp(word, "calls");
 }
 
+/* That of the first process which is named: root looks at the programs of others. A process that has
+ * ended left its file with its user; then -f names the folder. */
+static void choose_folder(struct options *options)
+{
+    struct stat about;
+    char path[40];
+
+    if (options->folder[0])
+        return;
+    count_folder(options->folder, sizeof options->folder);
+    if (!*options->processes)
+        return;
+    snprintf(path, sizeof path, "/proc/%lld", strtoll(*options->processes, NULL, 10));
+    if (!stat(path, &about))
+        count_folder_of(about.st_uid, options->folder, sizeof options->folder);
+}
+
 /* Returns -1 to go on, else an exit status. */
 static int check_options(const struct options *options)
 {
@@ -329,10 +347,10 @@ int main(int argc, char **argv)
     tool_init("itstat");
     if (argc > 1 && !strcmp(argv[1], "policy"))
         return policy_main(argc - 1, argv + 1);
-    count_folder(options.folder, sizeof options.folder);
     result = read_options(argc, argv, &options);
     if (result >= 0)
         return result;
+    choose_folder(&options);
     tool_catch_signals();
     return options.calls ? show_rounds(&options) : show_state(&options);
 }

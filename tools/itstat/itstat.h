@@ -12,6 +12,7 @@
 #include <sys/types.h>
 
 #include "base/count_file.h"
+#include "base/policy.h"
 
 /* One verb. */
 struct verb {
@@ -99,5 +100,10 @@ int policy_main(int argc, char **argv);
 /* ADDRESS, ADDRESS:PORT, [ADDRESS]:PORT or :PORT, in digits; a scope is passed over. NULL: read.
  * Else what is wrong with it, and *place is undefined. */
 const char *place_parse(const char *text, struct policy_place *place);
+
+/* ---- itstat_config.c ---- */
+/* The rules of the configuration, in their order; the source of each says where it stands. False: it
+ * was said why not. policy_clear frees them. */
+bool config_rules(struct policy *policy);
 
 #endif

@@ -24,6 +24,7 @@
 static const char help_text[] =
     "Usage: itstat policy [--folder FOLDER] [--test QUESTION]\n"
     "Reads the host's policy, as every program that uses ital does, and says which rule decides.\n"
+    "For a question the rules of the configuration (section [policy]) are asked, too.\n"
     "\n"
     "      --folder FOLDER   of files that are not installed yet; whoever owns them\n"
     "                        (default: the installed ones, in policy.d beside ital.conf)\n"
@@ -195,8 +196,27 @@ static int read_question(struct asked *asked, const char *text)
     return result;
 }
 
+/* The kernel's own limit, which no rule lifts but by kald(8). */
+static void tell_of_kernel(const struct asked *asked)
+{
+    FILE *file = fopen("/proc/sys/net/ipv4/ip_unprivileged_port_start", "re");
+    int first = 1024, port = asked->question.local.port;
+
+    if (file && fscanf(file, "%d", &first) != 1)
+        first = 1024;
+    if (file)
+        fclose(file);
+    if (asked->question.directions == POLICY_LISTEN && asked->question.user && port > 0 &&
+        port < first)
+        printf(
+            "the kernel keeps ports below %d for root (net.ipv4.ip_unprivileged_port_start): this "
+            "user needs kald(8), and a rule that names the port and the user or a group of his\n",
+            first);
+}
+
 static int answer(const struct policy *policy, const struct asked *asked)
 {
+    struct policy own;
     const struct policy_rule *rule = policy_decide(policy->rules, policy->count, &asked->question);
     bool denied = rule && rule->verdict == POLICY_DENY;
 
@@ -204,10 +224,21 @@ static int answer(const struct policy *policy, const struct asked *asked)
         printf("%s by %s:%u\n", denied ? "denied" : "allowed", rule->source, rule->line);
     else
         printf("allowed: no rule matches\n");
+    if (!config_rules(&own))
+        return TOOL_FAILED;
+    rule = policy_decide(own.rules, own.count, &asked->question);
+    if (rule)
+        printf("%s by %s; both have to allow it\n",
+               rule->verdict == POLICY_DENY ? "denied" : "allowed", rule->source);
+    denied |= rule && rule->verdict == POLICY_DENY;
+    policy_clear(&own);
+    tell_of_kernel(asked);
     for (int kind = 0; kind < POLICY_KINDS; kind++) {
         rule = policy_limit(policy->rules, policy->count, (enum policy_kind)kind, &asked->question);
         if (rule)
-            printf("at most %llu %s in a process by %s:%u\n", (unsigned long long)rule->amount,
+            printf("at most %llu %s in a process, and where kald runs in all processes of the "
+                   "user together, by %s:%u\n",
+                   (unsigned long long)rule->amount,
                    kind == POLICY_PINNED ? "pinned octets"
                                          : policy_kind_name((enum policy_kind)kind),
                    rule->source, rule->line);
