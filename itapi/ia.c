@@ -50,8 +50,8 @@ void it_interface_list(it_interface_t *interfaces, size_t *num_interfaces, size_
                                0 };
     CANCEL_OFF();
 
-    ual_keep();
-    ual_interface_list(list_one, &listing); /* a failure was logged and leaves the list empty */
+    if (ual_keep() == UAL_OK) /* a failure was logged and leaves the list empty */
+        ual_interface_list(list_one, &listing);
     if (num_interfaces)
         *num_interfaces = listing.written;
     if (total_interfaces)
@@ -81,12 +81,13 @@ it_status_t it_ia_create(const char *name, uint32_t major_version, uint32_t mino
     enum ual_status status;
     CANCEL_OFF();
 
-    ual_keep();
+    status = ual_keep();
     if (!name || !ia_handle)
         return IT_ERR_FAULT;
     if (version != IT_SUCCESS)
         return version;
-    status = ual_ia_open(name, &ia);
+    if (status == UAL_OK)
+        status = ual_ia_open(name, &ia);
     if (status == UAL_OK)
         *ia_handle = (it_ia_handle_t)ual_handle_of(ia);
     return status == UAL_ERR_INVALID_ARGUMENT ? IT_ERR_INVALID_NAME : itapi_status(status);

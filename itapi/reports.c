@@ -162,10 +162,11 @@ it_status_t itx_config_source(const char **path)
     enum ual_status status;
     CANCEL_OFF();
 
-    ual_keep();
+    status = ual_keep();
     if (!path)
         return IT_ERR_FAULT;
-    status = ual_config_source(text, sizeof(text));
+    if (status == UAL_OK)
+        status = ual_config_source(text, sizeof(text));
     if (status != UAL_OK)
         return itapi_status(status);
     if (!text[0]) {
@@ -206,10 +207,15 @@ static void report_provider(const struct ual_provider *provider, void *arg)
 it_status_t itx_provider_why(itx_report_fn fn, void *arg)
 {
     struct provider_receiver receiver = { fn, arg };
+    enum ual_status status;
     CANCEL_OFF();
 
-    ual_keep();
-    return fn ? itapi_status(ual_provider_list(report_provider, &receiver)) : IT_ERR_FAULT;
+    if (!fn)
+        return IT_ERR_FAULT;
+    status = ual_keep();
+    if (status == UAL_OK)
+        status = ual_provider_list(report_provider, &receiver);
+    return itapi_status(status);
 }
 
 struct interface_receiver {
@@ -235,10 +241,15 @@ static void report_interface(const struct ual_interface *interface, void *arg)
 it_status_t itx_interface_why(itx_interface_report_fn fn, void *arg)
 {
     struct interface_receiver receiver = { fn, arg };
+    enum ual_status status;
     CANCEL_OFF();
 
-    ual_keep();
-    return fn ? itapi_status(ual_interface_list(report_interface, &receiver)) : IT_ERR_FAULT;
+    if (!fn)
+        return IT_ERR_FAULT;
+    status = ual_keep();
+    if (status == UAL_OK)
+        status = ual_interface_list(report_interface, &receiver);
+    return itapi_status(status);
 }
 
 /* --- counters --- */

@@ -23,9 +23,10 @@ struct ual_option {
     const char *section, *provider, *name, *type, *value, *unit, *text;
 };
 /* From here on the process keeps its configuration and what it found out about providers, which
- * otherwise go with the last device and are read, and warned about, again with the next. Does
- * nothing when there is nothing usable yet. */
-UAL_PUBLIC void ual_keep(void);
+ * otherwise go with the last device and are read, and warned about, again with the next. Another
+ * status than UAL_OK: there is nothing usable, and the log says why; another call of this kind would
+ * say it again. */
+UAL_PUBLIC enum ual_status ual_keep(void);
 UAL_PUBLIC enum ual_status ual_interface_list(void (*fn)(const struct ual_interface *, void *),
                                               void *arg);
 UAL_PUBLIC enum ual_status ual_provider_list(void (*fn)(const struct ual_provider *, void *),

@@ -95,12 +95,15 @@ void ual_instance_put(struct kal *kal)
     kal_put(kal);
 }
 
-void ual_keep(void)
+enum ual_status ual_keep(void)
 {
     struct kal *none = NULL, *kal;
+    enum ual_status status;
 
-    if (atomic_load(&kept) || ual_instance_get(&kal) != UAL_OK)
-        return;
-    if (!atomic_compare_exchange_strong(&kept, &none, kal))
+    if (atomic_load(&kept))
+        return UAL_OK;
+    status = ual_instance_get(&kal);
+    if (status == UAL_OK && !atomic_compare_exchange_strong(&kept, &none, kal))
         ual_instance_put(kal);
+    return status;
 }
