@@ -67,6 +67,9 @@ void kal_option_list(struct kal *kal, kal_option_fn fn, void *arg)
 
 /* ---- the file ---- */
 
+/* Octets of a line: ital.conf(5). */
+#define LINE_MOST 198
+
 struct writer {
     kal_line_fn fn;
     void *arg;
@@ -87,12 +90,31 @@ static void put(struct writer *writer, const char *format, ...)
     writer->fn(line, writer->arg);
 }
 
+/* In lines that the file may have, broken at blanks. */
+static void put_comment(struct writer *writer, const char *text)
+{
+    const char *lead = "#";
+
+    while (strlen(text) + strlen(lead) + 1 > LINE_MOST) {
+        int length = LINE_MOST - (int)strlen(lead) - 1;
+
+        while (length > 1 && text[length] != ' ')
+            length--;
+        put(writer, "%s %.*s", lead, length, text);
+        text += length + 1;
+        lead = "#  ";
+    }
+    put(writer, "%s %s", lead, text);
+}
+
 static void write_option(struct writer *writer, const struct ri_option *option, const char *value)
 {
     const char *unit = option->unit ? option->unit : "";
+    char text[2000];
 
-    put(writer, "# %s [%s%s%s]", option->text ? option->text : "", option->type, *unit ? "; " : "",
-        unit);
+    snprintf(text, sizeof text, "%s [%s%s%s]", option->text ? option->text : "", option->type,
+             *unit ? "; " : "", unit);
+    put_comment(writer, text);
     put(writer, "#%s =%s%s", option->name, *value ? " " : "", value);
 }
 

@@ -98,7 +98,7 @@ START_TEST(what_cannot_be_used_allows_nothing)
     file("policy.d/10.conf", "deny connect\n");
     kal_policy_owner = geteuid() + 1;
     ck_assert_int_eq(kal_get(&fake_upper, &kal), KAL_ERR_CONFIGURATION);
-    ck_assert_uint_eq(fixture_log_count("is not believed, because others than root may write"), 1);
+    ck_assert_uint_eq(fixture_log_count("is not believed, because others than"), 1);
     ck_assert_ptr_null(kal);
 }
 END_TEST
