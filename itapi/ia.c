@@ -353,6 +353,39 @@ it_status_t itx_wire_name(it_ia_handle_t ia_handle, const char **name)
     return IT_SUCCESS;
 }
 
+it_status_t itx_hardware(it_ia_handle_t ia_handle, size_t spigot_id, struct itx_hardware *hardware)
+{
+    CALL();
+    SANITIZER_OUTPUT(hardware);
+    struct ual_device *ia = LOOKUP(struct ual_device, DEVICE, ia_handle);
+    struct ri_port_attr port = { .size = sizeof(port), .port = (uint32_t)spigot_id };
+    const struct ri_rnic_attr *attr;
+    enum ual_status status;
+    CANCEL_OFF();
+
+    if (!ia)
+        return itapi_bad_handle(IT_ERR_INVALID_IA);
+    if (!hardware)
+        return IT_ERR_FAULT;
+    if (hardware->size < sizeof(*hardware))
+        return IT_ERR_INVALID_LENGTH;
+    attr = ual_device_attr(ia);
+    if (spigot_id >= attr->ports)
+        return IT_ERR_INVALID_SPIGOT;
+    status = ual_device_port(ia, &port);
+    if (status != UAL_OK)
+        return itapi_status(status);
+    *hardware = (struct itx_hardware){ .size = sizeof(*hardware),
+                                       .link_speed = port.link_speed,
+                                       .link_width = port.link_width,
+                                       .numa_node = (int32_t)attr->numa_node_plus_one - 1 };
+    memcpy(hardware->node_guid, attr->node_guid, sizeof(hardware->node_guid));
+    memcpy(hardware->port_guid, port.port_guid, sizeof(hardware->port_guid));
+    memcpy(hardware->pci_address, attr->pci_address, sizeof(hardware->pci_address));
+    sanitizer_defined(hardware, sizeof(*hardware));
+    return IT_SUCCESS;
+}
+
 void it_ia_info_free(it_ia_info_t *ia_info)
 {
     if (!ia_info)

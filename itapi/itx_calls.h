@@ -113,6 +113,23 @@ ITAPI_PUBLIC it_status_t itx_interface_why(itx_interface_report_fn fn, void *arg
  */
 ITAPI_PUBLIC it_status_t itx_wire_name(it_ia_handle_t ia_handle, const char **name);
 
+/* Where the device behind an Interface is, and the link of one spigot. The Consumer sets `size` to
+ * that of the structure; the library writes no more, and clears what it does not know. */
+struct itx_hardware {
+    size_t size;
+    uint8_t node_guid[8]; /* EUI-64 in network order; zeros: none */
+    uint8_t port_guid[8]; /* of the spigot; likewise */
+    uint64_t link_speed;  /* bits per second, as a whole; 0: unknown */
+    uint32_t link_width;  /* lanes of the medium; 0: unknown */
+    int32_t numa_node;    /* -1: unknown */
+    char pci_address[16]; /* "0000:3b:00.0", NUL terminated; empty: on no PCI bus */
+};
+
+/* Fills in *hardware. May block, as it_ia_query does. Errors: INVALID_IA, FAULT, INVALID_SPIGOT,
+ * INVALID_LENGTH (size is less than that of this version), IA_CATASTROPHE, RESOURCES. */
+ITAPI_PUBLIC it_status_t itx_hardware(it_ia_handle_t ia_handle, size_t spigot_id,
+                                      struct itx_hardware *hardware);
+
 /* ------------------------------------------------------------------------------------------------
  * Counters
  */

@@ -150,8 +150,8 @@ enum ri_transport {
 #define RI_FEATURE_THREE_WAY (UINT64_C(1) << 24)
 /* port up and down are reported by rnic_event */
 #define RI_FEATURE_PORT_EVENTS (UINT64_C(1) << 25)
-/* The device reaches memory by DMA: regions are pinned, unless the configuration says otherwise.
- * Clear: the CPU copies. */
+/* The device reaches memory by DMA, and the host pins regions for it, unless the configuration says
+ * otherwise. Clear: the CPU copies. */
 #define RI_FEATURE_DMA       (UINT64_C(1) << 26)
 #define RI_FEATURE_SHARED_MR (UINT64_C(1) << 27)
 /* RI_QP_PRIVILEGED: QPs that may use fast registration */
@@ -170,6 +170,10 @@ enum ri_transport {
 #define RI_FEATURE_QP_INIT_RTR (UINT64_C(1) << 34)
 /* RI_QPM_ACKNOWLEDGED: over iWARP too, a Send or Write completes when the peer has taken it */
 #define RI_FEATURE_ACKNOWLEDGE (UINT64_C(1) << 35)
+/* {dma-pins} With RI_FEATURE_DMA: the device or its driver pins by itself (VFIO, a driver of the
+ * kernel's RDMA), so the host pins only if the configuration says so. mr_register answers ADDRESS,
+ * ACCESS and NO_RESOURCES itself, as one whose CPU copies does. */
+#define RI_FEATURE_DMA_PINS (UINT64_C(1) << 36)
 
 /* {limits} Limits and features. A count of optional things is 0 where there are none. */
 struct ri_rnic_attr {
@@ -198,11 +202,16 @@ struct ri_rnic_attr {
     /* The only Q_Key that a service reply can carry, if the connection manager can carry no
      * other; 0: any. */
     uint32_t service_qkey;
-    uint32_t reserved0;
+    /* {hardware} Where the device is, for people and for placement: the number of its NUMA node
+     * plus 1 (0: unknown), its address on PCI as "0000:3b:00.0" (NUL terminated; empty: it is not
+     * on PCI), and its EUI-64 in network order (zeros: it has none). */
+    uint32_t numa_node_plus_one;
     /* What travels, for people: "NAME frames/TCP". NUL terminated. Empty: what `transport` says,
      * so a provider that carries something else in the guise of a transport names it here. */
     char wire[32];
-    uint64_t reserved[3];
+    char pci_address[16];
+    uint8_t node_guid[8];
+    uint64_t reserved[4];
 };
 
 struct ri_address {
@@ -226,6 +235,12 @@ struct ri_port_attr {
     /* Network interfaces, separated by a blank, or device port. For people. The host also
      * watches these interfaces if the provider raises no port events. */
     char name[64];
+    uint8_t port_guid[8]; /* EUI-64 in network order; zeros: it has none */
+    /* {link} Speed of the link as a whole, in bits per second, and how many lanes of the medium it
+     * uses (1, 2, 4, 8, 12). 0: unknown. They are those of now, where the link is up. */
+    uint64_t link_speed;
+    uint32_t link_width;
+    uint32_t reserved0;
     uint64_t reserved[4];
 };
 
@@ -573,7 +588,11 @@ struct ri_cq_attr {
     uint32_t size;
     uint32_t depth; /* entries; the provider may give more: see cq_create */
     void *context;
-    uint64_t reserved[4];
+    /* {cq-lane} The lane whose runs report cq_event, so that a device raises that lane's interrupt
+     * (verbs: completion vector). NULL: the provider chooses. A wish: any lane's QPs may complete
+     * to the CQ, and a provider without an interrupt for each lane may report elsewhere. */
+    struct ri_lane *lane;
+    uint64_t reserved[3];
 };
 
 enum ri_qp_type { RI_QP_RC = 1, RI_QP_UD = 2 };
@@ -779,6 +798,14 @@ enum ri_event_type {
     RI_EVENT_PORT_UP, /* source: RNIC; port */
     RI_EVENT_PORT_DOWN,
     RI_EVENT_RNIC_FATAL,
+    /* {device-events} source: RNIC; port. What query_port tells of GIDs, or of `addresses`, has
+     * changed; connections that use what is gone end on their own. */
+    RI_EVENT_GID_CHANGE,
+    RI_EVENT_ADDRESS_CHANGE,
+    /* source: RNIC, once, and no RI_EVENT_RNIC_FATAL beside it: the device was taken out, or its
+     * driver was unbound. As after a fatal error only destroy and close still work; it may be found
+     * again by enumerate later. */
+    RI_EVENT_DEVICE_GONE,
 };
 
 struct ri_event {
@@ -995,7 +1022,7 @@ struct ri_host {
                 va_list args);
 
     /* {pin} Pin or unpin pages for DMA other than those of regions: the host pins regions itself,
-     * before mr_register, if the provider has RI_FEATURE_DMA. Overlapping ranges nest. Providers
+     * before mr_register, if the provider has RI_FEATURE_DMA without RI_FEATURE_DMA_PINS. Overlapping ranges nest. Providers
      * without that feature do not call it. RI_ERR_NO_RESOURCES: over RLIMIT_MEMLOCK or the
      * quota. May block. */
     enum ri_status (*pin)(const struct ri_host *host, void *addr, uint64_t length, bool writable);

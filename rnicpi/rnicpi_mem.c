@@ -194,7 +194,8 @@ enum ri_status ri_mem_mr_register(struct ri_pd *base, const struct ri_mr_attr *a
     enum ri_status status = ri_region_check(attr, rnic->attr->max_mr_length);
     struct ri_region *region;
 
-    if (status == RI_OK && !(rnic->attr->features & RI_FEATURE_DMA))
+    if (status == RI_OK &&
+        (rnic->attr->features & (RI_FEATURE_DMA | RI_FEATURE_DMA_PINS)) != RI_FEATURE_DMA)
         status = ri_check_memory(attr->addr, attr->length, attr->access & RI_ACCESS_LOCAL_WRITE);
     if (status != RI_OK)
         return status;

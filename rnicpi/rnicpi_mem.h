@@ -71,8 +71,8 @@ struct ri_mem_rnic_cq {
 
 /*
  * For open: the parts of a zeroed RNIC. attr: constant, lives as long as the RNIC, `size` is not
- * looked at. With RI_FEATURE_DMA in it the host has looked at memory and pinned it; else
- * mr_register looks. RI_ERR_NO_RESOURCES: nothing is left behind.
+ * looked at. With RI_FEATURE_DMA in it, and without RI_FEATURE_DMA_PINS, the host has looked at
+ * memory and pinned it; else mr_register looks. RI_ERR_NO_RESOURCES: nothing is left behind.
  */
 enum ri_status ri_mem_rnic_open(struct ri_mem_rnic *rnic, const struct ri_open *open,
                                 const struct ri_rnic_attr *attr,

@@ -29,7 +29,8 @@ void kal_rnic_choose_pin(struct kal_rnic *rnic)
                                              KAL_PIN_HOLD };
     uint64_t pin = kal_values_word(rnic->options, "pin");
     uint64_t strict = kal_values_word(rnic->options, "pin_strict");
-    bool dma = rnic->attr.features & RI_FEATURE_DMA;
+    /* A device that pins by itself needs no pin of the host's. */
+    bool dma = (rnic->attr.features & (RI_FEATURE_DMA | RI_FEATURE_DMA_PINS)) == RI_FEATURE_DMA;
 
     rnic->pin.way = ways[pin];
     rnic->pin.or_lock = false;

@@ -112,6 +112,7 @@ static enum kal_status open_provider(struct kal_rnic *rnic)
     if (!flaw) {
         rnic->attr.firmware[sizeof rnic->attr.firmware - 1] = '\0';
         rnic->attr.wire[sizeof rnic->attr.wire - 1] = '\0';
+        rnic->attr.pci_address[sizeof rnic->attr.pci_address - 1] = '\0';
         kal_rnic_choose_pin(rnic);
         return KAL_OK;
     }

@@ -20,7 +20,8 @@ static void write_event(struct trace_rnic *rnic, const char *what, enum pass_kin
     trace_begin(&line, rnic, what, kind, number);
     if (event->terminate_code)
         trace_hex(&line, "terminate", event->terminate_code);
-    if (event->type == RI_EVENT_PORT_UP || event->type == RI_EVENT_PORT_DOWN)
+    if (event->type == RI_EVENT_PORT_UP || event->type == RI_EVENT_PORT_DOWN ||
+        event->type == RI_EVENT_GID_CHANGE || event->type == RI_EVENT_ADDRESS_CHANGE)
         trace_number(&line, "port", event->port);
     trace_text(&line, "detail", event->detail);
     trace_end_event(&line, word_of_event(event->type));

@@ -119,6 +119,9 @@ static const char *const events[] = {
     [RI_EVENT_PORT_UP] = "port_up",
     [RI_EVENT_PORT_DOWN] = "port_down",
     [RI_EVENT_RNIC_FATAL] = "rnic_fatal",
+    [RI_EVENT_GID_CHANGE] = "gid_change",
+    [RI_EVENT_ADDRESS_CHANGE] = "address_change",
+    [RI_EVENT_DEVICE_GONE] = "device_gone",
 };
 FUNCTION(word_of_event, enum ri_event_type, events)
 

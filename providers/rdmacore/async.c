@@ -30,11 +30,9 @@ static struct qp *next_to_lose(struct rnic *rnic)
     return qp;
 }
 
-void rdmacore_failed(struct rnic *rnic, const char *detail)
+void rdmacore_failed(struct rnic *rnic, enum ri_event_type type, const char *detail)
 {
-    struct ri_event event = { .size = sizeof(event),
-                              .type = RI_EVENT_RNIC_FATAL,
-                              .detail = detail };
+    struct ri_event event = { .size = sizeof(event), .type = type, .detail = detail };
     struct qp *qp;
 
     if (atomic_exchange(&rnic->failed, true))
@@ -106,7 +104,11 @@ static void dispatch(struct rnic *rnic, const struct ibv_async_event *event)
     case IBV_EVENT_PORT_ACTIVE: port_event(rnic, RI_EVENT_PORT_UP, event->element.port_num); break;
     case IBV_EVENT_PORT_ERR: port_event(rnic, RI_EVENT_PORT_DOWN, event->element.port_num); break;
     case IBV_EVENT_DEVICE_FATAL:
-        rdmacore_failed(rnic, "its driver reports a fatal error, or it was removed");
+        rdmacore_failed(rnic, RI_EVENT_RNIC_FATAL,
+                        "its driver reports a fatal error, or it was removed");
+        break;
+    case IBV_EVENT_GID_CHANGE:
+        port_event(rnic, RI_EVENT_GID_CHANGE, event->element.port_num);
         break;
     default: break; /* paths and port tables concern the connection manager */
     }
@@ -132,7 +134,7 @@ void rdmacore_async_ready(void *arg, uint32_t events)
         return;
     rnic->host->unwatch(rnic->host, rnic->lane.events);
     rnic->lane.events = NULL;
-    rdmacore_failed(rnic, "the device was removed");
+    rdmacore_failed(rnic, RI_EVENT_DEVICE_GONE, "its channel of events has ended");
 }
 
 void rdmacore_cq_ready(void *arg, uint32_t events)
@@ -155,5 +157,5 @@ void rdmacore_cq_ready(void *arg, uint32_t events)
     /* The device was removed: the descriptor stays readable for ever. */
     rnic->host->unwatch(rnic->host, rnic->lane.completions);
     rnic->lane.completions = NULL;
-    rdmacore_failed(rnic, "its completion channel has failed");
+    rdmacore_failed(rnic, RI_EVENT_DEVICE_GONE, "its channel of completions has ended");
 }

@@ -71,7 +71,7 @@ static inline struct listener *listener_of(void *context)
 
 /* ---- async.c ---- */
 void rdmacore_async_ready(void *arg, uint32_t events); /* arg: rnic */
-void rdmacore_failed(struct rnic *rnic, const char *detail);
+void rdmacore_failed(struct rnic *rnic, enum ri_event_type type, const char *detail);
 /* The completion channel; arg: rnic. */
 void rdmacore_cq_ready(void *arg, uint32_t events);
 

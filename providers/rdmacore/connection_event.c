@@ -557,7 +557,7 @@ void connection_ready(void *arg, uint32_t events)
         /* The event may be of an attempt that the manager led to another device; this RNIC ignores
          * it. */
         if (event->event == RDMA_CM_EVENT_DEVICE_REMOVAL && connection_on_device(rnic, event->id))
-            rdmacore_failed(rnic, "the device was removed");
+            rdmacore_failed(rnic, RI_EVENT_DEVICE_GONE, "the connection manager reports it");
         rdmacore->ack_cm_event(event);
     }
     pthread_setcancelstate(cancel, NULL);

@@ -251,6 +251,7 @@ static int look(struct rnic *rnic)
     if (error)
         return error;
     rdmacore_attributes(rnic, &device, &port);
+    rdmacore_find_hardware(rnic, &device.orig_attr);
     look_at_other_ports(rnic);
     if (resizes_cqs(rnic))
         rnic->attr.features |= RI_FEATURE_CQ_RESIZE;

@@ -122,6 +122,7 @@ enum ri_status rdmacore_query_port(struct ri_rnic *base, struct ri_port_attr *at
     attr->lid = state.lid;
     memcpy(attr->gid, gid.gid.raw, sizeof(attr->gid));
     attr->mtu = port_mtu(state.active_mtu);
+    rdmacore_find_link(rnic, &state, gid.gid.raw, attr);
     snprintf(attr->name, sizeof(attr->name), "%.15s%s%.40s/%u", name, name[0] ? " " : "",
              rnic->device, port);
     return RI_OK;

@@ -6,6 +6,7 @@
 #ifndef ITAL_RDMACORE_VERBS_H
 #define ITAL_RDMACORE_VERBS_H
 
+#include "rdmacore.h"
 #include "rnicpi_util.h"
 
 enum ri_status rdmacore_counters(struct ri_rnic *base, const char **names, uint64_t *values,
@@ -15,6 +16,10 @@ enum ri_status rdmacore_query(struct ri_rnic *base, struct ri_rnic_attr *attr);
 enum ri_status rdmacore_lane_open(struct ri_rnic *base, uint32_t index, void *context,
                                   struct ri_lane **out);
 enum ri_status rdmacore_query_port(struct ri_rnic *base, struct ri_port_attr *attr);
+/* hardware.c: what the attributes say of the device and of a port's link. */
+void rdmacore_find_hardware(struct rnic *rnic, const struct ibv_device_attr *device);
+void rdmacore_find_link(const struct rnic *rnic, const struct ibv_port_attr *port,
+                        const uint8_t *gid, struct ri_port_attr *attr);
 enum ri_status rdmacore_pd_create(struct ri_rnic *base, void *context, struct ri_pd **out);
 enum ri_status rdmacore_pd_destroy(struct ri_pd *base);
 enum ri_status rdmacore_mr_register(struct ri_pd *base, const struct ri_mr_attr *attr,

@@ -12,6 +12,9 @@
 
 #include <errno.h>
 #include <ifaddrs.h>
+#include <linux/ethtool.h>
+#include <linux/if_packet.h>
+#include <linux/sockios.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <string.h>
@@ -69,28 +72,81 @@ static uint32_t mtu_of(int fd, const char *name)
     return ioctl(fd, SIOCGIFMTU, &request) == 0 ? (uint32_t)request.ifr_mtu : 0;
 }
 
-/* The smallest MTU: every path of the port carries it. The list has an interface once per
- * address. */
-static uint32_t smallest_mtu(const struct rnic *rnic, const struct ifaddrs *list)
+/* Bits per second, as its driver says. 0: unknown, as for the loopback. */
+static uint64_t speed_of(int fd, const char *name)
+{
+    struct ethtool_cmd command = { .cmd = ETHTOOL_GSET };
+    struct ifreq request = { 0 };
+    uint32_t mbits;
+
+    if (strlen(name) >= sizeof(request.ifr_name))
+        return 0;
+    strcpy(request.ifr_name, name);
+    request.ifr_data = (void *)&command;
+    if (ioctl(fd, SIOCETHTOOL, &request))
+        return 0;
+    mbits = ethtool_cmd_speed(&command);
+    return mbits == (uint32_t)SPEED_UNKNOWN ? 0 : UINT64_C(1000000) * mbits;
+}
+
+/* The smallest MTU, which every path of the port carries, and the speed of the slowest link that
+ * has one. The list has an interface once per address. */
+static void measure(const struct rnic *rnic, const struct ifaddrs *list, struct ri_port_attr *attr)
 {
     int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    uint32_t smallest = 0;
 
+    attr->mtu = 0;
+    attr->link_speed = 0;
     if (fd < 0)
         fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
-        return 0;
+        return;
     for (const struct ifaddrs *at = list; at; at = at->ifa_next) {
         uint32_t mtu;
+        uint64_t speed;
 
         if (!is_of_port(rnic, at))
             continue;
         mtu = mtu_of(fd, at->ifa_name);
-        if (mtu && (!smallest || mtu < smallest))
-            smallest = mtu;
+        if (mtu && (!attr->mtu || mtu < attr->mtu))
+            attr->mtu = mtu;
+        speed = speed_of(fd, at->ifa_name);
+        if (speed && (!attr->link_speed || speed < attr->link_speed))
+            attr->link_speed = speed;
     }
     close(fd);
-    return smallest;
+}
+
+/* The EUI-64 of the first network interface that has a MAC address (RFC 4291 appendix A); zeros:
+ * none has one. */
+static void guid_of(const struct rnic *rnic, const struct ifaddrs *list, uint8_t guid[8])
+{
+    static const uint8_t middle[] = { 0xff, 0xfe };
+    static const uint8_t none[6];
+
+    memset(guid, 0, 8);
+    for (const struct ifaddrs *at = list; at; at = at->ifa_next) {
+        const struct sockaddr_ll *link = (const struct sockaddr_ll *)(const void *)at->ifa_addr;
+
+        if (!link || link->sll_family != AF_PACKET || !is_of_port(rnic, at) ||
+            link->sll_halen != 6 || !memcmp(link->sll_addr, none, 6))
+            continue;
+        memcpy(guid, link->sll_addr, 3);
+        memcpy(guid + 3, middle, sizeof(middle));
+        memcpy(guid + 5, link->sll_addr + 3, 3);
+        guid[0] ^= 2;
+        return;
+    }
+}
+
+void softrdma_find_guid(struct rnic *rnic)
+{
+    struct ifaddrs *list;
+
+    if (getifaddrs(&list))
+        return; /* it has none */
+    guid_of(rnic, list, rnic->attr.node_guid);
+    freeifaddrs(list);
 }
 
 enum ri_status softrdma_query_port(struct ri_rnic *base, struct ri_port_attr *attr)
@@ -123,7 +179,9 @@ enum ri_status softrdma_query_port(struct ri_rnic *base, struct ri_port_attr *at
     attr->link_ethernet = true;
     attr->lid = 0;
     memset(attr->gid, 0, sizeof(attr->gid));
-    attr->mtu = smallest_mtu(rnic, list);
+    measure(rnic, list, attr);
+    attr->link_width = 0;
+    guid_of(rnic, list, attr->port_guid);
     attr->address_count = count;
     if (!*netdevs)
         netdevs = "any";

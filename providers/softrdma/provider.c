@@ -118,6 +118,7 @@ static enum ri_status softrdma_open(const struct ri_open *open, struct ri_rnic *
         status = RI_ERR_NO_RESOURCES;
         goto free_rnic;
     }
+    softrdma_find_guid(rnic);
     status = lanes_create(rnic);
     if (status != RI_OK)
         goto close_stags;

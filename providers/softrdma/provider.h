@@ -25,5 +25,7 @@ void softrdma_watch(struct rnic *rnic);
 /* --- port.c --- */
 
 enum ri_status softrdma_query_port(struct ri_rnic *base, struct ri_port_attr *attr);
+/* The node GUID in the attributes: that of a network interface, if one has a MAC address. */
+void softrdma_find_guid(struct rnic *rnic);
 
 #endif

@@ -474,6 +474,25 @@ START_TEST(reports)
 }
 END_TEST
 
+START_TEST(hardware_is_told)
+{
+    struct node node;
+    struct itx_hardware hardware = { .size = sizeof(hardware) }, shorter = { .size = 8 };
+
+    node_open(&node, IFACE);
+    memset(hardware.pci_address, 'x', sizeof(hardware.pci_address));
+    ok(itx_hardware(node.ia, 0, &hardware));
+    ck_assert_uint_eq(hardware.size, sizeof(hardware));
+    ck_assert_int_ge(hardware.numa_node, -1);
+    ck_assert_ptr_nonnull(memchr(hardware.pci_address, '\0', sizeof(hardware.pci_address)));
+    is(IT_ERR_INVALID_IA, itx_hardware(NULL, 0, &hardware));
+    is(IT_ERR_FAULT, itx_hardware(node.ia, 0, NULL));
+    is(IT_ERR_INVALID_SPIGOT, itx_hardware(node.ia, 1000, &hardware));
+    is(IT_ERR_INVALID_LENGTH, itx_hardware(node.ia, 0, &shorter));
+    node_close(&node);
+}
+END_TEST
+
 START_TEST(object_counters)
 {
     struct node node;
@@ -519,6 +538,7 @@ int main(void)
     add_each(open, adapter_attributes);
     add_each(open, attributes_promise_only_what_works);
     suite_add_tcase(suite, open);
+    add_each(more, hardware_is_told);
     add_each(more, handle_kinds);
     add_each(more, contexts);
     add_each(more, paths_to_own_addresses);

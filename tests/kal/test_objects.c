@@ -465,6 +465,8 @@ START_TEST(test_the_interface_says_how_to_pin)
         { "pin = lock\n", "dma", true, false },
         { "pin = hold\n", "", false, true },
         { "pin = auto\n", "dma", false, true },
+        { "pin = auto\n", "devicepins", false, false },
+        { "pin = lock\n", "devicepins", true, false },
     };
     char conf[100];
 
@@ -641,7 +643,7 @@ int main(void)
     tcase_add_test(tc, test_upcalls);
     tcase_add_test(tc, test_region_modify_keeps_keys_on_failure);
     tcase_add_loop_test(tc, test_regions_are_pinned_for_dma_only, 0, 2);
-    tcase_add_loop_test(tc, test_the_interface_says_how_to_pin, 0, 6);
+    tcase_add_loop_test(tc, test_the_interface_says_how_to_pin, 0, 8);
     tcase_add_loop_test(tc, test_what_cannot_be_held, 0, 5);
     tcase_add_test(tc, test_what_is_locked_in_place_of_held_nests);
     tcase_add_test(tc, test_a_limit_is_no_reason_to_lock);

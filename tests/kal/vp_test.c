@@ -155,7 +155,9 @@ static enum ri_status test_query(struct ri_rnic *rnic, struct ri_rnic_attr *attr
         .size = sizeof *attr,
         .transport = RI_TRANSPORT_IWARP,
         .features = (has("nosets") ? 0 : RI_FEATURE_CONNECTION_SET_B) |
-                    (has("dma") ? RI_FEATURE_DMA : 0) | (has("shared") ? RI_FEATURE_SHARED_MR : 0),
+                    (has("dma") ? RI_FEATURE_DMA : 0) |
+                    (has("devicepins") ? RI_FEATURE_DMA | RI_FEATURE_DMA_PINS : 0) |
+                    (has("shared") ? RI_FEATURE_SHARED_MR : 0),
         .max_mr_length = 1 << 20,
         .max_pd = 10,
         .max_cq = 10,

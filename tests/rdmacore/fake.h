@@ -25,6 +25,8 @@ void fake_modules(void); /* ib_uverbs and rdma_ucm are loaded */
 void fake_device(const char *name, bool iwarp, bool listed);
 void fake_remove_node(const char *node);
 void fake_memlock(uint64_t octets);
+/* Of a device that was added; the text is the file's, as the kernel writes it. */
+void fake_on_pci(const char *name, const char *address, const char *numa_node);
 void fake_two_ports(void);  /* devices have a second port, with packets half as long */
 void fake_infiniband(void); /* devices have links of InfiniBand, not Ethernet */
 /* Adds an entry to the port's GID table; text is an IPv6 address. The first entry always exists. */

@@ -147,6 +147,7 @@ static int call_query_device(struct ibv_context *ctx, struct ibv_device_attr_ex 
         return errno;
     attr->orig_attr = (struct ibv_device_attr){
         .fw_ver = "1.2.3",
+        .node_guid = htobe64(UINT64_C(0x0002c90300fed671)),
         .max_mr_size = UINT64_C(1) << 40,
         .vendor_id = 0x1234,
         .vendor_part_id = 7,
@@ -181,9 +182,25 @@ static int call_query_port(struct ibv_context *ctx, uint8_t port, struct ibv_por
         return EINVAL;
     attr->state = IBV_PORT_ACTIVE;
     attr->max_msg_sz = 1u << 30;
+    attr->active_speed = 32; /* EDR */
+    attr->active_width = 2;  /* 4x */
     attr->active_mtu = port == 1 ? IBV_MTU_1024 : IBV_MTU_512;
     attr->link_layer = is_infiniband ? IBV_LINK_LAYER_INFINIBAND : IBV_LINK_LAYER_ETHERNET;
     return 0;
+}
+
+/* The device's folder leads to where it is on PCI. */
+void fake_on_pci(const char *name, const char *address, const char *numa_node)
+{
+    char path[600], target[700];
+
+    snprintf(path, sizeof(path), "%s/bus", class_folder);
+    ck_assert_int_eq(mkdir(path, 0755), 0);
+    snprintf(target, sizeof(target), "%s/%s", path, address);
+    ck_assert_int_eq(mkdir(target, 0755), 0);
+    touch(target, "numa_node", numa_node);
+    snprintf(path, sizeof(path), "%s/%s/device", class_folder, name);
+    ck_assert_int_eq(symlink(target, path), 0);
 }
 
 void fake_two_ports(void)

@@ -229,7 +229,7 @@ START_TEST(device_removed_under_connection)
     tell(RDMA_CM_EVENT_DEVICE_REMOVAL, 0, NULL);
     ck_assert_int_eq(news(2)->type, RI_CONNECTION_FAILED);
     ck_assert_uint_eq(fake_rnic_events, 1);
-    ck_assert_int_eq(fake_rnic_event.type, RI_EVENT_RNIC_FATAL);
+    ck_assert_int_eq(fake_rnic_event.type, RI_EVENT_DEVICE_GONE);
 }
 END_TEST
 

@@ -284,6 +284,8 @@ START_TEST(attributes_of_the_device)
     ck_assert_uint_eq(attr.features, expected);
     ck_assert_str_eq(attr.firmware, "1.2.3");
     numbers_are(&attr);
+    ck_assert_str_eq(attr.pci_address, "");
+    ck_assert_uint_eq(attr.numa_node_plus_one, 0);
     ck_assert_int_eq(set.host.privileged.query_port(set.host.rnic, &port), RI_OK);
     ck_assert(port.online && port.link_ethernet);
     ck_assert_uint_eq(port.mtu, 1024);
@@ -294,6 +296,38 @@ START_TEST(attributes_of_the_device)
     port.port = 1;
     ck_assert_int_eq(set.host.privileged.query_port(set.host.rnic, &port), RI_ERR_INVALID_ARGUMENT);
     fake_close(&set);
+}
+END_TEST
+
+/* By sysfs, whose folder `device` leads to the bus; a device on PCI does DMA, and its driver pins. */
+START_TEST(hardware_of_the_device)
+{
+    static const uint8_t guid[] = { 0x00, 0x02, 0xc9, 0x03, 0x00, 0xfe, 0xd6, 0x71 };
+    static const struct {
+        const char *numa_node;
+        uint32_t plus_one;
+    } nodes[] = { { "1\n", 2 }, { "0\n", 1 }, { "-1\n", 0 }, { "?\n", 0 } };
+    struct ri_rnic_attr attr = { .size = sizeof(attr) };
+    struct ri_port_attr port = { .size = sizeof(port) };
+    struct fake_host host;
+
+    fake_begin();
+    fake_modules();
+    fake_device("fake0", false, true);
+    fake_on_pci("fake0", "0000:3b:00.1", nodes[_i].numa_node);
+    ck_assert_int_eq(fake_host_open(&host, NULL), RI_OK);
+    ck_assert_int_eq(host.privileged.query(host.rnic, &attr), RI_OK);
+    ck_assert_mem_eq(attr.node_guid, guid, sizeof(guid));
+    ck_assert_str_eq(attr.pci_address, "0000:3b:00.1");
+    ck_assert_uint_eq(attr.numa_node_plus_one, nodes[_i].plus_one);
+    ck_assert(attr.features & RI_FEATURE_DMA);
+    ck_assert(attr.features & RI_FEATURE_DMA_PINS);
+    ck_assert_int_eq(host.privileged.query_port(host.rnic, &port), RI_OK);
+    ck_assert_uint_eq(port.link_width, 4);
+    ck_assert_uint_eq(port.link_speed, UINT64_C(4) * 25781 * 1000000);
+    ck_assert_mem_eq(port.port_guid, port.gid + 8, 8);
+    fake_host_close(&host, false);
+    fake_host_free(&host);
 }
 END_TEST
 
@@ -331,6 +365,7 @@ int main(void)
     tcase_add_test(devices, usable);
     tcase_add_test(devices, found_by_both_names);
     tcase_add_test(devices, attributes_of_the_device);
+    tcase_add_loop_test(devices, hardware_of_the_device, 0, 4);
     tcase_add_test(devices, io_addr_where_the_device_keeps_it);
     suite_add_tcase(suite, devices);
     return tc_main(suite);

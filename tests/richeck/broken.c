@@ -287,6 +287,8 @@ static enum ri_status broken_query(struct ri_rnic *rnic, struct ri_rnic_attr *at
         all.max_srq -= 1000;
     if (breaks("attr-longer-queues"))
         all.max_recv_wr += 1000;
+    if (breaks("attr-pins-without-dma"))
+        all.features |= RI_FEATURE_DMA_PINS;
     if (breaks("attr-long-reject"))
         all.reject_private_data = RI_MAX_PRIVATE_DATA + 1;
     /* It states less than it takes, as one does that compares with a constant. */
@@ -322,6 +324,8 @@ static enum ri_status broken_cq_create(struct ri_rnic *rnic, struct ri_cq_attr *
 {
     if (breaks("cq-no-limit") && attr->depth > 1000)
         attr->depth = 1000;
+    if (breaks("cq-no-lane") && attr->lane)
+        return RI_ERR_NOT_SUPPORTED;
     cqs++;
     return lower->privileged->cq_create(rnic, attr, cq);
 }

@@ -12,6 +12,9 @@
 #include "base/compiler.h"
 
 #include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <linux/if_packet.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -265,6 +268,40 @@ START_TEST(port)
 }
 END_TEST
 
+/* An EUI-64 of that MAC address (RFC 4291 appendix A). */
+static bool is_made_of(const uint8_t guid[8], const uint8_t mac[6])
+{
+    const uint8_t made[8] = { mac[0] ^ 2, mac[1], mac[2], 0xff, 0xfe, mac[3], mac[4], mac[5] };
+
+    return !memcmp(guid, made, sizeof(made));
+}
+
+START_TEST(guids_are_those_of_an_interface)
+{
+    static const uint8_t none[8];
+    struct ri_rnic_attr attr = { .size = sizeof(attr) };
+    struct ri_port_attr at_port = { .size = sizeof(at_port) };
+    struct ifaddrs *list;
+    bool made = false, any = false;
+
+    ck_assert_int_eq(fake.privileged.query(fake.rnic, &attr), RI_OK);
+    ck_assert_int_eq(fake.privileged.query_port(fake.rnic, &at_port), RI_OK);
+    ck_assert_mem_eq(attr.node_guid, at_port.port_guid, sizeof(attr.node_guid));
+    ck_assert_int_eq(getifaddrs(&list), 0);
+    for (const struct ifaddrs *at = list; at; at = at->ifa_next) {
+        const struct sockaddr_ll *link = (const struct sockaddr_ll *)(const void *)at->ifa_addr;
+
+        if (!link || link->sll_family != AF_PACKET || link->sll_halen != 6 ||
+            !(at->ifa_flags & IFF_UP) || !memcmp(link->sll_addr, none, 6))
+            continue;
+        any = true;
+        made |= is_made_of(attr.node_guid, link->sll_addr);
+    }
+    freeifaddrs(list);
+    ck_assert(any ? made : !memcmp(attr.node_guid, none, sizeof(none)));
+}
+END_TEST
+
 static const struct {
     const char *netdev, *name;
     bool has_loopback;
@@ -282,10 +319,12 @@ START_TEST(port_of_some_interfaces)
 {
     const char *const options[] = { "netdev", netdevs[_i].netdev, NULL };
     static struct ri_address addresses[16];
+    static const uint8_t no_guid[8];
     struct ri_port_attr attr = { .size = sizeof(attr),
                                  .addresses = addresses,
                                  .address_capacity = 16 };
 
+    memset(attr.port_guid, 'x', sizeof(attr.port_guid));
     ck_assert_int_eq(fake_host_open(&fake, options), RI_OK);
     ck_assert_uint_eq(fake.logged[RI_LOG_WARNING], netdevs[_i].absent);
     ck_assert_int_eq(fake.privileged.query_port(fake.rnic, &attr), RI_OK);
@@ -294,6 +333,8 @@ START_TEST(port_of_some_interfaces)
     ck_assert(has_loopback(&attr, attr.address_count) == netdevs[_i].has_loopback);
     if (!netdevs[_i].has_loopback)
         ck_assert_uint_eq(attr.address_count, 0);
+    ck_assert_uint_eq(attr.link_speed, 0); /* the loopback has neither */
+    ck_assert_mem_eq(attr.port_guid, no_guid, sizeof(no_guid));
     fake_host_close(&fake, false);
     fake_host_free(&fake);
 }
@@ -579,6 +620,7 @@ int main(void)
     tcase_add_test(tc, attributes);
     tcase_add_test(tc, lanes);
     tcase_add_test(tc, port);
+    tcase_add_test(tc, guids_are_those_of_an_interface);
     tcase_add_test(tc, protection_domains);
     tcase_add_loop_test(tc, access_rules, 0, ARRAY_SIZE(access_cases));
     tcase_add_test(tc, ranges);

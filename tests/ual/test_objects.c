@@ -366,6 +366,23 @@ START_TEST(X025_untaken_asynchronous_events_are_bounded)
 }
 END_TEST
 
+/* IT-API has no event for them. */
+START_TEST(changes_of_addresses_are_no_events)
+{
+    struct ual_evd *evd = make_evd(UAL_STREAM_UNAFFILIATED, 4);
+
+    fk_rnic_event(RI_EVENT_GID_CHANGE, 0);
+    fk_rnic_event(RI_EVENT_ADDRESS_CHANGE, 0);
+    fk_drain();
+    expect_nothing(evd);
+    fk_rnic_event(RI_EVENT_PORT_UP, 0);
+    fk_drain();
+    ck_assert_int_eq(next_event(evd).async.type, RI_EVENT_PORT_UP);
+}
+END_TEST
+
+static const enum ri_event_type ends_of_devices[] = { RI_EVENT_RNIC_FATAL, RI_EVENT_DEVICE_GONE };
+
 START_TEST(dead_device)
 {
     struct sockaddr_in any = address(0);
@@ -374,7 +391,7 @@ START_TEST(dead_device)
     struct ual_event event;
     struct ri_qp_info info;
 
-    fk_rnic_event(RI_EVENT_RNIC_FATAL, 0);
+    fk_rnic_event(ends_of_devices[_i], 0);
     fk_drain();
     fails(ual_pd_create(ia, &zone), UAL_ERR_DEAD);
     fails(connect_to(ep, false), UAL_ERR_DEAD);
@@ -601,7 +618,8 @@ int main(void)
     tcase_add_test(in_ia, ia_attributes);
     tcase_add_test(in_ia, port_events);
     tcase_add_test(in_ia, X025_untaken_asynchronous_events_are_bounded);
-    tcase_add_test(in_ia, dead_device);
+    tcase_add_test(in_ia, changes_of_addresses_are_no_events);
+    tcase_add_loop_test(in_ia, dead_device, 0, 2);
     tcase_add_test(in_ia, listen_points);
     tcase_add_test(alone, open_failures);
     tcase_add_test(alone, close_takes_everything);

@@ -264,7 +264,7 @@ static bool print_attributes(const struct findings *findings)
 
         if (!entry->info)
             continue;
-        count = attributes_of(entry->info, attributes);
+        count = attributes_of(entry->ia, entry->info, attributes);
         printf("\n%s:\n", entry->name);
         table = table_create(heads);
         for (size_t j = 0; j < count; j++)

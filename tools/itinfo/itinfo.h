@@ -38,7 +38,8 @@ struct attribute {
 };
 #define ATTRIBUTES_MAX 64
 /* Fills attributes, returns how many. */
-size_t attributes_of(const it_ia_info_t *info, struct attribute attributes[ATTRIBUTES_MAX]);
+size_t attributes_of(it_ia_handle_t ia, const it_ia_info_t *info,
+                     struct attribute attributes[ATTRIBUTES_MAX]);
 
 const char *interface_state(const struct interface_entry *entry);
 void free_interface(struct interface_entry *entry);

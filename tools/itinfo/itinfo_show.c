@@ -67,6 +67,20 @@ static void mask(struct list *list, const char *name, unsigned value, const stru
         strcpy(attribute->text, "none");
 }
 
+/* Zeros: there is none. */
+static void guid(struct list *list, const char *name, const uint8_t octets[8])
+{
+    struct attribute *attribute = next(list, name, ATTRIBUTE_TEXT);
+    static const uint8_t none[8];
+
+    if (!memcmp(octets, none, sizeof(none))) {
+        strcpy(attribute->text, "none");
+        return;
+    }
+    for (int i = 0; i < 8; i++)
+        sprintf(attribute->text + 3 * i, "%02x%s", octets[i], i < 7 ? ":" : "");
+}
+
 static void vendor(struct list *list, const it_ia_info_t *info)
 {
     struct attribute *attribute;
@@ -169,7 +183,37 @@ static void spigots(struct list *list, const it_ia_info_t *info)
     }
 }
 
-size_t attributes_of(const it_ia_info_t *info, struct attribute attributes[ATTRIBUTES_MAX])
+/* Of the device, and of the first spigots' links. */
+static void hardware(struct list *list, it_ia_handle_t ia, const it_ia_info_t *info)
+{
+    static const char *const names[2][3] = {
+        { "spigot[0].port_guid", "spigot[0].link_speed", "spigot[0].link_width" },
+        { "spigot[1].port_guid", "spigot[1].link_speed", "spigot[1].link_width" },
+    };
+    struct itx_hardware found = { .size = sizeof(found) };
+    struct attribute *attribute;
+
+    for (size_t i = 0; i < info->num_spigots && i < 2; i++) {
+        if (itx_hardware(ia, i, &found) != IT_SUCCESS)
+            return;
+        if (!i) {
+            guid(list, "node_guid", found.node_guid);
+            attribute = next(list, "numa_node", ATTRIBUTE_TEXT);
+            if (found.numa_node < 0)
+                strcpy(attribute->text, "unknown");
+            else
+                sprintf(attribute->text, "%d", found.numa_node);
+            attribute = next(list, "pci_address", ATTRIBUTE_TEXT);
+            strcpy(attribute->text, found.pci_address[0] ? found.pci_address : "none");
+        }
+        guid(list, names[i][0], found.port_guid);
+        number(list, names[i][1], found.link_speed);
+        number(list, names[i][2], found.link_width);
+    }
+}
+
+size_t attributes_of(it_ia_handle_t ia, const it_ia_info_t *info,
+                     struct attribute attributes[ATTRIBUTES_MAX])
 {
     static const struct mask_word services[] = { { IT_RC_SERVICE, "RC" },
                                                  { IT_UD_SERVICE, "UD" },
@@ -189,6 +233,7 @@ size_t attributes_of(const it_ia_info_t *info, struct attribute attributes[ATTRI
     connection_features(&list, info);
     memory_features(&list, info);
     spigots(&list, info);
+    hardware(&list, ia, info);
     return list.count;
 }
 
@@ -230,10 +275,10 @@ static json_t *spigots_json(const it_ia_info_t *info)
     return list;
 }
 
-static json_t *attributes_json(const it_ia_info_t *info)
+static json_t *attributes_json(it_ia_handle_t ia, const it_ia_info_t *info)
 {
     struct attribute attributes[ATTRIBUTES_MAX];
-    size_t count = attributes_of(info, attributes);
+    size_t count = attributes_of(ia, info, attributes);
     json_t *object = json_object();
 
     for (size_t i = 0; i < count; i++) {
@@ -266,7 +311,7 @@ static json_t *interface_json(const struct interface_entry *entry, bool everythi
                         entry->info ? json_string(adapter_wire(entry->ia)) : json_null());
     json_object_set_new(item, "spigots", spigots_json(entry->info));
     if (everything && entry->info)
-        json_object_set_new(item, "attributes", attributes_json(entry->info));
+        json_object_set_new(item, "attributes", attributes_json(entry->ia, entry->info));
     return item;
 }
 

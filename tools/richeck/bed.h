@@ -130,7 +130,9 @@ void node_leave(struct node *node);
 /* A CQ, a region with `access` over all of the memory. */
 struct ri_cq *make_cq(uint32_t depth, struct cq_seen *seen);
 uint32_t all_access(void);
-/* As a host registers: pinned before, if the provider has RI_FEATURE_DMA. */
+/* The provider leaves it to the host to pin: RI_FEATURE_DMA without RI_FEATURE_DMA_PINS. */
+bool host_pins(void);
+/* As a host registers: pinned before, if host_pins(). */
 enum ri_status register_region(struct ri_pd *pd, const struct ri_mr_attr *attr,
                                struct ri_mr_keys *keys, struct ri_mr **mr);
 

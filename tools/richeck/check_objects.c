@@ -255,7 +255,7 @@ static void mr_rights(void)
 static void open_without_pins(void)
 {
     bed_open();
-    if (bed.attr.features & RI_FEATURE_DMA)
+    if (host_pins())
         check_skip("the provider has RI_FEATURE_DMA: the host pins, and finds this before");
 }
 

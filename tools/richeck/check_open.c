@@ -254,8 +254,11 @@ static void attributes_agree(void)
                bed.attr.service_reply_private_data <= RI_MAX_PRIVATE_DATA,
            "more private data than RI_MAX_PRIVATE_DATA");
     EXPECT(memchr(bed.attr.wire, '\0', sizeof(bed.attr.wire)) &&
-               memchr(bed.attr.firmware, '\0', sizeof(bed.attr.firmware)),
-           "wire or firmware is not NUL terminated");
+               memchr(bed.attr.firmware, '\0', sizeof(bed.attr.firmware)) &&
+               memchr(bed.attr.pci_address, '\0', sizeof(bed.attr.pci_address)),
+           "wire, firmware or pci_address is not NUL terminated");
+    EXPECT(!(bed.attr.features & RI_FEATURE_DMA_PINS) || bed.attr.features & RI_FEATURE_DMA,
+           "{dma-pins} RI_FEATURE_DMA_PINS without RI_FEATURE_DMA");
 }
 
 /* A page that cannot be written lies behind an older host's structure. */

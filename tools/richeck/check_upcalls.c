@@ -63,6 +63,37 @@ static uint32_t waiting(void)
     return total;
 }
 
+/* A CQ that names a lane takes completions of QPs of every lane. */
+static void fires_with_a_lane(void)
+{
+    struct cq_seen seen;
+    struct ri_cq *cq;
+
+    bed_open();
+    for (uint32_t i = 0; i < bed.lane_count; i++) {
+        struct ri_cq_attr attr = {
+            .size = sizeof(attr), .depth = 32, .context = &seen, .lane = bed.lanes[i]
+        };
+
+        seen = (struct cq_seen){ .fired = 0 };
+        EXPECT_STATUS(bed.control.cq_create(bed.rnic, &attr, &cq), RI_OK);
+        node_create(&a, NULL);
+        node_create(&b, NULL);
+        EXPECT_STATUS(bed.control.qp_destroy(b.qp), RI_OK);
+        b.attr.recv_cq = cq;
+        b.attr.lane = bed.lanes[0];
+        EXPECT_STATUS(bed.control.qp_create(bed.pd, &b.attr, &b.qp), RI_OK);
+        pair_connect(&a, &b);
+        EXPECT_STATUS(bed.data.arm(cq, RI_ARM_NEXT, 0), RI_OK);
+        message(i, 0);
+        EXPECT(UNTIL(seen.fired, 5000), "a CQ of lane %u does not fire", i);
+        expect_wc(cq, &b, i, RI_WC_RECV, RI_WC_SUCCESS);
+        node_destroy(&a);
+        node_destroy(&b);
+        EXPECT_STATUS(bed.control.cq_destroy(cq), RI_OK);
+    }
+}
+
 static void ignores_old(void)
 {
     begin();
@@ -461,6 +492,8 @@ static void host_threads_only(void)
 
 const struct check upcall_checks[] = {
     { "arm-once", "arm", "an armed CQ fires once", fires_once, 0, "send" },
+    { "cq-lane", "cq-lane", "a CQ that names a lane fires for QPs of any", fires_with_a_lane, 30,
+      "send" },
     { "arm-old", "arm", "a completion that is already there does not fire", ignores_old, 0,
       "send" },
     { "arm-solicited", "arm", "RI_ARM_SOLICITED: solicited receives and errors", fires_solicited, 0,

@@ -41,13 +41,18 @@ uint32_t all_access(void)
            (bed.attr.features & RI_FEATURE_ATOMICS ? RI_ACCESS_REMOTE_ATOMIC : 0);
 }
 
+bool host_pins(void)
+{
+    return (bed.attr.features & (RI_FEATURE_DMA | RI_FEATURE_DMA_PINS)) == RI_FEATURE_DMA;
+}
+
 /* What the host does for a provider that reaches memory by DMA: it pins, and so finds memory that
  * is not there. */
 static void pin_as_host(const struct ri_mr_attr *attr)
 {
     uintptr_t from = (uintptr_t)attr->addr & ~(uintptr_t)4095;
 
-    if (!(bed.attr.features & RI_FEATURE_DMA) || !attr->addr)
+    if (!host_pins() || !attr->addr)
         return;
     if (mlock((void *)from, (uintptr_t)attr->addr + attr->length - from))
         check_skip("%llu octets cannot be pinned: %s (ulimit -l)", (unsigned long long)attr->length,

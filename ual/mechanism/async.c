@@ -120,15 +120,18 @@ void ual_device_rnic_event(void *rnic_context, const struct ri_event *event)
 {
     struct device_inside *device = rnic_context;
 
-    if (event->type == RI_EVENT_RNIC_FATAL) {
-        if (atomic_exchange(&device->device.dead, true))
-            return;
-        kal_log(RI_LOG_ERROR,
-                "%s: the device has failed: %s; close the interface and open it again",
-                device->name, event->detail ? event->detail : "no details");
-    }
+    bool gone = event->type == RI_EVENT_DEVICE_GONE, dead = gone;
+
+    dead |= event->type == RI_EVENT_RNIC_FATAL;
+    if (dead && atomic_exchange(&device->device.dead, true))
+        return;
+    if (dead)
+        kal_log(RI_LOG_ERROR, "%s: the device %s: %s; close the interface and open it %s",
+                device->name, gone ? "was removed" : "has failed",
+                event->detail ? event->detail : "no details",
+                gone ? "when it is there again" : "again");
     ual_async_report(&device->device, event, NULL, NULL);
-    if (event->type == RI_EVENT_RNIC_FATAL)
+    if (dead)
         ual_channels_wake(device);
 }
 

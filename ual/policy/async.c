@@ -32,15 +32,21 @@ static void unaffiliated_event(struct ual_ia *ia, const struct ri_event *report)
     pthread_mutex_unlock(&ia->lock);
 }
 
+/* IT-API has no event of GIDs or addresses: it_ia_query tells those of now. */
+static bool is_told(enum ri_event_type type)
+{
+    return type != RI_EVENT_GID_CHANGE && type != RI_EVENT_ADDRESS_CHANGE;
+}
+
 static void async_event(void *context, const struct ri_event *event, const struct ual_object *about)
 {
     struct ual_ia *ia = context;
 
     if (about)
         ual_ia_affiliated_event(ia, event, about->handle);
-    else if (event->type == RI_EVENT_RNIC_FATAL)
+    else if (event->type == RI_EVENT_RNIC_FATAL || event->type == RI_EVENT_DEVICE_GONE)
         ual_evd_all_dead(ia);
-    else
+    else if (is_told(event->type))
         unaffiliated_event(ia, event);
 }
 

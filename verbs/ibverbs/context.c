@@ -13,11 +13,18 @@
 
 #include <stdlib.h>
 
-static enum ibv_event_type device_event(enum ri_event_type type)
+/* False: verbs have no such event. GIDs are made of addresses. */
+static bool device_event(enum ri_event_type type, enum ibv_event_type *told)
 {
-    if (type == RI_EVENT_PORT_UP)
-        return IBV_EVENT_PORT_ACTIVE;
-    return type == RI_EVENT_PORT_DOWN ? IBV_EVENT_PORT_ERR : IBV_EVENT_DEVICE_FATAL;
+    switch (type) {
+    case RI_EVENT_PORT_UP: *told = IBV_EVENT_PORT_ACTIVE; return true;
+    case RI_EVENT_PORT_DOWN: *told = IBV_EVENT_PORT_ERR; return true;
+    case RI_EVENT_GID_CHANGE:
+    case RI_EVENT_ADDRESS_CHANGE: *told = IBV_EVENT_GID_CHANGE; return true;
+    case RI_EVENT_RNIC_FATAL:
+    case RI_EVENT_DEVICE_GONE: *told = IBV_EVENT_DEVICE_FATAL; return true;
+    default: return false;
+    }
 }
 
 static void srq_event(struct vb_context *context, const struct ri_event *event,
@@ -34,16 +41,16 @@ static void srq_event(struct vb_context *context, const struct ri_event *event,
 static void on_event(void *arg, const struct ri_event *event, const struct ual_object *about)
 {
     struct vb_context *context = arg;
+    enum ibv_event_type told;
 
     if (about && about->type == UAL_SRQ) {
         srq_event(context, event, about);
         return;
     }
-    if (event->type != RI_EVENT_PORT_UP && event->type != RI_EVENT_PORT_DOWN &&
-        event->type != RI_EVENT_RNIC_FATAL)
+    if (!device_event(event->type, &told))
         return;
     atomic_store(&context->port_num, event->port + 1);
-    vb_source_report_type(context->async, &context->events, device_event(event->type));
+    vb_source_report_type(context->async, &context->events, told);
 }
 
 static const struct ual_device_upcalls upcalls = { .async = on_event };

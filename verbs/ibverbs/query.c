@@ -146,7 +146,24 @@ bool vb_is_ethernet(struct vb_context *context, uint32_t port_num)
            link_layer(context, &port) == IBV_LINK_LAYER_ETHERNET;
 }
 
-/* Width and speed are those of a 10 Gbit/s link: the real ones are unknown. */
+/* The fastest link of verbs that is not faster than that; of a link whose speed is unknown
+ * 10 Gbit/s. Encoded as in PortInfo (IBA 14.2.5.6). */
+static void fill_link(uint64_t bits_per_second, struct ibv_port_attr *attr)
+{
+    static const struct {
+        uint32_t mbits;
+        uint8_t width, speed;
+    } links[] = { { 0, 1, 1 },       { 5000, 1, 2 },    { 10000, 1, 8 },  { 25000, 1, 32 },
+                  { 40000, 2, 4 },   { 50000, 1, 64 },  { 56000, 2, 16 }, { 100000, 2, 32 },
+                  { 200000, 2, 64 }, { 400000, 2, 128 } };
+    uint64_t mbits = bits_per_second ? bits_per_second / 1000000 : 10000;
+
+    for (size_t i = 0; i < sizeof(links) / sizeof(links[0]) && links[i].mbits <= mbits; i++) {
+        attr->active_width = links[i].width;
+        attr->active_speed = links[i].speed;
+    }
+}
+
 static void fill_port(struct vb_context *context, const struct ri_port_attr *port,
                       struct ibv_port_attr *attr)
 {
@@ -163,8 +180,7 @@ static void fill_port(struct vb_context *context, const struct ri_port_attr *por
     attr->pkey_tbl_len = 1;
     attr->lid = port->lid;
     attr->max_vl_num = 1;
-    attr->active_width = 1; /* 1 x */
-    attr->active_speed = 8; /* 10.0 Gbit/s */
+    fill_link(port->link_speed, attr);
     attr->link_layer = link_layer(context, port);
     if (attr->link_layer == IBV_LINK_LAYER_ETHERNET)
         attr->flags = IBV_QPF_GRH_REQUIRED;

@@ -67,6 +67,9 @@ START_TEST(about_a_qp_an_srq_a_cq_and_the_device)
     fk_rnic_event(RI_EVENT_PORT_UP, 2);
     expect_told(RI_EVENT_PORT_UP, NULL);
     ck_assert_ptr_null(next_async(RI_EVENT_PORT_UP).async.cq);
+    fk_rnic_event(RI_EVENT_GID_CHANGE, 1);
+    expect_told(RI_EVENT_GID_CHANGE, NULL);
+    ck_assert_uint_eq(next_async(RI_EVENT_GID_CHANGE).async.event.port, 1);
     ok(ual_qp_free(qp));
     ok(ual_srq_free(srq));
     ok(ual_cq_free(cq));
