@@ -1318,7 +1318,8 @@ struct ri_privileged_ops {
      * fitting kind (except disconnect before establishment, which ends silently). A request that
      * came by connection_request is one connection: accept it or reject it, and destroy it in any
      * case. qp is an IDLE QP of the same RNIC, never NULL, and belongs to the connection from RI_OK
-     * until one of the two is destroyed. Errors: INVALID_ARGUMENT, INVALID_STATE, LIMIT (private
+     * until one of the two is destroyed. A provider without IPv6 answers UNREACHABLE to an address
+     * of that family, also to listen at ::, and the host asks for the IPv4 wildcard next. Errors: INVALID_ARGUMENT, INVALID_STATE, LIMIT (private
      * data, depths), ADDRESS_IN_USE, UNREACHABLE, PERMISSION, NO_RESOURCES. [kal | any | no]
      */
     enum ri_status (*connection_create)(struct ri_rnic *rnic, void *context,

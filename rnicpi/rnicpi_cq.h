@@ -9,6 +9,11 @@
 #ifndef RNICPI_CQ_H
 #define RNICPI_CQ_H
 
+#ifdef __cplusplus
+#error \
+    "rnicpi_cq.h is C only: it has atomic members. From C++ include rnicpi.h, and call this from C."
+#endif
+
 #include <pthread.h>
 
 #include "rnicpi.h"

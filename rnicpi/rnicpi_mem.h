@@ -23,6 +23,11 @@
 #ifndef RNICPI_MEM_H
 #define RNICPI_MEM_H
 
+#ifdef __cplusplus
+#error \
+    "rnicpi_mem.h is C only: it has atomic members. From C++ include rnicpi.h, and call this from C."
+#endif
+
 #include "rnicpi.h"
 #include "rnicpi_cq.h"
 #include "rnicpi_queue.h"
@@ -157,6 +162,13 @@ enum ri_status ri_mem_qp_idle(struct ri_mem_qp *qp);
  * other.
  */
 void ri_mem_report(struct ri_mem_qp *qp);
+
+/*
+ * The same for who may not report: a thread of the provider's own, an interrupt's, or an operation
+ * on another QP {upcall}. The lane's next run takes the completions to their CQs and tells the
+ * host; a lane that sleeps is woken. Under the lock, which stays held.
+ */
+void ri_mem_report_later(struct ri_mem_qp *qp);
 
 /* The memory of a region of the QP's PD, by key: ri_region_at. Under the lock. */
 static inline uint8_t *ri_mem_at(const struct ri_mem_qp *qp, uint32_t key, uint64_t address,

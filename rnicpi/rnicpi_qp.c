@@ -60,6 +60,11 @@ void ri_mem_report(struct ri_mem_qp *qp)
     deliver(receive);
 }
 
+void ri_mem_report_later(struct ri_mem_qp *qp)
+{
+    ri_tell_later(&qp->rnic->tellers, &qp->teller);
+}
+
 /* ---- states ---- */
 
 void ri_mem_qp_end(struct ri_mem_qp *qp, enum ri_event_type type, uint16_t code, bool explained)
@@ -72,7 +77,7 @@ void ri_mem_qp_end(struct ri_mem_qp *qp, enum ri_event_type type, uint16_t code,
     if (first && type)
         ri_mem_qp_note(qp, type, code, explained);
     else
-        ri_tell_later(&qp->rnic->tellers, &qp->teller); /* the completions */
+        ri_mem_report_later(qp);
 }
 
 enum ri_status ri_mem_qp_idle(struct ri_mem_qp *qp)

@@ -19,6 +19,11 @@
 #ifndef RNICPI_QUEUE_H
 #define RNICPI_QUEUE_H
 
+#ifdef __cplusplus
+#error \
+    "rnicpi_queue.h is C only: it has atomic members. From C++ include rnicpi.h, and call this from C."
+#endif
+
 #include "rnicpi.h"
 #include "rnicpi_cq.h"
 #include "rnicpi_ring.h"

@@ -14,6 +14,11 @@
 #ifndef RNICPI_RC_H
 #define RNICPI_RC_H
 
+#ifdef __cplusplus
+#error \
+    "rnicpi_rc.h is C only: it has atomic members. From C++ include rnicpi.h, and call this from C."
+#endif
+
 #include "rnicpi_mem.h"
 
 #define RI_RC_PAYLOAD 16384u /* octets of a piece at most */

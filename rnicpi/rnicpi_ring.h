@@ -10,6 +10,11 @@
 #ifndef RNICPI_RING_H
 #define RNICPI_RING_H
 
+#ifdef __cplusplus
+#error \
+    "rnicpi_ring.h is C only: it has atomic members. From C++ include rnicpi.h, and call this from C."
+#endif
+
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>

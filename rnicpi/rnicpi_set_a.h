@@ -22,6 +22,11 @@
 #ifndef RNICPI_SET_A_H
 #define RNICPI_SET_A_H
 
+#ifdef __cplusplus
+#error \
+    "rnicpi_set_a.h is C only: it has atomic members. From C++ include rnicpi.h, and call this from C."
+#endif
+
 #include <sys/queue.h>
 
 #include "rnicpi_mem.h"

@@ -18,6 +18,11 @@
 #ifndef RNICPI_WATCH_H
 #define RNICPI_WATCH_H
 
+#ifdef __cplusplus
+#error \
+    "rnicpi_watch.h is C only: it has atomic members. From C++ include rnicpi.h, and call this from C."
+#endif
+
 #include <stdatomic.h>
 
 #include "rnicpi.h"

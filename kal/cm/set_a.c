@@ -13,6 +13,7 @@
 
 #include "rnicpi_util.h"
 
+#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
@@ -149,6 +150,16 @@ enum kal_status kal_service_reply(struct kal_connection *connection,
     return decided(connection, connection->rnic->ops.service_reply(connection->ri, reply));
 }
 
+/* No reason for a warning: connections or datagrams are not for this qualifier, and ual asks for
+ * both; or the provider has no IPv6, and whoever wants every address asks for those of IPv4 next. */
+static bool is_expected(enum ri_status status, const struct ri_listen_param *param)
+{
+    return status == RI_ERR_NOT_SUPPORTED ||
+           (status == RI_ERR_UNREACHABLE && param->address->sa_family == AF_INET6 &&
+            IN6_IS_ADDR_UNSPECIFIED(
+                &((const struct sockaddr_in6 *)(const void *)param->address)->sin6_addr));
+}
+
 enum kal_status cm_a_listen(struct kal_listener *listener, const struct ri_listen_param *param,
                             struct sockaddr_storage *bound)
 {
@@ -161,8 +172,7 @@ enum kal_status cm_a_listen(struct kal_listener *listener, const struct ri_liste
     own.backlog = listener->backlog;
     status = rnic->ops.listen(rnic->ri, &own, listener, bound, &ri);
     if (status) {
-        /* NOT_SUPPORTED: connections or datagrams are not for this qualifier; ual asks for both */
-        kal_rnic_log(rnic, status == RI_ERR_NOT_SUPPORTED ? RI_LOG_DEBUG : RI_LOG_WARNING,
+        kal_rnic_log(rnic, is_expected(status, param) ? RI_LOG_DEBUG : RI_LOG_WARNING,
                      "the provider cannot listen: %s", ri_status_name(status));
         return kal_status_of_ri(status);
     }

@@ -435,6 +435,26 @@ START_TEST(set_a_requests_before_listen_returns)
 }
 END_TEST
 
+/* A provider without IPv6: no warning for the address of all, one for a certain address. */
+START_TEST(set_a_listener_of_a_provider_without_ipv6)
+{
+    struct sockaddr_storage all = address_of("::", 7), one = address_of("fd00::1", 7);
+    struct ri_listen_param param = { .size = sizeof param, .backlog = 1 };
+    struct kal_listener *l;
+
+    fake_reopen(NULL, SET_A);
+    fake.a_answer = RI_ERR_UNREACHABLE;
+    param.address = (struct sockaddr *)&all;
+    ck_assert_int_eq(kal_listen(&fake.rnic, fake.lane, &param, NULL, NULL, &l),
+                     KAL_ERR_UNREACHABLE);
+    ck_assert_uint_eq(fake_log_count("the provider cannot listen"), 0);
+    param.address = (struct sockaddr *)&one;
+    ck_assert_int_eq(kal_listen(&fake.rnic, fake.lane, &param, NULL, NULL, &l),
+                     KAL_ERR_UNREACHABLE);
+    ck_assert_uint_eq(fake_log_count("the provider cannot listen"), 1);
+}
+END_TEST
+
 START_TEST(set_a_question)
 {
     struct sockaddr_storage at = address_of("10.0.0.2", 8);
@@ -531,6 +551,7 @@ static Suite *suite(void)
     tcase_add_test(t, set_a_active);
     tcase_add_test(t, set_a_passive);
     tcase_add_test(t, set_a_requests_before_listen_returns);
+    tcase_add_test(t, set_a_listener_of_a_provider_without_ipv6);
     tcase_add_test(t, set_a_question);
     tcase_add_test(t, set_b_question);
     tcase_add_test(t, set_a_answer);

@@ -408,6 +408,40 @@ START_TEST(heads_of_any_content)
 }
 END_TEST
 
+/* As an interrupt's thread does: what it has completed is the lane's to report. */
+static void *flush_elsewhere(void *arg)
+{
+    struct ri_mem_qp *qp = arg;
+
+    pthread_mutex_lock(&rnic.lock);
+    ri_queue_flush(&qp->receive);
+    ri_mem_report_later(qp);
+    pthread_mutex_unlock(&rnic.lock);
+    return NULL;
+}
+
+START_TEST(what_is_reported_later_comes_with_the_next_run)
+{
+    pthread_t thread;
+    struct ri_wc wc;
+
+    open_both(1, 1);
+    ck_assert_int_eq(post_receive(&a, 10, 0, 100), RI_OK);
+    ck_assert_int_eq(pthread_create(&thread, NULL, flush_elsewhere, &a.rc.qp), 0);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    ck_assert_uint_eq(ri_mem_cq_poll(cq, 1, &wc), 0);
+    pthread_mutex_lock(&rnic.lock);
+    ck_assert(ri_tell_pending(&rnic.tellers));
+    ri_tell_now(&rnic.tellers);
+    pthread_mutex_unlock(&rnic.lock);
+    ck_assert_uint_eq(ri_mem_cq_poll(cq, 1, &wc), 1);
+    ck_assert_uint_eq(wc.cookie, 10);
+    ck_assert_int_eq(wc.status, RI_WC_FLUSHED);
+    ck_assert_uint_eq(atomic_load(&a.record.count), 0);
+    close_both();
+}
+END_TEST
+
 START_TEST(limits_are_kept)
 {
     struct ri_qp_attr attr = { .size = sizeof(attr), .type = RI_QP_UD };
@@ -447,6 +481,7 @@ int main(void)
                         (int)(sizeof(errors) / sizeof(errors[0])));
     tcase_add_loop_test(tc, answers_of_another_length, 0, 3);
     tcase_add_test(tc, heads_of_any_content);
+    tcase_add_test(tc, what_is_reported_later_comes_with_the_next_run);
     tcase_add_test(tc, limits_are_kept);
     return tc_main(suite);
 }

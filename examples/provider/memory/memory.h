@@ -11,6 +11,10 @@
 #ifndef VP_MEMORY_H
 #define VP_MEMORY_H
 
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* memfd_create, accept4: before any header of the system */
+#endif
+
 #include <rnicpi.h>
 #include <rnicpi_mem.h>
 #include <rnicpi_rc.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A vendor's provider, as small as the contract allows, built as a vendor would: by a plain cc
+ * A provider with an engine of its own, as small as the contract allows, built by a plain cc
  * -shared with the flags of rnicpi.pc, from the installed headers and librnicpi.a alone. Its device
  * is a mirror: everything that a QP sends comes back to it. A connection is handed over (set B)
  * only so that its peer can close it.
