@@ -181,6 +181,9 @@ struct vb_pd {
     _Atomic uint32_t parents; /* parent domains that use this PD */
 };
 
+/* Octets of one allocation of device memory, which is memory of the process. */
+#define VB_MAX_DM_SIZE ((size_t)1 << 20)
+
 struct vb_mr {
     struct ibv_mr ibv; /* first */
     struct ual_mr *ual;
@@ -214,6 +217,8 @@ struct vb_cq {
     struct ibv_cq_ex ibv; /* first; also a struct ibv_cq */
     struct ual_cq *ual;
     struct ri_wc current; /* for start_poll and next_poll */
+    /* of `current`, where the program asked for time stamps: clock_now() and clock_wall() */
+    uint64_t polled_at, polled_at_wall;
     struct vb_source completions, async;
     /* How often the CQ may be armed for all completions, 0 to 2: see vb_req_notify_cq */
     _Atomic uint32_t armed_for_all;

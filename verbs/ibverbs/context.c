@@ -71,6 +71,10 @@ static void set_operations(struct verbs_context *verbs)
     verbs->query_port = vb_query_port;
     verbs->query_device_ex = vb_query_device_ex;
     verbs->advise_mr = vb_advise_mr;
+    verbs->alloc_dm = vb_alloc_dm;
+    verbs->free_dm = vb_free_dm;
+    verbs->reg_dm_mr = vb_reg_dm_mr;
+    verbs->query_rt_values = vb_query_rt_values;
     verbs->alloc_td = vb_alloc_td;
     verbs->dealloc_td = vb_dealloc_td;
     verbs->alloc_parent_domain = vb_alloc_parent_domain;

@@ -13,6 +13,9 @@
 
 #include <stdlib.h>
 
+#define TIME_STAMPS \
+    ((uint64_t)IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
+
 /* --- channels --- */
 
 struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *ibv)
@@ -228,14 +231,18 @@ struct ibv_cq_ex *vb_create_cq_ex(struct ibv_context *context, struct ibv_cq_ini
         (attr->comp_mask & ~(uint32_t)(IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD)) ||
         ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) && !is_parent_domain(attr->parent_domain)))
         error = EINVAL;
-    else if (attr->wc_flags & ~(uint64_t)IBV_WC_STANDARD_FLAGS)
+    else if (attr->wc_flags & ~((uint64_t)IBV_WC_STANDARD_FLAGS | TIME_STAMPS))
         error = EOPNOTSUPP;
     if (error) {
         errno = error;
         return NULL;
     }
     cq = create(context, attr->cqe, attr->cq_context, attr->channel);
-    return cq ? &cq->ibv : NULL;
+    if (!cq)
+        return NULL;
+    if (attr->wc_flags & TIME_STAMPS)
+        vb_cq_stamped(&cq->ibv);
+    return &cq->ibv;
 }
 
 int ibv_resize_cq(struct ibv_cq *ibv, int cqe)

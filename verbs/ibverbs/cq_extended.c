@@ -9,6 +9,8 @@
 
 #include "ibverbs_private.h"
 
+#include "base/clock.h"
+
 #include <endian.h>
 
 static inline struct vb_cq *cq_of(struct ibv_cq_ex *cq)
@@ -42,6 +44,36 @@ static int start_poll(struct ibv_cq_ex *ibv, struct ibv_poll_cq_attr *attr)
 static int next_poll(struct ibv_cq_ex *ibv)
 {
     return next(cq_of(ibv));
+}
+
+/* A provider tells no time: a completion's is that of the poll that found it. */
+static int stamped(struct vb_cq *cq, int found)
+{
+    if (found == 0) {
+        cq->polled_at = clock_now();
+        cq->polled_at_wall = clock_wall();
+    }
+    return found;
+}
+
+static int start_poll_stamped(struct ibv_cq_ex *ibv, struct ibv_poll_cq_attr *attr)
+{
+    return stamped(cq_of(ibv), start_poll(ibv, attr));
+}
+
+static int next_poll_stamped(struct ibv_cq_ex *ibv)
+{
+    return stamped(cq_of(ibv), next_poll(ibv));
+}
+
+static uint64_t read_completion_ts(struct ibv_cq_ex *ibv)
+{
+    return cq_of(ibv)->polled_at;
+}
+
+static uint64_t read_completion_wallclock_ns(struct ibv_cq_ex *ibv)
+{
+    return cq_of(ibv)->polled_at_wall;
 }
 
 static void end_poll(struct ibv_cq_ex *ibv)
@@ -118,4 +150,12 @@ void vb_cq_extended(struct ibv_cq_ex *cq)
     cq->read_slid = read_slid;
     cq->read_sl = read_sl;
     cq->read_dlid_path_bits = read_dlid_path_bits;
+    cq->read_completion_ts = read_completion_ts;
+    cq->read_completion_wallclock_ns = read_completion_wallclock_ns;
+}
+
+void vb_cq_stamped(struct ibv_cq_ex *cq)
+{
+    cq->start_poll = start_poll_stamped;
+    cq->next_poll = next_poll_stamped;
 }

@@ -40,8 +40,18 @@ struct ibv_cq_ex *vb_create_cq_ex(struct ibv_context *ibv, struct ibv_cq_init_at
 struct ibv_qp *vb_create_qp_ex(struct ibv_context *ibv, struct ibv_qp_init_attr_ex *attr);
 struct ibv_srq *vb_create_srq_ex(struct ibv_context *ibv, struct ibv_srq_init_attr_ex *attr);
 int vb_get_srq_num(struct ibv_srq *srq, uint32_t *number);
+/* device_memory.c */
+struct ibv_dm *vb_alloc_dm(struct ibv_context *ibv, struct ibv_alloc_dm_attr *attr);
+int vb_free_dm(struct ibv_dm *dm);
+struct ibv_mr *vb_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t offset, size_t length,
+                            unsigned int access);
+int vb_query_rt_values(struct ibv_context *ibv, struct ibv_values_ex *values);
 int vb_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
                  struct ibv_sge *sg_list, uint32_t num_sge);
+/* mr.c: registers memory of the program, which work requests address from iova on. NULL and errno:
+ * EINVAL, EFAULT, ENOMEM. */
+struct ibv_mr *vb_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
+                         unsigned int access);
 /* query.c */
 bool vb_is_ethernet(struct vb_context *context, uint32_t port_num);
 /* parent_domain.c */
@@ -75,6 +85,8 @@ enum ibv_wc_opcode vb_wc_opcode(const struct ri_wc *wc);
 unsigned int vb_wc_flags(const struct ri_wc *wc);
 /* cq_extended.c */
 void vb_cq_extended(struct ibv_cq_ex *cq);
+/* Its completions have time stamps, in nanoseconds: when they were polled. */
+void vb_cq_stamped(struct ibv_cq_ex *cq);
 
 /* event.c. The context of an item is its source. */
 void vb_source_init(struct vb_source *source, enum vb_source_kind kind);

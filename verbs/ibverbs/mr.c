@@ -9,6 +9,8 @@
 #include "base/checked.h"
 
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #define KNOWN_ACCESS                                                                            \
     ((unsigned int)(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
@@ -17,7 +19,8 @@
      (unsigned int)IBV_ACCESS_OPTIONAL_RANGE)
 #define REMOTE_CHANGES ((unsigned int)(IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC))
 
-/* Optional flags and IBV_ACCESS_HUGETLB are accepted and have no effect. */
+/* Optional flags, IBV_ACCESS_HUGETLB and IBV_ACCESS_ON_DEMAND are accepted and have no effect: the
+ * processor copies, and the kernel brings in the pages that it touches. */
 int vb_access(unsigned int access, uint32_t *ri)
 {
     static const struct {
@@ -35,8 +38,6 @@ int vb_access(unsigned int access, uint32_t *ri)
 
     if (access & ~KNOWN_ACCESS)
         return EINVAL;
-    if (access & IBV_ACCESS_ON_DEMAND)
-        return EOPNOTSUPP;
     if ((access & REMOTE_CHANGES) && !(access & IBV_ACCESS_LOCAL_WRITE))
         return EINVAL;
     for (size_t i = 0; i < ARRAY_SIZE(bits); i++)
@@ -75,8 +76,8 @@ static void describe(struct vb_mr *mr)
     mr->ibv.handle = vb_slot_of(mr->ual->object.handle);
 }
 
-static struct ibv_mr *reg_mr(struct ibv_pd *ibv, void *addr, size_t length, uint64_t iova,
-                             unsigned int access)
+struct ibv_mr *vb_reg_mr(struct ibv_pd *ibv, void *addr, size_t length, uint64_t iova,
+                         unsigned int access)
 {
     struct vb_mr *mr = calloc(1, sizeof(*mr));
     int error;
@@ -103,7 +104,7 @@ struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int acce
     VB_CALL;
     VB_OWN(pd->context, NULL);
 
-    return reg_mr(pd, addr, length, (uintptr_t)addr, (unsigned int)access);
+    return vb_reg_mr(pd, addr, length, (uintptr_t)addr, (unsigned int)access);
 }
 
 #undef ibv_reg_mr_iova
@@ -113,7 +114,7 @@ struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uin
     VB_CALL;
     VB_OWN(pd->context, NULL);
 
-    return reg_mr(pd, addr, length, iova, (unsigned int)access);
+    return vb_reg_mr(pd, addr, length, iova, (unsigned int)access);
 }
 
 struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
@@ -122,7 +123,7 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, ui
     VB_CALL;
     VB_OWN(pd->context, NULL);
 
-    return reg_mr(pd, addr, length, iova, access);
+    return vb_reg_mr(pd, addr, length, iova, access);
 }
 
 int ibv_dereg_mr(struct ibv_mr *ibv)
@@ -227,14 +228,39 @@ failed:
     return IBV_REREG_MR_ERR_INPUT;
 }
 
-/* Advice to prefetch: nothing to do, the memory is present. */
+/* Brings the pages in, where the kernel has a call for that (Linux 5.14). */
+static int bring_in(const struct ibv_sge *sge, bool write)
+{
+#ifdef MADV_POPULATE_READ
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    uintptr_t begin = sge->addr - sge->addr % page;
+    size_t length = sge->addr - begin + sge->length;
+
+    if (madvise((void *)begin, length, write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) < 0 &&
+        (errno == ENOMEM || errno == EFAULT))
+        return EFAULT;
+#else
+    (void)sge;
+    (void)write;
+#endif
+    return 0;
+}
+
+/* Keys are not looked at: a range of no region is brought in, too. */
 int vb_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
                  struct ibv_sge *sg_list, uint32_t num_sge)
 {
     VB_OWN(pd->context, EIO);
+    bool write = advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE;
+    int error = 0;
+
     (void)pd;
-    (void)advice;
     if ((flags & ~(uint32_t)IBV_ADVISE_MR_FLAG_FLUSH) || !sg_list || !num_sge)
         return EINVAL;
-    return EOPNOTSUPP;
+    if (!write && advice != IBV_ADVISE_MR_ADVICE_PREFETCH &&
+        advice != IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
+        return EOPNOTSUPP;
+    for (uint32_t i = 0; i < num_sge && !error; i++)
+        error = bring_in(&sg_list[i], write);
+    return advice == IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT ? 0 : error;
 }

@@ -5,6 +5,9 @@
 #endif
 
 #include "ibverbs_private.h"
+#include "later.h"
+
+#include "base/clock.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -13,6 +16,9 @@
 #define PKEY          0xffff
 /* of a device that nobody has given a number; rdma_rxe has it, too */
 #define NO_VENDOR 0xffffff
+
+/* of time stamps, which count nanoseconds */
+#define CLOCK_KHZ 1000000
 
 /* --- device --- */
 
@@ -95,6 +101,33 @@ int ibv_query_device(struct ibv_context *ibv, struct ibv_device_attr *attr)
     return 0;
 }
 
+/* The processor copies, so that pages may come and go: but of a range that is mapped all along. */
+static void fill_paging(struct ibv_device_attr_ex *attr)
+{
+    uint32_t rc = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_WRITE |
+                  IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_SRQ_RECV;
+
+    if (attr->orig_attr.atomic_cap != IBV_ATOMIC_NONE)
+        rc |= IBV_ODP_SUPPORT_ATOMIC;
+    attr->odp_caps.general_caps = IBV_ODP_SUPPORT;
+    attr->odp_caps.per_transport_caps.rc_odp_caps = rc;
+}
+
+/* The clock of time stamps is read now. */
+int vb_query_rt_values(struct ibv_context *ibv, struct ibv_values_ex *values)
+{
+    VB_OWN(ibv, EIO);
+    uint64_t now = clock_now();
+
+    if (values->comp_mask & ~(uint32_t)IBV_VALUES_MASK_RAW_CLOCK)
+        return EINVAL;
+    if (values->comp_mask) {
+        values->raw_clock.tv_sec = 0;
+        values->raw_clock.tv_nsec = (long)now; /* ticks, as adapters tell them */
+    }
+    return 0;
+}
+
 /* `size` is that of the structure in the program's header, which may be shorter. */
 int vb_query_device_ex(struct ibv_context *ibv, const struct ibv_query_device_ex_input *input,
                        struct ibv_device_attr_ex *attr, size_t size)
@@ -107,6 +140,10 @@ int vb_query_device_ex(struct ibv_context *ibv, const struct ibv_query_device_ex
     fill_device(vb_context_of(ibv), &full.orig_attr);
     full.device_cap_flags_ex = full.orig_attr.device_cap_flags;
     full.phys_port_cnt_ex = full.orig_attr.phys_port_cnt;
+    fill_paging(&full);
+    full.max_dm_size = VB_MAX_DM_SIZE;
+    full.completion_timestamp_mask = UINT64_MAX;
+    full.hca_core_clock = CLOCK_KHZ;
     if (size > sizeof(full))
         memset((char *)attr + sizeof(full), 0, size - sizeof(full));
     memcpy(attr, &full, size < sizeof(full) ? size : sizeof(full));
@@ -239,5 +276,36 @@ int ibv_get_pkey_index(struct ibv_context *ibv, uint8_t port_num, __be16 pkey)
         errno = EINVAL;
         return -1;
     }
+    return 0;
+}
+
+/* What the port's width and speed say together, in 100 Mbit/s. */
+int ibv_query_port_speed(struct ibv_context *ibv, uint32_t port_num, uint64_t *port_speed)
+{
+    VB_CALL;
+    VB_OWN(ibv, EIO);
+    SANITIZER_OUTPUT(port_speed);
+    static const struct {
+        uint8_t speed;
+        uint16_t rate;
+    } lanes[] = { { 1, 25 },   { 2, 50 },   { 4, 100 },  { 8, 100 },
+                  { 16, 140 }, { 32, 250 }, { 64, 500 }, { 128, 1000 } };
+    static const struct {
+        uint8_t width, lanes;
+    } widths[] = { { 1, 1 }, { 2, 4 }, { 4, 8 }, { 8, 12 }, { 16, 2 } };
+    struct ibv_port_attr attr;
+    int error = port_num > UINT8_MAX ? EINVAL
+                                     : vb_query_port(ibv, (uint8_t)port_num, &attr, sizeof attr);
+    uint64_t rate = 0;
+
+    if (error)
+        return error;
+    for (size_t i = 0; i < ARRAY_SIZE(lanes); i++)
+        if (lanes[i].speed == attr.active_speed)
+            rate = lanes[i].rate;
+    for (size_t i = 0; i < ARRAY_SIZE(widths); i++)
+        if (widths[i].width == attr.active_width)
+            rate *= widths[i].lanes;
+    *port_speed = rate;
     return 0;
 }

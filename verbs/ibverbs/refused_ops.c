@@ -26,9 +26,6 @@ REFUSE_ERROR(read_counters)
 REFUSE_ERROR(attach_counters_point_flow)
 REFUSE_NULL(create_counters)
 REFUSE_ERROR(destroy_counters)
-REFUSE_NULL(reg_dm_mr)
-REFUSE_NULL(alloc_dm)
-REFUSE_ERROR(free_dm)
 REFUSE_ERROR(modify_flow_action_esp)
 REFUSE_ERROR(destroy_flow_action)
 REFUSE_NULL(create_flow_action_esp)
@@ -39,7 +36,6 @@ REFUSE_NULL(create_rwq_ind_table)
 REFUSE_ERROR(destroy_wq)
 REFUSE_ERROR(modify_wq)
 REFUSE_NULL(create_wq)
-REFUSE_ERROR(query_rt_values)
 REFUSE_ERROR(destroy_flow)
 REFUSE_NULL(create_flow)
 REFUSE_NULL(open_qp)
@@ -68,9 +64,6 @@ void vb_refuse_operations(struct verbs_context *verbs)
     SET(attach_counters_point_flow);
     SET(create_counters);
     SET(destroy_counters);
-    SET(reg_dm_mr);
-    SET(alloc_dm);
-    SET(free_dm);
     SET(modify_flow_action_esp);
     SET(destroy_flow_action);
     SET(create_flow_action_esp);
@@ -81,7 +74,6 @@ void vb_refuse_operations(struct verbs_context *verbs)
     SET(destroy_wq);
     SET(modify_wq);
     SET(create_wq);
-    SET(query_rt_values);
     SET_AS(ibv_destroy_flow, destroy_flow);
     SET_AS(ibv_create_flow, create_flow);
     SET(open_qp);
