@@ -229,6 +229,19 @@ static void send_text(struct rdma_cm_id *id, const char *text)
     ck_assert_int_eq(rdma_post_send(id, NULL, octets, sizeof(octets), NULL, IBV_SEND_INLINE), 0);
 }
 
+static int post_immediate(struct rdma_cm_id *id)
+{
+    char octets[8] = "";
+    struct ibv_sge sge = { (uintptr_t)octets, sizeof(octets), 0 };
+    struct ibv_send_wr wr = { .opcode = IBV_WR_SEND_WITH_IMM,
+                              .send_flags = IBV_SEND_INLINE,
+                              .sg_list = &sge,
+                              .num_sge = 1 },
+                       *bad;
+
+    return ibv_post_send(id->qp, &wr, &bad);
+}
+
 static enum ibv_qp_state state_of(struct rdma_cm_id *id)
 {
     struct ibv_qp_init_attr init;
@@ -298,6 +311,8 @@ START_TEST(what_is_posted_after_accept_waits_for_the_first_message_of_the_peer)
     saved = *server;
     ck_assert_int_eq(rdma_accept(server, NULL), 0);
     ck_assert_int_eq(state_of(server), IBV_QPS_RTS);
+    /* over a connection of iWARP it cannot be, so it is not taken before there is one either */
+    ck_assert_int_eq(post_immediate(server), EOPNOTSUPP);
     send_text(server, "held");
     ck_assert_int_eq(ibv_poll_cq(saved.send_cq, 1, &wc), 0);
     if (_i) {
