@@ -12,6 +12,8 @@ Entry = collections.namedtuple("Entry", "program test says why always", defaults
 
 # The suite's time-outs end tests that fail. An emulated processor is slow; 10 s of siw's are waited out (rdma_destroy_id).
 TIMEOUT_SCALE = 1.5
+# How much longer than that they wait for an event; some of the tests below wait for one that does not come.
+PATIENCE = 2
 
 # Programs that begin, because they take longest.
 LONG = ("test_wake_stress", "test_rmr", "test_unlink", "test_listen", "test_connect", "test_disconnect")

@@ -16,7 +16,7 @@ pair() { # SERVER... -- CLIENT...
     while [ "$1" != -- ]; do server="$server $1"; shift; done
     shift
     serve $server || return
-    timeout -s KILL 40 "$@" 2>&1
+    timeout -s KILL 300 "$@" 2>&1
     client=$?
     [ $client -eq 0 ] || abandon
     collect || return

@@ -11,7 +11,7 @@ import threading
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-BOOT_SECONDS = 120
+BOOT_SECONDS = 600
 GUEST = "10.0.2.15"
 TROUBLE = re.compile(r"BUG:|kernel BUG|Oops|WARNING: CPU|blocked for more than|general protection")
 KERNEL_SAYS = "the machine's kernel: "  # in front of such trouble in a test's error: there is no second try then
@@ -52,7 +52,7 @@ def make():
 
 
 class Machine:
-    def __init__(self, overlay, pcap, console, limit=900):
+    def __init__(self, overlay, pcap, console, limit=5400):
         self.console = console
         self.folder = tempfile.mkdtemp(prefix="ital-vm-")
         monitor = self.folder + "/monitor"
@@ -69,7 +69,7 @@ class Machine:
             self._until("ready", BOOT_SECONDS)
             self.boot_seconds = time.monotonic() - self.started
             self.monitor = socket.socket(socket.AF_UNIX)
-            self.monitor.settimeout(20)
+            self.monitor.settimeout(200)
             self.monitor.connect(monitor)
             self._monitor_answer()
         except Exception:
@@ -97,7 +97,7 @@ class Machine:
                 return text, match
             text.append(line)
 
-    def command(self, line, seconds=60):
+    def command(self, line, seconds=600):
         """Status and output of a command in the machine."""
         self.process.stdin.write(line + "\n")
         self.process.stdin.flush()

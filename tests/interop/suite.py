@@ -11,7 +11,7 @@ import re
 import subprocess
 
 PASSED, SKIPPED, DIFFERS, FAILED, KEPT_OUT = "passed", "skipped", "differs", "failed", "kept out"
-PROGRAM_SECONDS, SUITE_SECONDS = 400, 900
+PROGRAM_SECONDS, SUITE_SECONDS = 1500, 4000
 AT_A_TIME = 3  # programs
 SEEN = "cd /tmp/suite/seen && for program in *; do tr -d '\\000' <$program | sed \"s/ *$//; s/^/$program /\"; done; cd /"
 CRASHES = "dmesg | grep -E 'segfault at|general protection|trap '"  # which program, and where in which library
@@ -105,9 +105,9 @@ class Suite:
     def script(self, program):
         """What runs one program. The suite's time-outs are for tests that fail, but an emulated processor is slow."""
         kept = self.differences.KEEP_OUT.get((self.interface, program), {})
-        return "read -r begin _ </proc/uptime; ITAL_TEST_SEEN=/tmp/suite/seen ITAL_TEST_INTERFACES=%s TEST_TIMEOUT_SCALE=%s TC_KEEP_OUT=%s " \
+        return "read -r begin _ </proc/uptime; ITAL_TEST_SEEN=/tmp/suite/seen ITAL_TEST_INTERFACES=%s TEST_TIMEOUT_SCALE=%s TC_PATIENCE=%s TC_KEEP_OUT=%s " \
             "timeout -s KILL %d %s >%s.out 2>&1; code=$?; read -r end _ </proc/uptime; echo $code $begin $end >%s.end" % (
-                self.interface, self.differences.TIMEOUT_SCALE, ",".join(kept), PROGRAM_SECONDS, program, program, program)
+                self.interface, self.differences.TIMEOUT_SCALE, self.differences.PATIENCE, ",".join(kept), PROGRAM_SECONDS, program, program, program)
 
     def run(self, vm, programs):
         """All of them, several at a time: most of their time is spent waiting. Those that take longest begin."""
