@@ -6,6 +6,7 @@
 
 #include <poll.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -79,6 +80,48 @@ START_TEST(reset_and_reconnect)
         ok(it_ep_reset(pair.a.ep));
         ok(it_ep_reset(pair.b.ep));
     }
+    pair_close(&pair);
+}
+END_TEST
+
+#define PLENTY (256u << 10)
+
+/* The second half of the source to the first half of the target. */
+static void write_to(struct node *from, const struct buffer *source, const struct buffer *target)
+{
+    it_lmr_triplet_t all = segment(source, PLENTY, PLENTY);
+
+    ok(it_post_rdma_write(from->ep, &all, 1, 7, BOTH, address_in(target, 0), target->context));
+}
+
+/* The peer is sending meanwhile: it gets all that was sent before, and both get the same end. */
+START_TEST(disconnect_while_the_peer_sends)
+{
+    struct buffer of_a, of_b;
+    struct pair pair;
+
+    pair_open(&pair, IFACE);
+    of_a = buffer_make(&pair.a, 2 * PLENTY, EVERYTHING);
+    of_b = buffer_make(&pair.b, 2 * PLENTY, EVERYTHING);
+    for (unsigned long round = 0; round < tc_count(20); round++) {
+        pair_connect(&pair, pair_family(&pair));
+        memset(of_a.data + PLENTY, (int)round + 1, PLENTY);
+        memset(of_b.data, 0, PLENTY);
+        write_to(&pair.a, &of_a, &of_b);
+        expect_done(pair.a.requests, IT_DTO_RDMA_WRITE_CMPL_EVENT, 7, IT_DTO_SUCCESS);
+        for (int i = 0; i < 4; i++)
+            write_to(&pair.b, &of_b, &of_a);
+        ok(it_ep_disconnect(pair.a.ep, NULL, 0));
+        expect(pair.b.connections, IT_CM_MSG_CONN_DISCONNECT_EVENT);
+        expect(pair.a.connections, IT_CM_MSG_CONN_DISCONNECT_EVENT);
+        ck_assert_mem_eq(of_b.data, of_a.data + PLENTY, PLENTY);
+        for (int i = 0; i < 4; i++)
+            next(pair.b.requests); /* done or flushed */
+        ok(it_ep_reset(pair.a.ep));
+        ok(it_ep_reset(pair.b.ep));
+    }
+    buffer_free(&of_a);
+    buffer_free(&of_b);
     pair_close(&pair);
 }
 END_TEST
@@ -227,6 +270,7 @@ int main(void)
     add_each(down, disconnect_by_both);
     add_each(down, disconnect_while_pending);
     add_each(down, reset_and_reconnect);
+    add_where(down, FX_SOFTRDMA, disconnect_while_the_peer_sends);
     add_each(down, adapter_freed);
     add_each(down, peer_is_killed);
     add_each(down, completed_sends_arrive_after_exit);

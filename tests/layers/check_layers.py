@@ -51,7 +51,7 @@ ALLOWED = {
     # The tool that judges a peer speaks octets: no part of the library.
     'itconform': {'tools', 'base'},
     # The layout of the files of counts.
-    'itstat': {'tools', 'base'},
+    'itstat': {'tools', 'base', 'itapi'},
     'vendor': {'rnicpi'},
     'examples': {'itapi'},
     'bench': {'itapi', 'verbs', 'ual', 'kal', 'rnicpi', 'base', 'providers', 'tests', 'richeck'},
