@@ -77,9 +77,9 @@ static void write_over(uint64_t at, uint64_t octets, uint8_t value)
     }
 }
 
-static void send_nothing(void)
+static void send_octet(void)
 {
-    raw_untagged(&raw, RDMAP_SEND, true, DDP_QN_SEND, ++send_msn, 0, NULL, 0);
+    raw_untagged(&raw, RDMAP_SEND, true, DDP_QN_SEND, ++send_msn, 0, "x", 1);
 }
 
 /* ---- what it gets ---- */
@@ -160,19 +160,22 @@ START_TEST(a_send_behind_a_read)
 {
     const uint32_t size = sizes[_i / 2];
     const struct ri_llp_handover handover = row(_i);
+    struct region own;
 
     open_with(size, &handover);
-    side_receive(a, 1, region_sge(&memory, 0, 0));
+    own = region_new(a, 8, TESTBED_ALL);
+    side_receive(a, 1, region_sge(&own, 0, 8));
     request_read(0, size, memory.keys.rkey);
-    send_nothing();
+    send_octet();
     if (size > READS_AHEAD) {
         ck_assert(side_idle(a, a->recv_cq));
         expect_read(size, OLD);
     }
-    side_expect(a, a->recv_cq, 1, RI_WC_SUCCESS, 0);
+    side_expect(a, a->recv_cq, 1, RI_WC_SUCCESS, 1);
     memset(memory.octets, NEW, size);
     if (size <= READS_AHEAD)
         expect_read(size, OLD);
+    region_free(a, &own);
     close_all();
 }
 END_TEST
@@ -273,7 +276,25 @@ START_TEST(kept_behind_a_message_of_this_side)
 }
 END_TEST
 
-/* The same, and a Write that is refused: what is kept leaves before the Terminate. */
+/* Without CRC a full socket has not taken what the batch names: that is copied. */
+START_TEST(a_batch_that_names_the_source)
+{
+    const struct ri_llp_handover handover = row(1);
+    const uint32_t size = 600000;
+
+    open_with(size, &handover);
+    request_read(0, size, memory.keys.rkey);
+    testbed_passes(&bed, 3);
+    ck_assert(atomic_load(&qp_of(a)->tx.names_source));
+    write_over(0, size, NEW);
+    ck_assert(fake_host_until(&bed.fake, memory.octets[size - 1] == NEW, TESTBED_TIMEOUT));
+    ck_assert(!atomic_load(&qp_of(a)->tx.names_source));
+    expect_read(size, OLD);
+    close_all();
+}
+END_TEST
+
+/* A message of this side has begun, and a Write is refused: what is kept leaves before the Terminate. */
 START_TEST(kept_before_a_terminate)
 {
     const struct ri_llp_handover handover = row(_i);
@@ -464,6 +485,7 @@ int main(void)
     tcase_add_loop_test(tc, an_atomic_between_a_read_and_a_write, 0, 2);
     tc = new_case(suite, "output is under way");
     tcase_add_loop_test(tc, kept_behind_a_message_of_this_side, 0, 2);
+    tcase_add_test(tc, a_batch_that_names_the_source);
     tcase_add_loop_test(tc, kept_before_a_terminate, 0, 2);
     tcase_add_loop_test(tc, more_than_is_kept, 0, 2);
     tcase_add_test(tc, a_peer_that_takes_nothing_loses_the_order);

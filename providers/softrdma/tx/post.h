@@ -32,11 +32,11 @@ static inline bool post_is_short(const struct ri_send_wr *wr)
            wr->sg_list->length - 1 < TX_COPY_OCTETS;
 }
 
-/* A single short Read into one element that is not empty, without fences. */
+/* A single Read into one element that is not empty, without fences. */
 static inline bool post_is_single_read(const struct ri_send_wr *wr)
 {
     return wr->opcode == RI_WR_RDMA_READ && !wr->next && wr->num_sge == 1 &&
-           !(wr->flags & ~(RI_WR_SIGNALED | RI_WR_NOTIFY)) && wr->sg_list->length - 1 < SMALL_READ;
+           !(wr->flags & ~(RI_WR_SIGNALED | RI_WR_NOTIFY)) && wr->sg_list->length;
 }
 
 /* The slot at `index`, the next one, filled and published; NULL: the queue is full. `octets` is the

@@ -200,7 +200,7 @@ static inline bool may_read(struct qp *qp, const struct wqe *wqe)
                      atomic_load_explicit(&qp->reads.ord_out, memory_order_acquire);
     uint8_t *memory;
 
-    return likely(reads < qp->attr.ord) &&
+    return likely(reads < qp->attr.ord) && likely(wqe->length <= SMALL_READ) &&
            likely(tx_find_local(qp, &wqe->sges[0], RI_ACCESS_LOCAL_WRITE, wqe->length, &memory));
 }
 
@@ -226,7 +226,7 @@ enum ri_status tx_post_single_read(struct qp *qp, struct ri_send_wr *wr, struct 
     uint32_t index, looks;
     bool queued;
 
-    if (unlikely(!qp->max_read_sge) || unlikely(!spinlock_try_blind(&qp->sq.posting)))
+    if (unlikely(!spinlock_try_blind(&qp->sq.posting)))
         return post_list(qp, wr, bad);
     index = atomic_load_explicit(&qp->sq.posted, memory_order_relaxed);
     if (unlikely(tx_may_coalesce_anyway(qp)) ||
