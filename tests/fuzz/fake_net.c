@@ -216,6 +216,17 @@ ssize_t send(int fd, const void *octets, size_t length, int flags)
     return syscall(SYS_sendto, fd, octets, length, flags, NULL, 0);
 }
 
+ssize_t recv(int fd, void *octets, size_t room, int flags)
+{
+    const struct net_end *end = end_of(fd);
+    ssize_t got = syscall(SYS_recvfrom, fd, octets, room, flags, NULL, NULL);
+
+    if (got || !end || !end->reset)
+        return got;
+    errno = ECONNRESET;
+    return -1;
+}
+
 /* ---- the lane ---- */
 
 static bool may_watch(struct fake_lane *lane, int fd)
@@ -239,7 +250,7 @@ static bool knocking(void)
 }
 
 /* The events that epoll_wait would report. Sockets that are no connection's end are listeners. */
-static uint32_t events_of(int fd)
+uint32_t net_events_of(int fd)
 {
     struct pollfd p = { .fd = fd, .events = POLLIN | POLLOUT | POLLRDHUP };
     uint32_t events = 0;
@@ -261,7 +272,7 @@ void net_run(void)
     while (any) {
         FUZZ_CHECK(rounds++ < ROUNDS_MAX); /* a busy loop */
         any = fake_lane_run_timer(&net.lane);
-        any |= fake_lane_ready_all(&net.lane, events_of);
+        any |= fake_lane_ready_all(&net.lane, net_events_of);
     }
     for (uint32_t i = 0; i < net.end_count; i++)
         net_listen_to(&net.ends[i]);

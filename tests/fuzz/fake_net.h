@@ -22,6 +22,7 @@ struct net_end {
     int kal_fd;     /* the manager's, while it has one */
     bool active;    /* made by connect() */
     bool waiting;   /* for accept4() */
+    bool reset;     /* the peer's end is a reset, behind what it sent */
     size_t written; /* octets written by the manager, read here */
     uint8_t said[2048];
 };
@@ -67,6 +68,8 @@ void net_close(void);
 void net_run(void);
 /* Advances the clock, then runs the lane. */
 void net_pass(uint64_t ns);
+/* The events that epoll_wait would report of a descriptor. */
+uint32_t net_events_of(int fd);
 /* A peer connects; NULL: the limit is reached. */
 struct net_end *net_knock(void);
 /* Makes the other end of a socket to convert; *fd is the consumer's. NULL: the limit is reached. */

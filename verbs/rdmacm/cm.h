@@ -13,6 +13,7 @@
 #define ITAL_VERBS_CM_H
 
 #include "verbs/verbs_objects.h"
+#include "terms_wire.h"
 
 #include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
@@ -91,12 +92,6 @@ struct cm_listening {
     struct vb_context *context;
     struct ual_conn *conn;
     bool fed; /* cm_listen_fed */
-};
-
-/* What the peer's private data says before the program's own: terms.c. */
-struct cm_terms {
-    uint8_t flags;     /* enum cm_terms_flags */
-    uint8_t rnr_retry; /* 0 to 7 */
 };
 
 struct cm_id {
@@ -210,12 +205,6 @@ void cm_id_set_local(struct cm_id *id, const struct sockaddr *address);
 void cm_id_set_peer(struct cm_id *id, const struct sockaddr *address);
 
 /* ---- terms.c ---- */
-enum cm_terms_flags {
-    CM_TERMS_RNR = 1u << 1,
-    CM_TERMS_FUSED = 1u << 2,
-    CM_TERMS_ACKNOWLEDGED = 1u << 3
-};
-#define CM_TERMS_OCTETS 8u
 /* Room for them and the program's private data, whose length has one octet. */
 #define CM_DATA_MOST (CM_TERMS_OCTETS + UINT8_MAX)
 /* Puts the terms before the private data, if the device appears as RoCE. Returns the length. */

@@ -2,8 +2,7 @@
  *
  * Terms: what two sides whose devices appear as RoCE agree to, so that QPs behave as on InfiniBand.
  * They are in front of the program's private data in connect request, answer and rejection:
- *
- *   magic (4) | version (1) | flags (1) | rnr_retry (1) | 0 (1)
+ * terms_wire.h.
  *
  * Devices that appear as iWARP send and expect none: their peers may be any iWARP. If one side is
  * RoCE and the other iWARP, whoever notices first refuses the connection.
@@ -14,15 +13,7 @@
 
 #include "cm.h"
 
-#include "base/be.h"
-
 #include <string.h>
-
-#define MAGIC         UINT32_C(0x6974434d) /* "itCM" */
-#define TERMS_VERSION 1u
-#define RETRY_MOST    7u
-
-enum place { AT_MAGIC = 0, AT_VERSION = 4, AT_FLAGS = 5, AT_RNR_RETRY = 6 };
 
 static bool is_as_roce(const struct vb_context *context)
 {
@@ -39,14 +30,11 @@ static uint8_t own_flags(const struct vb_context *context)
 uint16_t cm_terms_put(const struct vb_context *context, uint8_t rnr_retry, const void *data,
                       uint8_t length, uint8_t to[CM_DATA_MOST])
 {
+    const struct cm_terms own = { .flags = own_flags(context), .rnr_retry = rnr_retry };
     uint16_t used = 0;
 
     if (is_as_roce(context)) {
-        memset(to, 0, CM_TERMS_OCTETS);
-        be_put32(to + AT_MAGIC, MAGIC);
-        to[AT_VERSION] = TERMS_VERSION;
-        to[AT_FLAGS] = own_flags(context);
-        to[AT_RNR_RETRY] = rnr_retry < RETRY_MOST ? rnr_retry : RETRY_MOST;
+        cm_terms_encode(&own, to);
         used = CM_TERMS_OCTETS;
     }
     if (length)
@@ -54,40 +42,36 @@ uint16_t cm_terms_put(const struct vb_context *context, uint8_t rnr_retry, const
     return (uint16_t)(used + length);
 }
 
-static bool has_terms(const void *data, uint16_t length)
+static void skip(const void **data, uint16_t *length)
 {
-    const uint8_t *from = data;
-
-    return length >= CM_TERMS_OCTETS && be_get32(from + AT_MAGIC) == MAGIC &&
-           from[AT_VERSION] == TERMS_VERSION;
+    *data = (const uint8_t *)*data + CM_TERMS_OCTETS;
+    *length = (uint16_t)(*length - CM_TERMS_OCTETS);
 }
 
 void cm_terms_skip(const void **data, uint16_t *length)
 {
-    if (!has_terms(*data, *length))
-        return;
-    *data = (const uint8_t *)*data + CM_TERMS_OCTETS;
-    *length = (uint16_t)(*length - CM_TERMS_OCTETS);
+    struct cm_terms terms;
+
+    if (cm_terms_decode(*data, *length, &terms))
+        skip(data, length);
 }
 
 bool cm_terms_take(const struct vb_context *context, const void **data, uint16_t *length,
                    struct cm_terms *terms)
 {
-    const uint8_t *from = *data;
+    struct cm_terms of_peer = { 0 };
+    bool has_terms = cm_terms_decode(*data, *length, &of_peer);
 
-    *terms = (struct cm_terms){ 0 };
-    if (has_terms(from, *length) != is_as_roce(context)) {
+    *terms = of_peer;
+    if (has_terms != is_as_roce(context)) {
         ual_log(RI_LOG_WARNING,
                 "rdma_cm: a connection is refused: this side is %s, the other is not; start both "
                 "with the same option --as of ital-run",
                 is_as_roce(context) ? "RoCE" : "iWARP");
         return false;
     }
-    if (!is_as_roce(context))
-        return true;
-    terms->flags = from[AT_FLAGS];
-    terms->rnr_retry = from[AT_RNR_RETRY] < RETRY_MOST ? from[AT_RNR_RETRY] : RETRY_MOST;
-    cm_terms_skip(data, length);
+    if (has_terms)
+        skip(data, length);
     return true;
 }
 
