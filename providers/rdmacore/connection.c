@@ -467,7 +467,9 @@ enum ri_status rdmacore_disconnect(struct ri_connection *base, const void *priva
     struct connection *c = connection_of(base);
     enum ri_status status = RI_ERR_INVALID_STATE;
 
-    (void)private_data, (void)length;
+    (void)private_data;
+    if (length > c->rnic->attr.disconnect_private_data)
+        return RI_ERR_LIMIT; /* rdma_cm has no room for any */
     pthread_mutex_lock(&c->lock);
     if (c->state == CONNECTION_OPEN) {
         status = rdmacore_status(rdmacore_errno(rdmacore->disconnect(c->id)));

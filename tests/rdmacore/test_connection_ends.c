@@ -223,6 +223,17 @@ START_TEST(broken_by_a_request)
 }
 END_TEST
 
+/* rdma_cm carries none, and the attributes say so. */
+START_TEST(disconnect_takes_no_data)
+{
+    establish();
+    ck_assert_int_eq(set.host.privileged.disconnect(connection, "x", 1), RI_ERR_LIMIT);
+    ck_assert_uint_eq(id->calls[FAKE_DISCONNECT], 0);
+    ck_assert_int_eq(set.host.privileged.disconnect(connection, NULL, 0), RI_OK);
+    ck_assert_uint_eq(id->calls[FAKE_DISCONNECT], 1);
+}
+END_TEST
+
 START_TEST(device_removed_under_connection)
 {
     establish();
@@ -249,6 +260,7 @@ int main(void)
     tcase_add_test(ends, disconnected_by_us);
     tcase_add_loop_test(ends, broken_before_disconnected, 0, 2);
     tcase_add_test(ends, broken_by_a_request);
+    tcase_add_test(ends, disconnect_takes_no_data);
     tcase_add_test(ends, device_removed_under_connection);
     return tc_main(suite);
 }
