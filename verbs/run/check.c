@@ -166,6 +166,7 @@ int run_check(const char *path, const char *folder)
     char script[PATH_MAX];
     const char *interpreter;
     struct elf_file file;
+    bool versions;
     int status;
 
     if (run_interpreter(path, script)) {
@@ -179,12 +180,13 @@ int run_check(const char *path, const char *folder)
     }
     interpreter = elf_interpreter(&file);
     check.missing = run_warn(path);
+    versions = check.missing || run_has_versions(path, folder);
     if (!interpreter) {
         elf_close(&file);
         return 1;
     }
     check_file(&check, path);
-    status = check_loaded(&check, path, interpreter);
+    status = versions ? check_loaded(&check, path, interpreter) : 1;
     elf_close(&file);
     if (status)
         return status;

@@ -51,7 +51,7 @@ static bool is_own_kind(const struct elf_file *file)
            header.e_ident[EI_CLASS] == OWN_CLASS && header.e_ident[EI_DATA] == OWN_DATA;
 }
 
-bool elf_open(struct elf_file *file, const char *path)
+bool elf_map(struct elf_file *file, const char *path)
 {
     struct stat status;
     void *octets = MAP_FAILED;
@@ -67,6 +67,13 @@ bool elf_open(struct elf_file *file, const char *path)
         return false;
     }
     *file = (struct elf_file){ .octets = octets, .size = (size_t)status.st_size };
+    return true;
+}
+
+bool elf_open(struct elf_file *file, const char *path)
+{
+    if (!elf_map(file, path))
+        return false;
     if (is_own_kind(file))
         return true;
     elf_close(file);
@@ -77,6 +84,13 @@ bool elf_open(struct elf_file *file, const char *path)
 void elf_close(struct elf_file *file)
 {
     munmap((void *)(uintptr_t)file->octets, file->size);
+}
+
+unsigned elf_machine(const struct elf_file *file)
+{
+    ElfW(Ehdr) header;
+
+    return read_at(file, 0, &header, sizeof header) ? header.e_machine : 0;
 }
 
 const char *elf_interpreter(const struct elf_file *file)
@@ -212,5 +226,63 @@ void elf_symbols(const struct elf_file *file, bool all,
         symbol.version = all ? "" : version_of(file, i, symbol.defined);
         if (!fn(&symbol, arg))
             return;
+    }
+}
+
+/* The versions that are needed of one file. False: fn returned it. */
+static bool each_need(const struct elf_file *file, const ElfW(Shdr) * section, uint64_t at,
+                      const ElfW(Verneed) * of, bool (*fn)(const struct elf_need *need, void *arg),
+                      void *arg)
+{
+    struct elf_need need = { .library = linked_string(file, section, of->vn_file) };
+    ElfW(Vernaux) aux;
+
+    at += of->vn_aux;
+    for (unsigned i = 0; i < of->vn_cnt && read_at(file, at, &aux, sizeof aux); i++) {
+        need.version = linked_string(file, section, aux.vna_name);
+        need.weak = aux.vna_flags & VER_FLG_WEAK;
+        if (need.library && need.version && !fn(&need, arg))
+            return false;
+        at += aux.vna_next;
+    }
+    return true;
+}
+
+void elf_needs(const struct elf_file *file, bool (*fn)(const struct elf_need *need, void *arg),
+               void *arg)
+{
+    ElfW(Shdr) section;
+    ElfW(Verneed) of;
+    uint64_t at;
+
+    if (!section_of_type(file, SHT_GNU_verneed, &section))
+        return;
+    at = section.sh_offset;
+    for (uint64_t i = 0; i < section.sh_info && read_at(file, at, &of, sizeof of); i++) {
+        if (!each_need(file, &section, at, &of, fn, arg) || !of.vn_next)
+            return;
+        at += of.vn_next;
+    }
+}
+
+void elf_definitions(const struct elf_file *file, bool (*fn)(const char *version, void *arg),
+                     void *arg)
+{
+    ElfW(Shdr) section;
+    ElfW(Verdef) def;
+    ElfW(Verdaux) aux;
+    const char *version;
+    uint64_t at;
+
+    if (!section_of_type(file, SHT_GNU_verdef, &section))
+        return;
+    at = section.sh_offset;
+    for (uint64_t i = 0; i < section.sh_info && read_at(file, at, &def, sizeof def); i++) {
+        version = read_at(file, at + def.vd_aux, &aux, sizeof aux)
+                      ? linked_string(file, &section, aux.vda_name)
+                      : NULL;
+        if ((version && !(def.vd_flags & VER_FLG_BASE) && !fn(version, arg)) || !def.vd_next)
+            return;
+        at += def.vd_next;
     }
 }

@@ -234,7 +234,8 @@ static int run(char **argv, const char *path, const struct options *options, con
 {
     if (options->verbose)
         tell_libraries(folder);
-    run_warn(path);
+    if (!run_warn(path) && !run_has_versions(path, folder))
+        return RUN_CANNOT;
     execv(path, argv);
     if (errno == ENOEXEC)
         execvp(path, argv); /* not executable by the kernel: the shell runs it */

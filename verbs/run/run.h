@@ -43,6 +43,11 @@ bool run_set_filters(const struct run_filters *filters);
  * refused or missing; 125 unknown. */
 int run_check(const char *path, const char *folder);
 
+/* needs.c: do ital's libraries have each version of symbols that the program, or a library that it
+ * loads at its start, needs of them? The environment is that of the program. False: it said what is
+ * missing, in one line. True also where that cannot be told: the dynamic linker speaks then. */
+bool run_has_versions(const char *path, const char *folder);
+
 /* devices.c: is there a usable interface of that name? False: it said so, with a list. */
 bool run_has_interface(const char *folder, const char *name);
 /* Makes the folder with the files of devices that programs look at, or finds it; root (PATH_MAX
