@@ -17,6 +17,7 @@ struct library {
     struct library *next;
     const struct library *loader; /* what needs it first; NULL: the program itself */
     const char *name;             /* as its loader names it */
+    const char *soname;           /* as it names itself; NULL: it does not */
     struct elf_file file;
     char path[PATH_MAX];
 };

@@ -38,13 +38,9 @@ static bool is_own(const struct needs *needs, const struct library *library)
 
 static struct library *loaded(const struct needs *needs, const char *name)
 {
-    const char *soname;
-
-    for (struct library *library = needs->program; library; library = library->next) {
-        soname = elf_dynamic(&library->file, DT_SONAME, 0);
-        if (!strcmp(library->name, name) || (soname && !strcmp(soname, name)))
+    for (struct library *library = needs->program; library; library = library->next)
+        if (!strcmp(library->name, name) || (library->soname && !strcmp(library->soname, name)))
             return library;
-    }
     return NULL;
 }
 
@@ -62,6 +58,7 @@ static void load(struct needs *needs, const struct library *loader, const char *
     library->next = NULL;
     library->loader = loader;
     library->name = name;
+    library->soname = elf_dynamic(&library->file, DT_SONAME, 0);
     needs->last->next = library;
     needs->last = library;
 }
@@ -198,6 +195,7 @@ bool run_has_versions(const char *path, const char *folder)
     needs.program->next = NULL;
     needs.program->loader = NULL;
     needs.program->name = "";
+    needs.program->soname = NULL;
     needs.last = needs.program;
     load_preloaded(&needs, list);
     check_all(&needs);
