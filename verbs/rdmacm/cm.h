@@ -84,7 +84,8 @@ enum cm_leg {
     CM_LEG_CONFIRM, /* the third leg of InfiniBand's start-up */
 };
 
-struct cm_attempt; /* defined in attempt.c */
+struct cm_attempt;    /* defined in attempt.c */
+struct cm_resolution; /* defined in resolution.c */
 
 /* A listener on one device. */
 struct cm_listening {
@@ -126,6 +127,10 @@ struct cm_id {
     struct vb_held held;             /* posts between accept and ESTABLISHED */
     uint8_t ack_timeout;             /* RDMA_OPTION_ID_ACK_TIMEOUT: ibv_query_qp shows it */
     struct cm_event outcome, end;    /* each is posted once in the id's life */
+    /* rdma_resolve_addrinfo: the last one; it has no result yet, or one that was not queried */
+    struct cm_resolution *resolution;
+    bool resolving;
+    struct rdma_addrinfo *resolved;
     struct cm_event *moving, **moving_end;
     /* of a connect request, for requests.c: the process that got it; 0: of none */
     pid_t owner;
@@ -258,6 +263,10 @@ bool cm_attempt_again(struct cm_id *id);
 /* Afterwards nothing is repeated. The state is not CONNECTING any more, or the id goes. Not in an
  * upcall, without the lock. */
 void cm_attempt_end(struct cm_id *id);
+
+/* ---- resolution.c ---- */
+/* The id goes: no event of rdma_resolve_addrinfo comes any more, and its result is freed. */
+void cm_resolution_leave(struct cm_id *id);
 
 /* ---- external.c ---- */
 /* Before the attempt: this id connects a QP of the program. */

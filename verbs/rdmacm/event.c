@@ -5,6 +5,7 @@
 #endif
 
 #include "cm.h"
+#include "later.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -78,6 +79,23 @@ void cm_event_post(struct cm_id *owner, struct cm_event *event, struct cm_id *ab
         about->ibv.channel = owner->ibv.channel;
     ual_channel_post(cm_channel_of(owner->ibv.channel)->ual, &event->item);
     pthread_mutex_unlock(&owner->lock);
+}
+
+VB_PUBLIC int rdma_write_cm_event(struct rdma_cm_id *id, enum rdma_cm_event_type event, int status,
+                                  uint64_t arg)
+{
+    VB_CALL;
+    struct cm_event *made;
+
+    if (!id || (int)event != CM_EVENT_USER)
+        return cm_fail(EINVAL);
+    CM_OWN(id, -1);
+    made = cm_event_new();
+    if (!made)
+        return cm_fail(ENOMEM);
+    memcpy(&made->ibv.param, &arg, sizeof arg); /* a member of the union in later headers */
+    cm_event_post(cm_id_of(id), made, cm_id_of(id), event, status);
+    return 0;
 }
 
 /* ---- taking ---- */
@@ -226,14 +244,25 @@ void cm_event_move(struct cm_id *id, struct rdma_event_channel *channel)
 VB_PUBLIC const char *rdma_event_str(enum rdma_cm_event_type event)
 {
     static const char *const names[] = {
-        "RDMA_CM_EVENT_ADDR_RESOLVED",   "RDMA_CM_EVENT_ADDR_ERROR",
-        "RDMA_CM_EVENT_ROUTE_RESOLVED",  "RDMA_CM_EVENT_ROUTE_ERROR",
-        "RDMA_CM_EVENT_CONNECT_REQUEST", "RDMA_CM_EVENT_CONNECT_RESPONSE",
-        "RDMA_CM_EVENT_CONNECT_ERROR",   "RDMA_CM_EVENT_UNREACHABLE",
-        "RDMA_CM_EVENT_REJECTED",        "RDMA_CM_EVENT_ESTABLISHED",
-        "RDMA_CM_EVENT_DISCONNECTED",    "RDMA_CM_EVENT_DEVICE_REMOVAL",
-        "RDMA_CM_EVENT_MULTICAST_JOIN",  "RDMA_CM_EVENT_MULTICAST_ERROR",
-        "RDMA_CM_EVENT_ADDR_CHANGE",     "RDMA_CM_EVENT_TIMEWAIT_EXIT",
+        "RDMA_CM_EVENT_ADDR_RESOLVED",
+        "RDMA_CM_EVENT_ADDR_ERROR",
+        "RDMA_CM_EVENT_ROUTE_RESOLVED",
+        "RDMA_CM_EVENT_ROUTE_ERROR",
+        "RDMA_CM_EVENT_CONNECT_REQUEST",
+        "RDMA_CM_EVENT_CONNECT_RESPONSE",
+        "RDMA_CM_EVENT_CONNECT_ERROR",
+        "RDMA_CM_EVENT_UNREACHABLE",
+        "RDMA_CM_EVENT_REJECTED",
+        "RDMA_CM_EVENT_ESTABLISHED",
+        "RDMA_CM_EVENT_DISCONNECTED",
+        "RDMA_CM_EVENT_DEVICE_REMOVAL",
+        "RDMA_CM_EVENT_MULTICAST_JOIN",
+        "RDMA_CM_EVENT_MULTICAST_ERROR",
+        "RDMA_CM_EVENT_ADDR_CHANGE",
+        "RDMA_CM_EVENT_TIMEWAIT_EXIT",
+        "RDMA_CM_EVENT_ADDRINFO_RESOLVED",
+        "RDMA_CM_EVENT_ADDRINFO_ERROR",
+        "RDMA_CM_EVENT_USER",
     };
 
     return (unsigned)event < ARRAY_SIZE(names) ? names[event] : "UNKNOWN EVENT";

@@ -108,6 +108,7 @@ VB_PUBLIC int rdma_destroy_id(struct rdma_cm_id *id)
         cm_id_take_qp(own, NULL);
     }
     cm_attempt_end(own);
+    cm_resolution_leave(own);
     if (own->conn)
         ual_conn_free(own->conn);
     own->conn = NULL;
