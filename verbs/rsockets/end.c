@@ -13,6 +13,7 @@
 #include <config.h>
 #endif
 
+#include "repoll.h"
 #include "rsockets.h"
 
 #include <unistd.h>
@@ -87,13 +88,17 @@ static void finish(struct rs_socket *socket, uint64_t deadline)
 VB_PUBLIC int rclose(int socket)
 {
     VB_CALL;
-    struct rs_socket *own = rs_table_remove(socket);
+    struct rs_socket *own;
     uint64_t ns = LINGER_NS;
 
+    if (!rs_is_rsocket(socket) && rs_repoll_close(socket))
+        return 0;
+    own = rs_table_remove(socket);
     if (!own && errno == EOPNOTSUPP)
         return close(socket);
     if (!own)
         return -1;
+    rs_repoll_forget(socket);
     own->closing = false;
     if (own->options.linger.l_onoff)
         ns = (uint64_t)own->options.linger.l_linger * CLOCK_NS_PER_S;
