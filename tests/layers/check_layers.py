@@ -121,7 +121,8 @@ OPTIONAL_LIBRARIES = [
 ] + [
     ('verbs/.libs/libibverbs.so', r'_?ibv_\w+|mult_to_ibv_rate|mbps_to_ibv_rate|vb_\w+|IBVERBS_[\w.]+|ITAL_VERBS_PRIVATE',
      r'(?:kal|it|itx)_\w+|rnicpi_provider_\w+'),
-    ('verbs/.libs/librdmacm.so', r'rdma_\w+|r[a-z]+|RDMACM_[\w.]+', r'(?:kal|it|itx)_\w+|rnicpi_provider_\w+'),
+    ('verbs/.libs/librdmacm.so', r'rdma_\w+|r[a-z]+|repoll_[a-z]+|vb_rsocket_\w+|RDMACM_[\w.]+|ITAL_VERBS_PRIVATE',
+     r'(?:kal|it|itx)_\w+|rnicpi_provider_\w+'),
     ('verbs/.libs/librspreload.so', r'[a-z]+(?:[234]|64)?|(?:close|epoll)_[a-z]+|__[a-z]+_chk', r'(?:kal|it|itx)_\w+|rnicpi_provider_\w+'),
 ]
 
