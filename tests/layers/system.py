@@ -24,6 +24,7 @@ SYMBOLS = [
       'kal/state/client': 'a client of that socket',
       'kal/report/log_sink': 'the Unix socket of syslog',
       'providers/softrdma/port': 'asks the kernel of a network interface',
+      'verbs/rdmacm/fed_stream': 'the address and the end of a stream that the program accepted and gives',
       'verbs/numbers/own_socket': 'a QP that is its own peer: no peer is there'}),
     ('the network of the host', r'getifaddrs|if_nametoindex|if_indextoname|if_nameindex|mnl_\w+',
      {'kal/host/netlink': 'rtnetlink and routes',

@@ -7,9 +7,7 @@
 #include "cm.h"
 #include "listen.h"
 
-#include <netinet/in.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 
 /* <rdma/rdma_cma.h>: on the passive side responder_resources is the number of Reads that the peer
@@ -228,21 +226,10 @@ int cm_listen_fed(struct rdma_cm_id *id, const struct sockaddr *address, int bac
 /* The listener of the device with the stream's own address; of another device, if none has it. */
 static struct cm_listening *listening_for(struct cm_id *id, int fd)
 {
-    union {
-        struct sockaddr any;
-        struct sockaddr_in four;
-        struct sockaddr_in6 six;
-    } local = { .any.sa_family = AF_UNSPEC };
-    socklen_t length = sizeof local;
+    union address local;
 
-    if (getsockname(fd, &local.any, &length))
+    if (cm_fed_stream_local(fd, &local))
         return NULL;
-    if (local.any.sa_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&local.six.sin6_addr)) {
-        struct sockaddr_in four = { .sin_family = AF_INET };
-
-        memcpy(&four.sin_addr, &local.six.sin6_addr.s6_addr[12], sizeof four.sin_addr);
-        local.four = four;
-    }
     for (uint32_t i = 0; i < id->listenings; i++)
         if (cm_context_has(id->listening[i].context, &local.any))
             return &id->listening[i];

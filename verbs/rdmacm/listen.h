@@ -3,6 +3,8 @@
 #ifndef ITAL_VERBS_RDMACM_LISTEN_H
 #define ITAL_VERBS_RDMACM_LISTEN_H
 
+#include "base/address.h"
+
 #include <rdma/rdma_cma.h>
 #include <stdbool.h>
 
@@ -20,5 +22,11 @@ int cm_listen_fed(struct rdma_cm_id *id, const struct sockaddr *address, int bac
  * follows, or, if it comes to none, RDMA_CM_EVENT_CONNECT_ERROR of the listener, once; without
  * memory, nothing. Returns 0 or an error number, such as ECONNABORTED: the peer has left. */
 int cm_listen_feed(struct rdma_cm_id *id, int fd);
+
+/* fed_stream.c. The own address of such a socket; IPv4 that is mapped into IPv6 is told as IPv4.
+ * Returns 0 or an error number. */
+int cm_fed_stream_local(int fd, union address *local);
+/* Both directions end: the peer and the id see it. The caller closes the socket. */
+void cm_fed_stream_end(int fd);
 
 #endif

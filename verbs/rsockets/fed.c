@@ -119,7 +119,7 @@ static struct rs_socket *accept_stream(struct rs_socket *socket, int stream)
             await_event(socket, deadline);
         } else if (!ended) {
             ended = true;
-            shutdown(stream, SHUT_RDWR);
+            cm_fed_stream_end(stream);
             deadline = clock_after(clock_now(), END_NS);
         } else {
             error = ECONNABORTED;
