@@ -281,6 +281,9 @@ void cm_cancel_timers(struct kal_connection *connection);
 void cm_close_stream(struct kal_connection *connection);
 /* Reports the event; releases the lock for the upcall. False: destroyed meanwhile. Lane, locked. */
 bool cm_emit(struct kal_connection *connection, struct ri_connection_event *event);
+/* A stream whose peer has asked and got no answer is reset when it is closed. Locked, or the
+ * connection is dead. */
+void cm_reset_unanswered(struct kal_connection *connection);
 /* Closes, logs one line (format NULL: none), reports FAILED. Lane, locked. */
 void cm_fail(struct kal_connection *connection, enum ri_connection_reason reason,
              const char *format, ...) __attribute__((format(printf, 3, 4)));
@@ -306,6 +309,8 @@ void cm_listener_free(struct kal_listener *listener);
 /* Copies the name, for a log line. Set A reports requests before the address is known: then it is
  * "(new)". The lock is not held. */
 const char *cm_listener_name(struct kal_listener *listener, char name[CM_NAME_ROOM]);
+/* Logs that a peer of the listener is reset for lack of memory. The lock is not held. */
+void cm_log_memory(struct kal_listener *listener);
 /* An entry has left its lists: the listener may accept again, or report a queued request. Any
  * thread. */
 void cm_listener_room(struct kal_listener *listener);
@@ -343,8 +348,6 @@ void cm_connection_end(struct kal_connection *connection);
 void cm_a_refuse(struct kal_rnic *rnic, struct ri_connection *ri, bool datagram);
 /* Set A: the next run destroys the object. Locked. */
 void cm_a_orphan(struct kal_connection *connection);
-/* A stream whose peer has asked and got no answer is reset when it is closed: see destroy.c. */
-void cm_reset_unanswered(struct kal_connection *connection);
 /* Takes the right to destroy an orphan. */
 bool cm_a_adopt(struct kal_connection *connection);
 
@@ -407,7 +410,5 @@ void cm_open_spare(struct kal_cm *cm);
 /* Begins the start-up of a connection with a stream. False: it is to be closed: the caller
  * destroys it, which resets it unless the policy denies it. The lock is not held. */
 bool cm_start_up(struct kal_listener *listener, struct kal_connection *connection);
-/* Logs that a peer of the listener is reset for lack of memory. The lock is not held. */
-void cm_log_memory(struct kal_listener *listener);
 
 #endif

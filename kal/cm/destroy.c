@@ -56,23 +56,6 @@ bool cm_a_adopt(struct kal_connection *connection)
 
 /* ---- the object ---- */
 
-/*
- * The peer has asked, and this side gives up: for lack of memory, because the program has destroyed
- * the request, or because nobody decided in time. An orderly end would be an answer: that of a peer
- * that speaks revision 1 only (S-020). A reset is none, and the active side tries again. A
- * conversion's stream is the consumer's, too, and has no second attempt.
- */
-void cm_reset_unanswered(struct kal_connection *connection)
-{
-    const struct kal_connection *c = connection;
-
-    if (c->initiator || c->conversion || c->ri || c->stream.fd < 0)
-        return;
-    if (c->state == CM_SHOWING || c->state == CM_QUEUED || c->state == CM_PENDING ||
-        c->state == CM_MOVING || c->state == CM_ACCEPTING)
-        cm_reset_on_close(&connection->stream);
-}
-
 void cm_connection_end(struct kal_connection *connection)
 {
     struct kal_connection *c = connection;

@@ -45,6 +45,21 @@ const char *cm_listener_name(struct kal_listener *listener, char name[CM_NAME_RO
     return name;
 }
 
+void cm_log_memory(struct kal_listener *listener)
+{
+    char more[80], name[CM_NAME_ROOM];
+    bool told;
+
+    pthread_mutex_lock(&listener->guard.lock);
+    told = cm_meter(&listener->memory, more, sizeof more);
+    pthread_mutex_unlock(&listener->guard.lock);
+    if (told)
+        kal_rnic_log(listener->rnic, RI_LOG_ERROR,
+                     "listener %s: out of memory, connections are reset; free memory or raise its "
+                     "limit (ulimit -v, or that of the control group)%s",
+                     cm_listener_name(listener, name), more);
+}
+
 void cm_listener_room(struct kal_listener *listener)
 {
     struct kal_listener *l = listener;

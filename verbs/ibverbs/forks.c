@@ -15,8 +15,6 @@
 
 #include <utlist.h>
 
-atomic_uint vb_forks;
-
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct vb_context *contexts; /* lock; so are their `cqs` */
 

@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
+atomic_uint vb_forks; /* forks.c counts them */
+
 /* A fork is safe without preparation: either the processor copies the data, or the provider pins
  * memory and handles forks itself. */
 int ibv_fork_init(void)

@@ -36,9 +36,10 @@ void partial_fed(struct stream *stream);
 /* Reads into the buffer, up to the end of its FPDU. Returns as llp_ops.receive. */
 ssize_t partial_fill(struct stream *stream);
 void partial_end(struct qp *qp, bool evicted);
-/* For ATTEND_STALLED, when there was nothing to read. */
+/* stall.c. For ATTEND_STALLED, when there was nothing to read. */
 void partial_check(struct qp *qp, struct stream *stream);
-void partial_stalled(struct ri_timer *timer); /* timer of stream->stall; called without rx */
+/* stall.c. Timer of stream->stall; called without rx. */
+void partial_stalled(struct ri_timer *timer);
 /* The consumer turns acknowledgements on or off (rx_ack.c). Inside tx, and under rx if there is a
  * stream. */
 void rx_set_acknowledged(struct qp *qp, bool on);

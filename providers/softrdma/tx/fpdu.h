@@ -243,7 +243,7 @@ void tx_refuse_answer(struct qp *qp, const struct inbound_read *request, uint16_
 void tx_build_responses(struct qp *qp, bool only_one);
 /* Begin an empty batch (tx_build.c). False: no memory, the stream has ended. */
 bool tx_begin_batch(struct qp *qp);
-/* Move the unsent octets of the batch to memory of its own (tx_detach.c). False: there is none, and
+/* Move the unsent octets of the batch to memory of its own (tx_memory.c). False: there is none, and
  * the connection has ended; `detail` says why. */
 bool tx_own_batch(struct qp *qp, const char *detail);
 
@@ -254,7 +254,7 @@ static inline uint8_t *tx_kept(const struct inbound_read *read)
 {
     return read->kept + (read->sent - read->kept_from);
 }
-/* They are not needed any more. */
+/* They are not needed any more (tx_memory.c). */
 void tx_drop_kept(struct qp *qp, struct inbound_read *read);
 /* The connection has ended: no answer is built any more. */
 void tx_drop_all_kept(struct qp *qp);

@@ -10,54 +10,11 @@
 #include "fpdu.h"
 #include "transmit.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 static bool touches(const struct memory_range *range, const void *octets, size_t length)
 {
     uintptr_t at = (uintptr_t)octets, start = (uintptr_t)range->memory;
 
     return length && at < start + range->length && start < at + length;
-}
-
-/* Move the unsent octets of the batch to memory of its own. False: there is none. */
-static bool own_batch(struct tx_batch *batch)
-{
-    uint8_t *own = malloc(batch->octets);
-    size_t used = 0;
-
-    if (!own)
-        return false;
-    for (uint32_t i = batch->first; i < batch->count; i++) {
-        memcpy(own + used, batch->iov[i].iov_base, batch->iov[i].iov_len);
-        used += batch->iov[i].iov_len;
-    }
-    free(batch->own);
-    batch->own = own;
-    batch->iov[0] = (struct iovec){ own, used };
-    batch->first = 0;
-    batch->count = 1;
-    return true;
-}
-
-bool tx_own_batch(struct qp *qp, const char *detail)
-{
-    const struct qp_end end = { .event = RI_EVENT_LLP_LOST,
-                                .state = RI_QPS_ERROR,
-                                .lost = true,
-                                .by_this_side = true,
-                                .detail = detail };
-
-    if (own_batch(&qp->tx.batch)) {
-        atomic_store(&qp->tx.names_source, false);
-        return true;
-    }
-    /* Nothing may follow the missing octets. */
-    batch_reset(&qp->tx.batch);
-    atomic_store(&qp->tx.error, ENOMEM);
-    qp_end(qp, &end);
-    return false;
 }
 
 static void detach_batch(struct qp *qp, const struct memory_range *range)

@@ -49,13 +49,6 @@ static bool is_unfetched(const struct qp *qp)
 
 /* --- what is kept --- */
 
-void tx_drop_kept(struct qp *qp, struct inbound_read *read)
-{
-    qp->tx.kept -= read->size - read->kept_from;
-    free(read->kept);
-    read->kept = NULL;
-}
-
 void tx_drop_all_kept(struct qp *qp)
 {
     for (uint32_t at = next_read(qp); qp->tx.kept && at != last_read(qp); at++)

@@ -4,12 +4,19 @@
  * TX_KEEPERS QPs that took memory last keep it between batches. So all but a few idle QPs have
  * none, and the few busy ones do not pass it around. A QP that needs memory takes a spare one of
  * the lane and becomes a keeper. The keeper that it replaces returns its own.
+ *
+ * Copies of what is to be sent, too: of output whose memory is released, of sources that are
+ * fetched early (tx_fetch.c).
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
 
 #include "fpdu.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 
 struct tx_memory {
     uint8_t *bounce; /* TX_BOUNCE_OCTETS; NULL: was not needed yet */
@@ -152,6 +159,52 @@ void tx_release_batch(struct qp *qp)
             return;
     }
     free_memory(memory);
+}
+
+/* Move the unsent octets of the batch to memory of its own. False: there is none. */
+static bool own_batch(struct tx_batch *batch)
+{
+    uint8_t *own = malloc(batch->octets);
+    size_t used = 0;
+
+    if (!own)
+        return false;
+    for (uint32_t i = batch->first; i < batch->count; i++) {
+        memcpy(own + used, batch->iov[i].iov_base, batch->iov[i].iov_len);
+        used += batch->iov[i].iov_len;
+    }
+    free(batch->own);
+    batch->own = own;
+    batch->iov[0] = (struct iovec){ own, used };
+    batch->first = 0;
+    batch->count = 1;
+    return true;
+}
+
+bool tx_own_batch(struct qp *qp, const char *detail)
+{
+    const struct qp_end end = { .event = RI_EVENT_LLP_LOST,
+                                .state = RI_QPS_ERROR,
+                                .lost = true,
+                                .by_this_side = true,
+                                .detail = detail };
+
+    if (own_batch(&qp->tx.batch)) {
+        atomic_store(&qp->tx.names_source, false);
+        return true;
+    }
+    /* Nothing may follow the missing octets. */
+    batch_reset(&qp->tx.batch);
+    atomic_store(&qp->tx.error, ENOMEM);
+    qp_end(qp, &end);
+    return false;
+}
+
+void tx_drop_kept(struct qp *qp, struct inbound_read *read)
+{
+    qp->tx.kept -= read->size - read->kept_from;
+    free(read->kept);
+    read->kept = NULL;
 }
 
 void tx_close(struct qp *qp)
