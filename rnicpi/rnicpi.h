@@ -174,6 +174,8 @@ enum ri_transport {
  * kernel's RDMA), so the host pins only if the configuration says so. mr_register answers ADDRESS,
  * ACCESS and NO_RESOURCES itself, as one whose CPU copies does. */
 #define RI_FEATURE_DMA_PINS (UINT64_C(1) << 36)
+/* RI_ACCESS_KEEP_KEYS. lkey and rkey of a region are one STag. */
+#define RI_FEATURE_KEEP_KEYS (UINT64_C(1) << 37)
 
 /* {limits} Limits and features. A count of optional things is 0 where there are none. */
 struct ri_rnic_attr {
@@ -551,6 +553,7 @@ enum ri_access {
     RI_ACCESS_BIND = 1u << 5,       /* windows may be bound */
     RI_ACCESS_ZERO_BASED = 1u << 6, /* addressed from 0 instead of by virtual address */
     RI_ACCESS_IO_ADDR = 1u << 7,    /* addressed from ri_mr_attr.io_addr; not with ZERO_BASED */
+    RI_ACCESS_KEEP_KEYS = 1u << 8,  /* mr_reregister only, see {mr-keep-keys} */
 };
 
 struct ri_mr_attr {
@@ -1284,9 +1287,14 @@ struct ri_privileged_ops {
     /*
      * {mr} RDMAC 9.3. Remote write and atomic need local write, remote read needs local read, else
      * INVALID_ARGUMENT. ADDRESS, ACCESS, LIMIT, NO_RESOURCES. {mr-reregister} reregister changes
-     * access (and PD when not NULL); the keys change. {mr-deregister} deregister: BUSY while
-     * windows are bound; afterwards no access of the peer or of a local request touches the memory.
-     * [kal | any | may block (pinning)]
+     * access (and PD when not NULL); the keys change. BUSY while windows are bound. {mr-keep-keys}
+     * With RI_ACCESS_KEEP_KEYS (RI_FEATURE_KEEP_KEYS; ibv_rereg_mr) the STag stays, and accesses
+     * that both the old and the new rights allow do not fail meanwhile. Afterwards none under
+     * rights that are gone touches the memory. *keys: as after mr_register. INVALID_ARGUMENT: with
+     * a PD, or the address of the first octet changes. BUSY: a window is bound, and local rights or
+     * RI_ACCESS_BIND would go. INVALID_STATE: the region was invalidated. {mr-deregister}
+     * deregister: BUSY while windows are bound; afterwards no access of the peer or of a local
+     * request touches the memory. [kal | any | may block (pinning)]
      */
     enum ri_status (*mr_register)(struct ri_pd *pd, const struct ri_mr_attr *attr,
                                   struct ri_mr_keys *keys, struct ri_mr **mr);

@@ -123,7 +123,8 @@ UAL_PUBLIC enum ual_status ual_mr_create(struct ual_pd *pd, void *addr, uint64_t
 UAL_PUBLIC enum ual_status ual_mr_create_at(struct ual_pd *pd, void *memory, void *addr,
                                             uint64_t length, uint32_t access, uint32_t flags,
                                             uint32_t shared_id, struct ual_mr **mr);
-/* New access rights and/or PD (NULL: keep); the keys change. */
+/* New access rights and/or PD (NULL: keep). The keys change, unless access has RI_ACCESS_KEEP_KEYS,
+ * which the device has to know (RI_FEATURE_KEEP_KEYS). */
 UAL_PUBLIC enum ual_status ual_mr_modify(struct ual_mr *mr, struct ual_pd *pd, uint32_t access);
 UAL_PUBLIC enum ual_status ual_mr_free(struct ual_mr *mr); /* UAL_ERR_BUSY: windows linked */
 

@@ -175,15 +175,11 @@ const struct word_bit words_wc_flags[] = {
 };
 
 const struct word_bit words_access[] = {
-    { RI_ACCESS_LOCAL_READ, "local_read" },
-    { RI_ACCESS_LOCAL_WRITE, "local_write" },
-    { RI_ACCESS_REMOTE_READ, "remote_read" },
-    { RI_ACCESS_REMOTE_WRITE, "remote_write" },
-    { RI_ACCESS_REMOTE_ATOMIC, "remote_atomic" },
-    { RI_ACCESS_BIND, "bind" },
-    { RI_ACCESS_ZERO_BASED, "zero_based" },
-    { RI_ACCESS_IO_ADDR, "io_addr" },
-    { 0, NULL },
+    { RI_ACCESS_LOCAL_READ, "local_read" },       { RI_ACCESS_LOCAL_WRITE, "local_write" },
+    { RI_ACCESS_REMOTE_READ, "remote_read" },     { RI_ACCESS_REMOTE_WRITE, "remote_write" },
+    { RI_ACCESS_REMOTE_ATOMIC, "remote_atomic" }, { RI_ACCESS_BIND, "bind" },
+    { RI_ACCESS_ZERO_BASED, "zero_based" },       { RI_ACCESS_IO_ADDR, "io_addr" },
+    { RI_ACCESS_KEEP_KEYS, "keep_keys" },         { 0, NULL },
 };
 
 const struct word_bit words_qp_flags[] = {

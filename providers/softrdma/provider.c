@@ -51,7 +51,7 @@ static const struct ri_rnic_attr attributes = {
                 RI_FEATURE_READ_INVALIDATE | RI_FEATURE_ORD_RAISE | RI_FEATURE_IRD_MODIFY |
                 RI_FEATURE_ACCESS_MODIFY | RI_FEATURE_IO_ADDR | RI_FEATURE_FAST_REGISTER |
                 RI_FEATURE_PRIVILEGED_QP | RI_FEATURE_READ_MULTI_SGE | RI_FEATURE_RNR |
-                RI_FEATURE_FUSED_IMMEDIATE | RI_FEATURE_ACKNOWLEDGE,
+                RI_FEATURE_FUSED_IMMEDIATE | RI_FEATURE_ACKNOWLEDGE | RI_FEATURE_KEEP_KEYS,
     .max_mr_length = UINT64_C(1) << 47,
     .max_message = UINT32_MAX,
     .max_send = UINT32_MAX,
@@ -83,7 +83,13 @@ static void leave_memory(struct rnic *rnic, const struct pd *pd, struct memory_r
     lanes_leave_memory(rnic, pd, tx_detach, &range);
 }
 
-static const struct rnic_ops rnic_ops = { .leave_memory = leave_memory };
+static void leave_rights(struct rnic *rnic, const struct pd *pd, struct memory_range range)
+{
+    lanes_leave_memory(rnic, pd, tx_detach_output, &range);
+}
+
+static const struct rnic_ops rnic_ops = { .leave_memory = leave_memory,
+                                          .leave_rights = leave_rights };
 
 static enum ri_status softrdma_open(const struct ri_open *open, struct ri_rnic **out)
 {

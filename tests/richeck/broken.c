@@ -412,6 +412,16 @@ static enum ri_status broken_qp_destroy(struct ri_qp *qp)
     return lower->privileged->qp_modify(qp, &error);
 }
 
+static enum ri_status broken_mr_reregister(struct ri_mr *mr, struct ri_pd *pd,
+                                           const struct ri_mr_attr *attr, struct ri_mr_keys *keys)
+{
+    struct ri_mr_attr other = *attr;
+
+    if (breaks("mr-keeps-no-keys"))
+        other.access &= ~(uint32_t)RI_ACCESS_KEEP_KEYS;
+    return lower->privileged->mr_reregister(mr, pd, &other, keys);
+}
+
 static enum ri_status broken_mr_register(struct ri_pd *pd, const struct ri_mr_attr *attr,
                                          struct ri_mr_keys *keys, struct ri_mr **mr)
 {
@@ -727,6 +737,7 @@ static void __attribute__((constructor)) load(void)
     privileged.qp_modify = broken_qp_modify;
     privileged.qp_destroy = broken_qp_destroy;
     privileged.mr_register = broken_mr_register;
+    privileged.mr_reregister = broken_mr_reregister;
     privileged.mr_deregister = broken_mr_deregister;
     privileged.mw_free = broken_mw_free;
     if (privileged.connect) {

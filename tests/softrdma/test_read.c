@@ -501,6 +501,17 @@ static void reregister_source(void)
     ck_assert_int_eq(bed.fake.privileged.mr_reregister(source.mr, NULL, &attr, &keys), RI_OK);
 }
 
+/* The STag stays, and the peer may not read any more. */
+static void forbid_reads(void)
+{
+    struct ri_mr_attr attr = {
+        .size = sizeof(attr), .access = (TESTBED_ALL & ~RI_ACCESS_REMOTE_READ) | RI_ACCESS_KEEP_KEYS
+    };
+    struct ri_mr_keys keys;
+
+    ck_assert_int_eq(bed.fake.privileged.mr_reregister(source.mr, NULL, &attr, &keys), RI_OK);
+}
+
 static struct ri_mw *window;
 
 /* The peer names the window. */
@@ -528,9 +539,9 @@ static void free_window(void)
     ck_assert_int_eq(bed.fake.privileged.mw_free(window), RI_OK);
 }
 
-/* With CRC, without, and there also the source is registered anew, or is a window. */
+/* With CRC, without, and there also the source is registered anew, is a window, or loses the right. */
 static void (*const revoke[])(void) = { deregister_source, deregister_source, reregister_source,
-                                        free_window };
+                                        free_window, forbid_reads };
 
 /* The source is revoked while its response is in progress: all three fields of the Terminate give
  * the progress. What was built before leaves as it was (X-006): copied, or, of a region without
@@ -546,6 +557,7 @@ START_TEST(C116_S058_source_revoked)
     struct tc_rng rng = tc_rng(8);
     uint8_t *before = malloc(size);
     bool copied = revoke[_i] == free_window || !_i;
+    uint16_t value = revoke[_i] == forbid_reads ? TERMINATE_R_ACCESS : TERMINATE_R_STAG;
     uint32_t got = 0;
 
     handover.crc = _i == 0;
@@ -579,9 +591,9 @@ START_TEST(C116_S058_source_revoked)
     advanced.size -= got;
     advanced.src_to += got;
     rdmap_put_read_req(header + DDP_UNTAGGED_LEN, &advanced);
-    ck_assert_uint_eq(frame.length, terminate_build_ulpdu(expected, TERMINATE_R_STAG, &cause));
+    ck_assert_uint_eq(frame.length, terminate_build_ulpdu(expected, value, &cause));
     ck_assert_mem_eq(frame.ulpdu, expected, frame.length);
-    side_expect_event(a, RI_EVENT_READ_ACCESS, TERMINATE_R_STAG);
+    side_expect_event(a, RI_EVENT_READ_ACCESS, value);
     region_free(a, &source);
     raw_close(&raw);
 }

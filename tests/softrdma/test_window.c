@@ -179,6 +179,68 @@ START_TEST(region_is_busy)
 }
 END_TEST
 
+static enum ri_status keep_keys(struct region *of, struct ri_pd *pd, uint32_t access)
+{
+    struct ri_mr_attr attr = { .size = sizeof(attr), .access = access | RI_ACCESS_KEEP_KEYS };
+
+    return bed.fake.privileged.mr_reregister(of->mr, pd, &attr, &of->keys);
+}
+
+/* Other rights under the same STag: the peer uses it before and after. What it may no longer do is
+ * refused and places nothing. */
+START_TEST(rights_change_and_the_keys_stay)
+{
+    struct region full = region_new(a, 64, LOCAL);
+    const uint32_t stag = full.keys.lkey;
+    const uint64_t to = (uintptr_t)full.octets;
+
+    ck_assert_uint_eq(full.keys.rkey, 0);
+    OK(keep_keys(&full, NULL, LOCAL | REMOTE));
+    ck_assert(full.keys.lkey == stag && full.keys.rkey == stag);
+    write_placed(&raw, 1, stag, to, "first");
+    OK(keep_keys(&full, NULL, LOCAL | RI_ACCESS_REMOTE_WRITE));
+    ck_assert(full.keys.lkey == stag && full.keys.rkey == stag);
+    write_placed(&raw, 2, stag, to, "again");
+    OK(keep_keys(&full, NULL, LOCAL | RI_ACCESS_REMOTE_READ));
+    ck_assert(full.keys.lkey == stag && full.keys.rkey == stag);
+    read_request(&raw, 3, stag, to, 5);
+    expect_response(&raw, "again", 5);
+    raw_tagged(&raw, RDMAP_WRITE, true, stag, to, "never", 5);
+    raw_expect_terminate(&raw, TERMINATE_T_STREAM);
+    side_expect_event(a, RI_EVENT_WRITE_ACCESS, TERMINATE_T_STREAM);
+    ck_assert_mem_eq(full.octets, "again", 5);
+    OK(keep_keys(&full, NULL, LOCAL));
+    ck_assert(full.keys.lkey == stag && full.keys.rkey == 0);
+    region_free(a, &full);
+    region_free(a, &region);
+}
+END_TEST
+
+/* What cannot be changed with the same keys, and that the region is as it was. */
+START_TEST(keys_that_cannot_stay_are_refused)
+{
+    struct window window = window_new(a, true);
+    const struct ri_mr_keys before = region.keys;
+
+    ck_assert_int_eq(keep_keys(&region, a->pd, BINDABLE), RI_ERR_INVALID_ARGUMENT);
+    ck_assert_int_eq(keep_keys(&region, NULL, BINDABLE | RI_ACCESS_ZERO_BASED),
+                     RI_ERR_INVALID_ARGUMENT);
+    ck_assert_int_eq(keep_keys(&region, NULL, REMOTE), RI_ERR_INVALID_ARGUMENT);
+    bind_now(a, &window, &region, 0, 10, REMOTE, false);
+    ck_assert_int_eq(keep_keys(&region, NULL, LOCAL), RI_ERR_BUSY);
+    ck_assert_int_eq(keep_keys(&region, NULL, RI_ACCESS_LOCAL_READ | RI_ACCESS_BIND), RI_ERR_BUSY);
+    ck_assert_mem_eq(&region.keys, &before, sizeof(before));
+    OK(keep_keys(&region, NULL, BINDABLE | REMOTE));
+    OK(keep_keys(&region, NULL, BINDABLE));
+    write_placed(&raw, 1, window.stag, (uintptr_t)region.octets, "window");
+    window_free(&window);
+    OK(keep_keys(&region, NULL, LOCAL));
+    unbind(a, region.keys.lkey);
+    ck_assert_int_eq(keep_keys(&region, NULL, LOCAL), RI_ERR_INVALID_STATE);
+    region_free(a, &region);
+}
+END_TEST
+
 /* The region's STag cannot be invalidated either: C-122 by the peer; a local request fails. */
 START_TEST(C122_region_with_window)
 {
@@ -328,6 +390,8 @@ int main(void)
     tcase_add_loop_test(tc, no_local_source, 0, 2);
     tc = new_case(suite, "region", open_bindable, close_fixture);
     tcase_add_loop_test(tc, region_is_busy, 0, 2);
+    tcase_add_test(tc, rights_change_and_the_keys_stay);
+    tcase_add_test(tc, keys_that_cannot_stay_are_refused);
     tcase_add_loop_test(tc, C122_region_with_window, 0, 2);
     tcase_add_loop_test(tc, C085_after_the_end, 0, 2);
     tcase_add_test(tc, qp_destroy_unbinds);

@@ -405,6 +405,39 @@ START_TEST(a_wrong_key_ends_the_connection)
 }
 END_TEST
 
+static int change_rights(int access)
+{
+    return ibv_rereg_mr(b->mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, access);
+}
+
+static void write_value(uint8_t value)
+{
+    struct ibv_sge sge;
+    struct ibv_send_wr wr = remote(IBV_WR_RDMA_WRITE, &sge, 0, 100);
+
+    memset(a->memory, value, 100);
+    pair_do(a, &wr);
+    ck_assert(tc_until(placed(99) == value, PAIR_MS));
+}
+
+/* As with an adapter, the peer goes on with the rkey that it was told. */
+START_TEST(other_rights_keep_the_keys)
+{
+    const uint32_t lkey = b->mr->lkey, rkey = b->mr->rkey;
+    struct ibv_sge sge;
+    struct ibv_send_wr wr = remote(IBV_WR_RDMA_READ, &sge, 0, 64), *bad;
+
+    write_value(0x51);
+    ck_assert_int_eq(change_rights(IBV_ACCESS_LOCAL_WRITE), 0);
+    ck_assert(b->mr->lkey == lkey && b->mr->rkey == rkey);
+    ck_assert_int_eq(change_rights(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE), 0);
+    ck_assert(b->mr->lkey == lkey && b->mr->rkey == rkey);
+    write_value(0x52);
+    ck_assert_int_eq(ibv_post_send(a->qp, &wr, &bad), 0);
+    ck_assert_int_eq(pair_completion(a->cq).status, IBV_WC_REM_ACCESS_ERR);
+}
+END_TEST
+
 /* --- windows --- */
 
 static struct ibv_mw_bind_info bind_info(uint32_t offset, uint32_t length)
@@ -708,18 +741,18 @@ int main(void)
     TCase *shared = tc_case(suite, "shared", set_up_shared, tear_down);
     TCase *extended = tc_case(suite, "extended", set_up_extended, tear_down);
 
-    tc_add_tests(plain, a_send_fills_the_receive, a_long_list_arrives_in_order,
-                 many_completions_are_taken_by_one_poll,
-                 a_full_queue_names_the_request_that_it_refused, a_wrong_request_ends_its_list,
-                 inline_data_is_taken_by_the_post, inline_data_beyond_the_room_is_refused,
-                 a_write_places_and_a_read_fetches, a_region_is_addressed_by_its_iova,
-                 a_region_is_addressed_from_0, atomics_return_what_was_there,
-                 an_atomic_uses_eight_octets_of_a_longer_element,
-                 an_atomic_on_an_unaligned_word_is_an_invalid_request,
-                 a_write_with_immediate_takes_a_receive, a_wrong_key_ends_the_connection,
-                 a_window_of_type_1_is_bound_by_call, a_window_of_type_2_is_bound_by_request,
-                 a_send_invalidates_a_window, a_reset_forgets_and_the_qp_connects_again,
-                 an_extended_cq_is_read_member_by_member);
+    tc_add_tests(
+        plain, a_send_fills_the_receive, a_long_list_arrives_in_order,
+        many_completions_are_taken_by_one_poll, a_full_queue_names_the_request_that_it_refused,
+        a_wrong_request_ends_its_list, inline_data_is_taken_by_the_post,
+        inline_data_beyond_the_room_is_refused, a_write_places_and_a_read_fetches,
+        a_region_is_addressed_by_its_iova, a_region_is_addressed_from_0,
+        atomics_return_what_was_there, an_atomic_uses_eight_octets_of_a_longer_element,
+        an_atomic_on_an_unaligned_word_is_an_invalid_request,
+        a_write_with_immediate_takes_a_receive, a_wrong_key_ends_the_connection,
+        other_rights_keep_the_keys, a_window_of_type_1_is_bound_by_call,
+        a_window_of_type_2_is_bound_by_request, a_send_invalidates_a_window,
+        a_reset_forgets_and_the_qp_connects_again, an_extended_cq_is_read_member_by_member);
     tc_add_tests(shared, a_shared_queue_serves_its_qps, two_kinds_of_events_of_one_qp_are_told);
     tc_add_tests(extended, requests_are_built_call_by_call,
                  an_atomic_call_uses_eight_octets_of_a_longer_element,

@@ -379,6 +379,29 @@ static void mr_changes(void)
     EXPECT(!other.rkey, "rkey is not 0 although no remote right was asked for");
 }
 
+static void mr_keeps_keys(void)
+{
+    struct ri_mr_attr attr = { .size = sizeof(attr),
+                               .access = RI_ACCESS_LOCAL_READ | RI_ACCESS_KEEP_KEYS,
+                               .context = &place,
+                               .addr = octets,
+                               .length = 100 };
+    struct ri_mr_keys keys, other = { 0, 1 };
+    struct ri_mr *mr;
+
+    bed_open();
+    bed_need(RI_FEATURE_KEEP_KEYS, "RI_FEATURE_KEEP_KEYS");
+    EXPECT_STATUS(register_as(octets, 100, all_access(), &keys, &mr), RI_OK);
+    EXPECT(keys.lkey == keys.rkey, "lkey and rkey are two STags");
+    EXPECT_STATUS(bed.control.mr_reregister(mr, NULL, &attr, &other), RI_OK);
+    EXPECT(keys.lkey == other.lkey, "the lkey is another one");
+    EXPECT(!other.rkey, "rkey is not 0 although no remote right was asked for");
+    attr.access = all_access() | RI_ACCESS_KEEP_KEYS;
+    EXPECT_STATUS(bed.control.mr_reregister(mr, NULL, &attr, &other), RI_OK);
+    EXPECT(keys.lkey == other.lkey && keys.rkey == other.rkey, "the keys are others");
+    EXPECT_STATUS(bed.control.mr_reregister(mr, bed.pd, &attr, &other), RI_ERR_INVALID_ARGUMENT);
+}
+
 /* ---- windows, SRQs ---- */
 
 static void mw_lives(void)
@@ -496,6 +519,7 @@ const struct check object_checks[] = {
     { "mr-limit", "limits", "a region beyond max_mr_length is refused", mr_limit, 0, NULL },
     { "mr-reregister", "mr-reregister", "another registration has other keys", mr_changes, 0,
       NULL },
+    { "mr-keep-keys", "mr-keep-keys", "other rights, the same keys", mr_keeps_keys, 0, NULL },
     { "stag-unique", "stag-unique", "no two regions share the upper 24 bits", keys_differ, 0,
       NULL },
     { "stag-random", "stag-random", "keys do not follow from each other", keys_are_random, 0,

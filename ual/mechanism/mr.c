@@ -228,7 +228,9 @@ enum ual_status ual_mr_modify(struct ual_mr *mr, struct ual_pd *pd, uint32_t acc
     if (status != UAL_OK)
         return status;
     take_keys(mr);
-    mr->access = access;
+    mr->access = access & ~(uint32_t)RI_ACCESS_KEEP_KEYS;
+    if (access & RI_ACCESS_KEEP_KEYS)
+        return UAL_OK; /* completions name it as before */
     ual_link_remove(link_of(mr));
     if (ual_link_add(link_of(mr), mr->lkey, mr->addr != NULL) != UAL_OK)
         kal_log(RI_LOG_WARNING, "%s: out of memory: completions will not name a memory region",

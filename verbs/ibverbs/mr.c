@@ -69,10 +69,17 @@ static int create(struct vb_pd *pd, void *addr, size_t length, uint64_t iova, un
                                          ri | RI_ACCESS_IO_ADDR, 0, 0, mr));
 }
 
+static bool can_keep_keys(const struct vb_mr *mr)
+{
+    return ual_device_attr(mr->ual->object.device)->features & RI_FEATURE_KEEP_KEYS;
+}
+
+/* The rkey of a region that peers may not use has to be known, too, if ibv_rereg_mr can give them
+ * rights without another key. */
 static void describe(struct vb_mr *mr)
 {
     mr->ibv.lkey = mr->ual->lkey;
-    mr->ibv.rkey = mr->ual->rkey;
+    mr->ibv.rkey = can_keep_keys(mr) ? mr->ual->lkey : mr->ual->rkey;
     mr->ibv.handle = vb_slot_of(mr->ual->object.handle);
 }
 
@@ -183,11 +190,16 @@ static int change(struct vb_mr *mr, int flags, struct vb_pd *pd, unsigned int ac
     uint32_t kept = mr->ual->access & (RI_ACCESS_ZERO_BASED | RI_ACCESS_IO_ADDR);
     uint32_t ri = mr->ual->access;
     int error = flags & IBV_REREG_MR_CHANGE_ACCESS ? vb_access(access, &ri) : 0;
+    enum ual_status status = UAL_ERR_INVALID_STATE;
 
     if (error)
         return error;
-    return memory_errno(
-        ual_mr_modify(mr->ual, flags & IBV_REREG_MR_CHANGE_PD ? pd->ual : NULL, ri | kept));
+    if (flags == IBV_REREG_MR_CHANGE_ACCESS && can_keep_keys(mr) &&
+        !(ri & RI_ACCESS_ZERO_BASED & ~kept))
+        status = ual_mr_modify(mr->ual, NULL, ri | kept | RI_ACCESS_KEEP_KEYS);
+    if (status == UAL_ERR_INVALID_STATE) /* also one that was invalidated gets other keys */
+        status = ual_mr_modify(mr->ual, flags & IBV_REREG_MR_CHANGE_PD ? pd->ual : NULL, ri | kept);
+    return memory_errno(status);
 }
 
 static bool is_valid(const struct vb_mr *mr, int flags, const struct ibv_pd *pd, const void *addr,

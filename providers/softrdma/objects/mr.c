@@ -288,28 +288,81 @@ bool mr_fast_register(struct qp *qp, const struct wqe *wqe)
 
 /* --- by a verb --- */
 
-/* The new entry is made first, so that a failure leaves the region unchanged. The caller gets
- * the new keys on success only. */
-enum ri_status softrdma_mr_reregister(struct ri_mr *base, struct ri_pd *new_pd,
-                                      const struct ri_mr_attr *attr, struct ri_mr_keys *keys)
+/* Rights that bound windows may need. A window's own remote rights do not come from its region. */
+#define WINDOW_RIGHTS (RI_ACCESS_LOCAL_READ | RI_ACCESS_LOCAL_WRITE | RI_ACCESS_BIND)
+
+/* Under the entry's lock, so that no window is bound by rights that go. */
+static enum ri_status check_new_rights(const struct mr *mr, const struct ri_mr_attr *attr,
+                                       uint32_t gone)
 {
-    struct mr *mr = container_of(base, struct mr, base);
-    struct pd *pd = new_pd ? container_of(new_pd, struct pd, base) : mr->pd;
+    const struct stag_entry *entry = mr->entry;
+
+    if (entry->state != STAG_IS_VALID)
+        return RI_ERR_INVALID_STATE;
+    if (first_offset(mr, attr) != entry->base)
+        return RI_ERR_INVALID_ARGUMENT;
+    return entry->bound && (gone & WINDOW_RIGHTS) ? RI_ERR_BUSY : RI_OK;
+}
+
+/* Waits until no access under these rights is left. `users` are answers to Reads and atomics; other
+ * rights do not wait for them, because those that are still allowed come without end. */
+static void leave_rights(const struct mr *mr, uint32_t gone)
+{
+    const struct memory_range range = { mr->entry->memory, mr->entry->length };
+
+    if (gone & (RI_ACCESS_REMOTE_READ | RI_ACCESS_REMOTE_ATOMIC))
+        stag_wait_users(mr->entry);
+    if (gone & RI_ACCESS_LOCAL_READ)
+        mr->rnic->ops->leave_memory(mr->rnic, mr->pd, range);
+    else
+        mr->rnic->ops->leave_rights(mr->rnic, mr->pd, range);
+}
+
+/* The entry stays VALID, so an access that old and new rights allow finds it at any time. */
+static enum ri_status keep_keys(struct mr *mr, const struct ri_mr_attr *attr,
+                                struct ri_mr_keys *keys)
+{
+    struct stag_entry *entry = mr->entry;
+    enum ri_status status;
+    uint32_t gone;
+
+    spinlock_lock(&entry->lock);
+    gone = atomic_load(&entry->access) & ~attr->access;
+    status = check_new_rights(mr, attr, gone);
+    if (status == RI_OK) {
+        atomic_store(&entry->access, attr->access);
+        keys->lkey = entry->name;
+        keys->rkey = attr->access & REMOTE_RIGHTS ? entry->name : 0;
+    }
+    spinlock_unlock(&entry->lock);
+    if (status == RI_OK && gone)
+        leave_rights(mr, gone);
+    return status;
+}
+
+static enum ri_status check_reregister(const struct mr *mr, const struct pd *pd,
+                                       const struct ri_mr_attr *attr)
+{
     enum ri_status status = check_access(attr->access);
-    struct stag_entry *entry;
-    struct ri_mr_keys new_keys;
 
     if (status != RI_OK)
         return status;
-    if (pd->rnic != mr->rnic)
+    if (pd && pd->rnic != mr->rnic)
         return RI_ERR_INVALID_ARGUMENT;
     if (mr->pages)
         return RI_ERR_NOT_SUPPORTED; /* requests register it, with their own keys */
     status = check_memory(mr->addr, mr->length, attr->access);
-    if (status == RI_OK)
-        status = check_io_addr(attr, mr->length);
-    if (status != RI_OK)
-        return status;
+    return status == RI_OK ? check_io_addr(attr, mr->length) : status;
+}
+
+/* The new entry is made first, so that a failure leaves the region unchanged. The caller gets
+ * the new keys on success only. */
+static enum ri_status change_keys(struct mr *mr, struct pd *pd, const struct ri_mr_attr *attr,
+                                  struct ri_mr_keys *keys)
+{
+    struct stag_entry *entry;
+    struct ri_mr_keys new_keys;
+
     entry = new_entry(mr, pd, attr, &new_keys);
     if (!entry)
         return RI_ERR_NO_RESOURCES;
@@ -327,6 +380,24 @@ enum ri_status softrdma_mr_reregister(struct ri_mr *base, struct ri_pd *new_pd,
         mr->pd = pd;
     }
     return RI_OK;
+}
+
+enum ri_status softrdma_mr_reregister(struct ri_mr *base, struct ri_pd *new_pd,
+                                      const struct ri_mr_attr *attr, struct ri_mr_keys *keys)
+{
+    struct mr *mr = container_of(base, struct mr, base);
+    struct pd *pd = new_pd ? container_of(new_pd, struct pd, base) : NULL;
+    bool keeps = attr->access & RI_ACCESS_KEEP_KEYS;
+    struct ri_mr_attr asked = *attr;
+    enum ri_status status;
+
+    if (keeps && pd)
+        return RI_ERR_INVALID_ARGUMENT;
+    asked.access &= ~(uint32_t)RI_ACCESS_KEEP_KEYS;
+    status = check_reregister(mr, pd, &asked);
+    if (status != RI_OK)
+        return status;
+    return keeps ? keep_keys(mr, &asked, keys) : change_keys(mr, pd ? pd : mr->pd, &asked, keys);
 }
 
 enum ri_status softrdma_mr_deregister(struct ri_mr *base)

@@ -119,6 +119,9 @@ struct rnic_ops {
      * PD's QPs names the memory. An empty range: no output can name it. No lock held, not from
      * inside tx. */
     void (*leave_memory)(struct rnic *rnic, const struct pd *pd, struct memory_range range);
+    /* The same for rights that an STag has lost, where local reads stay allowed: a message under
+     * way that reads the memory goes on. */
+    void (*leave_rights)(struct rnic *rnic, const struct pd *pd, struct memory_range range);
 };
 
 struct rnic {

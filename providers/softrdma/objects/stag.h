@@ -9,7 +9,8 @@
  *      ^---------------------- nobody uses it any more (invalidate_quiet) ---------------------'
  *
  * An entry keeps its name, the STag that it goes by, in every state. What a REVOKED entry says may
- * still be read: only an INVALID one is filled anew. States change under the entry's lock, a
+ * still be read: only an INVALID one is filled anew. Of a VALID region `access` alone may change
+ * (softrdma_mr_reregister, RI_ACCESS_KEEP_KEYS). States and rights change under the entry's lock, a
  * window's before its region's.
  */
 #ifndef ITAL_SOFTRDMA_STAG_H
@@ -129,7 +130,8 @@ static inline enum stag_result stag_check_entry(struct stag_entry *entry, uint32
         return STAG_INVALID;
     if (atomic_load_explicit(&entry->scope, memory_order_relaxed) != scope)
         return STAG_PD;
-    if ((atomic_load_explicit(&entry->access, memory_order_relaxed) & access) != access)
+    /* Rights may go in place: who takes them then waits for this pass or user. */
+    if ((atomic_load(&entry->access) & access) != access)
         return STAG_ACCESS;
     /* No entry passes 2^64, so a TO before the entry gives a large offset. */
     offset = to - entry->base;

@@ -199,6 +199,8 @@ bool tx_fetch(struct qp *qp);
 void tx_stop(struct qp *qp);
 /* The memory is about to be released: nothing reads it after the return. Not from inside. */
 void tx_detach(struct qp *qp, void *range);
+/* The same of output that is built. A message under way goes on. */
+void tx_detach_output(struct qp *qp, void *range);
 /* Copy of the output that was built and not accepted by the socket, followed by a Terminate if
  * one is wanted. Under tx. NULL with *length 0: there is none (or no memory). */
 uint8_t *tx_take_tail(struct qp *qp, size_t *length);

@@ -41,21 +41,39 @@ static void detach_message(struct qp *qp, const struct memory_range *range)
             qp->tx.source_gone = true;
 }
 
+static bool may_detach(const struct qp *qp)
+{
+    return qp->stream && !qp->tx.stopped;
+}
+
 static void detach_inside(struct qp *qp, const struct memory_range *range)
 {
-    if (!qp->stream || qp->tx.stopped)
+    if (!may_detach(qp))
         return;
     detach_batch(qp, range);
     detach_message(qp, range);
+}
+
+static void leave_and_run(struct qp *qp)
+{
+    tx_leave(qp);
+    tx_run(qp);
+    qp_deliver(qp);
 }
 
 void tx_detach(struct qp *qp, void *range)
 {
     tx_enter(qp);
     detach_inside(qp, range);
-    tx_leave(qp);
-    tx_run(qp);
-    qp_deliver(qp);
+    leave_and_run(qp);
+}
+
+void tx_detach_output(struct qp *qp, void *range)
+{
+    tx_enter(qp);
+    if (may_detach(qp))
+        detach_batch(qp, range);
+    leave_and_run(qp);
 }
 
 /* Leaves tx without the work that other threads left meanwhile: it may end the connection, which
