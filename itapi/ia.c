@@ -353,7 +353,8 @@ it_status_t itx_wire_name(it_ia_handle_t ia_handle, const char **name)
     return IT_SUCCESS;
 }
 
-it_status_t itx_hardware(it_ia_handle_t ia_handle, size_t spigot_id, struct itx_hardware *hardware)
+it_status_t itx_hardware(it_ia_handle_t ia_handle, size_t spigot_id,
+                         struct itx_hardware_attr *hardware)
 {
     CALL();
     SANITIZER_OUTPUT(hardware);
@@ -375,10 +376,10 @@ it_status_t itx_hardware(it_ia_handle_t ia_handle, size_t spigot_id, struct itx_
     status = ual_device_port(ia, &port);
     if (status != UAL_OK)
         return itapi_status(status);
-    *hardware = (struct itx_hardware){ .size = sizeof(*hardware),
-                                       .link_speed = port.link_speed,
-                                       .link_width = port.link_width,
-                                       .numa_node = (int32_t)attr->numa_node_plus_one - 1 };
+    *hardware = (struct itx_hardware_attr){ .size = sizeof(*hardware),
+                                            .link_speed = port.link_speed,
+                                            .link_width = port.link_width,
+                                            .numa_node = (int32_t)attr->numa_node_plus_one - 1 };
     memcpy(hardware->node_guid, attr->node_guid, sizeof(hardware->node_guid));
     memcpy(hardware->port_guid, port.port_guid, sizeof(hardware->port_guid));
     memcpy(hardware->pci_address, attr->pci_address, sizeof(hardware->pci_address));

@@ -115,7 +115,7 @@ ITAPI_PUBLIC it_status_t itx_wire_name(it_ia_handle_t ia_handle, const char **na
 
 /* Where the device behind an Interface is, and the link of one spigot. The Consumer sets `size` to
  * that of the structure; the library writes no more, and clears what it does not know. */
-struct itx_hardware {
+struct itx_hardware_attr {
     size_t size;
     uint8_t node_guid[8]; /* EUI-64 in network order; zeros: none */
     uint8_t port_guid[8]; /* of the spigot; likewise */
@@ -128,7 +128,7 @@ struct itx_hardware {
 /* Fills in *hardware. May block, as it_ia_query does. Errors: INVALID_IA, FAULT, INVALID_SPIGOT,
  * INVALID_LENGTH (size is less than that of this version), IA_CATASTROPHE, RESOURCES. */
 ITAPI_PUBLIC it_status_t itx_hardware(it_ia_handle_t ia_handle, size_t spigot_id,
-                                      struct itx_hardware *hardware);
+                                      struct itx_hardware_attr *hardware);
 
 /* ------------------------------------------------------------------------------------------------
  * Counters

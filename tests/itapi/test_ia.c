@@ -477,7 +477,7 @@ END_TEST
 START_TEST(hardware_is_told)
 {
     struct node node;
-    struct itx_hardware hardware = { .size = sizeof(hardware) }, shorter = { .size = 8 };
+    struct itx_hardware_attr hardware = { .size = sizeof(hardware) }, shorter = { .size = 8 };
 
     node_open(&node, IFACE);
     memset(hardware.pci_address, 'x', sizeof(hardware.pci_address));

@@ -184,7 +184,10 @@ START_TEST(device_memory_is_copied_and_written_by_a_peer)
     ck_assert_int_eq(ibv_memcpy_from_dm(octets, dm, LENGTH, LENGTH), 0);
     ck_assert_uint_eq(octets[LENGTH - 1], 0x5a);
     ck_assert_int_eq(ibv_memcpy_to_dm(dm, LENGTH + 1, octets, LENGTH), EINVAL);
-    ck_assert_int_eq(ibv_memcpy_from_dm(octets, dm, UINT64_MAX, 2), EINVAL);
+    ck_assert_int_eq(ibv_memcpy_from_dm(octets, dm, UINT64_MAX - 3, 4), EINVAL);
+    ck_assert_int_eq(ibv_memcpy_from_dm(octets, dm, 2, 4),
+                     EINVAL); /* not at a word of four octets */
+    ck_assert_int_eq(ibv_memcpy_to_dm(dm, 4, octets, 6), EINVAL);
     refused(ibv_reg_dm_mr(pair.pd, dm, LENGTH, LENGTH + 1, ALL | IBV_ACCESS_ZERO_BASED), EINVAL);
     refused(ibv_reg_dm_mr(pair.pd, dm, 0, LENGTH, ALL), EINVAL);
     ck_assert_int_eq(ibv_dereg_mr(mr), 0);

@@ -190,7 +190,7 @@ static void hardware(struct list *list, it_ia_handle_t ia, const it_ia_info_t *i
         { "spigot[0].port_guid", "spigot[0].link_speed", "spigot[0].link_width" },
         { "spigot[1].port_guid", "spigot[1].link_speed", "spigot[1].link_width" },
     };
-    struct itx_hardware found = { .size = sizeof(found) };
+    struct itx_hardware_attr found = { .size = sizeof(found) };
     struct attribute *attribute;
 
     for (size_t i = 0; i < info->num_spigots && i < 2; i++) {

@@ -24,11 +24,17 @@ static bool is_within(const struct vb_dm *dm, uint64_t offset, size_t length)
     return offset <= dm->length && length <= dm->length - offset;
 }
 
+/* Adapters copy words of four octets; programs of theirs are told here, too. */
+static bool may_copy(const struct vb_dm *dm, uint64_t offset, size_t length)
+{
+    return !(offset % 4) && !(length % 4) && is_within(dm, offset, length);
+}
+
 static int copy_to(struct ibv_dm *ibv, uint64_t offset, const void *from, size_t length)
 {
     struct vb_dm *dm = (struct vb_dm *)ibv;
 
-    if (!is_within(dm, offset, length))
+    if (!may_copy(dm, offset, length))
         return EINVAL;
     memcpy(dm->addr + offset, from, length);
     return 0;
@@ -38,7 +44,7 @@ static int copy_from(void *to, struct ibv_dm *ibv, uint64_t offset, size_t lengt
 {
     struct vb_dm *dm = (struct vb_dm *)ibv;
 
-    if (!is_within(dm, offset, length))
+    if (!may_copy(dm, offset, length))
         return EINVAL;
     memcpy(to, dm->addr + offset, length);
     return 0;
