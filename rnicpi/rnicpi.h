@@ -431,8 +431,8 @@ enum ri_wc_flags {
 
 /* {wc} Work completion, 64 octets. opcode, byte_len and RI_WC_NOTIFY are right for every opcode and
  * also for errors (byte_len 0 then). A provider whose hardware does not report them keeps a
- * shadow ring. {wc-once} A request that was accepted completes once at most: a program may reuse its
- * cookie, and what it stands for, when it has polled the completion. */
+ * shadow ring. {wc-once} A request that was accepted completes once at most: a program may reuse
+ * its cookie, and what it stands for, when it has polled the completion. */
 struct ri_wc {
     void *context;     /* of the QP */
     uint64_t cookie;   /* of the request */
@@ -1025,9 +1025,9 @@ struct ri_host {
                 va_list args);
 
     /* {pin} Pin or unpin pages for DMA other than those of regions: the host pins regions itself,
-     * before mr_register, if the provider has RI_FEATURE_DMA without RI_FEATURE_DMA_PINS. Overlapping ranges nest. Providers
-     * without that feature do not call it. RI_ERR_NO_RESOURCES: over RLIMIT_MEMLOCK or the
-     * quota. May block. */
+     * before mr_register, if the provider has RI_FEATURE_DMA without RI_FEATURE_DMA_PINS.
+     * Overlapping ranges nest. Providers without that feature do not call it. RI_ERR_NO_RESOURCES:
+     * over RLIMIT_MEMLOCK or the quota. May block. */
     enum ri_status (*pin)(const struct ri_host *host, void *addr, uint64_t length, bool writable);
     void (*unpin)(const struct ri_host *host, void *addr, uint64_t length);
 
@@ -1327,8 +1327,9 @@ struct ri_privileged_ops {
      * came by connection_request is one connection: accept it or reject it, and destroy it in any
      * case. qp is an IDLE QP of the same RNIC, never NULL, and belongs to the connection from RI_OK
      * until one of the two is destroyed. A provider without IPv6 answers UNREACHABLE to an address
-     * of that family, also to listen at ::, and the host asks for the IPv4 wildcard next. Errors: INVALID_ARGUMENT, INVALID_STATE, LIMIT (private
-     * data, depths), ADDRESS_IN_USE, UNREACHABLE, PERMISSION, NO_RESOURCES. [kal | any | no]
+     * of that family, also to listen at ::, and the host asks for the IPv4 wildcard next. Errors:
+     * INVALID_ARGUMENT, INVALID_STATE, LIMIT (private data, depths), ADDRESS_IN_USE, UNREACHABLE,
+     * PERMISSION, NO_RESOURCES. [kal | any | no]
      */
     enum ri_status (*connection_create)(struct ri_rnic *rnic, void *context,
                                         struct ri_connection **connection);

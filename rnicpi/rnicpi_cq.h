@@ -10,8 +10,7 @@
 #define RNICPI_CQ_H
 
 #ifdef __cplusplus
-#error \
-    "rnicpi_cq.h is C only: it has atomic members. From C++ include rnicpi.h, and call this from C."
+#error "rnicpi_cq.h is C only (atomic members): from C++ include rnicpi.h, call this from C."
 #endif
 
 #include <pthread.h>

@@ -24,8 +24,7 @@
 #define RNICPI_MEM_H
 
 #ifdef __cplusplus
-#error \
-    "rnicpi_mem.h is C only: it has atomic members. From C++ include rnicpi.h, and call this from C."
+#error "rnicpi_mem.h is C only (atomic members): from C++ include rnicpi.h, call this from C."
 #endif
 
 #include "rnicpi.h"

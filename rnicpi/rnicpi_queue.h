@@ -20,8 +20,7 @@
 #define RNICPI_QUEUE_H
 
 #ifdef __cplusplus
-#error \
-    "rnicpi_queue.h is C only: it has atomic members. From C++ include rnicpi.h, and call this from C."
+#error "rnicpi_queue.h is C only (atomic members): from C++ include rnicpi.h, call this from C."
 #endif
 
 #include "rnicpi.h"

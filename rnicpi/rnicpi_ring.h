@@ -11,8 +11,7 @@
 #define RNICPI_RING_H
 
 #ifdef __cplusplus
-#error \
-    "rnicpi_ring.h is C only: it has atomic members. From C++ include rnicpi.h, and call this from C."
+#error "rnicpi_ring.h is C only (atomic members): from C++ include rnicpi.h, call this from C."
 #endif
 
 #include <stdatomic.h>

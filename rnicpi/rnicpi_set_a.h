@@ -23,8 +23,7 @@
 #define RNICPI_SET_A_H
 
 #ifdef __cplusplus
-#error \
-    "rnicpi_set_a.h is C only: it has atomic members. From C++ include rnicpi.h, and call this from C."
+#error "rnicpi_set_a.h is C only (atomic members): from C++ include rnicpi.h, call this from C."
 #endif
 
 #include <sys/queue.h>

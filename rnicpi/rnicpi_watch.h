@@ -19,8 +19,7 @@
 #define RNICPI_WATCH_H
 
 #ifdef __cplusplus
-#error \
-    "rnicpi_watch.h is C only: it has atomic members. From C++ include rnicpi.h, and call this from C."
+#error "rnicpi_watch.h is C only (atomic members): from C++ include rnicpi.h, call this from C."
 #endif
 
 #include <stdatomic.h>

@@ -24,8 +24,8 @@ struct ual_option {
 };
 /* From here on the process keeps its configuration and what it found out about providers, which
  * otherwise go with the last device and are read, and warned about, again with the next. Another
- * status than UAL_OK: there is nothing usable, and the log says why; another call of this kind would
- * say it again. */
+ * status than UAL_OK: there is nothing usable, and the log says why; another call of this kind
+ * would say it again. */
 UAL_PUBLIC enum ual_status ual_keep(void);
 UAL_PUBLIC enum ual_status ual_interface_list(void (*fn)(const struct ual_interface *, void *),
                                               void *arg);

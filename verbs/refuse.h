@@ -33,7 +33,8 @@ VB_PUBLIC int vb_refused(const char *call, atomic_bool *told);
         (void)error;                                 \
         return value;                                \
     }
-/* The same call in an older version of the library, which no program that is linked today asks for. */
+/* The same call in an older version of the library, which no program that is linked today asks
+ * for. */
 #define VB_REFUSE_OLD(refuse, name, version) \
     refuse(name##_old) __asm__(".symver " #name "_old," #name "@" #version);
 /* Returns an error number. */

@@ -151,7 +151,8 @@ enum kal_status kal_service_reply(struct kal_connection *connection,
 }
 
 /* No reason for a warning: connections or datagrams are not for this qualifier, and ual asks for
- * both; or the provider has no IPv6, and whoever wants every address asks for those of IPv4 next. */
+ * both; or the provider has no IPv6, and whoever wants every address asks for those of IPv4
+ * next. */
 static bool is_expected(enum ri_status status, const struct ri_listen_param *param)
 {
     return status == RI_ERR_NOT_SUPPORTED ||

@@ -111,7 +111,8 @@ void kald_say(int priority, const char *format, ...) __attribute__((format(print
 bool kald_closing_prepare(struct kald *kald);
 /* The client's next message has a descriptor: it may not be received. */
 bool kald_brings_descriptor(const struct kald *kald, int socket);
-/* Closes the socket of a client, of which messages may be unread. Never waits for what they bring. */
+/* Closes the socket of a client, of which messages may be unread. Never waits for what they
+ * bring. */
 void kald_close(struct kald *kald, int socket);
 /* After SIGCHLD. */
 void kald_children_ended(struct kald *kald);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The parts of the log: log.c makes lines, log_head.c their heads in files, log_rate.c limits them by cause, log_ring.c keeps them
- * until log_sink.c has written them. Lock order, both leaves: rate, ring. No system call is made
- * under either.
+ * The parts of the log: log.c makes lines, log_head.c their heads in files, log_rate.c limits them
+ * by cause, log_ring.c keeps them until log_sink.c has written them. Lock order, both leaves:
+ * rate, ring. No system call is made under either.
  */
 #ifndef ITAL_KAL_LOG_PRIVATE_H
 #define ITAL_KAL_LOG_PRIVATE_H
@@ -47,7 +47,8 @@ size_t log_head(char *line, size_t size, uint64_t wall);
 
 /* ---- log_ring.c: waiting lines, and the thread that writes for the lanes ---- */
 
-/* Adds a line with its newline, behind its head; if there is no room it is only counted. Never blocks. */
+/* Adds a line with its newline, behind its head; if there is no room it is only counted. Never
+ * blocks. */
 void log_ring_push(enum ri_log_level level, const char *line, size_t length);
 /* Writes lines to the sink, as far as it takes them, and a ring's worth at most. False: lines are
  * left, and the thread is to be woken. Not in a lane. */
@@ -57,8 +58,8 @@ bool log_ring_drain(void);
 typedef uint64_t (*log_turn_fn)(uint64_t now);
 /* Wakes the thread, or starts it with this turn function. Never blocks. */
 void log_ring_wake(log_turn_fn turn);
-/* Replaces and closes the sink, however much others log. Lines that the old sink has not taken go to
- * the new one. As log_ring_drain. */
+/* Replaces and closes the sink, however much others log. Lines that the old sink has not taken go
+ * to the new one. As log_ring_drain. */
 bool log_ring_set_sink(const struct log_sink *sink);
 /* Ends the thread; writes what the sink takes. */
 void log_ring_stop(void);
@@ -76,8 +77,9 @@ void log_recent_forget(void); /* in a forked child; stores only */
 /* ---- log_rate.c: the rate limit of a cause ---- */
 
 /* True: write this line. The cause is the address `key`, usually that of the format, together with
- * the prefix. An error or warning that equals one of its newest lines is not written. *first: this cause is suppressed from now on, and the caller has log_rate_turn called
- * when its time is over. */
+ * the prefix. An error or warning that equals one of its newest lines is not written. *first: this
+ * cause is suppressed from now on, and the caller has log_rate_turn called when its time is
+ * over. */
 bool log_rate_admit(const char *key, const char *prefix, enum ri_log_level level, const char *line,
                     size_t length, uint64_t now, bool *first);
 /* A log_turn_fn: adds "n more" for causes whose time is over. Returns when the next one's time is

@@ -192,8 +192,8 @@ static bool expand(char out[PATH_MAX], const char *path)
     return false;
 }
 
-/* O_CREAT only where it is missing: with it, sysctl fs.protected_regular refuses the file of another
- * user of the group in a sticky folder. */
+/* O_CREAT only where it is missing: with it, sysctl fs.protected_regular refuses the file of
+ * another user of the group in a sticky folder. */
 static int open_file(const char *path)
 {
     const int flags = O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;

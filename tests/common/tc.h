@@ -57,8 +57,8 @@ void tc_add_list(TCase *tc, const TTest *const *tests);
  * Time. Deadlines are nanoseconds of CLOCK_MONOTONIC; a time-out given in milliseconds is
  * multiplied by TEST_TIMEOUT_SCALE (sanitizers, valgrind). A deadline ends a test that fails: no
  * test needs one to pass. So those of 5 s and more are stretched sixfold, and so is the time-out of
- * a whole test, 20 s where it sets none: a loaded machine needs longer than a quiet one. TC_PATIENCE
- * stretches waits less, for a run with tests that are known to wait in vain.
+ * a whole test, 20 s where it sets none: a loaded machine needs longer than a quiet one.
+ * TC_PATIENCE stretches waits less, for a run with tests that are known to wait in vain.
  */
 uint64_t tc_now_ns(void);
 unsigned tc_timeout_ms(unsigned ms);

@@ -347,8 +347,8 @@ static void *free_listen(void *arg)
 }
 
 /* The target is freed meanwhile: the handoff is refused; or the request is in the target's EVD and
- * valid; or it is dropped with the target. It is dropped by a reset: the peer asks once more, in the
- * same way, at the first listen point. */
+ * valid; or it is dropped with the target. It is dropped by a reset: the peer asks once more, in
+ * the same way, at the first listen point. */
 START_TEST(target_that_goes)
 {
     unsigned long rounds = tc_count(50);

@@ -127,8 +127,8 @@ static bool may_refuse(void)
     return may;
 }
 
-/* Where the kernel passes it the client ends, and nobody has the pipe's end any more but kald, if it
- * kept one. Of one whose close takes long: test_kald_descriptors.c. */
+/* Where the kernel passes it the client ends, and nobody has the pipe's end any more but kald, if
+ * it kept one. Of one whose close takes long: test_kald_descriptors.c. */
 START_TEST(descriptors_that_come_with_a_message_are_refused_or_closed)
 {
     struct kald_message message;

@@ -523,8 +523,8 @@ START_TEST(log_file_that_cannot_be_opened_is_said_with_the_reason)
 }
 END_TEST
 
-/* Two users of a group: the file is there, and neither needs to make it. A new one is for the user's
- * group, unless the umask says otherwise. */
+/* Two users of a group: the file is there, and neither needs to make it. A new one is for the
+ * user's group, unless the umask says otherwise. */
 START_TEST(log_file_of_a_group)
 {
     struct stat about;

@@ -299,7 +299,8 @@ START_TEST(attributes_of_the_device)
 }
 END_TEST
 
-/* By sysfs, whose folder `device` leads to the bus; a device on PCI does DMA, and its driver pins. */
+/* By sysfs, whose folder `device` leads to the bus; a device on PCI does DMA, and its driver
+ * pins. */
 START_TEST(hardware_of_the_device)
 {
     static const uint8_t guid[] = { 0x00, 0x02, 0xc9, 0x03, 0x00, 0xfe, 0xd6, 0x71 };

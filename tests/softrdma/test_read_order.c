@@ -293,7 +293,8 @@ START_TEST(a_batch_that_names_the_source)
 }
 END_TEST
 
-/* A message of this side has begun, and a Write is refused: what is kept leaves before the Terminate. */
+/* A message of this side has begun, and a Write is refused: what is kept leaves before the
+ * Terminate. */
 START_TEST(kept_before_a_terminate)
 {
     const struct ri_llp_handover handover = row(_i);

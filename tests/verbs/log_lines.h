@@ -8,8 +8,8 @@
 
 /* From here on standard error is read by the two functions below. */
 void log_capture(void);
-/* Reads until a line with `text` is there; fails the test if none comes. Returns all that was read so
- * far. */
+/* Reads until a line with `text` is there; fails the test if none comes. Returns all that was read
+ * so far. */
 const char *log_await(const char *text);
 /* All that was logged so far. */
 const char *log_so_far(void);

@@ -148,8 +148,8 @@ static struct rdma_cm_id *respond(struct own_qp *here, struct own_qp *there)
 }
 
 /* _i, bit 0: the program moves its QP to RTS before rdma_establish, or does not move it at all (one
- * that connects other QPs with what it has exchanged here). Bit 1: both QPs are of contexts that the
- * program has opened itself. */
+ * that connects other QPs with what it has exchanged here). Bit 1: both QPs are of contexts that
+ * the program has opened itself. */
 START_TEST(a_qp_of_the_program_is_connected)
 {
     struct own_qp here = { .apart = _i & 2 }, there = { .apart = _i & 2 };
@@ -183,8 +183,8 @@ START_TEST(a_qp_of_the_program_is_connected)
 }
 END_TEST
 
-/* An adapter's QP numbers are the device's, whichever context made the QP. After an id whose attempt
- * failed the context may be closed. */
+/* An adapter's QP numbers are the device's, whichever context made the QP. After an id whose
+ * attempt failed the context may be closed. */
 START_TEST(a_qp_of_another_context_is_found_and_may_go_before_its_id)
 {
     struct sockaddr_in bound = loopback(0);

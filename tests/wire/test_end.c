@@ -260,8 +260,8 @@ START_TEST(C149_fin_while_busy)
 }
 END_TEST
 
-/* A RST behind the FIN: the peer does not take what is sent after it (C-151 at its side). The FIN was
- * the end, with all that came before it, although the send side finds the RST first. */
+/* A RST behind the FIN: the peer does not take what is sent after it (C-151 at its side). The FIN
+ * was the end, with all that came before it, although the send side finds the RST first. */
 START_TEST(C149_rst_behind_the_fin)
 {
     wire_open(NULL);

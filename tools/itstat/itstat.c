@@ -270,8 +270,8 @@ static bool is_command(const char *word, struct options *options)
     return options->endpoints || !strcmp(word, "calls");
 }
 
-/* That of the first process which is named: root looks at the programs of others. A process that has
- * ended left its file with its user; then -f names the folder. */
+/* That of the first process which is named: root looks at the programs of others. A process that
+ * has ended left its file with its user; then -f names the folder. */
 static void choose_folder(struct options *options)
 {
     struct stat about;

@@ -102,8 +102,8 @@ int policy_main(int argc, char **argv);
 const char *place_parse(const char *text, struct policy_place *place);
 
 /* ---- itstat_config.c ---- */
-/* The rules of the configuration, in their order; the source of each says where it stands. False: it
- * was said why not. policy_clear frees them. */
+/* The rules of the configuration, in their order; the source of each says where it stands. False:
+ * it was said why not. policy_clear frees them. */
 bool config_rules(struct policy *policy);
 
 #endif

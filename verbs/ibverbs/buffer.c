@@ -19,7 +19,8 @@ struct ibv_buf {
     size_t mapped;
 };
 
-/* Whole pages, zeroed, of no other allocation: a region over them shares no page with other data. */
+/* Whole pages, zeroed, of no other allocation: a region over them shares no page with other
+ * data. */
 void *ibv_alloc_buf(struct ibv_pd *pd, size_t size, struct ibv_buf **buf)
 {
     VB_CALL;
@@ -75,8 +76,8 @@ struct ibv_mr *ibv_reg_buf_mr(struct ibv_pd *pd, struct ibv_buf *buf, void *addr
     return vb_reg_mr(pd, addr, length, (uintptr_t)addr, (unsigned int)access);
 }
 
-/* Memory of other devices (FD) and hints for the host's caches (DMAH) are refused, as kernels do that
- * do not have them. */
+/* Memory of other devices (FD) and hints for the host's caches (DMAH) are refused, as kernels do
+ * that do not have them. */
 struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *pd, struct ibv_mr_init_attr *ibv_attr)
 {
     VB_CALL;

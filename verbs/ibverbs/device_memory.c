@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Device memory (ibv_alloc_dm(3)): the devices here have none, so it is memory of the process, which
- * a program reaches by the same calls. A region over it begins at address 0.
+ * Device memory (ibv_alloc_dm(3)): the devices here have none, so it is memory of the process,
+ * which a program reaches by the same calls. A region over it begins at address 0.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>

@@ -3,8 +3,8 @@
  * Why a connection ended, or a queue failed: structures of verbs have no room for the provider's
  * text. One line for each cause and second, with what the user can do. Upcalls.
  *
- * A cause is an event type and the code of its Terminate, or one of enum vb_cause. The causes of the last second are in a
- * table; a further one takes the place of the oldest.
+ * A cause is an event type and the code of its Terminate, or one of enum vb_cause. The causes of
+ * the last second are in a table; a further one takes the place of the oldest.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>

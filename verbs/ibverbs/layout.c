@@ -5,8 +5,8 @@
  * allocates (GREW), and at the front of struct verbs_context, whose members have a fixed distance
  * from its end. If it changes more, the build fails here.
  *
- * The sizes are those of 64-bit machines. A structure that holds a pthread_mutex_t is as much larger
- * or smaller than on x86-64 as that type is.
+ * The sizes are those of 64-bit machines. A structure that holds a pthread_mutex_t is as much
+ * larger or smaller than on x86-64 as that type is.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>

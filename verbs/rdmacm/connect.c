@@ -10,8 +10,8 @@
 
 /* ---- as InfiniBand: devices of that transport, among them software devices as RoCE ---- */
 
-/* Octets of private data that its messages have for the program (IBTA, 12.6; a request has 36 octets
- * of rdma_cm's own). */
+/* Octets of private data that its messages have for the program (IBTA, 12.6; a request has 36
+ * octets of rdma_cm's own). */
 enum { REQUEST_DATA = 56, ANSWER_DATA = 196, REJECTION_DATA = 148 };
 /* Its reasons of a rejection. */
 enum { REASON_NO_SERVICE = 8, REASON_STALE = 10, REASON_CONSUMER = 28 };

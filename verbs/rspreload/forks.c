@@ -18,8 +18,8 @@ static void after(void)
     rp_epoll_lock(false);
 }
 
-/* The child's numbers are its own. Those of listeners it uses on; calls on its parent's connections are
- * refused by rsockets. */
+/* The child's numbers are its own. Those of listeners it uses on; calls on its parent's
+ * connections are refused by rsockets. */
 static void in_child(void)
 {
     rp_own();

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A verbs provider to copy, for a network that is not TCP and has no connection manager: Sends, RDMA
- * Writes and RDMA Reads with connection set A. Its carrier is a UNIX socket with message boundaries
- * (SOCK_SEQPACKET) per connection, so both ends are processes of one host. "YOURS" marks what a
- * vendor replaces.
+ * A verbs provider to copy, for a network that is not TCP and has no connection manager: Sends,
+ * RDMA Writes and RDMA Reads with connection set A. Its carrier is a UNIX socket with message
+ * boundaries (SOCK_SEQPACKET) per connection, so both ends are processes of one host. "YOURS"
+ * marks what a vendor replaces.
  *
  * librnicpi.a has the rest: objects and posts (rnicpi_mem.h), what requests become (rnicpi_rc.h),
  * connection verbs (rnicpi_set_a.h), upcalls and unwatches that come later. They want of a carrier:

@@ -94,7 +94,8 @@ struct stash {
 struct behind {
     /* enum mpa_result */
     int framing;
-    /* Octets that the socket had taken at the last look of the timer. It takes none: do not wait. */
+    /* Octets that the socket had taken at the last look of the timer. It takes none: do not
+     * wait. */
     uint64_t accepted;
     bool impatient;
     uint32_t length;

@@ -23,8 +23,8 @@ void rx_choose_path(struct qp *qp);
 /* rx_stash.c. The agreed retries have changed. Held (qp_hold). */
 void rx_stash_patience(struct qp *qp);
 
-/* rx_behind.c. The stall time of an FPDU that waits behind Reads is over. False: the socket has taken
- * nothing since the last call, and the FPDU does not wait any more. Under rx. */
+/* rx_behind.c. The stall time of an FPDU that waits behind Reads is over. False: the socket has
+ * taken nothing since the last call, and the FPDU does not wait any more. Under rx. */
 bool rx_behind_moves(struct qp *qp, struct stream *stream);
 
 /* reassembly.c; under rx. Keeps octets of a partial FPDU. False: no memory. `whole`: octets of the

@@ -448,7 +448,8 @@ static uint32_t deliver_stash(struct qp *qp, struct stream *stream)
 
 /* --- an FPDU behind Reads --- */
 
-/* True: it is taken, and what came after it is next. Returns to *fpdus the number that was taken. */
+/* True: it is taken, and what came after it is next. Returns to *fpdus the number that was
+ * taken. */
 static bool go_on_behind(struct qp *qp, struct stream *stream, uint32_t *fpdus)
 {
     unsigned int attention = atomic_load(&stream->attention);

@@ -2,8 +2,8 @@
  *
  * Receive, what comes behind Reads. The source of a Read is fetched, and an atomic executed, before
  * a later Send, Write or refused request of the same peer is executed: programs for InfiniBand lean
- * on that order, though RFC 5040 would allow less. Answers to requests of this side are no requests,
- * and never wait: so both ends can always take what they asked for.
+ * on that order, though RFC 5040 would allow less. Answers to requests of this side are no
+ * requests, and never wait: so both ends can always take what they asked for.
  *
  * The common case costs one test (rx.unfetched). If something is not fetched, tx fetches it
  * (tx_fetch.c). If that is too much, the FPDU waits, and the stream is not read until more of the
@@ -39,7 +39,8 @@ bool rx_is_behind(struct qp *qp, enum rdmap_opcode opcode)
     }
 }
 
-/* A consumer's mistake, not one of the protocol: access that the memory or the QP does not allow. */
+/* A consumer's mistake, not one of the protocol: access that the memory or the QP does not
+ * allow. */
 bool rx_is_refused_behind(struct qp *qp, enum rdmap_opcode opcode, const struct fault *fault)
 {
     bool refused = fault->value >> 8 == TERMINATE_R_STAG >> 8 || fault->value == TERMINATE_U_QN ||

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Transmit, sources fetched early. A later Send or Write of the peer, and the Terminate that refuses
- * a request of it, must not come before the Reads and atomics that it sent earlier (DESIGN: Order).
- * So rx calls tx_fetch() first: of the requests that have no answer yet
+ * Transmit, sources fetched early. A later Send or Write of the peer, and the Terminate that
+ * refuses a request of it, must not come before the Reads and atomics that it sent earlier
+ * (DESIGN: Order). So rx calls tx_fetch() first: of the requests that have no answer yet
  *
  *   - the answers are built into the batch, as long as it has room and no message of this side is
  *     under way; memory that a batch names is copied;
