@@ -553,7 +553,7 @@ enum ri_access {
     RI_ACCESS_BIND = 1u << 5,       /* windows may be bound */
     RI_ACCESS_ZERO_BASED = 1u << 6, /* addressed from 0 instead of by virtual address */
     RI_ACCESS_IO_ADDR = 1u << 7,    /* addressed from ri_mr_attr.io_addr; not with ZERO_BASED */
-    RI_ACCESS_KEEP_KEYS = 1u << 8,  /* mr_reregister only, see {mr-keep-keys} */
+    RI_ACCESS_KEEP_KEYS = 1u << 8,  /* mr_reregister only: there is its rule */
 };
 
 struct ri_mr_attr {

@@ -186,15 +186,17 @@ struct inbound_read {
     /* The request's first octets as received, ignored bits included: a Terminate returns them. */
     uint8_t header[6];
     bool atomic;
-    /* The atomic is executed: `data` is the value that it found. */
-    bool executed;
+    /* The atomic is executed: `data` is the value that it found. One octet with the operation: an
+     * endpoint has a ring of these. */
+    bool executed : 1;
     /* enum rdmap_atomic_op */
-    uint8_t atomic_op;
+    uint8_t atomic_op : 7;
+    /* See kept. */
+    uint32_t kept_from;
     uint64_t data, mask, compare, compare_mask;
     /* Its octets from kept_from on, copied early (tx_fetch.c). NULL: they are in the source. Inside
      * tx. */
     uint8_t *kept;
-    uint32_t kept_from;
 };
 
 /* Two rings between tx and rx, without a lock. ORD: tx writes `in`, rx `out`. IRD: the other way
