@@ -185,22 +185,24 @@ static const struct {
     const char *text;
     int reason; /* InfiniBand's */
 } failures[] = {
-    [RI_REASON_OTHER] = { RDMA_CM_EVENT_CONNECT_ERROR, ECONNABORTED,
-                          "the provider gives no reason" },
-    [RI_REASON_TIMEOUT] = { RDMA_CM_EVENT_UNREACHABLE, ETIMEDOUT, "no answer in time" },
-    [RI_REASON_UNREACHABLE] = { RDMA_CM_EVENT_UNREACHABLE, EHOSTUNREACH, "it cannot be reached" },
+    [RI_REASON_OTHER] = { RDMA_CM_EVENT_CONNECT_ERROR, ECONNABORTED, "the provider gives no reason",
+                          0 },
+    [RI_REASON_TIMEOUT] = { RDMA_CM_EVENT_UNREACHABLE, ETIMEDOUT, "no answer in time", 0 },
+    [RI_REASON_UNREACHABLE] = { RDMA_CM_EVENT_UNREACHABLE, EHOSTUNREACH, "it cannot be reached",
+                                0 },
     [RI_REASON_REFUSED] = { RDMA_CM_EVENT_REJECTED, ECONNREFUSED, "nobody listens there",
                             REASON_NO_SERVICE },
     [RI_REASON_STALE] = { RDMA_CM_EVENT_REJECTED, ESTALE, "it still has an earlier connection",
                           REASON_STALE },
     [RI_REASON_READ_DEPTH] = { RDMA_CM_EVENT_CONNECT_ERROR, EINVAL,
                                "the read depths (responder_resources, initiator_depth) do not "
-                               "fit" },
-    [RI_REASON_RESOURCES] = { RDMA_CM_EVENT_CONNECT_ERROR, ENOMEM, "resources are missing" },
+                               "fit",
+                               0 },
+    [RI_REASON_RESOURCES] = { RDMA_CM_EVENT_CONNECT_ERROR, ENOMEM, "resources are missing", 0 },
     [RI_REASON_PARAMETERS] = { RDMA_CM_EVENT_CONNECT_ERROR, EPROTONOSUPPORT,
-                               "the two sides' parameters do not fit" },
-    [RI_REASON_PROTOCOL] = { RDMA_CM_EVENT_CONNECT_ERROR, EPROTO, "it speaks another protocol" },
-    [RI_REASON_POLICY] = { RDMA_CM_EVENT_CONNECT_ERROR, EACCES, "a rule refuses it" },
+                               "the two sides' parameters do not fit", 0 },
+    [RI_REASON_PROTOCOL] = { RDMA_CM_EVENT_CONNECT_ERROR, EPROTO, "it speaks another protocol", 0 },
+    [RI_REASON_POLICY] = { RDMA_CM_EVENT_CONNECT_ERROR, EACCES, "a rule refuses it", 0 },
 };
 
 /* A provider that manages connections itself tells a reason and no more; of others kal has logged
