@@ -539,8 +539,8 @@ static void free_window(void)
     ck_assert_int_eq(bed.fake.privileged.mw_free(window), RI_OK);
 }
 
-/* With CRC, without, and there also the source is registered anew, is a window, or loses the right.
- * */
+/* With CRC, without, and there also the source is registered anew, is a window, or loses
+ * the right. */
 static void (*const revoke[])(void) = { deregister_source, deregister_source, reregister_source,
                                         free_window, forbid_reads };
 
