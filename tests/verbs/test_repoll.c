@@ -114,9 +114,11 @@ START_TEST(each_rsocket_has_its_turn)
 }
 END_TEST
 
+static int waited_set;
+
 static void *wait_one(void *got)
 {
-    return (void *)(intptr_t)repoll_wait(set, got, 1, -1);
+    return (void *)(intptr_t)repoll_wait(waited_set, got, 1, -1);
 }
 
 /* By what arrives, by a new watch, by the end of the peer. The thread may not sleep yet: it returns
@@ -128,6 +130,7 @@ START_TEST(a_wait_is_ended)
     void *result;
 
     ck_assert_int_eq(watch(EPOLL_CTL_ADD, server, EPOLLIN), 0);
+    waited_set = set;
     pthread_create(&waiter, NULL, wait_one, &got);
     if (_i == 0)
         give(client, "abc", 3);
@@ -150,8 +153,9 @@ START_TEST(a_set_that_is_closed_ends_its_waits)
     int was = set;
 
     ck_assert_int_eq(watch(EPOLL_CTL_ADD, server, EPOLLIN), 0);
+    waited_set = set;
     pthread_create(&waiter, NULL, wait_one, &got);
-    set = -1; /* the thread has read it, or fails */
+    set = -1;
     ck_assert_int_eq(rclose(was), 0);
     pthread_join(waiter, &result);
     ck_assert_int_le((int)(intptr_t)result, 0);
