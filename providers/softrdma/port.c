@@ -72,21 +72,25 @@ static uint32_t mtu_of(int fd, const char *name)
     return ioctl(fd, SIOCGIFMTU, &request) == 0 ? (uint32_t)request.ifr_mtu : 0;
 }
 
+/* The kernel's own ethtool_cmd_speed() shifts the upper half into the sign of an int. */
+uint64_t softrdma_link_speed(const struct ethtool_cmd *command)
+{
+    uint32_t mbits = (uint32_t)command->speed_hi << 16 | command->speed;
+
+    return mbits == (uint32_t)SPEED_UNKNOWN ? 0 : UINT64_C(1000000) * mbits;
+}
+
 /* Bits per second, as its driver says. 0: unknown, as for the loopback. */
 static uint64_t speed_of(int fd, const char *name)
 {
     struct ethtool_cmd command = { .cmd = ETHTOOL_GSET };
     struct ifreq request = { 0 };
-    uint32_t mbits;
 
     if (strlen(name) >= sizeof(request.ifr_name))
         return 0;
     strcpy(request.ifr_name, name);
     request.ifr_data = (void *)&command;
-    if (ioctl(fd, SIOCETHTOOL, &request))
-        return 0;
-    mbits = ethtool_cmd_speed(&command);
-    return mbits == (uint32_t)SPEED_UNKNOWN ? 0 : UINT64_C(1000000) * mbits;
+    return ioctl(fd, SIOCETHTOOL, &request) == 0 ? softrdma_link_speed(&command) : 0;
 }
 
 /* The smallest MTU, which every path of the port carries, and the speed of the slowest link that

@@ -8,6 +8,8 @@
 #include "softrdma.h"
 #include "providers/softrdma/objects/sanitizer.h"
 
+#include <linux/ethtool.h>
+
 /* --- options.c --- */
 
 #define SOFTRDMA_OPTIONS 19u /* a constant: the descriptor is one */
@@ -25,6 +27,8 @@ void softrdma_watch(struct rnic *rnic);
 /* --- port.c --- */
 
 enum ri_status softrdma_query_port(struct ri_rnic *base, struct ri_port_attr *attr);
+/* The speed of a link as its driver says it, in bits per second. 0: the driver does not know it. */
+uint64_t softrdma_link_speed(const struct ethtool_cmd *command);
 /* The node GUID in the attributes: that of a network interface, if one has a MAC address. */
 void softrdma_find_guid(struct rnic *rnic);
 

@@ -6,6 +6,7 @@
 #endif
 
 #include "host_options.h"
+#include "providers/softrdma/provider.h"
 #include "providers/softrdma/softrdma.h"
 #include "testbed.h"
 
@@ -13,6 +14,7 @@
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
+#include <linux/ethtool.h>
 #include <linux/if_packet.h>
 #include <net/if.h>
 #include <netinet/in.h>
@@ -275,6 +277,19 @@ static bool is_made_of(const uint8_t guid[8], const uint8_t mac[6])
 
     return !memcmp(guid, made, sizeof(made));
 }
+
+/* A bridge without a port, and some drivers of virtual machines, say that they do not know. */
+START_TEST(speed_of_a_link)
+{
+    struct ethtool_cmd command = { .speed = 10000 };
+
+    ck_assert_uint_eq(softrdma_link_speed(&command), UINT64_C(10000000000));
+    command = (struct ethtool_cmd){ .speed = 200000 & 0xffff, .speed_hi = 200000 >> 16 };
+    ck_assert_uint_eq(softrdma_link_speed(&command), UINT64_C(200000000000));
+    command = (struct ethtool_cmd){ .speed = 0xffff, .speed_hi = 0xffff };
+    ck_assert_uint_eq(softrdma_link_speed(&command), 0);
+}
+END_TEST
 
 START_TEST(guids_are_those_of_an_interface)
 {
@@ -620,6 +635,7 @@ int main(void)
     tcase_add_test(tc, attributes);
     tcase_add_test(tc, lanes);
     tcase_add_test(tc, port);
+    tcase_add_test(tc, speed_of_a_link);
     tcase_add_test(tc, guids_are_those_of_an_interface);
     tcase_add_test(tc, protection_domains);
     tcase_add_loop_test(tc, access_rules, 0, ARRAY_SIZE(access_cases));

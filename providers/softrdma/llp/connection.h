@@ -55,6 +55,8 @@ struct stream_partial {
     /* The buffer has its header alone; `placed` octets of its payload are in their place
      * (rx/rx_direct.c). */
     bool direct;
+    /* The timer below is set. */
+    bool stall_set;
     uint32_t placed;
     /* When the FPDU became incomplete. 0: there is none. Written under rx. */
     atomic_ullong since;
@@ -62,7 +64,6 @@ struct stream_partial {
     uint64_t fed_at;
     /* Option stall_timeout. */
     struct ri_timer stall;
-    bool stall_set;
 };
 
 /* Segments of Sends that found no receive (rx/rx_stash.c). The memory is freed with the stream.
@@ -122,11 +123,11 @@ struct stream_closing {
     bool starting;
     /* Octets arrived meanwhile that are neither. */
     bool spoken_to;
-    /* CLOCK_MONOTONIC ns: the bound of the close. */
-    uint64_t until;
-    /* The timer is set for a look at what the peer has acknowledged, so long after the last. */
+    /* The timer is set for a look at what the peer has acknowledged, `look_ns` after the last. */
     bool looks;
     uint64_t look_ns;
+    /* CLOCK_MONOTONIC ns: the bound of the close. */
+    uint64_t until;
     /* Output that is still to be sent. */
     uint8_t *tail;
     size_t tail_length, tail_sent;
