@@ -14,7 +14,7 @@
 static inline bool vb_is_optional(const char *call)
 {
     static const char *const families[] = { "mlx5dv_", "_mlx5dv_", "__mlx5dv_", "mlx4dv_",
-                                            "hnsdv_",  "manadv_",  "efadv_" };
+                                            "hnsdv_",  "manadv_",  "efadv_",    "ionic_dv_" };
     static const char *const calls[] = { "ibv_reg_dmabuf_mr",  "ibv_query_ece",
                                          "ibv_set_ece",        "rdma_get_remote_ece",
                                          "rdma_set_local_ece", "rdma_reject_ece" };

@@ -14,7 +14,7 @@ import os
 import struct
 import sys
 
-OURS = ("libibverbs.so.1", "librdmacm.so.1", "libmlx5.so.1", "libefa.so.1", "libhns.so.1", "libmlx4.so.1", "libmana.so.1")
+OURS = ("libibverbs.so.1", "librdmacm.so.1", "libmlx5.so.1", "libefa.so.1", "libhns.so.1", "libmlx4.so.1", "libmana.so.1", "libionic.so.1")
 SHT_VERDEF, SHT_VERNEED = 0x6ffffffd, 0x6ffffffe
 VER_FLG_BASE, VER_FLG_WEAK = 1, 2
 

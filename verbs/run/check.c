@@ -27,7 +27,7 @@ static const struct {
 } families[] = {
     { "IBVERBS_", "libibverbs.so.1" }, { "RDMACM_", "librdmacm.so.1" }, { "MLX5_", "libmlx5.so.1" },
     { "EFA_", "libefa.so.1" },         { "HNS_", "libhns.so.1" },       { "MLX4_", "libmlx4.so.1" },
-    { "MANA_", "libmana.so.1" },
+    { "MANA_", "libmana.so.1" },       { "IONIC_", "libionic.so.1" },
 };
 
 struct check {

@@ -161,7 +161,7 @@ static void tell_libraries(const char *folder)
 {
     static const char *const names[] = { "libibverbs.so.1", "librdmacm.so.1", "libmlx5.so.1",
                                          "libefa.so.1",     "libhns.so.1",    "libmlx4.so.1",
-                                         "libmana.so.1" };
+                                         "libmana.so.1",    "libionic.so.1" };
     char path[PATH_MAX];
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
