@@ -155,6 +155,16 @@ void pair_open(struct pair *pair)
         open_side(pair, &pair->side[i]);
 }
 
+void pair_renew(struct pair *pair)
+{
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(ibv_destroy_qp(pair->side[i].qp), 0);
+        atomic_store(&pair->side[i].ended, 0);
+        open_qp(pair, &pair->side[i]);
+    }
+    pair_connect(pair);
+}
+
 void pair_close(struct pair *pair)
 {
     for (int i = 0; i < 2; i++) {
