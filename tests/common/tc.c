@@ -15,6 +15,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <regex.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,6 +29,8 @@
 #define GUARD_MS 5000u
 /* A machine may be that much slower than a quiet one. */
 #define PATIENCE 6.0
+/* Of the guards of a test that is known to wait in vain. */
+#define IMPATIENCE 0.3
 
 static double scale = 1.0;
 static double patience = PATIENCE; /* of guards */
@@ -121,6 +124,73 @@ __attribute__((visibility("default"), used)) const char *__lsan_default_suppress
 }
 #endif
 
+/* ---- tests that wait in vain ---- */
+
+/* Check tells a test its round, but not its name: each of them gets a function of its own. */
+#define IMPATIENT_TESTS 16
+static const TTest *impatient[IMPATIENT_TESTS];
+
+static bool matches(const char *expression, const char *name, int round)
+{
+    regex_t compiled;
+    regmatch_t found;
+    char full[256];
+    bool whole;
+
+    snprintf(full, sizeof(full), round ? "%s[%d]" : "%s", name, round);
+    if (regcomp(&compiled, expression, REG_EXTENDED)) {
+        fprintf(stderr, "TC_IMPATIENT is no regular expression: %s\n", expression);
+        abort();
+    }
+    whole = !regexec(&compiled, full, 1, &found, 0) && !found.rm_so && !full[found.rm_eo];
+    regfree(&compiled);
+    return whole;
+}
+
+static void run_impatient(size_t place, int round)
+{
+    const TTest *test = impatient[place];
+    double before = patience;
+
+    if (matches(getenv("TC_IMPATIENT"), test->name, round))
+        patience = IMPATIENCE;
+    test->fn(round);
+    patience = before;
+}
+
+#define RUN(place)                     \
+    static void run_##place(int round) \
+    {                                  \
+        run_impatient(place, round);   \
+    }
+/* clang-format off */
+RUN(0) RUN(1) RUN(2) RUN(3) RUN(4) RUN(5) RUN(6) RUN(7)
+RUN(8) RUN(9) RUN(10) RUN(11) RUN(12) RUN(13) RUN(14) RUN(15)
+static void (*const run_place[IMPATIENT_TESTS])(int round) = {
+    run_0, run_1, run_2, run_3, run_4, run_5, run_6, run_7,
+    run_8, run_9, run_10, run_11, run_12, run_13, run_14, run_15,
+};
+/* clang-format on */
+
+/* What to run in the test's place; NULL: the test itself. */
+static void (*impatient_run(const TTest *test))(int round)
+{
+    static size_t used;
+    const char *expression = getenv("TC_IMPATIENT");
+    bool any = false;
+
+    for (int round = 0; expression && !any && round < 64; round++)
+        any = matches(expression, test->name, round);
+    if (!any)
+        return NULL;
+    if (used == IMPATIENT_TESTS) {
+        fprintf(stderr, "TC_IMPATIENT names more than %d tests\n", IMPATIENT_TESTS);
+        abort();
+    }
+    impatient[used] = test;
+    return run_place[used++];
+}
+
 /* ---- which tests run ---- */
 
 static void skip_kept_out(int i)
@@ -146,15 +216,17 @@ const TTest *tc_admit(const TTest *test)
     static TTest places[64]; /* Check keeps the pointer */
     static size_t used;
     TTest *place = &places[used];
+    bool out = is_listed(getenv("TC_KEEP_OUT"), test->name);
+    void (*run)(int) = out ? skip_kept_out : impatient_run(test);
 
-    if (!is_listed(getenv("TC_KEEP_OUT"), test->name))
+    if (!run)
         return test;
     if (used++ == sizeof(places) / sizeof(places[0])) {
-        fprintf(stderr, "TC_KEEP_OUT keeps out more than %zu tests\n", used - 1);
+        fprintf(stderr, "TC_KEEP_OUT and TC_IMPATIENT name more than %zu tests\n", used - 1);
         abort();
     }
     *place = *test;
-    place->fn = skip_kept_out;
+    place->fn = run;
     return place;
 }
 

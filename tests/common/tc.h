@@ -58,7 +58,9 @@ void tc_add_list(TCase *tc, const TTest *const *tests);
  * multiplied by TEST_TIMEOUT_SCALE (sanitizers, valgrind). A deadline ends a test that fails: no
  * test needs one to pass. So those of 5 s and more are stretched sixfold, and so is the time-out of
  * a whole test, 20 s where it sets none: a loaded machine needs longer than a quiet one.
- * TC_PATIENCE stretches waits less, for a run with tests that are known to wait in vain.
+ * TC_PATIENCE stretches waits less. TC_IMPATIENT is an extended regular expression: in tests whose
+ * whole name, "test" or "test[round]", matches, guards are three tenths of what is said, for a run
+ * in which these are known to wait in vain.
  */
 uint64_t tc_now_ns(void);
 unsigned tc_timeout_ms(unsigned ms);

@@ -49,6 +49,13 @@ START_TEST(inner_early_exit)
 }
 END_TEST
 
+/* Says how long it would wait. */
+START_TEST(inner_wait)
+{
+    ck_abort_msg("waits %u and %u ms", tc_timeout_ms(10000), tc_timeout_ms(1000));
+}
+END_TEST
+
 /* The program runs itself as "test_tc inner" and reads what that printed. */
 static int inner(void)
 {
@@ -60,6 +67,7 @@ static int inner(void)
     tcase_add_test(t, inner_skip);
     tcase_add_test(t, inner_crash);
     tcase_add_test(t, inner_early_exit);
+    tcase_add_loop_test(t, inner_wait, 0, 3);
     suite_add_tcase(s, t);
     return tc_main(s);
 }
@@ -84,7 +92,7 @@ START_TEST(runner_tells_results_apart)
         strstr(text, "\nok 4 - inner: case: inner_skip # SKIP no tape drive here\n"));
     ck_assert_ptr_nonnull(strstr(text, "\nnot ok 5 - inner: case: inner_crash\n"));
     ck_assert_ptr_nonnull(strstr(text, "\nnot ok 6 - inner: case: inner_early_exit\n"));
-    ck_assert_ptr_nonnull(strstr(text, "\n1..6\n"));
+    ck_assert_ptr_nonnull(strstr(text, "\n1..9\n"));
     ck_assert_ptr_null(strstr(text, "ok 99"));
 }
 END_TEST
@@ -110,7 +118,34 @@ START_TEST(kept_out_tests_are_skipped)
     ck_assert_ptr_nonnull(
         strstr(text, "\nok 5 - inner: case: inner_crash # SKIP kept out by TC_KEEP_OUT\n"));
     ck_assert_ptr_nonnull(strstr(text, "\nnot ok 6 - inner: case: inner_early_exit\n"));
-    ck_assert_ptr_nonnull(strstr(text, "\n1..6\n"));
+    ck_assert_ptr_nonnull(strstr(text, "\n1..9\n"));
+}
+END_TEST
+
+/* Round by round; names match as a whole. */
+START_TEST(tests_that_wait_in_vain_are_impatient)
+{
+    static char text[65536];
+    FILE *p = popen(
+        "TEST_TIMEOUT_SCALE=2 TC_PATIENCE=4 TC_IMPATIENT='inner|inner_wait(\\[2\\])?|wait.*' "
+        "exec /proc/$PPID/exe inner 2>/dev/null",
+        "re");
+    const char *found = text;
+    unsigned guard, other;
+    size_t n;
+
+    ck_assert_ptr_nonnull(p);
+    n = fread(text, 1, sizeof(text) - 1, p);
+    text[n] = '\0';
+    ck_assert_int_eq(WEXITSTATUS(pclose(p)), 1);
+    for (int round = 0; round < 3; round++) {
+        found = strstr(found, "waits ");
+        ck_assert_ptr_nonnull(found);
+        ck_assert_int_eq(sscanf(found, "waits %u and %u ms", &guard, &other), 2);
+        ck_assert_uint_eq(guard, round == 1 ? 80000 : 6000);
+        ck_assert_uint_eq(other, 2000);
+        found++;
+    }
 }
 END_TEST
 
@@ -254,6 +289,7 @@ int main(int argc, char **argv)
         return inner();
     tcase_add_test(t, runner_tells_results_apart);
     tcase_add_test(t, kept_out_tests_are_skipped);
+    tcase_add_test(t, tests_that_wait_in_vain_are_impatient);
     tcase_add_test(t, deadline_ends_wait);
     tcase_add_test(t, seed_repeats);
     tcase_add_test(t, tempdirs_are_new_and_empty);
