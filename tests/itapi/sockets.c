@@ -71,6 +71,16 @@ void read_all(int fd, void *octets, size_t length)
     }
 }
 
+void speak_no_mpa(int fd)
+{
+    static const char words[] = "GET / HTTP/1.0\r\n\r\nsome more";
+    char octet;
+
+    say(fd, words, sizeof(words));
+    ck_assert_int_ne(tc_wait_fd(fd, POLLIN, tc_deadline(PATIENCE)), 0);
+    ck_assert_int_le(recv(fd, &octet, 1, 0), 0);
+}
+
 void sockets_talk(const struct sockets *s)
 {
     char line[8];

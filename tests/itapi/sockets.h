@@ -17,6 +17,8 @@ void sockets_new(struct sockets *s, int family); /* replaces the sockets */
 /* Sends octets of the consumer's own protocol: all of them, whether the socket blocks or not. */
 void say(int fd, const void *octets, size_t length);
 void read_all(int fd, void *octets, size_t length);
+/* Says to a listener what is no MPA Request, and waits until that hangs up. */
+void speak_no_mpa(int fd);
 /* a sends a line, b reads it. */
 void sockets_talk(const struct sockets *s);
 /* b answers with `message`, a reads it; then both convert. */
