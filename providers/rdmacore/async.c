@@ -80,14 +80,23 @@ static void established(struct rnic *rnic, struct qp *qp)
     pthread_mutex_unlock(&rnic->lock);
 }
 
+/*
+ * A failed request reports the end: no further event is needed. siw fails an empty Write of this
+ * provider's own (connection_event.c) where the peer's end arrives meanwhile (docs/interop.md,
+ * defect 24); the end is the peer's then, and rdma_cm reports it.
+ */
+static void fatal(struct qp *qp)
+{
+    qp_look(qp);
+    if (!qp->rnic->drowsy || !atomic_load(&qp->filler_status))
+        qp_end(qp, RI_EVENT_QP_FATAL, "the device reports a QP error");
+}
+
 static void dispatch(struct rnic *rnic, const struct ibv_async_event *event)
 {
     switch (event->event_type) {
     case IBV_EVENT_CQ_ERR: cq_event(rnic, event->element.cq); break;
-    case IBV_EVENT_QP_FATAL: /* a failed request reports it: no further event is needed */
-        qp_look(event->element.qp->qp_context);
-        qp_end(event->element.qp->qp_context, RI_EVENT_QP_FATAL, "the device reports a QP error");
-        break;
+    case IBV_EVENT_QP_FATAL: fatal(event->element.qp->qp_context); break;
     case IBV_EVENT_QP_REQ_ERR:
         qp_end(event->element.qp->qp_context, RI_EVENT_REMOTE_OPERATION,
                "a request of the peer was not valid");

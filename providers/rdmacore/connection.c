@@ -161,17 +161,19 @@ static struct rdma_conn_param conn_param(const struct connection *c)
     };
 }
 
-static uint16_t depth(uint16_t asked, uint32_t limit)
+static bool is_within(const struct rnic *rnic, const struct ri_connect_param *param,
+                      uint32_t private_data)
 {
-    return asked < limit ? asked : (uint16_t)limit;
+    const struct ri_rnic_attr *attr = &rnic->attr;
+
+    return param->private_data_length <= private_data && param->ird <= attr->max_ird &&
+           param->ord <= attr->max_ord;
 }
 
 static void take_param(struct connection *c, const struct ri_connect_param *param)
 {
-    const struct ri_rnic_attr *attr = &c->rnic->attr;
-
-    c->ird = depth(param->ird, attr->max_ird);
-    c->ord = depth(param->ord, attr->max_ord);
+    c->ird = param->ird;
+    c->ord = param->ord;
     c->retry = param->tuned && param->retry_count < RETRIES ? param->retry_count : RETRIES;
     c->rnr_retry = param->tuned && param->rnr_retry_count < RETRIES ? param->rnr_retry_count
                                                                     : RETRIES;
@@ -244,7 +246,7 @@ static enum ri_status check_active(const struct connection *c, const struct ri_c
 {
     if (!param->destination || (param->private_data_length && !param->private_data))
         return RI_ERR_INVALID_ARGUMENT;
-    if (param->private_data_length > c->rnic->attr.connect_private_data)
+    if (!is_within(c->rnic, param, c->rnic->attr.connect_private_data))
         return RI_ERR_LIMIT;
     if (param->three_way && c->rnic->iwarp)
         return RI_ERR_NOT_SUPPORTED;
@@ -413,7 +415,7 @@ enum ri_status rdmacore_accept(struct ri_connection *base, struct ri_qp *qp_base
 
     if (!is_for_connections(qp_base) || (param->private_data_length && !param->private_data))
         return RI_ERR_INVALID_ARGUMENT;
-    if (param->private_data_length > c->rnic->attr.accept_private_data)
+    if (!is_within(c->rnic, param, c->rnic->attr.accept_private_data))
         return RI_ERR_LIMIT;
     pthread_mutex_lock(&c->lock);
     if (c->state != CONNECTION_REQUEST || c->datagram ||
@@ -421,7 +423,8 @@ enum ri_status rdmacore_accept(struct ri_connection *base, struct ri_qp *qp_base
         status = RI_ERR_INVALID_STATE;
     if (status == RI_OK) {
         take_param(c, param);
-        c->ord = depth(c->ord, c->peer_ird); /* a larger depth than the peer's is useless */
+        if (c->ord > c->peer_ird) /* is of no use */
+            c->ord = c->peer_ird;
         c->state = CONNECTION_ACCEPTING;
         error = answer(c);
         if (error) {

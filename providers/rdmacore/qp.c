@@ -39,7 +39,8 @@ static enum ri_status check(const struct rnic *rnic, const struct ri_qp_attr *at
     if (attr->max_send_wr > limits->max_send_wr || attr->max_recv_wr > limits->max_recv_wr ||
         attr->max_send_sge > limits->max_send_sge || attr->max_recv_sge > limits->max_recv_sge ||
         attr->max_read_sge > limits->max_read_sge || attr->max_write_sge > limits->max_write_sge ||
-        attr->ird > limits->max_ird || attr->ord > limits->max_ord)
+        attr->max_inline > limits->max_inline || attr->ird > limits->max_ird ||
+        attr->ord > limits->max_ord)
         return RI_ERR_LIMIT;
     return RI_OK;
 }

@@ -260,6 +260,30 @@ START_TEST(wrong_arguments)
 }
 END_TEST
 
+/* The depths that the device states, 16 and 255, and no more. */
+START_TEST(depths_beyond_the_device)
+{
+    struct ri_connect_param param = { .size = sizeof(param),
+                                      .destination = (const struct sockaddr *)&there,
+                                      .deadline = RI_NO_DEADLINE,
+                                      .ird = 17 };
+
+    ck_assert_int_eq(ops()->connect(connection, set.qp, &param), RI_ERR_LIMIT);
+    ck_assert_int_eq(ops()->accept(connection, set.qp, &param), RI_ERR_LIMIT);
+    param.ird = 16;
+    param.ord = 256;
+    ck_assert_int_eq(ops()->connect(connection, set.qp, &param), RI_ERR_LIMIT);
+    ck_assert_int_eq(ops()->accept(connection, set.qp, &param), RI_ERR_LIMIT);
+    param.ord = 255;
+    ck_assert_int_eq(ops()->connect(connection, set.qp, &param), RI_OK);
+    fake_cm_device(id, "fake0");
+    tell(RDMA_CM_EVENT_ADDR_RESOLVED, 0, NULL);
+    tell(RDMA_CM_EVENT_ROUTE_RESOLVED, 0, NULL);
+    ck_assert_uint_eq(id->param.responder_resources, 16);
+    ck_assert_uint_eq(id->param.initiator_depth, 255);
+}
+END_TEST
+
 /* ---- passive ---- */
 
 static struct ri_listener *listen_on(const char *address, struct sockaddr_storage *bound)
@@ -392,6 +416,7 @@ int main(void)
     tcase_add_test(active, wrong_device);
     tcase_add_test(active, deadline);
     tcase_add_test(active, wrong_arguments);
+    tcase_add_test(active, depths_beyond_the_device);
     tcase_add_test(active, wrong_queue_pair);
     tcase_add_loop_test(active, counts_of_retries, 0, 2);
     tcase_add_test(passive, accepted);

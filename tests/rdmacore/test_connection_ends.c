@@ -95,6 +95,22 @@ START_TEST(waking_ends_with_the_connection)
 }
 END_TEST
 
+/* siw fails one that the peer's end meets, and calls that fatal: the end is an orderly one. Loop 1:
+ * none has failed. */
+START_TEST(failed_waking_is_no_end)
+{
+    drowsy(true);
+    open_iwarp();
+    pass_time();
+    if (_i == 0)
+        fake_sent(set.qp, set.cq, 0, IBV_WC_LOC_QP_OP_ERR);
+    fake_async(IBV_EVENT_QP_FATAL, &fake_qp(set.qp)->ibv);
+    tell(RDMA_CM_EVENT_DISCONNECTED, 0, NULL);
+    ck_assert_uint_eq(atomic_load(&set.qp_record.count), (unsigned int)_i);
+    ck_assert_int_eq(news(2)->type, RI_CONNECTION_DISCONNECTED);
+}
+END_TEST
+
 static bool cancellable;
 
 /* As siw does after a reset of the stream, in a call that is a cancellation point. */
@@ -254,6 +270,7 @@ int main(void)
     tcase_add_test(wakes, others_are_not_woken);
     tcase_add_test(wakes, no_room_no_waking);
     tcase_add_test(wakes, waking_ends_with_the_connection);
+    tcase_add_loop_test(wakes, failed_waking_is_no_end, 0, 2);
     tcase_add_test(wakes, waking_is_not_the_consumers_affair);
     tcase_add_test(wakes, destroyed_connection_wakes_nobody);
     tcase_add_test(ends, disconnected_by_peer);

@@ -133,6 +133,26 @@ START_TEST(atomics_are_translated)
 }
 END_TEST
 
+/* The device may have more; what is stated is the limit. */
+START_TEST(inline_beyond_what_is_stated)
+{
+    const struct ri_rnic_attr *limits = &container_of(set.host.rnic, struct rnic, base)->attr;
+    struct ri_qp_attr attr = { .size = sizeof(attr),
+                               .type = RI_QP_RC,
+                               .send_cq = set.cq,
+                               .recv_cq = set.cq,
+                               .max_send_wr = 2,
+                               .max_inline = limits->max_inline + 1 };
+    struct ri_qp *qp;
+
+    ck_assert_int_eq(set.host.privileged.qp_create(set.pd, &attr, &qp), RI_ERR_LIMIT);
+    attr.max_inline--;
+    ck_assert_int_eq(set.host.privileged.qp_create(set.pd, &attr, &qp), RI_OK);
+    ck_assert_uint_ge(attr.max_inline, limits->max_inline);
+    ck_assert_int_eq(set.host.privileged.qp_destroy(qp), RI_OK);
+}
+END_TEST
+
 /* Short Sends and Writes are inline without a flag. Reads cannot be, and siw refuses it for a Send
  * with Invalidate. */
 START_TEST(inline_where_it_pays)
@@ -621,6 +641,7 @@ int main(void)
     add_cases(work, messages_are_translated, messages);
     tcase_add_loop_test(work, short_way, 0, 4);
     tcase_add_test(work, atomics_are_translated);
+    tcase_add_test(work, inline_beyond_what_is_stated);
     tcase_add_loop_test(work, inline_where_it_pays, 0, 6);
     tcase_add_test(work, empty_elements_are_left_out);
     tcase_add_test(work, refused_requests);
