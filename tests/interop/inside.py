@@ -7,7 +7,10 @@ import subprocess
 import sys
 import threading
 
+import machine
+
 TOOLS = ("itinfo", "itping", "itcp")
+PAIR_SECONDS = round(150 * machine.SCALE)  # of a program that needs a second or two there
 # One pair of programs: the server's output is shown after the client's; the status is the first that is not 0.
 SHELL = """
 export LD_LIBRARY_PATH=/ital/lib ITAL_PROVIDER_PATH=/ital/lib/ital ITAL_CONF=/ital/conf PATH=/ital/bin:$PATH TC_SHORT=1
@@ -16,13 +19,13 @@ pair() { # SERVER... -- CLIENT...
     while [ "$1" != -- ]; do server="$server $1"; shift; done
     shift
     serve $server || return
-    timeout -s KILL 300 "$@" 2>&1
+    timeout -s KILL %d "$@" 2>&1
     client=$?
     [ $client -eq 0 ] || abandon
     collect || return
     return $client
 }
-"""
+""" % PAIR_SECONDS
 DEVICES = {
     "rnic:siw0": ("{ [ -e /sys/module/siw ] || insmod /modules/siw/siw.ko; } && rdma link add siw0 type siw netdev eth0", "rdma link delete siw0",
                   "iWARP/TCP"),

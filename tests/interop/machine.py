@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The virtual machine as an object: boots, runs commands, forwards ports, keeps its console."""
+import math
 import os
 import queue
 import re
@@ -11,9 +12,16 @@ import threading
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-BOOT_SECONDS = 600
+SCALE = float(os.environ.get("TEST_TIMEOUT_SCALE") or 1)
+BOOT_SECONDS = 300 * SCALE  # 12 s on a quiet host
+COMMAND_SECONDS = 180 * SCALE  # of a command that says nothing else; none of them needs more than a few
 GUEST = "10.0.2.15"
-TROUBLE = re.compile(r"BUG:|kernel BUG|Oops|WARNING: CPU|blocked for more than|general protection")
+TROUBLE = re.compile(r"BUG:|kernel BUG|Oops|WARNING: CPU|blocked for more than|general protection|Kernel panic")
+# After these a kernel may go on for a while, but nothing that it does can be trusted. What a program does wrong has no number: "[#1]".
+DEATH = re.compile(r"kernel BUG at |BUG: kernel NULL pointer|BUG: unable to handle|: [0-9a-f]{4} \[#\d+\]|Kernel panic - ")
+GRACE_SECONDS = 15  # from then on: the call trace is complete, and an answer that is under way has come
+LOOK_SECONDS = 1  # how often a wait looks at the console: nothing tells that it has grown
+COMM = re.compile(r" Comm: (.+?) (?:Tainted|Not tainted)")
 KERNEL_SAYS = "the machine's kernel: "  # in front of such trouble in a test's error: there is no second try then
 CALLED = re.compile(r"(?:\[[ 0-9.]+\] )? +([A-Za-z_][\w.]*)\+0x[0-9a-f]+/0x")  # a line of the call trace that is not a guess
 HOST = "10.0.2.2"  # the host's 127.0.0.1, seen from the machine
@@ -24,7 +32,24 @@ class Absent(Exception):
 
 
 class Broken(Exception):
-    """The machine died or does not answer."""
+    """The machine died or does not answer. said: the lines of the command that still came. who: names of the processes in which the
+    kernel died, by their first 15 letters; none if it lives."""
+
+    def __init__(self, why, said=(), who=()):
+        super().__init__(why)
+        self.said, self.who = list(said), list(who)
+
+
+def complaints_in(text):
+    """What the kernel complains about in the text of a console: a line each, with who called whom."""
+    found = []
+    for block in re.split(r"-+\[ cut here \]-+", text):
+        lines = block.splitlines()
+        heads = [number for number, line in enumerate(lines) if TROUBLE.search(line)]
+        for number, after in zip(heads, heads[1:] + [len(lines)]):
+            called = [match[1] for match in map(CALLED.match, lines[number + 1:after]) if match]
+            found.append(lines[number].strip() + (" in " + " < ".join(called[:12]) if called else ""))
+    return found
 
 
 def compiler_flags(folder):
@@ -51,9 +76,42 @@ def make():
     return got.stdout.strip()
 
 
+class Watch:
+    """Looks out for the death of the kernel in the console, which grows."""
+
+    def __init__(self, path):
+        self.path, self.read, self.since = path, 0, math.inf
+
+    def dead_since(self, now):
+        """When it was first seen dead; infinity: it lives."""
+        if self.since == math.inf:
+            with open(self.path, "rb") as file:
+                file.seek(self.read)
+                text = file.read()
+            self.read += text.rfind(b"\n") + 1  # a line that is not whole yet is read again
+            if DEATH.search(text.decode(errors="replace")):
+                self.since = now
+        return self.since
+
+    def death(self):
+        """What the kernel said when it died, with who called whom, and in which processes. Only of the first time: what follows may be
+        due to that."""
+        with open(self.path, errors="replace") as file:
+            text = file.read()
+        start = text.rfind("\n", 0, DEATH.search(text).start()) + 1
+        lines = text[start:].partition("---[ end trace")[0].splitlines()
+        called = [match[1] for match in map(CALLED.match, lines) if match]
+        who = [match[1] for match in map(COMM.search, lines) if match]
+        return lines[0].strip() + (" in " + " < ".join(called[:12]) if called else ""), who
+
+
 class Machine:
+    clock = staticmethod(time.monotonic)
+
     def __init__(self, overlay, pcap, console, limit=5400):
         self.console = console
+        with open(console, "w"):
+            self.watch = Watch(console)
         self.folder = tempfile.mkdtemp(prefix="ital-vm-")
         monitor = self.folder + "/monitor"
         self.started = time.monotonic()
@@ -82,27 +140,43 @@ class Machine:
         self.lines.put(None)
 
     def _until(self, pattern, seconds):
-        """Lines up to the one that matches, and the match."""
-        limit = time.monotonic() + seconds
+        """Lines up to the one that matches, and the match. Ends soon when the kernel has died, whatever the limit."""
+        limit = self.clock() + seconds
         text = []
         while True:
+            self._end_if_dead(text, GRACE_SECONDS)
+            left = limit - self.clock()
             try:
-                line = self.lines.get(timeout=max(0.0, limit - time.monotonic()))
+                line = self.lines.get(timeout=max(0.0, min(LOOK_SECONDS, left)))
             except queue.Empty:
-                raise Broken("no answer from the machine within %d s" % seconds) from None
+                if left <= 0:
+                    raise Broken("no answer from the machine within %d s" % seconds, text) from None
+                continue
             if line is None:
-                raise Broken("the machine went away")
+                self._end_if_dead(text, 0)
+                raise Broken("the machine went away", text)
             match = re.fullmatch(pattern, line)
             if match:
                 return text, match
             text.append(line)
 
-    def command(self, line, seconds=600):
-        """Status and output of a command in the machine."""
+    def _end_if_dead(self, text, grace):
+        """Raises Broken once the kernel has been dead for so many seconds."""
+        if self.watch.dead_since(self.clock()) + grace <= self.clock():
+            words, who = self.watch.death()
+            raise Broken(KERNEL_SAYS + words, text, who)
+
+    def command(self, line, seconds=COMMAND_SECONDS):
+        """Status and output of a command in the machine. Nothing is run any more when its kernel is dead."""
+        self._end_if_dead([], 0)
         self.process.stdin.write(line + "\n")
         self.process.stdin.flush()
         text, match = self._until(r"== (\d+)", seconds)
         return int(match[1]), "\n".join(text)
+
+    def dead(self):
+        """Whether its kernel has died."""
+        return self.watch.dead_since(self.clock()) < math.inf
 
     def load(self, variant):
         if variant == self.driver:
@@ -140,21 +214,17 @@ class Machine:
             text = file.read()
             self.noticed = file.tell()
         self.said = [line.partition("] ")[2] for line in text.splitlines() if "siw: " in line]
-        found = []
-        for block in re.split(r"-+\[ cut here \]-+", text):
-            lines = block.splitlines()
-            heads = [number for number, line in enumerate(lines) if TROUBLE.search(line)]
-            for number, after in zip(heads, heads[1:] + [len(lines)]):
-                called = [match[1] for match in map(CALLED.match, lines[number + 1:after]) if match]
-                found.append(lines[number].strip() + (" in " + " < ".join(called[:12]) if called else ""))
-        return found
+        return complaints_in(text)
 
     def trouble(self):
         """The same in short; "" if nothing."""
         return "; ".join(line.split(" in ")[0] for line in self.complaints()[:3])
 
     def end(self):
-        """Switches it off in order; its captured traffic is complete then."""
+        """Switches it off in order; its captured traffic is complete then. A dead kernel cannot."""
+        if self.dead():
+            self.kill()
+            return
         try:
             self.process.stdin.write("exit 0\n")
             self.process.stdin.close()

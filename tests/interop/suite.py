@@ -10,9 +10,14 @@ import os
 import re
 import subprocess
 
+import machine
+
 PASSED, SKIPPED, DIFFERS, FAILED, KEPT_OUT = "passed", "skipped", "differs", "failed", "kept out"
 PROGRAM_SECONDS, SUITE_SECONDS = 1500, 4000
 AT_A_TIME = 3  # programs
+# All programs; what one has printed follows when it has ended, so that it is not lost when the machine dies.
+EACH = "cd /tmp/suite && printf '%%s\\n' %s | xargs -P %d -I {} sh {}.sh | while read -r program; do echo \"@@ $program\"; cat $program.out; echo; " \
+    "echo \"@@ end $(cat $program.end)\"; done; cd /"
 SEEN = "cd /tmp/suite/seen && for program in *; do tr -d '\\000' <$program | sed \"s/ *$//; s/^/$program /\"; done; cd /"
 CRASHES = "dmesg | grep -E 'segfault at|general protection|trap '"  # which program, and where in which library
 KEPT_OUT_TEXT = "kept out by TC_KEEP_OUT"
@@ -37,6 +42,11 @@ def parse(text):
     for test in tests:
         test[3] = seconds.get(test[0], 0.0)
     return tests
+
+
+def ended(text):
+    """The programs that have ended, in what EACH prints: name, and (status and times, output)."""
+    return [(found[1], (found[3], found[2])) for found in re.finditer(r"^@@ (\S+)\n(.*?)^@@ end ([^\n]*)$", text, re.MULTILINE | re.DOTALL)]
 
 
 def whole(text, tests):
@@ -102,35 +112,67 @@ class Suite:
         self.crashes = []  # lines of the kernel, which name the program by its first 15 letters
         self.seen = ""  # which call gave which error: lines of program, interface, call, error, function
 
+    def expected(self, program):
+        return [entry for entry in self.differences.EXPECTED.get(self.interface, []) if entry.program == program]
+
     def script(self, program):
-        """What runs one program. The suite's time-outs are for tests that fail, but an emulated processor is slow."""
+        """What runs one program; its name tells that it has ended. The suite's time-outs are for tests that fail, but an emulated
+        processor is slow."""
         kept = self.differences.KEEP_OUT.get((self.interface, program), {})
-        return "read -r begin _ </proc/uptime; ITAL_TEST_SEEN=/tmp/suite/seen ITAL_TEST_INTERFACES=%s TEST_TIMEOUT_SCALE=%s TC_PATIENCE=%s TC_KEEP_OUT=%s " \
-            "timeout -s KILL %d %s >%s.out 2>&1; code=$?; read -r end _ </proc/uptime; echo $code $begin $end >%s.end" % (
-                self.interface, self.differences.TIMEOUT_SCALE, self.differences.PATIENCE, ",".join(kept), PROGRAM_SECONDS, program, program, program)
+        hang = [entry.test for entry in self.expected(program) if entry.hangs]
+        return "read -r begin _ </proc/uptime; ITAL_TEST_SEEN=/tmp/suite/seen ITAL_TEST_INTERFACES=%s TEST_TIMEOUT_SCALE=%s TC_PATIENCE=%s TC_KEEP_OUT=%s%s " \
+            "timeout -s KILL %d %s >%s.out 2>&1; code=$?; read -r end _ </proc/uptime; echo $code $begin $end >%s.end; echo %s" % (
+                self.interface, self.differences.TIMEOUT_SCALE, self.differences.PATIENCE, ",".join(kept),
+                " TC_IMPATIENT=\"%s\"" % "|".join(hang) if hang else "", PROGRAM_SECONDS, program, program, program, program)
 
     def run(self, vm, programs):
-        """All of them, several at a time: most of their time is spent waiting. Those that take longest begin."""
+        """All of them, several at a time: most of their time is spent waiting. Those that take longest begin. If the machine's kernel dies,
+        the programs that still have to be run, in another machine."""
         first = [program for program in self.differences.LONG if program in programs]
         order = first + [program for program in programs if program not in first]
         vm.command("rm -rf /tmp/suite; mkdir /tmp/suite")
         for program in order:
             vm.command("echo '%s' >/tmp/suite/%s.sh" % (self.script(program), program))
-        vm.command("cd /tmp/suite && printf '%%s\\n' %s | xargs -P %d -I {} sh {}.sh; cd /" % (
-            " ".join(order), AT_A_TIME), SUITE_SECONDS)
-        self.crashes = vm.command(CRASHES)[1].splitlines()
+        try:
+            text = vm.command(EACH % (" ".join(order), AT_A_TIME), SUITE_SECONDS)[1]
+            self.crashes = vm.command(CRASHES)[1].splitlines()
+            self.seen += vm.command(SEEN)[1]
+        except machine.Broken as broken:
+            return self.died(vm, order, broken)
+        self.judge_all(order, dict(ended(text)))
+        self.kernel(vm)
+        return []
+
+    def judge_all(self, programs, texts):
         for program in programs:
-            self.judge(program, vm.command("cat /tmp/suite/%s.end" % program)[1].split(),
-                       vm.command("cat /tmp/suite/%s.out" % program)[1])
-        self.seen = vm.command(SEEN)[1]
-        print("# %s, the suite: %s" % (self.interface, in_words(counts(self.results))))
+            end, text = texts.get(program, ("", ""))
+            self.judge(program, end.split(), text)
+
+    def kernel(self, vm):
+        """What it complained about meanwhile."""
         reasons, unknown = known_trouble(vm.complaints(), self.differences.KERNEL.get(self.interface, []))
         self.warnings += reasons
         self.tap.ok(not unknown, "%s: the kernel complains of nothing new" % self.interface, "\n".join(unknown))
 
+    def died(self, vm, order, broken):
+        """What has ended is judged. Of what ran the program in which the kernel died has failed, or all that ran if it does not say
+        in which, or does not answer for another reason. The others."""
+        texts = dict(ended("\n".join(broken.said)))
+        self.judge_all([program for program in order if program in texts], texts)
+        left = [program for program in order if program not in texts]
+        ran = left[:AT_A_TIME]
+        guilty = [program for program in ran if program[:15] in broken.who] or ran
+        if not left:
+            self.tap.ok(False, "%s: the machine lives" % self.interface, broken)
+        for program in guilty:
+            self.seconds[program] = 0.0
+            self.results.append(Result(program, "all of it", FAILED, "the kernel died", str(broken), 0.0))
+            self.tap.ok(False, "%s: tests/itapi/%s" % (self.interface, program), "%s\n%s" % (broken, vm.trouble()))
+        return [program for program in left if program not in guilty]
+
     def judge(self, program, end, text):
         kept = self.differences.KEEP_OUT.get((self.interface, program), {})
-        expected = [entry for entry in self.differences.EXPECTED.get(self.interface, []) if entry.program == program]
+        expected = self.expected(program)
         status, begin, finish = map(float, end or (-1, 0, 0))
         self.seconds[program] = finish - begin
         tests = parse(text)
@@ -153,6 +195,11 @@ class Suite:
                 crashes = [line for line in self.crashes if "Received signal" in result.says and "%s[" % program[:15] in line]
                 self.tap.ok(result.verdict != FAILED, name, "\n".join((result.why + "\n" + result.says).strip().splitlines() + crashes))
         print("# %s: %s: %s, %.0f s" % (self.interface, program, in_words(counts(results)), self.seconds[program]))
+
+    def conclude(self):
+        longest = sorted(self.results, key=lambda result: -result.seconds)[:10]
+        print("# %s, the longest: %s" % (self.interface, ", ".join("%s %.0f s" % (result.test, result.seconds) for result in longest)))
+        print("# %s, the suite: %s" % (self.interface, in_words(counts(self.results))))
 
     def summary(self):
         """All of it, for --json."""
@@ -178,3 +225,6 @@ class Host:
 
     def complaints(self):
         return []
+
+    def trouble(self):
+        return ""

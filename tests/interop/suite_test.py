@@ -4,6 +4,8 @@
 import contextlib
 import io
 import os
+import queue
+import re
 import subprocess
 import sys
 import tempfile
@@ -39,11 +41,13 @@ CONSOLE = """[    1.0] ------------[ cut here ]------------
 count = failed = 0
 
 
-def ok(good, name):
+def ok(good, name, detail=""):
     global count, failed
     count += 1
     failed += not good
     print("%s %d - %s" % ("ok" if good else "not ok", count, name))
+    if not good:
+        print(inside.indented(str(detail)), end="")
 
 
 def judged(*expected, kept=("deadly",)):
@@ -184,10 +188,165 @@ def kernel():
     ok(suite.known_trouble(said, [("other", "known")]) == ({}, said), "an unknown one as it is")
 
 
+BUG = """[    4.0] ------------[ cut here ]------------
+[    4.0] kernel BUG at fs/inode.c:1848!
+[    4.0] invalid opcode: 0000 [#1] PREEMPT SMP NOPTI
+"""
+TRACE = """[    4.0] CPU: 1 PID: 71 Comm: test_x Tainted: G           O       6.1.0-56-amd64 #1
+[    4.0] RIP: 0010:iput+0x1ab/0x200
+[    4.0] Call Trace:
+[    4.0]  <TASK>
+[    4.0]  ? guessed+0x1/0x2
+[    4.0]  siw_destroy_listen+0x10/0x20 [siw]
+[    4.0]  destroy_cm_id+0x10/0x20
+[    4.0]  </TASK>
+[    5.0] ---[ end trace 0000000000000000 ]---
+[    6.0] BUG: unable to handle page fault for address: 0000000000000008
+[    6.0] CPU: 1 PID: 9 Comm: later Tainted: G      D
+[    6.0]  elsewhere+0x10/0x20
+"""
+DIED = machine.KERNEL_SAYS + "[    4.0] kernel BUG at fs/inode.c:1848! in siw_destroy_listen < destroy_cm_id"
+HARMLESS = """[    7.0] traps: test_x[71] general protection fault ip:7f00 sp:7f00 error:0 in libx.so[7f00+1000]
+[    7.0] test_y[72]: segfault at 0 ip 000000000000beef sp 0 error 4 in liby.so[1000,2000+3000]
+[    7.0] INFO: task test_y:72 blocked for more than 120 seconds.
+[    7.0] BUG: sleeping function called from invalid context at mm/slab.h:1
+"""
+DEATHS = ("BUG: kernel NULL pointer dereference, address: 0000000000000002", "BUG: unable to handle page fault for address: ffff",
+          "general protection fault, probably for non-canonical address 0xdead: 0000 [#1] PREEMPT SMP", "Oops: 0002 [#1] SMP",
+          "Kernel panic - not syncing: Fatal exception", "stack segment: 0000 [#1] SMP", "double fault: 0000 [#1] SMP")
+
+
+class Scripted(machine.Machine):
+    """A machine whose clock only waiting moves. Its script has lines that it says (None: it goes away), seconds in which it says
+    nothing, and functions that are called."""
+
+    def __init__(self, path, *script):
+        self.now, self.script, self.sent = 0.0, list(script), []
+        self.lines = self.process = self.stdin = self
+        self.console, self.noticed, self.watch = path, 0, machine.Watch(path)
+
+    def clock(self):
+        return self.now
+
+    def write(self, text):
+        self.sent.append(text)
+
+    def flush(self):
+        pass
+
+    def get(self, timeout):
+        while self.script and callable(self.script[0]):
+            self.script.pop(0)()
+        if self.script and isinstance(self.script[0], (str, type(None))):
+            return self.script.pop(0)
+        self.now += timeout or 0.01
+        if self.script:
+            self.script[0] -= timeout
+            if self.script[0] <= 0:
+                self.script.pop(0)
+        raise queue.Empty
+
+    def ends(self, seconds=600):
+        """How a command ends: its answer, or the machine.Broken."""
+        try:
+            return self.command("a command", seconds)
+        except machine.Broken as broken:
+            return broken
+
+
+def dying_kernel(path):
+    def shows(text):
+        with open(path, "a") as file:
+            file.write(text)
+
+    def afresh(*script):
+        open(path, "w").close()
+        return Scripted(path, *script)
+
+    vm = afresh("one", "two", 5, lambda: shows(BUG), 3, lambda: shows(TRACE))
+    broken = vm.ends()
+    ok(isinstance(broken, machine.Broken) and str(broken) == DIED, "a kernel that dies is told with who called whom", broken)
+    ok(5 <= vm.now <= 5 + machine.GRACE_SECONDS + 2 * machine.LOOK_SECONDS, "its command ends soon, not at its time-out", vm.now)
+    ok(broken.said == ["one", "two"] and broken.who == ["test_x"], "what it said and the process in which the kernel died are kept")
+    sent, now = list(vm.sent), vm.now
+    again = vm.ends()
+    ok(str(again) == DIED and vm.sent == sent and vm.now == now and vm.dead(), "nothing more is run there")
+    vm = afresh(2, lambda: shows(BUG + TRACE), 4, "an answer", "== 3")
+    ok(vm.ends() == (3, "an answer"), "an answer that comes at once is taken")
+    vm = afresh(1, lambda: shows(CONSOLE), lambda: shows(HARMLESS))
+    broken = vm.ends()
+    ok("no answer from the machine within 600 s" in str(broken) and vm.now >= 600 and not broken.who and not vm.dead(),
+       "a warning, a dead program and a hung task end nothing", broken)
+    vm = afresh(1, lambda: shows(BUG[:80]), 1, lambda: shows(BUG[80:] + TRACE))
+    ok(str(vm.ends()) == DIED, "a line may come in two parts")
+    lives = []
+    for line in DEATHS:
+        vm = afresh(1, lambda line=line: shows("[    9.0] " + line + "\n"))
+        broken = vm.ends()
+        if vm.now > 30 or line not in str(broken):
+            lives.append(line)
+    ok(not lives, "other ways to die are known", lives)
+    vm = afresh(lambda: shows("[    9.0] Kernel panic - not syncing: x\n"), None)
+    ok("Kernel panic" in str(vm.ends()) and vm.now == 0, "a machine that goes away says why")
+
+
+class Dying:
+    """Runs a suite until its kernel dies in the processes `who`; the programs that have ended have said so."""
+
+    def __init__(self, texts, who):
+        self.texts, self.who, self.commands = texts, who, []
+
+    def command(self, line, _seconds=0):
+        self.commands.append(line)
+        if "xargs" in line:
+            raise machine.Broken(DIED, self.texts.splitlines(), self.who)
+        return 0, ""
+
+    def trouble(self):
+        return ""
+
+
+def suite_in_a_dying_machine():
+    ended = "@@ test_b\nok 1 - it_b: case: good\n1..1\n\n@@ end 0 1.0 2.5\nstray"
+
+    def run(who, texts=ended):
+        died = suite.Suite("ib:x", differences, inside.Tap([]))
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said):
+            left = died.run(Dying(texts, who), ["test_a", "test_b", "test_c", "test_d", "test_e"])
+        failed = [line.rpartition("/")[2] for line in said.getvalue().splitlines() if line.startswith("not ok")]
+        return left, failed, said.getvalue()
+
+    left, failed, said = run(["test_c"])
+    ok(left == ["test_a", "test_d", "test_e"] and failed == ["test_c"], "the program in which the kernel died has failed, the others run again", said)
+    ok(re.search(r"^ok \d+ - ib:x: test_b: good$", said, re.MULTILINE) and DIED in said, "what had ended is judged")
+    left, failed, said = run(["kworker/u4:1"])
+    ok(left == ["test_e"] and failed == ["test_a", "test_c", "test_d"], "all that ran have failed where the kernel does not say in which", said)
+    left, failed, said = run([], "".join("@@ test_%s\nok 1 - it: case: good\n1..1\n\n@@ end 0 1.0 2.5\n" % letter for letter in "abcde"))
+    ok(not left and len(failed) == 1, "a kernel that dies when all have ended is a failure", failed)
+    with tempfile.TemporaryDirectory() as folder:
+        for name, text in (("a", "one"), ("b", "two\n")):
+            for ending, content in ((".sh", "echo " + name), (".out", text), (".end", "0 1 2\n")):
+                with open("%s/%s%s" % (folder, name, ending), "w") as file:
+                    file.write(content)
+        got = subprocess.run(["sh", "-c", suite.EACH.replace("/tmp/suite", folder) % ("a b", 2)], stdout=subprocess.PIPE, text=True, check=True).stdout
+    ok(sorted(suite.ended(got)) == [("a", ("0 1 2", "one\n")), ("b", ("0 1 2", "two\n\n"))], "what EACH prints is understood", got)
+
+
 def lists():
     for interface, entries in differences.EXPECTED.items():
         bare = [entry.test for entry in entries if not entry.why.strip() or not entry.says]
         ok(entries and not bare, "%s: every difference has a reason, and words: %s" % (interface, bare))
+
+
+def impatience():
+    """Tests that are known to wait in vain wait for a short time, and only these."""
+    for interface, entries in differences.EXPECTED.items():
+        hasty = [entry.test for entry in entries if entry.hangs and not (entry.always and "IT_ERR_TIMEOUT_EXPIRED" in entry.says)]
+        ok(not hasty, "%s: a test that may pass waits as long as others" % interface, hasty)
+    siw = suite.Suite("rnic:siw0", differences, None)
+    ok(r'TC_IMPATIENT="(write|read)_refused\[6\]" ' in siw.script("test_dto_errors") and "TC_IMPATIENT" not in siw.script("test_connect"),
+       "a program is told which of its tests wait in vain", siw.script("test_dto_errors"))
 
 
 def table():
@@ -204,7 +363,11 @@ with_list()
 all_words()
 where_it_died()
 kernel()
+with tempfile.TemporaryDirectory() as console_folder:
+    dying_kernel(console_folder + "/console")
+suite_in_a_dying_machine()
 lists()
+impatience()
 table()
 print("1..%d" % count)
 sys.exit(1 if failed else 0)
