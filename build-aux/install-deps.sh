@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# install-deps.sh build|check|vm|bench|packages|programs|suites|suite ...: installs the Debian packages that are missing, quietly.
+# install-deps.sh build|check|vm|bench|packages|recipes|programs|suites|suite ...: installs the Debian packages that are missing, quietly.
 #
 # A name with "|" is a choice: the first of them that this release has. What no package of this release is called is said, and left
 # out. On a system without apt it installs nothing and says the names for dnf or apk.
@@ -13,6 +13,8 @@ check="abigail-tools check g++ clang clang-format libclang-rt-dev|libclang-rt-14
        ibverbs-utils rdmacm-utils python3-pyverbs rdma-core perftest fio qperf iperf3 curl"
 vm="qemu-system-x86 tshark python3 xz-utils util-linux"
 packages="build-essential debhelper lintian mmdebstrap"
+# What reads packaging/, where it is there.
+recipes="rpm rpmlint nix-bin yamllint python3-yaml shellcheck"
 programs="dapl2-utils fio libfabric-bin libiscsi-bin librpma-dev netpipe-openmpi openmpi-bin
           qemu-system-x86 tgt ucx-utils"
 bench="libfabric-dev libucx-dev gnuplot-nox iproute2 python3 linux-perf"
@@ -39,10 +41,11 @@ for group in "$@"; do
     vm) wanted="$wanted $vm" ;;
     bench) wanted="$wanted $bench" ;;
     packages) wanted="$wanted $packages" ;;
+    recipes) wanted="$wanted $recipes" ;;
     programs) wanted="$wanted $programs" ;;
     suites) wanted="$wanted $suites" ;;
     suite) wanted="$wanted $suite" ;;
-    *) echo "install-deps.sh: unknown group \"$group\" (build, check, vm, bench, packages, programs, suites, suite)" >&2; exit 2 ;;
+    *) echo "install-deps.sh: unknown group \"$group\" (build, check, vm, bench, packages, recipes, programs, suites, suite)" >&2; exit 2 ;;
     esac
 done
 
