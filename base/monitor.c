@@ -48,10 +48,12 @@ static int open_own(int base, const char *name, bool private)
 
 static int make_own(int base, const char *name, bool private, bool make)
 {
-    if (make && !mkdirat(base, name, private ? 0700 : 0755))
-        fchmodat(base, name, private ? 0700 : 0755, 0); /* whatever the umask */
-    else if (make && errno != EEXIST)
+    if (make && !mkdirat(base, name, private ? 0700 : 0755)) {
+        if (fchmodat(base, name, private ? 0700 : 0755, 0)) /* whatever the umask */
+            return -1;
+    } else if (make && errno != EEXIST) {
         return -1;
+    }
     return open_own(base, name, private);
 }
 
