@@ -12,8 +12,8 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.environ.get("TC_TOP_SRCDIR", "."), "tests/verbs"))
-from toolstest import SCALE  # noqa: E402
 from verbstest import BUILD, has, skip_all  # noqa: E402
+from toolstest import SCALE  # noqa: E402 (its folder is known by now)
 
 FOLDER = os.path.join(BUILD, "elsewhere")
 DEBS = os.path.join(BUILD, "deb")
