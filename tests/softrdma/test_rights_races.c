@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Races: rights of a region are taken and given while a peer writes to it, or reads from it, without
- * a pause. The region keeps its keys (RI_ACCESS_KEEP_KEYS).
+ * Races: rights of a region are taken and given while a peer writes to it, or reads from it,
+ * without a pause. The region keeps its keys (RI_ACCESS_KEEP_KEYS).
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
