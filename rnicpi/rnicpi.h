@@ -234,8 +234,8 @@ struct ri_port_attr {
     struct ri_address *addresses;
     uint32_t address_capacity; /* in: room in addresses */
     uint32_t address_count;    /* out: addresses that exist, may exceed the capacity */
-    /* Network interfaces, separated by a blank, or device port. For people. The host also
-     * watches these interfaces if the provider raises no port events. */
+    /* Network interfaces, separated by a blank, "any" for all, or device port. For people. The host
+     * also watches these interfaces, and their addresses, if the provider raises no port events. */
     char name[64];
     uint8_t port_guid[8]; /* EUI-64 in network order; zeros: it has none */
     /* {link} Speed of the link as a whole, in bits per second, and how many lanes of the medium it

@@ -147,6 +147,11 @@ static bool daemon_link_running(struct kal_links *links, const char *netdev)
     return kal_host_local.link_running(links, netdev);
 }
 
+static bool daemon_links_addresses(struct kal_links *links, const char *netdevs, uint64_t *sum)
+{
+    return kal_host_local.links_addresses(links, netdevs, sum);
+}
+
 static void daemon_links_close(struct kal_links *links)
 {
     kal_host_local.links_close(links);
@@ -165,6 +170,7 @@ const struct kal_host_ops kal_host_daemon = {
     .links_open = daemon_links_open,
     .links_changed = daemon_links_changed,
     .link_running = daemon_link_running,
+    .links_addresses = daemon_links_addresses,
     .links_close = daemon_links_close,
     .rules_watch = daemon_rules_watch,
     .rules_changed = daemon_rules_changed,

@@ -154,9 +154,10 @@ void kal_rnic_unshare(struct kal_rnic *rnic, uint32_t id);
 
 /* ---- monitor ---- */
 
-/* Reports port up and down by rnic_event from runs of that lane, and sets the RNIC's feature
- * RI_FEATURE_PORT_EVENTS. No effect if the provider reports them itself, or the host cannot.
- * Failure is logged and otherwise harmless. */
+/* Reports port up and down, and RI_EVENT_ADDRESS_CHANGE, by rnic_event from runs of that lane, and
+ * sets the RNIC's feature RI_FEATURE_PORT_EVENTS if a port names a network interface. No effect if
+ * the provider reports them itself, or the host cannot. Failure is logged and otherwise
+ * harmless. */
 void kal_monitor_start(struct kal_rnic *rnic, void *lane_context);
 /* Lane contexts must be live. No effect if not started. */
 void kal_monitor_stop(struct kal_rnic *rnic);
@@ -200,12 +201,14 @@ struct kal_host_ops {
      * Network interfaces. links_open returns a descriptor that is readable when one may have
      * changed; the caller adds it to a lane. KAL_ERR_NOT_SUPPORTED: changes cannot be detected.
      * links_changed, Lane: drains it; true if something changed. links_running, Lane: true if the
-     * network interface is up and has a carrier. links_close: the descriptor must be in no lane any
-     * more.
+     * network interface is up and has a carrier. links_addresses, Lane: a sum over the IP addresses
+     * of the network interfaces (NULL: of all); other addresses have another one. False: they
+     * cannot be read now. links_close: the descriptor must be in no lane any more.
      */
     enum kal_status (*links_open)(void *state, struct kal_links **links, int *fd);
     bool (*links_changed)(struct kal_links *links);
     bool (*link_running)(struct kal_links *links, const char *netdev);
+    bool (*links_addresses)(struct kal_links *links, const char *netdevs, uint64_t *sum);
     void (*links_close)(struct kal_links *links);
 
     /*

@@ -296,6 +296,7 @@ const struct kal_host_ops kal_host_local = {
     .links_open = local_links_open,
     .links_changed = kal_links_changed,
     .link_running = kal_link_running,
+    .links_addresses = kal_links_addresses,
     .links_close = kal_links_close,
     .rules_watch = local_rules_watch,
     .rules_changed = local_rules_changed,

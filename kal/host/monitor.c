@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Watches, in lane 0, the network interfaces of an RNIC's ports. */
+/* Watches, in lane 0, the network interfaces of an RNIC's ports, and their addresses. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -21,10 +21,13 @@ struct kal_monitor {
     struct kal_links *links;
     struct ri_watch *watch;
     uint32_t ports;
-    struct {
-        /* Names, separated by blanks. Empty: the port has no network interface */
+    struct port {
+        /* Names, separated by blanks. Empty: the port has none, or not named ones */
         char netdevs[64];
+        bool watched; /* it has network interfaces; without names it has all */
         bool online;
+        bool known; /* the addresses, of which this is the sum */
+        uint64_t addresses;
     } port[];
 };
 
@@ -62,22 +65,52 @@ static bool any_exists(const char *netdevs)
     return false;
 }
 
+static void tell(struct kal_monitor *monitor, const struct port *port, enum ri_event_type type)
+{
+    const struct ri_event event = {
+        .size = sizeof event,
+        .type = type,
+        .port = (uint32_t)(port - monitor->port),
+        .detail = *port->netdevs ? port->netdevs : NULL,
+    };
+
+    monitor->rnic->upper->rnic_event(monitor->rnic->context, &event);
+}
+
+static void refresh_link(struct kal_monitor *monitor, struct port *port, bool report)
+{
+    bool online;
+
+    if (!*port->netdevs)
+        return;
+    online = any_running(monitor, port->netdevs);
+    if (report && online != port->online)
+        tell(monitor, port, online ? RI_EVENT_PORT_UP : RI_EVENT_PORT_DOWN);
+    port->online = online;
+}
+
+/* Without memory or descriptors nobody knows what has changed: then they may have. */
+static void refresh_addresses(struct kal_monitor *monitor, struct port *port, bool report)
+{
+    const char *netdevs = *port->netdevs ? port->netdevs : NULL;
+    uint64_t sum = 0;
+    bool known = monitor->ops->links_addresses(monitor->links, netdevs, &sum);
+    bool same = known && port->known && sum == port->addresses;
+
+    port->known = known;
+    port->addresses = sum;
+    if (report && !same)
+        tell(monitor, port, RI_EVENT_ADDRESS_CHANGE);
+}
+
 /* Reads the state of every port; reports changes, except the first time. */
 static void refresh(struct kal_monitor *monitor, bool report)
 {
     for (uint32_t i = 0; i < monitor->ports; i++) {
-        struct ri_event event = { .size = sizeof event, .port = i };
-        bool online;
-
-        if (!*monitor->port[i].netdevs)
+        if (!monitor->port[i].watched)
             continue;
-        online = any_running(monitor, monitor->port[i].netdevs);
-        if (report && online != monitor->port[i].online) {
-            event.type = online ? RI_EVENT_PORT_UP : RI_EVENT_PORT_DOWN;
-            event.detail = monitor->port[i].netdevs;
-            monitor->rnic->upper->rnic_event(monitor->rnic->context, &event);
-        }
-        monitor->port[i].online = online;
+        refresh_link(monitor, &monitor->port[i], report);
+        refresh_addresses(monitor, &monitor->port[i], report);
     }
 }
 
@@ -90,21 +123,32 @@ static void on_message(void *arg, uint32_t events)
         refresh(monitor, true);
 }
 
-/* Fills in the ports. Returns how many have a network interface. */
+/* Fills in the ports. Returns how many have network interfaces. */
 static unsigned find_netdevs(struct kal_monitor *monitor)
 {
     unsigned found = 0;
 
     for (uint32_t i = 0; i < monitor->ports; i++) {
         struct ri_port_attr attr = { .size = sizeof attr, .port = i };
+        struct port *port = &monitor->port[i];
 
         if (kal_rnic_port(monitor->rnic, &attr) != KAL_OK ||
-            !memchr(attr.name, '\0', sizeof attr.name) || !any_exists(attr.name))
+            !memchr(attr.name, '\0', sizeof attr.name))
             continue;
-        strcpy(monitor->port[i].netdevs, attr.name);
-        found++;
+        if (any_exists(attr.name))
+            strcpy(port->netdevs, attr.name);
+        port->watched = *port->netdevs || !strcmp(attr.name, "any");
+        found += port->watched;
     }
     return found;
+}
+
+static bool names_netdevs(const struct kal_monitor *monitor)
+{
+    for (uint32_t i = 0; i < monitor->ports; i++)
+        if (*monitor->port[i].netdevs)
+            return true;
+    return false;
 }
 
 /* KAL_ERR_NOT_SUPPORTED: there is nothing to watch, or it cannot be watched. */
@@ -143,14 +187,15 @@ void kal_monitor_start(struct kal_rnic *rnic, void *lane_context)
     }
     if (status == KAL_OK) {
         rnic->monitor = monitor;
-        rnic->attr.features |= RI_FEATURE_PORT_EVENTS;
+        if (names_netdevs(monitor))
+            rnic->attr.features |= RI_FEATURE_PORT_EVENTS;
         return;
     }
     free(monitor);
     if (status != KAL_ERR_NOT_SUPPORTED)
         kal_rnic_log(rnic, RI_LOG_WARNING,
                      "network interfaces cannot be watched: no event will tell that a "
-                     "port goes down or comes up");
+                     "port goes down or comes up, or has other addresses");
 }
 
 void kal_monitor_stop(struct kal_rnic *rnic)

@@ -2,9 +2,9 @@
 /*
  * Network interfaces and routes, as the kernel reports them.
  *
- * A netlink message only means that something changed. The flags are then read, so a lost message
- * does no harm. They are read through the same socket (netdevice(7): any socket will do), so that
- * this works without free descriptors or memory.
+ * A netlink message only means that something changed. Flags and addresses are then read, so a lost
+ * message does no harm. The flags are read through the same socket (netdevice(7): any socket will
+ * do), so that this works without free descriptors or memory.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -41,7 +41,8 @@ enum kal_status kal_links_open(struct kal_links **links, int *fd)
     made->socket = mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (!made->socket)
         goto free_links;
-    if (mnl_socket_bind(made->socket, RTMGRP_LINK, MNL_SOCKET_AUTOPID) < 0)
+    if (mnl_socket_bind(made->socket, RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR,
+                        MNL_SOCKET_AUTOPID) < 0)
         goto close_socket;
     *fd = mnl_socket_get_fd(made->socket);
     *links = made;
@@ -138,10 +139,51 @@ bool kal_netdevs_have(const char *netdevs, const struct sockaddr *address)
     if (getifaddrs(&list))
         return false;
     for (entry = list; entry && !found; entry = entry->ifa_next)
-        found = entry->ifa_addr && names_have(netdevs, entry->ifa_name) &&
+        found = entry->ifa_addr && names_have_netdev(netdevs, entry->ifa_name) &&
                 kal_same_address(entry->ifa_addr, address);
     freeifaddrs(list);
     return found;
+}
+
+/* FNV-1a, 64 bits. */
+static uint64_t mix(uint64_t sum, const void *octets, size_t length)
+{
+    for (size_t i = 0; i < length; i++)
+        sum = (sum ^ ((const uint8_t *)octets)[i]) * UINT64_C(0x100000001b3);
+    return sum;
+}
+
+/* 0: no IP address. */
+static uint64_t address_sum(const struct ifaddrs *entry)
+{
+    const uint64_t begin = mix(UINT64_C(0xcbf29ce484222325), entry->ifa_name,
+                               strlen(entry->ifa_name));
+
+    if (!entry->ifa_addr)
+        return 0;
+    if (entry->ifa_addr->sa_family == AF_INET)
+        return mix(begin, &((const struct sockaddr_in *)entry->ifa_addr)->sin_addr,
+                   sizeof(struct in_addr));
+    return entry->ifa_addr->sa_family == AF_INET6
+               ? mix(begin, &((const struct sockaddr_in6 *)entry->ifa_addr)->sin6_addr,
+                     sizeof(struct in6_addr))
+               : 0;
+}
+
+/* The order does not matter: the kernel's may change. */
+bool kal_links_addresses(struct kal_links *links, const char *netdevs, uint64_t *sum)
+{
+    struct ifaddrs *list;
+
+    (void)links;
+    if (getifaddrs(&list))
+        return false;
+    *sum = 0;
+    for (const struct ifaddrs *entry = list; entry; entry = entry->ifa_next)
+        if (!netdevs || names_have_netdev(netdevs, entry->ifa_name))
+            *sum += address_sum(entry);
+    freeifaddrs(list);
+    return true;
 }
 
 static void set_port(struct sockaddr_storage *address, uint16_t port)

@@ -12,6 +12,7 @@ struct kal_links;
 enum kal_status kal_links_open(struct kal_links **links, int *fd);
 bool kal_links_changed(struct kal_links *links);
 bool kal_link_running(struct kal_links *links, const char *netdev);
+bool kal_links_addresses(struct kal_links *links, const char *netdevs, uint64_t *sum);
 void kal_links_close(struct kal_links *links);
 
 /* True: a network interface has that name. */

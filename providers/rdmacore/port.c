@@ -9,6 +9,8 @@
 #include "rdmacore.h"
 #include "verbs.h"
 
+#include "base/names.h"
+
 #include <ifaddrs.h>
 #include <linux/if_packet.h>
 #include <net/if.h>
@@ -83,7 +85,7 @@ static void add_addresses(const struct ifaddrs *list, const char *name, struct r
         struct ri_address *address = &attr->addresses[attr->address_count];
         int family = list->ifa_addr ? list->ifa_addr->sa_family : AF_UNSPEC;
 
-        if ((family != AF_INET && family != AF_INET6) || strcmp(list->ifa_name, name))
+        if ((family != AF_INET && family != AF_INET6) || !names_have_netdev(name, list->ifa_name))
             continue;
         if (attr->address_count++ >= attr->address_capacity)
             continue;

@@ -58,7 +58,7 @@ static bool is_of_port(const struct rnic *rnic, const struct ifaddrs *at)
 {
     const char *netdevs = rnic->options.netdevs;
 
-    return (at->ifa_flags & IFF_UP) && (!*netdevs || names_have(netdevs, at->ifa_name));
+    return (at->ifa_flags & IFF_UP) && (!*netdevs || names_have_netdev(netdevs, at->ifa_name));
 }
 
 /* 0: unknown. */

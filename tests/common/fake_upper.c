@@ -60,9 +60,13 @@ static void upper_srq_event(void *context, const struct ri_event *event)
 static void upper_rnic_event(void *context, const struct ri_event *event)
 {
     fake_upper_seen.rnic = context;
+    fake_upper_seen.rnic_port = event->port;
+    if (event->type == RI_EVENT_ADDRESS_CHANGE) {
+        fake_upper_seen.address_count++;
+        return;
+    }
     fake_upper_seen.rnic_count++;
     fake_upper_seen.rnic_type = event->type;
-    fake_upper_seen.rnic_port = event->port;
 }
 
 static void upper_request(void *listener_context, struct kal_connection *connection,

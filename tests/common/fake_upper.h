@@ -16,7 +16,9 @@ extern const struct kal_upper fake_upper;
 /* The last values seen, and the count of each upcall. Written without a lock. */
 struct fake_upper_seen {
     void *cq, *cq_error, *qp, *srq, *rnic;
-    unsigned int cq_count, cq_error_count, qp_count, srq_count, rnic_count;
+    unsigned int cq_count, cq_error_count, qp_count, srq_count;
+    /* Of RNICs: RI_EVENT_ADDRESS_CHANGE, and all others, of which the last is rnic_type. */
+    unsigned int address_count, rnic_count;
     enum ri_event_type rnic_type;
     uint32_t rnic_port;
     /* Connections. NULL: none is expected; an upcall ends the program. */

@@ -107,6 +107,16 @@ uint64_t tc_rand(struct tc_rng *rng);
 uint64_t tc_below(struct tc_rng *rng, uint64_t n); /* 0 … n-1; n > 0 */
 void tc_fill(struct tc_rng *rng, void *buf, size_t len);
 
+/*
+ * tc_netns: from now on the calling thread, and what it makes, is in a network name space of its
+ * own, in which the loopback interface is up. False: it may not make one.
+ * tc_label: gives the loopback interface there one more address, with the label "lo:1", or takes it
+ * away again. False: that cannot be done.
+ */
+#define TC_LABEL_ADDRESS 0xc0000209u /* 192.0.2.9, host order */
+bool tc_netns(void);
+bool tc_label(bool there);
+
 /* How often a loop runs: n; a tenth (at least 1) with TC_SHORT
  * set, ten times n with TC_LONG set. */
 unsigned long tc_count(unsigned long n);

@@ -126,6 +126,62 @@ START_TEST(test_no_change_is_lost_without_descriptors)
 }
 END_TEST
 
+static void run_until_addresses(unsigned events)
+{
+    uint64_t deadline = tc_deadline(5000);
+
+    while (fake_upper_seen.address_count < events) {
+        ck_assert_msg(tc_wait_fd(fixture_watched_fd(), POLLIN, deadline) > 0, "no message came");
+        fixture_ready();
+    }
+}
+
+/* _i 1: the port has all network interfaces, and names none. */
+START_TEST(test_an_address_comes_and_goes)
+{
+    unsigned before;
+
+    if (!tc_netns())
+        tc_skip("a network name space cannot be made here");
+    open_all(_i ? "anynetdev" : "netdev");
+#ifndef HAVE_LIBMNL
+    close_all();
+    tc_skip("built without libmnl");
+#endif
+    ck_assert(says_so() == !_i);
+    before = fake_upper_seen.address_count;
+    ck_assert(tc_label(true));
+    run_until_addresses(before + 1);
+    ck_assert_ptr_eq(fake_upper_seen.rnic, &context);
+    ck_assert_uint_eq(fake_upper_seen.rnic_port, 0);
+    ck_assert(tc_label(false));
+    run_until_addresses(before + 2);
+    ck_assert_uint_eq(fake_upper_seen.rnic_count, 0);
+    close_all();
+}
+END_TEST
+
+/* Netlink also tells of what leaves the addresses as they are. */
+START_TEST(test_the_same_addresses_are_no_change)
+{
+    unsigned before;
+
+    if (!tc_netns())
+        tc_skip("a network name space cannot be made here");
+    open_all("netdev");
+#ifndef HAVE_LIBMNL
+    close_all();
+    tc_skip("built without libmnl");
+#endif
+    before = fake_upper_seen.address_count;
+    ck_assert(tc_label(true));
+    ck_assert(tc_label(false));
+    fixture_ready(); /* both messages at once */
+    ck_assert_uint_eq(fake_upper_seen.address_count, before);
+    close_all();
+}
+END_TEST
+
 START_TEST(test_port_without_netdev_is_not_watched)
 {
     open_all("");
@@ -142,6 +198,8 @@ int main(void)
 
     tcase_add_loop_test(tc, test_down_and_up, 0, 2);
     tcase_add_test(tc, test_no_change_is_lost_without_descriptors);
+    tcase_add_loop_test(tc, test_an_address_comes_and_goes, 0, 2);
+    tcase_add_test(tc, test_the_same_addresses_are_no_change);
     tcase_add_test(tc, test_port_without_netdev_is_not_watched);
     return tc_main(suite);
 }

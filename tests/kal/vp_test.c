@@ -40,8 +40,8 @@ struct object {
 };
 
 /* Words: nodevice, unusable, two, enumfail, openfail, queryfail, nosets, nolanes, dma, shared,
- * ports2, netdev, netdevs, pdfail, cqfail, qpfail, srqfail, mrfail, mwfail, ahfail, busy (destroys
- * refuse), closeagain (once). */
+ * ports2, netdev, netdevs, anynetdev, pdfail, cqfail, qpfail, srqfail, mrfail, mwfail, ahfail, busy
+ * (destroys refuse), closeagain (once). */
 static bool has(const char *word)
 {
     const char *words = getenv("ITAL_TEST_VP");
@@ -180,7 +180,10 @@ static enum ri_status test_query_port(struct ri_rnic *rnic, struct ri_port_attr 
 
     (void)rnic;
     attr->online = true;
-    strcpy(attr->name, has("netdevs") ? "none0 lo" : has("netdev") ? "lo" : "no such netdev");
+    strcpy(attr->name, has("netdevs")     ? "none0 lo"
+                       : has("anynetdev") ? "any"
+                       : has("netdev")    ? "lo"
+                                          : "no such netdev");
     attr->address_count = 1;
     memcpy((char *)&lo + 4, attr->port ? "\xc0\x00\x02\x01" : "\x7f\x00\x00\x01", 4);
     if (attr->address_capacity)

@@ -355,6 +355,29 @@ START_TEST(port_of_some_interfaces)
 }
 END_TEST
 
+/* getifaddrs(3) names it by its label. */
+START_TEST(a_labelled_address_is_of_its_interface)
+{
+    const char *const options[] = { "netdev", "lo", NULL };
+    static struct ri_address addresses[16];
+    struct ri_port_attr attr = { .size = sizeof(attr),
+                                 .addresses = addresses,
+                                 .address_capacity = 16 };
+    uint32_t before;
+
+    if (!tc_netns())
+        tc_skip("a network name space cannot be made here");
+    ck_assert_int_eq(fake_host_open(&fake, options), RI_OK);
+    ck_assert_int_eq(fake.privileged.query_port(fake.rnic, &attr), RI_OK);
+    before = attr.address_count;
+    ck_assert(tc_label(true));
+    ck_assert_int_eq(fake.privileged.query_port(fake.rnic, &attr), RI_OK);
+    ck_assert_uint_eq(attr.address_count, before + 1);
+    fake_host_close(&fake, false);
+    fake_host_free(&fake);
+}
+END_TEST
+
 static uint64_t counter(const char *name)
 {
     const char *names[32];
@@ -626,6 +649,7 @@ int main(void)
     tcase_add_loop_test(tc, option_values, 0, ARRAY_SIZE(option_cases));
     tcase_add_test(tc, option_table);
     tcase_add_loop_test(tc, port_of_some_interfaces, 0, ARRAY_SIZE(netdevs));
+    tcase_add_test(tc, a_labelled_address_is_of_its_interface);
     suite_add_tcase(suite, tc);
     tc = tcase_create("control");
     tcase_add_checked_fixture(tc, setup, teardown);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * libibverbs: completion channels and their descriptors, waits and what ends them, event counts
- * when an object is destroyed.
+ * when an object is destroyed, addresses that come and go.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -9,6 +9,7 @@
 
 #include "verbs_pair.h"
 
+#include <endian.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -361,6 +362,57 @@ START_TEST(a_destroyed_cq_takes_its_events_along)
 }
 END_TEST
 
+/* --- addresses --- */
+
+static void expect_async(struct ibv_context *context, enum ibv_event_type type)
+{
+    struct ibv_async_event event;
+
+    ck_assert_int_eq(ibv_get_async_event(context, &event), 0);
+    ck_assert_int_eq(event.event_type, type);
+    ck_assert_int_eq(event.element.port_num, 1);
+    ibv_ack_async_event(&event);
+}
+
+/* In the table of a context that is opened now: an open context's stays, because programs exchange
+ * indices. */
+static bool has_gid(uint32_t ipv4)
+{
+    struct ibv_context *context = pair_open_context();
+    uint8_t wanted[16] = { [10] = 0xff, 0xff };
+    struct ibv_port_attr port;
+    union ibv_gid gid;
+    bool found = false;
+
+    ipv4 = htobe32(ipv4);
+    memcpy(wanted + 12, &ipv4, 4);
+    ck_assert_int_eq(ibv_query_port(context, 1, &port), 0);
+    for (int i = 0; i < port.gid_tbl_len && !found; i++)
+        found = !ibv_query_gid(context, 1, i, &gid) && !memcmp(gid.raw, wanted, sizeof(wanted));
+    ck_assert_int_eq(ibv_close_device(context), 0);
+    return found;
+}
+
+START_TEST(an_address_that_comes_or_goes_is_told)
+{
+    struct ibv_context *context;
+
+    if (!tc_netns())
+        tc_skip("a network name space cannot be made here");
+#ifndef HAVE_LIBMNL
+    tc_skip("built without libmnl");
+#endif
+    context = pair_open_context();
+    ck_assert(tc_label(true));
+    expect_async(context, IBV_EVENT_GID_CHANGE);
+    ck_assert(has_gid(TC_LABEL_ADDRESS));
+    ck_assert(tc_label(false));
+    expect_async(context, IBV_EVENT_GID_CHANGE);
+    ck_assert(!has_gid(TC_LABEL_ADDRESS));
+    ck_assert_int_eq(ibv_close_device(context), 0);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("libibverbs: events");
@@ -375,5 +427,6 @@ int main(void)
         no_asynchronous_event_is_eagain_where_reads_do_not_block,
         a_cq_is_destroyed_when_its_events_are_acknowledged, a_destroyed_cq_takes_its_events_along);
     tcase_add_loop_test(tc, a_wait_outlasts_its_channel, 0, 2);
+    tcase_add_test(tc_case(suite, "addresses", NULL, NULL), an_address_that_comes_or_goes_is_told);
     return tc_main(suite);
 }
