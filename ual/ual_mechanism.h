@@ -324,8 +324,9 @@ UAL_PUBLIC enum ual_status ual_async_to(struct ual_device *device, struct ual_ch
  * 4. Completion queues
  */
 struct ual_cq {
-    struct ri_cq *polled; /* where completions are taken: the provider's, or a stash over it */
-    struct ri_cq *cq;     /* the provider's */
+    /* where completions are taken: the provider's, or what is put over it */
+    _Atomic(struct ri_cq *) polled;
+    struct ri_cq *cq; /* the provider's */
     struct ual_device *device;
     void *context;
     bool receives_marked; /* every receive counts as marked: see ual_cq_attr.criteria */
@@ -358,6 +359,13 @@ UAL_PUBLIC enum ual_status ual_cq_create(struct ual_device *device, const struct
 UAL_PUBLIC enum ual_status ual_cq_free(struct ual_cq *cq);
 /* At least `depth` completions from now on. UAL_ERR_NOT_SUPPORTED; BUSY: more are in it. */
 UAL_PUBLIC enum ual_status ual_cq_resize(struct ual_cq *cq, uint32_t depth);
+/* For a front end that looks at completions before the consumer does: polls, arms and counts of the
+ * CQ go to `top` from now on, which passes them to the returned one, and lives until the CQ is
+ * freed. A poll that another thread has begun may still take completions past it. Any thread. */
+static inline struct ri_cq *ual_cq_put_over(struct ual_cq *cq, struct ri_cq *top)
+{
+    return atomic_exchange(&cq->polled, top);
+}
 /* A provider's answer to a poll that cannot be: it is logged once for each device. Returns what may
  * be used, `asked`. */
 UAL_PUBLIC uint32_t ual_cq_told_more(const struct ual_cq *cq, uint32_t told, uint32_t asked)
@@ -366,7 +374,8 @@ UAL_PUBLIC uint32_t ual_cq_told_more(const struct ual_cq *cq, uint32_t told, uin
  * which may have been freed meanwhile. Runs nothing: ual_cq_run does. [data] */
 static inline uint32_t ual_cq_poll(struct ual_cq *cq, uint32_t count, struct ri_wc *wc)
 {
-    uint32_t got = cq->polled->ops->poll(cq->polled, count, wc);
+    struct ri_cq *polled = atomic_load_explicit(&cq->polled, memory_order_acquire);
+    uint32_t got = polled->ops->poll(polled, count, wc);
 
     /* First the comparison that callers of one completion make, too: it costs them nothing. */
     if (__builtin_expect(got != count, 0) && __builtin_expect(got > count, 0))
@@ -377,12 +386,16 @@ static inline uint32_t ual_cq_poll(struct ual_cq *cq, uint32_t count, struct ri_
  * once more afterwards. [data] */
 static inline void ual_cq_arm(struct ual_cq *cq, enum ri_arm kind)
 {
-    cq->polled->ops->arm(cq->polled, kind, 0);
+    struct ri_cq *polled = atomic_load_explicit(&cq->polled, memory_order_acquire);
+
+    polled->ops->arm(polled, kind, 0);
 }
 /* The same when `count` completions are there, 1 to the depth; also at once, if they are. */
 static inline void ual_cq_arm_nth(struct ual_cq *cq, uint32_t count)
 {
-    cq->polled->ops->arm(cq->polled, RI_ARM_NTH, count);
+    struct ri_cq *polled = atomic_load_explicit(&cq->polled, memory_order_acquire);
+
+    polled->ops->arm(polled, RI_ARM_NTH, count);
 }
 /* One run of the lanes that feed it, for who found it empty; returns the pieces of work. Whoever
  * polls without it leaves that to the background threads. [data] */

@@ -140,6 +140,7 @@ struct vb_context {
     struct vb_gids *gids;
     /* State of the connections by numbers (section 6); this context's own. */
     void *numbers;
+    _Atomic uint32_t counters; /* completion counters */
     /* forks.c: the process that opened it; its CQs; the list of contexts */
     unsigned int process;
     struct vb_cq *cqs;
@@ -222,6 +223,9 @@ struct vb_cq {
     struct vb_source completions, async;
     /* How often the CQ may be armed for all completions, 0 to 2: see vb_req_notify_cq */
     _Atomic uint32_t armed_for_all;
+    /* NULL: no completion counter counts its completions */
+    _Atomic(struct vb_cq_counting *) counting;
+    uint32_t pins;             /* QPs that are being destroyed; under the context's mutex */
     struct vb_cq *prev, *next; /* of the context: forks.c */
 };
 
@@ -289,14 +293,15 @@ struct vb_qp {
     struct ibv_qp_ex ibv; /* begins with a struct ibv_qp */
     /* enum vb_gate */
     _Atomic uint32_t gate;
-    /* RI_WR_SIGNALED with sq_sig_all */
-    uint16_t every_flag;
+    /* by the lower bits of ibv_send_wr.send_flags: enum ri_wr_flags (post.c) */
+    const uint8_t *send_flags;
     struct vb_inline *inlined; /* copies of inline data; NULL: not requested */
     struct vb_batch *batch;    /* for ibv_wr_*; NULL: not requested */
     struct spinlock lock;      /* guards these two; held over their posts */
     /* Connects the QP. No lock: it is set before the connection begins, see vb_qp_connector. */
     _Atomic(const struct vb_connector *) connector;
     void *connector_context;
+    struct vb_qp_counting *counting; /* NULL: no completion counter is attached */
     struct vb_source async;
     atomic_bool aborts;          /* this side ends the connection: its end is no trouble */
     struct vb_qp *namesake;      /* the next QP with this number, of another context */

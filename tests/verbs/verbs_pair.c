@@ -165,7 +165,7 @@ void pair_renew(struct pair *pair)
     pair_connect(pair);
 }
 
-void pair_close(struct pair *pair)
+void pair_destroy(struct pair *pair)
 {
     for (int i = 0; i < 2; i++) {
         struct pair_side *side = &pair->side[i];
@@ -179,6 +179,11 @@ void pair_close(struct pair *pair)
     }
     ck_assert_int_eq(ibv_destroy_comp_channel(pair->channel), 0);
     ck_assert_int_eq(ibv_dealloc_pd(pair->pd), 0);
+}
+
+void pair_close(struct pair *pair)
+{
+    pair_destroy(pair);
     ck_assert_int_eq(ibv_close_device(pair->context), 0);
 }
 

@@ -36,6 +36,8 @@ void pair_open(struct pair *pair);
 void pair_connect(struct pair *pair);
 /* Two new queue pairs in the place of the old ones, connected. Everything else stays. */
 void pair_renew(struct pair *pair);
+/* All but the context. */
+void pair_destroy(struct pair *pair);
 void pair_close(struct pair *pair);
 
 /* Polls until a completion is there. */

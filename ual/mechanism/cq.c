@@ -206,10 +206,11 @@ uint32_t ual_cq_run(struct ual_cq *cq)
 
 uint32_t ual_cq_count(struct ual_cq *cq, uint32_t *marked)
 {
+    struct ri_cq *polled = atomic_load(&cq->polled);
     uint32_t total = 0;
 
     *marked = 0;
-    return cq->polled->ops->cq_peek(cq->polled, &total, marked) == RI_OK ? total : 0;
+    return polled->ops->cq_peek(polled, &total, marked) == RI_OK ? total : 0;
 }
 
 uint32_t ual_cq_peek(struct ual_cq *cq)

@@ -167,6 +167,7 @@ static void set_up(struct vb_cq *cq, struct ibv_context *context, struct ibv_com
 
 static void tear_down(struct vb_cq *cq)
 {
+    vb_cq_counting_close(cq);
     pthread_cond_destroy(&cq->ibv.cond);
     pthread_mutex_destroy(&cq->ibv.mutex);
     free(cq);
@@ -254,6 +255,8 @@ int ibv_resize_cq(struct ibv_cq *ibv, int cqe)
 
     if (cqe <= 0)
         return EINVAL;
+    if (atomic_load(&cq->counting))
+        return vb_cq_counting_resize(cq, (uint32_t)cqe);
     status = ual_cq_resize(cq->ual, (uint32_t)cqe);
     if (status == UAL_OK)
         ibv->cqe = (int)cq->ual->depth;
@@ -265,8 +268,11 @@ int ibv_destroy_cq(struct ibv_cq *ibv)
     VB_CALL;
     VB_OWN(ibv->context, EIO);
     struct vb_cq *cq = vb_cq_of(ibv);
-    enum ual_status status = ual_cq_free(cq->ual);
+    enum ual_status status;
 
+    pthread_mutex_lock(&ibv->context->mutex);
+    status = cq->pins ? UAL_ERR_BUSY : ual_cq_free(cq->ual);
+    pthread_mutex_unlock(&ibv->context->mutex);
     if (status != UAL_OK)
         return vb_errno(status);
     if (ibv->channel)

@@ -76,6 +76,31 @@ enum ual_status vb_post_by_gate(struct vb_qp *qp, struct ri_send_wr *wr, struct 
 int vb_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 int vb_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 
+/* post.c: what a work request's flags become, by the lower bits of send_flags: FENCE, SIGNALED,
+ * SOLICITED, INLINE. */
+#define VB_FLAGS_MASK 15u
+enum vb_flags_table {
+    VB_FLAGS_ASKED, /* the program signals requests */
+    VB_FLAGS_ALL,   /* sq_sig_all */
+    /* the same where completions are counted (counting.h): all requests are signaled, and those
+     * whose completions the program is to see are marked */
+    VB_FLAGS_COUNTED,
+    VB_FLAGS_COUNTED_ALL,
+    VB_FLAGS_TABLES
+};
+extern const uint8_t vb_send_flags[VB_FLAGS_TABLES][VB_FLAGS_MASK + 1];
+
+/* counter.c. Before a QP is closed or renewed: counts what of it has completed. */
+void vb_qp_counting_take(struct vb_qp *qp);
+/* The QP is renewed: nothing of its earlier life is polled any more. */
+void vb_qp_counting_forget(struct vb_qp *qp);
+/* The QP is closed: the same, and detaches it from its counters. Its CQs are pinned. */
+void vb_qp_counting_close(struct vb_qp *qp);
+/* counting.c, for a CQ whose completions are counted. As ibv_resize_cq. */
+int vb_cq_counting_resize(struct vb_cq *cq, uint32_t cqe);
+/* For each CQ that is freed. */
+void vb_cq_counting_close(struct vb_cq *cq);
+
 /* refused_ops.c: the operations of a context that are not built. */
 void vb_refuse_operations(struct verbs_context *verbs);
 

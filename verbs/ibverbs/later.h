@@ -37,6 +37,61 @@ struct vb_mr_init_attr {
     struct ibv_buf *buf; /* addr and length lie within it */
 };
 
+/* ibv_qp_attach_comp_cntr(3): enum ibv_qp_attach_comp_cntr_op. */
+enum vb_attach_op {
+    VB_ATTACH_SEND = 1 << 0,
+    VB_ATTACH_RECV = 1 << 1,
+    VB_ATTACH_RDMA_READ = 1 << 2,
+    VB_ATTACH_REMOTE_RDMA_READ = 1 << 3,
+    VB_ATTACH_RDMA_WRITE = 1 << 4,
+    VB_ATTACH_REMOTE_RDMA_WRITE = 1 << 5,
+};
+
+/* struct ibv_comp_cntr_caps. */
+struct vb_comp_cntr_caps {
+    uint64_t max_value; /* behind it a counter goes on at 0 */
+    uint32_t max_counters;
+    uint32_t supported_qp_attach_ops; /* enum vb_attach_op */
+};
+
+/* enum ibv_comp_cntr_type. */
+enum vb_comp_cntr_type { VB_COMP_CNTR_WRS, VB_COMP_CNTR_BYTES };
+
+/* struct ibv_comp_cntr_init_attr; comp_mask and flags are 0. */
+struct vb_comp_cntr_init_attr {
+    uint32_t comp_mask;
+    int type; /* enum vb_comp_cntr_type */
+    uint32_t flags;
+};
+
+/* struct ibv_qp_attach_comp_cntr_attr; comp_mask is 0. */
+struct vb_attach_attr {
+    uint32_t comp_mask;
+    uint32_t op_mask; /* enum vb_attach_op */
+};
+
+struct ibv_comp_cntr;
+struct ibv_comp_cntr_caps;
+struct ibv_comp_cntr_init_attr;
+struct ibv_qp_attach_comp_cntr_attr;
+
+/* Completion counters: ibv_create_comp_cntr(3), ibv_qp_attach_comp_cntr(3), of rdma-core 65. Any
+ * thread. They return an error number, or NULL and errno. ibv_query_comp_cntr_caps() is an inline
+ * function over the first one. */
+VB_PUBLIC int _ibv_query_comp_cntr_caps(struct ibv_context *context,
+                                        struct ibv_comp_cntr_caps *caps, size_t caps_size);
+VB_PUBLIC struct ibv_comp_cntr *ibv_create_comp_cntr(struct ibv_context *context,
+                                                     struct ibv_comp_cntr_init_attr *cc_attr);
+VB_PUBLIC int ibv_destroy_comp_cntr(struct ibv_comp_cntr *comp_cntr);
+VB_PUBLIC int ibv_set_comp_cntr(struct ibv_comp_cntr *comp_cntr, uint64_t value);
+VB_PUBLIC int ibv_set_err_comp_cntr(struct ibv_comp_cntr *comp_cntr, uint64_t value);
+VB_PUBLIC int ibv_inc_comp_cntr(struct ibv_comp_cntr *comp_cntr, uint64_t amount);
+VB_PUBLIC int ibv_inc_err_comp_cntr(struct ibv_comp_cntr *comp_cntr, uint64_t amount);
+VB_PUBLIC int ibv_read_comp_cntr(struct ibv_comp_cntr *comp_cntr, uint64_t *value);
+VB_PUBLIC int ibv_read_err_comp_cntr(struct ibv_comp_cntr *comp_cntr, uint64_t *value);
+VB_PUBLIC int ibv_qp_attach_comp_cntr(struct ibv_qp *qp, struct ibv_comp_cntr *comp_cntr,
+                                      struct ibv_qp_attach_comp_cntr_attr *attr);
+
 VB_PUBLIC struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *pd, struct ibv_mr_init_attr *attr);
 VB_PUBLIC void *ibv_alloc_buf(struct ibv_pd *pd, size_t size, struct ibv_buf **buf);
 VB_PUBLIC void ibv_free_buf(struct ibv_buf *buf);

@@ -86,13 +86,9 @@ static int bind_to(const struct ibv_mw_bind_info *info, struct vb_bind *bind)
 
 static uint16_t flags_of(const struct ibv_qp *qp, unsigned int send_flags)
 {
-    uint32_t flags = vb_qp_of((struct ibv_qp *)qp)->every_flag;
+    unsigned int of_bind = IBV_SEND_SIGNALED | IBV_SEND_FENCE;
 
-    if (send_flags & IBV_SEND_SIGNALED)
-        flags |= RI_WR_SIGNALED;
-    if (send_flags & IBV_SEND_FENCE)
-        flags |= RI_WR_READ_FENCE;
-    return (uint16_t)flags;
+    return vb_qp_of((struct ibv_qp *)qp)->send_flags[send_flags & of_bind];
 }
 
 /* As vb_bind_post. Until the connection is established the QP's connector keeps the bind; then

@@ -17,20 +17,26 @@
 
 /* --- conversion --- */
 
-/* FENCE, SIGNALED, SOLICITED and INLINE are the lower four bits of send_flags. */
-#define FLAGS(bits)                                    \
-    (((bits)&IBV_SEND_FENCE ? RI_WR_READ_FENCE : 0) |  \
-     ((bits)&IBV_SEND_SIGNALED ? RI_WR_SIGNALED : 0) | \
-     ((bits)&IBV_SEND_SOLICITED ? RI_WR_SOLICITED : 0))
-#define FLAG_BITS 15u
-static const uint8_t flag_table[FLAG_BITS + 1] = {
-    FLAGS(0), FLAGS(1), FLAGS(2),  FLAGS(3),  FLAGS(4),  FLAGS(5),  FLAGS(6),  FLAGS(7),
-    FLAGS(8), FLAGS(9), FLAGS(10), FLAGS(11), FLAGS(12), FLAGS(13), FLAGS(14), FLAGS(15),
+#define FLAGS(bits, asked, every)                                                                \
+    (((bits)&IBV_SEND_FENCE ? RI_WR_READ_FENCE : 0) | ((bits)&IBV_SEND_SIGNALED ? (asked) : 0) | \
+     ((bits)&IBV_SEND_SOLICITED ? RI_WR_SOLICITED : 0) | (every))
+#define TABLE(a, e)                                                                              \
+    {                                                                                            \
+        FLAGS(0, a, e), FLAGS(1, a, e), FLAGS(2, a, e), FLAGS(3, a, e), FLAGS(4, a, e),          \
+            FLAGS(5, a, e), FLAGS(6, a, e), FLAGS(7, a, e), FLAGS(8, a, e), FLAGS(9, a, e),      \
+            FLAGS(10, a, e), FLAGS(11, a, e), FLAGS(12, a, e), FLAGS(13, a, e), FLAGS(14, a, e), \
+            FLAGS(15, a, e),                                                                     \
+    }
+const uint8_t vb_send_flags[VB_FLAGS_TABLES][VB_FLAGS_MASK + 1] = {
+    [VB_FLAGS_ASKED] = TABLE(RI_WR_SIGNALED, 0),
+    [VB_FLAGS_ALL] = TABLE(0, RI_WR_SIGNALED),
+    [VB_FLAGS_COUNTED] = TABLE(RI_WR_NOTIFY, RI_WR_SIGNALED),
+    [VB_FLAGS_COUNTED_ALL] = TABLE(0, RI_WR_SIGNALED | RI_WR_NOTIFY),
 };
 
 static inline uint16_t flags_of(const struct vb_qp *qp, const struct ibv_send_wr *wr)
 {
-    return (uint16_t)(flag_table[wr->send_flags & FLAG_BITS] | qp->every_flag);
+    return qp->send_flags[wr->send_flags & VB_FLAGS_MASK];
 }
 
 static void convert_atomic(const struct ibv_send_wr *from, struct ri_send_wr *to)

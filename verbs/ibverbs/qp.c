@@ -168,7 +168,7 @@ static void set_up(struct vb_qp *qp, struct ibv_context *context,
     vb_source_init(&qp->async, VB_SOURCE_QP);
     spinlock_init(&qp->lock);
     qp->flags = flags;
-    qp->every_flag = attr->sq_sig_all ? RI_WR_SIGNALED : 0;
+    qp->send_flags = vb_send_flags[attr->sq_sig_all ? VB_FLAGS_ALL : VB_FLAGS_ASKED];
     memcpy(&qp->init, attr, sizeof(qp->init)); /* the extended structure begins with the other */
     vb_qp_note_state(qp, IBV_QPS_RESET);
 }
@@ -301,6 +301,18 @@ struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *ibv)
     return qp->batch ? &qp->ibv : NULL;
 }
 
+/* A CQ that has no QP any more can be destroyed, but not before its completions of this one are
+ * dropped. */
+static void pin_cqs(struct vb_qp *qp, int change)
+{
+    struct ibv_qp *ibv = &qp->ibv.qp_base;
+
+    pthread_mutex_lock(&ibv->context->mutex);
+    vb_cq_of(ibv->send_cq)->pins += (uint32_t)change;
+    vb_cq_of(ibv->recv_cq)->pins += (uint32_t)change;
+    pthread_mutex_unlock(&ibv->context->mutex);
+}
+
 int ibv_destroy_qp(struct ibv_qp *ibv)
 {
     VB_CALL;
@@ -309,7 +321,12 @@ int ibv_destroy_qp(struct ibv_qp *ibv)
     enum ual_status status;
 
     vb_qp_connector(qp, NULL, NULL);
+    pin_cqs(qp, 1);
+    vb_qp_counting_take(qp);
     status = ual_qp_close(&qp->ual);
+    if (status == UAL_OK)
+        vb_qp_counting_close(qp);
+    pin_cqs(qp, -1);
     if (status != UAL_OK)
         return vb_errno(status);
     vb_inline_close(qp);

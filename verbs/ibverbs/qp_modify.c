@@ -294,11 +294,14 @@ static int reset(struct vb_qp *qp)
     } else {
         vb_qp_connector(qp, NULL, NULL);
     }
+    vb_qp_counting_take(qp);
     status = ual_qp_renew(&qp->ual, &attr);
     vb_qp_note_state(qp, IBV_QPS_RESET);
     atomic_store(&qp->aborts, false);
-    if (status == UAL_OK)
+    if (status == UAL_OK) {
+        vb_qp_counting_forget(qp);
         memset(&qp->modified, 0, sizeof(qp->modified));
+    }
     return vb_errno(status);
 }
 

@@ -144,16 +144,7 @@ static int wr_complete(struct ibv_qp_ex *ibv)
 
 static uint16_t flags_of(const struct vb_qp *qp)
 {
-    unsigned int from = qp->ibv.wr_flags;
-    uint32_t flags = qp->every_flag;
-
-    if (from & IBV_SEND_SIGNALED)
-        flags |= RI_WR_SIGNALED;
-    if (from & IBV_SEND_SOLICITED)
-        flags |= RI_WR_SOLICITED;
-    if (from & IBV_SEND_FENCE)
-        flags |= RI_WR_READ_FENCE;
-    return (uint16_t)flags;
+    return qp->send_flags[qp->ibv.wr_flags & VB_FLAGS_MASK];
 }
 
 /* Begins the next request, without data. NULL: no room. */
