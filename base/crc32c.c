@@ -18,6 +18,9 @@
 #if defined(__x86_64__) && defined(__GNUC__)
 #define CRC32C_X86 1
 #include <immintrin.h>
+#elif defined(__aarch64__) && defined(__AARCH64EL__) && defined(__GNUC__)
+#define CRC32C_ARM 1
+#include <sys/auxv.h>
 #endif
 
 /* Below this length the set-up of ISA-L costs more than it saves. */
@@ -106,6 +109,47 @@ static inline bool have_sse42(void)
 }
 #endif
 
+#ifdef CRC32C_ARM
+static bool have_armv8;
+
+/* Before that the table is used. */
+__attribute__((constructor)) static void look_for_armv8(void)
+{
+    have_armv8 = getauxval(AT_HWCAP) & HWCAP_CRC32;
+}
+
+/* By their names: not every compiler has intrinsics for what the build's processor need not have. */
+#define ARMV8_STEP(instruction, reg, value) \
+    __asm__(".arch_extension crc\n\t" instruction : "+r"(reg) : "r"(value))
+
+static uint32_t run_armv8(uint32_t reg, const uint8_t *p, size_t n)
+{
+    for (; n >= 8; n -= 8, p += 8) {
+        uint64_t v;
+
+        memcpy(&v, p, sizeof v);
+        ARMV8_STEP("crc32cx %w0, %w0, %x1", reg, v);
+    }
+    if (n & 4u) {
+        uint32_t v;
+
+        memcpy(&v, p, sizeof v);
+        ARMV8_STEP("crc32cw %w0, %w0, %w1", reg, v);
+        p += 4;
+    }
+    if (n & 2u) {
+        uint16_t v;
+
+        memcpy(&v, p, sizeof v);
+        ARMV8_STEP("crc32ch %w0, %w0, %w1", reg, v);
+        p += 2;
+    }
+    if (n & 1u)
+        ARMV8_STEP("crc32cb %w0, %w0, %w1", reg, *p);
+    return reg;
+}
+#endif
+
 #ifdef HAVE_ISAL
 /*
  * ISA-L leaves the upper halves of the vector registers in use. While they are, some processors
@@ -154,6 +198,10 @@ uint32_t crc32c(uint32_t crc, const void *p, size_t n)
     if (have_sse42())
         return ~run_sse42(~crc, p, n);
 #endif
+#ifdef CRC32C_ARM
+    if (have_armv8)
+        return ~run_armv8(~crc, p, n);
+#endif
     return ~run_table(~crc, p, n);
 }
 
@@ -164,6 +212,12 @@ bool crc32c_engine_usable(enum crc32c_engine engine)
     case CRC32C_SSE42:
 #ifdef CRC32C_X86
         return have_sse42();
+#else
+        return false;
+#endif
+    case CRC32C_ARMV8:
+#ifdef CRC32C_ARM
+        return have_armv8;
 #else
         return false;
 #endif
@@ -187,6 +241,10 @@ uint32_t crc32c_engine_run(enum crc32c_engine engine, uint32_t crc, const void *
 #ifdef CRC32C_X86
     if (engine == CRC32C_SSE42)
         return ~run_sse42(~crc, p, n);
+#endif
+#ifdef CRC32C_ARM
+    if (engine == CRC32C_ARMV8)
+        return ~run_armv8(~crc, p, n);
 #endif
     return ~run_table(~crc, p, n);
 }

@@ -92,6 +92,7 @@ uint32_t crc32c_copy(void *dst, const void *src, size_t n, uint32_t crc);
 enum crc32c_engine {
     CRC32C_TABLE, /* everywhere */
     CRC32C_SSE42, /* crc32 instruction of x86-64 */
+    CRC32C_ARMV8, /* crc32c instructions of ARMv8, where the processor has them */
     CRC32C_ISAL,  /* ISA-L, when built with it */
     CRC32C_ENGINES,
 };

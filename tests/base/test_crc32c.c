@@ -17,6 +17,9 @@
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <cpuid.h>
 #endif
+#ifdef __aarch64__
+#include <sys/auxv.h>
+#endif
 
 #include "base/crc32c.h"
 #include "tests/common/vectors_tc.h"
@@ -51,6 +54,9 @@ START_TEST(check_value)
     ck_assert(!crc32c_engine_usable(CRC32C_ENGINES));
 #ifdef HAVE_ISAL
     ck_assert(crc32c_engine_usable(CRC32C_ISAL));
+#endif
+#ifdef __aarch64__
+    ck_assert_int_eq(crc32c_engine_usable(CRC32C_ARMV8), (getauxval(AT_HWCAP) & HWCAP_CRC32) != 0);
 #endif
 }
 END_TEST
