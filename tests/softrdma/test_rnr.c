@@ -418,6 +418,43 @@ START_TEST(own_requests_go_on_behind_a_full_stash)
 }
 END_TEST
 
+/* A Read that another thread sends after the pass has looked, and before input is held. */
+static struct {
+    bool due, released;
+    unsigned int held_in, released_in; /* lane.passes */
+} late;
+
+void __real_stream_hold_input(struct stream *stream, enum attention reason, bool hold);
+void __wrap_stream_hold_input(struct stream *stream, enum attention reason, bool hold);
+void __wrap_stream_hold_input(struct stream *stream, enum attention reason, bool hold)
+{
+    if (reason == ATTEND_HELD && hold && late.due) {
+        late.due = false;
+        late.held_in = atomic_load(&stream->lane->passes);
+        side_read(b, 5000, region_sge(&to, 0, 8), (uintptr_t)from.octets, from.keys.rkey);
+    } else if (reason == ATTEND_HELD && !hold && !late.released && late.held_in) {
+        late.released = true;
+        late.released_in = atomic_load(&stream->lane->passes);
+    }
+    __real_stream_hold_input(stream, reason, hold);
+}
+
+/* No later pass need come: the consumer may sleep until the answer is there. */
+START_TEST(a_request_sent_while_input_is_being_held)
+{
+    connect_agreed(FOREVER, 0);
+    memset(&late, 0, sizeof(late));
+    late.due = true;
+    fill_up();
+    ck_assert(!late.due);
+    ck_assert(late.released);
+    ck_assert_uint_eq(late.released_in, late.held_in);
+    side_expect(b, b->send_cq, 5000, RI_WC_SUCCESS, 8);
+    ck_assert_mem_eq(to.octets, from.octets, 8);
+    close_regions();
+}
+END_TEST
+
 /* It grows up to a bound, and then the connection ends; the reason is said once. */
 START_TEST(a_stash_that_is_stuck_ends_the_connection)
 {
@@ -640,6 +677,7 @@ int main(void)
     tc = new_case(suite, "a full stash");
     tcase_add_test(tc, full_stops_reading);
     tcase_add_test(tc, own_requests_go_on_behind_a_full_stash);
+    tcase_add_test(tc, a_request_sent_while_input_is_being_held);
     tcase_add_test(tc, a_stash_that_is_stuck_ends_the_connection);
     tcase_add_test(tc, held_input_is_no_stall);
     tc = new_case(suite, "ends");

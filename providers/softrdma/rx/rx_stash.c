@@ -207,15 +207,28 @@ static void watch_posts(struct qp *qp, bool watched)
     spinlock_unlock(&qp->sq.posting);
 }
 
+static bool is_to_be_held(const struct qp *qp, const struct stash *stash)
+{
+    return is_full(qp, stash) || stash->over_at != CLOCK_NEVER;
+}
+
+/* A request may have been sent between the look and the hold. Its thread sees that input is held,
+ * or this one sees that its answer is awaited: there is a fence on both sides (tx_note_awaited). */
 void rx_stash_hold(struct qp *qp, struct stream *stream)
 {
     struct stash *stash = stream->stash;
     bool held = atomic_load(&stream->attention) & ATTEND_HELD, hold;
 
     watch_posts(qp, stash->octets >= STASH_OCTETS); /* first: a later post is seen */
-    hold = is_full(qp, stash) || stash->over_at != CLOCK_NEVER;
-    if (hold != held)
-        stream_hold_input(stream, ATTEND_HELD, hold);
+    hold = is_to_be_held(qp, stash);
+    if (hold && !held) {
+        stream_hold_input(stream, ATTEND_HELD, true);
+        held = true;
+        atomic_thread_fence(memory_order_seq_cst);
+        hold = is_to_be_held(qp, stash);
+    }
+    if (held && !hold)
+        stream_hold_input(stream, ATTEND_HELD, false);
     if (!hold || !awaits_answers(qp))
         stash->stuck_at = CLOCK_NEVER;
     else if (stash->stuck_at == CLOCK_NEVER)

@@ -218,11 +218,13 @@ static inline uint32_t tx_note_outstanding(struct qp *qp)
                           memory_order_release);
     return qp->tx.read_msn++;
 }
-/* The same on the general path: a full stash may take more now (rx_stash.c). */
+/* The same on the general path: a full stash may take more now (rx_stash_hold). */
 static inline uint32_t tx_note_awaited(struct qp *qp)
 {
     uint32_t msn = tx_note_outstanding(qp);
 
+    if (__builtin_expect(qp->attr.rnr_retry, 0))
+        atomic_thread_fence(memory_order_seq_cst);
     if (__builtin_expect(atomic_load(&qp->stream->attention) & ATTEND_HELD, 0))
         lane_call(qp->stream);
     return msn;
