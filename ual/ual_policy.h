@@ -482,7 +482,8 @@ UAL_PUBLIC enum ual_status ual_service_reply(ual_handle request,
  */
 static inline bool ual_ep_takes_sends(const struct ual_ep *ep)
 {
-    int state = atomic_load_explicit(&ep->state, memory_order_relaxed);
+    /* Acquire: `ord` was set before the state that lets posts through. */
+    int state = atomic_load_explicit(&ep->state, memory_order_acquire);
 
     return __builtin_expect(state == UAL_EP_CONNECTED, 1) || state == UAL_EP_NONOPERATIONAL;
 }

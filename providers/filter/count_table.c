@@ -41,8 +41,8 @@ static void describe(struct count_rnic *rnic)
     snprintf(file->device, sizeof file->device, "%s", device ? device : "default");
     for (size_t i = 0; i < COUNT_KINDS; i++)
         snprintf(file->entry[i].name, sizeof file->entry[i].name, "%s", count_names[i]);
-    atomic_thread_fence(memory_order_release);
-    file->magic = COUNT_FILE_MAGIC; /* from now on it can be read */
+    /* From now on it can be read. */
+    atomic_store_explicit(&file->magic, COUNT_FILE_MAGIC, memory_order_release);
 }
 
 /* The folder where none is named: it is the user's, or it is not used. */

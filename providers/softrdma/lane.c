@@ -223,7 +223,8 @@ static __attribute__((noinline)) uint32_t serve_hot(struct lane *lane, struct cq
 
             at = at < lane->pass.served_count ? at : 0;
             stream = lane->pass.served[at++];
-            qp = atomic_load_explicit(&stream->qp, memory_order_relaxed);
+            /* Behind the store that began the pass, for which a destroy waits (lane_wait_pass). */
+            qp = atomic_load(&stream->qp);
             feeds = first && qp && (qp->recv_cq == first || qp->send_cq == first);
             if (feeds != (own == 1))
                 continue;

@@ -22,9 +22,9 @@
 
 static bool is_sound(const struct count_file *file, size_t size)
 {
-    return file->magic == COUNT_FILE_MAGIC && file->head_size == sizeof *file &&
-           file->entry_size == sizeof file->entry[0] && file->buckets == COUNT_FILE_BUCKETS &&
-           file->entries <= COUNT_FILE_ENTRIES &&
+    return atomic_load_explicit(&file->magic, memory_order_acquire) == COUNT_FILE_MAGIC &&
+           file->head_size == sizeof *file && file->entry_size == sizeof file->entry[0] &&
+           file->buckets == COUNT_FILE_BUCKETS && file->entries <= COUNT_FILE_ENTRIES &&
            sizeof *file + (size_t)file->entries * sizeof file->entry[0] <= size;
 }
 

@@ -66,7 +66,8 @@ static bool add_ready(struct member *member)
     if (added) {
         member->ready = true;
         DL_APPEND2(aggregate->ready, member, prev_ready, next_ready);
-        atomic_fetch_add_explicit(&aggregate->evd->queued, 1, memory_order_release);
+        /* In one order with the flag of the descriptor: notifier_lower(). */
+        atomic_fetch_add(&aggregate->evd->queued, 1);
     }
     spinlock_unlock(&aggregate->lock);
     return added;

@@ -250,6 +250,8 @@ enum ual_status ual_evd_wait_on(ual_handle handle, uint64_t timeout_us, struct u
     bool inside = false;
 
     atomic_fetch_add(counter, 1);
+    /* The look-up is no part of the addition's order: one of this and the hiding sees the other. */
+    atomic_thread_fence(memory_order_seq_cst);
     evd = ual_lookup(handle, UAL_EVD);
     status = evd ? begin_wait(evd, timeout_us, event, more, &inside) : ual_lookup_failed();
     atomic_fetch_sub(counter, 1);

@@ -30,9 +30,10 @@ static uint32_t next_read(const struct qp *qp)
     return atomic_load_explicit(&qp->reads.ird_out, memory_order_acquire);
 }
 
+/* Acquire: tx reads the entries before it, which rx may just have written. */
 static uint32_t last_read(const struct qp *qp)
 {
-    return atomic_load_explicit(&qp->reads.ird_in, memory_order_relaxed);
+    return atomic_load_explicit(&qp->reads.ird_in, memory_order_acquire);
 }
 
 static struct inbound_read *read_at(const struct qp *qp, uint32_t index)
