@@ -351,8 +351,14 @@ struct ual_cq_attr {
      * completions go through a ring of this CQ's, and every receive counts as solicited, unless the
      * provider has RI_FEATURE_CQ_ARM_NOTIFY: only such a one is known to tell. */
     bool criteria;
+    /* 1 + the lane that is to report its completions (verbs: completion vector): below the device's
+     * number of lanes. A wish ({cq-lane}). 0: the provider chooses. */
+    uint32_t lane_plus_one;
 };
-/* UAL_ERR_LIMIT: depth; INVALID_ARGUMENT: depth 0, a channel of another device; NO_RESOURCES. */
+/* How many lanes the device has in this process, at least 1. */
+UAL_PUBLIC uint32_t ual_device_lane_count(const struct ual_device *device);
+/* UAL_ERR_LIMIT: depth; INVALID_ARGUMENT: depth 0, a channel of another device, no such lane;
+ * NO_RESOURCES. */
 UAL_PUBLIC enum ual_status ual_cq_create(struct ual_device *device, const struct ual_cq_attr *attr,
                                          struct ual_cq **cq);
 /* UAL_ERR_BUSY: QPs use it. Its events leave the channel. */

@@ -99,6 +99,7 @@ extern struct fk {
     unsigned int disconnects, confirms, rejects, aborts; /* aborts: modify of an open QP to ERROR */
     unsigned int violations;                             /* broken rules, each printed */
     struct fk_qp *qp;                                    /* the last that was made */
+    struct ri_lane *lane, *cq_lane;                      /* opened last, of the last CQ */
     struct fk_srq *srq;
     struct ri_qp_modify modify; /* the last change of attributes */
     struct ri_mr_attr region;   /* of the last region */

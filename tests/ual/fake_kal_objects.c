@@ -230,7 +230,7 @@ enum kal_status kal_lane_open(struct kal_rnic *rnic, uint32_t index, void *conte
         return status;
     rnic->lane = context;
     rnic->ri = (struct ri_lane){ .ops = &fk_user_ops, .context = context };
-    *lane = &rnic->ri;
+    *lane = fk.lane = &rnic->ri;
     return KAL_OK;
 }
 
@@ -289,6 +289,7 @@ enum kal_status kal_cq_create(struct kal_rnic *rnic, struct ri_cq_attr *attr, st
         return KAL_ERR_NO_RESOURCES;
     made->ri = (struct ri_cq){ .ops = &fk_user_ops, .context = attr->context };
     made->rnic = rnic;
+    fk.cq_lane = attr->lane;
     made->depth = attr->depth += fk.more_cqes;
     fk_last_cq = made;
     *cq = &made->ri;

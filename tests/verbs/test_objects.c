@@ -8,6 +8,8 @@
 
 #include "verbs_pair.h"
 
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -360,6 +362,33 @@ START_TEST(a_cq_is_as_deep_as_asked_and_grows)
     refused(ibv_create_cq(context, -1, NULL, NULL, 0), EINVAL);
     refused(ibv_create_cq(context, 10, NULL, NULL, context->num_comp_vectors), EINVAL);
     refused(ibv_create_cq(context, 1 << 30, NULL, NULL, 0), EINVAL);
+}
+END_TEST
+
+/* Programs give each of their threads a vector. */
+START_TEST(a_device_has_a_completion_vector_for_each_lane)
+{
+    char conf[PATH_MAX];
+    struct ibv_cq *cqs[2];
+    FILE *file;
+
+    snprintf(conf, sizeof(conf), "%s/ital.conf", tc_tempdir());
+    file = fopen(conf, "we");
+    ck_assert_ptr_nonnull(file);
+    fputs("[ital]\ndefault_interfaces = no\n[interface lanes]\nprovider = softrdma\nlanes = 2\n",
+          file);
+    ck_assert_int_eq(fclose(file), 0);
+    ck_assert_int_eq(setenv("ITAL_CONF", conf, 1), 0);
+    context = pair_open_context();
+    ck_assert_int_eq(context->num_comp_vectors, 2);
+    for (int i = 0; i < 2; i++) {
+        cqs[i] = ibv_create_cq(context, 10, NULL, NULL, i);
+        ck_assert_ptr_nonnull(cqs[i]);
+    }
+    refused(ibv_create_cq(context, 10, NULL, NULL, 2), EINVAL);
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_eq(ibv_destroy_cq(cqs[i]), 0);
+    ck_assert_int_eq(ibv_close_device(context), 0);
 }
 END_TEST
 
@@ -773,5 +802,6 @@ int main(void)
         a_post_before_a_connection_is_refused, an_error_state_flushes, what_is_not_built_is_refused,
         an_address_handle_names_a_gid_that_is_there, every_value_has_a_text);
     tcase_add_test(alone, a_device_keeps_its_number);
+    tcase_add_test(alone, a_device_has_a_completion_vector_for_each_lane);
     return tc_main(suite);
 }

@@ -38,7 +38,7 @@ static enum ual_status check(const struct ual_device *device, const struct ual_c
 {
     const struct ual_device *of = attr->channel ? ual_channel_device(attr->channel) : NULL;
 
-    if (!attr->depth || (of && of != device))
+    if (!attr->depth || (of && of != device) || attr->lane_plus_one > ual_device_lane_count(device))
         return UAL_ERR_INVALID_ARGUMENT;
     if (attr->depth > ual_device_attr(device)->max_cqe)
         return UAL_ERR_LIMIT;
@@ -104,6 +104,8 @@ enum ual_status ual_cq_create(struct ual_device *device, const struct ual_cq_att
     if (status != UAL_OK)
         goto free_cq;
     asked.context = inside;
+    if (attr->lane_plus_one)
+        asked.lane = ual_lane_provider(ual_device_lanes(device)->lane[attr->lane_plus_one - 1]);
     status = ual_status_of_kal(kal_cq_create(rnic_of(device), &asked, &inside->cq.cq));
     if (status != UAL_OK)
         goto close_feed;

@@ -69,3 +69,8 @@ enum ual_status ual_post_failed(enum ri_status status)
 {
     return ual_status_of_ri(status);
 }
+
+uint32_t ual_device_lane_count(const struct ual_device *device)
+{
+    return ual_device_lanes(device)->count;
+}

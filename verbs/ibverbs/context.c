@@ -92,7 +92,6 @@ static void set_up(struct vb_context *context, struct ibv_device *device)
     set_operations(&context->verbs);
     ibv->device = device;
     ibv->abi_compat = __VERBS_ABI_IS_EXTENDED;
-    ibv->num_comp_vectors = 1;
     ibv->cmd_fd = -1;
     ibv->async_fd = -1;
     pthread_mutex_init(&ibv->mutex, NULL);
@@ -147,6 +146,7 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
     error = vb_gids_open(context);
     if (error)
         goto close_device;
+    context->verbs.context.num_comp_vectors = (int)ual_device_lane_count(context->device);
     context->verbs.context.async_fd = ual_channel_fd(context->async);
     context->verbs.context.cmd_fd = context->verbs.context.async_fd;
     vb_forks_enter(context);

@@ -174,7 +174,7 @@ static void tear_down(struct vb_cq *cq)
 }
 
 static struct vb_cq *create(struct ibv_context *context, uint32_t cqe, void *cq_context,
-                            struct ibv_comp_channel *channel)
+                            struct ibv_comp_channel *channel, uint32_t comp_vector)
 {
     struct vb_cq *cq = calloc(1, sizeof(*cq));
     struct ual_cq_attr attr = {
@@ -183,6 +183,7 @@ static struct vb_cq *create(struct ibv_context *context, uint32_t cqe, void *cq_
         .fired = on_fired,
         .error = on_error,
         .context = cq,
+        .lane_plus_one = comp_vector + 1,
     };
     enum ual_status status;
 
@@ -212,7 +213,7 @@ struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_cont
         errno = EINVAL;
         return NULL;
     }
-    cq = create(context, (uint32_t)cqe, cq_context, channel);
+    cq = create(context, (uint32_t)cqe, cq_context, channel, (uint32_t)comp_vector);
     return cq ? ibv_cq_ex_to_cq(&cq->ibv) : NULL;
 }
 
@@ -238,7 +239,7 @@ struct ibv_cq_ex *vb_create_cq_ex(struct ibv_context *context, struct ibv_cq_ini
         errno = error;
         return NULL;
     }
-    cq = create(context, attr->cqe, attr->cq_context, attr->channel);
+    cq = create(context, attr->cqe, attr->cq_context, attr->channel, attr->comp_vector);
     if (!cq)
         return NULL;
     if (attr->wc_flags & TIME_STAMPS)

@@ -49,6 +49,23 @@ START_TEST(depth_is_what_the_provider_gave)
 }
 END_TEST
 
+START_TEST(the_lane_is_passed_on)
+{
+    struct ual_cq_attr attr = { .depth = 4 };
+
+    ck_assert_uint_eq(ual_device_lane_count(device), 1);
+    ok(create(&attr));
+    ck_assert_ptr_null(fk.cq_lane);
+    attr.lane_plus_one = 1;
+    ok(create(&attr));
+    ck_assert_ptr_nonnull(fk.lane);
+    ck_assert_ptr_eq(fk.cq_lane, fk.lane);
+    attr.lane_plus_one = 2;
+    fails(create(&attr), UAL_ERR_INVALID_ARGUMENT);
+    ck_assert_uint_eq(fk.cqs, 0);
+}
+END_TEST
+
 START_TEST(a_channel_of_another_device_is_refused)
 {
     struct ual_cq_attr attr = { .depth = 4 };
@@ -403,8 +420,8 @@ int main(void)
     Suite *suite = suite_create("completion queues");
 
     tc_add_tests(tc_case(suite, "creation", setup, teardown), depth_is_within_the_limits,
-                 depth_is_what_the_provider_gave, a_channel_of_another_device_is_refused,
-                 a_refused_cq_leaves_nothing);
+                 depth_is_what_the_provider_gave, the_lane_is_passed_on,
+                 a_channel_of_another_device_is_refused, a_refused_cq_leaves_nothing);
     tc_add_tests(tc_case(suite, "contents", setup, teardown), polled_oldest_first,
                  more_than_asked_for_is_not_believed, resized);
     tc_add_tests(tc_case(suite, "news", setup, teardown), arm_kinds_pass_through,
