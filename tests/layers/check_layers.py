@@ -46,6 +46,8 @@ ALLOWED = {
     'itapi': {'ual', 'base'},
     'verbs': {'ual', 'base'},
     'tools': {'itapi'},
+    # The nearest name for a mistyped option.
+    'tool_options': {'tools', 'base'},
     # The tool that grades providers is a host: it stands beside kal, and parses options as kal does.
     'richeck': {'tools', 'kal', 'rnicpi', 'base'},
     # The tool that judges a peer speaks octets: no part of the library.
@@ -170,6 +172,8 @@ class Tree:
             return 'itconform'
         if path.startswith('tools/itstat/'):
             return 'itstat'
+        if path == 'tools/common/options.c':
+            return 'tool_options'
         if path.startswith('examples/provider/'):
             return 'vendor'
         return path.split('/')[0] if '/' in path else ''

@@ -9,7 +9,6 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <getopt.h>
 #include <math.h>
 #include <pthread.h>
 #include <signal.h>
@@ -195,25 +194,6 @@ int tool_usage(const char *format, ...)
     va_end(arguments);
     fprintf(stderr, "Try '%s --help'.\n", tool_name);
     return TOOL_USAGE;
-}
-
-int tool_bad_option(int result, char *const argv[], const char *shorts)
-{
-    /* The option; for an unknown letter inside a group of letters, the word with the group. */
-    const char *word = argv[optind - 1];
-    bool letter = optopt > 0 && optopt < 128 && isprint(optopt);
-
-    if (result == ':' && letter && strncmp(word, "--", 2) != 0)
-        return tool_usage("option '-%c' needs a value", optopt);
-    if (result == ':')
-        return tool_usage("option '%s' needs a value", word);
-    if (!optopt)
-        return tool_usage("unknown or ambiguous option '%s'", word);
-    if (optopt >= 256 || (letter && optopt != ':' && strchr(shorts, optopt)))
-        return tool_usage("option '%s' takes no value", word);
-    if (letter)
-        return tool_usage("unknown option '-%c'", optopt);
-    return tool_usage("unknown option '-\\%03o'", (unsigned)(unsigned char)optopt);
 }
 
 void tool_version(void)

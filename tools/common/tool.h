@@ -39,9 +39,6 @@ void tool_limit_errors(void);
 void tool_flush_errors(bool all);
 /* A line as tool_error writes it, followed by a pointer to --help; returns TOOL_USAGE. */
 int tool_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* For a '?' or ':' of getopt_long; returns TOOL_USAGE. argv, shorts: as given to getopt_long; longs
- * without a short form have values from 256 on. */
-int tool_bad_option(int result, char *const argv[], const char *shorts);
 void tool_version(void);
 /* wipe is called before every other line to the terminal: removes a progress bar. */
 void tool_on_output(void (*wipe)(void));

@@ -9,58 +9,29 @@
 #include "helper.h"
 #include "itconform.h"
 
+#include "tools/common/options.h"
 #include "tools/common/tool.h"
 
 #include <errno.h>
 #include <fnmatch.h>
-#include <getopt.h>
+#include <getopt.h> /* optind */
 #include <stdlib.h>
 #include <string.h>
 
-static const char help_text[] =
-    "Usage: itconform [OPTION...] HOST:PORT\n"
-    "       itconform --list [--only PATTERN]\n"
-    "Judges an iWARP endpoint from outside, by raw octets over TCP: which of the numbered\n"
-    "requirements of MPA, DDP and RDMAP it keeps. At HOST:PORT something listens and accepts,\n"
-    "again and again. No RDMA library is needed here.\n"
-    "\n"
-    "  -o, --only PATTERN         only numbers that match, such as C-05*\n"
-    "  -x, --except PATTERN       not the numbers that match, which may harm this peer\n"
-    "  -n, --least N              failed unless N are judged (default 50; 1 with --only)\n"
-    "  -j, --json                 the report as one JSON object\n"
-    "  -w, --pcap FILE            writes what is said and heard, for Wireshark\n"
-    "  -P, --private-data HEX     private data of the Requests, for listeners that want some\n"
-    "  -t, --timeout SECONDS      how long an answer may take (default 3)\n"
-    "  -T, --timer SECONDS        how long the peer's own timers may take (default 15)\n"
-    "      --settle MS            pause between the Reply and the first FPDU (default 20)\n"
-    "      --with-verbs[=PORT]    also what itconform-peer, beside the peer, has to post for\n"
-    "                             (its control port, default 7472)\n"
-    "      --dangerous            also, and last, what has crashed kernels\n"
-    "  -l, --list                 prints what each number wants, and ends\n"
-    "  -v, --verbose              the octets of those that pass, too\n"
-    "  -h, --help                 this text\n"
-    "  -V, --version              the version\n"
-    "\n"
-    "Exit status: 0 nothing failed and enough were judged, 1 failed, 2 could not run.\n"
-    "Every connection is ended by FIN, unless the number is about RST. Never point this at an\n"
-    "endpoint that others use.\n"
-    "\n"
-    "Example: ital-run itconform-peer 127.0.0.1 &\n"
-    "         itconform 127.0.0.1:7471\n";
-
 struct arguments {
     const char *only, *except, *pcap;
-    uint64_t least, control;
-    bool least_given, json, list, verbose;
+    uint64_t least, control, timeout_us, timer_us;
+    uint32_t given; /* enum given */
+    bool json, list, verbose;
     uint8_t private_data[504];
 };
-
-enum { OPT_SETTLE = 256, OPT_DANGEROUS, OPT_VERBS };
+enum given { LEAST = 1 };
 
 /* ---- arguments ---- */
 
-static int take_private_data(const char *text, struct arguments *arguments)
+static int take_private_data(void *into, const char *text)
 {
+    struct arguments *arguments = into;
     size_t length = strlen(text) / 2;
     unsigned int octet;
     int used;
@@ -78,61 +49,90 @@ static int take_private_data(const char *text, struct arguments *arguments)
     return -1;
 }
 
-static int take_seconds(const char *text, unsigned int *ms)
+static int take_verbs(void *into, const char *text)
 {
-    uint64_t us;
+    struct arguments *arguments = into;
 
-    if (!tool_parse_seconds(text, 0.05, 600, &us))
-        return tool_usage("'%s' is no number of seconds from 0.05 to 600", text);
-    *ms = (unsigned int)(us / 1000);
+    arguments->control = TOOL_PORT + 1;
+    if (text && !tool_parse_number(text, 0, 65535, &arguments->control))
+        return tool_usage("'%s' is no port: 0 to 65535", text);
     return -1;
 }
 
-static int take_number(const char *text, uint64_t most, uint64_t *value)
+static int take_dangerous(void *into, const char *text)
 {
-    if (tool_parse_number(text, 0, most, value))
-        return -1;
-    return tool_usage("'%s' is no number from 0 to %llu", text, (unsigned long long)most);
+    (void)into;
+    (void)text;
+    target.dangerous = true;
+    return -1;
 }
 
-/* Returns -1 to continue, else the exit code. */
-static int take_option(int letter, struct arguments *arguments)
+static int take_settle(void *into, const char *text)
 {
-    uint64_t settle = target.settle_ms;
-    int code;
+    uint64_t settle;
 
-    switch (letter) {
-    case 'o': arguments->only = optarg; return -1;
-    case 'x': arguments->except = optarg; return -1;
-    case 'n':
-        arguments->least_given = true;
-        return take_number(optarg, MOST_REQUIREMENTS, &arguments->least);
-    case 'j': arguments->json = true; return -1;
-    case 'w': arguments->pcap = optarg; return -1;
-    case 'P': return take_private_data(optarg, arguments);
-    case 't': return take_seconds(optarg, &target.patience_ms);
-    case 'T': return take_seconds(optarg, &target.timer_ms);
-    case OPT_SETTLE:
-        code = take_number(optarg, 10000, &settle);
-        target.settle_ms = (unsigned int)settle;
-        return code;
-    case OPT_VERBS:
-        arguments->control = TOOL_PORT + 1;
-        return optarg ? take_number(optarg, 65535, &arguments->control) : -1;
-    case OPT_DANGEROUS: target.dangerous = true; return -1;
-    case 'l': arguments->list = true; return -1;
-    case 'v': arguments->verbose = true; return -1;
-    case 'h': fputs(help_text, stdout); return TOOL_OK;
-    case 'V': tool_version(); return TOOL_OK;
-    default: return TOOL_USAGE;
-    }
+    (void)into;
+    if (!tool_parse_number(text, 0, 10000, &settle))
+        return tool_usage("'%s' is no number from 0 to 10000", text);
+    target.settle_ms = (unsigned int)settle;
+    return -1;
 }
+
+#define TO(member) TOOL_TO(struct arguments, member)
+#define SECONDS    "number of seconds from 0.05 to 600"
+
+static const struct tool_option rows[] = {
+    TOOL_ARGUMENT('o', "only", "PATTERN", TO(only), "@list", 0,
+                  "only numbers that match, such as C-05*"),
+    TOOL_ARGUMENT('x', "except", "PATTERN", TO(except), "@list", 0,
+                  "not the numbers that match, which may harm this peer"),
+    TOOL_VALUE(TOOL_NUMBER, 'n', "least", "N", TO(least), 0, MOST_REQUIREMENTS, NULL, LEAST,
+               "failed unless N are judged (default 50; 1 with --only)"),
+    TOOL_SWITCH('j', "json", TO(json), 0, "the report as one JSON object"),
+    TOOL_ARGUMENT('w', "pcap", "FILE", TO(pcap), "@file", 0,
+                  "writes what is said and heard, for Wireshark"),
+    TOOL_BY('P', "private-data", "HEX", take_private_data, NULL, 0,
+            "private data of the Requests, for listeners that want some"),
+    TOOL_VALUE(TOOL_SECONDS, 't', "timeout", "SECONDS", TO(timeout_us), 50000, 600000000, SECONDS,
+               0, "how long an answer may take (default 3)"),
+    TOOL_VALUE(TOOL_SECONDS, 'T', "timer", "SECONDS", TO(timer_us), 50000, 600000000, SECONDS, 0,
+               "how long the peer's own timers may take (default 15)"),
+    TOOL_BY(0, "settle", "MS", take_settle, NULL, 0,
+            "pause between the Reply and the first FPDU (default 20)"),
+    TOOL_MAYBE(0, "with-verbs", "PORT", take_verbs, 0,
+               "also what itconform-peer, beside the peer, has to post for (its control port, "
+               "default 7472)"),
+    TOOL_BY(0, "dangerous", NULL, take_dangerous, NULL, 0,
+            "also, and last, what has crashed kernels"),
+    TOOL_SWITCH('l', "list", TO(list), 0, "prints what each number wants, and ends"),
+    TOOL_SWITCH('v', "verbose", TO(verbose), 0, "the octets of those that pass, too"),
+};
+
+static const struct tool_table table = {
+    .usage =
+        "Usage: itconform [OPTION...] HOST:PORT\n"
+        "       itconform --list [--only PATTERN]\n"
+        "Judges an iWARP endpoint from outside, by raw octets over TCP: which of the numbered\n"
+        "requirements of MPA, DDP and RDMAP it keeps. At HOST:PORT something listens and accepts,\n"
+        "again and again. No RDMA library is needed here.\n",
+    .notes =
+        "Exit status: 0 nothing failed and enough were judged, 1 failed, 2 could not run.\n"
+        "Every connection is ended by FIN, unless the number is about RST. Never point this at an\n"
+        "endpoint that others use.\n"
+        "\n"
+        "Example: ital-run itconform-peer 127.0.0.1 &\n"
+        "         itconform 127.0.0.1:7471\n",
+    .options = rows,
+    .count = sizeof(rows) / sizeof(rows[0]),
+    .given = offsetof(struct arguments, given),
+    .operands = "@host",
+};
 
 static int check_operands(int argc, char **argv, struct arguments *arguments)
 {
     const char *colon;
 
-    if (arguments->only && !arguments->least_given)
+    if (arguments->only && !(arguments->given & LEAST))
         arguments->least = 1;
 #ifndef HAVE_JANSSON
     if (arguments->json)
@@ -152,34 +152,15 @@ static int check_operands(int argc, char **argv, struct arguments *arguments)
 
 static int parse(int argc, char **argv, struct arguments *arguments)
 {
-    static const struct option longs[] = {
-        { "only", required_argument, NULL, 'o' },
-        { "except", required_argument, NULL, 'x' },
-        { "least", required_argument, NULL, 'n' },
-        { "json", no_argument, NULL, 'j' },
-        { "pcap", required_argument, NULL, 'w' },
-        { "private-data", required_argument, NULL, 'P' },
-        { "timeout", required_argument, NULL, 't' },
-        { "timer", required_argument, NULL, 'T' },
-        { "settle", required_argument, NULL, OPT_SETTLE },
-        { "with-verbs", optional_argument, NULL, OPT_VERBS },
-        { "dangerous", no_argument, NULL, OPT_DANGEROUS },
-        { "list", no_argument, NULL, 'l' },
-        { "verbose", no_argument, NULL, 'v' },
-        { "help", no_argument, NULL, 'h' },
-        { "version", no_argument, NULL, 'V' },
-        { NULL, 0, NULL, 0 },
-    };
-    static const char shorts[] = ":o:x:n:jw:P:t:T:lvhV";
-    int letter, code;
+    int code;
 
-    while ((letter = getopt_long(argc, argv, shorts, longs, NULL)) != -1) {
-        if (letter == '?' || letter == ':')
-            return tool_bad_option(letter, argv, shorts);
-        code = take_option(letter, arguments);
-        if (code >= 0)
-            return code;
-    }
+    arguments->timeout_us = 1000 * UINT64_C(1) * target.patience_ms;
+    arguments->timer_us = 1000 * UINT64_C(1) * target.timer_ms;
+    code = tool_read_options(&table, argc, argv, arguments);
+    if (code >= 0)
+        return code;
+    target.patience_ms = (unsigned int)(arguments->timeout_us / 1000);
+    target.timer_ms = (unsigned int)(arguments->timer_us / 1000);
     return check_operands(argc, argv, arguments);
 }
 

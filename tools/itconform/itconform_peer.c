@@ -9,61 +9,47 @@
 
 #include "peer.h"
 
+#include "tools/common/options.h"
 #include "tools/common/tool.h"
 
 #include <errno.h>
-#include <getopt.h>
+#include <getopt.h> /* optind */
 #include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-static const char help_text[] =
-    "Usage: itconform-peer [OPTION...] [ADDRESS]\n"
-    "Listens at an RDMA device's ADDRESS (default 0.0.0.0) by libibverbs and librdmacm, accepts\n"
-    "every connection and posts receives, for itconform to judge the device. Posts what\n"
-    "'itconform --with-verbs' asks for over the control port: only for networks that are\n"
-    "trusted. Also: ital-run itconform-peer.\n"
-    "\n"
-    "  -p, --port PORT            for RDMA (default 7471; 0: any)\n"
-    "  -c, --control PORT         for itconform (default 7472; 0: any)\n"
-    "  -h, --help                 this text\n"
-    "  -V, --version              the version\n"
-    "\n"
-    "Ends with SIGINT or SIGTERM. Exit status: 0, 1 if it could not listen, 2 wrong arguments.\n";
+struct arguments {
+    uint16_t port, control;
+};
 
-static int take_port(const char *text, uint16_t *port)
+#define TO(member) TOOL_TO(struct arguments, member)
+
+static const struct tool_option rows[] = {
+    TOOL_VALUE(TOOL_NUMBER, 'p', "port", "PORT", TO(port), 0, 65535, "port: 0 to 65535", 0,
+               "for RDMA (default 7471; 0: any)"),
+    TOOL_VALUE(TOOL_NUMBER, 'c', "control", "PORT", TO(control), 0, 65535, "port: 0 to 65535", 0,
+               "for itconform (default 7472; 0: any)"),
+};
+
+static const struct tool_table table = {
+    .usage = "Usage: itconform-peer [OPTION...] [ADDRESS]\n"
+             "Listens at an RDMA device's ADDRESS (default 0.0.0.0) by libibverbs and librdmacm, "
+             "accepts\n"
+             "every connection and posts receives, for itconform to judge the device. Posts what\n"
+             "'itconform --with-verbs' asks for over the control port: only for networks that are\n"
+             "trusted. Also: ital-run itconform-peer.\n",
+    .notes = "Ends with SIGINT or SIGTERM. Exit status: 0, 1 if it could not listen, 2 wrong "
+             "arguments.\n",
+    .options = rows,
+    .count = sizeof(rows) / sizeof(rows[0]),
+};
+
+static int parse(int argc, char **argv, struct arguments *arguments)
 {
-    uint64_t value;
+    int code = tool_read_options(&table, argc, argv, arguments);
 
-    if (!tool_parse_number(text, 0, 65535, &value))
-        return tool_usage("'%s' is no port", text);
-    *port = (uint16_t)value;
-    return -1;
-}
-
-static int parse(int argc, char **argv, uint16_t *port, uint16_t *control)
-{
-    static const struct option longs[] = {
-        { "port", required_argument, NULL, 'p' },
-        { "control", required_argument, NULL, 'c' },
-        { "help", no_argument, NULL, 'h' },
-        { "version", no_argument, NULL, 'V' },
-        { NULL, 0, NULL, 0 },
-    };
-    static const char shorts[] = ":p:c:hV";
-    int letter, code = -1;
-
-    while (code < 0 && (letter = getopt_long(argc, argv, shorts, longs, NULL)) != -1) {
-        switch (letter) {
-        case 'p': code = take_port(optarg, port); break;
-        case 'c': code = take_port(optarg, control); break;
-        case 'h': fputs(help_text, stdout); return TOOL_OK;
-        case 'V': tool_version(); return TOOL_OK;
-        default: return tool_bad_option(letter, argv, shorts);
-        }
-    }
     if (code < 0 && argc > optind + 1)
         return tool_usage("'%s' is one argument too many", argv[optind + 1]);
     return code;
@@ -108,19 +94,19 @@ static void serve(struct peer *peer, int control)
 int main(int argc, char **argv)
 {
     static struct peer peer = { .receives = 16, .length = 4096, .ird = 8, .ord = 8 };
-    uint16_t port = TOOL_PORT, control_port = TOOL_PORT + 1;
+    struct arguments arguments = { .port = TOOL_PORT, .control = TOOL_PORT + 1 };
     int code, control;
 
     tool_init("itconform-peer");
-    code = parse(argc, argv, &port, &control_port);
+    code = parse(argc, argv, &arguments);
     if (code >= 0)
         return code;
-    if (!peer_listen(&peer, optind < argc ? argv[optind] : "0.0.0.0", &port))
+    if (!peer_listen(&peer, optind < argc ? argv[optind] : "0.0.0.0", &arguments.port))
         return TOOL_FAILED;
-    control = listen_control(&control_port);
+    control = listen_control(&arguments.control);
     if (control < 0)
         return TOOL_FAILED;
-    printf("listening on port %u\ncontrol on port %u\n", port, control_port);
+    printf("listening on port %u\ncontrol on port %u\n", arguments.port, arguments.control);
     fflush(stdout);
     tool_catch_signals();
     serve(&peer, control);

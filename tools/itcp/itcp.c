@@ -8,155 +8,112 @@
 #include "itcp.h"
 
 #include <errno.h>
-#include <getopt.h>
+#include <getopt.h> /* optind */
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "tools/common/options.h"
 #include "tools/common/tool.h"
-
-static const char help_text[] =
-    "Usage: itcp -l [-p PORT] [-I NAME] [--once] [--overwrite] [-q] DIRECTORY   (server)\n"
-    "       itcp [OPTION]... FILE|DIR... HOST[:PORT]                    (client)\n"
-    "Copies files to a server's DIRECTORY by RDMA over an IT-API interface; each file is checked "
-    "by\n"
-    "its SHA-256 sum on both sides before it gets its name.\n"
-    "\n"
-    "  -l, --listen        be the server\n"
-    "  -p, --port PORT     port (default 7471; server: 0 takes any free one and prints it)\n"
-    "  -I, --interface NAME  interface to use (default: the first usable one, see itinfo)\n"
-    "  -q, --quiet         only errors\n"
-    "      --overwrite     replace files that exist; done only if both sides say so\n"
-    "      --secret-file FILE  only with a peer that knows the same secret (mode 600)\n"
-    "Server:\n"
-    "  -1, --once          end after one client\n"
-    "      --bind ADDRESS  listen on this address only (default: on all)\n"
-    "      --no-overwrite  never replace a file (the default; for older scripts)\n"
-    "Client:\n"
-    "  -r, --recursive     copy directories with all that is in them\n"
-    "  -v, --verbose       a line with the sum for each file\n"
-    "      --progress      show progress even if stderr is no terminal\n"
-    "      --no-progress   show none\n"
-    "  -T, --tcp           copy once more over plain TCP (to nowhere) and show the ratio\n"
-    "  -h, --help          this text\n"
-    "  -V, --version       the version\n"
-    "\n"
-    "HOST is a name, an IPv4 or IPv6 address (with %scope if link-local); [ADDRESS]:PORT for "
-    "IPv6.\n"
-    "Without --secret-file whoever reaches the port can fill DIRECTORY; with it the data is still "
-    "not\n"
-    "encrypted. Files are written as NAME.RANDOM.part and renamed at the end; a copy that broke "
-    "off is\n"
-    "not resumed. Modes are the client's without what the server's umask takes away.\n"
-    "Exit status: 0 if all is there and equal, 1 if not, 2 for wrong arguments.\n"
-    "Example: itcp -l incoming &  itcp big.iso localhost\n";
 
 struct arguments {
     struct copy_options copy;
     bool listen, once, no_overwrite;
     const char *bind, *secret_file;
     struct copy_secret secret;
-    const char *client_option, *server_option; /* the first one given, for messages */
+    uint32_t given; /* a bit for each of `sided` */
 };
 
-enum long_only {
-    OPT_OVERWRITE = 256,
-    OPT_NO_OVERWRITE,
-    OPT_PROGRESS,
-    OPT_NO_PROGRESS,
-    OPT_BIND,
-    OPT_SECRET_FILE
+/* Options that only one side has. */
+static const struct {
+    uint32_t given;
+    bool client;
+    const char *name;
+} sided[] = {
+    { 1, true, "-r" },
+    { 2, true, "-v" },
+    { 4, true, "--tcp" },
+    { 8, true, "--progress" },
+    { 16, true, "--no-progress" },
+    { 32, false, "--once" },
+    { 64, false, "--bind" },
+    { 128, false, "--no-overwrite" },
 };
 
-/* false: not one of them. */
-static bool take_client_flag(struct arguments *arguments, int letter)
+/* The first of that side that was given; NULL: none. */
+static const char *given_of(const struct arguments *arguments, bool client)
 {
-    struct copy_options *copy = &arguments->copy;
-
-    switch (letter) {
-    case 'r':
-        copy->recursive = true;
-        arguments->client_option = "-r";
-        return true;
-    case 'v':
-        copy->verbose = true;
-        arguments->client_option = "-v";
-        return true;
-    case 'T':
-        copy->tcp = true;
-        arguments->client_option = "--tcp";
-        return true;
-    case OPT_PROGRESS:
-        copy->progress = PROGRESS_ALWAYS;
-        arguments->client_option = "--progress";
-        return true;
-    case OPT_NO_PROGRESS:
-        copy->progress = PROGRESS_NEVER;
-        arguments->client_option = "--no-progress";
-        return true;
-    default: return false;
-    }
+    for (size_t i = 0; i < sizeof(sided) / sizeof(sided[0]); i++)
+        if (sided[i].client == client && arguments->given & sided[i].given)
+            return sided[i].name;
+    return NULL;
 }
 
-/* Returns -1 to continue, else the exit code. */
-static int parse(int argc, char **argv, struct arguments *arguments)
+static int take_progress(void *into, const char *text)
 {
-    static const struct option longs[] = {
-        { "listen", no_argument, NULL, 'l' },
-        { "port", required_argument, NULL, 'p' },
-        { "interface", required_argument, NULL, 'I' },
-        { "quiet", no_argument, NULL, 'q' },
-        { "once", no_argument, NULL, '1' },
-        { "no-overwrite", no_argument, NULL, OPT_NO_OVERWRITE },
-        { "bind", required_argument, NULL, OPT_BIND },
-        { "secret-file", required_argument, NULL, OPT_SECRET_FILE },
-        { "recursive", no_argument, NULL, 'r' },
-        { "overwrite", no_argument, NULL, OPT_OVERWRITE },
-        { "verbose", no_argument, NULL, 'v' },
-        { "progress", no_argument, NULL, OPT_PROGRESS },
-        { "no-progress", no_argument, NULL, OPT_NO_PROGRESS },
-        { "tcp", no_argument, NULL, 'T' },
-        { "help", no_argument, NULL, 'h' },
-        { "version", no_argument, NULL, 'V' },
-        { NULL, 0, NULL, 0 },
-    };
-    static const char shorts[] = ":lp:I:q1rvThV";
-    uint64_t number;
-    int letter;
-
-    while ((letter = getopt_long(argc, argv, shorts, longs, NULL)) != -1) {
-        if (take_client_flag(arguments, letter))
-            continue;
-        switch (letter) {
-        case 'l': arguments->listen = true; break;
-        case 'p':
-            if (!tool_parse_number(optarg, 0, 65535, &number))
-                return tool_usage("'%s' is no port: 0 to 65535", optarg);
-            arguments->copy.port = (uint16_t)number;
-            break;
-        case 'I': arguments->copy.interface = optarg; break;
-        case 'q': arguments->copy.quiet = true; break;
-        case '1':
-            arguments->once = true;
-            arguments->server_option = "--once";
-            break;
-        case OPT_OVERWRITE: arguments->copy.overwrite = true; break;
-        case OPT_SECRET_FILE: arguments->secret_file = optarg; break;
-        case OPT_BIND:
-            arguments->bind = optarg;
-            arguments->server_option = "--bind";
-            break;
-        case OPT_NO_OVERWRITE:
-            arguments->no_overwrite = true;
-            arguments->server_option = "--no-overwrite";
-            break;
-        case 'h': fputs(help_text, stdout); return TOOL_OK;
-        case 'V': tool_version(); return TOOL_OK;
-        default: return tool_bad_option(letter, argv, shorts);
-        }
-    }
+    (void)text;
+    ((struct arguments *)into)->copy.progress = PROGRESS_ALWAYS;
     return -1;
 }
+
+static int take_no_progress(void *into, const char *text)
+{
+    (void)text;
+    ((struct arguments *)into)->copy.progress = PROGRESS_NEVER;
+    return -1;
+}
+
+#define TO(member) TOOL_TO(struct arguments, member)
+
+static const struct tool_option rows[] = {
+    TOOL_SWITCH('l', "listen", TO(listen), 0, "be the server"),
+    TOOL_VALUE(TOOL_NUMBER, 'p', "port", "PORT", TO(copy.port), 0, 65535, "port: 0 to 65535", 0,
+               "port (default 7471; server: 0 takes any free one and prints it)"),
+    TOOL_ARGUMENT('I', "interface", "NAME", TO(copy.interface), "@interface", 0,
+                  "interface to use (default: the first usable one, see itinfo)"),
+    TOOL_SWITCH('q', "quiet", TO(copy.quiet), 0, "only errors"),
+    TOOL_SWITCH(0, "overwrite", TO(copy.overwrite), 0,
+                "replace files that exist; done only if both sides say so"),
+    TOOL_ARGUMENT(0, "secret-file", "FILE", TO(secret_file), "@file", 0,
+                  "only with a peer that knows the same secret (mode 600)"),
+    TOOL_HEADLINE("Server:"),
+    TOOL_SWITCH('1', "once", TO(once), 32, "end after one client"),
+    TOOL_ARGUMENT(0, "bind", "ADDRESS", TO(bind), NULL, 64,
+                  "listen on this address only (default: on all)"),
+    TOOL_SWITCH(0, "no-overwrite", TO(no_overwrite), 128,
+                "never replace a file (the default; for older scripts)"),
+    TOOL_HEADLINE("Client:"),
+    TOOL_SWITCH('r', "recursive", TO(copy.recursive), 1,
+                "copy directories with all that is in them"),
+    TOOL_SWITCH('v', "verbose", TO(copy.verbose), 2, "a line with the sum for each file"),
+    TOOL_BY(0, "progress", NULL, take_progress, NULL, 8,
+            "show progress even if stderr is no terminal"),
+    TOOL_BY(0, "no-progress", NULL, take_no_progress, NULL, 16, "show none"),
+    TOOL_SWITCH('T', "tcp", TO(copy.tcp), 4,
+                "copy once more over plain TCP (to nowhere) and show the ratio"),
+};
+
+static const struct tool_table table = {
+    .usage = "Usage: itcp -l [-p PORT] [-I NAME] [--once] [--overwrite] [-q] DIRECTORY   (server)\n"
+             "       itcp [OPTION]... FILE|DIR... HOST[:PORT]                    (client)\n"
+             "Copies files to a server's DIRECTORY by RDMA over an IT-API interface; each file is "
+             "checked by\n"
+             "its SHA-256 sum on both sides before it gets its name.\n",
+    .notes = "HOST is a name, an IPv4 or IPv6 address (with %scope if link-local); [ADDRESS]:PORT "
+             "for IPv6.\n"
+             "Without --secret-file whoever reaches the port can fill DIRECTORY; with it the data "
+             "is still not\n"
+             "encrypted. Files are written as NAME.RANDOM.part and renamed at the end; a copy that "
+             "broke off is\n"
+             "not resumed. Modes are the client's without what the server's umask takes away.\n"
+             "Exit status: 0 if all is there and equal, 1 if not, 2 for wrong arguments.\n"
+             "Example: itcp -l incoming &  itcp big.iso localhost\n",
+    .options = rows,
+    .count = sizeof(rows) / sizeof(rows[0]),
+    .given = offsetof(struct arguments, given),
+    .operands = "@file @host",
+    .server = "@directory",
+};
 
 static int run_server(int argc, char **argv, const struct arguments *arguments)
 {
@@ -169,8 +126,8 @@ static int run_server(int argc, char **argv, const struct arguments *arguments)
                                     .may_overwrite = arguments->copy.overwrite };
     struct stat about;
 
-    if (arguments->client_option)
-        return tool_usage("%s is for clients", arguments->client_option);
+    if (given_of(arguments, true))
+        return tool_usage("%s is for clients", given_of(arguments, true));
     if (arguments->no_overwrite && arguments->copy.overwrite)
         return tool_usage("--overwrite and --no-overwrite: give one of them");
     if (optind == argc)
@@ -191,8 +148,8 @@ static int run_client(int argc, char **argv, struct arguments *arguments)
     struct copy_options *copy = &arguments->copy;
     struct stat about;
 
-    if (arguments->server_option)
-        return tool_usage("%s is for servers (with -l)", arguments->server_option);
+    if (given_of(arguments, false))
+        return tool_usage("%s is for servers (with -l)", given_of(arguments, false));
     if (argc - optind < 2)
         return tool_usage(optind == argc ? "FILE and HOST are missing; servers are started with -l"
                                          : "HOST is missing behind the files");
@@ -218,7 +175,7 @@ int main(int argc, char **argv)
     int result;
 
     tool_init("itcp");
-    result = parse(argc, argv, &arguments);
+    result = tool_read_options(&table, argc, argv, &arguments);
     if (result < 0 && arguments.secret_file) {
         result = copy_read_secret(arguments.secret_file, &arguments.secret);
         arguments.copy.secret = &arguments.secret;

@@ -7,33 +7,42 @@
 #endif
 #include "itinfo.h"
 
-#include <getopt.h>
+#include <getopt.h> /* optind */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tools/common/adapter.h"
+#include "tools/common/options.h"
 #include "tools/common/table.h"
 #include "tools/common/tool.h"
 
-static const char help_text[] =
-    "Usage: itinfo [OPTION]... [INTERFACE]...\n"
-    "Shows the interfaces that IT-API programs can use: name, provider, transport, state, and the\n"
-    "spigots (ports) with their addresses.\n"
-    "\n"
-    "  -v, --verbose  all attributes of each interface\n"
-    "  -w, --why      every provider file and interface name that was tried: usable or not, the\n"
-    "                 reason, and what to do about it\n"
-    "  -c, --config   print a complete ital.conf: every option, its default, unit and meaning\n"
-    "  -j, --json     the same as JSON (not with --config)\n"
-    "  -h, --help     this text\n"
-    "  -V, --version  the version\n"
-    "\n"
-    "Exit status: 0 if an interface is usable, 1 if none is, 2 for wrong arguments.\n"
-    "Example: itinfo --why\n";
-
 struct options {
     bool verbose, why, config, json;
+};
+
+#define TO(member) TOOL_TO(struct options, member)
+
+static const struct tool_option rows[] = {
+    TOOL_SWITCH('v', "verbose", TO(verbose), 0, "all attributes of each interface"),
+    TOOL_SWITCH('w', "why", TO(why), 0,
+                "every provider file and interface name that was tried: usable or not, the reason, "
+                "and what to do about it"),
+    TOOL_SWITCH('c', "config", TO(config), 0,
+                "print a complete ital.conf: every option, its default, unit and meaning"),
+    TOOL_SWITCH('j', "json", TO(json), 0, "the same as JSON (not with --config)"),
+};
+
+static const struct tool_table arguments = {
+    .usage = "Usage: itinfo [OPTION]... [INTERFACE]...\n"
+             "Shows the interfaces that IT-API programs can use: name, provider, transport, state, "
+             "and the\n"
+             "spigots (ports) with their addresses.\n",
+    .notes = "Exit status: 0 if an interface is usable, 1 if none is, 2 for wrong arguments.\n"
+             "Example: itinfo --why\n",
+    .options = rows,
+    .count = sizeof(rows) / sizeof(rows[0]),
+    .operands = "@interface",
 };
 
 /* ---- collecting ------------------------------------------------------------------------------ */
@@ -410,31 +419,13 @@ static int run(const struct options *options, char *const *names)
 
 int main(int argc, char **argv)
 {
-    static const struct option longs[] = {
-        { "verbose", no_argument, NULL, 'v' },
-        { "why", no_argument, NULL, 'w' },
-        { "config", no_argument, NULL, 'c' },
-        { "json", no_argument, NULL, 'j' },
-        { "help", no_argument, NULL, 'h' },
-        { "version", no_argument, NULL, 'V' },
-        { NULL, 0, NULL, 0 },
-    };
-    static const char shorts[] = ":vwcjhV";
     struct options options = { 0 };
-    int result, letter;
+    int result;
 
     tool_init("itinfo");
-    while ((letter = getopt_long(argc, argv, shorts, longs, NULL)) != -1) {
-        switch (letter) {
-        case 'v': options.verbose = true; break;
-        case 'w': options.why = true; break;
-        case 'c': options.config = true; break;
-        case 'j': options.json = true; break;
-        case 'h': fputs(help_text, stdout); return TOOL_OK;
-        case 'V': tool_version(); return TOOL_OK;
-        default: return tool_bad_option(letter, argv, shorts);
-        }
-    }
+    result = tool_read_options(&arguments, argc, argv, &options);
+    if (result >= 0)
+        return result;
     if (options.config && (options.json || options.why || optind < argc))
         return tool_usage("--config stands alone");
     result = options.config ? print_config() : run(&options, argv + optind);

@@ -7,167 +7,93 @@
 #endif
 #include "itping.h"
 
-#include <getopt.h>
+#include <getopt.h> /* optind */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/common/options.h"
 #include "tools/common/tool.h"
-
-static const char help_text[] =
-    "Usage: itping -l [-p PORT] [-I NAME] [--once] [--busy] [--max-memory SIZE] [-q]  (server)\n"
-    "       itping [OPTION]... HOST[:PORT]                           (client)\n"
-    "Sends messages over an IT-API interface, has them answered, compares every byte on both "
-    "sides\n"
-    "and shows the round-trip times.\n"
-    "\n"
-    "  -l, --listen        be the server\n"
-    "  -p, --port PORT     port (default 7471; server: 0 takes any free one and prints it)\n"
-    "  -I, --interface NAME  interface to use (default: the first usable one, see itinfo)\n"
-    "  -1, --once          server: end after one client\n"
-    "  -b, --busy          poll for events instead of sleeping; the client's wish holds for both\n"
-    "  -q, --quiet         no line per message or client\n"
-    "      --max-memory SIZE   server: bytes for all clients together (default 1G); a client that\n"
-    "                      needs more is refused\n"
-    "Client:\n"
-    "  -o, --op OP         send (default), write or read: RDMA Write and RDMA Read\n"
-    "  -s, --size SIZE     bytes per message, k and M allowed (default 64, at most 16M)\n"
-    "  -n, --count N       number of messages, 0: until stopped (default 1000; with -t 0)\n"
-    "  -t, --time SECONDS  stop after that time\n"
-    "  -i, --interval SECONDS  pause between messages (default none), a line for each\n"
-    "  -w, --wait SECONDS  longest wait for connection and for each answer (default 10)\n"
-    "  -T, --tcp           do the same over plain TCP afterwards and show the ratio\n"
-    "  -j, --json          results as JSON\n"
-    "      --damage BYTE   spoil that byte of the third message, to see that it is noticed\n"
-    "  -h, --help          this text\n"
-    "  -V, --version       the version\n"
-    "\n"
-    "HOST is a name, an IPv4 or IPv6 address (with %scope if link-local); [ADDRESS]:PORT for "
-    "IPv6.\n"
-    "Exit status: 0 if every message came back whole, 1 if not, 2 for wrong arguments.\n"
-    "Example: itping -l &  itping -s 4k -n 10000 localhost\n";
 
 struct arguments {
     struct ping_options ping;
-    bool listen, once, count_given, client_only, port_given;
+    bool listen, once;
+    uint32_t given;      /* enum given */
     uint64_t max_memory; /* 0: not given */
 };
 
-static bool parse_op(const char *text, enum ping_op *op)
-{
-    static const char *const names[] = { "send", "write", "read" };
+enum given { CLIENT_ONLY = 1, COUNT = 2 };
 
-    for (int i = 0; i < 3; i++) {
-        if (!strcmp(text, names[i])) {
-            *op = (enum ping_op)(i + 1);
-            return true;
-        }
-    }
-    return false;
-}
-
-/* 0, or the exit code after the complaint. */
-static int take_value(struct arguments *arguments, int letter, const char *text)
+/* The byte of a message; -1 stands for none. */
+static int take_damage(void *into, const char *text)
 {
-    struct ping_options *ping = &arguments->ping;
     uint64_t number;
 
-    switch (letter) {
-    case 'p':
-        if (!tool_parse_number(text, 0, 65535, &number))
-            return tool_usage("'%s' is no port: 0 to 65535", text);
-        ping->port = (uint16_t)number;
-        arguments->port_given = true;
-        return 0;
-    case 'm':
-        if (!tool_parse_size(text, 1, UINT64_MAX, &arguments->max_memory))
-            return tool_usage("'%s' is no amount of memory: bytes, k, M and G allowed", text);
-        return 0;
-    case 'o':
-        if (!parse_op(text, &ping->op))
-            return tool_usage("'%s' is no operation: send, write or read", text);
-        break;
-    case 's':
-        if (!tool_parse_size(text, 1, PING_SIZE_MAX, &number))
-            return tool_usage("'%s' is no message size: 1 to 16M bytes", text);
-        ping->size = (uint32_t)number;
-        break;
-    case 'n':
-        if (!tool_parse_size(text, 0, UINT64_MAX, &ping->count))
-            return tool_usage("'%s' is no number of messages", text);
-        arguments->count_given = true;
-        break;
-    case 't':
-        if (!tool_parse_seconds(text, 1e-3, 1e9, &ping->duration_us))
-            return tool_usage("'%s' is no time: seconds, 0.001 or more", text);
-        break;
-    case 'i':
-        if (!tool_parse_seconds(text, 0, 1e6, &ping->interval_us))
-            return tool_usage("'%s' is no interval in seconds", text);
-        break;
-    case 'w':
-        if (!tool_parse_seconds(text, 1e-3, 1e6, &ping->timeout_us))
-            return tool_usage("'%s' is no waiting time: seconds, 0.001 or more", text);
-        break;
-    default:
-        if (!tool_parse_size(text, 0, PING_SIZE_MAX - 1, &number))
-            return tool_usage("'%s' is no byte of a message", text);
-        ping->damage = (int64_t)number;
-        break;
-    }
-    arguments->client_only = true;
-    return 0;
-}
-
-/* -1: go on; else the exit code. */
-static int parse(int argc, char **argv, struct arguments *arguments)
-{
-    static const struct option longs[] = {
-        { "listen", no_argument, NULL, 'l' },
-        { "port", required_argument, NULL, 'p' },
-        { "interface", required_argument, NULL, 'I' },
-        { "once", no_argument, NULL, '1' },
-        { "busy", no_argument, NULL, 'b' },
-        { "quiet", no_argument, NULL, 'q' },
-        { "op", required_argument, NULL, 'o' },
-        { "size", required_argument, NULL, 's' },
-        { "count", required_argument, NULL, 'n' },
-        { "time", required_argument, NULL, 't' },
-        { "interval", required_argument, NULL, 'i' },
-        { "wait", required_argument, NULL, 'w' },
-        { "tcp", no_argument, NULL, 'T' },
-        { "json", no_argument, NULL, 'j' },
-        { "damage", required_argument, NULL, 'D' },
-        { "max-memory", required_argument, NULL, 'm' },
-        { "help", no_argument, NULL, 'h' },
-        { "version", no_argument, NULL, 'V' },
-        { NULL, 0, NULL, 0 },
-    };
-    static const char shorts[] = ":lp:I:1bqo:s:n:t:i:w:TjhV";
-    struct ping_options *ping = &arguments->ping;
-    int letter, result;
-
-    while ((letter = getopt_long(argc, argv, shorts, longs, NULL)) != -1) {
-        switch (letter) {
-        case 'l': arguments->listen = true; break;
-        case 'I': ping->interface = optarg; break;
-        case '1': arguments->once = true; break;
-        case 'b': ping->busy = true; break;
-        case 'q': ping->quiet = true; break;
-        case 'T': ping->tcp = arguments->client_only = true; break;
-        case 'j': ping->json = arguments->client_only = true; break;
-        case 'h': fputs(help_text, stdout); return TOOL_OK;
-        case 'V': tool_version(); return TOOL_OK;
-        case '?':
-        case ':': return tool_bad_option(letter, argv, shorts);
-        default:
-            result = take_value(arguments, letter, optarg);
-            if (result)
-                return result;
-        }
-    }
+    if (!tool_parse_size(text, 0, PING_SIZE_MAX - 1, &number))
+        return tool_usage("'%s' is no byte of a message", text);
+    ((struct arguments *)into)->ping.damage = (int64_t)number;
     return -1;
 }
+
+#define TO(member) TOOL_TO(struct arguments, member)
+#define TIME       "time: seconds, 0.001 or more"
+
+static const struct tool_option rows[] = {
+    TOOL_SWITCH('l', "listen", TO(listen), 0, "be the server"),
+    TOOL_VALUE(TOOL_NUMBER, 'p', "port", "PORT", TO(ping.port), 0, 65535, "port: 0 to 65535", 0,
+               "port (default 7471; server: 0 takes any free one and prints it)"),
+    TOOL_ARGUMENT('I', "interface", "NAME", TO(ping.interface), "@interface", 0,
+                  "interface to use (default: the first usable one, see itinfo)"),
+    TOOL_SWITCH('1', "once", TO(once), 0, "server: end after one client"),
+    TOOL_SWITCH('b', "busy", TO(ping.busy), 0,
+                "poll for events instead of sleeping; the client's wish holds for both"),
+    TOOL_SWITCH('q', "quiet", TO(ping.quiet), 0, "no line per message or client"),
+    TOOL_VALUE(
+        TOOL_SIZE, 0, "max-memory", "SIZE", TO(max_memory), 1, UINT64_MAX,
+        "amount of memory: bytes, k, M and G allowed", 0,
+        "server: bytes for all clients together (default 1G); a client that needs more is refused"),
+    TOOL_HEADLINE("Client:"),
+    TOOL_ONE_OF('o', "op", "OP", TO(ping.op), "send write read", PING_SEND,
+                "operation: send, write or read", CLIENT_ONLY,
+                "send (default), write or read: RDMA Write and RDMA Read"),
+    TOOL_VALUE(TOOL_SIZE, 's', "size", "SIZE", TO(ping.size), 1, PING_SIZE_MAX,
+               "message size: 1 to 16M bytes", CLIENT_ONLY,
+               "bytes per message, k and M allowed (default 64, at most 16M)"),
+    TOOL_VALUE(TOOL_SIZE, 'n', "count", "N", TO(ping.count), 0, UINT64_MAX, "number of messages",
+               CLIENT_ONLY | COUNT,
+               "number of messages, 0: until stopped (default 1000; with -t 0)"),
+    TOOL_VALUE(TOOL_SECONDS, 't', "time", "SECONDS", TO(ping.duration_us), 1000, 1000000000000000,
+               TIME, CLIENT_ONLY, "stop after that time"),
+    TOOL_VALUE(TOOL_SECONDS, 'i', "interval", "SECONDS", TO(ping.interval_us), 0, 1000000000000,
+               "interval in seconds", CLIENT_ONLY,
+               "pause between messages (default none), a line for each"),
+    TOOL_VALUE(TOOL_SECONDS, 'w', "wait", "SECONDS", TO(ping.timeout_us), 1000, 1000000000000,
+               "waiting " TIME, CLIENT_ONLY,
+               "longest wait for connection and for each answer (default 10)"),
+    TOOL_SWITCH('T', "tcp", TO(ping.tcp), CLIENT_ONLY,
+                "do the same over plain TCP afterwards and show the ratio"),
+    TOOL_SWITCH('j', "json", TO(ping.json), CLIENT_ONLY, "results as JSON"),
+    TOOL_BY(0, "damage", "BYTE", take_damage, NULL, CLIENT_ONLY,
+            "spoil that byte of the third message, to see that it is noticed"),
+};
+
+static const struct tool_table table = {
+    .usage = "Usage: itping -l [-p PORT] [-I NAME] [--once] [--busy] [--max-memory SIZE] [-q]  "
+             "(server)\n"
+             "       itping [OPTION]... HOST[:PORT]                           (client)\n"
+             "Sends messages over an IT-API interface, has them answered, compares every byte on "
+             "both sides\n"
+             "and shows the round-trip times.\n",
+    .notes = "HOST is a name, an IPv4 or IPv6 address (with %scope if link-local); [ADDRESS]:PORT "
+             "for IPv6.\n"
+             "Exit status: 0 if every message came back whole, 1 if not, 2 for wrong arguments.\n"
+             "Example: itping -l &  itping -s 4k -n 10000 localhost\n",
+    .options = rows,
+    .count = sizeof(rows) / sizeof(rows[0]),
+    .given = offsetof(struct arguments, given),
+    .operands = "@host",
+    .server = "?",
+};
 
 static int check_client(int argc, char **argv, struct arguments *arguments)
 {
@@ -194,7 +120,7 @@ static int check_client(int argc, char **argv, struct arguments *arguments)
                           (long long)ping->damage, ping->size);
     if (ping->damage >= 0 && ping->op == PING_READ)
         return tool_usage("--damage is for send and write: with read nothing is sent");
-    if (ping->duration_us && !arguments->count_given)
+    if (ping->duration_us && !(arguments->given & COUNT))
         ping->count = 0;
     return -1;
 }
@@ -212,11 +138,11 @@ int main(int argc, char **argv)
     int result;
 
     tool_init("itping");
-    result = parse(argc, argv, &arguments);
+    result = tool_read_options(&table, argc, argv, &arguments);
     if (result >= 0)
         return result;
     if (arguments.listen) {
-        if (arguments.client_only)
+        if (arguments.given & CLIENT_ONLY)
             return tool_usage("that option is for clients; servers take -p, -I, -1, -b, -q "
                               "and --max-memory");
         if (optind < argc)

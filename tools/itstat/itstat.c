@@ -10,7 +10,7 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <getopt.h>
+#include <getopt.h> /* optind */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,47 +20,22 @@
 
 #include "base/policy.h"
 
+#include "tools/common/options.h"
 #include "tools/common/tool.h"
-
-static const char help_text[] =
-    "Usage: itstat [-j] [--watch[=SECONDS] [-n N]] [PROCESS]...\n"
-    "       itstat endpoint [-j] [--watch[=SECONDS] [-n N]] [ADDRESS[:PORT]]\n"
-    "       itstat --prometheus [PROCESS]...\n"
-    "       itstat calls [OPTION]... [PROCESS]...\n"
-    "       itstat policy [--folder FOLDER] [--test QUESTION]   (itstat policy --help)\n"
-    "Shows the processes that have an interface open, what they hold and what limits it; of named\n"
-    "processes all that they tell. Root sees the processes of all users.\n"
-    "endpoint: the endpoints of all processes, or those that have the address at either end.\n"
-    "calls: what they call of their interface's provider, how often, and how long it takes: of\n"
-    "those whose interface has filter = count. Each of -i, -f and --clean means calls, too.\n"
-    "What the processes of a user hold together is shown by kald(8), where that runs.\n"
-    "\n"
-    "  -w, --watch[=SECONDS]   again and again, with rates (default: every second)\n"
-    "      --prometheus        as text for Prometheus; endpoints and lanes of named processes "
-    "only\n"
-    "  -i, --interval SECONDS  calls: again and again; rates are those of the interval\n"
-    "  -n, --count N           so often, and then no more (default: until stopped)\n"
-    "  -f, --folder FOLDER     where the counts are (default /dev/shm/ital-UID)\n"
-    "  -j, --json              as JSON: one object; with --watch and -i one a line, each time\n"
-    "      --clean             remove the counts of programs that ended without closing\n"
-    "  -h, --help              this text\n"
-    "  -V, --version           the version\n"
-    "\n"
-    "Exit status: 0 if all answer, 1 if one does not or nothing is there, 2 for wrong arguments.\n"
-    "Example: ITAL_FILTER=count itperf send lat HOST & itstat; itstat calls -i 1\n";
-
-enum { OPTION_CLEAN = 256, OPTION_PROMETHEUS };
 
 struct options {
     uint64_t interval; /* microseconds; 0: once */
     uint64_t count;    /* 0: until stopped */
     char folder[512];
+    uint32_t given; /* enum given */
     bool json, clean;
     bool calls; /* counts, not the state */
     bool watch, prometheus, endpoints;
     const char *endpoint; /* NULL: all */
     char *const *processes;
 };
+
+enum given { OF_CALLS = 1 };
 
 /* ---- the files ------------------------------------------------------------------------------- */
 
@@ -229,39 +204,73 @@ static int show_state(const struct options *options)
 
 /* ---- arguments ------------------------------------------------------------------------------- */
 
-/* Returns -1 to go on, else an exit status. */
-static int read_option(int option, struct options *options)
+static int take_folder(void *into, const char *text)
 {
-    if (option == 'i' || option == 'f' || option == OPTION_CLEAN)
-        options->calls = true;
-    switch (option) {
-    case 'i':
-        return tool_parse_seconds(optarg, 0.01, 86400, &options->interval)
-                   ? -1
-                   : tool_usage("-i %s: allowed are 0.01 to 86400 seconds", optarg);
-    case 'n':
-        return tool_parse_number(optarg, 1, UINT32_MAX, &options->count)
-                   ? -1
-                   : tool_usage("-n %s: allowed is a number from 1", optarg);
-    case 'f':
-        if ((size_t)snprintf(options->folder, sizeof options->folder, "%s", optarg) <
-            sizeof options->folder)
-            return -1;
+    struct options *options = into;
+
+    if ((size_t)snprintf(options->folder, sizeof options->folder, "%s", text) >=
+        sizeof options->folder)
         return tool_usage("-f: the folder's name is too long");
-    case 'j': options->json = true; return -1;
-    case 'w':
-        options->watch = true;
-        if (!options->interval)
-            options->interval = 1000000;
-        return !optarg || tool_parse_seconds(optarg, 0.01, 86400, &options->interval)
-                   ? -1
-                   : tool_usage("--watch=%s: allowed are 0.01 to 86400 seconds", optarg);
-    case OPTION_PROMETHEUS: options->prometheus = true; return -1;
-    case OPTION_CLEAN: options->clean = true; return -1;
-    case 'h': fputs(help_text, stdout); return TOOL_OK;
-    default: tool_version(); return TOOL_OK;
-    }
+    return -1;
 }
+
+static int take_watch(void *into, const char *text)
+{
+    struct options *options = into;
+
+    options->watch = true;
+    if (!options->interval)
+        options->interval = 1000000;
+    return !text || tool_parse_seconds(text, 0.01, 86400, &options->interval)
+               ? -1
+               : tool_usage("--watch=%s: allowed are 0.01 to 86400 seconds", text);
+}
+
+#define TO(member) TOOL_TO(struct options, member)
+
+static const struct tool_option rows[] = {
+    TOOL_MAYBE('w', "watch", "SECONDS", take_watch, 0,
+               "again and again, with rates (default: every second)"),
+    TOOL_SWITCH(0, "prometheus", TO(prometheus), 0,
+                "as text for Prometheus; endpoints and lanes of named processes only"),
+    TOOL_VALUE(TOOL_SECONDS, 'i', "interval", "SECONDS", TO(interval), 10000, UINT64_C(86400000000),
+               "interval: 0.01 to 86400 seconds", OF_CALLS,
+               "calls: again and again; rates are those of the interval"),
+    TOOL_VALUE(TOOL_NUMBER, 'n', "count", "N", TO(count), 1, UINT32_MAX,
+               "number of times: 1 or more", 0,
+               "so often, and then no more (default: until stopped)"),
+    TOOL_BY('f', "folder", "FOLDER", take_folder, "@directory", OF_CALLS,
+            "where the counts are (default /dev/shm/ital-UID)"),
+    TOOL_SWITCH('j', "json", TO(json), 0,
+                "as JSON: one object; with --watch and -i one a line, each time"),
+    TOOL_SWITCH(0, "clean", TO(clean), OF_CALLS,
+                "remove the counts of programs that ended without closing"),
+};
+
+static const struct tool_table table = {
+    .usage =
+        "Usage: itstat [-j] [--watch[=SECONDS] [-n N]] [PROCESS]...\n"
+        "       itstat endpoint [-j] [--watch[=SECONDS] [-n N]] [ADDRESS[:PORT]]\n"
+        "       itstat --prometheus [PROCESS]...\n"
+        "       itstat calls [OPTION]... [PROCESS]...\n"
+        "       itstat policy [--folder FOLDER] [--test QUESTION]   (itstat policy --help)\n"
+        "Shows the processes that have an interface open, what they hold and what limits it; of "
+        "named\n"
+        "processes all that they tell. Root sees the processes of all users.\n"
+        "endpoint: the endpoints of all processes, or those that have the address at either end.\n"
+        "calls: what they call of their interface's provider, how often, and how long it takes: "
+        "of\n"
+        "those whose interface has filter = count. Each of -i, -f and --clean means calls, too.\n"
+        "What the processes of a user hold together is shown by kald(8), where that runs.\n",
+    .notes = "Exit status: 0 if all answer, 1 if one does not or nothing is there, 2 for wrong "
+             "arguments.\n"
+             "Example: ITAL_FILTER=count itperf send lat HOST & itstat; itstat calls -i 1\n",
+    .options = rows,
+    .count = sizeof(rows) / sizeof(rows[0]),
+    .given = offsetof(struct options, given),
+    .operands = "calls endpoint policy",
+    .commands = "policy",
+};
 
 static bool is_command(const char *word, struct options *options)
 {
@@ -311,26 +320,11 @@ static int check_options(const struct options *options)
 
 static int read_options(int argc, char **argv, struct options *options)
 {
-    static const char shorts[] = ":i:n:f:jwhV";
-    static const struct option longs[] = {
-        { "interval", required_argument, NULL, 'i' },
-        { "count", required_argument, NULL, 'n' },
-        { "folder", required_argument, NULL, 'f' },
-        { "json", no_argument, NULL, 'j' },
-        { "clean", no_argument, NULL, OPTION_CLEAN },
-        { "watch", optional_argument, NULL, 'w' },
-        { "prometheus", no_argument, NULL, OPTION_PROMETHEUS },
-        { "help", no_argument, NULL, 'h' },
-        { "version", no_argument, NULL, 'V' },
-        { NULL, 0, NULL, 0 },
-    };
-    int option, result = -1;
+    int result = tool_read_options(&table, argc, argv, options);
 
-    while (result < 0 && (option = getopt_long(argc, argv, shorts, longs, NULL)) != -1)
-        result = option == '?' || option == ':' ? tool_bad_option(option, argv, shorts)
-                                                : read_option(option, options);
     if (result >= 0)
         return result;
+    options->calls = options->given & OF_CALLS;
     options->processes = argv + optind;
     if (*options->processes && is_command(*options->processes, options))
         options->processes++;

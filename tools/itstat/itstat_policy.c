@@ -7,7 +7,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <getopt.h>
+#include <getopt.h> /* optind */
 #include <grp.h>
 #include <netinet/in.h>
 #include <pwd.h>
@@ -19,22 +19,38 @@
 #include "base/compiler.h"
 #include "base/nearest.h"
 #include "base/policy.h"
+#include "tools/common/options.h"
 #include "tools/common/tool.h"
 
-static const char help_text[] =
-    "Usage: itstat policy [--folder FOLDER] [--test QUESTION]\n"
-    "Reads the host's policy, as every program that uses ital does, and says which rule decides.\n"
-    "For a question the rules of the configuration (section [policy]) are asked, too.\n"
-    "\n"
-    "      --folder FOLDER   of files that are not installed yet; whoever owns them\n"
-    "                        (default: the installed ones, in policy.d beside ital.conf)\n"
-    "      --test QUESTION   connect|listen|request|convert, then any of user=NAME,\n"
-    "                        to=ADDRESS:PORT, from=ADDRESS:PORT, on=ADDRESS:PORT, interface=NAME\n"
-    "  -h, --help            this text\n"
-    "\n"
-    "Exit status: 0 if allowed (without a question: if the files can be read), 1 if denied or the\n"
-    "policy cannot be used, 2 for wrong arguments.\n"
-    "Example: itstat policy --test 'connect user=u to=10.0.0.5:7471'\n";
+struct arguments {
+    const char *folder, *test;
+};
+
+#define TO(member) TOOL_TO(struct arguments, member)
+
+static const struct tool_option rows[] = {
+    TOOL_ARGUMENT(0, "folder", "FOLDER", TO(folder), "@directory", 0,
+                  "of files that are not installed yet; whoever owns them (default: the installed "
+                  "ones, in policy.d beside ital.conf)"),
+    TOOL_ARGUMENT(0, "test", "QUESTION", TO(test), "connect listen request convert", 0,
+                  "connect|listen|request|convert, then any of user=NAME, to=ADDRESS:PORT, "
+                  "from=ADDRESS:PORT, on=ADDRESS:PORT, interface=NAME"),
+};
+
+static const struct tool_table table = {
+    .usage = "Usage: itstat policy [--folder FOLDER] [--test QUESTION]\n"
+             "Reads the host's policy, as every program that uses ital does, and says which rule "
+             "decides.\n"
+             "For a question the rules of the configuration (section [policy]) are asked, too.\n",
+    .notes = "Exit status: 0 if allowed (without a question: if the files can be read), 1 if "
+             "denied or the\n"
+             "policy cannot be used, 2 for wrong arguments.\n"
+             "Example: itstat policy --test 'connect user=u to=10.0.0.5:7471'\n",
+    .options = rows,
+    .count = sizeof(rows) / sizeof(rows[0]),
+    .operands = "?",
+    .ends_at_operand = true,
+};
 
 /* Of the question's user. */
 struct groups {
@@ -248,48 +264,36 @@ static int answer(const struct policy *policy, const struct asked *asked)
 
 int policy_main(int argc, char **argv)
 {
-    static const char shorts[] = "+:h";
-    static const struct option longs[] = { { "folder", required_argument, NULL, 'f' },
-                                           { "test", required_argument, NULL, 't' },
-                                           { "help", no_argument, NULL, 'h' },
-                                           { NULL, 0, NULL, 0 } };
-    const char *folder = NULL, *text = NULL;
+    struct arguments given = { NULL, NULL };
     struct asked asked = { .from = false };
     struct policy policy;
     char why[1024];
-    int option, result;
+    int result;
 
-    while ((option = getopt_long(argc, argv, shorts, longs, NULL)) != -1) {
-        if (option == 'f')
-            folder = optarg;
-        else if (option == 't')
-            text = optarg;
-        else if (option != 'h')
-            return tool_bad_option(option, argv, shorts);
-        else
-            return fputs(help_text, stdout) < 0 ? TOOL_FAILED : TOOL_OK;
-    }
+    result = tool_read_options(&table, argc, argv, &given);
+    if (result >= 0)
+        return result;
     if (argv[optind])
         return tool_usage("%s: is no option; a question stands behind --test", argv[optind]);
-    result = text ? read_question(&asked, text) : -1;
+    result = given.test ? read_question(&asked, given.test) : -1;
     if (result >= 0)
         return result;
     /* The installed one may be missing, which means no rules; a name that was given is mistyped. */
-    if (folder && access(folder, F_OK)) {
-        tool_error("%s: %s", folder, strerror(errno));
+    if (given.folder && access(given.folder, F_OK)) {
+        tool_error("%s: %s", given.folder, strerror(errno));
         return TOOL_FAILED;
     }
-    switch (policy_read_folder(&policy, folder ? folder : policy_folder,
-                               folder ? POLICY_ANYBODY : 0, why, sizeof why)) {
+    switch (policy_read_folder(&policy, given.folder ? given.folder : policy_folder,
+                               given.folder ? POLICY_ANYBODY : 0, why, sizeof why)) {
     case POLICY_WRONG: tool_error("%s", why); return TOOL_FAILED;
     case POLICY_NO_MEMORY: tool_error("out of memory"); return TOOL_FAILED;
     case POLICY_OK: break;
     }
-    if (text)
+    if (given.test)
         result = answer(&policy, &asked);
     else
         result = printf("%zu rules in %zu files of %s\n", policy.count, policy.source_count,
-                        folder ? folder : policy_folder) < 0
+                        given.folder ? given.folder : policy_folder) < 0
                      ? TOOL_FAILED
                      : TOOL_OK;
     policy_clear(&policy);

@@ -8,12 +8,13 @@
 
 #include "richeck.h"
 
+#include "tools/common/options.h"
 #include "tools/common/tool.h"
 
 #include "kal/config/kal_config.h"
 
 #include <fnmatch.h>
-#include <getopt.h>
+#include <getopt.h> /* optind */
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,39 +22,14 @@
 
 #define MOST_CHECKS 256u
 
-static const char help_text[] =
-    "Usage: richeck [OPTION]... FILE.so | INTERFACE\n"
-    "Grades a verbs provider: loads it, makes its calls, and reports for each rule of rnicpi.h "
-    "that is\n"
-    "checked whether the provider keeps it. Each check runs in a process of its own.\n"
-    "\n"
-    "  -j, --json            the report as one JSON object\n"
-    "  -c, --certificate FILE  write a certificate: hash of the file, versions, counts, results\n"
-    "  -s, --seconds N       seconds of load (default 30)\n"
-    "  -n, --least N         checks that must have been judged for status 0 (default 60)\n"
-    "  -o, --only PATTERN    only checks whose name matches the pattern (*, ?, [...]); --least "
-    "is 1 then\n"
-    "  -f, --fail-fast       stop at the first check that fails\n"
-    "  -d, --device NAME     the device to open (default: the provider's)\n"
-    "      --set NAME=VALUE  an option of the interface, as in ital.conf; may be repeated\n"
-    "      --seed N          seed of random sizes and data (default 1)\n"
-    "  -l, --list            the checks with their rules; needs no provider\n"
-    "  -v, --verbose         what the provider logs, on stderr\n"
-    "  -h, --help            this text\n"
-    "  -V, --version         the version\n"
-    "\n"
-    "FILE.so has a slash or ends in .so; an INTERFACE is a section of ital.conf, or the name of a\n"
-    "provider. A rule is shown by its name in braces, which stands before it in rnicpi.h.\n"
-    "Exit status: 0 if nothing failed and enough was judged, 1 if not, 2 if nothing could run.\n"
-    "Example: richeck --seconds 5 ./vp_mine.so\n";
-
 struct arguments {
-    const char *only, *certificate;
-    uint64_t least;
-    bool json, list, least_given, fail_fast;
+    const char *only, *certificate, *device;
+    uint64_t least, seed;
+    unsigned int seconds;
+    uint32_t given; /* enum given */
+    bool json, list, fail_fast, verbose;
 };
-
-enum long_only { OPT_SET = 256, OPT_SEED };
+enum given { LEAST = 1 };
 
 /* In the order of running: a check comes behind those that it needs. */
 static const struct table {
@@ -69,8 +45,9 @@ static const struct table {
 
 /* ---- arguments ---- */
 
-static int take_setting(const char *text)
+static int take_setting(void *into, const char *text)
 {
+    (void)into;
     if (!strchr(text, '=') || text[0] == '=')
         return tool_usage("'%s' is no NAME=VALUE", text);
     if (subject.set_count == SETTINGS)
@@ -79,72 +56,61 @@ static int take_setting(const char *text)
     return -1;
 }
 
-static int take_number(const char *text, uint64_t least, uint64_t most, uint64_t *value)
-{
-    if (tool_parse_number(text, least, most, value))
-        return -1;
-    return tool_usage("'%s' is no number from %llu to %llu", text, (unsigned long long)least,
-                      (unsigned long long)most);
-}
+#define TO(member) TOOL_TO(struct arguments, member)
 
-/* Returns -1 to continue, else the exit code. */
-static int take_option(int letter, struct arguments *arguments)
-{
-    uint64_t seconds = subject.seconds;
-    int code;
+static const struct tool_option rows[] = {
+    TOOL_SWITCH('j', "json", TO(json), 0, "the report as one JSON object"),
+    TOOL_ARGUMENT('c', "certificate", "FILE", TO(certificate), "@file", 0,
+                  "write a certificate: hash of the file, versions, counts, results"),
+    TOOL_VALUE(TOOL_NUMBER, 's', "seconds", "N", TO(seconds), 0, 3600, NULL, 0,
+               "seconds of load (default 30)"),
+    TOOL_VALUE(TOOL_NUMBER, 'n', "least", "N", TO(least), 0, MOST_CHECKS, NULL, LEAST,
+               "checks that must have been judged for status 0 (default 60)"),
+    TOOL_ARGUMENT('o', "only", "PATTERN", TO(only), "@list", 0,
+                  "only checks whose name matches the pattern (*, ?, [...]); --least is 1 then"),
+    TOOL_SWITCH('f', "fail-fast", TO(fail_fast), 0, "stop at the first check that fails"),
+    TOOL_ARGUMENT('d', "device", "NAME", TO(device), NULL, 0,
+                  "the device to open (default: the provider's)"),
+    TOOL_BY(0, "set", "NAME=VALUE", take_setting, NULL, 0,
+            "an option of the interface, as in ital.conf; may be repeated"),
+    TOOL_VALUE(TOOL_NUMBER, 0, "seed", "N", TO(seed), 0, UINT64_MAX / 2, NULL, 0,
+               "seed of random sizes and data (default 1)"),
+    TOOL_SWITCH('l', "list", TO(list), 0, "the checks with their rules; needs no provider"),
+    TOOL_SWITCH('v', "verbose", TO(verbose), 0, "what the provider logs, on stderr"),
+};
 
-    switch (letter) {
-    case 'j': arguments->json = true; return -1;
-    case 'c': arguments->certificate = optarg; return -1;
-    case 's':
-        code = take_number(optarg, 0, 3600, &seconds);
-        subject.seconds = (unsigned int)seconds;
-        return code;
-    case 'n':
-        arguments->least_given = true;
-        return take_number(optarg, 0, MOST_CHECKS, &arguments->least);
-    case 'o': arguments->only = optarg; return -1;
-    case 'f': arguments->fail_fast = true; return -1;
-    case 'd': subject.device = optarg; return -1;
-    case OPT_SET: return take_setting(optarg);
-    case OPT_SEED: return take_number(optarg, 0, UINT64_MAX / 2, &subject.seed);
-    case 'l': arguments->list = true; return -1;
-    case 'v': subject.verbose = true; return -1;
-    case 'h': fputs(help_text, stdout); return TOOL_OK;
-    case 'V': tool_version(); return TOOL_OK;
-    default: return TOOL_USAGE;
-    }
-}
+static const struct tool_table table_of_options = {
+    .usage = "Usage: richeck [OPTION]... FILE.so | INTERFACE\n"
+             "Grades a verbs provider: loads it, makes its calls, and reports for each rule of "
+             "rnicpi.h that is\n"
+             "checked whether the provider keeps it. Each check runs in a process of its own.\n",
+    .notes =
+        "FILE.so has a slash or ends in .so; an INTERFACE is a section of ital.conf, or the name "
+        "of a\n"
+        "provider. A rule is shown by its name in braces, which stands before it in rnicpi.h.\n"
+        "Exit status: 0 if nothing failed and enough was judged, 1 if not, 2 if nothing could "
+        "run.\n"
+        "Example: richeck --seconds 5 ./vp_mine.so\n",
+    .options = rows,
+    .count = sizeof(rows) / sizeof(rows[0]),
+    .given = offsetof(struct arguments, given),
+    .operands = "@file @interface",
+};
 
 static int parse(int argc, char **argv, struct arguments *arguments)
 {
-    static const struct option longs[] = {
-        { "json", no_argument, NULL, 'j' },
-        { "certificate", required_argument, NULL, 'c' },
-        { "seconds", required_argument, NULL, 's' },
-        { "least", required_argument, NULL, 'n' },
-        { "only", required_argument, NULL, 'o' },
-        { "fail-fast", no_argument, NULL, 'f' },
-        { "device", required_argument, NULL, 'd' },
-        { "set", required_argument, NULL, OPT_SET },
-        { "seed", required_argument, NULL, OPT_SEED },
-        { "list", no_argument, NULL, 'l' },
-        { "verbose", no_argument, NULL, 'v' },
-        { "help", no_argument, NULL, 'h' },
-        { "version", no_argument, NULL, 'V' },
-        { NULL, 0, NULL, 0 },
-    };
-    static const char shorts[] = ":jc:s:n:o:fd:lvhV";
-    int letter, code;
+    int code;
 
-    while ((letter = getopt_long(argc, argv, shorts, longs, NULL)) != -1) {
-        if (letter == '?' || letter == ':')
-            return tool_bad_option(letter, argv, shorts);
-        code = take_option(letter, arguments);
-        if (code >= 0)
-            return code;
-    }
-    if (arguments->only && !arguments->least_given)
+    arguments->seconds = subject.seconds;
+    arguments->seed = subject.seed;
+    code = tool_read_options(&table_of_options, argc, argv, arguments);
+    if (code >= 0)
+        return code;
+    subject.seconds = arguments->seconds;
+    subject.seed = arguments->seed;
+    subject.device = arguments->device;
+    subject.verbose = arguments->verbose;
+    if (arguments->only && !(arguments->given & LEAST))
         arguments->least = 1;
     if (arguments->list)
         return argc == optind ? -1 : tool_usage("--list takes no '%s'", argv[optind]);
