@@ -174,6 +174,21 @@ class Machine:
         text, match = self._until(r"== (\d+)", seconds)
         return int(match[1]), "\n".join(text)
 
+    def beside(self, words, seconds, grace=GRACE_SECONDS, stderr=subprocess.STDOUT, env=None):
+        """Runs a program on this host that talks to the machine. Its status, output, and errors if they are piped. Status None: it did not
+        end in that time, or the machine's kernel has been dead for `grace` seconds."""
+        child = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr, text=True, env=env)
+        limit = self.clock() + seconds
+        while True:
+            try:
+                out, errors = child.communicate(timeout=LOOK_SECONDS)
+                return child.returncode, out, errors or ""
+            except subprocess.TimeoutExpired:
+                if min(limit, self.watch.dead_since(self.clock()) + grace) <= self.clock():
+                    child.kill()
+                    out, errors = child.communicate()
+                    return None, out, errors or ""
+
     def dead(self):
         """Whether its kernel has died."""
         return self.watch.dead_since(self.clock()) < math.inf

@@ -3,6 +3,7 @@
 """What suite.py makes of a program's output: a list of differences that is not true any more is a failure."""
 import contextlib
 import io
+import math
 import os
 import queue
 import re
@@ -290,6 +291,18 @@ def dying_kernel(path):
     ok("Kernel panic" in str(vm.ends()) and vm.now == 0, "a machine that goes away says why")
 
 
+def beside(path):
+    """A program of this host that waits for a machine whose kernel is dead."""
+    open(path, "w").close()
+    vm = Scripted(path)
+    ok(vm.beside(["sh", "-c", "echo out; echo err >&2; exit 3"], 60, stderr=subprocess.PIPE) == (3, "out\n", "err\n"),
+       "a program beside the machine: its status and output")
+    with open(path, "a") as file:
+        file.write(BUG + TRACE)
+    status, said, _ = vm.beside(["sh", "-c", "echo waits; exec sleep 1000"], math.inf, 0)
+    ok(status is None and said == "waits\n", "it ends when the machine's kernel is dead", (status, said))
+
+
 class Dying:
     """Runs a suite until its kernel dies in the processes `who`; the programs that have ended have said so."""
 
@@ -365,6 +378,7 @@ where_it_died()
 kernel()
 with tempfile.TemporaryDirectory() as console_folder:
     dying_kernel(console_folder + "/console")
+    beside(console_folder + "/console")
 suite_in_a_dying_machine()
 lists()
 impatience()
