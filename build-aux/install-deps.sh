@@ -6,7 +6,7 @@
 # out. On a system without apt it installs nothing and says the names for dnf or apk.
 set -eu
 
-build="autoconf automake libtool make gcc libc6-dev pkg-config libltdl-dev libinih-dev uthash-dev
+build="autoconf automake libtool make gcc libc6-dev pkgconf libltdl-dev libinih-dev uthash-dev
        libisal-dev libmnl-dev liburing-dev libsmartcols-dev libjansson-dev libssl-dev systemtap-sdt-dev scdoc
        libibverbs-dev librdmacm-dev libsystemd-dev libseccomp-dev libcap-ng-dev"
 check="abigail-tools check g++ clang clang-format libclang-rt-dev|libclang-rt-14-dev llvm python3 valgrind binutils gcovr tshark
