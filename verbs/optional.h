@@ -2,7 +2,8 @@
  *
  * Refused calls that programs can do without. rdma-core's own libraries answer EOPNOTSUPP to these
  * where a device is of another kind, so a program asks, and goes another way: the direct calls of
- * adapters, memory of other devices (DMA-BUF), enhanced connection establishment (ECE).
+ * adapters, memory of other devices (DMA-BUF), hints for PCIe (DMA handles), enhanced connection
+ * establishment (ECE).
  */
 #ifndef ITAL_VERBS_OPTIONAL_H
 #define ITAL_VERBS_OPTIONAL_H
@@ -16,6 +17,7 @@ static inline bool vb_is_optional(const char *call)
     static const char *const families[] = { "mlx5dv_", "_mlx5dv_", "__mlx5dv_", "mlx4dv_",
                                             "hnsdv_",  "manadv_",  "efadv_",    "ionic_dv_" };
     static const char *const calls[] = { "ibv_reg_dmabuf_mr",  "ibv_query_ece",
+                                         "ibv_alloc_dmah",     "ibv_dealloc_dmah",
                                          "ibv_set_ece",        "rdma_get_remote_ece",
                                          "rdma_set_local_ece", "rdma_reject_ece" };
 

@@ -141,6 +141,20 @@ struct vb_context {
     /* State of the connections by numbers (section 6); this context's own. */
     void *numbers;
     _Atomic uint32_t counters; /* completion counters */
+    _Atomic uint32_t srqs;
+    /* sharing.c: the opened context whose device an imported one uses; NULL: it is opened */
+    struct vb_context *origin;
+    struct vb_context *next_import;
+    /* of an opened one */
+    struct {
+        dev_t device;
+        ino_t inode;
+    } command;               /* the file of cmd_fd */
+    uint32_t imports;        /* under the lock of forks.c, as `closed` */
+    bool closed;             /* by the program */
+    pthread_mutex_t sharing; /* of these two; a leaf */
+    struct vb_context *import_list;
+    struct vb_shared *shared;
     /* forks.c: the process that opened it; its CQs; the list of contexts */
     unsigned int process;
     struct vb_cq *cqs;
@@ -174,9 +188,22 @@ VB_PUBLIC void vb_gid_of_address(const struct sockaddr *address, union ibv_gid *
 /* ------------------------------------------------------------------------------------------------
  * 4. Memory, completion queues, shared receive queues
  */
+
+/* What ibv_import_* finds by its handle: one for each structure of an object (sharing.c). */
+enum vb_shared_kind { VB_SHARED_PD, VB_SHARED_MR, VB_SHARED_DM };
+
+struct vb_shared {
+    uint64_t id; /* the same for all structures of one object */
+    enum vb_shared_kind kind;
+    uint32_t handle;
+    bool has_others, is_dead; /* is_dead: another structure has destroyed the object */
+    struct vb_shared *prev, *next;
+};
+
 struct vb_pd {
     struct ibv_pd ibv; /* first */
     struct ual_pd *ual;
+    struct vb_shared shared; /* not of a parent domain */
     /* a parent domain: the PD whose ual_pd it uses */
     struct vb_pd *protection;
     _Atomic uint32_t parents; /* parent domains that use this PD */
@@ -188,6 +215,7 @@ struct vb_pd {
 struct vb_mr {
     struct ibv_mr ibv; /* first */
     struct ual_mr *ual;
+    struct vb_shared shared;
 };
 
 struct vb_mw {

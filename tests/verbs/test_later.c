@@ -159,6 +159,15 @@ START_TEST(ibv_reg_mr_ex_refuses_what_it_does_not_have)
 }
 END_TEST
 
+/* A hint for PCIe: programs go on without. */
+START_TEST(ibv_alloc_dmah_is_refused)
+{
+    uint32_t attr[4] = { 0 };
+
+    refused(ibv_alloc_dmah(pair.context, (struct ibv_dmah_init_attr *)attr), EOPNOTSUPP);
+}
+END_TEST
+
 /* --- device memory --- */
 
 START_TEST(device_memory_is_copied_and_written_by_a_peer)
@@ -299,6 +308,7 @@ static Suite *suite_later(void)
     tcase_add_test(tc, ibv_reg_buf_mr_refuses_what_is_outside);
     tcase_add_test(tc, ibv_reg_mr_ex_registers_at_another_address);
     tcase_add_test(tc, ibv_reg_mr_ex_refuses_what_it_does_not_have);
+    tcase_add_test(tc, ibv_alloc_dmah_is_refused);
     tcase_add_test(tc, device_memory_is_copied_and_written_by_a_peer);
     tcase_add_test(tc, pages_on_demand_are_told_registered_and_brought_in);
     tcase_add_test(tc, completions_have_time_stamps_of_both_clocks);

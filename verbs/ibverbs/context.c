@@ -12,6 +12,8 @@
 #include "ibverbs_private.h"
 
 #include <stdlib.h>
+#include <unistd.h>
+#include <utlist.h>
 
 /* False: verbs have no such event. GIDs are made of addresses. */
 static bool device_event(enum ri_event_type type, enum ibv_event_type *told)
@@ -27,30 +29,38 @@ static bool device_event(enum ri_event_type type, enum ibv_event_type *told)
     }
 }
 
-static void srq_event(struct vb_context *context, const struct ri_event *event,
-                      const struct ual_object *about)
+static void srq_event(const struct ri_event *event, const struct ual_object *about)
 {
     struct vb_srq *srq = (struct vb_srq *)(uintptr_t)atomic_load(&about->context);
 
-    vb_source_report_type(context->async, &srq->async,
+    vb_source_report_type(vb_context_of(srq->ibv.context)->async, &srq->async,
                           event->type == RI_EVENT_SRQ_LIMIT_REACHED ? IBV_EVENT_SRQ_LIMIT_REACHED
                                                                     : IBV_EVENT_SRQ_ERR);
+}
+
+static void tell(struct vb_context *context, const struct ri_event *event, enum ibv_event_type told)
+{
+    atomic_store(&context->port_num, event->port + 1);
+    vb_source_report_type(context->async, &context->events, told);
 }
 
 /* Upcall. QPs and CQs have event functions of their own. */
 static void on_event(void *arg, const struct ri_event *event, const struct ual_object *about)
 {
-    struct vb_context *context = arg;
+    struct vb_context *context = arg, *import;
     enum ibv_event_type told;
 
     if (about && about->type == UAL_SRQ) {
-        srq_event(context, event, about);
+        srq_event(event, about);
         return;
     }
     if (!device_event(event->type, &told))
         return;
-    atomic_store(&context->port_num, event->port + 1);
-    vb_source_report_type(context->async, &context->events, told);
+    tell(context, event, told);
+    pthread_mutex_lock(&context->sharing);
+    LL_FOREACH2 (context->import_list, import, next_import)
+        tell(import, event, told);
+    pthread_mutex_unlock(&context->sharing);
 }
 
 static const struct ual_device_upcalls upcalls = { .async = on_event };
@@ -95,11 +105,15 @@ static void set_up(struct vb_context *context, struct ibv_device *device)
     ibv->cmd_fd = -1;
     ibv->async_fd = -1;
     pthread_mutex_init(&ibv->mutex, NULL);
+    pthread_mutex_init(&context->sharing, NULL);
     vb_source_init(&context->events, VB_SOURCE_DEVICE);
 }
 
 static void tear_down(struct vb_context *context)
 {
+    if (context->verbs.context.cmd_fd >= 0)
+        close(context->verbs.context.cmd_fd);
+    pthread_mutex_destroy(&context->sharing);
     pthread_mutex_destroy(&context->verbs.context.mutex);
     free(context);
 }
@@ -139,6 +153,9 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
     if (!context)
         return NULL;
     set_up(context, device);
+    error = vb_command_open(context);
+    if (error)
+        goto tear_down;
     status = open_device(context, vb_device_of(device)->interface);
     error = vb_errno(status);
     if (status != UAL_OK)
@@ -148,7 +165,6 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
         goto close_device;
     context->verbs.context.num_comp_vectors = (int)ual_device_lane_count(context->device);
     context->verbs.context.async_fd = ual_channel_fd(context->async);
-    context->verbs.context.cmd_fd = context->verbs.context.async_fd;
     vb_forks_enter(context);
     return &context->verbs.context;
 close_device:
@@ -159,23 +175,50 @@ tear_down:
     return NULL;
 }
 
-/* As libibverbs, it succeeds with objects left: perftest leaves some, and ends in error otherwise.
- * The context lives on with them, so that none of them becomes a wild pointer. */
-int ibv_close_device(struct ibv_context *ibv)
+int vb_context_import(struct vb_context *origin, int cmd_fd, struct vb_context **import)
 {
-    VB_CALL;
-    VB_OWN(ibv, -1);
-    struct vb_context *context = vb_context_of(ibv);
-    enum ual_status status;
+    struct vb_context *context = calloc(1, sizeof(*context));
+    int error = ENOMEM;
 
-    if (vb_numbers->close)
-        vb_numbers->close(context);
-    status = close_device(context);
+    if (!context)
+        return error;
+    set_up(context, origin->verbs.context.device);
+    context->origin = origin;
+    context->device = origin->device;
+    error = vb_errno(ual_channel_create(NULL, UAL_CHANNEL_FD, &context->async));
+    if (error)
+        goto tear_down;
+    error = vb_gids_open(context);
+    if (error)
+        goto free_channel;
+    context->verbs.context.async_fd = ual_channel_fd(context->async);
+    context->verbs.context.cmd_fd = cmd_fd;
+    vb_forks_enter(context);
+    vb_import_begin(origin, context);
+    *import = context;
+    return 0;
+free_channel:
+    ual_channel_free(context->async);
+tear_down:
+    tear_down(context);
+    return error;
+}
+
+static void tell_left(const struct vb_context *context)
+{
+    ual_log(RI_LOG_INFO,
+            "%s: ibv_close_device: completion queues, channels or queue pairs are left; the "
+            "context stays until the process ends",
+            context->verbs.context.device->name);
+}
+
+/* Closes the device; the context stays if objects are left. 0, or -1 and errno. */
+static int finish(struct vb_context *context)
+{
+    enum ual_status status = close_device(context);
+
     if (status == UAL_ERR_BUSY) {
-        ual_log(RI_LOG_INFO,
-                "%s: ibv_close_device: completion queues, channels or queue pairs are left; the "
-                "context stays until the process ends",
-                ibv->device->name);
+        tell_left(context);
         return 0;
     }
     if (status != UAL_OK)
@@ -184,4 +227,43 @@ int ibv_close_device(struct ibv_context *ibv)
     vb_gids_close(context);
     tear_down(context);
     return 0;
+}
+
+void vb_import_release(struct vb_context *origin)
+{
+    if (vb_forks_release(origin))
+        finish(origin);
+}
+
+static int close_import(struct vb_context *context)
+{
+    struct vb_context *origin = context->origin;
+
+    if (context->cqs || atomic_load(&context->srqs)) {
+        tell_left(context);
+        return 0;
+    }
+    vb_import_end(origin, context);
+    vb_source_end(context->async, &context->events);
+    ual_channel_free(context->async);
+    vb_forks_leave(context);
+    vb_gids_close(context);
+    tear_down(context);
+    vb_import_release(origin);
+    return 0;
+}
+
+/* As libibverbs, it succeeds with objects left: perftest leaves some, and ends in error otherwise.
+ * The context lives on with them, so that none of them becomes a wild pointer. */
+int ibv_close_device(struct ibv_context *ibv)
+{
+    VB_CALL;
+    VB_OWN(ibv, -1);
+    struct vb_context *context = vb_context_of(ibv);
+
+    if (vb_numbers->close)
+        vb_numbers->close(context);
+    if (context->origin)
+        return close_import(context);
+    return vb_forks_close(context) ? 0 : finish(context);
 }

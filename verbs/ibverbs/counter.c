@@ -244,13 +244,6 @@ static void leave_source(struct vb_comp_cntr *counter, struct vb_cq *cq)
     free(source);
 }
 
-static struct vb_cq *cq_of(const struct vb_qp *qp, enum vb_counted kind)
-{
-    const struct ibv_qp *ibv = &qp->ibv.qp_base;
-
-    return vb_cq_of(kind == VB_COUNTED_RECV ? ibv->recv_cq : ibv->send_cq);
-}
-
 /* Is a counter attached for one of these operations? */
 static bool has_counter(const struct vb_qp_counting *counting, uint32_t ops)
 {
@@ -264,7 +257,7 @@ static void leave_sources(struct vb_comp_cntr *counter, const struct vb_qp *qp, 
 {
     for (uint32_t kind = 0; kind < VB_COUNTED_KINDS; kind++)
         if (ops & bits[kind])
-            leave_source(counter, cq_of(qp, kind));
+            leave_source(counter, vb_counted_cq(qp, kind));
 }
 
 static int use_sources(struct vb_comp_cntr *counter, const struct vb_qp *qp, uint32_t ops)
@@ -272,10 +265,10 @@ static int use_sources(struct vb_comp_cntr *counter, const struct vb_qp *qp, uin
     uint32_t used = 0;
 
     for (uint32_t kind = 0; kind < VB_COUNTED_KINDS; kind++) {
-        int error = ops & bits[kind] ? vb_cq_counting_open(cq_of(qp, kind)) : 0;
+        int error = ops & bits[kind] ? vb_cq_counting_open(vb_counted_cq(qp, kind)) : 0;
 
         if (!error && (ops & bits[kind]))
-            error = use_source(counter, cq_of(qp, kind));
+            error = use_source(counter, vb_counted_cq(qp, kind));
         if (error) {
             leave_sources(counter, qp, used);
             return error;
@@ -293,12 +286,12 @@ static uint32_t unsignaled(const struct vb_qp *qp)
 /* From now on each send request of the QP makes a completion. */
 static int count_sends(struct vb_qp *qp)
 {
-    int error = vb_cq_counting_reserve(cq_of(qp, VB_COUNTED_SEND), unsignaled(qp));
+    int error = vb_cq_counting_reserve(vb_counted_cq(qp, VB_COUNTED_SEND), unsignaled(qp));
 
     if (error)
         return error;
     qp->counting->sends = true;
-    vb_cq_counting_enter(cq_of(qp, VB_COUNTED_SEND), qp->counting, false);
+    vb_cq_counting_enter(vb_counted_cq(qp, VB_COUNTED_SEND), qp->counting, false);
     qp->send_flags = vb_send_flags[qp->init.sq_sig_all ? VB_FLAGS_COUNTED_ALL : VB_FLAGS_COUNTED];
     return 0;
 }
@@ -306,7 +299,7 @@ static int count_sends(struct vb_qp *qp)
 static void count_receives(struct vb_qp *qp)
 {
     qp->counting->receives = true;
-    vb_cq_counting_enter(cq_of(qp, VB_COUNTED_RECV), qp->counting, true);
+    vb_cq_counting_enter(vb_counted_cq(qp, VB_COUNTED_RECV), qp->counting, true);
 }
 
 static int attach(struct vb_qp *qp, struct vb_comp_cntr *counter, uint32_t ops)
@@ -334,7 +327,7 @@ static int attach(struct vb_qp *qp, struct vb_comp_cntr *counter, uint32_t ops)
         count_receives(qp);
     for (uint32_t kind = 0; kind < VB_COUNTED_KINDS; kind++)
         if (ops & bits[kind]) {
-            vb_cq_counting_set(cq_of(qp, kind), qp->counting, kind, &counter->count);
+            vb_cq_counting_set(vb_counted_cq(qp, kind), qp->counting, kind, &counter->count);
             counter->qps++;
         }
     return 0;
@@ -363,21 +356,6 @@ int ibv_qp_attach_comp_cntr(struct ibv_qp *ibv, struct ibv_comp_cntr *comp_cntr,
 
 /* --- the end of a QP --- */
 
-void vb_qp_counting_take(struct vb_qp *qp)
-{
-    if (qp->counting && qp->counting->sends)
-        vb_cq_counting_take(cq_of(qp, VB_COUNTED_SEND));
-    if (qp->counting && qp->counting->receives)
-        vb_cq_counting_take(cq_of(qp, VB_COUNTED_RECV));
-}
-
-/* A counter of another QP may have taken completions of this one out of their CQ, too. */
-void vb_qp_counting_forget(struct vb_qp *qp)
-{
-    vb_cq_counting_forget(cq_of(qp, VB_COUNTED_SEND), qp->ual.object.handle);
-    vb_cq_counting_forget(cq_of(qp, VB_COUNTED_RECV), qp->ual.object.handle);
-}
-
 static void detach(struct vb_qp *qp, enum vb_counted kind)
 {
     struct vb_count *count = qp->counting->count[kind];
@@ -386,8 +364,8 @@ static void detach(struct vb_qp *qp, enum vb_counted kind)
     if (!count)
         return;
     counter = container_of(count, struct vb_comp_cntr, count);
-    vb_cq_counting_set(cq_of(qp, kind), qp->counting, kind, NULL);
-    leave_source(counter, cq_of(qp, kind));
+    vb_cq_counting_set(vb_counted_cq(qp, kind), qp->counting, kind, NULL);
+    leave_source(counter, vb_counted_cq(qp, kind));
     counter->qps--;
 }
 
@@ -402,11 +380,11 @@ void vb_qp_counting_close(struct vb_qp *qp)
     for (uint32_t kind = 0; kind < VB_COUNTED_KINDS; kind++)
         detach(qp, kind);
     if (counting->sends) {
-        vb_cq_counting_unreserve(cq_of(qp, VB_COUNTED_SEND), unsignaled(qp));
-        vb_cq_counting_leave(cq_of(qp, VB_COUNTED_SEND), counting, false);
+        vb_cq_counting_unreserve(vb_counted_cq(qp, VB_COUNTED_SEND), unsignaled(qp));
+        vb_cq_counting_leave(vb_counted_cq(qp, VB_COUNTED_SEND), counting, false);
     }
     if (counting->receives)
-        vb_cq_counting_leave(cq_of(qp, VB_COUNTED_RECV), counting, true);
+        vb_cq_counting_leave(vb_counted_cq(qp, VB_COUNTED_RECV), counting, true);
     pthread_mutex_unlock(&qp->ibv.qp_base.context->mutex);
     free(counting);
     qp->counting = NULL;

@@ -233,6 +233,21 @@ void vb_cq_counting_forget(struct vb_cq *cq, ual_handle qp)
     spinlock_unlock(&counting->lock);
 }
 
+void vb_qp_counting_take(struct vb_qp *qp)
+{
+    if (qp->counting && qp->counting->sends)
+        vb_cq_counting_take(vb_counted_cq(qp, VB_COUNTED_SEND));
+    if (qp->counting && qp->counting->receives)
+        vb_cq_counting_take(vb_counted_cq(qp, VB_COUNTED_RECV));
+}
+
+/* A counter of another QP may have taken completions of this one out of their CQ, too. */
+void vb_qp_counting_forget(struct vb_qp *qp)
+{
+    vb_cq_counting_forget(vb_counted_cq(qp, VB_COUNTED_SEND), qp->ual.object.handle);
+    vb_cq_counting_forget(vb_counted_cq(qp, VB_COUNTED_RECV), qp->ual.object.handle);
+}
+
 /* --- life; under the context's mutex --- */
 
 int vb_cq_counting_open(struct vb_cq *cq)

@@ -40,6 +40,14 @@ struct vb_qp_counting {
     struct vb_qp_counting *next_sender, *next_receiver;
 };
 
+/* The CQ of the completions of that kind. */
+static inline struct vb_cq *vb_counted_cq(const struct vb_qp *qp, enum vb_counted kind)
+{
+    const struct ibv_qp *ibv = &qp->ibv.qp_base;
+
+    return vb_cq_of(kind == VB_COUNTED_RECV ? ibv->recv_cq : ibv->send_cq);
+}
+
 /* The CQ counts from now on. 0 or ENOMEM. Under the context's mutex, as all but the last two. */
 int vb_cq_counting_open(struct vb_cq *cq);
 /* Room for that many completions more than the program sees. 0 or an error number. */

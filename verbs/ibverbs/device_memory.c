@@ -13,12 +13,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-struct vb_dm {
-    struct ibv_dm ibv; /* first */
-    unsigned char *addr;
-    size_t length, mapped;
-};
-
 static bool is_within(const struct vb_dm *dm, uint64_t offset, size_t length)
 {
     return offset <= dm->length && length <= dm->length - offset;
@@ -53,6 +47,7 @@ static int copy_from(void *to, struct ibv_dm *ibv, uint64_t offset, size_t lengt
 struct ibv_dm *vb_alloc_dm(struct ibv_context *ibv, struct ibv_alloc_dm_attr *attr)
 {
     VB_OWN(ibv, NULL);
+    static _Atomic uint32_t made;
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     struct vb_dm *dm;
 
@@ -74,13 +69,19 @@ struct ibv_dm *vb_alloc_dm(struct ibv_context *ibv, struct ibv_alloc_dm_attr *at
     dm->ibv.context = ibv;
     dm->ibv.memcpy_to_dm = copy_to;
     dm->ibv.memcpy_from_dm = copy_from;
+    dm->ibv.handle = atomic_fetch_add(&made, 1);
+    vb_share(ibv, &dm->shared, VB_SHARED_DM, dm->ibv.handle);
     return &dm->ibv;
 }
 
 int vb_free_dm(struct ibv_dm *ibv)
 {
+    VB_OWN(ibv->context, EIO);
     struct vb_dm *dm = (struct vb_dm *)ibv;
 
+    if (vb_is_dead(ibv->context, &dm->shared))
+        return EINVAL;
+    vb_unshare(ibv->context, &dm->shared, true);
     munmap(dm->addr, dm->mapped);
     free(dm);
     return 0;

@@ -35,6 +35,41 @@ void vb_forks_leave(struct vb_context *context)
     pthread_mutex_unlock(&lock);
 }
 
+struct vb_context *vb_forks_import(const struct stat *stat)
+{
+    struct vb_context *context;
+
+    pthread_mutex_lock(&lock);
+    DL_FOREACH (contexts, context)
+        if (vb_command_is(context, stat) && (!context->closed || context->imports)) {
+            context->imports++;
+            break;
+        }
+    pthread_mutex_unlock(&lock);
+    return context;
+}
+
+bool vb_forks_release(struct vb_context *origin)
+{
+    bool is_last;
+
+    pthread_mutex_lock(&lock);
+    is_last = --origin->imports == 0 && origin->closed;
+    pthread_mutex_unlock(&lock);
+    return is_last;
+}
+
+bool vb_forks_close(struct vb_context *context)
+{
+    bool is_used;
+
+    pthread_mutex_lock(&lock);
+    context->closed = true;
+    is_used = context->imports;
+    pthread_mutex_unlock(&lock);
+    return is_used;
+}
+
 void vb_forks_enter_cq(struct vb_cq *cq)
 {
     pthread_mutex_lock(&lock);

@@ -8,6 +8,13 @@
 /* forks.c: what the child of a fork has to know of its parent's objects. */
 void vb_forks_enter(struct vb_context *context);
 void vb_forks_leave(struct vb_context *context);
+/* The opened context of this process with that cmd_fd, used by one import more; NULL: none. */
+struct stat;
+struct vb_context *vb_forks_import(const struct stat *stat);
+/* One import less. True: it is closed, and that was the last one. */
+bool vb_forks_release(struct vb_context *origin);
+/* The program closes the context. True: imports use it. */
+bool vb_forks_close(struct vb_context *context);
 void vb_forks_enter_cq(struct vb_cq *cq);
 void vb_forks_leave_cq(struct vb_cq *cq);
 /* device.c, qp_number.c: locks that are held over a fork; leaves. */
@@ -17,6 +24,32 @@ void vb_number_fork_lock(bool locked);
 void vb_number_forked(void);
 /* event_log.c, in the child: another thread may have been about to log. */
 void vb_log_forked(void);
+
+/* sharing.c. The command descriptor of a context that is opened: 0 or an error number. */
+int vb_command_open(struct vb_context *context);
+/* What stands in it. */
+#define VB_COMMAND_OWNER "ital: a context of process %ld\n"
+bool vb_command_is(const struct vb_context *context, const struct stat *stat);
+/* From now on the imported context is told of events of the device, or no longer. */
+void vb_import_begin(struct vb_context *origin, struct vb_context *import);
+void vb_import_end(struct vb_context *origin, struct vb_context *import);
+/* An object may be imported from now on, by its handle; */
+void vb_share(struct ibv_context *context, struct vb_shared *shared, enum vb_shared_kind kind,
+              uint32_t handle);
+/* no longer by this structure; destroyed: nor by others, which are dead; */
+void vb_unshare(struct ibv_context *context, struct vb_shared *shared, bool destroyed);
+/* and as another object. */
+void vb_share_anew(struct ibv_context *context, struct vb_shared *shared, uint32_t handle);
+/* Copies the structure around the `shared` of that kind and handle, `before` octets in front of it,
+ * to `fresh`, which is one more structure of the object. False: there is none. */
+bool vb_share_copy(struct ibv_context *context, enum vb_shared_kind kind, uint32_t handle,
+                   void *fresh, size_t size, size_t before);
+/* Another structure has destroyed the object. */
+bool vb_is_dead(struct ibv_context *context, const struct vb_shared *shared);
+/* context.c. The import is gone, or was never made. */
+void vb_import_release(struct vb_context *origin);
+/* Takes cmd_fd on success. 0 or an error number. */
+int vb_context_import(struct vb_context *origin, int cmd_fd, struct vb_context **import);
 
 /* device.c: adds or drops one user of the device. */
 void vb_device_use(struct vb_device *device);
@@ -41,6 +74,12 @@ struct ibv_qp *vb_create_qp_ex(struct ibv_context *ibv, struct ibv_qp_init_attr_
 struct ibv_srq *vb_create_srq_ex(struct ibv_context *ibv, struct ibv_srq_init_attr_ex *attr);
 int vb_get_srq_num(struct ibv_srq *srq, uint32_t *number);
 /* device_memory.c */
+struct vb_dm {
+    struct ibv_dm ibv; /* first */
+    struct vb_shared shared;
+    unsigned char *addr;
+    size_t length, mapped;
+};
 struct ibv_dm *vb_alloc_dm(struct ibv_context *ibv, struct ibv_alloc_dm_attr *attr);
 int vb_free_dm(struct ibv_dm *dm);
 struct ibv_mr *vb_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t offset, size_t length,
@@ -90,11 +129,11 @@ enum vb_flags_table {
 };
 extern const uint8_t vb_send_flags[VB_FLAGS_TABLES][VB_FLAGS_MASK + 1];
 
-/* counter.c. Before a QP is closed or renewed: counts what of it has completed. */
+/* counting.c. Before a QP is closed or renewed: counts what of it has completed. */
 void vb_qp_counting_take(struct vb_qp *qp);
 /* The QP is renewed: nothing of its earlier life is polled any more. */
 void vb_qp_counting_forget(struct vb_qp *qp);
-/* The QP is closed: the same, and detaches it from its counters. Its CQs are pinned. */
+/* counter.c. The QP is closed: the same, and detaches it from its counters. Its CQs are pinned. */
 void vb_qp_counting_close(struct vb_qp *qp);
 /* counting.c, for a CQ whose completions are counted. As ibv_resize_cq. */
 int vb_cq_counting_resize(struct vb_cq *cq, uint32_t cqe);

@@ -12,6 +12,7 @@
 
 struct ibv_buf;
 struct ibv_dmah;
+struct ibv_dmah_init_attr;
 struct ibv_mr_init_attr;
 
 /* ibv_reg_mr_ex(3): what is set in comp_mask. */
@@ -91,6 +92,11 @@ VB_PUBLIC int ibv_read_comp_cntr(struct ibv_comp_cntr *comp_cntr, uint64_t *valu
 VB_PUBLIC int ibv_read_err_comp_cntr(struct ibv_comp_cntr *comp_cntr, uint64_t *value);
 VB_PUBLIC int ibv_qp_attach_comp_cntr(struct ibv_qp *qp, struct ibv_comp_cntr *comp_cntr,
                                       struct ibv_qp_attach_comp_cntr_attr *attr);
+
+/* ibv_alloc_dmah(3), rdma-core 59: refused with EOPNOTSUPP. A handle is a promise that its hint for
+ * PCIe is used, and here nothing crosses that. */
+VB_PUBLIC struct ibv_dmah *ibv_alloc_dmah(struct ibv_context *context,
+                                          struct ibv_dmah_init_attr *attr);
 
 VB_PUBLIC struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *pd, struct ibv_mr_init_attr *attr);
 VB_PUBLIC void *ibv_alloc_buf(struct ibv_pd *pd, size_t size, struct ibv_buf **buf);

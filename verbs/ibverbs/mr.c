@@ -102,6 +102,7 @@ struct ibv_mr *vb_reg_mr(struct ibv_pd *ibv, void *addr, size_t length, uint64_t
     mr->ibv.addr = addr;
     mr->ibv.length = length;
     describe(mr);
+    vb_share(ibv->context, &mr->shared, VB_SHARED_MR, mr->ibv.handle);
     return &mr->ibv;
 }
 
@@ -138,10 +139,15 @@ int ibv_dereg_mr(struct ibv_mr *ibv)
     VB_CALL;
     VB_OWN(ibv->context, EIO);
     struct vb_mr *mr = vb_mr_of(ibv);
-    enum ual_status status = ual_mr_free(mr->ual);
+    enum ual_status status;
 
-    if (status == UAL_OK)
+    if (vb_is_dead(ibv->context, &mr->shared))
+        return EINVAL;
+    status = ual_mr_free(mr->ual);
+    if (status == UAL_OK) {
+        vb_unshare(ibv->context, &mr->shared, true);
         free(mr);
+    }
     return vb_errno(status);
 }
 
@@ -165,6 +171,7 @@ static int replace(struct vb_mr *mr, struct vb_pd *pd, void *addr, size_t length
     mr->ual = fresh;
     mr->ibv.addr = addr;
     mr->ibv.length = length;
+    vb_share_anew(mr->ibv.context, &mr->shared, vb_slot_of(fresh->object.handle));
     return 0;
 }
 
@@ -221,7 +228,7 @@ int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, void *addr, s
     struct vb_mr *mr = vb_mr_of(ibv);
     int error = EINVAL;
 
-    if (!is_valid(mr, flags, pd, addr, length))
+    if (!is_valid(mr, flags, pd, addr, length) || vb_is_dead(ibv->context, &mr->shared))
         goto failed;
     if (flags & IBV_REREG_MR_CHANGE_TRANSLATION)
         error = replace(mr, vb_pd_of(flags & IBV_REREG_MR_CHANGE_PD ? pd : ibv->pd), addr, length,

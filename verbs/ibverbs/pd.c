@@ -26,6 +26,7 @@ struct ibv_pd *ibv_alloc_pd(struct ibv_context *ibv)
     }
     pd->ibv.context = ibv;
     pd->ibv.handle = atomic_fetch_add(&made, 1);
+    vb_share(ibv, &pd->shared, VB_SHARED_PD, pd->ibv.handle);
     return &pd->ibv;
 }
 
@@ -40,9 +41,13 @@ int ibv_dealloc_pd(struct ibv_pd *ibv)
         return vb_dealloc_parent_domain(pd);
     if (atomic_load(&pd->parents))
         return EBUSY;
+    if (vb_is_dead(ibv->context, &pd->shared))
+        return EINVAL;
     status = ual_pd_free(pd->ual);
-    if (status == UAL_OK)
+    if (status == UAL_OK) {
+        vb_unshare(ibv->context, &pd->shared, true);
         free(pd);
+    }
     return vb_errno(status);
 }
 

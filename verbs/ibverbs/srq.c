@@ -17,6 +17,7 @@ static void describe(struct vb_srq *srq, struct ibv_pd *pd, void *srq_context)
     pthread_mutex_init(&srq->ibv.mutex, NULL);
     pthread_cond_init(&srq->ibv.cond, NULL);
     vb_source_init(&srq->async, VB_SOURCE_SRQ);
+    atomic_fetch_add(&vb_context_of(pd->context)->srqs, 1);
     ual_context_set(&srq->ual->object, (uintptr_t)srq);
 }
 
@@ -147,6 +148,7 @@ int ibv_destroy_srq(struct ibv_srq *ibv)
         return vb_errno(status);
     vb_source_end(vb_context_of(ibv->context)->async, &srq->async);
     vb_await_acknowledged(&ibv->mutex, &ibv->cond, &ibv->events_completed, &srq->async);
+    atomic_fetch_sub(&vb_context_of(ibv->context)->srqs, 1);
     pthread_cond_destroy(&ibv->cond);
     pthread_mutex_destroy(&ibv->mutex);
     free(srq);
