@@ -396,6 +396,9 @@ START_TEST(set_a_passive)
     ck_assert_uint_eq(fake.request_count, 4);
     a_bring();
     ck_assert_uint_eq(fake.request_count, 4);
+    ck_assert_msg(fake_log_count("2 requests are undecided, a further one is dropped; accept "
+                                 "faster or raise backlog") == 1,
+                  "%s", fake_log_text());
     ck_assert_uint_eq(fake.a_calls[2], 1);
     ck_assert_uint_eq(fake.a_destroyed, 1);
     fake_lane_run(fake.lane);

@@ -189,6 +189,7 @@ static void host_cq_error(const struct ri_host *host, void *cq_context,
 
     (void)host;
     ck_assert_int_eq(event->type, RI_EVENT_CQ_ERROR);
+    ck_assert_ptr_nonnull(event->detail);
     atomic_fetch_add(&record->cq_errors, 1);
 }
 

@@ -92,6 +92,48 @@ START_TEST(a_message_that_is_too_long_is_explained)
 }
 END_TEST
 
+/* The server's queue for completions is shorter than the Sends that come, and nobody polls it. */
+START_TEST(a_completion_queue_that_overruns_is_explained)
+{
+    enum { RECEIVES = 64 };
+    struct ibv_cq *cq = ibv_create_cq(listener->verbs, 1, NULL, NULL, 0);
+    struct ibv_qp_init_attr attr = {
+        .send_cq = cq,
+        .recv_cq = cq,
+        .cap = { .max_send_wr = 1, .max_recv_wr = RECEIVES, .max_send_sge = 1, .max_recv_sge = 1 },
+        .qp_type = IBV_QPT_RC,
+    };
+    struct rdma_cm_event *event;
+    struct rdma_cm_id *server;
+    struct ibv_mr *mr;
+
+    ck_assert_ptr_nonnull(cq);
+    ck_assert_int_lt(cq->cqe, RECEIVES);
+    event = ask(NULL);
+    server = event->id;
+    rdma_ack_cm_event(event);
+    ck_assert_int_eq(rdma_create_qp(server, NULL, &attr), 0);
+    mr = rdma_reg_msgs(server, octets, sizeof(octets));
+    for (int i = 0; i < RECEIVES; i++)
+        ck_assert_int_eq(rdma_post_recv(server, NULL, octets, sizeof(octets), mr), 0);
+    ck_assert_int_eq(rdma_accept(server, NULL), 0);
+    expect(channels[1], RDMA_CM_EVENT_ESTABLISHED);
+    expect(channels[0], RDMA_CM_EVENT_ESTABLISHED);
+    log_capture();
+    for (int i = 0; i <= cq->cqe; i++) {
+        struct ibv_wc wc;
+
+        send_octets(client, 8);
+        ck_assert_int_eq(rdma_get_send_comp(client, &wc), 1);
+    }
+    expect_line("warning", "entries fails", "create it with more entries, or poll it more often");
+    expect_line("warning", "ended: ", "create the completion queue with more entries");
+    end_both(server);
+    rdma_dereg_mr(mr);
+    ck_assert_int_eq(ibv_destroy_cq(cq), 0);
+}
+END_TEST
+
 /* However many connections break, a line comes once a second, of each side. */
 START_TEST(one_cause_is_one_line_a_second)
 {
@@ -138,7 +180,7 @@ int main(void)
 
     tc_add_tests(tc, a_send_without_a_receive_is_explained_on_both_sides,
                  a_refused_write_is_explained, a_message_that_is_too_long_is_explained,
-                 one_cause_is_one_line_a_second);
+                 a_completion_queue_that_overruns_is_explained, one_cause_is_one_line_a_second);
     tcase_add_loop_test(tc, an_end_that_the_program_asks_for_is_no_warning, 0, 2);
     return tc_main(suite);
 }
