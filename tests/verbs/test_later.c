@@ -105,6 +105,39 @@ START_TEST(ibv_reg_buf_mr_refuses_what_is_outside)
 }
 END_TEST
 
+START_TEST(a_buffer_registers_in_the_protection_domain_that_it_is_of)
+{
+    struct ibv_pd *other = ibv_alloc_pd(pair.pd->context);
+    struct ibv_buf *buf;
+    uint8_t *addr = ibv_alloc_buf(pair.pd, 5000, &buf);
+    struct vb_mr_init_attr attr = { .length = 5000,
+                                    .access = ALL,
+                                    .comp_mask = VB_MR_INIT_ADDR | VB_MR_INIT_BUF,
+                                    .addr = addr,
+                                    .buf = buf };
+
+    ck_assert_ptr_nonnull(other);
+    ck_assert_ptr_nonnull(addr);
+    refused(ibv_reg_buf_mr(other, buf, addr, 5000, ALL), EINVAL);
+    refused(ibv_reg_mr_ex(other, (struct ibv_mr_init_attr *)&attr), EINVAL);
+    ibv_free_buf(buf);
+    ck_assert_int_eq(ibv_dealloc_pd(other), 0);
+}
+END_TEST
+
+/* No EOPNOTSUPP: the call is there, and this buffer has no such file. */
+START_TEST(a_buffer_is_of_no_dma_buf)
+{
+    struct ibv_buf *buf;
+
+    ck_assert_ptr_nonnull(ibv_alloc_buf(pair.pd, 5000, &buf));
+    errno = 0;
+    ck_assert_int_eq(ibv_export_buf_dmabuf_fd(buf), -1);
+    ck_assert_int_eq(errno, ENODATA);
+    ibv_free_buf(buf);
+}
+END_TEST
+
 static struct ibv_mr *reg_ex(struct vb_mr_init_attr *attr)
 {
     return ibv_reg_mr_ex(pair.pd, (struct ibv_mr_init_attr *)attr);
@@ -306,6 +339,8 @@ static Suite *suite_later(void)
     tcase_add_test(tc, ibv_alloc_buf_is_page_aligned_and_registers);
     tcase_add_test(tc, ibv_alloc_buf_refuses_no_octet_and_too_many);
     tcase_add_test(tc, ibv_reg_buf_mr_refuses_what_is_outside);
+    tcase_add_test(tc, a_buffer_registers_in_the_protection_domain_that_it_is_of);
+    tcase_add_test(tc, a_buffer_is_of_no_dma_buf);
     tcase_add_test(tc, ibv_reg_mr_ex_registers_at_another_address);
     tcase_add_test(tc, ibv_reg_mr_ex_refuses_what_it_does_not_have);
     tcase_add_test(tc, ibv_alloc_dmah_is_refused);

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 struct ibv_buf {
+    struct ibv_pd *pd; /* which it is allocated from: that of its regions */
     unsigned char *addr;
     size_t size; /* as the program asked for */
     size_t mapped;
@@ -43,7 +44,7 @@ void *ibv_alloc_buf(struct ibv_pd *pd, size_t size, struct ibv_buf **buf)
         free(made);
         return NULL;
     }
-    *made = (struct ibv_buf){ .addr = addr, .size = size, .mapped = mapped };
+    *made = (struct ibv_buf){ .pd = pd, .addr = addr, .size = size, .mapped = mapped };
     *buf = made;
     return addr;
 }
@@ -56,8 +57,12 @@ void ibv_free_buf(struct ibv_buf *buf)
     free(buf);
 }
 
-static bool is_within(const struct ibv_buf *buf, const void *addr, size_t length)
+/* A program may register addr and length of the buffer, in pd. */
+static bool may_register(const struct ibv_pd *pd, const struct ibv_buf *buf, const void *addr,
+                         size_t length)
 {
+    if (!buf || buf->pd != pd)
+        return false;
     uintptr_t base = (uintptr_t)buf->addr, at = (uintptr_t)addr;
 
     return at >= base && at - base <= buf->size && length <= buf->size - (at - base);
@@ -69,11 +74,19 @@ struct ibv_mr *ibv_reg_buf_mr(struct ibv_pd *pd, struct ibv_buf *buf, void *addr
     VB_CALL;
     VB_OWN(pd->context, NULL);
 
-    if (!buf || !is_within(buf, addr, length)) {
+    if (!may_register(pd, buf, addr, length)) {
         errno = EINVAL;
         return NULL;
     }
     return vb_reg_mr(pd, addr, length, (uintptr_t)addr, (unsigned int)access);
+}
+
+/* It is ordinary memory, which no file stands for. */
+int ibv_export_buf_dmabuf_fd(struct ibv_buf *buf)
+{
+    (void)buf;
+    errno = ENODATA;
+    return -1;
 }
 
 /* Memory of other devices (FD) and hints for the host's caches (DMAH) are refused, as kernels do
@@ -90,8 +103,7 @@ struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *pd, struct ibv_mr_init_attr *ibv_att
         return NULL;
     }
     if (!(mask & VB_MR_INIT_ADDR) ||
-        ((mask & VB_MR_INIT_BUF) &&
-         (!attr->buf || !is_within(attr->buf, attr->addr, attr->length)))) {
+        ((mask & VB_MR_INIT_BUF) && !may_register(pd, attr->buf, attr->addr, attr->length))) {
         errno = EINVAL;
         return NULL;
     }

@@ -103,6 +103,7 @@ VB_PUBLIC void *ibv_alloc_buf(struct ibv_pd *pd, size_t size, struct ibv_buf **b
 VB_PUBLIC void ibv_free_buf(struct ibv_buf *buf);
 VB_PUBLIC struct ibv_mr *ibv_reg_buf_mr(struct ibv_pd *pd, struct ibv_buf *buf, void *addr,
                                         size_t length, int access);
+VB_PUBLIC int ibv_export_buf_dmabuf_fd(struct ibv_buf *buf);
 VB_PUBLIC int ibv_query_port_speed(struct ibv_context *context, uint32_t port_num,
                                    uint64_t *port_speed);
 
