@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# install-deps.sh build|check|vm|bench|packages|recipes|programs|suites|suite ...: installs the Debian packages that are missing, quietly.
+# install-deps.sh build|check|vm|bench|packages|recipes|programs|suites|suite|breadth ...: installs the Debian packages that are missing, quietly.
 #
 # A name with "|" is a choice: the first of them that this release has. What no package of this release is called is said, and left
 # out. On a system without apt it installs nothing and says the names for dnf or apk.
@@ -19,9 +19,9 @@ programs="dapl2-utils fio libfabric-bin libiscsi-bin librpma-dev netpipe-openmpi
           qemu-system-x86 tgt ucx-utils"
 bench="libfabric-dev libucx-dev gnuplot-nox iproute2 python3 linux-perf"
 suites="debootstrap iproute2 util-linux"
-# Inside the release that build-aux/debian-suite makes: what its tests run.
-suite="check g++ clang python3 binutils procps iproute2 git ibverbs-utils rdmacm-utils python3-pyverbs rdma-core perftest fio qperf
-       iperf3 curl libfabric-bin ucx-utils openmpi-bin netpipe-openmpi"
+# Inside the release that build-aux/debian-suite makes: what its tests run, and what the long form has beside it.
+suite="check python3 binutils procps iproute2 ibverbs-utils rdmacm-utils python3-pyverbs rdma-core perftest fio qperf iperf3 curl"
+breadth="g++ clang git libfabric-bin ucx-utils openmpi-bin netpipe-openmpi mpich netpipe-mpich2"
 
 # The same by Fedora's and EL's names (EL: with EPEL and CRB), and by Alpine's.
 dnf_build="autoconf automake libtool make gcc pkgconf-pkg-config libtool-ltdl-devel inih-devel uthash-devel isa-l-devel
@@ -45,7 +45,8 @@ for group in "$@"; do
     programs) wanted="$wanted $programs" ;;
     suites) wanted="$wanted $suites" ;;
     suite) wanted="$wanted $suite" ;;
-    *) echo "install-deps.sh: unknown group \"$group\" (build, check, vm, bench, packages, recipes, programs, suites, suite)" >&2; exit 2 ;;
+    breadth) wanted="$wanted $breadth" ;;
+    *) echo "install-deps.sh: unknown group \"$group\" (build, check, vm, bench, packages, recipes, programs, suites, suite, breadth)" >&2; exit 2 ;;
     esac
 done
 
