@@ -1,15 +1,28 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""pyverbs_run.py FOLDER OPTIONS: rdma-core's suite, which is in FOLDER, with a line "RESULT OUTCOME TEST DETAIL" for each test."""
+"""pyverbs_run.py FOLDER WITHOUT OPTIONS: rdma-core's suite, which is in FOLDER, with a line "RESULT OUTCOME TEST DETAIL" for each test.
+WITHOUT: patterns of tests that are not run, with a comma between."""
+import fnmatch
 import os
 import sys
 import unittest
 from importlib.machinery import SourceFileLoader
 
 
+def name_of(test):
+    return test.id().partition("tests.")[2] or test.id()
+
+
+def each(suite):
+    for test in suite:
+        if isinstance(test, unittest.TestSuite):
+            yield from each(test)
+        else:
+            yield test
+
+
 class Lines(unittest.TestResult):
     def line(self, outcome, test, detail=""):
-        name = test.id().partition("tests.")[2] or test.id()
-        text = "\nRESULT %s %s %s\n" % (outcome, name, " ".join(str(detail).split())[:200])
+        text = "\nRESULT %s %s %s\n" % (outcome, name_of(test), " ".join(str(detail).split())[:200])
         os.write(1, text.encode(errors="replace")) # whole lines, also beside those of other processes
 
     def addSuccess(self, test):
@@ -31,11 +44,12 @@ class Lines(unittest.TestResult):
 class Runner:
     def run(self, suite):
         result = Lines()
-        suite.run(result)
+        unittest.TestSuite(test for test in each(suite) if not any(fnmatch.fnmatchcase(name_of(test), left) for left in without)).run(result)
         return result
 
 
 folder = sys.argv.pop(1)
+without = sys.argv.pop(1).split(",")
 sys.path.insert(0, folder)
 tests = SourceFileLoader("tests", os.path.join(folder, "__init__.py")).load_module()
 from args_parser import parser # noqa: E402
