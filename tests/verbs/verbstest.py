@@ -63,8 +63,8 @@ if USER:
 os.environ["XDG_RUNTIME_DIR"] = _kept.name
 
 
-def start(*words, env=None, runner=True, pass_fds=()):
-    return subprocess.Popen(([RUN] if runner else []) + [str(w) for w in words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+def start(*words, env=None, runner=True, pass_fds=(), stdin=subprocess.DEVNULL):
+    return subprocess.Popen(([RUN] if runner else []) + [str(w) for w in words], stdin=stdin, stdout=subprocess.PIPE,
                             stderr=subprocess.PIPE, env=env, cwd="/", start_new_session=True, pass_fds=pass_fds, **USER)
 
 
@@ -129,16 +129,16 @@ def logged(env=None):
     return {"ITAL_LOG": "info", **(os.environ if env is None else env)}
 
 
-def pair(server_words, client_words, ends=True, env=None, until=None):
+def pair(server_words, client_words, ends=True, env=None, until=None, stdin=subprocess.DEVNULL):
     """Results of a server and of a client that meets it. "PORT" in a word stands for a free port. `ends` false: the server does not end
     by itself; it is ended when one of the two has written `until`, if that is given."""
     port = free_port()
     fill = lambda words: [str(w).replace("PORT", str(port)) for w in words]
-    server = start(*fill(server_words), env=logged(env))
+    server = start(*fill(server_words), env=logged(env), stdin=stdin)
     if not await_listener(port, server):
         kill(server)
         return finish(server), Result(None, "", "the server does not listen")
-    client = finish(start(*fill(client_words), env=logged(env)))
+    client = finish(start(*fill(client_words), env=logged(env), stdin=stdin))
     said = ""
     if not ends:
         if until and until not in client.err:
