@@ -16,8 +16,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* A child that waits for a lock without an owner ends by SIGALRM. */
-#define CHILD_SECONDS 30u
+/* A child that waits for a lock without an owner ends by SIGALRM, before its test does. */
+#define CHILD_MS 18000u
 
 /* Skips where a forked child cannot make threads: it makes some when it opens an interface. */
 static void needs_threads_in_child(void)
@@ -30,10 +30,8 @@ static void needs_threads_in_child(void)
 
 static void child_clock(void)
 {
-    const char *scale = getenv("TEST_TIMEOUT_SCALE");
-
     signal(SIGALRM, SIG_DFL);
-    alarm(CHILD_SECONDS * (scale && atoi(scale) > 1 ? (unsigned)atoi(scale) : 1));
+    alarm(tc_timeout_ms(CHILD_MS) / 1000);
 }
 
 #define CHECK_CHILD(number, condition)                                              \
