@@ -40,6 +40,7 @@ static struct ibv_context *import(const struct ibv_context *context)
 
     ck_assert_ptr_nonnull(imported);
     ck_assert_ptr_ne(imported, context);
+    ck_assert_int_eq(imported->num_comp_vectors, context->num_comp_vectors);
     return imported;
 }
 

@@ -193,6 +193,7 @@ int vb_context_import(struct vb_context *origin, int cmd_fd, struct vb_context *
         goto free_channel;
     context->verbs.context.async_fd = ual_channel_fd(context->async);
     context->verbs.context.cmd_fd = cmd_fd;
+    context->verbs.context.num_comp_vectors = origin->verbs.context.num_comp_vectors;
     vb_forks_enter(context);
     vb_import_begin(origin, context);
     *import = context;
