@@ -118,7 +118,7 @@ __attribute__((constructor)) static void look_for_armv8(void)
     have_armv8 = getauxval(AT_HWCAP) & HWCAP_CRC32;
 }
 
-/* By their names: not every compiler has intrinsics for what the build's processor need not have. */
+/* By their names: not every compiler has intrinsics for what the processor need not have. */
 #define ARMV8_STEP(instruction, reg, value) \
     __asm__(".arch_extension crc\n\t" instruction : "+r"(reg) : "r"(value))
 
