@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# install-deps.sh build|check|vm|bench|packages|recipes|programs|suites|suite|breadth ...: installs the Debian packages that are missing, quietly.
+# install-deps.sh build|check|vm|bench|packages|recipes|programs|suites|suite|breadth|arm64 ...: installs the Debian packages that are missing, quietly.
 #
 # A name with "|" is a choice: the first of them that this release has. What no package of this release is called is said, and left
 # out. On a system without apt it installs nothing and says the names for dnf or apk.
@@ -19,6 +19,8 @@ programs="dapl2-utils fio libfabric-bin libiscsi-bin librpma-dev netpipe-openmpi
           qemu-system-x86 tgt ucx-utils"
 bench="libfabric-dev libucx-dev gnuplot-nox iproute2 python3 linux-perf"
 suites="debootstrap iproute2 util-linux"
+# What build-aux/check-long.d/arm64 needs here; the libraries of arm64 are unpacked, not installed.
+arm64="gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static|qemu-user iproute2 util-linux"
 # Inside the release that build-aux/debian-suite makes: what its tests run, and what the long form has beside it.
 suite="check python3 binutils procps iproute2 ibverbs-utils rdmacm-utils python3-pyverbs rdma-core perftest fio qperf iperf3 curl"
 breadth="g++ clang git libfabric-bin ucx-utils openmpi-bin netpipe-openmpi mpich netpipe-mpich2"
@@ -46,7 +48,8 @@ for group in "$@"; do
     suites) wanted="$wanted $suites" ;;
     suite) wanted="$wanted $suite" ;;
     breadth) wanted="$wanted $breadth" ;;
-    *) echo "install-deps.sh: unknown group \"$group\" (build, check, vm, bench, packages, recipes, programs, suites, suite, breadth)" >&2; exit 2 ;;
+    arm64) wanted="$wanted $arm64" ;;
+    *) echo "install-deps.sh: unknown group \"$group\" (build, check, vm, bench, packages, recipes, programs, suites, suite, breadth, arm64)" >&2; exit 2 ;;
     esac
 done
 
