@@ -186,6 +186,8 @@ static void use(void)
     RETURNS(ibv_post_send(a->qp, &request, &bad));
     RETURNS(ibv_post_recv(b->qp, &receive, &bad_receive));
     RETURNS(ibv_post_srq_recv(srq, &receive, &bad_receive));
+    request.num_sge = 1000; /* what is wrong with a request is not looked at */
+    RETURNS(ibv_post_send(a->qp, &request, &bad));
     tell("bad requests", bad == &request && bad_receive == &receive ? EIO : 0);
     MINUS(ibv_poll_cq(a->cq, 1, &wc));
     RETURNS(ibv_req_notify_cq(a->cq, 0));

@@ -2,7 +2,7 @@
  *
  * Forks. The child opens devices anew; each call on what its parent opened fails with EIO. Control
  * calls look (VB_OWN). The data path does not: in the child the operations of the parent's contexts
- * and CQs are replaced, and the gates of its QPs are shut.
+ * and CQs are replaced, and the gates of its QPs are shut, which posts to send queues meet.
  *
  * The handlers are installed when the library is loaded, so before those of ital: they run inside
  * them, and the locks that they take are leaves.
@@ -86,13 +86,6 @@ void vb_forks_leave_cq(struct vb_cq *cq)
 
 /* --- the data path of the parent's objects, in the child --- */
 
-static int refuse_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
-{
-    (void)qp;
-    *bad = wr;
-    return EIO;
-}
-
 static int refuse_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
     (void)qp;
@@ -135,7 +128,6 @@ static void bury(struct vb_context *context)
     struct ibv_context_ops *ops = &context->verbs.context.ops;
     struct vb_cq *cq;
 
-    ops->post_send = refuse_send;
     ops->post_recv = refuse_recv;
     ops->post_srq_recv = refuse_srq_recv;
     ops->poll_cq = refuse_poll;

@@ -403,7 +403,7 @@ void stream_continue_close(struct stream *stream, bool *ended)
     }
     *ended = true;
     if (stream->qp && bad)
-        qp_closed_badly(stream->qp);
+        qp_closed_badly(stream->qp, "the peer went on sending while this side was closing");
     else if (stream->qp && stream->closing.announce)
         qp_closed(stream->qp, NULL);
     stream_abort(stream, bad);

@@ -211,7 +211,7 @@ static inline bool qp_is_acknowledged(const struct qp *qp)
 /* The peer may send octets that no request of the consumer waits for: its first message, or the
  * answer to a ready-to-receive message or to the request for an acknowledgement. */
 bool qp_may_hear(struct qp *qp);
-void qp_closed_badly(struct qp *qp); /* the peer sent on meanwhile */
+void qp_closed_badly(struct qp *qp, const char *detail); /* it ends by a reset */
 /* The telling alone; of the second, that the connection is established, if that is to be told. No
  * lock held. */
 void qp_report(struct qp *qp);

@@ -130,9 +130,9 @@ bool qp_may_hear(struct qp *qp)
             qp->reads.ord_ring[out & (qp->reads.ord_size - 1)].own);
 }
 
-void qp_closed_badly(struct qp *qp)
+void qp_closed_badly(struct qp *qp, const char *detail)
 {
-    end_of_close(qp, RI_EVENT_LLP_RESET, "the peer went on sending while this side was closing");
+    end_of_close(qp, RI_EVENT_LLP_RESET, detail);
 }
 
 /* The next event to report, in the order of a connection's life. Under life.lock. */

@@ -202,8 +202,8 @@ void tx_detach(struct qp *qp, void *range);
 /* The same of output that is built. A message under way goes on. */
 void tx_detach_output(struct qp *qp, void *range);
 /* Copy of the output that was built and not accepted by the socket, followed by a Terminate if
- * one is wanted. Under tx. NULL with *length 0: there is none (or no memory). */
-uint8_t *tx_take_tail(struct qp *qp, size_t *length);
+ * one is wanted. Under tx. *tail is the caller's, or NULL: there is none. False: no memory. */
+bool tx_take_tail(struct qp *qp, uint8_t **tail, size_t *length);
 /* The FPDU of a Terminate of this QP in memory of its own. */
 uint8_t *tx_terminate_fpdu(struct qp *qp, size_t *length);
 /* tx_refuse.c. The Terminate value (0x01CC) for a request of the peer that the STag does not

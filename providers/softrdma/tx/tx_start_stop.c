@@ -143,26 +143,48 @@ static bool add_batch(struct tx_batch *batch, uint8_t **tail, size_t *used)
     return done;
 }
 
-/* The answers that are fetched leave before the Terminate: they are of earlier requests. */
-uint8_t *tx_take_tail(struct qp *qp, size_t *length)
+/* Adds the Terminate, if one is wanted. False: no memory. */
+static bool add_terminate(struct qp *qp, uint8_t **tail, size_t *used)
 {
-    uint8_t *tail = NULL, *to, *terminate = NULL;
-    bool whole;
-    size_t last;
+    uint8_t *terminate, *to;
+    size_t length;
 
-    *length = 0;
-    whole = add_batch(&qp->tx.batch, &tail, length);
-    while (whole && tx_build_kept(qp))
-        whole = add_batch(&qp->tx.batch, &tail, length);
-    if (whole && qp->life.terminate_wanted)
-        terminate = tx_terminate_fpdu(qp, &last);
-    to = terminate ? grow_tail(&tail, *length, last) : NULL;
+    if (!qp->life.terminate_wanted)
+        return true;
+    terminate = tx_terminate_fpdu(qp, &length);
+    to = terminate ? grow_tail(tail, *used, length) : NULL;
     if (to) {
-        memcpy(to, terminate, last);
-        *length += last;
+        memcpy(to, terminate, length);
+        *used += length;
     }
     free(terminate);
-    return tail;
+    return to != NULL;
+}
+
+/* The answers that are fetched leave before the Terminate: they are of earlier requests. */
+bool tx_take_tail(struct qp *qp, uint8_t **tail, size_t *length)
+{
+    uint8_t *made = NULL;
+    size_t used = 0;
+    bool whole = add_batch(&qp->tx.batch, &made, &used);
+
+    while (whole && tx_build_kept(qp))
+        whole = add_batch(&qp->tx.batch, &made, &used);
+    if (!whole || !add_terminate(qp, &made, &used)) {
+        free(made);
+        return false;
+    }
+    *tail = made;
+    *length = used;
+    return true;
+}
+
+/* A FIN would hide what is missing. Under rx. */
+static void end_without_tail(struct qp *qp, enum ri_qp_state state)
+{
+    if (state == RI_QPS_CLOSING)
+        qp_closed_badly(qp, "no memory for what was to be sent before the end");
+    stream_abort(qp->stream, true);
 }
 
 void tx_stop(struct qp *qp)
@@ -170,7 +192,8 @@ void tx_stop(struct qp *qp)
     struct stream *stream = qp->stream;
     enum ri_qp_state state = qp_state(qp);
     size_t length = 0;
-    uint8_t *tail = qp->life.lost || atomic_load(&qp->tx.error) ? NULL : tx_take_tail(qp, &length);
+    uint8_t *tail = NULL;
+    bool whole = qp->life.lost || atomic_load(&qp->tx.error) || tx_take_tail(qp, &tail, &length);
 
     tx_drop_all_kept(qp);
     qp->tx.single_below = 0;
@@ -180,6 +203,8 @@ void tx_stop(struct qp *qp)
         free(tail);
     else if (qp->life.lost)
         stream_abort(stream, true);
+    else if (!whole)
+        end_without_tail(qp, state);
     else
         stream_begin_close(stream, tail, length, state == RI_QPS_CLOSING);
     if (state == RI_QPS_TERMINATE)
