@@ -3,10 +3,12 @@
 #include "fixture.h"
 
 #include <arpa/inet.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -118,6 +120,39 @@ static unsigned of_connections(const it_ia_info_t *info)
            (softrdma ? FX_SOFTRDMA : 0u);
 }
 
+static bool tcp_reaches(const it_net_addr_t *where, const it_conn_qual_t *qualifier)
+{
+    const struct sockaddr_in address = { .sin_family = AF_INET,
+                                         .sin_addr = where->addr.ipv4,
+                                         .sin_port = qualifier->conn_qual.port };
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool reaches = fd >= 0 && !connect(fd, (const struct sockaddr *)&address, sizeof(address));
+
+    if (fd >= 0)
+        close(fd);
+    return reaches;
+}
+
+/* The listen point goes with the IA. */
+static unsigned of_carrier(it_ia_handle_t ia, const it_ia_info_t *info)
+{
+    const it_spigot_info_t *spigot = &info->spigot_info[0];
+    it_conn_qual_t qualifier = { .type = IT_IANA_PORT };
+    it_listen_handle_t listen;
+    it_evd_handle_t evd;
+
+    if (info->transport_type != IT_IWARP_TCP_TRANSPORT ||
+        it_evd_create(ia, IT_CM_REQ_EVENT_STREAM, (it_evd_flags_t)0, 4, IT_THRESHOLD_DISABLE, NULL,
+                      &evd, NULL) != IT_SUCCESS ||
+        it_listen_create(ia, spigot->spigot_id, evd, IT_LISTEN_NO_FLAG, &qualifier, &listen) !=
+            IT_SUCCESS)
+        return 0;
+    for (size_t i = 0; i < spigot->num_net_addr; i++)
+        if (spigot->net_addr[i].addr_type == IT_IPV4)
+            return tcp_reaches(&spigot->net_addr[i], &qualifier) ? FX_TCP : 0u;
+    return 0;
+}
+
 /* Runs in a process of its own, which exits afterwards. */
 static void tell_features(const char *name, int fd)
 {
@@ -128,6 +163,7 @@ static void tell_features(const char *name, int fd)
     if (it_ia_create(name, 2, 1, &ia) != IT_SUCCESS || it_ia_query(ia, &info) != IT_SUCCESS)
         _exit(1);
     features = OPENS | of_rmrs(info) | of_shared_queues(info) | of_connections(info) |
+               of_carrier(ia, info) |
                (info->supported_service_types & IT_UD_SERVICE ? FX_DATAGRAMS : 0u) |
                (info->atomic_support ? FX_ATOMICS : 0u) |
                (info->addr_mode_relative_support ? FX_RELATIVE : 0u) |

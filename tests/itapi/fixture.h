@@ -71,8 +71,9 @@ enum fx_feature {
     FX_CONVERSION = 1 << 20, /* of sockets */
     FX_LINK = 1 << 21,       /* LMRs linked by work requests, and I/O buffer lists */
     FX_THREE_WAY = 1 << 22,  /* IT_CONNECT_FLAG_THREE_WAY */
+    FX_TCP = 1 << 23, /* a socket of TCP reaches its listen points: no attribute, it is tried */
 };
-#define FX_ALL ((1u << 23) - 1)
+#define FX_ALL ((1u << 24) - 1)
 unsigned fx_features(int index); /* FX_ALL if the interface does not open */
 bool fx_opens(int index);
 void fx_add(TCase *tc, unsigned features, bool has, const TTest *test);

@@ -525,10 +525,10 @@ int main(void)
     add_each_family(refused, rejected_with_private_data);
     add_each_family(refused, nobody_listens);
     add_each(refused, request_not_answered);
-    add_where(refused, FX_IWARP, stranger_is_silent);
-    add_where(refused, FX_IWARP, stranger_talks);
-    add_where(refused, FX_IWARP, stranger_closes);
-    add_where(refused, FX_IWARP, stranger_connects);
+    add_where(refused, FX_TCP, stranger_is_silent);
+    add_where(refused, FX_TCP, stranger_talks);
+    add_where(refused, FX_TCP, stranger_closes);
+    add_where(refused, FX_TCP, stranger_connects);
     suite_add_tcase(suite, refused);
     return tc_main(suite);
 }
