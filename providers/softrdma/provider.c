@@ -209,7 +209,8 @@ static enum ri_status softrdma_rnic_counters(struct ri_rnic *base, const char **
                                        "windows",
                                        "shared receive queues",
                                        "access errors of peers",
-                                       "empty writes received" };
+                                       "empty writes received",
+                                       "connections ended behind waiting sends" };
     struct rnic *rnic = rnic_of(base);
     uint32_t streams, closing;
     uint64_t now[] = { atomic_load(&rnic->pds),
@@ -221,7 +222,8 @@ static enum ri_status softrdma_rnic_counters(struct ri_rnic *base, const char **
                        atomic_load(&rnic->mws),
                        atomic_load(&rnic->srqs),
                        atomic_load(&rnic->access_errors),
-                       lanes_empty_writes(rnic) };
+                       lanes_empty_writes(rnic),
+                       atomic_load(&rnic->stuck_ends) };
     const size_t total = sizeof(now) / sizeof(now[0]);
 
     spinlock_lock(&rnic->stags.lock);

@@ -456,6 +456,20 @@ START_TEST(a_request_sent_while_input_is_being_held)
 END_TEST
 
 /* It grows up to a bound, and then the connection ends; the reason is said once. */
+static uint64_t ended_stuck(void)
+{
+    const char *names[32];
+    uint64_t values[32];
+    size_t count = 32;
+
+    ck_assert_int_eq(bed.fake.privileged.rnic_counters(bed.fake.rnic, names, values, &count),
+                     RI_OK);
+    for (size_t i = 0; i < count && i < 32; i++)
+        if (!strcmp(names[i], "connections ended behind waiting sends"))
+            return values[i];
+    ck_abort_msg("no such counter");
+}
+
 START_TEST(a_stash_that_is_stuck_ends_the_connection)
 {
     uint8_t ulpdu[128];
@@ -476,9 +490,11 @@ START_TEST(a_stash_that_is_stuck_ends_the_connection)
     ck_assert_uint_ge(stashed(a), 16u << 20);
     ck_assert_uint_ne(qp_of(a)->stream->stash->stuck_at, CLOCK_NEVER);
     qp_of(a)->stream->stash->stuck_at = clock_now();
+    ck_assert_uint_eq(ended_stuck(), 0);
     fake_host_expire_timers(&bed.fake);
     expect_terminate(&raw, TERMINATE_U_NOBUF, ulpdu);
     side_expect_event(a, RI_EVENT_NO_RECEIVE, TERMINATE_U_NOBUF);
+    ck_assert_uint_eq(ended_stuck(), 1);
     side_expect(a, a->send_cq, 1, RI_WC_FLUSHED, 0);
     region_free(a, &sink);
     side_close(a);

@@ -144,6 +144,8 @@ struct rnic {
     atomic_bool holding_told;
     /* Errors of all peers. */
     atomic_ullong access_errors;
+    /* Connections that ended because answers were behind too many Sends without a receive. */
+    atomic_ullong stuck_ends;
 };
 
 /* Copy up to 64 octets, the common case, without a call. */

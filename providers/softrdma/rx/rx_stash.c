@@ -96,6 +96,7 @@ static void give_up(struct qp *qp, const struct stash_entry *entry, const char *
 
 static void end_stuck(struct qp *qp, const struct stash *stash)
 {
+    atomic_fetch_add(&qp->rnic->stuck_ends, 1);
     ri_log(qp->rnic->host, RI_LOG_WARNING,
            "QP %u: its requests wait for answers that are behind %zu octets of Sends for which no "
            "receive is posted: the connection ends (the program has to post receives before it "
