@@ -240,6 +240,22 @@ START_TEST(a_wait_is_a_cancellation_point)
 }
 END_TEST
 
+/* What comes of a cancellation from glibc 2.41 on: the wait ends as by a signal. */
+START_TEST(a_wait_that_a_signal_ends_is_a_cancellation_point)
+{
+    struct sigaction action = { .sa_handler = on_signal };
+    struct waiting waiting;
+    void *result = NULL;
+
+    ck_assert_int_eq(sigaction(SIGUSR1, &action, NULL), 0);
+    start_waiting(&waiting);
+    ck_assert_int_eq(pthread_cancel(waiting.thread), 0);
+    pthread_kill(waiting.thread, SIGUSR1);
+    ck_assert_int_eq(pthread_join(waiting.thread, &result), 0);
+    ck_assert_ptr_eq(result, PTHREAD_CANCELED);
+}
+END_TEST
+
 static void *wait_on(void *arg)
 {
     struct waiting *waiting = arg;
@@ -423,7 +439,7 @@ int main(void)
         a_cq_armed_for_solicited_ones_waits_for_one, arming_for_solicited_ones_does_not_narrow,
         the_event_of_one_arm_does_not_end_the_next, a_channel_with_cqs_is_not_destroyed,
         a_wait_ends_with_an_event, a_signal_ends_a_wait, a_wait_is_a_cancellation_point,
-        a_duplicate_decides_whether_a_get_waits,
+        a_wait_that_a_signal_ends_is_a_cancellation_point, a_duplicate_decides_whether_a_get_waits,
         no_asynchronous_event_is_eagain_where_reads_do_not_block,
         a_cq_is_destroyed_when_its_events_are_acknowledged, a_destroyed_cq_takes_its_events_along);
     tcase_add_loop_test(tc, a_wait_outlasts_its_channel, 0, 2);

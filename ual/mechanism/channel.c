@@ -4,8 +4,9 @@
  *
  * THE DESCRIPTOR is an eventfd. The first event in an empty queue writes it, the get that takes the
  * last event reads it. Both hold the lock, so it is readable exactly while an event is queued. It
- * is created without O_NONBLOCK, which belongs to the user; reads here never block, because only
- * they empty it.
+ * is created without O_NONBLOCK, which belongs to the user; reads here never block, whatever he has
+ * set and read: RWF_NOWAIT, and where there is none (Linux before 5.8, filters of containers), only
+ * behind poll(2).
  *
  * WAITING. A thread waits for a channel of a device as for an EVD: it sleeps in a lane that feeds
  * the channel. A channel without a device has no lane: its threads sleep on a word, and the
@@ -29,6 +30,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -72,9 +74,13 @@ static void lower_fd(struct ual_channel *channel)
 {
     uint64_t count;
     struct iovec vector = { &count, sizeof(count) };
+    struct pollfd readable = { .fd = channel->fd, .events = POLLIN };
 
-    if (has_own_fd(channel))
-        syscall(SYS_preadv2, channel->fd, &vector, 1ul, -1l, -1l, RWF_NOWAIT);
+    if (!has_own_fd(channel))
+        return;
+    if (syscall(SYS_preadv2, channel->fd, &vector, 1ul, -1l, -1l, RWF_NOWAIT) != sizeof(count) &&
+        poll(&readable, 1, 0) == 1)
+        syscall(SYS_read, channel->fd, &count, sizeof(count));
 }
 
 /* Another thread may free the item as soon as the lock is dropped. */

@@ -146,6 +146,9 @@ int vb_channel_get(struct ual_channel *channel, struct ual_channel_event *event)
             status = ual_channel_get(channel, LANE_WAIT_US, event);
         if (status == UAL_ERR_ABORTED)
             return sleep_for_ever();
+        /* glibc from 2.41 on ends every system call of a thread that it cancels. */
+        if (status == UAL_ERR_INTERRUPTED)
+            pthread_testcancel();
         if (status != UAL_ERR_TIMED_OUT && status != UAL_ERR_WAITER_LIMIT)
             return vb_errno(status);
         error = sleep_on_fd(fd);

@@ -9,8 +9,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 static struct ual_channel *channel;
 static struct ual_device *channel_device; /* NULL: none */
@@ -258,6 +264,35 @@ START_TEST(a_descriptor_that_was_read_holds_nobody)
     ck_assert(readable(channel));
     expect_posted(channel, &items[1]);
     expect_nothing(channel);
+}
+END_TEST
+
+/* As filters of containers do, and Linux before 5.8 with an eventfd. */
+static void forbid_preadv2(void)
+{
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_preadv2, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EOPNOTSUPP),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = { sizeof code / sizeof *code, code };
+
+    ck_assert_int_eq(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+    if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+        tc_skip("no seccomp here");
+}
+
+START_TEST(readable_exactly_while_something_is_queued_without_preadv2)
+{
+    forbid_preadv2();
+    for (int round = 0; round < 2; round++) {
+        ual_channel_post(channel, &items[0]);
+        ck_assert(readable(channel));
+        expect_posted(channel, &items[0]);
+        ck_assert(!readable(channel));
+        expect_nothing(channel);
+    }
 }
 END_TEST
 
@@ -542,14 +577,16 @@ END_TEST
 
 static void add_both(TCase *tc)
 {
-    tc_add_tests(
-        tc, readable_exactly_while_something_is_queued, oldest_first_whatever_the_source,
-        a_cq_that_fired_n_times_gives_n_events, a_cq_that_fired_twice_goes_behind_the_others,
-        the_users_nonblock_changes_nothing, a_descriptor_that_was_read_holds_nobody,
-        purge_gives_items_back_and_counts, a_cq_may_fire_while_its_context_is_purged,
-        async_to_nowhere_purges_asynchronous_events_only, what_is_queued_is_dropped_at_free,
-        busy_while_a_cq_uses_it, busy_while_asynchronous_events_go_there, refused,
-        without_a_descriptor, a_forked_child_has_no_descriptor);
+    tc_add_tests(tc, readable_exactly_while_something_is_queued, oldest_first_whatever_the_source,
+                 a_cq_that_fired_n_times_gives_n_events,
+                 a_cq_that_fired_twice_goes_behind_the_others, the_users_nonblock_changes_nothing,
+                 readable_exactly_while_something_is_queued_without_preadv2,
+                 a_descriptor_that_was_read_holds_nobody, purge_gives_items_back_and_counts,
+                 a_cq_may_fire_while_its_context_is_purged,
+                 async_to_nowhere_purges_asynchronous_events_only,
+                 what_is_queued_is_dropped_at_free, busy_while_a_cq_uses_it,
+                 busy_while_asynchronous_events_go_there, refused, without_a_descriptor,
+                 a_forked_child_has_no_descriptor);
     tcase_add_loop_test(tc, follows_its_model, 0, 4);
 }
 
