@@ -124,6 +124,8 @@ COUNTER(INTERFACE, "traffic", "empty_writes", "empty writes received", true,
         "empty_writes", "RDMA Writes without an octet, received.")
 COUNTER(INTERFACE, "traffic", "receive_waits", "waits for a receive", true,
         "receive_waits", "Messages that found no receive and had to wait for one.")
+COUNTER(INTERFACE, "counters", "stuck_ends", "connections ended behind waiting sends", true,
+        "stuck_ends", "Connections that ended because answers were behind Sends without a receive.")
 COUNTER(INTERFACE, "counters", "connections", "connections", false,
         "connections", "Connections of the provider.")
 COUNTER(INTERFACE, "counters", "connections_closing", "connections closing", false,

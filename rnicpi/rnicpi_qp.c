@@ -9,6 +9,31 @@
 
 /* ---- what is told ---- */
 
+/* Why a connection broke, for whoever reads the log. */
+static const char *const reasons[] = {
+    [RI_EVENT_LLP_CLOSED_BUSY] = "the peer closed the connection while requests were outstanding",
+    [RI_EVENT_LLP_RESET] = "the peer ended the connection",
+    [RI_EVENT_LLP_LOST] = "the peer does not answer any more",
+    [RI_EVENT_TERMINATE_RECEIVED] = "the peer refused what this side sent",
+    [RI_EVENT_INTEGRITY] = "what the peer sent is damaged",
+    [RI_EVENT_REMOTE_OPERATION] = "the peer sent what the protocol does not allow",
+    [RI_EVENT_BAD_OPCODE] = "the peer sent an unknown operation",
+    [RI_EVENT_NO_RECEIVE] = "a Send came and no receive was posted",
+    [RI_EVENT_WRITE_ACCESS] = "the peer may not write there",
+    [RI_EVENT_READ_ACCESS] = "the peer may not read there",
+    [RI_EVENT_RECV_ACCESS] = "a receive has memory that may not be written",
+    [RI_EVENT_RECV_LENGTH] = "a message is longer than the receive",
+    [RI_EVENT_INVALIDATE_ACCESS] = "the peer invalidated what it may not",
+    [RI_EVENT_RESPONSE_ERROR] = "an answer does not fit its request",
+    [RI_EVENT_QP_FATAL] = "the device cannot go on with this queue pair",
+    [RI_EVENT_QP_OVERFLOW] = "a completion queue was full",
+};
+
+static const char *reason_of(enum ri_event_type type)
+{
+    return (size_t)type < sizeof(reasons) / sizeof(reasons[0]) ? reasons[type] : NULL;
+}
+
 /* One event, or the completions of an end. */
 static bool qp_tell(struct ri_teller *teller)
 {
@@ -35,7 +60,8 @@ void ri_mem_qp_note(struct ri_mem_qp *qp, enum ri_event_type type, uint16_t code
         qp->events[qp->event_count++] = (struct ri_event){ .size = sizeof(struct ri_event),
                                                            .type = type,
                                                            .terminate_code = code,
-                                                           .explained = explained };
+                                                           .explained = explained,
+                                                           .detail = reason_of(type) };
     ri_tell_later(&qp->rnic->tellers, &qp->teller);
 }
 
