@@ -13,6 +13,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SCALE = float(os.environ.get("TEST_TIMEOUT_SCALE") or 1)
+TRACE_SECONDS = 20  # until a call trace that has begun is on the console
 BOOT_SECONDS = 300 * SCALE  # 12 s on a quiet host
 COMMAND_SECONDS = 180 * SCALE  # of a command that says nothing else; none of them needs more than a few
 GUEST = "10.0.2.15"
@@ -107,6 +108,12 @@ class Watch:
 
 class Machine:
     clock = staticmethod(time.monotonic)
+
+    @staticmethod
+    def pause():
+        """Between two looks at the console."""
+        time.sleep(0.1)
+
 
     def __init__(self, overlay, pcap, console, limit=5400):
         self.console = console
@@ -222,12 +229,21 @@ class Machine:
                 return free
         raise Broken("QEMU forwards no port")
 
+    def _printed(self):
+        """What the console has since the last call. A trace that is being printed, for its line is slow, is waited for."""
+        limit = self.clock() + TRACE_SECONDS
+        while True:
+            with open(self.console, errors="replace") as file:
+                file.seek(self.noticed)
+                text, end = file.read(), file.tell()
+            if text.count("[ cut here ]") <= text.count("---[ end trace") or self.clock() >= limit:
+                self.noticed = end
+                return text
+            self.pause()
+
     def complaints(self):
         """What the kernel complained about since the last call: BUG, Oops, hung tasks; a line each, with who called whom."""
-        with open(self.console, errors="replace") as file:
-            file.seek(self.noticed)
-            text = file.read()
-            self.noticed = file.tell()
+        text = self._printed()
         self.said = [line.partition("] ")[2] for line in text.splitlines() if "siw: " in line]
         return complaints_in(text)
 

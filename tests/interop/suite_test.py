@@ -175,6 +175,23 @@ class Console(machine.Machine):
         self.console, self.noticed = path, 0
 
 
+class LateConsole(Console):
+    """Half of it is there; the rest comes while it is waited for."""
+
+    def __init__(self, path):
+        super().__init__(path)
+        self.pauses = 0
+        self._put(CONSOLE[:150])
+
+    def _put(self, text):
+        with open(self.console, "w") as file:
+            file.write(text)
+
+    def pause(self):
+        self.pauses += 1
+        self._put(CONSOLE if self.pauses == 2 else CONSOLE[:200])
+
+
 def kernel():
     path = os.path.join(os.environ.get("TMPDIR", "/tmp"), "ital-suite-console.%d" % os.getpid())
     with open(path, "w") as file:
@@ -182,6 +199,8 @@ def kernel():
     console = Console(path)
     said = console.complaints()
     again = console.complaints()
+    late = LateConsole(path)
+    ok(late.complaints() == said and late.pauses == 2, "a trace that is being printed is waited for")
     os.unlink(path)
     ok(len(said) == 1 and said[0].endswith("in caller < its_caller") and not again, "a warning is told once, with its callers")
     reasons, unknown = suite.known_trouble(said, [(r"refcount_warn_saturate\+.* in caller <", "known")])
