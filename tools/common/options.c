@@ -124,7 +124,8 @@ void tool_help(const struct tool_table *table)
 
 /* ---- completion ------------------------------------------------------------------------------ */
 
-/* For tools/completion: "NAME<TAB>WORDS" a line; "-": no argument; "?": one that nobody can offer. */
+/* For tools/completion: "NAME<TAB>WORDS" a line. "-": no argument; "?": one that nobody can
+ * offer. */
 static void put_completion(const struct tool_table *table)
 {
     for (size_t i = 0; i < rows(table); i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The options of a tool as one table: the command line is read by it, and --help and bash completion
- * are made of it. -h, --help, -V and --version are in no table: every tool has them.
+ * The options of a tool as one table: the command line is read by it, and --help and bash
+ * completion are made of it. -h, --help, -V and --version are in no table: every tool has them.
  */
 #ifndef ITAL_TOOLS_OPTIONS_H
 #define ITAL_TOOLS_OPTIONS_H
@@ -51,7 +51,8 @@ struct tool_option {
     /* Of a wrong argument: "'12q' is no " and this. NULL: one is made of the range. */
     const char *what;
     /* What completion offers as argument: words, or @file, @directory, @host, @interface, or @list
-     * (the first words that the tool prints with --list). NULL: the words of TOOL_WORD, or nothing. */
+     * (the first words that the tool prints with --list). NULL: nothing. Of TOOL_WORD what it
+     * takes. */
     const char *words;
     /* Bits that are set in the table's mask. */
     uint32_t given;
@@ -110,7 +111,8 @@ struct tool_table {
     const char *usage, *notes;
     const struct tool_option *options;
     size_t count;
-    /* Offset of the uint32_t that collects `given` in the structure of the tool. -1: there is none. */
+    /* Offset of the uint32_t that collects `given` in the structure of the tool. Unused where no
+     * row has bits. */
     ptrdiff_t given;
     /* What completion offers as operands: as tool_option.words. server: if -l was given; NULL: the
      * same. commands: words in front that have a table of their own; NULL: none. */
@@ -120,8 +122,8 @@ struct tool_table {
 };
 
 /*
- * Reads the options of the command line into the structure `into`; `optind` is then the place of the
- * first operand, which all stand at the end of argv. -1: go on; else the exit code: of a wrong
+ * Reads the options of the command line into the structure `into`; `optind` is then the place of
+ * the first operand, which all stand at the end of argv. -1: go on; else the exit code: of a wrong
  * option, which is said, of help and version, which are printed.
  */
 int tool_read_options(const struct tool_table *table, int argc, char **argv, void *into);
