@@ -83,11 +83,13 @@ static void end_with(struct ibv_comp_cntr *const *counters)
 }
 #define end(...) end_with((struct ibv_comp_cntr *const[]){ __VA_ARGS__, NULL })
 
+/* What a Read brings has a place of its own: later requests are sent while it comes. */
 static void post(struct pair_side *side, enum ibv_wr_opcode opcode, uint64_t wr_id, bool signaled)
 {
     struct pair_side *peer = side == a ? b : a;
+    uint32_t offset = opcode == IBV_WR_RDMA_READ ? LENGTH : 0;
     struct ibv_sge sge;
-    struct ibv_send_wr wr = pair_request(side, opcode, &sge, 0, LENGTH), *bad;
+    struct ibv_send_wr wr = pair_request(side, opcode, &sge, offset, LENGTH), *bad;
 
     wr.wr_id = wr_id;
     wr.send_flags = signaled ? IBV_SEND_SIGNALED : 0;
