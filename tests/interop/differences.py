@@ -155,6 +155,11 @@ EXPECTED = {
     ],
 }
 
+# What kernels die of now and then, whatever runs: (pattern, why).
+DEATHS = {
+    "rnic:siw0": [(r"kernel BUG at fs/inode\.c:\d+! in siw_destroy_listen <", SIW_LISTENER)],
+}
+
 # What the kernel says while they run: (pattern, why).
 KERNEL = {
     "rnic:siw0": [

@@ -354,6 +354,15 @@ def suite_in_a_dying_machine():
     ok(re.search(r"^ok \d+ - ib:x: test_b: good$", said, re.MULTILINE) and DIED in said, "what had ended is judged")
     left, failed, said = run(["kworker/u4:1"])
     ok(left == ["test_e"] and failed == ["test_a", "test_c", "test_d"], "all that ran have failed where the kernel does not say in which", said)
+    differences.DEATHS["ib:x"] = [("kernel BUG", "known")]
+    died = suite.Suite("ib:x", differences, inside.Tap([]))
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        first = died.run(Dying(ended, ["test_c"]), ["test_a", "test_b", "test_c", "test_d", "test_e"])
+        second = died.run(Dying(ended, ["test_c"]), first)
+    del differences.DEATHS["ib:x"]
+    ok("test_c" in first and "test_c" not in second and said.getvalue().count("not ok") == 1 and "once more" in said.getvalue(),
+       "of a known defect the program runs once more, and has failed then", "%s %s %s" % (first, second, said.getvalue()))
     left, failed, said = run([], "".join("@@ test_%s\nok 1 - it: case: good\n1..1\n\n@@ end 0 1.0 2.5\n" % letter for letter in "abcde"))
     ok(not left and len(failed) == 1, "a kernel that dies when all have ended is a failure", failed)
     with tempfile.TemporaryDirectory() as folder:
