@@ -9,58 +9,10 @@
 #endif
 
 #include "cm_passive.h"
+#include "tc_allocator.h"
 
-#include <errno.h>
-#include <stdatomic.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-/* ---- an allocator that fails once ---- */
-
-static atomic_bool counts;  /* the lane runs; what Check allocates does not count */
-static atomic_uint made;    /* allocations that were counted */
-static atomic_uint fail_at; /* that one; 0: none */
-
-#if defined(__GLIBC__) && !defined(ITAL_SANITIZERS)
-#define EVERYBODYS __attribute__((visibility("default"))) /* programs hide symbols */
-
-void *__libc_malloc(size_t size);
-void *__libc_calloc(size_t count, size_t size);
-void *__libc_realloc(void *memory, size_t size);
-
-static bool fails(void)
-{
-    if (!atomic_load(&counts) || atomic_fetch_add(&made, 1) + 1 != atomic_load(&fail_at))
-        return false;
-    errno = ENOMEM;
-    return true;
-}
-
-EVERYBODYS void *malloc(size_t size)
-{
-    return fails() ? NULL : __libc_malloc(size);
-}
-
-EVERYBODYS void *calloc(size_t count, size_t size)
-{
-    return fails() ? NULL : __libc_calloc(count, size);
-}
-
-EVERYBODYS void *realloc(void *memory, size_t size)
-{
-    return fails() ? NULL : __libc_realloc(memory, size);
-}
-
-static void allocator_needed(void)
-{
-}
-#else
-static void allocator_needed(void)
-{
-    tc_skip("the allocator is the sanitizer's, or not glibc's");
-}
-#endif
 
 /* ---- accepting ---- */
 

@@ -7,12 +7,10 @@
 #include <config.h>
 #endif
 
+#include "tc_allocator.h"
 #include "testbed.h"
 
 #include "providers/softrdma/codec/rdmap.h"
-
-#include <errno.h>
-#include <stdlib.h>
 
 #define SIZE   200000u
 #define WRITES 32 /* more than the socket takes while the peer does not read */
@@ -20,51 +18,6 @@
 static struct testbed bed;
 static struct side *const a = &bed.side[0];
 static const struct ri_llp_handover plain = { .mpa_revision = 2, .crc = true, .ird = 8, .ord = 8 };
-
-/* ---- an allocator that fails once; one thread runs ---- */
-
-static bool counts;
-static unsigned int made, fail_at;
-
-#if defined(__GLIBC__) && !defined(ITAL_SANITIZERS)
-#define EVERYBODYS __attribute__((visibility("default"))) /* programs hide symbols */
-
-void *__libc_malloc(size_t size);
-void *__libc_calloc(size_t count, size_t size);
-void *__libc_realloc(void *memory, size_t size);
-
-static bool fails(void)
-{
-    if (!counts || ++made != fail_at)
-        return false;
-    errno = ENOMEM;
-    return true;
-}
-
-EVERYBODYS void *malloc(size_t size)
-{
-    return fails() ? NULL : __libc_malloc(size);
-}
-
-EVERYBODYS void *calloc(size_t count, size_t size)
-{
-    return fails() ? NULL : __libc_calloc(count, size);
-}
-
-EVERYBODYS void *realloc(void *memory, size_t size)
-{
-    return fails() ? NULL : __libc_realloc(memory, size);
-}
-
-static void allocator_needed(void)
-{
-}
-#else
-static void allocator_needed(void)
-{
-    tc_skip("the allocator is the sanitizer's, or not glibc's");
-}
-#endif
 
 /* ---- ends ---- */
 
