@@ -101,25 +101,30 @@ START_TEST(a_long_list_arrives_in_order)
 }
 END_TEST
 
-/* Completions are taken in groups, too. */
-START_TEST(many_completions_are_taken_by_one_poll)
+static void post_many_receives(struct pair_side *side, int count)
 {
-    enum { COUNT = 40 };
-    struct ibv_recv_wr wr[COUNT], *bad;
-    struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
-    struct ibv_wc wc[COUNT + 1];
+    struct ibv_recv_wr wr[PAIR_DEPTH], *bad;
 
     memset(wr, 0, sizeof(wr));
-    for (int i = 0; i < COUNT; i++) {
+    for (int i = 0; i < count; i++) {
         wr[i].wr_id = (uint64_t)i;
-        wr[i].next = i == COUNT - 1 ? NULL : &wr[i + 1];
+        wr[i].next = i == count - 1 ? NULL : &wr[i + 1];
     }
-    ck_assert_int_eq(ibv_post_recv(a->qp, wr, &bad), 0);
+    ck_assert_int_eq(ibv_post_recv(side->qp, wr, &bad), 0);
+}
+
+START_TEST(receives_are_flushed_in_order)
+{
+    enum { COUNT = 40 };
+    struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+
+    post_many_receives(a, COUNT);
     ck_assert_int_eq(ibv_modify_qp(a->qp, &attr, IBV_QP_STATE), 0);
-    ck_assert_int_eq(ibv_poll_cq(a->cq, COUNT + 1, wc), COUNT);
     for (int i = 0; i < COUNT; i++) {
-        ck_assert_uint_eq(wc[i].wr_id, (uint64_t)i);
-        ck_assert_int_eq(wc[i].status, IBV_WC_WR_FLUSH_ERR);
+        struct ibv_wc wc = pair_completion(a->cq);
+
+        ck_assert_uint_eq(wc.wr_id, (uint64_t)i);
+        ck_assert_int_eq(wc.status, IBV_WC_WR_FLUSH_ERR);
     }
 }
 END_TEST
@@ -242,6 +247,27 @@ START_TEST(a_write_places_and_a_read_fetches)
     pair_do(a, &wr);
     ck_assert_uint_eq(a->memory[0], 0x42);
     ck_assert_mem_eq(a->memory, b->memory + 5000, 30000);
+}
+END_TEST
+
+/* Completions are taken in groups, too: all are there when a Read behind the messages is answered. */
+START_TEST(many_completions_are_taken_by_one_poll)
+{
+    enum { COUNT = 40 };
+    struct ibv_sge sge;
+    struct ibv_send_wr wr = pair_request(a, IBV_WR_SEND, &sge, 0, 1), *bad;
+    struct ibv_wc wc[COUNT + 1];
+
+    post_many_receives(b, COUNT);
+    wr.num_sge = 0;
+    wr.send_flags = 0;
+    for (int i = 0; i < COUNT; i++)
+        ck_assert_int_eq(ibv_post_send(a->qp, &wr, &bad), 0);
+    wr = remote(IBV_WR_RDMA_READ, &sge, 0, 64);
+    pair_do(a, &wr);
+    ck_assert_int_eq(ibv_poll_cq(b->cq, COUNT + 1, wc), COUNT);
+    for (int i = 0; i < COUNT; i++)
+        check_received(&wc[i], (uint64_t)i, 0);
 }
 END_TEST
 
@@ -741,18 +767,19 @@ int main(void)
     TCase *shared = tc_case(suite, "shared", set_up_shared, tear_down);
     TCase *extended = tc_case(suite, "extended", set_up_extended, tear_down);
 
-    tc_add_tests(
-        plain, a_send_fills_the_receive, a_long_list_arrives_in_order,
-        many_completions_are_taken_by_one_poll, a_full_queue_names_the_request_that_it_refused,
-        a_wrong_request_ends_its_list, inline_data_is_taken_by_the_post,
-        inline_data_beyond_the_room_is_refused, a_write_places_and_a_read_fetches,
-        a_region_is_addressed_by_its_iova, a_region_is_addressed_from_0,
-        atomics_return_what_was_there, an_atomic_uses_eight_octets_of_a_longer_element,
-        an_atomic_on_an_unaligned_word_is_an_invalid_request,
-        a_write_with_immediate_takes_a_receive, a_wrong_key_ends_the_connection,
-        other_rights_keep_the_keys, a_window_of_type_1_is_bound_by_call,
-        a_window_of_type_2_is_bound_by_request, a_send_invalidates_a_window,
-        a_reset_forgets_and_the_qp_connects_again, an_extended_cq_is_read_member_by_member);
+    tc_add_tests(plain, a_send_fills_the_receive, a_long_list_arrives_in_order,
+                 receives_are_flushed_in_order, many_completions_are_taken_by_one_poll,
+                 a_full_queue_names_the_request_that_it_refused, a_wrong_request_ends_its_list,
+                 inline_data_is_taken_by_the_post, inline_data_beyond_the_room_is_refused,
+                 a_write_places_and_a_read_fetches, a_region_is_addressed_by_its_iova,
+                 a_region_is_addressed_from_0, atomics_return_what_was_there,
+                 an_atomic_uses_eight_octets_of_a_longer_element,
+                 an_atomic_on_an_unaligned_word_is_an_invalid_request,
+                 a_write_with_immediate_takes_a_receive, a_wrong_key_ends_the_connection,
+                 other_rights_keep_the_keys, a_window_of_type_1_is_bound_by_call,
+                 a_window_of_type_2_is_bound_by_request, a_send_invalidates_a_window,
+                 a_reset_forgets_and_the_qp_connects_again,
+                 an_extended_cq_is_read_member_by_member);
     tc_add_tests(shared, a_shared_queue_serves_its_qps, two_kinds_of_events_of_one_qp_are_told);
     tc_add_tests(extended, requests_are_built_call_by_call,
                  an_atomic_call_uses_eight_octets_of_a_longer_element,
