@@ -168,7 +168,7 @@ class Measurer:
             options = {"crc": "on", "tcp_congestion": cell.congestion, **dict(cell.conf)}
             file.writelines("%s = %s\n" % item for item in options.items())
         return {**os.environ, "ITAL_CONF": path,
-                "ITAL_PROVIDER_PATH": os.path.join(self.builddir, "providers/softrdma/.libs")}
+                "ITAL_PROVIDER_PATH": os.path.join(self.builddir, "providers/software/.libs")}
 
     def itperf(self, cell, prefix, host):
         program, file = self.path(cells.PEERS["ital"].program), os.path.join(self.work, "itperf.json")

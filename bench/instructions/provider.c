@@ -26,10 +26,10 @@
 #define CALLGRIND_DUMP_STATS_AT(name) ((void)(name))
 #endif
 
-#include "providers/softrdma/codec/ddp.h"
-#include "providers/softrdma/codec/mpa.h"
-#include "providers/softrdma/codec/rdmap.h"
-#include "providers/softrdma/softrdma.h"
+#include "providers/software/iwarp/codec/ddp.h"
+#include "providers/software/iwarp/codec/mpa.h"
+#include "providers/software/iwarp/codec/rdmap.h"
+#include "providers/software/softrdma.h"
 
 #include "base/crc32c.h"
 #include "fake_host.h"

@@ -100,7 +100,7 @@ static void __attribute__((constructor)) tc_init(void)
     if (text && strtod(text, NULL) >= 1.0)
         patience = strtod(text, NULL);
     setenv("CK_DEFAULT_TIMEOUT", "20", 0);
-    setenv("ITAL_PROVIDER_PATH", TC_BUILDDIR "/providers/softrdma/.libs", 0);
+    setenv("ITAL_PROVIDER_PATH", TC_BUILDDIR "/providers/software/.libs", 0);
     setenv("ITAL_CONF", TC_SRCDIR "/tests/common/empty.conf", 0);
 
     setenv("ITAL_MONITOR", "no", 0);

@@ -19,8 +19,8 @@
 
 #include "base/be.h"
 #include "base/crc32c.h"
-#include "providers/softrdma/codec/mpa.h"
-#include "providers/softrdma/softrdma.h"
+#include "providers/software/iwarp/codec/mpa.h"
+#include "providers/software/softrdma.h"
 
 #include <string.h>
 #include <sys/socket.h>

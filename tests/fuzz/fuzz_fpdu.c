@@ -7,8 +7,8 @@
 #include "tests/fuzz/fuzz.h"
 
 #include "base/crc32c.h"
-#include "providers/softrdma/codec/mpa.h"
-#include "providers/softrdma/codec/rdmap.h"
+#include "providers/software/iwarp/codec/mpa.h"
+#include "providers/software/iwarp/codec/rdmap.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -8,8 +8,8 @@
 
 #include <string.h>
 
-#include "providers/softrdma/codec/rdmap.h"
-#include "providers/softrdma/codec/terminate.h"
+#include "providers/software/iwarp/codec/rdmap.h"
+#include "providers/software/iwarp/codec/terminate.h"
 
 /* A header that passed the checks is one that ital could send, except for reserved bits. */
 static void header_again(const struct rdmap_segment *seg, const uint8_t *data)

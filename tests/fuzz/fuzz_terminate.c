@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-#include "providers/softrdma/codec/terminate.h"
+#include "providers/software/iwarp/codec/terminate.h"
 
 /* ---- the codec ---- */
 

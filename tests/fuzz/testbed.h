@@ -16,7 +16,7 @@
 #include "tests/fuzz/checker.h"
 
 #include "rnicpi_host.h"
-#include "providers/softrdma/softrdma.h"
+#include "providers/software/softrdma.h"
 
 #define TESTBED_QPS   2u
 #define TESTBED_WIRES 6u /* connections of one test bed */

@@ -16,7 +16,7 @@ import subprocess
 ORDER = {
     'kal': ['report', 'config', 'rnic', 'host', 'capture', 'cm', 'daemon', 'registry', 'state', ''],
     'ual': ['progress', 'mechanism', 'policy', ''],
-    'providers/softrdma': ['codec', 'objects', 'llp', 'tx', 'rx', ''],
+    'providers/software': ['iwarp/codec', 'core', 'iwarp/llp', 'iwarp/tx', 'iwarp/rx', ''],
     'providers/rdmacore': [''],
     'providers/filter': [''],
     'itapi': [''],

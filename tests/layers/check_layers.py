@@ -73,7 +73,7 @@ PRIVATE_FOR_TESTS = {
 HOST_TABLE = re.compile(r'\bstruct (ri_host|kal_upper)\s+\w+\s*=\s*\{|\(\s*(?:const\s+)?struct (ri_host|kal_upper)\s*\)\s*\{')
 
 # Floors whose folders keep the order of calls.py in their includes, too.
-ORDERED_BY_INCLUDES = ['providers/softrdma', 'ual', 'kal']
+ORDERED_BY_INCLUDES = ['providers/software', 'ual', 'kal']
 # A contract placed above its folder, to be found by name, counts as that folder's.
 CONTRACT_OF = {
     'kal/kal.h': 'kal/report',
@@ -113,7 +113,7 @@ PROVIDER_FREE = {'base', 'rnicpi', 'kal', 'ual', 'itapi', 'verbs'}
 LIBRARIES = [
     ('ual/.libs/libital.so', r'ual_\w+|ITAL_PRIVATE', r'(?:it|itx)_\w+|rnicpi_provider_\w+|vp_\w+'),
     ('itapi/.libs/libitapi.so', r'itx?_\w+|ITAPI_2\.[1-9]', r'(?:kal|ri)_\w+|rnicpi_provider_\w+|vp_\w+'),
-    ('providers/softrdma/.libs/vp_softrdma.so',
+    ('providers/software/.libs/vp_softrdma.so',
      r'rnicpi_provider_v1|vp_softrdma_LTX_rnicpi_provider_v1', r'(?:kal|ual|it|itx)_\w+'),
 ]
 # Checked if they are built.
@@ -372,8 +372,8 @@ HOUSE = {
     'base/ring.h': '/* kal_open and it_ep_t in a comment are no names */\n',
     'base/ring.c': '#include "base/ring.h"\n#include <stdio.h>\n',
     'rnicpi/rnicpi.h': '#include <stdint.h>\n',
-    'providers/softrdma/qp.h': '#include "rnicpi.h"\n#include "base/ring.h"\n',
-    'providers/softrdma/qp.c': '#include <config.h>\n#include "qp.h"\nint softrdma_x;\n',
+    'providers/software/qp.h': '#include "rnicpi.h"\n#include "base/ring.h"\n',
+    'providers/software/qp.c': '#include <config.h>\n#include "qp.h"\nint softrdma_x;\n',
     'kal/kal.h': '#include "rnicpi.h"\n',
     'kal/cm.h': '#include "kal.h"\n',
     'kal/cm.c': '#include "cm.h"\nint kal_cm; /* softrdma is one of them */\n',
@@ -393,7 +393,7 @@ HOUSE = {
     'verbs/ibverbs/qp.c': '#include "verbs/verbs_objects.h"\n#include <infiniband/verbs.h>\n',
     'tools/itinfo.c': '#include <it_api.h>\n',
     'examples/hello/c.c': '#include <it_api.h>\n',
-    'bench/b.c': '#include "providers/softrdma/qp.h"\n',
+    'bench/b.c': '#include "providers/software/qp.h"\n',
     'tests/common/tc.h': '\n',
     'tests/common/fake_upper.c': 'const struct kal_upper fake_upper = {\n};\n',
     'tests/kal/test_copy.c': 'void f(void) { struct kal_upper other = fake_upper; }\n',
@@ -403,10 +403,10 @@ VIOLATIONS = [
     ('known_includes', 'kal/new.c', '#include "stdio.h"\n'),
     ('floors', 'base/new.c', '#include "rnicpi.h"\n'),
     ('floors', 'rnicpi/new.c', '#include "kal.h"\n'),
-    ('floors', 'providers/softrdma/new.c', '#include "kal.h"\n'),
-    ('floors', 'providers/softrdma/new.c', '#include "../../ual/ual_policy.h"\n'),
+    ('floors', 'providers/software/new.c', '#include "kal.h"\n'),
+    ('floors', 'providers/software/new.c', '#include "../../ual/ual_policy.h"\n'),
     ('floors', 'kal/new.c', '#include "ual_mechanism.h"\n'),
-    ('floors', 'kal/new.c', '#include "providers/softrdma/qp.h"\n'),
+    ('floors', 'kal/new.c', '#include "providers/software/qp.h"\n'),
     ('floors', 'ual/new.c', '#include <it_api.h>\n'),
     ('floors', 'itapi/new.c', '#include "kal.h"\n'),
     ('floors', 'itapi/new.c', '# include  <rnicpi.h>\n'),
@@ -419,14 +419,14 @@ VIOLATIONS = [
     ('floors', 'tools/new.c', '#include "base/ring.h"\n'),
     ('floors', 'examples/hello/new.c', '#include "kal.h"\n'),
     ('floors', 'kal/new.c', '#include "tc.h"\n'),
-    ('folders', 'providers/softrdma/tx/new.c', '#include "providers/softrdma/qp.h"\n'),
+    ('folders', 'providers/software/iwarp/tx/new.c', '#include "providers/software/qp.h"\n'),
     ('folders', 'ual/progress/new.c', '#include "ual_mechanism.h"\n'),
     ('folders', 'ual/mechanism/new.c', '#include "ual_policy.h"\n'),
     ('doors', 'ual/policy/new.c', '#include "ual/mechanism/memory.h"\n'),
     ('private', 'itapi/new.c', '#include "ual/progress/lane.h"\n'),
     ('private', 'ual/new.c', '#include "kal/cm.h"\n'),
     ('private', 'ual/new.c', '#include <cm.h>\n'),
-    ('private', 'providers/other/new.c', '#include "../softrdma/qp.h"\n'),
+    ('private', 'providers/other/new.c', '#include "../software/qp.h"\n'),
     ('private', 'tests/ual/new.c', '#include "kal/cm.h"\n'),
     ('folders', 'kal/host/new.c', '#include "kal/registry/registry.h"\n', {'kal/registry/registry.h': ''}),
     ('private', 'bench/new.c', '#include "tests/kal/cm_fake.h"\n', {'tests/kal/cm_fake.h': ''}),
@@ -440,7 +440,7 @@ VIOLATIONS = [
     ('circles', 'base/self.h', '#include "base/self.h"\n'),
     ('upper_names', 'base/new.c', 'int f(void) { return kal_open(); }\n'),
     ('upper_names', 'base/new.c', 'struct ri_sge *s;\n'),
-    ('upper_names', 'providers/softrdma/new.c', 'extern int ual_wake(void);\n'),
+    ('upper_names', 'providers/software/new.c', 'extern int ual_wake(void);\n'),
     ('upper_names', 'kal/new.c', 'void ual_event(void);\n'),
     ('upper_names', 'itapi/new.c', 'int s = kal_status;\n'),
     ('upper_names', 'tools/new.c', 'int s = ual_open();\n'),
@@ -449,7 +449,7 @@ VIOLATIONS = [
     ('provider_names', 'itapi/new.c', 'int SoftRDMA;\n'),
     ('it_types', 'ual/new.c', 'it_ep_handle_t ep;\n'),
     ('it_types', 'kal/new.c', 'int s = IT_ERR_ABORT;\n'),
-    ('it_types', 'providers/softrdma/new.c', 'it_status_t s;\n'),
+    ('it_types', 'providers/software/new.c', 'it_status_t s;\n'),
 ]
 
 
@@ -491,8 +491,8 @@ def self_test_symbols():
         for name, symbol, what in [('ual/.libs/libital.so', 'kal_open', 'exports kal_open'),
                                    ('itapi/.libs/libitapi.so', 'helper', 'exports helper'),
                                    ('itapi/.libs/libitapi.so', 'kal_open', 'needs kal_open'),
-                                   ('providers/softrdma/.libs/vp_softrdma.so', 'qp_new', 'exports qp_new'),
-                                   ('providers/softrdma/.libs/vp_softrdma.so', 'ual_wake', 'needs ual_wake')]:
+                                   ('providers/software/.libs/vp_softrdma.so', 'qp_new', 'exports qp_new'),
+                                   ('providers/software/.libs/vp_softrdma.so', 'ual_wake', 'needs ual_wake')]:
             write_tree(root, {name: symbol + '\n'})
             found = findings(Tree(root, root, fake), 'symbols')
             ok = any(f.startswith(name) and what in f for f in found)

@@ -15,7 +15,7 @@ SYMBOLS = [
     ('the socket API', r'socket|socketpair|connect|bind|listen|accept4?|send|sendto|sendm?msg|recv|recvfrom|recvm?msg|'
      r'[gs]etsockopt|getsockname|getpeername|shutdown|__recv(?:from)?_chk',
      {'kal/cm/stream_tcp': 'peers at start-up',
-      'providers/softrdma/llp/llp_tcp': 'peers of a QP',
+      'providers/software/iwarp/llp/llp_tcp': 'peers of a QP',
       'kal/host/netlink': 'rtnetlink and routes',
       'base/monitor': 'Unix sockets on which processes show their state',
       'base/kald_socket': 'the socket between kald and its clients',
@@ -23,13 +23,13 @@ SYMBOLS = [
       'kal/state/serve': 'clients of that socket',
       'kal/state/client': 'a client of that socket',
       'kal/report/log_sink': 'the Unix socket of syslog',
-      'providers/softrdma/port': 'asks the kernel of a network interface',
+      'providers/software/port': 'asks the kernel of a network interface',
       'verbs/rdmacm/fed_stream': 'the address and the end of a stream that the program accepted and gives',
       'verbs/numbers/own_socket': 'a QP that is its own peer: no peer is there'}),
     ('the network of the host', r'getifaddrs|if_nametoindex|if_indextoname|if_nameindex|mnl_\w+',
      {'kal/host/netlink': 'rtnetlink and routes',
-      'providers/softrdma/port': 'addresses of its port',
-      'providers/softrdma/options': 'is the interface of option netdev there?',
+      'providers/software/port': 'addresses of its port',
+      'providers/software/options': 'is the interface of option netdev there?',
       'providers/rdmacore/port': 'addresses of a port',
       'itapi/address': 'addresses of a spigot as the consumer writes them',
       'verbs/ibverbs/device': 'the hardware address that a node GUID is made of',
@@ -40,7 +40,7 @@ SYMBOLS = [
 # The same by source text, without comments.
 TEXTS = [
     ('the socket API by number', r'\bSYS_(?:socket|connect|bind|listen|accept|send|recv|[gs]etsock|shutdown)\w*',
-     {'providers/softrdma/llp/llp_tcp.c': 'no cancellation point may stand in its calls'}),
+     {'providers/software/iwarp/llp/llp_tcp.c': 'no cancellation point may stand in its calls'}),
     ('the clock', r'\b(?:clock_gettime|gettimeofday|timespec_get|__?rdtscp?|ftime)\b|\btime\s*\(\s*(?:NULL|0|&)|\bSYS_clock_gettime\w*',
      {'base/clock.h': 'the one place',
       'rnicpi/rnicpi_util.c': 'the same for providers of vendors, which have nothing of base',
@@ -92,19 +92,19 @@ def find(src, build, nm, files, whole):
 def self_test():
     """Yields (what, complaints)."""
     house = {path: (set(), {symbol}) for path, symbol in [
-        ('kal/cm/stream_tcp', 'accept4'), ('providers/softrdma/llp/llp_tcp', 'shutdown'), ('kal/host/netlink', 'socket'),
-        ('kal/report/log_sink', 'send'), ('providers/softrdma/port', 'socket'), ('base/entropy', 'getrandom')]}
+        ('kal/cm/stream_tcp', 'accept4'), ('providers/software/iwarp/llp/llp_tcp', 'shutdown'), ('kal/host/netlink', 'socket'),
+        ('kal/report/log_sink', 'send'), ('providers/software/port', 'socket'), ('base/entropy', 'getrandom')]}
     house['kal/host/netlink'][1].add('mnl_socket_bind')
-    house['providers/softrdma/port'][1].add('getifaddrs')
+    house['providers/software/port'][1].add('getifaddrs')
     texts = {'base/clock.h': 'clock_gettime(CLOCK_MONOTONIC, &ts);', 'kal/kal.c': 'uint64_t now = clock_now();',
-             'providers/softrdma/llp/llp_tcp.c': 'syscall(SYS_sendto, fd)', 'tests/x.c': 'clock_gettime(0, &ts);'}
+             'providers/software/iwarp/llp/llp_tcp.c': 'syscall(SYS_sendto, fd)', 'tests/x.c': 'clock_gettime(0, &ts);'}
     yield 'system: a correct house breaks no rule', [*of_symbols(house, False), *of_texts(texts)]
     for path, symbol in [('kal/cm/active', 'connect'), ('ual/mechanism/qp', 'recvmsg'), ('kal/kal', 'getrandom'),
-                         ('kal/registry/rnic', 'if_nametoindex'), ('providers/softrdma/tx/tx', 'sendmsg')]:
+                         ('kal/registry/rnic', 'if_nametoindex'), ('providers/software/iwarp/tx/tx', 'sendmsg')]:
         found = list(of_symbols({**house, path: (set(), {symbol})}, False))
         yield f'system fires where {path} needs {symbol}', [] if len(found) == 1 and path in found[0] else [str(found)]
     for path, text in [('kal/kal.c', 'x = time(NULL);'), ('ual/lane.c', 'clock_gettime(CLOCK_REALTIME, &ts);'),
-                       ('kal/cm/active.c', 'syscall(SYS_connect, 1)'), ('providers/softrdma/a.c', 'open("/dev/urandom")')]:
+                       ('kal/cm/active.c', 'syscall(SYS_connect, 1)'), ('providers/software/a.c', 'open("/dev/urandom")')]:
         found = list(of_texts({**texts, path: text}))
         yield f'system fires on {path}: {text}', [] if len(found) == 1 and path in found[0] else [str(found)]
     found = list(of_symbols({**house, 'kal/report/log_sink': (set(), {'write'})}, False))

@@ -9,9 +9,9 @@
 
 #include "recording_llp.h"
 
-#include "providers/softrdma/codec/ddp.h"
-#include "providers/softrdma/codec/mpa.h"
-#include "providers/softrdma/codec/rdmap.h"
+#include "providers/software/iwarp/codec/ddp.h"
+#include "providers/software/iwarp/codec/mpa.h"
+#include "providers/software/iwarp/codec/rdmap.h"
 
 #define DEPTH   16u
 #define STEPS   2500u

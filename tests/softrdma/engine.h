@@ -8,10 +8,10 @@
 
 #include "testbed.h"
 
-#include "providers/softrdma/codec/ddp.h"
-#include "providers/softrdma/codec/rdmap.h"
-#include "providers/softrdma/softrdma.h"
-#include "providers/softrdma/codec/terminate.h"
+#include "providers/software/iwarp/codec/ddp.h"
+#include "providers/software/iwarp/codec/rdmap.h"
+#include "providers/software/softrdma.h"
+#include "providers/software/iwarp/codec/terminate.h"
 
 struct frame {
     uint8_t octets[70000];

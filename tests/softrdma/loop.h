@@ -6,9 +6,9 @@
 
 #include "testbed.h"
 
-#include "providers/softrdma/codec/ddp.h"
-#include "providers/softrdma/codec/rdmap.h"
-#include "providers/softrdma/codec/terminate.h"
+#include "providers/software/iwarp/codec/ddp.h"
+#include "providers/software/iwarp/codec/rdmap.h"
+#include "providers/software/iwarp/codec/terminate.h"
 
 extern struct testbed bed;
 extern struct tc_rng rng; /* seeded again for each test */

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "providers/softrdma/softrdma.h"
+#include "providers/software/softrdma.h"
 
 struct testbed bed;
 struct raw raw;

@@ -8,9 +8,9 @@
 
 #include "testbed.h"
 
-#include "providers/softrdma/codec/ddp.h"
-#include "providers/softrdma/codec/rdmap.h"
-#include "providers/softrdma/codec/terminate.h"
+#include "providers/software/iwarp/codec/ddp.h"
+#include "providers/software/iwarp/codec/rdmap.h"
+#include "providers/software/iwarp/codec/terminate.h"
 
 #include "base/compiler.h"
 

@@ -8,7 +8,7 @@
 
 #include "testbed.h"
 
-#include "providers/softrdma/softrdma.h"
+#include "providers/software/softrdma.h"
 
 #define RECORDING_ROOM    (10u << 20)
 #define RECORDING_WRITES  64u

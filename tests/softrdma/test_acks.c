@@ -19,7 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "providers/softrdma/softrdma.h"
+#include "providers/software/softrdma.h"
 
 #define BOUND_MS 600u
 

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/crc32c.h"
-#include "providers/softrdma/codec/mpa.h"
+#include "providers/software/iwarp/codec/mpa.h"
 #include "tests/common/vectors_tc.h"
 
 static const struct shape shape = { .atomics = true };

@@ -11,10 +11,10 @@
 
 #include "base/compiler.h"
 #include "base/crc32c.h"
-#include "providers/softrdma/codec/ddp.h"
-#include "providers/softrdma/codec/mpa.h"
-#include "providers/softrdma/codec/rdmap.h"
-#include "providers/softrdma/softrdma.h"
+#include "providers/software/iwarp/codec/ddp.h"
+#include "providers/software/iwarp/codec/mpa.h"
+#include "providers/software/iwarp/codec/rdmap.h"
+#include "providers/software/softrdma.h"
 
 #include <errno.h>
 #include <string.h>

@@ -6,7 +6,7 @@
 #include <config.h>
 #endif
 
-#include "providers/softrdma/llp/llp.h"
+#include "providers/software/iwarp/llp/llp.h"
 #include "tests/common/tc.h"
 
 #include <arpa/inet.h>

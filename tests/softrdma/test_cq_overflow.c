@@ -6,7 +6,7 @@
 
 #include "cq_fixture.h"
 
-#include "providers/softrdma/objects/cq.h"
+#include "providers/software/core/cq.h"
 
 #include <pthread.h>
 #include <sched.h>

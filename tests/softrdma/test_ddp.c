@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "providers/softrdma/codec/ddp.h"
+#include "providers/software/iwarp/codec/ddp.h"
 #include "tests/common/vectors_tc.h"
 
 static uint32_t put(uint8_t *out, const struct ddp_hdr *h)

@@ -17,7 +17,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "providers/softrdma/softrdma.h"
+#include "providers/software/softrdma.h"
 
 /* What the peer does. */
 enum act { ACT_FIN, ACT_RST, ACT_GARBAGE_FIN, ACT_GARBAGE_RST, ACT_NOTHING, ACTS };

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "providers/softrdma/codec/mpa.h"
+#include "providers/software/iwarp/codec/mpa.h"
 
 /* ---- checks ---- */
 

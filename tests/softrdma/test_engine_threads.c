@@ -14,9 +14,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "providers/softrdma/codec/ddp.h"
-#include "providers/softrdma/codec/rdmap.h"
-#include "providers/softrdma/softrdma.h"
+#include "providers/software/iwarp/codec/ddp.h"
+#include "providers/software/iwarp/codec/rdmap.h"
+#include "providers/software/softrdma.h"
 
 #define POSTERS 2u
 #define WINDOW  32u

@@ -14,8 +14,8 @@
 #include <string.h>
 
 #include "base/crc32c.h"
-#include "providers/softrdma/codec/mpa.h"
-#include "providers/softrdma/softrdma.h"
+#include "providers/software/iwarp/codec/mpa.h"
+#include "providers/software/softrdma.h"
 
 #define DEPTH   12u
 #define RECEIVE 4096u /* octets of a receive with one element */

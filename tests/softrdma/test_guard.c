@@ -10,7 +10,7 @@
 
 #include "testbed.h"
 
-#include "providers/softrdma/codec/terminate.h"
+#include "providers/software/iwarp/codec/terminate.h"
 
 #include <errno.h>
 #include <stdio.h>

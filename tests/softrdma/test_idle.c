@@ -10,7 +10,7 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "providers/softrdma/softrdma.h"
+#include "providers/software/softrdma.h"
 
 #define PAIRS   12u
 #define THREADS 3u

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#include "providers/softrdma/softrdma.h"
+#include "providers/software/softrdma.h"
 #include "yields.h"
 
 static const char *const two_lanes[] = { "lanes", "2", NULL };

@@ -11,7 +11,7 @@
 
 #include "base/compiler.h"
 #include "base/crc32c.h"
-#include "providers/softrdma/codec/mpa.h"
+#include "providers/software/iwarp/codec/mpa.h"
 
 /* ---- by the peer's messages ---- */
 

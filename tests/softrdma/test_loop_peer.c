@@ -16,7 +16,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "providers/softrdma/codec/mpa.h"
+#include "providers/software/iwarp/codec/mpa.h"
 
 /* ---- against a hand-written peer ---- */
 

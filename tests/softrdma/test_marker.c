@@ -17,10 +17,10 @@
 #include <unistd.h>
 
 #include "base/crc32c.h"
-#include "providers/softrdma/codec/ddp.h"
-#include "providers/softrdma/codec/mpa_marker.h"
-#include "providers/softrdma/codec/rdmap.h"
-#include "providers/softrdma/codec/terminate.h"
+#include "providers/software/iwarp/codec/ddp.h"
+#include "providers/software/iwarp/codec/mpa_marker.h"
+#include "providers/software/iwarp/codec/rdmap.h"
+#include "providers/software/iwarp/codec/terminate.h"
 
 static struct testbed bed;
 static struct side *const a = &bed.side[0], *const b = &bed.side[1];

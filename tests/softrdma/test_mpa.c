@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "base/crc32c.h"
-#include "providers/softrdma/codec/ddp.h"
-#include "providers/softrdma/codec/mpa.h"
+#include "providers/software/iwarp/codec/ddp.h"
+#include "providers/software/iwarp/codec/mpa.h"
 #include "tests/common/vectors_tc.h"
 
 /* A whole FPDU without markers; returns its size. */

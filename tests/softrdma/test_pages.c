@@ -7,7 +7,7 @@
 
 #include "tc.h"
 
-#include "providers/softrdma/objects/pages.h"
+#include "providers/software/core/pages.h"
 
 #include <errno.h>
 #include <stdarg.h>

@@ -6,8 +6,8 @@
 #endif
 
 #include "host_options.h"
-#include "providers/softrdma/provider.h"
-#include "providers/softrdma/softrdma.h"
+#include "providers/software/provider.h"
+#include "providers/software/softrdma.h"
 #include "testbed.h"
 
 #include "base/compiler.h"

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "providers/softrdma/codec/rdmap.h"
-#include "providers/softrdma/codec/terminate.h"
+#include "providers/software/iwarp/codec/rdmap.h"
+#include "providers/software/iwarp/codec/terminate.h"
 #include "tests/common/vectors_tc.h"
 
 #define ALL (RDMAP_FEATURE_IMM | RDMAP_FEATURE_ATOMIC)

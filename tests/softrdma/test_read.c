@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "providers/softrdma/objects/qp.h"
+#include "providers/software/core/qp.h"
 #include "tests/common/vectors_tc.h"
 
 /* ---- responses to a Read of ital: 16 octets into the middle of 32 ---- */

@@ -13,10 +13,10 @@
 #include <sys/ioctl.h>
 
 #include "base/crc32c.h"
-#include "providers/softrdma/codec/ddp.h"
-#include "providers/softrdma/codec/mpa.h"
-#include "providers/softrdma/codec/rdmap.h"
-#include "providers/softrdma/softrdma.h"
+#include "providers/software/iwarp/codec/ddp.h"
+#include "providers/software/iwarp/codec/mpa.h"
+#include "providers/software/iwarp/codec/rdmap.h"
+#include "providers/software/softrdma.h"
 
 #define PEERS 8
 

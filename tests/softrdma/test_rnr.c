@@ -14,7 +14,7 @@
 #include <sys/socket.h>
 
 #include "base/clock.h"
-#include "providers/softrdma/softrdma.h"
+#include "providers/software/softrdma.h"
 
 #define OK(call)   ck_assert_int_eq((call), RI_OK)
 #define FOREVER    7u

@@ -8,7 +8,7 @@
 
 #include "short_bed.h"
 
-#include "providers/softrdma/softrdma.h"
+#include "providers/software/softrdma.h"
 
 #include <string.h>
 

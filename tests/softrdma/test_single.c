@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "providers/softrdma/codec/mpa.h"
+#include "providers/software/iwarp/codec/mpa.h"
 
 #define DEPTH     16u
 #define LIST_MOST 4u

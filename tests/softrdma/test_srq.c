@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "providers/softrdma/codec/ddp.h"
-#include "providers/softrdma/codec/rdmap.h"
-#include "providers/softrdma/codec/terminate.h"
+#include "providers/software/iwarp/codec/ddp.h"
+#include "providers/software/iwarp/codec/rdmap.h"
+#include "providers/software/iwarp/codec/terminate.h"
 
 static struct testbed bed;
 static struct side *const a = &bed.side[0];

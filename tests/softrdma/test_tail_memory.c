@@ -10,7 +10,7 @@
 #include "tc_allocator.h"
 #include "testbed.h"
 
-#include "providers/softrdma/codec/rdmap.h"
+#include "providers/software/iwarp/codec/rdmap.h"
 
 #define SIZE   200000u
 #define WRITES 32 /* more than the socket takes while the peer does not read */

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "providers/softrdma/codec/terminate.h"
+#include "providers/software/iwarp/codec/terminate.h"
 #include "tests/common/vectors_tc.h"
 
 START_TEST(S058_S060_answers_of_the_segment_vectors)

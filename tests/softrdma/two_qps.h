@@ -8,9 +8,9 @@
 
 #include "testbed.h"
 
-#include "providers/softrdma/codec/ddp.h"
-#include "providers/softrdma/codec/rdmap.h"
-#include "providers/softrdma/codec/terminate.h"
+#include "providers/software/iwarp/codec/ddp.h"
+#include "providers/software/iwarp/codec/rdmap.h"
+#include "providers/software/iwarp/codec/terminate.h"
 
 #define OK(call) ck_assert_int_eq((call), RI_OK)
 #define LOCAL    (RI_ACCESS_LOCAL_READ | RI_ACCESS_LOCAL_WRITE)

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "providers/softrdma/softrdma.h" /* sets an MSN that would take days to reach */
+#include "providers/software/softrdma.h" /* sets an MSN that would take days to reach */
 
 #define BIG (8u << 20)
 #define ASK (UNTAGGED_LEN + READ_LEN)

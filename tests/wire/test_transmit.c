@@ -15,7 +15,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "providers/softrdma/softrdma.h" /* sets an MSN that would take days to reach */
+#include "providers/software/softrdma.h" /* sets an MSN that would take days to reach */
 
 #define ROOM (1u << 18)
 

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Queue pair: RDMAC states, the end of a connection, what is told of it.
+ *
+ *   IDLE --- hand-over ---> RTS --- modify CLOSING ---> CLOSING --- both FINs or bound ---> ERROR
+ *                           |--- local or remote error ---> TERMINATE (Terminate is sent) --> ERROR
+ *                           |--- peer's FIN, RST, Terminate, modify ERROR -----------------> ERROR
+ *   ERROR --- modify IDLE ---> IDLE
+ *
+ * RDMAC lets CLOSING end in IDLE; here it ends in ERROR, so that requests posted meanwhile complete
+ * flushed instead of waiting for the next connection. Leaving RTS is one function (qp_end); what
+ * follows, stopping output, flushing both queues, is done by whoever holds tx next (tx_stop).
+ * Exactly one event of the "ended" group is told per connection.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "qp.h"
+#include "providers/software/iwarp/codec/terminate.h"
+
+#include <string.h>
+
+/* --- flush --- */
+
+/* Under posting: a thread that posts a receive after this call sees the new state of the QP. */
+static uint32_t posted_before(struct wq *wq)
+{
+    uint32_t posted;
+
+    spinlock_lock(&wq->posting);
+    posted = atomic_load_explicit(&wq->posted, memory_order_relaxed);
+    spinlock_unlock(&wq->posting);
+    return posted;
+}
+
+/* Under the lock of the CQ: no slot is retired, polled and filled again meanwhile. */
+bool qp_flush(struct qp *qp, struct wq *wq)
+{
+    uint32_t posted = posted_before(wq);
+    bool flushed = false;
+
+    spinlock_lock(&qp_cq(qp, wq)->lock);
+    for (uint32_t index = atomic_load(&wq->done); index != posted; index++) {
+        struct wqe *wqe = wq_slot(wq, index);
+
+        if (atomic_load_explicit(&wqe->done, memory_order_relaxed))
+            continue;
+        wqe_finish(wqe, RI_WC_FLUSHED, 0);
+        flushed = true;
+    }
+    atomic_store(&wq->next, posted);
+    if (!wq->receive)
+        atomic_store(&qp->tx.sq_sent, posted);
+    spinlock_unlock(&qp_cq(qp, wq)->lock);
+    return flushed;
+}
+
+void qp_flush_ended(struct qp *qp)
+{
+    if (qp_flush(qp, &qp->sq))
+        atomic_store(&qp->life.keeps_receives, false);
+    if (!atomic_load(&qp->life.keeps_receives))
+        qp_flush(qp, &qp->rq);
+}
+
+/* --- events to report --- */
+
+/* Once per connection. Under life.lock. */
+static void record_end(struct qp *qp, enum ri_event_type type, uint16_t code, const char *detail,
+                       bool explained)
+{
+    if (qp->life.reported || qp->life.destroyed)
+        return;
+    qp->life.reported = true;
+    qp->life.end_event = (struct ri_event){
+        .size = sizeof(qp->life.end_event),
+        .type = type,
+        .terminate_code = code,
+        .explained = explained,
+        .detail = detail,
+    };
+    qp->life.end_pending = true;
+    atomic_store(&qp->life.pending, true);
+}
+
+void qp_record_established(struct qp *qp)
+{
+    spinlock_lock(&qp->life.lock);
+    qp->life.established_pending = true;
+    atomic_store(&qp->life.pending, true);
+    spinlock_unlock(&qp->life.lock);
+}
+
+void qp_record_rq_limit(struct qp *qp)
+{
+    spinlock_lock(&qp->life.lock);
+    qp->life.rq_limit_pending = true;
+    atomic_store(&qp->life.pending, true);
+    spinlock_unlock(&qp->life.lock);
+}
+
+/* Under the lock: a thread that finds no event in the QP afterwards checks the SRQ. */
+void qp_record_srq(struct qp *qp)
+{
+    spinlock_lock(&qp->life.lock);
+    atomic_store(&qp->life.pending, true);
+    spinlock_unlock(&qp->life.lock);
+}
+
+static void end_of_close(struct qp *qp, enum ri_event_type type, const char *detail)
+{
+    spinlock_lock(&qp->life.lock);
+    record_end(qp, type, 0, detail, false);
+    atomic_store(&qp->life.state, RI_QPS_ERROR);
+    spinlock_unlock(&qp->life.lock);
+}
+
+void qp_closed(struct qp *qp, const char *detail)
+{
+    end_of_close(qp, RI_EVENT_LLP_CLOSED, detail);
+}
+
+bool qp_may_hear(struct qp *qp)
+{
+    uint32_t out = atomic_load(&qp->reads.ord_out);
+
+    return atomic_load(&qp->tx.holding) || atomic_load(&qp->reads.ack_asked) ||
+           (out != atomic_load(&qp->reads.ord_in) &&
+            qp->reads.ord_ring[out & (qp->reads.ord_size - 1)].own);
+}
+
+void qp_closed_badly(struct qp *qp, const char *detail)
+{
+    end_of_close(qp, RI_EVENT_LLP_RESET, detail);
+}
+
+/* The next event to report, in the order of a connection's life. Under life.lock. */
+static bool take_pending(struct qp *qp, struct ri_event *event)
+{
+    bool *pending = qp->life.established_pending ? &qp->life.established_pending
+                    : qp->life.rq_limit_pending  ? &qp->life.rq_limit_pending
+                    : qp->life.end_pending       ? &qp->life.end_pending
+                                                 : NULL;
+
+    if (qp->life.destroyed || !pending) {
+        atomic_store(&qp->life.pending, false);
+        return false;
+    }
+    *event = (struct ri_event){ .size = sizeof(*event), .type = RI_EVENT_ESTABLISHED };
+    if (pending == &qp->life.rq_limit_pending)
+        event->type = RI_EVENT_QP_RQ_LIMIT_REACHED;
+    else if (pending == &qp->life.end_pending)
+        *event = qp->life.end_event;
+    *pending = false;
+    return true;
+}
+
+/* Under life.lock, which is released meanwhile. */
+static void tell(struct qp *qp, const struct ri_event *event)
+{
+    const struct ri_host *host = qp->rnic->host;
+
+    qp->life.reporting = true;
+    atomic_fetch_add(&qp->upcalls, 1);
+    spinlock_unlock(&qp->life.lock);
+    host->qp_event(host, qp->base.context, event);
+    atomic_fetch_sub(&qp->upcalls, 1);
+    spinlock_lock(&qp->life.lock);
+    qp->life.reporting = false;
+}
+
+/* One thread at a time reports, so that the order holds. Another one leaves: the reporting
+ * thread checks again. */
+void qp_report(struct qp *qp)
+{
+    struct ri_event event;
+
+    spinlock_lock(&qp->life.lock);
+    while (!qp->life.reporting && take_pending(qp, &event))
+        tell(qp, &event);
+    spinlock_unlock(&qp->life.lock);
+    if (qp->srq)
+        srq_deliver(qp->srq);
+}
+
+/* `pending` stays set for qp_report(). */
+void qp_report_established(struct qp *qp)
+{
+    struct ri_event event;
+
+    spinlock_lock(&qp->life.lock);
+    if (qp->life.established_pending && !qp->life.reporting && take_pending(qp, &event))
+        tell(qp, &event);
+    spinlock_unlock(&qp->life.lock);
+}
+
+/* --- leaving RTS --- */
+
+/* A responder that has heard nothing yet must not speak (S-011). Under life.lock. */
+static void record_terminate(struct qp *qp, const struct qp_end *end)
+{
+    bool silent = atomic_load(&qp->tx.holding) && !end->heard;
+
+    qp->life.terminate_wanted = end->send_terminate && !silent;
+    if (qp->life.terminate_wanted) {
+        qp->life.terminate_sent = end->terminate_value;
+        qp->life.terminate_length = end->terminate_length;
+        memcpy(qp->life.terminate, end->terminate, end->terminate_length);
+    }
+    if (end->terminate_received) {
+        qp->life.terminate_received = end->terminate_value;
+        qp->life.terminate_length = end->terminate_length;
+        memcpy(qp->life.terminate, end->terminate, end->terminate_length);
+    }
+}
+
+/* The peer named memory that it may not use. A peer that guesses STags does so repeatedly, with
+ * a new connection each time (X-040). */
+static void count_access_error(struct qp *qp, const struct qp_end *end)
+{
+    unsigned int kind = end->terminate_value >> 8;
+
+    if (!end->send_terminate || (kind != TERMINATE_R_STAG >> 8 && kind != TERMINATE_T_STAG >> 8))
+        return;
+    atomic_fetch_add(&qp->counters.access_errors, 1);
+    atomic_fetch_add(&qp->rnic->access_errors, 1);
+}
+
+static bool ends_by_peer(const struct qp_end *end)
+{
+    return end->state == RI_QPS_ERROR && !end->by_this_side && !end->wqe &&
+           !(end->terminate_received && end->terminate_value != TERMINATE_LOCAL);
+}
+
+bool qp_end(struct qp *qp, const struct qp_end *end)
+{
+    bool first;
+
+    spinlock_lock(&qp->life.lock);
+    first = qp_state(qp) == RI_QPS_RTS;
+    if (first) {
+        qp->life.lost = end->lost;
+        atomic_store(&qp->life.keeps_receives,
+                     qp_allows(qp, RI_QP_KEEP_RECEIVES) && ends_by_peer(end));
+        record_terminate(qp, end);
+        count_access_error(qp, end);
+        if (end->wqe) {
+            end->wqe->vendor_error = end->terminate_value;
+            wqe_finish(end->wqe, end->status, 0);
+        }
+        if (end->event)
+            record_end(qp, end->event, end->terminate_value, end->detail, end->wqe != NULL);
+        atomic_store(&qp->life.state,
+                     /* Last: a thread inside tx acts on it at once. */
+                     end->state);
+        atomic_store(&qp->tx.wanted, true);
+    }
+    spinlock_unlock(&qp->life.lock);
+    return first;
+}
+
+bool qp_terminate(struct qp *qp, const struct qp_end *end, const struct terminate_cause *cause)
+{
+    uint8_t payload[TERMINATE_PAYLOAD_MAX];
+    struct qp_end whole = *end;
+
+    whole.state = RI_QPS_TERMINATE;
+    whole.send_terminate = true;
+    whole.terminate = payload;
+    whole.terminate_length = (uint32_t)terminate_build(payload, end->terminate_value, cause);
+    return qp_end(qp, &whole);
+}

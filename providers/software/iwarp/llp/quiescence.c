@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Quiescence: the end of passes that may still use memory, and the QPs whose output may name it.
+ *
+ * REVOKED MEMORY. An STag is valid on every lane, so its end waits for the passes of all lanes: for
+ * each pass that was under way at the revocation until it is over. The thread that waits may be a
+ * pass itself (rx/rx_invalidate.c), and two of them would wait for each other. So a waiting thread
+ * is `quiet` (lane->quiets is odd), and nobody waits for it: it places nothing, and checks STags
+ * again when it continues. The count shows a quiet moment between two reads of it.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "connection.h"
+#include "providers/software/core/qp.h"
+
+void lane_wait_pass(struct lane *lane)
+{
+    unsigned int passes = atomic_load(&lane->passes);
+
+    if (!(passes & 1) || lane_inside(lane))
+        return;
+    while (atomic_load(&lane->passes) == passes)
+        sched_yield();
+}
+
+/* Some of the QPs behind `*after`, each counted as in an upcall, so that destroy waits. A QP
+ * that a stream names while the lock is held is not freed yet; one that is still named after the
+ * count was raised will wait for it. */
+static uint32_t next_qps(struct lane *lane, const struct pd *pd, uint64_t *after, struct qp **qps,
+                         uint32_t room)
+{
+    struct stream *stream;
+    uint32_t count = 0;
+
+    spinlock_lock(&lane->lock);
+    for (stream = lane->streams; stream && count < room; stream = stream->next) {
+        struct qp *qp = atomic_load(&stream->qp);
+
+        if (stream->number <= *after || !qp || qp->pd != pd)
+            continue;
+        *after = stream->number;
+        atomic_fetch_add(&qp->upcalls, 1);
+        if (atomic_load(&stream->qp) == qp)
+            qps[count++] = qp;
+        else
+            atomic_fetch_sub(&qp->upcalls, 1);
+    }
+    spinlock_unlock(&lane->lock);
+    return count;
+}
+
+/* Several walks may be under way at once, also one inside another: no walk leaves a mark that
+ * another would read. */
+void lane_visit_qps(struct lane *lane, const struct pd *pd, void (*visit)(struct qp *qp, void *arg),
+                    void *arg)
+{
+    struct qp *qps[64];
+    uint64_t after = 0;
+    uint32_t count;
+
+    while ((count = next_qps(lane, pd, &after, qps, 64))) {
+        for (uint32_t i = 0; i < count; i++) {
+            visit(qps[i], arg);
+            atomic_fetch_sub(&qps[i]->upcalls, 1);
+        }
+    }
+}
+
+static struct lane *own_pass(const struct rnic *rnic)
+{
+    for (uint32_t i = 0; i < rnic->options.lanes; i++)
+        if (lane_inside(rnic->lanes[i]))
+            return rnic->lanes[i];
+    return NULL;
+}
+
+static void wait_placing(const struct lane *lane)
+{
+    unsigned int passes = atomic_load(&lane->passes), quiets = atomic_load(&lane->quiets);
+
+    if (!(passes & 1) || (quiets & 1))
+        return;
+    while (atomic_load(&lane->passes) == passes && atomic_load(&lane->quiets) == quiets)
+        sched_yield();
+}
+
+void lanes_leave_memory(struct rnic *rnic, const struct pd *pd,
+                        void (*visit)(struct qp *qp, void *arg), void *arg)
+{
+    struct lane *own = own_pass(rnic);
+
+    if (own)
+        atomic_fetch_add(&own->quiets, 1);
+    for (uint32_t i = 0; i < rnic->options.lanes; i++)
+        if (rnic->lanes[i] != own)
+            wait_placing(rnic->lanes[i]);
+    for (uint32_t i = 0; pd && i < rnic->options.lanes; i++)
+        lane_visit_qps(rnic->lanes[i], pd, visit, arg);
+    if (own)
+        atomic_fetch_add(&own->quiets, 1);
+}

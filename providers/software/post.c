@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Posts to a queue pair: a single short request goes the fast path (tx/tx_single.c), any list the
+ * general one (tx/post_list.c).
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "softrdma.h"
+#include "providers/software/iwarp/tx/post.h"
+
+#include <utlist.h>
+
+enum ri_status softrdma_post_send(struct ri_qp *base, struct ri_send_wr *wr,
+                                  struct ri_send_wr **bad)
+{
+    struct qp *qp = container_of(base, struct qp, base);
+
+    if (post_is_short(wr))
+        return tx_post_single(qp, wr, bad);
+    if (post_is_single_read(wr))
+        return tx_post_single_read(qp, wr, bad);
+    return post_list(qp, wr, bad);
+}
+
+/* --- receives --- */
+
+/* Under posting. */
+static inline __attribute__((always_inline)) enum ri_status append_receives(struct qp *qp,
+                                                                            struct ri_recv_wr *wr,
+                                                                            struct ri_recv_wr **bad)
+{
+    enum ri_status status = RI_OK;
+    struct wqe *wqe;
+
+    for (; wr; wr = wr->next) {
+        status = wq_take(&qp->rq, wr->sg_list, wr->num_sge, qp->rq.max_sge, &wqe);
+        if (status != RI_OK) {
+            *bad = wr;
+            break;
+        }
+        wqe->cookie = wr->cookie;
+        wqe->flags = (uint16_t)wr->flags;
+        wq_publish(&qp->rq);
+    }
+    return status;
+}
+
+/* The next pass delivers what waits in the QP's stash. */
+static void call_lane(struct qp *qp)
+{
+    tx_enter(qp); /* the stream stays */
+    if (qp->stream)
+        lane_call(qp->stream);
+    tx_leave(qp);
+}
+
+/* A message waits for this post, or there is an SRQ. Under posting, which it releases. */
+static __attribute__((noinline)) enum ri_status post_specially(struct qp *qp, struct ri_recv_wr *wr,
+                                                               struct ri_recv_wr **bad)
+{
+    enum ri_status status;
+
+    if (qp->srq) {
+        spinlock_unlock(&qp->rq.posting);
+        *bad = wr;
+        return RI_ERR_INVALID_ARGUMENT;
+    }
+    qp->rq.special = false;
+    status = append_receives(qp, wr, bad);
+    spinlock_unlock(&qp->rq.posting);
+    call_lane(qp);
+    tx_run(qp); /* flushes, if the connection has ended */
+    qp_deliver(qp);
+    return status;
+}
+
+enum ri_status softrdma_post_recv(struct ri_qp *base, struct ri_recv_wr *wr,
+                                  struct ri_recv_wr **bad)
+{
+    struct qp *qp = container_of(base, struct qp, base);
+    enum ri_status status;
+    enum ri_qp_state state;
+
+    spinlock_lock(&qp->rq.posting);
+    if (unlikely(qp->rq.special))
+        return post_specially(qp, wr, bad);
+    status = append_receives(qp, wr, bad);
+    /* Read under posting: see qp_flush(). */
+    state = qp_state(qp);
+    spinlock_unlock(&qp->rq.posting);
+    if (unlikely(state != RI_QPS_RTS) && state != RI_QPS_IDLE) {
+        tx_run(qp); /* flushes */
+        qp_deliver(qp);
+    }
+    return status;
+}
+
+/* Several QPs may wait for one post: those that get none mark the queue again. The pass reports
+ * what other threads leave to tx meanwhile. */
+static __attribute__((noinline)) void call_lanes(struct srq *srq)
+{
+    struct qp *qp;
+
+    pthread_mutex_lock(&srq->qps_lock);
+    DL_FOREACH2 (srq->qps, qp, srq_next)
+        if (atomic_load(&qp->rx.behind_stash))
+            call_lane(qp);
+    pthread_mutex_unlock(&srq->qps_lock);
+}
+
+enum ri_status softrdma_post_srq_recv(struct ri_srq *base, struct ri_recv_wr *wr,
+                                      struct ri_recv_wr **bad)
+{
+    struct srq *srq = container_of(base, struct srq, base);
+    bool awaited;
+    enum ri_status status = srq_post(srq, wr, bad, &awaited);
+
+    if (unlikely(awaited))
+        call_lanes(srq);
+    return status;
+}

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The provider: its descriptor, the RNIC, protection domains.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "providers/software/core/guard.h"
+#include "provider.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#ifndef PACKAGE_VERSION
+#define PACKAGE_VERSION "unknown"
+#endif
+
+#define DEVICE           "softrdma"
+#define MPA_PRIVATE_DATA 508u /* RFC 5044 7.1: 512, less 4 for the enhanced set-up of RFC 6581 */
+#define MAX_OBJECTS      65536u
+
+static struct rnic *rnic_of(struct ri_rnic *base)
+{
+    return container_of(base, struct rnic, base);
+}
+
+static enum ri_status softrdma_enumerate(const struct ri_host *host, ri_found_fn found, void *arg)
+{
+    const struct ri_device device = {
+        .size = sizeof(device),
+        .name = DEVICE,
+        .transport = RI_TRANSPORT_IWARP,
+        .usable = true,
+    };
+
+    (void)host;
+    found(arg, &device);
+    return RI_OK;
+}
+
+/* Options fill max_ird, max_ord, max_qp and lanes. */
+static const struct ri_rnic_attr attributes = {
+    .size = sizeof(struct ri_rnic_attr),
+    .transport = RI_TRANSPORT_IWARP,
+    .features = RI_FEATURE_CONNECTION_SET_B | RI_FEATURE_ZERO_BASED | RI_FEATURE_CQ_ARM_NOTIFY |
+                RI_FEATURE_CQ_ARM_NTH | RI_FEATURE_CQ_PEEK | RI_FEATURE_CQ_HOLDS_OVERFLOW |
+                RI_FEATURE_CQ_RESIZE | RI_FEATURE_ATOMICS | RI_FEATURE_IMMEDIATE | RI_FEATURE_SRQ |
+                RI_FEATURE_SRQ_RESIZE | RI_FEATURE_QP_RQ_LIMITS | RI_FEATURE_MW_NARROW |
+                RI_FEATURE_MW_WIDE | RI_FEATURE_SEND_INVALIDATE | RI_FEATURE_LOCAL_INVALIDATE |
+                RI_FEATURE_READ_INVALIDATE | RI_FEATURE_ORD_RAISE | RI_FEATURE_IRD_MODIFY |
+                RI_FEATURE_ACCESS_MODIFY | RI_FEATURE_IO_ADDR | RI_FEATURE_FAST_REGISTER |
+                RI_FEATURE_PRIVILEGED_QP | RI_FEATURE_READ_MULTI_SGE | RI_FEATURE_RNR |
+                RI_FEATURE_FUSED_IMMEDIATE | RI_FEATURE_ACKNOWLEDGE | RI_FEATURE_KEEP_KEYS,
+    .max_mr_length = UINT64_C(1) << 47,
+    .max_message = UINT32_MAX,
+    .max_send = UINT32_MAX,
+    .max_pd = MAX_OBJECTS,
+    .max_cq = MAX_OBJECTS,
+    .max_mr = STAG_CHUNKS * STAG_CHUNK_ENTRIES - 2,
+    .max_mw = STAG_CHUNKS * STAG_CHUNK_ENTRIES - 2,
+    .max_srq = MAX_OBJECTS,
+    .max_cqe = MAX_CQE,
+    .max_send_wr = MAX_WR,
+    .max_recv_wr = MAX_WR,
+    .max_srq_wr = MAX_WR,
+    .max_send_sge = MAX_SGE,
+    .max_recv_sge = MAX_SGE,
+    .max_srq_sge = MAX_SGE,
+    .max_read_sge = MAX_SGE,
+    .max_write_sge = MAX_SGE,
+    .max_fast_register_pages = MAX_FAST_REGISTER_PAGES,
+    .ports = 1,
+    .alignment_hint = 64,
+    .connect_private_data = MPA_PRIVATE_DATA,
+    .accept_private_data = MPA_PRIVATE_DATA,
+    .reject_private_data = MPA_PRIVATE_DATA,
+    .firmware = "ital softrdma " PACKAGE_VERSION,
+};
+
+static void leave_memory(struct rnic *rnic, const struct pd *pd, struct memory_range range)
+{
+    lanes_leave_memory(rnic, pd, tx_detach, &range);
+}
+
+static void leave_rights(struct rnic *rnic, const struct pd *pd, struct memory_range range)
+{
+    lanes_leave_memory(rnic, pd, tx_detach_output, &range);
+}
+
+static const struct rnic_ops rnic_ops = { .leave_memory = leave_memory,
+                                          .leave_rights = leave_rights };
+
+static enum ri_status softrdma_open(const struct ri_open *open, struct ri_rnic **out)
+{
+    enum ri_status status;
+    struct rnic *rnic;
+
+    if (open->device && strcmp(open->device, DEVICE))
+        return RI_ERR_INVALID_ARGUMENT;
+    rnic = calloc(1, sizeof(*rnic));
+    if (!rnic)
+        return RI_ERR_NO_RESOURCES;
+    rnic->base.ops = open->privileged;
+    rnic->base.context = open->context;
+    rnic->host = open->host;
+    rnic->ops = &rnic_ops;
+    rnic->user = open->user;
+    rnic->attr = attributes;
+    status = softrdma_read_options(rnic);
+    if (status != RI_OK)
+        goto free_rnic;
+    if (rnic->options.sanitizers != SANITIZER_OFF)
+        softrdma_watch(rnic);
+    if (rnic->options.by_kernel && !guard_works()) {
+        ri_log(rnic->host, RI_LOG_ERROR,
+               "option guard is on, and the kernel refuses process_vm_readv or "
+               "process_vm_writev: a filter of system calls (seccomp) may be the cause");
+        status = RI_ERR_NOT_SUPPORTED;
+        goto free_rnic;
+    }
+    if (!stag_table_open(&rnic->stags)) {
+        ri_log(rnic->host, RI_LOG_ERROR, "the kernel gives no random numbers (getrandom)");
+        status = RI_ERR_NO_RESOURCES;
+        goto free_rnic;
+    }
+    softrdma_find_guid(rnic);
+    status = lanes_create(rnic);
+    if (status != RI_OK)
+        goto close_stags;
+    *out = &rnic->base;
+    return RI_OK;
+
+close_stags:
+    stag_table_close(&rnic->stags);
+free_rnic:
+    free(rnic);
+    return status;
+}
+
+static enum ri_status softrdma_close(struct ri_rnic *base, bool force)
+{
+    struct rnic *rnic = rnic_of(base);
+    uint32_t streams, closing;
+
+    if (atomic_load(&rnic->pds) || atomic_load(&rnic->cqs) || atomic_load(&rnic->qps))
+        return RI_ERR_BUSY;
+    lanes_count(rnic, &streams, &closing);
+    if (closing && !force)
+        return RI_ERR_AGAIN;
+    lanes_destroy(rnic); /* resets what is left */
+    stag_table_close(&rnic->stags);
+    free(rnic);
+    return RI_OK;
+}
+
+static enum ri_status softrdma_query(struct ri_rnic *base, struct ri_rnic_attr *attr)
+{
+    const struct rnic *rnic = rnic_of(base);
+
+    return ri_sized_copy(attr, &rnic->attr, sizeof(rnic->attr)) ? RI_OK : RI_ERR_INVALID_ARGUMENT;
+}
+
+static enum ri_status softrdma_pd_create(struct ri_rnic *base, void *context, struct ri_pd **out)
+{
+    struct rnic *rnic = rnic_of(base);
+    enum ri_status status = RI_ERR_LIMIT;
+    struct pd *pd;
+
+    if (atomic_fetch_add(&rnic->pds, 1) >= rnic->attr.max_pd)
+        goto uncount;
+    status = RI_ERR_NO_RESOURCES;
+    pd = calloc(1, sizeof(*pd));
+    if (!pd)
+        goto uncount;
+    pd->base.ops = rnic->base.ops;
+    pd->base.context = context;
+    pd->rnic = rnic;
+    pthread_mutex_init(&pd->windows_lock, NULL);
+    *out = &pd->base;
+    return RI_OK;
+
+uncount:
+    atomic_fetch_sub(&rnic->pds, 1);
+    return status;
+}
+
+static enum ri_status softrdma_pd_destroy(struct ri_pd *base)
+{
+    struct pd *pd = container_of(base, struct pd, base);
+
+    if (atomic_load(&pd->users))
+        return RI_ERR_BUSY;
+    atomic_fetch_sub(&pd->rnic->pds, 1);
+    pthread_mutex_destroy(&pd->windows_lock);
+    free(pd);
+    return RI_OK;
+}
+
+static enum ri_status softrdma_rnic_counters(struct ri_rnic *base, const char **names,
+                                             uint64_t *values, size_t *count)
+{
+    static const char *const all[] = { "protection zones",
+                                       "completion queues",
+                                       "queue pairs",
+                                       "regions",
+                                       "connections",
+                                       "connections closing",
+                                       "windows",
+                                       "shared receive queues",
+                                       "access errors of peers",
+                                       "empty writes received",
+                                       "connections ended behind waiting sends" };
+    struct rnic *rnic = rnic_of(base);
+    uint32_t streams, closing;
+    uint64_t now[] = { atomic_load(&rnic->pds),
+                       atomic_load(&rnic->cqs),
+                       atomic_load(&rnic->qps),
+                       0,
+                       0,
+                       0,
+                       atomic_load(&rnic->mws),
+                       atomic_load(&rnic->srqs),
+                       atomic_load(&rnic->access_errors),
+                       lanes_empty_writes(rnic),
+                       atomic_load(&rnic->stuck_ends) };
+    const size_t total = sizeof(now) / sizeof(now[0]);
+
+    spinlock_lock(&rnic->stags.lock);
+    now[3] = rnic->stags.count;
+    spinlock_unlock(&rnic->stags.lock);
+    lanes_count(rnic, &streams, &closing);
+    now[4] = streams;
+    now[5] = closing;
+    for (size_t i = 0; i < total && i < *count; i++) {
+        names[i] = all[i];
+        values[i] = now[i];
+    }
+    *count = total;
+    return RI_OK;
+}
+
+static const struct ri_privileged_ops privileged_ops = {
+    .size = sizeof(privileged_ops),
+    .abi_major = RI_ABI_MAJOR,
+    .abi_minor = RI_ABI_MINOR,
+    .enumerate = softrdma_enumerate,
+    .open = softrdma_open,
+    .close = softrdma_close,
+    .query = softrdma_query,
+    .query_port = softrdma_query_port,
+    .lane_open = softrdma_lane_open,
+    .pd_create = softrdma_pd_create,
+    .pd_destroy = softrdma_pd_destroy,
+    .cq_create = softrdma_cq_create,
+    .cq_resize = softrdma_cq_resize,
+    .cq_destroy = softrdma_cq_destroy,
+    .qp_create = softrdma_qp_create,
+    .qp_modify = softrdma_qp_modify,
+    .qp_query = softrdma_qp_query,
+    .qp_destroy = softrdma_qp_destroy,
+    .mr_register = softrdma_mr_register,
+    .mr_reregister = softrdma_mr_reregister,
+    .mr_deregister = softrdma_mr_deregister,
+    .srq_create = softrdma_srq_create,
+    .srq_modify = softrdma_srq_modify,
+    .srq_query = softrdma_srq_query,
+    .srq_destroy = softrdma_srq_destroy,
+    .mw_allocate = softrdma_mw_allocate,
+    .mw_free = softrdma_mw_free,
+    .rnic_counters = softrdma_rnic_counters,
+    .qp_counters = softrdma_qp_counters,
+};
+
+static const struct ri_user_ops user_ops = {
+    .size = sizeof(user_ops),
+    .abi_major = RI_ABI_MAJOR,
+    .abi_minor = RI_ABI_MINOR,
+    .post_send = softrdma_post_send,
+    .post_recv = softrdma_post_recv,
+    .post_srq_recv = softrdma_post_srq_recv,
+    .poll = softrdma_poll,
+    .arm = softrdma_arm,
+    .cq_peek = softrdma_cq_peek,
+    .progress = softrdma_progress,
+    .lane_arm = softrdma_lane_arm,
+};
+
+RI_PROVIDER(vp_softrdma) = {
+    .size = sizeof(struct ri_provider),
+    .abi_major = RI_ABI_MAJOR,
+    .abi_minor = RI_ABI_MINOR,
+    .name = DEVICE,
+    .description =
+        "iWARP (RDMA over TCP) in software, in the process; needs no hardware and no privilege",
+    .version = PACKAGE_VERSION,
+    .privileged = &privileged_ops,
+    .user = &user_ops,
+    .options = softrdma_option_table,
+    .option_count = SOFTRDMA_OPTIONS,
+};

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Shared by provider, options and port.
+ */
+#ifndef ITAL_SOFTRDMA_PROVIDER_H
+#define ITAL_SOFTRDMA_PROVIDER_H
+
+#include "softrdma.h"
+#include "providers/software/core/sanitizer.h"
+
+#include <linux/ethtool.h>
+
+/* --- options.c --- */
+
+#define SOFTRDMA_OPTIONS 19u /* a constant: the descriptor is one */
+extern const struct ri_option softrdma_option_table[SOFTRDMA_OPTIONS];
+
+/* Reads the options that the provider uses, and the limits of attr that are options.
+ * RI_ERR_INVALID_ARGUMENT: a name or a kind is not in the table. */
+enum ri_status softrdma_read_options(struct rnic *rnic);
+
+/* --- watched.c --- */
+
+/* Operations that tell a sanitizer, in front of those that the RNIC has. */
+void softrdma_watch(struct rnic *rnic);
+
+/* --- port.c --- */
+
+enum ri_status softrdma_query_port(struct ri_rnic *base, struct ri_port_attr *attr);
+/* The speed of a link as its driver says it, in bits per second. 0: the driver does not know it. */
+uint64_t softrdma_link_speed(const struct ethtool_cmd *command);
+/* The node GUID in the attributes: that of a network interface, if one has a MAC address. */
+void softrdma_find_guid(struct rnic *rnic);
+
+#endif
