@@ -105,7 +105,7 @@ void kald_start_as(uid_t user)
     ck_assert_int_eq(chown(folder, user, (gid_t)-1), 0);
     ck_assert_int_eq(chown(policy, user, (gid_t)-1), 0);
     ck_assert_int_eq(chown(text, user, (gid_t)-1), 0);
-    snprintf(program, sizeof program, "%s/kal/daemon/kald", tc_builddir());
+    snprintf(program, sizeof program, "%s/kald/kald", tc_builddir());
     snprintf(copy, sizeof copy, "%s/kald", folder);
     copy_program(program, copy);
     ck_assert_int_eq(seteuid(me), 0);
@@ -159,7 +159,7 @@ void kald_start(const char *clients)
     char program[4200];
     int log;
 
-    snprintf(program, sizeof program, "%s/kal/daemon/kald", tc_builddir());
+    snprintf(program, sizeof program, "%s/kald/kald", tc_builddir());
     if (run_as != (uid_t)-1)
         strcpy(program, copy);
     process = fork();

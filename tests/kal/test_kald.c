@@ -439,7 +439,7 @@ START_TEST(only_one_serves_at_a_path_and_the_next_takes_over)
     pid_t child;
 
     kald_start(NULL);
-    snprintf(program, sizeof program, "%s/kal/daemon/kald", tc_builddir());
+    snprintf(program, sizeof program, "%s/kald/kald", tc_builddir());
     child = fork();
     if (!child) {
         execl(program, program, "-s", kald_path(), "-p", "/nonexistent/policy.d", NULL);

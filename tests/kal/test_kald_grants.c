@@ -277,7 +277,7 @@ START_TEST(a_policy_that_cannot_be_used_keeps_kald_from_starting)
     pid_t child;
 
     kald_policy("1.conf", "limit\n");
-    snprintf(program, sizeof program, "%s/kal/daemon/kald", tc_builddir());
+    snprintf(program, sizeof program, "%s/kald/kald", tc_builddir());
     snprintf(policy, sizeof policy, "%s", kald_path());
     strcpy(strrchr(policy, '/'), "/policy.d");
     child = fork();

@@ -14,7 +14,8 @@ import subprocess
 
 # The folders of each floor from the bottom up; the floor's own folder last.
 ORDER = {
-    'kal': ['report', 'config', 'rnic', 'host', 'capture', 'cm', 'daemon', 'registry', 'state', ''],
+    'kal': ['report', 'config', 'rnic', 'host', 'capture', 'cm', 'registry', 'state', ''],
+    'kald': [''],
     'ual': ['progress', 'mechanism', 'policy', ''],
     'providers/software': ['iwarp/codec', 'core', 'iwarp/llp', 'iwarp/tx', 'iwarp/rx', ''],
     'providers/rdmacore': [''],

@@ -42,6 +42,8 @@ ALLOWED = {
     'rnicpi': set(),
     'providers': {'rnicpi', 'base'},
     'kal': {'rnicpi', 'base'},
+    # A program beside kal.
+    'kald': {'base'},
     'ual': {'kal', 'rnicpi', 'base'},
     'itapi': {'ual', 'base'},
     'verbs': {'ual', 'base'},
@@ -99,15 +101,16 @@ FOREIGN_NAMES = {
     'rnicpi': r'\b(?:kal|ual)_\w+',
     'providers': r'\b(?:kal|ual)_\w+',
     'kal': r'\bual_\w+',
+    'kald': r'\b(?:ri|kal|ual)_\w+',
     'itapi': r'\bkal_\w+',
     'verbs': r'\bkal_\w+',
     'tools': r'\b(?:ri|kal|ual)_\w+',
     'examples': r'\b(?:ri|kal|ual)_\w+',
 }
 IT_NAMES = re.compile(r'\b(?:it_\w+_t|IT_[A-Z0-9_]+|itx?_api)\b')
-IT_FREE = {'base', 'rnicpi', 'providers', 'kal', 'ual', 'verbs'}
+IT_FREE = {'base', 'rnicpi', 'providers', 'kal', 'kald', 'ual', 'verbs'}
 PROVIDER_NAMES = re.compile(r'\b(?:vp_\w+|\w*softrdma\w*|rdmacore\w*)\b', re.I)
-PROVIDER_FREE = {'base', 'rnicpi', 'kal', 'ual', 'itapi', 'verbs'}
+PROVIDER_FREE = {'base', 'rnicpi', 'kal', 'kald', 'ual', 'itapi', 'verbs'}
 
 # Built libraries: exported names, and names they must not need.
 LIBRARIES = [

@@ -44,10 +44,10 @@ TEXTS = [
     ('the clock', r'\b(?:clock_gettime|gettimeofday|timespec_get|__?rdtscp?|ftime)\b|\btime\s*\(\s*(?:NULL|0|&)|\bSYS_clock_gettime\w*',
      {'base/clock.h': 'the one place',
       'rnicpi/rnicpi_util.c': 'the same for providers of vendors, which have nothing of base',
-      'kal/daemon/confine.c': 'the name of the call, in a list'}),
+      'kald/confine.c': 'the name of the call, in a list'}),
     ('entropy by number', r'\bSYS_getrandom\b|/dev/u?random', {}),
 ]
-FLOORS = ('base', 'rnicpi', 'kal', 'ual', 'itapi', 'providers')
+FLOORS = ('base', 'rnicpi', 'kal', 'kald', 'ual', 'itapi', 'providers')
 
 
 def of_symbols(objects, whole):

@@ -4,8 +4,8 @@
  * A client is a socket: what it holds ends with it. Files, from the bottom up: closing.c, rules.c,
  * accounts.c, ports.c, clients.c, main.c; confine.c stands aside.
  */
-#ifndef ITAL_KAL_DAEMON_KALD_H
-#define ITAL_KAL_DAEMON_KALD_H
+#ifndef ITAL_KALD_KALD_H
+#define ITAL_KALD_KALD_H
 
 #include <sys/types.h>
 #include <uthash.h>
