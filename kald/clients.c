@@ -20,7 +20,7 @@
 #include <utlist.h>
 
 #include "base/compiler.h"
-#include "base/kald_socket.h"
+#include "formats/kald_socket.h"
 
 /* Messages that wait for a client to read; and octets of its socket's queue. */
 #define OUT_MOST 8u

@@ -10,8 +10,8 @@
 #include <sys/types.h>
 #include <uthash.h>
 
-#include "base/kald_message.h"
-#include "base/policy.h"
+#include "formats/kald_message.h"
+#include "formats/policy.h"
 
 /* What epoll's events point to. */
 struct kald_source {

@@ -14,7 +14,7 @@
 #include <unistd.h>
 #include <utlist.h>
 
-#include "base/kald_socket.h"
+#include "formats/kald_socket.h"
 
 /* A kald that does not answer for so long is stopped. */
 #define WAIT_MS 5000

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/kald_socket.h"
+#include "formats/kald_socket.h"
 
 #define COUNT_MOST 1000000ul
 

@@ -20,7 +20,7 @@
 #include "kal/rnic/rnic.h"
 
 #include "base/clock.h"
-#include "base/pcapng.h"
+#include "formats/pcapng.h"
 
 #include <errno.h>
 #include <netinet/in.h>

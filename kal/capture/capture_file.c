@@ -13,7 +13,7 @@
 #include "kal/report/report.h"
 
 #include "base/clock.h"
-#include "base/pcapng.h"
+#include "formats/pcapng.h"
 #include "base/thread.h"
 
 #include <errno.h>

@@ -6,7 +6,7 @@
 
 #include "kal_config.h"
 
-#include "base/kald_message.h"
+#include "formats/kald_message.h"
 
 const struct ri_option kal_ital_options[] = {
     { "provider_path", "path", "", "folders, separated by colons",

@@ -6,7 +6,7 @@
 
 #include "host_private.h"
 
-#include "base/kald_message.h"
+#include "formats/kald_message.h"
 
 struct kal_daemon;
 

@@ -15,7 +15,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
-#include "base/kald_socket.h"
+#include "formats/kald_socket.h"
 
 static const struct {
     enum kal_account_kind account;

@@ -22,7 +22,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/kald_socket.h"
+#include "formats/kald_socket.h"
 #include "base/sanitizer.h"
 #include "base/thread.h"
 

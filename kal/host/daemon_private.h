@@ -3,7 +3,7 @@
  * What daemon_link.c (the connection to kald, its thread) and daemon_lease.c (leases and questions)
  * share.
  *
- * Each kind has at most one TAKE open. A GIVE makes it void (base/kald_message.h), so that both
+ * Each kind has at most one TAKE open. A GIVE makes it void (formats/kald_message.h), so that both
  * ends know the same total.
  *
  * `lock` is a leaf but for the log's. A lane only tries it. All functions here want it.

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The rules of section [policy]: base/policy.h with a name each. Parsed once, then read only: any
- * thread, never blocks. */
+/* The rules of section [policy]: formats/policy.h with a name each. Parsed once, then read only:
+ * any thread, never blocks. */
 #ifndef ITAL_KAL_POLICY_H
 #define ITAL_KAL_POLICY_H
 
 #include <stdbool.h>
 #include <sys/types.h>
 
-#include "base/policy.h"
+#include "formats/policy.h"
 #include "kal.h"
 
 struct kal_policy {
@@ -22,8 +22,9 @@ struct kal_policy *kal_policy_create(void);
 void kal_policy_destroy(struct kal_policy *policy);
 
 /*
- * Appends one rule, as base/policy.h reads it, but no limit. KAL_ERR_CONFIGURATION (why[] has one
- * sentence) or KAL_ERR_NO_RESOURCES; then no rule is appended. kal_policy_allows returns `name`.
+ * Appends one rule, as formats/policy.h reads it, but no limit. KAL_ERR_CONFIGURATION (why[] has
+ * one sentence) or KAL_ERR_NO_RESOURCES; then no rule is appended. kal_policy_allows returns
+ * `name`.
  */
 enum kal_status kal_policy_add(struct kal_policy *policy, const char *name, const char *text,
                                char *why, size_t why_size);

@@ -5,7 +5,7 @@
 
 #include "kal/registry/registry.h"
 
-#include "base/monitor.h"
+#include "formats/monitor.h"
 
 /* A client that has not sent its request and read its answer by then is closed. */
 #define KAL_STATE_CLIENT_NS (5 * CLOCK_NS_PER_S)

@@ -14,9 +14,9 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/count_file.h"
+#include "formats/count_file.h"
 #include "base/json.h"
-#include "base/monitor.h"
+#include "formats/monitor.h"
 
 #include "kal/cm/manager.h"
 

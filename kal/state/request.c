@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "base/monitor.h"
+#include "formats/monitor.h"
 
 #define DIGITS_MAX 18
 

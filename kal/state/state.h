@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The process shows its state to its user: on a Unix socket of its own while it has an interface
- * open (base/monitor.h). Only control calls pass here; the data path does not notice. */
+ * open (formats/monitor.h). Only control calls pass here; the data path does not notice. */
 #ifndef ITAL_KAL_STATE_H
 #define ITAL_KAL_STATE_H
 

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/counters.h"
+#include "formats/counters.h"
 
 #include "kal/cm/manager.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * count.h - the filter `count`: how often each verb is called, how often it fails, and how long it
- * takes, in a file that itstat(1) reads while the program runs (base/count_file.h). A call costs
+ * takes, in a file that itstat(1) reads while the program runs (formats/count_file.h). A call costs
  * two looks at the clock and two atomic additions.
  */
 #ifndef ITAL_FILTER_COUNT_H
@@ -10,7 +10,7 @@
 #include "pass.h"
 
 #include "base/clock.h"
-#include "base/count_file.h"
+#include "formats/count_file.h"
 
 /* What is counted: verbs by their names. */
 #define COUNT_VERBS(X)    \

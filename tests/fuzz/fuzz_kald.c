@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/kald_message.h"
+#include "formats/kald_message.h"
 
 /* Every message has one form. */
 static void read_message(const uint8_t *octets, size_t length, bool from_kald)

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/policy.h"
+#include "formats/policy.h"
 
 static bool known(const char *name, uint32_t *id)
 {

@@ -2,7 +2,7 @@
 /* The fixture of the tests of the connection manager; see cm_fake.h. */
 #include "cm_fake_private.h"
 
-#include "base/policy.h"
+#include "formats/policy.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #ifndef ITAL_TESTS_KALD_FIXTURE_H
 #define ITAL_TESTS_KALD_FIXTURE_H
 
-#include "base/kald_socket.h"
+#include "formats/kald_socket.h"
 #include "tc.h"
 
 #define SELF ((uid_t)-1)

@@ -22,7 +22,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/pcapng.h"
+#include "formats/pcapng.h"
 
 static struct kal_rnic rnics[2];
 static const char *folder;

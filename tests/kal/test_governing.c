@@ -4,7 +4,7 @@
 #include "kal/host/host.h"
 #include "kal_fixture.h"
 
-#include "base/monitor.h"
+#include "formats/monitor.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

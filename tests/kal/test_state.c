@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/monitor.h"
+#include "formats/monitor.h"
 #include "kal/host/host.h"
 #include "kal/state/request.h"
 

@@ -22,6 +22,7 @@ ORDER = {
     'providers/filter': [''],
     'itapi': [''],
     'verbs': ['run', 'ibverbs', 'numbers', 'rdmacm', 'rsockets', 'rspreload', 'stubs', ''],
+    'formats': [''],
     'base': [''],
 }
 DEFINED = 'TDBRVWC'

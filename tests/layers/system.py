@@ -17,8 +17,8 @@ SYMBOLS = [
      {'kal/cm/stream_tcp': 'peers at start-up',
       'providers/software/iwarp/llp/llp_tcp': 'peers of a QP',
       'kal/host/netlink': 'rtnetlink and routes',
-      'base/monitor': 'Unix sockets on which processes show their state',
-      'base/kald_socket': 'the socket between kald and its clients',
+      'formats/monitor': 'Unix sockets on which processes show their state',
+      'formats/kald_socket': 'the socket between kald and its clients',
       'kal/host/daemon_lease': 'ends that socket, to wake its thread',
       'kal/state/serve': 'clients of that socket',
       'kal/state/client': 'a client of that socket',
@@ -47,7 +47,7 @@ TEXTS = [
       'kald/confine.c': 'the name of the call, in a list'}),
     ('entropy by number', r'\bSYS_getrandom\b|/dev/u?random', {}),
 ]
-FLOORS = ('base', 'rnicpi', 'kal', 'kald', 'ual', 'itapi', 'providers')
+FLOORS = ('base', 'formats', 'rnicpi', 'kal', 'kald', 'ual', 'itapi', 'providers')
 
 
 def of_symbols(objects, whole):

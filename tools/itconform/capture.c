@@ -10,7 +10,7 @@
 #include "itconform.h"
 
 #include "base/clock.h"
-#include "base/pcapng.h"
+#include "formats/pcapng.h"
 #include "tools/common/tool.h"
 
 #include <errno.h>

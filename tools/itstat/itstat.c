@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * itstat: the state of running programs, which they tell on sockets (base/monitor.h); and what they
- * call, how often and how long it takes, from the files of the filter `count` (base/count_file.h).
+ * itstat: the state of running programs, which they tell on sockets (formats/monitor.h); and what
+ * they call, how often and how long it takes, from the files of the filter `count`
+ * (formats/count_file.h).
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -18,7 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/policy.h"
+#include "formats/policy.h"
 
 #include "tools/common/options.h"
 #include "tools/common/tool.h"

@@ -11,8 +11,8 @@
 
 #include <sys/types.h>
 
-#include "base/count_file.h"
-#include "base/policy.h"
+#include "formats/count_file.h"
+#include "formats/policy.h"
 
 /* One verb. */
 struct verb {

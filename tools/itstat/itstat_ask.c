@@ -19,7 +19,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/monitor.h"
+#include "formats/monitor.h"
 
 #include "tools/common/tool.h"
 

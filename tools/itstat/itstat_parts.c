@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Parts of the document: members as texts, numbers of the table base/counters_table.h, all objects
- * of a kind.
+ * Parts of the document: members as texts, numbers of the table formats/counters_table.h, all
+ * objects of a kind.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>

@@ -18,7 +18,7 @@
 
 #include "base/compiler.h"
 #include "base/nearest.h"
-#include "base/policy.h"
+#include "formats/policy.h"
 #include "tools/common/options.h"
 #include "tools/common/tool.h"
 

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/monitor.h"
+#include "formats/monitor.h"
 
 #include "tools/common/tool.h"
 

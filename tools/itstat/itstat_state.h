@@ -11,8 +11,8 @@
 
 #include <jansson.h>
 
-#include "base/counters.h"
-#include "base/policy.h"
+#include "formats/counters.h"
+#include "formats/policy.h"
 
 #define CELL 512u
 

@@ -9,7 +9,7 @@
 
 #include "connection.h"
 
-#include "base/pcapng.h"
+#include "formats/pcapng.h"
 
 #include <errno.h>
 

@@ -2,8 +2,8 @@
  * Where processes serve their state, and whose it is: a folder of the user's own with a Unix socket
  * PID.sock of each process. A client sends one line of JSON, {"version":1,"get":"process"}, gets
  * one line of JSON, and the connection ends. */
-#ifndef ITAL_BASE_MONITOR_H
-#define ITAL_BASE_MONITOR_H
+#ifndef ITAL_FORMATS_MONITOR_H
+#define ITAL_FORMATS_MONITOR_H
 
 #include <stdbool.h>
 #include <stddef.h>

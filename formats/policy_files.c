@@ -4,7 +4,7 @@
 #include <config.h>
 #endif
 
-#include "base/policy.h"
+#include "formats/policy.h"
 
 #include <dirent.h>
 #include <errno.h>

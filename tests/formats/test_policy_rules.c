@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The host's policy: lines, texts, folders, and which rule decides. */
-#include "base/policy.h"
+#include "formats/policy.h"
 #include "tc.h"
 
 #include <arpa/inet.h>

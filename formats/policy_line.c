@@ -4,7 +4,7 @@
 #include <config.h>
 #endif
 
-#include "base/policy.h"
+#include "formats/policy.h"
 
 #include <arpa/inet.h>
 #include <stdarg.h>

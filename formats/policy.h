@@ -3,8 +3,8 @@
  * The rules of a host's policy: ital-policy(5). Pure: names of users and groups are looked up by
  * the caller's functions. Rules are read only once parsed: any thread.
  */
-#ifndef ITAL_BASE_POLICY_H
-#define ITAL_BASE_POLICY_H
+#ifndef ITAL_FORMATS_POLICY_H
+#define ITAL_FORMATS_POLICY_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -4,7 +4,7 @@
 #include <config.h>
 #endif
 
-#include "base/kald_socket.h"
+#include "formats/kald_socket.h"
 
 #include <errno.h>
 #include <string.h>

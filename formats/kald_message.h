@@ -19,8 +19,8 @@
  * comes twice changes nothing. Both ends take the total of the client's last message: a GIVE makes
  * every TAKE before it void, whose answer is then ignored.
  */
-#ifndef ITAL_BASE_KALD_MESSAGE_H
-#define ITAL_BASE_KALD_MESSAGE_H
+#ifndef ITAL_FORMATS_KALD_MESSAGE_H
+#define ITAL_FORMATS_KALD_MESSAGE_H
 
 #include <stdbool.h>
 #include <stddef.h>

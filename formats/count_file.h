@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The file in which a process counts calls while others read: mapped, of fixed size, each number
  * written by atomic additions. The folder is the user's own; names in it are PROCESS.NUMBER. */
-#ifndef ITAL_BASE_COUNT_FILE_H
-#define ITAL_BASE_COUNT_FILE_H
+#ifndef ITAL_FORMATS_COUNT_FILE_H
+#define ITAL_FORMATS_COUNT_FILE_H
 
 #include <stdatomic.h>
 #include <stddef.h>

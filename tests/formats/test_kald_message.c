@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The messages of kald: what one end writes the other reads, and nothing else. */
 #include "base/be.h"
-#include "base/kald_message.h"
+#include "formats/kald_message.h"
 #include "tc.h"
 
 #include <string.h>

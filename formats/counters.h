@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The numbers that a process shows of itself: counters_table.h. */
-#ifndef ITAL_BASE_COUNTERS_H
-#define ITAL_BASE_COUNTERS_H
+#ifndef ITAL_FORMATS_COUNTERS_H
+#define ITAL_FORMATS_COUNTERS_H
 
 #include <stdbool.h>
 #include <stddef.h>

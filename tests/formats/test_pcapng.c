@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/pcapng.h"
+#include "formats/pcapng.h"
 
 static uint32_t get32(const uint8_t *at)
 {

@@ -5,8 +5,8 @@
  * One interface per section, raw IP, times in nanoseconds, numbers in the byte order of the
  * machine.
  */
-#ifndef ITAL_BASE_PCAPNG_H
-#define ITAL_BASE_PCAPNG_H
+#ifndef ITAL_FORMATS_PCAPNG_H
+#define ITAL_FORMATS_PCAPNG_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "base/json.h"
-#include "base/monitor.h"
+#include "formats/monitor.h"
 
 static const char *base;
 static int folder;
@@ -207,7 +207,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("base/monitor");
+    Suite *suite = suite_create("formats/monitor");
 
     tc_add_tests(tc_case(suite, "folder", setup, teardown), test_only_a_folder_of_ones_own_is_used,
                  test_a_folder_is_private_whatever_the_umask,

@@ -4,7 +4,7 @@
 #include <config.h>
 #endif
 
-#include "base/kald_message.h"
+#include "formats/kald_message.h"
 
 #include "base/be.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The Unix socket between kald(8) and its clients: SOCK_SEQPACKET, one datagram one message. No
  * call waits. */
-#ifndef ITAL_BASE_KALD_SOCKET_H
-#define ITAL_BASE_KALD_SOCKET_H
+#ifndef ITAL_FORMATS_KALD_SOCKET_H
+#define ITAL_FORMATS_KALD_SOCKET_H
 
-#include "base/kald_message.h"
+#include "formats/kald_message.h"
 
 #include <sys/types.h>
 
