@@ -22,9 +22,8 @@
 #include "base/compiler.h"
 #include "formats/kald_socket.h"
 
-/* Messages that wait for a client to read; and octets of its socket's queue. */
-#define OUT_MOST 8u
-#define QUEUE    (16 << 10)
+/* Octets of a socket's queue. */
+#define QUEUE (16 << 10)
 
 static void client_ready(struct kald_source *source, uint32_t events);
 static void process_ready(struct kald_source *source, uint32_t events);
@@ -73,14 +72,7 @@ static void leave_user(struct kald *kald, struct kald_user *user)
 
 static void free_client(struct kald_client *client)
 {
-    struct kald_out *out;
-
-    while ((out = client->out)) {
-        LL_DELETE(client->out, out);
-        if (out->fd >= 0)
-            close(out->fd);
-        free(out);
-    }
+    kald_discard_queued(client);
     if (client->process.fd >= 0) {
         unwatch(client->kald, &client->process);
         close(client->process.fd);
@@ -177,16 +169,6 @@ void kald_accept(struct kald_source *source, uint32_t events)
         free_client(client);
 }
 
-static void end(struct kald_client *client, const char *why)
-{
-    if (!client->ended && why)
-        kald_say(4, "process %d of user %u: %s; it is not served any more", client->who.pid,
-                 client->who.uid, why);
-    if (!client->ended)
-        client->kald->ended_count++;
-    client->ended = true;
-}
-
 void kald_sweep(struct kald *kald)
 {
     struct kald_client *client, *next;
@@ -207,73 +189,7 @@ void kald_sweep(struct kald *kald)
     }
 }
 
-/* ---- messages to a client ---- */
-
-static void listen_to(struct kald_client *client)
-{
-    struct epoll_event event = { .events = client->out ? EPOLLOUT : EPOLLIN,
-                                 .data.ptr = &client->socket };
-
-    epoll_ctl(client->kald->epoll, EPOLL_CTL_MOD, client->socket.fd, &event);
-}
-
-static bool queue(struct kald_client *client, const uint8_t *octets, size_t length, int fd)
-{
-    struct kald_out *out = client->out_count < OUT_MOST ? malloc(sizeof *out + length) : NULL;
-
-    if (!out)
-        return false;
-    out->fd = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
-    if (fd >= 0 && out->fd < 0) {
-        free(out);
-        return false;
-    }
-    out->length = length;
-    memcpy(out->octets, octets, length);
-    LL_APPEND(client->out, out);
-    if (client->out_count++ == 0)
-        listen_to(client);
-    return true;
-}
-
-void kald_send_to(struct kald_client *client, const struct kald_message *message, int fd)
-{
-    uint8_t octets[KALD_MESSAGE_MAX];
-    size_t length;
-
-    if (client->ended)
-        return;
-    length = kald_encode(message, octets);
-    if (!client->out) {
-        if (kald_send_octets(client->socket.fd, octets, length, fd))
-            return;
-        if (errno != EAGAIN && errno != ENOBUFS) {
-            end(client, NULL);
-            return;
-        }
-    }
-    if (!queue(client, octets, length, fd))
-        end(client, "it does not read what it is sent");
-}
-
-static void send_queued(struct kald_client *client)
-{
-    struct kald_out *out;
-
-    while ((out = client->out)) {
-        if (!kald_send_octets(client->socket.fd, out->octets, out->length, out->fd)) {
-            if (errno != EAGAIN && errno != ENOBUFS)
-                end(client, NULL);
-            return;
-        }
-        LL_DELETE(client->out, out);
-        client->out_count--;
-        if (out->fd >= 0)
-            close(out->fd);
-        free(out);
-    }
-    listen_to(client);
-}
+/* ---- the policy ---- */
 
 static void push_policy(struct kald_client *client)
 {
@@ -313,7 +229,7 @@ static void greet(struct kald_client *client, const struct kald_message *ask)
 
     if (client->greeted || ((ask->flags & KALD_OBSERVER) && holds_any(ask)) ||
         !kald_account_hello(client, ask)) {
-        end(client, "it greets wrongly");
+        kald_end(client, "it greets wrongly");
         return;
     }
     client->greeted = true;
@@ -347,7 +263,7 @@ static void on_message(struct kald_client *client, const struct kald_message *me
 {
     if (client->greeted == (message->type == KALD_HELLO) ||
         (client->observes && message->type != KALD_STATS)) {
-        end(client, "it sends what is not for it to send");
+        kald_end(client, "it sends what is not for it to send");
         return;
     }
     switch (message->type) {
@@ -355,7 +271,7 @@ static void on_message(struct kald_client *client, const struct kald_message *me
     case KALD_TAKE: kald_account_take(client, message); break;
     case KALD_GIVE:
         if (!kald_account_give(client, message))
-            end(client, "it gives back more than it has");
+            kald_end(client, "it gives back more than it has");
         kald_account_retry(client->kald, client->user);
         break;
     case KALD_STATS: on_stats(client, message); break;
@@ -375,20 +291,20 @@ static void client_ready(struct kald_source *source, uint32_t events)
         return;
     if (client->out) {
         if (events & (EPOLLHUP | EPOLLERR))
-            end(client, NULL);
+            kald_end(client, NULL);
         else
-            send_queued(client);
+            kald_send_queued(client);
         return;
     }
     if (kald_brings_descriptor(client->kald, source->fd)) {
-        end(client, "it sent a descriptor");
+        kald_end(client, "it sent a descriptor");
         return;
     }
     switch (kald_receive(source->fd, false, &message, NULL)) {
     case KALD_GOT: on_message(client, &message); break;
     case KALD_NOTHING: break;
-    case KALD_ENDED: end(client, NULL); break;
-    case KALD_WRONG: end(client, "it sent what is no message"); break;
+    case KALD_ENDED: kald_end(client, NULL); break;
+    case KALD_WRONG: kald_end(client, "it sent what is no message"); break;
     }
 }
 
@@ -396,5 +312,5 @@ static void client_ready(struct kald_source *source, uint32_t events)
 static void process_ready(struct kald_source *source, uint32_t events)
 {
     (void)events;
-    end(container_of(source, struct kald_client, process), NULL);
+    kald_end(container_of(source, struct kald_client, process), NULL);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * kald(8): what the processes of one host share. One thread, one epoll; nothing waits but epoll.
- * A client is a socket: what it holds ends with it. Files, from the bottom up: closing.c, rules.c,
- * accounts.c, ports.c, clients.c, main.c; confine.c stands aside.
+ * A client is a socket: what it holds ends with it. Files, from the bottom up: say.c, closing.c,
+ * rules.c, process.c, send.c, accounts.c, ports.c, status.c, clients.c, main.c; confine.c stands
+ * aside.
  */
 #ifndef ITAL_KALD_KALD_H
 #define ITAL_KALD_KALD_H
@@ -101,9 +102,14 @@ struct kald {
     int held[KALD_HELD_MOST];
 };
 
-/* Lines to standard error, with the priority in front that systemd reads: <3> error, <6> info; <4>
- * is about a client, of which there are only so many in a second. */
+/* ---- say.c ---- */
+
+/* Lines to standard error: priority 3 is an error, 6 information; 4 is about a client, of which
+ * there are only so many in a second. */
 void kald_say(int priority, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* From now on each line has its priority in front, as systemd reads it: <3>. */
+void kald_number_lines(void);
 
 /* ---- closing.c: descriptors that clients send unasked ---- */
 
@@ -130,11 +136,19 @@ uint64_t kald_rules_limit(const struct kald_client *client, enum kald_kind kind)
  * IPv6 takes no IPv4 peers; otherwise the wildcard has to be allowed for both. */
 bool kald_rules_port(const struct kald_client *client, const struct sockaddr *local, bool v6only);
 
+/* ---- send.c: messages to a client, its end ---- */
+
+/* Sends or queues it. A client whose queue is full ends. fd: duplicated where it has to wait. */
+void kald_send_to(struct kald_client *client, const struct kald_message *message, int fd);
+/* Its socket has room again. */
+void kald_send_queued(struct kald_client *client);
+void kald_discard_queued(struct kald_client *client);
+/* It is not served any more, and kald_sweep frees it. why: is said; NULL: it ended by itself. */
+void kald_end(struct kald_client *client, const char *why);
+
 /* ---- clients.c: sockets, messages ---- */
 
 void kald_accept(struct kald_source *source, uint32_t events);
-/* Sends or queues it. A client whose queue is full ends. fd: duplicated where it has to wait. */
-void kald_send_to(struct kald_client *client, const struct kald_message *message, int fd);
 /* Frees the clients that have ended, and answers who waited for them. */
 void kald_sweep(struct kald *kald);
 /* The policy was read again. `push`: it has changed, which every client is told. */

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Calls between the folders of a floor, and between the files of a folder, read from object files.
+"""Calls between the folders of a floor, and between the files of a folder, read from object files: of the libraries and of PROGRAMS.
 
 A folder calls only folders below it (ORDER), and no group of files of one folder calls each other in a circle.
 calls.list has the exceptions, one a line; one that is no longer needed must be removed, so that the list only shrinks:
@@ -8,9 +8,11 @@ calls.list has the exceptions, one a line; one that is no longer needed must be 
     circle FOLDER FILE FILE ...      files that call each other in a circle
 """
 
+import functools
 import os
 import re
 import subprocess
+import tempfile
 
 # The folders of each floor from the bottom up; the floor's own folder last.
 ORDER = {
@@ -23,8 +25,16 @@ ORDER = {
     'itapi': [''],
     'verbs': ['run', 'ibverbs', 'numbers', 'rdmacm', 'rsockets', 'rspreload', 'stubs', ''],
     'formats': [''],
+    'tools': ['common', 'itcp', 'itinfo', 'itperf', 'itping', 'itstat', 'itconform', 'richeck', ''],
     'base': [''],
 }
+# Programs: their folder, and what the names of their objects begin with. Each is linked with the libraries of the folders below it.
+PROGRAMS = [
+    ('kald', 'kald'),
+    ('verbs/run', 'ital_run'),
+    *[('tools/' + name, name) for name in ('itcp', 'itinfo', 'itperf', 'itping', 'itstat', 'itconform', 'richeck')],
+    ('tools/itconform', 'itconform_peer'),
+]
 DEFINED = 'TDBRVWC'
 # Its definitions are weak, and others override them.
 GIVES_WAY = 'refused'
@@ -35,26 +45,44 @@ IN_FRONT_OF_LIBC, ITS_OWN = 'verbs/rspreload/', 'rp_'
 def read_objects(build, floor, nm):
     """{source path without suffix: (defined, used)} of the floor's shared or static objects that have a source."""
     objects = {}
-    for folder, _, names in os.walk(os.path.join(build, floor)):
-        if os.path.basename(folder) != '.libs':
-            continue
-        for name in names:
-            if name.endswith('.o'):
-                where = os.path.relpath(os.path.dirname(folder), build)
-                objects[os.path.join(where, re.sub(r'^\w+_la-', '', name)[:-2])] = symbols(os.path.join(folder, name), nm)
+    for folder, _, _ in os.walk(os.path.join(build, floor)):
+        if os.path.basename(folder) == '.libs':
+            where = os.path.relpath(os.path.dirname(folder), build)
+            for name, found in read_folder(folder, nm).items():
+                objects[os.path.join(where, re.sub(r'^\w+_la-', '', name)[:-2])] = found
     return objects
 
 
-def symbols(path, nm):
-    defined, used = set(), set()
-    out = subprocess.run(nm.split() + [path], check=True, capture_output=True, text=True).stdout
+def read_program(build, folder, name, nm):
+    """The same of a program: its own objects, and those of libraries of the floor that it may link."""
+    floor = floor_of(folder)
+    own = {os.path.join(folder, file[len(name) + 1:-2]): found
+           for file, found in read_folder(os.path.join(build, folder), nm).items() if file.startswith(name + '-')}
+    return {**read_objects(build, floor, nm), **own} if own else {}
+
+
+def floor_of(folder):
+    return next(floor for floor in ORDER if (folder + '/').startswith(floor + '/'))
+
+
+@functools.lru_cache(maxsize=None)
+def read_folder(folder, nm):
+    """{name: (defined, used)} of the objects of one folder, by one run of nm, which names each file in a line of its own."""
+    names = sorted(n for n in os.listdir(folder) if n.endswith('.o')) if os.path.isdir(folder) else []
+    found = {name: (set(), set()) for name in names}
+    if not names:
+        return found
+    out = subprocess.run(nm.split() + names, check=True, capture_output=True, text=True, cwd=folder).stdout
+    name = names[0]
     for line in out.splitlines():
         words = line.split()
-        if words[-2] == 'U':
-            used.add(words[-1])
-        elif words[-2] in DEFINED:
-            defined.add(words[-1])
-    return defined, used
+        if line.endswith(':') and line[:-1] in found:
+            name = line[:-1]
+        elif len(words) > 1 and words[-2] == 'U':
+            found[name][1].add(words[-1])
+        elif len(words) > 1 and words[-2] in DEFINED:
+            found[name][0].add(words[-1])
+    return found
 
 
 def edges(objects):
@@ -125,8 +153,7 @@ def stale(objects, src):
 
 def find(src, build, nm, allowed, whole):
     found, count = {}, 0
-    for floor in ORDER:
-        objects = read_objects(build, floor, nm)
+    for floor, objects in units(build, nm):
         for path in stale(objects, src):
             del objects[path]
         count += len(objects)
@@ -136,7 +163,23 @@ def find(src, build, nm, allowed, whole):
             found[line] = ''
     if not count:
         return ['calls:0: there are no object files in ' + build]
-    return list(complaints(found, allowed, whole))
+    return [*unread(build, nm), *complaints(found, allowed, whole)]
+
+
+def units(build, nm):
+    """Yields (floor, objects) of what is linked: the libraries of a floor, and each program."""
+    for floor in ORDER:
+        yield floor, read_objects(build, floor, nm)
+    for folder, name in PROGRAMS:
+        yield floor_of(folder), read_program(build, folder, name, nm)
+
+
+def unread(build, nm):
+    """Programs that were built, but of which there are no objects: their names are not what PROGRAMS expects."""
+    for folder, name in PROGRAMS:
+        path = os.path.join(folder, name.replace('_', '-'))
+        if os.path.exists(os.path.join(build, path)) and not read_program(build, folder, name, nm):
+            yield f'{path}:0: no object {folder}/{name}-*.o of the program is there to be read'
 
 
 def self_test():
@@ -156,3 +199,33 @@ def self_test():
     told = list(complaints(found, set(), True))
     yield 'calls: a circle is told', [] if len(told) == 1 else told
     yield 'calls: a part of a listed circle is allowed', list(complaints(found, {'circle kal/cm cm cm_active cm_b'}, False))
+    yield from self_test_programs()
+
+
+def self_test_programs():
+    """A build of files that a fake nm prints: lines 'SYMBOL' that are needed, 'T SYMBOL' that are defined."""
+    files = {'kald/kald-main.o': 'T main\nT say\nU ports', 'kald/kald-ports.o': 'T ports\nU say',
+             'kald/tests_x-ports.o': 'T ports\nU other', 'kald/kald': '',
+             'tools/itcp/itcp-itcp.o': 'T main\nU report\nU table', 'tools/itcp/itcp-report.o': 'T report\nU table',
+             'tools/common/.libs/libtool_common_la-table.o': 'T table',
+             'tools/itperf/itperf-itperf.o': 'T main\nT report\nU run', 'tools/itperf/itperf-run.o': 'T run',
+             'tools/itping/itping': ''}
+    with tempfile.TemporaryDirectory() as build:
+        nm = os.path.join(build, 'nm')
+        for path, text in {**files, 'nm': '#!/bin/sh\nfor f; do echo "$f:"; sed "s/^/0 /" "$f"; done\n'}.items():
+            os.makedirs(os.path.dirname(os.path.join(build, path)), exist_ok=True)
+            with open(os.path.join(build, path), 'w', encoding='utf-8') as f:
+                f.write(text + '\n')
+        os.chmod(nm, 0o755)
+        found = [line for _, objects in units(build, nm) for line in circles(objects)]
+        yield 'calls: a circle in a program is found, by its own objects alone', \
+            [] if found == ['circle kald main ports'] else [str(found)]
+        found = [line for floor, objects in units(build, nm) for line, _ in upward(floor, objects)]
+        yield 'calls: a program calls the libraries below it', found
+        with open(os.path.join(build, 'tools/common/.libs/libtool_common_la-table.o'), 'a', encoding='utf-8') as f:
+            f.write('U report\n')
+        read_folder.cache_clear()
+        found = {line for floor, objects in units(build, nm) for line, _ in upward(floor, objects)}
+        yield 'calls: a library that calls a program is found', [] if found == {'up tools/common table report'} else [str(found)]
+        found = list(unread(build, nm))
+        yield 'calls: a program whose objects are not read is told', [] if len(found) == 1 and 'itping' in found[0] else [str(found)]

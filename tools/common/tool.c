@@ -51,6 +51,14 @@ void tool_catch_signals(void)
     sigaction(SIGTERM, &action, NULL);
 }
 
+bool tool_pause(uint64_t microseconds)
+{
+    const struct timespec time = { .tv_sec = (time_t)(microseconds / 1000000),
+                                   .tv_nsec = (long)(microseconds % 1000000 * 1000) };
+
+    return !nanosleep(&time, NULL) && !tool_stop;
+}
+
 void tool_on_output(void (*wipe)(void))
 {
     wipe_progress = wipe;

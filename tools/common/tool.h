@@ -72,4 +72,7 @@ static inline uint64_t tool_now(void)
     return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
+/* Sleeps for so long. False: a signal came, the tool is to end. */
+bool tool_pause(uint64_t microseconds);
+
 #endif /* ITAL_TOOLS_TOOL_H */

@@ -196,16 +196,6 @@ static const char *or_dash(const char *text)
     return text && *text ? text : "-";
 }
 
-const char *interface_state(const struct interface_entry *entry)
-{
-    if (!entry->usable)
-        return "unusable";
-    for (size_t i = 0; i < entry->info->num_spigots; i++)
-        if (entry->info->spigot_info[i].spigot_online)
-            return "online";
-    return "offline";
-}
-
 static bool print_interfaces(const struct findings *findings)
 {
     static const char *const heads[] = { "INTERFACE", "PROVIDER", "TRANSPORT",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * itinfo: the attributes of an Interface as a list, and everything as JSON.
+ * itinfo: the attributes of an Interface as a list, its state, and everything as JSON.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -235,6 +235,16 @@ size_t attributes_of(it_ia_handle_t ia, const it_ia_info_t *info,
     spigots(&list, info);
     hardware(&list, ia, info);
     return list.count;
+}
+
+const char *interface_state(const struct interface_entry *entry)
+{
+    if (!entry->usable)
+        return "unusable";
+    for (size_t i = 0; i < entry->info->num_spigots; i++)
+        if (entry->info->spigot_info[i].spigot_online)
+            return "online";
+    return "offline";
 }
 
 /* ---- JSON ------------------------------------------------------------------------------------ */

@@ -267,8 +267,6 @@ bool perf_refill(struct perf_worker *worker);
 
 /* Names the clock of this host; 0: unknown. */
 uint64_t perf_clock(void);
-/* Server: a message came. */
-bool perf_pair_arrived(struct perf_worker *worker, struct perf_ep *ep);
 /* Server: lays the times of arrival where the answer is sent from. */
 void perf_pair_answer(const struct perf_worker *worker);
 /* Client: one lone Send, then two; *time: of the second, from the call that posts it to its
@@ -421,7 +419,7 @@ bool perf_options_agree(const struct perf_options *own, const struct perf_plan *
 int perf_client(const struct perf_options *options);
 int perf_server(const struct perf_options *options);
 
-/* ---- itperf_print.c, itperf_json.c, itperf_plot.c -------------------------------------------- */
+/* ---- itperf_figures.c, itperf_print.c, itperf_json.c, itperf_plot.c -------------------------- */
 
 /* One size, both sides. Rates of a bidirectional test are sums. */
 struct perf_result {

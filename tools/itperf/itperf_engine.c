@@ -179,6 +179,17 @@ bool perf_post_data(struct perf_worker *worker, struct perf_ep *ep, bool held)
     return true;
 }
 
+bool perf_refill(struct perf_worker *worker)
+{
+    struct perf_ep *ep = worker->answered;
+
+    worker->answered = NULL;
+    for (; ep && worker->unfilled; worker->unfilled--)
+        if (!perf_post_receive(worker->group, (uint32_t)(ep - worker->group->eps)))
+            return false;
+    return true;
+}
+
 /* Posts what there is room for, in lists; at the end the FIN. */
 static bool fill(struct perf_worker *worker, struct perf_ep *ep)
 {
@@ -299,13 +310,30 @@ static bool give_credits(struct perf_worker *worker, struct perf_ep *ep)
     return true;
 }
 
+/* Of --pair: the server takes the time when it has a message's event in hand (itperf_pair.c). */
+static bool pair_arrived(struct perf_worker *worker, struct perf_ep *ep)
+{
+    uint64_t now = tool_now();
+
+    if (worker->answered)
+        return perf_lost(worker, "one message more than expected");
+    worker->arrival[0] = worker->arrival[1];
+    worker->arrival[1] = now;
+    /* New Receives only later: posting one would delay the second message's time. */
+    worker->unfilled++;
+    ep->arrived = (uint8_t)((ep->arrived + 1) % 3);
+    if (ep->arrived != 2)
+        worker->answered = ep;
+    return true;
+}
+
 static bool received_data(struct perf_worker *worker, struct perf_ep *ep)
 {
     const struct perf_plan *plan = &worker->session->plan;
 
     worker->received++;
     if (plan->pair && !worker->client)
-        return perf_pair_arrived(worker, ep);
+        return pair_arrived(worker, ep);
     if (plan->kind == PERF_LAT) {
         if (worker->answered)
             return perf_lost(worker, "two messages arrived, one was expected");

@@ -49,17 +49,6 @@ static bool idle(const struct perf_worker *worker)
     return true;
 }
 
-bool perf_refill(struct perf_worker *worker)
-{
-    struct perf_ep *ep = worker->answered;
-
-    worker->answered = NULL;
-    for (; ep && worker->unfilled; worker->unfilled--)
-        if (!perf_post_receive(worker->group, (uint32_t)(ep - worker->group->eps)))
-            return false;
-    return true;
-}
-
 /* ---- memory ---------------------------------------------------------------------------------- */
 
 static uint8_t *mark_of(const struct perf_worker *worker, uint32_t index)

@@ -38,22 +38,6 @@ uint64_t perf_clock(void)
 
 /* ---- the server ------------------------------------------------------------------------------ */
 
-bool perf_pair_arrived(struct perf_worker *worker, struct perf_ep *ep)
-{
-    uint64_t now = tool_now();
-
-    if (worker->answered)
-        return perf_lost(worker, "one message more than expected");
-    worker->arrival[0] = worker->arrival[1];
-    worker->arrival[1] = now;
-    /* New Receives only later: posting one would delay the second message's time. */
-    worker->unfilled++;
-    ep->arrived = (uint8_t)((ep->arrived + 1) % 3);
-    if (ep->arrived != 2)
-        worker->answered = ep;
-    return true;
-}
-
 /* The client has the answer before this, or it would not have sent. So nothing reads this
  * memory. */
 void perf_pair_answer(const struct perf_worker *worker)

@@ -118,6 +118,8 @@ char *ping_in(const struct ping_hello *hello, const struct ping_buffers *buffers
               unsigned slot);
 
 enum ping_control_type { PING_BYE = 1, PING_REPORT };
+/* PING_CONTROL octets. */
+void ping_put_control(void *data, enum ping_control_type type, const struct ping_tally *tally);
 it_status_t ping_post_control(struct conn *conn, const struct ping_buffers *buffers,
                               enum ping_control_type type, const struct ping_tally *tally);
 /* 0: not one. */

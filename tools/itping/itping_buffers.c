@@ -162,3 +162,14 @@ it_status_t ping_post_data(struct conn *conn, const struct ping_hello *hello,
         status = it_post_send(conn->ep, &part, 1, 0, signal_flags(sent));
     return status;
 }
+
+it_status_t ping_post_control(struct conn *conn, const struct ping_buffers *buffers,
+                              enum ping_control_type type, const struct ping_tally *tally)
+{
+    char *memory = ping_send_memory(buffers, 2);
+    size_t offset = (size_t)(memory - (char *)buffers->messages.memory);
+    it_lmr_triplet_t part = region_part(&buffers->messages, offset, buffers->control_length);
+
+    ping_put_control(memory, type, tally);
+    return it_post_send(conn->ep, &part, 1, 0, IT_COMPLETION_FLAG);
+}

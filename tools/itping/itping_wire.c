@@ -96,15 +96,11 @@ int ping_get_refusal(const uint8_t *data, size_t size)
 
 /* ---- control messages ------------------------------------------------------------------------ */
 
-it_status_t ping_post_control(struct conn *conn, const struct ping_buffers *buffers,
-                              enum ping_control_type type, const struct ping_tally *tally)
+void ping_put_control(void *data, enum ping_control_type type, const struct ping_tally *tally)
 {
-    char *memory = ping_send_memory(buffers, 2);
-    size_t offset = (size_t)(memory - (char *)buffers->messages.memory);
-    struct wire wire = wire_over(memory, PING_CONTROL);
-    it_lmr_triplet_t part = region_part(&buffers->messages, offset, buffers->control_length);
+    struct wire wire = wire_over(data, PING_CONTROL);
 
-    memset(memory, 0, PING_CONTROL);
+    memset(data, 0, PING_CONTROL);
     wire_put(&wire, PING_MAGIC, 4);
     wire_put(&wire, type, 4);
     wire_put(&wire, tally->verified, 8);
@@ -113,7 +109,6 @@ it_status_t ping_post_control(struct conn *conn, const struct ping_buffers *buff
     wire_put(&wire, tally->offset, 8);
     wire_put(&wire, tally->expected, 1);
     wire_put(&wire, tally->found, 1);
-    return it_post_send(conn->ep, &part, 1, 0, IT_COMPLETION_FLAG);
 }
 
 int ping_get_control(const void *data, struct ping_tally *tally)

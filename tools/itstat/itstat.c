@@ -132,14 +132,6 @@ static int clean(const struct options *options, const struct views *views)
 
 /* ---- the rounds ------------------------------------------------------------------------------ */
 
-bool pause_for(uint64_t microseconds)
-{
-    const struct timespec time = { .tv_sec = (time_t)(microseconds / 1000000),
-                                   .tv_nsec = (long)(microseconds % 1000000 * 1000) };
-
-    return !nanosleep(&time, NULL) && !tool_stop;
-}
-
 static int show_rounds(const struct options *options)
 {
     struct views before = { NULL, 0 }, now = { NULL, 0 };
@@ -165,7 +157,7 @@ static int show_rounds(const struct options *options)
         views_free(&before);
         before = now;
         now = (struct views){ NULL, 0 };
-    } while (options->interval && ++round != options->count && pause_for(options->interval));
+    } while (options->interval && ++round != options->count && tool_pause(options->interval));
     views_free(&before);
     views_free(&now);
     return result;

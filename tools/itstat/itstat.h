@@ -85,10 +85,6 @@ struct state_wish {
 /* `itstat`, `itstat endpoint`: an exit status. What does not answer as it should is named. */
 int state_main(const struct state_wish *wish);
 
-/* ---- itstat.c ---- */
-/* False: it is to end. */
-bool pause_for(uint64_t microseconds);
-
 /* ---- itstat_show.c ---- */
 /* False: it could not be written, which is said. */
 bool show_tables(const struct views *now, const struct views *before);

@@ -214,7 +214,7 @@ int state_main(const struct state_wish *wish)
         json_decref(before.all);
         before = now;
         now.all = NULL;
-    } while (wish->interval && before.all && ++rounds != wish->count && pause_for(wish->interval));
+    } while (wish->interval && before.all && ++rounds != wish->count && tool_pause(wish->interval));
     json_decref(before.all);
     return result;
 }

@@ -207,6 +207,59 @@ static void host_rnic_event(const struct ri_host *host, void *context, const str
     EXPECT(context == &bed, "rnic_event has another context than ri_open's");
 }
 
+void *(*bed_request_hook)(struct ri_connection *connection,
+                          const struct ri_connect_request *request);
+
+static void host_connection_request(const struct ri_host *host, void *listener_context,
+                                    struct ri_connection *connection,
+                                    const struct ri_connect_request *request,
+                                    void **connection_context)
+{
+    struct node *node = bed.accepting;
+    const struct ri_connect_param param = {
+        .size = sizeof(param),
+        .ird = node ? (uint16_t)node->attr.ird : 0,
+        .ord = node ? (uint16_t)node->attr.ord : 0,
+        .negotiate_depths = true,
+        .deadline = RI_NO_DEADLINE,
+    };
+
+    (void)host, (void)listener_context;
+    if (bed_request_hook) {
+        *connection_context = bed_request_hook(connection, request);
+        return;
+    }
+    EXPECT(node, "a connection_request comes that nobody sent");
+    *connection_context = node;
+    node->connection = connection;
+    EXPECT_STATUS(bed.control.accept(connection, node->qp, &param), RI_OK);
+}
+
+static void host_connection_event(const struct ri_host *host, void *connection_context,
+                                  const struct ri_connection_event *event)
+{
+    struct node *node = connection_context;
+
+    (void)host;
+    EXPECT(node, "connection_event has no context");
+    EXPECT(event->private_data_length <= RI_MAX_PRIVATE_DATA,
+           "connection_event has %u octets of private data", event->private_data_length);
+    node->told.type = event->type;
+    node->told.length = event->private_data_length;
+    if (event->private_data_length)
+        memcpy(node->told.data, event->private_data, event->private_data_length);
+    node->told.ird = event->ird;
+    node->told.ord = event->ord;
+    node->told.depths_valid = event->depths_valid;
+    switch (event->type) {
+    case RI_CONNECTION_ESTABLISHED: atomic_fetch_add(&node->connected, 1); break;
+    case RI_CONNECTION_DISCONNECTED: atomic_fetch_add(&node->disconnected, 1); break;
+    case RI_CONNECTION_REJECTED:
+    case RI_CONNECTION_FAILED: atomic_fetch_add(&node->failed, 1); break;
+    default: break;
+    }
+}
+
 /* ---- life ---- */
 
 static void make_host(void)
@@ -232,8 +285,8 @@ static void make_host(void)
         .cq_error = host_cq_error,
         .srq_event = host_srq_event,
         .rnic_event = host_rnic_event,
-        .connection_request = bed_request,
-        .connection_event = bed_connection_event,
+        .connection_request = host_connection_request,
+        .connection_event = host_connection_event,
     };
     fake_lane_open(&bed.lane, true);
 }

@@ -33,7 +33,8 @@ struct bed {
     uint32_t lane_count;
     struct ri_pd *pd;
     bool set_a;
-    atomic_int pins; /* ri_host.pin less unpin */
+    struct node *accepting; /* set A: takes the next connection_request, if there is no hook */
+    atomic_int pins;        /* ri_host.pin less unpin */
     /* Upcalls in a thread that is not the host's. */
     atomic_uint foreign_upcalls;
 };
@@ -156,13 +157,6 @@ void bed_port_address(struct sockaddr_storage *address);
 /* Takes a connection_request; its answer is the connection's context. NULL: pair_connect does. */
 extern void *(*bed_request_hook)(struct ri_connection *connection,
                                  const struct ri_connect_request *request);
-
-/* The upcalls of set A, for the host's table. */
-void bed_request(const struct ri_host *host, void *listener_context,
-                 struct ri_connection *connection, const struct ri_connect_request *request,
-                 void **connection_context);
-void bed_connection_event(const struct ri_host *host, void *connection_context,
-                          const struct ri_connection_event *event);
 
 /* ---- requests and completions ---- */
 

@@ -271,59 +271,6 @@ static void connect_b(struct node *active, struct node *passive)
 
 /* ---- connections, set A ---- */
 
-static struct node *accepting;
-void *(*bed_request_hook)(struct ri_connection *connection,
-                          const struct ri_connect_request *request);
-
-void bed_request(const struct ri_host *host, void *listener_context,
-                 struct ri_connection *connection, const struct ri_connect_request *request,
-                 void **connection_context)
-{
-    struct node *node = accepting;
-    const struct ri_connect_param param = {
-        .size = sizeof(param),
-        .ird = node ? (uint16_t)node->attr.ird : 0,
-        .ord = node ? (uint16_t)node->attr.ord : 0,
-        .negotiate_depths = true,
-        .deadline = RI_NO_DEADLINE,
-    };
-
-    (void)host, (void)listener_context;
-    if (bed_request_hook) {
-        *connection_context = bed_request_hook(connection, request);
-        return;
-    }
-    EXPECT(node, "a connection_request comes that nobody sent");
-    *connection_context = node;
-    node->connection = connection;
-    EXPECT_STATUS(bed.control.accept(connection, node->qp, &param), RI_OK);
-}
-
-void bed_connection_event(const struct ri_host *host, void *connection_context,
-                          const struct ri_connection_event *event)
-{
-    struct node *node = connection_context;
-
-    (void)host;
-    EXPECT(node, "connection_event has no context");
-    EXPECT(event->private_data_length <= RI_MAX_PRIVATE_DATA,
-           "connection_event has %u octets of private data", event->private_data_length);
-    node->told.type = event->type;
-    node->told.length = event->private_data_length;
-    if (event->private_data_length)
-        memcpy(node->told.data, event->private_data, event->private_data_length);
-    node->told.ird = event->ird;
-    node->told.ord = event->ord;
-    node->told.depths_valid = event->depths_valid;
-    switch (event->type) {
-    case RI_CONNECTION_ESTABLISHED: atomic_fetch_add(&node->connected, 1); break;
-    case RI_CONNECTION_DISCONNECTED: atomic_fetch_add(&node->disconnected, 1); break;
-    case RI_CONNECTION_REJECTED:
-    case RI_CONNECTION_FAILED: atomic_fetch_add(&node->failed, 1); break;
-    default: break;
-    }
-}
-
 void bed_port_address(struct sockaddr_storage *address)
 {
     struct ri_address addresses[8];
@@ -354,12 +301,12 @@ static void connect_a(struct node *active, struct node *passive)
     EXPECT_STATUS(bed.control.listen(bed.rnic, &listen, NULL, &bound, &listener), RI_OK);
     param.destination = (struct sockaddr *)&bound;
     EXPECT_STATUS(bed.control.connection_create(bed.rnic, active, &active->connection), RI_OK);
-    accepting = passive;
+    bed.accepting = passive;
     EXPECT_STATUS(bed.control.connect(active->connection, active->qp, &param), RI_OK);
     EXPECT(UNTIL(active->connected == before[0] + 1 && passive->connected == before[1] + 1, 5000),
            "connect and accept do not end in RI_CONNECTION_ESTABLISHED at both sides within 5 s");
     EXPECT_STATUS(bed.control.listen_destroy(listener), RI_OK);
-    accepting = NULL;
+    bed.accepting = NULL;
 }
 
 void pair_connect(struct node *active, struct node *passive)

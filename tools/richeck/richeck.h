@@ -50,6 +50,10 @@ extern const struct check file_checks[], open_checks[], object_checks[], limit_c
  * name of a rule in braces says that this rule is broken, not the check's own. */
 void check_fail(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
 void check_skip(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
+/* In the process, before the check: where the verdict goes. */
+void check_begin(int fd);
+/* Behind it: it has passed, with its note. */
+void check_pass(void) __attribute__((noreturn));
 /* The check passes when its function returns; this adds a measured value to its line. */
 void check_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

@@ -9,7 +9,6 @@
 
 #include <errno.h>
 #include <getopt.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,17 +53,6 @@ static const char help[] =
     "      --check PROGRAM    say what it imports that is refused; does not run it\n"
     "  -h, --help             this text\n"
     "  -V, --version\n";
-
-void run_say(const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    fputs("ital-run: ", stderr);
-    vfprintf(stderr, format, args);
-    fputc('\n', stderr);
-    va_end(args);
-}
 
 static int wrong_usage(void)
 {

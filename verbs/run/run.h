@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Prints "ital-run: ...". */
+/* say.c: prints "ital-run: ...". */
 void run_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* folder.c: finds the folder of the private libraries relative to this program's own file, so an
