@@ -12,7 +12,7 @@
 
 #define MAGIC UINT32_C(0x4b414c44)
 
-enum { STATS_FIXED = 24, ENTRY = 24 + KALD_KINDS * 24 };
+enum { STATS_FIXED = 24, ENTRY = 24 + POLICY_KINDS * 24 };
 
 /* ---- write ---- */
 
@@ -43,17 +43,17 @@ static void put64(struct writer *w, uint64_t value)
     w->at += 8;
 }
 
-static void put_counts(struct writer *w, const struct kald_count counts[KALD_KINDS])
+static void put_counts(struct writer *w, const struct kald_count counts[POLICY_KINDS])
 {
-    for (int kind = 0; kind < KALD_KINDS; kind++) {
+    for (int kind = 0; kind < POLICY_KINDS; kind++) {
         put64(w, counts[kind].total);
         put64(w, counts[kind].used);
     }
 }
 
-static void put_limits(struct writer *w, const uint64_t limits[KALD_KINDS])
+static void put_limits(struct writer *w, const uint64_t limits[POLICY_KINDS])
 {
-    for (int kind = 0; kind < KALD_KINDS; kind++)
+    for (int kind = 0; kind < POLICY_KINDS; kind++)
         put64(w, limits[kind]);
 }
 
@@ -201,12 +201,12 @@ static void expect(struct reader *r, bool right)
     r->wrong = r->wrong || !right;
 }
 
-static enum kald_kind get_kind(struct reader *r)
+static enum policy_kind get_kind(struct reader *r)
 {
     uint32_t kind = get32(r);
 
-    expect(r, kind < KALD_KINDS);
-    return kind < KALD_KINDS ? (enum kald_kind)kind : KALD_ENDPOINTS;
+    expect(r, kind < POLICY_KINDS);
+    return kind < POLICY_KINDS ? (enum policy_kind)kind : POLICY_ENDPOINTS;
 }
 
 static uint32_t get_flags(struct reader *r, uint32_t known)
@@ -217,18 +217,18 @@ static uint32_t get_flags(struct reader *r, uint32_t known)
     return flags;
 }
 
-static void get_counts(struct reader *r, struct kald_count counts[KALD_KINDS])
+static void get_counts(struct reader *r, struct kald_count counts[POLICY_KINDS])
 {
-    for (int kind = 0; kind < KALD_KINDS; kind++) {
+    for (int kind = 0; kind < POLICY_KINDS; kind++) {
         counts[kind].total = get64(r);
         counts[kind].used = get64(r);
         expect(r, counts[kind].used <= counts[kind].total);
     }
 }
 
-static void get_limits(struct reader *r, uint64_t limits[KALD_KINDS])
+static void get_limits(struct reader *r, uint64_t limits[POLICY_KINDS])
 {
-    for (int kind = 0; kind < KALD_KINDS; kind++)
+    for (int kind = 0; kind < POLICY_KINDS; kind++)
         limits[kind] = get64(r);
 }
 

@@ -26,6 +26,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "formats/policy.h"
+
 #define KALD_SOCKET      "/run/ital/kald.sock"
 #define KALD_VERSION     1
 #define KALD_MESSAGE_MAX 4096u
@@ -33,9 +35,6 @@
 /* Octets of a policy; kald pushes no longer one, and a client believes none. */
 #define KALD_POLICY_MAX (16u << 20)
 #define KALD_NO_LIMIT   UINT64_MAX
-
-/* Their order is that of enum policy_kind. */
-enum kald_kind { KALD_ENDPOINTS, KALD_REGIONS, KALD_PINNED, KALD_KINDS };
 
 enum kald_type {
     /* The client's first, once: what it holds already */
@@ -77,8 +76,8 @@ struct kald_entry {
     uint64_t id;
     uint32_t process, user;
     uint64_t generation; /* of the policy that it has */
-    struct kald_count counts[KALD_KINDS];
-    uint64_t limits[KALD_KINDS];
+    struct kald_count counts[POLICY_KINDS];
+    uint64_t limits[POLICY_KINDS];
 };
 #define KALD_ENTRIES 42u /* in one answer */
 
@@ -91,10 +90,10 @@ struct kald_message {
     uint32_t flags;
     /* HELLO, its answer, answer of STATS, POLICY */
     uint64_t generation;
-    struct kald_count counts[KALD_KINDS]; /* HELLO */
-    uint64_t limits[KALD_KINDS];          /* answer of HELLO */
+    struct kald_count counts[POLICY_KINDS]; /* HELLO */
+    uint64_t limits[POLICY_KINDS];          /* answer of HELLO */
     /* TAKE, GIVE */
-    enum kald_kind kind;
+    enum policy_kind kind;
     uint64_t total, least, used, limit;
     /* STATS: entries with a higher id are wanted; in the answer: where to go on, 0: that was all */
     uint64_t cursor;

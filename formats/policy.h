@@ -16,6 +16,7 @@ enum { POLICY_CONNECT = 1, POLICY_LISTEN = 2, POLICY_REQUEST = 4, POLICY_CONVERT
 #define POLICY_ANY 15u
 
 enum policy_verdict { POLICY_ALLOW, POLICY_DENY, POLICY_LIMIT };
+/* What can be limited. kald's messages have these numbers. */
 enum policy_kind { POLICY_ENDPOINTS, POLICY_REGIONS, POLICY_PINNED, POLICY_KINDS };
 
 /* The longest word, with its NUL. */

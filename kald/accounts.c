@@ -20,16 +20,16 @@
 #define HOARD 16u
 
 /* The client's total; `total` fits. */
-static void set_total(struct kald_client *client, enum kald_kind kind, uint64_t total)
+static void set_total(struct kald_client *client, enum policy_kind kind, uint64_t total)
 {
     client->user->total[kind] = client->user->total[kind] - client->counts[kind].total + total;
     client->counts[kind].total = total;
-    if (kind == KALD_PINNED && client->raised)
+    if (kind == POLICY_PINNED && client->raised)
         kald_process_memlock(client, total);
 }
 
 /* The most that the client may hold. */
-static uint64_t room_of(const struct kald_client *client, enum kald_kind kind)
+static uint64_t room_of(const struct kald_client *client, enum policy_kind kind)
 {
     uint64_t others = client->user->total[kind] - client->counts[kind].total;
     uint64_t limit = client->limits[kind], top = UINT64_MAX - others;
@@ -40,7 +40,7 @@ static uint64_t room_of(const struct kald_client *client, enum kald_kind kind)
 }
 
 /* What a TAKE gives: between its least and its total, or what the client has. */
-static uint64_t grant_of(const struct kald_client *client, enum kald_kind kind,
+static uint64_t grant_of(const struct kald_client *client, enum policy_kind kind,
                          const struct kald_take *take)
 {
     uint64_t has = client->counts[kind].total, room = room_of(client, kind);
@@ -53,7 +53,7 @@ static uint64_t grant_of(const struct kald_client *client, enum kald_kind kind,
     return grant < take->least || grant < has ? has : grant;
 }
 
-static void answer(struct kald_client *client, enum kald_kind kind, uint32_t id,
+static void answer(struct kald_client *client, enum policy_kind kind, uint32_t id,
                    enum kald_status status)
 {
     struct kald_message message = { .type = KALD_TAKE,
@@ -68,15 +68,16 @@ static void answer(struct kald_client *client, enum kald_kind kind, uint32_t id,
 }
 
 /* Without a limit there is no quota to raise it within; a client may have reported more than it. */
-static bool may_raise(struct kald_client *client, enum kald_kind kind)
+static bool may_raise(struct kald_client *client, enum policy_kind kind)
 {
-    return kind == KALD_PINNED && client->limits[kind] != KALD_NO_LIMIT &&
+    return kind == POLICY_PINNED && client->limits[kind] != KALD_NO_LIMIT &&
            client->counts[kind].total <= room_of(client, kind) &&
            kald_process_memlock(client, client->counts[kind].total);
 }
 
 /* True: it has what it needs. */
-static bool try_take(struct kald_client *client, enum kald_kind kind, const struct kald_take *take)
+static bool try_take(struct kald_client *client, enum policy_kind kind,
+                     const struct kald_take *take)
 {
     uint64_t grant = grant_of(client, kind, take);
 
@@ -90,7 +91,7 @@ static bool try_take(struct kald_client *client, enum kald_kind kind, const stru
 }
 
 /* True: at least one other client of the user was asked, or is being asked. */
-static bool recall(struct kald_client *client, enum kald_kind kind)
+static bool recall(struct kald_client *client, enum policy_kind kind)
 {
     struct kald *kald = client->kald;
     struct kald_client *other;
@@ -112,7 +113,7 @@ static bool recall(struct kald_client *client, enum kald_kind kind)
     return any;
 }
 
-static void stop_waiting(struct kald_client *client, enum kald_kind kind)
+static void stop_waiting(struct kald_client *client, enum policy_kind kind)
 {
     if (client->takes[kind].waits)
         client->kald->waiting--;
@@ -123,11 +124,11 @@ bool kald_account_hello(struct kald_client *client, const struct kald_message *m
 {
     uint64_t sum;
 
-    for (int kind = 0; kind < KALD_KINDS; kind++)
+    for (int kind = 0; kind < POLICY_KINDS; kind++)
         if (!checked_add(client->user->total[kind], message->counts[kind].total, &sum))
             return false;
-    for (int kind = 0; kind < KALD_KINDS; kind++) {
-        set_total(client, (enum kald_kind)kind, message->counts[kind].total);
+    for (int kind = 0; kind < POLICY_KINDS; kind++) {
+        set_total(client, (enum policy_kind)kind, message->counts[kind].total);
         client->counts[kind].used = message->counts[kind].used;
     }
     return true;
@@ -135,7 +136,7 @@ bool kald_account_hello(struct kald_client *client, const struct kald_message *m
 
 void kald_account_take(struct kald_client *client, const struct kald_message *message)
 {
-    enum kald_kind kind = message->kind;
+    enum policy_kind kind = message->kind;
     struct kald_take take = {
         false, message->id, message->flags, message->total, message->least, 0
     };
@@ -159,7 +160,7 @@ void kald_account_take(struct kald_client *client, const struct kald_message *me
 /* A client holds no more by it: that is TAKE's. */
 bool kald_account_give(struct kald_client *client, const struct kald_message *message)
 {
-    enum kald_kind kind = message->kind;
+    enum policy_kind kind = message->kind;
 
     stop_waiting(client, kind);
     if (message->answer && message->id == client->recalls[kind])
@@ -173,14 +174,14 @@ bool kald_account_give(struct kald_client *client, const struct kald_message *me
 
 void kald_account_end(struct kald_client *client)
 {
-    for (int kind = 0; kind < KALD_KINDS; kind++) {
-        stop_waiting(client, (enum kald_kind)kind);
+    for (int kind = 0; kind < POLICY_KINDS; kind++) {
+        stop_waiting(client, (enum policy_kind)kind);
         client->raised = false;
-        set_total(client, (enum kald_kind)kind, 0);
+        set_total(client, (enum policy_kind)kind, 0);
     }
 }
 
-static bool others_are_asked(const struct kald_client *client, enum kald_kind kind)
+static bool others_are_asked(const struct kald_client *client, enum policy_kind kind)
 {
     const struct kald_client *other;
 
@@ -190,7 +191,7 @@ static bool others_are_asked(const struct kald_client *client, enum kald_kind ki
     return false;
 }
 
-static void retry(struct kald_client *client, enum kald_kind kind, uint64_t now)
+static void retry(struct kald_client *client, enum policy_kind kind, uint64_t now)
 {
     struct kald_take take = client->takes[kind];
 
@@ -212,9 +213,9 @@ void kald_account_retry(struct kald *kald, const struct kald_user *user)
     if (!kald->waiting)
         return;
     DL_FOREACH (kald->clients, client)
-        for (int kind = 0; kind < KALD_KINDS; kind++)
+        for (int kind = 0; kind < POLICY_KINDS; kind++)
             if (!client->ended && (!user || client->user == user))
-                retry(client, (enum kald_kind)kind, now);
+                retry(client, (enum policy_kind)kind, now);
 }
 
 uint64_t kald_account_deadline(const struct kald *kald)
@@ -225,7 +226,7 @@ uint64_t kald_account_deadline(const struct kald *kald)
     if (!kald->waiting)
         return deadline;
     DL_FOREACH (kald->clients, client)
-        for (int kind = 0; kind < KALD_KINDS; kind++)
+        for (int kind = 0; kind < POLICY_KINDS; kind++)
             if (client->takes[kind].waits && client->takes[kind].deadline < deadline)
                 deadline = client->takes[kind].deadline;
     return deadline;

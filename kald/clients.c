@@ -103,8 +103,8 @@ static bool join_user(struct kald_client *client)
 
 static void limits_of(struct kald_client *client)
 {
-    for (int kind = 0; kind < KALD_KINDS; kind++)
-        client->limits[kind] = kald_rules_limit(client, (enum kald_kind)kind);
+    for (int kind = 0; kind < POLICY_KINDS; kind++)
+        client->limits[kind] = kald_rules_limit(client, (enum policy_kind)kind);
 }
 
 static bool begin(struct kald_client *client)
@@ -215,7 +215,7 @@ void kald_use_policy(struct kald *kald, bool push)
 
 static bool holds_any(const struct kald_message *ask)
 {
-    for (int kind = 0; kind < KALD_KINDS; kind++)
+    for (int kind = 0; kind < POLICY_KINDS; kind++)
         if (ask->counts[kind].total)
             return true;
     return false;

@@ -28,7 +28,7 @@ struct kald_user {
     /* The least RLIMIT_MEMLOCK that a process of the user had before kald raised it; UINT64_MAX:
      * none was raised. Children inherit one that was. */
     uint64_t memlock;
-    uint64_t total[KALD_KINDS];
+    uint64_t total[POLICY_KINDS];
     UT_hash_handle hh;
 };
 
@@ -58,11 +58,11 @@ struct kald_client {
     uint64_t started; /* of the process, in ticks of the system; 0: unknown */
     uint64_t network; /* cookie of its network namespace; 0: unknown */
     bool greeted, observes, ended;
-    struct kald_count counts[KALD_KINDS];
-    uint64_t limits[KALD_KINDS];
-    struct kald_take takes[KALD_KINDS];
+    struct kald_count counts[POLICY_KINDS];
+    uint64_t limits[POLICY_KINDS];
+    struct kald_take takes[POLICY_KINDS];
     /* The id of the GIVE that was asked of it; 0: none is open */
-    uint32_t recalls[KALD_KINDS];
+    uint32_t recalls[POLICY_KINDS];
     uint64_t generation; /* of the policy that it has applied */
     /* RLIMIT_MEMLOCK was raised by kald; what it was before */
     bool raised;
@@ -131,7 +131,7 @@ bool kald_rules_read(struct kald *kald);
 void kald_rules_watch(struct kald *kald);
 bool kald_rules_changed(struct kald *kald);
 /* The limit of the client's user; KALD_NO_LIMIT. */
-uint64_t kald_rules_limit(const struct kald_client *client, enum kald_kind kind);
+uint64_t kald_rules_limit(const struct kald_client *client, enum policy_kind kind);
 /* A rule that names the port, and a user or a group, allows it to this client. v6only: a socket of
  * IPv6 takes no IPv4 peers; otherwise the wildcard has to be allowed for both. */
 bool kald_rules_port(const struct kald_client *client, const struct sockaddr *local, bool v6only);

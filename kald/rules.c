@@ -190,17 +190,13 @@ static bool in_group(const void *arg, uint32_t group)
     return false;
 }
 
-uint64_t kald_rules_limit(const struct kald_client *client, enum kald_kind kind)
+uint64_t kald_rules_limit(const struct kald_client *client, enum policy_kind kind)
 {
-    static const enum policy_kind kinds[KALD_KINDS] = { [KALD_ENDPOINTS] = POLICY_ENDPOINTS,
-                                                        [KALD_REGIONS] = POLICY_REGIONS,
-                                                        [KALD_PINNED] = POLICY_PINNED };
     const struct policy *policy = &client->kald->policy;
     const struct policy_question question = { .user = client->who.uid,
                                               .in_group = in_group,
                                               .arg = client };
-    const struct policy_rule *rule = policy_limit(policy->rules, policy->count, kinds[kind],
-                                                  &question);
+    const struct policy_rule *rule = policy_limit(policy->rules, policy->count, kind, &question);
 
     return rule ? rule->amount : KALD_NO_LIMIT;
 }

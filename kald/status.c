@@ -84,7 +84,7 @@ static void print_entry(const struct kald_entry *entry, uint64_t generation)
 
     snprintf(number, sizeof number, "%u", entry->user);
     printf("%8u %-16s", entry->process, user ? user->pw_name : number);
-    for (int kind = 0; kind < KALD_KINDS; kind++) {
+    for (int kind = 0; kind < POLICY_KINDS; kind++) {
         print_amount(entry->counts[kind].total);
         print_amount(entry->limits[kind]);
     }

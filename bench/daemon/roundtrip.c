@@ -68,7 +68,7 @@ int main(int count, char **words)
     for (unsigned long i = 0; i < rounds; i++) {
         total++;
         question = (struct kald_message){
-            .type = KALD_TAKE, .kind = KALD_PINNED, .total = total, .least = total
+            .type = KALD_TAKE, .kind = POLICY_PINNED, .total = total, .least = total
         };
         began = clock_now();
         if (!ask(fd, &question, &answer) || answer.total != total)

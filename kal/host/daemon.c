@@ -19,16 +19,18 @@ struct with_daemon {
     struct kal_daemon *daemon;
 };
 
-static const enum kal_account_kind accounts[KALD_KINDS] = { [KALD_ENDPOINTS] = KAL_ACCOUNT_QP,
-                                                            [KALD_REGIONS] = KAL_ACCOUNT_MR,
-                                                            [KALD_PINNED] = KAL_ACCOUNT_PINNED };
+static const enum kal_account_kind accounts[POLICY_KINDS] = {
+    [POLICY_ENDPOINTS] = KAL_ACCOUNT_QP,
+    [POLICY_REGIONS] = KAL_ACCOUNT_MR,
+    [POLICY_PINNED] = KAL_ACCOUNT_PINNED,
+};
 
 static enum kal_status daemon_open(struct kal_host *host, const struct kal_config *config,
                                    void **state)
 {
     struct with_daemon *both = calloc(1, sizeof *both);
     const char *path = kal_values_get(config->ital, "kald");
-    uint64_t quota[KALD_KINDS];
+    uint64_t quota[POLICY_KINDS];
     enum kal_status status;
 
     if (!both)
@@ -38,7 +40,7 @@ static enum kal_status daemon_open(struct kal_host *host, const struct kal_confi
         free(both);
         return status;
     }
-    for (int kind = 0; kind < KALD_KINDS; kind++)
+    for (int kind = 0; kind < POLICY_KINDS; kind++)
         quota[kind] = config->quota[accounts[kind]];
     both->daemon = *path ? kal_daemon_open(host, path, quota) : NULL;
     for (int kind = 0; kind < KAL_ACCOUNT_KINDS; kind++)
@@ -87,9 +89,9 @@ static bool daemon_lease(void *state, enum kal_account_kind kind, uint64_t amoun
 {
     struct with_daemon *both = state;
 
-    for (int i = 0; both->daemon && i < KALD_KINDS; i++)
+    for (int i = 0; both->daemon && i < POLICY_KINDS; i++)
         if (accounts[i] == kind)
-            return kal_daemon_lease(both->daemon, (enum kald_kind)i, amount, wait);
+            return kal_daemon_lease(both->daemon, (enum policy_kind)i, amount, wait);
     return false;
 }
 

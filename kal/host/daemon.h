@@ -17,14 +17,14 @@ struct kal_daemon;
  * thread.
  */
 struct kal_daemon *kal_daemon_open(struct kal_host *host, const char *path,
-                                   const uint64_t quota[KALD_KINDS]);
+                                   const uint64_t quota[POLICY_KINDS]);
 /* NULL: no effect. */
 void kal_daemon_close(struct kal_daemon *daemon);
 /* Async-signal-safe. NULL: no effect. */
 void kal_daemon_fork_child(struct kal_daemon *daemon);
 
 /* As struct kal_host_ops says. While kald is away the process leases to itself. */
-bool kal_daemon_lease(struct kal_daemon *daemon, enum kald_kind kind, uint64_t amount, bool wait);
+bool kal_daemon_lease(struct kal_daemon *daemon, enum policy_kind kind, uint64_t amount, bool wait);
 bool kal_daemon_raise_memlock(struct kal_daemon *daemon);
 /* root's kald is there, and pushes the host's policy. */
 bool kal_daemon_governs(struct kal_daemon *daemon);

@@ -20,10 +20,10 @@
 static const struct {
     enum kal_account_kind account;
     uint64_t batch;
-} kinds[KALD_KINDS] = {
-    [KALD_ENDPOINTS] = { KAL_ACCOUNT_QP, 16 },
-    [KALD_REGIONS] = { KAL_ACCOUNT_MR, 64 },
-    [KALD_PINNED] = { KAL_ACCOUNT_PINNED, 16u << 20 },
+} kinds[POLICY_KINDS] = {
+    [POLICY_ENDPOINTS] = { KAL_ACCOUNT_QP, 16 },
+    [POLICY_REGIONS] = { KAL_ACCOUNT_MR, 64 },
+    [POLICY_PINNED] = { KAL_ACCOUNT_PINNED, 16u << 20 },
 };
 
 /* ---- the socket; with the lock ---- */
@@ -118,7 +118,7 @@ static bool send_take(struct kal_daemon *d, int kind, uint64_t amount, uint64_t 
     struct slot *slot = &d->slots[kind];
     struct kald_message message = { .type = KALD_TAKE,
                                     .id = ++d->next_id,
-                                    .kind = (enum kald_kind)kind,
+                                    .kind = (enum policy_kind)kind,
                                     .flags = flags,
                                     .total = d->leased[kind] + most,
                                     .least = d->leased[kind] + amount,
@@ -207,7 +207,7 @@ static bool lease_waiting(struct kal_daemon *d, int kind, uint64_t amount)
     return outcome == ALONE ? lease_alone(d, kind, amount) : outcome == GRANTED;
 }
 
-bool kal_daemon_lease(struct kal_daemon *d, enum kald_kind kind, uint64_t amount, bool wait)
+bool kal_daemon_lease(struct kal_daemon *d, enum policy_kind kind, uint64_t amount, bool wait)
 {
     bool more = false;
 
@@ -244,7 +244,7 @@ bool kal_daemon_raise_memlock(struct kal_daemon *d)
 
     pthread_mutex_lock(&d->lock);
     while (outcome == AGAIN)
-        outcome = await(d, KALD_PINNED, 0) ? take(d, KALD_PINNED, 0, KALD_RAISE) : ALONE;
+        outcome = await(d, POLICY_PINNED, 0) ? take(d, POLICY_PINNED, 0, KALD_RAISE) : ALONE;
     pthread_mutex_unlock(&d->lock);
     return outcome == GRANTED;
 }

@@ -237,7 +237,7 @@ static bool greet(struct kal_daemon *d)
 {
     struct kald_message message = { .type = KALD_HELLO, .id = ++d->next_id };
 
-    for (int kind = 0; kind < KALD_KINDS; kind++) {
+    for (int kind = 0; kind < POLICY_KINDS; kind++) {
         uint64_t used = kal_daemon_used(d, kind);
 
         kal_daemon_shrink(d, kind, used + kal_daemon_batch(kind));
@@ -350,7 +350,7 @@ static void free_daemon(struct kal_daemon *d)
 }
 
 static struct kal_daemon *create(struct kal_host *host, const char *path,
-                                 const uint64_t quota[KALD_KINDS])
+                                 const uint64_t quota[POLICY_KINDS])
 {
     struct kal_daemon *d = calloc(1, sizeof *d);
     pthread_condattr_t attr;
@@ -374,7 +374,7 @@ static struct kal_daemon *create(struct kal_host *host, const char *path,
 }
 
 struct kal_daemon *kal_daemon_open(struct kal_host *host, const char *path,
-                                   const uint64_t quota[KALD_KINDS])
+                                   const uint64_t quota[POLICY_KINDS])
 {
     struct kal_daemon *d = create(host, path, quota);
     int error;

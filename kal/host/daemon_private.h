@@ -23,7 +23,7 @@
 #define QUIET_NS (100 * CLOCK_NS_PER_MS)
 
 /* One question that is open: one of each kind, and a LISTEN. */
-enum { LISTEN_SLOT = KALD_KINDS, SLOTS };
+enum { LISTEN_SLOT = POLICY_KINDS, SLOTS };
 
 struct slot {
     bool open, is_void;
@@ -35,7 +35,7 @@ struct slot {
 struct kal_daemon {
     struct kal_host *host;
     char *path;
-    uint64_t quota[KALD_KINDS];
+    uint64_t quota[POLICY_KINDS];
     pthread_mutex_t lock;
     pthread_cond_t changed;
     pthread_t thread;
@@ -60,8 +60,8 @@ struct kal_daemon {
     uint32_t next_id;
     struct slot slots[SLOTS];
     /* The total that both ends know */
-    uint64_t leased[KALD_KINDS];
-    uint64_t quiet[KALD_KINDS];
+    uint64_t leased[POLICY_KINDS];
+    uint64_t quiet[POLICY_KINDS];
     /* Used by the thread, or before it starts */
     bool has_policy; /* one has come, whether it can be used or not */
     uint64_t greet_by;

@@ -28,7 +28,7 @@ enum { COUNT = sizeof samples / sizeof *samples };
 static void fill_entry(struct kald_entry *entry, uint64_t n)
 {
     *entry = (struct kald_entry){ n, (uint32_t)n + 1, (uint32_t)n + 2, n + 3, { { 0, 0 } }, { 0 } };
-    for (int kind = 0; kind < KALD_KINDS; kind++) {
+    for (int kind = 0; kind < POLICY_KINDS; kind++) {
         entry->counts[kind] = (struct kald_count){ n + 10, n + 9 };
         entry->limits[kind] = n + 30 + (uint64_t)kind;
     }
@@ -41,7 +41,7 @@ static size_t make(const struct sample *sample)
     message.answer = sample->answer;
     message.id = 0x01020304;
     message.generation = 0x1122334455667788;
-    message.kind = KALD_PINNED;
+    message.kind = POLICY_PINNED;
     message.total = 40;
     message.least = 30;
     message.used = 20;
@@ -52,7 +52,7 @@ static size_t make(const struct sample *sample)
     message.count = KALD_ENTRIES;
     for (unsigned i = 0; i < KALD_ENTRIES; i++)
         fill_entry(&message.entries[i], i * 1000);
-    for (int kind = 0; kind < KALD_KINDS; kind++) {
+    for (int kind = 0; kind < POLICY_KINDS; kind++) {
         message.counts[kind] = (struct kald_count){ 9, 8 };
         message.limits[kind] = 100 + (uint64_t)kind;
     }
@@ -169,13 +169,13 @@ START_TEST(every_field_out_of_range_is_refused)
     refuse32(KALD_HELLO, false, false, 16, 2);
     refuse32(KALD_HELLO, false, false, 20, 1);
     refuse32(KALD_HELLO, false, false, 36, 10); /* more is used than held */
-    refuse32(KALD_TAKE, false, false, 16, KALD_KINDS);
+    refuse32(KALD_TAKE, false, false, 16, POLICY_KINDS);
     refuse32(KALD_TAKE, false, false, 20, 4);
     refuse32(KALD_TAKE, false, false, 36, 41); /* least above total */
     refuse32(KALD_TAKE, false, false, 44, 31); /* used above least */
-    refuse32(KALD_TAKE, true, true, 16, KALD_KINDS);
+    refuse32(KALD_TAKE, true, true, 16, POLICY_KINDS);
     refuse32(KALD_TAKE, true, true, 20, 1);
-    refuse32(KALD_GIVE, false, true, 16, KALD_KINDS);
+    refuse32(KALD_GIVE, false, true, 16, POLICY_KINDS);
     refuse32(KALD_GIVE, false, false, 20, 1);
     refuse32(KALD_GIVE, true, false, 36, 41);
     refuse32(KALD_STATS, true, true, 24, KALD_ENTRIES + 1);

@@ -287,7 +287,7 @@ int kald_greeted(uid_t user, uint64_t endpoints)
     struct kald_message message = { .type = KALD_HELLO, .id = 1 };
     int fd = kald_peer(user);
 
-    message.counts[KALD_ENDPOINTS].total = endpoints;
+    message.counts[POLICY_ENDPOINTS].total = endpoints;
     kald_ask(fd, &message);
     kald_expect(fd, KALD_HELLO, true, &message, NULL);
     kald_expect(fd, KALD_POLICY, false, &message, NULL);
@@ -299,7 +299,7 @@ uint64_t kald_take_up(int fd, uint64_t total, uint64_t least, uint32_t flags,
 {
     struct kald_message message = { .type = KALD_TAKE,
                                     .id = 7,
-                                    .kind = KALD_ENDPOINTS,
+                                    .kind = POLICY_ENDPOINTS,
                                     .flags = flags,
                                     .total = total,
                                     .least = least };
@@ -319,7 +319,7 @@ void kald_give_back(int fd, uint64_t total)
     kald_ask(fd, &message);
 }
 
-uint64_t kald_total(enum kald_kind kind, unsigned *clients)
+uint64_t kald_total(enum policy_kind kind, unsigned *clients)
 {
     struct kald_message message = { .type = KALD_HELLO, .id = 1, .flags = KALD_OBSERVER };
     int fd = kald_peer((uid_t)-1);
@@ -362,7 +362,7 @@ void kald_lower_limit(void)
 enum kald_status kald_take_pinned(int fd, uint64_t total, uint32_t flags)
 {
     struct kald_message message = { .type = KALD_TAKE,
-                                    .kind = KALD_PINNED,
+                                    .kind = POLICY_PINNED,
                                     .total = total,
                                     .least = total,
                                     .flags = flags | KALD_ALONE };

@@ -60,7 +60,7 @@ uint64_t kald_take_up(int fd, uint64_t total, uint64_t least, uint32_t flags,
                       enum kald_status *status);
 void kald_give_back(int fd, uint64_t total);
 /* What kald counts for all clients of the test's user, or of all for root. */
-uint64_t kald_total(enum kald_kind kind, unsigned *clients);
+uint64_t kald_total(enum policy_kind kind, unsigned *clients);
 
 /* The soft RLIMIT_MEMLOCK of a process; 0: of this one. */
 uint64_t kald_soft_limit(pid_t whose);

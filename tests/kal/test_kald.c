@@ -61,7 +61,7 @@ static size_t hello(uint8_t octets[KALD_MESSAGE_MAX])
 static void other_is_served(int other)
 {
     ck_assert_uint_eq(kald_take_up(other, 5, 5, 0, NULL), 5);
-    ck_assert_uint_eq(kald_total(KALD_ENDPOINTS, NULL), 5);
+    ck_assert_uint_eq(kald_total(POLICY_ENDPOINTS, NULL), 5);
     close(other);
 }
 
@@ -110,7 +110,7 @@ START_TEST(a_client_that_does_not_greet_first_or_twice_ends)
     kald_ask(fd, &(struct kald_message){ .type = KALD_HELLO, .flags = KALD_OBSERVER });
     kald_ask(fd, &(struct kald_message){ .type = KALD_TAKE, .total = 1, .least = 1 });
     kald_expect_end(fd);
-    ck_assert_uint_eq(kald_total(KALD_ENDPOINTS, NULL), 0);
+    ck_assert_uint_eq(kald_total(POLICY_ENDPOINTS, NULL), 0);
 }
 END_TEST
 
@@ -171,20 +171,20 @@ START_TEST(a_thousand_clients_are_served_and_not_one_more)
     kald_needs_root();
     setrlimit(RLIMIT_NOFILE, &limit);
     kald_start("1000");
-    ck_assert(tc_until(kald_total(KALD_ENDPOINTS, &clients) == 0 && !clients, 10000));
+    ck_assert(tc_until(kald_total(POLICY_ENDPOINTS, &clients) == 0 && !clients, 10000));
     before = kald_fds();
     for (int i = 0; i < 1000; i++)
         fds[i] = kald_greeted(USER, 0);
     for (int i = 0; i < 1000; i++)
         ck_assert_uint_eq(kald_take_up(fds[i], 3, 3, 0, NULL), 3);
-    ck_assert_uint_eq(kald_total(KALD_ENDPOINTS, &clients), 3000);
+    ck_assert_uint_eq(kald_total(POLICY_ENDPOINTS, &clients), 3000);
     ck_assert_uint_eq(clients, 1000);
     kald_expect_end(kald_peer(USER));
     fd = kald_greeted(OTHER, 1); /* another user is not kept out */
     close(fd);
     for (int i = 0; i < 1000; i++)
         close(fds[i]);
-    ck_assert(tc_until(kald_total(KALD_ENDPOINTS, &clients) == 0 && !clients, 10000));
+    ck_assert(tc_until(kald_total(POLICY_ENDPOINTS, &clients) == 0 && !clients, 10000));
     /* The client that asked for the total may still have been there before. */
     ck_assert(tc_until(kald_fds() <= before, 10000));
 }
@@ -216,7 +216,7 @@ START_TEST(a_client_that_floods_keeps_nobody_waiting)
     kill(child, SIGKILL);
     waitpid(child, &status, 0);
     close(other);
-    ck_assert(tc_until(kald_total(KALD_ENDPOINTS, NULL) == 0, 10000));
+    ck_assert(tc_until(kald_total(POLICY_ENDPOINTS, NULL) == 0, 10000));
 }
 END_TEST
 
@@ -329,9 +329,9 @@ START_TEST(a_client_that_never_reads_ends)
     fd = kald_greeted(SELF, 9);
     other = kald_greeted(SELF, 0);
     flood(fd, true);
-    ck_assert_uint_eq(kald_total(KALD_ENDPOINTS, NULL), 9);
+    ck_assert_uint_eq(kald_total(POLICY_ENDPOINTS, NULL), 9);
     ck_assert_msg(tc_until(rests(), 10000), "kald does not rest while it has nothing to do");
-    for (unsigned i = 0; kald_total(KALD_ENDPOINTS, NULL) == 9; i++) {
+    for (unsigned i = 0; kald_total(POLICY_ENDPOINTS, NULL) == 9; i++) {
         struct kald_message message;
 
         ck_assert_uint_lt(i, 200);
@@ -360,9 +360,9 @@ START_TEST(a_user_sees_only_its_own_and_root_all)
     ck_assert_uint_eq(message.clients, 1);
     ck_assert_uint_eq(message.entries[0].user, USER);
     ck_assert_uint_eq(message.entries[0].process, (uint32_t)getpid());
-    ck_assert_uint_eq(message.entries[0].counts[KALD_ENDPOINTS].total, 5);
-    ck_assert_uint_eq(message.entries[0].limits[KALD_ENDPOINTS], KALD_NO_LIMIT);
-    ck_assert_uint_eq(kald_total(KALD_ENDPOINTS, NULL), 12);
+    ck_assert_uint_eq(message.entries[0].counts[POLICY_ENDPOINTS].total, 5);
+    ck_assert_uint_eq(message.entries[0].limits[POLICY_ENDPOINTS], KALD_NO_LIMIT);
+    ck_assert_uint_eq(kald_total(POLICY_ENDPOINTS, NULL), 12);
     close(one);
     close(two);
 }
@@ -423,7 +423,7 @@ START_TEST(root_has_places_of_its_own)
     kald_start(NULL);
     for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
         fds[i] = kald_peer(USER);
-    kald_total(KALD_ENDPOINTS, NULL);
+    kald_total(POLICY_ENDPOINTS, NULL);
     kald_expect_end(fds[ARRAY_SIZE(fds) - 1]);
     for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
         close(fds[i]);
@@ -477,7 +477,7 @@ static unsigned long long status_value(const char *name, int base)
 START_TEST(it_keeps_only_what_it_needs)
 {
     kald_start(NULL);
-    kald_total(KALD_ENDPOINTS, NULL); /* it has begun */
+    kald_total(POLICY_ENDPOINTS, NULL); /* it has begun */
     ck_assert_uint_eq(status_value("NoNewPrivs", 10), 1);
 #ifdef HAVE_LIBCAPNG
     ck_assert_uint_eq(status_value("CapEff", 16) & ~0x1000401ull, 0);

@@ -68,7 +68,7 @@ START_TEST(an_empty_option_does_without)
     kald_start(NULL);
     open_all();
     ck_assert_int_eq(take(5), KAL_OK);
-    ck_assert_uint_eq(kald_total(KALD_ENDPOINTS, NULL), 0);
+    ck_assert_uint_eq(kald_total(POLICY_ENDPOINTS, NULL), 0);
     give(5);
     close_all();
 }
@@ -95,14 +95,14 @@ START_TEST(kald_counts_what_the_process_takes)
     ck_assert_int_eq(threads_of_ours(), 1);
     ck_assert_uint_eq(fixture_log_count("keeps the accounts of this process"), 1);
     ck_assert_int_eq(take(1), KAL_OK);
-    ck_assert_uint_ge(kald_total(KALD_ENDPOINTS, NULL), 1);
+    ck_assert_uint_ge(kald_total(POLICY_ENDPOINTS, NULL), 1);
     ck_assert_int_eq(take(1000), KAL_OK);
-    ck_assert_uint_ge(kald_total(KALD_ENDPOINTS, NULL), 1001);
-    ck_assert_uint_le(kald_total(KALD_ENDPOINTS, NULL), 1001 + 32);
+    ck_assert_uint_ge(kald_total(POLICY_ENDPOINTS, NULL), 1001);
+    ck_assert_uint_le(kald_total(POLICY_ENDPOINTS, NULL), 1001 + 32);
     give(1001);
     close_all();
     ck_assert(tc_until(threads_of_ours() == 0, 10000)); /* proc(5) may list a joined one still */
-    ck_assert(tc_until(kald_total(KALD_ENDPOINTS, NULL) == 0, 10000));
+    ck_assert(tc_until(kald_total(POLICY_ENDPOINTS, NULL) == 0, 10000));
 }
 END_TEST
 
@@ -117,7 +117,7 @@ START_TEST(the_quota_of_the_process_holds_besides)
     ck_assert_int_eq(take(20), KAL_OK);
     ck_assert_int_eq(take(1), KAL_ERR_QUOTA);
     ck_assert_uint_eq(fixture_log_count("the quota of 20 endpoints is used up"), 1);
-    ck_assert_uint_le(kald_total(KALD_ENDPOINTS, NULL), 20);
+    ck_assert_uint_le(kald_total(POLICY_ENDPOINTS, NULL), 20);
     give(20);
     close_all();
 }
@@ -164,7 +164,7 @@ START_TEST(two_processes_of_a_user_share_a_quota)
                       1);
     /* The other one holds up to 6 more than it uses: they are asked back. */
     ck_assert_int_eq(take(40), KAL_OK);
-    ck_assert_uint_eq(kald_total(KALD_ENDPOINTS, NULL), 100);
+    ck_assert_uint_eq(kald_total(POLICY_ENDPOINTS, NULL), 100);
     ck_assert_int_eq(take(1), KAL_ERR_QUOTA);
     ck_assert_int_eq(write(go[1], "g", 1), 1);
     ck_assert_int_eq(waitpid(child, &status, 0), child);
@@ -172,7 +172,7 @@ START_TEST(two_processes_of_a_user_share_a_quota)
     ck_assert(tc_until(take(60) == KAL_OK, 10000));
     give(100);
     close_all();
-    ck_assert(tc_until(kald_total(KALD_ENDPOINTS, NULL) == 0, 10000));
+    ck_assert(tc_until(kald_total(POLICY_ENDPOINTS, NULL) == 0, 10000));
 }
 END_TEST
 

@@ -86,7 +86,7 @@ static size_t hello(uint8_t octets[KALD_MESSAGE_MAX])
 static void serves(int other)
 {
     ck_assert_uint_eq(kald_take_up(other, 5, 5, 0, NULL), 5);
-    ck_assert_uint_eq(kald_total(KALD_ENDPOINTS, NULL), 5);
+    ck_assert_uint_eq(kald_total(POLICY_ENDPOINTS, NULL), 5);
 }
 
 /* The socket is handed on within the queue of another one. */

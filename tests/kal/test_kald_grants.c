@@ -32,20 +32,20 @@ START_TEST(counts_are_absolute_so_a_replay_changes_nothing)
     kald_policy("1.conf", "limit endpoints 100\n");
     kald_start(NULL);
     fd = kald_greeted(SELF, 3);
-    ck_assert_uint_eq(kald_total(KALD_ENDPOINTS, NULL), 3);
+    ck_assert_uint_eq(kald_total(POLICY_ENDPOINTS, NULL), 3);
     for (int i = 0; i < 3; i++) {
         ck_assert_uint_eq(kald_take_up(fd, 40, 40, 0, NULL), 40);
-        ck_assert_uint_eq(kald_total(KALD_ENDPOINTS, NULL), 40);
+        ck_assert_uint_eq(kald_total(POLICY_ENDPOINTS, NULL), 40);
     }
     for (int i = 0; i < 3; i++) {
         kald_give_back(fd, 10);
-        ck_assert_uint_eq(kald_total(KALD_ENDPOINTS, NULL), 10);
+        ck_assert_uint_eq(kald_total(POLICY_ENDPOINTS, NULL), 10);
     }
     /* An older TAKE takes nothing away. */
     ck_assert_uint_eq(kald_take_up(fd, 4, 4, 0, NULL), 10);
     kald_give_back(fd, 11);
     kald_expect_end(fd); /* more than it has */
-    ck_assert_uint_eq(kald_total(KALD_ENDPOINTS, NULL), 0);
+    ck_assert_uint_eq(kald_total(POLICY_ENDPOINTS, NULL), 0);
 }
 END_TEST
 
@@ -64,7 +64,7 @@ START_TEST(two_clients_of_a_user_share_the_limit)
     ck_assert_uint_eq(kald_take_up(two, 5, 4, KALD_ALONE, &status), 4);
     ck_assert_int_eq(status, KALD_OK);
     close(one);
-    ck_assert(tc_until(kald_total(KALD_ENDPOINTS, NULL) == 4, 10000));
+    ck_assert(tc_until(kald_total(POLICY_ENDPOINTS, NULL) == 4, 10000));
     ck_assert_uint_eq(kald_take_up(two, 10, 10, KALD_ALONE, &status), 10);
     /* More than the limit is never waited for. */
     ck_assert_uint_eq(kald_take_up(two, 11, 11, 0, &status), 10);
@@ -195,10 +195,10 @@ START_TEST(what_a_process_held_ends_with_it)
     }
     close(ends[1]);
     ck_assert_int_eq(read(ends[0], &grandchild, sizeof grandchild), sizeof grandchild);
-    ck_assert_uint_eq(kald_total(KALD_ENDPOINTS, NULL), 12);
+    ck_assert_uint_eq(kald_total(POLICY_ENDPOINTS, NULL), 12);
     kill(child, SIGKILL);
     ck_assert_int_eq(waitpid(child, &status, 0), child);
-    ck_assert(tc_until(kald_total(KALD_ENDPOINTS, NULL) == 0, 10000));
+    ck_assert(tc_until(kald_total(POLICY_ENDPOINTS, NULL) == 0, 10000));
     kill(grandchild, SIGKILL);
     ck_assert_int_eq(read(ends[0], &octet, 1), 0); /* it is gone, too */
 }
@@ -247,7 +247,7 @@ START_TEST(a_changed_policy_is_pushed_with_a_new_generation)
     fd = kald_peer(SELF);
     kald_ask(fd, &message);
     kald_expect(fd, KALD_HELLO, true, &message, NULL);
-    ck_assert_uint_eq(message.limits[KALD_ENDPOINTS], 3);
+    ck_assert_uint_eq(message.limits[POLICY_ENDPOINTS], 3);
     expect_policy(fd, "limit endpoints 3\n", &generation);
     kald_policy("0.conf", "limit endpoints 2\n");
     expect_policy(fd, "limit endpoints 2\nlimit endpoints 3\n", &generation);
@@ -491,13 +491,13 @@ START_TEST(memlock_is_raised_within_the_limit_and_lowered_again)
     ck_assert_uint_eq(kald_soft_limit(0), (1 << 16) + (1 << 19));
     ck_assert_int_eq(kald_take_pinned(fd, (1 << 20) + 1, KALD_RAISE), KALD_LIMIT);
     ck_assert_uint_eq(kald_soft_limit(0), (1 << 16) + (1 << 19));
-    kald_ask(fd, &(struct kald_message){ .type = KALD_GIVE, .kind = KALD_PINNED, .total = 4096 });
+    kald_ask(fd, &(struct kald_message){ .type = KALD_GIVE, .kind = POLICY_PINNED, .total = 4096 });
     ck_assert_int_eq(kald_take_pinned(fd, 4096, 0), KALD_OK);
     ck_assert_uint_eq(kald_soft_limit(0), (1 << 16) + 4096);
     close(fd);
     /* What a client says it holds already raises nothing. */
     fd = kald_peer(SELF);
-    hello.counts[KALD_PINNED].total = 3 << 19; /* more than the limit, less than the hard one */
+    hello.counts[POLICY_PINNED].total = 3 << 19; /* more than the limit, less than the hard one */
     kald_ask(fd, &hello);
     kald_expect(fd, KALD_HELLO, true, &hello, NULL);
     kald_expect(fd, KALD_POLICY, false, &hello, NULL);
@@ -521,7 +521,7 @@ START_TEST(memlock_is_raised_once_however_often_it_is_asked_for)
         ck_assert_int_eq(kald_take_pinned(fd, 1 << 19, KALD_RAISE), KALD_OK);
         ck_assert_uint_eq(kald_soft_limit(0), (1 << 16) + (1 << 19));
         close(fd);
-        ck_assert(tc_until(kald_total(KALD_PINNED, NULL) == 0, 10000));
+        ck_assert(tc_until(kald_total(POLICY_PINNED, NULL) == 0, 10000));
     }
     child = fork();
     if (!child) {

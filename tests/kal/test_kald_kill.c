@@ -170,8 +170,8 @@ static bool nothing_is_left(int fds)
     unsigned clients;
     uint64_t total = 0;
 
-    for (int kind = 0; kind < KALD_KINDS; kind++)
-        total += kald_total((enum kald_kind)kind, &clients);
+    for (int kind = 0; kind < POLICY_KINDS; kind++)
+        total += kald_total((enum policy_kind)kind, &clients);
     return !total && !clients && kald_fds() <= fds;
 }
 

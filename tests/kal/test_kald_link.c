@@ -19,7 +19,7 @@ static bool is_connected(void)
 {
     unsigned clients;
 
-    kald_total(KALD_ENDPOINTS, &clients);
+    kald_total(POLICY_ENDPOINTS, &clients);
     return clients == 1;
 }
 
@@ -35,12 +35,12 @@ START_TEST(a_kald_that_ends_and_begins_again_gets_a_full_report)
         ck_assert_int_eq(take(10), KAL_OK); /* without it, too */
         kald_start(NULL);
         ck_assert(tc_until(is_connected(), 20000));
-        ck_assert_uint_ge(kald_total(KALD_ENDPOINTS, NULL), 70 + 10 * ((uint64_t)i + 1));
+        ck_assert_uint_ge(kald_total(POLICY_ENDPOINTS, NULL), 70 + 10 * ((uint64_t)i + 1));
     }
-    ck_assert_uint_le(kald_total(KALD_ENDPOINTS, NULL), 100 + 16);
+    ck_assert_uint_le(kald_total(POLICY_ENDPOINTS, NULL), 100 + 16);
     give(100);
     close_all();
-    ck_assert(tc_until(kald_total(KALD_ENDPOINTS, NULL) == 0, 10000));
+    ck_assert(tc_until(kald_total(POLICY_ENDPOINTS, NULL) == 0, 10000));
 }
 END_TEST
 
@@ -52,7 +52,7 @@ START_TEST(one_that_was_stopped_before_the_process_began_is_found_later)
     ck_assert_int_eq(take(7), KAL_OK);
     kald_start(NULL);
     ck_assert(tc_until(is_connected(), 20000));
-    ck_assert_uint_ge(kald_total(KALD_ENDPOINTS, NULL), 7);
+    ck_assert_uint_ge(kald_total(POLICY_ENDPOINTS, NULL), 7);
     give(7);
     close_all();
 }
@@ -91,7 +91,7 @@ START_TEST(a_kald_that_hangs_keeps_no_lane_and_no_create_waiting)
     ck_assert_uint_lt(longest, 500000000ull * tc_timeout_ms(1));
     ck_assert_int_eq(kill(kald_pid(), SIGCONT), 0);
     ck_assert(tc_until(fixture_log_count("is back") == 1, 20000));
-    ck_assert_uint_ge(kald_total(KALD_ENDPOINTS, NULL), taken);
+    ck_assert_uint_ge(kald_total(POLICY_ENDPOINTS, NULL), taken);
     give(taken);
     close_all();
 }

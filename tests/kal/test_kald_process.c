@@ -62,7 +62,7 @@ START_TEST(a_client_is_known_whatever_the_kernel_offers)
     kald_start(NULL);
     kald_lower_limit();
     child = start_client(&fd);
-    ck_assert_uint_eq(kald_total(KALD_ENDPOINTS, NULL), 12);
+    ck_assert_uint_eq(kald_total(POLICY_ENDPOINTS, NULL), 12);
     ck_assert_int_eq(kald_take_pinned(fd, 1 << 19, KALD_RAISE), KALD_OK);
     ck_assert_uint_eq(kald_soft_limit(child), KALD_LOW_LIMIT + (1 << 19));
     ck_assert_uint_eq(kald_soft_limit(0), KALD_LOW_LIMIT);
@@ -73,7 +73,7 @@ START_TEST(a_client_is_known_whatever_the_kernel_offers)
     } else {
         kald_expect_end(fd);
     }
-    ck_assert(tc_until(kald_total(KALD_ENDPOINTS, NULL) == 0, 10000));
+    ck_assert(tc_until(kald_total(POLICY_ENDPOINTS, NULL) == 0, 10000));
 }
 END_TEST
 
