@@ -29,10 +29,11 @@
 #include "providers/software/iwarp/codec/ddp.h"
 #include "providers/software/iwarp/codec/mpa.h"
 #include "providers/software/iwarp/codec/rdmap.h"
-#include "providers/software/softrdma.h"
+#include "providers/software/iwarp/wire_iwarp.h"
 
 #include "base/crc32c.h"
 #include "fake_host.h"
+#include "iwarp_over.h"
 
 /* Sites on the paths of a Send and of a receive. */
 #if defined(ITAL_WITHOUT_TRACE)
@@ -197,7 +198,7 @@ static void open_all(void)
     attr.send_cq = send_cq;
     attr.recv_cq = recv_cq;
     MUST(ops.qp_create(pd, &attr, &qp));
-    MUST(qp_start(container_of(qp, struct qp, base), &handover, &null));
+    MUST(iwarp_over(container_of(qp, struct iwarp_qp, core.base), &handover, &null));
 }
 
 static void close_all(void)

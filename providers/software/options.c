@@ -115,7 +115,7 @@ static uint64_t ms(struct reader *reader, const char *name)
     return number(reader, name) * CLOCK_NS_PER_MS;
 }
 
-static void read_tcp(struct reader *reader, struct softrdma_options *options)
+static void read_tcp(struct reader *reader, struct iwarp_options *options)
 {
     options->ack_timeout_ns = ms(reader, "ack_timeout");
     options->tcp_user_timeout_ms = (uint32_t)number(reader, "tcp_user_timeout");
@@ -129,46 +129,55 @@ static void read_tcp(struct reader *reader, struct softrdma_options *options)
 }
 
 /* The interfaces may come up later. */
-static void warn_of_absent(const struct rnic *rnic)
+static void warn_of_absent(const struct softrdma *device)
 {
-    const char *at = rnic->options.netdevs, *one;
+    const char *at = device->iwarp.options.netdevs, *one;
     char name[IFNAMSIZ];
     size_t length;
 
     while ((one = names_next(&at, &length))) {
         snprintf(name, sizeof(name), "%.*s", (int)length, one);
         if (!if_nametoindex(name))
-            ri_log(rnic->host, RI_LOG_WARNING,
+            ri_log(device->core.host, RI_LOG_WARNING,
                    "there is no network interface %s now (option netdev)", name);
     }
 }
 
-enum ri_status softrdma_read_options(struct rnic *rnic)
+static void read_core(struct reader *reader, struct core_options *options)
 {
-    struct reader reader = { .host = rnic->host };
-    struct softrdma_options *options = &rnic->options;
-    struct ri_rnic_attr *attr = &rnic->attr;
-
-    options->fpdu_max = word(&reader, "fpdu") == 1;
-    options->remote_invalidate = truth(&reader, "remote_invalidate");
-    options->by_kernel = truth(&reader, "guard");
-    options->sanitizers = sanitizer_present() ? (uint8_t)word(&reader, "sanitizers") : 0;
+    options->remote_invalidate = truth(reader, "remote_invalidate");
+    options->by_kernel = truth(reader, "guard");
+    options->sanitizers = sanitizer_present() ? (uint8_t)word(reader, "sanitizers") : 0;
     options->guard = options->by_kernel || options->sanitizers != SANITIZER_OFF;
-    options->polled = (uint32_t)number(&reader, "polled_connections");
-    options->lanes = (uint32_t)number(&reader, "lanes");
-    options->close_timeout_ns = ms(&reader, "close_timeout");
-    options->rtr_timeout_ns = ms(&reader, "request_timeout");
-    options->rtr_repeat_ns = ms(&reader, "rtr_repeat");
-    options->first_message_wait_ns = ms(&reader, "first_message_wait");
-    options->stall_timeout_ns = ms(&reader, "stall_timeout");
-    options->reassembly_limit = number(&reader, "reassembly_limit");
-    read_tcp(&reader, options);
-    attr->lanes = options->lanes;
+    options->lanes = (uint32_t)number(reader, "lanes");
+}
+
+static void read_iwarp(struct reader *reader, struct iwarp_options *options)
+{
+    options->fpdu_max = word(reader, "fpdu") == 1;
+    options->polled = (uint32_t)number(reader, "polled_connections");
+    options->close_timeout_ns = ms(reader, "close_timeout");
+    options->rtr_timeout_ns = ms(reader, "request_timeout");
+    options->rtr_repeat_ns = ms(reader, "rtr_repeat");
+    options->first_message_wait_ns = ms(reader, "first_message_wait");
+    options->stall_timeout_ns = ms(reader, "stall_timeout");
+    options->reassembly_limit = number(reader, "reassembly_limit");
+    read_tcp(reader, options);
+}
+
+enum ri_status softrdma_read_options(struct softrdma *device)
+{
+    struct reader reader = { .host = device->core.host };
+    struct ri_rnic_attr *attr = &device->core.attr;
+
+    read_core(&reader, &device->core.options);
+    read_iwarp(&reader, &device->iwarp.options);
+    attr->lanes = device->core.options.lanes;
     attr->max_ird = (uint32_t)number(&reader, "max_ird");
     attr->max_ord = (uint32_t)number(&reader, "max_ord");
     attr->max_qp = (uint32_t)number(&reader, "max_qp");
     if (reader.status != RI_OK)
         return reader.status;
-    warn_of_absent(rnic);
+    warn_of_absent(device);
     return RI_OK;
 }

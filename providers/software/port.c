@@ -56,7 +56,7 @@ static bool copy_address(const struct ifaddrs *from, struct ri_address *to)
 
 static bool is_of_port(const struct rnic *rnic, const struct ifaddrs *at)
 {
-    const char *netdevs = rnic->options.netdevs;
+    const char *netdevs = iwarp_rnic(rnic)->options.netdevs;
 
     return (at->ifa_flags & IFF_UP) && (!*netdevs || names_have_netdev(netdevs, at->ifa_name));
 }
@@ -156,7 +156,7 @@ void softrdma_find_guid(struct rnic *rnic)
 enum ri_status softrdma_query_port(struct ri_rnic *base, struct ri_port_attr *attr)
 {
     const struct rnic *rnic = container_of(base, struct rnic, base);
-    const char *netdevs = rnic->options.netdevs;
+    const char *netdevs = iwarp_rnic(rnic)->options.netdevs;
     struct ifaddrs *list;
     uint32_t count = 0;
     bool online = false;

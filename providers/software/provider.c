@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The provider: its descriptor, the RNIC, protection domains.
+ * The provider softrdma: its descriptor, the device.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
 
-#include "providers/software/core/guard.h"
 #include "provider.h"
+#include "providers/software/core/guard.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -78,38 +78,26 @@ static const struct ri_rnic_attr attributes = {
     .firmware = "ital softrdma " PACKAGE_VERSION,
 };
 
-static void leave_memory(struct rnic *rnic, const struct pd *pd, struct memory_range range)
-{
-    lanes_leave_memory(rnic, pd, tx_detach, &range);
-}
-
-static void leave_rights(struct rnic *rnic, const struct pd *pd, struct memory_range range)
-{
-    lanes_leave_memory(rnic, pd, tx_detach_output, &range);
-}
-
-static const struct rnic_ops rnic_ops = { .leave_memory = leave_memory,
-                                          .leave_rights = leave_rights };
-
 static enum ri_status softrdma_open(const struct ri_open *open, struct ri_rnic **out)
 {
     enum ri_status status;
+    struct softrdma *device;
     struct rnic *rnic;
 
     if (open->device && strcmp(open->device, DEVICE))
         return RI_ERR_INVALID_ARGUMENT;
-    rnic = calloc(1, sizeof(*rnic));
-    if (!rnic)
+    device = calloc(1, sizeof(*device));
+    if (!device)
         return RI_ERR_NO_RESOURCES;
+    rnic = &device->core;
     rnic->base.ops = open->privileged;
     rnic->base.context = open->context;
     rnic->host = open->host;
-    rnic->ops = &rnic_ops;
     rnic->user = open->user;
     rnic->attr = attributes;
-    status = softrdma_read_options(rnic);
+    status = softrdma_read_options(device);
     if (status != RI_OK)
-        goto free_rnic;
+        goto free_device;
     if (rnic->options.sanitizers != SANITIZER_OFF)
         softrdma_watch(rnic);
     if (rnic->options.by_kernel && !guard_works()) {
@@ -117,13 +105,14 @@ static enum ri_status softrdma_open(const struct ri_open *open, struct ri_rnic *
                "option guard is on, and the kernel refuses process_vm_readv or "
                "process_vm_writev: a filter of system calls (seccomp) may be the cause");
         status = RI_ERR_NOT_SUPPORTED;
-        goto free_rnic;
+        goto free_device;
     }
     if (!stag_table_open(&rnic->stags)) {
         ri_log(rnic->host, RI_LOG_ERROR, "the kernel gives no random numbers (getrandom)");
         status = RI_ERR_NO_RESOURCES;
-        goto free_rnic;
+        goto free_device;
     }
+    rnic_add_wire(rnic, &iwarp_wire, &device->iwarp);
     softrdma_find_guid(rnic);
     status = lanes_create(rnic);
     if (status != RI_OK)
@@ -133,8 +122,8 @@ static enum ri_status softrdma_open(const struct ri_open *open, struct ri_rnic *
 
 close_stags:
     stag_table_close(&rnic->stags);
-free_rnic:
-    free(rnic);
+free_device:
+    free(device);
     return status;
 }
 
@@ -150,7 +139,7 @@ static enum ri_status softrdma_close(struct ri_rnic *base, bool force)
         return RI_ERR_AGAIN;
     lanes_destroy(rnic); /* resets what is left */
     stag_table_close(&rnic->stags);
-    free(rnic);
+    free(softrdma_of(rnic));
     return RI_OK;
 }
 
@@ -159,42 +148,6 @@ static enum ri_status softrdma_query(struct ri_rnic *base, struct ri_rnic_attr *
     const struct rnic *rnic = rnic_of(base);
 
     return ri_sized_copy(attr, &rnic->attr, sizeof(rnic->attr)) ? RI_OK : RI_ERR_INVALID_ARGUMENT;
-}
-
-static enum ri_status softrdma_pd_create(struct ri_rnic *base, void *context, struct ri_pd **out)
-{
-    struct rnic *rnic = rnic_of(base);
-    enum ri_status status = RI_ERR_LIMIT;
-    struct pd *pd;
-
-    if (atomic_fetch_add(&rnic->pds, 1) >= rnic->attr.max_pd)
-        goto uncount;
-    status = RI_ERR_NO_RESOURCES;
-    pd = calloc(1, sizeof(*pd));
-    if (!pd)
-        goto uncount;
-    pd->base.ops = rnic->base.ops;
-    pd->base.context = context;
-    pd->rnic = rnic;
-    pthread_mutex_init(&pd->windows_lock, NULL);
-    *out = &pd->base;
-    return RI_OK;
-
-uncount:
-    atomic_fetch_sub(&rnic->pds, 1);
-    return status;
-}
-
-static enum ri_status softrdma_pd_destroy(struct ri_pd *base)
-{
-    struct pd *pd = container_of(base, struct pd, base);
-
-    if (atomic_load(&pd->users))
-        return RI_ERR_BUSY;
-    atomic_fetch_sub(&pd->rnic->pds, 1);
-    pthread_mutex_destroy(&pd->windows_lock);
-    free(pd);
-    return RI_OK;
 }
 
 static enum ri_status softrdma_rnic_counters(struct ri_rnic *base, const char **names,
@@ -223,7 +176,7 @@ static enum ri_status softrdma_rnic_counters(struct ri_rnic *base, const char **
                        atomic_load(&rnic->srqs),
                        atomic_load(&rnic->access_errors),
                        lanes_empty_writes(rnic),
-                       atomic_load(&rnic->stuck_ends) };
+                       atomic_load(&softrdma_of(rnic)->iwarp.stuck_ends) };
     const size_t total = sizeof(now) / sizeof(now[0]);
 
     spinlock_lock(&rnic->stags.lock);

@@ -5,24 +5,30 @@
 #ifndef ITAL_SOFTRDMA_PROVIDER_H
 #define ITAL_SOFTRDMA_PROVIDER_H
 
-#include "softrdma.h"
 #include "providers/software/core/sanitizer.h"
+#include "providers/software/iwarp/wire_iwarp.h"
 
 #include <linux/ethtool.h>
+
+/* The device: an RNIC of the core, and what its wire keeps of it. */
+struct softrdma {
+    struct rnic core;
+    struct iwarp_rnic iwarp;
+};
+
+static inline struct softrdma *softrdma_of(struct rnic *rnic)
+{
+    return container_of(rnic, struct softrdma, core);
+}
 
 /* --- options.c --- */
 
 #define SOFTRDMA_OPTIONS 19u /* a constant: the descriptor is one */
 extern const struct ri_option softrdma_option_table[SOFTRDMA_OPTIONS];
 
-/* Reads the options that the provider uses, and the limits of attr that are options.
+/* Reads the options that the core and the wire use, and the limits of attr that are options.
  * RI_ERR_INVALID_ARGUMENT: a name or a kind is not in the table. */
-enum ri_status softrdma_read_options(struct rnic *rnic);
-
-/* --- watched.c --- */
-
-/* Operations that tell a sanitizer, in front of those that the RNIC has. */
-void softrdma_watch(struct rnic *rnic);
+enum ri_status softrdma_read_options(struct softrdma *device);
 
 /* --- port.c --- */
 

@@ -20,7 +20,7 @@
 #include "base/be.h"
 #include "base/crc32c.h"
 #include "providers/software/iwarp/codec/mpa.h"
-#include "providers/software/softrdma.h"
+#include "providers/software/iwarp/wire_iwarp.h"
 
 #include <string.h>
 #include <sys/socket.h>
@@ -233,7 +233,7 @@ static void close_objects(void)
     run();
     fake_lane_expire_timers(&host.events); /* streams whose close takes its time */
     run();
-    FUZZ_CHECK(!the_lane()->streams && !the_lane()->freed_streams);
+    FUZZ_CHECK(!iwarp_lane(the_lane())->streams && !iwarp_lane(the_lane())->freed_streams);
     FUZZ_CHECK(!fake_lane_timers(&host.events) && !fake_lane_watches(&host.events));
     FUZZ_CHECK(host.privileged.mr_deregister(now.open) == RI_OK);
     FUZZ_CHECK(host.privileged.mr_deregister(now.closed) == RI_OK);

@@ -14,8 +14,8 @@
 
 #define PERIOD 512u
 
-static size_t as_they_are(struct testbed *w, struct wire *wire, const uint8_t *data, size_t size,
-                          uint8_t *out, size_t room)
+static size_t as_they_are(struct testbed *w, struct fuzz_wire *wire, const uint8_t *data,
+                          size_t size, uint8_t *out, size_t room)
 {
     (void)w, (void)wire;
     if (size > room)

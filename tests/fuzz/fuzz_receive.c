@@ -53,7 +53,7 @@ static void patch(struct testbed *w, uint8_t *stag, uint8_t *to)
         put64(to, testbed_base(w, objects[object], &length) + (offset - base));
 }
 
-static void patch_sink(struct wire *wire, uint8_t *stag, uint8_t *to)
+static void patch_sink(struct fuzz_wire *wire, uint8_t *stag, uint8_t *to)
 {
     const struct checker *checker = &wire->checker;
     const struct checker_request *asked = &checker->asked[checker->asked_out % CHECKER_REQUESTS];
@@ -65,7 +65,7 @@ static void patch_sink(struct wire *wire, uint8_t *stag, uint8_t *to)
 }
 
 /* When a Read has been answered, the following segments are for the next Read. */
-static void patch_segment(struct testbed *w, struct wire *wire, uint8_t *p, uint32_t length)
+static void patch_segment(struct testbed *w, struct fuzz_wire *wire, uint8_t *p, uint32_t length)
 {
     uint8_t opcode = length > 1 ? p[1] & 0xF : 0xF;
     bool tagged = length && p[0] & 0x80;
@@ -88,8 +88,8 @@ static void patch_segment(struct testbed *w, struct wire *wire, uint8_t *p, uint
 }
 
 /* An incomplete FPDU ends the stream unchanged. */
-static size_t live_stream(struct testbed *w, struct wire *wire, const uint8_t *data, size_t size,
-                          uint8_t *out, size_t room)
+static size_t live_stream(struct testbed *w, struct fuzz_wire *wire, const uint8_t *data,
+                          size_t size, uint8_t *out, size_t room)
 {
     static uint8_t ulpdu[65536];
     size_t used = 0;

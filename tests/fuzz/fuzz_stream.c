@@ -283,7 +283,7 @@ static void ask(struct play *play)
 
 /* ---- the peer, the socket ---- */
 
-static void raw(struct play *play, struct wire *wire)
+static void raw(struct play *play, struct fuzz_wire *wire)
 {
     uint8_t octets[256];
     size_t length = read8(play->reader);
@@ -296,7 +296,7 @@ static void raw(struct play *play, struct wire *wire)
     testbed_deliver(play->bed, wire, octets, length, play->piece);
 }
 
-static void end_input(struct play *play, struct wire *wire)
+static void end_input(struct play *play, struct fuzz_wire *wire)
 {
     uint8_t how = read8(play->reader);
 
@@ -307,7 +307,7 @@ static void end_input(struct play *play, struct wire *wire)
     testbed_run(play->bed);
 }
 
-static void socket_room(struct play *play, struct wire *wire)
+static void socket_room(struct play *play, struct fuzz_wire *wire)
 {
     uint8_t how = read8(play->reader);
 
@@ -315,7 +315,7 @@ static void socket_room(struct play *play, struct wire *wire)
     testbed_run(play->bed);
 }
 
-static void socket_error(struct play *play, struct wire *wire)
+static void socket_error(struct play *play, struct fuzz_wire *wire)
 {
     static const int errors[] = { EPIPE, ECONNRESET, ETIMEDOUT, ENOBUFS };
 
@@ -324,14 +324,14 @@ static void socket_error(struct play *play, struct wire *wire)
 }
 
 /* The end of what the peer sends next comes with what it sends after it, or now. */
-static void lateness(struct play *play, struct wire *wire)
+static void lateness(struct play *play, struct fuzz_wire *wire)
 {
     wire->late = 97u * read8(play->reader);
     if (!wire->late)
         peer_send_late(play->bed, wire);
 }
 
-static void step_of_wire(struct play *play, uint8_t step, struct wire *wire)
+static void step_of_wire(struct play *play, uint8_t step, struct fuzz_wire *wire)
 {
     if (step == 14 && play->bed->shape.large) {
         lateness(play, wire);

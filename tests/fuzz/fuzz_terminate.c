@@ -93,7 +93,7 @@ static void post_work(struct testbed *w)
 /* The stream has ended, whatever the payload contains, and no Terminate came back. */
 static void checker(struct testbed *w, const uint8_t *payload, uint32_t length)
 {
-    const struct wire *wire = w->qps[0].wire;
+    const struct fuzz_wire *wire = w->qps[0].wire;
     struct ri_qp_info info = { .size = sizeof(info) };
     struct terminate_info said = { .value = 0x01FF };
 

@@ -265,7 +265,7 @@ void testbed_look(struct testbed *w)
     }
 }
 
-void testbed_permit(const struct wire *wire, const uint8_t *memory, const uint8_t *from,
+void testbed_permit(const struct fuzz_wire *wire, const uint8_t *memory, const uint8_t *from,
                     uint32_t length)
 {
     struct testbed *w = wire->bed;

@@ -17,7 +17,7 @@
 /* ---- FPDUs ---- */
 
 struct output {
-    struct wire *wire;
+    struct fuzz_wire *wire;
     uint8_t *out;
     size_t used, room;
     uint32_t crc;
@@ -57,7 +57,7 @@ static void add_octets(struct output *o, const uint8_t *octets, size_t length)
 }
 
 /* Records for the oracle an FPDU that is valid at the MPA level. */
-static void note(struct wire *wire, const uint8_t *p, uint32_t length)
+static void note(struct fuzz_wire *wire, const uint8_t *p, uint32_t length)
 {
     struct testbed *w = wire->bed;
     uint8_t opcode = length >= 14 ? p[1] & 0xF : 0xF, *memory;
@@ -87,8 +87,8 @@ static void note(struct wire *wire, const uint8_t *p, uint32_t length)
         testbed_permit(wire, memory, NULL, 8);
 }
 
-size_t peer_fpdu(struct wire *wire, const uint8_t *ulpdu, uint32_t length, enum peer_fault fault,
-                 uint8_t *out, size_t room)
+size_t peer_fpdu(struct fuzz_wire *wire, const uint8_t *ulpdu, uint32_t length,
+                 enum peer_fault fault, uint8_t *out, size_t room)
 {
     struct output o = { .wire = wire,
                         .out = out,
@@ -135,13 +135,13 @@ size_t peer_fpdu(struct wire *wire, const uint8_t *ulpdu, uint32_t length, enum 
 /* Nothing is read behind Sends that wait if they are many, or if the peer's stream has ended. */
 static bool holds_input(const struct live_qp *live)
 {
-    const struct stream *stream = container_of(live->qp, struct qp, base)->stream;
+    const struct stream *stream = container_of(live->qp, struct iwarp_qp, core.base)->stream;
 
     return stream && atomic_load(&stream->attention) & ATTEND_HELD;
 }
 
 /* A lone Write that was read and caused no error has placed its payload. */
-static void look_at_write(struct testbed *w, const struct wire *wire)
+static void look_at_write(struct testbed *w, const struct fuzz_wire *wire)
 {
     const struct permit *permit = &w->permits[0];
 
@@ -159,7 +159,7 @@ static void look_at_write(struct testbed *w, const struct wire *wire)
 }
 
 /* Once nothing is late the permits have been used, or their wires are closed. */
-static void settle(struct testbed *w, const struct wire *wire)
+static void settle(struct testbed *w, const struct fuzz_wire *wire)
 {
     if (testbed_is_late(w))
         return;
@@ -174,7 +174,7 @@ static void forget_octets(struct testbed *w)
         w->permits[i].from = NULL;
 }
 
-void peer_send(struct testbed *w, struct wire *wire, const uint8_t *ulpdu, uint32_t length,
+void peer_send(struct testbed *w, struct fuzz_wire *wire, const uint8_t *ulpdu, uint32_t length,
                enum peer_fault fault, size_t piece)
 {
     static uint8_t fpdu[ULPDU_MAX + 1024];
@@ -188,7 +188,7 @@ void peer_send(struct testbed *w, struct wire *wire, const uint8_t *ulpdu, uint3
     settle(w, wire);
 }
 
-void peer_send_late(struct testbed *w, struct wire *wire)
+void peer_send_late(struct testbed *w, struct fuzz_wire *wire)
 {
     testbed_deliver_late(w, wire);
     settle(w, wire);
@@ -247,7 +247,7 @@ static void fill(uint8_t *to, uint32_t length)
         to[i] = pattern++;
 }
 
-static uint32_t put_tagged(struct testbed *w, struct wire *wire, uint8_t *p, uint8_t opcode,
+static uint32_t put_tagged(struct testbed *w, struct fuzz_wire *wire, uint8_t *p, uint8_t opcode,
                            struct reader *reader)
 {
     uint8_t which = read8(reader), where = read8(reader);
@@ -266,7 +266,7 @@ static uint32_t put_tagged(struct testbed *w, struct wire *wire, uint8_t *p, uin
     return 14 + length;
 }
 
-static uint32_t put_request(struct testbed *w, struct wire *wire, uint8_t *p, bool atomic,
+static uint32_t put_request(struct testbed *w, struct fuzz_wire *wire, uint8_t *p, bool atomic,
                             struct reader *reader)
 {
     uint8_t which = read8(reader), where = read8(reader);
@@ -296,7 +296,7 @@ static uint32_t put_request(struct testbed *w, struct wire *wire, uint8_t *p, bo
     return 46;
 }
 
-static uint32_t put_send(struct testbed *w, struct wire *wire, uint8_t *p, uint8_t opcode,
+static uint32_t put_send(struct testbed *w, struct fuzz_wire *wire, uint8_t *p, uint8_t opcode,
                          struct reader *reader)
 {
     bool immediate = opcode == 8 || opcode == 9;
@@ -334,7 +334,7 @@ static uint32_t put_terminate(uint8_t *p, struct reader *reader)
     return 18 + length;
 }
 
-static uint32_t compose(struct testbed *w, struct wire *wire, uint8_t *p, uint8_t opcode,
+static uint32_t compose(struct testbed *w, struct fuzz_wire *wire, uint8_t *p, uint8_t opcode,
                         struct reader *reader)
 {
     switch (opcode) {
@@ -353,7 +353,7 @@ static uint32_t compose(struct testbed *w, struct wire *wire, uint8_t *p, uint8_
 }
 
 /* Octet 0: opcode, L, CRC fault; octet 1: other faults, mostly 0. */
-void peer_segment(struct testbed *w, struct wire *wire, struct reader *reader, size_t piece)
+void peer_segment(struct testbed *w, struct fuzz_wire *wire, struct reader *reader, size_t piece)
 {
     static uint8_t ulpdu[ULPDU_MAX + 1];
     uint8_t first = read8(reader), faults = first & 0x80 ? read8(reader) : 0;
@@ -387,7 +387,7 @@ void peer_segment(struct testbed *w, struct wire *wire, struct reader *reader, s
 
 /* ---- answers ---- */
 
-static void answer_atomic(struct testbed *w, struct wire *wire, struct checker_request *asked,
+static void answer_atomic(struct testbed *w, struct fuzz_wire *wire, struct checker_request *asked,
                           struct reader *reader, size_t piece)
 {
     uint8_t ulpdu[30] = { 0x41, 0x4B }, fault = read8(reader);
@@ -403,7 +403,7 @@ static void answer_atomic(struct testbed *w, struct wire *wire, struct checker_r
 }
 
 /* Octet 0: length (0: all), octet 1: faults. */
-void peer_answer(struct testbed *w, struct wire *wire, struct reader *reader, size_t piece)
+void peer_answer(struct testbed *w, struct fuzz_wire *wire, struct reader *reader, size_t piece)
 {
     static uint8_t ulpdu[ULPDU_MAX + 1];
     struct checker *checker = &wire->checker;

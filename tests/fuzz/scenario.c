@@ -93,8 +93,8 @@ static void start(struct testbed *w, const uint8_t *s, const uint8_t *read, size
         post_reads(w, s[1]);
 }
 
-static void deliver(struct testbed *w, struct wire *wire, const uint8_t *s, const uint8_t *octets,
-                    size_t length, bool whole)
+static void deliver(struct testbed *w, struct fuzz_wire *wire, const uint8_t *s,
+                    const uint8_t *octets, size_t length, bool whole)
 {
     size_t most = length / 256 + 1; /* at most some hundred parts */
 
@@ -119,9 +119,9 @@ static void run(const uint8_t *data, size_t size, scenario_stream stream, bool r
     static uint8_t octets[SCENARIO_STREAM];
     const struct testbed_shape form = shape(data);
     struct testbed *w;
-    struct wire *wire;
+    struct fuzz_wire *wire;
     size_t length, glued = 0;
-    struct qp *qp;
+    struct iwarp_qp *qp;
 
     peer_begin();
     w = testbed_open(&form);
@@ -133,9 +133,9 @@ static void run(const uint8_t *data, size_t size, scenario_stream stream, bool r
         length = stream(w, wire, data + SCENARIO_SETTINGS, size - SCENARIO_SETTINGS, octets,
                         sizeof(octets));
     } else { /* the stream is built before the connection exists: as if no markers had come yet */
-        static struct wire before;
+        static struct fuzz_wire before;
 
-        memset(&before, 0, offsetof(struct wire, input));
+        memset(&before, 0, offsetof(struct fuzz_wire, input));
         before.bed = w;
         before.crc = scenario_crc(data);
         before.markers = scenario_markers(data);
@@ -152,7 +152,7 @@ static void run(const uint8_t *data, size_t size, scenario_stream stream, bool r
     result->info.size = sizeof(result->info);
     FUZZ_CHECK(softrdma_qp_query(w->qps[0].qp, &result->info) == RI_OK);
     testbed_poll(w, UINT32_MAX);
-    qp = container_of(w->qps[0].qp, struct qp, base);
+    qp = container_of(w->qps[0].qp, struct iwarp_qp, core.base);
     result->unanswered = atomic_load(&qp->reads.ird_in) != atomic_load(&qp->reads.ird_out);
     result->memory = testbed_memory_digest(w);
     result->told = w->digest;

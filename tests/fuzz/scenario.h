@@ -13,7 +13,7 @@
 
 /* Writes the peer's stream into out, at most `room` octets; returns its octets. The test bed and
  * its STags are live. */
-typedef size_t (*scenario_stream)(struct testbed *bed, struct wire *wire, const uint8_t *data,
+typedef size_t (*scenario_stream)(struct testbed *bed, struct fuzz_wire *wire, const uint8_t *data,
                                   size_t size, uint8_t *out, size_t room);
 
 /* Runs the input twice, whole and in parts, and compares. raw: the oracle does not know the

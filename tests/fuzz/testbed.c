@@ -8,6 +8,7 @@
 #include "tests/fuzz/testbed_private.h"
 
 #include "base/entropy.h"
+#include "iwarp_over.h"
 
 #include <string.h>
 
@@ -39,7 +40,7 @@ void testbed_run(struct testbed *w)
     testbed_look(w);
 }
 
-static void deliver(struct testbed *w, struct wire *wire, const uint8_t *octets, size_t length,
+static void deliver(struct testbed *w, struct fuzz_wire *wire, const uint8_t *octets, size_t length,
                     size_t piece)
 {
     if (wire->fin || wire->reset || wire->closed || length > TESTBED_INPUT - wire->input_length)
@@ -57,7 +58,7 @@ static void deliver(struct testbed *w, struct wire *wire, const uint8_t *octets,
     }
 }
 
-void testbed_deliver_late(struct testbed *w, struct wire *wire)
+void testbed_deliver_late(struct testbed *w, struct fuzz_wire *wire)
 {
     size_t length = wire->late_length;
 
@@ -74,8 +75,8 @@ bool testbed_is_late(const struct testbed *w)
     return false;
 }
 
-void testbed_deliver(struct testbed *w, struct wire *wire, const uint8_t *octets, size_t length,
-                     size_t piece)
+void testbed_deliver(struct testbed *w, struct fuzz_wire *wire, const uint8_t *octets,
+                     size_t length, size_t piece)
 {
     size_t late = wire->late < length ? wire->late : length;
 
@@ -278,7 +279,7 @@ void testbed_deregister(struct testbed *w, enum testbed_region which)
 /* A segment of a Read Response leaves: it must belong to the peer's oldest Read, and be allowed. */
 static void on_response(void *arg, uint32_t stag, uint64_t to, uint32_t length, bool last)
 {
-    struct wire *wire = arg;
+    struct fuzz_wire *wire = arg;
     struct wanted *wanted = &wire->wanted[wire->wanted_out % TESTBED_WANTED];
 
     if (wire->raw)
@@ -294,13 +295,13 @@ static void on_response(void *arg, uint32_t stag, uint64_t to, uint32_t length, 
 /* Memory of a Send or Write may not change while it is sent; a peer may change it nevertheless. */
 static bool source_changed(void *arg)
 {
-    struct wire *wire = arg;
+    struct fuzz_wire *wire = arg;
 
     testbed_look(wire->bed);
     return wire->source_changed;
 }
 
-static void reset_wire(struct testbed *w, struct wire *wire, const struct testbed_start *start)
+static void reset_wire(struct testbed *w, struct fuzz_wire *wire, const struct testbed_start *start)
 {
     wire->bed = w;
     wire->used = true;
@@ -331,7 +332,7 @@ static void reset_wire(struct testbed *w, struct wire *wire, const struct testbe
 static enum ri_status start_on(struct testbed *w, uint32_t which, const struct testbed_start *start)
 {
     struct live_qp *live = &w->qps[which];
-    struct wire *wire = &w->wires[w->wire_count], *before = live->wire;
+    struct fuzz_wire *wire = &w->wires[w->wire_count], *before = live->wire;
     const struct ri_llp_handover handover = {
         .size = sizeof(handover),
         .fd = (int)w->wire_count,
@@ -356,7 +357,8 @@ static enum ri_status start_on(struct testbed *w, uint32_t which, const struct t
     wire->raw = start->read_length != 0;
     live->wire = wire;
     w->wire_count++;
-    status = qp_start(container_of(live->qp, struct qp, base), &handover, &testbed_llp);
+    status = iwarp_over(container_of(live->qp, struct iwarp_qp, core.base), &handover,
+                        &testbed_llp);
     if (status != RI_OK) {
         FUZZ_CHECK(!wire_is_watched(wire) && !wire->closed && !wire->checker.octets);
         wire->used = false;

@@ -16,7 +16,7 @@
 #include "tests/fuzz/checker.h"
 
 #include "rnicpi_host.h"
-#include "providers/software/softrdma.h"
+#include "providers/software/iwarp/wire_iwarp.h"
 
 #define TESTBED_QPS   2u
 #define TESTBED_WIRES 6u /* connections of one test bed */
@@ -55,7 +55,7 @@ struct window {
 
 /* Memory that a segment in flight may change, as the oracle understands it. */
 struct permit {
-    const struct wire *wire;
+    const struct fuzz_wire *wire;
     const uint8_t *memory, *from; /* from: the contents afterwards, if no one else writes there */
     uint32_t length;
 };
@@ -70,7 +70,7 @@ struct wanted {
 #define TESTBED_WANTED 256u
 
 /* One connection, as its lower layer sees it. */
-struct wire {
+struct fuzz_wire {
     struct testbed *bed;
     bool used, closed, finished;
     uint8_t input[TESTBED_INPUT];
@@ -114,7 +114,7 @@ struct work_queue {
 
 struct live_qp {
     struct ri_qp *qp;
-    struct wire *wire; /* its connection, even after the end */
+    struct fuzz_wire *wire; /* its connection, even after the end */
     struct work_queue sends, receives;
     bool started;
 };
@@ -149,7 +149,7 @@ struct testbed {
     struct ri_srq *srq;
     struct work_queue shared; /* receives of the SRQ, in any order */
     struct live_qp qps[TESTBED_QPS];
-    struct wire *wires; /* TESTBED_WIRES */
+    struct fuzz_wire *wires; /* TESTBED_WIRES */
     uint32_t wire_count;
     struct region regions[TESTBED_REGIONS];
     struct window windows[TESTBED_WINDOWS];
@@ -176,10 +176,10 @@ enum ri_status testbed_start(struct testbed *bed, uint32_t which,
 void testbed_run(struct testbed *bed);
 /* Delivers octets of the peer, behind those that are late, in parts of `piece` (0: all at once),
  * and runs the lane after each. */
-void testbed_deliver(struct testbed *bed, struct wire *wire, const uint8_t *octets, size_t length,
-                     size_t piece);
+void testbed_deliver(struct testbed *bed, struct fuzz_wire *wire, const uint8_t *octets,
+                     size_t length, size_t piece);
 /* What is late comes. */
-void testbed_deliver_late(struct testbed *bed, struct wire *wire);
+void testbed_deliver_late(struct testbed *bed, struct fuzz_wire *wire);
 /* Is something late on any wire? The permits of what came last hold until it comes. */
 bool testbed_is_late(const struct testbed *bed);
 /* The oracle checks memory. testbed_run does this too. */
@@ -213,7 +213,7 @@ uint64_t testbed_base(const struct testbed *bed, uint8_t which, uint32_t *length
  * oracle does not know it (windows). */
 bool testbed_allows(const struct testbed *bed, uint32_t stag, uint64_t to, uint64_t length,
                     uint32_t access, uint8_t **memory);
-void testbed_permit(const struct wire *wire, const uint8_t *memory, const uint8_t *from,
+void testbed_permit(const struct fuzz_wire *wire, const uint8_t *memory, const uint8_t *from,
                     uint32_t length);
 
 #endif

@@ -13,7 +13,7 @@
 #include <sys/random.h>
 
 struct testbed the_bed;
-struct wire the_wires[TESTBED_WIRES];
+struct fuzz_wire the_wires[TESTBED_WIRES];
 
 struct fake_host the_host;
 
@@ -115,17 +115,17 @@ void host_expire(void)
 
 /* ---- the lower layer ---- */
 
-static int wire_number(const struct wire *wire)
+static int wire_number(const struct fuzz_wire *wire)
 {
     return (int)(wire - the_wires);
 }
 
-bool wire_is_watched(const struct wire *wire)
+bool wire_is_watched(const struct fuzz_wire *wire)
 {
     return fake_lane_watch_of(&the_host.events, wire_number(wire)) != NULL;
 }
 
-static struct wire *wire_of(const struct stream *stream)
+static struct fuzz_wire *wire_of(const struct stream *stream)
 {
     FUZZ_CHECK(stream->fd >= 0 && stream->fd < (int)TESTBED_WIRES && !the_wires[stream->fd].closed);
     return &the_wires[stream->fd];
@@ -133,7 +133,7 @@ static struct wire *wire_of(const struct stream *stream)
 
 static ssize_t wire_send(struct stream *stream, const struct iovec *iov, int count)
 {
-    struct wire *wire = wire_of(stream);
+    struct fuzz_wire *wire = wire_of(stream);
     uint64_t taken = 0;
 
     FUZZ_CHECK(count > 0 && count <= (int)TX_IOV);
@@ -154,7 +154,7 @@ static ssize_t wire_send(struct stream *stream, const struct iovec *iov, int cou
 
 static ssize_t wire_receive(struct stream *stream, void *buffer, size_t length)
 {
-    struct wire *wire = wire_of(stream);
+    struct fuzz_wire *wire = wire_of(stream);
     size_t there = wire->input_length - wire->input_taken;
 
     FUZZ_CHECK(length);
@@ -176,7 +176,7 @@ static ssize_t wire_receive_two(struct stream *stream, void *buffer, size_t leng
                                 size_t more)
 {
     ssize_t got = wire_receive(stream, buffer, length), further = 0;
-    struct wire *wire = wire_of(stream);
+    struct fuzz_wire *wire = wire_of(stream);
 
     if (got == (ssize_t)length && wire->input_length != wire->input_taken)
         further = wire_receive(stream, behind, more);
@@ -190,7 +190,7 @@ static uint32_t wire_emss(struct stream *stream)
 
 static void wire_finish(struct stream *stream)
 {
-    struct wire *wire = wire_of(stream);
+    struct fuzz_wire *wire = wire_of(stream);
 
     FUZZ_CHECK(!wire->finished);
     if (!wire->send_error && !wire->reset)
@@ -200,7 +200,7 @@ static void wire_finish(struct stream *stream)
 
 static void wire_close(struct stream *stream, bool reset)
 {
-    struct wire *wire = wire_of(stream);
+    struct fuzz_wire *wire = wire_of(stream);
 
     (void)reset;
     FUZZ_CHECK(!wire_is_watched(wire));
@@ -214,12 +214,12 @@ const struct llp_ops testbed_llp = { .send = wire_send,
                                      .finish = wire_finish,
                                      .close = wire_close };
 
-static bool unread(const struct wire *wire)
+static bool unread(const struct fuzz_wire *wire)
 {
     return wire->input_length != wire->input_taken || wire->fin || wire->reset;
 }
 
-bool wire_report(struct wire *wire)
+bool wire_report(struct fuzz_wire *wire)
 {
     uint32_t events = 0;
 

@@ -13,7 +13,7 @@
 extern struct fake_host the_host;
 extern const struct llp_ops testbed_llp; /* a stream's fd is the index of its wire */
 extern struct testbed the_bed;
-extern struct wire the_wires[TESTBED_WIRES];
+extern struct fuzz_wire the_wires[TESTBED_WIRES];
 
 const struct ri_user_ops *testbed_user(void);
 
@@ -22,9 +22,9 @@ void host_begin(void);
 void host_open(void);
 /* Expires each timer that is set now, once, by moving its deadline into the past. */
 void host_expire(void);
-bool wire_is_watched(const struct wire *wire);
+bool wire_is_watched(const struct fuzz_wire *wire);
 /* Reports events as level-triggered epoll would; false: none. */
-bool wire_report(struct wire *wire);
+bool wire_report(struct fuzz_wire *wire);
 
 /* Sets the regions' places and first contents. */
 void memory_fill(struct testbed *bed);

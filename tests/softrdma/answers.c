@@ -20,12 +20,12 @@ struct side *side_of(struct twin *twin)
     return &twin->bed.side[0];
 }
 
-struct qp *twin_qp(struct twin *twin)
+struct iwarp_qp *twin_qp(struct twin *twin)
 {
     return qp_of(side_of(twin));
 }
 
-static struct wire *wire_of(struct twin *twin)
+static struct recorded_wire *wire_of(struct twin *twin)
 {
     return &wires[twin - twins];
 }
@@ -35,7 +35,7 @@ static struct wire *wire_of(struct twin *twin)
 /* Gives the n-th region the same STags in both RNICs, and its keys. */
 static void rename_region(struct twin *twin, struct region *region, uint8_t key)
 {
-    struct stag_table *stags = &twin_qp(twin)->rnic->stags;
+    struct stag_table *stags = &twin_qp(twin)->core.rnic->stags;
     struct stag_entry *entry = stag_find(stags, region->keys.lkey);
 
     region->keys.lkey = (region->keys.lkey & ~0xFFu) | key;
@@ -48,8 +48,8 @@ static void rename_region(struct twin *twin, struct region *region, uint8_t key)
 static void same_place(uint32_t n)
 {
     const struct twin *alone = &twins[ALONE];
-    struct stag_table *stags = &twin_qp(&twins[GENERAL])->rnic->stags;
-    struct stag_table *others = &twin_qp(&twins[ALONE])->rnic->stags;
+    struct stag_table *stags = &twin_qp(&twins[GENERAL])->core.rnic->stags;
+    struct stag_table *others = &twin_qp(&twins[ALONE])->core.rnic->stags;
     uint32_t place = stag_find(others, alone->region[n].keys.lkey)->place;
 
     for (uint32_t at = 0; at < STAG_RESERVE; at++)
@@ -61,11 +61,11 @@ static void same_place(uint32_t n)
 static void same_names(void)
 {
     struct side *side = side_of(&twins[GENERAL]);
-    struct stag_table *stags = &twin_qp(&twins[GENERAL])->rnic->stags;
+    struct stag_table *stags = &twin_qp(&twins[GENERAL])->core.rnic->stags;
     struct region first = region_new(side, 8, TESTBED_ALL);
 
     region_free(side, &first);
-    memcpy(stags->rounds, twin_qp(&twins[ALONE])->rnic->stags.rounds, sizeof(stags->rounds));
+    memcpy(stags->rounds, twin_qp(&twins[ALONE])->core.rnic->stags.rounds, sizeof(stags->rounds));
 }
 
 static void open_regions(struct twin *twin)
@@ -86,7 +86,7 @@ static void open_regions(struct twin *twin)
             twin->region[i].octets[at] = (uint8_t)(at * 11 + (at >> 8) + i);
     }
     if (twin == &twins[GENERAL])
-        twin_qp(twin)->rnic->stags.reserved = 0; /* random indices from here on */
+        twin_qp(twin)->core.rnic->stags.reserved = 0; /* random indices from here on */
 }
 
 void start(struct twin *twin, bool crc, uint32_t cqe)
@@ -100,7 +100,7 @@ void start(struct twin *twin, bool crc, uint32_t cqe)
     twin->completions = 0;
     twin->used = 0;
     twin->request_msn = twin->send_msn = 1;
-    tx_run(twin_qp(twin)); /* its first message is out */
+    tx_run(&twin_qp(twin)->core); /* its first message is out */
     fake_host_run(&twin->bed.fake, NULL);
 }
 
@@ -252,7 +252,7 @@ void poll_both(struct twin *twin, uint32_t count)
 
 bool all_answered(struct twin *twin)
 {
-    struct qp *qp = twin_qp(twin);
+    struct iwarp_qp *qp = twin_qp(twin);
 
     return atomic_load(&qp->reads.ird_in) == atomic_load(&qp->reads.ird_out) &&
            !qp->tx.batch.octets;

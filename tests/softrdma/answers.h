@@ -48,7 +48,7 @@ struct odd {
 };
 
 struct side *side_of(struct twin *twin);
-struct qp *twin_qp(struct twin *twin);
+struct iwarp_qp *twin_qp(struct twin *twin);
 void start(struct twin *twin, bool crc, uint32_t cqe);
 void finish(struct twin *twin);
 void start_both(bool crc, uint32_t cqe);

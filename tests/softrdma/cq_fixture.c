@@ -22,6 +22,17 @@ static void drop_event(const struct ri_host *host, void *context, const struct r
 struct rnic rnic;
 static struct lane lane;
 
+/* A wire that carries nothing: an end is an end. */
+static bool terminate(struct qp *qp, enum qp_cause cause, const struct qp_end *end)
+{
+    struct qp_end whole = *end;
+
+    (void)cause;
+    whole.state = RI_QPS_TERMINATE;
+    return qp_end(qp, &whole);
+}
+static struct wire wire;
+
 void cq_setup(void)
 {
     memset(&rnic, 0, sizeof(rnic));
@@ -31,6 +42,8 @@ void cq_setup(void)
     rnic.host = &fake.host;
     rnic.lanes[0] = &lane;
     rnic.options.lanes = 1;
+    wire = no_wire;
+    wire.terminate = terminate;
     rnic.attr.max_cq = 100;
     rnic.attr.max_cqe = 1000;
 }
@@ -55,6 +68,7 @@ void new_qp(struct qp *qp, struct cq *send, struct cq *receive, uint32_t depth)
     memset(qp, 0, sizeof(*qp));
     qp->base.context = qp;
     qp->rnic = &rnic;
+    atomic_init(&qp->wire, &wire);
     qp->lane = &lane;
     qp->send_cq = send;
     qp->recv_cq = receive;
@@ -85,7 +99,7 @@ struct wqe *post(struct wq *wq, uint64_t cookie, uint16_t flags)
 void mark_sent(struct qp *qp, const struct wq *wq)
 {
     if (!wq->receive)
-        atomic_store(&qp->tx.sq_sent, atomic_load(&wq->posted));
+        atomic_store(&qp->sq.sent, atomic_load(&wq->posted));
 }
 
 void finish(struct qp *qp, struct wq *wq, struct wqe *wqe, enum ri_wc_status status)

@@ -9,7 +9,7 @@
 #include "fake_host.h"
 #include "tc.h"
 
-#include "providers/software/softrdma.h"
+#include "providers/software/iwarp/wire_iwarp.h"
 
 extern struct rnic rnic;
 /* The upcalls of all CQs. */

@@ -10,7 +10,7 @@
 
 #include "providers/software/iwarp/codec/ddp.h"
 #include "providers/software/iwarp/codec/rdmap.h"
-#include "providers/software/softrdma.h"
+#include "providers/software/iwarp/wire_iwarp.h"
 #include "providers/software/iwarp/codec/terminate.h"
 
 struct frame {

@@ -6,18 +6,20 @@
 
 #include "recording_llp.h"
 
+#include "iwarp_over.h"
+
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
-struct wire wires[2];
+struct recorded_wire wires[2];
 size_t recording_takes = SIZE_MAX;
 uint32_t recording_emss = 1460;
 void (*recording_meanwhile)(void);
 
-static struct wire *wire_of(struct stream *stream)
+static struct recorded_wire *wire_of(struct stream *stream)
 {
-    struct wire *wire = wires;
+    struct recorded_wire *wire = wires;
 
     if (wire->stream && wire->stream != stream)
         wire++;
@@ -28,14 +30,14 @@ static struct wire *wire_of(struct stream *stream)
 /* The iovecs of a batch are in the batch's own memory, those of a lone post are not. */
 static bool is_batch(struct stream *stream, const struct iovec *iov)
 {
-    const struct qp *qp = stream->qp;
+    const struct iwarp_qp *qp = stream->qp;
 
     return !qp || (iov >= qp->tx.batch.iov && iov < qp->tx.batch.iov + TX_IOV);
 }
 
 static ssize_t record_send(struct stream *stream, const struct iovec *iov, int count)
 {
-    struct wire *wire = wire_of(stream);
+    struct recorded_wire *wire = wire_of(stream);
     size_t taken = 0;
 
     void (*meanwhile)(void) = recording_meanwhile;
@@ -62,7 +64,7 @@ static ssize_t record_send(struct stream *stream, const struct iovec *iov, int c
 
 static ssize_t record_receive(struct stream *stream, void *buffer, size_t length)
 {
-    struct wire *wire = wire_of(stream);
+    struct recorded_wire *wire = wire_of(stream);
     size_t octets = wire->arriving_octets;
 
     if (!octets)
@@ -75,7 +77,7 @@ static ssize_t record_receive(struct stream *stream, void *buffer, size_t length
 
 static uint32_t record_emss(struct stream *stream)
 {
-    struct wire *wire = wire_of(stream);
+    struct recorded_wire *wire = wire_of(stream);
 
     ck_assert_uint_lt(wire->answer_count, RECORDING_ANSWERS);
     wire->answers[wire->answer_count].at = wire->used;
@@ -83,7 +85,7 @@ static uint32_t record_emss(struct stream *stream)
     return recording_emss;
 }
 
-uint32_t recording_emss_at(const struct wire *wire, size_t at)
+uint32_t recording_emss_at(const struct recorded_wire *wire, size_t at)
 {
     uint32_t i = 0;
 
@@ -118,13 +120,13 @@ int recording_start(struct side *side, bool crc, uint16_t ird, uint16_t ord)
 
     testbed_tcp(fds, 0);
     handover.fd = fds[0];
-    ck_assert_int_eq(qp_start(qp_of(side), &handover, &recording_llp), RI_OK);
+    ck_assert_int_eq(iwarp_over(qp_of(side), &handover, &recording_llp), RI_OK);
     return fds[1];
 }
 
 void recording_expect_same(void)
 {
-    struct wire *one = &wires[0], *other = &wires[1];
+    struct recorded_wire *one = &wires[0], *other = &wires[1];
     size_t from = one->compared <= one->used ? one->compared : 0;
 
     ck_assert_uint_eq(one->used, other->used);

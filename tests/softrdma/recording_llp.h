@@ -8,14 +8,14 @@
 
 #include "testbed.h"
 
-#include "providers/software/softrdma.h"
+#include "providers/software/iwarp/wire_iwarp.h"
 
 #define RECORDING_ROOM    (10u << 20)
 #define RECORDING_WRITES  64u
 #define RECORDING_ANSWERS 256u
 
 /* One per stream, in the order in which the streams began. The test zeroes them. */
-struct wire {
+struct recorded_wire {
     struct stream *stream;
     uint8_t octets[RECORDING_ROOM];
     size_t used, ends[RECORDING_WRITES]; /* where the first of the writes end */
@@ -29,7 +29,7 @@ struct wire {
     uint32_t answer_count;
     size_t compared; /* of its octets, by recording_expect_same() */
 };
-extern struct wire wires[2];
+extern struct recorded_wire wires[2];
 extern size_t recording_takes; /* octets accepted of one write; 0: the socket is full */
 extern uint32_t recording_emss;
 extern void (*recording_meanwhile)(void); /* Called once inside the next write, unless NULL. */
@@ -43,6 +43,6 @@ int recording_start(struct side *side, bool crc, uint16_t ird, uint16_t ord);
 void recording_expect_same(void);
 
 /* The EMSS that the QP knew when it wrote the octet at `at`. */
-uint32_t recording_emss_at(const struct wire *wire, size_t at);
+uint32_t recording_emss_at(const struct recorded_wire *wire, size_t at);
 
 #endif

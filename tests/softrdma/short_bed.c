@@ -6,7 +6,7 @@
 
 #include "short_bed.h"
 
-#include "providers/software/softrdma.h"
+#include "providers/software/iwarp/wire_iwarp.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -23,7 +23,7 @@ void start(struct side *side, bool crc)
     far_ends[who] = recording_start(side, crc, 4, 0);
     region[who] = region_new(side, 4096, TESTBED_ALL);
     region_fill(&region[who]);
-    tx_run(qp_of(side)); /* its first message has left */
+    tx_run(&qp_of(side)->core); /* its first message has left */
 }
 
 void finish(struct side *side)

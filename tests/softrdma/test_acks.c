@@ -19,7 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "providers/software/softrdma.h"
+#include "providers/software/iwarp/wire_iwarp.h"
 
 #define BOUND_MS 600u
 
@@ -246,7 +246,7 @@ START_TEST(rest_and_send_in_two_threads)
     struct writer writer = { .done = false };
 
     /* a check every 0.1 ms */
-    container_of(bed.fake.rnic, struct rnic, base)->options.ack_timeout_ns = 600000;
+    iwarp_rnic(container_of(bed.fake.rnic, struct rnic, base))->options.ack_timeout_ns = 600000;
     ck_assert_int_eq(pthread_create(&writer.thread, NULL, write_now_and_then, &writer), 0);
     ck_assert(fake_host_until(&bed.fake, atomic_load(&writer.done), 60000));
     pthread_join(writer.thread, NULL);

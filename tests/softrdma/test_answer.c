@@ -34,7 +34,7 @@ static void expect_same_completions(void)
 
 static void expect_same_qps(void)
 {
-    struct qp *one = twin_qp(&twins[ALONE]), *other = twin_qp(&twins[GENERAL]);
+    struct iwarp_qp *one = twin_qp(&twins[ALONE]), *other = twin_qp(&twins[GENERAL]);
 
     SAME(rx.expect_read_msn);
     SAME(rx.expect_send_msn);
@@ -42,21 +42,21 @@ static void expect_same_qps(void)
     SAME(tx.read_msn);
     SAME(tx.position);
     SAME(tx.accepted);
-    SAME_ATOMIC(sq.posted);
-    SAME_ATOMIC(sq.next);
-    SAME_ATOMIC(sq.done);
-    SAME_ATOMIC(sq.freed);
-    SAME_ATOMIC(tx.sq_sent);
-    SAME_ATOMIC(rq.next);
-    SAME_ATOMIC(rq.done);
+    SAME_ATOMIC(core.sq.posted);
+    SAME_ATOMIC(core.sq.next);
+    SAME_ATOMIC(core.sq.done);
+    SAME_ATOMIC(core.sq.freed);
+    SAME_ATOMIC(core.sq.sent);
+    SAME_ATOMIC(core.rq.next);
+    SAME_ATOMIC(core.rq.done);
     SAME_ATOMIC(reads.ord_in);
     SAME_ATOMIC(reads.ord_out);
-    SAME_ATOMIC(counters.sent_messages);
-    SAME_ATOMIC(counters.sent_octets);
-    SAME_ATOMIC(counters.received_messages);
-    SAME_ATOMIC(counters.received_octets);
-    SAME_ATOMIC(life.state);
-    SAME(life.terminate_sent);
+    SAME_ATOMIC(core.counters.sent_messages);
+    SAME_ATOMIC(core.counters.sent_octets);
+    SAME_ATOMIC(core.counters.received_messages);
+    SAME_ATOMIC(core.counters.received_octets);
+    SAME_ATOMIC(core.life.state);
+    SAME(core.life.terminate_sent);
 }
 
 static void expect_same_events(void)
@@ -119,7 +119,7 @@ static void random_post(struct twin *twin, struct tc_rng *rng, uint64_t cookie)
  * FPDUs behind them. */
 static void random_response(struct twin *twin, struct tc_rng *rng)
 {
-    struct qp *qp = twin_qp(twin);
+    struct iwarp_qp *qp = twin_qp(twin);
     uint32_t out = atomic_load(&qp->reads.ord_out), first;
     const struct outstanding_read *read = &qp->reads.ord_ring[out & (qp->reads.ord_size - 1)];
     uint64_t to = read->sink_to;
@@ -180,7 +180,7 @@ START_TEST(same_for_random_steps)
         expect_same();
     }
     expect_same_completions();
-    ck_assert_int_eq(qp_state(twin_qp(&twins[ALONE])), RI_QPS_RTS);
+    ck_assert_int_eq(qp_state(&twin_qp(&twins[ALONE])->core), RI_QPS_RTS);
     ck_assert_uint_gt(twins[ALONE].completions, STEPS / 20);
     ck_assert_uint_gt(wires[ALONE].alone, STEPS / 10);
     ck_assert_uint_eq(wires[GENERAL].alone, 0);
@@ -247,7 +247,7 @@ START_TEST(same_refusals)
         put_request(&twins[way], &odds[_i]);
         arrive_all(&twins[way]);
         fake_host_run(&twins[way].bed.fake, NULL);
-        ck_assert_uint_eq(twin_qp(&twins[way])->life.terminate_sent, odds[_i].value);
+        ck_assert_uint_eq(twin_qp(&twins[way])->core.life.terminate_sent, odds[_i].value);
     }
     ck_assert_uint_eq(wires[ALONE].alone, 1 + 1); /* the Terminate leaves alone too */
     expect_same();
@@ -263,13 +263,13 @@ START_TEST(same_when_not_allowed)
         put_plain_request(&twins[way], 8, 64);
         arrive_all(&twins[way]);
         if (_i)
-            twin_qp(&twins[way])->attr.ird = 0;
+            twin_qp(&twins[way])->core.attr.ird = 0;
         else
-            twin_qp(&twins[way])->attr.flags &= ~(uint32_t)RI_QP_READ_ENABLE;
+            twin_qp(&twins[way])->core.attr.flags &= ~(uint32_t)RI_QP_READ_ENABLE;
         put_plain_request(&twins[way], 8, 64);
         arrive_all(&twins[way]);
         fake_host_run(&twins[way].bed.fake, NULL);
-        ck_assert_uint_eq(twin_qp(&twins[way])->life.terminate_sent, 0x1201);
+        ck_assert_uint_eq(twin_qp(&twins[way])->core.life.terminate_sent, 0x1201);
     }
     expect_same();
     finish_both();
@@ -295,7 +295,7 @@ START_TEST(same_over_a_full_cq)
         while (poll_cq(twin, side_of(twin)->send_cq, 1))
             ;
         ck_assert_uint_eq(twin->completions, READS);
-        ck_assert_uint_eq(twin_qp(twin)->life.terminate_sent, 0x0207);
+        ck_assert_uint_eq(twin_qp(twin)->core.life.terminate_sent, 0x0207);
     }
     expect_same_completions();
     expect_same();

@@ -31,7 +31,7 @@ START_TEST(a_post_meanwhile_leaves)
     ck_assert_uint_eq(wires[ALONE].alone, 1);
     ck_assert_uint_eq(wires[ALONE].used - before,
                       mpa_fpdu_len(DDP_TAGGED_LEN + 64) + mpa_fpdu_len(DDP_UNTAGGED_LEN + 16));
-    ck_assert_uint_eq(atomic_load(&twin_qp(twin)->tx.requests), 0);
+    ck_assert_uint_eq(atomic_load(&twin_qp(twin)->core.tx.requests), 0);
     ck_assert_uint_eq(poll_cq(twin, side_of(twin)->send_cq, 1), 1);
     ck_assert_uint_eq(twin->wc[0].cookie, 5);
     finish(twin);
@@ -43,15 +43,15 @@ END_TEST
 START_TEST(what_waits_leaves_with_the_answer)
 {
     struct twin *twin = &twins[ALONE];
-    struct qp *qp;
+    struct iwarp_qp *qp;
 
     start(twin, true, 0);
     qp = twin_qp(twin);
     wires[ALONE].writes = wires[ALONE].alone = 0;
-    atomic_store(&qp->tx.requests, 1);
+    atomic_store(&qp->core.tx.requests, 1);
     post_a_send();
-    atomic_store(&qp->tx.wanted, true);
-    atomic_store(&qp->tx.requests, 0);
+    atomic_store(&qp->core.tx.wanted, true);
+    atomic_store(&qp->core.tx.requests, 0);
     put_plain_request(twin, 0, 64);
     arrive_all(twin);
     ck_assert_uint_eq(wires[ALONE].writes, 1);

@@ -14,7 +14,7 @@
 #include "providers/software/iwarp/codec/ddp.h"
 #include "providers/software/iwarp/codec/mpa.h"
 #include "providers/software/iwarp/codec/rdmap.h"
-#include "providers/software/softrdma.h"
+#include "providers/software/iwarp/wire_iwarp.h"
 
 #include <errno.h>
 #include <string.h>
@@ -636,19 +636,19 @@ START_TEST(destroy_after_a_pass_was_overtaken)
 {
     struct lane *lane;
     pthread_t passing;
-    struct qp *qp;
+    struct iwarp_qp *qp;
 
     open_a();
     qp = qp_of(a);
-    lane = qp->lane;
+    lane = qp->core.lane;
     post(a, RI_WR_SEND, RI_WR_COALESCE, 0, 0, 8);
     ck_assert_ptr_eq(lane->coalesce.qps, qp);
-    spinlock_lock(&qp->sq.posting);
+    spinlock_lock(&qp->core.sq.posting);
     pthread_create(&passing, NULL, run_pass, NULL);
     ck_assert(tc_until(!atomic_load(&lane->coalesce.count), TESTBED_TIMEOUT));
     tx_coalesce_slowly(qp, &(struct coalesce_post){ .requests = 2 });
     tx_coalesce_slowly(qp, &(struct coalesce_post){ .requests = 1, .small = 8, .asked = true });
-    spinlock_unlock(&qp->sq.posting);
+    spinlock_unlock(&qp->core.sq.posting);
     pthread_join(passing, NULL);
     finish(a);
     side_close(a);
@@ -661,9 +661,9 @@ START_TEST(close_while_another_sends_what_gathers)
 {
     open_a();
     post(a, RI_WR_SEND, RI_WR_COALESCE | RI_WR_SIGNALED, 0, 0, 8);
-    spinlock_lock(&qp_of(a)->sq.posting);
+    spinlock_lock(&qp_of(a)->core.sq.posting);
     qp_of(a)->coalesce.active = false;
-    spinlock_unlock(&qp_of(a)->sq.posting);
+    spinlock_unlock(&qp_of(a)->core.sq.posting);
     side_modify(a, RI_QPS_CLOSING);
     side_expect(a, a->send_cq, 0, RI_WC_SUCCESS, 8);
     finish(a);

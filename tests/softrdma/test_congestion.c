@@ -48,7 +48,7 @@ static const char *congestion_of(int fd, char name[16])
 
 static const char *prepared(const char *to, const char *option, char before[16], char after[16])
 {
-    const struct softrdma_options options = { .congestion = option };
+    const struct iwarp_options options = { .congestion = option };
     int other, fd = connected(to, &other);
 
     congestion_of(fd, before);
@@ -160,7 +160,7 @@ static bool is_apart(void)
     return false;
 }
 
-static const struct softrdma_options automatic = { .congestion = "auto" };
+static const struct iwarp_options automatic = { .congestion = "auto" };
 
 START_TEST(test_two_own_addresses_are_one_host)
 {

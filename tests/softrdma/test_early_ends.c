@@ -17,7 +17,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "providers/software/softrdma.h"
+#include "providers/software/iwarp/wire_iwarp.h"
 
 /* What the peer does. */
 enum act { ACT_FIN, ACT_RST, ACT_GARBAGE_FIN, ACT_GARBAGE_RST, ACT_NOTHING, ACTS };
@@ -103,13 +103,15 @@ static struct lane *the_lane(void)
 /* No stream is left, none waits to be freed, and none has left a timer. */
 static bool nothing_left(void)
 {
-    return !the_lane()->streams && !the_lane()->freed_streams && !bed.fake.events.timer_count;
+    return !iwarp_lane(the_lane())->streams && !iwarp_lane(the_lane())->freed_streams &&
+           !bed.fake.events.timer_count;
 }
 
 static void expect_nothing_left(void)
 {
     ck_assert_msg(fake_host_until(&bed.fake, nothing_left(), TESTBED_TIMEOUT),
-                  "%u streams, %u timers", the_lane()->stream_count, bed.fake.events.timer_count);
+                  "%u streams, %u timers", iwarp_lane(the_lane())->stream_count,
+                  bed.fake.events.timer_count);
 }
 
 static void raw_of(struct raw *raw, int fds[2])
@@ -132,7 +134,7 @@ static void end_it(struct raw *raw, const struct early *early)
         side_modify(a, RI_QPS_ERROR);
     if (early->kind == REFUSAL && early->act == ACT_NOTHING) {
         testbed_passes(&bed, 2);
-        ck_assert_uint_eq(the_lane()->stream_count, 1);
+        ck_assert_uint_eq(iwarp_lane(the_lane())->stream_count, 1);
         fake_host_expire_timers(&bed.fake); /* close_timeout */
     } else if (early->own == OWN_DESTROY && early->act == ACT_NOTHING) {
         shutdown(raw->fd, SHUT_WR); /* the stream closes in order, alone */

@@ -275,7 +275,7 @@ START_TEST(X006_deregister_under_way)
     tc_fill(&rng, region.octets, size);
     memcpy(before.octets, region.octets, size);
     {
-        const struct qp *qp = qp_of(a);
+        const struct iwarp_qp *qp = qp_of(a);
 
         ck_assert_int_eq(setsockopt(qp->stream->fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof(small)),
                          0);
@@ -310,27 +310,30 @@ START_TEST(X006_deregister_under_way)
 END_TEST
 
 /* Two walks at once, here one nested in the other, do not restart each other. */
-static void visit_none(struct qp *qp, void *arg)
-{
-    (void)qp;
-    (void)arg;
-}
+static uint32_t visits;
+static const struct memory_range nothing;
 
-static void visit_and_walk(struct qp *qp, void *visits)
+static void visit_and_walk(struct qp *qp, enum leave what, const struct memory_range *range,
+                           bool in_pass)
 {
-    if (++*(uint32_t *)visits < 10)
-        lane_visit_qps(qp->lane, qp->pd, visit_none, NULL);
+    (void)range, (void)in_pass;
+    if (++visits < 10 && what == LEAVE_MEMORY)
+        lanes_leave(qp->rnic, qp->pd, LEAVE_RIGHTS, &nothing);
 }
 
 START_TEST(walks_do_not_meet)
 {
-    const struct qp *qp;
-    uint32_t visits = 0;
+    struct wire walked = iwarp_wire;
+    struct qp *qp;
 
+    walked.leave = visit_and_walk;
+    visits = 0;
     testbed_connect(&bed, NULL, NULL);
-    qp = qp_of(a);
-    lane_visit_qps(qp->lane, qp->pd, visit_and_walk, &visits);
-    ck_assert_uint_eq(visits, 1);
+    qp = &qp_of(a)->core;
+    atomic_store(&qp->wire, &walked);
+    lanes_leave(qp->rnic, qp->pd, LEAVE_MEMORY, &nothing);
+    atomic_store(&qp->wire, &iwarp_wire);
+    ck_assert_uint_eq(visits, 2);
 }
 END_TEST
 

@@ -7,6 +7,8 @@
 
 #include "engine.h"
 
+#include "iwarp_over.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -280,7 +282,7 @@ START_TEST(X018_one_visitor_does_not_write_for_ever)
     testbed_tcp(fds, 0);
     handover.fd = fds[0];
     handover.initiator = true;
-    ck_assert_int_eq(qp_start(qp_of(a), &handover, &null), RI_OK);
+    ck_assert_int_eq(iwarp_over(qp_of(a), &handover, &null), RI_OK);
     region = region_new(a, size, TESTBED_ALL);
     null_sends = 0;
     side_write(a, 1, region_sge(&region, 0, size), 0, 0);
@@ -330,7 +332,7 @@ START_TEST(silent_streams_cool_down)
     for (uint32_t i = 0; i < POLLED_UNTIL; i++)
         speak(a, &here, b, &there);
     ck_assert(!is_hot(a) && is_hot(b));
-    ck_assert_uint_eq(qp_of(a)->lane->polled_count, 1);
+    ck_assert_uint_eq(iwarp_lane(qp_of(a)->core.lane)->polled_count, 1);
     speak(b, &there, a, &here);
     ck_assert(is_hot(a) && is_hot(b));
     region_free(a, &here);

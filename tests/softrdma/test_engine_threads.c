@@ -16,7 +16,7 @@
 
 #include "providers/software/iwarp/codec/ddp.h"
 #include "providers/software/iwarp/codec/rdmap.h"
-#include "providers/software/softrdma.h"
+#include "providers/software/iwarp/wire_iwarp.h"
 
 #define POSTERS 2u
 #define WINDOW  32u
@@ -232,9 +232,9 @@ static uint32_t receives_done(void)
 static bool is_revoked(void)
 {
     uint8_t *memory;
-    struct qp *qp = qp_of(a);
+    struct iwarp_qp *qp = qp_of(a);
 
-    return stag_check(&qp->rnic->stags, lent.keys.rkey, qp->pd, RI_ACCESS_REMOTE_READ,
+    return stag_check(&qp->core.rnic->stags, lent.keys.rkey, qp->core.pd, RI_ACCESS_REMOTE_READ,
                       (uintptr_t)lent.octets, 1, &memory) != STAG_OK;
 }
 

@@ -15,7 +15,7 @@
 
 #include "base/crc32c.h"
 #include "providers/software/iwarp/codec/mpa.h"
-#include "providers/software/softrdma.h"
+#include "providers/software/iwarp/wire_iwarp.h"
 
 #define DEPTH   12u
 #define RECEIVE 4096u /* octets of a receive with one element */

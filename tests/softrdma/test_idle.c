@@ -10,7 +10,7 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "providers/software/softrdma.h"
+#include "providers/software/iwarp/wire_iwarp.h"
 
 #define PAIRS   12u
 #define THREADS 3u
@@ -89,12 +89,12 @@ END_TEST
 
 START_TEST(rings_are_as_deep_as_asked_for)
 {
-    const struct qp *qp = qp_of(&sides[0][0]);
+    const struct iwarp_qp *qp = qp_of(&sides[0][0]);
 
     ck_assert_uint_eq(qp->reads.ird_size, 2); /* one for the ready-to-receive Read */
     ck_assert_uint_eq(qp->reads.ord_size, 2);
-    ck_assert_uint_eq(qp->sq.mask, 7);
-    ck_assert_ptr_eq(qp->rx.srq_sges, NULL);
+    ck_assert_uint_eq(qp->core.sq.mask, 7);
+    ck_assert_ptr_eq(qp->core.srq_sges, NULL);
 }
 END_TEST
 

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#include "providers/software/softrdma.h"
+#include "providers/software/iwarp/wire_iwarp.h"
 #include "yields.h"
 
 static const char *const two_lanes[] = { "lanes", "2", NULL };
@@ -22,7 +22,7 @@ static struct rnic *rnic(void)
 
 static struct lane *lane_of(const struct side *side)
 {
-    return qp_of(side)->lane;
+    return qp_of(side)->core.lane;
 }
 
 static void setup(void)
@@ -90,14 +90,14 @@ static void hold(struct link *link, void (*by)(struct spinlock *lock))
 {
     by(&rnic()->lanes[0]->lock);
     for (int i = 0; i < 2; i++) {
-        struct qp *qp = qp_of(&link->side[i]);
+        struct iwarp_qp *qp = qp_of(&link->side[i]);
 
         by(&qp->stream->rx);
-        by(&qp->life.lock);
-        by(&qp->sq.posting);
-        by(&qp->rq.posting);
-        by(&qp->send_cq->lock);
-        by(&qp->recv_cq->lock);
+        by(&qp->core.life.lock);
+        by(&qp->core.sq.posting);
+        by(&qp->core.rq.posting);
+        by(&qp->core.send_cq->lock);
+        by(&qp->core.recv_cq->lock);
     }
     by(&rnic()->stags.lock);
 }
@@ -318,19 +318,14 @@ END_TEST
 
 /* ---- revoked memory ---- */
 
-static void nobody(struct qp *qp, void *arg)
-{
-    (void)qp;
-    (void)arg;
-}
-
+static const struct memory_range nothing;
 static atomic_bool left;
 
 static void *leave_memory(void *arg)
 {
     (void)arg;
     yields_count();
-    lanes_leave_memory(rnic(), NULL, nobody, NULL);
+    lanes_leave(rnic(), NULL, LEAVE_MEMORY, &nothing);
     atomic_store(&left, true);
     return NULL;
 }
@@ -388,7 +383,7 @@ static void *passes_that_invalidate(void *arg)
 
     for (unsigned long i = 0; i < tc_count(20000); i++) {
         pass_begins(lane);
-        lanes_leave_memory(rnic(), NULL, nobody, NULL);
+        lanes_leave(rnic(), NULL, LEAVE_MEMORY, &nothing);
         pass_ends(lane);
     }
     return NULL;
@@ -412,16 +407,16 @@ START_TEST(who_ends_a_connection_is_not_waited_for)
 {
     struct memory_range range = { NULL, 0 };
     struct link link;
-    struct qp *qp;
+    struct iwarp_qp *qp;
 
     link_open(&link, 1);
     link_use(&link, 1);
     qp = qp_of(&link.side[0]);
-    tx_enter(qp);
-    atomic_store(&qp->tx.stopped, true);
+    tx_enter(&qp->core);
+    atomic_store(&qp->core.tx.stopped, true);
     tx_detach_in_pass(qp, &range); /* returns */
-    atomic_store(&qp->tx.stopped, false);
-    tx_leave(qp);
+    atomic_store(&qp->core.tx.stopped, false);
+    tx_leave(&qp->core);
     link_use(&link, 2);
     link_close(&link);
 }

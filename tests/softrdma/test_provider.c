@@ -7,7 +7,7 @@
 
 #include "host_options.h"
 #include "providers/software/provider.h"
-#include "providers/software/softrdma.h"
+#include "providers/software/iwarp/wire_iwarp.h"
 #include "testbed.h"
 
 #include "base/compiler.h"
@@ -146,12 +146,14 @@ END_TEST
 /* Options with a default in the provider's own table, and those with a default in kal's. */
 START_TEST(option_defaults)
 {
-    const struct softrdma_options *options;
+    const struct softrdma *device;
+    const struct iwarp_options *options;
     uint64_t connect_ms = 0;
 
     ck_assert_int_eq(ri_option_number(&fake.host, "connect_timeout", &connect_ms), RI_OK);
     ck_assert_uint_eq(connect_ms, 10000);
-    options = &container_of(fake.rnic, struct rnic, base)->options;
+    device = container_of(fake.rnic, struct softrdma, core.base);
+    options = &device->iwarp.options;
     ck_assert_uint_eq(options->tcp_user_timeout_ms, 0);
     ck_assert_uint_eq(options->keepalive_idle_s, 10);
     ck_assert_uint_eq(options->keepalive_interval_s, 5);
@@ -159,7 +161,8 @@ START_TEST(option_defaults)
     ck_assert_uint_eq(options->close_timeout_ns, 10 * CLOCK_NS_PER_S);
     ck_assert_uint_eq(options->rtr_timeout_ns, 5 * CLOCK_NS_PER_S);
     ck_assert_uint_eq(options->reassembly_limit, 64u << 20);
-    ck_assert(!options->fpdu_max && options->remote_invalidate && !options->guard);
+    ck_assert(!options->fpdu_max);
+    ck_assert(device->core.options.remote_invalidate && !device->core.options.guard);
 }
 END_TEST
 

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "providers/software/core/qp.h"
+#include "providers/software/iwarp/objects/iwarp.h"
 #include "tests/common/vectors_tc.h"
 
 /* ---- responses to a Read of ital: 16 octets into the middle of 32 ---- */
@@ -474,7 +474,7 @@ START_TEST(C107_depth)
 END_TEST
 
 /* Output that waits for room refers to the region's memory. */
-static bool is_named(const struct qp *qp, const struct region *region, uint32_t size)
+static bool is_named(const struct iwarp_qp *qp, const struct region *region, uint32_t size)
 {
     const struct tx_batch *batch = &qp->tx.batch;
 

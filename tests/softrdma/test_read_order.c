@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "providers/software/softrdma.h"
+#include "providers/software/iwarp/wire_iwarp.h"
 
 #define OLD   0x11
 #define NEW   0x22

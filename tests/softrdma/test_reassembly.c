@@ -16,7 +16,7 @@
 #include "providers/software/iwarp/codec/ddp.h"
 #include "providers/software/iwarp/codec/mpa.h"
 #include "providers/software/iwarp/codec/rdmap.h"
-#include "providers/software/softrdma.h"
+#include "providers/software/iwarp/wire_iwarp.h"
 
 #define PEERS 8
 
@@ -31,7 +31,7 @@ static struct rnic *rnic(void)
 
 static uint64_t rests(void)
 {
-    return atomic_load(&rnic()->partial_octets);
+    return atomic_load(&iwarp_rnic(rnic())->partial_octets);
 }
 
 /* A Write of `length` octets into the region as one FPDU; returns its octets. */
@@ -172,7 +172,7 @@ START_TEST(C155_stall_inside_an_fpdu)
         testbed_passes(&bed, 5);
         ck_assert_uint_eq(atomic_load(&a->events.count), 0);
         ck_assert_uint_eq(bed.fake.events.timer_count, 1);
-        rnic()->options.stall_timeout_ns = 1;
+        iwarp_rnic(rnic())->options.stall_timeout_ns = 1;
         fake_host_expire_timers(&bed.fake);
         side_expect_event(a, RI_EVENT_LLP_LOST, 0);
         raw_wait_end(&raw);
@@ -207,11 +207,11 @@ START_TEST(X015_slow_peer_is_not_cut)
     for (uint32_t at = 1; at < size - 1; at++) {
         raw_octets(&raw, fpdu + at, 1);
         ck_assert(tc_until(!ioctl(stream->fd, FIONREAD, &unread) && unread == 1, TESTBED_TIMEOUT));
-        rnic()->options.stall_timeout_ns = 1;
+        iwarp_rnic(rnic())->options.stall_timeout_ns = 1;
         fake_host_expire_timers(&bed.fake);
         fake_host_sleep(&bed.fake, 1, 0); /* timers come first, as in a run */
         fake_host_run(&bed.fake, NULL);
-        rnic()->options.stall_timeout_ns = 3600 * CLOCK_NS_PER_S;
+        iwarp_rnic(rnic())->options.stall_timeout_ns = 3600 * CLOCK_NS_PER_S;
         ck_assert_uint_eq(atomic_load(&a->events.count), 0);
         ck_assert_uint_eq(stream->partial.length, at + 1);
     }
@@ -232,8 +232,8 @@ END_TEST
 START_TEST(X015_a_stall_is_bounded_by_default)
 {
     testbed_open(&bed, NULL);
-    ck_assert_uint_gt(rnic()->options.stall_timeout_ns, 120 * CLOCK_NS_PER_S);
-    ck_assert_uint_le(rnic()->options.stall_timeout_ns, 3600 * CLOCK_NS_PER_S);
+    ck_assert_uint_gt(iwarp_rnic(rnic())->options.stall_timeout_ns, 120 * CLOCK_NS_PER_S);
+    ck_assert_uint_le(iwarp_rnic(rnic())->options.stall_timeout_ns, 3600 * CLOCK_NS_PER_S);
 }
 END_TEST
 
@@ -374,7 +374,7 @@ START_TEST(reads_end_where_large_fpdus_do)
     side_open(&bed, a, NULL);
     target = region_new(a, 30000, TESTBED_ALL);
     raw_open(&raw, &bed, a, false, NULL);
-    stream = rnic()->lanes[0]->streams;
+    stream = iwarp_lane(rnic()->lanes[0])->streams;
     input.octets = malloc((size_t)rounds * MPA_FPDU_MAX);
     input.length = input.at = 0;
     for (uint32_t i = 0; i < rounds; i++)

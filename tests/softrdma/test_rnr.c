@@ -14,7 +14,7 @@
 #include <sys/socket.h>
 
 #include "base/clock.h"
-#include "providers/software/softrdma.h"
+#include "providers/software/iwarp/wire_iwarp.h"
 
 #define OK(call)   ck_assert_int_eq((call), RI_OK)
 #define FOREVER    7u
@@ -563,7 +563,7 @@ START_TEST(an_end_is_seen_whatever_waits)
     side_expect_event(a, RI_EVENT_LLP_CLOSED, 0);
     ck_assert_uint_ge(clock_now() - begin, 500 * CLOCK_NS_PER_MS);
     ck_assert_int_eq(side_query(a).state, RI_QPS_ERROR);
-    ck_assert_uint_eq(atomic_load(&qp_of(a)->rnic->stash_octets), 0);
+    ck_assert_uint_eq(atomic_load(&iwarp_rnic(qp_of(a)->core.rnic)->stash_octets), 0);
     side_close(a);
     raw_close(&raw);
 }

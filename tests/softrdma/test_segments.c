@@ -13,7 +13,7 @@
 #include "providers/software/iwarp/codec/ddp.h"
 #include "providers/software/iwarp/codec/mpa.h"
 #include "providers/software/iwarp/codec/rdmap.h"
-#include "providers/software/softrdma.h"
+#include "providers/software/iwarp/wire_iwarp.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -52,7 +52,7 @@ static void start(bool crc)
     far_end = recording_start(a, crc, READS, 0);
     source = region_new(a, SOURCE, TESTBED_ALL);
     tc_fill(&rng, source.octets, SOURCE);
-    tx_run(qp_of(a));
+    tx_run(&qp_of(a)->core);
     wires[0].used = 0; /* its first message has left */
 }
 
@@ -107,7 +107,7 @@ static void post_request(uint16_t flags)
 /* As receive does for a Read Request. */
 static void ask_for_an_answer(void)
 {
-    struct qp *qp = qp_of(a);
+    struct iwarp_qp *qp = qp_of(a);
     uint32_t in = atomic_load(&qp->reads.ird_in), length = random_length(200000);
     uint64_t at = tc_below(&rng, SOURCE - length);
 
@@ -122,7 +122,7 @@ static void ask_for_an_answer(void)
                                .source_to = (uintptr_t)source.octets + at,
                                .size = length };
     atomic_store(&qp->reads.ird_in, in + 1);
-    tx_run(qp);
+    tx_run(&qp->core);
 }
 
 static void traffic(void)

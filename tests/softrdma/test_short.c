@@ -8,7 +8,7 @@
 
 #include "short_bed.h"
 
-#include "providers/software/softrdma.h"
+#include "providers/software/iwarp/wire_iwarp.h"
 
 #include <string.h>
 

@@ -36,7 +36,7 @@ static struct side *side_of(struct twin *twin)
     return &twin->bed.side[0];
 }
 
-static struct qp *twin_qp(struct twin *twin)
+static struct iwarp_qp *twin_qp(struct twin *twin)
 {
     return qp_of(side_of(twin));
 }
@@ -49,7 +49,7 @@ static void start(struct twin *twin, bool crc)
     twin->region = region_new(side_of(twin), OCTETS, TESTBED_ALL);
     region_fill(&twin->region);
     twin->completions = 0;
-    tx_run(twin_qp(twin)); /* its first message has left */
+    tx_run(&twin_qp(twin)->core); /* its first message has left */
     fake_host_run(&twin->bed.fake, NULL);
 }
 
@@ -187,22 +187,22 @@ static void expect_same_octets(void)
 
 static void expect_same(void)
 {
-    const struct qp *one = twin_qp(&twins[ALONE]), *other = twin_qp(&twins[GENERAL]);
+    const struct iwarp_qp *one = twin_qp(&twins[ALONE]), *other = twin_qp(&twins[GENERAL]);
 
     expect_same_octets();
     ck_assert_uint_eq(wires[ALONE].writes, wires[GENERAL].writes);
-    ck_assert_uint_eq(atomic_load(&one->sq.posted), atomic_load(&other->sq.posted));
-    ck_assert_uint_eq(atomic_load(&one->sq.next), atomic_load(&other->sq.next));
-    ck_assert_uint_eq(atomic_load(&one->sq.done), atomic_load(&other->sq.done));
-    ck_assert_uint_eq(atomic_load(&one->sq.freed), atomic_load(&other->sq.freed));
-    ck_assert_uint_eq(atomic_load(&one->tx.sq_sent), atomic_load(&other->tx.sq_sent));
+    ck_assert_uint_eq(atomic_load(&one->core.sq.posted), atomic_load(&other->core.sq.posted));
+    ck_assert_uint_eq(atomic_load(&one->core.sq.next), atomic_load(&other->core.sq.next));
+    ck_assert_uint_eq(atomic_load(&one->core.sq.done), atomic_load(&other->core.sq.done));
+    ck_assert_uint_eq(atomic_load(&one->core.sq.freed), atomic_load(&other->core.sq.freed));
+    ck_assert_uint_eq(atomic_load(&one->core.sq.sent), atomic_load(&other->core.sq.sent));
     ck_assert_uint_eq(one->tx.send_msn, other->tx.send_msn);
     ck_assert_uint_eq(one->tx.position, other->tx.position);
     ck_assert_uint_eq(one->tx.accepted, other->tx.accepted);
-    ck_assert_uint_eq(atomic_load(&one->counters.sent_messages),
-                      atomic_load(&other->counters.sent_messages));
-    ck_assert_uint_eq(atomic_load(&one->counters.sent_octets),
-                      atomic_load(&other->counters.sent_octets));
+    ck_assert_uint_eq(atomic_load(&one->core.counters.sent_messages),
+                      atomic_load(&other->core.counters.sent_messages));
+    ck_assert_uint_eq(atomic_load(&one->core.counters.sent_octets),
+                      atomic_load(&other->core.counters.sent_octets));
     ck_assert_uint_eq(atomic_load(&side_of(&twins[ALONE])->send_events.count),
                       atomic_load(&side_of(&twins[GENERAL])->send_events.count));
 }
@@ -249,16 +249,17 @@ END_TEST
 
 static bool all_sent(struct twin *twin)
 {
-    struct qp *qp = twin_qp(twin);
+    struct iwarp_qp *qp = twin_qp(twin);
 
-    return atomic_load(&qp->sq.next) == atomic_load(&qp->sq.posted) && !qp->tx.batch.octets;
+    return atomic_load(&qp->core.sq.next) == atomic_load(&qp->core.sq.posted) &&
+           !qp->tx.batch.octets;
 }
 
 static uint32_t room_of(struct twin *twin)
 {
-    struct qp *qp = twin_qp(twin);
+    struct iwarp_qp *qp = twin_qp(twin);
 
-    return DEPTH - (atomic_load(&qp->sq.posted) - atomic_load(&qp->sq.freed));
+    return DEPTH - (atomic_load(&qp->core.sq.posted) - atomic_load(&qp->core.sq.freed));
 }
 
 /* The socket accepts parts of a write, or nothing. The two paths may retry at different times, but
@@ -380,12 +381,12 @@ START_TEST(same_reads)
         }
     recording_takes = SIZE_MAX;
     for (int way = 0; way < WAYS; way++) {
-        struct qp *qp = twin_qp(&twins[way]);
+        struct iwarp_qp *qp = twin_qp(&twins[way]);
 
         ck_assert(fake_host_until(&twins[way].bed.fake, !qp->tx.batch.octets, TESTBED_TIMEOUT));
         ck_assert_uint_eq(atomic_load(&qp->reads.ord_in), ORD);
-        ck_assert_uint_eq(atomic_load(&qp->tx.sq_sent), ORD);
-        ck_assert_uint_eq(atomic_load(&qp->sq.done), 0);
+        ck_assert_uint_eq(atomic_load(&qp->core.sq.sent), ORD);
+        ck_assert_uint_eq(atomic_load(&qp->core.sq.done), 0);
         ck_assert_uint_eq(poll(&twins[way], 4), 0);
     }
     expect_same_requests(ORD);

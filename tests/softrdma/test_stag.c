@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "base/entropy.h"
-#include "providers/software/softrdma.h"
+#include "providers/software/iwarp/wire_iwarp.h"
 
 #define ALL \
     (RI_ACCESS_LOCAL_READ | RI_ACCESS_LOCAL_WRITE | RI_ACCESS_REMOTE_READ | RI_ACCESS_REMOTE_WRITE)

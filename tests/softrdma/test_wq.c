@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "providers/software/softrdma.h"
+#include "providers/software/iwarp/wire_iwarp.h"
 
 static enum ri_status post(struct wq *wq, const struct ri_sge *sges, uint32_t count,
                            uint64_t cookie)

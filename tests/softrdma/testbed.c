@@ -22,7 +22,7 @@
 #include "providers/software/iwarp/codec/ddp.h"
 #include "providers/software/iwarp/codec/mpa.h"
 #include "providers/software/iwarp/codec/rdmap.h"
-#include "providers/software/softrdma.h"
+#include "providers/software/iwarp/wire_iwarp.h"
 #include "providers/software/iwarp/codec/terminate.h"
 
 #define OK(call)                                                                      \
@@ -163,9 +163,9 @@ void side_close(struct side *side)
     side->pd = NULL;
 }
 
-struct qp *qp_of(const struct side *side)
+struct iwarp_qp *qp_of(const struct side *side)
 {
-    return container_of(side->qp, struct qp, base);
+    return container_of(side->qp, struct iwarp_qp, core.base);
 }
 
 void side_start(struct side *side, int fd, bool initiator, const struct ri_llp_handover *handover)

@@ -16,7 +16,7 @@
 #define TESTBED_TIMEOUT 20000 /* ms; ends a test that fails */
 
 struct testbed;
-struct qp;
+struct iwarp_qp;
 
 struct side {
     struct testbed *bed;
@@ -64,7 +64,7 @@ void testbed_lane_stop(struct testbed *bed);
 void testbed_passes(struct testbed *bed, int count);
 void side_open(struct testbed *bed, struct side *side, const struct shape *shape);
 void side_close(struct side *side);
-struct qp *qp_of(const struct side *side);
+struct iwarp_qp *qp_of(const struct side *side);
 
 /* Hands the connection over. handover may be NULL (MPA 2, CRC, IRD and ORD 8); its fd and role are
  * filled in. */

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "providers/software/softrdma.h" /* sets an MSN that would take days to reach */
+#include "providers/software/iwarp/wire_iwarp.h" /* sets an MSN that would take days to reach */
 
 #define BIG (8u << 20)
 #define ASK (UNTAGGED_LEN + READ_LEN)
@@ -73,7 +73,7 @@ END_TEST
 /* The MSN of Reads is a sequence of its own, independent of Sends, and wraps. */
 START_TEST(C106_msn_wraps)
 {
-    struct qp *qp = qp_of(wire.side);
+    struct iwarp_qp *qp = qp_of(wire.side);
 
     wire_open(NULL);
     peer_ulpdu(ulpdu, put_send(ulpdu, true, 1, 0, "x", 1));

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "providers/software/softrdma.h" /* sets an MSN that would take days to reach */
+#include "providers/software/iwarp/wire_iwarp.h" /* sets an MSN that would take days to reach */
 
 static const struct connection bare = { .no_receives = true };
 static uint8_t ulpdu[2048];

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "providers/software/softrdma.h" /* sets an MSN that would take days to reach */
+#include "providers/software/iwarp/wire_iwarp.h" /* sets an MSN that would take days to reach */
 
 #define ROOM (1u << 18)
 
@@ -280,7 +280,7 @@ END_TEST
 /* Each queue has its own MSN sequence, tagged messages have none; 0 follows 2^32 - 1. */
 START_TEST(S037_message_numbers)
 {
-    struct qp *qp = qp_of(wire.side);
+    struct iwarp_qp *qp = qp_of(wire.side);
     struct ri_sge sge = region_sge(&source, 0, 4);
     uint32_t first = _i ? 0xfffffffe : 1;
 

@@ -18,7 +18,6 @@
 #endif
 
 #include "cq.h"
-#include "providers/software/iwarp/codec/terminate.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -200,8 +199,8 @@ static __attribute__((noinline)) bool retire(struct cq *cq, struct qp *qp, struc
 static inline __attribute__((always_inline)) bool retire_plain(struct cq *cq, struct qp *qp,
                                                                struct wq *wq, bool receive)
 {
-    /* Requests behind sq_sent may be done by their answers while tx still reads them. */
-    const uint32_t posted = atomic_load_explicit(receive ? &wq->posted : &qp->tx.sq_sent,
+    /* Requests behind `sent` may be done by their answers while tx still reads them. */
+    const uint32_t posted = atomic_load_explicit(receive ? &wq->posted : &wq->sent,
                                                  memory_order_acquire);
     uint32_t index = atomic_load_explicit(&wq->done, memory_order_relaxed);
     uint32_t room = ri_ring_room(&cq->ring);
@@ -227,10 +226,9 @@ static inline __attribute__((always_inline)) bool retire_plain(struct cq *cq, st
 static void overflow(struct qp *qp)
 {
     static const struct qp_end end = { .event = RI_EVENT_QP_OVERFLOW,
-                                       .terminate_value = TERMINATE_STREAM,
                                        .detail = "its completion queue is full" };
 
-    qp_terminate(qp, &end, NULL);
+    qp_wire(qp)->terminate(qp, QP_CAUSE_CQ_OVERFLOW, &end);
 }
 
 void qp_retire_sends(struct qp *qp)
@@ -267,7 +265,7 @@ static inline __attribute__((always_inline)) bool retire_fast(struct cq *cq, str
 
     if (unlikely(!spinlock_try_blind(&cq->lock)))
         return false;
-    posted = atomic_load_explicit(receive ? &wq->posted : &qp->tx.sq_sent, memory_order_acquire);
+    posted = atomic_load_explicit(receive ? &wq->posted : &wq->sent, memory_order_acquire);
     index = atomic_load_explicit(&wq->done, memory_order_relaxed);
     room = ri_ring_room(&cq->ring);
     if (unlikely(cq->arming.kind != RI_NOT_ARMED) ||
@@ -317,7 +315,7 @@ void qp_free_unsignalled(struct qp *qp)
         end--;
     atomic_store(&sq->posted, end);
     atomic_store(&sq->next, end);
-    atomic_store(&qp->tx.sq_sent, end);
+    atomic_store(&sq->sent, end);
     if ((int32_t)(atomic_load(&sq->done) - end) > 0)
         atomic_store(&sq->done, end);
     spinlock_unlock(&cq->lock);

@@ -77,11 +77,11 @@ enum invalidate_result invalidate_begin(struct qp *qp, uint32_t stag, bool remot
 
 /* --- STags that the peer names --- */
 
-enum stag_result qp_enter_remote(struct qp *qp, uint32_t stag, uint32_t access, uint64_t to,
-                                 uint64_t length, uint8_t **memory, struct stag_entry **entry)
+enum stag_result qp_enter_remote(struct qp *qp, struct stag_hint *hint, uint32_t stag,
+                                 uint32_t access, uint64_t to, uint64_t length, uint8_t **memory,
+                                 struct stag_entry **entry)
 {
     struct stag_table *stags = &qp->rnic->stags;
-    struct stag_hint *hint = &qp->tx.answer_hint;
     enum stag_result result = stag_enter_hinted(stags, hint, stag, qp->pd, access, to, length,
                                                 memory, entry);
 

@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A lane of the RNIC. lane.c decides which streams are served when, llp/ready.c keeps the list of
- * streams to be served, tx/ the QPs with coalesced posts and the spare memory of batches.
+ * A lane of the RNIC: what all wires share of it. progress.c runs a pass, coalesced.c keeps the list
+ * of QPs that one has to visit, quiescence.c waits for the end of passes. A wire has a part of its
+ * own in it.
  */
-#ifndef ITAL_SOFTRDMA_LANE_H
-#define ITAL_SOFTRDMA_LANE_H
+#ifndef ITAL_SOFTWARE_LANE_H
+#define ITAL_SOFTWARE_LANE_H
 
 #include "rnic.h"
 
 struct cq;
 struct qp;
-struct stream;
-struct tx_memory;
 
-/* Coalesced posts (tx/tx_coalesce.c). Atomic members: written under the lane's lock, read by
- * hints without it. */
+/* QPs that a pass has to visit, and how a thread sleeps meanwhile (coalesced.c). Atomic members:
+ * written under the lane's lock, read by hints without it. */
 struct lane_coalesce {
-    /* The QPs that have coalesced posts. Under the lock. */
+    /* Under the lock. */
     struct qp *qps;
     atomic_uint count;
     /* Changes with each poll of a consumer. */
@@ -30,56 +29,31 @@ struct lane_coalesce {
 /* Whether a thread may sleep for the lane, and then not beyond coalesce.wake_at. */
 enum lane_armed { LANE_NOT_ARMED, LANE_ARMED, LANE_ARMED_SHORTLY };
 
-/* Of the thread that runs the pass. */
-struct lane_pass {
-    /* Its copy of the streams that are served without asking epoll, and the version of that
-     * copy. */
-    struct stream *served[POLLED_MAX];
-    uint32_t served_count, served_version, served_first, served_streams;
-    /* Times that one of several polled streams brought something. */
-    uint32_t heard;
-    /* The receive buffer. */
-    uint8_t *ring;
-};
-
 struct lane {
     struct ri_lane base;
     struct rnic *rnic;
 
     struct spinlock lock;
-    /* Under the lock: all streams, those to be served, those that were active last. */
-    struct stream *streams, *ready;
-    uint32_t stream_count, closing_count;
-    struct stream *polled[POLLED_MAX];
-    uint32_t polled_count, polled_clock;
-    /* The stream that was ready last; numbers given to streams. */
-    struct stream *latest;
+    /* Of the wires. */
+    void *parts[WIRE_SLOTS];
+    /* Connected QPs, in the order of their numbers. Under the lock. */
+    struct qp *connected;
     uint64_t numbers;
-    /* Freed in a later pass, when no thread can hold them. */
-    struct stream *freed_streams;
-    struct qp *freed_qps;
-    /* QPs that keep the memory of a batch (tx/tx_memory.c). */
-    struct qp *keepers[TX_KEEPERS];
-    uint32_t keeper_clock;
+    /* Freed in a later pass, when no thread can hold them. Written under the lock. */
+    _Atomic(struct qp *) freed;
 
-    /* Written under the lock. A change means: the polled or ready streams, or the objects to be
-     * freed, have changed. armed: enum lane_armed. */
-    atomic_uint version;
+    /* enum lane_armed. Written under the lock. */
     atomic_uchar armed;
     struct lane_coalesce coalesce;
 
-    struct lane_pass pass;
     /* Written by the pass, read by any thread: pthread_t of its thread, 0 outside a pass; a
      * number that is odd inside a pass; empty RDMA Writes received on its connections; a number
      * that is odd while the pass places nothing because it waits for other lanes
-     * (llp/quiescence.c). */
+     * (quiescence.c). */
     atomic_ulong runner;
     atomic_uint passes;
     atomic_ullong empty_writes;
     atomic_uint quiets;
-
-    /* Unused memory of batches. Any thread. */
-    _Atomic(struct tx_memory *) spares[TX_SPARES];
 };
 
 static inline uint32_t lane_looks(const struct lane *lane)
@@ -92,5 +66,23 @@ static inline bool lane_inside(const struct lane *lane)
     return atomic_load_explicit(&lane->runner, memory_order_relaxed) ==
            (unsigned long)pthread_self();
 }
+
+/* --- lanes.c --- */
+
+enum ri_status lanes_create(struct rnic *rnic);
+/* Nothing runs any more. Open connections are reset. */
+void lanes_destroy(struct rnic *rnic);
+void lanes_count(struct rnic *rnic, uint32_t *connections, uint32_t *closing);
+uint64_t lanes_empty_writes(const struct rnic *rnic);
+/* Free the QPs that were destroyed before this pass. Of the pass; or nothing runs. */
+void lane_free_qps(struct lane *lane);
+enum ri_status softrdma_lane_open(struct ri_rnic *base, uint32_t index, void *context,
+                                  struct ri_lane **out);
+
+/* --- progress.c --- */
+
+uint32_t softrdma_progress(struct ri_lane *base, struct ri_cq *first, uint32_t budget,
+                           uint64_t *next_deadline);
+bool softrdma_lane_arm(struct ri_lane *base);
 
 #endif

@@ -10,6 +10,7 @@
 #endif
 
 #include "pages.h"
+#include "quiescence.h"
 #include "regions.h"
 #include "sanitizer.h"
 
@@ -112,7 +113,7 @@ void mr_drop_entry(struct rnic *rnic, struct stag_entry *entry)
     stag_revoke(entry);
     if (entry->kind == STAG_REGION)
         range = (struct memory_range){ entry->memory, entry->length };
-    rnic->ops->leave_memory(rnic, entry->pd, range);
+    lanes_leave(rnic, entry->pd, LEAVE_MEMORY, &range);
     if (rnic->options.sanitizers != SANITIZER_OFF)
         sanitizer_left(rnic);
     stag_release(&rnic->stags, entry);
@@ -312,10 +313,8 @@ static void leave_rights(const struct mr *mr, uint32_t gone)
 
     if (gone & (RI_ACCESS_REMOTE_READ | RI_ACCESS_REMOTE_ATOMIC))
         stag_wait_users(mr->entry);
-    if (gone & RI_ACCESS_LOCAL_READ)
-        mr->rnic->ops->leave_memory(mr->rnic, mr->pd, range);
-    else
-        mr->rnic->ops->leave_rights(mr->rnic, mr->pd, range);
+    lanes_leave(mr->rnic, mr->pd, gone & RI_ACCESS_LOCAL_READ ? LEAVE_MEMORY : LEAVE_RIGHTS,
+                &range);
 }
 
 /* The entry stays VALID, so an access that old and new rights allow finds it at any time. */

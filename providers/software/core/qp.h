@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Queue pairs: their parts, each with the lock that guards it; states, ends, events to report.
- * Locks and their order: ../softrdma.h.
+ * Queue pairs: the core's part, each member with the lock that guards it; states, ends, events to
+ * report. Locks and their order: core.h.
  */
-#ifndef ITAL_SOFTRDMA_QP_H
-#define ITAL_SOFTRDMA_QP_H
+#ifndef ITAL_SOFTWARE_QP_H
+#define ITAL_SOFTWARE_QP_H
 
-#include "qp_engines.h"
 #include "queues.h"
-#include "rnic.h"
+#include "wire.h"
 
 struct lane;
-struct stream;
 
-/* Attributes that modify can change. Written inside tx, under rx (if there is a stream) and
+/* Of a Terminate message: its control, and the headers of the segment that caused it. */
+#define QP_TERMINATE_OCTETS 56u
+
+/* Attributes that modify can change. Written inside tx, under rx (if there is a connection) and
  * life.lock; a reader needs one of the three. */
 struct qp_attributes {
     uint32_t ird, ord;
@@ -48,7 +49,7 @@ struct qp_life {
     /* A thread is reporting. */
     bool reporting;
     uint16_t terminate_sent, terminate_received;
-    uint8_t terminate[56];
+    uint8_t terminate[QP_TERMINATE_OCTETS];
     uint32_t terminate_length;
     /* One of the events below is to be reported. */
     atomic_bool pending;
@@ -59,22 +60,27 @@ struct qp_life {
 
 /* In lists of the lane. Under lane->lock. */
 struct qp_lane {
-    /* List of QPs with coalesced posts. */
+    /* Those that a pass has to visit. */
     struct qp *prev, *next;
     bool listed;
-    /* It keeps no memory of a batch any more. */
-    bool keeps_none;
-    /* List of QPs that are freed when no pass can hold them. */
+    /* Those that are connected, in the order of `number` (from 1). */
+    struct qp *connected_prev, *connected_next;
+    bool connected;
+    uint64_t number;
+    /* Those that are freed when no pass can hold them. */
     struct qp *free_next;
 };
 
-/* What the start-up agreed on. Set before the QP is RTS. */
-struct qp_framing {
-    bool crc;
-    /* The peer asked for markers. */
-    bool markers_transmit;
-    /* We asked for markers. */
-    bool markers_receive;
+/* Output: who is inside tx, what there is to do (tx.c). */
+struct qp_tx {
+    /* Threads that are inside tx or want to be. 0: none. */
+    atomic_uint requests;
+    /* A thread has found work for tx. Any thread. */
+    atomic_bool wanted;
+    /* Output has ended, and tx no longer uses the consumer's memory. Written inside tx. */
+    atomic_bool stopped;
+    /* Nothing may be sent before the peer has sent something (RFC 5044 7.1.2). */
+    atomic_bool holding;
 };
 
 /* One writer each, tx or rx; any reader. */
@@ -106,21 +112,20 @@ struct qp {
     /* Under srq->qps_lock. */
     struct qp *srq_prev, *srq_next;
 
-    /* From hand-over to reset or destroy, also when the stream is CLOSED. Written inside tx. */
-    struct stream *stream;
+    /* no_wire, or the wire that has connected it: from hand-over to reset. Written inside tx and
+     * under sq.posting, with base.ops. */
+    _Atomic(const struct wire *) wire;
     struct qp_attributes attr;
     struct qp_life life;
     /* Its places in the lists of CQs whose ring was full: [CQ_SENDS], [CQ_RECEIVES]. Under the
      * lock of that CQ. */
     struct ri_queued cq_wait[2];
     struct wq sq, rq;
-    struct qp_coalesce coalesce;
     struct qp_lane on_lane;
-    struct qp_framing framing;
     struct qp_tx tx;
-    struct qp_reads reads;
-    struct qp_rx rx;
     struct qp_counters counters;
+    /* With an SRQ: MAX_SGE elements of the request under way that was taken from it. Under rx. */
+    struct ri_sge *srq_sges;
     /* Of a sanitizer. NULL: there is none. */
     struct qp_watch *watch;
     /* VALID narrow windows. Any thread. */
@@ -128,7 +133,13 @@ struct qp {
     /* Uses of the QP outside a pass: destroy waits until there are none. Any thread. Not in a
      * cache line that every post and every pass reads. */
     atomic_uint upcalls;
+    /* Behind it, in the same memory: the parts of the wires. */
 };
+
+static inline const struct wire *qp_wire(const struct qp *qp)
+{
+    return atomic_load_explicit(&qp->wire, memory_order_relaxed);
+}
 
 static inline enum ri_qp_state qp_state(const struct qp *qp)
 {
@@ -175,24 +186,21 @@ void qp_free_unsignalled(struct qp *qp);
 struct qp_end {
     enum ri_event_type event; /* 0: reported later (orderly close) */
     enum ri_qp_state state;   /* TERMINATE, CLOSING or ERROR */
-    bool lost;                /* the socket is dead, or has to be reset */
+    bool lost;                /* the connection is dead, or has to be reset */
     bool send_terminate, terminate_received;
     uint16_t terminate_value;
-    /* Payload to send, or the received one; up to 56 octets. */
+    /* Payload to send, or the received one; up to QP_TERMINATE_OCTETS. */
     const void *terminate;
     uint32_t terminate_length;
-    bool heard;        /* the peer has sent an FPDU: a responder may speak */
+    bool heard;        /* the peer has sent a message: a responder may speak */
     bool by_this_side; /* not the peer, or its silence */
+    bool bad_access;   /* the peer named memory that it may not use */
     /* The request that fails by it, or NULL. All others are flushed. */
     struct wqe *wqe;
     enum ri_wc_status status; /* of wqe */
     const char *detail;
 };
 bool qp_end(struct qp *qp, const struct qp_end *end);
-/* End the connection with a Terminate of this side, of end->terminate_value; state, payload and
- * length are filled in. cause: NULL if no segment of the peer has caused it. */
-struct terminate_cause;
-bool qp_terminate(struct qp *qp, const struct qp_end *end, const struct terminate_cause *cause);
 void qp_record_established(struct qp *qp);
 void qp_record_rq_limit(struct qp *qp);
 /* Its SRQ has something to report. */
@@ -208,9 +216,6 @@ static inline bool qp_is_acknowledged(const struct qp *qp)
 {
     return __builtin_expect(atomic_load_explicit(&qp->attr.acknowledged, memory_order_relaxed), 0);
 }
-/* The peer may send octets that no request of the consumer waits for: its first message, or the
- * answer to a ready-to-receive message or to the request for an acknowledgement. */
-bool qp_may_hear(struct qp *qp);
 void qp_closed_badly(struct qp *qp, const char *detail); /* it ends by a reset */
 /* The telling alone; of the second, that the connection is established, if that is to be told. No
  * lock held. */
@@ -222,20 +227,18 @@ void qp_flush_ended(struct qp *qp);
 /* Sends: under tx and rx; receives: under rx. False: there was none. */
 bool qp_flush(struct qp *qp, struct wq *wq);
 
-/* --- who is inside tx: see tx/tx.c --- */
+/* --- qp.c --- */
 
-/* Inside tx alone, without waiting: false, somebody is there. What comes meanwhile is left to
- * qp_deliver(), as rx may be held. */
-static inline bool tx_try_enter(struct qp *qp)
-{
-    unsigned int nobody = 0;
-
-    return atomic_compare_exchange_strong(&qp->tx.requests, &nobody, 1);
-}
-static inline void tx_leave_work(struct qp *qp)
-{
-    if (atomic_exchange(&qp->tx.requests, 0) != 1)
-        atomic_store(&qp->tx.wanted, true);
-}
+/* The wire's part is complete, and inside tx it connects the QP: operations and lists; the state is
+ * RTS when it returns. */
+void qp_connected(struct qp *qp, const struct wire *wire, uint32_t ird, uint32_t ord);
+/* The QP lets go of its connection: as wire->release. Inside tx. */
+void qp_release(struct qp *qp);
+/* Nothing names the QP any more, and it is on no list. */
+void qp_free(struct qp *qp);
+/* Enter tx alone and hold what is received, if there is a connection. It never waits for rx inside
+ * tx: a pass that holds rx may wait for tx. */
+void qp_hold(struct qp *qp);
+void qp_unhold(struct qp *qp);
 
 #endif

@@ -17,7 +17,6 @@
 #endif
 
 #include "qp.h"
-#include "providers/software/iwarp/codec/terminate.h"
 
 #include <string.h>
 
@@ -51,7 +50,7 @@ bool qp_flush(struct qp *qp, struct wq *wq)
     }
     atomic_store(&wq->next, posted);
     if (!wq->receive)
-        atomic_store(&qp->tx.sq_sent, posted);
+        atomic_store(&wq->sent, posted);
     spinlock_unlock(&qp_cq(qp, wq)->lock);
     return flushed;
 }
@@ -119,15 +118,6 @@ static void end_of_close(struct qp *qp, enum ri_event_type type, const char *det
 void qp_closed(struct qp *qp, const char *detail)
 {
     end_of_close(qp, RI_EVENT_LLP_CLOSED, detail);
-}
-
-bool qp_may_hear(struct qp *qp)
-{
-    uint32_t out = atomic_load(&qp->reads.ord_out);
-
-    return atomic_load(&qp->tx.holding) || atomic_load(&qp->reads.ack_asked) ||
-           (out != atomic_load(&qp->reads.ord_in) &&
-            qp->reads.ord_ring[out & (qp->reads.ord_size - 1)].own);
 }
 
 void qp_closed_badly(struct qp *qp, const char *detail)
@@ -217,20 +207,15 @@ static void record_terminate(struct qp *qp, const struct qp_end *end)
 
 /* The peer named memory that it may not use. A peer that guesses STags does so repeatedly, with
  * a new connection each time (X-040). */
-static void count_access_error(struct qp *qp, const struct qp_end *end)
+static void count_access_error(struct qp *qp)
 {
-    unsigned int kind = end->terminate_value >> 8;
-
-    if (!end->send_terminate || (kind != TERMINATE_R_STAG >> 8 && kind != TERMINATE_T_STAG >> 8))
-        return;
     atomic_fetch_add(&qp->counters.access_errors, 1);
     atomic_fetch_add(&qp->rnic->access_errors, 1);
 }
 
 static bool ends_by_peer(const struct qp_end *end)
 {
-    return end->state == RI_QPS_ERROR && !end->by_this_side && !end->wqe &&
-           !(end->terminate_received && end->terminate_value != TERMINATE_LOCAL);
+    return end->state == RI_QPS_ERROR && !end->by_this_side && !end->wqe;
 }
 
 bool qp_end(struct qp *qp, const struct qp_end *end)
@@ -244,30 +229,18 @@ bool qp_end(struct qp *qp, const struct qp_end *end)
         atomic_store(&qp->life.keeps_receives,
                      qp_allows(qp, RI_QP_KEEP_RECEIVES) && ends_by_peer(end));
         record_terminate(qp, end);
-        count_access_error(qp, end);
+        if (end->bad_access)
+            count_access_error(qp);
         if (end->wqe) {
             end->wqe->vendor_error = end->terminate_value;
             wqe_finish(end->wqe, end->status, 0);
         }
         if (end->event)
             record_end(qp, end->event, end->terminate_value, end->detail, end->wqe != NULL);
-        atomic_store(&qp->life.state,
-                     /* Last: a thread inside tx acts on it at once. */
-                     end->state);
+        /* Last: a thread inside tx acts on it at once. */
+        atomic_store(&qp->life.state, end->state);
         atomic_store(&qp->tx.wanted, true);
     }
     spinlock_unlock(&qp->life.lock);
     return first;
-}
-
-bool qp_terminate(struct qp *qp, const struct qp_end *end, const struct terminate_cause *cause)
-{
-    uint8_t payload[TERMINATE_PAYLOAD_MAX];
-    struct qp_end whole = *end;
-
-    whole.state = RI_QPS_TERMINATE;
-    whole.send_terminate = true;
-    whole.terminate = payload;
-    whole.terminate_length = (uint32_t)terminate_build(payload, end->terminate_value, cause);
-    return qp_end(qp, &whole);
 }

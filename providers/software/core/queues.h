@@ -83,6 +83,7 @@ struct wq {
     void *allocation;
     atomic_uint posted; /* next index to post */
     atomic_uint next;   /* next to execute: sends under tx, receives under rx */
+    atomic_uint sent;   /* sends: those before it have left, and tx no longer reads their slots */
     atomic_uint done;   /* next to retire; under the lock of its CQ */
     atomic_uint freed;  /* slots below are free: their completions were polled */
     bool receive;

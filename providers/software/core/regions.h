@@ -20,8 +20,9 @@ static inline enum stag_result qp_check_remote(struct qp *qp, struct stag_hint *
         result = stag_check_entry(hint->entry, stag, qp, access, to, length, memory);
     return result;
 }
-enum stag_result qp_enter_remote(struct qp *qp, uint32_t stag, uint32_t access, uint64_t to,
-                                 uint64_t length, uint8_t **memory, struct stag_entry **entry);
+enum stag_result qp_enter_remote(struct qp *qp, struct stag_hint *hint, uint32_t stag,
+                                 uint32_t access, uint64_t to, uint64_t length, uint8_t **memory,
+                                 struct stag_entry **entry);
 
 /* invalidate.c */
 enum invalidate_result {

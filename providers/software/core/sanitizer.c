@@ -183,16 +183,10 @@ static void *origin(const struct qp *qp, enum memory_use use)
 /* The slot of that request; NULL: there is none. */
 static struct wqe *slot(const struct qp *qp, enum memory_use use)
 {
-    const struct qp_reads *reads = &qp->reads;
-    const struct outstanding_read *read;
-
     switch (use) {
     case USE_RECEIVE:
         return wq_slot(&qp->rq, atomic_load_explicit(&qp->rq.next, memory_order_relaxed));
-    case USE_SINK:
-        read = &reads->ord_ring[atomic_load_explicit(&reads->ord_out, memory_order_relaxed) &
-                                (reads->ord_size - 1)];
-        return wq_slot(&qp->sq, read->index);
+    case USE_SINK: return wq_slot(&qp->sq, qp_wire(qp)->answered_request(qp));
     case USE_PAYLOAD:
         return wq_slot(&qp->sq, atomic_load_explicit(&qp->sq.next, memory_order_relaxed));
     default: return NULL;

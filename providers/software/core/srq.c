@@ -40,7 +40,7 @@ static void copy_request(struct qp *qp, const struct wqe *from)
     to->status = RI_WC_SUCCESS;
     to->wc_flags = 0;
     atomic_store_explicit(&to->done, false, memory_order_relaxed);
-    memcpy(qp->rx.srq_sges, from->sges, from->num_sge * sizeof(from->sges[0]));
+    memcpy(qp->srq_sges, from->sges, from->num_sge * sizeof(from->sges[0]));
 }
 
 /* Under posting. */
@@ -101,8 +101,8 @@ enum ri_status srq_attach(struct srq *srq, struct qp *qp)
 {
     enum ri_status status;
 
-    qp->rx.srq_sges = malloc(MAX_SGE * sizeof(*qp->rx.srq_sges));
-    if (!qp->rx.srq_sges)
+    qp->srq_sges = malloc(MAX_SGE * sizeof(*qp->srq_sges));
+    if (!qp->srq_sges)
         return RI_ERR_NO_RESOURCES;
     pthread_mutex_lock(&srq->qps_lock);
     status = wq_open(&qp->rq, true, srq->queue.depth, 0);

@@ -24,7 +24,7 @@
 #endif
 
 #include "connection.h"
-#include "providers/software/core/qp.h"
+#include "providers/software/iwarp/objects/iwarp.h"
 
 #define LOOKS LLP_ACK_LOOKS
 /* Unanswered probes: fewer may be lost on their way, or come faster than a peer answers. */
@@ -47,7 +47,7 @@ static void look_at(struct stream *stream, uint64_t deadline)
 
 static uint64_t between_looks(const struct stream *stream)
 {
-    return stream->lane->rnic->options.ack_timeout_ns / LOOKS;
+    return iwarp_rnic(stream->lane->rnic)->options.ack_timeout_ns / LOOKS;
 }
 
 static void begin_wait(struct stream *stream, const struct llp_wait *wait, uint64_t since)
@@ -59,7 +59,8 @@ static void begin_wait(struct stream *stream, const struct llp_wait *wait, uint6
 /* Inside tx. The last check has left the fields and the timer to this thread. */
 static ssize_t idle_send(struct stream *stream, const struct iovec *iov, int count)
 {
-    uint64_t interval = stream->lane->rnic->options.keepalive_interval_s * CLOCK_NS_PER_S;
+    uint64_t interval = iwarp_rnic(stream->lane->rnic)->options.keepalive_interval_s *
+                        CLOCK_NS_PER_S;
     uint64_t now = clock_now();
     struct llp_wait wait;
 
@@ -75,7 +76,7 @@ static const struct llp_ops llp_idle = { .send = idle_send };
 
 void llp_acks_insert(struct stream *stream)
 {
-    bool on = stream->lane->rnic->options.ack_timeout_ns && stream->llp->waits;
+    bool on = iwarp_rnic(stream->lane->rnic)->options.ack_timeout_ns && stream->llp->waits;
 
     stream->sender = on ? &llp_idle : stream->llp;
 }
@@ -83,16 +84,16 @@ void llp_acks_insert(struct stream *stream)
 /* True: TCP waits for nothing. False: there is something to wait for, or a thread is sending. It
  * does not wait for tx with rx held. Work that other threads left meanwhile is left to
  * qp_deliver: it may end the connection, which takes rx. */
-static bool becomes_idle(struct stream *stream, struct qp *qp, struct llp_wait *wait)
+static bool becomes_idle(struct stream *stream, struct iwarp_qp *qp, struct llp_wait *wait)
 {
-    bool alone = tx_try_enter(qp);
+    bool alone = tx_try_enter(&qp->core);
 
     stream->llp->waits(stream, wait);
     if (!alone)
         return false;
     if (!wait->octets)
         stream->sender = &llp_idle;
-    tx_leave_work(qp);
+    tx_leave_work(&qp->core);
     return !wait->octets;
 }
 
@@ -108,11 +109,12 @@ static bool is_lost(struct stream *stream, const struct llp_wait *wait, uint64_t
         begin_wait(stream, wait, now);
     stream->acks.looked_at = now;
     return stream->acks.waits_since &&
-           now - stream->acks.waits_since >= stream->lane->rnic->options.ack_timeout_ns &&
+           now - stream->acks.waits_since >=
+               iwarp_rnic(stream->lane->rnic)->options.ack_timeout_ns &&
            (wait->probes >= PROBES || wait->repeats - stream->acks.repeats >= REPEATS);
 }
 
-bool llp_acks_look(struct stream *stream, struct qp *qp)
+bool llp_acks_look(struct stream *stream, struct iwarp_qp *qp)
 {
     uint64_t now = clock_now(), next = clock_after(now, between_looks(stream)), last;
     struct llp_wait wait;
@@ -121,7 +123,8 @@ bool llp_acks_look(struct stream *stream, struct qp *qp)
         return false;
     if (is_lost(stream, &wait, now))
         return true;
-    last = clock_after(stream->acks.waits_since, stream->lane->rnic->options.ack_timeout_ns);
+    last = clock_after(stream->acks.waits_since,
+                       iwarp_rnic(stream->lane->rnic)->options.ack_timeout_ns);
     look_at(stream, stream->acks.waits_since && last > now && last < next ? last : next);
     return false;
 }

@@ -30,7 +30,7 @@
 #endif
 
 #include "connection.h"
-#include "providers/software/core/qp.h"
+#include "providers/software/iwarp/objects/iwarp.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -61,15 +61,14 @@ static void enlist(struct stream *stream)
     struct lane *lane = stream->lane;
 
     spinlock_lock(&lane->lock);
-    stream->number = ++lane->numbers;
-    DL_APPEND(lane->streams, stream);
-    lane->stream_count++;
+    DL_APPEND(iwarp_lane(lane)->streams, stream);
+    iwarp_lane(lane)->stream_count++;
     spinlock_unlock(&lane->lock);
 }
 
-enum ri_status stream_open(struct lane *lane, struct qp *qp, const struct ri_llp_handover *handover,
-                           const struct llp_ops *llp, const struct stream_timers *timers,
-                           struct stream **out)
+enum ri_status stream_open(struct lane *lane, struct iwarp_qp *qp,
+                           const struct ri_llp_handover *handover, const struct llp_ops *llp,
+                           const struct stream_timers *timers, struct stream **out)
 {
     struct stream *stream = calloc(1, sizeof(*stream));
 
@@ -166,24 +165,25 @@ static void delist(struct stream *stream)
     struct lane *lane = stream->lane;
 
     spinlock_lock(&lane->lock);
-    DL_DELETE(lane->streams, stream);
-    lane->stream_count--;
+    DL_DELETE(iwarp_lane(lane)->streams, stream);
+    iwarp_lane(lane)->stream_count--;
     if (stream->state == STREAM_CLOSING)
-        lane->closing_count--;
+        iwarp_lane(lane)->closing_count--;
     if (stream->on_ready)
-        DL_DELETE2(lane->ready, stream, ready_prev, ready_next);
+        DL_DELETE2(iwarp_lane(lane)->ready, stream, ready_prev, ready_next);
     stream->on_ready = false;
-    for (uint32_t i = 0; stream->polled && i < lane->polled_count; i++) {
-        if (lane->polled[i] == stream) {
-            lane->polled[i] = lane->polled[--lane->polled_count];
+    for (uint32_t i = 0; stream->polled && i < iwarp_lane(lane)->polled_count; i++) {
+        if (iwarp_lane(lane)->polled[i] == stream) {
+            iwarp_lane(lane)->polled[i] =
+                iwarp_lane(lane)->polled[--iwarp_lane(lane)->polled_count];
             break;
         }
     }
-    if (lane->latest == stream)
-        lane->latest = NULL;
+    if (iwarp_lane(lane)->latest == stream)
+        iwarp_lane(lane)->latest = NULL;
     stream->polled = false;
     stream->state = STREAM_CLOSED;
-    atomic_fetch_add_explicit(&lane->version, 1, memory_order_release);
+    atomic_fetch_add_explicit(&iwarp_lane(lane)->version, 1, memory_order_release);
     spinlock_unlock(&lane->lock);
 }
 
@@ -191,8 +191,8 @@ void partial_charge(struct stream *stream, uint32_t room)
 {
     struct rnic *rnic = stream->lane->rnic;
 
-    atomic_fetch_add_explicit(&rnic->partial_octets, (uint64_t)room - stream->partial.room,
-                              memory_order_relaxed);
+    atomic_fetch_add_explicit(&iwarp_rnic(rnic)->partial_octets,
+                              (uint64_t)room - stream->partial.room, memory_order_relaxed);
     stream->partial.room = room;
 }
 
@@ -209,8 +209,8 @@ void partial_drop(struct stream *stream)
 void stash_charge(struct stash *stash, size_t more, size_t less)
 {
     stash->octets += more - less;
-    atomic_fetch_add_explicit(&stash->stream->lane->rnic->stash_octets, (uint64_t)more - less,
-                              memory_order_relaxed);
+    atomic_fetch_add_explicit(&iwarp_rnic(stash->stream->lane->rnic)->stash_octets,
+                              (uint64_t)more - less, memory_order_relaxed);
 }
 
 void stash_drop(struct stream *stream)
@@ -244,9 +244,9 @@ static void free_later(struct stream *stream)
     spinlock_lock(&lane->lock);
     contract(stream->state == STREAM_CLOSED && !stream->held && !stream->freed);
     stream->freed = true;
-    stream->free_next = lane->freed_streams;
-    lane->freed_streams = stream;
-    atomic_fetch_add_explicit(&lane->version, 1, memory_order_release);
+    stream->free_next = iwarp_lane(lane)->freed_streams;
+    iwarp_lane(lane)->freed_streams = stream;
+    atomic_fetch_add_explicit(&iwarp_lane(lane)->version, 1, memory_order_release);
     spinlock_unlock(&lane->lock);
 }
 
@@ -292,7 +292,7 @@ void stream_begin_close(struct stream *stream, uint8_t *tail, size_t length, boo
     bool ended;
 
     spinlock_assert_held(&stream->rx);
-    stream->closing.starting = stream->qp && qp_may_hear(stream->qp);
+    stream->closing.starting = stream->qp && iwarp_may_hear(stream->qp);
     stream->closing.spoken_to = stream->partial.length &&
                                 !stream->closing.starting; /* in the middle of an FPDU */
     partial_drop(stream);
@@ -303,9 +303,10 @@ void stream_begin_close(struct stream *stream, uint8_t *tail, size_t length, boo
     stream->closing.announce = announce;
     spinlock_lock(&lane->lock);
     stream->state = STREAM_CLOSING;
-    lane->closing_count++;
+    iwarp_lane(lane)->closing_count++;
     spinlock_unlock(&lane->lock);
-    stream->closing.until = clock_after(clock_now(), lane->rnic->options.close_timeout_ns);
+    stream->closing.until = clock_after(clock_now(),
+                                        iwarp_rnic(lane->rnic)->options.close_timeout_ns);
     stream->timer.deadline = stream->closing.until;
     host->timer_set(host, lane->base.context, &stream->timer);
     if (atomic_load(&stream->attention) & ATTEND_UNREAD)
@@ -403,8 +404,8 @@ void stream_continue_close(struct stream *stream, bool *ended)
     }
     *ended = true;
     if (stream->qp && bad)
-        qp_closed_badly(stream->qp, "the peer went on sending while this side was closing");
+        qp_closed_badly(&stream->qp->core, "the peer went on sending while this side was closing");
     else if (stream->qp && stream->closing.announce)
-        qp_closed(stream->qp, NULL);
+        qp_closed(&stream->qp->core, NULL);
     stream_abort(stream, bad);
 }

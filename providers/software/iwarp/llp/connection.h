@@ -6,12 +6,12 @@
 #define ITAL_SOFTRDMA_CONNECTION_H
 
 #include "llp.h"
-#include "providers/software/core/lane.h"
+#include "providers/software/iwarp/objects/iwarp.h"
 
 #include <sys/types.h>
 #include <sys/uio.h>
 
-struct qp;
+struct iwarp_qp;
 
 enum stream_state {
     STREAM_OPEN,    /* carries FPDUs of a QP */
@@ -158,7 +158,7 @@ struct stream {
     /* Under rx. */
     enum stream_state state;
     /* NULL: destroyed. Written under rx. */
-    _Atomic(struct qp *) qp;
+    _Atomic(struct iwarp_qp *) qp;
     /* Its QP, or who opened it without one, still names it, so it is not freed. Under rx. */
     bool held;
     /* Repetitions of the ready-to-receive message. Under rx. */
@@ -187,8 +187,6 @@ struct stream {
     bool freed;
     /* lane->heard when it brought something last. */
     uint32_t heard;
-    /* From 1. The list of all streams is in this order. */
-    uint64_t number;
 
     /* Token of the host's capture, and the lower layer under it (capture.c). */
     uint64_t capture;
@@ -205,9 +203,9 @@ struct stream_timers {
 };
 
 /* The caller holds it, until stream_release. qp: NULL, it will carry no FPDU of a QP. */
-enum ri_status stream_open(struct lane *lane, struct qp *qp, const struct ri_llp_handover *handover,
-                           const struct llp_ops *llp, const struct stream_timers *timers,
-                           struct stream **out);
+enum ri_status stream_open(struct lane *lane, struct iwarp_qp *qp,
+                           const struct ri_llp_handover *handover, const struct llp_ops *llp,
+                           const struct stream_timers *timers, struct stream **out);
 void stream_ready(void *arg, uint32_t events);
 /* From OPEN: send `tail`, whose ownership passes, then FIN. Under rx. */
 void stream_begin_close(struct stream *stream, uint8_t *tail, size_t length, bool announce);
@@ -237,19 +235,5 @@ void lane_mark_ready(struct stream *stream);
 void lane_mark_ready_locked(struct stream *stream); /* under lane->lock */
 /* The same, and wake the thread that sleeps for the lane. */
 void lane_call(struct stream *stream);
-
-/* --- quiescence.c --- */
-
-/* When it returns, no pass that began before is still running (unless the caller is inside it). */
-void lane_wait_pass(struct lane *lane);
-/* Call `visit` for each connected QP of the PD on this lane. The QP stays alive meanwhile. No
- * lock held. */
-void lane_visit_qps(struct lane *lane, const struct pd *pd, void (*visit)(struct qp *qp, void *arg),
-                    void *arg);
-/* After a revocation: wait until no pass of any lane places into the memory any more, then call
- * `visit` for each connected QP of the PD (NULL: for none). The caller is in no pass, or in one
- * and places nothing. It holds one rx at most, of a QP of that pass. */
-void lanes_leave_memory(struct rnic *rnic, const struct pd *pd,
-                        void (*visit)(struct qp *qp, void *arg), void *arg);
 
 #endif

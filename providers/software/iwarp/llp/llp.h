@@ -5,13 +5,13 @@
 #ifndef ITAL_SOFTRDMA_LLP_H
 #define ITAL_SOFTRDMA_LLP_H
 
-#include "providers/software/core/rnic.h"
+#include "providers/software/iwarp/objects/iwarp.h"
 
 #include <sys/types.h>
 
 struct iovec;
 struct sockaddr;
-struct qp;
+struct iwarp_qp;
 struct stream;
 
 /* What TCP awaits from the peer. */
@@ -46,11 +46,11 @@ void llp_capture_insert(struct stream *stream, uint64_t token);
  * layers, before anything is sent. */
 void llp_acks_insert(struct stream *stream);
 /* stream.acks has expired. True: the peer has acknowledged nothing for too long. Under rx. */
-bool llp_acks_look(struct stream *stream, struct qp *qp);
+bool llp_acks_look(struct stream *stream, struct iwarp_qp *qp);
 /* True: both ends are on this host, because the two addresses are the same or of the loopback.
  * Addresses of other families than IPv4 and IPv6: false. */
 bool llp_same_host(const struct sockaddr *local, const struct sockaddr *peer);
 /* Set the options of a connected TCP socket. */
-void llp_tcp_prepare(int fd, const struct softrdma_options *options);
+void llp_tcp_prepare(int fd, const struct iwarp_options *options);
 
 #endif

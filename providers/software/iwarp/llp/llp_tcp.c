@@ -191,7 +191,7 @@ static void set_option(int fd, int level, int name, uint32_t value)
 
 /* The host may have set the same options during the start-up: the one that it sets last shows
  * that. */
-static bool is_prepared(int fd, const struct softrdma_options *options)
+static bool is_prepared(int fd, const struct iwarp_options *options)
 {
     unsigned int count = 0;
     socklen_t length = sizeof(count);
@@ -203,7 +203,7 @@ static bool is_prepared(int fd, const struct softrdma_options *options)
 
 /* During an outage, or while the window is closed, TCP probes ever less often. This bounds the
  * interval for ack_timeout. TCP's own bounds are 1 s and 120 s. */
-static void bound_backoff(int fd, const struct softrdma_options *options)
+static void bound_backoff(int fd, const struct iwarp_options *options)
 {
     uint64_t most = options->ack_timeout_ns / CLOCK_NS_PER_MS / LLP_ACK_LOOKS;
 
@@ -313,7 +313,7 @@ static void choose_congestion(int fd, const char *wanted)
     }
 }
 
-static void set_options(int fd, const struct softrdma_options *options)
+static void set_options(int fd, const struct iwarp_options *options)
 {
     set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
     if (options->tcp_user_timeout_ms)
@@ -327,7 +327,7 @@ static void set_options(int fd, const struct softrdma_options *options)
 }
 
 /* A refused option is no reason to refuse the connection: each is only an improvement. */
-void llp_tcp_prepare(int fd, const struct softrdma_options *options)
+void llp_tcp_prepare(int fd, const struct iwarp_options *options)
 {
     int flags = fcntl(fd, F_GETFD);
 

@@ -16,8 +16,8 @@
 /* --- Send --- */
 
 /* MSN and receive (C-070..C-072). `open`: a message is under way; `posted`: a receive is posted. */
-static ALWAYS_INLINE bool rx_send_in_turn(const struct qp *qp, const struct ddp_hdr *hdr, bool open,
-                                          bool posted)
+static ALWAYS_INLINE bool rx_send_in_turn(const struct iwarp_qp *qp, const struct ddp_hdr *hdr,
+                                          bool open, bool posted)
 {
     return hdr->msn == qp->rx.expect_send_msn && (open || posted);
 }
@@ -31,22 +31,22 @@ static ALWAYS_INLINE bool rx_send_fits(const struct ddp_hdr *hdr, uint32_t octet
 }
 
 /* The address for `octets` of an element, from `offset` on. */
-static ALWAYS_INLINE bool rx_find_receive(struct qp *qp, const struct ri_sge *sge, uint32_t offset,
-                                          uint32_t octets, uint8_t **memory)
+static ALWAYS_INLINE bool rx_find_receive(struct iwarp_qp *qp, const struct ri_sge *sge,
+                                          uint32_t offset, uint32_t octets, uint8_t **memory)
 {
-    return stag_check_hinted(&qp->rnic->stags, &qp->rx.local_hint, sge->lkey, qp->recv_pd,
+    return stag_check_hinted(&qp->core.rnic->stags, &qp->rx.local_hint, sge->lkey, qp->core.recv_pd,
                              RI_ACCESS_LOCAL_WRITE, sge->addr + offset, octets, memory) == STAG_OK;
 }
 
 /* The message is complete: its receive, at `next` of the queue, completes. */
-static ALWAYS_INLINE void rx_finish_receive(struct qp *qp, struct wqe *wqe, uint32_t next,
+static ALWAYS_INLINE void rx_finish_receive(struct iwarp_qp *qp, struct wqe *wqe, uint32_t next,
                                             uint32_t octets)
 {
     wqe->byte_len = octets;
     qp->rx.expect_send_msn++;
-    count_up(&qp->counters.received_messages, 1);
-    count_up(&qp->counters.received_octets, octets);
-    atomic_store_explicit(&qp->rq.next, next + 1, memory_order_relaxed);
+    count_up(&qp->core.counters.received_messages, 1);
+    count_up(&qp->core.counters.received_octets, octets);
+    atomic_store_explicit(&qp->core.rq.next, next + 1, memory_order_relaxed);
     atomic_store_explicit(&wqe->done, true, memory_order_release);
 }
 
@@ -54,60 +54,61 @@ static ALWAYS_INLINE void rx_finish_receive(struct qp *qp, struct wqe *wqe, uint
 
 /* A Write segment that is not empty: the QP's permission, then STag, access right and bounds
  * (C-082..C-088). *result: of the STag. */
-static ALWAYS_INLINE bool rx_write_allowed(struct qp *qp, const struct ddp_hdr *hdr,
+static ALWAYS_INLINE bool rx_write_allowed(struct iwarp_qp *qp, const struct ddp_hdr *hdr,
                                            uint32_t octets, enum stag_result *result,
                                            uint8_t **memory)
 {
-    *result = qp_check_remote(qp, &qp->rx.remote_hint, hdr->stag, RI_ACCESS_REMOTE_WRITE, hdr->to,
-                              octets, memory);
-    return *result == STAG_OK && qp_allows(qp, RI_QP_WRITE_ENABLE);
+    *result = qp_check_remote(&qp->core, &qp->rx.remote_hint, hdr->stag, RI_ACCESS_REMOTE_WRITE,
+                              hdr->to, octets, memory);
+    return *result == STAG_OK && qp_allows(&qp->core, RI_QP_WRITE_ENABLE);
 }
 
-static ALWAYS_INLINE void rx_end_write(struct qp *qp)
+static ALWAYS_INLINE void rx_end_write(struct iwarp_qp *qp)
 {
     qp->rx.write_length = qp->rx.write_octets;
     qp->rx.write_octets = 0;
 }
 
-static ALWAYS_INLINE void rx_finish_write(struct qp *qp, const uint8_t *memory, uint32_t octets,
-                                          bool last)
+static ALWAYS_INLINE void rx_finish_write(struct iwarp_qp *qp, const uint8_t *memory,
+                                          uint32_t octets, bool last)
 {
-    TRACE3(place, qp->qpn, memory, octets);
+    TRACE3(place, qp->core.qpn, memory, octets);
     qp->rx.write_octets += octets;
     if (last) {
         rx_end_write(qp);
-        count_up(&qp->counters.received_messages, 1);
+        count_up(&qp->core.counters.received_messages, 1);
     }
 }
 
 /* --- requests that are answered --- */
 
 /* MSN (C-106), and fewer than `depth` are unanswered (C-107). */
-static ALWAYS_INLINE bool rx_request_counts(const struct qp *qp, const struct ddp_hdr *hdr,
+static ALWAYS_INLINE bool rx_request_counts(const struct iwarp_qp *qp, const struct ddp_hdr *hdr,
                                             uint32_t depth)
 {
     return hdr->msn == qp->rx.expect_read_msn && rx_requests_waiting(qp) < depth;
 }
 
 /* The QP's permission (C-108); a depth of 0 allows none either. */
-static ALWAYS_INLINE bool rx_read_allowed(const struct qp *qp)
+static ALWAYS_INLINE bool rx_read_allowed(const struct iwarp_qp *qp)
 {
-    return qp_allows(qp, RI_QP_READ_ENABLE);
+    return qp_allows(&qp->core, RI_QP_READ_ENABLE);
 }
 
 /* The source of a Read that is not empty (C-110..C-115). */
-static ALWAYS_INLINE enum stag_result rx_check_source(struct qp *qp,
+static ALWAYS_INLINE enum stag_result rx_check_source(struct iwarp_qp *qp,
                                                       const struct rdmap_read_req *request,
                                                       uint8_t **memory)
 {
-    return qp_check_remote(qp, &qp->rx.remote_hint, request->src_stag, RI_ACCESS_REMOTE_READ,
+    return qp_check_remote(&qp->core, &qp->rx.remote_hint, request->src_stag, RI_ACCESS_REMOTE_READ,
                            request->src_to, request->size, memory);
 }
 
 /* --- Read Response --- */
 
 /* The oldest of our requests that waits for a response. False: there is none. */
-static ALWAYS_INLINE bool rx_oldest_request(const struct qp *qp, struct outstanding_read **read)
+static ALWAYS_INLINE bool rx_oldest_request(const struct iwarp_qp *qp,
+                                            struct outstanding_read **read)
 {
     uint32_t out = atomic_load_explicit(&qp->reads.ord_out, memory_order_relaxed);
 
@@ -132,10 +133,10 @@ static ALWAYS_INLINE bool rx_response_fits(const struct outstanding_read *read, 
     return octets <= left && (!last || octets == left) && (!read->full || last);
 }
 
-static ALWAYS_INLINE void rx_finish_response(struct qp *qp, struct outstanding_read *read,
+static ALWAYS_INLINE void rx_finish_response(struct iwarp_qp *qp, struct outstanding_read *read,
                                              const uint8_t *memory, uint32_t octets)
 {
-    TRACE3(place, qp->qpn, memory, octets);
+    TRACE3(place, qp->core.qpn, memory, octets);
     read->received += octets;
 }
 

@@ -27,7 +27,7 @@ static struct stream *oldest(struct lane *lane)
     struct stream *stream, *found = NULL;
     uint64_t least = UINT64_MAX;
 
-    for (stream = lane->streams; stream; stream = stream->next) {
+    for (stream = iwarp_lane(lane)->streams; stream; stream = stream->next) {
         uint64_t since = atomic_load_explicit(&stream->partial.since, memory_order_relaxed);
 
         if (since && since < least &&
@@ -101,8 +101,8 @@ static bool make_room(struct stream *stream, size_t length, uint32_t whole)
         return false;
     stream->partial.octets = octets;
     partial_charge(stream, room);
-    if (atomic_load_explicit(&rnic->partial_octets, memory_order_relaxed) >
-        rnic->options.reassembly_limit)
+    if (atomic_load_explicit(&iwarp_rnic(rnic)->partial_octets, memory_order_relaxed) >
+        iwarp_rnic(rnic)->options.reassembly_limit)
         evict(rnic);
     return true;
 }
@@ -111,7 +111,7 @@ static bool make_room(struct stream *stream, size_t length, uint32_t whole)
 void partial_fed(struct stream *stream)
 {
     const struct ri_host *host = stream->lane->rnic->host;
-    uint64_t timeout = stream->lane->rnic->options.stall_timeout_ns;
+    uint64_t timeout = iwarp_rnic(stream->lane->rnic)->options.stall_timeout_ns;
 
     stream->partial.fed_at = clock_now();
     if (unlikely(atomic_load_explicit(&stream->attention, memory_order_relaxed) & ATTEND_STALLED))
@@ -164,7 +164,7 @@ ssize_t partial_fill(struct stream *stream)
     return got;
 }
 
-void partial_end(struct qp *qp, bool evicted)
+void partial_end(struct iwarp_qp *qp, bool evicted)
 {
     const struct qp_end end = {
         .event = RI_EVENT_LLP_LOST,
@@ -175,5 +175,5 @@ void partial_end(struct qp *qp, bool evicted)
                       : "the peer left an FPDU incomplete for too long (stall_timeout)",
     };
 
-    qp_end(qp, &end);
+    qp_end(&qp->core, &end);
 }

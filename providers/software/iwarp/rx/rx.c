@@ -24,7 +24,8 @@
 
 /* --- one FPDU --- */
 
-static void end_by_fault(struct qp *qp, const struct mpa_fpdu *fpdu, const struct fault *fault)
+static void end_by_fault(struct iwarp_qp *qp, const struct mpa_fpdu *fpdu,
+                         const struct fault *fault)
 {
     const struct terminate_cause cause = { fpdu->ulpdu, fpdu->ulpdu_len, fpdu->ulpdu_len, NULL };
     const struct qp_end end = { .event = fault->event,
@@ -34,10 +35,10 @@ static void end_by_fault(struct qp *qp, const struct mpa_fpdu *fpdu, const struc
                                 .status = fault->status,
                                 .detail = fault->detail };
 
-    qp_terminate(qp, &end, &cause);
+    iwarp_terminate(qp, &end, &cause);
 }
 
-static bool dispatch(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault)
+static bool dispatch(struct iwarp_qp *qp, const struct rdmap_segment *segment, struct fault *fault)
 {
     switch (segment->opcode) {
     case RDMAP_WRITE: return rx_on_write(qp, segment, fault);
@@ -80,10 +81,11 @@ static enum ri_event_type event_of(enum rdmap_result result)
 }
 
 /* Stages 4 to 6: the checks that need no state. */
-static bool check_segment(const struct qp *qp, const struct mpa_fpdu *fpdu, enum mpa_result framing,
-                          struct rdmap_segment *segment, struct fault *fault)
+static bool check_segment(const struct iwarp_qp *qp, const struct mpa_fpdu *fpdu,
+                          enum mpa_result framing, struct rdmap_segment *segment,
+                          struct fault *fault)
 {
-    bool fused = atomic_load_explicit(&qp->attr.fused, memory_order_relaxed);
+    bool fused = atomic_load_explicit(&qp->core.attr.fused, memory_order_relaxed);
     unsigned int features = RDMAP_FEATURE_IMM | RDMAP_FEATURE_ATOMIC |
                             (fused ? RDMAP_FEATURE_FUSED : 0);
     enum rdmap_result result;
@@ -100,18 +102,18 @@ static bool check_segment(const struct qp *qp, const struct mpa_fpdu *fpdu, enum
     return true;
 }
 
-void rx_end_holding(struct qp *qp)
+void rx_end_holding(struct iwarp_qp *qp)
 {
-    atomic_store_explicit(&qp->tx.holding, false, memory_order_release);
-    atomic_store(&qp->tx.wanted, true);
+    atomic_store_explicit(&qp->core.tx.holding, false, memory_order_release);
+    atomic_store(&qp->core.tx.wanted, true);
     rx_choose_path(qp);
 }
 
 /* The first valid FPDU allows a responder to send (C-040, C-041). */
-static void first_fpdu(struct qp *qp)
+static void first_fpdu(struct iwarp_qp *qp)
 {
     if (qp->rx.rtr_await)
-        qp_record_established(qp);
+        qp_record_established(&qp->core);
     qp->rx.rtr_await = false;
     rx_end_holding(qp);
 }
@@ -119,7 +121,7 @@ static void first_fpdu(struct qp *qp)
 enum outcome { TAKEN, WAITS, ENDED };
 
 /* It is taken when the requests before it are fetched. */
-static __attribute__((noinline)) enum outcome wait_behind(struct qp *qp,
+static __attribute__((noinline)) enum outcome wait_behind(struct iwarp_qp *qp,
                                                           const struct mpa_fpdu *fpdu,
                                                           enum mpa_result framing)
 {
@@ -133,7 +135,7 @@ static __attribute__((noinline)) enum outcome wait_behind(struct qp *qp,
     return ENDED;
 }
 
-static inline __attribute__((always_inline)) enum outcome on_fpdu(struct qp *qp,
+static inline __attribute__((always_inline)) enum outcome on_fpdu(struct iwarp_qp *qp,
                                                                   const struct mpa_fpdu *fpdu,
                                                                   enum mpa_result framing)
 {
@@ -156,7 +158,7 @@ static inline __attribute__((always_inline)) enum outcome on_fpdu(struct qp *qp,
         end_by_fault(qp, fpdu, &fault);
         return ENDED;
     }
-    if (atomic_load_explicit(&qp->tx.holding, memory_order_relaxed))
+    if (atomic_load_explicit(&qp->core.tx.holding, memory_order_relaxed))
         first_fpdu(qp);
     return TAKEN;
 }
@@ -164,7 +166,7 @@ static inline __attribute__((always_inline)) enum outcome on_fpdu(struct qp *qp,
 /* --- the stream of octets --- */
 
 /* The first FPDU of a stream with markers; removes them. */
-static __attribute__((noinline)) enum mpa_result take_marked(struct qp *qp, uint8_t *octets,
+static __attribute__((noinline)) enum mpa_result take_marked(struct iwarp_qp *qp, uint8_t *octets,
                                                              size_t length, struct mpa_fpdu *fpdu,
                                                              enum mpa_result *framing)
 {
@@ -179,7 +181,7 @@ static __attribute__((noinline)) enum mpa_result take_marked(struct qp *qp, uint
 
 /* Takes one FPDU from the front, by the general path. False: there is none, it has to wait, or the
  * stream has ended, and then *size is `length`. */
-static __attribute__((noinline)) bool take_one(struct qp *qp, uint8_t *octets, size_t length,
+static __attribute__((noinline)) bool take_one(struct iwarp_qp *qp, uint8_t *octets, size_t length,
                                                size_t *size)
 {
     enum mpa_result framing;
@@ -203,9 +205,9 @@ static __attribute__((noinline)) bool take_one(struct qp *qp, uint8_t *octets, s
 
 /* Takes the complete FPDUs from the front. Returns the octets left over (0 if the stream has
  * ended). */
-static size_t parse(struct qp *qp, uint8_t *octets, size_t length, uint32_t *fpdus)
+static size_t parse(struct iwarp_qp *qp, uint8_t *octets, size_t length, uint32_t *fpdus)
 {
-    while (length && qp_state(qp) == RI_QPS_RTS) {
+    while (length && qp_state(&qp->core) == RI_QPS_RTS) {
         struct rx_taken taken = { octets, 0 };
         size_t size;
         bool more = true;
@@ -227,28 +229,28 @@ static size_t parse(struct qp *qp, uint8_t *octets, size_t length, uint32_t *fpd
 }
 
 /* Requests whose outcome is known and that only wait to be retired do not count. */
-static bool unfinished_request(struct qp *qp, struct wq *wq)
+static bool unfinished_request(struct iwarp_qp *qp, struct wq *wq)
 {
     uint32_t posted = atomic_load(&wq->posted), index;
     bool unfinished = false;
 
-    spinlock_lock(&qp_cq(qp, wq)->lock);
+    spinlock_lock(&qp_cq(&qp->core, wq)->lock);
     for (index = atomic_load(&wq->done); index != posted && !unfinished; index++)
         unfinished = !atomic_load(&wq_slot(wq, index)->done);
-    spinlock_unlock(&qp_cq(qp, wq)->lock);
+    spinlock_unlock(&qp_cq(&qp->core, wq)->lock);
     return unfinished;
 }
 
-static bool work_outstanding(struct qp *qp)
+static bool work_outstanding(struct iwarp_qp *qp)
 {
-    return unfinished_request(qp, &qp->sq) ||
+    return unfinished_request(qp, &qp->core.sq) ||
            atomic_load(&qp->reads.ord_in) - atomic_load(&qp->reads.ord_out) !=
                atomic_load(&qp->reads.ack_asked) ||
            atomic_load(&qp->reads.ird_in) != atomic_load(&qp->reads.ird_out);
 }
 
 /* The peer's FIN (C-148, C-149, C-057). */
-static void on_end(struct qp *qp, struct stream *stream)
+static void on_end(struct iwarp_qp *qp, struct stream *stream)
 {
     static const struct qp_end in_order = { .event = RI_EVENT_LLP_CLOSED, .state = RI_QPS_ERROR };
     static const struct qp_end unheard = {
@@ -264,19 +266,19 @@ static void on_end(struct qp *qp, struct stream *stream)
                                         .detail = "the peer closed while work was outstanding" };
 
     atomic_store(&stream->input_ended, true);
-    if (qp_is_acknowledged(qp))
+    if (qp_is_acknowledged(&qp->core))
         rx_acknowledge_read(qp, stream);
     if (stream->stash && stream->stash->first)
-        qp_end(qp, &unheard);
+        qp_end(&qp->core, &unheard);
     else if (stream->partial.length)
-        qp_end(qp, &cut);
+        qp_end(&qp->core, &cut);
     else if (work_outstanding(qp))
-        qp_terminate(qp, &busy, NULL);
+        iwarp_terminate(qp, &busy, NULL);
     else
-        qp_end(qp, &in_order);
+        qp_end(&qp->core, &in_order);
 }
 
-static void on_failure(struct qp *qp, struct stream *stream, int error)
+static void on_failure(struct iwarp_qp *qp, struct stream *stream, int error)
 {
     bool reset = error == ECONNRESET || error == EPIPE;
     const struct qp_end end = {
@@ -287,14 +289,14 @@ static void on_failure(struct qp *qp, struct stream *stream, int error)
     };
 
     atomic_store(&stream->input_ended, true);
-    qp_end(qp, &end);
+    qp_end(&qp->core, &end);
 }
 
 /* The FIN may answer output that a thread inside tx has written and not marked as done yet: it
  * is checked when no thread is inside. */
-static bool just_written(struct qp *qp, struct stream *stream)
+static bool just_written(struct iwarp_qp *qp, struct stream *stream)
 {
-    if (!atomic_load(&qp->tx.requests))
+    if (!atomic_load(&qp->core.tx.requests))
         return false;
     lane_mark_ready(stream);
     return true;
@@ -304,7 +306,8 @@ static bool just_written(struct qp *qp, struct stream *stream)
  * octets before it have been read. EPIPE at the end of input: a RST behind the FIN, with which the
  * peer answers what it got after that (C-151 at its side); the FIN was the end. True: the stream
  * has ended. */
-static __attribute__((noinline)) bool on_nothing(struct qp *qp, struct stream *stream, ssize_t got)
+static __attribute__((noinline)) bool on_nothing(struct iwarp_qp *qp, struct stream *stream,
+                                                 ssize_t got)
 {
     int error = atomic_load(&qp->tx.error);
 
@@ -320,7 +323,7 @@ static __attribute__((noinline)) bool on_nothing(struct qp *qp, struct stream *s
 }
 
 /* The size in the stream of the FPDU at the front. 0: not known yet. */
-static uint32_t whole_fpdu(const struct qp *qp, const uint8_t *octets, size_t length)
+static uint32_t whole_fpdu(const struct iwarp_qp *qp, const uint8_t *octets, size_t length)
 {
     uint32_t front = qp->framing.markers_receive && !mpa_marker_gap(qp->rx.position)
                          ? MPA_MARKER_LEN
@@ -368,7 +371,7 @@ static __attribute__((noinline)) void adjust_read(struct stream *stream, uint32_
 }
 
 /* What came behind an FPDU that waits is taken after it. */
-static __attribute__((noinline)) void keep_behind(struct qp *qp, struct stream *stream,
+static __attribute__((noinline)) void keep_behind(struct iwarp_qp *qp, struct stream *stream,
                                                   const uint8_t *octets, size_t length)
 {
     if (!partial_keep(stream, octets, length, 0, true))
@@ -379,10 +382,10 @@ static __attribute__((noinline)) void keep_behind(struct qp *qp, struct stream *
 
 /* Takes the octets in the ring from `at` on; `before` of them come from the reassembly buffer.
  * Returns the number of FPDUs. */
-static __attribute__((noinline)) uint32_t take_in(struct qp *qp, struct stream *stream,
+static __attribute__((noinline)) uint32_t take_in(struct iwarp_qp *qp, struct stream *stream,
                                                   size_t before, size_t at, size_t length)
 {
-    uint8_t *ring = stream->lane->pass.ring;
+    uint8_t *ring = iwarp_lane(stream->lane)->pass.ring;
     uint32_t fpdus = 0;
     size_t left = parse(qp, ring + at, length - at, &fpdus);
 
@@ -409,13 +412,13 @@ static ssize_t read_on(struct stream *stream)
     uint32_t begun = before && stream->read.fpdu_size ? stream->partial.whole - before : 0;
     uint32_t most = stream->read.most < room ? stream->read.most : room;
 
-    return stream->llp->receive(stream, stream->lane->pass.ring + before,
+    return stream->llp->receive(stream, iwarp_lane(stream->lane)->pass.ring + before,
                                 whole_fpdus(stream, begun, most));
 }
 
 /* --- the stash of Sends that wait for a receive --- */
 
-static bool deliver_entry(struct qp *qp, struct stash *stash)
+static bool deliver_entry(struct iwarp_qp *qp, struct stash *stash)
 {
     const struct stash_entry *entry = rx_stash_begin(qp, stash);
     const struct mpa_fpdu fpdu = { .ulpdu = entry->ulpdu, .ulpdu_len = entry->length };
@@ -429,12 +432,12 @@ static bool deliver_entry(struct qp *qp, struct stash *stash)
 }
 
 /* Delivers what has a receive now. Returns the number of segments, which is bounded. */
-static uint32_t deliver_stash(struct qp *qp, struct stream *stream)
+static uint32_t deliver_stash(struct iwarp_qp *qp, struct stream *stream)
 {
     struct stash *stash = stream->stash;
     uint32_t tries = 0, count = 0;
 
-    while (stash->first && qp_state(qp) == RI_QPS_RTS && rx_stash_ready(qp)) {
+    while (stash->first && qp_state(&qp->core) == RI_QPS_RTS && rx_stash_ready(qp)) {
         if (++tries > RX_FPDUS) {
             lane_mark_ready(stream);
             break;
@@ -450,7 +453,7 @@ static uint32_t deliver_stash(struct qp *qp, struct stream *stream)
 
 /* True: it is taken, and what came after it is next. Returns to *fpdus the number that was
  * taken. */
-static bool go_on_behind(struct qp *qp, struct stream *stream, uint32_t *fpdus)
+static bool go_on_behind(struct iwarp_qp *qp, struct stream *stream, uint32_t *fpdus)
 {
     unsigned int attention = atomic_load(&stream->attention);
     struct behind *behind;
@@ -470,12 +473,12 @@ static bool go_on_behind(struct qp *qp, struct stream *stream, uint32_t *fpdus)
                       (enum mpa_result)behind->framing);
     free(behind);
     *fpdus = 1;
-    return outcome == TAKEN && qp_state(qp) == RI_QPS_RTS;
+    return outcome == TAKEN && qp_state(&qp->core) == RI_QPS_RTS;
 }
 
 /* Handles anything unusual before a read. True: continue with the reassembly buffer, and *got
  * octets behind it in the ring; else *got is for on_nothing(). */
-static bool receive_specially(struct qp *qp, struct stream *stream, ssize_t *got)
+static bool receive_specially(struct iwarp_qp *qp, struct stream *stream, ssize_t *got)
 {
     unsigned int attention = atomic_load(&stream->attention);
 
@@ -505,7 +508,7 @@ static bool receive_specially(struct qp *qp, struct stream *stream, ssize_t *got
 
 /* Goes on with an FPDU whose payload goes straight to its place. Returns as
  * receive_behind_rest(). */
-static uint32_t receive_direct(struct qp *qp, struct stream *stream)
+static uint32_t receive_direct(struct iwarp_qp *qp, struct stream *stream)
 {
     struct fault fault;
     size_t behind;
@@ -527,7 +530,7 @@ static uint32_t receive_direct(struct qp *qp, struct stream *stream)
 
 /* The general path, if the reassembly buffer has octets or something unusual comes first. Returns
  * the number of FPDUs. */
-static uint32_t receive_behind_rest(struct qp *qp, struct stream *stream)
+static uint32_t receive_behind_rest(struct iwarp_qp *qp, struct stream *stream)
 {
     size_t before;
     ssize_t got;
@@ -551,12 +554,13 @@ static uint32_t receive_behind_rest(struct qp *qp, struct stream *stream)
     }
     before = stream->partial.length;
     if (before)
-        memcpy(stream->lane->pass.ring, stream->partial.octets, before);
+        memcpy(iwarp_lane(stream->lane)->pass.ring, stream->partial.octets, before);
     return take_in(qp, stream, before, 0, before + (size_t)got);
 }
 
 /* The same, but what waits in the stash comes first, and nothing is read while input is held. */
-static __attribute__((noinline)) uint32_t receive_behind_stash(struct qp *qp, struct stream *stream)
+static __attribute__((noinline)) uint32_t receive_behind_stash(struct iwarp_qp *qp,
+                                                               struct stream *stream)
 {
     unsigned int attention = atomic_load_explicit(&stream->attention, memory_order_relaxed);
     uint32_t fpdus = 0;
@@ -566,7 +570,7 @@ static __attribute__((noinline)) uint32_t receive_behind_stash(struct qp *qp, st
     if (likely(!(attention & ATTEND_STASH)))
         return fpdus + receive_behind_rest(qp, stream);
     fpdus += deliver_stash(qp, stream);
-    if (qp_state(qp) != RI_QPS_RTS)
+    if (qp_state(&qp->core) != RI_QPS_RTS)
         return fpdus + 1;
     if (atomic_load(&stream->attention) & ATTEND_HELD)
         rx_stash_hold(qp, stream);
@@ -582,9 +586,9 @@ static __attribute__((noinline)) uint32_t receive_behind_stash(struct qp *qp, st
 
 /* Makes one read and takes its FPDUs. Returns their number, with the bits that rx_fast() adds, or
  * RX_TAKEN_READS if rx_fast() did not take all of them. */
-static inline uint64_t receive(struct qp *qp, struct stream *stream)
+static inline uint64_t receive(struct iwarp_qp *qp, struct stream *stream)
 {
-    const uint8_t *ring = stream->lane->pass.ring;
+    const uint8_t *ring = iwarp_lane(stream->lane)->pass.ring;
     struct rx_taken taken = { ring, RX_TAKEN_READS };
     ssize_t got;
 
@@ -592,7 +596,7 @@ static inline uint64_t receive(struct qp *qp, struct stream *stream)
                  atomic_load_explicit(&stream->attention, memory_order_relaxed))) {
         taken.fpdus |= receive_behind_stash(qp, stream);
     } else {
-        got = stream->llp->receive(stream, stream->lane->pass.ring, stream->read.next);
+        got = stream->llp->receive(stream, iwarp_lane(stream->lane)->pass.ring, stream->read.next);
         if (got <= 0)
             return on_nothing(qp, stream, got) | RX_TAKEN_READS;
         if (likely(qp->rx.fast))
@@ -609,34 +613,34 @@ static inline uint64_t receive(struct qp *qp, struct stream *stream)
 }
 
 /* A local request of the consumer waits until no placement is under way, as is the case here. */
-static __attribute__((noinline)) void make_quiet(struct qp *qp)
+static __attribute__((noinline)) void make_quiet(struct iwarp_qp *qp)
 {
     invalidate_quiet(qp, atomic_load(&qp->tx.unquiet));
     atomic_store(&qp->tx.unquiet, NULL);
-    atomic_store(&qp->tx.wanted, true);
+    atomic_store(&qp->core.tx.wanted, true);
 }
 
 /* The work of the pass that is left after rx is unlocked. A consumer that sees the receive of the
  * first message may answer at once: it has been told before that the connection is established. */
-static __attribute__((noinline)) void follow_up(struct qp *qp, bool received)
+static __attribute__((noinline)) void follow_up(struct iwarp_qp *qp, bool received)
 {
     if (received) {
-        if (unlikely(atomic_load_explicit(&qp->life.pending, memory_order_acquire)))
-            qp_report_established(qp);
-        qp_retire(qp, &qp->rq);
-        qp_retire(qp, &qp->sq);
+        if (unlikely(atomic_load_explicit(&qp->core.life.pending, memory_order_acquire)))
+            qp_report_established(&qp->core);
+        qp_retire(&qp->core, &qp->core.rq);
+        qp_retire(&qp->core, &qp->core.sq);
     }
-    qp_deliver(qp);
+    qp_deliver(&qp->core);
 }
 
 /* Pushes plain completions of receives, or of Reads. False: follow_up() has to do it. */
-static inline bool complete(struct qp *qp, uint64_t fpdus)
+static inline bool complete(struct iwarp_qp *qp, uint64_t fpdus)
 {
     if (likely(fpdus < RX_TAKEN_READS))
-        return likely(qp_retire_received(qp));
+        return likely(qp_retire_received(&qp->core));
     if (fpdus & RX_TAKEN_READS)
         return false;
-    return fpdus & RX_TAKEN_ANSWERED || likely(qp_retire_answered(qp));
+    return fpdus & RX_TAKEN_ANSWERED || likely(qp_retire_answered(&qp->core));
 }
 
 /* For a connection that is not in operation. Under rx. True: its close has ended. */
@@ -650,13 +654,13 @@ static __attribute__((noinline)) bool go_on_closing(struct stream *stream)
 }
 
 /* The second part, without rx. */
-static __attribute__((noinline)) uint32_t follow_up_closing(struct stream *stream, struct qp *qp,
-                                                            bool ended)
+static __attribute__((noinline)) uint32_t follow_up_closing(struct stream *stream,
+                                                            struct iwarp_qp *qp, bool ended)
 {
     if (!qp)
         return ended; /* a thread that waits for the close has to run again */
     if (atomic_load_explicit(&stream->want_output, memory_order_relaxed))
-        tx_run(qp);
+        tx_run(&qp->core);
     follow_up(qp, ended);
     return ended;
 }
@@ -664,14 +668,15 @@ static __attribute__((noinline)) uint32_t follow_up_closing(struct stream *strea
 uint32_t rx_run(struct stream *stream)
 {
     uint64_t fpdus;
-    struct qp *qp;
+    struct iwarp_qp *qp;
 
     if (unlikely(!spinlock_try_blind(&stream->rx))) {
         lane_mark_ready(stream); /* the reason for which it was ready may not be reported again */
         return 0;
     }
     qp = stream->qp;
-    if (unlikely(!qp) || unlikely(qp_state(qp) != RI_QPS_RTS)) { /* RTS: the stream is OPEN */
+    if (unlikely(!qp) ||
+        unlikely(qp_state(&qp->core) != RI_QPS_RTS)) { /* RTS: the stream is OPEN */
         bool ended = go_on_closing(stream);
 
         spinlock_unlock(&stream->rx);
@@ -682,11 +687,11 @@ uint32_t rx_run(struct stream *stream)
     fpdus = receive(qp, stream);
     spinlock_unlock(&stream->rx);
     if (unlikely(atomic_load_explicit(&stream->want_output, memory_order_relaxed))) {
-        tx_run(qp);
+        tx_run(&qp->core);
         fpdus |= RX_TAKEN_READS; /* its completions are reported */
     }
     if (!complete(qp, fpdus) ||
-        unlikely(atomic_load_explicit(&qp->tx.wanted, memory_order_relaxed)))
+        unlikely(atomic_load_explicit(&qp->core.tx.wanted, memory_order_relaxed)))
         follow_up(qp, (uint32_t)fpdus);
     return (uint32_t)fpdus;
 }

@@ -15,10 +15,11 @@
 /* --- Atomic Request, stage 12 --- */
 
 /* Checks STag, PD, access right, wrap and bounds, and returns the target address. */
-static bool check_target(struct qp *qp, const struct rdmap_atomic_req *request, struct fault *fault)
+static bool check_target(struct iwarp_qp *qp, const struct rdmap_atomic_req *request,
+                         struct fault *fault)
 {
     uint8_t *memory;
-    enum stag_result result = qp_check_remote(qp, &qp->rx.remote_hint, request->stag,
+    enum stag_result result = qp_check_remote(&qp->core, &qp->rx.remote_hint, request->stag,
                                               RI_ACCESS_REMOTE_ATOMIC, request->to, ATOMIC_OCTETS,
                                               &memory);
 
@@ -32,14 +33,15 @@ static bool check_target(struct qp *qp, const struct rdmap_atomic_req *request, 
 }
 
 /* For a QP without RI_QP_ATOMIC_ENABLE the opcode is unknown (C-062). */
-bool rx_on_atomic_request(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault)
+bool rx_on_atomic_request(struct iwarp_qp *qp, const struct rdmap_segment *segment,
+                          struct fault *fault)
 {
     struct rdmap_atomic_req request;
     enum rdmap_result result;
 
-    if (!qp_allows(qp, RI_QP_ATOMIC_ENABLE))
+    if (!qp_allows(&qp->core, RI_QP_ATOMIC_ENABLE))
         return FAULT(TERMINATE_OPCODE, RI_EVENT_BAD_OPCODE, "atomics are not enabled here");
-    if (!rx_request_in_turn(qp, segment, qp->attr.ird + qp_is_acknowledged(qp), fault))
+    if (!rx_request_in_turn(qp, segment, qp->core.attr.ird + qp_is_acknowledged(&qp->core), fault))
         return false;
     rdmap_get_atomic_req(segment->payload, &request);
     result = rdmap_check_atomic_op(request.op);
@@ -63,9 +65,10 @@ bool rx_on_atomic_request(struct qp *qp, const struct rdmap_segment *segment, st
 /* --- Atomic Response --- */
 
 #define RESPONSE_FAULT(status, value, detail) \
-    fail(fault, wq_slot(&qp->sq, read->index), status, value, RI_EVENT_RESPONSE_ERROR, detail)
+    fail(fault, wq_slot(&qp->core.sq, read->index), status, value, RI_EVENT_RESPONSE_ERROR, detail)
 
-bool rx_on_atomic_response(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault)
+bool rx_on_atomic_response(struct iwarp_qp *qp, const struct rdmap_segment *segment,
+                           struct fault *fault)
 {
     enum rdmap_result result = rdmap_check_payload(segment);
     struct rdmap_atomic_resp response;
@@ -87,7 +90,7 @@ bool rx_on_atomic_response(struct qp *qp, const struct rdmap_segment *segment, s
     if (rx_check_sink(qp, read->sink_stag, read->sink_to, ATOMIC_OCTETS, &memory) != STAG_OK)
         return RESPONSE_FAULT(RI_WC_LOCAL_PROTECTION, TERMINATE_LOCAL,
                               "sink of an atomic was revoked");
-    if (likely(!qp->rnic->options.guard))
+    if (likely(!qp->core.rnic->options.guard))
         memcpy(memory, &response.value, sizeof(response.value));
     else if (!rx_place_guarded(qp, read->sink_stag, memory, (const uint8_t *)&response.value,
                                sizeof(response.value), USE_SINK))

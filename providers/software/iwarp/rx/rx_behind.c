@@ -20,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_fetched(struct qp *qp)
+static bool is_fetched(struct iwarp_qp *qp)
 {
     if (!tx_fetch(qp))
         return false;
@@ -28,7 +28,7 @@ static bool is_fetched(struct qp *qp)
     return true;
 }
 
-bool rx_is_behind(struct qp *qp, enum rdmap_opcode opcode)
+bool rx_is_behind(struct iwarp_qp *qp, enum rdmap_opcode opcode)
 {
     switch (opcode) {
     case RDMAP_READ_REQ:
@@ -41,7 +41,7 @@ bool rx_is_behind(struct qp *qp, enum rdmap_opcode opcode)
 
 /* A consumer's mistake, not one of the protocol: access that the memory or the QP does not
  * allow. */
-bool rx_is_refused_behind(struct qp *qp, enum rdmap_opcode opcode, const struct fault *fault)
+bool rx_is_refused_behind(struct iwarp_qp *qp, enum rdmap_opcode opcode, const struct fault *fault)
 {
     bool refused = fault->value >> 8 == TERMINATE_R_STAG >> 8 || fault->value == TERMINATE_U_QN ||
                    fault->value == TERMINATE_STREAM;
@@ -49,7 +49,7 @@ bool rx_is_refused_behind(struct qp *qp, enum rdmap_opcode opcode, const struct 
     return refused && (opcode == RDMAP_READ_REQ || opcode == RDMAP_ATOMIC_REQ) && !is_fetched(qp);
 }
 
-bool rx_wait_behind(struct qp *qp, const struct mpa_fpdu *fpdu, enum mpa_result framing)
+bool rx_wait_behind(struct iwarp_qp *qp, const struct mpa_fpdu *fpdu, enum mpa_result framing)
 {
     struct stream *stream = qp->stream;
     struct behind *behind = malloc(sizeof(*behind) + fpdu->ulpdu_len);
@@ -67,26 +67,26 @@ bool rx_wait_behind(struct qp *qp, const struct mpa_fpdu *fpdu, enum mpa_result 
     return true;
 }
 
-bool rx_behind_moves(struct qp *qp, struct stream *stream)
+bool rx_behind_moves(struct iwarp_qp *qp, struct stream *stream)
 {
     uint64_t before = stream->behind->accepted;
 
-    if (!tx_try_enter(qp))
+    if (!tx_try_enter(&qp->core))
         return true; /* a thread is sending */
     stream->behind->accepted = qp->tx.accepted;
-    tx_leave_work(qp);
+    tx_leave_work(&qp->core);
     if (stream->behind->accepted != before)
         return true;
     stream->behind->impatient = true;
     ri_log(
-        qp->rnic->host, RI_LOG_INFO,
+        qp->core.rnic->host, RI_LOG_INFO,
         "QP %u: its peer takes no answers to its RDMA Reads; the message behind them is executed "
         "before they are answered",
-        qp->qpn);
+        qp->core.qpn);
     return false;
 }
 
-struct behind *rx_take_behind(struct qp *qp, struct stream *stream)
+struct behind *rx_take_behind(struct iwarp_qp *qp, struct stream *stream)
 {
     struct behind *behind = stream->behind;
 

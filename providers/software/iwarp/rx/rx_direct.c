@@ -10,7 +10,7 @@
  * (rx_place) and counted.
  *
  * The target is checked before each read, in the same pass: nothing is placed into memory that was
- * released in between (lanes_leave_memory).
+ * released in between (lanes_leave).
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -39,10 +39,11 @@ struct target {
 };
 
 /* A later segment of a Send into the one element of its receive. */
-static bool find_receive(struct qp *qp, struct target *target, struct fault *fault)
+static bool find_receive(struct iwarp_qp *qp, struct target *target, struct fault *fault)
 {
     const struct ddp_hdr *hdr = &target->segment.hdr;
-    struct wqe *wqe = wq_slot(&qp->rq, atomic_load_explicit(&qp->rq.next, memory_order_relaxed));
+    struct wqe *wqe = wq_slot(&qp->core.rq,
+                              atomic_load_explicit(&qp->core.rq.next, memory_order_relaxed));
 
     if (hdr->qn != DDP_QN_SEND || !qp->rx.message_open || wqe->num_sge != 1 ||
         qp->rx.message_opcode != RDMAP_SEND || !rx_send_in_turn(qp, hdr, true, true) ||
@@ -54,13 +55,13 @@ static bool find_receive(struct qp *qp, struct target *target, struct fault *fau
     return rx_receive_gone(qp, wqe, fault);
 }
 
-static bool find_sink(struct qp *qp, struct target *target, struct fault *fault)
+static bool find_sink(struct iwarp_qp *qp, struct target *target, struct fault *fault)
 {
     return rx_check_response(qp, &target->segment, &target->read, &target->memory, fault);
 }
 
 /* False: it has none, and the general path may find why; or, for memory that it had, `fault`. */
-static bool find_target(struct qp *qp, const uint8_t *octets, struct target *target,
+static bool find_target(struct iwarp_qp *qp, const uint8_t *octets, struct target *target,
                         struct fault *fault)
 {
     uint32_t front = be_get32(octets), control = front & 0xFFFF & ~((uint32_t)DDP_CTRL_L << 8);
@@ -85,15 +86,15 @@ static uint32_t direct_octets(const struct target *target)
     return (target->segment.payload_len - REST_LEAST) & ~3u;
 }
 
-bool rx_direct_begin(struct qp *qp, struct stream *stream, const uint8_t *octets, size_t length,
-                     uint32_t whole)
+bool rx_direct_begin(struct iwarp_qp *qp, struct stream *stream, const uint8_t *octets,
+                     size_t length, uint32_t whole)
 {
     struct target target;
     struct fault fault;
     uint32_t here;
 
     if (!qp->rx.fast || qp->framing.crc || length < UNTAGGED_FRONT ||
-        whole - length < DIRECT_LEAST || qp_state(qp) != RI_QPS_RTS ||
+        whole - length < DIRECT_LEAST || qp_state(&qp->core) != RI_QPS_RTS ||
         !find_target(qp, octets, &target, &fault))
         return false;
     here = (uint32_t)length - target.front;
@@ -106,7 +107,7 @@ bool rx_direct_begin(struct qp *qp, struct stream *stream, const uint8_t *octets
 }
 
 /* Counts what is placed as a segment, and makes the header that of the rest. */
-static void keep_rest(struct qp *qp, struct stream *stream, const struct target *target)
+static void keep_rest(struct iwarp_qp *qp, struct stream *stream, const struct target *target)
 {
     uint32_t placed = stream->partial.placed, rest = target->segment.payload_len - placed;
     uint8_t *header = stream->partial.octets;
@@ -123,7 +124,7 @@ static void keep_rest(struct qp *qp, struct stream *stream, const struct target 
     }
     be_put16(header, (uint16_t)(target->front - MPA_HDR_LEN + rest));
     stream->partial.direct = false;
-    TRACE3(place, qp->qpn, target->memory, placed);
+    TRACE3(place, qp->core.qpn, target->memory, placed);
 }
 
 /* Octets of the stream: first to `memory`, then to the ring, from `at` on. */
@@ -134,10 +135,11 @@ static ssize_t read_two(struct stream *stream, uint8_t *memory, uint32_t octets,
     return stream->llp->receive_two(stream, memory, octets, at, BEHIND_OCTETS);
 }
 
-ssize_t rx_direct_read(struct qp *qp, struct stream *stream, size_t *behind, struct fault *fault)
+ssize_t rx_direct_read(struct iwarp_qp *qp, struct stream *stream, size_t *behind,
+                       struct fault *fault)
 {
     struct target target = { .read = NULL };
-    uint8_t *at = stream->lane->pass.ring;
+    uint8_t *at = iwarp_lane(stream->lane)->pass.ring;
     uint32_t octets;
     ssize_t got;
 

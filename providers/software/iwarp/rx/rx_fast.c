@@ -31,10 +31,11 @@
 
 /* The fast path does not take: streams with markers, FPDUs before both sides may send, FPDUs while
  * Sends wait in the stash, and placement with option guard. */
-void rx_choose_path(struct qp *qp)
+void rx_choose_path(struct iwarp_qp *qp)
 {
-    qp->rx.fast = !qp->srq && !qp->framing.markers_receive && !qp->rx.rtr_await &&
-                  !atomic_load(&qp->tx.holding) && !qp->rx.behind_stash && !qp->rnic->options.guard;
+    qp->rx.fast = !qp->core.srq && !qp->framing.markers_receive && !qp->rx.rtr_await &&
+                  !atomic_load(&qp->core.tx.holding) && !qp->rx.behind_stash &&
+                  !qp->core.rnic->options.guard;
 }
 
 /*
@@ -42,12 +43,12 @@ void rx_choose_path(struct qp *qp)
  * it is in order places and counts it.
  */
 
-static ALWAYS_INLINE bool crc_right(const struct qp *qp, const uint8_t *octets, uint32_t size)
+static ALWAYS_INLINE bool crc_right(const struct iwarp_qp *qp, const uint8_t *octets, uint32_t size)
 {
     return !qp->framing.crc || mpa_crc_right(octets, size);
 }
 
-static ALWAYS_INLINE bool take_send(struct qp *qp, const uint8_t *octets, uint32_t size,
+static ALWAYS_INLINE bool take_send(struct iwarp_qp *qp, const uint8_t *octets, uint32_t size,
                                     uint32_t length, bool solicited)
 {
     const uint8_t *ddp = octets + MPA_HDR_LEN;
@@ -60,11 +61,11 @@ static ALWAYS_INLINE bool take_send(struct qp *qp, const uint8_t *octets, uint32
     ddp_get_whole(ddp, false, &hdr);
     if (hdr.qn != DDP_QN_SEND || qp->rx.any || !crc_right(qp, octets, size))
         return false;
-    next = atomic_load_explicit(&qp->rq.next, memory_order_relaxed);
+    next = atomic_load_explicit(&qp->core.rq.next, memory_order_relaxed);
     if (!rx_send_in_turn(qp, &hdr, false,
-                         next != atomic_load_explicit(&qp->rq.posted, memory_order_acquire)))
+                         next != atomic_load_explicit(&qp->core.rq.posted, memory_order_acquire)))
         return false;
-    wqe = wq_slot(&qp->rq, next);
+    wqe = wq_slot(&qp->core.rq, next);
     sge = wqe->sges;
     if (!wqe->num_sge || !rx_send_fits(&hdr, length, 0, sge->length) ||
         !rx_find_receive(qp, sge, 0, length, &memory))
@@ -76,7 +77,7 @@ static ALWAYS_INLINE bool take_send(struct qp *qp, const uint8_t *octets, uint32
     return true;
 }
 
-static __attribute__((noinline)) bool take_write(struct qp *qp, const uint8_t *octets,
+static __attribute__((noinline)) bool take_write(struct iwarp_qp *qp, const uint8_t *octets,
                                                  uint32_t size, uint32_t length, bool last)
 {
     const uint8_t *ddp = octets + MPA_HDR_LEN;
@@ -94,7 +95,7 @@ static __attribute__((noinline)) bool take_write(struct qp *qp, const uint8_t *o
 }
 
 /* `alone`: the read returned nothing else. */
-static inline uint64_t take_request(struct qp *qp, const uint8_t *octets, bool alone)
+static inline uint64_t take_request(struct iwarp_qp *qp, const uint8_t *octets, bool alone)
 {
     const uint32_t size = MPA_HDR_LEN + READ_REQUEST_LEN + MPA_CRC_LEN;
     const uint8_t *ddp = octets + MPA_HDR_LEN;
@@ -105,7 +106,7 @@ static inline uint64_t take_request(struct qp *qp, const uint8_t *octets, bool a
     ddp_get_whole(ddp, false, &hdr);
     rdmap_get_read_req(ddp + DDP_UNTAGGED_LEN, &request);
     if (hdr.qn != DDP_QN_READ || !rdmap_read_request_ok(&hdr, RDMAP_READ_REQ_LEN) ||
-        !rx_request_counts(qp, &hdr, qp->attr.ird) || !rx_read_allowed(qp) || !request.size ||
+        !rx_request_counts(qp, &hdr, qp->core.attr.ird) || !rx_read_allowed(qp) || !request.size ||
         rx_check_source(qp, &request, &memory) != STAG_OK || !crc_right(qp, octets, size))
         return 0;
     if (alone && tx_answer_single(qp, ddp + DDP_UNTAGGED_LEN, memory, request.size)) {
@@ -128,7 +129,7 @@ static ALWAYS_INLINE bool ends_plainly(const struct outstanding_read *read, uint
     return last == (octets == read->size - read->received) && !(last && read->invalidates);
 }
 
-static inline uint64_t take_response(struct qp *qp, const uint8_t *octets, uint32_t size,
+static inline uint64_t take_response(struct iwarp_qp *qp, const uint8_t *octets, uint32_t size,
                                      uint32_t length, bool last, bool alone)
 {
     const uint8_t *ddp = octets + MPA_HDR_LEN;
@@ -151,7 +152,7 @@ static inline uint64_t take_response(struct qp *qp, const uint8_t *octets, uint3
 
 /* The kinds that concern Reads, in a function of their own. Returns the kind (RX_TAKEN_...), or 0
  * if the FPDU is left to the general path. */
-static __attribute__((noinline)) uint64_t take_read(struct qp *qp, const uint8_t *octets,
+static __attribute__((noinline)) uint64_t take_read(struct iwarp_qp *qp, const uint8_t *octets,
                                                     uint32_t size, uint32_t front, bool alone)
 {
     uint32_t control = front & 0xFFFF, ulpdu_len = front >> 16;
@@ -165,7 +166,7 @@ static __attribute__((noinline)) uint64_t take_read(struct qp *qp, const uint8_t
 }
 
 /* Takes the FPDU at the front. Returns its octets, or 0 if it is left to the general path. */
-static ALWAYS_INLINE uint32_t take_one(struct qp *qp, const uint8_t *octets, size_t length,
+static ALWAYS_INLINE uint32_t take_one(struct iwarp_qp *qp, const uint8_t *octets, size_t length,
                                        uint64_t *fpdus)
 {
     uint32_t front, control, ulpdu_len, size;
@@ -190,7 +191,7 @@ static ALWAYS_INLINE uint32_t take_one(struct qp *qp, const uint8_t *octets, siz
     return taken ? size : 0;
 }
 
-struct rx_taken rx_fast(struct qp *qp, const uint8_t *octets, const uint8_t *end)
+struct rx_taken rx_fast(struct iwarp_qp *qp, const uint8_t *octets, const uint8_t *end)
 {
     uint64_t fpdus = 0;
     uint32_t size;
@@ -198,7 +199,7 @@ struct rx_taken rx_fast(struct qp *qp, const uint8_t *octets, const uint8_t *end
     while (octets != end && (size = take_one(qp, octets, (size_t)(end - octets), &fpdus))) {
         octets += size;
         fpdus++;
-        if (unlikely(qp_state(qp) != RI_QPS_RTS))
+        if (unlikely(qp_state(&qp->core) != RI_QPS_RTS))
             break;
     }
     return (struct rx_taken){ octets, fpdus };

@@ -20,13 +20,8 @@
 
 #include "rx.h"
 
-static void detach(struct qp *qp, void *range)
-{
-    tx_detach_in_pass(qp, range);
-}
-
 /* The lock is not held meanwhile. While the entry is REVOKED only its state changes. */
-void invalidate_quiet(struct qp *qp, struct stag_entry *entry)
+void invalidate_quiet(struct iwarp_qp *qp, struct stag_entry *entry)
 {
     struct memory_range range = { NULL, 0 };
     const struct pd *pd = NULL;
@@ -40,18 +35,18 @@ void invalidate_quiet(struct qp *qp, struct stag_entry *entry)
     }
     spinlock_unlock(&entry->lock);
     stag_wait_users(entry);
-    lanes_leave_memory(qp->rnic, pd, detach, &range);
+    lanes_leave(qp->core.rnic, pd, LEAVE_MEMORY, &range);
     spinlock_lock(&entry->lock);
     if (entry->use == use && entry->state == STAG_IS_REVOKED)
         entry->state = STAG_IS_INVALID;
     spinlock_unlock(&entry->lock);
 }
 
-bool invalidate_now(struct qp *qp, uint32_t stag, bool remote, enum invalidate_result *result)
+bool invalidate_now(struct iwarp_qp *qp, uint32_t stag, bool remote, enum invalidate_result *result)
 {
-    *result = invalidate_begin(qp, stag, remote);
+    *result = invalidate_begin(&qp->core, stag, remote);
     if (*result == INVALIDATE_REVOKED) {
-        invalidate_quiet(qp, stag_find(&qp->rnic->stags, stag));
+        invalidate_quiet(qp, stag_find(&qp->core.rnic->stags, stag));
         *result = INVALIDATE_DONE;
     }
     return *result == INVALIDATE_DONE;

@@ -14,8 +14,8 @@
 
 /* --- what Reads and atomics share --- */
 
-bool rx_request_in_turn(const struct qp *qp, const struct rdmap_segment *segment, uint32_t depth,
-                        struct fault *fault)
+bool rx_request_in_turn(const struct iwarp_qp *qp, const struct rdmap_segment *segment,
+                        uint32_t depth, struct fault *fault)
 {
     enum rdmap_result result = rdmap_check_payload(segment);
 
@@ -30,7 +30,7 @@ bool rx_request_in_turn(const struct qp *qp, const struct rdmap_segment *segment
                      : "more RDMA Reads and atomics than IRD");
 }
 
-void rx_queue_request(struct qp *qp, const uint8_t *ulpdu, const struct inbound_read *request)
+void rx_queue_request(struct iwarp_qp *qp, const uint8_t *ulpdu, const struct inbound_read *request)
 {
     uint32_t in = atomic_load_explicit(&qp->reads.ird_in, memory_order_relaxed);
     struct inbound_read *place = &qp->reads.ird_ring[in & (qp->reads.ird_size - 1)];
@@ -40,12 +40,13 @@ void rx_queue_request(struct qp *qp, const uint8_t *ulpdu, const struct inbound_
     memcpy(place->header, ulpdu, sizeof(place->header));
     qp->rx.unfetched |= request->size || request->atomic;
     atomic_store_explicit(&qp->reads.ird_in, in + 1, memory_order_release);
-    atomic_store(&qp->tx.wanted, true);
+    atomic_store(&qp->core.tx.wanted, true);
 }
 
 /* --- Read Request, stage 9 --- */
 
-static bool check_source(struct qp *qp, const struct rdmap_read_req *request, struct fault *fault)
+static bool check_source(struct iwarp_qp *qp, const struct rdmap_read_req *request,
+                         struct fault *fault)
 {
     enum stag_result result;
     uint8_t *memory;
@@ -62,18 +63,19 @@ static bool check_source(struct qp *qp, const struct rdmap_read_req *request, st
 /* Up to IRD requests may be taken and unanswered. A ready-to-receive Read (C-042), which is the
  * first FPDU and has length 0, needs neither IRD nor the QP's permission; nor does a request for
  * an acknowledgement. */
-bool rx_on_read_request(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault)
+bool rx_on_read_request(struct iwarp_qp *qp, const struct rdmap_segment *segment,
+                        struct fault *fault)
 {
-    uint32_t depth = qp->attr.ird + qp_is_acknowledged(qp);
+    uint32_t depth = qp->core.attr.ird + qp_is_acknowledged(&qp->core);
     struct rdmap_read_req request;
     bool rtr, ack;
 
     if (!rx_request_in_turn(qp, segment, depth ? depth : 1u, fault))
         return false;
     rdmap_get_read_req(segment->payload, &request);
-    rtr = !request.size && atomic_load_explicit(&qp->tx.holding, memory_order_relaxed);
-    ack = !request.size && qp_is_acknowledged(qp);
-    if (!rtr && !ack && (!rx_read_allowed(qp) || !qp->attr.ird))
+    rtr = !request.size && atomic_load_explicit(&qp->core.tx.holding, memory_order_relaxed);
+    ack = !request.size && qp_is_acknowledged(&qp->core);
+    if (!rtr && !ack && (!rx_read_allowed(qp) || !qp->core.attr.ird))
         return FAULT(TERMINATE_U_QN, RI_EVENT_READ_ACCESS, "RDMA Read is not enabled here");
     if (!check_source(qp, &request, fault))
         return false;

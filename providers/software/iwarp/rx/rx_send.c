@@ -14,8 +14,8 @@
 
 /* Places octets into the elements of a receive, from octet `offset` of the message on. False: an
  * element is not usable. */
-static bool scatter(struct qp *qp, const struct wqe *wqe, uint32_t offset, const uint8_t *from,
-                    uint32_t octets)
+static bool scatter(struct iwarp_qp *qp, const struct wqe *wqe, uint32_t offset,
+                    const uint8_t *from, uint32_t octets)
 {
     for (uint32_t i = 0; i < wqe->num_sge && octets; i++) {
         const struct ri_sge *sge = &qp->rx.message_sges[i];
@@ -26,8 +26,8 @@ static bool scatter(struct qp *qp, const struct wqe *wqe, uint32_t offset, const
         if (part) {
             if (!rx_find_receive(qp, sge, offset, part, &memory))
                 return false;
-            if (unlikely(qp->rnic->options.guard)) {
-                if (!guard_write(qp, sge->lkey, memory, from, part, USE_RECEIVE))
+            if (unlikely(qp->core.rnic->options.guard)) {
+                if (!guard_write(&qp->core, sge->lkey, memory, from, part, USE_RECEIVE))
                     return false;
             } else {
                 memcpy(memory, from, part);
@@ -42,45 +42,47 @@ static bool scatter(struct qp *qp, const struct wqe *wqe, uint32_t offset, const
 
 /* --- Send, stages 6 and 10 --- */
 
-static struct wqe *current_receive(struct qp *qp)
+static struct wqe *current_receive(struct iwarp_qp *qp)
 {
-    return wq_slot(&qp->rq, atomic_load_explicit(&qp->rq.next, memory_order_relaxed));
+    return wq_slot(&qp->core.rq, atomic_load_explicit(&qp->core.rq.next, memory_order_relaxed));
 }
 
 /* Completes the current receive; the queue advances. */
-static void finish_receive(struct qp *qp, struct wqe *wqe, uint32_t octets)
+static void finish_receive(struct iwarp_qp *qp, struct wqe *wqe, uint32_t octets)
 {
     qp->rx.message_open = false;
-    rx_finish_receive(qp, wqe, atomic_load_explicit(&qp->rq.next, memory_order_relaxed), octets);
+    rx_finish_receive(qp, wqe, atomic_load_explicit(&qp->core.rq.next, memory_order_relaxed),
+                      octets);
 }
 
 /* Takes one from the SRQ, if the QP may use another one. */
-static __attribute__((noinline)) bool take_shared(struct qp *qp, struct fault *fault)
+static __attribute__((noinline)) bool take_shared(struct iwarp_qp *qp, struct fault *fault)
 {
-    uint32_t used = atomic_load_explicit(&qp->rq.posted, memory_order_relaxed) -
-                    atomic_load_explicit(&qp->rq.freed, memory_order_acquire);
+    uint32_t used = atomic_load_explicit(&qp->core.rq.posted, memory_order_relaxed) -
+                    atomic_load_explicit(&qp->core.rq.freed, memory_order_acquire);
 
-    if (used >= qp->attr.rq_hard_limit)
+    if (used >= qp->core.attr.rq_hard_limit)
         return FAULT(TERMINATE_U_NOBUF, RI_EVENT_NO_RECEIVE,
                      "the QP uses as many receives of its SRQ as its hard limit allows");
-    if (!srq_take(qp->srq, qp))
+    if (!srq_take(qp->core.srq, &qp->core))
         return FAULT(TERMINATE_U_NOBUF, RI_EVENT_NO_RECEIVE,
                      "a Send came and no receive is posted to the SRQ");
-    if (srq_has_news(qp->srq))
-        qp_record_srq(qp);
-    if (used + 1 > qp->attr.rq_limit) {
-        qp->attr.rq_limit = UINT32_MAX; /* the event comes once, until the limit is set again */
-        qp_record_rq_limit(qp);
+    if (srq_has_news(qp->core.srq))
+        qp_record_srq(&qp->core);
+    if (used + 1 > qp->core.attr.rq_limit) {
+        qp->core.attr.rq_limit =
+            UINT32_MAX; /* the event comes once, until the limit is set again */
+        qp_record_rq_limit(&qp->core);
     }
     return true;
 }
 
-static ALWAYS_INLINE bool open_message(struct qp *qp, const struct rdmap_segment *segment,
+static ALWAYS_INLINE bool open_message(struct iwarp_qp *qp, const struct rdmap_segment *segment,
                                        struct fault *fault)
 {
-    if (qp->srq && !take_shared(qp, fault))
+    if (qp->core.srq && !take_shared(qp, fault))
         return false;
-    qp->rx.message_sges = qp->srq ? qp->rx.srq_sges : current_receive(qp)->sges;
+    qp->rx.message_sges = qp->core.srq ? qp->core.srq_sges : current_receive(qp)->sges;
     qp->rx.message_open = true;
     qp->rx.message_opcode = (uint8_t)segment->opcode;
     qp->rx.message_stag = segment->hdr.ulp_word;
@@ -88,14 +90,15 @@ static ALWAYS_INLINE bool open_message(struct qp *qp, const struct rdmap_segment
     return true;
 }
 
-static inline bool receive_posted(struct qp *qp)
+static inline bool receive_posted(struct iwarp_qp *qp)
 {
-    return qp->srq ? srq_has_request(qp->srq) : wq_pending(&qp->rq);
+    return qp->core.srq ? srq_has_request(qp->core.srq) : wq_pending(&qp->core.rq);
 }
 
 /* Refuses a Send: no message is under way and no receive is posted, or the MSN is wrong. (With the
  * right MSN no receive was posted, whatever another thread has posted since.) */
-static bool refuse_turn(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault)
+static bool refuse_turn(struct iwarp_qp *qp, const struct rdmap_segment *segment,
+                        struct fault *fault)
 {
     int32_t distance = ddp_msn_diff(segment->hdr.msn, qp->rx.expect_send_msn);
 
@@ -108,7 +111,7 @@ static bool refuse_turn(struct qp *qp, const struct rdmap_segment *segment, stru
 }
 
 /* Finds the receive that the MSN names, or the message under way. */
-static ALWAYS_INLINE bool match_message(struct qp *qp, const struct rdmap_segment *segment,
+static ALWAYS_INLINE bool match_message(struct iwarp_qp *qp, const struct rdmap_segment *segment,
                                         struct fault *fault)
 {
     bool open = qp->rx.message_open;
@@ -121,7 +124,7 @@ static ALWAYS_INLINE bool match_message(struct qp *qp, const struct rdmap_segmen
 #define RECEIVE_FAULT(status, value, event, detail) fail(fault, wqe, status, value, event, detail)
 
 /* C-119..C-123: after the payload was placed, before the completion can be seen. */
-static bool invalidate(struct qp *qp, struct wqe *wqe, uint32_t stag, struct fault *fault)
+static bool invalidate(struct iwarp_qp *qp, struct wqe *wqe, uint32_t stag, struct fault *fault)
 {
     static const struct {
         uint16_t value;
@@ -148,7 +151,7 @@ static bool invalidate(struct qp *qp, struct wqe *wqe, uint32_t stag, struct fau
 
 /* The zero-length Send that opens a peer-to-peer connection uses its MSN but no receive: the
  * consumer posted none (C-043). */
-static bool ready_to_receive(const struct qp *qp, const struct rdmap_segment *segment)
+static bool ready_to_receive(const struct iwarp_qp *qp, const struct rdmap_segment *segment)
 {
     return qp->rx.rtr_await && segment->opcode == RDMAP_SEND && segment->hdr.last &&
            !segment->payload_len && !segment->hdr.mo && segment->hdr.msn == qp->rx.expect_send_msn;
@@ -165,14 +168,14 @@ static bool refuse_length(struct wqe *wqe, bool out_of_order, struct fault *faul
 }
 
 /* The peer is told of which Send. */
-bool rx_receive_gone(const struct qp *qp, struct wqe *wqe, struct fault *fault)
+bool rx_receive_gone(const struct iwarp_qp *qp, struct wqe *wqe, struct fault *fault)
 {
     return RECEIVE_FAULT(RI_WC_LOCAL_PROTECTION,
-                         qp_is_acknowledged(qp) ? TERMINATE_STREAM : TERMINATE_LOCAL,
+                         qp_is_acknowledged(&qp->core) ? TERMINATE_STREAM : TERMINATE_LOCAL,
                          RI_EVENT_RECV_ACCESS, "receive buffer is not usable");
 }
 
-bool rx_on_send(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault)
+bool rx_on_send(struct iwarp_qp *qp, const struct rdmap_segment *segment, struct fault *fault)
 {
     uint32_t received, octets = segment->payload_len;
     struct wqe *wqe;
@@ -214,7 +217,7 @@ bool rx_on_send(struct qp *qp, const struct rdmap_segment *segment, struct fault
 
 /* Fused: the length of the Write before it, which goes into a completion. It is compared when it
  * comes, also if it has to wait for a receive. */
-static bool tells_right_length(struct qp *qp, const struct rdmap_segment *segment)
+static bool tells_right_length(struct iwarp_qp *qp, const struct rdmap_segment *segment)
 {
     const struct stash *stash = qp->stream->stash;
     uint64_t told = rdmap_get_imm(segment->payload) >> 32, written = qp->rx.write_length;
@@ -227,10 +230,10 @@ static bool tells_right_length(struct qp *qp, const struct rdmap_segment *segmen
 
 /* One segment of 8 octets. It is checked when its receive is known. It may not come between the
  * segments of a Send. */
-bool rx_on_immediate(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault)
+bool rx_on_immediate(struct iwarp_qp *qp, const struct rdmap_segment *segment, struct fault *fault)
 {
     const bool inside = qp->rx.message_open;
-    const bool fused = atomic_load_explicit(&qp->attr.fused, memory_order_relaxed);
+    const bool fused = atomic_load_explicit(&qp->core.attr.fused, memory_order_relaxed);
     enum rdmap_result result = rdmap_check_payload(segment);
     uint32_t octets = 0;
     struct wqe *wqe;

@@ -49,18 +49,18 @@ static uint64_t interval_of(uint8_t code)
 }
 
 /* CLOCK_NEVER: it waits without end. */
-static uint64_t retries_over_at(const struct qp *qp, const struct stash *stash)
+static uint64_t retries_over_at(const struct iwarp_qp *qp, const struct stash *stash)
 {
-    uint64_t patience = qp->attr.rnr_retry * interval_of(qp->attr.rnr_timer);
+    uint64_t patience = qp->core.attr.rnr_retry * interval_of(qp->core.attr.rnr_timer);
 
-    if (qp->attr.rnr_retry >= RETRY_FOREVER)
+    if (qp->core.attr.rnr_retry >= RETRY_FOREVER)
         return CLOCK_NEVER;
     return clock_after(stash->since, patience > PATIENCE_LEAST ? patience : PATIENCE_LEAST);
 }
 
-static void set_timer(const struct qp *qp, struct stash *stash)
+static void set_timer(const struct iwarp_qp *qp, struct stash *stash)
 {
-    const struct ri_host *host = qp->rnic->host;
+    const struct ri_host *host = qp->core.rnic->host;
     uint64_t deadline = retries_over_at(qp, stash);
 
     deadline = deadline < stash->over_at ? deadline : stash->over_at;
@@ -69,10 +69,10 @@ static void set_timer(const struct qp *qp, struct stash *stash)
         return;
     stash->timer.deadline = deadline;
     stash->timer_set = true;
-    host->timer_set(host, qp->lane->base.context, &stash->timer);
+    host->timer_set(host, qp->core.lane->base.context, &stash->timer);
 }
 
-void rx_stash_patience(struct qp *qp)
+void rx_stash_patience(struct iwarp_qp *qp)
 {
     struct stash *stash = qp->stream ? qp->stream->stash : NULL;
 
@@ -81,7 +81,7 @@ void rx_stash_patience(struct qp *qp)
 }
 
 /* Under rx. As plain iWARP ends at once. */
-static void give_up(struct qp *qp, const struct stash_entry *entry, const char *detail)
+static void give_up(struct iwarp_qp *qp, const struct stash_entry *entry, const char *detail)
 {
     const struct terminate_cause cause = { entry->ulpdu, entry->length, entry->length, NULL };
     const struct qp_end end = {
@@ -91,23 +91,23 @@ static void give_up(struct qp *qp, const struct stash_entry *entry, const char *
         .detail = detail,
     };
 
-    qp_terminate(qp, &end, &cause);
+    iwarp_terminate(qp, &end, &cause);
 }
 
-static void end_stuck(struct qp *qp, const struct stash *stash)
+static void end_stuck(struct iwarp_qp *qp, const struct stash *stash)
 {
-    atomic_fetch_add(&qp->rnic->stuck_ends, 1);
-    ri_log(qp->rnic->host, RI_LOG_WARNING,
+    atomic_fetch_add(&iwarp_rnic(qp->core.rnic)->stuck_ends, 1);
+    ri_log(qp->core.rnic->host, RI_LOG_WARNING,
            "QP %u: its requests wait for answers that are behind %zu octets of Sends for which no "
            "receive is posted: the connection ends (the program has to post receives before it "
            "waits for its own requests, or its peer to send less ahead)",
-           qp->qpn, stash->octets);
+           qp->core.qpn, stash->octets);
     give_up(qp, stash->first,
             "answers to its requests are behind too many Sends for which no receive is posted");
 }
 
 /* Under rx. Something waits. */
-static void on_time(struct qp *qp, struct stash *stash)
+static void on_time(struct iwarp_qp *qp, struct stash *stash)
 {
     uint64_t now = clock_now();
 
@@ -127,26 +127,26 @@ static void patience_over(struct ri_timer *timer)
 {
     struct stash *stash = container_of(timer, struct stash, timer);
     struct stream *stream = stash->stream;
-    struct qp *qp;
+    struct iwarp_qp *qp;
 
     spinlock_lock(&stream->rx);
     stash->timer_set = false;
     qp = stream->state == STREAM_OPEN && stash->first ? stream->qp : NULL;
     if (qp) {
-        atomic_fetch_add(&qp->upcalls, 1); /* destroy waits: no pass protects the QP here */
+        atomic_fetch_add(&qp->core.upcalls, 1); /* destroy waits: no pass protects the QP here */
         on_time(qp, stash);
     }
     spinlock_unlock(&stream->rx);
     if (!qp)
         return;
-    qp_deliver(qp);
-    atomic_fetch_sub(&qp->upcalls, 1);
+    qp_deliver(&qp->core);
+    atomic_fetch_sub(&qp->core.upcalls, 1);
 }
 
 /* --- into the stash --- */
 
 /* Once for a connection. NULL: no memory. */
-static struct stash *open_stash(struct qp *qp, struct stream *stream)
+static struct stash *open_stash(struct iwarp_qp *qp, struct stream *stream)
 {
     struct stash *stash = calloc(1, sizeof(*stash));
 
@@ -157,28 +157,28 @@ static struct stash *open_stash(struct qp *qp, struct stream *stream)
     stash->over_at = stash->stuck_at = CLOCK_NEVER;
     stash->timer.expired = patience_over;
     stream->stash = stash;
-    ri_log(qp->rnic->host, RI_LOG_INFO,
+    ri_log(qp->core.rnic->host, RI_LOG_INFO,
            "QP %u: a Send came and no receive is posted; it waits for one (told once for a "
            "connection)",
-           qp->qpn);
+           qp->core.qpn);
     return stash;
 }
 
-bool rx_may_wait(const struct qp *qp, const struct rdmap_segment *segment,
+bool rx_may_wait(const struct iwarp_qp *qp, const struct rdmap_segment *segment,
                  const struct fault *fault)
 {
-    return qp->attr.rnr_retry && fault->value == TERMINATE_U_NOBUF &&
-           qp->attr.rq_hard_limit == UINT32_MAX && segment->hdr.msn == qp->rx.expect_send_msn;
+    return qp->core.attr.rnr_retry && fault->value == TERMINATE_U_NOBUF &&
+           qp->core.attr.rq_hard_limit == UINT32_MAX && segment->hdr.msn == qp->rx.expect_send_msn;
 }
 
 /* The first message begins to wait. */
-static void begin_waiting(struct qp *qp, struct stash *stash)
+static void begin_waiting(struct iwarp_qp *qp, struct stash *stash)
 {
     atomic_fetch_or(&stash->stream->attention, ATTEND_STASH);
     atomic_store(&qp->rx.behind_stash, true);
     rx_choose_path(qp);
     stash->since = clock_now();
-    count_up(&qp->counters.waits, 1);
+    count_up(&qp->core.counters.waits, 1);
     set_timer(qp, stash);
     if (rx_stash_ready(qp))
         lane_mark_ready(stash->stream); /* posted meanwhile */
@@ -187,35 +187,36 @@ static void begin_waiting(struct qp *qp, struct stash *stash)
 /* --- a full one --- */
 
 /* A peer's answer is awaited: to a Read, an atomic or a request for an acknowledgement. */
-static bool awaits_answers(const struct qp *qp)
+static bool awaits_answers(const struct iwarp_qp *qp)
 {
     return atomic_load(&qp->reads.ord_in) != atomic_load(&qp->reads.ord_out);
 }
 
 /* A request that is posted and not sent may await one, too. */
-static bool is_full(const struct qp *qp, const struct stash *stash)
+static bool is_full(const struct iwarp_qp *qp, const struct stash *stash)
 {
     if (stash->octets < STASH_OCTETS)
         return false;
-    return !(awaits_answers(qp) || wq_pending(&qp->sq)) || stash->octets >= STASH_MOST ||
-           atomic_load_explicit(&qp->rnic->stash_octets, memory_order_relaxed) >= STASH_ALL;
+    return !(awaits_answers(qp) || wq_pending(&qp->core.sq)) || stash->octets >= STASH_MOST ||
+           atomic_load_explicit(&iwarp_rnic(qp->core.rnic)->stash_octets, memory_order_relaxed) >=
+               STASH_ALL;
 }
 
-static void watch_posts(struct qp *qp, bool watched)
+static void watch_posts(struct iwarp_qp *qp, bool watched)
 {
-    spinlock_lock(&qp->sq.posting);
+    spinlock_lock(&qp->core.sq.posting);
     qp->coalesce.watched = watched;
-    spinlock_unlock(&qp->sq.posting);
+    spinlock_unlock(&qp->core.sq.posting);
 }
 
-static bool is_to_be_held(const struct qp *qp, const struct stash *stash)
+static bool is_to_be_held(const struct iwarp_qp *qp, const struct stash *stash)
 {
     return is_full(qp, stash) || stash->over_at != CLOCK_NEVER;
 }
 
 /* A request may have been sent between the look and the hold. Its thread sees that input is held,
  * or this one sees that its answer is awaited: there is a fence on both sides (tx_note_awaited). */
-void rx_stash_hold(struct qp *qp, struct stream *stream)
+void rx_stash_hold(struct iwarp_qp *qp, struct stream *stream)
 {
     struct stash *stash = stream->stash;
     bool held = atomic_load(&stream->attention) & ATTEND_HELD, hold;
@@ -238,7 +239,7 @@ void rx_stash_hold(struct qp *qp, struct stream *stream)
         set_timer(qp, stash);
 }
 
-bool rx_stash_is_over(struct qp *qp, struct stream *stream)
+bool rx_stash_is_over(struct iwarp_qp *qp, struct stream *stream)
 {
     struct stash *stash = stream->stash;
 
@@ -253,7 +254,7 @@ bool rx_stash_is_over(struct qp *qp, struct stream *stream)
     return false;
 }
 
-bool rx_stash(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault)
+bool rx_stash(struct iwarp_qp *qp, const struct rdmap_segment *segment, struct fault *fault)
 {
     struct stream *stream = qp->stream;
     struct stash *stash = stream->stash ? stream->stash : open_stash(qp, stream);
@@ -282,14 +283,14 @@ bool rx_stash(struct qp *qp, const struct rdmap_segment *segment, struct fault *
 
 /* --- out of it --- */
 
-bool rx_stash_ready(struct qp *qp)
+bool rx_stash_ready(struct iwarp_qp *qp)
 {
-    struct wq *queue = qp->srq ? &qp->srq->queue : &qp->rq;
+    struct wq *queue = qp->core.srq ? &qp->core.srq->queue : &qp->core.rq;
 
     return qp->rx.message_open || wq_pending(queue) || !wq_await_post(queue);
 }
 
-struct stash_entry *rx_stash_begin(struct qp *qp, struct stash *stash)
+struct stash_entry *rx_stash_begin(struct iwarp_qp *qp, struct stash *stash)
 {
     atomic_store(&qp->rx.behind_stash, false);
     stash->delivering = true;
@@ -311,7 +312,7 @@ static void take_off(struct stash *stash)
     free(entry);
 }
 
-bool rx_stash_end(struct qp *qp, struct stash *stash)
+bool rx_stash_end(struct iwarp_qp *qp, struct stash *stash)
 {
     stash->delivering = false;
     take_off(stash);
@@ -319,7 +320,7 @@ bool rx_stash_end(struct qp *qp, struct stash *stash)
     return !stash->again;
 }
 
-void rx_stash_settle(struct qp *qp, struct stream *stream)
+void rx_stash_settle(struct iwarp_qp *qp, struct stream *stream)
 {
     struct stash *stash = stream->stash;
 

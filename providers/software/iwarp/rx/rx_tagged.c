@@ -13,16 +13,16 @@
 /* --- placement --- */
 
 /* Here too, the octets that consumers poll are stored last. */
-bool rx_place_guarded(const struct qp *qp, uint32_t stag, uint8_t *to, const uint8_t *from,
+bool rx_place_guarded(const struct iwarp_qp *qp, uint32_t stag, uint8_t *to, const uint8_t *from,
                       uint32_t octets, enum memory_use use)
 {
     uint32_t tail = (uint32_t)(((uintptr_t)to + octets - 1) & 7) + 1;
 
     tail = tail < octets ? tail : octets;
-    if (!guard_write(qp, stag, to, from, octets - tail, use))
+    if (!guard_write(&qp->core, stag, to, from, octets - tail, use))
         return false;
     atomic_thread_fence(memory_order_release);
-    return guard_write(qp, stag, to + octets - tail, from + octets - tail, tail, use);
+    return guard_write(&qp->core, stag, to + octets - tail, from + octets - tail, tail, use);
 }
 
 /* --- RDMA Write, stage 7 --- */
@@ -40,27 +40,27 @@ static bool refuse_write(enum stag_result result, struct fault *fault)
                  "RDMA Write with an invalid STag, or beyond what it allows");
 }
 
-bool rx_check_write(struct qp *qp, const struct rdmap_segment *segment, uint8_t **memory,
+bool rx_check_write(struct iwarp_qp *qp, const struct rdmap_segment *segment, uint8_t **memory,
                     struct fault *fault)
 {
     enum stag_result result;
 
     if (rx_write_allowed(qp, &segment->hdr, segment->payload_len, &result, memory))
         return true;
-    if (result == STAG_OK ||
-        (!qp_allows(qp, RI_QP_WRITE_ENABLE) && (result == STAG_WRAP || result == STAG_BOUNDS)))
+    if (result == STAG_OK || (!qp_allows(&qp->core, RI_QP_WRITE_ENABLE) &&
+                              (result == STAG_WRAP || result == STAG_BOUNDS)))
         return FAULT(TERMINATE_T_STREAM, RI_EVENT_WRITE_ACCESS, "RDMA Write is not enabled here");
     return refuse_write(result, fault);
 }
 
-bool rx_on_write(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault)
+bool rx_on_write(struct iwarp_qp *qp, const struct rdmap_segment *segment, struct fault *fault)
 {
     uint32_t octets = segment->payload_len;
     uint8_t *memory;
 
     if (!octets) { /* C-081; harmless, but they take time: X-023 */
-        count_up(&qp->counters.empty_writes, 1);
-        count_up(&qp->lane->empty_writes, 1);
+        count_up(&qp->core.counters.empty_writes, 1);
+        count_up(&qp->core.lane->empty_writes, 1);
         if (segment->hdr.last)
             rx_end_write(qp);
         return true;
@@ -75,54 +75,55 @@ bool rx_on_write(struct qp *qp, const struct rdmap_segment *segment, struct faul
 
 /* --- Read Response, stage 8 --- */
 
-static bool response_fault(struct qp *qp, const struct outstanding_read *read,
+static bool response_fault(struct iwarp_qp *qp, const struct outstanding_read *read,
                            enum ri_wc_status status, struct fault *fault, uint16_t value,
                            const char *detail)
 {
-    struct wqe *wqe = read->own ? NULL : wq_slot(&qp->sq, read->index);
+    struct wqe *wqe = read->own ? NULL : wq_slot(&qp->core.sq, read->index);
 
     return fail(fault, wqe, status, value, RI_EVENT_RESPONSE_ERROR, detail);
 }
 
 /* No request waits for it, or not only one. */
-static __attribute__((noinline)) void finish_specially(struct qp *qp,
+static __attribute__((noinline)) void finish_specially(struct iwarp_qp *qp,
                                                        const struct outstanding_read *read)
 {
-    if (qp_is_acknowledged(qp) && read->own == read->ack)
+    if (qp_is_acknowledged(&qp->core) && read->own == read->ack)
         rx_acknowledge(qp, read->index, read->ack);
     if (!read->own)
-        wqe_finish(wq_slot(&qp->sq, read->index), RI_WC_SUCCESS, read->size);
+        wqe_finish(wq_slot(&qp->core.sq, read->index), RI_WC_SUCCESS, read->size);
     if (read->ack)
         atomic_store_explicit(&qp->reads.ack_asked, false, memory_order_release);
 }
 
-void rx_finish_answered(struct qp *qp, const struct outstanding_read *read)
+void rx_finish_answered(struct iwarp_qp *qp, const struct outstanding_read *read)
 {
-    bool special = unlikely(read->own) || qp_is_acknowledged(qp);
+    bool special = unlikely(read->own) || qp_is_acknowledged(&qp->core);
 
     if (unlikely(special))
         finish_specially(qp, read);
     else
-        wqe_finish(wq_slot(&qp->sq, read->index), RI_WC_SUCCESS, read->size);
+        wqe_finish(wq_slot(&qp->core.sq, read->index), RI_WC_SUCCESS, read->size);
     atomic_store_explicit(&qp->reads.ord_out,
                           atomic_load_explicit(&qp->reads.ord_out, memory_order_relaxed) + 1,
                           memory_order_release);
     atomic_thread_fence(memory_order_seq_cst); /* see tx_must_wait() in tx_order.c */
-    if (special || wq_pending(&qp->sq))
-        atomic_store(&qp->tx.wanted, true); /* a request may have waited for this response */
+    if (special || wq_pending(&qp->core.sq))
+        atomic_store(&qp->core.tx.wanted, true); /* a request may have waited for this response */
 }
 
-enum stag_result rx_check_window_sink(struct qp *qp, uint32_t stag, uint64_t to, uint64_t length,
-                                      uint8_t **memory)
+enum stag_result rx_check_window_sink(struct iwarp_qp *qp, uint32_t stag, uint64_t to,
+                                      uint64_t length, uint8_t **memory)
 {
-    return qp_check_remote(qp, &qp->rx.remote_hint, stag, RI_ACCESS_REMOTE_WRITE, to, length,
+    return qp_check_remote(&qp->core, &qp->rx.remote_hint, stag, RI_ACCESS_REMOTE_WRITE, to, length,
                            memory);
 }
 
 /* C-103: before the completion can be seen. */
-static bool invalidate_sink(struct qp *qp, const struct outstanding_read *read, struct fault *fault)
+static bool invalidate_sink(struct iwarp_qp *qp, const struct outstanding_read *read,
+                            struct fault *fault)
 {
-    struct wqe *wqe = wq_slot(&qp->sq, read->index);
+    struct wqe *wqe = wq_slot(&qp->core.sq, read->index);
     enum invalidate_result result;
 
     if (!read->invalidates)
@@ -135,7 +136,7 @@ static bool invalidate_sink(struct qp *qp, const struct outstanding_read *read, 
 }
 
 /* C-096..C-100: refuses a segment that is not the next part of the response. */
-static bool refuse_response(struct qp *qp, const struct outstanding_read *read,
+static bool refuse_response(struct iwarp_qp *qp, const struct outstanding_read *read,
                             const struct rdmap_segment *segment, struct fault *fault)
 {
     uint32_t octets = segment->payload_len, left = read->size - read->received;
@@ -156,7 +157,7 @@ static bool refuse_response(struct qp *qp, const struct outstanding_read *read,
                           "Read Response goes on without its last segment");
 }
 
-bool rx_check_response(struct qp *qp, const struct rdmap_segment *segment,
+bool rx_check_response(struct iwarp_qp *qp, const struct rdmap_segment *segment,
                        struct outstanding_read **read, uint8_t **memory, struct fault *fault)
 {
     uint32_t octets = segment->payload_len;
@@ -172,7 +173,8 @@ bool rx_check_response(struct qp *qp, const struct rdmap_segment *segment,
     return true;
 }
 
-bool rx_on_read_response(struct qp *qp, const struct rdmap_segment *segment, struct fault *fault)
+bool rx_on_read_response(struct iwarp_qp *qp, const struct rdmap_segment *segment,
+                         struct fault *fault)
 {
     uint32_t octets = segment->payload_len;
     struct outstanding_read *read;

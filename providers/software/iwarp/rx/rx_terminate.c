@@ -14,7 +14,7 @@
  * RDMAP errors the peer returns the Read Request header; if that does not identify a request, the
  * oldest is meant. Atomics have no such header.
  */
-static struct wqe *blamed_request(struct qp *qp, const struct terminate_info *info,
+static struct wqe *blamed_request(struct iwarp_qp *qp, const struct terminate_info *info,
                                   const struct ddp_hdr *hdr)
 {
     uint32_t out = atomic_load(&qp->reads.ord_out), in = atomic_load(&qp->reads.ord_in), at = in;
@@ -29,23 +29,24 @@ static struct wqe *blamed_request(struct qp *qp, const struct terminate_info *in
     if (at == in && !(info->value >> 12 == TERMINATE_RDMAP && info->rdma_hdr))
         return NULL;
     read = &qp->reads.ord_ring[(at == in ? out : at) & (qp->reads.ord_size - 1)];
-    if (qp_is_acknowledged(qp) && read->own == read->ack)
+    if (qp_is_acknowledged(&qp->core) && read->own == read->ack)
         rx_acknowledge(qp, read->index, true);
-    return read->own ? NULL : wq_slot(&qp->sq, read->index);
+    return read->own ? NULL : wq_slot(&qp->core.sq, read->index);
 }
 
 /* The Write whose segment header the peer returns; or, if the peer had no receive for a Send, the
  * oldest message that takes one. Only if the socket has not taken all of it: otherwise it has
  * completed, or completes at once. Inside tx. */
-static struct wqe *blamed_message(struct qp *qp, const struct ddp_hdr *hdr)
+static struct wqe *blamed_message(struct iwarp_qp *qp, const struct ddp_hdr *hdr)
 {
-    uint32_t index = qp_is_acknowledged(qp)
+    uint32_t index = qp_is_acknowledged(&qp->core)
                          ? qp->reads.acked
-                         : atomic_load_explicit(&qp->tx.sq_sent, memory_order_relaxed);
-    uint32_t end = atomic_load_explicit(&qp->sq.next, memory_order_relaxed) + qp->tx.message_begun;
+                         : atomic_load_explicit(&qp->core.sq.sent, memory_order_relaxed);
+    uint32_t end = atomic_load_explicit(&qp->core.sq.next, memory_order_relaxed) +
+                   qp->tx.message_begun;
 
     for (; index != end; index++) {
-        struct wqe *wqe = wq_slot(&qp->sq, index);
+        struct wqe *wqe = wq_slot(&qp->core.sq, index);
 
         if (!atomic_load(&wqe->done) &&
             (hdr->tagged ? rx_is_of_write(wqe, hdr) : rx_takes_receive(wqe)))
@@ -55,17 +56,17 @@ static struct wqe *blamed_message(struct qp *qp, const struct ddp_hdr *hdr)
 }
 
 /* The peer's retries are over, on a connection whose Sends may wait or are acknowledged. */
-static bool is_not_ready(const struct qp *qp, const struct terminate_info *info,
+static bool is_not_ready(const struct iwarp_qp *qp, const struct terminate_info *info,
                          const struct ddp_hdr *hdr)
 {
-    return (qp->attr.rnr_retry || qp_is_acknowledged(qp)) && info->value == TERMINATE_U_NOBUF &&
-           !hdr->tagged && hdr->qn == DDP_QN_SEND;
+    return (qp->core.attr.rnr_retry || qp_is_acknowledged(&qp->core)) &&
+           info->value == TERMINATE_U_NOBUF && !hdr->tagged && hdr->qn == DDP_QN_SEND;
 }
 
 /* A Send that is refused has not completed yet. */
-static bool is_of_send(const struct qp *qp, const struct ddp_hdr *hdr)
+static bool is_of_send(const struct iwarp_qp *qp, const struct ddp_hdr *hdr)
 {
-    return qp_is_acknowledged(qp) && !hdr->tagged && hdr->qn == DDP_QN_SEND;
+    return qp_is_acknowledged(&qp->core) && !hdr->tagged && hdr->qn == DDP_QN_SEND;
 }
 
 /* An atomic whose target is not aligned (C-136), or that the peer does not know (C-062). */
@@ -90,7 +91,7 @@ static enum ri_wc_status status_of_refusal(uint16_t value)
 /* Handles a received Terminate; for RDMAP and DDP errors it finds the request that caused it.
  * *entered: tx was entered, so that no other thread completes a Write whose outcome is known here.
  * If another thread is inside tx, the event reports the refusal. */
-static void find_blamed(struct qp *qp, const struct terminate_info *info, struct qp_end *end,
+static void find_blamed(struct iwarp_qp *qp, const struct terminate_info *info, struct qp_end *end,
                         bool *entered)
 {
     struct ddp_hdr hdr;
@@ -102,8 +103,8 @@ static void find_blamed(struct qp *qp, const struct terminate_info *info, struct
     if (known && ((hdr.tagged && (hdr.ulp_ctrl & RDMAP_CTRL_OP) == RDMAP_WRITE) ||
                   is_not_ready(qp, info, &hdr) || is_of_send(qp, &hdr))) {
         end->status = is_not_ready(qp, info, &hdr) ? RI_WC_RNR : end->status;
-        end->wqe = qp_is_acknowledged(qp) ? rx_refused_request(qp, &hdr) : NULL;
-        *entered = !end->wqe && tx_try_enter(qp);
+        end->wqe = qp_is_acknowledged(&qp->core) ? rx_refused_request(qp, &hdr) : NULL;
+        *entered = !end->wqe && tx_try_enter(&qp->core);
         end->wqe = *entered ? blamed_message(qp, &hdr) : end->wqe;
     } else {
         end->wqe = blamed_request(qp, info, known ? &hdr : NULL);
@@ -112,7 +113,7 @@ static void find_blamed(struct qp *qp, const struct terminate_info *info, struct
     }
 }
 
-void rx_on_terminate(struct qp *qp, const struct rdmap_segment *segment)
+void rx_on_terminate(struct iwarp_qp *qp, const struct rdmap_segment *segment)
 {
     struct terminate_info info = { .value = 0x01FF };
     struct qp_end end = { .event = RI_EVENT_TERMINATE_RECEIVED,
@@ -123,12 +124,12 @@ void rx_on_terminate(struct qp *qp, const struct rdmap_segment *segment)
 
     if (terminate_parse(segment->payload, segment->payload_len, false, &info) == TERMINATE_OK)
         find_blamed(qp, &info, &end, &entered);
-    end.terminate_length = segment->payload_len < sizeof(qp->life.terminate)
+    end.terminate_length = segment->payload_len < sizeof(qp->core.life.terminate)
                                ? segment->payload_len
-                               : (uint32_t)sizeof(qp->life.terminate);
+                               : (uint32_t)sizeof(qp->core.life.terminate);
     end.terminate_value = info.value;
     end.detail = terminate_text(info.value);
-    qp_end(qp, &end);
+    qp_end(&qp->core, &end);
     if (entered)
-        tx_leave_work(qp);
+        tx_leave_work(&qp->core);
 }

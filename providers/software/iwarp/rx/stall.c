@@ -18,10 +18,11 @@
 /* The time by which another octet of the FPDU must arrive. */
 static uint64_t overdue_at(const struct stream *stream)
 {
-    return clock_after(stream->partial.fed_at, stream->lane->rnic->options.stall_timeout_ns);
+    return clock_after(stream->partial.fed_at,
+                       iwarp_rnic(stream->lane->rnic)->options.stall_timeout_ns);
 }
 
-void partial_check(struct qp *qp, struct stream *stream)
+void partial_check(struct iwarp_qp *qp, struct stream *stream)
 {
     if (atomic_load_explicit(&stream->partial.since, memory_order_relaxed))
         partial_end(qp, false);

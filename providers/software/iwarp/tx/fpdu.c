@@ -54,7 +54,7 @@ static uint32_t take_back(struct tx_batch *batch, uint32_t octets, struct iovec 
 }
 
 /* Insert markers into the FPDU just built, of so many octets, and compute the CRC over them. */
-static void mark(struct qp *qp, uint32_t octets)
+static void mark(struct iwarp_qp *qp, uint32_t octets)
 {
     struct tx_batch *batch = &qp->tx.batch;
     uint32_t start = fpdu_position(qp);
@@ -73,7 +73,7 @@ static void mark(struct qp *qp, uint32_t octets)
     qp->tx.position += weave.pos - start;
 }
 
-void fpdu_end(struct qp *qp, struct fpdu *fpdu, uint32_t octets)
+void fpdu_end(struct iwarp_qp *qp, struct fpdu *fpdu, uint32_t octets)
 {
     uint8_t *trailer = qp->tx.batch.arena + qp->tx.batch.arena_used;
     uint32_t length = mpa_put_trailer(trailer, octets - MPA_HDR_LEN, fpdu->crc, qp->framing.crc);
@@ -86,7 +86,7 @@ void fpdu_end(struct qp *qp, struct fpdu *fpdu, uint32_t octets)
         qp->tx.position += octets + length;
 }
 
-void fpdu_end_short(struct qp *qp, const struct fpdu *fpdu, uint32_t octets)
+void fpdu_end_short(struct iwarp_qp *qp, const struct fpdu *fpdu, uint32_t octets)
 {
     uint32_t size = fpdu_seal(qp, fpdu->start, octets);
 
@@ -100,26 +100,28 @@ void fpdu_end_short(struct qp *qp, const struct fpdu *fpdu, uint32_t octets)
 }
 
 /* Markers would make an FPDU longer than its limit. */
-static void learn_pieces(struct qp *qp)
+static void learn_pieces(struct iwarp_qp *qp)
 {
     uint32_t segment = mpa_fpdu_len(qp->tx.mulpdu),
              pieces = (segment + FPDU_OCTETS / 2) / FPDU_OCTETS;
 
     qp->tx.resize_batch = true;
     qp->tx.fpdus = qp->tx.fpdu_size = 0;
-    if (pieces < FPDUS_LEAST || qp->framing.markers_transmit || qp->rnic->options.fpdu_max)
+    if (pieces < FPDUS_LEAST || qp->framing.markers_transmit ||
+        iwarp_rnic(qp->core.rnic)->options.fpdu_max)
         return;
     qp->tx.fpdus = pieces;
     qp->tx.fpdu_size = segment / pieces & ~3u;
 }
 
-void fpdu_learn_mulpdu(struct qp *qp)
+void fpdu_learn_mulpdu(struct iwarp_qp *qp)
 {
-    qp->tx.mulpdu = qp->rnic->options.fpdu_max ? mpa_mulpdu_unbound()
-                                               : mpa_mulpdu(qp->stream->llp->emss(qp->stream),
-                                                            qp->framing.markers_transmit);
+    qp->tx.mulpdu = iwarp_rnic(qp->core.rnic)->options.fpdu_max
+                        ? mpa_mulpdu_unbound()
+                        : mpa_mulpdu(qp->stream->llp->emss(qp->stream),
+                                     qp->framing.markers_transmit);
     qp->tx.short_below = smaller(qp->tx.mulpdu - DDP_HDR_MAX, TX_COPY_OCTETS) + 1;
-    if (qp->framing.markers_transmit || qp->rnic->options.guard)
+    if (qp->framing.markers_transmit || qp->core.rnic->options.guard)
         qp->tx.short_below = 0;
     qp->tx.learn_at = qp->tx.position +
                       (qp->tx.position < MULPDU_OCTETS ? EARLY_OCTETS : MULPDU_OCTETS);
@@ -129,7 +131,7 @@ void fpdu_learn_mulpdu(struct qp *qp)
 /* --- payload of requests: a cursor over the elements of the message under way --- */
 
 /* Addresses in the elements were replaced by pointers when the message began. */
-static void payload_copy(struct qp *qp, const struct wqe *wqe, uint8_t *to, uint32_t octets)
+static void payload_copy(struct iwarp_qp *qp, const struct wqe *wqe, uint8_t *to, uint32_t octets)
 {
     while (octets) {
         const struct ri_sge *sge = &wqe->sges[qp->tx.cursor_sge];
@@ -146,7 +148,7 @@ static void payload_copy(struct qp *qp, const struct wqe *wqe, uint8_t *to, uint
     }
 }
 
-void fpdu_name_payload(struct qp *qp, struct fpdu *fpdu, uint8_t *from, uint32_t octets,
+void fpdu_name_payload(struct iwarp_qp *qp, struct fpdu *fpdu, uint8_t *from, uint32_t octets,
                        uint32_t ahead)
 {
     if (qp->framing.crc)
@@ -154,7 +156,7 @@ void fpdu_name_payload(struct qp *qp, struct fpdu *fpdu, uint8_t *from, uint32_t
     batch_add(&qp->tx.batch, from, octets);
 }
 
-static void payload_reference(struct qp *qp, const struct wqe *wqe, struct fpdu *fpdu,
+static void payload_reference(struct iwarp_qp *qp, const struct wqe *wqe, struct fpdu *fpdu,
                               uint32_t octets)
 {
     while (octets) {
@@ -177,7 +179,7 @@ static void payload_reference(struct qp *qp, const struct wqe *wqe, struct fpdu 
  * in the batch, so no batch names memory of the consumer. Octets that were read before a fault are
  * dropped at the end of the batch.
  */
-bool fpdu_fetch_payload(struct qp *qp, const struct wqe *wqe, uint32_t octets)
+bool fpdu_fetch_payload(struct iwarp_qp *qp, const struct wqe *wqe, uint32_t octets)
 {
     uint8_t *to = qp->tx.batch.bounce + qp->tx.batch.bounce_used;
 
@@ -186,8 +188,8 @@ bool fpdu_fetch_payload(struct qp *qp, const struct wqe *wqe, uint32_t octets)
         const struct ri_sge *sge = &wqe->sges[qp->tx.cursor_sge];
         uint32_t left = sge->length - qp->tx.cursor_offset, part = left < octets ? left : octets;
 
-        if (!guard_read(qp, sge->lkey, to, (uint8_t *)(uintptr_t)sge->addr + qp->tx.cursor_offset,
-                        part, USE_PAYLOAD))
+        if (!guard_read(&qp->core, sge->lkey, to,
+                        (uint8_t *)(uintptr_t)sge->addr + qp->tx.cursor_offset, part, USE_PAYLOAD))
             return false;
         to += part;
         octets -= part;
@@ -200,7 +202,7 @@ bool fpdu_fetch_payload(struct qp *qp, const struct wqe *wqe, uint32_t octets)
     return true;
 }
 
-static void payload_fetched(struct qp *qp, struct fpdu *fpdu, uint32_t octets)
+static void payload_fetched(struct iwarp_qp *qp, struct fpdu *fpdu, uint32_t octets)
 {
     struct tx_batch *batch = &qp->tx.batch;
 
@@ -210,11 +212,11 @@ static void payload_fetched(struct qp *qp, struct fpdu *fpdu, uint32_t octets)
     batch->bounce_used += octets;
 }
 
-void fpdu_send_payload(struct qp *qp, const struct wqe *wqe, struct fpdu *fpdu, uint32_t head,
+void fpdu_send_payload(struct iwarp_qp *qp, const struct wqe *wqe, struct fpdu *fpdu, uint32_t head,
                        uint32_t octets)
 {
     if (octets <= TX_COPY_OCTETS) {
-        if (__builtin_expect(qp->rnic->options.guard, 0))
+        if (__builtin_expect(qp->core.rnic->options.guard, 0))
             memcpy(fpdu->start + head, qp->tx.batch.fetched, octets);
         else
             payload_copy(qp, wqe, fpdu->start + head, octets);
@@ -222,7 +224,7 @@ void fpdu_send_payload(struct qp *qp, const struct wqe *wqe, struct fpdu *fpdu, 
         return;
     }
     fpdu_head(qp, fpdu, head);
-    if (__builtin_expect(qp->rnic->options.guard, 0))
+    if (__builtin_expect(qp->core.rnic->options.guard, 0))
         payload_fetched(qp, fpdu, octets);
     else
         payload_reference(qp, wqe, fpdu, octets);

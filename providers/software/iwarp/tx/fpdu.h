@@ -48,7 +48,7 @@ static inline void batch_reset(struct tx_batch *batch)
 }
 
 /* Is there room for one more segment of any kind? */
-static inline bool batch_room_up_to(const struct qp *qp, size_t octets)
+static inline bool batch_room_up_to(const struct iwarp_qp *qp, size_t octets)
 {
     const struct tx_batch *batch = &qp->tx.batch;
 
@@ -56,13 +56,13 @@ static inline bool batch_room_up_to(const struct qp *qp, size_t octets)
            batch->arena_used <= batch->arena_most;
 }
 
-static inline bool batch_room(const struct qp *qp)
+static inline bool batch_room(const struct iwarp_qp *qp)
 {
     return batch_room_up_to(qp, qp->tx.batch.full);
 }
 
 /* The end of a message should not need a call of its own. */
-static inline bool batch_room_begun(const struct qp *qp)
+static inline bool batch_room_begun(const struct iwarp_qp *qp)
 {
     return batch_room_up_to(qp, qp->tx.batch.full_begun);
 }
@@ -116,7 +116,7 @@ static inline uint32_t smaller(uint64_t a, uint32_t b)
 }
 
 /* Stream position of the next FPDU, as the peer counts octets since Full Operation. */
-static inline uint32_t fpdu_position(const struct qp *qp)
+static inline uint32_t fpdu_position(const struct iwarp_qp *qp)
 {
     return (uint32_t)(qp->tx.position - qp->tx.full_operation);
 }
@@ -125,7 +125,7 @@ static inline uint32_t fpdu_position(const struct qp *qp)
 
 /* Largest payload of a segment. Long segments are cut smaller than they could be: each is
  * summed, then copied, while it is in the cache. */
-static inline uint32_t fpdu_payload_max(const struct qp *qp, bool tagged)
+static inline uint32_t fpdu_payload_max(const struct iwarp_qp *qp, bool tagged)
 {
     uint32_t most = ddp_payload_max(qp->tx.mulpdu, tagged), left;
 
@@ -133,7 +133,7 @@ static inline uint32_t fpdu_payload_max(const struct qp *qp, bool tagged)
         left = smaller(qp->tx.batch.segment - qp->tx.batch.octets, qp->tx.batch.fpdu_size);
         return (left - MPA_HDR_LEN - ddp_hdr_len(tagged) - MPA_CRC_LEN) & ~(FPDU_ALIGN - 1);
     }
-    return most < SEGMENT_MOST || qp->rnic->options.fpdu_max ? most : SEGMENT_MOST;
+    return most < SEGMENT_MOST || iwarp_rnic(qp->core.rnic)->options.fpdu_max ? most : SEGMENT_MOST;
 }
 
 struct fpdu {
@@ -142,14 +142,14 @@ struct fpdu {
 };
 
 /* Where ULPDU_Length and the DDP header go. */
-static inline uint8_t *fpdu_begin(struct qp *qp, struct fpdu *fpdu)
+static inline uint8_t *fpdu_begin(struct iwarp_qp *qp, struct fpdu *fpdu)
 {
     fpdu->start = qp->tx.batch.arena + qp->tx.batch.arena_used;
     return fpdu->start;
 }
 
 /* The first `octets` of the FPDU are in the arena: add them to the CRC and to the batch. */
-static inline void fpdu_head(struct qp *qp, struct fpdu *fpdu, uint32_t octets)
+static inline void fpdu_head(struct iwarp_qp *qp, struct fpdu *fpdu, uint32_t octets)
 {
     fpdu->crc = qp->framing.crc ? crc32c(0, fpdu->start, octets) : 0;
     batch_add(&qp->tx.batch, fpdu->start, octets);
@@ -158,8 +158,8 @@ static inline void fpdu_head(struct qp *qp, struct fpdu *fpdu, uint32_t octets)
 
 /* PAD and CRC of an FPDU whose first `octets`, from ULPDU_Length on, are at `fpdu`; returns the
  * octets with them. */
-static inline __attribute__((always_inline)) uint32_t fpdu_seal(const struct qp *qp, uint8_t *fpdu,
-                                                                uint32_t octets)
+static inline __attribute__((always_inline)) uint32_t fpdu_seal(const struct iwarp_qp *qp,
+                                                                uint8_t *fpdu, uint32_t octets)
 {
     memset(fpdu + octets, 0, 4); /* the PAD, and more */
     octets = (octets + 3u) & ~3u;
@@ -169,7 +169,7 @@ static inline __attribute__((always_inline)) uint32_t fpdu_seal(const struct qp 
 
 /* The next `octets` of the arena are a sealed FPDU: add it to the batch. Stream without markers
  * only. */
-static inline void fpdu_append(struct qp *qp, uint32_t octets)
+static inline void fpdu_append(struct iwarp_qp *qp, uint32_t octets)
 {
     struct tx_batch *batch = &qp->tx.batch;
     uint8_t *fpdu = batch->arena + batch->arena_used;
@@ -186,31 +186,31 @@ static inline void fpdu_append(struct qp *qp, uint32_t octets)
 
 /* End the FPDU behind its payload, `octets` from ULPDU_Length on: PAD and CRC, and markers if
  * the peer asked for them. */
-void fpdu_end(struct qp *qp, struct fpdu *fpdu, uint32_t octets);
+void fpdu_end(struct iwarp_qp *qp, struct fpdu *fpdu, uint32_t octets);
 /* The same if the whole FPDU is in the arena and nothing of it in the batch. */
-void fpdu_end_short(struct qp *qp, const struct fpdu *fpdu, uint32_t octets);
+void fpdu_end_short(struct iwarp_qp *qp, const struct fpdu *fpdu, uint32_t octets);
 /* The next `octets` of the message under way as payload of an FPDU whose headers, `head` octets
  * from ULPDU_Length on, are written. */
-void fpdu_send_payload(struct qp *qp, const struct wqe *wqe, struct fpdu *fpdu, uint32_t head,
+void fpdu_send_payload(struct iwarp_qp *qp, const struct wqe *wqe, struct fpdu *fpdu, uint32_t head,
                        uint32_t octets);
 /* The batch names this memory as the next part of the payload. `ahead` octets behind it are likely
  * to be the next FPDU's. */
-void fpdu_name_payload(struct qp *qp, struct fpdu *fpdu, uint8_t *from, uint32_t octets,
+void fpdu_name_payload(struct iwarp_qp *qp, struct fpdu *fpdu, uint8_t *from, uint32_t octets,
                        uint32_t ahead);
 /* Option guard, before that: read the payload. False: the memory cannot be read. */
-bool fpdu_fetch_payload(struct qp *qp, const struct wqe *wqe, uint32_t octets);
+bool fpdu_fetch_payload(struct iwarp_qp *qp, const struct wqe *wqe, uint32_t octets);
 /* Read the path's EMSS again: it may change. */
-void fpdu_learn_mulpdu(struct qp *qp);
+void fpdu_learn_mulpdu(struct iwarp_qp *qp);
 
 /* A request that the peer answers goes into the ORD ring before an octet of it can leave: the
  * place to fill, then the entry. Returns its MSN. */
-static inline struct outstanding_read *tx_outstanding_place(const struct qp *qp)
+static inline struct outstanding_read *tx_outstanding_place(const struct iwarp_qp *qp)
 {
     uint32_t in = atomic_load_explicit(&qp->reads.ord_in, memory_order_relaxed);
 
     return &qp->reads.ord_ring[in & (qp->reads.ord_size - 1)];
 }
-static inline uint32_t tx_note_outstanding(struct qp *qp)
+static inline uint32_t tx_note_outstanding(struct iwarp_qp *qp)
 {
     tx_outstanding_place(qp)->msn = qp->tx.read_msn;
     atomic_store_explicit(&qp->reads.ord_in,
@@ -219,11 +219,11 @@ static inline uint32_t tx_note_outstanding(struct qp *qp)
     return qp->tx.read_msn++;
 }
 /* The same on the general path: a full stash may take more now (rx_stash_hold). */
-static inline uint32_t tx_note_awaited(struct qp *qp)
+static inline uint32_t tx_note_awaited(struct iwarp_qp *qp)
 {
     uint32_t msn = tx_note_outstanding(qp);
 
-    if (__builtin_expect(qp->attr.rnr_retry, 0))
+    if (__builtin_expect(qp->core.attr.rnr_retry, 0))
         atomic_thread_fence(memory_order_seq_cst);
     if (__builtin_expect(atomic_load(&qp->stream->attention) & ATTEND_HELD, 0))
         lane_call(qp->stream);
@@ -231,23 +231,23 @@ static inline uint32_t tx_note_awaited(struct qp *qp)
 }
 
 /* tx_atomic.c: one segment each. True: the request is built. */
-bool tx_atomic_request(struct qp *qp, const struct wqe *wqe, uint32_t index);
-bool tx_immediate(struct qp *qp, const struct wqe *wqe);
+bool tx_atomic_request(struct iwarp_qp *qp, const struct wqe *wqe, uint32_t index);
+bool tx_immediate(struct iwarp_qp *qp, const struct wqe *wqe);
 /* Execute the peer's request and answer it. False: the stream has ended. */
-bool tx_atomic_response(struct qp *qp, struct inbound_read *request);
+bool tx_atomic_response(struct iwarp_qp *qp, struct inbound_read *request);
 
 /* End the stream: the request was allowed when it came, and is not any more (C-116).
  * tx_refuse.c. */
-void tx_refuse_answer(struct qp *qp, const struct inbound_read *request, uint16_t value,
+void tx_refuse_answer(struct iwarp_qp *qp, const struct inbound_read *request, uint16_t value,
                       enum ri_event_type event);
 
 /* Build answers to the peer's requests, as many as fit, or one message only. tx_response.c. */
-void tx_build_responses(struct qp *qp, bool only_one);
+void tx_build_responses(struct iwarp_qp *qp, bool only_one);
 /* Begin an empty batch (tx_build.c). False: no memory, the stream has ended. */
-bool tx_begin_batch(struct qp *qp);
+bool tx_begin_batch(struct iwarp_qp *qp);
 /* Move the unsent octets of the batch to memory of its own (tx_memory.c). False: there is none, and
  * the connection has ended; `detail` says why. */
-bool tx_own_batch(struct qp *qp, const char *detail);
+bool tx_own_batch(struct iwarp_qp *qp, const char *detail);
 
 /* --- tx_fetch.c --- */
 
@@ -257,13 +257,13 @@ static inline uint8_t *tx_kept(const struct inbound_read *read)
     return read->kept + (read->sent - read->kept_from);
 }
 /* They are not needed any more (tx_memory.c). */
-void tx_drop_kept(struct qp *qp, struct inbound_read *read);
+void tx_drop_kept(struct iwarp_qp *qp, struct inbound_read *read);
 /* The connection has ended: no answer is built any more. */
-void tx_drop_all_kept(struct qp *qp);
+void tx_drop_all_kept(struct iwarp_qp *qp);
 /* A batch of answers that are fetched already, after the end. False: there is none. */
-bool tx_build_kept(struct qp *qp);
+bool tx_build_kept(struct iwarp_qp *qp);
 /* Execute the peer's atomic, if that has not been done. False: the stream has ended.
  * tx_atomic.c. */
-bool tx_execute_atomic(struct qp *qp, struct inbound_read *request);
+bool tx_execute_atomic(struct iwarp_qp *qp, struct inbound_read *request);
 
 #endif

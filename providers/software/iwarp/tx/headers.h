@@ -21,7 +21,7 @@ static_assert(RDMAP_SEND + RI_WR_SOLICITED == RDMAP_SEND_SE &&
 
 /* A segment of a Send: `octets` from `offset` on, the `last` one or not. `opcode`: RDMAP_SEND,
  * RDMAP_SEND_INV or RDMAP_SEND_IMM. */
-static inline __attribute__((always_inline)) uint32_t tx_put_send(struct qp *qp, uint8_t *at,
+static inline __attribute__((always_inline)) uint32_t tx_put_send(struct iwarp_qp *qp, uint8_t *at,
                                                                   const struct wqe *wqe,
                                                                   enum rdmap_opcode opcode,
                                                                   uint32_t offset, uint32_t octets,
@@ -78,17 +78,18 @@ static inline __attribute__((always_inline)) uint32_t tx_put_response(uint8_t *a
 
 /* May the QP use this element for `access`? Then *memory is what it names. `octets` is its length,
  * not 0. */
-static inline __attribute__((always_inline)) bool tx_find_local(struct qp *qp,
+static inline __attribute__((always_inline)) bool tx_find_local(struct iwarp_qp *qp,
                                                                 const struct ri_sge *sge,
                                                                 uint32_t access, uint64_t octets,
                                                                 uint8_t **memory)
 {
-    return stag_check_hinted(&qp->rnic->stags, &qp->tx.local_hint, sge->lkey, qp->pd, access,
-                             sge->addr, octets, memory) == STAG_OK;
+    return stag_check_hinted(&qp->core.rnic->stags, &qp->tx.local_hint, sge->lkey, qp->core.pd,
+                             access, sge->addr, octets, memory) == STAG_OK;
 }
 
 /* All of the FPDU of a short message; its octets. */
-static inline __attribute__((always_inline)) uint32_t tx_put_short(struct qp *qp, uint8_t *fpdu,
+static inline __attribute__((always_inline)) uint32_t tx_put_short(struct iwarp_qp *qp,
+                                                                   uint8_t *fpdu,
                                                                    const struct wqe *wqe,
                                                                    const uint8_t *memory,
                                                                    uint32_t octets)

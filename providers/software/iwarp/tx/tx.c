@@ -1,16 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Transmit: who transmits, and one gathered write for as many FPDUs as fit. What is built into it:
- * tx_build.c.
- *
- * WHO TRANSMITS. tx is a counter of requests, not a lock that anybody waits for. Who raises it from
- * 0 is inside and works; who finds it raised leaves: the one inside subtracts, when it has done its
- * work, what it had seen, and works again if more came meanwhile. So a request that was appended
- * (release) before the raise is seen by the one inside: either it reads the raised counter and
- * looks at the queue again, or it had subtracted to 0 before and the newcomer is inside. Nobody
- * stays inside for ever: after TX_ROUNDS long batches, or what takes as long, the rest is left to
- * the lane. Control verbs come in alone (tx_enter), so that what they change does not change under
- * somebody's feet.
+ * Transmit: one gathered write for as many FPDUs as fit. What is built into it: tx_build.c. Who is
+ * inside tx: core/tx.c.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -26,7 +17,7 @@
 /* --- the socket --- */
 
 /* The socket is full: the interval doubles each time that it takes nothing. */
-static void leave_alone(struct qp *qp, bool took)
+static void leave_alone(struct iwarp_qp *qp, bool took)
 {
     qp->tx.retry_ns = took ? TX_RETRY_NS : 2 * qp->tx.retry_ns;
     qp->tx.retry_ns = qp->tx.retry_ns < TX_RETRY_NS        ? TX_RETRY_NS
@@ -35,7 +26,7 @@ static void leave_alone(struct qp *qp, bool took)
     atomic_store_explicit(&qp->tx.retry_at, clock_now() + qp->tx.retry_ns, memory_order_relaxed);
 }
 
-bool tx_take_up(struct qp *qp, ssize_t sent)
+bool tx_take_up(struct iwarp_qp *qp, ssize_t sent)
 {
     struct tx_batch *batch = &qp->tx.batch;
     struct stream *stream = qp->stream;
@@ -68,30 +59,30 @@ bool tx_take_up(struct qp *qp, ssize_t sent)
 }
 
 /* True: the whole batch is in the socket. */
-static bool transmit(struct qp *qp)
+static bool transmit(struct iwarp_qp *qp)
 {
     const struct tx_batch *batch = &qp->tx.batch;
     struct stream *stream = qp->stream;
     ssize_t sent = stream->sender->send(stream, batch->iov + batch->first,
                                         (int)(batch->count - batch->first));
 
-    TRACE3(send, qp->qpn, batch->octets, sent);
+    TRACE3(send, qp->core.qpn, batch->octets, sent);
     return tx_take_up(qp, sent);
 }
 
-/* --- inside --- */
+/* --- batches --- */
 
 /* A cheap test: a single post would otherwise build an empty batch each time. */
-static bool anything_to_build(const struct qp *qp)
+static bool anything_to_build(const struct iwarp_qp *qp)
 {
-    return wq_pending(&qp->sq) || qp->tx.rtr_to_send || tx_ack_is_due(qp) ||
+    return wq_pending(&qp->core.sq) || qp->tx.rtr_to_send || tx_ack_is_due(qp) ||
            atomic_load_explicit(&qp->reads.ird_in, memory_order_relaxed) !=
                atomic_load_explicit(&qp->reads.ird_out, memory_order_relaxed);
 }
 
 /* The socket was full a moment ago: a little room makes small writes. A pass or readiness will
  * continue. */
-static bool waits_for_room(struct qp *qp)
+static bool waits_for_room(struct iwarp_qp *qp)
 {
     return atomic_load_explicit(&qp->stream->want_output, memory_order_relaxed) &&
            clock_now() < atomic_load_explicit(&qp->tx.retry_at, memory_order_relaxed);
@@ -107,7 +98,7 @@ static uint32_t cost(const struct tx_batch *batch)
 }
 
 /* False: more is left and can be sent now. */
-static bool write_batches(struct qp *qp)
+static bool write_batches(struct iwarp_qp *qp)
 {
     uint32_t spent = 0;
 
@@ -123,64 +114,14 @@ static bool write_batches(struct qp *qp)
     return true;
 }
 
-static void tx_work(struct qp *qp)
+/* What is left after TX_ROUNDS long batches, or what takes as long, is the lane's. */
+void tx_send(struct iwarp_qp *qp)
 {
-    enum ri_qp_state state = qp_state(qp);
-
-    if (state == RI_QPS_RTS && !atomic_load_explicit(&qp->tx.error, memory_order_relaxed) &&
-        !write_batches(qp)) {
-        atomic_store(&qp->tx.wanted, true);
+    tx_assert_inside(&qp->core);
+    if (!atomic_load_explicit(&qp->tx.error, memory_order_relaxed) && !write_batches(qp)) {
+        atomic_store(&qp->core.tx.wanted, true);
         lane_call(qp->stream);
     }
-    if (state == RI_QPS_RTS)
-        state = qp_state(qp);
-    if (state == RI_QPS_RTS || state == RI_QPS_IDLE) {
-        if (tx_holds_idle_memory(qp))
-            tx_release_batch(qp);
-        qp_retire(qp, &qp->sq);
-        return;
-    }
-    if (!qp->tx.stopped)
-        tx_stop(qp);
-    else
-        qp_flush_ended(qp);
-    if (tx_holds_idle_memory(qp))
-        tx_release_batch(qp);
-    qp_retire(qp, &qp->sq);
-    qp_retire(qp, &qp->rq);
-}
-
-/* Subtract the requests that were seen once they are done. Requests that came meanwhile are new
- * work. */
-void tx_go_on(struct qp *qp)
-{
-    unsigned int seen = atomic_load(&qp->tx.requests);
-
-    do
-        tx_work(qp);
-    while ((seen = atomic_fetch_sub(&qp->tx.requests, seen) - seen));
-}
-
-void tx_run(struct qp *qp)
-{
-    if (atomic_fetch_add(&qp->tx.requests, 1) == 0)
-        tx_go_on(qp);
-}
-
-void tx_enter(struct qp *qp)
-{
-    unsigned int nobody = 0;
-
-    while (!atomic_compare_exchange_weak(&qp->tx.requests, &nobody, 1)) {
-        nobody = 0;
-        sched_yield();
-    }
-}
-
-void tx_leave(struct qp *qp)
-{
-    if (atomic_fetch_sub(&qp->tx.requests, 1) != 1)
-        tx_go_on(qp);
 }
 
 /* --- once more --- */
@@ -188,13 +129,13 @@ void tx_leave(struct qp *qp)
 /* Some receivers do not process octets that come right after the start-up until more come. A
  * zero-length Write does nothing, so it may come twice. It is sent between messages only, and
  * not while other output wakes the peer anyway. */
-void tx_repeat_rtr(struct qp *qp)
+void tx_repeat_rtr(struct iwarp_qp *qp)
 {
-    tx_enter(qp);
-    if (qp_state(qp) == RI_QPS_RTS && !qp->tx.stopped && !qp->tx.batch.octets &&
+    tx_enter(&qp->core);
+    if (qp_state(&qp->core) == RI_QPS_RTS && !qp->core.tx.stopped && !qp->tx.batch.octets &&
         !qp->tx.message_begun && !qp->tx.response_begun)
         qp->tx.rtr_to_send = RI_RTR_WRITE;
     qp->tx.single_below = 0;
-    tx_leave(qp);
-    tx_run(qp);
+    tx_leave(&qp->core);
+    tx_run(&qp->core);
 }

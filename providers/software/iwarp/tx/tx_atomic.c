@@ -22,10 +22,10 @@
 
 /* --- ours --- */
 
-bool tx_immediate(struct qp *qp, const struct wqe *wqe)
+bool tx_immediate(struct iwarp_qp *qp, const struct wqe *wqe)
 {
     bool solicited = wqe->flags & RI_WR_SOLICITED;
-    bool fused = atomic_load_explicit(&qp->attr.fused, memory_order_relaxed);
+    bool fused = atomic_load_explicit(&qp->core.attr.fused, memory_order_relaxed);
     struct fpdu fpdu;
     uint8_t *at = fpdu_begin(qp, &fpdu);
     uint32_t head = ddp_put_untagged_fpdu(at, RDMAP_IMM_LEN, true,
@@ -54,7 +54,7 @@ static void describe(struct rdmap_atomic_req *request, const struct wqe *wqe)
     };
 }
 
-bool tx_atomic_request(struct qp *qp, const struct wqe *wqe, uint32_t index)
+bool tx_atomic_request(struct iwarp_qp *qp, const struct wqe *wqe, uint32_t index)
 {
     struct rdmap_atomic_req request;
     struct fpdu fpdu;
@@ -106,7 +106,7 @@ static uint64_t execute(uint64_t *word, const struct inbound_read *request)
 
 /* The target is looked up again: it may have been revoked, or bound elsewhere, since the request
  * was accepted. */
-bool tx_execute_atomic(struct qp *qp, struct inbound_read *request)
+bool tx_execute_atomic(struct iwarp_qp *qp, struct inbound_read *request)
 {
     struct stag_entry *entry;
     uint8_t *memory;
@@ -114,8 +114,9 @@ bool tx_execute_atomic(struct qp *qp, struct inbound_read *request)
 
     if (request->executed)
         return true;
-    result = qp_enter_remote(qp, request->source_stag, RI_ACCESS_REMOTE_ATOMIC, request->source_to,
-                             ATOMIC_OCTETS, &memory, &entry);
+    result = qp_enter_remote(&qp->core, &qp->tx.answer_hint, request->source_stag,
+                             RI_ACCESS_REMOTE_ATOMIC, request->source_to, ATOMIC_OCTETS, &memory,
+                             &entry);
     if (result != STAG_OK) {
         tx_refuse_answer(qp, request, tx_protection_value(result), RI_EVENT_READ_ACCESS);
         return false;
@@ -125,7 +126,7 @@ bool tx_execute_atomic(struct qp *qp, struct inbound_read *request)
         tx_refuse_answer(qp, request, TERMINATE_STREAM, RI_EVENT_REMOTE_OPERATION);
         return false;
     }
-    if (qp->rnic->options.guard && !guard_word(qp, request->source_stag, memory)) {
+    if (qp->core.rnic->options.guard && !guard_word(&qp->core, request->source_stag, memory)) {
         stag_leave(entry);
         tx_refuse_answer(qp, request, TERMINATE_LOCAL, RI_EVENT_READ_ACCESS);
         return false;
@@ -136,7 +137,7 @@ bool tx_execute_atomic(struct qp *qp, struct inbound_read *request)
     return true;
 }
 
-bool tx_atomic_response(struct qp *qp, struct inbound_read *request)
+bool tx_atomic_response(struct iwarp_qp *qp, struct inbound_read *request)
 {
     struct rdmap_atomic_resp response = { .id = request->sink_stag };
     struct fpdu fpdu;

@@ -17,7 +17,7 @@
 /* --- requests --- */
 
 /* Payload of the next segment. */
-static uint32_t segment_octets(const struct qp *qp, const struct wqe *wqe, bool tagged)
+static uint32_t segment_octets(const struct iwarp_qp *qp, const struct wqe *wqe, bool tagged)
 {
     return smaller(wqe->length - qp->tx.message_offset, fpdu_payload_max(qp, tagged));
 }
@@ -32,12 +32,12 @@ static enum rdmap_opcode opcode_of_send(const struct wqe *wqe)
 }
 
 /* The other end agreed that immediate data may come with a Send. */
-static bool is_fused(const struct qp *qp)
+static bool is_fused(const struct iwarp_qp *qp)
 {
-    return atomic_load_explicit(&qp->attr.fused, memory_order_relaxed);
+    return atomic_load_explicit(&qp->core.attr.fused, memory_order_relaxed);
 }
 
-static bool send_segment(struct qp *qp, const struct wqe *wqe)
+static bool send_segment(struct iwarp_qp *qp, const struct wqe *wqe)
 {
     uint32_t octets = segment_octets(qp, wqe, false);
     bool last = qp->tx.message_offset + octets == wqe->length;
@@ -50,7 +50,7 @@ static bool send_segment(struct qp *qp, const struct wqe *wqe)
     return last;
 }
 
-static bool write_segment(struct qp *qp, const struct wqe *wqe)
+static bool write_segment(struct iwarp_qp *qp, const struct wqe *wqe)
 {
     uint32_t octets = segment_octets(qp, wqe, true);
     bool last = qp->tx.message_offset + octets == wqe->length;
@@ -62,7 +62,7 @@ static bool write_segment(struct qp *qp, const struct wqe *wqe)
     return last;
 }
 
-static void send_read_request(struct qp *qp, const struct outstanding_read *record,
+static void send_read_request(struct iwarp_qp *qp, const struct outstanding_read *record,
                               const struct rdmap_read_req *request)
 {
     struct fpdu fpdu;
@@ -73,7 +73,7 @@ static void send_read_request(struct qp *qp, const struct outstanding_read *reco
 }
 
 /* A Read of no octets names no sink. */
-static bool read_request(struct qp *qp, const struct wqe *wqe, uint32_t index)
+static bool read_request(struct iwarp_qp *qp, const struct wqe *wqe, uint32_t index)
 {
     const struct rdmap_read_req nothing = { .src_stag = wqe->rkey, .src_to = wqe->remote_addr };
     const struct rdmap_read_req request = wqe->length ? tx_describe_read(wqe) : nothing;
@@ -94,13 +94,13 @@ static bool read_request(struct qp *qp, const struct wqe *wqe, uint32_t index)
 }
 
 /* The sink of a Read, and of an atomic, may be a window that the peer may write to. */
-static bool is_window_sink(struct qp *qp, const struct ri_sge *sge)
+static bool is_window_sink(struct iwarp_qp *qp, const struct ri_sge *sge)
 {
     struct stag_entry *entry;
     uint8_t *memory;
 
-    if (qp_enter_remote(qp, sge->lkey, RI_ACCESS_REMOTE_WRITE, sge->addr, sge->length, &memory,
-                        &entry) != STAG_OK)
+    if (qp_enter_remote(&qp->core, &qp->tx.answer_hint, sge->lkey, RI_ACCESS_REMOTE_WRITE,
+                        sge->addr, sge->length, &memory, &entry) != STAG_OK)
         return false;
     stag_leave(entry);
     return true;
@@ -108,7 +108,7 @@ static bool is_window_sink(struct qp *qp, const struct ri_sge *sge)
 
 /* A request's elements must lie in regions of the QP's PD and have the right. Addresses of
  * sources are replaced by pointers. Elements of length 0 are removed. */
-static enum ri_wc_status check_local(struct qp *qp, struct wqe *wqe)
+static enum ri_wc_status check_local(struct iwarp_qp *qp, struct wqe *wqe)
 {
     bool answered = wqe_is_answered(wqe);
     uint32_t kept = 0;
@@ -128,7 +128,7 @@ static enum ri_wc_status check_local(struct qp *qp, struct wqe *wqe)
         wqe->sges[kept++] = sge;
     }
     wqe->num_sge = kept;
-    return answered && !qp->attr.reads_agreed ? RI_WC_LOCAL_QP : RI_WC_SUCCESS;
+    return answered && !qp->core.attr.reads_agreed ? RI_WC_LOCAL_QP : RI_WC_SUCCESS;
 }
 
 /* --- how much leaves in one write --- */
@@ -144,7 +144,7 @@ static enum ri_wc_status check_local(struct qp *qp, struct wqe *wqe)
  * stream, or such a half, is one FPDU. If segments are small the kernel cuts a long write better
  * than this code would.
  */
-static void size_segments(struct qp *qp, uint32_t segments)
+static void size_segments(struct iwarp_qp *qp, uint32_t segments)
 {
     uint32_t pieces = qp->framing.crc ? qp->tx.fpdus : segments == 1 ? 2 : 1;
 
@@ -152,7 +152,7 @@ static void size_segments(struct qp *qp, uint32_t segments)
                         pieces * segments);
 }
 
-static void choose_size(struct qp *qp)
+static void choose_size(struct iwarp_qp *qp)
 {
     if (qp->tx.split)
         batch_fill_tail(&qp->tx.batch, qp->tx.fpdu_size * qp->tx.fpdus);
@@ -164,7 +164,7 @@ static void choose_size(struct qp *qp)
 }
 
 /* The batch is empty, and `left` octets of a single message are next. */
-static void size_single(struct qp *qp, uint64_t left)
+static void size_single(struct iwarp_qp *qp, uint64_t left)
 {
     uint32_t segment = qp->tx.fpdu_size * qp->tx.fpdus, payload;
     uint32_t count = qp->framing.crc ? (qp->tx.fpdus + 1) / 2 : 1;
@@ -188,15 +188,15 @@ static void size_single(struct qp *qp, uint64_t left)
  * one, too, and their halves and single segments would cost both ends twice the calls and the
  * acknowledgements.
  */
-static bool is_single(struct qp *qp, const struct wqe *wqe, uint32_t index)
+static bool is_single(struct iwarp_qp *qp, const struct wqe *wqe, uint32_t index)
 {
     uint64_t heard;
 
     if (!qp->tx.fpdu_size || qp->tx.batch.count || qp->tx.split || wqe_is_answered(wqe) ||
-        index + 1 != atomic_load_explicit(&qp->sq.posted, memory_order_acquire))
+        index + 1 != atomic_load_explicit(&qp->core.sq.posted, memory_order_acquire))
         return false;
     if (!qp->tx.message_offset) {
-        heard = atomic_load_explicit(&qp->counters.received_messages, memory_order_relaxed);
+        heard = atomic_load_explicit(&qp->core.counters.received_messages, memory_order_relaxed);
         qp->tx.single = heard != qp->tx.heard;
         qp->tx.heard = heard;
     }
@@ -205,7 +205,7 @@ static bool is_single(struct qp *qp, const struct wqe *wqe, uint32_t index)
 
 /* --- one request --- */
 
-static bool begin_message(struct qp *qp, struct wqe *wqe, uint32_t index)
+static bool begin_message(struct iwarp_qp *qp, struct wqe *wqe, uint32_t index)
 {
     enum ri_wc_status status;
 
@@ -223,7 +223,7 @@ static bool begin_message(struct qp *qp, struct wqe *wqe, uint32_t index)
     return true;
 }
 
-static bool next_segment(struct qp *qp, const struct wqe *wqe, uint32_t index)
+static bool next_segment(struct iwarp_qp *qp, const struct wqe *wqe, uint32_t index)
 {
     switch (wqe->opcode) {
     case RI_WR_SEND:
@@ -245,7 +245,7 @@ enum step { STEP_STOP, STEP_AGAIN, STEP_BUILT };
 
 /* Option guard: the payload of the next segment is read first. False: there is no room now, or the
  * stream has ended. */
-static __attribute__((noinline)) bool fetch_segment(struct qp *qp, struct wqe *wqe)
+static __attribute__((noinline)) bool fetch_segment(struct iwarp_qp *qp, struct wqe *wqe)
 {
     bool tagged = wqe->opcode == RI_WR_RDMA_WRITE || wqe->opcode == RI_WR_RDMA_WRITE_IMMEDIATE;
 
@@ -262,7 +262,7 @@ static __attribute__((noinline)) bool fetch_segment(struct qp *qp, struct wqe *w
 }
 
 /* The next segment of any request, begun or not. */
-static enum step step_of_message(struct qp *qp, struct wqe *wqe, uint32_t index)
+static enum step step_of_message(struct iwarp_qp *qp, struct wqe *wqe, uint32_t index)
 {
     if (!qp->tx.message_begun) {
         if (wqe_is_local(wqe))
@@ -276,7 +276,7 @@ static enum step step_of_message(struct qp *qp, struct wqe *wqe, uint32_t index)
     }
     if (is_single(qp, wqe, index))
         size_single(qp, wqe->length - qp->tx.message_offset);
-    if (__builtin_expect(qp->rnic->options.guard, 0) && !fetch_segment(qp, wqe))
+    if (__builtin_expect(qp->core.rnic->options.guard, 0) && !fetch_segment(qp, wqe))
         return STEP_STOP;
     if (!next_segment(qp, wqe, index))
         return STEP_AGAIN;
@@ -284,17 +284,17 @@ static enum step step_of_message(struct qp *qp, struct wqe *wqe, uint32_t index)
     return STEP_BUILT;
 }
 
-static inline bool room(const struct qp *qp)
+static inline bool room(const struct iwarp_qp *qp)
 {
     return batch_room(qp) || (qp->tx.message_begun && batch_room_begun(qp));
 }
 
 /* Build requests, as many as fit, or only the message under way. */
-static void build_requests(struct qp *qp, bool only_one)
+static void build_requests(struct iwarp_qp *qp, bool only_one)
 {
-    while (room(qp) && qp_state(qp) == RI_QPS_RTS && wq_pending(&qp->sq)) {
-        uint32_t index = atomic_load_explicit(&qp->sq.next, memory_order_relaxed);
-        struct wqe *wqe = wq_slot(&qp->sq, index);
+    while (room(qp) && qp_state(&qp->core) == RI_QPS_RTS && wq_pending(&qp->core.sq)) {
+        uint32_t index = atomic_load_explicit(&qp->core.sq.next, memory_order_relaxed);
+        struct wqe *wqe = wq_slot(&qp->core.sq, index);
         enum step step = STEP_BUILT;
 
         if (__builtin_expect(qp->tx.long_reads, 0) && !qp->tx.message_begun &&
@@ -307,11 +307,11 @@ static void build_requests(struct qp *qp, bool only_one)
         if (step == STEP_AGAIN)
             continue;
         wqe->end = qp->tx.position;
-        if (qp_is_acknowledged(qp))
+        if (qp_is_acknowledged(&qp->core))
             qp->tx.unasked = wqe_is_answered(wqe) ? 0 : qp->tx.unasked + 1;
-        atomic_store_explicit(&qp->sq.next, index + 1, memory_order_release);
-        count_up(&qp->counters.sent_messages, 1);
-        count_up(&qp->counters.sent_octets, wqe->length);
+        atomic_store_explicit(&qp->core.sq.next, index + 1, memory_order_release);
+        count_up(&qp->core.counters.sent_messages, 1);
+        count_up(&qp->core.counters.sent_octets, wqe->length);
         if (only_one)
             return;
     }
@@ -319,11 +319,12 @@ static void build_requests(struct qp *qp, bool only_one)
 
 /* --- messages of its own --- */
 
-static void build_ack_request(struct qp *qp)
+static void build_ack_request(struct iwarp_qp *qp)
 {
-    const struct outstanding_read record = {
-        .index = atomic_load_explicit(&qp->sq.next, memory_order_relaxed), .own = true, .ack = true
-    };
+    const struct outstanding_read record = { .index = atomic_load_explicit(&qp->core.sq.next,
+                                                                           memory_order_relaxed),
+                                             .own = true,
+                                             .ack = true };
     const struct rdmap_read_req nothing = { .size = 0 };
 
     atomic_store_explicit(&qp->reads.ack_asked, true, memory_order_relaxed);
@@ -331,7 +332,7 @@ static void build_ack_request(struct qp *qp)
     send_read_request(qp, &record, &nothing);
 }
 
-static void build_rtr(struct qp *qp)
+static void build_rtr(struct iwarp_qp *qp)
 {
     const struct outstanding_read record = { .index = UINT32_MAX, .own = true };
     const struct rdmap_read_req nothing = { .size = 0 };
@@ -352,7 +353,7 @@ static void build_rtr(struct qp *qp)
 
 /* Responses and requests take turns: with batches, and with messages that take several batches.
  * A message that was begun continues first. */
-static void build_messages(struct qp *qp)
+static void build_messages(struct iwarp_qp *qp)
 {
     bool requests = qp->tx.requests_first, full;
 
@@ -375,7 +376,7 @@ static void build_messages(struct qp *qp)
         build_requests(qp, false);
 }
 
-bool tx_begin_batch(struct qp *qp)
+bool tx_begin_batch(struct iwarp_qp *qp)
 {
     if (__builtin_expect(!qp->tx.batch.memory, 0) && !tx_borrow(qp))
         return false;
@@ -387,14 +388,15 @@ bool tx_begin_batch(struct qp *qp)
     return true;
 }
 
-bool tx_build(struct qp *qp)
+bool tx_build(struct iwarp_qp *qp)
 {
     if (!tx_begin_batch(qp))
         return false;
     if (qp->tx.rtr_to_send)
         build_rtr(qp);
-    qp->tx.single_below = qp_is_acknowledged(qp) || qp->tx.long_reads ? 0 : qp->tx.short_below;
-    if (atomic_load_explicit(&qp->tx.holding, memory_order_acquire)) {
+    qp->tx.single_below = qp_is_acknowledged(&qp->core) || qp->tx.long_reads ? 0
+                                                                             : qp->tx.short_below;
+    if (atomic_load_explicit(&qp->core.tx.holding, memory_order_acquire)) {
         qp->tx.single_below = 0;
         tx_build_responses(qp, false);
     } else if (atomic_load_explicit(&qp->reads.ird_in, memory_order_relaxed) !=

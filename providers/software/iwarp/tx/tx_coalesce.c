@@ -38,7 +38,7 @@
 #include <config.h>
 #endif
 
-#include "coalesced.h"
+#include "transmit.h"
 
 /* So many octets accumulated between two polls: the consumer streams. */
 #define STREAM_OCTETS 1024u
@@ -51,10 +51,10 @@
 #define ALONE_MOST  256u
 #define WORTH_IT    8u
 
-static bool consumer_polls(const struct qp *qp)
+static bool consumer_polls(const struct iwarp_qp *qp)
 {
-    unsigned int send = atomic_load_explicit(&qp->send_cq->consumer, memory_order_relaxed);
-    unsigned int receive = atomic_load_explicit(&qp->recv_cq->consumer, memory_order_relaxed);
+    unsigned int send = atomic_load_explicit(&qp->core.send_cq->consumer, memory_order_relaxed);
+    unsigned int receive = atomic_load_explicit(&qp->core.recv_cq->consumer, memory_order_relaxed);
 
     return send <= CONSUMER_POLLS && receive <= CONSUMER_POLLS && (send | receive);
 }
@@ -62,13 +62,13 @@ static bool consumer_polls(const struct qp *qp)
 /* A consumer that always finds completions makes no pass, so the sleeper stays where it is, and the
  * lane armed. Woken once, it leaves the lane to such a consumer. If it is soon asleep again it is
  * woken more rarely. */
-static bool wakes_for_little(struct qp *qp, const struct coalesce_post *post)
+static bool wakes_for_little(struct iwarp_qp *qp, const struct coalesce_post *post)
 {
-    struct qp_coalesce *coalesce = &qp->coalesce;
+    struct iwarp_coalesce *coalesce = &qp->coalesce;
     uint32_t most = coalesce->alone_most ? coalesce->alone_most : ALONE_FIRST;
 
     if (post->large < LARGE_ALONE || post->asked ||
-        atomic_load_explicit(&qp->lane->armed, memory_order_relaxed) != LANE_ARMED)
+        atomic_load_explicit(&qp->core.lane->armed, memory_order_relaxed) != LANE_ARMED)
         return false;
     if (++coalesce->alone < most)
         return true;
@@ -77,13 +77,13 @@ static bool wakes_for_little(struct qp *qp, const struct coalesce_post *post)
     return false;
 }
 
-static void reset_counts(struct qp *qp)
+static void reset_counts(struct iwarp_qp *qp)
 {
     qp->coalesce.small = qp->coalesce.entries = 0;
     qp->coalesce.large = 0;
 }
 
-static bool count(struct qp *qp, const struct coalesce_post *post)
+static bool count(struct iwarp_qp *qp, const struct coalesce_post *post)
 {
     qp->coalesce.small += post->small;
     qp->coalesce.entries += post->entries;
@@ -99,28 +99,28 @@ static bool count(struct qp *qp, const struct coalesce_post *post)
 }
 
 /* Take the QP off the list, if it is there. Under posting. */
-static void end_coalescing(struct qp *qp)
+static void end_coalescing(struct iwarp_qp *qp)
 {
-    tx_unlist(qp);
+    tx_unlist(&qp->core);
     qp->coalesce.active = false;
     reset_counts(qp);
 }
 
-static enum coalesce begin(struct qp *qp, const struct coalesce_post *post)
+static enum coalesce begin(struct iwarp_qp *qp, const struct coalesce_post *post)
 {
-    if (qp_state(qp) != RI_QPS_RTS)
+    if (qp_state(&qp->core) != RI_QPS_RTS)
         return COALESCE_NOT;
     qp->coalesce.streak = 0;
     reset_counts(qp);
     if (count(qp, post))
         return COALESCE_NOT;
     qp->coalesce.active = true;
-    return tx_enlist(qp, post) ? COALESCE_WAKE : COALESCED;
+    return tx_enlist(&qp->core, post->large) ? COALESCE_WAKE : COALESCED;
 }
 
-enum coalesce tx_coalesce_slowly(struct qp *qp, const struct coalesce_post *post)
+enum coalesce tx_coalesce_slowly(struct iwarp_qp *qp, const struct coalesce_post *post)
 {
-    uint32_t looks = lane_looks(qp->lane);
+    uint32_t looks = lane_looks(qp->core.lane);
     bool list_ends = !post->asked && (qp->coalesce.asked || post->requests > 1);
 
     qp->coalesce.asked = post->asked;
@@ -141,49 +141,24 @@ enum coalesce tx_coalesce_slowly(struct qp *qp, const struct coalesce_post *post
     return COALESCE_NOT;
 }
 
-void tx_forget_coalesced(struct qp *qp)
-{
-    spinlock_lock(&qp->sq.posting);
-    end_coalescing(qp);
-    spinlock_unlock(&qp->sq.posting);
-}
-
 /* --- leaving --- */
 
-static void leave_together(struct qp *qp)
+void tx_leave_together(struct iwarp_qp *qp)
 {
-    spinlock_lock(&qp->sq.posting);
+    spinlock_lock(&qp->core.sq.posting);
     qp->coalesce.streams = qp->coalesce.active && qp->coalesce.streak >= STREAM_OCTETS;
     qp->coalesce.active = false;
-    spinlock_unlock(&qp->sq.posting);
-    tx_run(qp);
-    qp_deliver(qp);
-}
-
-/* As many QPs as are listed now: others may be added meanwhile. */
-void tx_send_all_coalesced(struct lane *lane, const struct cq *first)
-{
-    uint32_t count = atomic_load_explicit(&lane->coalesce.count, memory_order_relaxed);
-    struct qp *qp;
-
-    while (count-- && (qp = tx_take_enlisted(lane, first))) {
-        leave_together(qp);
-        atomic_fetch_sub(&qp->upcalls, 1);
-    }
+    spinlock_unlock(&qp->core.sq.posting);
+    tx_run(&qp->core);
+    qp_deliver(&qp->core);
 }
 
 /* Runs tx whether posts wait or not: the thread that took the QP off the list may not have run
  * tx yet, or the QP was listed again before. */
-void tx_send_coalesced(struct qp *qp)
+void tx_send_coalesced(struct iwarp_qp *qp)
 {
-    spinlock_lock(&qp->sq.posting);
+    spinlock_lock(&qp->core.sq.posting);
     end_coalescing(qp);
-    spinlock_unlock(&qp->sq.posting);
-    tx_run(qp);
-}
-
-void tx_note_poll_everywhere(struct rnic *rnic)
-{
-    for (uint32_t i = 0; i < rnic->options.lanes; i++)
-        tx_note_poll(rnic->lanes[i], NULL);
+    spinlock_unlock(&qp->core.sq.posting);
+    tx_run(&qp->core);
 }

@@ -17,7 +17,7 @@ static bool touches(const struct memory_range *range, const void *octets, size_t
     return length && at < start + range->length && start < at + length;
 }
 
-static void detach_batch(struct qp *qp, const struct memory_range *range)
+static void detach_batch(struct iwarp_qp *qp, const struct memory_range *range)
 {
     const struct tx_batch *batch = &qp->tx.batch;
     bool touched = false;
@@ -29,10 +29,10 @@ static void detach_batch(struct qp *qp, const struct memory_range *range)
 }
 
 /* The message under way cannot continue if it would read there. */
-static void detach_message(struct qp *qp, const struct memory_range *range)
+static void detach_message(struct iwarp_qp *qp, const struct memory_range *range)
 {
-    const struct wqe *wqe = wq_slot(&qp->sq,
-                                    atomic_load_explicit(&qp->sq.next, memory_order_relaxed));
+    const struct wqe *wqe = wq_slot(&qp->core.sq,
+                                    atomic_load_explicit(&qp->core.sq.next, memory_order_relaxed));
 
     if (!qp->tx.message_begun || wqe_is_answered(wqe))
         return;
@@ -41,12 +41,12 @@ static void detach_message(struct qp *qp, const struct memory_range *range)
             qp->tx.source_gone = true;
 }
 
-static bool may_detach(const struct qp *qp)
+static bool may_detach(const struct iwarp_qp *qp)
 {
-    return qp->stream && !qp->tx.stopped;
+    return qp->stream && !qp->core.tx.stopped;
 }
 
-static void detach_inside(struct qp *qp, const struct memory_range *range)
+static void detach_inside(struct iwarp_qp *qp, const struct memory_range *range)
 {
     if (!may_detach(qp))
         return;
@@ -54,23 +54,23 @@ static void detach_inside(struct qp *qp, const struct memory_range *range)
     detach_message(qp, range);
 }
 
-static void leave_and_run(struct qp *qp)
+static void leave_and_run(struct iwarp_qp *qp)
 {
-    tx_leave(qp);
-    tx_run(qp);
-    qp_deliver(qp);
+    tx_leave(&qp->core);
+    tx_run(&qp->core);
+    qp_deliver(&qp->core);
 }
 
-void tx_detach(struct qp *qp, void *range)
+void tx_detach(struct iwarp_qp *qp, const struct memory_range *range)
 {
-    tx_enter(qp);
+    tx_enter(&qp->core);
     detach_inside(qp, range);
     leave_and_run(qp);
 }
 
-void tx_detach_output(struct qp *qp, void *range)
+void tx_detach_output(struct iwarp_qp *qp, const struct memory_range *range)
 {
-    tx_enter(qp);
+    tx_enter(&qp->core);
     if (may_detach(qp))
         detach_batch(qp, range);
     leave_and_run(qp);
@@ -78,12 +78,12 @@ void tx_detach_output(struct qp *qp, void *range)
 
 /* Leaves tx without the work that other threads left meanwhile: it may end the connection, which
  * takes rx. */
-void tx_detach_in_pass(struct qp *qp, const struct memory_range *range)
+void tx_detach_in_pass(struct iwarp_qp *qp, const struct memory_range *range)
 {
     unsigned int nobody = 0;
 
-    while (!atomic_compare_exchange_weak(&qp->tx.requests, &nobody, 1)) {
-        if (atomic_load(&qp->tx.stopped))
+    while (!atomic_compare_exchange_weak(&qp->core.tx.requests, &nobody, 1)) {
+        if (atomic_load(&qp->core.tx.stopped))
             return;
         nobody = 0;
         sched_yield();
@@ -91,6 +91,6 @@ void tx_detach_in_pass(struct qp *qp, const struct memory_range *range)
     detach_inside(qp, range);
     if (qp->stream)
         lane_mark_ready(qp->stream);
-    atomic_store(&qp->tx.wanted, true);
-    atomic_store(&qp->tx.requests, 0);
+    atomic_store(&qp->core.tx.wanted, true);
+    atomic_store(&qp->core.tx.requests, 0);
 }

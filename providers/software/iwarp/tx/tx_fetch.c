@@ -25,24 +25,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint32_t next_read(const struct qp *qp)
+static uint32_t next_read(const struct iwarp_qp *qp)
 {
     return atomic_load_explicit(&qp->reads.ird_out, memory_order_acquire);
 }
 
 /* Acquire: tx reads the entries before it, which rx may just have written. */
-static uint32_t last_read(const struct qp *qp)
+static uint32_t last_read(const struct iwarp_qp *qp)
 {
     return atomic_load_explicit(&qp->reads.ird_in, memory_order_acquire);
 }
 
-static struct inbound_read *read_at(const struct qp *qp, uint32_t index)
+static struct inbound_read *read_at(const struct iwarp_qp *qp, uint32_t index)
 {
     return &qp->reads.ird_ring[index & (qp->reads.ird_size - 1)];
 }
 
 /* Hint outside of tx. ird_out is read first: names_source is set before. */
-static bool is_unfetched(const struct qp *qp)
+static bool is_unfetched(const struct iwarp_qp *qp)
 {
     return next_read(qp) != last_read(qp) ||
            atomic_load_explicit(&qp->tx.names_source, memory_order_acquire);
@@ -50,23 +50,23 @@ static bool is_unfetched(const struct qp *qp)
 
 /* --- what is kept --- */
 
-void tx_drop_all_kept(struct qp *qp)
+void tx_drop_all_kept(struct iwarp_qp *qp)
 {
     for (uint32_t at = next_read(qp); qp->tx.kept && at != last_read(qp); at++)
         if (read_at(qp, at)->kept)
             tx_drop_kept(qp, read_at(qp, at));
 }
 
-static bool copy_source(struct qp *qp, const struct inbound_read *read, uint8_t *to,
+static bool copy_source(struct iwarp_qp *qp, const struct inbound_read *read, uint8_t *to,
                         uint8_t *source, uint32_t octets)
 {
-    if (qp->rnic->options.guard)
-        return guard_read(qp, read->source_stag, to, source, octets, USE_REMOTE_READ);
+    if (qp->core.rnic->options.guard)
+        return guard_read(&qp->core, read->source_stag, to, source, octets, USE_REMOTE_READ);
     memcpy(to, source, octets);
     return true;
 }
 
-static void end_without_memory(struct qp *qp)
+static void end_without_memory(struct iwarp_qp *qp)
 {
     static const struct qp_end end = { .event = RI_EVENT_LLP_LOST,
                                        .state = RI_QPS_ERROR,
@@ -74,11 +74,11 @@ static void end_without_memory(struct qp *qp)
                                        .by_this_side = true,
                                        .detail = "no memory for answers to its peer" };
 
-    qp_end(qp, &end);
+    qp_end(&qp->core, &end);
 }
 
 /* False: the stream has ended. */
-static bool keep_source(struct qp *qp, struct inbound_read *read)
+static bool keep_source(struct iwarp_qp *qp, struct inbound_read *read)
 {
     uint32_t octets = read->size - read->sent;
     struct stag_entry *entry;
@@ -88,8 +88,9 @@ static bool keep_source(struct qp *qp, struct inbound_read *read)
 
     if (!octets || read->kept)
         return true;
-    result = qp_enter_remote(qp, read->source_stag, RI_ACCESS_REMOTE_READ,
-                             read->source_to + read->sent, octets, &source, &entry);
+    result = qp_enter_remote(&qp->core, &qp->tx.answer_hint, read->source_stag,
+                             RI_ACCESS_REMOTE_READ, read->source_to + read->sent, octets, &source,
+                             &entry);
     if (result != STAG_OK) {
         tx_refuse_answer(qp, read, tx_protection_value(result), RI_EVENT_READ_ACCESS);
         return false;
@@ -107,7 +108,7 @@ static bool keep_source(struct qp *qp, struct inbound_read *read)
 }
 
 /* May everything that is not built be kept? */
-static bool may_keep(const struct qp *qp)
+static bool may_keep(const struct iwarp_qp *qp)
 {
     uint64_t octets = qp->tx.kept;
 
@@ -118,7 +119,7 @@ static bool may_keep(const struct qp *qp)
 }
 
 /* In the order of the requests. */
-static void keep_all(struct qp *qp)
+static void keep_all(struct iwarp_qp *qp)
 {
     bool on = true;
 
@@ -133,7 +134,7 @@ static void keep_all(struct qp *qp)
 /* --- fetch --- */
 
 /* Into the batch, which is sent at the end of the pass. */
-static void build_now(struct qp *qp)
+static void build_now(struct iwarp_qp *qp)
 {
     if (qp->tx.message_begun || qp->tx.rtr_to_send || (!qp->tx.batch.octets && !tx_begin_batch(qp)))
         return;
@@ -144,14 +145,14 @@ static void build_now(struct qp *qp)
 }
 
 /* Inside tx. False: input waits. After an end of the stream nothing waits. */
-static bool fetch(struct qp *qp)
+static bool fetch(struct iwarp_qp *qp)
 {
-    if (qp_state(qp) != RI_QPS_RTS || atomic_load(&qp->tx.error))
+    if (qp_state(&qp->core) != RI_QPS_RTS || atomic_load(&qp->tx.error))
         return true;
     if (atomic_load(&qp->tx.names_source) && !tx_own_batch(qp, "no memory for answers to its peer"))
         return true;
     build_now(qp);
-    if (qp_state(qp) != RI_QPS_RTS || next_read(qp) == last_read(qp))
+    if (qp_state(&qp->core) != RI_QPS_RTS || next_read(qp) == last_read(qp))
         return true;
     qp->tx.input_waits = !may_keep(qp);
     if (!qp->tx.input_waits)
@@ -161,24 +162,24 @@ static bool fetch(struct qp *qp)
 
 /* A thread that is inside fetches by itself, or leaves soon; it waits for rx only when the
  * connection has ended (tx.stopped). */
-bool tx_fetch(struct qp *qp)
+bool tx_fetch(struct iwarp_qp *qp)
 {
     bool fetched;
 
     do {
-        if (!is_unfetched(qp) || atomic_load(&qp->tx.stopped))
+        if (!is_unfetched(qp) || atomic_load(&qp->core.tx.stopped))
             return true;
-        if (tx_try_enter(qp))
+        if (tx_try_enter(&qp->core))
             break;
         sched_yield();
     } while (true);
     fetched = fetch(qp);
-    tx_leave_work(qp);
-    atomic_store(&qp->tx.wanted, true);
+    tx_leave_work(&qp->core);
+    atomic_store(&qp->core.tx.wanted, true);
     return fetched;
 }
 
-static bool is_next_kept(const struct qp *qp)
+static bool is_next_kept(const struct iwarp_qp *qp)
 {
     const struct inbound_read *read = read_at(qp, next_read(qp));
 
@@ -186,7 +187,7 @@ static bool is_next_kept(const struct qp *qp)
            (read->atomic ? read->executed : read->kept || read->sent == read->size);
 }
 
-bool tx_build_kept(struct qp *qp)
+bool tx_build_kept(struct iwarp_qp *qp)
 {
     uint32_t before;
 

@@ -17,14 +17,14 @@
 
 enum outcome { OUTCOME_DONE, OUTCOME_WAIT, OUTCOME_FAILED };
 
-static enum outcome wait_for_lane(struct qp *qp, struct stag_entry *entry)
+static enum outcome wait_for_lane(struct iwarp_qp *qp, struct stag_entry *entry)
 {
     atomic_store(&qp->tx.unquiet, entry);
     lane_call(qp->stream);
     return OUTCOME_WAIT;
 }
 
-static enum outcome invalidate(struct qp *qp, const struct wqe *wqe)
+static enum outcome invalidate(struct iwarp_qp *qp, const struct wqe *wqe)
 {
     uint32_t stag = (uint32_t)wqe->operand;
 
@@ -32,47 +32,48 @@ static enum outcome invalidate(struct qp *qp, const struct wqe *wqe)
         qp->tx.local_revoked = false;
         return OUTCOME_DONE;
     }
-    switch (invalidate_begin(qp, stag, false)) {
+    switch (invalidate_begin(&qp->core, stag, false)) {
     case INVALIDATE_DONE: return OUTCOME_DONE;
     case INVALIDATE_REVOKED:
         qp->tx.local_revoked = true;
-        return wait_for_lane(qp, stag_find(&qp->rnic->stags, stag));
+        return wait_for_lane(qp, stag_find(&qp->core.rnic->stags, stag));
     default: return OUTCOME_FAILED;
     }
 }
 
 /* Also called again when the window was revoked and is quiet: the rules are checked again. */
-static enum outcome bind_window(struct qp *qp, const struct wqe *wqe)
+static enum outcome bind_window(struct iwarp_qp *qp, const struct wqe *wqe)
 {
     struct stag_entry *window;
 
-    switch (mw_bind(qp, wqe, &window)) {
+    switch (mw_bind(&qp->core, wqe, &window)) {
     case BIND_DONE: return OUTCOME_DONE;
     case BIND_REVOKED: return wait_for_lane(qp, window);
     default: return OUTCOME_FAILED;
     }
 }
 
-static enum outcome execute(struct qp *qp, const struct wqe *wqe)
+static enum outcome execute(struct iwarp_qp *qp, const struct wqe *wqe)
 {
     switch (wqe->opcode) {
     case RI_WR_BIND_WINDOW: return bind_window(qp, wqe);
-    case RI_WR_FAST_REGISTER: return mr_fast_register(qp, wqe) ? OUTCOME_DONE : OUTCOME_FAILED;
+    case RI_WR_FAST_REGISTER:
+        return mr_fast_register(&qp->core, wqe) ? OUTCOME_DONE : OUTCOME_FAILED;
     default: return invalidate(qp, wqe);
     }
 }
 
 /* RDMAC: a refusal for a window is a bind error, one for a region an error of memory management. */
-static enum ri_wc_status refusal(struct qp *qp, const struct wqe *wqe)
+static enum ri_wc_status refusal(struct iwarp_qp *qp, const struct wqe *wqe)
 {
-    const struct stag_entry *entry = stag_find(&qp->rnic->stags, (uint32_t)wqe->operand);
+    const struct stag_entry *entry = stag_find(&qp->core.rnic->stags, (uint32_t)wqe->operand);
 
     return wqe->opcode == RI_WR_BIND_WINDOW || (entry && entry->kind != STAG_REGION)
                ? RI_WC_BIND
                : RI_WC_MM_OPERATION;
 }
 
-bool tx_local(struct qp *qp, struct wqe *wqe, uint32_t index)
+bool tx_local(struct iwarp_qp *qp, struct wqe *wqe, uint32_t index)
 {
     enum outcome outcome;
 
@@ -85,8 +86,8 @@ bool tx_local(struct qp *qp, struct wqe *wqe, uint32_t index)
         return false;
     wqe->length = 0; /* octets transferred */
     wqe->end = qp->tx.position;
-    atomic_store_explicit(&qp->sq.next, index + 1, memory_order_release);
-    qp->tx.unasked += qp_is_acknowledged(qp);
+    atomic_store_explicit(&qp->core.sq.next, index + 1, memory_order_release);
+    qp->tx.unasked += qp_is_acknowledged(&qp->core);
     tx_finish_accepted(qp);
     return true;
 }

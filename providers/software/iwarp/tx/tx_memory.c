@@ -36,28 +36,29 @@ static struct tx_memory *take_spare(struct lane *lane)
     struct tx_memory *memory = NULL;
 
     for (uint32_t i = 0; i < TX_SPARES && !memory; i++)
-        if (atomic_load_explicit(&lane->spares[i], memory_order_relaxed))
-            memory = atomic_exchange_explicit(&lane->spares[i], NULL, memory_order_acquire);
+        if (atomic_load_explicit(&iwarp_lane(lane)->spares[i], memory_order_relaxed))
+            memory = atomic_exchange_explicit(&iwarp_lane(lane)->spares[i], NULL,
+                                              memory_order_acquire);
     return memory;
 }
 
 /* The QP that this one replaces as a keeper, or NULL. It is counted as in an upcall, so that
  * destroy waits. */
-static struct qp *become_keeper(struct lane *lane, struct qp *qp)
+static struct iwarp_qp *become_keeper(struct lane *lane, struct iwarp_qp *qp)
 {
-    struct qp *displaced = NULL;
+    struct iwarp_qp *displaced = NULL;
 
     spinlock_lock(&lane->lock);
-    if (!qp->on_lane.keeps_none && !qp->tx.keeps_memory) {
-        uint32_t place = lane->keeper_clock++ % TX_KEEPERS;
+    if (!qp->keeps_none && !qp->tx.keeps_memory) {
+        uint32_t place = iwarp_lane(lane)->keeper_clock++ % TX_KEEPERS;
 
-        displaced = lane->keepers[place];
-        lane->keepers[place] = qp;
+        displaced = iwarp_lane(lane)->keepers[place];
+        iwarp_lane(lane)->keepers[place] = qp;
         atomic_store_explicit(&qp->tx.keeps_memory, true, memory_order_relaxed);
     }
     if (displaced) {
         atomic_store_explicit(&displaced->tx.keeps_memory, false, memory_order_relaxed);
-        atomic_fetch_add(&displaced->upcalls, 1);
+        atomic_fetch_add(&displaced->core.upcalls, 1);
     }
     spinlock_unlock(&lane->lock);
     return displaced;
@@ -68,35 +69,35 @@ static struct qp *become_keeper(struct lane *lane, struct qp *qp)
  * raised counter and returns the memory; else this thread is inside. Work that comes meanwhile is
  * left to the lane: it may take rx, for which no thread waits inside tx of another QP.
  */
-static void reclaim(struct qp *qp)
+static void reclaim(struct iwarp_qp *qp)
 {
     unsigned int alone = 1;
 
-    if (atomic_fetch_add(&qp->tx.requests, 1) == 0) {
+    if (atomic_fetch_add(&qp->core.tx.requests, 1) == 0) {
         if (tx_holds_idle_memory(qp)) /* it may be a keeper again */
             tx_release_batch(qp);
-        if (!atomic_compare_exchange_strong(&qp->tx.requests, &alone, 0)) {
-            atomic_store(&qp->tx.requests, 0);
-            tx_defer_to_lane(qp);
+        if (!atomic_compare_exchange_strong(&qp->core.tx.requests, &alone, 0)) {
+            atomic_store(&qp->core.tx.requests, 0);
+            tx_defer_to_lane(&qp->core);
         }
     }
-    atomic_fetch_sub(&qp->upcalls, 1);
+    atomic_fetch_sub(&qp->core.upcalls, 1);
 }
 
-void tx_keep_no_memory(struct qp *qp)
+void tx_keep_no_memory(struct iwarp_qp *qp)
 {
-    struct lane *lane = qp->lane;
+    struct lane *lane = qp->core.lane;
 
     spinlock_lock(&lane->lock);
-    qp->on_lane.keeps_none = true;
+    qp->keeps_none = true;
     atomic_store_explicit(&qp->tx.keeps_memory, false, memory_order_relaxed);
     for (uint32_t i = 0; i < TX_KEEPERS; i++)
-        if (lane->keepers[i] == qp)
-            lane->keepers[i] = NULL;
+        if (iwarp_lane(lane)->keepers[i] == qp)
+            iwarp_lane(lane)->keepers[i] = NULL;
     spinlock_unlock(&lane->lock);
 }
 
-bool tx_borrow(struct qp *qp)
+bool tx_borrow(struct iwarp_qp *qp)
 {
     static const struct qp_end end = { .event = RI_EVENT_LLP_LOST,
                                        .state = RI_QPS_ERROR,
@@ -104,8 +105,8 @@ bool tx_borrow(struct qp *qp)
                                        .by_this_side = true,
                                        .detail = "no memory for its output" };
     struct tx_batch *batch = &qp->tx.batch;
-    struct lane *lane = qp->lane;
-    struct qp *displaced = become_keeper(lane, qp);
+    struct lane *lane = qp->core.lane;
+    struct iwarp_qp *displaced = become_keeper(lane, qp);
 
     if (displaced)
         reclaim(displaced);
@@ -113,7 +114,7 @@ bool tx_borrow(struct qp *qp)
     if (!batch->memory) {
         batch->memory = malloc(sizeof(*batch->memory));
         if (!batch->memory) {
-            qp_end(qp, &end);
+            qp_end(&qp->core, &end);
             return false;
         }
         batch->memory->bounce = NULL;
@@ -124,7 +125,7 @@ bool tx_borrow(struct qp *qp)
     return true;
 }
 
-bool tx_borrow_bounce(struct qp *qp)
+bool tx_borrow_bounce(struct iwarp_qp *qp)
 {
     static const struct qp_end end = { .event = RI_EVENT_LLP_LOST,
                                        .state = RI_QPS_ERROR,
@@ -136,14 +137,14 @@ bool tx_borrow_bounce(struct qp *qp)
     batch->bounce = batch->memory->bounce = malloc(TX_BOUNCE_OCTETS);
     if (batch->bounce)
         return true;
-    qp_end(qp, &end);
+    qp_end(&qp->core, &end);
     return false;
 }
 
-void tx_release_batch(struct qp *qp)
+void tx_release_batch(struct iwarp_qp *qp)
 {
     struct tx_batch *batch = &qp->tx.batch;
-    struct lane *lane = qp->lane;
+    struct lane *lane = qp->core.lane;
     struct tx_memory *memory = batch->memory;
 
     batch_reset(batch);
@@ -153,8 +154,8 @@ void tx_release_batch(struct qp *qp)
     for (uint32_t i = 0; i < TX_SPARES; i++) {
         struct tx_memory *none = NULL;
 
-        if (!atomic_load_explicit(&lane->spares[i], memory_order_relaxed) &&
-            atomic_compare_exchange_strong_explicit(&lane->spares[i], &none, memory,
+        if (!atomic_load_explicit(&iwarp_lane(lane)->spares[i], memory_order_relaxed) &&
+            atomic_compare_exchange_strong_explicit(&iwarp_lane(lane)->spares[i], &none, memory,
                                                     memory_order_release, memory_order_relaxed))
             return;
     }
@@ -181,7 +182,7 @@ static bool own_batch(struct tx_batch *batch)
     return true;
 }
 
-bool tx_own_batch(struct qp *qp, const char *detail)
+bool tx_own_batch(struct iwarp_qp *qp, const char *detail)
 {
     const struct qp_end end = { .event = RI_EVENT_LLP_LOST,
                                 .state = RI_QPS_ERROR,
@@ -196,18 +197,18 @@ bool tx_own_batch(struct qp *qp, const char *detail)
     /* Nothing may follow the missing octets. */
     batch_reset(&qp->tx.batch);
     atomic_store(&qp->tx.error, ENOMEM);
-    qp_end(qp, &end);
+    qp_end(&qp->core, &end);
     return false;
 }
 
-void tx_drop_kept(struct qp *qp, struct inbound_read *read)
+void tx_drop_kept(struct iwarp_qp *qp, struct inbound_read *read)
 {
     qp->tx.kept -= read->size - read->kept_from;
     free(read->kept);
     read->kept = NULL;
 }
 
-void tx_close(struct qp *qp)
+void tx_close(struct iwarp_qp *qp)
 {
     free_memory(qp->tx.batch.memory);
     free(qp->tx.batch.own);
@@ -216,5 +217,5 @@ void tx_close(struct qp *qp)
 void tx_free_spares(struct lane *lane)
 {
     for (uint32_t i = 0; i < TX_SPARES; i++)
-        free_memory(atomic_exchange(&lane->spares[i], NULL));
+        free_memory(atomic_exchange(&iwarp_lane(lane)->spares[i], NULL));
 }

@@ -10,7 +10,7 @@
 #include "request.h"
 #include "providers/software/iwarp/codec/terminate.h"
 
-static uint32_t reads_outstanding(const struct qp *qp)
+static uint32_t reads_outstanding(const struct iwarp_qp *qp)
 {
     return atomic_load_explicit(&qp->reads.ord_in, memory_order_relaxed) -
            atomic_load_explicit(&qp->reads.ord_out, memory_order_acquire);
@@ -18,7 +18,7 @@ static uint32_t reads_outstanding(const struct qp *qp)
 
 /* Fences, and the depth of outstanding Reads and atomics (RFC 5040 6.1, RFC 7306 5.2): later
  * requests wait, too. */
-static bool may_start(struct qp *qp, const struct wqe *wqe, uint32_t index)
+static bool may_start(struct iwarp_qp *qp, const struct wqe *wqe, uint32_t index)
 {
     uint32_t reads;
 
@@ -28,15 +28,16 @@ static bool may_start(struct qp *qp, const struct wqe *wqe, uint32_t index)
     if ((wqe->flags & RI_WR_READ_FENCE) && reads)
         return false;
     if ((wqe->flags & RI_WR_LOCAL_FENCE) &&
-        (reads || atomic_load_explicit(&qp->tx.sq_sent, memory_order_relaxed) != index))
+        (reads || atomic_load_explicit(&qp->core.sq.sent, memory_order_relaxed) != index))
         return false;
     return !wqe_is_answered(wqe) || !reads ||
-           reads < qp->attr.ord + atomic_load_explicit(&qp->reads.ack_asked, memory_order_relaxed);
+           reads <
+               qp->core.attr.ord + atomic_load_explicit(&qp->reads.ack_asked, memory_order_relaxed);
 }
 
 /* A thread that stalls the queue checks again after a fence. rx_finish_answered() has a fence
  * between removing a Read and reading the queue. So one of the two sees the other. */
-bool tx_must_wait(struct qp *qp, const struct wqe *wqe, uint32_t index)
+bool tx_must_wait(struct iwarp_qp *qp, const struct wqe *wqe, uint32_t index)
 {
     if (may_start(qp, wqe, index))
         return false;
@@ -50,7 +51,7 @@ bool tx_must_wait(struct qp *qp, const struct wqe *wqe, uint32_t index)
  * then write would wait for each other. So none of that is sent: an end of this kind keeps
  * READS_AHEAD octets.
  */
-static bool reads_too_far(const struct qp *qp)
+static bool reads_too_far(const struct iwarp_qp *qp)
 {
     uint32_t out = atomic_load_explicit(&qp->reads.ord_out, memory_order_acquire);
     uint64_t octets = 0;
@@ -60,7 +61,7 @@ static bool reads_too_far(const struct qp *qp)
     return octets > READS_AHEAD;
 }
 
-bool tx_is_far_ahead(struct qp *qp, const struct wqe *wqe)
+bool tx_is_far_ahead(struct iwarp_qp *qp, const struct wqe *wqe)
 {
     if (wqe_is_answered(wqe) || wqe_is_local(wqe))
         return false;
@@ -69,7 +70,7 @@ bool tx_is_far_ahead(struct qp *qp, const struct wqe *wqe)
         if (reads_too_far(qp))
             return true;
     }
-    qp->tx.long_reads = reads_outstanding(qp) || qp->rnic->attr.max_ord > READS_MANY;
+    qp->tx.long_reads = reads_outstanding(qp) || qp->core.rnic->attr.max_ord > READS_MANY;
     return false;
 }
 
@@ -80,15 +81,15 @@ bool tx_is_far_ahead(struct qp *qp, const struct wqe *wqe)
  */
 #define ACK_AFTER 16u
 
-bool tx_ack_is_due(const struct qp *qp)
+bool tx_ack_is_due(const struct iwarp_qp *qp)
 {
-    return qp->tx.unasked && qp_is_acknowledged(qp) && !qp->tx.message_begun &&
-           !qp->tx.response_begun && (qp->tx.unasked >= ACK_AFTER || !wq_pending(&qp->sq)) &&
+    return qp->tx.unasked && qp_is_acknowledged(&qp->core) && !qp->tx.message_begun &&
+           !qp->tx.response_begun && (qp->tx.unasked >= ACK_AFTER || !wq_pending(&qp->core.sq)) &&
            !atomic_load_explicit(&qp->reads.ack_asked, memory_order_acquire) &&
-           reads_outstanding(qp) <= qp->attr.ord && qp_state(qp) == RI_QPS_RTS;
+           reads_outstanding(qp) <= qp->core.attr.ord && qp_state(&qp->core) == RI_QPS_RTS;
 }
 
-void tx_end_locally(struct qp *qp, struct wqe *wqe, enum ri_wc_status status)
+void tx_end_locally(struct iwarp_qp *qp, struct wqe *wqe, enum ri_wc_status status)
 {
     const struct qp_end end = { .event = RI_EVENT_LOCAL_ERROR,
                                 .terminate_value = TERMINATE_LOCAL,
@@ -96,5 +97,5 @@ void tx_end_locally(struct qp *qp, struct wqe *wqe, enum ri_wc_status status)
                                 .status = status,
                                 .detail = "a work request failed locally" };
 
-    qp_terminate(qp, &end, NULL);
+    iwarp_terminate(qp, &end, NULL);
 }

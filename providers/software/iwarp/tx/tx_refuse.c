@@ -25,7 +25,7 @@ uint16_t tx_protection_value(enum stag_result result)
 
 /* The header of a Read (C-116) tells how far the response came. An atomic has no such header
  * (RFC 7306 8.1). */
-void tx_refuse_answer(struct qp *qp, const struct inbound_read *read, uint16_t value,
+void tx_refuse_answer(struct iwarp_qp *qp, const struct inbound_read *read, uint16_t value,
                       enum ri_event_type event)
 {
     const struct rdmap_read_req now = {
@@ -50,5 +50,5 @@ void tx_refuse_answer(struct qp *qp, const struct inbound_read *read, uint16_t v
                      DDP_QN_READ, read->msn, 0);
     memcpy(ulpdu, read->header, sizeof(read->header));
     rdmap_put_read_req(ulpdu + DDP_UNTAGGED_LEN, &now);
-    qp_terminate(qp, &end, &cause);
+    iwarp_terminate(qp, &end, &cause);
 }

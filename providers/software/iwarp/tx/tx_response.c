@@ -17,18 +17,18 @@
 
 /* Without a sum it does not matter when the source changes, but for atomics of the same stream
  * (names_source). Only deregistering and invalidating a region make batches leave its memory
- * (lanes_leave_memory), so the payload of a window is copied. */
-static bool is_named(const struct qp *qp, const struct stag_entry *entry)
+ * (lanes_leave), so the payload of a window is copied. */
+static bool is_named(const struct iwarp_qp *qp, const struct stag_entry *entry)
 {
-    return !qp->framing.crc && !qp->rnic->options.guard && !qp->tx.fetching && entry &&
+    return !qp->framing.crc && !qp->core.rnic->options.guard && !qp->tx.fetching && entry &&
            entry->kind == STAG_REGION;
 }
 
 /* So is what is summed, or read by the kernel. False: there is no memory for it, and the stream has
  * ended. */
-static bool has_bounce(struct qp *qp, const struct stag_entry *entry, uint32_t octets)
+static bool has_bounce(struct iwarp_qp *qp, const struct stag_entry *entry, uint32_t octets)
 {
-    uint32_t beside = qp->rnic->options.guard ? 0 : TX_COPY_OCTETS;
+    uint32_t beside = qp->core.rnic->options.guard ? 0 : TX_COPY_OCTETS;
 
     return __builtin_expect(qp->tx.batch.bounce != NULL, 1) || octets <= beside ||
            is_named(qp, entry) || tx_borrow_bounce(qp);
@@ -36,7 +36,7 @@ static bool has_bounce(struct qp *qp, const struct stag_entry *entry, uint32_t o
 
 /* The source follows the header: copied behind it if it is short, named by the batch, or copied
  * into the bounce buffer. entry: NULL if there are no octets. */
-static void send_source(struct qp *qp, struct fpdu *fpdu, uint32_t head, uint8_t *source,
+static void send_source(struct iwarp_qp *qp, struct fpdu *fpdu, uint32_t head, uint8_t *source,
                         uint32_t octets, const struct stag_entry *entry)
 {
     uint8_t *to;
@@ -68,12 +68,12 @@ static void send_source(struct qp *qp, struct fpdu *fpdu, uint32_t head, uint8_t
 
 /* Option guard: the kernel reads the source into the bounce buffer, which becomes the source.
  * False: it cannot be read. */
-static bool read_source(struct qp *qp, const struct inbound_read *read, uint8_t **source,
+static bool read_source(struct iwarp_qp *qp, const struct inbound_read *read, uint8_t **source,
                         uint32_t octets)
 {
     uint8_t *to = qp->tx.batch.bounce + qp->tx.batch.bounce_used;
 
-    if (!guard_read(qp, read->source_stag, to, *source, octets, USE_REMOTE_READ))
+    if (!guard_read(&qp->core, read->source_stag, to, *source, octets, USE_REMOTE_READ))
         return false;
     *source = to;
     return true;
@@ -81,7 +81,7 @@ static bool read_source(struct qp *qp, const struct inbound_read *read, uint8_t 
 
 /* One segment; the source is looked up again for each, unless it is kept. False: the stream has
  * ended. */
-static bool response_segment(struct qp *qp, struct inbound_read *read)
+static bool response_segment(struct iwarp_qp *qp, struct inbound_read *read)
 {
     uint32_t octets = read->size - read->sent, head;
     struct stag_entry *entry = NULL;
@@ -94,8 +94,9 @@ static bool response_segment(struct qp *qp, struct inbound_read *read)
     if (read->kept)
         source = tx_kept(read);
     else if (octets)
-        result = qp_enter_remote(qp, read->source_stag, RI_ACCESS_REMOTE_READ,
-                                 read->source_to + read->sent, octets, &source, &entry);
+        result = qp_enter_remote(&qp->core, &qp->tx.answer_hint, read->source_stag,
+                                 RI_ACCESS_REMOTE_READ, read->source_to + read->sent, octets,
+                                 &source, &entry);
     if (result != STAG_OK) {
         tx_refuse_answer(qp, read, tx_protection_value(result), RI_EVENT_READ_ACCESS);
         return false;
@@ -105,7 +106,7 @@ static bool response_segment(struct qp *qp, struct inbound_read *read)
             stag_leave(entry);
         return false;
     }
-    if (__builtin_expect(qp->rnic->options.guard, 0) && entry &&
+    if (__builtin_expect(qp->core.rnic->options.guard, 0) && entry &&
         !read_source(qp, read, &source, octets)) {
         stag_leave(entry);
         tx_refuse_answer(qp, read, TERMINATE_LOCAL, RI_EVENT_READ_ACCESS);
@@ -123,7 +124,7 @@ static bool response_segment(struct qp *qp, struct inbound_read *read)
 }
 
 /* The answer is built, or as much of it as there is room for. False: not all of it is. */
-static bool build_response(struct qp *qp, struct inbound_read *read)
+static bool build_response(struct iwarp_qp *qp, struct inbound_read *read)
 {
     do {
         if (!batch_room(qp) || qp->tx.batch.bounce_used + qp->tx.mulpdu > TX_BOUNCE_OCTETS)
@@ -136,13 +137,13 @@ static bool build_response(struct qp *qp, struct inbound_read *read)
 }
 
 /* An answer of the peer's requests is built: what waited for it is looked at again. */
-static __attribute__((noinline)) void resume_input(struct qp *qp)
+static __attribute__((noinline)) void resume_input(struct iwarp_qp *qp)
 {
     qp->tx.input_waits = false;
     lane_call(qp->stream);
 }
 
-void tx_build_responses(struct qp *qp, bool only_one)
+void tx_build_responses(struct iwarp_qp *qp, bool only_one)
 {
     uint32_t out = atomic_load_explicit(&qp->reads.ird_out, memory_order_relaxed);
 

@@ -11,7 +11,7 @@
 
 #include "headers.h"
 
-bool tx_short(struct qp *qp, struct wqe *wqe)
+bool tx_short(struct iwarp_qp *qp, struct wqe *wqe)
 {
     uint32_t octets = (uint32_t)wqe->length;
     uint8_t *memory = NULL;

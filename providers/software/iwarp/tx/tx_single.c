@@ -15,13 +15,12 @@
 
 #include "providers/software/core/cq.h"
 #include "headers.h"
-#include "post.h"
 
 /* In full operation, with nothing else to send, to ask or to wait for. Inside tx. */
-static inline bool is_quiet(const struct qp *qp, uint32_t index, uint32_t octets)
+static inline bool is_quiet(const struct iwarp_qp *qp, uint32_t index, uint32_t octets)
 {
-    return likely(octets < qp->tx.single_below) && likely(qp_state(qp) == RI_QPS_RTS) &&
-           likely(atomic_load_explicit(&qp->sq.next, memory_order_relaxed) == index) &&
+    return likely(octets < qp->tx.single_below) && likely(qp_state(&qp->core) == RI_QPS_RTS) &&
+           likely(atomic_load_explicit(&qp->core.sq.next, memory_order_relaxed) == index) &&
            likely(!qp->tx.batch.octets) && likely(qp->tx.position < qp->tx.learn_at) &&
            likely(atomic_load_explicit(&qp->tx.keeps_memory, memory_order_relaxed)) &&
            likely(atomic_load_explicit(&qp->reads.ird_in, memory_order_relaxed) ==
@@ -29,7 +28,8 @@ static inline bool is_quiet(const struct qp *qp, uint32_t index, uint32_t octets
 }
 
 /* The socket did not take all of it: continue as with any batch under way. */
-static __attribute__((noinline, cold)) void take_up(struct qp *qp, uint32_t fpdu, ssize_t sent)
+static __attribute__((noinline, cold)) void take_up(struct iwarp_qp *qp, uint32_t fpdu,
+                                                    ssize_t sent)
 {
     batch_reset(&qp->tx.batch);
     batch_add(&qp->tx.batch, qp->tx.batch.arena, fpdu);
@@ -39,20 +39,20 @@ static __attribute__((noinline, cold)) void take_up(struct qp *qp, uint32_t fpdu
 
 /* Push the completion if it is the next one of its queue and the CQ is not armed; else mark the
  * request as done. */
-static inline bool complete(struct qp *qp, struct wqe *wqe, uint32_t index, uint32_t octets)
+static inline bool complete(struct iwarp_qp *qp, struct wqe *wqe, uint32_t index, uint32_t octets)
 {
-    struct cq *cq = qp->send_cq;
+    struct cq *cq = qp->core.send_cq;
 
     if (unlikely(!spinlock_try_blind(&cq->lock)))
         goto mark;
-    if (unlikely(atomic_load_explicit(&qp->sq.done, memory_order_relaxed) != index) ||
-        unlikely(cq->arming.kind != RI_NOT_ARMED) || unlikely(qp->cq_wait[0].on) ||
+    if (unlikely(atomic_load_explicit(&qp->core.sq.done, memory_order_relaxed) != index) ||
+        unlikely(cq->arming.kind != RI_NOT_ARMED) || unlikely(qp->core.cq_wait[0].on) ||
         unlikely(!ri_ring_room(&cq->ring)))
         goto unlock;
     if (wqe->flags & RI_WR_SIGNALED)
-        cq_push(cq, qp, &qp->sq, wqe, index, octets,
+        cq_push(cq, &qp->core, &qp->core.sq, wqe, index, octets,
                 wqe->opcode == RI_WR_SEND ? RI_WC_SEND : RI_WC_RDMA_WRITE, false);
-    atomic_store_explicit(&qp->sq.done, index + 1, memory_order_release);
+    atomic_store_explicit(&qp->core.sq.done, index + 1, memory_order_release);
     spinlock_unlock(&cq->lock);
     return true;
 
@@ -65,12 +65,12 @@ mark:
 
 /* Pass the arena, which holds all that is to be sent, to the lower layer. False: it did not take
  * all. */
-static inline __attribute__((always_inline)) bool write_fpdu(struct qp *qp, uint32_t fpdu)
+static inline __attribute__((always_inline)) bool write_fpdu(struct iwarp_qp *qp, uint32_t fpdu)
 {
     const struct iovec iov = { qp->tx.batch.arena, fpdu };
     ssize_t sent = qp->stream->sender->send(qp->stream, &iov, 1);
 
-    TRACE3(send, qp->qpn, fpdu, sent);
+    TRACE3(send, qp->core.qpn, fpdu, sent);
     if (unlikely(sent != (ssize_t)fpdu)) {
         take_up(qp, fpdu, sent);
         return false;
@@ -80,23 +80,24 @@ static inline __attribute__((always_inline)) bool write_fpdu(struct qp *qp, uint
 }
 
 /* Pass the FPDU in the arena, the whole request, to the lower layer. False: as send_single(). */
-static inline __attribute__((always_inline)) bool send_fpdu(struct qp *qp, struct wqe *wqe,
+static inline __attribute__((always_inline)) bool send_fpdu(struct iwarp_qp *qp, struct wqe *wqe,
                                                             uint32_t index, uint32_t fpdu,
                                                             uint64_t octets)
 {
     qp->tx.position += fpdu;
     wqe->end = qp->tx.position;
-    atomic_store_explicit(&qp->sq.next, index + 1, memory_order_relaxed);
-    count_up(&qp->counters.sent_messages, 1);
-    count_up(&qp->counters.sent_octets, octets);
+    atomic_store_explicit(&qp->core.sq.next, index + 1, memory_order_relaxed);
+    count_up(&qp->core.counters.sent_messages, 1);
+    count_up(&qp->core.counters.sent_octets, octets);
     if (!write_fpdu(qp, fpdu))
         return false;
-    atomic_store_explicit(&qp->tx.sq_sent, index + 1, memory_order_release);
+    atomic_store_explicit(&qp->core.sq.sent, index + 1, memory_order_release);
     return true;
 }
 
 /* False: something is left for the general path. Inside tx. */
-static inline bool send_single(struct qp *qp, struct wqe *wqe, uint32_t index, uint64_t octets)
+static inline bool send_single(struct iwarp_qp *qp, struct wqe *wqe, uint32_t index,
+                               uint64_t octets)
 {
     uint8_t *memory;
     uint32_t fpdu;
@@ -109,15 +110,15 @@ static inline bool send_single(struct qp *qp, struct wqe *wqe, uint32_t index, u
 }
 
 /* Post the request. NULL: it is refused. Under posting. */
-static inline __attribute__((always_inline)) struct wqe *enqueue(struct qp *qp,
+static inline __attribute__((always_inline)) struct wqe *enqueue(struct iwarp_qp *qp,
                                                                  const struct ri_send_wr *wr,
                                                                  uint32_t looks, uint32_t index,
                                                                  uint16_t mark)
 {
     struct wqe *wqe = NULL;
 
-    if (likely(qp_state(qp) != RI_QPS_IDLE))
-        wqe = post_plain(qp, wr, wr->sg_list->length, index, mark);
+    if (likely(qp_state(&qp->core) != RI_QPS_IDLE))
+        wqe = post_plain(&qp->core, wr, wr->sg_list->length, index, mark);
     if (likely(wqe != NULL))
         qp->coalesce.sent_at = looks;
     return wqe;
@@ -125,29 +126,29 @@ static inline __attribute__((always_inline)) struct wqe *enqueue(struct qp *qp,
 
 /* Posts of the QP wait, or may: this one joins them. False: post_list() has to post it. Under
  * posting. */
-static inline __attribute__((always_inline)) bool enqueue_behind(struct qp *qp,
+static inline __attribute__((always_inline)) bool enqueue_behind(struct iwarp_qp *qp,
                                                                  const struct ri_send_wr *wr,
                                                                  uint32_t index, uint16_t mark,
                                                                  enum coalesce *coalesce)
 {
     uint32_t octets = wr->sg_list->length;
 
-    if (!tx_coalesces_singly(qp) || qp_state(qp) == RI_QPS_IDLE ||
-        !post_plain(qp, wr, octets, index, mark))
+    if (!tx_coalesces_singly(qp) || qp_state(&qp->core) == RI_QPS_IDLE ||
+        !post_plain(&qp->core, wr, octets, index, mark))
         return false;
     *coalesce = tx_coalesce_small(qp, mark == WQE_SHORT ? octets + SHORT_OVERHEAD : REQUEST_OCTETS);
     return true;
 }
 
 /* Send the posts that waited. */
-static __attribute__((noinline)) enum ri_status leave_together(struct qp *qp)
+static __attribute__((noinline)) enum ri_status leave_together(struct iwarp_qp *qp)
 {
-    tx_run(qp);
-    qp_deliver(qp);
+    tx_run(&qp->core);
+    qp_deliver(&qp->core);
     return RI_OK;
 }
 
-enum ri_status tx_post_single(struct qp *qp, struct ri_send_wr *wr, struct ri_send_wr **bad)
+enum ri_status tx_post_single(struct iwarp_qp *qp, struct ri_send_wr *wr, struct ri_send_wr **bad)
 {
     const uint64_t octets = wr->sg_list->length;
     enum coalesce coalesce;
@@ -157,28 +158,28 @@ enum ri_status tx_post_single(struct qp *qp, struct ri_send_wr *wr, struct ri_se
 
     if (octets - 1 >= TX_COPY_OCTETS)
         __builtin_unreachable(); /* see post_is_short() */
-    if (unlikely(!spinlock_try_blind(&qp->sq.posting)))
+    if (unlikely(!spinlock_try_blind(&qp->core.sq.posting)))
         return post_list(qp, wr, bad);
-    index = atomic_load_explicit(&qp->sq.posted, memory_order_relaxed);
+    index = atomic_load_explicit(&qp->core.sq.posted, memory_order_relaxed);
     if (unlikely(tx_may_coalesce_anyway(qp)) ||
-        unlikely(qp->coalesce.sent_at == (looks = lane_looks(qp->lane))))
+        unlikely(qp->coalesce.sent_at == (looks = lane_looks(qp->core.lane))))
         goto behind;
     wqe = enqueue(qp, wr, looks, index, WQE_SHORT);
-    spinlock_unlock(&qp->sq.posting);
+    spinlock_unlock(&qp->core.sq.posting);
     if (unlikely(!wqe))
         return post_list(qp, wr, bad);
-    if (likely(atomic_fetch_add(&qp->tx.requests, 1) == 0)) {
+    if (likely(atomic_fetch_add(&qp->core.tx.requests, 1) == 0)) {
         if (likely(send_single(qp, wqe, index, octets)) &&
-            likely(atomic_fetch_sub(&qp->tx.requests, 1) == 1))
+            likely(atomic_fetch_sub(&qp->core.tx.requests, 1) == 1))
             return RI_OK;
-        tx_go_on(qp);
+        tx_go_on(&qp->core);
     }
-    qp_deliver(qp);
+    qp_deliver(&qp->core);
     return RI_OK;
 
 behind:
     queued = enqueue_behind(qp, wr, index, WQE_SHORT, &coalesce);
-    spinlock_unlock(&qp->sq.posting);
+    spinlock_unlock(&qp->core.sq.posting);
     if (!queued)
         return post_list(qp, wr, bad);
     return coalesce == COALESCED ? RI_OK : leave_together(qp);
@@ -186,7 +187,7 @@ behind:
 
 /* --- a Read: its request --- */
 
-static uint32_t put_request(uint8_t *fpdu, struct qp *qp, const struct wqe *wqe, uint32_t msn)
+static uint32_t put_request(uint8_t *fpdu, struct iwarp_qp *qp, const struct wqe *wqe, uint32_t msn)
 {
     const struct rdmap_read_req request = tx_describe_read(wqe);
 
@@ -194,18 +195,18 @@ static uint32_t put_request(uint8_t *fpdu, struct qp *qp, const struct wqe *wqe,
 }
 
 /* Is a place of ORD free, and is the sink a region that may be written to? */
-static inline bool may_read(struct qp *qp, const struct wqe *wqe)
+static inline bool may_read(struct iwarp_qp *qp, const struct wqe *wqe)
 {
     uint32_t reads = atomic_load_explicit(&qp->reads.ord_in, memory_order_relaxed) -
                      atomic_load_explicit(&qp->reads.ord_out, memory_order_acquire);
     uint8_t *memory;
 
-    return likely(reads < qp->attr.ord) && likely(wqe->length <= SMALL_READ) &&
+    return likely(reads < qp->core.attr.ord) && likely(wqe->length <= SMALL_READ) &&
            likely(tx_find_local(qp, &wqe->sges[0], RI_ACCESS_LOCAL_WRITE, wqe->length, &memory));
 }
 
 /* As send_single(), but the answer completes it. */
-static bool read_single(struct qp *qp, struct wqe *wqe, uint32_t index)
+static bool read_single(struct iwarp_qp *qp, struct wqe *wqe, uint32_t index)
 {
     uint32_t fpdu;
 
@@ -219,38 +220,39 @@ static bool read_single(struct qp *qp, struct wqe *wqe, uint32_t index)
     return send_fpdu(qp, wqe, index, fpdu, wqe->length);
 }
 
-enum ri_status tx_post_single_read(struct qp *qp, struct ri_send_wr *wr, struct ri_send_wr **bad)
+enum ri_status tx_post_single_read(struct iwarp_qp *qp, struct ri_send_wr *wr,
+                                   struct ri_send_wr **bad)
 {
     enum coalesce coalesce;
     struct wqe *wqe;
     uint32_t index, looks;
     bool queued;
 
-    if (unlikely(!spinlock_try_blind(&qp->sq.posting)))
+    if (unlikely(!spinlock_try_blind(&qp->core.sq.posting)))
         return post_list(qp, wr, bad);
-    index = atomic_load_explicit(&qp->sq.posted, memory_order_relaxed);
+    index = atomic_load_explicit(&qp->core.sq.posted, memory_order_relaxed);
     if (unlikely(tx_may_coalesce_anyway(qp)) ||
-        unlikely(qp->coalesce.sent_at == (looks = lane_looks(qp->lane))))
+        unlikely(qp->coalesce.sent_at == (looks = lane_looks(qp->core.lane))))
         goto behind;
     wqe = enqueue(qp, wr, looks, index, WQE_ANSWERED);
-    spinlock_unlock(&qp->sq.posting);
+    spinlock_unlock(&qp->core.sq.posting);
     if (unlikely(!wqe))
         return post_list(qp, wr, bad);
-    if (likely(atomic_fetch_add(&qp->tx.requests, 1) == 0)) {
+    if (likely(atomic_fetch_add(&qp->core.tx.requests, 1) == 0)) {
         if (unlikely(!read_single(qp, wqe, index)) ||
-            unlikely(atomic_fetch_sub(&qp->tx.requests, 1) != 1))
-            tx_go_on(qp);
+            unlikely(atomic_fetch_sub(&qp->core.tx.requests, 1) != 1))
+            tx_go_on(&qp->core);
         else if (likely(!atomic_load(&wqe->done)))
             /* a thread that finishes it later finds sq_sent: there is a fence on both sides */
             return RI_OK;
-        qp_retire(qp, &qp->sq);
+        qp_retire(&qp->core, &qp->core.sq);
     }
-    qp_deliver(qp);
+    qp_deliver(&qp->core);
     return RI_OK;
 
 behind:
     queued = enqueue_behind(qp, wr, index, WQE_ANSWERED, &coalesce);
-    spinlock_unlock(&qp->sq.posting);
+    spinlock_unlock(&qp->core.sq.posting);
     if (!queued)
         return post_list(qp, wr, bad);
     return coalesce == COALESCED ? RI_OK : leave_together(qp);
@@ -260,8 +262,8 @@ behind:
 
 /* The sink's STag and TO are in the request as the response has them. Its octets are summed as they
  * were copied: others may write to the source meanwhile. */
-static inline uint32_t put_response(uint8_t *fpdu, const struct qp *qp, const uint8_t *request,
-                                    const uint8_t *memory, uint32_t octets)
+static inline uint32_t put_response(uint8_t *fpdu, const struct iwarp_qp *qp,
+                                    const uint8_t *request, const uint8_t *memory, uint32_t octets)
 {
     uint32_t head = tx_put_response(fpdu, be_get32(request), be_get64(request + 4), octets, true);
 
@@ -274,22 +276,23 @@ static inline uint32_t put_response(uint8_t *fpdu, const struct qp *qp, const ui
  * as where it is written to. Nobody is waited for here with rx held, and the work of those who came
  * meanwhile is left to the end of the pass: it may end the connection, which takes rx.
  */
-bool tx_answer_single(struct qp *qp, const uint8_t *request, const uint8_t *memory, uint32_t octets)
+bool tx_answer_single(struct iwarp_qp *qp, const uint8_t *request, const uint8_t *memory,
+                      uint32_t octets)
 {
     unsigned int nobody = 0;
     uint32_t fpdu;
     bool quiet;
 
-    if (unlikely(!atomic_compare_exchange_strong(&qp->tx.requests, &nobody, 1)))
+    if (unlikely(!atomic_compare_exchange_strong(&qp->core.tx.requests, &nobody, 1)))
         return false;
-    quiet = is_quiet(qp, atomic_load_explicit(&qp->sq.posted, memory_order_relaxed), octets);
+    quiet = is_quiet(qp, atomic_load_explicit(&qp->core.sq.posted, memory_order_relaxed), octets);
     if (likely(quiet)) {
         qp->tx.requests_first = !qp->tx.requests_first; /* it was a turn, as in build_messages() */
         fpdu = put_response(qp->tx.batch.arena, qp, request, memory, octets);
         qp->tx.position += fpdu;
         write_fpdu(qp, fpdu);
     }
-    if (unlikely(atomic_exchange(&qp->tx.requests, 0) != 1))
-        atomic_store(&qp->tx.wanted, true);
+    if (unlikely(atomic_exchange(&qp->core.tx.requests, 0) != 1))
+        atomic_store(&qp->core.tx.wanted, true);
     return quiet;
 }

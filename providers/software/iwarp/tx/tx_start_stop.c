@@ -20,7 +20,7 @@
 
 /* --- start --- */
 
-static enum ri_status add_last_message(struct qp *qp, const struct ri_llp_handover *handover)
+static enum ri_status add_last_message(struct iwarp_qp *qp, const struct ri_llp_handover *handover)
 {
     size_t length = handover->last_message_length;
 
@@ -37,7 +37,7 @@ static enum ri_status add_last_message(struct qp *qp, const struct ri_llp_handov
     return RI_OK;
 }
 
-enum ri_status tx_start(struct qp *qp, const struct ri_llp_handover *handover)
+enum ri_status tx_start(struct iwarp_qp *qp, const struct ri_llp_handover *handover)
 {
     batch_reset(&qp->tx.batch);
     qp->framing.crc = handover->crc;
@@ -49,7 +49,7 @@ enum ri_status tx_start(struct qp *qp, const struct ri_llp_handover *handover)
         false;
     qp->tx.split = qp->tx.fetching = qp->tx.keeps = false;
     qp->tx.input_waits = false;
-    qp->tx.long_reads = qp->rnic->attr.max_ord > READS_MANY;
+    qp->tx.long_reads = qp->core.rnic->attr.max_ord > READS_MANY;
     atomic_store(&qp->tx.names_source, false);
     qp->tx.heard = UINT64_MAX;
     qp->tx.immediate_due = false;
@@ -57,26 +57,26 @@ enum ri_status tx_start(struct qp *qp, const struct ri_llp_handover *handover)
     atomic_store(&qp->tx.unquiet, NULL);
     atomic_store(&qp->tx.error, 0);
     qp->tx.unasked = 0;
-    qp->reads.acked = atomic_load(&qp->sq.next);
+    qp->reads.acked = atomic_load(&qp->core.sq.next);
     qp->reads.acked_msn = 1;
     atomic_store(&qp->reads.ack_asked, false);
-    atomic_store(&qp->tx.sq_sent, qp->reads.acked);
-    atomic_store(&qp->tx.holding, !handover->initiator);
+    atomic_store(&qp->core.sq.sent, qp->reads.acked);
+    atomic_store(&qp->core.tx.holding, !handover->initiator);
     qp->tx.rtr_to_send = RI_RTR_NONE;
     if (handover->initiator)
         qp->tx.rtr_to_send = handover->rtr_send ? handover->rtr_send : RI_RTR_WRITE;
     fpdu_learn_mulpdu(qp);
     qp->tx.single_below = 0;
-    spinlock_lock(&qp->sq.posting);
+    spinlock_lock(&qp->core.sq.posting);
     qp->coalesce.watched = false;
-    spinlock_unlock(&qp->sq.posting);
+    spinlock_unlock(&qp->core.sq.posting);
     return add_last_message(qp, handover);
 }
 
 /* --- stop --- */
 
 /* Copy a short FPDU with its markers. */
-static size_t copy_marked(struct qp *qp, uint8_t *to, uint8_t *fpdu, size_t length)
+static size_t copy_marked(struct iwarp_qp *qp, uint8_t *to, uint8_t *fpdu, size_t length)
 {
     const struct iovec in = { fpdu, length };
     uint8_t markers[2 * MPA_MARKER_LEN];
@@ -94,11 +94,12 @@ static size_t copy_marked(struct qp *qp, uint8_t *to, uint8_t *fpdu, size_t leng
     return used;
 }
 
-uint8_t *tx_terminate_fpdu(struct qp *qp, size_t *length)
+uint8_t *tx_terminate_fpdu(struct iwarp_qp *qp, size_t *length)
 {
-    uint8_t fpdu[MPA_HDR_LEN + DDP_UNTAGGED_LEN + sizeof(qp->life.terminate) + MPA_TRAILER_MAX];
+    uint8_t
+        fpdu[MPA_HDR_LEN + DDP_UNTAGGED_LEN + sizeof(qp->core.life.terminate) + MPA_TRAILER_MAX];
     uint8_t *own = malloc(sizeof(fpdu) + 2 * MPA_MARKER_LEN);
-    uint32_t octets = qp->life.terminate_length, head;
+    uint32_t octets = qp->core.life.terminate_length, head;
 
     static_assert(sizeof(fpdu) < MPA_MARKER_PERIOD - MPA_MARKER_LEN, "two markers at most");
     *length = 0;
@@ -106,7 +107,7 @@ uint8_t *tx_terminate_fpdu(struct qp *qp, size_t *length)
         return NULL;
     head = ddp_put_untagged_fpdu(fpdu, octets, true, rdmap_ctrl(RDMAP_TERMINATE), 0,
                                  DDP_QN_TERMINATE, 1, 0);
-    memcpy(fpdu + head, qp->life.terminate, octets);
+    memcpy(fpdu + head, qp->core.life.terminate, octets);
     head += octets;
     head += mpa_put_trailer(fpdu + head, head - MPA_HDR_LEN,
                             qp->framing.crc ? crc32c(0, fpdu, head) : 0, qp->framing.crc);
@@ -144,12 +145,12 @@ static bool add_batch(struct tx_batch *batch, uint8_t **tail, size_t *used)
 }
 
 /* Adds the Terminate, if one is wanted. False: no memory. */
-static bool add_terminate(struct qp *qp, uint8_t **tail, size_t *used)
+static bool add_terminate(struct iwarp_qp *qp, uint8_t **tail, size_t *used)
 {
     uint8_t *terminate, *to;
     size_t length;
 
-    if (!qp->life.terminate_wanted)
+    if (!qp->core.life.terminate_wanted)
         return true;
     terminate = tx_terminate_fpdu(qp, &length);
     to = terminate ? grow_tail(tail, *used, length) : NULL;
@@ -162,7 +163,7 @@ static bool add_terminate(struct qp *qp, uint8_t **tail, size_t *used)
 }
 
 /* The answers that are fetched leave before the Terminate: they are of earlier requests. */
-bool tx_take_tail(struct qp *qp, uint8_t **tail, size_t *length)
+bool tx_take_tail(struct iwarp_qp *qp, uint8_t **tail, size_t *length)
 {
     uint8_t *made = NULL;
     size_t used = 0;
@@ -180,35 +181,36 @@ bool tx_take_tail(struct qp *qp, uint8_t **tail, size_t *length)
 }
 
 /* A FIN would hide what is missing. Under rx. */
-static void end_without_tail(struct qp *qp, enum ri_qp_state state)
+static void end_without_tail(struct iwarp_qp *qp, enum ri_qp_state state)
 {
     if (state == RI_QPS_CLOSING)
-        qp_closed_badly(qp, "no memory for what was to be sent before the end");
+        qp_closed_badly(&qp->core, "no memory for what was to be sent before the end");
     stream_abort(qp->stream, true);
 }
 
-void tx_stop(struct qp *qp)
+void tx_stop(struct iwarp_qp *qp)
 {
     struct stream *stream = qp->stream;
-    enum ri_qp_state state = qp_state(qp);
+    enum ri_qp_state state = qp_state(&qp->core);
     size_t length = 0;
     uint8_t *tail = NULL;
-    bool whole = qp->life.lost || atomic_load(&qp->tx.error) || tx_take_tail(qp, &tail, &length);
+    bool whole = qp->core.life.lost || atomic_load(&qp->tx.error) ||
+                 tx_take_tail(qp, &tail, &length);
 
     tx_drop_all_kept(qp);
     qp->tx.single_below = 0;
-    atomic_store(&qp->tx.stopped, true); /* before rx: who holds it may wait for this */
+    atomic_store(&qp->core.tx.stopped, true); /* before rx: who holds it may wait for this */
     spinlock_lock(&stream->rx);
     if (stream->state != STREAM_OPEN)
         free(tail);
-    else if (qp->life.lost)
+    else if (qp->core.life.lost)
         stream_abort(stream, true);
     else if (!whole)
         end_without_tail(qp, state);
     else
         stream_begin_close(stream, tail, length, state == RI_QPS_CLOSING);
     if (state == RI_QPS_TERMINATE)
-        atomic_store(&qp->life.state, RI_QPS_ERROR);
-    qp_flush_ended(qp);
+        atomic_store(&qp->core.life.state, RI_QPS_ERROR);
+    qp_flush_ended(&qp->core);
     spinlock_unlock(&stream->rx);
 }

@@ -1,27 +1,86 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The state of the transmit and the receive engine in a QP (qp.h), one structure for each lock. The
- * engines are tx/ and rx/.
+ * The wire iwarp: its parts of an RNIC, a lane and a QP, one structure for each lock. The engines
+ * are tx/ and rx/.
  */
-#ifndef ITAL_SOFTRDMA_QP_ENGINES_H
-#define ITAL_SOFTRDMA_QP_ENGINES_H
+#ifndef ITAL_SOFTWARE_IWARP_H
+#define ITAL_SOFTWARE_IWARP_H
 
-#include "stag.h"
+#include "providers/software/core/core.h"
+#include "providers/software/core/post.h"
 
-#include "rnicpi.h"
+#define POLLED_MAX      16u
+#define RX_RING_OCTETS  (640u * 1024u)  /* a read behind an incomplete FPDU */
+#define TX_BATCH_OCTETS (1024u * 1024u) /* aimed at in one system call that is not one segment */
+/* beyond that, so that the end of a message needs no call of its own */
+#define TX_BATCH_TAIL    (128u * 1024u)
+#define TX_IOV           1024u           /* UIO_MAXIOV */
+#define TX_ARENA_OCTETS  (64u * 1024u)   /* headers, trailers, small payload of one batch */
+#define TX_BOUNCE_OCTETS (1024u * 1024u) /* Read Response payload of one batch */
+#define TX_COPY_OCTETS   POST_SHORT      /* payload up to here is copied next to its header */
+/* coalesced posts leave: octets of small ones, with headers */
+#define TX_COALESCE_SMALL (48u * 1024u)
+/* payload that is still in the first-level cache between CRC and copy */
+#define SEGMENT_MOST (32u * 1024u)
+/* FPDUs where writes follow TCP segments: about that long each ... */
+#define FPDU_OCTETS (16u * 1024u)
+#define FPDUS_LEAST 2u    /* ... if a segment has room for so many ... */
+#define FPDU_LEAST  2048u /* ... and never with less room than that */
+#define FPDU_ALIGN  64u   /* payload of those that are cut: sources stay aligned */
+/* ... and in a stream so many segments a write */
+#define WRITE_SEGMENTS 16u
+/* with CRC a longer Read is answered in writes as long as possible */
+#define LONG_RESPONSE (256u * 1024u)
+/* Octets of unanswered Reads behind which a Send or a Write may follow. The responder keeps so many
+ * until they fit into a batch, and then executes what follows (tx/tx_fetch.c). */
+#define READS_AHEAD (2u * 1024u * 1024u)
+/* So many Reads that are not longer than that are never more. */
+#define READS_MANY       128u
+#define SMALL_READ       (READS_AHEAD / READS_MANY)
+#define TX_RETRY_NS      20000u  /* a full socket is retried after that time ... */
+#define TX_RETRY_MOST_NS 160000u /* ... up to that, while it takes nothing */
+/* Long batches, or their time, that one thread writes; the others are left to the lane. */
+#define TX_ROUNDS     4u
+#define TX_WRITE_COST (64u * 1024u)   /* octets whose write costs as much as the call, at least */
+#define MULPDU_OCTETS (1024u * 1024u) /* output between two reads of the EMSS ... */
+/* ... while it grows with the peer's window, in the first MULPDU_OCTETS */
+#define EARLY_OCTETS (64u * 1024u)
+/* Octets of one read, half of what a stream's peer writes at once: more would leave the cache
+ * before they are checked and placed. */
+#define READ_MOST  (512u * 1024u + 64u)
+#define READ_LEAST (READ_MOST / 32) /* while tiny FPDUs come, a read takes no more */
+/* reads end at the end of an FPDU if FPDUs are at least this long */
+#define READ_FPDU_LEAST (8u * 1024u)
+#define RX_FPDUS        512u /* FPDUs of one stream in one pass, about */
+#define TX_SPARES       4u   /* memory of batches that the lane keeps */
+#define TX_KEEPERS      8u   /* QPs that keep theirs between batches */
+/* Other streams brought something so often: a stream that brought nothing is no longer polled. */
+#define POLLED_UNTIL 256u
+#define RTR_REPEATS  4u    /* of the ready-to-receive message, to a peer that stays silent */
+#define PARTIAL_KEPT 4096u /* a larger reassembly buffer is freed when it is empty */
 
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
+struct iwarp_options {
+    bool fpdu_max;
+    uint32_t polled;
+    uint64_t close_timeout_ns;
+    uint64_t rtr_timeout_ns, rtr_repeat_ns;
+    uint64_t first_message_wait_ns; /* 0: without end */
+    uint64_t stall_timeout_ns;      /* 0: none */
+    uint64_t reassembly_limit;
+    uint64_t ack_timeout_ns; /* 0: none */
+    uint32_t tcp_user_timeout_ms;
+    uint32_t keepalive_idle_s, keepalive_interval_s, keepalive_count;
+    const char *congestion, *netdevs; /* the host's; netdevs: base/names.h */
+};
 
 struct iovec;
-struct stag_entry;
+struct stream;
 struct tx_memory;
 
 /* --- coalesced posts --- */
 
 /* tx/tx_coalesce.c. Under sq.posting. */
-struct qp_coalesce {
+struct iwarp_coalesce {
     union {
         struct {
             /* Posted requests wait to leave together. */
@@ -78,10 +137,8 @@ struct tx_batch {
     uint8_t *own;
 };
 
-/* Written inside tx (tx/tx.c), except for the atomic members. */
-struct qp_tx {
-    /* Threads that are inside tx or want to be. 0: none. */
-    atomic_uint requests;
+/* Written inside tx, except for the atomic members. */
+struct iwarp_tx {
     struct tx_batch batch;
     /* The batch keeps its memory when it is empty. Written under the lane's lock. */
     atomic_bool keeps_memory;
@@ -97,8 +154,6 @@ struct qp_tx {
     /* The same for tx_single.c; 0 while the start-up is not over, and when output has ended. */
     uint32_t single_below;
     uint32_t send_msn, read_msn, atomic_msn;
-    /* All requests before it are in the socket, and tx no longer reads their slots. */
-    atomic_uint sq_sent;
     /* RI_QPM_ACKNOWLEDGED: requests built since the last one that the peer answers. */
     uint32_t unasked;
     /* Octets built, octets accepted by the socket; the position at which the EMSS is read again. */
@@ -140,17 +195,11 @@ struct qp_tx {
     bool local_revoked;
     /* enum ri_rtr */
     uint8_t rtr_to_send;
-    /* Output has ended, and tx no longer uses the consumer's memory. */
-    atomic_bool stopped;
-    /* Responder: set until one valid FPDU has come (RFC 5044 7.1.2). rx clears it. */
-    atomic_bool holding;
     /* errno of a refused send. The end is reported after the octets that can still be read. */
     atomic_int error;
     /* The entry that the local request at sq.next waits for: the lane makes it quiet
      * (tx_local.c). */
     _Atomic(struct stag_entry *) unquiet;
-    /* A thread has found work for tx. Any thread. */
-    atomic_bool wanted;
 };
 
 /* --- requests that are answered --- */
@@ -201,7 +250,7 @@ struct inbound_read {
 
 /* Two rings between tx and rx, without a lock. ORD: tx writes `in`, rx `out`. IRD: the other way
  * round. With RI_QPM_ACKNOWLEDGED each has a place more than the consumers have agreed on. */
-struct qp_reads {
+struct iwarp_reads {
     struct outstanding_read *ord_ring;
     atomic_uint ord_in, ord_out;
     struct inbound_read *ird_ring;
@@ -218,13 +267,11 @@ struct qp_reads {
 /* --- receive --- */
 
 /* Under stream->rx. */
-struct qp_rx {
+struct iwarp_rx {
     /* STags that the peer names; elements of receives. */
     struct stag_hint remote_hint, local_hint;
     /* Elements of the receive under way. */
     const struct ri_sge *message_sges;
-    /* MAX_SGE of them with an SRQ: the elements of the request that was taken from it. */
-    struct ri_sge *srq_sges;
     /* Markers: position of the first octet that is not parsed, counted from Full Operation. */
     uint32_t position;
     uint32_t expect_send_msn, expect_read_msn, expect_atomic_msn;
@@ -252,5 +299,105 @@ struct qp_rx {
     /* Sends wait in the stash: those that arrive go behind them. Written under rx. */
     atomic_bool behind_stash;
 };
+
+/* --- its parts --- */
+
+/* What the start-up agreed on. Set before the QP is RTS. */
+struct iwarp_framing {
+    bool crc;
+    /* The peer asked for markers. */
+    bool markers_transmit;
+    /* We asked for markers. */
+    bool markers_receive;
+};
+
+/* A QP, with the core's part. */
+struct iwarp_qp {
+    struct qp core;
+
+    /* From hand-over to reset or destroy, also when the stream is CLOSED. Written inside tx. */
+    struct stream *stream;
+    struct iwarp_coalesce coalesce;
+    struct iwarp_framing framing;
+    struct iwarp_tx tx;
+    struct iwarp_reads reads;
+    struct iwarp_rx rx;
+    /* It keeps no memory of a batch any more. Under lane->lock. */
+    bool keeps_none;
+};
+
+static inline struct iwarp_qp *iwarp_qp(struct qp *qp)
+{
+    return container_of(qp, struct iwarp_qp, core);
+}
+
+/* The peer may send octets that no request of the consumer waits for: its first message, or the
+ * answer to a ready-to-receive message or to the request for an acknowledgement. */
+static inline bool iwarp_may_hear(struct iwarp_qp *qp)
+{
+    uint32_t out = atomic_load(&qp->reads.ord_out);
+
+    return atomic_load(&qp->core.tx.holding) || atomic_load(&qp->reads.ack_asked) ||
+           (out != atomic_load(&qp->reads.ord_in) &&
+            qp->reads.ord_ring[out & (qp->reads.ord_size - 1)].own);
+}
+
+/* Of the thread that runs the pass. */
+struct iwarp_pass {
+    /* Its copy of the streams that are served without asking epoll, and the version of that
+     * copy. */
+    struct stream *served[POLLED_MAX];
+    uint32_t served_count, served_version, served_first, served_streams;
+    /* Times that one of several polled streams brought something. */
+    uint32_t heard;
+    /* The receive buffer. */
+    uint8_t *ring;
+};
+
+/* Of a lane. Under lane->lock, unless it says otherwise. */
+struct iwarp_lane {
+    struct iwarp_rnic *rnic;
+    /* All streams, those to be served. */
+    struct stream *streams, *ready;
+    uint32_t stream_count, closing_count;
+    /* Those that were active last. */
+    struct stream *polled[POLLED_MAX];
+    uint32_t polled_count, polled_clock;
+    /* The stream that was ready last. */
+    struct stream *latest;
+    /* Freed in a later pass, when no thread can hold them. */
+    struct stream *freed_streams;
+    /* QPs that keep the memory of a batch (tx/tx_memory.c). */
+    struct iwarp_qp *keepers[TX_KEEPERS];
+    uint32_t keeper_clock;
+    /* A change means: the polled or ready streams, or those to be freed, have changed. */
+    atomic_uint version;
+    struct iwarp_pass pass;
+    /* Unused memory of batches. Any thread. */
+    _Atomic(struct tx_memory *) spares[TX_SPARES];
+};
+
+static inline struct iwarp_lane *iwarp_lane(const struct lane *lane)
+{
+    return lane->parts[WIRE_NETWORK];
+}
+
+/* Of an RNIC. Any thread. */
+struct iwarp_rnic {
+    struct iwarp_options options;
+    /* Octets in all reassembly buffers. */
+    atomic_ullong partial_octets;
+    /* Memory of all stashes (rx/rx_stash.c). */
+    atomic_ullong stash_octets;
+    /* The log has said that requests wait for a peer's first message. */
+    atomic_bool holding_told;
+    /* Connections that ended because answers were behind too many Sends without a receive. */
+    atomic_ullong stuck_ends;
+};
+
+static inline struct iwarp_rnic *iwarp_rnic(const struct rnic *rnic)
+{
+    return rnic->parts[WIRE_NETWORK];
+}
 
 #endif

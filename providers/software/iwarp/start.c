@@ -1,39 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Queue pair: the hand-over of a stream, from IDLE to RTS; or the refusal of its peer. The states:
- * core/qp_state.c.
+ * The hand-over of a stream to a QP, from IDLE to RTS; or the refusal of its peer.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
 
-#include "softrdma.h"
+#include "wire_iwarp.h"
 #include "providers/software/iwarp/codec/terminate.h"
-
-#include "base/trace.h"
 
 #include <string.h>
 #include <sys/epoll.h>
 
-/* Can a stream be made? Otherwise the reason. Inside tx. */
-static enum ri_status check_handover(const struct qp *qp, const struct ri_llp_handover *handover)
+static enum ri_status watch_stream(struct iwarp_qp *qp, struct stream *stream, int fd)
 {
-    const struct ri_rnic_attr *limits = &qp->rnic->attr;
+    const struct ri_host *host = qp->core.rnic->host;
 
-    if (qp_state(qp) != RI_QPS_IDLE || qp->stream)
-        return RI_ERR_INVALID_STATE;
-    if (handover->ird > limits->max_ird || handover->ord > limits->max_ord ||
-        handover->bytes_read_length > RX_RING_OCTETS)
-        return RI_ERR_LIMIT;
-    return RI_OK;
-}
-
-static enum ri_status watch_stream(struct qp *qp, struct stream *stream, int fd)
-{
-    const struct ri_host *host = qp->rnic->host;
-
-    return host->watch(host, qp->lane->base.context, fd, EPOLLIN | EPOLLRDHUP, stream_ready, stream,
-                       &stream->watch);
+    return host->watch(host, qp->core.lane->base.context, fd, EPOLLIN | EPOLLRDHUP, stream_ready,
+                       stream, &stream->watch);
 }
 
 static void keep_open(struct stream *stream, bool reset)
@@ -54,29 +38,30 @@ static void unmake_stream(struct stream *stream)
 }
 
 /* The Terminate that tells the refusal, as an FPDU of the caller's. NULL: no memory. Inside tx. */
-static uint8_t *refusal(struct qp *qp, const struct ri_llp_handover *handover, size_t *length)
+static uint8_t *refusal(struct iwarp_qp *qp, const struct ri_llp_handover *handover, size_t *length)
 {
     qp->framing.crc = handover->crc;
     qp->framing.markers_transmit = handover->markers_transmit;
     qp->tx.position = qp->tx.full_operation = 0;
-    spinlock_lock(&qp->life.lock);
-    qp->life.terminate_length = (uint32_t)terminate_build(qp->life.terminate, handover->refuse_code,
-                                                          NULL);
-    qp->life.terminate_sent = handover->refuse_code;
-    spinlock_unlock(&qp->life.lock);
+    spinlock_lock(&qp->core.life.lock);
+    qp->core.life.terminate_length = (uint32_t)terminate_build(qp->core.life.terminate,
+                                                               handover->refuse_code, NULL);
+    qp->core.life.terminate_sent = handover->refuse_code;
+    spinlock_unlock(&qp->core.life.lock);
     return tx_terminate_fpdu(qp, length);
 }
 
 /* Refuse: a Terminate without headers is all that the connection sends. No QP names the stream:
  * this function holds it, also while it ends at once because the peer has closed already, and gives
  * it up at the end. Inside tx. */
-static enum ri_status refuse(struct qp *qp, const struct ri_llp_handover *handover,
+static enum ri_status refuse(struct iwarp_qp *qp, const struct ri_llp_handover *handover,
                              const struct llp_ops *llp)
 {
     struct stream *stream;
     size_t length = 0;
     uint8_t *tail;
-    enum ri_status status = stream_open(qp->lane, NULL, handover, llp, &qp_stream_timers, &stream);
+    enum ri_status status = stream_open(qp->core.lane, NULL, handover, llp, &iwarp_stream_timers,
+                                        &stream);
 
     if (status != RI_OK)
         return status;
@@ -93,16 +78,16 @@ static enum ri_status refuse(struct qp *qp, const struct ri_llp_handover *handov
         stream_abort(stream, true); /* a FIN alone would be an orderly end */
     spinlock_unlock(&stream->rx);
     stream_release(stream);
-    atomic_store(&qp->tx.stopped, true);
-    atomic_store(&qp->life.state, RI_QPS_ERROR);
+    atomic_store(&qp->core.tx.stopped, true);
+    atomic_store(&qp->core.life.state, RI_QPS_ERROR);
     return RI_OK;
 }
 
 /* What happens if the peer stays silent is in timers.c. */
-static void await_first_message(struct qp *qp, struct stream *stream)
+static void await_first_message(struct iwarp_qp *qp, struct stream *stream)
 {
-    const struct softrdma_options *options = &qp->rnic->options;
-    const struct ri_host *host = qp->rnic->host;
+    const struct iwarp_options *options = &iwarp_rnic(qp->core.rnic)->options;
+    const struct ri_host *host = qp->core.rnic->host;
     uint64_t wait = options->rtr_timeout_ns;
 
     if (qp->tx.rtr_to_send) {
@@ -114,21 +99,21 @@ static void await_first_message(struct qp *qp, struct stream *stream)
         wait = options->first_message_wait_ns;
     }
     stream->timer.deadline = clock_after(clock_now(), wait);
-    host->timer_set(host, qp->lane->base.context, &stream->timer);
+    host->timer_set(host, qp->core.lane->base.context, &stream->timer);
 }
 
 /* The first pass takes octets that came with the hand-over, and has the stream polled. Inside
  * tx. */
-static enum ri_status begin(struct qp *qp, const struct ri_llp_handover *handover,
+static enum ri_status begin(struct iwarp_qp *qp, const struct ri_llp_handover *handover,
                             const struct llp_ops *llp)
 {
     struct stream *stream;
     enum ri_status status;
 
-    status = qp_open_reads(qp, handover->ird + qp_is_acknowledged(qp),
-                           handover->ord + qp_is_acknowledged(qp));
+    status = iwarp_open_reads(qp, handover->ird + qp_is_acknowledged(&qp->core),
+                              handover->ord + qp_is_acknowledged(&qp->core));
     if (status == RI_OK)
-        status = stream_open(qp->lane, qp, handover, llp, &qp_stream_timers, &stream);
+        status = stream_open(qp->core.lane, qp, handover, llp, &iwarp_stream_timers, &stream);
     if (status != RI_OK)
         return status;
     qp->stream = stream;
@@ -149,32 +134,17 @@ static enum ri_status begin(struct qp *qp, const struct ri_llp_handover *handove
     qp->rx.rtr_await = handover->rtr_await;
     rx_choose_path(qp);
     await_first_message(qp, stream);
-    spinlock_lock(&qp->life.lock);
-    qp->attr.ird = handover->ird;
-    qp->attr.ord = handover->ord;
-    qp->attr.reads_agreed = handover->ord > 0;
-    qp->life.reported = qp->life.lost = qp->life.terminate_wanted = false;
-    qp->life.terminate_sent = qp->life.terminate_received = 0;
-    qp->life.terminate_length = 0;
-    atomic_store(&qp->life.state, RI_QPS_RTS);
-    spinlock_unlock(&qp->life.lock);
+    qp_connected(&qp->core, &iwarp_wire, handover->ird, handover->ord);
     lane_call(stream);
     return RI_OK;
 }
 
-enum ri_status qp_start(struct qp *qp, const struct ri_llp_handover *handover,
-                        const struct llp_ops *llp)
+enum ri_status iwarp_start(struct iwarp_qp *qp, const struct ri_llp_handover *handover,
+                           const struct llp_ops *llp)
 {
-    enum ri_status status;
-
-    tx_enter(qp);
-    status = check_handover(qp, handover);
-    if (status == RI_OK)
-        status = handover->refuse_code ? refuse(qp, handover, llp) : begin(qp, handover, llp);
-    tx_leave(qp);
-    if (status == RI_OK) {
-        TRACE2(connect, qp->qpn, handover->initiator);
-        tx_run(qp);
-    }
-    return status;
+    tx_assert_inside(&qp->core);
+    contract(qp_state(&qp->core) == RI_QPS_IDLE && !qp->stream);
+    if (handover->bytes_read_length > RX_RING_OCTETS)
+        return RI_ERR_LIMIT;
+    return handover->refuse_code ? refuse(qp, handover, llp) : begin(qp, handover, llp);
 }

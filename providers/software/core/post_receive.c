@@ -1,30 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Posts to a queue pair: a single short request goes the fast path (tx/tx_single.c), any list the
- * general one (tx/post_list.c).
+ * Posts of receives. Posts to the send queue are the wire's.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
 
-#include "softrdma.h"
-#include "providers/software/iwarp/tx/post.h"
+#include "core.h"
 
 #include <utlist.h>
-
-enum ri_status softrdma_post_send(struct ri_qp *base, struct ri_send_wr *wr,
-                                  struct ri_send_wr **bad)
-{
-    struct qp *qp = container_of(base, struct qp, base);
-
-    if (post_is_short(wr))
-        return tx_post_single(qp, wr, bad);
-    if (post_is_single_read(wr))
-        return tx_post_single_read(qp, wr, bad);
-    return post_list(qp, wr, bad);
-}
-
-/* --- receives --- */
 
 /* Under posting. */
 static inline __attribute__((always_inline)) enum ri_status append_receives(struct qp *qp,
@@ -47,15 +31,6 @@ static inline __attribute__((always_inline)) enum ri_status append_receives(stru
     return status;
 }
 
-/* The next pass delivers what waits in the QP's stash. */
-static void call_lane(struct qp *qp)
-{
-    tx_enter(qp); /* the stream stays */
-    if (qp->stream)
-        lane_call(qp->stream);
-    tx_leave(qp);
-}
-
 /* A message waits for this post, or there is an SRQ. Under posting, which it releases. */
 static __attribute__((noinline)) enum ri_status post_specially(struct qp *qp, struct ri_recv_wr *wr,
                                                                struct ri_recv_wr **bad)
@@ -70,7 +45,7 @@ static __attribute__((noinline)) enum ri_status post_specially(struct qp *qp, st
     qp->rq.special = false;
     status = append_receives(qp, wr, bad);
     spinlock_unlock(&qp->rq.posting);
-    call_lane(qp);
+    qp_wire(qp)->receive_posted(qp);
     tx_run(qp); /* flushes, if the connection has ended */
     qp_deliver(qp);
     return status;
@@ -99,14 +74,13 @@ enum ri_status softrdma_post_recv(struct ri_qp *base, struct ri_recv_wr *wr,
 
 /* Several QPs may wait for one post: those that get none mark the queue again. The pass reports
  * what other threads leave to tx meanwhile. */
-static __attribute__((noinline)) void call_lanes(struct srq *srq)
+static __attribute__((noinline)) void tell_qps(struct srq *srq)
 {
     struct qp *qp;
 
     pthread_mutex_lock(&srq->qps_lock);
     DL_FOREACH2 (srq->qps, qp, srq_next)
-        if (atomic_load(&qp->rx.behind_stash))
-            call_lane(qp);
+        qp_wire(qp)->receive_posted(qp);
     pthread_mutex_unlock(&srq->qps_lock);
 }
 
@@ -118,6 +92,6 @@ enum ri_status softrdma_post_srq_recv(struct ri_srq *base, struct ri_recv_wr *wr
     enum ri_status status = srq_post(srq, wr, bad, &awaited);
 
     if (unlikely(awaited))
-        call_lanes(srq);
+        tell_qps(srq);
     return status;
 }

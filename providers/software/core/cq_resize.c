@@ -6,8 +6,8 @@
 #include <config.h>
 #endif
 
-#include "softrdma.h"
-#include "providers/software/core/cq.h"
+#include "core.h"
+#include "cq.h"
 
 #include <stdlib.h>
 

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * The data verbs for a program with a sanitizer: each tells it what the consumer's thread does, and
- * has it look away while ital's own code runs. See core/sanitizer.h.
+ * has it look away while ital's own code runs. See sanitizer.h.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
 
-#include "provider.h"
+#include "core.h"
+#include "sanitizer.h"
 
 #include "base/sanitizer.h"
 
@@ -25,7 +26,7 @@ static enum ri_status watched_post_send(struct ri_qp *base, struct ri_send_wr *w
     sanitizer_posted_send(qp_of(base));
     sanitizer_seen(qp_of(base)->rnic);
     sanitizer_ignore_begin();
-    status = softrdma_post_send(base, wr, bad);
+    status = qp_wire(qp_of(base))->post_send(base, wr, bad);
     sanitizer_ignore_end();
     return status;
 }

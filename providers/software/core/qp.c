@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Queue pair: create and destroy. Its states: core/qp_state.c; transitions: qp_modify.c; posts:
- * post.c.
+ * Queue pair: create, connect and destroy. Its states: qp_state.c; transitions: qp_modify.c.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
 
-#include "softrdma.h"
-#include "providers/software/core/sanitizer.h"
+#include "core.h"
+#include "sanitizer.h"
 
 #include <assert.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <utlist.h>
 
 static_assert(offsetof(struct qp, upcalls) >= offsetof(struct qp, cq_wait) + 64,
               "the count of upcalls is in no cache line of posts and passes");
@@ -40,15 +40,6 @@ static enum ri_status check_attr(const struct ri_rnic_attr *limits, const struct
     return RI_OK;
 }
 
-static uint32_t power_of_two(uint32_t n)
-{
-    uint32_t size = 1;
-
-    while (size < n)
-        size *= 2;
-    return size;
-}
-
 static uint32_t most(uint32_t a, uint32_t b)
 {
     return a > b ? a : b;
@@ -72,40 +63,6 @@ static enum ri_status open_receive_queue(struct qp *qp, const struct ri_qp_attr 
     return wq_open(&qp->rq, true, most(attr->max_recv_wr, 1), most(attr->max_recv_sge, 1));
 }
 
-/* One more than asked for: the ready-to-receive Read of either side. */
-static bool enlarge(void **ring, uint32_t *size, uint32_t entries, size_t octets, uint32_t from,
-                    uint32_t to)
-{
-    uint32_t larger = power_of_two(entries + 1);
-    uint8_t *fresh;
-
-    if (larger <= *size)
-        return true;
-    fresh = calloc(larger, octets);
-    if (!fresh)
-        return false;
-    for (uint32_t at = from; at != to; at++)
-        memcpy(fresh + (at & (larger - 1)) * octets, (uint8_t *)*ring + (at & (*size - 1)) * octets,
-               octets);
-    free(*ring);
-    *ring = fresh;
-    *size = larger;
-    return true;
-}
-
-enum ri_status qp_open_reads(struct qp *qp, uint32_t ird, uint32_t ord)
-{
-    void *ird_ring = qp->reads.ird_ring, *ord_ring = qp->reads.ord_ring;
-    bool ird_fits = enlarge(&ird_ring, &qp->reads.ird_size, ird, sizeof(*qp->reads.ird_ring),
-                            atomic_load(&qp->reads.ird_out), atomic_load(&qp->reads.ird_in));
-    bool ord_fits = enlarge(&ord_ring, &qp->reads.ord_size, ord, sizeof(*qp->reads.ord_ring),
-                            atomic_load(&qp->reads.ord_out), atomic_load(&qp->reads.ord_in));
-
-    qp->reads.ird_ring = ird_ring;
-    qp->reads.ord_ring = ord_ring;
-    return ird_fits && ord_fits ? RI_OK : RI_ERR_NO_RESOURCES;
-}
-
 /* With the places for Reads of several elements, which take one for each. */
 static uint32_t send_depth(const struct qp *qp, uint32_t requests)
 {
@@ -126,12 +83,12 @@ static enum ri_status open_queues(struct qp *qp, const struct ri_qp_attr *attr)
 
 void qp_free(struct qp *qp)
 {
+    for (int slot = 0; slot < WIRE_SLOTS; slot++)
+        if (qp->rnic->wires[slot])
+            qp->rnic->wires[slot]->qp_free(qp);
     wq_close(&qp->sq);
     wq_close(&qp->rq);
-    tx_close(qp);
-    free(qp->reads.ord_ring);
-    free(qp->reads.ird_ring);
-    free(qp->rx.srq_sges);
+    free(qp->srq_sges);
     sanitizer_close(qp->watch);
     free(qp);
 }
@@ -149,7 +106,7 @@ enum ri_status softrdma_qp_create(struct ri_pd *base, struct ri_qp_attr *attr, s
         status = RI_ERR_LIMIT;
         goto uncount;
     }
-    qp = calloc(1, sizeof(*qp));
+    qp = calloc(1, rnic->qp_octets);
     if (!qp) {
         status = RI_ERR_NO_RESOURCES;
         goto uncount;
@@ -157,6 +114,7 @@ enum ri_status softrdma_qp_create(struct ri_pd *base, struct ri_qp_attr *attr, s
     qp->base.ops = rnic->user;
     qp->base.context = attr->context;
     qp->rnic = rnic;
+    atomic_init(&qp->wire, &no_wire);
     qp->lane = attr->lane ? container_of(attr->lane, struct lane, base) : rnic->lanes[0];
     qp->pd = pd;
     qp->send_cq = container_of(attr->send_cq, struct cq, base);
@@ -187,18 +145,70 @@ uncount:
     return status;
 }
 
-/* The stream goes on without the QP. Inside tx. */
-void qp_release_stream(struct qp *qp)
-{
-    struct stream *stream = qp->stream;
+/* --- the wire --- */
 
-    if (!stream)
-        return;
-    if (!qp->tx.stopped)
-        tx_stop(qp);
-    stream_release(stream);
-    qp->stream = NULL;
+/* Both under posting: a post that finds one finds the other. */
+static void set_wire(struct qp *qp, const struct wire *wire, const struct ri_user_ops *ops)
+{
+    spinlock_assert_held(&qp->sq.posting);
+    atomic_store_explicit(&qp->wire, wire, memory_order_relaxed);
+    __atomic_store_n(&qp->base.ops, ops, __ATOMIC_RELEASE);
 }
+
+static void enlist(struct qp *qp)
+{
+    struct lane *lane = qp->lane;
+
+    spinlock_lock(&lane->lock);
+    qp->on_lane.number = ++lane->numbers;
+    qp->on_lane.connected = true;
+    DL_APPEND2(lane->connected, qp, on_lane.connected_prev, on_lane.connected_next);
+    spinlock_unlock(&lane->lock);
+}
+
+static void unlist(struct qp *qp)
+{
+    struct lane *lane = qp->lane;
+
+    spinlock_lock(&lane->lock);
+    if (qp->on_lane.connected)
+        DL_DELETE2(lane->connected, qp, on_lane.connected_prev, on_lane.connected_next);
+    qp->on_lane.connected = false;
+    spinlock_unlock(&lane->lock);
+}
+
+void qp_connected(struct qp *qp, const struct wire *wire, uint32_t ird, uint32_t ord)
+{
+    struct rnic *rnic = qp->rnic;
+
+    tx_assert_inside(qp);
+    contract(qp_state(qp) == RI_QPS_IDLE && qp_wire(qp) == &no_wire);
+    enlist(qp);
+    spinlock_lock(&qp->sq.posting);
+    set_wire(qp, wire, &rnic->connected[wire->slot]);
+    spinlock_unlock(&qp->sq.posting);
+    spinlock_lock(&qp->life.lock);
+    qp->attr.ird = ird;
+    qp->attr.ord = ord;
+    qp->attr.reads_agreed = ord > 0;
+    qp->life.reported = qp->life.lost = qp->life.terminate_wanted = false;
+    qp->life.terminate_sent = qp->life.terminate_received = 0;
+    qp->life.terminate_length = 0;
+    atomic_store(&qp->life.state, RI_QPS_RTS);
+    spinlock_unlock(&qp->life.lock);
+}
+
+void qp_release(struct qp *qp)
+{
+    tx_assert_inside(qp);
+    unlist(qp);
+    qp_wire(qp)->release(qp);
+    spinlock_lock(&qp->sq.posting);
+    set_wire(qp, &no_wire, qp->rnic->user);
+    spinlock_unlock(&qp->sq.posting);
+}
+
+/* --- the end --- */
 
 static void await_upcalls(struct qp *qp)
 {
@@ -216,31 +226,28 @@ enum ri_status softrdma_qp_destroy(struct ri_qp *base)
     struct qp *qp = container_of(base, struct qp, base);
     struct lane *lane = qp->lane;
     struct rnic *rnic = qp->rnic;
-    struct stream *stream = qp->stream;
 
-    tx_send_coalesced(qp);
+    qp_wire(qp)->send_waiting(qp);
     spinlock_lock(&qp->life.lock);
     qp->life.destroyed = true;
     atomic_store(&qp->life.state, RI_QPS_ERROR);
     spinlock_unlock(&qp->life.lock);
-    if (stream) {
-        spinlock_lock(&stream->rx);
-        atomic_store(&stream->qp, NULL);
-        spinlock_unlock(&stream->rx);
-    }
-    tx_keep_no_memory(qp);
+    qp_wire(qp)->hide(qp);
+    unlist(qp);
     lane_wait_pass(lane);
     cq_purge(qp->send_cq, qp);
     cq_retry_blocked(qp->send_cq);
     cq_purge(qp->recv_cq, qp);
     cq_retry_blocked(qp->recv_cq);
     await_upcalls(qp);
-    tx_forget_coalesced(qp); /* they may have left work to the lane */
+    spinlock_lock(&qp->sq.posting); /* as a post that puts it on the list */
+    tx_unlist(qp);
+    spinlock_unlock(&qp->sq.posting);
     await_upcalls(qp);
     if (qp->srq)
         srq_detach(qp->srq, qp);
     tx_enter(qp);
-    qp_release_stream(qp);
+    qp_release(qp);
     mw_unbind_qp(qp);
     cq_detach(qp->send_cq);
     cq_detach(qp->recv_cq);
@@ -248,9 +255,8 @@ enum ri_status softrdma_qp_destroy(struct ri_qp *base)
     atomic_fetch_sub(&qp->pd->users, 1);
     atomic_fetch_sub(&rnic->qps, 1);
     spinlock_lock(&lane->lock);
-    qp->on_lane.free_next = lane->freed_qps;
-    lane->freed_qps = qp;
-    atomic_fetch_add(&lane->version, 1);
+    qp->on_lane.free_next = atomic_load_explicit(&lane->freed, memory_order_relaxed);
+    atomic_store_explicit(&lane->freed, qp, memory_order_relaxed);
     spinlock_unlock(&lane->lock);
     if (rnic->options.sanitizers != SANITIZER_OFF)
         sanitizer_left(rnic);

@@ -53,13 +53,13 @@ static bool disarm(struct lane *lane)
     return armed;
 }
 
-bool tx_enlist(struct qp *qp, const struct coalesce_post *post)
+bool tx_enlist(struct qp *qp, bool worth)
 {
     struct lane *lane = qp->lane;
     bool wake = false;
 
     spinlock_lock(&lane->lock);
-    if (post->large || lane->coalesce.wake_at != RI_NO_DEADLINE)
+    if (worth || lane->coalesce.wake_at != RI_NO_DEADLINE)
         lane->coalesce.waited = true;
     if (atomic_load_explicit(&lane->armed, memory_order_relaxed) != LANE_ARMED_SHORTLY)
         wake = disarm(lane);
@@ -111,4 +111,22 @@ void tx_defer_to_lane(struct qp *qp)
     spinlock_unlock(&lane->lock);
     if (wake)
         host->wake(host, lane->base.context);
+}
+
+/* As many QPs as are listed now: others may be added meanwhile. */
+void tx_send_all_coalesced(struct lane *lane, const struct cq *first)
+{
+    uint32_t count = atomic_load_explicit(&lane->coalesce.count, memory_order_relaxed);
+    struct qp *qp;
+
+    while (count-- && (qp = tx_take_enlisted(lane, first))) {
+        qp_wire(qp)->leave_together(qp);
+        atomic_fetch_sub(&qp->upcalls, 1);
+    }
+}
+
+void tx_note_poll_everywhere(struct rnic *rnic)
+{
+    for (uint32_t i = 0; i < rnic->options.lanes; i++)
+        tx_note_poll(rnic->lanes[i], NULL);
 }

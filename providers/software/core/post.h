@@ -1,19 +1,33 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Plain requests, which need neither checks nor operands: filling their slots (post_list.c,
- * tx_single.c).
+ * Posts: requests into their slots. Plain ones need neither checks nor operands.
  */
-#ifndef ITAL_SOFTRDMA_POST_H
-#define ITAL_SOFTRDMA_POST_H
+#ifndef ITAL_SOFTWARE_POST_H
+#define ITAL_SOFTWARE_POST_H
 
-#include "transmit.h"
+#include "qp.h"
 
 #include "base/trace.h"
 
-/* For the size of a batch: octets that an FPDU adds to short payload, and those of a request
- * that is answered. */
-#define SHORT_OVERHEAD 28u
-#define REQUEST_OCTETS 56u
+/* Octets of a short request. */
+#define POST_SHORT 256u
+
+/* What a post has appended. */
+struct posted {
+    uint32_t requests;
+    uint32_t shorts;       /* plain ones with no more octets than POST_SHORT ... */
+    uint32_t short_octets; /* ... and what they have together */
+    uint32_t answered;     /* Reads and atomics */
+    uint32_t elements;     /* of the others, and ... */
+    uint32_t others;
+    uint64_t octets; /* ... their octets */
+    bool asked;      /* RI_WR_COALESCE of the last one */
+};
+
+/* Appends the list as far as it goes; *posted counts what was appended. *bad and a status: the
+ * first request that was not. In IDLE none is. Under sq.posting. */
+enum ri_status post_append(struct qp *qp, struct ri_send_wr *wr, struct ri_send_wr **bad,
+                           struct posted *posted);
 
 #define PLAIN_FLAGS (RI_WR_SIGNALED | RI_WR_SOLICITED | RI_WR_NOTIFY | RI_WR_COALESCE)
 
@@ -29,7 +43,7 @@ static inline bool post_is_short(const struct ri_send_wr *wr)
 {
     return !wr->next && (wr->opcode == RI_WR_SEND || wr->opcode == RI_WR_RDMA_WRITE) &&
            wr->num_sge == 1 && !(wr->flags & ~(RI_WR_SIGNALED | RI_WR_SOLICITED | RI_WR_NOTIFY)) &&
-           wr->sg_list->length - 1 < TX_COPY_OCTETS;
+           wr->sg_list->length - 1 < POST_SHORT;
 }
 
 /* A single Read into one element that is not empty, without fences. */

@@ -1,31 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Queue pair: modify, its transitions and attributes. The transition to RTS: qp_start.c. The
- * states: core/qp_state.c.
+ * Queue pair: modify, its transitions and attributes. The states: qp_state.c. What it
+ * means for a connection is the wire's.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
 
-#include "softrdma.h"
-#include "providers/software/core/sanitizer.h"
-#include "providers/software/iwarp/codec/terminate.h"
+#include "core.h"
+#include "sanitizer.h"
+
+#include "base/trace.h"
+
+#include <sched.h>
 
 /* --- transitions --- */
 
-/* From CLOSING: the peer gets a RST, now. */
+/* From CLOSING: the peer is cut off now. */
 static void cut(struct qp *qp)
 {
     tx_enter(qp);
     if (qp_state(qp) == RI_QPS_CLOSING) {
-        struct stream *stream = qp->stream;
-
         qp->life.lost = true;
-        if (!qp->tx.stopped)
-            tx_stop(qp);
-        spinlock_lock(&stream->rx);
-        stream_abort(stream, true);
-        spinlock_unlock(&stream->rx);
+        qp_wire(qp)->cut(qp);
         qp_closed(qp, "aborted by the consumer");
     }
     tx_leave(qp);
@@ -71,8 +68,6 @@ static enum ri_status to_error(struct qp *qp)
 static void reset_to_idle(struct qp *qp)
 {
     atomic_store(&qp->tx.stopped, false);
-    atomic_store(&qp->reads.ord_out, atomic_load(&qp->reads.ord_in));
-    atomic_store(&qp->reads.ird_out, atomic_load(&qp->reads.ird_in));
     spinlock_lock(&qp->sq.posting);
     atomic_store(&qp->life.state, RI_QPS_IDLE);
     spinlock_unlock(&qp->sq.posting);
@@ -85,9 +80,8 @@ static enum ri_status to_idle(struct qp *qp)
 {
     enum ri_status status = RI_ERR_INVALID_STATE;
 
-    if (qp_state(qp) ==
-        /* Receives may have been posted: they complete flushed, as always. */
-        RI_QPS_IDLE)
+    /* Receives may have been posted: they complete flushed, as always. */
+    if (qp_state(qp) == RI_QPS_IDLE)
         stop_idle(qp);
     tx_run(qp);
     lane_wait_pass(qp->lane);
@@ -95,7 +89,7 @@ static enum ri_status to_idle(struct qp *qp)
     qp_report(qp);
     tx_enter(qp);
     if (qp_state(qp) == RI_QPS_ERROR) {
-        qp_release_stream(qp);
+        qp_release(qp);
         atomic_store(&qp->life.keeps_receives, false);
         qp_flush_ended(qp);
         reset_to_idle(qp);
@@ -105,32 +99,40 @@ static enum ri_status to_idle(struct qp *qp)
     return status;
 }
 
-/* A FIN while own Reads are unanswered would cut the peer off in the middle of the answer: it is
- * a bad close then (S-076). */
 static enum ri_status to_closing(struct qp *qp)
 {
-    static const struct qp_end in_order = { .state = RI_QPS_CLOSING };
-    static const struct qp_end reset = { .event = RI_EVENT_LLP_RESET,
-                                         .state = RI_QPS_ERROR,
-                                         .lost = true,
-                                         .by_this_side = true,
-                                         .detail = "closed while Reads were unanswered" };
-    uint32_t unanswered;
     bool ended;
 
-    tx_enter(qp); /* no further Read leaves meanwhile */
-    unanswered = atomic_load(&qp->reads.ord_in) - atomic_load(&qp->reads.ord_out);
-    ended = qp_end(qp, unanswered > qp_may_hear(qp) ? &reset : &in_order);
+    tx_enter(qp);
+    ended = qp_wire(qp)->close(qp);
     tx_leave(qp);
     return ended ? RI_OK : RI_ERR_INVALID_STATE;
 }
 
 static enum ri_status to_terminate(struct qp *qp)
 {
-    static const struct qp_end end = { .event = RI_EVENT_LOCAL_ERROR,
-                                       .terminate_value = TERMINATE_LOCAL };
+    static const struct qp_end end = { .event = RI_EVENT_LOCAL_ERROR };
 
-    return qp_terminate(qp, &end, NULL) ? RI_OK : RI_ERR_INVALID_STATE;
+    return qp_wire(qp)->terminate(qp, QP_CAUSE_CONSUMER, &end) ? RI_OK : RI_ERR_INVALID_STATE;
+}
+
+/* From IDLE: the wire takes over what kal has connected. */
+static enum ri_status to_rts(struct qp *qp, const struct ri_llp_handover *handover)
+{
+    const struct ri_rnic_attr *limits = &qp->rnic->attr;
+    enum ri_status status = RI_ERR_INVALID_STATE;
+
+    if (handover->ird > limits->max_ird || handover->ord > limits->max_ord)
+        return RI_ERR_LIMIT;
+    tx_enter(qp);
+    if (qp_state(qp) == RI_QPS_IDLE)
+        status = qp->rnic->wires[WIRE_NETWORK]->start(qp, handover);
+    tx_leave(qp);
+    if (status == RI_OK) {
+        TRACE2(connect, qp->qpn, handover->initiator);
+        tx_run(qp);
+    }
+    return status;
 }
 
 static enum ri_status change_state(struct qp *qp, const struct ri_qp_modify *modify)
@@ -139,10 +141,9 @@ static enum ri_status change_state(struct qp *qp, const struct ri_qp_modify *mod
     case RI_QPS_RTS:
         if (!(modify->mask & RI_QPM_HANDOVER))
             return RI_ERR_INVALID_ARGUMENT;
-        llp_tcp_prepare(modify->handover->fd, &qp->rnic->options);
-        return qp_start(qp, modify->handover, &llp_tcp);
-    case RI_QPS_CLOSING: tx_send_coalesced(qp); return to_closing(qp);
-    case RI_QPS_TERMINATE: tx_send_coalesced(qp); return to_terminate(qp);
+        return to_rts(qp, modify->handover);
+    case RI_QPS_CLOSING: qp_wire(qp)->send_waiting(qp); return to_closing(qp);
+    case RI_QPS_TERMINATE: qp_wire(qp)->send_waiting(qp); return to_terminate(qp);
     case RI_QPS_ERROR: return to_error(qp);
     case RI_QPS_IDLE: return to_idle(qp);
     case RI_QPS_INIT:
@@ -157,7 +158,7 @@ void qp_hold(struct qp *qp)
 {
     for (;;) {
         tx_enter(qp);
-        if (!qp->stream || spinlock_try(&qp->stream->rx))
+        if (qp_wire(qp)->try_hold(qp))
             return;
         tx_leave(qp);
         sched_yield();
@@ -166,8 +167,7 @@ void qp_hold(struct qp *qp)
 
 void qp_unhold(struct qp *qp)
 {
-    if (qp->stream)
-        spinlock_unlock(&qp->stream->rx);
+    qp_wire(qp)->unhold(qp);
     tx_leave(qp);
 }
 
@@ -196,8 +196,10 @@ static void set_attributes(struct qp *qp, const struct ri_qp_modify *modify)
     }
     if (modify->mask & RI_QPM_IMMEDIATE)
         atomic_store_explicit(&qp->attr.fused, modify->fused_immediate, memory_order_relaxed);
-    if (modify->mask & RI_QPM_ACKNOWLEDGED)
-        rx_set_acknowledged(qp, modify->acknowledged);
+    if (modify->mask & RI_QPM_ACKNOWLEDGED) {
+        qp_wire(qp)->set_acknowledged(qp, modify->acknowledged);
+        atomic_store_explicit(&qp->attr.acknowledged, modify->acknowledged, memory_order_relaxed);
+    }
 }
 
 /* With a place for the request for an acknowledgement in each direction. */
@@ -208,7 +210,7 @@ static enum ri_status make_room(struct qp *qp, const struct ri_qp_modify *modify
     uint32_t ird = modify->mask & RI_QPM_IRD ? modify->ird : qp->attr.ird;
     uint32_t ord = modify->mask & RI_QPM_ORD ? modify->ord : qp->attr.ord;
 
-    return qp_open_reads(qp, ird + acknowledged, ord + acknowledged);
+    return qp_wire(qp)->set_depths(qp, ird + acknowledged, ord + acknowledged);
 }
 
 /* In RTS too (RDMAC 9.2.5): the consumers of both sides agree on IRD and ORD by themselves.
@@ -231,7 +233,7 @@ static enum ri_status change_attributes(struct qp *qp, const struct ri_qp_modify
         spinlock_lock(&qp->life.lock);
         set_attributes(qp, modify);
         spinlock_unlock(&qp->life.lock);
-        rx_stash_patience(qp);
+        qp_wire(qp)->attributes_changed(qp);
     }
     qp_unhold(qp);
     if (status == RI_OK && qp_state(qp) == RI_QPS_RTS)

@@ -4,16 +4,17 @@
  *
  * REVOKED MEMORY. An STag is valid on every lane, so its end waits for the passes of all lanes: for
  * each pass that was under way at the revocation until it is over. The thread that waits may be a
- * pass itself (rx/rx_invalidate.c), and two of them would wait for each other. So a waiting thread
- * is `quiet` (lane->quiets is odd), and nobody waits for it: it places nothing, and checks STags
- * again when it continues. The count shows a quiet moment between two reads of it.
+ * pass itself (iwarp/rx/rx_invalidate.c), and two of them would wait for each other. So a waiting
+ * thread is `quiet` (lane->quiets is odd), and nobody waits for it: it places nothing, and checks
+ * STags again when it continues. The count shows a quiet moment between two reads of it.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
 
-#include "connection.h"
-#include "providers/software/core/qp.h"
+#include "quiescence.h"
+
+#include <sched.h>
 
 void lane_wait_pass(struct lane *lane)
 {
@@ -25,27 +26,21 @@ void lane_wait_pass(struct lane *lane)
         sched_yield();
 }
 
-/* Some of the QPs behind `*after`, each counted as in an upcall, so that destroy waits. A QP
- * that a stream names while the lock is held is not freed yet; one that is still named after the
- * count was raised will wait for it. */
+/* Some of the QPs of the PD behind `*after`, each counted as in an upcall: destroy takes them off
+ * the list and then waits. */
 static uint32_t next_qps(struct lane *lane, const struct pd *pd, uint64_t *after, struct qp **qps,
                          uint32_t room)
 {
-    struct stream *stream;
+    struct qp *qp;
     uint32_t count = 0;
 
     spinlock_lock(&lane->lock);
-    for (stream = lane->streams; stream && count < room; stream = stream->next) {
-        struct qp *qp = atomic_load(&stream->qp);
-
-        if (stream->number <= *after || !qp || qp->pd != pd)
+    for (qp = lane->connected; qp && count < room; qp = qp->on_lane.connected_next) {
+        if (qp->on_lane.number <= *after || qp->pd != pd)
             continue;
-        *after = stream->number;
+        *after = qp->on_lane.number;
         atomic_fetch_add(&qp->upcalls, 1);
-        if (atomic_load(&stream->qp) == qp)
-            qps[count++] = qp;
-        else
-            atomic_fetch_sub(&qp->upcalls, 1);
+        qps[count++] = qp;
     }
     spinlock_unlock(&lane->lock);
     return count;
@@ -53,16 +48,16 @@ static uint32_t next_qps(struct lane *lane, const struct pd *pd, uint64_t *after
 
 /* Several walks may be under way at once, also one inside another: no walk leaves a mark that
  * another would read. */
-void lane_visit_qps(struct lane *lane, const struct pd *pd, void (*visit)(struct qp *qp, void *arg),
-                    void *arg)
+static void leave_qps(struct lane *lane, const struct pd *pd, enum leave what,
+                      const struct memory_range *range, bool in_pass)
 {
     struct qp *qps[64];
     uint64_t after = 0;
     uint32_t count;
 
-    while ((count = next_qps(lane, pd, &after, qps, 64))) {
+    while ((count = next_qps(lane, pd, &after, qps, ARRAY_SIZE(qps)))) {
         for (uint32_t i = 0; i < count; i++) {
-            visit(qps[i], arg);
+            qp_wire(qps[i])->leave(qps[i], what, range, in_pass);
             atomic_fetch_sub(&qps[i]->upcalls, 1);
         }
     }
@@ -86,8 +81,8 @@ static void wait_placing(const struct lane *lane)
         sched_yield();
 }
 
-void lanes_leave_memory(struct rnic *rnic, const struct pd *pd,
-                        void (*visit)(struct qp *qp, void *arg), void *arg)
+void lanes_leave(struct rnic *rnic, const struct pd *pd, enum leave what,
+                 const struct memory_range *range)
 {
     struct lane *own = own_pass(rnic);
 
@@ -97,7 +92,7 @@ void lanes_leave_memory(struct rnic *rnic, const struct pd *pd,
         if (rnic->lanes[i] != own)
             wait_placing(rnic->lanes[i]);
     for (uint32_t i = 0; pd && i < rnic->options.lanes; i++)
-        lane_visit_qps(rnic->lanes[i], pd, visit, arg);
+        leave_qps(rnic->lanes[i], pd, what, range, own != NULL);
     if (own)
         atomic_fetch_add(&own->quiets, 1);
 }

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Polling and arming a completion queue. When a consumer polls and finds no more, its coalesced
- * posts are sent (tx/tx_coalesce.c). When the ring gets room, blocked queues are retried
- * (core/cq.c).
+ * posts are sent (coalesced.h). When the ring gets room, blocked queues are retried
+ * (cq.c).
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
 
-#include "softrdma.h"
-#include "providers/software/core/cq.h"
-#include "providers/software/core/sanitizer.h"
+#include "core.h"
+#include "cq.h"
+#include "sanitizer.h"
 
 static struct cq *cq_of(struct ri_cq *base)
 {

@@ -6,7 +6,7 @@
 #include <config.h>
 #endif
 
-#include "softrdma.h"
+#include "core.h"
 
 #include <string.h>
 

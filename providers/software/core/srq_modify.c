@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Shared receive queues: modify. Resizing deepens the QPs' queues first, then the SRQ
- * (core/srq.c).
+ * (srq.c).
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
 
-#include "softrdma.h"
+#include "core.h"
 
 static struct srq *srq_of(struct ri_srq *base)
 {

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The core of the software devices: the verbs on objects that every wire has. A wire is reached by
+ * its table alone (wire.h). Beside the core stand the wires, in folders of their own; on top of
+ * both the devices' descriptors.
+ *
+ * Locks, in the order in which they may be held together: rx (of a connection, a wire's; the lane
+ * takes it by try), state, posting (one per work queue), lane, CQ; STag table, entries (a window's
+ * before its region's), under any of these and with none of them inside. A CQ's guards the
+ * retirement of its work queues, too. tx, before all of them, is no lock that the data path waits
+ * for (tx.c); control verbs enter it alone. The mutex srq.qps_lock comes before tx. The mutex
+ * pd.windows_lock comes behind it: the end of a QP takes it inside tx, where nothing can bind a
+ * window any more; under it are locks of entries only.
+ * Two exceptions: a pass of the lane may wait for tx with one rx held (wire.leave), and enters it
+ * by try (tx_try_enter).
+ * Upcalls are made with none of them held: what has to be reported is recorded (CQ fired, QP
+ * event), and qp_deliver() reports it at the end of whatever the thread was doing.
+ *
+ * Memory: a QP that a pass of the lane may still hold is freed at the start of a later pass, or by
+ * close (lane->freed).
+ */
+#ifndef ITAL_SOFTWARE_CORE_H
+#define ITAL_SOFTWARE_CORE_H
+
+#include "coalesced.h"
+#include "lane.h"
+#include "qp.h"
+#include "quiescence.h"
+#include "regions.h"
+#include "tx.h"
+
+enum ri_status softrdma_qp_create(struct ri_pd *base, struct ri_qp_attr *attr, struct ri_qp **out);
+enum ri_status softrdma_qp_modify(struct ri_qp *base, const struct ri_qp_modify *modify);
+enum ri_status softrdma_qp_query(struct ri_qp *base, struct ri_qp_info *info);
+enum ri_status softrdma_qp_destroy(struct ri_qp *base);
+enum ri_status softrdma_qp_counters(struct ri_qp *base, const char **names, uint64_t *values,
+                                    size_t *count);
+enum ri_status softrdma_post_recv(struct ri_qp *base, struct ri_recv_wr *wr,
+                                  struct ri_recv_wr **bad);
+enum ri_status softrdma_post_srq_recv(struct ri_srq *base, struct ri_recv_wr *wr,
+                                      struct ri_recv_wr **bad);
+/* Retry blocked queues as long as the ring has room (poll.c). No lock held. */
+void cq_retry_blocked(struct cq *cq);
+uint32_t softrdma_poll(struct ri_cq *base, uint32_t count, struct ri_wc *wc);
+/* The same; it tells the sanitizer what was taken. */
+uint32_t softrdma_poll_slowly(struct ri_cq *base, uint32_t count, struct ri_wc *wc);
+enum ri_status softrdma_arm(struct ri_cq *base, enum ri_arm kind, uint32_t count);
+enum ri_status softrdma_cq_resize(struct ri_cq *base, uint32_t *depth);
+enum ri_status softrdma_srq_modify(struct ri_srq *base, uint32_t mask,
+                                   const struct ri_srq_attr *attr);
+/* Of a QP that no wire has connected, or that a sanitizer watches: as its wire says. */
+enum ri_status softrdma_post_send(struct ri_qp *base, struct ri_send_wr *wr,
+                                  struct ri_send_wr **bad);
+/* Before the lanes are made, behind the options and softrdma_watch(). `part` is the wire's of the
+ * RNIC, and stays its own. */
+void rnic_add_wire(struct rnic *rnic, const struct wire *wire, void *part);
+enum ri_status softrdma_pd_create(struct ri_rnic *base, void *context, struct ri_pd **out);
+enum ri_status softrdma_pd_destroy(struct ri_pd *base);
+/* watched.c: operations that tell a sanitizer, in front of those that the RNIC has. */
+void softrdma_watch(struct rnic *rnic);
+
+#endif
