@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A lane of the RNIC: what all wires share of it. progress.c runs a pass, coalesced.c keeps the list
+ * A lane of the RNIC: what all wires share. progress.c runs a pass, coalesced.c keeps the list
  * of QPs that one has to visit, quiescence.c waits for the end of passes. A wire has a part of its
  * own in it.
  */
@@ -34,14 +34,17 @@ struct lane {
     struct rnic *rnic;
 
     struct spinlock lock;
-    /* Of the wires. */
+    /* Of wires other than the network's, whose part follows in the same memory. */
     void *parts[WIRE_SLOTS];
     /* Connected QPs, in the order of their numbers. Under the lock. */
     struct qp *connected;
     uint64_t numbers;
-    /* Freed in a later pass, when no thread can hold them. Written under the lock. */
-    _Atomic(struct qp *) freed;
+    /* Freed in a later pass, when no thread can hold them. Under the lock. */
+    struct qp *freed;
 
+    /* A change means: there are QPs to be freed, or the network's wire has changed what its next
+     * pass looks at. Written under the lock. */
+    atomic_uint version;
     /* enum lane_armed. Written under the lock. */
     atomic_uchar armed;
     struct lane_coalesce coalesce;
@@ -74,7 +77,8 @@ enum ri_status lanes_create(struct rnic *rnic);
 void lanes_destroy(struct rnic *rnic);
 void lanes_count(struct rnic *rnic, uint32_t *connections, uint32_t *closing);
 uint64_t lanes_empty_writes(const struct rnic *rnic);
-/* Free the QPs that were destroyed before this pass. Of the pass; or nothing runs. */
+/* Free the QPs that were destroyed before this pass: when `version` has changed, at the latest
+ * when a pass begins to serve. Of the pass; or nothing runs. */
 void lane_free_qps(struct lane *lane);
 enum ri_status softrdma_lane_open(struct ri_rnic *base, uint32_t index, void *context,
                                   struct ri_lane **out);

@@ -37,14 +37,17 @@ static enum ri_status open_parts(struct lane *lane)
 
 static enum ri_status lane_create(struct rnic *rnic, struct lane **out)
 {
-    /* Own cache lines: no two lanes share one. */
-    struct lane *lane = aligned_alloc(LINE_OCTETS, (sizeof(*lane) + LINE_OCTETS - 1) / LINE_OCTETS *
-                                                       LINE_OCTETS);
+    const struct wire *network = rnic->wires[WIRE_NETWORK];
+    size_t octets = network ? network->lane_octets : sizeof(struct lane);
     enum ri_status status;
+    struct lane *lane;
 
+    /* Own cache lines: no two lanes share one. */
+    octets = (octets + LINE_OCTETS - 1) / LINE_OCTETS * LINE_OCTETS;
+    lane = aligned_alloc(LINE_OCTETS, octets);
     if (!lane)
         return RI_ERR_NO_RESOURCES;
-    memset(lane, 0, sizeof(*lane));
+    memset(lane, 0, octets);
     lane->rnic = rnic;
     atomic_init(&lane->coalesce.wake_at, RI_NO_DEADLINE);
     lane->base.ops = rnic->user;
@@ -62,7 +65,8 @@ void lane_free_qps(struct lane *lane)
     struct qp *qp, *next;
 
     spinlock_lock(&lane->lock);
-    qp = atomic_exchange_explicit(&lane->freed, NULL, memory_order_relaxed);
+    qp = lane->freed;
+    lane->freed = NULL;
     spinlock_unlock(&lane->lock);
     for (; qp; qp = next) {
         next = qp->on_lane.free_next;

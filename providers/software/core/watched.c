@@ -85,7 +85,7 @@ static uint32_t watched_progress(struct ri_lane *base, struct ri_cq *first, uint
     uint32_t done;
 
     sanitizer_ignore_begin();
-    done = softrdma_progress(base, first, budget, next_deadline);
+    done = softrdma_progress(base, first, budget, next_deadline); /* of any wire */
     sanitizer_ignore_end();
     return done;
 }

@@ -5,7 +5,7 @@
  * no_wire, so no caller looks for NULL.
  *
  * A wire keeps what it needs in its own part of the RNIC, of each lane and of each QP. Its part of
- * a QP is in the same memory as the core's, which comes first (rnic->qp_octets).
+ * a QP is in the same memory as the core's, which comes first; so is the network's of a lane.
  */
 #ifndef ITAL_SOFTWARE_WIRE_H
 #define ITAL_SOFTWARE_WIRE_H
@@ -32,8 +32,9 @@ enum leave {
 struct wire {
     const char *name;
     enum wire_slot slot;
-    /* Octets of its part of a QP, with the core's in front of it. */
-    size_t qp_octets;
+    /* Octets of its part of a QP and of a lane, with the core's in front of it. Of a lane: of the
+     * wire in WIRE_NETWORK alone; another has lane->parts. */
+    size_t qp_octets, lane_octets;
 
     /* --- lanes --- */
 

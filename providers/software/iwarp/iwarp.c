@@ -216,6 +216,7 @@ const struct wire iwarp_wire = {
     .name = "iwarp",
     .slot = WIRE_NETWORK,
     .qp_octets = sizeof(struct iwarp_qp),
+    .lane_octets = sizeof(struct iwarp_lane),
     .lane_open = iwarp_lane_open,
     .lane_close = iwarp_lane_close,
     .serve = iwarp_serve,

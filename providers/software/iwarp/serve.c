@@ -13,6 +13,7 @@
 #endif
 
 #include "wire_iwarp.h"
+#include "providers/software/core/progress.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -22,17 +23,8 @@
 
 enum ri_status iwarp_lane_open(struct lane *lane)
 {
-    struct iwarp_lane *own = calloc(1, sizeof(*own));
-
-    if (!own)
-        return RI_ERR_NO_RESOURCES;
-    own->pass.ring = malloc(RX_RING_OCTETS);
-    if (!own->pass.ring) {
-        free(own);
-        return RI_ERR_NO_RESOURCES;
-    }
-    lane->parts[WIRE_NETWORK] = own;
-    return RI_OK;
+    iwarp_lane(lane)->pass.ring = malloc(RX_RING_OCTETS);
+    return iwarp_lane(lane)->pass.ring ? RI_OK : RI_ERR_NO_RESOURCES;
 }
 
 static void free_deferred(struct lane *lane)
@@ -73,7 +65,6 @@ void iwarp_lane_close(struct lane *lane)
     free_deferred(lane);
     tx_free_spares(lane);
     free(own->pass.ring);
-    free(own);
 }
 
 /* An active stream replaces the polled one that was added first. Under the lock. */
@@ -113,7 +104,7 @@ static __attribute__((noinline)) void drop_silent(struct lane *lane)
             iwarp_lane(lane)->polled[kept++] = stream;
     }
     if (kept != iwarp_lane(lane)->polled_count)
-        atomic_fetch_add_explicit(&iwarp_lane(lane)->version, 1, memory_order_release);
+        atomic_fetch_add_explicit(&lane->version, 1, memory_order_release);
     iwarp_lane(lane)->polled_count = kept;
     spinlock_unlock(&lane->lock);
 }
@@ -148,9 +139,9 @@ static void copy_hot(struct lane *lane)
     bool left;
 
     spinlock_lock(&lane->lock);
-    left = iwarp_lane(lane)->ready || iwarp_lane(lane)->freed_streams;
+    left = iwarp_lane(lane)->ready || iwarp_lane(lane)->freed_streams || lane->freed;
     iwarp_lane(lane)->pass.served_version =
-        atomic_load_explicit(&iwarp_lane(lane)->version, memory_order_relaxed) - left;
+        atomic_load_explicit(&lane->version, memory_order_relaxed) - left;
     iwarp_lane(lane)->pass.served_streams = iwarp_lane(lane)->stream_count;
     iwarp_lane(lane)->pass.served_count = iwarp_lane(lane)->polled_count;
     for (uint32_t i = 0; i < iwarp_lane(lane)->polled_count; i++)
@@ -228,18 +219,19 @@ static __attribute__((noinline)) uint32_t serve_changed(struct lane *lane, uint3
     uint32_t work_done;
 
     free_deferred(lane);
+    lane_free_qps(lane);
     copy_hot(lane);
     work_done = serve_ready(lane, budget);
     copy_hot(lane);
     return work_done;
 }
 
-uint32_t iwarp_serve(struct lane *lane, struct cq *first, uint32_t budget)
+static inline uint32_t serve(struct lane *lane, struct cq *first, uint32_t budget)
 {
     struct iwarp_pass *pass = &iwarp_lane(lane)->pass;
     uint32_t work_done = 0;
 
-    if (__builtin_expect(atomic_load_explicit(&iwarp_lane(lane)->version, memory_order_acquire) !=
+    if (__builtin_expect(atomic_load_explicit(&lane->version, memory_order_acquire) !=
                              pass->served_version,
                          0))
         work_done = serve_changed(lane, budget);
@@ -248,4 +240,15 @@ uint32_t iwarp_serve(struct lane *lane, struct cq *first, uint32_t budget)
         work_done = pass->served_count == 1 ? rx_run(pass->served[0])
                                             : serve_hot(lane, first, budget);
     return work_done;
+}
+
+uint32_t iwarp_serve(struct lane *lane, struct cq *first, uint32_t budget)
+{
+    return serve(lane, first, budget);
+}
+
+uint32_t iwarp_progress(struct ri_lane *base, struct ri_cq *first, uint32_t budget,
+                        uint64_t *next_deadline)
+{
+    return lane_pass(base, first, budget, next_deadline, serve);
 }

@@ -45,6 +45,9 @@ enum ri_status iwarp_lane_open(struct lane *lane);
 /* Nothing runs any more. Open streams are reset. */
 void iwarp_lane_close(struct lane *lane);
 uint32_t iwarp_serve(struct lane *lane, struct cq *first, uint32_t budget);
+/* ri_user_ops.progress of an RNIC that has no other wire. */
+uint32_t iwarp_progress(struct ri_lane *base, struct ri_cq *first, uint32_t budget,
+                        uint64_t *next_deadline);
 
 /* --- timers.c --- */
 

@@ -183,7 +183,7 @@ static void delist(struct stream *stream)
         iwarp_lane(lane)->latest = NULL;
     stream->polled = false;
     stream->state = STREAM_CLOSED;
-    atomic_fetch_add_explicit(&iwarp_lane(lane)->version, 1, memory_order_release);
+    atomic_fetch_add_explicit(&lane->version, 1, memory_order_release);
     spinlock_unlock(&lane->lock);
 }
 
@@ -246,7 +246,7 @@ static void free_later(struct stream *stream)
     stream->freed = true;
     stream->free_next = iwarp_lane(lane)->freed_streams;
     iwarp_lane(lane)->freed_streams = stream;
-    atomic_fetch_add_explicit(&iwarp_lane(lane)->version, 1, memory_order_release);
+    atomic_fetch_add_explicit(&lane->version, 1, memory_order_release);
     spinlock_unlock(&lane->lock);
 }
 

@@ -18,7 +18,7 @@ void lane_mark_ready_locked(struct stream *stream)
         return;
     stream->on_ready = true;
     DL_APPEND2(iwarp_lane(lane)->ready, stream, ready_prev, ready_next);
-    atomic_fetch_add_explicit(&iwarp_lane(lane)->version, 1, memory_order_release);
+    atomic_fetch_add_explicit(&lane->version, 1, memory_order_release);
 }
 
 void lane_mark_ready(struct stream *stream)

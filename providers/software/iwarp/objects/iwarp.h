@@ -354,9 +354,9 @@ struct iwarp_pass {
     uint8_t *ring;
 };
 
-/* Of a lane. Under lane->lock, unless it says otherwise. */
+/* A lane, with the core's part. Under its lock, unless it says otherwise. */
 struct iwarp_lane {
-    struct iwarp_rnic *rnic;
+    struct lane core;
     /* All streams, those to be served. */
     struct stream *streams, *ready;
     uint32_t stream_count, closing_count;
@@ -370,8 +370,6 @@ struct iwarp_lane {
     /* QPs that keep the memory of a batch (tx/tx_memory.c). */
     struct iwarp_qp *keepers[TX_KEEPERS];
     uint32_t keeper_clock;
-    /* A change means: the polled or ready streams, or those to be freed, have changed. */
-    atomic_uint version;
     struct iwarp_pass pass;
     /* Unused memory of batches. Any thread. */
     _Atomic(struct tx_memory *) spares[TX_SPARES];
@@ -379,7 +377,7 @@ struct iwarp_lane {
 
 static inline struct iwarp_lane *iwarp_lane(const struct lane *lane)
 {
-    return lane->parts[WIRE_NETWORK];
+    return container_of(lane, struct iwarp_lane, core);
 }
 
 /* Of an RNIC. Any thread. */
