@@ -5,7 +5,7 @@
  * The STag is revoked first, so no new access finds it. Accesses under way end like this (X-006):
  * - Placement happens inside passes, and the passes of one lane do not overlap. A thread that runs
  *   the pass and is not placing knows that its lane places nothing; it waits for the other lanes
- *   (llp/quiescence.c). So invalidate_quiet() must be called in a pass; requests of the consumer
+ *   (core/quiescence.c). So invalidate_quiet() must be called in a pass; requests of the consumer
  *   wait for one (tx_local.c).
  * - Responses to the peer copy, or name the memory in a batch, while they are counted in `users`,
  *   which is waited for.
