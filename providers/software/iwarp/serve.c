@@ -231,9 +231,8 @@ static inline uint32_t serve(struct lane *lane, struct cq *first, uint32_t budge
     struct iwarp_pass *pass = &iwarp_lane(lane)->pass;
     uint32_t work_done = 0;
 
-    if (__builtin_expect(atomic_load_explicit(&lane->version, memory_order_acquire) !=
-                             pass->served_version,
-                         0))
+    if (__builtin_expect(
+            atomic_load_explicit(&lane->version, memory_order_acquire) != pass->served_version, 0))
         work_done = serve_changed(lane, budget);
     /* The ready streams included the polled ones. */
     if (!work_done && !has_event(first))
