@@ -151,7 +151,7 @@ static bool port_has(struct ual_device *ia, uint32_t number, const struct sockad
                                  .addresses = addresses,
                                  .address_capacity = sizeof(addresses) / sizeof(addresses[0]) };
 
-    if (ual_device_port(ia, &port) != UAL_OK)
+    if (ual_device_port(ia, &port) != RI_OK)
         return false;
     for (uint32_t i = 0; i < port.address_count && i < port.address_capacity; i++) {
         if (same_address(&addresses[i].sockaddr, local))

@@ -24,7 +24,7 @@ static void collect(struct ual_evd *aevd, const struct ual_event *first, struct 
         ual_aevd_requeue(aevd, first);
     else if (first)
         itapi_translate(first, &batch->events[batch->count++]);
-    while (batch->count < batch->most && ual_aevd_take(aevd, &taken) == UAL_OK)
+    while (batch->count < batch->most && ual_aevd_take(aevd, &taken) == RI_OK)
         itapi_translate(&taken, &batch->events[batch->count++]);
 }
 
@@ -34,7 +34,7 @@ static it_status_t look(it_evd_handle_t handle, struct batch *batch)
     CALL();
     struct ual_evd *aevd = LOOKUP(struct ual_evd, EVD, handle);
     struct ual_event taken;
-    enum ual_status status;
+    enum ri_status status;
 
     if (!aevd)
         return itapi_bad_handle(IT_ERR_INVALID_AEVD);
@@ -43,15 +43,15 @@ static it_status_t look(it_evd_handle_t handle, struct batch *batch)
     if (!batch->events && batch->most)
         return IT_ERR_FAULT;
     status = ual_evd_wait_refusal(aevd);
-    if (status != UAL_OK)
+    if (status != RI_OK)
         return itapi_status(status);
     collect(aevd, NULL, batch);
     if (batch->count || !batch->most)
         return IT_SUCCESS;
     status = ual_evd_dequeue(aevd, &taken);
-    if (status == UAL_OK)
+    if (status == RI_OK)
         collect(aevd, &taken, batch);
-    return status == UAL_OK || status == UAL_ERR_EMPTY ? IT_SUCCESS : itapi_status(status);
+    return status == RI_OK || status == ITAL_ERR_EMPTY ? IT_SUCCESS : itapi_status(status);
 }
 
 /* The AEVD may have been freed since the wait ended: then the event is lost with it. */
@@ -91,16 +91,16 @@ static it_status_t wait_for_events(it_evd_handle_t handle, uint64_t timeout, str
 
     while (status == IT_SUCCESS && !batch->count) {
         struct ual_event taken;
-        enum ual_status waited = ual_evd_wait_on((ual_handle)handle, left_us(deadline), &taken,
-                                                 NULL);
+        enum ri_status waited = ual_evd_wait_on((ual_handle)handle, left_us(deadline), &taken,
+                                                NULL);
 
-        if (waited == UAL_ERR_TIMED_OUT)
+        if (waited == RI_ERR_TIMED_OUT)
             return IT_SUCCESS;
-        if (waited == UAL_ERR_INVALID_HANDLE)
+        if (waited == ITAL_ERR_INVALID_HANDLE)
             return IT_ERR_ABORT;
-        if (waited == UAL_ERR_INVALID_STATE)
+        if (waited == RI_ERR_INVALID_STATE)
             return IT_ERR_INVALID_EVD_STATE;
-        status = waited == UAL_OK ? collect_waited(handle, &taken, batch) : itapi_status(waited);
+        status = waited == RI_OK ? collect_waited(handle, &taken, batch) : itapi_status(waited);
     }
     return status;
 }

@@ -8,9 +8,9 @@
 
 #include <string.h>
 
-static it_status_t ah_status(enum ual_status status)
+static it_status_t ah_status(enum ri_status status)
 {
-    return status == UAL_ERR_INVALID_ARGUMENT ? IT_ERR_INVALID_SOURCE_PATH : itapi_status(status);
+    return status == RI_ERR_INVALID_ARGUMENT ? IT_ERR_INVALID_SOURCE_PATH : itapi_status(status);
 }
 
 it_status_t it_address_handle_create(it_pz_handle_t pz_handle, const it_path_t *destination_path,
@@ -21,7 +21,7 @@ it_status_t it_address_handle_create(it_pz_handle_t pz_handle, const it_path_t *
     struct ual_object *pz = LOOKUP(struct ual_object, PD, pz_handle);
     struct ri_ah_attr way;
     struct ual_ah *ah;
-    enum ual_status created;
+    enum ri_status created;
     it_status_t status;
     CANCEL_OFF();
 
@@ -38,7 +38,7 @@ it_status_t it_address_handle_create(it_pz_handle_t pz_handle, const it_path_t *
     if (status != IT_SUCCESS)
         return status;
     created = ual_ah_create((struct ual_pd *)pz, &way, sizeof(it_path_t), &ah);
-    if (created != UAL_OK)
+    if (created != RI_OK)
         return ah_status(created);
     memcpy(ah->own, destination_path, sizeof(*destination_path));
     *addr_handle = (it_addr_handle_t)ual_handle_of(ah);

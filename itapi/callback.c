@@ -12,11 +12,11 @@ static void run(ual_handle evd, void (*routine)(void), void *arg)
     ((it_evd_callback_rtn_t)routine)((it_evd_handle_t)evd, arg);
 }
 
-static it_status_t attach_status(enum ual_status status)
+static it_status_t attach_status(enum ri_status status)
 {
     switch (status) {
-    case UAL_ERR_BUSY: return IT_ERR_EVD_WAIT;
-    case UAL_ERR_INVALID_STATE: return IT_ERR_INVALID_EVD_STATE;
+    case RI_ERR_BUSY: return IT_ERR_EVD_WAIT;
+    case RI_ERR_INVALID_STATE: return IT_ERR_INVALID_EVD_STATE;
     default: return itapi_status(status);
     }
 }
@@ -45,7 +45,7 @@ static it_status_t detach(it_evd_handle_t evd_handle, it_status_t none,
         return itapi_bad_handle(IT_ERR_INVALID_EVD);
     if (none == IT_SUCCESS && ual_evd_is_busy(evd))
         return IT_ERR_EVD_BUSY;
-    return ual_evd_callback_detach(evd, running) == UAL_OK ? IT_SUCCESS : none;
+    return ual_evd_callback_detach(evd, running) == RI_OK ? IT_SUCCESS : none;
 }
 
 it_status_t itapi_end_callback(it_evd_handle_t evd_handle, it_status_t none)

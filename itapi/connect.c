@@ -107,14 +107,14 @@ uint64_t itapi_timeout_of(const it_path_t *path)
     return path->timeout == 0 || path->timeout == IT_TIMEOUT_INFINITE ? UINT64_MAX : path->timeout;
 }
 
-static it_status_t connect_status(enum ual_status status, bool has_source, uint64_t service_id)
+static it_status_t connect_status(enum ri_status status, bool has_source, uint64_t service_id)
 {
     switch (status) {
-    case UAL_ERR_NOT_SUPPORTED: /* a service ID that cannot be reached from here */
+    case RI_ERR_NOT_SUPPORTED: /* a service ID that cannot be reached from here */
         return service_id ? IT_ERR_INVALID_CONN_QUAL : itapi_status(status);
-    case UAL_ERR_UNREACHABLE:
+    case RI_ERR_UNREACHABLE:
         return has_source ? IT_ERR_INVALID_SOURCE_PATH : IT_ERR_INVALID_NETADDR;
-    case UAL_ERR_INVALID_ARGUMENT: return IT_ERR_INVALID_NETADDR;
+    case RI_ERR_INVALID_ARGUMENT: return IT_ERR_INVALID_NETADDR;
     default: return itapi_status(status);
     }
 }
@@ -199,7 +199,7 @@ it_status_t it_ep_accept(it_ep_handle_t ep_handle, it_cn_est_identifier_t cn_est
 {
     CALL();
     struct ual_ep *ep = LOOKUP(struct ual_ep, EP, ep_handle);
-    enum ual_status accepted;
+    enum ri_status accepted;
     it_status_t status;
     CANCEL_OFF();
 
@@ -213,7 +213,7 @@ it_status_t it_ep_accept(it_ep_handle_t ep_handle, it_cn_est_identifier_t cn_est
         return status;
     accepted = ual_ep_accept(ep, (ual_handle)cn_est_id, true, private_data,
                              (uint16_t)private_data_length);
-    return accepted == UAL_ERR_INVALID_HANDLE ? IT_ERR_INVALID_CN_EST_ID : itapi_status(accepted);
+    return accepted == ITAL_ERR_INVALID_HANDLE ? IT_ERR_INVALID_CN_EST_ID : itapi_status(accepted);
 }
 
 it_status_t it_reject(it_cn_est_identifier_t cn_est_id, const unsigned char *private_data,
@@ -221,7 +221,7 @@ it_status_t it_reject(it_cn_est_identifier_t cn_est_id, const unsigned char *pri
 {
     CALL();
     struct ual_device *ia = ual_request_ia((ual_handle)cn_est_id);
-    enum ual_status rejected;
+    enum ri_status rejected;
     it_status_t status;
     CANCEL_OFF();
 
@@ -232,7 +232,7 @@ it_status_t it_reject(it_cn_est_identifier_t cn_est_id, const unsigned char *pri
     if (status != IT_SUCCESS)
         return status;
     rejected = ual_reject((ual_handle)cn_est_id, private_data, (uint16_t)private_data_length);
-    return rejected == UAL_ERR_INVALID_HANDLE ? IT_ERR_INVALID_CN_EST_ID : itapi_status(rejected);
+    return rejected == ITAL_ERR_INVALID_HANDLE ? IT_ERR_INVALID_CN_EST_ID : itapi_status(rejected);
 }
 
 /* --- end --- */
@@ -285,24 +285,24 @@ static it_status_t check_listen(const struct ri_rnic_attr *attr, size_t spigot_i
 
 /* On every address of the Spigot, IPv4 and IPv6: one socket, or IPv4 alone where the host has no
  * IPv6. */
-static enum ual_status listen_everywhere(struct ual_device *ia, uint32_t spigot,
-                                         struct ual_evd *evd, uint16_t port, bool negotiate,
-                                         struct sockaddr_storage *bound, struct ual_listen **listen)
+static enum ri_status listen_everywhere(struct ual_device *ia, uint32_t spigot, struct ual_evd *evd,
+                                        uint16_t port, bool negotiate,
+                                        struct sockaddr_storage *bound, struct ual_listen **listen)
 {
     struct sockaddr_in6 six = { .sin6_family = AF_INET6, .sin6_port = port };
     struct sockaddr_in four = { .sin_family = AF_INET, .sin_port = port };
-    enum ual_status status = ual_listen_create(ia, spigot, evd, (const struct sockaddr *)&six,
-                                               negotiate, bound, listen);
+    enum ri_status status = ual_listen_create(ia, spigot, evd, (const struct sockaddr *)&six,
+                                              negotiate, bound, listen);
 
-    if (status != UAL_ERR_UNREACHABLE && status != UAL_ERR_NOT_SUPPORTED)
+    if (status != RI_ERR_UNREACHABLE && status != RI_ERR_NOT_SUPPORTED)
         return status;
     return ual_listen_create(ia, spigot, evd, (const struct sockaddr *)&four, negotiate, bound,
                              listen);
 }
 
-static enum ual_status listen_at(struct ual_device *ia, uint32_t spigot, struct ual_evd *evd,
-                                 const it_net_addr_t *address, uint16_t port, bool negotiate,
-                                 struct sockaddr_storage *bound, struct ual_listen **listen)
+static enum ri_status listen_at(struct ual_device *ia, uint32_t spigot, struct ual_evd *evd,
+                                const it_net_addr_t *address, uint16_t port, bool negotiate,
+                                struct sockaddr_storage *bound, struct ual_listen **listen)
 {
     struct sockaddr_in6 six = { .sin6_family = AF_INET6, .sin6_port = port };
     struct sockaddr_in four = { .sin_family = AF_INET, .sin_port = port };
@@ -315,10 +315,10 @@ static enum ual_status listen_at(struct ual_device *ia, uint32_t spigot, struct 
         negotiate, bound, listen);
 }
 
-static enum ual_status start_listen(struct ual_device *ia, uint32_t spigot, struct ual_evd *evd,
-                                    const it_net_addr_t *address,
-                                    const struct itapi_service *service, bool negotiate,
-                                    struct sockaddr_storage *bound, struct ual_listen **listen)
+static enum ri_status start_listen(struct ual_device *ia, uint32_t spigot, struct ual_evd *evd,
+                                   const it_net_addr_t *address,
+                                   const struct itapi_service *service, bool negotiate,
+                                   struct sockaddr_storage *bound, struct ual_listen **listen)
 {
     if (address)
         return listen_at(ia, spigot, evd, address, service->local_port, negotiate, bound, listen);
@@ -340,7 +340,7 @@ static it_status_t listen_create(it_ia_handle_t ia_handle, size_t spigot_id,
     struct sockaddr_storage bound;
     struct ual_listen *listen;
     struct itapi_service service;
-    enum ual_status created;
+    enum ri_status created;
     it_status_t status;
     CANCEL_OFF();
 
@@ -367,9 +367,9 @@ static it_status_t listen_create(it_ia_handle_t ia_handle, size_t spigot_id,
         return IT_ERR_INVALID_CONN_QUAL;
     created = start_listen(ia, (uint32_t)spigot_id, evd, address, &service,
                            !(flags & IT_LISTEN_SUPPRESS_IRD_ORD), &bound, &listen);
-    if (created != UAL_OK)
-        return created == UAL_ERR_NOT_SUPPORTED && service.service_id ? IT_ERR_INVALID_CONN_QUAL
-                                                                      : itapi_status(created);
+    if (created != RI_OK)
+        return created == RI_ERR_NOT_SUPPORTED && service.service_id ? IT_ERR_INVALID_CONN_QUAL
+                                                                     : itapi_status(created);
     ((struct ual_object *)listen)->note = conn_qual->type;
     *conn_qual = make_qualifier(conn_qual->type, itapi_port_of(&bound), 0, service.service_id);
     *listen_handle = (it_listen_handle_t)ual_handle_of(listen);

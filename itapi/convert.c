@@ -8,11 +8,11 @@
 
 /* --- socket conversion --- */
 
-static it_status_t convert_status(enum ual_status status)
+static it_status_t convert_status(enum ri_status status)
 {
     switch (status) {
-    case UAL_ERR_INVALID_ARGUMENT: return IT_ERR_INVALID_CONVERSION;
-    case UAL_ERR_LIMIT: return IT_ERR_INVALID_LENGTH;
+    case RI_ERR_INVALID_ARGUMENT: return IT_ERR_INVALID_CONVERSION;
+    case RI_ERR_LIMIT: return IT_ERR_INVALID_LENGTH;
     default: return itapi_status(status);
     }
 }
@@ -78,24 +78,24 @@ it_status_t itx_socket_convert(int sd, it_ep_handle_t ep_handle, it_sc_flags_t f
 
 /* --- hand-off --- */
 
-static it_status_t handoff_status(enum ual_status status)
+static it_status_t handoff_status(enum ri_status status)
 {
-    switch (status) {
-    case UAL_ERR_INVALID_HANDLE: return IT_ERR_INVALID_CN_EST_ID;
-    case UAL_ERR_UNREACHABLE:
-    case UAL_ERR_INVALID_ARGUMENT: /* it listens no more */ return IT_ERR_INVALID_CONN_QUAL;
+    switch ((int)status) {
+    case ITAL_ERR_INVALID_HANDLE: return IT_ERR_INVALID_CN_EST_ID;
+    case RI_ERR_UNREACHABLE:
+    case RI_ERR_INVALID_ARGUMENT: /* it listens no more */ return IT_ERR_INVALID_CONN_QUAL;
     default: return itapi_status(status);
     }
 }
 
 /* A listen point with a port has the service ID of that port, too. */
-static enum ual_status hand_off(ual_handle request, uint32_t spigot,
-                                const struct itapi_service *service)
+static enum ri_status hand_off(ual_handle request, uint32_t spigot,
+                               const struct itapi_service *service)
 {
-    enum ual_status status = ual_handoff(request, spigot, service->local_port, service->service_id);
+    enum ri_status status = ual_handoff(request, spigot, service->local_port, service->service_id);
     uint16_t port;
 
-    if (status == UAL_ERR_UNREACHABLE && itapi_port_of_service(service->service_id, &port))
+    if (status == RI_ERR_UNREACHABLE && itapi_port_of_service(service->service_id, &port))
         status = ual_handoff(request, spigot, port, 0);
     return status;
 }

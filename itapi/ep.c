@@ -186,7 +186,7 @@ it_status_t it_ep_rc_create(it_pz_handle_t pz_handle, it_evd_handle_t request_se
     struct ual_evd *request, *receive, *connect;
     struct ual_ep_attr attr;
     struct ual_ep *ep;
-    enum ual_status created;
+    enum ri_status created;
     it_status_t status;
     CANCEL_OFF();
 
@@ -206,7 +206,7 @@ it_status_t it_ep_rc_create(it_pz_handle_t pz_handle, it_evd_handle_t request_se
     if (status != IT_SUCCESS)
         return status;
     created = ual_ep_create((struct ual_pd *)pz, request, receive, connect, &attr, &ep);
-    if (created == UAL_OK)
+    if (created == RI_OK)
         *ep_handle = (it_ep_handle_t)ep->qp.object.handle;
     return itapi_status(created);
 }
@@ -215,7 +215,7 @@ it_status_t it_ep_free(it_ep_handle_t ep_handle)
 {
     CALL();
     struct ual_ep *ep = ual_ep_of((ual_handle)ep_handle);
-    enum ual_status status;
+    enum ri_status status;
     uint32_t note;
     CANCEL_OFF();
 
@@ -223,7 +223,7 @@ it_status_t it_ep_free(it_ep_handle_t ep_handle)
         return itapi_bad_handle(IT_ERR_INVALID_EP);
     note = atomic_load(&ep->qp.object.note);
     status = ual_ep_free(ep);
-    if (status == UAL_OK)
+    if (status == RI_OK)
         wide_forget(note);
     return itapi_status(status);
 }
@@ -232,13 +232,13 @@ it_status_t it_ep_reset(it_ep_handle_t ep_handle)
 {
     CALL();
     struct ual_ep *ep = ual_ep_of((ual_handle)ep_handle);
-    enum ual_status status;
+    enum ri_status status;
     CANCEL_OFF();
 
     if (!ep)
         return itapi_bad_handle(IT_ERR_INVALID_EP);
     status = ual_ep_reset(ep);
-    if (status == UAL_OK)
+    if (status == RI_OK)
         wide_reset(atomic_load(&ep->qp.object.note));
-    return status == UAL_ERR_INVALID_STATE ? IT_ERR_CANNOT_RESET : itapi_status(status);
+    return status == RI_ERR_INVALID_STATE ? IT_ERR_CANNOT_RESET : itapi_status(status);
 }

@@ -182,7 +182,7 @@ it_status_t it_ep_modify(it_ep_handle_t ep_handle, it_ep_param_mask_t mask,
     struct ual_ep *ep = ual_ep_of((ual_handle)ep_handle);
     struct ual_ep_attr attr = { 0 };
     uint32_t changes = 0, flags = 0;
-    enum ual_status modified;
+    enum ri_status modified;
     it_status_t status;
     CANCEL_OFF();
 
@@ -212,7 +212,7 @@ it_status_t it_ep_modify(it_ep_handle_t ep_handle, it_ep_param_mask_t mask,
         changes |= UAL_EP_FLAGS;
     modified = ual_ep_modify(ep, changes, &attr, flags);
     /* the adapter's limits were checked before */
-    if (modified == UAL_ERR_LIMIT && (changes & UAL_EP_ORD))
+    if (modified == RI_ERR_LIMIT && (changes & UAL_EP_ORD))
         return IT_ERR_RESOURCE_ORD;
     return itapi_status(modified);
 }

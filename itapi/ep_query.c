@@ -18,7 +18,7 @@ static_assert((int)IT_EP_STATE_PASSIVE_WAIT_RDMA_TRANS_REQ == (int)UAL_EP_PASSIV
 static void query_connection(struct ual_ep *ep, unsigned int mask, it_ep_param_t *params)
 {
     struct sockaddr_storage local, peer;
-    bool known = ual_ep_addresses(ep, &local, &peer) == UAL_OK;
+    bool known = ual_ep_addresses(ep, &local, &peer) == RI_OK;
 
     if (mask_has(mask, IT_EP_PARAM_SPIGOT))
         params->spigot_id = known ? itapi_spigot_of(ep->qp.object.device, &local) : 0;
@@ -40,7 +40,7 @@ static void query_depths(struct ual_ep *ep, unsigned int mask, it_rc_only_attrib
 {
     struct ri_qp_info info = { .size = sizeof(info), .ird = ep->attr.ird, .ord = ep->attr.ord };
     bool connected = atomic_load(&ep->state) == UAL_EP_CONNECTED;
-    bool told = connected && ual_ep_query(ep, &info) == UAL_OK;
+    bool told = connected && ual_ep_query(ep, &info) == RI_OK;
 
     if (mask_has(mask, IT_EP_PARAM_MAX_IRD))
         rc->rdma_read_ird = told ? info.ird : ep->attr.ird;

@@ -28,9 +28,9 @@ static it_status_t take_attributes(const struct ri_rnic_attr *rnic, const it_ep_
 }
 
 /* A key that the adapter keeps for the privileged. */
-static it_status_t key_status(enum ual_status status)
+static it_status_t key_status(enum ri_status status)
 {
-    return status == UAL_ERR_PERMISSION ? IT_ERR_INVALID_EP_KEY : itapi_status(status);
+    return status == RI_ERR_PERMISSION ? IT_ERR_INVALID_EP_KEY : itapi_status(status);
 }
 
 it_status_t it_ep_ud_create(it_pz_handle_t pz_handle, it_evd_handle_t request_sevd_handle,
@@ -43,7 +43,7 @@ it_status_t it_ep_ud_create(it_pz_handle_t pz_handle, it_evd_handle_t request_se
     struct ual_ep_attr attr = { .port = (uint32_t)spigot_id };
     struct ual_evd *request, *receive;
     struct ual_ep *ep;
-    enum ual_status created;
+    enum ri_status created;
     it_status_t status;
     CANCEL_OFF();
 
@@ -62,7 +62,7 @@ it_status_t it_ep_ud_create(it_pz_handle_t pz_handle, it_evd_handle_t request_se
     if (status != IT_SUCCESS)
         return status;
     created = ual_ep_create_ud((struct ual_pd *)pz, request, receive, &attr, &ep);
-    if (created == UAL_OK)
+    if (created == RI_OK)
         *ep_handle = (it_ep_handle_t)ep->qp.object.handle;
     return key_status(created);
 }

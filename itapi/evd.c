@@ -71,11 +71,11 @@ static it_status_t check_create(const struct ual_device *ia, enum ual_stream str
     return check_sevd(ia, size, threshold, aevd);
 }
 
-static it_status_t create_status(enum ual_status status, enum ual_stream stream)
+static it_status_t create_status(enum ri_status status, enum ual_stream stream)
 {
-    if (status == UAL_ERR_LIMIT)
+    if (status == RI_ERR_LIMIT)
         return IT_ERR_RESOURCE_QUEUE_SIZE;
-    if (status == UAL_ERR_EXISTS)
+    if (status == ITAL_ERR_EXISTS)
         return stream == UAL_STREAM_AFFILIATED ? IT_ERR_ASYNC_AFF_EVD_EXISTS
                                                : IT_ERR_ASYNC_UNAFF_EVD_EXISTS;
     return itapi_status(status);
@@ -92,7 +92,7 @@ it_status_t it_evd_create(it_ia_handle_t ia_handle, it_event_type_t event_number
     enum ual_stream stream = stream_of(event_number);
     struct ual_evd_attr attr = { .stream = stream, .size = (uint32_t)sevd_queue_size };
     struct ual_evd *evd;
-    enum ual_status created;
+    enum ri_status created;
     it_status_t status;
     CANCEL_OFF();
 
@@ -111,7 +111,7 @@ it_status_t it_evd_create(it_ia_handle_t ia_handle, it_event_type_t event_number
     attr.aggregate = LOOKUP(struct ual_evd, EVD, aevd_handle);
     attr.threshold = (uint32_t)sevd_threshold;
     created = ual_evd_create(ia, &attr, &evd);
-    if (created != UAL_OK)
+    if (created != RI_OK)
         return create_status(created, stream);
     ((struct ual_object *)evd)->note = (uint32_t)evd_flag;
     *evd_handle = (it_evd_handle_t)ual_handle_of(evd);
@@ -124,12 +124,12 @@ static it_status_t free_evd(it_evd_handle_t evd_handle)
 {
     CALL();
     struct ual_evd *evd = LOOKUP(struct ual_evd, EVD, evd_handle);
-    enum ual_status status;
+    enum ri_status status;
 
     if (!evd)
         return itapi_bad_handle(IT_ERR_INVALID_EVD);
     status = ual_evd_free(evd);
-    return status == UAL_ERR_BUSY ? IT_ERR_EVD_BUSY : itapi_status(status);
+    return status == RI_ERR_BUSY ? IT_ERR_EVD_BUSY : itapi_status(status);
 }
 
 /* A running callback may be freeing the IA, which waits for calls. So this waits for the callback
@@ -218,16 +218,16 @@ it_status_t it_evd_dequeue(it_evd_handle_t evd_handle, it_event_t *event)
     CALL();
     struct ual_evd *evd = LOOKUP(struct ual_evd, EVD, evd_handle);
     struct ual_event taken; /* hundreds of bytes: not initialised */
-    enum ual_status status;
+    enum ri_status status;
 
     if (__builtin_expect(!evd, 0))
         return itapi_bad_handle(IT_ERR_INVALID_EVD);
     if (__builtin_expect(!event, 0))
         return IT_ERR_FAULT;
     status = ual_evd_dequeue(evd, &taken);
-    if (status == UAL_ERR_EMPTY)
+    if (status == ITAL_ERR_EMPTY)
         return IT_ERR_QUEUE_EMPTY;
-    if (__builtin_expect(status != UAL_OK, 0))
+    if (__builtin_expect(status != RI_OK, 0))
         return itapi_status(status);
     itapi_translate(&taken, event);
     sanitizer_defined(event, sizeof(*event));
@@ -239,7 +239,7 @@ it_status_t it_evd_dequeue_n(it_evd_handle_t evd_handle, int deque_count, it_eve
 {
     CALL();
     struct ual_evd *evd = LOOKUP(struct ual_evd, EVD, evd_handle);
-    enum ual_status status = UAL_OK;
+    enum ri_status status = RI_OK;
     int count = 0;
 
     if (!evd)
@@ -252,11 +252,11 @@ it_status_t it_evd_dequeue_n(it_evd_handle_t evd_handle, int deque_count, it_eve
         struct ual_event taken;
 
         status = ual_evd_dequeue(evd, &taken);
-        if (status != UAL_OK)
+        if (status != RI_OK)
             break;
         itapi_translate(&taken, &events[count++]);
     }
-    if (count == 0 && status != UAL_OK && status != UAL_ERR_EMPTY)
+    if (count == 0 && status != RI_OK && status != ITAL_ERR_EMPTY)
         return itapi_status(status);
     *dequed_count = count;
     sanitizer_defined(events, (size_t)count * sizeof(*events));
@@ -278,30 +278,30 @@ it_status_t it_evd_wait(it_evd_handle_t evd_handle, uint64_t timeout, it_event_t
     SANITIZER_OUTPUT(event);
     SANITIZER_OUTPUT(nmore);
     struct ual_event taken;
-    enum ual_status status;
+    enum ri_status status;
     CANCEL_OFF();
 
     if (!event)
         return LOOKUP(struct ual_evd, EVD, evd_handle) ? IT_ERR_FAULT
                                                        : itapi_bad_handle(IT_ERR_INVALID_EVD);
     status = ual_evd_wait_on((ual_handle)evd_handle, timeout, &taken, nmore);
-    if (status == UAL_ERR_INVALID_HANDLE)
+    if (status == ITAL_ERR_INVALID_HANDLE)
         return IT_ERR_INVALID_EVD;
-    if (status == UAL_ERR_INVALID_STATE)
+    if (status == RI_ERR_INVALID_STATE)
         return IT_ERR_INVALID_EVD_STATE;
-    return status == UAL_OK ? translate_waited(&taken, event) : itapi_status(status);
+    return status == RI_OK ? translate_waited(&taken, event) : itapi_status(status);
 }
 
 it_status_t it_evd_post_se(it_evd_handle_t evd_handle, const void *event)
 {
     CALL();
     struct ual_evd *evd = LOOKUP(struct ual_evd, EVD, evd_handle);
-    enum ual_status status;
+    enum ri_status status;
 
     if (!evd)
         return itapi_bad_handle(IT_ERR_INVALID_EVD);
     status = ual_evd_post(evd, (void *)event);
-    if (status == UAL_ERR_INVALID_ARGUMENT)
+    if (status == RI_ERR_INVALID_ARGUMENT)
         return IT_ERR_INVALID_SOFT_EVD;
-    return status == UAL_ERR_FULL ? IT_ERR_EVD_QUEUE_FULL : itapi_status(status);
+    return status == RI_ERR_QUEUE_FULL ? IT_ERR_EVD_QUEUE_FULL : itapi_status(status);
 }

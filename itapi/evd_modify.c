@@ -114,13 +114,13 @@ static it_status_t check_mask(const struct ual_evd *evd, it_evd_param_mask_t mas
 }
 
 /* A provider that cannot resize its CQs has that much and no more. */
-static it_status_t modify_status(enum ual_status status)
+static it_status_t modify_status(enum ri_status status)
 {
     switch (status) {
-    case UAL_ERR_BUSY: return IT_ERR_INVALID_QUEUE_SIZE;
-    case UAL_ERR_LIMIT:
-    case UAL_ERR_NOT_SUPPORTED: return IT_ERR_RESOURCE_QUEUE_SIZE;
-    case UAL_ERR_INVALID_ARGUMENT: return IT_ERR_INVALID_THRESHOLD;
+    case RI_ERR_BUSY: return IT_ERR_INVALID_QUEUE_SIZE;
+    case RI_ERR_LIMIT:
+    case RI_ERR_NOT_SUPPORTED: return IT_ERR_RESOURCE_QUEUE_SIZE;
+    case RI_ERR_INVALID_ARGUMENT: return IT_ERR_INVALID_THRESHOLD;
     default: return itapi_status(status);
     }
 }
@@ -132,10 +132,10 @@ static it_status_t set_aggregate(struct ual_evd *evd, it_evd_handle_t handle)
     if (handle && !aggregate)
         return IT_ERR_INVALID_AEVD;
     switch (ual_evd_set_aggregate(evd, aggregate)) {
-    case UAL_OK: return IT_SUCCESS;
-    case UAL_ERR_INVALID_ARGUMENT: return IT_ERR_INVALID_AEVD;
-    case UAL_ERR_INVALID_STATE: return IT_ERR_INVALID_EVD_STATE;
-    case UAL_ERR_BUSY: return IT_ERR_EVD_BUSY;
+    case RI_OK: return IT_SUCCESS;
+    case RI_ERR_INVALID_ARGUMENT: return IT_ERR_INVALID_AEVD;
+    case RI_ERR_INVALID_STATE: return IT_ERR_INVALID_EVD_STATE;
+    case RI_ERR_BUSY: return IT_ERR_EVD_BUSY;
     default: return IT_ERR_RESOURCES;
     }
 }
@@ -148,16 +148,16 @@ static it_status_t change(struct ual_evd *evd, bool aggregate, const it_evd_para
     bool joins = aggregate && params->aevd, leaves = aggregate && !params->aevd;
     struct ual_evd *before = ual_evd_aggregate(evd);
     it_status_t status = joins ? set_aggregate(evd, params->aevd) : IT_SUCCESS;
-    enum ual_status modified;
+    enum ri_status modified;
 
     if (status != IT_SUCCESS)
         return status;
-    modified = modify->mask ? ual_evd_modify(evd, modify) : UAL_OK;
-    if (modified != UAL_OK && joins)
+    modified = modify->mask ? ual_evd_modify(evd, modify) : RI_OK;
+    if (modified != RI_OK && joins)
         ual_evd_set_aggregate(evd, before);
-    if (modified == UAL_OK && leaves)
+    if (modified == RI_OK && leaves)
         ual_evd_set_aggregate(evd, NULL);
-    return modified == UAL_OK ? IT_SUCCESS : modify_status(modified);
+    return modified == RI_OK ? IT_SUCCESS : modify_status(modified);
 }
 
 it_status_t it_evd_modify(it_evd_handle_t evd_handle, it_evd_param_mask_t mask,

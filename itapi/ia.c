@@ -50,7 +50,7 @@ void it_interface_list(it_interface_t *interfaces, size_t *num_interfaces, size_
                                0 };
     CANCEL_OFF();
 
-    if (ual_keep() == UAL_OK) /* a failure was logged and leaves the list empty */
+    if (ual_keep() == RI_OK) /* a failure was logged and leaves the list empty */
         ual_interface_list(list_one, &listing);
     if (num_interfaces)
         *num_interfaces = listing.written;
@@ -78,7 +78,7 @@ it_status_t it_ia_create(const char *name, uint32_t major_version, uint32_t mino
     SANITIZER_OUTPUT(ia_handle);
     it_status_t version = check_version(major_version, minor_version);
     struct ual_device *ia;
-    enum ual_status status;
+    enum ri_status status;
     CANCEL_OFF();
 
     status = ual_keep();
@@ -86,22 +86,22 @@ it_status_t it_ia_create(const char *name, uint32_t major_version, uint32_t mino
         return IT_ERR_FAULT;
     if (version != IT_SUCCESS)
         return version;
-    if (status == UAL_OK)
+    if (status == RI_OK)
         status = ual_ia_open(name, &ia);
-    if (status == UAL_OK)
+    if (status == RI_OK)
         *ia_handle = (it_ia_handle_t)ual_handle_of(ia);
-    return status == UAL_ERR_INVALID_ARGUMENT ? IT_ERR_INVALID_NAME : itapi_status(status);
+    return status == RI_ERR_INVALID_ARGUMENT ? IT_ERR_INVALID_NAME : itapi_status(status);
 }
 
 it_status_t it_ia_free(it_ia_handle_t ia_handle)
 {
-    enum ual_status status;
+    enum ri_status status;
     CANCEL_OFF();
 
     status = ual_ia_close_on((ual_handle)ia_handle);
-    if (status == UAL_OK)
+    if (status == RI_OK)
         wide_sweep();
-    return status == UAL_ERR_INVALID_HANDLE ? IT_ERR_INVALID_IA : itapi_status(status);
+    return status == ITAL_ERR_INVALID_HANDLE ? IT_ERR_INVALID_IA : itapi_status(status);
 }
 
 /* --- attributes --- */
@@ -233,7 +233,7 @@ static it_boolean_t fill_addresses(const struct ri_port_attr *port, bool infinib
 static it_status_t query_port(struct ual_device *ia, struct ri_port_attr *port)
 {
     for (uint32_t room = 16;; room = port->address_count + 8) {
-        enum ual_status status;
+        enum ri_status status;
         struct ri_address *addresses = realloc(port->addresses, room * sizeof(*addresses));
 
         if (!addresses)
@@ -241,7 +241,7 @@ static it_status_t query_port(struct ual_device *ia, struct ri_port_attr *port)
         port->addresses = addresses;
         port->address_capacity = room;
         status = ual_device_port(ia, port);
-        if (status != UAL_OK)
+        if (status != RI_OK)
             return itapi_status(status);
         if (port->address_count <= room)
             return IT_SUCCESS;
@@ -361,7 +361,7 @@ it_status_t itx_hardware(it_ia_handle_t ia_handle, size_t spigot_id,
     struct ual_device *ia = LOOKUP(struct ual_device, DEVICE, ia_handle);
     struct ri_port_attr port = { .size = sizeof(port), .port = (uint32_t)spigot_id };
     const struct ri_rnic_attr *attr;
-    enum ual_status status;
+    enum ri_status status;
     CANCEL_OFF();
 
     if (!ia)
@@ -374,7 +374,7 @@ it_status_t itx_hardware(it_ia_handle_t ia_handle, size_t spigot_id,
     if (spigot_id >= attr->ports)
         return IT_ERR_INVALID_SPIGOT;
     status = ual_device_port(ia, &port);
-    if (status != UAL_OK)
+    if (status != RI_OK)
         return itapi_status(status);
     *hardware = (struct itx_hardware_attr){ .size = sizeof(*hardware),
                                             .link_speed = port.link_speed,

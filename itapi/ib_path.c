@@ -150,12 +150,12 @@ it_status_t itapi_way_of(struct ual_device *ia, const it_path_t *path, bool comp
                          struct ri_ah_attr *way)
 {
     struct ri_port_attr port = { .size = sizeof(port), .port = (uint32_t)path->spigot_id };
-    enum ual_status asked;
+    enum ri_status asked;
 
     if (path->spigot_id >= ual_device_attr(ia)->ports)
         return IT_ERR_INVALID_SPIGOT;
     asked = ual_device_port(ia, &port);
-    if (asked != UAL_OK)
+    if (asked != RI_OK)
         return itapi_status(asked);
     *way = (struct ri_ah_attr){ .size = sizeof(*way), .port = (uint32_t)path->spigot_id };
     return is_ip_path(path) ? way_of_ip(path, &port, way)
@@ -218,7 +218,7 @@ static bool source_gid(struct ual_device *ia, const it_path_t *path, it_ib_gid_t
 
     if (itapi_path_ends(ia, path, 0, 0, &source, &has_source, &destination) != IT_SUCCESS ||
         ual_device_route(ia, (uint32_t)path->spigot_id, (const struct sockaddr *)&destination,
-                         &source) != UAL_OK)
+                         &source) != RI_OK)
         return false;
     *gid = itapi_gid_of(&source);
     return true;
@@ -230,11 +230,11 @@ it_status_t itapi_path_to_gid(struct ual_device *ia, size_t spigot, const it_ib_
 {
     struct ri_port_attr port = { .size = sizeof(port), .port = (uint32_t)spigot };
     it_ib_net_endpoint_t *ib = &path->u.ib;
-    enum ual_status asked = ual_device_port(ia, &port);
+    enum ri_status asked = ual_device_port(ia, &port);
 
     if (is_nothing(gid) || IN6_IS_ADDR_MULTICAST(gid))
         return IT_ERR_INVALID_NETADDR;
-    if (asked != UAL_OK)
+    if (asked != RI_OK)
         return itapi_status(asked);
     memset(path, 0, sizeof(*path));
     path->spigot_id = spigot;

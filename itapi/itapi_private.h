@@ -28,7 +28,7 @@ it_status_t itapi_bad_handle(it_status_t invalid);
 it_status_t itapi_bad_ep(const void *handle);
 
 /* The status for one of ual's, where the call has none of its own. */
-it_status_t itapi_status(enum ual_status status);
+it_status_t itapi_status(enum ri_status status);
 
 /* Cancellation is off inside calls that may block or take mutexes; data calls use no cancellation
  * point. */
@@ -134,7 +134,7 @@ uint64_t itapi_timeout_of(const it_path_t *path);
 bool itapi_port_of_service(uint64_t service_id, uint16_t *port);
 
 /* post.c: the status of a post. [data] */
-it_status_t itapi_post_status(enum ual_status status);
+it_status_t itapi_post_status(enum ri_status status);
 
 /* callback.c: detaches the EVD's callback, and returns when it runs no more, except in this thread.
  * none: the status where there is none. With IT_SUCCESS: returns EVD_BUSY, and does nothing, if the

@@ -94,7 +94,7 @@ static it_status_t create(it_pz_handle_t pz_handle, void *memory, void *addr, it
                      : memory != addr              ? RI_ACCESS_IO_ADDR
                                                    : 0;
     struct ual_mr *mr;
-    enum ual_status created;
+    enum ri_status created;
     it_status_t status;
 
     if (!pz)
@@ -107,7 +107,7 @@ static it_status_t create(it_pz_handle_t pz_handle, void *memory, void *addr, it
     created = ual_mr_create_at(
         (struct ual_pd *)pz, memory, addr, length, itapi_access_of(pz->device, privs, named),
         itapi_lmr_remembered(flags, privs), flags & IT_LMR_FLAG_SHARED ? shared_id : 0, &mr);
-    if (created != UAL_OK)
+    if (created != RI_OK)
         return itapi_status(created);
     *lmr_handle = (it_lmr_handle_t)mr->object.handle;
     if (rmr_context)
@@ -185,13 +185,13 @@ it_status_t it_lmr_free(it_lmr_handle_t lmr_handle)
 {
     CALL();
     struct ual_mr *mr = LOOKUP(struct ual_mr, MR, lmr_handle);
-    enum ual_status status;
+    enum ri_status status;
     CANCEL_OFF();
 
     if (!mr)
         return itapi_bad_handle(IT_ERR_INVALID_LMR);
     status = ual_mr_free(mr);
-    return status == UAL_ERR_BUSY ? IT_ERR_LMR_BUSY : itapi_status(status);
+    return status == RI_ERR_BUSY ? IT_ERR_LMR_BUSY : itapi_status(status);
 }
 
 /* --- query and modify --- */
@@ -260,7 +260,7 @@ it_status_t it_lmr_modify(it_lmr_handle_t lmr_handle, it_lmr_param_mask_t mask,
     struct ual_mr *mr = LOOKUP(struct ual_mr, MR, lmr_handle);
     struct ual_object *pz = NULL;
     unsigned int privs;
-    enum ual_status modified;
+    enum ri_status modified;
     it_status_t status;
     CANCEL_OFF();
 
@@ -283,9 +283,9 @@ it_status_t it_lmr_modify(it_lmr_handle_t lmr_handle, it_lmr_param_mask_t mask,
         mr, (struct ual_pd *)pz,
         itapi_access_of(mr->object.device, privs,
                         mr->access & (RI_ACCESS_ZERO_BASED | RI_ACCESS_IO_ADDR)));
-    if (modified == UAL_OK)
+    if (modified == RI_OK)
         mr->flags = itapi_lmr_remembered(mr->flags & LMR_FLAGS_MASK, privs);
-    return modified == UAL_ERR_BUSY ? IT_ERR_LMR_BUSY : itapi_status(modified);
+    return modified == RI_ERR_BUSY ? IT_ERR_LMR_BUSY : itapi_status(modified);
 }
 
 /* --- segments --- */

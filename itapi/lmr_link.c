@@ -19,7 +19,7 @@ it_status_t it_lmr_create_unlinked(it_pz_handle_t pz_handle, size_t iobl_num_elt
     CALL();
     SANITIZER_OUTPUT(lmr_handle);
     struct ual_object *pz = LOOKUP(struct ual_object, PD, pz_handle);
-    enum ual_status created;
+    enum ri_status created;
     struct ual_mr *mr;
     it_status_t status;
     CANCEL_OFF();
@@ -40,7 +40,7 @@ it_status_t it_lmr_create_unlinked(it_pz_handle_t pz_handle, size_t iobl_num_elt
     created = ual_mr_create_unlinked((struct ual_pd *)pz, (uint32_t)iobl_num_elts,
                                      itapi_lmr_remembered((unsigned int)flags, IT_PRIV_NONE),
                                      flags & IT_LMR_FLAG_SHARED ? shared_id : 0, &mr);
-    if (created == UAL_OK)
+    if (created == RI_OK)
         *lmr_handle = (it_lmr_handle_t)mr->object.handle;
     return itapi_status(created);
 }
@@ -96,12 +96,12 @@ static it_status_t check_post(const struct ual_mr *mr, const struct ual_ep *ep,
     return dto_flags & ~known ? IT_ERR_INVALID_DTO_FLAGS : IT_SUCCESS;
 }
 
-static it_status_t link_status(enum ual_status status)
+static it_status_t link_status(enum ri_status status)
 {
     switch (status) {
-    case UAL_ERR_BUSY: return IT_ERR_LMR_BUSY;
-    case UAL_ERR_LIMIT: return IT_ERR_RANGE;
-    case UAL_ERR_ADDRESS: return IT_ERR_INVALID_ADDRESS;
+    case RI_ERR_BUSY: return IT_ERR_LMR_BUSY;
+    case RI_ERR_LIMIT: return IT_ERR_RANGE;
+    case RI_ERR_ADDRESS: return IT_ERR_INVALID_ADDRESS;
     default: return itapi_status(status);
     }
 }
@@ -118,7 +118,7 @@ it_status_t it_lmr_link(it_lmr_handle_t lmr_handle, const void *addr, const it_i
     uint32_t mode = addr_mode == IT_ADDR_MODE_RELATIVE ? RI_ACCESS_ZERO_BASED : 0;
     struct ual_mr_link link = { .addr = (void *)addr, .length = length };
     uint64_t pages[PAGES_MAX];
-    enum ual_status posted;
+    enum ri_status posted;
     it_status_t status;
 
     if (!mr)
@@ -146,13 +146,13 @@ it_status_t it_lmr_link(it_lmr_handle_t lmr_handle, const void *addr, const it_i
         return IT_ERR_FAULT;
     link.access = itapi_access_of(ep->qp.object.device, (unsigned int)privs, mode);
     link.pages = pages;
-    posted = ual_mr_linked(mr) ? UAL_ERR_BUSY : UAL_ERR_INVALID_STATE;
+    posted = ual_mr_linked(mr) ? RI_ERR_BUSY : RI_ERR_INVALID_STATE;
     if (ual_ep_takes_sends(ep))
         posted = ual_mr_link(mr, &ep->qp, &link, cookie,
                              itapi_request_flags((unsigned int)dto_flags));
-    if (posted == UAL_ERR_NOT_SUPPORTED && iobl) /* everything else was checked above */
+    if (posted == RI_ERR_NOT_SUPPORTED && iobl) /* everything else was checked above */
         return IT_ERR_INVALID_IOBL;
-    if (posted != UAL_OK)
+    if (posted != RI_OK)
         return link_status(posted);
     mr->flags = itapi_lmr_remembered(mr->flags & LMR_FLAGS_MASK, (unsigned int)privs);
     *rmr_context = mr->rkey;
@@ -177,7 +177,7 @@ it_status_t it_lmr_unlink(it_lmr_handle_t lmr_handle, it_ep_handle_t ep_handle,
     if (status != IT_SUCCESS)
         return status;
     if (!ual_ep_takes_sends(ep))
-        return link_status(UAL_ERR_INVALID_STATE);
+        return link_status(RI_ERR_INVALID_STATE);
     return link_status(
         ual_mr_unlink(mr, &ep->qp, cookie, itapi_request_flags((unsigned int)dto_flags)));
 }

@@ -78,7 +78,7 @@ it_status_t it_pz_create(it_ia_handle_t ia_handle, it_pz_handle_t *pz_handle)
     SANITIZER_OUTPUT(pz_handle);
     struct ual_device *ia = LOOKUP(struct ual_device, DEVICE, ia_handle);
     struct ual_pd *pz;
-    enum ual_status status;
+    enum ri_status status;
     CANCEL_OFF();
 
     if (!ia)
@@ -86,7 +86,7 @@ it_status_t it_pz_create(it_ia_handle_t ia_handle, it_pz_handle_t *pz_handle)
     if (!pz_handle)
         return IT_ERR_FAULT;
     status = ual_pd_create(ia, &pz);
-    if (status == UAL_OK)
+    if (status == RI_OK)
         *pz_handle = (it_pz_handle_t)ual_handle_of(pz);
     return itapi_status(status);
 }
@@ -95,13 +95,13 @@ it_status_t it_pz_free(it_pz_handle_t pz_handle)
 {
     CALL();
     struct ual_pd *pz = LOOKUP(struct ual_pd, PD, pz_handle);
-    enum ual_status status;
+    enum ri_status status;
     CANCEL_OFF();
 
     if (!pz)
         return itapi_bad_handle(IT_ERR_INVALID_PZ);
     status = ual_pd_free(pz);
-    return status == UAL_ERR_BUSY ? IT_ERR_PZ_BUSY : itapi_status(status);
+    return status == RI_ERR_BUSY ? IT_ERR_PZ_BUSY : itapi_status(status);
 }
 
 it_status_t it_pz_query(it_pz_handle_t pz_handle, it_pz_param_mask_t mask, it_pz_param_t *params)

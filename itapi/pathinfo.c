@@ -54,7 +54,7 @@ it_status_t it_get_pathinfo(it_ia_handle_t ia_handle, size_t spigot_id,
     SANITIZER_OUTPUT(paths); /* there is one at most */
     struct ual_device *ia = LOOKUP(struct ual_device, DEVICE, ia_handle);
     struct sockaddr_storage source, destination;
-    enum ual_status routed;
+    enum ri_status routed;
     it_status_t status;
     CANCEL_OFF();
 
@@ -71,9 +71,9 @@ it_status_t it_get_pathinfo(it_ia_handle_t ia_handle, size_t spigot_id,
         return status;
     routed = ual_device_route(ia, (uint32_t)spigot_id, (const struct sockaddr *)&destination,
                               &source);
-    if (routed != UAL_OK && routed != UAL_ERR_UNREACHABLE)
+    if (routed != RI_OK && routed != RI_ERR_UNREACHABLE)
         return itapi_status(routed);
-    *total_paths = routed == UAL_OK ? 1 : 0;
+    *total_paths = routed == RI_OK ? 1 : 0;
     if (*num_paths > *total_paths)
         *num_paths = *total_paths;
     if (*num_paths) {

@@ -20,20 +20,20 @@ static inline bool is_context(it_rmr_context_t rmr_context)
     return likely(rmr_context <= UINT32_MAX);
 }
 
-it_status_t __attribute__((cold, noinline)) itapi_post_status(enum ual_status status)
+it_status_t __attribute__((cold, noinline)) itapi_post_status(enum ri_status status)
 {
     switch (status) {
-    case UAL_ERR_LIMIT: return IT_ERR_INVALID_LENGTH;
-    case UAL_ERR_INVALID_ARGUMENT: return IT_ERR_INVALID_NUM_SEGMENTS;
+    case RI_ERR_LIMIT: return IT_ERR_INVALID_LENGTH;
+    case RI_ERR_INVALID_ARGUMENT: return IT_ERR_INVALID_NUM_SEGMENTS;
     default: return itapi_status(status);
     }
 }
 
 static inline it_status_t post(struct ual_ep *ep, struct ri_send_wr *wr)
 {
-    enum ual_status status = ual_post_send(ep, wr);
+    enum ri_status status = ual_post_send(ep, wr);
 
-    return unlikely(status != UAL_OK) ? itapi_post_status(status) : IT_SUCCESS;
+    return unlikely(status != RI_OK) ? itapi_post_status(status) : IT_SUCCESS;
 }
 
 /* Inside the call's begin and end no tail call can be, so it is not called at all. */
@@ -91,7 +91,7 @@ post_srq(it_handle_t handle, const it_lmr_triplet_t *segments, size_t count, it_
     struct ual_srq *srq = LOOKUP(struct ual_srq, SRQ, handle);
     struct ri_sge sges[SEGMENTS_MAX];
     struct ri_recv_wr wr;
-    enum ual_status posted;
+    enum ri_status posted;
     uint64_t total;
     it_status_t status;
 
@@ -103,7 +103,7 @@ post_srq(it_handle_t handle, const it_lmr_triplet_t *segments, size_t count, it_
     if (unlikely(status != IT_SUCCESS))
         return status;
     posted = ual_post_srq_recv(srq, &wr);
-    return unlikely(posted != UAL_OK) ? itapi_post_status(posted) : IT_SUCCESS;
+    return unlikely(posted != RI_OK) ? itapi_post_status(posted) : IT_SUCCESS;
 }
 
 it_status_t it_post_recv(it_handle_t handle, const it_lmr_triplet_t *local_segments,
@@ -113,7 +113,7 @@ it_status_t it_post_recv(it_handle_t handle, const it_lmr_triplet_t *local_segme
     struct ual_ep *ep = LOOKUP(struct ual_ep, EP, handle);
     struct ri_sge sges[SEGMENTS_MAX];
     struct ri_recv_wr wr;
-    enum ual_status posted;
+    enum ri_status posted;
     uint64_t total;
     it_status_t status;
 
@@ -128,7 +128,7 @@ it_status_t it_post_recv(it_handle_t handle, const it_lmr_triplet_t *local_segme
     if (unlikely(total > ep->attr.max_payload))
         return IT_ERR_INVALID_LENGTH;
     posted = ual_post_recv(ep, &wr);
-    return unlikely(posted != UAL_OK) ? itapi_post_status(posted) : IT_SUCCESS;
+    return unlikely(posted != RI_OK) ? itapi_post_status(posted) : IT_SUCCESS;
 }
 
 static inline void describe_rdma(struct ri_send_wr *wr, const struct ri_sge *sges, size_t count,
@@ -211,14 +211,14 @@ read_and_unlink(struct ual_ep *ep, const it_lmr_triplet_t *segment, struct ri_sg
 {
     struct ual_mr *mr = LOOKUP(struct ual_mr, MR, segment->lmr);
     struct ri_send_wr wr;
-    enum ual_status posted;
+    enum ri_status posted;
 
     if (!mr || mr->pd != ep->qp.pd)
         return itapi_bad_handle(IT_ERR_INVALID_LMR);
     sge->lkey = mr->lkey;
     describe_rdma(&wr, sge, 1, RI_WR_RDMA_READ_INVALIDATE, cookie, flags, rdma_addr, rmr_context);
-    posted = ual_ep_takes_sends(ep) ? ual_mr_post_read(mr, &ep->qp, &wr) : UAL_ERR_INVALID_STATE;
-    return posted == UAL_OK ? IT_SUCCESS : itapi_post_status(posted);
+    posted = ual_ep_takes_sends(ep) ? ual_mr_post_read(mr, &ep->qp, &wr) : RI_ERR_INVALID_STATE;
+    return posted == RI_OK ? IT_SUCCESS : itapi_post_status(posted);
 }
 
 it_status_t it_post_rdma_read(it_ep_handle_t ep_handle, const it_lmr_triplet_t *local_segments,
@@ -312,7 +312,7 @@ it_status_t it_post_rdma_read_to_rmr(it_ep_handle_t ep_handle,
     bool unlink = dto_flags & IT_UNLINK_LOCAL_SINK;
     struct ri_sge sges[SEGMENTS_MAX];
     struct ri_send_wr wr;
-    enum ual_status posted;
+    enum ri_status posted;
     it_status_t status;
 
     if (!ep)
@@ -332,8 +332,8 @@ it_status_t it_post_rdma_read_to_rmr(it_ep_handle_t ep_handle,
     else if (ual_ep_takes_sends(ep))
         posted = ual_mw_post_read(LOOKUP(struct ual_mw, MW, local_segments->rmr), &ep->qp, &wr);
     else
-        posted = UAL_ERR_INVALID_STATE;
-    return posted == UAL_OK ? IT_SUCCESS : itapi_post_status(posted);
+        posted = RI_ERR_INVALID_STATE;
+    return posted == RI_OK ? IT_SUCCESS : itapi_post_status(posted);
 }
 
 /* --- atomics --- */

@@ -44,7 +44,7 @@ it_status_t it_post_sendto(it_ep_handle_t ep_handle, const it_lmr_triplet_t *loc
     struct ri_sge sges[SEGMENTS_MAX];
     const struct ual_ah *ah;
     struct ri_send_wr wr;
-    enum ual_status posted;
+    enum ri_status posted;
     it_status_t status;
 
     if (unlikely(!ep))
@@ -61,7 +61,7 @@ it_status_t it_post_sendto(it_ep_handle_t ep_handle, const it_lmr_triplet_t *loc
     wr.ud.remote_qpn = remote_ep_addr->addr.ud.ep_info.ud_ep_id;
     wr.ud.remote_qkey = remote_ep_addr->addr.ud.ep_info.ud_ep_key;
     posted = ual_post_send(ep, &wr);
-    return unlikely(posted != UAL_OK) ? itapi_post_status(posted) : IT_SUCCESS;
+    return unlikely(posted != RI_OK) ? itapi_post_status(posted) : IT_SUCCESS;
 }
 
 it_status_t it_post_recvfrom(it_ep_handle_t ep_handle, const it_lmr_triplet_t *local_segments,
@@ -71,7 +71,7 @@ it_status_t it_post_recvfrom(it_ep_handle_t ep_handle, const it_lmr_triplet_t *l
     struct ual_ep *ep = LOOKUP(struct ual_ep, UD_EP, ep_handle);
     struct ri_sge sges[SEGMENTS_MAX];
     struct ri_recv_wr wr;
-    enum ual_status posted;
+    enum ri_status posted;
     uint64_t total;
     it_status_t status;
 
@@ -84,5 +84,5 @@ it_status_t it_post_recvfrom(it_ep_handle_t ep_handle, const it_lmr_triplet_t *l
     if (unlikely(total < GRH_OCTETS || total - GRH_OCTETS > ep->attr.max_payload))
         return IT_ERR_INVALID_LENGTH;
     posted = ual_post_recv(ep, &wr);
-    return unlikely(posted != UAL_OK) ? itapi_post_status(posted) : IT_SUCCESS;
+    return unlikely(posted != RI_OK) ? itapi_post_status(posted) : IT_SUCCESS;
 }

@@ -91,14 +91,14 @@ static void free_copies(struct copies *copies)
 }
 
 /* Publish a set, unless another thread has done so meanwhile. */
-static enum ual_status make_copies(struct copies **out)
+static enum ri_status make_copies(struct copies **out)
 {
     struct copies *made = calloc(1, sizeof(*made));
-    enum ual_status status = made ? ual_option_list(keep_option, made) : UAL_ERR_NO_RESOURCES;
+    enum ri_status status = made ? ual_option_list(keep_option, made) : RI_ERR_NO_RESOURCES;
 
-    if (status == UAL_OK && made->failed)
-        status = UAL_ERR_NO_RESOURCES;
-    if (status == UAL_OK && atomic_compare_exchange_strong(&published, out, made))
+    if (status == RI_OK && made->failed)
+        status = RI_ERR_NO_RESOURCES;
+    if (status == RI_OK && atomic_compare_exchange_strong(&published, out, made))
         *out = made;
     else if (made)
         free_copies(made);
@@ -108,14 +108,14 @@ static enum ual_status make_copies(struct copies **out)
 it_status_t itx_option_list(const struct itx_option **options, size_t *count)
 {
     struct copies *copies = atomic_load(&published);
-    enum ual_status status = UAL_OK;
+    enum ri_status status = RI_OK;
     CANCEL_OFF();
 
     if (!options || !count)
         return IT_ERR_FAULT;
     if (!copies)
         status = make_copies(&copies);
-    if (status == UAL_OK) {
+    if (status == RI_OK) {
         *options = copies->options;
         *count = copies->count;
         sanitizer_defined(options, sizeof(*options));
@@ -159,15 +159,15 @@ static bool keep_source(const char *text, const char **path)
 it_status_t itx_config_source(const char **path)
 {
     char text[PATH_MAX];
-    enum ual_status status;
+    enum ri_status status;
     CANCEL_OFF();
 
     status = ual_keep();
     if (!path)
         return IT_ERR_FAULT;
-    if (status == UAL_OK)
+    if (status == RI_OK)
         status = ual_config_source(text, sizeof(text));
-    if (status != UAL_OK)
+    if (status != RI_OK)
         return itapi_status(status);
     if (!text[0]) {
         *path = NULL;
@@ -207,13 +207,13 @@ static void report_provider(const struct ual_provider *provider, void *arg)
 it_status_t itx_provider_why(itx_report_fn fn, void *arg)
 {
     struct provider_receiver receiver = { fn, arg };
-    enum ual_status status;
+    enum ri_status status;
     CANCEL_OFF();
 
     if (!fn)
         return IT_ERR_FAULT;
     status = ual_keep();
-    if (status == UAL_OK)
+    if (status == RI_OK)
         status = ual_provider_list(report_provider, &receiver);
     return itapi_status(status);
 }
@@ -241,13 +241,13 @@ static void report_interface(const struct ual_interface *interface, void *arg)
 it_status_t itx_interface_why(itx_interface_report_fn fn, void *arg)
 {
     struct interface_receiver receiver = { fn, arg };
-    enum ual_status status;
+    enum ri_status status;
     CANCEL_OFF();
 
     if (!fn)
         return IT_ERR_FAULT;
     status = ual_keep();
-    if (status == UAL_OK)
+    if (status == RI_OK)
         status = ual_interface_list(report_interface, &receiver);
     return itapi_status(status);
 }
@@ -263,7 +263,7 @@ it_status_t itx_counters(it_handle_t handle, struct itx_counter *counters, size_
     const char *names[COUNTERS_MAX];
     uint64_t values[COUNTERS_MAX];
     size_t exist = COUNTERS_MAX;
-    enum ual_status status;
+    enum ri_status status;
 
     if (!object || (object->type != UAL_DEVICE && object->type != UAL_EP &&
                     object->type != UAL_UD_EP && object->type != UAL_EVD))
@@ -271,9 +271,9 @@ it_status_t itx_counters(it_handle_t handle, struct itx_counter *counters, size_
     if (!count || (*count && !counters))
         return IT_ERR_FAULT;
     status = ual_counters(object, names, values, &exist);
-    if (status == UAL_ERR_NOT_SUPPORTED) /* nothing is counted for that kind or by that provider */
+    if (status == RI_ERR_NOT_SUPPORTED) /* nothing is counted for that kind or by that provider */
         exist = 0;
-    else if (status != UAL_OK)
+    else if (status != RI_OK)
         return itapi_status(status);
     for (size_t i = 0; i < exist && i < *count && i < COUNTERS_MAX; i++)
         counters[i] = (struct itx_counter){ names[i], values[i] };

@@ -13,7 +13,7 @@
 static it_status_t create(it_pz_handle_t pz_handle, unsigned int type, it_rmr_handle_t *rmr_handle)
 {
     struct ual_object *pz = LOOKUP(struct ual_object, PD, pz_handle);
-    enum ual_status created;
+    enum ri_status created;
     struct ual_mw *mw;
     bool narrow;
 
@@ -30,7 +30,7 @@ static it_status_t create(it_pz_handle_t pz_handle, unsigned int type, it_rmr_ha
     if (!rmr_handle)
         return IT_ERR_FAULT;
     created = ual_mw_create((struct ual_pd *)pz, narrow, &mw);
-    if (created == UAL_OK)
+    if (created == RI_OK)
         *rmr_handle = (it_rmr_handle_t)ual_handle_of(mw);
     return itapi_status(created);
 }
@@ -155,7 +155,7 @@ static it_status_t link_rmr(it_rmr_handle_t rmr_handle, it_lmr_handle_t lmr_hand
         .access = (privs & PRIVS_REMOTE) |
                   (mode == IT_ADDR_MODE_RELATIVE ? (uint32_t)RI_ACCESS_ZERO_BASED : 0u),
     };
-    enum ual_status posted;
+    enum ri_status posted;
     it_status_t status;
     uint32_t stag;
 
@@ -176,10 +176,10 @@ static it_status_t link_rmr(it_rmr_handle_t rmr_handle, it_lmr_handle_t lmr_hand
         return IT_ERR_FAULT;
     if (!has_feature(ep->qp.object.device, RI_FEATURE_ATOMICS)) /* as for LMRs */
         link.access &= ~(uint32_t)RI_ACCESS_REMOTE_ATOMIC;
-    posted = UAL_ERR_INVALID_STATE;
+    posted = RI_ERR_INVALID_STATE;
     if (ual_ep_takes_sends(ep))
         posted = ual_mw_link(mw, &ep->qp, &link, cookie, itapi_request_flags(dto_flags), &stag);
-    if (posted != UAL_OK)
+    if (posted != RI_OK)
         return itapi_status(posted);
     *rmr_context = stag;
     return IT_SUCCESS;
@@ -223,7 +223,7 @@ it_status_t it_rmr_unlink(it_rmr_handle_t rmr_handle, it_ep_handle_t ep_handle,
     CALL();
     struct ual_mw *mw = LOOKUP(struct ual_mw, MW, rmr_handle);
     struct ual_ep *ep = LOOKUP(struct ual_ep, EP, ep_handle);
-    enum ual_status posted;
+    enum ri_status posted;
 
     if (!mw)
         return itapi_bad_handle(IT_ERR_INVALID_RMR);
@@ -235,8 +235,8 @@ it_status_t it_rmr_unlink(it_rmr_handle_t rmr_handle, it_ep_handle_t ep_handle,
         return IT_ERR_OP_NOT_SUPPORTED;
     if (dto_flags & ~(unsigned int)FLAGS_UNLINK)
         return IT_ERR_INVALID_DTO_FLAGS;
-    posted = linked_elsewhere(mw, ep) ? UAL_ERR_ACCESS : UAL_ERR_INVALID_STATE;
+    posted = linked_elsewhere(mw, ep) ? RI_ERR_ACCESS : RI_ERR_INVALID_STATE;
     if (ual_ep_takes_sends(ep))
         posted = ual_mw_unlink(mw, &ep->qp, cookie, itapi_request_flags((unsigned int)dto_flags));
-    return posted == UAL_ERR_ACCESS ? IT_ERR_INVALID_EP : itapi_status(posted);
+    return posted == RI_ERR_ACCESS ? IT_ERR_INVALID_EP : itapi_status(posted);
 }

@@ -15,7 +15,7 @@ it_status_t it_srq_create(it_pz_handle_t pz_handle, size_t max_recv_segments, si
     struct ual_object *pz = LOOKUP(struct ual_object, PD, pz_handle);
     const struct ri_rnic_attr *rnic;
     uint32_t segments;
-    enum ual_status created;
+    enum ri_status created;
     struct ual_srq *srq;
     CANCEL_OFF();
 
@@ -35,7 +35,7 @@ it_status_t it_srq_create(it_pz_handle_t pz_handle, size_t max_recv_segments, si
         return IT_ERR_FAULT;
     created = ual_srq_create((struct ual_pd *)pz, (uint32_t)max_recv_dtos,
                              max_recv_segments ? (uint32_t)max_recv_segments : 1, &srq);
-    if (created == UAL_OK)
+    if (created == RI_OK)
         *srq_handle = (it_srq_handle_t)srq->object.handle;
     return itapi_status(created);
 }
@@ -44,7 +44,7 @@ it_status_t it_srq_free(it_srq_handle_t srq_handle)
 {
     CALL();
     struct ual_srq *srq = LOOKUP(struct ual_srq, SRQ, srq_handle);
-    enum ual_status status;
+    enum ri_status status;
     uint32_t note;
     CANCEL_OFF();
 
@@ -52,9 +52,9 @@ it_status_t it_srq_free(it_srq_handle_t srq_handle)
         return itapi_bad_handle(IT_ERR_INVALID_SRQ);
     note = atomic_load(&srq->object.note);
     status = ual_srq_free(srq);
-    if (status == UAL_OK)
+    if (status == RI_OK)
         wide_forget(note);
-    return status == UAL_ERR_BUSY ? IT_ERR_SRQ_BUSY : itapi_status(status);
+    return status == RI_ERR_BUSY ? IT_ERR_SRQ_BUSY : itapi_status(status);
 }
 
 /* --- query and modify --- */
@@ -71,7 +71,7 @@ it_status_t it_srq_query(it_srq_handle_t srq_handle, it_srq_param_mask_t mask,
     SANITIZER_OUTPUT(params);
     struct ual_srq *srq = LOOKUP(struct ual_srq, SRQ, srq_handle);
     struct ri_srq_attr attr = { .size = sizeof(attr) };
-    enum ual_status status = UAL_OK;
+    enum ri_status status = RI_OK;
 
     if (!srq)
         return itapi_bad_handle(IT_ERR_INVALID_SRQ);
@@ -81,7 +81,7 @@ it_status_t it_srq_query(it_srq_handle_t srq_handle, it_srq_param_mask_t mask,
         return IT_ERR_FAULT;
     if (mask_has(mask, PARAMS_MODIFIABLE))
         status = ual_srq_query(srq, &attr);
-    if (status != UAL_OK)
+    if (status != RI_OK)
         return itapi_status(status);
     if (mask_has(mask, IT_SRQ_PARAM_IA))
         params->ia = (it_ia_handle_t)ual_handle_of(srq->object.device);
@@ -105,12 +105,12 @@ static it_status_t check_size(const struct ual_device *ia, size_t size)
     return size > ual_device_attr(ia)->max_srq_wr ? IT_ERR_RESOURCE_RECV_DTO : IT_SUCCESS;
 }
 
-static it_status_t modified(enum ual_status status)
+static it_status_t modified(enum ri_status status)
 {
     switch (status) {
-    case UAL_ERR_BUSY:
-    case UAL_ERR_INVALID_ARGUMENT: return IT_ERR_INVALID_SRQ_SIZE; /* below what is posted */
-    case UAL_ERR_LIMIT: return IT_ERR_RESOURCE_RECV_DTO;
+    case RI_ERR_BUSY:
+    case RI_ERR_INVALID_ARGUMENT: return IT_ERR_INVALID_SRQ_SIZE; /* below what is posted */
+    case RI_ERR_LIMIT: return IT_ERR_RESOURCE_RECV_DTO;
     default: return itapi_status(status);
     }
 }
@@ -121,7 +121,7 @@ it_status_t it_srq_modify(it_srq_handle_t srq_handle, it_srq_param_mask_t mask,
     CALL();
     struct ual_srq *srq = LOOKUP(struct ual_srq, SRQ, srq_handle);
     struct ri_srq_attr attr = { .size = sizeof(attr) };
-    enum ual_status queried;
+    enum ri_status queried;
     uint32_t changes = 0;
     CANCEL_OFF();
 
@@ -132,7 +132,7 @@ it_status_t it_srq_modify(it_srq_handle_t srq_handle, it_srq_param_mask_t mask,
     if (!params)
         return IT_ERR_FAULT;
     queried = ual_srq_query(srq, &attr);
-    if (queried != UAL_OK)
+    if (queried != RI_OK)
         return itapi_status(queried);
     if (mask & IT_SRQ_PARAM_MAX_RECV_DTO) {
         it_status_t status = check_size(srq->object.device, params->max_recv_dtos);

@@ -53,7 +53,7 @@ it_status_t it_ud_service_request_handle_create(const it_conn_qual_t *conn_qual,
     struct sockaddr_storage source, destination;
     struct ual_connect ask = { .private_data = private_data };
     struct ual_ud_request *request;
-    enum ual_status created;
+    enum ri_status created;
     it_status_t status;
     CANCEL_OFF();
 
@@ -74,7 +74,7 @@ it_status_t it_ud_service_request_handle_create(const it_conn_qual_t *conn_qual,
         return status;
     ask.private_data_length = (uint16_t)private_data_length;
     created = ual_ud_request_create(evd, &ask, sizeof(struct asked), &request);
-    if (created != UAL_OK)
+    if (created != RI_OK)
         return itapi_status(created);
     memcpy(request->own, &(struct asked){ *conn_qual, *destination_path }, sizeof(struct asked));
     *ud_svc_handle = (it_ud_svc_req_handle_t)ual_handle_of(request);
@@ -85,13 +85,13 @@ it_status_t it_ud_service_request(it_ud_svc_req_handle_t ud_svc_handle)
 {
     CALL();
     struct ual_ud_request *request = LOOKUP(struct ual_ud_request, UD_REQUEST, ud_svc_handle);
-    enum ual_status status;
+    enum ri_status status;
     CANCEL_OFF();
 
     if (!request)
         return itapi_bad_handle(IT_ERR_INVALID_UD_SVC);
     status = ual_ud_request_send(request);
-    return status == UAL_ERR_NOT_SUPPORTED || status == UAL_ERR_INVALID_ARGUMENT
+    return status == RI_ERR_NOT_SUPPORTED || status == RI_ERR_INVALID_ARGUMENT
                ? IT_ERR_INVALID_CONN_QUAL /* a service ID that this transport cannot request */
                : itapi_status(status);
 }
@@ -158,12 +158,12 @@ static_assert((int)IT_UD_SVC_REQ_REJECTED == (int)RI_SERVICE_REJECTED, "one numb
 static_assert((int)IT_UD_NO_EP_AVAILABLE == (int)RI_SERVICE_NO_QP, "one numbering");
 static_assert((int)IT_UD_REQ_REDIRECTED == (int)RI_SERVICE_REDIRECTED, "one numbering");
 
-static it_status_t reply_status(enum ual_status status)
+static it_status_t reply_status(enum ri_status status)
 {
-    switch (status) {
-    case UAL_ERR_INVALID_HANDLE: return IT_ERR_INVALID_UD_SVC_REQ_ID;
-    case UAL_ERR_INVALID_ARGUMENT: return IT_ERR_INVALID_EP;
-    case UAL_ERR_ACCESS: return IT_ERR_INVALID_EP_KEY;
+    switch ((int)status) {
+    case ITAL_ERR_INVALID_HANDLE: return IT_ERR_INVALID_UD_SVC_REQ_ID;
+    case RI_ERR_INVALID_ARGUMENT: return IT_ERR_INVALID_EP;
+    case RI_ERR_ACCESS: return IT_ERR_INVALID_EP_KEY;
     default: return itapi_status(status);
     }
 }

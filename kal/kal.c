@@ -31,45 +31,45 @@ static void destroy(struct kal *kal)
     kal_log_reset();
 }
 
-static enum kal_status make(const struct kal_upper *upper, struct kal **kal)
+static enum ri_status make(const struct kal_upper *upper, struct kal **kal)
 {
     struct kal *made = calloc(1, sizeof *made);
-    enum kal_status status;
+    enum ri_status status;
 
     if (!made)
-        return KAL_ERR_NO_RESOURCES;
+        return RI_ERR_NO_RESOURCES;
     made->upper = upper;
     made->count = 1;
     kal_log_lanes(upper->inside);
     pthread_mutex_init(&made->rnics_lock, NULL);
     kal_registry_init(&made->registry);
     status = kal_config_load(secure_getenv, &made->config);
-    if (status == KAL_OK)
+    if (status == RI_OK)
         status = kal_host_open(kal_host_backend, made->config, &made->host);
-    if (status != KAL_OK) {
+    if (status != RI_OK) {
         destroy(made);
         return status;
     }
     kal_config_check_environment(environ);
     made->state = kal_state_create(made);
     *kal = made;
-    return KAL_OK;
+    return RI_OK;
 }
 
-enum kal_status kal_get(const struct kal_upper *upper, struct kal **kal)
+enum ri_status kal_get(const struct kal_upper *upper, struct kal **kal)
 {
-    enum kal_status status = KAL_OK;
+    enum ri_status status = RI_OK;
 
     if (!upper || !kal)
-        return KAL_ERR_INVALID_ARGUMENT;
+        return RI_ERR_INVALID_ARGUMENT;
     pthread_mutex_lock(&instance_lock);
     if (!instance)
         status = make(upper, &instance);
     else if (instance->upper != upper)
-        status = KAL_ERR_INVALID_ARGUMENT;
+        status = RI_ERR_INVALID_ARGUMENT;
     else
         instance->count++;
-    if (status == KAL_OK)
+    if (status == RI_OK)
         *kal = instance;
     pthread_mutex_unlock(&instance_lock);
     return status;
@@ -87,12 +87,12 @@ void kal_put(struct kal *kal)
     pthread_mutex_unlock(&instance_lock);
 }
 
-enum kal_status kal_rnic_open(struct kal *kal, const char *interface, void *context,
-                              struct kal_rnic **rnic)
+enum ri_status kal_rnic_open(struct kal *kal, const char *interface, void *context,
+                             struct kal_rnic **rnic)
 {
-    enum kal_status status = kal_registry_open(kal, interface, context, rnic);
+    enum ri_status status = kal_registry_open(kal, interface, context, rnic);
 
-    if (status == KAL_OK) {
+    if (status == RI_OK) {
         pthread_mutex_lock(&instance_lock);
         kal->count++;
         pthread_mutex_unlock(&instance_lock);
@@ -101,12 +101,12 @@ enum kal_status kal_rnic_open(struct kal *kal, const char *interface, void *cont
     return status;
 }
 
-enum kal_status kal_rnic_close(struct kal_rnic *rnic, bool force)
+enum ri_status kal_rnic_close(struct kal_rnic *rnic, bool force)
 {
     struct kal *kal = rnic->kal;
-    enum kal_status status = kal_registry_close(rnic, force);
+    enum ri_status status = kal_registry_close(rnic, force);
 
-    if (status == KAL_OK) {
+    if (status == RI_OK) {
         kal_state_close(kal->state);
         kal_put(kal);
     }

@@ -12,42 +12,16 @@
  * most one descriptor cross that interface, and a call made from a lane never waits for the answer.
  *
  * Conventions: as in rnicpi.h (outputs on success only; arguments lent for the call; structures
- * that grow begin with `size`). Any thread may make all calls. "Lane" marks calls that never block
- * and may be made inside a run of a lane or from an upcall; the others may block and may not be
- * made there. Data verbs do not pass through kal: ual calls ri_object->ops of the objects that kal
- * returns.
+ * that grow begin with `size`); a status is of rnicpi_status.h: what the provider answered, or
+ * kal's own. Any thread may make all calls. "Lane" marks calls that never block and may be made
+ * inside a run of a lane or from an upcall; the others may block and may not be made there. Data
+ * verbs do not pass through kal: ual calls ri_object->ops of the objects that kal returns.
  */
 #ifndef ITAL_KAL_H
 #define ITAL_KAL_H
 
 #include "rnicpi.h"
-
-enum kal_status {
-    KAL_OK = 0,
-    KAL_ERR_NOT_SUPPORTED,
-    KAL_ERR_INVALID_ARGUMENT,
-    KAL_ERR_INVALID_STATE,
-    KAL_ERR_NO_RESOURCES, /* memory, descriptors, device objects */
-    KAL_ERR_QUOTA,        /* an account limit of the configuration */
-    KAL_ERR_LIMIT,        /* a limit of the RNIC */
-    KAL_ERR_BUSY,
-    KAL_ERR_AGAIN, /* run the lane and call again */
-    KAL_ERR_ADDRESS,
-    KAL_ERR_ACCESS,
-    KAL_ERR_PERMISSION, /* refused by the operating system or the policy */
-    KAL_ERR_ADDRESS_IN_USE,
-    KAL_ERR_UNREACHABLE,
-    KAL_ERR_TIMED_OUT,
-    /* No interface has that name, or it is not usable: the log line has the reason */
-    KAL_ERR_NO_INTERFACE,
-    /* The configuration file cannot be used; the log line has file and line */
-    KAL_ERR_CONFIGURATION,
-    KAL_ERR_DEVICE,
-    KAL_STATUS_COUNT
-};
-const char *kal_status_name(enum kal_status status);
-/* the only conversion of a provider's status */
-enum kal_status kal_status_of_ri(enum ri_status status);
+#include "rnicpi_status.h"
 
 /* ------------------------------------------------------------------------------------------------
  * Supplied by ual: lanes and upcalls. One static table per process.
@@ -130,9 +104,9 @@ struct kal;
  * The process's kal. The first call reads the configuration: ITAL_CONF, else
  * sysconfdir/ital/ital.conf, and the folder that belongs to it; without them built-in defaults.
  * Later calls add one count; `upper` must be the same every time. A malformed file gives
- * KAL_ERR_CONFIGURATION with one log line. kal_put drops one count; providers stay loaded.
+ * ITAL_ERR_CONFIGURATION with one log line. kal_put drops one count; providers stay loaded.
  */
-enum kal_status kal_get(const struct kal_upper *upper, struct kal **kal);
+enum ri_status kal_get(const struct kal_upper *upper, struct kal **kal);
 void kal_put(struct kal *kal);
 
 /* Handlers for pthread_atfork. prepare locks what a new instance of the child shares with this one;
@@ -192,7 +166,7 @@ struct kal_provider_info {
     uint16_t abi_major, abi_minor;
 };
 typedef void (*kal_provider_fn)(const struct kal_provider_info *info, void *arg);
-enum kal_status kal_provider_list(struct kal *kal, kal_provider_fn fn, void *arg);
+enum ri_status kal_provider_list(struct kal *kal, kal_provider_fn fn, void *arg);
 
 struct kal_interface_info {
     const char *name;
@@ -203,7 +177,7 @@ struct kal_interface_info {
     const char *reason, *advice;
 };
 typedef void (*kal_interface_fn)(const struct kal_interface_info *info, void *arg);
-enum kal_status kal_interface_list(struct kal *kal, kal_interface_fn fn, void *arg);
+enum ri_status kal_interface_list(struct kal *kal, kal_interface_fn fn, void *arg);
 
 /* ------------------------------------------------------------------------------------------------
  * RNIC
@@ -212,13 +186,13 @@ struct kal_rnic;
 
 /* Opens an interface by its name. Each open is independent. Only its provider is loaded into this
  * process. */
-enum kal_status kal_rnic_open(struct kal *kal, const char *interface, void *context,
-                              struct kal_rnic **rnic);
-/* Closes the RNIC. KAL_ERR_BUSY: objects remain, which includes undecided requests and listeners.
+enum ri_status kal_rnic_open(struct kal *kal, const char *interface, void *context,
+                             struct kal_rnic **rnic);
+/* Closes the RNIC. RI_ERR_BUSY: objects remain, which includes undecided requests and listeners.
  * Lane contexts must live until it has succeeded: kal and the provider remove their descriptors and
- * timers from them. KAL_ERR_AGAIN: connections are still closing in order; run the lanes and call
+ * timers from them. RI_ERR_AGAIN: connections are still closing in order; run the lanes and call
  * again (kal_rnic_option_ns(rnic, "close_timeout") is the bound), or force. */
-enum kal_status kal_rnic_close(struct kal_rnic *rnic, bool force);
+enum ri_status kal_rnic_close(struct kal_rnic *rnic, bool force);
 /* Constant after lane 0 is open. Lane. */
 const struct ri_rnic_attr *kal_rnic_attr(const struct kal_rnic *rnic);
 const char *kal_rnic_provider(const struct kal_rnic *rnic);
@@ -227,17 +201,17 @@ const char *kal_rnic_option(const struct kal_rnic *rnic, const char *name);
 /* A time option that every interface has (kal/config/interface_options.c), in nanoseconds. Lane. */
 uint64_t kal_rnic_option_ns(const struct kal_rnic *rnic, const char *name);
 /* As ri_privileged_ops.query_port. */
-enum kal_status kal_rnic_port(struct kal_rnic *rnic, struct ri_port_attr *attr);
+enum ri_status kal_rnic_port(struct kal_rnic *rnic, struct ri_port_attr *attr);
 /* As ri_privileged_ops.rnic_counters; kal's own counters follow the provider's. Any thread. */
-enum kal_status kal_rnic_counters(struct kal_rnic *rnic, const char **names, uint64_t *values,
-                                  size_t *count);
-enum kal_status kal_lane_open(struct kal_rnic *rnic, uint32_t index, void *context,
-                              struct ri_lane **lane);
+enum ri_status kal_rnic_counters(struct kal_rnic *rnic, const char **names, uint64_t *values,
+                                 size_t *count);
+enum ri_status kal_lane_open(struct kal_rnic *rnic, uint32_t index, void *context,
+                             struct ri_lane **lane);
 
-/* The source address of a connection from this RNIC's port to `destination`. KAL_ERR_UNREACHABLE:
+/* The source address of a connection from this RNIC's port to `destination`. RI_ERR_UNREACHABLE:
  * none. */
-enum kal_status kal_route(struct kal_rnic *rnic, uint32_t port, const struct sockaddr *destination,
-                          struct sockaddr_storage *source);
+enum ri_status kal_route(struct kal_rnic *rnic, uint32_t port, const struct sockaddr *destination,
+                         struct sockaddr_storage *source);
 
 /* ------------------------------------------------------------------------------------------------
  * Objects: the operation of the same name in rnicpi.h, with accounts and pinning. The object is the
@@ -245,46 +219,46 @@ enum kal_status kal_route(struct kal_rnic *rnic, uint32_t port, const struct soc
  * kal_qp_modify and kal_qp_query are of kind Lane. So is kal_qp_destroy, except in an upcall about
  * the same QP. kal_region_modify changes access and PD; address and length stay.
  */
-enum kal_status kal_pd_create(struct kal_rnic *rnic, void *context, struct ri_pd **pd);
-enum kal_status kal_pd_destroy(struct kal_rnic *rnic, struct ri_pd *pd);
-enum kal_status kal_cq_create(struct kal_rnic *rnic, struct ri_cq_attr *attr, struct ri_cq **cq);
-enum kal_status kal_cq_resize(struct kal_rnic *rnic, struct ri_cq *cq, uint32_t *depth);
-enum kal_status kal_cq_destroy(struct kal_rnic *rnic, struct ri_cq *cq);
-enum kal_status kal_qp_create(struct kal_rnic *rnic, struct ri_pd *pd, struct ri_qp_attr *attr,
-                              struct ri_qp **qp);
-enum kal_status kal_qp_modify(struct kal_rnic *rnic, struct ri_qp *qp,
-                              const struct ri_qp_modify *modify);
-enum kal_status kal_qp_query(struct kal_rnic *rnic, struct ri_qp *qp, struct ri_qp_info *info);
-enum kal_status kal_qp_counters(struct kal_rnic *rnic, struct ri_qp *qp, const char **names,
-                                uint64_t *values, size_t *count);
-enum kal_status kal_qp_destroy(struct kal_rnic *rnic, struct ri_qp *qp);
-enum kal_status kal_srq_create(struct kal_rnic *rnic, struct ri_pd *pd, struct ri_srq_attr *attr,
-                               struct ri_srq **srq);
-enum kal_status kal_srq_modify(struct kal_rnic *rnic, struct ri_srq *srq, uint32_t mask,
-                               const struct ri_srq_attr *attr);
-enum kal_status kal_srq_query(struct kal_rnic *rnic, struct ri_srq *srq, struct ri_srq_attr *attr);
-enum kal_status kal_srq_destroy(struct kal_rnic *rnic, struct ri_srq *srq);
+enum ri_status kal_pd_create(struct kal_rnic *rnic, void *context, struct ri_pd **pd);
+enum ri_status kal_pd_destroy(struct kal_rnic *rnic, struct ri_pd *pd);
+enum ri_status kal_cq_create(struct kal_rnic *rnic, struct ri_cq_attr *attr, struct ri_cq **cq);
+enum ri_status kal_cq_resize(struct kal_rnic *rnic, struct ri_cq *cq, uint32_t *depth);
+enum ri_status kal_cq_destroy(struct kal_rnic *rnic, struct ri_cq *cq);
+enum ri_status kal_qp_create(struct kal_rnic *rnic, struct ri_pd *pd, struct ri_qp_attr *attr,
+                             struct ri_qp **qp);
+enum ri_status kal_qp_modify(struct kal_rnic *rnic, struct ri_qp *qp,
+                             const struct ri_qp_modify *modify);
+enum ri_status kal_qp_query(struct kal_rnic *rnic, struct ri_qp *qp, struct ri_qp_info *info);
+enum ri_status kal_qp_counters(struct kal_rnic *rnic, struct ri_qp *qp, const char **names,
+                               uint64_t *values, size_t *count);
+enum ri_status kal_qp_destroy(struct kal_rnic *rnic, struct ri_qp *qp);
+enum ri_status kal_srq_create(struct kal_rnic *rnic, struct ri_pd *pd, struct ri_srq_attr *attr,
+                              struct ri_srq **srq);
+enum ri_status kal_srq_modify(struct kal_rnic *rnic, struct ri_srq *srq, uint32_t mask,
+                              const struct ri_srq_attr *attr);
+enum ri_status kal_srq_query(struct kal_rnic *rnic, struct ri_srq *srq, struct ri_srq_attr *attr);
+enum ri_status kal_srq_destroy(struct kal_rnic *rnic, struct ri_srq *srq);
 
 /* A region has a record of kal (pinned range, shared identifier). `mr` is for work requests. */
 struct kal_region {
     struct ri_mr *mr;
     struct ri_mr_keys keys;
 };
-enum kal_status kal_region_create(struct kal_rnic *rnic, struct ri_pd *pd,
-                                  const struct ri_mr_attr *attr, struct kal_region **region);
-enum kal_status kal_region_modify(struct kal_rnic *rnic, struct kal_region *region,
-                                  struct ri_pd *pd, const struct ri_mr_attr *attr);
-enum kal_status kal_region_destroy(struct kal_rnic *rnic, struct kal_region *region);
+enum ri_status kal_region_create(struct kal_rnic *rnic, struct ri_pd *pd,
+                                 const struct ri_mr_attr *attr, struct kal_region **region);
+enum ri_status kal_region_modify(struct kal_rnic *rnic, struct kal_region *region, struct ri_pd *pd,
+                                 const struct ri_mr_attr *attr);
+enum ri_status kal_region_destroy(struct kal_rnic *rnic, struct kal_region *region);
 
-enum kal_status kal_mw_create(struct kal_rnic *rnic, struct ri_pd *pd, bool narrow, void *context,
-                              uint32_t *stag, struct ri_mw **mw);
-enum kal_status kal_mw_destroy(struct kal_rnic *rnic, struct ri_mw *mw);
+enum ri_status kal_mw_create(struct kal_rnic *rnic, struct ri_pd *pd, bool narrow, void *context,
+                             uint32_t *stag, struct ri_mw **mw);
+enum ri_status kal_mw_destroy(struct kal_rnic *rnic, struct ri_mw *mw);
 
-enum kal_status kal_ah_create(struct kal_rnic *rnic, struct ri_pd *pd,
-                              const struct ri_ah_attr *attr, struct ri_ah **ah);
-enum kal_status kal_ah_modify(struct kal_rnic *rnic, struct ri_ah *ah,
-                              const struct ri_ah_attr *attr);
-enum kal_status kal_ah_destroy(struct kal_rnic *rnic, struct ri_ah *ah);
+enum ri_status kal_ah_create(struct kal_rnic *rnic, struct ri_pd *pd, const struct ri_ah_attr *attr,
+                             struct ri_ah **ah);
+enum ri_status kal_ah_modify(struct kal_rnic *rnic, struct ri_ah *ah,
+                             const struct ri_ah_attr *attr);
+enum ri_status kal_ah_destroy(struct kal_rnic *rnic, struct ri_ah *ah);
 
 /* ------------------------------------------------------------------------------------------------
  * Connections. Set A for every RNIC. All calls are of kind Lane: they start work in the lane and
@@ -298,8 +272,8 @@ enum kal_status kal_ah_destroy(struct kal_rnic *rnic, struct ri_ah *ah);
  */
 
 /* lane_context: the lane that runs the start-up, and on which the QP is placed. */
-enum kal_status kal_connection_create(struct kal_rnic *rnic, void *lane_context, void *context,
-                                      struct kal_connection **connection);
+enum ri_status kal_connection_create(struct kal_rnic *rnic, void *lane_context, void *context,
+                                     struct kal_connection **connection);
 /* Any state. An attempt or an undecided request is abandoned (the peer's TCP connection closes).
  * Waits for an upcall about it that runs in another thread; no event follows. An established
  * connection is not affected. */
@@ -307,54 +281,53 @@ void kal_connection_destroy(struct kal_connection *connection);
 
 /* Active side. The policy is asked first. The deadline bounds TCP connect and MPA start-up
  * together. qp NULL: after the peer's Reply the stream waits for kal_attach; three-way
- * RI_CONNECTION_ACCEPTED reports the Reply. KAL_ERR_NOT_SUPPORTED if the provider manages
+ * RI_CONNECTION_ACCEPTED reports the Reply. RI_ERR_NOT_SUPPORTED if the provider manages
  * connections. */
-enum kal_status kal_connect(struct kal_connection *connection, struct ri_qp *qp,
-                            const struct ri_connect_param *param);
+enum ri_status kal_connect(struct kal_connection *connection, struct ri_qp *qp,
+                           const struct ri_connect_param *param);
 /* Before kal_accept: moves the remaining start-up of an undecided request to the QP's RNIC, of the
  * same instance, and lane. No effect if it is there already, is not undecided, or the provider
  * manages connections. Waits for a handler of it that runs; not from an upcall. After an error
- * (another RNIC only: KAL_ERR_QUOTA, KAL_ERR_INVALID_ARGUMENT: set A) it has not moved. */
-enum kal_status kal_place(struct kal_connection *connection, struct kal_rnic *rnic,
-                          void *lane_context);
-/* Attaches the QP, and its lane, to a connect or accept without one. KAL_ERR_INVALID_STATE: it has
+ * (another RNIC only: ITAL_ERR_QUOTA, RI_ERR_INVALID_ARGUMENT: set A) it has not moved. */
+enum ri_status kal_place(struct kal_connection *connection, struct kal_rnic *rnic,
+                         void *lane_context);
+/* Attaches the QP, and its lane, to a connect or accept without one. RI_ERR_INVALID_STATE: it has
  * one, or has ended. */
-enum kal_status kal_attach(struct kal_connection *connection, struct ri_qp *qp, void *lane_context);
+enum ri_status kal_attach(struct kal_connection *connection, struct ri_qp *qp, void *lane_context);
 /* Passive side; kal_confirm is the active side's third leg. qp NULL: as for kal_connect. */
-enum kal_status kal_accept(struct kal_connection *connection, struct ri_qp *qp,
-                           const struct ri_connect_param *param);
-enum kal_status kal_confirm(struct kal_connection *connection,
-                            const struct ri_connect_param *param);
+enum ri_status kal_accept(struct kal_connection *connection, struct ri_qp *qp,
+                          const struct ri_connect_param *param);
+enum ri_status kal_confirm(struct kal_connection *connection, const struct ri_connect_param *param);
 /* No event follows, and the connection still has to be destroyed. The rejection reaches the peer in
  * any case. */
-enum kal_status kal_reject(struct kal_connection *connection, const void *private_data,
-                           uint16_t private_data_length);
+enum ri_status kal_reject(struct kal_connection *connection, const void *private_data,
+                          uint16_t private_data_length);
 /* Datagram service, for providers with RI_FEATURE_UD: service_request and service_reply of
  * rnicpi.h. The policy is asked as for a connect. The requester's connection gets SERVICE_REPLY or
  * FAILED, once. The other side's connection, which came by connection_request with `datagram`, gets
  * no event and still has to be destroyed; the reply is sent nevertheless. */
-enum kal_status kal_service_request(struct kal_connection *connection,
-                                    const struct ri_connect_param *param);
-enum kal_status kal_service_reply(struct kal_connection *connection,
-                                  const struct ri_service_reply *reply);
+enum ri_status kal_service_request(struct kal_connection *connection,
+                                   const struct ri_connect_param *param);
+enum ri_status kal_service_reply(struct kal_connection *connection,
+                                 const struct ri_service_reply *reply);
 /* Orderly close of an established connection; the end is reported as above. */
-enum kal_status kal_disconnect(struct kal_connection *connection, struct ri_qp *qp,
-                               const void *private_data, uint16_t private_data_length);
+enum ri_status kal_disconnect(struct kal_connection *connection, struct ri_qp *qp,
+                              const void *private_data, uint16_t private_data_length);
 
 /*
  * The result of a set-up: type ESTABLISHED, depths, addresses; no private data. The caller sets
  * info->size. For a responder in the peer-to-peer model, whose ESTABLISHED comes as qp_event
- * RI_EVENT_ESTABLISHED without these values. KAL_ERR_INVALID_STATE: the QP does not own the stream
+ * RI_EVENT_ESTABLISHED without these values. RI_ERR_INVALID_STATE: the QP does not own the stream
  * yet. Lane.
  */
-enum kal_status kal_connection_info(struct kal_connection *connection,
-                                    struct ri_connection_event *info);
+enum ri_status kal_connection_info(struct kal_connection *connection,
+                                   struct ri_connection_event *info);
 
 /* Listens. bound: the address with the port in use. Destroy: no further request_event after it
  * returned; undecided requests stay valid. */
-enum kal_status kal_listen(struct kal_rnic *rnic, void *lane_context,
-                           const struct ri_listen_param *param, void *context,
-                           struct sockaddr_storage *bound, struct kal_listener **listener);
+enum ri_status kal_listen(struct kal_rnic *rnic, void *lane_context,
+                          const struct ri_listen_param *param, void *context,
+                          struct sockaddr_storage *bound, struct kal_listener **listener);
 void kal_listen_destroy(struct kal_listener *listener);
 
 /*
@@ -375,28 +348,28 @@ void kal_listen_advise(struct kal_listener *listener, const char *advice);
 /*
  * A listener without a socket, for streams that the consumer accepts itself, from a socket that it
  * shares with other processes. address: where that socket listens, for rules and log lines.
- * KAL_ERR_NOT_SUPPORTED: the provider manages connections. Otherwise as kal_listen.
+ * RI_ERR_NOT_SUPPORTED: the provider manages connections. Otherwise as kal_listen.
  */
-enum kal_status kal_listen_fed(struct kal_rnic *rnic, void *lane_context,
-                               const struct sockaddr *address, uint32_t backlog, void *context,
-                               struct kal_listener **listener);
+enum ri_status kal_listen_fed(struct kal_rnic *rnic, void *lane_context,
+                              const struct sockaddr *address, uint32_t backlog, void *context,
+                              struct kal_listener **listener);
 /* Gives it a connected TCP socket, whose peer begins. The descriptor is duplicated. Its request is
  * reported as others are; if none comes of it, connection_event says RI_CONNECTION_FAILED, once, of
- * the listener's context. After an error nothing is reported: KAL_ERR_INVALID_ARGUMENT: no TCP
- * connection with both directions open; KAL_ERR_PERMISSION: a rule or a quota refuses, the log has
- * it; KAL_ERR_NO_RESOURCES: also, as many as options backlog and half_open allow are undecided. Any
+ * the listener's context. After an error nothing is reported: RI_ERR_INVALID_ARGUMENT: no TCP
+ * connection with both directions open; RI_ERR_PERMISSION: a rule or a quota refuses, the log has
+ * it; RI_ERR_NO_RESOURCES: also, as many as options backlog and half_open allow are undecided. Any
  * thread. */
-enum kal_status kal_listen_feed(struct kal_listener *listener, int fd);
+enum ri_status kal_listen_feed(struct kal_listener *listener, int fd);
 
 /* Moves an undecided request to another listener, whose upcall reports it with a new connection. On
  * success the old connection is freed. */
-enum kal_status kal_migrate(struct kal_connection *connection, struct kal_listener *listener);
+enum ri_status kal_migrate(struct kal_connection *connection, struct kal_listener *listener);
 
 /*
  * Converts a connected TCP socket to the QP's connection. The descriptor is duplicated. Its file
  * status flags are unchanged; socket options that would delay octets are reset. Does not block. The
  * outcome is a connection event. A conversion that fails ends the TCP connection.
- * KAL_ERR_NOT_SUPPORTED: the provider has a connection manager of its own. INVALID_ARGUMENT: no TCP
+ * RI_ERR_NOT_SUPPORTED: the provider has a connection manager of its own. INVALID_ARGUMENT: no TCP
  * connection with both directions open, or one that the kernel transforms (TLS). LIMIT: the last
  * message is longer than 1 MiB, or more octets were read than an MPA frame has (without frames 64
  * KiB). PERMISSION: the policy. UNREACHABLE: its address is not of option netdev. QUOTA,
@@ -417,7 +390,7 @@ struct kal_convert_param {
     uint64_t deadline;
     uint64_t reserved[4];
 };
-enum kal_status kal_convert(struct kal_connection *connection, struct ri_qp *qp,
-                            const struct kal_convert_param *param);
+enum ri_status kal_convert(struct kal_connection *connection, struct ri_qp *qp,
+                           const struct kal_convert_param *param);
 
 #endif /* ITAL_KAL_H */

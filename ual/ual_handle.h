@@ -10,11 +10,13 @@
 #ifndef ITAL_UAL_HANDLE_H
 #define ITAL_UAL_HANDLE_H
 
-#include "ual_status.h"
+#include "rnicpi_status.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+
+#define UAL_PUBLIC __attribute__((visibility("default")))
 
 typedef uintptr_t ual_handle;
 
@@ -116,16 +118,16 @@ static inline void ual_call_end(void)
 
 /* Object of any type, or NULL. */
 UAL_PUBLIC struct ual_object *ual_lookup_any(ual_handle handle);
-/* Why this thread's last lookup failed. UAL_ERR_DEAD: in a forked child, the handle is one of
- * before the fork, or the child has opened nothing yet. Else UAL_ERR_INVALID_HANDLE. Right after
+/* Why this thread's last lookup failed. RI_ERR_DEVICE: in a forked child, the handle is one of
+ * before the fork, or the child has opened nothing yet. Else ITAL_ERR_INVALID_HANDLE. Right after
  * the lookup; the second answer may differ. */
-UAL_PUBLIC enum ual_status ual_lookup_failed(void);
+UAL_PUBLIC enum ri_status ual_lookup_failed(void);
 
 /* ual_handle_take gives an object its handle, and fills its type and device. ual_handle_drop takes
  * it back: lookups fail from there on. For objects that are built on the mechanism; its own have
- * theirs. UAL_ERR_NO_RESOURCES: the table is full; ABORTED: the device is being closed. */
-UAL_PUBLIC enum ual_status ual_handle_take(struct ual_object *object, enum ual_type type,
-                                           struct ual_device *device);
+ * theirs. RI_ERR_NO_RESOURCES: the table is full; ABORTED: the device is being closed. */
+UAL_PUBLIC enum ri_status ual_handle_take(struct ual_object *object, enum ual_type type,
+                                          struct ual_device *device);
 UAL_PUBLIC void ual_handle_drop(struct ual_object *object);
 /* Lookups fail for a while: the slot stays the object's. */
 UAL_PUBLIC void ual_handle_hide(struct ual_object *object);

@@ -11,8 +11,10 @@
  * Work requests, completions, scatter elements and attributes are those of rnicpi.h sections 2, 3
  * and 5.
  *
- * Conventions. Outputs are written on UAL_OK only. Arguments are lent for the call. All calls may
- * be made from any thread; an object must not be freed while another thread is inside a call on it.
+ * Conventions. Statuses are of rnicpi_status.h; ITAL_ERR_QUOTA may come where NO_RESOURCES may, and
+ * RI_ERR_DEVICE everywhere. Outputs are written on RI_OK only. Arguments are lent for the call. All
+ * calls may be made from any thread; an object must not be freed while another thread is inside a
+ * call on it.
  * UPCALLS come in a run of a lane, or inside a post: they may post work requests and queue items,
  * but not link, unlink or look up memory, nor accept; they do not block, and they do not free what
  * they are about; freeing waits for those that run in other threads.
@@ -23,7 +25,6 @@
 
 #include "ual_handle.h"
 #include "ual_report.h"
-#include "ual_status.h"
 
 #include "rnicpi.h"
 
@@ -50,16 +51,16 @@ struct ual_device {
 struct ual_device_upcalls {
     /* Something happened to an SRQ, to a QP without an event function, or, with about NULL, to a CQ
      * without an error function or to the device itself (type, port). RI_EVENT_RNIC_FATAL: every
-     * call answers UAL_ERR_DEAD from now on. */
+     * call answers RI_ERR_DEVICE from now on. */
     void (*async)(void *context, const struct ri_event *event, const struct ual_object *about);
     /* The object of that handle is gone: no event of it is to be told any more. */
     void (*forget)(void *context, ual_handle handle);
 };
 
-/* UAL_ERR_NO_INTERFACE, CONFIGURATION, NO_RESOURCES. */
-UAL_PUBLIC enum ual_status ual_device_open(const char *interface,
-                                           const struct ual_device_upcalls *upcalls, void *context,
-                                           struct ual_device **device);
+/* ITAL_ERR_NO_INTERFACE, CONFIGURATION, NO_RESOURCES. */
+UAL_PUBLIC enum ri_status ual_device_open(const char *interface,
+                                          const struct ual_device_upcalls *upcalls, void *context,
+                                          struct ual_device **device);
 /* The first half of closing, in two steps. claim: no handle of the device works any more; false:
  * another thread has done that. settle: calls of other threads that found one (ual_call_begin) are
  * over when it returns; the caller is in none. */
@@ -67,25 +68,25 @@ UAL_PUBLIC bool ual_device_claim(struct ual_device *device);
 UAL_PUBLIC void ual_device_drain(struct ual_device *device);
 /* The second half. Frees address handles, windows, SRQs, regions and PDs that are left; waits at
  * most option close_timeout for connections that still close in order, then resets them.
- * UAL_ERR_BUSY: QPs, CQs, connections or channels are left. */
-UAL_PUBLIC enum ual_status ual_device_close(struct ual_device *device);
-/* UAL_ERR_DEAD when the device has failed. [data] */
-static inline enum ual_status ual_device_alive(const struct ual_device *device)
+ * RI_ERR_BUSY: QPs, CQs, connections or channels are left. */
+UAL_PUBLIC enum ri_status ual_device_close(struct ual_device *device);
+/* RI_ERR_DEVICE when the device has failed. [data] */
+static inline enum ri_status ual_device_alive(const struct ual_device *device)
 {
-    return atomic_load_explicit(&device->dead, memory_order_relaxed) ? UAL_ERR_DEAD : UAL_OK;
+    return atomic_load_explicit(&device->dead, memory_order_relaxed) ? RI_ERR_DEVICE : RI_OK;
 }
 UAL_PUBLIC const struct ri_rnic_attr *ual_device_attr(const struct ual_device *device);
 UAL_PUBLIC const char *ual_device_name(const struct ual_device *device);
 UAL_PUBLIC const char *ual_device_provider(const struct ual_device *device);
 /* NULL: unknown. */
 UAL_PUBLIC const char *ual_device_option(const struct ual_device *device, const char *name);
-UAL_PUBLIC enum ual_status ual_device_port(struct ual_device *device, struct ri_port_attr *attr);
-UAL_PUBLIC enum ual_status ual_device_route(struct ual_device *device, uint32_t port,
-                                            const struct sockaddr *destination,
-                                            struct sockaddr_storage *source);
+UAL_PUBLIC enum ri_status ual_device_port(struct ual_device *device, struct ri_port_attr *attr);
+UAL_PUBLIC enum ri_status ual_device_route(struct ual_device *device, uint32_t port,
+                                           const struct sockaddr *destination,
+                                           struct sockaddr_storage *source);
 /* Counters: pairs of static name and value. *count in: room, out: how many exist. */
-UAL_PUBLIC enum ual_status ual_device_counters(struct ual_device *device, const char **names,
-                                               uint64_t *values, size_t *count);
+UAL_PUBLIC enum ri_status ual_device_counters(struct ual_device *device, const char **names,
+                                              uint64_t *values, size_t *count);
 
 /* A timer of a front end, in the lane of the device's listeners. `expired` is called in a run of
  * it, once; unlike an upcall it may accept and free connections. set (or move): any thread, one at
@@ -98,8 +99,8 @@ UAL_PUBLIC void ual_timer_cancel(struct ual_device *device, struct ri_timer *tim
  * 2. Memory
  */
 struct ual_pd;
-UAL_PUBLIC enum ual_status ual_pd_create(struct ual_device *device, struct ual_pd **pd);
-UAL_PUBLIC enum ual_status ual_pd_free(struct ual_pd *pd); /* UAL_ERR_BUSY */
+UAL_PUBLIC enum ri_status ual_pd_create(struct ual_device *device, struct ual_pd **pd);
+UAL_PUBLIC enum ri_status ual_pd_free(struct ual_pd *pd); /* RI_ERR_BUSY */
 
 /* Memory region. The fields are set at creation, and by ual_mr_link, and read without a lock by
  * posts. */
@@ -115,18 +116,18 @@ struct ual_mr {
     uint32_t pages; /* made unlinked: how many it has room for */
     struct kal_region *region;
 };
-UAL_PUBLIC enum ual_status ual_mr_create(struct ual_pd *pd, void *addr, uint64_t length,
-                                         uint32_t access, uint32_t flags, uint32_t shared_id,
-                                         struct ual_mr **mr);
+UAL_PUBLIC enum ri_status ual_mr_create(struct ual_pd *pd, void *addr, uint64_t length,
+                                        uint32_t access, uint32_t flags, uint32_t shared_id,
+                                        struct ual_mr **mr);
 /* The same of memory that is named by other addresses, from `addr` on: where the device has
  * RI_FEATURE_IO_ADDR, and access has RI_ACCESS_IO_ADDR. */
-UAL_PUBLIC enum ual_status ual_mr_create_at(struct ual_pd *pd, void *memory, void *addr,
-                                            uint64_t length, uint32_t access, uint32_t flags,
-                                            uint32_t shared_id, struct ual_mr **mr);
+UAL_PUBLIC enum ri_status ual_mr_create_at(struct ual_pd *pd, void *memory, void *addr,
+                                           uint64_t length, uint32_t access, uint32_t flags,
+                                           uint32_t shared_id, struct ual_mr **mr);
 /* New access rights and/or PD (NULL: keep). The keys change, unless access has RI_ACCESS_KEEP_KEYS,
  * which the device has to know (RI_FEATURE_KEEP_KEYS). */
-UAL_PUBLIC enum ual_status ual_mr_modify(struct ual_mr *mr, struct ual_pd *pd, uint32_t access);
-UAL_PUBLIC enum ual_status ual_mr_free(struct ual_mr *mr); /* UAL_ERR_BUSY: windows linked */
+UAL_PUBLIC enum ri_status ual_mr_modify(struct ual_mr *mr, struct ual_pd *pd, uint32_t access);
+UAL_PUBLIC enum ri_status ual_mr_free(struct ual_mr *mr); /* RI_ERR_BUSY: windows linked */
 
 /*
  * Regions and windows whose memory comes and goes by work requests. Each link has a key of its own,
@@ -135,9 +136,9 @@ UAL_PUBLIC enum ual_status ual_mr_free(struct ual_mr *mr); /* UAL_ERR_BUSY: wind
  * and unlink: errors of ual_qp_post_send, and what is said here.
  */
 
-/* A region without memory, for ual_mr_link. UAL_ERR_LIMIT: pages. */
-UAL_PUBLIC enum ual_status ual_mr_create_unlinked(struct ual_pd *pd, uint32_t pages, uint32_t flags,
-                                                  uint32_t shared_id, struct ual_mr **mr);
+/* A region without memory, for ual_mr_link. RI_ERR_LIMIT: pages. */
+UAL_PUBLIC enum ri_status ual_mr_create_unlinked(struct ual_pd *pd, uint32_t pages, uint32_t flags,
+                                                 uint32_t shared_id, struct ual_mr **mr);
 struct ual_mr_link {
     void *addr;            /* first octet, and its TO unless access has RI_ACCESS_ZERO_BASED */
     uint64_t length;       /* > 0 */
@@ -147,12 +148,12 @@ struct ual_mr_link {
     uint32_t page_size; /* octets */
     uint64_t first_offset;
 };
-/* UAL_ERR_BUSY: linked already; LIMIT: more pages than there is room for. [data] */
-UAL_PUBLIC enum ual_status ual_mr_link(struct ual_mr *mr, struct ual_qp *qp,
-                                       const struct ual_mr_link *link, uint64_t cookie,
-                                       uint16_t wr_flags);
-UAL_PUBLIC enum ual_status ual_mr_unlink(struct ual_mr *mr, struct ual_qp *qp, uint64_t cookie,
-                                         uint16_t wr_flags); /* [data] */
+/* RI_ERR_BUSY: linked already; LIMIT: more pages than there is room for. [data] */
+UAL_PUBLIC enum ri_status ual_mr_link(struct ual_mr *mr, struct ual_qp *qp,
+                                      const struct ual_mr_link *link, uint64_t cookie,
+                                      uint16_t wr_flags);
+UAL_PUBLIC enum ri_status ual_mr_unlink(struct ual_mr *mr, struct ual_qp *qp, uint64_t cookie,
+                                        uint16_t wr_flags); /* [data] */
 UAL_PUBLIC bool ual_mr_linked(struct ual_mr *mr);
 
 struct ual_mw; /* memory window */
@@ -177,24 +178,24 @@ struct ual_mw_link {
     bool keyed;
     uint8_t key;
 };
-UAL_PUBLIC enum ual_status ual_mw_create(struct ual_pd *pd, bool narrow, struct ual_mw **mw);
-UAL_PUBLIC enum ual_status ual_mw_free(struct ual_mw *mw); /* linked or not */
+UAL_PUBLIC enum ri_status ual_mw_create(struct ual_pd *pd, bool narrow, struct ual_mw **mw);
+UAL_PUBLIC enum ri_status ual_mw_free(struct ual_mw *mw); /* linked or not */
 UAL_PUBLIC struct ual_pd *ual_mw_pd(const struct ual_mw *mw);
 UAL_PUBLIC void ual_mw_query(struct ual_mw *mw, struct ual_mw_state *state);
 /* *stag is good for requests posted later on the same QP. Replaces the link of a wide window;
  * a second link of a narrow one fails in its completion. [data] */
-UAL_PUBLIC enum ual_status ual_mw_link(struct ual_mw *mw, struct ual_qp *qp,
-                                       const struct ual_mw_link *link, uint64_t cookie,
-                                       uint16_t wr_flags, uint32_t *stag);
-/* UAL_ERR_ACCESS: a narrow window is linked on another QP. [data] */
-UAL_PUBLIC enum ual_status ual_mw_unlink(struct ual_mw *mw, struct ual_qp *qp, uint64_t cookie,
-                                         uint16_t wr_flags);
+UAL_PUBLIC enum ri_status ual_mw_link(struct ual_mw *mw, struct ual_qp *qp,
+                                      const struct ual_mw_link *link, uint64_t cookie,
+                                      uint16_t wr_flags, uint32_t *stag);
+/* RI_ERR_ACCESS: a narrow window is linked on another QP. [data] */
+UAL_PUBLIC enum ri_status ual_mw_unlink(struct ual_mw *mw, struct ual_qp *qp, uint64_t cookie,
+                                        uint16_t wr_flags);
 /* ual_qp_post_send of one RI_WR_RDMA_READ_INVALIDATE whose sink is of that region or window.
  * [data] */
-UAL_PUBLIC enum ual_status ual_mr_post_read(struct ual_mr *mr, struct ual_qp *qp,
-                                            struct ri_send_wr *wr);
-UAL_PUBLIC enum ual_status ual_mw_post_read(struct ual_mw *mw, struct ual_qp *qp,
-                                            struct ri_send_wr *wr);
+UAL_PUBLIC enum ri_status ual_mr_post_read(struct ual_mr *mr, struct ual_qp *qp,
+                                           struct ri_send_wr *wr);
+UAL_PUBLIC enum ri_status ual_mw_post_read(struct ual_mw *mw, struct ual_qp *qp,
+                                           struct ri_send_wr *wr);
 
 /*
  * The region or window that a completion is about: what a receive or Read invalidated or should
@@ -218,16 +219,16 @@ struct ual_srq {
     uint32_t max_sge;  /* as given by the provider */
     atomic_uint users; /* QPs */
 };
-/* UAL_ERR_LIMIT; NOT_SUPPORTED: no shared receive queues. */
-UAL_PUBLIC enum ual_status ual_srq_create(struct ual_pd *pd, uint32_t max_wr, uint32_t max_sge,
-                                          struct ual_srq **srq);
-UAL_PUBLIC enum ual_status ual_srq_free(struct ual_srq *srq); /* UAL_ERR_BUSY: QPs use it */
+/* RI_ERR_LIMIT; NOT_SUPPORTED: no shared receive queues. */
+UAL_PUBLIC enum ri_status ual_srq_create(struct ual_pd *pd, uint32_t max_wr, uint32_t max_sge,
+                                         struct ual_srq **srq);
+UAL_PUBLIC enum ri_status ual_srq_free(struct ual_srq *srq); /* RI_ERR_BUSY: QPs use it */
 /* Members of attr by mask (enum ri_srq_modify_mask). A limit of 0 is none; it goes back to 0 when
- * its event is raised. UAL_ERR_BUSY: max_wr is below what is posted; NOT_SUPPORTED: not
+ * its event is raised. RI_ERR_BUSY: max_wr is below what is posted; NOT_SUPPORTED: not
  * resizable. */
-UAL_PUBLIC enum ual_status ual_srq_modify(struct ual_srq *srq, uint32_t mask,
-                                          const struct ri_srq_attr *attr);
-UAL_PUBLIC enum ual_status ual_srq_query(struct ual_srq *srq, struct ri_srq_attr *attr);
+UAL_PUBLIC enum ri_status ual_srq_modify(struct ual_srq *srq, uint32_t mask,
+                                         const struct ri_srq_attr *attr);
+UAL_PUBLIC enum ri_status ual_srq_query(struct ual_srq *srq, struct ri_srq_attr *attr);
 
 /*
  * Address handles: where datagrams go. Of a post ah and pd are read without a lock: no post that
@@ -242,14 +243,14 @@ struct ual_ah {
     /* the front end's, as many octets as it asked for; not looked at */
     _Alignas(8) unsigned char own[];
 };
-/* UAL_ERR_NOT_SUPPORTED: no datagrams; INVALID_ARGUMENT; UNREACHABLE: the source is not of the
+/* RI_ERR_NOT_SUPPORTED: no datagrams; INVALID_ARGUMENT; UNREACHABLE: the source is not of the
  * port, or no way is known. */
-UAL_PUBLIC enum ual_status ual_ah_create(struct ual_pd *pd, const struct ri_ah_attr *attr,
-                                         size_t own_octets, struct ual_ah **ah);
+UAL_PUBLIC enum ri_status ual_ah_create(struct ual_pd *pd, const struct ri_ah_attr *attr,
+                                        size_t own_octets, struct ual_ah **ah);
 /* Another way and/or PD (NULL: keep), for requests posted later; all or nothing. */
-UAL_PUBLIC enum ual_status ual_ah_modify(struct ual_ah *ah, struct ual_pd *pd,
-                                         const struct ri_ah_attr *attr);
-UAL_PUBLIC enum ual_status ual_ah_free(struct ual_ah *ah);
+UAL_PUBLIC enum ri_status ual_ah_modify(struct ual_ah *ah, struct ual_pd *pd,
+                                        const struct ri_ah_attr *attr);
+UAL_PUBLIC enum ri_status ual_ah_free(struct ual_ah *ah);
 
 /* ------------------------------------------------------------------------------------------------
  * 3. Channels: events of several sources in one queue, with a descriptor
@@ -298,18 +299,18 @@ struct ual_channel_event {
 
 /* device: whose lanes a get that waits runs by itself. NULL: a channel for several devices, whose
  * lanes run by their background threads meanwhile. Of another device no CQ may use it. */
-UAL_PUBLIC enum ual_status ual_channel_create(struct ual_device *device, uint32_t flags,
-                                              struct ual_channel **channel);
-/* UAL_ERR_BUSY: CQs, or a device's asynchronous events, use it. Who waits comes back with
- * UAL_ERR_ABORTED. What is queued is dropped: purge what is to be freed before. A channel without a
- * device does not survive that something in the process closes its descriptor. */
-UAL_PUBLIC enum ual_status ual_channel_free(struct ual_channel *channel);
+UAL_PUBLIC enum ri_status ual_channel_create(struct ual_device *device, uint32_t flags,
+                                             struct ual_channel **channel);
+/* RI_ERR_BUSY: CQs, or a device's asynchronous events, use it. Who waits comes back with
+ * ITAL_ERR_ABORTED. What is queued is dropped: purge what is to be freed before. A channel without
+ * a device does not survive that something in the process closes its descriptor. */
+UAL_PUBLIC enum ri_status ual_channel_free(struct ual_channel *channel);
 /* -1 without UAL_CHANNEL_FD. It is not to be read or written; its O_NONBLOCK is the user's. */
 UAL_PUBLIC int ual_channel_fd(const struct ual_channel *channel);
 /* The oldest event; waits for one, at most timeout_us (0: not at all; UINT64_MAX: for ever).
- * UAL_ERR_EMPTY (0 only), TIMED_OUT, INTERRUPTED (a signal), ABORTED, DEAD, WAITER_LIMIT. */
-UAL_PUBLIC enum ual_status ual_channel_get(struct ual_channel *channel, uint64_t timeout_us,
-                                           struct ual_channel_event *event);
+ * ITAL_ERR_EMPTY (0 only), TIMED_OUT, INTERRUPTED (a signal), ABORTED, DEAD, WAITER_LIMIT. */
+UAL_PUBLIC enum ri_status ual_channel_get(struct ual_channel *channel, uint64_t timeout_us,
+                                          struct ual_channel_event *event);
 /* From upcalls, too. Cannot fail: the memory is the item's. */
 UAL_PUBLIC void ual_channel_post(struct ual_channel *channel, struct ual_channel_item *item);
 /* Take out what is queued for that context, and say of each posted item that it is back (drop may
@@ -317,8 +318,8 @@ UAL_PUBLIC void ual_channel_post(struct ual_channel *channel, struct ual_channel
 UAL_PUBLIC uint32_t ual_channel_purge(struct ual_channel *channel, void *context,
                                       void (*drop)(struct ual_channel_item *item));
 /* Asynchronous events of the device go to the channel from now on, besides to the upcall; NULL: no
- * longer. UAL_ERR_EXISTS: another channel has them. UAL_ERR_NO_RESOURCES. */
-UAL_PUBLIC enum ual_status ual_async_to(struct ual_device *device, struct ual_channel *channel);
+ * longer. ITAL_ERR_EXISTS: another channel has them. RI_ERR_NO_RESOURCES. */
+UAL_PUBLIC enum ri_status ual_async_to(struct ual_device *device, struct ual_channel *channel);
 
 /* ------------------------------------------------------------------------------------------------
  * 4. Completion queues
@@ -357,14 +358,14 @@ struct ual_cq_attr {
 };
 /* How many lanes the device has in this process, at least 1. */
 UAL_PUBLIC uint32_t ual_device_lane_count(const struct ual_device *device);
-/* UAL_ERR_LIMIT: depth; INVALID_ARGUMENT: depth 0, a channel of another device, no such lane;
+/* RI_ERR_LIMIT: depth; INVALID_ARGUMENT: depth 0, a channel of another device, no such lane;
  * NO_RESOURCES. */
-UAL_PUBLIC enum ual_status ual_cq_create(struct ual_device *device, const struct ual_cq_attr *attr,
-                                         struct ual_cq **cq);
-/* UAL_ERR_BUSY: QPs use it. Its events leave the channel. */
-UAL_PUBLIC enum ual_status ual_cq_free(struct ual_cq *cq);
-/* At least `depth` completions from now on. UAL_ERR_NOT_SUPPORTED; BUSY: more are in it. */
-UAL_PUBLIC enum ual_status ual_cq_resize(struct ual_cq *cq, uint32_t depth);
+UAL_PUBLIC enum ri_status ual_cq_create(struct ual_device *device, const struct ual_cq_attr *attr,
+                                        struct ual_cq **cq);
+/* RI_ERR_BUSY: QPs use it. Its events leave the channel. */
+UAL_PUBLIC enum ri_status ual_cq_free(struct ual_cq *cq);
+/* At least `depth` completions from now on. RI_ERR_NOT_SUPPORTED; BUSY: more are in it. */
+UAL_PUBLIC enum ri_status ual_cq_resize(struct ual_cq *cq, uint32_t depth);
 /* For a front end that looks at completions before the consumer does: polls, arms and counts of the
  * CQ go to `top` from now on, which passes them to the returned one, and lives until the CQ is
  * freed. A poll that another thread has begun may still take completions past it. Any thread. */
@@ -448,58 +449,55 @@ struct ual_qp_attr {
     uint32_t port, qkey;              /* UD */
 };
 /* attr: out: what the provider gave. event (NULL: asynchronous events of the device) is an upcall.
- * UAL_ERR_LIMIT, NOT_SUPPORTED, INVALID_ARGUMENT, NO_RESOURCES. */
-UAL_PUBLIC enum ual_status ual_qp_create(struct ual_pd *pd, struct ual_qp_attr *attr,
-                                         ual_qp_event_fn event, void *context, struct ual_qp **qp);
+ * RI_ERR_LIMIT, NOT_SUPPORTED, INVALID_ARGUMENT, NO_RESOURCES. */
+UAL_PUBLIC enum ri_status ual_qp_create(struct ual_pd *pd, struct ual_qp_attr *attr,
+                                        ual_qp_event_fn event, void *context, struct ual_qp **qp);
 /* Does not wait: an open connection goes on closing in order. Nothing of it is polled
  * afterwards. */
-UAL_PUBLIC enum ual_status ual_qp_free(struct ual_qp *qp);
+UAL_PUBLIC enum ri_status ual_qp_free(struct ual_qp *qp);
 /* The same for a QP that is the first member of something larger, whose memory is the caller's. */
-UAL_PUBLIC enum ual_status ual_qp_open(struct ual_qp *qp, struct ual_pd *pd,
-                                       struct ual_qp_attr *attr, ual_qp_event_fn event,
-                                       void *context);
-UAL_PUBLIC enum ual_status ual_qp_close(struct ual_qp *qp);
+UAL_PUBLIC enum ri_status ual_qp_open(struct ual_qp *qp, struct ual_pd *pd,
+                                      struct ual_qp_attr *attr, ual_qp_event_fn event,
+                                      void *context);
+UAL_PUBLIC enum ri_status ual_qp_close(struct ual_qp *qp);
 /* Any members, see struct ri_qp_modify. Also inside upcalls. */
-UAL_PUBLIC enum ual_status ual_qp_modify(struct ual_qp *qp, const struct ri_qp_modify *modify);
-UAL_PUBLIC enum ual_status ual_qp_set_state(struct ual_qp *qp, enum ri_qp_state state);
-UAL_PUBLIC enum ual_status ual_qp_query(struct ual_qp *qp, struct ri_qp_info *info);
-UAL_PUBLIC enum ual_status ual_qp_counters(struct ual_qp *qp, const char **names, uint64_t *values,
-                                           size_t *count);
+UAL_PUBLIC enum ri_status ual_qp_modify(struct ual_qp *qp, const struct ri_qp_modify *modify);
+UAL_PUBLIC enum ri_status ual_qp_set_state(struct ual_qp *qp, enum ri_qp_state state);
+UAL_PUBLIC enum ri_status ual_qp_query(struct ual_qp *qp, struct ri_qp_info *info);
+UAL_PUBLIC enum ri_status ual_qp_counters(struct ual_qp *qp, const char **names, uint64_t *values,
+                                          size_t *count);
 /* To IDLE from any state; outstanding work completes flushed on the way. No connection has it. No
  * upcall about its earlier life runs when it returns. */
-UAL_PUBLIC enum ual_status ual_qp_rewind(struct ual_qp *qp);
+UAL_PUBLIC enum ri_status ual_qp_rewind(struct ual_qp *qp);
 /* A fresh life in place, IDLE, as created, by the same handle: nothing of the old one is polled
  * afterwards. attr: as at creation. No connection has it, no post runs beside it. Where this fails
  * the old life goes on. */
-UAL_PUBLIC enum ual_status ual_qp_renew(struct ual_qp *qp, struct ual_qp_attr *attr);
+UAL_PUBLIC enum ri_status ual_qp_renew(struct ual_qp *qp, struct ual_qp_attr *attr);
 
-/* What a post returns for it. */
-UAL_PUBLIC enum ual_status ual_post_failed(enum ri_status status);
-
-/* UAL_ERR_FULL, INVALID_ARGUMENT, INVALID_STATE, LIMIT, NOT_SUPPORTED. *bad: the first request that
- * was not taken. [data] */
-static inline enum ual_status ual_qp_post_send(struct ual_qp *qp, struct ri_send_wr *wr,
-                                               struct ri_send_wr **bad)
+/* RI_ERR_QUEUE_FULL, INVALID_ARGUMENT, INVALID_STATE, LIMIT, NOT_SUPPORTED. *bad: the first request
+ * that was not taken. [data] */
+static inline enum ri_status ual_qp_post_send(struct ual_qp *qp, struct ri_send_wr *wr,
+                                              struct ri_send_wr **bad)
 {
     enum ri_status status = qp->qp->ops->post_send(qp->qp, wr, bad);
 
-    return __builtin_expect(status == RI_OK, 1) ? UAL_OK : ual_post_failed(status);
+    return __builtin_expect(status == RI_OK, 1) ? RI_OK : ital_status_of_provider(status);
 }
 
-static inline enum ual_status ual_qp_post_recv(struct ual_qp *qp, struct ri_recv_wr *wr,
-                                               struct ri_recv_wr **bad)
+static inline enum ri_status ual_qp_post_recv(struct ual_qp *qp, struct ri_recv_wr *wr,
+                                              struct ri_recv_wr **bad)
 {
     enum ri_status status = qp->qp->ops->post_recv(qp->qp, wr, bad);
 
-    return __builtin_expect(status == RI_OK, 1) ? UAL_OK : ual_post_failed(status);
+    return __builtin_expect(status == RI_OK, 1) ? RI_OK : ital_status_of_provider(status);
 }
 
-static inline enum ual_status ual_srq_post_recv(struct ual_srq *srq, struct ri_recv_wr *wr,
-                                                struct ri_recv_wr **bad)
+static inline enum ri_status ual_srq_post_recv(struct ual_srq *srq, struct ri_recv_wr *wr,
+                                               struct ri_recv_wr **bad)
 {
     enum ri_status status = srq->srq->ops->post_srq_recv(srq->srq, wr, bad);
 
-    return __builtin_expect(status == RI_OK, 1) ? UAL_OK : ual_post_failed(status);
+    return __builtin_expect(status == RI_OK, 1) ? RI_OK : ital_status_of_provider(status);
 }
 
 /* ------------------------------------------------------------------------------------------------
@@ -527,13 +525,13 @@ struct ual_conn_upcalls {
     enum ual_hearing (*request)(void *context, struct ual_conn *request,
                                 const struct ri_connect_request *asked);
     void (*event)(void *context, const struct ri_connection_event *event);
-    /* The answer to ual_conn_resolve; source: with UAL_OK only. */
-    void (*resolved)(void *context, enum ual_status status, const struct sockaddr_storage *source);
+    /* The answer to ual_conn_resolve; source: with RI_OK only. */
+    void (*resolved)(void *context, enum ri_status status, const struct sockaddr_storage *source);
 };
 
-UAL_PUBLIC enum ual_status ual_conn_create(struct ual_device *device,
-                                           const struct ual_conn_upcalls *upcalls, void *context,
-                                           struct ual_conn **conn);
+UAL_PUBLIC enum ri_status ual_conn_create(struct ual_device *device,
+                                          const struct ual_conn_upcalls *upcalls, void *context,
+                                          struct ual_conn **conn);
 /* Any state; an attempt or an undecided request is abandoned, a listener closed (its undecided
  * requests stay). Afterwards no upcall about it comes. Not from an upcall about it. */
 UAL_PUBLIC void ual_conn_free(struct ual_conn *conn);
@@ -544,23 +542,23 @@ UAL_PUBLIC void ual_conn_migrate(struct ual_conn *conn, const struct ual_conn_up
                                  void *context);
 /* Hold an address for ual_conn_listen or ual_conn_connect; port 0: a free one. Peers that ask there
  * wait for the listen; a connect refuses them. A listen or connect that fails releases it.
- * UAL_ERR_ADDRESS_IN_USE, PERMISSION, UNREACHABLE, INVALID_STATE (bound). */
-UAL_PUBLIC enum ual_status ual_conn_bind(struct ual_conn *conn, const struct sockaddr *address,
-                                         struct sockaddr_storage *bound);
+ * RI_ERR_ADDRESS_IN_USE, PERMISSION, UNREACHABLE, INVALID_STATE (bound). */
+UAL_PUBLIC enum ri_status ual_conn_bind(struct ual_conn *conn, const struct sockaddr *address,
+                                        struct sockaddr_storage *bound);
 /* param->address NULL: the bound one. bound may be NULL. */
-UAL_PUBLIC enum ual_status ual_conn_listen(struct ual_conn *conn,
-                                           const struct ri_listen_param *param,
-                                           struct sockaddr_storage *bound);
+UAL_PUBLIC enum ri_status ual_conn_listen(struct ual_conn *conn,
+                                          const struct ri_listen_param *param,
+                                          struct sockaddr_storage *bound);
 /* Listens without a socket of its own, to streams that the front end accepts (ual_conn_feed) from
- * a socket at that address, which processes share. UAL_ERR_NOT_SUPPORTED: the provider manages
+ * a socket at that address, which processes share. RI_ERR_NOT_SUPPORTED: the provider manages
  * connections. */
-UAL_PUBLIC enum ual_status ual_conn_listen_fed(struct ual_conn *conn,
-                                               const struct sockaddr *address, uint32_t backlog);
+UAL_PUBLIC enum ri_status ual_conn_listen_fed(struct ual_conn *conn, const struct sockaddr *address,
+                                              uint32_t backlog);
 /* A connected TCP socket whose peer begins; the descriptor is duplicated. Its request follows, or,
  * if it comes to none, the event RI_CONNECTION_FAILED of the listener, once. After an error nothing
- * follows: UAL_ERR_INVALID_ARGUMENT: no such socket, the peer may have left; PERMISSION: a rule;
+ * follows: RI_ERR_INVALID_ARGUMENT: no such socket, the peer may have left; PERMISSION: a rule;
  * NO_RESOURCES. Any thread. */
-UAL_PUBLIC enum ual_status ual_conn_feed(struct ual_conn *listener, int fd);
+UAL_PUBLIC enum ri_status ual_conn_feed(struct ual_conn *listener, int fd);
 /* There is room for requests again, see struct ual_conn_upcalls. Any thread, one at a time for a
  * listener; does not block. */
 UAL_PUBLIC void ual_conn_room(struct ual_conn *listener);
@@ -568,32 +566,32 @@ UAL_PUBLIC void ual_conn_room(struct ual_conn *listener);
  * ual_conn_listen. advice: a string that stays. Any thread. */
 UAL_PUBLIC void ual_conn_advise(struct ual_conn *listener, const char *advice);
 /* Which own address would a connection to that destination have? `resolved` tells, in the lane.
- * UAL_ERR_INVALID_STATE: one is being looked for. */
-UAL_PUBLIC enum ual_status ual_conn_resolve(struct ual_conn *conn,
-                                            const struct sockaddr *destination);
+ * RI_ERR_INVALID_STATE: one is being looked for. */
+UAL_PUBLIC enum ri_status ual_conn_resolve(struct ual_conn *conn,
+                                           const struct sockaddr *destination);
 /* Active side. Nothing has started where the call fails, and no event follows; else
  * RI_CONNECTION_ACCEPTED (three-way), ESTABLISHED, REJECTED or FAILED. param->source NULL: the
  * bound address. qp NULL: the stream waits for ual_conn_attach, when the peer has answered.
  * Three-way is for providers with RI_FEATURE_THREE_WAY, and for all others without a QP. */
-UAL_PUBLIC enum ual_status ual_conn_connect(struct ual_conn *conn, struct ual_qp *qp,
-                                            const struct ri_connect_param *param);
-/* Passive side, of a request. ESTABLISHED or FAILED follows. UAL_ERR_INVALID_HANDLE: the peer has
- * withdrawn. qp NULL: as for connect. The QP may be of another device of the process, where the
- * object belongs then (UAL_ERR_INVALID_ARGUMENT: the provider manages connections; also the errors
- * of a new connection there). Not from an upcall. */
-UAL_PUBLIC enum ual_status ual_conn_accept(struct ual_conn *request, struct ual_qp *qp,
+UAL_PUBLIC enum ri_status ual_conn_connect(struct ual_conn *conn, struct ual_qp *qp,
                                            const struct ri_connect_param *param);
-/* The QP of a connect or accept that was given none (UAL_ERR_NOT_SUPPORTED there where the provider
+/* Passive side, of a request. ESTABLISHED or FAILED follows. ITAL_ERR_INVALID_HANDLE: the peer has
+ * withdrawn. qp NULL: as for connect. The QP may be of another device of the process, where the
+ * object belongs then (RI_ERR_INVALID_ARGUMENT: the provider manages connections; also the errors
+ * of a new connection there). Not from an upcall. */
+UAL_PUBLIC enum ri_status ual_conn_accept(struct ual_conn *request, struct ual_qp *qp,
+                                          const struct ri_connect_param *param);
+/* The QP of a connect or accept that was given none (RI_ERR_NOT_SUPPORTED there where the provider
  * manages connections). Any time after that call, within its deadline or option request_timeout.
- * UAL_ERR_INVALID_STATE: it has one, or is over. */
-UAL_PUBLIC enum ual_status ual_conn_attach(struct ual_conn *conn, struct ual_qp *qp);
+ * RI_ERR_INVALID_STATE: it has one, or is over. */
+UAL_PUBLIC enum ri_status ual_conn_attach(struct ual_conn *conn, struct ual_qp *qp);
 /* Third leg of a three-way connection, active side. */
-UAL_PUBLIC enum ual_status ual_conn_confirm(struct ual_conn *conn,
-                                            const struct ri_connect_param *param);
+UAL_PUBLIC enum ri_status ual_conn_confirm(struct ual_conn *conn,
+                                           const struct ri_connect_param *param);
 /* Of a request, or of an accept that arrived. No event follows; the object remains to be freed.
- * UAL_ERR_INVALID_HANDLE: withdrawn. */
-UAL_PUBLIC enum ual_status ual_conn_reject(struct ual_conn *conn, const void *private_data,
-                                           uint16_t private_data_length);
+ * ITAL_ERR_INVALID_HANDLE: withdrawn. */
+UAL_PUBLIC enum ri_status ual_conn_reject(struct ual_conn *conn, const void *private_data,
+                                          uint16_t private_data_length);
 /* A connected TCP socket becomes the QP's connection; the descriptor is duplicated. */
 struct ual_adopt_param {
     int fd;
@@ -606,26 +604,25 @@ struct ual_adopt_param {
     uint16_t ird, ord;
     uint64_t deadline; /* CLOCK_MONOTONIC, ns; RI_NO_DEADLINE */
 };
-UAL_PUBLIC enum ual_status ual_conn_adopt(struct ual_conn *conn, struct ual_qp *qp,
-                                          const struct ual_adopt_param *param);
+UAL_PUBLIC enum ri_status ual_conn_adopt(struct ual_conn *conn, struct ual_qp *qp,
+                                         const struct ual_adopt_param *param);
 /* Give an undecided request to another listener of the device, which hears it as a new one. Any
- * thread; not inside an upcall about it. UAL_OK: `request` is gone; no request comes of it where
- * the peer has left. UAL_ERR_INVALID_HANDLE: its peer withdrew; NO_RESOURCES: the listener keeps as
- * many as it may; it stays undecided. */
-UAL_PUBLIC enum ual_status ual_conn_pass_on(struct ual_conn *request, struct ual_conn *listener);
+ * thread; not inside an upcall about it. RI_OK: `request` is gone; no request comes of it where
+ * the peer has left. ITAL_ERR_INVALID_HANDLE: its peer withdrew; NO_RESOURCES: the listener keeps
+ * as many as it may; it stays undecided. */
+UAL_PUBLIC enum ri_status ual_conn_pass_on(struct ual_conn *request, struct ual_conn *listener);
 /* Orderly close of what is established. The end follows as an event of the QP or the connection. */
-UAL_PUBLIC enum ual_status ual_conn_disconnect(struct ual_conn *conn, struct ual_qp *qp,
-                                               const void *private_data,
-                                               uint16_t private_data_length);
+UAL_PUBLIC enum ri_status ual_conn_disconnect(struct ual_conn *conn, struct ual_qp *qp,
+                                              const void *private_data,
+                                              uint16_t private_data_length);
 /* What it ended up with: type ESTABLISHED, depths, addresses; no private data. info->size is set by
- * the caller. UAL_ERR_INVALID_STATE: the stream is not the QP's yet. Also inside upcalls. */
-UAL_PUBLIC enum ual_status ual_conn_query(struct ual_conn *conn, struct ri_connection_event *info);
+ * the caller. RI_ERR_INVALID_STATE: the stream is not the QP's yet. Also inside upcalls. */
+UAL_PUBLIC enum ri_status ual_conn_query(struct ual_conn *conn, struct ri_connection_event *info);
 /* Datagram service: a question, whose answer is RI_CONNECTION_SERVICE_REPLY or FAILED; the answer
  * to a request with `datagram`, after which the object remains to be freed. */
-UAL_PUBLIC enum ual_status ual_conn_ask(struct ual_conn *conn,
-                                        const struct ri_connect_param *param);
-UAL_PUBLIC enum ual_status ual_conn_answer(struct ual_conn *request,
-                                           const struct ri_service_reply *reply);
+UAL_PUBLIC enum ri_status ual_conn_ask(struct ual_conn *conn, const struct ri_connect_param *param);
+UAL_PUBLIC enum ri_status ual_conn_answer(struct ual_conn *request,
+                                          const struct ri_service_reply *reply);
 
 /* ------------------------------------------------------------------------------------------------
  * 7. For what waits and is notified by itself, that is policy: the lanes, as ual/progress has them
@@ -633,12 +630,12 @@ UAL_PUBLIC enum ual_status ual_conn_answer(struct ual_conn *request,
 struct ual_lanes *ual_device_lanes(const struct ual_device *device);
 const struct feed *ual_cq_feed(const struct ual_cq *cq);
 /* Locks of what stands on the mechanism that all devices share: held still over a fork. One such
- * table in the life of a process, told before the first device is opened. UAL_ERR_EXISTS: there is
+ * table in the life of a process, told before the first device is opened. ITAL_ERR_EXISTS: there is
  * another one. */
 struct ual_fork_hooks {
     void (*lock)(void);
     void (*unlock)(bool child);
 };
-enum ual_status ual_fork_hold(const struct ual_fork_hooks *hooks);
+enum ri_status ual_fork_hold(const struct ual_fork_hooks *hooks);
 
 #endif /* ITAL_UAL_MECHANISM_H */

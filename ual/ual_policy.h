@@ -31,21 +31,21 @@ struct ual_ep;
  * 1. Interface adapters
  */
 
-/* close frees what is still open in the right order, wakes waiters with UAL_ERR_ABORTED, and waits
+/* close frees what is still open in the right order, wakes waiters with ITAL_ERR_ABORTED, and waits
  * at most option close_timeout for connections that are still closing in order. */
-UAL_PUBLIC enum ual_status ual_ia_open(const char *interface, struct ual_device **device);
-UAL_PUBLIC enum ual_status ual_ia_close(struct ual_device *device);
+UAL_PUBLIC enum ri_status ual_ia_open(const char *interface, struct ual_device **device);
+UAL_PUBLIC enum ri_status ual_ia_close(struct ual_device *device);
 /* The same by handle. First all handles of the IA become invalid, then the calls of other threads
- * that had found one end. Objects that they were creating are not created (UAL_ERR_ABORTED).
- * UAL_ERR_INVALID_HANDLE: also if another thread closes the IA. Not inside ual_call_begin. */
-UAL_PUBLIC enum ual_status ual_ia_close_on(ual_handle ia);
+ * that had found one end. Objects that they were creating are not created (ITAL_ERR_ABORTED).
+ * ITAL_ERR_INVALID_HANDLE: also if another thread closes the IA. Not inside ual_call_begin. */
+UAL_PUBLIC enum ri_status ual_ia_close_on(ual_handle ia);
 /* The asynchronous EVDs of the IA, 0 when there is none. */
 UAL_PUBLIC ual_handle ual_ia_affiliated(const struct ual_device *device);
 UAL_PUBLIC ual_handle ual_ia_unaffiliated(const struct ual_device *device);
 /* Counters of an IA or endpoint: pairs of static name and value. *count in: room, out: how many
  * exist. */
-UAL_PUBLIC enum ual_status ual_counters(struct ual_object *object, const char **names,
-                                        uint64_t *values, size_t *count);
+UAL_PUBLIC enum ri_status ual_counters(struct ual_object *object, const char **names,
+                                       uint64_t *values, size_t *count);
 
 /* ------------------------------------------------------------------------------------------------
  * 2. Events
@@ -146,14 +146,14 @@ struct ual_evd_attr {
     uint32_t threshold;
     struct ual_evd *aggregate; /* the aggregate for the EVD; NULL: none */
 };
-/* Size and threshold have no meaning for an aggregate EVD. UAL_ERR_EXISTS: the IA has an EVD of
- * that asynchronous stream. UAL_ERR_LIMIT: size. UAL_ERR_INVALID_ARGUMENT: size 0, threshold,
+/* Size and threshold have no meaning for an aggregate EVD. ITAL_ERR_EXISTS: the IA has an EVD of
+ * that asynchronous stream. RI_ERR_LIMIT: size. RI_ERR_INVALID_ARGUMENT: size 0, threshold,
  * flags; aggregate, as ual_evd_set_aggregate. */
-UAL_PUBLIC enum ual_status ual_evd_create(struct ual_device *device,
-                                          const struct ual_evd_attr *attr, struct ual_evd **evd);
-/* UAL_ERR_BUSY: bound, waited on, an aggregate with members. It leaves its aggregate. A callback of
+UAL_PUBLIC enum ri_status ual_evd_create(struct ual_device *device, const struct ual_evd_attr *attr,
+                                         struct ual_evd **evd);
+/* RI_ERR_BUSY: bound, waited on, an aggregate with members. It leaves its aggregate. A callback of
  * it is detached; one that runs in another thread is waited for. */
-UAL_PUBLIC enum ual_status ual_evd_free(struct ual_evd *evd);
+UAL_PUBLIC enum ri_status ual_evd_free(struct ual_evd *evd);
 /* True: ual_evd_free would return busy; a snapshot. */
 UAL_PUBLIC bool ual_evd_is_busy(struct ual_evd *evd);
 /* -1: none. The user may never read or write it. */
@@ -181,37 +181,37 @@ struct ual_evd_modify {
 };
 /*
  * Changes everything or nothing. A disabled EVD queues events and does not notify; its waiters
- * return UAL_ERR_INVALID_STATE. UAL_ERR_INVALID_ARGUMENT: size 0, threshold above the resulting
+ * return RI_ERR_INVALID_STATE. RI_ERR_INVALID_ARGUMENT: size 0, threshold above the resulting
  * size, flags; LIMIT: size; BUSY: a size below the number of queued events; NOT_SUPPORTED: the
  * provider cannot resize a CQ; NO_RESOURCES. Any thread.
  */
-UAL_PUBLIC enum ual_status ual_evd_modify(struct ual_evd *evd, const struct ual_evd_modify *modify);
-/* Queue a software event. UAL_ERR_INVALID_ARGUMENT: not of that stream; FULL. [data, but
+UAL_PUBLIC enum ri_status ual_evd_modify(struct ual_evd *evd, const struct ual_evd_modify *modify);
+/* Queue a software event. RI_ERR_INVALID_ARGUMENT: not of that stream; FULL. [data, but
  * allocates] */
-UAL_PUBLIC enum ual_status ual_evd_post(struct ual_evd *evd, void *data);
+UAL_PUBLIC enum ri_status ual_evd_post(struct ual_evd *evd, void *data);
 
 /*
- * Takes the oldest event. UAL_ERR_EMPTY, or UAL_ERR_DEAD if the EVD is empty and no event can come.
- * An empty EVD runs the lane once and is checked again; a non-empty one runs nothing. [data]
+ * Takes the oldest event. ITAL_ERR_EMPTY, or RI_ERR_DEVICE if the EVD is empty and no event can
+ * come. An empty EVD runs the lane once and is checked again; a non-empty one runs nothing. [data]
  */
-UAL_PUBLIC enum ual_status ual_evd_dequeue(struct ual_evd *evd, struct ual_event *event);
+UAL_PUBLIC enum ri_status ual_evd_dequeue(struct ual_evd *evd, struct ual_event *event);
 
 /*
  * Waits for a Notification Event, or for as many as the threshold, at most timeout_us (UINT64_MAX:
  * no limit; 0: one check), and takes the oldest event. Returns at once if any event is queued, and
  * takes one that is queued when the time is over. *more (may be NULL): number of events left, a
- * snapshot. UAL_ERR_TIMED_OUT, INTERRUPTED, ABORTED, WAITER_LIMIT, DEAD; EXISTS: it has a callback;
+ * snapshot. RI_ERR_TIMED_OUT, INTERRUPTED, ABORTED, WAITER_LIMIT, DEAD; EXISTS: it has a callback;
  * INVALID_STATE: it is in an aggregate, does not notify, or overflowed and was not reset.
  */
-UAL_PUBLIC enum ual_status ual_evd_wait(struct ual_evd *evd, uint64_t timeout_us,
-                                        struct ual_event *event, size_t *more);
-/* Why threads may not wait on it: UAL_ERR_INVALID_STATE (in an aggregate), EXISTS (has a callback);
- * UAL_OK: they may. */
-UAL_PUBLIC enum ual_status ual_evd_wait_refusal(struct ual_evd *evd);
+UAL_PUBLIC enum ri_status ual_evd_wait(struct ual_evd *evd, uint64_t timeout_us,
+                                       struct ual_event *event, size_t *more);
+/* Why threads may not wait on it: RI_ERR_INVALID_STATE (in an aggregate), EXISTS (has a callback);
+ * RI_OK: they may. */
+UAL_PUBLIC enum ri_status ual_evd_wait_refusal(struct ual_evd *evd);
 /* ual_evd_wait by handle, for front ends. Another thread may free the EVD or its IA while this call
- * begins; then it returns UAL_ERR_INVALID_HANDLE or UAL_ERR_ABORTED. */
-UAL_PUBLIC enum ual_status ual_evd_wait_on(ual_handle evd, uint64_t timeout_us,
-                                           struct ual_event *event, size_t *more);
+ * begins; then it returns ITAL_ERR_INVALID_HANDLE or ITAL_ERR_ABORTED. */
+UAL_PUBLIC enum ri_status ual_evd_wait_on(ual_handle evd, uint64_t timeout_us,
+                                          struct ual_event *event, size_t *more);
 
 /*
  * Aggregate EVDs. Members notify the aggregate: they raise its descriptor, wake its waiters, call
@@ -220,15 +220,15 @@ UAL_PUBLIC enum ual_status ual_evd_wait_on(ual_handle evd, uint64_t timeout_us,
  * for each notification of the member, except if the member is empty by then. *more of a wait:
  * number of members with events. Members take turns, in the order of their notifications.
  *
- * set_aggregate: NULL removes it from its aggregate. UAL_ERR_INVALID_ARGUMENT: not an aggregate, of
+ * set_aggregate: NULL removes it from its aggregate. RI_ERR_INVALID_ARGUMENT: not an aggregate, of
  * another IA, or evd is one itself; BUSY: a thread waits on the EVD; INVALID_STATE: it has a
  * callback; NO_RESOURCES.
  */
-UAL_PUBLIC enum ual_status ual_evd_set_aggregate(struct ual_evd *evd, struct ual_evd *aggregate);
+UAL_PUBLIC enum ri_status ual_evd_set_aggregate(struct ual_evd *evd, struct ual_evd *aggregate);
 UAL_PUBLIC struct ual_evd *ual_evd_aggregate(struct ual_evd *evd); /* NULL: in none */
-/* Takes an event of a member, even if the aggregate returns notifications; UAL_ERR_EMPTY. Runs no
+/* Takes an event of a member, even if the aggregate returns notifications; ITAL_ERR_EMPTY. Runs no
  * lane. [data] */
-UAL_PUBLIC enum ual_status ual_aevd_take(struct ual_evd *aggregate, struct ual_event *event);
+UAL_PUBLIC enum ri_status ual_aevd_take(struct ual_evd *aggregate, struct ual_event *event);
 /* Puts back a notification that was taken. */
 UAL_PUBLIC void ual_aevd_requeue(struct ual_evd *aggregate, const struct ual_event *event);
 
@@ -239,18 +239,18 @@ UAL_PUBLIC void ual_aevd_requeue(struct ual_evd *aggregate, const struct ual_eve
  * callback at a time, with all signals blocked, and runs no lane. A callback may detach itself or
  * others, and free EVDs and the IA; a callback that blocks delays the others.
  *
- * attach: UAL_ERR_EXISTS: the EVD has one; INVALID_STATE: it is in an aggregate; BUSY: a thread
- * waits on it; NO_RESOURCES. While it is attached waits end with UAL_ERR_EXISTS. detach:
- * UAL_ERR_INVALID_STATE: none. No new call begins. *running: a callback that another thread is in,
+ * attach: ITAL_ERR_EXISTS: the EVD has one; INVALID_STATE: it is in an aggregate; BUSY: a thread
+ * waits on it; NO_RESOURCES. While it is attached waits end with ITAL_ERR_EXISTS. detach:
+ * RI_ERR_INVALID_STATE: none. No new call begins. *running: a callback that another thread is in,
  * NULL for none. Pass it to ual_callback_settle, which waits for it and releases it, with no lock
  * and not inside ual_call_begin, because the callback may be freeing the IA.
  */
 struct ual_callback;
 typedef void (*ual_callback_fn)(ual_handle evd, void (*routine)(void), void *arg);
-UAL_PUBLIC enum ual_status ual_evd_callback_attach(struct ual_evd *evd, ual_callback_fn run,
-                                                   void (*routine)(void), void *arg);
-UAL_PUBLIC enum ual_status ual_evd_callback_detach(struct ual_evd *evd,
-                                                   struct ual_callback **running);
+UAL_PUBLIC enum ri_status ual_evd_callback_attach(struct ual_evd *evd, ual_callback_fn run,
+                                                  void (*routine)(void), void *arg);
+UAL_PUBLIC enum ri_status ual_evd_callback_detach(struct ual_evd *evd,
+                                                  struct ual_callback **running);
 UAL_PUBLIC void ual_callback_settle(struct ual_callback *running); /* NULL: nothing */
 UAL_PUBLIC bool ual_evd_has_callback(struct ual_evd *evd);
 
@@ -317,17 +317,17 @@ static inline struct ual_evd *ual_ep_receive_evd(const struct ual_ep *ep)
     return ep->qp.recv_cq->context;
 }
 
-/* The EVDs must be of streams DTO, DTO, CONNECTION (UAL_ERR_INVALID_ARGUMENT) and of the PD's
+/* The EVDs must be of streams DTO, DTO, CONNECTION (RI_ERR_INVALID_ARGUMENT) and of the PD's
  * device. */
-UAL_PUBLIC enum ual_status ual_ep_create(struct ual_pd *pd, struct ual_evd *request_evd,
-                                         struct ual_evd *receive_evd, struct ual_evd *connect_evd,
-                                         const struct ual_ep_attr *attr, struct ual_ep **ep);
+UAL_PUBLIC enum ri_status ual_ep_create(struct ual_pd *pd, struct ual_evd *request_evd,
+                                        struct ual_evd *receive_evd, struct ual_evd *connect_evd,
+                                        const struct ual_ep_attr *attr, struct ual_ep **ep);
 /* For datagrams: CONNECTED from the beginning, NONOPERATIONAL after an error, and never anything
  * else. Of attr the sizes of both queues, their elements, max_payload, qkey and port count.
- * UAL_ERR_NOT_SUPPORTED: none here; INVALID_ARGUMENT: port. */
-UAL_PUBLIC enum ual_status ual_ep_create_ud(struct ual_pd *pd, struct ual_evd *request_evd,
-                                            struct ual_evd *receive_evd,
-                                            const struct ual_ep_attr *attr, struct ual_ep **ep);
+ * RI_ERR_NOT_SUPPORTED: none here; INVALID_ARGUMENT: port. */
+UAL_PUBLIC enum ri_status ual_ep_create_ud(struct ual_pd *pd, struct ual_evd *request_evd,
+                                           struct ual_evd *receive_evd,
+                                           const struct ual_ep_attr *attr, struct ual_ep **ep);
 enum ual_ep_mask {
     UAL_EP_PAYLOAD = 1u << 0,
     UAL_EP_ORD = 1u << 1,
@@ -342,20 +342,20 @@ enum ual_ep_mask {
 /* Members of attr by mask, of its flags those of `flags`; all or none. For datagrams: the key
  * always, payload and queue sizes unless NONOPERATIONAL, nothing else. Of an UNCONNECTED endpoint;
  * of a CONNECTED one what struct ri_rnic_attr.features allows, ORD downwards and RQ limits always.
- * UAL_ERR_INVALID_STATE, LIMIT (also ORD above what was agreed with the peer), BUSY (work
+ * RI_ERR_INVALID_STATE, LIMIT (also ORD above what was agreed with the peer), BUSY (work
  * outstanding beyond the new value), NOT_SUPPORTED (queue sizes). */
-UAL_PUBLIC enum ual_status ual_ep_modify(struct ual_ep *ep, uint32_t mask,
-                                         const struct ual_ep_attr *attr, uint32_t flags);
+UAL_PUBLIC enum ri_status ual_ep_modify(struct ual_ep *ep, uint32_t mask,
+                                        const struct ual_ep_attr *attr, uint32_t flags);
 /* Any state. Does not wait: an open connection continues to close in order. Removes queued events
  * of the EP. */
-UAL_PUBLIC enum ual_status ual_ep_free(struct ual_ep *ep);
+UAL_PUBLIC enum ri_status ual_ep_free(struct ual_ep *ep);
 /* NONOPERATIONAL (or UNCONNECTED) to UNCONNECTED, for datagrams NONOPERATIONAL to CONNECTED; else
- * UAL_ERR_INVALID_STATE. Outstanding work is flushed first. */
-UAL_PUBLIC enum ual_status ual_ep_reset(struct ual_ep *ep);
-UAL_PUBLIC enum ual_status ual_ep_query(struct ual_ep *ep, struct ri_qp_info *info);
-/* Addresses of the connection while connected or pending; UAL_ERR_INVALID_STATE otherwise. */
-UAL_PUBLIC enum ual_status ual_ep_addresses(struct ual_ep *ep, struct sockaddr_storage *local,
-                                            struct sockaddr_storage *peer);
+ * RI_ERR_INVALID_STATE. Outstanding work is flushed first. */
+UAL_PUBLIC enum ri_status ual_ep_reset(struct ual_ep *ep);
+UAL_PUBLIC enum ri_status ual_ep_query(struct ual_ep *ep, struct ri_qp_info *info);
+/* Addresses of the connection while connected or pending; RI_ERR_INVALID_STATE otherwise. */
+UAL_PUBLIC enum ri_status ual_ep_addresses(struct ual_ep *ep, struct sockaddr_storage *local,
+                                           struct sockaddr_storage *peer);
 
 struct ual_connect {
     const struct sockaddr *source; /* NULL any */
@@ -371,22 +371,22 @@ struct ual_connect {
     const void *private_data;
     uint16_t private_data_length;
 };
-UAL_PUBLIC enum ual_status ual_ep_connect(struct ual_ep *ep, const struct ual_connect *connect);
+UAL_PUBLIC enum ri_status ual_ep_connect(struct ual_ep *ep, const struct ual_connect *connect);
 /* request: from a request event (passive) or an ACCEPT_ARRIVED message (active, three-way).
- * UAL_ERR_INVALID_HANDLE: the request is unknown, used or withdrawn. Only UAL_OK consumes the
+ * ITAL_ERR_INVALID_HANDLE: the request is unknown, used or withdrawn. Only RI_OK consumes the
  * request. */
-UAL_PUBLIC enum ual_status ual_ep_accept(struct ual_ep *ep, ual_handle request,
-                                         bool negotiate_depths, const void *private_data,
-                                         uint16_t private_data_length);
-UAL_PUBLIC enum ual_status ual_reject(ual_handle request, const void *private_data,
-                                      uint16_t private_data_length);
-UAL_PUBLIC enum ual_status ual_ep_disconnect(struct ual_ep *ep, const void *private_data,
-                                             uint16_t private_data_length);
+UAL_PUBLIC enum ri_status ual_ep_accept(struct ual_ep *ep, ual_handle request,
+                                        bool negotiate_depths, const void *private_data,
+                                        uint16_t private_data_length);
+UAL_PUBLIC enum ri_status ual_reject(ual_handle request, const void *private_data,
+                                     uint16_t private_data_length);
+UAL_PUBLIC enum ri_status ual_ep_disconnect(struct ual_ep *ep, const void *private_data,
+                                            uint16_t private_data_length);
 
 /*
  * A connected TCP socket becomes the endpoint's connection. Does not block; the outcome is a
  * message as of ual_ep_connect. The descriptor stays the caller's: the library works on a
- * duplicate. UAL_ERR_NOT_SUPPORTED: the device has a connection manager of its own;
+ * duplicate. RI_ERR_NOT_SUPPORTED: the device has a connection manager of its own;
  * INVALID_ARGUMENT: the descriptor is no TCP connection with both directions open, or one that the
  * kernel transforms;
  * LIMIT: the message is too long; PERMISSION; UNREACHABLE: the socket's address is not the
@@ -405,33 +405,33 @@ struct ual_convert {
     size_t octets_read_length;
     uint64_t timeout_us; /* until the peer has answered; UINT64_MAX: the configured one */
 };
-UAL_PUBLIC enum ual_status ual_ep_convert(struct ual_ep *ep, const struct ual_convert *convert);
+UAL_PUBLIC enum ri_status ual_ep_convert(struct ual_ep *ep, const struct ual_convert *convert);
 
 /*
  * Moves an undecided connection request to the listen point of the same device with that port
  * (network order) on that Spigot, or with that service ID if it is not 0; of several, to the
- * oldest. It arrives there as a new request. Only UAL_OK consumes the handle.
- * UAL_ERR_INVALID_HANDLE: unknown, used or withdrawn, or the identifier of a peer's accept;
+ * oldest. It arrives there as a new request. Only RI_OK consumes the handle.
+ * ITAL_ERR_INVALID_HANDLE: unknown, used or withdrawn, or the identifier of a peer's accept;
  * UNREACHABLE: there is no such listen point; NO_RESOURCES: that listen point has as many as it may
  * have.
  */
-UAL_PUBLIC enum ual_status ual_handoff(ual_handle request, uint32_t spigot, uint16_t port,
-                                       uint64_t service_id);
+UAL_PUBLIC enum ri_status ual_handoff(ual_handle request, uint32_t spigot, uint16_t port,
+                                      uint64_t service_id);
 
 /* A listen point receives connection requests, and service requests if the IA has datagrams. */
 struct ual_listen;
-UAL_PUBLIC enum ual_status ual_listen_create(struct ual_device *device, uint32_t port,
-                                             struct ual_evd *evd, const struct sockaddr *address,
-                                             bool negotiate_depths, struct sockaddr_storage *bound,
-                                             struct ual_listen **listen);
-/* By an InfiniBand service ID, host order, not 0. UAL_ERR_NOT_SUPPORTED: nothing can listen on it
+UAL_PUBLIC enum ri_status ual_listen_create(struct ual_device *device, uint32_t port,
+                                            struct ual_evd *evd, const struct sockaddr *address,
+                                            bool negotiate_depths, struct sockaddr_storage *bound,
+                                            struct ual_listen **listen);
+/* By an InfiniBand service ID, host order, not 0. RI_ERR_NOT_SUPPORTED: nothing can listen on it
  * here. */
-UAL_PUBLIC enum ual_status ual_listen_create_service(struct ual_device *device, uint32_t port,
-                                                     struct ual_evd *evd, uint64_t service_id,
-                                                     bool negotiate_depths,
-                                                     struct ual_listen **listen);
+UAL_PUBLIC enum ri_status ual_listen_create_service(struct ual_device *device, uint32_t port,
+                                                    struct ual_evd *evd, uint64_t service_id,
+                                                    bool negotiate_depths,
+                                                    struct ual_listen **listen);
 UAL_PUBLIC uint64_t ual_listen_service_id(const struct ual_listen *listen); /* 0: by port */
-UAL_PUBLIC enum ual_status ual_listen_free(struct ual_listen *listen);
+UAL_PUBLIC enum ri_status ual_listen_free(struct ual_listen *listen);
 UAL_PUBLIC void ual_listen_query(const struct ual_listen *listen, struct sockaddr_storage *bound,
                                  ual_handle *evd, uint32_t *port);
 /* IA of an undecided connection request, or service request (for limits of private data); NULL:
@@ -453,13 +453,12 @@ struct ual_ud_request {
     _Alignas(8) unsigned char own[];
 };
 /* Of `ask`: source, destination, service_id, timeout, private data, copied.
- * UAL_ERR_INVALID_ARGUMENT: evd is not of stream CONNECTION; LIMIT: private data; NOT_SUPPORTED: no
+ * RI_ERR_INVALID_ARGUMENT: evd is not of stream CONNECTION; LIMIT: private data; NOT_SUPPORTED: no
  * datagrams. */
-UAL_PUBLIC enum ual_status ual_ud_request_create(struct ual_evd *evd, const struct ual_connect *ask,
-                                                 size_t own_octets,
-                                                 struct ual_ud_request **request);
-UAL_PUBLIC enum ual_status ual_ud_request_send(struct ual_ud_request *request);
-UAL_PUBLIC enum ual_status ual_ud_request_free(struct ual_ud_request *request);
+UAL_PUBLIC enum ri_status ual_ud_request_create(struct ual_evd *evd, const struct ual_connect *ask,
+                                                size_t own_octets, struct ual_ud_request **request);
+UAL_PUBLIC enum ri_status ual_ud_request_send(struct ual_ud_request *request);
+UAL_PUBLIC enum ri_status ual_ud_request_free(struct ual_ud_request *request);
 
 struct ual_service_reply {
     uint32_t status;    /* enum ri_service_status */
@@ -467,17 +466,17 @@ struct ual_service_reply {
     const void *private_data;
     uint16_t private_data_length;
 };
-/* UAL_ERR_INVALID_HANDLE: the request is unknown, answered or withdrawn; INVALID_ARGUMENT: no
- * endpoint has that QPN; ACCESS: the key cannot be sent; LIMIT: private data. Only UAL_OK consumes
+/* ITAL_ERR_INVALID_HANDLE: the request is unknown, answered or withdrawn; INVALID_ARGUMENT: no
+ * endpoint has that QPN; ACCESS: the key cannot be sent; LIMIT: private data. Only RI_OK consumes
  * the request. */
-UAL_PUBLIC enum ual_status ual_service_reply(ual_handle request,
-                                             const struct ual_service_reply *reply);
+UAL_PUBLIC enum ri_status ual_service_reply(ual_handle request,
+                                            const struct ual_service_reply *reply);
 
 /* ------------------------------------------------------------------------------------------------
  * 4. Posts [data]
  *
  * Send requests only in CONNECTED and NONOPERATIONAL (there they complete flushed), else
- * UAL_ERR_INVALID_STATE; receives in every state. Errors of ual_qp_post_send. Requests that the
+ * RI_ERR_INVALID_STATE; receives in every state. Errors of ual_qp_post_send. Requests that the
  * mechanism posts (ual_mr_link ...) are to be asked for first.
  */
 static inline bool ual_ep_takes_sends(const struct ual_ep *ep)
@@ -488,23 +487,23 @@ static inline bool ual_ep_takes_sends(const struct ual_ep *ep)
     return __builtin_expect(state == UAL_EP_CONNECTED, 1) || state == UAL_EP_NONOPERATIONAL;
 }
 
-static inline enum ual_status ual_post_send(struct ual_ep *ep, struct ri_send_wr *wr)
+static inline enum ri_status ual_post_send(struct ual_ep *ep, struct ri_send_wr *wr)
 {
     struct ri_send_wr *bad;
 
     if (__builtin_expect(!ual_ep_takes_sends(ep), 0))
-        return UAL_ERR_INVALID_STATE;
+        return RI_ERR_INVALID_STATE;
     return ual_qp_post_send(&ep->qp, wr, &bad);
 }
 
-static inline enum ual_status ual_post_recv(struct ual_ep *ep, struct ri_recv_wr *wr)
+static inline enum ri_status ual_post_recv(struct ual_ep *ep, struct ri_recv_wr *wr)
 {
     struct ri_recv_wr *bad;
 
     return ual_qp_post_recv(&ep->qp, wr, &bad);
 }
 
-static inline enum ual_status ual_post_srq_recv(struct ual_srq *srq, struct ri_recv_wr *wr)
+static inline enum ri_status ual_post_srq_recv(struct ual_srq *srq, struct ri_recv_wr *wr)
 {
     struct ri_recv_wr *bad;
 

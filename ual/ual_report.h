@@ -4,7 +4,7 @@
 #ifndef ITAL_UAL_REPORT_H
 #define ITAL_UAL_REPORT_H
 
-#include "ual_status.h"
+#include "ual_handle.h"
 
 #include "rnicpi.h"
 
@@ -24,18 +24,17 @@ struct ual_option {
 };
 /* From here on the process keeps its configuration and what it found out about providers, which
  * otherwise go with the last device and are read, and warned about, again with the next. Another
- * status than UAL_OK: there is nothing usable, and the log says why; another call of this kind
+ * status than RI_OK: there is nothing usable, and the log says why; another call of this kind
  * would say it again. */
-UAL_PUBLIC enum ual_status ual_keep(void);
-UAL_PUBLIC enum ual_status ual_interface_list(void (*fn)(const struct ual_interface *, void *),
-                                              void *arg);
-UAL_PUBLIC enum ual_status ual_provider_list(void (*fn)(const struct ual_provider *, void *),
+UAL_PUBLIC enum ri_status ual_keep(void);
+UAL_PUBLIC enum ri_status ual_interface_list(void (*fn)(const struct ual_interface *, void *),
                                              void *arg);
-UAL_PUBLIC enum ual_status ual_option_list(void (*fn)(const struct ual_option *, void *),
-                                           void *arg);
-UAL_PUBLIC enum ual_status ual_config_write(void (*fn)(const char *line, void *), void *arg);
+UAL_PUBLIC enum ri_status ual_provider_list(void (*fn)(const struct ual_provider *, void *),
+                                            void *arg);
+UAL_PUBLIC enum ri_status ual_option_list(void (*fn)(const struct ual_option *, void *), void *arg);
+UAL_PUBLIC enum ri_status ual_config_write(void (*fn)(const char *line, void *), void *arg);
 /* Path of the configuration file that was read; "" for built-in defaults. Truncated to size. */
-UAL_PUBLIC enum ual_status ual_config_source(char *path, size_t size);
+UAL_PUBLIC enum ri_status ual_config_source(char *path, size_t size);
 
 /* A line in the log, in which a front end says what its own interface cannot tell. Not for [data]
  * calls. Lines of one `format` have a rate, as those of all floors. */

@@ -37,10 +37,10 @@
  * 1. Errors and calls
  */
 
-/* The only conversion of statuses: returns the error number; 0 for UAL_OK. */
-VB_PUBLIC int vb_errno(enum ual_status status);
-/* The same for calls of rdma_cm's form: sets errno and returns -1; 0 for UAL_OK. */
-VB_PUBLIC int vb_errno_minus(enum ual_status status);
+/* The only conversion of statuses: returns the error number; 0 for RI_OK. */
+VB_PUBLIC int vb_errno(enum ri_status status);
+/* The same for calls of rdma_cm's form: sets errno and returns -1; 0 for RI_OK. */
+VB_PUBLIC int vb_errno_minus(enum ri_status status);
 
 /* Disables cancellation to the end of the block: functions below may be cancellation points, with
  * locks held. First line of each control call. */
@@ -406,10 +406,10 @@ struct vb_connector {
                   const struct ibv_qp_attr *attr, int mask);
     /* A post while the gate is HELD; as ual_qp_post_send. Inline data is in the QP's own memory and
      * stays there until the request completes. NULL: such posts are refused. */
-    enum ual_status (*hold)(void *context, struct vb_qp *qp, struct ri_send_wr *wr,
-                            struct ri_send_wr **bad);
+    enum ri_status (*hold)(void *context, struct vb_qp *qp, struct ri_send_wr *wr,
+                           struct ri_send_wr **bad);
     /* The same for a bind, which is posted later by vb_bind_post. With `hold`. */
-    enum ual_status (*hold_bind)(void *context, struct vb_qp *qp, const struct vb_bind *bind);
+    enum ri_status (*hold_bind)(void *context, struct vb_qp *qp, const struct vb_bind *bind);
     /* Upcall: an event of the QP's connection: RI_EVENT_ESTABLISHED, or one of the ended group,
      * after which the QP is in ERROR. */
     void (*event)(void *context, struct vb_qp *qp, const struct ri_event *event);
@@ -479,10 +479,10 @@ VB_PUBLIC void vb_held_open(struct vb_held *held);
 VB_PUBLIC void vb_held_close(struct vb_held *held);
 /* As connector->hold and hold_bind, any thread. Refuses what a provider refuses. *kept: a request
  * is held now, not passed. */
-VB_PUBLIC enum ual_status vb_held_send(struct vb_held *held, struct vb_qp *qp,
-                                       struct ri_send_wr *wr, struct ri_send_wr **bad, bool *kept);
-VB_PUBLIC enum ual_status vb_held_bind(struct vb_held *held, struct vb_qp *qp,
-                                       const struct vb_bind *bind, bool *kept);
+VB_PUBLIC enum ri_status vb_held_send(struct vb_held *held, struct vb_qp *qp, struct ri_send_wr *wr,
+                                      struct ri_send_wr **bad, bool *kept);
+VB_PUBLIC enum ri_status vb_held_bind(struct vb_held *held, struct vb_qp *qp,
+                                      const struct vb_bind *bind, bool *kept);
 /* Under the lock. The QP is connected, or in ERR, where the requests are flushed. Each completes,
  * in order; one that the provider refuses, in error. */
 VB_PUBLIC void vb_held_release(struct vb_held *held, struct vb_qp *qp);
@@ -490,7 +490,7 @@ VB_PUBLIC void vb_held_release(struct vb_held *held, struct vb_qp *qp);
 VB_PUBLIC void vb_held_drop(struct vb_held *held);
 
 /* Posts the bind to the provider. *stag: set on success, but not by an unbinding. */
-enum ual_status vb_bind_post(struct vb_qp *qp, const struct vb_bind *bind, uint32_t *stag);
+enum ri_status vb_bind_post(struct vb_qp *qp, const struct vb_bind *bind, uint32_t *stag);
 
 /* Log lines about connections come once for each cause and second. Causes that are no ri_event: */
 enum vb_cause {

@@ -209,7 +209,7 @@ static int capture_new(char *path, const char *interface, struct kal_capture **o
     return 0;
 }
 
-enum kal_status kal_capture_open(struct kal_rnic *rnic)
+enum ri_status kal_capture_open(struct kal_rnic *rnic)
 {
     const char *text = kal_rnic_option(rnic, "pcap");
     struct kal_capture *capture = NULL;
@@ -217,7 +217,7 @@ enum kal_status kal_capture_open(struct kal_rnic *rnic)
     char *path;
 
     if (!*text)
-        return KAL_OK;
+        return RI_OK;
     path = expand(text);
     pthread_mutex_lock(&files_lock);
     if (path) {
@@ -236,10 +236,10 @@ enum kal_status kal_capture_open(struct kal_rnic *rnic)
     }
     pthread_mutex_unlock(&files_lock);
     if (!error)
-        return KAL_OK;
+        return RI_OK;
     kal_rnic_log(rnic, RI_LOG_ERROR, "the capture file %s (option pcap) cannot be made: %s; %s",
                  text, strerror(error), advice(error));
-    return error == ENOMEM ? KAL_ERR_NO_RESOURCES : KAL_ERR_CONFIGURATION;
+    return error == ENOMEM ? RI_ERR_NO_RESOURCES : ITAL_ERR_CONFIGURATION;
 }
 
 /* The last user ends the file; a thread that may not block leaves that to the writer. Called with

@@ -16,7 +16,7 @@ struct kal_capture_end; /* one end of a connection; its address is the token of 
 
 /* Reads option pcap and sets rnic->capture and rnic->host.capture; an empty option leaves both
  * NULL. Logs errors. */
-enum kal_status kal_capture_open(struct kal_rnic *rnic);
+enum ri_status kal_capture_open(struct kal_rnic *rnic);
 /* On return all records are in the file, except those of connections that moved to another
  * interface and continue. */
 void kal_capture_close(struct kal_rnic *rnic);

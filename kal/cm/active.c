@@ -35,31 +35,31 @@ static int open_stream(struct kal_connection *c)
     return 0;
 }
 
-static enum kal_status status_of_errno(int error)
+static enum ri_status status_of_errno(int error)
 {
     switch (error) {
     case EMFILE:
     case ENFILE:
     case ENOMEM:
-    case ENOBUFS: return KAL_ERR_NO_RESOURCES;
-    case EADDRINUSE: return KAL_ERR_ADDRESS_IN_USE;
+    case ENOBUFS: return RI_ERR_NO_RESOURCES;
+    case EADDRINUSE: return RI_ERR_ADDRESS_IN_USE;
     case ENETUNREACH:
     case EHOSTUNREACH:
     case EADDRNOTAVAIL:
     case ENETDOWN:
-    case EAFNOSUPPORT: return KAL_ERR_UNREACHABLE;
+    case EAFNOSUPPORT: return RI_ERR_UNREACHABLE;
     case EACCES:
-    case EPERM: return KAL_ERR_PERMISSION;
-    case ETIMEDOUT: return KAL_ERR_TIMED_OUT;
-    default: return KAL_ERR_INVALID_ARGUMENT;
+    case EPERM: return RI_ERR_PERMISSION;
+    case ETIMEDOUT: return RI_ERR_TIMED_OUT;
+    default: return RI_ERR_INVALID_ARGUMENT;
     }
 }
 
 /* Sets watch and deadline of the socket. It becomes writable when it is connected, or reports an
  * error. */
-static enum kal_status begin(struct kal_connection *c)
+static enum ri_status begin(struct kal_connection *c)
 {
-    enum kal_status status;
+    enum ri_status status;
 
     c->state = CM_CONNECTING;
     status = cm_watch(c, EPOLLOUT);
@@ -68,8 +68,8 @@ static enum kal_status begin(struct kal_connection *c)
     return status;
 }
 
-enum kal_status cm_active_request(struct kal_connection *connection, const void *private_data,
-                                  size_t length)
+enum ri_status cm_active_request(struct kal_connection *connection, const void *private_data,
+                                 size_t length)
 {
     struct mpa_startup_frame frame;
     enum mpa_startup_result result;
@@ -80,10 +80,10 @@ enum kal_status cm_active_request(struct kal_connection *connection, const void 
                                     sizeof connection->startup->out,
                                     &connection->startup->out_length);
     if (!result)
-        return KAL_OK;
+        return RI_OK;
     kal_rnic_log(connection->rnic, RI_LOG_ERROR, "the MPA Request cannot be built: %s",
                  mpa_startup_text(result));
-    return KAL_ERR_INVALID_ARGUMENT;
+    return RI_ERR_INVALID_ARGUMENT;
 }
 
 /* The ready-to-receive messages that this side can send; a Read needs a slot of the ORD. */
@@ -116,24 +116,24 @@ static void want(struct kal_connection *c, const struct ri_connect_param *param)
     }
 }
 
-static enum kal_status check(const struct kal_connection *c, const struct ri_qp *qp,
-                             const struct ri_connect_param *param)
+static enum ri_status check(const struct kal_connection *c, const struct ri_qp *qp,
+                            const struct ri_connect_param *param)
 {
     socklen_t length = kal_address_length(param->destination);
 
     if (c->state != CM_IDLE || c->guard.dead)
-        return KAL_ERR_INVALID_STATE;
+        return RI_ERR_INVALID_STATE;
     if (!length || (param->private_data_length && !param->private_data))
-        return KAL_ERR_INVALID_ARGUMENT;
+        return RI_ERR_INVALID_ARGUMENT;
     if (param->source && param->source->sa_family != param->destination->sa_family)
-        return KAL_ERR_INVALID_ARGUMENT;
-    return param->three_way && qp ? KAL_ERR_NOT_SUPPORTED : KAL_OK;
+        return RI_ERR_INVALID_ARGUMENT;
+    return param->three_way && qp ? RI_ERR_NOT_SUPPORTED : RI_OK;
 }
 
-static enum kal_status start(struct kal_connection *c, struct ri_qp *qp,
-                             const struct ri_connect_param *param)
+static enum ri_status start(struct kal_connection *c, struct ri_qp *qp,
+                            const struct ri_connect_param *param)
 {
-    enum kal_status status = check(c, qp, param);
+    enum ri_status status = check(c, qp, param);
     char text[120];
     int error;
 
@@ -150,7 +150,7 @@ static enum kal_status start(struct kal_connection *c, struct ri_qp *qp,
     c->startup->tells_accept = param->three_way;
     c->startup->connect_by = cm_by(param->deadline, c->rnic->cm->options.connect_timeout);
     if (!cm_count(c))
-        return KAL_ERR_QUOTA;
+        return ITAL_ERR_QUOTA;
     error = open_stream(c);
     if (error) {
         kal_address_text(param->destination, text, sizeof text);
@@ -167,7 +167,7 @@ static enum kal_status start(struct kal_connection *c, struct ri_qp *qp,
         cm_attach(c, qp);
     status = begin(c);
     if (!status)
-        return KAL_OK;
+        return RI_OK;
     cm_detach(c);
     cm_stream_close(&c->stream, false);
 uncount:
@@ -348,7 +348,7 @@ static void accepted(struct kal_connection *c, const struct mpa_startup_frame *r
         .bytes_read = c->stream.octets + used,
         .bytes_read_length = c->stream.length - used,
     };
-    enum kal_status status;
+    enum ri_status status;
 
     if (!cm_has_qp(c)) {
         tell_accept(c, reply);
@@ -360,7 +360,7 @@ static void accepted(struct kal_connection *c, const struct mpa_startup_frame *r
     if (status)
         cm_fail(c, RI_REASON_RESOURCES,
                 "the queue pair does not take the connection: %s; check its state and limits",
-                kal_status_name(status));
+                ital_status_name(status));
     else
         cm_established(c, reply->pd, reply->pd_len);
 }
@@ -513,14 +513,14 @@ void cm_active_expired(struct kal_connection *connection)
 
 static const struct cm_role active_role = { .run = cm_active_run, .expired = cm_active_expired };
 
-enum kal_status cm_active_connect(struct kal_connection *connection, struct ri_qp *qp,
-                                  const struct ri_connect_param *param)
+enum ri_status cm_active_connect(struct kal_connection *connection, struct ri_qp *qp,
+                                 const struct ri_connect_param *param)
 {
-    enum kal_status status;
+    enum ri_status status;
 
     pthread_mutex_lock(&connection->guard.lock);
     status = start(connection, qp, param);
-    if (status == KAL_OK)
+    if (status == RI_OK)
         connection->role = &active_role;
     pthread_mutex_unlock(&connection->guard.lock);
     return status;

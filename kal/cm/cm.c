@@ -9,11 +9,11 @@
 
 #include "cm.h"
 
-enum kal_status kal_connection_create(struct kal_rnic *rnic, void *lane_context, void *context,
-                                      struct kal_connection **connection)
+enum ri_status kal_connection_create(struct kal_rnic *rnic, void *lane_context, void *context,
+                                     struct kal_connection **connection)
 {
     struct kal_connection *c = cm_connection_new(rnic, lane_context, context);
-    enum kal_status status = c ? KAL_OK : KAL_ERR_NO_RESOURCES;
+    enum ri_status status = c ? RI_OK : RI_ERR_NO_RESOURCES;
 
     if (c && cm_is_set_a(rnic))
         status = cm_a_create(c);
@@ -25,45 +25,45 @@ enum kal_status kal_connection_create(struct kal_rnic *rnic, void *lane_context,
         return status;
     }
     *connection = c;
-    return KAL_OK;
+    return RI_OK;
 }
 
-enum kal_status kal_connect(struct kal_connection *connection, struct ri_qp *qp,
-                            const struct ri_connect_param *param)
+enum ri_status kal_connect(struct kal_connection *connection, struct ri_qp *qp,
+                           const struct ri_connect_param *param)
 {
     if (!cm_is_set_a(connection->rnic) && !kal_address_length(param->destination))
-        return KAL_ERR_INVALID_ARGUMENT;
+        return RI_ERR_INVALID_ARGUMENT;
     if (kal_rnic_policy(connection->rnic, RI_POLICY_CONNECT, param->source, param->destination))
-        return KAL_ERR_PERMISSION;
+        return RI_ERR_PERMISSION;
     return connection->ri ? cm_a_connect(connection, qp, param)
                           : cm_active_connect(connection, qp, param);
 }
 
-enum kal_status kal_accept(struct kal_connection *connection, struct ri_qp *qp,
-                           const struct ri_connect_param *param)
+enum ri_status kal_accept(struct kal_connection *connection, struct ri_qp *qp,
+                          const struct ri_connect_param *param)
 {
     return connection->ri ? cm_a_accept(connection, qp, param)
                           : cm_passive_accept(connection, qp, param);
 }
 
-enum kal_status kal_reject(struct kal_connection *connection, const void *private_data,
-                           uint16_t private_data_length)
+enum ri_status kal_reject(struct kal_connection *connection, const void *private_data,
+                          uint16_t private_data_length)
 {
     return connection->ri ? cm_a_reject(connection, private_data, private_data_length)
                           : cm_passive_reject(connection, private_data, private_data_length);
 }
 
-enum kal_status kal_confirm(struct kal_connection *connection, const struct ri_connect_param *param)
+enum ri_status kal_confirm(struct kal_connection *connection, const struct ri_connect_param *param)
 {
     /* TCP and MPA have only two-way set-up. */
-    return connection->ri ? cm_a_confirm(connection, param) : KAL_ERR_NOT_SUPPORTED;
+    return connection->ri ? cm_a_confirm(connection, param) : RI_ERR_NOT_SUPPORTED;
 }
 
-enum kal_status kal_disconnect(struct kal_connection *connection, struct ri_qp *qp,
-                               const void *private_data, uint16_t private_data_length)
+enum ri_status kal_disconnect(struct kal_connection *connection, struct ri_qp *qp,
+                              const void *private_data, uint16_t private_data_length)
 {
     struct ri_qp_modify modify = { .size = sizeof modify, .mask = RI_QPM_STATE };
-    enum kal_status status;
+    enum ri_status status;
     bool handed;
 
     if (connection->ri)
@@ -72,13 +72,13 @@ enum kal_status kal_disconnect(struct kal_connection *connection, struct ri_qp *
     handed = connection->handed;
     pthread_mutex_unlock(&connection->guard.lock);
     if (!handed)
-        return KAL_ERR_INVALID_STATE;
+        return RI_ERR_INVALID_STATE;
 
     /* iWARP cannot carry private data in a disconnect: it is dropped. */
     modify.state = RI_QPS_CLOSING;
     status = kal_qp_modify(connection->rnic, qp, &modify);
     if (!status)
-        return KAL_OK;
+        return RI_OK;
     modify.state = RI_QPS_ERROR;
     return kal_qp_modify(connection->rnic, qp, &modify);
 }

@@ -269,7 +269,7 @@ void cm_uncount(struct kal_connection *connection);
 void cm_attach(struct kal_connection *connection, struct ri_qp *qp);
 void cm_detach(struct kal_connection *connection);
 /* Locked. */
-enum kal_status cm_watch(struct kal_connection *connection, uint32_t events);
+enum ri_status cm_watch(struct kal_connection *connection, uint32_t events);
 void cm_deadline(struct kal_connection *connection, uint64_t deadline);
 void cm_schedule(struct kal_connection *connection);
 /* Runs the state, as readiness does. Lane, not locked. */
@@ -353,7 +353,7 @@ bool cm_a_adopt(struct kal_connection *connection);
 
 /* ---- handover.c. Lane, locked ---- */
 /* Hands the stream over, as agreed in connection->agreed. The caller fills the other members. */
-enum kal_status cm_hand_over(struct kal_connection *connection, struct ri_llp_handover *handover);
+enum ri_status cm_hand_over(struct kal_connection *connection, struct ri_llp_handover *handover);
 /* True: the stream may be handed over in this run. False: another run follows when a QP is
  * attached, or in the lane of that QP. Lane, locked. */
 bool cm_has_qp(struct kal_connection *connection);
@@ -361,11 +361,11 @@ bool cm_has_qp(struct kal_connection *connection);
 void cm_established(struct kal_connection *connection, const void *private_data, uint16_t length);
 
 /* ---- active.c ---- */
-enum kal_status cm_active_connect(struct kal_connection *connection, struct ri_qp *qp,
-                                  const struct ri_connect_param *param);
+enum ri_status cm_active_connect(struct kal_connection *connection, struct ri_qp *qp,
+                                 const struct ri_connect_param *param);
 /* Encodes the Request from connection->local. */
-enum kal_status cm_active_request(struct kal_connection *connection, const void *private_data,
-                                  size_t length);
+enum ri_status cm_active_request(struct kal_connection *connection, const void *private_data,
+                                 size_t length);
 /* As cm_role.run. */
 void cm_active_run(struct kal_connection *connection);
 void cm_active_expired(struct kal_connection *connection);
@@ -376,30 +376,30 @@ void cm_passive_run(struct kal_connection *connection);
 void cm_passive_expired(struct kal_connection *connection);
 /* STARTING: checks whether the octets read so far are a complete or an invalid Request. */
 void cm_passive_look(struct kal_connection *connection);
-enum kal_status cm_passive_accept(struct kal_connection *connection, struct ri_qp *qp,
-                                  const struct ri_connect_param *param);
-enum kal_status cm_passive_reject(struct kal_connection *connection, const void *private_data,
-                                  uint16_t private_data_length);
+enum ri_status cm_passive_accept(struct kal_connection *connection, struct ri_qp *qp,
+                                 const struct ri_connect_param *param);
+enum ri_status cm_passive_reject(struct kal_connection *connection, const void *private_data,
+                                 uint16_t private_data_length);
 /* Set A: the peer has disconnected. Lane, locked. */
 void cm_passive_gone(struct kal_connection *connection);
 /* Encodes the Reply and sets what is agreed. Locked. */
-enum kal_status cm_passive_reply(struct kal_connection *connection,
-                                 const struct ri_connect_param *param);
+enum ri_status cm_passive_reply(struct kal_connection *connection,
+                                const struct ri_connect_param *param);
 
 /* ---- set_a.c: the provider's own connection manager ---- */
-enum kal_status cm_a_create(struct kal_connection *connection);
-enum kal_status cm_a_connect(struct kal_connection *connection, struct ri_qp *qp,
-                             const struct ri_connect_param *param);
-enum kal_status cm_a_accept(struct kal_connection *connection, struct ri_qp *qp,
+enum ri_status cm_a_create(struct kal_connection *connection);
+enum ri_status cm_a_connect(struct kal_connection *connection, struct ri_qp *qp,
                             const struct ri_connect_param *param);
-enum kal_status cm_a_confirm(struct kal_connection *connection,
-                             const struct ri_connect_param *param);
-enum kal_status cm_a_reject(struct kal_connection *connection, const void *private_data,
-                            uint16_t private_data_length);
-enum kal_status cm_a_disconnect(struct kal_connection *connection, const void *private_data,
-                                uint16_t private_data_length);
-enum kal_status cm_a_listen(struct kal_listener *listener, const struct ri_listen_param *param,
-                            struct sockaddr_storage *bound);
+enum ri_status cm_a_accept(struct kal_connection *connection, struct ri_qp *qp,
+                           const struct ri_connect_param *param);
+enum ri_status cm_a_confirm(struct kal_connection *connection,
+                            const struct ri_connect_param *param);
+enum ri_status cm_a_reject(struct kal_connection *connection, const void *private_data,
+                           uint16_t private_data_length);
+enum ri_status cm_a_disconnect(struct kal_connection *connection, const void *private_data,
+                               uint16_t private_data_length);
+enum ri_status cm_a_listen(struct kal_listener *listener, const struct ri_listen_param *param,
+                           struct sockaddr_storage *bound);
 void cm_a_listen_destroy(struct kal_listener *listener);
 
 /* ---- accept.c ---- */

@@ -220,17 +220,16 @@ void cm_detach(struct kal_connection *connection)
 
 /* ---- lane ---- */
 
-enum kal_status cm_watch(struct kal_connection *connection, uint32_t events)
+enum ri_status cm_watch(struct kal_connection *connection, uint32_t events)
 {
     const struct kal_upper *upper = connection->rnic->upper;
     uint32_t before = connection->watched;
 
     connection->watched = events;
     if (connection->watch)
-        return before == events ? KAL_OK
-                                : kal_status_of_ri(upper->rewatch(connection->watch, events));
-    return kal_status_of_ri(upper->watch(connection->lane, connection->stream.fd, events, ready,
-                                         connection, &connection->watch));
+        return before == events ? RI_OK : upper->rewatch(connection->watch, events);
+    return upper->watch(connection->lane, connection->stream.fd, events, ready, connection,
+                        &connection->watch);
 }
 
 void cm_unwatch(struct kal_connection *connection)

@@ -47,27 +47,27 @@ static size_t octets_read_max(const struct kal_convert_param *param)
     return param->startup_frames ? MPA_STARTUP_FRAME_MAX : OCTETS_READ_MAX;
 }
 
-static enum kal_status check(const struct kal_connection *c, const struct ri_qp *qp,
-                             const struct kal_convert_param *param)
+static enum ri_status check(const struct kal_connection *c, const struct ri_qp *qp,
+                            const struct kal_convert_param *param)
 {
     const char *wrong;
 
     if (c->ri || !(c->rnic->attr.features & RI_FEATURE_CONNECTION_SET_B))
-        return KAL_ERR_NOT_SUPPORTED;
+        return RI_ERR_NOT_SUPPORTED;
     if (!qp || !arguments_fit(param))
-        return KAL_ERR_INVALID_ARGUMENT;
+        return RI_ERR_INVALID_ARGUMENT;
     if (param->last_message_length > LAST_MESSAGE_MAX ||
         param->octets_read_length > octets_read_max(param))
-        return KAL_ERR_LIMIT;
+        return RI_ERR_LIMIT;
     wrong = c->stream.ops->unfit(param->fd);
     if (!wrong)
-        return KAL_OK;
+        return RI_OK;
     kal_rnic_log(c->rnic, RI_LOG_WARNING, "descriptor %d cannot be converted: %s", param->fd,
                  wrong);
-    return KAL_ERR_INVALID_ARGUMENT;
+    return RI_ERR_INVALID_ARGUMENT;
 }
 
-static enum kal_status permit(const struct kal_connection *c, const struct kal_convert_param *param)
+static enum ri_status permit(const struct kal_connection *c, const struct kal_convert_param *param)
 {
     union address local = { .any.sa_family = AF_UNSPEC }, peer = { .any.sa_family = AF_UNSPEC };
     char text[120];
@@ -75,16 +75,16 @@ static enum kal_status permit(const struct kal_connection *c, const struct kal_c
     c->stream.ops->addresses(param->fd, &local, &peer);
     if (kal_host_may_have_rules() &&
         kal_rnic_ask_convert(c->rnic, param->initiator, &local.any, &peer.any))
-        return KAL_ERR_PERMISSION;
+        return RI_ERR_PERMISSION;
     if (kal_rnic_has_address(c->rnic, &local.any))
-        return KAL_OK;
+        return RI_OK;
     kal_address_text(&local.any, text, sizeof text);
     kal_rnic_log(
         c->rnic, RI_LOG_WARNING,
         "descriptor %d cannot be converted: its address %s is of no network interface that "
         "option netdev names",
         param->fd, text);
-    return KAL_ERR_UNREACHABLE;
+    return RI_ERR_UNREACHABLE;
 }
 
 static void want(struct kal_connection *c, const struct kal_convert_param *param)
@@ -142,19 +142,19 @@ static bool keep_octets_read(struct kal_connection *c, const struct kal_convert_
 }
 
 /* By role. Everything that can fail for lack of memory comes before the watch. */
-static enum kal_status start(struct kal_connection *c, const struct kal_convert_param *param)
+static enum ri_status start(struct kal_connection *c, const struct kal_convert_param *param)
 {
-    enum kal_status status;
+    enum ri_status status;
 
     if (!keep(param->last_message, param->last_message_length, &c->startup->last_words,
               &c->startup->last_length))
-        return KAL_ERR_NO_RESOURCES;
+        return RI_ERR_NO_RESOURCES;
     if (param->octets_read_length && !keep_octets_read(c, param))
-        return KAL_ERR_NO_RESOURCES;
+        return RI_ERR_NO_RESOURCES;
     if (!param->startup_frames) {
         c->state = CM_CONVERTING;
         cm_schedule(c);
-        return KAL_OK;
+        return RI_OK;
     }
     if (c->initiator) {
         status = cm_active_request(c, NULL, 0);
@@ -176,14 +176,14 @@ static void switch_over(struct kal_connection *c)
         .bytes_read = c->startup->surplus,
         .bytes_read_length = c->startup->surplus_length,
     };
-    enum kal_status status = cm_hand_over(c, &handover);
+    enum ri_status status = cm_hand_over(c, &handover);
 
     if (c->guard.dead)
         return;
     if (status)
         cm_fail(c, RI_REASON_RESOURCES,
                 "the queue pair does not take the converted socket: %s; check its state and limits",
-                kal_status_name(status));
+                ital_status_name(status));
     else
         cm_established(c, NULL, 0);
 }
@@ -248,12 +248,12 @@ static const struct cm_role convert_role = { .run = run,
                                              .expired = expired,
                                              .requested = requested };
 
-enum kal_status kal_convert(struct kal_connection *connection, struct ri_qp *qp,
-                            const struct kal_convert_param *param)
+enum ri_status kal_convert(struct kal_connection *connection, struct ri_qp *qp,
+                           const struct kal_convert_param *param)
 {
     struct kal_connection *c = connection;
     const struct cm_options *options = &c->rnic->cm->options;
-    enum kal_status status = check(c, qp, param);
+    enum ri_status status = check(c, qp, param);
     int error;
 
     if (!status)
@@ -262,11 +262,11 @@ enum kal_status kal_convert(struct kal_connection *connection, struct ri_qp *qp,
         return status;
     pthread_mutex_lock(&c->guard.lock);
     if (c->state != CM_IDLE || c->guard.dead) {
-        status = KAL_ERR_INVALID_STATE;
+        status = RI_ERR_INVALID_STATE;
         goto unlock;
     }
     if (!cm_count(c)) {
-        status = KAL_ERR_QUOTA;
+        status = ITAL_ERR_QUOTA;
         goto unlock;
     }
     error = c->stream.ops->adopt(param->fd, &options->stream, &c->stream.fd);
@@ -274,7 +274,7 @@ enum kal_status kal_convert(struct kal_connection *connection, struct ri_qp *qp,
         kal_rnic_log(c->rnic, RI_LOG_ERROR,
                      "a socket cannot be duplicated: %s; raise the limit on open files (ulimit -n)",
                      strerror(error));
-        status = KAL_ERR_NO_RESOURCES;
+        status = RI_ERR_NO_RESOURCES;
         goto uncount;
     }
     want(c, param);

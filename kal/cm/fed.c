@@ -21,7 +21,7 @@ static bool has_room(struct kal_listener *l)
     return room;
 }
 
-enum kal_status kal_listen_feed(struct kal_listener *listener, int fd)
+enum ri_status kal_listen_feed(struct kal_listener *listener, int fd)
 {
     struct kal_listener *l = listener;
     const struct kal_cm *cm = l->rnic->cm;
@@ -29,19 +29,19 @@ enum kal_status kal_listen_feed(struct kal_listener *listener, int fd)
     int error;
 
     if (!l->fed || cm->stream_ops->unfit(fd))
-        return KAL_ERR_INVALID_ARGUMENT;
+        return RI_ERR_INVALID_ARGUMENT;
     c = has_room(l) ? cm_connection_new(l->rnic, l->lane, NULL) : NULL;
     if (!c) {
         cm->stream_ops->abort_on_close(fd); /* the caller closes it: no answer to the peer */
-        return KAL_ERR_NO_RESOURCES;
+        return RI_ERR_NO_RESOURCES;
     }
     pthread_mutex_lock(&c->guard.lock);
     error = cm->stream_ops->adopt(fd, &cm->options.stream, &c->stream.fd);
     pthread_mutex_unlock(&c->guard.lock);
     if (!error && cm_start_up(l, c))
-        return KAL_OK;
+        return RI_OK;
     if (error)
         cm->stream_ops->abort_on_close(fd);
     kal_connection_destroy(c);
-    return error ? KAL_ERR_NO_RESOURCES : KAL_ERR_PERMISSION;
+    return error ? RI_ERR_NO_RESOURCES : RI_ERR_PERMISSION;
 }

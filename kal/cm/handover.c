@@ -39,13 +39,13 @@ bool cm_has_qp(struct kal_connection *connection)
     return false;
 }
 
-enum kal_status kal_attach(struct kal_connection *connection, struct ri_qp *qp, void *lane_context)
+enum ri_status kal_attach(struct kal_connection *connection, struct ri_qp *qp, void *lane_context)
 {
     struct kal_connection *c = connection;
-    enum kal_status status = KAL_ERR_INVALID_STATE;
+    enum ri_status status = RI_ERR_INVALID_STATE;
 
     if (c->ri)
-        return KAL_ERR_NOT_SUPPORTED;
+        return RI_ERR_NOT_SUPPORTED;
     pthread_mutex_lock(&c->guard.lock);
     if (c->awaits_qp && !c->guard.dead &&
         (c->state == CM_CONNECTING || c->state == CM_REQUESTED || c->state == CM_AGAIN ||
@@ -55,7 +55,7 @@ enum kal_status kal_attach(struct kal_connection *connection, struct ri_qp *qp, 
         cm_attach(c, qp);
         if (c->parked)
             cm_schedule(c);
-        status = KAL_OK;
+        status = RI_OK;
     }
     pthread_mutex_unlock(&c->guard.lock);
     return status;
@@ -65,7 +65,7 @@ enum kal_status kal_attach(struct kal_connection *connection, struct ri_qp *qp, 
  * While the provider decides, connection->stream does not own the descriptor. So a destroy call
  * from an upcall in qp_modify does not close it, and it is closed here if qp_modify fails.
  */
-enum kal_status cm_hand_over(struct kal_connection *connection, struct ri_llp_handover *handover)
+enum ri_status cm_hand_over(struct kal_connection *connection, struct ri_llp_handover *handover)
 {
     struct kal_cm *cm = connection->rnic->cm;
     struct ri_qp_modify modify = {
@@ -74,7 +74,7 @@ enum kal_status cm_hand_over(struct kal_connection *connection, struct ri_llp_ha
         .state = RI_QPS_RTS,
         .handover = handover,
     };
-    enum kal_status status;
+    enum ri_status status;
     struct ri_qp *qp;
     int fd = connection->stream.fd;
 
@@ -96,7 +96,7 @@ enum kal_status cm_hand_over(struct kal_connection *connection, struct ri_llp_ha
     connection->qp_busy = qp != NULL;
     pthread_mutex_unlock(&cm->lock);
     if (!qp)
-        return KAL_ERR_INVALID_STATE;
+        return RI_ERR_INVALID_STATE;
 
     connection->stream.fd = -1;
     connection->handed = true;
@@ -145,11 +145,11 @@ void cm_established(struct kal_connection *connection, const void *private_data,
         cm_startup_end(connection);
 }
 
-enum kal_status kal_connection_info(struct kal_connection *connection,
-                                    struct ri_connection_event *info)
+enum ri_status kal_connection_info(struct kal_connection *connection,
+                                   struct ri_connection_event *info)
 {
     struct ri_connection_event filled = { .size = info->size, .type = RI_CONNECTION_ESTABLISHED };
-    enum kal_status status = KAL_ERR_INVALID_STATE;
+    enum ri_status status = RI_ERR_INVALID_STATE;
 
     pthread_mutex_lock(&connection->guard.lock);
     if (connection->handed) {
@@ -159,7 +159,7 @@ enum kal_status kal_connection_info(struct kal_connection *connection,
         filled.local = address_storage(&connection->stream.local);
         filled.peer = address_storage(&connection->stream.peer);
         memcpy(info, &filled, info->size < sizeof filled ? info->size : sizeof filled);
-        status = KAL_OK;
+        status = RI_OK;
     }
     pthread_mutex_unlock(&connection->guard.lock);
     return status;

@@ -139,28 +139,27 @@ static int open_listener(struct kal_listener *l, const struct sockaddr *address,
     return error;
 }
 
-static enum kal_status listen_error(struct kal_rnic *rnic, const struct sockaddr *address,
-                                    int error)
+static enum ri_status listen_error(struct kal_rnic *rnic, const struct sockaddr *address, int error)
 {
     static const struct {
         int error;
-        enum kal_status status;
+        enum ri_status status;
         const char *advice;
     } table[] = {
-        { EADDRINUSE, KAL_ERR_ADDRESS_IN_USE,
+        { EADDRINUSE, RI_ERR_ADDRESS_IN_USE,
           "choose another port, or end the program that listens there" },
-        { EADDRNOTAVAIL, KAL_ERR_UNREACHABLE, "use an address of this host" },
-        { EAFNOSUPPORT, KAL_ERR_UNREACHABLE, "this host has no such address family" },
-        { ENODEV, KAL_ERR_UNREACHABLE, "the scope of the address names no interface" },
-        { EINVAL, KAL_ERR_INVALID_ARGUMENT, "a link-local address needs its scope (%interface)" },
-        { EACCES, KAL_ERR_PERMISSION,
+        { EADDRNOTAVAIL, RI_ERR_UNREACHABLE, "use an address of this host" },
+        { EAFNOSUPPORT, RI_ERR_UNREACHABLE, "this host has no such address family" },
+        { ENODEV, RI_ERR_UNREACHABLE, "the scope of the address names no interface" },
+        { EINVAL, RI_ERR_INVALID_ARGUMENT, "a link-local address needs its scope (%interface)" },
+        { EACCES, RI_ERR_PERMISSION,
           "choose a port above 1023, or ask root to allow it (kald(8))" },
-        { EPERM, KAL_ERR_PERMISSION, "a rule of this host refuses" },
-        { EBADF, KAL_ERR_INVALID_ARGUMENT, "leave the descriptors of the service manager open" },
-        { EMFILE, KAL_ERR_NO_RESOURCES, "raise the limit on open files (ulimit -n)" },
-        { ENFILE, KAL_ERR_NO_RESOURCES, "raise the system's limit on open files (fs.file-max)" },
+        { EPERM, RI_ERR_PERMISSION, "a rule of this host refuses" },
+        { EBADF, RI_ERR_INVALID_ARGUMENT, "leave the descriptors of the service manager open" },
+        { EMFILE, RI_ERR_NO_RESOURCES, "raise the limit on open files (ulimit -n)" },
+        { ENFILE, RI_ERR_NO_RESOURCES, "raise the system's limit on open files (fs.file-max)" },
     };
-    enum kal_status status = KAL_ERR_NO_RESOURCES;
+    enum ri_status status = RI_ERR_NO_RESOURCES;
     const char *advice = "free memory";
     char text[120];
 
@@ -188,11 +187,11 @@ static uint32_t half_open_most(const struct kal_rnic *rnic)
     return limit.rlim_cur / 4 < HALF_OPEN_LEAST ? HALF_OPEN_LEAST : (uint32_t)(limit.rlim_cur / 4);
 }
 
-static enum kal_status listen_on(struct kal_listener *l, const struct sockaddr *address,
-                                 struct sockaddr_storage *bound)
+static enum ri_status listen_on(struct kal_listener *l, const struct sockaddr *address,
+                                struct sockaddr_storage *bound)
 {
     int error = open_listener(l, address, bound);
-    enum kal_status status;
+    enum ri_status status;
 
     if (error)
         return listen_error(l->rnic, address, error);
@@ -202,29 +201,28 @@ static enum kal_status listen_on(struct kal_listener *l, const struct sockaddr *
      * already (kal_cm_listeners). */
     pthread_mutex_lock(&l->guard.lock);
     kal_address_text((const struct sockaddr *)bound, l->name, sizeof l->name);
-    status = kal_status_of_ri(
-        l->rnic->upper->watch(l->lane, l->fd, EPOLLIN, cm_accept_ready, l, &l->watch));
+    status = l->rnic->upper->watch(l->lane, l->fd, EPOLLIN, cm_accept_ready, l, &l->watch);
     pthread_mutex_unlock(&l->guard.lock);
     return status;
 }
 
 /* A listener that hears nothing yet; it can be seen from now on. */
-static enum kal_status new_listener(struct kal_rnic *rnic, void *lane_context,
-                                    const struct sockaddr *address, uint32_t backlog, void *context,
-                                    struct kal_listener **listener)
+static enum ri_status new_listener(struct kal_rnic *rnic, void *lane_context,
+                                   const struct sockaddr *address, uint32_t backlog, void *context,
+                                   struct kal_listener **listener)
 {
     struct kal_listener *l;
-    enum kal_status status;
+    enum ri_status status;
 
     if (kal_rnic_policy(rnic, RI_POLICY_LISTEN, address, NULL))
-        return KAL_ERR_PERMISSION;
+        return RI_ERR_PERMISSION;
     status = kal_rnic_take_now(rnic, KAL_ACCOUNT_LISTENER, 1, NULL);
     if (status)
         return status;
     l = calloc(1, sizeof *l);
     if (!l) {
         kal_rnic_give(rnic, KAL_ACCOUNT_LISTENER, 1);
-        return KAL_ERR_NO_RESOURCES;
+        return RI_ERR_NO_RESOURCES;
     }
     cm_guard_init(&l->guard);
     l->rnic = rnic;
@@ -239,22 +237,22 @@ static enum kal_status new_listener(struct kal_rnic *rnic, void *lane_context,
     DL_APPEND(rnic->cm->listeners, l);
     pthread_mutex_unlock(&rnic->cm->lock);
     *listener = l;
-    return KAL_OK;
+    return RI_OK;
 }
 
-enum kal_status kal_listen(struct kal_rnic *rnic, void *lane_context,
-                           const struct ri_listen_param *param, void *context,
-                           struct sockaddr_storage *bound, struct kal_listener **listener)
+enum ri_status kal_listen(struct kal_rnic *rnic, void *lane_context,
+                          const struct ri_listen_param *param, void *context,
+                          struct sockaddr_storage *bound, struct kal_listener **listener)
 {
     bool set_a = cm_is_set_a(rnic);
     struct sockaddr_storage where;
     struct kal_listener *l;
-    enum kal_status status;
+    enum ri_status status;
 
     if (!set_a && param->datagram)
-        return KAL_ERR_NOT_SUPPORTED;
+        return RI_ERR_NOT_SUPPORTED;
     if (!set_a && !kal_address_length(param->address))
-        return KAL_ERR_INVALID_ARGUMENT;
+        return RI_ERR_INVALID_ARGUMENT;
     status = new_listener(rnic, lane_context, param->address, param->backlog, context, &l);
     if (status)
         return status;
@@ -267,20 +265,20 @@ enum kal_status kal_listen(struct kal_rnic *rnic, void *lane_context,
     if (bound)
         *bound = where;
     *listener = l;
-    return KAL_OK;
+    return RI_OK;
 }
 
-enum kal_status kal_listen_fed(struct kal_rnic *rnic, void *lane_context,
-                               const struct sockaddr *address, uint32_t backlog, void *context,
-                               struct kal_listener **listener)
+enum ri_status kal_listen_fed(struct kal_rnic *rnic, void *lane_context,
+                              const struct sockaddr *address, uint32_t backlog, void *context,
+                              struct kal_listener **listener)
 {
     struct kal_listener *l;
-    enum kal_status status;
+    enum ri_status status;
 
     if (cm_is_set_a(rnic))
-        return KAL_ERR_NOT_SUPPORTED;
+        return RI_ERR_NOT_SUPPORTED;
     if (!kal_address_length(address))
-        return KAL_ERR_INVALID_ARGUMENT;
+        return RI_ERR_INVALID_ARGUMENT;
     status = new_listener(rnic, lane_context, address, backlog, context, &l);
     if (status)
         return status;
@@ -289,7 +287,7 @@ enum kal_status kal_listen_fed(struct kal_rnic *rnic, void *lane_context,
     pthread_mutex_unlock(&l->guard.lock);
     l->fed = true;
     *listener = l;
-    return KAL_OK;
+    return RI_OK;
 }
 
 static struct kal_connection *unclaimed(struct kal_connection *list)

@@ -11,19 +11,19 @@
 #include <unistd.h>
 #include <utlist.h>
 
-enum kal_status kal_cm_open(struct kal_rnic *rnic)
+enum ri_status kal_cm_open(struct kal_rnic *rnic)
 {
     struct kal_cm *cm = calloc(1, sizeof *cm);
 
     if (!cm)
-        return KAL_ERR_NO_RESOURCES;
+        return RI_ERR_NO_RESOURCES;
     pthread_mutex_init(&cm->lock, NULL);
     pthread_cond_init(&cm->changed, NULL);
     cm->spare_fd = -1;
     cm->stream_ops = &cm_stream_tcp;
     cm_read_options(rnic, &cm->options);
     rnic->cm = cm;
-    return KAL_OK;
+    return RI_OK;
 }
 
 static void destroy_orphans(struct kal_cm *cm)
@@ -44,24 +44,24 @@ again:
     pthread_mutex_unlock(&cm->lock);
 }
 
-enum kal_status kal_cm_close(struct kal_rnic *rnic, bool force)
+enum ri_status kal_cm_close(struct kal_rnic *rnic, bool force)
 {
     struct kal_cm *cm = rnic->cm;
-    enum kal_status status = KAL_OK;
+    enum ri_status status = RI_OK;
 
     if (!cm)
-        return KAL_OK;
+        return RI_OK;
     destroy_orphans(cm);
     pthread_mutex_lock(&cm->lock);
     if (cm->connections || cm->listeners)
-        status = KAL_ERR_BUSY;
+        status = RI_ERR_BUSY;
     else if (cm->lingers)
-        status = KAL_ERR_AGAIN;
+        status = RI_ERR_AGAIN;
     pthread_mutex_unlock(&cm->lock);
-    if (status != KAL_ERR_AGAIN || !force)
+    if (status != RI_ERR_AGAIN || !force)
         return status;
     cm_linger_end_all(rnic);
-    return KAL_OK;
+    return RI_OK;
 }
 
 void kal_cm_free(struct kal_rnic *rnic)

@@ -12,10 +12,10 @@
 #include "base/address.h"
 
 /* At open, after attr is known; sets rnic->cm. */
-enum kal_status kal_cm_open(struct kal_rnic *rnic);
-/* At close, when ual has no objects left and before the provider is closed. KAL_ERR_AGAIN: work of
+enum ri_status kal_cm_open(struct kal_rnic *rnic);
+/* At close, when ual has no objects left and before the provider is closed. RI_ERR_AGAIN: work of
  * the manager is still under way and `force` is not set. May be repeated. */
-enum kal_status kal_cm_close(struct kal_rnic *rnic, bool force);
+enum ri_status kal_cm_close(struct kal_rnic *rnic, bool force);
 /* Frees rnic->cm, after the provider was closed (or when a later step of open failed). NULL cm: no
  * effect. */
 void kal_cm_free(struct kal_rnic *rnic);

@@ -11,15 +11,15 @@
 #include <utlist.h>
 
 /* Reserves a place in the listener's lists. */
-static enum kal_status reserve(struct kal_listener *l, struct kal_connection *c)
+static enum ri_status reserve(struct kal_listener *l, struct kal_connection *c)
 {
-    enum kal_status status = KAL_OK;
+    enum ri_status status = RI_OK;
 
     pthread_mutex_lock(&l->guard.lock);
     if (l->guard.dead)
-        status = KAL_ERR_INVALID_ARGUMENT;
+        status = RI_ERR_INVALID_ARGUMENT;
     else if (l->undecided + l->queued >= l->backlog)
-        status = KAL_ERR_NO_RESOURCES;
+        status = RI_ERR_NO_RESOURCES;
     if (!status) {
         DL_APPEND2(l->starting, c, listed_prev, listed_next);
         c->listed = true;
@@ -39,16 +39,16 @@ static void unreserve(struct kal_listener *l, struct kal_connection *c)
 }
 
 /* Moves from the manager and account of one RNIC to those of another. Locked. */
-static enum kal_status change_rnic(struct kal_connection *c, struct kal_rnic *rnic)
+static enum ri_status change_rnic(struct kal_connection *c, struct kal_rnic *rnic)
 {
     struct kal_rnic *old = c->rnic;
 
     if (old == rnic)
-        return KAL_OK;
+        return RI_OK;
     if (c->ri)
-        return KAL_ERR_INVALID_ARGUMENT;
+        return RI_ERR_INVALID_ARGUMENT;
     if (c->counted && kal_rnic_take_now(rnic, KAL_ACCOUNT_CONNECTION, 1, &c->stream.peer.any))
-        return KAL_ERR_QUOTA;
+        return ITAL_ERR_QUOTA;
     if (c->counted)
         kal_rnic_give(old, KAL_ACCOUNT_CONNECTION, 1);
     pthread_mutex_lock(&old->cm->lock);
@@ -58,7 +58,7 @@ static enum kal_status change_rnic(struct kal_connection *c, struct kal_rnic *rn
     DL_APPEND(rnic->cm->connections, c);
     pthread_mutex_unlock(&rnic->cm->lock);
     c->rnic = rnic;
-    return KAL_OK;
+    return RI_OK;
 }
 
 /* Begins the move: handlers in the old lane see MOVING and return. Locked; the caller gets the
@@ -96,19 +96,19 @@ static void watch_undecided(struct kal_connection *c)
  * Moves stream, watch and timers to the listener's lane, whose next run makes the upcall. This
  * thread may be in an upcall of the object, which called kal_migrate.
  */
-enum kal_status kal_migrate(struct kal_connection *connection, struct kal_listener *listener)
+enum ri_status kal_migrate(struct kal_connection *connection, struct kal_listener *listener)
 {
     struct kal_connection *c = connection;
-    enum kal_status status = KAL_ERR_INVALID_STATE;
+    enum ri_status status = RI_ERR_INVALID_STATE;
     struct ri_watch *watch;
 
     if (listener->rnic->kal != c->rnic->kal)
-        return KAL_ERR_INVALID_ARGUMENT;
+        return RI_ERR_INVALID_ARGUMENT;
     pthread_mutex_lock(&c->guard.lock);
     if (c->state != CM_PENDING || c->guard.dead)
         goto unlock;
     if (listener->ri ? !c->ri : c->ri != NULL) {
-        status = KAL_ERR_INVALID_ARGUMENT;
+        status = RI_ERR_INVALID_ARGUMENT;
         goto unlock;
     }
     watch = begin_move(c);
@@ -141,18 +141,18 @@ unlock:
 }
 
 /* Changes during the move are seen in the new lane: readiness is level-triggered. */
-enum kal_status kal_place(struct kal_connection *connection, struct kal_rnic *rnic,
-                          void *lane_context)
+enum ri_status kal_place(struct kal_connection *connection, struct kal_rnic *rnic,
+                         void *lane_context)
 {
     struct kal_connection *c = connection;
-    enum kal_status status = KAL_OK;
+    enum ri_status status = RI_OK;
     struct ri_watch *watch;
 
     if (rnic->kal != c->rnic->kal)
-        return KAL_ERR_INVALID_ARGUMENT;
+        return RI_ERR_INVALID_ARGUMENT;
     pthread_mutex_lock(&c->guard.lock);
     if (c->ri && rnic != c->rnic)
-        status = KAL_ERR_INVALID_ARGUMENT;
+        status = RI_ERR_INVALID_ARGUMENT;
     if (c->ri || c->lane == lane_context || c->state != CM_PENDING || c->guard.dead)
         goto unlock;
     watch = begin_move(c);

@@ -338,7 +338,7 @@ static void finish_accept(struct kal_connection *c)
         .last_message_length = c->startup->out_length,
     };
     const char *gone;
-    enum kal_status status;
+    enum ri_status status;
 
     if (!cm_has_qp(c))
         return;
@@ -354,7 +354,7 @@ static void finish_accept(struct kal_connection *c)
         refuse(c);
         cm_fail(c, RI_REASON_RESOURCES,
                 "the queue pair does not take the connection: %s; check its state and limits",
-                kal_status_name(status));
+                ital_status_name(status));
     } else if (handover.rtr_await) {
         c->state = CM_ESTABLISHED; /* the provider reports it by qp_event */
         cm_startup_end(c);
@@ -456,15 +456,15 @@ static void want(struct kal_connection *c, const struct mpa_startup_frame *reque
         c->local.ird_max = cm_depth(1, c->rnic->attr.max_ird);
 }
 
-enum kal_status cm_passive_reply(struct kal_connection *connection,
-                                 const struct ri_connect_param *param)
+enum ri_status cm_passive_reply(struct kal_connection *connection,
+                                const struct ri_connect_param *param)
 {
     struct kal_connection *c = connection;
     struct mpa_startup_frame request, reply;
     enum mpa_startup_result result;
 
     if (!parse_request(c, &request))
-        return KAL_ERR_INVALID_STATE;
+        return RI_ERR_INVALID_STATE;
     want(c, &request, param);
     result = mpa_startup_accept(&c->local, &request, param->private_data,
                                 param->private_data_length, &reply, &c->agreed);
@@ -472,20 +472,20 @@ enum kal_status cm_passive_reply(struct kal_connection *connection,
         result = mpa_startup_encode(&reply, MPA_STARTUP_REPLY, c->startup->out,
                                     sizeof c->startup->out, &c->startup->out_length);
     if (!result)
-        return KAL_OK;
+        return RI_OK;
     kal_rnic_log(c->rnic, RI_LOG_ERROR, "the MPA Reply cannot be built: %s",
                  mpa_startup_text(result));
-    return KAL_ERR_INVALID_ARGUMENT;
+    return RI_ERR_INVALID_ARGUMENT;
 }
 
-enum kal_status cm_passive_accept(struct kal_connection *connection, struct ri_qp *qp,
-                                  const struct ri_connect_param *param)
+enum ri_status cm_passive_accept(struct kal_connection *connection, struct ri_qp *qp,
+                                 const struct ri_connect_param *param)
 {
     struct kal_connection *c = connection;
-    enum kal_status status = KAL_ERR_INVALID_STATE;
+    enum ri_status status = RI_ERR_INVALID_STATE;
 
     if (param->private_data_length && !param->private_data)
-        return KAL_ERR_INVALID_ARGUMENT;
+        return RI_ERR_INVALID_ARGUMENT;
     pthread_mutex_lock(&c->guard.lock);
     if (c->state == CM_PENDING && !c->guard.dead && !peer_gone(c))
         status = cm_passive_reply(c, param);
@@ -501,17 +501,17 @@ enum kal_status cm_passive_accept(struct kal_connection *connection, struct ri_q
     return status;
 }
 
-enum kal_status cm_passive_reject(struct kal_connection *connection, const void *private_data,
-                                  uint16_t private_data_length)
+enum ri_status cm_passive_reject(struct kal_connection *connection, const void *private_data,
+                                 uint16_t private_data_length)
 {
     static const struct ri_connect_param nothing;
     struct kal_connection *c = connection;
     struct mpa_startup_frame request, reply;
-    enum kal_status status = KAL_ERR_INVALID_STATE;
+    enum ri_status status = RI_ERR_INVALID_STATE;
     enum mpa_startup_result result;
 
     if (private_data_length && !private_data)
-        return KAL_ERR_INVALID_ARGUMENT;
+        return RI_ERR_INVALID_ARGUMENT;
     pthread_mutex_lock(&c->guard.lock);
     if (c->state != CM_PENDING || c->guard.dead || !parse_request(c, &request))
         goto unlock;
@@ -523,7 +523,7 @@ enum kal_status cm_passive_reject(struct kal_connection *connection, const void 
     if (result) {
         kal_rnic_log(c->rnic, RI_LOG_ERROR, "the rejecting MPA Reply cannot be built: %s",
                      mpa_startup_text(result));
-        status = KAL_ERR_INVALID_ARGUMENT;
+        status = RI_ERR_INVALID_ARGUMENT;
         goto unlock;
     }
     /* An empty send buffer takes the complete Reply; if the system has no memory now, the run sends
@@ -535,7 +535,7 @@ enum kal_status cm_passive_reject(struct kal_connection *connection, const void 
     cm_listener_leave(c, true);
     cm_uncount(c);
     cm_schedule(c);
-    status = KAL_OK;
+    status = RI_OK;
 unlock:
     pthread_mutex_unlock(&c->guard.lock);
     return status;

@@ -33,45 +33,45 @@ static void run(struct kal_connection *c)
 
 static const struct cm_role set_a_role = { .run = run, .expired = cm_passive_expired };
 
-enum kal_status cm_a_create(struct kal_connection *connection)
+enum ri_status cm_a_create(struct kal_connection *connection)
 {
     struct kal_rnic *rnic = connection->rnic;
     struct ri_connection *ri;
     enum ri_status status = rnic->ops.connection_create(rnic->ri, connection, &ri);
 
     if (status)
-        return kal_status_of_ri(status);
+        return kal_rnic_answer(status);
     pthread_mutex_lock(&connection->guard.lock);
     connection->ri = ri;
     connection->role = &set_a_role;
     connection->state = CM_FOREIGN;
     pthread_mutex_unlock(&connection->guard.lock);
-    return KAL_OK;
+    return RI_OK;
 }
 
-enum kal_status cm_a_connect(struct kal_connection *connection, struct ri_qp *qp,
-                             const struct ri_connect_param *param)
+enum ri_status cm_a_connect(struct kal_connection *connection, struct ri_qp *qp,
+                            const struct ri_connect_param *param)
 {
     if (!qp)
-        return KAL_ERR_NOT_SUPPORTED;
-    return kal_status_of_ri(connection->rnic->ops.connect(connection->ri, qp, param));
+        return RI_ERR_NOT_SUPPORTED;
+    return kal_rnic_answer(connection->rnic->ops.connect(connection->ri, qp, param));
 }
 
 /* Decides a request; it stays undecided if the provider refuses the call. */
-static enum kal_status decide(struct kal_connection *c)
+static enum ri_status decide(struct kal_connection *c)
 {
-    enum kal_status status = KAL_ERR_INVALID_STATE;
+    enum ri_status status = RI_ERR_INVALID_STATE;
 
     pthread_mutex_lock(&c->guard.lock);
     if (c->state == CM_PENDING && !c->guard.dead) {
         c->state = CM_FOREIGN;
-        status = KAL_OK;
+        status = RI_OK;
     }
     pthread_mutex_unlock(&c->guard.lock);
     return status;
 }
 
-static enum kal_status decided(struct kal_connection *c, enum ri_status status)
+static enum ri_status decided(struct kal_connection *c, enum ri_status status)
 {
     pthread_mutex_lock(&c->guard.lock);
     if (status) {
@@ -81,69 +81,67 @@ static enum kal_status decided(struct kal_connection *c, enum ri_status status)
         cm_uncount(c);
     }
     pthread_mutex_unlock(&c->guard.lock);
-    return kal_status_of_ri(status);
+    return kal_rnic_answer(status);
 }
 
-enum kal_status cm_a_accept(struct kal_connection *connection, struct ri_qp *qp,
-                            const struct ri_connect_param *param)
+enum ri_status cm_a_accept(struct kal_connection *connection, struct ri_qp *qp,
+                           const struct ri_connect_param *param)
 {
-    enum kal_status status = qp ? decide(connection) : KAL_ERR_NOT_SUPPORTED;
+    enum ri_status status = qp ? decide(connection) : RI_ERR_NOT_SUPPORTED;
 
     if (status)
         return status;
     return decided(connection, connection->rnic->ops.accept(connection->ri, qp, param));
 }
 
-enum kal_status cm_a_confirm(struct kal_connection *connection,
-                             const struct ri_connect_param *param)
+enum ri_status cm_a_confirm(struct kal_connection *connection, const struct ri_connect_param *param)
 {
-    return kal_status_of_ri(connection->rnic->ops.confirm(connection->ri, param));
+    return kal_rnic_answer(connection->rnic->ops.confirm(connection->ri, param));
 }
 
 /* Rejects a request, or the peer's acceptance in the three-way model. */
-enum kal_status cm_a_reject(struct kal_connection *connection, const void *private_data,
-                            uint16_t private_data_length)
+enum ri_status cm_a_reject(struct kal_connection *connection, const void *private_data,
+                           uint16_t private_data_length)
 {
     struct kal_rnic *rnic = connection->rnic;
     enum ri_status status;
     bool request = !decide(connection);
 
     status = rnic->ops.reject(connection->ri, private_data, private_data_length);
-    return request ? decided(connection, status) : kal_status_of_ri(status);
+    return request ? decided(connection, status) : kal_rnic_answer(status);
 }
 
-enum kal_status cm_a_disconnect(struct kal_connection *connection, const void *private_data,
-                                uint16_t private_data_length)
+enum ri_status cm_a_disconnect(struct kal_connection *connection, const void *private_data,
+                               uint16_t private_data_length)
 {
     struct kal_rnic *rnic = connection->rnic;
 
-    return kal_status_of_ri(
-        rnic->ops.disconnect(connection->ri, private_data, private_data_length));
+    return kal_rnic_answer(rnic->ops.disconnect(connection->ri, private_data, private_data_length));
 }
 
 /* ---- datagram service ---- */
 
-enum kal_status kal_service_request(struct kal_connection *connection,
-                                    const struct ri_connect_param *param)
+enum ri_status kal_service_request(struct kal_connection *connection,
+                                   const struct ri_connect_param *param)
 {
     struct kal_rnic *rnic = connection->rnic;
 
     if (kal_rnic_policy(rnic, RI_POLICY_CONNECT, param->source, param->destination))
-        return KAL_ERR_PERMISSION;
+        return RI_ERR_PERMISSION;
     if (!connection->ri)
-        return KAL_ERR_NOT_SUPPORTED;
+        return RI_ERR_NOT_SUPPORTED;
     if (!cm_count(connection)) /* the account is released with the connection */
-        return KAL_ERR_QUOTA;
-    return kal_status_of_ri(rnic->ops.service_request(connection->ri, param));
+        return ITAL_ERR_QUOTA;
+    return kal_rnic_answer(rnic->ops.service_request(connection->ri, param));
 }
 
-enum kal_status kal_service_reply(struct kal_connection *connection,
-                                  const struct ri_service_reply *reply)
+enum ri_status kal_service_reply(struct kal_connection *connection,
+                                 const struct ri_service_reply *reply)
 {
-    enum kal_status status;
+    enum ri_status status;
 
     if (!connection->ri || !connection->datagram)
-        return KAL_ERR_INVALID_ARGUMENT;
+        return RI_ERR_INVALID_ARGUMENT;
     status = decide(connection);
     if (status)
         return status;
@@ -161,8 +159,8 @@ static bool is_expected(enum ri_status status, const struct ri_listen_param *par
                 &((const struct sockaddr_in6 *)(const void *)param->address)->sin6_addr));
 }
 
-enum kal_status cm_a_listen(struct kal_listener *listener, const struct ri_listen_param *param,
-                            struct sockaddr_storage *bound)
+enum ri_status cm_a_listen(struct kal_listener *listener, const struct ri_listen_param *param,
+                           struct sockaddr_storage *bound)
 {
     struct kal_rnic *rnic = listener->rnic;
     struct ri_listen_param own = *param;
@@ -175,13 +173,13 @@ enum kal_status cm_a_listen(struct kal_listener *listener, const struct ri_liste
     if (status) {
         kal_rnic_log(rnic, is_expected(status, param) ? RI_LOG_DEBUG : RI_LOG_WARNING,
                      "the provider cannot listen: %s", ri_status_name(status));
-        return kal_status_of_ri(status);
+        return kal_rnic_answer(status);
     }
     pthread_mutex_lock(&listener->guard.lock); /* it can be seen already: kal_cm_listeners */
     kal_address_text((const struct sockaddr *)bound, listener->name, sizeof listener->name);
     pthread_mutex_unlock(&listener->guard.lock);
     listener->ri = ri;
-    return KAL_OK;
+    return RI_OK;
 }
 
 void cm_a_listen_destroy(struct kal_listener *listener)

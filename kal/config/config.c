@@ -47,8 +47,8 @@ struct parser {
     char *text; /* allocated by getline */
     size_t room;
     unsigned line;
-    bool mark;              /* a header was delivered, and its mark comes next */
-    enum kal_status status; /* not KAL_OK: stop; the error is logged already */
+    bool mark;             /* a header was delivered, and its mark comes next */
+    enum ri_status status; /* not RI_OK: stop; the error is logged already */
     enum section section;
     struct kal_interface_section *interface;
 };
@@ -88,13 +88,13 @@ static void fail(struct parser *parser, const char *format, ...)
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     kal_log(RI_LOG_ERROR, "%s:%u: %s", parser->path, parser->line, text);
-    parser->status = KAL_ERR_CONFIGURATION;
+    parser->status = ITAL_ERR_CONFIGURATION;
 }
 
 static bool no_memory(struct parser *parser)
 {
     kal_log(RI_LOG_ERROR, "%s: out of memory while reading the configuration", parser->path);
-    parser->status = KAL_ERR_NO_RESOURCES;
+    parser->status = RI_ERR_NO_RESOURCES;
     return false;
 }
 
@@ -132,7 +132,7 @@ static bool line_is_sound(struct parser *parser, const char *line, size_t length
             fail(parser, "the section header has no closing bracket");
         else if (close - line - 1 > SECTION_MAX)
             fail(parser, "the section's name is longer than %d octets", SECTION_MAX);
-        return close && parser->status == KAL_OK;
+        return close && parser->status == RI_OK;
     }
     if (*line == '=' || *line == ':' || *line == MARK[0] || !line[strcspn(line, "=:")]) {
         fail(parser, "\"%.40s\" is no \"name = value\", no [section] and no comment", line);
@@ -150,7 +150,7 @@ static char *read_line(char *out, int room, void *stream)
     size_t length;
     char *line;
 
-    if (parser->status != KAL_OK)
+    if (parser->status != RI_OK)
         return NULL;
     if (parser->mark) {
         parser->mark = false;
@@ -375,7 +375,7 @@ static int on_value(void *arg, const char *section, const char *name, const char
 {
     struct parser *parser = arg;
 
-    if (parser->status != KAL_OK)
+    if (parser->status != RI_OK)
         return 0;
     if (!strcmp(name, MARK))
         return enter_section(parser, section);
@@ -394,22 +394,22 @@ static int on_value(void *arg, const char *section, const char *name, const char
 
 /* ---- load ---- */
 
-static enum kal_status parse(struct kal_config *config, const char *path, FILE *file)
+static enum ri_status parse(struct kal_config *config, const char *path, FILE *file)
 {
     struct parser parser = { .config = config, .path = path, .file = file };
 
     /* The result of libinih adds only "out of memory" to what the reader and the handler report. */
-    if (ini_parse_stream(read_line, &parser, on_value, &parser) && parser.status == KAL_OK)
+    if (ini_parse_stream(read_line, &parser, on_value, &parser) && parser.status == RI_OK)
         no_memory(&parser);
     free(parser.text);
     return parser.status;
 }
 
 /* The configuration owns the file from now on. */
-static enum kal_status read_file(struct kal_config *config, struct kal_config_file *named,
-                                 bool needed, const char *advice)
+static enum ri_status read_file(struct kal_config *config, struct kal_config_file *named,
+                                bool needed, const char *advice)
 {
-    enum kal_status status;
+    enum ri_status status;
     FILE *file = kal_config_open(named->path, needed, advice, &status);
     char *source;
 
@@ -421,7 +421,7 @@ static enum kal_status read_file(struct kal_config *config, struct kal_config_fi
     LL_APPEND(config->files, named);
     source = config->source ? kal_format("%s, %s", config->source, named->path)
                             : kal_format("%s", named->path);
-    status = KAL_ERR_NO_RESOURCES;
+    status = RI_ERR_NO_RESOURCES;
     if (source) {
         free(config->source);
         config->source = source;
@@ -431,11 +431,11 @@ static enum kal_status read_file(struct kal_config *config, struct kal_config_fi
     return status;
 }
 
-static enum kal_status read_files(struct kal_config *config, const char *path, bool asked)
+static enum ri_status read_files(struct kal_config *config, const char *path, bool asked)
 {
     static const char readable[] = "make it readable or remove it";
     struct kal_config_file *first = calloc(1, sizeof *first), *more = NULL, *file, *next;
-    enum kal_status status = KAL_ERR_NO_RESOURCES;
+    enum ri_status status = RI_ERR_NO_RESOURCES;
 
     if (first)
         first->path = strdup(path);
@@ -444,10 +444,10 @@ static enum kal_status read_files(struct kal_config *config, const char *path, b
         return status;
     }
     status = read_file(config, first, asked, asked ? "correct ITAL_CONF or unset it" : readable);
-    if (status == KAL_OK)
+    if (status == RI_OK)
         status = kal_config_more(path, asked, &more);
     LL_FOREACH_SAFE (more, file, next) {
-        if (status != KAL_OK) {
+        if (status != RI_OK) {
             kal_config_files_free(file);
             break;
         }
@@ -470,29 +470,29 @@ static bool log_from_environment(const char *text)
 }
 
 /* ITAL_MONITOR overrides the file. */
-static enum kal_status monitor_from_environment(struct kal_values *ital, const char *text)
+static enum ri_status monitor_from_environment(struct kal_values *ital, const char *text)
 {
     char normal[KAL_VALUE_MAX], allowed[KAL_ALLOWED_MAX];
     const struct ri_option *option = kal_ital_options;
 
     if (!text || !*text)
-        return KAL_OK;
+        return RI_OK;
     while (strcmp(option->name, "monitor"))
         option++;
     if (kal_option_normal(option, text, normal, allowed))
-        return kal_values_set(ital, "monitor", normal) ? KAL_OK : KAL_ERR_NO_RESOURCES;
+        return kal_values_set(ital, "monitor", normal) ? RI_OK : RI_ERR_NO_RESOURCES;
     kal_log(RI_LOG_WARNING, "ITAL_MONITOR = \"%s\" is ignored: allowed is %s", text, allowed);
-    return KAL_OK;
+    return RI_OK;
 }
 
-enum kal_status kal_config_load(kal_getenv_fn get, struct kal_config **config)
+enum ri_status kal_config_load(kal_getenv_fn get, struct kal_config **config)
 {
     struct kal_config *read = calloc(1, sizeof *read);
     const char *path = get("ITAL_CONF"), *providers = get("ITAL_PROVIDER_PATH");
     const char *log = get("ITAL_LOG"), *interface = get("ITAL_INTERFACE"), *allowed;
     const char *filter = get("ITAL_FILTER");
     bool asked = path && *path, log_set = log_from_environment(log);
-    enum kal_status status = KAL_ERR_NO_RESOURCES;
+    enum ri_status status = RI_ERR_NO_RESOURCES;
 
     if (!read)
         return status;
@@ -517,13 +517,13 @@ enum kal_status kal_config_load(kal_getenv_fn get, struct kal_config **config)
     if (!asked)
         path = kal_config_file_is ? kal_config_file_is : ITAL_CONF_FILE;
     status = read_files(read, path, asked);
-    if (status == KAL_OK)
+    if (status == RI_OK)
         status = monitor_from_environment(read->ital, get("ITAL_MONITOR"));
-    if (status != KAL_OK)
+    if (status != RI_OK)
         goto free_config;
     if (log_set) {
-        status = kal_values_set(read->ital, "log", log) ? KAL_OK : KAL_ERR_NO_RESOURCES;
-        if (status != KAL_OK)
+        status = kal_values_set(read->ital, "log", log) ? RI_OK : RI_ERR_NO_RESOURCES;
+        if (status != RI_OK)
             goto free_config;
     } else if (!kal_log_configure(kal_values_get(read->ital, "log"), &allowed)) {
         kal_log(RI_LOG_WARNING, "%s: log = \"%s\" is ignored: allowed is %s",
@@ -531,7 +531,7 @@ enum kal_status kal_config_load(kal_getenv_fn get, struct kal_config **config)
                 allowed);
     }
     *config = read;
-    return KAL_OK;
+    return RI_OK;
 
 free_config:
     kal_config_free(read);

@@ -27,7 +27,7 @@ void kal_config_files_free(struct kal_config_file *files)
 
 /* The reason why a file cannot be read. A lack of descriptors or memory is no error of the
  * configuration. */
-static enum kal_status unreadable(const char *path, const char *what, const char *advice)
+static enum ri_status unreadable(const char *path, const char *what, const char *advice)
 {
     int error = errno;
 
@@ -37,26 +37,26 @@ static enum kal_status unreadable(const char *path, const char *what, const char
     case ENOMEM: advice = "free memory"; break;
     default:
         kal_log(RI_LOG_ERROR, "%s: cannot be %s: %s; %s", path, what, strerror(error), advice);
-        return KAL_ERR_CONFIGURATION;
+        return ITAL_ERR_CONFIGURATION;
     }
     kal_log(RI_LOG_ERROR, "%s: cannot be %s now: %s; %s", path, what, strerror(error), advice);
-    return KAL_ERR_NO_RESOURCES;
+    return RI_ERR_NO_RESOURCES;
 }
 
-FILE *kal_config_open(const char *path, bool needed, const char *advice, enum kal_status *status)
+FILE *kal_config_open(const char *path, bool needed, const char *advice, enum ri_status *status)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     struct stat about;
     FILE *file;
 
-    *status = KAL_OK;
+    *status = RI_OK;
     if (fd < 0 && !needed && (errno == ENOENT || errno == ENOTDIR))
         return NULL;
     if (fd < 0) {
         *status = unreadable(path, "opened", advice);
         return NULL;
     }
-    *status = KAL_ERR_CONFIGURATION;
+    *status = ITAL_ERR_CONFIGURATION;
     if (fstat(fd, &about) || !(S_ISREG(about.st_mode) || S_ISCHR(about.st_mode))) {
         kal_log(RI_LOG_ERROR, "%s: is not a file; name a configuration file", path);
         close(fd);
@@ -65,10 +65,10 @@ FILE *kal_config_open(const char *path, bool needed, const char *advice, enum ka
     file = fdopen(fd, "r");
     if (!file) {
         kal_log(RI_LOG_ERROR, "%s: out of memory while reading the configuration", path);
-        *status = KAL_ERR_NO_RESOURCES;
+        *status = RI_ERR_NO_RESOURCES;
         close(fd);
     } else {
-        *status = KAL_OK;
+        *status = RI_OK;
     }
     return file;
 }
@@ -112,9 +112,9 @@ static bool append(struct kal_config_file **list, const char *folder, const char
     return true;
 }
 
-enum kal_status kal_config_more(const char *path, bool asked, struct kal_config_file **files)
+enum ri_status kal_config_more(const char *path, bool asked, struct kal_config_file **files)
 {
-    enum kal_status status = KAL_ERR_NO_RESOURCES;
+    enum ri_status status = RI_ERR_NO_RESOURCES;
     struct kal_config_file *list = NULL;
     char *folder = folder_of(path, asked);
     struct dirent **entries;
@@ -126,7 +126,7 @@ enum kal_status kal_config_more(const char *path, bool asked, struct kal_config_
     count = scandir(folder, &entries, is_one, by_octets);
     if (count < 0) {
         status = errno == ENOENT || errno == ENOTDIR
-                     ? KAL_OK
+                     ? RI_OK
                      : unreadable(folder, "read", "make it readable or remove it");
         free(folder);
         return status;
@@ -142,5 +142,5 @@ enum kal_status kal_config_more(const char *path, bool asked, struct kal_config_
         return status;
     }
     *files = list;
-    return KAL_OK;
+    return RI_OK;
 }

@@ -131,7 +131,7 @@ typedef char *(*kal_getenv_fn)(const char *name);
 
 /* Reads the configuration: ital.conf, then conf.d beside it; with ITAL_CONF that file, then the
  * folder with its name and ".d". Errors are logged with file and line. */
-enum kal_status kal_config_load(kal_getenv_fn get, struct kal_config **config);
+enum ri_status kal_config_load(kal_getenv_fn get, struct kal_config **config);
 void kal_config_free(struct kal_config *config);
 /* Warns about unknown ITAL_* variables. */
 void kal_config_check_environment(char *const *environment);
@@ -147,10 +147,10 @@ char *kal_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* ---- files.c: finds and opens the files ---- */
 
 /*
- * Opens a configuration file. NULL with *status KAL_OK: it does not exist and is not needed.
+ * Opens a configuration file. NULL with *status RI_OK: it does not exist and is not needed.
  * Otherwise NULL, and the reason and `advice` were logged.
  */
-FILE *kal_config_open(const char *path, bool needed, const char *advice, enum kal_status *status);
+FILE *kal_config_open(const char *path, bool needed, const char *advice, enum ri_status *status);
 
 /*
  * The files that are read after the one at `path`, in order: FOLDER/NAME.conf, sorted by the octets
@@ -158,7 +158,7 @@ FILE *kal_config_open(const char *path, bool needed, const char *advice, enum ka
  * named by ITAL_CONF (`asked`) it is path.d. Without the folder: none. Logs errors, except lack of
  * memory.
  */
-enum kal_status kal_config_more(const char *path, bool asked, struct kal_config_file **files);
+enum ri_status kal_config_more(const char *path, bool asked, struct kal_config_file **files);
 void kal_config_files_free(struct kal_config_file *files);
 
 const struct kal_setting *kal_setting_find(const struct kal_setting *list, const char *name);

@@ -25,18 +25,18 @@ static const enum kal_account_kind accounts[POLICY_KINDS] = {
     [POLICY_PINNED] = KAL_ACCOUNT_PINNED,
 };
 
-static enum kal_status daemon_open(struct kal_host *host, const struct kal_config *config,
-                                   void **state)
+static enum ri_status daemon_open(struct kal_host *host, const struct kal_config *config,
+                                  void **state)
 {
     struct with_daemon *both = calloc(1, sizeof *both);
     const char *path = kal_values_get(config->ital, "kald");
     uint64_t quota[POLICY_KINDS];
-    enum kal_status status;
+    enum ri_status status;
 
     if (!both)
-        return KAL_ERR_NO_RESOURCES;
+        return RI_ERR_NO_RESOURCES;
     status = kal_local_open(host, config, &both->local);
-    if (status != KAL_OK) {
+    if (status != RI_OK) {
         free(both);
         return status;
     }
@@ -47,7 +47,7 @@ static enum kal_status daemon_open(struct kal_host *host, const struct kal_confi
         if (!both->daemon || !kal_is_leased((enum kal_account_kind)kind))
             kal_local_grant(host, config, (enum kal_account_kind)kind);
     *state = both;
-    return KAL_OK;
+    return RI_OK;
 }
 
 static void daemon_close(void *state)
@@ -132,7 +132,7 @@ static void daemon_unshare(void *state, uint32_t id)
     kal_host_local.unshare(both->local, id);
 }
 
-static enum kal_status daemon_links_open(void *state, struct kal_links **links, int *fd)
+static enum ri_status daemon_links_open(void *state, struct kal_links **links, int *fd)
 {
     struct with_daemon *both = state;
 

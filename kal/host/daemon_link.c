@@ -77,7 +77,7 @@ static bool use_policy(struct kal_host *host, const uint8_t *text, size_t length
     }
     /* No rules at all replace none: nothing to do. */
     if (!wrong && (list.count || atomic_load(&host->governing)))
-        wrong = kal_host_push_governing(host, &list) != KAL_OK;
+        wrong = kal_host_push_governing(host, &list) != RI_OK;
     policy_clear(&list);
     if (wrong)
         kal_log(RI_LOG_ERROR,

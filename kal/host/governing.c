@@ -25,18 +25,18 @@ void kal_host_publish(_Atomic(struct kal_policy *) *newest, struct kal_policy *p
         atomic_store_explicit(&kal_host_has_rules, true, memory_order_relaxed);
 }
 
-enum kal_status kal_host_push_governing(struct kal_host *host, struct policy *list)
+enum ri_status kal_host_push_governing(struct kal_host *host, struct policy *list)
 {
     struct kal_policy *policy = kal_policy_create();
 
     if (!policy) {
         policy_clear(list);
-        return KAL_ERR_NO_RESOURCES;
+        return RI_ERR_NO_RESOURCES;
     }
     policy->list = *list;
     *list = (struct policy){ NULL, 0, NULL, 0 };
     kal_host_publish(&host->governing, policy);
-    return KAL_OK;
+    return RI_OK;
 }
 
 void kal_host_rules(struct kal_host *host, struct kal_rules_seen *seen)

@@ -49,16 +49,16 @@ void kal_host_destroy(struct kal_host *host)
     free(host);
 }
 
-enum kal_status kal_host_open(const struct kal_host_ops *ops, const struct kal_config *config,
-                              struct kal_host **host)
+enum ri_status kal_host_open(const struct kal_host_ops *ops, const struct kal_config *config,
+                             struct kal_host **host)
 {
     struct kal_host *made = kal_host_create(ops, NULL);
-    enum kal_status status;
+    enum ri_status status;
 
     if (!made)
-        return KAL_ERR_NO_RESOURCES;
+        return RI_ERR_NO_RESOURCES;
     status = made->ops->open(made, config, &made->state);
-    if (status != KAL_OK)
+    if (status != RI_OK)
         kal_host_destroy(made);
     else
         *host = made;
@@ -143,27 +143,27 @@ static void log_refusal(const struct kal_rnic *rnic, enum kal_account_kind kind,
     }
 }
 
-static enum kal_status take(struct kal_rnic *rnic, enum kal_account_kind kind, uint64_t amount,
-                            bool wait, const struct sockaddr *peer)
+static enum ri_status take(struct kal_rnic *rnic, enum kal_account_kind kind, uint64_t amount,
+                           bool wait, const struct sockaddr *peer)
 {
     const struct policy_rule *rule;
 
     if (!kal_host_take(rnic->kal_host, kind, amount, wait, &rule)) {
         atomic_fetch_add_explicit(&rnic->refused.quota[kind], 1, memory_order_relaxed);
         log_refusal(rnic, kind, amount, rule, peer);
-        return KAL_ERR_QUOTA;
+        return ITAL_ERR_QUOTA;
     }
     atomic_fetch_add_explicit(&rnic->holds[kind], amount, memory_order_relaxed);
-    return KAL_OK;
+    return RI_OK;
 }
 
-enum kal_status kal_rnic_take(struct kal_rnic *rnic, enum kal_account_kind kind, uint64_t amount)
+enum ri_status kal_rnic_take(struct kal_rnic *rnic, enum kal_account_kind kind, uint64_t amount)
 {
     return take(rnic, kind, amount, true, NULL);
 }
 
-enum kal_status kal_rnic_take_now(struct kal_rnic *rnic, enum kal_account_kind kind,
-                                  uint64_t amount, const struct sockaddr *peer)
+enum ri_status kal_rnic_take_now(struct kal_rnic *rnic, enum kal_account_kind kind, uint64_t amount,
+                                 const struct sockaddr *peer)
 {
     return take(rnic, kind, amount, false, peer);
 }
@@ -177,36 +177,36 @@ void kal_rnic_give(struct kal_rnic *rnic, enum kal_account_kind kind, uint64_t a
 /* ---- policy ---- */
 
 /* The rule's name in log lines includes its file and line. */
-static enum kal_status read_rule(struct kal_policy *policy, const struct kal_host_rule *rule)
+static enum ri_status read_rule(struct kal_policy *policy, const struct kal_host_rule *rule)
 {
     char *name = kal_format("%s in section [policy] of %s", rule->name, rule->source);
-    enum kal_status status;
+    enum ri_status status;
     char why[160];
 
     if (!name)
-        return KAL_ERR_NO_RESOURCES;
+        return RI_ERR_NO_RESOURCES;
     status = kal_policy_add(policy, name, rule->text, why, sizeof why);
     free(name);
-    if (status == KAL_ERR_CONFIGURATION)
+    if (status == ITAL_ERR_CONFIGURATION)
         kal_log(RI_LOG_ERROR, "%s:%u: %s = \"%s\": %s", rule->source, rule->line, rule->name,
                 rule->text, why);
     return status;
 }
 
-enum kal_status kal_host_push_policy(struct kal_host *host, const struct kal_host_rule *rules,
-                                     size_t count)
+enum ri_status kal_host_push_policy(struct kal_host *host, const struct kal_host_rule *rules,
+                                    size_t count)
 {
     struct kal_policy *policy = kal_policy_create();
-    enum kal_status status = policy ? KAL_OK : KAL_ERR_NO_RESOURCES;
+    enum ri_status status = policy ? RI_OK : RI_ERR_NO_RESOURCES;
 
-    for (size_t i = 0; i < count && status == KAL_OK; i++)
+    for (size_t i = 0; i < count && status == RI_OK; i++)
         status = read_rule(policy, &rules[i]);
-    if (status != KAL_OK) {
+    if (status != RI_OK) {
         kal_policy_destroy(policy);
         return status;
     }
     kal_host_publish(&host->policy, policy);
-    return KAL_OK;
+    return RI_OK;
 }
 
 /* NULL: allowed. Else the name of the rule that denies, in `room` or a rule's. */

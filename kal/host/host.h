@@ -26,9 +26,9 @@ struct kal_host_ops;
  */
 
 /* Opens a host with this table. Errors in the policy rules of the configuration are logged:
- * KAL_ERR_CONFIGURATION. */
-enum kal_status kal_host_open(const struct kal_host_ops *ops, const struct kal_config *config,
-                              struct kal_host **host);
+ * ITAL_ERR_CONFIGURATION. */
+enum ri_status kal_host_open(const struct kal_host_ops *ops, const struct kal_config *config,
+                             struct kal_host **host);
 /* Nothing may be taken or pinned any more. NULL: no effect. */
 void kal_host_close(struct kal_host *host);
 /* Around a fork. In the child: drops what only the parent may use. Async-signal-safe, frees
@@ -40,12 +40,12 @@ void kal_host_fork_child(struct kal_host *host);
 /* ---- accounts ---- */
 
 /* Takes from the process's lease and records it on the RNIC. Or refuses, logs that, and changes
- * nothing: KAL_ERR_QUOTA. */
-enum kal_status kal_rnic_take(struct kal_rnic *rnic, enum kal_account_kind kind, uint64_t amount);
+ * nothing: ITAL_ERR_QUOTA. */
+enum ri_status kal_rnic_take(struct kal_rnic *rnic, enum kal_account_kind kind, uint64_t amount);
 /* Lane. As kal_rnic_take, but refuses without waiting if the lease is used up. peer (NULL: none):
  * named in the log line. */
-enum kal_status kal_rnic_take_now(struct kal_rnic *rnic, enum kal_account_kind kind,
-                                  uint64_t amount, const struct sockaddr *peer);
+enum ri_status kal_rnic_take_now(struct kal_rnic *rnic, enum kal_account_kind kind, uint64_t amount,
+                                 const struct sockaddr *peer);
 /* Lane. */
 void kal_rnic_give(struct kal_rnic *rnic, enum kal_account_kind kind, uint64_t amount);
 /* Lane. The use of the RNIC, and of the process. */
@@ -170,7 +170,7 @@ struct kal_links;
 struct kal_host_ops {
     /* Connects to the host. May grant leases and push rules in the call. Logs the reason of a
      * failure. */
-    enum kal_status (*open)(struct kal_host *host, const struct kal_config *config, void **state);
+    enum ri_status (*open)(struct kal_host *host, const struct kal_config *config, void **state);
     /* All leases end. No call of the third part follows. */
     void (*close)(void *state);
     /* Async-signal-safe. */
@@ -199,13 +199,13 @@ struct kal_host_ops {
 
     /*
      * Network interfaces. links_open returns a descriptor that is readable when one may have
-     * changed; the caller adds it to a lane. KAL_ERR_NOT_SUPPORTED: changes cannot be detected.
+     * changed; the caller adds it to a lane. RI_ERR_NOT_SUPPORTED: changes cannot be detected.
      * links_changed, Lane: drains it; true if something changed. links_running, Lane: true if the
      * network interface is up and has a carrier. links_addresses, Lane: a sum over the IP addresses
      * of the network interfaces (NULL: of all); other addresses have another one. False: they
      * cannot be read now. links_close: the descriptor must be in no lane any more.
      */
-    enum kal_status (*links_open)(void *state, struct kal_links **links, int *fd);
+    enum ri_status (*links_open)(void *state, struct kal_links **links, int *fd);
     bool (*links_changed)(struct kal_links *links);
     bool (*link_running)(struct kal_links *links, const char *netdev);
     bool (*links_addresses)(struct kal_links *links, const char *netdevs, uint64_t *sum);
@@ -246,19 +246,19 @@ struct kal_host_rule {
 };
 /*
  * These rules replace the earlier ones for all later questions. A rule that cannot be parsed is
- * logged: KAL_ERR_CONFIGURATION, and the earlier rules remain. All copies live until the host is
+ * logged: ITAL_ERR_CONFIGURATION, and the earlier rules remain. All copies live until the host is
  * closed, because lanes read them without a lock.
  */
-enum kal_status kal_host_push_policy(struct kal_host *host, const struct kal_host_rule *rules,
-                                     size_t count);
+enum ri_status kal_host_push_policy(struct kal_host *host, const struct kal_host_rule *rules,
+                                    size_t count);
 
 /*
  * The host's policy, ital-policy(5): root's rules, which stand before those of the configuration.
  * They replace the earlier ones for all later questions. Takes over the list and empties it, also
- * on KAL_ERR_NO_RESOURCES, when the earlier rules remain. Copies live as long as those above.
+ * on RI_ERR_NO_RESOURCES, when the earlier rules remain. Copies live as long as those above.
  */
 struct policy;
-enum kal_status kal_host_push_governing(struct kal_host *host, struct policy *list);
+enum ri_status kal_host_push_governing(struct kal_host *host, struct policy *list);
 
 /* Where the rules of kal_host_local are: NULL, policy_folder; and whose the files must be: root.
  * Tests set them. They are no part of the library's interface, so no user of one can. */

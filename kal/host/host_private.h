@@ -38,8 +38,7 @@ void kal_own_pins_forget(struct kal_host *host);
 
 /* ---- local.c, for a host that does some of it by itself ---- */
 /* kal_host_local without its leases. */
-enum kal_status kal_local_open(struct kal_host *host, const struct kal_config *config,
-                               void **state);
+enum ri_status kal_local_open(struct kal_host *host, const struct kal_config *config, void **state);
 /* Of its state: another one reads the rules, so what was noticed is forgotten. */
 void kal_local_rules_drain(void *state);
 /* The whole quota of the process. */

@@ -67,21 +67,21 @@ static bool are_in_force(const struct kal_host *host, const struct policy *list)
 
 /* What root says is read whatever ITAL_CONF names. A policy that cannot be used is not taken for
  * none: `meanwhile` says what holds until it can. */
-static enum kal_status push_governing(struct kal_host *host, const char *meanwhile)
+static enum ri_status push_governing(struct kal_host *host, const char *meanwhile)
 {
     struct policy list;
     char why[1024];
 
     switch (policy_read_folder(&list, rules_folder(), kal_policy_owner, why, sizeof why)) {
     case POLICY_OK: break;
-    case POLICY_NO_MEMORY: return KAL_ERR_NO_RESOURCES;
+    case POLICY_NO_MEMORY: return RI_ERR_NO_RESOURCES;
     case POLICY_WRONG:
         kal_log(RI_LOG_ERROR, "%s; until then %s", why, meanwhile);
-        return KAL_ERR_CONFIGURATION;
+        return ITAL_ERR_CONFIGURATION;
     }
     if (are_in_force(host, &list)) {
         policy_clear(&list);
-        return KAL_OK;
+        return RI_OK;
     }
     return kal_host_push_governing(host, &list);
 }
@@ -103,29 +103,29 @@ void kal_local_rules_drain(void *state)
 static void local_rules_changed(void *state)
 {
     struct local *local = state;
-    enum kal_status status;
+    enum ri_status status;
 
     if (!kal_reload_noticed(&local->reload, rules_folder()))
         return;
     status = push_governing(local->host, "the earlier rules hold in this process");
-    if (status == KAL_ERR_NO_RESOURCES)
+    if (status == RI_ERR_NO_RESOURCES)
         kal_log(RI_LOG_ERROR, "the host's policy has changed and cannot be read: out of memory; "
                               "the earlier rules hold in this process");
 }
 
-static enum kal_status push_policy(struct kal_host *host, const struct kal_config *config)
+static enum ri_status push_policy(struct kal_host *host, const struct kal_config *config)
 {
     const struct kal_setting *setting;
     struct kal_host_rule *rules;
-    enum kal_status status;
+    enum ri_status status;
     size_t count = 0, i = 0;
 
     LL_COUNT(config->rules, setting, count);
     if (!count)
-        return KAL_OK;
+        return RI_OK;
     rules = calloc(count, sizeof *rules);
     if (!rules)
-        return KAL_ERR_NO_RESOURCES;
+        return RI_ERR_NO_RESOURCES;
     LL_FOREACH (config->rules, setting)
         rules[i++] = (struct kal_host_rule){ setting->name, setting->value, setting->file,
                                              setting->line };
@@ -140,19 +140,19 @@ void kal_local_grant(struct kal_host *host, const struct kal_config *config,
     kal_host_grant(host, kind, config->quota[kind] ? config->quota[kind] : UINT64_MAX);
 }
 
-enum kal_status kal_local_open(struct kal_host *host, const struct kal_config *config, void **state)
+enum ri_status kal_local_open(struct kal_host *host, const struct kal_config *config, void **state)
 {
     struct local *local = calloc(1, sizeof *local);
-    enum kal_status status;
+    enum ri_status status;
 
     if (!local)
-        return KAL_ERR_NO_RESOURCES;
+        return RI_ERR_NO_RESOURCES;
     local->host = host;
     kal_reload_begin(&local->reload, rules_folder()); /* first, so that no change is missed */
     status = push_governing(host, "the host's policy allows nothing");
-    if (status == KAL_OK)
+    if (status == RI_OK)
         status = push_policy(host, config);
-    if (status != KAL_OK) {
+    if (status != RI_OK) {
         kal_reload_end(&local->reload);
         free(local);
         return status;
@@ -160,15 +160,15 @@ enum kal_status kal_local_open(struct kal_host *host, const struct kal_config *c
     pthread_mutex_init(&local->lock, NULL);
     memcpy(local->quota, config->quota, sizeof local->quota);
     *state = local;
-    return KAL_OK;
+    return RI_OK;
 }
 
-static enum kal_status local_open(struct kal_host *host, const struct kal_config *config,
-                                  void **state)
+static enum ri_status local_open(struct kal_host *host, const struct kal_config *config,
+                                 void **state)
 {
-    enum kal_status status = kal_local_open(host, config, state);
+    enum ri_status status = kal_local_open(host, config, state);
 
-    for (int kind = 0; kind < KAL_ACCOUNT_KINDS && status == KAL_OK; kind++)
+    for (int kind = 0; kind < KAL_ACCOUNT_KINDS && status == RI_OK; kind++)
         kal_local_grant(host, config, (enum kal_account_kind)kind);
     return status;
 }
@@ -277,7 +277,7 @@ static void local_unshare(void *state, uint32_t id)
     pthread_mutex_unlock(&local->lock);
 }
 
-static enum kal_status local_links_open(void *state, struct kal_links **links, int *fd)
+static enum ri_status local_links_open(void *state, struct kal_links **links, int *fd)
 {
     (void)state;
     return kal_links_open(links, fd);

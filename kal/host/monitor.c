@@ -132,7 +132,7 @@ static unsigned find_netdevs(struct kal_monitor *monitor)
         struct ri_port_attr attr = { .size = sizeof attr, .port = i };
         struct port *port = &monitor->port[i];
 
-        if (kal_rnic_port(monitor->rnic, &attr) != KAL_OK ||
+        if (kal_rnic_port(monitor->rnic, &attr) != RI_OK ||
             !memchr(attr.name, '\0', sizeof attr.name))
             continue;
         if (any_exists(attr.name))
@@ -151,22 +151,22 @@ static bool names_netdevs(const struct kal_monitor *monitor)
     return false;
 }
 
-/* KAL_ERR_NOT_SUPPORTED: there is nothing to watch, or it cannot be watched. */
-static enum kal_status watch_links(struct kal_monitor *monitor, void *lane_context)
+/* RI_ERR_NOT_SUPPORTED: there is nothing to watch, or it cannot be watched. */
+static enum ri_status watch_links(struct kal_monitor *monitor, void *lane_context)
 {
     struct kal_host *host = monitor->rnic->kal_host;
-    enum kal_status status;
+    enum ri_status status;
     int fd;
 
     if (!find_netdevs(monitor))
-        return KAL_ERR_NOT_SUPPORTED;
+        return RI_ERR_NOT_SUPPORTED;
     status = host->ops->links_open(host->state, &monitor->links, &fd);
-    if (status != KAL_OK)
+    if (status != RI_OK)
         return status;
     refresh(monitor, false);
-    status = kal_status_of_ri(monitor->rnic->upper->watch(lane_context, fd, EPOLLIN, on_message,
-                                                          monitor, &monitor->watch));
-    if (status != KAL_OK)
+    status = monitor->rnic->upper->watch(lane_context, fd, EPOLLIN, on_message, monitor,
+                                         &monitor->watch);
+    if (status != RI_OK)
         host->ops->links_close(monitor->links);
     return status;
 }
@@ -174,7 +174,7 @@ static enum kal_status watch_links(struct kal_monitor *monitor, void *lane_conte
 void kal_monitor_start(struct kal_rnic *rnic, void *lane_context)
 {
     struct kal_monitor *monitor;
-    enum kal_status status = KAL_ERR_NO_RESOURCES;
+    enum ri_status status = RI_ERR_NO_RESOURCES;
 
     if (rnic->monitor || (rnic->attr.features & RI_FEATURE_PORT_EVENTS))
         return;
@@ -185,14 +185,14 @@ void kal_monitor_start(struct kal_rnic *rnic, void *lane_context)
         monitor->ports = rnic->attr.ports;
         status = watch_links(monitor, lane_context);
     }
-    if (status == KAL_OK) {
+    if (status == RI_OK) {
         rnic->monitor = monitor;
         if (names_netdevs(monitor))
             rnic->attr.features |= RI_FEATURE_PORT_EVENTS;
         return;
     }
     free(monitor);
-    if (status != KAL_ERR_NOT_SUPPORTED)
+    if (status != RI_ERR_NOT_SUPPORTED)
         kal_rnic_log(rnic, RI_LOG_WARNING,
                      "network interfaces cannot be watched: no event will tell that a "
                      "port goes down or comes up, or has other addresses");

@@ -32,12 +32,12 @@ struct kal_links {
     struct mnl_socket *socket;
 };
 
-enum kal_status kal_links_open(struct kal_links **links, int *fd)
+enum ri_status kal_links_open(struct kal_links **links, int *fd)
 {
     struct kal_links *made = calloc(1, sizeof *made);
 
     if (!made)
-        return KAL_ERR_NO_RESOURCES;
+        return RI_ERR_NO_RESOURCES;
     made->socket = mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (!made->socket)
         goto free_links;
@@ -46,13 +46,13 @@ enum kal_status kal_links_open(struct kal_links **links, int *fd)
         goto close_socket;
     *fd = mnl_socket_get_fd(made->socket);
     *links = made;
-    return KAL_OK;
+    return RI_OK;
 
 close_socket:
     mnl_socket_close(made->socket);
 free_links:
     free(made);
-    return KAL_ERR_NO_RESOURCES;
+    return RI_ERR_NO_RESOURCES;
 }
 
 bool kal_links_changed(struct kal_links *links)
@@ -87,11 +87,11 @@ void kal_links_close(struct kal_links *links)
 
 #else
 
-enum kal_status kal_links_open(struct kal_links **links, int *fd)
+enum ri_status kal_links_open(struct kal_links **links, int *fd)
 {
     (void)links;
     (void)fd;
-    return KAL_ERR_NOT_SUPPORTED;
+    return RI_ERR_NOT_SUPPORTED;
 }
 
 bool kal_links_changed(struct kal_links *links)
@@ -195,30 +195,30 @@ static void set_port(struct sockaddr_storage *address, uint16_t port)
 }
 
 /* Connecting a datagram socket sends nothing; it selects route and source. */
-enum kal_status kal_source_address(const struct sockaddr *destination,
-                                   struct sockaddr_storage *source)
+enum ri_status kal_source_address(const struct sockaddr *destination,
+                                  struct sockaddr_storage *source)
 {
     struct sockaddr_storage to, from;
     socklen_t length = destination->sa_family == AF_INET ? sizeof(struct sockaddr_in)
                                                          : sizeof(struct sockaddr_in6);
     socklen_t from_length = sizeof from;
-    enum kal_status status = KAL_OK;
+    enum ri_status status = RI_OK;
     int fd = socket(destination->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
     if (fd < 0)
-        return errno == EAFNOSUPPORT ? KAL_ERR_UNREACHABLE : KAL_ERR_NO_RESOURCES;
+        return errno == EAFNOSUPPORT ? RI_ERR_UNREACHABLE : RI_ERR_NO_RESOURCES;
     memset(&to, 0, sizeof to);
     memset(&from, 0, sizeof from);
     memcpy(&to, destination, length);
     set_port(&to, 9);
     if (connect(fd, (struct sockaddr *)&to, length))
-        status = errno == ENOMEM || errno == ENOBUFS ? KAL_ERR_NO_RESOURCES : KAL_ERR_UNREACHABLE;
+        status = errno == ENOMEM || errno == ENOBUFS ? RI_ERR_NO_RESOURCES : RI_ERR_UNREACHABLE;
     else if (getsockname(fd, (struct sockaddr *)&from, &from_length))
-        status = KAL_ERR_NO_RESOURCES;
+        status = RI_ERR_NO_RESOURCES;
     close(fd);
-    if (status != KAL_OK)
+    if (status != RI_OK)
         return status;
     set_port(&from, 0);
     *source = from;
-    return KAL_OK;
+    return RI_OK;
 }

@@ -23,8 +23,8 @@ void kal_policy_destroy(struct kal_policy *policy)
     free(policy);
 }
 
-enum kal_status kal_policy_add(struct kal_policy *policy, const char *name, const char *text,
-                               char *why, size_t why_size)
+enum ri_status kal_policy_add(struct kal_policy *policy, const char *name, const char *text,
+                              char *why, size_t why_size)
 {
     char reason[200];
     struct policy_rule rule;
@@ -33,15 +33,15 @@ enum kal_status kal_policy_add(struct kal_policy *policy, const char *name, cons
     if (!policy_read_line(text, strlen(text), &policy_system_names, &rule, &empty, reason,
                           sizeof reason)) {
         snprintf(why, why_size, "%s", reason);
-        return KAL_ERR_CONFIGURATION;
+        return ITAL_ERR_CONFIGURATION;
     }
     if (empty || rule.verdict == POLICY_LIMIT) {
         snprintf(why, why_size,
                  empty ? "a rule begins with allow or deny"
                        : "a rule begins with allow or deny; limits stand in section [quota]");
-        return KAL_ERR_CONFIGURATION;
+        return ITAL_ERR_CONFIGURATION;
     }
-    return policy_add(&policy->list, name, &rule) ? KAL_OK : KAL_ERR_NO_RESOURCES;
+    return policy_add(&policy->list, name, &rule) ? RI_OK : RI_ERR_NO_RESOURCES;
 }
 
 bool kal_policy_allows(const struct kal_policy *policy, const struct policy_question *question,

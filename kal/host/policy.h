@@ -22,12 +22,12 @@ struct kal_policy *kal_policy_create(void);
 void kal_policy_destroy(struct kal_policy *policy);
 
 /*
- * Appends one rule, as formats/policy.h reads it, but no limit. KAL_ERR_CONFIGURATION (why[] has
- * one sentence) or KAL_ERR_NO_RESOURCES; then no rule is appended. kal_policy_allows returns
+ * Appends one rule, as formats/policy.h reads it, but no limit. ITAL_ERR_CONFIGURATION (why[] has
+ * one sentence) or RI_ERR_NO_RESOURCES; then no rule is appended. kal_policy_allows returns
  * `name`.
  */
-enum kal_status kal_policy_add(struct kal_policy *policy, const char *name, const char *text,
-                               char *why, size_t why_size);
+enum ri_status kal_policy_add(struct kal_policy *policy, const char *name, const char *text,
+                              char *why, size_t why_size);
 
 /* The first matching rule decides; without one the answer is yes. *rule is the name of the deciding
  * rule, or NULL. */

@@ -70,68 +70,68 @@ static enum ri_status enumerate(struct kal *kal, struct kal_provider *provider,
 }
 
 /* The lock is held. */
-static enum kal_status fill_here(struct kal *kal, struct kal_answer *answer)
+static enum ri_status fill_here(struct kal *kal, struct kal_answer *answer)
 {
     struct kal_provider *provider = answer->provider;
-    enum kal_status status;
+    enum ri_status status;
 
     if (!provider->usable) {
         kal_answer_refuse(answer, provider->advice, "%s", provider->reason);
-        return answer->no_memory ? KAL_ERR_NO_RESOURCES : KAL_OK;
+        return answer->no_memory ? RI_ERR_NO_RESOURCES : RI_OK;
     }
     status = kal_provider_load(provider, answer);
-    if (status != KAL_OK)
+    if (status != RI_OK)
         return status;
     if (provider->descriptor) {
         kal_answer_take(answer, provider->descriptor);
         answer->status = enumerate(kal, provider, answer);
     }
     log_once(answer, RI_LOG_INFO);
-    return answer->no_memory ? KAL_ERR_NO_RESOURCES : KAL_OK;
+    return answer->no_memory ? RI_ERR_NO_RESOURCES : RI_OK;
 }
 
-enum kal_status kal_ask_here(struct kal *kal, struct kal_provider *provider,
-                             struct kal_answer **answer)
+enum ri_status kal_ask_here(struct kal *kal, struct kal_provider *provider,
+                            struct kal_answer **answer)
 {
     struct kal_answer *made = answer_new(provider);
-    enum kal_status status;
+    enum ri_status status;
 
     if (!made)
-        return KAL_ERR_NO_RESOURCES;
+        return RI_ERR_NO_RESOURCES;
     kal_registry_lock(&kal->registry);
     status = fill_here(kal, made);
     kal_registry_unlock(&kal->registry);
-    if (status == KAL_OK && made->status == RI_ERR_NO_RESOURCES)
-        status = KAL_ERR_NO_RESOURCES; /* its devices may be there: they are not unknown names */
-    if (status == KAL_OK)
+    if (status == RI_OK && made->status == RI_ERR_NO_RESOURCES)
+        status = RI_ERR_NO_RESOURCES; /* its devices may be there: they are not unknown names */
+    if (status == RI_OK)
         *answer = made;
     else
         kal_answer_free(made);
     return status;
 }
 
-enum kal_status kal_ask_named(struct kal *kal, const char *name, struct kal_answer **answers)
+enum ri_status kal_ask_named(struct kal *kal, const char *name, struct kal_answer **answers)
 {
-    enum kal_status status = kal_registry_search(kal);
+    enum ri_status status = kal_registry_search(kal);
     struct kal_answer *list = NULL, *answer;
     struct kal_provider *provider;
     bool found = false;
 
-    if (status != KAL_OK)
+    if (status != RI_OK)
         return status;
     LL_FOREACH (kal->registry.providers, provider) {
         /* A module linked into the program has its name from the search on, and no file name. */
         if (strcmp(*provider->stem || !provider->usable ? provider->stem : provider->name, name))
             continue;
         status = kal_ask_here(kal, provider, &answer);
-        if (status != KAL_OK)
+        if (status != RI_OK)
             break;
         LL_APPEND(list, answer);
         found = answer->usable && !strcmp(answer->name, name);
         if (found)
             break;
     }
-    if (status == KAL_OK)
+    if (status == RI_OK)
         *answers = list;
     else
         kal_answers_free(list);
@@ -154,8 +154,8 @@ static void refuse_late(struct kal_answer *answer, unsigned timeout_ms)
 }
 
 /* Evaluates the end of the helper. */
-static enum kal_status conclude(struct kal_answer *answer, const struct kal_helper_run *run,
-                                const char *program, unsigned timeout_ms)
+static enum ri_status conclude(struct kal_answer *answer, const struct kal_helper_run *run,
+                               const char *program, unsigned timeout_ms)
 {
     static const char advice[] =
         "install it again or remove it; other providers are not touched by it";
@@ -163,7 +163,7 @@ static enum kal_status conclude(struct kal_answer *answer, const struct kal_help
     const char *when = answer->usable ? "while it listed its devices" : "while it was loaded";
 
     if (answer->no_memory)
-        return KAL_ERR_NO_RESOURCES;
+        return RI_ERR_NO_RESOURCES;
     switch (run->end) {
     case KAL_HELPER_LATE: refuse_late(answer, timeout_ms); break;
     case KAL_HELPER_LONG:
@@ -184,7 +184,7 @@ static enum kal_status conclude(struct kal_answer *answer, const struct kal_help
             run->status == ENFILE) {
             kal_log(RI_LOG_ERROR, "%s cannot be asked for its devices: no process for it: %s",
                     answer->provider->path, strerror(run->status));
-            return KAL_ERR_NO_RESOURCES;
+            return RI_ERR_NO_RESOURCES;
         }
         kal_answer_refuse(
             answer,
@@ -202,25 +202,25 @@ static enum kal_status conclude(struct kal_answer *answer, const struct kal_help
                               run->status, when);
         break;
     }
-    return answer->no_memory ? KAL_ERR_NO_RESOURCES : KAL_OK;
+    return answer->no_memory ? RI_ERR_NO_RESOURCES : RI_OK;
 }
 
-static enum kal_status ask_some(struct kal *kal, struct kal_answer **asked, size_t count)
+static enum ri_status ask_some(struct kal *kal, struct kal_answer **asked, size_t count)
 {
     struct kal_helper_run runs[AT_ONCE] = { { .argument = NULL } };
     unsigned timeout_ms = timeout_of(kal);
     struct kal_helper *memory = NULL;
     char *program = kal_asker();
-    enum kal_status status = program ? KAL_OK : KAL_ERR_NO_RESOURCES;
+    enum ri_status status = program ? RI_OK : RI_ERR_NO_RESOURCES;
 
     for (size_t i = 0; i < count; i++)
         runs[i].argument = asked[i]->provider->path;
-    if (status == KAL_OK)
+    if (status == RI_OK)
         status = kal_helper_run(program, runs, count, timeout_ms, &memory);
     kal_registry_lock(&kal->registry);
-    for (size_t i = 0; status == KAL_OK && i < count; i++) {
+    for (size_t i = 0; status == RI_OK && i < count; i++) {
         status = conclude(asked[i], &runs[i], program, timeout_ms);
-        if (status == KAL_OK) {
+        if (status == RI_OK) {
             asked[i]->provider->late = runs[i].end == KAL_HELPER_LATE ? clock_now() : 0;
             log_once(asked[i], runs[i].end == KAL_HELPER_ENDED && !runs[i].status ? RI_LOG_INFO
                                                                                   : RI_LOG_WARNING);
@@ -249,7 +249,7 @@ static void refuse_doubles(struct kal_answer *list)
 }
 
 /* True: a helper must ask the provider. The lock is held. */
-static enum kal_status fill_known(struct kal *kal, struct kal_answer *answer, bool *ask)
+static enum ri_status fill_known(struct kal *kal, struct kal_answer *answer, bool *ask)
 {
     struct kal_provider *provider = answer->provider;
 
@@ -259,57 +259,57 @@ static enum kal_status fill_known(struct kal *kal, struct kal_answer *answer, bo
     *ask = !provider->late || clock_now() - provider->late > LATE_FOR;
     if (!*ask)
         refuse_late(answer, timeout_of(kal));
-    return answer->no_memory ? KAL_ERR_NO_RESOURCES : KAL_OK;
+    return answer->no_memory ? RI_ERR_NO_RESOURCES : RI_OK;
 }
 
-enum kal_status kal_ask_all(struct kal *kal, struct kal_answer **answers)
+enum ri_status kal_ask_all(struct kal *kal, struct kal_answer **answers)
 {
-    enum kal_status status = kal_registry_search(kal);
+    enum ri_status status = kal_registry_search(kal);
     struct kal_answer *list = NULL, *asked[AT_ONCE], *answer;
     struct kal_provider *provider;
     size_t count = 0;
     bool ask;
 
-    if (status != KAL_OK)
+    if (status != RI_OK)
         return status;
     LL_FOREACH (kal->registry.providers, provider) {
         answer = answer_new(provider);
         if (!answer) {
-            status = KAL_ERR_NO_RESOURCES;
+            status = RI_ERR_NO_RESOURCES;
             break;
         }
         LL_APPEND(list, answer);
         kal_registry_lock(&kal->registry);
         status = fill_known(kal, answer, &ask);
         kal_registry_unlock(&kal->registry);
-        if (status == KAL_OK && ask)
+        if (status == RI_OK && ask)
             asked[count++] = answer;
-        if (status == KAL_OK && count == AT_ONCE) {
+        if (status == RI_OK && count == AT_ONCE) {
             status = ask_some(kal, asked, count);
             count = 0;
         }
-        if (status != KAL_OK)
+        if (status != RI_OK)
             break;
     }
-    if (status == KAL_OK && count)
+    if (status == RI_OK && count)
         status = ask_some(kal, asked, count);
-    if (status != KAL_OK) {
+    if (status != RI_OK) {
         kal_answers_free(list);
         return status;
     }
     refuse_doubles(list);
     *answers = list;
-    return KAL_OK;
+    return RI_OK;
 }
 
 /* ---- the interface of this file ---- */
 
-enum kal_status kal_provider_list(struct kal *kal, kal_provider_fn fn, void *arg)
+enum ri_status kal_provider_list(struct kal *kal, kal_provider_fn fn, void *arg)
 {
     struct kal_answer *list = NULL, *answer;
-    enum kal_status status = kal_ask_all(kal, &list);
+    enum ri_status status = kal_ask_all(kal, &list);
 
-    if (status != KAL_OK)
+    if (status != RI_OK)
         return status;
     LL_FOREACH (list, answer) {
         struct kal_provider_info info = {
@@ -327,5 +327,5 @@ enum kal_status kal_provider_list(struct kal *kal, kal_provider_fn fn, void *arg
         fn(&info, arg);
     }
     kal_answers_free(list);
-    return KAL_OK;
+    return RI_OK;
 }

@@ -52,7 +52,7 @@ void kal_option_list(struct kal *kal, kal_option_fn fn, void *arg)
     bool any = false;
 
     list_own(fn, arg);
-    if (kal_ask_all(kal, &list) != KAL_OK)
+    if (kal_ask_all(kal, &list) != RI_OK)
         return;
     LL_FOREACH (list, answer) {
         if (!answer->usable)
@@ -160,7 +160,7 @@ void kal_config_write(struct kal *kal, kal_line_fn fn, void *arg)
     put(&writer, "# An interface is a name for a device of a provider with its options. Devices "
                  "are interfaces "
                  "of their own name without any section.");
-    if (kal_ask_all(kal, &list) != KAL_OK)
+    if (kal_ask_all(kal, &list) != RI_OK)
         return;
     LL_FOREACH (list, answer) {
         if (!answer->usable)

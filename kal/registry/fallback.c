@@ -77,19 +77,19 @@ static void say_passed_over(const struct kal_interface *interface, const char *n
                 interface->name, other->reason, *other->advice ? "; " : "", other->advice);
 }
 
-enum kal_status kal_fallback_stand_in(struct kal_interface *interface, kal_fallback_find_fn find,
-                                      void *arg, bool log)
+enum ri_status kal_fallback_stand_in(struct kal_interface *interface, kal_fallback_find_fn find,
+                                     void *arg, bool log)
 {
     const char *names = interface->fallback;
     struct kal_interface *other;
     char name[KAL_VALUE_MAX];
-    enum kal_status status;
+    enum ri_status status;
 
     while (is_wanted(interface) && next_name(&names, name)) {
         if (!strcmp(name, interface->name))
             continue;
         status = find(arg, name, &other);
-        if (status != KAL_OK)
+        if (status != RI_OK)
             return status;
         if (!other || !other->usable || other->has_stand_in) {
             if (log)
@@ -101,23 +101,23 @@ enum kal_status kal_fallback_stand_in(struct kal_interface *interface, kal_fallb
                     interface->name, interface->reason, *interface->advice ? "; " : "",
                     interface->advice, name);
         if (!take(interface, other))
-            return KAL_ERR_NO_RESOURCES;
+            return RI_ERR_NO_RESOURCES;
     }
-    return KAL_OK;
+    return RI_OK;
 }
 
-static enum kal_status find_in_list(void *arg, const char *name, struct kal_interface **other)
+static enum ri_status find_in_list(void *arg, const char *name, struct kal_interface **other)
 {
     *other = kal_interface_find(arg, name);
-    return KAL_OK;
+    return RI_OK;
 }
 
-enum kal_status kal_fallback_apply(struct kal_interface *list)
+enum ri_status kal_fallback_apply(struct kal_interface *list)
 {
-    enum kal_status status = KAL_OK;
+    enum ri_status status = RI_OK;
     struct kal_interface *interface;
 
-    for (interface = list; interface && status == KAL_OK; interface = interface->next)
+    for (interface = list; interface && status == RI_OK; interface = interface->next)
         status = kal_fallback_stand_in(interface, find_in_list, list, false);
     return status;
 }

@@ -21,7 +21,7 @@ struct kal_filters {
     struct ri_lower below[];
 };
 
-static enum kal_status no_filter(const struct kal_rnic *rnic, const char *name)
+static enum ri_status no_filter(const struct kal_rnic *rnic, const char *name)
 {
     const struct kal_registry *registry = &rnic->kal->registry;
     const struct kal_provider *filter;
@@ -37,43 +37,43 @@ static enum kal_status no_filter(const struct kal_rnic *rnic, const char *name)
         kal_rnic_log(rnic, RI_LOG_ERROR,
                      "option filter: there is no filter \"%s\"; install vf_%s.so; searched were %s",
                      name, name, registry->folders);
-    return KAL_ERR_CONFIGURATION;
+    return ITAL_ERR_CONFIGURATION;
 }
 
 /* The registry's lock is held. */
-static enum kal_status load(const struct kal_rnic *rnic, struct kal_provider *filter)
+static enum ri_status load(const struct kal_rnic *rnic, struct kal_provider *filter)
 {
     struct kal_answer *answer;
-    enum kal_status status;
+    enum ri_status status;
 
     if (!filter->usable) {
         kal_rnic_log(rnic, RI_LOG_ERROR, "filter %s cannot be used: %s: %s; %s", filter->stem,
                      filter->path, filter->reason, filter->advice);
-        return KAL_ERR_CONFIGURATION;
+        return ITAL_ERR_CONFIGURATION;
     }
     answer = calloc(1, sizeof *answer);
     if (!answer)
-        return KAL_ERR_NO_RESOURCES;
+        return RI_ERR_NO_RESOURCES;
     status = kal_provider_load(filter, answer);
-    if (status == KAL_OK && !filter->descriptor) {
+    if (status == RI_OK && !filter->descriptor) {
         kal_rnic_log(rnic, RI_LOG_ERROR, "filter %s cannot be used: %s: %s; %s", filter->stem,
                      filter->path, answer->reason, answer->advice);
-        status = KAL_ERR_CONFIGURATION;
-    } else if (status == KAL_OK && !(filter->descriptor->flags & RI_PROVIDER_FILTER)) {
+        status = ITAL_ERR_CONFIGURATION;
+    } else if (status == RI_OK && !(filter->descriptor->flags & RI_PROVIDER_FILTER)) {
         kal_rnic_log(rnic, RI_LOG_ERROR, "%s is no filter: provider %s opens devices itself",
                      filter->path, filter->name);
-        status = KAL_ERR_CONFIGURATION;
+        status = ITAL_ERR_CONFIGURATION;
     }
     kal_answer_free(answer);
     return status;
 }
 
-static enum kal_status find(const struct kal_rnic *rnic, const char *name,
-                            struct kal_provider **found)
+static enum ri_status find(const struct kal_rnic *rnic, const char *name,
+                           struct kal_provider **found)
 {
     struct kal_registry *registry = &rnic->kal->registry;
     struct kal_provider *filter;
-    enum kal_status status;
+    enum ri_status status;
 
     LL_FOREACH (registry->filters, filter)
         if (!strcmp(filter->stem, name))
@@ -83,7 +83,7 @@ static enum kal_status find(const struct kal_rnic *rnic, const char *name,
     kal_registry_lock(registry);
     status = load(rnic, filter);
     kal_registry_unlock(registry);
-    if (status == KAL_OK)
+    if (status == RI_OK)
         *found = filter;
     return status;
 }
@@ -102,15 +102,15 @@ static char *last_of(char *list, char **argument)
     return name;
 }
 
-static enum kal_status put_in_front(struct kal_rnic *rnic, struct ri_open *open, const char *name,
-                                    const char *argument)
+static enum ri_status put_in_front(struct kal_rnic *rnic, struct ri_open *open, const char *name,
+                                   const char *argument)
 {
     struct kal_filters *filters = rnic->filters;
     struct ri_lower *below = &filters->below[filters->count];
     struct kal_provider *filter = NULL;
-    enum kal_status status = find(rnic, name, &filter);
+    enum ri_status status = find(rnic, name, &filter);
 
-    if (status != KAL_OK)
+    if (status != RI_OK)
         return status;
     *below = (struct ri_lower){ .size = sizeof *below,
                                 .privileged = open->privileged,
@@ -125,7 +125,7 @@ static enum kal_status put_in_front(struct kal_rnic *rnic, struct ri_open *open,
     open->lower = below;
     rnic->ops = filter->ops;
     rnic->user_ops = filter->user_ops;
-    return KAL_OK;
+    return RI_OK;
 }
 
 static size_t words_in(const char *list)
@@ -149,40 +149,40 @@ static const struct ri_option *own_option(void)
 }
 
 /* That of the environment counts for each interface. */
-static enum kal_status wanted(const struct kal_rnic *rnic, char normal[KAL_VALUE_MAX])
+static enum ri_status wanted(const struct kal_rnic *rnic, char normal[KAL_VALUE_MAX])
 {
     const char *environment = rnic->kal->config->env_filter;
     char allowed[KAL_ALLOWED_MAX];
 
     if (!environment) {
         strcpy(normal, kal_values_get(rnic->options, "filter"));
-        return KAL_OK;
+        return RI_OK;
     }
     if (kal_option_normal(own_option(), environment, normal, allowed))
-        return KAL_OK;
+        return RI_OK;
     kal_rnic_log(rnic, RI_LOG_ERROR, "ITAL_FILTER is \"%s\": allowed is %s", environment, allowed);
-    return KAL_ERR_CONFIGURATION;
+    return ITAL_ERR_CONFIGURATION;
 }
 
-enum kal_status kal_filters_take(struct kal_rnic *rnic, struct ri_open *open)
+enum ri_status kal_filters_take(struct kal_rnic *rnic, struct ri_open *open)
 {
     char normal[KAL_VALUE_MAX], *name, *argument;
-    enum kal_status status = wanted(rnic, normal);
+    enum ri_status status = wanted(rnic, normal);
     struct kal_filters *filters;
 
-    if (status != KAL_OK || !*normal)
+    if (status != RI_OK || !*normal)
         return status;
     filters = calloc(1, sizeof *filters + words_in(normal) * sizeof filters->below[0]);
     if (!filters)
-        return KAL_ERR_NO_RESOURCES;
+        return RI_ERR_NO_RESOURCES;
     rnic->filters = filters;
     filters->list = strdup(normal);
     if (!filters->list)
-        return KAL_ERR_NO_RESOURCES;
+        return RI_ERR_NO_RESOURCES;
     do {
         name = last_of(filters->list, &argument);
         status = put_in_front(rnic, open, name, argument);
-    } while (status == KAL_OK && name != filters->list);
+    } while (status == RI_OK && name != filters->list);
     return status;
 }
 

@@ -305,15 +305,15 @@ static int run_watcher(struct kal_helper *helper)
     return error;
 }
 
-enum kal_status kal_helper_run(const char *program, struct kal_helper_run *runs, size_t count,
-                               unsigned timeout_ms, struct kal_helper **memory)
+enum ri_status kal_helper_run(const char *program, struct kal_helper_run *runs, size_t count,
+                              unsigned timeout_ms, struct kal_helper **memory)
 {
     struct kal_helper *helper = count <= RUNS_MAX ? memory_for(count) : NULL;
     int error;
 
     if (!helper) {
         kal_log(RI_LOG_ERROR, "no memory for asking providers for their devices");
-        return KAL_ERR_NO_RESOURCES;
+        return RI_ERR_NO_RESOURCES;
     }
     helper->program = program;
     helper->environment = environ;
@@ -328,7 +328,7 @@ enum kal_status kal_helper_run(const char *program, struct kal_helper_run *runs,
         runs[i].length = helper->one[i].length;
     }
     *memory = helper;
-    return KAL_OK;
+    return RI_OK;
 }
 
 void kal_helper_forget(struct kal_helper *memory)

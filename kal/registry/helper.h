@@ -31,11 +31,11 @@ struct kal_helper_run {
  * Runs all at once and waits for all, at most timeout_ms. The consumer's wait(-1) and SIGCHLD see
  * none of them, except under QEMU's user emulation. The calling thread is stopped meanwhile, other
  * threads are not. No lock may be held. If no process can be created, each has
- * KAL_HELPER_NO_PROCESS. KAL_ERR_NO_RESOURCES: out of memory.
+ * KAL_HELPER_NO_PROCESS. RI_ERR_NO_RESOURCES: out of memory.
  */
 struct kal_helper;
-enum kal_status kal_helper_run(const char *program, struct kal_helper_run *runs, size_t count,
-                               unsigned timeout_ms, struct kal_helper **memory);
+enum ri_status kal_helper_run(const char *program, struct kal_helper_run *runs, size_t count,
+                              unsigned timeout_ms, struct kal_helper **memory);
 void kal_helper_forget(struct kal_helper *memory);
 
 #endif

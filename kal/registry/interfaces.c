@@ -396,24 +396,24 @@ static void add_defaults(struct build *build, const struct kal_answer *answers)
     }
 }
 
-static enum kal_status finish(struct build *build, enum kal_status status,
-                              struct kal_interface **list)
+static enum ri_status finish(struct build *build, enum ri_status status,
+                             struct kal_interface **list)
 {
     kal_answers_free(build->here);
-    if (status == KAL_OK && build->no_memory)
-        status = KAL_ERR_NO_RESOURCES;
-    if (status == KAL_OK)
+    if (status == RI_OK && build->no_memory)
+        status = RI_ERR_NO_RESOURCES;
+    if (status == RI_OK)
         *list = build->list;
     else
         kal_interfaces_free(build->list);
     return status;
 }
 
-static enum kal_status ask_everybody(struct round *round)
+static enum ri_status ask_everybody(struct round *round)
 {
-    enum kal_status status = round->asked ? KAL_OK : kal_ask_all(round->kal, &round->all);
+    enum ri_status status = round->asked ? RI_OK : kal_ask_all(round->kal, &round->all);
 
-    if (status == KAL_OK && !round->asked) {
+    if (status == RI_OK && !round->asked) {
         round->asked = true;
         LL_SORT(round->all, by_rank);
     }
@@ -421,14 +421,14 @@ static enum kal_status ask_everybody(struct round *round)
 }
 
 /* Builds the list of all interfaces, the default one first. */
-static enum kal_status build_all(struct round *round, struct kal_interface **list)
+static enum ri_status build_all(struct round *round, struct kal_interface **list)
 {
     struct kal *kal = round->kal;
     struct build build = { .kal = kal };
-    enum kal_status status = ask_everybody(round);
+    enum ri_status status = ask_everybody(round);
     const struct kal_interface_section *section;
 
-    if (status != KAL_OK)
+    if (status != RI_OK)
         return status;
     build.all = round->all;
     /* The lock guards the marks of lines that were warned about. */
@@ -438,16 +438,16 @@ static enum kal_status build_all(struct round *round, struct kal_interface **lis
     add_defaults(&build, build.all);
     if (!build.no_memory)
         status = kal_fallback_apply(build.list);
-    if (!build.no_memory && status == KAL_OK)
+    if (!build.no_memory && status == RI_OK)
         kal_fallback_order(kal->config, &build.list);
     kal_registry_unlock(&kal->registry);
     return finish(&build, status, list);
 }
 
-enum kal_status kal_interfaces_build(struct kal *kal, struct kal_interface **list)
+enum ri_status kal_interfaces_build(struct kal *kal, struct kal_interface **list)
 {
     struct round round = { .kal = kal };
-    enum kal_status status = build_all(&round, list);
+    enum ri_status status = build_all(&round, list);
 
     kal_answers_free(round.all);
     return status;
@@ -457,28 +457,28 @@ enum kal_status kal_interfaces_build(struct kal *kal, struct kal_interface **lis
 
 /* Loads the provider of that name. If no file has the name, helpers find the one that is called
  * so. */
-static enum kal_status ask_for(struct round *round, struct build *build, const char *name)
+static enum ri_status ask_for(struct round *round, struct build *build, const char *name)
 {
-    enum kal_status status = kal_ask_named(build->kal, name, &build->here);
+    enum ri_status status = kal_ask_named(build->kal, name, &build->here);
     const struct kal_answer *known;
 
-    if (status != KAL_OK || build->here)
+    if (status != RI_OK || build->here)
         return status;
     status = ask_everybody(round);
     build->all = round->all;
-    known = status == KAL_OK ? find_answer(build, name, is_it) : NULL;
+    known = status == RI_OK ? find_answer(build, name, is_it) : NULL;
     return known ? kal_ask_here(build->kal, known->provider, &build->here) : status;
 }
 
-static enum kal_status choose_section(struct round *round, struct build *build,
-                                      const struct kal_interface_section *section)
+static enum ri_status choose_section(struct round *round, struct build *build,
+                                     const struct kal_interface_section *section)
 {
     const struct kal_setting *provider = kal_setting_find(section->settings, "provider");
-    enum kal_status status = KAL_OK;
+    enum ri_status status = RI_OK;
 
     if (provider && *provider->value)
         status = ask_for(round, build, provider->value);
-    if (status == KAL_OK) {
+    if (status == RI_OK) {
         kal_registry_lock(&build->kal->registry);
         add_section(build, section);
         kal_registry_unlock(&build->kal->registry);
@@ -488,15 +488,15 @@ static enum kal_status choose_section(struct round *round, struct build *build,
 
 /* Finds the provider by the beginning of a device's interface name: "NAME", "NAME:DEVICE",
  * "NAME/DEVICE". */
-static enum kal_status choose_by_prefix(struct build *build, const char *name)
+static enum ri_status choose_by_prefix(struct build *build, const char *name)
 {
     size_t length = strcspn(name, ":/");
-    enum kal_status status;
+    enum ri_status status;
     char *provider = strndup(name, length);
 
-    status = provider ? kal_ask_named(build->kal, provider, &build->here) : KAL_ERR_NO_RESOURCES;
+    status = provider ? kal_ask_named(build->kal, provider, &build->here) : RI_ERR_NO_RESOURCES;
     free(provider);
-    if (status != KAL_OK)
+    if (status != RI_OK)
         return status;
     kal_registry_lock(&build->kal->registry);
     add_defaults(build, build->here);
@@ -508,23 +508,23 @@ static enum kal_status choose_by_prefix(struct build *build, const char *name)
         if (interface)
             assign(build, &interface->name, "%s", name);
     }
-    return KAL_OK;
+    return RI_OK;
 }
 
 /* "vp_NAME", the name of a provider's file: its default device, for programs that use the file
  * name. Not listed, because it is a second name of a listed interface. */
-static enum kal_status choose_alias(struct round *round, struct build *build, const char *name)
+static enum ri_status choose_alias(struct round *round, struct build *build, const char *name)
 {
     const char *provider = name + strlen(ALIAS_PREFIX);
     const struct kal_config *config = build->kal->config;
     const struct kal_answer *answer;
     struct kal_interface *interface;
-    enum kal_status status;
+    enum ri_status status;
 
     if (config->interfaces && !kal_values_bool(config->ital, "default_interfaces"))
-        return KAL_OK;
+        return RI_OK;
     status = ask_for(round, build, provider);
-    answer = status == KAL_OK ? find_answer(build, provider, is_it) : NULL;
+    answer = status == RI_OK ? find_answer(build, provider, is_it) : NULL;
     interface = answer ? add(build, name) : NULL;
     if (!interface)
         return status;
@@ -534,40 +534,40 @@ static enum kal_status choose_alias(struct round *round, struct build *build, co
     if (!interface->options)
         build->no_memory = true;
     take_its_device(build, interface, answer);
-    return KAL_OK;
+    return RI_OK;
 }
 
 /* The provider is known only by the name of its device: asks all, then loads that one. */
-static enum kal_status choose_from_all(struct round *round, const char *name,
-                                       struct kal_interface **list)
+static enum ri_status choose_from_all(struct round *round, const char *name,
+                                      struct kal_interface **list)
 {
-    enum kal_status status = build_all(round, list);
-    struct kal_interface *interface = status == KAL_OK ? kal_interface_find(*list, name) : NULL;
+    enum ri_status status = build_all(round, list);
+    struct kal_interface *interface = status == RI_OK ? kal_interface_find(*list, name) : NULL;
     struct kal_answer *answer = NULL;
 
     if (!interface || !interface->usable)
         return status;
     status = kal_ask_here(round->kal, interface->provider, &answer);
-    if (status == KAL_OK && !answer->usable) {
+    if (status == RI_OK && !answer->usable) {
         struct build build = { .kal = round->kal };
 
         interface->usable = false;
         assign(&build, &interface->reason, "%s", answer->reason);
         assign(&build, &interface->advice, "%s", answer->advice);
-        status = build.no_memory ? KAL_ERR_NO_RESOURCES : KAL_OK;
+        status = build.no_memory ? RI_ERR_NO_RESOURCES : RI_OK;
     }
     if (answer)
         kal_answer_free(answer);
-    if (status != KAL_OK)
+    if (status != RI_OK)
         kal_interfaces_free(*list);
     return status;
 }
 
-static enum kal_status choose(struct round *round, const char *name, struct kal_interface **list)
+static enum ri_status choose(struct round *round, const char *name, struct kal_interface **list)
 {
     struct build build = { .kal = round->kal };
     const struct kal_interface_section *section;
-    enum kal_status status;
+    enum ri_status status;
 
     LL_FOREACH (round->kal->config->interfaces, section)
         if (!strcmp(section->name, name))
@@ -578,7 +578,7 @@ static enum kal_status choose(struct round *round, const char *name, struct kal_
         status = choose_alias(round, &build, name);
     else
         status = choose_by_prefix(&build, name);
-    if (status != KAL_OK || section || kal_interface_find(build.list, name) || build.no_memory)
+    if (status != RI_OK || section || kal_interface_find(build.list, name) || build.no_memory)
         return finish(&build, status, list);
     kal_answers_free(build.here);
     kal_interfaces_free(build.list);
@@ -591,40 +591,40 @@ struct search {
     struct kal_interface *found; /* in the last list */
 };
 
-static enum kal_status find_another(void *arg, const char *name, struct kal_interface **other)
+static enum ri_status find_another(void *arg, const char *name, struct kal_interface **other)
 {
     struct search *search = arg;
-    enum kal_status status;
+    enum ri_status status;
 
     kal_interfaces_free(search->found);
     search->found = NULL;
     status = choose(search->round, name, &search->found);
-    *other = status == KAL_OK ? kal_interface_find(search->found, name) : NULL;
+    *other = status == RI_OK ? kal_interface_find(search->found, name) : NULL;
     return status;
 }
 
-enum kal_status kal_interface_choose(struct kal *kal, const char *name, struct kal_interface **list)
+enum ri_status kal_interface_choose(struct kal *kal, const char *name, struct kal_interface **list)
 {
     struct round round = { .kal = kal };
     struct search search = { .round = &round };
-    enum kal_status status = choose(&round, name, list);
-    struct kal_interface *interface = status == KAL_OK ? kal_interface_find(*list, name) : NULL;
+    enum ri_status status = choose(&round, name, list);
+    struct kal_interface *interface = status == RI_OK ? kal_interface_find(*list, name) : NULL;
 
     if (interface)
         status = kal_fallback_stand_in(interface, find_another, &search, true);
-    if (interface && status != KAL_OK)
+    if (interface && status != RI_OK)
         kal_interfaces_free(*list);
     kal_interfaces_free(search.found);
     kal_answers_free(round.all);
     return status;
 }
 
-enum kal_status kal_interface_list(struct kal *kal, kal_interface_fn fn, void *arg)
+enum ri_status kal_interface_list(struct kal *kal, kal_interface_fn fn, void *arg)
 {
     struct kal_interface *list = NULL, *interface;
-    enum kal_status status = kal_interfaces_build(kal, &list);
+    enum ri_status status = kal_interfaces_build(kal, &list);
 
-    if (status != KAL_OK)
+    if (status != RI_OK)
         return status;
     LL_FOREACH (list, interface) {
         struct kal_interface_info info = {
@@ -640,5 +640,5 @@ enum kal_status kal_interface_list(struct kal *kal, kal_interface_fn fn, void *a
         fn(&info, arg);
     }
     kal_interfaces_free(list);
-    return KAL_OK;
+    return RI_OK;
 }

@@ -109,8 +109,8 @@ static int on_preopened(lt_dlhandle handle)
     return 0;
 }
 
-enum kal_status kal_load_preopened(void (*fn)(void *arg, const struct ri_provider *descriptor),
-                                   void *arg)
+enum ri_status kal_load_preopened(void (*fn)(void *arg, const struct ri_provider *descriptor),
+                                  void *arg)
 {
     static const char none_inside[] =
         "can't open the module"; /* libltdl's text when it has no loaders */
@@ -122,18 +122,18 @@ enum kal_status kal_load_preopened(void (*fn)(void *arg, const struct ri_provide
     if (lt_dlinit()) {
         lt_dlexit();
         kal_log(RI_LOG_ERROR, "libltdl cannot be started: out of memory");
-        return KAL_ERR_NO_RESOURCES;
+        return RI_ERR_NO_RESOURCES;
     }
     preopened_fn = fn;
     preopened_arg = arg;
     if (!lt_dlpreload_open(NULL, on_preopened))
-        return KAL_OK;
+        return RI_OK;
     error = lt_dlerror();
     if (error && !strcmp(error, none_inside))
-        return KAL_OK;
+        return RI_OK;
     kal_log(RI_LOG_ERROR, "a module that is linked into the program cannot be opened: %s",
             error ? error : "out of memory");
-    return KAL_ERR_NO_RESOURCES; /* they need only memory */
+    return RI_ERR_NO_RESOURCES; /* they need only memory */
 }
 
 /* ---- places ---- */

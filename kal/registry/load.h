@@ -16,11 +16,11 @@ bool kal_load_check(const struct ri_provider *descriptor, struct kal_answer *ans
 
 /*
  * Modules that are linked into the program (-dlpreopen), found by libltdl: calls fn for each that
- * is a provider. KAL_ERR_NO_RESOURCES: libltdl could not start; the next call tries again. One
+ * is a provider. RI_ERR_NO_RESOURCES: libltdl could not start; the next call tries again. One
  * thread at a time.
  */
-enum kal_status kal_load_preopened(void (*fn)(void *arg, const struct ri_provider *descriptor),
-                                   void *arg);
+enum ri_status kal_load_preopened(void (*fn)(void *arg, const struct ri_provider *descriptor),
+                                  void *arg);
 
 /* The folder of the library with this code, allocated. NULL: unknown, or not to be trusted. */
 char *kal_library_folder(void);

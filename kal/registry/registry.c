@@ -98,22 +98,22 @@ static struct kal_provider *provider_new(const char *path)
     return provider;
 }
 
-/* Keeps the reason why a file is not used. Takes ownership of both texts. KAL_ERR_NO_RESOURCES: one
+/* Keeps the reason why a file is not used. Takes ownership of both texts. RI_ERR_NO_RESOURCES: one
  * is missing. */
-static enum kal_status reject(struct kal_provider *provider, char *reason, char *advice)
+static enum ri_status reject(struct kal_provider *provider, char *reason, char *advice)
 {
     provider->reason = reason;
     provider->advice = advice;
     if (!reason || !advice)
-        return KAL_ERR_NO_RESOURCES;
+        return RI_ERR_NO_RESOURCES;
     kal_log(RI_LOG_INFO, "%s is not used: %s; %s", provider->path, reason, advice);
-    return KAL_OK;
+    return RI_OK;
 }
 
 /* ---- before loading: checks of the bytes ---- */
 
-static enum kal_status reject_elf(struct kal_provider *provider, enum kal_elf_result result,
-                                  const struct kal_elf_summary *summary)
+static enum ri_status reject_elf(struct kal_provider *provider, enum kal_elf_result result,
+                                 const struct kal_elf_summary *summary)
 {
     switch (result) {
     case KAL_ELF_NOT_ELF:
@@ -140,8 +140,8 @@ static enum kal_status reject_elf(struct kal_provider *provider, enum kal_elf_re
 }
 
 /* Sets *fits. If it is false the provider has the reason. */
-static enum kal_status check_exports(struct kal_provider *provider,
-                                     const struct kal_elf_summary *summary, bool *fits)
+static enum ri_status check_exports(struct kal_provider *provider,
+                                    const struct kal_elf_summary *summary, bool *fits)
 {
     unsigned i;
 
@@ -160,15 +160,15 @@ static enum kal_status check_exports(struct kal_provider *provider,
     }
     *fits = true;
     if (!summary->foreign)
-        return KAL_OK;
+        return RI_OK;
     /* Symbols are loaded locally and conflict with nothing, but the author should know. */
     provider->advice = text_of(
         "it exports %u other symbol%s (%s); a provider should export %s only", summary->foreign,
         summary->foreign == 1 ? "" : "s", summary->foreign_name, RI_PROVIDER_SYMBOL);
     if (!provider->advice)
-        return KAL_ERR_NO_RESOURCES;
+        return RI_ERR_NO_RESOURCES;
     kal_log(RI_LOG_INFO, "%s: %s", provider->path, provider->advice);
-    return KAL_OK;
+    return RI_OK;
 }
 
 /* A lack of resources in this process says nothing about the file. */
@@ -177,17 +177,17 @@ static bool is_shortage(int error)
     return error == ENOMEM || error == EMFILE || error == ENFILE;
 }
 
-static enum kal_status reject_unreadable(struct kal_provider *provider, int error)
+static enum ri_status reject_unreadable(struct kal_provider *provider, int error)
 {
     if (is_shortage(error)) {
         kal_log(RI_LOG_ERROR, "%s cannot be read: %s", provider->path, strerror(error));
-        return KAL_ERR_NO_RESOURCES;
+        return RI_ERR_NO_RESOURCES;
     }
     return reject(provider, text_of("it cannot be read: %s", strerror(error)),
                   text_of("check the file and its permissions"));
 }
 
-static enum kal_status look_into(struct kal_provider *provider, bool *fits)
+static enum ri_status look_into(struct kal_provider *provider, bool *fits)
 {
     int fd = open(provider->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     struct kal_elf_summary summary;
@@ -239,24 +239,24 @@ static bool is_known(const struct kal_provider *list, struct kal_provider *provi
     return false;
 }
 
-static enum kal_status add_file(struct kal *kal, const char *folder, const char *file)
+static enum ri_status add_file(struct kal *kal, const char *folder, const char *file)
 {
     char *path = text_of("%s/%s", folder, file);
     struct kal_provider *provider = path ? provider_new(path) : NULL;
     struct kal_provider **list = is_file_of("vf_", file) ? &kal->registry.filters
                                                          : &kal->registry.providers;
-    enum kal_status status;
+    enum ri_status status;
     bool fits;
 
     free(path);
     if (!provider)
-        return KAL_ERR_NO_RESOURCES;
+        return RI_ERR_NO_RESOURCES;
     if (is_known(*list, provider)) {
         provider_free(provider);
-        return KAL_OK;
+        return RI_OK;
     }
     status = look_into(provider, &fits);
-    provider->usable = status == KAL_OK && fits;
+    provider->usable = status == RI_OK && fits;
     LL_APPEND(*list, provider);
     return status;
 }
@@ -268,26 +268,26 @@ static int is_entry(const struct dirent *entry)
     return is_module(entry->d_name);
 }
 
-static enum kal_status note_folder(struct kal_registry *registry, const char *folder)
+static enum ri_status note_folder(struct kal_registry *registry, const char *folder)
 {
     char *joined = registry->folders ? text_of("%s, %s", registry->folders, folder)
                                      : strdup(folder);
 
     if (!joined)
-        return KAL_ERR_NO_RESOURCES;
+        return RI_ERR_NO_RESOURCES;
     free(registry->folders);
     registry->folders = joined;
-    return KAL_OK;
+    return RI_OK;
 }
 
 /* A folder that was configured but does not exist gets an entry of its own. */
-static enum kal_status add_missing(struct kal *kal, const char *folder, int error,
-                                   const char *origin)
+static enum ri_status add_missing(struct kal *kal, const char *folder, int error,
+                                  const char *origin)
 {
     struct kal_provider *provider = provider_new(folder);
 
     if (!provider)
-        return KAL_ERR_NO_RESOURCES;
+        return RI_ERR_NO_RESOURCES;
     LL_APPEND(kal->registry.providers, provider);
     return reject(provider, text_of("the folder cannot be read: %s", strerror(error)),
                   text_of("correct %s", origin));
@@ -316,25 +316,25 @@ static bool seen(struct kal_registry *registry, const char *folder)
 }
 
 /* origin: what named the folder; NULL: the folder need not exist. */
-static enum kal_status search_folder(struct kal *kal, const char *folder, const char *origin)
+static enum ri_status search_folder(struct kal *kal, const char *folder, const char *origin)
 {
     struct dirent **entries = NULL;
-    enum kal_status status;
+    enum ri_status status;
     int count;
 
     if (seen(&kal->registry, folder))
-        return KAL_OK;
+        return RI_OK;
     status = note_folder(&kal->registry, folder);
-    if (status != KAL_OK)
+    if (status != RI_OK)
         return status;
     count = scandir(folder, &entries, is_entry, alphasort);
     if (count < 0) {
         if (is_shortage(errno))
-            return KAL_ERR_NO_RESOURCES;
-        return origin ? add_missing(kal, folder, errno, origin) : KAL_OK;
+            return RI_ERR_NO_RESOURCES;
+        return origin ? add_missing(kal, folder, errno, origin) : RI_OK;
     }
     for (int i = 0; i < count; i++) {
-        if (status == KAL_OK)
+        if (status == RI_OK)
             status = add_file(kal, folder, entries[i]->d_name);
         free(entries[i]);
     }
@@ -342,12 +342,12 @@ static enum kal_status search_folder(struct kal *kal, const char *folder, const 
     return status;
 }
 
-static enum kal_status search_list(struct kal *kal, const char *list, const char *origin)
+static enum ri_status search_list(struct kal *kal, const char *list, const char *origin)
 {
     char *copy = strdup(list), *state = NULL;
-    enum kal_status status = copy ? KAL_OK : KAL_ERR_NO_RESOURCES;
+    enum ri_status status = copy ? RI_OK : RI_ERR_NO_RESOURCES;
 
-    for (char *folder = copy ? strtok_r(copy, ":", &state) : NULL; folder && status == KAL_OK;
+    for (char *folder = copy ? strtok_r(copy, ":", &state) : NULL; folder && status == RI_OK;
          folder = strtok_r(NULL, ":", &state))
         status = search_folder(kal, folder, origin);
     free(copy);
@@ -355,15 +355,15 @@ static enum kal_status search_list(struct kal *kal, const char *list, const char
 }
 
 /* A build tree has its providers in providers/SOMETHING/.libs. */
-static enum kal_status search_build_tree(struct kal *kal, const char *tree)
+static enum ri_status search_build_tree(struct kal *kal, const char *tree)
 {
     char *pattern = text_of("%s/providers/*/.libs", tree);
-    enum kal_status status = pattern ? KAL_OK : KAL_ERR_NO_RESOURCES;
+    enum ri_status status = pattern ? RI_OK : RI_ERR_NO_RESOURCES;
     glob_t found = { 0 };
 
     if (pattern && glob(pattern, 0, NULL, &found) == GLOB_NOSPACE)
-        status = KAL_ERR_NO_RESOURCES;
-    for (size_t i = 0; status == KAL_OK && i < found.gl_pathc; i++)
+        status = RI_ERR_NO_RESOURCES;
+    for (size_t i = 0; status == RI_OK && i < found.gl_pathc; i++)
         status = search_folder(kal, found.gl_pathv[i], NULL);
     globfree(&found);
     free(pattern);
@@ -372,18 +372,18 @@ static enum kal_status search_build_tree(struct kal *kal, const char *tree)
 
 /* The folders near the library: in a build tree the providers of that tree, else "ital" beside the
  * library (lib/libital.so, lib/ital). Then the installed folder. */
-static enum kal_status search_standard(struct kal *kal)
+static enum ri_status search_standard(struct kal *kal)
 {
     char *library = kal_library_folder(), *tree = kal_build_tree(library), *folder = NULL;
-    enum kal_status status = KAL_OK;
+    enum ri_status status = RI_OK;
 
     if (tree) {
         status = search_build_tree(kal, tree);
     } else if (library) {
         folder = text_of("%s/ital", library);
-        status = folder ? search_folder(kal, folder, NULL) : KAL_ERR_NO_RESOURCES;
+        status = folder ? search_folder(kal, folder, NULL) : RI_ERR_NO_RESOURCES;
     }
-    if (status == KAL_OK)
+    if (status == RI_OK)
         status = search_folder(kal, ITAL_PROVIDER_DIR, NULL);
     free(folder);
     free(tree);
@@ -395,7 +395,7 @@ static enum kal_status search_standard(struct kal *kal)
 
 struct preopened {
     struct kal *kal;
-    enum kal_status status;
+    enum ri_status status;
 };
 
 static void adopt(struct kal_provider *provider, const struct ri_provider *descriptor)
@@ -412,7 +412,7 @@ static void on_preopened(void *arg, const struct ri_provider *descriptor)
     struct kal_answer answer = { .provider = NULL };
 
     if (!provider) {
-        search->status = KAL_ERR_NO_RESOURCES;
+        search->status = RI_ERR_NO_RESOURCES;
         return;
     }
     LL_APPEND(search->kal->registry.providers, provider);
@@ -424,32 +424,32 @@ static void on_preopened(void *arg, const struct ri_provider *descriptor)
     provider->reason = answer.reason;
     provider->advice = answer.advice;
     if (answer.no_memory || (provider->usable && !provider->name))
-        search->status = KAL_ERR_NO_RESOURCES;
+        search->status = RI_ERR_NO_RESOURCES;
 }
 
-static enum kal_status search_preopened(struct kal *kal)
+static enum ri_status search_preopened(struct kal *kal)
 {
-    struct preopened search = { .kal = kal, .status = KAL_OK };
-    enum kal_status status = kal_load_preopened(on_preopened, &search);
+    struct preopened search = { .kal = kal, .status = RI_OK };
+    enum ri_status status = kal_load_preopened(on_preopened, &search);
 
-    return status != KAL_OK ? status : search.status;
+    return status != RI_OK ? status : search.status;
 }
 
 /* ---- the search ---- */
 
-static enum kal_status search(struct kal *kal)
+static enum ri_status search(struct kal *kal)
 {
     const char *configured = kal_values_get(kal->config->ital, "provider_path");
     const char *environment = kal->config->env_provider_path;
-    enum kal_status status = KAL_OK;
+    enum ri_status status = RI_OK;
 
     if (*configured)
         status = search_list(kal, configured, "provider_path in section [ital]");
-    if (status == KAL_OK && environment)
+    if (status == RI_OK && environment)
         status = search_list(kal, environment, "ITAL_PROVIDER_PATH");
-    if (status == KAL_OK)
+    if (status == RI_OK)
         status = search_preopened(kal);
-    if (status == KAL_OK)
+    if (status == RI_OK)
         status = search_standard(kal);
     return status;
 }
@@ -472,15 +472,15 @@ static void forget(struct kal_registry *registry)
     registry->folders = NULL;
 }
 
-enum kal_status kal_registry_search(struct kal *kal)
+enum ri_status kal_registry_search(struct kal *kal)
 {
     struct kal_registry *registry = &kal->registry;
-    enum kal_status status = KAL_OK;
+    enum ri_status status = RI_OK;
 
     kal_registry_lock(registry);
     if (!registry->searched) {
         status = search(kal);
-        if (status == KAL_OK)
+        if (status == RI_OK)
             registry->searched = true;
         else
             forget(registry);
@@ -489,7 +489,7 @@ enum kal_status kal_registry_search(struct kal *kal)
     return status;
 }
 
-enum kal_status kal_provider_load(struct kal_provider *provider, struct kal_answer *answer)
+enum ri_status kal_provider_load(struct kal_provider *provider, struct kal_answer *answer)
 {
     const struct ri_provider *descriptor = provider->descriptor;
     bool shortage = false;
@@ -499,13 +499,13 @@ enum kal_status kal_provider_load(struct kal_provider *provider, struct kal_answ
     if (descriptor && !provider->name) {
         provider->name = strdup(descriptor->name);
         if (!provider->name)
-            return KAL_ERR_NO_RESOURCES;
+            return RI_ERR_NO_RESOURCES;
         adopt(provider, descriptor);
     }
     if (shortage)
         kal_log(RI_LOG_ERROR, "%s: %s", provider->path,
                 answer->reason ? answer->reason : "out of memory");
-    return shortage || answer->no_memory ? KAL_ERR_NO_RESOURCES : KAL_OK;
+    return shortage || answer->no_memory ? RI_ERR_NO_RESOURCES : RI_OK;
 }
 
 void kal_registry_lock(struct kal_registry *registry)

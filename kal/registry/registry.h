@@ -86,26 +86,26 @@ void kal_registry_init(struct kal_registry *registry);
 void kal_registry_destroy(struct kal_registry *registry);
 
 /* The first call searches; afterwards the list does not change. A file that is found by several
- * paths is in it once. No file is loaded. KAL_ERR_NO_RESOURCES: nothing is kept, and the next call
+ * paths is in it once. No file is loaded. RI_ERR_NO_RESOURCES: nothing is kept, and the next call
  * searches again. */
-enum kal_status kal_registry_search(struct kal *kal);
+enum ri_status kal_registry_search(struct kal *kal);
 
 /* Loads the file, if not done yet. If that fails provider->descriptor stays NULL and the answer has
- * the reason; for lack of memory or descriptors KAL_ERR_NO_RESOURCES. The lock is held. */
-enum kal_status kal_provider_load(struct kal_provider *provider, struct kal_answer *answer);
+ * the reason; for lack of memory or descriptors RI_ERR_NO_RESOURCES. The lock is held. */
+enum ri_status kal_provider_load(struct kal_provider *provider, struct kal_answer *answer);
 
 /* ---- asking.c ---- */
 /* The answers of all provider files, in search order, including unusable ones. Helper processes ask
  * them, for at most option ask_timeout; no lock may be held. The caller frees the list.
- * KAL_ERR_NO_RESOURCES. */
-enum kal_status kal_ask_all(struct kal *kal, struct kal_answer **answers);
+ * RI_ERR_NO_RESOURCES. */
+enum ri_status kal_ask_all(struct kal *kal, struct kal_answer **answers);
 /* The answers of the files that may be the provider of that name. The first that can be loaded is
  * loaded into this process and asked here. Answers with the reasons of others come before it.
  * Empty: there is no such file. */
-enum kal_status kal_ask_named(struct kal *kal, const char *name, struct kal_answer **answers);
-/* Asks one file, in this process. KAL_ERR_NO_RESOURCES also if the provider says so. */
-enum kal_status kal_ask_here(struct kal *kal, struct kal_provider *provider,
-                             struct kal_answer **answer);
+enum ri_status kal_ask_named(struct kal *kal, const char *name, struct kal_answer **answers);
+/* Asks one file, in this process. RI_ERR_NO_RESOURCES also if the provider says so. */
+enum ri_status kal_ask_here(struct kal *kal, struct kal_provider *provider,
+                            struct kal_answer **answer);
 
 /* ---- interface_list.c: lists of interfaces ---- */
 struct kal_interface *kal_interface_find(struct kal_interface *list, const char *name);
@@ -114,28 +114,27 @@ void kal_interfaces_free(struct kal_interface *list);
 
 /* ---- fallback.c: interfaces that replace others ---- */
 /* Finds the interface of a name: *other, valid until the next call. NULL: there is none. */
-typedef enum kal_status (*kal_fallback_find_fn)(void *arg, const char *name,
-                                                struct kal_interface **other);
+typedef enum ri_status (*kal_fallback_find_fn)(void *arg, const char *name,
+                                               struct kal_interface **other);
 /* If the interface is not usable, replaces it by the first usable one of its fallback. log: reports
- * the choice, and why others were not taken. KAL_ERR_NO_RESOURCES, or a status of find: the
+ * the choice, and why others were not taken. RI_ERR_NO_RESOURCES, or a status of find: the
  * interface is unchanged. */
-enum kal_status kal_fallback_stand_in(struct kal_interface *interface, kal_fallback_find_fn find,
-                                      void *arg, bool log);
+enum ri_status kal_fallback_stand_in(struct kal_interface *interface, kal_fallback_find_fn find,
+                                     void *arg, bool log);
 /* The same for each interface of a complete list, without log lines. */
-enum kal_status kal_fallback_apply(struct kal_interface *list);
+enum ri_status kal_fallback_apply(struct kal_interface *list);
 /* Orders the list: the default first, then option fallback of [ital]. Logs names that cannot be
  * used, once. The registry's lock is held. */
 void kal_fallback_order(struct kal_config *config, struct kal_interface **list);
 
 /* ---- interfaces.c ---- */
 /* Builds the list of all present interfaces, the default one first; helpers ask the providers. The
- * caller frees the list. KAL_ERR_NO_RESOURCES. */
-enum kal_status kal_interfaces_build(struct kal *kal, struct kal_interface **list);
+ * caller frees the list. RI_ERR_NO_RESOURCES. */
+enum ri_status kal_interfaces_build(struct kal *kal, struct kal_interface **list);
 /* Finds the interface of that name, or its replacement, which is logged. Loads its provider, and no
  * other if the name identifies it. *list has the interface; if there is none of that name, it may
- * have others. The caller frees the list. KAL_ERR_NO_RESOURCES. */
-enum kal_status kal_interface_choose(struct kal *kal, const char *name,
-                                     struct kal_interface **list);
+ * have others. The caller frees the list. RI_ERR_NO_RESOURCES. */
+enum ri_status kal_interface_choose(struct kal *kal, const char *name, struct kal_interface **list);
 
 /* Held while a provider's code is loaded or enumerates. */
 void kal_registry_lock(struct kal_registry *registry);
@@ -153,16 +152,16 @@ void kal_rnic_host_init(struct kal_rnic *rnic);
 /*
  * Puts the filters of option filter in front of the RNIC's provider. `open` describes how the
  * provider is opened, and afterwards how the outermost filter is; the RNIC's tables become that
- * filter's. Without filters nothing changes. Errors are logged. KAL_ERR_CONFIGURATION,
- * KAL_ERR_NO_RESOURCES.
+ * filter's. Without filters nothing changes. Errors are logged. ITAL_ERR_CONFIGURATION,
+ * RI_ERR_NO_RESOURCES.
  */
-enum kal_status kal_filters_take(struct kal_rnic *rnic, struct ri_open *open);
+enum ri_status kal_filters_take(struct kal_rnic *rnic, struct ri_open *open);
 void kal_filters_free(struct kal_rnic *rnic);
 
 /* ---- registry/rnic.c ---- */
 /* kal_rnic_open and kal_rnic_close without the count of the instance, which the caller changes. */
-enum kal_status kal_registry_open(struct kal *kal, const char *interface, void *context,
-                                  struct kal_rnic **rnic);
-enum kal_status kal_registry_close(struct kal_rnic *rnic, bool force);
+enum ri_status kal_registry_open(struct kal *kal, const char *interface, void *context,
+                                 struct kal_rnic **rnic);
+enum ri_status kal_registry_close(struct kal_rnic *rnic, bool force);
 
 #endif

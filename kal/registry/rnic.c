@@ -21,15 +21,15 @@
 /* ---- open ---- */
 
 /* Logs the reason in one line. */
-static enum kal_status explain(const char *name, const struct kal_interface *list,
-                               const struct kal_interface *interface)
+static enum ri_status explain(const char *name, const struct kal_interface *list,
+                              const struct kal_interface *interface)
 {
     struct nearest near = { .word = NULL };
 
     if (interface) {
         kal_log(RI_LOG_ERROR, "interface %s is not usable: %s%s%s", name, interface->reason,
                 *interface->advice ? "; " : "", interface->advice);
-        return interface->configured_wrong ? KAL_ERR_CONFIGURATION : KAL_ERR_NO_INTERFACE;
+        return interface->configured_wrong ? ITAL_ERR_CONFIGURATION : ITAL_ERR_NO_INTERFACE;
     }
     for (; list; list = list->next)
         nearest_try(&near, name, list->name);
@@ -39,16 +39,16 @@ static enum kal_status explain(const char *name, const struct kal_interface *lis
     else
         kal_log(RI_LOG_ERROR, "there is no interface \"%s\"; itinfo lists those that there are",
                 name);
-    return KAL_ERR_NO_INTERFACE;
+    return ITAL_ERR_NO_INTERFACE;
 }
 
 /* Finds the interface and takes its name, device and options. */
-static enum kal_status choose(struct kal *kal, const char *name, struct kal_rnic *rnic)
+static enum ri_status choose(struct kal *kal, const char *name, struct kal_rnic *rnic)
 {
     struct kal_interface *list = NULL, *interface;
-    enum kal_status status = kal_interface_choose(kal, name, &list);
+    enum ri_status status = kal_interface_choose(kal, name, &list);
 
-    if (status != KAL_OK)
+    if (status != RI_OK)
         return status;
     for (interface = list; interface && strcmp(interface->name, name); interface = interface->next)
         ;
@@ -86,7 +86,7 @@ static const char *attr_flaw(const struct ri_rnic_attr *attr)
     return NULL;
 }
 
-static enum kal_status open_provider(struct kal_rnic *rnic)
+static enum ri_status open_provider(struct kal_rnic *rnic)
 {
     struct ri_open open = { .size = sizeof open,
                             .host = &rnic->host,
@@ -94,17 +94,17 @@ static enum kal_status open_provider(struct kal_rnic *rnic)
                             .user = &rnic->provider->user_ops,
                             .device = rnic->device,
                             .context = rnic->context };
-    enum kal_status filtered = kal_filters_take(rnic, &open);
+    enum ri_status filtered = kal_filters_take(rnic, &open);
     enum ri_status status;
     const char *flaw;
 
-    if (filtered != KAL_OK)
+    if (filtered != RI_OK)
         return filtered;
     status = rnic->ops.open(&open, &rnic->ri);
     if (status != RI_OK) {
         kal_rnic_log(rnic, RI_LOG_ERROR, "provider %s cannot open %s: %s", rnic->provider->name,
                      rnic->device ? rnic->device : "its default device", ri_status_name(status));
-        return kal_status_of_ri(status);
+        return kal_rnic_answer(status);
     }
     rnic->attr.size = sizeof rnic->attr;
     status = rnic->ops.query(rnic->ri, &rnic->attr);
@@ -114,14 +114,14 @@ static enum kal_status open_provider(struct kal_rnic *rnic)
         rnic->attr.wire[sizeof rnic->attr.wire - 1] = '\0';
         rnic->attr.pci_address[sizeof rnic->attr.pci_address - 1] = '\0';
         kal_rnic_choose_pin(rnic);
-        return KAL_OK;
+        return RI_OK;
     }
     kal_rnic_log(rnic, RI_LOG_ERROR,
                  "provider %s gives attributes that cannot be used: %s; install a "
                  "provider that fits",
                  rnic->provider->name, flaw);
     rnic->ops.close(rnic->ri, true);
-    return status != RI_OK ? kal_status_of_ri(status) : KAL_ERR_NO_INTERFACE;
+    return status != RI_OK ? kal_rnic_answer(status) : ITAL_ERR_NO_INTERFACE;
 }
 
 static void link_rnic(struct kal_rnic *rnic)
@@ -144,41 +144,41 @@ static void rnic_free(struct kal_rnic *rnic)
     free(rnic);
 }
 
-enum kal_status kal_registry_open(struct kal *kal, const char *interface, void *context,
-                                  struct kal_rnic **rnic)
+enum ri_status kal_registry_open(struct kal *kal, const char *interface, void *context,
+                                 struct kal_rnic **rnic)
 {
     struct kal_rnic *open;
-    enum kal_status status;
+    enum ri_status status;
 
     if (!interface || !*interface)
-        return KAL_ERR_INVALID_ARGUMENT;
+        return RI_ERR_INVALID_ARGUMENT;
     open = calloc(1, sizeof *open);
     if (!open)
-        return KAL_ERR_NO_RESOURCES;
+        return RI_ERR_NO_RESOURCES;
     pthread_mutex_init(&open->port_lock, NULL);
     open->kal = kal;
     open->kal_host = kal->host;
     open->upper = kal->upper;
     open->context = context;
     status = choose(kal, interface, open);
-    if (status != KAL_OK)
+    if (status != RI_OK)
         goto free_rnic;
     kal_rnic_host_init(open);
     status = kal_rnic_take(open, KAL_ACCOUNT_RNIC, 1);
-    if (status != KAL_OK)
+    if (status != RI_OK)
         goto free_rnic;
     status = kal_capture_open(open);
-    if (status != KAL_OK)
+    if (status != RI_OK)
         goto give_account;
     status = open_provider(open);
-    if (status != KAL_OK)
+    if (status != RI_OK)
         goto close_capture;
     status = kal_cm_open(open);
-    if (status != KAL_OK)
+    if (status != RI_OK)
         goto close_provider;
     link_rnic(open);
     *rnic = open;
-    return KAL_OK;
+    return RI_OK;
 
 close_provider:
     open->ops.close(open->ri, true);
@@ -206,26 +206,26 @@ static bool objects_remain(const struct kal_rnic *rnic)
     return false;
 }
 
-enum kal_status kal_registry_close(struct kal_rnic *rnic, bool force)
+enum ri_status kal_registry_close(struct kal_rnic *rnic, bool force)
 {
     struct kal *kal = rnic->kal;
-    enum kal_status status;
+    enum ri_status status;
     bool last;
 
     if (objects_remain(rnic))
-        return KAL_ERR_BUSY;
+        return RI_ERR_BUSY;
     status = kal_cm_close(rnic, force);
-    if (status != KAL_OK)
+    if (status != RI_OK)
         return status;
     pthread_mutex_lock(&kal->rnics_lock);
     rnic->closing = true; /* nobody asks the provider any more */
     pthread_mutex_unlock(&kal->rnics_lock);
-    status = kal_status_of_ri(rnic->ops.close(rnic->ri, force));
-    if (status == KAL_ERR_BUSY || status == KAL_ERR_AGAIN)
+    status = ital_status_of_provider(rnic->ops.close(rnic->ri, force));
+    if (status == RI_ERR_BUSY || status == RI_ERR_AGAIN)
         return status;
-    if (status != KAL_OK) /* counts as closed: the call cannot be repeated */
+    if (status != RI_OK) /* counts as closed: the call cannot be repeated */
         kal_rnic_log(rnic, RI_LOG_WARNING, "provider %s closed with %s", rnic->provider->name,
-                     kal_status_name(status));
+                     ital_status_name(status));
     kal_capture_close(rnic);
     kal_monitor_stop(rnic);
     pthread_mutex_lock(&kal->rnics_lock);
@@ -236,20 +236,20 @@ enum kal_status kal_registry_close(struct kal_rnic *rnic, bool force)
         kal_log_flush();
     kal_rnic_give(rnic, KAL_ACCOUNT_RNIC, 1);
     rnic_free(rnic);
-    return KAL_OK;
+    return RI_OK;
 }
 
 /* ---- lanes ---- */
 
-enum kal_status kal_lane_open(struct kal_rnic *rnic, uint32_t index, void *context,
-                              struct ri_lane **lane)
+enum ri_status kal_lane_open(struct kal_rnic *rnic, uint32_t index, void *context,
+                             struct ri_lane **lane)
 {
-    enum kal_status status;
+    enum ri_status status;
 
     if (index >= rnic->attr.lanes)
-        return KAL_ERR_INVALID_ARGUMENT;
-    status = kal_status_of_ri(rnic->ops.lane_open(rnic->ri, index, context, lane));
-    if (status == KAL_OK && index == 0)
+        return RI_ERR_INVALID_ARGUMENT;
+    status = kal_rnic_answer(rnic->ops.lane_open(rnic->ri, index, context, lane));
+    if (status == RI_OK && index == 0)
         kal_monitor_start(rnic, context);
     return status;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* An open RNIC: log lines with its name, options, ports, counters, its QPs. */
+/* An open RNIC: log lines with its name, options, ports, counters, its QPs, what it answers. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
@@ -8,6 +8,15 @@
 
 #include <stdarg.h>
 #include <string.h>
+
+enum ri_status kal_rnic_answer(enum ri_status answer)
+{
+    switch (answer) {
+    case RI_ERR_QUEUE_FULL: return RI_ERR_NO_RESOURCES; /* of posts only */
+    case RI_ERR_AGAIN: return RI_ERR_BUSY;              /* of close only */
+    default: return ital_status_of_provider(answer);
+    }
+}
 
 void kal_rnic_log(const struct kal_rnic *rnic, enum ri_log_level level, const char *format, ...)
 {
@@ -71,11 +80,11 @@ static void note_port(struct kal_rnic *rnic, const struct ri_port_attr *attr)
     pthread_mutex_unlock(&rnic->port_lock);
 }
 
-enum kal_status kal_rnic_port(struct kal_rnic *rnic, struct ri_port_attr *attr)
+enum ri_status kal_rnic_port(struct kal_rnic *rnic, struct ri_port_attr *attr)
 {
-    enum kal_status status = kal_status_of_ri(rnic->ops.query_port(rnic->ri, attr));
+    enum ri_status status = kal_rnic_answer(rnic->ops.query_port(rnic->ri, attr));
 
-    if (status == KAL_OK && !attr->port)
+    if (status == RI_OK && !attr->port)
         note_port(rnic, attr);
     return status;
 }
@@ -120,8 +129,8 @@ struct kal_traffic kal_rnic_gone(struct kal_rnic *rnic)
 
 /* kal's counters follow the provider's. With a connection manager of the provider no sockets are
  * converted. */
-enum kal_status kal_rnic_counters(struct kal_rnic *rnic, const char **names, uint64_t *values,
-                                  size_t *count)
+enum ri_status kal_rnic_counters(struct kal_rnic *rnic, const char **names, uint64_t *values,
+                                 size_t *count)
 {
     const struct {
         const char *name;
@@ -135,7 +144,7 @@ enum kal_status kal_rnic_counters(struct kal_rnic *rnic, const char **names, uin
 
     if (!(rnic->attr.features & RI_FEATURE_CONNECTION_SET_B) ||
         (status && status != RI_ERR_NOT_SUPPORTED))
-        return kal_status_of_ri(status);
+        return kal_rnic_answer(status);
     if (status)
         *count = 0;
     for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++, ++*count) {
@@ -144,11 +153,11 @@ enum kal_status kal_rnic_counters(struct kal_rnic *rnic, const char **names, uin
         names[*count] = own[i].name;
         values[*count] = own[i].value;
     }
-    return KAL_OK;
+    return RI_OK;
 }
 
-enum kal_status kal_qp_modify(struct kal_rnic *rnic, struct ri_qp *qp,
-                              const struct ri_qp_modify *modify)
+enum ri_status kal_qp_modify(struct kal_rnic *rnic, struct ri_qp *qp,
+                             const struct ri_qp_modify *modify)
 {
-    return kal_status_of_ri(rnic->ops.qp_modify(qp, modify));
+    return kal_rnic_answer(rnic->ops.qp_modify(qp, modify));
 }

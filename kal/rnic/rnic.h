@@ -130,6 +130,11 @@ struct kal_traffic kal_rnic_gone(struct kal_rnic *rnic);
 /* Any thread; does not ask the provider. */
 struct kal_port_seen kal_rnic_port_seen(struct kal_rnic *rnic);
 
+/* What the provider answered to a control verb other than close, as kal passes it on: a status of
+ * rnicpi.h that such a verb may answer. RI_ERR_QUEUE_FULL becomes NO_RESOURCES, AGAIN becomes BUSY.
+ * Any thread. */
+enum ri_status kal_rnic_answer(enum ri_status answer);
+
 /* Logs with "NAME: " of the interface in front. */
 void kal_rnic_log(const struct kal_rnic *rnic, enum ri_log_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

@@ -200,7 +200,7 @@ void kal_state_put_counters(struct json *json, struct kal_rnic *rnic)
     uint64_t values[RNIC_MOST], numbers[RNIC_MOST];
     size_t count = RNIC_MOST, shown = 0;
 
-    if (rnic->closing || kal_rnic_counters(rnic, names, values, &count) != KAL_OK)
+    if (rnic->closing || kal_rnic_counters(rnic, names, values, &count) != RI_OK)
         count = 0;
     /* What `objects` and `traffic` have is not told twice. */
     for (size_t i = 0; i < count && i < RNIC_MOST; i++) {

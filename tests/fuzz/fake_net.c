@@ -437,7 +437,7 @@ void net_open(void)
     rnic->host.context = rnic;
     rnic->attr.features = RI_FEATURE_CONNECTION_SET_B;
     rnic->attr.max_ird = rnic->attr.max_ord = 128;
-    FUZZ_CHECK(kal_cm_open(rnic) == KAL_OK);
+    FUZZ_CHECK(kal_cm_open(rnic) == RI_OK);
     net.end_count = 0;
     net.connect = NET_AT_ONCE;
     net.connecting_fd = -1;
@@ -455,11 +455,11 @@ void net_open(void)
 void net_close(void)
 {
     struct kal_rnic *rnic = &net.rnic;
-    enum kal_status status = kal_cm_close(rnic, false);
+    enum ri_status status = kal_cm_close(rnic, false);
 
-    if (status == KAL_ERR_AGAIN)
+    if (status == RI_ERR_AGAIN)
         status = kal_cm_close(rnic, true);
-    FUZZ_CHECK(status == KAL_OK);
+    FUZZ_CHECK(status == RI_OK);
     for (int kind = 0; kind < KAL_ACCOUNT_KINDS; kind++)
         FUZZ_CHECK(!kal_host_holds(net.kal.host, (enum kal_account_kind)kind));
     kal_cm_free(rnic);

@@ -266,8 +266,8 @@ static void begin(const uint8_t *o)
     options->markers = o[0] & 32;
     now.destroys = o[1] & 32;
     now.awaits_qp = o[1] & 16;
-    FUZZ_CHECK(kal_connection_create(&net.rnic, &net.lane, &now, &now.c) == KAL_OK);
-    FUZZ_CHECK(kal_connect(now.c, now.awaits_qp ? NULL : now.qp, &param) == KAL_OK);
+    FUZZ_CHECK(kal_connection_create(&net.rnic, &net.lane, &now, &now.c) == RI_OK);
+    FUZZ_CHECK(kal_connect(now.c, now.awaits_qp ? NULL : now.qp, &param) == RI_OK);
 }
 
 static void consumer(uint8_t what)

@@ -76,7 +76,7 @@ static void accept_request(struct held *h)
         .ord = how >> 4 & 7,
     };
 
-    if (kal_accept(h->c, &net.qps[how >> 7].base, &param) == KAL_OK)
+    if (kal_accept(h->c, &net.qps[how >> 7].base, &param) == RI_OK)
         h->started = true;
 }
 
@@ -87,7 +87,7 @@ static void decide(struct held *h, enum in_upcall what)
     case REJECT: kal_reject(h->c, "no", how & 1 ? 2 : 0); break;
     case DESTROY: destroy(h); break;
     case MIGRATE: /* the object continues to exist, but is not ours */
-        if (listeners[1] && kal_migrate(h->c, listeners[1]) == KAL_OK)
+        if (listeners[1] && kal_migrate(h->c, listeners[1]) == RI_OK)
             h->c = NULL;
         break;
     case DEFER: /* kal's again; only inside a request's upcall */
@@ -153,7 +153,7 @@ static void listen_on(uint32_t which)
     struct sockaddr_storage bound;
 
     if (!listeners[which] && kal_listen(&net.rnic, &net.lane, &param, &listener_contexts[which],
-                                        &bound, &listeners[which]) != KAL_OK)
+                                        &bound, &listeners[which]) != RI_OK)
         listeners[which] = NULL;
 }
 
@@ -164,7 +164,7 @@ static struct held *new_connection(void)
     if (!h)
         return NULL;
     *h = (struct held){ 0 };
-    FUZZ_CHECK(kal_connection_create(&net.rnic, &net.lane, h, &h->c) == KAL_OK);
+    FUZZ_CHECK(kal_connection_create(&net.rnic, &net.lane, h, &h->c) == RI_OK);
     return h;
 }
 
@@ -187,7 +187,7 @@ static struct held *connect_to(uint8_t what)
     if (!h)
         return NULL;
     h->started = true;
-    if (kal_connect(h->c, &net.qps[what >> 4 & 3].base, &param) != KAL_OK)
+    if (kal_connect(h->c, &net.qps[what >> 4 & 3].base, &param) != RI_OK)
         h->started = false;
     return h;
 }
@@ -214,7 +214,7 @@ static struct held *convert(uint8_t what)
         return NULL;
     if (h) {
         h->started = true;
-        if (kal_convert(h->c, &net.qps[what >> 2 & 3].base, &param) != KAL_OK)
+        if (kal_convert(h->c, &net.qps[what >> 2 & 3].base, &param) != RI_OK)
             h->started = false;
     }
     close(fd); /* closes the consumer's; the manager has its own */

@@ -46,7 +46,7 @@ struct ri_connect_param param_of(const char *data, uint16_t ird, uint16_t ord)
     };
 }
 
-enum kal_status start(const char *data, uint16_t ird, uint16_t ord)
+enum ri_status start(const char *data, uint16_t ird, uint16_t ord)
 {
     struct ri_connect_param param = param_of(data, ird, ord);
 
@@ -82,7 +82,7 @@ void reply(uint8_t flags, uint8_t rev, uint16_t ird, uint16_t ord, const char *d
 /* Request "hello" with IRD 4, ORD 8, everything default. */
 void ask(void)
 {
-    ck_assert_int_eq(start("hello", 4, 8), KAL_OK);
+    ck_assert_int_eq(start("hello", 4, 8), RI_OK);
     expect_request(F_C | F_S, 2, 0x8004, 0xC008, "hello");
 }
 

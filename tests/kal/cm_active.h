@@ -20,7 +20,7 @@ void with(const char *const *options); /* the connection on a new RNIC with the 
 void hang_up(void);                    /* the peer closes */
 
 struct ri_connect_param param_of(const char *data, uint16_t ird, uint16_t ord);
-enum kal_status start(const char *data, uint16_t ird, uint16_t ord);
+enum ri_status start(const char *data, uint16_t ird, uint16_t ord);
 /* The server accepts the connection and reads exactly this Request. */
 void expect_request(uint8_t flags, uint8_t rev, uint16_t ird, uint16_t ord, const char *data);
 void reply(uint8_t flags, uint8_t rev, uint16_t ird, uint16_t ord, const char *data);

@@ -57,17 +57,17 @@ static void open_rnic(const char *const *set, uint64_t features)
     rnic->host.context = rnic;
     rnic->attr.features = features;
     rnic->attr.max_ird = rnic->attr.max_ord = 128;
-    ck_assert_int_eq(kal_cm_open(rnic), KAL_OK);
+    ck_assert_int_eq(kal_cm_open(rnic), RI_OK);
 }
 
 /* Closes the RNIC and checks that nothing is left of it. */
 static void close_rnic(void)
 {
-    enum kal_status status = kal_cm_close(&fake.rnic, false);
+    enum ri_status status = kal_cm_close(&fake.rnic, false);
 
-    if (status == KAL_ERR_AGAIN)
+    if (status == RI_ERR_AGAIN)
         status = kal_cm_close(&fake.rnic, true);
-    ck_assert_int_eq(status, KAL_OK);
+    ck_assert_int_eq(status, RI_OK);
     for (int kind = 0; kind < KAL_ACCOUNT_KINDS; kind++) {
         ck_assert_uint_eq(kal_rnic_holds(&fake.rnic, (enum kal_account_kind)kind), 0);
         ck_assert_uint_eq(kal_host_holds(fake.kal.host, (enum kal_account_kind)kind), 0);
@@ -93,7 +93,7 @@ void fake_setup(void)
         fake.config.quota[kind] = FAKE_QUOTA;
     rule_count = 0;
     fake.kal.config = &fake.config;
-    ck_assert_int_eq(kal_host_open(&kal_host_local, &fake.config, &fake.kal.host), KAL_OK);
+    ck_assert_int_eq(kal_host_open(&kal_host_local, &fake.config, &fake.kal.host), RI_OK);
     fake.kal.upper = &fake_upper;
     fake.provider.name = (char *)"fake";
     fake_upper_seen.request = fake_on_request;
@@ -144,7 +144,7 @@ void fake_policy(const char *rule)
     rules[rule_count] = (struct kal_host_rule){ rule_count ? "rule2" : "rule1", rule, "the test",
                                                 0 };
     rule_count++;
-    ck_assert_int_eq(kal_host_push_policy(fake.kal.host, rules, rule_count), KAL_OK);
+    ck_assert_int_eq(kal_host_push_policy(fake.kal.host, rules, rule_count), RI_OK);
 }
 
 void fake_governing(const char *text)
@@ -155,7 +155,7 @@ void fake_governing(const char *text)
     ck_assert_int_eq(policy_read_text(&list, "10.conf", text, strlen(text), &policy_system_names,
                                       why, sizeof why),
                      POLICY_OK);
-    ck_assert_int_eq(kal_host_push_governing(fake.kal.host, &list), KAL_OK);
+    ck_assert_int_eq(kal_host_push_governing(fake.kal.host, &list), RI_OK);
 }
 
 void fake_quota(enum kal_account_kind kind, uint64_t limit)
@@ -205,7 +205,7 @@ struct fake_connection *fake_connection_new(void)
 {
     struct fake_connection *c = calloc(1, sizeof *c);
 
-    ck_assert_int_eq(kal_connection_create(&fake.rnic, fake.lane, c, &c->connection), KAL_OK);
+    ck_assert_int_eq(kal_connection_create(&fake.rnic, fake.lane, c, &c->connection), RI_OK);
     ck_assert_uint_lt(connection_count, FAKE_CONNECTIONS);
     connections[connection_count++] = c;
     return c;
@@ -231,7 +231,7 @@ struct kal_listener *fake_listen(const char *address, uint16_t port, uint32_t ba
 
     if (backlog) /* exactly this number: the option would raise it */
         fake.rnic.cm->options.backlog = backlog;
-    ck_assert_int_eq(kal_listen(&fake.rnic, fake.lane, &param, context, bound, &listener), KAL_OK);
+    ck_assert_int_eq(kal_listen(&fake.rnic, fake.lane, &param, context, bound, &listener), RI_OK);
     fake.rnic.cm->options.backlog = option;
     ck_assert_uint_ne(port_of(bound), 0);
     return listener;

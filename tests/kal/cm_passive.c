@@ -92,8 +92,8 @@ struct ri_connect_param param_of(const char *data, uint16_t ird, uint16_t ord)
     };
 }
 
-enum kal_status accept_it(struct fake_request *r, struct fake_qp *qp, const char *data,
-                          uint16_t ird, uint16_t ord)
+enum ri_status accept_it(struct fake_request *r, struct fake_qp *qp, const char *data, uint16_t ird,
+                         uint16_t ord)
 {
     struct ri_connect_param param = param_of(data, ird, ord);
 

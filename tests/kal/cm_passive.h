@@ -29,8 +29,8 @@ struct fake_request *request(uint8_t flags, uint8_t rev, uint16_t ird, uint16_t 
 struct fake_request *usual(void); /* revision 2, CRC, "hello" */
 
 struct ri_connect_param param_of(const char *data, uint16_t ird, uint16_t ord);
-enum kal_status accept_it(struct fake_request *r, struct fake_qp *qp, const char *data,
-                          uint16_t ird, uint16_t ord);
+enum ri_status accept_it(struct fake_request *r, struct fake_qp *qp, const char *data, uint16_t ird,
+                         uint16_t ord);
 void expect_reply(uint8_t flags, uint8_t rev, uint16_t ird, uint16_t ord, const char *data);
 /* Refused before any upcall, this line logged once (NULL: any line); nothing of it is left. */
 void expect_dropped(const char *line);

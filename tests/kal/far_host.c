@@ -268,7 +268,7 @@ static void *run_reader(void *arg)
             break;
         case FAR_POLICY:
             ck_assert_int_eq(kal_host_push_policy(client->host, &rule, *message.text ? 1 : 0),
-                             KAL_OK);
+                             RI_OK);
             message.kind = FAR_ANSWER;
             send_message(client->fd, &message, -1, 0);
             break;
@@ -301,8 +301,7 @@ static uint64_t ask(struct client *client, const struct message *message)
     return value;
 }
 
-static enum kal_status far_open(struct kal_host *host, const struct kal_config *config,
-                                void **state)
+static enum ri_status far_open(struct kal_host *host, const struct kal_config *config, void **state)
 {
     struct client *client = calloc(1, sizeof *client);
     int ends[2];
@@ -323,7 +322,7 @@ static enum kal_status far_open(struct kal_host *host, const struct kal_config *
         pthread_cond_wait(&client->answered, &client->lock);
     pthread_mutex_unlock(&client->lock);
     *state = client;
-    return KAL_OK;
+    return RI_OK;
 }
 
 static void far_close(void *state)
@@ -402,7 +401,7 @@ static void far_unshare(void *state, uint32_t id)
     send_message(client->fd, &(struct message){ .kind = FAR_UNSHARE, .amount = id }, -1, 0);
 }
 
-static enum kal_status far_links_open(void *state, struct kal_links **links, int *fd)
+static enum ri_status far_links_open(void *state, struct kal_links **links, int *fd)
 {
     struct client *client = state;
     struct kal_links *made = calloc(1, sizeof *made);
@@ -411,7 +410,7 @@ static enum kal_status far_links_open(void *state, struct kal_links **links, int
     ck_assert_uint_eq(ask(client, &(struct message){ .kind = FAR_LINKS }), 1);
     made->fd = *fd = client->descriptor;
     *links = made;
-    return KAL_OK;
+    return RI_OK;
 }
 
 static bool far_links_changed(struct kal_links *links)

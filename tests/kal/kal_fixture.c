@@ -169,6 +169,6 @@ struct kal *fixture_get(void)
 {
     struct kal *kal = NULL;
 
-    ck_assert_int_eq(kal_get(&fake_upper, &kal), KAL_OK);
+    ck_assert_int_eq(kal_get(&fake_upper, &kal), RI_OK);
     return kal;
 }

@@ -25,12 +25,12 @@ void client_setup(void)
 void open_all(void)
 {
     kal = fixture_get();
-    ck_assert_int_eq(kal_rnic_open(kal, "test", &seen, &rnic), KAL_OK);
+    ck_assert_int_eq(kal_rnic_open(kal, "test", &seen, &rnic), RI_OK);
 }
 
 void close_all(void)
 {
-    ck_assert_int_eq(kal_rnic_close(rnic, false), KAL_OK);
+    ck_assert_int_eq(kal_rnic_close(rnic, false), RI_OK);
     for (int kind = 0; kind < KAL_ACCOUNT_KINDS; kind++)
         ck_assert_uint_eq(kal_host_holds(kal->host, (enum kal_account_kind)kind), 0);
     kal_put(kal);
@@ -45,7 +45,7 @@ void client_teardown(void)
     }
 }
 
-enum kal_status take(uint64_t amount)
+enum ri_status take(uint64_t amount)
 {
     return kal_rnic_take(rnic, KAL_ACCOUNT_QP, amount);
 }

@@ -19,7 +19,7 @@ void open_all(void);
 void close_all(void); /* nothing may be taken */
 
 /* Queue pairs, of the RNIC. */
-enum kal_status take(uint64_t amount);
+enum ri_status take(uint64_t amount);
 void give(uint64_t amount);
 
 #endif

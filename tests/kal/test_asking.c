@@ -56,7 +56,7 @@ static struct seen list(struct kal *kal)
 {
     struct seen seen = { .count = 0 };
 
-    ck_assert_int_eq(kal_interface_list(kal, on_interface, &seen), KAL_OK);
+    ck_assert_int_eq(kal_interface_list(kal, on_interface, &seen), RI_OK);
     return seen;
 }
 
@@ -86,8 +86,8 @@ static void open_and_close(struct kal *kal, const char *name)
 {
     struct kal_rnic *rnic;
 
-    ck_assert_int_eq(kal_rnic_open(kal, name, NULL, &rnic), KAL_OK);
-    ck_assert_int_eq(kal_rnic_close(rnic, false), KAL_OK);
+    ck_assert_int_eq(kal_rnic_open(kal, name, NULL, &rnic), RI_OK);
+    ck_assert_int_eq(kal_rnic_close(rnic, false), RI_OK);
 }
 
 static void short_bound(void)
@@ -124,7 +124,7 @@ START_TEST(bad_provider_harms_nobody)
     ck_assert(seen.usable[place_of(&seen, "test")]);
     ck_assert_uint_eq(seen.count, 1);
     seen.path = bad[_i].file;
-    ck_assert_int_eq(kal_provider_list(kal, on_provider, &seen), KAL_OK);
+    ck_assert_int_eq(kal_provider_list(kal, on_provider, &seen), RI_OK);
     ck_assert(!seen.path_usable);
     ck_assert_msg(strstr(seen.reason, bad[_i].reason) != NULL, "%s", seen.reason);
     ck_assert_msg(!is_mapped(bad[_i].file), "%s was loaded here", bad[_i].file);
@@ -183,7 +183,7 @@ START_TEST(without_the_helper_program)
     seen = list(kal);
     ck_assert_uint_eq(seen.count, 0);
     seen.path = "vp_test.so";
-    ck_assert_int_eq(kal_provider_list(kal, on_provider, &seen), KAL_OK);
+    ck_assert_int_eq(kal_provider_list(kal, on_provider, &seen), RI_OK);
     ck_assert_msg(strstr(seen.reason,
                          "/nonexistent/ital-ask, which asks it for its devices, cannot "
                          "be run: No such file") != NULL,
@@ -197,8 +197,8 @@ END_TEST
  * and the reason is reported. */
 static const struct {
     int error;
-    enum kal_status status;
-} forbidden[] = { { EPERM, KAL_OK }, { EAGAIN, KAL_ERR_NO_RESOURCES } };
+    enum ri_status status;
+} forbidden[] = { { EPERM, RI_OK }, { EAGAIN, RI_ERR_NO_RESOURCES } };
 
 START_TEST(without_a_new_process)
 {
@@ -221,7 +221,7 @@ START_TEST(without_a_new_process)
     kal = fixture_get();
     ck_assert_int_eq(kal_provider_list(kal, on_provider, &seen), forbidden[_i].status);
     ck_assert_uint_eq(fixture_log_count(strerror(forbidden[_i].error)), 1);
-    if (forbidden[_i].status == KAL_OK)
+    if (forbidden[_i].status == RI_OK)
         ck_assert_msg(strstr(seen.reason, "no process can be created that asks it for its "
                                           "devices: Operation not permitted") != NULL,
                       "%s", seen.reason);
@@ -265,7 +265,7 @@ START_TEST(without_a_child_without_a_signal)
     seen = list(kal);
     ck_assert_uint_eq(seen.count, _i ? 0 : 1);
     seen.path = "vp_aborts.so";
-    ck_assert_int_eq(kal_provider_list(kal, on_provider, &seen), KAL_OK);
+    ck_assert_int_eq(kal_provider_list(kal, on_provider, &seen), RI_OK);
     ck_assert_msg(strstr(seen.reason, _i ? "cannot be run: No such file" : "signal 6") != NULL,
                   "%s", seen.reason);
     kal_put(kal);
@@ -319,7 +319,7 @@ START_TEST(helpers_are_not_noticed)
     pthread_join(thread, NULL);
     ck_assert_uint_eq(seen.count, 1);
     seen.path = "vp_aborts.so";
-    ck_assert_int_eq(kal_provider_list(kal, on_provider, &seen), KAL_OK);
+    ck_assert_int_eq(kal_provider_list(kal, on_provider, &seen), RI_OK);
     ck_assert_msg(strstr(seen.reason, "signal 6") != NULL, "%s", seen.reason);
     kal_put(kal);
     ck_assert_int_eq(found, 0);
@@ -366,12 +366,12 @@ START_TEST(dropped_in_changes_nothing)
     ck_assert_str_eq(seen.names[0], "softrdma"); /* the tree's own first, then by name */
     ck_assert_str_eq(seen.providers[place_of(&seen, "test")], "test");
     ck_assert_str_eq(seen.providers[place_of(&seen, "aaa/test")], "aaa");
-    ck_assert_int_eq(kal_rnic_open(kal, "test", NULL, &rnic), KAL_OK);
+    ck_assert_int_eq(kal_rnic_open(kal, "test", NULL, &rnic), RI_OK);
     ck_assert_str_eq(kal_rnic_provider(rnic), "test");
-    ck_assert_int_eq(kal_rnic_close(rnic, false), KAL_OK);
-    ck_assert_int_eq(kal_rnic_open(kal, "aaa/test", NULL, &rnic), KAL_OK);
+    ck_assert_int_eq(kal_rnic_close(rnic, false), RI_OK);
+    ck_assert_int_eq(kal_rnic_open(kal, "aaa/test", NULL, &rnic), RI_OK);
     ck_assert_str_eq(kal_rnic_provider(rnic), "aaa");
-    ck_assert_int_eq(kal_rnic_close(rnic, false), KAL_OK);
+    ck_assert_int_eq(kal_rnic_close(rnic, false), RI_OK);
     kal_put(kal);
 }
 END_TEST

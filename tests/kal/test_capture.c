@@ -29,17 +29,17 @@ static const char *folder;
 static char path[200], log_path[200];
 
 /* An interface as far initialised as capture needs it. */
-static enum kal_status open_at(struct kal_rnic *rnic, const char *pcap)
+static enum ri_status open_at(struct kal_rnic *rnic, const char *pcap)
 {
-    enum kal_status status;
+    enum ri_status status;
 
     memset(rnic, 0, sizeof *rnic);
     rnic->interface = (char *)"judged";
     rnic->options = kal_values_of_interface(NULL, 0);
     ck_assert(kal_values_set(rnic->options, "pcap", pcap));
     status = kal_capture_open(rnic);
-    ck_assert_int_eq(rnic->capture != NULL, status == KAL_OK && *pcap);
-    ck_assert_int_eq(rnic->host.capture != NULL, status == KAL_OK && *pcap);
+    ck_assert_int_eq(rnic->capture != NULL, status == RI_OK && *pcap);
+    ck_assert_int_eq(rnic->host.capture != NULL, status == RI_OK && *pcap);
     return status;
 }
 
@@ -224,7 +224,7 @@ START_TEST(one_end)
 {
     struct kal_capture_end *end;
 
-    ck_assert_int_eq(open_at(&rnics[0], path), KAL_OK);
+    ck_assert_int_eq(open_at(&rnics[0], path), RI_OK);
     end = begin(&rnics[0], 1000, 2000, true);
     transmit(end, "question", 8);
     kal_capture_octets(end, RI_RECEIVE, "answer", 6);
@@ -258,7 +258,7 @@ START_TEST(ends_of_a_connection)
 {
     struct kal_capture_end *reset, *left;
 
-    ck_assert_int_eq(open_at(&rnics[0], path), KAL_OK);
+    ck_assert_int_eq(open_at(&rnics[0], path), RI_OK);
     reset = begin(&rnics[0], 1000, 2000, false);
     finish(reset, RI_CAPTURE_RST);
     kal_capture_mark(reset, RI_RECEIVE, RI_CAPTURE_RST);
@@ -280,8 +280,8 @@ START_TEST(both_ends)
 {
     struct kal_capture_end *a, *b;
 
-    ck_assert_int_eq(open_at(&rnics[0], path), KAL_OK);
-    ck_assert_int_eq(open_at(&rnics[1], path), KAL_OK);
+    ck_assert_int_eq(open_at(&rnics[0], path), RI_OK);
+    ck_assert_int_eq(open_at(&rnics[1], path), RI_OK);
     if (_i) {
         a = begin(&rnics[0], 1000, 2000, true);
         b = begin(&rnics[1], 2000, 1000, false);
@@ -324,7 +324,7 @@ START_TEST(large_octets_in_pieces)
     iov[1] = (struct iovec){ octets, 0 };
     iov[2] = (struct iovec){ octets + 70000, 1 };
     iov[3] = (struct iovec){ octets + 70001, length - 70001 };
-    ck_assert_int_eq(open_at(&rnics[0], path), KAL_OK);
+    ck_assert_int_eq(open_at(&rnics[0], path), RI_OK);
     end = begin(&rnics[0], 1000, 2000, true);
     kal_capture(end, RI_RECEIVE, iov, 4);
     closed(end);
@@ -346,7 +346,7 @@ START_TEST(off_by_default)
 {
     struct sockaddr_storage here = at(1), there = at(2);
 
-    ck_assert_int_eq(open_at(&rnics[0], ""), KAL_OK);
+    ck_assert_int_eq(open_at(&rnics[0], ""), RI_OK);
     ck_assert_ptr_null(kal_capture_begin(&rnics[0], &here, &there, true));
     kal_capture_octets(NULL, RI_RECEIVE, "x", 1);
     kal_capture_mark(NULL, RI_TRANSMIT, RI_CAPTURE_HOLD);
@@ -362,7 +362,7 @@ START_TEST(names_and_rights)
     snprintf(pattern, sizeof pattern, "%s/a%%p-%%%%-%%x%%", folder);
     snprintf(name, sizeof name, "%s/a%ld-%%-%%x%%", folder, (long)getpid());
     umask(0);
-    ck_assert_int_eq(open_at(&rnics[0], pattern), KAL_OK);
+    ck_assert_int_eq(open_at(&rnics[0], pattern), RI_OK);
     ck_assert_int_eq(stat(name, &status), 0);
     ck_assert_uint_eq(status.st_mode & 07777, 0600);
     close_it(&rnics[0]);
@@ -377,7 +377,7 @@ START_TEST(existing_file_is_replaced_not_written_to)
     int before = open(path, O_RDWR | O_CREAT, 0644);
 
     ck_assert_int_eq(write(before, "precious", 8), 8);
-    ck_assert_int_eq(open_at(&rnics[0], path), KAL_OK);
+    ck_assert_int_eq(open_at(&rnics[0], path), RI_OK);
     close_it(&rnics[0]);
     ck_assert_int_eq(pread(before, reader, 9, 0), 8);
     ck_assert_str_eq(reader, "precious");
@@ -393,12 +393,12 @@ START_TEST(what_is_no_file_is_refused)
     snprintf(victim, sizeof victim, "%s/victim", folder);
     snprintf(missing, sizeof missing, "%s/no/file", folder);
     ck_assert_int_eq(symlink(victim, path), 0);
-    ck_assert_int_eq(open_at(&rnics[0], path), KAL_ERR_CONFIGURATION);
+    ck_assert_int_eq(open_at(&rnics[0], path), ITAL_ERR_CONFIGURATION);
     ck_assert_int_eq(access(victim, F_OK), -1);
     close_it(&rnics[0]);
-    ck_assert_int_eq(open_at(&rnics[0], folder), KAL_ERR_CONFIGURATION);
+    ck_assert_int_eq(open_at(&rnics[0], folder), ITAL_ERR_CONFIGURATION);
     close_it(&rnics[0]);
-    ck_assert_int_eq(open_at(&rnics[0], missing), KAL_ERR_CONFIGURATION);
+    ck_assert_int_eq(open_at(&rnics[0], missing), ITAL_ERR_CONFIGURATION);
     close_it(&rnics[0]);
     ck_assert_uint_eq(logged("option pcap"), 3);
 }
@@ -423,7 +423,7 @@ START_TEST(connection_outlives_its_interface)
     ck_assert_int_eq(pthread_create(&counter, NULL, count_others, &threads), 0);
     pthread_join(counter, NULL);
 
-    ck_assert_int_eq(open_at(&rnics[0], path), KAL_OK);
+    ck_assert_int_eq(open_at(&rnics[0], path), RI_OK);
     end = begin(&rnics[0], 1000, 2000, true);
     close_it(&rnics[0]);
     ck_assert_int_eq(stat(path, &before), 0);
@@ -447,7 +447,7 @@ START_TEST(full_disk)
 
     signal(SIGXFSZ, SIG_IGN);
     ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &small), 0);
-    ck_assert_int_eq(open_at(&rnics[0], path), KAL_OK);
+    ck_assert_int_eq(open_at(&rnics[0], path), RI_OK);
     end = begin(&rnics[0], 1000, 2000, true);
     for (int i = 0; i < 300; i++)
         transmit(end, octets, sizeof octets);
@@ -495,7 +495,7 @@ START_TEST(threads_beside_each_other)
     uint8_t *back = malloc(1 << 20);
     int numbers[THREADS];
 
-    ck_assert_int_eq(open_at(&rnics[0], path), KAL_OK);
+    ck_assert_int_eq(open_at(&rnics[0], path), RI_OK);
     for (int i = 0; i < THREADS; i++) {
         numbers[i] = i;
         ck_assert_int_eq(pthread_create(&threads[i], NULL, talk, &numbers[i]), 0);
@@ -532,7 +532,7 @@ START_TEST(no_answer_before_its_question)
     struct kal_capture_end *a, *b;
     pthread_t thread;
 
-    ck_assert_int_eq(open_at(&rnics[0], path), KAL_OK);
+    ck_assert_int_eq(open_at(&rnics[0], path), RI_OK);
     a = begin(&rnics[0], 1000, 2000, true);
     b = begin(&rnics[0], 2000, 1000, false);
     kal_capture_mark(a, RI_TRANSMIT, RI_CAPTURE_HOLD);
@@ -563,7 +563,7 @@ START_TEST(child_leaves_the_file_alone)
     int status;
     pid_t child;
 
-    ck_assert_int_eq(open_at(&rnics[0], path), KAL_OK);
+    ck_assert_int_eq(open_at(&rnics[0], path), RI_OK);
     end = begin(&rnics[0], 1000, 2000, true);
     tc_await_quiet_for_fork();
     kal_capture_fork_prepare(); /* what the atfork handlers do */
@@ -575,7 +575,7 @@ START_TEST(child_leaves_the_file_alone)
         bool good;
 
         kal_capture_fork_child();
-        good = open_at(&rnics[1], path) == KAL_OK && rnics[1].capture != rnics[0].capture;
+        good = open_at(&rnics[1], path) == RI_OK && rnics[1].capture != rnics[0].capture;
         close_it(&rnics[1]);
         _exit(good ? 0 : 1);
     }

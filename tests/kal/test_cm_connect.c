@@ -85,7 +85,7 @@ END_TEST
 /* The peer resets a connection before it has read anything of it, or any part of it. */
 START_TEST(peer_that_resets_what_it_accepts_is_asked_again)
 {
-    ck_assert_int_eq(start("hello", 4, 8), KAL_OK);
+    ck_assert_int_eq(start("hello", 4, 8), RI_OK);
     ck_assert(tc_wait_fd(server, POLLIN, tc_deadline(10000)) > 0);
     peer = accept4(server, NULL, NULL, SOCK_CLOEXEC);
     ck_assert_int_ge(peer, 0);
@@ -144,7 +144,7 @@ START_TEST(deadline_covers_further_attempts)
     struct ri_connect_param param = param_of("hello", 4, 8);
 
     param.deadline = clock_now() + 20 * CLOCK_NS_PER_S;
-    ck_assert_int_eq(kal_connect(c->connection, &qp->base, &param), KAL_OK);
+    ck_assert_int_eq(kal_connect(c->connection, &qp->base, &param), RI_OK);
     expect_usual_request();
     c->connection->startup->connect_by = clock_now(); /* as if the time was nearly over */
     end_peer(true);
@@ -157,7 +157,7 @@ END_TEST
  * 1: after it. */
 START_TEST(s020_end_without_reading_is_no_proof_of_revision_1)
 {
-    ck_assert_int_eq(start("hello", 4, 8), KAL_OK);
+    ck_assert_int_eq(start("hello", 4, 8), RI_OK);
     ck_assert(tc_wait_fd(server, POLLIN, tc_deadline(10000)) > 0);
     peer = accept4(server, NULL, NULL, SOCK_CLOEXEC);
     ck_assert_int_ge(peer, 0);
@@ -221,7 +221,7 @@ START_TEST(c021_deadline_covers_the_second_attempt)
     struct ri_connect_param param = param_of("hello", 4, 8);
 
     param.deadline = clock_now() + 300 * CLOCK_NS_PER_MS;
-    ck_assert_int_eq(kal_connect(c->connection, &qp->base, &param), KAL_OK);
+    ck_assert_int_eq(kal_connect(c->connection, &qp->base, &param), RI_OK);
     expect_request(F_C | F_S, 2, 0x8004, 0xC008, "hello");
     hang_up();
     expect_request(F_C, 1, 0, 0, "hello");
@@ -242,7 +242,7 @@ START_TEST(tcp_connect_in_time)
         connect(fds[n], (struct sockaddr *)&at, sizeof(struct sockaddr_in));
     }
     with((const char *[]){ "connect_timeout", "30", NULL });
-    ck_assert_int_eq(start("x", 1, 1), KAL_OK);
+    ck_assert_int_eq(start("x", 1, 1), RI_OK);
     expect_failure(RI_REASON_TIMEOUT);
     ck_assert_uint_eq(fake_log_count("no answer to the TCP connect"), 1);
     while (n--)
@@ -256,7 +256,7 @@ START_TEST(nobody_listens)
 {
     at = address_of("127.0.0.1", port_of(&at));
     close(server);
-    ck_assert_int_eq(start("x", 1, 1), KAL_OK);
+    ck_assert_int_eq(start("x", 1, 1), RI_OK);
     expect_failure(RI_REASON_REFUSED);
     ck_assert_uint_eq(fake_log_count("nobody listens there; start the server"), 1);
     server = peer_listen(AF_INET, &at);
@@ -269,10 +269,10 @@ START_TEST(source_that_is_not_ours)
     struct ri_connect_param param = param_of("x", 1, 1);
 
     param.source = (struct sockaddr *)&source;
-    ck_assert_int_eq(kal_connect(c->connection, &qp->base, &param), KAL_ERR_UNREACHABLE);
+    ck_assert_int_eq(kal_connect(c->connection, &qp->base, &param), RI_ERR_UNREACHABLE);
     ck_assert_uint_eq(fake_log_count("cannot be started"), 1);
     ck_assert_uint_eq(c->events, 0);
-    ck_assert_int_eq(start("hello", 4, 8), KAL_OK); /* the same connection can try again */
+    ck_assert_int_eq(start("hello", 4, 8), RI_OK); /* the same connection can try again */
 }
 END_TEST
 
@@ -285,7 +285,7 @@ START_TEST(source_with_fixed_port_also_for_the_second_attempt)
 
     close(other);
     param.source = (struct sockaddr *)&source;
-    ck_assert_int_eq(kal_connect(c->connection, &qp->base, &param), KAL_OK);
+    ck_assert_int_eq(kal_connect(c->connection, &qp->base, &param), RI_OK);
     expect_request(F_C | F_S, 2, 0x8004, 0xC008, "hello");
     ck_assert_int_eq(getpeername(peer, (struct sockaddr *)&from, &length), 0);
     ck_assert_uint_eq(port_of(&from), port_of(&source));
@@ -300,7 +300,7 @@ END_TEST
 START_TEST(policy_denies)
 {
     fake_policy("deny connect to 127.0.0.0/8");
-    ck_assert_int_eq(start("x", 1, 1), KAL_ERR_PERMISSION);
+    ck_assert_int_eq(start("x", 1, 1), RI_ERR_PERMISSION);
     ck_assert_int_eq(tc_wait_fd(server, POLLIN, tc_deadline(1)), 0);
     ck_assert_uint_eq(fake_log_count("denied by rule1"), 1);
 }
@@ -310,7 +310,7 @@ START_TEST(host_policy_denies)
 {
     fake_policy("allow any");
     fake_governing("allow connect to 127.0.0.0/9 group 4294967294\ndeny connect to 127.0.0.0/8\n");
-    ck_assert_int_eq(start("x", 1, 1), KAL_ERR_PERMISSION);
+    ck_assert_int_eq(start("x", 1, 1), RI_ERR_PERMISSION);
     ck_assert_int_eq(tc_wait_fd(server, POLLIN, tc_deadline(1)), 0);
     ck_assert_uint_eq(fake_log_count("denied by 10.conf:2, the host's policy"), 1);
 }
@@ -322,10 +322,10 @@ START_TEST(quota)
     ask();
     struct fake_connection *second = fake_connection_new();
     struct ri_connect_param param = param_of("x", 1, 1);
-    ck_assert_int_eq(kal_connect(second->connection, &qp->base, &param), KAL_ERR_QUOTA);
+    ck_assert_int_eq(kal_connect(second->connection, &qp->base, &param), ITAL_ERR_QUOTA);
     fake_destroy(c);
     c = second;
-    ck_assert_int_eq(start("x", 1, 1), KAL_OK);
+    ck_assert_int_eq(start("x", 1, 1), RI_OK);
 }
 END_TEST
 
@@ -335,21 +335,21 @@ START_TEST(bad_arguments)
     struct sockaddr_storage six = address_of("::1", 1), none = { 0 };
 
     param.source = (struct sockaddr *)&six;
-    ck_assert_int_eq(kal_connect(c->connection, &qp->base, &param), KAL_ERR_INVALID_ARGUMENT);
+    ck_assert_int_eq(kal_connect(c->connection, &qp->base, &param), RI_ERR_INVALID_ARGUMENT);
     param.source = NULL;
     param.destination = NULL;
-    ck_assert_int_eq(kal_connect(c->connection, &qp->base, &param), KAL_ERR_INVALID_ARGUMENT);
+    ck_assert_int_eq(kal_connect(c->connection, &qp->base, &param), RI_ERR_INVALID_ARGUMENT);
     param.destination = (struct sockaddr *)&none;
-    ck_assert_int_eq(kal_connect(c->connection, &qp->base, &param), KAL_ERR_INVALID_ARGUMENT);
+    ck_assert_int_eq(kal_connect(c->connection, &qp->base, &param), RI_ERR_INVALID_ARGUMENT);
     param = param_of("x", 1, 1);
     param.three_way = true;
-    ck_assert_int_eq(kal_connect(c->connection, &qp->base, &param), KAL_ERR_NOT_SUPPORTED);
-    ck_assert_int_eq(kal_confirm(c->connection, &param), KAL_ERR_NOT_SUPPORTED);
-    ck_assert_int_eq(kal_accept(c->connection, &qp->base, &param), KAL_ERR_INVALID_STATE);
-    ck_assert_int_eq(kal_reject(c->connection, NULL, 0), KAL_ERR_INVALID_STATE);
-    ck_assert_int_eq(kal_disconnect(c->connection, &qp->base, NULL, 0), KAL_ERR_INVALID_STATE);
+    ck_assert_int_eq(kal_connect(c->connection, &qp->base, &param), RI_ERR_NOT_SUPPORTED);
+    ck_assert_int_eq(kal_confirm(c->connection, &param), RI_ERR_NOT_SUPPORTED);
+    ck_assert_int_eq(kal_accept(c->connection, &qp->base, &param), RI_ERR_INVALID_STATE);
+    ck_assert_int_eq(kal_reject(c->connection, NULL, 0), RI_ERR_INVALID_STATE);
+    ck_assert_int_eq(kal_disconnect(c->connection, &qp->base, NULL, 0), RI_ERR_INVALID_STATE);
     ask();
-    ck_assert_int_eq(start("x", 1, 1), KAL_ERR_INVALID_STATE);
+    ck_assert_int_eq(start("x", 1, 1), RI_ERR_INVALID_STATE);
 }
 END_TEST
 
@@ -380,11 +380,11 @@ START_TEST(disconnect_falls_back_to_error)
     ask();
     reply(F_C | F_S, 2, 0x8008, 0x4004, "");
     expect_established();
-    ck_assert_int_eq(kal_disconnect(c->connection, &qp->base, "bye", 3), KAL_OK);
+    ck_assert_int_eq(kal_disconnect(c->connection, &qp->base, "bye", 3), RI_OK);
     ck_assert(qp->closing && !qp->error);
     qp->closing = false;
     qp->close_answer = RI_ERR_INVALID_STATE;
-    ck_assert_int_eq(kal_disconnect(c->connection, &qp->base, NULL, 0), KAL_OK);
+    ck_assert_int_eq(kal_disconnect(c->connection, &qp->base, NULL, 0), RI_OK);
     ck_assert(qp->error && !qp->closing);
 }
 END_TEST
@@ -435,7 +435,7 @@ START_TEST(destroy_at_any_time)
 {
     switch (_i) {
     case 0: break;
-    case 1: ck_assert_int_eq(start("x", 1, 1), KAL_OK); break;
+    case 1: ck_assert_int_eq(start("x", 1, 1), RI_OK); break;
     case 2: ask(); break;
     case 3:
         ask();
@@ -473,7 +473,7 @@ START_TEST(destroy_another_inside_the_upcall)
     int second;
 
     ask();
-    ck_assert_int_eq(kal_connect(other->connection, &fake_qp_new()->base, &param), KAL_OK);
+    ck_assert_int_eq(kal_connect(other->connection, &fake_qp_new()->base, &param), RI_OK);
     second = peer_accept(server);
     c->destroy_other = other->connection;
     other->connection = NULL;
@@ -494,7 +494,7 @@ static void over_ipv6(void)
     ask();
     reply(F_C | F_S, 2, 0x8008, 0x4004, "six");
     expect_established();
-    ck_assert_int_eq(kal_connection_info(c->connection, &info), KAL_OK);
+    ck_assert_int_eq(kal_connection_info(c->connection, &info), RI_OK);
     ck_assert_int_eq(info.peer.ss_family, AF_INET6);
     ck_assert_uint_eq(((struct sockaddr_in6 *)&info.peer)->sin6_scope_id,
                       ((struct sockaddr_in6 *)&at)->sin6_scope_id);

@@ -58,7 +58,7 @@ static void drop(int i)
     pair[i] = -1;
 }
 
-static enum kal_status convert(bool initiator, bool frames, const char *message)
+static enum ri_status convert(bool initiator, bool frames, const char *message)
 {
     struct kal_convert_param param = {
         .size = sizeof param,
@@ -116,7 +116,7 @@ START_TEST(initiator_with_frames)
     uint8_t want[600], got[600];
     size_t n = frame_request(want, F_C, 1, 0, 0, NULL, 0);
 
-    ck_assert_int_eq(convert(true, true, NULL), KAL_OK);
+    ck_assert_int_eq(convert(true, true, NULL), RI_OK);
     drop(0); /* the consumer closes its descriptor: the connection stays */
     pair[0] = fcntl(pair[1], F_DUPFD_CLOEXEC, 0);
     peer_read(pair[1], got, n);
@@ -136,7 +136,7 @@ START_TEST(ipv6)
     drop(1);
     if (tc_tcp_pair(AF_INET6, pair))
         tc_skip("no IPv6 here");
-    ck_assert_int_eq(convert(_i, true, _i ? NULL : "ok"), KAL_OK);
+    ck_assert_int_eq(convert(_i, true, _i ? NULL : "ok"), RI_OK);
     if (_i) {
         peer_read(pair[1], octets, n);
         peer_send(pair[1], octets, frame_reply(octets, F_C, 1, 0, 0, NULL, 0));
@@ -152,7 +152,7 @@ END_TEST
 START_TEST(initiator_without_frames)
 {
     peer_send(pair[1], "FPDU", 4);
-    ck_assert_int_eq(convert(true, false, NULL), KAL_OK);
+    ck_assert_int_eq(convert(true, false, NULL), RI_OK);
     expect_established(true);
     ck_assert_uint_eq(qp->last.bytes_read_length, 0);
     char got[4];
@@ -164,7 +164,7 @@ START_TEST(responder_without_frames)
 {
     char got[9];
 
-    ck_assert_int_eq(convert(false, false, "last word"), KAL_OK);
+    ck_assert_int_eq(convert(false, false, "last word"), RI_OK);
     expect_established(false);
     ck_assert(!qp->last.rtr_await);
     peer_read(pair[1], got, 9);
@@ -180,7 +180,7 @@ START_TEST(responder_with_frames)
 
     if (_i == 1) /* the peer was early */
         peer_send(pair[1], octets, n);
-    ck_assert_int_eq(convert(false, true, "last word"), KAL_OK);
+    ck_assert_int_eq(convert(false, true, "last word"), RI_OK);
     peer_read(pair[1], got, 9);
     ck_assert_mem_eq(got, "last word", 9);
     if (_i == 0) {
@@ -200,7 +200,7 @@ START_TEST(responder_answers_revision_2)
     uint8_t octets[600], want[600];
     size_t n = frame_request(octets, F_C | F_S, 2, 0x8004, 0x8004, NULL, 0);
 
-    ck_assert_int_eq(convert(false, true, NULL), KAL_OK);
+    ck_assert_int_eq(convert(false, true, NULL), RI_OK);
     peer_send(pair[1], octets, n);
     n = frame_reply(want, F_C | F_S, 2, 0x8005, 0x8004, NULL, 0);
     peer_read(pair[1], octets, n);
@@ -225,13 +225,13 @@ START_TEST(long_last_message_to_a_slow_peer)
 
     setsockopt(pair[0], SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
     tc_fill(&rng, message, sizeof message);
-    ck_assert_int_eq(kal_convert(c->connection, &qp->base, &param), KAL_OK);
+    ck_assert_int_eq(kal_convert(c->connection, &qp->base, &param), RI_OK);
     fake_lane_run(fake.lane);
     ck_assert_int_eq(c->connection->state, CM_LAST_WORDS);
     peer_read(pair[1], got, sizeof got);
     ck_assert_mem_eq(got, message, sizeof got);
     param.last_message_length++;
-    ck_assert_int_eq(kal_convert(c->connection, &qp->base, &param), KAL_ERR_LIMIT);
+    ck_assert_int_eq(kal_convert(c->connection, &qp->base, &param), RI_ERR_LIMIT);
 }
 END_TEST
 
@@ -239,31 +239,31 @@ START_TEST(peer_fails)
 {
     switch (_i) {
     case 0: /* invalid octets instead of the Reply */
-        ck_assert_int_eq(convert(true, true, NULL), KAL_OK);
+        ck_assert_int_eq(convert(true, true, NULL), RI_OK);
         fake_until(c->connection->state == CM_REQUESTED, 10000);
         peer_send(pair[1], "HTTP/1.1 400", 12);
         expect_failure(RI_REASON_PROTOCOL);
         break;
     case 1: /* invalid octets instead of the Request */
-        ck_assert_int_eq(convert(false, true, NULL), KAL_OK);
+        ck_assert_int_eq(convert(false, true, NULL), RI_OK);
         peer_send(pair[1], "GET / HTTP", 10);
         expect_failure(RI_REASON_PROTOCOL);
         break;
     case 2: /* the end instead of the Reply: there is no second attempt */
-        ck_assert_int_eq(convert(true, true, NULL), KAL_OK);
+        ck_assert_int_eq(convert(true, true, NULL), RI_OK);
         fake_until(c->connection->state == CM_REQUESTED, 10000);
         shutdown(pair[1], SHUT_WR);
         expect_failure(RI_REASON_OTHER);
         break;
     case 3: /* the end instead of the Request */
-        ck_assert_int_eq(convert(false, true, "x"), KAL_OK);
+        ck_assert_int_eq(convert(false, true, "x"), RI_OK);
         fake_until(c->connection->state == CM_STARTING, 10000);
         shutdown(pair[1], SHUT_WR);
         expect_failure(RI_REASON_OTHER);
         break;
     case 4:
         qp->answer = RI_ERR_INVALID_STATE;
-        ck_assert_int_eq(convert(true, false, NULL), KAL_OK);
+        ck_assert_int_eq(convert(true, false, NULL), RI_OK);
         expect_failure(RI_REASON_RESOURCES);
         break;
     }
@@ -288,7 +288,7 @@ START_TEST(in_time)
     fake_destroy(c);
     fake_reopen(short_times, 0);
     c = fake_connection_new();
-    ck_assert_int_eq(convert(_i, true, NULL), KAL_OK);
+    ck_assert_int_eq(convert(_i, true, NULL), RI_OK);
     expect_failure(RI_REASON_TIMEOUT);
 }
 END_TEST
@@ -301,7 +301,7 @@ START_TEST(deadline)
                                        .startup_frames = true,
                                        .deadline = clock_now() + 30 * CLOCK_NS_PER_MS };
 
-    ck_assert_int_eq(kal_convert(c->connection, &qp->base, &param), KAL_OK);
+    ck_assert_int_eq(kal_convert(c->connection, &qp->base, &param), RI_OK);
     expect_failure(RI_REASON_TIMEOUT);
     ck_assert_uint_ge(clock_now(), param.deadline);
 }
@@ -334,7 +334,7 @@ START_TEST(what_cannot_be_converted)
         break;
     }
     }
-    ck_assert_int_eq(convert(true, true, NULL), KAL_ERR_INVALID_ARGUMENT);
+    ck_assert_int_eq(convert(true, true, NULL), RI_ERR_INVALID_ARGUMENT);
     ck_assert_uint_eq(fake_log_count("cannot be converted"), 1);
     fake_lane_run(fake.lane);
     ck_assert_uint_eq(c->events, 0);
@@ -345,7 +345,7 @@ END_TEST
 
 static void expect_refused(const char *why)
 {
-    ck_assert_int_eq(convert(true, true, NULL), KAL_ERR_INVALID_ARGUMENT);
+    ck_assert_int_eq(convert(true, true, NULL), RI_ERR_INVALID_ARGUMENT);
     ck_assert_msg(fake_log_count(why) == 1, "\"%s\" is not in:\n%s", why, fake_log_text());
     fake_lane_run(fake.lane);
     ck_assert_uint_eq(c->events, 0);
@@ -369,7 +369,7 @@ START_TEST(octets_read_of_the_request)
                                            .ord = 6,
                                            .deadline = RI_NO_DEADLINE };
 
-        ck_assert_int_eq(kal_convert(c->connection, &qp->base, &param), KAL_OK);
+        ck_assert_int_eq(kal_convert(c->connection, &qp->base, &param), RI_OK);
         peer_read(pair[1], want, 2);
         if (read < n)
             peer_send(pair[1], frame + read, n - read);
@@ -399,10 +399,10 @@ START_TEST(octets_read_of_fpdus)
                                        .ird = 5,
                                        .ord = 6 };
 
-    ck_assert_int_eq(kal_convert(c->connection, &qp->base, &param), KAL_ERR_LIMIT);
+    ck_assert_int_eq(kal_convert(c->connection, &qp->base, &param), RI_ERR_LIMIT);
     param.octets_read_length = MPA_STARTUP_FRAME_MAX;
     memcpy(fpdus, "FPDUs", 5);
-    ck_assert_int_eq(kal_convert(c->connection, &qp->base, &param), KAL_OK);
+    ck_assert_int_eq(kal_convert(c->connection, &qp->base, &param), RI_OK);
     expect_established(false);
     ck_assert_uint_eq(qp->last.bytes_read_length, MPA_STARTUP_FRAME_MAX);
     ck_assert_mem_eq(qp->bytes_read, "FPDUs", 5);
@@ -419,12 +419,12 @@ START_TEST(octets_read_that_cannot_be)
                                        .octets_read = octets,
                                        .octets_read_length = 1 };
 
-    ck_assert_int_eq(kal_convert(c->connection, &qp->base, &param), KAL_ERR_INVALID_ARGUMENT);
+    ck_assert_int_eq(kal_convert(c->connection, &qp->base, &param), RI_ERR_INVALID_ARGUMENT);
     param.initiator = false;
     param.octets_read_length = sizeof octets;
-    ck_assert_int_eq(kal_convert(c->connection, &qp->base, &param), KAL_ERR_LIMIT);
+    ck_assert_int_eq(kal_convert(c->connection, &qp->base, &param), RI_ERR_LIMIT);
     param.octets_read = NULL;
-    ck_assert_int_eq(kal_convert(c->connection, &qp->base, &param), KAL_ERR_INVALID_ARGUMENT);
+    ck_assert_int_eq(kal_convert(c->connection, &qp->base, &param), RI_ERR_INVALID_ARGUMENT);
 }
 END_TEST
 
@@ -473,7 +473,7 @@ START_TEST(notifications_wait)
     flags = 0;
     ck_assert_int_eq(setsockopt(pair[0], SOL_SOCKET, SO_TIMESTAMPING, &flags, sizeof flags), 0);
     ck_assert_int_ge(recvmsg(pair[0], &message, MSG_ERRQUEUE), 0);
-    ck_assert_int_eq(convert(true, false, NULL), KAL_OK);
+    ck_assert_int_eq(convert(true, false, NULL), RI_OK);
     expect_established(true);
 }
 END_TEST
@@ -491,7 +491,7 @@ START_TEST(options_of_the_consumer)
     value = 4096;
     ck_assert_int_eq(setsockopt(pair[0], SOL_SOCKET, SO_RCVLOWAT, &value, sizeof value), 0);
     ck_assert_int_eq(setsockopt(pair[0], SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once), 0);
-    ck_assert_int_eq(convert(true, false, NULL), KAL_OK);
+    ck_assert_int_eq(convert(true, false, NULL), RI_OK);
     ck_assert_int_eq(getsockopt(pair[0], SOL_SOCKET, SO_LINGER, &linger, &length), 0);
     ck_assert_int_eq(linger.l_onoff, 0);
     length = sizeof got;
@@ -512,12 +512,12 @@ START_TEST(policy)
     char got;
 
     fake_policy(initiator ? "deny connect to 127.0.0.0/8" : "deny request from 127.0.0.0/8");
-    ck_assert_int_eq(convert(initiator, true, initiator ? NULL : "x"), KAL_ERR_PERMISSION);
+    ck_assert_int_eq(convert(initiator, true, initiator ? NULL : "x"), RI_ERR_PERMISSION);
     ck_assert_uint_eq(fake_log_count("denied by rule1"), 1);
     ck_assert(peer_quiet(pair[1])); /* nothing was sent, and the consumer keeps the socket */
     peer_send(pair[0], "y", 1);
     peer_read(pair[1], &got, 1);
-    ck_assert_int_eq(convert(!initiator, false, initiator ? "x" : NULL), KAL_OK);
+    ck_assert_int_eq(convert(!initiator, false, initiator ? "x" : NULL), RI_OK);
     expect_established(!initiator);
 }
 END_TEST
@@ -528,12 +528,12 @@ START_TEST(host_policy)
     bool initiator = _i;
 
     fake_governing("deny convert user 4294967294\ndeny convert from 127.0.0.0/8\n");
-    ck_assert_int_eq(convert(initiator, true, initiator ? NULL : "x"), KAL_ERR_PERMISSION);
+    ck_assert_int_eq(convert(initiator, true, initiator ? NULL : "x"), RI_ERR_PERMISSION);
     ck_assert_uint_eq(fake_log_count("the conversion of a connection "), 1);
     ck_assert_uint_eq(fake_log_count("denied by 10.conf:2, the host's policy"), 1);
     ck_assert(peer_quiet(pair[1]));
     fake_governing(initiator ? "deny request\n" : "deny connect\n");
-    ck_assert_int_eq(convert(initiator, false, initiator ? NULL : "x"), KAL_OK);
+    ck_assert_int_eq(convert(initiator, false, initiator ? NULL : "x"), RI_OK);
     expect_established(initiator);
 }
 END_TEST
@@ -546,7 +546,7 @@ START_TEST(address_of_another_interface)
     fake_destroy(c);
     fake_reopen(_i ? loopback : none, 0);
     c = fake_connection_new();
-    ck_assert_int_eq(convert(true, false, NULL), _i ? KAL_OK : KAL_ERR_UNREACHABLE);
+    ck_assert_int_eq(convert(true, false, NULL), _i ? RI_OK : RI_ERR_UNREACHABLE);
     ck_assert_uint_eq(fake_log_count("option netdev"), !_i);
     if (_i)
         expect_established(true);
@@ -558,12 +558,12 @@ START_TEST(quota)
     struct fake_connection *second = fake_connection_new();
 
     fake_quota(KAL_ACCOUNT_CONNECTION, 1);
-    ck_assert_int_eq(convert(true, true, NULL), KAL_OK);
+    ck_assert_int_eq(convert(true, true, NULL), RI_OK);
     struct kal_convert_param param = { .size = sizeof param, .fd = pair[1], .initiator = true };
-    ck_assert_int_eq(kal_convert(second->connection, &fake_qp_new()->base, &param), KAL_ERR_QUOTA);
+    ck_assert_int_eq(kal_convert(second->connection, &fake_qp_new()->base, &param), ITAL_ERR_QUOTA);
     fake_destroy(c); /* its descriptor and its share of the account are released */
     ck_assert_int_eq(kal_convert(second->connection, &fake_qp_new()->base, &param),
-                     KAL_ERR_INVALID_ARGUMENT); /* and its stream has ended */
+                     RI_ERR_INVALID_ARGUMENT); /* and its stream has ended */
     c = second;
 }
 END_TEST
@@ -588,7 +588,7 @@ START_TEST(frame_that_goes_wrong)
             qp = fake_qp_new();
             ck_assert_int_eq(tc_tcp_pair(AF_INET, pair), 0);
         }
-        ck_assert_int_eq(convert(initiator, true, NULL), KAL_OK);
+        ck_assert_int_eq(convert(initiator, true, NULL), RI_OK);
         fake_until(c->connection->state == (initiator ? CM_REQUESTED : CM_STARTING), 10000);
         memcpy(said, frame, n);
         if (how == 2)
@@ -619,18 +619,18 @@ START_TEST(arguments)
 {
     struct kal_convert_param param = { .size = sizeof param, .fd = pair[0] };
 
-    ck_assert_int_eq(kal_convert(c->connection, NULL, &param), KAL_ERR_INVALID_ARGUMENT);
+    ck_assert_int_eq(kal_convert(c->connection, NULL, &param), RI_ERR_INVALID_ARGUMENT);
     param.last_message_length = 1;
-    ck_assert_int_eq(kal_convert(c->connection, &qp->base, &param), KAL_ERR_INVALID_ARGUMENT);
-    ck_assert_int_eq(convert(true, true, "initiators have none"), KAL_ERR_INVALID_ARGUMENT);
-    ck_assert_int_eq(convert(true, true, NULL), KAL_OK);
-    ck_assert_int_eq(convert(true, true, NULL), KAL_ERR_INVALID_STATE);
+    ck_assert_int_eq(kal_convert(c->connection, &qp->base, &param), RI_ERR_INVALID_ARGUMENT);
+    ck_assert_int_eq(convert(true, true, "initiators have none"), RI_ERR_INVALID_ARGUMENT);
+    ck_assert_int_eq(convert(true, true, NULL), RI_OK);
+    ck_assert_int_eq(convert(true, true, NULL), RI_ERR_INVALID_STATE);
 }
 END_TEST
 
 START_TEST(destroy_meanwhile)
 {
-    ck_assert_int_eq(convert(_i & 1, _i & 2, NULL), KAL_OK);
+    ck_assert_int_eq(convert(_i & 1, _i & 2, NULL), RI_OK);
     if (_i & 4)
         fake_lane_run(fake.lane);
     fake_destroy(c);

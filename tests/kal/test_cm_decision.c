@@ -51,7 +51,7 @@ START_TEST(s005_c011_to_c017_reply_follows_the_request)
     struct fake_connection *c = r->context;
     struct ri_connection_event info = { .size = sizeof info };
 
-    ck_assert_int_eq(accept_it(r, qp, "welcome", rows[_i].our_ird, rows[_i].our_ord), KAL_OK);
+    ck_assert_int_eq(accept_it(r, qp, "welcome", rows[_i].our_ird, rows[_i].our_ord), RI_OK);
     ck_assert_uint_eq(qp->hand_overs, 0); /* in a run of the lane only */
     ck_assert(peer_quiet(peer));
     expect_reply(rows[_i].reply_flags, rows[_i].rev, rows[_i].reply_ird, rows[_i].reply_ord,
@@ -74,13 +74,13 @@ START_TEST(s005_c011_to_c017_reply_follows_the_request)
         ck_assert_int_eq(c->last.depths_valid, rows[_i].depths);
         ck_assert_uint_eq(qp->events_before, 0);
     }
-    ck_assert_int_eq(kal_connection_info(c->connection, &info), KAL_OK);
+    ck_assert_int_eq(kal_connection_info(c->connection, &info), RI_OK);
     ck_assert_uint_eq(info.ird, rows[_i].got_ird);
     ck_assert_uint_eq(info.ord, rows[_i].got_ord);
     ck_assert_mem_eq(&info.peer, &r->request.peer, sizeof info.peer);
     ck_assert_uint_eq(listener->undecided, 0);
     ck_assert_uint_eq(kal_rnic_holds(&fake.rnic, KAL_ACCOUNT_CONNECTION), 0);
-    ck_assert_int_eq(kal_disconnect(c->connection, &qp->base, NULL, 0), KAL_OK);
+    ck_assert_int_eq(kal_disconnect(c->connection, &qp->base, NULL, 0), RI_OK);
     ck_assert(qp->closing);
 }
 END_TEST
@@ -90,7 +90,7 @@ START_TEST(crc_off_on_both_sides)
     struct fake_qp *qp = fake_qp_new();
 
     with((const char *[]){ "crc", "no", NULL });
-    ck_assert_int_eq(accept_it(request(F_S, 2, 4, 4, ""), qp, NULL, 4, 4), KAL_OK);
+    ck_assert_int_eq(accept_it(request(F_S, 2, 4, 4, ""), qp, NULL, 4, 4), RI_OK);
     expect_reply(F_S, 2, 4, 4, "");
     ck_assert(!qp->last.crc);
 }
@@ -102,7 +102,7 @@ START_TEST(c049_markers_are_asked_for_by_option)
 
     with((const char *[]){ "markers", "yes", NULL });
     ck_assert_int_eq(accept_it(request(F_C | F_S | (_i ? F_M : 0), 2, 4, 4, ""), qp, NULL, 4, 4),
-                     KAL_OK);
+                     RI_OK);
     expect_reply(F_M | F_C | F_S, 2, 4, 4, "");
     ck_assert(qp->last.markers_receive);
     ck_assert_int_eq(qp->last.markers_transmit, _i);
@@ -111,7 +111,7 @@ END_TEST
 
 static void accept_inside(struct fake_request *r)
 {
-    ck_assert_int_eq(accept_it(r, (struct fake_qp *)r->listener, "ok", 4, 4), KAL_OK);
+    ck_assert_int_eq(accept_it(r, (struct fake_qp *)r->listener, "ok", 4, 4), RI_OK);
 }
 
 START_TEST(accept_inside_the_upcall)
@@ -135,14 +135,14 @@ START_TEST(accept_arguments)
     struct fake_qp *qp = fake_qp_new();
 
     memset(data, 'x', 509);
-    ck_assert_int_eq(accept_it(r, qp, data, 4, 4), KAL_ERR_INVALID_ARGUMENT);
-    ck_assert_int_eq(kal_reject(r->context->connection, data, 509), KAL_ERR_INVALID_ARGUMENT);
-    ck_assert_int_eq(kal_reject(r->context->connection, NULL, 1), KAL_ERR_INVALID_ARGUMENT);
+    ck_assert_int_eq(accept_it(r, qp, data, 4, 4), RI_ERR_INVALID_ARGUMENT);
+    ck_assert_int_eq(kal_reject(r->context->connection, data, 509), RI_ERR_INVALID_ARGUMENT);
+    ck_assert_int_eq(kal_reject(r->context->connection, NULL, 1), RI_ERR_INVALID_ARGUMENT);
     data[508] = '\0'; /* it is still undecided */
-    ck_assert_int_eq(accept_it(r, qp, data, 4, 4), KAL_OK);
-    ck_assert_int_eq(accept_it(r, qp, NULL, 4, 4), KAL_ERR_INVALID_STATE);
-    ck_assert_int_eq(kal_reject(r->context->connection, NULL, 0), KAL_ERR_INVALID_STATE);
-    ck_assert_int_eq(kal_migrate(r->context->connection, listener), KAL_ERR_INVALID_STATE);
+    ck_assert_int_eq(accept_it(r, qp, data, 4, 4), RI_OK);
+    ck_assert_int_eq(accept_it(r, qp, NULL, 4, 4), RI_ERR_INVALID_STATE);
+    ck_assert_int_eq(kal_reject(r->context->connection, NULL, 0), RI_ERR_INVALID_STATE);
+    ck_assert_int_eq(kal_migrate(r->context->connection, listener), RI_ERR_INVALID_STATE);
     expect_reply(F_C | F_S, 2, 0x8004, 0x4004, data);
 }
 END_TEST
@@ -153,7 +153,7 @@ START_TEST(c020_queue_pair_does_not_take_it)
     struct fake_qp *qp = fake_qp_new();
 
     qp->answer = RI_ERR_INVALID_STATE;
-    ck_assert_int_eq(accept_it(r, qp, "welcome", 4, 4), KAL_OK);
+    ck_assert_int_eq(accept_it(r, qp, "welcome", 4, 4), RI_OK);
     expect_reply(F_R | F_C | F_S, 2, 4, 4, "");
     ck_assert_int_eq(peer_end(peer), 'F');
     ck_assert_uint_eq(r->context->events, 1);
@@ -167,7 +167,7 @@ START_TEST(peer_leaves_between_accept_and_run)
     struct fake_request *r = usual();
     struct fake_qp *qp = fake_qp_new();
 
-    ck_assert_int_eq(accept_it(r, qp, NULL, 4, 4), KAL_OK);
+    ck_assert_int_eq(accept_it(r, qp, NULL, 4, 4), RI_OK);
     int fd = r->context->connection->stream.fd;
     hang_up();
     ck_assert_int_ne(tc_wait_fd(fd, POLLIN, tc_deadline(5000)), 0);
@@ -192,7 +192,7 @@ START_TEST(placed_on_the_lane_of_the_qp)
     kal_place(c, &fake.rnic, fake.lane2); /* its octets have arrived */
     ck_assert_uint_eq(fake_lane_watches(fake.lane2), 1);
     if (_i == 0) {
-        ck_assert_int_eq(accept_it(r, qp, NULL, 4, 4), KAL_OK);
+        ck_assert_int_eq(accept_it(r, qp, NULL, 4, 4), RI_OK);
         kal_place(c, &fake.rnic, fake.lane); /* too late: no effect */
         for (; !qp->hand_overs; fake_lane_run(fake.lane2))
             ck_assert(!tc_expired(end));
@@ -200,7 +200,7 @@ START_TEST(placed_on_the_lane_of_the_qp)
         hang_up();
         for (; listener->undecided; fake_lane_run(fake.lane2))
             ck_assert(!tc_expired(end));
-        ck_assert_int_eq(accept_it(r, qp, NULL, 4, 4), KAL_ERR_INVALID_STATE);
+        ck_assert_int_eq(accept_it(r, qp, NULL, 4, 4), RI_ERR_INVALID_STATE);
     }
 }
 END_TEST
@@ -217,14 +217,14 @@ START_TEST(queue_pair_attached_after_the_accept)
     void *lane = _i ? fake.lane2 : fake.lane;
     uint64_t end = tc_deadline(10000);
 
-    ck_assert_int_eq(kal_attach(c, &qp->base, lane), KAL_ERR_INVALID_STATE); /* still undecided */
-    ck_assert_int_eq(kal_accept(c, NULL, &param), KAL_OK);
+    ck_assert_int_eq(kal_attach(c, &qp->base, lane), RI_ERR_INVALID_STATE); /* still undecided */
+    ck_assert_int_eq(kal_accept(c, NULL, &param), RI_OK);
     for (; !c->parked; fake_lane_run(fake.lane))
         ck_assert(!tc_expired(end));
     ck_assert(peer_quiet(peer));
     ck_assert_uint_eq(r->context->events, 0);
-    ck_assert_int_eq(kal_attach(c, &qp->base, lane), KAL_OK);
-    ck_assert_int_eq(kal_attach(c, &qp->base, lane), KAL_ERR_INVALID_STATE);
+    ck_assert_int_eq(kal_attach(c, &qp->base, lane), RI_OK);
+    ck_assert_int_eq(kal_attach(c, &qp->base, lane), RI_ERR_INVALID_STATE);
     for (; !qp->hand_overs; fake_lane_run(lane)) {
         fake_lane_run(fake.lane);
         ck_assert(!tc_expired(end));
@@ -241,7 +241,7 @@ START_TEST(abandoned_before_a_queue_pair_came)
     };
     struct fake_request *r = usual();
 
-    ck_assert_int_eq(kal_accept(r->context->connection, NULL, &param), KAL_OK);
+    ck_assert_int_eq(kal_accept(r->context->connection, NULL, &param), RI_OK);
     fake_until(r->context->connection->parked, 10000);
     fake_destroy(r->context);
     ck_assert_int_ne(peer_end(peer), 0);
@@ -256,7 +256,7 @@ START_TEST(no_queue_pair_in_time)
     };
     struct fake_request *r = usual();
 
-    ck_assert_int_eq(kal_accept(r->context->connection, NULL, &param), KAL_OK);
+    ck_assert_int_eq(kal_accept(r->context->connection, NULL, &param), RI_OK);
     fake_until(r->context->connection->parked, 10000);
     cm_deadline(r->context->connection, 1); /* long ago */
     fake_until(r->context->events, 10000);
@@ -324,9 +324,9 @@ START_TEST(request_withdrawn)
     hang_up();
     fake_until(listener->undecided == 0, 10000);
     ck_assert_uint_eq(r->context->events, 0);
-    ck_assert_int_eq(accept_it(r, fake_qp_new(), NULL, 4, 4), KAL_ERR_INVALID_STATE);
-    ck_assert_int_eq(kal_reject(r->context->connection, NULL, 0), KAL_ERR_INVALID_STATE);
-    ck_assert_int_eq(kal_migrate(r->context->connection, listener), KAL_ERR_INVALID_STATE);
+    ck_assert_int_eq(accept_it(r, fake_qp_new(), NULL, 4, 4), RI_ERR_INVALID_STATE);
+    ck_assert_int_eq(kal_reject(r->context->connection, NULL, 0), RI_ERR_INVALID_STATE);
+    ck_assert_int_eq(kal_migrate(r->context->connection, listener), RI_ERR_INVALID_STATE);
     ck_assert_uint_eq(fake_lane_watches(fake.lane), 1);
     ck_assert_uint_eq(fake_log_count("withdrawn"), 1);
 }
@@ -347,7 +347,7 @@ START_TEST(abandoned_right_after_accept)
     struct fake_request *r = usual();
     struct fake_qp *qp = fake_qp_new();
 
-    ck_assert_int_eq(accept_it(r, qp, NULL, 4, 4), KAL_OK);
+    ck_assert_int_eq(accept_it(r, qp, NULL, 4, 4), RI_OK);
     fake_destroy(r->context);
     ck_assert_int_eq(peer_end(peer), 'R');
     ck_assert_uint_eq(qp->hand_overs, 0);
@@ -383,7 +383,7 @@ START_TEST(c020_s017_s018_reject_with_private_data)
     struct fake_request *r = request(rows[_i].flags, rows[_i].rev, 4, 8, "x");
 
     ck_assert_int_eq(
-        kal_reject(r->context->connection, rows[_i].data, (uint16_t)strlen(rows[_i].data)), KAL_OK);
+        kal_reject(r->context->connection, rows[_i].data, (uint16_t)strlen(rows[_i].data)), RI_OK);
     if (_i & 1) /* destroyed at once, or by the teardown */
         fake_destroy(r->context);
     /* S-017: no depth of 0 */
@@ -400,7 +400,7 @@ END_TEST
 
 static void reject_inside(struct fake_request *r)
 {
-    ck_assert_int_eq(kal_reject(r->context->connection, "no", 2), KAL_OK);
+    ck_assert_int_eq(kal_reject(r->context->connection, "no", 2), RI_OK);
     fake_destroy(r->context);
 }
 
@@ -419,7 +419,7 @@ START_TEST(reply_is_not_reset_away)
     struct fake_request *r = usual();
     uint8_t junk[2000] = { 0 };
 
-    ck_assert_int_eq(kal_reject(r->context->connection, "no", 2), KAL_OK);
+    ck_assert_int_eq(kal_reject(r->context->connection, "no", 2), RI_OK);
     peer_send(peer, junk, sizeof junk);
     fake_until(fake.rnic.cm->linger_count == 1, 10000);
     for (int i = 0; i < 10; i++)
@@ -439,7 +439,7 @@ START_TEST(linger_is_bounded_in_time)
 
     with((const char *[]){ "close_timeout", "30", NULL });
     r = usual();
-    ck_assert_int_eq(kal_reject(r->context->connection, NULL, 0), KAL_OK);
+    ck_assert_int_eq(kal_reject(r->context->connection, NULL, 0), RI_OK);
     expect_reply(F_R | F_C | F_S, 2, 1, 1, "");
     fake_until(fake.rnic.cm->linger_count == 0, 10000); /* the peer never closed */
 }
@@ -453,7 +453,7 @@ START_TEST(linger_is_bounded_in_octets)
 
     with((const char *[]){ "close_timeout", "86400000", NULL });
     r = usual();
-    ck_assert_int_eq(kal_reject(r->context->connection, NULL, 0), KAL_OK);
+    ck_assert_int_eq(kal_reject(r->context->connection, NULL, 0), RI_OK);
     fake_lane_run(fake.lane);
     ck_assert_uint_eq(fake.rnic.cm->linger_count, 1);
     while (fake.rnic.cm->linger_count) {
@@ -470,13 +470,13 @@ START_TEST(close_waits_for_lingers_unless_forced)
 {
     struct fake_request *r = usual();
 
-    ck_assert_int_eq(kal_cm_close(&fake.rnic, true), KAL_ERR_BUSY); /* objects remain */
-    ck_assert_int_eq(kal_reject(r->context->connection, NULL, 0), KAL_OK);
+    ck_assert_int_eq(kal_cm_close(&fake.rnic, true), RI_ERR_BUSY); /* objects remain */
+    ck_assert_int_eq(kal_reject(r->context->connection, NULL, 0), RI_OK);
     fake_destroy(r->context);
     kal_listen_destroy(listener);
     listener = NULL;
-    ck_assert_int_eq(kal_cm_close(&fake.rnic, false), KAL_ERR_AGAIN);
-    ck_assert_int_eq(kal_cm_close(&fake.rnic, true), KAL_OK);
+    ck_assert_int_eq(kal_cm_close(&fake.rnic, false), RI_ERR_AGAIN);
+    ck_assert_int_eq(kal_cm_close(&fake.rnic, true), RI_OK);
     expect_reply(F_R | F_C | F_S, 2, 1, 1, "");
 }
 END_TEST
@@ -490,7 +490,7 @@ START_TEST(migrate)
     struct fake_request *r = usual(), *moved;
     struct fake_qp *qp = fake_qp_new();
 
-    ck_assert_int_eq(kal_migrate(r->context->connection, other), KAL_OK);
+    ck_assert_int_eq(kal_migrate(r->context->connection, other), RI_OK);
     r->context->connection = NULL;
     ck_assert_uint_eq(listener->undecided, 0);
     ck_assert_uint_eq(fake.request_count, 1); /* not during the call */
@@ -508,13 +508,13 @@ START_TEST(migrate)
     /* The other listener has room for one only. */
     int first = peer;
     struct fake_request *second = usual();
-    ck_assert_int_eq(kal_migrate(second->context->connection, other), KAL_ERR_NO_RESOURCES);
-    ck_assert_int_eq(kal_reject(second->context->connection, NULL, 0), KAL_OK);
+    ck_assert_int_eq(kal_migrate(second->context->connection, other), RI_ERR_NO_RESOURCES);
+    ck_assert_int_eq(kal_reject(second->context->connection, NULL, 0), RI_OK);
     expect_reply(F_R | F_C | F_S, 2, 1, 1, "");
     hang_up();
 
     peer = first;
-    ck_assert_int_eq(accept_it(moved, qp, "yes", 8, 8), KAL_OK);
+    ck_assert_int_eq(accept_it(moved, qp, "yes", 8, 8), RI_OK);
     expect_reply(F_C | F_S, 2, 0x8008, 0x4004, "yes");
     ck_assert_uint_eq(other->undecided, 0);
     kal_listen_destroy(other);
@@ -527,7 +527,7 @@ static void migrate_inside(struct fake_request *r)
 {
     if (r->listener != &label)
         return;
-    ck_assert_int_eq(kal_migrate(r->context->connection, target), KAL_OK);
+    ck_assert_int_eq(kal_migrate(r->context->connection, target), RI_OK);
     r->context->connection = NULL;
 }
 
@@ -537,7 +537,7 @@ START_TEST(migrate_inside_the_upcall_to_another_lane)
     struct ri_listen_param param = { .size = sizeof param, .address = (struct sockaddr *)&where };
     struct kal_listener *other;
 
-    ck_assert_int_eq(kal_listen(&fake.rnic, fake.lane2, &param, &label2, &bound, &other), KAL_OK);
+    ck_assert_int_eq(kal_listen(&fake.rnic, fake.lane2, &param, &label2, &bound, &other), RI_OK);
     target = other;
     fake.on_request = migrate_inside;
     usual();
@@ -546,7 +546,7 @@ START_TEST(migrate_inside_the_upcall_to_another_lane)
     ck_assert_uint_eq(fake_lane_watches(fake.lane), 1);
     ck_assert_uint_eq(fake_lane_watches(fake.lane2), 2);
     ck_assert_ptr_eq(fake.requests[1].context->connection->context, fake.requests[1].context);
-    ck_assert_int_eq(kal_reject(fake.requests[1].context->connection, "no", 2), KAL_OK);
+    ck_assert_int_eq(kal_reject(fake.requests[1].context->connection, "no", 2), RI_OK);
     expect_reply(F_R | F_C | F_S, 2, 1, 1, "no");
     kal_listen_destroy(other);
 }
@@ -559,7 +559,7 @@ START_TEST(moved_request_goes_with_its_listener_or_its_peer)
     struct fake_request *r = usual();
     int fd;
 
-    ck_assert_int_eq(kal_migrate(r->context->connection, other), KAL_OK);
+    ck_assert_int_eq(kal_migrate(r->context->connection, other), RI_OK);
     r->context->connection = NULL;
     if (_i == 0) {
         kal_listen_destroy(other);

@@ -168,7 +168,7 @@ START_TEST(one_that_waited_is_accepted)
     ck_assert_uint_eq(r->request.private_data_length, 1);
     ck_assert_uint_eq(r->request.ird, 4);
     ck_assert_ptr_eq(r->context->connection->context, r->context);
-    ck_assert_int_eq(accept_it(r, fake_qp_new(), "yes", 8, 8), KAL_OK);
+    ck_assert_int_eq(accept_it(r, fake_qp_new(), "yes", 8, 8), RI_OK);
     peer = peers[0];
     peers[0] = -1;
     expect_reply(F_C | F_S, 2, 0x8008, 0x4004, "yes");
@@ -200,7 +200,7 @@ START_TEST(a_moved_one_goes_behind)
     ask(0, "a");
     r = &fake.requests[0];
     ask(1, "b");
-    ck_assert_int_eq(kal_migrate(r->context->connection, listener), KAL_OK);
+    ck_assert_int_eq(kal_migrate(r->context->connection, listener), RI_OK);
     r->context->connection = NULL;
     fake_until(waiting() == 2, 10000);
     make_room(2);

@@ -55,7 +55,7 @@ static void both_sides(const char *address)
     struct ri_connect_param param = connect_param(&at);
     struct ri_connection_event info = { .size = sizeof info };
 
-    ck_assert_int_eq(kal_connect(active->connection, &a->base, &param), KAL_OK);
+    ck_assert_int_eq(kal_connect(active->connection, &a->base, &param), RI_OK);
     fake_until(fake.request_count == 1, 10000);
     passive = fake.requests[0].context;
     ck_assert_uint_eq(fake.requests[0].request.ird, 4);
@@ -64,7 +64,7 @@ static void both_sides(const char *address)
     param.private_data_length = 7;
     param.ird = 6;
     param.ord = 16;
-    ck_assert_int_eq(kal_accept(passive->connection, &p->base, &param), KAL_OK);
+    ck_assert_int_eq(kal_accept(passive->connection, &p->base, &param), RI_OK);
     fake_until(active->events == 1, 10000);
     ck_assert_int_eq(active->last.type, RI_CONNECTION_ESTABLISHED);
     ck_assert_mem_eq(active->private_data, "welcome", 7);
@@ -74,7 +74,7 @@ static void both_sides(const char *address)
     ck_assert_uint_eq(p->last.ord, 4);
     ck_assert(p->last.rtr_await);
     ck_assert_uint_eq(a->last.rtr_send, RI_RTR_READ);
-    ck_assert_int_eq(kal_connection_info(passive->connection, &info), KAL_OK);
+    ck_assert_int_eq(kal_connection_info(passive->connection, &info), RI_OK);
     ck_assert_mem_eq(&info.peer, &active->last.local, sizeof info.peer);
     ck_assert_mem_eq(&info.local, &active->last.peer, sizeof info.local);
     fake_destroy(passive);
@@ -127,8 +127,8 @@ START_TEST(destroy_while_lanes_run)
         unsigned requests = locked(&fake.request_count);
 
         memset(&context, 0, sizeof context);
-        ck_assert_int_eq(kal_connection_create(&fake.rnic, fake.lane2, &context, &c), KAL_OK);
-        ck_assert_int_eq(kal_connect(c, &qp->base, &param), KAL_OK);
+        ck_assert_int_eq(kal_connection_create(&fake.rnic, fake.lane2, &context, &c), RI_OK);
+        ck_assert_int_eq(kal_connect(c, &qp->base, &param), RI_OK);
         switch (tc_below(&rng, 4)) {
         case 0: break;
         case 1: tc_until(locked(&fake.request_count) != requests, 100); break;
@@ -222,7 +222,7 @@ static _Atomic unsigned hops;
 static void hop(struct fake_request *r)
 {
     if (++hops < 200)
-        ck_assert_int_eq(kal_migrate(r->context->connection, targets[hops % 2]), KAL_OK);
+        ck_assert_int_eq(kal_migrate(r->context->connection, targets[hops % 2]), RI_OK);
 }
 
 START_TEST(migrate_between_running_lanes)
@@ -233,7 +233,7 @@ START_TEST(migrate_between_running_lanes)
     int peer;
 
     targets[0] = fake_listen("127.0.0.1", 0, 0, NULL, &at);
-    ck_assert_int_eq(kal_listen(&fake.rnic, fake.lane2, &param, NULL, NULL, &targets[1]), KAL_OK);
+    ck_assert_int_eq(kal_listen(&fake.rnic, fake.lane2, &param, NULL, NULL, &targets[1]), RI_OK);
     hops = 0;
     fake.on_request = hop;
     fake_lane_run_thread(fake.lane);
@@ -325,24 +325,24 @@ START_TEST(set_a_active)
     fake_reopen(NULL, SET_A);
     c = fake_connection_new();
     param.three_way = true;
-    ck_assert_int_eq(kal_connect(c->connection, &qp->base, &param), KAL_OK);
+    ck_assert_int_eq(kal_connect(c->connection, &qp->base, &param), RI_OK);
     ck_assert_uint_eq(fake.a_calls[0], 1);
     ck_assert_ptr_eq(fake.a_param, &param);
-    ck_assert_int_eq(kal_confirm(c->connection, &param), KAL_OK);
+    ck_assert_int_eq(kal_confirm(c->connection, &param), RI_OK);
     ck_assert_uint_eq(fake.a_calls[3], 1);
-    ck_assert_int_eq(kal_connection_info(c->connection, &info), KAL_ERR_INVALID_STATE);
+    ck_assert_int_eq(kal_connection_info(c->connection, &info), RI_ERR_INVALID_STATE);
     kal_cm_host_event(&fake.rnic.host, fake.a_last->context, &event);
     ck_assert_uint_eq(c->events, 1);
     ck_assert_int_eq(c->last.type, RI_CONNECTION_ESTABLISHED);
-    ck_assert_int_eq(kal_connection_info(c->connection, &info), KAL_OK);
+    ck_assert_int_eq(kal_connection_info(c->connection, &info), RI_OK);
     ck_assert_uint_eq(info.ird, 3);
     ck_assert_uint_eq(info.ord, 2);
-    ck_assert_int_eq(kal_disconnect(c->connection, &qp->base, "bye", 3), KAL_OK);
+    ck_assert_int_eq(kal_disconnect(c->connection, &qp->base, "bye", 3), RI_OK);
     ck_assert_uint_eq(fake.a_calls[4], 1);
     ck_assert(!qp->closing);
-    ck_assert_int_eq(kal_convert(c->connection, &qp->base, &convert), KAL_ERR_NOT_SUPPORTED);
+    ck_assert_int_eq(kal_convert(c->connection, &qp->base, &convert), RI_ERR_NOT_SUPPORTED);
     fake.a_answer = RI_ERR_UNREACHABLE;
-    ck_assert_int_eq(kal_connect(c->connection, &qp->base, &param), KAL_ERR_UNREACHABLE);
+    ck_assert_int_eq(kal_connect(c->connection, &qp->base, &param), RI_ERR_UNREACHABLE);
     /* inside the provider's upcall: deferred to the next run, without an upcall */
     c->destroy_in_upcall = true;
     kal_cm_host_event(&fake.rnic.host, fake.a_last->context, &event);
@@ -354,7 +354,7 @@ START_TEST(set_a_active)
     fake_policy("deny connect to 10.0.0.0/8");
     fake.a_answer = RI_OK;
     c = fake_connection_new();
-    ck_assert_int_eq(kal_connect(c->connection, &qp->base, &param), KAL_ERR_PERMISSION);
+    ck_assert_int_eq(kal_connect(c->connection, &qp->base, &param), RI_ERR_PERMISSION);
 }
 END_TEST
 
@@ -376,18 +376,18 @@ START_TEST(set_a_passive)
     ck_assert_ptr_eq(fake.requests[0].listener, &one);
     ck_assert_mem_eq(fake.requests[0].private_data, "hello", 5);
     c = fake.requests[0].context;
-    ck_assert_int_eq(kal_migrate(c->connection, second), KAL_OK);
+    ck_assert_int_eq(kal_migrate(c->connection, second), RI_OK);
     fake_until(fake.request_count == 2, 10000);
     ck_assert_ptr_eq(fake.requests[1].listener, &two);
     ck_assert_mem_eq(fake.requests[1].private_data, "hello", 5);
     ck_assert_uint_eq(fake.requests[1].request.ord, 8);
     c = fake.requests[1].context;
     fake.a_answer = RI_ERR_INVALID_STATE;
-    ck_assert_int_eq(kal_accept(c->connection, &qp->base, &param), KAL_ERR_INVALID_STATE);
+    ck_assert_int_eq(kal_accept(c->connection, &qp->base, &param), RI_ERR_INVALID_STATE);
     fake.a_answer = RI_OK; /* it is still undecided */
-    ck_assert_int_eq(kal_accept(c->connection, &qp->base, &param), KAL_OK);
+    ck_assert_int_eq(kal_accept(c->connection, &qp->base, &param), RI_OK);
     ck_assert_uint_eq(fake.a_calls[1], 2);
-    ck_assert_int_eq(kal_accept(c->connection, &qp->base, &param), KAL_ERR_INVALID_STATE);
+    ck_assert_int_eq(kal_accept(c->connection, &qp->base, &param), RI_ERR_INVALID_STATE);
     fake_destroy(c);
 
     /* kal sets the limit. A request beyond it is rejected, and freed in the next run. */
@@ -403,7 +403,7 @@ START_TEST(set_a_passive)
     ck_assert_uint_eq(fake.a_destroyed, 1);
     fake_lane_run(fake.lane);
     ck_assert_uint_eq(fake.a_destroyed, 2);
-    ck_assert_int_eq(kal_reject(fake.requests[2].context->connection, NULL, 0), KAL_OK);
+    ck_assert_int_eq(kal_reject(fake.requests[2].context->connection, NULL, 0), RI_OK);
     fake_destroy(fake.requests[2].context);
     fake_destroy(fake.requests[3].context);
     fake_policy("deny request");
@@ -448,12 +448,10 @@ START_TEST(set_a_listener_of_a_provider_without_ipv6)
     fake_reopen(NULL, SET_A);
     fake.a_answer = RI_ERR_UNREACHABLE;
     param.address = (struct sockaddr *)&all;
-    ck_assert_int_eq(kal_listen(&fake.rnic, fake.lane, &param, NULL, NULL, &l),
-                     KAL_ERR_UNREACHABLE);
+    ck_assert_int_eq(kal_listen(&fake.rnic, fake.lane, &param, NULL, NULL, &l), RI_ERR_UNREACHABLE);
     ck_assert_uint_eq(fake_log_count("ital: warning: "), 0);
     param.address = (struct sockaddr *)&one;
-    ck_assert_int_eq(kal_listen(&fake.rnic, fake.lane, &param, NULL, NULL, &l),
-                     KAL_ERR_UNREACHABLE);
+    ck_assert_int_eq(kal_listen(&fake.rnic, fake.lane, &param, NULL, NULL, &l), RI_ERR_UNREACHABLE);
     ck_assert_uint_eq(fake_log_count("the provider cannot listen"), 2);
     ck_assert_uint_eq(fake_log_count("ital: warning: "), 1);
 }
@@ -469,17 +467,19 @@ START_TEST(set_a_question)
 
     fake_reopen(NULL, SET_A);
     c = fake_connection_new();
-    ck_assert_int_eq(kal_service_request(c->connection, &param), KAL_OK);
+    ck_assert_int_eq(kal_service_request(c->connection, &param), RI_OK);
     ck_assert_uint_eq(fake.a_calls[5], 1);
     ck_assert_ptr_eq(fake.a_param, &param);
     kal_cm_host_event(&fake.rnic.host, fake.a_last->context, &event);
     ck_assert_int_eq(c->last.type, RI_CONNECTION_SERVICE_REPLY);
     fake.a_answer = RI_ERR_NOT_SUPPORTED;
-    ck_assert_int_eq(kal_service_request(c->connection, &param), KAL_ERR_NOT_SUPPORTED);
+    ck_assert_int_eq(kal_service_request(c->connection, &param), RI_ERR_NOT_SUPPORTED);
+    fake.a_answer = ITAL_ERR_QUOTA; /* not the provider's to say */
+    ck_assert_int_eq(kal_service_request(c->connection, &param), RI_ERR_DEVICE);
     fake_policy("deny connect to 10.0.0.0/8");
     fake.a_answer = RI_OK;
-    ck_assert_int_eq(kal_service_request(c->connection, &param), KAL_ERR_PERMISSION);
-    ck_assert_uint_eq(fake.a_calls[5], 2);
+    ck_assert_int_eq(kal_service_request(c->connection, &param), RI_ERR_PERMISSION);
+    ck_assert_uint_eq(fake.a_calls[5], 3);
 }
 END_TEST
 
@@ -491,8 +491,8 @@ START_TEST(set_b_question)
     struct ri_service_reply reply = { .size = sizeof reply };
     struct fake_connection *c = fake_connection_new();
 
-    ck_assert_int_eq(kal_service_request(c->connection, &param), KAL_ERR_NOT_SUPPORTED);
-    ck_assert_int_eq(kal_service_reply(c->connection, &reply), KAL_ERR_INVALID_ARGUMENT);
+    ck_assert_int_eq(kal_service_request(c->connection, &param), RI_ERR_NOT_SUPPORTED);
+    ck_assert_int_eq(kal_service_reply(c->connection, &reply), RI_ERR_INVALID_ARGUMENT);
 }
 END_TEST
 
@@ -513,18 +513,18 @@ START_TEST(set_a_answer)
     ck_assert_mem_eq(fake.requests[0].private_data, "hello", 5);
     shown = fake.requests[0].context->connection;
     fake.a_answer = RI_ERR_NO_RESOURCES;
-    ck_assert_int_eq(kal_service_reply(shown, &reply), KAL_ERR_NO_RESOURCES);
+    ck_assert_int_eq(kal_service_reply(shown, &reply), RI_ERR_NO_RESOURCES);
     fake.a_answer = RI_OK; /* it is still undecided */
-    ck_assert_int_eq(kal_service_reply(shown, &reply), KAL_OK);
+    ck_assert_int_eq(kal_service_reply(shown, &reply), RI_OK);
     ck_assert_uint_eq(fake.a_reply.qkey, 6);
-    ck_assert_int_eq(kal_service_reply(shown, &reply), KAL_ERR_INVALID_STATE);
+    ck_assert_int_eq(kal_service_reply(shown, &reply), RI_ERR_INVALID_STATE);
     fake_destroy(fake.requests[0].context);
 
     /* A connection request cannot be answered so; one beyond the limit, or not permitted, is
      * refused in its own way. */
     a_bring();
     ck_assert_int_eq(kal_service_reply(fake.requests[1].context->connection, &reply),
-                     KAL_ERR_INVALID_ARGUMENT);
+                     RI_ERR_INVALID_ARGUMENT);
     a_bring_question();
     a_bring_question();
     ck_assert_uint_eq(fake.request_count, 3);

@@ -36,7 +36,7 @@ START_TEST(listener_gone)
     ck_assert_int_eq(peer_connect(&at), -1);
     ck_assert_int_eq(errno, ECONNREFUSED);
     peer = undecided; /* undecided requests stay valid */
-    ck_assert_int_eq(accept_it(r, qp, NULL, 8, 8), KAL_OK);
+    ck_assert_int_eq(accept_it(r, qp, NULL, 8, 8), RI_OK);
     expect_reply(F_C | F_S, 2, 0x8008, 0x4004, "");
     close(half_open);
     close(unseen);
@@ -48,11 +48,11 @@ START_TEST(listen_errors)
     static const struct {
         const char *address;
         uint16_t port;
-        enum kal_status status;
+        enum ri_status status;
     } rows[] = {
-        { "127.0.0.1", 1, KAL_ERR_ADDRESS_IN_USE },
-        { "192.0.2.1", 0, KAL_ERR_UNREACHABLE },
-        { "2001:db8::1", 0, KAL_ERR_UNREACHABLE },
+        { "127.0.0.1", 1, RI_ERR_ADDRESS_IN_USE },
+        { "192.0.2.1", 0, RI_ERR_UNREACHABLE },
+        { "2001:db8::1", 0, RI_ERR_UNREACHABLE },
     };
     struct sockaddr_storage where = address_of(rows[_i].address, rows[_i].port ? port_of(&at) : 0);
     struct ri_listen_param param = { .size = sizeof param, .address = (struct sockaddr *)&where };
@@ -63,14 +63,14 @@ START_TEST(listen_errors)
     ck_assert_uint_eq(fake_log_count("cannot listen on"), 1);
     /* programs that look for a free port try many */
     ck_assert_uint_eq(fake_log_count("ital: info: "),
-                      rows[_i].status == KAL_ERR_ADDRESS_IN_USE ? 1 : 0);
+                      rows[_i].status == RI_ERR_ADDRESS_IN_USE ? 1 : 0);
     param.datagram = true;
     ck_assert_int_eq(kal_listen(&fake.rnic, fake.lane, &param, NULL, NULL, &other),
-                     KAL_ERR_NOT_SUPPORTED);
+                     RI_ERR_NOT_SUPPORTED);
     param.datagram = false;
     param.address = NULL;
     ck_assert_int_eq(kal_listen(&fake.rnic, fake.lane, &param, NULL, NULL, &other),
-                     KAL_ERR_INVALID_ARGUMENT);
+                     RI_ERR_INVALID_ARGUMENT);
 }
 END_TEST
 
@@ -126,7 +126,7 @@ START_TEST(x036_policy_listen)
 
     fake_policy("deny listen");
     ck_assert_int_eq(kal_listen(&fake.rnic, fake.lane, &param, NULL, NULL, &other),
-                     KAL_ERR_PERMISSION);
+                     RI_ERR_PERMISSION);
 }
 END_TEST
 
@@ -145,7 +145,7 @@ START_TEST(host_policy_listen_and_request)
 
     fake_governing("deny listen on 127.0.0.1\ndeny request from 127.0.0.0/8\n");
     ck_assert_int_eq(kal_listen(&fake.rnic, fake.lane, &param, NULL, NULL, &other),
-                     KAL_ERR_PERMISSION);
+                     RI_ERR_PERMISSION);
     ck_assert_uint_eq(fake_log_count("denied by 10.conf:1, the host's policy"), 1);
     dial();
     expect_dropped("denied by 10.conf:2, the host's policy");
@@ -184,7 +184,7 @@ START_TEST(refused_peers_do_not_stop_a_lane_whose_log_is_not_read)
         knock_from("127.0.0.2");
         fake_lane_run(fake.lane);
     }
-    ck_assert_int_eq(accept_it(usual(), qp, NULL, 8, 8), KAL_OK);
+    ck_assert_int_eq(accept_it(usual(), qp, NULL, 8, 8), RI_OK);
     expect_reply(F_C | F_S, 2, 0x8008, 0x4004, "");
     close(ends[0]);
     close(ends[1]);
@@ -214,7 +214,7 @@ START_TEST(accepted_sockets_options)
     struct fake_qp *qp = fake_qp_new();
 
     with((const char *[]){ "tcp_user_timeout", "7s", NULL });
-    ck_assert_int_eq(accept_it(usual(), qp, NULL, 8, 8), KAL_OK);
+    ck_assert_int_eq(accept_it(usual(), qp, NULL, 8, 8), RI_OK);
     expect_reply(F_C | F_S, 2, 0x8008, 0x4004, "");
     ck_assert(fcntl(qp->fd, F_GETFD) & FD_CLOEXEC);
     ck_assert(fcntl(qp->fd, F_GETFL) & O_NONBLOCK);
@@ -284,12 +284,12 @@ START_TEST(ipv6_wildcard_beside_an_ipv4_listener)
 }
 END_TEST
 
-static enum kal_status listen_at_six(uint16_t port)
+static enum ri_status listen_at_six(uint16_t port)
 {
     struct sockaddr_storage six = address_of("::", port);
     struct ri_listen_param param = { .size = sizeof param, .address = (struct sockaddr *)&six };
     struct kal_listener *made = NULL;
-    enum kal_status status = kal_listen(&fake.rnic, fake.lane, &param, NULL, NULL, &made);
+    enum ri_status status = kal_listen(&fake.rnic, fake.lane, &param, NULL, NULL, &made);
 
     if (made)
         kal_listen_destroy(made);
@@ -314,11 +314,11 @@ START_TEST(ipv6_wildcard_is_busy_where_another_program_has_ipv4)
     ck_assert_int_eq(bind(fd, (struct sockaddr *)&four, sizeof(struct sockaddr_in)), 0);
     ck_assert_int_eq(listen(fd, 1), 0);
     ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&four, &length), 0);
-    ck_assert_int_eq(listen_at_six(port_of(&four)), KAL_ERR_ADDRESS_IN_USE);
+    ck_assert_int_eq(listen_at_six(port_of(&four)), RI_ERR_ADDRESS_IN_USE);
     ck_assert_uint_eq(fake_log_count("cannot listen on [::]"), 1);
     ck_assert_uint_eq(fake_log_count("takes IPv6 only"), 0);
     close(fd);
-    ck_assert_int_eq(listen_at_six(port_of(&four)), KAL_OK);
+    ck_assert_int_eq(listen_at_six(port_of(&four)), RI_OK);
 }
 END_TEST
 
@@ -333,7 +333,7 @@ START_TEST(v6only)
         six = address_of("::", port_of(&at));
         param.address = (struct sockaddr *)&six;
         ck_assert_int_eq(kal_listen(&fake.rnic, fake.lane, &param, NULL, NULL, &other),
-                         KAL_ERR_ADDRESS_IN_USE);
+                         RI_ERR_ADDRESS_IN_USE);
         return;
     }
     with((const char *[]){ "v6only", "yes", NULL });
@@ -354,7 +354,7 @@ START_TEST(policy_of_ipv4_holds_for_the_ipv6_wildcard)
 
     fake_policy("deny listen on 192.0.2.0/24");
     ck_assert_int_eq(kal_listen(&fake.rnic, fake.lane, &param, NULL, NULL, &made),
-                     KAL_ERR_PERMISSION);
+                     RI_ERR_PERMISSION);
     with((const char *[]){ "v6only", "yes", NULL });
     fake_policy("deny listen on 192.0.2.0/24");
     listen_six("::", 0);
@@ -502,7 +502,7 @@ START_TEST(passed_sockets_are_told_by_their_ports)
     /* Each is for one listener at a time. */
     param.address = (struct sockaddr *)&bound;
     ck_assert_int_eq(kal_listen(&fake.rnic, fake.lane, &param, NULL, NULL, &third),
-                     KAL_ERR_ADDRESS_IN_USE);
+                     RI_ERR_ADDRESS_IN_USE);
     kal_listen_destroy(second);
     for (int i = 0; i < 2; i++)
         close(fds[i]);
@@ -520,7 +520,7 @@ START_TEST(passed_socket_of_another_interface_or_process)
         setenv("LISTEN_PID", "1", 1);
     param.address = (struct sockaddr *)&where;
     ck_assert_int_eq(kal_listen(&fake.rnic, fake.lane, &param, NULL, NULL, &other),
-                     KAL_ERR_ADDRESS_IN_USE);
+                     RI_ERR_ADDRESS_IN_USE);
     ck_assert_uint_eq(fake_log_count("descriptor"), !_i);
     ck_assert_uint_eq(fake_log_count("is for another interface"), !_i);
     close(fd);
@@ -561,7 +561,7 @@ START_TEST(policy_is_asked_for_the_address_of_a_passed_socket)
     param.address = (struct sockaddr *)&where;
     fake_policy("deny listen on 192.0.2.0/24");
     ck_assert_int_eq(kal_listen(&fake.rnic, fake.lane, &param, NULL, NULL, &other),
-                     KAL_ERR_PERMISSION);
+                     RI_ERR_PERMISSION);
     ck_assert_ptr_null(other);
     ck_assert_uint_eq(fake_log_count("listening on 0.0.0.0:"), 1);
     close(fd);
@@ -615,7 +615,7 @@ START_TEST(socket_that_another_process_ends)
     /* Nothing of it is ready for ever, and what it has reported goes on. */
     ck_assert_int_eq(poll(&lane, 1, 0), 0);
     ck_assert_int_eq(peer_connect(&at), -1);
-    ck_assert_int_eq(accept_it(r, fake_qp_new(), NULL, 8, 8), KAL_OK);
+    ck_assert_int_eq(accept_it(r, fake_qp_new(), NULL, 8, 8), RI_OK);
     expect_reply(F_C | F_S, 2, 0x8008, 0x4004, "");
     fake_lane_run(fake.lane);
     ck_assert_int_eq(poll(&lane, 1, 0), 0);
@@ -643,14 +643,14 @@ static int fed_socket(struct kal_listener **fed, struct fake_connection *context
     ck_assert_int_eq(listen(fd, 16), 0);
     ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&at, &length), 0);
     ck_assert_int_eq(kal_listen_fed(&fake.rnic, fake.lane, (struct sockaddr *)&at, 0, context, fed),
-                     KAL_OK);
+                     RI_OK);
     return fd;
 }
 
-static enum kal_status feed(struct kal_listener *fed, int fd)
+static enum ri_status feed(struct kal_listener *fed, int fd)
 {
     int stream = accept(fd, NULL, NULL);
-    enum kal_status status;
+    enum ri_status status;
 
     ck_assert_int_ge(stream, 0);
     status = kal_listen_feed(fed, stream);
@@ -670,10 +670,10 @@ START_TEST(fed_listener_reports_requests)
     fake_lane_run(fake.lane);
     ck_assert_uint_eq(fed->half_open, 0); /* it takes none by itself */
     send_request(F_C | F_S, 2, 0x8004, 0xC008, "hello");
-    ck_assert_int_eq(feed(fed, fd), KAL_OK);
+    ck_assert_int_eq(feed(fed, fd), RI_OK);
     fake_until(fake.request_count == before + 1, 10000);
     ck_assert_ptr_eq(fake.requests[before].listener, context);
-    ck_assert_int_eq(accept_it(&fake.requests[before], qp, NULL, 8, 8), KAL_OK);
+    ck_assert_int_eq(accept_it(&fake.requests[before], qp, NULL, 8, 8), RI_OK);
     expect_reply(F_C | F_S, 2, 0x8008, 0x4004, "");
     ck_assert_uint_eq(context->events, 0);
     kal_listen_destroy(fed);
@@ -691,17 +691,17 @@ START_TEST(fed_listener_tells_of_streams_in_vain)
 
     dial();
     peer_send(peer, "GET / HTTP/1.0\r\n\r\n", 18);
-    ck_assert_int_eq(feed(fed, fd), KAL_OK);
+    ck_assert_int_eq(feed(fed, fd), RI_OK);
     fake_until(context->events == 1, 10000);
     ck_assert_int_eq(context->last.type, RI_CONNECTION_FAILED);
     ck_assert_int_ne(peer_end(peer), 'D');
     hang_up();
     dial();
-    ck_assert_int_eq(feed(fed, fd), KAL_OK);
+    ck_assert_int_eq(feed(fed, fd), RI_OK);
     hang_up(); /* without a word */
     fake_until(context->events == 2, 10000);
     dial();
-    ck_assert_int_eq(feed(fed, fd), KAL_OK);
+    ck_assert_int_eq(feed(fed, fd), RI_OK);
     kal_listen_destroy(fed); /* nothing is told any more */
     ck_assert_int_ne(peer_end(peer), 'D');
     ck_assert_uint_eq(context->events, 2);
@@ -716,24 +716,24 @@ START_TEST(fed_listener_refuses)
     struct fake_connection *context = fake_connection_new();
     int fd = fed_socket(&fed, context), silent;
 
-    ck_assert_int_eq(kal_listen_feed(listener, fd), KAL_ERR_INVALID_ARGUMENT); /* no fed one */
-    ck_assert_int_eq(kal_listen_feed(fed, fd), KAL_ERR_INVALID_ARGUMENT);      /* no connection */
+    ck_assert_int_eq(kal_listen_feed(listener, fd), RI_ERR_INVALID_ARGUMENT); /* no fed one */
+    ck_assert_int_eq(kal_listen_feed(fed, fd), RI_ERR_INVALID_ARGUMENT);      /* no connection */
     fed->half_open_max = 1;
     dial();
     silent = peer;
-    ck_assert_int_eq(feed(fed, fd), KAL_OK);
+    ck_assert_int_eq(feed(fed, fd), RI_OK);
     dial();
-    ck_assert_int_eq(feed(fed, fd), KAL_ERR_NO_RESOURCES);
+    ck_assert_int_eq(feed(fed, fd), RI_ERR_NO_RESOURCES);
     close(silent);
     fake_until(context->events == 1, 10000);
     fake_policy("deny request from 127.0.0.0/8");
     hang_up();
     dial();
-    ck_assert_int_eq(feed(fed, fd), KAL_ERR_PERMISSION);
+    ck_assert_int_eq(feed(fed, fd), RI_ERR_PERMISSION);
     ck_assert_uint_eq(context->events, 1);
     fake_policy("deny listen");
     ck_assert_int_eq(kal_listen_fed(&fake.rnic, fake.lane, (struct sockaddr *)&at, 0, NULL, &other),
-                     KAL_ERR_PERMISSION);
+                     RI_ERR_PERMISSION);
     kal_listen_destroy(fed);
     close(fd);
 }

@@ -158,7 +158,7 @@ START_TEST(no_queue_pair_in_time)
 
     with((const char *[]){ "request_timeout", "30", NULL });
     r = usual();
-    ck_assert_int_eq(kal_accept(r->context->connection, NULL, &param), KAL_OK);
+    ck_assert_int_eq(kal_accept(r->context->connection, NULL, &param), RI_OK);
     fake_until(r->context->events == 1, 10000);
     ck_assert_int_eq(r->context->last.type, RI_CONNECTION_FAILED);
     ck_assert_int_eq(peer_end(peer), 'R');

@@ -14,7 +14,7 @@ START_TEST(s001_to_s007_request_in_one_write)
 {
     uint8_t octets[600];
 
-    ck_assert_int_eq(start("hello", 4, 8), KAL_OK);
+    ck_assert_int_eq(start("hello", 4, 8), RI_OK);
     peer = peer_accept(server);
     ck_assert_int_ne(tc_wait_fd(peer, POLLIN, tc_deadline(1)), -1);
     fake_until(c->connection->state == CM_REQUESTED, 10000);
@@ -28,7 +28,7 @@ END_TEST
 START_TEST(s004_revision_1_is_unenhanced)
 {
     with((const char *[]){ "mpa_revision", "1", NULL });
-    ck_assert_int_eq(start("hello", 4, 8), KAL_OK);
+    ck_assert_int_eq(start("hello", 4, 8), RI_OK);
     expect_request(F_C, 1, 0, 0, "hello");
     reply(F_C, 1, 0, 0, "hi");
     expect_established();
@@ -42,7 +42,7 @@ END_TEST
 START_TEST(s007_x033_crc_off_only_by_option)
 {
     with((const char *[]){ "crc", "no", NULL });
-    ck_assert_int_eq(start("hello", 4, 8), KAL_OK);
+    ck_assert_int_eq(start("hello", 4, 8), RI_OK);
     expect_request(F_S, 2, 0x8004, 0xC008, "hello");
     reply(F_S, 2, 0x8008, 0x4004, "");
     expect_established();
@@ -53,7 +53,7 @@ END_TEST
 START_TEST(c049_markers_are_asked_for_by_option)
 {
     with((const char *[]){ "markers", "yes", NULL });
-    ck_assert_int_eq(start("x", 4, 8), KAL_OK);
+    ck_assert_int_eq(start("x", 4, 8), RI_OK);
     expect_request(F_M | F_C | F_S, 2, 0x8004, 0xC008, "x");
     reply(F_C | F_S | (_i ? F_M : 0), 2, 0x8008, 0x4004, "");
     expect_established();
@@ -75,7 +75,7 @@ START_TEST(s012_offers_follow_option_rtr)
     };
 
     with((const char *[]){ "rtr", rows[_i].option, NULL });
-    ck_assert_int_eq(start("x", 4, rows[_i].ord_asked), KAL_OK);
+    ck_assert_int_eq(start("x", 4, rows[_i].ord_asked), RI_OK);
     expect_request(F_C | F_S, 2, rows[_i].ird, rows[_i].ord, "x");
 }
 END_TEST
@@ -85,7 +85,7 @@ START_TEST(s016_suppressed_depths)
     struct ri_connect_param param = param_of("x", 4, 8);
 
     param.negotiate_depths = false;
-    ck_assert_int_eq(kal_connect(c->connection, &qp->base, &param), KAL_OK);
+    ck_assert_int_eq(kal_connect(c->connection, &qp->base, &param), RI_OK);
     expect_request(F_C | F_S, 2, 0xBFFF, 0xFFFF, "x");
     reply(F_C | F_S, 2, 0xBFFF, 0x7FFF, "");
     expect_established();
@@ -102,9 +102,9 @@ START_TEST(s006_private_data_limits)
     uint8_t octets[600];
 
     memset(data, 'x', 509);
-    ck_assert_int_eq(start(data, 1, 1), KAL_ERR_INVALID_ARGUMENT);
+    ck_assert_int_eq(start(data, 1, 1), RI_ERR_INVALID_ARGUMENT);
     data[508] = '\0';
-    ck_assert_int_eq(start(data, 1, 1), KAL_OK);
+    ck_assert_int_eq(start(data, 1, 1), RI_OK);
     peer = peer_accept(server);
     peer_read(peer, octets, 532);
     ck_assert_uint_eq(be_get16(octets + 18), 512);
@@ -112,13 +112,13 @@ START_TEST(s006_private_data_limits)
     param.private_data_length = 1;
     fake_destroy(c);
     c = fake_connection_new();
-    ck_assert_int_eq(kal_connect(c->connection, &qp->base, &param), KAL_ERR_INVALID_ARGUMENT);
+    ck_assert_int_eq(kal_connect(c->connection, &qp->base, &param), RI_ERR_INVALID_ARGUMENT);
 }
 END_TEST
 
 START_TEST(x017_depths_are_clamped_to_the_rnic)
 {
-    ck_assert_int_eq(start("x", 1000, 65535), KAL_OK);
+    ck_assert_int_eq(start("x", 1000, 65535), RI_OK);
     expect_request(F_C | F_S, 2, 0x8080, 0xC080, "x");
 }
 END_TEST
@@ -161,7 +161,7 @@ START_TEST(c035_depths_and_what_is_told)
     struct ri_connection_event info = { .size = sizeof info };
 
     ask();
-    ck_assert_int_eq(kal_connection_info(c->connection, &info), KAL_ERR_INVALID_STATE);
+    ck_assert_int_eq(kal_connection_info(c->connection, &info), RI_ERR_INVALID_STATE);
     reply(F_C | F_S, 2, 0x8003, 0x4002, "");
     expect_established();
     ck_assert_uint_eq(qp->last.ord, 3);
@@ -174,7 +174,7 @@ START_TEST(c035_depths_and_what_is_told)
     ck_assert(c->last.depths_valid);
     ck_assert_ptr_null(c->last.private_data);
     ck_assert_mem_eq(&c->last.peer, &at, sizeof(struct sockaddr_in));
-    ck_assert_int_eq(kal_connection_info(c->connection, &info), KAL_OK);
+    ck_assert_int_eq(kal_connection_info(c->connection, &info), RI_OK);
     ck_assert_uint_eq(info.ord, 3);
     ck_assert_uint_eq(info.ird, 4);
     ck_assert(info.depths_valid);
@@ -293,7 +293,7 @@ END_TEST
 START_TEST(c031_enhanced_answer_to_revision_1)
 {
     with((const char *[]){ "mpa_revision", "1", NULL });
-    ck_assert_int_eq(start("x", 4, 8), KAL_OK);
+    ck_assert_int_eq(start("x", 4, 8), RI_OK);
     expect_request(F_C, 1, 0, 0, "x");
     reply(F_C | F_S, 2, 4, 4, "");
     expect_failure(RI_REASON_PARAMETERS);
@@ -315,7 +315,7 @@ static void ask_without_qp(void)
 {
     struct ri_connect_param param = param_of("hello", 4, 8);
 
-    ck_assert_int_eq(kal_connect(c->connection, NULL, &param), KAL_OK);
+    ck_assert_int_eq(kal_connect(c->connection, NULL, &param), RI_OK);
     expect_request(F_C | F_S, 2, 0x8004, 0xC008, "hello");
 }
 
@@ -327,16 +327,16 @@ START_TEST(queue_pair_attached_after_the_connect)
 
     ask_without_qp();
     if (_i == 0)
-        ck_assert_int_eq(kal_attach(c->connection, &qp->base, lane), KAL_OK);
+        ck_assert_int_eq(kal_attach(c->connection, &qp->base, lane), RI_OK);
     reply(F_C | F_S, 2, 0x8008, 0x4004, "hi");
     if (_i) {
         fake_until(c->connection->parked, 10000);
         ck_assert_uint_eq(c->events, 0);
         ck_assert_uint_eq(fake_lane_watches(fake.lane),
                           0); /* the peer's octets are the provider's */
-        ck_assert_int_eq(kal_attach(c->connection, &qp->base, lane), KAL_OK);
+        ck_assert_int_eq(kal_attach(c->connection, &qp->base, lane), RI_OK);
     }
-    ck_assert_int_eq(kal_attach(c->connection, &qp->base, lane), KAL_ERR_INVALID_STATE);
+    ck_assert_int_eq(kal_attach(c->connection, &qp->base, lane), RI_ERR_INVALID_STATE);
     for (; !c->events; fake_lane_run(lane)) {
         fake_lane_run(fake.lane);
         ck_assert(!tc_expired(end));
@@ -352,8 +352,8 @@ static void ask_three_way(void)
     struct ri_connect_param param = param_of("hello", 4, 8);
 
     param.three_way = true;
-    ck_assert_int_eq(kal_connect(c->connection, &qp->base, &param), KAL_ERR_NOT_SUPPORTED);
-    ck_assert_int_eq(kal_connect(c->connection, NULL, &param), KAL_OK);
+    ck_assert_int_eq(kal_connect(c->connection, &qp->base, &param), RI_ERR_NOT_SUPPORTED);
+    ck_assert_int_eq(kal_connect(c->connection, NULL, &param), RI_OK);
     expect_request(F_C | F_S, 2, 0x8004, 0xC008, "hello");
 }
 
@@ -366,7 +366,7 @@ START_TEST(three_way_by_the_queue_pair)
     ck_assert_int_eq(c->last.type, RI_CONNECTION_ACCEPTED);
     ck_assert_uint_eq(c->last.private_data_length, 2);
     ck_assert_uint_eq(qp->hand_overs, 0);
-    ck_assert_int_eq(kal_attach(c->connection, &qp->base, fake.lane), KAL_OK);
+    ck_assert_int_eq(kal_attach(c->connection, &qp->base, fake.lane), RI_OK);
     fake_until(c->events == 2, 10000);
     ck_assert_int_eq(c->last.type, RI_CONNECTION_ESTABLISHED);
     ck_assert_uint_eq(qp->hand_overs, 1);
@@ -390,12 +390,12 @@ START_TEST(refused_when_the_queue_pair_comes)
 
     ask_without_qp();
     if (_i == 0)
-        ck_assert_int_eq(kal_attach(c->connection, &qp->base, lane), KAL_OK);
+        ck_assert_int_eq(kal_attach(c->connection, &qp->base, lane), RI_OK);
     reply(F_C | F_S, 2, 0x8008, 0x4005, ""); /* ORD 5 above our IRD 4 */
     if (_i) {
         fake_until(c->connection->parked, 10000);
         ck_assert_uint_eq(c->events, 0);
-        ck_assert_int_eq(kal_attach(c->connection, &qp->base, lane), KAL_OK);
+        ck_assert_int_eq(kal_attach(c->connection, &qp->base, lane), RI_OK);
     }
     for (; !c->events; fake_lane_run(lane)) {
         fake_lane_run(fake.lane);
@@ -430,7 +430,7 @@ START_TEST(no_queue_pair_in_time)
     cm_deadline(c->connection, 1); /* long ago */
     expect_failure(RI_REASON_TIMEOUT);
     ck_assert_uint_eq(fake_log_count("no queue pair was attached"), 1);
-    ck_assert_int_eq(kal_attach(c->connection, &qp->base, fake.lane), KAL_ERR_INVALID_STATE);
+    ck_assert_int_eq(kal_attach(c->connection, &qp->base, fake.lane), RI_ERR_INVALID_STATE);
 }
 END_TEST
 

@@ -149,7 +149,7 @@ START_TEST(c010_data_while_undecided)
 
     peer_send(peer, "x", 1);
     ck_assert_int_eq(peer_end(peer), 'R');
-    ck_assert_int_eq(accept_it(r, fake_qp_new(), NULL, 1, 1), KAL_ERR_INVALID_STATE);
+    ck_assert_int_eq(accept_it(r, fake_qp_new(), NULL, 1, 1), RI_ERR_INVALID_STATE);
     ck_assert_uint_eq(listener->undecided, 0);
 }
 END_TEST
@@ -161,7 +161,7 @@ START_TEST(c010_data_right_before_accept)
 
     peer_send(peer, "x", 1);
     ck_assert_int_ne(tc_wait_fd(r->context->connection->stream.fd, POLLIN, tc_deadline(5000)), 0);
-    ck_assert_int_eq(accept_it(r, fake_qp_new(), NULL, 1, 1), KAL_ERR_INVALID_STATE);
+    ck_assert_int_eq(accept_it(r, fake_qp_new(), NULL, 1, 1), RI_ERR_INVALID_STATE);
 }
 END_TEST
 
@@ -272,7 +272,8 @@ START_TEST(quota_of_connections)
     hang_up();
     fake_destroy(r->context);
     usual();
-    ck_assert_int_eq(kal_listen(&fake.rnic, fake.lane, &param, NULL, NULL, &second), KAL_ERR_QUOTA);
+    ck_assert_int_eq(kal_listen(&fake.rnic, fake.lane, &param, NULL, NULL, &second),
+                     ITAL_ERR_QUOTA);
     close(first);
 }
 END_TEST

@@ -51,7 +51,7 @@ START_TEST(request_is_sent_again)
 
     param.destination = (struct sockaddr *)&at;
     shortage(_i);
-    ck_assert_int_eq(kal_connect(c->connection, &fake_qp_new()->base, &param), KAL_OK);
+    ck_assert_int_eq(kal_connect(c->connection, &fake_qp_new()->base, &param), RI_OK);
     peer = peer_accept(server);
     peer_read(peer, octets, sizeof octets);
     ck_assert_mem_eq(octets, "MPA ID Req Frame", 16);
@@ -73,7 +73,7 @@ START_TEST(rejecting_reply_is_sent_again)
     peer_send(peer, octets, frame_request(octets, F_C | F_S, 2, 4, 4, "hello", 5));
     fake_until(fake.request_count == 1, 10000);
     shortage(_i);
-    ck_assert_int_eq(kal_reject(fake.requests[0].context->connection, "no", 2), KAL_OK);
+    ck_assert_int_eq(kal_reject(fake.requests[0].context->connection, "no", 2), RI_OK);
     peer_read(peer, octets, 26);
     ck_assert_mem_eq(octets, "MPA ID Rep Frame", 16);
     ck_assert_mem_eq(octets + 24, "no", 2);

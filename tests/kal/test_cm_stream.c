@@ -47,7 +47,7 @@ static void dial(const char *data)
 {
     struct ri_connect_param param = param_of(data);
 
-    ck_assert_int_eq(kal_connect(c->connection, &qp->base, &param), KAL_OK);
+    ck_assert_int_eq(kal_connect(c->connection, &qp->base, &param), RI_OK);
 }
 
 static void end_all(struct fake_connection *passive)
@@ -69,7 +69,7 @@ START_TEST(a_connection_comes_up)
     ck_assert_uint_eq(r->request.private_data_length, 5);
     ck_assert_mem_eq(r->private_data, "hello", 5);
     ck_assert_uint_eq(port_of(&r->request.peer), 9);
-    ck_assert_int_eq(kal_accept(r->context->connection, &other->base, &answer), KAL_OK);
+    ck_assert_int_eq(kal_accept(r->context->connection, &other->base, &answer), RI_OK);
     fake_until(c->events == 1, 10000);
     ck_assert_int_eq(c->last.type, RI_CONNECTION_ESTABLISHED);
     ck_assert_uint_eq(c->last.private_data_length, 7);
@@ -92,7 +92,7 @@ START_TEST(a_rejection_arrives_with_its_data)
 
     dial("hello");
     fake_until(fake.request_count == 1, 10000);
-    ck_assert_int_eq(kal_reject(r->context->connection, "no room", 7), KAL_OK);
+    ck_assert_int_eq(kal_reject(r->context->connection, "no room", 7), RI_OK);
     end_all(r->context);
     fake_until(c->events == 1, 10000);
     ck_assert_int_eq(c->last.type, RI_CONNECTION_REJECTED);
@@ -151,7 +151,7 @@ START_TEST(a_request_that_leaves_is_withdrawn)
     fake_until(fake.request_count == 1, 10000);
     fake_destroy(c);
     ck_assert_int_eq(kal_accept(r->context->connection, &other->base, &answer),
-                     KAL_ERR_INVALID_STATE);
+                     RI_ERR_INVALID_STATE);
     end_all(r->context);
 }
 END_TEST
@@ -163,7 +163,7 @@ START_TEST(an_adopted_stream_is_handed_over)
 
     ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, both), 0);
     param.fd = both[0];
-    ck_assert_int_eq(kal_convert(c->connection, &qp->base, &param), KAL_OK);
+    ck_assert_int_eq(kal_convert(c->connection, &qp->base, &param), RI_OK);
     fake_until(c->events == 1, 10000);
     ck_assert_int_eq(c->last.type, RI_CONNECTION_ESTABLISHED);
     ck_assert_int_ne(qp->fd, both[0]);

@@ -150,7 +150,7 @@ START_TEST(test_broken_file)
     struct kal *kal = NULL;
 
     fixture_conf(broken[_i].text);
-    ck_assert_int_eq(kal_get(&fake_upper, &kal), KAL_ERR_CONFIGURATION);
+    ck_assert_int_eq(kal_get(&fake_upper, &kal), ITAL_ERR_CONFIGURATION);
     ck_assert_ptr_null(kal);
     /* The log is closed again, its lines remain. */
     ck_assert_msg(strstr(fixture_log(), broken[_i].message) != NULL, "wanted %s, log is:\n%s",
@@ -166,7 +166,7 @@ START_TEST(test_no_text_file)
     struct kal *kal;
 
     fixture_file("conf", "[ital]\nspin\0= 5\n", 16);
-    ck_assert_int_eq(kal_get(&fake_upper, &kal), KAL_ERR_CONFIGURATION);
+    ck_assert_int_eq(kal_get(&fake_upper, &kal), ITAL_ERR_CONFIGURATION);
     ck_assert_uint_eq(fixture_log_count(":2: a NUL octet"), 1);
 }
 END_TEST
@@ -178,10 +178,10 @@ START_TEST(test_file_that_was_asked_for_must_be_there)
 
     snprintf(path, sizeof path, "%s/none", fixture_folder());
     setenv("ITAL_CONF", path, 1);
-    ck_assert_int_eq(kal_get(&fake_upper, &kal), KAL_ERR_CONFIGURATION);
+    ck_assert_int_eq(kal_get(&fake_upper, &kal), ITAL_ERR_CONFIGURATION);
     ck_assert_uint_eq(fixture_log_count("cannot be opened"), 1);
     setenv("ITAL_CONF", fixture_folder(), 1);
-    ck_assert_int_eq(kal_get(&fake_upper, &kal), KAL_ERR_CONFIGURATION);
+    ck_assert_int_eq(kal_get(&fake_upper, &kal), ITAL_ERR_CONFIGURATION);
     ck_assert_uint_eq(fixture_log_count("is not a file"), 1);
 }
 END_TEST
@@ -312,7 +312,7 @@ START_TEST(test_set_user_id_program)
 {
     struct kal_config *config = NULL;
 
-    ck_assert_int_eq(kal_config_load(no_environment, &config), KAL_OK);
+    ck_assert_int_eq(kal_config_load(no_environment, &config), RI_OK);
     ck_assert_ptr_null(config->env_provider_path);
     ck_assert(!config->source || strcmp(config->source, fixture_conf_path()));
     ck_assert(!kal_log_wanted(RI_LOG_DEBUG));
@@ -399,7 +399,7 @@ START_TEST(test_written_file_reads_back)
 
     fixture_conf(lines.text);
     kal = fixture_get();
-    ck_assert_int_eq(kal_interfaces_build(kal, &list), KAL_OK);
+    ck_assert_int_eq(kal_interfaces_build(kal, &list), RI_OK);
     ck_assert_ptr_nonnull(list);
     for (struct kal_interface *i = list; i; i = i->next)
         ck_assert_msg(i->usable || strcmp(i->provider_name, "test"), "%s: %s", i->name, i->reason);

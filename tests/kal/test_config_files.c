@@ -122,7 +122,7 @@ START_TEST(what_is_wrong_names_file_and_line)
     fixture_folder_made("conf.d");
     file("conf.d/1.conf", broken[_i].first);
     file("conf.d/2.conf", broken[_i].second);
-    ck_assert_int_eq(kal_get(&fake_upper, &kal), KAL_ERR_CONFIGURATION);
+    ck_assert_int_eq(kal_get(&fake_upper, &kal), ITAL_ERR_CONFIGURATION);
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
     snprintf(message, sizeof message, broken[_i].message, folder, folder);
@@ -140,16 +140,16 @@ START_TEST(what_cannot_be_read_is_told)
 
     snprintf(path, sizeof path, "%s.d", fixture_conf_path());
     ck_assert_int_eq(symlink(path, path), 0);
-    ck_assert_int_eq(kal_get(&fake_upper, &kal), KAL_ERR_CONFIGURATION);
+    ck_assert_int_eq(kal_get(&fake_upper, &kal), ITAL_ERR_CONFIGURATION);
     ck_assert_uint_eq(fixture_log_count("conf.d: cannot be read: "), 1);
     ck_assert_int_eq(unlink(path), 0);
     fixture_folder_made("conf.d");
     fixture_folder_made("conf.d/1.conf");
-    ck_assert_int_eq(kal_get(&fake_upper, &kal), KAL_ERR_CONFIGURATION);
+    ck_assert_int_eq(kal_get(&fake_upper, &kal), ITAL_ERR_CONFIGURATION);
     ck_assert_uint_eq(fixture_log_count("conf.d/1.conf: is not a file"), 1);
     snprintf(path, sizeof path, "%s/conf.d/0.conf", fixture_folder());
     ck_assert_int_eq(symlink("nowhere", path), 0);
-    ck_assert_int_eq(kal_get(&fake_upper, &kal), KAL_ERR_CONFIGURATION);
+    ck_assert_int_eq(kal_get(&fake_upper, &kal), ITAL_ERR_CONFIGURATION);
     ck_assert_uint_eq(fixture_log_count("conf.d/0.conf: cannot be opened"), 1);
     ck_assert_ptr_null(kal);
 }
@@ -159,7 +159,7 @@ END_TEST
 START_TEST(want_of_descriptors_is_no_mistake_in_the_configuration)
 {
     struct rlimit limit, none;
-    enum kal_status file_status = KAL_OK, folder_status;
+    enum ri_status file_status = RI_OK, folder_status;
     struct kal_config_file *more = NULL;
     FILE *opened;
     struct kal *kal;
@@ -175,8 +175,8 @@ START_TEST(want_of_descriptors_is_no_mistake_in_the_configuration)
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
     ck_assert_ptr_null(opened);
     ck_assert_ptr_null(more);
-    ck_assert_int_eq(file_status, KAL_ERR_NO_RESOURCES);
-    ck_assert_int_eq(folder_status, KAL_ERR_NO_RESOURCES);
+    ck_assert_int_eq(file_status, RI_ERR_NO_RESOURCES);
+    ck_assert_int_eq(folder_status, RI_ERR_NO_RESOURCES);
     ck_assert_uint_eq(fixture_log_count("/conf: cannot be opened now: "), 1);
     ck_assert_uint_eq(fixture_log_count("/conf.d: cannot be read now: "), 1);
     ck_assert_uint_eq(fixture_log_count("raise the limit on open files (ulimit -n)"), 2);
@@ -208,7 +208,7 @@ START_TEST(options_of_interfaces_name_their_file)
     file("conf.d/1.conf", "[interface a]\nbacklog = 0\n");
     file("conf.d/2.conf", "[interface a]\n\nbuckets = 0\n[interface a]\nbuckets = 1\n");
     kal = fixture_get();
-    ck_assert_int_eq(kal_interface_list(kal, on_interface, &seen), KAL_OK);
+    ck_assert_int_eq(kal_interface_list(kal, on_interface, &seen), RI_OK);
     ck_assert(seen);
     ck_assert_uint_eq(
         fixture_log_count("/conf.d/2.conf:5: \"buckets\" was given in line 3 already"), 1);

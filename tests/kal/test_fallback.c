@@ -15,40 +15,40 @@
 static const struct {
     const char *conf;
     const char *option; /* option mode of the interface opened as "a"; NULL: none opens */
-    enum kal_status status;
+    enum ri_status status;
     const char *log; /* NULL: no warning and no error */
 } rows[] = {
     { "[interface a]\n" PRESENT "fallback = b\n[interface b]\n" PRESENT "mode = fast\n", "safe",
-      KAL_OK, NULL },
+      RI_OK, NULL },
     { "[interface a]\n" ABSENT "fallback = b\n[interface b]\n" PRESENT "mode = fast\n", "fast",
-      KAL_OK,
+      RI_OK,
       "interface a is not usable: provider test has no device \"absent\"; correct device, or leave "
       "it out for the provider's default; b stands in for it\n" },
     /* The first usable one. */
     { "[interface a]\n" ABSENT "fallback = b, c d\n[interface b]\n" ABSENT "[interface c]\n" PRESENT
       "mode = fast\n[interface d]\n" PRESENT,
-      "fast", KAL_OK, "interface b, in the fallback of a, is not usable: provider test has no" },
+      "fast", RI_OK, "interface b, in the fallback of a, is not usable: provider test has no" },
     /* A missing provider, and an interface without a section. */
-    { "[interface a]\nprovider = quantum\nfallback = nothing test\n", "safe", KAL_OK,
+    { "[interface a]\nprovider = quantum\nfallback = nothing test\n", "safe", RI_OK,
       "there is no interface \"nothing\", which is in the fallback of a\n" },
-    { "[interface a]\n" ABSENT "fallback = a\n", NULL, KAL_ERR_NO_INTERFACE,
+    { "[interface a]\n" ABSENT "fallback = a\n", NULL, ITAL_ERR_NO_INTERFACE,
       "error: interface a is not usable: provider test has no device" },
     /* No chains, and so no loops. */
     { "[interface a]\n" ABSENT "fallback = b\n[interface b]\n" ABSENT
       "fallback = c\n[interface c]\n" PRESENT,
-      NULL, KAL_ERR_NO_INTERFACE, "interface b, in the fallback of a, is not usable" },
+      NULL, ITAL_ERR_NO_INTERFACE, "interface b, in the fallback of a, is not usable" },
     { "[interface b]\n" ABSENT "fallback = c\n[interface c]\n" PRESENT "[interface a]\n" ABSENT
       "fallback = b\n",
-      NULL, KAL_ERR_NO_INTERFACE, "interface b, in the fallback of a, is not usable" },
+      NULL, ITAL_ERR_NO_INTERFACE, "interface b, in the fallback of a, is not usable" },
     { "[interface a]\n" ABSENT "fallback = b\n[interface b]\n" ABSENT "fallback = a\n", NULL,
-      KAL_ERR_NO_INTERFACE, "interface b, in the fallback of a, is not usable" },
+      ITAL_ERR_NO_INTERFACE, "interface b, in the fallback of a, is not usable" },
     /* A mistake in the configuration is an error: no fallback. */
     { "[interface a]\n" ABSENT "fallback = b\nmode = slow\n[interface b]\n" PRESENT, NULL,
-      KAL_ERR_CONFIGURATION, "mode = \"slow\": allowed is fast|safe" },
-    { "[interface a]\nfallback = b\n[interface b]\n" PRESENT, NULL, KAL_ERR_CONFIGURATION,
+      ITAL_ERR_CONFIGURATION, "mode = \"slow\": allowed is fast|safe" },
+    { "[interface a]\nfallback = b\n[interface b]\n" PRESENT, NULL, ITAL_ERR_CONFIGURATION,
       "[interface a] names no provider" },
     /* A missing fallback, or an empty one. */
-    { "[interface a]\n" ABSENT "fallback =\n[interface b]\n" PRESENT, NULL, KAL_ERR_NO_INTERFACE,
+    { "[interface a]\n" ABSENT "fallback =\n[interface b]\n" PRESENT, NULL, ITAL_ERR_NO_INTERFACE,
       "error: interface a is not usable" },
 };
 
@@ -84,13 +84,13 @@ START_TEST(interface_with_a_fallback)
         ck_assert_str_eq(kal_rnic_option(rnic, "mode"), rows[_i].option);
         ck_assert_str_eq(kal_rnic_provider(rnic), "test");
         ck_assert_str_eq(rnic->interface, "a");
-        ck_assert_int_eq(kal_rnic_close(rnic, false), KAL_OK);
+        ck_assert_int_eq(kal_rnic_close(rnic, false), RI_OK);
     }
     if (rows[_i].log)
         ck_assert_msg(strstr(fixture_log(), rows[_i].log) != NULL, "%s", fixture_log());
     else
         ck_assert_uint_eq(fixture_log_count("warning") + fixture_log_count("error"), 0);
-    ck_assert_int_eq(kal_interface_list(kal, on_interface, &found), KAL_OK);
+    ck_assert_int_eq(kal_interface_list(kal, on_interface, &found), RI_OK);
     ck_assert(found.seen);
     ck_assert_int_eq(found.usable, rows[_i].option != NULL);
     if (found.usable) {
@@ -142,7 +142,7 @@ START_TEST(fallback_costs_one_round_of_helpers)
              starts[_i], "provider = quantum\n");
     fixture_conf(text);
     kal = fixture_get();
-    ck_assert_int_eq(kal_rnic_open(kal, "a", NULL, &rnic), KAL_ERR_NO_INTERFACE);
+    ck_assert_int_eq(kal_rnic_open(kal, "a", NULL, &rnic), ITAL_ERR_NO_INTERFACE);
     ck_assert_uint_eq(fixture_log_count("which is in the fallback of a"), 4);
     ck_assert_int_eq(helpers_started(), 2); /* one for each file */
     kal_put(kal);
@@ -199,14 +199,14 @@ START_TEST(fallback_of_the_default)
     if (orders[_i].environment)
         setenv("ITAL_INTERFACE", orders[_i].environment, 1);
     kal = fixture_get();
-    ck_assert_int_eq(kal_interface_list(kal, on_ordered, &order), KAL_OK);
+    ck_assert_int_eq(kal_interface_list(kal, on_ordered, &order), RI_OK);
     ck_assert_msg(!strcmp(order.first, orders[_i].first), "%s", order.all);
     if (orders[_i].log)
         ck_assert_msg(fixture_log_count(orders[_i].log) == 1, "%s", fixture_log());
     else
         ck_assert_uint_eq(fixture_log_count("warning"), 0);
     order = (struct order){ .first = "" };
-    ck_assert_int_eq(kal_interface_list(kal, on_ordered, &order), KAL_OK); /* reported once */
+    ck_assert_int_eq(kal_interface_list(kal, on_ordered, &order), RI_OK); /* reported once */
     if (orders[_i].log)
         ck_assert_uint_eq(fixture_log_count(orders[_i].log), 1);
     kal_put(kal);

@@ -58,12 +58,12 @@ START_TEST(another_configuration_does_not_replace_it)
     file("policy.d/10.conf", "# of root\ndeny connect to 192.0.2.0/24\n");
     fixture_conf("[policy]\nrule1 = allow any\nrule2 = deny any\n");
     kal = fixture_get();
-    ck_assert_int_eq(kal_rnic_open(kal, "test", NULL, &rnic), KAL_OK);
+    ck_assert_int_eq(kal_rnic_open(kal, "test", NULL, &rnic), RI_OK);
     ck_assert_int_eq(ask(rnic, "192.0.2.9"), RI_ERR_PERMISSION);
     ck_assert_uint_eq(fixture_log_count("connecting to 192.0.2.9:7471 is denied by "), 1);
     ck_assert_uint_eq(fixture_log_count("/policy.d/10.conf:2, the host's policy"), 1);
     ck_assert_int_eq(ask(rnic, "192.0.3.9"), RI_OK);
-    ck_assert_int_eq(kal_rnic_close(rnic, false), KAL_OK);
+    ck_assert_int_eq(kal_rnic_close(rnic, false), RI_OK);
     kal_put(kal);
 }
 END_TEST
@@ -77,11 +77,11 @@ START_TEST(both_must_allow)
     file("policy.d/10.conf", "allow any interface test\ndeny any\n");
     fixture_conf("[policy]\nrule1 = deny connect to 192.0.2.0/24\n");
     kal = fixture_get();
-    ck_assert_int_eq(kal_rnic_open(kal, "test", NULL, &rnic), KAL_OK);
+    ck_assert_int_eq(kal_rnic_open(kal, "test", NULL, &rnic), RI_OK);
     ck_assert_int_eq(ask(rnic, "192.0.2.9"), RI_ERR_PERMISSION);
     ck_assert_uint_eq(fixture_log_count("denied by rule1 in section [policy]"), 1);
     ck_assert_int_eq(ask(rnic, "192.0.3.9"), RI_OK);
-    ck_assert_int_eq(kal_rnic_close(rnic, false), KAL_OK);
+    ck_assert_int_eq(kal_rnic_close(rnic, false), RI_OK);
     kal_put(kal);
 }
 END_TEST
@@ -91,13 +91,13 @@ START_TEST(what_cannot_be_used_allows_nothing)
     struct kal *kal = NULL;
 
     file("policy.d/10.conf", "deny conect\n");
-    ck_assert_int_eq(kal_get(&fake_upper, &kal), KAL_ERR_CONFIGURATION);
+    ck_assert_int_eq(kal_get(&fake_upper, &kal), ITAL_ERR_CONFIGURATION);
     ck_assert_uint_eq(fixture_log_count("/10.conf:1: connect, listen, convert, request or any is "
                                         "expected, not \"conect\" (did you mean connect?)"),
                       1);
     file("policy.d/10.conf", "deny connect\n");
     kal_policy_owner = geteuid() + 1;
-    ck_assert_int_eq(kal_get(&fake_upper, &kal), KAL_ERR_CONFIGURATION);
+    ck_assert_int_eq(kal_get(&fake_upper, &kal), ITAL_ERR_CONFIGURATION);
     ck_assert_uint_eq(fixture_log_count("is not believed, because others than"), 1);
     ck_assert_ptr_null(kal);
 }
@@ -124,24 +124,24 @@ START_TEST(limits_refuse_and_name_the_rule)
     file("policy.d/10.conf", text);
     setenv("ITAL_TEST_VP", "dma", 1);
     kal = fixture_get();
-    ck_assert_int_eq(kal_rnic_open(kal, "test", NULL, &rnic), KAL_OK);
-    ck_assert_int_eq(kal_pd_create(rnic, NULL, &pd), KAL_OK);
-    ck_assert_int_eq(kal_qp_create(rnic, pd, &qp_attr, &qp), KAL_ERR_QUOTA);
+    ck_assert_int_eq(kal_rnic_open(kal, "test", NULL, &rnic), RI_OK);
+    ck_assert_int_eq(kal_pd_create(rnic, NULL, &pd), RI_OK);
+    ck_assert_int_eq(kal_qp_create(rnic, pd, &qp_attr, &qp), ITAL_ERR_QUOTA);
     ck_assert_uint_eq(fixture_log_count("1 more endpoints would pass the limit of 0 by "), 1);
     ck_assert_uint_eq(fixture_log_count("/10.conf:2, the host's policy"), 1);
     for (int i = 0; i < 2; i++, attr.addr = area + (size_t)i * page)
-        ck_assert_int_eq(kal_region_create(rnic, pd, &attr, &regions[i]), KAL_OK);
-    ck_assert_int_eq(kal_region_create(rnic, pd, &attr, &more), KAL_ERR_NO_RESOURCES);
+        ck_assert_int_eq(kal_region_create(rnic, pd, &attr, &regions[i]), RI_OK);
+    ck_assert_int_eq(kal_region_create(rnic, pd, &attr, &more), RI_ERR_NO_RESOURCES);
     ck_assert_uint_eq(fixture_log_count("/10.conf:4, the host's policy"), 1);
     attr.addr = area; /* pinned already, and so free of charge */
-    ck_assert_int_eq(kal_region_create(rnic, pd, &attr, &regions[2]), KAL_OK);
-    ck_assert_int_eq(kal_region_create(rnic, pd, &attr, &more), KAL_ERR_QUOTA);
+    ck_assert_int_eq(kal_region_create(rnic, pd, &attr, &regions[2]), RI_OK);
+    ck_assert_int_eq(kal_region_create(rnic, pd, &attr, &more), ITAL_ERR_QUOTA);
     ck_assert_uint_eq(fixture_log_count("1 more memory regions would pass the limit of 3 by "), 1);
     for (int i = 0; i < 3; i++)
-        ck_assert_int_eq(kal_region_destroy(rnic, regions[i]), KAL_OK);
+        ck_assert_int_eq(kal_region_destroy(rnic, regions[i]), RI_OK);
     ck_assert_uint_eq(kal_rnic_holds(rnic, KAL_ACCOUNT_MR), 0);
-    ck_assert_int_eq(kal_pd_destroy(rnic, pd), KAL_OK);
-    ck_assert_int_eq(kal_rnic_close(rnic, false), KAL_OK);
+    ck_assert_int_eq(kal_pd_destroy(rnic, pd), RI_OK);
+    ck_assert_int_eq(kal_rnic_close(rnic, false), RI_OK);
     kal_put(kal);
     munmap(area, 4 * page);
 }
@@ -170,7 +170,7 @@ START_TEST(changes_are_noticed)
     unsetenv("ITAL_MONITOR");
     setenv("XDG_RUNTIME_DIR", fixture_folder(), 1);
     kal = fixture_get();
-    ck_assert_int_eq(kal_rnic_open(kal, "test", NULL, &rnic), KAL_OK);
+    ck_assert_int_eq(kal_rnic_open(kal, "test", NULL, &rnic), RI_OK);
     ck_assert_int_eq(ask(rnic, "192.0.2.9"), RI_OK);
     file("policy.d/10.conf", "deny connect to 192.0.2.0/24\n");
     ck_assert(tc_until(ask(rnic, "192.0.2.9") == RI_ERR_PERMISSION, 10000));
@@ -187,7 +187,7 @@ START_TEST(changes_are_noticed)
     snprintf(path, sizeof path, "%s/10.conf", policy);
     ck_assert_int_eq(unlink(path), 0);
     ck_assert(tc_until(ask(rnic, "192.0.3.9") == RI_OK, 10000));
-    ck_assert_int_eq(kal_rnic_close(rnic, false), KAL_OK);
+    ck_assert_int_eq(kal_rnic_close(rnic, false), RI_OK);
     kal_put(kal);
 }
 END_TEST
@@ -204,7 +204,7 @@ START_TEST(the_folder_may_be_another)
     unsetenv("ITAL_MONITOR");
     setenv("XDG_RUNTIME_DIR", fixture_folder(), 1);
     kal = fixture_get();
-    ck_assert_int_eq(kal_rnic_open(kal, "test", NULL, &rnic), KAL_OK);
+    ck_assert_int_eq(kal_rnic_open(kal, "test", NULL, &rnic), RI_OK);
     fixture_folder_made("other");
     snprintf(path, sizeof path, "%s/other", fixture_folder());
     ck_assert_int_eq(chmod(path, 0755), 0);
@@ -218,7 +218,7 @@ START_TEST(the_folder_may_be_another)
     ck_assert_int_eq(chmod(policy, 0755), 0);
     file("policy.d/10.conf", "deny connect to 192.0.3.0/24\n");
     ck_assert(tc_until(ask(rnic, "192.0.3.9") == RI_ERR_PERMISSION, 10000));
-    ck_assert_int_eq(kal_rnic_close(rnic, false), KAL_OK);
+    ck_assert_int_eq(kal_rnic_close(rnic, false), RI_OK);
     kal_put(kal);
 }
 END_TEST
@@ -308,7 +308,7 @@ static void nothing_is_missed_between(int nth, bool before, void (*change)(void)
     snprintf(aside, sizeof aside, "%s/aside", fixture_folder());
     fixture_conf("[ital]\nmonitor = no\n");
     kal = fixture_get();
-    ck_assert_int_eq(kal_rnic_open(kal, "test", NULL, &rnic), KAL_OK);
+    ck_assert_int_eq(kal_rnic_open(kal, "test", NULL, &rnic), RI_OK);
     ck_assert_int_eq(ask(rnic, "192.0.2.9"), RI_ERR_PERMISSION);
     begin_between(nth, before, change);
     ck_assert_int_eq(rename(from, aside), 0);
@@ -319,7 +319,7 @@ static void nothing_is_missed_between(int nth, bool before, void (*change)(void)
     snprintf(from, sizeof from, "%s/20.conf", policy + strlen(fixture_folder()) + 1);
     file(from, "deny connect to 192.0.3.0/24\n");
     ck_assert(tc_until(ask(rnic, "192.0.3.9") == RI_ERR_PERMISSION, 10000));
-    ck_assert_int_eq(kal_rnic_close(rnic, false), KAL_OK);
+    ck_assert_int_eq(kal_rnic_close(rnic, false), RI_OK);
     kal_put(kal);
 }
 
@@ -392,10 +392,10 @@ START_TEST(descriptors_of_the_program_are_not_read)
         wd = inotify_add_watch(own[i], fixture_folder(), IN_CREATE);
         ck_assert_int_ge(wd, 0);
     }
-    ck_assert_int_eq(kal_rnic_open(kal, "test", NULL, &rnic), KAL_OK);
+    ck_assert_int_eq(kal_rnic_open(kal, "test", NULL, &rnic), RI_OK);
     file("made", "");
     await_an_answer(); /* so the thread has looked at all its descriptors */
-    ck_assert_int_eq(kal_rnic_close(rnic, false), KAL_OK);
+    ck_assert_int_eq(kal_rnic_close(rnic, false), RI_OK);
     for (unsigned i = 0; i < 64; i++)
         ck_assert_int_gt(read(own[i], event, sizeof event), 0);
     kal_put(kal);

@@ -34,35 +34,35 @@ static void open_all(const char *words)
 
     setenv("ITAL_TEST_VP", words, 1);
     kal = fixture_get();
-    ck_assert_int_eq(kal_rnic_open(kal, "test", &context, &rnic), KAL_OK);
+    ck_assert_int_eq(kal_rnic_open(kal, "test", &context, &rnic), RI_OK);
 }
 
 static void close_all(void)
 {
     far_silence(false);
     while (pd_count)
-        ck_assert_int_eq(kal_pd_destroy(rnic, pds[--pd_count]), KAL_OK);
-    ck_assert_int_eq(kal_rnic_close(rnic, false), KAL_OK);
+        ck_assert_int_eq(kal_pd_destroy(rnic, pds[--pd_count]), RI_OK);
+    ck_assert_int_eq(kal_rnic_close(rnic, false), RI_OK);
     for (int kind = 0; kind < KAL_ACCOUNT_KINDS; kind++)
         ck_assert_uint_eq(kal_host_holds(kal->host, (enum kal_account_kind)kind), 0);
     kal_put(kal);
 }
 
-static enum kal_status make_pd(void)
+static enum ri_status make_pd(void)
 {
-    enum kal_status status = kal_pd_create(rnic, NULL, &pds[pd_count]);
+    enum ri_status status = kal_pd_create(rnic, NULL, &pds[pd_count]);
 
-    pd_count += status == KAL_OK;
+    pd_count += status == RI_OK;
     return status;
 }
 
 /* Calls in a lane, which may not wait. */
 static struct sockaddr_in here = { .sin_family = AF_INET };
 
-static enum kal_status listen_in_lane(struct kal_listener **listener)
+static enum ri_status listen_in_lane(struct kal_listener **listener)
 {
     struct ri_listen_param param = { .size = sizeof param, .address = (struct sockaddr *)&here };
-    enum kal_status status;
+    enum ri_status status;
 
     here.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     far_in_lane = true;
@@ -82,7 +82,7 @@ START_TEST(accounts_are_leased_in_batches)
 {
     open_all("");
     for (int i = 0; i < 40; i++)
-        ck_assert_int_eq(make_pd(), KAL_OK);
+        ck_assert_int_eq(make_pd(), RI_OK);
     ck_assert_uint_eq(kal_rnic_holds(rnic, KAL_ACCOUNT_PD), 40);
     /* A batch may be requested while another one is pending. */
     pthread_mutex_lock(&far.lock);
@@ -98,11 +98,11 @@ START_TEST(the_host_refuses)
     far.limit[KAL_ACCOUNT_PD] = 6;
     open_all("");
     for (int i = 0; i < 6; i++)
-        ck_assert_int_eq(make_pd(), KAL_OK);
-    ck_assert_int_eq(make_pd(), KAL_ERR_QUOTA);
+        ck_assert_int_eq(make_pd(), RI_OK);
+    ck_assert_int_eq(make_pd(), ITAL_ERR_QUOTA);
     ck_assert_uint_eq(fixture_log_count("the quota of 6 protection zones is used up"), 1);
-    ck_assert_int_eq(kal_pd_destroy(rnic, pds[--pd_count]), KAL_OK);
-    ck_assert_int_eq(make_pd(), KAL_OK);
+    ck_assert_int_eq(kal_pd_destroy(rnic, pds[--pd_count]), RI_OK);
+    ck_assert_int_eq(make_pd(), RI_OK);
     close_all();
 }
 END_TEST
@@ -115,8 +115,8 @@ START_TEST(a_lane_does_not_wait_for_the_host)
     open_all("");
     far_silence(true);
     for (unsigned i = 0; i < FAR_BATCH; i++)
-        ck_assert_int_eq(listen_in_lane(&listeners[i]), KAL_OK);
-    ck_assert_int_eq(listen_in_lane(&listeners[FAR_BATCH]), KAL_ERR_QUOTA);
+        ck_assert_int_eq(listen_in_lane(&listeners[i]), RI_OK);
+    ck_assert_int_eq(listen_in_lane(&listeners[FAR_BATCH]), ITAL_ERR_QUOTA);
     /* No quota is used up, and none is blamed. */
     ck_assert_uint_eq(fixture_log_count("1 more listeners cannot be had at this moment"), 1);
     ck_assert_uint_eq(fixture_log_count("the quota of "), 0);
@@ -125,7 +125,7 @@ START_TEST(a_lane_does_not_wait_for_the_host)
     /* The grant is on its way to the reader; the answer to a request that waits follows it. */
     ck_assert(kal_rnic_share(rnic, 1, 1));
     kal_rnic_unshare(rnic, 1);
-    ck_assert_int_eq(listen_in_lane(&listeners[FAR_BATCH]), KAL_OK);
+    ck_assert_int_eq(listen_in_lane(&listeners[FAR_BATCH]), RI_OK);
     for (unsigned i = 0; i <= FAR_BATCH; i++)
         destroy_listener(listeners[i]);
     close_all();
@@ -149,9 +149,9 @@ START_TEST(a_create_waits_for_the_host)
     open_all("");
     far_silence(true);
     for (unsigned i = 0; i < FAR_BATCH; i++)
-        ck_assert_int_eq(make_pd(), KAL_OK);
+        ck_assert_int_eq(make_pd(), RI_OK);
     ck_assert_int_eq(pthread_create(&thread, NULL, speak, &spoke), 0);
-    ck_assert_int_eq(make_pd(), KAL_OK);
+    ck_assert_int_eq(make_pd(), RI_OK);
     ck_assert(atomic_load(&spoke));
     pthread_join(thread, NULL);
     close_all();
@@ -173,25 +173,25 @@ START_TEST(connections_need_no_answer)
     int peer;
 
     open_all("");
-    ck_assert_int_eq(make_pd(), KAL_OK);
-    ck_assert_int_eq(kal_qp_create(rnic, pds[0], &attr, &qp), KAL_OK);
+    ck_assert_int_eq(make_pd(), RI_OK);
+    ck_assert_int_eq(kal_qp_create(rnic, pds[0], &attr, &qp), RI_OK);
     far_push_policy("deny connect to 192.0.2.0/24");
     far_silence(true);
     far_in_lane = true;
     here.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    ck_assert_int_eq(kal_listen(rnic, &fixture_lane, &at, NULL, &bound, &listener), KAL_OK);
+    ck_assert_int_eq(kal_listen(rnic, &fixture_lane, &at, NULL, &bound, &listener), RI_OK);
     peer = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     ck_assert_int_eq(connect(peer, (struct sockaddr *)&bound, sizeof here), 0);
     ck_assert_int_eq(tc_wait_fd(fixture_watched_fd(), POLLIN, tc_deadline(5000)), 1);
     fixture_ready();
     ck_assert_uint_eq(kal_rnic_holds(rnic, KAL_ACCOUNT_CONNECTION), 1);
-    ck_assert_int_eq(kal_connection_create(rnic, &fixture_lane, NULL, &connection), KAL_OK);
+    ck_assert_int_eq(kal_connection_create(rnic, &fixture_lane, NULL, &connection), RI_OK);
     here.sin_port = ((struct sockaddr_in *)&bound)->sin_port;
-    ck_assert_int_eq(kal_connect(connection, qp, &param), KAL_OK);
+    ck_assert_int_eq(kal_connect(connection, qp, &param), RI_OK);
     ck_assert_uint_eq(kal_rnic_holds(rnic, KAL_ACCOUNT_CONNECTION), 2);
     kal_connection_destroy(connection);
     kal_listen_destroy(listener);
-    ck_assert_int_eq(kal_qp_destroy(rnic, qp), KAL_OK);
+    ck_assert_int_eq(kal_qp_destroy(rnic, qp), RI_OK);
     here.sin_port = 0;
     far_in_lane = false;
     close(peer);
@@ -204,7 +204,7 @@ START_TEST(a_surplus_goes_back)
     struct kal_listener *listener;
 
     open_all("");
-    ck_assert_int_eq(listen_in_lane(&listener), KAL_OK);
+    ck_assert_int_eq(listen_in_lane(&listener), RI_OK);
     far_recall(KAL_ACCOUNT_LISTENER, 100);
     far_await_leased(KAL_ACCOUNT_LISTENER, 1); /* the one in use */
     destroy_listener(listener);
@@ -219,13 +219,13 @@ START_TEST(policy_is_what_the_host_pushed_last)
     struct kal_listener *listener;
 
     open_all("");
-    ck_assert_int_eq(listen_in_lane(&listener), KAL_OK);
+    ck_assert_int_eq(listen_in_lane(&listener), RI_OK);
     destroy_listener(listener);
     far_push_policy("deny listen on 127.0.0.0/8");
-    ck_assert_int_eq(listen_in_lane(&listener), KAL_ERR_PERMISSION);
+    ck_assert_int_eq(listen_in_lane(&listener), RI_ERR_PERMISSION);
     ck_assert_uint_eq(fixture_log_count("denied by rule1 in section [policy] of the daemon"), 1);
     far_push_policy("");
-    ck_assert_int_eq(listen_in_lane(&listener), KAL_OK);
+    ck_assert_int_eq(listen_in_lane(&listener), RI_OK);
     destroy_listener(listener);
     close_all();
 }
@@ -241,15 +241,15 @@ START_TEST(pins_are_the_hosts_to_allow)
     ck_assert_ptr_ne(area, MAP_FAILED);
     far.limit[KAL_ACCOUNT_PINNED] = 3 * page;
     open_all("dma");
-    ck_assert_int_eq(make_pd(), KAL_OK);
-    ck_assert_int_eq(kal_region_create(rnic, pds[0], &attr, &region), KAL_OK);
+    ck_assert_int_eq(make_pd(), RI_OK);
+    ck_assert_int_eq(kal_region_create(rnic, pds[0], &attr, &region), RI_OK);
     attr.addr = area + 2 * page;
     struct kal_region *second = NULL;
-    ck_assert_int_eq(kal_region_create(rnic, pds[0], &attr, &second), KAL_ERR_NO_RESOURCES);
+    ck_assert_int_eq(kal_region_create(rnic, pds[0], &attr, &second), RI_ERR_NO_RESOURCES);
     attr.length = page;
-    ck_assert_int_eq(kal_region_create(rnic, pds[0], &attr, &second), KAL_OK);
-    ck_assert_int_eq(kal_region_destroy(rnic, second), KAL_OK);
-    ck_assert_int_eq(kal_region_destroy(rnic, region), KAL_OK);
+    ck_assert_int_eq(kal_region_create(rnic, pds[0], &attr, &second), RI_OK);
+    ck_assert_int_eq(kal_region_destroy(rnic, second), RI_OK);
+    ck_assert_int_eq(kal_region_destroy(rnic, region), RI_OK);
     munmap(area, 4 * page);
     close_all();
 }
@@ -268,18 +268,18 @@ START_TEST(only_equal_regions_share)
     far.taken_id = 7;
     far.taken_length = 64;
     open_all("shared");
-    ck_assert_int_eq(make_pd(), KAL_OK);
-    ck_assert_int_eq(kal_region_create(rnic, pds[0], &attr, &first), KAL_OK);
+    ck_assert_int_eq(make_pd(), RI_OK);
+    ck_assert_int_eq(kal_region_create(rnic, pds[0], &attr, &first), RI_OK);
     ck_assert_uint_eq(first->keys.rkey, 0x1207); /* the provider was told to share it */
     attr.length = 128;
-    ck_assert_int_eq(kal_region_create(rnic, pds[0], &attr, &second), KAL_OK);
+    ck_assert_int_eq(kal_region_create(rnic, pds[0], &attr, &second), RI_OK);
     ck_assert_uint_eq(second->keys.rkey, 0x1201);
-    ck_assert_int_eq(kal_region_destroy(rnic, second), KAL_OK);
-    ck_assert_int_eq(kal_region_destroy(rnic, first), KAL_OK);
+    ck_assert_int_eq(kal_region_destroy(rnic, second), RI_OK);
+    ck_assert_int_eq(kal_region_destroy(rnic, first), RI_OK);
     if (!_i) { /* no process has it any more */
-        ck_assert_int_eq(kal_region_create(rnic, pds[0], &attr, &second), KAL_OK);
+        ck_assert_int_eq(kal_region_create(rnic, pds[0], &attr, &second), RI_OK);
         ck_assert_uint_eq(second->keys.rkey, 0x1207);
-        ck_assert_int_eq(kal_region_destroy(rnic, second), KAL_OK);
+        ck_assert_int_eq(kal_region_destroy(rnic, second), RI_OK);
     }
     close_all();
     ck_assert_uint_eq(far.shared, 0);
@@ -291,7 +291,7 @@ START_TEST(ports_go_down_and_up_by_messages)
     struct ri_lane *lane;
 
     open_all("netdev");
-    ck_assert_int_eq(kal_lane_open(rnic, 0, &fixture_lane, &lane), KAL_OK);
+    ck_assert_int_eq(kal_lane_open(rnic, 0, &fixture_lane, &lane), RI_OK);
     ck_assert_uint_eq(fixture_lane.watch_calls, 1);
     far_in_lane = true;
     far_set_link("other", false);
@@ -329,7 +329,7 @@ START_TEST(a_forked_child_leaves_the_host)
     }
     ck_assert_int_eq(waitpid(child, &status, 0), child);
     ck_assert_int_eq(status, 0);
-    ck_assert_int_eq(make_pd(), KAL_OK);
+    ck_assert_int_eq(make_pd(), RI_OK);
     close_all();
 }
 END_TEST

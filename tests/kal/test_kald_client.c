@@ -56,7 +56,7 @@ START_TEST(where_no_kald_has_been_there_is_no_thread)
 {
     open_all();
     ck_assert_int_eq(threads_of_ours(), 0);
-    ck_assert_int_eq(take(1000000), KAL_OK);
+    ck_assert_int_eq(take(1000000), RI_OK);
     give(1000000);
     close_all();
 }
@@ -67,7 +67,7 @@ START_TEST(an_empty_option_does_without)
     fixture_conf("[ital]\nkald =\n");
     kald_start(NULL);
     open_all();
-    ck_assert_int_eq(take(5), KAL_OK);
+    ck_assert_int_eq(take(5), RI_OK);
     ck_assert_uint_eq(kald_total(POLICY_ENDPOINTS, NULL), 0);
     give(5);
     close_all();
@@ -94,9 +94,9 @@ START_TEST(kald_counts_what_the_process_takes)
     open_all();
     ck_assert_int_eq(threads_of_ours(), 1);
     ck_assert_uint_eq(fixture_log_count("keeps the accounts of this process"), 1);
-    ck_assert_int_eq(take(1), KAL_OK);
+    ck_assert_int_eq(take(1), RI_OK);
     ck_assert_uint_ge(kald_total(POLICY_ENDPOINTS, NULL), 1);
-    ck_assert_int_eq(take(1000), KAL_OK);
+    ck_assert_int_eq(take(1000), RI_OK);
     ck_assert_uint_ge(kald_total(POLICY_ENDPOINTS, NULL), 1001);
     ck_assert_uint_le(kald_total(POLICY_ENDPOINTS, NULL), 1001 + 32);
     give(1001);
@@ -114,8 +114,8 @@ START_TEST(the_quota_of_the_process_holds_besides)
     fixture_conf(text);
     kald_start(NULL);
     open_all();
-    ck_assert_int_eq(take(20), KAL_OK);
-    ck_assert_int_eq(take(1), KAL_ERR_QUOTA);
+    ck_assert_int_eq(take(20), RI_OK);
+    ck_assert_int_eq(take(1), ITAL_ERR_QUOTA);
     ck_assert_uint_eq(fixture_log_count("the quota of 20 endpoints is used up"), 1);
     ck_assert_uint_le(kald_total(POLICY_ENDPOINTS, NULL), 20);
     give(20);
@@ -124,7 +124,7 @@ START_TEST(the_quota_of_the_process_holds_besides)
 END_TEST
 
 /* What a child does with a kal of its own. */
-static pid_t child_takes(uint64_t amount, enum kal_status expected, int ready, int go)
+static pid_t child_takes(uint64_t amount, enum ri_status expected, int ready, int go)
 {
     pid_t child = fork();
     char octet;
@@ -136,7 +136,7 @@ static pid_t child_takes(uint64_t amount, enum kal_status expected, int ready, i
         _exit(1);
     if (write(ready, "r", 1) != 1 || read(go, &octet, 1) != 1)
         _exit(2);
-    if (expected == KAL_OK)
+    if (expected == RI_OK)
         give(amount);
     kal_rnic_close(rnic, false);
     kal_put(kal);
@@ -154,22 +154,22 @@ START_TEST(two_processes_of_a_user_share_a_quota)
     kald_start(NULL);
     ck_assert_int_eq(pipe(ready), 0);
     ck_assert_int_eq(pipe(go), 0);
-    child = child_takes(60, KAL_OK, ready[1], go[0]);
+    child = child_takes(60, RI_OK, ready[1], go[0]);
     ck_assert_int_eq(read(ready[0], &octet, 1), 1);
     open_all();
-    ck_assert_int_eq(take(41), KAL_ERR_QUOTA);
+    ck_assert_int_eq(take(41), ITAL_ERR_QUOTA);
     ck_assert_uint_eq(fixture_log_count("41 more endpoints would pass the limit of 100 by "), 1);
     ck_assert_uint_eq(fixture_log_count("1.conf:1, the host's policy, for all processes of the "
                                         "user"),
                       1);
     /* The other one holds up to 6 more than it uses: they are asked back. */
-    ck_assert_int_eq(take(40), KAL_OK);
+    ck_assert_int_eq(take(40), RI_OK);
     ck_assert_uint_eq(kald_total(POLICY_ENDPOINTS, NULL), 100);
-    ck_assert_int_eq(take(1), KAL_ERR_QUOTA);
+    ck_assert_int_eq(take(1), ITAL_ERR_QUOTA);
     ck_assert_int_eq(write(go[1], "g", 1), 1);
     ck_assert_int_eq(waitpid(child, &status, 0), child);
     ck_assert(WIFEXITED(status) && !WEXITSTATUS(status));
-    ck_assert(tc_until(take(60) == KAL_OK, 10000));
+    ck_assert(tc_until(take(60) == RI_OK, 10000));
     give(100);
     close_all();
     ck_assert(tc_until(kald_total(POLICY_ENDPOINTS, NULL) == 0, 10000));
@@ -184,7 +184,7 @@ static void *takes_and_gives(void *arg)
     for (unsigned i = 0; i < 2000; i++) {
         uint64_t amount = 1 + i % 4;
 
-        if (take(amount) == KAL_OK) {
+        if (take(amount) == RI_OK) {
             give(amount);
             ++*done;
         }
@@ -215,8 +215,8 @@ START_TEST(threads_and_processes_take_from_one_limit)
     ck_assert_uint_gt(done[0] + done[1] + done[2], 0);
     ck_assert_int_eq(waitpid(child, &status, 0), child);
     ck_assert(WIFEXITED(status) && !WEXITSTATUS(status));
-    ck_assert_int_eq(take(9), KAL_OK);
-    ck_assert_int_eq(take(1), KAL_ERR_QUOTA);
+    ck_assert_int_eq(take(9), RI_OK);
+    ck_assert_int_eq(take(1), ITAL_ERR_QUOTA);
     give(9);
     close_all();
     ck_assert_uint_eq(kald_lines("is not served any more"), 0);
@@ -270,7 +270,7 @@ START_TEST(the_policy_of_a_users_own_kald_is_none)
     open_all();
     ck_assert_uint_eq(fixture_log_count("keeps the accounts of this process"), 1);
     ck_assert_int_eq(ask("192.0.2.1"), RI_OK);
-    ck_assert_int_eq(take(4), KAL_ERR_QUOTA); /* its limit is */
+    ck_assert_int_eq(take(4), ITAL_ERR_QUOTA); /* its limit is */
     close_all();
     ck_assert_int_eq(seteuid(0), 0);
 }
@@ -284,7 +284,7 @@ START_TEST(a_listener_below_1024_uses_kalds_socket)
     struct ri_listen_param param = { .size = sizeof param, .address = (struct sockaddr *)&here };
     struct kal_listener *listener;
     struct sockaddr_storage bound;
-    enum kal_status status = KAL_ERR_ADDRESS_IN_USE;
+    enum ri_status status = RI_ERR_ADDRESS_IN_USE;
     int fd;
 
     if (geteuid())
@@ -294,11 +294,11 @@ START_TEST(a_listener_below_1024_uses_kalds_socket)
     kald_start(NULL);
     become_a_user();
     open_all();
-    for (uint16_t port = 1000; port > 600 && status == KAL_ERR_ADDRESS_IN_USE; port--) {
+    for (uint16_t port = 1000; port > 600 && status == RI_ERR_ADDRESS_IN_USE; port--) {
         here.sin_port = htons(port);
         status = kal_listen(rnic, &fixture_lane, &param, NULL, &bound, &listener);
     }
-    ck_assert_int_eq(status, KAL_OK);
+    ck_assert_int_eq(status, RI_OK);
     ck_assert_uint_eq(((struct sockaddr_in *)&bound)->sin_port, here.sin_port);
     fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     ck_assert_int_eq(connect(fd, (struct sockaddr *)&here, sizeof here), 0);
@@ -306,7 +306,7 @@ START_TEST(a_listener_below_1024_uses_kalds_socket)
     close(fd);
     here.sin_port = htons(599);
     ck_assert_int_eq(kal_listen(rnic, &fixture_lane, &param, NULL, &bound, &listener),
-                     KAL_ERR_PERMISSION);
+                     RI_ERR_PERMISSION);
     close_all();
     ck_assert_int_eq(seteuid(0), 0);
 }
@@ -320,7 +320,7 @@ START_TEST(a_listener_below_1024_takes_ipv6_beside_one_of_ipv4)
     struct ri_listen_param param = { .size = sizeof param, .address = (struct sockaddr *)&four };
     struct kal_listener *first, *second;
     struct sockaddr_storage bound;
-    enum kal_status status = KAL_ERR_ADDRESS_IN_USE;
+    enum ri_status status = RI_ERR_ADDRESS_IN_USE;
 
     if (geteuid())
         tc_skip("needs root: another user's id");
@@ -331,14 +331,14 @@ START_TEST(a_listener_below_1024_takes_ipv6_beside_one_of_ipv4)
     kald_start(NULL);
     become_a_user();
     open_all();
-    for (uint16_t port = 1000; status == KAL_ERR_ADDRESS_IN_USE && port > 600; port--) {
+    for (uint16_t port = 1000; status == RI_ERR_ADDRESS_IN_USE && port > 600; port--) {
         four.sin_port = htons(port);
         status = kal_listen(rnic, &fixture_lane, &param, NULL, &bound, &first);
     }
-    ck_assert_int_eq(status, KAL_OK);
+    ck_assert_int_eq(status, RI_OK);
     all.sin6_port = four.sin_port;
     param.address = (struct sockaddr *)&all;
-    ck_assert_int_eq(kal_listen(rnic, &fixture_lane, &param, NULL, &bound, &second), KAL_OK);
+    ck_assert_int_eq(kal_listen(rnic, &fixture_lane, &param, NULL, &bound, &second), RI_OK);
     ck_assert_uint_eq(((struct sockaddr_in6 *)&bound)->sin6_port, all.sin6_port);
     kal_listen_destroy(second);
     kal_listen_destroy(first);

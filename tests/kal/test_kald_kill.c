@@ -67,7 +67,7 @@ static void one_life(struct tc_rng *rng, int worker)
     struct kal *kal = fixture_get();
     struct kal_rnic *rnic;
 
-    if (kal_rnic_open(kal, "test", NULL, &rnic) != KAL_OK)
+    if (kal_rnic_open(kal, "test", NULL, &rnic) != RI_OK)
         _exit(3);
     for (uint64_t i = 0; i < steps && !atomic_load(&shared->stop); i++) {
         size_t k = (size_t)tc_below(rng, KINDS);
@@ -76,7 +76,7 @@ static void one_life(struct tc_rng *rng, int worker)
         if (held[k] && tc_below(rng, 2)) {
             kal_rnic_give(rnic, kinds[k], held[k]);
             held[k] = 0;
-        } else if (kal_rnic_take(rnic, kinds[k], amount) == KAL_OK) {
+        } else if (kal_rnic_take(rnic, kinds[k], amount) == RI_OK) {
             held[k] += amount;
             atomic_fetch_add(&shared->workers[worker].taken, 1);
         } else {
@@ -89,7 +89,7 @@ static void one_life(struct tc_rng *rng, int worker)
         if (kal_rnic_holds(rnic, kinds[k]))
             _exit(4);
     }
-    if (kal_rnic_close(rnic, false) != KAL_OK)
+    if (kal_rnic_close(rnic, false) != RI_OK)
         _exit(5);
     kal_put(kal);
 }

@@ -29,10 +29,10 @@ START_TEST(a_kald_that_ends_and_begins_again_gets_a_full_report)
 {
     kald_start(NULL);
     open_all();
-    ck_assert_int_eq(take(70), KAL_OK);
+    ck_assert_int_eq(take(70), RI_OK);
     for (int i = 0; i < 3; i++) {
         kald_kill();
-        ck_assert_int_eq(take(10), KAL_OK); /* without it, too */
+        ck_assert_int_eq(take(10), RI_OK); /* without it, too */
         kald_start(NULL);
         ck_assert(tc_until(is_connected(), 20000));
         ck_assert_uint_ge(kald_total(POLICY_ENDPOINTS, NULL), 70 + 10 * ((uint64_t)i + 1));
@@ -49,7 +49,7 @@ START_TEST(one_that_was_stopped_before_the_process_began_is_found_later)
     kald_start(NULL);
     kald_stop();
     open_all();
-    ck_assert_int_eq(take(7), KAL_OK);
+    ck_assert_int_eq(take(7), RI_OK);
     kald_start(NULL);
     ck_assert(tc_until(is_connected(), 20000));
     ck_assert_uint_ge(kald_total(POLICY_ENDPOINTS, NULL), 7);
@@ -66,23 +66,23 @@ START_TEST(a_kald_that_hangs_keeps_no_lane_and_no_create_waiting)
 
     kald_start(NULL);
     open_all();
-    ck_assert_int_eq(take(1), KAL_OK);
+    ck_assert_int_eq(take(1), RI_OK);
     ck_assert_int_eq(kill(kald_pid(), SIGSTOP), 0);
     began = tc_now_ns();
     for (int i = 0; i < 100; i++)
-        if (kal_rnic_take_now(rnic, KAL_ACCOUNT_QP, 1, NULL) == KAL_OK)
+        if (kal_rnic_take_now(rnic, KAL_ACCOUNT_QP, 1, NULL) == RI_OK)
             give(1);
-    ck_assert_int_eq(kal_rnic_take_now(rnic, KAL_ACCOUNT_QP, 1000, NULL), KAL_ERR_QUOTA);
+    ck_assert_int_eq(kal_rnic_take_now(rnic, KAL_ACCOUNT_QP, 1000, NULL), ITAL_ERR_QUOTA);
     ck_assert_uint_lt(tc_now_ns() - began, 1000000000ull * tc_timeout_ms(1));
-    ck_assert_int_eq(take(1000), KAL_OK);
+    ck_assert_int_eq(take(1000), RI_OK);
     last = tc_now_ns();
     ck_assert_uint_lt(last - began, 8000000000ull * tc_timeout_ms(1));
-    ck_assert_int_eq(take(1000), KAL_OK);
+    ck_assert_int_eq(take(1000), RI_OK);
     ck_assert(tc_until(fixture_log_count("is gone; connections go on") == 1, 10000));
     /* Each time more than is leased, through some attempts to connect. */
     for (int i = 0; i < 40; i++) {
         last = tc_now_ns();
-        ck_assert_int_eq(take(taken), KAL_OK);
+        ck_assert_int_eq(take(taken), RI_OK);
         taken *= 2;
         if (tc_now_ns() - last > longest)
             longest = tc_now_ns() - last;
@@ -104,7 +104,7 @@ START_TEST(a_program_that_closes_all_descriptors_loses_nothing_of_its_own)
 
     kald_start(NULL);
     open_all();
-    ck_assert_int_eq(take(1), KAL_OK);
+    ck_assert_int_eq(take(1), RI_OK);
     last = 2;
     for (int fd = 3; fd < 200; fd++) {
         struct stat about;
@@ -116,7 +116,7 @@ START_TEST(a_program_that_closes_all_descriptors_loses_nothing_of_its_own)
     }
     ck_assert_int_gt(last, 2);
     ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, ends), 0);
-    ck_assert_int_eq(take(1000), KAL_OK);
+    ck_assert_int_eq(take(1000), RI_OK);
     ck_assert_int_eq(recv(ends[0], (char[8]){ 0 }, 8, MSG_DONTWAIT), -1);
     ck_assert_int_eq(recv(ends[1], (char[8]){ 0 }, 8, MSG_DONTWAIT), -1);
     ck_assert_int_eq(errno, EAGAIN);
@@ -132,7 +132,7 @@ START_TEST(a_child_holds_no_copy_of_the_socket)
 
     kald_start(NULL);
     open_all();
-    ck_assert_int_eq(take(1), KAL_OK);
+    ck_assert_int_eq(take(1), RI_OK);
     ck_assert_int_eq(pipe(ends), 0);
     kal_fork_prepare();
     child = fork();
@@ -247,7 +247,7 @@ START_TEST(a_take_that_is_asked_back_is_sent_again)
 
     hand_begin(&thread, asks_back_in_between);
     open_all();
-    ck_assert_int_eq(take(5), KAL_OK);
+    ck_assert_int_eq(take(5), RI_OK);
     ck_assert_int_eq(pthread_join(thread, NULL), 0);
     ck_assert_uint_eq(hand_takes, 2);
     ck_assert_uint_ne(hand_ids[0], hand_ids[1]);
@@ -278,7 +278,7 @@ START_TEST(a_policy_that_is_not_sealed_is_not_believed)
     hand_begin(&thread, sends_a_policy_that_is_not_sealed);
     open_all();
     ck_assert_int_eq(pthread_join(thread, NULL), 0);
-    ck_assert_int_eq(take(5), KAL_OK); /* without it */
+    ck_assert_int_eq(take(5), RI_OK); /* without it */
     give(5);
     close_all();
 }
@@ -303,7 +303,7 @@ START_TEST(a_policy_that_cannot_be_used_is_not_waited_for)
         tc_skip("needs root: nobody else's policy is looked at");
     hand_begin(&thread, sends_a_policy_that_means_nothing);
     open_all();
-    ck_assert_int_eq(take(5), KAL_OK);
+    ck_assert_int_eq(take(5), RI_OK);
     ck_assert_int_eq(pthread_join(thread, NULL), 0);
     ck_assert_uint_eq(hand_takes, 1);
     give(5);

@@ -165,7 +165,7 @@ void __wrap_free(void *memory)
     } while (0)
 
 /* An RNIC with a region, from open to close. */
-static enum kal_status live(void)
+static enum ri_status live(void)
 {
     static char area[8192];
     struct ri_mr_attr attr = { .size = sizeof attr, .addr = area, .length = sizeof area };
@@ -174,25 +174,25 @@ static enum kal_status live(void)
     struct kal_rnic *rnic;
     struct kal *kal;
     struct ri_pd *pd;
-    enum kal_status status = kal_get(&fake_upper, &kal), routed;
+    enum ri_status status = kal_get(&fake_upper, &kal), routed;
 
-    if (status != KAL_OK)
+    if (status != RI_OK)
         return status;
     status = kal_rnic_open(kal, "a", NULL, &rnic);
-    if (status != KAL_OK)
+    if (status != RI_OK)
         goto put;
     memcpy((char *)&to + 4, "\x7f\x00\x00\x01", 4);
     routed = kal_route(rnic, 0, (struct sockaddr *)&to, &from);
     status = kal_pd_create(rnic, NULL, &pd);
-    if (status == KAL_OK) {
+    if (status == RI_OK) {
         status = kal_region_create(rnic, pd, &attr, &region);
-        if (status == KAL_OK)
-            MUST(kal_region_destroy(rnic, region) == KAL_OK);
-        MUST(kal_pd_destroy(rnic, pd) == KAL_OK);
+        if (status == RI_OK)
+            MUST(kal_region_destroy(rnic, region) == RI_OK);
+        MUST(kal_pd_destroy(rnic, pd) == RI_OK);
     }
-    if (status == KAL_OK)
+    if (status == RI_OK)
         status = routed;
-    MUST(kal_rnic_close(rnic, false) == KAL_OK);
+    MUST(kal_rnic_close(rnic, false) == RI_OK);
 put:
     for (int kind = 0; kind < KAL_ACCOUNT_KINDS; kind++)
         MUST(kal_host_holds(kal->host, (enum kal_account_kind)kind) == 0);
@@ -208,7 +208,7 @@ static const char conf[] = "[ital]\nprovider_path = /nonexistent/one:/nonexisten
 
 START_TEST(test_every_allocation_may_fail)
 {
-    enum kal_status status = KAL_OK;
+    enum ri_status status = RI_OK;
     long n;
 
     fixture_module("vp_test", NULL);
@@ -219,7 +219,7 @@ START_TEST(test_every_allocation_may_fail)
     fixture_file("conf.d/1.conf", "[ital]\nspin = 4\n", 16);
     fixture_file("conf.d/2.conf", "[quota]\nmax_cq = 4\n", 18);
     setenv("ITAL_TEST_VP", "dma,ports2", 1);
-    ck_assert_int_eq(live(), KAL_OK); /* libraries have initialised themselves */
+    ck_assert_int_eq(live(), RI_OK); /* libraries have initialised themselves */
     balance = 0;
     for (n = 0; n < 100000; n++) {
         unsigned long before = failed;
@@ -232,12 +232,12 @@ START_TEST(test_every_allocation_may_fail)
 #endif
         if (failed == before)
             break; /* every allocation was tried */
-        ck_assert_msg(status == KAL_ERR_NO_RESOURCES || status == KAL_OK, "allocation %ld: %s", n,
-                      kal_status_name(status));
+        ck_assert_msg(status == RI_ERR_NO_RESOURCES || status == RI_OK, "allocation %ld: %s", n,
+                      ital_status_name(status));
     }
-    ck_assert_int_eq(status, KAL_OK);
+    ck_assert_int_eq(status, RI_OK);
     ck_assert_int_gt(n, 50);
-    ck_assert_int_eq(live(), KAL_OK);
+    ck_assert_int_eq(live(), RI_OK);
 }
 END_TEST
 

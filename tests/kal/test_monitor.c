@@ -40,13 +40,13 @@ static void open_all(const char *words)
     fixture_module("vp_test", NULL);
     setenv("ITAL_TEST_VP", words, 1);
     kal = fixture_get();
-    ck_assert_int_eq(kal_rnic_open(kal, "test", &context, &rnic), KAL_OK);
-    ck_assert_int_eq(kal_lane_open(rnic, 0, &fixture_lane, &lane), KAL_OK);
+    ck_assert_int_eq(kal_rnic_open(kal, "test", &context, &rnic), RI_OK);
+    ck_assert_int_eq(kal_lane_open(rnic, 0, &fixture_lane, &lane), RI_OK);
 }
 
 static void close_all(void)
 {
-    ck_assert_int_eq(kal_rnic_close(rnic, false), KAL_OK);
+    ck_assert_int_eq(kal_rnic_close(rnic, false), RI_OK);
     ck_assert_uint_eq(fixture_lane.watch_calls, fixture_lane.unwatch_calls);
     kal_put(kal);
 }

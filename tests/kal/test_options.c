@@ -294,7 +294,7 @@ START_TEST(provider_that_asks_for_what_it_did_not_declare_is_told_so)
 
     fixture_module("vp_test", NULL);
     kal = fixture_get();
-    ck_assert_int_eq(kal_rnic_open(kal, "test", NULL, &rnic), KAL_OK);
+    ck_assert_int_eq(kal_rnic_open(kal, "test", NULL, &rnic), RI_OK);
     ck_assert_int_eq(ri_option_number(&rnic->host, "dephth", &number), RI_ERR_INVALID_ARGUMENT);
     ck_assert_uint_eq(
         fixture_log_count("provider test asks for option dephth, which its table does "
@@ -308,7 +308,7 @@ START_TEST(provider_that_asks_for_what_it_did_not_declare_is_told_so)
     ck_assert(number == 5 && truth && word == 5 && !strcmp(text, "untouched"));
     ck_assert_int_eq(ri_option_number(&rnic->host, "depth", &number), RI_OK);
     ck_assert_uint_eq(number, 7);
-    ck_assert_int_eq(kal_rnic_close(rnic, false), KAL_OK);
+    ck_assert_int_eq(kal_rnic_close(rnic, false), RI_OK);
     kal_put(kal);
 }
 END_TEST
@@ -324,7 +324,7 @@ START_TEST(section_takes_options_that_the_providers_table_lacks)
     fixture_module("vp_test", NULL);
     fixture_conf("[interface a]\nprovider = test\nbacklog = 7\nmarkers = On\n");
     kal = fixture_get();
-    ck_assert_int_eq(kal_rnic_open(kal, "a", NULL, &rnic), KAL_OK);
+    ck_assert_int_eq(kal_rnic_open(kal, "a", NULL, &rnic), RI_OK);
     ck_assert_str_eq(kal_rnic_option(rnic, "backlog"), "7");
     ck_assert_int_eq(ri_option_bool(&rnic->host, "markers", &markers), RI_OK);
     ck_assert(markers);
@@ -332,7 +332,7 @@ START_TEST(section_takes_options_that_the_providers_table_lacks)
     ck_assert_uint_eq(half_open, 4096);
     ck_assert_uint_eq(kal_rnic_option_ns(rnic, "close_timeout"), UINT64_C(10000000000));
     ck_assert_uint_eq(fixture_log_count("warning"), 0);
-    ck_assert_int_eq(kal_rnic_close(rnic, false), KAL_OK);
+    ck_assert_int_eq(kal_rnic_close(rnic, false), RI_OK);
     kal_put(kal);
 }
 END_TEST
@@ -370,7 +370,7 @@ START_TEST(section_out_of_range_is_refused)
     snprintf(text, sizeof text, "[interface a]\nprovider = test\n%s\n", refused[_i].line);
     fixture_conf(text);
     kal = fixture_get();
-    ck_assert_int_eq(kal_interface_list(kal, on_interface, (void *)refused[_i].reason), KAL_OK);
+    ck_assert_int_eq(kal_interface_list(kal, on_interface, (void *)refused[_i].reason), RI_OK);
     kal_put(kal);
 }
 END_TEST

@@ -67,9 +67,9 @@ START_TEST(backlog_bounds_undecided_requests)
     fixture_module("vp_plain", NULL);
     fixture_conf("[interface a]\nprovider = plain\nbacklog = 2\n");
     kal = fixture_get();
-    ck_assert_int_eq(kal_rnic_open(kal, "a", NULL, &rnic), KAL_OK);
-    ck_assert_int_eq(kal_lane_open(rnic, 0, &here, &lane), KAL_OK);
-    ck_assert_int_eq(kal_listen(rnic, &here, &param, NULL, &bound, &listener), KAL_OK);
+    ck_assert_int_eq(kal_rnic_open(kal, "a", NULL, &rnic), RI_OK);
+    ck_assert_int_eq(kal_lane_open(rnic, 0, &here, &lane), RI_OK);
+    ck_assert_int_eq(kal_listen(rnic, &here, &param, NULL, &bound, &listener), RI_OK);
     for (int i = 0; i < 3; i++)
         peers[i] = ask(&bound);
     run_until(2); /* the third stays in the kernel's queue */
@@ -79,7 +79,7 @@ START_TEST(backlog_bounds_undecided_requests)
     kal_connection_destroy(requests[2]);
     kal_listen_destroy(listener);
     fake_lane_pass(&here, 0);
-    ck_assert_int_eq(kal_rnic_close(rnic, true), KAL_OK);
+    ck_assert_int_eq(kal_rnic_close(rnic, true), RI_OK);
     ck_assert_uint_eq(fixture_log_count("warning"), 0);
     kal_put(kal);
     for (int i = 0; i < 3; i++)
@@ -97,11 +97,11 @@ START_TEST(unknown_option_is_told)
     fixture_module("vp_plain", NULL);
     fixture_conf("[interface a]\nprovider = plain\nbakclog = 2\n");
     kal = fixture_get();
-    ck_assert_int_eq(kal_rnic_open(kal, "a", NULL, &rnic), KAL_OK);
+    ck_assert_int_eq(kal_rnic_open(kal, "a", NULL, &rnic), RI_OK);
     ck_assert_uint_eq(fixture_log_count(":3: unknown option \"bakclog\" of provider plain is "
                                         "ignored; did you mean \"backlog\"?"),
                       1);
-    ck_assert_int_eq(kal_rnic_close(rnic, false), KAL_OK);
+    ck_assert_int_eq(kal_rnic_close(rnic, false), RI_OK);
     kal_put(kal);
 }
 END_TEST

@@ -129,7 +129,7 @@ START_TEST(test_answer)
 
     for (int i = 0; i < 3 && table[_i].rules[i]; i++)
         ck_assert_msg(kal_policy_add(policy, names[i], table[_i].rules[i], why, sizeof why) ==
-                          KAL_OK,
+                          RI_OK,
                       "%s", why);
     ck_assert_int_eq(kal_policy_allows(policy, &question, &rule), table[_i].allowed);
     if (table[_i].decides)
@@ -151,7 +151,7 @@ START_TEST(test_ipv6_only)
     char why[200];
 
     ck_assert_int_eq(kal_policy_add(policy, "rule1", "deny listen on 10.0.0.1", why, sizeof why),
-                     KAL_OK);
+                     RI_OK);
     ck_assert(!kal_policy_allows(policy, &question, &rule));
     question.local.v6only = true;
     ck_assert(kal_policy_allows(policy, &question, &rule));
@@ -195,7 +195,7 @@ START_TEST(test_wrong_rule)
     char why[200] = "";
 
     ck_assert_int_eq(kal_policy_add(policy, "rule1", wrong[_i].text, why, sizeof why),
-                     KAL_ERR_CONFIGURATION);
+                     ITAL_ERR_CONFIGURATION);
     ck_assert_msg(strstr(why, wrong[_i].why) != NULL, "%s", why);
     ck_assert(kal_policy_allows(policy, &question, &rule));
     kal_policy_destroy(policy);
@@ -215,7 +215,7 @@ START_TEST(test_provider_asks)
     fixture_module("vp_test", NULL);
     fixture_conf("[policy]\nrule5 = deny connect to 192.0.2.0/24\n");
     kal = fixture_get();
-    ck_assert_int_eq(kal_rnic_open(kal, "test", NULL, &rnic), KAL_OK);
+    ck_assert_int_eq(kal_rnic_open(kal, "test", NULL, &rnic), RI_OK);
     ck_assert_int_eq(rnic->host.policy(&rnic->host, &question), RI_ERR_PERMISSION);
     ck_assert_uint_eq(
         fixture_log_count("test: connecting to 192.0.2.1:80 is denied by rule5 in section "), 1);
@@ -223,7 +223,7 @@ START_TEST(test_provider_asks)
     ck_assert_int_eq(rnic->host.policy(&rnic->host, &question), RI_OK);
     question.direction = (enum ri_policy_direction)77;
     ck_assert_int_eq(rnic->host.policy(&rnic->host, &question), RI_ERR_PERMISSION);
-    ck_assert_int_eq(kal_rnic_close(rnic, false), KAL_OK);
+    ck_assert_int_eq(kal_rnic_close(rnic, false), RI_OK);
     kal_put(kal);
 }
 END_TEST

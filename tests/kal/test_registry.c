@@ -69,7 +69,7 @@ static struct rows *providers(struct kal *kal)
     static struct rows rows;
 
     memset(&rows, 0, sizeof rows);
-    ck_assert_int_eq(kal_provider_list(kal, on_provider, &rows), KAL_OK);
+    ck_assert_int_eq(kal_provider_list(kal, on_provider, &rows), RI_OK);
     return &rows;
 }
 
@@ -78,7 +78,7 @@ static struct rows *interfaces(struct kal *kal)
     static struct rows rows;
 
     memset(&rows, 0, sizeof rows);
-    ck_assert_int_eq(kal_interface_list(kal, on_interface, &rows), KAL_OK);
+    ck_assert_int_eq(kal_interface_list(kal, on_interface, &rows), RI_OK);
     return &rows;
 }
 
@@ -245,21 +245,21 @@ START_TEST(test_other_files_are_not_looked_at)
 END_TEST
 
 /* Absent operations return an error; operations that both versions have work. */
-static void try_windows(struct kal *kal, const char *interface, enum kal_status expected)
+static void try_windows(struct kal *kal, const char *interface, enum ri_status expected)
 {
     struct kal_rnic *rnic;
     struct ri_pd *pd;
     struct ri_mw *mw;
     uint32_t stag = 0;
 
-    ck_assert_int_eq(kal_rnic_open(kal, interface, NULL, &rnic), KAL_OK);
-    ck_assert_int_eq(kal_pd_create(rnic, NULL, &pd), KAL_OK);
+    ck_assert_int_eq(kal_rnic_open(kal, interface, NULL, &rnic), RI_OK);
+    ck_assert_int_eq(kal_pd_create(rnic, NULL, &pd), RI_OK);
     ck_assert_int_eq(kal_mw_create(rnic, pd, false, NULL, &stag, &mw), expected);
-    if (expected == KAL_OK)
-        ck_assert_int_eq(kal_mw_destroy(rnic, mw), KAL_OK);
+    if (expected == RI_OK)
+        ck_assert_int_eq(kal_mw_destroy(rnic, mw), RI_OK);
     ck_assert_uint_eq(kal_host_holds(kal->host, KAL_ACCOUNT_MW), 0);
-    ck_assert_int_eq(kal_pd_destroy(rnic, pd), KAL_OK);
-    ck_assert_int_eq(kal_rnic_close(rnic, false), KAL_OK);
+    ck_assert_int_eq(kal_pd_destroy(rnic, pd), RI_OK);
+    ck_assert_int_eq(kal_rnic_close(rnic, false), RI_OK);
 }
 
 START_TEST(test_other_minors)
@@ -272,8 +272,8 @@ START_TEST(test_other_minors)
     ck_assert(of_name(providers(kal), "oldminor")->usable);
     ck_assert(of_name(providers(kal), "newminor")->usable);
     ck_assert_uint_eq(of_name(providers(kal), "newminor")->minor, 99);
-    try_windows(kal, "oldminor", KAL_ERR_NOT_SUPPORTED);
-    try_windows(kal, "newminor", KAL_OK);
+    try_windows(kal, "oldminor", RI_ERR_NOT_SUPPORTED);
+    try_windows(kal, "newminor", RI_OK);
     kal_put(kal);
 }
 END_TEST
@@ -290,17 +290,17 @@ START_TEST(test_absent_operations_answer)
 
     fixture_module("vp_test", NULL); /* has no user operation at all, and no qp_query */
     kal = fixture_get();
-    ck_assert_int_eq(kal_rnic_open(kal, "test", NULL, &rnic), KAL_OK);
-    ck_assert_int_eq(kal_lane_open(rnic, 0, NULL, &lane), KAL_OK);
-    ck_assert_int_eq(kal_lane_open(rnic, 1, NULL, &lane), KAL_ERR_INVALID_ARGUMENT);
+    ck_assert_int_eq(kal_rnic_open(kal, "test", NULL, &rnic), RI_OK);
+    ck_assert_int_eq(kal_lane_open(rnic, 0, NULL, &lane), RI_OK);
+    ck_assert_int_eq(kal_lane_open(rnic, 1, NULL, &lane), RI_ERR_INVALID_ARGUMENT);
     ck_assert_uint_eq(lane->ops->progress(lane, NULL, 1, &deadline), 0);
     ck_assert(lane->ops->lane_arm(lane));
-    ck_assert_int_eq(kal_cq_create(rnic, &attr, &cq), KAL_OK);
+    ck_assert_int_eq(kal_cq_create(rnic, &attr, &cq), RI_OK);
     ck_assert_uint_eq(cq->ops->poll(cq, 1, &wc), 0);
     ck_assert_int_eq(cq->ops->arm(cq, RI_ARM_NEXT, 0), RI_ERR_NOT_SUPPORTED);
     ck_assert_int_eq(rnic->ops.qp_query(NULL, NULL), RI_ERR_NOT_SUPPORTED);
-    ck_assert_int_eq(kal_cq_destroy(rnic, cq), KAL_OK);
-    ck_assert_int_eq(kal_rnic_close(rnic, false), KAL_OK);
+    ck_assert_int_eq(kal_cq_destroy(rnic, cq), RI_OK);
+    ck_assert_int_eq(kal_rnic_close(rnic, false), RI_OK);
     kal_put(kal);
 }
 END_TEST
@@ -391,33 +391,33 @@ END_TEST
 
 static const struct {
     const char *conf, *words, *name, *reason, *advice; /* reason NULL: usable */
-    enum kal_status open;
+    enum ri_status open;
 } sections[] = {
-    { "[interface a]\nprovider = test\n", "", "a", NULL, NULL, KAL_OK },
-    { "[interface a]\nprovider = test\ndevice = test\n", "", "a", NULL, NULL, KAL_OK },
-    { "[interface a]\nprovider = test\ndevice = test-second\n", "two", "a", NULL, NULL, KAL_OK },
-    { "[interface a]\nprovider = test\n", "", "test", NULL, NULL, KAL_OK },
+    { "[interface a]\nprovider = test\n", "", "a", NULL, NULL, RI_OK },
+    { "[interface a]\nprovider = test\ndevice = test\n", "", "a", NULL, NULL, RI_OK },
+    { "[interface a]\nprovider = test\ndevice = test-second\n", "two", "a", NULL, NULL, RI_OK },
+    { "[interface a]\nprovider = test\n", "", "test", NULL, NULL, RI_OK },
     { "[interface a]\nprovider = test\ndevice = tset\n", "", "a", "has no device \"tset\"",
-      "correct device", KAL_ERR_NO_INTERFACE },
+      "correct device", ITAL_ERR_NO_INTERFACE },
     { "[interface a]\nprovider = test\n", "nodevice", "a", "has no device",
-      "what the provider needs", KAL_ERR_NO_INTERFACE },
+      "what the provider needs", ITAL_ERR_NO_INTERFACE },
     { "[interface a]\nprovider = test\n", "enumfail", "a", "cannot list its devices", "",
-      KAL_ERR_NO_INTERFACE },
+      ITAL_ERR_NO_INTERFACE },
     { "[interface a]\nprovider = test\n", "unusable", "a", "its cable is out", "plug it in",
-      KAL_ERR_NO_INTERFACE },
+      ITAL_ERR_NO_INTERFACE },
     { "[interface a]\nprovider = tets\n", "", "a", "no provider \"tets\"; did you mean \"test\"?",
-      "correct provider of [interface a]", KAL_ERR_NO_INTERFACE },
+      "correct provider of [interface a]", ITAL_ERR_NO_INTERFACE },
     { "[interface a]\nprovider = quantum\n", "", "a", "no provider \"quantum\"",
-      "install vp_quantum.so; searched were", KAL_ERR_NO_INTERFACE },
+      "install vp_quantum.so; searched were", ITAL_ERR_NO_INTERFACE },
     { "[interface a]\nprovider = spoilt\n", "", "a",
-      "vp_spoilt.so is not used: it is not an ELF file", "remove it", KAL_ERR_NO_INTERFACE },
+      "vp_spoilt.so is not used: it is not an ELF file", "remove it", ITAL_ERR_NO_INTERFACE },
     { "[interface a]\ncrc = no\n", "", "a", ":1: [interface a] names no provider",
-      "provider = NAME", KAL_ERR_CONFIGURATION },
+      "provider = NAME", ITAL_ERR_CONFIGURATION },
     { "[interface a]\nprovider = test\ndepth = deep\n", "", "a",
       ":3: depth = \"deep\": allowed is a whole number", "correct the value",
-      KAL_ERR_CONFIGURATION },
+      ITAL_ERR_CONFIGURATION },
     { "[interface a]\nprovider = test\nmode = slow\n", "", "a", "allowed is fast|safe", "",
-      KAL_ERR_CONFIGURATION },
+      ITAL_ERR_CONFIGURATION },
 };
 
 START_TEST(test_section)
@@ -440,7 +440,7 @@ START_TEST(test_section)
     }
     ck_assert_int_eq(kal_rnic_open(kal, sections[_i].name, NULL, &rnic), sections[_i].open);
     if (rnic)
-        ck_assert_int_eq(kal_rnic_close(rnic, false), KAL_OK);
+        ck_assert_int_eq(kal_rnic_close(rnic, false), RI_OK);
     else
         ck_assert_uint_eq(fixture_log_count("ital: error: interface a is not usable: "), 1);
     kal_put(kal);
@@ -459,10 +459,10 @@ START_TEST(shortage_while_devices_are_listed)
     kal = fixture_get();
     ck_assert_ptr_nonnull(of_name(interfaces(kal), "a"));
     setenv("ITAL_TEST_VP", "enumshort", 1);
-    ck_assert_int_eq(kal_rnic_open(kal, "a", NULL, &rnic), KAL_ERR_NO_RESOURCES);
+    ck_assert_int_eq(kal_rnic_open(kal, "a", NULL, &rnic), RI_ERR_NO_RESOURCES);
     setenv("ITAL_TEST_VP", "", 1);
-    ck_assert_int_eq(kal_rnic_open(kal, "a", NULL, &rnic), KAL_OK);
-    ck_assert_int_eq(kal_rnic_close(rnic, false), KAL_OK);
+    ck_assert_int_eq(kal_rnic_open(kal, "a", NULL, &rnic), RI_OK);
+    ck_assert_int_eq(kal_rnic_close(rnic, false), RI_OK);
     kal_put(kal);
 }
 END_TEST
@@ -477,7 +477,7 @@ START_TEST(test_options_of_an_interface)
     fixture_conf("[interface a]\nprovider = test\nclose_timeout = 3s\nmode = FAST\nbufer = 5\n"
                  "deviec = x\n");
     kal = fixture_get();
-    ck_assert_int_eq(kal_rnic_open(kal, "a", NULL, &rnic), KAL_OK);
+    ck_assert_int_eq(kal_rnic_open(kal, "a", NULL, &rnic), RI_OK);
     ck_assert_str_eq(kal_rnic_option(rnic, "close_timeout"), "3000");
     ck_assert_str_eq(kal_rnic_option(rnic, "mode"), "fast");
     ck_assert_str_eq(kal_rnic_option(rnic, "buffer"), "65536");
@@ -492,7 +492,7 @@ START_TEST(test_options_of_an_interface)
     ck_assert_uint_eq(fixture_log_count("did you mean \"device\"?"), 1);
     interfaces(kal);
     ck_assert_uint_eq(fixture_log_count("did you mean"), 2); /* reported once */
-    ck_assert_int_eq(kal_rnic_close(rnic, false), KAL_OK);
+    ck_assert_int_eq(kal_rnic_close(rnic, false), RI_OK);
     kal_put(kal);
 }
 END_TEST
@@ -531,26 +531,26 @@ START_TEST(test_a_file_names_its_default_device)
     fixture_module("vp_test", NULL);
     kal = fixture_get();
     ck_assert_ptr_null(of_name(interfaces(kal), "vp_test"));
-    ck_assert_int_eq(kal_rnic_open(kal, "vp_test", NULL, &rnic), KAL_OK);
+    ck_assert_int_eq(kal_rnic_open(kal, "vp_test", NULL, &rnic), RI_OK);
     ck_assert_str_eq(kal_rnic_provider(rnic), "test");
-    ck_assert_int_eq(kal_rnic_close(rnic, false), KAL_OK);
-    ck_assert_int_eq(kal_rnic_open(kal, "vp_", NULL, &rnic), KAL_ERR_NO_INTERFACE);
-    ck_assert_int_eq(kal_rnic_open(kal, "vp_nobody", NULL, &rnic), KAL_ERR_NO_INTERFACE);
-    ck_assert_int_eq(kal_rnic_open(kal, "vp_vp_test", NULL, &rnic), KAL_ERR_NO_INTERFACE);
+    ck_assert_int_eq(kal_rnic_close(rnic, false), RI_OK);
+    ck_assert_int_eq(kal_rnic_open(kal, "vp_", NULL, &rnic), ITAL_ERR_NO_INTERFACE);
+    ck_assert_int_eq(kal_rnic_open(kal, "vp_nobody", NULL, &rnic), ITAL_ERR_NO_INTERFACE);
+    ck_assert_int_eq(kal_rnic_open(kal, "vp_vp_test", NULL, &rnic), ITAL_ERR_NO_INTERFACE);
     setenv("ITAL_TEST_VP", "unusable", 1);
-    ck_assert_int_eq(kal_rnic_open(kal, "vp_test", NULL, &rnic), KAL_ERR_NO_INTERFACE);
+    ck_assert_int_eq(kal_rnic_open(kal, "vp_test", NULL, &rnic), ITAL_ERR_NO_INTERFACE);
     ck_assert_uint_eq(fixture_log_count("interface vp_test is not usable: its cable is out"), 1);
     kal_put(kal);
     setenv("ITAL_TEST_VP", "", 1);
     fixture_conf("[ital]\ndefault_interfaces = no\n[interface a]\nprovider = test\n");
     kal = fixture_get();
-    ck_assert_int_eq(kal_rnic_open(kal, "vp_test", NULL, &rnic), KAL_ERR_NO_INTERFACE);
+    ck_assert_int_eq(kal_rnic_open(kal, "vp_test", NULL, &rnic), ITAL_ERR_NO_INTERFACE);
     kal_put(kal);
     fixture_conf("[interface vp_test]\nprovider = test\nmode = safe\n");
     kal = fixture_get();
-    ck_assert_int_eq(kal_rnic_open(kal, "vp_test", NULL, &rnic), KAL_OK);
+    ck_assert_int_eq(kal_rnic_open(kal, "vp_test", NULL, &rnic), RI_OK);
     ck_assert_str_eq(kal_rnic_option(rnic, "mode"), "safe"); /* a section of that name sets it */
-    ck_assert_int_eq(kal_rnic_close(rnic, false), KAL_OK);
+    ck_assert_int_eq(kal_rnic_close(rnic, false), RI_OK);
     kal_put(kal);
 }
 END_TEST
@@ -562,13 +562,13 @@ START_TEST(test_unknown_interface)
 
     fixture_module("vp_test", NULL);
     kal = fixture_get();
-    ck_assert_int_eq(kal_rnic_open(kal, "tset", NULL, &rnic), KAL_ERR_NO_INTERFACE);
+    ck_assert_int_eq(kal_rnic_open(kal, "tset", NULL, &rnic), ITAL_ERR_NO_INTERFACE);
     ck_assert_uint_eq(fixture_log_count("there is no interface \"tset\"; did you mean \"test\"?"),
                       1);
-    ck_assert_int_eq(kal_rnic_open(kal, "quantum", NULL, &rnic), KAL_ERR_NO_INTERFACE);
+    ck_assert_int_eq(kal_rnic_open(kal, "quantum", NULL, &rnic), ITAL_ERR_NO_INTERFACE);
     ck_assert_uint_eq(fixture_log_count("there is no interface \"quantum\"; itinfo lists"), 1);
-    ck_assert_int_eq(kal_rnic_open(kal, "", NULL, &rnic), KAL_ERR_INVALID_ARGUMENT);
-    ck_assert_int_eq(kal_rnic_open(kal, NULL, NULL, &rnic), KAL_ERR_INVALID_ARGUMENT);
+    ck_assert_int_eq(kal_rnic_open(kal, "", NULL, &rnic), RI_ERR_INVALID_ARGUMENT);
+    ck_assert_int_eq(kal_rnic_open(kal, NULL, NULL, &rnic), RI_ERR_INVALID_ARGUMENT);
     ck_assert_ptr_null(rnic);
     kal_put(kal);
 }
@@ -581,7 +581,7 @@ static void *lister(void *arg)
     struct rows *rows = arg;
     struct kal *kal = fixture_get();
 
-    ck_assert_int_eq(kal_interface_list(kal, on_interface, rows), KAL_OK);
+    ck_assert_int_eq(kal_interface_list(kal, on_interface, rows), RI_OK);
     kal_put(kal);
     return NULL;
 }

@@ -19,12 +19,12 @@ static void open_all(const char *conf, const char *words)
     fixture_conf(conf);
     setenv("ITAL_TEST_VP", words, 1);
     kal = fixture_get();
-    ck_assert_int_eq(kal_rnic_open(kal, "a", NULL, &rnic), KAL_OK);
+    ck_assert_int_eq(kal_rnic_open(kal, "a", NULL, &rnic), RI_OK);
 }
 
 static void close_all(void)
 {
-    ck_assert_int_eq(kal_rnic_close(rnic, false), KAL_OK);
+    ck_assert_int_eq(kal_rnic_close(rnic, false), RI_OK);
     kal_put(kal);
 }
 
@@ -36,7 +36,7 @@ static struct sockaddr_in v4(const char *text)
     return in;
 }
 
-static enum kal_status route(uint32_t port, const void *to, struct sockaddr_storage *from)
+static enum ri_status route(uint32_t port, const void *to, struct sockaddr_storage *from)
 {
     memset(from, 0xee, sizeof *from);
     return kal_route(rnic, port, to, from);
@@ -50,13 +50,13 @@ START_TEST(test_loopback_v4)
     struct sockaddr_storage from;
 
     open_all(PLAIN, "");
-    ck_assert_int_eq(route(0, &to, &from), KAL_OK);
+    ck_assert_int_eq(route(0, &to, &from), RI_OK);
     in = (struct sockaddr_in *)&from;
     ck_assert_uint_eq(from.ss_family, AF_INET);
     ck_assert_uint_eq(ntohl(in->sin_addr.s_addr), INADDR_LOOPBACK);
     ck_assert_uint_eq(in->sin_port, 0);
     to.sin_port = 0;
-    ck_assert_int_eq(route(0, &to, &from), KAL_OK);
+    ck_assert_int_eq(route(0, &to, &from), RI_OK);
     close_all();
 }
 END_TEST
@@ -80,7 +80,7 @@ START_TEST(test_loopback_v6)
 
     need_v6();
     open_all(PLAIN, "");
-    ck_assert_int_eq(route(0, &to, &from), KAL_OK);
+    ck_assert_int_eq(route(0, &to, &from), RI_OK);
     ck_assert_uint_eq(from.ss_family, AF_INET6);
     ck_assert(IN6_IS_ADDR_LOOPBACK(&((struct sockaddr_in6 *)&from)->sin6_addr));
     ck_assert_uint_eq(((struct sockaddr_in6 *)&from)->sin6_port, 0);
@@ -107,7 +107,7 @@ START_TEST(test_scope_is_kept)
     if (!entry)
         tc_skip("no interface here has a link-local address");
     open_all(PLAIN, "");
-    ck_assert_int_eq(route(0, &to, &from), KAL_OK);
+    ck_assert_int_eq(route(0, &to, &from), RI_OK);
     ck_assert_uint_eq(((struct sockaddr_in6 *)&from)->sin6_scope_id, to.sin6_scope_id);
     ck_assert_uint_ne(to.sin6_scope_id, 0);
     close_all();
@@ -121,12 +121,12 @@ START_TEST(test_nonsense)
 
     memset(&untouched, 0xee, sizeof untouched);
     open_all(PLAIN, "");
-    ck_assert_int_eq(route(1, &to, &from), KAL_ERR_INVALID_ARGUMENT);
-    ck_assert_int_eq(route(0, NULL, &from), KAL_ERR_INVALID_ARGUMENT);
+    ck_assert_int_eq(route(1, &to, &from), RI_ERR_INVALID_ARGUMENT);
+    ck_assert_int_eq(route(0, NULL, &from), RI_ERR_INVALID_ARGUMENT);
     to.sin_family = AF_UNIX;
-    ck_assert_int_eq(route(0, &to, &from), KAL_ERR_INVALID_ARGUMENT);
+    ck_assert_int_eq(route(0, &to, &from), RI_ERR_INVALID_ARGUMENT);
     to = v4("255.255.255.255"); /* broadcast needs a permission that is not requested */
-    ck_assert_int_eq(route(0, &to, &from), KAL_ERR_UNREACHABLE);
+    ck_assert_int_eq(route(0, &to, &from), RI_ERR_UNREACHABLE);
     ck_assert_mem_eq(&from, &untouched, sizeof from);
     close_all();
 }
@@ -138,13 +138,13 @@ START_TEST(test_netdev)
     struct sockaddr_storage from;
 
     open_all(PLAIN "netdev = lo\n", "");
-    ck_assert_int_eq(route(0, &to, &from), KAL_OK);
+    ck_assert_int_eq(route(0, &to, &from), RI_OK);
     close_all();
     open_all(PLAIN "netdev = none0, lo\n", "");
-    ck_assert_int_eq(route(0, &to, &from), KAL_OK);
+    ck_assert_int_eq(route(0, &to, &from), RI_OK);
     close_all();
     open_all(PLAIN "netdev = none0 l lo0\n", "");
-    ck_assert_int_eq(route(0, &to, &from), KAL_ERR_UNREACHABLE);
+    ck_assert_int_eq(route(0, &to, &from), RI_ERR_UNREACHABLE);
     close_all();
 }
 END_TEST
@@ -155,8 +155,8 @@ START_TEST(test_address_of_another_port)
     struct sockaddr_storage from;
 
     open_all(PLAIN, "ports2");
-    ck_assert_int_eq(route(0, &to, &from), KAL_OK);
-    ck_assert_int_eq(route(1, &to, &from), KAL_ERR_UNREACHABLE);
+    ck_assert_int_eq(route(0, &to, &from), RI_OK);
+    ck_assert_int_eq(route(1, &to, &from), RI_ERR_UNREACHABLE);
     close_all();
 }
 END_TEST

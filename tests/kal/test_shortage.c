@@ -75,20 +75,20 @@ static void count_usable(const struct kal_interface_info *info, void *arg)
 }
 
 /* List, then open and close. */
-static enum kal_status use(unsigned *usable)
+static enum ri_status use(unsigned *usable)
 {
     struct kal_rnic *rnic;
-    enum kal_status status;
+    enum ri_status status;
     struct kal *kal;
 
     *usable = 0;
     status = kal_get(&fake_upper, &kal);
-    if (status != KAL_OK)
+    if (status != RI_OK)
         return status;
     status = kal_interface_list(kal, count_usable, usable);
-    if (status == KAL_OK)
+    if (status == RI_OK)
         status = kal_rnic_open(kal, "a", NULL, &rnic);
-    if (status == KAL_OK)
+    if (status == RI_OK)
         status = kal_rnic_close(rnic, true);
     kal_put(kal);
     return status;
@@ -99,19 +99,19 @@ static enum kal_status use(unsigned *usable)
 /* The exit status of a try. */
 enum { GOOD, WRONG_ERROR, NOT_AFTERWARDS, LESS_AFTERWARDS };
 
-static bool is_clean(enum kal_status status)
+static bool is_clean(enum ri_status status)
 {
-    return status == KAL_OK || status == KAL_ERR_NO_RESOURCES;
+    return status == RI_OK || status == RI_ERR_NO_RESOURCES;
 }
 
 /* A second instance exists all the time: what the first search found remains. */
 static int try_memory(long allocations, bool good)
 {
     struct kal *held = NULL;
-    enum kal_status status;
+    enum ri_status status;
     unsigned usable;
 
-    if (kal_get(&fake_upper, &held) != KAL_OK)
+    if (kal_get(&fake_upper, &held) != RI_OK)
         return NOT_AFTERWARDS;
     atomic_store(&for_good, good);
     atomic_store(&left, allocations);
@@ -119,7 +119,7 @@ static int try_memory(long allocations, bool good)
     atomic_store(&left, -1);
     if (!is_clean(status))
         return WRONG_ERROR;
-    if (use(&usable) != KAL_OK || use(&usable) != KAL_OK)
+    if (use(&usable) != RI_OK || use(&usable) != RI_OK)
         return NOT_AFTERWARDS;
     return usable == INTERFACES ? GOOD : LESS_AFTERWARDS;
 }
@@ -127,11 +127,11 @@ static int try_memory(long allocations, bool good)
 static int try_descriptors(long number)
 {
     struct rlimit before, few;
-    enum kal_status status;
+    enum ri_status status;
     struct kal *held = NULL;
     unsigned usable;
 
-    if (kal_get(&fake_upper, &held) != KAL_OK)
+    if (kal_get(&fake_upper, &held) != RI_OK)
         return NOT_AFTERWARDS;
     getrlimit(RLIMIT_NOFILE, &before);
     few = (struct rlimit){ (rlim_t)number, before.rlim_max };
@@ -140,7 +140,7 @@ static int try_descriptors(long number)
     setrlimit(RLIMIT_NOFILE, &before);
     if (!is_clean(status))
         return WRONG_ERROR;
-    if (use(&usable) != KAL_OK)
+    if (use(&usable) != RI_OK)
         return NOT_AFTERWARDS;
     return usable == INTERFACES ? GOOD : LESS_AFTERWARDS;
 }
@@ -190,7 +190,7 @@ static long allocations_of_a_try(void)
         unsigned usable;
         unsigned long before = atomic_load(&calls);
 
-        count = use(&usable) == KAL_OK ? (long)(atomic_load(&calls) - before) : 0;
+        count = use(&usable) == RI_OK ? (long)(atomic_load(&calls) - before) : 0;
         _exit(write(fds[1], &count, sizeof count) == sizeof count ? GOOD : NOT_AFTERWARDS);
     }
     expect_good(child, "without a failure", 0);

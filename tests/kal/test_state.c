@@ -50,13 +50,13 @@ static struct kal_rnic *open_one(void)
 {
     struct kal_rnic *rnic;
 
-    ck_assert_int_eq(kal_rnic_open(kal, "test", &context, &rnic), KAL_OK);
+    ck_assert_int_eq(kal_rnic_open(kal, "test", &context, &rnic), RI_OK);
     return rnic;
 }
 
 static void close_one(struct kal_rnic *rnic)
 {
-    ck_assert_int_eq(kal_rnic_close(rnic, false), KAL_OK);
+    ck_assert_int_eq(kal_rnic_close(rnic, false), RI_OK);
 }
 
 /* -1: nobody serves; ENOENT: and no socket is there. */
@@ -165,8 +165,8 @@ START_TEST(test_accounts_quotas_and_the_log)
     fixture_conf("[quota]\nmax_pd = 1\n");
     kal = fixture_get();
     rnic = open_one();
-    ck_assert_int_eq(kal_pd_create(rnic, NULL, &pd), KAL_OK);
-    ck_assert_int_eq(kal_pd_create(rnic, NULL, &none), KAL_ERR_QUOTA);
+    ck_assert_int_eq(kal_pd_create(rnic, NULL, &pd), RI_OK);
+    ck_assert_int_eq(kal_pd_create(rnic, NULL, &none), ITAL_ERR_QUOTA);
     text = ask(ASK);
     snprintf(part, sizeof part, "\"process\":{\"pid\":%d,", (int)getpid());
     ck_assert_msg(says(text, "{\"version\":1,") && says(text, part), "%s", text);
@@ -179,7 +179,7 @@ START_TEST(test_accounts_quotas_and_the_log)
                   "%s", text);
     text = ask("{\"version\":1,\"get\":\"process\"}\n");
     ck_assert_msg(says(text, "\"errors\":1,") && !says(text, "\"last\""), "%s", text);
-    ck_assert_int_eq(kal_pd_destroy(rnic, pd), KAL_OK);
+    ck_assert_int_eq(kal_pd_destroy(rnic, pd), RI_OK);
     ck_assert(says(ask(ASK), "\"pd\":{\"held\":0,\"quota\":1}"));
     close_one(rnic);
     kal_put(kal);
@@ -243,8 +243,8 @@ START_TEST(test_pins_are_shown)
     fixture_conf("[interface test]\nprovider = test\npin = lock\npin_strict = yes\n");
     kal = fixture_get();
     rnic = open_one();
-    ck_assert_int_eq(kal_pd_create(rnic, NULL, &pd), KAL_OK);
-    ck_assert_int_eq(kal_region_create(rnic, pd, &attr, &region), KAL_OK);
+    ck_assert_int_eq(kal_pd_create(rnic, NULL, &pd), RI_OK);
+    ck_assert_int_eq(kal_region_create(rnic, pd, &attr, &region), RI_OK);
     text = ask(ASK);
     snprintf(part, sizeof part, "\"pins\":{\"lock\":{\"ranges\":1,\"octets\":%ld},",
              sysconf(_SC_PAGESIZE));
@@ -252,11 +252,11 @@ START_TEST(test_pins_are_shown)
     ck_assert_msg(says(text, "\"hold\":{\"ranges\":0,\"octets\":0,\"rings\":0}"), "%s", text);
     ck_assert_msg(says(text, "\"pin\":\"lock\",\"pin_strict\":true"), "%s", text);
     attr.addr = (void *)(uintptr_t)4096; /* never mapped */
-    ck_assert_int_eq(kal_region_create(rnic, pd, &attr, &region), KAL_ERR_ADDRESS);
+    ck_assert_int_eq(kal_region_create(rnic, pd, &attr, &region), RI_ERR_ADDRESS);
     text = ask(ASK);
     ck_assert_msg(says(text, "\"pins\":{\"lock\":1}"), "%s", text);
-    ck_assert_int_eq(kal_region_destroy(rnic, region), KAL_OK);
-    ck_assert_int_eq(kal_pd_destroy(rnic, pd), KAL_OK);
+    ck_assert_int_eq(kal_region_destroy(rnic, region), RI_OK);
+    ck_assert_int_eq(kal_pd_destroy(rnic, pd), RI_OK);
     ck_assert(says(ask(ASK), "\"lock\":{\"ranges\":0,\"octets\":0}"));
     close_one(rnic);
     kal_put(kal);

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "rnicpi_host.h"
+#include "rnicpi_status.h"
 
 #define SLOT sizeof(void (*)(void))
 
@@ -332,6 +333,14 @@ START_TEST(missing_parts_are_refused)
 }
 END_TEST
 
+static const enum ri_status no_status[] = {
+    (enum ri_status)RI_STATUS_COUNT,
+    (enum ri_status)(ITAL_STATUS_FIRST - 1),
+    (enum ri_status)ITAL_STATUS_COUNT,
+    (enum ri_status)1000,
+    (enum ri_status) - 1,
+};
+
 START_TEST(status_names)
 {
     ck_assert_str_eq(ri_status_name(RI_OK), "RI_OK");
@@ -347,6 +356,37 @@ START_TEST(status_names)
 }
 END_TEST
 
+START_TEST(names_of_further_statuses)
+{
+    ck_assert_str_eq(ital_status_name(RI_OK), "RI_OK");
+    ck_assert_str_eq(ital_status_name(RI_ERR_DEVICE), "RI_ERR_DEVICE");
+    ck_assert_str_eq(ital_status_name(ITAL_ERR_QUOTA), "ITAL_ERR_QUOTA");
+    ck_assert_str_eq(ital_status_name(ITAL_ERR_EXISTS), "ITAL_ERR_EXISTS");
+    for (int i = ITAL_STATUS_FIRST; i < ITAL_STATUS_COUNT; i++) {
+        ck_assert(ital_status_exists((enum ri_status)i));
+        ck_assert_ptr_nonnull(ital_status_name((enum ri_status)i));
+        for (int j = 0; j < i; j++)
+            ck_assert_str_ne(ital_status_name((enum ri_status)i),
+                             ital_status_name((enum ri_status)j));
+    }
+    for (size_t i = 0; i < sizeof(no_status) / sizeof(*no_status); i++) {
+        ck_assert(!ital_status_exists(no_status[i]));
+        ck_assert_str_eq(ital_status_name(no_status[i]), "RI_ERR_(unknown)");
+    }
+}
+END_TEST
+
+START_TEST(provider_answers_statuses_of_its_header)
+{
+    for (int i = 0; i < RI_STATUS_COUNT; i++)
+        ck_assert_int_eq(ital_status_of_provider((enum ri_status)i), i);
+    for (int i = ITAL_STATUS_FIRST; i < ITAL_STATUS_COUNT; i++)
+        ck_assert_int_eq(ital_status_of_provider((enum ri_status)i), RI_ERR_DEVICE);
+    for (size_t i = 0; i < sizeof(no_status) / sizeof(*no_status); i++)
+        ck_assert_int_eq(ital_status_of_provider(no_status[i]), RI_ERR_DEVICE);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("rnicpi tables");
@@ -356,6 +396,10 @@ int main(void)
     tcase_add_test(tc, frozen_layout);
     tcase_add_test(tc, defaults_answer_not_supported);
     tcase_add_test(tc, status_names);
+    tcase_add_test(tc, names_of_further_statuses);
+    tcase_add_test(tc, provider_answers_statuses_of_its_header);
+    tcase_add_test(tc, names_of_further_statuses);
+    tcase_add_test(tc, provider_answers_statuses_of_its_header);
     suite_add_tcase(suite, tc);
     tc = tcase_create("completion");
     tcase_add_test(tc, null_slots_stay_defaults);

@@ -29,7 +29,7 @@ static inline struct ual_ep_attr ud_attr(void)
                                  .flags = ~0u };
 }
 
-static inline enum ual_status create_ud(struct ual_ep **made)
+static inline enum ri_status create_ud(struct ual_ep **made)
 {
     struct ual_ep_attr attr = ud_attr();
 

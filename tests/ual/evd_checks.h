@@ -41,7 +41,7 @@ static inline void expect_empty(struct ual_evd *evd)
 {
     struct ual_event event;
 
-    fails(ual_evd_dequeue(evd, &event), UAL_ERR_EMPTY);
+    fails(ual_evd_dequeue(evd, &event), ITAL_ERR_EMPTY);
 }
 
 /* All is taken, after so many records of the lane. Who raises the descriptor may write behind the

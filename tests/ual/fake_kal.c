@@ -39,7 +39,7 @@ const struct kal_upper *fk_upper;
 struct kal_rnic fk_rnics[FK_RNICS];
 struct kal_rnic *fk_rnic;
 
-static enum kal_status failures[FK_CALLS];
+static enum ri_status failures[FK_CALLS];
 static struct queued_event *queue, *waiting;
 static unsigned int delivering; /* lanes that deliver now */
 static bool held;
@@ -68,7 +68,7 @@ void fk_reset(void)
     };
 }
 
-void fk_fail(enum fk_call call, enum kal_status status)
+void fk_fail(enum fk_call call, enum ri_status status)
 {
     pthread_mutex_lock(&fk_lock);
     failures[call] = status;
@@ -76,11 +76,11 @@ void fk_fail(enum fk_call call, enum kal_status status)
 }
 
 /* Under lock. */
-enum kal_status fk_planned(enum fk_call call)
+enum ri_status fk_planned(enum fk_call call)
 {
-    enum kal_status status = failures[call];
+    enum ri_status status = failures[call];
 
-    failures[call] = KAL_OK;
+    failures[call] = RI_OK;
     return status;
 }
 
@@ -90,9 +90,9 @@ void fk_violation(const char *what)
     fk.violations++;
 }
 
-enum kal_status fk_make(unsigned int *count, enum fk_call call)
+enum ri_status fk_make(unsigned int *count, enum fk_call call)
 {
-    enum kal_status status;
+    enum ri_status status;
 
     pthread_mutex_lock(&fk_lock);
     status = fk_planned(call);
@@ -294,8 +294,8 @@ void kal_listen_advise(struct kal_listener *listener, const char *advice)
 }
 
 /* Verbs only; no test of ual feeds a listener. */
-enum kal_status kal_listen_fed(struct kal_rnic *rnic, void *lane, const struct sockaddr *address,
-                               uint32_t backlog, void *context, struct kal_listener **listener)
+enum ri_status kal_listen_fed(struct kal_rnic *rnic, void *lane, const struct sockaddr *address,
+                              uint32_t backlog, void *context, struct kal_listener **listener)
 {
     (void)rnic;
     (void)lane;
@@ -303,14 +303,14 @@ enum kal_status kal_listen_fed(struct kal_rnic *rnic, void *lane, const struct s
     (void)backlog;
     (void)context;
     (void)listener;
-    return KAL_ERR_NOT_SUPPORTED;
+    return RI_ERR_NOT_SUPPORTED;
 }
 
-enum kal_status kal_listen_feed(struct kal_listener *listener, int fd)
+enum ri_status kal_listen_feed(struct kal_listener *listener, int fd)
 {
     (void)listener;
     (void)fd;
-    return KAL_ERR_INVALID_ARGUMENT;
+    return RI_ERR_INVALID_ARGUMENT;
 }
 
 void kal_listen_room(struct kal_listener *listener)

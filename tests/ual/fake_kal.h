@@ -113,7 +113,7 @@ extern struct fk {
     struct ri_ah_attr ah;                  /* of the last create or modify */
     unsigned int questions, replies;       /* kal_service_request, kal_service_reply */
     struct ri_service_reply service_reply; /* the last; pointers are stale */
-    enum kal_status listen_kind[2];        /* result of a listen for connections, for datagrams */
+    enum ri_status listen_kind[2];         /* result of a listen for connections, for datagrams */
     unsigned int logged[RI_LOG_DEBUG + 1]; /* lines of each level, and the last one */
     char last_line[256];
     struct kal_connection *connection;
@@ -129,7 +129,7 @@ extern struct fk {
 } fk;
 
 void fk_reset(void);
-void fk_fail(enum fk_call call, enum kal_status status);
+void fk_fail(enum fk_call call, enum ri_status status);
 
 /* Events that a run of the lane delivers in order. The arguments are copied; private data must be
  * static. */

@@ -12,23 +12,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum kal_status kal_connection_create(struct kal_rnic *rnic, void *lane, void *context,
-                                      struct kal_connection **connection)
+enum ri_status kal_connection_create(struct kal_rnic *rnic, void *lane, void *context,
+                                     struct kal_connection **connection)
 {
-    enum kal_status status = fk_make(&fk.connections, FK_CONNECTION_CREATE);
+    enum ri_status status = fk_make(&fk.connections, FK_CONNECTION_CREATE);
     struct kal_connection *made;
 
     if (status)
         return status;
     made = fk_new(sizeof(*made), &fk.connections);
     if (!made)
-        return KAL_ERR_NO_RESOURCES;
+        return RI_ERR_NO_RESOURCES;
     *connection = made;
     (*connection)->rnic = rnic;
     (*connection)->lane = lane;
     (*connection)->context = context;
     fk.connection = *connection;
-    return KAL_OK;
+    return RI_OK;
 }
 
 /* The only upcall that may call this is the one that reports a request: kal frees the connection
@@ -56,10 +56,10 @@ void kal_connection_destroy(struct kal_connection *connection)
 }
 
 /* Under lock. */
-static enum kal_status use(struct kal_connection *connection, struct ri_qp *qp,
-                           const struct ri_connect_param *param, enum fk_call call)
+static enum ri_status use(struct kal_connection *connection, struct ri_qp *qp,
+                          const struct ri_connect_param *param, enum fk_call call)
 {
-    enum kal_status status = fk_planned(call);
+    enum ri_status status = fk_planned(call);
 
     if (status)
         return status;
@@ -68,13 +68,13 @@ static enum kal_status use(struct kal_connection *connection, struct ri_qp *qp,
     connection->qp = (struct fk_qp *)qp;
     connection->param = *param;
     connection->private_data_length = param->private_data_length;
-    return KAL_OK;
+    return RI_OK;
 }
 
-enum kal_status kal_connect(struct kal_connection *connection, struct ri_qp *qp,
-                            const struct ri_connect_param *param)
+enum ri_status kal_connect(struct kal_connection *connection, struct ri_qp *qp,
+                           const struct ri_connect_param *param)
 {
-    enum kal_status status;
+    enum ri_status status;
 
     pthread_mutex_lock(&fk_lock);
     status = use(connection, qp, param, FK_CONNECT);
@@ -82,11 +82,11 @@ enum kal_status kal_connect(struct kal_connection *connection, struct ri_qp *qp,
     return status;
 }
 
-enum kal_status kal_convert(struct kal_connection *connection, struct ri_qp *qp,
-                            const struct kal_convert_param *param)
+enum ri_status kal_convert(struct kal_connection *connection, struct ri_qp *qp,
+                           const struct kal_convert_param *param)
 {
     struct ri_connect_param as = { .size = sizeof(as), .ird = param->ird, .ord = param->ord };
-    enum kal_status status;
+    enum ri_status status;
 
     pthread_mutex_lock(&fk_lock);
     status = use(connection, qp, &as, FK_CONVERT);
@@ -96,33 +96,33 @@ enum kal_status kal_convert(struct kal_connection *connection, struct ri_qp *qp,
     return status;
 }
 
-enum kal_status kal_accept(struct kal_connection *connection, struct ri_qp *qp,
-                           const struct ri_connect_param *param)
+enum ri_status kal_accept(struct kal_connection *connection, struct ri_qp *qp,
+                          const struct ri_connect_param *param)
 {
-    enum kal_status status;
+    enum ri_status status;
 
     if (fk.during_accept)
         fk.during_accept();
     pthread_mutex_lock(&fk_lock);
     if (connection->withdrawn || !connection->undecided)
-        status = KAL_ERR_INVALID_STATE;
+        status = RI_ERR_INVALID_STATE;
     else
         status = use(connection, qp, param, FK_ACCEPT);
-    connection->undecided &= status != KAL_OK;
+    connection->undecided &= status != RI_OK;
     pthread_mutex_unlock(&fk_lock);
     return status;
 }
 
 /* The request is reported again, as one of the other listener. */
-enum kal_status kal_migrate(struct kal_connection *connection, struct kal_listener *listener)
+enum ri_status kal_migrate(struct kal_connection *connection, struct kal_listener *listener)
 {
-    enum kal_status status;
+    enum ri_status status;
 
     if (fk.during_migrate)
         fk.during_migrate();
     pthread_mutex_lock(&fk_lock);
     if (connection->withdrawn || !connection->undecided)
-        status = KAL_ERR_INVALID_STATE;
+        status = RI_ERR_INVALID_STATE;
     else
         status = fk_planned(FK_MIGRATE);
     if (!status) {
@@ -136,34 +136,34 @@ enum kal_status kal_migrate(struct kal_connection *connection, struct kal_listen
         return status;
     fk_request(listener, &connection->asked);
     free(connection);
-    return KAL_OK;
+    return RI_OK;
 }
 
-enum kal_status kal_attach(struct kal_connection *connection, struct ri_qp *qp, void *lane_context)
+enum ri_status kal_attach(struct kal_connection *connection, struct ri_qp *qp, void *lane_context)
 {
-    enum kal_status status = KAL_ERR_INVALID_STATE;
+    enum ri_status status = RI_ERR_INVALID_STATE;
 
     (void)lane_context;
     pthread_mutex_lock(&fk_lock);
     if (!connection->qp) {
         connection->qp = (struct fk_qp *)qp;
-        status = KAL_OK;
+        status = RI_OK;
     }
     pthread_mutex_unlock(&fk_lock);
     return status;
 }
 
-enum kal_status kal_place(struct kal_connection *connection, struct kal_rnic *rnic,
-                          void *lane_context)
+enum ri_status kal_place(struct kal_connection *connection, struct kal_rnic *rnic,
+                         void *lane_context)
 {
     (void)rnic;
     connection->lane = lane_context; /* there is one */
-    return KAL_OK;
+    return RI_OK;
 }
 
-enum kal_status kal_confirm(struct kal_connection *connection, const struct ri_connect_param *param)
+enum ri_status kal_confirm(struct kal_connection *connection, const struct ri_connect_param *param)
 {
-    enum kal_status status;
+    enum ri_status status;
 
     pthread_mutex_lock(&fk_lock);
     status = fk_planned(FK_CONFIRM);
@@ -173,31 +173,31 @@ enum kal_status kal_confirm(struct kal_connection *connection, const struct ri_c
     return status;
 }
 
-enum kal_status kal_reject(struct kal_connection *connection, const void *private_data,
-                           uint16_t private_data_length)
+enum ri_status kal_reject(struct kal_connection *connection, const void *private_data,
+                          uint16_t private_data_length)
 {
-    enum kal_status status;
+    enum ri_status status;
 
     (void)private_data;
     (void)private_data_length;
     pthread_mutex_lock(&fk_lock);
-    status = connection->withdrawn ? KAL_ERR_INVALID_STATE : fk_planned(FK_REJECT);
+    status = connection->withdrawn ? RI_ERR_INVALID_STATE : fk_planned(FK_REJECT);
     fk.rejects += !status;
     pthread_mutex_unlock(&fk_lock);
     return status;
 }
 
-enum kal_status kal_disconnect(struct kal_connection *connection, struct ri_qp *ri,
-                               const void *private_data, uint16_t private_data_length)
+enum ri_status kal_disconnect(struct kal_connection *connection, struct ri_qp *ri,
+                              const void *private_data, uint16_t private_data_length)
 {
     struct fk_qp *qp = (struct fk_qp *)ri;
-    enum kal_status status;
+    enum ri_status status;
 
     (void)private_data;
     pthread_mutex_lock(&fk_lock);
     status = fk_planned(FK_DISCONNECT);
     if (!status && qp->state == RI_QPS_IDLE)
-        status = KAL_ERR_INVALID_STATE;
+        status = RI_ERR_INVALID_STATE;
     if (!status) {
         fk.disconnects++;
         connection->private_data_length = private_data_length;
@@ -208,21 +208,21 @@ enum kal_status kal_disconnect(struct kal_connection *connection, struct ri_qp *
     return status;
 }
 
-enum kal_status kal_connection_info(struct kal_connection *connection,
-                                    struct ri_connection_event *info)
+enum ri_status kal_connection_info(struct kal_connection *connection,
+                                   struct ri_connection_event *info)
 {
     pthread_mutex_lock(&fk_lock);
     *info = connection->info;
     info->type = RI_CONNECTION_ESTABLISHED;
     pthread_mutex_unlock(&fk_lock);
-    return KAL_OK;
+    return RI_OK;
 }
 
-enum kal_status kal_listen(struct kal_rnic *rnic, void *lane, const struct ri_listen_param *param,
-                           void *context, struct sockaddr_storage *bound,
-                           struct kal_listener **listener)
+enum ri_status kal_listen(struct kal_rnic *rnic, void *lane, const struct ri_listen_param *param,
+                          void *context, struct sockaddr_storage *bound,
+                          struct kal_listener **listener)
 {
-    enum kal_status status = fk.listen_kind[param->datagram];
+    enum ri_status status = fk.listen_kind[param->datagram];
     struct kal_listener *made;
 
     (void)lane;
@@ -232,7 +232,7 @@ enum kal_status kal_listen(struct kal_rnic *rnic, void *lane, const struct ri_li
         return status;
     made = fk_new(sizeof(*made), &fk.listeners);
     if (!made)
-        return KAL_ERR_NO_RESOURCES;
+        return RI_ERR_NO_RESOURCES;
     *listener = made;
     (*listener)->rnic = rnic;
     (*listener)->context = context;
@@ -247,7 +247,7 @@ enum kal_status kal_listen(struct kal_rnic *rnic, void *lane, const struct ri_li
                                                  : sizeof(struct sockaddr_in));
     if (!((struct sockaddr_in *)bound)->sin_port) /* in the same place in both families */
         ((struct sockaddr_in *)bound)->sin_port = htons(4711);
-    return KAL_OK;
+    return RI_OK;
 }
 
 void kal_listen_destroy(struct kal_listener *listener)
@@ -261,10 +261,10 @@ void kal_listen_destroy(struct kal_listener *listener)
 
 /* --- datagram service --- */
 
-enum kal_status kal_service_request(struct kal_connection *connection,
-                                    const struct ri_connect_param *param)
+enum ri_status kal_service_request(struct kal_connection *connection,
+                                   const struct ri_connect_param *param)
 {
-    enum kal_status status;
+    enum ri_status status;
 
     pthread_mutex_lock(&fk_lock);
     status = fk_planned(FK_SERVICE_REQUEST);
@@ -275,15 +275,15 @@ enum kal_status kal_service_request(struct kal_connection *connection,
     return status;
 }
 
-enum kal_status kal_service_reply(struct kal_connection *connection,
-                                  const struct ri_service_reply *reply)
+enum ri_status kal_service_reply(struct kal_connection *connection,
+                                 const struct ri_service_reply *reply)
 {
-    enum kal_status status;
+    enum ri_status status;
 
     if (fk.during_reply)
         fk.during_reply();
     pthread_mutex_lock(&fk_lock);
-    status = connection->withdrawn || !connection->undecided ? KAL_ERR_INVALID_STATE
+    status = connection->withdrawn || !connection->undecided ? RI_ERR_INVALID_STATE
                                                              : fk_planned(FK_SERVICE_REPLY);
     if (!status) {
         connection->undecided = false;

@@ -16,14 +16,14 @@ static struct kal the_kal;
 
 /* --- kal.h: instance --- */
 
-enum kal_status kal_get(const struct kal_upper *above, struct kal **kal)
+enum ri_status kal_get(const struct kal_upper *above, struct kal **kal)
 {
     pthread_mutex_lock(&fk_lock);
     fk_upper = above;
     fk.kals++;
     pthread_mutex_unlock(&fk_lock);
     *kal = &the_kal;
-    return KAL_OK;
+    return RI_OK;
 }
 
 void kal_put(struct kal *kal)
@@ -105,7 +105,7 @@ uint64_t kal_config_ns(struct kal *kal, const char *name)
     return 0;
 }
 
-enum kal_status kal_provider_list(struct kal *kal, kal_provider_fn fn, void *arg)
+enum ri_status kal_provider_list(struct kal *kal, kal_provider_fn fn, void *arg)
 {
     struct kal_provider_info info = {
         .name = "fake", .path = "(preopened)", .usable = true, .abi_major = 1
@@ -113,10 +113,10 @@ enum kal_status kal_provider_list(struct kal *kal, kal_provider_fn fn, void *arg
 
     (void)kal;
     fn(&info, arg);
-    return KAL_OK;
+    return RI_OK;
 }
 
-enum kal_status kal_interface_list(struct kal *kal, kal_interface_fn fn, void *arg)
+enum ri_status kal_interface_list(struct kal *kal, kal_interface_fn fn, void *arg)
 {
     struct kal_interface_info info = { .name = "fake0",
                                        .provider = "fake",
@@ -126,20 +126,20 @@ enum kal_status kal_interface_list(struct kal *kal, kal_interface_fn fn, void *a
 
     (void)kal;
     fn(&info, arg);
-    return KAL_OK;
+    return RI_OK;
 }
 
 /* --- kal.h: RNIC --- */
 
-enum kal_status kal_rnic_open(struct kal *kal, const char *interface, void *context,
-                              struct kal_rnic **rnic)
+enum ri_status kal_rnic_open(struct kal *kal, const char *interface, void *context,
+                             struct kal_rnic **rnic)
 {
-    enum kal_status status;
+    enum ri_status status;
     unsigned int free = 0;
 
     (void)kal;
     if (strcmp(interface, "fake0"))
-        return KAL_ERR_NO_INTERFACE;
+        return ITAL_ERR_NO_INTERFACE;
     status = fk_make(&fk.rnics, FK_RNIC_OPEN);
     if (status)
         return status;
@@ -150,19 +150,19 @@ enum kal_status kal_rnic_open(struct kal *kal, const char *interface, void *cont
     fk_rnic = &fk_rnics[free];
     *fk_rnic = (struct kal_rnic){ .open = true, .context = context };
     *rnic = fk_rnic;
-    return KAL_OK;
+    return RI_OK;
 }
 
-enum kal_status kal_rnic_close(struct kal_rnic *rnic, bool force)
+enum ri_status kal_rnic_close(struct kal_rnic *rnic, bool force)
 {
     fk.closes++;
     fk.forced += force;
     if (fk.rnics == 1 && (fk.pds || fk.cqs || fk.qps || fk.regions || fk.connections ||
                           fk.listeners || fk.mws || fk.srqs || fk.ahs))
-        return KAL_ERR_BUSY;
+        return RI_ERR_BUSY;
     if (!force && fk.close_again) {
         fk.close_again--;
-        return KAL_ERR_AGAIN;
+        return RI_ERR_AGAIN;
     }
     rnic->open = false;
     rnic->lane = NULL;
@@ -170,7 +170,7 @@ enum kal_status kal_rnic_close(struct kal_rnic *rnic, bool force)
         if (fk_rnics[i].open)
             fk_rnic = &fk_rnics[i];
     fk_gone(&fk.rnics);
-    return KAL_OK;
+    return RI_OK;
 }
 
 const struct ri_rnic_attr *kal_rnic_attr(const struct kal_rnic *rnic)
@@ -198,15 +198,15 @@ uint64_t kal_rnic_option_ns(const struct kal_rnic *rnic, const char *name)
     return fk.close_timeout_ns;
 }
 
-enum kal_status kal_rnic_port(struct kal_rnic *rnic, struct ri_port_attr *attr)
+enum ri_status kal_rnic_port(struct kal_rnic *rnic, struct ri_port_attr *attr)
 {
     (void)rnic;
     attr->online = true;
-    return KAL_OK;
+    return RI_OK;
 }
 
-enum kal_status kal_rnic_counters(struct kal_rnic *rnic, const char **names, uint64_t *values,
-                                  size_t *count)
+enum ri_status kal_rnic_counters(struct kal_rnic *rnic, const char **names, uint64_t *values,
+                                 size_t *count)
 {
     (void)rnic;
     if (*count) {
@@ -214,13 +214,13 @@ enum kal_status kal_rnic_counters(struct kal_rnic *rnic, const char **names, uin
         values[0] = 7;
     }
     *count = 1;
-    return KAL_OK;
+    return RI_OK;
 }
 
-enum kal_status kal_lane_open(struct kal_rnic *rnic, uint32_t index, void *context,
-                              struct ri_lane **lane)
+enum ri_status kal_lane_open(struct kal_rnic *rnic, uint32_t index, void *context,
+                             struct ri_lane **lane)
 {
-    enum kal_status status;
+    enum ri_status status;
 
     (void)index;
     pthread_mutex_lock(&fk_lock);
@@ -231,13 +231,13 @@ enum kal_status kal_lane_open(struct kal_rnic *rnic, uint32_t index, void *conte
     rnic->lane = context;
     rnic->ri = (struct ri_lane){ .ops = &fk_user_ops, .context = context };
     *lane = fk.lane = &rnic->ri;
-    return KAL_OK;
+    return RI_OK;
 }
 
-enum kal_status kal_route(struct kal_rnic *rnic, uint32_t port, const struct sockaddr *destination,
-                          struct sockaddr_storage *source)
+enum ri_status kal_route(struct kal_rnic *rnic, uint32_t port, const struct sockaddr *destination,
+                         struct sockaddr_storage *source)
 {
-    enum kal_status status;
+    enum ri_status status;
 
     (void)rnic;
     (void)port;
@@ -248,14 +248,14 @@ enum kal_status kal_route(struct kal_rnic *rnic, uint32_t port, const struct soc
         return status;
     memset(source, 0, sizeof(*source));
     source->ss_family = destination->sa_family;
-    return KAL_OK;
+    return RI_OK;
 }
 
 /* --- kal.h: objects --- */
 
-enum kal_status kal_pd_create(struct kal_rnic *rnic, void *context, struct ri_pd **pd)
+enum ri_status kal_pd_create(struct kal_rnic *rnic, void *context, struct ri_pd **pd)
 {
-    enum kal_status status = fk_make(&fk.pds, FK_PD_CREATE);
+    enum ri_status status = fk_make(&fk.pds, FK_PD_CREATE);
     struct ri_pd *made;
 
     (void)rnic;
@@ -263,58 +263,58 @@ enum kal_status kal_pd_create(struct kal_rnic *rnic, void *context, struct ri_pd
         return status;
     made = fk_new(sizeof(*made), &fk.pds);
     if (!made)
-        return KAL_ERR_NO_RESOURCES;
+        return RI_ERR_NO_RESOURCES;
     made->context = context;
     *pd = made;
-    return KAL_OK;
+    return RI_OK;
 }
 
-enum kal_status kal_pd_destroy(struct kal_rnic *rnic, struct ri_pd *pd)
+enum ri_status kal_pd_destroy(struct kal_rnic *rnic, struct ri_pd *pd)
 {
     (void)rnic;
     fk_gone(&fk.pds);
     free(pd);
-    return KAL_OK;
+    return RI_OK;
 }
 
-enum kal_status kal_cq_create(struct kal_rnic *rnic, struct ri_cq_attr *attr, struct ri_cq **cq)
+enum ri_status kal_cq_create(struct kal_rnic *rnic, struct ri_cq_attr *attr, struct ri_cq **cq)
 {
-    enum kal_status status = fk_make(&fk.cqs, FK_CQ_CREATE);
+    enum ri_status status = fk_make(&fk.cqs, FK_CQ_CREATE);
     struct fk_cq *made;
 
     if (status)
         return status;
     made = fk_new(sizeof(*made), &fk.cqs);
     if (!made)
-        return KAL_ERR_NO_RESOURCES;
+        return RI_ERR_NO_RESOURCES;
     made->ri = (struct ri_cq){ .ops = &fk_user_ops, .context = attr->context };
     made->rnic = rnic;
     fk.cq_lane = attr->lane;
     made->depth = attr->depth += fk.more_cqes;
     fk_last_cq = made;
     *cq = &made->ri;
-    return KAL_OK;
+    return RI_OK;
 }
 
-enum kal_status kal_cq_resize(struct kal_rnic *rnic, struct ri_cq *ri, uint32_t *depth)
+enum ri_status kal_cq_resize(struct kal_rnic *rnic, struct ri_cq *ri, uint32_t *depth)
 {
     struct fk_cq *cq = (struct fk_cq *)ri;
-    enum kal_status status = KAL_ERR_NOT_SUPPORTED;
+    enum ri_status status = RI_ERR_NOT_SUPPORTED;
 
     (void)rnic;
     pthread_mutex_lock(&fk_lock);
     if (fk.attr.features & RI_FEATURE_CQ_RESIZE)
-        status = cq->count > *depth ? KAL_ERR_BUSY : fk_planned(FK_CQ_RESIZE);
+        status = cq->count > *depth ? RI_ERR_BUSY : fk_planned(FK_CQ_RESIZE);
     if (!status)
         cq->depth = *depth += fk.more_cqes;
     pthread_mutex_unlock(&fk_lock);
     return status;
 }
 
-enum kal_status kal_cq_destroy(struct kal_rnic *rnic, struct ri_cq *ri)
+enum ri_status kal_cq_destroy(struct kal_rnic *rnic, struct ri_cq *ri)
 {
     struct fk_cq *cq = (struct fk_cq *)ri;
-    enum kal_status status;
+    enum ri_status status;
 
     (void)rnic;
     pthread_mutex_lock(&fk_lock);
@@ -329,10 +329,10 @@ enum kal_status kal_cq_destroy(struct kal_rnic *rnic, struct ri_cq *ri)
     return status;
 }
 
-enum kal_status kal_qp_create(struct kal_rnic *rnic, struct ri_pd *pd, struct ri_qp_attr *attr,
-                              struct ri_qp **qp)
+enum ri_status kal_qp_create(struct kal_rnic *rnic, struct ri_pd *pd, struct ri_qp_attr *attr,
+                             struct ri_qp **qp)
 {
-    enum kal_status status = fk_make(&fk.qps, FK_QP_CREATE);
+    enum ri_status status = fk_make(&fk.qps, FK_QP_CREATE);
     struct fk_qp *made;
 
     (void)pd;
@@ -340,7 +340,7 @@ enum kal_status kal_qp_create(struct kal_rnic *rnic, struct ri_pd *pd, struct ri
         return status;
     made = fk_new(sizeof(*made), &fk.qps);
     if (!made)
-        return KAL_ERR_NO_RESOURCES;
+        return RI_ERR_NO_RESOURCES;
     attr->max_send_wr += 1; /* more than requested */
     made->ri = (struct ri_qp){ .ops = &fk_user_ops, .context = attr->context };
     made->rnic = rnic;
@@ -348,17 +348,17 @@ enum kal_status kal_qp_create(struct kal_rnic *rnic, struct ri_pd *pd, struct ri
     made->state = RI_QPS_IDLE;
     fk.qp = made;
     *qp = &made->ri;
-    return KAL_OK;
+    return RI_OK;
 }
 
-static enum kal_status to_idle(struct fk_qp *qp)
+static enum ri_status to_idle(struct fk_qp *qp)
 {
-    enum kal_status status;
+    enum ri_status status;
 
     pthread_mutex_lock(&fk_lock);
     status = fk_planned(FK_QP_IDLE);
     if (!status && qp->state != RI_QPS_IDLE && qp->state != RI_QPS_ERROR)
-        status = KAL_ERR_INVALID_STATE;
+        status = RI_ERR_INVALID_STATE;
     pthread_mutex_unlock(&fk_lock);
     if (status)
         return status;
@@ -366,32 +366,32 @@ static enum kal_status to_idle(struct fk_qp *qp)
     pthread_mutex_lock(&fk_lock);
     qp->state = RI_QPS_IDLE;
     pthread_mutex_unlock(&fk_lock);
-    return KAL_OK;
+    return RI_OK;
 }
 
 /* Without a connection: UD QPs. */
-static enum kal_status to_rts(struct fk_qp *qp)
+static enum ri_status to_rts(struct fk_qp *qp)
 {
-    enum kal_status status;
+    enum ri_status status;
 
     pthread_mutex_lock(&fk_lock);
     status = fk_planned(FK_QP_RTS);
     if (!status && (qp->state != RI_QPS_IDLE || qp->attr.type != RI_QP_UD))
-        status = KAL_ERR_INVALID_STATE;
+        status = RI_ERR_INVALID_STATE;
     if (!status)
         qp->state = RI_QPS_RTS;
     pthread_mutex_unlock(&fk_lock);
     return status;
 }
 
-enum kal_status kal_qp_modify(struct kal_rnic *rnic, struct ri_qp *ri,
-                              const struct ri_qp_modify *modify)
+enum ri_status kal_qp_modify(struct kal_rnic *rnic, struct ri_qp *ri,
+                             const struct ri_qp_modify *modify)
 {
     struct fk_qp *qp = (struct fk_qp *)ri;
 
     (void)rnic;
     if (!(modify->mask & RI_QPM_STATE)) {
-        enum kal_status status;
+        enum ri_status status;
 
         pthread_mutex_lock(&fk_lock);
         status = fk_planned(FK_QP_ATTRIBUTES);
@@ -401,40 +401,40 @@ enum kal_status kal_qp_modify(struct kal_rnic *rnic, struct ri_qp *ri,
         return status;
     }
     if (modify->mask != RI_QPM_STATE)
-        return KAL_ERR_INVALID_ARGUMENT;
+        return RI_ERR_INVALID_ARGUMENT;
     if (modify->state == RI_QPS_IDLE)
         return to_idle(qp);
     if (modify->state == RI_QPS_RTS)
         return to_rts(qp);
     if (modify->state != RI_QPS_ERROR)
-        return KAL_ERR_INVALID_STATE;
+        return RI_ERR_INVALID_STATE;
     pthread_mutex_lock(&fk_lock);
     fk.aborts += qp->state == RI_QPS_RTS || qp->state == RI_QPS_CLOSING;
     pthread_mutex_unlock(&fk_lock);
     fk_to_error(qp);
-    return KAL_OK;
+    return RI_OK;
 }
 
-enum kal_status kal_qp_query(struct kal_rnic *rnic, struct ri_qp *qp, struct ri_qp_info *info)
+enum ri_status kal_qp_query(struct kal_rnic *rnic, struct ri_qp *qp, struct ri_qp_info *info)
 {
     (void)rnic;
     info->state = ((struct fk_qp *)qp)->state;
     info->qpn = 17;
     info->ord = 3;
-    return KAL_OK;
+    return RI_OK;
 }
 
-enum kal_status kal_qp_counters(struct kal_rnic *rnic, struct ri_qp *qp, const char **names,
-                                uint64_t *values, size_t *count)
+enum ri_status kal_qp_counters(struct kal_rnic *rnic, struct ri_qp *qp, const char **names,
+                               uint64_t *values, size_t *count)
 {
     (void)qp;
     return kal_rnic_counters(rnic, names, values, count);
 }
 
-enum kal_status kal_qp_destroy(struct kal_rnic *rnic, struct ri_qp *ri)
+enum ri_status kal_qp_destroy(struct kal_rnic *rnic, struct ri_qp *ri)
 {
     struct fk_qp *qp = (struct fk_qp *)ri;
-    enum kal_status status;
+    enum ri_status status;
 
     (void)rnic;
     pthread_mutex_lock(&fk_lock);
@@ -450,10 +450,10 @@ enum kal_status kal_qp_destroy(struct kal_rnic *rnic, struct ri_qp *ri)
     return status;
 }
 
-enum kal_status kal_region_create(struct kal_rnic *rnic, struct ri_pd *pd,
-                                  const struct ri_mr_attr *attr, struct kal_region **region)
+enum ri_status kal_region_create(struct kal_rnic *rnic, struct ri_pd *pd,
+                                 const struct ri_mr_attr *attr, struct kal_region **region)
 {
-    enum kal_status status = fk_make(&fk.regions, FK_REGION_CREATE);
+    enum ri_status status = fk_make(&fk.regions, FK_REGION_CREATE);
     struct kal_region *made;
 
     (void)rnic;
@@ -462,11 +462,11 @@ enum kal_status kal_region_create(struct kal_rnic *rnic, struct ri_pd *pd,
         return status;
     made = fk_new(sizeof(*made), &fk.regions);
     if (!made)
-        return KAL_ERR_NO_RESOURCES;
+        return RI_ERR_NO_RESOURCES;
     made->mr = fk_new(sizeof(struct ri_mr), &fk.regions);
     if (!made->mr) {
         free(made);
-        return KAL_ERR_NO_RESOURCES;
+        return RI_ERR_NO_RESOURCES;
     }
     made->keys = (struct ri_mr_keys){ 100 + attr->access, 200 + attr->access };
     if (fk.next_stag)
@@ -475,13 +475,13 @@ enum kal_status kal_region_create(struct kal_rnic *rnic, struct ri_pd *pd,
     *region = made;
     fk.next_stag = 0;
     fk.region = *attr;
-    return KAL_OK;
+    return RI_OK;
 }
 
-enum kal_status kal_mw_create(struct kal_rnic *rnic, struct ri_pd *pd, bool narrow, void *context,
-                              uint32_t *stag, struct ri_mw **mw)
+enum ri_status kal_mw_create(struct kal_rnic *rnic, struct ri_pd *pd, bool narrow, void *context,
+                             uint32_t *stag, struct ri_mw **mw)
 {
-    enum kal_status status = fk_make(&fk.mws, FK_MW_CREATE);
+    enum ri_status status = fk_make(&fk.mws, FK_MW_CREATE);
     struct ri_mw *made;
 
     (void)rnic;
@@ -491,17 +491,17 @@ enum kal_status kal_mw_create(struct kal_rnic *rnic, struct ri_pd *pd, bool narr
         return status;
     made = fk_new(sizeof(*made), &fk.mws);
     if (!made)
-        return KAL_ERR_NO_RESOURCES;
+        return RI_ERR_NO_RESOURCES;
     *stag = fk.next_stag ? fk.next_stag : 0x777700;
     fk.next_stag = 0;
     *mw = made;
     **mw = (struct ri_mw){ .ops = (void *)(uintptr_t)(*stag >> 8), .context = context };
-    return KAL_OK;
+    return RI_OK;
 }
 
-enum kal_status kal_mw_destroy(struct kal_rnic *rnic, struct ri_mw *mw)
+enum ri_status kal_mw_destroy(struct kal_rnic *rnic, struct ri_mw *mw)
 {
-    enum kal_status status;
+    enum ri_status status;
 
     (void)rnic;
     pthread_mutex_lock(&fk_lock);
@@ -513,10 +513,10 @@ enum kal_status kal_mw_destroy(struct kal_rnic *rnic, struct ri_mw *mw)
     return status;
 }
 
-enum kal_status kal_srq_create(struct kal_rnic *rnic, struct ri_pd *pd, struct ri_srq_attr *attr,
-                               struct ri_srq **srq)
+enum ri_status kal_srq_create(struct kal_rnic *rnic, struct ri_pd *pd, struct ri_srq_attr *attr,
+                              struct ri_srq **srq)
 {
-    enum kal_status status = fk_make(&fk.srqs, FK_SRQ_CREATE);
+    enum ri_status status = fk_make(&fk.srqs, FK_SRQ_CREATE);
     struct fk_srq *made;
 
     (void)pd;
@@ -524,21 +524,21 @@ enum kal_status kal_srq_create(struct kal_rnic *rnic, struct ri_pd *pd, struct r
         return status;
     made = fk_new(sizeof(*made), &fk.srqs);
     if (!made)
-        return KAL_ERR_NO_RESOURCES;
+        return RI_ERR_NO_RESOURCES;
     attr->max_sge += 1; /* more than requested */
     made->ri = (struct ri_srq){ .ops = &fk_user_ops, .context = attr->context };
     made->rnic = rnic;
     made->attr = *attr;
     fk.srq = made;
     *srq = &made->ri;
-    return KAL_OK;
+    return RI_OK;
 }
 
-enum kal_status kal_srq_modify(struct kal_rnic *rnic, struct ri_srq *ri, uint32_t mask,
-                               const struct ri_srq_attr *attr)
+enum ri_status kal_srq_modify(struct kal_rnic *rnic, struct ri_srq *ri, uint32_t mask,
+                              const struct ri_srq_attr *attr)
 {
     struct fk_srq *srq = (struct fk_srq *)ri;
-    enum kal_status status;
+    enum ri_status status;
 
     (void)rnic;
     pthread_mutex_lock(&fk_lock);
@@ -551,17 +551,17 @@ enum kal_status kal_srq_modify(struct kal_rnic *rnic, struct ri_srq *ri, uint32_
     return status;
 }
 
-enum kal_status kal_srq_query(struct kal_rnic *rnic, struct ri_srq *ri, struct ri_srq_attr *attr)
+enum ri_status kal_srq_query(struct kal_rnic *rnic, struct ri_srq *ri, struct ri_srq_attr *attr)
 {
     (void)rnic;
     *attr = ((struct fk_srq *)ri)->attr;
-    return KAL_OK;
+    return RI_OK;
 }
 
-enum kal_status kal_srq_destroy(struct kal_rnic *rnic, struct ri_srq *ri)
+enum ri_status kal_srq_destroy(struct kal_rnic *rnic, struct ri_srq *ri)
 {
     struct fk_srq *srq = (struct fk_srq *)ri;
-    enum kal_status status;
+    enum ri_status status;
 
     (void)rnic;
     pthread_mutex_lock(&fk_lock);
@@ -576,10 +576,10 @@ enum kal_status kal_srq_destroy(struct kal_rnic *rnic, struct ri_srq *ri)
     return status;
 }
 
-enum kal_status kal_region_modify(struct kal_rnic *rnic, struct kal_region *region,
-                                  struct ri_pd *pd, const struct ri_mr_attr *attr)
+enum ri_status kal_region_modify(struct kal_rnic *rnic, struct kal_region *region, struct ri_pd *pd,
+                                 const struct ri_mr_attr *attr)
 {
-    enum kal_status status;
+    enum ri_status status;
 
     (void)rnic;
     (void)pd;
@@ -591,9 +591,9 @@ enum kal_status kal_region_modify(struct kal_rnic *rnic, struct kal_region *regi
     return status;
 }
 
-enum kal_status kal_region_destroy(struct kal_rnic *rnic, struct kal_region *region)
+enum ri_status kal_region_destroy(struct kal_rnic *rnic, struct kal_region *region)
 {
-    enum kal_status status;
+    enum ri_status status;
 
     (void)rnic;
     pthread_mutex_lock(&fk_lock);
@@ -608,10 +608,10 @@ enum kal_status kal_region_destroy(struct kal_rnic *rnic, struct kal_region *reg
 }
 
 /* The context of an address handle is its PD. */
-enum kal_status kal_ah_create(struct kal_rnic *rnic, struct ri_pd *pd,
-                              const struct ri_ah_attr *attr, struct ri_ah **ah)
+enum ri_status kal_ah_create(struct kal_rnic *rnic, struct ri_pd *pd, const struct ri_ah_attr *attr,
+                             struct ri_ah **ah)
 {
-    enum kal_status status = fk_make(&fk.ahs, FK_AH_CREATE);
+    enum ri_status status = fk_make(&fk.ahs, FK_AH_CREATE);
     struct ri_ah *made;
 
     (void)rnic;
@@ -619,17 +619,16 @@ enum kal_status kal_ah_create(struct kal_rnic *rnic, struct ri_pd *pd,
         return status;
     made = fk_new(sizeof(*made), &fk.ahs);
     if (!made)
-        return KAL_ERR_NO_RESOURCES;
+        return RI_ERR_NO_RESOURCES;
     *ah = made;
     **ah = (struct ri_ah){ .ops = (void *)pd, .context = attr->context };
     fk.ah = *attr;
-    return KAL_OK;
+    return RI_OK;
 }
 
-enum kal_status kal_ah_modify(struct kal_rnic *rnic, struct ri_ah *ah,
-                              const struct ri_ah_attr *attr)
+enum ri_status kal_ah_modify(struct kal_rnic *rnic, struct ri_ah *ah, const struct ri_ah_attr *attr)
 {
-    enum kal_status status;
+    enum ri_status status;
 
     (void)rnic;
     (void)ah;
@@ -641,10 +640,10 @@ enum kal_status kal_ah_modify(struct kal_rnic *rnic, struct ri_ah *ah,
     return status;
 }
 
-enum kal_status kal_ah_destroy(struct kal_rnic *rnic, struct ri_ah *ah)
+enum ri_status kal_ah_destroy(struct kal_rnic *rnic, struct ri_ah *ah)
 {
     (void)rnic;
     fk_gone(&fk.ahs);
     free(ah);
-    return KAL_OK;
+    return RI_OK;
 }

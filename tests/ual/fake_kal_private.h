@@ -37,10 +37,10 @@ extern struct kal_rnic *fk_rnic;             /* the last that was opened */
 extern struct fk_cq *fk_last_cq;             /* fake_kal_data.c */
 extern const struct ri_user_ops fk_user_ops; /* fake_kal_data.c */
 
-enum kal_status fk_planned(enum fk_call call); /* the failure that was ordered; under the lock */
+enum ri_status fk_planned(enum fk_call call); /* the failure that was ordered; under the lock */
 void fk_violation(const char *what);
 /* Counts, unless a failure was ordered. */
-enum kal_status fk_make(unsigned int *count, enum fk_call call);
+enum ri_status fk_make(unsigned int *count, enum fk_call call);
 void fk_gone(unsigned int *count);
 /* Memory for what was counted so; NULL: it is counted no more. */
 void *fk_new(size_t size, unsigned int *count);

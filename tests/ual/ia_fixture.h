@@ -19,8 +19,8 @@ static struct ual_evd *dto_evd, *connect_evd, *request_evd, *affiliated_evd;
 static struct ual_ep *ep;
 static struct ual_listen *listen_point;
 
-#define ok(call)            ck_assert_str_eq(ual_status_name(call), "UAL_OK")
-#define fails(call, status) ck_assert_str_eq(ual_status_name(call), ual_status_name(status))
+#define ok(call)            ck_assert_str_eq(ital_status_name(call), "RI_OK")
+#define fails(call, status) ck_assert_str_eq(ital_status_name(call), ital_status_name(status))
 
 static inline struct ual_evd *make_evd(enum ual_stream stream, uint32_t size)
 {
@@ -112,7 +112,7 @@ static inline void expect_nothing(struct ual_evd *evd)
     struct ual_event event;
 
     fk_drain();
-    fails(ual_evd_dequeue(evd, &event), UAL_ERR_EMPTY);
+    fails(ual_evd_dequeue(evd, &event), ITAL_ERR_EMPTY);
 }
 
 static inline void expect_state(struct ual_ep *which, enum ual_ep_state state)
@@ -120,7 +120,7 @@ static inline void expect_state(struct ual_ep *which, enum ual_ep_state state)
     ck_assert_int_eq(atomic_load(&which->state), state);
 }
 
-static inline enum ual_status connect_to(struct ual_ep *which, bool three_way)
+static inline enum ri_status connect_to(struct ual_ep *which, bool three_way)
 {
     struct sockaddr_in to = address(4791);
     struct ual_connect connect = {
@@ -181,7 +181,7 @@ static inline void tell(enum ri_connection_event_type type)
     fk_connection_event(fk.connection, &event);
 }
 
-static inline enum ual_status accept_it(struct ual_ep *which, ual_handle request)
+static inline enum ri_status accept_it(struct ual_ep *which, ual_handle request)
 {
     return ual_ep_accept(which, request, true, "yes", 3);
 }

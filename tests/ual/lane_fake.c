@@ -74,7 +74,7 @@ static void *flood(void *arg)
         uint64_t cookie = 0;
 
         (void)!write(pipe->fds[1], &cookie, sizeof(cookie));
-        while (ual_evd_dequeue(pipe->evd, &event) == UAL_OK)
+        while (ual_evd_dequeue(pipe->evd, &event) == RI_OK)
             ;
     }
     return NULL;
@@ -289,20 +289,20 @@ static const struct ri_user_ops user_ops = {
 
 /* --- the functions of kal and of ual's interface adapter that lanes and EVDs need --- */
 
-enum kal_status kal_lane_open(struct kal_rnic *rnic, uint32_t index, void *context,
-                              struct ri_lane **lane)
+enum ri_status kal_lane_open(struct kal_rnic *rnic, uint32_t index, void *context,
+                             struct ri_lane **lane)
 {
     (void)rnic;
     if (atomic_load(&lf_lane_fails))
-        return KAL_ERR_NO_RESOURCES;
+        return RI_ERR_NO_RESOURCES;
     index += lf_first_lane;
     ck_assert_uint_lt(index, LF_LANES_MOST);
     lanes[index].ri = (struct ri_lane){ .ops = &user_ops, .context = context };
     *lane = &lanes[index].ri;
-    return KAL_OK;
+    return RI_OK;
 }
 
-enum kal_status kal_cq_create(struct kal_rnic *rnic, struct ri_cq_attr *attr, struct ri_cq **cq)
+enum ri_status kal_cq_create(struct kal_rnic *rnic, struct ri_cq_attr *attr, struct ri_cq **cq)
 {
     struct lf_cq *made = calloc(1, sizeof(*made));
 
@@ -311,14 +311,14 @@ enum kal_status kal_cq_create(struct kal_rnic *rnic, struct ri_cq_attr *attr, st
     made->arming.kind = RI_NOT_ARMED;
     made->depth = attr->depth;
     *cq = &made->ri;
-    return KAL_OK;
+    return RI_OK;
 }
 
-enum kal_status kal_cq_destroy(struct kal_rnic *rnic, struct ri_cq *cq)
+enum ri_status kal_cq_destroy(struct kal_rnic *rnic, struct ri_cq *cq)
 {
     (void)rnic;
     free(cq);
-    return KAL_OK;
+    return RI_OK;
 }
 
 void kal_fork_prepare(void)
@@ -355,17 +355,17 @@ const struct ri_rnic_attr *kal_rnic_attr(const struct kal_rnic *rnic)
     return &attr;
 }
 
-enum kal_status kal_cq_resize(struct kal_rnic *rnic, struct ri_cq *ri, uint32_t *depth)
+enum ri_status kal_cq_resize(struct kal_rnic *rnic, struct ri_cq *ri, uint32_t *depth)
 {
     struct lf_cq *cq = (struct lf_cq *)ri;
 
     (void)rnic;
     if (!(lf_features & RI_FEATURE_CQ_RESIZE))
-        return KAL_ERR_NOT_SUPPORTED;
+        return RI_ERR_NOT_SUPPORTED;
     if (cq->tail - cq->head > *depth)
-        return KAL_ERR_BUSY;
+        return RI_ERR_BUSY;
     cq->depth = *depth;
-    return KAL_OK;
+    return RI_OK;
 }
 
 /* Not called in these tests. */
@@ -381,24 +381,24 @@ const char *kal_rnic_option(const struct kal_rnic *rnic, const char *name)
     return NULL;
 }
 
-enum kal_status kal_rnic_port(struct kal_rnic *rnic, struct ri_port_attr *attr)
+enum ri_status kal_rnic_port(struct kal_rnic *rnic, struct ri_port_attr *attr)
 {
     (void)rnic, (void)attr;
-    return KAL_ERR_NOT_SUPPORTED;
+    return RI_ERR_NOT_SUPPORTED;
 }
 
-enum kal_status kal_rnic_counters(struct kal_rnic *rnic, const char **names, uint64_t *values,
-                                  size_t *count)
+enum ri_status kal_rnic_counters(struct kal_rnic *rnic, const char **names, uint64_t *values,
+                                 size_t *count)
 {
     (void)rnic, (void)names, (void)values, (void)count;
-    return KAL_ERR_NOT_SUPPORTED;
+    return RI_ERR_NOT_SUPPORTED;
 }
 
-enum kal_status kal_route(struct kal_rnic *rnic, uint32_t port, const struct sockaddr *destination,
-                          struct sockaddr_storage *source)
+enum ri_status kal_route(struct kal_rnic *rnic, uint32_t port, const struct sockaddr *destination,
+                         struct sockaddr_storage *source)
 {
     (void)rnic, (void)port, (void)destination, (void)source;
-    return KAL_ERR_NOT_SUPPORTED;
+    return RI_ERR_NOT_SUPPORTED;
 }
 
 /* --- the device --- */
@@ -611,7 +611,7 @@ static void *wait_thread(void *arg)
 
     atomic_store(&waiter->tid, (pid_t)syscall(SYS_gettid));
     waiter->status = ual_evd_wait(waiter->evd, waiter->timeout_us, &event, NULL);
-    if (waiter->status == UAL_OK)
+    if (waiter->status == RI_OK)
         waiter->cookie = event.wc.cookie;
     atomic_store(&waiter->done, true);
     return NULL;
@@ -624,7 +624,7 @@ void lf_wait_start(struct lf_waiter *waiter, struct ual_evd *evd, uint64_t timeo
     ck_assert(tc_until(tc_asleep(atomic_load(&waiter->tid)), 10000));
 }
 
-void lf_wait_join(struct lf_waiter *waiter, enum ual_status status)
+void lf_wait_join(struct lf_waiter *waiter, enum ri_status status)
 {
     struct timespec until;
 
@@ -632,7 +632,7 @@ void lf_wait_join(struct lf_waiter *waiter, enum ual_status status)
     until.tv_sec += tc_timeout_ms(10000) / 1000;
     ck_assert_msg(!pthread_timedjoin_np(waiter->thread, NULL, &until),
                   "a waiter did not come back");
-    ck_assert_str_eq(ual_status_name(waiter->status), ual_status_name(status));
+    ck_assert_str_eq(ital_status_name(waiter->status), ital_status_name(status));
 }
 
 void lf_add_cases(Suite *suite, TCase *const *cases, size_t count, SFun setup, SFun teardown)

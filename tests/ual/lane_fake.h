@@ -18,8 +18,8 @@
 
 #include <pthread.h>
 
-#define ok(call)            ck_assert_str_eq(ual_status_name(call), "UAL_OK")
-#define fails(call, status) ck_assert_str_eq(ual_status_name(call), ual_status_name(status))
+#define ok(call)            ck_assert_str_eq(ital_status_name(call), "RI_OK")
+#define fails(call, status) ck_assert_str_eq(ital_status_name(call), ital_status_name(status))
 #define FOR_EVER            UINT64_MAX
 
 /* A watched pipe, which counts as a QP of its lane. Each record is one completion on the EVD, its
@@ -106,13 +106,13 @@ struct lf_waiter {
     _Atomic pid_t tid;
     struct ual_evd *evd;
     uint64_t timeout_us;
-    enum ual_status status;
+    enum ri_status status;
     uint64_t cookie;
     atomic_bool done;
 };
 
 /* Returns when it sleeps. */
 void lf_wait_start(struct lf_waiter *waiter, struct ual_evd *evd, uint64_t timeout_us);
-void lf_wait_join(struct lf_waiter *waiter, enum ual_status status);
+void lf_wait_join(struct lf_waiter *waiter, enum ri_status status);
 
 #endif

@@ -117,7 +117,7 @@ START_TEST(a_notification_names_a_member_once)
         expect_empty(aevd);
         lf_complete(dto, 4); /* again, though the earlier ones are still queued */
         expect_ready(aevd, dto);
-        while (ual_evd_dequeue(dto, &event) == UAL_OK)
+        while (ual_evd_dequeue(dto, &event) == RI_OK)
             ;
         ck_assert_uint_eq(dequeue(soft), 2);
     }
@@ -153,7 +153,7 @@ START_TEST(a_real_event_can_be_taken_where_notifications_are_yielded)
     ual_aevd_requeue(aevd, &event);
     ok(ual_aevd_take(aevd, &event));
     ck_assert_int_eq(event.stream, UAL_STREAM_SOFTWARE);
-    fails(ual_aevd_take(aevd, &event), UAL_ERR_EMPTY);
+    fails(ual_aevd_take(aevd, &event), ITAL_ERR_EMPTY);
     expect_empty(aevd);
 }
 END_TEST
@@ -210,10 +210,10 @@ START_TEST(wrong_members_are_refused)
     struct ual_evd_attr attr = { .stream = UAL_STREAM_NOTIFICATION, .aggregate = aevd };
     struct ual_evd *made = NULL;
 
-    fails(ual_evd_create(lf_device, &attr, &made), UAL_ERR_INVALID_ARGUMENT);
-    fails(ual_evd_set_aggregate(other, aevd), UAL_ERR_INVALID_ARGUMENT);
-    fails(ual_evd_set_aggregate(aevd, aevd), UAL_ERR_INVALID_ARGUMENT);
-    fails(ual_evd_set_aggregate(soft, soft), UAL_ERR_INVALID_ARGUMENT);
+    fails(ual_evd_create(lf_device, &attr, &made), RI_ERR_INVALID_ARGUMENT);
+    fails(ual_evd_set_aggregate(other, aevd), RI_ERR_INVALID_ARGUMENT);
+    fails(ual_evd_set_aggregate(aevd, aevd), RI_ERR_INVALID_ARGUMENT);
+    fails(ual_evd_set_aggregate(soft, soft), RI_ERR_INVALID_ARGUMENT);
     ck_assert_ptr_null(ual_evd_aggregate(soft));
 }
 END_TEST
@@ -225,14 +225,14 @@ START_TEST(nobody_waits_on_a_member)
     struct lf_waiter waiter;
 
     lf_wait_start(&waiter, soft, FOR_EVER);
-    fails(ual_evd_set_aggregate(soft, aevd), UAL_ERR_BUSY);
+    fails(ual_evd_set_aggregate(soft, aevd), RI_ERR_BUSY);
     post(soft, 1);
-    lf_wait_join(&waiter, UAL_OK);
+    lf_wait_join(&waiter, RI_OK);
     ok(ual_evd_set_aggregate(soft, aevd));
-    fails(ual_evd_wait(soft, 0, &event, NULL), UAL_ERR_INVALID_STATE);
-    fails(ual_evd_wait(soft, FOR_EVER, &event, NULL), UAL_ERR_INVALID_STATE);
+    fails(ual_evd_wait(soft, 0, &event, NULL), RI_ERR_INVALID_STATE);
+    fails(ual_evd_wait(soft, FOR_EVER, &event, NULL), RI_ERR_INVALID_STATE);
     ok(ual_evd_set_aggregate(soft, NULL));
-    fails(ual_evd_wait(soft, 0, &event, NULL), UAL_ERR_TIMED_OUT);
+    fails(ual_evd_wait(soft, 0, &event, NULL), RI_ERR_TIMED_OUT);
 }
 END_TEST
 
@@ -289,7 +289,7 @@ START_TEST(who_has_left_does_not_admit_waits_on_a_member)
     atomic_store(&may_take, true);
     pthread_join(taker, NULL);
     pthread_join(leaver, NULL);
-    fails(ual_evd_wait(soft, 0, &event, NULL), _i ? UAL_ERR_EXISTS : UAL_ERR_INVALID_STATE);
+    fails(ual_evd_wait(soft, 0, &event, NULL), _i ? ITAL_ERR_EXISTS : RI_ERR_INVALID_STATE);
 }
 END_TEST
 
@@ -301,9 +301,9 @@ START_TEST(an_aggregate_is_freed_after_its_members_and_a_member_at_any_time)
 
     post(soft, 1);
     lf_complete(dto, 1);
-    fails(ual_evd_free(aevd), UAL_ERR_BUSY);
+    fails(ual_evd_free(aevd), RI_ERR_BUSY);
     ok(ual_evd_free(soft));
-    fails(ual_evd_free(aevd), UAL_ERR_BUSY);
+    fails(ual_evd_free(aevd), RI_ERR_BUSY);
     ok(ual_evd_free(dto));
     expect_empty(aevd);
     ok(ual_evd_free(aevd));
@@ -327,7 +327,7 @@ START_TEST(a_waiter_is_woken_by_any_member)
 
         lf_wait_start(&waiter, aevd, FOR_EVER);
         lf_send(feeds[round % 3], round);
-        lf_wait_join(&waiter, UAL_OK);
+        lf_wait_join(&waiter, RI_OK);
         ck_assert_uint_eq(waiter.cookie, round);
     }
     for (int i = 0; i < 3; i++)
@@ -364,7 +364,7 @@ START_TEST(a_poll_runs_the_lanes_of_the_members)
         feeds[i] = lf_pipe_on(member(aevd, UAL_STREAM_DTO, 0), i);
     for (uint64_t round = 0; round < 50; round++) {
         lf_send(feeds[round % 2], round);
-        ck_assert(tc_until(ual_evd_dequeue(aevd, &event) == UAL_OK, 10000));
+        ck_assert(tc_until(ual_evd_dequeue(aevd, &event) == RI_OK, 10000));
         ck_assert_uint_eq(event.wc.cookie, round);
     }
     for (int i = 0; i < 2; i++)
@@ -380,10 +380,10 @@ START_TEST(abort_ends_a_wait)
     member(aevd, UAL_STREAM_DTO, 0);
     for (int i = 0; i < 3; i++)
         lf_wait_start(&waiters[i], aevd, FOR_EVER);
-    fails(ual_evd_free(aevd), UAL_ERR_BUSY);
+    fails(ual_evd_free(aevd), RI_ERR_BUSY);
     ual_evd_abort(aevd);
     for (int i = 0; i < 3; i++)
-        lf_wait_join(&waiters[i], UAL_ERR_ABORTED);
+        lf_wait_join(&waiters[i], ITAL_ERR_ABORTED);
 }
 END_TEST
 
@@ -405,11 +405,11 @@ START_TEST(a_descriptor_in_a_set_is_readable_while_members_have_events)
         ck_assert_int_eq(tc_wait_fd(outer, POLLIN, 0), 0);
         lf_send(feed, round);
         ck_assert_int_gt(tc_wait_fd(outer, POLLIN, tc_deadline(10000)), 0);
-        ck_assert(tc_until(ual_evd_dequeue(aevd, &event) == UAL_OK, 10000));
+        ck_assert(tc_until(ual_evd_dequeue(aevd, &event) == RI_OK, 10000));
         if (_i)
             ok(ual_evd_dequeue(dto, &event));
         ck_assert_uint_eq(event.wc.cookie, round);
-        while (ual_evd_dequeue(dto, &event) != UAL_ERR_EMPTY)
+        while (ual_evd_dequeue(dto, &event) != ITAL_ERR_EMPTY)
             ;
         expect_empty(dto);
     }
@@ -432,7 +432,7 @@ static double looks_per_event(unsigned int members)
 
     for (unsigned int i = 0; i < members; i++)
         made[i] = member(aevd, i % 2 ? UAL_STREAM_DTO : UAL_STREAM_SOFTWARE, 0);
-    while (ual_evd_dequeue(aevd, &event) == UAL_OK)
+    while (ual_evd_dequeue(aevd, &event) == RI_OK)
         ;
     before = aevd_looks(aevd);
     for (unsigned int round = 0; round < rounds; round++) {
@@ -481,7 +481,7 @@ START_TEST(what_did_not_notify_is_found_by_polling)
     notifier_unobserve(&last->notifier);
     lf_complete(last, 5);
     before = aevd_looks(aevd);
-    while (ual_evd_dequeue(aevd, &event) != UAL_OK)
+    while (ual_evd_dequeue(aevd, &event) != RI_OK)
         ck_assert_uint_lt(++polls, 10);
     ck_assert_uint_eq(event.wc.cookie, 5);
     ck_assert_uint_le(aevd_looks(aevd) - before, polls * 17);

@@ -46,7 +46,7 @@ static void take(const struct ual_event *event)
         return;
     }
     ready = ual_lookup(event->ready, UAL_EVD);
-    while (ual_evd_dequeue(ready, &next) == UAL_OK)
+    while (ual_evd_dequeue(ready, &next) == RI_OK)
         atomic_fetch_add(&taken, 1);
 }
 
@@ -55,16 +55,16 @@ static void *consume(void *arg)
     uintptr_t number = (uintptr_t)arg;
     struct ual_evd *evd = aggregates[number / CONSUMERS];
     struct tc_rng rng = tc_rng(100 + number);
-    enum ual_status status = UAL_OK;
+    enum ri_status status = RI_OK;
     struct ual_event event;
 
-    while (!atomic_load(&done) && status != UAL_ERR_ABORTED) {
+    while (!atomic_load(&done) && status != ITAL_ERR_ABORTED) {
         bool poll = tc_below(&rng, 4) == 0;
 
         status = poll ? ual_evd_dequeue(evd, &event)
                       : ual_evd_wait(evd, tc_below(&rng, 3) ? FOR_EVER : tc_below(&rng, 2000),
                                      &event, NULL);
-        if (status == UAL_OK)
+        if (status == RI_OK)
             take(&event);
     }
     return NULL;

@@ -65,7 +65,7 @@ static void drain(struct probe *of)
 {
     struct ual_event event;
 
-    while (ual_evd_dequeue(of->evd, &event) == UAL_OK)
+    while (ual_evd_dequeue(of->evd, &event) == RI_OK)
         atomic_fetch_add(&of->taken, 1);
 }
 
@@ -230,22 +230,21 @@ START_TEST(wrong_attachments_are_refused)
     struct ual_event event;
     struct lf_waiter waiter;
 
-    fails(ual_evd_callback_detach(evd, &running), UAL_ERR_INVALID_STATE);
+    fails(ual_evd_callback_detach(evd, &running), RI_ERR_INVALID_STATE);
     lf_wait_start(&waiter, evd, FOR_EVER);
-    fails(ual_evd_callback_attach(evd, run, (void (*)(void))nothing, &probe), UAL_ERR_BUSY);
+    fails(ual_evd_callback_attach(evd, run, (void (*)(void))nothing, &probe), RI_ERR_BUSY);
     post(evd, 1);
-    lf_wait_join(&waiter, UAL_OK);
+    lf_wait_join(&waiter, RI_OK);
     attach(evd, nothing);
-    fails(ual_evd_callback_attach(evd, run, (void (*)(void))nothing, &probe), UAL_ERR_EXISTS);
-    fails(ual_evd_wait(evd, 0, &event, NULL), UAL_ERR_EXISTS);
-    fails(ual_evd_wait(evd, FOR_EVER, &event, NULL), UAL_ERR_EXISTS);
-    fails(ual_evd_set_aggregate(evd, aevd), UAL_ERR_INVALID_STATE);
+    fails(ual_evd_callback_attach(evd, run, (void (*)(void))nothing, &probe), ITAL_ERR_EXISTS);
+    fails(ual_evd_wait(evd, 0, &event, NULL), ITAL_ERR_EXISTS);
+    fails(ual_evd_wait(evd, FOR_EVER, &event, NULL), ITAL_ERR_EXISTS);
+    fails(ual_evd_set_aggregate(evd, aevd), RI_ERR_INVALID_STATE);
     ck_assert_ptr_null(ual_evd_aggregate(evd));
     detach(evd);
-    fails(ual_evd_wait(evd, 0, &event, NULL), UAL_ERR_TIMED_OUT);
+    fails(ual_evd_wait(evd, 0, &event, NULL), RI_ERR_TIMED_OUT);
     ok(ual_evd_set_aggregate(evd, aevd));
-    fails(ual_evd_callback_attach(evd, run, (void (*)(void))nothing, &probe),
-          UAL_ERR_INVALID_STATE);
+    fails(ual_evd_callback_attach(evd, run, (void (*)(void))nothing, &probe), RI_ERR_INVALID_STATE);
 }
 END_TEST
 
@@ -281,7 +280,7 @@ static void detach_inside(struct probe *of)
 
     ok(ual_evd_callback_detach(of->evd, &running));
     ck_assert_ptr_null(running);
-    fails(ual_evd_callback_detach(of->evd, &running), UAL_ERR_INVALID_STATE);
+    fails(ual_evd_callback_detach(of->evd, &running), RI_ERR_INVALID_STATE);
     atomic_store(&of->inside, true);
 }
 
@@ -373,7 +372,7 @@ START_TEST(death_is_told_by_a_call)
     attach(evd, nothing);
     lf_lanes->failed(lf_lanes->context, &fatal);
     ck_assert(reaches(probe.calls, 1));
-    fails(ual_evd_dequeue(evd, &event), UAL_ERR_DEAD);
+    fails(ual_evd_dequeue(evd, &event), RI_ERR_DEVICE);
     detach(evd);
 }
 END_TEST
@@ -471,7 +470,7 @@ static void *poll_now_and_then(void *arg)
 
     while (atomic_load(&polling)) {
         spend(&rng);
-        if (ual_evd_dequeue(arg, &event) == UAL_OK)
+        if (ual_evd_dequeue(arg, &event) == RI_OK)
             atomic_fetch_add(&probe.taken, 1);
     }
     return NULL;

@@ -214,7 +214,7 @@ START_TEST(an_IA_that_closes_has_no_handles_and_gets_none)
     ck_assert_ptr_null(ual_lookup(objects[1].handle, UAL_EVD));
     ck_assert_ptr_eq(ual_lookup(objects[2].handle, UAL_EVD), &objects[2]);
     ck_assert_ptr_eq(ual_handle_object(objects[1].handle), &objects[1]);
-    fails(ual_handle_take(&late_one, UAL_EVD, &ias[0].device), UAL_ERR_ABORTED);
+    fails(ual_handle_take(&late_one, UAL_EVD, &ias[0].device), ITAL_ERR_ABORTED);
     ual_handle_show(&objects[0]);
     ck_assert_ptr_null(ual_lookup(objects[0].handle, UAL_EVD));
     for (int i = 0; i < 3; i++)

@@ -20,10 +20,10 @@ START_TEST(active)
     struct ual_connection_event got;
     struct sockaddr_in here = address(99);
 
-    fails(ual_ep_addresses(ep, &local, &peer), UAL_ERR_INVALID_STATE);
+    fails(ual_ep_addresses(ep, &local, &peer), RI_ERR_INVALID_STATE);
     ok(connect_to(ep, false));
     expect_state(ep, UAL_EP_ACTIVE1);
-    fails(connect_to(ep, false), UAL_ERR_INVALID_STATE);
+    fails(connect_to(ep, false), RI_ERR_INVALID_STATE);
     ok(ual_ep_addresses(ep, &local, &peer));
     ck_assert_uint_eq(((struct sockaddr_in *)&peer)->sin_port, htons(4791));
     ck_assert_uint_eq(fk.connection->param.ird, 3);
@@ -63,15 +63,15 @@ START_TEST(bad_connects)
 
     connect.private_data = data;
     connect.private_data_length = 509;
-    fails(ual_ep_connect(ep, &connect), UAL_ERR_LIMIT);
+    fails(ual_ep_connect(ep, &connect), RI_ERR_LIMIT);
     connect.private_data = NULL;
     connect.private_data_length = 1;
-    fails(ual_ep_connect(ep, &connect), UAL_ERR_INVALID_ARGUMENT);
+    fails(ual_ep_connect(ep, &connect), RI_ERR_INVALID_ARGUMENT);
     connect.private_data_length = 0;
     connect.destination = NULL;
-    fails(ual_ep_connect(ep, &connect), UAL_ERR_INVALID_ARGUMENT);
+    fails(ual_ep_connect(ep, &connect), RI_ERR_INVALID_ARGUMENT);
     fk.attr.features &= ~(uint64_t)RI_FEATURE_THREE_WAY;
-    fails(connect_to(ep, true), UAL_ERR_NOT_SUPPORTED);
+    fails(connect_to(ep, true), RI_ERR_NOT_SUPPORTED);
     expect_state(ep, UAL_EP_UNCONNECTED);
     ck_assert_uint_eq(fk.connections, 0);
 }
@@ -82,8 +82,8 @@ START_TEST(connect_that_does_not_start)
     static const enum fk_call calls[] = { FK_CONNECTION_CREATE, FK_CONNECT };
 
     for (int i = 0; i < 2; i++) {
-        fk_fail(calls[i], KAL_ERR_UNREACHABLE);
-        fails(connect_to(ep, false), UAL_ERR_UNREACHABLE);
+        fk_fail(calls[i], RI_ERR_UNREACHABLE);
+        fails(connect_to(ep, false), RI_ERR_UNREACHABLE);
         expect_state(ep, UAL_EP_UNCONNECTED);
         ck_assert_uint_eq(fk.connections, 0);
     }
@@ -121,8 +121,8 @@ START_TEST(refused)
     ck_assert_uint_eq(got.private_data_length, refusals[_i].private_data_length);
     expect_state(ep, UAL_EP_NONOPERATIONAL);
     ck_assert_int_eq(next_event(dto_evd).wc.status, RI_WC_FLUSHED);
-    fails(connect_to(ep, false), UAL_ERR_INVALID_STATE);
-    fails(ual_ep_disconnect(ep, NULL, 0), UAL_ERR_INVALID_STATE);
+    fails(connect_to(ep, false), RI_ERR_INVALID_STATE);
+    fails(ual_ep_disconnect(ep, NULL, 0), RI_ERR_INVALID_STATE);
     ok(ual_ep_reset(ep));
     establish(ep);
 }
@@ -220,18 +220,18 @@ START_TEST(requests_work_once)
     struct ual_ep *other = make_ep();
 
     ok(accept_it(ep, request.request));
-    fails(accept_it(other, request.request), UAL_ERR_INVALID_HANDLE);
-    fails(ual_reject(request.request, NULL, 0), UAL_ERR_INVALID_HANDLE);
+    fails(accept_it(other, request.request), ITAL_ERR_INVALID_HANDLE);
+    fails(ual_reject(request.request, NULL, 0), ITAL_ERR_INVALID_HANDLE);
     expect_state(other, UAL_EP_UNCONNECTED);
     request = ask();
     ok(ual_reject(request.request, "no", 2));
     ck_assert_uint_eq(fk.rejects, 1);
     ck_assert_uint_eq(fk.connections, 1); /* the connection of `ep` */
-    fails(ual_reject(request.request, NULL, 0), UAL_ERR_INVALID_HANDLE);
-    fails(accept_it(other, request.request), UAL_ERR_INVALID_HANDLE);
-    fails(accept_it(other, ual_handle_of(other)), UAL_ERR_INVALID_HANDLE);
-    fails(accept_it(other, 0), UAL_ERR_INVALID_HANDLE);
-    fails(ual_reject(0, NULL, 0), UAL_ERR_INVALID_HANDLE);
+    fails(ual_reject(request.request, NULL, 0), ITAL_ERR_INVALID_HANDLE);
+    fails(accept_it(other, request.request), ITAL_ERR_INVALID_HANDLE);
+    fails(accept_it(other, ual_handle_of(other)), ITAL_ERR_INVALID_HANDLE);
+    fails(accept_it(other, 0), ITAL_ERR_INVALID_HANDLE);
+    fails(ual_reject(0, NULL, 0), ITAL_ERR_INVALID_HANDLE);
 }
 END_TEST
 
@@ -241,8 +241,8 @@ static struct ual_ep *second;
 static void decide_again(void)
 {
     fk.during_accept = NULL;
-    fails(ual_reject(claimed, NULL, 0), UAL_ERR_INVALID_HANDLE);
-    fails(accept_it(second, claimed), UAL_ERR_INVALID_HANDLE);
+    fails(ual_reject(claimed, NULL, 0), ITAL_ERR_INVALID_HANDLE);
+    fails(accept_it(second, claimed), ITAL_ERR_INVALID_HANDLE);
     ck_assert_ptr_eq(ual_request_ia(claimed), ia); /* not decided yet */
 }
 
@@ -251,8 +251,8 @@ START_TEST(requests_are_decided_by_one)
     claimed = ask().request;
     second = make_ep();
     fk.during_accept = decide_again;
-    fk_fail(FK_ACCEPT, KAL_ERR_NO_RESOURCES);
-    fails(accept_it(ep, claimed), UAL_ERR_NO_RESOURCES);
+    fk_fail(FK_ACCEPT, RI_ERR_NO_RESOURCES);
+    fails(accept_it(ep, claimed), RI_ERR_NO_RESOURCES);
     ck_assert_ptr_null(fk.during_accept);
     ok(accept_it(second, claimed)); /* available again */
 }
@@ -272,7 +272,7 @@ START_TEST(end_during_accept)
     struct ual_request_event request = ask();
 
     fk.during_accept = peer_ends_meanwhile;
-    fk_fail(FK_ACCEPT, KAL_ERR_NO_RESOURCES);
+    fk_fail(FK_ACCEPT, RI_ERR_NO_RESOURCES);
     ok(accept_it(ep, request.request));
     expect(connect_evd, UAL_NONPEER_REJECTED);
     expect_state(ep, UAL_EP_NONOPERATIONAL);
@@ -289,17 +289,17 @@ START_TEST(requests_survive_failures)
     struct ual_request_event request = ask();
     static const char data[600];
 
-    fk_fail(FK_ACCEPT, KAL_ERR_NO_RESOURCES);
-    fails(accept_it(ep, request.request), UAL_ERR_NO_RESOURCES);
+    fk_fail(FK_ACCEPT, RI_ERR_NO_RESOURCES);
+    fails(accept_it(ep, request.request), RI_ERR_NO_RESOURCES);
     expect_state(ep, UAL_EP_UNCONNECTED);
-    fk_fail(FK_REJECT, KAL_ERR_NO_RESOURCES);
-    fails(ual_reject(request.request, NULL, 0), UAL_ERR_NO_RESOURCES);
-    fails(ual_ep_accept(ep, request.request, true, data, 509), UAL_ERR_LIMIT);
-    fails(ual_ep_accept(ep, request.request, true, NULL, 1), UAL_ERR_INVALID_ARGUMENT);
-    fails(ual_reject(request.request, data, 509), UAL_ERR_LIMIT);
-    fails(ual_reject(request.request, NULL, 1), UAL_ERR_INVALID_ARGUMENT);
+    fk_fail(FK_REJECT, RI_ERR_NO_RESOURCES);
+    fails(ual_reject(request.request, NULL, 0), RI_ERR_NO_RESOURCES);
+    fails(ual_ep_accept(ep, request.request, true, data, 509), RI_ERR_LIMIT);
+    fails(ual_ep_accept(ep, request.request, true, NULL, 1), RI_ERR_INVALID_ARGUMENT);
+    fails(ual_reject(request.request, data, 509), RI_ERR_LIMIT);
+    fails(ual_reject(request.request, NULL, 1), RI_ERR_INVALID_ARGUMENT);
     ok(connect_to(ep, false));
-    fails(accept_it(ep, request.request), UAL_ERR_INVALID_STATE);
+    fails(accept_it(ep, request.request), RI_ERR_INVALID_STATE);
     ok(ual_ep_disconnect(ep, NULL, 0));
     expect(connect_evd, UAL_DISCONNECTED);
     ok(ual_ep_reset(ep));
@@ -317,7 +317,7 @@ START_TEST(withdrawn)
     if (_i == 1)
         ck_assert_ptr_null(ual_request_ia(request.request));
     fails(_i == 2 ? ual_reject(request.request, NULL, 0) : accept_it(ep, request.request),
-          UAL_ERR_INVALID_HANDLE);
+          ITAL_ERR_INVALID_HANDLE);
     ck_assert_ptr_null(ual_request_ia(request.request));
     expect_state(ep, UAL_EP_UNCONNECTED);
     ck_assert(tc_until(fk_connections() == 0, 10000));
@@ -444,11 +444,11 @@ START_TEST(three_way)
     ual_handle arrived = arrive();
     struct ual_ep *other = make_ep();
 
-    fails(accept_it(other, arrived), UAL_ERR_INVALID_HANDLE);
-    fk_fail(FK_CONFIRM, KAL_ERR_NO_RESOURCES);
-    fails(accept_it(ep, arrived), UAL_ERR_NO_RESOURCES);
+    fails(accept_it(other, arrived), ITAL_ERR_INVALID_HANDLE);
+    fk_fail(FK_CONFIRM, RI_ERR_NO_RESOURCES);
+    fails(accept_it(ep, arrived), RI_ERR_NO_RESOURCES);
     ok(accept_it(ep, arrived));
-    fails(accept_it(ep, arrived), UAL_ERR_INVALID_HANDLE);
+    fails(accept_it(ep, arrived), ITAL_ERR_INVALID_HANDLE);
     ck_assert_uint_eq(fk.confirms, 1);
     fk_establish(fk.connection);
     expect(connect_evd, UAL_ESTABLISHED);
@@ -460,12 +460,12 @@ START_TEST(three_way_rejected)
 {
     ual_handle arrived = arrive();
 
-    fk_fail(FK_REJECT, KAL_ERR_NO_RESOURCES);
-    fails(ual_reject(arrived, NULL, 0), UAL_ERR_NO_RESOURCES);
+    fk_fail(FK_REJECT, RI_ERR_NO_RESOURCES);
+    fails(ual_reject(arrived, NULL, 0), RI_ERR_NO_RESOURCES);
     expect_state(ep, UAL_EP_ACTIVE2);
     ok(ual_reject(arrived, NULL, 0));
     expect_state(ep, UAL_EP_NONOPERATIONAL);
-    fails(ual_reject(arrived, NULL, 0), UAL_ERR_INVALID_HANDLE);
+    fails(ual_reject(arrived, NULL, 0), ITAL_ERR_INVALID_HANDLE);
     expect_nothing(connect_evd);
     ok(ual_ep_reset(ep));
     establish(ep);
@@ -488,7 +488,7 @@ START_TEST(three_way_ends)
     default: ok(ual_ep_free(ep));
     }
     ck_assert_ptr_null(ual_request_ia(arrived));
-    fails(ual_reject(arrived, NULL, 0), UAL_ERR_INVALID_HANDLE);
+    fails(ual_reject(arrived, NULL, 0), ITAL_ERR_INVALID_HANDLE);
 }
 END_TEST
 

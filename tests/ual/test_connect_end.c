@@ -65,7 +65,7 @@ START_TEST(own_disconnect)
     ck_assert_uint_eq(fk.disconnects, 1);
     ck_assert_uint_eq(fk.connection->private_data_length, 0); /* it has no place for private data */
     expect_state(ep, UAL_EP_NONOPERATIONAL);
-    fails(ual_ep_disconnect(ep, NULL, 0), UAL_ERR_INVALID_STATE);
+    fails(ual_ep_disconnect(ep, NULL, 0), RI_ERR_INVALID_STATE);
     expect_nothing(connect_evd); /* not before the end */
     fk_end(fk.qp, ends[_i].type);
     expect(connect_evd, UAL_DISCONNECTED);
@@ -165,7 +165,7 @@ END_TEST
 START_TEST(disconnect_that_cannot_start)
 {
     establish(ep);
-    fk_fail(FK_DISCONNECT, KAL_ERR_NO_RESOURCES);
+    fk_fail(FK_DISCONNECT, RI_ERR_NO_RESOURCES);
     ok(ual_ep_disconnect(ep, NULL, 0));
     expect(connect_evd, UAL_DISCONNECTED);
     ck_assert_uint_eq(fk.aborts, 1);
@@ -231,7 +231,7 @@ START_TEST(disconnect_everywhere)
         ck_assert_uint_eq(fk.connections, 0);
         ck_assert_int_eq(next_event(dto_evd).wc.status, RI_WC_FLUSHED);
     } else if (where != IN_CONNECTED) {
-        fails(ual_ep_disconnect(ep, NULL, 0), UAL_ERR_INVALID_STATE);
+        fails(ual_ep_disconnect(ep, NULL, 0), RI_ERR_INVALID_STATE);
     }
     expect_nothing(connect_evd);
 }
@@ -252,7 +252,7 @@ START_TEST(reset_everywhere)
         break;
     case IN_UNCONNECTED:
     case IN_NONOPERATIONAL: ok(ual_ep_reset(ep)); break;
-    default: fails(ual_ep_reset(ep), UAL_ERR_INVALID_STATE); return;
+    default: fails(ual_ep_reset(ep), RI_ERR_INVALID_STATE); return;
     }
     ck_assert_int_eq(next_event(dto_evd).wc.status, RI_WC_FLUSHED); /* not lost */
     expect_state(ep, UAL_EP_UNCONNECTED);
@@ -265,8 +265,8 @@ END_TEST
 START_TEST(reset_that_fails)
 {
     go(IN_NONOPERATIONAL);
-    fk_fail(FK_QP_IDLE, KAL_ERR_NO_RESOURCES);
-    fails(ual_ep_reset(ep), UAL_ERR_NO_RESOURCES);
+    fk_fail(FK_QP_IDLE, RI_ERR_NO_RESOURCES);
+    fails(ual_ep_reset(ep), RI_ERR_NO_RESOURCES);
     expect_state(ep, UAL_EP_NONOPERATIONAL);
     ok(ual_ep_reset(ep));
     expect_state(ep, UAL_EP_UNCONNECTED);

@@ -12,13 +12,13 @@ static pthread_barrier_t start;
 
 static void *disconnecting(void *arg)
 {
-    static const enum ual_status answers[2] = { UAL_OK, UAL_ERR_INVALID_STATE };
-    enum ual_status status;
+    static const enum ri_status answers[2] = { RI_OK, RI_ERR_INVALID_STATE };
+    enum ri_status status;
 
     (void)arg;
     pthread_barrier_wait(&start);
     status = ual_ep_disconnect(ep, NULL, 0);
-    return (void *)&answers[status == UAL_OK ? 0 : 1];
+    return (void *)&answers[status == RI_OK ? 0 : 1];
 }
 
 static void *ending(void *arg)
@@ -56,7 +56,7 @@ START_TEST(race_of_ends)
         pthread_join(threads[1], NULL);
         got = next_event(connect_evd).connection;
         ck_assert(got.message ==
-                  (*(enum ual_status *)answer == UAL_OK ? UAL_DISCONNECTED : UAL_BROKEN));
+                  (*(enum ri_status *)answer == RI_OK ? UAL_DISCONNECTED : UAL_BROKEN));
         expect_nothing(connect_evd);
         expect_state(ep, UAL_EP_NONOPERATIONAL);
         ok(ual_ep_reset(ep));
@@ -101,7 +101,7 @@ static void *accepting(void *arg)
     ual_handle request = *(ual_handle *)arg;
 
     pthread_barrier_wait(&start);
-    return accept_it(ep, request) == UAL_OK ? ep : NULL;
+    return accept_it(ep, request) == RI_OK ? ep : NULL;
 }
 
 /* A consumer accepts while the peer withdraws: either the call is too late, or the endpoint gets
@@ -140,7 +140,7 @@ static void *rejecting(void *arg)
     ual_handle request = *(ual_handle *)arg;
 
     pthread_barrier_wait(&start);
-    return ual_reject(request, NULL, 0) == UAL_OK ? ep : NULL;
+    return ual_reject(request, NULL, 0) == RI_OK ? ep : NULL;
 }
 
 /* Two threads decide one request: one of them succeeds. */

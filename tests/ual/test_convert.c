@@ -33,7 +33,7 @@ static struct ual_convert as(bool initiator)
     };
 }
 
-static enum ual_status convert(bool initiator)
+static enum ri_status convert(bool initiator)
 {
     struct ual_convert how = as(initiator);
 
@@ -96,7 +96,7 @@ START_TEST(established_and_ended)
     ok(ual_ep_addresses(ep, &local, &peer));
     ck_assert_uint_eq(((struct sockaddr_in *)&local)->sin_port, htons(99));
     ck_assert_uint_eq(((struct sockaddr_in *)&peer)->sin_port, htons(77));
-    fails(convert(_i), UAL_ERR_INVALID_STATE);
+    fails(convert(_i), RI_ERR_INVALID_STATE);
     ok(ual_ep_disconnect(ep, NULL, 0));
     ck_assert_uint_eq(fk.disconnects, 1);
     fk_end(fk.qp, RI_EVENT_LLP_CLOSED);
@@ -110,20 +110,19 @@ START_TEST(calls_that_fail)
 {
     static const struct {
         enum fk_call call;
-        enum kal_status below;
-        enum ual_status here;
+        enum ri_status status;
     } table[] = {
-        { FK_CONNECTION_CREATE, KAL_ERR_NO_RESOURCES, UAL_ERR_NO_RESOURCES },
-        { FK_CONVERT, KAL_ERR_INVALID_ARGUMENT, UAL_ERR_INVALID_ARGUMENT },
-        { FK_CONVERT, KAL_ERR_PERMISSION, UAL_ERR_PERMISSION },
-        { FK_CONVERT, KAL_ERR_UNREACHABLE, UAL_ERR_UNREACHABLE },
-        { FK_CONVERT, KAL_ERR_LIMIT, UAL_ERR_LIMIT },
-        { FK_CONVERT, KAL_ERR_QUOTA, UAL_ERR_NO_RESOURCES },
+        { FK_CONNECTION_CREATE, RI_ERR_NO_RESOURCES },
+        { FK_CONVERT, RI_ERR_INVALID_ARGUMENT },
+        { FK_CONVERT, RI_ERR_PERMISSION },
+        { FK_CONVERT, RI_ERR_UNREACHABLE },
+        { FK_CONVERT, RI_ERR_LIMIT },
+        { FK_CONVERT, ITAL_ERR_QUOTA },
     };
 
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
-        fk_fail(table[i].call, table[i].below);
-        fails(convert(i & 1), table[i].here);
+        fk_fail(table[i].call, table[i].status);
+        fails(convert(i & 1), table[i].status);
         expect_state(ep, UAL_EP_UNCONNECTED);
         ck_assert_uint_eq(fk.connections, 0);
     }
@@ -134,7 +133,7 @@ END_TEST
 
 START_TEST(where_there_is_none)
 {
-    fails(convert(true), UAL_ERR_NOT_SUPPORTED);
+    fails(convert(true), RI_ERR_NOT_SUPPORTED);
     expect_state(ep, UAL_EP_UNCONNECTED);
 }
 END_TEST
@@ -143,7 +142,7 @@ START_TEST(on_a_dead_adapter)
 {
     fk_rnic_event(RI_EVENT_RNIC_FATAL, 0);
     fk_drain();
-    fails(convert(true), UAL_ERR_DEAD);
+    fails(convert(true), RI_ERR_DEVICE);
 }
 END_TEST
 
@@ -166,9 +165,9 @@ START_TEST(fails_later)
 
     ok(ual_post_recv(ep, &receive));
     ok(convert(initiator));
-    fails(convert(initiator), UAL_ERR_INVALID_STATE);
-    fails(connect_to(ep, false), UAL_ERR_INVALID_STATE);
-    fails(ual_ep_reset(ep), UAL_ERR_INVALID_STATE);
+    fails(convert(initiator), RI_ERR_INVALID_STATE);
+    fails(connect_to(ep, false), RI_ERR_INVALID_STATE);
+    fails(ual_ep_reset(ep), RI_ERR_INVALID_STATE);
     event.reason = ends[_i / 2].reason;
     fk_connection_event(fk.connection, &event);
     got = expect(connect_evd, ends[_i / 2].message);

@@ -23,8 +23,8 @@
 
 static struct ual_processors chosen;
 
-static enum ual_status choose(const char *cpus, bool dedicated, uint32_t lanes, const int *allowed,
-                              unsigned int quota)
+static enum ri_status choose(const char *cpus, bool dedicated, uint32_t lanes, const int *allowed,
+                             unsigned int quota)
 {
     const struct ual_progress progress = { .dedicated = dedicated, .cpus = cpus };
     cpu_set_t set;
@@ -63,7 +63,7 @@ START_TEST(others_are_refused_with_those_that_are_allowed)
     for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
         chosen.count = 17;
         fails(choose(wrong[i], false, 1, CPUS(0, 1, 2, 3, 7, 1023), CPUS_UNLIMITED),
-              UAL_ERR_CONFIGURATION);
+              ITAL_ERR_CONFIGURATION);
         ck_assert_uint_eq(chosen.count, 17);
         ck_assert_ptr_nonnull(strstr(lf_last_line, "progress_cpus"));
         ck_assert_ptr_nonnull(strstr(lf_last_line, " 0-3,7,1023 "));
@@ -80,7 +80,7 @@ START_TEST(a_long_list_of_allowed_ones_ends_with_dots)
     for (int i = 0; i < 200; i++)
         some[i] = 2 * i;
     some[200] = -1;
-    fails(choose("1", false, 1, some, CPUS_UNLIMITED), UAL_ERR_CONFIGURATION);
+    fails(choose("1", false, 1, some, CPUS_UNLIMITED), ITAL_ERR_CONFIGURATION);
     ck_assert_ptr_nonnull(strstr(lf_last_line, " 0,2,4,"));
     ck_assert_ptr_nonnull(strstr(lf_last_line, ",... "));
 }
@@ -126,7 +126,7 @@ START_TEST(a_refused_number_opens_no_lane)
     struct ual_lanes *lanes = ual_device_lanes(ia->device);
     int threads = tc_thread_count(), fds = tc_fd_count();
 
-    fails(ual_lanes_open(lanes, &(struct ual_progress){ .cpus = "1023" }), UAL_ERR_CONFIGURATION);
+    fails(ual_lanes_open(lanes, &(struct ual_progress){ .cpus = "1023" }), ITAL_ERR_CONFIGURATION);
     ck_assert_uint_eq(lanes->count, 0);
     ck_assert_int_eq(tc_thread_count(), threads);
     ck_assert_int_eq(tc_fd_count(), fds);
@@ -259,7 +259,7 @@ START_TEST(it_polls_when_a_qp_comes_while_a_consumer_sleeps_in_epoll)
     ual_lane_add_qp(lf_lane);
     ck_assert(tc_until(polls_all_the_time(), 10000));
     lf_send(feed, 7);
-    lf_wait_join(&waiter, UAL_OK);
+    lf_wait_join(&waiter, RI_OK);
     ck_assert_uint_eq(waiter.cookie, 7);
     ck_assert(has_the_place());
 }
@@ -282,7 +282,7 @@ START_TEST(a_waiter_sleeps_on_its_word_and_is_woken)
         lf_wait_start(&waiter, evd, FOR_EVER);
         ck_assert(tc_until(waiting_on_words() == 1, 10000));
         lf_send(feed, i);
-        lf_wait_join(&waiter, UAL_OK);
+        lf_wait_join(&waiter, RI_OK);
         ck_assert_uint_eq(waiter.cookie, i);
         ck_assert(is_read_by_it());
         ck_assert(has_the_place());
@@ -302,7 +302,7 @@ START_TEST(a_waiter_takes_over_when_it_ends)
     ual_lane_drop_qp(lf_lane);
     ck_assert(tc_until(is_deep(), 10000));
     lf_send(feed, 3);
-    lf_wait_join(&waiter, UAL_OK);
+    lf_wait_join(&waiter, RI_OK);
     ck_assert_uint_eq(waiter.cookie, 3);
     ck_assert(!is_read_by_it());
     ual_lane_add_qp(lf_lane);
@@ -323,7 +323,7 @@ START_TEST(work_and_timers_are_served_behind_its_end)
         ual_lane_timer_set(lf_lane, &timer);
         lf_complete_in(evd, i, 2000);
         ual_lane_drop_qp(lf_lane);
-        lf_wait_join(&waiter, UAL_OK);
+        lf_wait_join(&waiter, RI_OK);
         ck_assert_uint_eq(waiter.cookie, i);
         ck_assert(tc_until(atomic_load(&fires) == i + 1, 10000));
         ual_lane_add_qp(lf_lane);
@@ -350,7 +350,7 @@ START_TEST(work_left_at_its_end_wakes_a_consumer_in_epoll)
         ck_assert(ual_lane_has_waiter(lf_lane));
         lf_complete_in(evd, i, 20000);
         ual_lane_drop_qp(lf_lane);
-        lf_wait_join(&waiter, UAL_OK);
+        lf_wait_join(&waiter, RI_OK);
         ck_assert_uint_eq(waiter.cookie, i);
     }
     ual_lane_add_qp(lf_lane);

@@ -47,7 +47,7 @@ static void open_for(enum ep_fsm_state state)
     }
 }
 
-static enum ual_status convert(bool initiator)
+static enum ri_status convert(bool initiator)
 {
     struct ual_convert how = {
         .fd = 42,
@@ -94,19 +94,19 @@ static void bring(enum ep_fsm_state state)
 struct asked {
     bool possible;
     bool refusable; /* a call with its status; whether it is refused if the table has no row */
-    enum ual_status status, refusal;
+    enum ri_status status, refusal;
 };
 
-static struct asked called(enum ual_status status)
+static struct asked called(enum ri_status status)
 {
-    return (struct asked){ true, true, status, UAL_ERR_INVALID_STATE };
+    return (struct asked){ true, true, status, RI_ERR_INVALID_STATE };
 }
 
 /* Calls with the identifier of an accept that arrived. It is dead if it was of an earlier
  * attempt. */
-static struct asked called_by_identifier(enum ual_status status)
+static struct asked called_by_identifier(enum ri_status status)
 {
-    return (struct asked){ true, true, status, UAL_ERR_INVALID_HANDLE };
+    return (struct asked){ true, true, status, ITAL_ERR_INVALID_HANDLE };
 }
 
 static const struct asked not_possible = { 0 };
@@ -114,9 +114,9 @@ static const struct asked not_possible = { 0 };
 static struct asked accept_a_request(void)
 {
     struct ual_request_event request = ask();
-    enum ual_status status = accept_it(walker, request.request);
+    enum ri_status status = accept_it(walker, request.request);
 
-    if (status != UAL_OK)
+    if (status != RI_OK)
         ok(ual_reject(request.request, NULL, 0));
     return called(status);
 }
@@ -125,15 +125,15 @@ static struct asked accept_a_request(void)
 static struct asked reset_in_vain(void)
 {
     const struct ep_row *row = ep_fsm_step(state_now(), EP_RESET);
-    enum ual_status status;
+    enum ri_status status;
 
-    fk_fail(FK_QP_IDLE, KAL_ERR_NO_RESOURCES);
+    fk_fail(FK_QP_IDLE, RI_ERR_NO_RESOURCES);
     status = ual_ep_reset(walker);
     if (row)
-        fails(status, UAL_ERR_NO_RESOURCES);
+        fails(status, RI_ERR_NO_RESOURCES);
     else
-        fk_fail(FK_QP_IDLE, KAL_OK);
-    return called(row ? UAL_OK : status);
+        fk_fail(FK_QP_IDLE, RI_OK);
+    return called(row ? RI_OK : status);
 }
 
 static struct asked news_of_qp(enum ri_event_type type)
@@ -172,7 +172,7 @@ static struct asked not_started_behind_news(enum ep_fsm_state state)
     struct ual_request_event request = ask();
 
     fk.during_accept = state == EP_CONNECTED ? establish_now : fail_now;
-    fk_fail(FK_ACCEPT, KAL_ERR_NO_RESOURCES);
+    fk_fail(FK_ACCEPT, RI_ERR_NO_RESOURCES);
     ok(accept_it(ep, request.request));
     expect(connect_evd, UAL_ESTABLISHED);
     if (state == EP_NONOPERATIONAL)
@@ -186,20 +186,20 @@ static struct asked not_started(enum ep_fsm_state state)
     if (state == EP_CONNECTED || state == EP_NONOPERATIONAL)
         return not_started_behind_news(state);
     if (state == EP_ACTIVE1) {
-        fk_fail(FK_CONNECT, KAL_ERR_NO_RESOURCES);
-        fails(connect_to(ep, false), UAL_ERR_NO_RESOURCES);
+        fk_fail(FK_CONNECT, RI_ERR_NO_RESOURCES);
+        fails(connect_to(ep, false), RI_ERR_NO_RESOURCES);
         return (struct asked){ .possible = true };
     }
     if (state == EP_PASSIVE) {
         struct ual_request_event request = ask();
 
-        fk_fail(FK_ACCEPT, KAL_ERR_NO_RESOURCES);
-        fails(accept_it(ep, request.request), UAL_ERR_NO_RESOURCES);
+        fk_fail(FK_ACCEPT, RI_ERR_NO_RESOURCES);
+        fails(accept_it(ep, request.request), RI_ERR_NO_RESOURCES);
         return (struct asked){ .possible = true };
     }
     if (state == EP_WAIT_REQUEST) {
-        fk_fail(FK_CONVERT, KAL_ERR_NO_RESOURCES);
-        fails(convert(false), UAL_ERR_NO_RESOURCES);
+        fk_fail(FK_CONVERT, RI_ERR_NO_RESOURCES);
+        fails(convert(false), RI_ERR_NO_RESOURCES);
         return (struct asked){ .possible = true };
     }
     return (struct asked){ 0 };
@@ -266,7 +266,7 @@ static void expect_row(enum ep_fsm_state state, enum ep_stimulus stimulus,
     const struct ep_row *row = ep_fsm_step(state, stimulus), *behind = NULL;
 
     if (asked->refusable)
-        fails(asked->status, row ? UAL_OK : asked->refusal);
+        fails(asked->status, row ? RI_OK : asked->refusal);
     if (row && (row->work & EP_ABORT)) /* the attempt ends inside the call */
         behind = ep_fsm_step(row->next, EP_ABORTED);
     if (row && row->message)

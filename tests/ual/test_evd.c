@@ -28,7 +28,7 @@ START_TEST(first_in_first_out_up_to_its_size)
     expect_empty(evd);
     for (uintptr_t i = 0; i < 5; i++)
         post(evd, i);
-    fails(ual_evd_post(evd, NULL), UAL_ERR_FULL);
+    fails(ual_evd_post(evd, NULL), RI_ERR_QUEUE_FULL);
     ck_assert(!ual_evd_overflowed(evd)); /* refused, nothing is lost */
     ck_assert_uint_eq(dequeue(evd), 0);
     post(evd, 5);
@@ -38,8 +38,8 @@ START_TEST(first_in_first_out_up_to_its_size)
     for (uintptr_t i = 2; i < 6; i++)
         ck_assert_uint_eq(dequeue(evd), i);
     expect_empty(evd);
-    fails(ual_evd_wait(evd, 0, &event, &more), UAL_ERR_TIMED_OUT);
-    fails(ual_evd_wait(evd, 1000, &event, &more), UAL_ERR_TIMED_OUT);
+    fails(ual_evd_wait(evd, 0, &event, &more), RI_ERR_TIMED_OUT);
+    fails(ual_evd_wait(evd, 1000, &event, &more), RI_ERR_TIMED_OUT);
     ck_assert_uint_eq(more, 4);
 }
 END_TEST
@@ -50,7 +50,7 @@ START_TEST(completions_keep_their_order)
     struct ual_event event;
     size_t more;
 
-    fails(ual_evd_post(evd, NULL), UAL_ERR_INVALID_ARGUMENT);
+    fails(ual_evd_post(evd, NULL), RI_ERR_INVALID_ARGUMENT);
     for (uint64_t i = 0; i < 5; i++)
         lf_complete(evd, i);
     for (uint64_t i = 0; i < 5; i++) {
@@ -91,16 +91,16 @@ START_TEST(bad_attributes)
 {
     static const struct {
         struct ual_evd_attr attr;
-        enum ual_status status;
+        enum ri_status status;
     } bad[] = {
-        { { .stream = UAL_STREAM_DTO, .size = 0 }, UAL_ERR_INVALID_ARGUMENT },
-        { { .stream = UAL_STREAM_DTO, .size = 4097 }, UAL_ERR_LIMIT },
-        { { .stream = UAL_STREAM_SOFTWARE, .size = (1u << 20) + 1 }, UAL_ERR_LIMIT },
-        { { .stream = UAL_STREAM_DTO, .size = 1, .threshold = 2 }, UAL_ERR_INVALID_ARGUMENT },
+        { { .stream = UAL_STREAM_DTO, .size = 0 }, RI_ERR_INVALID_ARGUMENT },
+        { { .stream = UAL_STREAM_DTO, .size = 4097 }, RI_ERR_LIMIT },
+        { { .stream = UAL_STREAM_SOFTWARE, .size = (1u << 20) + 1 }, RI_ERR_LIMIT },
+        { { .stream = UAL_STREAM_DTO, .size = 1, .threshold = 2 }, RI_ERR_INVALID_ARGUMENT },
         { { .stream = UAL_STREAM_DTO, .size = 1, .flags = UAL_EVD_NOTIFICATIONS },
-          UAL_ERR_INVALID_ARGUMENT },
+          RI_ERR_INVALID_ARGUMENT },
         { { .stream = UAL_STREAM_UNAFFILIATED, .size = 1, .flags = UAL_EVD_OVERFLOW_NOTIFY },
-          UAL_ERR_INVALID_ARGUMENT },
+          RI_ERR_INVALID_ARGUMENT },
     };
     struct ual_evd_attr async = { .stream = UAL_STREAM_AFFILIATED, .size = 1 };
     struct ual_evd *evd = NULL, *first;
@@ -110,7 +110,7 @@ START_TEST(bad_attributes)
     ck_assert_ptr_null(evd);
     ok(ual_evd_create(lf_device, &async, &first));
     ck_assert(ual_evd_bound(first));
-    fails(ual_evd_create(lf_device, &async, &evd), UAL_ERR_EXISTS);
+    fails(ual_evd_create(lf_device, &async, &evd), ITAL_ERR_EXISTS);
     ok(ual_evd_free(first));
     ok(ual_evd_create(lf_device, &async, &first));
 }
@@ -120,7 +120,7 @@ static bool message(struct ual_evd *evd, ual_handle ep, enum ual_connection_mess
 {
     struct ual_event event = { .connection = { .message = which, .ep = ep } };
 
-    return ual_evd_push(evd, &event) == UAL_OK;
+    return ual_evd_push(evd, &event) == RI_OK;
 }
 
 START_TEST(bound_endpoints_have_places_in_reserve)
@@ -129,7 +129,7 @@ START_TEST(bound_endpoints_have_places_in_reserve)
 
     ual_evd_bind(evd, 0);
     ck_assert(ual_evd_bound(evd));
-    fails(ual_evd_free(evd), UAL_ERR_BUSY);
+    fails(ual_evd_free(evd), RI_ERR_BUSY);
     for (int i = 0; i < 3; i++)
         ck_assert(message(evd, 1, UAL_ESTABLISHED));
     ck_assert(!ual_evd_overflowed(evd));
@@ -211,7 +211,7 @@ static void *produce(void *arg)
         if (ual_evd_stream(evd) == UAL_STREAM_DTO) {
             lf_complete(evd, i);
         } else {
-            while (ual_evd_post(evd, (void *)(uintptr_t)i) != UAL_OK)
+            while (ual_evd_post(evd, (void *)(uintptr_t)i) != RI_OK)
                 sched_yield();
         }
         for (uint64_t pause = tc_below(&rng, 300); pause; pause--)
@@ -230,7 +230,7 @@ START_TEST(one_event_returns_one_waiter)
 
     for (int i = 0; i < CROWD; i++)
         lf_wait_start(&waiters[i], evd, FOR_EVER);
-    fails(ual_evd_free(evd), UAL_ERR_BUSY);
+    fails(ual_evd_free(evd), RI_ERR_BUSY);
     for (unsigned int round = 1; round <= CROWD; round++) {
         if (_i)
             lf_complete(evd, round);
@@ -245,7 +245,7 @@ START_TEST(one_event_returns_one_waiter)
                            10000));
     }
     for (int i = 0; i < CROWD; i++)
-        lf_wait_join(&waiters[i], UAL_OK);
+        lf_wait_join(&waiters[i], RI_OK);
     expect_empty(evd);
 }
 END_TEST
@@ -270,12 +270,12 @@ START_TEST(a_burst_returns_all_waiters)
                 post(evd, i);
         }
         for (int i = 0; i < CROWD; i++)
-            lf_wait_join(&waiters[i], UAL_OK);
+            lf_wait_join(&waiters[i], RI_OK);
         expect_empty(evd);
     }
     if (_i / 2) {
         post(other, 0);
-        lf_wait_join(&sleeper, UAL_OK);
+        lf_wait_join(&sleeper, RI_OK);
     }
 }
 END_TEST
@@ -286,11 +286,11 @@ static void *consume(void *arg)
 {
     struct ual_evd *evd = arg;
     struct ual_event event;
-    enum ual_status status;
+    enum ri_status status;
 
-    while ((status = ual_evd_wait(evd, FOR_EVER, &event, NULL)) == UAL_OK)
+    while ((status = ual_evd_wait(evd, FOR_EVER, &event, NULL)) == RI_OK)
         atomic_fetch_add(&taken_by_all, 1);
-    ck_assert_int_eq(status, UAL_ERR_ABORTED);
+    ck_assert_int_eq(status, ITAL_ERR_ABORTED);
     return NULL;
 }
 
@@ -319,10 +319,10 @@ START_TEST(at_most_64_wait)
 
     for (int i = 0; i < 64; i++)
         lf_wait_start(&waiters[i], evd, FOR_EVER);
-    fails(ual_evd_wait(evd, FOR_EVER, &event, NULL), UAL_ERR_WAITER_LIMIT);
+    fails(ual_evd_wait(evd, FOR_EVER, &event, NULL), ITAL_ERR_WAITER_LIMIT);
     ual_evd_abort(evd);
     for (int i = 0; i < 64; i++)
-        lf_wait_join(&waiters[i], UAL_ERR_ABORTED);
+        lf_wait_join(&waiters[i], ITAL_ERR_ABORTED);
 }
 END_TEST
 
@@ -347,16 +347,16 @@ START_TEST(death_releases_all)
     ual_evd_all_dead(lf_ia);
     for (int e = 0; e < 2; e++)
         for (int i = 0; i < CROWD; i++)
-            lf_wait_join(&waiters[e][i], UAL_ERR_DEAD);
+            lf_wait_join(&waiters[e][i], RI_ERR_DEVICE);
     for (int look = 0; look < 2; look++) { /* it reports that until it is freed */
         ck_assert(readable(evds[2]));
-        fails(ual_evd_dequeue(evds[2], &event), UAL_ERR_DEAD);
+        fails(ual_evd_dequeue(evds[2], &event), RI_ERR_DEVICE);
     }
     post(evds[2], 7);
     ok(ual_evd_dequeue(evds[2], &event));
     for (int e = 0; e < 3; e++) {
-        fails(ual_evd_wait(evds[e], 0, &event, NULL), UAL_ERR_DEAD);
-        fails(ual_evd_wait(evds[e], FOR_EVER, &event, NULL), UAL_ERR_DEAD);
+        fails(ual_evd_wait(evds[e], 0, &event, NULL), RI_ERR_DEVICE);
+        fails(ual_evd_wait(evds[e], FOR_EVER, &event, NULL), RI_ERR_DEVICE);
     }
 }
 END_TEST
@@ -379,13 +379,13 @@ START_TEST(abort_returns_when_nobody_is_inside)
         if (posted)
             ok(ual_evd_post(evd, NULL)); /* one leaves by itself meanwhile */
         ual_evd_abort(evd);
-        fails(ual_evd_wait(evd, FOR_EVER, &event, NULL), UAL_ERR_ABORTED);
+        fails(ual_evd_wait(evd, FOR_EVER, &event, NULL), ITAL_ERR_ABORTED);
         /* freed at once: a waiter that still uses it shows under ASan and TSan */
         ok(ual_evd_free(evd));
         for (int i = 0; i < 3; i++) {
             pthread_join(waiters[i].thread, NULL);
-            ck_assert(waiters[i].status == UAL_ERR_ABORTED || waiters[i].status == UAL_OK);
-            by_event += waiters[i].status == UAL_OK;
+            ck_assert(waiters[i].status == ITAL_ERR_ABORTED || waiters[i].status == RI_OK);
+            by_event += waiters[i].status == RI_OK;
         }
         ck_assert_uint_le(by_event, posted);
     }
@@ -397,7 +397,7 @@ static void *wait_once(void *arg)
 {
     struct ual_event event;
 
-    fails(ual_evd_wait(arg, FOR_EVER, &event, NULL), UAL_ERR_ABORTED);
+    fails(ual_evd_wait(arg, FOR_EVER, &event, NULL), ITAL_ERR_ABORTED);
     return NULL;
 }
 

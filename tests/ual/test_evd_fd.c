@@ -73,7 +73,7 @@ static void come_to_listen(struct ual_evd *evd, struct lf_pipe *feed, bool alone
         if (alone) /* no other event ever came: it is there whichever thread runs the lane */
             ok(ual_evd_dequeue(evd, &event));
         else
-            for (limit = tc_deadline(20000); ual_evd_dequeue(evd, &event) != UAL_OK;)
+            for (limit = tc_deadline(20000); ual_evd_dequeue(evd, &event) != RI_OK;)
                 ck_assert(!tc_expired(limit));
         ck_assert_uint_eq(event.wc.cookie, row);
         expect_empty(evd);
@@ -141,7 +141,7 @@ START_TEST(many_descriptors_fit_in_a_set)
 
             lf_send(feeds[i], round);
             ck_assert_int_gt(tc_wait_fd(ual_evd_fd(evd), POLLIN, limit), 0);
-            while (ual_evd_dequeue(evd, &event) != UAL_OK)
+            while (ual_evd_dequeue(evd, &event) != RI_OK)
                 ck_assert(!tc_expired(limit));
             expect_empty(evd);
         }
@@ -202,12 +202,12 @@ START_TEST(own_runs_leave_the_descriptor_right)
             expect_empty(evd);
         for (uint64_t record = 0; record < records; record++)
             lf_send(feed, record);
-        while (ual_evd_dequeue(evd, &event) != UAL_OK)
+        while (ual_evd_dequeue(evd, &event) != RI_OK)
             ck_assert(!tc_expired(limit));
         own += records == 1 && read_here() && !readable(evd);
         if (records == 2) {
             ck_assert_int_gt(tc_wait_fd(ual_evd_fd(evd), POLLIN, tc_deadline(10000)), 0);
-            while (ual_evd_dequeue(evd, &event) != UAL_OK)
+            while (ual_evd_dequeue(evd, &event) != RI_OK)
                 ck_assert(!tc_expired(limit));
             ck_assert_uint_eq(event.wc.cookie, 1);
         }
@@ -262,7 +262,7 @@ START_TEST(who_is_faster_than_the_descriptor_lowers_it_later)
     ck_assert_int_eq(pthread_create(&thread, NULL, post_wanted, &poster), 0);
     for (unsigned long i = 1; i <= tc_count(5000); i++) {
         atomic_store(&poster.wanted, i);
-        while (ual_evd_dequeue(poster.evd, &event) != UAL_OK)
+        while (ual_evd_dequeue(poster.evd, &event) != RI_OK)
             spin_politely();
         expect_empty(poster.evd);
         while (atomic_load(&poster.posted) < i)
@@ -292,7 +292,7 @@ START_TEST(who_finds_all_by_a_descriptor_does_not_poll)
             lf_complete_in(evd, i, 1);
         else
             lf_complete(evd, i);
-        while (ual_evd_dequeue(evd, &event) != UAL_OK)
+        while (ual_evd_dequeue(evd, &event) != RI_OK)
             ck_assert(!tc_expired(limit));
         ck_assert_uint_eq(event.wc.cookie, i);
     }
@@ -309,10 +309,10 @@ START_TEST(a_waiter_that_leaves_raises_no_descriptor)
 
     lf_wait_start(&first, evd, 50000);
     lf_wait_start(&second, evd, FOR_EVER);
-    lf_wait_join(&first, UAL_ERR_TIMED_OUT);
+    lf_wait_join(&first, RI_ERR_TIMED_OUT);
     ck_assert(!readable(evd));
     post(evd, 1);
-    lf_wait_join(&second, UAL_OK);
+    lf_wait_join(&second, RI_OK);
 }
 END_TEST
 
@@ -352,7 +352,7 @@ START_TEST(one_event_per_poll_gets_all)
     pthread_create(&producer, NULL, produce_pairs, evd);
     for (unsigned long taken = 0; taken < total;) {
         ck_assert_int_gt(tc_wait_fd(ual_evd_fd(evd), POLLIN, tc_deadline(20000)), 0);
-        if (ual_evd_dequeue(evd, &event) != UAL_OK)
+        if (ual_evd_dequeue(evd, &event) != RI_OK)
             continue;
         ck_assert_uint_eq(_i ? event.wc.cookie : (uintptr_t)event.software, taken);
         atomic_store(&taken_so_far, ++taken);

@@ -43,7 +43,7 @@ struct sleeper {
     pthread_t thread;
     _Atomic pid_t tid;
     struct ual_evd *evd;
-    enum ual_status status;
+    enum ri_status status;
     struct ual_event event;
     size_t more;
 };
@@ -150,9 +150,9 @@ START_TEST(a_wait_that_runs_out_takes_what_is_there)
 
     lf_wait_start(&waiter, evd, 50000);
     lf_send(feed, LF_UNMARKED | 7);
-    lf_wait_join(&waiter, UAL_OK);
+    lf_wait_join(&waiter, RI_OK);
     ck_assert_uint_eq(waiter.cookie, LF_UNMARKED | 7);
-    fails(ual_evd_wait(evd, 1, &event, NULL), UAL_ERR_TIMED_OUT);
+    fails(ual_evd_wait(evd, 1, &event, NULL), RI_ERR_TIMED_OUT);
     lf_complete(evd, LF_UNMARKED | 8);
     ok(ual_evd_wait(evd, FOR_EVER, &event, NULL)); /* queued when the wait begins */
     lf_pipe_close(feed);
@@ -240,7 +240,7 @@ static void take_all(void)
 {
     struct ual_event event;
 
-    while (ual_evd_dequeue(mixed.evd, &event) == UAL_OK)
+    while (ual_evd_dequeue(mixed.evd, &event) == RI_OK)
         atomic_fetch_add(&mixed.taken, 1);
 }
 
@@ -253,7 +253,7 @@ static void *consume(void *arg)
     struct ual_event event;
 
     while (!atomic_load(&mixed.done)) {
-        if (wish == WAITS && ual_evd_wait(mixed.evd, FOR_EVER, &event, NULL) == UAL_OK)
+        if (wish == WAITS && ual_evd_wait(mixed.evd, FOR_EVER, &event, NULL) == RI_OK)
             atomic_fetch_add(&mixed.taken, 1);
         if (wish == USES_FD)
             ck_assert_int_gt(poll(fds, 2, -1), 0);
@@ -349,7 +349,7 @@ START_TEST(an_observer_hears_of_what_comes_until_it_leaves)
     ok(notifier_observe(&evd->notifier, &first.observer));
     ck_assert_uint_eq(atomic_load(&first.raised), 0);
     ck_assert_msg(ual_evd_notify_again(evd), "what was there before the observer");
-    fails(notifier_observe(&evd->notifier, &second.observer), UAL_ERR_EXISTS);
+    fails(notifier_observe(&evd->notifier, &second.observer), ITAL_ERR_EXISTS);
     dequeue(evd);
     ck_assert(!ual_evd_notify_again(evd));
     post(evd, 2);
@@ -378,7 +378,7 @@ START_TEST(an_observed_completion_queue_raises_once_until_it_is_asked_again)
         lf_complete(evd, 1000 + round);
         ck_assert_uint_eq(atomic_load(&counting.raised), round);
         ck_assert(ual_evd_notify_again(evd));
-        while (ual_evd_dequeue(evd, &event) == UAL_OK)
+        while (ual_evd_dequeue(evd, &event) == RI_OK)
             ;
     }
     notifier_unobserve(&evd->notifier);

@@ -23,12 +23,12 @@ static struct ual_evd *evd_with(enum ual_stream stream, uint32_t size, uint32_t 
     return evd;
 }
 
-static enum ual_status modify(struct ual_evd *evd, struct ual_evd_modify modify)
+static enum ri_status modify(struct ual_evd *evd, struct ual_evd_modify modify)
 {
     return ual_evd_modify(evd, &modify);
 }
 
-static enum ual_status message(struct ual_evd *evd)
+static enum ri_status message(struct ual_evd *evd)
 {
     struct ual_event event = { .connection = { .message = UAL_ESTABLISHED, .ep = 5 } };
 
@@ -51,7 +51,7 @@ static void empty(struct ual_evd *evd)
 {
     struct ual_event event;
 
-    while (ual_evd_dequeue(evd, &event) == UAL_OK)
+    while (ual_evd_dequeue(evd, &event) == RI_OK)
         ;
 }
 
@@ -67,7 +67,7 @@ START_TEST(told_once_until_it_is_reset)
         ok(message(evd));
         expect_empty(unaffiliated);
         for (int i = 0; i < 3; i++)
-            fails(message(evd), UAL_ERR_FULL);
+            fails(message(evd), RI_ERR_QUEUE_FULL);
         ck_assert(ual_evd_overflowed(evd));
         expect_told(unaffiliated, evd);
         empty(evd);
@@ -92,8 +92,8 @@ START_TEST(told_once_for_each_time_where_it_resets_itself)
     ok(message(evd));
     ok(message(evd));
     for (int round = 0; round < 3; round++) {
-        fails(message(evd), UAL_ERR_FULL);
-        fails(message(evd), UAL_ERR_FULL);
+        fails(message(evd), RI_ERR_QUEUE_FULL);
+        fails(message(evd), RI_ERR_QUEUE_FULL);
         ck_assert(ual_evd_overflowed(evd));
         expect_told(unaffiliated, evd);
         ok(ual_evd_wait(evd, FOR_EVER, &event, NULL)); /* waits go on */
@@ -110,12 +110,12 @@ START_TEST(nobody_hears_of_it_who_did_not_ask)
     struct ual_event event;
 
     ok(message(evd));
-    fails(message(evd), UAL_ERR_FULL);
+    fails(message(evd), RI_ERR_QUEUE_FULL);
     ck_assert(ual_evd_overflowed(evd));
     expect_empty(unaffiliated);
     ok(ual_evd_wait(evd, FOR_EVER, &event, NULL));
     ck_assert(ual_evd_overflowed(evd) == !_i);
-    fails(ual_evd_wait(evd, 1000, &event, NULL), UAL_ERR_TIMED_OUT); /* not refused */
+    fails(ual_evd_wait(evd, 1000, &event, NULL), RI_ERR_TIMED_OUT); /* not refused */
 }
 END_TEST
 
@@ -128,12 +128,12 @@ START_TEST(an_overflow_that_nobody_can_hear_of)
     struct ri_event report = { .size = sizeof(report), .type = RI_EVENT_CQ_OVERFLOW };
 
     ok(message(evd));
-    fails(message(evd), UAL_ERR_FULL);
+    fails(message(evd), RI_ERR_QUEUE_FULL);
     unaffiliated = evd_with(UAL_STREAM_UNAFFILIATED, 1, 0);
-    fails(message(evd), UAL_ERR_FULL); /* still the same overflow */
+    fails(message(evd), RI_ERR_QUEUE_FULL); /* still the same overflow */
     expect_empty(unaffiliated);
     ok(modify(evd, (struct ual_evd_modify){ .mask = UAL_EVDM_RESET }));
-    fails(message(evd), UAL_ERR_FULL);
+    fails(message(evd), RI_ERR_QUEUE_FULL);
     for (int i = 0; i < 2; i++)
         ual_ia_affiliated_event(lf_ia, &report, 7);
     ck_assert(ual_evd_overflowed(second));
@@ -141,7 +141,7 @@ START_TEST(an_overflow_that_nobody_can_hear_of)
     expect_told(unaffiliated, evd);
     ok(ual_evd_free(unaffiliated));
     ok(modify(evd, (struct ual_evd_modify){ .mask = UAL_EVDM_RESET }));
-    fails(message(evd), UAL_ERR_FULL);
+    fails(message(evd), RI_ERR_QUEUE_FULL);
 }
 END_TEST
 
@@ -159,7 +159,7 @@ static void *push_with_the_other(void *arg)
     for (unsigned int round = 1; round <= rounds; round++) {
         while (atomic_load(&both.round) < round)
             sched_yield();
-        fails(message(both.evd), UAL_ERR_FULL);
+        fails(message(both.evd), RI_ERR_QUEUE_FULL);
         atomic_fetch_add(&both.ended, 1);
     }
     return NULL;
@@ -176,7 +176,7 @@ START_TEST(told_once_by_two_threads)
     ck_assert_int_eq(pthread_create(&other, NULL, push_with_the_other, &rounds), 0);
     for (unsigned int round = 1; round <= rounds; round++) {
         atomic_store(&both.round, round);
-        fails(message(both.evd), UAL_ERR_FULL);
+        fails(message(both.evd), RI_ERR_QUEUE_FULL);
         while (atomic_load(&both.ended) < round)
             sched_yield();
         expect_told(unaffiliated, both.evd);
@@ -212,14 +212,14 @@ START_TEST(resets_itself_while_others_push)
     atomic_store(&over, true);
     for (int i = 0; i < 2; i++)
         pthread_join(pushers[i], NULL);
-    while (ual_evd_dequeue(unaffiliated, &event) == UAL_OK)
+    while (ual_evd_dequeue(unaffiliated, &event) == RI_OK)
         told++;
     ck_assert_uint_gt(told, 0);
     ck_assert_uint_le(told, events + 1);
     empty(both.evd);
     ck_assert(!ual_evd_overflowed(both.evd));
     ok(message(both.evd));
-    fails(message(both.evd), UAL_ERR_FULL);
+    fails(message(both.evd), RI_ERR_QUEUE_FULL);
     expect_told(unaffiliated, both.evd);
 }
 END_TEST
@@ -237,17 +237,17 @@ START_TEST(waits_are_refused_until_it_is_reset)
     ok(ual_evd_wait(evd, FOR_EVER, &event, NULL)); /* what is queued is given */
     ck_assert(readable(evd));
     ok(ual_evd_wait(evd, 0, &event, NULL));
-    fails(ual_evd_wait(evd, FOR_EVER, &event, NULL), UAL_ERR_INVALID_STATE);
-    fails(ual_evd_wait(evd, 0, &event, NULL), UAL_ERR_INVALID_STATE);
+    fails(ual_evd_wait(evd, FOR_EVER, &event, NULL), RI_ERR_INVALID_STATE);
+    fails(ual_evd_wait(evd, 0, &event, NULL), RI_ERR_INVALID_STATE);
     expect_empty(evd);
     ok(message(evd)); /* it queues */
     ck_assert(readable(evd));
     ok(ual_evd_dequeue(evd, &event));
     ok(modify(evd, (struct ual_evd_modify){ .mask = UAL_EVDM_RESET }));
-    fails(ual_evd_wait(evd, 0, &event, NULL), UAL_ERR_TIMED_OUT);
+    fails(ual_evd_wait(evd, 0, &event, NULL), RI_ERR_TIMED_OUT);
     lf_wait_start(&waiter, evd, FOR_EVER);
     ok(message(evd));
-    lf_wait_join(&waiter, UAL_OK);
+    lf_wait_join(&waiter, RI_OK);
 }
 END_TEST
 
@@ -259,16 +259,16 @@ START_TEST(waits_follow_the_flags)
     struct lf_waiter waiter;
 
     ok(message(evd));
-    fails(message(evd), UAL_ERR_FULL);
+    fails(message(evd), RI_ERR_QUEUE_FULL);
     empty(evd);
     lf_wait_start(&waiter, evd, FOR_EVER);
     ok(modify(evd, (struct ual_evd_modify){ .mask = UAL_EVDM_OVERFLOW,
                                             .overflow_flags = UAL_EVD_OVERFLOW_NOTIFY }));
-    lf_wait_join(&waiter, UAL_ERR_INVALID_STATE);
+    lf_wait_join(&waiter, RI_ERR_INVALID_STATE);
     ok(modify(evd, (struct ual_evd_modify){ .mask = UAL_EVDM_OVERFLOW }));
-    fails(ual_evd_wait(evd, 0, &event, NULL), UAL_ERR_TIMED_OUT);
+    fails(ual_evd_wait(evd, 0, &event, NULL), RI_ERR_TIMED_OUT);
     fails(modify(evd, (struct ual_evd_modify){ .mask = UAL_EVDM_OVERFLOW, .overflow_flags = 1 }),
-          UAL_ERR_INVALID_ARGUMENT);
+          RI_ERR_INVALID_ARGUMENT);
 }
 END_TEST
 
@@ -283,12 +283,12 @@ START_TEST(waits_on_a_completion_queue)
     ual_cq_error(ual_evd_cq(evd), &overflow);
     ck_assert(ual_evd_overflowed(evd));
     ok(ual_evd_wait(evd, FOR_EVER, &event, NULL));
-    fails(ual_evd_wait(evd, FOR_EVER, &event, NULL), UAL_ERR_INVALID_STATE);
+    fails(ual_evd_wait(evd, FOR_EVER, &event, NULL), RI_ERR_INVALID_STATE);
     ok(modify(evd, (struct ual_evd_modify){ .mask = UAL_EVDM_OVERFLOW,
                                             .overflow_flags = UAL_EVD_OVERFLOW_NOTIFY |
                                                               UAL_EVD_OVERFLOW_RESETS }));
     ck_assert(!ual_evd_overflowed(evd)); /* there is room again */
-    fails(ual_evd_wait(evd, 0, &event, NULL), UAL_ERR_TIMED_OUT);
+    fails(ual_evd_wait(evd, 0, &event, NULL), RI_ERR_TIMED_OUT);
 }
 END_TEST
 
@@ -326,7 +326,7 @@ START_TEST(a_smaller_size_that_the_provider_does_not_give)
     struct ual_evd *evd = evd_with(UAL_STREAM_DTO, 16, UAL_EVD_FD);
 
     fails(modify(evd, (struct ual_evd_modify){ .mask = UAL_EVDM_SIZE, .size = 17 }),
-          UAL_ERR_NOT_SUPPORTED);
+          RI_ERR_NOT_SUPPORTED);
     ck_assert_uint_eq(ual_evd_size(evd), 16);
     ok(modify(evd, (struct ual_evd_modify){ .mask = UAL_EVDM_SIZE, .size = 4 }));
     ck_assert_uint_eq(ual_evd_size(evd), 16);
@@ -336,7 +336,7 @@ START_TEST(a_smaller_size_that_the_provider_does_not_give)
     ck_assert(!readable(evd));
     fails(modify(evd,
                  (struct ual_evd_modify){ .mask = UAL_EVDM_SIZE | UAL_EVDM_THRESHOLD, .size = 4 }),
-          UAL_ERR_BUSY);
+          RI_ERR_BUSY);
     lf_complete(evd, 9);
     ck_assert(readable(evd));
     for (uint64_t i = 0; i < 10; i++)

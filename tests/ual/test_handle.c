@@ -43,7 +43,7 @@ START_TEST(only_the_right_handle_finds)
     }
     ual_handle_drop(&object);
     ck_assert_ptr_null(ual_lookup(handle, UAL_EP));
-    ck_assert_int_eq(ual_lookup_failed(), UAL_ERR_INVALID_HANDLE);
+    ck_assert_int_eq(ual_lookup_failed(), ITAL_ERR_INVALID_HANDLE);
 }
 END_TEST
 
@@ -101,9 +101,9 @@ START_TEST(the_table_runs_full)
 
     ck_assert_ptr_nonnull(objects);
     for (uint32_t i = 0; i < SLOTS - 1; i++)
-        if (ual_handle_take(&objects[i], UAL_MR, NULL) != UAL_OK)
+        if (ual_handle_take(&objects[i], UAL_MR, NULL) != RI_OK)
             ck_abort_msg("refused after %u handles", i);
-    fails(ual_handle_take(&objects[SLOTS - 1], UAL_MR, NULL), UAL_ERR_NO_RESOURCES);
+    fails(ual_handle_take(&objects[SLOTS - 1], UAL_MR, NULL), RI_ERR_NO_RESOURCES);
     for (uint32_t i = 0; i < SLOTS - 1; i++)
         if (ual_lookup(objects[i].handle, UAL_MR) != &objects[i])
             ck_abort_msg("handle %u does not find its object", i);
@@ -132,7 +132,7 @@ START_TEST(X022_a_forked_child_is_dead)
 
         if (ual_lookup(object.handle, UAL_EVD) || ual_lookup_any(object.handle))
             _exit(1);
-        if (ual_lookup_failed() != UAL_ERR_DEAD)
+        if (ual_lookup_failed() != RI_ERR_DEVICE)
             _exit(2);
         if (read(fds[0], &octet, 1) != -1) /* tracked: closed here */
             _exit(3);
@@ -143,7 +143,7 @@ START_TEST(X022_a_forked_child_is_dead)
     ck_assert(WIFEXITED(status));
     ck_assert_int_eq(WEXITSTATUS(status), 0);
     ck_assert_ptr_eq(ual_lookup(object.handle, UAL_EVD), &object);
-    ck_assert_int_eq(ual_lookup_failed(), UAL_ERR_INVALID_HANDLE);
+    ck_assert_int_eq(ual_lookup_failed(), ITAL_ERR_INVALID_HANDLE);
     ual_fd_forget(fds[0]);
 }
 END_TEST

@@ -38,7 +38,7 @@ static void open_two(void)
     fk.listener = first;
 }
 
-static enum ual_status hand_off(ual_handle request)
+static enum ri_status hand_off(ual_handle request)
 {
     return ual_handoff(request, 1, htons(OTHER), 0);
 }
@@ -64,9 +64,9 @@ START_TEST(comes_as_a_new_request)
     ck_assert_uint_eq(after.ird, 11);
     ck_assert_uint_eq(after.ord, 12);
     ck_assert_ptr_null(ual_request_ia(before.request));
-    fails(hand_off(before.request), UAL_ERR_INVALID_HANDLE);
-    fails(accept_it(ep, before.request), UAL_ERR_INVALID_HANDLE);
-    fails(ual_reject(before.request, NULL, 0), UAL_ERR_INVALID_HANDLE);
+    fails(hand_off(before.request), ITAL_ERR_INVALID_HANDLE);
+    fails(accept_it(ep, before.request), ITAL_ERR_INVALID_HANDLE);
+    fails(ual_reject(before.request, NULL, 0), ITAL_ERR_INVALID_HANDLE);
     ck_assert_uint_eq(fk.connections, 1);
     ok(accept_it(ep, after.request));
     fk_establish(fk.connection);
@@ -98,11 +98,11 @@ START_TEST(nobody_listens_there)
 {
     ual_handle request = ask().request;
 
-    fails(ual_handoff(request, 1, htons(OTHER + 1), 0), UAL_ERR_UNREACHABLE);
-    fails(ual_handoff(request, 0, htons(OTHER), 0), UAL_ERR_UNREACHABLE); /* another Spigot */
-    fails(ual_handoff(request, 1, htons(OTHER), 7), UAL_ERR_UNREACHABLE);
+    fails(ual_handoff(request, 1, htons(OTHER + 1), 0), RI_ERR_UNREACHABLE);
+    fails(ual_handoff(request, 0, htons(OTHER), 0), RI_ERR_UNREACHABLE); /* another Spigot */
+    fails(ual_handoff(request, 1, htons(OTHER), 7), RI_ERR_UNREACHABLE);
     ok(ual_listen_free(other));
-    fails(hand_off(request), UAL_ERR_UNREACHABLE);
+    fails(hand_off(request), RI_ERR_UNREACHABLE);
     ok(accept_it(ep, request)); /* the request was not consumed */
 }
 END_TEST
@@ -113,7 +113,7 @@ START_TEST(by_service)
     ual_handle request = ask().request;
 
     ok(ual_listen_create_service(ia, 1, other_evd, 0x1234, true, &service));
-    fails(ual_handoff(request, 1, 0, 0x1235), UAL_ERR_UNREACHABLE);
+    fails(ual_handoff(request, 1, 0, 0x1235), RI_ERR_UNREACHABLE);
     ok(ual_handoff(request, 1, 0, 0x1234));
     ck_assert_uint_eq(next_event(other_evd).request.listen, ual_handle_of(service));
 }
@@ -121,19 +121,13 @@ END_TEST
 
 START_TEST(refused_below)
 {
-    static const struct {
-        enum kal_status below;
-        enum ual_status here;
-    } table[] = {
-        { KAL_ERR_NO_RESOURCES, UAL_ERR_NO_RESOURCES },
-        { KAL_ERR_QUOTA, UAL_ERR_NO_RESOURCES },
-        { KAL_ERR_INVALID_ARGUMENT, UAL_ERR_INVALID_ARGUMENT },
-    };
+    static const enum ri_status table[] = { RI_ERR_NO_RESOURCES, ITAL_ERR_QUOTA,
+                                            RI_ERR_INVALID_ARGUMENT };
     ual_handle request = ask().request;
 
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
-        fk_fail(FK_MIGRATE, table[i].below);
-        fails(hand_off(request), table[i].here);
+        fk_fail(FK_MIGRATE, table[i]);
+        fails(hand_off(request), table[i]);
     }
     expect_nothing(other_evd);
     ok(accept_it(ep, request));
@@ -147,7 +141,7 @@ START_TEST(withdrawn_before)
     fk_withdraw(fk.connection, _i);
     if (_i)
         fk_drain();
-    fails(hand_off(request), UAL_ERR_INVALID_HANDLE);
+    fails(hand_off(request), ITAL_ERR_INVALID_HANDLE);
     ck_assert_ptr_null(ual_request_ia(request));
     ck_assert(tc_until((fk_drain(), fk_connections()) == 0, 10000));
     expect_nothing(other_evd);
@@ -166,7 +160,7 @@ START_TEST(withdrawn_meanwhile)
     ual_handle request = ask().request;
 
     fk.during_migrate = withdraw_now;
-    fails(hand_off(request), UAL_ERR_INVALID_HANDLE);
+    fails(hand_off(request), ITAL_ERR_INVALID_HANDLE);
     ck_assert(tc_until((fk_drain(), fk_connections()) == 0, 10000));
     expect_nothing(other_evd);
 }
@@ -177,9 +171,9 @@ static ual_handle moving;
 static void decide_now(void)
 {
     fk.during_migrate = NULL;
-    fails(hand_off(moving), UAL_ERR_INVALID_HANDLE);
-    fails(accept_it(ep, moving), UAL_ERR_INVALID_HANDLE);
-    fails(ual_reject(moving, NULL, 0), UAL_ERR_INVALID_HANDLE);
+    fails(hand_off(moving), ITAL_ERR_INVALID_HANDLE);
+    fails(accept_it(ep, moving), ITAL_ERR_INVALID_HANDLE);
+    fails(ual_reject(moving, NULL, 0), ITAL_ERR_INVALID_HANDLE);
 }
 
 START_TEST(nobody_else_decides_meanwhile)
@@ -254,7 +248,7 @@ START_TEST(an_arrival_is_no_request)
 
     fk.listener = first;
     arrival = arrive();
-    fails(hand_off(arrival), UAL_ERR_INVALID_HANDLE);
+    fails(hand_off(arrival), ITAL_ERR_INVALID_HANDLE);
     ok(accept_it(ep, arrival));
 }
 END_TEST
@@ -265,7 +259,7 @@ START_TEST(a_dead_adapter)
 
     fk_rnic_event(RI_EVENT_RNIC_FATAL, 0);
     fk_drain();
-    fails(hand_off(request), UAL_ERR_DEAD);
+    fails(hand_off(request), RI_ERR_DEVICE);
 }
 END_TEST
 

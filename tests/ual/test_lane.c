@@ -65,7 +65,7 @@ START_TEST(takes_over_when_polling_stops)
         uint64_t end = clock_now() + 3 * MS;
 
         while (clock_now() < end)
-            fails(ual_evd_dequeue(evd, &event), UAL_ERR_EMPTY);
+            fails(ual_evd_dequeue(evd, &event), ITAL_ERR_EMPTY);
         lf_send(feed, round);
         ck_assert(lf_records_reach(round + 1));
         ck_assert_uint_eq(lf_take(evd), round);
@@ -140,8 +140,8 @@ START_TEST(a_waited_on_lane_sleeps)
     threads[2] = second.tid;
     expect_rest(threads, 3, 2);
     ual_evd_abort(evd);
-    lf_wait_join(&first, UAL_ERR_ABORTED);
-    lf_wait_join(&second, UAL_ERR_ABORTED);
+    lf_wait_join(&first, ITAL_ERR_ABORTED);
+    lf_wait_join(&second, ITAL_ERR_ABORTED);
 }
 END_TEST
 
@@ -151,7 +151,7 @@ static void poll_for(uint64_t ns)
     struct ual_event event;
 
     while (clock_now() < end)
-        fails(ual_evd_dequeue(evd, &event), UAL_ERR_EMPTY);
+        fails(ual_evd_dequeue(evd, &event), ITAL_ERR_EMPTY);
 }
 
 /* A thread polls too seldom for the timer check at every 64th poll, yet too often for the
@@ -166,7 +166,7 @@ START_TEST(a_seldom_poll_looks_at_timers)
     timer.deadline = clock_now() + 3 * MS;
     ual_lane_timer_set(lf_lane, &timer);
     while (!atomic_load(&fires)) {
-        fails(ual_evd_dequeue(evd, &event), UAL_ERR_EMPTY);
+        fails(ual_evd_dequeue(evd, &event), ITAL_ERR_EMPTY);
         ck_assert_uint_lt(++polls, 45);
         lf_pass(500);
     }
@@ -186,7 +186,7 @@ START_TEST(who_polls_all_the_time_is_left_alone)
 
     for (int i = 0; i < ROUNDS; i++) {
         /* From now on there is mostly no sleeper: the background thread has its deadline. */
-        fails(ual_evd_wait(evd, 1000, &event, NULL), UAL_ERR_TIMED_OUT);
+        fails(ual_evd_wait(evd, 1000, &event, NULL), RI_ERR_TIMED_OUT);
         poll_for(10 * MS);
         wakes = lf_sleeps(background);
         poll_for(WINDOW_MS * MS);
@@ -206,7 +206,7 @@ START_TEST(a_lane_that_cannot_open_leaves_nothing)
 
     atomic_store(&lf_lane_fails, true);
     ck_assert_int_ne(ual_lane_open(lf_lanes, 0, 0, &(struct ual_processors){ .count = 0 }, &lane),
-                     UAL_OK);
+                     RI_OK);
     ck_assert_ptr_null(lane);
     ck_assert_int_eq(tc_fd_count(), fds);
     ck_assert_int_eq(tc_thread_count(), threads);
@@ -224,7 +224,7 @@ START_TEST(a_waiting_consumer_is_the_sleeper)
     threads[1] = waiter.tid;
     expect_rest(threads, 2, 1); /* the background thread has left epoll */
     lf_send(feed, 9);
-    lf_wait_join(&waiter, UAL_OK);
+    lf_wait_join(&waiter, RI_OK);
     ck_assert_uint_eq(waiter.cookie, 9);
     ck_assert(read_by(waiter.thread));
 }
@@ -242,7 +242,7 @@ static void poll_busily(struct ual_evd *polled, struct lf_pipe *pipe, unsigned l
         while (clock_now() < end) /* closely */
             (void)ual_evd_dequeue(evd, &event);
         lf_send(pipe, i);
-        while (ual_evd_dequeue(polled, &event) != UAL_OK)
+        while (ual_evd_dequeue(polled, &event) != RI_OK)
             ck_assert(!tc_expired(limit));
         ck_assert_uint_eq(event.wc.cookie, i);
     }
@@ -274,13 +274,13 @@ START_TEST(a_sleeper_steps_aside_while_others_poll)
             (void)ual_evd_dequeue(evd, &event);
             ck_assert(!tc_expired(limit));
         }
-        lf_wait_join(&waiter, UAL_OK);
+        lf_wait_join(&waiter, RI_OK);
     } else {
         threads[0] = lf_background();
         threads[1] = waiter.tid;
         expect_rest(threads, 2, 1);
         lf_send(quiet_feed, 7);
-        lf_wait_join(&waiter, UAL_OK);
+        lf_wait_join(&waiter, RI_OK);
         ck_assert(read_by(waiter.thread));
     }
     ck_assert_uint_eq(waiter.cookie, 7);
@@ -307,7 +307,7 @@ START_TEST(polling_that_stops_strands_nobody)
             ck_assert(tc_until(atomic_load(&fires) != before, 10000));
         }
         lf_send(quiet_feed, i);
-        lf_wait_join(&waiter, UAL_OK);
+        lf_wait_join(&waiter, RI_OK);
         ck_assert_uint_eq(waiter.cookie, i);
     }
     lf_pipe_close(quiet_feed);
@@ -332,7 +332,7 @@ static void interrupt(struct lf_waiter *waiter)
     for (uint64_t end = tc_deadline(10000); !atomic_load(&waiter->done) && !tc_expired(end);
          lf_pass(1000))
         pthread_kill(waiter->thread, SIGUSR1);
-    lf_wait_join(waiter, UAL_ERR_INTERRUPTED);
+    lf_wait_join(waiter, ITAL_ERR_INTERRUPTED);
 }
 
 /* The sleeper leaves by event, time-out, signal; then the thread that relied on it serves the
@@ -352,13 +352,13 @@ START_TEST(leaving_hands_the_sleep_over)
     if (_i == 2)
         interrupt(&first);
     else
-        lf_wait_join(&first, _i == 0 ? UAL_OK : UAL_ERR_TIMED_OUT);
+        lf_wait_join(&first, _i == 0 ? RI_OK : RI_ERR_TIMED_OUT);
     ck_assert(!atomic_load(&second.done));
     threads[0] = lf_background();
     threads[1] = second.tid;
     expect_rest(threads, 2, 1);
     lf_send(other_feed, 2);
-    lf_wait_join(&second, UAL_OK);
+    lf_wait_join(&second, RI_OK);
     ck_assert_uint_eq(second.cookie, 2);
     ck_assert(read_by(second.thread));
     lf_send(feed, 3); /* no waiter: the background thread again */
@@ -407,7 +407,7 @@ START_TEST(traffic_for_others_does_not_stretch_a_wait)
         lf_flood_start(other_feed);
     for (int i = 0; i < 5; i++) {
         from = clock_now();
-        fails(ual_evd_wait(evd, 20000, &event, NULL), UAL_ERR_TIMED_OUT);
+        fails(ual_evd_wait(evd, 20000, &event, NULL), RI_ERR_TIMED_OUT);
         ck_assert_uint_ge(clock_now() - from, 20 * MS);
         ck_assert_uint_lt(clock_now() - from, tc_timeout_ms(5000) * MS);
     }
@@ -433,7 +433,7 @@ START_TEST(nothing_is_left_behind)
         lf_send(feed, i);
     lf_send(other_feed, 99);
     (void)ual_evd_dequeue(evd, &event); /* one record at most */
-    lf_wait_join(&waiter, UAL_OK);
+    lf_wait_join(&waiter, RI_OK);
     ck_assert(lf_records_reach(31));
     lf_pipe_close(other_feed);
 }
@@ -449,8 +449,8 @@ START_TEST(nothing_unseen_is_left_behind)
     for (uint64_t i = 0; i < 10; i++) {
         lf_wait_start(&waiter, evd, FOR_EVER);
         lf_complete_in(evd, i, 3);
-        fails(ual_evd_dequeue(other, &event), UAL_ERR_EMPTY);
-        lf_wait_join(&waiter, UAL_OK);
+        fails(ual_evd_dequeue(other, &event), ITAL_ERR_EMPTY);
+        lf_wait_join(&waiter, RI_OK);
         ck_assert_uint_eq(waiter.cookie, i);
     }
 }
@@ -466,8 +466,8 @@ START_TEST(a_deadline_of_the_provider_reaches_the_sleeper)
     for (int i = 0; i < 10; i++) {
         lf_wait_start(&waiter, evd, FOR_EVER);
         lf_complete_at(evd, 5, clock_now() + 2 * MS);
-        fails(ual_evd_dequeue(other, &event), UAL_ERR_EMPTY);
-        lf_wait_join(&waiter, UAL_OK);
+        fails(ual_evd_dequeue(other, &event), ITAL_ERR_EMPTY);
+        lf_wait_join(&waiter, RI_OK);
         ck_assert_uint_eq(waiter.cookie, 5);
     }
 }
@@ -492,7 +492,7 @@ START_TEST(a_displaced_background_thread_comes_back)
 
         if (i % 2)
             lf_pass(i % 200);
-        fails(ual_evd_wait(evd, 1, &event, NULL), UAL_ERR_TIMED_OUT);
+        fails(ual_evd_wait(evd, 1, &event, NULL), RI_ERR_TIMED_OUT);
         if (i % 4)
             lf_pass(i % 4 *
                     30); /* the background thread runs on, and sleeps before the timer is set */
@@ -529,7 +529,7 @@ START_TEST(nobody_runs_a_paused_lane)
     before = atomic_load(&lf_runs);
     lf_send(feed, 4);
     ck_assert(tc_until(tc_asleep(lf_background()) == false, 10000)); /* it wants to */
-    fails(ual_evd_dequeue(evd, &event), UAL_ERR_EMPTY);
+    fails(ual_evd_dequeue(evd, &event), ITAL_ERR_EMPTY);
     lf_pass(20000);
     ck_assert_uint_eq(atomic_load(&lf_runs), before);
     ck_assert_uint_eq(atomic_load(&lf_records), 0);

@@ -42,8 +42,8 @@ static void expect_dead_and_at_rest(void)
     uint64_t before;
 
     ck_assert(tc_until(atomic_load(&lf_fatals) == 1, 20000));
-    fails(ual_evd_dequeue(evd, &event), UAL_ERR_DEAD);
-    fails(ual_evd_wait(evd, FOR_EVER, &event, NULL), UAL_ERR_DEAD);
+    fails(ual_evd_dequeue(evd, &event), RI_ERR_DEVICE);
+    fails(ual_evd_wait(evd, FOR_EVER, &event, NULL), RI_ERR_DEVICE);
     ck_assert(tc_until(tc_asleep(lf_background()), 10000));
     before = cpu_of_background();
     lf_pass(300000);
@@ -65,9 +65,9 @@ START_TEST(under_one_that_polls)
     struct ual_event event;
 
     while (tc_now_ns() < end)
-        fails(ual_evd_dequeue(evd, &event), UAL_ERR_EMPTY);
+        fails(ual_evd_dequeue(evd, &event), ITAL_ERR_EMPTY);
     close_descriptors();
-    ck_assert(tc_until(ual_evd_dequeue(evd, &event) == UAL_ERR_DEAD, 10000));
+    ck_assert(tc_until(ual_evd_dequeue(evd, &event) == RI_ERR_DEVICE, 10000));
     expect_dead_and_at_rest();
 }
 END_TEST
@@ -78,7 +78,7 @@ START_TEST(under_one_that_waits_for_ever)
 
     lf_wait_start(&waiter, evd, FOR_EVER);
     close_descriptors();
-    lf_wait_join(&waiter, UAL_ERR_DEAD);
+    lf_wait_join(&waiter, RI_ERR_DEVICE);
     expect_dead_and_at_rest();
 }
 END_TEST
@@ -109,7 +109,7 @@ START_TEST(its_numbers_are_let_alone_afterwards)
     ck_assert_int_eq(dup2(mine[0], lf_lane->epoll_fd), lf_lane->epoll_fd);
     ck_assert_int_eq(dup2(mine[1], lf_lane->kick_fd), lf_lane->kick_fd);
     ck_assert_int_eq(dup2(mine[0], lf_lane->watch_fd), lf_lane->watch_fd);
-    lf_wait_join(&waiter, UAL_ERR_DEAD);
+    lf_wait_join(&waiter, RI_ERR_DEVICE);
     sleeps = lf_sleeps(lf_background());
     atomic_fetch_add(&lf_lane->background_word, 1);
     futex_wake(&lf_lane->background_word, 1);
@@ -170,7 +170,7 @@ START_TEST(under_a_new_lane_that_gets_its_numbers)
     lf_first_lane = 1;
     ok(ual_lanes_open(lanes, &(struct ual_progress){ 0 }));
     ck_assert_int_eq(ual_lanes_first(lanes)->epoll_fd, lf_lane->epoll_fd);
-    ck_assert(tc_until(ual_evd_dequeue(evd, &event) == UAL_ERR_DEAD, 10000));
+    ck_assert(tc_until(ual_evd_dequeue(evd, &event) == RI_ERR_DEVICE, 10000));
     expect_dead_and_at_rest();
     ck_assert(!atomic_load(&fresh->device->dead));
     ual_lanes_stop(lanes);
@@ -188,7 +188,7 @@ START_TEST(an_evds_number_is_let_alone_afterwards)
     struct ual_event event;
 
     close_descriptors();
-    ck_assert(tc_until(ual_evd_dequeue(evd, &event) == UAL_ERR_DEAD, 10000));
+    ck_assert(tc_until(ual_evd_dequeue(evd, &event) == RI_ERR_DEVICE, 10000));
     ck_assert_int_eq(pipe2(mine, O_CLOEXEC | O_NONBLOCK), 0);
     ck_assert_int_eq(dup2(mine[1], fd), fd);
     ck_assert_int_eq(dup2(mine[1], fd + 1), fd + 1); /* its eventfd */

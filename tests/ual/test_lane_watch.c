@@ -42,7 +42,7 @@ START_TEST(timers_fire_whoever_runs)
         ck_assert_uint_eq(order[i], timers[2 - i].deadline);
     if (_i == 1) {
         lf_send(feed, 1);
-        lf_wait_join(&waiter, UAL_OK);
+        lf_wait_join(&waiter, RI_OK);
     }
 }
 END_TEST

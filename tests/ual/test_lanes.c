@@ -97,7 +97,7 @@ static uint64_t poll_for(struct ual_evd *of)
     uint64_t end = tc_deadline(10000);
     struct ual_event event;
 
-    while (ual_evd_dequeue(of, &event) != UAL_OK)
+    while (ual_evd_dequeue(of, &event) != RI_OK)
         ck_assert(!tc_expired(end));
     return event.wc.cookie;
 }
@@ -109,7 +109,7 @@ START_TEST(who_polls_runs_every_lane_that_feeds)
 
     for (uint64_t i = 0; i < 100; i++) {
         for (int polls = 0; polls < 200; polls++)
-            fails(ual_evd_dequeue(evd, &event), UAL_ERR_EMPTY);
+            fails(ual_evd_dequeue(evd, &event), ITAL_ERR_EMPTY);
         lf_send(feeds[i % LANES], i);
         ck_assert_uint_eq(poll_for(evd), i);
         own += i % LANES == 1 && atomic_load(&lf_reader) == (unsigned long)pthread_self();
@@ -133,7 +133,7 @@ START_TEST(any_lane_wakes_who_waits)
         lf_wait_start(&waiter, evd, FOR_EVER);
         ck_assert(tc_until(consumer_sleeps_in(0), 10000));
         lf_send(feeds[i % LANES], i);
-        lf_wait_join(&waiter, UAL_OK);
+        lf_wait_join(&waiter, RI_OK);
         ck_assert_uint_eq(waiter.cookie, i);
     }
 }
@@ -153,7 +153,7 @@ START_TEST(the_other_lane_is_entrusted_at_once)
             ck_assert_uint_eq(poll_for(evd), 1);
             ck_assert(!tc_expired(end));
         } while (atomic_load(&other->sleeper));
-        fails(ual_evd_wait(evd, 20, &event, NULL), UAL_ERR_TIMED_OUT);
+        fails(ual_evd_wait(evd, 20, &event, NULL), RI_ERR_TIMED_OUT);
         ck_assert_ptr_nonnull(atomic_load(&other->sleeper));
         ck_assert(!consumer_sleeps_in(1));
     }
@@ -203,8 +203,8 @@ START_TEST(who_waits_together_sleeps_in_different_lanes)
         ck_assert(tc_until(consumer_sleeps_in(0) && consumer_sleeps_in(1), 10000));
         lf_send(feeds[round % LANES], 2 * round);
         lf_send(feeds[round % LANES], 2 * round + 1);
-        lf_wait_join(&waiters[0], UAL_OK);
-        lf_wait_join(&waiters[1], UAL_OK);
+        lf_wait_join(&waiters[0], RI_OK);
+        lf_wait_join(&waiters[1], RI_OK);
         ck_assert_uint_eq(waiters[0].cookie + waiters[1].cookie, 4 * round + 1);
     }
 }
@@ -218,7 +218,7 @@ START_TEST(abort_reaches_who_sleeps_in_any_lane)
         lf_wait_start(&waiters[i], evd, FOR_EVER);
     ual_evd_abort(evd);
     for (int i = 0; i < 3; i++)
-        lf_wait_join(&waiters[i], UAL_ERR_ABORTED);
+        lf_wait_join(&waiters[i], ITAL_ERR_ABORTED);
 }
 END_TEST
 
@@ -230,15 +230,15 @@ START_TEST(the_descriptor_tells_of_any_lane)
     struct tc_rng rng = tc_rng(1);
     struct ual_event event;
 
-    fails(ual_evd_dequeue(with_fd, &event), UAL_ERR_EMPTY);
+    fails(ual_evd_dequeue(with_fd, &event), ITAL_ERR_EMPTY);
     for (uint64_t i = 0; i < 200; i++) {
-        enum ual_status status;
+        enum ri_status status;
 
         lf_send(pipes[tc_below(&rng, LANES)], i);
         do {
             ck_assert_int_eq(poll(&fd, 1, (int)tc_timeout_ms(10000)), 1);
             status = ual_evd_dequeue(with_fd, &event);
-        } while (status == UAL_ERR_EMPTY);
+        } while (status == ITAL_ERR_EMPTY);
         ck_assert_uint_eq(event.wc.cookie, i);
     }
     for (uint32_t i = 0; i < LANES; i++)

@@ -37,12 +37,12 @@ START_TEST(srq_life)
     struct ri_srq_attr attr = { .max_wr = 50, .limit = 3 };
     struct ual_srq *srq = NULL;
 
-    fails(ual_srq_create(pz, 0, 1, &srq), UAL_ERR_INVALID_ARGUMENT);
-    fails(ual_srq_create(pz, 1, 0, &srq), UAL_ERR_INVALID_ARGUMENT);
-    fails(ual_srq_create(pz, 101, 1, &srq), UAL_ERR_LIMIT);
-    fails(ual_srq_create(pz, 1, 5, &srq), UAL_ERR_LIMIT);
-    fk_fail(FK_SRQ_CREATE, KAL_ERR_QUOTA);
-    fails(ual_srq_create(pz, 10, 2, &srq), UAL_ERR_NO_RESOURCES);
+    fails(ual_srq_create(pz, 0, 1, &srq), RI_ERR_INVALID_ARGUMENT);
+    fails(ual_srq_create(pz, 1, 0, &srq), RI_ERR_INVALID_ARGUMENT);
+    fails(ual_srq_create(pz, 101, 1, &srq), RI_ERR_LIMIT);
+    fails(ual_srq_create(pz, 1, 5, &srq), RI_ERR_LIMIT);
+    fk_fail(FK_SRQ_CREATE, ITAL_ERR_QUOTA);
+    fails(ual_srq_create(pz, 10, 2, &srq), ITAL_ERR_QUOTA);
     ck_assert_ptr_null(srq);
     ok(ual_srq_create(pz, 10, 2, &srq));
     ck_assert_uint_eq(srq->max_sge, 3);
@@ -53,21 +53,21 @@ START_TEST(srq_life)
     ck_assert_uint_eq(attr.max_wr, 50);
     ck_assert_uint_eq(attr.limit, 3);
     attr.max_wr = 101;
-    fails(ual_srq_modify(srq, RI_SRQM_MAX_WR, &attr), UAL_ERR_LIMIT);
+    fails(ual_srq_modify(srq, RI_SRQM_MAX_WR, &attr), RI_ERR_LIMIT);
     attr.max_wr = 0;
-    fails(ual_srq_modify(srq, RI_SRQM_MAX_WR, &attr), UAL_ERR_INVALID_ARGUMENT);
-    fails(ual_srq_modify(srq, 4, &attr), UAL_ERR_INVALID_ARGUMENT);
+    fails(ual_srq_modify(srq, RI_SRQM_MAX_WR, &attr), RI_ERR_INVALID_ARGUMENT);
+    fails(ual_srq_modify(srq, 4, &attr), RI_ERR_INVALID_ARGUMENT);
     ok(ual_srq_modify(srq, RI_SRQM_LIMIT, &attr)); /* max_wr is ignored */
-    fk_fail(FK_SRQ_MODIFY, KAL_ERR_BUSY);
-    fails(ual_srq_modify(srq, RI_SRQM_LIMIT, &attr), UAL_ERR_BUSY);
+    fk_fail(FK_SRQ_MODIFY, RI_ERR_BUSY);
+    fails(ual_srq_modify(srq, RI_SRQM_LIMIT, &attr), RI_ERR_BUSY);
     fk.attr.features &= ~(uint64_t)RI_FEATURE_SRQ_RESIZE;
     attr.max_wr = 20;
-    fails(ual_srq_modify(srq, RI_SRQM_MAX_WR, &attr), UAL_ERR_NOT_SUPPORTED);
-    fk_fail(FK_SRQ_DESTROY, KAL_ERR_BUSY);
-    fails(ual_srq_free(srq), UAL_ERR_BUSY);
+    fails(ual_srq_modify(srq, RI_SRQM_MAX_WR, &attr), RI_ERR_NOT_SUPPORTED);
+    fk_fail(FK_SRQ_DESTROY, RI_ERR_BUSY);
+    fails(ual_srq_free(srq), RI_ERR_BUSY);
     ok(ual_srq_free(srq));
     fk.attr.features &= ~(uint64_t)RI_FEATURE_SRQ;
-    fails(ual_srq_create(pz, 10, 2, &srq), UAL_ERR_NOT_SUPPORTED);
+    fails(ual_srq_create(pz, 10, 2, &srq), RI_ERR_NOT_SUPPORTED);
 }
 END_TEST
 
@@ -95,19 +95,19 @@ START_TEST(srq_users)
     ck_assert_ptr_eq(fk.qp->attr.srq, srq->srq);
     ck_assert_uint_eq(fk.qp->attr.rq_limit, 5);
     ck_assert_uint_eq(fk.qp->attr.rq_hard_limit, 6);
-    fails(ual_srq_free(srq), UAL_ERR_BUSY);
+    fails(ual_srq_free(srq), RI_ERR_BUSY);
     ok(ual_post_srq_recv(srq, &wr));
     ok(ual_post_srq_recv(srq, &wr));
-    fails(ual_post_srq_recv(srq, &wr), UAL_ERR_FULL);
+    fails(ual_post_srq_recv(srq, &wr), RI_ERR_QUEUE_FULL);
     ok(ual_ep_free(user));
     ok(ual_pd_create(ia, &other));
     ok(ual_srq_create(other, 2, 1, &foreign));
-    fails(ual_pd_free(other), UAL_ERR_BUSY);
+    fails(ual_pd_free(other), RI_ERR_BUSY);
     attr.srq = foreign;
-    fails(ual_ep_create(pz, dto_evd, dto_evd, connect_evd, &attr, &user), UAL_ERR_INVALID_ARGUMENT);
+    fails(ual_ep_create(pz, dto_evd, dto_evd, connect_evd, &attr, &user), RI_ERR_INVALID_ARGUMENT);
     attr.srq = srq;
-    fk_fail(FK_QP_CREATE, KAL_ERR_NO_RESOURCES);
-    fails(ual_ep_create(pz, dto_evd, dto_evd, connect_evd, &attr, &user), UAL_ERR_NO_RESOURCES);
+    fk_fail(FK_QP_CREATE, RI_ERR_NO_RESOURCES);
+    fails(ual_ep_create(pz, dto_evd, dto_evd, connect_evd, &attr, &user), RI_ERR_NO_RESOURCES);
     ok(ual_srq_free(srq)); /* the failed one does not count */
     ok(ual_srq_free(foreign));
     ok(ual_pd_free(other));
@@ -178,12 +178,12 @@ START_TEST(window_life)
 {
     struct ual_mw *other = NULL;
 
-    fk_fail(FK_MW_CREATE, KAL_ERR_QUOTA);
-    fails(ual_mw_create(pz, true, &other), UAL_ERR_NO_RESOURCES);
+    fk_fail(FK_MW_CREATE, ITAL_ERR_QUOTA);
+    fails(ual_mw_create(pz, true, &other), ITAL_ERR_QUOTA);
     fk.attr.features &= ~(uint64_t)RI_FEATURE_MW_WIDE;
-    fails(ual_mw_create(pz, false, &other), UAL_ERR_NOT_SUPPORTED);
+    fails(ual_mw_create(pz, false, &other), RI_ERR_NOT_SUPPORTED);
     fk.attr.features ^= RI_FEATURE_MW_WIDE | RI_FEATURE_MW_NARROW;
-    fails(ual_mw_create(pz, true, &other), UAL_ERR_NOT_SUPPORTED);
+    fails(ual_mw_create(pz, true, &other), RI_ERR_NOT_SUPPORTED);
     ck_assert_ptr_null(other);
     ok(ual_mw_create(pz, false, &other));
     ck_assert_ptr_eq(ual_lookup(ual_handle_of(other), UAL_MW), other);
@@ -191,8 +191,8 @@ START_TEST(window_life)
     ck_assert(!state_of(other).narrow);
     ck_assert(state_of(mw).narrow);
     expect_linked(false);
-    fk_fail(FK_MW_DESTROY, KAL_ERR_BUSY);
-    fails(ual_mw_free(other), UAL_ERR_BUSY);
+    fk_fail(FK_MW_DESTROY, RI_ERR_BUSY);
+    fails(ual_mw_free(other), RI_ERR_BUSY);
     ck_assert_ptr_eq(ual_lookup(ual_handle_of(other), UAL_MW), other);
     ok(ual_mw_free(other));
 }
@@ -223,7 +223,7 @@ START_TEST(window_keys)
     ck_assert_uint_eq(state.note, 77);
     ck_assert_uint_eq(state.stag, stag);
     fk.next_post = RI_ERR_QUEUE_FULL;
-    fails(ual_mw_link(mw, &ep->qp, &part, 1, 0, &stag), UAL_ERR_FULL);
+    fails(ual_mw_link(mw, &ep->qp, &part, 1, 0, &stag), RI_ERR_QUEUE_FULL);
     ck_assert_uint_eq(stag, NARROW_STAG | 0xff);
     link_quietly(&stag);
     ck_assert_uint_eq(stag, NARROW_STAG);
@@ -381,7 +381,7 @@ START_TEST(narrow_is_of_one_endpoint)
 
     establish(other);
     link_quietly(&stag);
-    fails(ual_mw_unlink(mw, &other->qp, 1, 0), UAL_ERR_ACCESS);
+    fails(ual_mw_unlink(mw, &other->qp, 1, 0), RI_ERR_ACCESS);
     expect_linked(true);
     fk.next_stag = 0x111100;
     ok(ual_mw_create(pz, false, &wide));
@@ -420,8 +420,8 @@ START_TEST(window_states)
     struct ual_ep *idle = make_ep();
     uint32_t stag = 5;
 
-    fails(ual_mw_link(mw, &idle->qp, &part, 1, 0, &stag), UAL_ERR_INVALID_STATE);
-    fails(ual_mw_unlink(mw, &idle->qp, 1, 0), UAL_ERR_INVALID_STATE);
+    fails(ual_mw_link(mw, &idle->qp, &part, 1, 0, &stag), RI_ERR_INVALID_STATE);
+    fails(ual_mw_unlink(mw, &idle->qp, 1, 0), RI_ERR_INVALID_STATE);
     ck_assert_uint_eq(stag, 5);
     expect_linked(false);
     ok(ual_ep_free(idle));
@@ -456,7 +456,7 @@ START_TEST(sink_of_a_read)
     ck_assert_uint_eq(done(RI_WC_RDMA_READ, RI_WC_REMOTE_ACCESS), ual_handle_of(mw));
     expect_linked(true);
     fk.next_post = RI_ERR_QUEUE_FULL;
-    fails(ual_mw_post_read(mw, &ep->qp, &wr), UAL_ERR_FULL);
+    fails(ual_mw_post_read(mw, &ep->qp, &wr), RI_ERR_QUEUE_FULL);
     expect_linked(true);
     ok(ual_mw_post_read(mw, &ep->qp, &wr));
     expect_linked(false);
@@ -481,15 +481,15 @@ START_TEST(regions_by_request)
                                 .first_offset = 16 };
     struct ual_mr *empty = NULL;
 
-    fails(ual_mr_create_unlinked(pz, 0, 0, 0, &empty), UAL_ERR_INVALID_ARGUMENT);
-    fails(ual_mr_create_unlinked(pz, 17, 0, 0, &empty), UAL_ERR_LIMIT);
+    fails(ual_mr_create_unlinked(pz, 0, 0, 0, &empty), RI_ERR_INVALID_ARGUMENT);
+    fails(ual_mr_create_unlinked(pz, 17, 0, 0, &empty), RI_ERR_LIMIT);
     fk.next_stag = 0x00777707;
     ok(ual_mr_create_unlinked(pz, 2, 9, 0, &empty));
     ck_assert_ptr_null(fk.region.addr);
     ck_assert_uint_eq(fk.region.pages, 2);
     ck_assert(!ual_mr_linked(empty));
     link.num_pages = 3;
-    fails(ual_mr_link(empty, &ep->qp, &link, 1, 0), UAL_ERR_LIMIT);
+    fails(ual_mr_link(empty, &ep->qp, &link, 1, 0), RI_ERR_LIMIT);
     link.num_pages = 1;
     ok(ual_mr_link(empty, &ep->qp, &link, 1, SIGNALED));
     ck_assert_int_eq(fk.wr.opcode, RI_WR_FAST_REGISTER);
@@ -501,7 +501,7 @@ START_TEST(regions_by_request)
     ck_assert_uint_eq(empty->length, 64);
     ck_assert_uint_eq(done(RI_WC_FAST_REGISTER, RI_WC_SUCCESS), ual_handle_of(empty));
     ck_assert(ual_mr_linked(empty));
-    fails(ual_mr_link(empty, &ep->qp, &link, 1, 0), UAL_ERR_BUSY);
+    fails(ual_mr_link(empty, &ep->qp, &link, 1, 0), RI_ERR_BUSY);
     ok(ual_mr_unlink(empty, &ep->qp, 1, SIGNALED));
     ck_assert_uint_eq(fk.wr.invalidate_stag, 0x00777708);
     ck_assert_uint_eq(done(RI_WC_LOCAL_INVALIDATE, RI_WC_SUCCESS), ual_handle_of(empty));
@@ -513,7 +513,7 @@ START_TEST(regions_by_request)
     ck_assert_uint_eq(done(RI_WC_FAST_REGISTER, RI_WC_MM_OPERATION), ual_handle_of(empty));
     ck_assert(!ual_mr_linked(empty));
     fk.attr.features &= ~(uint64_t)RI_FEATURE_FAST_REGISTER;
-    fails(ual_mr_create_unlinked(pz, 2, 9, 0, &empty), UAL_ERR_NOT_SUPPORTED);
+    fails(ual_mr_create_unlinked(pz, 2, 9, 0, &empty), RI_ERR_NOT_SUPPORTED);
 }
 END_TEST
 
@@ -560,17 +560,17 @@ START_TEST(modified_endpoint)
     ok(ual_ep_modify(ep, UAL_EP_RQ_HARD_LIMIT, &attr, 0));
     ck_assert_uint_eq(fk.modify.rq_limit, 7);
     ck_assert_uint_eq(fk.modify.rq_hard_limit, 11);
-    fk_fail(FK_QP_ATTRIBUTES, KAL_ERR_BUSY);
+    fk_fail(FK_QP_ATTRIBUTES, RI_ERR_BUSY);
     attr.ird = 1;
-    fails(ual_ep_modify(ep, UAL_EP_IRD | UAL_EP_PAYLOAD, &attr, 0), UAL_ERR_BUSY);
+    fails(ual_ep_modify(ep, UAL_EP_IRD | UAL_EP_PAYLOAD, &attr, 0), RI_ERR_BUSY);
     ck_assert_uint_eq(ep->attr.ird, 3);
-    fails(ual_ep_modify(ep, UAL_EP_SEND_WR, &attr, 0), UAL_ERR_NOT_SUPPORTED);
+    fails(ual_ep_modify(ep, UAL_EP_SEND_WR, &attr, 0), RI_ERR_NOT_SUPPORTED);
     fk.attr.features |= RI_FEATURE_QP_RESIZE;
     attr.max_send_wr = 99;
     ok(ual_ep_modify(ep, UAL_EP_SEND_WR, &attr, 0));
     ck_assert_uint_eq(ep->attr.max_send_wr, 99);
     attr.max_payload = fk.attr.max_send + 1;
-    fails(ual_ep_modify(ep, UAL_EP_PAYLOAD, &attr, 0), UAL_ERR_LIMIT);
+    fails(ual_ep_modify(ep, UAL_EP_PAYLOAD, &attr, 0), RI_ERR_LIMIT);
 }
 END_TEST
 
@@ -586,24 +586,24 @@ START_TEST(modified_when_connected)
     struct ual_ep_attr attr = { .ord = 3, .ird = 2, .flags = 1 };
 
     ok(connect_to(ep, false));
-    fails(ual_ep_modify(ep, UAL_EP_ORD, &attr, 0), UAL_ERR_INVALID_STATE);
+    fails(ual_ep_modify(ep, UAL_EP_ORD, &attr, 0), RI_ERR_INVALID_STATE);
     fk_establish(fk.connection);
     expect(connect_evd, UAL_ESTABLISHED);
     for (int i = 0; i < 2; i++) {
-        fails(ual_ep_modify(ep, rows[i].bit, &attr, 1), UAL_ERR_INVALID_STATE);
+        fails(ual_ep_modify(ep, rows[i].bit, &attr, 1), RI_ERR_INVALID_STATE);
         fk.attr.features |= rows[i].feature;
         ok(ual_ep_modify(ep, rows[i].bit, &attr, 1));
     }
     ok(ual_ep_modify(ep, UAL_EP_ORD, &attr, 0));
     attr.ord = 4;
-    fails(ual_ep_modify(ep, UAL_EP_ORD, &attr, 0), UAL_ERR_INVALID_STATE);
+    fails(ual_ep_modify(ep, UAL_EP_ORD, &attr, 0), RI_ERR_INVALID_STATE);
     fk.attr.features |= RI_FEATURE_ORD_RAISE;
     ok(ual_ep_modify(ep, UAL_EP_ORD, &attr, 0));
-    fails(ual_ep_modify(ep, UAL_EP_PAYLOAD, &attr, 0), UAL_ERR_INVALID_STATE);
+    fails(ual_ep_modify(ep, UAL_EP_PAYLOAD, &attr, 0), RI_ERR_INVALID_STATE);
     ok(ual_ep_modify(ep, UAL_EP_RQ_LIMIT, &attr, 0));
     fk_end(fk.qp, RI_EVENT_LLP_RESET);
     expect(connect_evd, UAL_BROKEN);
-    fails(ual_ep_modify(ep, UAL_EP_ORD, &attr, 0), UAL_ERR_INVALID_STATE);
+    fails(ual_ep_modify(ep, UAL_EP_ORD, &attr, 0), RI_ERR_INVALID_STATE);
 }
 END_TEST
 

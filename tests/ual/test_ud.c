@@ -7,7 +7,7 @@
 #include "ual/mechanism/mechanism_private.h"
 #include "datagrams.h"
 
-static enum ual_status post_one(struct ual_ep *which)
+static enum ri_status post_one(struct ual_ep *which)
 {
     struct ri_send_wr wr = { .opcode = RI_WR_SEND, .flags = RI_WR_SIGNALED };
 
@@ -35,7 +35,7 @@ START_TEST(endpoint)
     ck_assert_uint_eq(ud->attr.max_send_wr, 9);
     expect_state(ud, UAL_EP_CONNECTED);
     ok(post_one(ud));
-    fails(ual_pd_free(pz), UAL_ERR_BUSY);
+    fails(ual_pd_free(pz), RI_ERR_BUSY);
     ok(ual_ep_free(ud));
     ck_assert_ptr_null(ual_ep_of(handle));
     ck_assert_uint_eq(fk.qps, 0);
@@ -51,19 +51,19 @@ START_TEST(endpoint_refused)
 
     open_datagrams();
     attr.port = 1;
-    fails(ual_ep_create_ud(pz, dto_evd, dto_evd, &attr, &none), UAL_ERR_INVALID_ARGUMENT);
+    fails(ual_ep_create_ud(pz, dto_evd, dto_evd, &attr, &none), RI_ERR_INVALID_ARGUMENT);
     attr.port = 0;
     attr.max_payload = 1001; /* an RC endpoint may have that */
-    fails(ual_ep_create_ud(pz, dto_evd, dto_evd, &attr, &none), UAL_ERR_LIMIT);
-    fails(ual_ep_create_ud(pz, dto_evd, connect_evd, &attr, &none), UAL_ERR_INVALID_ARGUMENT);
-    fk_fail(FK_QP_CREATE, KAL_ERR_LIMIT);
-    fails(create_ud(&none), UAL_ERR_LIMIT);
-    fk_fail(FK_QP_RTS, KAL_ERR_DEVICE);
-    fails(create_ud(&none), UAL_ERR_DEAD);
+    fails(ual_ep_create_ud(pz, dto_evd, dto_evd, &attr, &none), RI_ERR_LIMIT);
+    fails(ual_ep_create_ud(pz, dto_evd, connect_evd, &attr, &none), RI_ERR_INVALID_ARGUMENT);
+    fk_fail(FK_QP_CREATE, RI_ERR_LIMIT);
+    fails(create_ud(&none), RI_ERR_LIMIT);
+    fk_fail(FK_QP_RTS, RI_ERR_DEVICE);
+    fails(create_ud(&none), RI_ERR_DEVICE);
     ck_assert_uint_eq(fk.qps, 0);
     ck_assert_ptr_null(none);
     fk.attr.features &= ~(uint64_t)RI_FEATURE_UD;
-    fails(ual_ep_create_ud(pz, dto_evd, dto_evd, &attr, &none), UAL_ERR_NOT_SUPPORTED);
+    fails(ual_ep_create_ud(pz, dto_evd, dto_evd, &attr, &none), RI_ERR_NOT_SUPPORTED);
     ok(ual_pd_free(pz)); /* no references remain */
     close_ia();
 }
@@ -99,15 +99,15 @@ START_TEST(error_and_reset)
 
     open_datagrams();
     ok(create_ud(&ud));
-    fails(ual_ep_reset(ud), UAL_ERR_INVALID_STATE);
+    fails(ual_ep_reset(ud), RI_ERR_INVALID_STATE);
     fk_end(fk.qp, RI_EVENT_LOCAL_ERROR);
     fk_drain();
     expect_state(ud, UAL_EP_NONOPERATIONAL);
     expect_nothing(affiliated_evd); /* a completion gives the reason */
-    fails(ual_ep_modify(ud, UAL_EP_PAYLOAD, &attr, 0), UAL_ERR_INVALID_STATE);
+    fails(ual_ep_modify(ud, UAL_EP_PAYLOAD, &attr, 0), RI_ERR_INVALID_STATE);
     ok(ual_ep_modify(ud, UAL_EP_QKEY, &attr, 0));
-    fk_fail(FK_QP_RTS, KAL_ERR_NO_RESOURCES);
-    fails(ual_ep_reset(ud), UAL_ERR_NO_RESOURCES);
+    fk_fail(FK_QP_RTS, RI_ERR_NO_RESOURCES);
+    fails(ual_ep_reset(ud), RI_ERR_NO_RESOURCES);
     expect_state(ud, UAL_EP_NONOPERATIONAL);
     ok(ual_ep_reset(ud));
     expect_state(ud, UAL_EP_CONNECTED);
@@ -130,10 +130,10 @@ START_TEST(modified)
     ok(ual_ep_modify(ud, UAL_EP_PAYLOAD, &attr, 0));
     ck_assert_uint_eq(ud->attr.max_payload, 10);
     attr.max_payload = 1001;
-    fails(ual_ep_modify(ud, UAL_EP_PAYLOAD, &attr, 0), UAL_ERR_LIMIT);
-    fails(ual_ep_modify(ud, UAL_EP_ORD, &attr, 0), UAL_ERR_INVALID_STATE);
-    fails(ual_ep_modify(ud, UAL_EP_FLAGS, &attr, 1), UAL_ERR_INVALID_STATE);
-    fails(ual_ep_modify(make_ep(), UAL_EP_QKEY, &attr, 0), UAL_ERR_INVALID_STATE);
+    fails(ual_ep_modify(ud, UAL_EP_PAYLOAD, &attr, 0), RI_ERR_LIMIT);
+    fails(ual_ep_modify(ud, UAL_EP_ORD, &attr, 0), RI_ERR_INVALID_STATE);
+    fails(ual_ep_modify(ud, UAL_EP_FLAGS, &attr, 1), RI_ERR_INVALID_STATE);
+    fails(ual_ep_modify(make_ep(), UAL_EP_QKEY, &attr, 0), RI_ERR_INVALID_STATE);
     close_ia();
 }
 END_TEST
@@ -145,10 +145,10 @@ START_TEST(no_connection)
 
     open_datagrams();
     ok(create_ud(&ud));
-    fails(connect_to(ud, false), UAL_ERR_INVALID_STATE);
-    fails(ual_ep_disconnect(ud, NULL, 0), UAL_ERR_INVALID_STATE);
-    fails(accept_it(ud, ask().request), UAL_ERR_INVALID_STATE);
-    fails(ual_ep_addresses(ud, &local, &peer), UAL_ERR_INVALID_STATE);
+    fails(connect_to(ud, false), RI_ERR_INVALID_STATE);
+    fails(ual_ep_disconnect(ud, NULL, 0), RI_ERR_INVALID_STATE);
+    fails(accept_it(ud, ask().request), RI_ERR_INVALID_STATE);
+    fails(ual_ep_addresses(ud, &local, &peer), RI_ERR_INVALID_STATE);
     expect_state(ud, UAL_EP_CONNECTED);
     close_ia();
 }
@@ -169,7 +169,7 @@ START_TEST(address_handle)
     ck_assert_uint_eq(fk.ah.size, sizeof(fk.ah));
     ck_assert_uint_eq(fk.ah.destination_lid, 5);
     ck_assert_ptr_eq(ah->ah->ops, pz->pd);
-    fails(ual_pd_free(pz), UAL_ERR_BUSY);
+    fails(ual_pd_free(pz), RI_ERR_BUSY);
     attr.sl = 4;
     ok(ual_ah_modify(ah, NULL, &attr));
     ck_assert_uint_eq(fk.ah.sl, 4);
@@ -178,7 +178,7 @@ START_TEST(address_handle)
     ck_assert_uint_eq(fk.ah.sl, 4);
     ck_assert_uint_eq(fk.ahs, 1);
     ok(ual_pd_free(pz));
-    fails(ual_pd_free(other), UAL_ERR_BUSY);
+    fails(ual_pd_free(other), RI_ERR_BUSY);
     ok(ual_ah_free(ah));
     ok(ual_pd_free(other));
     ck_assert_uint_eq(fk.ahs, 0);
@@ -194,22 +194,22 @@ START_TEST(address_handle_refused)
 
     open_datagrams();
     ok(ual_pd_create(ia, &other));
-    fails(ual_ah_create(pz, &beyond, 0, &ah), UAL_ERR_INVALID_ARGUMENT);
-    fk_fail(FK_AH_CREATE, KAL_ERR_UNREACHABLE);
-    fails(ual_ah_create(pz, &attr, 0, &ah), UAL_ERR_UNREACHABLE);
+    fails(ual_ah_create(pz, &beyond, 0, &ah), RI_ERR_INVALID_ARGUMENT);
+    fk_fail(FK_AH_CREATE, RI_ERR_UNREACHABLE);
+    fails(ual_ah_create(pz, &attr, 0, &ah), RI_ERR_UNREACHABLE);
     ok(ual_pd_free(pz)); /* no references remain */
     ok(ual_pd_create(ia, &pz));
     ok(ual_ah_create(pz, &attr, 0, &ah));
     attr.destination_lid = 6;
-    fk_fail(FK_AH_MODIFY, KAL_ERR_NO_RESOURCES);
-    fails(ual_ah_modify(ah, NULL, &attr), UAL_ERR_NO_RESOURCES);
+    fk_fail(FK_AH_MODIFY, RI_ERR_NO_RESOURCES);
+    fails(ual_ah_modify(ah, NULL, &attr), RI_ERR_NO_RESOURCES);
     ck_assert_uint_eq(ah->attr.destination_lid, 5);
-    fk_fail(FK_AH_CREATE, KAL_ERR_NO_RESOURCES);
-    fails(ual_ah_modify(ah, other, &attr), UAL_ERR_NO_RESOURCES);
+    fk_fail(FK_AH_CREATE, RI_ERR_NO_RESOURCES);
+    fails(ual_ah_modify(ah, other, &attr), RI_ERR_NO_RESOURCES);
     ck_assert_ptr_eq(ah->pd, pz);
     ck_assert_uint_eq(ah->attr.destination_lid, 5);
     fk.attr.features &= ~(uint64_t)RI_FEATURE_UD;
-    fails(ual_ah_create(pz, &attr, 0, &ah), UAL_ERR_NOT_SUPPORTED);
+    fails(ual_ah_create(pz, &attr, 0, &ah), RI_ERR_NOT_SUPPORTED);
     close_ia();
 }
 END_TEST

@@ -76,7 +76,7 @@ START_TEST(question_and_answer)
     ck_assert(got.service.path_known);
     ck_assert_uint_eq(got.service.path.destination_lid, 9);
     ck_assert_uint_eq(got.private_data_length, 4);
-    fails(ual_evd_free(connect_evd), UAL_ERR_BUSY);
+    fails(ual_evd_free(connect_evd), RI_ERR_BUSY);
     ok(ual_ud_request_free(question));
     ck_assert_uint_eq(fk.connections, 0);
     close_ia();
@@ -135,22 +135,22 @@ START_TEST(question_refused)
     struct ual_ud_request *question;
 
     open_datagrams();
-    fails(ual_ud_request_create(request_evd, &ask, 0, &question), UAL_ERR_INVALID_ARGUMENT);
+    fails(ual_ud_request_create(request_evd, &ask, 0, &question), RI_ERR_INVALID_ARGUMENT);
     ask.private_data_length = 101;
-    fails(ual_ud_request_create(connect_evd, &ask, 0, &question), UAL_ERR_LIMIT);
+    fails(ual_ud_request_create(connect_evd, &ask, 0, &question), RI_ERR_LIMIT);
     ask = question_to(&to);
     ask.destination = NULL;
-    fails(ual_ud_request_create(connect_evd, &ask, 0, &question), UAL_ERR_INVALID_ARGUMENT);
+    fails(ual_ud_request_create(connect_evd, &ask, 0, &question), RI_ERR_INVALID_ARGUMENT);
     question = make_question();
-    fk_fail(FK_CONNECTION_CREATE, KAL_ERR_QUOTA);
-    fails(ual_ud_request_send(question), UAL_ERR_NO_RESOURCES);
-    fk_fail(FK_SERVICE_REQUEST, KAL_ERR_NOT_SUPPORTED);
-    fails(ual_ud_request_send(question), UAL_ERR_NOT_SUPPORTED);
+    fk_fail(FK_CONNECTION_CREATE, ITAL_ERR_QUOTA);
+    fails(ual_ud_request_send(question), ITAL_ERR_QUOTA);
+    fk_fail(FK_SERVICE_REQUEST, RI_ERR_NOT_SUPPORTED);
+    fails(ual_ud_request_send(question), RI_ERR_NOT_SUPPORTED);
     ck_assert_uint_eq(fk.connections, 0);
     ok(ual_ud_request_send(question));
     ask = question_to(&to);
     fk.attr.features &= ~(uint64_t)RI_FEATURE_UD;
-    fails(ual_ud_request_create(connect_evd, &ask, 0, &question), UAL_ERR_NOT_SUPPORTED);
+    fails(ual_ud_request_create(connect_evd, &ask, 0, &question), RI_ERR_NOT_SUPPORTED);
     close_ia();
 }
 END_TEST
@@ -199,7 +199,7 @@ START_TEST(answered)
     ck_assert_uint_eq(fk.service_reply.qkey, 77);
     ck_assert_uint_eq(fk.service_reply.private_data_length, 2);
     ck_assert_uint_eq(fk.connections, 0);
-    fails(ual_service_reply(request, &reply), UAL_ERR_INVALID_HANDLE);
+    fails(ual_service_reply(request, &reply), ITAL_ERR_INVALID_HANDLE);
     ck_assert_ptr_null(ual_service_request_ia(request));
     request = asked().request;
     reply.status = RI_SERVICE_NO_QP;
@@ -217,18 +217,18 @@ START_TEST(answer_refused)
 
     open_datagrams();
     request = asked().request;
-    fails(ual_service_reply(request, &reply), UAL_ERR_INVALID_ARGUMENT); /* no such endpoint */
-    make_ep();                                                           /* RC, same number */
-    fails(ual_service_reply(request, &reply), UAL_ERR_INVALID_ARGUMENT);
+    fails(ual_service_reply(request, &reply), RI_ERR_INVALID_ARGUMENT); /* no such endpoint */
+    make_ep();                                                          /* RC, same number */
+    fails(ual_service_reply(request, &reply), RI_ERR_INVALID_ARGUMENT);
     ok(create_ud(&ud));
     fk.attr.service_qkey = 78;
-    fails(ual_service_reply(request, &reply), UAL_ERR_ACCESS);
+    fails(ual_service_reply(request, &reply), RI_ERR_ACCESS);
     fk.attr.service_qkey = 77;
     reply.private_data_length = 51;
-    fails(ual_service_reply(request, &reply), UAL_ERR_LIMIT);
+    fails(ual_service_reply(request, &reply), RI_ERR_LIMIT);
     reply = valid();
-    fk_fail(FK_SERVICE_REPLY, KAL_ERR_NO_RESOURCES);
-    fails(ual_service_reply(request, &reply), UAL_ERR_NO_RESOURCES);
+    fk_fail(FK_SERVICE_REPLY, RI_ERR_NO_RESOURCES);
+    fails(ual_service_reply(request, &reply), RI_ERR_NO_RESOURCES);
     ck_assert_uint_eq(fk.replies, 0);
     ok(ual_service_reply(request, &reply)); /* none of them consumed it */
     close_ia();
@@ -271,7 +271,7 @@ START_TEST(endpoint_freed_while_it_is_told)
     ck_assert_int_eq(pthread_join(freeing, NULL), 0);
     ck_assert_uint_eq(fk.qps, 0);
     request = asked().request;
-    fails(ual_service_reply(request, &reply), UAL_ERR_INVALID_ARGUMENT);
+    fails(ual_service_reply(request, &reply), RI_ERR_INVALID_ARGUMENT);
     close_ia();
 }
 END_TEST
@@ -342,9 +342,9 @@ START_TEST(two_kinds)
     ep = make_ep();
     datagram = asked().request;
     connection = ask().request;
-    fails(ual_service_reply(connection, &reply), UAL_ERR_INVALID_HANDLE);
-    fails(accept_it(ep, datagram), UAL_ERR_INVALID_HANDLE);
-    fails(ual_reject(datagram, NULL, 0), UAL_ERR_INVALID_HANDLE);
+    fails(ual_service_reply(connection, &reply), ITAL_ERR_INVALID_HANDLE);
+    fails(accept_it(ep, datagram), ITAL_ERR_INVALID_HANDLE);
+    fails(ual_reject(datagram, NULL, 0), ITAL_ERR_INVALID_HANDLE);
     ok(ual_service_reply(datagram, &reply));
     ok(accept_it(ep, connection));
     close_ia();
@@ -361,10 +361,10 @@ START_TEST(withdrawn)
     request = asked().request;
     fk_withdraw(fk.connection, true);
     fk_drain();
-    fails(ual_service_reply(request, &reply), UAL_ERR_INVALID_HANDLE);
+    fails(ual_service_reply(request, &reply), ITAL_ERR_INVALID_HANDLE);
     request = asked().request;
     fk_withdraw(fk.connection, false);
-    fails(ual_service_reply(request, &reply), UAL_ERR_INVALID_HANDLE);
+    fails(ual_service_reply(request, &reply), ITAL_ERR_INVALID_HANDLE);
     asked(); /* undecided when the IA goes */
     close_ia();
 }
@@ -382,17 +382,17 @@ START_TEST(listen_for_both)
     ck_assert(fk.listen_param.datagram);
     ok(ual_listen_free(listen_point));
     ck_assert_uint_eq(fk.listeners, 0);
-    fk.listen_kind[1] = KAL_ERR_NOT_SUPPORTED;
+    fk.listen_kind[1] = RI_ERR_NOT_SUPPORTED;
     ok(ual_listen_create(ia, 0, request_evd, (struct sockaddr *)&any, true, NULL, &listen));
     ck_assert_uint_eq(fk.listeners, 1);
-    fk.listen_kind[1] = KAL_ERR_ADDRESS_IN_USE;
+    fk.listen_kind[1] = RI_ERR_ADDRESS_IN_USE;
     fails(ual_listen_create(ia, 0, request_evd, (struct sockaddr *)&any, true, NULL, &listen),
-          UAL_ERR_ADDRESS_IN_USE);
+          RI_ERR_ADDRESS_IN_USE);
     ck_assert_uint_eq(fk.listeners, 1); /* its first half is freed again */
-    fk.listen_kind[0] = KAL_ERR_ADDRESS_IN_USE;
-    fk.listen_kind[1] = KAL_OK;
+    fk.listen_kind[0] = RI_ERR_ADDRESS_IN_USE;
+    fk.listen_kind[1] = RI_OK;
     fails(ual_listen_create(ia, 0, request_evd, (struct sockaddr *)&any, true, NULL, &listen),
-          UAL_ERR_ADDRESS_IN_USE);
+          RI_ERR_ADDRESS_IN_USE);
     ck_assert_uint_eq(fk.listeners, 1);
     close_ia();
 }
@@ -408,7 +408,7 @@ START_TEST(one_port_for_both)
     ok(ual_listen_create(ia, 0, request_evd, (struct sockaddr *)&any, true, &bound, &listen));
     ck_assert_uint_eq(((struct sockaddr_in *)&bound)->sin_port, htons(4711));
     ck_assert_uint_eq(fk.datagram_port, 4711);
-    fk.listen_kind[0] = KAL_ERR_NOT_SUPPORTED; /* then the other kind picks one */
+    fk.listen_kind[0] = RI_ERR_NOT_SUPPORTED; /* then the other kind picks one */
     ok(ual_listen_create(ia, 0, request_evd, (struct sockaddr *)&any, true, &bound, &listen));
     ck_assert_uint_eq(fk.datagram_port, 0);
     ck_assert_uint_eq(((struct sockaddr_in *)&bound)->sin_port, htons(4711));
@@ -421,15 +421,14 @@ START_TEST(listen_on_a_service)
     struct ual_listen *listen;
 
     open_datagrams();
-    fails(ual_listen_create_service(ia, 0, request_evd, 0, true, &listen),
-          UAL_ERR_INVALID_ARGUMENT);
-    fk.listen_kind[0] = KAL_ERR_NOT_SUPPORTED;
+    fails(ual_listen_create_service(ia, 0, request_evd, 0, true, &listen), RI_ERR_INVALID_ARGUMENT);
+    fk.listen_kind[0] = RI_ERR_NOT_SUPPORTED;
     ok(ual_listen_create_service(ia, 0, request_evd, 0x1112223334445556ull, true, &listen));
     ck_assert_uint_eq(fk.listen_param.service_id, 0x1112223334445556ull);
     ck_assert_uint_eq(ual_listen_service_id(listen), 0x1112223334445556ull);
     ck_assert_uint_eq(ual_listen_service_id(listen_point), 0);
-    fk.listen_kind[1] = KAL_ERR_NOT_SUPPORTED;
-    fails(ual_listen_create_service(ia, 0, request_evd, 5, true, &listen), UAL_ERR_NOT_SUPPORTED);
+    fk.listen_kind[1] = RI_ERR_NOT_SUPPORTED;
+    fails(ual_listen_create_service(ia, 0, request_evd, 5, true, &listen), RI_ERR_NOT_SUPPORTED);
     close_ia();
 }
 END_TEST

@@ -73,7 +73,7 @@ static void *produce(void *arg)
 static bool poll_a_while(struct side *side, struct tc_rng *rng, struct ual_event *event)
 {
     for (uint64_t i = tc_below(rng, 200); i; i--)
-        if (ual_evd_dequeue(side->evd, event) == UAL_OK)
+        if (ual_evd_dequeue(side->evd, event) == RI_OK)
             return true;
     if (tc_below(rng, 8) == 0)
         lf_pass((unsigned int)tc_below(rng, 300));
@@ -85,23 +85,23 @@ static void *consume(void *arg)
     struct side *side = arg;
     struct tc_rng rng = tc_rng(100 + (uint64_t)(side - sides));
     struct ual_event event;
-    enum ual_status status;
+    enum ri_status status;
 
     while (!atomic_load(&side->done)) {
         if (tc_below(&rng, 3) == 0) {
-            status = poll_a_while(side, &rng, &event) ? UAL_OK : UAL_ERR_EMPTY;
+            status = poll_a_while(side, &rng, &event) ? RI_OK : ITAL_ERR_EMPTY;
         } else {
             uint64_t timeout = tc_below(&rng, 3) ? FOR_EVER : tc_below(&rng, 200);
 
             status = ual_evd_wait(side->evd, timeout, &event, NULL);
         }
-        if (status == UAL_OK) {
+        if (status == RI_OK) {
             if (side->consumers == 1 && side->lanes == 1)
                 ck_assert_uint_eq(event.wc.cookie, atomic_load(&side->taken));
             atomic_fetch_add(&side->taken, 1);
-        } else if (status != UAL_ERR_EMPTY && status != UAL_ERR_TIMED_OUT &&
-                   status != UAL_ERR_INTERRUPTED && status != UAL_ERR_ABORTED) {
-            ck_abort_msg("%s", ual_status_name(status));
+        } else if (status != ITAL_ERR_EMPTY && status != RI_ERR_TIMED_OUT &&
+                   status != ITAL_ERR_INTERRUPTED && status != ITAL_ERR_ABORTED) {
+            ck_abort_msg("%s", ital_status_name(status));
         }
         if (tc_below(&rng, 4) == 0)
             spend(&rng);

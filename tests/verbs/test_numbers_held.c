@@ -194,7 +194,7 @@ static void await_provider(const struct end *end)
 {
     struct ri_qp_info info = { .size = sizeof(info), .state = RI_QPS_RTS };
 
-    ck_assert(tc_until(ual_qp_query(&vb_qp_of(end->qp)->ual, &info) == UAL_OK &&
+    ck_assert(tc_until(ual_qp_query(&vb_qp_of(end->qp)->ual, &info) == RI_OK &&
                            info.state == RI_QPS_ERROR,
                        DEADLINE));
 }

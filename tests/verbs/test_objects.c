@@ -779,6 +779,54 @@ START_TEST(every_value_has_a_text)
 }
 END_TEST
 
+static const struct {
+    int status; /* enum ri_status */
+    int error;
+} errors[] = {
+    { RI_OK, 0 },
+    { RI_ERR_NOT_SUPPORTED, EOPNOTSUPP },
+    { RI_ERR_INVALID_ARGUMENT, EINVAL },
+    { RI_ERR_INVALID_STATE, EINVAL },
+    { RI_ERR_NO_RESOURCES, ENOMEM },
+    { RI_ERR_LIMIT, EINVAL },
+    { RI_ERR_QUEUE_FULL, ENOMEM },
+    { RI_ERR_BUSY, EBUSY },
+    { RI_ERR_AGAIN, EBUSY },
+    { RI_ERR_ADDRESS, EFAULT },
+    { RI_ERR_ACCESS, EACCES },
+    { RI_ERR_PERMISSION, EACCES },
+    { RI_ERR_ADDRESS_IN_USE, EADDRINUSE },
+    { RI_ERR_UNREACHABLE, ENETUNREACH },
+    { RI_ERR_TIMED_OUT, ETIMEDOUT },
+    { RI_ERR_DEVICE, EIO },
+    { ITAL_ERR_QUOTA, ENOMEM },
+    { ITAL_ERR_NO_INTERFACE, ENODEV },
+    { ITAL_ERR_CONFIGURATION, EINVAL },
+    { ITAL_ERR_INVALID_HANDLE, EINVAL },
+    { ITAL_ERR_EMPTY, EAGAIN },
+    { ITAL_ERR_INTERRUPTED, EINTR },
+    { ITAL_ERR_ABORTED, ECANCELED },
+    { ITAL_ERR_WAITER_LIMIT, ENOMEM },
+    { ITAL_ERR_EXISTS, EEXIST },
+    /* none */
+    { RI_STATUS_COUNT, EIO },
+    { ITAL_STATUS_FIRST - 1, EIO },
+    { ITAL_STATUS_COUNT, EIO },
+    { -1, EIO },
+};
+
+START_TEST(each_status_has_an_error_number)
+{
+    for (size_t i = 0; i < sizeof(errors) / sizeof(*errors); i++)
+        ck_assert_msg(vb_errno((enum ri_status)errors[i].status) == errors[i].error,
+                      "%d (%s): error %d, not %d", errors[i].status,
+                      ital_status_name((enum ri_status)errors[i].status),
+                      vb_errno((enum ri_status)errors[i].status), errors[i].error);
+    for (int status = 1; status < ITAL_STATUS_COUNT; status++)
+        ck_assert_int_ne(vb_errno((enum ri_status)status), 0);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("libibverbs: objects");
@@ -802,6 +850,7 @@ int main(void)
         a_post_before_a_connection_is_refused, an_error_state_flushes, what_is_not_built_is_refused,
         an_address_handle_names_a_gid_that_is_there, every_value_has_a_text);
     tcase_add_test(alone, a_device_keeps_its_number);
+    tcase_add_test(alone, each_status_has_an_error_number);
     tcase_add_test(alone, a_device_has_a_completion_vector_for_each_lane);
     return tc_main(suite);
 }

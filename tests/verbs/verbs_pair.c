@@ -80,8 +80,8 @@ static void adopt(struct pair *pair, int i, int fd)
     ck_assert_int_eq(vb_qp_connector(vb_qp_of(side->qp), &connector, side), 0);
     ck_assert_int_eq(
         ibv_modify_qp(side->qp, &attr, IBV_QP_STATE | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), 0);
-    ck_assert_int_eq(ual_conn_create(device, &upcalls, side, &side->conn), UAL_OK);
-    ck_assert_int_eq(ual_conn_adopt(side->conn, &vb_qp_of(side->qp)->ual, &param), UAL_OK);
+    ck_assert_int_eq(ual_conn_create(device, &upcalls, side, &side->conn), RI_OK);
+    ck_assert_int_eq(ual_conn_adopt(side->conn, &vb_qp_of(side->qp)->ual, &param), RI_OK);
 }
 
 void pair_connect(struct pair *pair)

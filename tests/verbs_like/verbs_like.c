@@ -24,13 +24,13 @@
 #define MAGIC   0x76657262u
 
 /* Ends the program with what went wrong: a test that cannot go on has failed. */
-#define must(call)                                                                          \
-    do {                                                                                    \
-        enum ual_status must_ = (call);                                                     \
-        if (must_ != UAL_OK) {                                                              \
-            printf("Bail out! line %d: " #call ": %s\n", __LINE__, ual_status_name(must_)); \
-            exit(1);                                                                        \
-        }                                                                                   \
+#define must(call)                                                                           \
+    do {                                                                                     \
+        enum ri_status must_ = (call);                                                       \
+        if (must_ != RI_OK) {                                                                \
+            printf("Bail out! line %d: " #call ": %s\n", __LINE__, ital_status_name(must_)); \
+            exit(1);                                                                         \
+        }                                                                                    \
     } while (0)
 #define check(condition)                                             \
     do {                                                             \
@@ -45,7 +45,7 @@
 struct cm_event {
     struct ual_channel_item item;
     enum ri_connection_event_type type; /* 0: a request */
-    enum ual_status resolved;
+    enum ri_status resolved;
     struct ual_conn *request;
     uint32_t words[3]; /* private data */
 };
@@ -69,7 +69,7 @@ struct end {
     uint64_t ns;                     /* for ROUNDS */
 };
 
-static void push(struct end *end, enum ri_connection_event_type type, enum ual_status resolved,
+static void push(struct end *end, enum ri_connection_event_type type, enum ri_status resolved,
                  struct ual_conn *request, const void *data, size_t length)
 {
     struct cm_event *event = calloc(1, sizeof(*event));
@@ -86,19 +86,18 @@ static void push(struct end *end, enum ri_connection_event_type type, enum ual_s
 static enum ual_hearing on_request(void *context, struct ual_conn *request,
                                    const struct ri_connect_request *asked)
 {
-    push(context, 0, UAL_OK, request, asked->private_data, asked->private_data_length);
+    push(context, 0, RI_OK, request, asked->private_data, asked->private_data_length);
     return UAL_REQUEST_TAKEN;
 }
 
 static void on_event(void *context, const struct ri_connection_event *event)
 {
-    push(context, event->type, UAL_OK, NULL, event->private_data, event->private_data_length);
+    push(context, event->type, RI_OK, NULL, event->private_data, event->private_data_length);
 }
 
-static void on_resolved(void *context, enum ual_status status,
-                        const struct sockaddr_storage *source)
+static void on_resolved(void *context, enum ri_status status, const struct sockaddr_storage *source)
 {
-    push(context, RI_CONNECTION_RESOLVED, source ? status : UAL_ERR_UNREACHABLE, NULL, NULL, 0);
+    push(context, RI_CONNECTION_RESOLVED, source ? status : RI_ERR_UNREACHABLE, NULL, NULL, 0);
 }
 
 static const struct ual_conn_upcalls upcalls = {
@@ -113,9 +112,9 @@ static void on_qp_event(struct ual_qp *qp, const struct ri_event *event)
     struct end *end = qp->context;
 
     if (event->type == RI_EVENT_ESTABLISHED)
-        push(end, RI_CONNECTION_ESTABLISHED, UAL_OK, NULL, NULL, 0);
+        push(end, RI_CONNECTION_ESTABLISHED, RI_OK, NULL, NULL, 0);
     else if (event->type < RI_EVENT_QP_FATAL)
-        push(end, RI_CONNECTION_DISCONNECTED, UAL_OK, NULL, NULL, 0);
+        push(end, RI_CONNECTION_DISCONNECTED, RI_OK, NULL, NULL, 0);
 }
 
 static struct cm_event next_event(struct end *end)
@@ -137,7 +136,7 @@ static void expect(struct end *end, enum ri_connection_event_type type)
 
     if (event.type != type)
         printf("# %s: event %d came, not %d\n", end->mode, (int)event.type, (int)type);
-    check(event.type == type && event.resolved == UAL_OK);
+    check(event.type == type && event.resolved == RI_OK);
 }
 
 /* --- objects --- */

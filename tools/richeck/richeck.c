@@ -183,7 +183,7 @@ static bool find_subject(const char *name)
         subject.file = strchr(name, '/') ? name : kal_format("./%s", name);
         return true;
     }
-    if (kal_config_load(secure_getenv, &config) != KAL_OK)
+    if (kal_config_load(secure_getenv, &config) != RI_OK)
         return false;
     section = section_of(config, name);
     if (section)

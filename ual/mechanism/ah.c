@@ -9,16 +9,16 @@
 #include <stdlib.h>
 #include <utlist.h>
 
-static enum ual_status check(const struct ual_device *device, const struct ri_ah_attr *attr)
+static enum ri_status check(const struct ual_device *device, const struct ri_ah_attr *attr)
 {
     const struct ri_rnic_attr *rnic = ual_device_attr(device);
-    enum ual_status status = ual_device_alive(device);
+    enum ri_status status = ual_device_alive(device);
 
-    if (status != UAL_OK)
+    if (status != RI_OK)
         return status;
     if (!(rnic->features & RI_FEATURE_UD))
-        return UAL_ERR_NOT_SUPPORTED;
-    return attr->port < rnic->ports ? UAL_OK : UAL_ERR_INVALID_ARGUMENT;
+        return RI_ERR_NOT_SUPPORTED;
+    return attr->port < rnic->ports ? RI_OK : RI_ERR_INVALID_ARGUMENT;
 }
 
 static struct ri_ah_attr own_attr(const struct ual_ah *ah, const struct ri_ah_attr *attr)
@@ -30,32 +30,32 @@ static struct ri_ah_attr own_attr(const struct ual_ah *ah, const struct ri_ah_at
     return own;
 }
 
-enum ual_status ual_ah_create(struct ual_pd *pd, const struct ri_ah_attr *attr, size_t own_octets,
-                              struct ual_ah **out)
+enum ri_status ual_ah_create(struct ual_pd *pd, const struct ri_ah_attr *attr, size_t own_octets,
+                             struct ual_ah **out)
 {
     struct ual_device *device = pd->object.device;
-    enum ual_status status = check(device, attr);
+    enum ri_status status = check(device, attr);
     struct ual_ah *ah;
 
-    if (status != UAL_OK)
+    if (status != RI_OK)
         return status;
     ah = calloc(1, sizeof(*ah) + own_octets);
     if (!ah)
-        return UAL_ERR_NO_RESOURCES;
+        return RI_ERR_NO_RESOURCES;
     ah->pd = pd;
     ah->attr = own_attr(ah, attr);
     status = ual_handle_take(&ah->object, UAL_AH, device);
-    if (status != UAL_OK)
+    if (status != RI_OK)
         goto free_ah;
-    status = ual_status_of_kal(kal_ah_create(rnic_of(device), pd->pd, &ah->attr, &ah->ah));
-    if (status != UAL_OK)
+    status = kal_ah_create(rnic_of(device), pd->pd, &ah->attr, &ah->ah);
+    if (status != RI_OK)
         goto drop_handle;
     atomic_fetch_add(&pd->users, 1);
     pthread_mutex_lock(&device_inside(device)->lock);
     DL_APPEND(device_inside(device)->ahs, ah);
     pthread_mutex_unlock(&device_inside(device)->lock);
     *out = ah;
-    return UAL_OK;
+    return RI_OK;
 drop_handle:
     ual_handle_drop(&ah->object);
 free_ah:
@@ -64,17 +64,16 @@ free_ah:
 }
 
 /* The provider's handle belongs to one PD, so another PD needs a new one. */
-static enum ual_status move(struct ual_ah *ah, struct ual_pd *pd, const struct ri_ah_attr *attr)
+static enum ri_status move(struct ual_ah *ah, struct ual_pd *pd, const struct ri_ah_attr *attr)
 {
     struct ual_device *device = ah->object.device;
     struct ri_ah *other;
-    enum ual_status status = ual_status_of_kal(
-        kal_ah_create(rnic_of(device), pd->pd, attr, &other));
+    enum ri_status status = kal_ah_create(rnic_of(device), pd->pd, attr, &other);
 
-    if (status != UAL_OK)
+    if (status != RI_OK)
         return status;
-    status = ual_status_of_kal(kal_ah_destroy(rnic_of(device), ah->ah));
-    if (status != UAL_OK) {
+    status = kal_ah_destroy(rnic_of(device), ah->ah);
+    if (status != RI_OK) {
         kal_ah_destroy(rnic_of(device), other);
         return status;
     }
@@ -82,33 +81,33 @@ static enum ual_status move(struct ual_ah *ah, struct ual_pd *pd, const struct r
     atomic_fetch_sub(&ah->pd->users, 1); /* the PD that it had before */
     ah->ah = other;
     ah->pd = pd;
-    return UAL_OK;
+    return RI_OK;
 }
 
-enum ual_status ual_ah_modify(struct ual_ah *ah, struct ual_pd *pd, const struct ri_ah_attr *attr)
+enum ri_status ual_ah_modify(struct ual_ah *ah, struct ual_pd *pd, const struct ri_ah_attr *attr)
 {
     struct ri_ah_attr all = own_attr(ah, attr ? attr : &ah->attr);
-    enum ual_status status = check(ah->object.device, &all);
+    enum ri_status status = check(ah->object.device, &all);
 
-    if (status != UAL_OK)
+    if (status != RI_OK)
         return status;
     if (pd && pd->object.device != ah->object.device)
-        return UAL_ERR_INVALID_ARGUMENT;
+        return RI_ERR_INVALID_ARGUMENT;
     if (pd && pd != ah->pd)
         status = move(ah, pd, &all);
     else if (attr)
-        status = ual_status_of_kal(kal_ah_modify(rnic_of(ah->object.device), ah->ah, &all));
-    if (status == UAL_OK)
+        status = kal_ah_modify(rnic_of(ah->object.device), ah->ah, &all);
+    if (status == RI_OK)
         ah->attr = all;
     return status;
 }
 
-enum ual_status ual_ah_free(struct ual_ah *ah)
+enum ri_status ual_ah_free(struct ual_ah *ah)
 {
     struct ual_device *device = ah->object.device;
-    enum ual_status status = ual_status_of_kal(kal_ah_destroy(rnic_of(device), ah->ah));
+    enum ri_status status = kal_ah_destroy(rnic_of(device), ah->ah);
 
-    if (status != UAL_OK)
+    if (status != RI_OK)
         return status;
     ual_handle_drop(&ah->object);
     atomic_fetch_sub(&ah->pd->users, 1);
@@ -116,5 +115,5 @@ enum ual_status ual_ah_free(struct ual_ah *ah)
     DL_DELETE(device_inside(device)->ahs, ah);
     pthread_mutex_unlock(&device_inside(device)->lock);
     free(ah);
-    return UAL_OK;
+    return RI_OK;
 }

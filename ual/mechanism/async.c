@@ -30,18 +30,18 @@ static void free_spares(struct device_inside *device)
 }
 
 /* Under device->lock. */
-static enum ual_status make_spares(struct device_inside *device)
+static enum ri_status make_spares(struct device_inside *device)
 {
     for (uint32_t i = 0; i < SPARES; i++) {
         struct async_item *item = calloc(1, sizeof(*item));
 
         if (!item) {
             free_spares(device);
-            return UAL_ERR_NO_RESOURCES;
+            return RI_ERR_NO_RESOURCES;
         }
         LL_PREPEND2(device->spares, item, next_spare);
     }
-    return UAL_OK;
+    return RI_OK;
 }
 
 static void item_done(struct ual_channel_item *item)
@@ -206,23 +206,23 @@ void ual_async_end(struct ual_device *public)
     ual_channel_use(channel, -1);
 }
 
-enum ual_status ual_async_to(struct ual_device *public, struct ual_channel *channel)
+enum ri_status ual_async_to(struct ual_device *public, struct ual_channel *channel)
 {
     struct device_inside *device = device_inside(public);
-    enum ual_status status = ual_device_alive(public);
+    enum ri_status status = ual_device_alive(public);
 
     if (!channel) {
         ual_async_end(public);
-        return UAL_OK;
+        return RI_OK;
     }
-    if (status != UAL_OK)
+    if (status != RI_OK)
         return status;
     pthread_mutex_lock(&device->lock);
     if (device->async_channel)
-        status = UAL_ERR_EXISTS;
+        status = ITAL_ERR_EXISTS;
     else
         status = make_spares(device);
-    if (status == UAL_OK) {
+    if (status == RI_OK) {
         device->async_channel = channel;
         ual_channel_use(channel, 1);
     }

@@ -247,18 +247,18 @@ static bool passed(uint64_t deadline)
     return deadline != CLOCK_NEVER && clock_now() >= deadline;
 }
 
-static enum ual_status found_nothing(const struct ual_channel *channel)
+static enum ri_status found_nothing(const struct ual_channel *channel)
 {
     if (waiters_aborting((struct waiters *)&channel->waiters))
-        return UAL_ERR_ABORTED;
-    return channel->device ? ual_device_alive(channel->device) : UAL_OK;
+        return ITAL_ERR_ABORTED;
+    return channel->device ? ual_device_alive(channel->device) : RI_OK;
 }
 
-static enum ual_status sleep_in_lane(struct ual_channel *channel, struct ual_waiter *waiter,
-                                     uint64_t deadline, struct ual_channel_event *event)
+static enum ri_status sleep_in_lane(struct ual_channel *channel, struct ual_waiter *waiter,
+                                    uint64_t deadline, struct ual_channel_event *event)
 {
     struct ual_lane *lane = waiter->lane;
-    enum ual_status status;
+    enum ri_status status;
     bool armed;
 
     for (;;) {
@@ -268,83 +268,83 @@ static enum ual_status sleep_in_lane(struct ual_channel *channel, struct ual_wai
         feed_delegate_others(&channel->feed, lane);
         armed = ual_lane_wait_arm(lane, waiter, NULL);
         if (take(channel, event))
-            return UAL_OK;
+            return RI_OK;
         /* checked after the reset, because abort wakes once only */
         status = found_nothing(channel);
-        if (status != UAL_OK)
+        if (status != RI_OK)
             return status;
         if (armed)
             rc = ual_lane_wait_sleep(lane, waiter, NULL, deadline);
         if (armed && take(channel, event))
-            return UAL_OK;
+            return RI_OK;
         if (rc == EINTR)
-            return UAL_ERR_INTERRUPTED;
+            return ITAL_ERR_INTERRUPTED;
         if (passed(deadline))
-            return UAL_ERR_TIMED_OUT;
+            return RI_ERR_TIMED_OUT;
     }
 }
 
-static enum ual_status wait_in_lane(struct ual_channel *channel, uint64_t deadline,
-                                    struct ual_channel_event *event)
+static enum ri_status wait_in_lane(struct ual_channel *channel, uint64_t deadline,
+                                   struct ual_channel_event *event)
 {
     struct ual_waiter waiter;
-    enum ual_status status;
+    enum ri_status status;
 
     ual_lane_wait_begin(feed_place_to_sleep(&channel->feed), &waiter);
     waiters_add(&channel->waiters, &waiter);
     status = sleep_in_lane(channel, &waiter, deadline, event);
-    waiters_remove(&channel->waiters, &waiter, status == UAL_OK);
+    waiters_remove(&channel->waiters, &waiter, status == RI_OK);
     ual_lane_wait_end(waiter.lane, &waiter);
     return status;
 }
 
-static enum ual_status wait_on_word(struct ual_channel *channel, uint64_t deadline,
-                                    struct ual_channel_event *event)
+static enum ri_status wait_on_word(struct ual_channel *channel, uint64_t deadline,
+                                   struct ual_channel_event *event)
 {
     for (;;) {
         unsigned int word = atomic_load(&channel->word);
-        enum ual_status status;
+        enum ri_status status;
         int rc;
 
         if (take(channel, event))
-            return UAL_OK;
+            return RI_OK;
         status = found_nothing(channel);
-        if (status != UAL_OK)
+        if (status != RI_OK)
             return status;
         if (passed(deadline))
-            return UAL_ERR_TIMED_OUT;
+            return RI_ERR_TIMED_OUT;
         /* Never without a deadline, see sleep_on_word in lane_wait.c. */
         rc = futex_wait(&channel->word, word, deadline == CLOCK_NEVER ? CLOCK_NEVER - 1 : deadline);
         if (rc == EINTR)
-            return take(channel, event) ? UAL_OK : UAL_ERR_INTERRUPTED;
+            return take(channel, event) ? RI_OK : ITAL_ERR_INTERRUPTED;
     }
 }
 
 /* Runs the lanes once, for a get that does not wait. */
-static enum ual_status get_at_once(struct ual_channel *channel, struct ual_channel_event *event)
+static enum ri_status get_at_once(struct ual_channel *channel, struct ual_channel_event *event)
 {
-    enum ual_status status;
+    enum ri_status status;
 
     if (channel->device)
         feed_poll_all(&channel->feed, NULL, false, false);
     if (take(channel, event))
-        return UAL_OK;
+        return RI_OK;
     status = found_nothing(channel);
-    return status == UAL_OK ? UAL_ERR_EMPTY : status;
+    return status == RI_OK ? ITAL_ERR_EMPTY : status;
 }
 
-enum ual_status ual_channel_get(struct ual_channel *channel, uint64_t timeout_us,
-                                struct ual_channel_event *event)
+enum ri_status ual_channel_get(struct ual_channel *channel, uint64_t timeout_us,
+                               struct ual_channel_event *event)
 {
     uint64_t deadline = CLOCK_NEVER;
-    enum ual_status status;
+    enum ri_status status;
 
     if (take(channel, event))
-        return UAL_OK;
+        return RI_OK;
     if (timeout_us == 0)
         return get_at_once(channel, event);
     status = waiters_enter(&channel->waiters);
-    if (status != UAL_OK)
+    if (status != RI_OK)
         return status;
     if (timeout_us < UINT64_MAX / CLOCK_NS_PER_US)
         deadline = clock_after(clock_now(), timeout_us * CLOCK_NS_PER_US);
@@ -363,16 +363,16 @@ static void wake_all(struct ual_channel *channel)
 
 /* --- life --- */
 
-static enum ual_status open_fd(struct ual_channel *channel)
+static enum ri_status open_fd(struct ual_channel *channel)
 {
     channel->fd = eventfd(0, EFD_CLOEXEC);
     if (channel->fd < 0) {
         kal_log(RI_LOG_ERROR, "cannot make the descriptor of a channel: %s; raise RLIMIT_NOFILE",
                 strerrordesc_np(errno));
-        return UAL_ERR_NO_RESOURCES;
+        return RI_ERR_NO_RESOURCES;
     }
     ual_fd_track(channel->fd);
-    return UAL_OK;
+    return RI_OK;
 }
 
 static void enlist(struct ual_channel *channel)
@@ -401,34 +401,34 @@ static void delist(struct ual_channel *channel)
     atomic_fetch_sub(&device->users, 1);
 }
 
-enum ual_status ual_channel_create(struct ual_device *device, uint32_t flags,
-                                   struct ual_channel **out)
+enum ri_status ual_channel_create(struct ual_device *device, uint32_t flags,
+                                  struct ual_channel **out)
 {
-    enum ual_status status = device ? ual_device_alive(device) : UAL_OK;
+    enum ri_status status = device ? ual_device_alive(device) : RI_OK;
     struct ual_channel *channel;
 
-    if (status != UAL_OK)
+    if (status != RI_OK)
         return status;
     if (flags & ~(uint32_t)UAL_CHANNEL_FD)
-        return UAL_ERR_INVALID_ARGUMENT;
+        return RI_ERR_INVALID_ARGUMENT;
     channel = calloc(1, sizeof(*channel));
     if (!channel)
-        return UAL_ERR_NO_RESOURCES;
+        return RI_ERR_NO_RESOURCES;
     pthread_mutex_init(&channel->lock, NULL);
     channel->device = device;
     channel->fd = -1;
     status = ual_fork_prepare(); /* a channel may exist before the first device */
-    if (status == UAL_OK && device)
+    if (status == RI_OK && device)
         status = feed_open(&channel->feed, ual_device_lanes(device), true);
-    if (status != UAL_OK)
+    if (status != RI_OK)
         goto free_channel;
     if (flags & UAL_CHANNEL_FD)
         status = open_fd(channel);
-    if (status != UAL_OK)
+    if (status != RI_OK)
         goto close_feed;
     enlist(channel);
     *out = channel;
-    return UAL_OK;
+    return RI_OK;
 close_feed:
     if (device)
         feed_close(&channel->feed);
@@ -438,10 +438,10 @@ free_channel:
     return status;
 }
 
-enum ual_status ual_channel_free(struct ual_channel *channel)
+enum ri_status ual_channel_free(struct ual_channel *channel)
 {
     if (atomic_load(&channel->users))
-        return UAL_ERR_BUSY;
+        return RI_ERR_BUSY;
     /* set before the threads on the word wake and check it */
     atomic_store(&channel->waiters.aborting, true);
     wake_all(channel);
@@ -458,7 +458,7 @@ enum ual_status ual_channel_free(struct ual_channel *channel)
         feed_close(&channel->feed);
     pthread_mutex_destroy(&channel->lock);
     free(channel);
-    return UAL_OK;
+    return RI_OK;
 }
 
 /* --- for the other objects --- */

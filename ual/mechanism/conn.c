@@ -26,7 +26,7 @@
 struct resolution {
     struct ri_timer timer;
     struct ual_conn *conn;
-    enum ual_status status;
+    enum ri_status status;
     struct sockaddr_storage source;
 };
 
@@ -154,19 +154,19 @@ void ual_conn_migrate(struct ual_conn *conn, const struct ual_conn_upcalls *upca
 
 /* --- life --- */
 
-enum ual_status ual_conn_create(struct ual_device *device, const struct ual_conn_upcalls *upcalls,
-                                void *context, struct ual_conn **out)
+enum ri_status ual_conn_create(struct ual_device *device, const struct ual_conn_upcalls *upcalls,
+                               void *context, struct ual_conn **out)
 {
-    enum ual_status status = ual_device_alive(device);
+    enum ri_status status = ual_device_alive(device);
     struct ual_conn *conn;
 
-    if (status != UAL_OK)
+    if (status != RI_OK)
         return status;
     conn = new_conn(device, upcalls, context);
     if (!conn)
-        return UAL_ERR_NO_RESOURCES;
+        return RI_ERR_NO_RESOURCES;
     *out = conn;
-    return UAL_OK;
+    return RI_OK;
 }
 
 static void stop_resolving(struct ual_conn *conn)
@@ -212,30 +212,29 @@ void ual_conn_free(struct ual_conn *conn)
 
 /* --- addresses --- */
 
-enum ual_status ual_conn_bind(struct ual_conn *conn, const struct sockaddr *address,
-                              struct sockaddr_storage *bound)
+enum ri_status ual_conn_bind(struct ual_conn *conn, const struct sockaddr *address,
+                             struct sockaddr_storage *bound)
 {
     struct ri_listen_param param = { .size = sizeof(param),
                                      .address = address,
                                      .backlog = HOLDER_BACKLOG };
     struct sockaddr_storage got;
-    enum ual_status status = ual_device_alive(conn->device);
+    enum ri_status status = ual_device_alive(conn->device);
     union address *kept;
 
-    if (status != UAL_OK)
+    if (status != RI_OK)
         return status;
     if (!address)
-        return UAL_ERR_INVALID_ARGUMENT;
+        return RI_ERR_INVALID_ARGUMENT;
     if (conn->bound || conn->connection || conn->listener)
-        return UAL_ERR_INVALID_STATE;
+        return RI_ERR_INVALID_STATE;
     kept = malloc(sizeof(*kept));
     if (!kept)
-        return UAL_ERR_NO_RESOURCES;
+        return RI_ERR_NO_RESOURCES;
     conn->holds_address = true;
-    status = ual_status_of_kal(kal_listen(rnic_of(conn->device),
-                                          ual_lanes_first(ual_device_lanes(conn->device)), &param,
-                                          conn, &got, &conn->listener));
-    if (status != UAL_OK) {
+    status = kal_listen(rnic_of(conn->device), ual_lanes_first(ual_device_lanes(conn->device)),
+                        &param, conn, &got, &conn->listener);
+    if (status != RI_OK) {
         conn->holds_address = false;
         free(kept);
         return status;
@@ -244,7 +243,7 @@ enum ual_status ual_conn_bind(struct ual_conn *conn, const struct sockaddr *addr
     conn->bound = kept;
     if (bound)
         *bound = got;
-    return UAL_OK;
+    return RI_OK;
 }
 
 /* The listener of the bound address reports what it deferred, and every request from now on. */
@@ -256,57 +255,55 @@ static void take_over_holder(struct ual_conn *conn, struct sockaddr_storage *bou
         *bound = address_storage(conn->bound);
 }
 
-enum ual_status ual_conn_listen(struct ual_conn *conn, const struct ri_listen_param *param,
-                                struct sockaddr_storage *bound)
+enum ri_status ual_conn_listen(struct ual_conn *conn, const struct ri_listen_param *param,
+                               struct sockaddr_storage *bound)
 {
     struct ri_listen_param asked = *param;
-    enum ual_status status = ual_device_alive(conn->device);
+    enum ri_status status = ual_device_alive(conn->device);
     struct sockaddr_storage got;
 
-    if (status != UAL_OK)
+    if (status != RI_OK)
         return status;
     if (conn->connection || (conn->listener && !conn->holds_address))
-        return UAL_ERR_INVALID_STATE;
+        return RI_ERR_INVALID_STATE;
     if (!asked.address && conn->bound)
         asked.address = &conn->bound->any;
     if (!asked.address || !conn->upcalls || !conn->upcalls->request)
-        return UAL_ERR_INVALID_ARGUMENT;
+        return RI_ERR_INVALID_ARGUMENT;
     if (conn->listener && !param->address && param->backlog <= HOLDER_BACKLOG) {
         take_over_holder(conn, bound);
-        return UAL_OK;
+        return RI_OK;
     }
     release_address(conn);
-    status = ual_status_of_kal(kal_listen(rnic_of(conn->device),
-                                          ual_lanes_first(ual_device_lanes(conn->device)), &asked,
-                                          conn, &got, &conn->listener));
-    if (status != UAL_OK)
+    status = kal_listen(rnic_of(conn->device), ual_lanes_first(ual_device_lanes(conn->device)),
+                        &asked, conn, &got, &conn->listener);
+    if (status != RI_OK)
         forget_address(conn);
     else if (bound)
         *bound = got;
     return status;
 }
 
-enum ual_status ual_conn_listen_fed(struct ual_conn *conn, const struct sockaddr *address,
-                                    uint32_t backlog)
+enum ri_status ual_conn_listen_fed(struct ual_conn *conn, const struct sockaddr *address,
+                                   uint32_t backlog)
 {
-    enum ual_status status = ual_device_alive(conn->device);
+    enum ri_status status = ual_device_alive(conn->device);
 
-    if (status != UAL_OK)
+    if (status != RI_OK)
         return status;
     if (conn->connection || conn->listener || conn->bound)
-        return UAL_ERR_INVALID_STATE;
+        return RI_ERR_INVALID_STATE;
     if (!address || !conn->upcalls || !conn->upcalls->request)
-        return UAL_ERR_INVALID_ARGUMENT;
-    return ual_status_of_kal(kal_listen_fed(rnic_of(conn->device),
-                                            ual_lanes_first(ual_device_lanes(conn->device)),
-                                            address, backlog, conn, &conn->listener));
+        return RI_ERR_INVALID_ARGUMENT;
+    return kal_listen_fed(rnic_of(conn->device), ual_lanes_first(ual_device_lanes(conn->device)),
+                          address, backlog, conn, &conn->listener);
 }
 
-enum ual_status ual_conn_feed(struct ual_conn *listener, int fd)
+enum ri_status ual_conn_feed(struct ual_conn *listener, int fd)
 {
     if (!listener->listener)
-        return UAL_ERR_INVALID_STATE;
-    return ual_status_of_kal(kal_listen_feed(listener->listener, fd));
+        return RI_ERR_INVALID_STATE;
+    return kal_listen_feed(listener->listener, fd);
 }
 
 void ual_conn_advise(struct ual_conn *listener, const char *advice)
@@ -343,29 +340,28 @@ static void resolved(struct ri_timer *timer)
         return;
     if (upcalls && upcalls->resolved)
         upcalls->resolved(context, resolution->status,
-                          resolution->status == UAL_OK ? &resolution->source : NULL);
+                          resolution->status == RI_OK ? &resolution->source : NULL);
     end_upcall(conn);
     free(resolution);
 }
 
-enum ual_status ual_conn_resolve(struct ual_conn *conn, const struct sockaddr *destination)
+enum ri_status ual_conn_resolve(struct ual_conn *conn, const struct sockaddr *destination)
 {
-    enum ual_status status = ual_device_alive(conn->device);
+    enum ri_status status = ual_device_alive(conn->device);
     struct resolution *resolution;
     bool first;
 
-    if (status != UAL_OK)
+    if (status != RI_OK)
         return status;
     if (!destination)
-        return UAL_ERR_INVALID_ARGUMENT;
+        return RI_ERR_INVALID_ARGUMENT;
     resolution = calloc(1, sizeof(*resolution));
     if (!resolution)
-        return UAL_ERR_NO_RESOURCES;
+        return RI_ERR_NO_RESOURCES;
     resolution->conn = conn;
     resolution->timer.expired = resolved;
     resolution->timer.deadline = clock_now();
-    resolution->status = ual_status_of_kal(
-        kal_route(rnic_of(conn->device), 0, destination, &resolution->source));
+    resolution->status = kal_route(rnic_of(conn->device), 0, destination, &resolution->source);
     spinlock_lock(&conn->lock);
     first = !conn->resolving;
     if (first)
@@ -373,10 +369,10 @@ enum ual_status ual_conn_resolve(struct ual_conn *conn, const struct sockaddr *d
     spinlock_unlock(&conn->lock);
     if (!first) {
         free(resolution);
-        return UAL_ERR_INVALID_STATE;
+        return RI_ERR_INVALID_STATE;
     }
     ual_lane_timer_set(ual_lanes_first(ual_device_lanes(conn->device)), &resolution->timer);
-    return UAL_OK;
+    return RI_OK;
 }
 
 /* --- the active side --- */
@@ -394,17 +390,17 @@ static struct ri_qp *qp_of(const struct ual_qp *qp)
 }
 
 /* A connection of kal's for an attempt that begins. */
-static enum ual_status begin(struct ual_conn *conn, const struct ual_qp *qp)
+static enum ri_status begin(struct ual_conn *conn, const struct ual_qp *qp)
 {
-    enum ual_status status = ual_device_alive(conn->device);
+    enum ri_status status = ual_device_alive(conn->device);
 
-    if (status != UAL_OK)
+    if (status != RI_OK)
         return status;
     if (conn->connection || (conn->listener && !conn->holds_address))
-        return UAL_ERR_INVALID_STATE;
+        return RI_ERR_INVALID_STATE;
     release_address(conn);
-    return ual_status_of_kal(kal_connection_create(
-        rnic_of(conn->device), lane_for(conn->device, qp), conn, &conn->connection));
+    return kal_connection_create(rnic_of(conn->device), lane_for(conn->device, qp), conn,
+                                 &conn->connection);
 }
 
 /* Undo `begin`: nothing has started. */
@@ -415,36 +411,36 @@ static void undo_begin(struct ual_conn *conn)
     forget_address(conn);
 }
 
-enum ual_status ual_conn_connect(struct ual_conn *conn, struct ual_qp *qp,
-                                 const struct ri_connect_param *param)
+enum ri_status ual_conn_connect(struct ual_conn *conn, struct ual_qp *qp,
+                                const struct ri_connect_param *param)
 {
     struct ri_connect_param asked = *param;
-    enum ual_status status = begin(conn, qp);
+    enum ri_status status = begin(conn, qp);
 
-    if (status != UAL_OK)
+    if (status != RI_OK)
         return status;
     if (!asked.source && conn->bound)
         asked.source = &conn->bound->any;
-    status = ual_status_of_kal(kal_connect(conn->connection, qp_of(qp), &asked));
-    if (status != UAL_OK)
+    status = kal_connect(conn->connection, qp_of(qp), &asked);
+    if (status != RI_OK)
         undo_begin(conn);
     return status;
 }
 
-enum ual_status ual_conn_ask(struct ual_conn *conn, const struct ri_connect_param *param)
+enum ri_status ual_conn_ask(struct ual_conn *conn, const struct ri_connect_param *param)
 {
-    enum ual_status status = begin(conn, NULL);
+    enum ri_status status = begin(conn, NULL);
 
-    if (status != UAL_OK)
+    if (status != RI_OK)
         return status;
-    status = ual_status_of_kal(kal_service_request(conn->connection, param));
-    if (status != UAL_OK)
+    status = kal_service_request(conn->connection, param);
+    if (status != RI_OK)
         undo_begin(conn);
     return status;
 }
 
-enum ual_status ual_conn_adopt(struct ual_conn *conn, struct ual_qp *qp,
-                               const struct ual_adopt_param *param)
+enum ri_status ual_conn_adopt(struct ual_conn *conn, struct ual_qp *qp,
+                              const struct ual_adopt_param *param)
 {
     struct kal_convert_param asked = {
         .size = sizeof(asked),
@@ -459,107 +455,105 @@ enum ual_status ual_conn_adopt(struct ual_conn *conn, struct ual_qp *qp,
         .ord = param->ord,
         .deadline = param->deadline,
     };
-    enum ual_status status = begin(conn, qp);
+    enum ri_status status = begin(conn, qp);
 
-    if (status != UAL_OK)
+    if (status != RI_OK)
         return status;
-    status = ual_status_of_kal(kal_convert(conn->connection, qp_of(qp), &asked));
-    if (status != UAL_OK)
+    status = kal_convert(conn->connection, qp_of(qp), &asked);
+    if (status != RI_OK)
         undo_begin(conn);
     return status;
 }
 
-enum ual_status ual_conn_attach(struct ual_conn *conn, struct ual_qp *qp)
+enum ri_status ual_conn_attach(struct ual_conn *conn, struct ual_qp *qp)
 {
     if (!conn->connection)
-        return UAL_ERR_INVALID_STATE;
-    return ual_status_of_kal(kal_attach(conn->connection, qp->qp, lane_for(conn->device, qp)));
+        return RI_ERR_INVALID_STATE;
+    return kal_attach(conn->connection, qp->qp, lane_for(conn->device, qp));
 }
 
-enum ual_status ual_conn_confirm(struct ual_conn *conn, const struct ri_connect_param *param)
+enum ri_status ual_conn_confirm(struct ual_conn *conn, const struct ri_connect_param *param)
 {
     if (!conn->connection)
-        return UAL_ERR_INVALID_STATE;
-    return ual_status_of_kal(kal_confirm(conn->connection, param));
+        return RI_ERR_INVALID_STATE;
+    return kal_confirm(conn->connection, param);
 }
 
 /* --- requests --- */
 
 /* The meaning of a decision's status: kal refuses the call if the peer has withdrawn. */
-static enum ual_status decided(enum kal_status status)
+static enum ri_status decided(enum ri_status status)
 {
-    return status == KAL_ERR_INVALID_STATE ? UAL_ERR_INVALID_HANDLE : ual_status_of_kal(status);
+    return status == RI_ERR_INVALID_STATE ? ITAL_ERR_INVALID_HANDLE : status;
 }
 
 /* The QP may be of another device of the process: then the object is that device's from now on. */
-static enum ual_status place(struct ual_conn *request, const struct ual_qp *qp)
+static enum ri_status place(struct ual_conn *request, const struct ual_qp *qp)
 {
     struct ual_device *device = qp ? qp->object.device : request->device;
-    enum ual_status status = ual_status_of_kal(
-        kal_place(request->connection, rnic_of(device), lane_for(device, qp)));
+    enum ri_status status = kal_place(request->connection, rnic_of(device), lane_for(device, qp));
 
-    if (status != UAL_OK || device == request->device)
+    if (status != RI_OK || device == request->device)
         return status;
     atomic_fetch_add(&device_inside(device)->users, 1);
     atomic_fetch_sub(&device_inside(request->device)->users, 1);
     request->device = device;
-    return UAL_OK;
+    return RI_OK;
 }
 
-enum ual_status ual_conn_accept(struct ual_conn *request, struct ual_qp *qp,
-                                const struct ri_connect_param *param)
+enum ri_status ual_conn_accept(struct ual_conn *request, struct ual_qp *qp,
+                               const struct ri_connect_param *param)
 {
-    enum ual_status status;
+    enum ri_status status;
 
     if (!request->connection)
-        return UAL_ERR_INVALID_STATE;
+        return RI_ERR_INVALID_STATE;
     status = place(request, qp);
-    return status == UAL_OK ? decided(kal_accept(request->connection, qp_of(qp), param)) : status;
+    return status == RI_OK ? decided(kal_accept(request->connection, qp_of(qp), param)) : status;
 }
 
-enum ual_status ual_conn_reject(struct ual_conn *conn, const void *private_data,
-                                uint16_t private_data_length)
+enum ri_status ual_conn_reject(struct ual_conn *conn, const void *private_data,
+                               uint16_t private_data_length)
 {
     if (!conn->connection)
-        return UAL_ERR_INVALID_STATE;
+        return RI_ERR_INVALID_STATE;
     return decided(kal_reject(conn->connection, private_data, private_data_length));
 }
 
-enum ual_status ual_conn_answer(struct ual_conn *request, const struct ri_service_reply *reply)
+enum ri_status ual_conn_answer(struct ual_conn *request, const struct ri_service_reply *reply)
 {
     if (!request->connection)
-        return UAL_ERR_INVALID_STATE;
+        return RI_ERR_INVALID_STATE;
     return decided(kal_service_reply(request->connection, reply));
 }
 
-enum ual_status ual_conn_pass_on(struct ual_conn *request, struct ual_conn *listener)
+enum ri_status ual_conn_pass_on(struct ual_conn *request, struct ual_conn *listener)
 {
-    enum ual_status status;
+    enum ri_status status;
 
     if (!request->connection || !listener->listener || listener->holds_address)
-        return UAL_ERR_INVALID_STATE;
+        return RI_ERR_INVALID_STATE;
     status = decided(kal_migrate(request->connection, listener->listener));
-    if (status != UAL_OK)
+    if (status != RI_OK)
         return status;
     request->connection = NULL; /* another object's, or will be */
     ual_conn_free(request);
-    return UAL_OK;
+    return RI_OK;
 }
 
 /* --- established connections --- */
 
-enum ual_status ual_conn_disconnect(struct ual_conn *conn, struct ual_qp *qp,
-                                    const void *private_data, uint16_t private_data_length)
+enum ri_status ual_conn_disconnect(struct ual_conn *conn, struct ual_qp *qp,
+                                   const void *private_data, uint16_t private_data_length)
 {
     if (!conn->connection)
-        return UAL_ERR_INVALID_STATE;
-    return ual_status_of_kal(
-        kal_disconnect(conn->connection, qp->qp, private_data, private_data_length));
+        return RI_ERR_INVALID_STATE;
+    return kal_disconnect(conn->connection, qp->qp, private_data, private_data_length);
 }
 
-enum ual_status ual_conn_query(struct ual_conn *conn, struct ri_connection_event *info)
+enum ri_status ual_conn_query(struct ual_conn *conn, struct ri_connection_event *info)
 {
     if (!conn->connection)
-        return UAL_ERR_INVALID_STATE;
-    return ual_status_of_kal(kal_connection_info(conn->connection, info));
+        return RI_ERR_INVALID_STATE;
+    return kal_connection_info(conn->connection, info);
 }

@@ -34,14 +34,14 @@ static void close_feed(struct cq_inside *inside)
         feed_close(inside->feed);
 }
 
-static enum ual_status check(const struct ual_device *device, const struct ual_cq_attr *attr)
+static enum ri_status check(const struct ual_device *device, const struct ual_cq_attr *attr)
 {
     const struct ual_device *of = attr->channel ? ual_channel_device(attr->channel) : NULL;
 
     if (!attr->depth || (of && of != device) || attr->lane_plus_one > ual_device_lane_count(device))
-        return UAL_ERR_INVALID_ARGUMENT;
+        return RI_ERR_INVALID_ARGUMENT;
     if (attr->depth > ual_device_attr(device)->max_cqe)
-        return UAL_ERR_LIMIT;
+        return RI_ERR_LIMIT;
     return ual_device_alive(device);
 }
 
@@ -65,32 +65,32 @@ static void tell_more(void *context, uint32_t told, uint32_t asked)
 static const struct ual_cq_stash_upper stash_upper = { .fired = tell_fired,
                                                        .told_more = tell_more };
 
-static enum ual_status open_stash(struct cq_inside *inside, const struct ri_rnic_attr *attr)
+static enum ri_status open_stash(struct cq_inside *inside, const struct ri_rnic_attr *attr)
 {
     if (!ual_cq_stash_needed(attr))
-        return UAL_OK;
+        return RI_OK;
     inside->stash = ual_cq_stash_open(inside->cq.cq, inside->cq.depth,
                                       attr->features & RI_FEATURE_CQ_ARM_NOTIFY, &stash_upper,
                                       inside);
     if (!inside->stash)
-        return UAL_ERR_NO_RESOURCES;
+        return RI_ERR_NO_RESOURCES;
     inside->cq.polled = ual_cq_stash_cq(inside->stash);
     inside->cq.receives_marked = !(attr->features & RI_FEATURE_CQ_ARM_NOTIFY);
-    return UAL_OK;
+    return RI_OK;
 }
 
-enum ual_status ual_cq_create(struct ual_device *device, const struct ual_cq_attr *attr,
-                              struct ual_cq **out)
+enum ri_status ual_cq_create(struct ual_device *device, const struct ual_cq_attr *attr,
+                             struct ual_cq **out)
 {
-    enum ual_status status = check(device, attr);
+    enum ri_status status = check(device, attr);
     struct ri_cq_attr asked = { .size = sizeof(asked), .depth = attr->depth };
     struct cq_inside *inside;
 
-    if (status != UAL_OK)
+    if (status != RI_OK)
         return status;
     inside = calloc(1, sizeof(*inside));
     if (!inside)
-        return UAL_ERR_NO_RESOURCES;
+        return RI_ERR_NO_RESOURCES;
     inside->cq.device = device;
     inside->cq.context = attr->context;
     inside->channel = attr->channel;
@@ -101,25 +101,25 @@ enum ual_status ual_cq_create(struct ual_device *device, const struct ual_cq_att
     inside->feed = attr->feed ? attr->feed : &inside->own_feed;
     if (!attr->feed)
         status = feed_open(inside->feed, ual_device_lanes(device), false);
-    if (status != UAL_OK)
+    if (status != RI_OK)
         goto free_cq;
     asked.context = inside;
     if (attr->lane_plus_one)
         asked.lane = ual_lane_provider(ual_device_lanes(device)->lane[attr->lane_plus_one - 1]);
-    status = ual_status_of_kal(kal_cq_create(rnic_of(device), &asked, &inside->cq.cq));
-    if (status != UAL_OK)
+    status = kal_cq_create(rnic_of(device), &asked, &inside->cq.cq);
+    if (status != RI_OK)
         goto close_feed;
     inside->cq.depth = asked.depth;
     inside->cq.polled = inside->cq.cq;
     if (attr->criteria)
         status = open_stash(inside, ual_device_attr(device));
-    if (status != UAL_OK)
+    if (status != RI_OK)
         goto destroy_cq;
     if (inside->channel)
         ual_channel_use(inside->channel, 1);
     atomic_fetch_add(&device_inside(device)->users, 1);
     *out = &inside->cq;
-    return UAL_OK;
+    return RI_OK;
 destroy_cq:
     kal_cq_destroy(rnic_of(device), inside->cq.cq);
 close_feed:
@@ -130,15 +130,15 @@ free_cq:
 }
 
 /* After the destruction no upcall about it comes, so the purge is final. */
-enum ual_status ual_cq_free(struct ual_cq *cq)
+enum ri_status ual_cq_free(struct ual_cq *cq)
 {
     struct cq_inside *inside = inside_of(cq);
-    enum ual_status status;
+    enum ri_status status;
 
     if (atomic_load(&inside->users))
-        return UAL_ERR_BUSY;
-    status = ual_status_of_kal(kal_cq_destroy(rnic_of(cq->device), cq->cq));
-    if (status != UAL_OK)
+        return RI_ERR_BUSY;
+    status = kal_cq_destroy(rnic_of(cq->device), cq->cq);
+    if (status != RI_OK)
         return status;
     if (inside->channel) {
         ual_channel_purge_about(inside->channel, inside);
@@ -150,32 +150,30 @@ enum ual_status ual_cq_free(struct ual_cq *cq)
     close_feed(inside);
     atomic_fetch_sub(&device_inside(cq->device)->users, 1);
     free(inside);
-    return UAL_OK;
+    return RI_OK;
 }
 
 /* If the provider then refuses to resize the CQ, the stash may be larger than the CQ. */
-static enum ual_status resize_stash(struct ual_cq_stash *stash, uint32_t depth)
+static enum ri_status resize_stash(struct ual_cq_stash *stash, uint32_t depth)
 {
-    enum ri_status status = stash ? ual_cq_stash_resize(stash, depth) : RI_OK;
-
-    return status == RI_OK ? UAL_OK : status == RI_ERR_BUSY ? UAL_ERR_BUSY : UAL_ERR_NO_RESOURCES;
+    return stash ? ual_cq_stash_resize(stash, depth) : RI_OK;
 }
 
-enum ual_status ual_cq_resize(struct ual_cq *cq, uint32_t depth)
+enum ri_status ual_cq_resize(struct ual_cq *cq, uint32_t depth)
 {
-    enum ual_status status = ual_device_alive(cq->device);
+    enum ri_status status = ual_device_alive(cq->device);
     uint32_t given = depth;
 
-    if (status != UAL_OK)
+    if (status != RI_OK)
         return status;
     if (!depth)
-        return UAL_ERR_INVALID_ARGUMENT;
+        return RI_ERR_INVALID_ARGUMENT;
     if (depth > ual_device_attr(cq->device)->max_cqe)
-        return UAL_ERR_LIMIT;
+        return RI_ERR_LIMIT;
     status = resize_stash(inside_of(cq)->stash, depth);
-    if (status == UAL_OK)
-        status = ual_status_of_kal(kal_cq_resize(rnic_of(cq->device), cq->cq, &given));
-    if (status == UAL_OK)
+    if (status == RI_OK)
+        status = kal_cq_resize(rnic_of(cq->device), cq->cq, &given);
+    if (status == RI_OK)
         cq->depth = inside_of(cq)->stash ? depth : given;
     return status;
 }

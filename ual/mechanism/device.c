@@ -47,7 +47,7 @@ static struct device_inside *new_device(const char *interface,
 
 enum { PROGRESS_SHARED, PROGRESS_DEDICATED }; /* the words of option progress */
 
-static enum ual_status open_lanes(struct device_inside *device)
+static enum ri_status open_lanes(struct device_inside *device)
 {
     const struct ual_progress progress = {
         .spin_ns = kal_config_ns(device->kal, "spin"),
@@ -62,32 +62,32 @@ static enum ual_status open_lanes(struct device_inside *device)
     return ual_lanes_open(&device->lanes, &progress);
 }
 
-enum ual_status ual_device_open(const char *interface, const struct ual_device_upcalls *upcalls,
-                                void *context, struct ual_device **out)
+enum ri_status ual_device_open(const char *interface, const struct ual_device_upcalls *upcalls,
+                               void *context, struct ual_device **out)
 {
     struct device_inside *device;
-    enum ual_status status;
+    enum ri_status status;
 
     if (!interface)
-        return UAL_ERR_INVALID_ARGUMENT;
+        return RI_ERR_INVALID_ARGUMENT;
     device = new_device(interface, upcalls, context);
     if (!device)
-        return UAL_ERR_NO_RESOURCES;
+        return RI_ERR_NO_RESOURCES;
     status = ual_instance_get(&device->kal);
-    if (status != UAL_OK)
+    if (status != RI_OK)
         goto free_device;
-    status = ual_status_of_kal(kal_rnic_open(device->kal, interface, device, &device->rnic));
-    if (status != UAL_OK)
+    status = kal_rnic_open(device->kal, interface, device, &device->rnic);
+    if (status != RI_OK)
         goto put_instance;
     status = open_lanes(device);
-    if (status != UAL_OK)
+    if (status != RI_OK)
         goto close_rnic;
     status = ual_handle_take(&device->device.object, UAL_DEVICE, &device->device);
-    if (status != UAL_OK)
+    if (status != RI_OK)
         goto stop_lanes;
     ual_lanes_show(device, true);
     *out = &device->device;
-    return UAL_OK;
+    return RI_OK;
 stop_lanes:
     ual_lanes_stop(&device->lanes);
 close_rnic:
@@ -120,13 +120,13 @@ void ual_timer_cancel(struct ual_device *device, struct ri_timer *timer)
 /* --- close --- */
 
 /* A step of the tear-down that should not fail. An object that cannot be freed stops it. */
-static bool gone(const struct device_inside *device, enum ual_status status, const char *what)
+static bool gone(const struct device_inside *device, enum ri_status status, const char *what)
 {
-    if (status != UAL_OK)
+    if (status != RI_OK)
         kal_log(RI_LOG_ERROR,
                 "%s: %s cannot be freed when the interface is closed: %s; this is a defect",
-                device->name, what, ual_status_name(status));
-    return status == UAL_OK;
+                device->name, what, ital_status_name(status));
+    return status == RI_OK;
 }
 
 /* Frees users before the objects that they use. */
@@ -157,16 +157,16 @@ static uint64_t close_deadline(const struct device_inside *device)
 
 /* Runs the lanes, with sleeps between, until the provider has closed its last connection or the
  * time is over. */
-static enum kal_status wait_for_connections(struct device_inside *device)
+static enum ri_status wait_for_connections(struct device_inside *device)
 {
     struct ual_lane *lane = ual_lanes_first(&device->lanes);
     struct ual_waiter waiter = { .thread = pthread_self() };
     uint64_t now, retry, deadline = close_deadline(device);
-    enum kal_status status = KAL_ERR_AGAIN;
+    enum ri_status status = RI_ERR_AGAIN;
 
     ual_lanes_join_begin(&device->lanes);
     ual_lane_wait_begin(lane, &waiter);
-    while (status == KAL_ERR_AGAIN && (now = clock_now()) < deadline) {
+    while (status == RI_ERR_AGAIN && (now = clock_now()) < deadline) {
         retry = clock_after(now, CLOSE_RETRY);
         ual_lane_wait_reset(&waiter);
         if (ual_lane_wait_arm(lane, &waiter, NULL))
@@ -179,16 +179,16 @@ static enum kal_status wait_for_connections(struct device_inside *device)
     return status;
 }
 
-static enum kal_status close_rnic(struct device_inside *device)
+static enum ri_status close_rnic(struct device_inside *device)
 {
-    enum kal_status status = kal_rnic_close(device->rnic, false);
+    enum ri_status status = kal_rnic_close(device->rnic, false);
 
-    if (status != KAL_ERR_AGAIN)
+    if (status != RI_ERR_AGAIN)
         return status;
     if (atomic_load(&device->device.dead)) /* a dead device reports nothing more */
         return kal_rnic_close(device->rnic, true);
     status = wait_for_connections(device);
-    if (status != KAL_ERR_AGAIN)
+    if (status != RI_ERR_AGAIN)
         return status;
     kal_log(RI_LOG_WARNING,
             "%s: connections that did not close in time are reset; option close_timeout gives them "
@@ -208,23 +208,23 @@ void ual_device_drain(struct ual_device *device)
     ual_handle_drop(&device->object);
 }
 
-enum ual_status ual_device_close(struct ual_device *public)
+enum ri_status ual_device_close(struct ual_device *public)
 {
     struct device_inside *device = device_inside(public);
-    enum ual_status status;
+    enum ri_status status;
 
     if (atomic_load(&device->users))
-        return UAL_ERR_BUSY;
+        return RI_ERR_BUSY;
     ual_async_end(public);
     if (!free_objects(device))
-        return UAL_ERR_BUSY;
+        return RI_ERR_BUSY;
     ual_lanes_show(device, false);
     ual_lanes_stop(&device->lanes);
-    status = ual_status_of_kal(close_rnic(device));
+    status = close_rnic(device);
     if (!gone(device, status, "the device"))
         return status;
     ual_lanes_close(&device->lanes);
     ual_instance_put(device->kal);
     free_device(device);
-    return UAL_OK;
+    return RI_OK;
 }

@@ -26,48 +26,42 @@ const char *ual_device_option(const struct ual_device *device, const char *name)
     return kal_rnic_option(rnic_of(device), name);
 }
 
-enum ual_status ual_device_port(struct ual_device *device, struct ri_port_attr *attr)
+enum ri_status ual_device_port(struct ual_device *device, struct ri_port_attr *attr)
 {
-    enum ual_status status = ual_device_alive(device);
+    enum ri_status status = ual_device_alive(device);
 
-    if (status != UAL_OK)
+    if (status != RI_OK)
         return status;
     if (attr->port >= ual_device_attr(device)->ports)
-        return UAL_ERR_INVALID_ARGUMENT;
-    return ual_status_of_kal(kal_rnic_port(rnic_of(device), attr));
+        return RI_ERR_INVALID_ARGUMENT;
+    return kal_rnic_port(rnic_of(device), attr);
 }
 
-enum ual_status ual_device_route(struct ual_device *device, uint32_t port,
-                                 const struct sockaddr *destination,
-                                 struct sockaddr_storage *source)
+enum ri_status ual_device_route(struct ual_device *device, uint32_t port,
+                                const struct sockaddr *destination, struct sockaddr_storage *source)
 {
-    enum ual_status status = ual_device_alive(device);
+    enum ri_status status = ual_device_alive(device);
 
-    if (status != UAL_OK)
+    if (status != RI_OK)
         return status;
     if (!destination || port >= ual_device_attr(device)->ports)
-        return UAL_ERR_INVALID_ARGUMENT;
-    return ual_status_of_kal(kal_route(rnic_of(device), port, destination, source));
+        return RI_ERR_INVALID_ARGUMENT;
+    return kal_route(rnic_of(device), port, destination, source);
 }
 
-enum ual_status ual_device_counters(struct ual_device *device, const char **names, uint64_t *values,
-                                    size_t *count)
+enum ri_status ual_device_counters(struct ual_device *device, const char **names, uint64_t *values,
+                                   size_t *count)
 {
-    enum ual_status status = ual_device_alive(device);
+    enum ri_status status = ual_device_alive(device);
 
-    if (status != UAL_OK)
+    if (status != RI_OK)
         return status;
-    return ual_status_of_kal(kal_rnic_counters(rnic_of(device), names, values, count));
+    return kal_rnic_counters(rnic_of(device), names, values, count);
 }
 
 struct ual_lanes *ual_device_lanes(const struct ual_device *device)
 {
     return &device_inside(device)->lanes;
-}
-
-enum ual_status ual_post_failed(enum ri_status status)
-{
-    return ual_status_of_ri(status);
 }
 
 uint32_t ual_device_lane_count(const struct ual_device *device)

@@ -3,8 +3,8 @@
  * A forked child's copy of ital is dead: it has no threads, shares every connection with its
  * parent, and must not prevent the parent's peers from seeing a close. The atfork handler runs in
  * the child before fork returns there. It closes the descriptors that lanes and notifiers
- * registered and empties the handle table, so that every earlier handle gives UAL_ERR_DEAD. It only
- * stores, closes and unlocks: nothing is allocated.
+ * registered and empties the handle table, so that every earlier handle gives RI_ERR_DEVICE. It
+ * only stores, closes and unlocks: nothing is allocated.
  *
  * The child may open a new instance. The handler before the fork locks what a new instance shares
  * with the old one (tables and locks of the process), in the lock order; it is unlocked in both
@@ -48,12 +48,12 @@ static void install(void)
     install_error = pthread_atfork(prepare, parent, child);
 }
 
-enum ual_status ual_fork_prepare(void)
+enum ri_status ual_fork_prepare(void)
 {
     pthread_once(&once, install);
     if (install_error) {
         kal_log(RI_LOG_ERROR, "cannot install the fork handlers: out of memory");
-        return UAL_ERR_NO_RESOURCES;
+        return RI_ERR_NO_RESOURCES;
     }
-    return UAL_OK;
+    return RI_OK;
 }

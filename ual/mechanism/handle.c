@@ -31,15 +31,15 @@ static ual_handle make_handle(uint32_t slot, enum ual_type type)
            (ual_handle)type;
 }
 
-enum ual_status ual_handle_take(struct ual_object *object, enum ual_type type,
-                                struct ual_device *device)
+enum ri_status ual_handle_take(struct ual_object *object, enum ual_type type,
+                               struct ual_device *device)
 {
     uint32_t slot;
 
     pthread_mutex_lock(&table_lock);
     if (device && device_inside(device)->closing) {
         pthread_mutex_unlock(&table_lock);
-        return UAL_ERR_ABORTED;
+        return ITAL_ERR_ABORTED;
     }
     slot = first_free;
     if (slot) {
@@ -49,7 +49,7 @@ enum ual_status ual_handle_take(struct ual_object *object, enum ual_type type,
     } else {
         pthread_mutex_unlock(&table_lock);
         kal_log(RI_LOG_ERROR, "out of handles: %u objects exist; free some", SLOT_COUNT - 1);
-        return UAL_ERR_NO_RESOURCES;
+        return RI_ERR_NO_RESOURCES;
     }
     spare[slot].generation++;
     if (spare[slot].generation < epoch)
@@ -61,7 +61,7 @@ enum ual_status ual_handle_take(struct ual_object *object, enum ual_type type,
     atomic_store_explicit(&spare[slot].live, true, memory_order_release);
     atomic_store_explicit(&ual_slots[slot].handle, object->handle, memory_order_release);
     pthread_mutex_unlock(&table_lock);
-    return UAL_OK;
+    return RI_OK;
 }
 
 static struct ual_slot *slot_of(const struct ual_object *object)
@@ -173,12 +173,12 @@ void *ual_lookup_missed(ual_handle handle)
     return NULL;
 }
 
-enum ual_status ual_lookup_failed(void)
+enum ri_status ual_lookup_failed(void)
 {
     bool old = missed_old;
 
     missed_old = false;
-    return old || atomic_load(&bare) ? UAL_ERR_DEAD : UAL_ERR_INVALID_HANDLE;
+    return old || atomic_load(&bare) ? RI_ERR_DEVICE : ITAL_ERR_INVALID_HANDLE;
 }
 
 void ual_context_set(struct ual_object *object, uint64_t context)

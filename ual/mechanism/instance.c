@@ -55,37 +55,37 @@ static void fork_child(void)
 }
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static enum ual_status install_status;
+static enum ri_status install_status;
 
 static void install(void)
 {
     install_status = ual_fork_prepare();
-    if (install_status == UAL_OK && pthread_atfork(fork_prepare, fork_parent, fork_child)) {
+    if (install_status == RI_OK && pthread_atfork(fork_prepare, fork_parent, fork_child)) {
         kal_log(RI_LOG_ERROR, "cannot install the fork handlers: out of memory");
-        install_status = UAL_ERR_NO_RESOURCES;
+        install_status = RI_ERR_NO_RESOURCES;
     }
 }
 
 /* A front end calls this before it opens anything, so before the handlers are installed. */
-enum ual_status ual_fork_hold(const struct ual_fork_hooks *hooks)
+enum ri_status ual_fork_hold(const struct ual_fork_hooks *hooks)
 {
     const struct ual_fork_hooks *none = NULL;
 
     if (!atomic_compare_exchange_strong(&held, &none, hooks) && none != hooks)
-        return UAL_ERR_EXISTS;
+        return ITAL_ERR_EXISTS;
     pthread_once(&once, install);
     return install_status;
 }
 
-enum ual_status ual_instance_get(struct kal **kal)
+enum ri_status ual_instance_get(struct kal **kal)
 {
-    enum ual_status status;
+    enum ri_status status;
 
     pthread_once(&once, install);
     status = install_status;
-    if (status == UAL_OK)
-        status = ual_status_of_kal(kal_get(&upper, kal));
-    if (status == UAL_OK)
+    if (status == RI_OK)
+        status = kal_get(&upper, kal);
+    if (status == RI_OK)
         ual_handle_revived();
     return status;
 }
@@ -95,15 +95,15 @@ void ual_instance_put(struct kal *kal)
     kal_put(kal);
 }
 
-enum ual_status ual_keep(void)
+enum ri_status ual_keep(void)
 {
     struct kal *none = NULL, *kal;
-    enum ual_status status;
+    enum ri_status status;
 
     if (atomic_load(&kept))
-        return UAL_OK;
+        return RI_OK;
     status = ual_instance_get(&kal);
-    if (status == UAL_OK && !atomic_compare_exchange_strong(&kept, &none, kal))
+    if (status == RI_OK && !atomic_compare_exchange_strong(&kept, &none, kal))
         ual_instance_put(kal);
     return status;
 }

@@ -5,7 +5,6 @@
 #define ITAL_UAL_MECHANISM_PRIVATE_H
 
 #include "ual/progress/lanes.h"
-#include "ual/progress/status.h"
 #include "ual_mechanism.h"
 
 #include "kal.h"
@@ -87,11 +86,11 @@ void ual_calls_drain(void);
 void ual_calls_forked(void);
 
 /* instance.c: the kal of this process, with ual's upcall table. Counted. */
-enum ual_status ual_instance_get(struct kal **kal);
+enum ri_status ual_instance_get(struct kal **kal);
 void ual_instance_put(struct kal *kal);
 
 /* fork.c */
-enum ual_status ual_fork_prepare(void); /* installs the atfork handlers once */
+enum ri_status ual_fork_prepare(void); /* installs the atfork handlers once */
 
 /* seen.c: a QP is shown, or not any more, as are the lanes. */
 void ual_qp_enlist(struct ual_qp *qp);

@@ -20,7 +20,7 @@ void ual_link_init(struct ual_link *link, struct ual_object *object)
     link->object = object;
 }
 
-enum ual_status ual_link_add(struct ual_link *link, uint32_t stag, bool opened)
+enum ri_status ual_link_add(struct ual_link *link, uint32_t stag, bool opened)
 {
     struct ual_stripe *stripe = stripe_of(link->object->device, INDEX_OF(stag));
 
@@ -33,7 +33,7 @@ enum ual_status ual_link_add(struct ual_link *link, uint32_t stag, bool opened)
     link->index = INDEX_OF(stag);
     HASH_ADD(hh, stripe->links, index, sizeof(link->index), link);
     spinlock_unlock(&stripe->lock);
-    return link->hh.tbl ? UAL_OK : UAL_ERR_NO_RESOURCES;
+    return link->hh.tbl ? RI_OK : RI_ERR_NO_RESOURCES;
 }
 
 void ual_link_remove(struct ual_link *link)
@@ -46,8 +46,8 @@ void ual_link_remove(struct ual_link *link)
     spinlock_unlock(&stripe->lock);
 }
 
-enum ual_status ual_link_post_unlink(struct ual_link *link, struct ual_qp *qp, uint64_t cookie,
-                                     uint16_t wr_flags)
+enum ri_status ual_link_post_unlink(struct ual_link *link, struct ual_qp *qp, uint64_t cookie,
+                                    uint16_t wr_flags)
 {
     struct ri_send_wr wr = {
         .cookie = cookie,
@@ -56,22 +56,22 @@ enum ual_status ual_link_post_unlink(struct ual_link *link, struct ual_qp *qp, u
         .invalidate_stag = link->last.stag,
     };
     struct ri_send_wr *bad;
-    enum ual_status status = ual_qp_post_send(qp, &wr, &bad);
+    enum ri_status status = ual_qp_post_send(qp, &wr, &bad);
 
-    if (status == UAL_OK)
+    if (status == RI_OK)
         link->last.closing = true;
     return status;
 }
 
-enum ual_status ual_link_post_read(struct ual_link *link, struct ual_qp *qp, struct ri_send_wr *wr)
+enum ri_status ual_link_post_read(struct ual_link *link, struct ual_qp *qp, struct ri_send_wr *wr)
 {
     struct ri_send_wr *bad;
-    enum ual_status status;
+    enum ri_status status;
 
     spinlock_lock(&link->lock);
     status = ual_qp_post_send(qp, wr, &bad);
     /* a signaled request reports by its completion */
-    if (status == UAL_OK && !(wr->flags & RI_WR_SIGNALED))
+    if (status == RI_OK && !(wr->flags & RI_WR_SIGNALED))
         link->last.closing = true;
     spinlock_unlock(&link->lock);
     return status;

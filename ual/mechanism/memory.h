@@ -37,9 +37,9 @@ struct ual_link {
 };
 
 void ual_link_init(struct ual_link *link, struct ual_object *object);
-/* Into the table, with that STag; UAL_ERR_NO_RESOURCES. An index may be there twice for a moment,
+/* Into the table, with that STag; RI_ERR_NO_RESOURCES. An index may be there twice for a moment,
  * when it is used again by the provider before the old object left: the newer one is found. */
-enum ual_status ual_link_add(struct ual_link *link, uint32_t stag, bool opened);
+enum ri_status ual_link_add(struct ual_link *link, uint32_t stag, bool opened);
 void ual_link_remove(struct ual_link *link);
 
 /* Under lock. */
@@ -60,10 +60,10 @@ static inline void ual_link_posted(struct ual_link *link, uint32_t stag)
     link->key = (uint8_t)stag;
 }
 /* Post a local invalidate of the last link. Under lock. */
-enum ual_status ual_link_post_unlink(struct ual_link *link, struct ual_qp *qp, uint64_t cookie,
-                                     uint16_t wr_flags);
+enum ri_status ual_link_post_unlink(struct ual_link *link, struct ual_qp *qp, uint64_t cookie,
+                                    uint16_t wr_flags);
 /* Post a Read that unlinks its sink. Takes the lock. */
-enum ual_status ual_link_post_read(struct ual_link *link, struct ual_qp *qp, struct ri_send_wr *wr);
+enum ri_status ual_link_post_read(struct ual_link *link, struct ual_qp *qp, struct ri_send_wr *wr);
 
 struct ual_mr_record {
     struct ual_mr mr; /* first: what the front end sees */

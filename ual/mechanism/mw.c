@@ -19,40 +19,40 @@ struct ual_mw {
     struct ual_mw *prev, *next;       /* of the IA */
 };
 
-enum ual_status ual_mw_create(struct ual_pd *pd, bool narrow, struct ual_mw **out)
+enum ri_status ual_mw_create(struct ual_pd *pd, bool narrow, struct ual_mw **out)
 {
     struct ual_device *device = pd->object.device;
-    enum ual_status status = ual_device_alive(device);
+    enum ri_status status = ual_device_alive(device);
     struct ual_mw *mw;
     uint32_t stag;
 
-    if (status != UAL_OK)
+    if (status != RI_OK)
         return status;
     if (!(ual_device_attr(device)->features & (narrow ? RI_FEATURE_MW_NARROW : RI_FEATURE_MW_WIDE)))
-        return UAL_ERR_NOT_SUPPORTED;
+        return RI_ERR_NOT_SUPPORTED;
     mw = calloc(1, sizeof(*mw));
     if (!mw)
-        return UAL_ERR_NO_RESOURCES;
+        return RI_ERR_NO_RESOURCES;
     mw->object.device = device;
     mw->pd = pd;
     mw->narrow = narrow;
-    status = ual_status_of_kal(kal_mw_create(rnic_of(device), pd->pd, narrow, mw, &stag, &mw->mw));
-    if (status != UAL_OK)
+    status = kal_mw_create(rnic_of(device), pd->pd, narrow, mw, &stag, &mw->mw);
+    if (status != RI_OK)
         goto free_mw;
     status = ual_handle_take(&mw->object, UAL_MW, device);
-    if (status != UAL_OK)
+    if (status != RI_OK)
         goto destroy_window;
     mw->last = (struct ual_mw_state){ .narrow = narrow, .stag = stag };
     ual_link_init(&mw->link, &mw->object);
     status = ual_link_add(&mw->link, stag, false);
-    if (status != UAL_OK)
+    if (status != RI_OK)
         goto drop_handle;
     atomic_fetch_add(&pd->users, 1);
     pthread_mutex_lock(&device_inside(device)->lock);
     DL_APPEND(device_inside(device)->mws, mw);
     pthread_mutex_unlock(&device_inside(device)->lock);
     *out = mw;
-    return UAL_OK;
+    return RI_OK;
 drop_handle:
     ual_handle_drop(&mw->object);
 destroy_window:
@@ -62,12 +62,12 @@ free_mw:
     return status;
 }
 
-enum ual_status ual_mw_free(struct ual_mw *mw)
+enum ri_status ual_mw_free(struct ual_mw *mw)
 {
     struct ual_device *device = mw->object.device;
-    enum ual_status status = ual_status_of_kal(kal_mw_destroy(rnic_of(device), mw->mw));
+    enum ri_status status = kal_mw_destroy(rnic_of(device), mw->mw);
 
-    if (status != UAL_OK)
+    if (status != RI_OK)
         return status;
     ual_link_remove(&mw->link);
     ual_handle_drop(&mw->object);
@@ -76,7 +76,7 @@ enum ual_status ual_mw_free(struct ual_mw *mw)
     pthread_mutex_unlock(&device_inside(device)->lock);
     atomic_fetch_sub(&mw->pd->users, 1);
     free(mw);
-    return UAL_OK;
+    return RI_OK;
 }
 
 struct ual_pd *ual_mw_pd(const struct ual_mw *mw)
@@ -130,8 +130,8 @@ static uint32_t next_stag(const struct ual_mw *mw, const struct ual_mw_link *lin
     return link->keyed ? (next & ~UINT32_C(0xff)) | link->key : next;
 }
 
-enum ual_status ual_mw_link(struct ual_mw *mw, struct ual_qp *qp, const struct ual_mw_link *link,
-                            uint64_t cookie, uint16_t wr_flags, uint32_t *stag)
+enum ri_status ual_mw_link(struct ual_mw *mw, struct ual_qp *qp, const struct ual_mw_link *link,
+                           uint64_t cookie, uint16_t wr_flags, uint32_t *stag)
 {
     struct ri_send_wr wr = {
         .cookie = cookie,
@@ -147,14 +147,14 @@ enum ual_status ual_mw_link(struct ual_mw *mw, struct ual_qp *qp, const struct u
         },
     };
     struct ri_send_wr *bad;
-    enum ual_status status;
+    enum ri_status status;
     uint32_t next;
 
     spinlock_lock(&mw->link.lock);
     next = next_stag(mw, link);
     wr.bind.new_key = next & 0xff;
     status = ual_qp_post_send(qp, &wr, &bad);
-    if (status == UAL_OK) {
+    if (status == RI_OK) {
         take_link(mw, qp, link, next);
         *stag = next;
     }
@@ -162,21 +162,21 @@ enum ual_status ual_mw_link(struct ual_mw *mw, struct ual_qp *qp, const struct u
     return status;
 }
 
-enum ual_status ual_mw_unlink(struct ual_mw *mw, struct ual_qp *qp, uint64_t cookie,
-                              uint16_t wr_flags)
+enum ri_status ual_mw_unlink(struct ual_mw *mw, struct ual_qp *qp, uint64_t cookie,
+                             uint16_t wr_flags)
 {
-    enum ual_status status = UAL_ERR_ACCESS;
+    enum ri_status status = RI_ERR_ACCESS;
 
     spinlock_lock(&mw->link.lock);
     if (!mw->narrow || !linked(mw) || current(mw)->qp == qp->object.handle)
         status = ual_link_post_unlink(&mw->link, qp, cookie, wr_flags);
-    if (status == UAL_OK && !mw->narrow)
+    if (status == RI_OK && !mw->narrow)
         mw->link.key++; /* the provider uses one key for the unbinding */
     spinlock_unlock(&mw->link.lock);
     return status;
 }
 
-enum ual_status ual_mw_post_read(struct ual_mw *mw, struct ual_qp *qp, struct ri_send_wr *wr)
+enum ri_status ual_mw_post_read(struct ual_mw *mw, struct ual_qp *qp, struct ri_send_wr *wr)
 {
     return ual_link_post_read(&mw->link, qp, wr);
 }

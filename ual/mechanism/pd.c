@@ -9,27 +9,27 @@
 #include <stdlib.h>
 #include <utlist.h>
 
-enum ual_status ual_pd_create(struct ual_device *device, struct ual_pd **out)
+enum ri_status ual_pd_create(struct ual_device *device, struct ual_pd **out)
 {
-    enum ual_status status = ual_device_alive(device);
+    enum ri_status status = ual_device_alive(device);
     struct ual_pd *pd;
 
-    if (status != UAL_OK)
+    if (status != RI_OK)
         return status;
     pd = calloc(1, sizeof(*pd));
     if (!pd)
-        return UAL_ERR_NO_RESOURCES;
-    status = ual_status_of_kal(kal_pd_create(rnic_of(device), pd, &pd->pd));
-    if (status != UAL_OK)
+        return RI_ERR_NO_RESOURCES;
+    status = kal_pd_create(rnic_of(device), pd, &pd->pd);
+    if (status != RI_OK)
         goto free_pd;
     status = ual_handle_take(&pd->object, UAL_PD, device);
-    if (status != UAL_OK)
+    if (status != RI_OK)
         goto destroy_pd;
     pthread_mutex_lock(&device_inside(device)->lock);
     DL_APPEND(device_inside(device)->pds, pd);
     pthread_mutex_unlock(&device_inside(device)->lock);
     *out = pd;
-    return UAL_OK;
+    return RI_OK;
 destroy_pd:
     kal_pd_destroy(rnic_of(device), pd->pd);
 free_pd:
@@ -37,20 +37,20 @@ free_pd:
     return status;
 }
 
-enum ual_status ual_pd_free(struct ual_pd *pd)
+enum ri_status ual_pd_free(struct ual_pd *pd)
 {
     struct ual_device *device = pd->object.device;
-    enum ual_status status;
+    enum ri_status status;
 
     if (atomic_load(&pd->users))
-        return UAL_ERR_BUSY;
-    status = ual_status_of_kal(kal_pd_destroy(rnic_of(device), pd->pd));
-    if (status != UAL_OK)
+        return RI_ERR_BUSY;
+    status = kal_pd_destroy(rnic_of(device), pd->pd);
+    if (status != RI_OK)
         return status;
     ual_handle_drop(&pd->object);
     pthread_mutex_lock(&device_inside(device)->lock);
     DL_DELETE(device_inside(device)->pds, pd);
     pthread_mutex_unlock(&device_inside(device)->lock);
     free(pd);
-    return UAL_OK;
+    return RI_OK;
 }

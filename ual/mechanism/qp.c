@@ -15,7 +15,7 @@ static struct ual_lane *lane_of(const struct ual_qp *qp)
 
 /* --- life --- */
 
-static enum ual_status make(struct ual_qp *qp, struct ual_qp_attr *attr, struct ri_qp **made)
+static enum ri_status make(struct ual_qp *qp, struct ual_qp_attr *attr, struct ri_qp **made)
 {
     struct ri_qp_attr asked = {
         .size = sizeof(asked),
@@ -39,10 +39,9 @@ static enum ual_status make(struct ual_qp *qp, struct ual_qp_attr *attr, struct 
         .port = attr->port,
         .qkey = attr->qkey,
     };
-    enum ual_status status = ual_status_of_kal(
-        kal_qp_create(rnic_of(qp->object.device), qp->pd->pd, &asked, made));
+    enum ri_status status = kal_qp_create(rnic_of(qp->object.device), qp->pd->pd, &asked, made);
 
-    if (status != UAL_OK)
+    if (status != RI_OK)
         return status;
     attr->max_send_wr = asked.max_send_wr;
     attr->max_recv_wr = asked.max_recv_wr;
@@ -53,7 +52,7 @@ static enum ual_status make(struct ual_qp *qp, struct ual_qp_attr *attr, struct 
     attr->ird = asked.ird;
     attr->ord = asked.ord;
     attr->flags = asked.flags;
-    return UAL_OK;
+    return RI_OK;
 }
 
 static void use_others(struct ual_qp *qp)
@@ -82,18 +81,18 @@ static bool fits(const struct ual_cq *cq, const struct ual_device *device)
     return cq && cq->device == device;
 }
 
-enum ual_status ual_qp_open(struct ual_qp *qp, struct ual_pd *pd, struct ual_qp_attr *attr,
-                            ual_qp_event_fn event, void *context)
+enum ri_status ual_qp_open(struct ual_qp *qp, struct ual_pd *pd, struct ual_qp_attr *attr,
+                           ual_qp_event_fn event, void *context)
 {
     struct ual_device *device = pd->object.device;
     struct ual_lanes *lanes = ual_device_lanes(device);
-    enum ual_status status = ual_device_alive(device);
+    enum ri_status status = ual_device_alive(device);
 
-    if (status != UAL_OK)
+    if (status != RI_OK)
         return status;
     if (!fits(attr->send_cq, device) || !fits(attr->recv_cq, device) ||
         (attr->srq && attr->srq->pd != pd))
-        return UAL_ERR_INVALID_ARGUMENT;
+        return RI_ERR_INVALID_ARGUMENT;
     qp->object.device = device;
     qp->pd = pd;
     qp->send_cq = attr->send_cq;
@@ -102,15 +101,15 @@ enum ual_status ual_qp_open(struct ual_qp *qp, struct ual_pd *pd, struct ual_qp_
     qp->event = event;
     qp->context = context;
     status = ual_handle_take(&qp->object, attr->object_type ? attr->object_type : UAL_QP, device);
-    if (status != UAL_OK)
+    if (status != RI_OK)
         return status;
     qp->lane = ual_lanes_place(lanes, ual_cq_feed(qp->recv_cq), ual_cq_feed(qp->send_cq));
     status = make(qp, attr, &qp->qp);
-    if (status != UAL_OK)
+    if (status != RI_OK)
         goto leave_lane;
     use_others(qp);
     ual_qp_enlist(qp);
-    return UAL_OK;
+    return RI_OK;
 leave_lane:
     ual_lanes_leave(lanes, qp->lane);
     ual_handle_drop(&qp->object);
@@ -124,83 +123,82 @@ static void forget_completions(struct ual_qp *qp)
 }
 
 /* After the destruction no upcall about it runs or comes. */
-enum ual_status ual_qp_close(struct ual_qp *qp)
+enum ri_status ual_qp_close(struct ual_qp *qp)
 {
     struct ual_device *device = qp->object.device;
-    enum ual_status status;
+    enum ri_status status;
 
     ual_qp_delist(qp);
-    status = ual_status_of_kal(kal_qp_destroy(rnic_of(device), qp->qp));
-    if (status != UAL_OK) {
+    status = kal_qp_destroy(rnic_of(device), qp->qp);
+    if (status != RI_OK) {
         ual_qp_enlist(qp);
         kal_log(RI_LOG_ERROR, "%s: a QP cannot be freed: the provider answers %s; this is a defect",
-                ual_device_name(device), ual_status_name(status));
+                ual_device_name(device), ital_status_name(status));
         return status;
     }
     forget_completions(qp);
     ual_handle_drop(&qp->object);
     ual_async_forget(device, qp, qp->object.handle);
     leave_others(qp);
-    return UAL_OK;
+    return RI_OK;
 }
 
-enum ual_status ual_qp_create(struct ual_pd *pd, struct ual_qp_attr *attr, ual_qp_event_fn event,
-                              void *context, struct ual_qp **out)
+enum ri_status ual_qp_create(struct ual_pd *pd, struct ual_qp_attr *attr, ual_qp_event_fn event,
+                             void *context, struct ual_qp **out)
 {
     struct ual_qp *qp = calloc(1, sizeof(*qp));
-    enum ual_status status = qp ? ual_qp_open(qp, pd, attr, event, context) : UAL_ERR_NO_RESOURCES;
+    enum ri_status status = qp ? ual_qp_open(qp, pd, attr, event, context) : RI_ERR_NO_RESOURCES;
 
-    if (status == UAL_OK)
+    if (status == RI_OK)
         *out = qp;
     else
         free(qp);
     return status;
 }
 
-enum ual_status ual_qp_free(struct ual_qp *qp)
+enum ri_status ual_qp_free(struct ual_qp *qp)
 {
-    enum ual_status status = ual_qp_close(qp);
+    enum ri_status status = ual_qp_close(qp);
 
-    if (status == UAL_OK)
+    if (status == RI_OK)
         free(qp);
     return status;
 }
 
 /* --- state and attributes --- */
 
-enum ual_status ual_qp_modify(struct ual_qp *qp, const struct ri_qp_modify *modify)
+enum ri_status ual_qp_modify(struct ual_qp *qp, const struct ri_qp_modify *modify)
 {
-    return ual_status_of_kal(kal_qp_modify(rnic_of(qp->object.device), qp->qp, modify));
+    return kal_qp_modify(rnic_of(qp->object.device), qp->qp, modify);
 }
 
-enum ual_status ual_qp_set_state(struct ual_qp *qp, enum ri_qp_state state)
+enum ri_status ual_qp_set_state(struct ual_qp *qp, enum ri_qp_state state)
 {
     struct ri_qp_modify modify = { .size = sizeof(modify), .mask = RI_QPM_STATE, .state = state };
 
     return ual_qp_modify(qp, &modify);
 }
 
-enum ual_status ual_qp_query(struct ual_qp *qp, struct ri_qp_info *info)
+enum ri_status ual_qp_query(struct ual_qp *qp, struct ri_qp_info *info)
 {
     struct ri_qp_info filled = { .size = sizeof(filled) };
-    enum ual_status status = ual_device_alive(qp->object.device);
+    enum ri_status status = ual_device_alive(qp->object.device);
 
-    if (status == UAL_OK)
-        status = ual_status_of_kal(kal_qp_query(rnic_of(qp->object.device), qp->qp, &filled));
-    if (status == UAL_OK)
+    if (status == RI_OK)
+        status = kal_qp_query(rnic_of(qp->object.device), qp->qp, &filled);
+    if (status == RI_OK)
         *info = filled;
     return status;
 }
 
-enum ual_status ual_qp_counters(struct ual_qp *qp, const char **names, uint64_t *values,
-                                size_t *count)
+enum ri_status ual_qp_counters(struct ual_qp *qp, const char **names, uint64_t *values,
+                               size_t *count)
 {
-    enum ual_status status = ual_device_alive(qp->object.device);
+    enum ri_status status = ual_device_alive(qp->object.device);
 
-    if (status != UAL_OK)
+    if (status != RI_OK)
         return status;
-    return ual_status_of_kal(
-        kal_qp_counters(rnic_of(qp->object.device), qp->qp, names, values, count));
+    return kal_qp_counters(rnic_of(qp->object.device), qp->qp, names, values, count);
 }
 
 /* Waits until an upcall that a run has begun has ended. */
@@ -211,43 +209,43 @@ static void wait_for_upcalls(struct ual_qp *qp)
 }
 
 /* Goes through ERROR if the QP is still open. */
-enum ual_status ual_qp_rewind(struct ual_qp *qp)
+enum ri_status ual_qp_rewind(struct ual_qp *qp)
 {
-    enum ual_status status = ual_qp_set_state(qp, RI_QPS_IDLE);
+    enum ri_status status = ual_qp_set_state(qp, RI_QPS_IDLE);
 
-    if (status == UAL_ERR_INVALID_STATE) {
+    if (status == RI_ERR_INVALID_STATE) {
         ual_qp_set_state(qp, RI_QPS_ERROR);
         status = ual_qp_set_state(qp, RI_QPS_IDLE);
     }
-    if (status == UAL_OK)
+    if (status == RI_OK)
         wait_for_upcalls(qp);
     return status;
 }
 
 /* The provider drops the completions of a QP that it destroys. The new QP is created first, so a
  * failure changes nothing. */
-enum ual_status ual_qp_renew(struct ual_qp *qp, struct ual_qp_attr *attr)
+enum ri_status ual_qp_renew(struct ual_qp *qp, struct ual_qp_attr *attr)
 {
     struct ual_device *device = qp->object.device;
-    enum ual_status status = ual_device_alive(device);
+    enum ri_status status = ual_device_alive(device);
     struct ri_qp *old = qp->qp, *fresh;
 
-    if (status == UAL_OK)
+    if (status == RI_OK)
         status = make(qp, attr, &fresh);
-    if (status != UAL_OK)
+    if (status != RI_OK)
         return status;
     ual_qp_delist(qp);
-    status = ual_status_of_kal(kal_qp_destroy(rnic_of(device), old));
-    if (status == UAL_OK)
+    status = kal_qp_destroy(rnic_of(device), old);
+    if (status == RI_OK)
         qp->qp = fresh;
     else
         kal_qp_destroy(rnic_of(device), fresh);
     ual_qp_enlist(qp);
-    if (status != UAL_OK)
+    if (status != RI_OK)
         return status;
     forget_completions(qp);
     ual_async_forget(device, qp, 0);
-    return UAL_OK;
+    return RI_OK;
 }
 
 /* --- upcalls --- */

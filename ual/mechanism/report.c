@@ -35,15 +35,15 @@ static void pass_interface(const struct kal_interface_info *info, void *arg)
     receiver->interface(&interface, receiver->arg);
 }
 
-enum ual_status ual_interface_list(void (*fn)(const struct ual_interface *, void *), void *arg)
+enum ri_status ual_interface_list(void (*fn)(const struct ual_interface *, void *), void *arg)
 {
     struct receiver receiver = { .interface = fn, .arg = arg };
     struct kal *kal;
-    enum ual_status status = ual_instance_get(&kal);
+    enum ri_status status = ual_instance_get(&kal);
 
-    if (status != UAL_OK)
+    if (status != RI_OK)
         return status;
-    status = ual_status_of_kal(kal_interface_list(kal, pass_interface, &receiver));
+    status = kal_interface_list(kal, pass_interface, &receiver);
     ual_instance_put(kal);
     return status;
 }
@@ -66,15 +66,15 @@ static void pass_provider(const struct kal_provider_info *info, void *arg)
     receiver->provider(&provider, receiver->arg);
 }
 
-enum ual_status ual_provider_list(void (*fn)(const struct ual_provider *, void *), void *arg)
+enum ri_status ual_provider_list(void (*fn)(const struct ual_provider *, void *), void *arg)
 {
     struct receiver receiver = { .provider = fn, .arg = arg };
     struct kal *kal;
-    enum ual_status status = ual_instance_get(&kal);
+    enum ri_status status = ual_instance_get(&kal);
 
-    if (status != UAL_OK)
+    if (status != RI_OK)
         return status;
-    status = ual_status_of_kal(kal_provider_list(kal, pass_provider, &receiver));
+    status = kal_provider_list(kal, pass_provider, &receiver);
     ual_instance_put(kal);
     return status;
 }
@@ -95,44 +95,44 @@ static void pass_option(const struct kal_option *known, void *arg)
     receiver->option(&option, receiver->arg);
 }
 
-enum ual_status ual_option_list(void (*fn)(const struct ual_option *, void *), void *arg)
+enum ri_status ual_option_list(void (*fn)(const struct ual_option *, void *), void *arg)
 {
     struct receiver receiver = { .option = fn, .arg = arg };
     struct kal *kal;
-    enum ual_status status = ual_instance_get(&kal);
+    enum ri_status status = ual_instance_get(&kal);
 
-    if (status != UAL_OK)
+    if (status != RI_OK)
         return status;
     kal_option_list(kal, pass_option, &receiver);
     ual_instance_put(kal);
-    return UAL_OK;
+    return RI_OK;
 }
 
-enum ual_status ual_config_write(void (*fn)(const char *line, void *), void *arg)
+enum ri_status ual_config_write(void (*fn)(const char *line, void *), void *arg)
 {
     struct kal *kal;
-    enum ual_status status = ual_instance_get(&kal);
+    enum ri_status status = ual_instance_get(&kal);
 
-    if (status != UAL_OK)
+    if (status != RI_OK)
         return status;
     kal_config_write(kal, fn, arg);
     ual_instance_put(kal);
-    return UAL_OK;
+    return RI_OK;
 }
 
-enum ual_status ual_config_source(char *path, size_t size)
+enum ri_status ual_config_source(char *path, size_t size)
 {
     struct kal *kal;
-    enum ual_status status = ual_instance_get(&kal);
+    enum ri_status status = ual_instance_get(&kal);
     const char *source;
 
-    if (status != UAL_OK)
+    if (status != RI_OK)
         return status;
     source = kal_config_source(kal);
     if (size)
         snprintf(path, size, "%s", source ? source : "");
     ual_instance_put(kal);
-    return UAL_OK;
+    return RI_OK;
 }
 
 void ual_log(enum ri_log_level level, const char *format, ...)

@@ -52,9 +52,9 @@ static void look(const struct ual_qp *qp, struct kal_qp_seen *seen)
 
     *seen = (struct kal_qp_seen){ .qp = qp->qp, .lane = qp->lane, .shared = qp->srq != NULL };
     seen->info.size = sizeof(seen->info);
-    seen->known = kal_qp_query(rnic, qp->qp, &seen->info) == KAL_OK;
+    seen->known = kal_qp_query(rnic, qp->qp, &seen->info) == RI_OK;
     seen->counters = KAL_SEEN_COUNTERS;
-    if (kal_qp_counters(rnic, qp->qp, seen->names, seen->values, &seen->counters) != KAL_OK)
+    if (kal_qp_counters(rnic, qp->qp, seen->names, seen->values, &seen->counters) != RI_OK)
         seen->counters = 0;
     if (seen->counters > KAL_SEEN_COUNTERS)
         seen->counters = KAL_SEEN_COUNTERS;

@@ -220,9 +220,9 @@ static bool take_notification(struct ual_evd *evd, struct ual_event *event)
     return taken;
 }
 
-enum ual_status ual_aevd_take(struct ual_evd *evd, struct ual_event *event)
+enum ri_status ual_aevd_take(struct ual_evd *evd, struct ual_event *event)
 {
-    return take_event(evd, event) ? UAL_OK : UAL_ERR_EMPTY;
+    return take_event(evd, event) ? RI_OK : ITAL_ERR_EMPTY;
 }
 
 /* The member may have left meanwhile, or be gone. */
@@ -245,18 +245,18 @@ uint64_t aevd_looks(const struct ual_evd *evd)
 
 /* --- life --- */
 
-enum ual_status aevd_open(struct ual_evd *evd, bool notifications)
+enum ri_status aevd_open(struct ual_evd *evd, bool notifications)
 {
     struct aggregate *aggregate = calloc(1, sizeof(*aggregate));
 
     if (!aggregate)
-        return UAL_ERR_NO_RESOURCES;
+        return RI_ERR_NO_RESOURCES;
     aggregate->evd = evd;
     aggregate->notifications = notifications;
     spinlock_init(&aggregate->lock);
     evd->aggregate = aggregate;
     evd->take = notifications ? take_notification : take_event;
-    return UAL_OK;
+    return RI_OK;
 }
 
 void aevd_close(struct ual_evd *evd)
@@ -267,19 +267,19 @@ void aevd_close(struct ual_evd *evd)
 /* --- members --- */
 
 /* Under ia->lock, as unlink_member. */
-static enum ual_status link_member(struct member *member)
+static enum ri_status link_member(struct member *member)
 {
     struct ual_evd *evd = member->evd;
     struct aggregate *aggregate = member->aggregate;
-    enum ual_status status = UAL_OK;
+    enum ri_status status = RI_OK;
 
     if (evd->member)
-        status = UAL_ERR_EXISTS;
+        status = ITAL_ERR_EXISTS;
     else if (evd->callback)
-        status = UAL_ERR_INVALID_STATE;
-    if (status == UAL_OK)
-        status = waiters_refuse(&evd->notifier.waiters, UAL_ERR_INVALID_STATE);
-    if (status != UAL_OK)
+        status = RI_ERR_INVALID_STATE;
+    if (status == RI_OK)
+        status = waiters_refuse(&evd->notifier.waiters, RI_ERR_INVALID_STATE);
+    if (status != RI_OK)
         return status;
     notifier_observe(&evd->notifier, &member->observer);
     evd->member = member;
@@ -291,7 +291,7 @@ static enum ual_status link_member(struct member *member)
     spinlock_unlock(&aggregate->lock);
     if (ual_evd_notify_again(evd))
         make_ready(member);
-    return UAL_OK;
+    return RI_OK;
 }
 
 /* Waits are still refused. */
@@ -328,9 +328,9 @@ static struct member *leave(struct ual_evd *evd)
     return member;
 }
 
-static enum ual_status join(struct ual_evd *evd, struct member *member, struct ual_evd *aggregate)
+static enum ri_status join(struct ual_evd *evd, struct member *member, struct ual_evd *aggregate)
 {
-    enum ual_status status;
+    enum ri_status status;
 
     *member = (struct member){
         .observer.raised = member_raised,
@@ -365,27 +365,27 @@ void aevd_detach(struct ual_evd *evd)
 }
 
 /* A change from one aggregate to another uses the same memory, so it does not fail. */
-enum ual_status ual_evd_set_aggregate(struct ual_evd *evd, struct ual_evd *aggregate)
+enum ri_status ual_evd_set_aggregate(struct ual_evd *evd, struct ual_evd *aggregate)
 {
-    enum ual_status status;
+    enum ri_status status;
     struct member *member;
 
     if (aggregate &&
         (!aggregate->aggregate || evd->aggregate || evd->object.device != aggregate->object.device))
-        return UAL_ERR_INVALID_ARGUMENT;
+        return RI_ERR_INVALID_ARGUMENT;
     if (aggregate == ual_evd_aggregate(evd))
-        return UAL_OK;
+        return RI_OK;
     if (!aggregate) {
         aevd_detach(evd);
-        return UAL_OK;
+        return RI_OK;
     }
     member = leave(evd);
     if (!member)
         member = malloc(sizeof(*member));
     if (!member)
-        return UAL_ERR_NO_RESOURCES;
+        return RI_ERR_NO_RESOURCES;
     status = join(evd, member, aggregate);
-    if (status != UAL_OK)
+    if (status != RI_OK)
         free(member);
     return status;
 }

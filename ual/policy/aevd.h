@@ -6,8 +6,8 @@
 #include "evd_private.h"
 
 /* Make an EVD that is in no list yet an aggregate. notifications: it yields which members are
- * ready, not their events. UAL_ERR_NO_RESOURCES. */
-enum ual_status aevd_open(struct ual_evd *evd, bool notifications);
+ * ready, not their events. RI_ERR_NO_RESOURCES. */
+enum ri_status aevd_open(struct ual_evd *evd, bool notifications);
 void aevd_close(struct ual_evd *evd); /* without members; of any EVD */
 
 /* The EVD, of any kind, leaves its aggregate. When it returns no thread takes from the EVD for the

@@ -112,7 +112,7 @@ static bool worth_a_call(struct ual_evd *evd)
 {
     const struct ual_device *device = evd->object.device;
 
-    return ual_evd_notify_again(evd) || ual_device_alive(device) != UAL_OK;
+    return ual_evd_notify_again(evd) || ual_device_alive(device) != RI_OK;
 }
 
 /* NULL: none is due, or *stop. */
@@ -150,7 +150,7 @@ static void end_call(struct callback_service *service)
     futex_wake(&service->ended, INT_MAX);
 }
 
-static enum ual_status start_thread(struct callback_service *service);
+static enum ri_status start_thread(struct callback_service *service);
 
 /* The routine ended the thread: another one takes its place. */
 static void thread_lost(void *arg)
@@ -227,7 +227,7 @@ static void *serve(void *arg)
 }
 
 /* Under `starting`. */
-static enum ual_status start_thread(struct callback_service *service)
+static enum ri_status start_thread(struct callback_service *service)
 {
     pthread_t thread;
     int error;
@@ -240,13 +240,13 @@ static enum ual_status start_thread(struct callback_service *service)
                 "cannot start the callback thread: %s; allow more threads (RLIMIT_NPROC, "
                 "pids.max) or free memory",
                 strerrordesc_np(error));
-        return UAL_ERR_NO_RESOURCES;
+        return RI_ERR_NO_RESOURCES;
     }
     spinlock_lock(&service->lock);
     service->thread = thread;
     service->has_thread = true;
     spinlock_unlock(&service->lock);
-    return UAL_OK;
+    return RI_OK;
 }
 
 /* Under the lock. */
@@ -271,14 +271,14 @@ static struct callback_service *new_service(void)
 }
 
 /* Under ia->lock. */
-static enum ual_status open_service(struct ual_ia *ia)
+static enum ri_status open_service(struct ual_ia *ia)
 {
-    enum ual_status status = UAL_OK;
+    enum ri_status status = RI_OK;
 
     if (!ia->callbacks)
         ia->callbacks = new_service();
     if (!ia->callbacks)
-        return UAL_ERR_NO_RESOURCES;
+        return RI_ERR_NO_RESOURCES;
     pthread_mutex_lock(&ia->callbacks->starting);
     if (!ia->callbacks->has_thread)
         status = start_thread(ia->callbacks);
@@ -287,20 +287,20 @@ static enum ual_status open_service(struct ual_ia *ia)
 }
 
 /* Under ia->lock. */
-static enum ual_status link_callback(struct ual_ia *ia, struct ual_callback *callback)
+static enum ri_status link_callback(struct ual_ia *ia, struct ual_callback *callback)
 {
     struct ual_evd *evd = callback->evd;
-    enum ual_status status = ual_device_alive(ia->device);
+    enum ri_status status = ual_device_alive(ia->device);
 
-    if (status == UAL_OK && evd->callback)
-        status = UAL_ERR_EXISTS;
-    if (status == UAL_OK && evd->member)
-        status = UAL_ERR_INVALID_STATE;
-    if (status == UAL_OK)
+    if (status == RI_OK && evd->callback)
+        status = ITAL_ERR_EXISTS;
+    if (status == RI_OK && evd->member)
+        status = RI_ERR_INVALID_STATE;
+    if (status == RI_OK)
         status = open_service(ia);
-    if (status == UAL_OK)
-        status = waiters_refuse(&evd->notifier.waiters, UAL_ERR_EXISTS);
-    if (status != UAL_OK)
+    if (status == RI_OK)
+        status = waiters_refuse(&evd->notifier.waiters, ITAL_ERR_EXISTS);
+    if (status != RI_OK)
         return status;
     callback->service = ia->callbacks;
     atomic_fetch_add(&ia->callbacks->owners, 1);
@@ -308,18 +308,18 @@ static enum ual_status link_callback(struct ual_ia *ia, struct ual_callback *cal
     evd->callback = callback;
     if (worth_a_call(evd))
         raised(&callback->observer);
-    return UAL_OK;
+    return RI_OK;
 }
 
-enum ual_status ual_evd_callback_attach(struct ual_evd *evd, ual_callback_fn run,
-                                        void (*routine)(void), void *arg)
+enum ri_status ual_evd_callback_attach(struct ual_evd *evd, ual_callback_fn run,
+                                       void (*routine)(void), void *arg)
 {
     struct ual_ia *ia = ual_ia_of(evd->object.device);
     struct ual_callback *callback = calloc(1, sizeof(*callback));
-    enum ual_status status;
+    enum ri_status status;
 
     if (!callback)
-        return UAL_ERR_NO_RESOURCES;
+        return RI_ERR_NO_RESOURCES;
     callback->observer.raised = raised;
     callback->evd = evd;
     callback->handle = evd->object.handle;
@@ -329,7 +329,7 @@ enum ual_status ual_evd_callback_attach(struct ual_evd *evd, ual_callback_fn run
     pthread_mutex_lock(&ia->lock);
     status = link_callback(ia, callback);
     pthread_mutex_unlock(&ia->lock);
-    if (status != UAL_OK)
+    if (status != RI_OK)
         free(callback);
     return status;
 }
@@ -350,14 +350,14 @@ static struct ual_callback *unlink_callback(struct ual_evd *evd)
     return callback;
 }
 
-enum ual_status ual_evd_callback_detach(struct ual_evd *evd, struct ual_callback **running)
+enum ri_status ual_evd_callback_detach(struct ual_evd *evd, struct ual_callback **running)
 {
     struct ual_callback *callback = unlink_callback(evd);
     struct callback_service *service;
     bool runs, inside;
 
     if (!callback)
-        return UAL_ERR_INVALID_STATE;
+        return RI_ERR_INVALID_STATE;
     service = callback->service;
     spinlock_lock(&service->lock);
     if (callback->due)
@@ -372,7 +372,7 @@ enum ual_status ual_evd_callback_detach(struct ual_evd *evd, struct ual_callback
     *running = runs && !inside ? callback : NULL;
     if (!runs)
         free_callback(callback);
-    return UAL_OK;
+    return RI_OK;
 }
 
 void ual_callback_settle(struct ual_callback *callback)

@@ -63,18 +63,18 @@ void ual_ep_set_connection(struct ual_ep *ep, struct ual_conn *connection);
 void ual_ep_drop_connection(struct ual_ep *ep);
 
 /* ep_connect.c: for calls that begin a connection, under control. */
-/* Memory for the first message of an attempt. UAL_ERR_NO_RESOURCES: the call that begins it
+/* Memory for the first message of an attempt. RI_ERR_NO_RESOURCES: the call that begins it
  * fails. */
-enum ual_status ual_ep_provide_first(struct ual_ep *ep);
+enum ri_status ual_ep_provide_first(struct ual_ep *ep);
 /* An attempt of the active side begins: addresses (NULL: not known yet), memory for its first
- * message, its connection. UAL_ERR_NO_RESOURCES, UAL_ERR_ABORTED: ual_ep_not_started comes next. */
-enum ual_status ual_ep_begin(struct ual_ep *ep, const struct sockaddr *local,
-                             const struct sockaddr *peer);
+ * message, its connection. RI_ERR_NO_RESOURCES, ITAL_ERR_ABORTED: ual_ep_not_started comes next. */
+enum ri_status ual_ep_begin(struct ual_ep *ep, const struct sockaddr *local,
+                            const struct sockaddr *peer);
 /*
  * The call failed at once. The state goes back, and the status is returned. If the connection ended
- * meanwhile its message is on the way instead, and the call has succeeded: UAL_OK.
+ * meanwhile its message is on the way instead, and the call has succeeded: RI_OK.
  */
-enum ual_status ual_ep_not_started(struct ual_ep *ep, enum ual_status status);
+enum ri_status ual_ep_not_started(struct ual_ep *ep, enum ri_status status);
 static inline uint16_t ual_ep_depth(uint32_t value)
 {
     return value < UINT16_MAX ? (uint16_t)value : UINT16_MAX;

@@ -19,8 +19,8 @@ static bool fits(struct ual_evd *evd, enum ual_stream stream, const struct ual_d
     return evd && ual_evd_stream(evd) == stream && ((struct ual_object *)evd)->device == device;
 }
 
-static enum ual_status open_qp(struct ual_ep *ep, enum ual_type type, struct ual_pd *pd,
-                               struct ual_evd *request_evd, struct ual_evd *receive_evd)
+static enum ri_status open_qp(struct ual_ep *ep, enum ual_type type, struct ual_pd *pd,
+                              struct ual_evd *request_evd, struct ual_evd *receive_evd)
 {
     struct ual_qp_attr attr = {
         .type = type == UAL_UD_EP ? RI_QP_UD : RI_QP_RC,
@@ -42,9 +42,9 @@ static enum ual_status open_qp(struct ual_ep *ep, enum ual_type type, struct ual
         .port = ep->attr.port,
         .qkey = ep->attr.qkey,
     };
-    enum ual_status status = ual_qp_open(&ep->qp, pd, &attr, ual_ep_qp_event, ep);
+    enum ri_status status = ual_qp_open(&ep->qp, pd, &attr, ual_ep_qp_event, ep);
 
-    if (status != UAL_OK)
+    if (status != RI_OK)
         return status;
     ep->attr.max_send_wr = attr.max_send_wr;
     ep->attr.max_recv_wr = attr.max_recv_wr;
@@ -55,7 +55,7 @@ static enum ual_status open_qp(struct ual_ep *ep, enum ual_type type, struct ual
     ep->attr.ird = attr.ird;
     ep->attr.ord = ep->ord = attr.ord;
     ep->attr.flags = attr.flags;
-    return UAL_OK;
+    return RI_OK;
 }
 
 static void bind_evds(struct ual_ep *ep)
@@ -83,20 +83,20 @@ static void free_memory(struct ual_ep_private *inside)
 }
 
 /* Datagrams need no peer: the QP runs at once. */
-static enum ual_status start_datagrams(struct ual_ep *ep)
+static enum ri_status start_datagrams(struct ual_ep *ep)
 {
     struct ual_ep_private *inside = ual_ep_inside(ep);
     struct ri_qp_info info;
-    enum ual_status status = ual_qp_set_state(&ep->qp, RI_QPS_RTS);
+    enum ri_status status = ual_qp_set_state(&ep->qp, RI_QPS_RTS);
 
-    if (status == UAL_OK)
+    if (status == RI_OK)
         status = ual_qp_query(&ep->qp, &info);
-    if (status != UAL_OK)
+    if (status != RI_OK)
         return status;
     ep->qpn = info.qpn;
     inside->state = EP_UD_OPERATIONAL;
     atomic_store(&ep->state, (int)ep_fsm_public(inside->state));
-    return UAL_OK;
+    return RI_OK;
 }
 
 static void enlist(struct ual_ep_private *inside)
@@ -108,60 +108,60 @@ static void enlist(struct ual_ep_private *inside)
     pthread_mutex_unlock(&ia->lock);
 }
 
-static enum ual_status create(enum ual_type type, struct ual_pd *pd, struct ual_evd *request_evd,
-                              struct ual_evd *receive_evd, struct ual_evd *connect_evd,
-                              const struct ual_ep_attr *attr, struct ual_ep **out)
+static enum ri_status create(enum ual_type type, struct ual_pd *pd, struct ual_evd *request_evd,
+                             struct ual_evd *receive_evd, struct ual_evd *connect_evd,
+                             const struct ual_ep_attr *attr, struct ual_ep **out)
 {
     struct ual_device *device = ((struct ual_object *)pd)->device;
-    enum ual_status status = ual_device_alive(device);
+    enum ri_status status = ual_device_alive(device);
     struct ual_ep_private *inside;
     struct ual_ep *ep;
 
-    if (status != UAL_OK)
+    if (status != RI_OK)
         return status;
     if (!fits(request_evd, UAL_STREAM_DTO, device) || !fits(receive_evd, UAL_STREAM_DTO, device) ||
         (connect_evd && !fits(connect_evd, UAL_STREAM_CONNECTION, device)) ||
         (attr->srq && attr->srq->pd != pd))
-        return UAL_ERR_INVALID_ARGUMENT;
+        return RI_ERR_INVALID_ARGUMENT;
     if (attr->max_payload > ual_ep_payload_limit(device, type))
-        return UAL_ERR_LIMIT;
+        return RI_ERR_LIMIT;
     inside = calloc(1, sizeof(*inside));
     if (!inside)
-        return UAL_ERR_NO_RESOURCES;
+        return RI_ERR_NO_RESOURCES;
     pthread_mutex_init(&inside->control, NULL);
     spinlock_init(&inside->lock);
     ep = &inside->ep;
     ep->connect_evd = connect_evd;
     ep->attr = *attr;
     status = open_qp(ep, type, pd, request_evd, receive_evd);
-    if (status != UAL_OK)
+    if (status != RI_OK)
         goto free_ep;
     if (type == UAL_UD_EP)
         status = start_datagrams(ep);
-    if (status != UAL_OK)
+    if (status != RI_OK)
         goto close_qp;
     bind_evds(ep);
     enlist(inside);
     *out = ep;
-    return UAL_OK;
+    return RI_OK;
 close_qp:
-    if (ual_qp_close(&ep->qp) != UAL_OK) /* its handle and its QP stay, and need the memory */
+    if (ual_qp_close(&ep->qp) != RI_OK) /* its handle and its QP stay, and need the memory */
         return status;
 free_ep:
     free_memory(inside);
     return status;
 }
 
-enum ual_status ual_ep_create(struct ual_pd *pd, struct ual_evd *request_evd,
-                              struct ual_evd *receive_evd, struct ual_evd *connect_evd,
-                              const struct ual_ep_attr *attr, struct ual_ep **ep)
+enum ri_status ual_ep_create(struct ual_pd *pd, struct ual_evd *request_evd,
+                             struct ual_evd *receive_evd, struct ual_evd *connect_evd,
+                             const struct ual_ep_attr *attr, struct ual_ep **ep)
 {
     return create(UAL_EP, pd, request_evd, receive_evd, connect_evd, attr, ep);
 }
 
-enum ual_status ual_ep_create_ud(struct ual_pd *pd, struct ual_evd *request_evd,
-                                 struct ual_evd *receive_evd, const struct ual_ep_attr *attr,
-                                 struct ual_ep **ep)
+enum ri_status ual_ep_create_ud(struct ual_pd *pd, struct ual_evd *request_evd,
+                                struct ual_evd *receive_evd, const struct ual_ep_attr *attr,
+                                struct ual_ep **ep)
 {
     struct ual_device *device = ((struct ual_object *)pd)->device;
     struct ual_ep_attr own = {
@@ -175,9 +175,9 @@ enum ual_status ual_ep_create_ud(struct ual_pd *pd, struct ual_evd *request_evd,
     };
 
     if (!(ual_device_attr(device)->features & RI_FEATURE_UD))
-        return UAL_ERR_NOT_SUPPORTED;
+        return RI_ERR_NOT_SUPPORTED;
     if (attr->port >= ual_device_attr(device)->ports)
-        return UAL_ERR_INVALID_ARGUMENT;
+        return RI_ERR_INVALID_ARGUMENT;
     return create(UAL_UD_EP, pd, request_evd, receive_evd, NULL, &own, ep);
 }
 
@@ -197,17 +197,17 @@ static void delist(struct ual_ep_private *inside)
  * After the connection and the QP are closed no upcall about the endpoint runs or comes. So the
  * purge then finds all its events. The provider closes an open connection in the background.
  */
-enum ual_status ual_ep_free(struct ual_ep *ep)
+enum ri_status ual_ep_free(struct ual_ep *ep)
 {
     struct ual_ep_private *inside = ual_ep_inside(ep);
     struct ual_evd *request_evd = ual_ep_request_evd(ep), *receive_evd = ual_ep_receive_evd(ep);
     ual_handle handle = ep->qp.object.handle;
-    enum ual_status status;
+    enum ri_status status;
 
     ual_ep_drop_connection(ep);
     delist(inside);
     status = ual_qp_close(&ep->qp);
-    if (status != UAL_OK) {
+    if (status != RI_OK) {
         enlist(inside);
         return status;
     }
@@ -216,37 +216,37 @@ enum ual_status ual_ep_free(struct ual_ep *ep)
         ual_evd_purge(ep->connect_evd, handle);
     unbind_evds(request_evd, receive_evd, ep->connect_evd, ep->qp.lane);
     free_memory(inside);
-    return UAL_OK;
+    return RI_OK;
 }
 
 /* --- state --- */
 
 /* The old connection goes first: its upcalls must not be taken for those of the next one. For
  * datagrams the QP runs again. */
-static enum ual_status rewind_qp(struct ual_ep *ep)
+static enum ri_status rewind_qp(struct ual_ep *ep)
 {
-    enum ual_status status;
+    enum ri_status status;
 
     ual_ep_drop_connection(ep);
     status = ual_qp_rewind(&ep->qp);
-    if (status != UAL_OK)
+    if (status != RI_OK)
         return status;
-    return ual_ep_is_ud(ep) ? ual_qp_set_state(&ep->qp, RI_QPS_RTS) : UAL_OK;
+    return ual_ep_is_ud(ep) ? ual_qp_set_state(&ep->qp, RI_QPS_RTS) : RI_OK;
 }
 
-enum ual_status ual_ep_reset(struct ual_ep *ep)
+enum ri_status ual_ep_reset(struct ual_ep *ep)
 {
     struct ual_ep_private *inside = ual_ep_inside(ep);
-    enum ual_status status = ual_device_alive(ual_ep_device(ep));
+    enum ri_status status = ual_device_alive(ual_ep_device(ep));
 
-    if (status != UAL_OK)
+    if (status != RI_OK)
         return status;
     pthread_mutex_lock(&inside->control);
     if (!ual_ep_feed(ep, EP_RESET, NULL, NULL))
-        status = UAL_ERR_INVALID_STATE;
+        status = RI_ERR_INVALID_STATE;
     else
         status = rewind_qp(ep);
-    if (status == UAL_OK)
+    if (status == RI_OK)
         ual_ep_feed(ep, EP_RESET_DONE, NULL, NULL);
     pthread_mutex_unlock(&inside->control);
     return status;

@@ -10,24 +10,24 @@
 
 /* The end of a connection needs no memory: it has inside->end, unless an earlier end is still
  * queued there. */
-enum ual_status ual_ep_provide_first(struct ual_ep *ep)
+enum ri_status ual_ep_provide_first(struct ual_ep *ep)
 {
     struct ual_ep_private *inside = ual_ep_inside(ep);
     struct node *node, *surplus;
 
     if (!ep->connect_evd)
-        return UAL_OK;
+        return RI_OK;
     node = ual_evd_node(ep->connect_evd, NULL);
     if (!node || ual_evd_own_is_queued(ep->connect_evd, &inside->end)) {
         ual_evd_drop_node(node);
-        return UAL_ERR_NO_RESOURCES;
+        return RI_ERR_NO_RESOURCES;
     }
     spinlock_lock(&inside->lock);
     surplus = inside->first;
     inside->first = node;
     spinlock_unlock(&inside->lock);
     ual_evd_drop_node(surplus);
-    return UAL_OK;
+    return RI_OK;
 }
 
 /* --- connect --- */
@@ -61,33 +61,33 @@ static struct ri_connect_param connect_param(const struct ual_ep *ep,
     return param;
 }
 
-static enum ual_status check_connect(const struct ual_ep *ep, const struct ual_connect *connect)
+static enum ri_status check_connect(const struct ual_ep *ep, const struct ual_connect *connect)
 {
     const struct ri_rnic_attr *attr = ual_device_attr(ual_ep_device(ep));
 
     if (!connect->destination || (connect->private_data_length && !connect->private_data))
-        return UAL_ERR_INVALID_ARGUMENT;
+        return RI_ERR_INVALID_ARGUMENT;
     if (connect->private_data_length > attr->connect_private_data)
-        return UAL_ERR_LIMIT;
+        return RI_ERR_LIMIT;
     if (connect->three_way && !(attr->features & RI_FEATURE_THREE_WAY))
-        return UAL_ERR_NOT_SUPPORTED;
+        return RI_ERR_NOT_SUPPORTED;
     return ual_device_alive(ual_ep_device(ep));
 }
 
-enum ual_status ual_ep_not_started(struct ual_ep *ep, enum ual_status status)
+enum ri_status ual_ep_not_started(struct ual_ep *ep, enum ri_status status)
 {
     if (!ual_ep_feed(ep, EP_NOT_STARTED, NULL, NULL))
-        return UAL_OK;
+        return RI_OK;
     ual_ep_drop_connection(ep);
     return status;
 }
 
-enum ual_status ual_ep_begin(struct ual_ep *ep, const struct sockaddr *local,
-                             const struct sockaddr *peer)
+enum ri_status ual_ep_begin(struct ual_ep *ep, const struct sockaddr *local,
+                            const struct sockaddr *peer)
 {
     struct ual_ep_private *inside = ual_ep_inside(ep);
     struct ual_conn *connection;
-    enum ual_status status;
+    enum ri_status status;
 
     spinlock_lock(&inside->lock);
     inside->accepted_id = 0;
@@ -95,33 +95,33 @@ enum ual_status ual_ep_begin(struct ual_ep *ep, const struct sockaddr *local,
     address_set(&inside->peer, peer);
     spinlock_unlock(&inside->lock);
     status = ual_ep_provide_first(ep);
-    if (status == UAL_OK)
+    if (status == RI_OK)
         status = ual_conn_create(ual_ep_device(ep), &ual_ep_upcalls, ep, &connection);
-    if (status == UAL_OK)
+    if (status == RI_OK)
         ual_ep_set_connection(ep, connection);
     return status;
 }
 
-static enum ual_status start_connect(struct ual_ep *ep, const struct ual_connect *connect)
+static enum ri_status start_connect(struct ual_ep *ep, const struct ual_connect *connect)
 {
     struct ri_connect_param param = connect_param(ep, connect);
-    enum ual_status status = ual_ep_begin(ep, connect->source, connect->destination);
+    enum ri_status status = ual_ep_begin(ep, connect->source, connect->destination);
 
-    if (status == UAL_OK)
+    if (status == RI_OK)
         status = ual_conn_connect(ual_ep_inside(ep)->connection, &ep->qp, &param);
-    return status == UAL_OK ? UAL_OK : ual_ep_not_started(ep, status);
+    return status == RI_OK ? RI_OK : ual_ep_not_started(ep, status);
 }
 
-enum ual_status ual_ep_connect(struct ual_ep *ep, const struct ual_connect *connect)
+enum ri_status ual_ep_connect(struct ual_ep *ep, const struct ual_connect *connect)
 {
     struct ual_ep_private *inside = ual_ep_inside(ep);
-    enum ual_status status = check_connect(ep, connect);
+    enum ri_status status = check_connect(ep, connect);
 
-    if (status != UAL_OK)
+    if (status != RI_OK)
         return status;
     pthread_mutex_lock(&inside->control);
     status = ual_ep_feed(ep, EP_CONNECT, NULL, NULL) ? start_connect(ep, connect)
-                                                     : UAL_ERR_INVALID_STATE;
+                                                     : RI_ERR_INVALID_STATE;
     pthread_mutex_unlock(&inside->control);
     return status;
 }
@@ -144,24 +144,24 @@ static struct ri_connect_param accept_param(const struct ual_ep *ep, bool negoti
 
 /* The third leg. Success uses the identifier up. ESTABLISHED, or the failure of the leg, follows as
  * an event. */
-static enum ual_status confirm(struct ual_ep *ep, struct ual_request *request,
-                               const struct ri_connect_param *param)
+static enum ri_status confirm(struct ual_ep *ep, struct ual_request *request,
+                              const struct ri_connect_param *param)
 {
     struct ual_ep_private *inside = ual_ep_inside(ep);
-    enum ual_status status;
+    enum ri_status status;
 
     if (request->ep != ep) {
         ual_request_unclaim(request, false);
-        return UAL_ERR_INVALID_HANDLE;
+        return ITAL_ERR_INVALID_HANDLE;
     }
     if (!ual_ep_feed(ep, EP_CONFIRM, NULL, NULL)) {
         ual_request_unclaim(request, false);
-        return UAL_ERR_INVALID_STATE;
+        return RI_ERR_INVALID_STATE;
     }
     status = ual_ep_provide_first(ep);
-    if (status == UAL_OK)
+    if (status == RI_OK)
         status = ual_conn_confirm(inside->connection, param);
-    if (status != UAL_OK) {
+    if (status != RI_OK) {
         ual_request_unclaim(request, false);
         return status;
     }
@@ -170,14 +170,14 @@ static enum ual_status confirm(struct ual_ep *ep, struct ual_request *request,
         inside->arrival = NULL;
     spinlock_unlock(&inside->lock);
     ual_request_consume_arrival(request);
-    return UAL_OK;
+    return RI_OK;
 }
 
-static enum ual_status start_accept(struct ual_ep *ep, struct ual_request *request,
-                                    const struct ri_connect_param *param)
+static enum ri_status start_accept(struct ual_ep *ep, struct ual_request *request,
+                                   const struct ri_connect_param *param)
 {
     struct ual_ep_private *inside = ual_ep_inside(ep);
-    enum ual_status status;
+    enum ri_status status;
 
     spinlock_lock(&inside->lock);
     inside->accepted_id = request->object.handle;
@@ -186,52 +186,52 @@ static enum ual_status start_accept(struct ual_ep *ep, struct ual_request *reque
     inside->connection = request->connection;
     spinlock_unlock(&inside->lock);
     status = ual_ep_provide_first(ep);
-    if (status == UAL_OK && !ual_request_hand_over(request, &ual_ep_upcalls, ep))
-        status = UAL_ERR_INVALID_HANDLE;
-    if (status == UAL_OK)
+    if (status == RI_OK && !ual_request_hand_over(request, &ual_ep_upcalls, ep))
+        status = ITAL_ERR_INVALID_HANDLE;
+    if (status == RI_OK)
         status = ual_conn_accept(request->connection, &ep->qp, param);
-    if (status != UAL_OK && ual_ep_feed(ep, EP_NOT_STARTED, NULL, NULL)) {
+    if (status != RI_OK && ual_ep_feed(ep, EP_NOT_STARTED, NULL, NULL)) {
         ual_ep_take_connection(ep);
         ual_request_take_back(request);
-        ual_request_unclaim(request, status == UAL_ERR_INVALID_HANDLE);
+        ual_request_unclaim(request, status == ITAL_ERR_INVALID_HANDLE);
         return status;
     }
     ual_request_consume_accepted(request);
-    return UAL_OK;
+    return RI_OK;
 }
 
-static enum ual_status accept_claimed(struct ual_ep *ep, struct ual_request *request,
-                                      bool negotiate, const void *private_data, uint16_t length)
+static enum ri_status accept_claimed(struct ual_ep *ep, struct ual_request *request, bool negotiate,
+                                     const void *private_data, uint16_t length)
 {
     struct ri_connect_param param = accept_param(ep, negotiate && request->negotiate, private_data,
                                                  length);
-    enum ual_status status = UAL_OK;
+    enum ri_status status = RI_OK;
 
     if (request->arrival)
         return confirm(ep, request, &param);
     if (request->object.device != ual_ep_device(ep) || request->datagram)
-        status = UAL_ERR_INVALID_HANDLE;
+        status = ITAL_ERR_INVALID_HANDLE;
     else if (!ual_ep_feed(ep, EP_ACCEPT, NULL, NULL))
-        status = UAL_ERR_INVALID_STATE;
-    if (status == UAL_OK)
+        status = RI_ERR_INVALID_STATE;
+    if (status == RI_OK)
         return start_accept(ep, request, &param);
     ual_request_unclaim(request, false);
     return status;
 }
 
-enum ual_status ual_ep_accept(struct ual_ep *ep, ual_handle handle, bool negotiate,
-                              const void *private_data, uint16_t length)
+enum ri_status ual_ep_accept(struct ual_ep *ep, ual_handle handle, bool negotiate,
+                             const void *private_data, uint16_t length)
 {
     struct ual_ep_private *inside = ual_ep_inside(ep);
-    enum ual_status status = ual_device_alive(ual_ep_device(ep));
+    enum ri_status status = ual_device_alive(ual_ep_device(ep));
     struct ual_request *request;
 
-    if (status != UAL_OK)
+    if (status != RI_OK)
         return status;
     if (length && !private_data)
-        return UAL_ERR_INVALID_ARGUMENT;
+        return RI_ERR_INVALID_ARGUMENT;
     if (length > ual_device_attr(ual_ep_device(ep))->accept_private_data)
-        return UAL_ERR_LIMIT;
+        return RI_ERR_LIMIT;
     pthread_mutex_lock(&inside->control);
     request = ual_request_claim(handle);
     status = request ? accept_claimed(ep, request, negotiate, private_data, length)
@@ -240,19 +240,19 @@ enum ual_status ual_ep_accept(struct ual_ep *ep, ual_handle handle, bool negotia
     return status;
 }
 
-static enum ual_status reject_arrival(struct ual_request *request, const void *private_data,
-                                      uint16_t length)
+static enum ri_status reject_arrival(struct ual_request *request, const void *private_data,
+                                     uint16_t length)
 {
     struct ual_ep *ep = request->ep;
     struct ual_ep_private *inside = ual_ep_inside(ep);
-    enum ual_status status = UAL_ERR_INVALID_HANDLE;
+    enum ri_status status = ITAL_ERR_INVALID_HANDLE;
 
     pthread_mutex_lock(&inside->control);
     if (ual_ep_takes(ep, EP_REJECT))
         status = ual_conn_reject(inside->connection, private_data, length);
-    if (status == UAL_ERR_INVALID_HANDLE && ual_ep_takes(ep, EP_REJECT))
-        status = UAL_ERR_INVALID_STATE; /* it has ended, and its end was not handled yet */
-    if (status == UAL_OK) {
+    if (status == ITAL_ERR_INVALID_HANDLE && ual_ep_takes(ep, EP_REJECT))
+        status = RI_ERR_INVALID_STATE; /* it has ended, and its end was not handled yet */
+    if (status == RI_OK) {
         ual_qp_set_state(&ep->qp, RI_QPS_ERROR);
         spinlock_lock(&inside->lock);
         inside->arrival = NULL;
@@ -266,35 +266,35 @@ static enum ual_status reject_arrival(struct ual_request *request, const void *p
     return status;
 }
 
-static enum ual_status reject_claimed(struct ual_request *request, const void *private_data,
-                                      uint16_t length)
+static enum ri_status reject_claimed(struct ual_request *request, const void *private_data,
+                                     uint16_t length)
 {
-    enum ual_status status = ual_device_alive(request->object.device);
+    enum ri_status status = ual_device_alive(request->object.device);
 
-    if (status == UAL_OK && request->datagram)
-        status = UAL_ERR_INVALID_HANDLE;
-    if (status == UAL_OK && length > ual_device_attr(request->object.device)->reject_private_data)
-        status = UAL_ERR_LIMIT;
-    if (status != UAL_OK) {
+    if (status == RI_OK && request->datagram)
+        status = ITAL_ERR_INVALID_HANDLE;
+    if (status == RI_OK && length > ual_device_attr(request->object.device)->reject_private_data)
+        status = RI_ERR_LIMIT;
+    if (status != RI_OK) {
         ual_request_unclaim(request, false);
         return status;
     }
     if (request->arrival)
         return reject_arrival(request, private_data, length);
     status = ual_conn_reject(request->connection, private_data, length);
-    if (status == UAL_OK)
+    if (status == RI_OK)
         ual_request_consume_rejected(request);
     else
-        ual_request_unclaim(request, status == UAL_ERR_INVALID_HANDLE);
+        ual_request_unclaim(request, status == ITAL_ERR_INVALID_HANDLE);
     return status;
 }
 
-enum ual_status ual_reject(ual_handle handle, const void *private_data, uint16_t length)
+enum ri_status ual_reject(ual_handle handle, const void *private_data, uint16_t length)
 {
     struct ual_request *request;
 
     if (length && !private_data)
-        return UAL_ERR_INVALID_ARGUMENT;
+        return RI_ERR_INVALID_ARGUMENT;
     request = ual_request_claim(handle);
     return request ? reject_claimed(request, private_data, length) : ual_lookup_failed();
 }
@@ -317,25 +317,25 @@ static void start_close(struct ual_ep *ep, const void *private_data, uint16_t le
     if (length > ual_device_attr(ual_ep_device(ep))->disconnect_private_data)
         length = 0; /* delivery is not promised, and this transport has no place for it */
     if (ual_conn_disconnect(inside->connection, &ep->qp, length ? private_data : NULL, length) ==
-        UAL_OK)
+        RI_OK)
         return;
     ual_qp_set_state(&ep->qp, RI_QPS_ERROR);
     ual_ep_feed(ep, EP_ENDED, NULL, NULL);
 }
 
-enum ual_status ual_ep_disconnect(struct ual_ep *ep, const void *private_data, uint16_t length)
+enum ri_status ual_ep_disconnect(struct ual_ep *ep, const void *private_data, uint16_t length)
 {
     struct ual_ep_private *inside = ual_ep_inside(ep);
-    enum ual_status status = ual_device_alive(ual_ep_device(ep));
+    enum ri_status status = ual_device_alive(ual_ep_device(ep));
     const struct ep_row *row;
 
-    if (status != UAL_OK)
+    if (status != RI_OK)
         return status;
     if (length && !private_data)
-        return UAL_ERR_INVALID_ARGUMENT;
+        return RI_ERR_INVALID_ARGUMENT;
     pthread_mutex_lock(&inside->control);
     if (!ual_ep_feed(ep, EP_DISCONNECT, NULL, &row))
-        status = UAL_ERR_INVALID_STATE;
+        status = RI_ERR_INVALID_STATE;
     else if (row->work & EP_CLOSE)
         start_close(ep, private_data, length);
     else

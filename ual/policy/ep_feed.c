@@ -24,7 +24,7 @@ static void push_message(struct ual_ep_private *inside, enum ual_connection_mess
     struct ual_ep *ep = &inside->ep;
     struct ual_event event = { .stream = UAL_STREAM_CONNECTION };
     struct ual_connection_event *c = &event.connection;
-    enum ual_status status;
+    enum ri_status status;
 
     if (!ep->connect_evd)
         return;
@@ -39,11 +39,11 @@ static void push_message(struct ual_ep_private *inside, enum ual_connection_mess
     else if (message == UAL_ACCEPT_ARRIVED && inside->arrival)
         c->request = inside->arrival->object.handle;
     status = ual_evd_push_message(ep->connect_evd, &event, &inside->first, &inside->end);
-    if (status == UAL_ERR_FULL)
+    if (status == RI_ERR_QUEUE_FULL)
         kal_log(RI_LOG_ERROR,
                 "%s: no room for connection message %d of an endpoint; make its connect EVD larger",
                 ual_device_name(ual_ep_device(ep)), (int)message);
-    else if (status != UAL_OK)
+    else if (status != RI_OK)
         kal_log(RI_LOG_ERROR,
                 "%s: no memory for connection message %d of an endpoint, whose earlier ones were "
                 "not taken yet; take them sooner, or free memory",

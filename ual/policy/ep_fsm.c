@@ -10,7 +10,7 @@
     [EP_##stimulus] = { true, EP_##next_, (enum ual_connection_message)(message_), (work_) }
 
 /*
- * A consumer's call without a row gets UAL_ERR_INVALID_STATE. An event without a row is late or
+ * A consumer's call without a row gets RI_ERR_INVALID_STATE. An event without a row is late or
  * impossible, and is dropped. Freeing is possible in every state and ends the machine.
  *
  * The first of ENDED, BROKEN and DISCONNECT ends CONNECTED. Later ones have no row in

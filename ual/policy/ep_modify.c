@@ -59,7 +59,7 @@ static bool raises_ord(struct ual_ep *ep, uint32_t ord)
 {
     struct ri_qp_info info;
 
-    return ual_qp_query(&ep->qp, &info) != UAL_OK || ord > info.ord;
+    return ual_qp_query(&ep->qp, &info) != RI_OK || ord > info.ord;
 }
 
 static bool possible_when_connected(struct ual_ep *ep, uint32_t mask,
@@ -95,24 +95,23 @@ static bool beyond_agreed(struct ual_ep *ep, uint32_t mask, const struct ual_ep_
            attr->ord > ual_ep_inside(ep)->agreed_ord;
 }
 
-static enum ual_status check_modify(struct ual_ep *ep, uint32_t mask,
-                                    const struct ual_ep_attr *attr)
+static enum ri_status check_modify(struct ual_ep *ep, uint32_t mask, const struct ual_ep_attr *attr)
 {
     const struct ri_rnic_attr *rnic = ual_device_attr(ual_ep_device(ep));
 
     if (!possible_now(ep, mask, attr))
-        return UAL_ERR_INVALID_STATE;
+        return RI_ERR_INVALID_STATE;
     if (beyond_agreed(ep, mask, attr))
-        return UAL_ERR_LIMIT;
+        return RI_ERR_LIMIT;
     if ((mask & (UAL_EP_SEND_WR | UAL_EP_RECV_WR)) && !(rnic->features & RI_FEATURE_QP_RESIZE))
-        return UAL_ERR_NOT_SUPPORTED;
+        return RI_ERR_NOT_SUPPORTED;
     return (mask & UAL_EP_PAYLOAD) &&
                    attr->max_payload > ual_ep_payload_limit(ual_ep_device(ep), ep->qp.object.type)
-               ? UAL_ERR_LIMIT
-               : UAL_OK;
+               ? RI_ERR_LIMIT
+               : RI_OK;
 }
 
-static enum ual_status modify_qp(struct ual_ep *ep, uint32_t mask, const struct ual_ep_attr *attr)
+static enum ri_status modify_qp(struct ual_ep *ep, uint32_t mask, const struct ual_ep_attr *attr)
 {
     struct ri_qp_modify modify = {
         .size = sizeof(modify),
@@ -130,7 +129,7 @@ static enum ual_status modify_qp(struct ual_ep *ep, uint32_t mask, const struct 
         if (mask & modify_bits[i].asked)
             modify.mask |= modify_bits[i].passed;
     if (!modify.mask)
-        return UAL_OK;
+        return RI_OK;
     return ual_qp_modify(&ep->qp, &modify);
 }
 
@@ -152,41 +151,41 @@ static void take_modified(struct ual_ep *ep, uint32_t mask, const struct ual_ep_
     ep->attr.qkey = all->qkey;
 }
 
-enum ual_status ual_ep_modify(struct ual_ep *ep, uint32_t mask, const struct ual_ep_attr *attr,
-                              uint32_t flags)
+enum ri_status ual_ep_modify(struct ual_ep *ep, uint32_t mask, const struct ual_ep_attr *attr,
+                             uint32_t flags)
 {
     struct ual_ep_private *inside = ual_ep_inside(ep);
-    enum ual_status status = ual_device_alive(ual_ep_device(ep));
+    enum ri_status status = ual_device_alive(ual_ep_device(ep));
     struct ual_ep_attr all;
 
-    if (status != UAL_OK)
+    if (status != RI_OK)
         return status;
     pthread_mutex_lock(&inside->control);
     all = merged(ep, mask, attr, flags);
     status = check_modify(ep, mask, &all);
-    if (status == UAL_OK)
+    if (status == RI_OK)
         status = modify_qp(ep, mask, &all);
-    if (status == UAL_OK)
+    if (status == RI_OK)
         take_modified(ep, mask, &all);
     pthread_mutex_unlock(&inside->control);
     return status;
 }
 
-enum ual_status ual_ep_query(struct ual_ep *ep, struct ri_qp_info *info)
+enum ri_status ual_ep_query(struct ual_ep *ep, struct ri_qp_info *info)
 {
     return ual_qp_query(&ep->qp, info);
 }
 
-enum ual_status ual_ep_addresses(struct ual_ep *ep, struct sockaddr_storage *local,
-                                 struct sockaddr_storage *peer)
+enum ri_status ual_ep_addresses(struct ual_ep *ep, struct sockaddr_storage *local,
+                                struct sockaddr_storage *peer)
 {
     struct ual_ep_private *inside = ual_ep_inside(ep);
-    enum ual_status status = UAL_OK;
+    enum ri_status status = RI_OK;
 
     spinlock_lock(&inside->lock);
     if (ual_ep_is_ud(ep) || inside->state == EP_UNCONNECTED || inside->state == EP_NONOPERATIONAL ||
         inside->state == EP_DISCONNECTING) {
-        status = UAL_ERR_INVALID_STATE;
+        status = RI_ERR_INVALID_STATE;
     } else {
         *local = address_storage(&inside->local);
         *peer = address_storage(&inside->peer);

@@ -186,20 +186,20 @@ static bool poll_and_take(struct ual_evd *evd, struct ual_event *event, bool loo
     return true;
 }
 
-enum ual_status ual_evd_found_nothing(struct ual_evd *evd, struct ual_event *event)
+enum ri_status ual_evd_found_nothing(struct ual_evd *evd, struct ual_event *event)
 {
-    if (__builtin_expect(ual_device_alive(evd->object.device) == UAL_OK, 1))
-        return UAL_ERR_EMPTY;
+    if (__builtin_expect(ual_device_alive(evd->object.device) == RI_OK, 1))
+        return ITAL_ERR_EMPTY;
     atomic_thread_fence(memory_order_acquire);
     if (ual_evd_take(evd, event))
-        return UAL_OK;
+        return RI_OK;
     if (evd->notifier.fd >= 0) /* its consumer wakes and gets the same status */
         notifier_raise_fd(&evd->notifier);
-    return UAL_ERR_DEAD;
+    return RI_ERR_DEVICE;
 }
 
 /* See notifier.h for what the descriptor promises. */
-static enum ual_status dequeue_with_fd(struct ual_evd *evd, struct ual_event *event)
+static enum ri_status dequeue_with_fd(struct ual_evd *evd, struct ual_event *event)
 {
     struct notifier *notifier = &evd->notifier;
 
@@ -208,7 +208,7 @@ static enum ual_status dequeue_with_fd(struct ual_evd *evd, struct ual_event *ev
         take_after_lowering(evd, event)) {
         if (is_notification(evd, event))
             notifier_took(notifier);
-        return UAL_OK;
+        return RI_OK;
     }
     notifier_found_nothing(notifier);
     return ual_evd_found_nothing(evd, event);
@@ -256,17 +256,17 @@ static void take_with_fd(struct ual_evd *evd, const struct ual_event *event)
         ual_evd_arm(evd);
 }
 
-enum ual_status ual_evd_dequeue(struct ual_evd *evd, struct ual_event *event)
+enum ri_status ual_evd_dequeue(struct ual_evd *evd, struct ual_event *event)
 {
     if (ual_evd_take(evd, event)) {
         if (__builtin_expect(evd->notifier.fd >= 0, 0))
             take_with_fd(evd, event);
         else if (__builtin_expect(count_take(evd), 0))
             tell_takes(evd);
-        return UAL_OK;
+        return RI_OK;
     }
     if (evd->notifier.fd >= 0)
         return dequeue_with_fd(evd, event);
     ual_evd_poll_lanes(evd);
-    return ual_evd_take(evd, event) ? UAL_OK : ual_evd_found_nothing(evd, event);
+    return ual_evd_take(evd, event) ? RI_OK : ual_evd_found_nothing(evd, event);
 }

@@ -20,12 +20,12 @@ void ual_evd_bind(struct ual_evd *evd, uint32_t lane);
 void ual_evd_unbind(struct ual_evd *evd, uint32_t lane);
 const struct feed *ual_evd_feed(const struct ual_evd *evd);
 struct ual_cq *ual_evd_cq(const struct ual_evd *evd); /* UAL_STREAM_DTO */
-/* Queue a copy of an event of the EVD's stream. UAL_ERR_FULL, NO_RESOURCES (no memory): the event
- * is lost (connection EVDs keep two places in reserve for each bound EP, so their events are not).
- * Wakes a waiter, raises the descriptor. Any thread. */
-enum ual_status ual_evd_push(struct ual_evd *evd, const struct ual_event *event);
+/* Queue a copy of an event of the EVD's stream. RI_ERR_QUEUE_FULL, NO_RESOURCES (no memory): the
+ * event is lost (connection EVDs keep two places in reserve for each bound EP, so their events are
+ * not). Wakes a waiter, raises the descriptor. Any thread. */
+enum ri_status ual_evd_push(struct ual_evd *evd, const struct ual_event *event);
 /* The same for an asynchronous stream: where there is no memory it uses a spare of the EVD. */
-enum ual_status ual_evd_push_reserved(struct ual_evd *evd, const struct ual_event *event);
+enum ri_status ual_evd_push_reserved(struct ual_evd *evd, const struct ual_event *event);
 /* ual_evd_push in two steps. ual_evd_node allocates (NULL: no memory); event may be NULL, then the
  * node is memory for ual_evd_push_message. ual_evd_push_node fails only where there is no room, and
  * frees the node then. ual_evd_drop_node frees one that is not pushed; NULL: nothing. */
@@ -34,10 +34,10 @@ bool ual_evd_push_node(struct ual_evd *evd, struct node *node);
 void ual_evd_drop_node(struct node *node);
 /* Queue a message of an endpoint. It uses *kept, memory taken in advance, which is NULL afterwards;
  * else it allocates. Without memory it queues `own` for the end of a connection, without addresses
- * and private data. UAL_ERR_NO_RESOURCES: the message is no end, or `own` is still queued. One
+ * and private data. RI_ERR_NO_RESOURCES: the message is no end, or `own` is still queued. One
  * thread at a time for an endpoint. */
-enum ual_status ual_evd_push_message(struct ual_evd *evd, const struct ual_event *event,
-                                     struct node **kept, struct node *own);
+enum ri_status ual_evd_push_message(struct ual_evd *evd, const struct ual_event *event,
+                                    struct node **kept, struct node *own);
 bool ual_evd_own_is_queued(struct ual_evd *evd, const struct node *own);
 /* For observers (notifier.h): from now on the EVD raises when its criterion is reached, one
  * Notification Event or the threshold. True: it is reached already, and no raise may follow. Any
@@ -48,11 +48,11 @@ bool ual_evd_notify_again(struct ual_evd *evd);
 void ual_evd_tell_of_room(struct ual_evd *evd, void (*room)(struct ual_evd *evd));
 /* Drop queued connection messages of an EP, or request events of a listen point. */
 void ual_evd_purge(struct ual_evd *evd, ual_handle source);
-/* Make every waiter return UAL_ERR_ABORTED, and wait until none is left. */
+/* Make every waiter return ITAL_ERR_ABORTED, and wait until none is left. */
 void ual_evd_abort(struct ual_evd *evd);
 /* For an IA that is being freed. Ends waits and callbacks, except one that the caller is in, then
  * frees all EVDs. Errors of ual_evd_free. */
-enum ual_status ual_evd_free_all(struct ual_ia *ia);
+enum ri_status ual_evd_free_all(struct ual_ia *ia);
 /* The device has failed: wakes all waiters and raises all descriptors, so that consumers learn of
  * it. */
 void ual_evd_all_dead(struct ual_ia *ia);

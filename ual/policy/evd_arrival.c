@@ -103,35 +103,35 @@ bool ual_evd_push_node(struct ual_evd *evd, struct node *node)
 }
 
 /* node: NULL where there was no memory. */
-static enum ual_status push_new(struct ual_evd *evd, struct node *node)
+static enum ri_status push_new(struct ual_evd *evd, struct node *node)
 {
     if (!node)
-        return UAL_ERR_NO_RESOURCES;
-    return ual_evd_push_node(evd, node) ? UAL_OK : UAL_ERR_FULL;
+        return RI_ERR_NO_RESOURCES;
+    return ual_evd_push_node(evd, node) ? RI_OK : RI_ERR_QUEUE_FULL;
 }
 
-enum ual_status ual_evd_push(struct ual_evd *evd, const struct ual_event *event)
+enum ri_status ual_evd_push(struct ual_evd *evd, const struct ual_event *event)
 {
     return push_new(evd, ual_evd_node(evd, event));
 }
 
-enum ual_status ual_evd_push_reserved(struct ual_evd *evd, const struct ual_event *event)
+enum ri_status ual_evd_push_reserved(struct ual_evd *evd, const struct ual_event *event)
 {
     return push_new(evd, evd_node_or_spare(evd, event));
 }
 
-enum ual_status ual_evd_push_message(struct ual_evd *evd, const struct ual_event *event,
-                                     struct node **kept, struct node *own)
+enum ri_status ual_evd_push_message(struct ual_evd *evd, const struct ual_event *event,
+                                    struct node **kept, struct node *own)
 {
     return push_new(evd, evd_message_node(evd, event, kept, own));
 }
 
-enum ual_status ual_evd_post(struct ual_evd *evd, void *data)
+enum ri_status ual_evd_post(struct ual_evd *evd, void *data)
 {
     struct ual_event event;
 
     if (evd->stream != UAL_STREAM_SOFTWARE)
-        return UAL_ERR_INVALID_ARGUMENT;
+        return RI_ERR_INVALID_ARGUMENT;
     event.software = data;
     return ual_evd_push(evd, &event);
 }

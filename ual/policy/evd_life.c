@@ -97,7 +97,7 @@ static void fired(void *context)
         notifier_raise(&evd->notifier);
 }
 
-static enum ual_status open_cq(struct ual_evd *evd)
+static enum ri_status open_cq(struct ual_evd *evd)
 {
     struct ual_cq_attr attr = {
         .depth = evd->size,
@@ -107,9 +107,9 @@ static enum ual_status open_cq(struct ual_evd *evd)
         .feed = &evd->feed,
         .criteria = true,
     };
-    enum ual_status status = ual_cq_create(evd->object.device, &attr, &evd->cq);
+    enum ri_status status = ual_cq_create(evd->object.device, &attr, &evd->cq);
 
-    if (status == UAL_OK)
+    if (status == RI_OK)
         evd->size = evd->cq->depth;
     return status;
 }
@@ -132,18 +132,18 @@ static void set_place(struct ual_ia *ia, struct ual_evd **place, struct ual_evd 
     spinlock_unlock(&ia->async_lock);
 }
 
-static enum ual_status enlist(struct ual_evd *evd)
+static enum ri_status enlist(struct ual_evd *evd)
 {
     struct ual_ia *ia = ual_ia_of(evd->object.device);
     struct ual_evd **place = async_place(ia, evd->stream);
-    enum ual_status status = UAL_OK;
+    enum ri_status status = RI_OK;
 
     pthread_mutex_lock(&ia->lock);
     if (place && *place)
-        status = UAL_ERR_EXISTS;
+        status = ITAL_ERR_EXISTS;
     else if (place)
         set_place(ia, place, evd);
-    if (status == UAL_OK)
+    if (status == RI_OK)
         DL_APPEND(ia->evds, evd);
     pthread_mutex_unlock(&ia->lock);
     return status;
@@ -162,9 +162,9 @@ static void delist(struct ual_evd *evd)
 }
 
 /* Opens what it takes events from. */
-static enum ual_status open_source(struct ual_evd *evd, const struct ual_evd_attr *attr)
+static enum ri_status open_source(struct ual_evd *evd, const struct ual_evd_attr *attr)
 {
-    enum ual_status status;
+    enum ri_status status;
 
     evd->take = ual_evd_take_listed;
     if (attr->stream == UAL_STREAM_DTO)
@@ -172,20 +172,20 @@ static enum ual_status open_source(struct ual_evd *evd, const struct ual_evd_att
     if (attr->stream == UAL_STREAM_NOTIFICATION)
         return aevd_open(evd, attr->flags & UAL_EVD_NOTIFICATIONS);
     status = evd_spares_open(evd, attr->size);
-    if (status != UAL_OK)
+    if (status != RI_OK)
         evd_spares_close(evd);
     return status;
 }
 
-static enum ual_status close_source(struct ual_evd *evd)
+static enum ri_status close_source(struct ual_evd *evd)
 {
-    enum ual_status status = evd->cq ? ual_cq_free(evd->cq) : UAL_OK;
+    enum ri_status status = evd->cq ? ual_cq_free(evd->cq) : RI_OK;
 
-    if (status != UAL_OK)
+    if (status != RI_OK)
         return status;
     aevd_close(evd);
     evd_spares_close(evd);
-    return UAL_OK;
+    return RI_OK;
 }
 
 bool evd_size_fits(const struct ual_device *device, enum ual_stream stream, uint32_t size)
@@ -193,30 +193,30 @@ bool evd_size_fits(const struct ual_device *device, enum ual_stream stream, uint
     return size <= (stream == UAL_STREAM_DTO ? ual_device_attr(device)->max_cqe : LIST_SIZE_MAX);
 }
 
-static enum ual_status check_attr(struct ual_device *device, const struct ual_evd_attr *attr)
+static enum ri_status check_attr(struct ual_device *device, const struct ual_evd_attr *attr)
 {
     const uint32_t known = UAL_EVD_FD | UAL_EVD_OVERFLOW_FLAGS;
 
     if (attr->stream == UAL_STREAM_NOTIFICATION)
-        return attr->aggregate || (attr->flags & UAL_EVD_OVERFLOW_FLAGS) ? UAL_ERR_INVALID_ARGUMENT
-                                                                         : UAL_OK;
+        return attr->aggregate || (attr->flags & UAL_EVD_OVERFLOW_FLAGS) ? RI_ERR_INVALID_ARGUMENT
+                                                                         : RI_OK;
     if (attr->size == 0 || attr->threshold > attr->size || (attr->flags & ~known) ||
         !evd_overflow_flags_fit(attr->stream, attr->flags))
-        return UAL_ERR_INVALID_ARGUMENT;
-    return evd_size_fits(device, attr->stream, attr->size) ? UAL_OK : UAL_ERR_LIMIT;
+        return RI_ERR_INVALID_ARGUMENT;
+    return evd_size_fits(device, attr->stream, attr->size) ? RI_OK : RI_ERR_LIMIT;
 }
 
-enum ual_status ual_evd_create(struct ual_device *device, const struct ual_evd_attr *attr,
-                               struct ual_evd **out)
+enum ri_status ual_evd_create(struct ual_device *device, const struct ual_evd_attr *attr,
+                              struct ual_evd **out)
 {
-    enum ual_status status = check_attr(device, attr);
+    enum ri_status status = check_attr(device, attr);
     struct ual_evd *evd;
 
-    if (status != UAL_OK)
+    if (status != RI_OK)
         return status;
     evd = calloc(1, sizeof(*evd));
     if (!evd)
-        return UAL_ERR_NO_RESOURCES;
+        return RI_ERR_NO_RESOURCES;
     evd->stream = attr->stream;
     evd->size = attr->size;
     evd->threshold = attr->stream == UAL_STREAM_NOTIFICATION ? 0 : attr->threshold;
@@ -226,28 +226,28 @@ enum ual_status ual_evd_create(struct ual_device *device, const struct ual_evd_a
     evd_index_init(&evd->index);
     status = feed_open(&evd->feed, ual_device_lanes(device),
                        attr->stream != UAL_STREAM_DTO && attr->stream != UAL_STREAM_NOTIFICATION);
-    if (status != UAL_OK)
+    if (status != RI_OK)
         goto free_evd;
     status = notifier_open(&evd->notifier, &evd->feed, attr->flags & UAL_EVD_FD);
-    if (status != UAL_OK)
+    if (status != RI_OK)
         goto close_feed;
     status = open_source(evd, attr);
-    if (status != UAL_OK)
+    if (status != RI_OK)
         goto close_notifier;
     status = ual_handle_take(&evd->object, UAL_EVD, device);
-    if (status != UAL_OK)
+    if (status != RI_OK)
         goto close_source;
     if (attr->aggregate)
         status = ual_evd_set_aggregate(evd, attr->aggregate);
-    if (status != UAL_OK)
+    if (status != RI_OK)
         goto drop_handle;
     status = enlist(evd); /* last: events may be queued from here on */
-    if (status != UAL_OK)
+    if (status != RI_OK)
         goto leave_aggregate;
     if (evd->notifier.fd >= 0)
         ual_evd_arm(evd);
     *out = evd;
-    return UAL_OK;
+    return RI_OK;
 leave_aggregate:
     aevd_detach(evd);
 drop_handle:
@@ -278,21 +278,21 @@ static void leave_observers(struct ual_evd *evd)
     aevd_detach(evd);
 }
 
-/* A wait that found the EVD before its handle was hidden returns UAL_ERR_ABORTED. If the provider
+/* A wait that found the EVD before its handle was hidden returns ITAL_ERR_ABORTED. If the provider
  * refuses to destroy the CQ the EVD stays, without aggregate and callback. */
-enum ual_status ual_evd_free(struct ual_evd *evd)
+enum ri_status ual_evd_free(struct ual_evd *evd)
 {
-    enum ual_status status;
+    enum ri_status status;
     struct node *node, *next;
 
     if (ual_evd_is_busy(evd))
-        return UAL_ERR_BUSY;
+        return RI_ERR_BUSY;
     ual_handle_hide(&evd->object);
     ual_evd_drain_waits();
     waiters_abort(&evd->notifier.waiters);
     leave_observers(evd);
     status = close_source(evd);
-    if (status != UAL_OK) {
+    if (status != RI_OK) {
         waiters_reopen(&evd->notifier.waiters);
         ual_handle_show(&evd->object);
         return status;
@@ -305,12 +305,12 @@ enum ual_status ual_evd_free(struct ual_evd *evd)
         free(node);
     evd_index_end(&evd->index);
     free(evd);
-    return UAL_OK;
+    return RI_OK;
 }
 
-enum ual_status ual_evd_free_all(struct ual_ia *ia)
+enum ri_status ual_evd_free_all(struct ual_ia *ia)
 {
-    enum ual_status status = UAL_OK;
+    enum ri_status status = RI_OK;
     struct ual_evd *evd;
 
     DL_FOREACH (ia->evds, evd)
@@ -318,7 +318,7 @@ enum ual_status ual_evd_free_all(struct ual_ia *ia)
     callbacks_end(ia);
     DL_FOREACH (ia->evds, evd)
         aevd_detach(evd);
-    while (ia->evds && status == UAL_OK)
+    while (ia->evds && status == RI_OK)
         status = ual_evd_free(ia->evds);
     return status;
 }

@@ -121,20 +121,20 @@ static void add_spare(struct ual_evd *evd, struct node *node)
     spinlock_unlock(&evd->queue_lock);
 }
 
-enum ual_status evd_spares_open(struct ual_evd *evd, uint32_t size)
+enum ri_status evd_spares_open(struct ual_evd *evd, uint32_t size)
 {
     uint32_t count = size < ASYNC_SPARES ? size : ASYNC_SPARES;
 
     if (evd->stream != UAL_STREAM_AFFILIATED && evd->stream != UAL_STREAM_UNAFFILIATED)
-        return UAL_OK;
+        return RI_OK;
     while (evd->spares_due < count) {
         struct node *node = new_node(evd);
 
         if (!node)
-            return UAL_ERR_NO_RESOURCES;
+            return RI_ERR_NO_RESOURCES;
         add_spare(evd, node);
     }
-    return UAL_OK;
+    return RI_OK;
 }
 
 struct node *evd_node_or_spare(struct ual_evd *evd, const struct ual_event *event)

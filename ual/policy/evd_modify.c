@@ -7,26 +7,26 @@
 #include "evd_private.h"
 
 /* A provider that cannot resize succeeds where the CQ is large enough already. */
-static enum ual_status resize_cq(struct ual_evd *evd, uint32_t size)
+static enum ri_status resize_cq(struct ual_evd *evd, uint32_t size)
 {
-    enum ual_status status = ual_cq_resize(evd->cq, size);
+    enum ri_status status = ual_cq_resize(evd->cq, size);
 
-    if (status == UAL_ERR_NOT_SUPPORTED && size <= evd->cq->depth)
-        status = UAL_OK;
-    if (status == UAL_OK)
+    if (status == RI_ERR_NOT_SUPPORTED && size <= evd->cq->depth)
+        status = RI_OK;
+    if (status == RI_OK)
         atomic_store(&evd->size, evd->cq->depth);
     return status;
 }
 
-static enum ual_status resize_list(struct ual_evd *evd, uint32_t size)
+static enum ri_status resize_list(struct ual_evd *evd, uint32_t size)
 {
-    enum ual_status status = evd_spares_open(evd, size);
+    enum ri_status status = evd_spares_open(evd, size);
 
-    if (status != UAL_OK)
+    if (status != RI_OK)
         return status;
     spinlock_lock(&evd->queue_lock);
     if (atomic_load(&evd->queued) > size)
-        status = UAL_ERR_BUSY;
+        status = RI_ERR_BUSY;
     else
         atomic_store(&evd->size, size);
     spinlock_unlock(&evd->queue_lock);
@@ -41,19 +41,19 @@ static bool sizes_fit(const struct ual_evd *evd, uint32_t mask, uint32_t size, u
     return size && threshold <= size;
 }
 
-static enum ual_status check(const struct ual_evd *evd, const struct ual_evd_modify *modify)
+static enum ri_status check(const struct ual_evd *evd, const struct ual_evd_modify *modify)
 {
     uint32_t size = modify->mask & UAL_EVDM_SIZE ? modify->size : ual_evd_size(evd);
     uint32_t threshold = modify->mask & UAL_EVDM_THRESHOLD ? modify->threshold
                                                            : ual_evd_threshold(evd);
 
     if (!sizes_fit(evd, modify->mask, size, threshold))
-        return UAL_ERR_INVALID_ARGUMENT;
+        return RI_ERR_INVALID_ARGUMENT;
     if ((modify->mask & UAL_EVDM_OVERFLOW) &&
         ((modify->overflow_flags & ~UAL_EVD_OVERFLOW_FLAGS) ||
          !evd_overflow_flags_fit(evd->stream, modify->overflow_flags)))
-        return UAL_ERR_INVALID_ARGUMENT;
-    return evd_size_fits(evd->object.device, evd->stream, size) ? UAL_OK : UAL_ERR_LIMIT;
+        return RI_ERR_INVALID_ARGUMENT;
+    return evd_size_fits(evd->object.device, evd->stream, size) ? RI_OK : RI_ERR_LIMIT;
 }
 
 /* Changes that cannot fail. Waiters check again: the queued events may be enough now. */
@@ -73,17 +73,17 @@ static void change(struct ual_evd *evd, const struct ual_evd_modify *modify)
         notifier_raise(&evd->notifier);
 }
 
-enum ual_status ual_evd_modify(struct ual_evd *evd, const struct ual_evd_modify *modify)
+enum ri_status ual_evd_modify(struct ual_evd *evd, const struct ual_evd_modify *modify)
 {
-    enum ual_status status = ual_device_alive(evd->object.device);
+    enum ri_status status = ual_device_alive(evd->object.device);
 
-    if (status != UAL_OK)
+    if (status != RI_OK)
         return status;
     pthread_mutex_lock(&evd->modify_lock);
     status = check(evd, modify);
-    if (status == UAL_OK && (modify->mask & UAL_EVDM_SIZE))
+    if (status == RI_OK && (modify->mask & UAL_EVDM_SIZE))
         status = evd->cq ? resize_cq(evd, modify->size) : resize_list(evd, modify->size);
-    if (status == UAL_OK)
+    if (status == RI_OK)
         change(evd, modify);
     pthread_mutex_unlock(&evd->modify_lock);
     return status;

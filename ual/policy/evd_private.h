@@ -74,9 +74,9 @@ struct node *evd_message_node(struct ual_evd *evd, const struct ual_event *event
 /* Releases a node that is in no list. An endpoint's own is the endpoint's again. Another one
  * becomes a spare if the EVD lacks some, else it is freed. */
 void evd_node_release(struct ual_evd *evd, struct node *node);
-/* Provides the spares of an EVD of that size, also of one that grows. UAL_ERR_NO_RESOURCES: some
+/* Provides the spares of an EVD of that size, also of one that grows. RI_ERR_NO_RESOURCES: some
  * may have been added. */
-enum ual_status evd_spares_open(struct ual_evd *evd, uint32_t size);
+enum ri_status evd_spares_open(struct ual_evd *evd, uint32_t size);
 void evd_spares_close(struct ual_evd *evd);
 /* Takes the event of an endpoint's own node, which is the endpoint's again. Under queue_lock: once
  * that is dropped the endpoint may be freed. */
@@ -131,9 +131,9 @@ static inline void ual_evd_arm(struct ual_evd *evd)
 /* Are enough Notification Events queued to raise? A full CQ counts as enough: completions that
  * found no room are not counted. */
 bool evd_is_reached(struct ual_evd *evd);
-/* May a thread sleep on it? UAL_ERR_INVALID_STATE: it does not notify, or has overflowed and was
+/* May a thread sleep on it? RI_ERR_INVALID_STATE: it does not notify, or has overflowed and was
  * not reset. */
-enum ual_status evd_may_wait(struct ual_evd *evd);
+enum ri_status evd_may_wait(struct ual_evd *evd);
 /* evd_overflow.c: upcall of a CQ. */
 void evd_cq_failed(void *evd, const struct ri_event *event);
 bool evd_overflow_flags_fit(enum ual_stream stream, uint32_t flags);
@@ -155,9 +155,9 @@ static inline uint32_t ual_evd_poll_lanes(struct ual_evd *evd)
                                 : feed_poll(&evd->feed, ual_evd_first(evd));
 }
 
-/* What a consumer gets that found no event: UAL_ERR_EMPTY, or UAL_ERR_DEAD where the device has
- * failed. Events that came before the failure, or report it, are taken first: UAL_OK. */
-enum ual_status ual_evd_found_nothing(struct ual_evd *evd, struct ual_event *event);
+/* What a consumer gets that found no event: ITAL_ERR_EMPTY, or RI_ERR_DEVICE where the device has
+ * failed. Events that came before the failure, or report it, are taken first: RI_OK. */
+enum ri_status ual_evd_found_nothing(struct ual_evd *evd, struct ual_event *event);
 /* The number of queued events. */
 size_t ual_evd_count_left(struct ual_evd *evd);
 /* evd_wait.c: returns when each wait that found an EVD by its handle, before that was hidden, has

@@ -79,11 +79,11 @@ static bool spin(struct ual_evd *evd, uint64_t deadline, struct ual_event *event
 
 /* Each round checks the clock and `aborting`: in a lane that is busy for other EVDs this thread may
  * never sleep. */
-static enum ual_status sleep_for_event(struct ual_evd *evd, struct ual_waiter *waiter,
-                                       uint64_t deadline, struct ual_event *event)
+static enum ri_status sleep_for_event(struct ual_evd *evd, struct ual_waiter *waiter,
+                                      uint64_t deadline, struct ual_event *event)
 {
     struct ual_lane *lane = waiter->lane;
-    enum ual_status status;
+    enum ri_status status;
 
     for (;;) {
         bool armed;
@@ -94,113 +94,113 @@ static enum ual_status sleep_for_event(struct ual_evd *evd, struct ual_waiter *w
         feed_delegate_others(&evd->feed, lane);
         armed = ual_lane_wait_arm(lane, waiter, ual_evd_first(evd));
         if (take_if_reached(evd, event))
-            return UAL_OK;
+            return RI_OK;
         if (waiters_aborting(&evd->notifier.waiters)) /* after the reset: abort wakes once */
-            return UAL_ERR_ABORTED;
+            return ITAL_ERR_ABORTED;
         status = ual_evd_found_nothing(evd, event);
-        if (status != UAL_ERR_EMPTY)
+        if (status != ITAL_ERR_EMPTY)
             return status;
         status = evd_may_wait(evd);
-        if (status != UAL_OK)
+        if (status != RI_OK)
             return status;
         if (armed) {
             rc = ual_lane_wait_sleep(lane, waiter, ual_evd_first(evd), deadline);
             if (take_if_reached(evd, event))
-                return UAL_OK;
+                return RI_OK;
             if (waiter->served && spin(evd, deadline, event)) /* more may follow that work */
-                return UAL_OK;
+                return RI_OK;
         }
         if (rc == EINTR)
-            return UAL_ERR_INTERRUPTED;
+            return ITAL_ERR_INTERRUPTED;
         if (passed(deadline))
-            return UAL_ERR_TIMED_OUT;
+            return RI_ERR_TIMED_OUT;
     }
 }
 
-static enum ual_status sleep_until(struct ual_evd *evd, uint64_t deadline, struct ual_event *event)
+static enum ri_status sleep_until(struct ual_evd *evd, uint64_t deadline, struct ual_event *event)
 {
     struct ual_waiter waiter;
-    enum ual_status status;
+    enum ri_status status;
 
     ual_lane_wait_begin(feed_place_to_sleep(&evd->feed), &waiter);
     waiters_add(&evd->notifier.waiters, &waiter);
     status = sleep_for_event(evd, &waiter, deadline, event);
-    waiters_remove(&evd->notifier.waiters, &waiter, status == UAL_OK);
+    waiters_remove(&evd->notifier.waiters, &waiter, status == RI_OK);
     ual_lane_wait_end(waiter.lane, &waiter);
     return status;
 }
 
-enum ual_status evd_may_wait(struct ual_evd *evd)
+enum ri_status evd_may_wait(struct ual_evd *evd)
 {
     unsigned int flags = atomic_load(&evd->overflow_flags);
     bool needs_reset = (flags & UAL_EVD_OVERFLOW_NOTIFY) && !(flags & UAL_EVD_OVERFLOW_RESETS);
 
     if (notifier_is_muted(&evd->notifier) || (needs_reset && ual_evd_overflowed(evd)))
-        return UAL_ERR_INVALID_STATE;
-    return UAL_OK;
+        return RI_ERR_INVALID_STATE;
+    return RI_OK;
 }
 
 /* Takes an event if one is queued. Else enters: freeing the EVD waits for this thread from then on
  * (*inside), and the wait goes on. */
-static enum ual_status begin_wait(struct ual_evd *evd, uint64_t timeout_us, struct ual_event *event,
-                                  size_t *more, bool *inside)
+static enum ri_status begin_wait(struct ual_evd *evd, uint64_t timeout_us, struct ual_event *event,
+                                 size_t *more, bool *inside)
 {
-    enum ual_status status = waiters_refusal(&evd->notifier.waiters);
+    enum ri_status status = waiters_refusal(&evd->notifier.waiters);
 
     *inside = false;
-    if (status != UAL_OK)
+    if (status != RI_OK)
         return status;
     if (!ual_evd_take(evd, event))
-        status = UAL_ERR_EMPTY;
-    if (status != UAL_OK && timeout_us == 0)
+        status = ITAL_ERR_EMPTY;
+    if (status != RI_OK && timeout_us == 0)
         status = ual_evd_dequeue(evd, event);
-    if (status == UAL_OK) {
+    if (status == RI_OK) {
         if (more)
             *more = ual_evd_count_left(evd);
-        return UAL_OK;
+        return RI_OK;
     }
-    if (timeout_us == 0 && status != UAL_ERR_EMPTY)
+    if (timeout_us == 0 && status != ITAL_ERR_EMPTY)
         return status;
     status = evd_may_wait(evd);
-    if (status != UAL_OK)
+    if (status != RI_OK)
         return status;
     if (timeout_us == 0)
-        return UAL_ERR_TIMED_OUT;
+        return RI_ERR_TIMED_OUT;
     status = waiters_enter(&evd->notifier.waiters);
-    *inside = status == UAL_OK;
+    *inside = status == RI_OK;
     return status;
 }
 
-static enum ual_status go_on_waiting(struct ual_evd *evd, uint64_t timeout_us,
-                                     struct ual_event *event, size_t *more)
+static enum ri_status go_on_waiting(struct ual_evd *evd, uint64_t timeout_us,
+                                    struct ual_event *event, size_t *more)
 {
-    enum ual_status status = UAL_OK;
+    enum ri_status status = RI_OK;
     uint64_t deadline = CLOCK_NEVER;
 
     if (timeout_us < UINT64_MAX / CLOCK_NS_PER_US)
         deadline = clock_after(clock_now(), timeout_us * CLOCK_NS_PER_US);
     if (!spin(evd, deadline, event))
         status = sleep_until(evd, deadline, event);
-    if ((status == UAL_ERR_TIMED_OUT || status == UAL_ERR_INTERRUPTED ||
-         status == UAL_ERR_INVALID_STATE) &&
+    if ((status == RI_ERR_TIMED_OUT || status == ITAL_ERR_INTERRUPTED ||
+         status == RI_ERR_INVALID_STATE) &&
         ual_evd_take(evd, event))
-        status = UAL_OK;
-    if (status == UAL_OK && more)
+        status = RI_OK;
+    if (status == RI_OK && more)
         *more = ual_evd_count_left(evd);
     waiters_leave(&evd->notifier.waiters); /* from here on the EVD may be gone */
     return status;
 }
 
-enum ual_status ual_evd_wait(struct ual_evd *evd, uint64_t timeout_us, struct ual_event *event,
-                             size_t *more)
+enum ri_status ual_evd_wait(struct ual_evd *evd, uint64_t timeout_us, struct ual_event *event,
+                            size_t *more)
 {
     bool inside;
-    enum ual_status status = begin_wait(evd, timeout_us, event, more, &inside);
+    enum ri_status status = begin_wait(evd, timeout_us, event, more, &inside);
 
     return inside ? go_on_waiting(evd, timeout_us, event, more) : status;
 }
 
-enum ual_status ual_evd_wait_refusal(struct ual_evd *evd)
+enum ri_status ual_evd_wait_refusal(struct ual_evd *evd)
 {
     return waiters_refusal(&evd->notifier.waiters);
 }
@@ -241,11 +241,11 @@ void ual_evd_fork_unlock(bool child)
     pthread_mutex_unlock(&flip_lock);
 }
 
-enum ual_status ual_evd_wait_on(ual_handle handle, uint64_t timeout_us, struct ual_event *event,
-                                size_t *more)
+enum ri_status ual_evd_wait_on(ual_handle handle, uint64_t timeout_us, struct ual_event *event,
+                               size_t *more)
 {
     atomic_uint *counter = &beginning[atomic_load(&current) & 1];
-    enum ual_status status;
+    enum ri_status status;
     struct ual_evd *evd;
     bool inside = false;
 

@@ -31,35 +31,35 @@ static void free_ia(struct ual_ia *ia)
     free(ia);
 }
 
-enum ual_status ual_ia_open(const char *interface, struct ual_device **device)
+enum ri_status ual_ia_open(const char *interface, struct ual_device **device)
 {
-    enum ual_status status = ual_fork_hold(&fork_hooks);
+    enum ri_status status = ual_fork_hold(&fork_hooks);
     struct ual_ia *ia;
 
-    if (status != UAL_OK)
+    if (status != RI_OK)
         return status;
     ia = calloc(1, sizeof(*ia));
     if (!ia)
-        return UAL_ERR_NO_RESOURCES;
+        return RI_ERR_NO_RESOURCES;
     pthread_mutex_init(&ia->lock, NULL);
     ia->reaper.expired = ual_request_reap;
     status = ual_device_open(interface, &ual_ia_upcalls, ia, &ia->device);
-    if (status != UAL_OK) {
+    if (status != RI_OK) {
         free_ia(ia);
         return status;
     }
     *device = ia->device;
-    return UAL_OK;
+    return RI_OK;
 }
 
 /* A step of the tear-down that should not fail. What cannot be freed stops it. */
-static bool gone(const struct ual_ia *ia, enum ual_status status, const char *what)
+static bool gone(const struct ual_ia *ia, enum ri_status status, const char *what)
 {
-    if (status != UAL_OK)
+    if (status != RI_OK)
         kal_log(RI_LOG_ERROR,
                 "%s: %s cannot be freed when the interface is closed: %s; this is a defect",
-                ual_device_name(ia->device), what, ual_status_name(status));
-    return status == UAL_OK;
+                ual_device_name(ia->device), what, ital_status_name(status));
+    return status == RI_OK;
 }
 
 /*
@@ -82,31 +82,31 @@ static bool free_objects(struct ual_ia *ia)
     return gone(ia, ual_evd_free_all(ia), "an EVD");
 }
 
-static enum ual_status close_shut(struct ual_ia *ia)
+static enum ri_status close_shut(struct ual_ia *ia)
 {
-    enum ual_status status;
+    enum ri_status status;
 
     if (!free_objects(ia))
-        return UAL_ERR_BUSY;
+        return RI_ERR_BUSY;
     ual_lane_timer_cancel(ual_ia_lane(ia), &ia->reaper);
     status = ual_device_close(ia->device);
-    if (status == UAL_OK)
+    if (status == RI_OK)
         free_ia(ia);
     return status;
 }
 
-enum ual_status ual_ia_close(struct ual_device *device)
+enum ri_status ual_ia_close(struct ual_device *device)
 {
     struct ual_ia *ia = ual_ia_of(device);
 
     if (!ual_device_claim(device))
-        return UAL_ERR_INVALID_HANDLE;
+        return ITAL_ERR_INVALID_HANDLE;
     ual_device_drain(device);
     return close_shut(ia);
 }
 
 /* This thread leaves its own call first: two that close two IAs would wait for each other. */
-enum ual_status ual_ia_close_on(ual_handle handle)
+enum ri_status ual_ia_close_on(ual_handle handle)
 {
     struct ual_device *device;
     struct ual_ia *ia = NULL;
@@ -142,12 +142,12 @@ ual_handle ual_ia_unaffiliated(const struct ual_device *device)
     return async_handle(ual_ia_of(device), &ual_ia_of(device)->unaffiliated);
 }
 
-enum ual_status ual_counters(struct ual_object *object, const char **names, uint64_t *values,
-                             size_t *count)
+enum ri_status ual_counters(struct ual_object *object, const char **names, uint64_t *values,
+                            size_t *count)
 {
     if (object->type == UAL_DEVICE)
         return ual_device_counters(object->device, names, values, count);
     if (object->type == UAL_EP || object->type == UAL_UD_EP)
         return ual_qp_counters(&((struct ual_ep *)object)->qp, names, values, count);
-    return ual_device_alive(object->device) == UAL_OK ? UAL_ERR_NOT_SUPPORTED : UAL_ERR_DEAD;
+    return ual_device_alive(object->device) == RI_OK ? RI_ERR_NOT_SUPPORTED : RI_ERR_DEVICE;
 }

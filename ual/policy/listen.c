@@ -55,22 +55,22 @@ static void fill_event(struct ual_event *event, const struct ual_listen *listen,
     memcpy(r->private_data, asked->private_data, r->private_data_length);
 }
 
-/* Gives the request its handle, and makes its event. UAL_ERR_NO_RESOURCES: no handle or memory;
- * UAL_ERR_ABORTED: the IA is being closed. */
-static enum ual_status make_event(struct ual_listen *listen, const struct ri_connect_request *asked,
-                                  struct ual_request *request, struct node **node)
+/* Gives the request its handle, and makes its event. RI_ERR_NO_RESOURCES: no handle or memory;
+ * ITAL_ERR_ABORTED: the IA is being closed. */
+static enum ri_status make_event(struct ual_listen *listen, const struct ri_connect_request *asked,
+                                 struct ual_request *request, struct node **node)
 {
     struct ual_event event;
-    enum ual_status status = ual_handle_take(&request->object, UAL_REQUEST, listen->object.device);
+    enum ri_status status = ual_handle_take(&request->object, UAL_REQUEST, listen->object.device);
 
-    if (status != UAL_OK)
+    if (status != RI_OK)
         return status;
     fill_event(&event, listen, asked, request->object.handle);
     *node = ual_evd_node(listen->evd, &event);
     if (*node)
-        return UAL_OK;
+        return RI_OK;
     ual_handle_drop(&request->object);
-    return UAL_ERR_NO_RESOURCES;
+    return RI_ERR_NO_RESOURCES;
 }
 
 static enum ual_hearing hear(void *context, struct ual_conn *connection,
@@ -79,12 +79,12 @@ static enum ual_hearing hear(void *context, struct ual_conn *connection,
     struct ual_listen *listen = context;
     struct ual_request *request = ual_request_new(connection, asked);
     struct node *event;
-    enum ual_status status = request ? make_event(listen, asked, request, &event)
-                                     : UAL_ERR_NO_RESOURCES;
+    enum ri_status status = request ? make_event(listen, asked, request, &event)
+                                    : RI_ERR_NO_RESOURCES;
 
-    if (status != UAL_OK) {
+    if (status != RI_OK) {
         /* Without memory it cannot be kept for later. */
-        if (status != UAL_ERR_ABORTED)
+        if (status != ITAL_ERR_ABORTED)
             kal_log(RI_LOG_ERROR,
                     "%s: a connection request is dropped: out of memory or handles; free some",
                     ual_device_name(listen->object.device));
@@ -123,18 +123,18 @@ static void tell_of_room(struct ual_evd *evd)
 
 /* --- listen points --- */
 
-static enum ual_status check_listen(const struct ual_device *device, uint32_t port,
-                                    struct ual_evd *evd, const struct sockaddr *address)
+static enum ri_status check_listen(const struct ual_device *device, uint32_t port,
+                                   struct ual_evd *evd, const struct sockaddr *address)
 {
     if (!address || port >= ual_device_attr(device)->ports ||
         ual_evd_stream(evd) != UAL_STREAM_REQUEST || ((struct ual_object *)evd)->device != device)
-        return UAL_ERR_INVALID_ARGUMENT;
+        return RI_ERR_INVALID_ARGUMENT;
     return ual_device_alive(device);
 }
 
-static enum ual_status listen_for(struct ual_listen *listen, const struct sockaddr *address,
-                                  bool datagram, struct sockaddr_storage *bound,
-                                  struct ual_conn **listener)
+static enum ri_status listen_for(struct ual_listen *listen, const struct sockaddr *address,
+                                 bool datagram, struct sockaddr_storage *bound,
+                                 struct ual_conn **listener)
 {
     struct ri_listen_param param = {
         .size = sizeof(param),
@@ -145,12 +145,12 @@ static enum ual_status listen_for(struct ual_listen *listen, const struct sockad
         .datagram = datagram,
     };
     struct ual_conn *made;
-    enum ual_status status = ual_conn_create(listen->object.device, &listen_upcalls, listen, &made);
+    enum ri_status status = ual_conn_create(listen->object.device, &listen_upcalls, listen, &made);
 
-    if (status != UAL_OK)
+    if (status != RI_OK)
         return status;
     status = ual_conn_listen(made, &param, bound);
-    if (status == UAL_OK)
+    if (status == RI_OK)
         *listener = made;
     else
         ual_conn_free(made);
@@ -179,25 +179,25 @@ static union address on_port_of(const struct sockaddr *address,
 
 /* Connections and datagrams have port numbers of their own; both use the same number here. A
  * service ID may exist for one of them only. */
-static enum ual_status start_listen(struct ual_listen *listen, const struct sockaddr *address)
+static enum ri_status start_listen(struct ual_listen *listen, const struct sockaddr *address)
 {
     struct ual_device *device = listen->object.device;
     bool both = ual_device_attr(device)->features & RI_FEATURE_UD;
-    enum ual_status status = listen_for(listen, address, false, &listen->bound, &listen->listener);
-    enum ual_status datagrams;
+    enum ri_status status = listen_for(listen, address, false, &listen->bound, &listen->listener);
+    enum ri_status datagrams;
     struct sockaddr_storage other;
     union address where;
 
-    if (!both || (status != UAL_OK && status != UAL_ERR_NOT_SUPPORTED))
+    if (!both || (status != RI_OK && status != RI_ERR_NOT_SUPPORTED))
         return status;
-    if (status == UAL_OK)
+    if (status == RI_OK)
         where = on_port_of(address, &listen->bound);
     else
         address_set(&where, address);
     datagrams = listen_for(listen, &where.any, true, &other, &listen->datagrams);
-    if (datagrams == UAL_ERR_NOT_SUPPORTED)
+    if (datagrams == RI_ERR_NOT_SUPPORTED)
         return status;
-    if (datagrams == UAL_OK && status != UAL_OK)
+    if (datagrams == RI_OK && status != RI_OK)
         listen->bound = other;
     return datagrams;
 }
@@ -210,37 +210,37 @@ static void stop_listen(struct ual_listen *listen)
         ual_conn_free(listen->datagrams);
 }
 
-static enum ual_status create(struct ual_device *device, uint32_t port, struct ual_evd *evd,
-                              const struct sockaddr *address, uint64_t service_id,
-                              bool negotiate_depths, struct ual_listen **out)
+static enum ri_status create(struct ual_device *device, uint32_t port, struct ual_evd *evd,
+                             const struct sockaddr *address, uint64_t service_id,
+                             bool negotiate_depths, struct ual_listen **out)
 {
-    enum ual_status status = check_listen(device, port, evd, address);
+    enum ri_status status = check_listen(device, port, evd, address);
     struct ual_ia *ia = ual_ia_of(device);
     struct ual_listen *listen;
 
-    if (status != UAL_OK)
+    if (status != RI_OK)
         return status;
     listen = calloc(1, sizeof(*listen));
     if (!listen)
-        return UAL_ERR_NO_RESOURCES;
+        return RI_ERR_NO_RESOURCES;
     listen->evd = evd;
     listen->port = port;
     listen->service_id = service_id;
     listen->negotiate = negotiate_depths;
     status = ual_handle_take(&listen->object, UAL_LISTEN, device);
-    if (status != UAL_OK)
+    if (status != RI_OK)
         goto free_listen;
     ual_evd_bind(evd, 0);
     ual_evd_tell_of_room(evd, tell_of_room);
     status = start_listen(listen, address);
-    if (status != UAL_OK)
+    if (status != RI_OK)
         goto unbind;
     pthread_mutex_lock(&ia->lock);
     DL_APPEND(ia->listens, listen);
     make_room(listen); /* room may have been made before it was in the list */
     pthread_mutex_unlock(&ia->lock);
     *out = listen;
-    return UAL_OK;
+    return RI_OK;
 unbind:
     stop_listen(listen); /* one of its two listeners may exist */
     ual_evd_unbind(evd, 0);
@@ -250,25 +250,25 @@ free_listen:
     return status;
 }
 
-enum ual_status ual_listen_create(struct ual_device *device, uint32_t port, struct ual_evd *evd,
-                                  const struct sockaddr *address, bool negotiate_depths,
-                                  struct sockaddr_storage *bound, struct ual_listen **out)
+enum ri_status ual_listen_create(struct ual_device *device, uint32_t port, struct ual_evd *evd,
+                                 const struct sockaddr *address, bool negotiate_depths,
+                                 struct sockaddr_storage *bound, struct ual_listen **out)
 {
-    enum ual_status status = create(device, port, evd, address, 0, negotiate_depths, out);
+    enum ri_status status = create(device, port, evd, address, 0, negotiate_depths, out);
 
-    if (status == UAL_OK && bound)
+    if (status == RI_OK && bound)
         *bound = (*out)->bound;
     return status;
 }
 
-enum ual_status ual_listen_create_service(struct ual_device *device, uint32_t port,
-                                          struct ual_evd *evd, uint64_t service_id,
-                                          bool negotiate_depths, struct ual_listen **out)
+enum ri_status ual_listen_create_service(struct ual_device *device, uint32_t port,
+                                         struct ual_evd *evd, uint64_t service_id,
+                                         bool negotiate_depths, struct ual_listen **out)
 {
     struct sockaddr_in6 any = { .sin6_family = AF_INET6 };
 
     if (!service_id)
-        return UAL_ERR_INVALID_ARGUMENT;
+        return RI_ERR_INVALID_ARGUMENT;
     return create(device, port, evd, (const struct sockaddr *)&any, service_id, negotiate_depths,
                   out);
 }
@@ -324,7 +324,7 @@ static void wait_for_users(struct ual_ia *ia, const struct ual_listen *listen)
 }
 
 /* Undecided requests, and their events, outlive the listen point. */
-enum ual_status ual_listen_free(struct ual_listen *listen)
+enum ri_status ual_listen_free(struct ual_listen *listen)
 {
     struct ual_ia *ia = ual_ia_of(listen->object.device);
 
@@ -336,7 +336,7 @@ enum ual_status ual_listen_free(struct ual_listen *listen)
     ual_handle_drop(&listen->object);
     ual_evd_unbind(listen->evd, 0);
     free(listen);
-    return UAL_OK;
+    return RI_OK;
 }
 
 void ual_listen_query(const struct ual_listen *listen, struct sockaddr_storage *bound,

@@ -27,7 +27,7 @@ static void close_fds(struct notifier *notifier)
     notifier->fd = notifier->event_fd = -1;
 }
 
-enum ual_status notifier_open(struct notifier *notifier, const struct feed *feed, bool with_fd)
+enum ri_status notifier_open(struct notifier *notifier, const struct feed *feed, bool with_fd)
 {
     struct epoll_event event = { .events = EPOLLIN };
 
@@ -38,7 +38,7 @@ enum ual_status notifier_open(struct notifier *notifier, const struct feed *feed
         .needed = NEEDED_FIRST,
     };
     if (!with_fd)
-        return UAL_OK;
+        return RI_OK;
     notifier->fd = epoll_create1(EPOLL_CLOEXEC);
     notifier->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (notifier->fd < 0 || notifier->event_fd < 0 ||
@@ -46,11 +46,11 @@ enum ual_status notifier_open(struct notifier *notifier, const struct feed *feed
         kal_log(RI_LOG_ERROR, "cannot make the descriptor of an EVD: %s; raise RLIMIT_NOFILE",
                 strerrordesc_np(errno));
         close_fds(notifier);
-        return UAL_ERR_NO_RESOURCES;
+        return RI_ERR_NO_RESOURCES;
     }
     ual_fd_track(notifier->fd);
     ual_fd_track(notifier->event_fd);
-    return UAL_OK;
+    return RI_OK;
 }
 
 /* What closes a lane's descriptors has closed these, too. */
@@ -155,14 +155,14 @@ void notifier_raise_fd(struct notifier *notifier)
         atomic_fetch_add_explicit(&notifier->handed, 1, memory_order_relaxed);
 }
 
-enum ual_status notifier_observe(struct notifier *notifier, struct notifier_observer *observer)
+enum ri_status notifier_observe(struct notifier *notifier, struct notifier_observer *observer)
 {
-    enum ual_status status = UAL_ERR_EXISTS;
+    enum ri_status status = ITAL_ERR_EXISTS;
 
     spinlock_lock(&notifier->observer_lock);
     if (!notifier_is_observed(notifier)) {
         atomic_store(&notifier->observer, observer);
-        status = UAL_OK;
+        status = RI_OK;
     }
     spinlock_unlock(&notifier->observer_lock);
     return status;

@@ -64,10 +64,10 @@ struct notifier {
     _Atomic(struct notifier_observer *) observer; /* written under observer_lock; NULL mostly */
 };
 
-enum ual_status notifier_open(struct notifier *notifier, const struct feed *feed, bool with_fd);
+enum ri_status notifier_open(struct notifier *notifier, const struct feed *feed, bool with_fd);
 void notifier_close(struct notifier *notifier);
-/* UAL_ERR_EXISTS: there is one already. */
-enum ual_status notifier_observe(struct notifier *notifier, struct notifier_observer *observer);
+/* ITAL_ERR_EXISTS: there is one already. */
+enum ri_status notifier_observe(struct notifier *notifier, struct notifier_observer *observer);
 /* The observer is not called any more, nor in a call, when this returns. Not from raised(). */
 void notifier_unobserve(struct notifier *notifier);
 static inline bool notifier_is_observed(struct notifier *notifier)

@@ -227,7 +227,7 @@ struct ual_request *ual_request_arrival(struct ual_ep *ep)
     request->arrival = true;
     request->negotiate = true;
     request->ep = ep;
-    if (ual_handle_take(&request->object, UAL_REQUEST, ual_ep_device(ep)) == UAL_OK)
+    if (ual_handle_take(&request->object, UAL_REQUEST, ual_ep_device(ep)) == RI_OK)
         return request;
     free(request);
     return NULL;

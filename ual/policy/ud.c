@@ -36,19 +36,19 @@ static struct ual_ud_record *record_of(struct ual_ud_request *request)
     return container_of(request, struct ual_ud_record, request);
 }
 
-static enum ual_status check(struct ual_evd *evd, const struct ual_connect *ask)
+static enum ri_status check(struct ual_evd *evd, const struct ual_connect *ask)
 {
     struct ual_device *device = ((struct ual_object *)evd)->device;
     const struct ri_rnic_attr *rnic = ual_device_attr(device);
 
     if (ual_evd_stream(evd) != UAL_STREAM_CONNECTION || !ask->destination ||
         (ask->private_data_length && !ask->private_data))
-        return UAL_ERR_INVALID_ARGUMENT;
+        return RI_ERR_INVALID_ARGUMENT;
     if (!(rnic->features & RI_FEATURE_UD))
-        return UAL_ERR_NOT_SUPPORTED;
+        return RI_ERR_NOT_SUPPORTED;
     if (ask->private_data_length > rnic->service_request_private_data ||
         ask->private_data_length > UAL_PRIVATE_DATA_MAX)
-        return UAL_ERR_LIMIT;
+        return RI_ERR_LIMIT;
     return ual_device_alive(device);
 }
 
@@ -64,21 +64,21 @@ static void copy_question(struct ual_ud_record *record, const struct ual_connect
         memcpy(record->request.private_data, ask->private_data, ask->private_data_length);
 }
 
-enum ual_status ual_ud_request_create(struct ual_evd *evd, const struct ual_connect *ask,
-                                      size_t own_octets, struct ual_ud_request **out)
+enum ri_status ual_ud_request_create(struct ual_evd *evd, const struct ual_connect *ask,
+                                     size_t own_octets, struct ual_ud_request **out)
 {
     struct ual_device *device = ((struct ual_object *)evd)->device;
-    enum ual_status status = check(evd, ask);
+    enum ri_status status = check(evd, ask);
     struct ual_ia *ia = ual_ia_of(device);
     struct ual_ud_record *record;
 
-    if (status != UAL_OK)
+    if (status != RI_OK)
         return status;
     record = calloc(1, sizeof(*record) + own_octets);
     if (!record)
-        return UAL_ERR_NO_RESOURCES;
+        return RI_ERR_NO_RESOURCES;
     status = ual_handle_take(&record->request.object, UAL_UD_REQUEST, device);
-    if (status != UAL_OK) {
+    if (status != RI_OK) {
         free(record);
         return status;
     }
@@ -90,7 +90,7 @@ enum ual_status ual_ud_request_create(struct ual_evd *evd, const struct ual_conn
     DL_APPEND(ia->ud_requests, record);
     pthread_mutex_unlock(&ia->lock);
     *out = &record->request;
-    return UAL_OK;
+    return RI_OK;
 }
 
 static void fill_reply(struct ual_connection_event *to, const struct ri_connection_event *from)
@@ -124,7 +124,7 @@ static void answered(void *context, const struct ri_connection_event *event)
         return;
     fill_reply(&report.connection, event);
     report.connection.ep = request->object.handle;
-    if (ual_evd_push(request->evd, &report) != UAL_OK)
+    if (ual_evd_push(request->evd, &report) != RI_OK)
         kal_log(RI_LOG_ERROR,
                 "%s: no room for a service reply: its EVD of %u events is full; make it larger",
                 ual_device_name(request->object.device), ual_evd_size(request->evd));
@@ -140,7 +140,7 @@ static void abandon(struct ual_ud_record *record)
     record->connection = NULL;
 }
 
-static enum ual_status ask(struct ual_ud_record *record)
+static enum ri_status ask(struct ual_ud_record *record)
 {
     struct ri_connect_param param = {
         .size = sizeof(param),
@@ -151,25 +151,25 @@ static enum ual_status ask(struct ual_ud_record *record)
         .private_data = record->request.private_data,
         .private_data_length = record->request.private_data_length,
     };
-    enum ual_status status = ual_conn_create(record->request.object.device, &question_upcalls,
-                                             record, &record->connection);
+    enum ri_status status = ual_conn_create(record->request.object.device, &question_upcalls,
+                                            record, &record->connection);
 
-    if (status != UAL_OK)
+    if (status != RI_OK)
         return status;
     if (record->timeout_us < UINT64_MAX / CLOCK_NS_PER_US)
         param.deadline = clock_after(clock_now(), record->timeout_us * CLOCK_NS_PER_US);
     status = ual_conn_ask(record->connection, &param);
-    if (status != UAL_OK)
+    if (status != RI_OK)
         abandon(record);
     return status;
 }
 
-enum ual_status ual_ud_request_send(struct ual_ud_request *request)
+enum ri_status ual_ud_request_send(struct ual_ud_request *request)
 {
     struct ual_ud_record *record = record_of(request);
-    enum ual_status status = ual_device_alive(request->object.device);
+    enum ri_status status = ual_device_alive(request->object.device);
 
-    if (status != UAL_OK)
+    if (status != RI_OK)
         return status;
     pthread_mutex_lock(&record->control);
     abandon(record);
@@ -178,7 +178,7 @@ enum ual_status ual_ud_request_send(struct ual_ud_request *request)
     return status;
 }
 
-enum ual_status ual_ud_request_free(struct ual_ud_request *request)
+enum ri_status ual_ud_request_free(struct ual_ud_request *request)
 {
     struct ual_ud_record *record = record_of(request);
     struct ual_ia *ia = ual_ia_of(request->object.device);
@@ -193,7 +193,7 @@ enum ual_status ual_ud_request_free(struct ual_ud_request *request)
     pthread_mutex_unlock(&ia->lock);
     pthread_mutex_destroy(&record->control);
     free(record);
-    return UAL_OK;
+    return RI_OK;
 }
 
 struct ual_ud_request *ual_ud_first(struct ual_ia *ia)
@@ -219,43 +219,42 @@ static struct ual_ep_private *hold_ep(struct ual_ia *ia, uint32_t qpn)
     return inside;
 }
 
-static enum ual_status check_answer(struct ual_device *device,
-                                    const struct ual_service_reply *reply)
+static enum ri_status check_answer(struct ual_device *device, const struct ual_service_reply *reply)
 {
     const struct ri_rnic_attr *rnic = ual_device_attr(device);
 
     if (reply->private_data_length > rnic->service_reply_private_data)
-        return UAL_ERR_LIMIT;
+        return RI_ERR_LIMIT;
     if (reply->status == RI_SERVICE_VALID && rnic->service_qkey &&
         rnic->service_qkey != reply->qkey)
-        return UAL_ERR_ACCESS;
+        return RI_ERR_ACCESS;
     return ual_device_alive(device);
 }
 
 /* Answers with the endpoint that the reply names, if any. */
-static enum ual_status answer(struct ual_request *request, const struct ual_service_reply *reply,
-                              struct ri_service_reply *told)
+static enum ri_status answer(struct ual_request *request, const struct ual_service_reply *reply,
+                             struct ri_service_reply *told)
 {
     struct ual_device *device = request->object.device;
     struct ual_ep_private *inside = NULL;
-    enum ual_status status;
+    enum ri_status status;
 
     if (reply->status == RI_SERVICE_VALID) {
         inside = hold_ep(ual_ia_of(device), reply->qpn);
         if (!inside)
-            return UAL_ERR_INVALID_ARGUMENT;
+            return RI_ERR_INVALID_ARGUMENT;
         told->qp = inside->ep.qp.qp;
         told->qkey = reply->qkey;
     }
     status = check_answer(device, reply);
-    if (status == UAL_OK)
+    if (status == RI_OK)
         status = ual_conn_answer(request->connection, told);
     if (inside)
         atomic_fetch_sub(&inside->answers, 1);
     return status;
 }
 
-enum ual_status ual_service_reply(ual_handle handle, const struct ual_service_reply *reply)
+enum ri_status ual_service_reply(ual_handle handle, const struct ual_service_reply *reply)
 {
     struct ri_service_reply told = {
         .size = sizeof(told),
@@ -264,21 +263,21 @@ enum ual_status ual_service_reply(ual_handle handle, const struct ual_service_re
         .private_data_length = reply->private_data_length,
     };
     struct ual_request *request;
-    enum ual_status status;
+    enum ri_status status;
 
     if (reply->private_data_length && !reply->private_data)
-        return UAL_ERR_INVALID_ARGUMENT;
+        return RI_ERR_INVALID_ARGUMENT;
     request = ual_request_claim(handle);
     if (!request)
         return ual_lookup_failed();
     if (!request->datagram) {
         ual_request_unclaim(request, false);
-        return UAL_ERR_INVALID_HANDLE;
+        return ITAL_ERR_INVALID_HANDLE;
     }
     status = answer(request, reply, &told);
-    if (status == UAL_OK)
+    if (status == RI_OK)
         ual_request_consume_rejected(request); /* decided, and its connection has no further use */
     else
-        ual_request_unclaim(request, status == UAL_ERR_INVALID_HANDLE);
+        ual_request_unclaim(request, status == ITAL_ERR_INVALID_HANDLE);
     return status;
 }

@@ -6,8 +6,6 @@
 #ifndef ITAL_UAL_LANE_H
 #define ITAL_UAL_LANE_H
 
-#include "ual_status.h"
-
 #include "kal.h"
 
 #include <pthread.h>
@@ -19,8 +17,8 @@ struct ual_lane;
 struct ual_lanes;
 struct ual_waiter;
 struct ual_processors;
-enum ual_status ual_lane_open(struct ual_lanes *lanes, uint32_t index, uint64_t spin_ns,
-                              const struct ual_processors *processors, struct ual_lane **lane);
+enum ri_status ual_lane_open(struct ual_lanes *lanes, uint32_t index, uint64_t spin_ns,
+                             const struct ual_processors *processors, struct ual_lane **lane);
 /* Ends the background thread: from here on runs come from the caller only. */
 void ual_lane_stop(struct ual_lane *lane);
 /* After stop and after the provider's close; no watch or timer may be left. */

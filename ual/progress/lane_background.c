@@ -308,7 +308,7 @@ void ual_lane_drop_qp(struct ual_lane *lane)
     atomic_fetch_sub(&lane->qps, 1);
 }
 
-enum ual_status ual_lane_start_background(struct ual_lane *lane)
+enum ri_status ual_lane_start_background(struct ual_lane *lane)
 {
     int error = thread_start(&lane->thread, "ital-lane", 0, background, lane);
 
@@ -317,7 +317,7 @@ enum ual_status ual_lane_start_background(struct ual_lane *lane)
                 "cannot start the progress thread: %s; allow more threads (RLIMIT_NPROC, "
                 "pids.max) or free memory",
                 strerrordesc_np(error));
-        return UAL_ERR_NO_RESOURCES;
+        return RI_ERR_NO_RESOURCES;
     }
-    return UAL_OK;
+    return RI_OK;
 }

@@ -7,7 +7,6 @@
 #include "lane_private.h"
 #include "lanes.h"
 #include "processors.h"
-#include "status.h"
 
 #include "base/cpus.h"
 #include "base/futex.h"
@@ -17,7 +16,7 @@
 #include <string.h>
 
 /* The thread waits for background_word until then. */
-static enum ual_status pin_background(struct ual_lane *lane, unsigned int cpu)
+static enum ri_status pin_background(struct ual_lane *lane, unsigned int cpu)
 {
     cpu_set_t set;
     int error;
@@ -26,20 +25,20 @@ static enum ual_status pin_background(struct ual_lane *lane, unsigned int cpu)
     CPU_SET(cpu, &set);
     error = pthread_setaffinity_np(lane->thread, sizeof(set), &set);
     if (!error)
-        return UAL_OK;
+        return RI_OK;
     kal_log(RI_LOG_ERROR, "progress_cpus: cannot pin the progress thread to processor %u: %s", cpu,
             strerrordesc_np(error));
-    return UAL_ERR_CONFIGURATION;
+    return ITAL_ERR_CONFIGURATION;
 }
 
-enum ual_status ual_lane_open(struct ual_lanes *lanes, uint32_t index, uint64_t spin_ns,
-                              const struct ual_processors *processors, struct ual_lane **out)
+enum ri_status ual_lane_open(struct ual_lanes *lanes, uint32_t index, uint64_t spin_ns,
+                             const struct ual_processors *processors, struct ual_lane **out)
 {
     struct ual_lane *lane = calloc(1, sizeof(*lane));
-    enum ual_status status;
+    enum ri_status status;
 
     if (!lane)
-        return UAL_ERR_NO_RESOURCES;
+        return RI_ERR_NO_RESOURCES;
     lane->lanes = lanes;
     lane->epoll_fd = lane->kick_fd = lane->watch_fd = -1;
     lane->dedicated = processors->dedicated;
@@ -47,24 +46,24 @@ enum ual_status ual_lane_open(struct ual_lanes *lanes, uint32_t index, uint64_t 
     atomic_init(&lane->provider_deadline, RI_NO_DEADLINE);
     atomic_init(&lane->put_off_at, CLOCK_NEVER);
     status = ual_lane_open_descriptors(lane);
-    if (status != UAL_OK)
+    if (status != RI_OK)
         goto close;
     status = ual_lane_start_background(lane);
-    if (status != UAL_OK)
+    if (status != RI_OK)
         goto close;
     if (processors->count)
         status = pin_background(lane, processors->cpu[index % processors->count]);
-    if (status != UAL_OK)
+    if (status != RI_OK)
         goto stop;
     /* Last, because a provider's lane cannot be closed again; the thread waits for it. */
-    status = ual_status_of_kal(kal_lane_open(lanes->rnic, index, lane, &lane->provider));
-    if (status != UAL_OK)
+    status = kal_lane_open(lanes->rnic, index, lane, &lane->provider);
+    if (status != RI_OK)
         goto stop;
     ual_lane_enlist(lane);
     atomic_fetch_add(&lane->background_word, 1);
     futex_wake(&lane->background_word, 1);
     *out = lane;
-    return UAL_OK;
+    return RI_OK;
 stop:
     ual_lane_stop(lane);
 close:

@@ -124,7 +124,7 @@ static void take_numbers(const struct ual_lane *fresh)
     spinlock_unlock(&lanes_lock);
 }
 
-enum ual_status ual_lane_open_descriptors(struct ual_lane *lane)
+enum ri_status ual_lane_open_descriptors(struct ual_lane *lane)
 {
     struct epoll_event event = { .events = EPOLLIN };
 
@@ -135,10 +135,10 @@ enum ual_status ual_lane_open_descriptors(struct ual_lane *lane)
         epoll_ctl(lane->epoll_fd, EPOLL_CTL_ADD, lane->kick_fd, &event) < 0) {
         kal_log(RI_LOG_ERROR, "cannot open descriptors for a lane: %s; raise RLIMIT_NOFILE",
                 strerrordesc_np(errno));
-        return UAL_ERR_NO_RESOURCES;
+        return RI_ERR_NO_RESOURCES;
     }
     take_numbers(lane);
-    return UAL_OK;
+    return RI_OK;
 }
 
 void ual_lane_close_descriptors(struct ual_lane *lane)

@@ -92,8 +92,8 @@ struct ual_lane {
 
 void ual_lane_enlist(struct ual_lane *lane);
 void ual_lane_delist(struct ual_lane *lane);
-/* UAL_ERR_NO_RESOURCES: what is open is to be closed nevertheless. */
-enum ual_status ual_lane_open_descriptors(struct ual_lane *lane);
+/* RI_ERR_NO_RESOURCES: what is open is to be closed nevertheless. */
+enum ri_status ual_lane_open_descriptors(struct ual_lane *lane);
 void ual_lane_close_descriptors(struct ual_lane *lane);
 
 /* --- lane.c: the run --- */
@@ -202,7 +202,7 @@ void ual_lane_make_sleeper(struct ual_lane *lane, struct ual_waiter *next);
 /* --- lane_background.c --- */
 
 /* Start the progress thread; it waits for background_word before it touches the provider's lane. */
-enum ual_status ual_lane_start_background(struct ual_lane *lane);
+enum ri_status ual_lane_start_background(struct ual_lane *lane);
 /* Wakes it wherever it sleeps: what it checks there has changed before. Any thread. */
 void ual_lane_rouse_background(struct ual_lane *lane);
 

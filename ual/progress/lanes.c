@@ -35,21 +35,21 @@
 
 /* --- life --- */
 
-enum ual_status ual_lanes_open(struct ual_lanes *lanes, const struct ual_progress *progress)
+enum ri_status ual_lanes_open(struct ual_lanes *lanes, const struct ual_progress *progress)
 {
     uint32_t count = kal_rnic_attr(lanes->rnic)->lanes;
     struct ual_processors processors = { .count = 0 };
-    enum ual_status status;
+    enum ri_status status;
     cpu_set_t allowed;
 
     count = count < UAL_LANES_MOST ? count : UAL_LANES_MOST;
     cpus_mask(&allowed);
     status = ual_processors_choose(progress, count, &allowed, cpus_quota(), &processors);
-    for (uint32_t i = 0; i < count && status == UAL_OK; i++) {
+    for (uint32_t i = 0; i < count && status == RI_OK; i++) {
         status = ual_lane_open(lanes, i, progress->spin_ns, &processors, &lanes->lane[i]);
-        lanes->count += status == UAL_OK;
+        lanes->count += status == RI_OK;
     }
-    if (status != UAL_OK)
+    if (status != RI_OK)
         ual_lanes_stop(lanes);
     return status;
 }
@@ -132,18 +132,18 @@ static void set_lanes(struct feed *feed)
     atomic_store_explicit(&feed->only, lanes & (lanes - 1) ? NULL : first, memory_order_relaxed);
 }
 
-enum ual_status feed_open(struct feed *feed, struct ual_lanes *all, bool with_first)
+enum ri_status feed_open(struct feed *feed, struct ual_lanes *all, bool with_first)
 {
     feed->all = all;
     spinlock_init(&feed->lock);
     if (all->count > 1) {
         feed->users = calloc(all->count, sizeof(*feed->users));
         if (!feed->users)
-            return UAL_ERR_NO_RESOURCES;
+            return RI_ERR_NO_RESOURCES;
         feed->users[0] = with_first;
     }
     set_lanes(feed);
-    return UAL_OK;
+    return RI_OK;
 }
 
 void feed_close(struct feed *feed)

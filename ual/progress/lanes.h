@@ -24,8 +24,8 @@ struct ual_lanes {
 };
 
 /* Opens the provider's lanes, each with its background thread; rnic, failed and context must be
- * set. Stop and close are those of a single lane. UAL_ERR_CONFIGURATION: see processors.h. */
-enum ual_status ual_lanes_open(struct ual_lanes *lanes, const struct ual_progress *progress);
+ * set. Stop and close are those of a single lane. ITAL_ERR_CONFIGURATION: see processors.h. */
+enum ri_status ual_lanes_open(struct ual_lanes *lanes, const struct ual_progress *progress);
 void ual_lanes_stop(struct ual_lanes *lanes);
 void ual_lanes_close(struct ual_lanes *lanes);
 /* After stop: a thread that runs the first lane also runs the others, until `end`. Without memory
@@ -56,7 +56,7 @@ struct feed {
 };
 
 /* with_first: the first lane always feeds it, for listen points. */
-enum ual_status feed_open(struct feed *feed, struct ual_lanes *all, bool with_first);
+enum ri_status feed_open(struct feed *feed, struct ual_lanes *all, bool with_first);
 void feed_close(struct feed *feed);
 /* Adds, or removes, a user on that lane. */
 void feed_add(struct feed *feed, uint32_t lane);

@@ -53,8 +53,8 @@ static long allowed_number(const char *text, const cpu_set_t *allowed, char **en
     return number;
 }
 
-static enum ual_status read_numbers(const char *text, const cpu_set_t *allowed,
-                                    struct ual_processors *processors)
+static enum ri_status read_numbers(const char *text, const cpu_set_t *allowed,
+                                   struct ual_processors *processors)
 {
     char list[LIST_OCTETS], *end;
 
@@ -67,11 +67,11 @@ static enum ual_status read_numbers(const char *text, const cpu_set_t *allowed,
                     "progress_cpus: \"%.*s\" is not the number of a processor that this process "
                     "may use, which are %s (taskset(1), cpuset)",
                     (int)strcspn(text, " "), text, list);
-            return UAL_ERR_CONFIGURATION;
+            return ITAL_ERR_CONFIGURATION;
         }
         processors->cpu[processors->count++] = (uint16_t)number;
     }
-    return UAL_OK;
+    return RI_OK;
 }
 
 /* Whether each lane can have a processor of its own beside one for the program. */
@@ -88,17 +88,17 @@ static bool are_enough(uint32_t lanes, unsigned int allowed, unsigned int quota)
     return false;
 }
 
-enum ual_status ual_processors_choose(const struct ual_progress *progress, uint32_t lanes,
-                                      const cpu_set_t *allowed, unsigned int quota,
-                                      struct ual_processors *processors)
+enum ri_status ual_processors_choose(const struct ual_progress *progress, uint32_t lanes,
+                                     const cpu_set_t *allowed, unsigned int quota,
+                                     struct ual_processors *processors)
 {
     struct ual_processors chosen = { .count = 0 };
-    enum ual_status status = read_numbers(progress->cpus ? progress->cpus : "", allowed, &chosen);
+    enum ri_status status = read_numbers(progress->cpus ? progress->cpus : "", allowed, &chosen);
 
-    if (status != UAL_OK)
+    if (status != RI_OK)
         return status;
     chosen.dedicated = progress->dedicated &&
                        are_enough(lanes, (unsigned int)CPU_COUNT(allowed), quota);
     *processors = chosen;
-    return UAL_OK;
+    return RI_OK;
 }

@@ -3,7 +3,7 @@
 #ifndef ITAL_UAL_PROGRESS_PROCESSORS_H
 #define ITAL_UAL_PROGRESS_PROCESSORS_H
 
-#include "ual_status.h"
+#include "rnicpi_status.h"
 
 #include <sched.h>
 #include <stdbool.h>
@@ -28,11 +28,11 @@ struct ual_processors {
  * For that many lanes, in a thread with the affinity mask `allowed`, in a process with that quota
  * (cpus_quota). Threads that poll all the time need a processor each, and the program one more:
  * where there are fewer, *processors says that they do not, and a warning says why.
- * UAL_ERR_CONFIGURATION, with a log line: `cpus` has something that is not the number of an allowed
- * processor.
+ * ITAL_ERR_CONFIGURATION, with a log line: `cpus` has something that is not the number of an
+ * allowed processor.
  */
-enum ual_status ual_processors_choose(const struct ual_progress *progress, uint32_t lanes,
-                                      const cpu_set_t *allowed, unsigned int quota,
-                                      struct ual_processors *processors);
+enum ri_status ual_processors_choose(const struct ual_progress *progress, uint32_t lanes,
+                                     const cpu_set_t *allowed, unsigned int quota,
+                                     struct ual_processors *processors);
 
 #endif

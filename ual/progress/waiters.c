@@ -46,15 +46,15 @@ void waiters_wake_all(struct waiters *waiters)
     spinlock_unlock(&waiters->lock);
 }
 
-enum ual_status waiters_enter(struct waiters *waiters)
+enum ri_status waiters_enter(struct waiters *waiters)
 {
-    enum ual_status status;
+    enum ri_status status;
 
     spinlock_lock(&waiters->lock);
-    status = atomic_load(&waiters->aborting) ? UAL_ERR_ABORTED : waiters_refusal(waiters);
-    if (status == UAL_OK && atomic_load(&waiters->inside) >= UAL_WAITERS_MOST)
-        status = UAL_ERR_WAITER_LIMIT;
-    if (status == UAL_OK)
+    status = atomic_load(&waiters->aborting) ? ITAL_ERR_ABORTED : waiters_refusal(waiters);
+    if (status == RI_OK && atomic_load(&waiters->inside) >= UAL_WAITERS_MOST)
+        status = ITAL_ERR_WAITER_LIMIT;
+    if (status == RI_OK)
         atomic_fetch_add(&waiters->inside, 1);
     spinlock_unlock(&waiters->lock);
     return status;
@@ -103,14 +103,14 @@ void waiters_reopen(struct waiters *waiters)
     atomic_store(&waiters->aborting, false);
 }
 
-enum ual_status waiters_refuse(struct waiters *waiters, enum ual_status why)
+enum ri_status waiters_refuse(struct waiters *waiters, enum ri_status why)
 {
-    enum ual_status status = UAL_ERR_BUSY;
+    enum ri_status status = RI_ERR_BUSY;
 
     spinlock_lock(&waiters->lock);
     if (!atomic_load(&waiters->inside)) {
         atomic_store_explicit(&waiters->refusal, why, memory_order_relaxed);
-        status = UAL_OK;
+        status = RI_OK;
     }
     spinlock_unlock(&waiters->lock);
     return status;
@@ -118,7 +118,7 @@ enum ual_status waiters_refuse(struct waiters *waiters, enum ual_status why)
 
 void waiters_admit(struct waiters *waiters)
 {
-    atomic_store_explicit(&waiters->refusal, UAL_OK, memory_order_relaxed);
+    atomic_store_explicit(&waiters->refusal, RI_OK, memory_order_relaxed);
 }
 
 void waiters_await_leavers(struct waiters *waiters)

@@ -16,16 +16,16 @@ struct waiters {
     struct ual_waiter *sleepers; /* those that may sleep */
     atomic_uint inside;          /* threads between enter and leave; futex for abort */
     atomic_bool aborting;
-    atomic_int refusal; /* enum ual_status: why threads may not wait; UAL_OK: they may */
+    atomic_int refusal; /* enum ri_status: why threads may not wait; RI_OK: they may */
 };
 
 /*
  * A waiting thread calls enter, (add, remove), leave. Between enter and leave the object and its
- * lane exist: abort waits. enter: UAL_ERR_WAITER_LIMIT, UAL_ERR_ABORTED, the refusal. From add to
+ * lane exist: abort waits. enter: ITAL_ERR_WAITER_LIMIT, ITAL_ERR_ABORTED, the refusal. From add to
  * remove events wake it. remove: if it was woken, or takes an event (took), it wakes another
  * waiter, because a CQ fires once for all.
  */
-enum ual_status waiters_enter(struct waiters *waiters);
+enum ri_status waiters_enter(struct waiters *waiters);
 void waiters_add(struct waiters *waiters, struct ual_waiter *waiter);
 void waiters_remove(struct waiters *waiters, struct ual_waiter *waiter, bool took);
 void waiters_leave(struct waiters *waiters);
@@ -36,13 +36,13 @@ void waiters_wake_all(struct waiters *waiters);
 void waiters_abort(struct waiters *waiters);
 /* Waiting is possible again. */
 void waiters_reopen(struct waiters *waiters);
-/* From now on no thread may wait: enter returns this status. UAL_ERR_BUSY: a thread waits. */
-enum ual_status waiters_refuse(struct waiters *waiters, enum ual_status why);
+/* From now on no thread may wait: enter returns this status. RI_ERR_BUSY: a thread waits. */
+enum ri_status waiters_refuse(struct waiters *waiters, enum ri_status why);
 /* Waiting is allowed again. */
 void waiters_admit(struct waiters *waiters);
-static inline enum ual_status waiters_refusal(struct waiters *waiters)
+static inline enum ri_status waiters_refusal(struct waiters *waiters)
 {
-    return (enum ual_status)atomic_load_explicit(&waiters->refusal, memory_order_relaxed);
+    return (enum ri_status)atomic_load_explicit(&waiters->refusal, memory_order_relaxed);
 }
 /* Waits until threads that have left have released the lock. */
 void waiters_await_leavers(struct waiters *waiters);

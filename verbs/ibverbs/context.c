@@ -120,23 +120,23 @@ static void tear_down(struct vb_context *context)
 
 /* The channel exists before the device is opened: the first upcall may come as soon as it is open.
  * An upcall uses the channel only after an object or a port has reported something. */
-static enum ual_status open_device(struct vb_context *context, const char *interface)
+static enum ri_status open_device(struct vb_context *context, const char *interface)
 {
-    enum ual_status status = ual_channel_create(NULL, UAL_CHANNEL_FD, &context->async);
+    enum ri_status status = ual_channel_create(NULL, UAL_CHANNEL_FD, &context->async);
 
-    if (status != UAL_OK)
+    if (status != RI_OK)
         return status;
     status = ual_device_open(interface, &upcalls, context, &context->device);
-    if (status != UAL_OK)
+    if (status != RI_OK)
         ual_channel_free(context->async);
     return status;
 }
 
-static enum ual_status close_device(struct vb_context *context)
+static enum ri_status close_device(struct vb_context *context)
 {
-    enum ual_status status = ual_device_close(context->device);
+    enum ri_status status = ual_device_close(context->device);
 
-    if (status == UAL_OK) {
+    if (status == RI_OK) {
         vb_source_end(context->async, &context->events);
         ual_channel_free(context->async);
     }
@@ -147,7 +147,7 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 {
     VB_CALL;
     struct vb_context *context = calloc(1, sizeof(*context));
-    enum ual_status status;
+    enum ri_status status;
     int error;
 
     if (!context)
@@ -158,7 +158,7 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
         goto tear_down;
     status = open_device(context, vb_device_of(device)->interface);
     error = vb_errno(status);
-    if (status != UAL_OK)
+    if (status != RI_OK)
         goto tear_down;
     error = vb_gids_open(context);
     if (error)
@@ -216,13 +216,13 @@ static void tell_left(const struct vb_context *context)
 /* Closes the device; the context stays if objects are left. 0, or -1 and errno. */
 static int finish(struct vb_context *context)
 {
-    enum ual_status status = close_device(context);
+    enum ri_status status = close_device(context);
 
-    if (status == UAL_ERR_BUSY) {
+    if (status == RI_ERR_BUSY) {
         tell_left(context);
         return 0;
     }
-    if (status != UAL_OK)
+    if (status != RI_OK)
         return vb_errno_minus(status);
     vb_forks_leave(context);
     vb_gids_close(context);

@@ -23,12 +23,12 @@ struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *ibv)
     VB_CALL;
     VB_OWN(ibv, NULL);
     struct vb_channel *channel = calloc(1, sizeof(*channel));
-    enum ual_status status;
+    enum ri_status status;
 
     if (!channel)
         return NULL;
     status = ual_channel_create(vb_context_of(ibv)->device, UAL_CHANNEL_FD, &channel->ual);
-    if (status != UAL_OK) {
+    if (status != RI_OK) {
         free(channel);
         errno = vb_errno(status);
         return NULL;
@@ -43,9 +43,9 @@ int ibv_destroy_comp_channel(struct ibv_comp_channel *ibv)
     VB_CALL;
     VB_OWN(ibv->context, EIO);
     struct vb_channel *channel = vb_channel_of(ibv);
-    enum ual_status status = ual_channel_free(channel->ual);
+    enum ri_status status = ual_channel_free(channel->ual);
 
-    if (status == UAL_OK)
+    if (status == RI_OK)
         free(channel);
     return vb_errno(status);
 }
@@ -85,12 +85,12 @@ int vb_cq_wait(struct ibv_comp_channel *ibv, uint64_t timeout_us, struct ibv_cq 
     VB_CALL;
     struct vb_channel *channel = vb_channel_of(ibv);
     struct ual_channel_event event;
-    enum ual_status status = ual_channel_get(channel->ual, timeout_us, &event);
+    enum ri_status status = ual_channel_get(channel->ual, timeout_us, &event);
     struct vb_cq *of;
 
-    if (status == UAL_ERR_EMPTY || status == UAL_ERR_TIMED_OUT || status == UAL_ERR_WAITER_LIMIT)
+    if (status == ITAL_ERR_EMPTY || status == RI_ERR_TIMED_OUT || status == ITAL_ERR_WAITER_LIMIT)
         return EAGAIN;
-    if (status != UAL_OK)
+    if (status != RI_OK)
         return vb_errno(status);
     *cq = NULL;
     if (!event.context)
@@ -185,13 +185,13 @@ static struct vb_cq *create(struct ibv_context *context, uint32_t cqe, void *cq_
         .context = cq,
         .lane_plus_one = comp_vector + 1,
     };
-    enum ual_status status;
+    enum ri_status status;
 
     if (!cq)
         return NULL;
     set_up(cq, context, channel, cq_context);
     status = ual_cq_create(vb_context_of(context)->device, &attr, &cq->ual);
-    if (status != UAL_OK) {
+    if (status != RI_OK) {
         tear_down(cq);
         errno = vb_errno(status);
         return NULL;
@@ -252,16 +252,16 @@ int ibv_resize_cq(struct ibv_cq *ibv, int cqe)
     VB_CALL;
     VB_OWN(ibv->context, EIO);
     struct vb_cq *cq = vb_cq_of(ibv);
-    enum ual_status status;
+    enum ri_status status;
 
     if (cqe <= 0)
         return EINVAL;
     if (atomic_load(&cq->counting))
         return vb_cq_counting_resize(cq, (uint32_t)cqe);
     status = ual_cq_resize(cq->ual, (uint32_t)cqe);
-    if (status == UAL_OK)
+    if (status == RI_OK)
         ibv->cqe = (int)cq->ual->depth;
-    return status == UAL_ERR_BUSY ? EINVAL : vb_errno(status);
+    return status == RI_ERR_BUSY ? EINVAL : vb_errno(status);
 }
 
 int ibv_destroy_cq(struct ibv_cq *ibv)
@@ -269,12 +269,12 @@ int ibv_destroy_cq(struct ibv_cq *ibv)
     VB_CALL;
     VB_OWN(ibv->context, EIO);
     struct vb_cq *cq = vb_cq_of(ibv);
-    enum ual_status status;
+    enum ri_status status;
 
     pthread_mutex_lock(&ibv->context->mutex);
-    status = cq->pins ? UAL_ERR_BUSY : ual_cq_free(cq->ual);
+    status = cq->pins ? RI_ERR_BUSY : ual_cq_free(cq->ual);
     pthread_mutex_unlock(&ibv->context->mutex);
-    if (status != UAL_OK)
+    if (status != RI_OK)
         return vb_errno(status);
     if (ibv->channel)
         vb_source_end(vb_channel_of(ibv->channel)->ual, &cq->completions);

@@ -217,15 +217,15 @@ struct ibv_device **ibv_get_device_list(int *num_devices)
     VB_CALL;
     SANITIZER_OUTPUT(num_devices);
     struct listing listing = { .list = calloc(1, sizeof(struct ibv_device *)) };
-    enum ual_status status = UAL_OK;
+    enum ri_status status = RI_OK;
 
     if (!listing.list)
         return NULL;
     if (!is_of_provider(__builtin_return_address(0)))
         status = ual_interface_list(add, &listing);
-    if (status == UAL_OK && listing.failed)
-        status = UAL_ERR_NO_RESOURCES;
-    if (status != UAL_OK) {
+    if (status == RI_OK && listing.failed)
+        status = RI_ERR_NO_RESOURCES;
+    if (status != RI_OK) {
         ibv_free_device_list(listing.list);
         errno = vb_errno(status);
         return NULL;

@@ -135,21 +135,21 @@ static int sleep_on_fd(int fd)
 int vb_channel_get(struct ual_channel *channel, struct ual_channel_event *event)
 {
     int fd = ual_channel_fd(channel), error = 0;
-    enum ual_status status;
+    enum ri_status status;
 
     while (!error) {
         pthread_testcancel();
         status = ual_channel_get(channel, 0, event);
-        if (status == UAL_ERR_EMPTY && !is_blocking(fd))
+        if (status == ITAL_ERR_EMPTY && !is_blocking(fd))
             return EAGAIN;
-        if (status == UAL_ERR_EMPTY)
+        if (status == ITAL_ERR_EMPTY)
             status = ual_channel_get(channel, LANE_WAIT_US, event);
-        if (status == UAL_ERR_ABORTED)
+        if (status == ITAL_ERR_ABORTED)
             return sleep_for_ever();
         /* glibc from 2.41 on ends every system call of a thread that it cancels. */
-        if (status == UAL_ERR_INTERRUPTED)
+        if (status == ITAL_ERR_INTERRUPTED)
             pthread_testcancel();
-        if (status != UAL_ERR_TIMED_OUT && status != UAL_ERR_WAITER_LIMIT)
+        if (status != RI_ERR_TIMED_OUT && status != ITAL_ERR_WAITER_LIMIT)
             return vb_errno(status);
         error = sleep_on_fd(fd);
     }

@@ -99,7 +99,7 @@ static struct ri_address *port_addresses(struct vb_context *context, uint32_t *c
 {
     struct ri_port_attr port = { .size = sizeof(port), .address_count = FIRST_GUESS };
     struct ri_address *addresses = NULL, *longer;
-    enum ual_status status;
+    enum ri_status status;
 
     do {
         longer = realloc(addresses, port.address_count * sizeof(*addresses));
@@ -108,13 +108,13 @@ static struct ri_address *port_addresses(struct vb_context *context, uint32_t *c
         addresses = port.addresses = longer;
         port.address_capacity = port.address_count;
         status = ual_device_port(context->device, &port);
-        if (status != UAL_OK)
+        if (status != RI_OK)
             errno = vb_errno(status);
-        if (status == UAL_OK && port.address_count <= port.address_capacity) {
+        if (status == RI_OK && port.address_count <= port.address_capacity) {
             *count = port.address_count;
             return addresses;
         }
-    } while (status == UAL_OK);
+    } while (status == RI_OK);
     free(addresses);
     return NULL;
 }

@@ -112,53 +112,53 @@ static bool is_atomic(const struct ri_send_wr *wr)
 
 /* Opcode, elements and lengths; memory is not looked at before the request is executed. *places: of
  * the send queue, where a Read takes one for each sink. */
-static enum ual_status check(const struct vb_held *held, struct vb_qp *qp,
-                             const struct ri_send_wr *wr, uint32_t *places)
+static enum ri_status check(const struct vb_held *held, struct vb_qp *qp,
+                            const struct ri_send_wr *wr, uint32_t *places)
 {
     const struct ri_rnic_attr *rnic = ual_device_attr(vb_qp_context(qp)->device);
     uint64_t feature = feature_of(wr->opcode), octets;
     uint32_t solid;
 
     if ((rnic->features & feature) != feature)
-        return UAL_ERR_NOT_SUPPORTED;
+        return RI_ERR_NOT_SUPPORTED;
     if (wr->num_sge > most_sges(&qp->attr, wr->opcode) || (is_atomic(wr) && !wr->num_sge))
-        return UAL_ERR_INVALID_ARGUMENT;
+        return RI_ERR_INVALID_ARGUMENT;
     solid = count_solid(wr, &octets);
     if (is_atomic(wr) && octets < ATOMIC_OCTETS)
-        return UAL_ERR_INVALID_ARGUMENT;
+        return RI_ERR_INVALID_ARGUMENT;
     if (octets > UINT32_MAX)
-        return UAL_ERR_LIMIT;
+        return RI_ERR_LIMIT;
     if (wr->opcode == RI_WR_SEND_IMMEDIATE && octets && !held->fuses &&
         rnic->transport == RI_TRANSPORT_IWARP)
-        return UAL_ERR_NOT_SUPPORTED;
+        return RI_ERR_NOT_SUPPORTED;
     *places = wr->opcode == RI_WR_RDMA_READ && solid > 1 ? solid : 1;
-    return UAL_OK;
+    return RI_OK;
 }
 
 /* --- posts --- */
 
 /* Under the lock. */
-static enum ual_status add(struct vb_held *held, struct vb_qp *qp, const struct ri_send_wr *wr)
+static enum ri_status add(struct vb_held *held, struct vb_qp *qp, const struct ri_send_wr *wr)
 {
     struct vb_held_post *post;
     uint32_t places = 1;
-    enum ual_status status = check(held, qp, wr, &places);
+    enum ri_status status = check(held, qp, wr, &places);
 
-    if (status != UAL_OK)
+    if (status != RI_OK)
         return status;
     if (held->count + places > qp->attr.max_send_wr)
-        return UAL_ERR_FULL;
+        return RI_ERR_QUEUE_FULL;
     post = copy(wr);
     if (!post)
-        return UAL_ERR_NO_RESOURCES;
+        return RI_ERR_NO_RESOURCES;
     append(held, post, places);
-    return UAL_OK;
+    return RI_OK;
 }
 
-enum ual_status vb_held_send(struct vb_held *held, struct vb_qp *qp, struct ri_send_wr *wr,
-                             struct ri_send_wr **bad, bool *kept)
+enum ri_status vb_held_send(struct vb_held *held, struct vb_qp *qp, struct ri_send_wr *wr,
+                            struct ri_send_wr **bad, bool *kept)
 {
-    enum ual_status status = UAL_OK;
+    enum ri_status status = RI_OK;
     struct ri_send_wr *first = wr;
     bool passes;
 
@@ -166,7 +166,7 @@ enum ual_status vb_held_send(struct vb_held *held, struct vb_qp *qp, struct ri_s
     passes = held->passes;
     while (!passes && wr) {
         status = add(held, qp, wr);
-        if (status != UAL_OK)
+        if (status != RI_OK)
             break;
         wr = wr->next;
     }
@@ -174,32 +174,32 @@ enum ual_status vb_held_send(struct vb_held *held, struct vb_qp *qp, struct ri_s
     *kept = wr != first;
     if (passes)
         return ual_qp_post_send(&qp->ual, wr, bad);
-    if (status != UAL_OK)
+    if (status != RI_OK)
         *bad = wr;
     return status;
 }
 
 /* Under the lock. */
-static enum ual_status add_bind(struct vb_held *held, const struct ual_qp_attr *limits,
-                                const struct vb_bind *bind)
+static enum ri_status add_bind(struct vb_held *held, const struct ual_qp_attr *limits,
+                               const struct vb_bind *bind)
 {
     struct vb_held_post *post;
 
     if (held->count >= limits->max_send_wr)
-        return UAL_ERR_FULL;
+        return RI_ERR_QUEUE_FULL;
     post = calloc(1, sizeof(*post));
     if (!post)
-        return UAL_ERR_NO_RESOURCES;
+        return RI_ERR_NO_RESOURCES;
     post->binds = true;
     post->bind = *bind;
     append(held, post, 1);
-    return UAL_OK;
+    return RI_OK;
 }
 
-enum ual_status vb_held_bind(struct vb_held *held, struct vb_qp *qp, const struct vb_bind *bind,
-                             bool *kept)
+enum ri_status vb_held_bind(struct vb_held *held, struct vb_qp *qp, const struct vb_bind *bind,
+                            bool *kept)
 {
-    enum ual_status status = UAL_OK;
+    enum ri_status status = RI_OK;
     uint32_t stag;
     bool passes;
 
@@ -208,11 +208,11 @@ enum ual_status vb_held_bind(struct vb_held *held, struct vb_qp *qp, const struc
     if (!passes)
         status = add_bind(held, &qp->attr, bind);
     pthread_mutex_unlock(&held->lock);
-    *kept = !passes && status == UAL_OK;
+    *kept = !passes && status == RI_OK;
     return passes ? vb_bind_post(qp, bind, &stag) : status;
 }
 
-static enum ual_status post_one(struct vb_qp *qp, struct vb_held_post *post)
+static enum ri_status post_one(struct vb_qp *qp, struct vb_held_post *post)
 {
     struct ri_send_wr *bad;
     uint32_t stag;
@@ -226,7 +226,7 @@ static enum ual_status post_one(struct vb_qp *qp, struct vb_held_post *post)
 /* A Send that cannot succeed: its element is in no region. It takes the place of a refused request,
  * so that it completes in error when its turn comes, as an adapter would have it, and what is
  * behind it is flushed. If the connection has failed it is flushed itself. */
-static enum ual_status post_instead(struct vb_qp *qp, const struct vb_held_post *post)
+static enum ri_status post_instead(struct vb_qp *qp, const struct vb_held_post *post)
 {
     struct ri_sge nowhere = { .length = 1, .lkey = UINT32_MAX };
     struct ri_send_wr *bad,
@@ -243,28 +243,27 @@ static bool is_connected(struct vb_qp *qp)
 {
     struct ri_qp_info info = { .size = sizeof(info) };
 
-    return ual_qp_query(&qp->ual, &info) == UAL_OK && info.state == RI_QPS_RTS;
+    return ual_qp_query(&qp->ual, &info) == RI_OK && info.state == RI_QPS_RTS;
 }
 
-static void complete_in_error(struct vb_qp *qp, const struct vb_held_post *post,
-                              enum ual_status why)
+static void complete_in_error(struct vb_qp *qp, const struct vb_held_post *post, enum ri_status why)
 {
     unsigned long long cookie = post->binds ? post->bind.cookie : post->wr.cookie;
     uint32_t number = qp->ibv.qp_base.qp_num;
-    enum ual_status status;
+    enum ri_status status;
 
     if (is_connected(qp)) /* else the log has the reason */
         ual_log(
             RI_LOG_WARNING,
             "QP 0x%06x: request 0x%llx (wr_id), posted before the connection was there, completes "
             "in error: %s",
-            number, cookie, ual_status_name(why));
+            number, cookie, ital_status_name(why));
     status = post_instead(qp, post);
-    if (status == UAL_OK)
+    if (status == RI_OK)
         return;
     ual_log(RI_LOG_ERROR,
             "QP 0x%06x: request 0x%llx (wr_id) will not complete: %s; this is a defect", number,
-            cookie, ual_status_name(status));
+            cookie, ital_status_name(status));
     vb_qp_abort(qp);
 }
 
@@ -273,9 +272,9 @@ void vb_held_release(struct vb_held *held, struct vb_qp *qp)
     held->passes = true;
     while (held->first) {
         struct vb_held_post *post = held->first;
-        enum ual_status status = post_one(qp, post);
+        enum ri_status status = post_one(qp, post);
 
-        if (status != UAL_OK)
+        if (status != RI_OK)
             complete_in_error(qp, post, status);
         LL_DELETE(held->first, post);
         held->count -= post->places;

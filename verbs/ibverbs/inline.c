@@ -27,12 +27,12 @@ int vb_inline_open(struct vb_qp *qp, struct ual_pd *pd, uint32_t places, uint32_
 {
     size_t size = (size_t)places * octets;
     struct vb_inline *inlined = calloc(1, sizeof(*inlined) + size);
-    enum ual_status status;
+    enum ri_status status;
 
     if (!inlined)
         return ENOMEM;
     status = ual_mr_create(pd, inlined->memory, size, RI_ACCESS_LOCAL_READ, 0, 0, &inlined->mr);
-    if (status != UAL_OK) {
+    if (status != RI_OK) {
         free(inlined);
         return vb_errno(status);
     }

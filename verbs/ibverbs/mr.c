@@ -48,9 +48,9 @@ int vb_access(unsigned int access, uint32_t *ri)
 }
 
 /* The kernel says EFAULT for memory without the rights, too: it cannot be pinned. */
-static int memory_errno(enum ual_status status)
+static int memory_errno(enum ri_status status)
 {
-    return status == UAL_ERR_ACCESS ? EFAULT : vb_errno(status);
+    return status == RI_ERR_ACCESS ? EFAULT : vb_errno(status);
 }
 
 static int create(struct vb_pd *pd, void *addr, size_t length, uint64_t iova, unsigned int access,
@@ -139,12 +139,12 @@ int ibv_dereg_mr(struct ibv_mr *ibv)
     VB_CALL;
     VB_OWN(ibv->context, EIO);
     struct vb_mr *mr = vb_mr_of(ibv);
-    enum ual_status status;
+    enum ri_status status;
 
     if (vb_is_dead(ibv->context, &mr->shared))
         return EINVAL;
     status = ual_mr_free(mr->ual);
-    if (status == UAL_OK) {
+    if (status == RI_OK) {
         vb_unshare(ibv->context, &mr->shared, true);
         free(mr);
     }
@@ -158,13 +158,13 @@ static int replace(struct vb_mr *mr, struct vb_pd *pd, void *addr, size_t length
                    unsigned int access)
 {
     struct ual_mr *fresh = NULL;
-    enum ual_status status;
+    enum ri_status status;
     int error = create(pd, addr, length, (uintptr_t)addr, access, &fresh);
 
     if (error)
         return error;
     status = ual_mr_free(mr->ual);
-    if (status != UAL_OK) {
+    if (status != RI_OK) {
         ual_mr_free(fresh);
         return vb_errno(status);
     }
@@ -197,14 +197,14 @@ static int change(struct vb_mr *mr, int flags, struct vb_pd *pd, unsigned int ac
     uint32_t kept = mr->ual->access & (RI_ACCESS_ZERO_BASED | RI_ACCESS_IO_ADDR);
     uint32_t ri = mr->ual->access;
     int error = flags & IBV_REREG_MR_CHANGE_ACCESS ? vb_access(access, &ri) : 0;
-    enum ual_status status = UAL_ERR_INVALID_STATE;
+    enum ri_status status = RI_ERR_INVALID_STATE;
 
     if (error)
         return error;
     if (flags == IBV_REREG_MR_CHANGE_ACCESS && can_keep_keys(mr) &&
         !(ri & RI_ACCESS_ZERO_BASED & ~kept))
         status = ual_mr_modify(mr->ual, NULL, ri | kept | RI_ACCESS_KEEP_KEYS);
-    if (status == UAL_ERR_INVALID_STATE) /* also one that was invalidated gets other keys */
+    if (status == RI_ERR_INVALID_STATE) /* also one that was invalidated gets other keys */
         status = ual_mr_modify(mr->ual, flags & IBV_REREG_MR_CHANGE_PD ? pd->ual : NULL, ri | kept);
     return memory_errno(status);
 }

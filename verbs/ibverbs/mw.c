@@ -15,14 +15,14 @@ struct ibv_mw *vb_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
     VB_CALL;
     VB_OWN(pd->context, NULL);
     struct vb_mw *mw = calloc(1, sizeof(*mw));
-    enum ual_status status = UAL_ERR_INVALID_ARGUMENT;
+    enum ri_status status = RI_ERR_INVALID_ARGUMENT;
     struct ual_mw_state state;
 
     if (!mw)
         return NULL;
     if (type == IBV_MW_TYPE_1 || type == IBV_MW_TYPE_2)
         status = ual_mw_create(vb_pd_of(pd)->ual, type == IBV_MW_TYPE_2, &mw->ual);
-    if (status != UAL_OK) {
+    if (status != RI_OK) {
         free(mw);
         errno = vb_errno(status);
         return NULL;
@@ -41,25 +41,25 @@ int vb_dealloc_mw(struct ibv_mw *ibv)
     VB_CALL;
     VB_OWN(ibv->context, EIO);
     struct vb_mw *mw = vb_mw_of(ibv);
-    enum ual_status status = ual_mw_free(mw->ual);
+    enum ri_status status = ual_mw_free(mw->ual);
 
-    if (status == UAL_OK)
+    if (status == RI_OK)
         free(mw);
     return vb_errno(status);
 }
 
-enum ual_status vb_bind_post(struct vb_qp *qp, const struct vb_bind *bind, uint32_t *stag)
+enum ri_status vb_bind_post(struct vb_qp *qp, const struct vb_bind *bind, uint32_t *stag)
 {
     struct ual_mw *mw = ual_lookup(bind->mw, UAL_MW);
     struct ual_mw_link link = bind->link;
 
     if (!mw)
-        return UAL_ERR_INVALID_HANDLE;
+        return ITAL_ERR_INVALID_HANDLE;
     if (!bind->mr)
         return ual_mw_unlink(mw, &qp->ual, bind->cookie, bind->flags);
     link.mr = ual_lookup(bind->mr, UAL_MR);
     if (!link.mr)
-        return UAL_ERR_INVALID_HANDLE;
+        return ITAL_ERR_INVALID_HANDLE;
     return ual_mw_link(mw, &qp->ual, &link, bind->cookie, bind->flags, stag);
 }
 
@@ -93,7 +93,7 @@ static uint16_t flags_of(const struct ibv_qp *qp, unsigned int send_flags)
 
 /* As vb_bind_post. Until the connection is established the QP's connector keeps the bind; then
  * *stag is not set. */
-static enum ual_status post_by_gate(struct vb_qp *qp, const struct vb_bind *bind, uint32_t *stag)
+static enum ri_status post_by_gate(struct vb_qp *qp, const struct vb_bind *bind, uint32_t *stag)
 {
     const struct vb_connector *connector;
     uint32_t gate = atomic_load_explicit(&qp->gate, memory_order_acquire);
@@ -103,7 +103,7 @@ static enum ual_status post_by_gate(struct vb_qp *qp, const struct vb_bind *bind
     connector = atomic_load_explicit(&qp->connector, memory_order_acquire);
     if (gate == VB_GATE_HELD && connector && connector->hold_bind)
         return connector->hold_bind(qp->connector_context, qp, bind);
-    return vb_is_parents(qp->ibv.qp_base.context) ? UAL_ERR_DEAD : UAL_ERR_INVALID_STATE;
+    return vb_is_parents(qp->ibv.qp_base.context) ? RI_ERR_DEVICE : RI_ERR_INVALID_STATE;
 }
 
 /* The key that the window gets if the bind is held: the program reads it before the post. An
@@ -125,7 +125,7 @@ int vb_bind_mw(struct ibv_qp *ibv, struct ibv_mw *mw, struct ibv_mw_bind *asked)
                             .cookie = asked->wr_id,
                             .flags = flags_of(ibv, asked->send_flags) };
     uint32_t stag = mw->rkey;
-    enum ual_status status;
+    enum ri_status status;
     int error;
 
     if (!vb_same_pd(ibv->pd, mw->pd) || (info->length && !info->mr))
@@ -136,7 +136,7 @@ int vb_bind_mw(struct ibv_qp *ibv, struct ibv_mw *mw, struct ibv_mw_bind *asked)
     if (atomic_load_explicit(&qp->gate, memory_order_acquire) == VB_GATE_HELD)
         choose_key(&bind, mw, &stag);
     status = post_by_gate(qp, &bind, &stag);
-    if (status == UAL_OK)
+    if (status == RI_OK)
         mw->rkey = stag;
     return vb_errno(status);
 }

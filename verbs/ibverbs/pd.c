@@ -14,12 +14,12 @@ struct ibv_pd *ibv_alloc_pd(struct ibv_context *ibv)
     VB_OWN(ibv, NULL);
     static _Atomic uint32_t made;
     struct vb_pd *pd = calloc(1, sizeof(*pd));
-    enum ual_status status;
+    enum ri_status status;
 
     if (!pd)
         return NULL;
     status = ual_pd_create(vb_context_of(ibv)->device, &pd->ual);
-    if (status != UAL_OK) {
+    if (status != RI_OK) {
         free(pd);
         errno = vb_errno(status);
         return NULL;
@@ -35,7 +35,7 @@ int ibv_dealloc_pd(struct ibv_pd *ibv)
     VB_CALL;
     VB_OWN(ibv->context, EIO);
     struct vb_pd *pd = vb_pd_of(ibv);
-    enum ual_status status;
+    enum ri_status status;
 
     if (pd->protection)
         return vb_dealloc_parent_domain(pd);
@@ -44,7 +44,7 @@ int ibv_dealloc_pd(struct ibv_pd *ibv)
     if (vb_is_dead(ibv->context, &pd->shared))
         return EINVAL;
     status = ual_pd_free(pd->ual);
-    if (status == UAL_OK) {
+    if (status == RI_OK) {
         vb_unshare(ibv->context, &pd->shared, true);
         free(pd);
     }
@@ -126,9 +126,9 @@ int ibv_destroy_ah(struct ibv_ah *ibv)
     VB_CALL;
     VB_OWN(ibv->context, EIO);
     struct vb_ah *ah = vb_ah_of(ibv);
-    enum ual_status status = ah->ual ? ual_ah_free(ah->ual) : UAL_OK;
+    enum ri_status status = ah->ual ? ual_ah_free(ah->ual) : RI_OK;
 
-    if (status == UAL_OK)
+    if (status == RI_OK)
         free(ah);
     return vb_errno(status);
 }

@@ -165,7 +165,7 @@ static uint32_t inline_among(const struct ibv_send_wr *wr, uint32_t count)
 }
 
 /* As ual_qp_post_send. Until the connection is established its connector keeps the requests. */
-enum ual_status vb_post_by_gate(struct vb_qp *qp, struct ri_send_wr *wr, struct ri_send_wr **bad)
+enum ri_status vb_post_by_gate(struct vb_qp *qp, struct ri_send_wr *wr, struct ri_send_wr **bad)
 {
     const struct vb_connector *connector;
     uint32_t gate = atomic_load_explicit(&qp->gate, memory_order_acquire);
@@ -176,21 +176,21 @@ enum ual_status vb_post_by_gate(struct vb_qp *qp, struct ri_send_wr *wr, struct 
     if (gate == VB_GATE_HELD && connector && connector->hold)
         return connector->hold(qp->connector_context, qp, wr, bad);
     *bad = wr;
-    return vb_is_parents(qp->ibv.qp_base.context) ? UAL_ERR_DEAD : UAL_ERR_INVALID_STATE;
+    return vb_is_parents(qp->ibv.qp_base.context) ? RI_ERR_DEVICE : RI_ERR_INVALID_STATE;
 }
 
 /* Posts the group, which begins with the request `first`. *posted: the number of posted
  * requests. */
-static enum ual_status post_group(struct vb_qp *qp, const struct ibv_send_wr *first,
-                                  struct group *group, uint32_t *posted)
+static enum ri_status post_group(struct vb_qp *qp, const struct ibv_send_wr *first,
+                                 struct group *group, uint32_t *posted)
 {
-    enum ual_status status = UAL_OK;
+    enum ri_status status = RI_OK;
     struct ri_send_wr *bad = NULL;
 
     *posted = group->count;
     if (group->count)
         status = vb_post_by_gate(qp, group->wr, &bad);
-    if (status != UAL_OK)
+    if (status != RI_OK)
         *posted = (uint32_t)(bad - group->wr);
     if (group->inline_count)
         vb_inline_posted(qp, inline_among(first, *posted));
@@ -209,7 +209,7 @@ static int post_some(struct vb_qp *qp, struct ibv_send_wr *wr, struct ibv_send_w
 {
     struct group group;
     struct ibv_send_wr *first = wr;
-    enum ual_status status;
+    enum ri_status status;
     uint32_t posted;
 
     group.count = group.inline_count = 0;
@@ -217,7 +217,7 @@ static int post_some(struct vb_qp *qp, struct ibv_send_wr *wr, struct ibv_send_w
         wr = wr->next;
     status = post_group(qp, first, &group, &posted);
     *rest = skip(first, posted);
-    if (status != UAL_OK)
+    if (status != RI_OK)
         return vb_errno(status);
     return wr && group.count < VB_GROUP && wr->opcode != IBV_WR_BIND_MW ? EINVAL : 0;
 }
@@ -256,14 +256,14 @@ static int refuse(struct ibv_send_wr *wr, struct ibv_send_wr **bad, int error)
 
 static inline int post_one(struct vb_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
-    enum ual_status status;
+    enum ri_status status;
     struct ri_send_wr to, *ri_bad;
 
     if (unlikely(!convert(qp, wr, &to)))
         return refuse(wr, bad, EINVAL);
     to.next = NULL;
     status = ual_qp_post_send(&qp->ual, &to, &ri_bad);
-    return likely(status == UAL_OK) ? 0 : refuse(wr, bad, vb_errno(status));
+    return likely(status == RI_OK) ? 0 : refuse(wr, bad, vb_errno(status));
 }
 
 int vb_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
@@ -311,9 +311,9 @@ int vb_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr 
 
     while (wr) {
         uint32_t count = convert_receives(wr, group);
-        enum ual_status status = ual_qp_post_recv(&qp->ual, group, &ri_bad);
+        enum ri_status status = ual_qp_post_recv(&qp->ual, group, &ri_bad);
 
-        if (unlikely(status != UAL_OK)) {
+        if (unlikely(status != RI_OK)) {
             *bad = skip_receives(wr, (uint32_t)(ri_bad - group));
             sanitizer_defined(bad, sizeof(*bad));
             return vb_errno(status);
@@ -330,9 +330,9 @@ int vb_post_srq_recv(struct ibv_srq *ibv, struct ibv_recv_wr *wr, struct ibv_rec
 
     while (wr) {
         uint32_t count = convert_receives(wr, group);
-        enum ual_status status = ual_srq_post_recv(srq, group, &ri_bad);
+        enum ri_status status = ual_srq_post_recv(srq, group, &ri_bad);
 
-        if (unlikely(status != UAL_OK)) {
+        if (unlikely(status != RI_OK)) {
             *bad = skip_receives(wr, (uint32_t)(ri_bad - group));
             sanitizer_defined(bad, sizeof(*bad));
             return vb_errno(status);

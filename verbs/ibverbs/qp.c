@@ -318,16 +318,16 @@ int ibv_destroy_qp(struct ibv_qp *ibv)
     VB_CALL;
     VB_OWN(ibv->context, EIO);
     struct vb_qp *qp = vb_qp_of(ibv);
-    enum ual_status status;
+    enum ri_status status;
 
     vb_qp_connector(qp, NULL, NULL);
     pin_cqs(qp, 1);
     vb_qp_counting_take(qp);
     status = ual_qp_close(&qp->ual);
-    if (status == UAL_OK)
+    if (status == RI_OK)
         vb_qp_counting_close(qp);
     pin_cqs(qp, -1);
-    if (status != UAL_OK)
+    if (status != RI_OK)
         return vb_errno(status);
     vb_inline_close(qp);
     give_number_back(qp);
@@ -379,10 +379,10 @@ int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask,
     SANITIZER_OUTPUT(init);
     struct vb_qp *qp = vb_qp_of(ibv);
     struct ri_qp_info info = { .size = sizeof(info) };
-    enum ual_status status = ual_qp_query(&qp->ual, &info);
+    enum ri_status status = ual_qp_query(&qp->ual, &info);
 
     (void)mask;
-    if (status != UAL_OK)
+    if (status != RI_OK)
         return vb_errno(status);
     *attr = qp->modified;
     attr->qp_state = state_now(qp, info.state);

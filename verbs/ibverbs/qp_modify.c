@@ -281,7 +281,7 @@ static void note(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask)
 static int reset(struct vb_qp *qp)
 {
     struct ual_qp_attr attr = qp->attr;
-    enum ual_status status;
+    enum ri_status status;
 
     vb_qp_note_state(qp, IBV_QPS_RESET);
     atomic_store(&qp->rnr_retry, 0);
@@ -298,7 +298,7 @@ static int reset(struct vb_qp *qp)
     status = ual_qp_renew(&qp->ual, &attr);
     vb_qp_note_state(qp, IBV_QPS_RESET);
     atomic_store(&qp->aborts, false);
-    if (status == UAL_OK) {
+    if (status == RI_OK) {
         vb_qp_counting_forget(qp);
         memset(&qp->modified, 0, sizeof(qp->modified));
     }
@@ -307,11 +307,11 @@ static int reset(struct vb_qp *qp)
 
 static int modify_ud(struct vb_qp *qp, enum ibv_qp_state to)
 {
-    enum ual_status status = UAL_OK;
+    enum ri_status status = RI_OK;
 
     if (to == IBV_QPS_RTS && vb_qp_state(qp) == IBV_QPS_RTR)
         status = ual_qp_set_state(&qp->ual, RI_QPS_RTS);
-    if (status == UAL_OK)
+    if (status == RI_OK)
         vb_qp_enter(qp, to, VB_GATE_OPEN);
     return vb_errno(status);
 }

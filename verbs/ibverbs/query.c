@@ -179,7 +179,7 @@ bool vb_is_ethernet(struct vb_context *context, uint32_t port_num)
 {
     struct ri_port_attr port = { .size = sizeof(port), .port = port_num - 1u };
 
-    return ual_device_port(context->device, &port) == UAL_OK &&
+    return ual_device_port(context->device, &port) == RI_OK &&
            link_layer(context, &port) == IBV_LINK_LAYER_ETHERNET;
 }
 
@@ -231,12 +231,12 @@ int vb_query_port(struct ibv_context *ibv, uint8_t port_num, struct ibv_port_att
     struct vb_context *context = vb_context_of(ibv);
     struct ri_port_attr port = { .size = sizeof(port), .port = port_num - 1u };
     struct ibv_port_attr full;
-    enum ual_status status;
+    enum ri_status status;
 
     if (!is_port(context, port_num))
         return EINVAL;
     status = ual_device_port(context->device, &port);
-    if (status != UAL_OK)
+    if (status != RI_OK)
         return vb_errno(status);
     fill_port(context, &port, &full);
     if (size > sizeof(full))

@@ -31,19 +31,19 @@ static struct ibv_srq *create(struct ibv_pd *pd, void *srq_context, struct ibv_s
 {
     struct vb_srq *srq = calloc(1, sizeof(*srq));
     struct ri_srq_attr given = { .size = sizeof(given) };
-    enum ual_status status;
+    enum ri_status status;
 
     if (!srq)
         return NULL;
     status = ual_srq_create(vb_pd_of(pd)->ual, at_least_one(attr->max_wr),
                             at_least_one(attr->max_sge), &srq->ual);
-    if (status != UAL_OK) {
+    if (status != RI_OK) {
         free(srq);
         errno = vb_errno(status);
         return NULL;
     }
     describe(srq, pd, srq_context);
-    if (ual_srq_query(srq->ual, &given) == UAL_OK) {
+    if (ual_srq_query(srq->ual, &given) == RI_OK) {
         attr->max_wr = given.max_wr;
         attr->max_sge = given.max_sge;
     }
@@ -83,10 +83,10 @@ struct ibv_srq *vb_create_srq_ex(struct ibv_context *context, struct ibv_srq_ini
 static int check_limit(const struct vb_srq *srq, const struct ri_srq_attr *asked, uint32_t mask)
 {
     struct ri_srq_attr now = { .size = sizeof(now) };
-    enum ual_status status = ual_srq_query(srq->ual, &now);
+    enum ri_status status = ual_srq_query(srq->ual, &now);
     uint32_t most = mask & RI_SRQM_MAX_WR ? asked->max_wr : now.max_wr;
 
-    if (status != UAL_OK)
+    if (status != RI_OK)
         return vb_errno(status);
     return (mask & RI_SRQM_LIMIT ? asked->limit : now.limit) > most ? EINVAL : 0;
 }
@@ -119,9 +119,9 @@ int ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr)
     VB_OWN(srq->context, EIO);
     SANITIZER_OUTPUT(attr);
     struct ri_srq_attr given = { .size = sizeof(given) };
-    enum ual_status status = ual_srq_query(vb_srq_of(srq)->ual, &given);
+    enum ri_status status = ual_srq_query(vb_srq_of(srq)->ual, &given);
 
-    if (status == UAL_OK)
+    if (status == RI_OK)
         *attr = (struct ibv_srq_attr){ .max_wr = given.max_wr,
                                        .max_sge = given.max_sge,
                                        .srq_limit = given.limit };
@@ -142,9 +142,9 @@ int ibv_destroy_srq(struct ibv_srq *ibv)
     VB_CALL;
     VB_OWN(ibv->context, EIO);
     struct vb_srq *srq = vb_srq_of(ibv);
-    enum ual_status status = ual_srq_free(srq->ual);
+    enum ri_status status = ual_srq_free(srq->ual);
 
-    if (status != UAL_OK)
+    if (status != RI_OK)
         return vb_errno(status);
     vb_source_end(vb_context_of(ibv->context)->async, &srq->async);
     vb_await_acknowledged(&ibv->mutex, &ibv->cond, &ibv->events_completed, &srq->async);

@@ -96,9 +96,9 @@ static int post_run(struct vb_qp *qp, uint32_t first, uint32_t end)
 {
     struct vb_batch *batch = qp->batch;
     struct ri_send_wr *bad = NULL;
-    enum ual_status status = vb_post_by_gate(qp, &batch->wr[first], &bad);
+    enum ri_status status = vb_post_by_gate(qp, &batch->wr[first], &bad);
 
-    count_inline(qp, first, status == UAL_OK ? end : (uint32_t)(bad - batch->wr));
+    count_inline(qp, first, status == RI_OK ? end : (uint32_t)(bad - batch->wr));
     return vb_errno(status);
 }
 

@@ -226,17 +226,17 @@ static struct ri_connect_param param_of(const struct link *link, uint8_t octets[
     };
 }
 
-static enum ual_status connect_to_itself(struct link *link)
+static enum ri_status connect_to_itself(struct link *link)
 {
     struct ual_adopt_param param = { .fd = own_socket(&link->source),
                                      .initiator = true,
                                      .ird = link->ird,
                                      .ord = link->ird,
                                      .deadline = RI_NO_DEADLINE };
-    enum ual_status status;
+    enum ri_status status;
 
     if (param.fd < 0)
-        return UAL_ERR_NO_RESOURCES;
+        return RI_ERR_NO_RESOURCES;
     link_agree(link, requests_own_flags(link->numbers));
     status = ual_conn_adopt(link->conn, &link->qp->ual, &param);
     close(param.fd);
@@ -253,17 +253,17 @@ static void do_connect(struct link *link)
 {
     uint8_t octets[HELLO_OCTETS];
     struct ri_connect_param param = param_of(link, octets);
-    enum ual_status status;
+    enum ri_status status;
 
     free_attempt(link);
     status = ual_conn_create(link->numbers->context->device, &upcalls, link, &link->conn);
-    if (status == UAL_OK)
+    if (status == RI_OK)
         status = is_own_peer(link) ? connect_to_itself(link)
                                    : ual_conn_connect(link->conn, &link->qp->ual, &param);
-    if (status == UAL_OK)
+    if (status == RI_OK)
         return;
     pthread_mutex_lock(&link->numbers->lock);
-    link_log_failure(link, ual_status_name(status));
+    link_log_failure(link, ital_status_name(status));
     link_stimulate(link, LINK_ATTEMPT_FAILED);
     pthread_mutex_unlock(&link->numbers->lock);
 }
@@ -305,7 +305,7 @@ static bool accept_request(struct link *link, struct parked *request)
     uint8_t octets[HELLO_OCTETS];
     struct ri_connect_param param = param_of(link, octets);
     uint32_t expected = request->hello.expected_psn;
-    enum ual_status status;
+    enum ri_status status;
 
     free_attempt(link);
     link->conn = request->conn;
@@ -313,7 +313,7 @@ static bool accept_request(struct link *link, struct parked *request)
     free(request);
     ual_conn_migrate(link->conn, &upcalls, link);
     status = ual_conn_accept(link->conn, &link->qp->ual, &param);
-    if (status != UAL_OK) {
+    if (status != RI_OK) {
         free_attempt(link);
         return false;
     }

@@ -122,12 +122,12 @@ static int modify(void *context, struct vb_qp *qp, enum ibv_qp_state to,
     }
 }
 
-static enum ual_status hold(void *context, struct vb_qp *qp, struct ri_send_wr *wr,
-                            struct ri_send_wr **bad)
+static enum ri_status hold(void *context, struct vb_qp *qp, struct ri_send_wr *wr,
+                           struct ri_send_wr **bad)
 {
     struct link *link = link_of(context, qp);
     bool kept;
-    enum ual_status status;
+    enum ri_status status;
 
     link_notice_end(link);
     status = vb_held_send(&link->held, qp, wr, bad, &kept);
@@ -136,11 +136,11 @@ static enum ual_status hold(void *context, struct vb_qp *qp, struct ri_send_wr *
     return status;
 }
 
-static enum ual_status hold_bind(void *context, struct vb_qp *qp, const struct vb_bind *bind)
+static enum ri_status hold_bind(void *context, struct vb_qp *qp, const struct vb_bind *bind)
 {
     struct link *link = link_of(context, qp);
     bool kept;
-    enum ual_status status;
+    enum ri_status status;
 
     link_notice_end(link);
     status = vb_held_bind(&link->held, qp, bind, &kept);

@@ -76,20 +76,20 @@ static void free_port(struct port *port)
     free(port);
 }
 
-static enum ual_status listen_at(struct numbers *numbers, struct port *port,
-                                 const struct sockaddr_storage *address)
+static enum ri_status listen_at(struct numbers *numbers, struct port *port,
+                                const struct sockaddr_storage *address)
 {
     struct ri_listen_param param = { .size = sizeof(param),
                                      .address = (const struct sockaddr *)address,
                                      .backlog = BACKLOG };
     struct ual_conn *conn;
-    enum ual_status status = ual_conn_create(numbers->context->device, numbers->upcalls, numbers,
-                                             &conn);
+    enum ri_status status = ual_conn_create(numbers->context->device, numbers->upcalls, numbers,
+                                            &conn);
 
-    if (status != UAL_OK)
+    if (status != RI_OK)
         return status;
     status = ual_conn_listen(conn, &param, NULL);
-    if (status == UAL_OK)
+    if (status == RI_OK)
         port->listeners[port->listener_count++] = conn;
     else
         ual_conn_free(conn);
@@ -98,10 +98,10 @@ static enum ual_status listen_at(struct numbers *numbers, struct port *port,
 
 /* IPv4 first: otherwise an IPv6 listener would occupy its port. An address that is not usable (yet:
  * one that is still checked for duplicates) is left out if there is another. */
-static enum ual_status listen_on(struct numbers *numbers, struct port *port,
-                                 struct sockaddr_storage *addresses, uint32_t count)
+static enum ri_status listen_on(struct numbers *numbers, struct port *port,
+                                struct sockaddr_storage *addresses, uint32_t count)
 {
-    enum ual_status status = UAL_OK;
+    enum ri_status status = RI_OK;
 
     for (int six = 0; six < 2; six++)
         for (uint32_t i = 0; i < count; i++) {
@@ -109,11 +109,11 @@ static enum ual_status listen_on(struct numbers *numbers, struct port *port,
                 continue;
             set_port(&addresses[i], port->number);
             status = listen_at(numbers, port, &addresses[i]);
-            if (status != UAL_OK && status != UAL_ERR_UNREACHABLE)
+            if (status != RI_OK && status != RI_ERR_UNREACHABLE)
                 goto close;
         }
     if (port->listener_count)
-        return UAL_OK;
+        return RI_OK;
 close:
     close_listeners(port);
     return status;
@@ -150,16 +150,16 @@ static int open_port(struct numbers *numbers, struct port **out)
     uint32_t count = addresses_of(numbers, addresses, ARRAY_SIZE(addresses));
     uint32_t size = (uint32_t)(numbers->high - numbers->low) + 1, first = random_below(size);
     struct port *port = count ? new_port(count) : NULL;
-    enum ual_status status = UAL_ERR_ADDRESS_IN_USE;
+    enum ri_status status = RI_ERR_ADDRESS_IN_USE;
 
     if (!port)
         return count ? ENOMEM : EADDRNOTAVAIL;
-    for (uint32_t i = 0; i < size && status == UAL_ERR_ADDRESS_IN_USE; i++) {
+    for (uint32_t i = 0; i < size && status == RI_ERR_ADDRESS_IN_USE; i++) {
         port->number = (uint16_t)(numbers->low + (first + i) % size);
         status = listen_on(numbers, port, addresses, count);
     }
-    if (status != UAL_OK) {
-        if (status == UAL_ERR_ADDRESS_IN_USE)
+    if (status != RI_OK) {
+        if (status == RI_ERR_ADDRESS_IN_USE)
             ual_log(
                 RI_LOG_ERROR,
                 "no TCP port for queue pairs: all of %u-%u are in use; end a program that has one, "

@@ -83,7 +83,7 @@ static int find_way(struct cm_id *id, const struct sockaddr *destination,
     for (uint32_t i = 0; i < count; i++) {
         if (id->ibv.verbs && contexts[i] != id->context)
             continue;
-        if (ual_device_route(contexts[i]->device, 0, destination, source) == UAL_OK) {
+        if (ual_device_route(contexts[i]->device, 0, destination, source) == RI_OK) {
             *context = contexts[i];
             return 0;
         }

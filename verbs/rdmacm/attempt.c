@@ -32,14 +32,14 @@ struct cm_attempt {
     uint8_t private_data[CM_DATA_MOST];
 };
 
-static enum ual_status connect_once(struct cm_id *id)
+static enum ri_status connect_once(struct cm_id *id)
 {
     const struct cm_attempt *attempt = id->attempt;
-    enum ual_status status;
+    enum ri_status status;
 
     if (!id->conn) {
         status = ual_conn_create(id->context->device, attempt->upcalls, id, &id->conn);
-        if (status != UAL_OK)
+        if (status != RI_OK)
             return status;
     }
     return ual_conn_connect(id->conn, id->leg == CM_LEG_ATTACH ? NULL : &id->qp->ual,
@@ -52,14 +52,14 @@ static void connect_again(struct ri_timer *timer)
 {
     struct cm_attempt *attempt = container_of(timer, struct cm_attempt, timer);
     struct cm_id *id = attempt->id;
-    enum ual_status status;
+    enum ri_status status;
 
     if (cm_state(id) != CM_CONNECTING)
         return;
     ual_conn_free(id->conn);
     id->conn = NULL;
     status = connect_once(id);
-    if (status != UAL_OK)
+    if (status != RI_OK)
         attempt->failed(id, vb_errno(status));
 }
 
@@ -95,11 +95,11 @@ static struct cm_attempt *keep(struct cm_id *id, const struct ri_connect_param *
 }
 
 /* A provider that manages connections itself takes no attempt without a QP. */
-static enum ual_status connect_first(struct cm_id *id)
+static enum ri_status connect_first(struct cm_id *id)
 {
-    enum ual_status status = connect_once(id);
+    enum ri_status status = connect_once(id);
 
-    if (status != UAL_ERR_NOT_SUPPORTED || id->leg != CM_LEG_ATTACH)
+    if (status != RI_ERR_NOT_SUPPORTED || id->leg != CM_LEG_ATTACH)
         return status;
     id->leg = CM_LEG_NONE;
     id->attempt->param.three_way = false;

@@ -238,9 +238,9 @@ void cm_request_leave(struct cm_id *id);
 
 /* ---- posts.c ---- */
 /* As the functions of struct vb_connector; context: the id. */
-enum ual_status cm_posts_hold(void *context, struct vb_qp *qp, struct ri_send_wr *wr,
-                              struct ri_send_wr **bad);
-enum ual_status cm_posts_hold_bind(void *context, struct vb_qp *qp, const struct vb_bind *bind);
+enum ri_status cm_posts_hold(void *context, struct vb_qp *qp, struct ri_send_wr *wr,
+                             struct ri_send_wr **bad);
+enum ri_status cm_posts_hold_bind(void *context, struct vb_qp *qp, const struct vb_bind *bind);
 /* Before an accept: the QP is in RTS for the program. */
 void cm_posts_begin(struct cm_id *id);
 /* The accept has failed. */

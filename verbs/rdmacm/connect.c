@@ -88,7 +88,7 @@ static void describe(struct cm_id *id, const struct ri_connection_event *event)
 {
     struct ri_connection_event info = { .size = sizeof(info) };
     struct rdma_conn_param *conn = &id->outcome.ibv.param.conn;
-    bool known = ual_conn_query(id->conn, &info) == UAL_OK;
+    bool known = ual_conn_query(id->conn, &info) == RI_OK;
 
     if (!known && event)
         info = *event;

@@ -102,7 +102,7 @@ bool cm_context_has(struct vb_context *context, const struct sockaddr *address)
                                  .addresses = addresses,
                                  .address_capacity = MAX_ADDRESSES };
 
-    if (ual_device_port(context->device, &port) != UAL_OK)
+    if (ual_device_port(context->device, &port) != RI_OK)
         return false;
     for (uint32_t i = 0; i < port.address_count && i < MAX_ADDRESSES; i++)
         if (cm_address_same((const struct sockaddr *)&addresses[i].sockaddr, address))

@@ -31,7 +31,7 @@ void cm_external_settle(struct cm_id *id)
     pthread_mutex_unlock(&id->lock);
 }
 
-static enum ual_status third_leg(struct cm_id *id)
+static enum ri_status third_leg(struct cm_id *id)
 {
     struct ri_connect_param param = { .size = sizeof(param) };
 
@@ -56,12 +56,12 @@ static int wait_until_settled(struct cm_id *id)
 static int establish(struct cm_id *id)
 {
     enum cm_state was;
-    enum ual_status status;
+    enum ri_status status;
     bool first;
 
     if (cm_step(id, CM_DO_ESTABLISH, &was)) {
         status = third_leg(id);
-        if (status == UAL_OK)
+        if (status == RI_OK)
             return wait_until_settled(id);
         cm_step_back(id, was);
         return vb_errno(status);

@@ -240,10 +240,10 @@ int cm_listen_feed(struct rdma_cm_id *id, int fd)
 {
     VB_CALL;
     struct cm_listening *listening = listening_for(cm_id_of(id), fd);
-    enum ual_status status = listening ? ual_conn_feed(listening->conn, fd)
-                                       : UAL_ERR_INVALID_ARGUMENT;
+    enum ri_status status = listening ? ual_conn_feed(listening->conn, fd)
+                                      : RI_ERR_INVALID_ARGUMENT;
 
-    return status == UAL_ERR_INVALID_ARGUMENT ? ECONNABORTED : vb_errno(status);
+    return status == RI_ERR_INVALID_ARGUMENT ? ECONNABORTED : vb_errno(status);
 }
 
 void cm_listen_advise(struct rdma_cm_id *id, const char *advice)

@@ -11,8 +11,8 @@
 
 #include "cm.h"
 
-enum ual_status cm_posts_hold(void *context, struct vb_qp *qp, struct ri_send_wr *wr,
-                              struct ri_send_wr **bad)
+enum ri_status cm_posts_hold(void *context, struct vb_qp *qp, struct ri_send_wr *wr,
+                             struct ri_send_wr **bad)
 {
     struct cm_id *id = context;
     bool kept;
@@ -20,7 +20,7 @@ enum ual_status cm_posts_hold(void *context, struct vb_qp *qp, struct ri_send_wr
     return vb_held_send(&id->held, qp, wr, bad, &kept);
 }
 
-enum ual_status cm_posts_hold_bind(void *context, struct vb_qp *qp, const struct vb_bind *bind)
+enum ri_status cm_posts_hold_bind(void *context, struct vb_qp *qp, const struct vb_bind *bind)
 {
     struct cm_id *id = context;
     bool kept;

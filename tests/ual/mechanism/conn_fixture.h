@@ -16,7 +16,7 @@ struct hearer {
     uint16_t private_data_length;
     struct ual_conn *request;
     enum ual_hearing hearing;
-    enum ual_status resolved;
+    enum ri_status resolved;
     struct sockaddr_storage source;
     bool has_source;
     pthread_t thread;
@@ -37,7 +37,7 @@ static inline void hear_event(void *context, const struct ri_connection_event *e
     atomic_fetch_add(&hearer->events, 1);
 }
 
-static inline void hear_resolved(void *context, enum ual_status status,
+static inline void hear_resolved(void *context, enum ri_status status,
                                  const struct sockaddr_storage *source)
 {
     struct hearer *hearer = context;

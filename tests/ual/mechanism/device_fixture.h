@@ -17,8 +17,8 @@
 static struct ual_device *device;
 static struct ual_pd *pd;
 
-#define ok(call)            ck_assert_str_eq(ual_status_name(call), "UAL_OK")
-#define fails(call, status) ck_assert_str_eq(ual_status_name(call), ual_status_name(status))
+#define ok(call)            ck_assert_str_eq(ital_status_name(call), "RI_OK")
+#define fails(call, status) ck_assert_str_eq(ital_status_name(call), ital_status_name(status))
 
 /* --- events of the device --- */
 
@@ -196,7 +196,7 @@ static inline void expect_nothing(struct ual_channel *channel)
 
     if (ual_channel_fd(channel) >= 0)
         ck_assert(!readable(channel));
-    fails(ual_channel_get(channel, 0, &event), UAL_ERR_EMPTY);
+    fails(ual_channel_get(channel, 0, &event), ITAL_ERR_EMPTY);
 }
 
 #endif

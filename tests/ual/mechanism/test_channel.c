@@ -419,7 +419,7 @@ START_TEST(two_devices_in_one_channel)
     ok(ual_cq_free(cqs[0]));
     expect_cq(shared, cqs[1]);
     expect_nothing(shared);
-    fails(ual_channel_free(shared), UAL_ERR_BUSY);
+    fails(ual_channel_free(shared), RI_ERR_BUSY);
     ok(ual_cq_free(cqs[1]));
     ok(ual_channel_free(shared));
     close_one(second);
@@ -453,9 +453,9 @@ START_TEST(busy_while_a_cq_uses_it)
 {
     struct ual_cq *cqs[2] = { make_cq(channel, NULL), make_cq(channel, NULL) };
 
-    fails(ual_channel_free(channel), UAL_ERR_BUSY);
+    fails(ual_channel_free(channel), RI_ERR_BUSY);
     ok(ual_cq_free(cqs[0]));
-    fails(ual_channel_free(channel), UAL_ERR_BUSY);
+    fails(ual_channel_free(channel), RI_ERR_BUSY);
     fire(cqs[1]); /* it can still be used */
     expect_cq(channel, cqs[1]);
     ok(ual_cq_free(cqs[1]));
@@ -467,8 +467,8 @@ START_TEST(busy_while_asynchronous_events_go_there)
     struct ual_channel *other = make_channel(device);
 
     ok(ual_async_to(device, channel));
-    fails(ual_async_to(device, other), UAL_ERR_EXISTS);
-    fails(ual_channel_free(channel), UAL_ERR_BUSY);
+    fails(ual_async_to(device, other), ITAL_ERR_EXISTS);
+    fails(ual_channel_free(channel), RI_ERR_BUSY);
     ok(ual_channel_free(other));
     ok(ual_async_to(device, NULL));
     other = make_channel(device);
@@ -482,7 +482,7 @@ START_TEST(a_device_with_channels_does_not_close)
 {
     struct ual_channel *own = make_channel(device);
 
-    fails(ual_device_close(device), UAL_ERR_BUSY);
+    fails(ual_device_close(device), RI_ERR_BUSY);
     ok(ual_channel_free(own));
 }
 END_TEST
@@ -492,18 +492,18 @@ START_TEST(refused)
     struct rlimit before, none;
     struct ual_channel *none_made = NULL;
 
-    fails(ual_channel_create(device, 2, &none_made), UAL_ERR_INVALID_ARGUMENT);
+    fails(ual_channel_create(device, 2, &none_made), RI_ERR_INVALID_ARGUMENT);
     ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
     none = before;
     none.rlim_cur = 0;
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
-    fails(ual_channel_create(channel_device, UAL_CHANNEL_FD, &none_made), UAL_ERR_NO_RESOURCES);
+    fails(ual_channel_create(channel_device, UAL_CHANNEL_FD, &none_made), RI_ERR_NO_RESOURCES);
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
     ck_assert_ptr_null(none_made);
     fk_rnic_event(RI_EVENT_RNIC_FATAL, 0);
     fk_drain();
-    fails(ual_channel_create(device, 0, &none_made), UAL_ERR_DEAD);
-    fails(ual_async_to(device, channel), UAL_ERR_DEAD);
+    fails(ual_channel_create(device, 0, &none_made), RI_ERR_DEVICE);
+    fails(ual_async_to(device, channel), RI_ERR_DEVICE);
     ck_assert_ptr_null(none_made);
 }
 END_TEST
@@ -534,8 +534,8 @@ START_TEST(a_dead_device_is_told_when_nothing_is_queued)
     expect_posted(own, &items[0]);
     ck_assert_int_eq(next_event(own, UAL_ITEM_ASYNC).async.event.type, RI_EVENT_RNIC_FATAL);
     ck_assert(!readable(own));
-    fails(ual_channel_get(own, 0, &event), UAL_ERR_DEAD);
-    fails(ual_channel_get(own, UINT64_MAX, &event), UAL_ERR_DEAD);
+    fails(ual_channel_get(own, 0, &event), RI_ERR_DEVICE);
+    fails(ual_channel_get(own, UINT64_MAX, &event), RI_ERR_DEVICE);
     ok(ual_async_to(device, NULL));
     ok(ual_channel_free(own));
 }

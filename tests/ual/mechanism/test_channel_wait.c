@@ -73,7 +73,7 @@ static struct waiting {
     uint64_t timeout_us;
     atomic_int tid;
     atomic_bool over;
-    enum ual_status status;
+    enum ri_status status;
     struct ual_channel_event event;
 } one;
 
@@ -102,7 +102,7 @@ static void start_and_sleep(struct waiting *which, uint64_t timeout_us)
     ck_assert(tc_until(tc_asleep(atomic_load(&which->tid)), 10000));
 }
 
-static enum ual_status join(struct waiting *which)
+static enum ri_status join(struct waiting *which)
 {
     if (!tc_until(atomic_load(&which->over), 10000))
         ck_abort_msg("the thread still waits");
@@ -158,8 +158,8 @@ START_TEST(woken_by_free)
     start_and_sleep(&one, UINT64_MAX);
     start_and_sleep(&two, UINT64_MAX);
     ok(ual_channel_free(channel));
-    fails(join(&one), UAL_ERR_ABORTED);
-    fails(join(&two), UAL_ERR_ABORTED);
+    fails(join(&one), ITAL_ERR_ABORTED);
+    fails(join(&two), ITAL_ERR_ABORTED);
     channel = make_channel(NULL); /* for the teardown */
 }
 END_TEST
@@ -168,10 +168,10 @@ START_TEST(woken_by_time)
 {
     uint64_t before = clock_now();
 
-    fails(ual_channel_get(channel, 20000, &one.event), UAL_ERR_TIMED_OUT);
+    fails(ual_channel_get(channel, 20000, &one.event), RI_ERR_TIMED_OUT);
     ck_assert_uint_ge(clock_now() - before, 20 * CLOCK_NS_PER_MS);
-    fails(ual_channel_get(channel, 1, &one.event), UAL_ERR_TIMED_OUT);
-    fails(ual_channel_get(channel, 0, &one.event), UAL_ERR_EMPTY);
+    fails(ual_channel_get(channel, 1, &one.event), RI_ERR_TIMED_OUT);
+    fails(ual_channel_get(channel, 0, &one.event), ITAL_ERR_EMPTY);
 }
 END_TEST
 
@@ -190,7 +190,7 @@ START_TEST(woken_by_a_signal)
         ck_assert_int_eq(sigaction(SIGUSR1, &action, NULL), 0);
         start_and_sleep(&one, round & 2 ? UINT64_MAX : 3600 * 1000000ull);
         ck_assert_int_eq(pthread_kill(one.thread, SIGUSR1), 0);
-        fails(join(&one), UAL_ERR_INTERRUPTED);
+        fails(join(&one), ITAL_ERR_INTERRUPTED);
     }
 }
 END_TEST
@@ -211,8 +211,8 @@ START_TEST(woken_by_the_failure_of_the_device)
             fk_rnic_event(RI_EVENT_RNIC_FATAL, 0);
         else
             fk_rnic_event_here(RI_EVENT_RNIC_FATAL);
-        fails(join(&one), UAL_ERR_DEAD);
-        fails(join(&two), UAL_ERR_DEAD);
+        fails(join(&one), RI_ERR_DEVICE);
+        fails(join(&two), RI_ERR_DEVICE);
         ok(ual_channel_free(channel));
         close_one(second);
     }
@@ -241,8 +241,8 @@ START_TEST(waiter_limit)
 
     for (int i = 0; i < MOST; i++)
         start_and_sleep(&waiting[i], UINT64_MAX);
-    fails(ual_channel_get(channel, UINT64_MAX, &one.event), UAL_ERR_WAITER_LIMIT);
-    fails(ual_channel_get(channel, 0, &one.event), UAL_ERR_EMPTY); /* which does not wait */
+    fails(ual_channel_get(channel, UINT64_MAX, &one.event), ITAL_ERR_WAITER_LIMIT);
+    fails(ual_channel_get(channel, 0, &one.event), ITAL_ERR_EMPTY); /* which does not wait */
     for (int i = 0; i < MOST; i++)
         ual_channel_post(channel, &items[i]);
     for (int i = 0; i < MOST; i++) {
@@ -250,7 +250,7 @@ START_TEST(waiter_limit)
         ck_assert(!seen[waiting[i].event.item - items]);
         seen[waiting[i].event.item - items] = true;
     }
-    fails(ual_channel_get(channel, 1, &one.event), UAL_ERR_TIMED_OUT);
+    fails(ual_channel_get(channel, 1, &one.event), RI_ERR_TIMED_OUT);
 }
 END_TEST
 
@@ -331,9 +331,10 @@ static void *consume(void *arg)
 
     for (;;) {
         struct ual_channel_event event;
-        enum ual_status status = ual_channel_get(channel, times[tc_below(&rng, 3)], &event);
+        enum ri_status status = ual_channel_get(channel, times[tc_below(&rng, 3)], &event);
 
-        if (status == UAL_ERR_TIMED_OUT || status == UAL_ERR_EMPTY || status == UAL_ERR_INTERRUPTED)
+        if (status == RI_ERR_TIMED_OUT || status == ITAL_ERR_EMPTY ||
+            status == ITAL_ERR_INTERRUPTED)
             continue;
         ok(status);
         if (event.kind == UAL_ITEM_POSTED && event.context == last)

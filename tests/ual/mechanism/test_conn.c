@@ -18,7 +18,7 @@ START_TEST(connect_passes_through)
     ck_assert_uint_eq(fk.connection->param.private_data_length, 5);
     ck_assert_ptr_eq(fk.connection->param.destination, &destination);
     ck_assert_ptr_null(fk.connection->param.source);
-    fails(ual_conn_connect(conn, qp, &param), UAL_ERR_INVALID_STATE);
+    fails(ual_conn_connect(conn, qp, &param), RI_ERR_INVALID_STATE);
     fk_establish(fk.connection);
     ck_assert_uint_eq(events(&one), 1);
     ck_assert_int_eq(one.type, RI_CONNECTION_ESTABLISHED);
@@ -30,31 +30,23 @@ START_TEST(connect_passes_through)
 END_TEST
 
 /* A failed call has started nothing: the object is as new, and another attempt may follow. */
-START_TEST(failed_calls_are_translated_and_leave_nothing)
+START_TEST(failed_calls_say_why_and_leave_nothing)
 {
-    static const struct {
-        enum kal_status below;
-        enum ual_status here;
-    } table[] = {
-        { KAL_ERR_UNREACHABLE, UAL_ERR_UNREACHABLE },
-        { KAL_ERR_PERMISSION, UAL_ERR_PERMISSION },
-        { KAL_ERR_ADDRESS_IN_USE, UAL_ERR_ADDRESS_IN_USE },
-        { KAL_ERR_QUOTA, UAL_ERR_NO_RESOURCES },
-        { KAL_ERR_LIMIT, UAL_ERR_LIMIT },
-        { KAL_ERR_NOT_SUPPORTED, UAL_ERR_NOT_SUPPORTED },
-    };
+    static const enum ri_status table[] = { RI_ERR_UNREACHABLE,    RI_ERR_PERMISSION,
+                                            RI_ERR_ADDRESS_IN_USE, ITAL_ERR_QUOTA,
+                                            RI_ERR_LIMIT,          RI_ERR_NOT_SUPPORTED };
     struct ual_adopt_param adopt = { .fd = 0 };
     struct ri_connect_param param = to(1);
 
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
-        fk_fail(FK_CONNECTION_CREATE, table[i].below);
-        fails(ual_conn_connect(conn, qp, &param), table[i].here);
-        fk_fail(FK_CONNECT, table[i].below);
-        fails(ual_conn_connect(conn, qp, &param), table[i].here);
-        fk_fail(FK_CONVERT, table[i].below);
-        fails(ual_conn_adopt(conn, qp, &adopt), table[i].here);
-        fk_fail(FK_SERVICE_REQUEST, table[i].below);
-        fails(ual_conn_ask(conn, &param), table[i].here);
+        fk_fail(FK_CONNECTION_CREATE, table[i]);
+        fails(ual_conn_connect(conn, qp, &param), table[i]);
+        fk_fail(FK_CONNECT, table[i]);
+        fails(ual_conn_connect(conn, qp, &param), table[i]);
+        fk_fail(FK_CONVERT, table[i]);
+        fails(ual_conn_adopt(conn, qp, &adopt), table[i]);
+        fk_fail(FK_SERVICE_REQUEST, table[i]);
+        fails(ual_conn_ask(conn, &param), table[i]);
         ck_assert_uint_eq(fk.connections, 0);
     }
     ok(ual_conn_connect(conn, qp, &param));
@@ -62,7 +54,7 @@ START_TEST(failed_calls_are_translated_and_leave_nothing)
     fk_rnic_event(RI_EVENT_RNIC_FATAL, 0);
     fk_drain();
     ual_conn_free(conn);
-    fails(ual_conn_create(device, &upcalls, &one, &conn), UAL_ERR_DEAD);
+    fails(ual_conn_create(device, &upcalls, &one, &conn), RI_ERR_DEVICE);
     conn = NULL;
 }
 END_TEST
@@ -73,13 +65,13 @@ START_TEST(without_a_connection_there_is_nothing_to_do)
     struct ri_service_reply reply = { .size = sizeof(reply) };
     struct ri_connect_param param = to(1);
 
-    fails(ual_conn_accept(conn, qp, &param), UAL_ERR_INVALID_STATE);
-    fails(ual_conn_attach(conn, qp), UAL_ERR_INVALID_STATE);
-    fails(ual_conn_confirm(conn, &param), UAL_ERR_INVALID_STATE);
-    fails(ual_conn_reject(conn, NULL, 0), UAL_ERR_INVALID_STATE);
-    fails(ual_conn_disconnect(conn, qp, NULL, 0), UAL_ERR_INVALID_STATE);
-    fails(ual_conn_query(conn, &info), UAL_ERR_INVALID_STATE);
-    fails(ual_conn_answer(conn, &reply), UAL_ERR_INVALID_STATE);
+    fails(ual_conn_accept(conn, qp, &param), RI_ERR_INVALID_STATE);
+    fails(ual_conn_attach(conn, qp), RI_ERR_INVALID_STATE);
+    fails(ual_conn_confirm(conn, &param), RI_ERR_INVALID_STATE);
+    fails(ual_conn_reject(conn, NULL, 0), RI_ERR_INVALID_STATE);
+    fails(ual_conn_disconnect(conn, qp, NULL, 0), RI_ERR_INVALID_STATE);
+    fails(ual_conn_query(conn, &info), RI_ERR_INVALID_STATE);
+    fails(ual_conn_answer(conn, &reply), RI_ERR_INVALID_STATE);
     ual_conn_room(conn);
 }
 END_TEST
@@ -94,8 +86,8 @@ START_TEST(three_way)
     tell(RI_CONNECTION_ACCEPTED, 6);
     ck_assert_int_eq(one.type, RI_CONNECTION_ACCEPTED);
     ck_assert_uint_eq(one.private_data_length, 6);
-    fk_fail(FK_CONFIRM, KAL_ERR_TIMED_OUT);
-    fails(ual_conn_confirm(conn, &param), UAL_ERR_TIMED_OUT);
+    fk_fail(FK_CONFIRM, RI_ERR_TIMED_OUT);
+    fails(ual_conn_confirm(conn, &param), RI_ERR_TIMED_OUT);
     ok(ual_conn_confirm(conn, &param));
     ck_assert_uint_eq(fk.confirms, 1);
     ok(ual_conn_reject(conn, NULL, 0)); /* which the fake kal does not refuse */
@@ -111,7 +103,7 @@ START_TEST(attached_later)
     ck_assert_ptr_null(fk.connection->qp);
     ok(ual_conn_attach(conn, qp));
     ck_assert_ptr_eq(fk.connection->qp, fk.qp);
-    fails(ual_conn_attach(conn, qp), UAL_ERR_INVALID_STATE);
+    fails(ual_conn_attach(conn, qp), RI_ERR_INVALID_STATE);
 }
 END_TEST
 
@@ -121,15 +113,15 @@ START_TEST(disconnect_and_query)
     struct ri_connect_param param = to(1);
 
     ok(ual_conn_connect(conn, qp, &param));
-    fails(ual_conn_disconnect(conn, qp, "bye", 3), UAL_ERR_INVALID_STATE);
+    fails(ual_conn_disconnect(conn, qp, "bye", 3), RI_ERR_INVALID_STATE);
     fk.connection->info.ird = 12;
     fk_establish(fk.connection);
     fk_drain();
     ok(ual_conn_query(conn, &info));
     ck_assert_int_eq(info.type, RI_CONNECTION_ESTABLISHED);
     ck_assert_uint_eq(info.ird, 12);
-    fk_fail(FK_DISCONNECT, KAL_ERR_NOT_SUPPORTED);
-    fails(ual_conn_disconnect(conn, qp, "bye", 3), UAL_ERR_NOT_SUPPORTED);
+    fk_fail(FK_DISCONNECT, RI_ERR_NOT_SUPPORTED);
+    fails(ual_conn_disconnect(conn, qp, "bye", 3), RI_ERR_NOT_SUPPORTED);
     ok(ual_conn_disconnect(conn, qp, "bye", 3));
     ck_assert_uint_eq(fk.disconnects, 1);
     ck_assert_uint_eq(fk.connection->private_data_length, 3);
@@ -167,7 +159,7 @@ START_TEST(asked_by_datagram)
     tell(RI_CONNECTION_SERVICE_REPLY, 2);
     ck_assert_uint_eq(events(&one), 1);
     ck_assert_int_eq(one.type, RI_CONNECTION_SERVICE_REPLY);
-    fails(ual_conn_ask(conn, &param), UAL_ERR_INVALID_STATE); /* one request each */
+    fails(ual_conn_ask(conn, &param), RI_ERR_INVALID_STATE); /* one request each */
 }
 END_TEST
 
@@ -209,14 +201,14 @@ START_TEST(taken_and_accepted)
 
     listen_on(0);
     request = asked(false);
-    fk_fail(FK_ACCEPT, KAL_ERR_LIMIT);
-    fails(ual_conn_accept(request, qp, &param), UAL_ERR_LIMIT); /* still undecided */
+    fk_fail(FK_ACCEPT, RI_ERR_LIMIT);
+    fails(ual_conn_accept(request, qp, &param), RI_ERR_LIMIT); /* still undecided */
     ok(ual_conn_accept(request, qp, &param));
     ck_assert_ptr_eq(fk.connection->qp, fk.qp);
     fk_establish(fk.connection);
     ck_assert_uint_eq(events(&one), 1);
     ck_assert_int_eq(one.type, RI_CONNECTION_ESTABLISHED);
-    fails(ual_conn_accept(request, qp, &param), UAL_ERR_INVALID_HANDLE);
+    fails(ual_conn_accept(request, qp, &param), ITAL_ERR_INVALID_HANDLE);
     ual_conn_free(request);
     ck_assert_uint_eq(fk.connections, 0);
 }
@@ -228,8 +220,8 @@ START_TEST(taken_and_rejected)
 
     listen_on(5);
     request = asked(false);
-    fk_fail(FK_REJECT, KAL_ERR_LIMIT);
-    fails(ual_conn_reject(request, "no", 2), UAL_ERR_LIMIT);
+    fk_fail(FK_REJECT, RI_ERR_LIMIT);
+    fails(ual_conn_reject(request, "no", 2), RI_ERR_LIMIT);
     ok(ual_conn_reject(request, "no", 2));
     ck_assert_uint_eq(fk.rejects, 1);
     ck_assert_uint_eq(fk.connections, 1); /* it remains to be freed */
@@ -245,22 +237,22 @@ START_TEST(taken_and_passed_on)
     struct sockaddr_in any = address(0);
 
     ok(ual_conn_create(device, &upcalls, &one, &holder));
-    fails(ual_conn_pass_on(conn, conn), UAL_ERR_INVALID_STATE); /* no request */
+    fails(ual_conn_pass_on(conn, conn), RI_ERR_INVALID_STATE); /* no request */
     listen_on(5);
     request = asked(false);
-    fails(ual_conn_pass_on(request, holder), UAL_ERR_INVALID_STATE); /* no listener */
+    fails(ual_conn_pass_on(request, holder), RI_ERR_INVALID_STATE); /* no listener */
     ok(ual_conn_bind(holder, (struct sockaddr *)&any, NULL));
-    fails(ual_conn_pass_on(request, holder), UAL_ERR_INVALID_STATE); /* it refuses all requests */
+    fails(ual_conn_pass_on(request, holder), RI_ERR_INVALID_STATE); /* it refuses all requests */
     ual_conn_free(holder);
-    fk_fail(FK_MIGRATE, KAL_ERR_NO_RESOURCES);
-    fails(ual_conn_pass_on(request, conn), UAL_ERR_NO_RESOURCES);
+    fk_fail(FK_MIGRATE, RI_ERR_NO_RESOURCES);
+    fails(ual_conn_pass_on(request, conn), RI_ERR_NO_RESOURCES);
     ok(ual_conn_pass_on(request, conn)); /* it was still undecided */
     fk_drain();
     ck_assert_uint_eq(atomic_exchange(&one.requests, 0), 1);
     ck_assert_uint_eq(fk.connections, 1);
     request = one.request;
     fk_withdraw(fk.connection, false);
-    fails(ual_conn_pass_on(request, conn), UAL_ERR_INVALID_HANDLE);
+    fails(ual_conn_pass_on(request, conn), ITAL_ERR_INVALID_HANDLE);
     ual_conn_free(request);
     ck_assert_uint_eq(fk.connections, 0);
 }
@@ -276,7 +268,7 @@ START_TEST(taken_and_answered)
     ok(ual_conn_answer(request, &reply));
     ck_assert_uint_eq(fk.replies, 1);
     ck_assert_uint_eq(fk.service_reply.qkey, 3);
-    fails(ual_conn_answer(request, &reply), UAL_ERR_INVALID_HANDLE);
+    fails(ual_conn_answer(request, &reply), ITAL_ERR_INVALID_HANDLE);
     ual_conn_free(request);
 }
 END_TEST
@@ -292,9 +284,9 @@ START_TEST(taken_and_withdrawn)
     fk_withdraw(fk.connection, true);
     ck_assert_uint_eq(events(&one), 1);
     ck_assert_int_eq(one.type, RI_CONNECTION_FAILED);
-    fails(ual_conn_accept(request, qp, &param), UAL_ERR_INVALID_HANDLE);
-    fails(ual_conn_reject(request, NULL, 0), UAL_ERR_INVALID_HANDLE);
-    fails(ual_conn_answer(request, &reply), UAL_ERR_INVALID_HANDLE);
+    fails(ual_conn_accept(request, qp, &param), ITAL_ERR_INVALID_HANDLE);
+    fails(ual_conn_reject(request, NULL, 0), ITAL_ERR_INVALID_HANDLE);
+    fails(ual_conn_answer(request, &reply), ITAL_ERR_INVALID_HANDLE);
     ual_conn_free(request);
 }
 END_TEST
@@ -362,7 +354,7 @@ int main(void)
     Suite *suite = suite_create("connections");
 
     tc_add_tests(tc_case(suite, "active", setup_conn, teardown_conn), connect_passes_through,
-                 failed_calls_are_translated_and_leave_nothing,
+                 failed_calls_say_why_and_leave_nothing,
                  without_a_connection_there_is_nothing_to_do, three_way, attached_later,
                  disconnect_and_query, freed_while_it_is_established, asked_by_datagram,
                  adopt_passes_the_descriptor);

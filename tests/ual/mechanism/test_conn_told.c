@@ -34,7 +34,7 @@ START_TEST(bound_then_listening)
     fk_drain();
     ck_assert_uint_eq(atomic_load(&one.requests), 0);
     ck_assert_uint_eq(fk.waiting, 1);
-    fails(ual_conn_bind(conn, (struct sockaddr *)&any, NULL), UAL_ERR_INVALID_STATE);
+    fails(ual_conn_bind(conn, (struct sockaddr *)&any, NULL), RI_ERR_INVALID_STATE);
     ok(ual_conn_listen(conn, &param, &bound));
     ck_assert_uint_eq(fk.listeners, 1);
     ck_assert_uint_eq(((struct sockaddr_in *)&bound)->sin_port, htons(4711));
@@ -43,7 +43,7 @@ START_TEST(bound_then_listening)
     ck_assert_uint_eq(fk.waiting, 0);
     ual_conn_free(one.request);
     ual_conn_free(asked(false));
-    fails(ual_conn_listen(conn, &param, NULL), UAL_ERR_INVALID_STATE);
+    fails(ual_conn_listen(conn, &param, NULL), RI_ERR_INVALID_STATE);
 }
 END_TEST
 
@@ -74,22 +74,22 @@ START_TEST(bind_and_listen_refused)
     struct sockaddr_in any = address(0);
     struct ual_conn *other;
 
-    fails(ual_conn_bind(conn, NULL, NULL), UAL_ERR_INVALID_ARGUMENT);
-    fails(ual_conn_listen(conn, &param, NULL), UAL_ERR_INVALID_ARGUMENT);
-    fk_fail(FK_LISTEN, KAL_ERR_ADDRESS_IN_USE);
-    fails(ual_conn_bind(conn, (struct sockaddr *)&any, NULL), UAL_ERR_ADDRESS_IN_USE);
+    fails(ual_conn_bind(conn, NULL, NULL), RI_ERR_INVALID_ARGUMENT);
+    fails(ual_conn_listen(conn, &param, NULL), RI_ERR_INVALID_ARGUMENT);
+    fk_fail(FK_LISTEN, RI_ERR_ADDRESS_IN_USE);
+    fails(ual_conn_bind(conn, (struct sockaddr *)&any, NULL), RI_ERR_ADDRESS_IN_USE);
     param.address = (struct sockaddr *)&any;
-    fk_fail(FK_LISTEN, KAL_ERR_PERMISSION);
-    fails(ual_conn_listen(conn, &param, NULL), UAL_ERR_PERMISSION);
+    fk_fail(FK_LISTEN, RI_ERR_PERMISSION);
+    fails(ual_conn_listen(conn, &param, NULL), RI_ERR_PERMISSION);
     ok(ual_conn_create(device, &deaf, NULL, &other));
-    fails(ual_conn_listen(other, &param, NULL), UAL_ERR_INVALID_ARGUMENT);
+    fails(ual_conn_listen(other, &param, NULL), RI_ERR_INVALID_ARGUMENT);
     ual_conn_free(other);
     ck_assert_uint_eq(fk.listeners, 0);
     ok(ual_conn_listen(conn, &param, NULL)); /* the refused calls had no effect on it */
-    fails(ual_conn_bind(conn, (struct sockaddr *)&any, NULL), UAL_ERR_INVALID_STATE);
+    fails(ual_conn_bind(conn, (struct sockaddr *)&any, NULL), RI_ERR_INVALID_STATE);
     fk_rnic_event(RI_EVENT_RNIC_FATAL, 0);
     fk_drain();
-    fails(ual_conn_bind(conn, (struct sockaddr *)&any, NULL), UAL_ERR_DEAD);
+    fails(ual_conn_bind(conn, (struct sockaddr *)&any, NULL), RI_ERR_DEVICE);
 }
 END_TEST
 
@@ -105,12 +105,12 @@ START_TEST(resolved_in_the_lane)
     ck_assert(one.has_source);
     ck_assert_int_eq(one.source.ss_family, AF_INET);
     ck_assert(!pthread_equal(one.thread, pthread_self()));
-    fk_fail(FK_ROUTE, KAL_ERR_UNREACHABLE);
+    fk_fail(FK_ROUTE, RI_ERR_UNREACHABLE);
     ok(ual_conn_resolve(conn, (struct sockaddr *)&there)); /* again, and there is none */
     ck_assert(tc_until(atomic_load(&one.resolutions) == 2, 10000));
-    fails(one.resolved, UAL_ERR_UNREACHABLE);
+    fails(one.resolved, RI_ERR_UNREACHABLE);
     ck_assert(!one.has_source);
-    fails(ual_conn_resolve(conn, NULL), UAL_ERR_INVALID_ARGUMENT);
+    fails(ual_conn_resolve(conn, NULL), RI_ERR_INVALID_ARGUMENT);
 }
 END_TEST
 
@@ -147,7 +147,7 @@ START_TEST(one_resolution_at_a_time)
     struct ual_conn *other = occupy_lane();
 
     ok(ual_conn_resolve(conn, (struct sockaddr *)&there));
-    fails(ual_conn_resolve(conn, (struct sockaddr *)&there), UAL_ERR_INVALID_STATE);
+    fails(ual_conn_resolve(conn, (struct sockaddr *)&there), RI_ERR_INVALID_STATE);
     atomic_store(&leave, true);
     ck_assert(tc_until(atomic_load(&one.resolutions) == 1, 10000));
     ual_conn_free(other);
@@ -170,7 +170,7 @@ START_TEST(freed_before_it_is_resolved)
 END_TEST
 
 /* Lasts long enough for the free to overlap. */
-static void hear_resolved_late(void *context, enum ual_status status,
+static void hear_resolved_late(void *context, enum ri_status status,
                                const struct sockaddr_storage *source)
 {
     for (int i = 0; i < 5; i++)

@@ -12,12 +12,12 @@ static int context;
 
 /* --- creation --- */
 
-static enum ual_status create(const struct ual_cq_attr *attr)
+static enum ri_status create(const struct ual_cq_attr *attr)
 {
     struct ual_cq *cq = NULL;
-    enum ual_status status = ual_cq_create(device, attr, &cq);
+    enum ri_status status = ual_cq_create(device, attr, &cq);
 
-    ck_assert((status == UAL_OK) == (cq != NULL));
+    ck_assert((status == RI_OK) == (cq != NULL));
     if (cq)
         ok(ual_cq_free(cq));
     return status;
@@ -29,9 +29,9 @@ START_TEST(depth_is_within_the_limits)
 
     ok(create(&attr));
     attr.depth++;
-    fails(create(&attr), UAL_ERR_LIMIT);
+    fails(create(&attr), RI_ERR_LIMIT);
     attr.depth = 0;
-    fails(create(&attr), UAL_ERR_INVALID_ARGUMENT);
+    fails(create(&attr), RI_ERR_INVALID_ARGUMENT);
     ck_assert_uint_eq(fk.cqs, 0);
 }
 END_TEST
@@ -61,7 +61,7 @@ START_TEST(the_lane_is_passed_on)
     ck_assert_ptr_nonnull(fk.lane);
     ck_assert_ptr_eq(fk.cq_lane, fk.lane);
     attr.lane_plus_one = 2;
-    fails(create(&attr), UAL_ERR_INVALID_ARGUMENT);
+    fails(create(&attr), RI_ERR_INVALID_ARGUMENT);
     ck_assert_uint_eq(fk.cqs, 0);
 }
 END_TEST
@@ -73,7 +73,7 @@ START_TEST(a_channel_of_another_device_is_refused)
 
     ok(ual_device_open("fake0", NULL, NULL, &second));
     attr.channel = make_channel(second);
-    fails(create(&attr), UAL_ERR_INVALID_ARGUMENT);
+    fails(create(&attr), RI_ERR_INVALID_ARGUMENT);
     ok(ual_channel_free(attr.channel)); /* the refused one does not hold it */
     attr.channel = make_channel(NULL);
     ok(create(&attr));
@@ -86,15 +86,15 @@ START_TEST(a_refused_cq_leaves_nothing)
 {
     struct ual_cq_attr attr = { .depth = 4, .channel = make_channel(device) };
 
-    fk_fail(FK_CQ_CREATE, KAL_ERR_QUOTA);
-    fails(create(&attr), UAL_ERR_NO_RESOURCES);
-    fk_fail(FK_CQ_CREATE, KAL_ERR_LIMIT);
-    fails(create(&attr), UAL_ERR_LIMIT);
+    fk_fail(FK_CQ_CREATE, ITAL_ERR_QUOTA);
+    fails(create(&attr), ITAL_ERR_QUOTA);
+    fk_fail(FK_CQ_CREATE, RI_ERR_LIMIT);
+    fails(create(&attr), RI_ERR_LIMIT);
     ok(ual_channel_free(attr.channel));
     fk_rnic_event(RI_EVENT_RNIC_FATAL, 0);
     fk_drain();
     attr.channel = NULL;
-    fails(create(&attr), UAL_ERR_DEAD);
+    fails(create(&attr), RI_ERR_DEVICE);
 }
 END_TEST
 
@@ -155,23 +155,23 @@ START_TEST(resized)
 {
     struct ual_cq *cq = make_cq(NULL, NULL);
 
-    fails(ual_cq_resize(cq, 8), UAL_ERR_NOT_SUPPORTED);
+    fails(ual_cq_resize(cq, 8), RI_ERR_NOT_SUPPORTED);
     fk.attr.features |= RI_FEATURE_CQ_RESIZE;
     fk.more_cqes = 1;
     ok(ual_cq_resize(cq, 8));
     ck_assert_uint_eq(cq->depth, 9);
-    fails(ual_cq_resize(cq, 0), UAL_ERR_INVALID_ARGUMENT);
-    fails(ual_cq_resize(cq, fk.attr.max_cqe + 1), UAL_ERR_LIMIT);
+    fails(ual_cq_resize(cq, 0), RI_ERR_INVALID_ARGUMENT);
+    fails(ual_cq_resize(cq, fk.attr.max_cqe + 1), RI_ERR_LIMIT);
     for (uint64_t i = 0; i < 3; i++)
         complete(cq, i);
-    fails(ual_cq_resize(cq, 2), UAL_ERR_BUSY);
-    fk_fail(FK_CQ_RESIZE, KAL_ERR_NO_RESOURCES);
-    fails(ual_cq_resize(cq, 20), UAL_ERR_NO_RESOURCES);
+    fails(ual_cq_resize(cq, 2), RI_ERR_BUSY);
+    fk_fail(FK_CQ_RESIZE, RI_ERR_NO_RESOURCES);
+    fails(ual_cq_resize(cq, 20), RI_ERR_NO_RESOURCES);
     ck_assert_uint_eq(cq->depth, 9);
     ck_assert_uint_eq(ual_cq_peek(cq), 3);
     fk_rnic_event(RI_EVENT_RNIC_FATAL, 0);
     fk_drain();
-    fails(ual_cq_resize(cq, 8), UAL_ERR_DEAD);
+    fails(ual_cq_resize(cq, 8), RI_ERR_DEVICE);
     ok(ual_cq_free(cq));
 }
 END_TEST
@@ -357,11 +357,11 @@ START_TEST(busy_while_qps_use_it)
     ok(ual_qp_create(pd, &attr, NULL, NULL, &qps[0]));
     ok(ual_qp_create(pd, &attr, NULL, NULL, &qps[1]));
     for (unsigned int i = 0; i < 2; i++) {
-        fails(ual_cq_free(send), UAL_ERR_BUSY);
-        fails(ual_cq_free(recv), UAL_ERR_BUSY);
+        fails(ual_cq_free(send), RI_ERR_BUSY);
+        fails(ual_cq_free(recv), RI_ERR_BUSY);
         ok(ual_qp_free(qps[i]));
     }
-    fails(ual_device_close(device), UAL_ERR_BUSY);
+    fails(ual_device_close(device), RI_ERR_BUSY);
     ok(ual_cq_free(send));
     ok(ual_cq_free(recv));
 }
@@ -395,9 +395,9 @@ START_TEST(a_cq_that_cannot_be_destroyed_works_on)
     struct ual_cq *cq = make_cq(channel, NULL);
 
     fire(cq);
-    fk_fail(FK_CQ_DESTROY, KAL_ERR_BUSY);
-    fails(ual_cq_free(cq), UAL_ERR_BUSY);
-    fails(ual_channel_free(channel), UAL_ERR_BUSY);
+    fk_fail(FK_CQ_DESTROY, RI_ERR_BUSY);
+    fails(ual_cq_free(cq), RI_ERR_BUSY);
+    fails(ual_channel_free(channel), RI_ERR_BUSY);
     expect_cq(channel, cq);
     fire(cq);
     expect_cq(channel, cq);

@@ -56,11 +56,11 @@ START_TEST(holds_what_it_uses)
     ok(ual_qp_create(pd, &attr, NULL, NULL, &qp));
     ok(ual_qp_create(pd, &attr, NULL, NULL, &second));
     for (unsigned int i = 0; i < 2; i++) {
-        fails(ual_pd_free(pd), UAL_ERR_BUSY);
-        fails(ual_cq_free(cq), UAL_ERR_BUSY);
-        fails(ual_cq_free(recv), UAL_ERR_BUSY);
-        fails(ual_srq_free(attr.srq), UAL_ERR_BUSY);
-        fails(ual_device_close(device), UAL_ERR_BUSY);
+        fails(ual_pd_free(pd), RI_ERR_BUSY);
+        fails(ual_cq_free(cq), RI_ERR_BUSY);
+        fails(ual_cq_free(recv), RI_ERR_BUSY);
+        fails(ual_srq_free(attr.srq), RI_ERR_BUSY);
+        fails(ual_device_close(device), RI_ERR_BUSY);
         ok(ual_qp_free(i ? second : qp));
     }
     ok(ual_srq_free(attr.srq));
@@ -87,7 +87,7 @@ START_TEST(given_what_the_provider_has)
 }
 END_TEST
 
-static void refuse(const struct ual_qp_attr *attr, enum ual_status status)
+static void refuse(const struct ual_qp_attr *attr, enum ri_status status)
 {
     struct ual_qp_attr asked = *attr;
     struct ual_qp *none = NULL;
@@ -105,29 +105,29 @@ START_TEST(a_refused_qp_leaves_nothing)
     struct ual_pd *other;
 
     attr.send_cq = NULL;
-    refuse(&attr, UAL_ERR_INVALID_ARGUMENT);
+    refuse(&attr, RI_ERR_INVALID_ARGUMENT);
     attr = qp_attr(NULL);
     attr.send_cq = cq;
-    refuse(&attr, UAL_ERR_INVALID_ARGUMENT);
+    refuse(&attr, RI_ERR_INVALID_ARGUMENT);
     ok(ual_device_open("fake0", NULL, NULL, &second));
     attr.recv_cq = make_cq_of(second, NULL, NULL);
-    refuse(&attr, UAL_ERR_INVALID_ARGUMENT);
+    refuse(&attr, RI_ERR_INVALID_ARGUMENT);
     ok(ual_cq_free(attr.recv_cq));
     close_one(second);
     attr = qp_attr(cq);
     ok(ual_pd_create(device, &other));
     ok(ual_srq_create(other, 4, 1, &attr.srq));
-    refuse(&attr, UAL_ERR_INVALID_ARGUMENT);
+    refuse(&attr, RI_ERR_INVALID_ARGUMENT);
     attr = qp_attr(cq);
-    fk_fail(FK_QP_CREATE, KAL_ERR_LIMIT);
-    refuse(&attr, UAL_ERR_LIMIT);
-    fk_fail(FK_QP_CREATE, KAL_ERR_QUOTA);
-    refuse(&attr, UAL_ERR_NO_RESOURCES);
+    fk_fail(FK_QP_CREATE, RI_ERR_LIMIT);
+    refuse(&attr, RI_ERR_LIMIT);
+    fk_fail(FK_QP_CREATE, ITAL_ERR_QUOTA);
+    refuse(&attr, ITAL_ERR_QUOTA);
     ok(ual_pd_free(pd)); /* no references remain */
     ok(ual_pd_create(device, &pd));
     fk_rnic_event(RI_EVENT_RNIC_FATAL, 0);
     fk_drain();
-    refuse(&attr, UAL_ERR_DEAD);
+    refuse(&attr, RI_ERR_DEVICE);
 }
 END_TEST
 
@@ -137,10 +137,10 @@ START_TEST(one_that_cannot_be_destroyed_remains)
 
     qp = make_qp(cq, NULL, NULL);
     handle = qp->object.handle;
-    fk_fail(FK_QP_DESTROY, KAL_ERR_BUSY);
-    fails(ual_qp_free(qp), UAL_ERR_BUSY);
+    fk_fail(FK_QP_DESTROY, RI_ERR_BUSY);
+    fails(ual_qp_free(qp), RI_ERR_BUSY);
     ck_assert_ptr_eq(ual_lookup(handle, UAL_QP), qp);
-    fails(ual_cq_free(cq), UAL_ERR_BUSY);
+    fails(ual_cq_free(cq), RI_ERR_BUSY);
     post_receive(qp, 1);
     ok(ual_qp_free(qp));
 }
@@ -191,12 +191,28 @@ START_TEST(posts_are_refused_in_words)
     struct ri_send_wr send = { .opcode = RI_WR_BIND_WINDOW }, *bad_send = NULL;
     struct ri_recv_wr last = { .cookie = 2 }, first = { .cookie = 1, .next = &last }, *bad = NULL;
 
-    fails(ual_qp_post_send(qp, &send, &bad_send), UAL_ERR_INVALID_STATE);
+    fails(ual_qp_post_send(qp, &send, &bad_send), RI_ERR_INVALID_STATE);
     ck_assert_ptr_eq(bad_send, &send);
     for (uint64_t i = 0; i < 7; i++)
         post_receive(qp, i);
-    fails(ual_qp_post_recv(qp, &first, &bad), UAL_ERR_FULL);
+    fails(ual_qp_post_recv(qp, &first, &bad), RI_ERR_QUEUE_FULL);
     ck_assert_ptr_eq(bad, &last);
+}
+END_TEST
+
+/* What the provider answers is no handle's fault, whatever number it takes for it. */
+START_TEST(post_gives_statuses_of_the_interface)
+{
+    static const int answers[] = { RI_STATUS_COUNT, ITAL_ERR_INVALID_HANDLE, 1000, -1 };
+    struct ri_send_wr send = { .opcode = RI_WR_SEND }, *bad = NULL;
+
+    fk.qp->state = RI_QPS_RTS;
+    fk.next_post = RI_ERR_LIMIT;
+    fails(ual_qp_post_send(qp, &send, &bad), RI_ERR_LIMIT);
+    for (size_t i = 0; i < sizeof(answers) / sizeof(*answers); i++) {
+        fk.next_post = (enum ri_status)answers[i];
+        fails(ual_qp_post_send(qp, &send, &bad), RI_ERR_DEVICE);
+    }
 }
 END_TEST
 
@@ -213,8 +229,8 @@ START_TEST(modify_query_and_counters)
     ok(ual_qp_modify(qp, &modify));
     ck_assert_uint_eq(fk.modify.mask, RI_QPM_ORD);
     ck_assert_uint_eq(fk.modify.ord, 9);
-    fk_fail(FK_QP_ATTRIBUTES, KAL_ERR_NOT_SUPPORTED);
-    fails(ual_qp_modify(qp, &modify), UAL_ERR_NOT_SUPPORTED);
+    fk_fail(FK_QP_ATTRIBUTES, RI_ERR_NOT_SUPPORTED);
+    fails(ual_qp_modify(qp, &modify), RI_ERR_NOT_SUPPORTED);
     ok(ual_qp_set_state(qp, RI_QPS_ERROR));
     ok(ual_qp_query(qp, &info));
     ck_assert_int_eq(info.state, RI_QPS_ERROR);
@@ -226,8 +242,8 @@ START_TEST(modify_query_and_counters)
     fk_drain();
     info.qpn = 1;
     count = 4;
-    fails(ual_qp_query(qp, &info), UAL_ERR_DEAD);
-    fails(ual_qp_counters(qp, names, values, &count), UAL_ERR_DEAD);
+    fails(ual_qp_query(qp, &info), RI_ERR_DEVICE);
+    fails(ual_qp_counters(qp, names, values, &count), RI_ERR_DEVICE);
     ck_assert_uint_eq(info.qpn, 1);
     ck_assert_uint_eq(count, 4);
 }
@@ -350,9 +366,9 @@ END_TEST
 
 START_TEST(rewind_that_fails)
 {
-    fk_fail(FK_QP_IDLE, KAL_ERR_BUSY);
+    fk_fail(FK_QP_IDLE, RI_ERR_BUSY);
     post_receive(qp, 1);
-    fails(ual_qp_rewind(qp), UAL_ERR_BUSY);
+    fails(ual_qp_rewind(qp), RI_ERR_BUSY);
     expect_flushed(0, 0);
 }
 END_TEST
@@ -447,8 +463,8 @@ START_TEST(a_failed_renewal_keeps_the_old_life)
     struct ri_qp *old = provider_qp();
 
     post_receive(qp, 1);
-    fk_fail(_i ? FK_QP_DESTROY : FK_QP_CREATE, KAL_ERR_LIMIT);
-    fails(ual_qp_renew(qp, &attr), UAL_ERR_LIMIT);
+    fk_fail(_i ? FK_QP_DESTROY : FK_QP_CREATE, RI_ERR_LIMIT);
+    fails(ual_qp_renew(qp, &attr), RI_ERR_LIMIT);
     ck_assert_ptr_eq(provider_qp(), old);
     ck_assert_uint_eq(fk.qps, 1);
     post_receive(qp, 2);
@@ -456,7 +472,7 @@ START_TEST(a_failed_renewal_keeps_the_old_life)
     expect_flushed(1, 2);
     fk_rnic_event(RI_EVENT_RNIC_FATAL, 0);
     fk_drain();
-    fails(ual_qp_renew(qp, &attr), UAL_ERR_DEAD);
+    fails(ual_qp_renew(qp, &attr), RI_ERR_DEVICE);
     ck_assert_uint_eq(fk.qps, 1);
 }
 END_TEST
@@ -471,7 +487,8 @@ int main(void)
                  one_that_cannot_be_destroyed_remains, part_of_something_larger);
     tc = tc_case(suite, "use", setup_qp, teardown_qp);
     tc_add_tests(tc, completions_carry_its_handle, posts_are_refused_in_words,
-                 modify_query_and_counters, events_to_the_function, events_of_no_qp_are_dropped,
+                 post_gives_statuses_of_the_interface, modify_query_and_counters,
+                 events_to_the_function, events_of_no_qp_are_dropped,
                  events_without_a_function_are_asynchronous);
     tc = tc_case(suite, "lives", setup_qp, teardown_qp);
     tcase_add_loop_test(tc, rewind_flushes_from_any_state, 0, 3);

@@ -56,7 +56,7 @@ static struct sockaddr_in there;
 static char memory[64];
 static void *made;
 
-static enum ual_status make_device(void)
+static enum ri_status make_device(void)
 {
     return ual_device_open("fake0", NULL, NULL, (struct ual_device **)&made);
 }
@@ -66,7 +66,7 @@ static void end_device(void)
     close_one(made);
 }
 
-static enum ual_status make_pd(void)
+static enum ri_status make_pd(void)
 {
     return ual_pd_create(device, (struct ual_pd **)&made);
 }
@@ -76,13 +76,13 @@ static void end_pd(void)
     ok(ual_pd_free(made));
 }
 
-static enum ual_status make_mr(void)
+static enum ri_status make_mr(void)
 {
     return ual_mr_create(pd, memory, sizeof(memory), RI_ACCESS_LOCAL_READ, 0, 0,
                          (struct ual_mr **)&made);
 }
 
-static enum ual_status make_unlinked_mr(void)
+static enum ri_status make_unlinked_mr(void)
 {
     return ual_mr_create_unlinked(pd, 4, 0, 0, (struct ual_mr **)&made);
 }
@@ -92,7 +92,7 @@ static void end_mr(void)
     ok(ual_mr_free(made));
 }
 
-static enum ual_status make_mw(void)
+static enum ri_status make_mw(void)
 {
     return ual_mw_create(pd, true, (struct ual_mw **)&made);
 }
@@ -102,7 +102,7 @@ static void end_mw(void)
     ok(ual_mw_free(made));
 }
 
-static enum ual_status make_srq(void)
+static enum ri_status make_srq(void)
 {
     return ual_srq_create(pd, 4, 1, (struct ual_srq **)&made);
 }
@@ -112,7 +112,7 @@ static void end_srq(void)
     ok(ual_srq_free(made));
 }
 
-static enum ual_status make_ah(void)
+static enum ri_status make_ah(void)
 {
     struct ri_ah_attr attr = { .size = sizeof(attr) };
 
@@ -124,17 +124,17 @@ static void end_ah(void)
     ok(ual_ah_free(made));
 }
 
-static enum ual_status make_channel_of(struct ual_device *of)
+static enum ri_status make_channel_of(struct ual_device *of)
 {
     return ual_channel_create(of, UAL_CHANNEL_FD, (struct ual_channel **)&made);
 }
 
-static enum ual_status make_device_channel(void)
+static enum ri_status make_device_channel(void)
 {
     return make_channel_of(device);
 }
 
-static enum ual_status make_shared_channel(void)
+static enum ri_status make_shared_channel(void)
 {
     return make_channel_of(NULL);
 }
@@ -144,7 +144,7 @@ static void end_channel(void)
     ok(ual_channel_free(made));
 }
 
-static enum ual_status make_channel_cq(void)
+static enum ri_status make_channel_cq(void)
 {
     struct ual_cq_attr attr = { .depth = 4, .channel = channel };
 
@@ -156,7 +156,7 @@ static void end_cq(void)
     ok(ual_cq_free(made));
 }
 
-static enum ual_status make_any_qp(void)
+static enum ri_status make_any_qp(void)
 {
     struct ual_qp_attr attr = qp_attr(cq);
 
@@ -169,20 +169,20 @@ static void end_qp(void)
 }
 
 /* Renews it in place: the QP exists before and after. */
-static enum ual_status make_new_life(void)
+static enum ri_status make_new_life(void)
 {
     struct ual_qp_attr attr = qp_attr(cq);
-    enum ual_status status = ual_qp_renew(qp, &attr);
+    enum ri_status status = ual_qp_renew(qp, &attr);
 
-    made = status == UAL_OK ? qp : NULL;
+    made = status == RI_OK ? qp : NULL;
     return status;
 }
 
-static enum ual_status make_async(void)
+static enum ri_status make_async(void)
 {
-    enum ual_status status = ual_async_to(device, channel);
+    enum ri_status status = ual_async_to(device, channel);
 
-    made = status == UAL_OK ? channel : NULL;
+    made = status == RI_OK ? channel : NULL;
     return status;
 }
 
@@ -191,7 +191,7 @@ static void end_async(void)
     ok(ual_async_to(device, NULL));
 }
 
-static enum ual_status make_conn(void)
+static enum ri_status make_conn(void)
 {
     return ual_conn_create(device, NULL, NULL, (struct ual_conn **)&made);
 }
@@ -201,18 +201,18 @@ static void end_conn(void)
     ual_conn_free(made);
 }
 
-static enum ual_status of_conn(enum ual_status status)
+static enum ri_status of_conn(enum ri_status status)
 {
-    made = status == UAL_OK ? conn : NULL;
+    made = status == RI_OK ? conn : NULL;
     return status;
 }
 
-static enum ual_status make_bound(void)
+static enum ri_status make_bound(void)
 {
     return of_conn(ual_conn_bind(conn, (struct sockaddr *)&there, NULL));
 }
 
-static enum ual_status make_attempt(void)
+static enum ri_status make_attempt(void)
 {
     struct ri_connect_param param = { .size = sizeof(param),
                                       .destination = (struct sockaddr *)&there };
@@ -220,12 +220,12 @@ static enum ual_status make_attempt(void)
     return of_conn(ual_conn_connect(conn, qp, &param));
 }
 
-static enum ual_status make_adopted(void)
+static enum ri_status make_adopted(void)
 {
     return of_conn(ual_conn_adopt(conn, qp, &(struct ual_adopt_param){ .fd = 0 }));
 }
 
-static enum ual_status make_resolution(void)
+static enum ri_status make_resolution(void)
 {
     return of_conn(ual_conn_resolve(conn, (struct sockaddr *)&there));
 }
@@ -242,7 +242,7 @@ static void end_life(void)
 
 static const struct {
     const char *what;
-    enum ual_status (*make)(void);
+    enum ri_status (*make)(void);
     void (*end)(void);
     int allocations; /* lowest number of allocations that must have failed */
 } kinds[] = {
@@ -273,9 +273,9 @@ static unsigned int alive(void)
            fk.connections + fk.listeners;
 }
 
-static enum ual_status try(int kind, int allocation)
+static enum ri_status try(int kind, int allocation)
 {
-    enum ual_status status;
+    enum ri_status status;
 
     made = NULL;
     failed = false;
@@ -292,13 +292,13 @@ START_TEST(each_allocation_may_fail)
 
     fprintf(stderr, "# %s\n", kinds[_i].what);
     for (allocation = 0;; allocation++) {
-        enum ual_status status = try(_i, allocation);
+        enum ri_status status = try(_i, allocation);
 
         if (!failed) {
             ok(status);
             break;
         }
-        fails(status, UAL_ERR_NO_RESOURCES);
+        fails(status, RI_ERR_NO_RESOURCES);
         ck_assert_ptr_null(made);
         ck_assert_uint_eq(alive(), before);
     }

@@ -15,8 +15,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define ok(call)            ck_assert_str_eq(ual_status_name(call), "UAL_OK")
-#define fails(call, status) ck_assert_str_eq(ual_status_name(call), ual_status_name(status))
+#define ok(call)            ck_assert_str_eq(ital_status_name(call), "RI_OK")
+#define fails(call, status) ck_assert_str_eq(ital_status_name(call), ital_status_name(status))
 
 #define OCTETS 64
 
@@ -216,7 +216,7 @@ static void expect_port_taken(const struct sockaddr_in *address)
     ck_assert_int_eq(errno, EADDRINUSE);
     close(fd);
     ok(ual_conn_create(ends[0].device, NULL, NULL, &other));
-    fails(ual_conn_bind(other, (const struct sockaddr *)address, NULL), UAL_ERR_ADDRESS_IN_USE);
+    fails(ual_conn_bind(other, (const struct sockaddr *)address, NULL), RI_ERR_ADDRESS_IN_USE);
     ual_conn_free(other);
 }
 
