@@ -63,6 +63,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
+#include <sys/types.h>
 #include <sys/uio.h>
 
 #ifdef __cplusplus
@@ -176,6 +177,8 @@ enum ri_transport {
 #define RI_FEATURE_DMA_PINS (UINT64_C(1) << 36)
 /* RI_ACCESS_KEEP_KEYS. lkey and rkey of a region are one STag. */
 #define RI_FEATURE_KEEP_KEYS (UINT64_C(1) << 37)
+/* Set B: a hand-over may carry a stream that is no TCP socket (struct ri_stream_ops) */
+#define RI_FEATURE_STREAMS (UINT64_C(1) << 38)
 
 /* {limits} Limits and features. A count of optional things is 0 where there are none. */
 struct ri_rnic_attr {
@@ -679,6 +682,27 @@ enum ri_qp_state {
 enum ri_rtr { RI_RTR_NONE = 0, RI_RTR_SEND = 1, RI_RTR_WRITE = 2, RI_RTR_READ = 4 };
 
 /*
+ * {stream} The stream that made a connection, as the host hands it over: a protocol over TCP (such
+ * as TLS), or a stream of a test. A provider takes it if it has RI_FEATURE_STREAMS. Its lane watches
+ * the descriptor (EPOLLIN, EPOLLOUT, EPOLLRDHUP as for a socket). No operation blocks; one thread
+ * at a time sends, finishes or closes, one receives. Results: octets moved, 0 the peer has ended
+ * the stream (receive), or -errno (-EAGAIN: not now). After EAGAIN the descriptor becomes ready
+ * when the call may be repeated.
+ */
+struct ri_stream_ops {
+    uint32_t size;
+    ssize_t (*send)(void *stream, const struct iovec *iov, int count);
+    ssize_t (*receive)(void *stream, void *octets, size_t room);
+    /* Octets that go best into one send, at least 128. May change. */
+    uint32_t (*segment)(void *stream);
+    /* No more is sent: the peer reads the end of the stream behind what was. */
+    void (*finish)(void *stream);
+    /* Ends both directions and frees the stream; reset: what is unsent is dropped, and the peer
+     * finds a reset. The last call. */
+    void (*close)(void *stream, bool reset);
+};
+
+/*
  * {handover} Set B: a TCP connection whose MPA start-up is decided becomes the QP's lower layer.
  * Plain data plus one descriptor. The provider owns `fd` from the moment qp_modify returns RI_OK;
  * before, and on failure, the caller does. The socket may have other descriptors (the consumer's
@@ -692,7 +716,7 @@ enum ri_rtr { RI_RTR_NONE = 0, RI_RTR_SEND = 1, RI_RTR_WRITE = 2, RI_RTR_READ = 
  */
 struct ri_llp_handover {
     uint32_t size;
-    int fd;                /* connected TCP socket, non-blocking, close-on-exec */
+    int fd;                /* connected, non-blocking, close-on-exec */
     bool initiator;        /* MPA role, RFC 5044 7.1 */
     uint8_t mpa_revision;  /* 1 or 2 */
     bool crc;              /* both directions */
@@ -708,7 +732,10 @@ struct ri_llp_handover {
     const void *last_message;
     size_t last_message_length;
     uint64_t capture; /* token for ri_host.capture, 0 none */
-    uint64_t reserved[4];
+    /* What carries the octets over `fd`. NULL: nothing, it is a TCP socket. */
+    const struct ri_stream_ops *stream_ops;
+    void *stream;
+    uint64_t reserved[2];
 };
 
 enum ri_qp_modify_mask {

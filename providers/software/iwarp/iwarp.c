@@ -98,6 +98,11 @@ static void leave(struct qp *base, enum leave what, const struct memory_range *r
 
 static enum ri_status start(struct qp *qp, const struct ri_llp_handover *handover)
 {
+    if (handover->stream_ops) {
+        if (!llp_may_carry(handover->stream_ops))
+            return RI_ERR_INVALID_ARGUMENT;
+        return iwarp_start(iwarp_qp(qp), handover, &llp_handed);
+    }
     llp_tcp_prepare(handover->fd, &iwarp_rnic(qp->rnic)->options);
     return iwarp_start(iwarp_qp(qp), handover, &llp_tcp);
 }

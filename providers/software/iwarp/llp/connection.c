@@ -76,6 +76,8 @@ enum ri_status stream_open(struct lane *lane, struct iwarp_qp *qp,
         return RI_ERR_NO_RESOURCES;
     stream->llp = llp;
     stream->fd = handover->fd;
+    stream->handed.ops = handover->stream_ops;
+    stream->handed.stream = handover->stream;
     stream->lane = lane;
     stream->qp = qp;
     stream->held = true;

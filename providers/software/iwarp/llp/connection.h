@@ -188,6 +188,11 @@ struct stream {
     /* lane->heard when it brought something last. */
     uint32_t heard;
 
+    /* llp_handed.c */
+    struct {
+        const struct ri_stream_ops *ops;
+        void *stream;
+    } handed;
     /* Token of the host's capture, and the lower layer under it (capture.c). */
     uint64_t capture;
     const struct llp_ops *captured;

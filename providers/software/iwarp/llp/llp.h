@@ -39,6 +39,10 @@ struct llp_ops {
                            size_t more);
 };
 extern const struct llp_ops llp_tcp;
+/* A stream that was handed over with its table. */
+extern const struct llp_ops llp_handed;
+/* Has the table all that llp_handed calls? */
+bool llp_may_carry(const struct ri_stream_ops *ops);
 /* Put capture between the stream and its lower layer, if it is on. */
 void llp_capture_insert(struct stream *stream, uint64_t token);
 #define LLP_ACK_LOOKS 6u /* in ack_timeout */
