@@ -61,6 +61,27 @@ enum ri_status kal_attach(struct kal_connection *connection, struct ri_qp *qp, v
     return status;
 }
 
+/* The stream as it is: its table with it, if it is no TCP socket. */
+static enum ri_status give_stream(const struct kal_connection *connection,
+                                  struct ri_llp_handover *handover)
+{
+    const struct cm_stream *stream = &connection->stream;
+    const struct kal_rnic *rnic = connection->rnic;
+
+    handover->fd = stream->fd;
+    if (!stream->ops->carried)
+        return RI_OK;
+    if (!(rnic->attr.features & RI_FEATURE_STREAMS)) {
+        kal_rnic_log(rnic, RI_LOG_ERROR,
+                     "its provider takes TCP sockets alone (RI_FEATURE_STREAMS is missing), and "
+                     "this connection is carried otherwise");
+        return RI_ERR_NOT_SUPPORTED;
+    }
+    handover->stream_ops = stream->ops->carried;
+    handover->stream = stream->ops->carry(stream->fd);
+    return RI_OK;
+}
+
 /*
  * While the provider decides, connection->stream does not own the descriptor. So a destroy call
  * from an upcall in qp_modify does not close it, and it is closed here if qp_modify fails.
@@ -74,12 +95,13 @@ enum ri_status cm_hand_over(struct kal_connection *connection, struct ri_llp_han
         .state = RI_QPS_RTS,
         .handover = handover,
     };
-    enum ri_status status;
+    enum ri_status status = give_stream(connection, handover);
     struct ri_qp *qp;
     int fd = connection->stream.fd;
 
+    if (status)
+        return status;
     handover->size = sizeof *handover;
-    handover->fd = fd;
     handover->capture = (uintptr_t)connection->stream.capture;
     handover->initiator = connection->initiator;
     handover->mpa_revision = connection->agreed.rev;

@@ -2,8 +2,8 @@
 /*
  * A peer's octet stream during start-up. The connection manager uses the transport only through
  * struct cm_stream_ops. stream_tcp.c implements it for TCP, and is the only file of kal that makes
- * socket calls on a peer's connection. Another transport (TLS, a simulated network) would be one
- * more such table.
+ * socket calls on a peer's connection. Another transport (TLS, a simulated network) is one more
+ * such table, in one file: the provider gets the stream with it (docs/transports.md).
  */
 #ifndef ITAL_KAL_CM_STREAM_H
 #define ITAL_KAL_CM_STREAM_H
@@ -80,6 +80,12 @@ struct cm_stream_ops {
     /* Ends both directions, also for copies of the descriptor; a listener releases its address. */
     void (*shut)(int fd);
     void (*close)(int fd);
+
+    /* What a provider calls when the stream is its own, and what it gives those calls: `carry` has
+     * no effect, and the stream stays kal's if the provider refuses it. NULL, both: the descriptor
+     * is a TCP socket, and a provider calls the system. */
+    const struct ri_stream_ops *carried;
+    void *(*carry)(int fd);
 };
 
 extern const struct cm_stream_ops cm_stream_tcp;

@@ -24,6 +24,14 @@ static unsigned events_so_far(void)
     return events;
 }
 
+static ssize_t send_last(const struct ri_llp_handover *h)
+{
+    const struct iovec iov = { (void *)(uintptr_t)h->last_message, h->last_message_length };
+
+    return h->stream_ops ? h->stream_ops->send(h->stream, &iov, 1)
+                         : send(h->fd, iov.iov_base, iov.iov_len, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
 static void hand_over(struct fake_qp *qp, const struct ri_llp_handover *h)
 {
     qp->last = *h;
@@ -34,11 +42,11 @@ static void hand_over(struct fake_qp *qp, const struct ri_llp_handover *h)
     if (h->last_message_length) {
         qp->last_message = malloc(h->last_message_length);
         memcpy(qp->last_message, h->last_message, h->last_message_length);
-        ck_assert_int_eq(
-            send(h->fd, h->last_message, h->last_message_length, MSG_NOSIGNAL | MSG_DONTWAIT),
-            (ssize_t)h->last_message_length);
+        ck_assert_int_eq(send_last(h), (ssize_t)h->last_message_length);
     }
-    if (h->refuse_code) {
+    if (h->refuse_code && h->stream_ops) {
+        h->stream_ops->close(h->stream, false);
+    } else if (h->refuse_code) {
         shutdown(h->fd, SHUT_WR);
         close(h->fd);
     } else {

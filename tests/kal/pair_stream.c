@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #define ENDS  1024
@@ -47,11 +48,6 @@ unsigned pair_open(void)
     for (size_t i = 0; i < ENDS; i++)
         count += ends[i].used;
     return count;
-}
-
-void pair_taken(int fd)
-{
-    end_of(fd)->used = false;
 }
 
 static struct end *listener_at(const union address *address)
@@ -227,6 +223,59 @@ static void pair_close(int fd)
     close(fd);
 }
 
+/* ---- what the provider calls ---- */
+
+static int number_of(void *stream)
+{
+    int fd = (int)((struct end *)stream - ends);
+
+    end_of(fd);
+    return fd;
+}
+
+static ssize_t carried_send(void *stream, const struct iovec *iov, int count)
+{
+    ssize_t sent = writev(number_of(stream), iov, count);
+
+    return sent < 0 ? -errno : sent;
+}
+
+static ssize_t carried_receive(void *stream, void *octets, size_t room)
+{
+    ssize_t got = read(number_of(stream), octets, room);
+
+    return got < 0 ? -errno : got;
+}
+
+static uint32_t carried_segment(void *stream)
+{
+    number_of(stream);
+    return 1024;
+}
+
+static void carried_finish(void *stream)
+{
+    pair_finish(number_of(stream));
+}
+
+static void carried_close(void *stream, bool reset)
+{
+    (void)reset;
+    pair_close(number_of(stream));
+}
+
+static const struct ri_stream_ops carried = { .size = sizeof(carried),
+                                              .send = carried_send,
+                                              .receive = carried_receive,
+                                              .segment = carried_segment,
+                                              .finish = carried_finish,
+                                              .close = carried_close };
+
+static void *pair_carry(int fd)
+{
+    return end_of(fd);
+}
+
 const struct cm_stream_ops pair_stream = {
     .connect = pair_connect,
     .connected = pair_connected,
@@ -246,4 +295,6 @@ const struct cm_stream_ops pair_stream = {
     .abort_on_close = pair_abort_on_close,
     .shut = pair_shut,
     .close = pair_close,
+    .carried = &carried,
+    .carry = pair_carry,
 };

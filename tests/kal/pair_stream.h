@@ -11,9 +11,7 @@
 
 extern const struct cm_stream_ops pair_stream;
 
-/* Number of open streams and listeners, without the ends that the provider has taken over. */
+/* Number of open streams and listeners, those with it that a provider has. */
 unsigned pair_open(void);
-/* The provider, or the test, has taken this end over. */
-void pair_taken(int fd);
 
 #endif

@@ -17,6 +17,7 @@ static void setup(void)
 {
     fake_setup();
     fake.rnic.cm->stream_ops = &pair_stream;
+    fake.rnic.attr.features |= RI_FEATURE_STREAMS;
     listener = fake_listen("127.0.0.1", 0, 4, &listener, &at);
     c = fake_connection_new();
     qp = fake_qp_new();
@@ -58,10 +59,17 @@ static void end_all(struct fake_connection *passive)
     kal_connection_destroy(connection);
 }
 
+static void end_carried(struct fake_qp *of)
+{
+    of->last.stream_ops->close(of->last.stream, false);
+    of->fd = -1;
+}
+
 START_TEST(a_connection_comes_up)
 {
     struct ri_connect_param answer = param_of("welcome");
     struct fake_request *r = &fake.requests[0];
+    const struct iovec ulpdu = { "ULPDU", 5 };
     char octets[8] = "";
 
     dial("hello");
@@ -76,12 +84,12 @@ START_TEST(a_connection_comes_up)
     ck_assert_mem_eq(c->private_data, "welcome", 7);
     ck_assert_uint_eq(qp->hand_overs, 1);
     ck_assert_uint_eq(other->hand_overs, 1);
-    /* The provider has both ends of the stream. */
-    ck_assert_int_eq(write(qp->fd, "ULPDU", 5), 5);
-    ck_assert_int_eq(read(other->fd, octets, sizeof octets), 5);
+    /* The provider has both ends of the stream, with its table. */
+    ck_assert_int_eq(qp->last.stream_ops->send(qp->last.stream, &ulpdu, 1), 5);
+    ck_assert_int_eq(other->last.stream_ops->receive(other->last.stream, octets, sizeof octets), 5);
     ck_assert_str_eq(octets, "ULPDU");
-    pair_taken(qp->fd);
-    pair_taken(other->fd);
+    end_carried(qp);
+    end_carried(other);
     end_all(r->context);
 }
 END_TEST
@@ -167,9 +175,27 @@ START_TEST(an_adopted_stream_is_handed_over)
     fake_until(c->events == 1, 10000);
     ck_assert_int_eq(c->last.type, RI_CONNECTION_ESTABLISHED);
     ck_assert_int_ne(qp->fd, both[0]);
-    pair_taken(qp->fd);
+    end_carried(qp);
     close(both[0]);
     close(both[1]);
+}
+END_TEST
+
+/* It would take what the descriptor carries for a TCP socket's octets. */
+START_TEST(a_provider_of_sockets_alone_gets_no_other_stream)
+{
+    struct ri_connect_param answer = param_of("welcome");
+    struct fake_request *r = &fake.requests[0];
+
+    fake.rnic.attr.features &= ~RI_FEATURE_STREAMS;
+    dial("hello");
+    fake_until(fake.request_count == 1, 10000);
+    kal_accept(r->context->connection, &other->base, &answer);
+    fake_until(c->events == 1, 10000);
+    ck_assert_int_ne(c->last.type, RI_CONNECTION_ESTABLISHED);
+    ck_assert_uint_eq(qp->hand_overs + other->hand_overs, 0);
+    ck_assert_uint_ge(fake_log_count("takes TCP sockets alone"), 1);
+    end_all(r->context);
 }
 END_TEST
 
@@ -180,6 +206,7 @@ int main(void)
 
     tc_add_tests(tc, a_connection_comes_up, a_rejection_arrives_with_its_data, nobody_listens,
                  revision_1_goes_over_a_second_stream, a_request_that_leaves_is_withdrawn,
-                 an_adopted_stream_is_handed_over);
+                 an_adopted_stream_is_handed_over,
+                 a_provider_of_sockets_alone_gets_no_other_stream);
     return tc_main(suite);
 }

@@ -21,7 +21,7 @@ static ssize_t handed_receive(struct stream *stream, void *buffer, size_t length
     return stream->handed.ops->receive(stream->handed.stream, buffer, length);
 }
 
-/* A provider of a stream may count in its own units: below this an FPDU has no room for a header. */
+/* A stream may count in units of its own: below this an FPDU has no room for a header. */
 #define SEGMENT_LEAST 128u
 
 static uint32_t handed_emss(struct stream *stream)
