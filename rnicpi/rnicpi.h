@@ -684,10 +684,10 @@ enum ri_rtr { RI_RTR_NONE = 0, RI_RTR_SEND = 1, RI_RTR_WRITE = 2, RI_RTR_READ = 
 /*
  * {stream} The stream that made a connection, as the host hands it over: a protocol over TCP (such
  * as TLS), or a stream of a test. A provider takes it if it has RI_FEATURE_STREAMS. Its lane
- * watches the descriptor (EPOLLIN, EPOLLOUT, EPOLLRDHUP as for a socket). No operation blocks; one thread
- * at a time sends, finishes or closes, one receives. Results: octets moved, 0 the peer has ended
- * the stream (receive), or -errno (-EAGAIN: not now). After EAGAIN the descriptor becomes ready
- * when the call may be repeated.
+ * watches the descriptor (EPOLLIN, EPOLLOUT, EPOLLRDHUP as for a socket). No operation blocks; one
+ * thread at a time sends, finishes or closes, one receives. Results: octets moved, 0 the peer has
+ * ended the stream (receive), or -errno (-EAGAIN: not now). After EAGAIN the descriptor becomes
+ * ready when the call may be repeated.
  */
 struct ri_stream_ops {
     uint32_t size;
