@@ -186,11 +186,16 @@ static bool is_next_kept(const struct qp *qp)
            (read->atomic ? read->executed : read->kept || read->sent == read->size);
 }
 
+bool tx_has_kept(const struct qp *qp)
+{
+    return qp->tx.keeps && is_next_kept(qp);
+}
+
 bool tx_build_kept(struct qp *qp)
 {
     uint32_t before;
 
-    if (!qp->tx.keeps || !is_next_kept(qp) || !tx_begin_batch(qp))
+    if (!tx_begin_batch(qp))
         return false;
     batch_fill_any(&qp->tx.batch);
     qp->tx.resize_batch = true;

@@ -168,8 +168,8 @@ bool tx_take_tail(struct qp *qp, uint8_t **tail, size_t *length)
     size_t used = 0;
     bool whole = add_batch(&qp->tx.batch, &made, &used);
 
-    while (whole && tx_build_kept(qp))
-        whole = add_batch(&qp->tx.batch, &made, &used);
+    while (whole && tx_has_kept(qp))
+        whole = tx_build_kept(qp) && add_batch(&qp->tx.batch, &made, &used);
     if (!whole || !add_terminate(qp, &made, &used)) {
         free(made);
         return false;
