@@ -123,7 +123,8 @@ static void teardown(void)
     close(saved_stderr);
     if (ends[0] >= 0)
         close(ends[0]);
-    ck_assert_int_eq(tc_thread_count(), threads_before);
+    /* QEMU's user emulation lets pthread_join return while the thread still runs its own code. */
+    ck_assert(tc_until(tc_thread_count() <= threads_before, 10000));
     ck_assert_int_eq(tc_fd_count(), fds_before);
 }
 
@@ -280,7 +281,7 @@ START_TEST(log_line_is_there_on_return)
         snprintf(line, sizeof line, "ital: error: line %d\n", i);
         ck_assert_ptr_nonnull(strstr(slurp(), line));
     }
-    ck_assert_int_eq(tc_thread_count(), threads_before); /* without another thread */
+    ck_assert_int_le(tc_thread_count(), threads_before); /* without another thread */
 }
 END_TEST
 
