@@ -658,6 +658,54 @@ START_TEST(message_of_another_length_is_refused)
 }
 END_TEST
 
+static struct tc_rng rng;
+
+/* Of any content, most of them of a length that fits. */
+static void scramble(struct packet *packet)
+{
+    struct ri_piece *piece = (struct ri_piece *)packet->octets;
+
+    if (tc_below(&rng, 4))
+        return;
+    if (tc_below(&rng, 2))
+        packet->length = (size_t)tc_below(&rng, sizeof(packet->octets) + 1);
+    tc_fill(&rng, packet->octets, sizeof(*piece) + 64);
+    piece->type = (uint8_t)tc_below(&rng, 8);
+    if (tc_below(&rng, 4) && packet->length >= sizeof(*piece))
+        piece->length = (uint32_t)(packet->length - sizeof(*piece));
+}
+
+/* A peer sends what it likes, in any state: each side hears of one end, and all is freed. */
+START_TEST(packets_of_any_content)
+{
+    unsigned int rounds = (unsigned int)tc_count(40), both = 0;
+
+    rng = tc_rng(2);
+    for (unsigned int i = 0; i < rounds; i++) {
+        open_all(&in_memory, false);
+        damage = tc_below(&rng, 2) ? scramble : NULL;
+        ck_assert_int_eq(listen_on(PORT), RI_OK);
+        connect_client();
+        settle();
+        if (server)
+            accept_server();
+        settle();
+        damage = scramble;
+        for (uint64_t k = 0; k < 3 && established == 2; k++) {
+            post_receive(passive, k, 3 * PAYLOAD);
+            post(active, k == 1 ? RI_WR_RDMA_READ : k ? RI_WR_RDMA_WRITE : RI_WR_SEND, k, PAYLOAD);
+            settle();
+        }
+        both += established == 2;
+        destroy_qps();
+        settle();
+        ck_assert_int_le(disconnected + failed, 2);
+        close_all(settle);
+    }
+    ck_assert_uint_gt(both, 0);
+}
+END_TEST
+
 /* ---- QPs ---- */
 
 START_TEST(states_of_a_qp)
@@ -909,6 +957,7 @@ int main(void)
     tcase_add_test(tc, what_came_before_the_end_is_taken);
     tcase_add_loop_test(tc, piece_of_another_length_is_refused, 0, 4);
     tcase_add_loop_test(tc, message_of_another_length_is_refused, 0, 3);
+    tcase_add_test(tc, packets_of_any_content);
     tcase_add_test(tc, states_of_a_qp);
     tcase_add_test(tc, idle_forgets_reads);
     tcase_add_test(tc, destroy_ends_the_connection);
