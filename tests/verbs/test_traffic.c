@@ -250,7 +250,7 @@ START_TEST(a_write_places_and_a_read_fetches)
 }
 END_TEST
 
-/* Completions are taken in groups, too: all are there when a Read behind the messages is answered. */
+/* Completions are taken in groups, too: all are there when a later Read has been answered. */
 START_TEST(many_completions_are_taken_by_one_poll)
 {
     enum { COUNT = 40 };
