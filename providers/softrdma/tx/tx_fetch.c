@@ -72,7 +72,7 @@ static void end_without_memory(struct qp *qp)
                                        .state = RI_QPS_ERROR,
                                        .lost = true,
                                        .by_this_side = true,
-                                       .detail = "no memory for answers to its peer" };
+                                       .detail = QP_NO_MEMORY("answers to its peer") };
 
     qp_end(qp, &end);
 }
@@ -148,7 +148,7 @@ static bool fetch(struct qp *qp)
 {
     if (qp_state(qp) != RI_QPS_RTS || atomic_load(&qp->tx.error))
         return true;
-    if (atomic_load(&qp->tx.names_source) && !tx_own_batch(qp, "no memory for answers to its peer"))
+    if (atomic_load(&qp->tx.names_source) && !tx_own_batch(qp, QP_NO_MEMORY("answers to its peer")))
         return true;
     build_now(qp);
     if (qp_state(qp) != RI_QPS_RTS || next_read(qp) == last_read(qp))

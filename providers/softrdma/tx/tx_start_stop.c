@@ -183,7 +183,7 @@ bool tx_take_tail(struct qp *qp, uint8_t **tail, size_t *length)
 static void end_without_tail(struct qp *qp, enum ri_qp_state state)
 {
     if (state == RI_QPS_CLOSING)
-        qp_closed_badly(qp, "no memory for what was to be sent before the end");
+        qp_closed_badly(qp, QP_NO_MEMORY("what was to be sent before the end"));
     stream_abort(qp->stream, true);
 }
 
