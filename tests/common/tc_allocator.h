@@ -74,7 +74,7 @@ static bool is_failing(unsigned int number)
     return false;
 }
 
-static bool fails(void)
+static bool allocation_fails(void)
 {
     if (!atomic_load(&counts) || !is_failing(atomic_fetch_add(&made, 1) + 1))
         return false;
@@ -91,12 +91,12 @@ static void *one_more(void *memory)
 
 EVERYBODYS void *malloc(size_t size)
 {
-    return fails() ? NULL : one_more(__libc_malloc(size));
+    return allocation_fails() ? NULL : one_more(__libc_malloc(size));
 }
 
 EVERYBODYS void *calloc(size_t count, size_t size)
 {
-    return fails() ? NULL : one_more(__libc_calloc(count, size));
+    return allocation_fails() ? NULL : one_more(__libc_calloc(count, size));
 }
 
 /* glibc frees a block that shrinks to no octets. */
@@ -104,7 +104,7 @@ EVERYBODYS void *realloc(void *memory, size_t size)
 {
     void *more;
 
-    if (fails())
+    if (allocation_fails())
         return NULL;
     more = __libc_realloc(memory, size);
     if (memory && !size)
@@ -114,7 +114,7 @@ EVERYBODYS void *realloc(void *memory, size_t size)
 
 EVERYBODYS void *aligned_alloc(size_t alignment, size_t size)
 {
-    return fails() ? NULL : one_more(__libc_memalign(alignment, size));
+    return allocation_fails() ? NULL : one_more(__libc_memalign(alignment, size));
 }
 
 EVERYBODYS int posix_memalign(void **memory, size_t alignment, size_t size)
