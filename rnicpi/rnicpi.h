@@ -846,7 +846,7 @@ struct ri_event {
     bool explained;
     uint8_t reserved0;
     uint32_t port;
-    /* For the log; may be NULL. Lent for the upcall. */
+    /* For the log; may be NULL. Lent for the upcall. Behind a semicolon: what the user can do. */
     const char *detail;
     uint64_t reserved[2];
 };

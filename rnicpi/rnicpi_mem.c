@@ -52,6 +52,16 @@ enum ri_status ri_mem_rnic_close(struct ri_mem_rnic *rnic)
     return RI_OK;
 }
 
+enum ri_status ri_mem_close(struct ri_rnic *rnic, bool force)
+{
+    enum ri_status status = ri_mem_rnic_close((struct ri_mem_rnic *)rnic);
+
+    (void)force;
+    if (status == RI_OK)
+        free(rnic);
+    return status;
+}
+
 bool ri_mem_count(struct ri_mem_rnic *rnic, enum ri_mem_kind kind, int more)
 {
     const uint32_t most[RI_MEM_KINDS] = { rnic->attr->max_pd, rnic->attr->max_cq,
@@ -87,14 +97,37 @@ enum ri_status ri_mem_lane_open(struct ri_rnic *base, uint32_t index, void *cont
     return RI_OK;
 }
 
+uint32_t ri_mem_progress(struct ri_lane *lane, struct ri_cq *first, uint32_t budget,
+                         uint64_t *next_deadline)
+{
+    struct ri_mem_rnic *rnic = ri_mem_rnic_of_lane(lane);
+    uint32_t work;
+
+    (void)first, (void)budget;
+    *next_deadline = RI_NO_DEADLINE;
+    pthread_mutex_lock(&rnic->lock);
+    work = ri_tell_now(&rnic->tellers);
+    pthread_mutex_unlock(&rnic->lock);
+    return work + ri_unwatch_now(&rnic->leaving);
+}
+
+bool ri_mem_lane_arm(struct ri_lane *lane)
+{
+    struct ri_mem_rnic *rnic = ri_mem_rnic_of_lane(lane);
+    bool quiet;
+
+    pthread_mutex_lock(&rnic->lock);
+    quiet = !ri_unwatch_pending(&rnic->leaving) && !ri_tell_pending(&rnic->tellers);
+    pthread_mutex_unlock(&rnic->lock);
+    return quiet;
+}
+
 void ri_port_add_address(struct ri_port_attr *attr, const struct sockaddr *address,
                          uint8_t prefix_length)
 {
     struct ri_address to = { .prefix_length = prefix_length };
 
-    memcpy(&to.sockaddr, address,
-           address->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
-                                          : sizeof(struct sockaddr_in));
+    ri_address_copy(&to.sockaddr, address);
     if (attr->address_count < attr->address_capacity)
         attr->addresses[attr->address_count] = to;
     attr->address_count++;

@@ -8,9 +8,10 @@
  *     pd_create, pd_destroy      ri_mem_pd_...
  *     cq_create, _destroy      ri_mem_cq_...     struct ri_mem_rnic   in its RNIC
  *     mr_register, .._deregister ri_mem_mr_...     struct ri_mem_qp     in its QP
- *     query, lane_open           ri_mem_...
+ *     query, close, lane_open    ri_mem_...
  *     qp_query                   ri_mem_qp_query
  *     post_send, post_recv       ri_mem_post_...
+ *     progress, lane_arm         ri_mem_...
  *
  * One lane, no shared receive queues, no windows, no inline data. What a provider does otherwise it
  * does with its own operation, and leaves the library's out.
@@ -85,6 +86,10 @@ enum ri_status ri_mem_rnic_open(struct ri_mem_rnic *rnic, const struct ri_open *
  * frees the RNIC. Descriptors that leave are taken off first, without the lock. */
 enum ri_status ri_mem_rnic_close(struct ri_mem_rnic *rnic);
 
+/* The operation close, as it is, for an RNIC that free(3) frees: ri_mem_rnic_close(), with its
+ * errors. There is nothing to force. */
+enum ri_status ri_mem_close(struct ri_rnic *rnic, bool force);
+
 /* One object more (1) or less (-1). False: as many as attr says are there. */
 bool ri_mem_count(struct ri_mem_rnic *rnic, enum ri_mem_kind kind, int more);
 
@@ -105,6 +110,27 @@ enum ri_status ri_mem_cq_destroy(struct ri_cq *cq);
 enum ri_status ri_mem_mr_register(struct ri_pd *pd, const struct ri_mr_attr *attr,
                                   struct ri_mr_keys *keys, struct ri_mr **mr);
 enum ri_status ri_mem_mr_deregister(struct ri_mr *mr);
+
+/* ri_user_ops, as they are, for a lane whose only work are upcalls and unwatches that come later;
+ * `budget` is not looked at. A provider with more to do calls them in its own, without the lock. */
+uint32_t ri_mem_progress(struct ri_lane *lane, struct ri_cq *first_cq, uint32_t budget,
+                         uint64_t *next_deadline);
+bool ri_mem_lane_arm(struct ri_lane *lane);
+
+/*
+ * Members of the operation tables that are the library's in every provider with an RNIC in memory,
+ * for their initializers. A provider that has one of them otherwise writes them out instead.
+ */
+#define RI_MEM_PRIVILEGED_OPS                                                                      \
+    .size = sizeof(struct ri_privileged_ops), .abi_major = RI_ABI_MAJOR,                           \
+    .abi_minor = RI_ABI_MINOR, .query = ri_mem_query, .lane_open = ri_mem_lane_open,               \
+    .pd_create = ri_mem_pd_create, .pd_destroy = ri_mem_pd_destroy, .cq_create = ri_mem_cq_create, \
+    .cq_destroy = ri_mem_cq_destroy, .qp_query = ri_mem_qp_query,                                  \
+    .mr_register = ri_mem_mr_register, .mr_deregister = ri_mem_mr_deregister
+#define RI_MEM_USER_OPS                                                                       \
+    .size = sizeof(struct ri_user_ops), .abi_major = RI_ABI_MAJOR, .abi_minor = RI_ABI_MINOR, \
+    .post_send = ri_mem_post_send, .post_recv = ri_mem_post_recv, .poll = ri_mem_cq_poll,     \
+    .arm = ri_mem_cq_arm, .cq_peek = ri_mem_cq_peek
 
 /* One more address for query_port: counted, and stored if there is room. */
 void ri_port_add_address(struct ri_port_attr *attr, const struct sockaddr *address,

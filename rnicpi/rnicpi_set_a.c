@@ -5,6 +5,7 @@
 #endif
 
 #include "rnicpi_set_a.h"
+#include "rnicpi_util.h"
 
 #include <netinet/in.h>
 #include <stdlib.h>
@@ -306,6 +307,19 @@ void ri_set_a_forget(struct ri_set_a *set, struct ri_mem_listener *listener)
     }
 }
 
+uint32_t ri_set_a_progress(struct ri_lane *lane, struct ri_cq *first, uint32_t budget,
+                           uint64_t *next_deadline)
+{
+    struct ri_mem_rnic *rnic = ri_mem_rnic_of_lane(lane);
+    uint64_t next, never;
+
+    pthread_mutex_lock(&rnic->lock);
+    next = ri_set_a_expire(rnic->set_a);
+    pthread_mutex_unlock(&rnic->lock);
+    *next_deadline = next;
+    return ri_mem_progress(lane, first, budget, &never);
+}
+
 void ri_set_a_part(struct ri_mem_qp *qp)
 {
     if (qp->connection && qp->state == RI_QPS_RTS)
@@ -495,10 +509,10 @@ enum ri_status ri_mem_resolve(struct ri_connection *base, const struct ri_connec
     return RI_OK;
 }
 
-static void set_address(struct sockaddr_storage *to, const struct sockaddr *from)
+void ri_set_a_from(struct ri_mem_connection *c, struct ri_cm_message *request, uint16_t port)
 {
-    memcpy(to, from,
-           from->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in));
+    ri_address_set_port(&c->local, port);
+    request->source = c->local;
 }
 
 /* Under the lock. A peer that is not there is reported later, as a network would. */
@@ -510,8 +524,8 @@ static enum ri_status start(struct ri_mem_connection *c, const struct ri_connect
     struct ri_cm_message message;
     enum ri_status status;
 
-    set_address(&c->local, param->source ? param->source : carrier->source);
-    set_address(&c->peer, param->destination);
+    ri_address_copy(&c->local, param->source ? param->source : carrier->source);
+    ri_address_copy(&c->peer, param->destination);
     c->ird = param->ird;
     c->ord = param->ord;
     c->negotiate = param->negotiate_depths;

@@ -6,6 +6,7 @@
 #ifndef RNICPI_UTIL_H
 #define RNICPI_UTIL_H
 
+#include <netinet/in.h>
 #include <string.h>
 
 #include "rnicpi.h"
@@ -60,6 +61,29 @@ static inline bool ri_sized_copy(void *to, const void *from, uint32_t from_size)
     memcpy(to, from, size < from_size ? size : from_size);
     memcpy(to, &size, sizeof(size));
     return true;
+}
+
+/* An address of IPv4 or IPv6. The rest of *to stays. */
+static inline void ri_address_copy(struct sockaddr_storage *to, const struct sockaddr *from)
+{
+    memcpy(to, from,
+           from->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in));
+}
+
+/* The port of an address of IPv4 or IPv6, in host order. */
+static inline uint16_t ri_address_port(const struct sockaddr *address)
+{
+    return ntohs(address->sa_family == AF_INET6
+                     ? ((const struct sockaddr_in6 *)(const void *)address)->sin6_port
+                     : ((const struct sockaddr_in *)(const void *)address)->sin_port);
+}
+
+static inline void ri_address_set_port(struct sockaddr_storage *address, uint16_t port)
+{
+    if (address->ss_family == AF_INET6)
+        ((struct sockaddr_in6 *)(void *)address)->sin6_port = htons(port);
+    else
+        ((struct sockaddr_in *)(void *)address)->sin_port = htons(port);
 }
 
 #ifdef __cplusplus

@@ -358,9 +358,7 @@ static void accepted(struct kal_connection *c, const struct mpa_startup_frame *r
     if (c->guard.dead)
         return;
     if (status)
-        cm_fail(c, RI_REASON_RESOURCES,
-                "the queue pair does not take the connection: %s; check its state and limits",
-                ital_status_name(status));
+        cm_fail_hand_over(c, status);
     else
         cm_established(c, reply->pd, reply->pd_len);
 }

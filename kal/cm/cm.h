@@ -354,6 +354,8 @@ bool cm_a_adopt(struct kal_connection *connection);
 /* ---- handover.c. Lane, locked ---- */
 /* Hands the stream over, as agreed in connection->agreed. The caller fills the other members. */
 enum ri_status cm_hand_over(struct kal_connection *connection, struct ri_llp_handover *handover);
+/* cm_fail, of a connection that cm_hand_over refused with this status. */
+void cm_fail_hand_over(struct kal_connection *connection, enum ri_status status);
 /* True: the stream may be handed over in this run. False: another run follows when a QP is
  * attached, or in the lane of that QP. Lane, locked. */
 bool cm_has_qp(struct kal_connection *connection);

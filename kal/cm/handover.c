@@ -150,6 +150,18 @@ enum ri_status cm_hand_over(struct kal_connection *connection, struct ri_llp_han
     return status;
 }
 
+void cm_fail_hand_over(struct kal_connection *connection, enum ri_status status)
+{
+    if (status == RI_ERR_NO_RESOURCES)
+        cm_fail(connection, RI_REASON_RESOURCES,
+                "memory or descriptors are missing for its queue pair; free some or raise their "
+                "limits (ulimit -v, ulimit -n, or those of the control group)");
+    else
+        cm_fail(connection, RI_REASON_RESOURCES,
+                "the queue pair does not take the connection: %s; check its state and limits",
+                ital_status_name(status));
+}
+
 void cm_established(struct kal_connection *connection, const void *private_data, uint16_t length)
 {
     const struct mpa_startup_agreed *agreed = &connection->agreed;

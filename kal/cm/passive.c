@@ -352,9 +352,7 @@ static void finish_accept(struct kal_connection *c)
         return;
     if (status) {
         refuse(c);
-        cm_fail(c, RI_REASON_RESOURCES,
-                "the queue pair does not take the connection: %s; check its state and limits",
-                ital_status_name(status));
+        cm_fail_hand_over(c, status);
     } else if (handover.rtr_await) {
         c->state = CM_ESTABLISHED; /* the provider reports it by qp_event */
         cm_startup_end(c);

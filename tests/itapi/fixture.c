@@ -519,6 +519,25 @@ it_dto_cmpl_event_t expect_done(it_evd_handle_t evd, it_event_type_t number, it_
     return done;
 }
 
+it_event_t dequeued(it_evd_handle_t evd)
+{
+    it_event_t event;
+
+    ck_assert_msg(tc_until(it_evd_dequeue(evd, &event) == IT_SUCCESS, PATIENCE), "no event came");
+    return event;
+}
+
+void expect_lowered(it_evd_handle_t evd, int fd)
+{
+    uint64_t end = tc_deadline(PATIENCE);
+    it_event_t event;
+
+    do
+        is(IT_ERR_QUEUE_EMPTY, it_evd_dequeue(evd, &event));
+    while (tc_wait_fd(fd, POLLIN, 0) && !tc_expired(end));
+    ck_assert_int_eq(tc_wait_fd(fd, POLLIN, 0), 0);
+}
+
 void expect_nothing(it_evd_handle_t evd)
 {
     it_event_t event;

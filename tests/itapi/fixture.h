@@ -149,6 +149,14 @@ it_event_t next(it_evd_handle_t evd);
 it_event_t expect(it_evd_handle_t evd, it_event_type_t number);
 it_dto_cmpl_event_t expect_done(it_evd_handle_t evd, it_event_type_t number, it_dto_cookie_t cookie,
                                 it_dto_status_t status);
+/*
+ * For a consumer that its descriptor wakes, or that polls. The traffic wakes it, too, and then
+ * another thread may be running the lane: a dequeue finds nothing until that is done. So dequeued
+ * tries again, within PATIENCE. A thread that ran the lane may raise the descriptor for an event
+ * that was taken meanwhile: so expect_lowered, with nothing queued, dequeues until it is lowered.
+ */
+it_event_t dequeued(it_evd_handle_t evd);
+void expect_lowered(it_evd_handle_t evd, int fd);
 /* No event is queued, and none arrives for a short while. */
 void expect_nothing(it_evd_handle_t evd);
 #define QUIET 100u

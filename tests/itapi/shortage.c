@@ -6,77 +6,27 @@
 
 #include "shortage.h"
 
-#include <errno.h>
-#include <stdatomic.h>
-#include <stdlib.h>
+#include "tc_allocator.h"
 
-static atomic_bool armed;
-static atomic_uint made;    /* allocations since it was armed */
-static atomic_uint fail_at; /* that one ... */
-static atomic_bool repeat;  /* ... and each of its multiples */
+void shortage_needed(void)
+{
+    allocator_needed();
+}
 
 void shortage_arm(unsigned int which, bool again)
 {
-    atomic_store(&made, 0);
-    atomic_store(&fail_at, which);
-    atomic_store(&repeat, again);
-    atomic_store(&armed, true);
+    allocator_arm(which, again ? ALLOCATOR_MULTIPLES : ALLOCATOR_ONE);
 }
 
 void shortage_disarm(void)
 {
-    atomic_store(&armed, false);
+    allocator_disarm();
 }
 
 unsigned int shortage_made(void)
 {
-    return atomic_load(&made);
+    return allocator_made();
 }
-
-#if defined(__GLIBC__) && !defined(ITAL_SANITIZERS)
-#define STANDS_BEFORE __attribute__((visibility("default"))) /* programs hide symbols */
-
-void *__libc_malloc(size_t size);
-void *__libc_calloc(size_t count, size_t size);
-void *__libc_realloc(void *old, size_t size);
-
-static bool fails_now(void)
-{
-    unsigned int number, which = atomic_load(&fail_at);
-
-    if (!atomic_load(&armed))
-        return false;
-    number = atomic_fetch_add(&made, 1) + 1;
-    if (number != which && !(atomic_load(&repeat) && number % which == 0))
-        return false;
-    errno = ENOMEM;
-    return true;
-}
-
-STANDS_BEFORE void *malloc(size_t size)
-{
-    return fails_now() ? NULL : __libc_malloc(size);
-}
-
-STANDS_BEFORE void *calloc(size_t count, size_t size)
-{
-    return fails_now() ? NULL : __libc_calloc(count, size);
-}
-
-STANDS_BEFORE void *realloc(void *old, size_t size)
-{
-    return fails_now() ? NULL : __libc_realloc(old, size);
-}
-
-void shortage_needed(void)
-{
-}
-#else
-void shortage_needed(void)
-{
-    tc_skip("the allocator is the sanitizer's, or not glibc's");
-}
-#endif
 
 /* --- calls --- */
 

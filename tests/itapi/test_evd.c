@@ -315,7 +315,6 @@ START_TEST(descriptor_of_completions)
     it_evd_handle_t evd;
     it_ep_attributes_t attributes;
     struct buffer there, here;
-    it_event_t event;
     it_lmr_triplet_t whole;
     int fd;
 
@@ -328,17 +327,14 @@ START_TEST(descriptor_of_completions)
     there = buffer_make(&pair.b, 4096, IT_PRIV_LOCAL);
     here = buffer_make(&pair.a, 4096, IT_PRIV_LOCAL);
     pair_connect(&pair, pair_family(&pair));
-    is(IT_ERR_QUEUE_EMPTY, it_evd_dequeue(evd, &event));
     for (uint64_t round = 0; round < 50; round++) {
         whole = segment(&there, 0, 4096);
         ok(it_post_recv(pair.b.ep, &whole, 1, round, BOTH));
-        ck_assert_int_eq(poll(&(struct pollfd){ .fd = fd, .events = POLLIN }, 1, 0), 0);
+        expect_lowered(evd, fd);
         whole = segment(&here, 0, 64);
         ok(it_post_send(pair.a.ep, &whole, 1, round, BOTH));
         ck_assert_int_eq(tc_wait_fd(fd, POLLIN, tc_deadline(PATIENCE)), POLLIN);
-        ok(it_evd_dequeue(evd, &event));
-        ck_assert_uint_eq(event.dto_cmpl.cookie, round);
-        is(IT_ERR_QUEUE_EMPTY, it_evd_dequeue(evd, &event));
+        ck_assert_uint_eq(dequeued(evd).dto_cmpl.cookie, round);
         expect_done(pair.a.requests, IT_DTO_SEND_CMPL_EVENT, round, IT_DTO_SUCCESS);
     }
     pair_close(&pair);

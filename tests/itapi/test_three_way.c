@@ -161,12 +161,13 @@ END_TEST
 /* The rejection of a request is as in two legs. */
 START_TEST(request_rejected)
 {
+    it_event_t event;
     struct pair pair;
 
     pair_open(&pair, IFACE);
     ok(it_reject(ask(&pair, "may I").conn_req.cn_est_id, (const unsigned char *)"no", 2));
-    ck_assert_mem_eq(expect(pair.a.connections, IT_CM_MSG_CONN_PEER_REJECT_EVENT).conn.private_data,
-                     "no", 2);
+    event = expect(pair.a.connections, IT_CM_MSG_CONN_PEER_REJECT_EVENT);
+    ck_assert_mem_eq(event.conn.private_data, "no", 2);
     ck_assert_int_eq(node_state(pair.a.ep), IT_EP_STATE_NONOPERATIONAL);
     pair_close(&pair);
 }

@@ -26,7 +26,8 @@ static void *wait_for_one(void *arg)
     struct waiter *waiter = arg;
 
     waiter->thread = gettid();
-    waiter->status = it_evd_wait(waiter->evd, PATIENCE * 1000ull, &waiter->event, NULL);
+    waiter->status = it_evd_wait(waiter->evd, tc_timeout_ms(PATIENCE) * 1000ull, &waiter->event,
+                                 NULL);
     return NULL;
 }
 
@@ -96,7 +97,8 @@ static const char *send_burst(struct side *side, unsigned round)
     for (unsigned i = 0; i < BURST; i++) {
         it_event_t event;
 
-        if (it_evd_wait(side->node->requests, PATIENCE * 1000ull, &event, NULL) != IT_SUCCESS ||
+        if (it_evd_wait(side->node->requests, tc_timeout_ms(PATIENCE) * 1000ull, &event, NULL) !=
+                IT_SUCCESS ||
             event.dto_cmpl.cookie != i || event.dto_cmpl.dto_status != IT_DTO_SUCCESS)
             return "a datagram is not sent";
     }
@@ -111,7 +113,8 @@ static const char *take_burst(struct side *side, unsigned round)
         unsigned n = round * BURST + i, slot = n % (2 * BURST);
         it_event_t event;
 
-        if (it_evd_wait(side->node->receives, PATIENCE * 1000ull, &event, NULL) != IT_SUCCESS)
+        if (it_evd_wait(side->node->receives, tc_timeout_ms(PATIENCE) * 1000ull, &event, NULL) !=
+            IT_SUCCESS)
             return "a datagram does not come";
         if (event.event_number != RECV || event.dto_cmpl.cookie != slot ||
             event.dto_cmpl.dto_status != IT_DTO_SUCCESS ||

@@ -33,6 +33,7 @@ static _Thread_local bool lane; /* this thread is a lane's */
 static atomic_uint lane_writes;
 static atomic_bool endless; /* whoever writes a line finds another one behind it */
 static atomic_uint endless_writes;
+static uint64_t endless_until; /* what waits for its end fails then, and not for ever */
 
 ssize_t __real_write(int fd, const void *data, size_t length);
 ssize_t __wrap_write(int fd, const void *data, size_t length);
@@ -45,8 +46,22 @@ static void note(void)
         lane_writes++;
     if (!endless)
         return;
+    if (tc_expired(endless_until))
+        endless = false;
     endless_writes++;
     log_ring_push(RI_LOG_DEBUG, "one more\n", 9);
+}
+
+static void begin_endless(void)
+{
+    endless_until = tc_deadline(10000);
+    endless = true;
+}
+
+/* Others still log: what came before has not waited for their end. */
+static void end_endless(void)
+{
+    ck_assert_msg(atomic_exchange(&endless, false), "it ends when nobody logs any more");
 }
 
 ssize_t __wrap_write(int fd, const void *data, size_t length)
@@ -123,7 +138,8 @@ static void teardown(void)
     close(saved_stderr);
     if (ends[0] >= 0)
         close(ends[0]);
-    ck_assert_int_eq(tc_thread_count(), threads_before);
+    /* QEMU's user emulation lets pthread_join return while the thread still runs its own code. */
+    ck_assert(tc_until(tc_thread_count() <= threads_before, 10000));
     ck_assert_int_eq(tc_fd_count(), fds_before);
 }
 
@@ -280,7 +296,7 @@ START_TEST(log_line_is_there_on_return)
         snprintf(line, sizeof line, "ital: error: line %d\n", i);
         ck_assert_ptr_nonnull(strstr(slurp(), line));
     }
-    ck_assert_int_eq(tc_thread_count(), threads_before); /* without another thread */
+    ck_assert_int_le(tc_thread_count(), threads_before); /* without another thread */
 }
 END_TEST
 
@@ -724,11 +740,11 @@ START_TEST(log_sink_changes_while_others_log_without_end)
     pthread_t writer;
 
     configure("debug", "/dev/null");
-    endless = true;
+    begin_endless();
     ck_assert_int_eq(pthread_create(&writer, NULL, log_once, (void *)"begin"), 0);
     ck_assert(tc_until(endless_writes > 100, 60000));
     configure("debug", path);
-    endless = false;
+    end_endless();
     pthread_join(writer, NULL);
     kal_log(RI_LOG_ERROR, "the last");
     ck_assert(tc_until(strstr(slurp_file(), "the last\n"), 60000));
@@ -739,9 +755,9 @@ END_TEST
 START_TEST(log_call_ends_while_others_log_without_end)
 {
     configure("debug", "/dev/null");
-    endless = true;
+    begin_endless();
     kal_log(RI_LOG_DEBUG, "begin");
-    endless = false;
+    end_endless();
     configure("debug", path);
     kal_log(RI_LOG_ERROR, "the last");
     ck_assert(tc_until(strstr(slurp_file(), "the last\n"), 60000));

@@ -10,62 +10,15 @@
 #endif
 
 #include "kal_fixture.h"
+#include "tc_allocator.h"
 
-#include <errno.h>
 #include <ltdl.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#ifndef ITAL_SANITIZERS /* they have an allocator of their own */
-
-/* This program's allocator serves every library in it. -1: nothing fails; else how many more
- * succeed. */
-static atomic_long left = -1;
-static atomic_bool for_good; /* all later ones fail too */
-static atomic_ulong calls;
-
-void *__libc_malloc(size_t size);
-void *__libc_calloc(size_t count, size_t size);
-void *__libc_realloc(void *memory, size_t size);
-
-#define EVERYBODYS __attribute__((visibility("default")))
-
-static bool fails(void)
-{
-    long now = atomic_load(&left);
-
-    atomic_fetch_add(&calls, 1);
-    if (now < 0)
-        return false;
-    if (now > 0) {
-        atomic_store(&left, now - 1);
-        return false;
-    }
-    if (!atomic_load(&for_good))
-        atomic_store(&left, -1);
-    errno = ENOMEM;
-    return true;
-}
-
-EVERYBODYS void *malloc(size_t size)
-{
-    return fails() ? NULL : __libc_malloc(size);
-}
-
-EVERYBODYS void *calloc(size_t count, size_t size)
-{
-    return fails() ? NULL : __libc_calloc(count, size);
-}
-
-EVERYBODYS void *realloc(void *memory, size_t size)
-{
-    return fails() ? NULL : __libc_realloc(memory, size);
-}
 
 /* ---- one try ---- */
 
@@ -105,7 +58,7 @@ static bool is_clean(enum ri_status status)
 }
 
 /* A second instance exists all the time: what the first search found remains. */
-static int try_memory(long allocations, bool good)
+static int try_memory(unsigned int which, enum allocator_failing how)
 {
     struct kal *held = NULL;
     enum ri_status status;
@@ -113,34 +66,12 @@ static int try_memory(long allocations, bool good)
 
     if (kal_get(&fake_upper, &held) != RI_OK)
         return NOT_AFTERWARDS;
-    atomic_store(&for_good, good);
-    atomic_store(&left, allocations);
+    allocator_arm(which, how);
     status = use(&usable);
-    atomic_store(&left, -1);
+    allocator_disarm();
     if (!is_clean(status))
         return WRONG_ERROR;
     if (use(&usable) != RI_OK || use(&usable) != RI_OK)
-        return NOT_AFTERWARDS;
-    return usable == INTERFACES ? GOOD : LESS_AFTERWARDS;
-}
-
-static int try_descriptors(long number)
-{
-    struct rlimit before, few;
-    enum ri_status status;
-    struct kal *held = NULL;
-    unsigned usable;
-
-    if (kal_get(&fake_upper, &held) != RI_OK)
-        return NOT_AFTERWARDS;
-    getrlimit(RLIMIT_NOFILE, &before);
-    few = (struct rlimit){ (rlim_t)number, before.rlim_max };
-    setrlimit(RLIMIT_NOFILE, &few);
-    status = use(&usable);
-    setrlimit(RLIMIT_NOFILE, &before);
-    if (!is_clean(status))
-        return WRONG_ERROR;
-    if (use(&usable) != RI_OK)
         return NOT_AFTERWARDS;
     return usable == INTERFACES ? GOOD : LESS_AFTERWARDS;
 }
@@ -188,9 +119,9 @@ static long allocations_of_a_try(void)
     child = fork();
     if (child == 0) {
         unsigned usable;
-        unsigned long before = atomic_load(&calls);
 
-        count = use(&usable) == RI_OK ? (long)(atomic_load(&calls) - before) : 0;
+        allocator_arm(0, ALLOCATOR_ONE);
+        count = use(&usable) == RI_OK ? (long)allocator_made() : 0;
         _exit(write(fds[1], &count, sizeof count) == sizeof count ? GOOD : NOT_AFTERWARDS);
     }
     expect_good(child, "without a failure", 0);
@@ -204,6 +135,7 @@ START_TEST(every_kth_allocation)
 {
     long total, stride, first;
 
+    allocator_needed();
     prepare();
     total = allocations_of_a_try();
     ck_assert_int_gt(total, 100);
@@ -213,11 +145,33 @@ START_TEST(every_kth_allocation)
         pid_t child = fork();
 
         if (child == 0)
-            _exit(try_memory(n, _i == 1));
+            _exit(try_memory((unsigned)n + 1, _i ? ALLOCATOR_ALL_FROM : ALLOCATOR_ONE));
         expect_good(child, _i ? "from allocation on" : "allocation", n);
     }
 }
 END_TEST
+
+#ifndef ITAL_SANITIZERS /* they need descriptors themselves */
+static int try_descriptors(long number)
+{
+    struct rlimit before, few;
+    enum ri_status status;
+    struct kal *held = NULL;
+    unsigned usable;
+
+    if (kal_get(&fake_upper, &held) != RI_OK)
+        return NOT_AFTERWARDS;
+    getrlimit(RLIMIT_NOFILE, &before);
+    few = (struct rlimit){ (rlim_t)number, before.rlim_max };
+    setrlimit(RLIMIT_NOFILE, &few);
+    status = use(&usable);
+    setrlimit(RLIMIT_NOFILE, &before);
+    if (!is_clean(status))
+        return WRONG_ERROR;
+    if (use(&usable) != RI_OK)
+        return NOT_AFTERWARDS;
+    return usable == INTERFACES ? GOOD : LESS_AFTERWARDS;
+}
 
 START_TEST(every_number_of_descriptors)
 {
@@ -236,12 +190,6 @@ START_TEST(every_number_of_descriptors)
 END_TEST
 
 #else
-START_TEST(every_kth_allocation)
-{
-    tc_skip("the sanitizer has an allocator of its own, which does not fail");
-}
-END_TEST
-
 START_TEST(every_number_of_descriptors)
 {
     tc_skip("the sanitizer needs descriptors itself");

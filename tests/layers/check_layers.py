@@ -71,7 +71,7 @@ EVERY_FLOOR = {'base', 'formats', 'rnicpi', 'kal', 'ual', 'itapi', 'providers'}
 PRIVATE_FOR_TESTS = {
     'base': {'base'}, 'formats': {'formats'}, 'rnicpi': {'rnicpi'}, 'kal': {'kal'}, 'ual': {'ual'}, 'itapi': {'itapi'},
     'common': {'kal', 'providers'}, 'itapi_header': {'itapi'}, 'softrdma': {'providers'}, 'filter': {'providers', 'tests'}, 'rdmacore': {'providers', 'tests'}, 'tools': {'tools'}, 'wire': EVERY_FLOOR | {'tests'}, 'fuzz': EVERY_FLOOR | {'tools', 'verbs'},
-    'faults': {'tools'}, 'interop': {'tools'}, 'property': {'tests'}, 'verbs': {'verbs'},
+    'faults': {'tools'}, 'interop': {'tools'}, 'property': {'tests'}, 'verbs': {'verbs', 'tests'},
 }
 
 # What tests and benchmarks may include from tests/common: fake_host.h, fake_upper.h.

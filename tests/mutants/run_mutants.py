@@ -3,12 +3,15 @@
 """Changes one place of the code at a time and expects the named test to turn red.
 
 Copies the tree, configures and builds it once, proves that the named tests pass unchanged, and then,
-for each mutant: changes the file, rebuilds the libraries and the test, runs it, puts the file back.
+for each mutant: changes the file, rebuilds the libraries and the test, runs it, puts the file back. Nothing that a
+build or a test has started outlives it, nor this program.
 """
 
 import argparse
+import ctypes
 import os
 import re
+import select
 import shlex
 import shutil
 import signal
@@ -181,33 +184,101 @@ def read_list(path):
         return parse(f.read())
 
 
+# ---- commands, and the end of all that they started ----
+
+PR_SET_CHILD_SUBREAPER = 36
+
+
+def children():
+    """The processes whose parent this one is."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir('/proc')):
+        try:
+            with open(f'/proc/{pid}/stat', encoding='utf-8', errors='replace') as f:
+                parent = f.read().rpartition(')')[2].split()[1]
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if int(parent) == os.getpid():
+            found.append(int(pid))
+    return found
+
+
+def end_children():
+    """Ends every descendant of a subreaper: the orphans of a child that has ended are its children."""
+    while True:
+        for pid in children():
+            os.kill(pid, signal.SIGKILL)
+        try:
+            os.waitpid(-1, 0)
+        except ChildProcessError:
+            return
+
+
+def keep(life, command, **popen):
+    """
+    Runs the command until it ends or nobody holds the other end of the pipe `life`. Then ends what it
+    left behind, whatever process group or session that is in. Returns its exit status.
+    """
+    if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
+        raise OSError(ctypes.get_errno(), 'PR_SET_CHILD_SUBREAPER')
+    with subprocess.Popen(command, **popen) as process:
+        ended = os.pidfd_open(process.pid)
+        select.select([ended, life], [], [])
+        if process.poll() is None:
+            process.kill()
+        status = process.wait()
+        end_children()
+    return status
+
+
+class Kept:
+    """A command in the care of a process of its own, which notices by a pipe that this one has ended, however."""
+
+    def __init__(self, command, **popen):
+        life, self.life = os.pipe()
+        self.keeper = os.fork()
+        if self.keeper:
+            os.close(life)
+            return
+        status = 255
+        try:
+            os.close(self.life)
+            os.setsid() # a terminal interrupts this program only, whose end ends the command
+            status = keep(life, command, **popen) & 255
+        finally:
+            os._exit(status)
+
+    def wait(self, seconds):
+        """Returns the exit status, or 'timeout'; nothing of the command is left in either case."""
+        keeper = os.pidfd_open(self.keeper)
+        in_time = select.select([keeper], [], [], seconds)[0]
+        os.close(keeper)
+        os.close(self.life)
+        status = os.waitstatus_to_exitcode(os.waitpid(self.keeper, 0)[1])
+        return status if in_time else 'timeout'
+
+
 class Runner:
     def __init__(self, tree, build, build_command, test_command, timeout, log):
         self.tree, self.build, self.timeout, self.log = Tree(tree), build, timeout, log
         self.build_command, self.test_command = build_command, test_command
 
     def run(self, command, environment=None):
-        """Returns the exit status; 'timeout' counts as red for tests, as broken for builds."""
+        """Returns the exit status, or 'timeout'."""
         self.log.write(f'$ {command}\n')
         self.log.flush()
-        process = subprocess.Popen(command, shell=True, cwd=self.build, stdout=self.log,
-                                   stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
-                                   start_new_session=True, env={**os.environ, **(environment or {})})
-        try:
-            return process.wait(self.timeout)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            return 'timeout'
+        kept = Kept(command, shell=True, cwd=self.build, stdout=self.log, stderr=subprocess.STDOUT,
+                    stdin=subprocess.DEVNULL, env={**os.environ, **(environment or {})})
+        return kept.wait(self.timeout)
 
     def judge(self, mutant):
-        """Builds and runs the mutant's test on the tree as it is: 'green', 'red', 'skipped', 'broken'."""
+        """Builds and runs the mutant's test on the tree as it is: 'green', 'red', 'late', 'skipped', 'broken'."""
         test = shlex.quote(mutant['test'])
         if self.run(self.build_command.replace('{test}', test)) != 0:
             return 'broken'
         environment = {'CK_RUN_CASE': mutant['case']} if mutant.get('case') else {}
         status = self.run(self.test_command.replace('{test}', test), environment)
-        return {0: 'green', SKIPPED: 'skipped'}.get(status, 'red')
+        return {0: 'green', SKIPPED: 'skipped', 'timeout': 'late'}.get(status, 'red')
 
     def try_mutant(self, mutant):
         """Returns 'killed', 'SURVIVED' or why there is no result."""
@@ -220,7 +291,7 @@ class Runner:
             verdict = self.judge(mutant)
         finally:
             self.write(path, text)
-        return {'red': 'killed', 'green': 'SURVIVED', 'broken': 'does not compile',
+        return {'red': 'killed', 'green': 'SURVIVED', 'broken': 'does not compile', 'late': 'its test does not end',
                 'skipped': 'its test was skipped'}[verdict]
 
     @staticmethod
@@ -377,8 +448,95 @@ def self_test():
             yield 'the file is put back', None if f.read() == 'limit=3\nunused=1\n' else 'it is not'
 
 
+# ---- self-test: what a command has started ends with it; who holds the writing end of a FIFO is not at its end ----
+
+SELF_LEAVES = 'exec 3>fifo\nsetsid sleep 1000 &\necho up >&3\n'
+SELF_SCRIPTS = {'leaves': SELF_LEAVES, 'hangs': SELF_LEAVES + 'sleep 1000\n'}
+PATIENCE = 100  # seconds for what has to happen
+
+
+class Strays:
+    """A folder in which a runner runs scripts that leave a process in a session of its own."""
+
+    def __init__(self, tree, log):
+        self.tree, self.log = tree, log
+        for name, text in SELF_SCRIPTS.items():
+            with open(os.path.join(tree, name), 'w', encoding='utf-8') as f:
+                f.write(text)
+        os.mkfifo(os.path.join(tree, 'fifo'))
+        self.fifo = None
+
+    def listen(self):
+        """A new end: one whose writers have gone would be readable at once."""
+        self.close()
+        self.fifo = os.open(os.path.join(self.tree, 'fifo'), os.O_RDONLY | os.O_NONBLOCK)
+
+    def close(self):
+        if self.fifo is not None:
+            os.close(self.fifo)
+
+    def judge(self, script, seconds):
+        return Runner(self.tree, self.tree, 'true', 'sh ./{test}', seconds, self.log).judge({'test': script})
+
+    def came(self):
+        """Whether the process was there."""
+        try:
+            return os.read(self.fifo, 64) == b'up\n'
+        except BlockingIOError:
+            return False
+
+    def left(self):
+        """None, or what is left of it now."""
+        try:
+            return None if os.read(self.fifo, 64) == b'' else 'it speaks'
+        except BlockingIOError:
+            return 'it is still there'
+
+    def awaited(self):
+        return select.select([self.fifo], [], [], PATIENCE)[0]
+
+    def after_the_end(self):
+        self.listen()
+        verdict = self.judge('leaves', PATIENCE)
+        return verdict if verdict != 'green' else self.left() if self.came() else 'it never came'
+
+    def after_the_time_out(self):
+        """The time-out is longer where the process has not come yet."""
+        for seconds in (1, 10, PATIENCE):
+            self.listen()
+            verdict = self.judge('hangs', seconds)
+            if verdict != 'late':
+                return verdict
+            if self.came():
+                return self.left()
+        return 'it never came'
+
+    def after_the_runner(self):
+        self.listen()
+        runner = os.fork()
+        if not runner:
+            self.judge('hangs', 10 * PATIENCE)
+            os._exit(0)
+        came = self.awaited() and self.came()
+        os.kill(runner, signal.SIGKILL)
+        os.waitpid(runner, 0)
+        if not came:
+            return 'it never came'
+        return self.left() if self.awaited() else 'it is still there'
+
+
+def self_test_strays():
+    """Yields (what, complaint or None)."""
+    with tempfile.TemporaryDirectory() as tree, open(os.devnull, 'w', encoding='utf-8') as log:
+        strays = Strays(tree, log)
+        yield 'what a test leaves behind ends with it', strays.after_the_end()
+        yield 'what a test has started ends at the time-out', strays.after_the_time_out()
+        yield 'what a test has started ends with a runner that is killed', strays.after_the_runner()
+        strays.close()
+
+
 def tap(src, list_path):
-    results = list(self_test_places()) + list(self_test())
+    results = list(self_test_places()) + list(self_test()) + list(self_test_strays())
     mutants, wrong = read_list(list_path)
     tree = Tree(src)
     results.append(('the list is well formed', '; '.join(wrong) or None))

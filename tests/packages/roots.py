@@ -46,6 +46,11 @@ def mirror():
     return said[:1]
 
 
+def make_debian(release, tar):
+    """A new Debian in a tar file. What mmdebstrap mounts, the host's /dev/shm too, ends with it, also when it is killed."""
+    return command("unshare", "--mount", "mmdebstrap", "--variant=apt", "--format=tar", release, tar, *mirror())
+
+
 def need_root():
     """Ends the test where no other Debian can be made or entered."""
     if os.geteuid():
@@ -75,7 +80,7 @@ class Root:
         tar = os.path.join(FOLDER, release + ".tar")
         os.makedirs(FOLDER, exist_ok=True)
         if not os.path.exists(tar):
-            made = command("mmdebstrap", "--variant=apt", release, tar + ".new", *mirror())
+            made = make_debian(release, tar + ".new")
             if made.returncode:
                 skip_all("mmdebstrap could not fetch %s: %s" % (release, made.stdout.strip().splitlines()[-1]))
             os.rename(tar + ".new", tar)

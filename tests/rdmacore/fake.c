@@ -16,9 +16,10 @@
 
 static struct rdmacore_calls calls; /* the table in use */
 
-unsigned int fake_unacknowledged_events;
+atomic_uint fake_unacknowledged_events;
 bool fake_device_lost;
-static int objects, destroy_error;
+static atomic_int objects;
+static int destroy_error;
 static bool destroy_once;
 static unsigned int calls_to_failure;
 static int call_error;
@@ -120,6 +121,11 @@ struct fake_id *fake_id(struct ri_connection *connection)
 unsigned int fake_unacknowledged(void)
 {
     return fake_unacknowledged_events;
+}
+
+bool fake_is_idle(void)
+{
+    return fake_async_taken() && fake_cq_taken() && fake_cm_taken() && !fake_unacknowledged();
 }
 
 void fake_lose_device(void)

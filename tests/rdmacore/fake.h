@@ -37,8 +37,8 @@ void fake_gid(unsigned int index, const char *text, enum ibv_gid_type type);
 struct fake_cq {
     struct ibv_cq ibv;
     struct ibv_wc ring[FAKE_POSTS];
-    unsigned int head, tail;
-    int armed; /* -1 not, 0 any, 1 solicited */
+    atomic_uint head, tail;
+    atomic_int armed; /* -1 not, 0 any, 1 solicited */
     unsigned int events, acknowledged;
 };
 
@@ -121,6 +121,9 @@ struct fake_id *fake_cm_request(struct fake_id *listener, const struct rdma_conn
 void fake_cm_device(struct fake_id *id,
                     const char *device); /* what the connection manager resolves to */
 unsigned int fake_unacknowledged(void);  /* events taken, but not acknowledged */
+/* All events are taken and acknowledged. For tests whose lane is a thread: the objects of an event
+ * may not be destroyed before. */
+bool fake_is_idle(void);
 void fake_fail_posts(
     int error); /* result of the next posts; 0: success; -1: fails, but Sends are queued */
 /* The n-th call from now (1: the next) that creates or changes an object fails once; 0: none. */

@@ -20,7 +20,7 @@ static struct rdma_event_channel cm_channel;
 static struct fake_id *ids;
 static struct rdma_cm_event
     *cm_events[FAKE_QUEUED]; /* in the order of their arrival; the descriptor counts them */
-static unsigned int cm_head, cm_tail;
+static atomic_uint cm_head, cm_tail;
 
 struct fake_id *fake_of(struct rdma_cm_id *id)
 {
@@ -210,10 +210,16 @@ static int call_get_cm_event(struct rdma_event_channel *ch, struct rdma_cm_event
         return -1;
     }
     eventfd_read(ch->fd, &one);
-    *event = cm_events[cm_head++ % FAKE_QUEUED];
-    atomic_fetch_add(&owner(*event)->taken, 1);
     fake_unacknowledged_events++;
+    *event = cm_events[cm_head % FAKE_QUEUED];
+    atomic_fetch_add(&owner(*event)->taken, 1);
+    cm_head++;
     return 0;
+}
+
+bool fake_cm_taken(void)
+{
+    return cm_head == cm_tail;
 }
 
 static int call_ack_cm_event(struct rdma_cm_event *event)
@@ -229,7 +235,8 @@ static void queue_cm(const struct rdma_cm_event *event)
     struct rdma_cm_event *copy = malloc(sizeof(*copy));
 
     *copy = *event;
-    cm_events[cm_tail++ % FAKE_QUEUED] = copy;
+    cm_events[cm_tail % FAKE_QUEUED] = copy;
+    cm_tail++; /* from now on another thread may take it */
     ck_assert_int_eq(eventfd_write(cm_channel.fd, 1), 0);
 }
 

@@ -33,7 +33,7 @@ struct ibv_context fake_context;
 
 /* Events in the order of their arrival; the descriptor counts them. */
 static struct ibv_async_event async_events[FAKE_QUEUED];
-static unsigned int async_head, async_tail;
+static atomic_uint async_head, async_tail;
 
 /* ---- folders ---- */
 
@@ -326,7 +326,8 @@ void fake_async(enum ibv_event_type type, void *element)
         event.element.port_num = (int)(intptr_t)element;
     else
         event.element.qp = element; /* a union of pointers */
-    async_events[async_tail++ % FAKE_QUEUED] = event;
+    async_events[async_tail % FAKE_QUEUED] = event;
+    async_tail++; /* from now on another thread may take it */
     ck_assert_int_eq(eventfd_write(fake_context.async_fd, 1), 0);
 }
 
@@ -337,9 +338,15 @@ static int call_get_async_event(struct ibv_context *ctx, struct ibv_async_event 
     if (async_head == async_tail)
         return fake_nothing(ctx->async_fd);
     eventfd_read(ctx->async_fd, &one);
-    *event = async_events[async_head++ % FAKE_QUEUED];
     fake_unacknowledged_events++;
+    *event = async_events[async_head % FAKE_QUEUED];
+    async_head++;
     return 0;
+}
+
+bool fake_async_taken(void)
+{
+    return async_head == async_tail;
 }
 
 static void call_ack_async_event(struct ibv_async_event *event)

@@ -10,7 +10,7 @@
 
 extern struct ibv_context fake_context;      /* of the one open device */
 extern struct ibv_comp_channel fake_channel; /* its completion channel */
-extern unsigned int fake_unacknowledged_events;
+extern atomic_uint fake_unacknowledged_events;
 extern bool fake_device_lost;
 
 /* Allocates an object of rdma-core, which counts as alive until it is destroyed. */
@@ -18,7 +18,11 @@ void *fake_made(size_t size);
 int fake_gone(void *object);
 void fake_count(int more); /* counts objects that are not allocated */
 int fake_nothing(int fd);  /* no event: -1 and errno */
-int fake_refused(void);    /* fake_fail_call: an error number, also in errno; else 0 */
+/* No event of this kind waits to be taken. */
+bool fake_async_taken(void);
+bool fake_cq_taken(void);
+bool fake_cm_taken(void);
+int fake_refused(void); /* fake_fail_call: an error number, also in errno; else 0 */
 struct fake_id *fake_of(struct rdma_cm_id *id);
 void fake_forget_ids(void);
 

@@ -18,7 +18,7 @@ struct ibv_comp_channel fake_channel;
 static int post_error;
 static struct fake_cq
     *cq_events[FAKE_QUEUED]; /* in the order of their arrival; the descriptor counts them */
-static unsigned int cq_head, cq_tail;
+static atomic_uint cq_head, cq_tail;
 
 /* ---- completion queues ---- */
 
@@ -82,11 +82,17 @@ static int call_get_cq_event(struct ibv_comp_channel *ch, struct ibv_cq **cq, vo
     if (cq_head == cq_tail)
         return fake_nothing(ch->fd);
     eventfd_read(ch->fd, &one);
+    fake_unacknowledged_events++;
     *cq = &cq_events[cq_head % FAKE_QUEUED]->ibv;
     *cq_context = (*cq)->cq_context;
-    cq_events[cq_head++ % FAKE_QUEUED]->events++;
-    fake_unacknowledged_events++;
+    cq_events[cq_head % FAKE_QUEUED]->events++;
+    cq_head++;
     return 0;
+}
+
+bool fake_cq_taken(void)
+{
+    return cq_head == cq_tail;
 }
 
 static void call_ack_cq_events(struct ibv_cq *ibv, unsigned int count)
@@ -119,11 +125,13 @@ void fake_complete(struct ri_cq *base, const struct ibv_wc *wc)
     struct fake_cq *cq = fake_cq(base);
 
     ck_assert_uint_lt(cq->tail - cq->head, FAKE_POSTS);
-    cq->ring[cq->tail++ % FAKE_POSTS] = *wc;
+    cq->ring[cq->tail % FAKE_POSTS] = *wc;
+    cq->tail++; /* from now on another thread may take it */
     if (cq->armed < 0 || (cq->armed == 1 && wc->status == IBV_WC_SUCCESS))
         return;
     cq->armed = -1;
-    cq_events[cq_tail++ % FAKE_QUEUED] = cq;
+    cq_events[cq_tail % FAKE_QUEUED] = cq;
+    cq_tail++;
     ck_assert_int_eq(eventfd_write(fake_channel.fd, 1), 0);
 }
 

@@ -48,7 +48,7 @@ END_TEST
 START_TEST(bounds_rights_domain_and_key_are_checked)
 {
     uint8_t octets[64];
-    int domain, other;
+    int domain = 0, other = 0;
     uint64_t at = (uintptr_t)octets;
     struct ri_region region = {
         .domain = &domain, .addr = at, .length = 64, .access = RI_ACCESS_LOCAL_READ

@@ -130,7 +130,7 @@ static bool send_message(struct ri_mem_connection *c, const struct ri_cm_message
 }
 
 static enum ri_status start(struct ri_mem_connection *c, uint16_t port,
-                            const struct ri_cm_message *message, enum ri_connection_reason *reason)
+                            struct ri_cm_message *message, enum ri_connection_reason *reason)
 {
     struct ri_mem_connection *there;
 

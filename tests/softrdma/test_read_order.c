@@ -492,6 +492,7 @@ int main(void)
     tc = new_case(suite, "requests of this side");
     tcase_add_loop_test(tc, a_write_waits_behind_long_reads, 0, 2);
     tcase_add_test(tc, a_single_write_waits_behind_a_long_read);
+    tc = new_case(suite, "two ends");
     tcase_add_loop_test(tc, two_ends_that_read_much_and_write, 0, 2);
     return tc_main(suite);
 }

@@ -621,7 +621,7 @@ void lf_wait_start(struct lf_waiter *waiter, struct ual_evd *evd, uint64_t timeo
 {
     *waiter = (struct lf_waiter){ .evd = evd, .timeout_us = timeout_us };
     ck_assert_int_eq(pthread_create(&waiter->thread, NULL, wait_thread, waiter), 0);
-    ck_assert(tc_until(tc_asleep(atomic_load(&waiter->tid)), 10000));
+    ck_assert(tc_until(tc_asleep(atomic_load(&waiter->tid)) || atomic_load(&waiter->done), 10000));
 }
 
 void lf_wait_join(struct lf_waiter *waiter, enum ri_status status)

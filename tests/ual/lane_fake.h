@@ -111,7 +111,7 @@ struct lf_waiter {
     atomic_bool done;
 };
 
-/* Returns when it sleeps. */
+/* Returns when it sleeps; on a busy machine a short time-out may be over by then. */
 void lf_wait_start(struct lf_waiter *waiter, struct ual_evd *evd, uint64_t timeout_us);
 void lf_wait_join(struct lf_waiter *waiter, enum ri_status status);
 

@@ -14,6 +14,7 @@
 
 #include <errno.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <string.h>
 
 START_TEST(posts_before_the_connection_arrive_in_order)
@@ -250,6 +251,8 @@ START_TEST(spent_retries_end_the_connection)
     for (int left = 2; left; left--) {
         struct ibv_async_event event;
 
+        ck_assert_msg(tc_wait_fd(device_context->async_fd, POLLIN, tc_deadline(20000)) == POLLIN,
+                      "no asynchronous event came");
         ck_assert_int_eq(ibv_get_async_event(device_context, &event), 0);
         ck_assert_int_eq(event.event_type,
                          event.element.qp == small->qp ? IBV_EVENT_QP_REQ_ERR : IBV_EVENT_QP_FATAL);

@@ -5,6 +5,7 @@
 
 #include "verbs_pair.h"
 
+#include <poll.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -23,6 +24,16 @@ struct ibv_context *pair_open_context(void)
     ck_assert_ptr_nonnull(context);
     ibv_free_device_list(list);
     return context;
+}
+
+struct ibv_async_event pair_async_event(struct ibv_context *context)
+{
+    struct ibv_async_event event;
+
+    ck_assert_msg(tc_wait_fd(context->async_fd, POLLIN, tc_deadline(PAIR_MS)) == POLLIN,
+                  "no asynchronous event came");
+    ck_assert_int_eq(ibv_get_async_event(context, &event), 0);
+    return event;
 }
 
 /* --- a connector of the test's own, over an existing TCP connection --- */

@@ -32,6 +32,8 @@ struct pair {
 };
 
 struct ibv_context *pair_open_context(void);
+/* The next asynchronous event of a context, which must come. The caller acknowledges it. */
+struct ibv_async_event pair_async_event(struct ibv_context *context);
 void pair_open(struct pair *pair);
 void pair_connect(struct pair *pair);
 /* Two new queue pairs in the place of the old ones, connected. Everything else stays. */

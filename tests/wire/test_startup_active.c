@@ -233,6 +233,7 @@ START_TEST(C027_X030_private_data_length)
 {
     static const unsigned wrong[] = { 513, 514, 768, 0x7fff, 0x8000, 0xffff };
     static char text[509];
+    it_event_t established;
 
     fixture_active(&fixture, "");
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
@@ -247,7 +248,8 @@ START_TEST(C027_X030_private_data_length)
     memset(text, 'p', 508);
     connect_it(&fixture, "hello");
     say(fixture.fd, good(text));
-    ck_assert_mem_eq(expect_established(&fixture).conn.private_data, text, IT_MAX_PRIV_DATA);
+    established = expect_established(&fixture);
+    ck_assert_mem_eq(established.conn.private_data, text, IT_MAX_PRIV_DATA);
     fixture_close(&fixture);
 }
 END_TEST

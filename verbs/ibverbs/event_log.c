@@ -15,6 +15,7 @@
 #include "base/clock.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #define NO_BUFFER 0x1202u /* the Terminate of a peer without a receive: RFC 5041 8.2 */
 
@@ -81,6 +82,13 @@ static const char no_receive[] =
 static const char retries_spent[] =
     "post receives sooner, or raise rnr_retry and min_rnr_timer (rnr_retry 7: for ever)";
 
+/* A provider's text may say behind a semicolon what to do: nothing that is said of all events of
+ * that type fits better. */
+static bool advises(const char *detail)
+{
+    return strchr(detail, ';') != NULL;
+}
+
 /* NULL: none. */
 static const char *advice_of(const struct vb_qp *qp, const struct ri_event *event)
 {
@@ -134,7 +142,7 @@ static void name_peer(struct vb_qp *qp, char text[static VB_PEER_TEXT])
 
 static void say(struct vb_qp *qp, const struct ri_event *event, bool trouble, uint64_t kept_back)
 {
-    const char *advice = advice_of(qp, event);
+    const char *advice = advises(event->detail) ? NULL : advice_of(qp, event);
     char peer[VB_PEER_TEXT], code[sizeof(", Terminate 0x1234")] = "", more[48] = "";
 
     name_peer(qp, peer);

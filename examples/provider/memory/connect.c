@@ -12,45 +12,36 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* No thread is in ready(). */
-static void gone(struct ri_watched *watched)
-{
-    struct connection *c = (struct connection *)((char *)watched -
-                                                 offsetof(struct connection, watched));
-
-    close(watched->fd);
-    ri_set_a_closed(&c->mem);
-}
-
 static void on_message(struct connection *c, const struct message *message, int *memory)
 {
     if (message->bell)
         return;
-    if (c->mem.state == RI_CM_GREETING && !c->mem.datagram && !shared_open(c, memory))
-        ri_set_a_left(&c->mem);
+    if (c->channel.mem.state == RI_CM_GREETING && !c->channel.mem.datagram &&
+        !shared_open(c, memory))
+        ri_set_a_left(&c->channel.mem);
     else
-        ri_set_a_message(&c->mem, &message->cm);
+        ri_set_a_message(&c->channel.mem, &message->cm);
 }
 
 /* The peer has closed its socket, or does not exist any more. */
 static void on_end(struct connection *c)
 {
-    while (c->mem.state == RI_CM_CONNECTED && c->mem.qp && ring_in(&c->in))
-        serve_qp((struct qp *)c->mem.qp);
-    ri_set_a_left(&c->mem);
+    while (c->channel.mem.state == RI_CM_CONNECTED && c->channel.mem.qp && ring_in(&c->in))
+        serve_qp((struct qp *)c->channel.mem.qp);
+    ri_set_a_left(&c->channel.mem);
 }
 
-static void ready(void *arg, uint32_t events)
+void connection_ready(void *arg, uint32_t events)
 {
     struct connection *c = arg;
-    struct ri_mem_rnic *rnic = c->mem.set->rnic;
+    struct ri_mem_rnic *rnic = c->channel.mem.set->rnic;
     struct message message;
     int memory, got;
 
     (void)events;
     pthread_mutex_lock(&rnic->lock);
-    while (!atomic_load(&c->watched.leaving)) {
-        got = socket_receive(c->watched.fd, &message, &memory);
+    while (!atomic_load(&c->channel.watched.leaving)) {
+        got = socket_receive(c->channel.watched.fd, &message, &memory);
         if (got < 0)
             break;
         if (got)
@@ -63,47 +54,20 @@ static void ready(void *arg, uint32_t events)
     pthread_mutex_unlock(&rnic->lock);
 }
 
-/* Watches the socket, which is the connection's from then on. Under the lock. */
-static enum ri_status open_socket(struct connection *c, int fd)
-{
-    enum ri_status status;
-
-    c->watched.fd = fd;
-    c->watched.gone = gone;
-    status = ri_watched_add(&c->mem.set->rnic->leaving, &c->watched, EPOLLIN | EPOLLRDHUP, ready,
-                            c);
-    if (status == RI_OK)
-        ri_set_a_opened(&c->mem);
-    return status;
-}
-
-void connection_accepted(struct listener *listener, int fd)
-{
-    struct ri_mem_connection *c = ri_set_a_incoming(&listener->rnic->set, &listener->mem);
-
-    if (c && open_socket((struct connection *)c, fd) == RI_OK)
-        return;
-    close(fd);
-    if (c)
-        ri_set_a_drop(c);
-}
-
 /* ---- what rnicpi_set_a.h asks for ---- */
 
 static bool carrier_send(struct ri_mem_connection *c, const struct ri_cm_message *message)
 {
     const struct message whole = { .cm = *message };
 
-    return socket_send(((struct connection *)c)->watched.fd, &whole, -1);
+    return socket_send(((struct ri_channel *)c)->watched.fd, &whole, -1);
 }
 
-/* The peer sees the end at once; the descriptor is closed in the lane's next pass. */
-static void carrier_close(struct ri_mem_connection *base)
+static void carrier_flush(struct ri_mem_connection *base)
 {
     struct connection *c = (struct connection *)base;
 
-    shutdown(c->watched.fd, SHUT_RDWR);
-    ri_unwatch_later(&base->set->rnic->leaving, &c->watched);
+    ring_publish(c, &c->out);
 }
 
 static void carrier_release(struct ri_mem_connection *c)
@@ -119,29 +83,31 @@ static enum ri_status introduce(struct connection *c, int fd, const struct ri_cm
     enum ri_status status = RI_OK;
     int memory = -1;
 
-    if (!c->mem.datagram && !shared_open(c, &memory))
+    if (!c->channel.mem.datagram && !shared_open(c, &memory))
         status = RI_ERR_NO_RESOURCES;
     else if (!socket_send(fd, &message, memory))
         *reason = RI_REASON_REFUSED; /* the listener went meanwhile */
     else
-        status = open_socket(c, fd);
+        status = ri_channel_open(&c->channel, fd, EPOLLIN | EPOLLRDHUP, connection_ready);
     if (memory >= 0)
         close(memory);
     return status;
 }
 
 static enum ri_status carrier_start(struct ri_mem_connection *base, uint16_t port,
-                                    const struct ri_cm_message *request,
+                                    struct ri_cm_message *request,
                                     enum ri_connection_reason *reason)
 {
     struct connection *c = (struct connection *)base;
-    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    enum ri_status status = RI_OK;
+    uint16_t own = ri_address_port((const struct sockaddr *)&base->local);
     struct sockaddr_un name;
     socklen_t length = socket_name(&name, port, base->datagram);
+    int fd = -1;
+    enum ri_status status = socket_open(&own, base->datagram, &fd);
 
-    if (fd < 0)
-        return RI_ERR_NO_RESOURCES;
+    if (status != RI_OK)
+        return status;
+    ri_set_a_from(base, request, own);
     c->path = (struct ri_ah_attr){ .size = sizeof(c->path), .global = 1, .hop_limit = 1 };
     memcpy(c->path.destination_gid, own_gid, sizeof(own_gid));
     base->path = &c->path;
@@ -165,6 +131,12 @@ const struct ri_carrier carrier = {
     .port_of = port_of,
     .start = carrier_start,
     .send = carrier_send,
-    .close = carrier_close,
+    .close = ri_channel_close,
     .release = carrier_release,
+    .listener_size = sizeof(struct ri_channel_listener),
+    .listen = socket_listen,
+    .unlisten = ri_channel_unlisten,
+    .qp_size = sizeof(struct qp),
+    .put = rc_put,
+    .flush = carrier_flush,
 };

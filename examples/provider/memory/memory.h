@@ -16,9 +16,11 @@
 #endif
 
 #include <rnicpi.h>
+#include <rnicpi_channel.h>
 #include <rnicpi_mem.h>
 #include <rnicpi_rc.h>
 #include <rnicpi_set_a.h>
+#include <rnicpi_set_a_rc.h>
 #include <rnicpi_util.h>
 
 #define MAX_SGE     4u
@@ -72,30 +74,22 @@ struct half {
 };
 
 struct connection {
-    struct ri_mem_connection mem;
-    struct ri_watched watched; /* the socket */
+    struct ri_channel channel; /* the socket */
     struct half in, out;
     struct ri_ah_attr path; /* told with a service's reply */
     uint32_t pass;
 };
 
-struct listener {
-    struct ri_mem_listener mem;
-    struct ri_watched watched;
-    struct rnic *rnic;
-};
-
 /* vp_memory.c */
 extern const uint8_t own_gid[16];
 
-/* qp.c */
+/* qp.c: what is more than reliable connections */
 enum ri_status vp_qp_create(struct ri_pd *pd, struct ri_qp_attr *attr, struct ri_qp **out);
 enum ri_status vp_qp_modify(struct ri_qp *base, const struct ri_qp_modify *modify);
 enum ri_status vp_qp_destroy(struct ri_qp *base);
 
 /* traffic.c: all under the lock; ri_mem_report() follows. */
 uint8_t *rc_put(struct ri_rc *rc, const struct ri_piece *piece);
-void rc_end(struct ri_rc *rc, enum ri_event_type type, uint16_t code, bool explained);
 /* Everything that can be done for a connected QP now. Returns the pieces moved. */
 uint32_t serve_qp(struct qp *qp);
 void serve(struct ri_mem_qp *base);
@@ -115,8 +109,8 @@ void ring_publish(struct connection *connection, struct half *half);
 
 /* connect.c */
 extern const struct ri_carrier carrier;
-/* A request of a listener's socket. Under the lock. */
-void connection_accepted(struct listener *listener, int fd);
+/* The `ready` of a connection's socket. */
+void connection_ready(void *connection, uint32_t events);
 
 /* socket.c: the socket beside the rings */
 struct message {
@@ -124,21 +118,22 @@ struct message {
     struct ri_cm_message cm;
 };
 struct sockaddr_un;
-/* The name of a listener's socket: the host has one for connections and one for datagrams per port
- * number, whatever the address. Returns its length. */
+/* The name of a socket with that port: the host has one for connections and one for datagrams per
+ * port number, whatever the address. Returns its length. */
 socklen_t socket_name(struct sockaddr_un *name, uint16_t port, bool datagram);
 /* The port, host order. NOT_SUPPORTED: a service ID that is not of such a port. UNREACHABLE: an
  * address that is not this host's. */
 enum ri_status port_of(const struct sockaddr *address, uint64_t service_id, bool datagram,
                        uint16_t *port);
+/* A socket with that port; 0: one that is free, which is written. */
+enum ri_status socket_open(uint16_t *port, bool datagram, int *fd);
+/* ri_carrier.listen. */
+enum ri_status socket_listen(struct ri_mem_listener *listener, uint16_t *port);
 /* `memory` -1: no descriptor goes with it. */
 bool socket_send(int fd, const struct message *message, int memory);
 /* 1: a message, and perhaps a descriptor; 0: the peer's end; -1: nothing now. */
 int socket_receive(int fd, struct message *message, int *memory);
 void bell(struct connection *connection);
-enum ri_status vp_listen(struct ri_rnic *base, const struct ri_listen_param *param, void *context,
-                         struct sockaddr_storage *bound, struct ri_listener **out);
-enum ri_status vp_listen_destroy(struct ri_listener *base);
 
 /* datagram.c */
 enum ri_status vp_ah_create(struct ri_pd *base, const struct ri_ah_attr *attr, struct ri_ah **out);

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Listeners and messages: UNIX sockets with message boundaries, in the abstract name space. */
+/* Ports and messages: UNIX sockets with message boundaries, in the abstract name space. */
 #include "memory.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/random.h>
 #include <sys/socket.h>
@@ -34,15 +33,11 @@ enum ri_status port_of(const struct sockaddr *address, uint64_t service_id, bool
 
     if (service_id && (service_id & ~UINT64_C(0xffff)) != base)
         return RI_ERR_NOT_SUPPORTED;
-    if (address->sa_family == AF_INET6) {
+    if (address->sa_family == AF_INET6)
         here = IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr) || IN6_IS_ADDR_UNSPECIFIED(&v6->sin6_addr);
-        *port = ntohs(v6->sin6_port);
-    } else {
+    else
         here = !v4->sin_addr.s_addr || ntohl(v4->sin_addr.s_addr) >> 24 == 127;
-        *port = ntohs(v4->sin_port);
-    }
-    if (service_id)
-        *port = (uint16_t)service_id;
+    *port = service_id ? (uint16_t)service_id : ri_address_port(address);
     return here ? RI_OK : RI_ERR_UNREACHABLE;
 }
 
@@ -100,119 +95,52 @@ void bell(struct connection *c)
 {
     const struct message message = { .bell = 1 };
 
-    socket_send(c->watched.fd, &message, -1);
+    socket_send(c->channel.watched.fd, &message, -1);
 }
 
-/* ---- listeners ---- */
+/* ---- ports ---- */
 
-static void listener_ready(void *arg, uint32_t events)
-{
-    struct listener *listener = arg;
-    struct rnic *rnic = listener->rnic;
-
-    (void)events;
-    pthread_mutex_lock(&rnic->mem.lock);
-    for (int i = 0; i < 16 && !atomic_load(&listener->watched.leaving); i++) {
-        int fd = accept4(listener->watched.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-
-        if (fd < 0)
-            break;
-        connection_accepted(listener, fd);
-    }
-    pthread_mutex_unlock(&rnic->mem.lock);
-}
-
-static void listener_gone(struct ri_watched *watched)
-{
-    close(watched->fd);
-    free((char *)watched - offsetof(struct listener, watched));
-}
-
-/* Port 0: one that is free. */
-static enum ri_status bind_port(int fd, uint16_t *port, bool datagram)
+static enum ri_status bind_name(int fd, uint16_t port, bool datagram)
 {
     struct sockaddr_un name;
-    socklen_t length;
-    bool any = !*port;
 
-    for (int i = 0; i < (any ? 100 : 1); i++) {
-        if (any && getrandom(port, sizeof(*port), 0) != sizeof(*port))
-            break;
-        *port |= any ? 0x8000 : 0;
-        length = socket_name(&name, *port, datagram);
-        if (!bind(fd, (struct sockaddr *)&name, length))
-            return RI_OK;
-        if (errno != EADDRINUSE)
-            return RI_ERR_NO_RESOURCES;
-    }
-    return RI_ERR_ADDRESS_IN_USE;
+    if (!bind(fd, (struct sockaddr *)&name, socket_name(&name, port, datagram)))
+        return RI_OK;
+    return errno == EADDRINUSE ? RI_ERR_ADDRESS_IN_USE : RI_ERR_NO_RESOURCES;
 }
 
-/* The address that was asked for, with the port. */
-static void set_bound(struct sockaddr_storage *bound, const struct sockaddr *address, uint16_t port)
+enum ri_status socket_open(uint16_t *port, bool datagram, int *out)
 {
-    bool v6 = address->sa_family == AF_INET6;
-
-    memset(bound, 0, sizeof(*bound));
-    memcpy(bound, address, v6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in));
-    if (v6)
-        ((struct sockaddr_in6 *)(void *)bound)->sin6_port = htons(port);
-    else
-        ((struct sockaddr_in *)(void *)bound)->sin_port = htons(port);
-}
-
-enum ri_status vp_listen(struct ri_rnic *base, const struct ri_listen_param *param, void *context,
-                         struct sockaddr_storage *bound, struct ri_listener **out)
-{
-    struct rnic *rnic = (struct rnic *)base;
-    struct listener *listener;
-    uint16_t port;
-    enum ri_status status = port_of(param->address, param->service_id, param->datagram, &port);
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    enum ri_status status = RI_ERR_ADDRESS_IN_USE;
+    int tries = *port ? 1 : 100;
+    uint16_t random;
 
-    listener = calloc(1, sizeof(*listener));
-    if (status == RI_OK && (!listener || fd < 0))
-        status = RI_ERR_NO_RESOURCES;
+    if (fd < 0)
+        return RI_ERR_NO_RESOURCES;
+    for (int i = 0; i < tries && status == RI_ERR_ADDRESS_IN_USE; i++) {
+        if (tries > 1 && getrandom(&random, sizeof(random), 0) == sizeof(random))
+            *port = random | 0x8000;
+        status = *port ? bind_name(fd, *port, datagram) : RI_ERR_NO_RESOURCES;
+    }
     if (status == RI_OK)
-        status = bind_port(fd, &port, param->datagram);
-    if (status == RI_OK && listen(fd, 128))
-        status = RI_ERR_NO_RESOURCES;
-    if (status != RI_OK)
-        goto free_listener;
-    *listener = (struct listener){ .mem = { .base = { base->ops, context },
-                                            .backlog = param->backlog,
-                                            .datagram = param->datagram },
-                                   .watched = { .fd = fd, .gone = listener_gone },
-                                   .rnic = rnic };
-    pthread_mutex_lock(&rnic->mem.lock);
-    status = ri_watched_add(&rnic->mem.leaving, &listener->watched, EPOLLIN, listener_ready,
-                            listener);
-    if (status == RI_OK)
-        ri_set_a_listens(&rnic->set, &listener->mem);
-    pthread_mutex_unlock(&rnic->mem.lock);
-    if (status != RI_OK)
-        goto free_listener;
-    set_bound(bound, param->address, port);
-    *out = &listener->mem.base;
-    return RI_OK;
-
-free_listener:
-    if (fd >= 0)
+        *out = fd;
+    else
         close(fd);
-    free(listener);
     return status;
 }
 
-/* Nobody is heard any more; the name is free when no thread is in `ready`. */
-enum ri_status vp_listen_destroy(struct ri_listener *base)
+enum ri_status socket_listen(struct ri_mem_listener *listener, uint16_t *port)
 {
-    struct listener *listener = (struct listener *)base;
-    struct rnic *rnic = listener->rnic;
+    int fd = -1;
+    enum ri_status status = socket_open(port, listener->datagram, &fd);
 
-    pthread_mutex_lock(&rnic->mem.lock);
-    ri_set_a_forget(&rnic->set, &listener->mem);
-    shutdown(listener->watched.fd, SHUT_RDWR); /* connect(2) is refused from now on */
-    ri_unwatch_later(&rnic->mem.leaving, &listener->watched);
-    pthread_mutex_unlock(&rnic->mem.lock);
-    return RI_OK;
+    if (status != RI_OK)
+        return status;
+    status = listen(fd, 128)
+                 ? RI_ERR_NO_RESOURCES
+                 : ri_channel_listen(listener, fd, EPOLLIN | EPOLLRDHUP, connection_ready);
+    if (status != RI_OK)
+        close(fd);
+    return status;
 }

@@ -22,14 +22,6 @@ uint8_t *rc_put(struct ri_rc *rc, const struct ri_piece *piece)
     return at + sizeof(*piece);
 }
 
-void rc_end(struct ri_rc *rc, enum ri_event_type type, uint16_t code, bool explained)
-{
-    struct connection *c = (struct connection *)rc->qp.connection;
-
-    ring_publish(c, &c->out);
-    ri_set_a_end(&c->mem, type, code, explained);
-}
-
 /* One piece of the ring. The head is copied before it is looked at: the peer could change it. */
 static bool take(struct qp *qp)
 {
@@ -43,7 +35,7 @@ static bool take(struct qp *qp)
     if (there > ROOM || (piece.length <= RI_RC_PAYLOAD && there < sizeof(piece) + piece.length))
         piece.length = UINT32_MAX; /* no peer of ours writes that */
     ri_rc_take(&qp->rc, &piece, at_position(&c->in) + sizeof(piece));
-    if (qp->rc.qp.connection != &c->mem)
+    if (qp->rc.qp.connection != &c->channel.mem)
         return true;
     c->in.position += (uint32_t)sizeof(piece) + piece.length;
     ring_publish(c, &c->in);
@@ -85,9 +77,9 @@ void serve(struct ri_mem_qp *base)
 /* The peer rings the bell from now on; what it did before is seen here. */
 bool is_quiet(struct connection *c)
 {
-    struct qp *qp = (struct qp *)c->mem.qp;
+    struct qp *qp = (struct qp *)c->channel.mem.qp;
 
-    if (c->mem.state != RI_CM_CONNECTED || !qp)
+    if (c->channel.mem.state != RI_CM_CONNECTED || !qp)
         return true;
     atomic_store(&c->in.ring->sleeps, 1);
     return !ring_in(&c->in) && !(ri_rc_wants(&qp->rc) && ring_has_room(&c->out));

@@ -79,17 +79,6 @@ static enum ri_status vp_open(const struct ri_open *open, struct ri_rnic **out)
     return RI_OK;
 }
 
-/* No object is left, so nothing but sockets that nobody reads any more. */
-static enum ri_status vp_close(struct ri_rnic *rnic, bool force)
-{
-    enum ri_status status = ri_mem_rnic_close((struct ri_mem_rnic *)rnic);
-
-    (void)force;
-    if (status == RI_OK)
-        free(rnic);
-    return status;
-}
-
 /* The host itself: 127.0.0.1, and ::1. */
 static enum ri_status vp_query_port(struct ri_rnic *base, struct ri_port_attr *attr)
 {
@@ -147,26 +136,23 @@ static uint32_t vp_progress(struct ri_lane *lane, struct ri_cq *first, uint32_t 
     uint32_t work;
     uint64_t next;
 
-    (void)first;
     pthread_mutex_lock(&rnic->mem.lock);
     work = serve_all(rnic, budget);
     next = mailboxes_serve(rnic);
-    *next_deadline = ri_set_a_expire(&rnic->set);
+    pthread_mutex_unlock(&rnic->mem.lock);
+    work += ri_set_a_progress(lane, first, budget, next_deadline);
     if (next < *next_deadline)
         *next_deadline = next;
-    work += ri_tell_now(&rnic->mem.tellers);
-    pthread_mutex_unlock(&rnic->mem.lock);
-    return work + ri_unwatch_now(&rnic->mem.leaving);
+    return work;
 }
 
 static bool vp_lane_arm(struct ri_lane *lane)
 {
     struct rnic *rnic = (struct rnic *)ri_mem_rnic_of_lane(lane);
-    bool quiet = !ri_unwatch_pending(&rnic->mem.leaving);
+    bool quiet = ri_mem_lane_arm(lane);
     struct ri_mem_connection *c;
 
     pthread_mutex_lock(&rnic->mem.lock);
-    quiet &= !ri_tell_pending(&rnic->mem.tellers);
     TAILQ_FOREACH(c, &rnic->set.connections, link)
     quiet &= is_quiet((struct connection *)c);
     pthread_mutex_unlock(&rnic->mem.lock);
@@ -176,51 +162,25 @@ static bool vp_lane_arm(struct ri_lane *lane)
 /* ---- the descriptor ---- */
 
 static const struct ri_privileged_ops privileged = {
-    .size = sizeof(privileged),
-    .abi_major = RI_ABI_MAJOR,
-    .abi_minor = RI_ABI_MINOR,
+    RI_MEM_PRIVILEGED_OPS,
+    RI_SET_A_OPS,
     .enumerate = vp_enumerate,
     .open = vp_open,
-    .close = vp_close,
-    .query = ri_mem_query,
+    .close = ri_mem_close,
     .query_port = vp_query_port,
-    .lane_open = ri_mem_lane_open,
-    .pd_create = ri_mem_pd_create,
-    .pd_destroy = ri_mem_pd_destroy,
-    .cq_create = ri_mem_cq_create,
     .cq_resize = ri_mem_cq_set_depth,
-    .cq_destroy = ri_mem_cq_destroy,
     .qp_create = vp_qp_create,
     .qp_modify = vp_qp_modify,
-    .qp_query = ri_mem_qp_query,
     .qp_destroy = vp_qp_destroy,
-    .mr_register = ri_mem_mr_register,
-    .mr_deregister = ri_mem_mr_deregister,
     .ah_create = vp_ah_create,
     .ah_modify = vp_ah_modify,
     .ah_destroy = ri_mem_ah_destroy,
-    .connection_create = ri_mem_connection_create,
-    .connection_destroy = ri_mem_connection_destroy,
-    .resolve = ri_mem_resolve,
-    .listen = vp_listen,
-    .listen_destroy = vp_listen_destroy,
-    .connect = ri_mem_connect,
-    .accept = ri_mem_accept,
-    .reject = ri_mem_reject,
-    .disconnect = ri_mem_disconnect,
     .service_request = ri_mem_service_request,
     .service_reply = ri_mem_service_reply,
 };
 
 static const struct ri_user_ops user = {
-    .size = sizeof(user),
-    .abi_major = RI_ABI_MAJOR,
-    .abi_minor = RI_ABI_MINOR,
-    .post_send = ri_mem_post_send,
-    .post_recv = ri_mem_post_recv,
-    .poll = ri_mem_cq_poll,
-    .arm = ri_mem_cq_arm,
-    .cq_peek = ri_mem_cq_peek,
+    RI_MEM_USER_OPS,
     .progress = vp_progress,
     .lane_arm = vp_lane_arm,
 };

@@ -392,6 +392,7 @@ static enum ri_status start_closing(struct qp *qp)
 static enum ri_status change_state(struct qp *qp, const struct ri_qp_modify *modify)
 {
     struct ri_mem_qp *base = &qp->rc.qp;
+    enum ri_status status;
 
     switch (modify->state) {
     case RI_QPS_RTS: return start(qp, modify->mask & RI_QPM_HANDOVER ? modify->handover : NULL);
@@ -406,7 +407,11 @@ static enum ri_status change_state(struct qp *qp, const struct ri_qp_modify *mod
             RESET);
         ri_mem_qp_end(base, 0, 0, false); /* from IDLE: no event */
         return RI_OK;
-    case RI_QPS_IDLE: ri_rc_reset(&qp->rc); return ri_mem_qp_idle(base);
+    case RI_QPS_IDLE:
+        status = ri_mem_qp_idle(base);
+        if (status == RI_OK)
+            ri_rc_reset(&qp->rc);
+        return status;
     default: return RI_ERR_NOT_SUPPORTED;
     }
 }
@@ -580,67 +585,34 @@ static uint32_t vp_progress(struct ri_lane *lane, struct ri_cq *first, uint32_t 
     struct rnic *rnic = (struct rnic *)ri_mem_rnic_of_lane(lane);
     uint32_t work = 0;
     struct stream *late;
+    uint64_t next, never;
 
-    (void)first, (void)budget;
     pthread_mutex_lock(&rnic->mem.lock);
-    while ((late = find_late(rnic, next_deadline))) {
+    while ((late = find_late(rnic, &next))) {
         if (late->qp)
             end(late->qp, RI_EVENT_LLP_LOST, 0, false, RESET);
         else
             stream_drop(late, true);
         work++;
     }
-    work += ri_tell_now(&rnic->mem.tellers);
     pthread_mutex_unlock(&rnic->mem.lock);
-    return work + ri_unwatch_now(&rnic->mem.leaving);
-}
-
-static bool vp_lane_arm(struct ri_lane *lane)
-{
-    struct ri_mem_rnic *rnic = ri_mem_rnic_of_lane(lane);
-    bool quiet;
-
-    pthread_mutex_lock(&rnic->lock);
-    quiet = !ri_unwatch_pending(&rnic->leaving) && !ri_tell_pending(&rnic->tellers);
-    pthread_mutex_unlock(&rnic->lock);
-    return quiet;
+    *next_deadline = next;
+    return work + ri_mem_progress(lane, first, budget, &never);
 }
 
 /* ---- the tables and the descriptor ---- */
 
+/* RI_MEM_...: see rnicpi_mem.h. What your device does itself is written out instead. */
 static const struct ri_privileged_ops privileged = {
-    .size = sizeof(privileged),
-    .abi_major = RI_ABI_MAJOR,
-    .abi_minor = RI_ABI_MINOR,
-    .enumerate = vp_enumerate,
-    .open = vp_open,
-    .close = vp_close,
-    .query = ri_mem_query,
-    .query_port = vp_query_port,
-    .lane_open = ri_mem_lane_open,
-    .pd_create = ri_mem_pd_create,
-    .pd_destroy = ri_mem_pd_destroy,
-    .cq_create = ri_mem_cq_create,
-    .cq_destroy = ri_mem_cq_destroy,
-    .qp_create = vp_qp_create,
-    .qp_modify = vp_qp_modify,
-    .qp_query = ri_mem_qp_query,
-    .qp_destroy = vp_qp_destroy,
-    .mr_register = ri_mem_mr_register,
-    .mr_deregister = ri_mem_mr_deregister,
+    RI_MEM_PRIVILEGED_OPS,     .enumerate = vp_enumerate,   .open = vp_open,
+    .close = vp_close,         .query_port = vp_query_port, .qp_create = vp_qp_create,
+    .qp_modify = vp_qp_modify, .qp_destroy = vp_qp_destroy,
 };
 
 static const struct ri_user_ops user = {
-    .size = sizeof(user),
-    .abi_major = RI_ABI_MAJOR,
-    .abi_minor = RI_ABI_MINOR,
-    .post_send = ri_mem_post_send,
-    .post_recv = ri_mem_post_recv,
-    .poll = ri_mem_cq_poll,
-    .arm = ri_mem_cq_arm,
-    .cq_peek = ri_mem_cq_peek,
+    RI_MEM_USER_OPS,
     .progress = vp_progress,
-    .lane_arm = vp_lane_arm,
+    .lane_arm = ri_mem_lane_arm,
 };
 
 RI_PROVIDER(vp_template) = {

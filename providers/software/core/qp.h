@@ -201,6 +201,11 @@ struct qp_end {
     const char *detail;
 };
 bool qp_end(struct qp *qp, const struct qp_end *end);
+/* The `detail` of an end for want of memory; its event is RI_EVENT_LLP_LOST, or LLP_RESET where an
+ * orderly close cannot be finished. */
+#define QP_NO_MEMORY(what) \
+    "no memory for " what  \
+    "; free memory or raise its limit (ulimit -v, or that of the control group)"
 void qp_record_established(struct qp *qp);
 void qp_record_rq_limit(struct qp *qp);
 /* Its SRQ has something to report. */

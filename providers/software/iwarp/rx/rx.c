@@ -126,8 +126,8 @@ static __attribute__((noinline)) enum outcome wait_behind(struct iwarp_qp *qp,
                                                           enum mpa_result framing)
 {
     static const struct fault fault = { .value = TERMINATE_LOCAL,
-                                        .event = RI_EVENT_QP_FATAL,
-                                        .detail = "no memory for a message behind RDMA Reads" };
+                                        .event = RI_EVENT_LLP_LOST,
+                                        .detail = QP_NO_MEMORY("a message behind RDMA Reads") };
 
     if (rx_wait_behind(qp, fpdu, framing))
         return WAITS;
@@ -285,7 +285,9 @@ static void on_failure(struct iwarp_qp *qp, struct stream *stream, int error)
         .event = reset ? RI_EVENT_LLP_RESET : RI_EVENT_LLP_LOST,
         .state = RI_QPS_ERROR,
         .lost = true,
-        .detail = reset ? "the peer reset the connection" : "the connection is lost",
+        .detail = reset             ? "the peer reset the connection"
+                  : error == ENOMEM ? QP_NO_MEMORY("an incomplete FPDU")
+                                    : "the connection is lost",
     };
 
     atomic_store(&stream->input_ended, true);

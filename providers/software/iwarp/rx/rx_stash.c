@@ -267,7 +267,7 @@ bool rx_stash(struct iwarp_qp *qp, const struct rdmap_segment *segment, struct f
     }
     entry = stash ? malloc(sizeof(*entry) + length) : NULL;
     if (!entry)
-        return FAULT(TERMINATE_LOCAL, RI_EVENT_QP_FATAL, "no memory for a Send that has to wait");
+        return FAULT(TERMINATE_LOCAL, RI_EVENT_LLP_LOST, QP_NO_MEMORY("a Send that has to wait"));
     entry->next = NULL;
     entry->length = length;
     memcpy(entry->ulpdu, segment->payload - DDP_UNTAGGED_LEN, length);

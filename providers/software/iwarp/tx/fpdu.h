@@ -260,7 +260,9 @@ static inline uint8_t *tx_kept(const struct inbound_read *read)
 void tx_drop_kept(struct iwarp_qp *qp, struct inbound_read *read);
 /* The connection has ended: no answer is built any more. */
 void tx_drop_all_kept(struct iwarp_qp *qp);
-/* A batch of answers that are fetched already, after the end. False: there is none. */
+/* Are there answers that are fetched and not built? */
+bool tx_has_kept(const struct iwarp_qp *qp);
+/* A batch of them, after the end of the connection. There are some. False: no memory. */
 bool tx_build_kept(struct iwarp_qp *qp);
 /* Execute the peer's atomic, if that has not been done. False: the stream has ended.
  * tx_atomic.c. */

@@ -25,7 +25,7 @@ static void detach_batch(struct iwarp_qp *qp, const struct memory_range *range)
     for (uint32_t i = batch->first; i < batch->count && !touched; i++)
         touched = touches(range, batch->iov[i].iov_base, batch->iov[i].iov_len);
     if (touched)
-        tx_own_batch(qp, "no memory for the output of a deregistered region");
+        tx_own_batch(qp, QP_NO_MEMORY("the output of a deregistered region"));
 }
 
 /* The message under way cannot continue if it would read there. */

@@ -72,7 +72,7 @@ static void end_without_memory(struct iwarp_qp *qp)
                                        .state = RI_QPS_ERROR,
                                        .lost = true,
                                        .by_this_side = true,
-                                       .detail = "no memory for answers to its peer" };
+                                       .detail = QP_NO_MEMORY("answers to its peer") };
 
     qp_end(&qp->core, &end);
 }
@@ -149,7 +149,7 @@ static bool fetch(struct iwarp_qp *qp)
 {
     if (qp_state(&qp->core) != RI_QPS_RTS || atomic_load(&qp->tx.error))
         return true;
-    if (atomic_load(&qp->tx.names_source) && !tx_own_batch(qp, "no memory for answers to its peer"))
+    if (atomic_load(&qp->tx.names_source) && !tx_own_batch(qp, QP_NO_MEMORY("answers to its peer")))
         return true;
     build_now(qp);
     if (qp_state(&qp->core) != RI_QPS_RTS || next_read(qp) == last_read(qp))
@@ -187,11 +187,16 @@ static bool is_next_kept(const struct iwarp_qp *qp)
            (read->atomic ? read->executed : read->kept || read->sent == read->size);
 }
 
+bool tx_has_kept(const struct iwarp_qp *qp)
+{
+    return qp->tx.keeps && is_next_kept(qp);
+}
+
 bool tx_build_kept(struct iwarp_qp *qp)
 {
     uint32_t before;
 
-    if (!qp->tx.keeps || !is_next_kept(qp) || !tx_begin_batch(qp))
+    if (!tx_begin_batch(qp))
         return false;
     batch_fill_any(&qp->tx.batch);
     qp->tx.resize_batch = true;

@@ -103,7 +103,7 @@ bool tx_borrow(struct iwarp_qp *qp)
                                        .state = RI_QPS_ERROR,
                                        .lost = true,
                                        .by_this_side = true,
-                                       .detail = "no memory for its output" };
+                                       .detail = QP_NO_MEMORY("its output") };
     struct tx_batch *batch = &qp->tx.batch;
     struct lane *lane = qp->core.lane;
     struct iwarp_qp *displaced = become_keeper(lane, qp);
@@ -131,7 +131,7 @@ bool tx_borrow_bounce(struct iwarp_qp *qp)
                                        .state = RI_QPS_ERROR,
                                        .lost = true,
                                        .by_this_side = true,
-                                       .detail = "no memory for answers to its peer" };
+                                       .detail = QP_NO_MEMORY("answers to its peer") };
     struct tx_batch *batch = &qp->tx.batch;
 
     batch->bounce = batch->memory->bounce = malloc(TX_BOUNCE_OCTETS);

@@ -169,8 +169,8 @@ bool tx_take_tail(struct iwarp_qp *qp, uint8_t **tail, size_t *length)
     size_t used = 0;
     bool whole = add_batch(&qp->tx.batch, &made, &used);
 
-    while (whole && tx_build_kept(qp))
-        whole = add_batch(&qp->tx.batch, &made, &used);
+    while (whole && tx_has_kept(qp))
+        whole = tx_build_kept(qp) && add_batch(&qp->tx.batch, &made, &used);
     if (!whole || !add_terminate(qp, &made, &used)) {
         free(made);
         return false;
@@ -184,7 +184,7 @@ bool tx_take_tail(struct iwarp_qp *qp, uint8_t **tail, size_t *length)
 static void end_without_tail(struct iwarp_qp *qp, enum ri_qp_state state)
 {
     if (state == RI_QPS_CLOSING)
-        qp_closed_badly(&qp->core, "no memory for what was to be sent before the end");
+        qp_closed_badly(&qp->core, QP_NO_MEMORY("what was to be sent before the end"));
     stream_abort(qp->stream, true);
 }
 
