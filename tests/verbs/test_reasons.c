@@ -11,11 +11,11 @@
 #include <stdio.h>
 #include <string.h>
 
-static char octets[64];
+static char octets[64], sent[64];
 
 static void send_octets(struct rdma_cm_id *id, size_t length)
 {
-    ck_assert_int_eq(rdma_post_send(id, NULL, octets, length, NULL, IBV_SEND_INLINE), 0);
+    ck_assert_int_eq(rdma_post_send(id, NULL, sent, length, NULL, IBV_SEND_INLINE), 0);
 }
 
 static void expect_line(const char *start, const char *detail, const char *advice)
