@@ -9,6 +9,7 @@
 
 #include <pthread.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "providers/software/iwarp/wire_iwarp.h"
 
@@ -84,6 +85,41 @@ START_TEST(only_a_few_keep_transmit_memory)
     ck_assert_uint_gt(with_memory(), 0);
     ck_assert_ptr_eq(qp_of(&sides[0][0])->tx.batch.memory, NULL);
     ck_assert_ptr_ne(qp_of(&sides[PAIRS - 1][1])->tx.batch.memory, NULL);
+}
+END_TEST
+
+static bool is_named(const struct iwarp_qp *qp)
+{
+    const struct iwarp_lane *lane = iwarp_lane(
+        container_of(bed.fake.rnic, struct rnic, base)->lanes[0]);
+    bool named = false;
+
+    for (uint32_t i = 0; i < TX_KEEPERS; i++)
+        named |= lane->keepers[i] == qp;
+    return named;
+}
+
+/* It keeps its memory for the next connection, and nothing names it when it is gone: what has its
+ * memory next would take that of a freed QP. */
+START_TEST(a_reset_qp_keeps_its_memory_until_it_is_destroyed)
+{
+    struct side other;
+    const struct iwarp_qp *qp;
+    int fds[2];
+
+    memset(&other, 0, sizeof(other));
+    testbed_tcp(fds, 0);
+    side_open(&bed, &other, &small);
+    side_start(&other, fds[0], true, &plain);
+    qp = qp_of(&other);
+    ck_assert(is_named(qp)); /* by its ready-to-receive message */
+    side_modify(&other, RI_QPS_ERROR);
+    side_expect_event(&other, RI_EVENT_LLP_RESET, 0);
+    side_modify(&other, RI_QPS_IDLE);
+    ck_assert(is_named(qp));
+    side_close(&other);
+    ck_assert(!is_named(qp));
+    close(fds[1]);
 }
 END_TEST
 
@@ -184,6 +220,7 @@ int main(void)
     TCase *tc = tc_case(suite, "idle", setup, teardown);
 
     tcase_add_test(tc, only_a_few_keep_transmit_memory);
+    tcase_add_test(tc, a_reset_qp_keeps_its_memory_until_it_is_destroyed);
     tcase_add_test(tc, rings_are_as_deep_as_asked_for);
     tcase_add_test(tc, a_ring_grows_with_what_it_holds);
     tcase_add_test(tc, threads_take_it_from_each_other);

@@ -210,6 +210,14 @@ void qp_release(struct qp *qp)
 
 /* --- the end --- */
 
+/* From every wire: one that has connected it before may still name it. */
+static void hide(struct qp *qp)
+{
+    for (int slot = 0; slot < WIRE_SLOTS; slot++)
+        if (qp->rnic->wires[slot])
+            qp->rnic->wires[slot]->hide(qp);
+}
+
 static void await_upcalls(struct qp *qp)
 {
     while (atomic_load(&qp->upcalls))
@@ -232,7 +240,7 @@ enum ri_status softrdma_qp_destroy(struct ri_qp *base)
     qp->life.destroyed = true;
     atomic_store(&qp->life.state, RI_QPS_ERROR);
     spinlock_unlock(&qp->life.lock);
-    qp_wire(qp)->hide(qp);
+    hide(qp);
     unlist(qp);
     lane_wait_pass(lane);
     cq_purge(qp->send_cq, qp);

@@ -87,7 +87,8 @@ struct wire {
     bool (*terminate)(struct qp *qp, enum qp_cause cause, const struct qp_end *end);
     /* From CLOSING: the peer is cut off now. Inside tx. */
     void (*cut)(struct qp *qp);
-    /* The QP is being destroyed: from the return on no pass that begins finds it. */
+    /* The QP is being destroyed: from the return on no pass that begins finds it, and nothing of
+     * the wire names it. Also if another wire, or none, has connected the QP last. */
     void (*hide)(struct qp *qp);
     /* The QP lets go of its connection, which may have to go on closing. Inside tx. */
     void (*release)(struct qp *qp);
