@@ -284,6 +284,7 @@ int main(void)
     tcase_add_loop_test(tc, refusal_reaches_a_peer_that_has_closed, 0, 2);
     tcase_add_loop_test(tc, stream_that_cannot_be_watched, 0, KINDS);
     tcase_add_test(tc, refusals_beside_the_lane);
+    tc = new_case(suite, "close of the RNIC");
     tcase_add_test(tc, refusal_at_the_close_of_the_rnic);
     return tc_main(suite);
 }

@@ -4,6 +4,7 @@
 A server of these programs prints nothing when it listens: so its listening port is looked up in /proc/net/tcp, which is read again
 until the port is there or the server has ended.
 """
+import glob
 import os
 import select
 import shutil
@@ -163,4 +164,14 @@ def without(tap, program, package, name):
     if has(program):
         return False
     tap.skip(name, "%s is not there (package %s)" % (program, package))
+    return True
+
+
+def without_ucx_verbs(tap, name):
+    """True, and a line: Debian's UCX is not there, or has no verbs (sid, 1.23.0~rc1). Each of its transports is a file."""
+    if without(tap, "ucx_info", "ucx-utils", name):
+        return True
+    if not glob.glob("/usr/lib/*/ucx") or glob.glob("/usr/lib/*/ucx/libuct_ib.so*"):
+        return False
+    tap.skip(name, "this UCX is built without verbs: it has no libuct_ib.so")
     return True
