@@ -134,7 +134,7 @@ static enum ri_status begin(struct iwarp_qp *qp, const struct ri_llp_handover *h
     qp->rx.rtr_await = handover->rtr_await;
     rx_choose_path(qp);
     await_first_message(qp, stream);
-    qp_connected(&qp->core, &iwarp_wire, handover->ird, handover->ord);
+    qp_connected(&qp->core, qp->core.rnic->wires[WIRE_NETWORK], handover->ird, handover->ord);
     lane_call(stream);
     return RI_OK;
 }
