@@ -37,7 +37,7 @@
 /* The size of a table by status. Between RI_STATUS_COUNT and ITAL_STATUS_FIRST is none. */
 #define ITAL_STATUS_COUNT 73
 
-_Static_assert(RI_STATUS_COUNT <= ITAL_STATUS_FIRST, "a provider's statuses meet the further ones");
+static_assert(RI_STATUS_COUNT <= ITAL_STATUS_FIRST, "a provider's statuses meet the further ones");
 
 static inline bool ital_status_exists(enum ri_status status)
 {
