@@ -27,6 +27,8 @@ void invalidate_quiet(struct iwarp_qp *qp, struct stag_entry *entry)
     const struct pd *pd = NULL;
     uint32_t use;
 
+    rx_assert_held(qp->stream);
+    lane_assert_run(qp->core.lane);
     spinlock_lock(&entry->lock);
     use = entry->use;
     if (entry->kind == STAG_REGION && entry->state == STAG_IS_REVOKED) {
