@@ -116,8 +116,8 @@ static enum ri_status open_cq(struct ual_evd *evd)
 
 /* --- life --- */
 
-/* The place of the EVD of this stream, of which the IA has one at most; ia->lock guards it. NULL: it
- * is none of the asynchronous ones. */
+/* Where the EVD of this stream is, of which the IA has one at most; ia->lock guards it. NULL: the
+ * stream is none of the asynchronous ones. */
 static struct ual_evd **async_place(struct ual_ia *ia, enum ual_stream stream)
 {
     return stream == UAL_STREAM_AFFILIATED     ? &ia->affiliated
