@@ -3,7 +3,8 @@
  * A lock for sections of a few dozen instructions: one atomic read-modify-write to take, a plain
  * release store to drop (a pthread mutex costs a second read-modify-write). After a short spin the
  * waiter yields its core, so that a descheduled holder can run on a machine with few cores. Not
- * recursive, not fair. With ITAL_DEBUG the holder is recorded and spinlock_assert_held() checks it.
+ * recursive, not fair. With ITAL_DEBUG the holder is recorded, and spinlock_assert_held() and
+ * spinlock_assert_not_held() check it.
  */
 #ifndef ITAL_BASE_SPINLOCK_H
 #define ITAL_BASE_SPINLOCK_H
@@ -20,13 +21,28 @@
 struct spinlock {
     atomic_int taken;
 #ifdef ITAL_DEBUG
-    pthread_t holder;
+    /* pthread_t of the thread that has it; 0: none. */
+    atomic_ulong holder;
 #endif
 };
 
 static inline void spinlock_init(struct spinlock *lock)
 {
     atomic_init(&lock->taken, 0);
+#ifdef ITAL_DEBUG
+    atomic_init(&lock->holder, 0);
+#endif
+}
+
+/* Debug builds: the calling thread has it, or has it no more. */
+static inline void spinlock_note(struct spinlock *lock, bool taken)
+{
+#ifdef ITAL_DEBUG
+    atomic_store_explicit(&lock->holder, taken ? (unsigned long)pthread_self() : 0,
+                          memory_order_relaxed);
+#else
+    (void)lock, (void)taken;
+#endif
 }
 
 static inline void spinlock_pause(void)
@@ -43,9 +59,7 @@ static inline bool spinlock_try(struct spinlock *lock)
     if (atomic_load_explicit(&lock->taken, memory_order_relaxed) ||
         atomic_exchange_explicit(&lock->taken, 1, memory_order_acquire))
         return false;
-#ifdef ITAL_DEBUG
-    lock->holder = pthread_self();
-#endif
+    spinlock_note(lock, true);
     return true;
 }
 
@@ -55,9 +69,7 @@ static inline bool spinlock_try_blind(struct spinlock *lock)
 {
     if (atomic_exchange_explicit(&lock->taken, 1, memory_order_acquire))
         return false;
-#ifdef ITAL_DEBUG
-    lock->holder = pthread_self();
-#endif
+    spinlock_note(lock, true);
     return true;
 }
 
@@ -78,21 +90,32 @@ static inline void spinlock_lock(struct spinlock *lock)
         spinlock_wait(lock);
         return;
     }
-#ifdef ITAL_DEBUG
-    lock->holder = pthread_self();
-#endif
+    spinlock_note(lock, true);
 }
 
 static inline void spinlock_unlock(struct spinlock *lock)
 {
+    spinlock_note(lock, false);
     atomic_store_explicit(&lock->taken, 0, memory_order_release);
 }
 
-static inline void spinlock_assert_held(struct spinlock *lock)
+/* The calling thread has it. Debug builds check that; the lock stays as it is. */
+static inline void spinlock_assert_held(const struct spinlock *lock)
 {
 #ifdef ITAL_DEBUG
-    assert(atomic_load_explicit(&lock->taken, memory_order_relaxed));
-    assert(pthread_equal(lock->holder, pthread_self()));
+    assert(atomic_load_explicit(&lock->holder, memory_order_relaxed) ==
+           (unsigned long)pthread_self());
+#else
+    (void)lock;
+#endif
+}
+
+/* It does not have it: another thread may. Likewise. */
+static inline void spinlock_assert_not_held(const struct spinlock *lock)
+{
+#ifdef ITAL_DEBUG
+    assert(atomic_load_explicit(&lock->holder, memory_order_relaxed) !=
+           (unsigned long)pthread_self());
 #else
     (void)lock;
 #endif

@@ -73,6 +73,7 @@ static bool still_listens(struct kal_listener *l)
     union address bound;
     const char *why = l->rnic->cm->stream_ops->unlike(l->fd, &bound);
 
+    cm_assert_run(&l->guard);
     if (!why)
         return true;
     l->watch = NULL;
@@ -101,6 +102,7 @@ static bool turn_away(struct kal_listener *l)
     union address peer;
     char more[80];
 
+    cm_assert_run(&l->guard);
     if (cm_meter(&l->descriptors, more, sizeof more))
         kal_rnic_log(
             l->rnic, RI_LOG_ERROR,
@@ -120,6 +122,7 @@ static bool turn_away(struct kal_listener *l)
 /* Pauses until that time, or until cm_listener_room. Lane, locked. */
 static void pause_accept(struct kal_listener *l, uint64_t until)
 {
+    cm_assert_run(&l->guard);
     l->paused = true;
     l->rnic->upper->rewatch(l->watch, 0);
     if (until == CLOCK_NEVER)
@@ -177,6 +180,7 @@ static struct kal_connection *oldest_start_up(const struct kal_listener *l)
 {
     struct kal_connection *c;
 
+    cm_assert_locked(&l->guard);
     DL_FOREACH2 (l->starting, c, listed_next)
         if (c->fresh && !c->claimed)
             break;
@@ -190,6 +194,7 @@ static void evict(struct kal_listener *l, struct kal_connection *oldest)
     uint32_t count = l->half_open;
     char more[80];
 
+    cm_assert_run(&l->guard);
     cm_unlist(l, oldest);
     pthread_mutex_unlock(&l->guard.lock);
     if (cm_meter(&l->full, more, sizeof more))
@@ -218,6 +223,7 @@ static bool has_room(struct kal_listener *l)
     struct kal_connection *oldest;
     uint64_t end;
 
+    cm_assert_run(&l->guard);
     if (l->undecided + l->queued >= l->backlog) {
         pause_accept(l, CLOCK_NEVER);
         return false;
@@ -268,6 +274,7 @@ static bool make_descriptor(struct kal_listener *l)
 {
     struct kal_connection *oldest = oldest_start_up(l);
 
+    cm_assert_run(&l->guard);
     if (!readable(l, l->fd))
         return false;
     if (oldest && oldest->startup->began + GRACE <= clock_now() &&
@@ -285,6 +292,7 @@ static void log_system_memory(struct kal_listener *l, int error)
 {
     char more[80];
 
+    cm_assert_locked(&l->guard);
     if (cm_meter(&l->memory, more, sizeof more))
         kal_rnic_log(l->rnic, RI_LOG_ERROR,
                      "listener %s: no connection can be accepted now: %s; connections wait, free "
@@ -295,6 +303,7 @@ static void log_system_memory(struct kal_listener *l, int error)
 /* Lane, locked; the lock is released for each connection. */
 static void accept_some(struct kal_listener *l)
 {
+    cm_assert_run(&l->guard);
     for (int i = 0; i < ACCEPTS_PER_RUN && !l->guard.dead && !l->stopped && has_room(l); i++) {
         union address peer;
         int fd, error = accept_one(l, &fd, &peer);

@@ -61,6 +61,7 @@ static enum ri_status begin(struct kal_connection *c)
 {
     enum ri_status status;
 
+    cm_assert_locked(&c->guard);
     c->state = CM_CONNECTING;
     status = cm_watch(c, EPOLLOUT);
     if (!status)
@@ -137,6 +138,7 @@ static enum ri_status start(struct kal_connection *c, struct ri_qp *qp,
     char text[120];
     int error;
 
+    cm_assert_locked(&c->guard);
     if (status)
         return status;
     want(c, param);
@@ -183,6 +185,7 @@ static void connect_again(struct kal_connection *c)
 {
     int error = open_stream(c);
 
+    cm_assert_run(&c->guard);
     if (error)
         cm_fail_errno(c, "TCP connect", error);
     else if (begin(c))
@@ -198,6 +201,8 @@ static void fall_back(struct kal_connection *c)
     char text[120];
     size_t n;
 
+    cm_assert_run(&c->guard);
+    contract(c->state == CM_REQUESTED && !c->startup->retried);
     kal_address_text(&c->startup->destination.any, text, sizeof text);
     kal_rnic_log(
         c->rnic, RI_LOG_INFO,
@@ -290,6 +295,8 @@ static void rejected(struct kal_connection *c, const struct mpa_startup_frame *r
         .depths_valid = reply->enhanced,
     };
 
+    cm_assert_run(&c->guard);
+    contract(c->state == CM_REQUESTED);
     cm_close_stream(c);
     cm_detach(c);
     cm_uncount(c);
@@ -350,6 +357,8 @@ static void accepted(struct kal_connection *c, const struct mpa_startup_frame *r
     };
     enum ri_status status;
 
+    cm_assert_run(&c->guard);
+    contract(c->state == CM_REQUESTED);
     if (!cm_has_qp(c)) {
         tell_accept(c, reply);
         return;
@@ -416,6 +425,8 @@ static void read_reply(struct kal_connection *c)
 {
     ssize_t got = cm_read(&c->stream);
 
+    cm_assert_run(&c->guard);
+    contract(c->state == CM_REQUESTED);
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
         return;
     if (got <= 0) {
@@ -429,6 +440,8 @@ static void send_request(struct kal_connection *c)
 {
     int done = cm_write(&c->stream, c->startup->out, c->startup->out_length, &c->startup->out_sent);
 
+    cm_assert_run(&c->guard);
+    contract(c->state == CM_REQUESTED);
     if (done < 0)
         no_reply(c, errno);
     /* octets of the peer that have arrived are read later */
@@ -440,6 +453,8 @@ static void connected(struct kal_connection *c)
 {
     int error = c->startup->connect_error;
 
+    cm_assert_run(&c->guard);
+    contract(c->state == CM_CONNECTING);
     if (!error)
         error = c->stream.ops->connected(c->stream.fd);
     if (error == EAGAIN) /* a spurious wake-up */
@@ -459,6 +474,7 @@ static void connected(struct kal_connection *c)
 
 void cm_active_run(struct kal_connection *connection)
 {
+    cm_assert_run(&connection->guard);
     if (connection->state == CM_CONNECTING)
         connected(connection);
     else if (connection->state == CM_AGAIN)

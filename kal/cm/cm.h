@@ -271,6 +271,7 @@ void cm_detach(struct kal_connection *connection);
 /* Locked. */
 enum ri_status cm_watch(struct kal_connection *connection, uint32_t events);
 void cm_deadline(struct kal_connection *connection, uint64_t deadline);
+/* Or the lock of its listener, in whose lane no run of the connection can be active. */
 void cm_schedule(struct kal_connection *connection);
 /* Runs the state, as readiness does. Lane, not locked. */
 void cm_run_now(struct kal_connection *connection);

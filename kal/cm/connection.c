@@ -76,6 +76,7 @@
 
 static void run_state(struct kal_connection *c)
 {
+    cm_assert_run(&c->guard);
     if (c->role)
         c->role->run(c);
 }
@@ -225,6 +226,7 @@ enum ri_status cm_watch(struct kal_connection *connection, uint32_t events)
     const struct kal_upper *upper = connection->rnic->upper;
     uint32_t before = connection->watched;
 
+    cm_assert_locked(&connection->guard);
     connection->watched = events;
     if (connection->watch)
         return before == events ? RI_OK : upper->rewatch(connection->watch, events);
@@ -243,6 +245,7 @@ void cm_unwatch(struct kal_connection *connection)
 
 void cm_deadline(struct kal_connection *connection, uint64_t deadline)
 {
+    cm_assert_locked(&connection->guard);
     connection->startup->deadline.deadline = deadline;
     connection->rnic->upper->timer_set(connection->lane, &connection->startup->deadline);
 }
@@ -265,6 +268,7 @@ void cm_cancel_timers(struct kal_connection *connection)
 
 void cm_close_stream(struct kal_connection *connection)
 {
+    cm_assert_run(&connection->guard);
     cm_unwatch(connection);
     cm_cancel_timers(connection);
     cm_stream_close(&connection->stream, connection->conversion);
@@ -287,6 +291,7 @@ bool cm_emit(struct kal_connection *connection, struct ri_connection_event *even
     const struct kal_upper *upper = connection->rnic->upper;
     void *context = connection->context;
 
+    cm_assert_run(&connection->guard);
     if (connection->guard.dead)
         return false;
     if (connection->conversion)
@@ -324,6 +329,7 @@ void cm_fail(struct kal_connection *connection, enum ri_connection_reason reason
     char text[400], address[120];
     va_list args;
 
+    cm_assert_run(&connection->guard);
     if (format) {
         va_start(args, format);
         vsnprintf(text, sizeof text, format, args);

@@ -146,6 +146,7 @@ static enum ri_status start(struct kal_connection *c, const struct kal_convert_p
 {
     enum ri_status status;
 
+    cm_assert_locked(&c->guard);
     if (!keep(param->last_message, param->last_message_length, &c->startup->last_words,
               &c->startup->last_length))
         return RI_ERR_NO_RESOURCES;
@@ -178,6 +179,8 @@ static void switch_over(struct kal_connection *c)
     };
     enum ri_status status = cm_hand_over(c, &handover);
 
+    cm_assert_run(&c->guard);
+    contract(c->state == CM_CONVERTING);
     if (c->guard.dead)
         return;
     if (status)
@@ -194,6 +197,8 @@ static void say_last_words(struct kal_connection *c)
     int done = cm_write(&c->stream, c->startup->last_words, c->startup->last_length,
                         &c->startup->last_sent);
 
+    cm_assert_run(&c->guard);
+    contract(c->state == CM_LAST_WORDS);
     if (done < 0) {
         cm_fail_errno(c, "sending the last streaming message", errno);
     } else if (done) {
@@ -214,6 +219,7 @@ static void requested(struct kal_connection *c)
         .ord = c->local.ord,
     };
 
+    cm_assert_run(&c->guard);
     if (cm_passive_reply(c, &param)) {
         cm_fail(c, RI_REASON_PARAMETERS, NULL);
         return;

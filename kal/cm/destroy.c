@@ -36,6 +36,7 @@ void cm_a_orphan(struct kal_connection *connection)
 {
     struct kal_cm *cm = connection->rnic->cm;
 
+    cm_assert_locked(&connection->guard);
     pthread_mutex_lock(&cm->lock);
     connection->orphan = true;
     pthread_mutex_unlock(&cm->lock);

@@ -8,7 +8,7 @@
 
 void cm_guard_init(struct cm_guard *guard)
 {
-    pthread_mutex_init(&guard->lock, NULL);
+    mutex_init(&guard->lock);
     guard->waits = NULL;
     guard->runs = NULL;
     guard->refs = 1;
@@ -17,11 +17,13 @@ void cm_guard_init(struct cm_guard *guard)
 
 void cm_guard_end(struct cm_guard *guard)
 {
+    contract(!guard->runs && !guard->waits);
     pthread_mutex_destroy(&guard->lock);
 }
 
 void cm_guard_signal(struct cm_guard *guard)
 {
+    mutex_assert_held(&guard->lock);
     for (struct cm_waiter *wait = guard->waits; wait; wait = wait->next)
         pthread_cond_signal(&wait->signalled);
 }
@@ -32,6 +34,7 @@ __attribute__((noinline)) void cm_guard_wait(struct cm_guard *guard)
     struct cm_waiter wait = { PTHREAD_COND_INITIALIZER, guard->waits };
     struct cm_waiter **link = &guard->waits;
 
+    mutex_assert_held(&guard->lock);
     guard->waits = &wait;
     pthread_cond_wait(&wait.signalled, &guard->lock);
     while (*link != &wait)
@@ -60,6 +63,8 @@ bool cm_leave(struct cm_guard *guard, struct cm_run *run)
     struct cm_run **link = &guard->runs;
     bool last;
 
+    cm_assert_run(guard);
+    contract(guard->refs > 0);
     while (*link != run)
         link = &(*link)->next;
     *link = run->next;
@@ -88,6 +93,7 @@ bool cm_drop(struct cm_guard *guard)
 
 static bool others_inside(const struct cm_guard *guard)
 {
+    mutex_assert_held(&guard->lock);
     for (const struct cm_run *run = guard->runs; run; run = run->next)
         if (!pthread_equal(run->thread, pthread_self()))
             return true;
@@ -96,6 +102,7 @@ static bool others_inside(const struct cm_guard *guard)
 
 bool cm_inside(struct cm_guard *guard)
 {
+    mutex_assert_held(&guard->lock);
     for (const struct cm_run *run = guard->runs; run; run = run->next)
         if (pthread_equal(run->thread, pthread_self()))
             return true;

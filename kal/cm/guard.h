@@ -4,6 +4,8 @@
 #ifndef ITAL_KAL_CM_GUARD_H
 #define ITAL_KAL_CM_GUARD_H
 
+#include "base/mutex.h"
+
 #include <pthread.h>
 #include <stdbool.h>
 
@@ -35,8 +37,18 @@ void cm_guard_init(struct cm_guard *guard);
 bool cm_enter(struct cm_guard *guard, struct cm_run *run);
 /* The lock is held; it is released. True: free the object. */
 bool cm_leave(struct cm_guard *guard, struct cm_run *run);
-/* True: this thread is inside. */
+/* True: this thread is inside. The lock is held. */
 bool cm_inside(struct cm_guard *guard);
+/* Debug builds check: the lock is held; the thread is inside, too ("Lane, locked"). */
+static inline void cm_assert_locked(const struct cm_guard *guard)
+{
+    mutex_assert_held(&guard->lock);
+}
+static inline void cm_assert_run(struct cm_guard *guard)
+{
+    cm_assert_locked(guard);
+    contract(cm_inside(guard));
+}
 void cm_hold(struct cm_guard *guard);
 /* True: free the object. */
 bool cm_drop(struct cm_guard *guard);

@@ -22,6 +22,7 @@ bool cm_has_qp(struct kal_connection *connection)
 {
     struct kal_connection *c = connection;
 
+    cm_assert_run(&c->guard);
     if (c->awaits_qp) {
         if (!c->parked && !c->initiator) /* the initiator already has a deadline */
             cm_deadline(c, clock_after(clock_now(), c->rnic->cm->options.request_timeout));
@@ -99,6 +100,8 @@ enum ri_status cm_hand_over(struct kal_connection *connection, struct ri_llp_han
     struct ri_qp *qp;
     int fd = connection->stream.fd;
 
+    cm_assert_run(&connection->guard);
+    contract(!connection->handed);
     if (status)
         return status;
     handover->size = sizeof *handover;
@@ -174,6 +177,7 @@ void cm_established(struct kal_connection *connection, const void *private_data,
         .depths_valid = agreed->enhanced && !connection->local.own_depths,
     };
 
+    cm_assert_run(&connection->guard);
     connection->state = CM_ESTABLISHED;
     if (cm_emit(connection, &event))
         cm_startup_end(connection);

@@ -72,6 +72,7 @@ static void end(struct cm_linger *linger)
 /* Called in a run, whose reference is dropped later. */
 static void finish(struct cm_linger *linger)
 {
+    cm_assert_run(&linger->guard);
     if (!take(linger)) /* cm_linger_end_all ends it */
         return;
     linger->guard.dead = true;

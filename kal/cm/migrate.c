@@ -43,6 +43,8 @@ static enum ri_status change_rnic(struct kal_connection *c, struct kal_rnic *rni
 {
     struct kal_rnic *old = c->rnic;
 
+    cm_assert_locked(&c->guard);
+    contract(c->state == CM_MOVING);
     if (old == rnic)
         return RI_OK;
     if (c->ri)
@@ -67,6 +69,8 @@ static struct ri_watch *begin_move(struct kal_connection *c)
 {
     struct ri_watch *watch;
 
+    cm_assert_locked(&c->guard);
+    contract(c->state == CM_PENDING);
     c->state = CM_MOVING;
     cm_guard_wait_others(&c->guard);
     watch = c->watch;
@@ -79,6 +83,7 @@ static void leave_lane(struct kal_connection *c, struct ri_watch *watch)
 {
     const struct kal_upper *upper = c->rnic->upper;
 
+    contract(c->state == CM_MOVING && !c->watch);
     if (watch)
         upper->unwatch(watch);
     upper->timer_cancel(c->lane, &c->startup->soon);
@@ -88,6 +93,7 @@ static void leave_lane(struct kal_connection *c, struct ri_watch *watch)
 /* Watches for the peer's withdrawal. If this fails, accept finds the withdrawal. Locked. */
 static void watch_undecided(struct kal_connection *c)
 {
+    cm_assert_locked(&c->guard);
     if (!c->ri && cm_watch(c, EPOLLIN | EPOLLRDHUP))
         kal_rnic_log(c->rnic, RI_LOG_ERROR, "out of memory: a request is no longer watched");
 }

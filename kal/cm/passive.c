@@ -47,6 +47,7 @@ static void discard(struct kal_connection *c, const char *why)
 {
     struct kal_listener *listener = c->listener;
 
+    cm_assert_run(&c->guard);
     if (!cm_claim(c)) /* the listener's end has claimed it */
         return;
     if (why)
@@ -95,6 +96,7 @@ static void log_late(struct kal_connection *c)
 
 void cm_passive_expired(struct kal_connection *connection)
 {
+    cm_assert_run(&connection->guard);
     if (connection->state == CM_ACCEPTING && connection->awaits_qp)
         cm_fail(connection, RI_REASON_TIMEOUT,
                 "it was accepted, but no queue pair was attached in time (option request_timeout)");
@@ -160,6 +162,7 @@ static bool promote(struct kal_connection *c, struct cm_run *run)
     enum cm_place place;
     char more[80], name[CM_NAME_ROOM];
 
+    cm_assert_locked(&c->guard);
     if (!cm_enter(&listener->guard, run))
         return false;
     place = cm_place_for(listener, c);
@@ -196,6 +199,8 @@ static void show(struct kal_connection *c)
     struct cm_run run;
     void *context = NULL;
 
+    cm_assert_run(&c->guard);
+    contract(c->state == CM_SHOWING || c->state == CM_QUEUED);
     if (!promote(c, &run))
         return;
     c->state = CM_PENDING; /* the time limit of the queue ends here */
@@ -238,6 +243,8 @@ static void no_memory(struct kal_connection *c)
 static void got_request(struct kal_connection *c, const struct mpa_startup_frame *request,
                         size_t used)
 {
+    cm_assert_run(&c->guard);
+    contract(c->state == CM_STARTING);
     if (c->stream.length > used) {
         cm_reset_on_close(&c->stream);
         give_up(c, RI_REASON_PROTOCOL, "it sent data behind its MPA Request"); /* C-010 */
@@ -262,6 +269,7 @@ void cm_passive_look(struct kal_connection *connection)
     enum mpa_startup_result result;
     size_t n;
 
+    cm_assert_run(&c->guard);
     result = mpa_startup_parse(c->stream.octets, c->stream.length, MPA_STARTUP_REQUEST, &request,
                                &n);
     if (result == MPA_STARTUP_OK)
@@ -306,6 +314,8 @@ static void log_withdrawn(struct kal_connection *c, const char *why)
 
 static void withdraw(struct kal_connection *c, const char *why)
 {
+    cm_assert_run(&c->guard);
+    contract(c->state == CM_PENDING);
     log_withdrawn(c, why);
     cm_close_stream(c);
     cm_listener_leave(c, true);
@@ -340,6 +350,8 @@ static void finish_accept(struct kal_connection *c)
     const char *gone;
     enum ri_status status;
 
+    cm_assert_run(&c->guard);
+    contract(c->state == CM_ACCEPTING);
     if (!cm_has_qp(c))
         return;
     gone = peer_gone(c);
@@ -366,6 +378,7 @@ static int say_no(struct kal_connection *c)
 {
     int done = cm_write(&c->stream, c->startup->out, c->startup->out_length, &c->startup->out_sent);
 
+    cm_assert_locked(&c->guard);
     if (done)
         cm_send_end(&c->stream);
     return done;
@@ -375,6 +388,8 @@ static void finish_reject(struct kal_connection *c)
 {
     bool later = c->startup->out_sent < c->startup->out_length && !say_no(c);
 
+    cm_assert_run(&c->guard);
+    contract(c->state == CM_REJECTING);
     if (later && !cm_watch(c, EPOLLOUT))
         return;
     if (later) { /* it cannot be watched: the Reply will not be complete */
@@ -403,6 +418,7 @@ void cm_passive_run(struct kal_connection *connection)
     struct kal_connection *c = connection;
     const char *gone;
 
+    cm_assert_run(&c->guard);
     switch (c->state) {
     case CM_STARTING: read_request(c); break;
     case CM_SHOWING: /* migrated to this listener */
@@ -426,6 +442,7 @@ void cm_passive_run(struct kal_connection *connection)
 
 void cm_passive_gone(struct kal_connection *connection)
 {
+    cm_assert_run(&connection->guard);
     log_withdrawn(connection, "it went away before it was answered");
     connection->state = CM_ENDED;
     discard(connection, NULL);
@@ -461,6 +478,7 @@ enum ri_status cm_passive_reply(struct kal_connection *connection,
     struct mpa_startup_frame request, reply;
     enum mpa_startup_result result;
 
+    cm_assert_locked(&c->guard);
     if (!parse_request(c, &request))
         return RI_ERR_INVALID_STATE;
     want(c, &request, param);

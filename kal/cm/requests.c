@@ -68,6 +68,7 @@ void cm_listener_room(struct kal_listener *listener)
     /* kal_listen_room reports the others */
     bool shows = l->queued && l->undecided + 1 == l->backlog;
 
+    cm_assert_locked(&l->guard);
     if ((!accepts && !shows) || l->guard.dead)
         return;
     l->resume.deadline = clock_now();
@@ -93,6 +94,7 @@ static struct kal_connection *first_queued(const struct kal_listener *l)
 {
     struct kal_connection *c;
 
+    cm_assert_locked(&l->guard);
     DL_FOREACH2 (l->queue, c, listed_next)
         if (!c->claimed)
             break;
@@ -105,12 +107,15 @@ void cm_show_next(struct kal_listener *listener)
 {
     struct kal_connection *c = listener->guard.dead ? NULL : first_queued(listener);
 
+    cm_assert_locked(&listener->guard);
     if (c)
         cm_schedule(c);
 }
 
 static void unlist(struct kal_listener *listener, struct kal_connection *connection)
 {
+    cm_assert_locked(&listener->guard);
+    contract(connection->listed);
     if (connection->queued) {
         DL_DELETE2(listener->queue, connection, listed_prev, listed_next);
         listener->queued--;
@@ -168,6 +173,7 @@ void cm_listener_leave(struct kal_connection *connection, bool undecided)
 enum cm_place cm_place_for(const struct kal_listener *listener,
                            const struct kal_connection *connection)
 {
+    cm_assert_locked(&listener->guard);
     if (connection->claimed)
         return CM_PLACE_TAKEN;
     if (listener->undecided >= listener->backlog && connection->queued)
@@ -186,6 +192,8 @@ void cm_enqueue(struct kal_listener *listener, struct kal_connection *connection
 {
     struct kal_connection *c = connection;
 
+    cm_assert_locked(&listener->guard);
+    cm_assert_locked(&c->guard);
     if (c->queued)
         return; /* it is queued already */
     if (c->listed)
@@ -207,6 +215,7 @@ bool cm_stay_queued(struct kal_connection *connection)
     struct kal_listener *listener = connection->listener;
     uint64_t end;
 
+    cm_assert_locked(&connection->guard);
     pthread_mutex_lock(&listener->guard.lock);
     end = clock_after(listener->taken_at, connection->rnic->cm->options.request_timeout);
     pthread_mutex_unlock(&listener->guard.lock);

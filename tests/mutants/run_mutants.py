@@ -586,7 +586,7 @@ def run(args):
                         args.timeout, log)
         setup = Runner(tree, build, '', '', 1800, log)
         for what, command in [('bootstrap', 'test -x ../tree/configure || (cd ../tree && autoreconf -fi)'),
-                              ('configure', '../tree/configure CFLAGS="-O1 -g"'),
+                              ('configure', '../tree/configure --enable-debug CFLAGS="-O1 -g"'),
                               ('build', f'make -j{args.jobs} test-libs')]:
             print(f'# {what}', flush=True)
             if setup.run(command) != 0:

@@ -40,6 +40,7 @@ static void rename_region(struct twin *twin, struct region *region, uint8_t key)
 
     region->keys.lkey = (region->keys.lkey & ~0xFFu) | key;
     region->keys.rkey = region->keys.lkey;
+    entry->state = STAG_IS_INVALID; /* a region that is published already has its name */
     stag_publish(entry, region->keys.lkey);
 }
 

@@ -420,7 +420,7 @@ struct ual_ia *lf_make_ia(void)
     struct device_inside *device = calloc(1, sizeof(*device));
     struct ual_ia *ia = calloc(1, sizeof(*ia));
 
-    pthread_mutex_init(&ia->lock, NULL);
+    mutex_init(&ia->lock);
     pthread_mutex_init(&device->lock, NULL);
     device->name = "lane_fake";
     device->upcalls = &upcalls;

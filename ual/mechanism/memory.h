@@ -45,16 +45,19 @@ void ual_link_remove(struct ual_link *link);
 /* Under lock. */
 static inline bool ual_link_open(const struct ual_link *link)
 {
+    spinlock_assert_held(&link->lock);
     return link->last.opened && !link->last.closing;
 }
 /* The STag that the next link shall have. Under lock. */
 static inline uint32_t ual_link_next(const struct ual_link *link)
 {
+    spinlock_assert_held(&link->lock);
     return (link->last.stag & ~UINT32_C(0xff)) | ((link->key + 1u) & 0xff);
 }
 /* A link with that STag was posted. Under lock. */
 static inline void ual_link_posted(struct ual_link *link, uint32_t stag)
 {
+    spinlock_assert_held(&link->lock);
     link->before = link->last;
     link->last = (struct ual_link_state){ .stag = stag, .opened = true };
     link->key = (uint8_t)stag;

@@ -87,12 +87,14 @@ struct ual_pd *ual_mw_pd(const struct ual_mw *mw)
 /* The link that counts: the last one, or the one before it if that was refused. Under lock. */
 static const struct ual_mw_state *current(const struct ual_mw *mw)
 {
+    spinlock_assert_held(&mw->link.lock);
     return mw->link.last.stag == mw->last.stag ? &mw->last : &mw->before;
 }
 
 /* A narrow window's link ends with the QP of the link. Under lock. */
 static bool linked(const struct ual_mw *mw)
 {
+    spinlock_assert_held(&mw->link.lock);
     return ual_link_open(&mw->link) && (!mw->narrow || ual_lookup_any(current(mw)->qp));
 }
 
@@ -108,6 +110,7 @@ void ual_mw_query(struct ual_mw *mw, struct ual_mw_state *state)
 static void take_link(struct ual_mw *mw, struct ual_qp *qp, const struct ual_mw_link *link,
                       uint32_t stag)
 {
+    spinlock_assert_held(&mw->link.lock);
     mw->before = *current(mw);
     mw->last = (struct ual_mw_state){
         .narrow = mw->narrow,
@@ -127,6 +130,7 @@ static uint32_t next_stag(const struct ual_mw *mw, const struct ual_mw_link *lin
 {
     uint32_t next = ual_link_next(&mw->link);
 
+    spinlock_assert_held(&mw->link.lock);
     return link->keyed ? (next & ~UINT32_C(0xff)) | link->key : next;
 }
 

@@ -275,6 +275,7 @@ static enum ri_status open_service(struct ual_ia *ia)
 {
     enum ri_status status = RI_OK;
 
+    mutex_assert_held(&ia->lock);
     if (!ia->callbacks)
         ia->callbacks = new_service();
     if (!ia->callbacks)
@@ -292,6 +293,7 @@ static enum ri_status link_callback(struct ual_ia *ia, struct ual_callback *call
     struct ual_evd *evd = callback->evd;
     enum ri_status status = ual_device_alive(ia->device);
 
+    mutex_assert_held(&ia->lock);
     if (status == RI_OK && evd->callback)
         status = ITAL_ERR_EXISTS;
     if (status == RI_OK && evd->member)

@@ -25,6 +25,7 @@
 /* Under queue_lock. */
 void evd_unqueue(struct ual_evd *evd, struct node *node)
 {
+    spinlock_assert_held(&evd->queue_lock);
     DL_DELETE(evd->queue, node);
     evd_index_remove(&evd->index, node);
     evd->datagrams -= evd_is_datagram(evd, node);

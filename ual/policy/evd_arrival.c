@@ -25,6 +25,7 @@ static ual_handle source_of(const struct ual_evd *evd, const struct ual_event *e
 /* Under queue_lock. */
 static void enqueue(struct ual_evd *evd, struct node *node)
 {
+    spinlock_assert_held(&evd->queue_lock);
     DL_APPEND(evd->queue, node);
     evd_index_add(&evd->index, node,
                   node->end ? node->source : source_of(evd, evd_node_event(node)));

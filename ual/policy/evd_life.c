@@ -116,7 +116,8 @@ static enum ri_status open_cq(struct ual_evd *evd)
 
 /* --- life --- */
 
-/* The IA has at most one EVD of each asynchronous stream. Under ia->lock. */
+/* Where the EVD of this stream is, of which the IA has one at most; ia->lock guards it. NULL: the
+ * stream is none of the asynchronous ones. */
 static struct ual_evd **async_place(struct ual_ia *ia, enum ual_stream stream)
 {
     return stream == UAL_STREAM_AFFILIATED     ? &ia->affiliated

@@ -41,7 +41,7 @@ enum ri_status ual_ia_open(const char *interface, struct ual_device **device)
     ia = calloc(1, sizeof(*ia));
     if (!ia)
         return RI_ERR_NO_RESOURCES;
-    pthread_mutex_init(&ia->lock, NULL);
+    mutex_init(&ia->lock);
     ia->reaper.expired = ual_request_reap;
     status = ual_device_open(interface, &ual_ia_upcalls, ia, &ia->device);
     if (status != RI_OK) {

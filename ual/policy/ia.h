@@ -8,6 +8,7 @@
 
 #include "kal.h"
 
+#include "base/mutex.h"
 #include "base/spinlock.h"
 
 #include <pthread.h>

@@ -103,6 +103,7 @@ static void adapt_listening(struct notifier *notifier, bool taken)
 {
     bool listening = atomic_load_explicit(&notifier->listening, memory_order_relaxed);
 
+    spinlock_assert_held(&notifier->listen_lock);
     if (!listening) {
         if (!notifier_is_muted(notifier) &&
             atomic_load_explicit(&notifier->handed, memory_order_relaxed) >= notifier->needed)

@@ -108,6 +108,7 @@ static void drain_stray_kick(struct ual_lane *lane)
 void ual_lane_dispatch(struct ual_lane *lane, const struct epoll_event *events, long count,
                        bool drain)
 {
+    ual_lane_assert_run(lane);
     /* The kernel orders the writes of ual_lane_watch before this; the counter makes the order
      * known to the compiler. */
     if (count > 0)
@@ -137,6 +138,7 @@ static void dispatch_descriptors(struct ual_lane *lane, bool drain)
     struct epoll_event events[EVENTS_PER_RUN];
     long count = -1;
 
+    ual_lane_assert_run(lane);
     if (!ual_lane_is_broken(lane))
         count = syscall(SYS_epoll_pwait, lane->epoll_fd, events, EVENTS_PER_RUN, 0, NULL, 0);
     if (__builtin_expect(count < 0, 0) || ual_lane_is_broken(lane)) {
@@ -151,6 +153,7 @@ void ual_lane_dispatch_timers(struct ual_lane *lane)
 {
     uint64_t now;
 
+    ual_lane_assert_run(lane);
     spinlock_lock(&lane->timer_lock);
     if (timers_next(&lane->timers) == RI_NO_DEADLINE) {
         spinlock_unlock(&lane->timer_lock);
@@ -252,6 +255,7 @@ static void put_watch_off(struct ual_lane *lane, bool worked)
 /* Under running, which it releases. */
 static uint32_t poll_inside(struct ual_lane *lane, struct ri_cq *first)
 {
+    ual_lane_assert_run(lane);
     /* An EVD without a CQ is fed by epoll: connection requests, ends of connections. */
     bool due = ual_lane_epoll_is_due(lane, first ? 1 : POLLS_PER_EPOLL / 8);
     uint32_t work = ual_lane_run_pass(lane, first, due ? EPOLL_POLL : EPOLL_SKIP);

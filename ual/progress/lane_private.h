@@ -10,6 +10,7 @@
 #include "timers.h"
 
 #include "base/clock.h"
+#include "base/compiler.h"
 #include "base/spinlock.h"
 
 #include <sys/epoll.h>
@@ -111,11 +112,19 @@ static inline bool ual_lane_run_try(struct ual_lane *lane)
     return true;
 }
 void ual_lane_run_take(struct ual_lane *lane);
+/* The calling thread is the run. */
+static inline void ual_lane_assert_run(const struct ual_lane *lane)
+{
+    (void)lane;
+    contract(atomic_load_explicit(&lane->runner, memory_order_relaxed) ==
+             (unsigned long)pthread_self());
+}
 /* After a run by another thread: the sleeper handles the work that is left, but must be woken for
  * it. Inside that run. */
 void ual_lane_pass_on_rest(struct ual_lane *lane);
 static inline void ual_lane_run_drop(struct ual_lane *lane)
 {
+    ual_lane_assert_run(lane);
     if (__builtin_expect(atomic_load_explicit(&lane->dead, memory_order_relaxed) != NULL, 0))
         ual_lane_free_dead_watches(lane);
     atomic_store_explicit(&lane->runner, 0, memory_order_relaxed);

@@ -71,6 +71,7 @@ static void await_displaced(struct ual_lane *lane)
 /* Under sleep_lock. */
 static bool is_busy(const struct ual_lane *lane)
 {
+    spinlock_assert_held(&lane->sleep_lock);
     return atomic_load_explicit(&lane->busy, memory_order_relaxed);
 }
 

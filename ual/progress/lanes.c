@@ -177,6 +177,7 @@ void feed_remove(struct feed *feed, uint32_t lane)
 /* Under the part's lock. */
 static void change_above(struct feed *part, bool joins)
 {
+    spinlock_assert_held(&part->lock);
     for (uint32_t lane = 0; lane < part->all->count; lane++) {
         uint32_t users = part->users[lane];
 

@@ -23,6 +23,7 @@ enum lane_armed tx_choose_sleep(struct lane *lane)
 {
     uint64_t at = atomic_load_explicit(&lane->coalesce.wake_at, memory_order_relaxed), now;
 
+    spinlock_assert_held(&lane->lock);
     if (at == RI_NO_DEADLINE && !lane->coalesce.waited)
         return LANE_ARMED;
     now = clock_now();
@@ -34,9 +35,9 @@ enum lane_armed tx_choose_sleep(struct lane *lane)
     return LANE_NOT_ARMED;
 }
 
-/* Under the lane's lock. */
 static void append(struct lane *lane, struct qp *qp)
 {
+    spinlock_assert_held(&lane->lock);
     if (!qp->on_lane.listed) {
         qp->on_lane.listed = true;
         DL_APPEND2(lane->coalesce.qps, qp, on_lane.prev, on_lane.next);
@@ -49,6 +50,7 @@ static bool disarm(struct lane *lane)
 {
     bool armed = atomic_load_explicit(&lane->armed, memory_order_relaxed) != LANE_NOT_ARMED;
 
+    spinlock_assert_held(&lane->lock);
     atomic_store_explicit(&lane->armed, LANE_NOT_ARMED, memory_order_relaxed);
     return armed;
 }
@@ -58,6 +60,7 @@ bool tx_enlist(struct qp *qp, bool worth)
     struct lane *lane = qp->lane;
     bool wake = false;
 
+    spinlock_assert_held(&qp->sq.posting);
     spinlock_lock(&lane->lock);
     if (worth || lane->coalesce.wake_at != RI_NO_DEADLINE)
         lane->coalesce.waited = true;
@@ -72,6 +75,7 @@ void tx_unlist(struct qp *qp)
 {
     struct lane *lane = qp->lane;
 
+    spinlock_assert_held(&qp->sq.posting);
     spinlock_lock(&lane->lock);
     if (qp->on_lane.listed) {
         qp->on_lane.listed = false;
@@ -105,6 +109,7 @@ void tx_defer_to_lane(struct qp *qp)
     struct lane *lane = qp->lane;
     bool wake;
 
+    spinlock_assert_not_held(&lane->lock);
     spinlock_lock(&lane->lock);
     wake = disarm(lane);
     append(lane, qp);
@@ -119,6 +124,7 @@ void tx_send_all_coalesced(struct lane *lane, const struct cq *first)
     uint32_t count = atomic_load_explicit(&lane->coalesce.count, memory_order_relaxed);
     struct qp *qp;
 
+    spinlock_assert_not_held(&lane->lock);
     while (count-- && (qp = tx_take_enlisted(lane, first))) {
         qp_wire(qp)->leave_together(qp);
         atomic_fetch_sub(&qp->upcalls, 1);

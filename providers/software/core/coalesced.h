@@ -54,6 +54,7 @@ static inline void tx_note_taken(struct cq *cq)
 {
     unsigned char consumer = atomic_load_explicit(&cq->consumer, memory_order_relaxed);
 
+    spinlock_assert_held(&cq->lock);
     if (consumer == CONSUMER_POLLS)
         return;
     atomic_store_explicit(&cq->dry, 0, memory_order_relaxed);

@@ -18,6 +18,7 @@
 #endif
 
 #include "cq.h"
+#include "tx.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -29,12 +30,14 @@
 
 static void fire_if_wanted(struct cq *cq, const struct ri_wc *wc)
 {
+    spinlock_assert_held(&cq->lock);
     if (ri_arming_wants(&cq->arming, wc, ri_ring_count(&cq->ring)))
         cq_fire(cq);
 }
 
 void cq_end_overflow(struct cq *cq)
 {
+    spinlock_assert_held(&cq->lock);
     if (ri_ring_is_empty(&cq->ring) && !atomic_load_explicit(&cq->blocked, memory_order_relaxed))
         atomic_store_explicit(&cq->overflowed, false, memory_order_relaxed);
 }
@@ -43,6 +46,8 @@ void cq_end_overflow(struct cq *cq)
 
 static void block(struct cq *cq, struct qp *qp, int which)
 {
+    spinlock_assert_held(&cq->lock);
+    contract(!qp->cq_wait[which].on);
     ri_queued_add(&cq->queued[which], &qp->cq_wait[which]);
     atomic_fetch_add_explicit(&cq->blocked, 1, memory_order_relaxed);
     if (!atomic_load_explicit(&cq->overflowed, memory_order_relaxed)) {
@@ -53,6 +58,7 @@ static void block(struct cq *cq, struct qp *qp, int which)
 
 static void unblock(struct cq *cq, struct qp *qp, int which)
 {
+    spinlock_assert_held(&cq->lock);
     if (ri_queued_remove(&cq->queued[which], &qp->cq_wait[which]))
         atomic_fetch_sub_explicit(&cq->blocked, 1, memory_order_relaxed);
 }
@@ -62,6 +68,7 @@ struct qp *cq_take_blocked(struct cq *cq, int *which)
     struct ri_queued *queued = NULL;
     struct qp *qp = NULL;
 
+    spinlock_assert_not_held(&cq->lock);
     spinlock_lock(&cq->lock);
     if (ri_ring_room(&cq->ring)) {
         if (!cq->queued[*which].first)
@@ -160,6 +167,7 @@ static __attribute__((noinline)) bool retire(struct cq *cq, struct qp *qp, struc
     const int which = wq->receive ? RECEIVE : SEND;
     bool room = true;
 
+    spinlock_assert_held(&cq->lock);
     for (; index != posted; index++) {
         struct wqe *wqe = wq_slot(wq, index);
         struct ri_wc *wc;
@@ -199,6 +207,7 @@ static __attribute__((noinline)) bool retire(struct cq *cq, struct qp *qp, struc
 static inline __attribute__((always_inline)) bool retire_plain(struct cq *cq, struct qp *qp,
                                                                struct wq *wq, bool receive)
 {
+    spinlock_assert_held(&cq->lock);
     /* Requests behind `sent` may be done by their answers while tx still reads them. */
     const uint32_t posted = atomic_load_explicit(receive ? &wq->posted : &wq->sent,
                                                  memory_order_acquire);
@@ -236,6 +245,7 @@ void qp_retire_sends(struct qp *qp)
     struct cq *cq = qp->send_cq;
     bool room;
 
+    qp_assert_unlocked(qp);
     spinlock_lock(&cq->lock);
     room = retire_plain(cq, qp, &qp->sq, false);
     spinlock_unlock(&cq->lock);
@@ -248,6 +258,7 @@ void qp_retire_receives(struct qp *qp)
     struct cq *cq = qp->recv_cq;
     bool room;
 
+    qp_assert_unlocked(qp);
     spinlock_lock(&cq->lock);
     room = retire_plain(cq, qp, &qp->rq, true);
     spinlock_unlock(&cq->lock);
@@ -309,6 +320,8 @@ void qp_free_unsignalled(struct qp *qp)
     struct wq *sq = &qp->sq;
     uint32_t end;
 
+    tx_assert_inside(qp);
+    contract(qp_state(qp) == RI_QPS_IDLE);
     spinlock_lock(&cq->lock);
     end = atomic_load(&sq->posted);
     while (end != atomic_load(&sq->freed) && !completes(wq_slot(sq, end - 1), false))
@@ -328,6 +341,7 @@ void cq_deliver(struct cq *cq)
     const struct ri_host *host = cq->rnic->host;
     unsigned int to_report;
 
+    spinlock_assert_not_held(&cq->lock);
     if (!cq_has_news(cq))
         return;
     atomic_fetch_add(&cq->upcalls, 1);
@@ -362,6 +376,7 @@ static uint32_t end_of_own(const struct cq *cq, const struct qp *qp, uint32_t he
     uint32_t left = (qp->send_cq == cq ? waiting_most(&qp->sq) : 0) +
                     (qp->recv_cq == cq ? waiting_most(&qp->rq) : 0);
 
+    spinlock_assert_held(&cq->lock);
     for (uint32_t at = head; at != tail && left; at++) {
         const struct wq *wq = cq->entries[at & cq->ring.mask].wq;
 

@@ -23,6 +23,7 @@ static inline bool cq_marked(const struct ri_wc *wc)
 /* cq_deliver() tells the consumer. */
 static inline void cq_fire(struct cq *cq)
 {
+    spinlock_assert_held(&cq->lock);
     cq->arming.kind = RI_NOT_ARMED;
     atomic_store_explicit(&cq->consumer, CONSUMER_WAITS, memory_order_relaxed);
     atomic_fetch_or_explicit(&cq->to_report, CQ_FIRED, memory_order_relaxed);
@@ -42,6 +43,8 @@ static inline __attribute__((always_inline)) struct ri_wc *cq_push(
     /* Members that are never set are 0 from the beginning. */
     struct ri_wc *wc = &entry->wc;
 
+    spinlock_assert_held(&cq->lock);
+    contract(ri_ring_room(&cq->ring));
     wc->context = qp->base.context;
     wc->cookie = wqe->cookie;
     wc->byte_len = byte_len;

@@ -17,6 +17,7 @@ static struct cq_entry *exchange(struct cq *cq, struct cq_entry *fresh, uint32_t
     struct cq_entry *old = cq->entries;
     const uint32_t mask = ri_ring_slots(depth) - 1;
 
+    spinlock_assert_held(&cq->lock);
     for (uint32_t at = ri_ring_head(&cq->ring); at != ri_ring_tail(&cq->ring); at++)
         fresh[at & mask] = old[at & cq->ring.mask];
     cq->entries = fresh;

@@ -41,6 +41,7 @@ static bool has_remote_rights(const struct stag_entry *entry)
  */
 static bool is_shared(const struct qp *qp, const struct stag_entry *entry)
 {
+    spinlock_assert_held(&entry->lock);
     switch (entry->kind) {
     case STAG_NARROW: return false;
     case STAG_WIDE: return true;
@@ -54,6 +55,7 @@ static bool is_shared(const struct qp *qp, const struct stag_entry *entry)
 static enum invalidate_result check_invalidate(const struct qp *qp, const struct stag_entry *entry,
                                                bool remote)
 {
+    spinlock_assert_held(&entry->lock);
     if (!in_scope(entry, qp))
         return INVALIDATE_SCOPE;
     if (remote && (!has_remote_rights(entry) || !qp_allows(qp, RI_QP_INVALIDATE_ENABLE)))

@@ -69,6 +69,11 @@ static inline bool lane_inside(const struct lane *lane)
     return atomic_load_explicit(&lane->runner, memory_order_relaxed) ==
            (unsigned long)pthread_self();
 }
+static inline void lane_assert_run(const struct lane *lane)
+{
+    (void)lane;
+    contract(lane_inside(lane));
+}
 
 /* --- lanes.c --- */
 

@@ -64,6 +64,7 @@ void lane_free_qps(struct lane *lane)
 {
     struct qp *qp, *next;
 
+    contract(lane_inside(lane) || !atomic_load(&lane->runner));
     spinlock_lock(&lane->lock);
     qp = lane->freed;
     lane->freed = NULL;

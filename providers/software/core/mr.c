@@ -12,6 +12,7 @@
 #include "pages.h"
 #include "quiescence.h"
 #include "regions.h"
+#include "tx.h"
 #include "sanitizer.h"
 
 #include <stdlib.h>
@@ -270,6 +271,7 @@ bool mr_fast_register(struct qp *qp, const struct wqe *wqe)
     uint8_t *memory = (uint8_t *)(uintptr_t)wqe->sges[0].addr;
     bool may;
 
+    tx_assert_inside(qp);
     if (!entry || check_memory(memory, wqe->length, wqe->bind.access) != RI_OK)
         return false;
     spinlock_lock(&entry->lock);
@@ -298,6 +300,7 @@ static enum ri_status check_new_rights(const struct mr *mr, const struct ri_mr_a
 {
     const struct stag_entry *entry = mr->entry;
 
+    spinlock_assert_held(&mr->entry->lock);
     if (entry->state != STAG_IS_VALID)
         return RI_ERR_INVALID_STATE;
     if (first_offset(mr, attr) != entry->base)

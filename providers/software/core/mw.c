@@ -11,6 +11,7 @@
 #endif
 
 #include "regions.h"
+#include "tx.h"
 
 #include <stdlib.h>
 #include <utlist.h>
@@ -81,6 +82,7 @@ void mw_unbind_qp(struct qp *qp)
     struct pd *pd = qp->pd;
     struct mw *mw;
 
+    tx_assert_inside(qp);
     if (!atomic_load(&qp->windows))
         return;
     pthread_mutex_lock(&pd->windows_lock);
@@ -120,12 +122,13 @@ enum ri_status mw_describe_bind(const struct ri_send_wr *wr, struct wqe *wqe)
     return RI_OK;
 }
 
-/* Under both locks. */
 static bool may_bind(const struct qp *qp, const struct stag_entry *window,
                      const struct stag_entry *region, const struct wqe *wqe)
 {
     uint32_t local = atomic_load(&region->access), wanted = wqe->bind.access;
 
+    spinlock_assert_held(&window->lock);
+    spinlock_assert_held(&region->lock);
     return qp_allows(qp, RI_QP_BIND_ENABLE) && window->pd == qp->pd && region->pd == qp->pd &&
            region->kind == STAG_REGION && region->state == STAG_IS_VALID &&
            (local & RI_ACCESS_BIND) && !(local & RI_ACCESS_ZERO_BASED) &&
@@ -142,6 +145,9 @@ static void expose(struct qp *qp, struct stag_entry *window, struct stag_entry *
 {
     bool narrow = window->kind == STAG_NARROW;
 
+    spinlock_assert_held(&window->lock);
+    spinlock_assert_held(&region->lock);
+    contract(window->state == STAG_IS_INVALID);
     window->region = region;
     region->bound++;
     if (narrow)
@@ -161,6 +167,7 @@ static enum bind_result bind_window(struct qp *qp, struct stag_entry *window, co
     struct stag_entry *region;
     bool may, done;
 
+    spinlock_assert_held(&window->lock);
     if (window->use != wqe->bind.use || !window->name || window->pd != qp->pd ||
         (window->kind == STAG_NARROW && window->state == STAG_IS_VALID))
         return BIND_REFUSED;
@@ -182,6 +189,7 @@ enum bind_result mw_bind(struct qp *qp, const struct wqe *wqe, struct stag_entry
     struct stag_entry *window = stag_find(&qp->rnic->stags, (uint32_t)wqe->operand);
     enum bind_result result;
 
+    tx_assert_inside(qp);
     *entry = window;
     if (!window)
         return BIND_REFUSED;

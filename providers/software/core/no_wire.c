@@ -32,6 +32,7 @@ static void nothing(struct qp *qp)
 /* It left RTS, which it never was in: by modify in IDLE. */
 static void stop(struct qp *qp)
 {
+    tx_assert_inside(qp);
     atomic_store(&qp->tx.stopped, true);
     qp_flush_ended(qp);
 }

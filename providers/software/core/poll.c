@@ -24,6 +24,7 @@ static inline bool has_blocked(const struct cq *cq)
 
 void cq_retry_blocked(struct cq *cq)
 {
+    spinlock_assert_not_held(&cq->lock);
     /* A queue that blocks again goes to the end: each gets one turn, sends and receives
      * alternately. */
     uint32_t turns = atomic_load_explicit(&cq->blocked, memory_order_relaxed);
@@ -52,7 +53,6 @@ static inline void free_slots(const struct cq_entry *entry)
         srq_polled(container_of(wq, struct qp, rq)->srq);
 }
 
-/* Under the lock. */
 static inline __attribute__((always_inline)) uint32_t take(struct cq *cq, uint32_t count,
                                                            struct ri_wc *wc, bool *emptied)
 {
@@ -60,6 +60,7 @@ static inline __attribute__((always_inline)) uint32_t take(struct cq *cq, uint32
     const uint32_t there = ri_ring_tail(&cq->ring) - head;
     const uint32_t taken = there < count ? there : count, end = head + taken;
 
+    spinlock_assert_held(&cq->lock);
     *emptied = there <= count;
     if (likely(taken)) {
         do {
@@ -100,6 +101,7 @@ static __attribute__((noinline)) uint32_t poll_slowly(struct cq *cq, uint32_t co
     bool emptied;
     uint32_t taken;
 
+    spinlock_assert_not_held(&cq->lock);
     spinlock_lock(&cq->lock);
     if (cq->rnic->options.sanitizers != SANITIZER_OFF)
         sanitizer_taken(cq, count);

@@ -62,6 +62,7 @@ static inline __attribute__((always_inline)) struct wqe *post_plain(struct qp *q
 {
     struct wqe *wqe = wq_slot(&qp->sq, index);
 
+    spinlock_assert_held(&qp->sq.posting);
     if (index - atomic_load_explicit(&qp->sq.freed, memory_order_acquire) >= qp->sq.depth)
         return NULL;
     wqe->cookie = wr->cookie;

@@ -91,6 +91,7 @@ static inline enum ri_status append_plain(struct qp *qp, const struct ri_send_wr
 {
     uint32_t octets = wr->sg_list->length;
 
+    spinlock_assert_held(&qp->sq.posting);
     if (!post_plain(qp, wr, octets, atomic_load_explicit(&qp->sq.posted, memory_order_relaxed),
                     octets <= POST_SHORT ? WQE_SHORT : 0))
         return RI_ERR_QUEUE_FULL;
@@ -112,6 +113,7 @@ static enum ri_status take_send(struct qp *qp, const struct ri_send_wr *wr, uint
     struct wqe *wqe;
     enum ri_status status = wq_take(&qp->sq, wr->sg_list, wr->num_sge, limit, &wqe);
 
+    spinlock_assert_held(&qp->sq.posting);
     if (status != RI_OK)
         return status;
     wqe->cookie = wr->cookie;
@@ -150,6 +152,7 @@ static enum ri_status append_parts(struct qp *qp, const struct ri_send_wr *wr,
     uint32_t left = count_solid(wr, &octets);
     struct wqe *wqe;
 
+    spinlock_assert_held(&qp->sq.posting);
     if (octets > UINT32_MAX)
         return RI_ERR_LIMIT;
     if (wq_room(&qp->sq) < left)

@@ -10,7 +10,6 @@
 
 #include <utlist.h>
 
-/* Under posting. */
 static inline __attribute__((always_inline)) enum ri_status append_receives(struct qp *qp,
                                                                             struct ri_recv_wr *wr,
                                                                             struct ri_recv_wr **bad)
@@ -18,6 +17,7 @@ static inline __attribute__((always_inline)) enum ri_status append_receives(stru
     enum ri_status status = RI_OK;
     struct wqe *wqe;
 
+    spinlock_assert_held(&qp->rq.posting);
     for (; wr; wr = wr->next) {
         status = wq_take(&qp->rq, wr->sg_list, wr->num_sge, qp->rq.max_sge, &wqe);
         if (status != RI_OK) {
@@ -37,6 +37,8 @@ static __attribute__((noinline)) enum ri_status post_specially(struct qp *qp, st
 {
     enum ri_status status;
 
+    spinlock_assert_held(&qp->rq.posting);
+    contract(qp->rq.special);
     if (qp->srq) {
         spinlock_unlock(&qp->rq.posting);
         *bad = wr;

@@ -15,6 +15,7 @@ static inline uint32_t serve(struct lane *lane, struct cq *first, uint32_t budge
     const struct wire *local = lane->rnic->wires[WIRE_LOCAL];
     uint32_t done = 0;
 
+    lane_assert_run(lane);
     lane_free_qps(lane);
     if (likely(network != NULL))
         done = network->serve(lane, first, budget);
@@ -29,9 +30,9 @@ uint32_t softrdma_progress(struct ri_lane *base, struct ri_cq *first, uint32_t b
     return lane_pass(base, first, budget, next_deadline, serve);
 }
 
-/* Under lane->lock. */
 static bool is_idle(const struct lane *lane)
 {
+    spinlock_assert_held(&lane->lock);
     for (int slot = 0; slot < WIRE_SLOTS; slot++)
         if (lane->rnic->wires[slot] && !lane->rnic->wires[slot]->is_idle(lane))
             return false;

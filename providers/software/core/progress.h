@@ -11,6 +11,7 @@
 /* What the pass is for: its consumer looks. Inside the pass. */
 static inline void lane_note_consumer(struct lane *lane, struct cq *first, uint32_t pass)
 {
+    lane_assert_run(lane);
     if (atomic_load_explicit(&lane->armed, memory_order_relaxed))
         atomic_store_explicit(&lane->armed, LANE_NOT_ARMED, memory_order_relaxed);
     tx_note_pass(first, lane);
@@ -26,6 +27,7 @@ static inline __attribute__((always_inline)) uint32_t lane_pass(
     struct cq *first = first_base ? container_of(first_base, struct cq, base) : NULL;
     uint32_t work_done, pass;
 
+    contract(!atomic_load(&lane->runner));
     *next_deadline = atomic_load_explicit(&lane->coalesce.wake_at, memory_order_relaxed);
     atomic_store_explicit(&lane->runner, (unsigned long)pthread_self(), memory_order_relaxed);
     pass = atomic_fetch_add(&lane->passes, 1) + 1;

@@ -83,6 +83,7 @@ static enum ri_status open_queues(struct qp *qp, const struct ri_qp_attr *attr)
 
 void qp_free(struct qp *qp)
 {
+    contract(!qp->on_lane.listed && !qp->on_lane.connected);
     for (int slot = 0; slot < WIRE_SLOTS; slot++)
         if (qp->rnic->wires[slot])
             qp->rnic->wires[slot]->qp_free(qp);
@@ -159,6 +160,7 @@ static void enlist(struct qp *qp)
 {
     struct lane *lane = qp->lane;
 
+    tx_assert_inside(qp);
     spinlock_lock(&lane->lock);
     qp->on_lane.number = ++lane->numbers;
     qp->on_lane.connected = true;
@@ -220,6 +222,7 @@ static void hide(struct qp *qp)
 
 static void await_upcalls(struct qp *qp)
 {
+    qp_assert_unlocked(qp);
     while (atomic_load(&qp->upcalls))
         sched_yield();
 }

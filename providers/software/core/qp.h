@@ -81,6 +81,10 @@ struct qp_tx {
     atomic_bool stopped;
     /* Nothing may be sent before the peer has sent something (RFC 5044 7.1.2). */
     atomic_bool holding;
+#ifdef ITAL_DEBUG
+    /* pthread_t of the thread inside; 0: none. */
+    atomic_ulong inside;
+#endif
 };
 
 /* One writer each, tx or rx; any reader. */
@@ -226,10 +230,10 @@ void qp_closed_badly(struct qp *qp, const char *detail); /* it ends by a reset *
  * lock held. */
 void qp_report(struct qp *qp);
 void qp_report_established(struct qp *qp);
-/* Of an ended connection, under tx and rx: sends, and receives unless they outlive it
- * (RI_QP_KEEP_RECEIVES). */
+/* Of an ended connection: sends, and receives unless they outlive it (RI_QP_KEEP_RECEIVES). Inside
+ * tx; under rx, too, until output has stopped (tx.stopped): then nothing is received any more. */
 void qp_flush_ended(struct qp *qp);
-/* Sends: under tx and rx; receives: under rx. False: there was none. */
+/* Sends: inside tx. Receives: nothing is received meanwhile. False: there was none. */
 bool qp_flush(struct qp *qp, struct wq *wq);
 
 /* --- receives.c, under rx --- */

@@ -67,6 +67,8 @@ static enum ri_status to_error(struct qp *qp)
 /* From here on posts are refused; earlier requests are flushed. Inside tx. */
 static void reset_to_idle(struct qp *qp)
 {
+    tx_assert_inside(qp);
+    contract(qp_state(qp) == RI_QPS_ERROR);
     atomic_store(&qp->tx.stopped, false);
     spinlock_lock(&qp->sq.posting);
     atomic_store(&qp->life.state, RI_QPS_IDLE);
@@ -167,6 +169,7 @@ void qp_hold(struct qp *qp)
 
 void qp_unhold(struct qp *qp)
 {
+    tx_assert_inside(qp);
     qp_wire(qp)->unhold(qp);
     tx_leave(qp);
 }
@@ -180,6 +183,8 @@ void qp_unhold(struct qp *qp)
 /* Under rx and life.lock, inside tx: a reader holds one of them. */
 static void set_attributes(struct qp *qp, const struct ri_qp_modify *modify)
 {
+    tx_assert_inside(qp);
+    spinlock_assert_held(&qp->life.lock);
     if (modify->mask & RI_QPM_ORD) {
         qp->attr.ord = modify->ord;
         qp->attr.reads_agreed |= qp->attr.ord > 0;
@@ -210,6 +215,7 @@ static enum ri_status make_room(struct qp *qp, const struct ri_qp_modify *modify
     uint32_t ird = modify->mask & RI_QPM_IRD ? modify->ird : qp->attr.ird;
     uint32_t ord = modify->mask & RI_QPM_ORD ? modify->ord : qp->attr.ord;
 
+    tx_assert_inside(qp);
     return qp_wire(qp)->set_depths(qp, ird + acknowledged, ord + acknowledged);
 }
 

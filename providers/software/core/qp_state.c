@@ -16,7 +16,7 @@
 #include <config.h>
 #endif
 
-#include "qp.h"
+#include "tx.h"
 
 #include <string.h>
 
@@ -39,6 +39,7 @@ bool qp_flush(struct qp *qp, struct wq *wq)
     uint32_t posted = posted_before(wq);
     bool flushed = false;
 
+    contract(qp_state(qp) != RI_QPS_RTS);
     spinlock_lock(&qp_cq(qp, wq)->lock);
     for (uint32_t index = atomic_load(&wq->done); index != posted; index++) {
         struct wqe *wqe = wq_slot(wq, index);
@@ -57,6 +58,8 @@ bool qp_flush(struct qp *qp, struct wq *wq)
 
 void qp_flush_ended(struct qp *qp)
 {
+    tx_assert_inside(qp);
+    contract(qp_state(qp) != RI_QPS_RTS);
     if (qp_flush(qp, &qp->sq))
         atomic_store(&qp->life.keeps_receives, false);
     if (!atomic_load(&qp->life.keeps_receives))
@@ -69,6 +72,7 @@ void qp_flush_ended(struct qp *qp)
 static void record_end(struct qp *qp, enum ri_event_type type, uint16_t code, const char *detail,
                        bool explained)
 {
+    spinlock_assert_held(&qp->life.lock);
     if (qp->life.reported || qp->life.destroyed)
         return;
     qp->life.reported = true;
@@ -133,6 +137,7 @@ static bool take_pending(struct qp *qp, struct ri_event *event)
                     : qp->life.end_pending       ? &qp->life.end_pending
                                                  : NULL;
 
+    spinlock_assert_held(&qp->life.lock);
     if (qp->life.destroyed || !pending) {
         atomic_store(&qp->life.pending, false);
         return false;
@@ -151,6 +156,8 @@ static void tell(struct qp *qp, const struct ri_event *event)
 {
     const struct ri_host *host = qp->rnic->host;
 
+    spinlock_assert_held(&qp->life.lock);
+    contract(!qp->life.reporting && !qp->life.destroyed);
     qp->life.reporting = true;
     atomic_fetch_add(&qp->upcalls, 1);
     spinlock_unlock(&qp->life.lock);
@@ -166,6 +173,7 @@ void qp_report(struct qp *qp)
 {
     struct ri_event event;
 
+    qp_assert_unlocked(qp);
     spinlock_lock(&qp->life.lock);
     while (!qp->life.reporting && take_pending(qp, &event))
         tell(qp, &event);
@@ -179,6 +187,7 @@ void qp_report_established(struct qp *qp)
 {
     struct ri_event event;
 
+    qp_assert_unlocked(qp);
     spinlock_lock(&qp->life.lock);
     if (qp->life.established_pending && !qp->life.reporting && take_pending(qp, &event))
         tell(qp, &event);
@@ -192,6 +201,8 @@ static void record_terminate(struct qp *qp, const struct qp_end *end)
 {
     bool silent = atomic_load(&qp->tx.holding) && !end->heard;
 
+    spinlock_assert_held(&qp->life.lock);
+    contract(end->terminate_length <= QP_TERMINATE_OCTETS);
     qp->life.terminate_wanted = end->send_terminate && !silent;
     if (qp->life.terminate_wanted) {
         qp->life.terminate_sent = end->terminate_value;
@@ -222,6 +233,9 @@ bool qp_end(struct qp *qp, const struct qp_end *end)
 {
     bool first;
 
+    qp_assert_unlocked(qp);
+    contract(end->state == RI_QPS_TERMINATE || end->state == RI_QPS_CLOSING ||
+             end->state == RI_QPS_ERROR);
     spinlock_lock(&qp->life.lock);
     first = qp_state(qp) == RI_QPS_RTS;
     if (first) {

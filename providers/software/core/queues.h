@@ -114,6 +114,7 @@ enum ri_status wq_take(struct wq *wq, const struct ri_sge *sges, uint32_t num_sg
 /* Free slots. Acquire: whoever polled the completion is done with them. Under posting. */
 static inline uint32_t wq_room(const struct wq *wq)
 {
+    spinlock_assert_held(&wq->posting);
     return wq->depth - (atomic_load_explicit(&wq->posted, memory_order_relaxed) -
                         atomic_load_explicit(&wq->freed, memory_order_acquire));
 }

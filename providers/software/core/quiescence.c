@@ -20,6 +20,7 @@ void lane_wait_pass(struct lane *lane)
 {
     unsigned int passes = atomic_load(&lane->passes);
 
+    spinlock_assert_not_held(&lane->lock);
     if (!(passes & 1) || lane_inside(lane))
         return;
     while (atomic_load(&lane->passes) == passes)

@@ -31,6 +31,7 @@ static void copy_request(struct qp *qp, const struct wqe *from)
 {
     struct wqe *to = wq_slot(&qp->rq, atomic_load_explicit(&qp->rq.posted, memory_order_relaxed));
 
+    spinlock_assert_held(&qp->srq->queue.posting);
     to->cookie = from->cookie;
     to->length = from->length;
     to->num_sge = from->num_sge;
@@ -43,12 +44,12 @@ static void copy_request(struct qp *qp, const struct wqe *from)
     memcpy(qp->srq_sges, from->sges, from->num_sge * sizeof(from->sges[0]));
 }
 
-/* Under posting. */
 static bool fell_below(struct srq *srq)
 {
     uint32_t left = atomic_load_explicit(&srq->queue.posted, memory_order_relaxed) -
                     atomic_load_explicit(&srq->queue.next, memory_order_relaxed);
 
+    spinlock_assert_held(&srq->queue.posting);
     if (left >= srq->limit)
         return false;
     srq->limit = 0;
@@ -87,6 +88,7 @@ void srq_deliver(struct srq *srq)
         .detail = "fewer receives are posted than the limit of the SRQ",
     };
 
+    spinlock_assert_not_held(&srq->queue.posting);
     if (!srq_has_news(srq))
         return;
     atomic_fetch_add(&srq->upcalls, 1);
@@ -206,12 +208,12 @@ enum ri_status softrdma_srq_destroy(struct ri_srq *base)
     return RI_OK;
 }
 
-/* Under posting. */
 static enum ri_status append(struct srq *srq, const struct ri_recv_wr *wr)
 {
     struct wqe *wqe;
     enum ri_status status;
 
+    spinlock_assert_held(&srq->queue.posting);
     if (atomic_load_explicit(&srq->outstanding, memory_order_acquire) >= srq->queue.depth)
         return RI_ERR_QUEUE_FULL;
     status = wq_take(&srq->queue, wr->sg_list, wr->num_sge, srq->queue.max_sge, &wqe);

@@ -52,9 +52,9 @@ static struct qp *shallow_qp(const struct srq *srq, uint32_t depth)
     return qp;
 }
 
-/* Under posting. */
 static enum ri_status set_depth(struct srq *srq, uint32_t depth, struct wq *larger)
 {
+    spinlock_assert_held(&srq->queue.posting);
     if (atomic_load(&srq->outstanding) > depth)
         return RI_ERR_BUSY;
     if (larger->depth)

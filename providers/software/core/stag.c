@@ -83,6 +83,7 @@ static uint32_t new_place(struct stag_table *table)
     uint32_t place = table->used + 1, chunk = place / STAG_CHUNK_ENTRIES;
     struct stag_entry *entries;
 
+    spinlock_assert_held(&table->lock);
     if (chunk >= STAG_CHUNKS)
         return 0;
     if (!atomic_load(&table->chunks[chunk])) {
@@ -108,6 +109,7 @@ static uint32_t oldest_place(struct stag_table *table)
 {
     uint32_t place = table->oldest;
 
+    spinlock_assert_held(&table->lock);
     if (!place)
         return 0;
     table->oldest = entry_at(table, place)->next_freed;
@@ -117,6 +119,7 @@ static uint32_t oldest_place(struct stag_table *table)
 
 static void queue_place(struct stag_table *table, struct stag_entry *entry)
 {
+    spinlock_assert_held(&table->lock);
     entry->next_freed = 0;
     if (table->oldest)
         entry_at(table, table->youngest)->next_freed = entry->place;
@@ -138,6 +141,7 @@ static uint32_t any_place(struct stag_table *table, uint32_t chance)
 {
     uint32_t place, at;
 
+    spinlock_assert_held(&table->lock);
     while (table->reserved < STAG_RESERVE && (place = next_place(table)))
         table->reserve[table->reserved++] = place;
     if (!table->reserved)
@@ -192,6 +196,7 @@ struct stag_entry *stag_allocate(struct stag_table *table, struct pd *pd, enum s
 
 void stag_publish(struct stag_entry *entry, uint32_t stag)
 {
+    contract(entry->state == STAG_IS_INVALID);
     entry->name = stag;
     entry->key = (uint8_t)stag;
     entry->state = STAG_IS_VALID;
@@ -202,6 +207,7 @@ void stag_withdraw(struct stag_entry *entry)
 {
     const void *scope = atomic_load_explicit(&entry->scope, memory_order_relaxed);
 
+    spinlock_assert_held(&entry->lock);
     if (entry->state != STAG_IS_VALID)
         return;
     atomic_store(&entry->stag, 0);
@@ -217,6 +223,7 @@ void stag_withdraw(struct stag_entry *entry)
 
 void stag_wait_users(struct stag_entry *entry)
 {
+    spinlock_assert_not_held(&entry->lock);
     while (atomic_load(&entry->users))
         sched_yield();
 }
@@ -245,6 +252,7 @@ struct stag_entry *stag_lock_named(struct stag_table *table, uint32_t name)
 
 void stag_release(struct stag_table *table, struct stag_entry *entry)
 {
+    contract(entry->state != STAG_IS_VALID);
     spinlock_lock(&table->lock);
     spinlock_lock(&entry->lock);
     entry->name = 0;

@@ -23,6 +23,7 @@ static void work(struct qp *qp)
     const struct wire *wire = qp_wire(qp);
     enum ri_qp_state state = qp_state(qp);
 
+    tx_assert_inside(qp);
     if (state == RI_QPS_RTS) {
         wire->send(qp);
         state = qp_state(qp);
@@ -47,36 +48,41 @@ void tx_go_on(struct qp *qp)
 {
     unsigned int seen = atomic_load(&qp->tx.requests);
 
-    do
+    tx_assert_inside(qp);
+    for (;;) {
         work(qp);
-    while ((seen = atomic_fetch_sub(&qp->tx.requests, seen) - seen));
+        tx_note_inside(qp, false);
+        seen = atomic_fetch_sub(&qp->tx.requests, seen) - seen;
+        if (!seen)
+            return;
+        tx_note_inside(qp, true);
+    }
 }
 
 void tx_run(struct qp *qp)
 {
-    if (atomic_fetch_add(&qp->tx.requests, 1) == 0)
+    qp_assert_unlocked(qp);
+    if (tx_begin(qp))
         tx_go_on(qp);
 }
 
 void tx_enter(struct qp *qp)
 {
-    unsigned int nobody = 0;
-
-    while (!atomic_compare_exchange_weak(&qp->tx.requests, &nobody, 1)) {
-        nobody = 0;
+    tx_assert_outside(qp);
+    qp_assert_unlocked(qp);
+    while (!tx_try_enter(qp))
         sched_yield();
-    }
 }
 
 void tx_leave(struct qp *qp)
 {
-    tx_assert_inside(qp);
-    if (atomic_fetch_sub(&qp->tx.requests, 1) != 1)
+    if (!tx_end(qp))
         tx_go_on(qp);
 }
 
 void qp_deliver_now(struct qp *qp)
 {
+    qp_assert_unlocked(qp);
     if (atomic_load_explicit(&qp->tx.wanted, memory_order_relaxed) &&
         atomic_exchange(&qp->tx.wanted, false))
         tx_run(qp);

@@ -15,6 +15,7 @@
 
 static bool is_idle(const struct lane *lane)
 {
+    spinlock_assert_held(&lane->lock);
     return !iwarp_lane(lane)->ready;
 }
 
@@ -73,11 +74,13 @@ static void send_posted(struct qp *qp)
 
 static void stop(struct qp *qp)
 {
+    tx_assert_inside(qp);
     tx_stop(iwarp_qp(qp));
 }
 
 static void rest(struct qp *qp)
 {
+    tx_assert_inside(qp);
     if (tx_holds_idle_memory(iwarp_qp(qp)))
         tx_release_batch(iwarp_qp(qp));
 }
@@ -186,26 +189,33 @@ static void qp_free_part(struct qp *base)
 
 static bool try_hold(struct qp *qp)
 {
+    tx_assert_inside(qp);
     return spinlock_try(&iwarp_qp(qp)->stream->rx);
 }
 
 static void unhold(struct qp *qp)
 {
+    tx_assert_inside(qp);
+    rx_assert_held(iwarp_qp(qp)->stream);
     spinlock_unlock(&iwarp_qp(qp)->stream->rx);
 }
 
 static enum ri_status set_depths(struct qp *qp, uint32_t ird, uint32_t ord)
 {
+    tx_assert_inside(qp);
+    rx_assert_held(iwarp_qp(qp)->stream);
     return iwarp_open_reads(iwarp_qp(qp), ird, ord);
 }
 
 static void set_acknowledged(struct qp *qp, bool on)
 {
+    spinlock_assert_held(&qp->life.lock);
     rx_set_acknowledged(iwarp_qp(qp), on);
 }
 
 static void attributes_changed(struct qp *qp)
 {
+    rx_assert_held(iwarp_qp(qp)->stream);
     rx_stash_patience(iwarp_qp(qp));
 }
 

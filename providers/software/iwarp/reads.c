@@ -48,6 +48,7 @@ enum ri_status iwarp_open_reads(struct iwarp_qp *qp, uint32_t ird, uint32_t ord)
     bool ord_fits = enlarge(&ord_ring, &qp->reads.ord_size, ord, sizeof(*qp->reads.ord_ring),
                             atomic_load(&qp->reads.ord_out), atomic_load(&qp->reads.ord_in));
 
+    tx_assert_inside(&qp->core);
     qp->reads.ird_ring = ird_ring;
     qp->reads.ord_ring = ord_ring;
     return ird_fits && ord_fits ? RI_OK : RI_ERR_NO_RESOURCES;

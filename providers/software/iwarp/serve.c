@@ -32,6 +32,7 @@ static void free_deferred(struct lane *lane)
     const struct ri_host *host = lane->rnic->host;
     struct stream *stream, *next_stream;
 
+    contract(lane_inside(lane) || !atomic_load(&lane->runner));
     spinlock_lock(&lane->lock);
     stream = iwarp_lane(lane)->freed_streams;
     iwarp_lane(lane)->freed_streams = NULL;
@@ -74,6 +75,7 @@ static void make_hot(struct lane *lane, struct stream *stream)
                         ? iwarp_rnic(lane->rnic)->options.polled
                         : POLLED_MAX;
 
+    spinlock_assert_held(&lane->lock);
     stream->heard = iwarp_lane(lane)->pass.heard;
     if (stream->polled || !most || stream->state != STREAM_OPEN)
         return;
@@ -94,6 +96,7 @@ static __attribute__((noinline)) void drop_silent(struct lane *lane)
 {
     uint32_t kept = 0;
 
+    lane_assert_run(lane);
     spinlock_lock(&lane->lock);
     for (uint32_t i = 0; i < iwarp_lane(lane)->polled_count; i++) {
         struct stream *stream = iwarp_lane(lane)->polled[i];
@@ -121,6 +124,7 @@ static struct stream *next_ready(struct lane *lane)
 {
     struct stream *stream;
 
+    lane_assert_run(lane);
     spinlock_lock(&lane->lock);
     stream = iwarp_lane(lane)->ready;
     if (stream) {
@@ -138,6 +142,7 @@ static void copy_hot(struct lane *lane)
 {
     bool left;
 
+    lane_assert_run(lane);
     spinlock_lock(&lane->lock);
     left = iwarp_lane(lane)->ready || iwarp_lane(lane)->freed_streams || lane->freed;
     iwarp_lane(lane)->pass.served_version =
@@ -231,6 +236,7 @@ static inline uint32_t serve(struct lane *lane, struct cq *first, uint32_t budge
     struct iwarp_pass *pass = &iwarp_lane(lane)->pass;
     uint32_t work_done = 0;
 
+    lane_assert_run(lane);
     if (__builtin_expect(
             atomic_load_explicit(&lane->version, memory_order_acquire) != pass->served_version, 0))
         work_done = serve_changed(lane, budget);

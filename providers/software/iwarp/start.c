@@ -40,6 +40,7 @@ static void unmake_stream(struct stream *stream)
 /* The Terminate that tells the refusal, as an FPDU of the caller's. NULL: no memory. Inside tx. */
 static uint8_t *refusal(struct iwarp_qp *qp, const struct ri_llp_handover *handover, size_t *length)
 {
+    tx_assert_inside(&qp->core);
     qp->framing.crc = handover->crc;
     qp->framing.markers_transmit = handover->markers_transmit;
     qp->tx.position = qp->tx.full_operation = 0;

@@ -22,6 +22,7 @@ static void first_message_overdue(struct iwarp_qp *qp)
         .detail = "the peer's ready-to-receive message did not come in time",
     };
 
+    rx_assert_held(qp->stream);
     if (qp->rx.rtr_await)
         qp_end(&qp->core, &end);
 }
@@ -33,6 +34,7 @@ static void first_message_missing(struct iwarp_qp *qp)
 {
     struct rnic *rnic = qp->core.rnic;
 
+    rx_assert_held(qp->stream);
     if (qp->rx.rtr_await || !atomic_load(&qp->core.tx.holding))
         return;
     if (iwarp_rnic(rnic)->options.first_message_wait_ns)
@@ -52,6 +54,7 @@ static bool still_silent(struct stream *stream)
     const struct ri_host *host = stream->lane->rnic->host;
     uint64_t silence = iwarp_rnic(stream->lane->rnic)->options.rtr_repeat_ns;
 
+    rx_assert_held(stream);
     if (!(atomic_load(&stream->attention) & ATTEND_SILENT))
         return false;
     if (++stream->rtr_repeats < RTR_REPEATS) {

@@ -88,6 +88,7 @@ static bool becomes_idle(struct stream *stream, struct iwarp_qp *qp, struct llp_
 {
     bool alone = tx_try_enter(&qp->core);
 
+    rx_assert_held(stream);
     stream->llp->waits(stream, wait);
     if (!alone)
         return false;
@@ -119,6 +120,8 @@ bool llp_acks_look(struct stream *stream, struct iwarp_qp *qp)
     uint64_t now = clock_now(), next = clock_after(now, between_looks(stream)), last;
     struct llp_wait wait;
 
+    rx_assert_held(stream);
+    contract(stream->state == STREAM_OPEN);
     if (becomes_idle(stream, qp, &wait))
         return false;
     if (is_lost(stream, &wait, now))

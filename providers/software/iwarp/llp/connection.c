@@ -166,6 +166,8 @@ static void delist(struct stream *stream)
 {
     struct lane *lane = stream->lane;
 
+    rx_assert_held(stream);
+    contract(stream->state != STREAM_CLOSED);
     spinlock_lock(&lane->lock);
     DL_DELETE(iwarp_lane(lane)->streams, stream);
     iwarp_lane(lane)->stream_count--;
@@ -193,6 +195,7 @@ void partial_charge(struct stream *stream, uint32_t room)
 {
     struct rnic *rnic = stream->lane->rnic;
 
+    rx_assert_held(stream);
     atomic_fetch_add_explicit(&iwarp_rnic(rnic)->partial_octets,
                               (uint64_t)room - stream->partial.room, memory_order_relaxed);
     stream->partial.room = room;
@@ -200,6 +203,7 @@ void partial_charge(struct stream *stream, uint32_t room)
 
 void partial_drop(struct stream *stream)
 {
+    rx_assert_held(stream);
     free(stream->partial.octets);
     stream->partial.octets = NULL;
     partial_charge(stream, 0);
@@ -210,6 +214,7 @@ void partial_drop(struct stream *stream)
 
 void stash_charge(struct stash *stash, size_t more, size_t less)
 {
+    rx_assert_held(stash->stream);
     stash->octets += more - less;
     atomic_fetch_add_explicit(&iwarp_rnic(stash->stream->lane->rnic)->stash_octets,
                               (uint64_t)more - less, memory_order_relaxed);
@@ -220,6 +225,7 @@ void stash_drop(struct stream *stream)
     struct stash *stash = stream->stash;
     struct stash_entry *entry, *next;
 
+    rx_assert_held(stream);
     if (!stash)
         return;
     for (entry = stash->first; entry; entry = next) {
@@ -234,6 +240,7 @@ void stash_drop(struct stream *stream)
 
 static void behind_drop(struct stream *stream)
 {
+    rx_assert_held(stream);
     free(stream->behind);
     stream->behind = NULL;
 }
@@ -321,6 +328,8 @@ void stream_begin_close(struct stream *stream, uint8_t *tail, size_t length, boo
 /* True: all output has left, FIN too. */
 static bool push_tail(struct stream *stream)
 {
+    rx_assert_held(stream);
+    contract(stream->state == STREAM_CLOSING);
     while (stream->closing.tail_sent < stream->closing.tail_length) {
         struct iovec iov = { stream->closing.tail + stream->closing.tail_sent,
                              stream->closing.tail_length - stream->closing.tail_sent };
@@ -346,6 +355,8 @@ static void drain(struct stream *stream)
 {
     uint8_t bin[16384];
 
+    rx_assert_held(stream);
+    contract(stream->state == STREAM_CLOSING);
     for (int i = 0; i < 64 && !stream->input_ended; i++) {
         ssize_t got = stream->llp->receive(stream, bin, sizeof(bin));
 
@@ -375,6 +386,7 @@ static void look_later(struct stream *stream)
     const struct ri_host *host = stream->lane->rnic->host;
     uint64_t next;
 
+    rx_assert_held(stream);
     if (!stream->closing.look_ns)
         stream->closing.look_ns = LOOK_FIRST_NS;
     else if (stream->closing.look_ns < LOOK_LAST_NS)
@@ -389,6 +401,7 @@ void stream_continue_close(struct stream *stream, bool *ended)
 {
     bool out, bad;
 
+    rx_assert_held(stream);
     *ended = false;
     if (stream->state != STREAM_CLOSING)
         return;

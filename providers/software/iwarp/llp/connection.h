@@ -199,6 +199,11 @@ struct stream {
     struct stream_acks acks;
 };
 
+static inline void rx_assert_held(const struct stream *stream)
+{
+    spinlock_assert_held(&stream->rx);
+}
+
 /* Handlers of a stream's timers, passed in by the folders above. In a run of the lane. */
 struct stream_timers {
     /* stream.timer, stream.partial.stall, stream.acks.timer */

@@ -14,6 +14,7 @@ void lane_mark_ready_locked(struct stream *stream)
 {
     struct lane *lane = stream->lane;
 
+    spinlock_assert_held(&lane->lock);
     if (stream->on_ready || stream->state == STREAM_CLOSED)
         return;
     stream->on_ready = true;

@@ -27,6 +27,7 @@ static struct stream *oldest(struct lane *lane)
     struct stream *stream, *found = NULL;
     uint64_t least = UINT64_MAX;
 
+    spinlock_assert_held(&lane->lock);
     for (stream = iwarp_lane(lane)->streams; stream; stream = stream->next) {
         uint64_t since = atomic_load_explicit(&stream->partial.since, memory_order_relaxed);
 
@@ -90,6 +91,7 @@ static bool make_room(struct stream *stream, size_t length, uint32_t whole)
     struct rnic *rnic = stream->lane->rnic;
     uint8_t *octets;
 
+    rx_assert_held(stream);
     while (room < length)
         room *= 2;
     if (whole && room > whole)
@@ -113,6 +115,7 @@ void partial_fed(struct stream *stream)
     const struct ri_host *host = stream->lane->rnic->host;
     uint64_t timeout = iwarp_rnic(stream->lane->rnic)->options.stall_timeout_ns;
 
+    rx_assert_held(stream);
     stream->partial.fed_at = clock_now();
     if (unlikely(atomic_load_explicit(&stream->attention, memory_order_relaxed) & ATTEND_STALLED))
         atomic_fetch_and(&stream->attention, ~(unsigned int)ATTEND_STALLED);
@@ -126,6 +129,7 @@ void partial_fed(struct stream *stream)
 bool partial_keep(struct stream *stream, const uint8_t *octets, size_t length, uint32_t whole,
                   bool another)
 {
+    rx_assert_held(stream);
     stream->partial.direct = false;
     if (!length) {
         if (stream->partial.room > PARTIAL_KEPT)
@@ -151,6 +155,8 @@ ssize_t partial_fill(struct stream *stream)
     uint32_t most = stream->partial.whole;
     ssize_t got;
 
+    rx_assert_held(stream);
+    contract(stream->partial.length < stream->partial.whole);
     if (!make_room(stream, stream->partial.length + 1, most))
         return -ENOMEM;
     if (most > stream->partial.room)
@@ -175,5 +181,6 @@ void partial_end(struct iwarp_qp *qp, bool evicted)
                       : "the peer left an FPDU incomplete for too long (stall_timeout)",
     };
 
+    rx_assert_held(qp->stream);
     qp_end(&qp->core, &end);
 }

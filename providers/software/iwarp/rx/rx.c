@@ -35,6 +35,7 @@ static void end_by_fault(struct iwarp_qp *qp, const struct mpa_fpdu *fpdu,
                                 .status = fault->status,
                                 .detail = fault->detail };
 
+    rx_assert_held(qp->stream);
     iwarp_terminate(qp, &end, &cause);
 }
 
@@ -104,6 +105,7 @@ static bool check_segment(const struct iwarp_qp *qp, const struct mpa_fpdu *fpdu
 
 void rx_end_holding(struct iwarp_qp *qp)
 {
+    rx_assert_held(qp->stream);
     atomic_store_explicit(&qp->core.tx.holding, false, memory_order_release);
     atomic_store(&qp->core.tx.wanted, true);
     rx_choose_path(qp);
@@ -207,6 +209,7 @@ static __attribute__((noinline)) bool take_one(struct iwarp_qp *qp, uint8_t *oct
  * ended). */
 static size_t parse(struct iwarp_qp *qp, uint8_t *octets, size_t length, uint32_t *fpdus)
 {
+    rx_assert_held(qp->stream);
     while (length && qp_state(&qp->core) == RI_QPS_RTS) {
         struct rx_taken taken = { octets, 0 };
         size_t size;
@@ -265,6 +268,7 @@ static void on_end(struct iwarp_qp *qp, struct stream *stream)
                                         .terminate_value = TERMINATE_STREAM,
                                         .detail = "the peer closed while work was outstanding" };
 
+    rx_assert_held(stream);
     atomic_store(&stream->input_ended, true);
     if (qp_is_acknowledged(&qp->core))
         rx_acknowledge_read(qp, stream);
@@ -290,6 +294,7 @@ static void on_failure(struct iwarp_qp *qp, struct stream *stream, int error)
                                     : "the connection is lost",
     };
 
+    rx_assert_held(stream);
     atomic_store(&stream->input_ended, true);
     qp_end(&qp->core, &end);
 }
@@ -391,6 +396,8 @@ static __attribute__((noinline)) uint32_t take_in(struct iwarp_qp *qp, struct st
     uint32_t fpdus = 0;
     size_t left = parse(qp, ring + at, length - at, &fpdus);
 
+    rx_assert_held(stream);
+    lane_assert_run(stream->lane);
     if (unlikely(stream->behind != NULL)) {
         keep_behind(qp, stream, ring + length - left, left);
     } else if (before || left) {
@@ -427,6 +434,8 @@ static bool deliver_entry(struct iwarp_qp *qp, struct stash *stash)
     struct rdmap_segment segment;
     struct fault fault;
 
+    rx_assert_held(stash->stream);
+    contract(stash->first);
     if (check_segment(qp, &fpdu, MPA_OK, &segment, &fault) && dispatch(qp, &segment, &fault))
         return rx_stash_end(qp, stash);
     end_by_fault(qp, &fpdu, &fault);
@@ -617,6 +626,8 @@ static inline uint64_t receive(struct iwarp_qp *qp, struct stream *stream)
 /* A local request of the consumer waits until no placement is under way, as is the case here. */
 static __attribute__((noinline)) void make_quiet(struct iwarp_qp *qp)
 {
+    rx_assert_held(qp->stream);
+    lane_assert_run(qp->core.lane);
     invalidate_quiet(qp->core.rnic, atomic_load(&qp->tx.unquiet));
     atomic_store(&qp->tx.unquiet, NULL);
     atomic_store(&qp->core.tx.wanted, true);
@@ -626,6 +637,7 @@ static __attribute__((noinline)) void make_quiet(struct iwarp_qp *qp)
  * first message may answer at once: it has been told before that the connection is established. */
 static __attribute__((noinline)) void follow_up(struct iwarp_qp *qp, bool received)
 {
+    qp_assert_unlocked(&qp->core);
     if (received) {
         if (unlikely(atomic_load_explicit(&qp->core.life.pending, memory_order_acquire)))
             qp_report_established(&qp->core);
@@ -650,6 +662,7 @@ static __attribute__((noinline)) bool go_on_closing(struct stream *stream)
 {
     bool ended = false;
 
+    rx_assert_held(stream);
     if (stream->state == STREAM_CLOSING)
         stream_continue_close(stream, &ended);
     return ended;
@@ -672,6 +685,7 @@ uint32_t rx_run(struct stream *stream)
     uint64_t fpdus;
     struct iwarp_qp *qp;
 
+    lane_assert_run(stream->lane);
     if (unlikely(!spinlock_try_blind(&stream->rx))) {
         lane_mark_ready(stream); /* the reason for which it was ready may not be reported again */
         return 0;

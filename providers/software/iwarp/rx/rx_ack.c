@@ -42,6 +42,7 @@ static uint32_t first_unread(const struct iwarp_qp *qp, uint32_t sent, uint64_t 
 {
     uint64_t read = qp->tx.accepted - unacknowledged;
 
+    tx_assert_inside(&qp->core);
     if (unacknowledged > qp->tx.accepted)
         return qp->reads.acked;
     while (sent != qp->reads.acked && wq_slot(&qp->core.sq, sent - 1)->end > read)
@@ -54,6 +55,7 @@ void rx_acknowledge_read(struct iwarp_qp *qp, struct stream *stream)
     uint32_t sent = atomic_load(&qp->core.sq.sent);
     struct llp_wait wait = { .octets = false };
 
+    rx_assert_held(stream);
     if (stream->llp->waits)
         stream->llp->waits(stream, &wait);
     if (wait.unacknowledged) {
@@ -70,6 +72,7 @@ struct wqe *rx_refused_request(struct iwarp_qp *qp, const struct ddp_hdr *hdr)
     uint32_t end = atomic_load_explicit(&qp->core.sq.next, memory_order_acquire);
     uint32_t msn = qp->reads.acked_msn;
 
+    rx_assert_held(qp->stream);
     for (uint32_t at = qp->reads.acked; at != end; at++) {
         struct wqe *wqe = wq_slot(&qp->core.sq, at);
         bool takes = rx_takes_receive(wqe);
@@ -98,6 +101,7 @@ static void begin(struct iwarp_qp *qp)
 
 void rx_set_acknowledged(struct iwarp_qp *qp, bool on)
 {
+    tx_assert_inside(&qp->core);
     if (on && !qp_is_acknowledged(&qp->core))
         begin(qp);
     else if (!on && qp_is_acknowledged(&qp->core))

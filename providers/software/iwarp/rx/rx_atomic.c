@@ -75,6 +75,7 @@ bool rx_on_atomic_response(struct iwarp_qp *qp, const struct rdmap_segment *segm
     struct outstanding_read *read;
     uint8_t *memory;
 
+    rx_assert_held(qp->stream);
     if (!rx_oldest_request(qp, &read) || !read->atomic)
         return FAULT(TERMINATE_OPCODE, RI_EVENT_BAD_OPCODE, "Atomic Response without a request");
     if (segment->hdr.msn != qp->rx.expect_atomic_msn || segment->hdr.mo)

@@ -54,6 +54,8 @@ bool rx_wait_behind(struct iwarp_qp *qp, const struct mpa_fpdu *fpdu, enum mpa_r
     struct stream *stream = qp->stream;
     struct behind *behind = malloc(sizeof(*behind) + fpdu->ulpdu_len);
 
+    rx_assert_held(stream);
+    contract(!stream->behind);
     if (!behind)
         return false;
     behind->framing = framing;
@@ -71,6 +73,8 @@ bool rx_behind_moves(struct iwarp_qp *qp, struct stream *stream)
 {
     uint64_t before = stream->behind->accepted;
 
+    rx_assert_held(stream);
+    contract(stream->behind);
     if (!tx_try_enter(&qp->core))
         return true; /* a thread is sending */
     stream->behind->accepted = qp->tx.accepted;
@@ -90,6 +94,8 @@ struct behind *rx_take_behind(struct iwarp_qp *qp, struct stream *stream)
 {
     struct behind *behind = stream->behind;
 
+    rx_assert_held(stream);
+    contract(stream->behind);
     if (behind->impatient)
         qp->rx.unfetched = false;
     else if (!is_fetched(qp))

@@ -19,6 +19,7 @@ bool rx_request_in_turn(const struct iwarp_qp *qp, const struct rdmap_segment *s
 {
     enum rdmap_result result = rdmap_check_payload(segment);
 
+    rx_assert_held(qp->stream);
     if (result != RDMAP_OK)
         return FAULT(rdmap_terminate_value(result), RI_EVENT_REMOTE_OPERATION,
                      rdmap_result_text(result));
@@ -35,6 +36,7 @@ void rx_queue_request(struct iwarp_qp *qp, const uint8_t *ulpdu, const struct in
     uint32_t in = atomic_load_explicit(&qp->reads.ird_in, memory_order_relaxed);
     struct inbound_read *place = &qp->reads.ird_ring[in & (qp->reads.ird_size - 1)];
 
+    rx_assert_held(qp->stream);
     *place = *request;
     place->msn = qp->rx.expect_read_msn++;
     memcpy(place->header, ulpdu, sizeof(place->header));

@@ -165,6 +165,7 @@ bool rx_on_send(struct iwarp_qp *qp, const struct rdmap_segment *segment, struct
     uint32_t received, octets = segment->payload_len;
     struct wqe *wqe;
 
+    rx_assert_held(qp->stream);
     if (ready_to_receive(qp, segment)) {
         qp->rx.expect_send_msn++;
         return true;
@@ -223,6 +224,7 @@ bool rx_on_immediate(struct iwarp_qp *qp, const struct rdmap_segment *segment, s
     uint32_t octets = 0;
     struct wqe *wqe;
 
+    rx_assert_held(qp->stream);
     if (fused && result == RDMAP_OK && !tells_right_length(qp, segment))
         return FAULT(TERMINATE_STREAM, RI_EVENT_REMOTE_OPERATION,
                      "Immediate Data tells another length than that of the RDMA Write before it");

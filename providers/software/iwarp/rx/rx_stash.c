@@ -44,6 +44,7 @@ static void set_timer(const struct iwarp_qp *qp, struct stash *stash)
     const struct ri_host *host = qp->core.rnic->host;
     uint64_t deadline = retries_over_at(qp, stash);
 
+    rx_assert_held(stash->stream);
     deadline = deadline < stash->over_at ? deadline : stash->over_at;
     deadline = deadline < stash->stuck_at ? deadline : stash->stuck_at;
     if (deadline == CLOCK_NEVER || (stash->timer_set && stash->timer.deadline <= deadline))
@@ -72,6 +73,7 @@ static void give_up(struct iwarp_qp *qp, const struct stash_entry *entry, const 
         .detail = detail,
     };
 
+    rx_assert_held(qp->stream);
     iwarp_terminate(qp, &end, &cause);
 }
 
@@ -92,6 +94,8 @@ static void on_time(struct iwarp_qp *qp, struct stash *stash)
 {
     uint64_t now = clock_now();
 
+    rx_assert_held(stash->stream);
+    contract(stash->first);
     if (retries_over_at(qp, stash) <= now)
         give_up(qp, stash->first,
                 "a Send came and no receive was posted within the agreed retries (rnr_retry)");
@@ -202,6 +206,7 @@ void rx_stash_hold(struct iwarp_qp *qp, struct stream *stream)
     struct stash *stash = stream->stash;
     bool held = atomic_load(&stream->attention) & ATTEND_HELD, hold;
 
+    rx_assert_held(stream);
     watch_posts(qp, stash->octets >= STASH_OCTETS); /* first: a later post is seen */
     hold = is_to_be_held(qp, stash);
     if (hold && !held) {
@@ -242,6 +247,7 @@ bool rx_stash(struct iwarp_qp *qp, const struct rdmap_segment *segment, struct f
     uint32_t length = segment->payload_len + DDP_UNTAGGED_LEN;
     struct stash_entry *entry;
 
+    rx_assert_held(stream);
     if (stash && stash->delivering) {
         stash->again = true;
         return true;
@@ -284,6 +290,7 @@ static void take_off(struct stash *stash)
 {
     struct stash_entry *entry = stash->first;
 
+    rx_assert_held(stash->stream);
     if (stash->again)
         return;
     stash->first = entry->next;
@@ -305,6 +312,7 @@ void rx_stash_settle(struct iwarp_qp *qp, struct stream *stream)
 {
     struct stash *stash = stream->stash;
 
+    rx_assert_held(stream);
     stash->stuck_at = CLOCK_NEVER;
     stash->over_at = CLOCK_NEVER; /* the consumer takes what came before the end */
     if (stash->first) {

@@ -58,6 +58,7 @@ bool rx_on_write(struct iwarp_qp *qp, const struct rdmap_segment *segment, struc
     uint32_t octets = segment->payload_len;
     uint8_t *memory;
 
+    rx_assert_held(qp->stream);
     if (!octets) { /* C-081; harmless, but they take time: X-023 */
         count_up(&qp->core.counters.empty_writes, 1);
         count_up(&qp->core.lane->empty_writes, 1);
@@ -100,6 +101,7 @@ void rx_finish_answered(struct iwarp_qp *qp, const struct outstanding_read *read
 {
     bool special = unlikely(read->own) || qp_is_acknowledged(&qp->core);
 
+    rx_assert_held(qp->stream);
     if (unlikely(special))
         finish_specially(qp, read);
     else
@@ -180,6 +182,7 @@ bool rx_on_read_response(struct iwarp_qp *qp, const struct rdmap_segment *segmen
     struct outstanding_read *read;
     uint8_t *memory;
 
+    rx_assert_held(qp->stream);
     if (!rx_check_response(qp, segment, &read, &memory, fault))
         return false;
     if (octets) {

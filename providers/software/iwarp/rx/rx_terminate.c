@@ -45,6 +45,7 @@ static struct wqe *blamed_message(struct iwarp_qp *qp, const struct ddp_hdr *hdr
     uint32_t end = atomic_load_explicit(&qp->core.sq.next, memory_order_relaxed) +
                    qp->tx.message_begun;
 
+    tx_assert_inside(&qp->core);
     for (; index != end; index++) {
         struct wqe *wqe = wq_slot(&qp->core.sq, index);
 
@@ -122,6 +123,7 @@ void rx_on_terminate(struct iwarp_qp *qp, const struct rdmap_segment *segment)
                           .terminate = segment->payload };
     bool entered = false;
 
+    rx_assert_held(qp->stream);
     if (terminate_parse(segment->payload, segment->payload_len, false, &info) == TERMINATE_OK)
         find_blamed(qp, &info, &end, &entered);
     end.terminate_length = segment->payload_len < sizeof(qp->core.life.terminate)

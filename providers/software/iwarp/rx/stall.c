@@ -24,6 +24,7 @@ static uint64_t overdue_at(const struct stream *stream)
 
 void partial_check(struct iwarp_qp *qp, struct stream *stream)
 {
+    rx_assert_held(stream);
     if (atomic_load_explicit(&stream->partial.since, memory_order_relaxed))
         partial_end(qp, false);
     atomic_fetch_and(&stream->attention, ~(unsigned int)ATTEND_STALLED);

@@ -116,6 +116,7 @@ static void learn_pieces(struct iwarp_qp *qp)
 
 void fpdu_learn_mulpdu(struct iwarp_qp *qp)
 {
+    tx_assert_inside(&qp->core);
     qp->tx.mulpdu = iwarp_rnic(qp->core.rnic)->options.fpdu_max
                         ? mpa_mulpdu_unbound()
                         : mpa_mulpdu(qp->stream->llp->emss(qp->stream),
@@ -183,6 +184,7 @@ bool fpdu_fetch_payload(struct iwarp_qp *qp, const struct wqe *wqe, uint32_t oct
 {
     uint8_t *to = qp->tx.batch.bounce + qp->tx.batch.bounce_used;
 
+    tx_assert_inside(&qp->core);
     qp->tx.batch.fetched = to;
     while (octets) {
         const struct ri_sge *sge = &wqe->sges[qp->tx.cursor_sge];

@@ -58,6 +58,7 @@ static inline bool tx_may_coalesce(const struct iwarp_qp *qp, uint32_t looks)
  * sq.posting. */
 static inline bool tx_coalesces_singly(const struct iwarp_qp *qp)
 {
+    spinlock_assert_held(&qp->core.sq.posting);
     return qp->coalesce.active && !qp->coalesce.asked;
 }
 /* It does wait; all that tx_coalesce_slowly() has to do for it. */
@@ -75,6 +76,7 @@ static inline enum coalesce tx_coalesce(struct iwarp_qp *qp, const struct coales
 {
     uint32_t looks = lane_looks(qp->core.lane);
 
+    spinlock_assert_held(&qp->core.sq.posting);
     if (post->asked || tx_may_coalesce(qp, looks))
         return tx_coalesce_slowly(qp, post);
     qp->coalesce.sent_at = looks; /* alone: sent at once */

@@ -32,6 +32,7 @@ bool tx_take_up(struct iwarp_qp *qp, ssize_t sent)
     struct stream *stream = qp->stream;
     size_t wanted = batch->octets;
 
+    tx_assert_inside(&qp->core);
     if (sent < 0 && sent != -EAGAIN) {
         atomic_store(&qp->tx.error,
                      /* the receive side ends the connection, after the octets that can still be
@@ -102,6 +103,7 @@ static bool write_batches(struct iwarp_qp *qp)
 {
     uint32_t spent = 0;
 
+    tx_assert_inside(&qp->core);
     if (qp->tx.batch.octets && waits_for_room(qp))
         return true;
     while (qp->tx.batch.octets || (anything_to_build(qp) && tx_build(qp))) {

@@ -112,6 +112,7 @@ bool tx_execute_atomic(struct iwarp_qp *qp, struct inbound_read *request)
     uint8_t *memory;
     enum stag_result result;
 
+    tx_assert_inside(&qp->core);
     if (request->executed)
         return true;
     result = qp_enter_remote(&qp->core, &qp->tx.answer_hint, request->source_stag,

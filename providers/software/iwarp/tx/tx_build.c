@@ -292,6 +292,7 @@ static inline bool room(const struct iwarp_qp *qp)
 /* Build requests, as many as fit, or only the message under way. */
 static void build_requests(struct iwarp_qp *qp, bool only_one)
 {
+    tx_assert_inside(&qp->core);
     while (room(qp) && qp_state(&qp->core) == RI_QPS_RTS && wq_pending(&qp->core.sq)) {
         uint32_t index = atomic_load_explicit(&qp->core.sq.next, memory_order_relaxed);
         struct wqe *wqe = wq_slot(&qp->core.sq, index);
@@ -378,6 +379,7 @@ static void build_messages(struct iwarp_qp *qp)
 
 bool tx_begin_batch(struct iwarp_qp *qp)
 {
+    tx_assert_inside(&qp->core);
     if (__builtin_expect(!qp->tx.batch.memory, 0) && !tx_borrow(qp))
         return false;
     batch_reset(&qp->tx.batch);
@@ -390,6 +392,7 @@ bool tx_begin_batch(struct iwarp_qp *qp)
 
 bool tx_build(struct iwarp_qp *qp)
 {
+    tx_assert_inside(&qp->core);
     if (!tx_begin_batch(qp))
         return false;
     if (qp->tx.rtr_to_send)

@@ -101,6 +101,7 @@ static bool count(struct iwarp_qp *qp, const struct coalesce_post *post)
 /* Take the QP off the list, if it is there. Under posting. */
 static void end_coalescing(struct iwarp_qp *qp)
 {
+    spinlock_assert_held(&qp->core.sq.posting);
     tx_unlist(&qp->core);
     qp->coalesce.active = false;
     reset_counts(qp);
@@ -108,6 +109,7 @@ static void end_coalescing(struct iwarp_qp *qp)
 
 static enum coalesce begin(struct iwarp_qp *qp, const struct coalesce_post *post)
 {
+    spinlock_assert_held(&qp->core.sq.posting);
     if (qp_state(&qp->core) != RI_QPS_RTS)
         return COALESCE_NOT;
     qp->coalesce.streak = 0;
@@ -123,6 +125,7 @@ enum coalesce tx_coalesce_slowly(struct iwarp_qp *qp, const struct coalesce_post
     uint32_t looks = lane_looks(qp->core.lane);
     bool list_ends = !post->asked && (qp->coalesce.asked || post->requests > 1);
 
+    spinlock_assert_held(&qp->core.sq.posting);
     qp->coalesce.asked = post->asked;
     if (list_ends) {
         if (qp->coalesce.active)
@@ -145,6 +148,7 @@ enum coalesce tx_coalesce_slowly(struct iwarp_qp *qp, const struct coalesce_post
 
 void tx_leave_together(struct iwarp_qp *qp)
 {
+    qp_assert_unlocked(&qp->core);
     spinlock_lock(&qp->core.sq.posting);
     qp->coalesce.streams = qp->coalesce.active && qp->coalesce.streak >= STREAM_OCTETS;
     qp->coalesce.active = false;
@@ -157,6 +161,7 @@ void tx_leave_together(struct iwarp_qp *qp)
  * tx yet, or the QP was listed again before. */
 void tx_send_coalesced(struct iwarp_qp *qp)
 {
+    qp_assert_unlocked(&qp->core);
     spinlock_lock(&qp->core.sq.posting);
     end_coalescing(qp);
     spinlock_unlock(&qp->core.sq.posting);

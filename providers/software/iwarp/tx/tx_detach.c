@@ -22,6 +22,7 @@ static void detach_batch(struct iwarp_qp *qp, const struct memory_range *range)
     const struct tx_batch *batch = &qp->tx.batch;
     bool touched = false;
 
+    tx_assert_inside(&qp->core);
     for (uint32_t i = batch->first; i < batch->count && !touched; i++)
         touched = touches(range, batch->iov[i].iov_base, batch->iov[i].iov_len);
     if (touched)
@@ -34,6 +35,7 @@ static void detach_message(struct iwarp_qp *qp, const struct memory_range *range
     const struct wqe *wqe = wq_slot(&qp->core.sq,
                                     atomic_load_explicit(&qp->core.sq.next, memory_order_relaxed));
 
+    tx_assert_inside(&qp->core);
     if (!qp->tx.message_begun || wqe_is_answered(wqe))
         return;
     for (uint32_t i = qp->tx.cursor_sge; i < wqe->num_sge; i++)
@@ -80,17 +82,15 @@ void tx_detach_output(struct iwarp_qp *qp, const struct memory_range *range)
  * takes rx. */
 void tx_detach_in_pass(struct iwarp_qp *qp, const struct memory_range *range)
 {
-    unsigned int nobody = 0;
-
-    while (!atomic_compare_exchange_weak(&qp->core.tx.requests, &nobody, 1)) {
+    while (!tx_try_enter(&qp->core)) {
         if (atomic_load(&qp->core.tx.stopped))
             return;
-        nobody = 0;
+        tx_assert_outside(&qp->core);
         sched_yield();
     }
     detach_inside(qp, range);
     if (qp->stream)
         lane_mark_ready(qp->stream);
     atomic_store(&qp->core.tx.wanted, true);
-    atomic_store(&qp->core.tx.requests, 0);
+    tx_leave_work(&qp->core);
 }

@@ -52,6 +52,7 @@ static bool is_unfetched(const struct iwarp_qp *qp)
 
 void tx_drop_all_kept(struct iwarp_qp *qp)
 {
+    tx_assert_inside(&qp->core);
     for (uint32_t at = next_read(qp); qp->tx.kept && at != last_read(qp); at++)
         if (read_at(qp, at)->kept)
             tx_drop_kept(qp, read_at(qp, at));
@@ -123,6 +124,7 @@ static void keep_all(struct iwarp_qp *qp)
 {
     bool on = true;
 
+    tx_assert_inside(&qp->core);
     qp->tx.keeps = true;
     for (uint32_t at = next_read(qp); on && at != last_read(qp); at++) {
         struct inbound_read *read = read_at(qp, at);
@@ -147,6 +149,7 @@ static void build_now(struct iwarp_qp *qp)
 /* Inside tx. False: input waits. After an end of the stream nothing waits. */
 static bool fetch(struct iwarp_qp *qp)
 {
+    tx_assert_inside(&qp->core);
     if (qp_state(&qp->core) != RI_QPS_RTS || atomic_load(&qp->tx.error))
         return true;
     if (atomic_load(&qp->tx.names_source) && !tx_own_batch(qp, QP_NO_MEMORY("answers to its peer")))
@@ -166,6 +169,8 @@ bool tx_fetch(struct iwarp_qp *qp)
 {
     bool fetched;
 
+    rx_assert_held(qp->stream);
+    lane_assert_run(qp->core.lane);
     do {
         if (!is_unfetched(qp) || atomic_load(&qp->core.tx.stopped))
             return true;
@@ -196,6 +201,7 @@ bool tx_build_kept(struct iwarp_qp *qp)
 {
     uint32_t before;
 
+    tx_assert_inside(&qp->core);
     if (!tx_begin_batch(qp))
         return false;
     batch_fill_any(&qp->tx.batch);

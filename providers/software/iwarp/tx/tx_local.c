@@ -77,6 +77,7 @@ bool tx_local(struct iwarp_qp *qp, struct wqe *wqe, uint32_t index)
 {
     enum outcome outcome;
 
+    tx_assert_inside(&qp->core);
     if (atomic_load(&qp->tx.unquiet) || tx_must_wait(qp, wqe, index))
         return false;
     outcome = execute(qp, wqe);

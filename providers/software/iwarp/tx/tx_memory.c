@@ -73,9 +73,10 @@ static void reclaim(struct iwarp_qp *qp)
 {
     unsigned int alone = 1;
 
-    if (atomic_fetch_add(&qp->core.tx.requests, 1) == 0) {
+    if (tx_begin(&qp->core)) {
         if (tx_holds_idle_memory(qp)) /* it may be a keeper again */
             tx_release_batch(qp);
+        tx_note_inside(&qp->core, false);
         if (!atomic_compare_exchange_strong(&qp->core.tx.requests, &alone, 0)) {
             atomic_store(&qp->core.tx.requests, 0);
             tx_defer_to_lane(&qp->core);
@@ -108,6 +109,7 @@ bool tx_borrow(struct iwarp_qp *qp)
     struct lane *lane = qp->core.lane;
     struct iwarp_qp *displaced = become_keeper(lane, qp);
 
+    tx_assert_inside(&qp->core);
     if (displaced)
         reclaim(displaced);
     batch->memory = take_spare(lane);
@@ -134,6 +136,7 @@ bool tx_borrow_bounce(struct iwarp_qp *qp)
                                        .detail = QP_NO_MEMORY("answers to its peer") };
     struct tx_batch *batch = &qp->tx.batch;
 
+    tx_assert_inside(&qp->core);
     batch->bounce = batch->memory->bounce = malloc(TX_BOUNCE_OCTETS);
     if (batch->bounce)
         return true;
@@ -147,6 +150,8 @@ void tx_release_batch(struct iwarp_qp *qp)
     struct lane *lane = qp->core.lane;
     struct tx_memory *memory = batch->memory;
 
+    tx_assert_inside(&qp->core);
+    contract(!batch->octets);
     batch_reset(batch);
     batch->memory = NULL;
     batch->iov = NULL;
@@ -190,6 +195,7 @@ bool tx_own_batch(struct iwarp_qp *qp, const char *detail)
                                 .by_this_side = true,
                                 .detail = detail };
 
+    tx_assert_inside(&qp->core);
     if (own_batch(&qp->tx.batch)) {
         atomic_store(&qp->tx.names_source, false);
         return true;
@@ -203,6 +209,8 @@ bool tx_own_batch(struct iwarp_qp *qp, const char *detail)
 
 void tx_drop_kept(struct iwarp_qp *qp, struct inbound_read *read)
 {
+    tx_assert_inside(&qp->core);
+    contract(read->kept);
     qp->tx.kept -= read->size - read->kept_from;
     free(read->kept);
     read->kept = NULL;

@@ -39,6 +39,7 @@ static bool may_start(struct iwarp_qp *qp, const struct wqe *wqe, uint32_t index
  * between removing a Read and reading the queue. So one of the two sees the other. */
 bool tx_must_wait(struct iwarp_qp *qp, const struct wqe *wqe, uint32_t index)
 {
+    tx_assert_inside(&qp->core);
     if (may_start(qp, wqe, index))
         return false;
     atomic_thread_fence(memory_order_seq_cst);
@@ -63,6 +64,7 @@ static bool reads_too_far(const struct iwarp_qp *qp)
 
 bool tx_is_far_ahead(struct iwarp_qp *qp, const struct wqe *wqe)
 {
+    tx_assert_inside(&qp->core);
     if (wqe_is_answered(wqe) || wqe_is_local(wqe))
         return false;
     if (reads_too_far(qp)) {
@@ -83,6 +85,7 @@ bool tx_is_far_ahead(struct iwarp_qp *qp, const struct wqe *wqe)
 
 bool tx_ack_is_due(const struct iwarp_qp *qp)
 {
+    tx_assert_inside(&qp->core);
     return qp->tx.unasked && qp_is_acknowledged(&qp->core) && !qp->tx.message_begun &&
            !qp->tx.response_begun && (qp->tx.unasked >= ACK_AFTER || !wq_pending(&qp->core.sq)) &&
            !atomic_load_explicit(&qp->reads.ack_asked, memory_order_acquire) &&
@@ -97,5 +100,6 @@ void tx_end_locally(struct iwarp_qp *qp, struct wqe *wqe, enum ri_wc_status stat
                                 .status = status,
                                 .detail = "a work request failed locally" };
 
+    tx_assert_inside(&qp->core);
     iwarp_terminate(qp, &end, NULL);
 }

@@ -46,6 +46,7 @@ void tx_refuse_answer(struct iwarp_qp *qp, const struct inbound_read *read, uint
                                           : read->atomic ? "target of an atomic was revoked"
                                                          : "source of an RDMA Read was revoked" };
 
+    tx_assert_inside(&qp->core);
     ddp_put_untagged(ulpdu, true, rdmap_ctrl(read->atomic ? RDMAP_ATOMIC_REQ : RDMAP_READ_REQ), 0,
                      DDP_QN_READ, read->msn, 0);
     memcpy(ulpdu, read->header, sizeof(read->header));

@@ -126,6 +126,7 @@ static bool response_segment(struct iwarp_qp *qp, struct inbound_read *read)
 /* The answer is built, or as much of it as there is room for. False: not all of it is. */
 static bool build_response(struct iwarp_qp *qp, struct inbound_read *read)
 {
+    tx_assert_inside(&qp->core);
     do {
         if (!batch_room(qp) || qp->tx.batch.bounce_used + qp->tx.mulpdu > TX_BOUNCE_OCTETS)
             return false;
@@ -147,6 +148,7 @@ void tx_build_responses(struct iwarp_qp *qp, bool only_one)
 {
     uint32_t out = atomic_load_explicit(&qp->reads.ird_out, memory_order_relaxed);
 
+    tx_assert_inside(&qp->core);
     while (out != atomic_load_explicit(&qp->reads.ird_in, memory_order_acquire)) {
         struct inbound_read *read = &qp->reads.ird_ring[out & (qp->reads.ird_size - 1)];
 

@@ -16,6 +16,7 @@ bool tx_short(struct iwarp_qp *qp, struct wqe *wqe)
     uint32_t octets = (uint32_t)wqe->length;
     uint8_t *memory = NULL;
 
+    tx_assert_inside(&qp->core);
     if (octets && !tx_find_local(qp, &wqe->sges[0], RI_ACCESS_LOCAL_READ, octets, &memory))
         return false;
     fpdu_append(

@@ -31,6 +31,7 @@ static inline bool is_quiet(const struct iwarp_qp *qp, uint32_t index, uint32_t 
 static __attribute__((noinline, cold)) void take_up(struct iwarp_qp *qp, uint32_t fpdu,
                                                     ssize_t sent)
 {
+    tx_assert_inside(&qp->core);
     batch_reset(&qp->tx.batch);
     batch_add(&qp->tx.batch, qp->tx.batch.arena, fpdu);
     qp->tx.batch.arena_used = fpdu;
@@ -102,6 +103,7 @@ static inline bool send_single(struct iwarp_qp *qp, struct wqe *wqe, uint32_t in
     uint8_t *memory;
     uint32_t fpdu;
 
+    tx_assert_inside(&qp->core);
     if (!is_quiet(qp, index, (uint32_t)octets) ||
         unlikely(!tx_find_local(qp, &wqe->sges[0], RI_ACCESS_LOCAL_READ, octets, &memory)))
         return false;
@@ -117,6 +119,7 @@ static inline __attribute__((always_inline)) struct wqe *enqueue(struct iwarp_qp
 {
     struct wqe *wqe = NULL;
 
+    spinlock_assert_held(&qp->core.sq.posting);
     if (likely(qp_state(&qp->core) != RI_QPS_IDLE))
         wqe = post_plain(&qp->core, wr, wr->sg_list->length, index, mark);
     if (likely(wqe != NULL))
@@ -133,6 +136,7 @@ static inline __attribute__((always_inline)) bool enqueue_behind(struct iwarp_qp
 {
     uint32_t octets = wr->sg_list->length;
 
+    spinlock_assert_held(&qp->core.sq.posting);
     if (!tx_coalesces_singly(qp) || qp_state(&qp->core) == RI_QPS_IDLE ||
         !post_plain(&qp->core, wr, octets, index, mark))
         return false;
@@ -168,9 +172,8 @@ enum ri_status tx_post_single(struct iwarp_qp *qp, struct ri_send_wr *wr, struct
     spinlock_unlock(&qp->core.sq.posting);
     if (unlikely(!wqe))
         return post_list(qp, wr, bad);
-    if (likely(atomic_fetch_add(&qp->core.tx.requests, 1) == 0)) {
-        if (likely(send_single(qp, wqe, index, octets)) &&
-            likely(atomic_fetch_sub(&qp->core.tx.requests, 1) == 1))
+    if (likely(tx_begin(&qp->core))) {
+        if (likely(send_single(qp, wqe, index, octets)) && likely(tx_end(&qp->core)))
             return RI_OK;
         tx_go_on(&qp->core);
     }
@@ -210,6 +213,7 @@ static bool read_single(struct iwarp_qp *qp, struct wqe *wqe, uint32_t index)
 {
     uint32_t fpdu;
 
+    tx_assert_inside(&qp->core);
     if (!is_quiet(qp, index, 0) || !may_read(qp, wqe))
         return false;
     *tx_outstanding_place(qp) = (struct outstanding_read){ .index = index,
@@ -238,9 +242,8 @@ enum ri_status tx_post_single_read(struct iwarp_qp *qp, struct ri_send_wr *wr,
     spinlock_unlock(&qp->core.sq.posting);
     if (unlikely(!wqe))
         return post_list(qp, wr, bad);
-    if (likely(atomic_fetch_add(&qp->core.tx.requests, 1) == 0)) {
-        if (unlikely(!read_single(qp, wqe, index)) ||
-            unlikely(atomic_fetch_sub(&qp->core.tx.requests, 1) != 1))
+    if (likely(tx_begin(&qp->core))) {
+        if (unlikely(!read_single(qp, wqe, index)) || unlikely(!tx_end(&qp->core)))
             tx_go_on(&qp->core);
         else if (likely(!atomic_load(&wqe->done)))
             /* a thread that finishes it later finds sq_sent: there is a fence on both sides */
@@ -279,11 +282,12 @@ static inline uint32_t put_response(uint8_t *fpdu, const struct iwarp_qp *qp,
 bool tx_answer_single(struct iwarp_qp *qp, const uint8_t *request, const uint8_t *memory,
                       uint32_t octets)
 {
-    unsigned int nobody = 0;
     uint32_t fpdu;
     bool quiet;
 
-    if (unlikely(!atomic_compare_exchange_strong(&qp->core.tx.requests, &nobody, 1)))
+    rx_assert_held(qp->stream);
+    lane_assert_run(qp->core.lane);
+    if (unlikely(!tx_try_enter(&qp->core)))
         return false;
     quiet = is_quiet(qp, atomic_load_explicit(&qp->core.sq.posted, memory_order_relaxed), octets);
     if (likely(quiet)) {
@@ -292,7 +296,6 @@ bool tx_answer_single(struct iwarp_qp *qp, const uint8_t *request, const uint8_t
         qp->tx.position += fpdu;
         write_fpdu(qp, fpdu);
     }
-    if (unlikely(atomic_exchange(&qp->core.tx.requests, 0) != 1))
-        atomic_store(&qp->core.tx.wanted, true);
+    tx_leave_work(&qp->core);
     return quiet;
 }

@@ -39,6 +39,8 @@ static enum ri_status add_last_message(struct iwarp_qp *qp, const struct ri_llp_
 
 enum ri_status tx_start(struct iwarp_qp *qp, const struct ri_llp_handover *handover)
 {
+    tx_assert_inside(&qp->core);
+    contract(qp_state(&qp->core) == RI_QPS_IDLE);
     batch_reset(&qp->tx.batch);
     qp->framing.crc = handover->crc;
     qp->framing.markers_transmit = handover->markers_transmit;
@@ -169,6 +171,7 @@ bool tx_take_tail(struct iwarp_qp *qp, uint8_t **tail, size_t *length)
     size_t used = 0;
     bool whole = add_batch(&qp->tx.batch, &made, &used);
 
+    tx_assert_inside(&qp->core);
     while (whole && tx_has_kept(qp))
         whole = tx_build_kept(qp) && add_batch(&qp->tx.batch, &made, &used);
     if (!whole || !add_terminate(qp, &made, &used)) {
@@ -183,6 +186,7 @@ bool tx_take_tail(struct iwarp_qp *qp, uint8_t **tail, size_t *length)
 /* A FIN would hide what is missing. Under rx. */
 static void end_without_tail(struct iwarp_qp *qp, enum ri_qp_state state)
 {
+    rx_assert_held(qp->stream);
     if (state == RI_QPS_CLOSING)
         qp_closed_badly(&qp->core, QP_NO_MEMORY("what was to be sent before the end"));
     stream_abort(qp->stream, true);
@@ -197,6 +201,8 @@ void tx_stop(struct iwarp_qp *qp)
     bool whole = qp->core.life.lost || atomic_load(&qp->tx.error) ||
                  tx_take_tail(qp, &tail, &length);
 
+    tx_assert_inside(&qp->core);
+    contract(state != RI_QPS_IDLE && state != RI_QPS_RTS && !qp->core.tx.stopped);
     tx_drop_all_kept(qp);
     qp->tx.single_below = 0;
     atomic_store(&qp->core.tx.stopped, true); /* before rx: who holds it may wait for this */

@@ -23,6 +23,7 @@ bool iwarp_terminate(struct iwarp_qp *qp, const struct qp_end *end,
     uint8_t payload[TERMINATE_PAYLOAD_MAX];
     struct qp_end whole = *end;
 
+    qp_assert_unlocked(&qp->core);
     whole.state = RI_QPS_TERMINATE;
     whole.send_terminate = true;
     whole.bad_access = is_bad_access(end->terminate_value);
