@@ -1,11 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Invalidation: the rules and the revocation. How the last access ends: rx/rx_invalidate.c.
+ * Invalidation: the rules, the revocation, the end of the last access.
+ *
+ * The STag is revoked first, so no new access finds it. Accesses under way end like this (X-006):
+ * - Placement inside a pass: the passes of one lane do not overlap. A thread that runs the pass
+ *   and is not placing knows that its lane places nothing; it waits for the other lanes
+ *   (quiescence.c). So invalidate_quiet() is called in a pass, and requests of the consumer wait
+ *   for one.
+ * - Accesses outside a pass are counted in `users`, which is waited for.
+ * - Output that names memory of a region is the wire's (wire.leave).
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
 
+#include "quiescence.h"
 #include "regions.h"
 
 /* --- the rules --- */
@@ -73,6 +82,28 @@ enum invalidate_result invalidate_begin(struct qp *qp, uint32_t stag, bool remot
     }
     spinlock_unlock(&entry->lock);
     return result;
+}
+
+/* The lock is not held meanwhile. While the entry is REVOKED only its state changes. */
+void invalidate_quiet(struct rnic *rnic, struct stag_entry *entry)
+{
+    struct memory_range range = { NULL, 0 };
+    const struct pd *pd = NULL;
+    uint32_t use;
+
+    spinlock_lock(&entry->lock);
+    use = entry->use;
+    if (entry->kind == STAG_REGION && entry->state == STAG_IS_REVOKED) {
+        range = (struct memory_range){ entry->memory, entry->length };
+        pd = entry->pd;
+    }
+    spinlock_unlock(&entry->lock);
+    stag_wait_users(entry);
+    lanes_leave(rnic, pd, LEAVE_MEMORY, &range);
+    spinlock_lock(&entry->lock);
+    if (entry->use == use && entry->state == STAG_IS_REVOKED)
+        entry->state = STAG_IS_INVALID;
+    spinlock_unlock(&entry->lock);
 }
 
 /* --- STags that the peer names --- */

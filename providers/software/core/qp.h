@@ -232,6 +232,10 @@ void qp_flush_ended(struct qp *qp);
 /* Sends: under tx and rx; receives: under rx. False: there was none. */
 bool qp_flush(struct qp *qp, struct wq *wq);
 
+/* rnr.c. When a message that has waited for a receive since then, in ns, waits no longer.
+ * CLOCK_NEVER: it waits without end. Under rx. */
+uint64_t qp_patience_over(const struct qp *qp, uint64_t since);
+
 /* --- qp.c --- */
 
 /* The wire's part is complete, and inside tx it connects the QP: operations and lists; the state is

@@ -4,7 +4,7 @@
  *
  * REVOKED MEMORY. An STag is valid on every lane, so its end waits for the passes of all lanes: for
  * each pass that was under way at the revocation until it is over. The thread that waits may be a
- * pass itself (iwarp/rx/rx_invalidate.c), and two of them would wait for each other. So a waiting
+ * pass itself (invalidate_quiet()), and two of them would wait for each other. So a waiting
  * thread is `quiet` (lane->quiets is odd), and nobody waits for it: it places nothing, and checks
  * STags again when it continues. The count shows a quiet moment between two reads of it.
  */

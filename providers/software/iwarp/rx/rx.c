@@ -617,7 +617,7 @@ static inline uint64_t receive(struct iwarp_qp *qp, struct stream *stream)
 /* A local request of the consumer waits until no placement is under way, as is the case here. */
 static __attribute__((noinline)) void make_quiet(struct iwarp_qp *qp)
 {
-    invalidate_quiet(qp, atomic_load(&qp->tx.unquiet));
+    invalidate_quiet(qp->core.rnic, atomic_load(&qp->tx.unquiet));
     atomic_store(&qp->tx.unquiet, NULL);
     atomic_store(&qp->core.tx.wanted, true);
 }

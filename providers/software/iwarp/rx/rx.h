@@ -133,10 +133,8 @@ static inline uint32_t rx_requests_waiting(const struct iwarp_qp *qp)
     return atomic_load_explicit(&qp->reads.ird_in, memory_order_relaxed) -
            atomic_load_explicit(&qp->reads.ird_out, memory_order_acquire);
 }
-/* Makes a REVOKED entry that no access uses INVALID (rx_invalidate.c). Inside a pass of the lane,
- * with rx of this QP held and of no other. */
-void invalidate_quiet(struct iwarp_qp *qp, struct stag_entry *entry);
-/* Revokes and invalidates at once. False: refused. */
+/* Revokes and invalidates at once (rx_invalidate.c). Inside a pass of the lane, with rx of this QP
+ * held and of no other. False: refused. */
 bool invalidate_now(struct iwarp_qp *qp, uint32_t stag, bool remote,
                     enum invalidate_result *result);
 

@@ -55,26 +55,11 @@ static void finish_receive(struct iwarp_qp *qp, struct wqe *wqe, uint32_t octets
                       octets);
 }
 
-/* Takes one from the SRQ, if the QP may use another one. */
 static __attribute__((noinline)) bool take_shared(struct iwarp_qp *qp, struct fault *fault)
 {
-    uint32_t used = atomic_load_explicit(&qp->core.rq.posted, memory_order_relaxed) -
-                    atomic_load_explicit(&qp->core.rq.freed, memory_order_acquire);
+    const char *why;
 
-    if (used >= qp->core.attr.rq_hard_limit)
-        return FAULT(TERMINATE_U_NOBUF, RI_EVENT_NO_RECEIVE,
-                     "the QP uses as many receives of its SRQ as its hard limit allows");
-    if (!srq_take(qp->core.srq, &qp->core))
-        return FAULT(TERMINATE_U_NOBUF, RI_EVENT_NO_RECEIVE,
-                     "a Send came and no receive is posted to the SRQ");
-    if (srq_has_news(qp->core.srq))
-        qp_record_srq(&qp->core);
-    if (used + 1 > qp->core.attr.rq_limit) {
-        qp->core.attr.rq_limit =
-            UINT32_MAX; /* the event comes once, until the limit is set again */
-        qp_record_rq_limit(&qp->core);
-    }
-    return true;
+    return qp_take_shared(&qp->core, &why) || FAULT(TERMINATE_U_NOBUF, RI_EVENT_NO_RECEIVE, why);
 }
 
 static ALWAYS_INLINE bool open_message(struct iwarp_qp *qp, const struct rdmap_segment *segment,

@@ -25,37 +25,18 @@
 
 #include <stdlib.h>
 
-#define STASH_OCTETS  (1024u * 1024u)
-#define STASH_MOST    (16 * STASH_OCTETS)
-#define STASH_ALL     (64 * STASH_OCTETS)
-#define RETRY_FOREVER 7u
-/* A receiver in software may be slower than an adapter: the retries take this long at least. */
-#define PATIENCE_LEAST (500 * CLOCK_NS_PER_MS)
+#define STASH_OCTETS   (1024u * 1024u)
+#define STASH_MOST     (16 * STASH_OCTETS)
+#define STASH_ALL      (64 * STASH_OCTETS)
 #define END_PATIENCE   (500 * CLOCK_NS_PER_MS)
 #define STUCK_PATIENCE (10000 * CLOCK_NS_PER_MS)
 
 /* --- how long a message waits --- */
 
-/* The minimum RNR NAK timer, in units of 10 us (InfiniBand, volume 1, table 45). */
-static uint64_t interval_of(uint8_t code)
-{
-    static const uint32_t intervals[32] = {
-        65536, 1,    2,    3,    4,    6,     8,     12,    16,    24,    32,
-        48,    64,   96,   128,  192,  256,   384,   512,   768,   1024,  1536,
-        2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
-    };
-
-    return intervals[code & 31] * (10 * CLOCK_NS_PER_US);
-}
-
 /* CLOCK_NEVER: it waits without end. */
 static uint64_t retries_over_at(const struct iwarp_qp *qp, const struct stash *stash)
 {
-    uint64_t patience = qp->core.attr.rnr_retry * interval_of(qp->core.attr.rnr_timer);
-
-    if (qp->core.attr.rnr_retry >= RETRY_FOREVER)
-        return CLOCK_NEVER;
-    return clock_after(stash->since, patience > PATIENCE_LEAST ? patience : PATIENCE_LEAST);
+    return qp_patience_over(&qp->core, stash->since);
 }
 
 static void set_timer(const struct iwarp_qp *qp, struct stash *stash)

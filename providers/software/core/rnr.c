@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * How long a message waits for a receive (RI_QPM_RNR).
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "qp.h"
+
+#include "base/clock.h"
+
+#define RETRY_FOREVER 7u
+/* A receiver in software may be slower than an adapter: the retries take this long at least. */
+#define PATIENCE_LEAST (500 * CLOCK_NS_PER_MS)
+
+/* The minimum RNR NAK timer, in units of 10 us (InfiniBand, volume 1, table 45). */
+static uint64_t interval_of(uint8_t code)
+{
+    static const uint32_t intervals[32] = {
+        65536, 1,    2,    3,    4,    6,     8,     12,    16,    24,    32,
+        48,    64,   96,   128,  192,  256,   384,   512,   768,   1024,  1536,
+        2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
+    };
+
+    return intervals[code & 31] * (10 * CLOCK_NS_PER_US);
+}
+
+uint64_t qp_patience_over(const struct qp *qp, uint64_t since)
+{
+    uint64_t patience = qp->attr.rnr_retry * interval_of(qp->attr.rnr_timer);
+
+    if (qp->attr.rnr_retry >= RETRY_FOREVER)
+        return CLOCK_NEVER;
+    return clock_after(since, patience > PATIENCE_LEAST ? patience : PATIENCE_LEAST);
+}
