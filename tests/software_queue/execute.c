@@ -545,10 +545,15 @@ static enum outcome execute(struct queue_qp *qp, struct wqe *wqe)
 
 /* --- the queue --- */
 
+static bool is_local(const struct wqe *wqe)
+{
+    return wqe->opcode == RI_WR_BIND_WINDOW || wqe->opcode == RI_WR_LOCAL_INVALIDATE ||
+           wqe->opcode == RI_WR_FAST_REGISTER;
+}
+
 static void finish(struct qp *qp, struct wqe *wqe, uint32_t index)
 {
-    bool local = wqe->opcode == RI_WR_BIND_WINDOW || wqe->opcode == RI_WR_LOCAL_INVALIDATE ||
-                 wqe->opcode == RI_WR_FAST_REGISTER;
+    bool local = is_local(wqe);
 
     if (!local && !wqe_is_answered(wqe)) {
         count_up(&qp->counters.sent_messages, 1);
@@ -560,15 +565,18 @@ static void finish(struct qp *qp, struct wqe *wqe, uint32_t index)
     atomic_fetch_add(&queue_lane(qp->lane)->executed, 1);
 }
 
+/* A post executes what needs no peer, and leaves the rest to the lane. */
 void queue_send(struct qp *base)
 {
     struct queue_qp *qp = queue_qp(base);
     bool go = atomic_exchange(&qp->go, false);
 
-    for (uint32_t turn = 0; go && turn < AT_ONCE && wq_pending(&base->sq); turn++) {
+    for (uint32_t turn = 0; turn < AT_ONCE && wq_pending(&base->sq); turn++) {
         uint32_t index = atomic_load(&base->sq.next);
         struct wqe *wqe = wq_slot(&base->sq, index);
 
+        if (!go && !is_local(wqe))
+            break;
         if (qp_state(base) != RI_QPS_RTS || execute(qp, wqe) != OUTCOME_DONE)
             return;
         finish(base, wqe, index);

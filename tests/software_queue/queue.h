@@ -2,9 +2,9 @@
  *
  * The wire queue: two QPs of one process take each other's requests straight from the send queue.
  *
- * WHO EXECUTES. The initiator's thread, inside tx of its QP, in a pass or a poll; never the post
- * itself. It executes the request at sq.next, whole, under rx of the peer's end, and completes it
- * with the outcome. So at most one request of a direction is under way.
+ * WHO EXECUTES. The initiator's thread, inside tx of its QP, in a pass or a poll; the post itself
+ * executes what needs no peer. A request is executed whole, under rx of the peer's end, and
+ * completes with the outcome. So at most one request of a direction is under way.
  *
  * LOCKS, beside the core's: rx of each end of a link. Who executes holds that of the peer; no
  * thread ever holds two. Under it the peer's QP stays: its destroy hides it there. What the peer
