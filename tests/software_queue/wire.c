@@ -373,10 +373,14 @@ static void cut(struct qp *qp)
     close_witness(queue_qp(qp));
 }
 
+/* Also of a QP that has let go of its connection. */
 static void hide(struct qp *base)
 {
-    struct link_end *own = link_own(queue_qp(base));
+    struct link_end *own;
 
+    if (!queue_qp(base)->link)
+        return;
+    own = link_own(queue_qp(base));
     spinlock_lock(&own->rx);
     own->qp = NULL;
     spinlock_unlock(&own->rx);

@@ -160,9 +160,9 @@ struct srq {
     struct qp *qps;
 };
 
-/* The next request, for the QP's message under way: it is the one at rq.next, with its elements in
- * srq_sges. False, and why: there is none, or the QP may use no more. Under the QP's rx. */
-bool qp_take_shared(struct qp *qp, const char **why);
+/* The next request, for the QP's message under way. False: there is none. Under the QP's rx. The
+ * SRQ may have an event to deliver then. */
+bool srq_take(struct srq *srq, struct qp *qp);
 /* Is there anything to deliver? */
 static inline bool srq_has_news(struct srq *srq)
 {

@@ -55,7 +55,7 @@ static bool fell_below(struct srq *srq)
     return true;
 }
 
-static bool srq_take(struct srq *srq, struct qp *qp)
+bool srq_take(struct srq *srq, struct qp *qp)
 {
     struct wq *queue = &srq->queue;
     bool taken, low = false;
@@ -76,28 +76,6 @@ static bool srq_take(struct srq *srq, struct qp *qp)
     if (low)
         atomic_store(&srq->low_pending, true);
     return taken;
-}
-
-bool qp_take_shared(struct qp *qp, const char **why)
-{
-    uint32_t used = atomic_load_explicit(&qp->rq.posted, memory_order_relaxed) -
-                    atomic_load_explicit(&qp->rq.freed, memory_order_acquire);
-
-    if (used >= qp->attr.rq_hard_limit) {
-        *why = "the QP uses as many receives of its SRQ as its hard limit allows";
-        return false;
-    }
-    if (!srq_take(qp->srq, qp)) {
-        *why = "a Send came and no receive is posted to the SRQ";
-        return false;
-    }
-    if (srq_has_news(qp->srq))
-        qp_record_srq(qp);
-    if (used + 1 > qp->attr.rq_limit) {
-        qp->attr.rq_limit = UINT32_MAX; /* the event comes once, until the limit is set again */
-        qp_record_rq_limit(qp);
-    }
-    return true;
 }
 
 void srq_deliver(struct srq *srq)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * How long a message waits for a receive (RI_QPM_RNR).
+ * Receives for messages that arrive: one of the SRQ, and how long a message waits for one
+ * (RI_QPM_RNR).
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -33,4 +34,26 @@ uint64_t qp_patience_over(const struct qp *qp, uint64_t since)
     if (qp->attr.rnr_retry >= RETRY_FOREVER)
         return CLOCK_NEVER;
     return clock_after(since, patience > PATIENCE_LEAST ? patience : PATIENCE_LEAST);
+}
+
+bool qp_take_shared(struct qp *qp, const char **why)
+{
+    uint32_t used = atomic_load_explicit(&qp->rq.posted, memory_order_relaxed) -
+                    atomic_load_explicit(&qp->rq.freed, memory_order_acquire);
+
+    if (used >= qp->attr.rq_hard_limit) {
+        *why = "the QP uses as many receives of its SRQ as its hard limit allows";
+        return false;
+    }
+    if (!srq_take(qp->srq, qp)) {
+        *why = "a Send came and no receive is posted to the SRQ";
+        return false;
+    }
+    if (srq_has_news(qp->srq))
+        qp_record_srq(qp);
+    if (used + 1 > qp->attr.rq_limit) {
+        qp->attr.rq_limit = UINT32_MAX; /* the event comes once, until the limit is set again */
+        qp_record_rq_limit(qp);
+    }
+    return true;
 }
