@@ -234,11 +234,11 @@ bool qp_flush(struct qp *qp, struct wq *wq);
 
 /* --- receives.c, under rx --- */
 
-/* A receive of its SRQ for the message under way: it is at rq.next, its elements in srq_sges. False,
- * and why: there is none, or the QP may use no more. */
+/* A receive of its SRQ for the message under way: it is at rq.next, its elements in srq_sges.
+ * False, and why: there is none, or the QP may use no more. */
 bool qp_take_shared(struct qp *qp, const char **why);
-/* When a message that has waited for a receive since then, in ns, waits no longer. CLOCK_NEVER: it
- * waits without end. */
+/* When a message that has waited for a receive since then, in ns, waits no longer. CLOCK_NEVER:
+ * without end. */
 uint64_t qp_patience_over(const struct qp *qp, uint64_t since);
 
 /* --- qp.c --- */
