@@ -100,7 +100,7 @@ static enum ri_status softrdma_open(const struct ri_open *open, struct ri_rnic *
     if (status != RI_OK)
         goto free_device;
     if (rnic->options.sanitizers != SANITIZER_OFF)
-        softrdma_watch(rnic);
+        core_watch(rnic);
     if (rnic->options.by_kernel && !guard_works()) {
         ri_log(rnic->host, RI_LOG_ERROR,
                "option guard is on, and the kernel refuses process_vm_readv or "
@@ -203,41 +203,16 @@ static const struct ri_privileged_ops privileged_ops = {
     .close = softrdma_close,
     .query = softrdma_query,
     .query_port = softrdma_query_port,
-    .lane_open = softrdma_lane_open,
-    .pd_create = softrdma_pd_create,
-    .pd_destroy = softrdma_pd_destroy,
-    .cq_create = softrdma_cq_create,
-    .cq_resize = softrdma_cq_resize,
-    .cq_destroy = softrdma_cq_destroy,
-    .qp_create = softrdma_qp_create,
-    .qp_modify = softrdma_qp_modify,
-    .qp_query = softrdma_qp_query,
-    .qp_destroy = softrdma_qp_destroy,
-    .mr_register = softrdma_mr_register,
-    .mr_reregister = softrdma_mr_reregister,
-    .mr_deregister = softrdma_mr_deregister,
-    .srq_create = softrdma_srq_create,
-    .srq_modify = softrdma_srq_modify,
-    .srq_query = softrdma_srq_query,
-    .srq_destroy = softrdma_srq_destroy,
-    .mw_allocate = softrdma_mw_allocate,
-    .mw_free = softrdma_mw_free,
     .rnic_counters = softrdma_rnic_counters,
-    .qp_counters = softrdma_qp_counters,
+    CORE_PRIVILEGED_OPS,
 };
 
 static const struct ri_user_ops user_ops = {
     .size = sizeof(user_ops),
     .abi_major = RI_ABI_MAJOR,
     .abi_minor = RI_ABI_MINOR,
-    .post_send = softrdma_post_send,
-    .post_recv = softrdma_post_recv,
-    .post_srq_recv = softrdma_post_srq_recv,
-    .poll = softrdma_poll,
-    .arm = softrdma_arm,
-    .cq_peek = softrdma_cq_peek,
+    CORE_USER_OPS,
     .progress = iwarp_progress, /* the only wire */
-    .lane_arm = softrdma_lane_arm,
 };
 
 RI_PROVIDER(vp_softrdma) = {

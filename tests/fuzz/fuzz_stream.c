@@ -225,7 +225,7 @@ static void modify(struct play *play)
     if (!(how & 0x80))
         testbed_modify(play->bed, play->which, states[how & 3]);
     else if (live->qp)
-        softrdma_qp_modify(live->qp, &change);
+        core_qp_modify(live->qp, &change);
 }
 
 static void restart(struct play *play)
@@ -278,7 +278,7 @@ static void ask(struct play *play)
     cq->ops->arm(cq, (enum ri_arm)(how & 3), how >> 2 & 7);
     FUZZ_CHECK(cq->ops->cq_peek(cq, &total, &notable) == RI_OK && notable <= total);
     if (live->qp)
-        softrdma_qp_counters(live->qp, names, values, &count);
+        core_qp_counters(live->qp, names, values, &count);
 }
 
 /* ---- the peer, the socket ---- */

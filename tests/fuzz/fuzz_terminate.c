@@ -97,7 +97,7 @@ static void checker(struct testbed *w, const uint8_t *payload, uint32_t length)
     struct ri_qp_info info = { .size = sizeof(info) };
     struct terminate_info said = { .value = 0x01FF };
 
-    FUZZ_CHECK(softrdma_qp_query(w->qps[0].qp, &info) == RI_OK);
+    FUZZ_CHECK(core_qp_query(w->qps[0].qp, &info) == RI_OK);
     FUZZ_CHECK(info.state == RI_QPS_ERROR && wire->ended == 1 && !wire->checker.terminated);
     terminate_parse(payload, length, false, &said);
     FUZZ_CHECK(info.terminate_received == said.value && !info.terminate_sent);

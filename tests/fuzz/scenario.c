@@ -150,7 +150,7 @@ static void run(const uint8_t *data, size_t size, scenario_stream stream, bool r
     deliver(w, wire, data, octets + glued, length - glued, whole);
     w->permit_count = 0;
     result->info.size = sizeof(result->info);
-    FUZZ_CHECK(softrdma_qp_query(w->qps[0].qp, &result->info) == RI_OK);
+    FUZZ_CHECK(core_qp_query(w->qps[0].qp, &result->info) == RI_OK);
     testbed_poll(w, UINT32_MAX);
     qp = container_of(w->qps[0].qp, struct iwarp_qp, core.base);
     result->unanswered = atomic_load(&qp->reads.ird_in) != atomic_load(&qp->reads.ird_out);

@@ -53,14 +53,14 @@ struct cq *new_cq(uint32_t depth)
     struct ri_cq_attr attr = { .size = sizeof(attr), .depth = depth, .context = &record };
     struct ri_cq *cq;
 
-    ck_assert_int_eq(softrdma_cq_create(&rnic.base, &attr, &cq), RI_OK);
+    ck_assert_int_eq(core_cq_create(&rnic.base, &attr, &cq), RI_OK);
     ck_assert_uint_ge(attr.depth, depth);
     return container_of(cq, struct cq, base);
 }
 
 void end_cq(struct cq *cq)
 {
-    ck_assert_int_eq(softrdma_cq_destroy(&cq->base), RI_OK);
+    ck_assert_int_eq(core_cq_destroy(&cq->base), RI_OK);
 }
 
 void new_qp(struct qp *qp, struct cq *send, struct cq *receive, uint32_t depth)
@@ -133,7 +133,7 @@ void expect(struct cq *cq, uint64_t cookie)
 {
     struct ri_wc wc;
 
-    ck_assert_uint_eq(softrdma_poll(&cq->base, 1, &wc), 1);
+    ck_assert_uint_eq(core_poll(&cq->base, 1, &wc), 1);
     ck_assert_uint_eq(wc.cookie, cookie);
 }
 
@@ -141,19 +141,19 @@ void expect_nothing(struct cq *cq)
 {
     struct ri_wc wc;
 
-    ck_assert_uint_eq(softrdma_poll(&cq->base, 1, &wc), 0);
+    ck_assert_uint_eq(core_poll(&cq->base, 1, &wc), 0);
 }
 
 void expect_count(struct cq *cq, uint32_t total, uint32_t notable)
 {
     uint32_t found, marked;
 
-    ck_assert_int_eq(softrdma_cq_peek(&cq->base, &found, &marked), RI_OK);
+    ck_assert_int_eq(core_cq_peek(&cq->base, &found, &marked), RI_OK);
     ck_assert_uint_eq(found, total);
     ck_assert_uint_eq(marked, notable);
 }
 
 enum ri_status resize_to(struct cq *cq, uint32_t depth)
 {
-    return softrdma_cq_resize(&cq->base, &depth);
+    return core_cq_resize(&cq->base, &depth);
 }

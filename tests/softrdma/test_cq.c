@@ -14,15 +14,15 @@ START_TEST(limits)
     struct ri_cq *base = NULL;
     struct cq *cq = new_cq(1000);
 
-    ck_assert_int_eq(softrdma_cq_create(&rnic.base, &attr, &base), RI_ERR_INVALID_ARGUMENT);
+    ck_assert_int_eq(core_cq_create(&rnic.base, &attr, &base), RI_ERR_INVALID_ARGUMENT);
     attr.depth = 1001;
-    ck_assert_int_eq(softrdma_cq_create(&rnic.base, &attr, &base), RI_ERR_LIMIT);
+    ck_assert_int_eq(core_cq_create(&rnic.base, &attr, &base), RI_ERR_LIMIT);
     rnic.attr.max_cq = 1;
     attr.depth = 1;
-    ck_assert_int_eq(softrdma_cq_create(&rnic.base, &attr, &base), RI_ERR_LIMIT);
+    ck_assert_int_eq(core_cq_create(&rnic.base, &attr, &base), RI_ERR_LIMIT);
     ck_assert_ptr_null(base);
     atomic_fetch_add(&cq->users, 1);
-    ck_assert_int_eq(softrdma_cq_destroy(&cq->base), RI_ERR_BUSY);
+    ck_assert_int_eq(core_cq_destroy(&cq->base), RI_ERR_BUSY);
     atomic_fetch_sub(&cq->users, 1);
     end_cq(cq);
     ck_assert_uint_eq(atomic_load(&rnic.cqs), 0);
@@ -43,7 +43,7 @@ START_TEST(oldest_first)
         for (uint32_t i = 0; i < count; i++, in++)
             in % 3 ? complete_send(&qp, in) : complete_receive(&qp, in);
         expect_count(cq, count, 0);
-        took = softrdma_poll(&cq->base, 10, wc);
+        took = core_poll(&cq->base, 10, wc);
         ck_assert_uint_eq(took, count);
         for (uint32_t i = 0; i < took; i++, out++) {
             ck_assert_uint_eq(wc[i].cookie, out);
@@ -117,7 +117,7 @@ START_TEST(unsignalled_failure_is_told)
 
     new_qp(&qp, cq, cq, 3);
     complete(&qp, &qp.sq, 1, 0, 0, RI_WC_FLUSHED);
-    ck_assert_uint_eq(softrdma_poll(&cq->base, 1, &wc), 1);
+    ck_assert_uint_eq(core_poll(&cq->base, 1, &wc), 1);
     ck_assert_uint_eq(wc.status, RI_WC_FLUSHED);
     ck_assert_uint_eq(wc.opcode, RI_WC_SEND);
     end_qp(&qp);
@@ -155,7 +155,7 @@ START_TEST(C118_arm_kinds)
     struct qp qp;
 
     new_qp(&qp, cq, cq, 8);
-    ck_assert_int_eq(softrdma_arm(&cq->base, arm_cases[_i].kind, 0), RI_OK);
+    ck_assert_int_eq(core_arm(&cq->base, arm_cases[_i].kind, 0), RI_OK);
     complete(&qp, &qp.rq, 1, arm_cases[_i].flags, arm_cases[_i].wc_flags, arm_cases[_i].status);
     ck_assert_uint_eq(atomic_load(&record.count), arm_cases[_i].fires);
     expect_count(cq, 1, notable);
@@ -178,14 +178,14 @@ START_TEST(what_is_there_does_not_fire)
     new_qp(&qp, cq, cq, 8);
     complete(&qp, &qp.rq, 1, RI_WR_NOTIFY, RI_WC_SOLICITED, RI_WC_SUCCESS);
     for (int kind = RI_ARM_NEXT; kind <= RI_ARM_NOTIFY_MARKED; kind++) {
-        ck_assert_int_eq(softrdma_arm(&cq->base, (enum ri_arm)kind, 0), RI_OK);
+        ck_assert_int_eq(core_arm(&cq->base, (enum ri_arm)kind, 0), RI_OK);
         ck_assert_uint_eq(atomic_load(&record.count), 0);
     }
-    ck_assert_int_eq(softrdma_arm(&cq->base, (enum ri_arm)(RI_ARM_NTH + 1), 1),
+    ck_assert_int_eq(core_arm(&cq->base, (enum ri_arm)(RI_ARM_NTH + 1), 1),
                      RI_ERR_INVALID_ARGUMENT);
     complete_send(&qp, 2); /* armed for solicited completions */
     ck_assert_uint_eq(atomic_load(&record.count), 0);
-    ck_assert_int_eq(softrdma_arm(&cq->base, RI_ARM_NEXT, 0), RI_OK); /* replaces it */
+    ck_assert_int_eq(core_arm(&cq->base, RI_ARM_NEXT, 0), RI_OK); /* replaces it */
     complete_send(&qp, 3);
     ck_assert_uint_eq(atomic_load(&record.count), 1);
     end_qp(&qp);
@@ -199,9 +199,9 @@ START_TEST(arm_nth)
     struct qp qp;
 
     new_qp(&qp, cq, cq, 8);
-    ck_assert_int_eq(softrdma_arm(&cq->base, RI_ARM_NTH, 0), RI_ERR_INVALID_ARGUMENT);
-    ck_assert_int_eq(softrdma_arm(&cq->base, RI_ARM_NTH, 9), RI_ERR_INVALID_ARGUMENT);
-    ck_assert_int_eq(softrdma_arm(&cq->base, RI_ARM_NTH, 3), RI_OK);
+    ck_assert_int_eq(core_arm(&cq->base, RI_ARM_NTH, 0), RI_ERR_INVALID_ARGUMENT);
+    ck_assert_int_eq(core_arm(&cq->base, RI_ARM_NTH, 9), RI_ERR_INVALID_ARGUMENT);
+    ck_assert_int_eq(core_arm(&cq->base, RI_ARM_NTH, 3), RI_OK);
     complete_send(&qp, 1);
     complete_send(&qp, 2);
     expect(cq, 1); /* one fewer again */
@@ -209,9 +209,9 @@ START_TEST(arm_nth)
     ck_assert_uint_eq(atomic_load(&record.count), 0);
     complete_send(&qp, 4);
     ck_assert_uint_eq(atomic_load(&record.count), 1);
-    ck_assert_int_eq(softrdma_arm(&cq->base, RI_ARM_NTH, 4), RI_OK);
+    ck_assert_int_eq(core_arm(&cq->base, RI_ARM_NTH, 4), RI_OK);
     ck_assert_uint_eq(atomic_load(&record.count), 1);
-    ck_assert_int_eq(softrdma_arm(&cq->base, RI_ARM_NTH, 3), RI_OK); /* fires at once */
+    ck_assert_int_eq(core_arm(&cq->base, RI_ARM_NTH, 3), RI_OK); /* fires at once */
     ck_assert_uint_eq(atomic_load(&record.count), 2);
     end_qp(&qp);
     end_cq(cq);
@@ -226,13 +226,13 @@ START_TEST(resize_keeps_the_wake_up)
 
     new_qp(&qp, cq, cq, 16);
     complete_send(&qp, 0);
-    ck_assert_int_eq(softrdma_arm(&cq->base, RI_ARM_NTH, 8), RI_OK);
+    ck_assert_int_eq(core_arm(&cq->base, RI_ARM_NTH, 8), RI_OK);
     ck_assert_int_eq(resize_to(cq, 2), RI_OK);
     ck_assert_uint_eq(atomic_load(&record.count), 0);
     complete_send(&qp, 1);
     ck_assert_uint_eq(atomic_load(&record.count), 1);
     ck_assert_int_eq(resize_to(cq, 8), RI_OK);
-    ck_assert_int_eq(softrdma_arm(&cq->base, RI_ARM_NTH, 3), RI_OK);
+    ck_assert_int_eq(core_arm(&cq->base, RI_ARM_NTH, 3), RI_OK);
     ck_assert_int_eq(resize_to(cq, 2), RI_OK);
     ck_assert_uint_eq(atomic_load(&record.count), 2);
     end_qp(&qp);

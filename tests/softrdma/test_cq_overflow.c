@@ -32,7 +32,7 @@ START_TEST(X021_overflow_holds_order)
     expect_count(cq, 2, 0);
     ck_assert_uint_eq(atomic_load(&record.cq_errors), 1);
     while (total < 30) {
-        uint32_t count = softrdma_poll(&cq->base, 1 + (uint32_t)(total % 3), wc);
+        uint32_t count = core_poll(&cq->base, 1 + (uint32_t)(total % 3), wc);
 
         ck_assert_uint_gt(count, 0);
         for (uint32_t i = 0; i < count; i++) {
@@ -181,7 +181,7 @@ START_TEST(overflow_and_arm)
     new_qp(&qp, cq, cq, 8);
     complete_send(&qp, 1);
     complete_send(&qp, 2);
-    ck_assert_int_eq(softrdma_arm(&cq->base, RI_ARM_NEXT, 0), RI_OK);
+    ck_assert_int_eq(core_arm(&cq->base, RI_ARM_NEXT, 0), RI_OK);
     ck_assert_uint_eq(atomic_load(&record.count), 0);
     expect(cq, 1);
     ck_assert_uint_eq(atomic_load(&record.count), 1);
@@ -316,7 +316,7 @@ static void *consume(void *arg)
     struct ri_wc wc[3];
 
     while (atomic_load(&polled) < total) {
-        uint32_t count = softrdma_poll(&shared->base, 3, wc);
+        uint32_t count = core_poll(&shared->base, 3, wc);
 
         for (uint32_t i = 0; i < count; i++) {
             int qp = (int)((struct qp *)wc[i].context - shared_qp),
@@ -341,7 +341,7 @@ static void *resize(void *arg)
     (void)arg;
     while (atomic_load(&polled) < total) {
         uint32_t depth = 1 + (uint32_t)tc_below(&rng, 9);
-        enum ri_status status = softrdma_cq_resize(&shared->base, &depth);
+        enum ri_status status = core_cq_resize(&shared->base, &depth);
 
         ck_assert(status == RI_OK || status == RI_ERR_BUSY);
         sched_yield();

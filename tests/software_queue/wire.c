@@ -48,20 +48,6 @@ static void count(struct lane *lane, uint32_t *connections, uint32_t *closing)
 
 /* --- posts --- */
 
-static enum ri_status post_send(struct ri_qp *base, struct ri_send_wr *wr, struct ri_send_wr **bad)
-{
-    struct qp *qp = container_of(base, struct qp, base);
-    struct posted posted = { .requests = 0 };
-    enum ri_status status;
-
-    spinlock_lock(&qp->sq.posting);
-    status = post_append(qp, wr, bad, &posted);
-    spinlock_unlock(&qp->sq.posting);
-    tx_run(qp);
-    qp_deliver(qp);
-    return status;
-}
-
 static void send_waiting(struct qp *base)
 {
     atomic_store(&queue_qp(base)->go, true);
@@ -449,7 +435,7 @@ const struct wire queue_wire = {
     .serve = serve,
     .is_idle = is_idle,
     .count = count,
-    .post_send = post_send,
+    .post_send = wire_post_send,
     .leave_together = leave_together,
     .send_waiting = send_waiting,
     .receive_posted = receive_posted,

@@ -29,34 +29,46 @@
 #include "regions.h"
 #include "tx.h"
 
-enum ri_status softrdma_qp_create(struct ri_pd *base, struct ri_qp_attr *attr, struct ri_qp **out);
-enum ri_status softrdma_qp_modify(struct ri_qp *base, const struct ri_qp_modify *modify);
-enum ri_status softrdma_qp_query(struct ri_qp *base, struct ri_qp_info *info);
-enum ri_status softrdma_qp_destroy(struct ri_qp *base);
-enum ri_status softrdma_qp_counters(struct ri_qp *base, const char **names, uint64_t *values,
-                                    size_t *count);
-enum ri_status softrdma_post_recv(struct ri_qp *base, struct ri_recv_wr *wr,
+enum ri_status core_qp_create(struct ri_pd *base, struct ri_qp_attr *attr, struct ri_qp **out);
+enum ri_status core_qp_modify(struct ri_qp *base, const struct ri_qp_modify *modify);
+enum ri_status core_qp_query(struct ri_qp *base, struct ri_qp_info *info);
+enum ri_status core_qp_destroy(struct ri_qp *base);
+enum ri_status core_qp_counters(struct ri_qp *base, const char **names, uint64_t *values,
+                                size_t *count);
+enum ri_status core_post_recv(struct ri_qp *base, struct ri_recv_wr *wr, struct ri_recv_wr **bad);
+enum ri_status core_post_srq_recv(struct ri_srq *base, struct ri_recv_wr *wr,
                                   struct ri_recv_wr **bad);
-enum ri_status softrdma_post_srq_recv(struct ri_srq *base, struct ri_recv_wr *wr,
-                                      struct ri_recv_wr **bad);
 /* Retry blocked queues as long as the ring has room (poll.c). No lock held. */
 void cq_retry_blocked(struct cq *cq);
-uint32_t softrdma_poll(struct ri_cq *base, uint32_t count, struct ri_wc *wc);
+uint32_t core_poll(struct ri_cq *base, uint32_t count, struct ri_wc *wc);
 /* The same; it tells the sanitizer what was taken. */
-uint32_t softrdma_poll_slowly(struct ri_cq *base, uint32_t count, struct ri_wc *wc);
-enum ri_status softrdma_arm(struct ri_cq *base, enum ri_arm kind, uint32_t count);
-enum ri_status softrdma_cq_resize(struct ri_cq *base, uint32_t *depth);
-enum ri_status softrdma_srq_modify(struct ri_srq *base, uint32_t mask,
-                                   const struct ri_srq_attr *attr);
+uint32_t core_poll_slowly(struct ri_cq *base, uint32_t count, struct ri_wc *wc);
+enum ri_status core_arm(struct ri_cq *base, enum ri_arm kind, uint32_t count);
+enum ri_status core_cq_resize(struct ri_cq *base, uint32_t *depth);
+enum ri_status core_srq_modify(struct ri_srq *base, uint32_t mask, const struct ri_srq_attr *attr);
 /* Of a QP that no wire has connected, or that a sanitizer watches: as its wire says. */
-enum ri_status softrdma_post_send(struct ri_qp *base, struct ri_send_wr *wr,
-                                  struct ri_send_wr **bad);
-/* Before the lanes are made, behind the options and softrdma_watch(). `part` is the wire's of the
+enum ri_status core_post_send(struct ri_qp *base, struct ri_send_wr *wr, struct ri_send_wr **bad);
+/* Before the lanes are made, behind the options and core_watch(). `part` is the wire's of the
  * RNIC, and stays its own. */
 void rnic_add_wire(struct rnic *rnic, const struct wire *wire, void *part);
-enum ri_status softrdma_pd_create(struct ri_rnic *base, void *context, struct ri_pd **out);
-enum ri_status softrdma_pd_destroy(struct ri_pd *base);
+enum ri_status core_pd_create(struct ri_rnic *base, void *context, struct ri_pd **out);
+enum ri_status core_pd_destroy(struct ri_pd *base);
 /* watched.c: operations that tell a sanitizer, in front of those that the RNIC has. */
-void softrdma_watch(struct rnic *rnic);
+void core_watch(struct rnic *rnic);
+
+/* Of a device's tables: the verbs that are the core's alone. A device adds its own (enumerate,
+ * open, close, query, query_port), and `progress`: core_progress, or that of its only wire. */
+#define CORE_PRIVILEGED_OPS                                                                      \
+    .lane_open = core_lane_open, .pd_create = core_pd_create, .pd_destroy = core_pd_destroy,     \
+    .cq_create = core_cq_create, .cq_resize = core_cq_resize, .cq_destroy = core_cq_destroy,     \
+    .qp_create = core_qp_create, .qp_modify = core_qp_modify, .qp_query = core_qp_query,         \
+    .qp_destroy = core_qp_destroy, .qp_counters = core_qp_counters,                              \
+    .mr_register = core_mr_register, .mr_reregister = core_mr_reregister,                        \
+    .mr_deregister = core_mr_deregister, .srq_create = core_srq_create,                          \
+    .srq_modify = core_srq_modify, .srq_query = core_srq_query, .srq_destroy = core_srq_destroy, \
+    .mw_allocate = core_mw_allocate, .mw_free = core_mw_free
+#define CORE_USER_OPS                                                                              \
+    .post_send = core_post_send, .post_recv = core_post_recv, .post_srq_recv = core_post_srq_recv, \
+    .poll = core_poll, .arm = core_arm, .cq_peek = core_cq_peek, .lane_arm = core_lane_arm
 
 #endif

@@ -420,7 +420,7 @@ void cq_purge(struct cq *cq, struct qp *qp)
 
 /* ---- operations ---- */
 
-enum ri_status softrdma_cq_peek(struct ri_cq *base, uint32_t *total, uint32_t *notify)
+enum ri_status core_cq_peek(struct ri_cq *base, uint32_t *total, uint32_t *notify)
 {
     struct cq *cq = container_of(base, struct cq, base);
 
@@ -448,7 +448,7 @@ void cq_detach(struct cq *cq)
     atomic_fetch_sub(&cq->users, 1);
 }
 
-enum ri_status softrdma_cq_create(struct ri_rnic *base, struct ri_cq_attr *attr, struct ri_cq **out)
+enum ri_status core_cq_create(struct ri_rnic *base, struct ri_cq_attr *attr, struct ri_cq **out)
 {
     struct rnic *rnic = container_of(base, struct rnic, base);
     enum ri_status status = RI_ERR_NO_RESOURCES;
@@ -484,7 +484,7 @@ uncount:
     return status;
 }
 
-enum ri_status softrdma_cq_destroy(struct ri_cq *base)
+enum ri_status core_cq_destroy(struct ri_cq *base)
 {
     struct cq *cq = container_of(base, struct cq, base);
 

@@ -32,7 +32,7 @@ static struct cq_entry *exchange(struct cq *cq, struct cq_entry *fresh, uint32_t
 }
 
 /* Blocked queues are retried. */
-enum ri_status softrdma_cq_resize(struct ri_cq *base, uint32_t *depth)
+enum ri_status core_cq_resize(struct ri_cq *base, uint32_t *depth)
 {
     struct cq *cq = container_of(base, struct cq, base);
     enum ri_status status = RI_ERR_BUSY;

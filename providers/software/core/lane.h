@@ -85,13 +85,13 @@ uint64_t lanes_empty_writes(const struct rnic *rnic);
 /* Free the QPs that were destroyed before this pass: when `version` has changed, at the latest
  * when a pass begins to serve. Of the pass; or nothing runs. */
 void lane_free_qps(struct lane *lane);
-enum ri_status softrdma_lane_open(struct ri_rnic *base, uint32_t index, void *context,
-                                  struct ri_lane **out);
+enum ri_status core_lane_open(struct ri_rnic *base, uint32_t index, void *context,
+                              struct ri_lane **out);
 
 /* --- progress.c --- */
 
-uint32_t softrdma_progress(struct ri_lane *base, struct ri_cq *first, uint32_t budget,
-                           uint64_t *next_deadline);
-bool softrdma_lane_arm(struct ri_lane *base);
+uint32_t core_progress(struct ri_lane *base, struct ri_cq *first, uint32_t budget,
+                       uint64_t *next_deadline);
+bool core_lane_arm(struct ri_lane *base);
 
 #endif

@@ -119,8 +119,8 @@ uint64_t lanes_empty_writes(const struct rnic *rnic)
     return sum;
 }
 
-enum ri_status softrdma_lane_open(struct ri_rnic *base, uint32_t index, void *context,
-                                  struct ri_lane **out)
+enum ri_status core_lane_open(struct ri_rnic *base, uint32_t index, void *context,
+                              struct ri_lane **out)
 {
     struct rnic *rnic = container_of(base, struct rnic, base);
 

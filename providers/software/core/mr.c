@@ -178,8 +178,8 @@ static enum ri_status check_register(const struct rnic *rnic, const struct ri_mr
     return status;
 }
 
-enum ri_status softrdma_mr_register(struct ri_pd *base, const struct ri_mr_attr *attr,
-                                    struct ri_mr_keys *keys, struct ri_mr **out)
+enum ri_status core_mr_register(struct ri_pd *base, const struct ri_mr_attr *attr,
+                                struct ri_mr_keys *keys, struct ri_mr **out)
 {
     struct pd *pd = container_of(base, struct pd, base);
     enum ri_status status = check_register(pd->rnic, attr);
@@ -384,8 +384,8 @@ static enum ri_status change_keys(struct mr *mr, struct pd *pd, const struct ri_
     return RI_OK;
 }
 
-enum ri_status softrdma_mr_reregister(struct ri_mr *base, struct ri_pd *new_pd,
-                                      const struct ri_mr_attr *attr, struct ri_mr_keys *keys)
+enum ri_status core_mr_reregister(struct ri_mr *base, struct ri_pd *new_pd,
+                                  const struct ri_mr_attr *attr, struct ri_mr_keys *keys)
 {
     struct mr *mr = container_of(base, struct mr, base);
     struct pd *pd = new_pd ? container_of(new_pd, struct pd, base) : NULL;
@@ -402,7 +402,7 @@ enum ri_status softrdma_mr_reregister(struct ri_mr *base, struct ri_pd *new_pd,
     return keeps ? keep_keys(mr, &asked, keys) : change_keys(mr, pd ? pd : mr->pd, &asked, keys);
 }
 
-enum ri_status softrdma_mr_deregister(struct ri_mr *base)
+enum ri_status core_mr_deregister(struct ri_mr *base)
 {
     struct mr *mr = container_of(base, struct mr, base);
 

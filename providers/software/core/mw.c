@@ -26,8 +26,8 @@ struct mw {
 
 /* --- allocate and free --- */
 
-enum ri_status softrdma_mw_allocate(struct ri_pd *base, bool narrow, void *context, uint32_t *stag,
-                                    struct ri_mw **out)
+enum ri_status core_mw_allocate(struct ri_pd *base, bool narrow, void *context, uint32_t *stag,
+                                struct ri_mw **out)
 {
     struct pd *pd = container_of(base, struct pd, base);
     struct rnic *rnic = pd->rnic;
@@ -61,7 +61,7 @@ uncount:
     return status;
 }
 
-enum ri_status softrdma_mw_free(struct ri_mw *base)
+enum ri_status core_mw_free(struct ri_mw *base)
 {
     struct mw *mw = container_of(base, struct mw, base);
 

@@ -10,7 +10,7 @@
 #include "post.h"
 #include "tx.h"
 
-static enum ri_status post_send(struct ri_qp *base, struct ri_send_wr *wr, struct ri_send_wr **bad)
+enum ri_status wire_post_send(struct ri_qp *base, struct ri_send_wr *wr, struct ri_send_wr **bad)
 {
     struct qp *qp = container_of(base, struct qp, base);
     struct posted posted = { .requests = 0 };
@@ -85,7 +85,7 @@ static uint32_t answered_request(const struct qp *qp)
 
 const struct wire no_wire = {
     .name = "none",
-    .post_send = post_send,
+    .post_send = wire_post_send,
     .leave_together = nothing,
     .send_waiting = tx_run,
     .receive_posted = nothing,

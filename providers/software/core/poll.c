@@ -122,7 +122,7 @@ static __attribute__((noinline)) uint32_t poll_slowly(struct cq *cq, uint32_t co
     return taken;
 }
 
-uint32_t softrdma_poll_slowly(struct ri_cq *base, uint32_t count, struct ri_wc *wc)
+uint32_t core_poll_slowly(struct ri_cq *base, uint32_t count, struct ri_wc *wc)
 {
     return poll_slowly(cq_of(base), count, wc);
 }
@@ -141,7 +141,7 @@ static __attribute__((noinline)) uint32_t send_gathered(struct cq *cq, struct la
     return taken;
 }
 
-uint32_t softrdma_poll(struct ri_cq *base, uint32_t count, struct ri_wc *wc)
+uint32_t core_poll(struct ri_cq *base, uint32_t count, struct ri_wc *wc)
 {
     struct cq *cq = cq_of(base);
     uint32_t taken;
@@ -174,7 +174,7 @@ uint32_t softrdma_poll(struct ri_cq *base, uint32_t count, struct ri_wc *wc)
     return taken;
 }
 
-enum ri_status softrdma_arm(struct ri_cq *base, enum ri_arm kind, uint32_t count)
+enum ri_status core_arm(struct ri_cq *base, enum ri_arm kind, uint32_t count)
 {
     struct cq *cq = cq_of(base);
     enum ri_status status;

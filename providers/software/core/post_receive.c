@@ -53,8 +53,7 @@ static __attribute__((noinline)) enum ri_status post_specially(struct qp *qp, st
     return status;
 }
 
-enum ri_status softrdma_post_recv(struct ri_qp *base, struct ri_recv_wr *wr,
-                                  struct ri_recv_wr **bad)
+enum ri_status core_post_recv(struct ri_qp *base, struct ri_recv_wr *wr, struct ri_recv_wr **bad)
 {
     struct qp *qp = container_of(base, struct qp, base);
     enum ri_status status;
@@ -86,8 +85,8 @@ static __attribute__((noinline)) void tell_qps(struct srq *srq)
     pthread_mutex_unlock(&srq->qps_lock);
 }
 
-enum ri_status softrdma_post_srq_recv(struct ri_srq *base, struct ri_recv_wr *wr,
-                                      struct ri_recv_wr **bad)
+enum ri_status core_post_srq_recv(struct ri_srq *base, struct ri_recv_wr *wr,
+                                  struct ri_recv_wr **bad)
 {
     struct srq *srq = container_of(base, struct srq, base);
     bool awaited;

@@ -24,8 +24,8 @@ static inline uint32_t serve(struct lane *lane, struct cq *first, uint32_t budge
     return done;
 }
 
-uint32_t softrdma_progress(struct ri_lane *base, struct ri_cq *first, uint32_t budget,
-                           uint64_t *next_deadline)
+uint32_t core_progress(struct ri_lane *base, struct ri_cq *first, uint32_t budget,
+                       uint64_t *next_deadline)
 {
     return lane_pass(base, first, budget, next_deadline, serve);
 }
@@ -41,7 +41,7 @@ static bool is_idle(const struct lane *lane)
 
 /* A descriptor reports what arrives. Only work that the lane itself has left keeps the host awake.
  */
-bool softrdma_lane_arm(struct ri_lane *base)
+bool core_lane_arm(struct ri_lane *base)
 {
     struct lane *lane = container_of(base, struct lane, base);
     enum lane_armed armed = LANE_NOT_ARMED;

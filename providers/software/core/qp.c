@@ -94,7 +94,7 @@ void qp_free(struct qp *qp)
     free(qp);
 }
 
-enum ri_status softrdma_qp_create(struct ri_pd *base, struct ri_qp_attr *attr, struct ri_qp **out)
+enum ri_status core_qp_create(struct ri_pd *base, struct ri_qp_attr *attr, struct ri_qp **out)
 {
     struct pd *pd = container_of(base, struct pd, base);
     struct rnic *rnic = pd->rnic;
@@ -232,7 +232,7 @@ static void await_upcalls(struct qp *qp)
  * counts in upcalls); no CQ names it; nobody is inside tx. Nobody comes in any more: tx is never
  * left.
  */
-enum ri_status softrdma_qp_destroy(struct ri_qp *base)
+enum ri_status core_qp_destroy(struct ri_qp *base)
 {
     struct qp *qp = container_of(base, struct qp, base);
     struct lane *lane = qp->lane;

@@ -247,7 +247,7 @@ static enum ri_status change_attributes(struct qp *qp, const struct ri_qp_modify
     return status;
 }
 
-enum ri_status softrdma_qp_modify(struct ri_qp *base, const struct ri_qp_modify *modify)
+enum ri_status core_qp_modify(struct ri_qp *base, const struct ri_qp_modify *modify)
 {
     struct qp *qp = container_of(base, struct qp, base);
     enum ri_status status = RI_OK;

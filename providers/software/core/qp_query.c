@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-enum ri_status softrdma_qp_query(struct ri_qp *base, struct ri_qp_info *info)
+enum ri_status core_qp_query(struct ri_qp *base, struct ri_qp_info *info)
 {
     struct qp *qp = container_of(base, struct qp, base);
     struct ri_qp_info now;
@@ -40,8 +40,8 @@ enum ri_status softrdma_qp_query(struct ri_qp *base, struct ri_qp_info *info)
     return ri_sized_copy(info, &now, sizeof(now)) ? RI_OK : RI_ERR_INVALID_ARGUMENT;
 }
 
-enum ri_status softrdma_qp_counters(struct ri_qp *base, const char **names, uint64_t *values,
-                                    size_t *count)
+enum ri_status core_qp_counters(struct ri_qp *base, const char **names, uint64_t *values,
+                                size_t *count)
 {
     struct qp *qp = container_of(base, struct qp, base);
     const char *const all[] = { "messages sent",          "octets sent",

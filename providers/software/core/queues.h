@@ -185,10 +185,9 @@ enum ri_status srq_post(struct srq *srq, struct ri_recv_wr *wr, struct ri_recv_w
                         bool *awaited);
 /* Report the events that were noted. No lock held. */
 void srq_deliver(struct srq *srq);
-enum ri_status softrdma_srq_create(struct ri_pd *base, struct ri_srq_attr *attr,
-                                   struct ri_srq **out);
-enum ri_status softrdma_srq_query(struct ri_srq *base, struct ri_srq_attr *attr);
-enum ri_status softrdma_srq_destroy(struct ri_srq *base);
+enum ri_status core_srq_create(struct ri_pd *base, struct ri_srq_attr *attr, struct ri_srq **out);
+enum ri_status core_srq_query(struct ri_srq *base, struct ri_srq_attr *attr);
+enum ri_status core_srq_destroy(struct ri_srq *base);
 
 /* --- completion queues --- */
 
@@ -245,9 +244,8 @@ void cq_purge(struct cq *cq, struct qp *qp);
  * ended. NULL: none. No lock held. */
 struct qp *cq_take_blocked(struct cq *cq, int *which);
 void cq_retried(struct cq *cq);
-enum ri_status softrdma_cq_peek(struct ri_cq *base, uint32_t *total, uint32_t *notify);
-enum ri_status softrdma_cq_create(struct ri_rnic *base, struct ri_cq_attr *attr,
-                                  struct ri_cq **out);
-enum ri_status softrdma_cq_destroy(struct ri_cq *base);
+enum ri_status core_cq_peek(struct ri_cq *base, uint32_t *total, uint32_t *notify);
+enum ri_status core_cq_create(struct ri_rnic *base, struct ri_cq_attr *attr, struct ri_cq **out);
+enum ri_status core_cq_destroy(struct ri_cq *base);
 
 #endif

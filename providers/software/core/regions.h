@@ -49,15 +49,15 @@ enum bind_result mw_bind(struct qp *qp, const struct wqe *wqe, struct stag_entry
 void mw_unbind_qp(struct qp *qp);
 /* Describe the request as posted. The objects are read only now. */
 enum ri_status mw_describe_bind(const struct ri_send_wr *wr, struct wqe *wqe);
-enum ri_status softrdma_mw_allocate(struct ri_pd *base, bool narrow, void *context, uint32_t *stag,
-                                    struct ri_mw **out);
-enum ri_status softrdma_mw_free(struct ri_mw *base);
+enum ri_status core_mw_allocate(struct ri_pd *base, bool narrow, void *context, uint32_t *stag,
+                                struct ri_mw **out);
+enum ri_status core_mw_free(struct ri_mw *base);
 /* mr.c */
-enum ri_status softrdma_mr_register(struct ri_pd *base, const struct ri_mr_attr *attr,
-                                    struct ri_mr_keys *keys, struct ri_mr **out);
-enum ri_status softrdma_mr_reregister(struct ri_mr *base, struct ri_pd *pd,
-                                      const struct ri_mr_attr *attr, struct ri_mr_keys *keys);
-enum ri_status softrdma_mr_deregister(struct ri_mr *base);
+enum ri_status core_mr_register(struct ri_pd *base, const struct ri_mr_attr *attr,
+                                struct ri_mr_keys *keys, struct ri_mr **out);
+enum ri_status core_mr_reregister(struct ri_mr *base, struct ri_pd *pd,
+                                  const struct ri_mr_attr *attr, struct ri_mr_keys *keys);
+enum ri_status core_mr_deregister(struct ri_mr *base);
 /* Describe the request as posted; memory is checked in its turn. NOT_SUPPORTED: the QP is not
  * privileged, or the pages are not contiguous. Under posting. */
 enum ri_status mr_describe_fast_register(const struct qp *qp, const struct ri_send_wr *wr,

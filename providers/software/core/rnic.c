@@ -11,8 +11,7 @@
 
 #include <stdlib.h>
 
-enum ri_status softrdma_post_send(struct ri_qp *base, struct ri_send_wr *wr,
-                                  struct ri_send_wr **bad)
+enum ri_status core_post_send(struct ri_qp *base, struct ri_send_wr *wr, struct ri_send_wr **bad)
 {
     return qp_wire(container_of(base, struct qp, base))->post_send(base, wr, bad);
 }
@@ -31,7 +30,7 @@ void rnic_add_wire(struct rnic *rnic, const struct wire *wire, void *part)
         connected->post_send = wire->post_send; /* else watched.c asks the QP for its wire */
 }
 
-enum ri_status softrdma_pd_create(struct ri_rnic *base, void *context, struct ri_pd **out)
+enum ri_status core_pd_create(struct ri_rnic *base, void *context, struct ri_pd **out)
 {
     struct rnic *rnic = container_of(base, struct rnic, base);
     enum ri_status status = RI_ERR_LIMIT;
@@ -55,7 +54,7 @@ uncount:
     return status;
 }
 
-enum ri_status softrdma_pd_destroy(struct ri_pd *base)
+enum ri_status core_pd_destroy(struct ri_pd *base)
 {
     struct pd *pd = container_of(base, struct pd, base);
 

@@ -136,8 +136,7 @@ void srq_detach(struct srq *srq, struct qp *qp)
 
 /* --- operations --- */
 
-enum ri_status softrdma_srq_create(struct ri_pd *base, struct ri_srq_attr *attr,
-                                   struct ri_srq **out)
+enum ri_status core_srq_create(struct ri_pd *base, struct ri_srq_attr *attr, struct ri_srq **out)
 {
     struct pd *pd = container_of(base, struct pd, base);
     struct rnic *rnic = pd->rnic;
@@ -175,7 +174,7 @@ uncount:
     return status;
 }
 
-enum ri_status softrdma_srq_query(struct ri_srq *base, struct ri_srq_attr *attr)
+enum ri_status core_srq_query(struct ri_srq *base, struct ri_srq_attr *attr)
 {
     struct srq *srq = srq_of(base);
 
@@ -188,7 +187,7 @@ enum ri_status softrdma_srq_query(struct ri_srq *base, struct ri_srq_attr *attr)
     return RI_OK;
 }
 
-enum ri_status softrdma_srq_destroy(struct ri_srq *base)
+enum ri_status core_srq_destroy(struct ri_srq *base)
 {
     struct srq *srq = srq_of(base);
     bool used;

@@ -106,8 +106,7 @@ static enum ri_status resize(struct srq *srq, uint32_t depth)
     return status;
 }
 
-enum ri_status softrdma_srq_modify(struct ri_srq *base, uint32_t mask,
-                                   const struct ri_srq_attr *attr)
+enum ri_status core_srq_modify(struct ri_srq *base, uint32_t mask, const struct ri_srq_attr *attr)
 {
     struct srq *srq = srq_of(base);
     enum ri_status status = RI_OK;

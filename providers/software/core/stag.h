@@ -10,7 +10,7 @@
  *
  * An entry keeps its name, the STag that it goes by, in every state. What a REVOKED entry says may
  * still be read: only an INVALID one is filled anew. Of a VALID region `access` alone may change
- * (softrdma_mr_reregister, RI_ACCESS_KEEP_KEYS). States and rights change under the entry's lock, a
+ * (core_mr_reregister, RI_ACCESS_KEEP_KEYS). States and rights change under the entry's lock, a
  * window's before its region's.
  */
 #ifndef ITAL_SOFTRDMA_STAG_H

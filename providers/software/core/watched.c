@@ -39,7 +39,7 @@ static enum ri_status watched_post_recv(struct ri_qp *base, struct ri_recv_wr *w
     sanitizer_posted_receive(qp_of(base));
     sanitizer_seen(qp_of(base)->rnic);
     sanitizer_ignore_begin();
-    status = softrdma_post_recv(base, wr, bad);
+    status = core_post_recv(base, wr, bad);
     sanitizer_ignore_end();
     return status;
 }
@@ -53,7 +53,7 @@ static enum ri_status watched_post_srq_recv(struct ri_srq *base, struct ri_recv_
     sanitizer_posted_shared(srq);
     sanitizer_seen(srq->rnic);
     sanitizer_ignore_begin();
-    status = softrdma_post_srq_recv(base, wr, bad);
+    status = core_post_srq_recv(base, wr, bad);
     sanitizer_ignore_end();
     return status;
 }
@@ -64,7 +64,7 @@ static uint32_t watched_poll(struct ri_cq *base, uint32_t count, struct ri_wc *w
 
     sanitizer_seen(container_of(base, struct cq, base)->rnic);
     sanitizer_ignore_begin();
-    taken = softrdma_poll_slowly(base, count, wc);
+    taken = core_poll_slowly(base, count, wc);
     sanitizer_ignore_end();
     return taken;
 }
@@ -74,7 +74,7 @@ static enum ri_status watched_arm(struct ri_cq *base, enum ri_arm kind, uint32_t
     enum ri_status status;
 
     sanitizer_ignore_begin();
-    status = softrdma_arm(base, kind, count);
+    status = core_arm(base, kind, count);
     sanitizer_ignore_end();
     return status;
 }
@@ -85,12 +85,12 @@ static uint32_t watched_progress(struct ri_lane *base, struct ri_cq *first, uint
     uint32_t done;
 
     sanitizer_ignore_begin();
-    done = softrdma_progress(base, first, budget, next_deadline); /* of any wire */
+    done = core_progress(base, first, budget, next_deadline); /* of any wire */
     sanitizer_ignore_end();
     return done;
 }
 
-void softrdma_watch(struct rnic *rnic)
+void core_watch(struct rnic *rnic)
 {
     rnic->watched = *rnic->user;
     rnic->watched.post_send = watched_post_send;

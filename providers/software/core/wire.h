@@ -115,5 +115,7 @@ struct wire {
 /* Of a QP that is not connected, and was not since its last reset: posts of receives wait, posts
  * to the send queue are refused in IDLE and flushed in ERROR. */
 extern const struct wire no_wire;
+/* Appends what is posted and runs tx: wire.post_send of a wire that has no shorter way. */
+enum ri_status wire_post_send(struct ri_qp *base, struct ri_send_wr *wr, struct ri_send_wr **bad);
 
 #endif

@@ -15,6 +15,8 @@
 
 bool invalidate_now(struct iwarp_qp *qp, uint32_t stag, bool remote, enum invalidate_result *result)
 {
+    rx_assert_held(qp->stream);
+    lane_assert_run(qp->core.lane);
     *result = invalidate_begin(&qp->core, stag, remote);
     if (*result == INVALIDATE_REVOKED) {
         invalidate_quiet(qp->core.rnic, stag_find(&qp->core.rnic->stags, stag));
