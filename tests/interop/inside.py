@@ -88,7 +88,7 @@ def stage(builddir, root, others=()):
     """Fills the folder that appears in the machine's root: tools, other programs, libraries, providers. What is missing, or None."""
     folders = [builddir + "/itapi/.libs", builddir + "/ual/.libs"]
     modules = [builddir + "/providers/" + name for name in
-               ("rdmacore/.libs/vp_rnic.so", "rdmacore/.libs/vp_ib.so", "softrdma/.libs/vp_softrdma.so")]
+               ("rdmacore/.libs/vp_rnic.so", "rdmacore/.libs/vp_ib.so", "software/.libs/vp_softrdma.so")]
     programs = [built(builddir, "tools/%s/%s" % (name, name)) for name in TOOLS]
     programs += [built(builddir, name) for name in others]
     helpers = [builddir + "/kal/ital-ask"]

@@ -645,8 +645,17 @@ ANSWERS(mr_register, struct ri_pd *of, const struct ri_mr_attr *attr, struct ri_
 ANSWERS(mr_reregister, struct ri_mr *mr, struct ri_pd *of, const struct ri_mr_attr *attr,
         struct ri_mr_keys *keys)
 ANSWERS(ah_modify, struct ri_ah *ah, const struct ri_ah_attr *attr)
-ANSWERS(close, struct ri_rnic *ri, bool force)
 #pragma GCC diagnostic pop
+
+/* kal forgets the RNIC, unless it is to call again: it is closed in spite of the answer. */
+static enum ri_status (*own_close)(struct ri_rnic *ri, bool force);
+
+static enum ri_status answer_close(struct ri_rnic *ri, bool force)
+{
+    if (answered != RI_ERR_AGAIN)
+        ck_assert_int_eq(own_close(ri, force), RI_OK);
+    return answered;
+}
 
 static void each_control_verb_gives(enum ri_status status)
 {
@@ -718,6 +727,7 @@ START_TEST(test_answers_are_statuses_of_the_interface)
     each_control_verb_gives(answers[_i].verb);
     rnic->ops = own;
     ck_assert_int_eq(kal_pd_destroy(rnic, pd), RI_OK);
+    own_close = own.close;
     rnic->ops.close = answer_close;
     closed = kal_rnic_close(rnic, false);
     if (closed == RI_ERR_AGAIN) { /* anything else counts as closed */

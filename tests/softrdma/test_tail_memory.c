@@ -16,6 +16,7 @@
 #include "providers/software/iwarp/wire_iwarp.h"
 
 #include <string.h>
+#include <sys/socket.h>
 
 #define SIZE     200000u
 #define LARGE    (4u << 20) /* a Write that is under way until the peer reads */
@@ -41,6 +42,15 @@ static const struct row {
 };
 
 /* ---- what has not left ---- */
+
+/* The kernel would let them grow beyond what is written here (net.ipv4.tcp_rmem, tcp_wmem). */
+static void keep_buffers_small(const struct raw *raw)
+{
+    const int octets = 65536, fd = qp_of(a)->stream->fd;
+
+    ck_assert_int_eq(setsockopt(raw->fd, SOL_SOCKET, SO_RCVBUF, &octets, sizeof(octets)), 0);
+    ck_assert_int_eq(setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &octets, sizeof(octets)), 0);
+}
 
 /* The peer's Write behind its Read is executed only after the source of the Read was fetched. A
  * Write of this side is under way, so the answer waits. */
@@ -116,6 +126,7 @@ static bool end_without(unsigned int nth, const struct row *row)
 
     testbed_open(&bed, NULL);
     raw_open_speaking(&raw, &bed, a, NULL, &plain);
+    keep_buffers_small(&raw);
     source = region_new(a, LARGE, TESTBED_ALL);
     if (row->fetched)
         fetch_answer(&raw, &source);

@@ -83,7 +83,7 @@ static enum ri_status open_queues(struct qp *qp, const struct ri_qp_attr *attr)
 
 void qp_free(struct qp *qp)
 {
-    contract(!qp->on_lane.listed && !qp->on_lane.connected);
+    contract(!qp->on_lane.listed && !qp->on_lane.number);
     for (int slot = 0; slot < WIRE_SLOTS; slot++)
         if (qp->rnic->wires[slot])
             qp->rnic->wires[slot]->qp_free(qp);
@@ -163,7 +163,6 @@ static void enlist(struct qp *qp)
     tx_assert_inside(qp);
     spinlock_lock(&lane->lock);
     qp->on_lane.number = ++lane->numbers;
-    qp->on_lane.connected = true;
     DL_APPEND2(lane->connected, qp, on_lane.connected_prev, on_lane.connected_next);
     spinlock_unlock(&lane->lock);
 }
@@ -173,9 +172,9 @@ static void unlist(struct qp *qp)
     struct lane *lane = qp->lane;
 
     spinlock_lock(&lane->lock);
-    if (qp->on_lane.connected)
+    if (qp->on_lane.number)
         DL_DELETE2(lane->connected, qp, on_lane.connected_prev, on_lane.connected_next);
-    qp->on_lane.connected = false;
+    qp->on_lane.number = 0;
     spinlock_unlock(&lane->lock);
 }
 

@@ -58,17 +58,19 @@ struct qp_life {
     struct ri_event end_event;
 };
 
-/* In lists of the lane. Under lane->lock. */
+/* In lists of the lane. Under lane->lock. There is one for each endpoint: it is kept small. */
 struct qp_lane {
-    /* Those that a pass has to visit. */
-    struct qp *prev, *next;
-    bool listed;
-    /* Those that are connected, in the order of `number` (from 1). */
+    /* Those that a pass has to visit; those that are freed when no pass can hold them, which none
+     * visits any more. */
+    struct qp *prev;
+    union {
+        struct qp *next, *free_next;
+    };
+    /* Those that are connected, in the order of `number` (from 1; 0: not connected). */
     struct qp *connected_prev, *connected_next;
-    bool connected;
-    uint64_t number;
-    /* Those that are freed when no pass can hold them. */
-    struct qp *free_next;
+    uint64_t number : 63;
+    /* To be visited. */
+    uint64_t listed : 1;
 };
 
 /* Output: who is inside tx, what there is to do (tx.c). */

@@ -156,11 +156,12 @@ struct iwarp_tx {
     uint32_t send_msn, read_msn, atomic_msn;
     /* RI_QPM_ACKNOWLEDGED: requests built since the last one that the peer answers. */
     uint32_t unasked;
+    /* The interval between attempts to send, while the socket is full. */
+    uint32_t retry_ns;
     /* Octets built, octets accepted by the socket; the position at which the EMSS is read again. */
     uint64_t position, accepted, learn_at;
-    /* The socket was full: the time of the next attempt, and the interval. */
+    /* The socket was full: the time of the next attempt. */
     atomic_ullong retry_at;
-    uint32_t retry_ns;
     /* The request at sq.next, if it is begun: octets built, and the position of the next ones. */
     uint64_t message_offset;
     bool message_begun;
@@ -319,11 +320,11 @@ struct iwarp_qp {
     struct stream *stream;
     struct iwarp_coalesce coalesce;
     struct iwarp_framing framing;
+    /* It keeps no memory of a batch any more. Under lane->lock. */
+    bool keeps_none;
     struct iwarp_tx tx;
     struct iwarp_reads reads;
     struct iwarp_rx rx;
-    /* It keeps no memory of a batch any more. Under lane->lock. */
-    bool keeps_none;
 };
 
 static inline struct iwarp_qp *iwarp_qp(struct qp *qp)
