@@ -507,6 +507,8 @@ struct ri_cq {
     const struct ri_user_ops *ops;
     void *context;
 };
+/* {ops} A provider may give a QP other operations when its connection begins or ends, while others
+ * post to it: it stores the pointer atomically, and a reader takes it by ri_qp_ops(). */
 struct ri_qp {
     const struct ri_user_ops *ops;
     void *context;
@@ -519,6 +521,11 @@ struct ri_lane {
     const struct ri_user_ops *ops;
     void *context;
 };
+
+static inline const struct ri_user_ops *ri_qp_ops(const struct ri_qp *qp)
+{
+    return __atomic_load_n(&qp->ops, __ATOMIC_RELAXED);
+}
 
 /* ------------------------------------------------------------------------------------------------
  * 5. Creation and modification arguments

@@ -479,7 +479,7 @@ UAL_PUBLIC enum ri_status ual_qp_renew(struct ual_qp *qp, struct ual_qp_attr *at
 static inline enum ri_status ual_qp_post_send(struct ual_qp *qp, struct ri_send_wr *wr,
                                               struct ri_send_wr **bad)
 {
-    enum ri_status status = qp->qp->ops->post_send(qp->qp, wr, bad);
+    enum ri_status status = ri_qp_ops(qp->qp)->post_send(qp->qp, wr, bad);
 
     return __builtin_expect(status == RI_OK, 1) ? RI_OK : ital_status_of_provider(status);
 }
@@ -487,7 +487,7 @@ static inline enum ri_status ual_qp_post_send(struct ual_qp *qp, struct ri_send_
 static inline enum ri_status ual_qp_post_recv(struct ual_qp *qp, struct ri_recv_wr *wr,
                                               struct ri_recv_wr **bad)
 {
-    enum ri_status status = qp->qp->ops->post_recv(qp->qp, wr, bad);
+    enum ri_status status = ri_qp_ops(qp->qp)->post_recv(qp->qp, wr, bad);
 
     return __builtin_expect(status == RI_OK, 1) ? RI_OK : ital_status_of_provider(status);
 }

@@ -142,7 +142,7 @@ static void post_rounds(struct ri_qp *qp, uint32_t rounds)
         wr = { .sg_list = &sge, .num_sge = 1, .opcode = RI_WR_SEND, .flags = 0 };
 
     for (uint32_t i = 0; i < rounds; i++)
-        MUST(qp->ops->post_send(qp, &wr, &bad));
+        MUST(ri_qp_ops(qp)->post_send(qp, &wr, &bad));
 }
 
 static void measure(struct ri_qp *qp)

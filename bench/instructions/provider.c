@@ -199,7 +199,7 @@ static void open_all(void)
     attr.recv_cq = recv_cq;
     MUST(ops.qp_create(pd, &attr, &qp));
     MUST(iwarp_over(container_of(qp, struct iwarp_qp, core.base), &handover, &null));
-    user.post_send = qp->ops->post_send; /* its wire's */
+    user.post_send = ri_qp_ops(qp)->post_send; /* its wire's */
 }
 
 static void close_all(void)

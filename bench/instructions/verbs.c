@@ -128,12 +128,12 @@ static void provider_alone(struct ri_qp *qp, struct ri_cq *cq)
     posted = 0;
     CALLGRIND_ZERO_STATS;
     for (send.cookie = 0; send.cookie < ROUNDS; send.cookie++)
-        must(qp->ops->post_send(qp, &send, &bad_send) == RI_OK, "post_send");
+        must(ri_qp_ops(qp)->post_send(qp, &send, &bad_send) == RI_OK, "post_send");
     CALLGRIND_DUMP_STATS_AT("verbs_post_send/verbs_send_whole/1:1000");
     posted = 0;
     CALLGRIND_ZERO_STATS;
     for (receive.cookie = 0; receive.cookie < ROUNDS; receive.cookie++)
-        must(qp->ops->post_recv(qp, &receive, &bad_receive) == RI_OK, "post_recv");
+        must(ri_qp_ops(qp)->post_recv(qp, &receive, &bad_receive) == RI_OK, "post_recv");
     CALLGRIND_DUMP_STATS_AT("verbs_post_recv/verbs_recv_whole/1:1000");
     completed = 0;
     CALLGRIND_ZERO_STATS;

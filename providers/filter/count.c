@@ -162,7 +162,7 @@ static enum ri_status post_each(struct pass_qp *qp, struct ri_send_wr *wr, struc
         struct ri_send_wr below, *its;
 
         pass_send_wr(qp, wr, &below);
-        status = qp->below->ops->post_send(qp->below, &below, &its);
+        status = ri_qp_ops(qp->below)->post_send(qp->below, &below, &its);
         if (status == RI_OK)
             continue;
         *bad = wr;
@@ -176,8 +176,9 @@ static enum ri_status count_post_send(struct ri_qp *ri, struct ri_send_wr *wr,
 {
     struct pass_qp *qp = PASS_OF(qp, ri);
     const uint64_t began = clock_now();
-    const enum ri_status status = is_plain(qp, wr) ? qp->below->ops->post_send(qp->below, wr, bad)
-                                                   : post_each(qp, wr, bad);
+    const enum ri_status status = is_plain(qp, wr)
+                                      ? ri_qp_ops(qp->below)->post_send(qp->below, wr, bad)
+                                      : post_each(qp, wr, bad);
 
     count_note(qp->rnic, COUNT_post_send, began, status);
     return status;
@@ -188,7 +189,7 @@ static enum ri_status count_post_recv(struct ri_qp *ri, struct ri_recv_wr *wr,
 {
     struct pass_qp *qp = PASS_OF(qp, ri);
     const uint64_t began = clock_now();
-    const enum ri_status status = qp->below->ops->post_recv(qp->below, wr, bad);
+    const enum ri_status status = ri_qp_ops(qp->below)->post_recv(qp->below, wr, bad);
 
     count_note(qp->rnic, COUNT_post_recv, began, status);
     return status;

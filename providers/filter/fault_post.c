@@ -189,7 +189,7 @@ static enum ri_status post_one(struct fault_rnic *rnic, struct fault_qp *qp,
         if (below.opcode == RI_WR_SEND_IMMEDIATE)
             below.opcode = RI_WR_SEND; /* over iWARP it may not have octets */
     }
-    status = qp->pass.below->ops->post_send(qp->pass.below, &below, &bad);
+    status = ri_qp_ops(qp->pass.below)->post_send(qp->pass.below, &below, &bad);
     if (status != RI_OK) {
         pthread_mutex_lock(&rnic->lock);
         take_back(&qp->send, &verdict, wr->cookie);
@@ -231,7 +231,7 @@ static enum ri_status pass_recv(const struct receives *to, struct ri_recv_wr *be
 {
     struct ri_recv_wr *bad;
 
-    return to->qp ? to->qp->ops->post_recv(to->qp, below, &bad)
+    return to->qp ? ri_qp_ops(to->qp)->post_recv(to->qp, below, &bad)
                   : to->srq->ops->post_srq_recv(to->srq, below, &bad);
 }
 

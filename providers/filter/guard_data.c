@@ -30,7 +30,7 @@ enum ri_status guard_post_send(struct ri_qp *ri, struct ri_send_wr *wr, struct r
         guard_queue_add(&qp->send, wr->cookie, !(wr->flags & RI_WR_SIGNALED), !qp->posting);
         qp->posting++;
         pthread_mutex_unlock(&rnic->lock);
-        status = qp->pass.below->ops->post_send(qp->pass.below, &below, &ignored);
+        status = ri_qp_ops(qp->pass.below)->post_send(qp->pass.below, &below, &ignored);
         pthread_mutex_lock(&rnic->lock);
         qp->posting--;
         if (status != RI_OK)
@@ -62,7 +62,7 @@ static enum ri_status post_receives(const struct target *to, struct ri_recv_wr *
         pthread_mutex_lock(&to->rnic->lock);
         guard_queue_add(to->queue, wr->cookie, false, true);
         pthread_mutex_unlock(&to->rnic->lock);
-        status = to->qp ? to->qp->ops->post_recv(to->qp, &below, &ignored)
+        status = to->qp ? ri_qp_ops(to->qp)->post_recv(to->qp, &below, &ignored)
                         : to->srq->ops->post_srq_recv(to->srq, &below, &ignored);
         if (status == RI_OK)
             continue;

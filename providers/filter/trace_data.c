@@ -84,7 +84,7 @@ static enum ri_status pass_one_send(struct pass_qp *qp, const struct ri_send_wr 
     struct ri_send_wr below, *bad;
 
     pass_send_wr(qp, wr, &below);
-    return qp->below->ops->post_send(qp->below, &below, &bad);
+    return ri_qp_ops(qp->below)->post_send(qp->below, &below, &bad);
 }
 
 enum ri_status trace_post_send(struct ri_qp *ri, struct ri_send_wr *wr, struct ri_send_wr **bad)
@@ -144,7 +144,7 @@ enum ri_status trace_post_recv(struct ri_qp *ri, struct ri_recv_wr *wr, struct r
     enum ri_status status;
 
     trace_begin(&line, trace_rnic_of(qp->rnic), "post_recv", PASS_KIND_QP, qp->number);
-    status = qp->below->ops->post_recv(qp->below, wr, bad);
+    status = ri_qp_ops(qp->below)->post_recv(qp->below, wr, bad);
     return describe_list(&line, wr, status, status == RI_OK ? NULL : *bad);
 }
 

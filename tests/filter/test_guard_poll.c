@@ -198,7 +198,7 @@ static void post(struct ri_qp *qp, uint64_t cookie, uint16_t flags)
 {
     struct ri_send_wr wr = { .cookie = cookie, .opcode = RI_WR_SEND, .flags = flags }, *bad;
 
-    ck_assert_int_eq(qp->ops->post_send(qp, &wr, &bad), RI_OK);
+    ck_assert_int_eq(ri_qp_ops(qp)->post_send(qp, &wr, &bad), RI_OK);
 }
 
 /* What the next polls bring, one completion each. */

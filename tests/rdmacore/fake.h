@@ -90,7 +90,7 @@ struct fake_id {
     struct rdma_conn_param param;       /* of the last call with such a parameter */
     uint8_t private_data[256];
     uint8_t private_length;
-    unsigned int calls[FAKE_DISCONNECT + 1];
+    atomic_uint calls[FAKE_DISCONNECT + 1];
     int patience; /* of the last resolution, milliseconds */
     struct fake_id *next;
 };

@@ -152,13 +152,13 @@ static int called(struct rdma_cm_id *id, enum fake_call call, const struct rdma_
     ck_assert(!fake->destroyed);
     if (fake_refused())
         return -1;
-    fake->calls[call]++;
     if (param) {
         fake->param = *param;
         fake->private_length = param->private_data_len;
         if (param->private_data_len)
             memcpy(fake->private_data, param->private_data, param->private_data_len);
     }
+    fake->calls[call]++; /* last: a test that sees it sees the parameters */
     return 0;
 }
 
