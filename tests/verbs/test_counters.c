@@ -83,7 +83,8 @@ static void end_with(struct ibv_comp_cntr *const *counters)
 }
 #define end(...) end_with((struct ibv_comp_cntr *const[]){ __VA_ARGS__, NULL })
 
-/* What a Read brings has a place of its own: later requests are sent while it comes. */
+/* What a Read brings, and what a Write places, have places of their own: later requests of both
+ * sides are sent while they come. */
 static void post(struct pair_side *side, enum ibv_wr_opcode opcode, uint64_t wr_id, bool signaled)
 {
     struct pair_side *peer = side == a ? b : a;
@@ -93,7 +94,8 @@ static void post(struct pair_side *side, enum ibv_wr_opcode opcode, uint64_t wr_
 
     wr.wr_id = wr_id;
     wr.send_flags = signaled ? IBV_SEND_SIGNALED : 0;
-    wr.wr.rdma.remote_addr = (uintptr_t)peer->memory;
+    wr.wr.rdma.remote_addr = (uintptr_t)peer->memory +
+                             (opcode == IBV_WR_RDMA_WRITE ? 2 * LENGTH : 0);
     wr.wr.rdma.rkey = peer->mr->rkey;
     ck_assert_int_eq(ibv_post_send(side->qp, &wr, &bad), 0);
 }
