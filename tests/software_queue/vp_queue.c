@@ -14,7 +14,6 @@
 
 #define DEVICE           "queue"
 #define MPA_PRIVATE_DATA 508u
-#define MAX_OBJECTS      65536u
 
 static enum ri_status queue_enumerate(const struct ri_host *host, ri_found_fn found, void *arg)
 {
@@ -39,29 +38,10 @@ static const struct ri_rnic_attr attributes = {
                 RI_FEATURE_ACCESS_MODIFY | RI_FEATURE_IO_ADDR | RI_FEATURE_FAST_REGISTER |
                 RI_FEATURE_PRIVILEGED_QP | RI_FEATURE_READ_MULTI_SGE | RI_FEATURE_RNR |
                 RI_FEATURE_FUSED_IMMEDIATE | RI_FEATURE_ACKNOWLEDGE | RI_FEATURE_KEEP_KEYS,
-    .max_mr_length = UINT64_C(1) << 47,
-    .max_message = UINT32_MAX,
-    .max_send = UINT32_MAX,
-    .max_pd = MAX_OBJECTS,
-    .max_cq = MAX_OBJECTS,
+    CORE_LIMITS,
     .max_qp = MAX_OBJECTS,
-    .max_mr = STAG_CHUNKS * STAG_CHUNK_ENTRIES - 2,
-    .max_mw = STAG_CHUNKS * STAG_CHUNK_ENTRIES - 2,
-    .max_srq = MAX_OBJECTS,
-    .max_cqe = MAX_CQE,
-    .max_send_wr = MAX_WR,
-    .max_recv_wr = MAX_WR,
-    .max_srq_wr = MAX_WR,
-    .max_send_sge = MAX_SGE,
-    .max_recv_sge = MAX_SGE,
-    .max_srq_sge = MAX_SGE,
-    .max_read_sge = MAX_SGE,
-    .max_write_sge = MAX_SGE,
     .max_ird = 128,
     .max_ord = 128,
-    .max_fast_register_pages = MAX_FAST_REGISTER_PAGES,
-    .ports = 1,
-    .alignment_hint = 64,
     .connect_private_data = MPA_PRIVATE_DATA,
     .accept_private_data = MPA_PRIVATE_DATA,
     .reject_private_data = MPA_PRIVATE_DATA,

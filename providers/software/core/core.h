@@ -71,4 +71,15 @@ void core_watch(struct rnic *rnic);
     .post_send = core_post_send, .post_recv = core_post_recv, .post_srq_recv = core_post_srq_recv, \
     .poll = core_poll, .arm = core_arm, .cq_peek = core_cq_peek, .lane_arm = core_lane_arm
 
+/* Of a device's attributes: the limits of the core's objects. A device adds max_qp, the depths and
+ * the lengths of private data. */
+#define CORE_LIMITS                                                                                \
+    .max_mr_length = UINT64_C(1) << 47, .max_message = UINT32_MAX, .max_send = UINT32_MAX,         \
+    .max_pd = MAX_OBJECTS, .max_cq = MAX_OBJECTS, .max_srq = MAX_OBJECTS,                          \
+    .max_mr = STAG_CHUNKS * STAG_CHUNK_ENTRIES - 2,                                                \
+    .max_mw = STAG_CHUNKS * STAG_CHUNK_ENTRIES - 2, .max_cqe = MAX_CQE, .max_send_wr = MAX_WR,     \
+    .max_recv_wr = MAX_WR, .max_srq_wr = MAX_WR, .max_send_sge = MAX_SGE, .max_recv_sge = MAX_SGE, \
+    .max_srq_sge = MAX_SGE, .max_read_sge = MAX_SGE, .max_write_sge = MAX_SGE,                     \
+    .max_fast_register_pages = MAX_FAST_REGISTER_PAGES, .ports = 1, .alignment_hint = 64
+
 #endif

@@ -19,6 +19,7 @@
 /* Pages of one region that requests register. The post reads their list. */
 #define MAX_FAST_REGISTER_PAGES 512u
 
+#define MAX_OBJECTS   65536u /* PDs, CQs, SRQs of an RNIC */
 #define MAX_SGE       64u
 #define MAX_WR        65536u
 #define MAX_CQE       (1u << 22)
