@@ -179,6 +179,8 @@ enum ri_transport {
 #define RI_FEATURE_KEEP_KEYS (UINT64_C(1) << 37)
 /* Set B: a hand-over may carry a stream that is no TCP socket (struct ri_stream_ops) */
 #define RI_FEATURE_STREAMS (UINT64_C(1) << 38)
+/* Set B: local_make, local_take and local_drop exist, and a hand-over may carry what they made */
+#define RI_FEATURE_LOCAL (UINT64_C(1) << 39)
 
 /* {limits} Limits and features. A count of optional things is 0 where there are none. */
 struct ri_rnic_attr {
@@ -475,6 +477,9 @@ struct ri_privileged_ops;
 struct ri_user_ops;
 struct ri_host;
 
+/* {local} Memory that the two ends of a connection share: a provider's own structure. */
+struct ri_local;
+
 struct ri_rnic {
     const struct ri_privileged_ops *ops;
     void *context;
@@ -720,6 +725,14 @@ struct ri_stream_ops {
  * conversion) leaves before any FPDU and only when the QP can receive. {refuse} With `refuse_code`
  * the connection is refused: a Terminate of that value is the only FPDU sent, the connection
  * closes, and the QP goes to RI_QPS_ERROR without `established`.
+ *
+ * {local} With `local` both ends are on one host, and both providers have agreed to exchange
+ * requests through the memory that they share. `last_message` still leaves over `fd`, and nothing
+ * else does: the end of that connection is the end of this one. `local_fd` is a connected Unix
+ * stream socket between the two, non-blocking and close-on-exec; what is said there is the
+ * providers' own. The provider owns both from the moment qp_modify returns RI_OK. What MPA
+ * negotiates about FPDUs (crc, markers, ready-to-receive message) has no meaning; with `rtr_await`
+ * `established` is reported when the peer's QP has started.
  */
 struct ri_llp_handover {
     uint32_t size;
@@ -742,7 +755,9 @@ struct ri_llp_handover {
     /* What carries the octets over `fd`. NULL: nothing, it is a TCP socket. */
     const struct ri_stream_ops *stream_ops;
     void *stream;
-    uint64_t reserved[2];
+    struct ri_local *local; /* NULL: requests travel over `fd` */
+    int local_fd;           /* with `local` */
+    uint32_t reserved0;
 };
 
 enum ri_qp_modify_mask {
@@ -1404,6 +1419,24 @@ struct ri_privileged_ops {
                                     size_t *count);
     enum ri_status (*qp_counters)(struct ri_qp *qp, const char **names, uint64_t *values,
                                   size_t *count);
+
+    /*
+     * {local} Set B, RI_FEATURE_LOCAL: before a hand-over, at two ends that are on one host. The
+     * host finds them and makes sure who they are; the memory is the provider's. The end that
+     * accepts makes it, and gets a descriptor of it, which the host sends to the other end and
+     * closes; the other end takes it. Then both have it or, where a call fails, neither uses it and
+     * the connection stays on its stream.
+     *
+     * local_make: NO_RESOURCES: memory, descriptors or mappings are short. local_take: `fd` stays
+     * the caller's; INVALID_ARGUMENT: it is not what a provider of this version makes;
+     * NO_RESOURCES. *why, on failure: for the log, a static string. local_drop: of memory that was
+     * not handed over. [kal | any | no]
+     */
+    enum ri_status (*local_make)(struct ri_rnic *rnic, struct ri_local **local, int *fd,
+                                 const char **why);
+    enum ri_status (*local_take)(struct ri_rnic *rnic, int fd, struct ri_local **local,
+                                 const char **why);
+    void (*local_drop)(struct ri_rnic *rnic, struct ri_local *local);
 };
 
 /* The user half (uVP): called by ual directly. Never blocks, never allocates, takes no global lock.

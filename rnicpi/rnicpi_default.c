@@ -66,6 +66,24 @@ ABSENT(service_reply, struct ri_connection *connection, const struct ri_service_
 ABSENT(rnic_counters, struct ri_rnic *rnic, const char **names, uint64_t *values, size_t *count)
 ABSENT(qp_counters, struct ri_qp *qp, const char **names, uint64_t *values, size_t *count)
 
+static enum ri_status no_local_make(struct ri_rnic *rnic, struct ri_local **local, int *fd,
+                                    const char **why)
+{
+    *why = "the provider has no memory that ends of a connection share";
+    return RI_ERR_NOT_SUPPORTED;
+}
+
+static enum ri_status no_local_take(struct ri_rnic *rnic, int fd, struct ri_local **local,
+                                    const char **why)
+{
+    *why = "the provider has no memory that ends of a connection share";
+    return RI_ERR_NOT_SUPPORTED;
+}
+
+static void no_local_drop(struct ri_rnic *rnic, struct ri_local *local)
+{
+}
+
 ABSENT(arm, struct ri_cq *cq, enum ri_arm kind, uint32_t count)
 ABSENT(cq_peek, struct ri_cq *cq, uint32_t *total, uint32_t *notify)
 
@@ -152,6 +170,9 @@ const struct ri_privileged_ops ri_default_privileged_ops = {
     .service_reply = no_service_reply,
     .rnic_counters = no_rnic_counters,
     .qp_counters = no_qp_counters,
+    .local_make = no_local_make,
+    .local_take = no_local_take,
+    .local_drop = no_local_drop,
 };
 
 const struct ri_user_ops ri_default_user_ops = {

@@ -215,6 +215,13 @@ enum ri_status pass_rnic_counters(struct ri_rnic *rnic, const char **names, uint
 enum ri_status pass_qp_counters(struct ri_qp *qp, const char **names, uint64_t *values,
                                 size_t *count);
 
+/* The memory passes as it is: a hand-over has it next. */
+enum ri_status pass_local_make(struct ri_rnic *rnic, struct ri_local **local, int *fd,
+                               const char **why);
+enum ri_status pass_local_take(struct ri_rnic *rnic, int fd, struct ri_local **local,
+                               const char **why);
+void pass_local_drop(struct ri_rnic *rnic, struct ri_local *local);
+
 /* The counters of the RNIC below, and one of the filter's own. */
 enum ri_status pass_counters_and(struct ri_rnic *rnic, const char *name, uint64_t value,
                                  const char **names, uint64_t *values, size_t *count);
@@ -266,7 +273,8 @@ bool pass_lane_arm(struct ri_lane *lane);
     .resolve = of##resolve, .listen = of##listen, .listen_destroy = of##listen_destroy,         \
     .connect = of##connect, .accept = of##accept, .confirm = of##confirm, .reject = of##reject, \
     .disconnect = of##disconnect, .service_request = of##service_request,                       \
-    .service_reply = of##service_reply, .qp_counters = pass_qp_counters
+    .service_reply = of##service_reply, .qp_counters = pass_qp_counters,                        \
+    .local_make = pass_local_make, .local_take = pass_local_take, .local_drop = pass_local_drop
 
 /* The same of the data path; it adds cq_peek. */
 #define PASS_DATA_TABLE(of)                                                                     \

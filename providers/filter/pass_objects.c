@@ -99,6 +99,29 @@ enum ri_status pass_rnic_counters(struct ri_rnic *ri, const char **names, uint64
     return rnic->ops->rnic_counters(rnic->below, names, values, count);
 }
 
+enum ri_status pass_local_make(struct ri_rnic *ri, struct ri_local **local, int *fd,
+                               const char **why)
+{
+    struct pass_rnic *rnic = PASS_OF(rnic, ri);
+
+    return rnic->ops->local_make(rnic->below, local, fd, why);
+}
+
+enum ri_status pass_local_take(struct ri_rnic *ri, int fd, struct ri_local **local,
+                               const char **why)
+{
+    struct pass_rnic *rnic = PASS_OF(rnic, ri);
+
+    return rnic->ops->local_take(rnic->below, fd, local, why);
+}
+
+void pass_local_drop(struct ri_rnic *ri, struct ri_local *local)
+{
+    struct pass_rnic *rnic = PASS_OF(rnic, ri);
+
+    rnic->ops->local_drop(rnic->below, local);
+}
+
 enum ri_status pass_counters_and(struct ri_rnic *rnic, const char *name, uint64_t value,
                                  const char **names, uint64_t *values, size_t *count)
 {
