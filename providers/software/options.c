@@ -165,6 +165,13 @@ static void read_iwarp(struct reader *reader, struct iwarp_options *options)
     read_tcp(reader, options);
 }
 
+/* What goes by the kernel, or is captured, goes over TCP. */
+static void read_local(struct reader *reader, struct softrdma *device)
+{
+    device->has_local = word(reader, "local") != 0 && !device->core.options.by_kernel;
+    device->local.close_timeout_ns = device->iwarp.options.close_timeout_ns;
+}
+
 enum ri_status softrdma_read_options(struct softrdma *device)
 {
     struct reader reader = { .host = device->core.host };
@@ -172,6 +179,7 @@ enum ri_status softrdma_read_options(struct softrdma *device)
 
     read_core(&reader, &device->core.options);
     read_iwarp(&reader, &device->iwarp.options);
+    read_local(&reader, device);
     attr->lanes = device->core.options.lanes;
     attr->max_ird = (uint32_t)number(&reader, "max_ird");
     attr->max_ord = (uint32_t)number(&reader, "max_ord");

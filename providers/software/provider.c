@@ -59,6 +59,15 @@ static const struct ri_rnic_attr attributes = {
     .firmware = "ital softrdma " PACKAGE_VERSION,
 };
 
+/* The pass of the only wire is shorter than that of several. */
+static void serve_all_wires(struct softrdma *device)
+{
+    device->all = *device->core.user;
+    device->all.progress = core_progress;
+    device->core.user = &device->all;
+    device->core.attr.features |= RI_FEATURE_LOCAL;
+}
+
 static enum ri_status softrdma_open(const struct ri_open *open, struct ri_rnic **out)
 {
     enum ri_status status;
@@ -79,6 +88,8 @@ static enum ri_status softrdma_open(const struct ri_open *open, struct ri_rnic *
     status = softrdma_read_options(device);
     if (status != RI_OK)
         goto free_device;
+    if (device->has_local)
+        serve_all_wires(device);
     if (rnic->options.sanitizers != SANITIZER_OFF)
         core_watch(rnic);
     if (rnic->options.by_kernel && !guard_works()) {
@@ -94,6 +105,8 @@ static enum ri_status softrdma_open(const struct ri_open *open, struct ri_rnic *
         goto free_device;
     }
     rnic_add_wire(rnic, &iwarp_wire, &device->iwarp);
+    if (device->has_local)
+        rnic_add_wire(rnic, &local_wire, &device->local);
     softrdma_find_guid(rnic);
     status = lanes_create(rnic);
     if (status != RI_OK)
@@ -184,6 +197,9 @@ static const struct ri_privileged_ops privileged_ops = {
     .query = softrdma_query,
     .query_port = softrdma_query_port,
     .rnic_counters = softrdma_rnic_counters,
+    .local_make = local_make,
+    .local_take = local_take,
+    .local_drop = local_drop,
     CORE_PRIVILEGED_OPS,
 };
 
@@ -192,7 +208,7 @@ static const struct ri_user_ops user_ops = {
     .abi_major = RI_ABI_MAJOR,
     .abi_minor = RI_ABI_MINOR,
     CORE_USER_OPS,
-    .progress = iwarp_progress, /* the only wire */
+    .progress = iwarp_progress, /* without option local the only wire */
 };
 
 RI_PROVIDER(vp_softrdma) = {

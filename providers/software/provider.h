@@ -7,13 +7,17 @@
 
 #include "providers/software/core/sanitizer.h"
 #include "providers/software/iwarp/wire_iwarp.h"
+#include "providers/software/local/wire_local.h"
 
 #include <linux/ethtool.h>
 
-/* The device: an RNIC of the core, and what its wire keeps of it. */
+/* The device: an RNIC of the core, and what its wires keep of it. */
 struct softrdma {
     struct rnic core;
     struct iwarp_rnic iwarp;
+    struct local_rnic local;
+    bool has_local;         /* it has the wire local (option local) */
+    struct ri_user_ops all; /* then, with a pass that serves both */
 };
 
 static inline struct softrdma *softrdma_of(struct rnic *rnic)

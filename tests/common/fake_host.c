@@ -75,7 +75,7 @@ static enum ri_status set_options(struct fake_host *fake, const char *const *own
 {
     /* Options that depend on time; the results of a test must not depend on its speed. */
     static const char *const without[] = { "rtr_repeat", "ack_timeout" };
-    const char *lanes = getenv("ITAL_TEST_LANES");
+    const char *lanes = getenv("ITAL_TEST_LANES"), *local = getenv("ITAL_TEST_LOCAL");
     bool good = true;
 
     for (size_t i = 0; i < ARRAY_SIZE(without); i++)
@@ -83,6 +83,8 @@ static enum ri_status set_options(struct fake_host *fake, const char *const *own
             good &= configure(fake, without[i], "0");
     if (lanes && host_options_type(fake->options, "lanes"))
         good &= configure(fake, "lanes", lanes);
+    if (local && host_options_type(fake->options, "local"))
+        good &= configure(fake, "local", local);
     for (; own && *own; own += 2)
         good &= configure(fake, own[0], own[1]);
     return good ? RI_OK : RI_ERR_INVALID_ARGUMENT;
@@ -312,7 +314,7 @@ uint32_t fake_host_run_lane(struct fake_host *fake, uint32_t lane, struct ri_cq 
 {
     uint64_t next;
 
-    return fake->user.progress(fake->lanes[lane], first, 256, &next);
+    return fake->lanes[lane]->ops->progress(fake->lanes[lane], first, 256, &next);
 }
 
 /* The sleep ends at the next timer. */
@@ -328,7 +330,7 @@ void fake_host_sleep(struct fake_host *fake, uint32_t pieces, int timeout_ms)
     bool armed = !pieces;
 
     for (uint32_t i = 0; armed && i < fake->lane_count && !(i && fake->apart); i++)
-        armed = fake->user.lane_arm(fake->lanes[i]);
+        armed = fake->lanes[i]->ops->lane_arm(fake->lanes[i]);
     if (armed)
         atomic_fetch_add(&fake->sleeps, 1);
     fake_lane_pass(&fake->events, armed ? shorten(fake, timeout_ms) : 0);

@@ -168,9 +168,13 @@ struct iwarp_qp *qp_of(const struct side *side)
     return container_of(side->qp, struct iwarp_qp, core.base);
 }
 
+static const struct ri_llp_handover usual = {
+    .mpa_revision = 2, .crc = true, .ird = 8, .ord = 8
+};
+
 void side_start(struct side *side, int fd, bool initiator, const struct ri_llp_handover *handover)
 {
-    struct ri_llp_handover own = { .mpa_revision = 2, .crc = true, .ird = 8, .ord = 8 };
+    struct ri_llp_handover own = usual;
     struct ri_qp_modify modify = {
         .size = sizeof(modify),
         .mask = RI_QPM_STATE | RI_QPM_HANDOVER,
@@ -215,15 +219,42 @@ void testbed_tcp(int fds[2], int maxseg)
     close(listener);
 }
 
+/* What a rendezvous of the host gives both ends. */
+static void share(struct testbed *bed, struct ri_llp_handover own[2])
+{
+    const struct ri_privileged_ops *ops = &bed->fake.privileged;
+    const char *why = "";
+    int memory, bells[2];
+
+    ck_assert_msg(ops->local_make(bed->fake.rnic, &own[1].local, &memory, &why) == RI_OK, "%s",
+                  why);
+    ck_assert_msg(ops->local_take(bed->fake.rnic, memory, &own[0].local, &why) == RI_OK, "%s", why);
+    close(memory);
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, bells), 0);
+    own[0].local_fd = bells[0];
+    own[1].local_fd = bells[1];
+}
+
+static bool has_local(struct testbed *bed)
+{
+    struct ri_rnic_attr attr = { .size = sizeof(attr) };
+
+    OK(bed->fake.privileged.query(bed->fake.rnic, &attr));
+    return attr.features & RI_FEATURE_LOCAL;
+}
+
 void testbed_connect(struct testbed *bed, const struct shape *shape,
                      const struct ri_llp_handover *handover)
 {
+    struct ri_llp_handover own[2] = { handover ? *handover : usual, handover ? *handover : usual };
     int fds[2];
 
     testbed_tcp(fds, 0);
+    if (has_local(bed))
+        share(bed, own);
     for (int i = 0; i < 2; i++) {
         side_open(bed, &bed->side[i], shape);
-        side_start(&bed->side[i], fds[i], i == 0, handover);
+        side_start(&bed->side[i], fds[i], i == 0, &own[i]);
     }
 }
 

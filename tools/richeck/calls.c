@@ -196,7 +196,7 @@ static uint32_t call_progress(struct ri_lane *lane, struct ri_cq *first_cq, uint
                               uint64_t *next_deadline)
 {
     const char *before = calls_enter("progress");
-    uint32_t done = data.progress(lane, first_cq, budget, next_deadline);
+    uint32_t done = lane->ops->progress(lane, first_cq, budget, next_deadline);
 
     calls_leave(before);
     return done;
@@ -205,7 +205,7 @@ static uint32_t call_progress(struct ri_lane *lane, struct ri_cq *first_cq, uint
 static bool call_lane_arm(struct ri_lane *lane)
 {
     const char *before = calls_enter("lane_arm");
-    bool armed = data.lane_arm(lane);
+    bool armed = lane->ops->lane_arm(lane);
 
     calls_leave(before);
     return armed;

@@ -24,6 +24,7 @@
 
 #include "coalesced.h"
 #include "lane.h"
+#include "own_requests.h"
 #include "qp.h"
 #include "quiescence.h"
 #include "regions.h"

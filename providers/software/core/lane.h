@@ -39,8 +39,8 @@ struct lane {
     /* Connected QPs, in the order of their numbers. Under the lock. */
     struct qp *connected;
     uint64_t numbers;
-    /* Freed in a later pass, when no thread can hold them. Under the lock. */
-    struct qp *freed;
+    /* Freed in a later pass, when no thread can hold them. Written under the lock. */
+    _Atomic(struct qp *) freed;
 
     /* A change means: there are QPs to be freed, or the network's wire has changed what its next
      * pass looks at. Written under the lock. */

@@ -66,8 +66,7 @@ void lane_free_qps(struct lane *lane)
 
     contract(lane_inside(lane) || !atomic_load(&lane->runner));
     spinlock_lock(&lane->lock);
-    qp = lane->freed;
-    lane->freed = NULL;
+    qp = atomic_exchange_explicit(&lane->freed, NULL, memory_order_relaxed);
     spinlock_unlock(&lane->lock);
     for (; qp; qp = next) {
         next = qp->on_lane.free_next;

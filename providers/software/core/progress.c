@@ -16,7 +16,8 @@ static inline uint32_t serve(struct lane *lane, struct cq *first, uint32_t budge
     uint32_t done = 0;
 
     lane_assert_run(lane);
-    lane_free_qps(lane);
+    if (unlikely(atomic_load_explicit(&lane->freed, memory_order_relaxed) != NULL))
+        lane_free_qps(lane);
     if (likely(network != NULL))
         done = network->serve(lane, first, budget);
     if (unlikely(local != NULL))

@@ -265,8 +265,8 @@ enum ri_status core_qp_destroy(struct ri_qp *base)
     atomic_fetch_sub(&qp->pd->users, 1);
     atomic_fetch_sub(&rnic->qps, 1);
     spinlock_lock(&lane->lock);
-    qp->on_lane.free_next = lane->freed;
-    lane->freed = qp;
+    qp->on_lane.free_next = atomic_load_explicit(&lane->freed, memory_order_relaxed);
+    atomic_store_explicit(&lane->freed, qp, memory_order_relaxed);
     atomic_fetch_add(&lane->version, 1);
     spinlock_unlock(&lane->lock);
     if (rnic->options.sanitizers != SANITIZER_OFF)

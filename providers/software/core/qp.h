@@ -134,12 +134,14 @@ struct qp {
     struct ri_sge *srq_sges;
     /* Of a sanitizer. NULL: there is none. */
     struct qp_watch *watch;
+    /* The part of the wire in WIRE_LOCAL, made when it first connects the QP. NULL: it has not. */
+    void *local_part;
     /* VALID narrow windows. Any thread. */
     atomic_uint windows;
     /* Uses of the QP outside a pass: destroy waits until there are none. Any thread. Not in a
      * cache line that every post and every pass reads. */
     atomic_uint upcalls;
-    /* Behind it, in the same memory: the parts of the wires. */
+    /* Behind it, in the same memory: the part of the wire in WIRE_NETWORK. */
 };
 
 static inline const struct wire *qp_wire(const struct qp *qp)

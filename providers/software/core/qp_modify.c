@@ -122,13 +122,16 @@ static enum ri_status to_terminate(struct qp *qp)
 static enum ri_status to_rts(struct qp *qp, const struct ri_llp_handover *handover)
 {
     const struct ri_rnic_attr *limits = &qp->rnic->attr;
+    const struct wire *wire = qp->rnic->wires[handover->local ? WIRE_LOCAL : WIRE_NETWORK];
     enum ri_status status = RI_ERR_INVALID_STATE;
 
+    if (!wire)
+        return RI_ERR_NOT_SUPPORTED;
     if (handover->ird > limits->max_ird || handover->ord > limits->max_ord)
         return RI_ERR_LIMIT;
     tx_enter(qp);
     if (qp_state(qp) == RI_QPS_IDLE)
-        status = qp->rnic->wires[WIRE_NETWORK]->start(qp, handover);
+        status = wire->start(qp, handover);
     tx_leave(qp);
     if (status == RI_OK) {
         TRACE2(connect, qp->qpn, handover->initiator);

@@ -73,6 +73,11 @@ static inline bool wqe_is_answered(const struct wqe *wqe)
 {
     return wqe->flags & WQE_ANSWERED;
 }
+/* Requests that send nothing (own_requests.h). */
+static inline bool wqe_is_local(const struct wqe *wqe)
+{
+    return wqe->opcode >= RI_WR_BIND_WINDOW;
+}
 
 /* posted >= next >= done >= freed, all modulo 2^32 differences. */
 struct wq {

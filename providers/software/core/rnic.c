@@ -23,7 +23,7 @@ void rnic_add_wire(struct rnic *rnic, const struct wire *wire, void *part)
     contract(!rnic->wires[wire->slot] && !rnic->lanes[0]);
     rnic->wires[wire->slot] = wire;
     rnic->parts[wire->slot] = part;
-    if (rnic->qp_octets < wire->qp_octets)
+    if (wire->slot == WIRE_NETWORK)
         rnic->qp_octets = wire->qp_octets;
     *connected = *rnic->user;
     if (rnic->options.sanitizers == SANITIZER_OFF)

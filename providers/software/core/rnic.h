@@ -69,7 +69,7 @@ struct rnic {
     /* NULL: it has none in this slot. A wire's own part beside it. */
     const struct wire *wires[WIRE_SLOTS];
     void *parts[WIRE_SLOTS];
-    size_t qp_octets; /* of a QP, with the parts of the wires */
+    size_t qp_octets; /* of a QP, with the part of the wire in WIRE_NETWORK */
     struct ri_rnic_attr attr;
     struct core_options options;
     struct stag_table stags;

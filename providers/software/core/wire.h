@@ -4,8 +4,9 @@
  * has the wire that connected it last, until its next reset; a QP that none has connected has
  * no_wire, so no caller looks for NULL.
  *
- * A wire keeps what it needs in its own part of the RNIC, of each lane and of each QP. Its part of
- * a QP is in the same memory as the core's, which comes first; so is the network's of a lane.
+ * A wire keeps what it needs in its own part of the RNIC, of each lane and of each QP. The parts
+ * of the wire in WIRE_NETWORK are in the same memory as the core's, which comes first. The wire in
+ * WIRE_LOCAL has lane->parts and qp->local_part, which it makes itself.
  */
 #ifndef ITAL_SOFTWARE_WIRE_H
 #define ITAL_SOFTWARE_WIRE_H
@@ -32,8 +33,7 @@ enum leave {
 struct wire {
     const char *name;
     enum wire_slot slot;
-    /* Octets of its part of a QP and of a lane, with the core's in front of it. Of a lane: of the
-     * wire in WIRE_NETWORK alone; another has lane->parts. */
+    /* WIRE_NETWORK: octets of a QP and of a lane, the core's part and its own behind it. */
     size_t qp_octets, lane_octets;
 
     /* --- lanes --- */

@@ -192,15 +192,11 @@ struct iwarp_tx {
     /* Memory of the message under way was deregistered. */
     bool source_gone;
     uint32_t cursor_sge, cursor_offset;
-    /* The local request at sq.next has revoked its STag. */
-    bool local_revoked;
     /* enum ri_rtr */
     uint8_t rtr_to_send;
     /* errno of a refused send. The end is reported after the octets that can still be read. */
     atomic_int error;
-    /* The entry that the local request at sq.next waits for: the lane makes it quiet
-     * (tx_local.c). */
-    _Atomic(struct stag_entry *) unquiet;
+    struct own_requests own;
 };
 
 /* --- requests that are answered --- */

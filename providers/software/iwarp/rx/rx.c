@@ -628,9 +628,8 @@ static __attribute__((noinline)) void make_quiet(struct iwarp_qp *qp)
 {
     rx_assert_held(qp->stream);
     lane_assert_run(qp->core.lane);
-    invalidate_quiet(qp->core.rnic, atomic_load(&qp->tx.unquiet));
-    atomic_store(&qp->tx.unquiet, NULL);
-    atomic_store(&qp->core.tx.wanted, true);
+    if (own_make_quiet(&qp->core, &qp->tx.own))
+        atomic_store(&qp->core.tx.wanted, true);
 }
 
 /* The work of the pass that is left after rx is unlocked. A consumer that sees the receive of the
@@ -698,7 +697,7 @@ uint32_t rx_run(struct stream *stream)
         spinlock_unlock(&stream->rx);
         return follow_up_closing(stream, qp, ended);
     }
-    if (unlikely(atomic_load_explicit(&qp->tx.unquiet, memory_order_relaxed) != NULL))
+    if (unlikely(atomic_load_explicit(&qp->tx.own.unquiet, memory_order_relaxed) != NULL))
         make_quiet(qp);
     fpdus = receive(qp, stream);
     spinlock_unlock(&stream->rx);

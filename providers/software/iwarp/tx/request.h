@@ -30,10 +30,6 @@ bool tx_ack_is_due(const struct iwarp_qp *qp);
 
 /* --- tx_local.c: bind, fast register, local invalidate, in their turn --- */
 
-static inline bool wqe_is_local(const struct wqe *wqe)
-{
-    return wqe->opcode >= RI_WR_BIND_WINDOW;
-}
 /* True: done, continue with the queue. */
 bool tx_local(struct iwarp_qp *qp, struct wqe *wqe, uint32_t index);
 

@@ -55,8 +55,7 @@ enum ri_status tx_start(struct iwarp_qp *qp, const struct ri_llp_handover *hando
     atomic_store(&qp->tx.names_source, false);
     qp->tx.heard = UINT64_MAX;
     qp->tx.immediate_due = false;
-    qp->tx.local_revoked = false;
-    atomic_store(&qp->tx.unquiet, NULL);
+    own_forget(&qp->tx.own);
     atomic_store(&qp->tx.error, 0);
     qp->tx.unasked = 0;
     qp->reads.acked = atomic_load(&qp->core.sq.next);

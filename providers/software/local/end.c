@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * How a connection ends: what is said to the peer, and what is made of what it has said.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "local.h"
+
+#include "wire_local.h"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* --- this side --- */
+
+bool local_fail(struct local_qp *qp, struct wqe *wqe, enum ri_wc_status status)
+{
+    const struct qp_end end = { .event = RI_EVENT_LOCAL_ERROR,
+                                .state = RI_QPS_TERMINATE,
+                                .send_terminate = true,
+                                .terminate = "",
+                                .wqe = wqe,
+                                .status = status,
+                                .detail = "a work request failed locally" };
+
+    qp_end(qp->core, &end);
+    return false;
+}
+
+static enum local_end own_end(const struct local_qp *qp)
+{
+    if (qp->refused.is_set)
+        return LOCAL_REFUSED;
+    if (qp->core->life.terminate_wanted)
+        return LOCAL_TERMINATED;
+    return qp->core->life.lost ? LOCAL_RESET : LOCAL_CLOSED;
+}
+
+/* Once per connection. What was published stays valid behind it. */
+static void say_end(struct local_qp *qp)
+{
+    struct local_page *own = qp->own;
+    uint32_t code;
+
+    tx_assert_inside(qp->core);
+    spinlock_lock(&qp->core->life.lock);
+    code = qp->refused.is_set ? qp->refused.code : qp->core->life.terminate_sent;
+    atomic_store_explicit(&own->number, qp->refused.number, memory_order_relaxed);
+    atomic_store_explicit(&own->status, qp->refused.status, memory_order_relaxed);
+    atomic_store_explicit(&own->code, code, memory_order_relaxed);
+    atomic_store_explicit(&own->ended, own_end(qp), memory_order_release);
+    spinlock_unlock(&qp->core->life.lock);
+    local_wake_peer(qp);
+}
+
+/* In an orderly close, as over a network: what the peer will find is sent. Those that tell by their
+ * completion that the peer has taken them are flushed with the rest. Under rx. */
+static void complete_published(struct local_qp *qp)
+{
+    struct wqe *wqe;
+
+    local_assert_rx(qp);
+    if (qp_is_acknowledged(qp->core))
+        return;
+    while ((wqe = local_oldest(qp)) && !wqe_is_answered(wqe)) {
+        wqe_finish(wqe, RI_WC_SUCCESS, (uint32_t)wqe->length);
+        qp->answered++;
+        qp->executed++;
+    }
+}
+
+void local_close(struct local_qp *qp)
+{
+    const struct ri_host *host = qp->core->rnic->host;
+
+    tx_assert_inside(qp->core);
+    host->timer_cancel(host, qp->core->lane->base.context, &qp->close_timer);
+    if (qp->tcp < 0)
+        return;
+    host->unwatch(host, qp->tcp_watch);
+    host->unwatch(host, qp->bell_watch);
+    shutdown(qp->tcp, SHUT_RDWR); /* others may have the descriptor, too */
+    shutdown(qp->bell, SHUT_RDWR);
+    close(qp->tcp);
+    close(qp->bell);
+    qp->tcp = qp->bell = -1;
+}
+
+/* The peer's end is awaited for so long. */
+static void finish_in_order(struct local_qp *qp)
+{
+    const struct ri_host *host = qp->core->rnic->host;
+
+    shutdown(qp->tcp, SHUT_WR);
+    qp->close_timer.deadline = clock_after(clock_now(),
+                                           local_rnic(qp->core->rnic)->close_timeout_ns);
+    host->timer_set(host, qp->core->lane->base.context, &qp->close_timer);
+}
+
+void local_stop(struct qp *base)
+{
+    struct local_qp *qp = local_qp(base);
+    const struct ri_host *host = base->rnic->host;
+    enum ri_qp_state state = qp_state(base);
+
+    tx_assert_inside(base);
+    say_end(qp);
+    atomic_store(&base->tx.stopped, true); /* before rx is awaited: see leave() */
+    host->timer_cancel(host, base->lane->base.context, &qp->patience);
+    own_forget(&qp->requests);
+    spinlock_lock(&qp->rx);
+    if (state == RI_QPS_CLOSING)
+        complete_published(qp);
+    else if (state == RI_QPS_TERMINATE)
+        atomic_store(&base->life.state, RI_QPS_ERROR);
+    qp_flush_ended(base);
+    spinlock_unlock(&qp->rx);
+    if (state == RI_QPS_CLOSING)
+        finish_in_order(qp);
+    else
+        local_close(qp);
+}
+
+/* --- the peer --- */
+
+static enum local_end peer_end(const struct local_qp *qp)
+{
+    return (enum local_end)atomic_load_explicit(&qp->peer->ended, memory_order_acquire);
+}
+
+bool local_has_end(const struct local_qp *qp)
+{
+    return peer_end(qp) != LOCAL_OPEN || atomic_load(&qp->witnessed) ||
+           atomic_load(&qp->close_over);
+}
+
+/* The request that the peer has refused: the oldest that it has not executed, which may not be
+ * published as a whole. NULL: it names another. */
+static struct wqe *refused_request(struct local_qp *qp)
+{
+    const struct wq *sq = &qp->core->sq;
+    uint32_t posted = atomic_load_explicit(&sq->posted, memory_order_acquire);
+
+    if (atomic_load_explicit(&qp->peer->number, memory_order_relaxed) != qp->executed)
+        return NULL;
+    while (qp->answered != posted && wqe_is_local(wq_slot(sq, qp->answered)))
+        qp->answered++;
+    return qp->answered != posted ? wq_slot(sq, qp->answered) : NULL;
+}
+
+/* Of a status that a peer can give a request. */
+static enum ri_wc_status peer_status(const struct local_qp *qp)
+{
+    uint32_t status = atomic_load_explicit(&qp->peer->status, memory_order_relaxed);
+
+    switch (status) {
+    case RI_WC_REMOTE_ACCESS:
+    case RI_WC_REMOTE_INVALID_REQUEST:
+    case RI_WC_RNR: return (enum ri_wc_status)status;
+    default: return RI_WC_REMOTE_OPERATION;
+    }
+}
+
+static void end_by_error(struct local_qp *qp, bool refused)
+{
+    struct qp_end end = {
+        .event = RI_EVENT_TERMINATE_RECEIVED,
+        .state = RI_QPS_ERROR,
+        .terminate_received = true,
+        .terminate_value = (uint16_t)atomic_load_explicit(&qp->peer->code, memory_order_relaxed),
+        .terminate = "",
+        .detail = refused ? "the peer has refused a request" : "the peer had an error",
+    };
+
+    if (refused) {
+        end.wqe = refused_request(qp);
+        end.status = peer_status(qp);
+    }
+    qp_end(qp->core, &end);
+}
+
+static void end_by_close(struct local_qp *qp)
+{
+    const struct wq *sq = &qp->core->sq;
+    const bool busy = wq_pending(sq) || atomic_load(&qp->given) != qp->executed;
+    const struct qp_end end = { .event = busy ? RI_EVENT_LLP_CLOSED_BUSY : RI_EVENT_LLP_CLOSED,
+                                .state = RI_QPS_ERROR,
+                                .detail = "the peer has closed the connection" };
+
+    qp_end(qp->core, &end);
+}
+
+static void end_by_reset(struct local_qp *qp, const char *detail)
+{
+    const struct qp_end end = {
+        .event = RI_EVENT_LLP_RESET, .state = RI_QPS_ERROR, .lost = true, .detail = detail
+    };
+
+    qp_end(qp->core, &end);
+}
+
+/* In RTS: behind what was published before, unless that waits. */
+void local_note_end(struct local_qp *qp)
+{
+    const enum local_end end = peer_end(qp);
+
+    local_assert_rx(qp);
+    if (end != LOCAL_RESET && local_has_request(qp))
+        return;
+    switch (end) {
+    case LOCAL_OPEN: end_by_reset(qp, "the peer's process has ended"); break;
+    case LOCAL_CLOSED: end_by_close(qp); break;
+    case LOCAL_TERMINATED: end_by_error(qp, false); break;
+    case LOCAL_REFUSED: end_by_error(qp, true); break;
+    default: end_by_reset(qp, "the peer has reset the connection"); break;
+    }
+}
+
+/* In CLOSING the peer's end, or that of the time for it, is the end. */
+void local_rest(struct qp *base)
+{
+    struct local_qp *qp = local_qp(base);
+    const enum local_end end = qp->memory ? peer_end(qp) : LOCAL_OPEN;
+    bool closed = end == LOCAL_CLOSED || (end == LOCAL_OPEN && atomic_load(&qp->witnessed));
+
+    tx_assert_inside(base);
+    if (qp_state(base) != RI_QPS_CLOSING || !qp->memory || !local_has_end(qp))
+        return;
+    if (closed)
+        qp_closed(base, "closed in order");
+    else
+        qp_closed_badly(base, end == LOCAL_OPEN ? "the peer did not close within close_timeout"
+                                                : "the peer has reset the connection");
+    local_close(qp);
+}

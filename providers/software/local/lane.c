@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Which QPs a pass looks at, and who wakes whom. See local.h.
+ *
+ * The hot QPs are listed under lane->lock. A pass works on its own copy, and copies again when
+ * `version` has changed. A QP that leaves the list may be in the copy of the pass under way: it is
+ * not freed before that has ended, and without memory it is passed over.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "local.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+#define FEW         4u
+#define IDLE_FEW    4096u /* passes that find nothing before a QP is cool, if few are hot */
+#define IDLE_MANY   64u
+#define LOOK_BUDGET 64u
+
+/* --- the peer --- */
+
+void local_wake_peer(struct local_qp *qp)
+{
+    atomic_thread_fence(memory_order_seq_cst);
+    if (likely(!atomic_load_explicit(&qp->peer->asleep, memory_order_relaxed)) ||
+        !atomic_exchange(&qp->peer->asleep, 0))
+        return;
+    /* Full: it has octets to read. Closed: it is ending. */
+    while (send(qp->bell, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 && errno == EINTR)
+        ;
+}
+
+void local_hear_bell(struct local_qp *qp)
+{
+    uint8_t octets[64];
+    ssize_t got;
+
+    do
+        got = recv(qp->bell, octets, sizeof(octets), MSG_DONTWAIT);
+    while (got == sizeof(octets) || (got < 0 && errno == EINTR));
+    if (!got || (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK))
+        atomic_fetch_or(&qp->witnessed, WITNESSED_FIN);
+}
+
+/* --- hot and cool --- */
+
+enum ri_status local_lane_open(struct lane *lane)
+{
+    lane->parts[WIRE_LOCAL] = calloc(1, sizeof(struct local_lane));
+    return lane->parts[WIRE_LOCAL] ? RI_OK : RI_ERR_NO_RESOURCES;
+}
+
+void local_lane_close(struct lane *lane)
+{
+    contract(!local_lane(lane)->count); /* there is no QP any more */
+    free(local_lane(lane)->hot);
+    free(local_lane(lane)->served);
+    free(lane->parts[WIRE_LOCAL]);
+    lane->parts[WIRE_LOCAL] = NULL;
+}
+
+/* Both arrays, of which the pass uses one: this is the pass's run. Under the lock. */
+static bool make_room(struct local_lane *own)
+{
+    uint32_t room = own->room ? 2 * own->room : 16;
+    struct local_qp **hot, **served;
+
+    if (own->count < own->room)
+        return true;
+    hot = realloc(own->hot, room * sizeof(struct local_qp *));
+    own->hot = hot ? hot : own->hot;
+    served = realloc(own->served, room * sizeof(struct local_qp *));
+    own->served = served ? served : own->served;
+    if (hot && served)
+        own->room = room;
+    return hot && served;
+}
+
+void local_heat(struct local_qp *qp)
+{
+    struct lane *lane = qp->core->lane;
+    struct local_lane *own = local_lane(lane);
+    bool listed;
+
+    spinlock_lock(&lane->lock);
+    if (!qp->hot && !qp->hidden && make_room(own)) {
+        own->hot[own->count++] = qp;
+        qp->hot = true;
+        qp->idle = 0;
+        atomic_fetch_add_explicit(&own->version, 1, memory_order_relaxed);
+    }
+    listed = qp->hot || qp->hidden;
+    spinlock_unlock(&lane->lock);
+    if (!listed) /* no memory: the next pass looks once */
+        tx_defer_to_lane(qp->core);
+}
+
+/* Under the lock. */
+static void unlist(struct local_lane *own, struct local_qp *qp)
+{
+    uint32_t at = 0;
+
+    if (!qp->hot)
+        return;
+    while (own->hot[at] != qp)
+        at++;
+    own->hot[at] = own->hot[--own->count];
+    qp->hot = false;
+    atomic_fetch_add_explicit(&own->version, 1, memory_order_relaxed);
+}
+
+void local_cool(struct local_qp *qp)
+{
+    struct lane *lane = qp->core->lane;
+
+    spinlock_lock(&lane->lock);
+    unlist(local_lane(lane), qp);
+    qp->hidden = true;
+    spinlock_unlock(&lane->lock);
+}
+
+/* --- falling asleep --- */
+
+/* Would a look find something? Under rx. */
+static bool has_work(const struct local_qp *qp)
+{
+    enum ri_qp_state state = qp_state(qp->core);
+
+    local_assert_rx(qp);
+    if (!qp->memory || (state != RI_QPS_RTS && state != RI_QPS_CLOSING))
+        return false;
+    return local_has_end(qp) || (state == RI_QPS_RTS &&
+                                 (local_has_request(qp) || local_has_answer(qp) ||
+                                  (atomic_load_explicit(&qp->awaits_start, memory_order_relaxed) &&
+                                   atomic_load(&qp->peer->started))));
+}
+
+/* True: the peer wakes this side from now on. */
+static bool fall_asleep(struct local_qp *qp)
+{
+    bool asleep = false;
+
+    if (!spinlock_try(&qp->rx))
+        return false;
+    if (qp->memory) {
+        atomic_store(&qp->own->asleep, 1);
+        atomic_thread_fence(memory_order_seq_cst);
+        asleep = !has_work(qp);
+        if (!asleep)
+            atomic_store(&qp->own->asleep, 0);
+    } else {
+        asleep = true;
+    }
+    spinlock_unlock(&qp->rx);
+    return asleep;
+}
+
+bool local_is_idle(const struct lane *lane)
+{
+    struct local_lane *own = local_lane(lane);
+
+    spinlock_assert_held(&lane->lock);
+    atomic_store_explicit(&own->all_asleep, true, memory_order_relaxed);
+    for (uint32_t i = 0; i < own->count; i++)
+        if (!fall_asleep(own->hot[i]))
+            return false;
+    return true;
+}
+
+/* --- a pass --- */
+
+static void copy_hot(struct lane *lane)
+{
+    struct local_lane *own = local_lane(lane);
+
+    spinlock_lock(&lane->lock);
+    for (uint32_t i = 0; i < own->count; i++)
+        own->served[i] = own->hot[i];
+    own->served_count = own->count;
+    own->served_version = atomic_load_explicit(&own->version, memory_order_relaxed);
+    spinlock_unlock(&lane->lock);
+}
+
+/* This lane looks again. */
+static void wake_all(struct local_lane *own)
+{
+    atomic_store_explicit(&own->all_asleep, false, memory_order_relaxed);
+    for (uint32_t i = 0; i < own->served_count; i++) {
+        struct local_qp *qp = own->served[i];
+
+        if (!spinlock_try(&qp->rx))
+            continue; /* the peer wakes it once more */
+        if (qp->memory)
+            atomic_store_explicit(&qp->own->asleep, 0, memory_order_relaxed);
+        spinlock_unlock(&qp->rx);
+    }
+}
+
+static void note_idle(struct lane *lane, struct local_qp *qp)
+{
+    if (++qp->idle < (local_lane(lane)->served_count <= FEW ? IDLE_FEW : IDLE_MANY))
+        return;
+    qp->idle = 0;
+    if (!fall_asleep(qp))
+        return;
+    spinlock_lock(&lane->lock);
+    unlist(local_lane(lane), qp);
+    spinlock_unlock(&lane->lock);
+}
+
+uint32_t local_serve(struct lane *lane, struct cq *first, uint32_t budget)
+{
+    struct local_lane *own = local_lane(lane);
+    uint32_t work_done = 0;
+
+    (void)first;
+    lane_assert_run(lane);
+    if (unlikely(atomic_load_explicit(&own->version, memory_order_relaxed) != own->served_version))
+        copy_hot(lane);
+    if (unlikely(atomic_load_explicit(&own->all_asleep, memory_order_relaxed)))
+        wake_all(own);
+    for (uint32_t i = 0; i < own->served_count && work_done < budget; i++) {
+        struct local_qp *qp = own->served[i];
+        uint32_t done = local_look(qp, budget < LOOK_BUDGET ? budget : LOOK_BUDGET);
+
+        work_done += done;
+        if (done)
+            qp->idle = 0;
+        else
+            note_idle(lane, qp);
+    }
+    return work_done;
+}
+
+/* --- one QP --- */
+
+/* Before the consumer can see a message of the peer. Under rx, which is released meanwhile. */
+static void tell_start(struct local_qp *qp)
+{
+    if (!atomic_load(&qp->peer->started) || !atomic_exchange(&qp->awaits_start, false))
+        return;
+    qp_record_established(qp->core);
+    spinlock_unlock(&qp->rx);
+    qp_report_established(qp->core);
+    spinlock_lock(&qp->rx);
+}
+
+/* The peer has taken something out of the ring since the last look. */
+static bool has_made_room(struct local_qp *qp)
+{
+    uint64_t consumed = atomic_load_explicit(&qp->peer->consumed, memory_order_acquire);
+    bool more = consumed != qp->consumed_seen;
+
+    qp->consumed_seen = consumed;
+    return more;
+}
+
+/* Under rx. *go_on: tx may have something to do. */
+static uint32_t look(struct local_qp *qp, uint32_t budget, bool *go_on)
+{
+    struct qp *core = qp->core;
+    uint32_t done = 0;
+
+    *go_on = false;
+    if (!qp->memory)
+        return 0;
+    if (qp_state(core) == RI_QPS_RTS) {
+        if (unlikely(atomic_load_explicit(&qp->awaits_start, memory_order_relaxed)))
+            tell_start(qp);
+        *go_on = own_make_quiet(core, &qp->requests);
+        done = local_take_answers(qp);
+        *go_on |= has_made_room(qp) || done;
+    }
+    if (qp_state(core) == RI_QPS_RTS)
+        done += local_execute(qp, budget);
+    if (qp_state(core) == RI_QPS_RTS && unlikely(local_has_end(qp)))
+        local_note_end(qp);
+    *go_on |= qp_state(core) == RI_QPS_CLOSING && local_has_end(qp);
+    return done;
+}
+
+uint32_t local_look(struct local_qp *qp, uint32_t budget)
+{
+    struct qp *core = qp->core;
+    uint32_t done;
+    bool go_on;
+
+    if (!spinlock_try(&qp->rx))
+        return 0;
+    done = look(qp, budget, &go_on);
+    spinlock_unlock(&qp->rx);
+    if (done) {
+        qp_retire(core, &core->sq);
+        qp_retire(core, &core->rq);
+    }
+    if (go_on) {
+        atomic_thread_fence(memory_order_seq_cst); /* as in publish.c */
+        if (wq_pending(&core->sq) || qp_state(core) != RI_QPS_RTS)
+            tx_run(core);
+    }
+    qp_deliver(core);
+    return done;
+}

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The wire local: both ends of the connection are processes of one host, and exchange requests
+ * through memory that they share (segment.h). This is the way `ring`: a request is published with
+ * its octets, and the peer executes it.
+ *
+ * WHO DOES WHAT. Inside tx a QP publishes what is posted (publish.c). In a pass of its lane, under
+ * rx, it executes what the peer has published (execute.c), and completes its own requests by what
+ * the peer says of them (answers.c): how many are executed, and the octets that its Reads and
+ * atomics have fetched. A request completes when it is executed, with the outcome.
+ *
+ * WHO LOOKS. A QP that had something to do lately is `hot`: each pass looks at its memory (lane.c).
+ * For the others, and for all before the lane sleeps, `asleep` is set in the shared page: the peer
+ * that publishes something then sends one octet by the Unix socket, which the host watches. Who
+ * publishes and who falls asleep each store, fence, then look, so one of them sees the other.
+ *
+ * THE END. `ended` in the shared page says how; what was published before it is executed, unless it
+ * is a reset. Then both sockets are closed. A peer that is gone without a word (its process was
+ * killed) is seen by the end of its TCP socket.
+ *
+ * LOCKS, beside the core's: rx of the QP. Memory of this side is used in passes, under rx, and
+ * inside tx. leave() waits for tx; passes are waited for by the core.
+ */
+#ifndef ITAL_SOFTWARE_LOCAL_H
+#define ITAL_SOFTWARE_LOCAL_H
+
+#include "providers/software/core/core.h"
+
+#include "ring.h"
+#include "segment.h"
+
+struct local_qp {
+    struct qp *core;
+    /* Under it: members below that say so. In a pass; or the QP is not connected. */
+    struct spinlock rx;
+    /* From hand-over to reset. Written inside tx and under rx. NULL: not connected by this wire. */
+    struct ri_local *memory;
+    struct local_page *own, *peer;
+
+    /* --- output: inside tx --- */
+    struct ring_put put;
+    /* Octets of the message at sq.next that are published. */
+    uint64_t published;
+    bool begun;
+    /* Reads and atomics: published; completed (under rx). */
+    atomic_uint fetching, fetched;
+    struct own_requests requests;
+    struct stag_hint payload_hint;
+    /* -1: closed. */
+    int tcp, bell;
+    struct ri_watch *tcp_watch, *bell_watch;
+    struct ri_timer close_timer;
+    /* Requests published. Read under rx. */
+    atomic_uint given;
+
+    /* --- what the peer has said of them: under rx --- */
+    uint32_t executed; /* of `given` */
+    /* Index of the request that is completed next, which may be one that sends nothing. */
+    uint32_t answered;
+    uint64_t answer_at;     /* place in the peer's answers */
+    uint64_t answer_placed; /* octets of the Read at `answered` that are placed */
+    struct stag_hint sink_hint;
+
+    /* --- its requests: under rx --- */
+    struct ring_take take;
+    /* The message under way. */
+    struct ring_header message;
+    bool open;    /* it has begun */
+    bool waiting; /* `record` was looked at, and stays in the ring */
+    struct ring_header record;
+    bool has_receive;  /* at rq.next, of this message */
+    uint64_t placed;   /* octets of it that are placed, or fetched */
+    uint64_t fetch_at; /* place in the own answers */
+    uint32_t done;     /* requests executed */
+    struct stag_hint remote_hint, receive_hint;
+    /* A message waits for a receive. Read without rx by hints. */
+    atomic_bool waits;
+    struct ri_timer patience;
+    atomic_bool patience_over;
+    /* Why the peer's request was refused. Written before the end, read inside tx behind it. */
+    struct refused {
+        bool is_set;
+        uint32_t number;
+        uint16_t code;
+        uint16_t status; /* enum ri_wc_status */
+    } refused;
+
+    /* --- any thread --- */
+    /* What the TCP socket has told. */
+    atomic_uint witnessed;
+    /* The peer's start is to be told as established. */
+    atomic_bool awaits_start;
+    /* The time for the peer's end has passed. */
+    atomic_bool close_over;
+
+    /* --- under lane->lock --- */
+    bool hot;
+    bool hidden; /* it does not become hot */
+
+    /* --- of the pass --- */
+    uint32_t idle;          /* passes that found nothing */
+    uint64_t consumed_seen; /* of the own requests, by the peer */
+};
+
+enum { WITNESSED_FIN = 1, WITNESSED_RESET = 2 };
+
+/* Its part of a lane. */
+struct local_lane {
+    /* Under lane->lock. */
+    struct local_qp **hot;
+    uint32_t count, room;
+    /* `hot` has changed. Written under the lock. */
+    atomic_uint version;
+    /* Of the pass: a copy, and the version that it is of; all of it is marked asleep. */
+    struct local_qp **served;
+    uint32_t served_count, served_version;
+    atomic_bool all_asleep;
+};
+
+static inline struct local_qp *local_qp(const struct qp *qp)
+{
+    return qp->local_part;
+}
+static inline struct local_lane *local_lane(const struct lane *lane)
+{
+    return lane->parts[WIRE_LOCAL];
+}
+static inline void local_assert_rx(const struct local_qp *qp)
+{
+    spinlock_assert_held(&qp->rx);
+}
+
+extern const struct wire local_wire;
+
+/* --- lane.c --- */
+
+enum ri_status local_lane_open(struct lane *lane);
+void local_lane_close(struct lane *lane);
+uint32_t local_serve(struct lane *lane, struct cq *first, uint32_t budget);
+bool local_is_idle(const struct lane *lane);
+/* Something may have come for the QP: passes look at it. In a run of the lane. */
+void local_heat(struct local_qp *qp);
+/* No pass that begins finds it. */
+void local_cool(struct local_qp *qp);
+/* Something was stored for the peer: if it does not look, it is woken. */
+void local_wake_peer(struct local_qp *qp);
+/* The octets that woke this side are read. */
+void local_hear_bell(struct local_qp *qp);
+/* One look at the QP: messages taken, or completions. In a pass; no lock held. */
+uint32_t local_look(struct local_qp *qp, uint32_t budget);
+
+/* --- publish.c: inside tx --- */
+
+/* wire.send */
+void local_publish(struct qp *base);
+
+/* --- execute.c: under rx, in a pass --- */
+
+/* What the peer has published, up to so many messages. Returns how many were executed. */
+uint32_t local_execute(struct local_qp *qp, uint32_t budget);
+/* Would it find something to do? Without rx, a hint. */
+bool local_has_request(const struct local_qp *qp);
+
+/* --- answers.c: under rx, in a pass --- */
+
+/* Completes own requests. Returns how many. */
+uint32_t local_take_answers(struct local_qp *qp);
+bool local_has_answer(const struct local_qp *qp);
+/* The own request that the peer was to execute next: the oldest that it has not. NULL: there is
+ * none. */
+struct wqe *local_oldest(struct local_qp *qp);
+
+/* --- end.c --- */
+
+/* wire.stop: the QP has left RTS. Inside tx. */
+void local_stop(struct qp *base);
+/* wire.rest, behind it. */
+void local_rest(struct qp *base);
+/* What the peer has said of the end is acted on. Under rx, in a pass. */
+void local_note_end(struct local_qp *qp);
+bool local_has_end(const struct local_qp *qp);
+/* Sockets and memory are given back. Inside tx. */
+void local_close(struct local_qp *qp);
+/* An error of this side, that no request of the peer caused. */
+bool local_fail(struct local_qp *qp, struct wqe *wqe, enum ri_wc_status status);
+
+#endif

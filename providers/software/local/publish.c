@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What is posted is published, in order. Inside tx. A request leaves its slot's elements when its
+ * last octet is in the ring; it completes when the peer has executed it (answers.c).
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "memory.h"
+
+#define AT_ONCE (4u * LOCAL_REQUESTS) /* octets of a visit; what is left is the lane's */
+
+/* --- order --- */
+
+static uint32_t reads_under_way(const struct local_qp *qp)
+{
+    return atomic_load_explicit(&qp->fetching, memory_order_relaxed) -
+           atomic_load_explicit(&qp->fetched, memory_order_acquire);
+}
+
+/* Fences, and ORD: later requests wait, too. */
+static bool may_start(const struct local_qp *qp, const struct wqe *wqe, uint32_t index)
+{
+    uint32_t reads = reads_under_way(qp);
+
+    if ((wqe->flags & RI_WR_READ_FENCE) && reads)
+        return false;
+    if ((wqe->flags & RI_WR_LOCAL_FENCE) && atomic_load(&qp->core->sq.done) != index)
+        return false;
+    return !wqe_is_answered(wqe) || !reads || reads < qp->core->attr.ord;
+}
+
+/* A pass that completes a request has a fence before it looks whether the queue waits. */
+static bool must_wait(const struct local_qp *qp, const struct wqe *wqe, uint32_t index)
+{
+    if (may_start(qp, wqe, index))
+        return false;
+    atomic_thread_fence(memory_order_seq_cst);
+    return !may_start(qp, wqe, index);
+}
+
+/* --- payload --- */
+
+/* An element that is not empty, or a part of it. */
+static bool find_payload(struct local_qp *qp, const struct ri_sge *sge, uint64_t offset,
+                         uint32_t octets, uint8_t **memory)
+{
+    struct qp *core = qp->core;
+
+    return stag_check_hinted(&core->rnic->stags, &qp->payload_hint, sge->lkey, core->pd,
+                             RI_ACCESS_LOCAL_READ, sge->addr + offset, octets, memory) == STAG_OK;
+}
+
+/* A message is refused as a whole: no piece of it was published. */
+static bool payload_is_usable(struct local_qp *qp, const struct wqe *wqe)
+{
+    uint8_t *memory;
+
+    for (uint32_t i = 0; i < wqe->num_sge; i++)
+        if (wqe->sges[i].length &&
+            !find_payload(qp, &wqe->sges[i], 0, wqe->sges[i].length, &memory))
+            return false;
+    return true;
+}
+
+/* Octets of the message from `published` on. False: an element is not usable any more. */
+static bool gather(struct local_qp *qp, const struct wqe *wqe, uint8_t *to, uint32_t octets)
+{
+    uint64_t offset = qp->published;
+
+    for (uint32_t i = 0; octets; i++) {
+        const struct ri_sge *sge = &wqe->sges[i];
+        uint32_t part = sge->length > offset ? sge->length - (uint32_t)offset : 0;
+        uint8_t *memory;
+
+        part = part < octets ? part : octets;
+        if (part && (!find_payload(qp, sge, offset, part, &memory) ||
+                     !local_fetch(qp, sge->lkey, to, memory, part, USE_PAYLOAD)))
+            return false;
+        to += part;
+        octets -= part;
+        offset -= part ? offset : sge->length;
+    }
+    return true;
+}
+
+/* --- messages --- */
+
+static void advance(struct local_qp *qp)
+{
+    struct wq *sq = &qp->core->sq;
+    uint32_t next = atomic_load_explicit(&sq->next, memory_order_relaxed) + 1;
+
+    atomic_store_explicit(&sq->next, next, memory_order_release);
+    atomic_store_explicit(&sq->sent, next, memory_order_release);
+}
+
+/* The slot is not needed any more. Before the peer can execute the request: what it says of it then
+ * finds the request given. */
+static void give(struct local_qp *qp)
+{
+    advance(qp);
+    atomic_fetch_add_explicit(&qp->given, 1, memory_order_release);
+}
+
+enum step { STEP_ON, STEP_WAIT, STEP_ENDED };
+
+static enum step fail(struct local_qp *qp, struct wqe *wqe, enum ri_wc_status status)
+{
+    local_fail(qp, wqe, status);
+    return STEP_ENDED;
+}
+
+static void describe(const struct local_qp *qp, const struct wqe *wqe, struct ring_header *header)
+{
+    *header = (struct ring_header){
+        .kind = RING_REQUEST,
+        .opcode = wqe->opcode,
+        .flags = (uint16_t)((wqe->flags & RI_WR_SOLICITED ? RING_SOLICITED : 0) |
+                            (atomic_load_explicit(&qp->core->attr.fused, memory_order_relaxed)
+                                 ? RING_FUSED
+                                 : 0)),
+        .length = (uint32_t)wqe->length,
+        .operand = wqe->operand,
+        .remote_addr = wqe->remote_addr,
+        .rkey = wqe->rkey,
+    };
+    if (wqe->opcode == RI_WR_ATOMIC_COMPARE_SWAP)
+        header->compare = wqe->compare;
+}
+
+static enum step publish_answered(struct local_qp *qp, struct wqe *wqe)
+{
+    struct ring_header header;
+
+    if (!qp->core->attr.reads_agreed)
+        return fail(qp, wqe, RI_WC_LOCAL_QP);
+    if (!ring_reserve(&qp->put, 0))
+        return STEP_WAIT;
+    describe(qp, wqe, &header);
+    atomic_fetch_add_explicit(&qp->fetching, 1, memory_order_relaxed);
+    header.fetching = reads_under_way(qp);
+    give(qp);
+    ring_publish(&qp->put, &header);
+    return STEP_ON;
+}
+
+/* The next piece; the message begins with the first one. */
+static enum step publish_piece(struct local_qp *qp, struct wqe *wqe)
+{
+    uint64_t left = wqe->length - qp->published;
+    struct ring_header header = { .kind = RING_MORE };
+    uint8_t *place;
+
+    if (!qp->begun)
+        describe(qp, wqe, &header);
+    header.piece = left < RING_PIECE ? (uint32_t)left : RING_PIECE;
+    place = ring_reserve(&qp->put, header.piece);
+    if (!place)
+        return STEP_WAIT;
+    if (!gather(qp, wqe, place, header.piece))
+        return fail(qp, wqe, RI_WC_LOCAL_PROTECTION);
+    qp->begun = header.piece < left;
+    qp->published = qp->begun ? qp->published + header.piece : 0;
+    if (!qp->begun)
+        give(qp);
+    ring_publish(&qp->put, &header);
+    return STEP_ON;
+}
+
+static enum step publish_message(struct local_qp *qp, struct wqe *wqe)
+{
+    enum step step;
+
+    if (!qp->begun && wqe->num_sge > 1 && !payload_is_usable(qp, wqe))
+        return fail(qp, wqe, RI_WC_LOCAL_PROTECTION);
+    do
+        step = publish_piece(qp, wqe);
+    while (step == STEP_ON && qp->begun);
+    return step;
+}
+
+/* --- the queue --- */
+
+/* It completes at once; its completion follows those before it. */
+static enum step execute_own(struct local_qp *qp, struct wqe *wqe)
+{
+    switch (own_execute(qp->core, &qp->requests, wqe)) {
+    case OWN_REQUEST_DONE: break;
+    case OWN_REQUEST_REFUSED: return fail(qp, wqe, own_refusal(qp->core, wqe));
+    default: tx_defer_to_lane(qp->core); return STEP_WAIT;
+    }
+    wqe_finish(wqe, RI_WC_SUCCESS, 0);
+    advance(qp);
+    return STEP_ON;
+}
+
+static enum step publish_next(struct local_qp *qp)
+{
+    uint32_t index = atomic_load_explicit(&qp->core->sq.next, memory_order_relaxed);
+    struct wqe *wqe = wq_slot(&qp->core->sq, index);
+
+    if (!qp->begun && must_wait(qp, wqe, index))
+        return STEP_WAIT;
+    if (wqe_is_local(wqe))
+        return execute_own(qp, wqe);
+    return wqe_is_answered(wqe) ? publish_answered(qp, wqe) : publish_message(qp, wqe);
+}
+
+/* The ring has no room: the peer may have made some. */
+static bool has_got_room(struct local_qp *qp)
+{
+    uint64_t before = qp->put.free_until;
+
+    ring_note_taken(&qp->put, atomic_load_explicit(&qp->peer->consumed, memory_order_acquire));
+    return qp->put.free_until != before;
+}
+
+void local_publish(struct qp *base)
+{
+    struct local_qp *qp = local_qp(base);
+    const uint64_t at = qp->put.at;
+    enum step step = STEP_ON;
+
+    tx_assert_inside(base);
+    while (step == STEP_ON && wq_pending(&base->sq) && qp->put.at - at < AT_ONCE) {
+        step = publish_next(qp);
+        if (step == STEP_WAIT && has_got_room(qp))
+            step = STEP_ON;
+    }
+    if (qp->put.at != at)
+        local_wake_peer(qp);
+    if (step == STEP_ON && wq_pending(&base->sq))
+        tx_defer_to_lane(base);
+}

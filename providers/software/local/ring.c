@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The ring of requests: see ring.h.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "ring.h"
+
+#include "base/compiler.h"
+
+#include <assert.h>
+#include <string.h>
+
+static_assert(sizeof(struct ring_header) == 48, "a header and 16 octets are one cache line");
+static_assert(offsetof(struct ring_header, stamp) == 0, "the stamp is the first word");
+
+#define HEADER ((uint32_t)sizeof(struct ring_header))
+
+/* Octets of a record. */
+static uint32_t record(uint32_t piece)
+{
+    return (HEADER + piece + RING_LINE - 1) / RING_LINE * RING_LINE;
+}
+
+/* Not 0, and another one in each round. */
+static uint32_t stamp_at(uint64_t at)
+{
+    return (uint32_t)(at / RING_LINE) | 1u << 31;
+}
+
+static atomic_uint *word_at(const uint8_t *ring, uint32_t octets, uint64_t at)
+{
+    return (atomic_uint *)(uintptr_t)(ring + (at & (octets - 1)));
+}
+
+void ring_put_open(struct ring_put *put, uint8_t *ring, uint32_t octets)
+{
+    *put = (struct ring_put){ .ring = ring, .octets = octets, .free_until = octets };
+}
+
+void ring_take_open(struct ring_take *take, const uint8_t *ring, uint32_t octets)
+{
+    *take = (struct ring_take){ .ring = ring, .octets = octets };
+}
+
+void ring_note_taken(struct ring_put *put, uint64_t taken)
+{
+    if (taken <= put->at && taken + put->octets > put->free_until)
+        put->free_until = taken + put->octets;
+}
+
+static void store(struct ring_put *put, const struct ring_header *header, uint32_t octets)
+{
+    uint8_t *place = put->ring + (put->at & (put->octets - 1));
+    const size_t stamp = sizeof(header->stamp);
+
+    memcpy(place + stamp, (const uint8_t *)header + stamp, HEADER - stamp);
+    atomic_store_explicit(word_at(put->ring, put->octets, put->at + octets), 0,
+                          memory_order_relaxed);
+    atomic_store_explicit(word_at(put->ring, put->octets, put->at), stamp_at(put->at),
+                          memory_order_release);
+    put->at += octets;
+}
+
+uint8_t *ring_reserve(struct ring_put *put, uint32_t piece)
+{
+    const struct ring_header skip = { .kind = RING_SKIP };
+    uint32_t octets = record(piece), left = put->octets - (uint32_t)(put->at & (put->octets - 1));
+    uint32_t skipped = left < octets ? left : 0;
+
+    contract(piece <= RING_PIECE);
+    /* With the line of the next stamp. */
+    if (put->free_until - put->at < (uint64_t)skipped + octets + RING_LINE)
+        return NULL;
+    if (skipped)
+        store(put, &skip, skipped);
+    return put->ring + (put->at & (put->octets - 1)) + HEADER;
+}
+
+void ring_publish(struct ring_put *put, const struct ring_header *header)
+{
+    store(put, header, record(header->piece));
+}
+
+bool ring_has(const struct ring_take *take)
+{
+    return atomic_load_explicit(word_at(take->ring, take->octets, take->at),
+                                memory_order_acquire) == stamp_at(take->at);
+}
+
+enum ring_found ring_look(struct ring_take *take, struct ring_header *header,
+                          const uint8_t **octets)
+{
+    for (int rounds = 0; rounds < 2; rounds++) {
+        uint32_t offset = (uint32_t)(take->at & (take->octets - 1));
+
+        if (!ring_has(take))
+            return RING_NONE;
+        memcpy(header, take->ring + offset, sizeof(*header));
+        if (header->kind != RING_SKIP) {
+            *octets = take->ring + offset + HEADER;
+            return header->kind && header->kind < RING_KINDS && header->piece <= RING_PIECE &&
+                           record(header->piece) <= take->octets - offset
+                       ? RING_RECORD_FOUND
+                       : RING_BROKEN;
+        }
+        take->at += take->octets - offset;
+    }
+    return RING_BROKEN; /* a ring of nothing */
+}
+
+void ring_pass(struct ring_take *take, const struct ring_header *header)
+{
+    take->at += record(header->piece);
+}

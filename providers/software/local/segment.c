@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Memory that two ends share: see segment.h.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "segment.h"
+
+#include "base/checked.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define OCTETS (LOCAL_HEAD + 2 * (size_t)LOCAL_REQUESTS + 2 * (size_t)LOCAL_ANSWERS)
+#define SEALS  (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+
+static_assert(LOCAL_LINE + 2 * sizeof(struct local_page) <= LOCAL_HEAD, "the head has room");
+static_assert(!(LOCAL_REQUESTS & (LOCAL_REQUESTS - 1)) && !(LOCAL_ANSWERS & (LOCAL_ANSWERS - 1)),
+              "rings are powers of two");
+
+/* Written by the end that makes it, compared once by the other. It changes with the layout. */
+static const struct header {
+    char magic[16];
+    uint32_t head, requests, answers, page;
+} expected = { "ital local 1", LOCAL_HEAD, LOCAL_REQUESTS, LOCAL_ANSWERS,
+               sizeof(struct local_page) };
+
+static const char *shortage(int error)
+{
+    switch (error) {
+    case EMFILE: return "the process has no descriptors left (ulimit -n)";
+    case ENFILE: return "the system has no descriptors left (fs.file-max)";
+    case ENOMEM: return "there is no memory or no mapping left (vm.max_map_count, ulimit -v)";
+    case EPERM:
+    case ENOSYS: return "memfd_create is not allowed here";
+    default: return "memory cannot be shared";
+    }
+}
+
+/* A child has nothing of it. */
+static enum ri_status map(int fd, unsigned int side, struct ri_local **out, const char **why)
+{
+    struct ri_local *local = malloc(sizeof(*local));
+    void *memory;
+
+    if (!local) {
+        *why = shortage(ENOMEM);
+        return RI_ERR_NO_RESOURCES;
+    }
+    memory = mmap(NULL, OCTETS, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (memory == MAP_FAILED) {
+        *why = shortage(errno);
+        goto free_local;
+    }
+    if (madvise(memory, OCTETS, MADV_DONTFORK)) {
+        *why = shortage(errno);
+        goto unmap;
+    }
+    local->memory = memory;
+    local->side = side;
+    *out = local;
+    return RI_OK;
+
+unmap:
+    munmap(memory, OCTETS);
+free_local:
+    free(local);
+    return RI_ERR_NO_RESOURCES;
+}
+
+enum ri_status local_make(struct ri_rnic *rnic, struct ri_local **out, int *fd, const char **why)
+{
+    int made = memfd_create("ital-local", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    enum ri_status status;
+
+    (void)rnic;
+    if (made < 0) {
+        *why = shortage(errno);
+        return RI_ERR_NO_RESOURCES;
+    }
+    if (ftruncate(made, OCTETS) || fcntl(made, F_ADD_SEALS, SEALS)) {
+        *why = shortage(errno);
+        close(made);
+        return RI_ERR_NO_RESOURCES;
+    }
+    status = map(made, 0, out, why);
+    if (status != RI_OK) {
+        close(made);
+        return status;
+    }
+    memcpy((*out)->memory, &expected, sizeof(expected));
+    *fd = made;
+    return RI_OK;
+}
+
+/* Without the seals the peer could truncate it, and an access here would end the process. */
+static bool is_sealed(int fd)
+{
+    struct stat about;
+    int seals = fcntl(fd, F_GET_SEALS);
+
+    return seals >= 0 && (seals & SEALS) == SEALS && !fstat(fd, &about) &&
+           about.st_size == (off_t)OCTETS;
+}
+
+enum ri_status local_take(struct ri_rnic *rnic, int fd, struct ri_local **out, const char **why)
+{
+    struct ri_local *local;
+    enum ri_status status;
+    struct header found;
+
+    if (!is_sealed(fd)) {
+        *why = "what the peer shares is no memory of this size that is sealed";
+        return RI_ERR_INVALID_ARGUMENT;
+    }
+    status = map(fd, 1, &local, why);
+    if (status != RI_OK)
+        return status;
+    memcpy(&found, local->memory, sizeof(found));
+    if (memcmp(&found, &expected, sizeof(found))) {
+        local_drop(rnic, local);
+        *why = "the peer's memory is laid out otherwise: it is another version";
+        return RI_ERR_INVALID_ARGUMENT;
+    }
+    *out = local;
+    return RI_OK;
+}
+
+void local_drop(struct ri_rnic *rnic, struct ri_local *local)
+{
+    (void)rnic;
+    munmap(local->memory, OCTETS);
+    free(local);
+}

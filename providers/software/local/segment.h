@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What the two ends of a connection share: one memfd, mapped by both.
+ *
+ *   header and the two pages   LOCAL_HEAD octets
+ *   requests of end 0, of end 1   LOCAL_REQUESTS octets each (ring.h)
+ *   answers of end 0, of end 1    LOCAL_ANSWERS octets each: what the Reads and atomics of the
+ *                                 other end fetch, one behind the other
+ *
+ * End 0 has made it. An end writes its own page, requests and answers, and clears the peer's
+ * `asleep`; it reads those of the peer, which may hold anything at any time. So what is read there
+ * is copied before it is judged, and nothing that this end relies on stands there: its positions
+ * have private copies.
+ *
+ * The memfd is sealed, so that nobody truncates it under the other. A forked child does not have
+ * the mapping.
+ */
+#ifndef ITAL_SOFTWARE_LOCAL_SEGMENT_H
+#define ITAL_SOFTWARE_LOCAL_SEGMENT_H
+
+#include "rnicpi.h"
+
+#include <stdatomic.h>
+
+#define LOCAL_HEAD     4096u
+#define LOCAL_REQUESTS (64u << 10) /* a power of two */
+#define LOCAL_ANSWERS  (64u << 10) /* likewise */
+
+/* How an end has ended the connection. */
+enum local_end {
+    LOCAL_OPEN,
+    LOCAL_CLOSED,     /* in order, behind what it has published */
+    LOCAL_TERMINATED, /* by an error: `code` */
+    LOCAL_REFUSED,    /* the request `number` of the peer was refused: `code`, `status` */
+    LOCAL_RESET,
+};
+
+#define LOCAL_LINE 64u
+
+/* What one end tells the other, in cache lines by what is written together. */
+struct local_page {
+    /* Once, or seldom. */
+    _Alignas(LOCAL_LINE) atomic_uint started; /* it is in RTS */
+    atomic_uint ended;                        /* enum local_end; behind the three members below */
+    atomic_uint number, code, status;
+    atomic_uint rnr_retry; /* of RI_QPM_RNR, which the peer's receiver counts */
+    /* 1: it does not look by itself; who clears it sends one octet by the socket. */
+    _Alignas(LOCAL_LINE) atomic_uint asleep;
+    /* What it has done with the peer's requests: octets that may be overwritten, requests that are
+     * executed, octets of answers. */
+    _Alignas(LOCAL_LINE) atomic_ullong consumed;
+    atomic_ullong answered;
+    atomic_uint executed;
+    /* Octets of the peer's answers that may be overwritten. */
+    _Alignas(LOCAL_LINE) atomic_ullong taken;
+};
+
+struct ri_local {
+    uint8_t *memory;
+    unsigned int side; /* which end this is */
+};
+
+static inline struct local_page *local_page(const struct ri_local *local, unsigned int side)
+{
+    return (struct local_page *)(void *)(local->memory + LOCAL_LINE) + side;
+}
+static inline uint8_t *local_requests(const struct ri_local *local, unsigned int side)
+{
+    return local->memory + LOCAL_HEAD + side * (size_t)LOCAL_REQUESTS;
+}
+static inline uint8_t *local_answers(const struct ri_local *local, unsigned int side)
+{
+    return local->memory + LOCAL_HEAD + 2 * (size_t)LOCAL_REQUESTS + side * (size_t)LOCAL_ANSWERS;
+}
+
+/* ri_privileged_ops of the same names. */
+enum ri_status local_make(struct ri_rnic *rnic, struct ri_local **local, int *fd, const char **why);
+enum ri_status local_take(struct ri_rnic *rnic, int fd, struct ri_local **local, const char **why);
+void local_drop(struct ri_rnic *rnic, struct ri_local *local);
+
+#endif

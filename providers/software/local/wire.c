@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The table of the wire local: a connection's begin and its attributes.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "local.h"
+#include "wire_local.h"
+
+#include "providers/software/core/post.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define VISIT_BUDGET 64u
+
+/* --- lanes --- */
+
+static void count(struct lane *lane, uint32_t *connections, uint32_t *closing)
+{
+    spinlock_lock(&lane->lock);
+    for (const struct qp *qp = lane->connected; qp; qp = qp->on_lane.connected_next) {
+        *connections += qp_wire(qp) == &local_wire;
+        *closing += qp_wire(qp) == &local_wire && qp_state(qp) == RI_QPS_CLOSING;
+    }
+    spinlock_unlock(&lane->lock);
+}
+
+/* --- posts --- */
+
+/* A poll leaves to the pass what places octets. */
+static void visit(struct qp *base)
+{
+    if (lane_inside(base->lane))
+        local_look(local_qp(base), VISIT_BUDGET);
+    else
+        tx_defer_to_lane(base);
+    tx_run(base);
+    qp_deliver(base);
+}
+
+static void send_waiting(struct qp *base)
+{
+    tx_run(base); /* no post waits to leave together */
+}
+
+/* Messages wait for it, or there is an SRQ and they may. */
+static void receive_posted(struct qp *base)
+{
+    if (!base->srq || atomic_load(&local_qp(base)->waits))
+        tx_defer_to_lane(base);
+}
+
+/* --- output --- */
+
+/* Whoever is inside tx and awaits rx has said before that it uses no memory any more: a pass, which
+ * may hold that rx, does not wait for it. */
+static void leave(struct qp *base, enum leave what, const struct memory_range *range, bool in_pass)
+{
+    (void)what, (void)range;
+    if (!in_pass) {
+        tx_enter(base);
+        tx_leave(base);
+        return;
+    }
+    while (!tx_try_enter(base)) {
+        if (atomic_load(&base->tx.stopped))
+            return;
+        sched_yield();
+    }
+    tx_leave_work(base);
+}
+
+/* --- a connection: begin --- */
+
+static void on_bell(void *arg, uint32_t events)
+{
+    struct local_qp *qp = arg;
+
+    (void)events;
+    local_hear_bell(qp);
+    local_heat(qp);
+}
+
+static void on_tcp(void *arg, uint32_t events)
+{
+    struct local_qp *qp = arg;
+
+    atomic_fetch_or(&qp->witnessed, events & EPOLLERR ? WITNESSED_RESET : WITNESSED_FIN);
+    local_heat(qp);
+}
+
+static void patience_over(struct ri_timer *timer)
+{
+    struct local_qp *qp = container_of(timer, struct local_qp, patience);
+
+    atomic_store(&qp->patience_over, true);
+    tx_defer_to_lane(qp->core);
+}
+
+static void close_over(struct ri_timer *timer)
+{
+    struct local_qp *qp = container_of(timer, struct local_qp, close_timer);
+
+    atomic_store(&qp->close_over, true);
+    tx_defer_to_lane(qp->core);
+}
+
+/* Of an earlier connection nothing is left, but the lock and what names the QP. */
+static enum ri_status prepare(struct qp *base, const struct ri_llp_handover *handover)
+{
+    struct ri_local *memory = handover->local;
+    struct local_qp *qp = local_qp(base);
+
+    if (!qp) {
+        qp = calloc(1, sizeof(*qp));
+        if (!qp)
+            return RI_ERR_NO_RESOURCES;
+        qp->core = base;
+        spinlock_init(&qp->rx);
+        base->local_part = qp;
+    }
+    spinlock_lock(&qp->rx);
+    ring_put_open(&qp->put, local_requests(memory, memory->side), LOCAL_REQUESTS);
+    ring_take_open(&qp->take, local_requests(memory, !memory->side), LOCAL_REQUESTS);
+    qp->own = local_page(memory, memory->side);
+    qp->peer = local_page(memory, !memory->side);
+    qp->published = qp->answer_at = qp->answer_placed = qp->placed = qp->fetch_at = 0;
+    qp->consumed_seen = 0;
+    qp->begun = qp->open = qp->waiting = qp->has_receive = false;
+    qp->executed = qp->done = 0;
+    qp->answered = atomic_load(&base->sq.next);
+    atomic_store(&qp->given, 0);
+    atomic_store(&qp->fetching, 0);
+    atomic_store(&qp->fetched, 0);
+    own_forget(&qp->requests);
+    qp->refused = (struct refused){ .is_set = false };
+    atomic_store(&qp->waits, false);
+    atomic_store(&qp->patience_over, false);
+    atomic_store(&qp->close_over, false);
+    atomic_store(&qp->witnessed, 0);
+    atomic_store(&qp->awaits_start, handover->rtr_await);
+    qp->patience.expired = patience_over;
+    qp->close_timer.expired = close_over;
+    qp->tcp = handover->fd;
+    qp->bell = handover->local_fd;
+    atomic_store(&base->sq.sent, qp->answered);
+    qp->memory = memory;
+    spinlock_unlock(&qp->rx);
+    return RI_OK;
+}
+
+/* What was handed over stays the caller's. */
+static void let_go(struct local_qp *qp)
+{
+    spinlock_lock(&qp->rx);
+    qp->memory = NULL;
+    qp->tcp = qp->bell = -1;
+    spinlock_unlock(&qp->rx);
+    local_cool(qp);
+}
+
+/* A readiness that comes at once finds the QP hidden still. */
+static enum ri_status watch(struct local_qp *qp)
+{
+    const struct ri_host *host = qp->core->rnic->host;
+    void *lane = qp->core->lane->base.context;
+    enum ri_status status = host->watch(host, lane, qp->tcp, EPOLLRDHUP, on_tcp, qp,
+                                        &qp->tcp_watch);
+
+    if (status != RI_OK)
+        return status;
+    status = host->watch(host, lane, qp->bell, EPOLLIN, on_bell, qp, &qp->bell_watch);
+    if (status != RI_OK)
+        host->unwatch(host, qp->tcp_watch);
+    return status;
+}
+
+static void say_last_message(struct local_qp *qp, const struct ri_llp_handover *handover)
+{
+    static const struct qp_end lost = { .event = RI_EVENT_LLP_LOST,
+                                        .state = RI_QPS_ERROR,
+                                        .lost = true,
+                                        .detail = "the last message of the start-up was not sent" };
+    size_t length = handover->last_message_length;
+
+    if (length && send(qp->tcp, handover->last_message, length, MSG_NOSIGNAL) != (ssize_t)length)
+        qp_end(qp->core, &lost);
+}
+
+/* The peer may have published something already. */
+static void show(struct local_qp *qp)
+{
+    struct lane *lane = qp->core->lane;
+
+    spinlock_lock(&lane->lock);
+    qp->hidden = false;
+    spinlock_unlock(&lane->lock);
+    atomic_store(&qp->own->asleep, 1);
+    atomic_store(&qp->own->started, 1);
+    local_wake_peer(qp);
+    tx_defer_to_lane(qp->core);
+}
+
+static enum ri_status start(struct qp *base, const struct ri_llp_handover *handover)
+{
+    enum ri_status status;
+
+    tx_assert_inside(base);
+    if (handover->refuse_code || handover->bytes_read_length || handover->stream_ops)
+        return RI_ERR_INVALID_ARGUMENT;
+    status = prepare(base, handover);
+    if (status != RI_OK)
+        return status;
+    status = watch(local_qp(base));
+    if (status != RI_OK) {
+        let_go(local_qp(base));
+        return status;
+    }
+    qp_connected(base, &local_wire, handover->ird, handover->ord);
+    say_last_message(local_qp(base), handover);
+    show(local_qp(base));
+    return RI_OK;
+}
+
+/* --- a connection: end --- */
+
+/* As over a network: own Reads that are unanswered make it a bad close. */
+static bool close_connection(struct qp *base)
+{
+    static const struct qp_end in_order = { .state = RI_QPS_CLOSING };
+    static const struct qp_end reset = { .event = RI_EVENT_LLP_RESET,
+                                         .state = RI_QPS_ERROR,
+                                         .lost = true,
+                                         .by_this_side = true,
+                                         .detail = "closed while Reads were unanswered" };
+    const struct local_qp *qp = local_qp(base);
+
+    tx_assert_inside(base);
+    return qp_end(base,
+                  atomic_load(&qp->fetching) == atomic_load(&qp->fetched) ? &in_order : &reset);
+}
+
+static bool terminate(struct qp *base, enum qp_cause cause, const struct qp_end *end)
+{
+    static const uint16_t values[] = {
+        [QP_CAUSE_CONSUMER] = 0x0000, [QP_CAUSE_CQ_OVERFLOW] = 0x0207
+    };
+    struct qp_end whole = *end;
+
+    whole.state = RI_QPS_TERMINATE;
+    whole.send_terminate = true;
+    whole.terminate_value = values[cause];
+    whole.terminate = "";
+    return qp_end(base, &whole);
+}
+
+static void cut(struct qp *base)
+{
+    tx_assert_inside(base);
+    if (!base->tx.stopped)
+        local_stop(base);
+    local_close(local_qp(base));
+}
+
+static void hide(struct qp *base)
+{
+    if (base->local_part)
+        local_cool(local_qp(base));
+}
+
+static void release(struct qp *base)
+{
+    struct local_qp *qp = local_qp(base);
+    struct ri_local *memory;
+
+    tx_assert_inside(base);
+    if (!base->tx.stopped)
+        local_stop(base);
+    local_close(qp);
+    local_cool(qp);
+    spinlock_lock(&qp->rx);
+    memory = qp->memory;
+    qp->memory = NULL;
+    spinlock_unlock(&qp->rx);
+    local_drop(&base->rnic->base, memory);
+}
+
+static void qp_free_part(struct qp *base)
+{
+    free(base->local_part);
+}
+
+/* --- attributes --- */
+
+static bool try_hold(struct qp *base)
+{
+    return spinlock_try(&local_qp(base)->rx);
+}
+
+static void unhold(struct qp *base)
+{
+    spinlock_unlock(&local_qp(base)->rx);
+}
+
+/* Requests take no room of their own. */
+static enum ri_status set_depths(struct qp *base, uint32_t ird, uint32_t ord)
+{
+    (void)base, (void)ird, (void)ord;
+    return RI_OK;
+}
+
+/* Each request completes when it is executed, in either mode. */
+static void set_acknowledged(struct qp *base, bool on)
+{
+    (void)base, (void)on;
+}
+
+/* A message that waits does so by the new rules. */
+static void attributes_changed(struct qp *base)
+{
+    if (atomic_load(&local_qp(base)->waits))
+        tx_defer_to_lane(base);
+}
+
+static uint32_t answered_request(const struct qp *base)
+{
+    return local_qp(base)->answered;
+}
+
+const struct wire local_wire = {
+    .name = "local",
+    .slot = WIRE_LOCAL,
+    .lane_open = local_lane_open,
+    .lane_close = local_lane_close,
+    .serve = local_serve,
+    .is_idle = local_is_idle,
+    .count = count,
+    .post_send = wire_post_send,
+    .leave_together = visit,
+    .send_waiting = send_waiting,
+    .receive_posted = receive_posted,
+    .send = local_publish,
+    .stop = local_stop,
+    .rest = local_rest,
+    .leave = leave,
+    .start = start,
+    .close = close_connection,
+    .terminate = terminate,
+    .cut = cut,
+    .hide = hide,
+    .release = release,
+    .qp_free = qp_free_part,
+    .try_hold = try_hold,
+    .unhold = unhold,
+    .set_depths = set_depths,
+    .set_acknowledged = set_acknowledged,
+    .attributes_changed = attributes_changed,
+    .answered_request = answered_request,
+};
