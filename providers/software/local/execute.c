@@ -133,9 +133,12 @@ static void begin_waiting(struct local_qp *qp)
 static enum outcome await_receive(struct local_qp *qp, const struct refusal *why)
 {
     struct qp *core = qp->core;
+    struct refusal refusal = *why;
 
+    if (qp_is_acknowledged(core)) /* InfiniBand's word for it */
+        refusal.status = RI_WC_RNR;
     if (!core->attr.rnr_retry || core->attr.rq_hard_limit != UINT32_MAX)
-        return refuse(qp, why);
+        return refuse(qp, &refusal);
     if (atomic_load(&qp->patience_over))
         return refuse(qp, &not_ready);
     if (!atomic_load(&qp->waits))
