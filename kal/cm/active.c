@@ -359,6 +359,10 @@ static void accepted(struct kal_connection *c, const struct mpa_startup_frame *r
 
     cm_assert_run(&c->guard);
     contract(c->state == CM_REQUESTED);
+    if (cm_rendezvous_conclude(c) == CM_RENDEZVOUS_REFUSED) {
+        cm_fail_not_local(c);
+        return;
+    }
     if (!cm_has_qp(c)) {
         tell_accept(c, reply);
         return;
@@ -468,6 +472,10 @@ static void connected(struct kal_connection *c)
     cm_addresses(&c->stream);
     if (!c->conversion)
         cm_capture(c);
+    if (cm_rendezvous_listen(c) == CM_RENDEZVOUS_REFUSED) {
+        cm_fail_not_local(c);
+        return;
+    }
     c->state = CM_REQUESTED;
     send_request(c);
 }

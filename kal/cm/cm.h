@@ -9,6 +9,7 @@
 #include "manager.h"
 #include "mpa_startup.h"
 #include "passed.h"
+#include "rendezvous.h"
 #include "stream.h"
 
 enum cm_state {
@@ -60,6 +61,9 @@ struct cm_options {
     uint32_t half_open;
     enum cm_v6only { CM_V6ONLY_AUTO, CM_V6ONLY_YES, CM_V6ONLY_NO } v6only;
     uint64_t connect_timeout, request_timeout, close_timeout;
+    enum cm_local local;
+    /* How long an acceptor waits for the answer of an initiator on its host */
+    uint64_t local_wait;
     struct cm_stream_options stream;
 };
 
@@ -102,6 +106,8 @@ struct cm_startup {
 
     /* Lane of a QP that was attached later; NULL: none */
     void *qp_lane;
+
+    struct cm_rendezvous rendezvous;
 };
 
 /* What a run does in each role: active.c, passive.c, convert.c, set_a.c. All: Lane, locked. */
@@ -141,6 +147,9 @@ struct kal_connection {
     /* What this side announces, and the agreed result. */
     struct mpa_startup_local local;
     struct mpa_startup_agreed agreed;
+    /* Why requests travel over TCP, a static text; NULL: both ends are on one host and agreed on
+     * shared memory. */
+    const char *local_why;
     /* NULL from ESTABLISHED on */
     struct cm_startup *startup;
 
@@ -357,6 +366,8 @@ bool cm_a_adopt(struct kal_connection *connection);
 enum ri_status cm_hand_over(struct kal_connection *connection, struct ri_llp_handover *handover);
 /* cm_fail, of a connection that cm_hand_over refused with this status. */
 void cm_fail_hand_over(struct kal_connection *connection, enum ri_status status);
+/* cm_fail, of a connection that would stay on TCP with option local = only. */
+void cm_fail_not_local(struct kal_connection *connection);
 /* True: the stream may be handed over in this run. False: another run follows when a QP is
  * attached, or in the lane of that QP. Lane, locked. */
 bool cm_has_qp(struct kal_connection *connection);

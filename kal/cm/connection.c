@@ -22,7 +22,8 @@
  *   run: peer ended or sent QUEUED     ENDED       also at the deadline
  *   run: peer ended or sent PENDING    ENDED       withdrawn: no event; accept: INVALID_STATE
  *   kal_accept              PENDING    ACCEPTING   a run is scheduled
- *   run                     ACCEPTING  ESTABLISHED hand-over; handover.last_message is the Reply
+ *   run                     ACCEPTING  ESTABLISHED hand-over; handover.last_message is the Reply;
+ *                                                  maybe behind a rendezvous (rendezvous.c)
  *   run                     ACCEPTING  ENDED       event FAILED
  *   kal_reject              PENDING    REJECTING   Reply and FIN are sent; a run is scheduled
  *   run                     REJECTING  ENDED       the socket goes to a linger (linger.c)
@@ -48,7 +49,8 @@
  * Lock order: connection guard.lock, listener or linger guard.lock, cm->lock. The host's watch and
  * timer_set are leaves and are called under them. unwatch and timer_cancel wait for a running
  * handler: they are called under a lock only in the object's own lane, where no handler can run at
- * the same time. Upcalls and qp_modify are called with no lock.
+ * the same time. Upcalls and qp_modify are called with no lock; local_make, local_take and
+ * local_drop, which call nothing of the host, under guard.lock.
  *
  * Lifetime. A run enters the object's guard: it takes a reference and an entry in `runs`.
  * Destroying sets `dead`, waits until no other thread is inside, then removes the watch and the
@@ -130,6 +132,33 @@ static void expired(struct ri_timer *timer)
         cm_connection_free(c);
 }
 
+static void rendezvous_ready(void *arg, uint32_t events)
+{
+    struct kal_connection *c = arg;
+    struct cm_run run;
+
+    (void)events;
+    if (!cm_enter(&c->guard, &run))
+        return;
+    if (c->startup && cm_rendezvous_run(c))
+        run_state(c);
+    if (cm_leave(&c->guard, &run))
+        cm_connection_free(c);
+}
+
+static void rendezvous_expired(struct ri_timer *timer)
+{
+    struct kal_connection *c = of_timer(timer, offsetof(struct cm_startup, rendezvous.limit));
+    struct cm_run run;
+
+    if (!cm_enter(&c->guard, &run))
+        return;
+    if (cm_rendezvous_expired(c))
+        run_state(c);
+    if (cm_leave(&c->guard, &run))
+        cm_connection_free(c);
+}
+
 /* ---- life ---- */
 
 struct kal_connection *cm_connection_new(struct kal_rnic *rnic, void *lane, void *context)
@@ -152,6 +181,9 @@ struct kal_connection *cm_connection_new(struct kal_rnic *rnic, void *lane, void
     c->startup->connection = c;
     c->startup->deadline.expired = expired;
     c->startup->soon.expired = scheduled_run;
+    c->startup->rendezvous.ready = rendezvous_ready;
+    c->startup->rendezvous.limit.expired = rendezvous_expired;
+    c->local_why = "it is being set up";
     pthread_mutex_lock(&rnic->cm->lock);
     DL_APPEND(rnic->cm->connections, c);
     pthread_mutex_unlock(&rnic->cm->lock);
@@ -172,6 +204,7 @@ void cm_connection_free(struct kal_connection *connection)
 void cm_startup_end(struct kal_connection *connection)
 {
     if (connection->startup) {
+        contract(!connection->startup->rendezvous.watch && !connection->startup->rendezvous.local);
         free(connection->startup->last_words);
         free(connection->startup->surplus);
     }
@@ -271,6 +304,7 @@ void cm_close_stream(struct kal_connection *connection)
     cm_assert_run(&connection->guard);
     cm_unwatch(connection);
     cm_cancel_timers(connection);
+    cm_rendezvous_end(connection);
     cm_stream_close(&connection->stream, connection->conversion);
 }
 

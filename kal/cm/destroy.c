@@ -66,6 +66,7 @@ void cm_connection_end(struct kal_connection *connection)
     cm_reset_unanswered(c);
     cm_unwatch(c);
     cm_cancel_timers(c);
+    cm_rendezvous_end(c);
     if (c->ri)
         destroy_foreign(c);
     if (c->listener)

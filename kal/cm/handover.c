@@ -122,6 +122,7 @@ enum ri_status cm_hand_over(struct kal_connection *connection, struct ri_llp_han
     pthread_mutex_unlock(&cm->lock);
     if (!qp)
         return RI_ERR_INVALID_STATE;
+    cm_rendezvous_give(connection, handover);
 
     connection->stream.fd = -1;
     connection->handed = true;
@@ -136,6 +137,8 @@ enum ri_status cm_hand_over(struct kal_connection *connection, struct ri_llp_han
     pthread_mutex_lock(&connection->guard.lock);
 
     connection->handed = !status;
+    if (status)
+        cm_rendezvous_release(connection, handover);
     if (status && connection->guard.dead) {
         connection->stream.fd = fd;
         cm_stream_close(&connection->stream, connection->conversion);
@@ -163,6 +166,14 @@ void cm_fail_hand_over(struct kal_connection *connection, enum ri_status status)
         cm_fail(connection, RI_REASON_RESOURCES,
                 "the queue pair does not take the connection: %s; check its state and limits",
                 ital_status_name(status));
+}
+
+void cm_fail_not_local(struct kal_connection *connection)
+{
+    cm_fail(connection, RI_REASON_POLICY,
+            "%s, and option local allows no other wire; set local=auto, or see local in "
+            "ital.conf(5)",
+            connection->local_why);
 }
 
 void cm_established(struct kal_connection *connection, const void *private_data, uint16_t length)

@@ -14,6 +14,7 @@ void cm_read_options(const struct kal_rnic *rnic, struct cm_options *options)
     static const uint8_t rtr[] = { MPA_STARTUP_RTR_WRITE | MPA_STARTUP_RTR_READ,
                                    MPA_STARTUP_RTR_READ, 0 };
     static const enum cm_v6only v6only[] = { CM_V6ONLY_AUTO, CM_V6ONLY_YES, CM_V6ONLY_NO };
+    static const enum cm_local local[] = { CM_LOCAL_NO, CM_LOCAL_AUTO, CM_LOCAL_ONLY };
     const struct kal_values *values = rnic->options;
     struct cm_options *o = options;
 
@@ -28,6 +29,8 @@ void cm_read_options(const struct kal_rnic *rnic, struct cm_options *options)
     o->connect_timeout = kal_values_ns(values, "connect_timeout");
     o->request_timeout = kal_values_ns(values, "request_timeout");
     o->close_timeout = kal_values_ns(values, "close_timeout");
+    o->local = local[kal_values_word(values, "local")];
+    o->local_wait = CLOCK_NS_PER_S;
     o->stream.rnic = rnic;
     o->stream.user_timeout = (uint32_t)kal_values_number(values, "tcp_user_timeout");
     o->stream.share_port = kal_values_bool(values, "share_port");

@@ -347,6 +347,7 @@ static void finish_accept(struct kal_connection *c)
         .last_message = c->startup->out,
         .last_message_length = c->startup->out_length,
     };
+    enum cm_rendezvous_result wire;
     const char *gone;
     enum ri_status status;
 
@@ -357,6 +358,14 @@ static void finish_accept(struct kal_connection *c)
     gone = peer_gone(c);
     if (gone) {
         cm_fail(c, RI_REASON_OTHER, "%s", gone);
+        return;
+    }
+    wire = cm_rendezvous_meet(c);
+    if (wire == CM_RENDEZVOUS_WAITS)
+        return;
+    if (wire == CM_RENDEZVOUS_REFUSED) {
+        refuse(c);
+        cm_fail_not_local(c);
         return;
     }
     status = cm_hand_over(c, &handover);

@@ -224,6 +224,29 @@ def elves():
         write("fuzz_elf", name, elf(names, gnu))
 
 
+# What the two ends of a rendezvous say (kal/cm/rendezvous_wire.h).
+def rendezvous(kind, word=0, version=1, body=b""):
+    return b"ital-loc" + struct.pack(">HHI", version, kind, word) + body
+
+
+def rendezvous_messages():
+    def texts(build, provider):
+        return build.ljust(64, b"\0") + provider.ljust(32, b"\0")
+
+    for name, message in {
+        "offer": rendezvous(1, body=texts(b"1.0", b"softrdma")),
+        "offer-full": rendezvous(1, 0xFFFFFFFF, body=texts(b"b" * 63, b"p" * 31)),
+        "offer-endless": rendezvous(1, body=texts(b"b" * 64, b"p")),
+        "offer-behind": rendezvous(1, body=texts(b"b\0b", b"p")),
+        "offer-version": rendezvous(1, version=2),
+        "taken": rendezvous(2),
+        "no": rendezvous(3, 7),
+        "no-unknown": rendezvous(3, 8),
+        "commit": rendezvous(4),
+    }.items():
+        write("fuzz_rendezvous", name, message)
+
+
 def main():
     with open(sys.argv[1], encoding="utf-8") as file:
         vectors = json.load(file)
@@ -233,6 +256,7 @@ def main():
     programs()
     rc_programs()
     elves()
+    rendezvous_messages()
 
 
 main()

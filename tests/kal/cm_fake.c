@@ -117,9 +117,14 @@ void fake_teardown(void)
     for (unsigned i = 0; i < qp_count; i++) {
         if (qps[i]->fd >= 0)
             close(qps[i]->fd);
+        if (qps[i]->last.local) {
+            close(qps[i]->last.local_fd);
+            free(qps[i]->last.local);
+        }
         free(qps[i]->last_message);
         free(qps[i]);
     }
+    ck_assert_uint_eq(fake.made + fake.taken, fake.dropped + fake.handed);
     ck_assert_uint_eq(fake_lane_watches(fake.lane), 0);
     ck_assert_uint_eq(fake_lane_watches(fake.lane2), 0);
     ck_assert_uint_eq(fake_lane_timers(fake.lane), 0);

@@ -19,7 +19,7 @@ struct fake_qp {
     enum ri_status answer;       /* result of the next hand-over */
     enum ri_status close_answer; /* result of the change to CLOSING */
     unsigned hand_overs;
-    struct ri_llp_handover last; /* copied; buffers below */
+    struct ri_llp_handover last; /* copied; buffers below; it owns `local` and local_fd */
     uint8_t bytes_read[MPA_STARTUP_FRAME_MAX], *last_message;
     int fd; /* owned by the QP after a hand-over; -1: none */
     bool closing, error;
@@ -66,6 +66,10 @@ struct fake {
     void (*a_on_listen)(void); /* before the provider's listen returns */
     uint32_t a_backlog;
     unsigned a_destroyed;
+    /* Memory of both ends: what the provider answers, and what it has counted. Made and taken are
+     * in the end dropped or handed over. */
+    enum ri_status make_answer, take_answer;
+    unsigned made, taken, dropped, handed;
 };
 extern struct fake fake;
 
@@ -100,6 +104,9 @@ void fake_pump(int fd, short events, uint64_t deadline);
             fake_pump(-1, 0, fake_end_);                                          \
         }                                                                         \
     } while (0)
+
+/* Both hand-overs carry the memory of one call of local_make. */
+bool fake_same_memory(const struct fake_qp *one, const struct fake_qp *other);
 
 /* Queue pairs and connections, all freed by the teardown. */
 struct fake_qp *fake_qp_new(void);

@@ -5,9 +5,12 @@
 
 #include "rnicpi_host.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <utlist.h>
 
@@ -52,6 +55,7 @@ static void hand_over(struct fake_qp *qp, const struct ri_llp_handover *h)
     } else {
         qp->fd = h->fd;
     }
+    fake.handed += h->local != NULL;
 }
 
 static enum ri_status vp_qp_modify(struct ri_qp *base, const struct ri_qp_modify *modify)
@@ -76,6 +80,61 @@ static enum ri_status vp_qp_modify(struct ri_qp *base, const struct ri_qp_modify
     }
     pthread_mutex_unlock(&fake.lock);
     return status;
+}
+
+/* Memory of both ends: a file, of which each end keeps the number. */
+struct ri_local {
+    ino_t inode;
+};
+
+static struct ri_local *local_of(int fd)
+{
+    struct ri_local *local = malloc(sizeof *local);
+    struct stat file;
+
+    ck_assert_int_eq(fstat(fd, &file), 0);
+    local->inode = file.st_ino;
+    return local;
+}
+
+bool fake_same_memory(const struct fake_qp *one, const struct fake_qp *other)
+{
+    return one->last.local && other->last.local &&
+           one->last.local->inode == other->last.local->inode;
+}
+
+static enum ri_status vp_local_make(struct ri_rnic *rnic, struct ri_local **local, int *fd,
+                                    const char **why)
+{
+    (void)rnic;
+    *why = "the fake makes none";
+    if (fake.make_answer)
+        return fake.make_answer;
+    *fd = memfd_create("fake", MFD_CLOEXEC);
+    ck_assert_int_ge(*fd, 0);
+    *local = local_of(*fd);
+    fake.made++;
+    return RI_OK;
+}
+
+static enum ri_status vp_local_take(struct ri_rnic *rnic, int fd, struct ri_local **local,
+                                    const char **why)
+{
+    (void)rnic;
+    ck_assert_int_eq(fcntl(fd, F_GETFD), FD_CLOEXEC);
+    *why = "the fake takes none";
+    if (fake.take_answer)
+        return fake.take_answer;
+    *local = local_of(fd);
+    fake.taken++;
+    return RI_OK;
+}
+
+static void vp_local_drop(struct ri_rnic *rnic, struct ri_local *local)
+{
+    (void)rnic;
+    free(local);
+    fake.dropped++;
 }
 
 /* set A: records; the test injects upcalls through rnic.host */
@@ -188,6 +247,9 @@ void fake_provider_ops(struct ri_privileged_ops *ops)
 {
     *ops = ri_default_privileged_ops;
     ops->qp_modify = vp_qp_modify;
+    ops->local_make = vp_local_make;
+    ops->local_take = vp_local_take;
+    ops->local_drop = vp_local_drop;
     ops->connection_create = vp_connection_create;
     ops->connection_destroy = vp_connection_destroy;
     ops->connect = vp_connect;
