@@ -5,6 +5,9 @@
  * The hot QPs are listed under lane->lock. A pass works on its own copy, and copies again when
  * `version` has changed. A QP that leaves the list may be in the copy of the pass under way: it is
  * not freed before that has ended, and without memory it is passed over.
+ *
+ * System calls that libc makes cancellation points are made directly: a consumer's thread is not
+ * cancelled in the middle of a post or a pass.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -15,6 +18,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #define FEW         4u
 #define IDLE_FEW    4096u /* passes that find nothing before a QP is cool, if few are hot */
@@ -30,7 +35,8 @@ void local_wake_peer(struct local_qp *qp)
         !atomic_exchange(&qp->peer->asleep, 0))
         return;
     /* Full: it has octets to read. Closed: it is ending. */
-    while (send(qp->bell, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 && errno == EINTR)
+    while (syscall(SYS_sendto, qp->bell, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL, NULL, 0) < 0 &&
+           errno == EINTR)
         ;
 }
 
@@ -40,7 +46,7 @@ void local_hear_bell(struct local_qp *qp)
     ssize_t got;
 
     do
-        got = recv(qp->bell, octets, sizeof(octets), MSG_DONTWAIT);
+        got = syscall(SYS_recvfrom, qp->bell, octets, sizeof(octets), MSG_DONTWAIT, NULL, NULL);
     while (got == sizeof(octets) || (got < 0 && errno == EINTR));
     if (!got || (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK))
         atomic_fetch_or(&qp->witnessed, WITNESSED_FIN);
@@ -125,24 +131,36 @@ void local_cool(struct local_qp *qp)
 
 /* --- falling asleep --- */
 
+/* Has a message that was half published, or a later one, room by now? */
+static bool has_room(const struct local_qp *qp)
+{
+    return wq_pending(&qp->core->sq) &&
+           atomic_load_explicit(&qp->peer->consumed, memory_order_acquire) != qp->consumed_seen;
+}
+
+static bool has_start(const struct local_qp *qp)
+{
+    return atomic_load_explicit(&qp->awaits_start, memory_order_relaxed) &&
+           atomic_load(&qp->peer->started);
+}
+
 /* Would a look find something? Under rx. */
 static bool has_work(const struct local_qp *qp)
 {
-    enum ri_qp_state state = qp_state(qp->core);
-
     local_assert_rx(qp);
-    if (!qp->memory || (state != RI_QPS_RTS && state != RI_QPS_CLOSING))
-        return false;
-    return local_has_end(qp) || (state == RI_QPS_RTS &&
-                                 (local_has_request(qp) || local_has_answer(qp) ||
-                                  (atomic_load_explicit(&qp->awaits_start, memory_order_relaxed) &&
-                                   atomic_load(&qp->peer->started))));
+    switch (qp_state(qp->core)) {
+    case RI_QPS_RTS:
+        return local_has_request(qp) || local_has_answer(qp) || has_room(qp) || has_start(qp) ||
+               local_has_end(qp);
+    case RI_QPS_CLOSING: return local_has_end(qp);
+    default: return false;
+    }
 }
 
 /* True: the peer wakes this side from now on. */
 static bool fall_asleep(struct local_qp *qp)
 {
-    bool asleep = false;
+    bool asleep = true;
 
     if (!spinlock_try(&qp->rx))
         return false;
@@ -152,8 +170,6 @@ static bool fall_asleep(struct local_qp *qp)
         asleep = !has_work(qp);
         if (!asleep)
             atomic_store(&qp->own->asleep, 0);
-    } else {
-        asleep = true;
     }
     spinlock_unlock(&qp->rx);
     return asleep;
