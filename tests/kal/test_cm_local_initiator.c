@@ -383,6 +383,39 @@ START_TEST(only_fails_without_commit)
 }
 END_TEST
 
+/* The Reply has come, what was agreed waits for a QP, and none comes. 0: the time ends, 1: the
+ * connection is destroyed. */
+START_TEST(no_queue_pair_comes)
+{
+    struct ri_connect_param param = { .size = sizeof param,
+                                      .destination = (struct sockaddr *)&at,
+                                      .deadline = RI_NO_DEADLINE,
+                                      .ird = 4,
+                                      .ord = 8,
+                                      .negotiate_depths = true };
+
+    server = peer_listen(AF_INET, &at);
+    initiator = fake_connection_new();
+    ck_assert_int_eq(kal_connect(initiator->connection, NULL, &param), RI_OK);
+    requested(2);
+    meet();
+    offer(1);
+    expect_answer(meeting, RENDEZVOUS_TAKEN, RENDEZVOUS_FITS);
+    send_answer(meeting, RENDEZVOUS_COMMIT, RENDEZVOUS_FITS);
+    reply(0);
+    fake_until(initiator->connection->parked, 10000);
+    ck_assert_int_eq(initiator->connection->startup->rendezvous.state, CM_RENDEZVOUS_AGREED);
+    if (_i) {
+        fake_destroy(initiator);
+    } else {
+        fake_lane_expire_timers(fake.lane);
+        fake_until(initiator->events, 10000);
+        ck_assert_int_eq(initiator->last.reason, RI_REASON_TIMEOUT);
+    }
+    expect_dropped();
+}
+END_TEST
+
 /* ---- strangers ---- */
 
 /* Only the first that connects is heard. */
@@ -450,6 +483,7 @@ int main(void)
                  queue_pair_is_destroyed_before_the_reply, only_fails_without_commit,
                  another_process_connects_first, another_user_connects_first);
     tcase_add_loop_test(t, offers_that_do_not_fit_are_refused, 0, sizeof offers / sizeof *offers);
+    tcase_add_loop_test(t, no_queue_pair_comes, 0, 2);
     tcase_add_loop_test(t, destroyed, 0, STEPS);
     tcase_add_loop_test(t, rejected, 0, STEPS);
     tcase_add_loop_test(t, timed_out, 0, STEPS);
