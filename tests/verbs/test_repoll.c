@@ -170,16 +170,23 @@ END_TEST
 /* Its number may be that of the next rsocket, which nobody has asked for. */
 START_TEST(a_closed_rsocket_leaves_the_set)
 {
-    int was = server;
+    int was = server, others[32], count = 0;
 
     ck_assert_int_eq(watch(EPOLL_CTL_ADD, server, EPOLLIN | EPOLLOUT), 0);
     expect_event(server, EPOLLOUT);
     close_both();
     join();
-    ck_assert(server == was || client == was);
+    while (server != was && client != was) { /* another descriptor of a connection has it */
+        ck_assert_int_lt(count, 32);
+        others[count++] = server;
+        others[count++] = client;
+        join();
+    }
     give(client, "abc", 3);
     expect_quiet();
     fails(watch(EPOLL_CTL_DEL, was, 0), ENOENT);
+    while (count)
+        rclose(others[--count]);
 }
 END_TEST
 

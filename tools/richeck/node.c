@@ -238,7 +238,9 @@ void tcp_pair(int fds[2])
         check_skip("no TCP connection over loopback: %s", strerror(errno));
 }
 
-enum ri_status hand_over(struct node *node, int fd, bool initiator)
+/* With `local`: the ends share it, and bell is theirs, too. */
+static enum ri_status hand_over_with(struct node *node, int fd, bool initiator,
+                                     struct ri_local *local, int bell)
 {
     const struct ri_llp_handover handover = {
         .size = sizeof(handover),
@@ -248,6 +250,8 @@ enum ri_status hand_over(struct node *node, int fd, bool initiator)
         .crc = true,
         .ird = node->attr.ird,
         .ord = node->attr.ord,
+        .local = local,
+        .local_fd = bell,
     };
     const struct ri_qp_modify modify = { .size = sizeof(modify),
                                          .mask = RI_QPM_STATE | RI_QPM_HANDOVER,
@@ -257,15 +261,39 @@ enum ri_status hand_over(struct node *node, int fd, bool initiator)
     return bed.control.qp_modify(node->qp, &modify);
 }
 
+enum ri_status hand_over(struct node *node, int fd, bool initiator)
+{
+    return hand_over_with(node, fd, initiator, NULL, -1);
+}
+
+/* A provider with RI_FEATURE_LOCAL connects two ends of one host by memory, as a host has it do:
+ * memories[0] is that of the end that takes it. */
+static void share(struct ri_local *memories[2], int bells[2])
+{
+    const char *why = "";
+    int memory;
+
+    EXPECT(bed.control.local_make(bed.rnic, &memories[1], &memory, &why) == RI_OK,
+           "local_make fails: %s", why);
+    EXPECT(bed.control.local_take(bed.rnic, memory, &memories[0], &why) == RI_OK,
+           "local_take of what local_make made fails: %s", why);
+    close(memory);
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, bells))
+        check_skip("no Unix sockets: %s", strerror(errno));
+}
+
 static void connect_b(struct node *active, struct node *passive)
 {
+    struct ri_local *memories[2] = { NULL, NULL };
+    int fds[2], bells[2] = { -1, -1 };
     enum ri_status status;
-    int fds[2];
 
     tcp_pair(fds);
-    status = hand_over(passive, fds[1], false);
+    if (bed.attr.features & RI_FEATURE_LOCAL)
+        share(memories, bells);
+    status = hand_over_with(passive, fds[1], false, memories[1], bells[1]);
     EXPECT(status == RI_OK, "qp_modify to RTS with a handover answers %s", ri_status_name(status));
-    status = hand_over(active, fds[0], true);
+    status = hand_over_with(active, fds[0], true, memories[0], bells[0]);
     EXPECT(status == RI_OK, "qp_modify to RTS with a handover answers %s", ri_status_name(status));
 }
 

@@ -31,11 +31,13 @@ static bool may_start(const struct local_qp *qp, const struct wqe *wqe, uint32_t
     return !wqe_is_answered(wqe) || !reads || reads < qp->core->attr.ord;
 }
 
-/* A pass that completes a request has a fence before it looks whether the queue waits. */
-static bool must_wait(const struct local_qp *qp, const struct wqe *wqe, uint32_t index)
+/* Requests that send nothing have completed, and may not be retired yet. A pass that completes a
+ * request has a fence before it looks whether the queue waits. */
+static bool must_wait(struct local_qp *qp, const struct wqe *wqe, uint32_t index)
 {
     if (may_start(qp, wqe, index))
         return false;
+    qp_retire(qp->core, &qp->core->sq);
     atomic_thread_fence(memory_order_seq_cst);
     return !may_start(qp, wqe, index);
 }
@@ -106,8 +108,22 @@ static void give(struct local_qp *qp)
 
 enum step { STEP_ON, STEP_WAIT, STEP_ENDED };
 
+static bool is_first(const struct local_qp *qp)
+{
+    const struct wq *sq = &qp->core->sq;
+
+    return atomic_load(&sq->done) == atomic_load_explicit(&sq->next, memory_order_relaxed);
+}
+
+/* When all before it have completed: the peer executes them still. */
 static enum step fail(struct local_qp *qp, struct wqe *wqe, enum ri_wc_status status)
 {
+    if (!is_first(qp)) {
+        qp_retire(qp->core, &qp->core->sq);
+        atomic_thread_fence(memory_order_seq_cst);
+    }
+    if (!is_first(qp))
+        return STEP_WAIT;
     local_fail(qp, wqe, status);
     return STEP_ENDED;
 }
