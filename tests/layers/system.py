@@ -15,6 +15,7 @@ SYMBOLS = [
     ('the socket API', r'socket|socketpair|connect|bind|listen|accept4?|send|sendto|sendm?msg|recv|recvfrom|recvm?msg|'
      r'[gs]etsockopt|getsockname|getpeername|shutdown|__recv(?:from)?_chk',
      {'kal/cm/stream_tcp': 'peers at start-up',
+      'kal/cm/rendezvous': 'the Unix socket of two ends on one host, before their hand-overs',
       'providers/software/iwarp/llp/llp_tcp': 'peers of a QP',
       'kal/host/netlink': 'rtnetlink and routes',
       'formats/monitor': 'Unix sockets on which processes show their state',
