@@ -522,6 +522,7 @@ struct ri_srq {
     const struct ri_user_ops *ops;
     void *context;
 };
+/* {ops} A lane may have a complete table of its own. */
 struct ri_lane {
     const struct ri_user_ops *ops;
     void *context;

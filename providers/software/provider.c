@@ -60,12 +60,15 @@ static const struct ri_rnic_attr attributes = {
 };
 
 /* The pass of the only wire is shorter than that of several. */
-static void serve_all_wires(struct softrdma *device)
+static void add_local(struct softrdma *device)
 {
-    device->all = *device->core.user;
-    device->all.progress = core_progress;
-    device->core.user = &device->all;
+    if (device->core.options.sanitizers == SANITIZER_OFF) { /* else watched.c has that pass */
+        device->both = *device->core.user;
+        device->both.progress = core_progress;
+        device->core.lane_user = &device->both;
+    }
     device->core.attr.features |= RI_FEATURE_LOCAL;
+    rnic_add_wire(&device->core, &local_wire, &device->local);
 }
 
 static enum ri_status softrdma_open(const struct ri_open *open, struct ri_rnic **out)
@@ -88,8 +91,6 @@ static enum ri_status softrdma_open(const struct ri_open *open, struct ri_rnic *
     status = softrdma_read_options(device);
     if (status != RI_OK)
         goto free_device;
-    if (device->has_local)
-        serve_all_wires(device);
     if (rnic->options.sanitizers != SANITIZER_OFF)
         core_watch(rnic);
     if (rnic->options.by_kernel && !guard_works()) {
@@ -106,7 +107,7 @@ static enum ri_status softrdma_open(const struct ri_open *open, struct ri_rnic *
     }
     rnic_add_wire(rnic, &iwarp_wire, &device->iwarp);
     if (device->has_local)
-        rnic_add_wire(rnic, &local_wire, &device->local);
+        add_local(device);
     softrdma_find_guid(rnic);
     status = lanes_create(rnic);
     if (status != RI_OK)

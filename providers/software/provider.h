@@ -16,8 +16,8 @@ struct softrdma {
     struct rnic core;
     struct iwarp_rnic iwarp;
     struct local_rnic local;
-    bool has_local;         /* it has the wire local (option local) */
-    struct ri_user_ops all; /* then, with a pass that serves both */
+    bool has_local;          /* it has the wire local (option local) */
+    struct ri_user_ops both; /* then of lanes: a pass serves both wires */
 };
 
 static inline struct softrdma *softrdma_of(struct rnic *rnic)

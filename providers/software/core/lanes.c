@@ -50,7 +50,7 @@ static enum ri_status lane_create(struct rnic *rnic, struct lane **out)
     memset(lane, 0, octets);
     lane->rnic = rnic;
     atomic_init(&lane->coalesce.wake_at, RI_NO_DEADLINE);
-    lane->base.ops = rnic->user;
+    lane->base.ops = rnic->lane_user ? rnic->lane_user : rnic->user;
     status = open_parts(lane);
     if (status != RI_OK) {
         free(lane);

@@ -52,7 +52,8 @@ enum own_outcome own_execute(struct qp *qp, struct own_requests *own, const stru
         return OWN_REQUEST_WAITS;
     switch (wqe->opcode) {
     case RI_WR_BIND_WINDOW: return bind_window(qp, own, wqe);
-    case RI_WR_FAST_REGISTER: return mr_fast_register(qp, wqe) ? OWN_REQUEST_DONE : OWN_REQUEST_REFUSED;
+    case RI_WR_FAST_REGISTER:
+        return mr_fast_register(qp, wqe) ? OWN_REQUEST_DONE : OWN_REQUEST_REFUSED;
     default: return invalidate(qp, own, wqe);
     }
 }

@@ -63,6 +63,8 @@ struct rnic {
     const struct ri_host *host;
     /* The operations of lanes, CQs and SRQs, and of QPs that no wire has connected. */
     const struct ri_user_ops *user;
+    /* Of lanes whose pass serves several wires; else NULL: `user`. */
+    const struct ri_user_ops *lane_user;
     /* Those of QPs that a wire has connected. */
     struct ri_user_ops connected[WIRE_SLOTS];
     struct ri_user_ops watched; /* of an RNIC whose accesses a sanitizer sees (watched.c) */

@@ -99,5 +99,5 @@ void core_watch(struct rnic *rnic)
     rnic->watched.poll = watched_poll;
     rnic->watched.arm = watched_arm;
     rnic->watched.progress = watched_progress;
-    rnic->user = &rnic->watched;
+    rnic->user = &rnic->watched; /* of lanes, too: their pass serves any wire */
 }
