@@ -6,6 +6,7 @@
 
 #include "kal/host/host.h"
 #include "guard.h"
+#include "kind.h"
 #include "manager.h"
 #include "mpa_startup.h"
 #include "passed.h"
@@ -116,6 +117,8 @@ struct cm_role {
 
 struct kal_connection {
     struct cm_guard guard;
+    /* That of its first RNIC; it does not change */
+    const struct cm_kind *kind;
     enum cm_state state;
     /* NULL: not started */
     const struct cm_role *role;
@@ -234,6 +237,8 @@ struct cm_linger;
 
 struct kal_cm {
     struct cm_options options;
+    /* Of its connections and listeners */
+    const struct cm_kind *kind;
     /* For new connections and listeners; tests replace it */
     const struct cm_stream_ops *stream_ops;
     /* Leaf: guards lists, spare descriptor, attached QPs */
@@ -289,7 +294,6 @@ void cm_reset_unanswered(struct kal_connection *connection);
 void cm_fail(struct kal_connection *connection, enum ri_connection_reason reason,
              const char *format, ...) __attribute__((format(printf, 3, 4)));
 void cm_fail_errno(struct kal_connection *connection, const char *doing, int error);
-bool cm_is_set_a(const struct kal_rnic *rnic);
 /* The deadline; if it is RI_NO_DEADLINE or 0, now + own. */
 uint64_t cm_by(uint64_t deadline, uint64_t own);
 uint16_t cm_depth(uint32_t asked, uint32_t limit);
@@ -360,6 +364,9 @@ void cm_fail_hand_over(struct kal_connection *connection, enum ri_status status)
 /* True: the stream may be handed over in this run. False: another run follows when a QP is
  * attached, or in the lane of that QP. Lane, locked. */
 bool cm_has_qp(struct kal_connection *connection);
+/* kal_attach. Not locked. */
+enum ri_status cm_attach_later(struct kal_connection *connection, struct ri_qp *qp,
+                               void *lane_context);
 /* Reports ESTABLISHED, if kal is the one to report it. */
 void cm_established(struct kal_connection *connection, const void *private_data, uint16_t length);
 
@@ -389,22 +396,6 @@ void cm_passive_gone(struct kal_connection *connection);
 enum ri_status cm_passive_reply(struct kal_connection *connection,
                                 const struct ri_connect_param *param);
 
-/* ---- set_a.c: the provider's own connection manager ---- */
-enum ri_status cm_a_create(struct kal_connection *connection);
-enum ri_status cm_a_connect(struct kal_connection *connection, struct ri_qp *qp,
-                            const struct ri_connect_param *param);
-enum ri_status cm_a_accept(struct kal_connection *connection, struct ri_qp *qp,
-                           const struct ri_connect_param *param);
-enum ri_status cm_a_confirm(struct kal_connection *connection,
-                            const struct ri_connect_param *param);
-enum ri_status cm_a_reject(struct kal_connection *connection, const void *private_data,
-                           uint16_t private_data_length);
-enum ri_status cm_a_disconnect(struct kal_connection *connection, const void *private_data,
-                               uint16_t private_data_length);
-enum ri_status cm_a_listen(struct kal_listener *listener, const struct ri_listen_param *param,
-                           struct sockaddr_storage *bound);
-void cm_a_listen_destroy(struct kal_listener *listener);
-
 /* ---- accept.c ---- */
 /* ri_ready_fn of a listener; ri_timer.expired of its `resume`. */
 void cm_accept_ready(void *arg, uint32_t events);
@@ -413,5 +404,10 @@ void cm_open_spare(struct kal_cm *cm);
 /* Begins the start-up of a connection with a stream. False: it is to be closed: the caller
  * destroys it, which resets it unless the policy denies it. The lock is not held. */
 bool cm_start_up(struct kal_listener *listener, struct kal_connection *connection);
+
+/* ---- listener.c: as cm_kind.listen and cm_kind.unlisten ---- */
+enum ri_status cm_listener_open(struct kal_listener *listener, const struct ri_listen_param *param,
+                                struct sockaddr_storage *bound);
+void cm_listener_close(struct kal_listener *listener);
 
 #endif

@@ -20,6 +20,7 @@ enum ri_status kal_cm_open(struct kal_rnic *rnic)
     pthread_mutex_init(&cm->lock, NULL);
     pthread_cond_init(&cm->changed, NULL);
     cm->spare_fd = -1;
+    cm->kind = rnic->attr.features & RI_FEATURE_CONNECTION_SET_A ? &cm_set_a : &cm_set_b;
     cm->stream_ops = &cm_stream_tcp;
     cm_read_options(rnic, &cm->options);
     rnic->cm = cm;

@@ -33,7 +33,15 @@ static void run(struct kal_connection *c)
 
 static const struct cm_role set_a_role = { .run = run, .expired = cm_passive_expired };
 
-enum ri_status cm_a_create(struct kal_connection *connection)
+/* The provider knows which addresses it has. */
+static enum ri_status check(const struct sockaddr *address, bool datagram)
+{
+    (void)address;
+    (void)datagram;
+    return RI_OK;
+}
+
+static enum ri_status create(struct kal_connection *connection)
 {
     struct kal_rnic *rnic = connection->rnic;
     struct ri_connection *ri;
@@ -49,12 +57,21 @@ enum ri_status cm_a_create(struct kal_connection *connection)
     return RI_OK;
 }
 
-enum ri_status cm_a_connect(struct kal_connection *connection, struct ri_qp *qp,
-                            const struct ri_connect_param *param)
+static enum ri_status connect_qp(struct kal_connection *connection, struct ri_qp *qp,
+                                 const struct ri_connect_param *param)
 {
     if (!qp)
         return RI_ERR_NOT_SUPPORTED;
     return kal_rnic_answer(connection->rnic->ops.connect(connection->ri, qp, param));
+}
+
+static enum ri_status attach(struct kal_connection *connection, struct ri_qp *qp,
+                             void *lane_context)
+{
+    (void)connection;
+    (void)qp;
+    (void)lane_context;
+    return RI_ERR_NOT_SUPPORTED;
 }
 
 /* Decides a request; it stays undecided if the provider refuses the call. */
@@ -84,8 +101,8 @@ static enum ri_status decided(struct kal_connection *c, enum ri_status status)
     return kal_rnic_answer(status);
 }
 
-enum ri_status cm_a_accept(struct kal_connection *connection, struct ri_qp *qp,
-                           const struct ri_connect_param *param)
+static enum ri_status accept_request(struct kal_connection *connection, struct ri_qp *qp,
+                                     const struct ri_connect_param *param)
 {
     enum ri_status status = qp ? decide(connection) : RI_ERR_NOT_SUPPORTED;
 
@@ -94,14 +111,15 @@ enum ri_status cm_a_accept(struct kal_connection *connection, struct ri_qp *qp,
     return decided(connection, connection->rnic->ops.accept(connection->ri, qp, param));
 }
 
-enum ri_status cm_a_confirm(struct kal_connection *connection, const struct ri_connect_param *param)
+static enum ri_status confirm(struct kal_connection *connection,
+                              const struct ri_connect_param *param)
 {
     return kal_rnic_answer(connection->rnic->ops.confirm(connection->ri, param));
 }
 
 /* Rejects a request, or the peer's acceptance in the three-way model. */
-enum ri_status cm_a_reject(struct kal_connection *connection, const void *private_data,
-                           uint16_t private_data_length)
+static enum ri_status reject(struct kal_connection *connection, const void *private_data,
+                             uint16_t private_data_length)
 {
     struct kal_rnic *rnic = connection->rnic;
     enum ri_status status;
@@ -111,38 +129,30 @@ enum ri_status cm_a_reject(struct kal_connection *connection, const void *privat
     return request ? decided(connection, status) : kal_rnic_answer(status);
 }
 
-enum ri_status cm_a_disconnect(struct kal_connection *connection, const void *private_data,
-                               uint16_t private_data_length)
+static enum ri_status disconnect(struct kal_connection *connection, struct ri_qp *qp,
+                                 const void *private_data, uint16_t private_data_length)
 {
     struct kal_rnic *rnic = connection->rnic;
 
+    (void)qp; /* the provider knows it */
     return kal_rnic_answer(rnic->ops.disconnect(connection->ri, private_data, private_data_length));
 }
 
 /* ---- datagram service ---- */
 
-enum ri_status kal_service_request(struct kal_connection *connection,
-                                   const struct ri_connect_param *param)
+static enum ri_status service_request(struct kal_connection *connection,
+                                      const struct ri_connect_param *param)
 {
-    struct kal_rnic *rnic = connection->rnic;
-
-    if (kal_rnic_policy(rnic, RI_POLICY_CONNECT, param->source, param->destination))
-        return RI_ERR_PERMISSION;
-    if (!connection->ri)
-        return RI_ERR_NOT_SUPPORTED;
     if (!cm_count(connection)) /* the account is released with the connection */
         return ITAL_ERR_QUOTA;
-    return kal_rnic_answer(rnic->ops.service_request(connection->ri, param));
+    return kal_rnic_answer(connection->rnic->ops.service_request(connection->ri, param));
 }
 
-enum ri_status kal_service_reply(struct kal_connection *connection,
-                                 const struct ri_service_reply *reply)
+static enum ri_status service_reply(struct kal_connection *connection,
+                                    const struct ri_service_reply *reply)
 {
-    enum ri_status status;
+    enum ri_status status = connection->datagram ? decide(connection) : RI_ERR_INVALID_ARGUMENT;
 
-    if (!connection->ri || !connection->datagram)
-        return RI_ERR_INVALID_ARGUMENT;
-    status = decide(connection);
     if (status)
         return status;
     return decided(connection, connection->rnic->ops.service_reply(connection->ri, reply));
@@ -159,8 +169,8 @@ static bool is_expected(enum ri_status status, const struct ri_listen_param *par
                 &((const struct sockaddr_in6 *)(const void *)param->address)->sin6_addr));
 }
 
-enum ri_status cm_a_listen(struct kal_listener *listener, const struct ri_listen_param *param,
-                           struct sockaddr_storage *bound)
+static enum ri_status listen_on(struct kal_listener *listener, const struct ri_listen_param *param,
+                                struct sockaddr_storage *bound)
 {
     struct kal_rnic *rnic = listener->rnic;
     struct ri_listen_param own = *param;
@@ -182,8 +192,11 @@ enum ri_status cm_a_listen(struct kal_listener *listener, const struct ri_listen
     return RI_OK;
 }
 
-void cm_a_listen_destroy(struct kal_listener *listener)
+static void unlisten(struct kal_listener *listener)
 {
+    contract(listener->guard.dead);
+    if (!listener->ri) /* the provider has refused it */
+        return;
     listener->rnic->ops.listen_destroy(listener->ri);
     listener->ri = NULL;
 }
@@ -291,3 +304,18 @@ void kal_cm_host_event(const struct ri_host *host, void *connection_context,
     if (cm_leave(&c->guard, &run))
         cm_connection_free(c);
 }
+
+const struct cm_kind cm_set_a = {
+    .check = check,
+    .create = create,
+    .connect = connect_qp,
+    .attach = attach,
+    .accept = accept_request,
+    .confirm = confirm,
+    .reject = reject,
+    .disconnect = disconnect,
+    .service_request = service_request,
+    .service_reply = service_reply,
+    .listen = listen_on,
+    .unlisten = unlisten,
+};
