@@ -390,6 +390,11 @@ enum ri_status cm_passive_accept(struct kal_connection *connection, struct ri_qp
                                  const struct ri_connect_param *param);
 enum ri_status cm_passive_reject(struct kal_connection *connection, const void *private_data,
                                  uint16_t private_data_length);
+/* As cm_kind.describe, cm_kind.withdrawn and cm_kind.refuse. */
+void cm_passive_describe(const struct kal_connection *connection,
+                         struct ri_connect_request *request);
+const char *cm_passive_withdrawn(const struct kal_connection *connection);
+void cm_passive_refuse(struct kal_connection *connection);
 /* Set A: the peer has disconnected. Lane, locked. */
 void cm_passive_gone(struct kal_connection *connection);
 /* Encodes the Reply and sets what is agreed. Locked. */

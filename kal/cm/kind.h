@@ -13,6 +13,8 @@
 struct cm_kind {
     /* A socket of the program may become its connection: kal_convert, kal_listen_fed. */
     bool takes_sockets;
+    /* Its listeners pause at their bounds. If not, a request beyond the backlog is refused. */
+    bool pauses;
     /* May a connection go to this address, or a listener be on it? Asked before the policy. */
     enum ri_status (*check)(const struct sockaddr *address, bool datagram);
 
@@ -34,6 +36,15 @@ struct cm_kind {
                                       const struct ri_connect_param *param);
     enum ri_status (*service_reply)(struct kal_connection *connection,
                                     const struct ri_service_reply *reply);
+
+    /* A complete request that is not decided. Lane, locked. */
+    /* Sets the private data and what depends on the kind. */
+    void (*describe)(const struct kal_connection *connection, struct ri_connect_request *request);
+    /* NULL: the peer waits for its answer. Otherwise a static sentence: why it does not. */
+    const char *(*withdrawn)(const struct kal_connection *connection);
+    /* Ends a start-up or request that was not reported, after cm_claim. The caller holds its
+     * listener, and its run the connection. The lock may be released meanwhile. */
+    void (*refuse)(struct kal_connection *connection);
 
     /* Begins to listen for a new listener; sets its name. Not locked; requests may be reported
      * before it returns. */

@@ -201,6 +201,39 @@ static void unlisten(struct kal_listener *listener)
     listener->ri = NULL;
 }
 
+/* ---- requests that are not decided ---- */
+
+/* As keep_request has kept it. */
+static void describe(const struct kal_connection *c, struct ri_connect_request *request)
+{
+    request->private_data = c->stream.octets;
+    request->private_data_length = (uint16_t)c->stream.length;
+    request->ird = c->agreed.peer_ird;
+    request->ord = c->agreed.peer_ord;
+    request->depths_valid = c->agreed.enhanced;
+    request->datagram = c->datagram;
+    request->port = c->port;
+}
+
+/* The provider says so itself: kal_cm_host_event. */
+static const char *withdrawn(const struct kal_connection *c)
+{
+    (void)c;
+    return NULL;
+}
+
+/* The provider's connection is not destroyed inside its upcall. */
+static void refuse(struct kal_connection *c)
+{
+    cm_assert_run(&c->guard);
+    contract(c->claimed);
+    cm_listener_leave(c, false);
+    if (c->state != CM_ENDED)
+        cm_a_refuse(c->rnic, c->ri, c->datagram);
+    c->state = CM_ENDED;
+    cm_a_orphan(c);
+}
+
 /* ---- upcalls of the provider ---- */
 
 /* Keeps the data that the upcall lends, to report the request now and, if it migrates, again. */
@@ -316,6 +349,9 @@ const struct cm_kind cm_set_a = {
     .disconnect = disconnect,
     .service_request = service_request,
     .service_reply = service_reply,
+    .describe = describe,
+    .withdrawn = withdrawn,
+    .refuse = refuse,
     .listen = listen_on,
     .unlisten = unlisten,
 };

@@ -74,6 +74,7 @@ static enum ri_status service_reply(struct kal_connection *connection,
 
 const struct cm_kind cm_set_b = {
     .takes_sockets = true,
+    .pauses = true,
     .check = check,
     .create = create,
     .connect = cm_active_connect,
@@ -84,6 +85,9 @@ const struct cm_kind cm_set_b = {
     .disconnect = disconnect,
     .service_request = service_request,
     .service_reply = service_reply,
+    .describe = cm_passive_describe,
+    .withdrawn = cm_passive_withdrawn,
+    .refuse = cm_passive_refuse,
     .listen = cm_listener_open,
     .unlisten = cm_listener_close,
 };
