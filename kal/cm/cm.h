@@ -410,6 +410,12 @@ void cm_open_spare(struct kal_cm *cm);
  * destroys it, which resets it unless the policy denies it. The lock is not held. */
 bool cm_start_up(struct kal_listener *listener, struct kal_connection *connection);
 
+/* ---- migrate.c: as cm_kind.migrate, cm_kind.await and cm_kind.place ---- */
+enum ri_status cm_change_rnic(struct kal_connection *connection, struct kal_rnic *rnic);
+void cm_watch_undecided(struct kal_connection *connection);
+enum ri_status cm_place_start_up(struct kal_connection *connection, struct kal_rnic *rnic,
+                                 void *lane_context);
+
 /* ---- listener.c: as cm_kind.listen and cm_kind.unlisten ---- */
 enum ri_status cm_listener_open(struct kal_listener *listener, const struct ri_listen_param *param,
                                 struct sockaddr_storage *bound);

@@ -46,6 +46,15 @@ struct cm_kind {
      * listener, and its run the connection. The lock may be released meanwhile. */
     void (*refuse)(struct kal_connection *connection);
 
+    /* The parts of kal_migrate. MOVING, locked: to the manager and the accounts of this RNIC, which
+     * may be its own. */
+    enum ri_status (*migrate)(struct kal_connection *connection, struct kal_rnic *rnic);
+    /* Undecided again, in its lane: from now on `withdrawn` changes cause a run. Locked. */
+    void (*await)(struct kal_connection *connection);
+    /* kal_place, of one instance. Not locked. */
+    enum ri_status (*place)(struct kal_connection *connection, struct kal_rnic *rnic,
+                            void *lane_context);
+
     /* Begins to listen for a new listener; sets its name. Not locked; requests may be reported
      * before it returns. */
     enum ri_status (*listen)(struct kal_listener *listener, const struct ri_listen_param *param,

@@ -234,6 +234,26 @@ static void refuse(struct kal_connection *c)
     cm_a_orphan(c);
 }
 
+/* The provider's connection stays in its RNIC; the provider has no lane for it. */
+static enum ri_status migrate(struct kal_connection *c, struct kal_rnic *rnic)
+{
+    cm_assert_locked(&c->guard);
+    contract(c->state == CM_MOVING);
+    return rnic == c->rnic ? RI_OK : RI_ERR_INVALID_ARGUMENT;
+}
+
+static void await(struct kal_connection *c)
+{
+    cm_assert_locked(&c->guard);
+}
+
+static enum ri_status place(struct kal_connection *connection, struct kal_rnic *rnic,
+                            void *lane_context)
+{
+    (void)lane_context;
+    return rnic == connection->rnic ? RI_OK : RI_ERR_INVALID_ARGUMENT;
+}
+
 /* ---- upcalls of the provider ---- */
 
 /* Keeps the data that the upcall lends, to report the request now and, if it migrates, again. */
@@ -352,6 +372,9 @@ const struct cm_kind cm_set_a = {
     .describe = describe,
     .withdrawn = withdrawn,
     .refuse = refuse,
+    .migrate = migrate,
+    .await = await,
+    .place = place,
     .listen = listen_on,
     .unlisten = unlisten,
 };

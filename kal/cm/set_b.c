@@ -88,6 +88,9 @@ const struct cm_kind cm_set_b = {
     .describe = cm_passive_describe,
     .withdrawn = cm_passive_withdrawn,
     .refuse = cm_passive_refuse,
+    .migrate = cm_change_rnic,
+    .await = cm_watch_undecided,
+    .place = cm_place_start_up,
     .listen = cm_listener_open,
     .unlisten = cm_listener_close,
 };
