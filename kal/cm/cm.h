@@ -160,15 +160,7 @@ struct kal_connection {
     bool queued;
     struct kal_connection *listed_prev, *listed_next;
 
-    /* CM_FOREIGN: the provider's connection. Passive: the listener's port; is it a service
-     * request? */
-    struct ri_connection *ri;
-    uint32_t port;
-    bool datagram;
-
-    /* Under cm->lock. Set A, refused inside the provider's upcall: the next run destroys it */
-    bool orphan;
-    /* The provider is executing the hand-over */
+    /* Under cm->lock. The provider is executing the hand-over */
     bool qp_busy;
     /* cm->connections */
     struct kal_connection *prev, *next;
@@ -349,12 +341,10 @@ void cm_fed_in_vain(struct kal_listener *listener);
 /* ---- destroy.c ---- */
 /* The work of kal_connection_destroy. */
 void cm_connection_end(struct kal_connection *connection);
-/* Set A: refuses a request that kal does not report. */
-void cm_a_refuse(struct kal_rnic *rnic, struct ri_connection *ri, bool datagram);
-/* Set A: the next run destroys the object. Locked. */
-void cm_a_orphan(struct kal_connection *connection);
-/* Takes the right to destroy an orphan. */
-bool cm_a_adopt(struct kal_connection *connection);
+
+/* ---- set_a.c ---- */
+/* Ends connections that are to be ended in a run which has not come yet. */
+void cm_end_orphans(struct kal_cm *cm);
 
 /* ---- handover.c. Lane, locked ---- */
 /* Hands the stream over, as agreed in connection->agreed. The caller fills the other members. */
@@ -391,8 +381,7 @@ enum ri_status cm_passive_accept(struct kal_connection *connection, struct ri_qp
 enum ri_status cm_passive_reject(struct kal_connection *connection, const void *private_data,
                                  uint16_t private_data_length);
 /* As cm_kind.describe, cm_kind.withdrawn and cm_kind.refuse. */
-void cm_passive_describe(const struct kal_connection *connection,
-                         struct ri_connect_request *request);
+void cm_passive_describe(struct kal_connection *connection, struct ri_connect_request *request);
 const char *cm_passive_withdrawn(const struct kal_connection *connection);
 void cm_passive_refuse(struct kal_connection *connection);
 /* Set A: the peer has disconnected. Lane, locked. */

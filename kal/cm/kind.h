@@ -11,6 +11,8 @@
 #include "kal/rnic/rnic.h"
 
 struct cm_kind {
+    /* Of its object, which begins with a struct kal_connection */
+    size_t size;
     /* A socket of the program may become its connection: kal_convert, kal_listen_fed. */
     bool takes_sockets;
     /* Its listeners pause at their bounds. If not, a request beyond the backlog is refused. */
@@ -39,7 +41,7 @@ struct cm_kind {
 
     /* A complete request that is not decided. Lane, locked. */
     /* Sets the private data and what depends on the kind. */
-    void (*describe)(const struct kal_connection *connection, struct ri_connect_request *request);
+    void (*describe)(struct kal_connection *connection, struct ri_connect_request *request);
     /* NULL: the peer waits for its answer. Otherwise a static sentence: why it does not. */
     const char *(*withdrawn)(const struct kal_connection *connection);
     /* Ends a start-up or request that was not reported, after cm_claim. The caller holds its
@@ -54,6 +56,13 @@ struct cm_kind {
     /* kal_place, of one instance. Not locked. */
     enum ri_status (*place)(struct kal_connection *connection, struct kal_rnic *rnic,
                             void *lane_context);
+
+    /* kal_connection_destroy: ends the connection by cm_connection_end, now or, where it may not,
+     * in the next run. Not locked. */
+    void (*destroy)(struct kal_connection *connection);
+    /* Its part of cm_connection_end: the stream and its QP, or the provider's object. The guard is
+     * dead, no other thread is inside, the timers are off; not locked. */
+    void (*end)(struct kal_connection *connection);
 
     /* Begins to listen for a new listener; sets its name. Not locked; requests may be reported
      * before it returns. */

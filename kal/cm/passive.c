@@ -121,8 +121,7 @@ static bool parse_request(const struct kal_connection *c, struct mpa_startup_fra
                              &n) == MPA_STARTUP_OK;
 }
 
-void cm_passive_describe(const struct kal_connection *connection,
-                         struct ri_connect_request *request)
+void cm_passive_describe(struct kal_connection *connection, struct ri_connect_request *request)
 {
     struct mpa_startup_frame frame;
 
@@ -136,7 +135,7 @@ void cm_passive_describe(const struct kal_connection *connection,
     request->ord = request->depths_valid ? frame.ord : 0;
 }
 
-static void describe(const struct kal_connection *c, struct ri_connect_request *request)
+static void describe(struct kal_connection *c, struct ri_connect_request *request)
 {
     *request = (struct ri_connect_request){
         .size = sizeof *request,

@@ -55,6 +55,20 @@ static enum ri_status disconnect(struct kal_connection *connection, struct ri_qp
     return kal_qp_modify(connection->rnic, qp, &modify);
 }
 
+/* A rejecting Reply is still to be read; a peer that was not answered is told so by a reset. */
+static void end(struct kal_connection *connection)
+{
+    struct kal_connection *c = connection;
+
+    contract(c->guard.dead);
+    cm_unwatch(c);
+    cm_reset_unanswered(c);
+    if (c->state == CM_REJECTING)
+        cm_to_linger(c);
+    cm_stream_close(&c->stream, c->conversion);
+    cm_detach(c);
+}
+
 static enum ri_status service_request(struct kal_connection *connection,
                                       const struct ri_connect_param *param)
 {
@@ -73,6 +87,7 @@ static enum ri_status service_reply(struct kal_connection *connection,
 }
 
 const struct cm_kind cm_set_b = {
+    .size = sizeof(struct kal_connection),
     .takes_sockets = true,
     .pauses = true,
     .check = check,
@@ -91,6 +106,8 @@ const struct cm_kind cm_set_b = {
     .migrate = cm_change_rnic,
     .await = cm_watch_undecided,
     .place = cm_place_start_up,
+    .destroy = cm_connection_end,
+    .end = end,
     .listen = cm_listener_open,
     .unlisten = cm_listener_close,
 };
