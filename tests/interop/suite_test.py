@@ -220,6 +220,12 @@ def kernel():
     again = console.complaints()
     late = LateConsole(path)
     ok(late.complaints() == said and late.pauses == 2, "a trace that is being printed is waited for")
+    with open(path, "w") as file:
+        file.write(CONSOLE + HARMLESS)
+    console.noticed = 0
+    console.complaints()
+    ok(console.crashed.splitlines() == HARMLESS.splitlines()[:2], "programs that a fault has ended are told apart from the kernel's trouble",
+       console.crashed)
     os.unlink(path)
     ok(len(said) == 1 and said[0].endswith("in caller < its_caller") and not again, "a warning is told once, with its callers")
     reasons, unknown = suite.known_trouble(said, [(r"refcount_warn_saturate\+.* in caller <", "known")])
