@@ -27,6 +27,8 @@ ORDER = {
     'formats': [''],
     'tools': ['common', 'itcp', 'itinfo', 'itperf', 'itping', 'itstat', 'itconform', 'richeck', ''],
     'base': [''],
+    'rnicpi': [''],
+    'sdk': [''],
 }
 # Programs: their folder, and what the names of their objects begin with. Each is linked with the libraries of the folders below it.
 PROGRAMS = [

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rnicpi_set_a.h"
+#include "sdk/rnicpi_set_a.h"
 
 static const struct ri_rnic_attr attributes = {
     .features = RI_FEATURE_DMA,

@@ -10,8 +10,8 @@
 #include <pthread.h>
 #include <unistd.h>
 
-#include "rnicpi_region.h"
-#include "rnicpi_tell.h"
+#include "sdk/rnicpi_region.h"
+#include "sdk/rnicpi_tell.h"
 
 #define REMOTE \
     (RI_ACCESS_LOCAL_READ | RI_ACCESS_LOCAL_WRITE | RI_ACCESS_REMOTE_READ | RI_ACCESS_REMOTE_WRITE)

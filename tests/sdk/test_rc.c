@@ -11,7 +11,7 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "rnicpi_rc.h"
+#include "sdk/rnicpi_rc.h"
 
 #define REMOTE \
     (RI_ACCESS_LOCAL_READ | RI_ACCESS_LOCAL_WRITE | RI_ACCESS_REMOTE_READ | RI_ACCESS_REMOTE_WRITE)

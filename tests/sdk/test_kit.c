@@ -15,9 +15,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "rnicpi_cq.h"
+#include "sdk/rnicpi_cq.h"
 #include "rnicpi_util.h"
-#include "rnicpi_watch.h"
+#include "sdk/rnicpi_watch.h"
 
 /* ---- the host, and sources of numbered completions ---- */
 

@@ -17,7 +17,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "rnicpi_set_a_rc.h"
+#include "sdk/rnicpi_set_a_rc.h"
 #include "rnicpi_util.h"
 
 #define PORT     7

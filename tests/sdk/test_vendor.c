@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A provider built as vendors do (examples/provider/device), loaded into the tests' own host: the
+/* A provider built as vendors do (sdk/examples/device), loaded into the tests' own host: the
  * behaviour of librnicpi inside it. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -30,7 +30,7 @@ static void load(void)
     char path[4096];
     void *handle;
 
-    snprintf(path, sizeof(path), "%s/tests/rnicpi/vendor/vp_mirror.so", tc_builddir());
+    snprintf(path, sizeof(path), "%s/tests/sdk/vendor/vp_mirror.so", tc_builddir());
     handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     ck_assert_msg(handle != NULL, "%s", dlerror());
     provider = dlsym(handle, RI_PROVIDER_SYMBOL);
