@@ -595,22 +595,6 @@ START_TEST(set_b_has_two_ways_and_addresses)
 }
 END_TEST
 
-/* A second RNIC of the same instance. */
-static void open_beside(struct kal_rnic *beside, uint64_t features)
-{
-    *beside = fake.rnic;
-    beside->cm = NULL;
-    beside->host.context = beside;
-    beside->attr.features = features;
-    ck_assert_int_eq(kal_cm_open(beside), RI_OK);
-}
-
-static void close_beside(struct kal_rnic *beside)
-{
-    ck_assert_int_eq(kal_cm_close(beside, false), RI_OK);
-    kal_cm_free(beside);
-}
-
 /* A request that the provider holds does not leave its RNIC, whatever the other one is; where it
  * was refused it is undecided as before. */
 START_TEST(set_a_requests_stay_in_their_rnic)
@@ -626,7 +610,7 @@ START_TEST(set_a_requests_stay_in_their_rnic)
     int mark;
 
     fake_reopen(NULL, SET_A);
-    open_beside(&beside, features);
+    fake_open_beside(&beside, features);
     listener = fake_listen("10.0.0.1", 7, 2, &mark, &bound);
     a_bring();
     ck_assert_int_eq(kal_listen(&beside, fake.lane2, &param, NULL, NULL, &far), RI_OK);
@@ -637,7 +621,7 @@ START_TEST(set_a_requests_stay_in_their_rnic)
     fake_destroy(fake.requests[0].context);
     kal_listen_destroy(far);
     kal_listen_destroy(listener);
-    close_beside(&beside);
+    fake_close_beside(&beside);
 }
 END_TEST
 
