@@ -44,10 +44,11 @@ START_TEST(inner_crash)
 }
 END_TEST
 
+#ifndef ITAL_SANITIZERS /* these print the place of a crash themselves */
 /* A null pointer that the compiler does not know. */
 static int *volatile nowhere;
 
-static void *write_nowhere(void *arg)
+static void *__attribute__((noinline)) write_nowhere(void *arg)
 {
     (void)arg;
     *nowhere = 1;
@@ -99,6 +100,7 @@ START_TEST(inner_killed)
     raise(SIGKILL);
 }
 END_TEST
+#endif
 
 START_TEST(inner_early_exit)
 {
@@ -154,7 +156,7 @@ START_TEST(runner_tells_results_apart)
 }
 END_TEST
 
-#ifndef ITAL_SANITIZERS /* these print it themselves */
+#ifndef ITAL_SANITIZERS
 static int crashing(void)
 {
     Suite *s = suite_create("inner");
@@ -208,15 +210,15 @@ START_TEST(crashes_tell_their_place)
     text[n] = '\0';
     ck_assert_int_eq(WEXITSTATUS(pclose(p)), 1);
     expect_place(said_of(text, "not ok 1 - "), "#   signal 11 at address 0x0 in thread exe:\n",
-                 "       write_nowhere at ");
+                 "       write_nowhere");
     ck_assert_ptr_null(strstr(said_of(text, "not ok 2 - "), "signal 9 in"));
     ck_assert_ptr_null(strstr(said_of(text, "not ok 2 - "), "thread"));
     expect_place(said_of(text, "not ok 3 - "), "#   signal 6 in thread exe:\n",
                  "       inner_crash");
     ck_assert_ptr_nonnull(strstr(text, "\nok 4 - "));
-    expect_place(said_of(text, "not ok 5 - "), "#   signal 11 at address 0x", "       deep at ");
+    expect_place(said_of(text, "not ok 5 - "), "#   signal 11 at address 0x", "       deep");
     expect_place(said_of(text, "not ok 6 - "), "#   signal 11 at address 0x0 in thread a thread:\n",
-                 "       write_nowhere at ");
+                 "       write_nowhere");
 #ifdef __x86_64__
     expect_place(said_of(text, "not ok 7 - "), "#   signal 11 at address 0x0 in thread",
                  "       inner_call_of_nothing");
