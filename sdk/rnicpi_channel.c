@@ -100,10 +100,15 @@ static void listener_ready(void *arg, uint32_t events)
     pthread_mutex_unlock(lock);
 }
 
-static void listener_gone(struct ri_watched *watched)
+/* Not in the lane's next pass: the port is free for others when listen_destroy has returned. */
+static void listener_end(struct ri_mem_listener *base)
 {
-    close(watched->fd);
-    free((char *)watched - offsetof(struct ri_channel_listener, watched));
+    struct ri_channel_listener *listener = (struct ri_channel_listener *)base;
+    const struct ri_host *host = base->set->rnic->host;
+
+    host->unwatch(host, listener->watched.watch);
+    close(listener->watched.fd);
+    free(listener);
 }
 
 enum ri_status ri_channel_listen(struct ri_mem_listener *base, int fd, uint32_t events,
@@ -112,7 +117,7 @@ enum ri_status ri_channel_listen(struct ri_mem_listener *base, int fd, uint32_t 
     struct ri_channel_listener *listener = (struct ri_channel_listener *)base;
 
     listener->watched.fd = fd;
-    listener->watched.gone = listener_gone;
+    base->end = listener_end;
     listener->events = events;
     listener->ready = ready;
     return ri_watched_add(&base->set->rnic->leaving, &listener->watched, EPOLLIN, listener_ready,
@@ -123,6 +128,6 @@ void ri_channel_unlisten(struct ri_mem_listener *base)
 {
     struct ri_channel_listener *listener = (struct ri_channel_listener *)base;
 
+    atomic_store(&listener->watched.leaving, true);
     shutdown(listener->watched.fd, SHUT_RDWR); /* who connects is refused from now on */
-    ri_unwatch_later(&base->set->rnic->leaving, &listener->watched);
 }

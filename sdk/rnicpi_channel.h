@@ -50,7 +50,8 @@ void ri_channel_has_room(struct ri_mem_connection *connection);
  * of ri_host.watch: it is still the caller's. */
 enum ri_status ri_channel_listen(struct ri_mem_listener *listener, int fd, uint32_t events,
                                  ri_ready_fn ready);
-/* ri_carrier.unlisten, as it is. The name is free when no thread is in `ready`. */
+/* ri_carrier.unlisten, as it is, for ri_mem_listen_destroy(), which waits until no thread is in
+ * `ready` and closes the socket: its name is free then. */
 void ri_channel_unlisten(struct ri_mem_listener *listener);
 
 #endif

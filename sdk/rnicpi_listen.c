@@ -48,11 +48,14 @@ enum ri_status ri_mem_listen(struct ri_rnic *base, const struct ri_listen_param 
 enum ri_status ri_mem_listen_destroy(struct ri_listener *base)
 {
     struct ri_mem_listener *listener = (struct ri_mem_listener *)base;
+    void (*end)(struct ri_mem_listener *) = listener->end;
     struct ri_set_a *set = listener->set;
 
     pthread_mutex_lock(&set->rnic->lock);
     ri_set_a_forget(set, listener);
-    set->carrier->unlisten(listener);
+    set->carrier->unlisten(listener); /* frees it if it has no `end` */
     pthread_mutex_unlock(&set->rnic->lock);
+    if (end)
+        end(listener);
     return RI_OK;
 }

@@ -59,13 +59,15 @@ struct ri_rc;
 struct ri_piece;
 
 /* The provider embeds it as the first member of its listener. ri_mem_listen() sets it; a provider
- * with a listen of its own sets all but `set` and `undecided`. */
+ * with a listen of its own sets all but `set`, `undecided` and `end`. */
 struct ri_mem_listener {
     struct ri_listener base;
     uint32_t backlog;   /* undecided requests at most */
     uint32_t undecided; /* the library's */
     bool datagram;
     struct ri_set_a *set;
+    /* The library's: the end of a listener that unlisten has left there, without the lock. */
+    void (*end)(struct ri_mem_listener *listener);
 };
 
 /* The provider embeds it as the first member of its connection, and reads it under the lock. */

@@ -6,8 +6,11 @@ enum ri_status vp_qp_create(struct ri_pd *pd, struct ri_qp_attr *attr, struct ri
 {
     struct ri_qp_attr given = *attr;
     struct ri_qp *qp;
-    enum ri_status status = ri_rc_qp_create(pd, &given, &qp);
+    enum ri_status status;
 
+    if (attr->type == RI_QP_UD && (attr->qkey & CONTROLLED_QKEY))
+        return RI_ERR_PERMISSION;
+    status = ri_rc_qp_create(pd, &given, &qp);
     if (status == RI_OK && attr->type == RI_QP_UD) {
         status = mailbox_open((struct qp *)qp);
         if (status != RI_OK)
@@ -38,6 +41,8 @@ enum ri_status vp_qp_modify(struct ri_qp *ri_qp, const struct ri_qp_modify *modi
 
     if (modify->mask & ~known)
         return RI_ERR_NOT_SUPPORTED;
+    if ((modify->mask & RI_QPM_QKEY) && (modify->qkey & CONTROLLED_QKEY))
+        return RI_ERR_PERMISSION;
     pthread_mutex_lock(&qp->rnic->lock);
     if (modify->mask & RI_QPM_QKEY)
         qp->qkey = modify->qkey;
