@@ -17,8 +17,8 @@ static const struct {
     { "memory", FX_DATAGRAMS | FX_READ_DEPTHS | FX_SERVICE_IDS },
 };
 
-/* softrdma, unless the environment or tests/sdk/over_memory.h names another provider; never a device of
- * this host. */
+/* softrdma, unless the environment or tests/sdk/over_memory.h names another provider; never a
+ * device of this host. */
 static void __attribute__((constructor)) choose(void)
 {
     setenv("ITAL_TEST_INTERFACES", "softrdma", 0);
