@@ -15,7 +15,7 @@ vm="qemu-system-x86 tshark python3 xz-utils util-linux"
 packages="build-essential debhelper lintian mmdebstrap"
 # What reads packaging/, where it is there.
 recipes="rpm rpmlint nix-bin yamllint python3-yaml shellcheck"
-programs="dapl2-utils fio libfabric-bin libiscsi-bin librpma-dev netpipe-openmpi openmpi-bin
+programs="dapl2-utils fio libfabric-bin libgloo-dev libiscsi-bin librpma-dev netpipe-openmpi openmpi-bin
           qemu-system-x86 tgt ucx-utils"
 bench="libfabric-dev libucx-dev gnuplot-nox iproute2 python3 linux-perf"
 suites="debootstrap iproute2 util-linux"
@@ -23,7 +23,7 @@ suites="debootstrap iproute2 util-linux"
 arm64="gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static|qemu-user iproute2 util-linux"
 # Inside the release that build-aux/debian-suite makes: what its tests run, and what the long form has beside it.
 suite="check python3 binutils procps iproute2 ibverbs-utils rdmacm-utils python3-pyverbs rdma-core perftest fio qperf iperf3 curl"
-breadth="g++ clang git libfabric-bin ucx-utils openmpi-bin netpipe-openmpi mpich netpipe-mpich2"
+breadth="g++ clang git libfabric-bin libgloo-dev ucx-utils openmpi-bin netpipe-openmpi mpich netpipe-mpich2"
 
 # The same by Fedora's and EL's names (EL: with EPEL and CRB), and by Alpine's.
 dnf_build="autoconf automake libtool make gcc pkgconf-pkg-config libtool-ltdl-devel inih-devel uthash-devel isa-l-devel

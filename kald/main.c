@@ -27,6 +27,7 @@
 #include <systemd/sd-daemon.h>
 #endif
 
+#include "base/bad_option.h"
 #include "base/clock.h"
 #include "base/compiler.h"
 
@@ -223,6 +224,28 @@ static int wrong(void)
     return 2;
 }
 
+#define SHORTS ":s:p:c:hV"
+enum { OF_STATUS = BAD_OPTION_LONG };
+
+/* result: '?' or ':' of getopt_long. */
+static int wrong_option(int result, const struct option *options, char **words)
+{
+    char text[BAD_OPTION_TEXT];
+
+    bad_option(text, result, SHORTS, options, words);
+    fprintf(stderr, "kald: %s\n", text);
+    return wrong();
+}
+
+static int wrong_word(const struct option *options, const char *word)
+{
+    const char *near = bad_option_near(options, word);
+
+    fprintf(stderr, "kald: unexpected \"%s\"%s%s%s\n", word, near ? "; did you mean --" : "",
+            near ? near : "", near ? "?" : "");
+    return wrong();
+}
+
 /* -1: begin. Otherwise the exit status. */
 static int read_options(struct kald *kald, int count, char **words)
 {
@@ -230,7 +253,7 @@ static int read_options(struct kald *kald, int count, char **words)
         { "socket", required_argument, NULL, 's' },
         { "policy", required_argument, NULL, 'p' },
         { "clients", required_argument, NULL, 'c' },
-        { "status", no_argument, NULL, 'S' },
+        { "status", no_argument, NULL, OF_STATUS },
         { "help", no_argument, NULL, 'h' },
         { "version", no_argument, NULL, 'V' },
         { NULL, 0, NULL, 0 },
@@ -239,7 +262,7 @@ static int read_options(struct kald *kald, int count, char **words)
     char *end;
     int letter;
 
-    while ((letter = getopt_long(count, words, "s:p:c:hV", options, NULL)) != -1) {
+    while ((letter = getopt_long(count, words, SHORTS, options, NULL)) != -1) {
         switch (letter) {
         case 's': kald->path = optarg; break;
         case 'p': kald->folder = optarg; break;
@@ -252,16 +275,14 @@ static int read_options(struct kald *kald, int count, char **words)
                 return wrong();
             }
             break;
-        case 'S': status = true; break;
+        case OF_STATUS: status = true; break;
         case 'h': print_help(); return 0;
         case 'V': printf("kald %s\n", PACKAGE_VERSION); return 0;
-        default: return wrong();
+        default: return wrong_option(letter, options, words);
         }
     }
-    if (optind < count) {
-        fprintf(stderr, "kald: unexpected \"%s\"\n", words[optind]);
-        return wrong();
-    }
+    if (optind < count)
+        return wrong_word(options, words[optind]);
     return status ? kald_print_status(kald->path) : -1;
 }
 

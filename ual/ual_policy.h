@@ -236,8 +236,8 @@ UAL_PUBLIC void ual_aevd_requeue(struct ual_evd *aggregate, const struct ual_eve
  * Callbacks: run(evd, routine, arg) is called in a thread of the IA after a notification. Several
  * notifications may lead to one call; there is none if the EVD is empty again by then. If the EVD
  * has events it is called soon after the attach. The first attach starts the thread. It runs one
- * callback at a time, with all signals blocked, and runs no lane. A callback may detach itself or
- * others, and free EVDs and the IA; a callback that blocks delays the others.
+ * callback at a time, with all signals but those of faults blocked, and runs no lane. A callback
+ * may detach itself or others, and free EVDs and the IA; a callback that blocks delays the others.
  *
  * attach: ITAL_ERR_EXISTS: the EVD has one; INVALID_STATE: it is in an aggregate; BUSY: a thread
  * waits on it; NO_RESOURCES. While it is attached waits end with ITAL_ERR_EXISTS. detach:

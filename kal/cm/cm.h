@@ -6,6 +6,7 @@
 
 #include "kal/host/host.h"
 #include "guard.h"
+#include "kind.h"
 #include "manager.h"
 #include "mpa_startup.h"
 #include "passed.h"
@@ -122,6 +123,8 @@ struct cm_role {
 
 struct kal_connection {
     struct cm_guard guard;
+    /* That of its first RNIC; it does not change */
+    const struct cm_kind *kind;
     enum cm_state state;
     /* NULL: not started */
     const struct cm_role *role;
@@ -166,15 +169,7 @@ struct kal_connection {
     bool queued;
     struct kal_connection *listed_prev, *listed_next;
 
-    /* CM_FOREIGN: the provider's connection. Passive: the listener's port; is it a service
-     * request? */
-    struct ri_connection *ri;
-    uint32_t port;
-    bool datagram;
-
-    /* Under cm->lock. Set A, refused inside the provider's upcall: the next run destroys it */
-    bool orphan;
-    /* The provider is executing the hand-over */
+    /* Under cm->lock. The provider is executing the hand-over */
     bool qp_busy;
     /* cm->connections */
     struct kal_connection *prev, *next;
@@ -243,6 +238,8 @@ struct cm_linger;
 
 struct kal_cm {
     struct cm_options options;
+    /* Of its connections and listeners */
+    const struct cm_kind *kind;
     /* For new connections and listeners; tests replace it */
     const struct cm_stream_ops *stream_ops;
     /* Leaf: guards lists, spare descriptor, attached QPs */
@@ -298,7 +295,6 @@ void cm_reset_unanswered(struct kal_connection *connection);
 void cm_fail(struct kal_connection *connection, enum ri_connection_reason reason,
              const char *format, ...) __attribute__((format(printf, 3, 4)));
 void cm_fail_errno(struct kal_connection *connection, const char *doing, int error);
-bool cm_is_set_a(const struct kal_rnic *rnic);
 /* The deadline; if it is RI_NO_DEADLINE or 0, now + own. */
 uint64_t cm_by(uint64_t deadline, uint64_t own);
 uint16_t cm_depth(uint32_t asked, uint32_t limit);
@@ -354,12 +350,10 @@ void cm_fed_in_vain(struct kal_listener *listener);
 /* ---- destroy.c ---- */
 /* The work of kal_connection_destroy. */
 void cm_connection_end(struct kal_connection *connection);
-/* Set A: refuses a request that kal does not report. */
-void cm_a_refuse(struct kal_rnic *rnic, struct ri_connection *ri, bool datagram);
-/* Set A: the next run destroys the object. Locked. */
-void cm_a_orphan(struct kal_connection *connection);
-/* Takes the right to destroy an orphan. */
-bool cm_a_adopt(struct kal_connection *connection);
+
+/* ---- set_a.c ---- */
+/* Ends connections that are to be ended in a run which has not come yet. */
+void cm_end_orphans(struct kal_cm *cm);
 
 /* ---- handover.c. Lane, locked ---- */
 /* Hands the stream over, as agreed in connection->agreed. The caller fills the other members. */
@@ -371,6 +365,9 @@ void cm_fail_not_local(struct kal_connection *connection);
 /* True: the stream may be handed over in this run. False: another run follows when a QP is
  * attached, or in the lane of that QP. Lane, locked. */
 bool cm_has_qp(struct kal_connection *connection);
+/* kal_attach. Not locked. */
+enum ri_status cm_attach_later(struct kal_connection *connection, struct ri_qp *qp,
+                               void *lane_context);
 /* Reports ESTABLISHED, if kal is the one to report it. */
 void cm_established(struct kal_connection *connection, const void *private_data, uint16_t length);
 
@@ -394,27 +391,15 @@ enum ri_status cm_passive_accept(struct kal_connection *connection, struct ri_qp
                                  const struct ri_connect_param *param);
 enum ri_status cm_passive_reject(struct kal_connection *connection, const void *private_data,
                                  uint16_t private_data_length);
+/* As cm_kind.describe, cm_kind.withdrawn and cm_kind.refuse. */
+void cm_passive_describe(struct kal_connection *connection, struct ri_connect_request *request);
+const char *cm_passive_withdrawn(const struct kal_connection *connection);
+void cm_passive_refuse(struct kal_connection *connection);
 /* Set A: the peer has disconnected. Lane, locked. */
 void cm_passive_gone(struct kal_connection *connection);
 /* Encodes the Reply and sets what is agreed. Locked. */
 enum ri_status cm_passive_reply(struct kal_connection *connection,
                                 const struct ri_connect_param *param);
-
-/* ---- set_a.c: the provider's own connection manager ---- */
-enum ri_status cm_a_create(struct kal_connection *connection);
-enum ri_status cm_a_connect(struct kal_connection *connection, struct ri_qp *qp,
-                            const struct ri_connect_param *param);
-enum ri_status cm_a_accept(struct kal_connection *connection, struct ri_qp *qp,
-                           const struct ri_connect_param *param);
-enum ri_status cm_a_confirm(struct kal_connection *connection,
-                            const struct ri_connect_param *param);
-enum ri_status cm_a_reject(struct kal_connection *connection, const void *private_data,
-                           uint16_t private_data_length);
-enum ri_status cm_a_disconnect(struct kal_connection *connection, const void *private_data,
-                               uint16_t private_data_length);
-enum ri_status cm_a_listen(struct kal_listener *listener, const struct ri_listen_param *param,
-                           struct sockaddr_storage *bound);
-void cm_a_listen_destroy(struct kal_listener *listener);
 
 /* ---- accept.c ---- */
 /* ri_ready_fn of a listener; ri_timer.expired of its `resume`. */
@@ -424,5 +409,16 @@ void cm_open_spare(struct kal_cm *cm);
 /* Begins the start-up of a connection with a stream. False: it is to be closed: the caller
  * destroys it, which resets it unless the policy denies it. The lock is not held. */
 bool cm_start_up(struct kal_listener *listener, struct kal_connection *connection);
+
+/* ---- migrate.c: as cm_kind.migrate, cm_kind.await and cm_kind.place ---- */
+enum ri_status cm_change_rnic(struct kal_connection *connection, struct kal_rnic *rnic);
+void cm_watch_undecided(struct kal_connection *connection);
+enum ri_status cm_place_start_up(struct kal_connection *connection, struct kal_rnic *rnic,
+                                 void *lane_context);
+
+/* ---- listener.c: as cm_kind.listen and cm_kind.unlisten ---- */
+enum ri_status cm_listener_open(struct kal_listener *listener, const struct ri_listen_param *param,
+                                struct sockaddr_storage *bound);
+void cm_listener_close(struct kal_listener *listener);
 
 #endif

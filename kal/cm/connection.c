@@ -163,7 +163,7 @@ static void rendezvous_expired(struct ri_timer *timer)
 
 struct kal_connection *cm_connection_new(struct kal_rnic *rnic, void *lane, void *context)
 {
-    struct kal_connection *c = calloc(1, sizeof *c);
+    struct kal_connection *c = calloc(1, rnic->cm->kind->size);
 
     if (c)
         c->startup = calloc(1, sizeof *c->startup);
@@ -173,6 +173,7 @@ struct kal_connection *cm_connection_new(struct kal_rnic *rnic, void *lane, void
     }
     c->stream.octets = c->startup->in;
     cm_guard_init(&c->guard);
+    c->kind = rnic->cm->kind;
     c->rnic = rnic;
     c->lane = lane;
     c->context = context;
@@ -349,7 +350,7 @@ void cm_reset_unanswered(struct kal_connection *connection)
 {
     const struct kal_connection *c = connection;
 
-    if (c->initiator || c->conversion || c->ri || c->stream.fd < 0)
+    if (c->initiator || c->conversion || c->stream.fd < 0)
         return;
     if (c->state == CM_SHOWING || c->state == CM_QUEUED || c->state == CM_PENDING ||
         c->state == CM_MOVING || c->state == CM_ACCEPTING)
@@ -418,11 +419,6 @@ void cm_fail_errno(struct kal_connection *connection, const char *doing, int err
 }
 
 /* ---- small things ---- */
-
-bool cm_is_set_a(const struct kal_rnic *rnic)
-{
-    return rnic->attr.features & RI_FEATURE_CONNECTION_SET_A;
-}
 
 uint64_t cm_by(uint64_t deadline, uint64_t own)
 {

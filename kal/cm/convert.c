@@ -52,7 +52,7 @@ static enum ri_status check(const struct kal_connection *c, const struct ri_qp *
 {
     const char *wrong;
 
-    if (c->ri || !(c->rnic->attr.features & RI_FEATURE_CONNECTION_SET_B))
+    if (!c->kind->takes_sockets || !(c->rnic->attr.features & RI_FEATURE_CONNECTION_SET_B))
         return RI_ERR_NOT_SUPPORTED;
     if (!qp || !arguments_fit(param))
         return RI_ERR_INVALID_ARGUMENT;

@@ -40,13 +40,12 @@ bool cm_has_qp(struct kal_connection *connection)
     return false;
 }
 
-enum ri_status kal_attach(struct kal_connection *connection, struct ri_qp *qp, void *lane_context)
+enum ri_status cm_attach_later(struct kal_connection *connection, struct ri_qp *qp,
+                               void *lane_context)
 {
     struct kal_connection *c = connection;
     enum ri_status status = RI_ERR_INVALID_STATE;
 
-    if (c->ri)
-        return RI_ERR_NOT_SUPPORTED;
     pthread_mutex_lock(&c->guard.lock);
     if (c->awaits_qp && !c->guard.dead &&
         (c->state == CM_CONNECTING || c->state == CM_REQUESTED || c->state == CM_AGAIN ||

@@ -187,14 +187,15 @@ static uint32_t half_open_most(const struct kal_rnic *rnic)
     return limit.rlim_cur / 4 < HALF_OPEN_LEAST ? HALF_OPEN_LEAST : (uint32_t)(limit.rlim_cur / 4);
 }
 
-static enum ri_status listen_on(struct kal_listener *l, const struct sockaddr *address,
+enum ri_status cm_listener_open(struct kal_listener *listener, const struct ri_listen_param *param,
                                 struct sockaddr_storage *bound)
 {
-    int error = open_listener(l, address, bound);
+    struct kal_listener *l = listener;
+    int error = open_listener(l, param->address, bound);
     enum ri_status status;
 
     if (error)
-        return listen_error(l->rnic, address, error);
+        return listen_error(l->rnic, param->address, error);
     count_taker(l, bound);
     cm_open_spare(l->rnic->cm);
     /* Under the lock: the first run may come before the watch is stored, and the listener is seen
@@ -204,6 +205,26 @@ static enum ri_status listen_on(struct kal_listener *l, const struct sockaddr *a
     status = l->rnic->upper->watch(l->lane, l->fd, EPOLLIN, cm_accept_ready, l, &l->watch);
     pthread_mutex_unlock(&l->guard.lock);
     return status;
+}
+
+void cm_listener_close(struct kal_listener *listener)
+{
+    struct kal_listener *l = listener;
+    const struct cm_stream_ops *ops = l->rnic->cm->stream_ops;
+
+    contract(l->guard.dead);
+    if (l->watch)
+        l->rnic->upper->unwatch(l->watch);
+    uncount_taker(l);
+    if (l->fd >= 0) {
+        /* A forked child may have a copy of the descriptor, so closing alone would keep the port in
+         * use. A passed socket goes on listening, for others. */
+        if (!l->passed)
+            ops->shut(l->fd);
+        ops->close(l->fd);
+    }
+    if (l->passed)
+        cm_passed_release(l->passed);
 }
 
 /* A listener that hears nothing yet; it can be seen from now on. */
@@ -244,20 +265,17 @@ enum ri_status kal_listen(struct kal_rnic *rnic, void *lane_context,
                           const struct ri_listen_param *param, void *context,
                           struct sockaddr_storage *bound, struct kal_listener **listener)
 {
-    bool set_a = cm_is_set_a(rnic);
+    enum ri_status status = rnic->cm->kind->check(param->address, param->datagram);
     struct sockaddr_storage where;
     struct kal_listener *l;
-    enum ri_status status;
 
-    if (!set_a && param->datagram)
-        return RI_ERR_NOT_SUPPORTED;
-    if (!set_a && !kal_address_length(param->address))
-        return RI_ERR_INVALID_ARGUMENT;
+    if (status)
+        return status;
     status = new_listener(rnic, lane_context, param->address, param->backlog, context, &l);
     if (status)
         return status;
     /* Outputs first: a request may be reported before this call returns. */
-    status = set_a ? cm_a_listen(l, param, &where) : listen_on(l, param->address, &where);
+    status = rnic->cm->kind->listen(l, param, &where);
     if (status) {
         kal_listen_destroy(l);
         return status;
@@ -272,13 +290,13 @@ enum ri_status kal_listen_fed(struct kal_rnic *rnic, void *lane_context,
                               const struct sockaddr *address, uint32_t backlog, void *context,
                               struct kal_listener **listener)
 {
+    const struct cm_kind *kind = rnic->cm->kind;
+    enum ri_status status = kind->takes_sockets ? kind->check(address, false)
+                                                : RI_ERR_NOT_SUPPORTED;
     struct kal_listener *l;
-    enum ri_status status;
 
-    if (cm_is_set_a(rnic))
-        return RI_ERR_NOT_SUPPORTED;
-    if (!kal_address_length(address))
-        return RI_ERR_INVALID_ARGUMENT;
+    if (status)
+        return status;
     status = new_listener(rnic, lane_context, address, backlog, context, &l);
     if (status)
         return status;
@@ -340,22 +358,9 @@ void kal_listen_destroy(struct kal_listener *listener)
     if (l->passed)
         stop(l);
     cm_kill(&l->guard);
-    if (l->watch)
-        rnic->upper->unwatch(l->watch);
     rnic->upper->timer_cancel(l->lane, &l->resume);
     rnic->upper->timer_cancel(l->lane, &l->room);
-    uncount_taker(l);
-    if (l->fd >= 0) {
-        /* A forked child may have a copy of the descriptor, so closing alone would keep the port in
-         * use. A passed socket goes on listening, for others. */
-        if (!l->passed)
-            rnic->cm->stream_ops->shut(l->fd);
-        rnic->cm->stream_ops->close(l->fd);
-    }
-    if (l->passed)
-        cm_passed_release(l->passed);
-    if (l->ri)
-        cm_a_listen_destroy(l);
+    rnic->cm->kind->unlisten(l);
     end_listed(l);
     pthread_mutex_lock(&rnic->cm->lock);
     DL_DELETE(rnic->cm->listeners, l);

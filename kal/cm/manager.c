@@ -20,28 +20,11 @@ enum ri_status kal_cm_open(struct kal_rnic *rnic)
     pthread_mutex_init(&cm->lock, NULL);
     pthread_cond_init(&cm->changed, NULL);
     cm->spare_fd = -1;
+    cm->kind = rnic->attr.features & RI_FEATURE_CONNECTION_SET_A ? &cm_set_a : &cm_set_b;
     cm->stream_ops = &cm_stream_tcp;
     cm_read_options(rnic, &cm->options);
     rnic->cm = cm;
     return RI_OK;
-}
-
-static void destroy_orphans(struct kal_cm *cm)
-{
-    struct kal_connection *c;
-
-    pthread_mutex_lock(&cm->lock);
-again:
-    DL_FOREACH (cm->connections, c) {
-        if (!c->orphan)
-            continue;
-        c->orphan = false;
-        pthread_mutex_unlock(&cm->lock);
-        cm_connection_end(c);
-        pthread_mutex_lock(&cm->lock);
-        goto again;
-    }
-    pthread_mutex_unlock(&cm->lock);
 }
 
 enum ri_status kal_cm_close(struct kal_rnic *rnic, bool force)
@@ -51,7 +34,7 @@ enum ri_status kal_cm_close(struct kal_rnic *rnic, bool force)
 
     if (!cm)
         return RI_OK;
-    destroy_orphans(cm);
+    cm_end_orphans(cm);
     pthread_mutex_lock(&cm->lock);
     if (cm->connections || cm->listeners)
         status = RI_ERR_BUSY;

@@ -38,17 +38,15 @@ static void unreserve(struct kal_listener *l, struct kal_connection *c)
     pthread_mutex_unlock(&l->guard.lock);
 }
 
-/* Moves from the manager and account of one RNIC to those of another. Locked. */
-static enum ri_status change_rnic(struct kal_connection *c, struct kal_rnic *rnic)
+enum ri_status cm_change_rnic(struct kal_connection *connection, struct kal_rnic *rnic)
 {
+    struct kal_connection *c = connection;
     struct kal_rnic *old = c->rnic;
 
     cm_assert_locked(&c->guard);
     contract(c->state == CM_MOVING);
     if (old == rnic)
         return RI_OK;
-    if (c->ri)
-        return RI_ERR_INVALID_ARGUMENT;
     if (c->counted && kal_rnic_take_now(rnic, KAL_ACCOUNT_CONNECTION, 1, &c->stream.peer.any))
         return ITAL_ERR_QUOTA;
     if (c->counted)
@@ -90,12 +88,13 @@ static void leave_lane(struct kal_connection *c, struct ri_watch *watch)
     upper->timer_cancel(c->lane, &c->startup->deadline);
 }
 
-/* Watches for the peer's withdrawal. If this fails, accept finds the withdrawal. Locked. */
-static void watch_undecided(struct kal_connection *c)
+/* If this fails, accept finds the withdrawal. */
+void cm_watch_undecided(struct kal_connection *connection)
 {
-    cm_assert_locked(&c->guard);
-    if (!c->ri && cm_watch(c, EPOLLIN | EPOLLRDHUP))
-        kal_rnic_log(c->rnic, RI_LOG_ERROR, "out of memory: a request is no longer watched");
+    cm_assert_locked(&connection->guard);
+    if (cm_watch(connection, EPOLLIN | EPOLLRDHUP))
+        kal_rnic_log(connection->rnic, RI_LOG_ERROR,
+                     "out of memory: a request is no longer watched");
 }
 
 /*
@@ -113,7 +112,7 @@ enum ri_status kal_migrate(struct kal_connection *connection, struct kal_listene
     pthread_mutex_lock(&c->guard.lock);
     if (c->state != CM_PENDING || c->guard.dead)
         goto unlock;
-    if (listener->ri ? !c->ri : c->ri != NULL) {
+    if (listener->rnic->cm->kind != c->kind) {
         status = RI_ERR_INVALID_ARGUMENT;
         goto unlock;
     }
@@ -124,13 +123,13 @@ enum ri_status kal_migrate(struct kal_connection *connection, struct kal_listene
 
     status = reserve(listener, c);
     if (!status) {
-        status = change_rnic(c, listener->rnic);
+        status = c->kind->migrate(c, listener->rnic);
         if (status)
             unreserve(listener, c);
     }
     if (status) {
         c->state = CM_PENDING;
-        watch_undecided(c);
+        c->kind->await(c);
         goto unlock;
     }
     cm_listener_leave(c, true);
@@ -139,37 +138,41 @@ enum ri_status kal_migrate(struct kal_connection *connection, struct kal_listene
     c->lane = listener->lane;
     c->context = NULL;
     c->state = CM_SHOWING;
-    watch_undecided(c);
+    c->kind->await(c);
     cm_schedule(c);
 unlock:
     pthread_mutex_unlock(&c->guard.lock);
     return status;
 }
 
-/* Changes during the move are seen in the new lane: readiness is level-triggered. */
 enum ri_status kal_place(struct kal_connection *connection, struct kal_rnic *rnic,
                          void *lane_context)
+{
+    if (rnic->kal != connection->rnic->kal)
+        return RI_ERR_INVALID_ARGUMENT;
+    return connection->kind->place(connection, rnic, lane_context);
+}
+
+/* Changes during the move are seen in the new lane: readiness is level-triggered. */
+enum ri_status cm_place_start_up(struct kal_connection *connection, struct kal_rnic *rnic,
+                                 void *lane_context)
 {
     struct kal_connection *c = connection;
     enum ri_status status = RI_OK;
     struct ri_watch *watch;
 
-    if (rnic->kal != c->rnic->kal)
-        return RI_ERR_INVALID_ARGUMENT;
     pthread_mutex_lock(&c->guard.lock);
-    if (c->ri && rnic != c->rnic)
-        status = RI_ERR_INVALID_ARGUMENT;
-    if (c->ri || c->lane == lane_context || c->state != CM_PENDING || c->guard.dead)
+    if (c->lane == lane_context || c->state != CM_PENDING || c->guard.dead)
         goto unlock;
     watch = begin_move(c);
     pthread_mutex_unlock(&c->guard.lock);
     leave_lane(c, watch);
     pthread_mutex_lock(&c->guard.lock);
-    status = change_rnic(c, rnic);
+    status = cm_change_rnic(c, rnic);
     if (!status)
         c->lane = lane_context;
     c->state = CM_PENDING;
-    watch_undecided(c);
+    cm_watch_undecided(c);
 unlock:
     pthread_mutex_unlock(&c->guard.lock);
     return status;

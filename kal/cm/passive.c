@@ -38,11 +38,21 @@ static void log_stranger(struct kal_connection *c, const char *what)
                  advice ? advice : "only iWARP clients may use this port", more);
 }
 
-/*
- * Ends a start-up that kal still owns. Lane, locked; the caller's run holds a reference. It leaves
- * the listener's list last, when nothing else of it is left in the RNIC. A provider's connection is
- * not destroyed inside its upcall.
- */
+void cm_passive_refuse(struct kal_connection *connection)
+{
+    struct kal_listener *listener = connection->listener;
+
+    cm_assert_run(&connection->guard);
+    contract(connection->claimed);
+    connection->state = CM_ENDED;
+    pthread_mutex_unlock(&connection->guard.lock);
+    kal_connection_destroy(connection);
+    cm_fed_in_vain(listener);
+    pthread_mutex_lock(&connection->guard.lock);
+}
+
+/* Ends a start-up that kal still owns. Lane, locked; the caller's run holds a reference. It leaves
+ * the listener's list last, when nothing else of it is left in the RNIC. */
 static void discard(struct kal_connection *c, const char *why)
 {
     struct kal_listener *listener = c->listener;
@@ -53,19 +63,7 @@ static void discard(struct kal_connection *c, const char *why)
     if (why)
         log_stranger(c, why);
     cm_hold(&listener->guard);
-    if (c->ri) {
-        cm_listener_leave(c, false);
-        if (c->state != CM_ENDED)
-            cm_a_refuse(c->rnic, c->ri, c->datagram);
-        c->state = CM_ENDED;
-        cm_a_orphan(c);
-    } else {
-        c->state = CM_ENDED;
-        pthread_mutex_unlock(&c->guard.lock);
-        kal_connection_destroy(c);
-        cm_fed_in_vain(listener);
-        pthread_mutex_lock(&c->guard.lock);
-    }
+    c->kind->refuse(c);
     cm_remove(listener, c);
     if (cm_drop(&listener->guard))
         cm_listener_free(listener);
@@ -106,9 +104,7 @@ void cm_passive_expired(struct kal_connection *connection)
         return;
     if (connection->state == CM_QUEUED) {
         log_late(connection);
-        if (!connection->ri)
-            /* the Request was read, so the peer gets a reset and no Reply */
-            cm_reset_on_close(&connection->stream);
+        cm_reset_unanswered(connection);
         discard(connection, NULL);
     } else {
         give_up(connection, RI_REASON_TIMEOUT, "no MPA Request in time (option request_timeout)");
@@ -125,31 +121,28 @@ static bool parse_request(const struct kal_connection *c, struct mpa_startup_fra
                              &n) == MPA_STARTUP_OK;
 }
 
-static void describe(const struct kal_connection *c, struct ri_connect_request *request)
+void cm_passive_describe(struct kal_connection *connection, struct ri_connect_request *request)
 {
     struct mpa_startup_frame frame;
 
+    if (!parse_request(connection, &frame))
+        return;
+    request->private_data = frame.pd;
+    request->private_data_length = frame.pd_len;
+    request->depths_valid = frame.enhanced && frame.ird != MPA_STARTUP_NO_DEPTH &&
+                            frame.ord != MPA_STARTUP_NO_DEPTH;
+    request->ird = request->depths_valid ? frame.ird : 0;
+    request->ord = request->depths_valid ? frame.ord : 0;
+}
+
+static void describe(struct kal_connection *c, struct ri_connect_request *request)
+{
     *request = (struct ri_connect_request){
         .size = sizeof *request,
         .local = address_storage(&c->stream.local),
         .peer = address_storage(&c->stream.peer),
     };
-    if (c->ri) { /* as saved by set_a.c */
-        request->private_data = c->stream.octets;
-        request->private_data_length = (uint16_t)c->stream.length;
-        request->ird = c->agreed.peer_ird;
-        request->ord = c->agreed.peer_ord;
-        request->depths_valid = c->agreed.enhanced;
-        request->datagram = c->datagram;
-        request->port = c->port;
-    } else if (parse_request(c, &frame)) {
-        request->private_data = frame.pd;
-        request->private_data_length = frame.pd_len;
-        request->depths_valid = frame.enhanced && frame.ird != MPA_STARTUP_NO_DEPTH &&
-                                frame.ord != MPA_STARTUP_NO_DEPTH;
-        request->ird = request->depths_valid ? frame.ird : 0;
-        request->ord = request->depths_valid ? frame.ord : 0;
-    }
+    c->kind->describe(c, request);
     if (!request->private_data_length)
         request->private_data = NULL;
 }
@@ -291,10 +284,10 @@ static void read_request(struct kal_connection *c)
     cm_passive_look(c);
 }
 
-/* NULL: the peer is connected and silent. Otherwise why not. */
-static const char *peer_gone(const struct kal_connection *c)
+/* The peer of a start-up has to be connected and silent. */
+const char *cm_passive_withdrawn(const struct kal_connection *connection)
 {
-    int heard = cm_heard(&c->stream);
+    int heard = cm_heard(&connection->stream);
 
     if (!heard)
         return NULL;
@@ -355,7 +348,7 @@ static void finish_accept(struct kal_connection *c)
     contract(c->state == CM_ACCEPTING);
     if (!cm_has_qp(c))
         return;
-    gone = peer_gone(c);
+    gone = cm_passive_withdrawn(c);
     if (gone) {
         cm_fail(c, RI_REASON_OTHER, "%s", gone);
         return;
@@ -412,7 +405,7 @@ static void finish_reject(struct kal_connection *c)
 
 static void run_queued(struct kal_connection *c)
 {
-    const char *gone = c->ri ? NULL : peer_gone(c);
+    const char *gone = c->kind->withdrawn(c);
 
     if (!gone) {
         show(c);
@@ -431,7 +424,7 @@ void cm_passive_run(struct kal_connection *connection)
     switch (c->state) {
     case CM_STARTING: read_request(c); break;
     case CM_SHOWING: /* migrated to this listener */
-        gone = c->ri ? NULL : peer_gone(c);
+        gone = c->kind->withdrawn(c);
         if (gone)
             discard(c, gone);
         else
@@ -439,7 +432,7 @@ void cm_passive_run(struct kal_connection *connection)
         break;
     case CM_QUEUED: run_queued(c); break;
     case CM_PENDING:
-        gone = c->ri ? NULL : peer_gone(c);
+        gone = c->kind->withdrawn(c);
         if (gone)
             withdraw(c, gone);
         break;
@@ -512,7 +505,7 @@ enum ri_status cm_passive_accept(struct kal_connection *connection, struct ri_qp
     if (param->private_data_length && !param->private_data)
         return RI_ERR_INVALID_ARGUMENT;
     pthread_mutex_lock(&c->guard.lock);
-    if (c->state == CM_PENDING && !c->guard.dead && !peer_gone(c))
+    if (c->state == CM_PENDING && !c->guard.dead && !cm_passive_withdrawn(c))
         status = cm_passive_reply(c, param);
     if (!status) {
         c->state = CM_ACCEPTING;

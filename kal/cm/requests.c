@@ -180,9 +180,7 @@ enum cm_place cm_place_for(const struct kal_listener *listener,
         return CM_PLACE_QUEUE;
     if (connection->queued)
         return first_queued(listener) == connection ? CM_PLACE_SHOW : CM_PLACE_QUEUE;
-    /* A provider that accepts by itself does not stop, so requests beyond the backlog are
-     * refused. */
-    if (connection->ri && listener->undecided + listener->queued >= listener->backlog)
+    if (!connection->kind->pauses && listener->undecided + listener->queued >= listener->backlog)
         return CM_PLACE_NONE;
     return listener->queued || listener->undecided >= listener->backlog ? CM_PLACE_QUEUE
                                                                         : CM_PLACE_SHOW;

@@ -18,13 +18,75 @@
 #include <string.h>
 #include <utlist.h>
 
-/* A connection that was destroyed inside the provider's upcall ends in a run; a run also reports a
- * request. */
+struct foreign {
+    struct kal_connection connection;
+    /* The provider's object. NULL: not created, or destroyed */
+    struct ri_connection *ri;
+    /* Of a request: the listener's port; is it one for a datagram service? */
+    uint32_t port;
+    bool datagram;
+    /* Under cm->lock. Destroyed, or refused, inside the provider's upcall: the next run ends it */
+    bool orphan;
+};
+
+static struct foreign *foreign(struct kal_connection *connection)
+{
+    contract(connection->kind == &cm_set_a);
+    return (struct foreign *)connection;
+}
+
+/* ---- connections that end in the next run ---- */
+
+/* The provider's upcall is still running here, and its object is not destroyed inside it. */
+static void make_orphan(struct kal_connection *c)
+{
+    struct kal_cm *cm = c->rnic->cm;
+
+    cm_assert_locked(&c->guard);
+    contract(c->state == CM_ENDED);
+    pthread_mutex_lock(&cm->lock);
+    foreign(c)->orphan = true;
+    pthread_mutex_unlock(&cm->lock);
+    cm_schedule(c);
+}
+
+/* Takes the right to end an orphan. */
+static bool adopt(struct kal_connection *c)
+{
+    struct kal_cm *cm = c->rnic->cm;
+    bool ours;
+
+    pthread_mutex_lock(&cm->lock);
+    ours = foreign(c)->orphan;
+    foreign(c)->orphan = false;
+    pthread_mutex_unlock(&cm->lock);
+    return ours;
+}
+
+void cm_end_orphans(struct kal_cm *cm)
+{
+    struct kal_connection *c;
+
+    pthread_mutex_lock(&cm->lock);
+again:
+    DL_FOREACH (cm->connections, c) {
+        if (c->kind != &cm_set_a || !foreign(c)->orphan)
+            continue;
+        foreign(c)->orphan = false;
+        pthread_mutex_unlock(&cm->lock);
+        cm_connection_end(c);
+        pthread_mutex_lock(&cm->lock);
+        goto again;
+    }
+    pthread_mutex_unlock(&cm->lock);
+}
+
+/* An orphan ends in a run; a run also reports a request. */
 static void run(struct kal_connection *c)
 {
     if (c->state != CM_ENDED) {
         cm_passive_run(c);
-    } else if (c->ri && cm_a_adopt(c)) {
+    } else if (adopt(c)) {
         pthread_mutex_unlock(&c->guard.lock);
         cm_connection_end(c);
         pthread_mutex_lock(&c->guard.lock);
@@ -33,7 +95,15 @@ static void run(struct kal_connection *c)
 
 static const struct cm_role set_a_role = { .run = run, .expired = cm_passive_expired };
 
-enum ri_status cm_a_create(struct kal_connection *connection)
+/* The provider knows which addresses it has. */
+static enum ri_status check(const struct sockaddr *address, bool datagram)
+{
+    (void)address;
+    (void)datagram;
+    return RI_OK;
+}
+
+static enum ri_status create(struct kal_connection *connection)
 {
     struct kal_rnic *rnic = connection->rnic;
     struct ri_connection *ri;
@@ -42,19 +112,28 @@ enum ri_status cm_a_create(struct kal_connection *connection)
     if (status)
         return kal_rnic_answer(status);
     pthread_mutex_lock(&connection->guard.lock);
-    connection->ri = ri;
+    foreign(connection)->ri = ri;
     connection->role = &set_a_role;
     connection->state = CM_FOREIGN;
     pthread_mutex_unlock(&connection->guard.lock);
     return RI_OK;
 }
 
-enum ri_status cm_a_connect(struct kal_connection *connection, struct ri_qp *qp,
-                            const struct ri_connect_param *param)
+static enum ri_status connect_qp(struct kal_connection *connection, struct ri_qp *qp,
+                                 const struct ri_connect_param *param)
 {
     if (!qp)
         return RI_ERR_NOT_SUPPORTED;
-    return kal_rnic_answer(connection->rnic->ops.connect(connection->ri, qp, param));
+    return kal_rnic_answer(connection->rnic->ops.connect(foreign(connection)->ri, qp, param));
+}
+
+static enum ri_status attach(struct kal_connection *connection, struct ri_qp *qp,
+                             void *lane_context)
+{
+    (void)connection;
+    (void)qp;
+    (void)lane_context;
+    return RI_ERR_NOT_SUPPORTED;
 }
 
 /* Decides a request; it stays undecided if the provider refuses the call. */
@@ -84,68 +163,63 @@ static enum ri_status decided(struct kal_connection *c, enum ri_status status)
     return kal_rnic_answer(status);
 }
 
-enum ri_status cm_a_accept(struct kal_connection *connection, struct ri_qp *qp,
-                           const struct ri_connect_param *param)
+static enum ri_status accept_request(struct kal_connection *connection, struct ri_qp *qp,
+                                     const struct ri_connect_param *param)
 {
     enum ri_status status = qp ? decide(connection) : RI_ERR_NOT_SUPPORTED;
 
     if (status)
         return status;
-    return decided(connection, connection->rnic->ops.accept(connection->ri, qp, param));
+    return decided(connection, connection->rnic->ops.accept(foreign(connection)->ri, qp, param));
 }
 
-enum ri_status cm_a_confirm(struct kal_connection *connection, const struct ri_connect_param *param)
+static enum ri_status confirm(struct kal_connection *connection,
+                              const struct ri_connect_param *param)
 {
-    return kal_rnic_answer(connection->rnic->ops.confirm(connection->ri, param));
+    return kal_rnic_answer(connection->rnic->ops.confirm(foreign(connection)->ri, param));
 }
 
 /* Rejects a request, or the peer's acceptance in the three-way model. */
-enum ri_status cm_a_reject(struct kal_connection *connection, const void *private_data,
-                           uint16_t private_data_length)
+static enum ri_status reject(struct kal_connection *connection, const void *private_data,
+                             uint16_t private_data_length)
 {
     struct kal_rnic *rnic = connection->rnic;
     enum ri_status status;
     bool request = !decide(connection);
 
-    status = rnic->ops.reject(connection->ri, private_data, private_data_length);
+    status = rnic->ops.reject(foreign(connection)->ri, private_data, private_data_length);
     return request ? decided(connection, status) : kal_rnic_answer(status);
 }
 
-enum ri_status cm_a_disconnect(struct kal_connection *connection, const void *private_data,
-                               uint16_t private_data_length)
+static enum ri_status disconnect(struct kal_connection *connection, struct ri_qp *qp,
+                                 const void *private_data, uint16_t private_data_length)
 {
     struct kal_rnic *rnic = connection->rnic;
 
-    return kal_rnic_answer(rnic->ops.disconnect(connection->ri, private_data, private_data_length));
+    (void)qp; /* the provider knows it */
+    return kal_rnic_answer(
+        rnic->ops.disconnect(foreign(connection)->ri, private_data, private_data_length));
 }
 
 /* ---- datagram service ---- */
 
-enum ri_status kal_service_request(struct kal_connection *connection,
-                                   const struct ri_connect_param *param)
+static enum ri_status service_request(struct kal_connection *connection,
+                                      const struct ri_connect_param *param)
 {
-    struct kal_rnic *rnic = connection->rnic;
-
-    if (kal_rnic_policy(rnic, RI_POLICY_CONNECT, param->source, param->destination))
-        return RI_ERR_PERMISSION;
-    if (!connection->ri)
-        return RI_ERR_NOT_SUPPORTED;
     if (!cm_count(connection)) /* the account is released with the connection */
         return ITAL_ERR_QUOTA;
-    return kal_rnic_answer(rnic->ops.service_request(connection->ri, param));
+    return kal_rnic_answer(connection->rnic->ops.service_request(foreign(connection)->ri, param));
 }
 
-enum ri_status kal_service_reply(struct kal_connection *connection,
-                                 const struct ri_service_reply *reply)
+static enum ri_status service_reply(struct kal_connection *connection,
+                                    const struct ri_service_reply *reply)
 {
-    enum ri_status status;
+    enum ri_status status = foreign(connection)->datagram ? decide(connection)
+                                                          : RI_ERR_INVALID_ARGUMENT;
 
-    if (!connection->ri || !connection->datagram)
-        return RI_ERR_INVALID_ARGUMENT;
-    status = decide(connection);
     if (status)
         return status;
-    return decided(connection, connection->rnic->ops.service_reply(connection->ri, reply));
+    return decided(connection, connection->rnic->ops.service_reply(foreign(connection)->ri, reply));
 }
 
 /* No reason for a warning: connections or datagrams are not for this qualifier, and ual asks for
@@ -159,8 +233,8 @@ static bool is_expected(enum ri_status status, const struct ri_listen_param *par
                 &((const struct sockaddr_in6 *)(const void *)param->address)->sin6_addr));
 }
 
-enum ri_status cm_a_listen(struct kal_listener *listener, const struct ri_listen_param *param,
-                           struct sockaddr_storage *bound)
+static enum ri_status listen_on(struct kal_listener *listener, const struct ri_listen_param *param,
+                                struct sockaddr_storage *bound)
 {
     struct kal_rnic *rnic = listener->rnic;
     struct ri_listen_param own = *param;
@@ -182,10 +256,107 @@ enum ri_status cm_a_listen(struct kal_listener *listener, const struct ri_listen
     return RI_OK;
 }
 
-void cm_a_listen_destroy(struct kal_listener *listener)
+static void unlisten(struct kal_listener *listener)
 {
+    contract(listener->guard.dead);
+    if (!listener->ri) /* the provider has refused it */
+        return;
     listener->rnic->ops.listen_destroy(listener->ri);
     listener->ri = NULL;
+}
+
+/* ---- requests that are not decided ---- */
+
+/* As keep_request has kept it. */
+static void describe(struct kal_connection *c, struct ri_connect_request *request)
+{
+    request->private_data = c->stream.octets;
+    request->private_data_length = (uint16_t)c->stream.length;
+    request->ird = c->agreed.peer_ird;
+    request->ord = c->agreed.peer_ord;
+    request->depths_valid = c->agreed.enhanced;
+    request->datagram = foreign(c)->datagram;
+    request->port = foreign(c)->port;
+}
+
+/* The provider says so itself: kal_cm_host_event. */
+static const char *withdrawn(const struct kal_connection *c)
+{
+    (void)c;
+    return NULL;
+}
+
+/* Refuses a request that is not reported. Lane, locked. */
+static void tell_refusal(struct kal_connection *c)
+{
+    struct ri_service_reply reply = { .size = sizeof reply, .status = RI_SERVICE_REJECTED };
+    const struct ri_privileged_ops *ops = &c->rnic->ops;
+
+    if (foreign(c)->datagram)
+        ops->service_reply(foreign(c)->ri, &reply);
+    else
+        ops->reject(foreign(c)->ri, NULL, 0);
+}
+
+static void refuse(struct kal_connection *c)
+{
+    cm_assert_run(&c->guard);
+    contract(c->claimed);
+    cm_listener_leave(c, false);
+    if (c->state != CM_ENDED)
+        tell_refusal(c);
+    c->state = CM_ENDED;
+    make_orphan(c);
+}
+
+/* The provider's connection stays in its RNIC; the provider has no lane for it. */
+static enum ri_status migrate(struct kal_connection *c, struct kal_rnic *rnic)
+{
+    cm_assert_locked(&c->guard);
+    contract(c->state == CM_MOVING);
+    return rnic == c->rnic ? RI_OK : RI_ERR_INVALID_ARGUMENT;
+}
+
+static void await(struct kal_connection *c)
+{
+    cm_assert_locked(&c->guard);
+}
+
+static enum ri_status place(struct kal_connection *connection, struct kal_rnic *rnic,
+                            void *lane_context)
+{
+    (void)lane_context;
+    return rnic == connection->rnic ? RI_OK : RI_ERR_INVALID_ARGUMENT;
+}
+
+/* ---- the end ---- */
+
+static void destroy(struct kal_connection *c)
+{
+    bool later;
+
+    pthread_mutex_lock(&c->guard.lock);
+    later = cm_inside(&c->guard);
+    if (later) {
+        if (c->listener)
+            cm_listener_leave(c, c->state == CM_PENDING);
+        c->state = CM_ENDED;
+        make_orphan(c);
+    }
+    pthread_mutex_unlock(&c->guard.lock);
+    if (!later)
+        cm_connection_end(c);
+}
+
+/* Waits for upcalls of the provider. Later ones find the connection dead and return. */
+static void end(struct kal_connection *c)
+{
+    struct ri_connection *ri = foreign(c)->ri;
+
+    contract(c->guard.dead);
+    foreign(c)->ri = NULL;
+    if (ri)
+        c->rnic->ops.connection_destroy(ri);
 }
 
 /* ---- upcalls of the provider ---- */
@@ -205,8 +376,7 @@ static void keep_request(struct kal_connection *c, const struct ri_connect_reque
     c->agreed.enhanced = request->depths_valid;
     c->agreed.peer_ird = request->ird;
     c->agreed.peer_ord = request->ord;
-    c->datagram = request->datagram;
-    c->port = request->port;
+    foreign(c)->port = request->port;
 }
 
 /* Adds the request to the listener. False: policy or quota refuse it. */
@@ -248,14 +418,15 @@ void kal_cm_host_request(const struct ri_host *host, void *listener_context,
     }
     if (!cm_enter(&c->guard, &run)) /* a connection that has just begun reports nothing */
         return;
-    c->ri = connection;
+    foreign(c)->ri = connection;
+    foreign(c)->datagram = request->datagram;
     c->role = &set_a_role;
     if (take_in(l, c, request)) {
         cm_passive_run(c);
     } else {
         c->state = CM_ENDED;
-        cm_a_refuse(rnic, connection, request->datagram);
-        cm_a_orphan(c);
+        tell_refusal(c);
+        make_orphan(c);
     }
     if (cm_leave(&c->guard, &run))
         cm_connection_free(c);
@@ -291,3 +462,27 @@ void kal_cm_host_event(const struct ri_host *host, void *connection_context,
     if (cm_leave(&c->guard, &run))
         cm_connection_free(c);
 }
+
+const struct cm_kind cm_set_a = {
+    .size = sizeof(struct foreign),
+    .check = check,
+    .create = create,
+    .connect = connect_qp,
+    .attach = attach,
+    .accept = accept_request,
+    .confirm = confirm,
+    .reject = reject,
+    .disconnect = disconnect,
+    .service_request = service_request,
+    .service_reply = service_reply,
+    .describe = describe,
+    .withdrawn = withdrawn,
+    .refuse = refuse,
+    .migrate = migrate,
+    .await = await,
+    .place = place,
+    .destroy = destroy,
+    .end = end,
+    .listen = listen_on,
+    .unlisten = unlisten,
+};

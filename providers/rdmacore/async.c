@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Reports of the device: asynchronous events, and the completion channel. An event is acknowledged
- * after its upcall, so that the destroy calls of verbs wait for it. If a channel fails, the device
- * was removed.
+ * after its upcall, so that the destroy calls of verbs wait for it. But a CQ is not to be used
+ * during its destruction: cq_enter. If a channel fails, the device was removed.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -56,9 +56,12 @@ static void cq_event(struct rnic *rnic, const struct ibv_cq *ibv)
     struct ri_event event = { .size = sizeof(event),
                               .type = RI_EVENT_CQ_ERROR,
                               .detail = "the device reports an error or overrun of the CQ" };
-    const struct cq *cq = ibv->cq_context;
+    struct cq *cq = ibv->cq_context;
 
+    if (!cq_enter(cq))
+        return;
     rnic->host->cq_error(rnic->host, cq->base.context, &event);
+    cq_leave(cq);
 }
 
 static void srq_event(struct rnic *rnic, const struct ibv_srq *ibv, enum ri_event_type type)
@@ -92,19 +95,31 @@ static void fatal(struct qp *qp)
         qp_end(qp, RI_EVENT_QP_FATAL, "the device reports a QP error");
 }
 
+/* Counted as an upcall: the destruction of the QP waits for it before the device's QP goes. */
+static void qp_failed(const struct ibv_async_event *event)
+{
+    struct qp *qp = event->element.qp->qp_context;
+
+    atomic_fetch_add(&qp->upcalls, 1);
+    switch (event->event_type) {
+    case IBV_EVENT_QP_FATAL: fatal(qp); break;
+    case IBV_EVENT_QP_REQ_ERR:
+        qp_end(qp, RI_EVENT_REMOTE_OPERATION, "a request of the peer was not valid");
+        break;
+    default: /* QP_ACCESS_ERR: the device does not report the kind of access */
+        qp_end(qp, RI_EVENT_WRITE_ACCESS, "a request of the peer had no right to the memory");
+        break;
+    }
+    atomic_fetch_sub(&qp->upcalls, 1);
+}
+
 static void dispatch(struct rnic *rnic, const struct ibv_async_event *event)
 {
     switch (event->event_type) {
     case IBV_EVENT_CQ_ERR: cq_event(rnic, event->element.cq); break;
-    case IBV_EVENT_QP_FATAL: fatal(event->element.qp->qp_context); break;
+    case IBV_EVENT_QP_FATAL:
     case IBV_EVENT_QP_REQ_ERR:
-        qp_end(event->element.qp->qp_context, RI_EVENT_REMOTE_OPERATION,
-               "a request of the peer was not valid");
-        break;
-    case IBV_EVENT_QP_ACCESS_ERR: /* the device does not report the kind of access */
-        qp_end(event->element.qp->qp_context, RI_EVENT_WRITE_ACCESS,
-               "a request of the peer had no right to the memory");
-        break;
+    case IBV_EVENT_QP_ACCESS_ERR: qp_failed(event); break;
     case IBV_EVENT_COMM_EST: established(rnic, event->element.qp->qp_context); break;
     case IBV_EVENT_SRQ_ERR: srq_event(rnic, event->element.srq, RI_EVENT_SRQ_FATAL); break;
     case IBV_EVENT_SRQ_LIMIT_REACHED:

@@ -9,9 +9,9 @@
  * has not armed is armed in that way, and when it fires its completions are checked.
  *
  * Wake-ups. The channel is in the lane's epoll set. Its event is acknowledged after the upcall, so
- * that ibv_destroy_cq waits for it (async.c). Completions that go to the stash instead of the
- * device's CQ fire by cq_fire. In both cases the consumer arms and then polls again, so that it
- * misses nothing in between.
+ * that the CQ exists until then (async.c), and the device's CQ is not destroyed before the upcall
+ * is over (cq_enter). Completions that go to the stash instead of the device's CQ fire by cq_fire.
+ * In both cases the consumer arms and then polls again, so that it misses nothing in between.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -371,8 +371,23 @@ void cq_fire(struct cq *cq)
     atomic_fetch_sub(&cq->upcalls, 1);
 }
 
+bool cq_enter(struct cq *cq)
+{
+    atomic_fetch_add(&cq->upcalls, 1);
+    if (!atomic_load(&cq->leaving))
+        return true;
+    atomic_store(&cq->missed, true);
+    cq_leave(cq);
+    return false;
+}
+
+void cq_leave(struct cq *cq)
+{
+    atomic_fetch_sub(&cq->upcalls, 1);
+}
+
 /* Arms before it reads the CQ: a failure after that fires. */
-void cq_fired(struct cq *cq)
+static void handle_event(struct cq *cq)
 {
     const struct ri_host *host = cq->rnic->host;
     bool wanted = atomic_exchange(&cq->armed, false);
@@ -382,6 +397,14 @@ void cq_fired(struct cq *cq)
         host->cq_event(host, cq->base.context);
     else
         cq_drain(cq, NULL);
+}
+
+void cq_fired(struct cq *cq)
+{
+    if (cq_enter(cq)) {
+        handle_event(cq);
+        cq_leave(cq);
+    }
 }
 
 /* ---- life ---- */
@@ -487,6 +510,29 @@ enum ri_status rdmacore_cq_resize(struct ri_cq *base, uint32_t *depth)
     return RI_OK;
 }
 
+static void await_upcalls(struct cq *cq)
+{
+    while (atomic_load(&cq->upcalls))
+        sched_yield();
+}
+
+/* On return no thread uses the device's CQ, nor will one. */
+static void shut(struct cq *cq)
+{
+    atomic_store(&cq->leaving, true);
+    await_upcalls(cq);
+}
+
+/* The device has refused the destruction. An event that came meanwhile is handled now; the thread
+ * that took it is counted until it has said so. */
+static void reopen(struct cq *cq)
+{
+    atomic_store(&cq->leaving, false);
+    await_upcalls(cq);
+    if (atomic_exchange(&cq->missed, false))
+        cq_fired(cq);
+}
+
 enum ri_status rdmacore_cq_destroy(struct ri_cq *base)
 {
     struct cq *cq = cq_of(base);
@@ -495,11 +541,13 @@ enum ri_status rdmacore_cq_destroy(struct ri_cq *base)
 
     if (atomic_load(&cq->users))
         return RI_ERR_BUSY;
+    shut(cq);
     error = rdmacore_errno(rdmacore->destroy_cq(cq->ibv));
-    if (!rdmacore_destroyed(rnic, error))
+    if (!rdmacore_destroyed(rnic, error)) {
+        reopen(cq);
         return rdmacore_status(error);
-    while (atomic_load(&cq->upcalls))
-        sched_yield();
+    }
+    await_upcalls(cq);
     atomic_fetch_sub(&rnic->cqs, 1);
     free(cq->stash);
     pthread_mutex_destroy(&cq->sizing);

@@ -94,7 +94,8 @@ struct cq {
     struct ibv_cq *ibv;
     atomic_uint users, upcalls;
     atomic_bool armed;
-    pthread_mutex_t sizing; /* a leaf; held over the device's resize */
+    atomic_bool leaving, missed; /* see cq_enter */
+    pthread_mutex_t sizing;      /* a leaf; held over the device's resize */
     /* Under sizing: what the consumer asked for, and what split requests of its QPs add. */
     uint32_t depth, parts;
     struct spinlock lock;
@@ -279,6 +280,14 @@ void srq_put(struct srq *srq, struct slot *slot); /* the slot's request has comp
 void cq_stash(struct cq *cq, const struct ri_wc *wc, struct qp *qp, struct wq *wq, bool silent);
 
 /* ---- cq.c ---- */
+/*
+ * To use a CQ because of an event of it; cq_leave follows. False: it is being destroyed, and must
+ * not be used. libibverbs keeps it until the event is acknowledged, but only keeps: drivers take
+ * what a poll needs before they wait for that. siw's unmaps the queue (docs/interop.md, defect 28),
+ * erdma's holds its lock.
+ */
+bool cq_enter(struct cq *cq);
+void cq_leave(struct cq *cq);
 /* Handles an event of the completion channel. */
 void cq_fired(struct cq *cq);
 /* Moves the completions of the device to the stash. gone: drops those of this QP, also from the

@@ -6,6 +6,7 @@
 #endif
 
 #include "tc.h"
+#include "tc_crash.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -303,10 +304,11 @@ static void print_comment(FILE *out, const char *text)
     }
 }
 
-/* Prints one result; returns true unless the test failed. */
-static bool print_result(FILE *out, unsigned number, const char *suite, const struct result *r)
+/* Prints one result; returns true unless the test failed. crashes: NULL if there was none. */
+static bool print_result(FILE *out, unsigned number, const char *suite, const struct result *r,
+                         FILE *crashes)
 {
-    const char *skip = strstr(r->message, "TC-SKIP: ");
+    const char *skip = strstr(r->message, "TC-SKIP: "), *signalled;
     char full[800];
 
     if (!strcmp(r->iteration, "0"))
@@ -326,6 +328,8 @@ static bool print_result(FILE *out, unsigned number, const char *suite, const st
     }
     fprintf(out, "not ok %u - %s\n#   %s at %s\n", number, full, r->verdict, r->where);
     print_comment(out, r->message);
+    if (crashes && (signalled = strstr(r->message, "Received signal ")))
+        tc_crash_print(crashes, atoi(signalled + strlen("Received signal ")), out);
     return false;
 }
 
@@ -351,7 +355,7 @@ static char *read_all(const char *path)
     return text;
 }
 
-static int report(FILE *out, const char *xml)
+static int report(FILE *out, const char *xml, FILE *crashes)
 {
     static struct result r;
     char suite[256] = "";
@@ -375,7 +379,7 @@ static int report(FILE *out, const char *xml)
         element(p, end, "duration", r.duration, sizeof(r.duration));
         element(p, end, "description", r.test_case, sizeof(r.test_case));
         element(p, end, "message", r.message, sizeof(r.message));
-        if (!print_result(out, ++number, suite, &r))
+        if (!print_result(out, ++number, suite, &r, crashes))
             failed++;
         p = end;
     }
@@ -392,7 +396,7 @@ int tc_run(Suite **suites)
     SRunner *runner = srunner_create(NULL);
     char *xml_path, *xml;
     int status, out_fd;
-    FILE *out;
+    FILE *out, *crashes;
 
     /* The tests' own output must not appear between the TAP lines. */
     fflush(stdout);
@@ -411,6 +415,7 @@ int tc_run(Suite **suites)
         return 99;
     }
     atexit(remove_temp_root);
+    tc_crash_begin(temp_root);
 
     fprintf(out, "# seed: ITAL_TEST_SEED=0x%" PRIx64 " repeats this run\n", seed);
     fflush(out);
@@ -421,7 +426,10 @@ int tc_run(Suite **suites)
     srunner_free(runner);
 
     xml = read_all(xml_path);
-    status = report(out, xml ? xml : "");
+    crashes = tc_crash_records();
+    status = report(out, xml ? xml : "", crashes);
+    if (crashes)
+        fclose(crashes);
     fclose(out);
     free(xml);
     free(xml_path);

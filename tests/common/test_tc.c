@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,6 +43,65 @@ START_TEST(inner_crash)
     abort();
 }
 END_TEST
+
+#ifndef ITAL_SANITIZERS /* these print the place of a crash themselves */
+/* A null pointer that the compiler does not know. */
+static int *volatile nowhere;
+
+static void *__attribute__((noinline)) write_nowhere(void *arg)
+{
+    (void)arg;
+    *nowhere = 1;
+    return NULL;
+}
+
+START_TEST(inner_fault)
+{
+    write_nowhere(NULL);
+}
+END_TEST
+
+START_TEST(inner_fault_of_a_thread)
+{
+    pthread_t thread;
+
+    pthread_create(&thread, NULL, write_nowhere, NULL);
+    pthread_setname_np(thread, "a thread");
+    pthread_join(thread, NULL);
+}
+END_TEST
+
+static void (*volatile nothing)(void);
+
+START_TEST(inner_call_of_nothing)
+{
+    nothing();
+    ck_abort_msg("no function was called"); /* so that the call is none in the last place, a jump */
+}
+END_TEST
+
+/* More of the stack than there is. */
+static int deep(int depth)
+{
+    volatile char frame[4096];
+
+    frame[0] = (char)depth;
+    return depth < 0 ? 0 : deep(depth + 1) + frame[0];
+}
+
+START_TEST(inner_deep)
+{
+    ck_assert_int_eq(deep(0), 0);
+}
+END_TEST
+
+/* Whoever ends it leaves no record. */
+START_TEST(inner_killed)
+{
+    raise(SIGKILL);
+}
+END_TEST
+#endif
 
 START_TEST(inner_early_exit)
 {
@@ -96,6 +156,105 @@ START_TEST(runner_tells_results_apart)
     ck_assert_ptr_null(strstr(text, "ok 99"));
 }
 END_TEST
+
+#ifndef ITAL_SANITIZERS
+static int crashing(void)
+{
+    Suite *s = suite_create("inner");
+    TCase *t = tcase_create("crashing");
+
+    tcase_add_test(t, inner_fault);
+    tcase_add_test(t, inner_killed);
+    tcase_add_test(t, inner_crash);
+    tcase_add_test(t, inner_pass);
+    tcase_add_test(t, inner_deep);
+    tcase_add_test(t, inner_fault_of_a_thread);
+    tcase_add_test(t, inner_call_of_nothing);
+    suite_add_tcase(s, t);
+    return tc_main(s);
+}
+
+/* What stands in `text` behind that result, up to the next one. */
+static const char *said_of(const char *text, const char *result)
+{
+    static char said[65536];
+    const char *from = strstr(text, result);
+
+    ck_assert_msg(from != NULL, "no %s in:\n%s", result, text);
+    from += strlen(result);
+    snprintf(said, sizeof(said), "%.*s", (int)strcspn(from, "\n"), from);
+    for (from = strchr(from, '\n'); from && !strncmp(from + 1, "#   ", 4);
+         from = strchr(from + 1, '\n'))
+        snprintf(said + strlen(said), sizeof(said) - strlen(said), "\n%.*s",
+                 (int)strcspn(from + 1, "\n"), from + 1);
+    return said;
+}
+
+static void expect_place(const char *said, const char *head, const char *function)
+{
+    bool names = !system("addr2line --version >/dev/null 2>&1"); /* of functions that are static */
+
+    ck_assert_msg(strstr(said, head) != NULL, "no \"%s\" in: %s", head, said);
+    ck_assert_msg(strstr(said, "exe(+0x") != NULL, "no place in: %s", said);
+    ck_assert_msg(!names || strstr(said, function), "%s is not in: %s", function, said);
+}
+
+/* Of each the signal, the thread and the functions; in the lines of the test that crashed. */
+START_TEST(crashes_tell_their_place)
+{
+    static char text[1 << 20];
+    FILE *p = popen("exec /proc/$PPID/exe crashing 2>/dev/null", "re");
+    size_t n;
+
+    ck_assert_ptr_nonnull(p);
+    n = fread(text, 1, sizeof(text) - 1, p);
+    text[n] = '\0';
+    ck_assert_int_eq(WEXITSTATUS(pclose(p)), 1);
+    expect_place(said_of(text, "not ok 1 - "), "#   signal 11 at address 0x0 in thread exe:\n",
+                 "       write_nowhere");
+    ck_assert_ptr_null(strstr(said_of(text, "not ok 2 - "), "signal 9 in"));
+    ck_assert_ptr_null(strstr(said_of(text, "not ok 2 - "), "thread"));
+    expect_place(said_of(text, "not ok 3 - "), "#   signal 6 in thread exe:\n",
+                 "       inner_crash");
+    ck_assert_ptr_nonnull(strstr(text, "\nok 4 - "));
+    expect_place(said_of(text, "not ok 5 - "), "#   signal 11 at address 0x", "       deep");
+    expect_place(said_of(text, "not ok 6 - "), "#   signal 11 at address 0x0 in thread a thread:\n",
+                 "       write_nowhere");
+#ifdef __x86_64__
+    expect_place(said_of(text, "not ok 7 - "), "#   signal 11 at address 0x0 in thread",
+                 "       inner_call_of_nothing");
+#endif
+    ck_assert_ptr_nonnull(strstr(text, "\n1..7\n"));
+}
+END_TEST
+
+/* A process that a test has made is none of Check's: what it says is on the standard error. */
+START_TEST(crash_of_a_test_s_child)
+{
+    static char text[65536];
+    int fds[2], status;
+    size_t length = 0;
+    ssize_t got;
+    pid_t child;
+
+    ck_assert_int_eq(pipe(fds), 0);
+    child = fork();
+    if (!child) {
+        dup2(fds[1], STDERR_FILENO);
+        write_nowhere(NULL);
+    }
+    close(fds[1]);
+    while ((got = read(fds[0], text + length, sizeof(text) - 1 - length)) > 0)
+        length += (size_t)got;
+    close(fds[0]);
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert(WIFSIGNALED(status));
+    ck_assert_int_eq(WTERMSIG(status), SIGSEGV);
+    ck_assert_msg(strstr(text, "signal 11 at address 0x0 in thread ") == text, "%s", text);
+    ck_assert_msg(strstr(text, "(+0x") != NULL, "no place in: %s", text);
+}
+END_TEST
+#endif
 
 /* Names match as a whole; all runs of a loop test are skipped. */
 START_TEST(kept_out_tests_are_skipped)
@@ -287,6 +446,12 @@ int main(int argc, char **argv)
 
     if (argc > 1 && !strcmp(argv[1], "inner"))
         return inner();
+#ifndef ITAL_SANITIZERS
+    if (argc > 1 && !strcmp(argv[1], "crashing"))
+        return crashing();
+    tcase_add_test(t, crashes_tell_their_place);
+    tcase_add_test(t, crash_of_a_test_s_child);
+#endif
     tcase_add_test(t, runner_tells_results_apart);
     tcase_add_test(t, kept_out_tests_are_skipped);
     tcase_add_test(t, tests_that_wait_in_vain_are_impatient);

@@ -18,7 +18,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "rnicpi_rc.h"
+#include "sdk/rnicpi_rc.h"
 #include "tests/common/fake_host.h"
 
 #define DEPTH  4u  /* of both queues */

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What the programs that run this tree inside the machine share: TAP, what goes into the machine, its devices."""
+import glob
 import os
 import re
 import shutil
@@ -82,6 +83,23 @@ def built(builddir, name):
     folder, base = os.path.split(name)
     real = os.path.join(builddir, folder, ".libs", base)
     return real if os.path.exists(real) else os.path.join(builddir, name)
+
+
+def named(builddir, text):
+    """Behind each frame of a backtrace, as the programs print it in the machine, the functions and lines there, by addr2line: the
+    machine has neither that nor debug information."""
+    lines = []
+    for line in text.splitlines():
+        lines.append(line)
+        frame = re.match(r"/ital/\S*/([^/\s]+)\(\+(0x[0-9a-f]+)\)", line)
+        files = frame and (glob.glob("%s/**/.libs/%s" % (builddir, frame[1]), recursive=True) or
+                           glob.glob("%s/**/%s" % (builddir, frame[1]), recursive=True))
+        if not files or not shutil.which("addr2line"):
+            continue
+        got = subprocess.run(["addr2line", "-pife", files[0], frame[2]], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+                             check=False).stdout
+        lines += ["    " + place for place in got.splitlines() if not place.startswith("?")]
+    return "\n".join(lines)
 
 
 def stage(builddir, root, others=()):

@@ -22,6 +22,7 @@ TROUBLE = re.compile(r"BUG:|kernel BUG|Oops|WARNING: CPU|blocked for more than|g
 DEATH = re.compile(r"kernel BUG at |BUG: kernel NULL pointer|BUG: unable to handle|: [0-9a-f]{4} \[#\d+\]|Kernel panic - ")
 GRACE_SECONDS = 15  # from then on: the call trace is complete, and an answer that is under way has come
 LOOK_SECONDS = 1  # how often a wait looks at the console: nothing tells that it has grown
+CRASH = re.compile(r"\] (?:traps: )?\S.*\[\d+\]:? (?:segfault at|general protection fault ip:|trap )")
 COMM = re.compile(r" Comm: (.+?) (?:Tainted|Not tainted)")
 KERNEL_SAYS = "the machine's kernel: "  # in front of such trouble in a test's error: there is no second try then
 CALLED = re.compile(r"(?:\[[ 0-9.]+\] )? +([A-Za-z_][\w.]*)\+0x[0-9a-f]+/0x")  # a line of the call trace that is not a guess
@@ -130,6 +131,7 @@ class Machine:
         self.driver = None
         self.noticed = 0
         self.said = []  # by the driver, in what complaints() looked at last
+        self.crashed = ""  # the same about programs that a fault has ended: which, and in what library
         try:
             self._until("ready", BOOT_SECONDS)
             self.boot_seconds = time.monotonic() - self.started
@@ -245,6 +247,7 @@ class Machine:
         """What the kernel complained about since the last call: BUG, Oops, hung tasks; a line each, with who called whom."""
         text = self._printed()
         self.said = [line.partition("] ")[2] for line in text.splitlines() if "siw: " in line]
+        self.crashed = "\n".join(line.strip() for line in text.splitlines() if CRASH.search(line))
         return complaints_in(text)
 
     def trouble(self):

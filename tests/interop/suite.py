@@ -103,14 +103,21 @@ def known_trouble(lines, known):
     return reasons, unknown
 
 
-class Suite:
-    """The programs over one interface; prints TAP through `tap`, one line a test."""
+def is_of(program, line):
+    """Whether the kernel's line about a crash is of that program: it names the thread, by 15 letters, and the library's threads have
+    names of their own."""
+    return program[:15] + "[" in line or re.search(r"\bital-[a-z]+\[", line) is not None
 
-    def __init__(self, interface, differences, tap):
-        self.interface, self.differences, self.tap = interface, differences, tap
+
+class Suite:
+    """The programs over one interface; prints TAP through `tap`, one line a test. named: adds to what a crashed test says the functions
+    that it was in."""
+
+    def __init__(self, interface, differences, tap, named=lambda text: text):
+        self.interface, self.differences, self.tap, self.named = interface, differences, tap, named
         self.results, self.warnings, self.seconds = [], collections.Counter(), {}
         self.again = set()  # programs that run once more
-        self.crashes = []  # lines of the kernel, which name the program by its first 15 letters
+        self.crashes = []  # lines of the kernel: is_of
         self.seen = ""  # which call gave which error: lines of program, interface, call, error, function
 
     def expected(self, program):
@@ -198,8 +205,9 @@ class Suite:
             elif result.verdict == DIFFERS:
                 self.tap.ok(True, "%s: differs as expected: %s" % (name, result.why))
             else:
-                crashes = [line for line in self.crashes if "Received signal" in result.says and "%s[" % program[:15] in line]
-                self.tap.ok(result.verdict != FAILED, name, "\n".join((result.why + "\n" + result.says).strip().splitlines() + crashes))
+                crashes = [line for line in self.crashes if "Received signal" in result.says and is_of(program, line)]
+                says = self.named(result.says) if result.verdict == FAILED else result.says
+                self.tap.ok(result.verdict != FAILED, name, "\n".join((result.why + "\n" + says).strip().splitlines() + crashes))
         print("# %s: %s: %s, %.0f s" % (self.interface, program, in_words(counts(results)), self.seconds[program]))
 
     def conclude(self):

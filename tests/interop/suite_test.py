@@ -156,7 +156,8 @@ not ok 2 - it_x: case: second
 1..2
 """
 CRASHES = ["[   9.0] test_x[71]: segfault at 0 ip 000000000000beef sp 0 error 4 in libx.so[1000,2000+3000]",
-           "[   9.1] test_y[72]: segfault at 0 ip 000000000000beef sp 0 error 4 in liby.so[1000,2000+3000]"]
+           "[   9.1] test_y[72]: segfault at 0 ip 000000000000beef sp 0 error 4 in liby.so[1000,2000+3000]",
+           "[   9.2] ital-lane[73]: segfault at 0 ip 000000000000beef sp 0 error 4 in libz.so[1000,2000+3000]"]
 
 
 def where_it_died():
@@ -168,6 +169,24 @@ def where_it_died():
     first, second = said.getvalue().split("test_x: second")
     ok("libx.so" in first and "liby.so" not in first and "libx.so" not in second,
        "of a test that a signal ends the kernel's line is shown, which names the library")
+    ok("libz.so" in first, "so is that of a thread of the library, which has a name of its own")
+
+
+def whose_frames():
+    """A program of its own, compiled here, stands for what was built."""
+    with tempfile.TemporaryDirectory() as work:
+        os.makedirs(work + "/tests/.libs")
+        program = work + "/tests/.libs/test_x"
+        with open(work + "/x.c", "w") as file:
+            file.write("int main(void)\n{\n    return 0;\n}\n")
+        subprocess.run(["cc", "-g", "-o", program, work + "/x.c"], check=True)
+        symbols = subprocess.run(["nm", program], stdout=subprocess.PIPE, text=True, check=True).stdout
+        address = re.search(r"^0*([0-9a-f]+) T main$", symbols, re.MULTILINE)[1]
+        text = "signal 11 in thread x:\n/ital/bin/test_x(+0x%s)[0x5555]\n/lib/libc.so.6(raise+0x1)[0x5556]" % address
+        lines = inside.named(work, text).splitlines()
+        ok(len(lines) == 4 and re.match(r"    main at .*x\.c:\d+$", lines[2]) and lines[0] + lines[1] + lines[3] == "".join(text.splitlines()),
+           "behind a frame in what was built stand its function and line", lines)
+        ok(inside.named(work + "/tests/.libs/nothing", text) == text, "a frame in something else stays as it is")
 
 
 class Console(machine.Machine):
@@ -201,6 +220,12 @@ def kernel():
     again = console.complaints()
     late = LateConsole(path)
     ok(late.complaints() == said and late.pauses == 2, "a trace that is being printed is waited for")
+    with open(path, "w") as file:
+        file.write(CONSOLE + HARMLESS)
+    console.noticed = 0
+    console.complaints()
+    ok(console.crashed.splitlines() == HARMLESS.splitlines()[:2], "programs that a fault has ended are told apart from the kernel's trouble",
+       console.crashed)
     os.unlink(path)
     ok(len(said) == 1 and said[0].endswith("in caller < its_caller") and not again, "a warning is told once, with its callers")
     reasons, unknown = suite.known_trouble(said, [(r"refcount_warn_saturate\+.* in caller <", "known")])
@@ -403,6 +428,7 @@ def table():
 with_list()
 all_words()
 where_it_died()
+whose_frames()
 kernel()
 with tempfile.TemporaryDirectory() as console_folder:
     dying_kernel(console_folder + "/console")

@@ -14,11 +14,11 @@ static const struct {
     unsigned features;
 } expected[] = {
     { "softrdma", FX_ALL & ~(unsigned)(FX_DATAGRAMS | FX_SERVICE_IDS | FX_THREE_WAY) },
-    { "udloop", FX_DATAGRAMS | FX_READ_DEPTHS | FX_SERVICE_IDS },
+    { "memory", FX_DATAGRAMS | FX_READ_DEPTHS | FX_SERVICE_IDS },
 };
 
-/* softrdma, unless the environment or udloop's where.h names another provider; never a device of
- * this host. */
+/* softrdma, unless the environment or tests/sdk/over_memory.h names another provider; never a
+ * device of this host. */
 static void __attribute__((constructor)) choose(void)
 {
     setenv("ITAL_TEST_INTERFACES", "softrdma", 0);

@@ -97,7 +97,6 @@ END_TEST
 
 /* --- with endpoints that connect --- */
 
-#ifndef DATAGRAMS_ONLY
 static struct node node;
 static struct buffer buffer;
 static it_lmr_triplet_t one;
@@ -159,7 +158,6 @@ START_TEST(no_atomics)
     node_close(&node);
 }
 END_TEST
-#endif
 
 int main(void)
 {
@@ -172,12 +170,10 @@ int main(void)
     add_without(tc, FX_SRQ, no_shared_queues);
     add_without(tc, FX_SRQ, no_endpoints_with_shared_queues);
     add_without(tc, FX_LINK, no_privileged_endpoints);
-#ifndef DATAGRAMS_ONLY
     add_without(tc, FX_LINK, no_links_by_requests);
     add_without(tc, FX_SEND_UNLINK, no_sends_that_unlink);
     add_without(tc, FX_READ_UNLINK, no_reads_into_rmrs);
     add_without(tc, FX_ATOMICS, no_atomics);
-#endif
     suite_add_tcase(suite, tc);
     return tc_main(suite);
 }

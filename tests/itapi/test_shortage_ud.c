@@ -32,7 +32,7 @@ static void address_handle_free(void)
     ok(it_address_handle_free(ah));
 }
 
-#ifndef DATAGRAMS_ONLY
+#ifndef HANDLES_CHANGE_IN_PLACE
 static void handle_of_address(void)
 {
     ok(address_handle_create());
@@ -71,23 +71,6 @@ static it_status_t service_request(void)
     return it_ud_service_request(question);
 }
 
-#ifdef DATAGRAMS_ONLY
-static it_ud_svc_req_identifier_t asked;
-
-static void question_heard(void)
-{
-    handle_made();
-    ok(service_request());
-    asked = expect(b.asked, IT_CM_REQ_UD_SERVICE_REQUEST_EVENT).ud_svc_request.ud_svc_req_id;
-}
-
-static it_status_t service_reply(void)
-{
-    return it_ud_service_reply(asked, IT_UD_SVC_REQ_REJECTED, (it_remote_ep_info_t){ 0, 0 }, NULL,
-                               0);
-}
-#endif
-
 static const struct shortage_row rows[] = {
     { "it_ep_ud_create", ep_ud_create, NULL, ep_free, false, FX_DATAGRAMS },
     { "it_address_handle_create", address_handle_create, NULL, address_handle_free, false,
@@ -96,13 +79,9 @@ static const struct shortage_row rows[] = {
       false, FX_DATAGRAMS },
     { "it_ud_service_request", service_request, handle_made, request_handle_free, true,
       FX_DATAGRAMS },
-/* Devices cannot modify a handle, and allocate nothing in the process for an answer. */
-#ifndef DATAGRAMS_ONLY
+#ifndef HANDLES_CHANGE_IN_PLACE /* a device's are made anew */
     { "it_address_handle_modify", address_handle_modify, handle_of_address, address_handle_free,
       true, FX_DATAGRAMS },
-#else
-    { "it_ud_service_reply", service_reply, question_heard, request_handle_free, true,
-      FX_DATAGRAMS },
 #endif
 };
 #define ROWS ((int)(sizeof(rows) / sizeof(rows[0])))

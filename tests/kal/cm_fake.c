@@ -143,6 +143,21 @@ void fake_reopen(const char *const *set, uint64_t features)
     open_rnic(set, features ? features : RI_FEATURE_CONNECTION_SET_B);
 }
 
+void fake_open_beside(struct kal_rnic *beside, uint64_t features)
+{
+    *beside = fake.rnic;
+    beside->cm = NULL;
+    beside->host.context = beside;
+    beside->attr.features = features;
+    ck_assert_int_eq(kal_cm_open(beside), RI_OK);
+}
+
+void fake_close_beside(struct kal_rnic *beside)
+{
+    ck_assert_int_eq(kal_cm_close(beside, false), RI_OK);
+    kal_cm_free(beside);
+}
+
 void fake_policy(const char *rule)
 {
     ck_assert_uint_lt(rule_count, 2);

@@ -78,6 +78,9 @@ extern struct fake fake;
 void fake_setup(void);
 void fake_teardown(void); /* fails when an object, descriptor or watch is left */
 void fake_reopen(const char *const *options, uint64_t features); /* a new RNIC with these options */
+/* A second RNIC of the same instance, with the options of the first. */
+void fake_open_beside(struct kal_rnic *beside, uint64_t features);
+void fake_close_beside(struct kal_rnic *beside);
 const char *fake_log_text(void);
 unsigned fake_log_count(const char *text);
 /* Adds a rule; the string must live until the teardown. */

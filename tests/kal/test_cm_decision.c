@@ -523,6 +523,26 @@ START_TEST(migrate)
 }
 END_TEST
 
+/* The provider could not report a request that kal has read. */
+START_TEST(does_not_migrate_to_the_provider)
+{
+    struct sockaddr_storage where = address_of("127.0.0.1", 7), bound;
+    struct ri_listen_param param = { .size = sizeof param, .address = (struct sockaddr *)&where };
+    struct fake_request *r = usual();
+    struct fake_qp *qp = fake_qp_new();
+    static struct kal_rnic beside;
+    struct kal_listener *far;
+
+    fake_open_beside(&beside, RI_FEATURE_CONNECTION_SET_A);
+    ck_assert_int_eq(kal_listen(&beside, fake.lane2, &param, &label2, &bound, &far), RI_OK);
+    ck_assert_int_eq(kal_migrate(r->context->connection, far), RI_ERR_INVALID_ARGUMENT);
+    ck_assert_int_eq(accept_it(r, qp, "yes", 8, 8), RI_OK);
+    expect_reply(F_C | F_S, 2, 0x8008, 0x4004, "yes");
+    kal_listen_destroy(far);
+    fake_close_beside(&beside);
+}
+END_TEST
+
 static struct kal_listener *target;
 
 static void migrate_inside(struct fake_request *r)
@@ -607,6 +627,7 @@ static Suite *suite(void)
     tcase_add_test(t, linger_is_bounded_in_octets);
     tcase_add_test(t, close_waits_for_lingers_unless_forced);
     tcase_add_test(t, migrate);
+    tcase_add_test(t, does_not_migrate_to_the_provider);
     tcase_add_test(t, migrate_inside_the_upcall_to_another_lane);
     tcase_add_loop_test(t, moved_request_goes_with_its_listener_or_its_peer, 0, 2);
     return s;

@@ -540,6 +540,91 @@ START_TEST(set_a_answer)
 }
 END_TEST
 
+/* What needs a stream of kal's own is refused, and changes nothing. */
+START_TEST(set_a_without_a_stream)
+{
+    struct ri_connect_param param = { .size = sizeof param };
+    struct fake_qp *qp = fake_qp_new();
+    struct kal_listener *listener, *fed;
+    struct sockaddr_storage bound;
+    struct fake_connection *c;
+    int mark;
+
+    fake_reopen(NULL, SET_A | RI_FEATURE_CONNECTION_SET_B);
+    listener = fake_listen("10.0.0.1", 7, 2, &mark, &bound);
+    ck_assert_int_eq(
+        kal_listen_fed(&fake.rnic, fake.lane, (struct sockaddr *)&bound, 2, NULL, &fed),
+        RI_ERR_NOT_SUPPORTED);
+    a_bring();
+    c = fake.requests[0].context;
+    ck_assert_int_eq(kal_attach(c->connection, &qp->base, fake.lane), RI_ERR_NOT_SUPPORTED);
+    ck_assert_int_eq(kal_accept(c->connection, NULL, &param), RI_ERR_NOT_SUPPORTED);
+    ck_assert_int_eq(kal_place(c->connection, &fake.rnic, fake.lane2), RI_OK); /* no effect */
+    ck_assert_uint_eq(fake.a_calls[1], 0);
+    ck_assert_int_eq(kal_accept(c->connection, &qp->base, &param), RI_OK);
+    fake_destroy(c);
+    c = fake_connection_new();
+    ck_assert_int_eq(kal_connect(c->connection, NULL, &param), RI_ERR_NOT_SUPPORTED);
+    kal_listen_destroy(listener);
+}
+END_TEST
+
+/* What only a provider's connection manager has; addresses are checked before the policy. */
+START_TEST(set_b_has_two_ways_and_addresses)
+{
+    struct sockaddr_storage at = address_of("127.0.0.1", 7), none = { .ss_family = AF_UNSPEC };
+    struct ri_listen_param datagrams = { .size = sizeof datagrams,
+                                         .address = (struct sockaddr *)&at,
+                                         .datagram = true };
+    struct ri_listen_param nowhere = { .size = sizeof nowhere,
+                                       .address = (struct sockaddr *)&none };
+    struct ri_connect_param param = connect_param(&none);
+    struct fake_connection *c = fake_connection_new();
+    struct fake_qp *qp = fake_qp_new();
+    struct kal_listener *l;
+
+    fake_policy("deny any");
+    ck_assert_int_eq(kal_connect(c->connection, &qp->base, &param), RI_ERR_INVALID_ARGUMENT);
+    ck_assert_int_eq(kal_confirm(c->connection, &param), RI_ERR_NOT_SUPPORTED);
+    ck_assert_int_eq(kal_listen(&fake.rnic, fake.lane, &datagrams, NULL, NULL, &l),
+                     RI_ERR_NOT_SUPPORTED);
+    ck_assert_int_eq(kal_listen(&fake.rnic, fake.lane, &nowhere, NULL, NULL, &l),
+                     RI_ERR_INVALID_ARGUMENT);
+    ck_assert_int_eq(kal_listen_fed(&fake.rnic, fake.lane, (struct sockaddr *)&none, 2, NULL, &l),
+                     RI_ERR_INVALID_ARGUMENT);
+}
+END_TEST
+
+/* A request that the provider holds does not leave its RNIC, whatever the other one is; where it
+ * was refused it is undecided as before. */
+START_TEST(set_a_requests_stay_in_their_rnic)
+{
+    const uint64_t features = _i ? SET_A : RI_FEATURE_CONNECTION_SET_B;
+    struct sockaddr_storage bound, where = address_of("127.0.0.1", 0);
+    struct ri_listen_param param = { .size = sizeof param, .address = (struct sockaddr *)&where };
+    struct ri_connect_param accept = { .size = sizeof accept };
+    struct kal_listener *listener, *far;
+    struct fake_qp *qp = fake_qp_new();
+    static struct kal_rnic beside;
+    struct kal_connection *c;
+    int mark;
+
+    fake_reopen(NULL, SET_A);
+    fake_open_beside(&beside, features);
+    listener = fake_listen("10.0.0.1", 7, 2, &mark, &bound);
+    a_bring();
+    ck_assert_int_eq(kal_listen(&beside, fake.lane2, &param, NULL, NULL, &far), RI_OK);
+    c = fake.requests[0].context->connection;
+    ck_assert_int_eq(kal_place(c, &beside, fake.lane2), RI_ERR_INVALID_ARGUMENT);
+    ck_assert_int_eq(kal_migrate(c, far), RI_ERR_INVALID_ARGUMENT);
+    ck_assert_int_eq(kal_accept(c, &qp->base, &accept), RI_OK);
+    fake_destroy(fake.requests[0].context);
+    kal_listen_destroy(far);
+    kal_listen_destroy(listener);
+    fake_close_beside(&beside);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("connection manager, life");
@@ -559,6 +644,9 @@ static Suite *suite(void)
     tcase_add_test(t, set_a_question);
     tcase_add_test(t, set_b_question);
     tcase_add_test(t, set_a_answer);
+    tcase_add_test(t, set_a_without_a_stream);
+    tcase_add_test(t, set_b_has_two_ways_and_addresses);
+    tcase_add_loop_test(t, set_a_requests_stay_in_their_rnic, 0, 2);
     return s;
 }
 

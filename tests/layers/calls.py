@@ -27,6 +27,8 @@ ORDER = {
     'formats': [''],
     'tools': ['common', 'itcp', 'itinfo', 'itperf', 'itping', 'itstat', 'itconform', 'richeck', ''],
     'base': [''],
+    'rnicpi': [''],
+    'sdk': [''],
 }
 # Programs: their folder, and what the names of their objects begin with. Each is linked with the libraries of the folders below it.
 PROGRAMS = [
@@ -45,7 +47,8 @@ IN_FRONT_OF_LIBC, ITS_OWN = 'verbs/rspreload/', 'rp_'
 def read_objects(build, floor, nm):
     """{source path without suffix: (defined, used)} of the floor's shared or static objects that have a source."""
     objects = {}
-    for folder, _, _ in os.walk(os.path.join(build, floor)):
+    for folder, subfolders, _ in os.walk(os.path.join(build, floor)):
+        subfolders[:] = [name for name in subfolders if name != 'examples']  # whole programs of others
         if os.path.basename(folder) == '.libs':
             where = os.path.relpath(os.path.dirname(folder), build)
             for name, found in read_folder(folder, nm).items():

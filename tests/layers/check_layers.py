@@ -24,6 +24,7 @@ GENERATED = {'config.h'}
 # Contract headers: what other floors may include.  Every other header of a floor is private to it.
 CONTRACTS = {
     'rnicpi': re.compile(r'rnicpi/rnicpi(_\w+)?\.h$'),
+    'sdk': re.compile(r'sdk/rnicpi_\w+\.h$'),
     'kal': re.compile(r'kal/kal\.h$'),
     'ual': re.compile(r'ual/ual_(?:policy|mechanism|handle|report|status)\.h$'),
     'itapi': re.compile(r'itapi/(it_api\w*|itx_api)\.h$'),
@@ -35,7 +36,7 @@ CONTRACTS = {
     'itconform': re.compile(r'tools/itconform/octets\.h$'),
 }
 # The header search path of the compiler, after the including file's own folder.
-INCLUDE_PATH = ['', 'rnicpi', 'kal', 'ual', 'itapi', 'tests/common', 'tools/richeck']
+INCLUDE_PATH = ['', 'rnicpi', 'sdk', 'kal', 'ual', 'itapi', 'tests/common', 'tools/richeck']
 
 # Which folder may include which contracts (its own always).
 ALLOWED = {
@@ -43,6 +44,8 @@ ALLOWED = {
     # What two programs say to each other or leave in files.
     'formats': {'base'},
     'rnicpi': set(),
+    # What who writes a provider gets; ital's own providers do not stand on it.
+    'sdk': {'rnicpi'},
     'providers': {'rnicpi', 'formats', 'base'},
     'kal': {'rnicpi', 'formats', 'base'},
     # A program beside kal.
@@ -59,15 +62,15 @@ ALLOWED = {
     'itconform': {'tools', 'formats', 'base'},
     # What processes and filters show, and the host's policy.
     'itstat': {'tools', 'formats', 'base', 'itapi'},
-    'vendor': {'rnicpi'},
+    'vendor': {'rnicpi', 'sdk'},
     'examples': {'itapi'},
     'bench': {'itapi', 'verbs', 'ual', 'kal', 'rnicpi', 'formats', 'base', 'providers', 'tests', 'richeck'},
-    'tests': {'itapi', 'ual', 'kal', 'rnicpi', 'formats', 'base', 'providers', 'tests', 'tools', 'verbs', 'richeck', 'itconform'},
+    'tests': {'itapi', 'ual', 'kal', 'rnicpi', 'sdk', 'formats', 'base', 'providers', 'tests', 'tools', 'verbs', 'richeck', 'itconform'},
 }
 # Contracts of a floor below that are not for all above it.
 NOT_FOR = {'verbs': {'ual/ual_policy.h'}}
 # Tests may include private headers of what they test.
-EVERY_FLOOR = {'base', 'formats', 'rnicpi', 'kal', 'ual', 'itapi', 'providers'}
+EVERY_FLOOR = {'base', 'formats', 'rnicpi', 'sdk', 'kal', 'ual', 'itapi', 'providers'}
 PRIVATE_FOR_TESTS = {
     'base': {'base'}, 'formats': {'formats'}, 'rnicpi': {'rnicpi'}, 'kal': {'kal'}, 'ual': {'ual'}, 'itapi': {'itapi'},
     'common': {'kal', 'providers'}, 'itapi_header': {'itapi'}, 'softrdma': {'providers'}, 'software_queue': {'providers', 'tests'}, 'filter': {'providers', 'tests'}, 'rdmacore': {'providers', 'tests'}, 'tools': {'tools'}, 'wire': EVERY_FLOOR | {'tests'}, 'fuzz': EVERY_FLOOR | {'tools', 'verbs'},
@@ -96,13 +99,14 @@ DOORS = {
 SUFFICES = {'tests/verbs_like': 'ual/ual_mechanism.h'}
 
 # Headers that are installed: they must stand without the others.
-INSTALLED = r'rnicpi/rnicpi(_(cq|mem|queue|rc|region|ring|set_a|tell|util|watch))?\.h$|itapi/(it_api\w*|itx_(api|calls|wide_cookie))\.h$'
+INSTALLED = r'rnicpi/rnicpi(_(arming|ring|util))?\.h$|sdk/rnicpi_\w+\.h$|itapi/(it_api\w*|itx_(api|calls|wide_cookie))\.h$'
 
 # Identifiers of upper floors that a floor's code may not contain.
 FOREIGN_NAMES = {
     'base': r'\b(?:ri|kal|ual)_\w+',
     'formats': r'\b(?:ri|kal|ual)_\w+',
     'rnicpi': r'\b(?:kal|ual)_\w+',
+    'sdk': r'\b(?:kal|ual)_\w+',
     'providers': r'\b(?:kal|ual)_\w+',
     'kal': r'\bual_\w+',
     'kald': r'\b(?:ri|kal|ual)_\w+',
@@ -112,9 +116,9 @@ FOREIGN_NAMES = {
     'examples': r'\b(?:ri|kal|ual)_\w+',
 }
 IT_NAMES = re.compile(r'\b(?:it_\w+_t|IT_[A-Z0-9_]+|itx?_api)\b')
-IT_FREE = {'base', 'formats', 'rnicpi', 'providers', 'kal', 'kald', 'ual', 'verbs'}
+IT_FREE = {'base', 'formats', 'rnicpi', 'sdk', 'providers', 'kal', 'kald', 'ual', 'verbs'}
 PROVIDER_NAMES = re.compile(r'\b(?:vp_\w+|\w*softrdma\w*|rdmacore\w*)\b', re.I)
-PROVIDER_FREE = {'base', 'formats', 'rnicpi', 'kal', 'kald', 'ual', 'itapi', 'verbs'}
+PROVIDER_FREE = {'base', 'formats', 'rnicpi', 'sdk', 'kal', 'kald', 'ual', 'itapi', 'verbs'}
 
 # Built libraries: exported names, and names they must not need.
 LIBRARIES = [
@@ -181,7 +185,7 @@ class Tree:
             return 'itstat'
         if path == 'tools/common/options.c':
             return 'tool_options'
-        if path.startswith('examples/provider/'):
+        if path.startswith('sdk/examples/'):
             return 'vendor'
         return path.split('/')[0] if '/' in path else ''
 
@@ -381,6 +385,8 @@ HOUSE = {
     'formats/message.h': '#include "base/ring.h"\n',
     'kald/kald.h': '#include "formats/message.h"\n#include "base/ring.h"\n',
     'rnicpi/rnicpi.h': '#include <stdint.h>\n',
+    'sdk/rnicpi_mem.h': '#include "rnicpi.h"\n',
+    'sdk/examples/mine/vp_mine.c': '#include <rnicpi.h>\n#include <rnicpi_mem.h>\n',
     'providers/software/qp.h': '#include "rnicpi.h"\n#include "base/ring.h"\n',
     'providers/software/qp.c': '#include <config.h>\n#include "qp.h"\nint softrdma_x;\n',
     'kal/kal.h': '#include "rnicpi.h"\n',
@@ -411,6 +417,11 @@ VIOLATIONS = [
     ('known_includes', 'kal/new.c', '#include "stdio.h"\n'),
     ('floors', 'base/new.c', '#include "rnicpi.h"\n'),
     ('floors', 'rnicpi/new.c', '#include "kal.h"\n'),
+    ('floors', 'sdk/new.c', '#include "kal.h"\n'),
+    ('floors', 'sdk/new.c', '#include "base/ring.h"\n'),
+    ('floors', 'rnicpi/new.c', '#include "sdk/rnicpi_mem.h"\n'),
+    ('floors', 'providers/software/new.c', '#include "sdk/rnicpi_mem.h"\n'),
+    ('floors', 'sdk/examples/mine/new.c', '#include <kal.h>\n'),
     ('floors', 'providers/software/new.c', '#include "kal.h"\n'),
     ('floors', 'providers/software/new.c', '#include "../../ual/ual_policy.h"\n'),
     ('floors', 'kal/new.c', '#include "ual_mechanism.h"\n'),
@@ -451,6 +462,7 @@ VIOLATIONS = [
     ('doors', 'kal/cm/new.c', '#include "../host/pin.h"\n'),
     ('suffices', 'tests/verbs_like/new.c', '#include "ual_policy.h"\n'),
     ('installed', 'rnicpi/rnicpi.h', '#include "base/ring.h"\n'),
+    ('installed', 'sdk/rnicpi_mem.h', '#include "base/ring.h"\n'),
     ('circles', 'kal/cm.h', '#include "kal/cm2.h"\n', {'kal/cm2.h': '#include "kal.h"\n#include "cm.h"\n'}),
     ('circles', 'base/self.h', '#include "base/self.h"\n'),
     ('upper_names', 'base/new.c', 'int f(void) { return kal_open(); }\n'),

@@ -48,7 +48,7 @@ TEXTS = [
       'kald/confine.c': 'the name of the call, in a list'}),
     ('entropy by number', r'\bSYS_getrandom\b|/dev/u?random', {}),
 ]
-FLOORS = ('base', 'formats', 'rnicpi', 'kal', 'kald', 'ual', 'itapi', 'providers')
+FLOORS = ('base', 'formats', 'rnicpi', 'sdk', 'kal', 'kald', 'ual', 'itapi', 'providers')
 
 
 def of_symbols(objects, whole):
@@ -81,7 +81,7 @@ def of_texts(files):
 def find(src, build, nm, files, whole):
     objects = {}
     for floor in calls.ORDER:
-        if floor == 'tools':  # is no floor: a tool calls the system for what it likes
+        if floor in ('tools', 'sdk'):  # programs, and what others link who have nothing of base: what they like
             continue
         found = calls.read_objects(build, floor, nm)
         for path in calls.stale(found, src):

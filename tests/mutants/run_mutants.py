@@ -22,7 +22,7 @@ import time
 
 KEYS = {'mutant', 'symbol', 'file', 'old', 'new', 'test', 'case', 'why'}
 NEEDED = {'mutant', 'old', 'new', 'test'}
-FLOORS = ('base', 'formats', 'rnicpi', 'kal', 'kald', 'ual', 'itapi', 'verbs', 'providers', 'tools')
+FLOORS = ('base', 'formats', 'rnicpi', 'sdk', 'kal', 'kald', 'ual', 'itapi', 'verbs', 'providers', 'tools')
 COPY_SKIP = {'.git', 'build', 'check-build', 'autom4te.cache', '__pycache__'}
 SKIPPED = 77
 

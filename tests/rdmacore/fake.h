@@ -39,7 +39,8 @@ struct fake_cq {
     struct ibv_wc ring[FAKE_POSTS];
     atomic_uint head, tail;
     atomic_int armed; /* -1 not, 0 any, 1 solicited */
-    unsigned int events, acknowledged;
+    atomic_uint events, acknowledged;
+    atomic_bool leaving; /* its destruction has begun: not to be used any more */
 };
 
 struct fake_qp {
@@ -136,9 +137,11 @@ void fake_fail_destroys(int error);
 void fake_fail_destroy(int error);  /* the next one only */
 extern unsigned int fake_forgotten; /* how often librdmacm had to rescan the devices */
 extern void (*fake_on_modify)(struct ibv_qp *qp); /* called before a QP is modified, unless NULL */
-extern void (*fake_on_post)(void);                /* called by each post of Sends, unless NULL */
-extern uint64_t fake_iova; /* of the last region that was registered with one */
-int fake_objects(void);    /* rdma-core's live objects, identifiers included */
+/* Called when the destruction of a CQ has begun, unless NULL. */
+extern void (*fake_on_destroy_cq)(void);
+extern void (*fake_on_post)(void); /* called by each post of Sends, unless NULL */
+extern uint64_t fake_iova;         /* of the last region that was registered with one */
+int fake_objects(void);            /* rdma-core's live objects, identifiers included */
 
 /* ---- host ---- */
 

@@ -583,6 +583,112 @@ START_TEST(qp_destroyed_while_an_event_is_handled)
 }
 END_TEST
 
+/* The same for an event of the device about the QP. */
+START_TEST(qp_destroyed_while_the_device_reports_it)
+{
+    static const enum ibv_event_type types[] = { IBV_EVENT_QP_FATAL, IBV_EVENT_QP_REQ_ERR,
+                                                 IBV_EVENT_QP_ACCESS_ERR };
+
+    establish();
+    fake_on_modify = destroy_meanwhile;
+    fake_async(types[_i], &fake_qp(set.qp)->ibv);
+    fake_run(&set);
+    ck_assert(destroyer.started);
+    ck_assert_int_eq(pthread_join(destroyer.thread, NULL), 0);
+    fake_on_modify = NULL;
+    set.qp = NULL;
+    fake_host_expire_timers(&set.host);
+    fake_run(&set);
+}
+END_TEST
+
+/* An event of the CQ waits in the channel; no QP uses it any more. */
+static void let_event_wait(void)
+{
+    struct ri_send_wr wr = { .opcode = RI_WR_SEND, .flags = RI_WR_SIGNALED }, *bad;
+
+    establish();
+    ck_assert_int_eq(set.host.user.post_send(set.qp, &wr, &bad), RI_OK);
+    ck_assert_int_eq(set.host.user.arm(set.cq, RI_ARM_NEXT, 0), RI_OK);
+    fake_sent(set.qp, set.cq, 0, IBV_WC_SUCCESS);
+    ck_assert_int_eq(ops()->qp_destroy(set.qp), RI_OK);
+    set.qp = NULL;
+}
+
+static void *destroy_cq(void *arg)
+{
+    atomic_store(&destroyer.begun, true);
+    ck_assert_int_eq(ops()->cq_destroy(arg), RI_OK);
+    return NULL;
+}
+
+/* As kal's upper side does: it polls, and arms again. */
+static void destroy_cq_meanwhile(const struct ri_host *host, void *cq_context)
+{
+    struct ri_wc wc;
+
+    (void)host, (void)cq_context;
+    start_destroyer(destroy_cq, set.cq);
+    ck_assert_uint_eq(set.host.user.poll(set.cq, 1, &wc), 0);
+    ck_assert_int_eq(set.host.user.arm(set.cq, RI_ARM_NEXT, 0), RI_OK);
+}
+
+/* The device's CQ is not destroyed while the lane, or an upcall of it, may use it. */
+START_TEST(cq_destroyed_while_its_event_is_handled)
+{
+    struct ri_cq_attr again = { .size = sizeof(again), .depth = 32, .context = &set.cq_record };
+
+    let_event_wait();
+    set.host.host.cq_event = destroy_cq_meanwhile;
+    fake_run(&set);
+    ck_assert(destroyer.started);
+    ck_assert_int_eq(pthread_join(destroyer.thread, NULL), 0);
+    ck_assert_int_eq(ops()->cq_create(set.host.rnic, &again, &set.cq), RI_OK);
+}
+END_TEST
+
+static void run_lane(void)
+{
+    fake_run(&set);
+}
+
+/* Once its destruction has begun, an event of it is only acknowledged; if the device refuses the
+ * destruction, it is handled then. */
+START_TEST(event_while_its_cq_is_destroyed)
+{
+    struct ri_cq_attr again = { .size = sizeof(again), .depth = 32, .context = &set.cq_record };
+
+    let_event_wait();
+    fake_on_destroy_cq = run_lane;
+    fake_fail_destroy(_i ? EBUSY : 0);
+    ck_assert_int_eq(ops()->cq_destroy(set.cq), _i ? RI_ERR_BUSY : RI_OK);
+    fake_on_destroy_cq = NULL;
+    ck_assert_uint_eq(atomic_load(&set.cq_record.count), _i ? 1 : 0);
+    if (!_i)
+        ck_assert_int_eq(ops()->cq_create(set.host.rnic, &again, &set.cq), RI_OK);
+}
+END_TEST
+
+/* Where no event came meanwhile none is told; later ones are. */
+START_TEST(refused_destruction_of_a_cq)
+{
+    struct fake_record record = { 0 };
+
+    ck_assert_int_eq(set.host.user.arm(set.cq, RI_ARM_NEXT, 0), RI_OK);
+    ck_assert_int_eq(ops()->qp_destroy(set.qp), RI_OK);
+    fake_fail_destroy(EBUSY);
+    ck_assert_int_eq(ops()->cq_destroy(set.cq), RI_ERR_BUSY);
+    fake_run(&set);
+    ck_assert_uint_eq(atomic_load(&set.cq_record.count), 0);
+    set.qp = fake_make_qp(&set, NULL, &record);
+    establish();
+    post_work();
+    fake_sent(set.qp, set.cq, 0, IBV_WC_SUCCESS);
+    fake_run(&set);
+    ck_assert_uint_eq(atomic_load(&set.cq_record.count), 1);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("rdmacore_faults");
@@ -605,6 +711,10 @@ int main(void)
     tcase_add_test(device, destroyed_while_its_failure_is_handled);
     tcase_add_loop_test(device, destroyed_while_its_event_is_handled, 0, 2);
     tcase_add_test(device, qp_destroyed_while_an_event_is_handled);
+    tcase_add_loop_test(device, qp_destroyed_while_the_device_reports_it, 0, 3);
+    tcase_add_test(device, cq_destroyed_while_its_event_is_handled);
+    tcase_add_loop_test(device, event_while_its_cq_is_destroyed, 0, 2);
+    tcase_add_test(device, refused_destruction_of_a_cq);
     tcase_add_test(peer, late_events_of_an_ended_connection);
     tcase_add_test(peer, patience_exceeds_the_deadline);
     tcase_add_test(peer, disconnect_without_an_answer);

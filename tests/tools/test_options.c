@@ -144,12 +144,14 @@ static const struct {
     { { "-s", "0" }, "'0' is no value of --size" },
     { { "--time", "0.0009" }, "'0.0009' is no time" },
     { { "--time", "5.1" }, "'5.1' is no time" },
-    { { "-w", "tw" }, "'tw' is no word" },
+    { { "-w", "tw" }, "'tw' is no word; did you mean two?\n" },
+    { { "-w", "four" }, "'four' is no word\n" },
     { { "-w", "two " }, "'two ' is no word" },
     { { "-w", "" }, "'' is no word" },
     { { "-t" }, "option '-t' needs a value" },
     { { "--text" }, "option '--text' needs a value" },
     { { "--flag=1" }, "option '--flag=1' takes no value" },
+    { { "--flga=1" }, "unknown or ambiguous option '--flga=1'; did you mean --flag?" },
     { { "--flga" }, "unknown or ambiguous option '--flga'; did you mean --flag?" },
     { { "--nothing-like-it" }, "unknown or ambiguous option '--nothing-like-it'\n" },
     { { "-x" }, "unknown option '-x'" },
@@ -161,6 +163,20 @@ START_TEST(what_is_wrong_is_said)
     ck_assert_msg(strstr(said, wrong[_i].says), "\"%s\" is not in \"%s\"", wrong[_i].says, said);
     ck_assert(!values.narrow && !values.port && !values.size && !values.time_us && !values.given);
     ck_assert_int_eq(values.word, -1);
+}
+END_TEST
+
+START_TEST(the_nearest_word_is_said)
+{
+    char text[TOOL_NEAR];
+
+    ck_assert_str_eq(tool_near("calls endpoint policy", "endpiont", text),
+                     "; did you mean endpoint?");
+    ck_assert_str_eq(tool_near("calls endpoint policy", "polcy", text), "; did you mean policy?");
+    ck_assert_str_eq(tool_near("calls call", "cals", text), "; did you mean calls?");
+    ck_assert_str_eq(tool_near("calls endpoint policy", "itping", text), "");
+    ck_assert_str_eq(tool_near("calls @host", "host", text), "");
+    ck_assert_str_eq(tool_near("", "calls", text), "");
 }
 END_TEST
 
@@ -204,8 +220,9 @@ static Suite *make_suite(void)
     TCase *tc = tc_case(suite, "table", NULL, NULL);
 
     tc_add_tests(tc, each_kind_is_stored_in_its_width, what_is_not_given_stays,
-                 functions_take_arguments_or_none, help_has_each_row_within_the_line,
-                 completion_has_the_words_of_each, options_may_end_at_the_first_operand);
+                 functions_take_arguments_or_none, the_nearest_word_is_said,
+                 help_has_each_row_within_the_line, completion_has_the_words_of_each,
+                 options_may_end_at_the_first_operand);
     tcase_add_loop_test(tc, what_is_wrong_is_said, 0, sizeof(wrong) / sizeof(wrong[0]));
     return suite;
 }

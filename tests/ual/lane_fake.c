@@ -8,7 +8,7 @@
 
 #include "ual/mechanism/mechanism_private.h"
 
-#include "rnicpi_cq.h"
+#include "rnicpi_arming.h"
 
 #include "base/spinlock.h"
 

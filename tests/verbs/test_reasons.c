@@ -8,6 +8,7 @@
 #include "rdmacm_ids.h"
 #include "log_lines.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -18,12 +19,14 @@ static void send_octets(struct rdma_cm_id *id, size_t length)
     ck_assert_int_eq(rdma_post_send(id, NULL, sent, length, NULL, IBV_SEND_INLINE), 0);
 }
 
+/* After end_both: a line is written before the event of the end is there. */
 static void expect_line(const char *start, const char *detail, const char *advice)
 {
-    const char *line = strstr(log_await(detail), start);
+    const char *line = strstr(log_so_far(), start);
 
-    ck_assert_msg(line && strstr(line, detail), "%s", log_await(detail));
-    ck_assert_msg(strstr(strstr(line, detail), advice) != NULL, "%s", line);
+    ck_assert_msg(line && strstr(line, detail), "no %s with \"%s\" in:\n%s", start, detail,
+                  log_so_far());
+    ck_assert_msg(strstr(strstr(line, detail), advice) != NULL, "no \"%s\" in:\n%s", advice, line);
 }
 
 static unsigned int count(const char *all, const char *text)
@@ -52,10 +55,10 @@ START_TEST(a_send_without_a_receive_is_explained_on_both_sides)
     snprintf(port, sizeof(port), "127.0.0.1:%u ended: the peer reports",
              ntohs(rdma_get_src_port(listener)));
     send_octets(client, 8);
+    end_both(server);
     expect_line("warning", "a Send came and no receive is posted, Terminate 0x1202",
                 "ital-run --as roce");
     expect_line("warning", port, "ital-run --as roce");
-    end_both(server);
 }
 END_TEST
 
@@ -72,9 +75,9 @@ START_TEST(a_refused_write_is_explained)
 
     log_capture();
     ck_assert_int_eq(ibv_post_send(client->qp, &wr, &bad), 0);
-    expect_line("warning", "Terminate 0x", "compare rkey, address and length");
-    log_await("the peer reports");
     end_both(server);
+    expect_line("warning", "Terminate 0x", "compare rkey, address and length");
+    expect_line("warning", "the peer reports", "look at the peer's log");
 }
 END_TEST
 
@@ -86,11 +89,23 @@ START_TEST(a_message_that_is_too_long_is_explained)
     log_capture();
     ck_assert_int_eq(rdma_post_recv(server, NULL, octets, 4, mr), 0);
     send_octets(client, 8);
-    log_await("post receives as long as the longest message");
     end_both(server);
+    expect_line("warning", "ended: ", "post receives as long as the longest message");
     rdma_dereg_mr(mr);
 }
 END_TEST
+
+static void expect_cq_error(struct ibv_cq *cq)
+{
+    struct ibv_async_event event;
+
+    do {
+        ck_assert_int_eq(tc_wait_fd(cq->context->async_fd, POLLIN, tc_deadline(WAIT_MS)), POLLIN);
+        ck_assert_int_eq(ibv_get_async_event(cq->context, &event), 0);
+        ibv_ack_async_event(&event);
+    } while (event.event_type != IBV_EVENT_CQ_ERR);
+    ck_assert_ptr_eq(event.element.cq, cq);
+}
 
 /* The server's queue for completions is shorter than the Sends that come, and nobody polls it. */
 START_TEST(a_completion_queue_that_overruns_is_explained)
@@ -126,9 +141,10 @@ START_TEST(a_completion_queue_that_overruns_is_explained)
         send_octets(client, 8);
         ck_assert_int_eq(rdma_get_send_comp(client, &wc), 1);
     }
+    end_both(server);
+    expect_cq_error(cq);
     expect_line("warning", "entries fails", "create it with more entries, or poll it more often");
     expect_line("warning", "ended: ", "create the completion queue with more entries");
-    end_both(server);
     rdma_dereg_mr(mr);
     ck_assert_int_eq(ibv_destroy_cq(cq), 0);
 }

@@ -7,19 +7,19 @@
 #endif
 #include "tools/common/options.h"
 
-#include <ctype.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bad_option.h"
 #include "base/nearest.h"
 #include "tools/common/tool.h"
 
-#define LINE     100u /* columns of a terminal that --help may take */
-#define COLUMN   30u  /* where the texts of --help begin, at most */
-#define NAME     64u  /* octets of the longest left side of a row */
-#define FIRST_ID 256  /* values of getopt_long; letters are below */
+#define LINE     100u            /* columns of a terminal that --help may take */
+#define COLUMN   30u             /* where the texts of --help begin, at most */
+#define NAME     64u             /* octets of the longest left side of a row */
+#define FIRST_ID BAD_OPTION_LONG /* values of getopt_long; letters are below */
 #define COMPLETE "complete-options"
 
 static const struct tool_option standard[] = {
@@ -148,10 +148,34 @@ static void put_completion(const struct tool_table *table)
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
+const char *tool_near(const char *words, const char *word, char text[TOOL_NEAR])
+{
+    struct nearest nearest = { .word = NULL };
+
+    *text = '\0';
+    while (*words) {
+        size_t length = strcspn(words, " ");
+        char known[NAME];
+
+        snprintf(known, sizeof(known), "%.*s", (int)length, words);
+        if (*known != '@') /* @host and its like: for completion */
+            nearest_try(&nearest, word, known);
+        if (nearest.word == known) {
+            snprintf(text, TOOL_NEAR, "; did you mean %s?", known);
+            nearest.word = words;
+        }
+        words += length + (words[length] == ' ');
+    }
+    return text;
+}
+
 static int refuse(const struct tool_option *option, const char *text)
 {
+    char near[TOOL_NEAR];
+
     if (option->what)
-        return tool_usage("'%s' is no %s", text, option->what);
+        return tool_usage("'%s' is no %s%s", text, option->what,
+                          tool_near(option->kind == TOOL_WORD ? option->words : "", text, near));
     return tool_usage("'%s' is no value of --%s: %llu to %llu", text, option->name,
                       (unsigned long long)option->least, (unsigned long long)option->most);
 }
@@ -266,41 +290,13 @@ static const struct tool_option *by_letter(const struct tool_table *table, int l
     return NULL;
 }
 
-/* The long name that is nearest to the word "--nmae=…"; NULL: none is near. */
-static const char *nearest_name(const struct tool_table *table, const char *word)
-{
-    struct nearest nearest = { .word = NULL };
-    char name[NAME];
-
-    snprintf(name, sizeof(name), "%.*s", (int)strcspn(word + 2, "="), word + 2);
-    for (size_t i = 0; i < rows(table); i++) {
-        if (row(table, i)->name)
-            nearest_try(&nearest, name, row(table, i)->name);
-    }
-    return nearest.word;
-}
-
 /* result: '?' or ':' of getopt_long. */
-static int bad_option(const struct tool_table *table, int result, char *const argv[])
+static int refuse_option(const struct known *known, int result, char *const argv[])
 {
-    /* The option; for an unknown letter inside a group of letters, the word with the group. */
-    const char *word = argv[optind - 1], *near;
-    bool letter = optopt > 0 && optopt < 128 && isprint(optopt);
+    char text[BAD_OPTION_TEXT];
 
-    if (result == ':' && letter && strncmp(word, "--", 2) != 0)
-        return tool_usage("option '-%c' needs a value", optopt);
-    if (result == ':')
-        return tool_usage("option '%s' needs a value", word);
-    if (!optopt) {
-        near = nearest_name(table, word);
-        return near ? tool_usage("unknown or ambiguous option '%s'; did you mean --%s?", word, near)
-                    : tool_usage("unknown or ambiguous option '%s'", word);
-    }
-    if (optopt >= FIRST_ID || (letter && by_letter(table, optopt)))
-        return tool_usage("option '%s' takes no value", word);
-    if (letter)
-        return tool_usage("unknown option '-%c'", optopt);
-    return tool_usage("unknown option '-\\%03o'", (unsigned)(unsigned char)optopt);
+    bad_option(text, result, known->shorts, known->longs, argv);
+    return tool_usage("%s", text);
 }
 
 static int read_all(const struct tool_table *table, const struct known *known, int argc,
@@ -312,7 +308,7 @@ static int read_all(const struct tool_table *table, const struct known *known, i
         const struct tool_option *option;
 
         if (id == '?' || id == ':')
-            return bad_option(table, id, argv);
+            return refuse_option(known, id, argv);
         if (id == FIRST_ID + (int)rows(table)) {
             put_completion(table);
             return TOOL_OK;

@@ -127,6 +127,11 @@ struct tool_table {
  * option, which is said, of help and version, which are printed.
  */
 int tool_read_options(const struct tool_table *table, int argc, char **argv, void *into);
+/* Octets of the text of tool_near, with its NUL. */
+#define TOOL_NEAR 96
+/* "; did you mean calls?": the nearest of the words, which are as tool_table.operands. "": none is
+ * near. Returns the text. */
+const char *tool_near(const char *words, const char *word, char text[TOOL_NEAR]);
 /* The text of --help, on stdout. */
 void tool_help(const struct tool_table *table);
 

@@ -256,6 +256,16 @@ static bool is_word(const char *text)
     return !strcmp(text, perf_kind_names[PERF_LAT]) || !strcmp(text, perf_kind_names[PERF_BW]);
 }
 
+/* An unknown word was taken for HOST, and others follow: most likely it is a misspelt one. */
+static int no_word(const char *word, const char *next)
+{
+    char near[TOOL_NEAR];
+
+    return tool_usage("'%s' is no operation (send, write, read) and no kind (lat, bw); as HOST it "
+                      "would be the last word, but '%s' follows%s",
+                      word, next, tool_near(table.operands, word, near));
+}
+
 /* The words: operation and kind, in this order, and a host. */
 static int take_words(int argc, char **argv, struct perf_options *options)
 {
@@ -278,11 +288,8 @@ static int take_words(int argc, char **argv, struct perf_options *options)
         }
         if (taken)
             continue;
-        /* An unknown word was taken for HOST: most likely it is a misspelt option. */
         if (!options->server)
-            return tool_usage("'%s' is no operation (send, write, read) and no kind (lat, bw); as "
-                              "HOST it would be the last word, but '%s' follows",
-                              argv[optind - 1], word);
+            return no_word(argv[optind - 1], word);
         if (is_word(word))
             return tool_usage("'%s' is out of place: at most one of send, write, read, then one of "
                               "lat, bw, then the HOST",

@@ -265,6 +265,21 @@ static const struct tool_table table = {
     .commands = "policy",
 };
 
+static bool is_process(const char *word)
+{
+    uint64_t process;
+
+    return tool_parse_number(word, 1, INT32_MAX, &process);
+}
+
+static int no_process(const char *word)
+{
+    char near[TOOL_NEAR];
+
+    return tool_usage("%s: is no number of a process, and no command (endpoint, calls, policy)%s",
+                      word, tool_near(table.operands, word, near));
+}
+
 static bool is_command(const char *word, struct options *options)
 {
     options->calls |= !strcmp(word, "calls");
@@ -292,15 +307,11 @@ static void choose_folder(struct options *options)
 /* Returns -1 to go on, else an exit status. */
 static int check_options(const struct options *options)
 {
-    uint64_t process;
-
     if (options->endpoints && *options->processes)
         return tool_usage("%s: one address, please", *options->processes);
     for (char *const *given = options->processes; *given; given++)
-        if (!tool_parse_number(*given, 1, INT32_MAX, &process))
-            return tool_usage("%s: is no number of a process, and no command (endpoint, calls, "
-                              "policy)",
-                              *given);
+        if (!is_process(*given))
+            return no_process(*given);
     if (options->calls && options->endpoints)
         return tool_usage("-i, -f and --clean are of calls; endpoint has --watch");
     if (options->prometheus &&
@@ -313,8 +324,12 @@ static int check_options(const struct options *options)
 
 static int read_options(int argc, char **argv, struct options *options)
 {
-    int result = tool_read_options(&table, argc, argv, options);
+    int result;
 
+    /* Said before its options are, which may be those of the command that was meant. */
+    if (argc > 1 && *argv[1] != '-' && !is_process(argv[1]) && !is_command(argv[1], options))
+        return no_process(argv[1]);
+    result = tool_read_options(&table, argc, argv, options);
     if (result >= 0)
         return result;
     options->calls = options->given & OF_CALLS;

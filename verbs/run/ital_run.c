@@ -14,6 +14,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/bad_option.h"
+
 /* The libraries that are preloaded for --devices and --rsockets, in the folder of the others. */
 #define VIEW     "ital-devices.so"
 #define RSOCKETS "librspreload.so"
@@ -24,6 +26,10 @@
 
 /* The exit statuses of env(1). */
 enum { RUN_FAILED = 125, RUN_CANNOT = 126, RUN_NOT_FOUND = 127 };
+
+#define SHORTS "+:I:vhV"
+/* Long options that have no letter. */
+enum { OF_AS = BAD_OPTION_LONG, OF_DEVICES, OF_FAULTS, OF_TRACE, OF_COUNT, OF_RSOCKETS, OF_CHECK };
 
 enum devices { DEVICES_NONE, DEVICES_PRELOAD, DEVICES_MOUNT };
 
@@ -79,45 +85,61 @@ static bool take_devices(struct options *options, const char *how)
     return false;
 }
 
+/* result: '?' or ':' of getopt_long. */
+static int wrong_option(int result, const struct option *known, char **argv)
+{
+    char text[BAD_OPTION_TEXT];
+
+    bad_option(text, result, SHORTS, known, argv);
+    run_say("%s", text);
+    return wrong_usage();
+}
+
 /* Returns -1 to continue, else an exit status. */
 static int read_options(int argc, char **argv, struct options *options)
 {
     static const struct option known[] = {
-        { "interface", required_argument, NULL, 'I' }, { "as", required_argument, NULL, 'a' },
-        { "devices", optional_argument, NULL, 'd' },   { "faults", required_argument, NULL, 'f' },
-        { "trace", optional_argument, NULL, 't' },     { "count", no_argument, NULL, 'n' },
-        { "rsockets", no_argument, NULL, 'r' },        { "verbose", no_argument, NULL, 'v' },
-        { "check", required_argument, NULL, 'c' },     { "help", no_argument, NULL, 'h' },
-        { "version", no_argument, NULL, 'V' },         { NULL, 0, NULL, 0 },
+        { "interface", required_argument, NULL, 'I' },
+        { "as", required_argument, NULL, OF_AS },
+        { "devices", optional_argument, NULL, OF_DEVICES },
+        { "faults", required_argument, NULL, OF_FAULTS },
+        { "trace", optional_argument, NULL, OF_TRACE },
+        { "count", no_argument, NULL, OF_COUNT },
+        { "rsockets", no_argument, NULL, OF_RSOCKETS },
+        { "verbose", no_argument, NULL, 'v' },
+        { "check", required_argument, NULL, OF_CHECK },
+        { "help", no_argument, NULL, 'h' },
+        { "version", no_argument, NULL, 'V' },
+        { NULL, 0, NULL, 0 },
     };
     int option;
 
-    while ((option = getopt_long(argc, argv, "+I:vhV", known, NULL)) != -1) {
+    while ((option = getopt_long(argc, argv, SHORTS, known, NULL)) != -1) {
         switch (option) {
         case 'I': options->interface = optarg; break;
-        case 'a':
+        case OF_AS:
             if (!take_as(options, optarg))
                 return wrong_usage();
             break;
-        case 'd':
+        case OF_DEVICES:
             if (!take_devices(options, optarg))
                 return wrong_usage();
             break;
-        case 'f':
+        case OF_FAULTS:
             if (!run_take_faults(&options->filters, optarg))
                 return RUN_FAILED;
             break;
-        case 't':
+        case OF_TRACE:
             if (!run_take_trace(&options->filters, optarg))
                 return RUN_FAILED;
             break;
-        case 'n': options->filters.count = true; break;
-        case 'r': options->rsockets = true; break;
+        case OF_COUNT: options->filters.count = true; break;
+        case OF_RSOCKETS: options->rsockets = true; break;
         case 'v': options->verbose = true; break;
-        case 'c': options->check = optarg; break;
+        case OF_CHECK: options->check = optarg; break;
         case 'h': fputs(help, stdout); return 0;
         case 'V': puts("ital-run " PACKAGE_VERSION); return 0;
-        default: return wrong_usage();
+        default: return wrong_option(option, known, argv);
         }
     }
     return -1;

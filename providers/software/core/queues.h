@@ -7,7 +7,8 @@
 
 #include "rnic.h"
 
-#include "rnicpi_cq.h"
+#include "rnicpi_arming.h"
+#include "rnicpi_ring.h"
 
 struct lane;
 struct qp;
