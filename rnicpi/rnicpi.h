@@ -477,7 +477,7 @@ struct ri_privileged_ops;
 struct ri_user_ops;
 struct ri_host;
 
-/* {local} Memory that the two ends of a connection share: a provider's own structure. */
+/* Memory that the two ends of a connection share: a provider's own structure. */
 struct ri_local;
 
 struct ri_rnic {
@@ -522,7 +522,7 @@ struct ri_srq {
     const struct ri_user_ops *ops;
     void *context;
 };
-/* {ops} A lane may have a complete table of its own. */
+/* {lane-ops} A lane may have a complete table of its own. */
 struct ri_lane {
     const struct ri_user_ops *ops;
     void *context;
@@ -727,7 +727,7 @@ struct ri_stream_ops {
  * the connection is refused: a Terminate of that value is the only FPDU sent, the connection
  * closes, and the QP goes to RI_QPS_ERROR without `established`.
  *
- * {local} With `local` both ends are on one host, and both providers have agreed to exchange
+ * {local-wire} With `local` both ends are on one host, and both providers have agreed to exchange
  * requests through the memory that they share. `last_message` still leaves over `fd`, and nothing
  * else does: the end of that connection is the end of this one. `local_fd` is a connected Unix
  * stream socket between the two, non-blocking and close-on-exec; what is said there is the

@@ -51,7 +51,7 @@ static void enumerates_soon(void)
 
 /* ---- open, close ---- */
 
-/* {ops} The provider may give a lane a table of its own. */
+/* {lane-ops} The provider may give a lane a table of its own. */
 static bool is_complete(const struct ri_user_ops *ops)
 {
     return ops == &bed.lent_data || (ops->progress && ops->lane_arm && ops->poll && ops->arm &&
