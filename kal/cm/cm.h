@@ -219,8 +219,6 @@ struct kal_listener {
     /* What a client that speaks no MPA should be, a static string: kal_listen_advise. NULL: an
      * iWARP client */
     _Atomic(const char *) advice;
-    /* Set A */
-    struct ri_listener *ri;
     /* cm->listeners, under cm->lock */
     struct kal_listener *prev, *next;
 };
