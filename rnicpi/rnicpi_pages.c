@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Pages: see rnicpi_pages.h. The kernel reports one mapping after the other (PROCMAP_QUERY, Linux 6.11).
- * An older kernel gives the text of all mappings. Without /proc each page is tried, which populates
- * it. The file is opened for each check: it names the memory of the process that opened it, and the
- * child of a fork would see its parent's.
+ * Pages: see rnicpi_pages.h. The kernel reports one mapping after the other (PROCMAP_QUERY, Linux
+ * 6.11). An older kernel gives the text of all mappings. Without /proc each page is tried, which
+ * populates it. The file is opened for each check: it names the memory of the process that opened
+ * it, and the child of a fork would see its parent's.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
