@@ -34,6 +34,15 @@ unsteady_failed() { # FOLDER NAME
     fi
 }
 
+# The programs without a result: a run that was ended has not begun them, or not ended them.
+unsteady_without_result() { # FOLDER NAME...
+    unsteady_folder=$1
+    shift
+    for unsteady_name; do
+        [ -s "$unsteady_folder/$(unsteady_path "$unsteady_name").trs" ] || echo "$unsteady_name"
+    done
+}
+
 unsteady_skips() { # FOLDER NAME: how many of its tests were skipped
     grep -sc '^:test-result: *SKIP' "$1/$(unsteady_path "$2").trs"
 }

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Names of statuses, lines for the host's log, the clock, what is mapped. */
+/* Names of statuses, lines for the host's log, the clock. */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
 
 #include "rnicpi_util.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <time.h>
 
 const char *ri_status_name(enum ri_status status)
@@ -49,27 +47,4 @@ uint64_t ri_now(void)
 
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
-/* The mappings are in the order of their addresses. */
-enum ri_status ri_check_memory(const void *addr, uint64_t length, bool writable)
-{
-    uint64_t begin, end, at = (uintptr_t)addr, last = at + length;
-    FILE *maps = last < at ? NULL : fopen("/proc/self/maps", "re");
-    enum ri_status status = RI_OK;
-    char line[512], rights[8];
-
-    if (!maps)
-        return last < at ? RI_ERR_ADDRESS : RI_ERR_NO_RESOURCES;
-    while (at < last && status == RI_OK && fgets(line, sizeof(line), maps)) {
-        if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %7s", &begin, &end, rights) != 3 || end <= at)
-            continue;
-        if (begin > at)
-            break;
-        if (rights[0] != 'r' || (writable && rights[1] != 'w'))
-            status = RI_ERR_ACCESS;
-        at = end;
-    }
-    fclose(maps);
-    return status == RI_OK && at < last ? RI_ERR_ADDRESS : status;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * rnicpi_util.h - small things that every provider needs (librnicpi.a). Any thread; nothing here
- * blocks or allocates but ri_check_memory.
+ * blocks but ri_check_memory, and nothing allocates.
  */
 #ifndef RNICPI_UTIL_H
 #define RNICPI_UTIL_H
@@ -40,11 +40,21 @@ const char *ri_missing_operation(const struct ri_privileged_ops *privileged,
 
 /*
  * Is all of the range mapped, and readable, and writable if that is asked for? RI_OK, ADDRESS (not
- * mapped), ACCESS, or NO_RESOURCES (/proc cannot be read). For mr_register of a provider that
- * copies by the CPU; for one with RI_FEATURE_DMA the host pins, and finds it. Reads
- * /proc/self/maps: not for the data path.
+ * mapped), or ACCESS. For mr_register of a provider that copies by the CPU; for one with
+ * RI_FEATURE_DMA the host pins, and finds it. Asks the kernel for the mappings, and where there is
+ * no /proc page by page: not for the data path. It populates no page where /proc is.
  */
 enum ri_status ri_check_memory(const void *addr, uint64_t length, bool writable);
+
+/* {mr} Has each remote right the local one that it needs? Remote Writes and atomics: local writing;
+ * remote Reads: local reading. */
+static inline bool ri_access_has_local(uint32_t access)
+{
+    bool writes = access & (RI_ACCESS_REMOTE_WRITE | RI_ACCESS_REMOTE_ATOMIC);
+
+    return (!writes || (access & RI_ACCESS_LOCAL_WRITE)) &&
+           (!(access & RI_ACCESS_REMOTE_READ) || (access & RI_ACCESS_LOCAL_READ));
+}
 
 /*
  * Copy *from into *to, as far as there is room: the first member of *to is its size in octets and

@@ -5,6 +5,7 @@
 #endif
 
 #include "rnicpi_region.h"
+#include "rnicpi_util.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -39,9 +40,7 @@ enum ri_status ri_region_check(const struct ri_mr_attr *attr, uint64_t max_lengt
     uint32_t access = attr->access;
     uint64_t from = (uintptr_t)attr->addr;
 
-    if (!attr->length || from + attr->length < from ||
-        ((access & RI_ACCESS_REMOTE_WRITE) && !(access & RI_ACCESS_LOCAL_WRITE)) ||
-        ((access & RI_ACCESS_REMOTE_READ) && !(access & RI_ACCESS_LOCAL_READ)))
+    if (!attr->length || from + attr->length < from || !ri_access_has_local(access))
         return RI_ERR_INVALID_ARGUMENT;
     if (attr->length > max_length)
         return RI_ERR_LIMIT;

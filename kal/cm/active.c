@@ -232,7 +232,7 @@ static bool try_again(struct kal_connection *c)
     uint64_t at = clock_after(clock_now(), PAUSE_AFTER_RESET << 2 * c->startup->resets);
     char text[120];
 
-    if (c->conversion || c->startup->retried || c->stream.length ||
+    if (!c->role->dials || c->startup->retried || c->stream.length ||
         c->startup->resets == RESETS_MOST || at >= c->startup->connect_by)
         return false;
     c->startup->resets++;
@@ -272,7 +272,7 @@ static void no_reply(struct kal_connection *c, int error)
     if (error == ECONNRESET && try_again(c))
         return;
     mpa_startup_parse(c->startup->out, c->startup->out_length, MPA_STARTUP_REQUEST, &sent, &n);
-    if (!error && !c->startup->retried && !c->conversion && request_was_read(c) &&
+    if (!error && c->role->dials && !c->startup->retried && request_was_read(c) &&
         mpa_startup_no_reply(&c->local, &sent) == MPA_STARTUP_FALLBACK)
         fall_back(c);
     else
@@ -397,7 +397,7 @@ static void got_reply(struct kal_connection *c, const struct mpa_startup_frame *
     case MPA_STARTUP_REJECTED: rejected(c, reply); break;
     case MPA_STARTUP_TERMINATE: refuse(c, &outcome); break;
     case MPA_STARTUP_FALLBACK:
-        if (!c->startup->retried && !c->conversion) {
+        if (c->role->dials && !c->startup->retried) {
             fall_back(c);
             break;
         } /* fall through */
@@ -533,7 +533,9 @@ void cm_active_expired(struct kal_connection *connection)
             "there and accepts, or raise connect_timeout");
 }
 
-static const struct cm_role active_role = { .run = cm_active_run, .expired = cm_active_expired };
+static const struct cm_role active_role = { .run = cm_active_run,
+                                            .expired = cm_active_expired,
+                                            .dials = true };
 
 enum ri_status cm_active_connect(struct kal_connection *connection, struct ri_qp *qp,
                                  const struct ri_connect_param *param)

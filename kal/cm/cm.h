@@ -117,8 +117,14 @@ struct cm_role {
     void (*run)(struct kal_connection *connection);
     /* The deadline has come. */
     void (*expired)(struct kal_connection *connection);
-    /* The peer's Request is complete. For roles that wait for one. */
+    /* It connects its stream itself, and may connect a further one. */
+    bool dials;
+    /* For roles that wait for the peer's Request. It is complete; or it will not be, `why` is a
+     * static sentence; or it is, and memory is short. */
     void (*requested)(struct kal_connection *connection);
+    void (*give_up)(struct kal_connection *connection, enum ri_connection_reason reason,
+                    const char *why);
+    void (*no_memory)(struct kal_connection *connection);
 };
 
 struct kal_connection {
@@ -228,8 +234,6 @@ struct kal_listener {
     /* What a client that speaks no MPA should be, a static string: kal_listen_advise. NULL: an
      * iWARP client */
     _Atomic(const char *) advice;
-    /* Set A */
-    struct ri_listener *ri;
     /* cm->listeners, under cm->lock */
     struct kal_listener *prev, *next;
 };

@@ -163,7 +163,7 @@ static void rendezvous_expired(struct ri_timer *timer)
 
 struct kal_connection *cm_connection_new(struct kal_rnic *rnic, void *lane, void *context)
 {
-    struct kal_connection *c = calloc(1, rnic->cm->kind->size);
+    struct kal_connection *c = calloc(1, rnic->cm->kind->connection_size);
 
     if (c)
         c->startup = calloc(1, sizeof *c->startup);

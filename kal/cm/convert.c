@@ -250,9 +250,22 @@ static void expired(struct kal_connection *c)
         cm_passive_expired(c);
 }
 
+/* The consumer gets an event. */
+static void give_up(struct kal_connection *c, enum ri_connection_reason reason, const char *why)
+{
+    cm_fail(c, reason, "%s; check that the peer converts its socket too", why);
+}
+
+static void no_memory(struct kal_connection *c)
+{
+    cm_fail(c, RI_REASON_RESOURCES, "out of memory; free some");
+}
+
 static const struct cm_role convert_role = { .run = run,
                                              .expired = expired,
-                                             .requested = requested };
+                                             .requested = requested,
+                                             .give_up = give_up,
+                                             .no_memory = no_memory };
 
 enum ri_status kal_convert(struct kal_connection *connection, struct ri_qp *qp,
                            const struct kal_convert_param *param)

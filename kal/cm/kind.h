@@ -11,8 +11,8 @@
 #include "kal/rnic/rnic.h"
 
 struct cm_kind {
-    /* Of its object, which begins with a struct kal_connection */
-    size_t size;
+    /* Of its objects, which begin with a struct kal_connection or a struct kal_listener */
+    size_t connection_size, listener_size;
     /* A socket of the program may become its connection: kal_convert, kal_listen_fed. */
     bool takes_sockets;
     /* Its listeners pause at their bounds. If not, a request beyond the backlog is refused. */

@@ -240,7 +240,7 @@ static enum ri_status new_listener(struct kal_rnic *rnic, void *lane_context,
     status = kal_rnic_take_now(rnic, KAL_ACCOUNT_LISTENER, 1, NULL);
     if (status)
         return status;
-    l = calloc(1, sizeof *l);
+    l = calloc(1, rnic->cm->kind->listener_size);
     if (!l) {
         kal_rnic_give(rnic, KAL_ACCOUNT_LISTENER, 1);
         return RI_ERR_NO_RESOURCES;

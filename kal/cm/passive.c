@@ -69,13 +69,10 @@ static void discard(struct kal_connection *c, const char *why)
         cm_listener_free(listener);
 }
 
-/* Ends a start-up; in a conversion the consumer gets an event. */
 static void give_up(struct kal_connection *c, enum ri_connection_reason reason, const char *why)
 {
-    if (c->conversion)
-        cm_fail(c, reason, "%s; check that the peer converts its socket too", why);
-    else
-        discard(c, why);
+    (void)reason;
+    discard(c, why);
 }
 
 static void log_late(struct kal_connection *c)
@@ -107,7 +104,8 @@ void cm_passive_expired(struct kal_connection *connection)
         cm_reset_unanswered(connection);
         discard(connection, NULL);
     } else {
-        give_up(connection, RI_REASON_TIMEOUT, "no MPA Request in time (option request_timeout)");
+        connection->role->give_up(connection, RI_REASON_TIMEOUT,
+                                  "no MPA Request in time (option request_timeout)");
     }
 }
 
@@ -224,10 +222,6 @@ static void requested(struct kal_connection *connection)
 /* The Request was read. The peer gets a reset and no Reply. */
 static void no_memory(struct kal_connection *c)
 {
-    if (c->conversion) {
-        cm_fail(c, RI_REASON_RESOURCES, "out of memory; free some");
-        return;
-    }
     cm_reset_on_close(&c->stream);
     cm_log_memory(c->listener);
     discard(c, NULL);
@@ -240,16 +234,16 @@ static void got_request(struct kal_connection *c, const struct mpa_startup_frame
     contract(c->state == CM_STARTING);
     if (c->stream.length > used) {
         cm_reset_on_close(&c->stream);
-        give_up(c, RI_REASON_PROTOCOL, "it sent data behind its MPA Request"); /* C-010 */
+        c->role->give_up(c, RI_REASON_PROTOCOL, "it sent data behind its MPA Request"); /* C-010 */
         return;
     }
     if (request->rev > c->rnic->cm->options.mpa_revision) {
-        give_up(c, RI_REASON_PARAMETERS, "its MPA revision is above option mpa_revision");
+        c->role->give_up(c, RI_REASON_PARAMETERS, "its MPA revision is above option mpa_revision");
         return;
     }
     c->rnic->upper->timer_cancel(c->lane, &c->startup->deadline);
     if (cm_watch(c, EPOLLIN | EPOLLRDHUP)) {
-        no_memory(c);
+        c->role->no_memory(c);
         return;
     }
     c->role->requested(c);
@@ -268,7 +262,7 @@ void cm_passive_look(struct kal_connection *connection)
     if (result == MPA_STARTUP_OK)
         got_request(c, &request, n);
     else if (result != MPA_STARTUP_NEED_MORE)
-        give_up(c, RI_REASON_PROTOCOL, mpa_startup_text(result));
+        c->role->give_up(c, RI_REASON_PROTOCOL, mpa_startup_text(result));
 }
 
 static void read_request(struct kal_connection *c)
@@ -278,7 +272,8 @@ static void read_request(struct kal_connection *c)
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
         return;
     if (got <= 0) {
-        give_up(c, RI_REASON_OTHER, "it ended before its MPA Request was complete"); /* C-002 */
+        c->role->give_up(c, RI_REASON_OTHER,
+                         "it ended before its MPA Request was complete"); /* C-002 */
         return;
     }
     cm_passive_look(c);
@@ -561,4 +556,6 @@ unlock:
 
 const struct cm_role cm_passive_role = { .run = cm_passive_run,
                                          .expired = cm_passive_expired,
-                                         .requested = requested };
+                                         .requested = requested,
+                                         .give_up = give_up,
+                                         .no_memory = no_memory };

@@ -35,6 +35,18 @@ static struct foreign *foreign(struct kal_connection *connection)
     return (struct foreign *)connection;
 }
 
+struct foreign_listener {
+    struct kal_listener listener;
+    /* The provider's object. NULL: it does not listen */
+    struct ri_listener *ri;
+};
+
+static struct foreign_listener *foreign_listener(struct kal_listener *listener)
+{
+    contract(listener->rnic->cm->kind == &cm_set_a);
+    return (struct foreign_listener *)listener;
+}
+
 /* ---- connections that end in the next run ---- */
 
 /* The provider's upcall is still running here, and its object is not destroyed inside it. */
@@ -252,17 +264,18 @@ static enum ri_status listen_on(struct kal_listener *listener, const struct ri_l
     pthread_mutex_lock(&listener->guard.lock); /* it can be seen already: kal_cm_listeners */
     kal_address_text((const struct sockaddr *)bound, listener->name, sizeof listener->name);
     pthread_mutex_unlock(&listener->guard.lock);
-    listener->ri = ri;
+    foreign_listener(listener)->ri = ri;
     return RI_OK;
 }
 
 static void unlisten(struct kal_listener *listener)
 {
+    struct foreign_listener *l = foreign_listener(listener);
+
     contract(listener->guard.dead);
-    if (!listener->ri) /* the provider has refused it */
-        return;
-    listener->rnic->ops.listen_destroy(listener->ri);
-    listener->ri = NULL;
+    if (l->ri)
+        listener->rnic->ops.listen_destroy(l->ri);
+    l->ri = NULL;
 }
 
 /* ---- requests that are not decided ---- */
@@ -464,7 +477,8 @@ void kal_cm_host_event(const struct ri_host *host, void *connection_context,
 }
 
 const struct cm_kind cm_set_a = {
-    .size = sizeof(struct foreign),
+    .connection_size = sizeof(struct foreign),
+    .listener_size = sizeof(struct foreign_listener),
     .check = check,
     .create = create,
     .connect = connect_qp,

@@ -88,7 +88,8 @@ static enum ri_status service_reply(struct kal_connection *connection,
 }
 
 const struct cm_kind cm_set_b = {
-    .size = sizeof(struct kal_connection),
+    .connection_size = sizeof(struct kal_connection),
+    .listener_size = sizeof(struct kal_listener),
     .takes_sockets = true,
     .pauses = true,
     .check = check,

@@ -68,14 +68,6 @@ int rdmacore_access(uint32_t access, bool windows)
            (windows && (access & RI_ACCESS_BIND) ? IBV_ACCESS_MW_BIND : 0);
 }
 
-static bool rights_fit(uint32_t access)
-{
-    bool writes = access & (RI_ACCESS_REMOTE_WRITE | RI_ACCESS_REMOTE_ATOMIC);
-
-    return (!writes || (access & RI_ACCESS_LOCAL_WRITE)) &&
-           (!(access & RI_ACCESS_REMOTE_READ) || (access & RI_ACCESS_LOCAL_READ));
-}
-
 /* The kernel returns EFAULT both for unmapped memory and for memory without write access. */
 static bool is_mapped(void *addr, uint64_t length)
 {
@@ -92,7 +84,7 @@ static bool is_mapped(void *addr, uint64_t length)
 /* Checks whether such a region can be requested at all. */
 static enum ri_status check(const struct rnic *rnic, uint64_t length, const struct ri_mr_attr *attr)
 {
-    if (!rights_fit(attr->access))
+    if (!ri_access_has_local(attr->access))
         return RI_ERR_INVALID_ARGUMENT;
     if (attr->access & RI_ACCESS_ZERO_BASED)
         return RI_ERR_NOT_SUPPORTED;

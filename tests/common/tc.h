@@ -164,5 +164,7 @@ const char *tc_fds_differ(const struct tc_fds *before);
 size_t tc_heap(void);
 /* What one block of that length adds to it: ThreadSanitizer's heap rounds 65,000 up to 81,920. */
 size_t tc_heap_cost(size_t octets);
+/* Overwrites small blocks that this thread has freed last: who still uses one of them is found. */
+void tc_spoil_freed(void);
 
 #endif

@@ -253,3 +253,21 @@ size_t tc_heap_cost(size_t octets)
     free(block);
     return cost < octets ? octets : cost;
 }
+
+#define SPOILT_MOST 8192u /* octets of a block */
+#define SPOILT_STEP 16u   /* malloc's sizes differ by so much */
+
+void tc_spoil_freed(void)
+{
+    static void *blocks[SPOILT_MOST / SPOILT_STEP];
+
+    for (size_t i = 0; i < SPOILT_MOST / SPOILT_STEP; i++) {
+        size_t octets = (i + 1) * SPOILT_STEP;
+
+        blocks[i] = malloc(octets);
+        if (blocks[i])
+            memset(blocks[i], 0xa5, octets);
+    }
+    for (size_t i = 0; i < SPOILT_MOST / SPOILT_STEP; i++)
+        free(blocks[i]);
+}

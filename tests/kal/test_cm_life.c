@@ -543,6 +543,7 @@ END_TEST
 /* What needs a stream of kal's own is refused, and changes nothing. */
 START_TEST(set_a_without_a_stream)
 {
+    struct kal_convert_param convert = { .size = sizeof convert, .fd = -1 };
     struct ri_connect_param param = { .size = sizeof param };
     struct fake_qp *qp = fake_qp_new();
     struct kal_listener *listener, *fed;
@@ -565,6 +566,7 @@ START_TEST(set_a_without_a_stream)
     fake_destroy(c);
     c = fake_connection_new();
     ck_assert_int_eq(kal_connect(c->connection, NULL, &param), RI_ERR_NOT_SUPPORTED);
+    ck_assert_int_eq(kal_convert(c->connection, &qp->base, &convert), RI_ERR_NOT_SUPPORTED);
     kal_listen_destroy(listener);
 }
 END_TEST

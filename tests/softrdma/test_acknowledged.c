@@ -10,8 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define OK(call) ck_assert_int_eq((call), RI_OK)
-#define LENGTH   64u
+#define LENGTH 64u
 
 static struct region from, to;
 

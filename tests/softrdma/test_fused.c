@@ -12,8 +12,6 @@
 
 #include "providers/software/iwarp/wire_iwarp.h"
 
-#define OK(call) ck_assert_int_eq((call), RI_OK)
-
 static void agree(struct side *side, bool fused)
 {
     struct ri_qp_modify modify = { .size = sizeof(modify),

@@ -20,12 +20,11 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#define OK(call) ck_assert_int_eq((call), RI_OK)
-#define SIZE     (1u << 20)
-#define HOLE     (1u << 17) /* the memory is invalid from this offset on, or this page of it */
-#define LARGE    300000u    /* crosses the hole, in many segments */
-#define SMALL    100u
-#define ATOMIC   (TESTBED_ALL | RI_ACCESS_REMOTE_ATOMIC)
+#define SIZE   (1u << 20)
+#define HOLE   (1u << 17) /* the memory is invalid from this offset on, or this page of it */
+#define LARGE  300000u    /* crosses the hole, in many segments */
+#define SMALL  100u
+#define ATOMIC (TESTBED_ALL | RI_ACCESS_REMOTE_ATOMIC)
 
 static bool forbidden;
 

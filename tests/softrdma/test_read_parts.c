@@ -8,8 +8,6 @@
 
 #include <string.h>
 
-#define OK(call) ck_assert_int_eq((call), RI_OK)
-
 #define PARTS  4u
 #define EMPTY  2u /* the zero-length element */
 #define OCTETS 8u /* of the first of the others; each has one more than the previous one */

@@ -16,7 +16,6 @@
 #include "base/clock.h"
 #include "providers/software/iwarp/wire_iwarp.h"
 
-#define OK(call)   ck_assert_int_eq((call), RI_OK)
 #define FOREVER    7u
 #define STASH_MOST (1024u * 1024u + RX_RING_OCTETS + 64u * 1024u)
 #define PIECE      (64u * 1024u)

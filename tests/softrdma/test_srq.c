@@ -25,8 +25,6 @@ static struct fake_record srq_events;
 
 static const struct ri_llp_handover plain = { .mpa_revision = 2, .crc = true, .ird = 8, .ord = 8 };
 
-#define OK(call) ck_assert_int_eq((call), RI_OK)
-
 static void open_srq(uint32_t max_wr, uint32_t low)
 {
     struct ri_srq_attr attr = {

@@ -25,12 +25,6 @@
 #include "providers/software/iwarp/wire_iwarp.h"
 #include "providers/software/iwarp/codec/terminate.h"
 
-#define OK(call)                                                                      \
-    do {                                                                              \
-        enum ri_status ok_status_ = (call);                                           \
-        ck_assert_msg(ok_status_ == RI_OK, #call ": %s", ri_status_name(ok_status_)); \
-    } while (0)
-
 /* ---- bed and sides ---- */
 
 void testbed_open(struct testbed *bed, const char *const *options)

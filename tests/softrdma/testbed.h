@@ -11,9 +11,17 @@
 
 #include "fake_host.h"
 
+#include "rnicpi_util.h"
+
 #define TESTBED_ALL \
     (RI_ACCESS_LOCAL_READ | RI_ACCESS_LOCAL_WRITE | RI_ACCESS_REMOTE_READ | RI_ACCESS_REMOTE_WRITE)
 #define TESTBED_TIMEOUT 20000 /* ms; ends a test that fails */
+
+#define OK(call)                                                                      \
+    do {                                                                              \
+        enum ri_status ok_status_ = (call);                                           \
+        ck_assert_msg(ok_status_ == RI_OK, #call ": %s", ri_status_name(ok_status_)); \
+    } while (0)
 
 struct testbed;
 struct iwarp_qp;

@@ -12,7 +12,6 @@
 #include "providers/software/iwarp/codec/rdmap.h"
 #include "providers/software/iwarp/codec/terminate.h"
 
-#define OK(call) ck_assert_int_eq((call), RI_OK)
 #define LOCAL    (RI_ACCESS_LOCAL_READ | RI_ACCESS_LOCAL_WRITE)
 #define BINDABLE (LOCAL | RI_ACCESS_BIND)
 #define REMOTE   (RI_ACCESS_REMOTE_READ | RI_ACCESS_REMOTE_WRITE)

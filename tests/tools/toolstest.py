@@ -58,11 +58,11 @@ class Tap:
 
 
 class Result:
-    def __init__(self, code, out, err):
-        self.code, self.out, self.err = code, out, err
+    def __init__(self, code, out, err, crash=""):
+        self.code, self.out, self.err, self.crash = code, out, err, crash
 
     def __str__(self):
-        return "exit %s\nstdout:\n%s\nstderr:\n%s" % (self.code, self.out, self.err)
+        return "exit %s\n%sstdout:\n%s\nstderr:\n%s" % (self.code, self.crash, self.out, self.err)
 
 
 def run(name, *args, timeout=None, env=None):

@@ -7,7 +7,7 @@
 #define ITAL_TESTS_UAL_IA_FIXTURE_H
 
 #include "fake_kal.h"
-#include "tc.h"
+#include "tc_status.h"
 
 #include "ual/policy/connect.h"
 
@@ -18,9 +18,6 @@ static struct ual_pd *pz;
 static struct ual_evd *dto_evd, *connect_evd, *request_evd, *affiliated_evd;
 static struct ual_ep *ep;
 static struct ual_listen *listen_point;
-
-#define ok(call)            ck_assert_str_eq(ital_status_name(call), "RI_OK")
-#define fails(call, status) ck_assert_str_eq(ital_status_name(call), ital_status_name(status))
 
 static inline struct ual_evd *make_evd(enum ual_stream stream, uint32_t size)
 {

@@ -7,7 +7,7 @@
 #ifndef ITAL_TESTS_LANE_FAKE_H
 #define ITAL_TESTS_LANE_FAKE_H
 
-#include "tc.h"
+#include "tc_status.h"
 
 #include "ual/policy/evd.h"
 #include "ual/policy/ia.h"
@@ -18,9 +18,7 @@
 
 #include <pthread.h>
 
-#define ok(call)            ck_assert_str_eq(ital_status_name(call), "RI_OK")
-#define fails(call, status) ck_assert_str_eq(ital_status_name(call), ital_status_name(status))
-#define FOR_EVER            UINT64_MAX
+#define FOR_EVER UINT64_MAX
 
 /* A watched pipe, which counts as a QP of its lane. Each record is one completion on the EVD, its
  * cookie the record. */

@@ -167,6 +167,7 @@ END_TEST
 
 struct waiting {
     struct ibv_comp_channel *channel;
+    struct ibv_context *context;
     pthread_t thread;
     _Atomic pid_t id;
     int result, error;
@@ -285,6 +286,53 @@ START_TEST(a_wait_outlasts_its_channel)
     ck_assert_int_eq(pthread_cancel(waiting.thread), 0);
     ck_assert_int_eq(pthread_join(waiting.thread, &result), 0);
     ck_assert_ptr_eq(result, PTHREAD_CANCELED);
+}
+END_TEST
+
+static void expect_to_sleep(struct waiting *waiting, void *(*wait)(void *))
+{
+    void *result = NULL;
+
+    tc_spoil_freed();
+    ck_assert_int_eq(pthread_create(&waiting->thread, NULL, wait, waiting), 0);
+    ck_assert(tc_until(atomic_load(&waiting->done) ||
+                           (atomic_load(&waiting->id) && tc_asleep(waiting->id)),
+                       PAIR_MS));
+    ck_assert(!atomic_load(&waiting->done));
+    ck_assert_int_eq(pthread_cancel(waiting->thread), 0);
+    ck_assert_int_eq(pthread_join(waiting->thread, &result), 0);
+    ck_assert_ptr_eq(result, PTHREAD_CANCELED);
+}
+
+/* A thread that is between two of these calls does not know that another destroys the object. */
+START_TEST(a_late_wait_outlasts_its_channel)
+{
+    struct waiting waiting = { .channel = ibv_create_comp_channel(pair.context) };
+
+    ck_assert_ptr_nonnull(waiting.channel);
+    ck_assert_int_eq(ibv_destroy_comp_channel(waiting.channel), 0);
+    expect_to_sleep(&waiting, wait_on);
+}
+END_TEST
+
+static void *wait_for_async(void *arg)
+{
+    struct waiting *waiting = arg;
+    struct ibv_async_event event;
+
+    atomic_store(&waiting->id, (pid_t)syscall(SYS_gettid));
+    waiting->result = ibv_get_async_event(waiting->context, &event);
+    atomic_store(&waiting->done, true);
+    return NULL;
+}
+
+START_TEST(a_late_wait_outlasts_its_context)
+{
+    struct waiting waiting = { .context = ibv_open_device(pair.context->device) };
+
+    ck_assert_ptr_nonnull(waiting.context);
+    ck_assert_int_eq(ibv_close_device(waiting.context), 0);
+    expect_to_sleep(&waiting, wait_for_async);
 }
 END_TEST
 
@@ -438,7 +486,8 @@ int main(void)
         a_cq_armed_for_solicited_ones_waits_for_one, arming_for_solicited_ones_does_not_narrow,
         the_event_of_one_arm_does_not_end_the_next, a_channel_with_cqs_is_not_destroyed,
         a_wait_ends_with_an_event, a_signal_ends_a_wait, a_wait_is_a_cancellation_point,
-        a_wait_that_a_signal_ends_is_a_cancellation_point, a_duplicate_decides_whether_a_get_waits,
+        a_wait_that_a_signal_ends_is_a_cancellation_point, a_late_wait_outlasts_its_channel,
+        a_late_wait_outlasts_its_context, a_duplicate_decides_whether_a_get_waits,
         no_asynchronous_event_is_eagain_where_reads_do_not_block,
         a_cq_is_destroyed_when_its_events_are_acknowledged, a_destroyed_cq_takes_its_events_along);
     tcase_add_loop_test(tc, a_wait_outlasts_its_channel, 0, 2);

@@ -498,12 +498,25 @@ static void *wait_for_event(void *arg)
     return NULL;
 }
 
-static void start_waiting(struct waiting *waiting)
+static void make_channel(struct waiting *waiting)
 {
     *waiting = (struct waiting){ .channel = rdma_create_event_channel() };
     ck_assert_ptr_nonnull(waiting->channel);
+}
+
+static void begin_wait(struct waiting *waiting)
+{
     ck_assert_int_eq(pthread_create(&waiting->thread, NULL, wait_for_event, waiting), 0);
-    ck_assert(tc_until(atomic_load(&waiting->id) && tc_asleep(waiting->id), WAIT_MS));
+    ck_assert(tc_until(atomic_load(&waiting->done) ||
+                           (atomic_load(&waiting->id) && tc_asleep(waiting->id)),
+                       WAIT_MS));
+    ck_assert(!atomic_load(&waiting->done));
+}
+
+static void start_waiting(struct waiting *waiting)
+{
+    make_channel(waiting);
+    begin_wait(waiting);
 }
 
 static void cancel(struct waiting *waiting)
@@ -533,6 +546,19 @@ START_TEST(a_wait_for_an_event_outlasts_its_channel)
     rdma_destroy_event_channel(waiting.channel);
     ck_assert(tc_until(tc_asleep(waiting.id), WAIT_MS));
     ck_assert(!atomic_load(&waiting.done));
+    cancel(&waiting);
+}
+END_TEST
+
+/* rping of rdma-core 44.0 and 56.1 does that: nothing ends the thread that takes its events. */
+START_TEST(a_late_wait_for_an_event_outlasts_its_channel)
+{
+    struct waiting waiting;
+
+    make_channel(&waiting);
+    rdma_destroy_event_channel(waiting.channel);
+    tc_spoil_freed();
+    begin_wait(&waiting);
     cancel(&waiting);
 }
 END_TEST
@@ -652,7 +678,8 @@ int main(void)
         a_client_may_be_earlier_than_its_server, a_client_may_ask_between_bind_and_listen,
         depths_beyond_the_device_are_refused, what_is_not_carried_is_refused,
         a_wait_for_an_event_is_a_cancellation_point, a_wait_for_an_event_outlasts_its_channel,
-        a_signal_ends_a_wait_for_an_event, names_become_addresses, the_devices_are_listed);
+        a_late_wait_for_an_event_outlasts_its_channel, a_signal_ends_a_wait_for_an_event,
+        names_become_addresses, the_devices_are_listed);
     tcase_add_loop_test(tc, an_attempt_that_is_repeated_ends_with_its_id, 0, 2);
     tcase_add_test(roce, private_data_ends_where_infinibands_does);
     tcase_add_loop_test(roce, a_rejected_qp_is_in_error, 0, 2);

@@ -26,8 +26,8 @@
 #define MOST    2000u /* allocations of a connection, at most */
 #define WORD    8u
 #define QUIET   2000u /* ms, in which what a connection had is freed */
-#define WARM    2
-#define REPEATS 4 /* memory that stays each time is lost */
+#define WARM    4     /* connections, of 4 channels each: 16 of those stay (base/kept.h) */
+#define REPEATS 4     /* memory that stays each time is lost */
 
 /* What the server does with a request that it cannot accept. */
 enum giving_up { REJECT, DESTROY };

@@ -6,6 +6,7 @@ until the port is there or the server has ended.
 """
 import glob
 import os
+import resource
 import select
 import shutil
 import signal
@@ -64,9 +65,45 @@ if USER:
 os.environ["XDG_RUNTIME_DIR"] = _kept.name
 
 
-def start(*words, env=None, runner=True, pass_fds=(), stdin=subprocess.DEVNULL):
+CRASHES = {-number for number in (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE)}
+FRAMES = 12
+
+
+def core_is_kept():
+    """Does a program that crashes leave its memory in its folder, for gdb? Where the system gives it to another program it does not."""
+    try:
+        with open("/proc/sys/kernel/core_pattern", encoding="ascii") as pattern:
+            return not pattern.read().startswith(("|", "/")) and shutil.which("gdb") is not None
+    except OSError:
+        return False
+
+
+if core_is_kept():
+    most = resource.getrlimit(resource.RLIMIT_CORE)[1]
+    resource.setrlimit(resource.RLIMIT_CORE, (most, most))
+
+
+def frames(program, core):
+    said = subprocess.run(["gdb", "-nx", "-batch", "-ex", "bt %d" % FRAMES, program, core], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.DEVNULL, check=False).stdout.decode(errors="replace").splitlines()
+    # gdb shows the innermost one twice
+    return "".join(line + "\n" for line in dict.fromkeys(said) if line.startswith(("#", "Program")))
+
+
+def backtrace(child):
+    """Where the program crashed, of the thread that did it; empty: that is not known. The core is removed."""
+    program = next((found(word) for word in child.args if word != RUN and not word.startswith("-") and has(word)), None)
+    said = ""
+    for core in glob.glob(os.path.join(_kept.name, "core*")):
+        if program and core_is_kept():
+            said += frames(program, core)
+        os.unlink(core)
+    return said
+
+
+def start(*words, env=None, runner=True, pass_fds=(), stdin=subprocess.DEVNULL, cwd=None):
     return subprocess.Popen(([RUN] if runner else []) + [str(w) for w in words], stdin=stdin, stdout=subprocess.PIPE,
-                            stderr=subprocess.PIPE, env=env, cwd="/", start_new_session=True, pass_fds=pass_fds, **USER)
+                            stderr=subprocess.PIPE, env=env, cwd=cwd or _kept.name, start_new_session=True, pass_fds=pass_fds, **USER)
 
 
 def kill(child):
@@ -85,7 +122,7 @@ def finish(child, timeout=DEADLINE):
         kill(child)
         out, err = child.communicate()
         code = None
-    return Result(code, out.decode(errors="replace"), err.decode(errors="replace"))
+    return Result(code, out.decode(errors="replace"), err.decode(errors="replace"), backtrace(child) if code in CRASHES else "")
 
 
 def listens(port):
@@ -146,7 +183,7 @@ def pair(server_words, client_words, ends=True, env=None, until=None, stdin=subp
             said = read_until(server, until)
         server.terminate()
     result = finish(server)
-    return Result(result.code, result.out, said + result.err), client
+    return Result(result.code, result.out, said + result.err, result.crash), client
 
 
 def told(tap, tier, package, command, good, name, detail):
@@ -155,8 +192,13 @@ def told(tap, tier, package, command, good, name, detail):
     return tap.ok(good, name, detail)
 
 
+def found(name):
+    """The program's path, or None."""
+    return shutil.which(name, path=os.environ.get("PATH", "") + ":/usr/sbin")
+
+
 def has(name):
-    return shutil.which(name, path=os.environ.get("PATH", "") + ":/usr/sbin") is not None
+    return found(name) is not None
 
 
 def without(tap, program, package, name):

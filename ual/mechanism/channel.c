@@ -12,6 +12,12 @@
  * the channel. A channel without a device has no lane: its threads sleep on a word, and the
  * background threads of the lanes bring the events.
  *
+ * THE END. There are programs whose thread takes events in a loop that nothing ends when another
+ * thread frees the channel (rping of rdma-core before 56.3 and 59). So a get that begins late, or
+ * has not come as far as to wait, finds the channel's memory, which is kept, and that it is
+ * aborted. Beyond the check for an event each get is between waiters_enter and waiters_leave, and
+ * free waits for those.
+ *
  * MEMORY of an item belongs to the object that queues it: a CQ has its item, a front end those that
  * it posts, a device its spare items. So no event is lost for lack of memory, and a lane allocates
  * nothing.
@@ -27,6 +33,7 @@
 
 #include "base/clock.h"
 #include "base/futex.h"
+#include "base/kept.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -333,23 +340,31 @@ static enum ri_status get_at_once(struct ual_channel *channel, struct ual_channe
     return status == RI_OK ? ITAL_ERR_EMPTY : status;
 }
 
+static enum ri_status wait_for_event(struct ual_channel *channel, uint64_t timeout_us,
+                                     struct ual_channel_event *event)
+{
+    uint64_t deadline = CLOCK_NEVER;
+
+    if (timeout_us < UINT64_MAX / CLOCK_NS_PER_US)
+        deadline = clock_after(clock_now(), timeout_us * CLOCK_NS_PER_US);
+    return channel->device ? wait_in_lane(channel, deadline, event)
+                           : wait_on_word(channel, deadline, event);
+}
+
 enum ri_status ual_channel_get(struct ual_channel *channel, uint64_t timeout_us,
                                struct ual_channel_event *event)
 {
-    uint64_t deadline = CLOCK_NEVER;
     enum ri_status status;
 
     if (take(channel, event))
         return RI_OK;
-    if (timeout_us == 0)
-        return get_at_once(channel, event);
     status = waiters_enter(&channel->waiters);
+    if (status == ITAL_ERR_WAITER_LIMIT && timeout_us == 0)
+        return ITAL_ERR_EMPTY; /* those that wait run the lanes */
     if (status != RI_OK)
         return status;
-    if (timeout_us < UINT64_MAX / CLOCK_NS_PER_US)
-        deadline = clock_after(clock_now(), timeout_us * CLOCK_NS_PER_US);
-    status = channel->device ? wait_in_lane(channel, deadline, event)
-                             : wait_on_word(channel, deadline, event);
+    status = timeout_us == 0 ? get_at_once(channel, event)
+                             : wait_for_event(channel, timeout_us, event);
     waiters_leave(&channel->waiters);
     return status;
 }
@@ -438,17 +453,39 @@ free_channel:
     return status;
 }
 
+/* The last push and the last get have ended, and who begins a get finds nothing. */
+static struct ual_channel_item *take_all(struct ual_channel *channel)
+{
+    struct ual_channel_item *items;
+
+    pthread_mutex_lock(&channel->lock);
+    items = channel->queue;
+    channel->queue = NULL;
+    atomic_store(&channel->queued, 0);
+    pthread_mutex_unlock(&channel->lock);
+    return items;
+}
+
+/* NULL: none. */
+static void release(struct ual_channel *channel)
+{
+    if (!channel)
+        return;
+    pthread_mutex_destroy(&channel->lock);
+    free(channel);
+}
+
 enum ri_status ual_channel_free(struct ual_channel *channel)
 {
+    static struct kept freed;
+
     if (atomic_load(&channel->users))
         return RI_ERR_BUSY;
     /* set before the threads on the word wake and check it */
     atomic_store(&channel->waiters.aborting, true);
     wake_all(channel);
     waiters_abort(&channel->waiters);
-    pthread_mutex_lock(&channel->lock); /* waits for the last push to end */
-    pthread_mutex_unlock(&channel->lock);
-    drop_all(channel->queue, NULL);
+    drop_all(take_all(channel), NULL);
     if (channel->fd >= 0)
         ual_fd_forget(channel->fd);
     if (has_own_fd(channel))
@@ -456,8 +493,7 @@ enum ri_status ual_channel_free(struct ual_channel *channel)
     delist(channel);
     if (channel->device)
         feed_close(&channel->feed);
-    pthread_mutex_destroy(&channel->lock);
-    free(channel);
+    release(kept_put(&freed, channel));
     return RI_OK;
 }
 

@@ -11,6 +11,8 @@
 
 #include "ibverbs_private.h"
 
+#include "base/kept.h"
+
 #include <stdlib.h>
 #include <unistd.h>
 #include <utlist.h>
@@ -111,11 +113,13 @@ static void set_up(struct vb_context *context, struct ibv_device *device)
 
 static void tear_down(struct vb_context *context)
 {
+    static struct kept closed; /* for a thread that is about to call ibv_get_async_event */
+
     if (context->verbs.context.cmd_fd >= 0)
         close(context->verbs.context.cmd_fd);
     pthread_mutex_destroy(&context->sharing);
     pthread_mutex_destroy(&context->verbs.context.mutex);
-    free(context);
+    free(kept_put(&closed, context));
 }
 
 /* The channel exists before the device is opened: the first upcall may come as soon as it is open.

@@ -11,6 +11,8 @@
 
 #include "ibverbs_private.h"
 
+#include "base/kept.h"
+
 #include <stdlib.h>
 
 #define TIME_STAMPS \
@@ -42,11 +44,12 @@ int ibv_destroy_comp_channel(struct ibv_comp_channel *ibv)
 {
     VB_CALL;
     VB_OWN(ibv->context, EIO);
+    static struct kept destroyed; /* for a thread that is about to call ibv_get_cq_event */
     struct vb_channel *channel = vb_channel_of(ibv);
     enum ri_status status = ual_channel_free(channel->ual);
 
     if (status == RI_OK)
-        free(channel);
+        free(kept_put(&destroyed, channel));
     return vb_errno(status);
 }
 

@@ -7,6 +7,8 @@
 #include "cm.h"
 #include "later.h"
 
+#include "base/kept.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,11 +38,12 @@ VB_PUBLIC struct rdma_event_channel *rdma_create_event_channel(void)
 VB_PUBLIC void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 {
     VB_CALL;
+    static struct kept destroyed; /* for a thread that is about to call rdma_get_cm_event */
 
     if (cm_channel_of(channel)->process != vb_process())
         return;                                    /* the parent's */
     ual_channel_free(cm_channel_of(channel)->ual); /* CQs and devices have channels of their own */
-    free(channel);
+    free(kept_put(&destroyed, channel));
 }
 
 /* ---- posting ---- */

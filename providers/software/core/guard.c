@@ -9,7 +9,7 @@
 #endif
 
 #include "guard.h"
-#include "pages.h"
+#include "rnicpi_pages.h"
 
 #include <string.h>
 #include <sys/uio.h>
@@ -67,7 +67,7 @@ bool guard_read(const struct qp *qp, uint32_t stag, void *to, const uint8_t *fro
 bool guard_word(const struct qp *qp, uint32_t stag, uint8_t *word)
 {
     sanitizer_before(qp, stag, word, ATOMIC_OCTETS, USE_REMOTE_WRITE);
-    if (qp->rnic->options.by_kernel && !pages_try_word(word))
+    if (qp->rnic->options.by_kernel && !ri_pages_try_word(word))
         return refused(qp, stag, word, ATOMIC_OCTETS, "written");
     sanitizer_behind(qp, word, ATOMIC_OCTETS, USE_REMOTE_WRITE);
     return true;

@@ -9,11 +9,12 @@
 #include <config.h>
 #endif
 
-#include "pages.h"
 #include "quiescence.h"
 #include "regions.h"
 #include "tx.h"
 #include "sanitizer.h"
+
+#include "rnicpi_pages.h"
 
 #include <stdlib.h>
 
@@ -39,19 +40,15 @@ static enum ri_status check_access(uint32_t access)
         return RI_ERR_INVALID_ARGUMENT;
     if ((access & RI_ACCESS_ZERO_BASED) && (access & RI_ACCESS_IO_ADDR))
         return RI_ERR_INVALID_ARGUMENT;
-    if ((access & (RI_ACCESS_REMOTE_WRITE | RI_ACCESS_REMOTE_ATOMIC)) &&
-        !(access & RI_ACCESS_LOCAL_WRITE))
-        return RI_ERR_INVALID_ARGUMENT;
-    if ((access & RI_ACCESS_REMOTE_READ) && !(access & RI_ACCESS_LOCAL_READ))
-        return RI_ERR_INVALID_ARGUMENT;
-    return RI_OK;
+    return ri_access_has_local(access) ? RI_OK : RI_ERR_INVALID_ARGUMENT;
 }
 
 /* Checks every page. An access that the CPU cannot make would end the process later, at a time
  * that the peer chooses. */
 static enum ri_status check_memory(const void *addr, uint64_t length, uint32_t access)
 {
-    return pages_check(addr, length, access & RI_ACCESS_LOCAL_READ, access & RI_ACCESS_LOCAL_WRITE);
+    return ri_pages_check(addr, length, access & RI_ACCESS_LOCAL_READ,
+                          access & RI_ACCESS_LOCAL_WRITE);
 }
 
 static enum ri_status check_range(const struct rnic *rnic, const void *addr, uint64_t length,

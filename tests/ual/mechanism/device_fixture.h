@@ -4,7 +4,7 @@
 #define ITAL_TESTS_DEVICE_FIXTURE_H
 
 #include "tests/ual/fake_kal.h"
-#include "tc.h"
+#include "tc_status.h"
 
 #include "ual_mechanism.h"
 
@@ -16,9 +16,6 @@
 
 static struct ual_device *device;
 static struct ual_pd *pd;
-
-#define ok(call)            ck_assert_str_eq(ital_status_name(call), "RI_OK")
-#define fails(call, status) ck_assert_str_eq(ital_status_name(call), ital_status_name(status))
 
 /* --- events of the device --- */
 

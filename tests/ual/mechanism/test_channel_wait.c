@@ -19,17 +19,20 @@
 #include <sys/syscall.h>
 
 static struct ual_channel *channel;
+static struct ual_device *channel_device; /* the channel's, or NULL */
 static struct ual_channel_item item;
 
 static void setup_of_device(void)
 {
     setup();
+    channel_device = device;
     channel = make_channel(device);
 }
 
 static void setup_of_none(void)
 {
     setup();
+    channel_device = NULL;
     channel = make_channel(NULL);
 }
 
@@ -161,6 +164,54 @@ START_TEST(woken_by_free)
     fails(join(&one), ITAL_ERR_ABORTED);
     fails(join(&two), ITAL_ERR_ABORTED);
     channel = make_channel(NULL); /* for the teardown */
+}
+END_TEST
+
+/* Nothing ends the loop of a thread that takes events. _i: an event is left, which is not taken. */
+START_TEST(a_get_after_free_is_aborted)
+{
+    if (_i)
+        ual_channel_post(channel, &item);
+    ok(ual_channel_free(channel));
+    tc_spoil_freed();
+    fails(ual_channel_get(channel, 0, &one.event), ITAL_ERR_ABORTED);
+    fails(ual_channel_get(channel, 1000, &one.event), ITAL_ERR_ABORTED);
+    fails(ual_channel_get(channel, UINT64_MAX, &one.event), ITAL_ERR_ABORTED);
+    channel = make_channel(NULL); /* for the teardown */
+}
+END_TEST
+
+static atomic_uint gets;
+
+/* Waits for a short while, or not at all, until the channel is freed. */
+static void *get_until_aborted(void *arg)
+{
+    struct waiting *self = arg;
+
+    do {
+        self->status = ual_channel_get(channel, atomic_fetch_add(&gets, 1) % 2 * 50, &self->event);
+    } while (self->status == ITAL_ERR_EMPTY || self->status == RI_ERR_TIMED_OUT);
+    atomic_store(&self->over, true);
+    return NULL;
+}
+
+#define FREED 40 /* more than are kept */
+
+/* Wherever in its loop the thread is. */
+START_TEST(free_may_meet_gets)
+{
+    struct tc_rng rng = tc_rng(0);
+
+    for (int i = 0; i < FREED; i++) {
+        unsigned int enough = atomic_load(&gets) + 1 + (unsigned int)tc_below(&rng, 4);
+
+        atomic_store(&one.over, false);
+        ck_assert_int_eq(pthread_create(&one.thread, NULL, get_until_aborted, &one), 0);
+        ck_assert(tc_until(atomic_load(&gets) >= enough, 10000));
+        ok(ual_channel_free(channel));
+        fails(join(&one), ITAL_ERR_ABORTED);
+        channel = make_channel(channel_device);
+    }
 }
 END_TEST
 
@@ -394,8 +445,9 @@ END_TEST
 static TCase *with_common_tests(TCase *tc)
 {
     tc_add_tests(tc, woken_by_a_post, woken_by_a_cq, woken_by_an_asynchronous_event, woken_by_free,
-                 woken_by_time, woken_by_a_signal, waiter_limit,
+                 woken_by_time, woken_by_a_signal, waiter_limit, free_may_meet_gets,
                  many_producers_and_consumers_lose_nothing);
+    tcase_add_loop_test(tc, a_get_after_free_is_aborted, 0, 2);
     return tc;
 }
 

@@ -4,7 +4,7 @@
 #include <config.h>
 #endif
 
-#include "tc.h"
+#include "tc_status.h"
 
 #include "ual_mechanism.h"
 
@@ -14,9 +14,6 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-#define ok(call)            ck_assert_str_eq(ital_status_name(call), "RI_OK")
-#define fails(call, status) ck_assert_str_eq(ital_status_name(call), ital_status_name(status))
 
 #define OCTETS 64
 

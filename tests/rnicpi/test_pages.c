@@ -7,7 +7,7 @@
 
 #include "tc.h"
 
-#include "providers/software/core/pages.h"
+#include "rnicpi_pages.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -76,7 +76,7 @@ static void go(enum way way)
 
 static void expect(enum ri_status status, size_t from, size_t length, bool read, bool write)
 {
-    enum ri_status got = pages_check(map + from, length, read, write);
+    enum ri_status got = ri_pages_check(map + from, length, read, write);
 
     ck_assert_msg(got == status, "octets %zu+%zu, read %d, write %d: %d, not %d", from, length,
                   read, write, (int)got, (int)status);
@@ -155,10 +155,10 @@ START_TEST(a_thousand_mappings)
         ck_assert_int_eq(mprotect(many + i * page, page, PROT_READ | PROT_WRITE | PROT_EXEC), 0);
     go(_i);
     for (size_t i = 0; i < count; i += 97)
-        ck_assert_int_eq(pages_check(many + i * page, (count - i) * page, true, true), RI_OK);
+        ck_assert_int_eq(ri_pages_check(many + i * page, (count - i) * page, true, true), RI_OK);
     ck_assert_int_eq(mprotect(many + (count - 1) * page, page, PROT_READ), 0);
-    ck_assert_int_eq(pages_check(many, count * page, true, true), RI_ERR_ACCESS);
-    ck_assert_int_eq(pages_check(many, (count - 1) * page, true, true), RI_OK);
+    ck_assert_int_eq(ri_pages_check(many, count * page, true, true), RI_ERR_ACCESS);
+    ck_assert_int_eq(ri_pages_check(many, (count - 1) * page, true, true), RI_OK);
     munmap(many, count * page);
 }
 END_TEST

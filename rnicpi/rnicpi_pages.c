@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Pages: see pages.h. The kernel reports one mapping after the other (PROCMAP_QUERY, Linux 6.11).
- * An older kernel gives the text of all mappings. Without /proc each page is tried, which populates
- * it. The file is opened for each check: it names the memory of the process that opened it, and the
- * child of a fork would see its parent's.
+ * Pages: see rnicpi_pages.h. The kernel reports one mapping after the other (PROCMAP_QUERY, Linux
+ * 6.11). An older kernel gives the text of all mappings. Without /proc each page is tried, which
+ * populates it. The file is opened for each check: it names the memory of the process that opened
+ * it, and the child of a fork would see its parent's.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
 #endif
 
-#include "pages.h"
+#include "rnicpi_pages.h"
+#include "rnicpi_util.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -122,7 +123,7 @@ static bool page_is_readable(uint64_t page)
 
 /* The kernel tries it with an atomic OR of 0 to the word: no concurrent change is lost, and no
  * fault ends the process. */
-bool pages_try_word(void *word)
+bool ri_pages_try_word(void *word)
 {
     int nobody = 0;
 
@@ -132,7 +133,7 @@ bool pages_try_word(void *word)
 
 static bool page_is_writable(uint64_t page)
 {
-    return pages_try_word((void *)(uintptr_t)page);
+    return ri_pages_try_word((void *)(uintptr_t)page);
 }
 
 static enum ri_status try_pages(const struct pages *pages)
@@ -151,7 +152,7 @@ static enum ri_status try_pages(const struct pages *pages)
     return RI_OK;
 }
 
-enum ri_status pages_check(const void *addr, uint64_t length, bool read, bool write)
+enum ri_status ri_pages_check(const void *addr, uint64_t length, bool read, bool write)
 {
     struct pages pages = { (uintptr_t)addr, (uintptr_t)addr + (length - 1), read, write };
     enum ri_status status = RI_ERR_NOT_SUPPORTED;
@@ -164,4 +165,13 @@ enum ri_status pages_check(const void *addr, uint64_t length, bool read, bool wr
         close(fd);
     }
     return status == RI_ERR_NOT_SUPPORTED ? try_pages(&pages) : status;
+}
+
+enum ri_status ri_check_memory(const void *addr, uint64_t length, bool writable)
+{
+    if (!length)
+        return RI_OK;
+    return (uintptr_t)addr + length < (uintptr_t)addr
+               ? RI_ERR_ADDRESS
+               : ri_pages_check(addr, length, true, writable);
 }

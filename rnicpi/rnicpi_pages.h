@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Which accesses the CPU can make to the process's memory, page by page.
+ * rnicpi_pages.h - which accesses the CPU can make to the process's memory, page by page. Not
+ * installed: providers of others have ri_check_memory().
  */
-#ifndef ITAL_SOFTRDMA_PAGES_H
-#define ITAL_SOFTRDMA_PAGES_H
+#ifndef RNICPI_PAGES_H
+#define RNICPI_PAGES_H
 
 #include "rnicpi.h"
-
-#include <stdbool.h>
-#include <stdint.h>
 
 /*
  * Can all of [addr, addr + length) be read, and written, as asked? RI_OK; RI_ERR_ADDRESS: not all
@@ -18,9 +16,9 @@
  * does not see a file that ends before its mapping, nor guards within a mapping
  * (MADV_GUARD_INSTALL).
  */
-enum ri_status pages_check(const void *addr, uint64_t length, bool read, bool write);
+enum ri_status ri_pages_check(const void *addr, uint64_t length, bool read, bool write);
 /* Can the word, aligned to 4 octets, be changed? The kernel tries it atomically and changes
  * nothing. */
-bool pages_try_word(void *word);
+bool ri_pages_try_word(void *word);
 
 #endif
