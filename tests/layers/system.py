@@ -17,6 +17,7 @@ SYMBOLS = [
      {'kal/cm/stream_tcp': 'peers at start-up',
       'kal/cm/rendezvous': 'the Unix socket of two ends on one host, before their hand-overs',
       'providers/software/iwarp/llp/llp_tcp': 'peers of a QP',
+      'providers/software/local/socket': 'the local wire',
       'kal/host/netlink': 'rtnetlink and routes',
       'formats/monitor': 'Unix sockets on which processes show their state',
       'formats/kald_socket': 'the socket between kald and its clients',
@@ -41,7 +42,8 @@ SYMBOLS = [
 # The same by source text, without comments.
 TEXTS = [
     ('the socket API by number', r'\bSYS_(?:socket|connect|bind|listen|accept|send|recv|[gs]etsock|shutdown)\w*',
-     {'providers/software/iwarp/llp/llp_tcp.c': 'no cancellation point may stand in its calls'}),
+     {'providers/software/iwarp/llp/llp_tcp.c': 'no cancellation point may stand in its calls',
+      'providers/software/local/socket.c': 'likewise'}),
     ('the clock', r'\b(?:clock_gettime|gettimeofday|timespec_get|__?rdtscp?|ftime)\b|\btime\s*\(\s*(?:NULL|0|&)|\bSYS_clock_gettime\w*',
      {'base/clock.h': 'the one place',
       'rnicpi/rnicpi_util.c': 'the same for providers of vendors, which have nothing of base',

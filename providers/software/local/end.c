@@ -10,24 +10,7 @@
 
 #include "wire_local.h"
 
-#include <sys/socket.h>
-#include <unistd.h>
-
 /* --- this side --- */
-
-bool local_fail(struct local_qp *qp, struct wqe *wqe, enum ri_wc_status status)
-{
-    const struct qp_end end = { .event = RI_EVENT_LOCAL_ERROR,
-                                .state = RI_QPS_TERMINATE,
-                                .send_terminate = true,
-                                .terminate = "",
-                                .wqe = wqe,
-                                .status = status,
-                                .detail = "a work request failed locally" };
-
-    qp_end(qp->core, &end);
-    return false;
-}
 
 static enum local_end own_end(const struct local_qp *qp)
 {
@@ -81,11 +64,7 @@ void local_close(struct local_qp *qp)
         return;
     host->unwatch(host, qp->tcp_watch);
     host->unwatch(host, qp->bell_watch);
-    shutdown(qp->tcp, SHUT_RDWR); /* others may have the descriptor, too */
-    shutdown(qp->bell, SHUT_RDWR);
-    close(qp->tcp);
-    close(qp->bell);
-    qp->tcp = qp->bell = -1;
+    local_close_sockets(qp);
 }
 
 /* The peer's end is awaited for so long. */
@@ -93,7 +72,7 @@ static void finish_in_order(struct local_qp *qp)
 {
     const struct ri_host *host = qp->core->rnic->host;
 
-    shutdown(qp->tcp, SHUT_WR);
+    local_finish_tcp(qp);
     qp->close_timer.deadline = clock_after(clock_now(),
                                            local_rnic(qp->core->rnic)->close_timeout_ns);
     host->timer_set(host, qp->core->lane->base.context, &qp->close_timer);

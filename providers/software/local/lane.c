@@ -5,9 +5,6 @@
  * The hot QPs are listed under lane->lock. A pass works on its own copy, and copies again when
  * `version` has changed. A QP that leaves the list may be in the copy of the pass under way: it is
  * not freed before that has ended, and without memory it is passed over.
- *
- * System calls that libc makes cancellation points are made directly: a consumer's thread is not
- * cancelled in the middle of a post or a pass.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -15,42 +12,12 @@
 
 #include "local.h"
 
-#include <errno.h>
 #include <stdlib.h>
-#include <sys/socket.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #define FEW         4u
 #define IDLE_FEW    4096u /* passes that find nothing before a QP is cool, if few are hot */
 #define IDLE_MANY   64u
 #define LOOK_BUDGET 64u
-
-/* --- the peer --- */
-
-void local_wake_peer(struct local_qp *qp)
-{
-    atomic_thread_fence(memory_order_seq_cst);
-    if (likely(!atomic_load_explicit(&qp->peer->asleep, memory_order_relaxed)) ||
-        !atomic_exchange(&qp->peer->asleep, 0))
-        return;
-    /* Full: it has octets to read. Closed: it is ending. */
-    while (syscall(SYS_sendto, qp->bell, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL, NULL, 0) < 0 &&
-           errno == EINTR)
-        ;
-}
-
-void local_hear_bell(struct local_qp *qp)
-{
-    uint8_t octets[64];
-    ssize_t got;
-
-    do
-        got = syscall(SYS_recvfrom, qp->bell, octets, sizeof(octets), MSG_DONTWAIT, NULL, NULL);
-    while (got == sizeof(octets) || (got < 0 && errno == EINTR));
-    if (!got || (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK))
-        atomic_fetch_or(&qp->witnessed, WITNESSED_FIN);
-}
 
 /* --- hot and cool --- */
 

@@ -132,6 +132,18 @@ static inline void local_assert_rx(const struct local_qp *qp)
 
 extern const struct wire local_wire;
 
+/* --- socket.c --- */
+
+/* Something was stored for the peer: if it does not look, it is woken. */
+void local_wake_peer(struct local_qp *qp);
+/* The octets that woke this side are read. In a run of the lane. */
+void local_hear_bell(struct local_qp *qp);
+/* The last message of the start-up leaves, by TCP. False: it did not. */
+bool local_say_last(struct local_qp *qp, const void *octets, size_t length);
+/* The FIN. Inside tx, like the next one. */
+void local_finish_tcp(struct local_qp *qp);
+void local_close_sockets(struct local_qp *qp);
+
 /* --- lane.c --- */
 
 enum ri_status local_lane_open(struct lane *lane);
@@ -142,17 +154,15 @@ bool local_is_idle(const struct lane *lane);
 void local_heat(struct local_qp *qp);
 /* No pass that begins finds it. */
 void local_cool(struct local_qp *qp);
-/* Something was stored for the peer: if it does not look, it is woken. */
-void local_wake_peer(struct local_qp *qp);
-/* The octets that woke this side are read. */
-void local_hear_bell(struct local_qp *qp);
 /* One look at the QP: messages taken, or completions. In a pass; no lock held. */
 uint32_t local_look(struct local_qp *qp, uint32_t budget);
 
-/* --- publish.c: inside tx --- */
+/* --- publish.c --- */
 
-/* wire.send */
+/* wire.send. Inside tx. */
 void local_publish(struct qp *base);
+/* The request fails by an error of this side: the connection ends. Returns false. */
+bool local_fail(struct local_qp *qp, struct wqe *wqe, enum ri_wc_status status);
 
 /* --- execute.c: under rx, in a pass --- */
 
@@ -181,7 +191,5 @@ void local_note_end(struct local_qp *qp);
 bool local_has_end(const struct local_qp *qp);
 /* Sockets and memory are given back. Inside tx. */
 void local_close(struct local_qp *qp);
-/* An error of this side, that no request of the peer caused. */
-bool local_fail(struct local_qp *qp, struct wqe *wqe, enum ri_wc_status status);
 
 #endif

@@ -108,6 +108,20 @@ static void give(struct local_qp *qp)
 
 enum step { STEP_ON, STEP_WAIT, STEP_ENDED };
 
+bool local_fail(struct local_qp *qp, struct wqe *wqe, enum ri_wc_status status)
+{
+    const struct qp_end end = { .event = RI_EVENT_LOCAL_ERROR,
+                                .state = RI_QPS_TERMINATE,
+                                .send_terminate = true,
+                                .terminate = "",
+                                .wqe = wqe,
+                                .status = status,
+                                .detail = "a work request failed locally" };
+
+    qp_end(qp->core, &end);
+    return false;
+}
+
 static bool is_first(const struct local_qp *qp)
 {
     const struct wq *sq = &qp->core->sq;

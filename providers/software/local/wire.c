@@ -11,11 +11,8 @@
 
 #include "providers/software/core/post.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #define VISIT_BUDGET 64u
 
@@ -187,9 +184,8 @@ static void say_last_message(struct local_qp *qp, const struct ri_llp_handover *
                                         .state = RI_QPS_ERROR,
                                         .lost = true,
                                         .detail = "the last message of the start-up was not sent" };
-    size_t length = handover->last_message_length;
 
-    if (length && send(qp->tcp, handover->last_message, length, MSG_NOSIGNAL) != (ssize_t)length)
+    if (!local_say_last(qp, handover->last_message, handover->last_message_length))
         qp_end(qp->core, &lost);
 }
 

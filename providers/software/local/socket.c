@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The sockets of a connection: the TCP socket that made it, whose end is its end, and the Unix
+ * socket by which one end wakes the other. No other file of the wire calls a socket.
+ *
+ * System calls that libc makes cancellation points are made directly: a consumer's thread is not
+ * cancelled in the middle of a post or a pass.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "local.h"
+
+#include <errno.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+void local_wake_peer(struct local_qp *qp)
+{
+    atomic_thread_fence(memory_order_seq_cst);
+    if (likely(!atomic_load_explicit(&qp->peer->asleep, memory_order_relaxed)) ||
+        !atomic_exchange(&qp->peer->asleep, 0))
+        return;
+    /* Full: it has octets to read. Closed: it is ending. */
+    while (syscall(SYS_sendto, qp->bell, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL, NULL, 0) < 0 &&
+           errno == EINTR)
+        ;
+}
+
+void local_hear_bell(struct local_qp *qp)
+{
+    uint8_t octets[64];
+    ssize_t got;
+
+    do
+        got = syscall(SYS_recvfrom, qp->bell, octets, sizeof(octets), MSG_DONTWAIT, NULL, NULL);
+    while (got == sizeof(octets) || (got < 0 && errno == EINTR));
+    if (!got || (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK))
+        atomic_fetch_or(&qp->witnessed, WITNESSED_FIN);
+}
+
+bool local_say_last(struct local_qp *qp, const void *octets, size_t length)
+{
+    return !length || send(qp->tcp, octets, length, MSG_NOSIGNAL) == (ssize_t)length;
+}
+
+void local_finish_tcp(struct local_qp *qp)
+{
+    shutdown(qp->tcp, SHUT_WR);
+}
+
+void local_close_sockets(struct local_qp *qp)
+{
+    shutdown(qp->tcp, SHUT_RDWR); /* others may have the descriptor, too */
+    shutdown(qp->bell, SHUT_RDWR);
+    close(qp->tcp);
+    close(qp->bell);
+    qp->tcp = qp->bell = -1;
+}
