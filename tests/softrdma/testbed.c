@@ -162,9 +162,7 @@ struct iwarp_qp *qp_of(const struct side *side)
     return container_of(side->qp, struct iwarp_qp, core.base);
 }
 
-static const struct ri_llp_handover usual = {
-    .mpa_revision = 2, .crc = true, .ird = 8, .ord = 8
-};
+static const struct ri_llp_handover usual = { .mpa_revision = 2, .crc = true, .ird = 8, .ord = 8 };
 
 void side_start(struct side *side, int fd, bool initiator, const struct ri_llp_handover *handover)
 {

@@ -19,7 +19,8 @@ struct own_requests {
     bool revoked;
 };
 
-/* OWN_REQUEST_WAITS: `unquiet` was set, or is set still. OWN_REQUEST_REFUSED: own_refusal() is its status. */
+/* OWN_REQUEST_WAITS: `unquiet` was set, or is set still. OWN_REQUEST_REFUSED: own_refusal() is its
+ * status. */
 enum own_outcome { OWN_REQUEST_DONE, OWN_REQUEST_WAITS, OWN_REQUEST_REFUSED };
 
 /* Inside tx, with nothing before it that the request has to wait for. */
