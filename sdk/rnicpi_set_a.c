@@ -259,6 +259,8 @@ void ri_set_a_left(struct ri_mem_connection *c)
         end_silently(c, 0, 0, false);
     else if (c->state == RI_CM_CONNECTING)
         end_with(c, RI_CONNECTION_FAILED, RI_REASON_REFUSED);
+    else if (c->datagram && c->state == RI_CM_UNDECIDED && !c->destroyed)
+        close_channel(c); /* who answers does not hear of it: the answer is lost */
     else
         ri_set_a_end(c, 0, 0, false);
 }
@@ -651,7 +653,8 @@ static enum ri_status answer(struct ri_mem_connection *c, const struct ri_cm_mes
 
     pthread_mutex_lock(&c->set->rnic->lock);
     if (c->state == RI_CM_UNDECIDED && c->datagram == datagram) {
-        c->set->carrier->send(c, message);
+        if (c->open && !c->closing)
+            c->set->carrier->send(c, message);
         end_silently(c, 0, 0, false);
         status = RI_OK;
     }

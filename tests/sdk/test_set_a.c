@@ -549,6 +549,31 @@ START_TEST(service_data_is_limited_by_the_attributes)
 }
 END_TEST
 
+/* Who answers a datagram service does not hear whether somebody still waits: no event, no error. */
+START_TEST(answer_to_who_has_gone_is_lost)
+{
+    const struct ri_connect_param param = param_of(PORT, "who");
+    const struct ri_service_reply reply = { .size = sizeof(reply), .status = RI_SERVICE_NO_QP };
+    struct ri_connection *c;
+
+    open_all();
+    listener.datagram = true;
+    c = create();
+    ck_assert_int_eq(ri_mem_service_request(c, &param), RI_OK);
+    settle();
+    ck_assert_ptr_nonnull(requested);
+    ck_assert_int_eq(ri_mem_connection_destroy(c), RI_OK);
+    settle(); /* its end has come */
+    ck_assert_int_eq(heard_count, 0);
+    ck_assert_int_eq(ri_mem_service_reply(requested, &reply), RI_OK);
+    ck_assert_int_eq(ri_mem_service_reply(requested, &reply), RI_ERR_INVALID_STATE);
+    settle();
+    ck_assert_int_eq(heard_count, 0);
+    ck_assert_int_eq(ri_mem_connection_destroy(requested), RI_OK);
+    close_all(2);
+}
+END_TEST
+
 /* A peer of another build may state more: what is beyond this side's attributes ends it. */
 START_TEST(peers_data_is_limited_by_the_attributes)
 {
@@ -698,6 +723,7 @@ int main(void)
     tcase_add_test(tc, requests_that_nobody_keeps);
     tcase_add_test(tc, private_data_is_limited_by_the_attributes);
     tcase_add_test(tc, service_data_is_limited_by_the_attributes);
+    tcase_add_test(tc, answer_to_who_has_gone_is_lost);
     tcase_add_test(tc, peers_data_is_limited_by_the_attributes);
     tcase_add_test(tc, requests_without_memory_leave_room_for_others);
     tcase_add_test(tc, destroyed_connections_are_silent);
