@@ -303,8 +303,9 @@ UAL_PUBLIC enum ri_status ual_channel_create(struct ual_device *device, uint32_t
                                              struct ual_channel **channel);
 /* RI_ERR_BUSY: CQs, or a device's asynchronous events, use it. Who waits comes back with
  * ITAL_ERR_ABORTED; so does a get that begins later, as long as fewer than 16 channels more are
- * freed. What is queued is dropped: purge what is to be freed before. A channel without
- * a device does not survive that something in the process closes its descriptor. */
+ * freed. Up to there posts and purges are allowed, too, but nothing is got any more. Purge what is
+ * to be freed. A channel without a device does not survive that something in the process closes its
+ * descriptor. */
 UAL_PUBLIC enum ri_status ual_channel_free(struct ual_channel *channel);
 /* -1 without UAL_CHANNEL_FD. It is not to be read or written; its O_NONBLOCK is the user's. */
 UAL_PUBLIC int ual_channel_fd(const struct ual_channel *channel);

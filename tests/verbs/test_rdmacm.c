@@ -235,6 +235,31 @@ START_TEST(an_id_is_destroyed_when_its_events_are_acknowledged)
 }
 END_TEST
 
+/* Over an adapter the number of the channel's descriptor is free again, too. */
+START_TEST(an_id_outlives_its_channel)
+{
+    struct rdma_event_channel *channel = new_channel();
+    struct rdma_cm_id *id = new_id(channel, NULL);
+    struct sockaddr_in to = loopback(rdma_get_src_port(listener));
+    int number = channel->fd, other[2];
+    struct pollfd written;
+
+    ck_assert_int_eq(rdma_resolve_addr(id, NULL, (struct sockaddr *)&to, 1000), 0);
+    ck_assert_int_eq(tc_wait_fd(number, POLLIN, tc_deadline(WAIT_MS)), POLLIN);
+    ck_assert_int_eq(pipe(other), 0);
+    rdma_destroy_event_channel(channel);
+    tc_spoil_freed();
+    ck_assert_int_eq(dup2(other[1], number), number);
+    ck_assert_int_eq(rdma_resolve_route(id, 1000), 0); /* its event has no channel */
+    ck_assert_int_eq(rdma_destroy_id(id), 0);
+    written = (struct pollfd){ .fd = other[0], .events = POLLIN };
+    ck_assert_int_eq(poll(&written, 1, 0), 0);
+    close(number);
+    close(other[0]);
+    close(other[1]);
+}
+END_TEST
+
 START_TEST(who_destroys_the_qp_of_a_connection_ends_it)
 {
     struct rdma_cm_id *server = join();
@@ -671,7 +696,7 @@ int main(void)
     tc_add_tests(
         tc, a_connection_lives_and_both_ends_hear_of_it, a_rejection_carries_data_and_its_reason,
         a_request_that_nobody_took_goes_with_its_listener, events_move_with_their_id,
-        an_id_is_destroyed_when_its_events_are_acknowledged,
+        an_id_is_destroyed_when_its_events_are_acknowledged, an_id_outlives_its_channel,
         who_destroys_the_qp_of_a_connection_ends_it, a_qp_is_given_to_the_id_of_a_request,
         who_destroys_the_id_of_a_connection_ends_it, a_call_out_of_turn_is_refused,
         an_address_is_held_from_the_bind_on, nobody_listens,

@@ -55,7 +55,7 @@ struct ual_channel {
     struct ual_channel_item *queue;
     atomic_uint queued; /* events; one item may stand for several */
     atomic_uint word;   /* futex of a channel without a device; changes with each event */
-    int fd;
+    atomic_int fd;      /* -1: none, or freed */
     struct ual_channel *prev, *next; /* of the device */
 };
 
@@ -168,7 +168,7 @@ static bool take(struct ual_channel *channel, struct ual_channel_event *event)
     if (!atomic_load(&channel->queued))
         return false;
     pthread_mutex_lock(&channel->lock);
-    item = channel->queue;
+    item = waiters_aborting(&channel->waiters) ? NULL : channel->queue;
     if (item) {
         describe(event, item);
         take_item(channel, item);
@@ -453,17 +453,38 @@ free_channel:
     return status;
 }
 
-/* The last push and the last get have ended, and who begins a get finds nothing. */
-static struct ual_channel_item *take_all(struct ual_channel *channel)
+/* The last push and the last get have ended, and who begins a get finds nothing. What front ends
+ * have posted stays for their purge: an id of librdmacm may outlive its channel. Returns the rest.
+ */
+static struct ual_channel_item *take_out(struct ual_channel *channel)
 {
-    struct ual_channel_item *items;
+    struct ual_channel_item *item, *next, *out = NULL;
 
     pthread_mutex_lock(&channel->lock);
-    items = channel->queue;
-    channel->queue = NULL;
-    atomic_store(&channel->queued, 0);
+    DL_FOREACH_SAFE (channel->queue, item, next) {
+        if (item->kind == UAL_ITEM_POSTED)
+            continue;
+        DL_DELETE(channel->queue, item);
+        atomic_fetch_sub(&channel->queued, item->times);
+        DL_APPEND(out, item);
+    }
     pthread_mutex_unlock(&channel->lock);
-    return items;
+    return out;
+}
+
+/* Its number may be another file's from here on. */
+static void close_fd(struct ual_channel *channel)
+{
+    int fd;
+
+    pthread_mutex_lock(&channel->lock);
+    fd = has_own_fd(channel) ? channel->fd : -1;
+    if (channel->fd >= 0)
+        ual_fd_forget(channel->fd);
+    channel->fd = -1;
+    pthread_mutex_unlock(&channel->lock);
+    if (fd >= 0)
+        close(fd);
 }
 
 /* NULL: none. */
@@ -485,11 +506,8 @@ enum ri_status ual_channel_free(struct ual_channel *channel)
     atomic_store(&channel->waiters.aborting, true);
     wake_all(channel);
     waiters_abort(&channel->waiters);
-    drop_all(take_all(channel), NULL);
-    if (channel->fd >= 0)
-        ual_fd_forget(channel->fd);
-    if (has_own_fd(channel))
-        close(channel->fd);
+    drop_all(take_out(channel), NULL);
+    close_fd(channel);
     delist(channel);
     if (channel->device)
         feed_close(&channel->feed);
