@@ -20,7 +20,7 @@ static uint32_t reads_under_way(const struct local_qp *qp)
 }
 
 /* Fences, and ORD: later requests wait, too. */
-static bool may_start(const struct local_qp *qp, const struct wqe *wqe, uint32_t index)
+static bool may_be_given(const struct local_qp *qp, const struct wqe *wqe, uint32_t index)
 {
     uint32_t reads = reads_under_way(qp);
 
@@ -35,11 +35,11 @@ static bool may_start(const struct local_qp *qp, const struct wqe *wqe, uint32_t
  * request has a fence before it looks whether the queue waits. */
 static bool must_wait(struct local_qp *qp, const struct wqe *wqe, uint32_t index)
 {
-    if (may_start(qp, wqe, index))
+    if (may_be_given(qp, wqe, index))
         return false;
     qp_retire(qp->core, &qp->core->sq);
     atomic_thread_fence(memory_order_seq_cst);
-    return !may_start(qp, wqe, index);
+    return !may_be_given(qp, wqe, index);
 }
 
 /* --- payload --- */
