@@ -252,6 +252,35 @@ START_TEST(what_is_executed_before_an_end_succeeds)
 }
 END_TEST
 
+/* --- a CQ without room --- */
+
+/* At the receiver, at the sender: the connection ends, and both learn of it. */
+START_TEST(an_overflow_ends_the_connection)
+{
+    struct side *const full = _i ? a : b, *const other = _i ? b : a;
+    struct region from, to;
+
+    side_open(&bed, full, &(struct shape){ .cqe = 4 });
+    side_open(&bed, other, NULL);
+    sides_connect(a, b, &plain);
+    from = region_new(a, 4096, TESTBED_ALL);
+    to = region_new(b, 4096, TESTBED_ALL);
+    for (uint64_t i = 0; i < 16; i++)
+        side_receive(b, i, region_sge(&to, i * 64, 64));
+    for (uint64_t i = 0; i < 16; i++)
+        side_send(a, i, region_sge(&from, i * 64, 64));
+    ck_assert(fake_host_until(&bed.fake, atomic_load(&full->events.count), TESTBED_TIMEOUT));
+    ck_assert_int_eq(full->events.type[0], RI_EVENT_QP_OVERFLOW);
+    side_expect_event(other, RI_EVENT_TERMINATE_RECEIVED, 0x0207);
+    expect_state(full, RI_QPS_ERROR);
+    expect_state(other, RI_QPS_ERROR);
+    for (uint64_t i = 0; i < 4; i++)
+        side_expect(full, _i ? a->send_cq : b->recv_cq, i, RI_WC_SUCCESS, 64);
+    region_free(a, &from);
+    region_free(b, &to);
+}
+END_TEST
+
 /* --- again --- */
 
 static void send_one(uint64_t cookie, struct region *from, struct region *to)
@@ -366,58 +395,86 @@ END_TEST
 
 /* --- both wires --- */
 
-/* A CQ and an S-RQ that QPs of both wires share. */
-START_TEST(both_wires_feed_one_queue)
+static struct side owner, taker; /* taker: of the CQs and the S-RQ that both QPs share */
+static struct ri_srq *srq;
+
+/* A QP on what `taker` has; `other` is its event record. */
+static void open_beside(struct side *other)
+{
+    struct ri_qp_attr attr = { .size = sizeof(attr),
+                               .type = RI_QP_RC,
+                               .context = &other->events,
+                               .send_cq = taker.send_cq,
+                               .recv_cq = taker.recv_cq,
+                               .lane = bed.fake.lane,
+                               .max_send_wr = 64,
+                               .max_send_sge = 4,
+                               .srq = srq };
+
+    *other = (struct side){ .bed = &bed, .pd = owner.pd };
+    OK(bed.fake.privileged.qp_create(owner.pd, &attr, &other->qp));
+}
+
+static void open_shared(void)
 {
     struct ri_srq_attr attr = { .size = sizeof(attr), .max_wr = 64, .max_sge = 4 };
-    struct side local = { 0 }, network = { 0 }, owner = { 0 };
-    struct ri_srq *srq;
-    struct region from[2], to;
-    struct shape shape = { 0 };
-    uint32_t seen = 0;
 
     side_open(&bed, &owner, NULL);
     OK(bed.fake.privileged.srq_create(owner.pd, &attr, &srq));
-    to = region_new(&owner, 4096, TESTBED_ALL);
-    shape.pd = owner.pd;
-    shape.srq = srq;
-    side_open(&bed, &local, &shape);
-    side_open(&bed, &network, &shape);
+    side_open(&bed, &taker, &(struct shape){ .pd = owner.pd, .srq = srq });
     side_open(&bed, a, NULL);
     side_open(&bed, b, NULL);
+}
+
+static void post_shared(uint64_t cookie, struct ri_sge sge)
+{
+    struct ri_recv_wr *bad = NULL, wr = { .cookie = cookie, .sg_list = &sge, .num_sge = 1 };
+
+    OK(bed.fake.user.post_srq_recv(srq, &wr, &bad));
+}
+
+/* One CQ and one S-RQ, of QPs of both wires: each receive gets one message, those of a connection in
+ * order. */
+START_TEST(both_wires_feed_one_queue)
+{
+    struct region from[2], to;
+    uint32_t seen = 0, numbers[2] = { 0, 0 };
+    struct side network;
+
+    open_shared();
+    open_beside(&network);
+    to = region_new(&owner, 4096, TESTBED_ALL);
     from[0] = region_new(a, 4096, TESTBED_ALL);
     from[1] = region_new(b, 4096, TESTBED_ALL);
-    sides_connect(a, &local, &plain);
+    sides_connect(a, &taker, &plain);
     start_over_tcp(b, &network);
-    for (uint64_t i = 0; i < 32; i++) {
-        const struct ri_sge sge = region_sge(&to, i * 64, 64);
-        struct ri_recv_wr *bad = NULL, wr = { .cookie = i, .sg_list = &sge, .num_sge = 1 };
-
-        OK(bed.fake.user.post_srq_recv(srq, &wr, &bad));
-    }
+    for (uint64_t i = 0; i < 32; i++)
+        post_shared(i, region_sge(&to, i * 64, 64));
     for (uint64_t i = 0; i < 16; i++) {
         memset(from[0].octets + i * 64, (int)i, 64);
         memset(from[1].octets + i * 64, 0x80 + (int)i, 64);
         side_send(a, i, region_sge(&from[0], i * 64, 64));
         side_send(b, i, region_sge(&from[1], i * 64, 64));
     }
-    for (int i = 0; i < 2; i++) {
-        struct side *side = i ? &network : &local;
+    for (uint32_t number = 0; number < 32; number++) {
+        struct ri_wc wc;
+        int which;
 
-        for (uint32_t number = 0; number < 16; number++) {
-            struct ri_wc wc = side_next(side, side->recv_cq);
-
-            ck_assert_int_eq(wc.status, RI_WC_SUCCESS);
-            ck_assert_uint_eq(to.octets[wc.cookie * 64], (i ? 0x80 : 0) + number);
-            ck_assert(!(seen & 1u << wc.cookie));
-            seen |= 1u << wc.cookie;
-        }
+        ck_assert(fake_host_until(&bed.fake, bed.fake.user.poll(taker.recv_cq, 1, &wc) == 1,
+                                  TESTBED_TIMEOUT));
+        which = wc.context == &network.events;
+        ck_assert(which || wc.context == &taker.events);
+        ck_assert_int_eq(wc.status, RI_WC_SUCCESS);
+        ck_assert_uint_eq(to.octets[wc.cookie * 64], (which ? 0x80 : 0) + numbers[which]++);
+        ck_assert(!(seen & 1u << wc.cookie));
+        seen |= 1u << wc.cookie;
     }
-    ck_assert_uint_eq(seen, UINT32_MAX);
+    ck_assert_uint_eq(numbers[0], 16);
+    ck_assert_uint_eq(numbers[1], 16);
     region_free(a, &from[0]);
     region_free(b, &from[1]);
-    side_close(&local);
-    side_close(&network);
+    OK(bed.fake.privileged.qp_destroy(network.qp));
+    side_close(&taker);
     OK(bed.fake.privileged.srq_destroy(srq));
     region_free(&owner, &to);
     side_close(&owner);
@@ -551,6 +608,7 @@ int main(void)
     tcase_add_loop_test(ends, an_end_at_each_moment_of_a_transfer, 0, 2 * WAYS);
     tcase_add_loop_test(ends, the_peer_is_gone_without_a_word, 0, 6);
     tcase_add_loop_test(ends, what_is_executed_before_an_end_succeeds, 0, 4);
+    tcase_add_loop_test(ends, an_overflow_ends_the_connection, 0, 2);
     tcase_add_loop_test(ends, nothing_is_written_after_deregistration, 0, 2);
     tc_add_tests(shared, a_qp_connects_again_by_either_wire, both_wires_feed_one_queue);
     tcase_set_timeout(sleep, 0.001 * tc_timeout_ms(300000));
