@@ -433,8 +433,8 @@ static void post_shared(uint64_t cookie, struct ri_sge sge)
     OK(bed.fake.user.post_srq_recv(srq, &wr, &bad));
 }
 
-/* One CQ and one S-RQ, of QPs of both wires: each receive gets one message, those of a connection in
- * order. */
+/* One CQ and one S-RQ, of QPs of both wires: each receive gets one message, those of a connection
+ * in order. */
 START_TEST(both_wires_feed_one_queue)
 {
     struct region from[2], to;
