@@ -247,6 +247,56 @@ def rendezvous_messages():
         write("fuzz_rendezvous", name, message)
 
 
+# Programs of fuzz_local: what the peer stores, what the consumer posts.
+def local_programs():
+    def record(kind=2, opcode=0, flags=0, piece=8, length=8, place=(0, 0), key=0, fetching=1, quiet=0):
+        return bytes([quiet, kind, opcode, flags, piece, length, *place, key, fetching])
+
+    def say(which, value):
+        return bytes([3, which, value])
+
+    receive, send, read, atomic = b"\5\x10\0", b"\6\0\x40\0", b"\x08\0\x40\0", b"\x09\0\x08\0"
+    ends = [b"\x0b" + bytes([state]) for state in range(3)]
+    programs = {
+        "send": receive + record(),
+        "send-waits": record() + receive,
+        "send-pieces": receive + record(piece=0xFC, length=0xFD) + record(kind=3, piece=0xFC),
+        "send-long": b"\5\0\4" + record(piece=64, length=64),
+        "send-immediate": receive + record(opcode=8),
+        "send-invalidate": receive + record(opcode=1),
+        "write": record(opcode=2),
+        "write-immediate": receive + record(opcode=3),
+        "write-closed": record(opcode=2, key=2),
+        "write-beyond": record(opcode=2, place=(0x40, 4)),
+        "write-lies": record(opcode=2, piece=8, length=0xFF),
+        "read": record(opcode=4, piece=0, length=64),
+        "read-much": record(opcode=4, piece=0, length=0xFD) * 5 + say(3, 0xFF),
+        "atomic": record(opcode=6, piece=0, length=8) + record(opcode=7, piece=0, length=8),
+        "too-many": record(opcode=4, piece=0, length=8, fetching=9),
+        "skip": record(kind=1),
+        "more-first": record(kind=3),
+        "unknown": record(opcode=200),
+        "own-send": send * 2 + say(0, 2),
+        "own-read": read + say(1, 64) + say(0, 1),
+        "own-read-early": read + say(0, 1),
+        "own-atomic": atomic + say(1, 8) + say(0, 1),
+        "executed-beyond": send + say(0, 5),
+        "executed-back": send + say(0, 1) + say(0x80, 0),
+        "answered-beyond": read + say(0x81, 0),
+        "consumed-beyond": b"\7\x20\0\0" * 12 + say(0x82, 3),
+        "deregistered": record(opcode=2) + b"\x0a" + record(opcode=2),
+        "expired": ends[0] + b"\x0c",
+        "dies": send + receive + b"\x0d",
+    }
+    for end in range(6):
+        programs["end-%d" % end] = send * 2 + say(6, 8) + say(4, 0) + say(7, end)
+    for i, end in enumerate(ends):
+        programs["ends-%d" % i] = receive + send + end + say(7, 1)
+    for name, program in programs.items():
+        for settings in (0, 1):
+            write("fuzz_local", "%s-%d" % (name, settings), bytes([settings]) + program)
+
+
 def main():
     with open(sys.argv[1], encoding="utf-8") as file:
         vectors = json.load(file)
@@ -257,6 +307,7 @@ def main():
     rc_programs()
     elves()
     rendezvous_messages()
+    local_programs()
 
 
 main()

@@ -516,13 +516,9 @@ START_TEST(C137_concurrent_additions)
     atomic_store(&adding, PAIRS);
     testbed_lane_start(&bed);
     for (int pair = 0; pair < PAIRS; pair++) {
-        int fds[2];
-
-        testbed_tcp(fds, 0);
-        for (int i = 0; i < 2; i++) {
+        for (int i = 0; i < 2; i++)
             side_open(&bed, &sides[pair][i], &shape);
-            side_start(&sides[pair][i], fds[i], i == 0, &plain);
-        }
+        sides_connect(&sides[pair][0], &sides[pair][1], &plain);
     }
     shared[0] = region_new(&sides[0][1], 64, ATOMIC);
     memory = (uint64_t *)(void *)shared[0].octets;

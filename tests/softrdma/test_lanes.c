@@ -43,15 +43,12 @@ struct link {
 
 static void link_open(struct link *link, uint32_t lane)
 {
-    int fds[2];
-
-    testbed_tcp(fds, 0);
     for (int i = 0; i < 2; i++) {
         bed.placed = lane;
         side_open(&bed, &link->side[i], NULL);
         link->region[i] = region_new(&link->side[i], 4096, TESTBED_ALL);
-        side_start(&link->side[i], fds[i], i == 0, NULL);
     }
+    sides_connect(&link->side[0], &link->side[1], NULL);
 }
 
 static void link_close(struct link *link)

@@ -31,13 +31,9 @@ static void teardown(void)
 
 static void connect_sides_with(struct side sides[2], const struct ri_llp_handover *handover)
 {
-    int fds[2];
-
-    testbed_tcp(fds, 0);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 2; i++)
         side_open(&bed, &sides[i], NULL);
-        side_start(&sides[i], fds[i], i == 0, handover);
-    }
+    sides_connect(&sides[0], &sides[1], handover);
 }
 
 static void connect_sides(struct side sides[2])

@@ -83,16 +83,14 @@ static void start_peer(int variant)
         .mpa_revision = 2, .crc = variant < 2, .ird = 8, .ord = 8
     };
     struct shape shape = { 0 };
-    int fds[2];
 
     memset(&peer, 0, sizeof(peer));
     peer.opcode = variant % 2 ? RI_WR_RDMA_READ : RI_WR_RDMA_WRITE;
-    testbed_tcp(fds, 0);
     for (int i = 0; i < 2; i++) {
         side_open(&bed, &peer.sides[i], &shape);
-        side_start(&peer.sides[i], fds[i], i == 0, &handover);
         shape.pd = home.pd;
     }
+    sides_connect(&peer.sides[0], &peer.sides[1], &handover);
     peer.own = region_new(&peer.sides[0], SIZE, TESTBED_ALL);
     memset(peer.own.octets, MINE, SIZE);
     ck_assert_int_eq(pthread_create(&peer.thread, NULL, ask, NULL), 0);

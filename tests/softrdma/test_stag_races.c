@@ -55,19 +55,16 @@ static struct pair pairs[PAIRS];
  * invalidates there (X-012). */
 static void open_pairs(bool apart)
 {
-    int fds[2];
-
     for (int i = 0; i < PAIRS; i++) {
         struct side *sides = pairs[i].sides;
         struct shape shape = willing;
 
         shape.pd = i && !(apart && i & 1) ? pairs[0].sides[0].pd : NULL;
-        testbed_tcp(fds, 0);
         for (int j = 0; j < 2; j++) {
             side_open(&bed, &sides[j], &shape);
-            side_start(&sides[j], fds[j], j == 0, &plain);
             shape.pd = pairs[0].sides[0].pd;
         }
+        sides_connect(&sides[0], &sides[1], &plain);
     }
     for (int i = 0; i < PAIRS; i++) /* responders wait for the first FPDU */
         ck_assert(tc_until(!side_query(&pairs[i].sides[1]).holding, TESTBED_TIMEOUT));
@@ -278,7 +275,6 @@ static void *write_for_ever(void *arg)
 START_TEST(nothing_is_placed_afterwards)
 {
     pthread_t writer;
-    int fds[2];
 
     start_lane();
     for (unsigned long round = 0; round < tc_count(60); round++) {
@@ -286,12 +282,10 @@ START_TEST(nothing_is_placed_afterwards)
         struct ri_send_wr wr = { .opcode = RI_WR_LOCAL_INVALIDATE, .flags = RI_WR_SIGNALED };
         struct region target;
 
-        testbed_tcp(fds, 0);
         for (int j = 0; j < 2; j++)
             side_open(&bed, &writer_pair.sides[j], &willing);
         target = region_new(one, LENGTH, TESTBED_ALL);
-        for (int j = 0; j < 2; j++)
-            side_start(&writer_pair.sides[j], fds[j], j == 1, &plain);
+        sides_connect(&writer_pair.sides[1], one, &plain);
         ck_assert(tc_until(!side_query(one).holding, TESTBED_TIMEOUT));
         ck_assert_int_eq(pthread_create(&writer, NULL, write_for_ever, &target), 0);
         ck_assert(tc_until(__atomic_load_n(&target.octets[LENGTH - 1], __ATOMIC_ACQUIRE) == 'w',

@@ -235,19 +235,25 @@ static bool has_local(struct testbed *bed)
     return attr.features & RI_FEATURE_LOCAL;
 }
 
-void testbed_connect(struct testbed *bed, const struct shape *shape,
-                     const struct ri_llp_handover *handover)
+void sides_connect(struct side *initiator, struct side *responder,
+                   const struct ri_llp_handover *handover)
 {
     struct ri_llp_handover own[2] = { handover ? *handover : usual, handover ? *handover : usual };
     int fds[2];
 
     testbed_tcp(fds, 0);
-    if (has_local(bed))
-        share(bed, own);
-    for (int i = 0; i < 2; i++) {
+    if (has_local(initiator->bed))
+        share(initiator->bed, own);
+    side_start(initiator, fds[0], true, &own[0]);
+    side_start(responder, fds[1], false, &own[1]);
+}
+
+void testbed_connect(struct testbed *bed, const struct shape *shape,
+                     const struct ri_llp_handover *handover)
+{
+    for (int i = 0; i < 2; i++)
         side_open(bed, &bed->side[i], shape);
-        side_start(&bed->side[i], fds[i], i == 0, &own[i]);
-    }
+    sides_connect(&bed->side[0], &bed->side[1], handover);
 }
 
 /* ---- memory ---- */

@@ -77,6 +77,9 @@ struct iwarp_qp *qp_of(const struct side *side);
 /* Hands the connection over. handover may be NULL (MPA 2, CRC, IRD and ORD 8); its fd and role are
  * filled in. */
 void side_start(struct side *side, int fd, bool initiator, const struct ri_llp_handover *handover);
+/* Two sides that are open are connected, by shared memory with option local (ITAL_TEST_LOCAL). */
+void sides_connect(struct side *initiator, struct side *responder,
+                   const struct ri_llp_handover *handover);
 /* A connected TCP pair; with maxseg 0 TCP_MAXSEG is not set. */
 void testbed_tcp(int fds[2], int maxseg);
 /* Both sides opened and connected, side 0 as initiator. */

@@ -188,6 +188,10 @@ void local_note_end(struct local_qp *qp)
     local_assert_rx(qp);
     if (end != LOCAL_RESET && local_has_request(qp))
         return;
+    /* The peer said before its end what it has executed: this pass may have looked earlier. */
+    local_take_answers(qp);
+    if (qp_state(qp->core) != RI_QPS_RTS)
+        return;
     switch (end) {
     case LOCAL_OPEN: end_by_reset(qp, "the peer's process has ended"); break;
     case LOCAL_CLOSED: end_by_close(qp); break;
