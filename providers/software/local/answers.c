@@ -28,6 +28,7 @@ static bool hear(const struct local_qp *qp, struct said *said)
 {
     said->executed = atomic_load_explicit(&qp->peer->executed, memory_order_acquire) - qp->executed;
     said->answers = atomic_load_explicit(&qp->peer->answered, memory_order_acquire) - qp->answer_at;
+    local_has_found(qp->memory);
     return said->executed <= unexecuted(qp) && said->answers <= LOCAL_ANSWERS;
 }
 
@@ -79,6 +80,7 @@ static bool take_octets(struct local_qp *qp, const struct wqe *wqe, uint32_t oct
         memory += part;
         octets -= part;
     }
+    local_stores(qp->memory);
     atomic_store_explicit(&qp->own->taken, qp->answer_at, memory_order_release);
     return true;
 }

@@ -109,9 +109,13 @@ static enum local_end peer_end(const struct local_qp *qp)
     return (enum local_end)atomic_load_explicit(&qp->peer->ended, memory_order_acquire);
 }
 
+/* An orderly close is told by the FIN behind the word: who closes first has the port that rests, as
+ * over TCP. */
 bool local_has_end(const struct local_qp *qp)
 {
-    return peer_end(qp) != LOCAL_OPEN || atomic_load(&qp->witnessed) ||
+    enum local_end end = peer_end(qp);
+
+    return (end != LOCAL_OPEN && end != LOCAL_CLOSED) || atomic_load(&qp->witnessed) ||
            atomic_load(&qp->close_over);
 }
 

@@ -380,6 +380,7 @@ static enum outcome fetch_some(struct local_qp *qp, uint32_t octets)
     if (!answer(qp, memory, octets))
         return refuse(qp, &read_gone);
     qp->placed += octets;
+    local_stores(qp->memory);
     atomic_store_explicit(&qp->own->answered, qp->fetch_at, memory_order_release);
     return OUTCOME_DONE;
 }
@@ -449,6 +450,7 @@ static void answer_word(struct local_qp *qp, uint64_t word)
     for (uint32_t i = 0; i < sizeof(word); i++)
         ring[(qp->fetch_at + i) & (LOCAL_ANSWERS - 1)] = ((uint8_t *)&word)[i];
     qp->fetch_at += sizeof(word);
+    local_stores(qp->memory);
     atomic_store_explicit(&qp->own->answered, qp->fetch_at, memory_order_release);
 }
 
@@ -568,6 +570,7 @@ static enum outcome take_record(struct local_qp *qp, const struct ring_header *h
     const bool again = qp->waiting;
     enum outcome outcome = OUTCOME_DONE;
 
+    local_has_found(qp->memory);
     if (!again) {
         qp->record = *header;
         if (!is_in_turn(qp, header))
@@ -591,6 +594,7 @@ static enum outcome take_record(struct local_qp *qp, const struct ring_header *h
 /* What the peer may overwrite, and what is executed. */
 static void tell_progress(struct local_qp *qp)
 {
+    local_stores(qp->memory);
     atomic_store_explicit(&qp->own->consumed, qp->take.at, memory_order_release);
     atomic_store_explicit(&qp->own->executed, qp->done, memory_order_release);
 }

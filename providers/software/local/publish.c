@@ -172,6 +172,7 @@ static enum step publish_answered(struct local_qp *qp, struct wqe *wqe)
     atomic_fetch_add_explicit(&qp->fetching, 1, memory_order_relaxed);
     header.fetching = reads_under_way(qp);
     give(qp);
+    local_stores(qp->memory);
     ring_publish(&qp->put, &header);
     return STEP_ON;
 }
@@ -195,6 +196,7 @@ static enum step publish_piece(struct local_qp *qp, struct wqe *wqe)
     qp->published = qp->begun ? qp->published + header.piece : 0;
     if (!qp->begun)
         give(qp);
+    local_stores(qp->memory);
     ring_publish(&qp->put, &header);
     return STEP_ON;
 }
