@@ -136,6 +136,8 @@ void hand_end(struct hand *hand, uint32_t end, uint32_t number, uint32_t code, u
     atomic_store(&hand->own->code, code);
     atomic_store(&hand->own->status, status);
     atomic_store(&hand->own->ended, end);
+    if (end == LOCAL_CLOSED) /* behind the word: it tells of the close */
+        shutdown(hand->tcp, SHUT_WR);
     hand_ring(hand);
 }
 
