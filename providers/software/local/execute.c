@@ -497,11 +497,15 @@ static bool carries_octets(uint8_t opcode)
            opcode == RI_WR_RDMA_WRITE_IMMEDIATE;
 }
 
+static bool is_atomic(uint8_t opcode)
+{
+    return opcode == RI_WR_ATOMIC_FETCH_ADD || opcode == RI_WR_ATOMIC_COMPARE_SWAP;
+}
+
 static bool is_known(uint8_t opcode)
 {
     return carries_octets(opcode) || opcode == RI_WR_RDMA_READ ||
-           opcode == RI_WR_RDMA_READ_INVALIDATE || opcode == RI_WR_ATOMIC_FETCH_ADD ||
-           opcode == RI_WR_ATOMIC_COMPARE_SWAP;
+           opcode == RI_WR_RDMA_READ_INVALIDATE || is_atomic(opcode);
 }
 
 /* Does the record fit the message that it begins or continues? */
@@ -599,6 +603,16 @@ static void tell_progress(struct local_qp *qp)
     atomic_store_explicit(&qp->own->executed, qp->done, memory_order_release);
 }
 
+/* One that waits was judged, and its header is kept. */
+static enum ring_found next_record(struct local_qp *qp, struct ring_header *header,
+                                   const uint8_t **octets)
+{
+    if (likely(!qp->waiting))
+        return ring_look(&qp->take, header, octets);
+    *octets = ring_octets(&qp->take);
+    return RING_RECORD_FOUND;
+}
+
 uint32_t local_execute(struct local_qp *qp, uint32_t budget)
 {
     const uint64_t at = qp->take.at, fetched = qp->fetch_at;
@@ -609,7 +623,7 @@ uint32_t local_execute(struct local_qp *qp, uint32_t budget)
 
     local_assert_rx(qp);
     lane_assert_run(qp->core->lane);
-    while (records < budget && (found = ring_look(&qp->take, &header, &octets)) != RING_NONE) {
+    while (records < budget && (found = next_record(qp, &header, &octets)) != RING_NONE) {
         if (found == RING_BROKEN)
             refuse(qp, &broken);
         if (found == RING_BROKEN || take_record(qp, &header, octets) != OUTCOME_DONE)
@@ -631,5 +645,7 @@ bool local_has_request(const struct local_qp *qp)
 {
     if (atomic_load_explicit(&qp->waits, memory_order_relaxed))
         return atomic_load(&qp->patience_over);
-    return qp->waiting ? answer_room(qp) != 0 : ring_has(&qp->take);
+    if (!qp->waiting)
+        return ring_has(&qp->take);
+    return answer_room(qp) >= (is_atomic(qp->message.opcode) ? ATOMIC_OCTETS : 1);
 }

@@ -99,6 +99,8 @@ enum ring_found ring_look(struct ring_take *take, struct ring_header *header,
         if (!ring_has(take))
             return RING_NONE;
         memcpy(header, take->ring + offset, sizeof(*header));
+        if (header->kind == RING_SKIP && !offset)
+            return RING_BROKEN; /* nothing is skipped there */
         if (header->kind != RING_SKIP) {
             *octets = take->ring + offset + HEADER;
             return header->kind && header->kind < RING_KINDS && header->piece <= RING_PIECE &&
@@ -109,6 +111,11 @@ enum ring_found ring_look(struct ring_take *take, struct ring_header *header,
         take->at += take->octets - offset;
     }
     return RING_BROKEN; /* a ring of nothing */
+}
+
+const uint8_t *ring_octets(const struct ring_take *take)
+{
+    return take->ring + (take->at & (take->octets - 1)) + HEADER;
 }
 
 void ring_pass(struct ring_take *take, const struct ring_header *header)

@@ -80,6 +80,8 @@ bool ring_has(const struct ring_take *take);
 /* The record at this place: its header, and where its octets are, which may change meanwhile. */
 enum ring_found ring_look(struct ring_take *take, struct ring_header *header,
                           const uint8_t **octets);
+/* Where the octets of the record at this place are, for who has judged and kept its header. */
+const uint8_t *ring_octets(const struct ring_take *take);
 /* Behind it. */
 void ring_pass(struct ring_take *take, const struct ring_header *header);
 
