@@ -522,8 +522,8 @@ static void agree_to_wait(void)
     OK(bed.fake.privileged.qp_modify(a->qp, &modify));
 }
 
-/* A Send waits in the ring for its receive. What was judged stays as it was, whatever the peer makes
- * of its record. */
+/* A Send waits in the ring for its receive. What was judged stays as it was, whatever the peer
+ * makes of its record. */
 START_TEST(a_record_is_judged_once)
 {
     static const struct ring_header others[] = {
