@@ -132,9 +132,9 @@ struct kal_connection {
     /* That of its first RNIC; it does not change */
     const struct cm_kind *kind;
     enum cm_state state;
+    unsigned migrations;
     /* NULL: not started */
     const struct cm_role *role;
-    unsigned migrations;
     struct kal_rnic *rnic;
     /* lane_context */
     void *lane;

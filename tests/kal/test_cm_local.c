@@ -252,10 +252,10 @@ static const struct {
     const char *local, *peer;
     bool same_host;
 } addresses[] = {
-    { "192.0.2.1", "192.0.2.1", true },  { "192.0.2.1", "192.0.2.2", false },
-    { "192.0.2.1", "127.0.0.9", true },  { "127.0.0.1", "192.0.2.2", false },
-    { "2001:db8::1", "::1", true },      { "2001:db8::1", "2001:db8::1", true },
-    { "::1", "2001:db8::2", false },     { "127.1.2.3", "127.3.2.1", true },
+    { "203.0.113.1", "203.0.113.1", true }, { "203.0.113.1", "198.51.100.77", false },
+    { "203.0.113.1", "127.0.0.9", true },   { "127.0.0.1", "198.51.100.77", false },
+    { "2001:db8::1", "::1", true },         { "2001:db8::1", "2001:db8::1", true },
+    { "::1", "2001:db8::2", false },        { "127.1.2.3", "127.3.2.1", true },
     { "::ffff:127.0.0.1", "::1", true },
 };
 
@@ -273,7 +273,7 @@ END_TEST
 START_TEST(only_refuses_another_host)
 {
     with("only", NULL, NULL);
-    dial_between("192.0.2.1", "192.0.2.2");
+    dial_between("203.0.113.1", "198.51.100.77");
     fake_until(initiator->events, 10000);
     ck_assert_int_eq(initiator->last.type, RI_CONNECTION_FAILED);
     ck_assert_int_eq(initiator->last.reason, RI_REASON_POLICY);
