@@ -15,18 +15,16 @@ static enum own_outcome wait_for_lane(struct own_requests *own, struct stag_entr
     return OWN_REQUEST_WAITS;
 }
 
-static enum own_outcome invalidate(struct qp *qp, struct own_requests *own, const struct wqe *wqe)
+static enum own_outcome invalidate(struct qp *qp, struct own_requests *own, struct wqe *wqe)
 {
     uint32_t stag = (uint32_t)wqe->operand;
 
-    if (own->revoked) { /* it is quiet now */
-        own->revoked = false;
+    if (wqe->flags & WQE_REVOKED) /* it is quiet now */
         return OWN_REQUEST_DONE;
-    }
     switch (invalidate_begin(qp, stag, false)) {
     case INVALIDATE_DONE: return OWN_REQUEST_DONE;
     case INVALIDATE_REVOKED:
-        own->revoked = true;
+        wqe->flags |= WQE_REVOKED;
         return wait_for_lane(own, stag_find(&qp->rnic->stags, stag));
     default: return OWN_REQUEST_REFUSED;
     }
@@ -44,7 +42,7 @@ static enum own_outcome bind_window(struct qp *qp, struct own_requests *own, con
     }
 }
 
-enum own_outcome own_execute(struct qp *qp, struct own_requests *own, const struct wqe *wqe)
+enum own_outcome own_execute(struct qp *qp, struct own_requests *own, struct wqe *wqe)
 {
     tx_assert_inside(qp);
     contract(wqe_is_local(wqe));
@@ -82,6 +80,5 @@ bool own_make_quiet(struct qp *qp, struct own_requests *own)
 
 void own_forget(struct own_requests *own)
 {
-    own->revoked = false;
     atomic_store(&own->unquiet, NULL);
 }

@@ -15,8 +15,6 @@
 struct own_requests {
     /* The entry that the request at sq.next has revoked. NULL: none. */
     _Atomic(struct stag_entry *) unquiet;
-    /* That request is an invalidation and goes on when the entry is quiet. Inside tx. */
-    bool revoked;
 };
 
 /* OWN_REQUEST_WAITS: `unquiet` was set, or is set still. OWN_REQUEST_REFUSED: own_refusal() is its
@@ -24,7 +22,7 @@ struct own_requests {
 enum own_outcome { OWN_REQUEST_DONE, OWN_REQUEST_WAITS, OWN_REQUEST_REFUSED };
 
 /* Inside tx, with nothing before it that the request has to wait for. */
-enum own_outcome own_execute(struct qp *qp, struct own_requests *own, const struct wqe *wqe);
+enum own_outcome own_execute(struct qp *qp, struct own_requests *own, struct wqe *wqe);
 /* RDMAC: a refusal for a window is a bind error, one for a region an error of memory management. */
 enum ri_wc_status own_refusal(const struct qp *qp, const struct wqe *wqe);
 /* In a pass of the QP's lane that places nothing now, not inside tx. False: nothing was to be made

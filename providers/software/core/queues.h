@@ -62,7 +62,9 @@ static inline void wqe_finish(struct wqe *wqe, enum ri_wc_status status, uint32_
 /* A Read into several elements is one request of the peer for each: others of it follow. Of these
  * the last alone is signalled; wc_flags there: operand are the octets of all. */
 #define WQE_PART (1u << 13)
-#define WC_WHOLE (1u << 6)
+/* A local invalidation that has revoked its STag: it goes on when nobody uses that any more. */
+#define WQE_REVOKED (1u << 12)
+#define WC_WHOLE    (1u << 6)
 static inline uint16_t wqe_flags(const struct ri_send_wr *wr)
 {
     const uint32_t answered = 1u << RI_WR_RDMA_READ | 1u << RI_WR_RDMA_READ_INVALIDATE |

@@ -140,8 +140,6 @@ struct tx_batch {
 /* Written inside tx, except for the atomic members. */
 struct iwarp_tx {
     struct tx_batch batch;
-    /* The batch keeps its memory when it is empty. Written under the lane's lock. */
-    atomic_bool keeps_memory;
     /* Elements of sends; memory that answers read and write. */
     struct stag_hint local_hint, answer_hint;
     /* Stream position of the first FPDU: markers count from there. */
@@ -194,6 +192,8 @@ struct iwarp_tx {
     uint32_t cursor_sge, cursor_offset;
     /* enum ri_rtr */
     uint8_t rtr_to_send;
+    /* The batch keeps its memory when it is empty. Written under the lane's lock. */
+    atomic_bool keeps_memory;
     /* errno of a refused send. The end is reported after the octets that can still be read. */
     atomic_int error;
     struct own_requests own;
