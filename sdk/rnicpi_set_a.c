@@ -77,6 +77,13 @@ void ri_set_a_opened(struct ri_mem_connection *c)
     TAILQ_INSERT_TAIL(&c->set->connections, c, link);
 }
 
+static void undecided_no_more(struct ri_mem_connection *c)
+{
+    if (c->listener && c->state == RI_CM_UNDECIDED)
+        c->listener->undecided--;
+    c->listener = NULL;
+}
+
 void ri_set_a_closed(struct ri_mem_connection *c)
 {
     struct ri_mem_rnic *rnic = c->set->rnic;
@@ -85,6 +92,7 @@ void ri_set_a_closed(struct ri_mem_connection *c)
     pthread_mutex_lock(&rnic->lock);
     TAILQ_REMOVE(&c->set->connections, c, link);
     c->open = false;
+    undecided_no_more(c); /* the listener does not find it any more when it goes */
     last = c->destroyed;
     if (last)
         ri_tell_forget(&rnic->tellers, &c->teller, NULL);
@@ -201,13 +209,6 @@ static bool connection_tell(struct ri_teller *teller)
 }
 
 /* ---- the end ---- */
-
-static void undecided_no_more(struct ri_mem_connection *c)
-{
-    if (c->listener && c->state == RI_CM_UNDECIDED)
-        c->listener->undecided--;
-    c->listener = NULL;
-}
 
 /* Without an event: the QP, if it was in use, the channel, the state. */
 static void end_silently(struct ri_mem_connection *c, enum ri_event_type cause, uint16_t code,
