@@ -395,18 +395,6 @@ static enum outcome read_memory(struct queue_qp *from, struct wqe *wqe, struct q
     return wqe->opcode == RI_WR_RDMA_READ_INVALIDATE ? invalidate_sink(from, wqe) : OUTCOME_DONE;
 }
 
-/* Returns the value before the operation. */
-static uint64_t change_word(uint64_t *word, const struct wqe *wqe)
-{
-    uint64_t old = wqe->compare;
-
-    if (wqe->opcode == RI_WR_ATOMIC_FETCH_ADD)
-        return __atomic_fetch_add(word, wqe->operand, __ATOMIC_SEQ_CST);
-    __atomic_compare_exchange_n(word, &old, wqe->operand, false, __ATOMIC_SEQ_CST,
-                                __ATOMIC_SEQ_CST);
-    return old;
-}
-
 static enum outcome execute_atomic(struct queue_qp *from, struct wqe *wqe, struct queue_qp *to)
 {
     struct stag_entry *entry;
@@ -425,7 +413,7 @@ static enum outcome execute_atomic(struct queue_qp *from, struct wqe *wqe, struc
         stag_leave(entry);
         return refuse(&from->core, wqe, &to->core, NULL, &not_aligned);
     }
-    old = change_word((uint64_t *)(void *)word, wqe);
+    old = atomic_on_word((uint64_t *)(void *)word, wqe->opcode, wqe->operand, wqe->compare);
     stag_leave(entry);
     store(sink, (const uint8_t *)&old, sizeof(old));
     return OUTCOME_DONE;

@@ -40,6 +40,17 @@ enum invalidate_result invalidate_begin(struct qp *qp, uint32_t stag, bool remot
  * nothing now, not inside tx; one rx held at most. */
 void invalidate_quiet(struct rnic *rnic, struct stag_entry *entry);
 
+/* An atomic of the peer on an aligned word: its value before. RI_WR_ATOMIC_FETCH_ADD adds the
+ * operand; RI_WR_ATOMIC_COMPARE_SWAP stores it where the word is `compare`. */
+static inline uint64_t atomic_on_word(uint64_t *word, uint8_t opcode, uint64_t operand,
+                                      uint64_t compare)
+{
+    if (opcode == RI_WR_ATOMIC_FETCH_ADD)
+        return __atomic_fetch_add(word, operand, __ATOMIC_SEQ_CST);
+    __atomic_compare_exchange_n(word, &compare, operand, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+    return compare;
+}
+
 /* mw.c */
 struct mw;
 enum bind_result { BIND_DONE, BIND_REVOKED, BIND_REFUSED };

@@ -418,18 +418,6 @@ static enum outcome fetch_read(struct local_qp *qp)
     return OUTCOME_DONE;
 }
 
-/* Returns the value before the operation. */
-static uint64_t change_word(uint64_t *word, const struct ring_header *request)
-{
-    uint64_t old = request->compare;
-
-    if (request->opcode == RI_WR_ATOMIC_FETCH_ADD)
-        return __atomic_fetch_add(word, request->operand, __ATOMIC_SEQ_CST);
-    __atomic_compare_exchange_n(word, &old, request->operand, false, __ATOMIC_SEQ_CST,
-                                __ATOMIC_SEQ_CST);
-    return old;
-}
-
 /* The word is the consumer's: a sanitizer is told, and with option guard the kernel asked. */
 static bool atomic_on(struct local_qp *qp, uint8_t *word, uint64_t *old)
 {
@@ -437,7 +425,8 @@ static bool atomic_on(struct local_qp *qp, uint8_t *word, uint64_t *old)
 
     if (guarded && !guard_word(qp->core, qp->message.rkey, word))
         return false;
-    *old = change_word((uint64_t *)(void *)word, &qp->message);
+    *old = atomic_on_word((uint64_t *)(void *)word, qp->message.opcode, qp->message.operand,
+                          qp->message.compare);
     if (guarded)
         sanitizer_behind(qp->core, word, ATOMIC_OCTETS, USE_REMOTE_WRITE);
     return true;
