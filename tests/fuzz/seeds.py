@@ -297,6 +297,28 @@ def local_programs():
             write("fuzz_local", "%s-%d" % (name, settings), bytes([settings]) + program)
 
 
+# Packets of RoCEv2: from the BTH, as the ends of an ICRC that is solved, and the MADs in them.
+def roce_packets(path):
+    with open(path, encoding="utf-8") as file:
+        vectors = json.load(file)["packets"]
+    for number, vector in enumerate(vectors):
+        octets = bytes.fromhex(vector["ip_datagram"])
+        ipv4 = octets[0] >> 4 == 4
+        packet = octets[28 if ipv4 else 48:]
+        name = "%03d-%s" % (number, vector["fields"]["bth"]["name"].replace(" ", "-"))
+        write("fuzz_roce_packet", name, bytes([(8 if ipv4 else 0) | 2 | number % 16 << 4]) + packet)
+        if ipv4:
+            damage = struct.pack(">I", number % 3 == 2)
+            window = octets[4:6] + b"\4\0\0"
+            write("fuzz_roce_icrc", name, octets[12:22] + octets[4:8] + bytes(2) + octets[6:8] + window + damage + packet)
+        if "mad" in vector["fields"]:
+            write("fuzz_roce_mad", name, packet[20:276])
+    for attribute, fields in ((0x11, "8000"), (0x12, "0090"), (0x18, "0048"), (0x19, ""), (0x1A, "")):
+        head = struct.pack(">IIQHHI", 0x01070203, 0, 7, attribute, 0, 0)
+        body = (bytes(8 if attribute != 0x18 else 4) + bytes.fromhex(fields)).ljust(232, b"\5")
+        write("fuzz_roce_mad", "made-%02x" % attribute, head + body)
+
+
 def main():
     with open(sys.argv[1], encoding="utf-8") as file:
         vectors = json.load(file)
@@ -308,6 +330,7 @@ def main():
     elves()
     rendezvous_messages()
     local_programs()
+    roce_packets(os.path.join(os.path.dirname(sys.argv[1]), "roce/vectors.json"))
 
 
 main()
