@@ -124,6 +124,22 @@ COUNTER(INTERFACE, "traffic", "empty_writes", "empty writes received", true,
         "empty_writes", "RDMA Writes without an octet, received.")
 COUNTER(INTERFACE, "traffic", "receive_waits", "waits for a receive", true,
         "receive_waits", "Messages that found no receive and had to wait for one.")
+COUNTER(INTERFACE, "traffic", "requests_by_peer", "requests executed by the peer", true,
+        "requests_by_peer", "Local wire: own requests that the peer has executed.")
+COUNTER(INTERFACE, "traffic", "octets_by_peer", "octets moved by the peer", true,
+        "octets_by_peer", "Octets of those.")
+COUNTER(INTERFACE, "traffic", "requests_for_peer", "requests executed for the peer", true,
+        "requests_for_peer", "Local wire: requests of the peer that this side has executed.")
+COUNTER(INTERFACE, "traffic", "octets_for_peer", "octets moved for the peer", true,
+        "octets_for_peer", "Octets of those.")
+COUNTER(INTERFACE, "traffic", "requests_direct", "requests executed directly", true,
+        "requests_direct", "Local wire: own requests executed in the peer's memory from here.")
+COUNTER(INTERFACE, "traffic", "octets_direct", "octets moved directly", true,
+        "octets_direct", "Octets of those.")
+COUNTER(INTERFACE, "traffic", "wakeups_sent", "wake-ups sent", true,
+        "wakeups_sent", "Local wire: times that a sleeping peer was woken.")
+COUNTER(INTERFACE, "traffic", "wakeups_received", "wake-ups received", true,
+        "wakeups_received", "Local wire: times that the peer has woken this side.")
 COUNTER(INTERFACE, "counters", "stuck_ends", "connections ended behind waiting sends", true,
         "stuck_ends", "Connections that ended because answers were behind Sends without a receive.")
 COUNTER(INTERFACE, "counters", "connections", "connections", false,
@@ -171,6 +187,22 @@ COUNTER(ENDPOINT, "counters", "empty_writes", "empty writes received", true,
         "empty_writes", "RDMA Writes without an octet, received.")
 COUNTER(ENDPOINT, "counters", "receive_waits", "waits for a receive", true,
         "receive_waits", "Messages that found no receive and had to wait for one.")
+COUNTER(ENDPOINT, "counters", "requests_by_peer", "requests executed by the peer", true,
+        "requests_by_peer", "Local wire: own requests that the peer has executed.")
+COUNTER(ENDPOINT, "counters", "octets_by_peer", "octets moved by the peer", true,
+        "octets_by_peer", "Octets of those.")
+COUNTER(ENDPOINT, "counters", "requests_for_peer", "requests executed for the peer", true,
+        "requests_for_peer", "Local wire: requests of the peer that this side has executed.")
+COUNTER(ENDPOINT, "counters", "octets_for_peer", "octets moved for the peer", true,
+        "octets_for_peer", "Octets of those.")
+COUNTER(ENDPOINT, "counters", "requests_direct", "requests executed directly", true,
+        "requests_direct", "Local wire: own requests executed in the peer's memory from here.")
+COUNTER(ENDPOINT, "counters", "octets_direct", "octets moved directly", true,
+        "octets_direct", "Octets of those.")
+COUNTER(ENDPOINT, "counters", "wakeups_sent", "wake-ups sent", true,
+        "wakeups_sent", "Local wire: times that a sleeping peer was woken.")
+COUNTER(ENDPOINT, "counters", "wakeups_received", "wake-ups received", true,
+        "wakeups_received", "Local wire: times that the peer has woken this side.")
 COUNTER(LANE, "", "queue_pairs", NULL, false, "queue_pairs", "Queue pairs that it carries.")
 COUNTER(LANE, "", "descriptors", NULL, false,
         "descriptors", "Sockets and other descriptors that it watches.")

@@ -804,7 +804,10 @@ struct ri_qp_info {
     uint16_t terminate_received;
     uint32_t terminate_length; /* octets valid in terminate[] */
     uint8_t terminate[56];     /* last Terminate payload, sent or received */
-    uint64_t reserved[4];
+    /* Connected by a hand-over with `local`: how requests reach the peer's memory now, a static
+     * text for people. NULL: it is not connected so, or there is nothing to tell. */
+    const char *way;
+    uint64_t reserved[3];
 };
 
 /* ------------------------------------------------------------------------------------------------

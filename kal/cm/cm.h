@@ -148,6 +148,8 @@ struct kal_connection {
     bool counted;
     bool conversion;
     bool initiator;
+    /* The rendezvous has found the peer on this host */
+    bool same_host;
     /* The provider owns the stream, or the hand-over is under way */
     bool handed;
     /* Under guard.lock. awaits_qp: connect or accept had no QP; parked: only the QP is missing */

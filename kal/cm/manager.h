@@ -46,6 +46,10 @@ struct kal_connection_seen {
      * and the others are of earlier QPs. NULL: none, or of the provider */
     const void *carrier;
     uint64_t handover;
+    /* From the hand-over on, static texts. wire: what carries the requests, "tcp" or "local"
+     * (memory that both ends share); NULL: another stream, or the provider's. local_why: why it is
+     * not local although the peer is on this host; NULL: it is, or the peer is not known to be. */
+    const char *wire, *local_why;
 };
 
 /* Copies at most `room` of them, and return how many there are. The RNIC may not be closed

@@ -55,6 +55,7 @@
 
 #define OWN_USER_ONLY "the peer runs as another user"
 #define NO_MEMORY     "memory is short"
+#define CONVERTED     "it is a converted socket"
 
 static struct cm_rendezvous *of(struct kal_connection *c)
 {
@@ -169,21 +170,29 @@ static bool can_bind(const union address *address)
     return bound;
 }
 
-static bool is_of_this_host(const union address *local, const union address *peer)
+/* Without a call of the system. Most connections of one host have the same address at both ends. */
+static bool is_surely_here(const union address *local, const union address *peer)
 {
     uint8_t here[16], there[16];
 
     if (!rendezvous_address(local, here) || !rendezvous_address(peer, there))
         return false;
-    return !memcmp(here, there, sizeof here) || (is_loopback(local) && is_loopback(peer)) ||
-           can_bind(peer);
+    return !memcmp(here, there, sizeof here) || (is_loopback(local) && is_loopback(peer));
+}
+
+static bool is_of_this_host(const union address *local, const union address *peer)
+{
+    uint8_t octets[16];
+
+    return rendezvous_address(local, octets) && rendezvous_address(peer, octets) &&
+           (is_surely_here(local, peer) || can_bind(peer));
 }
 
 /* NULL: it may be local. Otherwise why not. */
 static const char *unfit(struct kal_connection *c)
 {
     if (c->conversion)
-        return "it is a converted socket";
+        return CONVERTED;
     if (c->rnic->cm->options.local == CM_LOCAL_NO)
         return "option local is no";
     if (!(c->rnic->attr.features & RI_FEATURE_LOCAL))
@@ -192,8 +201,18 @@ static const char *unfit(struct kal_connection *c)
         return "its stream is not TCP";
     if (!is_of_this_host(&c->stream.local, &c->stream.peer))
         return "the peer is on another host";
-    of(c)->same_host = true;
+    c->same_host = true;
     return c->rnic->capture || c->stream.capture ? "it is captured (option pcap)" : NULL;
+}
+
+/* Conversions have no rendezvous. */
+const char *cm_rendezvous_why(const struct kal_connection *connection)
+{
+    const struct kal_connection *c = connection;
+
+    if (!c->local_why || (!c->same_host && !is_surely_here(&c->stream.local, &c->stream.peer)))
+        return NULL;
+    return c->conversion ? CONVERTED : c->local_why;
 }
 
 static bool may_stay_on_tcp(const struct kal_connection *c)
@@ -210,7 +229,7 @@ static enum cm_rendezvous_result decided(struct kal_connection *c)
 
     if (r->state == CM_RENDEZVOUS_TCP && !may_stay_on_tcp(c))
         return CM_RENDEZVOUS_REFUSED;
-    if (r->same_host && !r->logged) {
+    if (c->same_host && !r->logged) {
         kal_address_text(&c->stream.peer.any, address, sizeof address);
         if (r->state == CM_RENDEZVOUS_AGREED)
             kal_rnic_log(c->rnic, RI_LOG_INFO, "connection %s %s: wire local", side, address);

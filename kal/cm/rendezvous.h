@@ -30,8 +30,8 @@ enum cm_rendezvous_state {
 /* A member of the connection's start-up. */
 struct cm_rendezvous {
     enum cm_rendezvous_state state;
-    /* The peer is on this host, so the outcome is logged; it was logged */
-    bool same_host, logged;
+    /* The outcome was logged, which it is of a peer that is on this host */
+    bool logged;
     /* Owned from LISTENING to AGREED */
     int fd;
     /* Of fd; NULL: it is not watched */
@@ -65,6 +65,10 @@ bool cm_rendezvous_run(struct kal_connection *connection);
 bool cm_rendezvous_expired(struct kal_connection *connection);
 /* Moves what was agreed to the hand-over; on any other outcome the hand-over is one of TCP. */
 void cm_rendezvous_give(struct kal_connection *connection, struct ri_llp_handover *handover);
+
+/* Why requests travel over TCP although the peer is on this host, a static text. NULL: they do not,
+ * or it is not known to be. Any thread, locked. */
+const char *cm_rendezvous_why(const struct kal_connection *connection);
 
 /* Releases everything, back to NONE. Lane, locked; or the connection is dead. */
 void cm_rendezvous_end(struct kal_connection *connection);

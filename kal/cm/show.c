@@ -82,6 +82,13 @@ static const char *state_text(enum cm_state state)
     return texts[state];
 }
 
+static const char *wire_text(const struct kal_connection *c)
+{
+    if (!c->local_why)
+        return "local";
+    return c->stream.ops->carried ? NULL : "tcp";
+}
+
 static void copy_connection(struct kal_connection *c, struct kal_connection_seen *seen)
 {
     seen->state = "changing";
@@ -93,6 +100,10 @@ static void copy_connection(struct kal_connection *c, struct kal_connection_seen
     seen->awaits_qp = c->awaits_qp;
     seen->local = c->stream.local;
     seen->peer = c->stream.peer;
+    if (c->handed && c->state != CM_FOREIGN) {
+        seen->wire = wire_text(c);
+        seen->local_why = cm_rendezvous_why(c);
+    }
     if (c->startup && c->startup->began)
         seen->age_ns = clock_now() - c->startup->began;
     pthread_mutex_unlock(&c->guard.lock);

@@ -219,6 +219,8 @@ static void put_connection(struct json *json, const struct kal_connection_seen *
     json_bool(json, "awaits_qp", seen->awaits_qp);
     kal_state_put_end(json, "local", &seen->local);
     kal_state_put_end(json, "peer", &seen->peer);
+    json_text(json, "wire", seen->wire);
+    json_text(json, "local_why", seen->local_why);
     if (seen->age_ns)
         json_number(json, "age_ms", seen->age_ns / CLOCK_NS_PER_MS);
     json_end(json, '}');

@@ -142,6 +142,9 @@ static void put_endpoint(struct json *json, const struct kal_qp_seen *qp,
         json_bool(json, "initiator", connection->initiator);
         kal_state_put_end(json, "local", &connection->local);
         kal_state_put_end(json, "peer", &connection->peer);
+        json_text(json, "wire", connection->wire);
+        json_text(json, "way", qp->info.way);
+        json_text(json, "local_why", connection->local_why);
     }
     json_text(json, "held", qp->info.holding ? "waiting for the peer's first message" : NULL);
     if (qp->info.terminate_sent)

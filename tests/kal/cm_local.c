@@ -140,6 +140,21 @@ static const char *why_of(const struct fake_connection *c)
     return why;
 }
 
+void expect_seen(const struct fake_connection *c, const char *wire, const char *why)
+{
+    struct kal_connection_seen seen[4] = { { .wire = NULL } };
+    size_t count = kal_cm_connections(&fake.rnic, seen, 4), place = 0;
+
+    ck_assert_uint_le(count, 4);
+    while (place < count && seen[place].initiator != c->connection->initiator)
+        place++;
+    ck_assert_uint_lt(place, count);
+    ck_assert_pstr_eq(seen[place].wire, wire);
+    ck_assert_msg(why ? seen[place].local_why && strstr(seen[place].local_why, why)
+                      : !seen[place].local_why,
+                  "%s", seen[place].local_why);
+}
+
 void expect_local(void)
 {
     char octet = 0;
@@ -158,6 +173,8 @@ void expect_local(void)
     ck_assert_uint_eq(fake.handed, 2);
     ck_assert_ptr_null(why_of(initiator));
     ck_assert_ptr_null(why_of(request->context));
+    expect_seen(initiator, "local", NULL);
+    expect_seen(request->context, "local", NULL);
     ck_assert_uint_eq(fake_log_count(": wire local"), 2);
     ck_assert_uint_eq(fake_log_count("stays on TCP"), 0);
 }
@@ -188,10 +205,14 @@ void expect_tcp(const char *initiators, const char *acceptors)
     if (initiator) {
         ck_assert_ptr_nonnull(why_of(initiator));
         expect_line("to", initiators);
+        if (initiators && initiator->connection->handed)
+            expect_seen(initiator, "tcp", initiators);
     }
     if (request) {
         ck_assert_ptr_nonnull(why_of(request->context));
         expect_line("from", acceptors);
+        if (acceptors && request->context->connection->handed)
+            expect_seen(request->context, "tcp", acceptors);
     }
 }
 

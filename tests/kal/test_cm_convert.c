@@ -111,6 +111,16 @@ static void expect_failure(enum ri_connection_reason reason)
     ck_assert_uint_eq(fake_lane_watches(fake.lane), 0);
 }
 
+/* Both ends are on this host, and a conversion has no rendezvous. */
+static void expect_seen_on_tcp(void)
+{
+    struct kal_connection_seen seen;
+
+    ck_assert_uint_eq(kal_cm_connections(&fake.rnic, &seen, 1), 1);
+    ck_assert_pstr_eq(seen.wire, "tcp");
+    ck_assert_pstr_eq(seen.local_why, "it is a converted socket");
+}
+
 START_TEST(initiator_with_frames)
 {
     uint8_t want[600], got[600];
@@ -123,6 +133,7 @@ START_TEST(initiator_with_frames)
     ck_assert_mem_eq(got, want, n);
     peer_send(pair[1], want, frame_reply(want, F_C, 1, 0, 0, NULL, 0));
     expect_established(true);
+    expect_seen_on_tcp();
     ck_assert_int_eq(c->last.peer.ss_family, AF_INET);
 }
 END_TEST

@@ -46,6 +46,8 @@ START_TEST(stays_on_tcp_by_default)
     dial();
     establish();
     expect_tcp(NULL, NULL);
+    expect_seen(initiator, "tcp", "option local is no");
+    expect_seen(request->context, "tcp", "option local is no");
     ck_assert_uint_eq(fake.made, 0);
 }
 END_TEST
@@ -57,6 +59,7 @@ START_TEST(stays_on_tcp_without_the_feature)
     dial();
     establish();
     expect_tcp(NULL, NULL);
+    expect_seen(initiator, "tcp", "the provider has no local wire");
 }
 END_TEST
 
@@ -270,6 +273,36 @@ START_TEST(peers_of_this_host_are_known_by_their_address)
 }
 END_TEST
 
+/* Nobody expects the wire local there, so no reason is shown. */
+START_TEST(a_peer_of_another_host_needs_no_reason)
+{
+    const char *const options[] = { "no", "auto" };
+
+    with(options[_i], NULL, NULL);
+    listen_at("127.0.0.1");
+    local_address = "203.0.113.1";
+    peer_address = "198.51.100.77";
+    other_addresses = cm_stream_tcp;
+    other_addresses.addresses = tell_addresses;
+    fake.rnic.cm->stream_ops = &other_addresses;
+    dial();
+    establish();
+    expect_tcp(NULL, NULL);
+    expect_seen(initiator, "tcp", NULL);
+}
+END_TEST
+
+/* Before the hand-over it is not known what will carry it. */
+START_TEST(nothing_is_shown_before_the_hand_over)
+{
+    listen_at("127.0.0.1");
+    dial();
+    fake_until(fake.request_count, 10000);
+    expect_seen(initiator, NULL, NULL);
+    expect_seen(fake.requests[0].context, NULL, NULL);
+}
+END_TEST
+
 START_TEST(only_refuses_another_host)
 {
     with("only", NULL, NULL);
@@ -394,8 +427,9 @@ int main(void)
     tcase_add_loop_test(t, stays_on_tcp_without_descriptors, 0, 2);
     tcase_add_loop_test(t, peers_of_this_host_are_known_by_their_address, 0,
                         sizeof addresses / sizeof *addresses);
-    tc_add_tests(t, only_refuses_another_host, only_is_content_with_local,
-                 acceptor_with_only_rejects, initiator_with_only_fails,
+    tcase_add_loop_test(t, a_peer_of_another_host_needs_no_reason, 0, 2);
+    tc_add_tests(t, nothing_is_shown_before_the_hand_over, only_refuses_another_host,
+                 only_is_content_with_local, acceptor_with_only_rejects, initiator_with_only_fails,
                  queue_pairs_may_be_attached_later, ends_in_lanes_of_two_threads);
     return tc_main(suite);
 }

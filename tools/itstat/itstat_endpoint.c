@@ -60,7 +60,7 @@ static bool table_one(const struct part *part, void *arg)
     struct wanted *wanted = arg;
     const json_t *process = json_object_get(part->process, "process");
     const json_t *depths = json_object_get(part->object, "depths");
-    char cells[13][CELL];
+    char cells[16][CELL];
 
     if (!matches(wanted, part->object))
         return true;
@@ -71,11 +71,13 @@ static bool table_one(const struct part *part, void *arg)
                   text_of(part->interface, "name", cells[2]),
                   number_of(part->object, "qp", cells[3]), text_of(part->object, "state", cells[4]),
                   text_of(part->object, "local", cells[5]), text_of(part->object, "peer", cells[6]),
-                  number_of(depths, "send", cells[7]), number_of(depths, "receive", cells[8]),
-                  number_of(part->object, "lane", cells[9]),
-                  messages(part->object, "sent_messages", wanted->rates, cells[10]),
-                  messages(part->object, "received_messages", wanted->rates, cells[11]),
-                  text_of(part->object, "held", cells[12]) });
+                  text_of(part->object, "wire", cells[7]), text_of(part->object, "way", cells[8]),
+                  number_of(depths, "send", cells[9]), number_of(depths, "receive", cells[10]),
+                  number_of(part->object, "lane", cells[11]),
+                  messages(part->object, "sent_messages", wanted->rates, cells[12]),
+                  messages(part->object, "received_messages", wanted->rates, cells[13]),
+                  text_of(part->object, "held", cells[14]),
+                  text_of(part->object, "local_why", cells[15]) });
     return true;
 }
 
@@ -89,12 +91,16 @@ static bool has_rates(const struct part *part, void *arg)
 
 bool endpoints_table(const json_t *all, const struct policy_place *of, size_t *count)
 {
-    static const char *const totals[] = { ">PROCESS", "PROGRAM",   "INTERFACE", ">QP",    "STATE",
-                                          "LOCAL",    "PEER",      ">SENDS",    ">RECVS", ">LANE",
-                                          ">SENT",    ">RECEIVED", "HELD",      NULL };
-    static const char *const rates[] = { ">PROCESS", "PROGRAM",     "INTERFACE", ">QP",    "STATE",
-                                         "LOCAL",    "PEER",        ">SENDS",    ">RECVS", ">LANE",
-                                         ">SENT/s",  ">RECEIVED/s", "HELD",      NULL };
+    static const char *const totals[] = { ">PROCESS", "PROGRAM",   "INTERFACE", ">QP",
+                                          "STATE",    "LOCAL",     "PEER",      "WIRE",
+                                          "WAY",      ">SENDS",    ">RECVS",    ">LANE",
+                                          ">SENT",    ">RECEIVED", "HELD",      "WHY NOT LOCAL",
+                                          NULL };
+    static const char *const rates[] = { ">PROCESS", "PROGRAM",     "INTERFACE", ">QP",
+                                         "STATE",    "LOCAL",       "PEER",      "WIRE",
+                                         "WAY",      ">SENDS",      ">RECVS",    ">LANE",
+                                         ">SENT/s",  ">RECEIVED/s", "HELD",      "WHY NOT LOCAL",
+                                         NULL };
     struct wanted wanted = { .of = of };
 
     walk_parts(all, COUNTER_ENDPOINT, has_rates, &wanted.rates);

@@ -13,6 +13,7 @@
 #include "itstat_state.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "tools/common/tool.h"
 
@@ -108,6 +109,23 @@ static bool put_held(const struct part *part, void *arg)
     return !ferror(stdout);
 }
 
+static bool put_local(const struct part *part, void *arg)
+{
+    const char *wire = member(part->object, "wire");
+    struct family *family = arg;
+
+    if (!wire)
+        return true;
+    if (!family->begun)
+        put_head("ital_endpoint_local", "",
+                 "1: its connection is carried by memory that both ends share; 0: by TCP.", false);
+    family->begun = true;
+    printf("ital_endpoint_local");
+    put_labels(part, COUNTER_ENDPOINT);
+    printf(" %d\n", !strcmp(wire, "local"));
+    return !ferror(stdout);
+}
+
 static void put_who(const json_t *all)
 {
     const json_t *process, *silent;
@@ -157,7 +175,7 @@ static bool drop_twins_of(const struct part *part, void *arg)
 
 bool prometheus(const json_t *all)
 {
-    struct family held = { .begun = false };
+    struct family held = { .begun = false }, local = { .begun = false };
     bool good = true;
 
     put_who(all);
@@ -167,7 +185,8 @@ bool prometheus(const json_t *all)
 
         good = walk_parts(all, counters[i].scope, put_sample, &family);
     }
-    good = good && walk_parts(all, COUNTER_ENDPOINT, put_held, &held);
+    good = good && walk_parts(all, COUNTER_ENDPOINT, put_held, &held) &&
+           walk_parts(all, COUNTER_ENDPOINT, put_local, &local);
     if (!good || fflush(stdout))
         tool_error("standard output cannot be written");
     return good && !ferror(stdout);

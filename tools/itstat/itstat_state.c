@@ -200,11 +200,12 @@ static bool show_listeners(const json_t *interfaces)
 
 static bool show_connections(const json_t *interfaces)
 {
-    static const char *const heads[] = { "INTERFACE", "CONNECTION", "STATE", "LOCAL",
-                                         "PEER",      ">AGE ms",    NULL };
+    static const char *const heads[] = { "INTERFACE", "CONNECTION",    "STATE",
+                                         "LOCAL",     "PEER",          ">AGE ms",
+                                         "WIRE",      "WHY NOT LOCAL", NULL };
     struct table *table = table_create(heads);
     const json_t *interface, *one;
-    char cells[6][CELL];
+    char cells[8][CELL];
     size_t i, j;
 
     json_array_foreach(interfaces, i, interface)
@@ -217,7 +218,8 @@ static bool show_connections(const json_t *interfaces)
                       (const char *[]){
                           text_of(interface, "name", cells[0]), active ? "active" : "passive",
                           text_of(one, "state", cells[2]), text_of(one, "local", cells[3]),
-                          text_of(one, "peer", cells[4]), number_of(one, "age_ms", cells[5]) });
+                          text_of(one, "peer", cells[4]), number_of(one, "age_ms", cells[5]),
+                          text_of(one, "wire", cells[6]), text_of(one, "local_why", cells[7]) });
         }
     }
     return table_print(table);

@@ -83,6 +83,18 @@ static uint32_t answered_request(const struct qp *qp)
     return atomic_load_explicit(&qp->sq.next, memory_order_relaxed);
 }
 
+const char *wire_has_no_way(const struct qp *qp)
+{
+    (void)qp;
+    return NULL;
+}
+
+bool wire_has_no_counter(const struct qp *qp, uint32_t number, const char **name, uint64_t *value)
+{
+    (void)qp, (void)number, (void)name, (void)value;
+    return false;
+}
+
 const struct wire no_wire = {
     .name = "none",
     .post_send = wire_post_send,
@@ -104,4 +116,6 @@ const struct wire no_wire = {
     .set_acknowledged = set_acknowledged,
     .attributes_changed = nothing,
     .answered_request = answered_request,
+    .way = wire_has_no_way,
+    .counter = wire_has_no_counter,
 };

@@ -135,7 +135,7 @@ struct qp {
     /* Of a sanitizer. NULL: there is none. */
     struct qp_watch *watch;
     /* The part of the wire in WIRE_LOCAL, made when it first connects the QP. NULL: it has not. */
-    void *local_part;
+    _Atomic(void *) local_part;
     /* VALID narrow windows. Any thread. */
     atomic_uint windows;
     /* Uses of the QP outside a pass: destroy waits until there are none. Any thread. Not in a

@@ -33,11 +33,32 @@ enum ri_status core_qp_query(struct ri_qp *base, struct ri_qp_info *info)
         .terminate_sent = qp->life.terminate_sent,
         .terminate_received = qp->life.terminate_received,
         .terminate_length = qp->life.terminate_length,
+        .way = qp_wire(qp)->way(qp),
     };
     if (qp->life.terminate_length)
         memcpy(now.terminate, qp->life.terminate, qp->life.terminate_length);
     spinlock_unlock(&qp->life.lock);
     return ri_sized_copy(info, &now, sizeof(now)) ? RI_OK : RI_ERR_INVALID_ARGUMENT;
+}
+
+/* Behind `count` others. Returns how many there are in all, of which `room` are filled in. */
+static size_t add_wires_counters(const struct qp *qp, const char **names, uint64_t *values,
+                                 size_t count, size_t room)
+{
+    const char *name;
+    uint64_t value;
+
+    for (int slot = 0; slot < WIRE_SLOTS; slot++) {
+        const struct wire *wire = qp->rnic->wires[slot];
+
+        for (uint32_t i = 0; wire && wire->counter(qp, i, &name, &value); i++, count++) {
+            if (count >= room)
+                continue;
+            names[count] = name;
+            values[count] = value;
+        }
+    }
+    return count;
 }
 
 enum ri_status core_qp_counters(struct ri_qp *base, const char **names, uint64_t *values,
@@ -61,6 +82,6 @@ enum ri_status core_qp_counters(struct ri_qp *base, const char **names, uint64_t
         names[i] = all[i];
         values[i] = now[i];
     }
-    *count = total;
+    *count = add_wires_counters(qp, names, values, total, *count);
     return RI_OK;
 }

@@ -110,7 +110,19 @@ struct wire {
     void (*attributes_changed)(struct qp *qp);
     /* Index of the send request whose answer is being received. Under rx; for a sanitizer. */
     uint32_t (*answered_request)(const struct qp *qp);
+
+    /* --- what people see: any thread --- */
+
+    /* How its requests reach the peer's memory, a static text. NULL: the wire has one way only. */
+    const char *(*way)(const struct qp *qp);
+    /* Its counters of a QP, by number from 0 on: the name is a static text. False: there is no such
+     * number. The same names for each QP of the device, connected or not. */
+    bool (*counter)(const struct qp *qp, uint32_t number, const char **name, uint64_t *value);
 };
+
+/* `way` and `counter` of a wire that has nothing to show. */
+const char *wire_has_no_way(const struct qp *qp);
+bool wire_has_no_counter(const struct qp *qp, uint32_t number, const char **name, uint64_t *value);
 
 /* Of a QP that is not connected, and was not since its last reset: posts of receives wait, posts
  * to the send queue are refused in IDLE and flushed in ERROR. */

@@ -258,4 +258,6 @@ const struct wire iwarp_wire = {
     .set_acknowledged = set_acknowledged,
     .attributes_changed = attributes_changed,
     .answered_request = answered_request,
+    .way = wire_has_no_way,
+    .counter = wire_has_no_counter,
 };

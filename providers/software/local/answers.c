@@ -126,6 +126,8 @@ static bool take_answer(struct local_qp *qp, struct wqe *wqe, struct said *said)
 
 static void finish(struct local_qp *qp, struct wqe *wqe)
 {
+    count_up(&qp->counters.by_peer, 1);
+    count_up(&qp->counters.by_peer_octets, wqe->length);
     if (!wqe_is_answered(wqe)) {
         count_up(&qp->core->counters.sent_messages, 1);
         count_up(&qp->core->counters.sent_octets, wqe->length);

@@ -556,6 +556,15 @@ static bool is_complete(const struct local_qp *qp)
            qp->placed == qp->message.length;
 }
 
+static void end_request(struct local_qp *qp)
+{
+    qp->open = false;
+    qp->done++;
+    count_up(&qp->counters.for_peer, 1);
+    count_up(&qp->counters.for_peer_octets,
+             is_atomic(qp->message.opcode) ? ATOMIC_OCTETS : qp->placed);
+}
+
 /* One record. OUTCOME_WAIT: it stays; what was judged is kept, for the peer may change it. */
 static enum outcome take_record(struct local_qp *qp, const struct ring_header *header,
                                 const uint8_t *octets)
@@ -576,10 +585,8 @@ static enum outcome take_record(struct local_qp *qp, const struct ring_header *h
     qp->waiting = outcome == OUTCOME_WAIT;
     if (outcome != OUTCOME_DONE)
         return outcome;
-    if (is_complete(qp)) {
-        qp->open = false;
-        qp->done++;
-    }
+    if (is_complete(qp))
+        end_request(qp);
     ring_pass(&qp->take, &qp->record);
     return OUTCOME_DONE;
 }

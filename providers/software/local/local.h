@@ -29,6 +29,15 @@
 #include "ring.h"
 #include "segment.h"
 
+/* What people see (seen.c), over all connections of the QP. One writer each, under rx
+ * (`directly`: inside tx; `wakes_received`: in a run of the lane), but of `wakes_sent`. */
+struct local_counters {
+    /* Own requests that the peer has executed; requests of the peer that this side has executed;
+     * own requests that this side has executed in the peer's memory. */
+    atomic_ullong by_peer, by_peer_octets, for_peer, for_peer_octets, directly, directly_octets;
+    atomic_ullong wakes_sent, wakes_received;
+};
+
 struct local_qp {
     struct qp *core;
     /* Under it: members below that say so. In a pass; or the QP is not connected. */
@@ -100,6 +109,8 @@ struct local_qp {
     /* --- of the pass --- */
     uint32_t idle;          /* passes that found nothing */
     uint64_t consumed_seen; /* of the own requests, by the peer */
+
+    struct local_counters counters;
 };
 
 enum { WITNESSED_FIN = 1, WITNESSED_RESET = 2 };
@@ -119,7 +130,7 @@ struct local_lane {
 
 static inline struct local_qp *local_qp(const struct qp *qp)
 {
-    return qp->local_part;
+    return atomic_load_explicit(&qp->local_part, memory_order_relaxed);
 }
 static inline struct local_lane *local_lane(const struct lane *lane)
 {
@@ -179,6 +190,12 @@ bool local_has_answer(const struct local_qp *qp);
 /* The own request that the peer was to execute next: the oldest that it has not. NULL: there is
  * none. */
 struct wqe *local_oldest(struct local_qp *qp);
+
+/* --- seen.c: any thread --- */
+
+/* wire.way, wire.counter. */
+const char *local_way(const struct qp *base);
+bool local_counter(const struct qp *base, uint32_t number, const char **name, uint64_t *value);
 
 /* --- end.c --- */
 

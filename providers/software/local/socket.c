@@ -23,6 +23,7 @@ void local_wake_peer(struct local_qp *qp)
     if (likely(!atomic_load_explicit(&qp->peer->asleep, memory_order_relaxed)) ||
         !atomic_exchange(&qp->peer->asleep, 0))
         return;
+    atomic_fetch_add_explicit(&qp->counters.wakes_sent, 1, memory_order_relaxed);
     /* Full: it has octets to read. Closed: it is ending. */
     while (syscall(SYS_sendto, qp->bell, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL, NULL, 0) < 0 &&
            errno == EINTR)
@@ -34,9 +35,11 @@ void local_hear_bell(struct local_qp *qp)
     uint8_t octets[64];
     ssize_t got;
 
-    do
+    do {
         got = syscall(SYS_recvfrom, qp->bell, octets, sizeof(octets), MSG_DONTWAIT, NULL, NULL);
-    while (got == sizeof(octets) || (got < 0 && errno == EINTR));
+        if (got > 0)
+            count_up(&qp->counters.wakes_received, (uint64_t)got);
+    } while (got == sizeof(octets) || (got < 0 && errno == EINTR));
     if (!got || (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK))
         atomic_fetch_or(&qp->witnessed, WITNESSED_FIN);
 }

@@ -120,7 +120,7 @@ static enum ri_status prepare(struct qp *base, const struct ri_llp_handover *han
             return RI_ERR_NO_RESOURCES;
         qp->core = base;
         spinlock_init(&qp->rx);
-        base->local_part = qp;
+        atomic_store_explicit(&base->local_part, qp, memory_order_release);
     }
     spinlock_lock(&qp->rx);
     ring_put_open(&qp->put, local_requests(memory, memory->side), LOCAL_REQUESTS);
@@ -266,7 +266,7 @@ static void cut(struct qp *base)
 
 static void hide(struct qp *base)
 {
-    if (base->local_part)
+    if (local_qp(base))
         local_cool(local_qp(base));
 }
 
@@ -289,7 +289,7 @@ static void release(struct qp *base)
 
 static void qp_free_part(struct qp *base)
 {
-    free(base->local_part);
+    free(local_qp(base));
 }
 
 /* --- attributes --- */
@@ -358,4 +358,6 @@ const struct wire local_wire = {
     .set_acknowledged = set_acknowledged,
     .attributes_changed = attributes_changed,
     .answered_request = answered_request,
+    .way = local_way,
+    .counter = local_counter,
 };
