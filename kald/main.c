@@ -123,8 +123,10 @@ static bool lock_path(const char *path)
     if (fd >= 0 && errno == EWOULDBLOCK)
         kald_say(3, "another kald serves at %s", path);
     else
-        kald_say(3, "%s: %s; make the folder, or choose another by --socket", name,
-                 strerror(errno));
+        kald_say(3, "%s: %s; %s", name, strerror(errno),
+                 errno == EACCES && geteuid()
+                     ? "an ordinary user's kald serves at a path of its own (--socket PATH)"
+                     : "make the folder, or choose another by --socket");
     return false;
 }
 

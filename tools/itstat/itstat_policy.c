@@ -34,7 +34,7 @@ static const struct tool_option rows[] = {
                   "ones, in policy.d beside ital.conf)"),
     TOOL_ARGUMENT(0, "test", "QUESTION", TO(test), "connect listen request convert", 0,
                   "connect|listen|request|convert, then any of user=NAME, to=ADDRESS:PORT, "
-                  "from=ADDRESS:PORT, on=ADDRESS:PORT, interface=NAME"),
+                  "from=ADDRESS:PORT, on=ADDRESS:PORT (or at=), interface=NAME"),
 };
 
 static const struct tool_table table = {
@@ -140,7 +140,7 @@ static int read_place(struct policy_place *place, const char *name, const char *
 
 static int read_part(struct asked *asked, char *word)
 {
-    static const char *const names[] = { "user", "to", "from", "on", "interface" };
+    static const char *const names[] = { "user", "to", "from", "on", "at", "interface" };
     struct nearest near = { .word = NULL };
     char *value = strchr(word, '=');
 
@@ -149,7 +149,7 @@ static int read_part(struct asked *asked, char *word)
     *value++ = '\0';
     if (!strcmp(word, "user"))
         return read_user(asked, value);
-    if (!strcmp(word, "on"))
+    if (!strcmp(word, "on") || !strcmp(word, "at"))
         return read_place(&asked->question.local, word, value);
     if (!strcmp(word, "to") || !strcmp(word, "from")) {
         asked->from = !strcmp(word, "from");
@@ -162,7 +162,7 @@ static int read_part(struct asked *asked, char *word)
     }
     for (size_t i = 0; i < ARRAY_SIZE(names); i++)
         nearest_try(&near, word, names[i]);
-    return tool_usage("%s=: known are user, to, from, on and interface%s%s", word,
+    return tool_usage("%s=: known are user, to, from, on, at and interface%s%s", word,
                       near.word ? "; did you mean " : "", near.word ? near.word : "");
 }
 
@@ -230,27 +230,39 @@ static void tell_of_kernel(const struct asked *asked)
             first);
 }
 
-static int answer(const struct policy *policy, const struct asked *asked)
+static bool denies(const struct policy_rule *rule)
 {
-    struct policy own;
-    const struct policy_rule *rule = policy_decide(policy->rules, policy->count, &asked->question);
-    bool denied = rule && rule->verdict == POLICY_DENY;
+    return rule && rule->verdict == POLICY_DENY;
+}
 
-    if (rule)
-        printf("%s by %s:%u\n", denied ? "denied" : "allowed", rule->source, rule->line);
+/* Of the host's rules and of those of the configuration; NULL: none of them matches. Both have to
+ * allow it. True: denied. */
+static bool tell_verdict(const struct policy_rule *hosts, const struct policy_rule *own)
+{
+    bool by_own = denies(own) && !denies(hosts);
+
+    if (by_own)
+        printf("denied by %s", own->source);
+    else if (hosts)
+        printf("%s by %s:%u", denies(hosts) ? "denied" : "allowed", hosts->source, hosts->line);
     else
-        printf("allowed: no rule matches\n");
-    if (!config_rules(&own))
-        return TOOL_FAILED;
-    rule = policy_decide(own.rules, own.count, &asked->question);
-    if (rule)
-        printf("%s by %s; both have to allow it\n",
-               rule->verdict == POLICY_DENY ? "denied" : "allowed", rule->source);
-    denied |= rule && rule->verdict == POLICY_DENY;
-    policy_clear(&own);
-    tell_of_kernel(asked);
+        printf("allowed: no rule%s matches", own ? " of the host" : "");
+    if (by_own && hosts)
+        printf("; the host's policy would allow it, by %s:%u", hosts->source, hosts->line);
+    else if (by_own)
+        printf("; the host's policy would allow it");
+    else if (own && !denies(hosts))
+        printf("; and by %s", own->source);
+    printf("\n");
+    return by_own || denies(hosts);
+}
+
+static void tell_limits(const struct policy *policy, const struct asked *asked)
+{
     for (int kind = 0; kind < POLICY_KINDS; kind++) {
-        rule = policy_limit(policy->rules, policy->count, (enum policy_kind)kind, &asked->question);
+        const struct policy_rule *rule = policy_limit(policy->rules, policy->count,
+                                                      (enum policy_kind)kind, &asked->question);
+
         if (rule)
             printf("at most %llu %s in a process, and where kald runs in all processes of the "
                    "user together, by %s:%u\n",
@@ -259,6 +271,21 @@ static int answer(const struct policy *policy, const struct asked *asked)
                                          : policy_kind_name((enum policy_kind)kind),
                    rule->source, rule->line);
     }
+}
+
+/* With a configuration that cannot be used nothing is allowed: that was said, and is no answer. */
+static int answer(const struct policy *policy, const struct asked *asked)
+{
+    struct policy own;
+    bool denied;
+
+    if (!config_rules(&own))
+        return TOOL_FAILED;
+    denied = tell_verdict(policy_decide(policy->rules, policy->count, &asked->question),
+                          policy_decide(own.rules, own.count, &asked->question));
+    policy_clear(&own);
+    tell_of_kernel(asked);
+    tell_limits(policy, asked);
     return denied ? TOOL_FAILED : TOOL_OK;
 }
 
