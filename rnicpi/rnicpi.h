@@ -625,7 +625,9 @@ enum ri_qp_flags {
     RI_QP_INVALIDATE_ENABLE = 1u << 5, /* accept Send with Invalidate */
     /* Set B: posted receives outlive a connection that the peer, or its silence, has ended: they
      * complete flushed when something is sent, or the state is modified. As on InfiniBand, where
-     * nobody hears of a peer that leaves. */
+     * nobody hears of a peer that leaves. The first request that is unfinished then, or posted
+     * later, completes with RI_WC_TRANSPORT, and they flushed. After the end qp_query tells the
+     * flag only while they are kept. */
     RI_QP_KEEP_RECEIVES = 1u << 6,
 };
 

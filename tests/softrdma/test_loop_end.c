@@ -150,6 +150,46 @@ END_TEST
 
 /* ---- by the peer ---- */
 
+static bool keeps_receives(void)
+{
+    return side_query(a).flags & RI_QP_KEEP_RECEIVES;
+}
+
+/* RI_QP_KEEP_RECEIVES: the first request that is unfinished at the end of the peer, or posted
+ * behind it, tells that, and receives are flushed with it. Rounds: a FIN, a reset; requests that
+ * are posted behind it, or before. */
+START_TEST(a_request_tells_that_the_peer_has_left)
+{
+    const struct shape shape = { .flags = RI_QP_KEEP_RECEIVES };
+    const struct linger now = { .l_onoff = 1, .l_linger = 0 };
+    const bool resets = _i & 1, posts = _i & 2;
+    struct raw raw;
+
+    open_speaking(&raw, &shape, &plain);
+    ck_assert_int_eq(side_post_receive(a, 1, NULL, 0), RI_OK);
+    for (uint64_t cookie = 5; posts && cookie < 7; cookie++)
+        ck_assert_int_eq(side_post(a, RI_WR_RDMA_READ, cookie, RI_WR_SIGNALED, NULL, 0, 0, 0),
+                         RI_OK);
+    if (resets)
+        ck_assert_int_eq(setsockopt(raw.fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now)), 0);
+    close(raw.fd);
+    raw.fd = -1;
+    if (!posts) {
+        side_expect_event(a, resets ? RI_EVENT_LLP_RESET : RI_EVENT_LLP_CLOSED, 0);
+        ck_assert(keeps_receives());
+        ck_assert(side_idle(a, a->recv_cq));
+        for (uint64_t cookie = 5; cookie < 7; cookie++)
+            ck_assert_int_eq(side_post(a, RI_WR_SEND, cookie, RI_WR_SIGNALED, NULL, 0, 0, 0),
+                             RI_OK);
+    }
+    side_expect(a, a->send_cq, 5, RI_WC_TRANSPORT, 0);
+    ck_assert(!keeps_receives());
+    side_expect(a, a->send_cq, 6, RI_WC_FLUSHED, 0);
+    side_expect(a, a->recv_cq, 1, RI_WC_FLUSHED, 0);
+    raw_close(&raw);
+}
+END_TEST
+
 START_TEST(peer_resets)
 {
     const struct linger now = { .l_onoff = 1, .l_linger = 0 };
@@ -510,6 +550,7 @@ int main(void)
     tcase_add_test(tc, close_is_busy_with_objects);
     tc = new_case(suite, "by the peer");
     tcase_add_test(tc, peer_resets);
+    tcase_add_loop_test(tc, a_request_tells_that_the_peer_has_left, 0, 4);
     tcase_add_loop_test(tc, C057_fin_inside_fpdu, 0, 4);
     tcase_add_test(tc, C149_fin_while_busy);
     tcase_add_test(tc, C143_terminate_received);

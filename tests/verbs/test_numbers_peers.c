@@ -7,6 +7,7 @@
 #include <config.h>
 #endif
 
+#include "log_lines.h"
 #include "numbers_ends.h"
 
 #include "verbs/numbers/private_data.h"
@@ -195,6 +196,42 @@ START_TEST(a_peer_that_vanishes_leaves_room_for_the_true_one)
 }
 END_TEST
 
+/* A request is under way as the peer leaves: who polls its failure finds the QP in ERR, with its
+ * receives flushed, and waits for nothing. */
+START_TEST(a_qp_is_in_err_when_the_end_of_its_peer_fails_a_request)
+{
+    const uint32_t peer = 0xfffff2;
+    struct hello hello = hello_for(small->qp->qp_num, peer);
+    uint8_t reply[MPA_HEAD + HELLO_OCTETS];
+    struct ibv_qp_init_attr init;
+    struct ibv_qp_attr attr;
+    struct ibv_wc wc[3];
+    int fd;
+
+    need_ipv4();
+    log_capture();
+    fd = ask(small->qp->qp_num, &hello);
+    connect_to(small, peer);
+    ck_assert(tc_wait_fd(fd, POLLIN, tc_deadline(DEADLINE)));
+    ck_assert_int_eq(recv(fd, reply, sizeof(reply), MSG_WAITALL), sizeof(reply));
+    post_recv(small, 1);
+    post_recv(small, 2);
+    post_send(small, 3); /* it waits for the peer's first message, which never comes */
+    if (_i)              /* by a reset */
+        setsockopt(fd, SOL_SOCKET, SO_LINGER, &(struct linger){ 1, 0 }, sizeof(struct linger));
+    close(fd);
+    wc[0] = next_completion(small);
+    ck_assert_int_eq(ibv_query_qp(small->qp, &attr, IBV_QP_STATE, &init), 0);
+    ck_assert_int_eq(attr.qp_state, IBV_QPS_ERR);
+    ck_assert_uint_eq(wc[0].wr_id, 3);
+    ck_assert_int_eq(wc[0].status, IBV_WC_RETRY_EXC_ERR);
+    expect(small, 101, IBV_WC_WR_FLUSH_ERR);
+    expect(small, 102, IBV_WC_WR_FLUSH_ERR);
+    log_await("and requests were under way");
+    ck_assert_ptr_null(strstr(log_so_far(), "posted since"));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("connections by numbers, other peers");
@@ -206,5 +243,6 @@ int main(void)
                  four_requests_wait_a_fifth_is_refused_and_in_rtr_all_that_do_not_fit,
                  a_peer_that_asks_again_takes_the_place_of_its_earlier_request,
                  a_peer_that_vanishes_leaves_room_for_the_true_one);
+    tcase_add_loop_test(tc, a_qp_is_in_err_when_the_end_of_its_peer_fails_a_request, 0, 2);
     return tc_main(suite);
 }

@@ -50,9 +50,19 @@ static const uint16_t opcodes[UINT8_MAX + 1] = {
 /* Indexed by slot of the QP. Only pages in use take memory. */
 static atomic_uchar failed[1u << UAL_SLOT_BITS];
 
+/* In place of a status: the first failed request of the connection was told. An event may be behind
+ * the completions that it explains, and then says nothing of later ones. */
+#define TOLD UINT8_MAX
+
 void vb_qp_failed(struct vb_qp *qp, enum ibv_wc_status why)
 {
-    atomic_store(&failed[vb_slot_of(qp->ual.object.handle)], (unsigned char)why);
+    atomic_uchar *place = &failed[vb_slot_of(qp->ual.object.handle)];
+    unsigned char none = IBV_WC_SUCCESS;
+
+    if (why == IBV_WC_SUCCESS)
+        atomic_store(place, IBV_WC_SUCCESS);
+    else
+        atomic_compare_exchange_strong(place, &none, (unsigned char)why);
 }
 
 /* The first failed send request reports why the connection has failed; those behind it are
@@ -62,10 +72,11 @@ static bool tells_failure(const struct ri_wc *wc, enum ibv_wc_status *status)
     atomic_uchar *place = &failed[vb_slot_of((ual_handle)wc->context)];
     unsigned char why = atomic_load_explicit(place, memory_order_relaxed);
 
-    if (why)
-        why = atomic_exchange(place, IBV_WC_SUCCESS);
+    if (why == TOLD || (!why && wc->status != RI_WC_FLUSHED && wc->status != RI_WC_TRANSPORT))
+        return false;
+    why = atomic_exchange(place, TOLD);
     *status = (enum ibv_wc_status)why;
-    return why && wc->status == RI_WC_FLUSHED;
+    return why && why != TOLD && wc->status == RI_WC_FLUSHED;
 }
 
 static inline enum ibv_wc_status status_of(const struct ri_wc *wc)

@@ -357,17 +357,20 @@ static bool is_ended(enum ri_qp_state state)
     return state == RI_QPS_ERROR || state == RI_QPS_TERMINATE || state == RI_QPS_CLOSING;
 }
 
-/* If the connection has ended the QP is in ERR, even if its event was not reported yet. A QP whose
- * connector may let it outlive its connection is in ERR when the event has told that. */
-static enum ibv_qp_state state_now(const struct vb_qp *qp, enum ri_qp_state connection)
+/* If the connection has ended the QP is in ERR, even if its event was not reported yet. Not so a QP
+ * whose connector may let it outlive its connection, while its receives are kept: the peer has
+ * left, and no request has failed of it. */
+static enum ibv_qp_state state_now(const struct vb_qp *qp, const struct ri_qp_info *info)
 {
     const struct vb_connector *connector = atomic_load(&qp->connector);
     enum ibv_qp_state state = vb_qp_state(qp);
+    bool outlives;
 
     if (state == IBV_QPS_RESET)
         /* as the kernel's iWARP drivers, which have no RESET */
         return qp->ibv.qp_base.context->device->node_type == IBV_NODE_RNIC ? IBV_QPS_INIT : state;
-    return is_ended(connection) && !(connector && connector->outlives) ? IBV_QPS_ERR : state;
+    outlives = connector && connector->outlives && (info->flags & RI_QP_KEEP_RECEIVES);
+    return is_ended(info->state) && !outlives ? IBV_QPS_ERR : state;
 }
 
 int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask,
@@ -385,7 +388,7 @@ int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask,
     if (status != RI_OK)
         return vb_errno(status);
     *attr = qp->modified;
-    attr->qp_state = state_now(qp, info.state);
+    attr->qp_state = state_now(qp, &info);
     attr->cur_qp_state = attr->qp_state;
     attr->qp_access_flags = access_of(info.flags);
     attr->port_num = attr->port_num ? attr->port_num : 1;

@@ -140,8 +140,8 @@ static void on_event(void *context, const struct ri_connection_event *event)
 
 static const struct ual_conn_upcalls upcalls = { .event = on_event };
 
-/* Upcall. A QP that its peer has left stays in RTS: its next request, or do_bury, takes it to
- * ERR. */
+/* Upcall. A QP that its peer has left stays in RTS, unless a request was under way (do_end): its
+ * next request, or do_bury, takes it to ERR. */
 void link_qp_event(struct link *link, const struct ri_event *event)
 {
     if (event->type == RI_EVENT_ESTABLISHED) {
@@ -367,9 +367,19 @@ static void do_fail(struct link *link)
     pthread_mutex_unlock(&link->held.lock);
 }
 
-/* The provider's QP is in ERROR: held requests are posted to it and flush. Without a request a peer
- * that has left is not noticed over an adapter, and an orderly one leaves first without harm. Here
- * the QP goes to ERR after the time for which an adapter would repeat a request. */
+/* A request was under way when the peer ended the connection: it has failed. */
+static bool has_failed_requests(const struct link *link)
+{
+    struct ri_qp_info info = { .size = sizeof(info) };
+
+    return ual_qp_query(&link->qp->ual, &info) == RI_OK && info.state != RI_QPS_RTS &&
+           !(info.flags & RI_QP_KEEP_RECEIVES);
+}
+
+/* The provider's QP is in ERROR: held requests are posted to it and flush. The QP is in ERR if a
+ * request fails of it. Without one a peer that has left is not noticed over an adapter, and an
+ * orderly one leaves first without harm. Here the QP goes to ERR after the time for which an
+ * adapter would repeat a request. */
 static void do_end(struct link *link)
 {
     bool notices;
@@ -381,6 +391,8 @@ static void do_end(struct link *link)
     pthread_mutex_unlock(&link->held.lock);
     if (notices)
         link_notice_end(link);
+    else if (has_failed_requests(link))
+        notice_end(link, "requests were under way: the first fails with IBV_WC_RETRY_EXC_ERR");
     pthread_mutex_lock(&link->numbers->lock);
     link->stimuli &= ~(1u << LINK_OUT_OF_TIME); /* of the time for connecting */
     link->give_up_at = link->left && link->patience != CLOCK_NEVER

@@ -44,6 +44,8 @@ struct qp_life {
     bool lost;
     /* RI_QP_KEEP_RECEIVES, and the peer has ended the connection. */
     atomic_bool keeps_receives;
+    /* The same, without an error: the first unfinished request tells it. */
+    atomic_bool tells_leave;
     /* The end was reported or will be. */
     bool reported;
     /* A thread is reporting. */
@@ -237,8 +239,9 @@ void qp_report_established(struct qp *qp);
 /* Of an ended connection: sends, and receives unless they outlive it (RI_QP_KEEP_RECEIVES). Inside
  * tx; under rx, too, until output has stopped (tx.stopped): then nothing is received any more. */
 void qp_flush_ended(struct qp *qp);
-/* Sends: inside tx. Receives: nothing is received meanwhile. False: there was none. */
-bool qp_flush(struct qp *qp, struct wq *wq);
+/* Sends: inside tx; with one that was unfinished receives are kept no longer. Receives: nothing is
+ * received meanwhile. */
+void qp_flush(struct qp *qp, struct wq *wq);
 
 /* --- receives.c, under rx --- */
 

@@ -44,7 +44,10 @@ static void stop_idle(struct qp *qp)
 /* Those that outlived the connection. */
 static void let_receives_go(struct qp *qp)
 {
-    if (qp_state(qp) == RI_QPS_ERROR && atomic_exchange(&qp->life.keeps_receives, false))
+    if (qp_state(qp) != RI_QPS_ERROR)
+        return;
+    atomic_store(&qp->life.tells_leave, false);
+    if (atomic_exchange(&qp->life.keeps_receives, false))
         tx_run(qp);
 }
 

@@ -10,6 +10,17 @@
 
 #include <string.h>
 
+/* Those that it was created or modified with, but for receives that it keeps no longer. */
+static uint32_t flags_now(struct qp *qp)
+{
+    uint32_t flags = atomic_load_explicit(&qp->attr.flags, memory_order_relaxed);
+    enum ri_qp_state state = qp_state(qp);
+
+    if (state != RI_QPS_IDLE && state != RI_QPS_RTS && !atomic_load(&qp->life.keeps_receives))
+        flags &= ~(uint32_t)RI_QP_KEEP_RECEIVES;
+    return flags;
+}
+
 enum ri_status core_qp_query(struct ri_qp *base, struct ri_qp_info *info)
 {
     struct qp *qp = container_of(base, struct qp, base);
@@ -28,7 +39,7 @@ enum ri_status core_qp_query(struct ri_qp *base, struct ri_qp_info *info)
         .max_write_sge = qp->max_write_sge,
         .ird = qp->attr.ird,
         .ord = qp->attr.ord,
-        .flags = atomic_load_explicit(&qp->attr.flags, memory_order_relaxed),
+        .flags = flags_now(qp),
         .holding = atomic_load(&qp->tx.holding),
         .terminate_sent = qp->life.terminate_sent,
         .terminate_received = qp->life.terminate_received,

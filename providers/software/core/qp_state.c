@@ -33,11 +33,20 @@ static uint32_t posted_before(struct wq *wq)
     return posted;
 }
 
+/* With the first unfinished request receives are kept no longer: before it can be polled. As over
+ * InfiniBand it tells that the peer does not answer. */
+static enum ri_wc_status status_of_unfinished(struct qp *qp, const struct wq *wq)
+{
+    if (wq->receive)
+        return RI_WC_FLUSHED;
+    atomic_store(&qp->life.keeps_receives, false);
+    return atomic_exchange(&qp->life.tells_leave, false) ? RI_WC_TRANSPORT : RI_WC_FLUSHED;
+}
+
 /* Under the lock of the CQ: no slot is retired, polled and filled again meanwhile. */
-bool qp_flush(struct qp *qp, struct wq *wq)
+void qp_flush(struct qp *qp, struct wq *wq)
 {
     uint32_t posted = posted_before(wq);
-    bool flushed = false;
 
     contract(qp_state(qp) != RI_QPS_RTS);
     spinlock_lock(&qp_cq(qp, wq)->lock);
@@ -46,22 +55,19 @@ bool qp_flush(struct qp *qp, struct wq *wq)
 
         if (atomic_load_explicit(&wqe->done, memory_order_relaxed))
             continue;
-        wqe_finish(wqe, RI_WC_FLUSHED, 0);
-        flushed = true;
+        wqe_finish(wqe, status_of_unfinished(qp, wq), 0);
     }
     atomic_store(&wq->next, posted);
     if (!wq->receive)
         atomic_store(&wq->sent, posted);
     spinlock_unlock(&qp_cq(qp, wq)->lock);
-    return flushed;
 }
 
 void qp_flush_ended(struct qp *qp)
 {
     tx_assert_inside(qp);
     contract(qp_state(qp) != RI_QPS_RTS);
-    if (qp_flush(qp, &qp->sq))
-        atomic_store(&qp->life.keeps_receives, false);
+    qp_flush(qp, &qp->sq);
     if (!atomic_load(&qp->life.keeps_receives))
         qp_flush(qp, &qp->rq);
 }
@@ -229,6 +235,21 @@ static bool ends_by_peer(const struct qp_end *end)
     return end->state == RI_QPS_ERROR && !end->by_this_side && !end->wqe;
 }
 
+/* Without an error that either side tells. */
+static bool peer_leaves(const struct qp_end *end)
+{
+    if (end->by_this_side || end->wqe)
+        return false;
+    switch (end->event) {
+    case RI_EVENT_LLP_CLOSED:
+    case RI_EVENT_LLP_CLOSED_BUSY:
+    case RI_EVENT_LLP_RESET:
+    case RI_EVENT_LLP_LOST: return true;
+    case RI_EVENT_TERMINATE_RECEIVED: return !end->terminate_value;
+    default: return false;
+    }
+}
+
 bool qp_end(struct qp *qp, const struct qp_end *end)
 {
     bool first;
@@ -242,6 +263,7 @@ bool qp_end(struct qp *qp, const struct qp_end *end)
         qp->life.lost = end->lost;
         atomic_store(&qp->life.keeps_receives,
                      qp_allows(qp, RI_QP_KEEP_RECEIVES) && ends_by_peer(end));
+        atomic_store(&qp->life.tells_leave, qp_allows(qp, RI_QP_KEEP_RECEIVES) && peer_leaves(end));
         record_terminate(qp, end);
         if (end->bad_access)
             count_access_error(qp);
