@@ -270,6 +270,8 @@ START_TEST(pages_on_demand_are_told_registered_and_brought_in)
     ck_assert_int_eq(ibv_advise_mr(pair.pd, (enum ibv_advise_mr_advice)99, 0, &sge, 1), EOPNOTSUPP);
     ck_assert_int_eq(ibv_dereg_mr(mr), 0);
     ck_assert_int_eq(munmap(pages, LENGTH), 0);
+    refused(ibv_reg_mr(pair.pd, pages, LENGTH, ALL | IBV_ACCESS_ON_DEMAND), EFAULT);
+    refused(ibv_reg_mr(pair.pd, NULL, SIZE_MAX, ALL | IBV_ACCESS_ON_DEMAND), EINVAL);
 #ifdef MADV_POPULATE_WRITE
     ck_assert_int_eq(ibv_advise_mr(pair.pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, &sge, 1), EFAULT);
     ck_assert_int_eq(ibv_advise_mr(pair.pd, IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT, 0, &sge, 1), 0);
