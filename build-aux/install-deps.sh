@@ -21,8 +21,9 @@ bench="libfabric-dev libucx-dev gnuplot-nox iproute2 python3 linux-perf"
 suites="debootstrap iproute2 util-linux"
 # What build-aux/check-long.d/arm64 needs here; the libraries of arm64 are unpacked, not installed.
 arm64="gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static|qemu-user iproute2 util-linux"
-# Inside the release that build-aux/debian-suite makes: what its tests run, and what the long form has beside it.
-suite="check python3 binutils procps iproute2 ibverbs-utils rdmacm-utils python3-pyverbs rdma-core perftest fio qperf iperf3 curl"
+# Inside the release that build-aux/debian-suite makes: what its tests run (gdb says where a program crashed), and what the long form
+# has beside it.
+suite="check python3 binutils gdb-minimal procps iproute2 ibverbs-utils rdmacm-utils python3-pyverbs rdma-core perftest fio qperf iperf3 curl"
 breadth="g++ clang git libfabric-bin libgloo-dev ucx-utils openmpi-bin netpipe-openmpi mpich netpipe-mpich2"
 
 # The same by Fedora's and EL's names (EL: with EPEL and CRB), and by Alpine's.
