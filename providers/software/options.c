@@ -59,6 +59,10 @@ const struct ri_option softrdma_option_table[SOFTRDMA_OPTIONS] = {
       "and what is written to memory that is not the program's; races of the peer's Writes and "
       "Reads, "
       "too." },
+    { "local_access", "enum: auto|ring|vm|self", "auto", "",
+      "How a Write or Read reaches the memory of a peer on this host (option local): by itself where "
+      "that can be; published, and the peer executes it (ring); by process_vm_writev and "
+      "process_vm_readv (vm); by copies, where the peer is the same process (self)." },
     { "max_ird", "int: 0..16383", "128", "",
       "Largest inbound RDMA Read queue depth of an endpoint." },
     { "max_ord", "int: 0..16383", "128", "",
@@ -169,6 +173,7 @@ static void read_iwarp(struct reader *reader, struct iwarp_options *options)
 static void read_local(struct reader *reader, struct softrdma *device)
 {
     device->has_local = word(reader, "local") != 0 && !device->core.options.by_kernel;
+    device->local.access = (enum local_way)word(reader, "local_access");
     device->local.close_timeout_ns = device->iwarp.options.close_timeout_ns;
 }
 

@@ -60,7 +60,7 @@ static const struct ri_rnic_attr attributes = {
 };
 
 /* The pass of the only wire is shorter than that of several. */
-static void add_local(struct softrdma *device)
+static bool add_local(struct softrdma *device)
 {
     if (device->core.options.sanitizers == SANITIZER_OFF) { /* else watched.c has that pass */
         device->both = *device->core.user;
@@ -68,7 +68,7 @@ static void add_local(struct softrdma *device)
         device->core.lane_user = &device->both;
     }
     device->core.attr.features |= RI_FEATURE_LOCAL;
-    rnic_add_wire(&device->core, &local_wire, &device->local);
+    return local_open_rnic(&device->core, &device->local);
 }
 
 static enum ri_status softrdma_open(const struct ri_open *open, struct ri_rnic **out)
@@ -100,21 +100,25 @@ static enum ri_status softrdma_open(const struct ri_open *open, struct ri_rnic *
         status = RI_ERR_NOT_SUPPORTED;
         goto free_device;
     }
+    status = RI_ERR_NO_RESOURCES;
     if (!stag_table_open(&rnic->stags)) {
         ri_log(rnic->host, RI_LOG_ERROR, "the kernel gives no random numbers (getrandom)");
-        status = RI_ERR_NO_RESOURCES;
         goto free_device;
     }
     rnic_add_wire(rnic, &iwarp_wire, &device->iwarp);
-    if (device->has_local)
-        add_local(device);
+    if (device->has_local && !add_local(device)) {
+        ri_log(rnic->host, RI_LOG_ERROR, "the kernel gives no random numbers (getrandom)");
+        goto close_stags;
+    }
     softrdma_find_guid(rnic);
     status = lanes_create(rnic);
     if (status != RI_OK)
-        goto close_stags;
+        goto close_local;
     *out = &rnic->base;
     return RI_OK;
 
+close_local:
+    local_close_rnic(rnic);
 close_stags:
     stag_table_close(&rnic->stags);
 free_device:
@@ -133,6 +137,7 @@ static enum ri_status softrdma_close(struct ri_rnic *base, bool force)
     if (closing && !force)
         return RI_ERR_AGAIN;
     lanes_destroy(rnic); /* resets what is left */
+    local_close_rnic(rnic);
     stag_table_close(&rnic->stags);
     free(softrdma_of(rnic));
     return RI_OK;

@@ -27,7 +27,7 @@ static inline struct softrdma *softrdma_of(struct rnic *rnic)
 
 /* --- options.c --- */
 
-#define SOFTRDMA_OPTIONS 19u /* a constant: the descriptor is one */
+#define SOFTRDMA_OPTIONS 20u /* a constant: the descriptor is one */
 extern const struct ri_option softrdma_option_table[SOFTRDMA_OPTIONS];
 
 /* Reads the options that the core and the wire use, and the limits of attr that are options.

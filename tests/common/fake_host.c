@@ -76,6 +76,7 @@ static enum ri_status set_options(struct fake_host *fake, const char *const *own
     /* Options that depend on time; the results of a test must not depend on its speed. */
     static const char *const without[] = { "rtr_repeat", "ack_timeout" };
     const char *lanes = getenv("ITAL_TEST_LANES"), *local = getenv("ITAL_TEST_LOCAL");
+    const char *access = getenv("ITAL_TEST_LOCAL_ACCESS");
     bool good = true;
 
     for (size_t i = 0; i < ARRAY_SIZE(without); i++)
@@ -85,6 +86,8 @@ static enum ri_status set_options(struct fake_host *fake, const char *const *own
         good &= configure(fake, "lanes", lanes);
     if (local && host_options_type(fake->options, "local"))
         good &= configure(fake, "local", local);
+    if (access && host_options_type(fake->options, "local_access"))
+        good &= configure(fake, "local_access", access);
     for (; own && *own; own += 2)
         good &= configure(fake, own[0], own[1]);
     return good ? RI_OK : RI_ERR_INVALID_ARGUMENT;

@@ -98,6 +98,8 @@ void invalidate_quiet(struct rnic *rnic, struct stag_entry *entry)
     if (entry->kind == STAG_REGION && entry->state == STAG_IS_REVOKED) {
         range = (struct memory_range){ entry->memory, entry->length };
         pd = entry->pd;
+    } else if (rnic->wires[WIRE_LOCAL]) {
+        pd = entry->pd; /* its peers may be accessing the window by themselves */
     }
     spinlock_unlock(&entry->lock);
     stag_wait_users(entry);

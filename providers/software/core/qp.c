@@ -202,8 +202,8 @@ void qp_connected(struct qp *qp, const struct wire *wire, uint32_t ird, uint32_t
 void qp_release(struct qp *qp)
 {
     tx_assert_inside(qp);
-    unlist(qp);
     qp_wire(qp)->release(qp);
+    unlist(qp); /* behind it: who releases memory meanwhile asks the wire still */
     spinlock_lock(&qp->sq.posting);
     set_wire(qp, &no_wire, qp->rnic->user);
     spinlock_unlock(&qp->sq.posting);

@@ -13,43 +13,16 @@
 #include <config.h>
 #endif
 
+#include "directory.h"
 #include "qp.h"
 
 #include "base/entropy.h"
 
 #include <stdlib.h>
 
-#define HALF_BITS 12
-#define HALF_MASK ((1u << HALF_BITS) - 1)
-
-static uint32_t permute(const struct stag_table *table, uint32_t place)
-{
-    uint32_t left = place >> HALF_BITS, right = place & HALF_MASK;
-
-    for (uint32_t round = 0; round < STAG_ROUNDS; round++) {
-        uint32_t next = left ^ (table->rounds[round][right] & HALF_MASK);
-
-        left = right;
-        right = next;
-    }
-    return left << HALF_BITS | right;
-}
-
-static uint32_t unpermute(const struct stag_table *table, uint32_t index)
-{
-    uint32_t left = index >> HALF_BITS, right = index & HALF_MASK;
-
-    for (uint32_t round = STAG_ROUNDS; round--;) {
-        uint32_t before = right ^ (table->rounds[round][left] & HALF_MASK);
-
-        right = left;
-        left = before;
-    }
-    return left << HALF_BITS | right;
-}
-
 bool stag_table_open(struct stag_table *table)
 {
+    table->directory = -1;
     table->chance = entropy_open();
     if (!table->chance)
         return false;
@@ -61,8 +34,9 @@ bool stag_table_open(struct stag_table *table)
 
 void stag_table_close(struct stag_table *table)
 {
-    for (uint32_t i = 0; i < STAG_CHUNKS; i++)
+    for (uint32_t i = table->head ? DIRECTORY_CHUNKS : 0; i < STAG_CHUNKS; i++)
         free(atomic_load(&table->chunks[i]));
+    directory_unmake(table);
     explicit_bzero(table->rounds, sizeof(table->rounds));
     entropy_close(table->chance);
 }
@@ -102,7 +76,7 @@ static uint32_t fresh_place(struct stag_table *table)
 {
     uint32_t place = new_place(table);
 
-    return place && !permute(table, place) ? new_place(table) : place;
+    return place && !stag_permute(table->rounds, place) ? new_place(table) : place;
 }
 
 static uint32_t oldest_place(struct stag_table *table)
@@ -156,7 +130,7 @@ static uint32_t any_place(struct stag_table *table, uint32_t chance)
 
 static uint32_t name_of(const struct stag_table *table, uint32_t place, uint8_t key)
 {
-    return permute(table, place) << 8 | key;
+    return stag_permute(table->rounds, place) << 8 | key;
 }
 
 struct stag_entry *stag_allocate(struct stag_table *table, struct pd *pd, enum stag_kind kind,
@@ -264,7 +238,7 @@ void stag_release(struct stag_table *table, struct stag_entry *entry)
 
 struct stag_entry *stag_find(struct stag_table *table, uint32_t stag)
 {
-    return stag ? entry_at(table, unpermute(table, stag >> 8)) : NULL;
+    return stag ? entry_at(table, stag_unpermute(table->rounds, stag >> 8)) : NULL;
 }
 
 /* A place that does not exist yet may exist at the next lookup. */

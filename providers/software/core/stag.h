@@ -23,6 +23,8 @@
 #include "base/checked.h"
 #include "base/spinlock.h"
 
+#include "stag_index.h"
+
 struct entropy;
 struct pd;
 
@@ -63,18 +65,20 @@ struct stag_entry {
  * room. */
 #define STAG_AGE     8192u
 #define STAG_RESERVE 256u /* an index is chosen among so many: by one random octet */
-#define STAG_ROUNDS  6u
 
 struct stag_table {
     struct spinlock lock;
     _Atomic(struct stag_entry *) chunks[STAG_CHUNKS];
-    struct entropy *chance;                /* under the lock */
-    uint16_t rounds[STAG_ROUNDS][1 << 12]; /* of the index permutation: random functions */
-    uint32_t reserve[STAG_RESERVE];        /* free places, from which the next one is chosen */
+    struct entropy *chance;         /* under the lock */
+    stag_rounds rounds;             /* of the index permutation: random functions */
+    uint32_t reserve[STAG_RESERVE]; /* free places, from which the next one is chosen */
     uint32_t reserved;
     uint32_t oldest, youngest, aged; /* the queue of places that were freed, and how many */
     uint32_t used;                   /* places ever taken into use */
     uint32_t count, windows;         /* regions, windows */
+    /* The directory (directory.h), which has the first chunks. NULL and -1: there is none. */
+    struct directory_head *head;
+    int directory;
 };
 
 enum stag_result {

@@ -137,17 +137,28 @@ static void finish(struct local_qp *qp, struct wqe *wqe)
     qp->executed++;
 }
 
-/* Requests that send nothing have completed in their turn. */
-struct wqe *local_oldest(struct local_qp *qp)
+/* Requests that are not published have completed in their turn. Slots before sq.done may have been
+ * taken by later ones. */
+void local_skip_done(struct local_qp *qp)
 {
     const struct wq *sq = &qp->core->sq;
+    uint32_t done = atomic_load_explicit(&sq->done, memory_order_acquire);
 
+    local_assert_rx(qp);
+    if ((int32_t)(done - qp->answered) > 0)
+        qp->answered = done;
+    while (qp->answered != atomic_load_explicit(&sq->posted, memory_order_acquire) &&
+           atomic_load_explicit(&wq_slot(sq, qp->answered)->done, memory_order_acquire))
+        qp->answered++;
+}
+
+struct wqe *local_oldest(struct local_qp *qp)
+{
     local_assert_rx(qp);
     if (!unexecuted(qp))
         return NULL;
-    while (wqe_is_local(wq_slot(sq, qp->answered)))
-        qp->answered++;
-    return wq_slot(sq, qp->answered);
+    local_skip_done(qp);
+    return wq_slot(&qp->core->sq, qp->answered);
 }
 
 uint32_t local_take_answers(struct local_qp *qp)

@@ -85,6 +85,7 @@ void local_stop(struct qp *base)
     enum ri_qp_state state = qp_state(base);
 
     tx_assert_inside(base);
+    local_close_gate(qp);
     say_end(qp);
     atomic_store(&base->tx.stopped, true); /* before rx is awaited: see leave() */
     host->timer_cancel(host, base->lane->base.context, &qp->patience);
@@ -128,8 +129,7 @@ static struct wqe *refused_request(struct local_qp *qp)
 
     if (atomic_load_explicit(&qp->peer->number, memory_order_relaxed) != qp->executed)
         return NULL;
-    while (qp->answered != posted && wqe_is_local(wq_slot(sq, qp->answered)))
-        qp->answered++;
+    local_skip_done(qp);
     return qp->answered != posted ? wq_slot(sq, qp->answered) : NULL;
 }
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * The wire local: both ends of the connection are processes of one host, and exchange requests
- * through memory that they share (segment.h). This is the way `ring`: a request is published with
- * its octets, and the peer executes it.
+ * through memory that they share (segment.h). The way `ring`: a request is published with its
+ * octets, and the peer executes it. The ways `vm` and `self`: this end executes its own Writes and
+ * Reads in the peer's memory, where nothing stands against it (direct.c).
  *
  * WHO DOES WHAT. Inside tx a QP publishes what is posted (publish.c). In a pass of its lane, under
  * rx, it executes what the peer has published (execute.c), and completes its own requests by what
@@ -42,8 +43,11 @@ struct local_qp {
     struct qp *core;
     /* Under it: members below that say so. In a pass; or the QP is not connected. */
     struct spinlock rx;
-    /* From hand-over to reset. Written inside tx and under rx. NULL: not connected by this wire. */
+    /* From hand-over to reset. Written inside tx, under rx and `keeping`. NULL: not connected by this
+     * wire. */
     struct ri_local *memory;
+    /* Held for the moment in which the memory is given a user; or under rx. */
+    struct spinlock keeping;
     struct local_page *own, *peer;
 
     /* --- output: inside tx --- */
@@ -61,6 +65,16 @@ struct local_qp {
     struct ri_timer close_timer;
     /* Requests published. Read under rx. */
     atomic_uint given;
+    /* Own accesses to the peer's memory (direct.c). A way was sought; NULL, and why: none leads
+     * there. */
+    bool sought;
+    struct local_target *target;
+    const char *way_why;
+    uint32_t claims;
+    uint64_t looked_at; /* time, in ns */
+    /* Of the request at sq.next: octets that are placed; it is left to the peer. */
+    uint64_t placed_directly;
+    bool refused_directly;
 
     /* --- what the peer has said of them: under rx --- */
     uint32_t executed; /* of `given` */
@@ -175,6 +189,28 @@ void local_publish(struct qp *base);
 /* The request fails by an error of this side: the connection ends. Returns false. */
 bool local_fail(struct local_qp *qp, struct wqe *wqe, enum ri_wc_status status);
 
+/* --- direct.c: inside tx, but the last one --- */
+
+enum local_direct {
+    LOCAL_DIRECT_DONE,
+    LOCAL_DIRECT_PIECE, /* of a long one: once more */
+    LOCAL_DIRECT_NOT,   /* it is to be published */
+};
+/* May the request at sq.next be executed here? A hint: local_execute_directly() finds out. */
+bool local_may_execute(struct local_qp *qp, const struct wqe *wqe);
+/* It is not marked as finished. */
+enum local_direct local_execute_directly(struct local_qp *qp, struct wqe *wqe);
+void local_forget_target(struct local_qp *qp);
+/* What the peer may do by itself in this end's memory, by the QP's attributes; nothing more. The
+ * second one: any thread that keeps the memory. */
+void local_open_gate(struct local_qp *qp);
+void local_close_gate(struct local_qp *qp);
+/* The shared memory stays mapped until local_drop(). NULL: there is none. Any thread. */
+struct ri_local *local_keep(struct local_qp *qp);
+/* What the peer does by itself in this end's memory, and began before the gate was closed or its
+ * STag revoked, is done, or never will be. Any thread; one rx held at most. */
+void local_await_peer(struct local_qp *qp);
+
 /* --- execute.c: under rx, in a pass --- */
 
 /* What the peer has published, up to so many messages. Returns how many were executed. */
@@ -190,6 +226,8 @@ bool local_has_answer(const struct local_qp *qp);
 /* The own request that the peer was to execute next: the oldest that it has not. NULL: there is
  * none. */
 struct wqe *local_oldest(struct local_qp *qp);
+/* `answered` is at the oldest request that is not complete. */
+void local_skip_done(struct local_qp *qp);
 
 /* --- seen.c: any thread --- */
 

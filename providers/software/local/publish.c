@@ -9,7 +9,10 @@
 
 #include "memory.h"
 
-#define AT_ONCE (4u * LOCAL_REQUESTS) /* octets of a visit; what is left is the lane's */
+/* Of a visit: octets that are published, pieces that are executed directly. What is left is the
+ * lane's. */
+#define AT_ONCE        (4u * LOCAL_REQUESTS)
+#define PIECES_AT_ONCE 32u
 
 /* --- order --- */
 
@@ -96,6 +99,7 @@ static void advance(struct local_qp *qp)
 
     atomic_store_explicit(&sq->next, next, memory_order_release);
     atomic_store_explicit(&sq->sent, next, memory_order_release);
+    qp->refused_directly = false;
 }
 
 /* The slot is not needed any more. Before the peer can execute the request: what it says of it then
@@ -228,7 +232,22 @@ static enum step execute_own(struct local_qp *qp, struct wqe *wqe)
     return STEP_ON;
 }
 
-static enum step publish_next(struct local_qp *qp)
+/* STEP_WAIT: it is to be published. */
+static enum step execute_directly(struct local_qp *qp, struct wqe *wqe, uint32_t *pieces)
+{
+    enum local_direct outcome = local_execute_directly(qp, wqe);
+
+    ++*pieces;
+    if (outcome == LOCAL_DIRECT_NOT)
+        return STEP_WAIT;
+    if (outcome == LOCAL_DIRECT_DONE) {
+        wqe_finish(wqe, RI_WC_SUCCESS, (uint32_t)wqe->length);
+        advance(qp);
+    }
+    return STEP_ON;
+}
+
+static enum step publish_next(struct local_qp *qp, uint32_t *pieces)
 {
     uint32_t index = atomic_load_explicit(&qp->core->sq.next, memory_order_relaxed);
     struct wqe *wqe = wq_slot(&qp->core->sq, index);
@@ -237,6 +256,9 @@ static enum step publish_next(struct local_qp *qp)
         return STEP_WAIT;
     if (wqe_is_local(wqe))
         return execute_own(qp, wqe);
+    if (!qp->begun && local_may_execute(qp, wqe) &&
+        execute_directly(qp, wqe, pieces) == STEP_ON)
+        return STEP_ON;
     return wqe_is_answered(wqe) ? publish_answered(qp, wqe) : publish_message(qp, wqe);
 }
 
@@ -254,10 +276,12 @@ void local_publish(struct qp *base)
     struct local_qp *qp = local_qp(base);
     const uint64_t at = qp->put.at;
     enum step step = STEP_ON;
+    uint32_t pieces = 0;
 
     tx_assert_inside(base);
-    while (step == STEP_ON && wq_pending(&base->sq) && qp->put.at - at < AT_ONCE) {
-        step = publish_next(qp);
+    while (step == STEP_ON && wq_pending(&base->sq) && qp->put.at - at < AT_ONCE &&
+           pieces < PIECES_AT_ONCE) {
+        step = publish_next(qp, &pieces);
         if (step == STEP_WAIT && has_got_room(qp))
             step = STEP_ON;
     }

@@ -8,6 +8,8 @@
 
 #include "segment.h"
 
+#include "wire_local.h"
+
 #include "base/checked.h"
 
 #include <assert.h>
@@ -30,7 +32,7 @@ static_assert(!(LOCAL_REQUESTS & (LOCAL_REQUESTS - 1)) && !(LOCAL_ANSWERS & (LOC
 static const struct header {
     char magic[16];
     uint32_t head, requests, answers, page;
-} expected = { "ital local 1", LOCAL_HEAD, LOCAL_REQUESTS, LOCAL_ANSWERS,
+} expected = { "ital local 2", LOCAL_HEAD, LOCAL_REQUESTS, LOCAL_ANSWERS,
                sizeof(struct local_page) };
 
 static const char *shortage(int error)
@@ -91,6 +93,8 @@ static enum ri_status map(int fd, unsigned int side, struct ri_local **out, cons
     local->memory = memory;
     local->side = side;
     local->order = order_of(fd);
+    atomic_init(&local->users, 1);
+    local->process = NULL;
     *out = local;
     return RI_OK;
 
@@ -161,7 +165,10 @@ enum ri_status local_take(struct ri_rnic *rnic, int fd, struct ri_local **out, c
 
 void local_drop(struct ri_rnic *rnic, struct ri_local *local)
 {
-    (void)rnic;
+    if (atomic_fetch_sub(&local->users, 1) != 1)
+        return;
+    if (local->process)
+        local_process_put(local_rnic(container_of(rnic, struct rnic, base)), local->process);
     munmap(local->memory, OCTETS);
     free(local);
 }

@@ -53,12 +53,31 @@ struct local_page {
     atomic_uint executed;
     /* Octets of the peer's answers that may be overwritten. */
     _Alignas(LOCAL_LINE) atomic_ullong taken;
+    /* What the peer may do in the memory of this end (direct.c). Before `started`: where a token
+     * stands there, and the number of the descriptor of the directory (-1: there is none). */
+    _Alignas(LOCAL_LINE) atomic_ullong token_at, token;
+    atomic_int directory;
+    /* enum local_gate */
+    atomic_uint gate;
+    atomic_ullong pd, qp; /* struct directory_scope */
+    /* Odd: this end accesses memory of the peer by itself. */
+    _Alignas(LOCAL_LINE) atomic_uint claim;
+    /* What it has done there so far. */
+    atomic_ullong direct_requests, direct_octets;
 };
+
+/* What an end in RTS lets its peer do by itself. */
+enum local_gate { LOCAL_GATE_WRITE = 1, LOCAL_GATE_READ = 2, LOCAL_GATE_ATOMIC = 4 };
+
+struct local_process;
 
 struct ri_local {
     uint8_t *memory;
     unsigned int side; /* which end this is */
     uint16_t order;    /* the same number at both ends, for the functions below */
+    atomic_uint users; /* the mapping goes with the last one */
+    /* The peer's. NULL: it is not known, or there is no connection yet. */
+    struct local_process *process;
 };
 
 /*

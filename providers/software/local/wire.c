@@ -11,10 +11,45 @@
 
 #include "providers/software/core/post.h"
 
+#include "base/entropy.h"
+
 #include <stdlib.h>
 #include <sys/epoll.h>
 
 #define VISIT_BUDGET 64u
+
+/* --- the RNIC --- */
+
+/* Without a directory peers publish all, and this end executes it. */
+static void make_directory(struct rnic *rnic, struct local_rnic *local)
+{
+    const char *why = NULL;
+
+    local->directory = -1;
+    if (local->access == LOCAL_WAY_RING || rnic->options.guard)
+        return;
+    if (directory_make(&rnic->stags, &why))
+        local->directory = rnic->stags.directory;
+    else
+        ri_log(rnic->host, RI_LOG_INFO, "peers of this host do not access memory by themselves: %s",
+               why);
+}
+
+bool local_open_rnic(struct rnic *rnic, struct local_rnic *local)
+{
+    if (!entropy_draw(&local->token, sizeof(local->token)))
+        return false;
+    local_processes_open(local);
+    make_directory(rnic, local);
+    rnic_add_wire(rnic, &local_wire, local);
+    return true;
+}
+
+void local_close_rnic(struct rnic *rnic)
+{
+    if (rnic->wires[WIRE_LOCAL])
+        local_processes_close(local_rnic(rnic));
+}
 
 /* --- lanes --- */
 
@@ -57,9 +92,8 @@ static void receive_posted(struct qp *base)
 
 /* Whoever is inside tx and awaits rx has said before that it uses no memory any more: a pass, which
  * may hold that rx, does not wait for it. */
-static void leave(struct qp *base, enum leave what, const struct memory_range *range, bool in_pass)
+static void leave_tx(struct qp *base, bool in_pass)
 {
-    (void)what, (void)range;
     if (!in_pass) {
         tx_enter(base);
         tx_leave(base);
@@ -71,6 +105,13 @@ static void leave(struct qp *base, enum leave what, const struct memory_range *r
         sched_yield();
     }
     tx_leave_work(base);
+}
+
+static void leave(struct qp *base, enum leave what, const struct memory_range *range, bool in_pass)
+{
+    (void)what, (void)range;
+    leave_tx(base, in_pass);
+    local_await_peer(local_qp(base));
 }
 
 /* --- a connection: begin --- */
@@ -120,6 +161,7 @@ static enum ri_status prepare(struct qp *base, const struct ri_llp_handover *han
             return RI_ERR_NO_RESOURCES;
         qp->core = base;
         spinlock_init(&qp->rx);
+        spinlock_init(&qp->keeping);
         atomic_store_explicit(&base->local_part, qp, memory_order_release);
     }
     spinlock_lock(&qp->rx);
@@ -147,16 +189,30 @@ static enum ri_status prepare(struct qp *base, const struct ri_llp_handover *han
     qp->tcp = handover->fd;
     qp->bell = handover->local_fd;
     atomic_store(&base->sq.sent, qp->answered);
+    qp->sought = qp->refused_directly = false;
+    qp->target = NULL;
+    qp->way_why = "no Write or Read was posted yet";
+    qp->claims = 0;
+    qp->looked_at = 0;
+    qp->placed_directly = 0;
     qp->memory = memory;
     spinlock_unlock(&qp->rx);
     return RI_OK;
+}
+
+/* Under rx. */
+static void keep_no_memory(struct local_qp *qp)
+{
+    spinlock_lock(&qp->keeping);
+    qp->memory = NULL;
+    spinlock_unlock(&qp->keeping);
 }
 
 /* What was handed over stays the caller's. */
 static void let_go(struct local_qp *qp)
 {
     spinlock_lock(&qp->rx);
-    qp->memory = NULL;
+    keep_no_memory(qp);
     qp->tcp = qp->bell = -1;
     spinlock_unlock(&qp->rx);
     local_cool(qp);
@@ -189,6 +245,17 @@ static void say_last_message(struct local_qp *qp, const struct ri_llp_handover *
         qp_end(qp->core, &lost);
 }
 
+/* Who the peer is, and how it finds the memory of this end: before it can see that this one has
+ * started. */
+static void introduce(struct local_qp *qp)
+{
+    struct local_rnic *rnic = local_rnic(qp->core->rnic);
+
+    qp->memory->process = local_process_of(rnic, qp->bell);
+    local_target_tell(rnic, qp->own);
+    local_open_gate(qp);
+}
+
 /* The peer may have published something already. */
 static void show(struct local_qp *qp)
 {
@@ -219,6 +286,7 @@ static enum ri_status start(struct qp *base, const struct ri_llp_handover *hando
         return status;
     }
     qp_connected(base, &local_wire, handover->ird, handover->ord);
+    introduce(local_qp(base));
     say_last_message(local_qp(base), handover);
     show(local_qp(base));
     return RI_OK;
@@ -266,8 +334,18 @@ static void cut(struct qp *base)
 
 static void hide(struct qp *base)
 {
-    if (local_qp(base))
-        local_cool(local_qp(base));
+    struct local_qp *qp = local_qp(base);
+    struct ri_local *memory;
+
+    if (!qp)
+        return;
+    local_cool(qp);
+    memory = local_keep(qp);
+    if (!memory)
+        return;
+    atomic_store(&local_page(memory, memory->side)->gate, 0);
+    local_drop(&base->rnic->base, memory);
+    local_await_peer(qp);
 }
 
 static void release(struct qp *base)
@@ -280,9 +358,11 @@ static void release(struct qp *base)
         local_stop(base);
     local_close(qp);
     local_cool(qp);
+    local_forget_target(qp);
+    local_await_peer(qp);
     spinlock_lock(&qp->rx);
     memory = qp->memory;
-    qp->memory = NULL;
+    keep_no_memory(qp);
     spinlock_unlock(&qp->rx);
     local_drop(&base->rnic->base, memory);
 }
@@ -320,6 +400,7 @@ static void set_acknowledged(struct qp *base, bool on)
 /* A message that waits does so by the new rules. */
 static void attributes_changed(struct qp *base)
 {
+    local_open_gate(local_qp(base));
     if (atomic_load(&local_qp(base)->waits))
         tx_defer_to_lane(base);
 }

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The directory of regions: see directory.h.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "directory.h"
+
+#include "base/compiler.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define ENTRIES (DIRECTORY_CHUNKS * STAG_CHUNK_ENTRIES)
+#define OCTETS  (DIRECTORY_HEAD + ENTRIES * sizeof(struct stag_entry))
+#define SEALS   (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+
+static_assert(sizeof(struct directory_head) <= DIRECTORY_HEAD, "the head has room");
+static_assert(DIRECTORY_CHUNKS <= STAG_CHUNKS, "they are chunks of the table");
+
+static const char magic[16] = "ital regions 1";
+
+/* --- the own one --- */
+
+static const char *shortage(int error)
+{
+    switch (error) {
+    case EMFILE: return "the process has no descriptors left (ulimit -n)";
+    case ENFILE: return "the system has no descriptors left (fs.file-max)";
+    case ENOMEM: return "there is no memory or no mapping left (vm.max_map_count, ulimit -v)";
+    default: return "memfd_create is not allowed here";
+    }
+}
+
+/* Nobody may write there by another mapping. A system that has no such seal has no pidfd_open(2)
+ * either, without which no peer gets in. */
+static bool seal(int fd)
+{
+    return !fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE | SEALS);
+}
+
+static struct stag_entry *entries_of(const struct directory_head *head)
+{
+    return (struct stag_entry *)((uintptr_t)head + DIRECTORY_HEAD);
+}
+
+static void fill(struct stag_table *table, struct directory_head *head)
+{
+    memcpy(head->magic, magic, sizeof(magic));
+    head->entry_octets = sizeof(struct stag_entry);
+    head->entries = ENTRIES;
+    memcpy(head->rounds, table->rounds, sizeof(head->rounds));
+    for (uint32_t i = 0; i < DIRECTORY_CHUNKS; i++)
+        atomic_store(&table->chunks[i], entries_of(head) + (size_t)i * STAG_CHUNK_ENTRIES);
+}
+
+bool directory_make(struct stag_table *table, const char **why)
+{
+    int fd = memfd_create("ital-regions", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    void *memory;
+
+    contract(!table->used && table->directory < 0);
+    if (fd < 0) {
+        *why = shortage(errno);
+        return false;
+    }
+    if (ftruncate(fd, OCTETS))
+        goto close_fd;
+    memory = mmap(NULL, OCTETS, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+    if (memory == MAP_FAILED)
+        goto close_fd;
+    if (!seal(fd))
+        goto unmap;
+    table->head = memory;
+    table->directory = fd;
+    fill(table, memory);
+    return true;
+
+unmap:
+    munmap(memory, OCTETS);
+close_fd:
+    *why = shortage(errno);
+    close(fd);
+    return false;
+}
+
+void directory_unmake(struct stag_table *table)
+{
+    if (!table->head)
+        return;
+    munmap(table->head, OCTETS);
+    close(table->directory);
+    table->head = NULL;
+    table->directory = -1;
+}
+
+/* --- a peer's --- */
+
+/* Without the seals the peer could truncate it, and an access here would end the process. */
+static bool is_sealed(int fd)
+{
+    struct stat about;
+    int seals = fcntl(fd, F_GET_SEALS);
+
+    return seals >= 0 && (seals & SEALS) == SEALS && !fstat(fd, &about) &&
+           about.st_size == (off_t)OCTETS;
+}
+
+bool directory_open(struct directory *directory, int fd)
+{
+    const struct directory_head *head;
+
+    if (!is_sealed(fd))
+        return false;
+    head = mmap(NULL, OCTETS, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 0);
+    if (head == MAP_FAILED)
+        return false;
+    if (memcmp(head->magic, magic, sizeof(magic)) ||
+        head->entry_octets != sizeof(struct stag_entry) || head->entries != ENTRIES ||
+        madvise((void *)(uintptr_t)head, OCTETS, MADV_DONTFORK)) {
+        munmap((void *)(uintptr_t)head, OCTETS);
+        return false;
+    }
+    directory->head = head;
+    return true;
+}
+
+void directory_close(struct directory *directory)
+{
+    munmap((void *)(uintptr_t)directory->head, OCTETS);
+    directory->head = NULL;
+}
+
+/* What the check needs, as it stands there now. The peer may change it at any time. */
+static void copy(const struct stag_entry *from, struct stag_entry *to)
+{
+    atomic_store_explicit(&to->stag, atomic_load_explicit(&from->stag, memory_order_acquire),
+                          memory_order_relaxed);
+    atomic_store_explicit(&to->access, atomic_load_explicit(&from->access, memory_order_relaxed),
+                          memory_order_relaxed);
+    atomic_store_explicit(&to->scope, atomic_load_explicit(&from->scope, memory_order_relaxed),
+                          memory_order_relaxed);
+    to->base = __atomic_load_n(&from->base, __ATOMIC_RELAXED);
+    to->length = __atomic_load_n(&from->length, __ATOMIC_RELAXED);
+    to->memory = __atomic_load_n(&from->memory, __ATOMIC_RELAXED);
+}
+
+enum stag_result directory_check(const struct directory *directory, uint32_t stag,
+                                 const struct directory_scope *scope, uint32_t access, uint64_t to,
+                                 uint64_t length, uint64_t *address)
+{
+    const struct directory_head *head = directory->head;
+    uint32_t place = stag_unpermute(head->rounds, stag >> 8);
+    struct stag_entry entry;
+    enum stag_result result;
+    uint8_t *memory;
+
+    if (!stag || place >= ENTRIES)
+        return STAG_INVALID;
+    copy(entries_of(head) + place, &entry);
+    result = stag_check_entry(&entry, stag, (const void *)(uintptr_t)scope->pd, access, to, length,
+                              &memory);
+    if (result == STAG_PD)
+        result = stag_check_entry(&entry, stag, (const void *)(uintptr_t)scope->qp, access, to,
+                                  length, &memory);
+    if (result == STAG_OK)
+        *address = (uintptr_t)memory;
+    return result;
+}

@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Own Writes, Reads and atomics that this end executes by itself in the peer's memory, while they
+ * are posted: the peer's threads do nothing for it, and may sleep, compute or be stopped.
+ *
+ * WHEN. All that was published before is executed, so nothing of this direction is under way; and
+ * all is as it should be: the peer lets it, the STag is valid there, the memory here is usable, the
+ * system copies all octets. Otherwise the request is published like any other, and the peer finds
+ * out what is wrong with it. So no error is told here.
+ *
+ * THE CLAIM. `claim` in the own page is odd from before the peer's gate and directory are read until
+ * behind the last octet. The peer closes its gate, or withdraws an entry, before it looks for
+ * claims: one of the two sees the other. So it knows when nobody is in its memory any more
+ * (local_await_peer). Long requests go in pieces, each with a claim of its own.
+ *
+ * WHOSE MEMORY. Before an access the peer is looked at: its process has not ended (its number may be
+ * another's), and the Unix socket is open (it may execute another program). A look holds for
+ * LOOK_HOLDS, which neither takes; what happens between the look and the access is in SECURITY.md.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "memory.h"
+
+#include "wire_local.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#define PIECE      (256u << 10) /* octets of one claim */
+#define LOOK_HOLDS (50 * CLOCK_NS_PER_US)
+
+/* --- may it --- */
+
+static bool is_atomic(const struct wqe *wqe)
+{
+    return wqe->opcode == RI_WR_ATOMIC_FETCH_ADD || wqe->opcode == RI_WR_ATOMIC_COMPARE_SWAP;
+}
+
+static bool is_direct(const struct local_qp *qp, const struct wqe *wqe)
+{
+    switch (wqe->opcode) {
+    case RI_WR_RDMA_WRITE: return wqe->length > 0;
+    case RI_WR_RDMA_READ: return wqe->length > 0 && qp->core->attr.reads_agreed;
+    case RI_WR_ATOMIC_FETCH_ADD:
+    case RI_WR_ATOMIC_COMPARE_SWAP:
+        return qp->core->attr.reads_agreed;
+    default: return false;
+    }
+}
+
+/* The first request that could: which way leads to the peer? */
+static void find_target(struct local_qp *qp)
+{
+    struct local_rnic *rnic = local_rnic(qp->core->rnic);
+
+    tx_assert_inside(qp->core);
+    if (!atomic_load_explicit(&qp->peer->started, memory_order_acquire))
+        return; /* it has not said yet */
+    qp->sought = true;
+    qp->way_why = "option local_access is ring, or accesses to memory are watched (option guard, "
+                  "a sanitizer)";
+    if (rnic->access == LOCAL_WAY_RING || qp->core->rnic->options.guard)
+        return;
+    qp->way_why = "the system does not tell which process the peer is";
+    if (qp->memory->process)
+        qp->target = local_target_of(rnic, qp->memory->process, qp->peer, rnic->access,
+                                     &qp->way_why);
+}
+
+void local_forget_target(struct local_qp *qp)
+{
+    tx_assert_inside(qp->core);
+    if (qp->target)
+        local_target_put(local_rnic(qp->core->rnic), qp->target);
+    qp->target = NULL;
+}
+
+bool local_may_execute(struct local_qp *qp, const struct wqe *wqe)
+{
+    if (!is_direct(qp, wqe) || qp->refused_directly)
+        return false;
+    if (unlikely(!qp->sought))
+        find_target(qp);
+    if (!qp->target || (is_atomic(wqe) && qp->target->way != LOCAL_WAY_SELF))
+        return false;
+    return atomic_load_explicit(&qp->given, memory_order_relaxed) ==
+           atomic_load_explicit(&qp->peer->executed, memory_order_acquire);
+}
+
+/* --- the peer's memory --- */
+
+/* Where the octets are there. False: it does not let this end in. With a claim. */
+static bool find_remote(const struct local_qp *qp, const struct wqe *wqe, uint32_t octets,
+                        uint64_t *address)
+{
+    static const struct {
+        uint32_t gate, access;
+    } needs[] = {
+        [RI_WR_RDMA_WRITE] = { LOCAL_GATE_WRITE, RI_ACCESS_REMOTE_WRITE },
+        [RI_WR_RDMA_READ] = { LOCAL_GATE_READ, RI_ACCESS_REMOTE_READ },
+        [RI_WR_ATOMIC_FETCH_ADD] = { LOCAL_GATE_ATOMIC, RI_ACCESS_REMOTE_ATOMIC },
+        [RI_WR_ATOMIC_COMPARE_SWAP] = { LOCAL_GATE_ATOMIC, RI_ACCESS_REMOTE_ATOMIC },
+    };
+    const struct local_page *peer = qp->peer;
+    uint32_t gate = atomic_load_explicit(&peer->gate, memory_order_acquire);
+    struct directory_scope scope = { atomic_load_explicit(&peer->pd, memory_order_relaxed),
+                                     atomic_load_explicit(&peer->qp, memory_order_relaxed) };
+
+    if (!(gate & needs[wqe->opcode].gate))
+        return false;
+    local_has_found(qp->memory);
+    return directory_check(&qp->target->directory, wqe->rkey, &scope, needs[wqe->opcode].access,
+                           wqe->remote_addr + qp->placed_directly, octets, address) == STAG_OK;
+}
+
+static bool look_at_peer(const struct local_qp *qp)
+{
+    const struct timespec at_once = { 0, 0 };
+    struct pollfd both[2] = { { .fd = qp->memory->process->pidfd, .events = POLLIN },
+                              { .fd = qp->bell, .events = POLLRDHUP } };
+
+    return syscall(SYS_ppoll, both, 2, &at_once, NULL, 0) == 0;
+}
+
+/* Is it the process that was connected, and the same program in it? */
+static bool is_alive(struct local_qp *qp)
+{
+    uint64_t now;
+
+    if (qp->memory->process->self)
+        return true;
+    now = clock_now();
+    if (now - qp->looked_at < LOOK_HOLDS)
+        return true;
+    if (!look_at_peer(qp))
+        return false;
+    qp->looked_at = now;
+    return true;
+}
+
+/* Peers poll memory for the last octets of a Write, and the kernel copies one part behind the other;
+ * within a page it begins at the first octet. */
+static int parts_there(uint64_t address, uint32_t octets, struct iovec there[2])
+{
+    const uint32_t page = 4096, tail = (uint32_t)((address + octets - 1) & 7) + 1;
+    bool whole = (address & (page - 1)) + octets <= page;
+    uint32_t head = whole ? octets : octets - tail;
+
+    there[0] = (struct iovec){ (void *)(uintptr_t)address, head };
+    there[1] = (struct iovec){ (void *)(uintptr_t)(address + head), octets - head };
+    return whole ? 1 : 2;
+}
+
+static bool by_kernel(struct local_qp *qp, bool write, const struct iovec *here, int count,
+                      uint64_t address, uint32_t octets)
+{
+    struct iovec there[2];
+    int parts = parts_there(address, octets, there);
+    ssize_t done = syscall(write ? SYS_process_vm_writev : SYS_process_vm_readv,
+                           qp->target->process->pid, here, count, there, parts, 0);
+
+    /* A page of either side that is not there is the peer's to find. Anything else stays so. */
+    if (done < 0 && errno != EFAULT) {
+        qp->way_why = "the system refuses it by now";
+        local_forget_target(qp);
+    }
+    return done == (ssize_t)octets;
+}
+
+static bool by_copies(bool write, const struct iovec *here, int count, uint64_t address)
+{
+    uint8_t *there = (uint8_t *)(uintptr_t)address;
+
+    for (int i = 0; i < count; i++) {
+        uint32_t octets = (uint32_t)here[i].iov_len;
+
+        if (write)
+            local_store(there, here[i].iov_base, octets);
+        else
+            local_store(here[i].iov_base, there, octets);
+        there += octets;
+    }
+    return true;
+}
+
+/* --- the memory here --- */
+
+static bool find_element(struct local_qp *qp, const struct wqe *wqe, const struct ri_sge *sge,
+                         uint64_t offset, uint32_t octets, uint8_t **memory)
+{
+    struct qp *core = qp->core;
+
+    if (wqe->opcode == RI_WR_RDMA_WRITE)
+        return stag_check_hinted(&core->rnic->stags, &qp->payload_hint, sge->lkey, core->pd,
+                                 RI_ACCESS_LOCAL_READ, sge->addr + offset, octets,
+                                 memory) == STAG_OK;
+    /* The sink: a region, or a window that the peer may write to. */
+    return stag_check_hinted(&core->rnic->stags, &qp->payload_hint, sge->lkey, core->pd,
+                             RI_ACCESS_LOCAL_WRITE, sge->addr + offset, octets,
+                             memory) == STAG_OK ||
+           qp_check_remote(core, &qp->payload_hint, sge->lkey, RI_ACCESS_REMOTE_WRITE,
+                           sge->addr + offset, octets, memory) == STAG_OK;
+}
+
+/* The next octets of the request, from `placed_directly` on. Returns how many elements; -1: one is
+ * not usable. */
+static int find_here(struct local_qp *qp, const struct wqe *wqe, uint32_t octets,
+                     struct iovec here[MAX_SGE])
+{
+    uint64_t offset = qp->placed_directly;
+    int count = 0;
+
+    for (uint32_t i = 0; octets; i++) {
+        const struct ri_sge *sge = &wqe->sges[i];
+        uint32_t part = sge->length > offset ? sge->length - (uint32_t)offset : 0;
+        uint8_t *memory;
+
+        part = part < octets ? part : octets;
+        if (part) {
+            if (!find_element(qp, wqe, sge, offset, part, &memory))
+                return -1;
+            here[count++] = (struct iovec){ memory, part };
+        }
+        octets -= part;
+        offset -= part ? offset : sge->length;
+    }
+    return count;
+}
+
+/* --- execution --- */
+
+static bool execute_atomic(const struct wqe *wqe, const struct iovec *here, uint64_t address)
+{
+    uint64_t old;
+
+    if (address % ATOMIC_OCTETS || here->iov_len != ATOMIC_OCTETS)
+        return false;
+    old = atomic_on_word((uint64_t *)(uintptr_t)address, wqe->opcode, wqe->operand, wqe->compare);
+    memcpy(here->iov_base, &old, sizeof(old));
+    return true;
+}
+
+/* With a claim. */
+static bool execute(struct local_qp *qp, const struct wqe *wqe, const struct iovec *here, int count,
+                    uint32_t octets)
+{
+    const bool write = wqe->opcode == RI_WR_RDMA_WRITE;
+    uint64_t address;
+
+    if (!find_remote(qp, wqe, octets, &address) || !is_alive(qp))
+        return false;
+    if (is_atomic(wqe))
+        return execute_atomic(wqe, here, address);
+    return qp->target->way == LOCAL_WAY_SELF ? by_copies(write, here, count, address)
+                                             : by_kernel(qp, write, here, count, address, octets);
+}
+
+static void claim(struct local_qp *qp)
+{
+    struct local_page *own = qp->own;
+
+    tx_assert_inside(qp->core);
+    atomic_store_explicit(&own->claim, ++qp->claims, memory_order_relaxed);
+    contract(qp->claims & 1);
+    atomic_thread_fence(memory_order_seq_cst);
+}
+
+static void unclaim(struct local_qp *qp)
+{
+    local_stores(qp->memory);
+    atomic_store_explicit(&qp->own->claim, ++qp->claims, memory_order_release);
+}
+
+static void count_direct(struct local_qp *qp, const struct wqe *wqe)
+{
+    count_up(&qp->own->direct_requests, 1);
+    count_up(&qp->own->direct_octets, wqe->length);
+    if (wqe_is_answered(wqe))
+        return;
+    count_up(&qp->core->counters.sent_messages, 1);
+    count_up(&qp->core->counters.sent_octets, wqe->length);
+}
+
+enum local_direct local_execute_directly(struct local_qp *qp, struct wqe *wqe)
+{
+    uint64_t left = wqe->length - qp->placed_directly;
+    uint32_t octets = left < PIECE ? (uint32_t)left : PIECE;
+    struct iovec here[MAX_SGE];
+    int count = find_here(qp, wqe, octets, here);
+    bool done = count > 0;
+
+    tx_assert_inside(qp->core);
+    if (done) {
+        claim(qp);
+        done = execute(qp, wqe, here, count, octets);
+        unclaim(qp);
+    }
+    if (!done) { /* from its first octet on, by the peer */
+        qp->placed_directly = 0;
+        qp->refused_directly = true;
+        return LOCAL_DIRECT_NOT;
+    }
+    qp->placed_directly += octets;
+    if (qp->placed_directly < wqe->length)
+        return LOCAL_DIRECT_PIECE;
+    qp->placed_directly = 0;
+    count_direct(qp, wqe);
+    return LOCAL_DIRECT_DONE;
+}
+
+/* --- the peer in this end's memory --- */
+
+void local_open_gate(struct local_qp *qp)
+{
+    const struct qp *core = qp->core;
+    const struct local_rnic *rnic = local_rnic(core->rnic);
+    const bool reads = core->attr.ird > 0;
+
+    tx_assert_inside(core);
+    if (rnic->directory < 0 || !qp->memory->process || qp_state(core) != RI_QPS_RTS)
+        return;
+    atomic_store_explicit(&qp->own->pd, (uintptr_t)core->pd, memory_order_relaxed);
+    atomic_store_explicit(&qp->own->qp, (uintptr_t)core, memory_order_relaxed);
+    atomic_store_explicit(
+        &qp->own->gate,
+        (qp_allows(core, RI_QP_WRITE_ENABLE) ? LOCAL_GATE_WRITE : 0u) |
+            (reads && qp_allows(core, RI_QP_READ_ENABLE) ? LOCAL_GATE_READ : 0u) |
+            (reads && qp_allows(core, RI_QP_ATOMIC_ENABLE) ? LOCAL_GATE_ATOMIC : 0u),
+        memory_order_release);
+}
+
+void local_close_gate(struct local_qp *qp)
+{
+    atomic_store(&qp->own->gate, 0);
+}
+
+struct ri_local *local_keep(struct local_qp *qp)
+{
+    struct ri_local *memory;
+
+    spinlock_lock(&qp->keeping);
+    memory = qp->memory;
+    if (memory)
+        atomic_fetch_add(&memory->users, 1);
+    spinlock_unlock(&qp->keeping);
+    return memory;
+}
+
+#define WAIT_UNSAID (100 * CLOCK_NS_PER_MS)
+
+/* The wait goes on: the peer may be stopped, and would write when it continues. */
+static void tell_of_wait(struct local_qp *qp, const struct local_process *process)
+{
+    static const struct qp_end end = { .event = RI_EVENT_LLP_RESET,
+                                       .state = RI_QPS_ERROR,
+                                       .lost = true,
+                                       .by_this_side = true,
+                                       .detail = "the peer holds memory that is released here" };
+
+    ri_log(qp->core->rnic->host, RI_LOG_WARNING,
+           "process %d, a peer on this host, is in the middle of an access to memory that is being "
+           "released here: it is waited for (is it stopped?)",
+           (int)process->pid);
+    qp_end(qp->core, &end);
+    tx_defer_to_lane(qp->core);
+}
+
+static void await_claim(struct local_qp *qp, const struct ri_local *memory)
+{
+    const struct local_page *peer = local_page(memory, !memory->side);
+    const uint64_t begun = clock_now(), unsaid = clock_after(begun, WAIT_UNSAID);
+    uint32_t claim = atomic_load(&peer->claim);
+    bool said = false;
+
+    if (!(claim & 1))
+        return;
+    for (uint32_t rounds = 1; atomic_load(&peer->claim) == claim; rounds++) {
+        sched_yield();
+        if (rounds % 64)
+            continue;
+        if (local_process_is_over(memory->process))
+            return;
+        if (!said && clock_now() >= unsaid) {
+            said = true;
+            tell_of_wait(qp, memory->process);
+        }
+    }
+}
+
+void local_await_peer(struct local_qp *qp)
+{
+    struct ri_local *memory = local_keep(qp);
+
+    if (!memory)
+        return;
+    atomic_thread_fence(memory_order_seq_cst);
+    if (memory->process)
+        await_claim(qp, memory);
+    local_has_found(memory);
+    local_drop(&qp->core->rnic->base, memory);
+}
