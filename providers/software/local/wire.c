@@ -105,6 +105,7 @@ static void leave_tx(struct qp *base, bool in_pass)
         sched_yield();
     }
     tx_leave_work(base);
+    tx_defer_to_lane(base); /* what others have posted meanwhile */
 }
 
 static void leave(struct qp *base, enum leave what, const struct memory_range *range, bool in_pass)
