@@ -65,7 +65,7 @@ static void find_target(struct local_qp *qp)
     qp->sought = true;
     qp->way_why = "option local_access is ring, or accesses to memory are watched (option guard, "
                   "a sanitizer)";
-    if (rnic->access == LOCAL_WAY_RING || qp->core->rnic->options.guard)
+    if (!local_is_direct(qp->core->rnic))
         return;
     qp->way_why = "the system does not tell which process the peer is";
     if (qp->memory->process)

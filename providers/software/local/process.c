@@ -8,7 +8,8 @@
  * in the shared page, too, which no other process has.
  *
  * WHO GETS IN. The kernel decides: /proc/PID/fd and process_vm_readv(2) need the right to debug the
- * process. Nothing is passed to a peer that has not got it.
+ * process. Nothing is passed to a peer that has not got it. Where Yama keeps processes of one user
+ * apart (ptrace_scope 1), a process names one other that may: the peer it met last.
  */
 #ifdef HAVE_CONFIG_H
 #include <config.h>
@@ -64,6 +65,27 @@ bool local_process_is_over(const struct local_process *process)
     return !process->self && syscall(SYS_ppoll, &one, 1, &at_once, NULL, 0) == 1;
 }
 
+/* 1: a process debugs its descendants, and whoever names it. */
+static bool yama_asks(void)
+{
+    char scope = 0;
+    int fd = open("/proc/sys/kernel/yama/ptrace_scope", O_RDONLY | O_CLOEXEC);
+
+    if (fd < 0)
+        return false;
+    if (read(fd, &scope, 1) != 1)
+        scope = 0;
+    close(fd);
+    return scope == '1';
+}
+
+/* It gets in from now on, if the system leaves that to this process. */
+static void let_in(const struct local_process *process)
+{
+    if (!process->self && yama_asks())
+        prctl(PR_SET_PTRACER, (unsigned long)process->pid, 0, 0, 0);
+}
+
 static struct local_process *process_new(pid_t pid)
 {
     struct local_process *process = calloc(1, sizeof(*process));
@@ -101,8 +123,10 @@ struct local_process *local_process_of(struct local_rnic *rnic, int socket)
     process = process_find(rnic, pid);
     if (!process) {
         process = process_new(pid);
-        if (process)
+        if (process) {
+            let_in(process);
             LL_PREPEND(rnic->processes, process);
+        }
     }
     if (process)
         process->users++;

@@ -26,7 +26,7 @@ static void make_directory(struct rnic *rnic, struct local_rnic *local)
     const char *why = NULL;
 
     local->directory = -1;
-    if (local->access == LOCAL_WAY_RING || rnic->options.guard)
+    if (!local_is_direct(rnic))
         return;
     if (directory_make(&rnic->stags, &why))
         local->directory = rnic->stags.directory;
@@ -40,8 +40,8 @@ bool local_open_rnic(struct rnic *rnic, struct local_rnic *local)
     if (!entropy_draw(&local->token, sizeof(local->token)))
         return false;
     local_processes_open(local);
-    make_directory(rnic, local);
     rnic_add_wire(rnic, &local_wire, local);
+    make_directory(rnic, local);
     return true;
 }
 
@@ -252,7 +252,8 @@ static void introduce(struct local_qp *qp)
 {
     struct local_rnic *rnic = local_rnic(qp->core->rnic);
 
-    qp->memory->process = local_process_of(rnic, qp->bell);
+    if (local_is_direct(qp->core->rnic))
+        qp->memory->process = local_process_of(rnic, qp->bell);
     local_target_tell(rnic, qp->own);
     local_open_gate(qp);
 }

@@ -29,6 +29,12 @@ static inline struct local_rnic *local_rnic(const struct rnic *rnic)
     return rnic->parts[WIRE_LOCAL];
 }
 
+/* May an end access memory of the other by itself? Not where accesses are watched. */
+static inline bool local_is_direct(const struct rnic *rnic)
+{
+    return local_rnic(rnic)->access != LOCAL_WAY_RING && !rnic->options.guard;
+}
+
 /* The RNIC has the wire from now on, with the options that are set in `local`. Its STag table is
  * open, and empty. False: the kernel gives no random numbers. */
 bool local_open_rnic(struct rnic *rnic, struct local_rnic *local);
