@@ -60,7 +60,8 @@ const struct ri_option softrdma_option_table[SOFTRDMA_OPTIONS] = {
       "Reads, "
       "too." },
     { "local_access", "enum: auto|ring|vm|self", "auto", "",
-      "How a Write or Read reaches the memory of a peer on this host (option local): by itself where "
+      "How a Write or Read reaches the memory of a peer on this host (option local): by itself "
+      "where "
       "that can be; published, and the peer executes it (ring); by process_vm_writev and "
       "process_vm_readv (vm); by copies, where the peer is the same process (self)." },
     { "max_ird", "int: 0..16383", "128", "",

@@ -80,9 +80,9 @@ static void write_to(uint64_t cookie, uint64_t offset, uint32_t length)
 
 static const struct {
     uint32_t offset, length;
-} spans[] = { { 0, 1 },       { 5, 7 },        { 0, 8 },          { 3, 64 },
-              { 4090, 13 },   { 0, 4096 },     { 1, 4096 },       { 4095, 8192 },
-              { 0, 262144 },  { 8, 262145 },   { 7, LONG - 7 },   { 0, LONG } };
+} spans[] = { { 0, 1 },      { 5, 7 },      { 0, 8 },        { 3, 64 },
+              { 4090, 13 },  { 0, 4096 },   { 1, 4096 },     { 4095, 8192 },
+              { 0, 262144 }, { 8, 262145 }, { 7, LONG - 7 }, { 0, LONG } };
 
 /* Nothing of the peer runs meanwhile. */
 START_TEST(a_write_is_there_when_its_post_returns)
@@ -362,8 +362,8 @@ START_TEST(a_token_that_is_not_there_leads_nowhere)
     open_hand("vm");
     atomic_store(&hand.own->token_at, _i ? (uintptr_t)&word : 16);
     atomic_store(&hand.own->token, 6);
-    atomic_store(&hand.own->directory, local_rnic(container_of(bed.fake.rnic, struct rnic, base))
-                                           ->directory);
+    atomic_store(&hand.own->directory,
+                 local_rnic(container_of(bed.fake.rnic, struct rnic, base))->directory);
     expect_published();
     close_hand();
 }
@@ -373,8 +373,8 @@ END_TEST
  * size, one of another layout. */
 static int no_directory(int kind)
 {
-    const size_t octets = DIRECTORY_HEAD + (size_t)DIRECTORY_CHUNKS * STAG_CHUNK_ENTRIES *
-                                               sizeof(struct stag_entry);
+    const size_t octets = DIRECTORY_HEAD +
+                          (size_t)DIRECTORY_CHUNKS * STAG_CHUNK_ENTRIES * sizeof(struct stag_entry);
     int made;
 
     if (kind == 0)
@@ -601,8 +601,7 @@ START_TEST(no_write_comes_behind_a_release)
             sched_yield();
         OK(bed.fake.privileged.mr_deregister(mr));
         memset(to.octets, 0x5A, 4096);
-        ck_assert(fake_host_until(&bed.fake, side_query(a).state == RI_QPS_ERROR,
-                                  TESTBED_TIMEOUT));
+        ck_assert(fake_host_until(&bed.fake, side_query(a).state == RI_QPS_ERROR, TESTBED_TIMEOUT));
         for (uint32_t i = 0; i < 4096; i++)
             ck_assert_uint_eq(to.octets[i], 0x5A);
         atomic_store(&stops, true);

@@ -8,8 +8,8 @@
  *   entries             DIRECTORY_CHUNKS chunks, by place
  *
  * The reader locks nothing. Its claim stands before it reads, and who revokes an entry looks for
- * claims behind that; an entry is filled anew only when nobody has a claim. So what is read there is
- * true until the claim is given up.
+ * claims behind that; an entry is filled anew only when nobody has a claim. So what is read there
+ * is true until the claim is given up.
  */
 #ifndef ITAL_SOFTWARE_DIRECTORY_H
 #define ITAL_SOFTWARE_DIRECTORY_H

@@ -8,13 +8,13 @@
  * system copies all octets. Otherwise the request is published like any other, and the peer finds
  * out what is wrong with it. So no error is told here.
  *
- * THE CLAIM. `claim` in the own page is odd from before the peer's gate and directory are read until
- * behind the last octet. The peer closes its gate, or withdraws an entry, before it looks for
+ * THE CLAIM. `claim` in the own page is odd from before the peer's gate and directory are read
+ * until behind the last octet. The peer closes its gate, or withdraws an entry, before it looks for
  * claims: one of the two sees the other. So it knows when nobody is in its memory any more
  * (local_await_peer). Long requests go in pieces, each with a claim of its own.
  *
- * WHOSE MEMORY. Before an access the peer is looked at: its process has not ended (its number may be
- * another's), and the Unix socket is open (it may execute another program). A look holds for
+ * WHOSE MEMORY. Before an access the peer is looked at: its process has not ended (its number may
+ * be another's), and the Unix socket is open (it may execute another program). A look holds for
  * LOOK_HOLDS, which neither takes; what happens between the look and the access is in SECURITY.md.
  */
 #ifdef HAVE_CONFIG_H
@@ -48,8 +48,7 @@ static bool is_direct(const struct local_qp *qp, const struct wqe *wqe)
     case RI_WR_RDMA_WRITE: return wqe->length > 0;
     case RI_WR_RDMA_READ: return wqe->length > 0 && qp->core->attr.reads_agreed;
     case RI_WR_ATOMIC_FETCH_ADD:
-    case RI_WR_ATOMIC_COMPARE_SWAP:
-        return qp->core->attr.reads_agreed;
+    case RI_WR_ATOMIC_COMPARE_SWAP: return qp->core->attr.reads_agreed;
     default: return false;
     }
 }
@@ -144,8 +143,8 @@ static bool is_alive(struct local_qp *qp)
     return true;
 }
 
-/* Peers poll memory for the last octets of a Write, and the kernel copies one part behind the other;
- * within a page it begins at the first octet. */
+/* Peers poll memory for the last octets of a Write, and the kernel copies one part behind the
+ * other; within a page it begins at the first octet. */
 static int parts_there(uint64_t address, uint32_t octets, struct iovec there[2])
 {
     const uint32_t page = 4096, tail = (uint32_t)((address + octets - 1) & 7) + 1;

@@ -43,8 +43,8 @@ struct local_qp {
     struct qp *core;
     /* Under it: members below that say so. In a pass; or the QP is not connected. */
     struct spinlock rx;
-    /* From hand-over to reset. Written inside tx, under rx and `keeping`. NULL: not connected by this
-     * wire. */
+    /* From hand-over to reset. Written inside tx, under rx and `keeping`. NULL: not connected by
+     * this wire. */
     struct ri_local *memory;
     /* Held for the moment in which the memory is given a user; or under rx. */
     struct spinlock keeping;

@@ -30,7 +30,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -48,14 +47,6 @@ void local_processes_close(struct local_rnic *rnic)
 }
 
 /* --- processes --- */
-
-static pid_t pid_behind(int socket)
-{
-    struct ucred peer;
-    socklen_t length = sizeof(peer);
-
-    return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length) ? 0 : peer.pid;
-}
 
 bool local_process_is_over(const struct local_process *process)
 {
@@ -114,7 +105,7 @@ static struct local_process *process_find(const struct local_rnic *rnic, pid_t p
 
 struct local_process *local_process_of(struct local_rnic *rnic, int socket)
 {
-    pid_t pid = pid_behind(socket);
+    pid_t pid = local_process_behind(socket);
     struct local_process *process;
 
     if (pid <= 0)

@@ -42,6 +42,8 @@ struct local_target {
 void local_processes_open(struct local_rnic *rnic);
 void local_processes_close(struct local_rnic *rnic);
 
+/* socket.c: its number. 0: the system does not tell it. */
+pid_t local_process_behind(int socket);
 /* The process that holds the other end of the Unix socket. NULL: the system does not tell it (no
  * pidfd_open(2), another namespace of processes), or there is no memory. */
 struct local_process *local_process_of(struct local_rnic *rnic, int socket);

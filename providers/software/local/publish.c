@@ -256,8 +256,7 @@ static enum step publish_next(struct local_qp *qp, uint32_t *pieces)
         return STEP_WAIT;
     if (wqe_is_local(wqe))
         return execute_own(qp, wqe);
-    if (!qp->begun && local_may_execute(qp, wqe) &&
-        execute_directly(qp, wqe, pieces) == STEP_ON)
+    if (!qp->begun && local_may_execute(qp, wqe) && execute_directly(qp, wqe, pieces) == STEP_ON)
         return STEP_ON;
     return wqe_is_answered(wqe) ? publish_answered(qp, wqe) : publish_message(qp, wqe);
 }

@@ -11,6 +11,7 @@
 #endif
 
 #include "local.h"
+#include "process.h"
 
 #include <errno.h>
 #include <sys/socket.h>
@@ -42,6 +43,14 @@ void local_hear_bell(struct local_qp *qp)
     } while (got == sizeof(octets) || (got < 0 && errno == EINTR));
     if (!got || (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK))
         atomic_fetch_or(&qp->witnessed, WITNESSED_FIN);
+}
+
+pid_t local_process_behind(int socket)
+{
+    struct ucred peer;
+    socklen_t length = sizeof(peer);
+
+    return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length) ? 0 : peer.pid;
 }
 
 bool local_say_last(struct local_qp *qp, const void *octets, size_t length)
