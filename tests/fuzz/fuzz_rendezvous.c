@@ -14,7 +14,7 @@
 /* An exact copy on the heap: a read behind its end is seen. */
 static uint8_t *copy_of(const uint8_t *data, size_t size)
 {
-    uint8_t *copy = malloc(size ? size : 1);
+    uint8_t *copy = calloc(1, size ? size : 1);
 
     FUZZ_CHECK(copy != NULL);
     if (size)

@@ -67,7 +67,7 @@ static struct local_qp *part(const struct side *side)
 /* Requests that the side has executed in the peer's memory. */
 static uint64_t direct(const struct side *side)
 {
-    return atomic_load(&part(side)->own->direct_requests);
+    return atomic_load(&part(side)->counters.directly);
 }
 
 static void write_to(uint64_t cookie, uint64_t offset, uint32_t length)
@@ -107,6 +107,9 @@ START_TEST(a_write_is_there_when_its_post_returns)
         write_to(7, offset, length);
         ck_assert(is_copied(&from, &to, offset, length));
         ck_assert_uint_eq(direct(a), 1);
+        ck_assert_uint_eq(atomic_load(&part(a)->counters.directly_octets), length);
+        ck_assert_str_eq(side_query(a).way, ways[_i]);
+        ck_assert_str_eq(side_query(b).way, "ring"); /* it has not sought another */
         side_expect(a, a->send_cq, 7, RI_WC_SUCCESS, length);
         ck_assert(side_idle(a, a->send_cq));
         close_pair();
@@ -416,10 +419,11 @@ END_TEST
 
 /* --- memory that is released --- */
 
-static atomic_bool released;
+static atomic_bool begun, released;
 
 static void *release(void *arg)
 {
+    atomic_store(&begun, true);
     region_free(a, arg);
     atomic_store(&released, true);
     return NULL;
@@ -484,6 +488,7 @@ static void close_child(void)
 /* Which the waiting thread would have passed if it did not wait. */
 static void expect_waiting(void)
 {
+    ck_assert(tc_until(atomic_load(&begun), TESTBED_TIMEOUT));
     for (int i = 0; i < 2000; i++) {
         if (atomic_load(&released))
             ck_abort_msg("it does not wait");
@@ -499,7 +504,7 @@ START_TEST(a_release_waits_for_the_peers_claim)
     atomic_store(&hand.own->claim, 1);
     ck_assert_int_eq(pthread_create(&thread, NULL, release, &from), 0);
     expect_waiting();
-    atomic_store(&hand.own->claim, 3); /* the next one finds the region withdrawn */
+    atomic_store(&hand.own->claim, 2);
     pthread_join(thread, NULL);
     ck_assert(atomic_load(&released));
     end_child(child);
@@ -542,6 +547,7 @@ END_TEST
 
 static void *destroy(void *arg)
 {
+    atomic_store(&begun, true);
     OK(bed.fake.privileged.qp_destroy(a->qp));
     a->qp = NULL;
     region_free(a, arg);

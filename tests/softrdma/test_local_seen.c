@@ -22,7 +22,9 @@ static const struct ri_llp_handover plain = { .mpa_revision = 2, .crc = true, .i
 
 static void setup(void)
 {
-    local_open(&bed, NULL);
+    static const char *const options[] = { "local_access", "ring", NULL };
+
+    local_open(&bed, options); /* the other ways: test_local_direct */
 }
 
 static void teardown(void)

@@ -70,6 +70,9 @@ static void find_target(struct local_qp *qp)
     if (qp->memory->process)
         qp->target = local_target_of(rnic, qp->memory->process, qp->peer, rnic->access,
                                      &qp->way_why);
+    if (qp->target)
+        atomic_store_explicit(&qp->way, qp->target->way == LOCAL_WAY_SELF ? "self" : "vm",
+                              memory_order_relaxed);
 }
 
 void local_forget_target(struct local_qp *qp)
@@ -78,6 +81,7 @@ void local_forget_target(struct local_qp *qp)
     if (qp->target)
         local_target_put(local_rnic(qp->core->rnic), qp->target);
     qp->target = NULL;
+    atomic_store_explicit(&qp->way, NULL, memory_order_relaxed);
 }
 
 bool local_may_execute(struct local_qp *qp, const struct wqe *wqe)
@@ -278,8 +282,8 @@ static void unclaim(struct local_qp *qp)
 
 static void count_direct(struct local_qp *qp, const struct wqe *wqe)
 {
-    count_up(&qp->own->direct_requests, 1);
-    count_up(&qp->own->direct_octets, wqe->length);
+    count_up(&qp->counters.directly, 1);
+    count_up(&qp->counters.directly_octets, wqe->length);
     if (wqe_is_answered(wqe))
         return;
     count_up(&qp->core->counters.sent_messages, 1);

@@ -70,6 +70,8 @@ struct local_qp {
     bool sought;
     struct local_target *target;
     const char *way_why;
+    /* Static text: what the target's way is called. NULL: ring. Any thread reads it. */
+    _Atomic(const char *) way;
     uint32_t claims;
     uint64_t looked_at; /* time, in ns */
     /* Of the request at sq.next: octets that are placed; it is left to the peer. */

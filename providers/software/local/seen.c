@@ -12,8 +12,11 @@
 
 const char *local_way(const struct qp *base)
 {
-    (void)base;
-    return "ring";
+    const struct local_qp *qp = atomic_load_explicit(&base->local_part, memory_order_acquire);
+
+    const char *way = qp ? atomic_load_explicit(&qp->way, memory_order_relaxed) : NULL;
+
+    return way ? way : "ring";
 }
 
 #define COUNTER(text, member)                         \

@@ -62,8 +62,6 @@ struct local_page {
     atomic_ullong pd, qp; /* struct directory_scope */
     /* Odd: this end accesses memory of the peer by itself. */
     _Alignas(LOCAL_LINE) atomic_uint claim;
-    /* What it has done there so far. */
-    atomic_ullong direct_requests, direct_octets;
 };
 
 /* What an end in RTS lets its peer do by itself. */

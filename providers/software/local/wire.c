@@ -192,6 +192,7 @@ static enum ri_status prepare(struct qp *base, const struct ri_llp_handover *han
     atomic_store(&base->sq.sent, qp->answered);
     qp->sought = qp->refused_directly = false;
     qp->target = NULL;
+    atomic_store(&qp->way, NULL);
     qp->way_why = "no Write or Read was posted yet";
     qp->claims = 0;
     qp->looked_at = 0;
