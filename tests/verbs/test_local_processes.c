@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Two processes of one host on the local wire: a target that does nothing is written and read, and
+ * a process that is killed at any moment leaves each request of the other completed once, and no
+ * write behind the end.
+ */
+#ifdef HAVE_CONFIG_H
+#include <config.h>
+#endif
+
+#include "tc.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <poll.h>
+#include <rdma/rdma_cma.h>
+#include <rdma/rdma_verbs.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define OCTETS  (1u << 20)
+#define DEPTH   16
+#define WAIT_MS 20000u
+
+/* What the target tells in its private data. */
+struct shown {
+    uint64_t address;
+    uint32_t rkey;
+};
+
+/* One end, in its process. */
+struct end {
+    struct rdma_event_channel *channel;
+    struct rdma_cm_id *id;
+    struct ibv_mr *mr;
+    uint8_t *memory;
+};
+
+/* In a child too, where Check's assertions are of no use: it ends, and its peer notices. */
+#define MUST(condition)                                                            \
+    do {                                                                           \
+        if (!(condition)) {                                                        \
+            fprintf(stderr, "# %d: %s (errno %d)\n", __LINE__, #condition, errno); \
+            abort();                                                               \
+        }                                                                          \
+    } while (0)
+
+static struct rdma_cm_event *take(struct end *end, enum rdma_cm_event_type type)
+{
+    struct pollfd ready = { .fd = end->channel->fd, .events = POLLIN };
+    struct rdma_cm_event *event;
+
+    MUST(poll(&ready, 1, (int)tc_timeout_ms(WAIT_MS)) == 1);
+    MUST(!rdma_get_cm_event(end->channel, &event));
+    MUST(event->event == type);
+    return event;
+}
+
+static void expect(struct end *end, enum rdma_cm_event_type type)
+{
+    MUST(!rdma_ack_cm_event(take(end, type)));
+}
+
+static void open_end(struct end *end)
+{
+    *end = (struct end){ .channel = rdma_create_event_channel(), .memory = calloc(1, OCTETS) };
+    MUST(end->channel && end->memory);
+}
+
+static void make_qp(struct end *end)
+{
+    struct ibv_qp_init_attr attr = {
+        .cap = { .max_send_wr = DEPTH, .max_recv_wr = DEPTH, .max_send_sge = 1, .max_recv_sge = 1 },
+        .qp_type = IBV_QPT_RC,
+        .sq_sig_all = 1,
+    };
+
+    MUST(!rdma_create_qp(end->id, NULL, &attr));
+    end->mr = ibv_reg_mr(end->id->pd, end->memory, OCTETS,
+                         IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
+    MUST(end->mr);
+}
+
+/* --- the target --- */
+
+static void post_receive(struct end *end, uintptr_t cookie)
+{
+    MUST(!rdma_post_recv(end->id, (void *)cookie, end->memory + OCTETS / 2, 64, end->mr));
+}
+
+/* Listens, tells its port by the pipe, and accepts one connection. */
+static void serve(struct end *end, int port_to)
+{
+    struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
+    struct rdma_conn_param param = { .responder_resources = 8, .initiator_depth = 8 };
+    struct rdma_cm_id *listener;
+    struct rdma_cm_event *event;
+    struct shown shown;
+    uint16_t port;
+
+    open_end(end);
+    MUST(!rdma_create_id(end->channel, &listener, NULL, RDMA_PS_TCP));
+    MUST(!rdma_bind_addr(listener, (struct sockaddr *)&at) && !rdma_listen(listener, 1));
+    port = rdma_get_src_port(listener);
+    MUST(write(port_to, &port, sizeof(port)) == sizeof(port));
+    event = take(end, RDMA_CM_EVENT_CONNECT_REQUEST);
+    end->id = event->id;
+    MUST(!rdma_ack_cm_event(event));
+    make_qp(end);
+    for (uintptr_t i = 0; i < DEPTH; i++)
+        post_receive(end, i);
+    shown = (struct shown){ (uintptr_t)end->memory, end->mr->rkey };
+    param.private_data = &shown;
+    param.private_data_len = sizeof(shown);
+    MUST(!rdma_accept(end->id, &param));
+    expect(end, RDMA_CM_EVENT_ESTABLISHED);
+}
+
+/* --- the initiator --- */
+
+static struct shown call(struct end *end, uint16_t port)
+{
+    struct sockaddr_in to = { .sin_family = AF_INET,
+                              .sin_port = port,
+                              .sin_addr = { htonl(INADDR_LOOPBACK) } };
+    struct rdma_conn_param param = { .responder_resources = 8, .initiator_depth = 8 };
+    struct rdma_cm_event *event;
+    struct shown shown;
+
+    open_end(end);
+    MUST(!rdma_create_id(end->channel, &end->id, NULL, RDMA_PS_TCP));
+    MUST(!rdma_resolve_addr(end->id, NULL, (struct sockaddr *)&to, 5000));
+    expect(end, RDMA_CM_EVENT_ADDR_RESOLVED);
+    MUST(!rdma_resolve_route(end->id, 5000));
+    expect(end, RDMA_CM_EVENT_ROUTE_RESOLVED);
+    make_qp(end);
+    MUST(!rdma_connect(end->id, &param));
+    event = take(end, RDMA_CM_EVENT_ESTABLISHED);
+    MUST(event->param.conn.private_data_len >= sizeof(shown));
+    memcpy(&shown, event->param.conn.private_data, sizeof(shown));
+    MUST(!rdma_ack_cm_event(event));
+    return shown;
+}
+
+/* Post number `number`: Writes, Reads, and a Send now and then. False: it was refused. */
+static bool post(struct end *end, const struct shown *shown, uint64_t number)
+{
+    uint32_t length = (uint32_t)(1 + number * 7919 % (OCTETS / 4));
+    void *cookie = (void *)(uintptr_t)number;
+
+    switch (number % 8) {
+    case 3: return !rdma_post_send(end->id, cookie, end->memory, 64, end->mr, 0);
+    case 1:
+    case 6:
+        return !rdma_post_read(end->id, cookie, end->memory + OCTETS / 2, length, end->mr, 0,
+                               shown->address, shown->rkey);
+    default:
+        return !rdma_post_write(end->id, cookie, end->memory, length, end->mr, 0, shown->address,
+                                shown->rkey);
+    }
+}
+
+static struct ibv_wc await(struct end *end)
+{
+    uint64_t deadline = tc_deadline(WAIT_MS);
+    struct ibv_wc wc;
+    int got;
+
+    while (!(got = ibv_poll_cq(end->id->send_cq, 1, &wc)))
+        MUST(!tc_expired(deadline));
+    MUST(got == 1);
+    return wc;
+}
+
+/* --- processes --- */
+
+/* Starts the other process. */
+static pid_t start(void (*run)(int pipe_end), int *pipe_end, bool it_writes)
+{
+    int both[2];
+    pid_t child;
+
+    ck_assert_int_eq(pipe(both), 0);
+    fflush(stderr);
+    child = fork();
+    ck_assert_int_ge(child, 0);
+    if (!child) {
+        close(both[!it_writes]);
+        run(both[it_writes]);
+        _exit(0);
+    }
+    close(both[it_writes]);
+    *pipe_end = both[!it_writes];
+    return child;
+}
+
+static void end_child(pid_t child)
+{
+    kill(child, SIGKILL);
+    ck_assert_int_eq(waitpid(child, NULL, 0), child);
+}
+
+static uint16_t port_of(int from)
+{
+    uint16_t port;
+
+    ck_assert_int_eq(read(from, &port, sizeof(port)), sizeof(port));
+    close(from);
+    return port;
+}
+
+static void stop_when_connected(int port_to)
+{
+    struct end end;
+
+    serve(&end, port_to);
+    raise(SIGSTOP);
+    for (;;)
+        pause();
+}
+
+static void take_all(int port_to)
+{
+    struct end end;
+    struct ibv_wc wc;
+
+    serve(&end, port_to);
+    for (;;)
+        if (ibv_poll_cq(end.id->recv_cq, 1, &wc) == 1)
+            post_receive(&end, (uintptr_t)wc.wr_id);
+}
+
+/* The port of the other one comes by the pipe. */
+static void write_for_ever(int port_from)
+{
+    struct end end;
+    struct shown shown;
+    uint16_t port;
+
+    MUST(read(port_from, &port, sizeof(port)) == sizeof(port));
+    shown = call(&end, port);
+    memset(end.memory, 0xAA, OCTETS);
+    for (uint64_t number = 0;; number++) {
+        MUST(!rdma_post_write(end.id, NULL, end.memory, OCTETS / 4, end.mr, 0, shown.address,
+                              shown.rkey));
+        if (await(&end).status != IBV_WC_SUCCESS)
+            _exit(0);
+    }
+}
+
+/* May this process read the memory of another one of its user? */
+static bool may_reach(pid_t child)
+{
+    static uint64_t word = 7;
+    uint64_t found = 0;
+    struct iovec here = { &found, sizeof(found) }, there = { &word, sizeof(word) };
+
+    return process_vm_readv(child, &here, 1, &there, 1, 0) == sizeof(found);
+}
+
+/* --- tests --- */
+
+/* Nobody runs there: not the program, not a thread of the library. */
+START_TEST(a_stopped_target_is_written_and_read)
+{
+    int status, from;
+    pid_t child = start(stop_when_connected, &from, true);
+    struct end end;
+    struct shown shown = call(&end, port_of(from));
+    bool reached = may_reach(child);
+
+    ck_assert_int_eq(waitpid(child, &status, WUNTRACED), child);
+    ck_assert(WIFSTOPPED(status));
+    if (reached) {
+        for (uint32_t i = 0; i < OCTETS / 2; i++)
+            end.memory[i] = (uint8_t)(i * 5 + (i >> 9));
+        ck_assert_int_eq(rdma_post_write(end.id, NULL, end.memory, OCTETS / 2, end.mr, 0,
+                                         shown.address, shown.rkey),
+                         0);
+        ck_assert_int_eq(await(&end).status, IBV_WC_SUCCESS);
+        ck_assert_int_eq(rdma_post_read(end.id, NULL, end.memory + OCTETS / 2, OCTETS / 2, end.mr,
+                                        0, shown.address, shown.rkey),
+                         0);
+        ck_assert_int_eq(await(&end).status, IBV_WC_SUCCESS);
+        ck_assert_mem_eq(end.memory + OCTETS / 2, end.memory, OCTETS / 2);
+    }
+    end_child(child);
+    expect(&end, RDMA_CM_EVENT_DISCONNECTED);
+    if (!reached)
+        tc_skip("the system does not let a process reach another one's memory");
+}
+END_TEST
+
+/* Requests complete in the order of their posts, each once: those that were done, then flushed
+ * ones. */
+static void post_until_killed(struct end *end, const struct shown *shown, pid_t child,
+                              uint64_t kill_at)
+{
+    uint64_t posted = 0, completed = 0;
+    bool failed = false;
+
+    for (;;) {
+        while (!failed && posted - completed < DEPTH && post(end, shown, posted))
+            posted++;
+        if (completed == posted)
+            break;
+        struct ibv_wc wc = await(end);
+
+        ck_assert_uint_eq(wc.wr_id, completed);
+        completed++;
+        ck_assert(!failed || wc.status != IBV_WC_SUCCESS);
+        failed |= wc.status != IBV_WC_SUCCESS;
+        if (completed == kill_at)
+            ck_assert_int_eq(kill(child, SIGKILL), 0);
+    }
+    ck_assert_uint_ge(completed, kill_at);
+}
+
+START_TEST(a_target_is_killed_at_any_moment)
+{
+    struct tc_rng rng = tc_rng(1);
+
+    for (unsigned long round = 0; round < tc_count(20); round++) {
+        int from;
+        pid_t child = start(take_all, &from, true);
+        struct end end;
+        struct shown shown = call(&end, port_of(from));
+        struct ibv_wc wc;
+
+        post_until_killed(&end, &shown, child, 1 + tc_rand(&rng) % 100);
+        expect(&end, RDMA_CM_EVENT_DISCONNECTED);
+        ck_assert_int_eq(ibv_poll_cq(end.id->send_cq, 1, &wc), 0);
+        ck_assert_int_eq(waitpid(child, NULL, 0), child);
+        ck_assert_int_eq(ibv_dereg_mr(end.mr), 0);
+        rdma_destroy_qp(end.id);
+        ck_assert_int_eq(rdma_destroy_id(end.id), 0);
+        rdma_destroy_event_channel(end.channel);
+        free(end.memory);
+    }
+}
+END_TEST
+
+static bool is_filled(const uint8_t *octets, uint8_t with)
+{
+    for (uint32_t i = 0; i < OCTETS; i++)
+        if (octets[i] != with)
+            return false;
+    return true;
+}
+
+/* The memory is released while the other one writes there, and it is killed later: from the return
+ * of the release on no octet changes. */
+START_TEST(nothing_is_written_behind_a_release)
+{
+    struct tc_rng rng = tc_rng(2);
+
+    for (unsigned long round = 0; round < tc_count(20); round++) {
+        int to;
+        pid_t child = start(write_for_ever, &to, false);
+        struct end end;
+
+        serve(&end, to);
+        close(to);
+        ck_assert(tc_until(*(volatile uint8_t *)end.memory == 0xAA, WAIT_MS));
+        for (unsigned long passes = tc_rand(&rng) % 20000; passes; passes--)
+            __asm__ volatile("");
+        if (round % 2)
+            kill(child, SIGKILL);
+        ck_assert_int_eq(ibv_dereg_mr(end.mr), 0);
+        memset(end.memory, 0x55, OCTETS);
+        if (round % 2 == 0)
+            kill(child, SIGKILL);
+        ck_assert_int_eq(waitpid(child, NULL, 0), child);
+        ck_assert(is_filled(end.memory, 0x55));
+        expect(&end, RDMA_CM_EVENT_DISCONNECTED);
+        rdma_destroy_qp(end.id);
+        ck_assert_int_eq(rdma_destroy_id(end.id), 0);
+        free(end.memory);
+    }
+}
+END_TEST
+
+static void configure(void)
+{
+    char path[4096];
+
+    snprintf(path, sizeof(path), "%s/tests/common/local.conf", tc_srcdir());
+    setenv("ITAL_CONF", path, 1);
+}
+
+int main(void)
+{
+    Suite *suite = suite_create("local_processes");
+    TCase *stopped = tc_case(suite, "stopped", NULL, NULL);
+    TCase *killed = tc_case(suite, "killed", NULL, NULL);
+
+    configure();
+    tc_add_tests(stopped, a_stopped_target_is_written_and_read);
+    tc_add_tests(killed, a_target_is_killed_at_any_moment, nothing_is_written_behind_a_release);
+    return tc_main(suite);
+}
