@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What is wrong with the option at which getopt_long(3) stopped, in words. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "base/bad_option.h"
 
 #include <ctype.h>

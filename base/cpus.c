@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Affinity mask and CPU quota (control groups, version 2: cpu.max; version 1: cpu.cfs_quota_us). */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "cpus.h"
 
 #include <limits.h>

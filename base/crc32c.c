@@ -3,10 +3,6 @@
  * CRC32C by ISA-L for long runs, by the crc32 instruction for short ones, by a table elsewhere.
  * The engines work on the raw register; the inversions before and after are made once outside.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "base/crc32c.h"
 
 #include <string.h>

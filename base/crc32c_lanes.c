@@ -10,10 +10,6 @@
  *
  * Without these instructions a block is fetched, or copied, while ISA-L sums the one before it.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "base/crc32c.h"
 
 #include <string.h>

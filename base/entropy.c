@@ -3,10 +3,6 @@
  * Random octets: see entropy.h. The pool has pages of its own that the kernel empties in a child of
  * fork(). Where it cannot (before Linux 4.14), nothing is kept: each request is a system call.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "entropy.h"
 
 #include <errno.h>

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Writes one JSON document into memory. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "json.h"
 
 #include <inttypes.h>

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The nearest known word to a mistyped one. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "base/nearest.h"
 
 #include <ctype.h>

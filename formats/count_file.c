@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Where files of counts are, and whose they are. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "count_file.h"
 
 #include <stdio.h>

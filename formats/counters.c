@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The numbers that a process shows of itself. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "counters.h"
 
 #include <string.h>

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The messages between kald and its clients: octets to members, and back. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "formats/kald_message.h"
 
 #include "base/be.h"

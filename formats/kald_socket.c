@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The Unix socket between kald and its clients. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "formats/kald_socket.h"
 
 #include <errno.h>

@@ -3,10 +3,6 @@
  * The folder in which processes serve their state. Everything in it is reached through its
  * descriptor, after its owner was checked: no name of another user's is ever followed.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "monitor.h"
 
 #include <dirent.h>

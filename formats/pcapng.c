@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Blocks of a pcapng file; IP and TCP headers with their checksums. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "pcapng.h"
 
 #include "base/be.h"

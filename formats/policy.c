@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The rules of a host's policy: which one decides. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "formats/policy.h"
 
 #include <netinet/in.h>

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The rules of a host's policy: the folder with its files, and who may have written them. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "formats/policy.h"
 
 #include <dirent.h>

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Sockets that become RDMA connections; requests that go to another listen point. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "itapi_private.h"
 
 /* --- socket conversion --- */

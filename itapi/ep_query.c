@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * What endpoints are: it_ep_query. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "itapi_private.h"
 
 #include <string.h>

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * UD endpoints: creation, attributes. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "itapi_private.h"
 
 #include <string.h>

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * From ual's events to IT-API's: tables, one per stream. Writes the members that an event has, and
  * no more. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "itapi_private.h"
 
 #include <string.h>

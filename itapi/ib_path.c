@@ -7,10 +7,6 @@
  * partition key 1 or 2 without an MTU means nothing. GIDs of RoCE are IP addresses, IPv4 ones
  * ::ffff:a.b.c.d.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "itapi_private.h"
 
 #include <string.h>

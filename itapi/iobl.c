@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * I/O buffer lists, and the I/O addresses in them: where the CPU moves the octets these are
  * addresses of the process. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "itapi_private.h"
 
 #include "base/checked.h"

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * LMRs that get their memory and lose it by work requests of a privileged EP. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "work.h"
 
 #include "base/checked.h"

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Names and texts for people. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "itapi_private.h"
 
 #include "base/compiler.h"

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Work requests. The hot path: one pass over the segments, one request on the stack, no lock of
  * ours, no allocation, no cancellation point. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "work.h"
 
 #include "base/checked.h"

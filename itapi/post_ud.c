@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Datagrams: work requests of UD endpoints. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "work.h"
 
 #define FLAGS_SENDTO (FLAGS_COMMON | IT_SOLICITED_WAIT_FLAG)

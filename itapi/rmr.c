@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Remote memory regions: windows onto LMRs, opened and closed by work requests of an EP. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "work.h"
 
 #include "base/checked.h"

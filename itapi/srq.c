@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Shared receive queues. Receives are posted in post.c. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "itapi_private.h"
 #include "wide.h"
 

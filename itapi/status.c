@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The one table between ital's statuses and IT-API's. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "itapi_private.h"
 
 static const it_status_t translation[ITAL_STATUS_COUNT] = {

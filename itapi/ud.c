@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Finding UD endpoints: questions to a service, and their answers. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "itapi_private.h"
 
 #include <string.h>

@@ -4,10 +4,6 @@
  * the narrow call: a post puts the cookie into a box, a dequeue takes it out. Their declarations
  * are those of <it_api.h> under other names and types; this file sees the narrow ones.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "itapi_private.h"
 #include "wide.h"
 

@@ -16,10 +16,6 @@
  * Entries are never unmapped. Their locks are held across a post, and what a post takes is taken
  * under them.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "itapi_private.h"
 #include "wide.h"
 

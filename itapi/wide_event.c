@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Events as a program sees them that is compiled with ITAPI_WIDE_COOKIE, and so is this file. Only
  * completions differ. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #define ITAPI_WIDE_COOKIE
 #define ITAPI_ENABLE_V21_BINDINGS
 #include <it_api.h>

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The process's kal: created by the first kal_get, freed by the last kal_put, forgotten by a forked
  * child. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "kal/capture/capture.h"
 #include "kal/cm/manager.h"
 #include "kal/registry/registry.h"

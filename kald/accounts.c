@@ -3,10 +3,6 @@
  * kald: what the clients of each user hold. A client takes more than it needs at once. So where a
  * limit refuses, the user's other clients are asked first to give back what they do not use.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "kald.h"
 
 #include <utlist.h>

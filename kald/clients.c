@@ -4,10 +4,6 @@
  * epoll, so one that floods takes its turn like all others; none is read from a client that does
  * not read its answers.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "kald.h"
 
 #include <errno.h>

@@ -14,10 +14,6 @@
  *
  * A child has copies of all of kald's descriptors for the time between its two system calls.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "kald.h"
 
 #include <errno.h>

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* kald: gives up what it does not need. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "kald.h"
 
 #include <errno.h>

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* kald: the process behind a client, as the kernel knows it. A number alone may be another process
  * by now: the pidfd of the socket (Linux 6.5), or the time of its start, tells. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "kald.h"
 
 #include <errno.h>

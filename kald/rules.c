@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* kald: the policy. Its text goes to the clients in a sealed file of memory. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "kald.h"
 
 #include <errno.h>

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* kald: what a client is sent, at once or when it reads again; and the end of one that does not. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "kald.h"
 
 #include <errno.h>

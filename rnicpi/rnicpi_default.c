@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The answers of operations that a provider does not have, and how a table gets them. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "rnicpi_host.h"
 #include "rnicpi_tables.h"
 

@@ -5,10 +5,6 @@
  * populates it. The file is opened for each check: it names the memory of the process that opened
  * it, and the child of a fork would see its parent's.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "rnicpi_pages.h"
 #include "rnicpi_util.h"
 

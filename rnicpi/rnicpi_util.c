@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Names of statuses, lines for the host's log, the clock. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "rnicpi_util.h"
 
 #include <time.h>

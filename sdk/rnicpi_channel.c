@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Sockets as channels of set A: see rnicpi_channel.h. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "rnicpi_channel.h"
 
 #include <stdlib.h>

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A completion queue in memory: see rnicpi_cq.h. Upcalls are noted under the lock and made with
  * no lock held. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "rnicpi_cq.h"
 
 #include <sched.h>

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* QPs in memory: life, events, posts. See rnicpi_mem.h. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "rnicpi_mem.h"
 #include "rnicpi_util.h"
 

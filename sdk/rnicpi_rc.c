@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A reliable connection in software: see rnicpi_rc.h. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "rnicpi_rc.h"
 
 #include <string.h>

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Regions by key, and copies through them: see rnicpi_region.h. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "rnicpi_region.h"
 #include "rnicpi_util.h"
 

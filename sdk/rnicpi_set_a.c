@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Connection verbs of set A over channels of messages: see rnicpi_set_a.h. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "rnicpi_set_a.h"
 #include "rnicpi_util.h"
 

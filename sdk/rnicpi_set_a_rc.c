@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* QPs and packets over connections of set A: see rnicpi_set_a_rc.h. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "rnicpi_set_a_rc.h"
 
 #include <stdlib.h>

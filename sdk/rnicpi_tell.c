@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Deferred upcalls: see rnicpi_tell.h. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "rnicpi_tell.h"
 
 void ri_tellers_open(struct ri_tellers *tellers, const struct ri_host *host, pthread_mutex_t *lock)

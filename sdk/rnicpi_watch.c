@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Deferred unwatch: see rnicpi_watch.h. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "rnicpi_watch.h"
 
 enum ri_status ri_watched_add(const struct ri_unwatch_list *list, struct ri_watched *watched,

@@ -4,10 +4,6 @@
  *
  *     bench/daemon/roundtrip SOCKET [COUNT]     (default 20000)
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>

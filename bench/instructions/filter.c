@@ -5,10 +5,6 @@
  * FILTER names and ARGUMENT is opened with. Valgrind has no vdso: the two looks at the clock are
  * system calls there, of which a few instructions are counted.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

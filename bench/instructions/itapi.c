@@ -5,10 +5,6 @@
  * loopback; the process polls. Instructions of the kernel are not counted. Run it by `make
  * bench-cost`; without callgrind it runs its rounds and counts nothing.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "bench/itapi.h"
 
 #include <arpa/inet.h>

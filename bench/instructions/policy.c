@@ -4,10 +4,6 @@
  * the same without it. Run it by `make bench-cost`; without callgrind it runs its rounds and counts
  * nothing.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include <stdio.h>
 
 #ifdef HAVE_VALGRIND_CALLGRIND_H

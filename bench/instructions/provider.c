@@ -9,10 +9,6 @@
  * build-aux/run-callgrind divides it by their number. Run it by `make bench-cost`; without
  * callgrind it runs its rounds and counts nothing.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

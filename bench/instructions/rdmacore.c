@@ -5,10 +5,6 @@
  * inline functions, and through the provider's table. Run it by `make bench-cost`; without
  * callgrind it runs its rounds and counts nothing.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

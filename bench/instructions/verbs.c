@@ -5,10 +5,6 @@
  * operations alone is subtracted. Run it by `make bench-cost`; without callgrind it runs its rounds
  * and counts nothing.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "verbs/verbs_objects.h"
 
 #include <stdio.h>

@@ -2,10 +2,6 @@
  *
  * Sets the congestion control of every TCP socket of the process: see congestion.h.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "congestion.h"
 #include "peer.h"
 

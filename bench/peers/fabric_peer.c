@@ -13,10 +13,6 @@
  * defaults, with TCP_NODELAY on and the kernel's socket buffers. Environment variables (FI_...)
  * override these settings.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "congestion.h"
 #include "transport.h"
 

@@ -6,10 +6,6 @@
  * the median time of a chunk (8 MiB, or 256 messages) at the slower of the two ends. A mean would
  * include the time slices that the host takes away.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "peer.h"
 
 #include <errno.h>

@@ -7,10 +7,6 @@
  *               gaps of more than 20 us between two looks at the clock
  * Takes about 0.1 s. Status 2: arguments; 1: cannot run there.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "peer.h"
 
 #include <errno.h>

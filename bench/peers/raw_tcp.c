@@ -11,10 +11,6 @@
  * --timer both ends set a timer anew when so much time has passed, while they wait for the answer:
  * this is the tail of a program that notices in time when its caller no longer polls.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "peer.h"
 
 #include <errno.h>

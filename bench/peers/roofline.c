@@ -15,10 +15,6 @@
  * A message of a ping-pong leaves as two FPDUs, each in a write of its own, so that both ends work
  * at once.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "peer.h"
 
 #include <arpa/inet.h>

@@ -4,10 +4,6 @@
  * the best case for all libraries. The passive target of writes and reads gets no completions: it
  * polls its library, and checks the out-of-band connection after every 1024 polls.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "transport.h"
 
 #include <stdio.h>

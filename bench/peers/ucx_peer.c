@@ -9,10 +9,6 @@
  * TCP_NODELAY on and the kernel's socket buffers. Environment variables (UCX_...) override these
  * sizes.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "congestion.h"
 #include "transport.h"
 

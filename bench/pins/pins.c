@@ -13,10 +13,6 @@
  *
  *     bench/pins/pins [MIB [READS [HOG_MIB]]]      (default 64 20000 0: no hog)
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "bench/itapi.h"
 
 #include <arpa/inet.h>

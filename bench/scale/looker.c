@@ -13,10 +13,6 @@
  * Each figure is that of a process of its own, because the option is one of the process. In a round
  * every form has its turn, beginning with another one each time; ratios are those of one round.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "bench/itapi.h"
 
 #include "base/spinlock.h"

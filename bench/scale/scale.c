@@ -9,10 +9,6 @@
  * that the allocator has handed out, and all anonymous pages of the process (handle tables and
  * unused memory of the allocator included). Memory of the kernel's sockets is reported separately.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "bench/itapi.h"
 
 #include <arpa/inet.h>

@@ -11,10 +11,6 @@
  * messages per second in which a thread was running. This excludes time spent waiting for a
  * processor, but includes the cost of contention between the threads.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "bench/itapi.h"
 
 #include <arpa/inet.h>

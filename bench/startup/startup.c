@@ -13,10 +13,6 @@
  *
  *     bench/startup/startup [ROUNDS]      (default 500)
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "bench/itapi.h"
 
 #include <arpa/inet.h>

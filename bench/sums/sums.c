@@ -10,10 +10,6 @@
  *
  *     bench/sums/sums [ROUNDS]      (default 60)
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "base/clock.h"
 #include "base/crc32c.h"
 

@@ -13,10 +13,6 @@
  *
  *     bench/wakeups/wakeups [SENDS [MICROSECONDS]]      (default 100000 20; 0: no pace)
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "bench/itapi.h"
 
 #include <arpa/inet.h>

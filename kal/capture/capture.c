@@ -11,10 +11,6 @@
  *
  * Lock order: record->lock, then files_lock or those of capture_file.c.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "capture.h"
 #include "capture_file.h"
 #include "kal/rnic/rnic.h"

@@ -5,10 +5,6 @@
  * there is no room, or a write fails, the packet is counted as missing. The file always ends with a
  * complete block. file->lock is a leaf.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "capture_file.h"
 #include "kal/report/report.h"
 

@@ -27,10 +27,6 @@
  * no event, and accept(2) fails for ever. Such a listener is not watched any more: it accepts none,
  * and the requests that it has stay what they are.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "cm.h"
 
 #include "base/clock.h"

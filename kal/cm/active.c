@@ -7,10 +7,6 @@
  * about revisions. It is short of memory, places or descriptors, or exits. The same Request goes to
  * it again, twice at most, each time behind a longer pause, within the same deadline.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "cm.h"
 
 #include "base/clock.h"

@@ -2,10 +2,6 @@
 /*
  * Connection manager: the connection calls of kal.h. The connection's kind does the work (kind.h).
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "cm.h"
 
 enum ri_status kal_connection_create(struct kal_rnic *rnic, void *lane_context, void *context,

@@ -60,10 +60,6 @@
  * A passive start-up that was not reported to ual is ended by the one caller that cm_claim admits:
  * a run, or the listener's end.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "cm.h"
 
 #include "base/clock.h"

@@ -18,10 +18,6 @@
  * changed, so no call may block. A conversion that fails shuts the TCP connection down, because the
  * state of the stream is lost.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "cm.h"
 
 #include <errno.h>

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Connection manager: the end of a connection object, by kal_connection_destroy or by the caller
  * that has claimed it. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "cm.h"
 
 #include <utlist.h>

@@ -5,10 +5,6 @@
  * What they accept is a start-up here as any other. So no process takes a peer out of the kernel's
  * queue that its program does not ask for.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "cm.h"
 
 static bool has_room(struct kal_listener *l)

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Connection manager: lifetime of an object and the threads inside it. Rules: connection.c. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "guard.h"
 
 void cm_guard_init(struct cm_guard *guard)

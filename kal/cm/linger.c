@@ -5,10 +5,6 @@
  * Reply. So input is read and dropped until the peer's FIN, close_timeout, or a bound of octets.
  * The number of lingers is bounded too.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "cm.h"
 
 #include "base/clock.h"

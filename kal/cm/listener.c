@@ -7,10 +7,6 @@
  * the port busy: its program would get the IPv4 peers. A listener on a specific IPv6 address
  * accepts IPv6 peers only. IPv4 peers appear with IPv4 addresses.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "cm.h"
 
 #include <errno.h>

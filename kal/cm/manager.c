@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Connection manager: its part of an open RNIC, from kal_cm_open to kal_cm_free, and the functions
  * that the rest of kal calls. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "cm.h"
 
 #include <stdlib.h>

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Connection manager: moves an undecided request to another listener, or to the RNIC and lane of
  * its QP. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "cm.h"
 
 #include <sys/epoll.h>

@@ -2,10 +2,6 @@
 /*
  * MPA start-up frames (RFC 5044 section 7.1, RFC 6581): encode, decode, negotiate.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "mpa_startup.h"
 
 #include <string.h>

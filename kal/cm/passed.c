@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Connection manager: listening sockets that the process was started with. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "passed.h"
 
 #include <stdlib.h>

@@ -7,10 +7,6 @@
  * the object; after a migration, that of the new upcall. An undecided request remains watched: a
  * peer that disconnects, or sends data before the Reply (C-010), withdraws it.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "cm.h"
 
 #include "base/clock.h"

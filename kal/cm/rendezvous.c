@@ -35,10 +35,6 @@
  * again only when the first connection has ended, which the acceptor sees on its TCP socket: it
  * looks behind the rendezvous, before its hand-over.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "cm.h"
 #include "rendezvous_wire.h"
 

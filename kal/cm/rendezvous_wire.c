@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The octets of a rendezvous: see rendezvous_wire.h. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "rendezvous_wire.h"
 
 #include "base/be.h"

@@ -18,10 +18,6 @@
  * No wake-up is lost between the deferral and the queue: room that is made meanwhile sets the
  * timer, and a lane runs its timers after the upcall, not at the same time.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "cm.h"
 
 #include "base/clock.h"

@@ -5,10 +5,6 @@
  * as its context. As for set B, kal has the policy, the accounts and the listener's bound on
  * undecided requests. A migration reports the request, which is kept here, once more.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "cm.h"
 
 #include "rnicpi_util.h"

@@ -4,10 +4,6 @@
  * to the provider (RI_FEATURE_CONNECTION_SET_B). The other files have what a connection does; here
  * are the table and what iWARP has not.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "cm.h"
 
 static enum ri_status check(const struct sockaddr *address, bool datagram)

@@ -6,10 +6,6 @@
  * locks in the order. So those are only tried: an object that another thread changes at this moment
  * is shown as such.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "cm.h"
 
 #include "base/clock.h"

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A peer's stream during start-up: reading and writing, with copies for the capture. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "stream.h"
 #include "mpa_startup.h"
 

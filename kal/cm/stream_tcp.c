@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* TCP for the connection manager: every socket call on a peer's connection or listener. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "stream.h"
 
 #include <errno.h>

@@ -4,10 +4,6 @@
  * message has the right line number. An error stops the reading, with one log line; an unknown name
  * only gives a warning.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "kal_config.h"
 #include "kal/report/report.h"
 

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Finds the configuration files and opens them. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "kal_config.h"
 
 #include <dirent.h>

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Allocated formatted text. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "kal_config.h"
 
 char *kal_format(const char *format, ...)

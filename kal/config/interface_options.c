@@ -4,10 +4,6 @@
  * table may only give one of them another default (RI_OPTION_DEFAULT); all its other options are
  * its own.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "kal_config.h"
 
 #include <stdio.h>

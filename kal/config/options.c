@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The options of [ital] and [policy], and the options that name an interface's device. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "kal_config.h"
 
 #include "formats/kald_message.h"

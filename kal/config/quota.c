@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The options of section [quota]. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "quota.h"
 
 static const struct {

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The one parser of option values. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "kal_config.h"
 
 #include "base/checked.h"

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The process's use of each kind, within what the host has leased to it. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "account.h"
 
 #include "base/checked.h"

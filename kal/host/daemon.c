@@ -4,10 +4,6 @@
  * policy replaces the files', and it binds ports that the process may not. All else, and
  * everything while no kald is there, is as local.c does it.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "daemon.h"
 #include "kal/config/kal_config.h"
 

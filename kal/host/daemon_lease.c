@@ -3,10 +3,6 @@
  * What the process asks kald for, and how much of it it holds. The thread of daemon_link.c brings
  * the answers.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "daemon_private.h"
 
 #include <errno.h>

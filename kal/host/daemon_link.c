@@ -7,10 +7,6 @@
  * kald; it is woken by the end of the socket. The program may close the socket's descriptor
  * (daemons close all), so each use asks first whether it is still the same socket.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "daemon_private.h"
 
 #include <errno.h>

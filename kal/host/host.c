@@ -3,10 +3,6 @@
  * The host, as an open RNIC uses it: takes from the process's lease, and questions to the policy.
  * Refusals are logged here, once.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "host_private.h"
 
 #include <stdio.h>

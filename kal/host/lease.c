@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Takes from the leases of the host, and decides when to ask for more. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "host_private.h"
 
 static bool take(struct kal_host *host, enum kal_account_kind kind, uint64_t amount, bool wait)

@@ -3,10 +3,6 @@
  * The host without a daemon: the process decides everything, from its own configuration. The leases
  * are the whole quotas. Identifiers of shared regions are known in this process only.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "host_private.h"
 #include "kal/config/kal_config.h"
 #include "netlink.h"

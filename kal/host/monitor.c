@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Watches, in lane 0, the network interfaces of an RNIC's ports, and their addresses. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "host_private.h"
 #include "netlink.h"
 

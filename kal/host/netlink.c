@@ -6,10 +6,6 @@
  * message does no harm. The flags are read through the same socket (netdevice(7): any socket will
  * do), so that this works without free descriptors or memory.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "netlink.h"
 
 #include "base/names.h"

@@ -11,10 +11,6 @@
  * may still use the earlier ones. For the same reason pages outside the table are pinned anew even
  * where a block that waits for its other pages still has them.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "host_private.h"
 
 #include "base/checked.h"

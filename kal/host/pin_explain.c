@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Explains refusals to pin: the limit, the wish, and the command that raises the limit. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "pin.h"
 
 #include <errno.h>

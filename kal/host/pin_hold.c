@@ -13,10 +13,6 @@
  * So before each use the descriptor must be the file that was made: every ring has an inode of its
  * own. A ring that is gone has released its pages; its number is never touched again.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "pin.h"
 
 #include <errno.h>

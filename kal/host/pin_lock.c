@@ -11,10 +11,6 @@
  *
  * The system calls are made directly: sanitizers replace mlock by nothing.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "pin.h"
 
 #include <errno.h>

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What is mapped where, from the text of /proc/self/maps. The file is opened for each question: it
  * names the memory of the process that opened it. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "pin.h"
 
 #include <fcntl.h>

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The rules of section [policy]. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "policy.h"
 
 #include <stdio.h>

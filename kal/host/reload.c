@@ -5,10 +5,6 @@
  * Programs close descriptors that are not theirs (daemons close all), and others get their numbers.
  * So before it is read the descriptor must be an inotify whose watches are all ours.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "reload.h"
 
 #include "kal/report/report.h"

@@ -3,10 +3,6 @@
  * Pins as an open RNIC uses them: which way its interface pins, what follows where that is not
  * possible, and the line in the log. Also the pages that a provider pins itself.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "host_private.h"
 
 #include <stdlib.h>

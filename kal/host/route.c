@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The local address that a connection to a destination would have, as the kernel selects it, and
  * whether the connection may have it. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "host.h"
 #include "netlink.h"
 

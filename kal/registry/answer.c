@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Answers of providers, and their encoding between the helper program and this process. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "answer.h"
 
 #include <stdarg.h>

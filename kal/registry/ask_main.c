@@ -2,10 +2,6 @@
 /* ital-ask FD FILE: loads one provider, lists its devices, and writes the result to the descriptor
  * FD (answer.h). A crash or hang of the provider affects only this process. The library runs it,
  * not people. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "kal/config/kal_config.h"
 #include "load.h"
 #include "rnicpi_host.h"

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Asks providers for their identity and devices: in this process if an interface needs the
  * provider, else each in a helper process, which contains a crash or hang. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "registry.h"
 #include "answer.h"
 #include "helper.h"

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* All options, as a list and as a configuration file. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "registry.h"
 #include "kal/registry/answer.h"
 

@@ -4,10 +4,6 @@
  * dynamic linker does, because section headers may be wrong. Every offset is checked against the
  * file, and every structure is copied out.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "kal_elf.h"
 
 #include "base/checked.h"

@@ -4,10 +4,6 @@
  * section), or after the default one (option fallback of [ital]). An interface that is itself
  * replaced does not replace others, so there are no chains and no loops.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "registry.h"
 
 #include "base/names.h"

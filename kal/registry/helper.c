@@ -20,10 +20,6 @@
  * handler of SIGCHLD or a wait(-1) of the consumer may notice; and the watcher waits at a pipe
  * until a helper has executed its program, since all helpers begin on one stack.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "helper.h"
 
 #include "base/clock.h"

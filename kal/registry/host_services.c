@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The host table for a provider: services of kal and of ual, called with ual's contexts. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "registry.h"
 #include "kal/cm/manager.h"
 

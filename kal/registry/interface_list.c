@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Lists of interfaces. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "registry.h"
 
 #include <stdlib.h>

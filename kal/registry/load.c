@@ -5,10 +5,6 @@
  * this: it crashes when memory runs out in it, and reports lack of memory as an error of the file.
  * It is used for modules linked into the program, because only it can list those.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "load.h"
 #include "rnicpi_util.h"
 

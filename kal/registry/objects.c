@@ -4,10 +4,6 @@
  * either side leaves nothing behind. Regions are pinned here, if the interface wants it, before
  * the provider gets them.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "registry.h"
 #include "kal/cm/manager.h"
 

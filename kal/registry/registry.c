@@ -4,10 +4,6 @@
  * opened interface is loaded into this process. Helper processes ask the others for their identity
  * and devices.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "registry.h"
 
 #include "rnicpi_host.h"

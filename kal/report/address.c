@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Addresses as text. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "report.h"
 
 #include <netdb.h>

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The log: levels, destination, and format of lines. Not on the data path. The other files:
  * log_private.h. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "report.h"
 #include "log_private.h"
 

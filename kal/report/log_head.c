@@ -3,10 +3,6 @@
  * The head of a line in a file, which several programs may share: time, program, process. The time
  * is UTC: localtime_r takes a lock that a fork may leave locked.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "log_private.h"
 
 #include "base/clock.h"

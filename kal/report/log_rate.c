@@ -8,10 +8,6 @@
  * BURST is not reached: a connection that is tried again every few milliseconds is one cause. Lines
  * of level info follow what happens, and each counts there.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "log_private.h"
 
 #include "base/clock.h"

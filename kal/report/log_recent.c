@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The newest errors and warnings, for who looks at the process later. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "report.h"
 #include "log_private.h"
 

@@ -13,10 +13,6 @@
  * The thread sleeps on a word, so it needs no descriptor. While the sink is full it tries again
  * after 1 ms, doubling to RETRY_NS.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "log_private.h"
 
 #include "base/clock.h"

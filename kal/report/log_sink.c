@@ -8,10 +8,6 @@
  * that changed its user), the line is written after poll; then the write blocks if another process
  * fills the same pipe in between.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "log_private.h"
 
 #include <errno.h>

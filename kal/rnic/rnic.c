@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* An open RNIC: log lines with its name, options, ports, counters, its QPs, what it answers. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "rnic.h"
 
 #include <stdarg.h>

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* One client: its request, and its answer. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "client.h"
 
 #include <errno.h>

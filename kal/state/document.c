@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Writes the state of the process. Every name of a member is in itstat(1). */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "document.h"
 
 #include <errno.h>

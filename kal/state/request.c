@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Reads a client's request: the one place that interprets what a client sent. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "request.h"
 
 #include <stdint.h>

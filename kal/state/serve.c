@@ -10,10 +10,6 @@
  * `users` and the thread are under `lock`, descriptors and clients under `descriptors`, which is a
  * leaf. The thread takes `descriptors` for an accept or a close, and no lock while it sleeps.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "state.h"
 
 #include "client.h"

@@ -3,10 +3,6 @@
  * Endpoints, their counters, lanes. ual knows the QPs, and asks the provider about each (kal.h,
  * qps_seen); the connection manager knows who their peers are.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "traffic.h"
 
 #include <ctype.h>

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The filter `count`: each verb with its time around it, and the descriptor. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "count.h"
 
 #include <string.h>

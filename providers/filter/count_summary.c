@@ -4,10 +4,6 @@
  * `strace -c` has. What the RNICs of one device count is added up when each is closed, or at the
  * end; many programs leave theirs open.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "count.h"
 
 #include <errno.h>

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The file of the filter `count`, and its numbers as counters of the RNIC. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "count.h"
 
 #include <errno.h>

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The filter `fault`: calls that fail, requests that complete in error or late, connections that
  * are lost, as a script says. Its objects and its descriptor. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "fault.h"
 
 #include "base/entropy.h"

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Calls that fail. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "fault.h"
 
 #include <inttypes.h>

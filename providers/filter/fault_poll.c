@@ -5,10 +5,6 @@
  * one lets that of another queue go first, if it is there already. A consumer that armed the CQ
  * hears of it when it is due, by a timer of the QP's lane.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "fault.h"
 
 #include "base/clock.h"

@@ -4,10 +4,6 @@
  * that no region has: the provider below refuses it in its turn, ends the connection and flushes,
  * as after any local error. Only the status of its completion is changed (fault_poll.c).
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "fault.h"
 
 #include <inttypes.h>

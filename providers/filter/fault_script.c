@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Reads fault scripts; decides what a rule selects. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "fault_script.h"
 
 #include "base/checked.h"

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The filter `guard`: the table of queue pairs, and the descriptor. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "guard.h"
 
 /* ---- the RNIC ---- */

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Posts and polls of the filter `guard`. A request is noted before it is posted: another thread may
  * poll its completion before the post returns. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "guard.h"
 
 #include <string.h>

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the filter `guard` says of the provider below, and where it looks. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "guard.h"
 
 static const char *const lies[GUARD_LIES] = {

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A ring that grows, in the order of posts. Requests of a shared queue complete in any order. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "guard_queue.h"
 
 #include <stdlib.h>

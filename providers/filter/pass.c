@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Opening over another provider, and the data path's calls that no filter changes. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "pass.h"
 
 #include <stdlib.h>

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The host table that the provider below a filter calls. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "pass.h"
 
 #include <stdlib.h>

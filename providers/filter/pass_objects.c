@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Objects, wrapped and passed to the provider below. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "pass.h"
 
 #include <stdlib.h>

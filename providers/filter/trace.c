@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The filter `trace`: its RNIC and its descriptor. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "trace.h"
 
 #include "base/clock.h"

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Connection verbs, traced. Private data is not written, only its length. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "trace.h"
 
 #define BEGIN(line, connection_, verb)                                                \

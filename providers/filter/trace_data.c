@@ -4,10 +4,6 @@
  * time is that of the call, in the first of them. Calls of poll that take nothing, and passes over
  * a lane, make none.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "trace.h"
 
 #include "base/clock.h"

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Upcalls, traced: the host table of the provider below is that of pass_host.c with these in
  * front. A line is written before the upcall goes on. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "trace.h"
 
 static struct trace_rnic *of_host(const struct ri_host *host)

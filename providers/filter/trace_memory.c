@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Regions, windows and address handles, traced. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "trace.h"
 
 #include <netinet/in.h>

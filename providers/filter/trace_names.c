@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Which number an object has that a completion or an event names by its context. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "trace.h"
 
 #include <stdlib.h>

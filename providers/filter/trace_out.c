@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Buffers, files and the thread that writes them. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "trace_out.h"
 
 #include "base/checked.h"

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Words for the numbers of rnicpi.h. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "words.h"
 
 #define FUNCTION(name, type, table)                                              \

@@ -8,10 +8,6 @@
  * functions such as sscanf read it. The namespace is never unloaded: the kernel's objects of
  * rdma-core outlive a provider.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "apart.h"
 
 #include "calls.h"

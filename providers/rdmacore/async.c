@@ -4,10 +4,6 @@
  * after its upcall, so that the destroy calls of verbs wait for it. But a CQ is not to be used
  * during its destruction: cq_enter. If a channel fails, the device was removed.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "connection.h"
 
 #include <errno.h>

@@ -2,10 +2,6 @@
  *
  * The one table through which rdma-core is reached, filled here and nowhere else.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "calls.h"
 
 #include <errno.h>

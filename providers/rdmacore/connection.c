@@ -8,10 +8,6 @@
  * two-way model the third leg is sent at once. iWARP drivers move the QP themselves. Read depths:
  * IRD is `responder_resources`, ORD is `initiator_depth`; in events the two are exchanged.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "connection.h"
 #include "verbs.h"
 

@@ -3,10 +3,6 @@
  * Connection verbs (set A) over librdmacm: the events. All of this runs in the lane. An event is
  * acknowledged after the upcall: the destruction of its identifier waits for that.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "connection.h"
 
 #include "base/clock.h"

@@ -13,10 +13,6 @@
  * is over (cq_enter). Completions that go to the stash instead of the device's CQ fire by cq_fire.
  * In both cases the consumer arms and then polls again, so that it misses nothing in between.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "qp.h"
 #include "verbs.h"
 

@@ -2,10 +2,6 @@
  *
  * Datagrams: address handles, and the states of UD queue pairs. grh.c finds a datagram's source.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "qp.h"
 #include "verbs.h"
 

@@ -2,10 +2,6 @@
  *
  * An open device: its context, its two channels, the connection manager's channel, its attributes.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "apart.h"
 #include "connection.h"
 #include "verbs.h"

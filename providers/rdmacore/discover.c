@@ -2,10 +2,6 @@
  *
  * Lists the usable devices, and finds what is missing if there is none.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "apart.h"
 #include "rdmacore.h"
 

@@ -2,10 +2,6 @@
  *
  * The source of a datagram, from the 40 octets in front of it.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "qp.h"
 
 #include <netinet/in.h>

@@ -2,10 +2,6 @@
  *
  * Where a device is, and how fast its links are: from its attributes and from its folder in sysfs.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "rdmacore.h"
 #include "verbs.h"
 

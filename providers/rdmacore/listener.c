@@ -4,10 +4,6 @@
  * for each. So two devices of a host can listen on the same port number, and requests over other
  * devices are not received. If no address is known the wildcard itself is used.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "connection.h"
 #include "verbs.h"
 

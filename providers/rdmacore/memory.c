@@ -3,10 +3,6 @@
  * Protection domains and regions. The kernel pins registered memory and counts it against
  * RLIMIT_MEMLOCK.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "rdmacore.h"
 #include "verbs.h"
 

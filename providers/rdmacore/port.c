@@ -2,10 +2,6 @@
  *
  * Ports of a device: state, GID, and the IP addresses of the network interface that belongs to it.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "rdmacore.h"
 #include "verbs.h"
 

@@ -3,10 +3,6 @@
  * Posts: fills a slot, converts the request on the stack, and passes it to the device. No
  * allocation, one lock.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "qp.h"
 #include "verbs.h"
 

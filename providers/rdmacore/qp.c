@@ -3,10 +3,6 @@
  * Queue pairs: create and destroy. The device's QP is in INIT from the beginning, so receives can
  * be posted.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "connection.h"
 #include "verbs.h"
 

@@ -2,10 +2,6 @@
  *
  * Queue pairs: modify and query. Only the connection verbs lead to RTS.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "qp.h"
 #include "verbs.h"
 

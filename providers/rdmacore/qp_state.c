@@ -7,10 +7,6 @@
  *   RTS       RTS
  *   ERROR     ERR, or about to be
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "connection.h"
 
 #include "base/clock.h"

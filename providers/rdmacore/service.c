@@ -7,10 +7,6 @@
  * without a QP. The kernel reports ESTABLISHED for an answer with a QP number, and UNREACHABLE with
  * SIDR's status for one without. The kernel also retransmits the request.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "connection.h"
 #include "verbs.h"
 

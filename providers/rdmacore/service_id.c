@@ -8,10 +8,6 @@
  * addresses (AF_IB), which it refuses on Ethernet: there such a service cannot be named. A GID has
  * the form of an IPv6 address; on RoCE it is one, or an IPv4-mapped one.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "connection.h"
 
 #include <endian.h>

@@ -10,10 +10,6 @@
  *
  * A Send cannot be split, because each message takes one Receive; nor can a Receive.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "qp.h"
 #include "verbs.h"
 

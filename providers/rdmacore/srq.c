@@ -2,10 +2,6 @@
  *
  * Shared receive queues. Their requests complete in any order, so slots have a free list.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "qp.h"
 #include "verbs.h"
 

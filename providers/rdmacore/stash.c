@@ -2,10 +2,6 @@
  *
  * Completions that the CQ keeps itself, flushed or removed from the device's CQ: see qp.h.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "qp.h"
 
 #include <stdlib.h>

@@ -3,10 +3,6 @@
  * Converts results of rdma-core: error numbers, completion statuses, reasons of rejected
  * connections.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "apart.h"
 #include "rdmacore.h"
 

@@ -2,10 +2,6 @@
  *
  * Provider rnic: iWARP devices. rdmacore has all of its code.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "vp.h"
 
 static const struct kind kind = {

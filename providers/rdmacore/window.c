@@ -12,10 +12,6 @@
  * completions reaches the caller; but a request behind a failed one is flushed, and gets its
  * status.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "qp.h"
 #include "verbs.h"
 

@@ -2,10 +2,6 @@
  *
  * Rings of shadow slots, and the flushing of what is left in them: see qp.h.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "qp.h"
 
 #include "rnicpi_ring.h"

@@ -3,10 +3,6 @@
  * The options of an interface of softrdma, other than those that every interface has. The host has
  * checked the values: a status other than RI_OK is an error of this file.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "provider.h"
 
 #include "base/names.h"

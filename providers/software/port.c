@@ -2,10 +2,6 @@
  *
  * The one port: all network interfaces that are up, or those that option netdev names.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "provider.h"
 
 #include "base/names.h"

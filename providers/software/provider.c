@@ -2,10 +2,6 @@
  *
  * The provider softrdma: its descriptor, the device.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "provider.h"
 #include "providers/software/core/guard.h"
 

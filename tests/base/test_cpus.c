@@ -3,10 +3,6 @@
  * Processor time: the smallest quota between a control group and the root counts, in both versions
  * of control groups.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "tc.h"
 
 #include "base/cpus.h"

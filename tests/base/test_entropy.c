@@ -3,10 +3,6 @@
  * Random octets: a pool returns octets of the kernel, each once, also across fork; a kernel that
  * gives none is reported.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "tc.h"
 
 #include "base/entropy.h"

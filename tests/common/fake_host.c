@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A host for the provider alone: see fake_host.h. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "fake_host.h"
 
 #include "fake_filters.h"

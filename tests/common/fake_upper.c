@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* kal's upper side for tests: see fake_upper.h. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "fake_upper.h"
 
 struct fake_upper_seen fake_upper_seen;

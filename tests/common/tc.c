@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Helpers for test programs: runner, deadlines, waiting, random numbers, temporary folders. What a
  * process holds: tc_process.c. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "tc.h"
 #include "tc_crash.h"
 

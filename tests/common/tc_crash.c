@@ -13,10 +13,6 @@
  * call, made beforehand: it takes no memory then. It may wait for the loader's lock, which a thread
  * in dlopen(3) holds; should that never let go, the time-out ends the test.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "tc_crash.h"
 
 #include <execinfo.h>

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Loads tests/data/vectors.json. A malformed file is a damaged source tree and ends the program. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "vectors.h"
 
 #include <stdio.h>

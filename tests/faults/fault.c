@@ -19,9 +19,6 @@
  * ends well when all that has to come came, the connection, if there was one, has ended, every
  * posted request has completed, everything could be freed, and no thread or descriptor is left.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
 #include "tests/faults/fault.h"
 
 #include "tools/common/tool.h"

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* itfault: its objects, who waits for their events, and how they are freed. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
 #include "tests/faults/fault.h"
 
 #include "tools/common/tool.h"

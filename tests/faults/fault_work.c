@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* itfault: setting up, traffic in both directions, and what is done to it. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
 #include "tests/faults/fault.h"
 
 #include "tools/common/tool.h"

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The requests that the filter `guard` waits for: which completions are true. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "providers/filter/guard_queue.h"
 
 #include "tc.h"

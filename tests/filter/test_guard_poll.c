@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Polls through the filter `guard`, over a provider that does what the test says: also the provider
  * that keeps the rules, while other threads post, poll and destroy. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "fake_host.h"
 
 #include "tc.h"

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Scripts with reorder, over the provider ib and the tests' own rdma-core (tests/rdmacore): what
  * may change places does, what may not does not, and nothing is lost. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "tests/rdmacore/work.h"
 
 #include "tc.h"

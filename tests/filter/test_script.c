@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Fault scripts: what is read, what is refused in which words, what is selected. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "providers/filter/fault_script.h"
 
 #include "tc.h"

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The folder where processes show their state, its sockets, and the documents that they send. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "tc.h"
 
 #include <errno.h>

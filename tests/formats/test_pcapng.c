@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* pcapng blocks and TCP/IP headers, octet by octet, with checksums computed by a simple
  * reference. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "tc.h"
 
 #include <arpa/inet.h>

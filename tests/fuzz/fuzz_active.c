@@ -9,10 +9,6 @@
  *   - memory without a remote right does not change;
  *   - when all is destroyed no stream, timer, watch or descriptor is left.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "tests/fuzz/fake_net.h"
 
 #include "fake_host.h"

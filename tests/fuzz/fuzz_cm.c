@@ -5,10 +5,6 @@
  * whose peer sends the following octets, once whole and once in parts: the outcome must be the
  * same. Octets 1 and 2 are options of the interface.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "tests/fuzz/fake_net.h"
 
 #include <errno.h>

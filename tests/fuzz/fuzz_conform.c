@@ -3,10 +3,6 @@
  * What itconform reads from a peer: start-up frames, FPDUs with markers and CRC, segments,
  * Terminates. The first octet selects; a whole FPDU must be the one that its ULPDU makes again.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "tests/fuzz/fuzz.h"
 
 #include <string.h>

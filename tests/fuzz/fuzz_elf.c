@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Provider files: the parser never reads outside the buffer and always ends. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "tests/fuzz/fuzz.h"
 
 #include <string.h>

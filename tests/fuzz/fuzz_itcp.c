@@ -3,10 +3,6 @@
  * Messages that an itcp gets from its peer. The first octet selects the message type of the
  * following octets. Accepted messages must be within their limits, and encode to the same octets.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "tests/fuzz/fuzz.h"
 
 #include <string.h>

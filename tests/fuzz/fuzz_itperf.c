@@ -4,10 +4,6 @@
  * following octets, and whether they are padded to the length of a message. An accepted plan must
  * be feasible, with a known amount of memory.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "tests/fuzz/fuzz.h"
 
 #include <string.h>

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The messages of kald, in both directions, and the text of a policy: any octets are read without a
  * step outside them, and what is read is what was written. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "tests/fuzz/fuzz.h"
 
 #include <stdlib.h>

@@ -9,10 +9,6 @@
  *     that was deregistered does not change any more
  *   - each request completes once, in order; the connection's end is told once
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "tests/fuzz/fuzz.h"
 
 #include "fake_host.h"

@@ -3,10 +3,6 @@
  * Requests for the state of the process: what is read is a known request, and a line that is cut
  * off is none.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "tests/fuzz/fuzz.h"
 
 #include <string.h>

@@ -3,10 +3,6 @@
  * MPA start-up frames. First octet: the expected frame, and a place to split; then eight octets of
  * settings of this side; the others are the peer's.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "tests/fuzz/fuzz.h"
 
 #include <string.h>

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What ital-run reads before it starts a program: ELF files and the dynamic linker's cache.
  * Nothing is read outside of them, and each string that is told ends in them. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "tests/fuzz/fuzz.h"
 
 #include <elf.h>

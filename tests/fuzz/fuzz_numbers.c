@@ -2,10 +2,6 @@
  *
  * Private data of connections by numbers, and option port_range: parsed input encodes to the same.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "tests/fuzz/fuzz.h"
 
 #include <string.h>

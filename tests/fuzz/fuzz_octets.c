@@ -4,10 +4,6 @@
  * stream. The target's own mutator keeps lengths, CRC and markers correct most of the time, so that
  * its changes get past MPA.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "tests/fuzz/scenario.h"
 
 #include <string.h>

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The host's policy: any text is read without a step outside it, errors name a line, and what a
  * rule that was read means is decided. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "tests/fuzz/fuzz.h"
 
 #include <netinet/in.h>

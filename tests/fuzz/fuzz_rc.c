@@ -8,10 +8,6 @@
  * request completes once, in order, as the model says; what is sent is right; the end is told once.
  * The same with each piece of a message cut in two comes to the same.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "tests/fuzz/fuzz.h"
 
 #include <stdbool.h>

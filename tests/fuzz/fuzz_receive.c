@@ -7,10 +7,6 @@
  * offset 0x100 is the sink of the oldest Read. CRC and markers are generated; a CRC field of all
  * ones becomes a wrong CRC.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "tests/fuzz/scenario.h"
 
 #include <string.h>

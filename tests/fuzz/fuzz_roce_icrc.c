@@ -4,10 +4,6 @@
  * source port, the word that was sent, the one assumed, the window, what damages the ICRC; then the
  * packet from the BTH, whose last four octets are made here.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "tests/fuzz/fuzz.h"
 
 #include <string.h>

@@ -3,10 +3,6 @@
  * A RoCEv2 packet, from the BTH to the ICRC: parse, check, encode again, ICRC in portions. First
  * octet: MTU, address family, where portions are cut.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "tests/fuzz/fuzz.h"
 
 #include <string.h>

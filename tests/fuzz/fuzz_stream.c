@@ -6,10 +6,6 @@
  * STags are generated when the step runs, so that the fuzzer reaches deep states. testbed.h lists
  * the invariants.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "tests/fuzz/peer.h"
 
 #include <errno.h>

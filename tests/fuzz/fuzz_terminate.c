@@ -4,10 +4,6 @@
  * octet: 1 the peer is siw; 2 received on a live connection, in this case 4 by a responder, 8
  * without L, 16 another MSN, 32 no CRC, 64 in parts.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "tests/fuzz/peer.h"
 
 #include <string.h>

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The oracle of a test bed: which memory may change, and which requests complete. See testbed.h. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "tests/fuzz/testbed_private.h"
 
 #include <string.h>

@@ -7,10 +7,6 @@
  *
  * usage: replay_NAME [FILE...]   with files: those only
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "tests/fuzz/fuzz.h"
 
 #include <dirent.h>

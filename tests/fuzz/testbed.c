@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A test bed in memory around the provider: lane, objects, connections. Host and lower layer:
  * testbed_host.c; oracle: oracle.c. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "tests/fuzz/testbed_private.h"
 
 #include "base/entropy.h"

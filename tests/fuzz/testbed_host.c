@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The environment of the provider in a test bed: a host and a lower layer in memory, and random
  * numbers that are the same for each input. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "tests/fuzz/testbed_private.h"
 
 #include <errno.h>

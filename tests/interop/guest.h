@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #define MAGIC     0x49545047u
-#define VERSION   1
+#define PROTOCOL  1
 #define SIZE_MOST (16u << 20)
 #define NOTE      16u
 #define CONTROL   64u

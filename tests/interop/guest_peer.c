@@ -78,7 +78,7 @@ static void accept_client(uint16_t port)
     memcpy(&hello, event->param.conn.private_data, sizeof(hello));
     peer.id = event->id;
     rdma_ack_cm_event(event);
-    if (hello.magic != htobe32(MAGIC) || hello.version != htobe16(VERSION))
+    if (hello.magic != htobe32(MAGIC) || hello.version != htobe16(PROTOCOL))
         fail("no hello in the private data");
     peer.op = be16toh(hello.op);
     peer.flags = be16toh(hello.flags);
@@ -92,7 +92,7 @@ static void accept_client(uint16_t port)
     create_memory();
     memset(&welcome, 0, sizeof(welcome));
     welcome.magic = htobe32(MAGIC);
-    welcome.version = htobe16(VERSION);
+    welcome.version = htobe16(PROTOCOL);
     if (peer.op != SEND) {
         const struct region *told = peer.op == READ ? &peer.source : &peer.target;
 
@@ -125,7 +125,7 @@ static void connect_server(const char *host, uint16_t port)
     create_memory();
     memset(&hello, 0, sizeof(hello));
     hello.magic = htobe32(MAGIC);
-    hello.version = htobe16(VERSION);
+    hello.version = htobe16(PROTOCOL);
     hello.flags = htobe16((uint16_t)peer.flags);
     hello.op = htobe16((uint16_t)peer.op);
     hello.size = htobe32(peer.size);

@@ -7,9 +7,6 @@
  *
  *   -m  what the peer writes into and may invalidate: a narrow RMR (default) or an LMR
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
 #include "tests/interop/peer.h"
 
 #include <getopt.h>

@@ -12,9 +12,6 @@
  * the client tells where the text shall go, the server writes it there, up to and with its final
  * zero, and says "go on" again. Both sides here compare every byte.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
 #include <errno.h>
 #include <getopt.h>
 #include <netinet/in.h>

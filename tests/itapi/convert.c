@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The sockets of one test of it_socket_convert; see convert.h. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "convert.h"
 
 #include <errno.h>

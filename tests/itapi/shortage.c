@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* An allocator that fails on request; see shortage.h. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "shortage.h"
 
 #include "tc_allocator.h"

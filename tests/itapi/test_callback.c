@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Callbacks: called for each event; detached and freed from every place; forks; cancellation. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "fixture.h"
 
 #include <poll.h>

@@ -3,10 +3,6 @@
  * it_socket_convert: successes, and refusals with their reasons. No descriptor is closed twice
  * (convert.h).
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "convert.h"
 
 #include <arpa/inet.h>

@@ -3,10 +3,6 @@
  * it_socket_convert with a peer that does not do its part, a consumer that gives up, and without
  * descriptors: each attempt ends once, and no descriptor is closed twice (convert.h).
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "convert.h"
 
 #include <errno.h>

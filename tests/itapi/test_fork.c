@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A process forks: its handles are dead in the child, and the child can open anew, whatever the
  * parent's threads were doing. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "fixture.h"
 
 #include <pthread.h>

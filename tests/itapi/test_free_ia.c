@@ -6,10 +6,6 @@
  * freed. Every call returns; nothing is used after it was freed (sanitizers); waits without a limit
  * end with IT_ERR_ABORT; no call that begins after it_ia_free returned succeeds.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "fixture.h"
 
 #include <pthread.h>

@@ -4,10 +4,6 @@
  * call returns its own code, and the process survives. The script status.tap checks that no call is
  * missing here.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "fixture.h"
 
 #include <stdio.h>

@@ -5,10 +5,6 @@
  * Path unset, posts 64 segments and hundreds of Writes with few completions, polls plain memory for
  * what arrives, and sends a few bytes when it leaves.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #define ITAPI_WIDE_COOKIE
 #include "fixture.h"
 

@@ -6,10 +6,6 @@
  * the passive one by polling. The memory that an endpoint reserves for that event is available
  * again after the event was dequeued.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "fixture.h"
 #include "shortage.h"
 

@@ -6,10 +6,6 @@
  * while and stop, wait there with short time-outs, and send signals. A lost wake-up shows as a wait
  * that lasts until the watchdog's deadline although the peer has sent.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "fixture.h"
 
 #include <errno.h>

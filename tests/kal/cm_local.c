@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the tests of option local share: see cm_local.h. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "cm_local.h"
 
 #include <errno.h>

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See pin_hold_fixture.h. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "pin_hold_fixture.h"
 
 #include <errno.h>

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the tests of MPA start-up frames share: see startup.h. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "startup.h"
 
 #include <stdlib.h>

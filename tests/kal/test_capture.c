@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Capture: files, connections, both ends of one, threads, a full disk. tshark's reading of it:
  * capture.tap. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "kal/capture/capture.h"
 #include "kal/rnic/rnic.h"
 #include "tc.h"

@@ -4,10 +4,6 @@
  * after the other, and what else ends a request without an answer. The peer gets a reset, which is
  * no answer of a peer of revision 1; the log says why, once a second; the next peer is served.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "cm_passive.h"
 #include "tc_allocator.h"
 

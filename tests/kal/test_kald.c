@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The program kald, and peers of it that do what no library would. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "kald_fixture.h"
 
 #include <arpa/inet.h>

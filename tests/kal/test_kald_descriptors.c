@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* kald on a kernel that cannot refuse descriptors: nothing that a client sends makes it wait. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "kald_fixture.h"
 
 #include <errno.h>

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the program kald grants: leases, ports, locked memory; and the policy that it goes by. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "kald_fixture.h"
 
 #include <arpa/inet.h>

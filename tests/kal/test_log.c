@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The log: it neither blocks nor floods, no loss is silent, and lanes write to no descriptor
  * (DESIGN 4). */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "kal/rnic/rnic.h"
 #include "kal/report/log_private.h"
 #include "base/clock.h"

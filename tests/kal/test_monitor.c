@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Network interfaces going down and up, in a network name space of the test's own. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "kal_fixture.h"
 
 #include <net/if.h>

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* MPA start-up frames read and written: vectors, every split, errors as early as they can be
  * detected, limits. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "startup.h"
 
 #include <string.h>

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* How both sides of an MPA start-up interpret each other's frames. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "startup.h"
 
 #include <string.h>

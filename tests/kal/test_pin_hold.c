@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What is held, and what cannot be: blocks, mappings, kinds of memory; no io_uring; steps that
  * fail. The calls are wrapped (pin_hold_fixture.h). While others act: test_pin_hold_others.c. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #ifdef HAVE_LIBURING
 #include "pin_hold_fixture.h"
 

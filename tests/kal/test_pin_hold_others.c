@@ -3,10 +3,6 @@
  * Held pages while others act: a program that closes what is not its own, forked children, other
  * processes of the user that have the limit, other threads that release.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "pin_hold_fixture.h"
 
 #include <errno.h>

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Locked pages: what the application had locked stays locked; VmLck is looked at. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "pin_fixture.h"
 
 #include <stdio.h>

@@ -5,10 +5,6 @@
  * succeeds or ends in a clean error, and afterwards, with enough of both, it works. test_memory
  * tests kal's own allocations, one by one, and its leaks.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "kal_fixture.h"
 #include "tc_allocator.h"
 

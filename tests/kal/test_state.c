@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The state that a process shows on its socket: what it says, how long, clients that harm. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "kal_fixture.h"
 
 #include <dirent.h>

@@ -101,6 +101,10 @@ SUFFICES = {'tests/verbs_like': 'ual/ual_mechanism.h'}
 # Headers that are installed: they must stand without the others.
 INSTALLED = r'rnicpi/rnicpi(_(arming|ring|util))?\.h$|sdk/rnicpi_\w+\.h$|itapi/(it_api\w*|itx_(api|calls|wide_cookie))\.h$'
 
+# What no source includes or asks for, and what stands in no installed header and in no example.
+CONFIG_INCLUDED = re.compile(r'\bHAVE_CONFIG_H\b|#[ \t]*include[ \t]*[<"]config\.h[>"]')
+CONFIG_NAMES = re.compile(CONFIG_INCLUDED.pattern + r'|\b(?:HAVE_[A-Z]\w*|ITAL_(?:DEBUG|SANITIZERS|TSAN)|PACKAGE_[A-Z]+)\b')
+
 # Identifiers of upper floors that a floor's code may not contain.
 FOREIGN_NAMES = {
     'base': r'\b(?:ri|kal|ual)_\w+',
@@ -275,6 +279,13 @@ class Tree:
                     if found and not re.match(INSTALLED, found):
                         yield f'{path}:{line}: users have this header, but not {found}'
 
+    def rule_config(self):
+        """The build includes config.h before each source; who builds outside of the tree has none."""
+        for path, text in sorted(self.files.items()):
+            pattern = CONFIG_NAMES if re.match(INSTALLED, path) or self.floor(path) in ('examples', 'vendor') else CONFIG_INCLUDED
+            for match in pattern.finditer(text):
+                yield f'{path}:{line_of(text, match.start())}: {match.group(0)} is of config.h, which the build includes'
+
     @staticmethod
     def same_room(a, b):
         depth = 2 if a.startswith(('providers/', 'tests/')) else 1
@@ -367,6 +378,7 @@ RULES = [
     ('suffices', 'what one header is enough for includes no other'),
     ('one_host', 'tests and benchmarks have one host and one upper side of kal'),
     ('installed', 'installed headers include installed headers only'),
+    ('config', 'no source includes config.h; installed headers and examples ask for nothing of it'),
     ('circles', 'no include circles'),
     ('upper_names', 'no floor names one above it'),
     ('provider_names', 'kal, ual and itapi name no provider'),
@@ -388,7 +400,7 @@ HOUSE = {
     'sdk/rnicpi_mem.h': '#include "rnicpi.h"\n',
     'sdk/examples/mine/vp_mine.c': '#include <rnicpi.h>\n#include <rnicpi_mem.h>\n',
     'providers/software/qp.h': '#include "rnicpi.h"\n#include "base/ring.h"\n',
-    'providers/software/qp.c': '#include <config.h>\n#include "qp.h"\nint softrdma_x;\n',
+    'providers/software/qp.c': '#include "qp.h"\n#ifdef HAVE_ISAL\n#endif\nint softrdma_x;\n',
     'kal/kal.h': '#include "rnicpi.h"\n',
     'kal/cm.h': '#include "kal.h"\n',
     'kal/cm.c': '#include "cm.h"\nint kal_cm; /* softrdma is one of them */\n',
@@ -463,6 +475,10 @@ VIOLATIONS = [
     ('suffices', 'tests/verbs_like/new.c', '#include "ual_policy.h"\n'),
     ('installed', 'rnicpi/rnicpi.h', '#include "base/ring.h"\n'),
     ('installed', 'sdk/rnicpi_mem.h', '#include "base/ring.h"\n'),
+    ('config', 'kal/new.c', '#include <config.h>\n'),
+    ('config', 'kal/new.c', '#ifdef HAVE_CONFIG_H\n#endif\n'),
+    ('config', 'rnicpi/rnicpi.h', '#ifdef ITAL_DEBUG\n#endif\n'),
+    ('config', 'examples/hello/new.c', '#ifdef HAVE_ISAL\n#endif\n'),
     ('circles', 'kal/cm.h', '#include "kal/cm2.h"\n', {'kal/cm2.h': '#include "kal.h"\n#include "cm.h"\n'}),
     ('circles', 'base/self.h', '#include "base/self.h"\n'),
     ('upper_names', 'base/new.c', 'int f(void) { return kal_open(); }\n'),

@@ -3,10 +3,6 @@
  * Illegal calls, and legal ones without effect, during other threads' traffic. Each has one
  * predicted status, whatever the others do, as long as the side is not being freed.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "traffic.h"
 
 #include <string.h>

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the tests of connections share: see attempt.h. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "attempt.h"
 
 #include "tc.h"

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A rdma-core of the tests' own: the table of its calls, and the host that goes with it. See
  * fake.h. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "fake_private.h"
 
 #include "tc.h"

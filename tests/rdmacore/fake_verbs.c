@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A fake rdma-core: completion queues, queue pairs, shared receive queues, and posted requests. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "fake_private.h"
 
 #include "tc.h"

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Connection verbs over rdma_cm: every step of both sides, every reject reason. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "attempt.h"
 
 #include "tc.h"

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Connections over rdma_cm that are established: every way to end, and peers that have to be
  * woken. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "attempt.h"
 
 #include "tc.h"

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Datagrams: UD queue pairs, address handles, and the source of a datagram, on the fake device. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "work.h"
 
 #include "tc.h"

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Which devices the providers over rdma-core find, and what they report without a device. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "fake.h"
 
 #include "tc.h"

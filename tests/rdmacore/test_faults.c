@@ -4,10 +4,6 @@
  * peers that do not answer. Tests the events, that outstanding work is flushed, and that all
  * objects can be freed.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "fake.h"
 
 #include "base/clock.h"

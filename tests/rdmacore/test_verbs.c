@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Verbs of the providers over rdma-core, on a device that the test controls. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "work.h"
 
 #include "tc.h"

@@ -4,10 +4,6 @@
  * and again, while the consumer arms, polls once more and sleeps until its CQ fires. A lost wake-up
  * fails the test by its deadline.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "providers/rdmacore/connection.h"
 #include "providers/rdmacore/verbs.h"
 

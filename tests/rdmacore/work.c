@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* One queue pair at work: see work.h. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "work.h"
 
 #include "tc.h"

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Memory that may be registered (X-009): every page is checked, by each way to ask the kernel, and
  * the check touches no page. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "tc.h"
 
 #include "rnicpi_pages.h"

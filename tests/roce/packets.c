@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Loads tests/data/roce/vectors.json. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "packets.h"
 
 #include <stdio.h>

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* BTH and extension headers: the opcode table, the vectors, every refusal, arithmetic of fields. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "tc.h"
 
 #include <stdlib.h>

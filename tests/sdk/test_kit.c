@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* librnicpi: the completion queue in memory, what fires it, completions that wait for room;
  * descriptors that are removed later. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "fake_host.h"
 #include "tc.h"
 

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* librnicpi: regions by key, and what is told later. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "fake_host.h"
 #include "tc.h"
 

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* librnicpi: queues and connections in software. Two QPs of one RNIC in memory, whose pieces go
  * from one to the other by way of a buffer. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "fake_host.h"
 #include "tc.h"
 

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* librnicpi: connection verbs of set A over channels in memory. What each side hears, once, in
  * order; depths, private data, deadlines; messages no state wants; the life of connections. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "fake_host.h"
 #include "tc.h"
 

@@ -2,10 +2,6 @@
 /* librnicpi: QPs and packets over connections of set A, by the operation tables that a provider
  * initializes with its macros. First over a carrier in memory, without descriptors: what travels,
  * waits, is lost or damaged. Then over sockets, which a lane of the test watches. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "fake_host.h"
 #include "tc.h"
 

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A provider built as vendors do (sdk/examples/device), loaded into the tests' own host: the
  * behaviour of librnicpi inside it. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "tc.h"
 
 #include <dlfcn.h>

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Two connections that get the same requests: see answers.h. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "answers.h"
 
 #include <string.h>

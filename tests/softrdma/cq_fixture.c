@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Completion queues without connections: see cq_fixture.h. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "cq_fixture.h"
 
 #include <string.h>

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the tests of the engine share: see engine.h. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "engine.h"
 
 struct testbed bed;

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The wire local with a hand at the other end: see local_bed.h. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "local_bed.h"
 
 #include <string.h>

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A lower layer that records writes: see recording_llp.h. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "recording_llp.h"
 
 #include "iwarp_over.h"

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Two unconnected sides whose writes are recorded. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "short_bed.h"
 
 #include "providers/software/iwarp/wire_iwarp.h"

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Acknowledged requests (RI_QPM_ACKNOWLEDGED): a Send or Write completes when the peer has taken
  * it, and with the error that the peer has found in it; on the wire, between two QPs, at ends. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "one_qp.h"
 
 #include <stdlib.h>

@@ -2,10 +2,6 @@
 /* A peer that acknowledges nothing is lost after ack_timeout; a peer that only does not read is
  * not. TCP's state is simulated: this program's getsockopt(2) precedes libc's, and answers TCP_INFO
  * for the first side. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "testbed.h"
 
 #include <dlfcn.h>

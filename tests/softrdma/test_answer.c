@@ -5,9 +5,6 @@
  * its own, get the same input; one of them takes the general path only. What both write, complete,
  * place and report must be the same.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
 #include "answers.h"
 
 #include <string.h>

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Events while a lone response is sent, or while a lone response completes (tx_single.c); the
  * length of responses and of their writes. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "answers.h"
 
 #include <string.h>

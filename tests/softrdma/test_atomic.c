@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Atomics (RFC 7306) that ital posts: two QPs over loopback, one QP against a hand-written peer,
  * several threads on one word. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "one_qp.h"
 
 #include <pthread.h>

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Atomics (RFC 7306) that the peer sends: executed once and in order, with masks; every refused
  * form; the vectors. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "one_qp.h"
 
 #include <stdlib.h>

@@ -3,10 +3,6 @@
  * Which posts wait for others, and in which writes they leave, over a lower layer that records each
  * write.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "short_bed.h"
 
 #include "base/compiler.h"

@@ -2,10 +2,6 @@
  *
  * Option tcp_congestion: what a connection's socket gets, and when both ends are on one host.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "providers/software/iwarp/llp/llp.h"
 #include "tests/common/tc.h"
 

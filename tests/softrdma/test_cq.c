@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Completion queues: limits, order, release of slots, arming. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "cq_fixture.h"
 
 /* ---- create and destroy ---- */

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Full completion queues: an overflow loses and reorders nothing, and is reported once. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "cq_fixture.h"
 
 #include "providers/software/core/cq.h"

@@ -4,10 +4,6 @@
  * stream ends once and is freed once, whether a QP names it or it carries only the Terminate that
  * refuses the peer. Sanitizers, and the contracts of debug builds, see a second time.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "loop.h"
 
 #include <errno.h>

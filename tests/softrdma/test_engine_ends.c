@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Ends of a connection that cross each other and the work in progress; memory that is revoked. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "engine.h"
 
 #include <errno.h>

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Order: of the checks on a received message, of messages in the stream, of visitors at the
  * lane. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "engine.h"
 
 #include "iwarp_over.h"

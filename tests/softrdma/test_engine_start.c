@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The engine's start: limits of a hand-over and the octets it brings, a responder that has received
  * nothing. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "engine.h"
 
 #include <stdlib.h>

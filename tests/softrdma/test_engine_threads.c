@@ -4,10 +4,6 @@
  * end the connections in every way and make them again. Each request completes once and in order,
  * each connection ends once.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "testbed.h"
 
 #include <pthread.h>

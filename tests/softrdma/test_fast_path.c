@@ -5,10 +5,6 @@
  * C-061) and which select the general path. What the consumer sees (completions, memory, counters,
  * the end and its Terminate) must be the same.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "one_qp.h"
 
 #include <string.h>

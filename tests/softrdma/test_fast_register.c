@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Fast registration: requests of a privileged QP give a region its memory; requests or a peer take
  * it away. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "two_qps.h"
 
 #include <pthread.h>

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Fused immediate data (RI_QPM_IMMEDIATE): a Send with immediate is one message, a Write with
  * immediate tells its length; on the wire, between two QPs, and what is refused. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "one_qp.h"
 
 #include <stdlib.h>

@@ -4,10 +4,6 @@
  * connection, not the process. Both sides get an event, and the log names the region. Without
  * faults all messages arrive as without the option.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "testbed.h"
 
 #include "providers/software/iwarp/codec/terminate.h"

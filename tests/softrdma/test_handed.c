@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A stream that the host hands over with its table, here one that inverts each octet on its way:
  * what lies between two QPs is such octets alone, and both ends are as those of a TCP socket. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "testbed.h"
 
 #include "providers/software/iwarp/codec/mpa.h"

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Immediate Data (RFC 7306 6): on the wire, between two QPs, and every refused form. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "one_qp.h"
 
 #include <stdlib.h>

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Invalidation by the peer, by a request of ital's consumer, and with a Read: who may invalidate,
  * what becomes invalid, in which order; pending output. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "two_qps.h"
 
 #include <stdlib.h>

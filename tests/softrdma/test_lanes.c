@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* An RNIC with several lanes: what they share, and how revoked memory waits for all of them. The
  * other suites run with two lanes too: lanes.tap. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "testbed.h"
 
 #include <string.h>

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The lower layer: the results of socket calls and how it handles them. This program's syscall(2)
  * precedes libc's. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "testbed.h"
 
 #include <dlfcn.h>

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Own requests that are executed in the peer's memory as they are posted (ways self and vm): what
  * is done there, what is left to the peer, and that nobody is in memory that was released. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "local_bed.h"
 
 #include "base/compiler.h"

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* How connections over shared memory end, at each moment; what they share with connections over a
  * network; sleep and wake. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "local_bed.h"
 
 #include "base/compiler.h"

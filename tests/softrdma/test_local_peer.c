@@ -2,10 +2,6 @@
 /* A peer that shares memory with this side and writes there what it likes: the connection ends in a
  * defined way, each request completes once, and no octet outside of what the peer may reach
  * changes. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "local_bed.h"
 
 #include "base/compiler.h"

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What people see of a connection over shared memory: its way, and the counters of both ends. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "local_bed.h"
 
 #include "base/compiler.h"

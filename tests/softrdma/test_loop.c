@@ -2,10 +2,6 @@
 /* Two QPs over loopback: data of every size, shapes of requests, slots and completions.
  * Against a hand-written peer: test_loop_peer.c; random: test_soak.c; ends and errors:
  * test_loop_end.c, test_loop_errors.c. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "loop.h"
 
 #include <stdlib.h>

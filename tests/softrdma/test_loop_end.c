@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* How connections end: in order, by the peer, by the consumer, with the exact Terminate and one
  * event each; and the next connection. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "loop.h"
 
 #include <stdlib.h>

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Invalid messages of a peer, and a CQ that is not polled: the exact Terminate, one event, no
  * change of memory. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "loop.h"
 
 #include <string.h>

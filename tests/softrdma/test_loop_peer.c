@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* One QP against a hand-written peer: who may send first, which requests wait for which, how
  * messages are segmented. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "loop.h"
 
 #include "base/clock.h"

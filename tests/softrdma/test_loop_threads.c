@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The loop with one thread that runs the lane and others that concurrently post, poll, register,
  * connect and destroy. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "testbed.h"
 
 #include <pthread.h>

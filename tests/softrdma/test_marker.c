@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* MPA markers: the codec removes and inserts them, compared with a slow reference and the vectors;
  * then over a socket, in both directions, with and without CRC, at every split of the stream. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "testbed.h"
 #include "tests/common/vectors_tc.h"
 

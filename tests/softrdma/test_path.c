@@ -5,10 +5,6 @@
  * wrong hardware address for the other, so that neither end gets an error. The long form uses the
  * options' defaults.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "testbed.h"
 
 #include <arpa/inet.h>

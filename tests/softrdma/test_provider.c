@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Control verbs of softrdma without a connection: options, attributes, port, PDs, regions,
  * limits. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "host_options.h"
 #include "providers/software/provider.h"
 #include "providers/software/iwarp/wire_iwarp.h"

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* RDMA Read, row by row: requests and their depth, responses in any segmentation, sources and sinks
  * that are revoked meanwhile. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "one_qp.h"
 
 #include <stdlib.h>

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What comes behind a Read of the same peer: its source is fetched before a later Send, Write or
  * refused request is executed, whatever is under way; nothing waits without end. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "one_qp.h"
 
 #include <stdlib.h>

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Hostile and slow peers: partial FPDUs, their limits in memory and time, floods; and a silent peer
  * that gets a second first message. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "testbed.h"
 
 #include <errno.h>

@@ -3,10 +3,6 @@
  * Races: rights of a region are taken and given while a peer writes to it, or reads from it,
  * without a pause. The region keeps its keys (RI_ACCESS_KEEP_KEYS).
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "testbed.h"
 
 #include <pthread.h>

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Receiver not ready (RI_QPM_RNR): Sends that find no receive wait for one, other messages go on;
  * a full stash, spent retries, ends meanwhile. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "loop.h"
 
 #include <pthread.h>

@@ -5,10 +5,6 @@
  * connection goes on, or it ends: its end is told once, as an end, and the peer gets a Terminate or
  * a reset.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "tc_allocator.h"
 #include "testbed.h"
 

@@ -4,10 +4,6 @@
  * and changes its EMSS: requests of several elements and Read Responses leave as whole FPDUs, in
  * order, and no message interrupts another one.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "recording_llp.h"
 
 #include "providers/software/iwarp/codec/ddp.h"

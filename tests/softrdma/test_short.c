@@ -2,10 +2,6 @@
  *
  * Short messages are built in one step, others by the general path: the octets are the same.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "short_bed.h"
 
 #include "providers/software/iwarp/wire_iwarp.h"

@@ -4,10 +4,6 @@
  * (tx_single.c). Two connections, each over an RNIC of its own, get the same requests; one of them
  * may not take that path. What both write, complete and report must be the same.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "recording_llp.h"
 
 #include <string.h>

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Two QPs over loopback: random requests in both directions, all data compared. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "loop.h"
 
 #include <poll.h>

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Shared receive queues: which QP gets which receive, limits, protection, ends, resizing, and
  * several QPs at once. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "testbed.h"
 
 #include <pthread.h>

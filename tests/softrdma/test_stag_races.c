@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Races: windows are bound and unbound, and memory is invalidated, during traffic. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "two_qps.h"
 
 #include <pthread.h>

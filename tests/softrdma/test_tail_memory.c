@@ -4,10 +4,6 @@
  * program closes it in order. The peer gets all octets that were built, the answers that were
  * fetched, and the Terminate; or a reset: never an end in order that hides what is missing.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "tc_allocator.h"
 #include "testbed.h"
 

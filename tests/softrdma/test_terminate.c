@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Terminate: built ones equal the vectors; the parser tolerates every input. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "tc.h"
 
 #include <stdlib.h>

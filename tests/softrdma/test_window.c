@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Memory windows: access through one, which QP may use it, and its region; and the TO of a
  * region. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "two_qps.h"
 
 #include <string.h>

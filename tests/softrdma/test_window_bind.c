@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Binding of memory windows: refused cases, binding anew, and the order among requests. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "two_qps.h"
 
 #include <string.h>

@@ -3,10 +3,6 @@
  * The requests of a QP, executed at its peer. Inside tx of the initiator, and but for requests that
  * need no peer under rx of the peer's end.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "queue.h"
 
 #define AT_ONCE 64u /* requests; the others are left to the lane */

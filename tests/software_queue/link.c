@@ -3,10 +3,6 @@
  * Links, and the sockets that they come from. The two ends of a connection find each other by its
  * addresses, in a table of the process.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "queue.h"
 
 #include <dirent.h>

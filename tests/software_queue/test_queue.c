@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The wire queue, and what the core does around a wire: one connection after the other, a QP that
  * is let go of, memory that is released while a request reads it. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "queue.h"
 #include "tests/softrdma/testbed.h"
 

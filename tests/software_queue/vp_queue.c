@@ -2,10 +2,6 @@
  *
  * The provider queue: a device of the core whose only wire is queue, at 127.0.0.1.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "queue.h"
 
 #include <netinet/in.h>

@@ -2,10 +2,6 @@
  *
  * The table of the wire queue: a connection's begin and end.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "providers/software/core/post.h"
 #include "queue.h"
 

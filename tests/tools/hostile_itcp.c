@@ -6,9 +6,6 @@
  *
  * Each case says how the server must answer; status 0 if it does so.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The files of itcp's server: permitted paths, partial files, mode and time, the checksum. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -2,9 +2,6 @@
  *
  * itcp without a connection: messages, greetings, the proof of a secret.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,9 +2,6 @@
  *
  * itperf without a connection: messages of the control channel, limits of the server, options.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>

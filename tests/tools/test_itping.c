@@ -2,9 +2,6 @@
  *
  * itping without a connection: the pattern, the greeting.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
 #include <string.h>
 
 #include "tc.h"

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Options of tools by their table: each kind of value, ranges, widths, and what is refused. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
 #include <fcntl.h>
 #include <getopt.h>
 #include <stdio.h>

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the tools share: arguments, names in messages, rate limit of messages; the histogram. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

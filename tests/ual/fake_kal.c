@@ -3,10 +3,6 @@
  * See fake_kal.h: its state, ordered failures, queued events and their delivery. One lock guards
  * everything; upcalls are made without it.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "fake_kal_private.h"
 
 #include "tc.h"

@@ -3,10 +3,6 @@
  * The data path of the fake kal: send requests complete at once, receives when the test orders it
  * or at the end.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "fake_kal_private.h"
 
 #include "tc.h"

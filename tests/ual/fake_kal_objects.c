@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* kal.h of the fake kal: instance, RNIC, and the objects, which it counts. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "fake_kal_private.h"
 
 #include "tc.h"

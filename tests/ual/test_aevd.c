@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Aggregate event dispatchers: their events, who is woken, members that join and leave, cost. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "evd_checks.h"
 
 #include "ual/policy/aevd.h"

@@ -4,10 +4,6 @@
  * outside them; consumers of the aggregate that wait with random time-outs or poll for a while; a
  * thread that takes members out and puts them back, from one aggregate to another and alone.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "lane_fake.h"
 
 #include <stdio.h>

@@ -3,10 +3,6 @@
  * Callbacks of event dispatchers: the thread that runs them, no event without one, attach and
  * detach from every place, ends.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "evd_checks.h"
 
 #include "ual/policy/callback.h"

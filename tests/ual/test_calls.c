@@ -3,10 +3,6 @@
  * Tracking of threads inside calls: a drain waits for calls that began before it, and for no
  * others.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "lane_fake.h"
 
 #include "ual/mechanism/mechanism_private.h"

@@ -3,10 +3,6 @@
  * Connections of ual over a fake kal, set-up: both sides and the three-way one, messages once and
  * in order, requests decided once.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "ia_fixture.h"
 
 #include <string.h>

@@ -3,10 +3,6 @@
  * Connections of ual over a fake kal, their end: by the peer, by this side; disconnect, reset and
  * free in every state.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "ia_fixture.h"
 
 /* --- ends --- */

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Connections of ual over a fake kal: events of the provider during a call. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "ia_fixture.h"
 
 /* --- races --- */

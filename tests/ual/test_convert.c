@@ -3,10 +3,6 @@
  * Socket conversion over a fake kal: what ual passes on, the states of both roles, calls that fail,
  * every outcome of a conversion that has begun.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "ia_fixture.h"
 
 #include "base/clock.h"

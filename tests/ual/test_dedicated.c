@@ -3,10 +3,6 @@
  * Options progress and progress_cpus: what is refused, and what the background thread does that
  * polls all the time. The end of its polling is seen by its state, not by time.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "lane_one.h"
 
 #include "ual/progress/lane_private.h"

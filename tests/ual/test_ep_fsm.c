@@ -4,10 +4,6 @@
  * hand. Columns are states, as in the specification's table; DISCONNECTING lasts from this side's
  * disconnect to the end.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "tc.h"
 
 #include "ual/policy/ep_fsm.h"

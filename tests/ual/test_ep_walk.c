@@ -5,10 +5,6 @@
  * what has to follow; test_ep_fsm compares the table with the specification. `cells_left` lists the
  * cells that this test does not reach, with the reason.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "datagrams.h"
 
 #include <stdio.h>

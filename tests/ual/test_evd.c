@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Event dispatchers: order, room, waiters, the end. Descriptors are in test_evd_fd.c. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "evd_checks.h"
 
 #include "ual/mechanism/mechanism_private.h"

@@ -3,10 +3,6 @@
  * Descriptors of event dispatchers: readable while there is an event, signalled by the traffic
  * itself, no lasting spurious wake-ups.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "evd_checks.h"
 
 #include <sched.h>

@@ -3,10 +3,6 @@
  * Event dispatchers that overflow: who gets the event, how the overflow ends; thresholds and sizes
  * over a provider that can neither count nor resize.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "evd_checks.h"
 
 #include "ual/mechanism/mechanism_private.h"

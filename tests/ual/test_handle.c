@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Handles: a value that is not the handle of a live object is never accepted. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "lane_fake.h"
 
 #include "ual/mechanism/mechanism_private.h"

@@ -3,10 +3,6 @@
  * Connection requests that go to another listen point, over a fake kal: which one is found, what
  * consumes the request, withdrawal, freeing and other decisions during the move.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "ia_fixture.h"
 
 static struct ual_evd *other_evd;

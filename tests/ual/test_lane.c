@@ -3,10 +3,6 @@
  * Progress: which thread runs the lane, which one sleeps for it, and that no event waits for a
  * sleeping thread.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "lane_one.h"
 
 #include "base/cpus.h"

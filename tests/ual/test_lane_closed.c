@@ -3,10 +3,6 @@
  * The lane's descriptors are closed, as by closefrom(3): the IA is dead, waiters get that, no
  * thread spins.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "lane_one.h"
 
 #include "ual/progress/lane_private.h"

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * How long the background thread leaves the lane to its consumers. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "tc.h"
 
 #include "ual/progress/lane_pace.h"

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a lane serves besides its CQs: timers, and watched descriptors. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "lane_one.h"
 
 #include <fcntl.h>

@@ -3,10 +3,6 @@
  * An IA of several lanes: placement of endpoints, which thread runs which lane, and that no event
  * of another lane waits for a sleeping thread.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "lane_fake.h"
 
 #include "ual/progress/lane_private.h"

@@ -4,10 +4,6 @@
  * keys, and the known state of a link after every outcome of the requests. Changes of endpoint
  * attributes.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "ual/mechanism/mechanism_private.h"
 #include "ia_fixture.h"
 

@@ -3,10 +3,6 @@
  * Objects of ual over a fake kal: handles, references between objects, undo of failed creation,
  * tear-down, reports.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "ual/mechanism/mechanism_private.h"
 #include "ia_fixture.h"
 

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The pairing heap against a plain array. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "tc.h"
 
 #include "ual/progress/timers.h"

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Datagrams above kal: endpoints and address handles. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "ual/mechanism/mechanism_private.h"
 #include "datagrams.h"
 

@@ -3,10 +3,6 @@
  * Datagrams above kal: service requests for an endpoint and their answers, listen points for both
  * kinds.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "ual/mechanism/mechanism_private.h"
 #include "datagrams.h"
 

@@ -5,10 +5,6 @@
  * signals. A guard ends the test when an event is not taken in time or, while no thread calls in,
  * not read.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "lane_fake.h"
 
 #include <signal.h>

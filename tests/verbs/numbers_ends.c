@@ -2,10 +2,6 @@
 /*
  * Two QPs of one process that connect by numbers: see numbers_ends.h.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "numbers_ends.h"
 
 #include <errno.h>

@@ -3,10 +3,6 @@
  * Completion counters: each request is counted once, signaled or not, polled or not, and the
  * program polls what it would poll without a counter.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "verbs_pair.h"
 
 #include "verbs/ibverbs/later.h"

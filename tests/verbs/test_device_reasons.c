@@ -4,10 +4,6 @@
  * do. What libibverbs says of the adapter is the test's own (tests/rdmacore/fake.h), below the
  * provider ib, which is linked into this program.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "tests/rdmacore/fake.h" /* first: it has parameters that are named as variables below */
 
 #include "log_lines.h"

@@ -3,10 +3,6 @@
  * libibverbs: completion channels and their descriptors, waits and what ends them, event counts
  * when an object is destroyed, addresses that come and go.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "verbs_pair.h"
 
 #include <endian.h>

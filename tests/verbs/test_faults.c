@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The filter `fault` under libibverbs: a program meets each fault of a script, and the same ones
  * again by the same seed. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "verbs_pair.h"
 
 #include <errno.h>

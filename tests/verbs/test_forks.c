@@ -3,10 +3,6 @@
  * The child of a fork: each call of libibverbs and librdmacm on what its parent opened fails with
  * EIO, and disturbs nobody. It may open devices anew.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "verbs_pair.h"
 
 #include <arpa/inet.h>

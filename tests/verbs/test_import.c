@@ -4,10 +4,6 @@
  * objects, each structure ends by itself, and what was destroyed by one is dead for the others. A
  * context of another process is refused, with the reason.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "log_lines.h"
 #include "verbs_pair.h"
 

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * What programs of rdma-core behind release 44 call: memory that the library allocates, device
  * memory, pages on demand, time stamps of completions, a port's speed. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "verbs_pair.h"
 
 #include "base/clock.h"

@@ -4,10 +4,6 @@
  * a process that is killed at any moment leaves each request of the other completed once, and no
  * write behind the end.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "tc.h"
 
 #include <arpa/inet.h>

@@ -3,10 +3,6 @@
  * Connections by QP numbers, the parts without side effects: private data, table of states, the
  * option.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "tc.h"
 
 #include "base/compiler.h"

@@ -3,10 +3,6 @@
  * Connections by QP numbers over softrdma, as a verbs program sees them: two QPs of one process
  * that know each other's number and GID. Peers whose frames the test writes: test_numbers_peers.c.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "numbers_ends.h"
 
 #include "base/compiler.h"

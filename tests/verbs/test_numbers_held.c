@@ -3,10 +3,6 @@
  * Connections by QP numbers: what the program posts before the connection is there, and what it has
  * posted when its peer goes. Everything that was taken completes, once and in order.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "log_lines.h"
 #include "numbers_ends.h"
 

@@ -3,10 +3,6 @@
  * A QP that waits for its peer, and peers whose MPA frames the test writes: strangers, the other
  * personality, too many, one that asks again, one that vanishes.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "log_lines.h"
 #include "numbers_ends.h"
 

@@ -2,10 +2,6 @@
 /*
  * libibverbs: devices, contexts, and the life cycle of objects; refusals and their error numbers.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "verbs_pair.h"
 
 #include <limits.h>

@@ -3,10 +3,6 @@
  * librdmacm: the life cycle of ids, the contents of their events, and refusals. test_rdmacm_qp.c
  * has queue pairs of the program.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "log_lines.h"
 #include "rdmacm_ids.h"
 

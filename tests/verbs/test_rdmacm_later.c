@@ -4,10 +4,6 @@
  * program's own. getaddrinfo is this file's: the library finds it first, and names that end in
  * ".test" are answered when the test says so.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "rdmacm_ids.h"
 
 #include "verbs/rdmacm/later.h"

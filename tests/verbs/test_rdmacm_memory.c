@@ -6,10 +6,6 @@
  * an event. Then the next connection to the same listener succeeds, and nothing stays: no
  * descriptor, no memory.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "log_lines.h"
 #include "rdmacm_ids.h"
 #include "tc_allocator.h"

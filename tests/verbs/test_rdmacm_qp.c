@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* librdmacm: ids with queue pairs of the program, which moves them through their states itself;
  * posts before a connection is established. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "rdmacm_ids.h"
 
 #include <string.h>

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* librdmacm and libibverbs: why a connection broke stands in the log, once, with what to do; an end
  * in order leaves no warning. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "rdmacm_ids.h"
 #include "log_lines.h"
 

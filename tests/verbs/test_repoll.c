@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* repoll_create, repoll_ctl, repoll_wait: epoll sets with rsockets and other descriptors. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "rsockets_pair.h"
 
 #include "verbs/rsockets/repoll.h"

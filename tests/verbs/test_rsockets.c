@@ -3,10 +3,6 @@
  * rsockets: the calls of <rdma/rsocket.h>, with both ends in this process: octets, waiting, mapped
  * memory, options.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "rsockets_pair.h"
 
 #include <fcntl.h>

@@ -3,10 +3,6 @@
  * rsockets: how connections end, what is refused, forks, and peers that do not keep to the
  * protocol.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "rsockets_pair.h"
 #include "verbs/rsockets/wire.h"
 

@@ -4,10 +4,6 @@
  * before libc. Both ends are in this process; what has to be a socket of the kernel's is opened by
  * system call number.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "tc.h"
 
 #include <arpa/inet.h>

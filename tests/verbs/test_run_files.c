@@ -3,10 +3,6 @@
  * What ital-run reads: versions in ELF files, and the dynamic linker's cache. Images are made here
  * and lie at the end of their memory, so a sanitizer sees each octet that is read behind them.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "tc.h"
 
 #include "verbs/run/elf_file.h"

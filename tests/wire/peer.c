@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A peer in Full Operation that works on raw octets: connections, memory, the checks of a refusal;
  * see peer.h. Octets: peer_octets.c. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "peer.h"
 
 #include <stdlib.h>

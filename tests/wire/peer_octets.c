@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A peer in Full Operation that works on raw octets: sends and receives FPDUs, see peer.h.
  * Nothing here uses the provider. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "peer.h"
 
 #include <errno.h>

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Without CRC long payload goes straight to its place (rx_direct.c): the same checks, the same
  * octets, however the stream is cut. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "peer.h"
 
 #include <string.h>

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Stages 13 and 14: a received Terminate, the end of the stream, the QP's own end (C-142 to C-155,
  * S-057 to S-063, S-075 to S-080). */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "peer.h"
 
 #include "base/compiler.h"

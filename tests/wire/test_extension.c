@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Stages 11 and 12, RFC 7306: Immediate Data and Atomics (C-124 to C-141, S-065 to S-073). */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "peer.h"
 
 #include <string.h>

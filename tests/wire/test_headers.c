@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Stage 5: rules for every DDP and RDMAP header (C-058 to C-066), and the queue of an untagged one
  * (C-067 to C-069). */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "peer.h"
 
 #include <string.h>

@@ -4,10 +4,6 @@
  * zero-length segments, connections that come and go. Memory stays bounded, and messages of another
  * connection on the same lane arrive in time.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "peer.h"
 
 #include <errno.h>

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Stage 4 with markers in the QP's input (C-049, C-053, C-054), against the peer's own arithmetic
  * (peer_octets.c). */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "peer.h"
 
 #include <stdlib.h>

@@ -4,10 +4,6 @@
  * first. Tested for each pair of neighbours that one segment can violate, and for some distant
  * pairs.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "peer.h"
 
 #include "base/compiler.h"

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Stage 9: RDMA Read Requests of the peer (C-104 to C-117). */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "peer.h"
 
 #include <string.h>

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Stage 6: Sends, their MSN, buffer, offset and delivery (C-070 to C-080). */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "peer.h"
 
 #include "base/compiler.h"

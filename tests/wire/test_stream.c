@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Stage 4, MPA: the stream of octets, FPDUs and their CRC, PAD and length (C-047, C-048,
  * C-050 to C-052, C-055 to C-057). */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "peer.h"
 
 #include <stdlib.h>

@@ -3,10 +3,6 @@
  * Output of the QP, S-022 to S-056. The peer (peer_octets.c) parses every FPDU and checks the rules
  * that hold for each; this file checks messages and their order.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "peer.h"
 
 #include <netinet/in.h>

@@ -4,10 +4,6 @@
  * environment replace the vector's in the input and in the expected answer. Whole, in single
  * octets, and split in two: the result is always the same.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "peer.h"
 
 #include <stdlib.h>

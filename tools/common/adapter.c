@@ -2,9 +2,6 @@
  *
  * Interfaces and addresses.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
 #include "tools/common/adapter.h"
 
 #include <arpa/inet.h>

@@ -2,9 +2,6 @@
  *
  * One reliable connection of a tool.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
 #include "tools/common/conn.h"
 
 #include <stdio.h>

@@ -2,9 +2,6 @@
  *
  * The options of a tool by its table.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
 #include "tools/common/options.h"
 
 #include <getopt.h>

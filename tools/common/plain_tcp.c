@@ -3,9 +3,6 @@
  * Plain TCP for comparisons. Sockets do not block; waiting is poll() in slices, so that a signal is
  * noticed in time.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
 #include "tools/common/plain_tcp.h"
 
 #include <errno.h>

@@ -2,9 +2,6 @@
  *
  * Accept loop of the tools' servers.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
 #include "tools/common/server.h"
 
 #include <arpa/inet.h>

@@ -2,9 +2,6 @@
  *
  * Tables for people.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
 #include "tools/common/table.h"
 
 #include <stdio.h>

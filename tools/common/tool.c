@@ -2,9 +2,6 @@
  *
  * Arguments, error lines, signals.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
 #include "tools/common/tool.h"
 
 #include <ctype.h>

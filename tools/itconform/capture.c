@@ -3,10 +3,6 @@
  * What the tool said and heard, as a pcapng file: the octets are the sockets', the packets around
  * them are made up.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "itconform.h"
 
 #include "base/clock.h"

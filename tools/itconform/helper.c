@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* itconform's side of the control connection to itconform-peer. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "helper.h"
 
 #include "tools/common/tool.h"

@@ -2,10 +2,6 @@
  *
  * itconform: is an iWARP endpoint what the RFCs say? Arguments and the run.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "helper.h"
 #include "itconform.h"
 

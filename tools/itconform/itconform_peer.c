@@ -3,10 +3,6 @@
  * itconform-peer: what listens beside an RDMA device while itconform judges it. Arguments and the
  * two listeners.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "peer.h"
 
 #include "tools/common/options.h"

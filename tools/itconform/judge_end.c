@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Terminates, the peer's and ours, and the end of the stream. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "judges.h"
 
 #include "tools/common/tool.h"

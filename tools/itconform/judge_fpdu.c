@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* MPA in Full Operation: FPDUs that are cut, damaged or unusual, and the form of the peer's own. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "judges.h"
 
 #include <string.h>

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* DDP and RDMAP headers: versions, reserved bits, opcodes, lengths, queues, numbers. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "judges.h"
 
 #include <string.h>

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* MPA start-up: the Request as the peer reads it, and the Reply that it sends. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "judges.h"
 
 #include "tools/common/tool.h"

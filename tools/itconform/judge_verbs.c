@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What needs memory and requests on the other side: receives, regions, Reads with data, the peer's
  * own messages. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "helper.h"
 #include "judges.h"
 

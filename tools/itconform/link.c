@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A trial's verdict and its TCP connection: octets to the peer and from it, the start-up. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "link.h"
 
 #include "tools/common/tool.h"

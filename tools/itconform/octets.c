@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The octets of MPA, DDP and RDMAP; see octets.h. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "octets.h"
 
 #include <string.h>

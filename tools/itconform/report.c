@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What is said about the peer: lines for people, JSON. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "itconform.h"
 
 #include "tools/common/tool.h"

@@ -4,10 +4,6 @@
  * what it wants in plain words, and the function that judges it. C: what a receiver checks; S: what
  * a sender keeps. A number that stands twice has a second judge that may crash a peer.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "judges.h"
 
 const struct requirement requirements[] = {

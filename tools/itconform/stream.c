@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A trial in Full Operation: FPDUs to the peer, and what has to come from it. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "link.h"
 
 #include "tools/common/tool.h"

@@ -2,9 +2,6 @@
  *
  * itcp: copies files and directories over an Interface by RDMA, and checks their sums.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
 #include "itcp.h"
 
 #include <errno.h>

@@ -4,9 +4,6 @@
  * over the client's hello and the server's welcome, with a fresh nonce in each. The role is
  * included, so no proof can be sent back as another. This does not encrypt the data.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
 #include "itcp.h"
 
 #include <errno.h>

@@ -2,9 +2,6 @@
  *
  * itcp: the channel over RDMA, and the choice between it and plain TCP.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
 #include "itcp_chan.h"
 
 #include <stdlib.h>

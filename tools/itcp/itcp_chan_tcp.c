@@ -2,9 +2,6 @@
  *
  * itcp: the channel over plain TCP, for --tcp.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
 #include "itcp_chan.h"
 
 #include <errno.h>

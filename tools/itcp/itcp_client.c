@@ -2,9 +2,6 @@
  *
  * itcp: the client: connects, copies, compares with plain TCP if asked, and prints the results.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
 #include "itcp.h"
 
 #include <stdio.h>

@@ -3,9 +3,6 @@
  * itcp: SHA-256 in a thread of its own, at lower priority than the transfer. It reads the file
  * itself, so the sum is that of the file and not of a buffer.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
 #include "itcp.h"
 
 #include <errno.h>

@@ -3,9 +3,6 @@
  * itcp: the server. One session per client. Whatever the client does, a session ends with its
  * partial file removed and the server running.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
 #include "itcp.h"
 
 #include <errno.h>

@@ -2,9 +2,6 @@
  *
  * itcp: the client's side of copying: walks the sources and moves each file through the ring.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
 #include "itcp.h"
 
 #include <dirent.h>

@@ -4,9 +4,6 @@
  * component by component from the served directory, without following symbolic links, so nothing
  * outside is reached.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
 #include "itcp.h"
 
 #include <errno.h>

@@ -2,9 +2,6 @@
  *
  * itinfo: lists Interfaces and their attributes, and the reasons why others cannot be used.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
 #include "itinfo.h"
 
 #include <getopt.h> /* optind */

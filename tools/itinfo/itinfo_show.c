@@ -2,9 +2,6 @@
  *
  * itinfo: the attributes of an Interface as a list, its state, and everything as JSON.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
 #include "itinfo.h"
 
 #include <stdio.h>

@@ -2,9 +2,6 @@
  *
  * itperf: what messages over an Interface cost; perftest's programs in one.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
 #include "itperf.h"
 
 #include <getopt.h>

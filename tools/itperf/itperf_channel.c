@@ -6,9 +6,6 @@
  * Reads. So the client sends ALIVE at intervals, and the server answers. The next one waits for
  * that answer, so at most one is under way and there is always a Receive for it.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
 #include "itperf.h"
 
 #include <string.h>

@@ -2,9 +2,6 @@
  *
  * itperf: the client, which selects the measurement and prints the results.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
 #include "itperf.h"
 
 #include <stdio.h>

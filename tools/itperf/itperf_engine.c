@@ -6,9 +6,6 @@
  * every cq_mod-th reports its completion, and the cookie of that one says how many it stands for.
  * Cookie: kind in the lowest byte, Endpoint in the next 24 bits, count in the upper 32.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
 #include "itperf.h"
 
 #include <poll.h>

@@ -2,9 +2,6 @@
  *
  * itperf: the figures of a result, in the units of the report.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
 #include "itperf.h"
 
 double perf_half(const struct perf_report *report)

@@ -3,9 +3,6 @@
  * itperf: Endpoints, their memory and their connections. Endpoint e of a session belongs to group
  * e % threads; the first `active` ones carry messages.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
 #include "itperf.h"
 
 #include <stdlib.h>

@@ -3,9 +3,6 @@
  * itperf: results as JSON. test_info and results have perftest's keys; what it has not stands
  * beside them. results is the last size, as perftest leaves it; all_results has every one.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
 #include "itperf.h"
 
 #include <errno.h>

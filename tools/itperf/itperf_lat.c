@@ -9,9 +9,6 @@
  *   read: the completion of one RDMA Read after the other; the server's program takes no part. With
  *       --target nap it polls for a while, says so, stops calling, and the Read comes then.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
 #include "itperf.h"
 
 #include <errno.h>

@@ -3,9 +3,6 @@
  * itperf: what a server grants to an unknown client. Every number of the plan is within
  * its own range (itperf_wire.c); here their product is bounded, before anything is allocated.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
 #include "itperf.h"
 
 #include <sched.h>

@@ -3,9 +3,6 @@
  * itperf: valid combinations of options, defaults that depend on others, and the agreement of
  * client and server.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
 #include "itperf.h"
 
 #include <stdarg.h>

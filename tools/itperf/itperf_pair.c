@@ -9,9 +9,6 @@
  * of anything. How late the second is: its way less the median way of the lone ones of the same
  * run.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
 #include "itperf.h"
 
 #include <stdio.h>

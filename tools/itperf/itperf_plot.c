@@ -3,9 +3,6 @@
  * itperf: sizes against times or bandwidth as bars, as wide as the terminal. Bars grow with the
  * logarithm: both figures range over decades.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
 #include "itperf.h"
 
 #include <math.h>

@@ -2,9 +2,6 @@
  *
  * itperf: results as text, in perftest's columns.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
 #include "itperf.h"
 
 #include <stdarg.h>

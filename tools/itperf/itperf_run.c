@@ -3,9 +3,6 @@
  * itperf: a run of one size: its workers prepared, started, waited for behind a bar, and summed up.
  * The thread that waits serves the control connection meanwhile.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
 #include "itperf.h"
 
 #include <stdlib.h>

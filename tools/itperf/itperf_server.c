@@ -3,9 +3,6 @@
  * itperf: the server. One client at a time, because two would measure each other. The accepting
  * thread hands the data connections over to the session they name.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
 #include "itperf.h"
 
 #include <errno.h>

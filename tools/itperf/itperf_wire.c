@@ -3,9 +3,6 @@
  * itperf: private data and control messages: pure functions over octets of a given length. The
  * peer's numbers are checked here, once; their product in itperf_limits.c.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
 #include "itperf.h"
 
 #include <string.h>

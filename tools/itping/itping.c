@@ -2,9 +2,6 @@
  *
  * itping: sends verified messages over an Interface and measures round-trip times.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
 #include "itping.h"
 
 #include <getopt.h> /* optind */

@@ -2,9 +2,6 @@
  *
  * itping: memory of one side, and the posts both sides make.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
 #include "itping.h"
 
 #include <string.h>

@@ -2,9 +2,6 @@
  *
  * itping: the client, which measures.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
 #include "itping.h"
 
 #include <errno.h>

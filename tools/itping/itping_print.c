@@ -2,9 +2,6 @@
  *
  * itping: results as text and as JSON.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
 #include "itping.h"
 
 #include <stdio.h>

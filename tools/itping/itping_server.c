@@ -3,9 +3,6 @@
  * itping: the server. It answers each message at once, with a prepared reply, and verifies the
  * message while the reply is sent.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
 #include "itping.h"
 
 #include <errno.h>

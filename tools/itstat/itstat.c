@@ -4,9 +4,6 @@
  * they call, how often and how long it takes, from the files of the filter `count`
  * (formats/count_file.h).
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
 #include "itstat.h"
 
 #include <dirent.h>

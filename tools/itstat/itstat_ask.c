@@ -2,9 +2,6 @@
  *
  * Asks processes for their state: all at once, with one deadline, so that none can hang it.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
 #include "itstat.h"
 
 #include <dirent.h>

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The rules of section [policy] of the configuration that programs of this environment read. The
  * library has checked its files; here only those lines are looked for. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
 #include "itstat.h"
 
 #include <itx_api.h>

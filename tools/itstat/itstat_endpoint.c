@@ -2,9 +2,6 @@
  *
  * Endpoints of all processes, those of an address alone; lanes of one process.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
 #include "itstat.h"
 
 #ifdef HAVE_JANSSON

@@ -3,9 +3,6 @@
  * Parts of the document: members as texts, numbers of the table formats/counters_table.h, all
  * objects of a kind.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
 #include "itstat.h"
 
 #ifdef HAVE_JANSSON

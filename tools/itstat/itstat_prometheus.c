@@ -3,9 +3,6 @@
  * The document in Prometheus' text format, version 0.0.4: for its agent, or node_exporter's
  * textfile collector.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
 #include "itstat.h"
 
 #ifdef HAVE_JANSSON

@@ -2,9 +2,6 @@
  *
  * Rates: what the numbers that only rise have risen by, from one document to the next.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
 #include "itstat.h"
 
 #ifdef HAVE_JANSSON

@@ -2,9 +2,6 @@
  *
  * The state: asks, puts the answers together, shows them; once or again and again.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
 #include "itstat.h"
 
 #include <stdio.h>

@@ -2,9 +2,6 @@
  *
  * Counts as tables for people, and as JSON.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
 #include "itstat.h"
 
 #include <stdio.h>

@@ -2,9 +2,6 @@
  *
  * The state of processes as tables for people.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
 #include "itstat.h"
 
 #include <stdio.h>

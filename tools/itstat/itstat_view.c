@@ -2,9 +2,6 @@
  *
  * A file of counts, copied, and what can be said of it.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
 #include "itstat.h"
 
 #include <fcntl.h>

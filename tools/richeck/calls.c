@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The operations as the checks call them: see calls.h. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "calls.h"
 
 static struct ri_privileged_ops control;

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The shared object and its descriptor; nothing is opened. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "bed.h"
 
 #include "kal/config/kal_config.h"

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The stated maxima that are counts: so many objects, and so many requests, and not one more. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "bed.h"
 
 #include <string.h>

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Everything at once for a while: Sends, Writes and Reads over several connections, both ways. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "bed.h"
 
 #include "base/clock.h"

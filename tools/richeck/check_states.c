@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* States of a QP: what each call answers in each of them. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "bed.h"
 
 #include <unistd.h>

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Arming, and what may be done while an upcall runs. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "bed.h"
 
 #include "base/clock.h"

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Options for a test's host: see host_options.h. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "host_options.h"
 
 #include "fake_lane.h"

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Which requests were posted, and how often each has completed: see calls.h. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "calls.h"
 #include "richeck.h"
 

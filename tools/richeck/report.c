@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What is said about a provider: lines for people, JSON, the certificate. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "richeck.h"
 
 #include "tools/common/tool.h"

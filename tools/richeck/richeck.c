@@ -2,10 +2,6 @@
  *
  * richeck: grades a verbs provider by the rules of rnicpi.h.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "richeck.h"
 
 #include "tools/common/options.h"

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A check's process: its verdict by a pipe, its last line of stderr, its crash, its time limit. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "richeck.h"
 #include "trace.h"
 

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Traces of a check's process: see trace.h. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "trace.h"
 
 #include "calls.h"

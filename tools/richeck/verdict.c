@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The verdict of the running check, in its process: see richeck.h. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "richeck.h"
 
 #include <stdarg.h>

@@ -5,10 +5,6 @@
  * The item of an event is allocated. Errors come when memory is short, so a device whose events go
  * to a channel has spare items; a used one is returned when its event was taken.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "mechanism_private.h"
 
 #include <sched.h>

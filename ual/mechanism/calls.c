@@ -17,10 +17,6 @@
  * The counts are in a list. A thread enters it with its first call (the negative initial value
  * leads there) and leaves it when the thread ends, by a key's destructor.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "mechanism_private.h"
 
 #include "base/clock.h"

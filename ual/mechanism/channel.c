@@ -22,10 +22,6 @@
  * it posts, a device its spare items. So no event is lost for lack of memory, and a lane allocates
  * nothing.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "mechanism_private.h"
 
 #include "ual/progress/descriptors.h"

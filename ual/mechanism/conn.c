@@ -9,10 +9,6 @@
  * listener with what waits there, so a peer that asks between bind and listen is not refused. A
  * connect ends it.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "mechanism_private.h"
 
 #include "base/address.h"

@@ -2,10 +2,6 @@
  *
  * Completion queues: a provider's CQ, the lanes that feed it, and the receiver of its events.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "cq_stash.h"
 #include "mechanism_private.h"
 

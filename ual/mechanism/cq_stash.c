@@ -7,10 +7,6 @@
  * The lock is held across poll and arm of the provider. An upcall from one of these may not wait
  * for it: it sets `pending`, and the lock's holder does the work after the unlock.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "cq_stash.h"
 
 #include "base/compiler.h"

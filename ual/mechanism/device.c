@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Devices: open and close. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "memory.h"
 
 #include "base/clock.h"

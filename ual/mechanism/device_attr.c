@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * A device's attributes, options, ports, routes and counters. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "mechanism_private.h"
 
 const struct ri_rnic_attr *ual_device_attr(const struct ual_device *device)

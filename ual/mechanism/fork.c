@@ -10,10 +10,6 @@
  * with the old one (tables and locks of the process), in the lock order; it is unlocked in both
  * processes after the fork. This file has the locks of handles and kal, instance.c those above.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "mechanism_private.h"
 
 #include "ual/progress/descriptors.h"

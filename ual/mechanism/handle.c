@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The table behind handles: slots with generations. Lookups are inline in ual_handle.h and take no
  * lock. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "mechanism_private.h"
 
 #define SLOT_COUNT (1u << UAL_SLOT_BITS)

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Finds the region or window of an STag, for completions; has the state of links. The table of a
  * device is in stripes, each with its own lock, which is held for a look-up only. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "memory.h"
 
 #define INDEX_OF(stag) ((stag) >> 8)

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Memory regions. Posts read addr, length and keys of the public part without a lock. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "memory.h"
 
 #include <stdlib.h>

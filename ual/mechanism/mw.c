@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Memory windows: link and unlink are work requests of a QP, each link with a key of its own. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "memory.h"
 
 #include <stdlib.h>

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Queue pairs: life, renewal, modify, query. Posts are inline in ual_mechanism.h. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "mechanism_private.h"
 
 #include <stdlib.h>

@@ -7,10 +7,6 @@
  * held over the provider's queries, which do not block; so a QP that is being read is not
  * destroyed.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "mechanism_private.h"
 
 #include <utlist.h>

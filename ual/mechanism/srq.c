@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Shared receive queues. The provider has their limits and posted requests. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "mechanism_private.h"
 
 #include <stdlib.h>

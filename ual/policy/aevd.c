@@ -23,10 +23,6 @@
  * `takers` under the lock, and the member waits for them. `attached` keeps such a thread from
  * putting it back into the list.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "aevd.h"
 
 #include <sched.h>

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Asynchronous events that a device reports to its IA. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "evd.h"
 
 void ual_ia_affiliated_event(struct ual_ia *ia, const struct ri_event *report, ual_handle cause)

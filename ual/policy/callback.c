@@ -24,10 +24,6 @@
  * making of the thread; service->lock (spin, a leaf under
  * notifier.observer_lock) the list and what runs.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "callback.h"
 
 #include "base/futex.h"

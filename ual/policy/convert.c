@@ -4,10 +4,6 @@
  * outcome comes as messages, like that of any attempt. The call itself sends nothing and does not
  * wait.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "connect.h"
 
 #include "base/clock.h"

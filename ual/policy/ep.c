@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Endpoints: life, reset. Posts are inline in ual_policy.h. Connections: ep_connect.c; states:
  * ep_fsm.c; attributes: ep_modify.c. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "connect.h"
 #include "ual/progress/lanes.h"
 

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Connections of endpoints: the consumer's calls. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "connect.h"
 
 #include "base/clock.h"

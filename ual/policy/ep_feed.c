@@ -8,10 +8,6 @@
  * done outside the lock: a flush before the message (ual_ep_feed_news), everything else after it,
  * under `control`.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "connect.h"
 
 #include "base/trace.h"

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The endpoint state machine. The table is the documentation: see ep_fsm.h for its columns. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "ep_fsm.h"
 
 #define ROW(stimulus, next_, message_, work_) \

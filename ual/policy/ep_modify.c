@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Endpoints: attributes, query, addresses. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "connect.h"
 
 uint64_t ual_ep_payload_limit(const struct ual_device *device, enum ual_type type)

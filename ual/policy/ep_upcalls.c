@@ -3,10 +3,6 @@
  * Upcalls about an endpoint. They come from two sides: the connection (before ESTABLISHED) and the
  * QP (afterwards). Their order does not matter: the second report of the same fact has no row.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "connect.h"
 
 #include <string.h>

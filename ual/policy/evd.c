@@ -5,10 +5,6 @@
  * event, or although it was woken, makes another one look again, because the CQ fires once for all
  * of them.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "evd_private.h"
 
 #include "base/sanitizer.h"

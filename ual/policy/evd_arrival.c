@@ -4,10 +4,6 @@
  * requests in kal (listen.c); software events are refused; messages and asynchronous events are
  * dropped. Dropping is an overflow. It lasts until it is reset, and is reported once in that time.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "evd_private.h"
 
 #include <utlist.h>

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Queued events by their source: freeing one of many endpoints visits its events only. The number
  * of chains grows with the queue; without memory for more chains they are longer. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "evd_private.h"
 
 #include <stdlib.h>

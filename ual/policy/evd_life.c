@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Event dispatcher: life of EVDs, and of the CQ of one that is a CQ. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "aevd.h"
 #include "callback.h"
 

@@ -9,10 +9,6 @@
  * The endpoint's own node is used only where there is no other memory. It has no addresses, which
  * an end does not need, and no private data, whose delivery is not promised.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "evd_private.h"
 
 #include <stdlib.h>

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Event dispatcher: what can be changed while it is used. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "evd_private.h"
 
 /* A provider that cannot resize succeeds where the CQ is large enough already. */

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Event dispatcher: a CQ that overflows. Other EVDs: evd_arrival.c. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "evd_private.h"
 
 bool evd_overflow_flags_fit(enum ual_stream stream, uint32_t flags)

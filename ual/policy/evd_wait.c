@@ -4,10 +4,6 @@
  * lane_wait.c, lanes.c. Notification Events end a wait (notifier.h). Other events are taken when
  * the wait begins, and when it ends for another reason: so no wait fails while an event is queued.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "evd_private.h"
 
 #include "base/clock.h"

@@ -5,10 +5,6 @@
  * The request is claimed as for any decision: no other thread answers it while it moves, and a
  * withdrawal in that time is noticed. The new event may be answered before this call returns.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "connect.h"
 
 static enum ri_status pass_on(struct ual_request *request, uint32_t spigot, uint16_t port,

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Interface adapters: open, tear-down, counters. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "callback.h"
 #include "connect.h"
 

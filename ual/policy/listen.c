@@ -5,10 +5,6 @@
  * kal keeps a request for which the EVD has no room, and shows it again after a dequeue: a burst
  * that is larger than the EVD is not lost.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "connect.h"
 
 #include <sched.h>

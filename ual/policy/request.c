@@ -10,10 +10,6 @@
  * it, so a withdrawn request is marked, and the reaper destroys it: a timer that the lane runs
  * right afterwards.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "connect.h"
 
 #include "base/clock.h"

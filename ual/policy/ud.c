@@ -6,10 +6,6 @@
  * abandons the question before. On the other side a question is a request, as those for connections
  * are (request.c). The reply decides it.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "connect.h"
 
 #include "base/clock.h"

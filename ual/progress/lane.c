@@ -31,10 +31,6 @@
  * name it: no thread sleeps in epoll or has returned from it with events (`fetchers`). A sleeper
  * that stays there for long is kicked when DEAD_MOST watches wait to be freed.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "lane_pace.h"
 #include "lane_private.h"
 

@@ -19,10 +19,6 @@
  * needs the run goes first (`takers`). The number of QPs is exact and costs nothing on the data
  * path.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "lane_pace.h"
 #include "lane_private.h"
 

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Opens and closes a lane. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "lane_private.h"
 #include "lanes.h"
 #include "processors.h"

@@ -8,10 +8,6 @@
  * opening a lane marks the old one. So events that were fetched from a set count only if the lane
  * is intact afterwards.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "descriptors.h"
 #include "lane_private.h"
 #include "lanes.h"

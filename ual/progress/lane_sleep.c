@@ -3,10 +3,6 @@
  * The sleep of a lane's one sleeper in epoll, be it a waiting consumer or the background thread.
  * Rules: lane_wait.c.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "lane_private.h"
 
 #include "base/futex.h"

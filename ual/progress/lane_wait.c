@@ -38,10 +38,6 @@
  * A thread that runs the lane while another sleeps in epoll kicks the sleeper if it leaves work
  * behind (arming reports that) or an earlier deadline.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "lane_private.h"
 
 #include "base/futex.h"

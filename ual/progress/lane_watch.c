@@ -3,10 +3,6 @@
  * Descriptors and timers of a lane, as kal and providers use them (struct kal_upper). Locks:
  * lane.c.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "descriptors.h"
 #include "lane_private.h"
 

@@ -22,10 +22,6 @@
  * that thread leaves (other threads poll), or an endpoint is added on another lane meanwhile, the
  * deadline of the background thread of that lane covers it, as always.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "lanes.h"
 
 #include "base/cpus.h"

@@ -2,10 +2,6 @@
  *
  * Options `progress` and `progress_cpus`: what they ask for, held against what the process may use.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "processors.h"
 
 #include "kal.h"

@@ -2,10 +2,6 @@
  * Pairing heap: insert O(1), remove O(log n) amortised. `before` is the parent of a first child,
  * else the left sibling, so any timer can be removed; that of the root is the root itself. So
  * `before` is not NULL while a timer is set. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "timers.h"
 
 /* Places in ri_timer.host_private. */

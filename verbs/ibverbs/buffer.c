@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Memory that the library allocates for a program: ibv_alloc_buf(3), rdma-core 65. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "ibverbs_private.h"
 #include "later.h"
 

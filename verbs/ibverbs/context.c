@@ -5,10 +5,6 @@
  * The inline functions of <infiniband/verbs.h> find the operations of a context by address: they
  * expect the ibv_context inside a struct verbs_context, and check the size of that.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "ibverbs_private.h"
 
 #include "base/kept.h"

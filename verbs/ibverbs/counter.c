@@ -7,10 +7,6 @@
  * is nothing, as a poll does. Values are atomic; the mutex of a counter guards the list of the CQs
  * that it counts from.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "counting.h"
 #include "later.h"
 

@@ -8,10 +8,6 @@
  * expect of each event. A ring that is full is not passed: counting goes on when the program has
  * polled.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "counting.h"
 
 #include <stdlib.h>

@@ -5,10 +5,6 @@
  * A CQ is bound to its channel, so that the channel knows which lanes to run while a thread waits
  * for it. A function is called when the CQ fires; it counts each event.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "ibverbs_private.h"
 
 #include "base/kept.h"

@@ -3,10 +3,6 @@
  * Extended CQs: the program reads a completion member by member, directly from the provider's
  * completion. [data]
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "ibverbs_private.h"
 
 #include "base/clock.h"

@@ -9,10 +9,6 @@
  * libibverbs; where the system's is not loaded beside it, that is this library. Its call would ask
  * for the list that is being made, so a list that a provider asks for is empty.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "ibverbs_private.h"
 
 #include <dlfcn.h>

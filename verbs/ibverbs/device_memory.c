@@ -3,10 +3,6 @@
  * Device memory (ibv_alloc_dm(3)): the devices here have none, so it is memory of the process,
  * which a program reaches by the same calls. A region over it begins at address 0.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "ibverbs_private.h"
 
 #include <stdlib.h>

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The error number for each status. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "ibverbs_private.h"
 
 int vb_errno(enum ri_status status)

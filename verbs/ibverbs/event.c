@@ -10,10 +10,6 @@
  * Its item is removed from the channel first. If the item is not there although `waiting` is set,
  * another thread's get has removed it and is about to take the event.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "ibverbs_private.h"
 
 #include <fcntl.h>

@@ -6,10 +6,6 @@
  * A cause is an event type and the code of its Terminate, or one of enum vb_cause. The causes of
  * the last second are in a table; a further one takes the place of the oldest.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "ibverbs_private.h"
 
 #include "base/clock.h"

@@ -7,10 +7,6 @@
  * The handlers are installed when the library is loaded, so before those of ital: they run inside
  * them, and the locks that they take are leaves.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "ibverbs_private.h"
 
 #include <utlist.h>

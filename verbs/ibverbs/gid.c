@@ -8,10 +8,6 @@
  * Loopback addresses come last: index 0 is one only if the port has no other address. As an
  * adapter's, the table is longer than that; the other places are empty.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "ibverbs_private.h"
 
 #include <ifaddrs.h>

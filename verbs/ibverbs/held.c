@@ -7,10 +7,6 @@
  * What a provider refuses by the request alone is refused here, at the post. So each request that
  * was taken completes, once and in its turn. One that the provider refuses later, because its
  * object was freed or the peer cannot do it, completes in error (post_instead). */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "ibverbs_private.h"
 
 #include <stdlib.h>

@@ -8,10 +8,6 @@
  * An imported context uses the ual device of the opened one, which stays until both are closed. A
  * structure whose object another one has destroyed can be unimported, and nothing else.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "ibverbs_private.h"
 
 #include <stdio.h>

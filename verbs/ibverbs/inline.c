@@ -7,10 +7,6 @@
  * no more than its size. So when a slot's turn comes again its request is complete, even if the
  * post is then refused.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "ibverbs_private.h"
 
 #include <stdlib.h>

@@ -8,10 +8,6 @@
  * The sizes are those of 64-bit machines. A structure that holds a pthread_mutex_t is as much
  * larger or smaller than on x86-64 as that type is.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "ibverbs_private.h"
 
 #include <assert.h>

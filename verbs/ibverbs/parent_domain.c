@@ -2,10 +2,6 @@
  * Thread domains and parent domains. The first promise that one thread uses an object: that makes
  * nothing cheaper here. A parent domain passes for its PD; its allocators are not called, because
  * no queue is in memory that a device reads. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "ibverbs_private.h"
 
 #include <stdlib.h>

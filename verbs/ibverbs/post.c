@@ -7,10 +7,6 @@
  * to a slot that depends on the number of inline requests posted before; the QP's lock is held over
  * both. A window bind is posted alone, because its key is chosen with the post.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "ibverbs_private.h"
 
 #include <endian.h>

@@ -2,10 +2,6 @@
  *
  * Queue pairs: create, destroy, query. UC runs over the same reliable transport as RC.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "ibverbs_private.h"
 
 #include <stdlib.h>

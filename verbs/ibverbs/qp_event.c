@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Events of QPs: which the program gets, and which the connector. Upcalls. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "ibverbs_private.h"
 
 /* -1: no asynchronous event. The connector reports the end of a connection. An error in what the

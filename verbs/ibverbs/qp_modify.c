@@ -7,10 +7,6 @@
  * connected by numbers this file checks the attributes that InfiniBand requires for each
  * transition; rdma_cm sets its own.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "ibverbs_private.h"
 
 /* --- state --- */

@@ -7,10 +7,6 @@
  * Those numbers are below 1024 << 8, because ordinary programs do not use TCP ports below 1024.
  * They are allocated in turn from a random start, so a freed number is not used again soon.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "ibverbs_private.h"
 
 #include "base/entropy.h"

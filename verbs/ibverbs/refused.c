@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Calls of libibverbs that are not implemented: they are refused. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "verbs/optional.h"
 #include "verbs/refuse.h"
 

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Calls as they were in libibverbs 1.0, whose structures had another layout: they are refused, as
  * no program that was linked after 2007 asks for them. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "verbs/refuse.h"
 
 /* clang-format off */

@@ -8,10 +8,6 @@
  * An opened context keeps a list of what may be imported. Each structure of one object has the same
  * `id` there. When one of them destroys the object, the others are dead.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "ibverbs_private.h"
 
 #include <stdio.h>

@@ -4,10 +4,6 @@
  * them together. The QP's lock is held from start to complete or abort. An error, such as too many
  * requests, is kept until ibv_wr_complete, which then posts nothing and returns it. [data]
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "ibverbs_private.h"
 
 #include <endian.h>

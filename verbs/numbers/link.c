@@ -7,10 +7,6 @@
  * larger GID does. Both sides know both values at RTR, so nothing is negotiated. A QP that is its
  * own peer adopts a TCP socket that is connected to itself.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "numbers_private.h"
 #include "own_socket.h"
 

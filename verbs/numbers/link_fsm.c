@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The table of link_fsm.h. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "link_fsm.h"
 
 #include <stdbool.h>

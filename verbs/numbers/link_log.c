@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * What the log says of a QP's connection by numbers. Of failed attempts the first is told, as
  * further ones fail alike, and the last one, when the link gives up. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "numbers_private.h"
 
 #include <arpa/inet.h>

@@ -3,10 +3,6 @@
  * Connections by numbers: a program moves its QPs to RTR and RTS with ibv_modify_qp, and exchanges
  * their numbers itself. This file has the functions that libibverbs calls.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "numbers_private.h"
 
 #include <stdlib.h>

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * A TCP socket that is its own peer. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "own_socket.h"
 
 #include <errno.h>

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Option port_range. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "port_range.h"
 
 #include <stdlib.h>

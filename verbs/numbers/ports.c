@@ -8,10 +8,6 @@
  * request. If QPs come and go fast, further ports are opened for new numbers. Beyond PORTS_SPARE
  * such ports the number that was freed first is used again.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "numbers_private.h"
 
 #include "base/clock.h"

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Private data of connections by numbers: encode, decode. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "private_data.h"
 
 #include "base/be.h"

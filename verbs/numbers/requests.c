@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Requests of peers: finds the QP that each is for, and parks it there until the QP takes it. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "numbers_private.h"
 
 #include <stdlib.h>

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Addresses of ids: bind and resolve. Both report at once: the kernel's routing table has the
  * route, and there is no path record to ask for. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "cm.h"
 
 #include <stdlib.h>

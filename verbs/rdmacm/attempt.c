@@ -7,10 +7,6 @@
  * nearly always slower. Over ital's short way it is not. So a refused attempt is repeated for
  * about 2.5 s before the program is told. The timer runs in the lane of the listeners.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "cm.h"
 
 #include "base/clock.h"

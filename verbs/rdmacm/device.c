@@ -4,10 +4,6 @@
  * for the life of the process: a program may destroy its ids before the objects that it created on
  * their contexts.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "cm.h"
 
 #include <stdlib.h>

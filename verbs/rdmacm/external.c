@@ -8,10 +8,6 @@
  * peer sends arrives. On the passive side such a QP has no connector before rdma_accept:
  * libibverbs knows it by its peer's number, VB_QPN_BY_ADDRESS.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "cm.h"
 
 void cm_external_begin(struct cm_id *id, struct ri_connect_param *param)

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The sockets that a program has accepted and gives to a listener: what is asked of them here. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "listen.h"
 
 #include <errno.h>

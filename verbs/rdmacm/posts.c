@@ -5,10 +5,6 @@
  * message of their peer without a look at ESTABLISHED, whose upcall may run after that message is
  * in the CQ.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "cm.h"
 
 enum ri_status cm_posts_hold(void *context, struct vb_qp *qp, struct ri_send_wr *wr,

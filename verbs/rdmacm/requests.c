@@ -9,10 +9,6 @@
  * thread frees an id meanwhile; it is above the locks of ids. A child of a fork has a copy of the
  * list, but the requests are the parent's: the child begins with an empty list and a new lock.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "cm.h"
 
 #include <unistd.h>

@@ -9,10 +9,6 @@
  * resolution's lock guards `id`, and is held over the post: so no event comes for an id that has
  * left. It is taken before the id's lock, which guards cm_id.resolution, .resolving and .resolved.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "cm.h"
 #include "later.h"
 

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The states of an id, as one table. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "cm.h"
 
 /* Empty entries: a call fails with EINVAL; an upcall is ignored, because its connection has

@@ -7,10 +7,6 @@
  * Devices that appear as iWARP send and expect none: their peers may be any iWARP. If one side is
  * RoCE and the other iWARP, whoever notices first refuses the connection.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "cm.h"
 
 #include <string.h>

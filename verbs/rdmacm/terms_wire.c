@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Terms in private data: see terms_wire.h. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "terms_wire.h"
 
 #include "base/be.h"

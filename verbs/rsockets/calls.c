@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * rsocket, rbind, rlisten, raccept, rconnect. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "rsockets.h"
 
 #include "verbs/rdmacm/listen.h"

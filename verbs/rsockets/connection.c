@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * An rsocket's id of rdma_cm: its events, connecting, accepting. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "rsockets.h"
 
 #include <fcntl.h>

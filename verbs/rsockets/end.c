@@ -9,10 +9,6 @@
  * A peer that is stopped, or cannot be reached, does not answer: then the end disconnects after a
  * while.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "repoll.h"
 #include "rsockets.h"
 

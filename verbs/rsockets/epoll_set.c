@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * epoll sets with rsockets: their watches, and waiting. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "epoll_set.h"
 
 #include <errno.h>

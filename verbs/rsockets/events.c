@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * What an rsocket is ready for. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "rsockets.h"
 
 #include <poll.h>

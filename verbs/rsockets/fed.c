@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Listeners that are given streams, and the same ones in the child of a fork. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "fed.h"
 #include "rsockets.h"
 

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * riomap, riounmap, riowrite: memory of one end that the other writes to. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "rsockets.h"
 
 #include "base/checked.h"

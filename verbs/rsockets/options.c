@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * rsetsockopt, rgetsockopt, rfcntl, rgetsockname, rgetpeername. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "rsockets.h"
 
 #include <fcntl.h>

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * rpoll, rselect: rsockets and other descriptors together. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "rsockets.h"
 
 #include <poll.h>

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * rrecv and its family. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "rsockets.h"
 #include "transfer.h"
 

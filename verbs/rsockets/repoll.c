@@ -3,10 +3,6 @@
  * repoll_create, repoll_ctl, repoll_wait: epoll sets for rsockets and other descriptors. The set's
  * number is the kernel's set, which has the other descriptors.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "epoll_set.h"
 #include "repoll.h"
 #include "rsockets.h"

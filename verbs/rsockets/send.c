@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * rsend and its family. No signal is raised where a socket would raise SIGPIPE. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "rsockets.h"
 #include "transfer.h"
 

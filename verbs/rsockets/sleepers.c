@@ -4,10 +4,6 @@
  * would sleep on. So whoever changes an rsocket wakes all its sleepers, each by an eventfd of the
  * thread's own.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "rsockets.h"
 
 #include <stdlib.h>

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * A connection's buffers and queue pair. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "rsockets.h"
 
 #include <fcntl.h>

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * What an end receives: completions and the peer's messages, which are checked. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "rsockets.h"
 
 #include <string.h>

@@ -3,10 +3,6 @@
  * What an end sends: octets of the stream, octets for mappings, messages. Each request that is
  * signalled has a slot for its message; slots are used in turn.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "rsockets.h"
 
 #include <string.h>

@@ -3,10 +3,6 @@
  * Descriptors to rsockets. An entry counts the calls that are inside, so that rclose frees nothing
  * that another thread uses. Entries are never freed: a lookup takes no lock.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "rsockets.h"
 
 #include <stdlib.h>

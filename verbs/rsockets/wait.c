@@ -7,10 +7,6 @@
  * background thread that would wake it. Events of the connection do not, so after LANE_US it sleeps
  * as the others do, in poll(2).
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "rsockets.h"
 
 #include <poll.h>

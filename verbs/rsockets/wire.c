@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The hello and the messages of rsockets: encode, decode. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "wire.h"
 
 #include "base/be.h"

@@ -6,10 +6,6 @@
  * program, an address family, a type and a protocol, each of which may be "*"; "#" begins a
  * comment. If there is the file, only what one of its lines names is carried.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "rspreload.h"
 
 #include "ual_mechanism.h"

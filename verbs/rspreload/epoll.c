@@ -6,10 +6,6 @@
  * Edge-triggered: an event is reported again after a call that found nothing to read, or no room,
  * or less than it asked for. The kernel reports at each arrival.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "rspreload.h"
 
 #include "verbs/rsockets/epoll_set.h"

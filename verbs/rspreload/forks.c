@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Forks: no lock is held by a thread that the child does not have. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "rspreload.h"
 
 static void before(void)

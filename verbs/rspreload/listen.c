@@ -6,10 +6,6 @@
  * program does not accept it. Each process has an rsocket of its own, with devices of its own, from
  * its first accept on. TCP_DEFER_ACCEPT: a peer appears with its request.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "rspreload.h"
 
 #include "verbs/rsockets/fed.h"

@@ -3,10 +3,6 @@
  * getsockopt, setsockopt, ioctl. The rsocket answers what it knows; the kernel's socket keeps the
  * other options, which then change nothing.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "rspreload.h"
 
 #include <stdarg.h>

@@ -5,10 +5,6 @@
  * rpoll sleeps in poll(2), which comes here, too, and goes to the kernel with the signal mask of
  * the thread's ppoll or pselect: so no signal is lost between the mask and the sleep.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "rspreload.h"
 
 #include "base/clock.h"

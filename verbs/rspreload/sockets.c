@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The life of a socket: socket, bind, listen, accept, connect, shutdown, close, its numbers. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "rspreload.h"
 
 #include "ual_mechanism.h"

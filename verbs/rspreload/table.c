@@ -3,10 +3,6 @@
  * Descriptors to carried sockets. A lookup of a number that stands for none takes no lock: that is
  * what most calls of a program, and all of ital's own, are. Chunks are never freed.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "rspreload.h"
 
 #include <stdlib.h>

@@ -3,10 +3,6 @@
  * The calls that move octets. Those of the fortified headers (-D_FORTIFY_SOURCE) are functions of
  * their own in libc.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "rspreload.h"
 
 /* ---- receiving ---- */

@@ -4,10 +4,6 @@
  * by a weak symbol (verbs/refuse.h); those that programs can do without (verbs/optional.h) do not
  * count. The dynamic linker lists the libraries that would be loaded; the program does not run.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "elf_file.h"
 #include "run.h"
 

@@ -6,10 +6,6 @@
  *
  * The folder's name has a hash of its contents. So runs share it, and it is never changed.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "run.h"
 
 #include <infiniband/verbs.h>

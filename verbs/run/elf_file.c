@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Reading ELF files: sections, dynamic entries, symbols with their versions. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "elf_file.h"
 
 #include <elf.h>

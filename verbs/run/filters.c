@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The filters of --trace, --count and --faults (ital-filters(5)), put into ITAL_FILTER. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "run.h"
 
 #include <errno.h>

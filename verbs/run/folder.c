@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Finds the folder of the private libraries, and the file of a program's name. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "run.h"
 
 #include <errno.h>

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * ital-run PROGRAM ...: runs a verbs program over ital, by libraries that come before the
  * system's. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "run.h"
 
 #include <errno.h>

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Finds libraries in the order of the dynamic linker. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "library.h"
 
 #include <elf.h>

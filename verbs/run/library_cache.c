@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The dynamic linker's cache, as ldconfig(8) writes it. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "library.h"
 
 #include <stdint.h>

@@ -5,10 +5,6 @@
  * systems with everything that was there bound back. Without root this needs a user namespace,
  * which containers often forbid.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "run.h"
 
 #include <dirent.h>

@@ -4,10 +4,6 @@
  * end the program for one that is not there, with a message that names no release and no way out.
  * What cannot be read or found is left to the dynamic linker.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "elf_file.h"
 #include "library.h"
 #include "run.h"

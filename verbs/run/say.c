@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Lines of ital-run to standard error. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "run.h"
 
 #include <stdarg.h>

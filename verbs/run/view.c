@@ -8,10 +8,6 @@
  * A path is looked at only if it has the word "infiniband" in it. The folder in front of the word
  * is resolved as the kernel does, so ".." and symbolic links mean what they mean.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Detects programs in which ital's libraries cannot come first. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "elf_file.h"
 #include "run.h"
 

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * libefa.so.1: programs that use EFA adapters can be loaded, and find none. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "verbs/refuse.h"
 
 /* clang-format off */

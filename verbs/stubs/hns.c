@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * libhns.so.1: programs that use hns adapters can be loaded, and find none. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "verbs/refuse.h"
 
 /* The answer is false, not an error: no device here is an hns adapter. */

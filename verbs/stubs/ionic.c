@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * libionic.so.1: programs that use ionic adapters can be loaded, and find none. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "verbs/refuse.h"
 
 /* clang-format off */

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * libmlx4.so.1: programs that use mlx4 adapters can be loaded, and find none. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "verbs/refuse.h"
 
 /* clang-format off */

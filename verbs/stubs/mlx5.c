@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * libmlx5.so.1: programs that use mlx5 adapters can be loaded, and find none. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "verbs/refuse.h"
 
 /* The answer is false, not an error: no device here is an mlx5 adapter. */

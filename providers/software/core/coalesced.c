@@ -9,10 +9,6 @@
  * meanwhile. The host learns the end from the pass before it arms the lane: so tx_choose_sleep,
  * which changes it, asks for another pass.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "coalesced.h"
 
 #include <utlist.h>

@@ -13,10 +13,6 @@
  *
  * Firing is noted in to_report under the lock; cq_deliver() reports it with no lock held.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "cq.h"
 #include "tx.h"
 

@@ -2,10 +2,6 @@
  *
  * Resize of a completion queue while completions arrive and are polled.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "core.h"
 #include "cq.h"
 

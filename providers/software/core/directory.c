@@ -2,10 +2,6 @@
  *
  * The directory of regions: see directory.h.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "directory.h"
 
 #include "base/compiler.h"

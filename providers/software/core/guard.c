@@ -4,10 +4,6 @@
  * that would raise a signal is an error there. It asks for the process number each time: with a
  * number kept from before a fork the child would write into its parent's memory.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "guard.h"
 #include "rnicpi_pages.h"
 

@@ -10,10 +10,6 @@
  * - Accesses outside a pass are counted in `users`, which is waited for.
  * - Output that names memory of a region is the wire's (wire.leave).
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "quiescence.h"
 #include "regions.h"
 

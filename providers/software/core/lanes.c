@@ -3,10 +3,6 @@
  * The lanes of an RNIC. A QP stays on the lane that it was created for; several lanes may feed a
  * CQ. Lanes share no lock. quiescence.c has the only waits of one lane for another.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "lane.h"
 #include "qp.h"
 

@@ -5,10 +5,6 @@
  * peer. An invalidated region keeps its entry, INVALID, until it is registered again (with another
  * STag) or deregistered. A region with bound windows cannot be invalidated.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "quiescence.h"
 #include "regions.h"
 #include "tx.h"

@@ -6,10 +6,6 @@
  * bound it, a wide one over every QP of its PD. A wide window may be bound again without an
  * invalidate in between: the old binding ends first.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "regions.h"
 #include "tx.h"
 

@@ -3,10 +3,6 @@
  * The wire of a QP that is not connected. In IDLE a post to its send queue is refused; in ERROR
  * what is posted is flushed at once.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "post.h"
 #include "tx.h"
 

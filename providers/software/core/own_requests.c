@@ -2,10 +2,6 @@
  *
  * Requests that send nothing: see own_requests.h.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "own_requests.h"
 #include "tx.h"
 

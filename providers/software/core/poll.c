@@ -4,10 +4,6 @@
  * posts are sent (coalesced.h). When the ring gets room, blocked queues are retried
  * (cq.c).
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "core.h"
 #include "cq.h"
 #include "sanitizer.h"

@@ -3,10 +3,6 @@
  * Any list of posted requests: the checks that need no memory access, and the copy of the request
  * into its slot.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "post.h"
 #include "regions.h"
 

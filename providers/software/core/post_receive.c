@@ -2,10 +2,6 @@
  *
  * Posts of receives. Posts to the send queue are the wire's.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "core.h"
 
 #include <utlist.h>

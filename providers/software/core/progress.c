@@ -2,10 +2,6 @@
  *
  * A pass of a lane in which each wire of the RNIC has a turn; whether a lane may sleep.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "progress.h"
 
 /* The second wire has its turn whatever the first one found: it may be the one that is awaited. */

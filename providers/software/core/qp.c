@@ -2,10 +2,6 @@
  *
  * Queue pair: create, connect and destroy. Its states: qp_state.c; transitions: qp_modify.c.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "core.h"
 #include "sanitizer.h"
 

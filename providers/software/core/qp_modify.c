@@ -3,10 +3,6 @@
  * Queue pair: modify, its transitions and attributes. The states: qp_state.c. What it
  * means for a connection is the wire's.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "core.h"
 #include "sanitizer.h"
 

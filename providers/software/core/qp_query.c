@@ -2,10 +2,6 @@
  *
  * Queue pair: query and counters.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "core.h"
 
 #include <string.h>

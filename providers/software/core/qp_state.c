@@ -12,10 +12,6 @@
  * follows, stopping output, flushing both queues, is done by whoever holds tx next (tx_stop).
  * Exactly one event of the "ended" group is told per connection.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "tx.h"
 
 #include <string.h>

@@ -8,10 +8,6 @@
  * thread is `quiet` (lane->quiets is odd), and nobody waits for it: it places nothing, and checks
  * STags again when it continues. The count shows a quiet moment between two reads of it.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "quiescence.h"
 
 #include <sched.h>

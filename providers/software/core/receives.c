@@ -3,10 +3,6 @@
  * Receives for messages that arrive: one of the SRQ, and how long a message waits for one
  * (RI_QPM_RNR).
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "qp.h"
 
 #include "base/clock.h"

@@ -2,10 +2,6 @@
  *
  * The RNIC: its wires, protection domains.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "core.h"
 #include "sanitizer.h"
 

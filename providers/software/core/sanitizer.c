@@ -3,10 +3,6 @@
  * What the program's sanitizer is told: see sanitizer.h. The names of the functions by which
  * ThreadSanitizer is told of an access begin its report, so they say what happened.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "sanitizer.h"
 
 #include "base/sanitizer.h"

@@ -10,10 +10,6 @@
  * LIMIT: once armed, the first QP that leaves fewer requests than that disarms it, and one event is
  * reported.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "qp.h"
 
 #include <stdlib.h>

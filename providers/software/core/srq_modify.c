@@ -3,10 +3,6 @@
  * Shared receive queues: modify. Resizing deepens the QPs' queues first, then the SRQ
  * (srq.c).
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "core.h"
 
 static struct srq *srq_of(struct ri_srq *base)

@@ -9,10 +9,6 @@
  *     STAG_AGE wait, else fresh ones;
  *   - the key is random for each use of a place, and another one than before.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "directory.h"
 #include "qp.h"
 

@@ -10,10 +10,6 @@
  * stays inside for ever: a wire leaves the rest of long work to the lane. Control verbs come in
  * alone (tx_enter), so that what they change does not change under somebody's feet.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "tx.h"
 
 #include <sched.h>

@@ -3,10 +3,6 @@
  * The data verbs for a program with a sanitizer: each tells it what the consumer's thread does, and
  * has it look away while ital's own code runs. See sanitizer.h.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "core.h"
 #include "sanitizer.h"
 

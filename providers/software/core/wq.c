@@ -3,10 +3,6 @@
  * A work queue: slots of one size in one allocation, a power of two of them, of which `depth` may
  * be taken.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "qp.h"
 
 #include <stdalign.h>

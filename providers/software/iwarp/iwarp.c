@@ -2,10 +2,6 @@
  *
  * The table of the wire iwarp: what the core asks of it, in the words of its folders.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "wire_iwarp.h"
 #include "providers/software/iwarp/codec/terminate.h"
 

@@ -2,10 +2,6 @@
  *
  * The rings of unanswered Reads and atomics of a QP, which grow with its depths.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "wire_iwarp.h"
 
 #include <stdlib.h>

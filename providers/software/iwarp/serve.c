@@ -8,10 +8,6 @@
  * only the latest stream is polled, in case it is the only busy one. The lane's lock guards the
  * lists. A pass works on its own copy of polled[] and copies again when `version` has changed.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "wire_iwarp.h"
 #include "providers/software/core/progress.h"
 

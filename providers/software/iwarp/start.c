@@ -2,10 +2,6 @@
  *
  * The hand-over of a stream to a QP, from IDLE to RTS; or the refusal of its peer.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "wire_iwarp.h"
 #include "providers/software/iwarp/codec/terminate.h"
 

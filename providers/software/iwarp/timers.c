@@ -6,10 +6,6 @@
  * A timer is never cancelled with rx held, because the host waits for its handler. So a handler may
  * run late and find nothing to do.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "wire_iwarp.h"
 
 /* C-044 */

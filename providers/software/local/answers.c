@@ -6,10 +6,6 @@
  * executed. So who reads in the other order finds the octets of each Read that is said to be
  * executed; if they are missing, the peer does not keep the rules.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "memory.h"
 
 /* What the peer has said by now. */

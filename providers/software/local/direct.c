@@ -17,10 +17,6 @@
  * be another's), and the Unix socket is open (it may execute another program). A look holds for
  * LOOK_HOLDS, which neither takes; what happens between the look and the access is in SECURITY.md.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "memory.h"
 
 #include "wire_local.h"

@@ -2,10 +2,6 @@
  *
  * How a connection ends: what is said to the peer, and what is made of what it has said.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "local.h"
 
 #include "wire_local.h"

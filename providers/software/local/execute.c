@@ -7,10 +7,6 @@
  * ends is over (RI_QPM_RNR: the peer's count, the timer of this side). A Read whose octets have no
  * room in the answers stays there until the peer has taken some.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "memory.h"
 
 #include "base/trace.h"

@@ -6,10 +6,6 @@
  * `version` has changed. A QP that leaves the list may be in the copy of the pass under way: it is
  * not freed before that has ended, and without memory it is passed over.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "local.h"
 
 #include <stdlib.h>

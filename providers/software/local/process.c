@@ -11,10 +11,6 @@
  * process. Nothing is passed to a peer that has not got it. Where Yama keeps processes of one user
  * apart (ptrace_scope 1), a process names one other that may: the peer it met last.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "process.h"
 
 #include "segment.h"

@@ -3,10 +3,6 @@
  * What is posted is published, in order. Inside tx. A request leaves its slot's elements when its
  * last octet is in the ring; it completes when the peer has executed it (answers.c).
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "memory.h"
 
 /* Of a visit: octets that are published, pieces that are executed directly. What is left is the

@@ -2,10 +2,6 @@
  *
  * The ring of requests: see ring.h.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "ring.h"
 
 #include "base/compiler.h"

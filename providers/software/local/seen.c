@@ -4,10 +4,6 @@
  * executed them. Any thread, at any moment; a QP that this wire has not connected has no part of
  * it, and counts nothing.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "local.h"
 
 const char *local_way(const struct qp *base)

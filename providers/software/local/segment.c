@@ -2,10 +2,6 @@
  *
  * Memory that two ends share: see segment.h.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "segment.h"
 
 #include "wire_local.h"

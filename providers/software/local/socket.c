@@ -6,10 +6,6 @@
  * System calls that libc makes cancellation points are made directly: a consumer's thread is not
  * cancelled in the middle of a post or a pass.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "local.h"
 #include "process.h"
 

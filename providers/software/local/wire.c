@@ -2,10 +2,6 @@
  *
  * The table of the wire local: a connection's begin and its attributes.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "local.h"
 #include "wire_local.h"
 

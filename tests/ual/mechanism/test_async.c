@@ -3,10 +3,6 @@
  * Asynchronous events: to the device's upcall and to its channel, about live objects only, and
  * without memory.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "device_fixture.h"
 
 #include <pthread.h>

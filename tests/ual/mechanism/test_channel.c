@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Channels: their queue and their descriptor, which is readable exactly while something is queued.
  * Threads that wait: test_channel_wait. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "device_fixture.h"
 
 #include <errno.h>

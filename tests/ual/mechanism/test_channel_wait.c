@@ -3,10 +3,6 @@
  * Threads that wait in a channel, with or without a device: what wakes them, and with which status;
  * no event is lost among many.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "device_fixture.h"
 
 #include "base/clock.h"

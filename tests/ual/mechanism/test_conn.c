@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Connections: what is passed through to kal and back, and how a listener handles requests. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "conn_fixture.h"
 
 /* --- the active side --- */

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Connections: addresses, resolution, and which context gets the upcalls when it changes. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "conn_fixture.h"
 
 #include "yields.h"

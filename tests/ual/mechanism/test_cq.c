@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Completion queues: how they are made, armed, resized, reported and freed. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "device_fixture.h"
 
 #include <pthread.h>

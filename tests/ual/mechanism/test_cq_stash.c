@@ -3,10 +3,6 @@
  * The stash of a CQ whose provider can only fire at the next completion: order, criteria, room,
  * purges and resizing against a model; upcalls inside the provider's calls; threads.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "tc.h"
 
 #include "ual/mechanism/cq_stash.h"

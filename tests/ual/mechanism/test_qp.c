@@ -3,10 +3,6 @@
  * Queue pairs: references between objects, handles and completions, attributes, events; rewind and
  * renewal, after which the earlier life is not reported.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "device_fixture.h"
 
 #include "tests/ual/fake_kal_private.h"

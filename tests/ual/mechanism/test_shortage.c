@@ -3,10 +3,6 @@
  * Calls that make something, while one allocation after the other fails: each returns the error and
  * leaves nothing behind.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "device_fixture.h"
 
 #include <stdlib.h>

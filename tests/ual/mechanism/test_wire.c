@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Tests that need a real kal and a real connection: softrdma over loopback. */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "tc_status.h"
 
 #include "ual_mechanism.h"

@@ -2,10 +2,6 @@
 /*
  * DDP segment headers (RFC 5041): decode.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "ddp.h"
 
 enum ddp_result ddp_get(const void *ulpdu, size_t len, struct ddp_hdr *hdr)

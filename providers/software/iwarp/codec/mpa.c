@@ -2,10 +2,6 @@
 /*
  * MPA framing (RFC 5044): FPDU geometry, scan, CRC test, marker arithmetic.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "mpa.h"
 
 uint16_t mpa_terminate_value(enum mpa_result result)

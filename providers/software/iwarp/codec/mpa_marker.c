@@ -3,10 +3,6 @@
  * MPA markers of whole FPDUs. Everything from the start of Full Operation on comes in units of four
  * octets, markers too: a marker never splits ULPDU_Length or the CRC field.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "mpa_marker.h"
 
 #include "base/crc32c.h"

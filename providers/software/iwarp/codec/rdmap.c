@@ -2,10 +2,6 @@
 /*
  * RDMAP messages (RFC 5040, RFC 7306): opcode table, message headers, stateless checks.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "rdmap.h"
 
 const struct rdmap_op rdmap_ops[RDMAP_OPCODES] = {

@@ -2,10 +2,6 @@
 /*
  * RDMAP Terminate (RFC 5040 section 4.8): builds ours, reads the peer's, names the errors.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "terminate.h"
 
 /* Third octet of the control word. */

@@ -19,10 +19,6 @@
  * ack_timeout at most. Keep-alive's probes, which ask an idle peer, are a wait, too: of who first
  * sends while some are unanswered it began with them.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "connection.h"
 #include "providers/software/iwarp/objects/iwarp.h"
 

@@ -3,10 +3,6 @@
  * A lower layer on top of the lower layer: it passes a copy of all octets to the host's capture. It
  * is inserted only when capture is on, so the data path needs no test.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "connection.h"
 
 #include "formats/pcapng.h"

@@ -25,10 +25,6 @@
  * So a stream is released when it is CLOSING or CLOSED: an OPEN one without a holder would be ended
  * by nobody.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "connection.h"
 #include "providers/software/iwarp/objects/iwarp.h"
 

@@ -3,10 +3,6 @@
  * The lower layer: a stream that the host hands over with its table (struct ri_stream_ops). What it
  * does not tell, what the peer has acknowledged, is not looked at (ack_timeout).
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "connection.h"
 
 #include <errno.h>

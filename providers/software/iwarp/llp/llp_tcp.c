@@ -5,10 +5,6 @@
  * may be shared with the consumer (socket conversion): its flags stay as they are, MSG_DONTWAIT is
  * given with each call.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "connection.h"
 
 #include <errno.h>

@@ -2,10 +2,6 @@
  *
  * Streams that a lane has to serve in its next pass.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "connection.h"
 
 #include <utlist.h>

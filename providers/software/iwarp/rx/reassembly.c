@@ -7,10 +7,6 @@
  * that exceeded it. (The buffer of a peer that keeps sending is young.) The next pass resets it, in
  * that connection's own run: rx locks are not nested.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "providers/software/iwarp/codec/mpa_marker.h"
 #include "rx.h"
 

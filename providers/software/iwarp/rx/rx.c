@@ -9,10 +9,6 @@
  * current receive or Read. The first fault ends the connection (RFC 5040 7.1); all octets behind it
  * are dropped.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "providers/software/iwarp/codec/mpa.h"
 #include "providers/software/iwarp/codec/mpa_marker.h"
 #include "providers/software/iwarp/codec/terminate.h"

@@ -5,10 +5,6 @@
  * Writes and local requests are not done, so none of them is retired and no slot of theirs is
  * filled again. If the peer refuses one, the segment that it returns says which.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "rx.h"
 
 bool rx_takes_receive(const struct wqe *wqe)

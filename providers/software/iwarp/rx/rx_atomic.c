@@ -3,10 +3,6 @@
  * Receive, atomics (RFC 7306). A request of the peer takes a place of the IRD, like a Read, and is
  * executed when its response is built (tx_atomic.c). A response ends the oldest of our requests.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "checks.h"
 #include "providers/software/iwarp/codec/terminate.h"
 

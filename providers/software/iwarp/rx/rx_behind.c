@@ -10,10 +10,6 @@
  * answers has been sent. A peer that takes none of them for stall_timeout has what follows executed
  * out of order, as the standard allows.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "providers/software/iwarp/codec/terminate.h"
 #include "rx.h"
 

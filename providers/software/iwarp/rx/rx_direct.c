@@ -12,10 +12,6 @@
  * The target is checked before each read, in the same pass: nothing is placed into memory that was
  * released in between (lanes_leave).
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "checks.h"
 #include "providers/software/iwarp/codec/mpa.h"
 

@@ -18,10 +18,6 @@
  * Reserved bits that are set lead to the general path too. Tests use this to send the same segments
  * by either path.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "checks.h"
 #include "providers/software/iwarp/codec/mpa.h"
 

@@ -7,10 +7,6 @@
  * of its QP only when the connection ends, and has released the memory by then (tx.stopped), so it
  * is not waited for. Two passes, each with an rx lock, therefore never wait for each other.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "rx.h"
 
 bool invalidate_now(struct iwarp_qp *qp, uint32_t stag, bool remote, enum invalidate_result *result)

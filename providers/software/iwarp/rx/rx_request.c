@@ -3,10 +3,6 @@
  * Receive, requests of the peer that need a response: each takes a place of the IRD until its
  * response is built.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "checks.h"
 #include "providers/software/iwarp/codec/terminate.h"
 

@@ -3,10 +3,6 @@
  * Receive, the Send family. A message is matched with the receive that its MSN names, and placed
  * segment by segment. Immediate Data is matched in the same way; its octets go to the completion.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "checks.h"
 #include "providers/software/iwarp/codec/terminate.h"
 

@@ -16,10 +16,6 @@
  * A post to a queue that a message waits for (wq.special) calls the lane, whose pass delivers from
  * the stash by the same functions as from the stream (rx.c). A fault is found then, and not before.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "checks.h"
 #include "providers/software/iwarp/codec/terminate.h"
 

@@ -3,10 +3,6 @@
  * Receive, tagged messages: RDMA Write and Read Response. Each segment is checked by itself and
  * placed at once.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "checks.h"
 #include "providers/software/iwarp/codec/terminate.h"
 

@@ -2,10 +2,6 @@
  *
  * Receive, a Terminate of the peer, stage 13: which request it refuses, and the end.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "providers/software/iwarp/codec/terminate.h"
 #include "rx.h"
 

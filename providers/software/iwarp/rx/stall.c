@@ -9,10 +9,6 @@
  * this process was stopped, octets may be in the socket. The next pass reads, and resets the
  * connection only if it finds nothing.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "rx.h"
 
 /* The time by which another octet of the FPDU must arrive. */

@@ -2,10 +2,6 @@
  *
  * Filling a batch: FPDUs, their payload and their size. Requests and responses: tx.c.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "fpdu.h"
 #include "providers/software/core/guard.h"
 

@@ -2,10 +2,6 @@
  *
  * Transmit, any list of posted requests: they leave now, or wait for others (tx_coalesce.c).
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "providers/software/core/post.h"
 #include "transmit.h"
 

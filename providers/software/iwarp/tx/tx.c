@@ -3,10 +3,6 @@
  * Transmit: one gathered write for as many FPDUs as fit. What is built into it: tx_build.c. Who is
  * inside tx: core/tx.c.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "fpdu.h"
 #include "request.h"
 

@@ -10,10 +10,6 @@
  * lanes or QPs may execute atomics on the same word at once: the processor's compare-and-exchange
  * makes each of them atomic.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "fpdu.h"
 #include "providers/software/core/guard.h"
 #include "providers/software/iwarp/codec/rdmap.h"

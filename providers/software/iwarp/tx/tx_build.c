@@ -7,10 +7,6 @@
  * before anything else is sent: some receivers take no segments of another message in between. A
  * responder holds its requests until one valid FPDU has come (RFC 5044 7.1.2).
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "headers.h"
 #include "request.h"
 

@@ -34,10 +34,6 @@
  * tx_run(): it transmits a post that came before, and a post that comes behind does not find
  * coalesce.active. The lane keeps the QP alive by upcalls.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "transmit.h"
 
 /* So many octets accumulated between two polls: the consumer streams. */

@@ -3,10 +3,6 @@
  * Transmit, memory that is released: output that names it is copied, and a message under way that
  * would read it cannot continue.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "fpdu.h"
 #include "transmit.h"
 

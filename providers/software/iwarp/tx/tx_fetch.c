@@ -13,10 +13,6 @@
  * A peer of this kind never sends so much ahead (tx_is_far_ahead), so the last case is for others,
  * and for a request that is refused behind long Reads.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "fpdu.h"
 #include "providers/software/iwarp/codec/terminate.h"
 #include "providers/software/core/guard.h"

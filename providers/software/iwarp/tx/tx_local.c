@@ -4,10 +4,6 @@
  * between the messages of the queue. They are complete when all octets before them are in the
  * socket, or acknowledged (RI_QPM_ACKNOWLEDGED).
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "request.h"
 
 bool tx_local(struct iwarp_qp *qp, struct wqe *wqe, uint32_t index)

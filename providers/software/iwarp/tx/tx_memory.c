@@ -8,10 +8,6 @@
  * Copies of what is to be sent, too: of output whose memory is released, of sources that are
  * fetched early (tx_fetch.c).
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "fpdu.h"
 
 #include <errno.h>

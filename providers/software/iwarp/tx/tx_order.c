@@ -3,10 +3,6 @@
  * Transmit: when a request may start, or the peer is asked for an acknowledgement; the end of a
  * request that fails here. Inside tx only.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "request.h"
 #include "providers/software/iwarp/codec/terminate.h"
 

@@ -2,10 +2,6 @@
  *
  * Transmit: a request of the peer that cannot be answered any more ends the stream. Inside tx only.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "fpdu.h"
 #include "providers/software/iwarp/codec/rdmap.h"
 #include "providers/software/iwarp/codec/terminate.h"

@@ -3,10 +3,6 @@
  * Transmit, answers to the peer's requests. Inside tx only; a source is looked up again for each
  * segment.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "headers.h"
 #include "providers/software/core/guard.h"
 #include "providers/software/iwarp/codec/terminate.h"

@@ -5,10 +5,6 @@
  * other requests, and wrong ones, take the general path (tx_build.c, fpdu.c).
  * tests/softrdma/test_short.c compares the octets of both.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "headers.h"
 
 bool tx_short(struct iwarp_qp *qp, struct wqe *wqe)

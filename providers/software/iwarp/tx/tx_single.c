@@ -9,10 +9,6 @@
  * short Read that came alone leaves in the same way, from inside the receive that checked its
  * request. tests/softrdma/test_single.c and test_answer.c compare both paths.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "providers/software/core/cq.h"
 #include "headers.h"
 

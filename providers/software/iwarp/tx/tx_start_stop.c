@@ -3,10 +3,6 @@
  * Transmit, what happens once: start with a stream, stop when the connection ends. Memory that is
  * deregistered: tx_detach.c.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "fpdu.h"
 #include "providers/software/iwarp/codec/mpa.h"
 #include "providers/software/iwarp/codec/rdmap.h"

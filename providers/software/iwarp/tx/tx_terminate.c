@@ -2,10 +2,6 @@
  *
  * Transmit: the connection ends with a Terminate of this side.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "providers/software/iwarp/codec/terminate.h"
 #include "transmit.h"
 

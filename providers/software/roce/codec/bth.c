@@ -2,10 +2,6 @@
 /*
  * RoCEv2 packets: opcode table, headers, checks without state.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "bth.h"
 
 #include <stddef.h>

@@ -3,10 +3,6 @@
  * Messages of communication management. Offsets are those behind the MAD
  * header.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "cm.h"
 
 #include <string.h>

@@ -2,10 +2,6 @@
 /*
  * CRC-32 by ISA-L or by a table.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "crc32.h"
 
 #ifdef HAVE_ISAL

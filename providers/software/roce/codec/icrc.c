@@ -2,10 +2,6 @@
 /*
  * ICRC: masked headers, sums, and the fragment word from the ICRC.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "icrc.h"
 
 #include <byteswap.h>

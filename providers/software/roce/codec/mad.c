@@ -2,10 +2,6 @@
 /*
  * Management datagrams: header and its checks.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
-
 #include "mad.h"
 
 #include "base/be.h"
