@@ -32,7 +32,7 @@ it_status_t itapi_amount(size_t asked, uint32_t limit, it_status_t beyond, uint3
 {
     if (asked > limit)
         return beyond;
-    *given = asked ? (uint32_t)asked : smaller(1, limit);
+    *given = asked ? (uint32_t)asked : min_u32(1, limit);
     return IT_SUCCESS;
 }
 
@@ -47,9 +47,9 @@ it_status_t itapi_take_sizes(const struct ri_rnic_attr *rnic, const it_ep_attrib
     } sizes[] = {
         { asked->max_request_dtos, rnic->max_send_wr, IT_ERR_RESOURCE_REQ_DTO, &attr->max_send_wr },
         { asked->max_recv_dtos, rnic->max_recv_wr, IT_ERR_RESOURCE_RECV_DTO, &attr->max_recv_wr },
-        { asked->max_send_segments, smaller(rnic->max_send_sge, SEGMENTS_MAX), IT_ERR_RESOURCE_SSEG,
+        { asked->max_send_segments, min_u32(rnic->max_send_sge, SEGMENTS_MAX), IT_ERR_RESOURCE_SSEG,
           &attr->max_send_sge },
-        { asked->max_recv_segments, smaller(rnic->max_recv_sge, SEGMENTS_MAX), IT_ERR_RESOURCE_RSEG,
+        { asked->max_recv_segments, min_u32(rnic->max_recv_sge, SEGMENTS_MAX), IT_ERR_RESOURCE_RSEG,
           &attr->max_recv_sge },
     };
 
@@ -72,8 +72,8 @@ it_status_t itapi_take_sizes(const struct ri_rnic_attr *rnic, const it_ep_attrib
 static it_status_t take_rdma_sizes(const struct ri_rnic_attr *rnic,
                                    const it_rc_only_attributes_t *rc, struct ual_ep_attr *attr)
 {
-    uint32_t read_limit = smaller(rnic->max_read_sge, SEGMENTS_MAX);
-    uint32_t write_limit = smaller(rnic->max_write_sge, SEGMENTS_MAX);
+    uint32_t read_limit = min_u32(rnic->max_read_sge, SEGMENTS_MAX);
+    uint32_t write_limit = min_u32(rnic->max_write_sge, SEGMENTS_MAX);
     it_status_t status = itapi_amount(rc->max_rdma_write_segments, write_limit,
                                       IT_ERR_RESOURCE_RWSEG, &attr->max_write_sge);
 
@@ -85,8 +85,8 @@ static it_status_t take_rdma_sizes(const struct ri_rnic_attr *rnic,
                              ? (uint32_t)rc->max_rdma_read_segments
                              : read_limit;
     attr->max_read_sge += !attr->max_read_sge && read_limit;
-    attr->ird = smaller(rc->rdma_read_ird, rnic->max_ird);
-    attr->ord = smaller(rc->rdma_read_ord, rnic->max_ord);
+    attr->ird = min_u32(rc->rdma_read_ird, rnic->max_ird);
+    attr->ord = min_u32(rc->rdma_read_ord, rnic->max_ord);
     return IT_SUCCESS;
 }
 

@@ -51,9 +51,9 @@ static void query_rc(struct ual_ep *ep, unsigned int mask, it_rc_only_attributes
     if (mask_has(mask, IT_EP_PARAM_RDMA_WR_ENABLE))
         rc->rdma_write_enable = flag(ep, RI_QP_WRITE_ENABLE);
     if (mask_has(mask, IT_EP_PARAM_MAX_RDMA_READ_SEG))
-        rc->max_rdma_read_segments = smaller(ep->attr.max_read_sge, SEGMENTS_MAX);
+        rc->max_rdma_read_segments = min_u32(ep->attr.max_read_sge, SEGMENTS_MAX);
     if (mask_has(mask, IT_EP_PARAM_MAX_RDMA_WRITE_SEG))
-        rc->max_rdma_write_segments = smaller(ep->attr.max_write_sge, SEGMENTS_MAX);
+        rc->max_rdma_write_segments = min_u32(ep->attr.max_write_sge, SEGMENTS_MAX);
     if (mask_has(mask, IT_EP_PARAM_MAX_IRD | IT_EP_PARAM_MAX_ORD))
         query_depths(ep, mask, rc);
     if (mask_has(mask, IT_EP_PARAM_SRQ))
@@ -76,9 +76,9 @@ static void query_attributes(struct ual_ep *ep, unsigned int mask, it_ep_attribu
     if (mask_has(mask, IT_EP_PARAM_MAX_RECV_DTO))
         attr->max_recv_dtos = ep->attr.max_recv_wr;
     if (mask_has(mask, IT_EP_PARAM_MAX_SEND_SEG))
-        attr->max_send_segments = smaller(ep->attr.max_send_sge, SEGMENTS_MAX);
+        attr->max_send_segments = min_u32(ep->attr.max_send_sge, SEGMENTS_MAX);
     if (mask_has(mask, IT_EP_PARAM_MAX_RECV_SEG))
-        attr->max_recv_segments = smaller(ep->attr.max_recv_sge, SEGMENTS_MAX);
+        attr->max_recv_segments = min_u32(ep->attr.max_recv_sge, SEGMENTS_MAX);
     if (mask_has(mask, IT_EP_PARAM_PRIV_OPS_ENABLE))
         attr->priv_ops_enable = flag(ep, RI_QP_PRIVILEGED);
 }

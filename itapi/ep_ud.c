@@ -107,12 +107,12 @@ static it_status_t check_segments(const struct ual_ep *ep, unsigned int mask,
 
     if ((mask & IT_EP_PARAM_MAX_SEND_SEG) &&
         !within(asked->max_send_segments, ep->attr.max_send_sge))
-        return within(asked->max_send_segments, smaller(rnic->max_send_sge, SEGMENTS_MAX))
+        return within(asked->max_send_segments, min_u32(rnic->max_send_sge, SEGMENTS_MAX))
                    ? IT_ERR_OP_NOT_SUPPORTED
                    : IT_ERR_RESOURCE_SSEG;
     if ((mask & IT_EP_PARAM_MAX_RECV_SEG) &&
         !within(asked->max_recv_segments, ep->attr.max_recv_sge))
-        return within(asked->max_recv_segments, smaller(rnic->max_recv_sge, SEGMENTS_MAX))
+        return within(asked->max_recv_segments, min_u32(rnic->max_recv_sge, SEGMENTS_MAX))
                    ? IT_ERR_OP_NOT_SUPPORTED
                    : IT_ERR_RESOURCE_RSEG;
     return IT_SUCCESS;

@@ -11,6 +11,7 @@
 
 #include "base/checked.h"
 #include "base/compiler.h"
+#include "base/minmax.h"
 #include "base/sanitizer.h"
 
 #include <pthread.h>
@@ -206,11 +207,6 @@ it_status_t itapi_amount(size_t asked, uint32_t limit, it_status_t beyond, uint3
 /* Requests and segments of either kind of EP. */
 it_status_t itapi_take_sizes(const struct ri_rnic_attr *rnic, const it_ep_attributes_t *asked,
                              struct ual_ep_attr *attr);
-static inline uint32_t smaller(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
-
 /* ep_ud.c: it_ep_query and it_ep_modify of UD EPs, arguments checked but for the mask's members */
 void itapi_query_ud(const struct ual_ep *ep, unsigned int mask, it_ep_param_t *params);
 it_status_t itapi_modify_ud(struct ual_ep *ep, unsigned int mask, const it_ep_attributes_t *asked);

@@ -45,7 +45,7 @@ static inline void itapi_describe(struct ri_send_wr *wr, const struct ri_sge *sg
 
 static inline size_t itapi_limit_of(uint32_t elements)
 {
-    return smaller(elements, SEGMENTS_MAX);
+    return min_u32(elements, SEGMENTS_MAX);
 }
 
 /* The elements of a Receive as a request; total is checked by who knows the limit. */

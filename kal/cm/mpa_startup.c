@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/be.h"
+#include "base/minmax.h"
 
 #define KEY_LEN    16u
 #define OFF_FLAGS  16u
@@ -203,23 +204,18 @@ enum mpa_startup_result mpa_startup_encode(const struct mpa_startup_frame *frame
  * Negotiation. One side's ORD is limited by the other side's IRD. 0x3FFF excludes one direction.
  */
 
-static inline uint16_t min16(uint16_t a, uint16_t b)
-{
-    return a < b ? a : b;
-}
-
 /* Our IRD if the peer announces `wanted` as its ORD: raised to it as far as allowed. */
 static uint16_t raise_ird(const struct mpa_startup_local *local, uint16_t wanted)
 {
     if (wanted == MPA_STARTUP_NO_DEPTH || wanted <= local->ird)
         return local->ird;
-    return min16(wanted, local->ird_max);
+    return min_u32(wanted, local->ird_max);
 }
 
 /* Our ORD if the peer announces `offered` as its IRD. */
 static uint16_t limit_ord(const struct mpa_startup_local *local, uint16_t offered)
 {
-    return offered == MPA_STARTUP_NO_DEPTH ? local->ord : min16(local->ord, offered);
+    return offered == MPA_STARTUP_NO_DEPTH ? local->ord : min_u32(local->ord, offered);
 }
 
 static enum mpa_startup_result check_local(const struct mpa_startup_local *local)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Objects, wrapped and passed to the provider below. */
 #include "pass.h"
+#include "base/minmax.h"
 
 #include <stdlib.h>
 
@@ -230,11 +231,6 @@ static void name_above(struct ri_qp_attr *attr, const struct named *named)
     attr->lane = named->lane;
 }
 
-static uint32_t greater(uint32_t a, uint32_t b)
-{
-    return a > b ? a : b;
-}
-
 static void describe(struct pass_qp *qp, const struct ri_qp_attr *attr, struct pass_rnic *rnic)
 {
     qp->rnic = rnic;
@@ -264,7 +260,7 @@ enum ri_status pass_qp_create(struct ri_pd *pd, struct ri_qp_attr *attr, struct 
     name_above(attr, &named);
     if (status != RI_OK)
         goto close_filter;
-    made->max_sge = greater(greater(attr->max_send_sge, attr->max_read_sge), attr->max_write_sge);
+    made->max_sge = max_u32(max_u32(attr->max_send_sge, attr->max_read_sge), attr->max_write_sge);
     made->number = pass_number(rnic, PASS_KIND_QP);
     *qp = &made->base;
     return RI_OK;

@@ -7,6 +7,7 @@
 #include "verbs.h"
 
 #include "base/clock.h"
+#include "base/minmax.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -59,16 +60,6 @@ static uint32_t count_of(int number)
     return number > 0 ? (uint32_t)number : 0;
 }
 
-static uint32_t most(uint32_t a, uint32_t b)
-{
-    return a > b ? a : b;
-}
-
-static uint32_t least(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
-
 static bool is_siw(const struct rnic *rnic, const struct ibv_device_attr *device)
 {
     return rnic->iwarp && device->vendor_id == SIW_VENDOR;
@@ -114,7 +105,7 @@ void rdmacore_attributes(struct rnic *rnic, const struct ibv_device_attr_ex *ex,
     uint64_t message = port->max_msg_sz ? port->max_msg_sz : UINT32_MAX;
 
     rnic->write_elements = sge;
-    rnic->read_elements = least(count_of(device->max_sge_rd), sge);
+    rnic->read_elements = min_u32(count_of(device->max_sge_rd), sge);
     if (!rnic->read_elements) /* drivers that do not know this member */
         rnic->read_elements = 1;
     *attr = (struct ri_rnic_attr){
@@ -133,10 +124,10 @@ void rdmacore_attributes(struct rnic *rnic, const struct ibv_device_attr_ex *ex,
         .max_recv_wr = wr,
         .max_send_sge = sge,
         .max_recv_sge = sge,
-        .max_write_sge = most(sge, SPLIT_ELEMENTS),
-        .max_read_sge = most(rnic->read_elements, SPLIT_ELEMENTS),
-        .max_ird = least(count_of(device->max_qp_rd_atom), DEPTH_MAX),
-        .max_ord = least(count_of(device->max_qp_init_rd_atom), DEPTH_MAX),
+        .max_write_sge = max_u32(sge, SPLIT_ELEMENTS),
+        .max_read_sge = max_u32(rnic->read_elements, SPLIT_ELEMENTS),
+        .max_ird = min_u32(count_of(device->max_qp_rd_atom), DEPTH_MAX),
+        .max_ord = min_u32(count_of(device->max_qp_init_rd_atom), DEPTH_MAX),
         .max_inline = rnic->inline_octets,
         .ports = device->phys_port_cnt,
         .lanes = 1,
@@ -229,7 +220,7 @@ static void look_at_other_ports(struct rnic *rnic)
     for (uint32_t i = 2; i <= rnic->attr.ports; i++) {
         memset(&port, 0, sizeof(port));
         if (!rdmacore->query_port(rnic->verbs, (uint8_t)i, &port))
-            rnic->attr.max_ud_send = least(rnic->attr.max_ud_send, port_mtu(port.active_mtu));
+            rnic->attr.max_ud_send = min_u32(rnic->attr.max_ud_send, port_mtu(port.active_mtu));
     }
 }
 

@@ -5,6 +5,7 @@
  */
 #include "qp.h"
 #include "verbs.h"
+#include "base/minmax.h"
 
 #include <endian.h>
 #include <errno.h>
@@ -76,11 +77,6 @@ static int solid_receive(const struct ri_recv_wr *wr, struct ibv_sge *room, stru
 
 /* ---- send queue ---- */
 
-static uint32_t least(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
-
 void qp_limit_elements(struct qp *qp)
 {
     const struct rnic *rnic = qp->rnic;
@@ -90,9 +86,10 @@ void qp_limit_elements(struct qp *qp)
     for (unsigned int opcode = 0; opcode < sizeof(forms) / sizeof(forms[0]); opcode++) {
         uint32_t limit = forms[opcode].form == ATOMIC  ? 1
                          : forms[opcode].form == OTHER ? 0
-                         : opcode == RI_WR_RDMA_READ ? least(qp->max_read_sge, rnic->read_elements)
+                         : opcode == RI_WR_RDMA_READ
+                             ? min_u32(qp->max_read_sge, rnic->read_elements)
                          : forms[opcode].form == TAGGED
-                             ? least(qp->max_write_sge, rnic->write_elements)
+                             ? min_u32(qp->max_write_sge, rnic->write_elements)
                              : qp->max_send_sge;
 
         qp->sge_limits[opcode] = limit < UINT8_MAX ? (uint8_t)limit : UINT8_MAX;
@@ -455,10 +452,10 @@ enum ri_status rdmacore_post_recv(struct ri_qp *base, struct ri_recv_wr *wr,
 
     if (unlikely(!spinlock_try_blind(&qp->rq.lock)))
         return receive_contended(qp, wr, bad);
+    /* The states of UD lie beyond RTS, too. */
     if (unlikely((unsigned int)atomic_load_explicit(&qp->state, memory_order_relaxed) >
-                     RI_QPS_RTS || /* the states of UD too */
-                 qp->srq ||
-                 wr->num_sge != 1 || !wr->sg_list[0].length || wr->flags || wr->next))
+                     RI_QPS_RTS ||
+                 qp->srq || wr->num_sge != 1 || !wr->sg_list[0].length || wr->flags || wr->next))
         return receive_list(qp, wr, bad);
     raw.next = NULL;
     raw.sg_list = (struct ibv_sge *)(uintptr_t)wr->sg_list;

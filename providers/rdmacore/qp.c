@@ -5,21 +5,12 @@
  */
 #include "connection.h"
 #include "verbs.h"
+#include "base/minmax.h"
 
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <utlist.h>
-
-static uint32_t most(uint32_t a, uint32_t b)
-{
-    return a > b ? a : b;
-}
-
-static uint32_t least(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
 
 static enum ri_status check(const struct rnic *rnic, const struct ri_qp_attr *attr)
 {
@@ -45,7 +36,7 @@ static enum ri_status check(const struct rnic *rnic, const struct ri_qp_attr *at
  * without. */
 int qp_create_ibv(struct qp *qp, struct ibv_qp **out)
 {
-    uint32_t octets = most(qp->min_inline, qp->rnic->inline_octets);
+    uint32_t octets = max_u32(qp->min_inline, qp->rnic->inline_octets);
     struct ibv_qp_init_attr init = {
         .qp_context = qp,
         .send_cq = qp->send_cq->ibv,
@@ -58,10 +49,10 @@ int qp_create_ibv(struct qp *qp, struct ibv_qp **out)
 
     for (;;) {
         init.cap = (struct ibv_qp_cap){
-            .max_send_wr = least(qp->sq.size + room, qp->rnic->attr.max_send_wr),
+            .max_send_wr = min_u32(qp->sq.size + room, qp->rnic->attr.max_send_wr),
             .max_recv_wr = qp->srq ? 0 : qp->rq.size,
-            .max_send_sge = most(most(qp->max_send_sge, qp->sge_limits[RI_WR_RDMA_WRITE]),
-                                 qp->sge_limits[RI_WR_RDMA_READ]),
+            .max_send_sge = max_u32(max_u32(qp->max_send_sge, qp->sge_limits[RI_WR_RDMA_WRITE]),
+                                    qp->sge_limits[RI_WR_RDMA_READ]),
             .max_recv_sge = qp->srq ? 0 : qp->max_recv_sge,
             .max_inline_data = octets,
         };
@@ -81,10 +72,10 @@ static void take_attr(struct qp *qp, const struct ri_qp_attr *attr)
     qp->send_cq = container_of(attr->send_cq, struct cq, base);
     qp->recv_cq = container_of(attr->recv_cq, struct cq, base);
     qp->srq = attr->srq ? container_of(attr->srq, struct srq, base) : NULL;
-    qp->max_send_sge = most(attr->max_send_sge, 1);
-    qp->max_recv_sge = most(attr->max_recv_sge, 1);
-    qp->max_read_sge = most(attr->max_read_sge, 1);
-    qp->max_write_sge = most(attr->max_write_sge, 1);
+    qp->max_send_sge = max_u32(attr->max_send_sge, 1);
+    qp->max_recv_sge = max_u32(attr->max_recv_sge, 1);
+    qp->max_read_sge = max_u32(attr->max_read_sge, 1);
+    qp->max_write_sge = max_u32(attr->max_write_sge, 1);
     qp->min_inline = attr->max_inline;
     qp_limit_elements(qp);
     qp->ird = attr->ird;
@@ -172,10 +163,10 @@ enum ri_status rdmacore_qp_create(struct ri_pd *base, struct ri_qp_attr *attr, s
     qp->rnic = rnic;
     take_attr(qp, attr);
     error = ENOMEM;
-    size = most(attr->max_send_wr, 1);
-    if (!wq_open(&qp->sq, qp, least(size + split_room(qp, size), rnic->attr.max_send_wr), false))
+    size = max_u32(attr->max_send_wr, 1);
+    if (!wq_open(&qp->sq, qp, min_u32(size + split_room(qp, size), rnic->attr.max_send_wr), false))
         goto free_qp;
-    if (!wq_open(&qp->rq, qp, most(attr->max_recv_wr, 1), true))
+    if (!wq_open(&qp->rq, qp, max_u32(attr->max_recv_wr, 1), true))
         goto close_sq;
     qp->parts = qp->sq.size - size;
     error = qp_create_ibv(qp, &qp->ibv);

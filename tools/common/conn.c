@@ -16,8 +16,7 @@
 #endif
 
 /* Waits are divided into slices, so a signal just before a wait is noticed too. */
-#define SLICE_US  200000u
-#define MAX(a, b) ((a) > (b) ? (a) : (b))
+#define SLICE_US 200000u
 
 enum conn_result conn_event(it_evd_handle_t evd, bool busy, uint64_t timeout_us, it_event_t *event)
 {
@@ -60,7 +59,7 @@ it_status_t conn_endpoint(const struct conn *conn, const struct conn_needs *need
     it_ep_attributes_t attr;
 
     memset(&attr, 0, sizeof(attr));
-    attr.max_dto_payload_size = MAX(needs->send_length, 1);
+    attr.max_dto_payload_size = needs->send_length ? needs->send_length : 1;
     attr.max_request_dtos = needs->requests;
     attr.max_recv_dtos = needs->receives;
     attr.max_send_segments = 1;

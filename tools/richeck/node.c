@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Nodes, connected pairs, requests and completions: see bed.h. */
 #include "bed.h"
+#include "base/minmax.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,11 +13,6 @@
 #include <unistd.h>
 
 #define DEPTH 32u
-
-static uint32_t smaller(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
 
 /* ---- nodes ---- */
 
@@ -76,7 +72,7 @@ static void make_memory(struct node *node)
 
 static uint32_t depth_of(uint32_t wanted, uint32_t most)
 {
-    return wanted == NO_DEPTH ? 0 : smaller(wanted ? wanted : 4, most);
+    return wanted == NO_DEPTH ? 0 : min_u32(wanted ? wanted : 4, most);
 }
 
 static void fill(struct node *node, const struct node_want *want)
@@ -91,12 +87,12 @@ static void fill(struct node *node, const struct node_want *want)
         .recv_cq = node->recv_cq,
         .srq = want->srq,
         .lane = bed.lanes[0],
-        .max_send_wr = smaller(depth, bed.attr.max_send_wr),
-        .max_recv_wr = want->srq ? 0 : smaller(depth, bed.attr.max_recv_wr),
-        .max_send_sge = smaller(sges, bed.attr.max_send_sge),
-        .max_recv_sge = want->srq ? 0 : smaller(sges, bed.attr.max_recv_sge),
-        .max_read_sge = smaller(sges, bed.attr.max_read_sge),
-        .max_write_sge = smaller(sges, bed.attr.max_write_sge),
+        .max_send_wr = min_u32(depth, bed.attr.max_send_wr),
+        .max_recv_wr = want->srq ? 0 : min_u32(depth, bed.attr.max_recv_wr),
+        .max_send_sge = min_u32(sges, bed.attr.max_send_sge),
+        .max_recv_sge = want->srq ? 0 : min_u32(sges, bed.attr.max_recv_sge),
+        .max_read_sge = min_u32(sges, bed.attr.max_read_sge),
+        .max_write_sge = min_u32(sges, bed.attr.max_write_sge),
         .max_inline = want->inline_octets,
         .ird = depth_of(want->ird, bed.attr.max_ird),
         .ord = depth_of(want->ord, bed.attr.max_ord),
@@ -113,7 +109,7 @@ enum ri_status node_try(struct node *node, const struct node_want *want)
     if (!want)
         want = &plain;
     depth = want->cq_depth ? want->cq_depth
-                           : smaller(2 * (want->depth ? want->depth : DEPTH), bed.attr.max_cqe);
+                           : min_u32(2 * (want->depth ? want->depth : DEPTH), bed.attr.max_cqe);
     *node = (struct node){ .qp = NULL };
     node->send_seen.node = node->recv_seen.node = node;
     node->send_cq = make_cq(depth, &node->send_seen);
@@ -417,8 +413,8 @@ static void expect_any(bool any, struct node *node, const char *what)
     if (any)
         return;
     if (node && node->qp && node_state(node) == RI_QPS_ERROR)
-        check_fail("{end-flush} no completion of %s within 5 s, although the QP is in ERROR: "
-                   "what is outstanding is not flushed",
+        check_fail("{end-flush} no completion of %s within 5 s, although the QP is in ERROR: what "
+                   "is outstanding is not flushed",
                    what);
     check_fail("no completion of %s within 5 s", what);
 }

@@ -3,6 +3,7 @@
  * Queue pairs: create, destroy, query. UC runs over the same reliable transport as RC.
  */
 #include "ibverbs_private.h"
+#include "base/minmax.h"
 
 #include <stdlib.h>
 
@@ -17,11 +18,6 @@
                 IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ | \
                 IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD |       \
                 IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_SEND_WITH_INV))
-
-static uint32_t min32(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
 
 static uint32_t at_least_one(uint32_t count)
 {
@@ -128,10 +124,10 @@ static void convert(const struct vb_context *context, const struct ibv_qp_init_a
     };
     if (is_ud)
         return;
-    to->max_read_sge = min32(sges, rnic->max_read_sge);
-    to->max_write_sge = min32(sges, rnic->max_write_sge);
-    to->ird = min32(DEPTH_AT_FIRST, rnic->max_ird);
-    to->ord = min32(DEPTH_AT_FIRST, rnic->max_ord);
+    to->max_read_sge = min_u32(sges, rnic->max_read_sge);
+    to->max_write_sge = min_u32(sges, rnic->max_write_sge);
+    to->ird = min_u32(DEPTH_AT_FIRST, rnic->max_ird);
+    to->ord = min_u32(DEPTH_AT_FIRST, rnic->max_ord);
 }
 
 void vb_qp_describe_capacity(const struct vb_qp *qp, struct ibv_qp_cap *cap)

@@ -4,6 +4,7 @@
 #include "later.h"
 
 #include "base/clock.h"
+#include "base/minmax.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -21,11 +22,6 @@
 static int count(uint32_t value)
 {
     return value > INT_MAX ? INT_MAX : (int)value;
-}
-
-static uint32_t min32(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
 }
 
 static unsigned int flags_of(uint64_t features)
@@ -46,9 +42,9 @@ static unsigned int flags_of(uint64_t features)
 static void fill_counts(const struct ri_rnic_attr *rnic, struct ibv_device_attr *attr)
 {
     attr->max_qp = count(rnic->max_qp);
-    attr->max_qp_wr = count(min32(rnic->max_send_wr, rnic->max_recv_wr));
+    attr->max_qp_wr = count(min_u32(rnic->max_send_wr, rnic->max_recv_wr));
     attr->max_sge = count(
-        min32(min32(rnic->max_send_sge, rnic->max_write_sge), rnic->max_recv_sge));
+        min_u32(min_u32(rnic->max_send_sge, rnic->max_write_sge), rnic->max_recv_sge));
     attr->max_sge_rd = count(rnic->max_read_sge);
     attr->max_cq = count(rnic->max_cq);
     attr->max_cqe = count(rnic->max_cqe);
@@ -60,8 +56,8 @@ static void fill_counts(const struct ri_rnic_attr *rnic, struct ibv_device_attr 
     attr->max_srq_wr = count(rnic->max_srq_wr);
     attr->max_srq_sge = count(rnic->max_srq_sge);
     /* struct ibv_qp_attr has one octet for each */
-    attr->max_qp_rd_atom = count(min32(rnic->max_ird, UINT8_MAX));
-    attr->max_qp_init_rd_atom = count(min32(rnic->max_ord, UINT8_MAX));
+    attr->max_qp_rd_atom = count(min_u32(rnic->max_ird, UINT8_MAX));
+    attr->max_qp_init_rd_atom = count(min_u32(rnic->max_ord, UINT8_MAX));
     attr->max_res_rd_atom = (int)(attr->max_qp_rd_atom * (int64_t)attr->max_qp > INT_MAX
                                       ? INT_MAX
                                       : attr->max_qp_rd_atom * (int64_t)attr->max_qp);
@@ -84,7 +80,7 @@ static void fill_device(struct vb_context *context, struct ibv_device_attr *attr
     attr->device_cap_flags = flags_of(rnic->features);
     attr->atomic_cap = rnic->features & RI_FEATURE_ATOMICS ? IBV_ATOMIC_HCA : IBV_ATOMIC_NONE;
     attr->max_pkeys = 1;
-    attr->phys_port_cnt = (uint8_t)min32(rnic->ports, UINT8_MAX);
+    attr->phys_port_cnt = (uint8_t)min_u32(rnic->ports, UINT8_MAX);
     fill_counts(rnic, attr);
 }
 

@@ -11,6 +11,7 @@
 #include "own_socket.h"
 
 #include "base/clock.h"
+#include "base/minmax.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,15 +25,10 @@
 
 /* --- stimuli --- */
 
-static uint64_t min64(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* Under the lock. */
 static void set_timer(struct link *link)
 {
-    uint64_t deadline = min64(link->retry_at, link->give_up_at);
+    uint64_t deadline = min_u64(link->retry_at, link->give_up_at);
 
     if (link->stimuli)
         deadline = clock_now();
@@ -269,7 +265,7 @@ static void do_pause(struct link *link)
     free_attempt(link);
     pthread_mutex_lock(&link->numbers->lock);
     link->retry_at = clock_after(clock_now(), link->retry_after);
-    link->retry_after = min64(2 * link->retry_after, RETRY_MOST);
+    link->retry_after = min_u64(2 * link->retry_after, RETRY_MOST);
     pthread_mutex_unlock(&link->numbers->lock);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Connections of ids: connect, accept, reject, disconnect, and their events. */
 #include "cm.h"
+#include "base/minmax.h"
 
 #include <string.h>
 
@@ -191,8 +192,7 @@ static const struct {
     [RI_REASON_STALE] = { RDMA_CM_EVENT_REJECTED, ESTALE, "it still has an earlier connection",
                           REASON_STALE },
     [RI_REASON_READ_DEPTH] = { RDMA_CM_EVENT_CONNECT_ERROR, EINVAL,
-                               "the read depths (responder_resources, initiator_depth) do not "
-                               "fit",
+                               "the read depths (responder_resources, initiator_depth) do not fit",
                                0 },
     [RI_REASON_RESOURCES] = { RDMA_CM_EVENT_CONNECT_ERROR, ENOMEM, "resources are missing", 0 },
     [RI_REASON_PARAMETERS] = { RDMA_CM_EVENT_CONNECT_ERROR, EPROTONOSUPPORT,
@@ -389,11 +389,6 @@ static int set_param(struct cm_id *id, const struct rdma_conn_param *param, uint
     return 0;
 }
 
-static uint32_t lesser(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
-
 static int begin_connect(struct cm_id *id, const struct rdma_conn_param *param)
 {
     const struct ri_rnic_attr *attr = ual_device_attr(id->context->device);
@@ -446,14 +441,14 @@ static int begin_accept(struct cm_id *id, const struct rdma_conn_param *param)
     if (param)
         error = set_param(id, param, attr->max_ird, attr->max_ord, &answer);
     else
-        error = set_param(id, NULL, lesser(attr->max_ird, id->peer_ord), attr->max_ord, &answer);
+        error = set_param(id, NULL, min_u32(attr->max_ird, id->peer_ord), attr->max_ord, &answer);
     if (!error && !fits(id, answer.private_data_length, ANSWER_DATA))
         error = EINVAL;
     if (!error)
         error = take_qp(id, param);
     if (error)
         return error;
-    answer.ord = (uint16_t)lesser(answer.ord, id->peer_ird);
+    answer.ord = (uint16_t)min_u32(answer.ord, id->peer_ird);
     put_terms(id, param, &answer, data);
     cm_terms_agree(id);
     cm_posts_begin(id);

@@ -4,24 +4,20 @@
  * signalled has a slot for its message; slots are used in turn.
  */
 #include "rsockets.h"
+#include "base/minmax.h"
 
 #include <string.h>
 
 /* The largest part that is sent at once: the peer can read it while the next is written. */
 #define PART_MOST 65536u
 
-static uint32_t lesser(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
-
 /* Messages that may be sent: receives that the peer has left, and slots of the own send queue. */
 static uint32_t messages_left(const struct rs_socket *socket)
 {
     const struct rs_stream *stream = &socket->stream;
 
-    return lesser(stream->peer.messages - (stream->sent_messages - stream->peer_took_messages),
-                  socket->options.send_messages - (stream->posted - stream->completed));
+    return min_u32(stream->peer.messages - (stream->sent_messages - stream->peer_took_messages),
+                   socket->options.send_messages - (stream->posted - stream->completed));
 }
 
 static bool post(struct rs_socket *socket, struct ibv_send_wr *first, struct ibv_send_wr *last,
@@ -76,12 +72,12 @@ uint32_t rs_stream_room(const struct rs_socket *socket, bool to_ring, uint8_t **
     if (socket->state != RS_CONNECTED || messages_left(socket) <= RS_RESERVED_CREDIT)
         return 0;
     *at = stream->send_buffer + stream->buffer_at;
-    room = lesser(own - stream->buffered, own - stream->buffer_at);
-    room = lesser(room, PART_MOST);
+    room = min_u32(own - stream->buffered, own - stream->buffer_at);
+    room = min_u32(room, PART_MOST);
     if (!to_ring)
         return room;
-    room = lesser(room, stream->peer.ring_size - stream->peer_at);
-    return lesser(room, stream->peer.ring_size - (stream->sent_octets - stream->peer_took_octets));
+    room = min_u32(room, stream->peer.ring_size - stream->peer_at);
+    return min_u32(room, stream->peer.ring_size - (stream->sent_octets - stream->peer_took_octets));
 }
 
 static void buffer_advance(struct rs_socket *socket, uint32_t length)

@@ -4,6 +4,7 @@
  */
 #include "core.h"
 #include "sanitizer.h"
+#include "base/minmax.h"
 
 #include <assert.h>
 #include <stddef.h>
@@ -36,11 +37,6 @@ static enum ri_status check_attr(const struct ri_rnic_attr *limits, const struct
     return RI_OK;
 }
 
-static uint32_t most(uint32_t a, uint32_t b)
-{
-    return a > b ? a : b;
-}
-
 static void give_attr(const struct qp *qp, struct ri_qp_attr *attr)
 {
     attr->max_send_wr = qp->sq.depth;
@@ -56,7 +52,7 @@ static enum ri_status open_receive_queue(struct qp *qp, const struct ri_qp_attr 
     if (attr->srq)
         return srq_attach(container_of(attr->srq, struct srq, base), qp);
     qp->recv_pd = qp->pd;
-    return wq_open(&qp->rq, true, most(attr->max_recv_wr, 1), most(attr->max_recv_sge, 1));
+    return wq_open(&qp->rq, true, max_u32(attr->max_recv_wr, 1), max_u32(attr->max_recv_sge, 1));
 }
 
 /* With the places for Reads of several elements, which take one for each. */
@@ -70,8 +66,8 @@ static uint32_t send_depth(const struct qp *qp, uint32_t requests)
 
 static enum ri_status open_queues(struct qp *qp, const struct ri_qp_attr *attr)
 {
-    enum ri_status status = wq_open(&qp->sq, false, send_depth(qp, most(attr->max_send_wr, 1)),
-                                    most(most(attr->max_send_sge, attr->max_write_sge), 1));
+    enum ri_status status = wq_open(&qp->sq, false, send_depth(qp, max_u32(attr->max_send_wr, 1)),
+                                    max_u32(max_u32(attr->max_send_sge, attr->max_write_sge), 1));
     if (status == RI_OK)
         status = open_receive_queue(qp, attr); /* last: from here on the SRQ names the QP */
     return status;
@@ -121,8 +117,8 @@ enum ri_status core_qp_create(struct ri_pd *base, struct ri_qp_attr *attr, struc
     qp->attr.ord = attr->ord;
     atomic_init(&qp->attr.flags, attr->flags);
     qp_set_rq_limits(qp, attr->rq_limit, attr->rq_hard_limit);
-    qp->max_read_sge = most(attr->max_read_sge, 1);
-    qp->max_write_sge = most(attr->max_write_sge, 1);
+    qp->max_read_sge = max_u32(attr->max_read_sge, 1);
+    qp->max_write_sge = max_u32(attr->max_write_sge, 1);
     if (rnic->options.sanitizers != SANITIZER_OFF)
         qp->watch = sanitizer_open(rnic, qp->qpn);
     status = open_queues(qp, attr);

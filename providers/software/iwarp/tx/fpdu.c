@@ -117,7 +117,7 @@ void fpdu_learn_mulpdu(struct iwarp_qp *qp)
                         ? mpa_mulpdu_unbound()
                         : mpa_mulpdu(qp->stream->llp->emss(qp->stream),
                                      qp->framing.markers_transmit);
-    qp->tx.short_below = smaller(qp->tx.mulpdu - DDP_HDR_MAX, TX_COPY_OCTETS) + 1;
+    qp->tx.short_below = min_u64(qp->tx.mulpdu - DDP_HDR_MAX, TX_COPY_OCTETS) + 1;
     if (qp->framing.markers_transmit || qp->core.rnic->options.guard)
         qp->tx.short_below = 0;
     qp->tx.learn_at = qp->tx.position +

@@ -19,6 +19,7 @@
 #include "transmit.h"
 
 #include "base/crc32c.h"
+#include "base/minmax.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -110,11 +111,6 @@ static inline void batch_advance(struct tx_batch *batch, size_t sent)
 
 /* --- one FPDU --- */
 
-static inline uint32_t smaller(uint64_t a, uint32_t b)
-{
-    return a < b ? (uint32_t)a : b;
-}
-
 /* Stream position of the next FPDU, as the peer counts octets since Full Operation. */
 static inline uint32_t fpdu_position(const struct iwarp_qp *qp)
 {
@@ -130,7 +126,7 @@ static inline uint32_t fpdu_payload_max(const struct iwarp_qp *qp, bool tagged)
     uint32_t most = ddp_payload_max(qp->tx.mulpdu, tagged), left;
 
     if (qp->tx.batch.segment) {
-        left = smaller(qp->tx.batch.segment - qp->tx.batch.octets, qp->tx.batch.fpdu_size);
+        left = min_u64(qp->tx.batch.segment - qp->tx.batch.octets, qp->tx.batch.fpdu_size);
         return (left - MPA_HDR_LEN - ddp_hdr_len(tagged) - MPA_CRC_LEN) & ~(FPDU_ALIGN - 1);
     }
     return most < SEGMENT_MOST || iwarp_rnic(qp->core.rnic)->options.fpdu_max ? most : SEGMENT_MOST;

@@ -15,7 +15,7 @@
 /* Payload of the next segment. */
 static uint32_t segment_octets(const struct iwarp_qp *qp, const struct wqe *wqe, bool tagged)
 {
-    return smaller(wqe->length - qp->tx.message_offset, fpdu_payload_max(qp, tagged));
+    return min_u64(wqe->length - qp->tx.message_offset, fpdu_payload_max(qp, tagged));
 }
 
 static enum rdmap_opcode opcode_of_send(const struct wqe *wqe)

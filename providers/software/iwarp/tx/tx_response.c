@@ -86,7 +86,7 @@ static bool response_segment(struct iwarp_qp *qp, struct inbound_read *read)
     struct fpdu fpdu;
 
     if (octets >= qp->tx.short_below)
-        octets = smaller(octets, fpdu_payload_max(qp, true));
+        octets = min_u64(octets, fpdu_payload_max(qp, true));
     if (read->kept)
         source = tx_kept(read);
     else if (octets)
