@@ -133,8 +133,8 @@ static bool read_prefix(struct line *line, struct policy_rule *rule)
     uint64_t bits;
 
     if (!*line->word)
-        return wrong(line, "an address is missing behind to, from, on or at: write "
-                           "ADDRESS, ADDRESS/BITS or any");
+        return wrong(line, "an address is missing behind to, from, on or at: write ADDRESS, "
+                           "ADDRESS/BITS or any");
     if (!strcmp(line->word, "any"))
         return true;
     if (slash)

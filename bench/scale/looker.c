@@ -305,8 +305,8 @@ static void report(double found[FORMS][3][ROUNDS_MOST], uint32_t rounds, bool js
         double us = median(found[form][0], rounds), p99 = median(found[form][1], rounds);
         double ratio = median(found[form][2], rounds);
 
-        printf(json ? "{\"form\": \"%s\", \"median_us\": %.3f, \"p99_us\": %.3f, "
-                      "\"ratio\": %.3f, \"least\": %.3f, \"greatest\": %.3f}\n"
+        printf(json ? "{\"form\": \"%s\", \"median_us\": %.3f, \"p99_us\": %.3f, \"ratio\": %.3f, "
+                      "\"least\": %.3f, \"greatest\": %.3f}\n"
                     : "%-14s  %7.2f us, p99 %7.2f us, %6.3f x raw TCP (%.3f-%.3f)\n",
                forms[form].name, us, p99, ratio, found[form][2][0], found[form][2][rounds - 1]);
     }

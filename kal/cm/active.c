@@ -514,8 +514,8 @@ void cm_active_expired(struct kal_connection *connection)
 {
     if (connection->state == CM_CONNECTING)
         cm_fail(connection, RI_REASON_TIMEOUT,
-                "no answer to the TCP connect in time; check that the host is up and no "
-                "firewall drops the port, or raise connect_timeout");
+                "no answer to the TCP connect in time; check that the host is up and no firewall "
+                "drops the port, or raise connect_timeout");
     else if (connection->state == CM_AGAIN)
         cm_fail(connection, RI_REASON_TIMEOUT,
                 "the peer reset the connection before it answered, and the time is over; look at "

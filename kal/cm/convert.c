@@ -77,8 +77,8 @@ static enum ri_status permit(const struct kal_connection *c, const struct kal_co
     kal_address_text(&local.any, text, sizeof text);
     kal_rnic_log(
         c->rnic, RI_LOG_WARNING,
-        "descriptor %d cannot be converted: its address %s is of no network interface that "
-        "option netdev names",
+        "descriptor %d cannot be converted: its address %s is of no network interface that option "
+        "netdev names",
         param->fd, text);
     return RI_ERR_UNREACHABLE;
 }

@@ -80,8 +80,8 @@ static void log_late(struct kal_connection *c)
     kal_address_text(&c->stream.peer.any, address, sizeof address);
     kal_rnic_log(
         c->rnic, RI_LOG_WARNING,
-        "listener %s: request from %s dropped: the program's event queue has been full for "
-        "longer than request_timeout; take requests sooner, or make the queue larger%s",
+        "listener %s: request from %s dropped: the program's event queue has been full for longer "
+        "than request_timeout; take requests sooner, or make the queue larger%s",
         cm_listener_name(c->listener, name), address, more);
 }
 

@@ -582,9 +582,8 @@ void kal_config_check_environment(char *const *environment)
                     near.word);
         else
             kal_log(RI_LOG_WARNING,
-                    "unknown environment variable %s; known are ITAL_CONF, "
-                    "ITAL_PROVIDER_PATH, ITAL_LOG, ITAL_INTERFACE, ITAL_FILTER, "
-                    "ITAL_MONITOR and ITAL_VERBS_AS",
+                    "unknown environment variable %s; known are ITAL_CONF, ITAL_PROVIDER_PATH, "
+                    "ITAL_LOG, ITAL_INTERFACE, ITAL_FILTER, ITAL_MONITOR and ITAL_VERBS_AS",
                     name);
     }
 }

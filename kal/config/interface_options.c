@@ -52,15 +52,13 @@ const struct ri_option kal_interface_options[] = {
       "Unanswered keep-alive probes that end the connection." },
     { "port_range", "string: 0..11", "10000-29999", "",
       "TCP ports, LOW-HIGH, for queue pairs of verbs programs that connect without rdma_cm; one "
-      "port "
-      "for 254 of them." },
+      "port for 254 of them." },
     { "filter", "list: 1..480", "", "NAME[:ARGUMENT]",
       "Filters that this interface is opened through, the outermost first: fault:FILE fails calls "
       "and requests as a script says; ITAL_FILTER overrides." },
     { "pin", "enum: auto|none|lock|hold", "auto", "",
       "How the memory of regions is pinned: not at all, locked (no page fault), or held in place "
-      "by "
-      "io_uring; auto: hold, or lock where that is not possible, if the device uses DMA, else "
+      "by io_uring; auto: hold, or lock where that is not possible, if the device uses DMA, else "
       "none." },
     { "pin_strict", "enum: auto|yes|no", "auto", "",
       "Refuse a region that cannot be pinned; no: it stays unpinned, with a warning; auto: yes if "

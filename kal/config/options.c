@@ -19,12 +19,10 @@ const struct ri_option kal_ital_options[] = {
       "The processor to which that thread is pinned, one for each lane, in turn; empty: none." },
     { "default", "string", "", "interface",
       "The interface that stands first and so is taken where none is named; empty: interface "
-      "sections, then providers "
-      "in a fixed order. ITAL_INTERFACE overrides." },
+      "sections, then providers in a fixed order. ITAL_INTERFACE overrides." },
     { "fallback", "list", "", "interfaces",
       "Interfaces that stand behind the default one, in this order, and so are taken where it "
-      "cannot "
-      "be used." },
+      "cannot be used." },
     { "ask_timeout", "time: 10..86400000", "5000", "ms",
       "How long a list of interfaces waits until all providers have listed their devices." },
     { "default_interfaces", "bool", "yes", "",
@@ -40,8 +38,7 @@ const size_t kal_ital_option_count = sizeof kal_ital_options / sizeof *kal_ital_
 
 const struct ri_option kal_policy_options[] = {
     { "rule1", "string", "allow any",
-      "ACTION DIRECTION [to|from|on PREFIX] [port N[-M]] [user NAME] [group NAME] "
-      "[interface NAME]",
+      "ACTION DIRECTION [to|from|on PREFIX] [port N[-M]] [user NAME] [group NAME] [interface NAME]",
       "rule1, rule2, ... in the order of the file, the first that matches decides; none: allow. "
       "ACTION: allow, deny. DIRECTION: connect, listen, convert, request, any." },
 };

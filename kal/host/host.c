@@ -125,8 +125,7 @@ static void log_refusal(const struct kal_rnic *rnic, enum kal_account_kind kind,
         return;
     case KAL_REFUSAL_QUOTA:
         kal_rnic_log(rnic, RI_LOG_ERROR,
-                     "the quota of %llu %s is used up%s; free some, or raise %s in "
-                     "section [quota]",
+                     "the quota of %llu %s is used up%s; free some, or raise %s in section [quota]",
                      (unsigned long long)host->ops->quota(host->state, kind),
                      kal_account_text(kind), about_peer("for", peer, text),
                      kal_quota_option(kind).name);

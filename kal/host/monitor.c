@@ -190,8 +190,8 @@ void kal_monitor_start(struct kal_rnic *rnic, void *lane_context)
     free(monitor);
     if (status != RI_ERR_NOT_SUPPORTED)
         kal_rnic_log(rnic, RI_LOG_WARNING,
-                     "network interfaces cannot be watched: no event will tell that a "
-                     "port goes down or comes up, or has other addresses");
+                     "network interfaces cannot be watched: no event will tell that a port goes "
+                     "down or comes up, or has other addresses");
 }
 
 void kal_monitor_stop(struct kal_rnic *rnic)

@@ -70,9 +70,9 @@ void kal_pin_explain_limit(struct kal_pin_refusal *refusal, const char *whose, u
     else if (total <= limit.rlim_cur)
         kal_pin_refuse(
             refusal, RI_ERR_NO_RESOURCES,
-            "%llu more octets are wanted, and the limit of locked memory of %llu octets "
-            "for %s is used up by others, or memory is short; wait for them, or raise it "
-            "(ulimit -l, LimitMEMLOCK=, /etc/security/limits.conf)",
+            "%llu more octets are wanted, and the limit of locked memory of %llu octets for %s is "
+            "used up by others, or memory is short; wait for them, or raise it (ulimit -l, "
+            "LimitMEMLOCK=, /etc/security/limits.conf)",
             (unsigned long long)wanted, (unsigned long long)limit.rlim_cur, whose);
     else if (total <= limit.rlim_max)
         kal_pin_refuse(refusal, RI_ERR_NO_RESOURCES,
@@ -83,10 +83,9 @@ void kal_pin_explain_limit(struct kal_pin_refusal *refusal, const char *whose, u
     else
         kal_pin_refuse(
             refusal, RI_ERR_NO_RESOURCES,
-            "%llu more octets are wanted, %llu in all, and the limit of locked memory "
-            "is %llu octets for %s; as root: prlimit --pid %d --memlock=%llu; for good: "
-            "\"* - memlock %llu\" in /etc/security/limits.conf, or LimitMEMLOCK=%lluK in "
-            "the unit",
+            "%llu more octets are wanted, %llu in all, and the limit of locked memory is %llu "
+            "octets for %s; as root: prlimit --pid %d --memlock=%llu; for good: \"* - memlock "
+            "%llu\" in /etc/security/limits.conf, or LimitMEMLOCK=%lluK in the unit",
             (unsigned long long)wanted, (unsigned long long)total,
             (unsigned long long)limit.rlim_cur, whose, getpid(), kib * 1024, kib, kib);
 }

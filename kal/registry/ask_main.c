@@ -102,8 +102,8 @@ int main(int argc, char **argv)
 {
     if (argc != 3 || (to = atoi(argv[1])) < 3) {
         fprintf(stderr, "Usage: ital-ask FD FILE\n"
-                        "The ital library runs this to ask a provider for its devices. "
-                        "'itinfo --why' shows the answers.\n");
+                        "The ital library runs this to ask a provider for its devices. 'itinfo "
+                        "--why' shows the answers.\n");
         return 2;
     }
     set_up_process();

@@ -184,8 +184,8 @@ static enum ri_status conclude(struct kal_answer *answer, const struct kal_helpe
         }
         kal_answer_refuse(
             answer,
-            "allow the process to create another one; an interface that is opened by its "
-            "name works without",
+            "allow the process to create another one; an interface that is opened by its name "
+            "works without",
             "no process can be created that asks it for its devices: %s", strerror(run->status));
         break;
     case KAL_HELPER_KILLED:

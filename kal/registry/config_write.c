@@ -149,13 +149,11 @@ void kal_config_write(struct kal *kal, kal_line_fn fn, void *arg)
     bool any = false;
 
     put(&writer, "# Configuration of ital: see ital.conf(5). Every option with its default; lines "
-                 "that begin "
-                 "with # have no effect.");
+                 "that begin with # have no effect.");
     list_own(on_plain_option, &writer);
     put(&writer, "%s", "");
     put(&writer, "# An interface is a name for a device of a provider with its options. Devices "
-                 "are interfaces "
-                 "of their own name without any section.");
+                 "are interfaces of their own name without any section.");
     if (kal_ask_all(kal, &list) != RI_OK)
         return;
     LL_FOREACH (list, answer) {

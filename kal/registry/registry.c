@@ -300,9 +300,8 @@ static bool seen(struct kal_registry *registry, const char *folder)
     LL_FOREACH (registry->seen, other)
         if (other->device == about.st_dev && other->inode == about.st_ino)
             return true;
-    other = calloc(
-        /* without memory it is searched twice, and its files are reported twice */
-        1, sizeof *other);
+    /* Without memory it is searched twice, and its files are reported twice. */
+    other = calloc(1, sizeof(*other));
     if (other) {
         other->device = about.st_dev;
         other->inode = about.st_ino;

@@ -113,8 +113,8 @@ static enum ri_status open_provider(struct kal_rnic *rnic)
         return RI_OK;
     }
     kal_rnic_log(rnic, RI_LOG_ERROR,
-                 "provider %s gives attributes that cannot be used: %s; install a "
-                 "provider that fits",
+                 "provider %s gives attributes that cannot be used: %s; install a provider that "
+                 "fits",
                  rnic->provider->name, flaw);
     rnic->ops.close(rnic->ri, true);
     return status != RI_OK ? kal_rnic_answer(status) : ITAL_ERR_NO_INTERFACE;

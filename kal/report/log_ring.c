@@ -92,8 +92,8 @@ static bool put_gap(void)
     char line[240];
     size_t head = log_head(line, sizeof line, clock_wall());
     int length = snprintf(line + head, sizeof line - head,
-                          "ital: warning: %llu lines of the log are missing here: "
-                          "its reader is too slow\n",
+                          "ital: warning: %llu lines of the log are missing here: its reader is "
+                          "too slow\n",
                           ring.dropped);
 
     if (!put(RI_LOG_WARNING, line, head + (size_t)length))

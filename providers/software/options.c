@@ -20,8 +20,8 @@ const struct ri_option softrdma_option_table[SOFTRDMA_OPTIONS] = {
     { "polled_connections", "int: 0..16", "4", "",
       "Busy connections that are read without asking epoll first." },
     { "lanes", "int: 1..64", "1", "",
-      "Parts of the interface that threads run beside each other; each endpoint is in one "
-      "of them, each has a background thread." },
+      "Parts of the interface that threads run beside each other; each endpoint is in one of them, "
+      "each has a background thread." },
     { "rtr_repeat", "time: 0..86400000", "20", "ms",
       "Silence of the peer after which the active side sends a zero-length Write again; three more "
       "follow while it lasts, each after four times as long; 0: none." },
@@ -39,26 +39,21 @@ const struct ri_option softrdma_option_table[SOFTRDMA_OPTIONS] = {
       "is lost, and a sixth more; 0: as the system decides." },
     { "tcp_congestion", "string: 0..15", "auto", "",
       "TCP congestion control; empty: as the system decides; auto: reno or cubic where both ends "
-      "are "
-      "on one host, which pacing would delay, elsewhere as the system decides." },
+      "are on one host, which pacing would delay, elsewhere as the system decides." },
     { "remote_invalidate", "bool", "yes", "",
       "Whether a peer may invalidate a region: over the endpoint that linked it, any other where "
       "its protection zone has one endpoint; none with an RMR linked to it. Narrow RMRs are not "
       "concerned." },
     { "guard", "bool", "no", "",
       "Read and write registered memory by the kernel: where it was unmapped, protected or "
-      "truncated "
-      "since, the connection ends and not the process. Slower." },
+      "truncated since, the connection ends and not the process. Slower." },
     { "sanitizers", "enum: off|posted|all", "posted", "",
       "What a sanitizer in the program is told: nothing; what happens to memory of posted "
-      "requests, "
-      "and what is written to memory that is not the program's; races of the peer's Writes and "
-      "Reads, "
-      "too." },
+      "requests, and what is written to memory that is not the program's; races of the peer's "
+      "Writes and Reads, too." },
     { "local_access", "enum: auto|ring|vm|self", "auto", "",
       "How a Write or Read reaches the memory of a peer on this host (option local): by itself "
-      "where "
-      "that can be; published, and the peer executes it (ring); by process_vm_writev and "
+      "where that can be; published, and the peer executes it (ring); by process_vm_writev and "
       "process_vm_readv (vm); by copies, where the peer is the same process (self)." },
     { "max_ird", "int: 0..16383", "128", "",
       "Largest inbound RDMA Read queue depth of an endpoint." },

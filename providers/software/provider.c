@@ -91,8 +91,8 @@ static enum ri_status softrdma_open(const struct ri_open *open, struct ri_rnic *
         core_watch(rnic);
     if (rnic->options.by_kernel && !guard_works()) {
         ri_log(rnic->host, RI_LOG_ERROR,
-               "option guard is on, and the kernel refuses process_vm_readv or "
-               "process_vm_writev: a filter of system calls (seccomp) may be the cause");
+               "option guard is on, and the kernel refuses process_vm_readv or process_vm_writev: "
+               "a filter of system calls (seccomp) may be the cause");
         status = RI_ERR_NOT_SUPPORTED;
         goto free_device;
     }

@@ -282,8 +282,8 @@ START_TEST(tests_that_wait_in_vain_are_impatient)
 {
     static char text[65536];
     FILE *p = popen(
-        "TEST_TIMEOUT_SCALE=2 TC_PATIENCE=4 TC_IMPATIENT='inner|inner_wait(\\[2\\])?|wait.*' "
-        "exec /proc/$PPID/exe inner 2>/dev/null",
+        "TEST_TIMEOUT_SCALE=2 TC_PATIENCE=4 TC_IMPATIENT='inner|inner_wait(\\[2\\])?|wait.*' exec "
+        "/proc/$PPID/exe inner 2>/dev/null",
         "re");
     const char *found = text;
     unsigned guard, other;

@@ -368,8 +368,7 @@ static bool parse(struct options *options, int letter, unsigned int *seconds)
 int main(int argc, char **argv)
 {
     static const char usage[] = "-I INTERFACE [-bix] [-p PORT] [-a ACTION] [-A EVENT=COMMAND] [-D "
-                                "EVENT] [-e EVENT] [-o EVENT] "
-                                "[-T MS] [-t SECONDS] [HOST:PORT]";
+                                "EVENT] [-e EVENT] [-o EVENT] [-T MS] [-t SECONDS] [HOST:PORT]";
     struct options options = { .connect_timeout = 20000000 };
     char host[ADDRESS_HOST];
     unsigned int seconds = 10;

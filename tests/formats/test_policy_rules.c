@@ -143,8 +143,7 @@ static const struct {
     const char *text, *why;
 } wrong[] = {
     { "alow any",
-      "f:1: a rule begins with allow or deny, or with limit, not \"alow\" (did you mean "
-      "allow?)" },
+      "f:1: a rule begins with allow or deny, or with limit, not \"alow\" (did you mean allow?)" },
     { "deny any\n\ndeny conect", "f:3: connect, listen, convert, request or any is expected, not "
                                  "\"conect\" (did you mean connect?)" },
     { "deny any usr u", "f:1: \"usr\" is not expected there (did you mean user?); known are" },

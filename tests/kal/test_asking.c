@@ -185,8 +185,8 @@ START_TEST(without_the_helper_program)
     seen.path = "vp_test.so";
     ck_assert_int_eq(kal_provider_list(kal, on_provider, &seen), RI_OK);
     ck_assert_msg(strstr(seen.reason,
-                         "/nonexistent/ital-ask, which asks it for its devices, cannot "
-                         "be run: No such file") != NULL,
+                         "/nonexistent/ital-ask, which asks it for its devices, cannot be run: No "
+                         "such file") != NULL,
                   "%s", seen.reason);
     open_and_close(kal, "test");
     kal_put(kal);
@@ -222,8 +222,8 @@ START_TEST(without_a_new_process)
     ck_assert_int_eq(kal_provider_list(kal, on_provider, &seen), forbidden[_i].status);
     ck_assert_uint_eq(fixture_log_count(strerror(forbidden[_i].error)), 1);
     if (forbidden[_i].status == RI_OK)
-        ck_assert_msg(strstr(seen.reason, "no process can be created that asks it for its "
-                                          "devices: Operation not permitted") != NULL,
+        ck_assert_msg(strstr(seen.reason, "no process can be created that asks it for its devices: "
+                                          "Operation not permitted") != NULL,
                       "%s", seen.reason);
     open_and_close(kal, "test");
     kal_put(kal);

@@ -391,8 +391,8 @@ START_TEST(test_written_file_reads_back)
     kal_config_write(kal, on_line, &lines);
     kal_put(kal);
     ck_assert_ptr_nonnull(strstr(lines.text,
-                                 "# How long a wait polls before it sleeps; 0: it sleeps at "
-                                 "once. [time: 0..60000000; us]\n"));
+                                 "# How long a wait polls before it sleeps; 0: it sleeps at once. "
+                                 "[time: 0..60000000; us]\n"));
     ck_assert_ptr_nonnull(strstr(lines.text, lines.uncomment ? "\nspin = 20\n" : "\n#spin = 20\n"));
     ck_assert_ptr_nonnull(strstr(lines.text, "close_timeout = 10s\n"));
     ck_assert_ptr_nonnull(strstr(lines.text, "max_pinned = 0\n"));

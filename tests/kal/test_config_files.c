@@ -48,8 +48,7 @@ START_TEST(files_are_read_in_the_order_of_their_names)
     ck_assert_str_eq(kal_setting_find(section->settings, "half_open")->value, "1");
     ck_assert_str_eq(section->next->name, "b");
     snprintf(sources, sizeof sources,
-             "%1$s, %1$s.d/10.conf, %1$s.d/9.conf, %1$s.d/B.conf, "
-             "%1$s.d/a b.conf",
+             "%1$s, %1$s.d/10.conf, %1$s.d/9.conf, %1$s.d/B.conf, %1$s.d/a b.conf",
              fixture_conf_path());
     ck_assert_str_eq(kal_config_source(kal), sources);
     ck_assert_uint_eq(fixture_log_count("\"backlog\" replaces what "), 2);

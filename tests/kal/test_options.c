@@ -243,8 +243,8 @@ static const struct {
       "it declares option device, by which a section chooses provider and device; it needs another "
       "name" },
     { { "provider", "bool", "yes", "", "" },
-      "it declares option provider, by which a section "
-      "chooses provider and device; it needs another name" },
+      "it declares option provider, by which a section chooses provider and device; it needs "
+      "another name" },
     { { "fallback", "list: 1..5", "", "", "" },
       "it declares option fallback, by which a section chooses provider and device; it needs "
       "another name" },
@@ -297,8 +297,8 @@ START_TEST(provider_that_asks_for_what_it_did_not_declare_is_told_so)
     ck_assert_int_eq(kal_rnic_open(kal, "test", NULL, &rnic), RI_OK);
     ck_assert_int_eq(ri_option_number(&rnic->host, "dephth", &number), RI_ERR_INVALID_ARGUMENT);
     ck_assert_uint_eq(
-        fixture_log_count("provider test asks for option dephth, which its table does "
-                          "not declare, nor has every interface"),
+        fixture_log_count("provider test asks for option dephth, which its table does not declare, "
+                          "nor has every interface"),
         1);
     ck_assert_int_eq(ri_option_bool(&rnic->host, "depth", &truth), RI_ERR_INVALID_ARGUMENT);
     ck_assert_uint_eq(fixture_log_count("asks for option depth as a bool, which it is not"), 1);

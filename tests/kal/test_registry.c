@@ -486,8 +486,8 @@ START_TEST(test_options_of_an_interface)
     ck_assert_ptr_null(kal_rnic_option(rnic, NULL));
     ck_assert_str_eq(kal_rnic_provider(rnic), "test");
     ck_assert_uint_eq(
-        fixture_log_count(":5: unknown option \"bufer\" of provider test is ignored; did you "
-                          "mean \"buffer\"?"),
+        fixture_log_count(":5: unknown option \"bufer\" of provider test is ignored; did you mean "
+                          "\"buffer\"?"),
         1);
     ck_assert_uint_eq(fixture_log_count("did you mean \"device\"?"), 1);
     interfaces(kal);

@@ -23,6 +23,8 @@
 #define NEAR "10.77.0.1"
 #define FAR  "10.77.0.2"
 
+#define RTO_MAX_MS 44 /* TCP_RTO_MAX_MS of newer headers */
+
 static struct testbed bed;
 static struct side *const a = &bed.side[0], *const b = &bed.side[1];
 static struct region from, to;
@@ -262,7 +264,7 @@ START_TEST(behind_a_closed_window_too)
     testbed_open(&bed, bound.options);
     connect_ends(fds);
     length = sizeof(most);
-    if (getsockopt(fds[0], IPPROTO_TCP, 44 /* TCP_RTO_MAX_MS */, &most, &length))
+    if (getsockopt(fds[0], IPPROTO_TCP, RTO_MAX_MS, &most, &length))
         tc_skip("this kernel probes a closed window ever more rarely (no TCP_RTO_MAX_MS)");
     setsockopt(fds[0], SOL_SOCKET, SO_SNDBUF, &small, sizeof(small));
     side_open(&bed, a, NULL);

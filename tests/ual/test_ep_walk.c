@@ -342,8 +342,8 @@ static const struct {
     { EP_REJECT, UD, "an identifier names its endpoint, and one of datagrams has none" },
     { EP_NOT_STARTED, IN(UNCONNECTED) | UD, "no attempt was begun" },
     { EP_NOT_STARTED, IN(ACTIVE2),
-      "a provider whose connect fails has told of no answer; of a "
-      "confirmation that fails the identifier stays" },
+      "a provider whose connect fails has told of no answer; of a confirmation that fails the "
+      "identifier stays" },
     { EP_NOT_STARTED, IN(DISCONNECTING), "calls on one endpoint take turns" },
     { EP_RESET_DONE,
       IN(ACTIVE1) | IN(ACTIVE2) | IN(PASSIVE) | IN(CONNECTED) | IN(WAIT_REQUEST) |

@@ -225,8 +225,8 @@ static bool connect_without(unsigned int which)
     allocator_disarm();
     connected = !is_over(active) && !is_over(server);
     ck_assert_msg(settled,
-                  "allocation %u fails: active: established %d, error %d, end %d; passive: "
-                  "begun %d, established %d, error %d, end %d",
+                  "allocation %u fails: active: established %d, error %d, end %d; passive: begun "
+                  "%d, established %d, error %d, end %d",
                   which, active->established, active->error, active->ended, server->id != NULL,
                   server->established, server->error, server->ended);
     ck_assert_msg(connected || which, "no connection, though all memory was there");

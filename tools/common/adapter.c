@@ -97,8 +97,8 @@ static void explain(const char *name, it_status_t status)
     }
     adapter_error(status, "cannot open interface '%s'", name);
     if (status == IT_ERR_INVALID_NAME)
-        tool_error("'itinfo' lists the interfaces there are, 'itinfo --why' says what keeps "
-                   "others out");
+        tool_error("'itinfo' lists the interfaces there are, 'itinfo --why' says what keeps others "
+                   "out");
 }
 
 bool adapter_open(const char *name, struct adapter *adapter)

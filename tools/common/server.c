@@ -92,13 +92,12 @@ static bool start_listening(const struct server *server, struct listening *liste
     }
     if (status == IT_ERR_CONN_QUAL_BUSY)
         tool_error(
-            "cannot listen on port %u: another program has it; give another with -p, or -p 0 "
-            "for any free one",
+            "cannot listen on port %u: another program has it; give another with -p, or -p 0 for "
+            "any free one",
             ntohs(where.conn_qual.port));
     else if (status == IT_SUCCESS && server->address)
         tool_error(
-            "cannot listen: interface %s does not have that address; 'itinfo' shows which it "
-            "has",
+            "cannot listen: interface %s does not have that address; 'itinfo' shows which it has",
             server->adapter->name);
     else if (status == IT_SUCCESS)
         tool_error("cannot listen: interface %s has no spigot", server->adapter->name);

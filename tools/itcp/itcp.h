@@ -8,9 +8,8 @@
  *   client  AUTH                                     server  AUTH_OK, or ERROR
  * and before that nothing else is heard. A file then is
  *   client  FILE (name, size, mode, time)            server  GO, or REFUSED with a sentence
- *   client  RDMA Write into the next slot, DATA ...  server  CREDIT for each slot written to the
- *   file client  SUM (SHA-256 of what it read)            server  DONE (of what it wrote), BAD_SUM
- *   or REFUSED
+ *   client  RDMA Write into the next slot, DATA ...  server  CREDIT: a slot is written to the file
+ *   client  SUM (SHA-256 of what it read)            server  DONE (what it wrote), BAD_SUM, REFUSED
  * Slots are used in turn. A slot may be filled again after its CREDIT. Writes are faster here than
  * RDMA Reads by the server would be: they are sent from where they lie, and no request goes before
  * them. Numbers are big-endian; each message has a fixed form and is refused if its length is

@@ -272,8 +272,8 @@ static enum fate conclude(struct copier *copier, struct source *source)
     if (message->type != COPY_DONE || memcmp(message->sum, source->sum, COPY_SUM))
         return complain(
             copier, source->name,
-            "its SHA-256 differs on the server, which removed it; it was changed while it "
-            "was copied, or damaged on the way: copy it again");
+            "its SHA-256 differs on the server, which removed it; it was changed while it was "
+            "copied, or damaged on the way: copy it again");
     totals->files++;
     totals->bytes += (uint64_t)source->stat.st_size;
     print_sum(copier, source);

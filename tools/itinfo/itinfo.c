@@ -296,8 +296,7 @@ static void print_why(const struct findings *findings)
     if (!findings->provider_count)
         printf("  none was found\n"
                "    what to do: install ital, or name the folder that holds vp_*.so, by "
-               "ITAL_PROVIDER_PATH "
-               "or by provider_path\n"
+               "ITAL_PROVIDER_PATH or by provider_path\n"
                "        in section [ital]; in a build tree that is providers/software/.libs\n");
     printf("\nInterfaces:\n");
     for (size_t i = 0; i < findings->interface_count; i++) {

@@ -272,8 +272,8 @@ static bool take_established(struct perf_session *session, const it_connection_e
     struct perf_hello hello;
 
     if (event->event_number != IT_CM_MSG_CONN_ESTABLISHED_EVENT) {
-        tool_error("data connection failed after %u: %s%s%s; is the limit of descriptors "
-                   "(ulimit -n) reached on either side?",
+        tool_error("data connection failed after %u: %s%s%s; is the limit of descriptors (ulimit "
+                   "-n) reached on either side?",
                    first, itx_event_name(event->event_number),
                    event->event_number == IT_CM_MSG_CONN_NONPEER_REJECT_EVENT ? ", " : "",
                    event->event_number == IT_CM_MSG_CONN_NONPEER_REJECT_EVENT

@@ -98,8 +98,8 @@ bool perf_limits_grant(const struct perf_limits *limits, const struct perf_plan 
     }
     if (bytes > limits->memory) {
         snprintf(text, size,
-                 "that takes %s of memory, more than the %s of --max-memory there: reduce "
-                 "-s, -q, -t, -r or --threads",
+                 "that takes %s of memory, more than the %s of --max-memory there: reduce -s, -q, "
+                 "-t, -r or --threads",
                  tool_human((double)bytes, wanted), tool_human((double)limits->memory, granted));
         return false;
     }

@@ -126,8 +126,7 @@ static void report_shortage(struct perf_channel *channel)
     struct perf_message message = { .type = PERF_REFUSE };
 
     snprintf(message.u.text, sizeof(message.u.text),
-             "out of resources; reduce -q, -t, -r, -s or --threads, or read the server's "
-             "messages");
+             "out of resources; reduce -q, -t, -r, -s or --threads, or read the server's messages");
     perf_send(channel, &message);
 }
 

@@ -140,8 +140,8 @@ int main(int argc, char **argv)
         return result;
     if (arguments.listen) {
         if (arguments.given & CLIENT_ONLY)
-            return tool_usage("that option is for clients; servers take -p, -I, -1, -b, -q "
-                              "and --max-memory");
+            return tool_usage("that option is for clients; servers take -p, -I, -1, -b, -q and "
+                              "--max-memory");
         if (optind < argc)
             return tool_usage("a server takes no HOST ('%s')", argv[optind]);
         tool_catch_signals();

@@ -105,8 +105,8 @@ static void report_result(struct pinger *pinger, enum conn_result result, uint64
 
     if (result == CONN_TIMEOUT)
         tool_error(
-            "no answer to message %llu from %s within %.3g s; give more time with -w, or look "
-            "at the server",
+            "no answer to message %llu from %s within %.3g s; give more time with -w, or look at "
+            "the server",
             (unsigned long long)message, peer, (double)pinger->options->timeout_us / 1e6);
     else if (result == CONN_ENDED)
         tool_error("connection to %s lost at message %llu: %s", peer, (unsigned long long)message,
@@ -232,8 +232,8 @@ static void explain_refusal(const struct pinger *pinger)
                    pinger->conn.peer);
     else if (code == PING_REFUSED_MEMORY)
         tool_error(
-            "%s refuses: messages of %u bytes take more memory than its --max-memory leaves; "
-            "take less with -s, or try again later",
+            "%s refuses: messages of %u bytes take more memory than its --max-memory leaves; take "
+            "less with -s, or try again later",
             pinger->conn.peer, pinger->options->size);
     else if (code == PING_REFUSED_SHARE)
         tool_error("%s refuses: it has as many clients from this address as it serves at once; try "

@@ -233,8 +233,8 @@ static enum ri_status start_thread(struct callback_service *service)
     if (error) {
         atomic_fetch_sub(&service->owners, 1);
         kal_log(RI_LOG_ERROR,
-                "cannot start the callback thread: %s; allow more threads (RLIMIT_NPROC, "
-                "pids.max) or free memory",
+                "cannot start the callback thread: %s; allow more threads (RLIMIT_NPROC, pids.max) "
+                "or free memory",
                 strerrordesc_np(error));
         return RI_ERR_NO_RESOURCES;
     }

@@ -200,8 +200,8 @@ static void watch(struct ual_lane *lane, uint64_t until, bool may_put_off)
 
     atomic_store_explicit(&lane->was_put_off, false, memory_order_relaxed);
     ual_lane_set_watch(lane, until);
-    if (ual_lane_is_sleeper(lane, &lane->background) || /* delegated before the time was set */
-        is_due(lane))
+    /* Delegated before the time was set. */
+    if (ual_lane_is_sleeper(lane, &lane->background) || is_due(lane))
         return;
     atomic_store_explicit(&lane->put_off_at, may_put_off ? until - PACE_LAST / 2 : CLOCK_NEVER,
                           memory_order_relaxed);
@@ -310,8 +310,8 @@ enum ri_status ual_lane_start_background(struct ual_lane *lane)
 
     if (error) {
         kal_log(RI_LOG_ERROR,
-                "cannot start the progress thread: %s; allow more threads (RLIMIT_NPROC, "
-                "pids.max) or free memory",
+                "cannot start the progress thread: %s; allow more threads (RLIMIT_NPROC, pids.max) "
+                "or free memory",
                 strerrordesc_np(error));
         return RI_ERR_NO_RESOURCES;
     }

@@ -100,9 +100,8 @@ static long wait_in_epoll(struct ual_lane *lane, uint64_t until, struct fetched 
     long count = syscall(SYS_epoll_pwait2, lane->epoll_fd, fetched->events, EVENTS_PER_RUN,
                          until == CLOCK_NEVER ? NULL : &left, NULL, 0);
 
-    if (count < 0 &&
-        /* Linux before 5.11, or a container's system call filter */
-        (errno == ENOSYS || errno == EPERM))
+    /* Linux before 5.11, or a container's system call filter. */
+    if (count < 0 && (errno == ENOSYS || errno == EPERM))
         count = syscall(SYS_epoll_pwait, lane->epoll_fd, fetched->events, EVENTS_PER_RUN,
                         clock_poll_ms(now, until), NULL, 0);
     return count;

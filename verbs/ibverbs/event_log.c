@@ -73,8 +73,8 @@ static bool is_due(const struct ri_event *event, uint64_t *kept_back)
 /* --- connections --- */
 
 static const char no_receive[] =
-    "post receives before the peer sends; for programs that were written for InfiniBand: "
-    "ital-run --as roce on both sides";
+    "post receives before the peer sends; for programs that were written for InfiniBand: ital-run "
+    "--as roce on both sides";
 static const char retries_spent[] =
     "post receives sooner, or raise rnr_retry and min_rnr_timer (rnr_retry 7: for ever)";
 

@@ -69,8 +69,8 @@ void link_log_end(const struct link *link, const char *what)
 void link_log_given_up(const struct link *link)
 {
     const char *advice =
-        link->by_lid ? "; no GID of the peer is given, so it must be on this host: use -g 0, "
-                       "or the program's option for the GID index"
+        link->by_lid ? "; no GID of the peer is given, so it must be on this host: use -g 0, or "
+                       "the program's option for the GID index"
                      : "";
     char peer[VB_PEER_TEXT];
     struct more more;

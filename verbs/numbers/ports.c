@@ -159,8 +159,8 @@ static int open_port(struct numbers *numbers, struct port **out)
             ual_log(
                 RI_LOG_ERROR,
                 "no TCP port for queue pairs: all of %u-%u are in use; end a program that has one, "
-                "or write port_range = FIRST-LAST with other ports in section [interface %s] "
-                "of ital.conf",
+                "or write port_range = FIRST-LAST with other ports in section [interface %s] of "
+                "ital.conf",
                 numbers->low, numbers->high, numbers->context->verbs.context.device->name);
         free_port(port);
         return vb_errno(status);

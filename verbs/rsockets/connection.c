@@ -199,8 +199,8 @@ static void on_request(struct rs_socket *socket, const struct rdma_cm_event *eve
         request = calloc(1, sizeof *request);
     else
         ual_log(RI_LOG_WARNING,
-                "rsockets: a connect request is rejected: %d wait already, as many as "
-                "the backlog of rlisten; accept faster, or give more",
+                "rsockets: a connect request is rejected: %d wait already, as many as the backlog "
+                "of rlisten; accept faster, or give more",
                 socket->waiting);
     if (!request) {
         refuse(event->id);

@@ -27,8 +27,8 @@ static int listen_fed(struct rs_socket *socket, const struct sockaddr *address, 
     if (error)
         return error;
     cm_listen_advise(socket->id,
-                     "only clients with rsockets may use this port; start the client by "
-                     "'ital-run --rsockets'");
+                     "only clients with rsockets may use this port; start the client by 'ital-run "
+                     "--rsockets'");
     socket->backlog = backlog > 0 ? backlog : 1;
     socket->fed = true;
     socket->state = RS_LISTENING;

@@ -96,8 +96,8 @@ static void break_off(struct rs_socket *socket)
     struct ibv_qp_attr error = { .qp_state = IBV_QPS_ERR };
 
     ual_log(RI_LOG_WARNING,
-            "rsockets: the peer of descriptor %d sent a message that breaks the "
-            "protocol: the connection ends",
+            "rsockets: the peer of descriptor %d sent a message that breaks the protocol: the "
+            "connection ends",
             socket->fd);
     ibv_modify_qp(socket->id->qp, &error, IBV_QP_STATE);
     rs_end(socket, EPROTO);

@@ -42,10 +42,8 @@ enum ri_status wq_open(struct wq *wq, bool receive, uint32_t depth, uint32_t max
     if (!checked_mul(wq->stride, (size_t)slots, &octets) ||
         !checked_add(octets, slots > SMALL_SLOTS ? alignment : 0, &octets))
         return RI_ERR_NO_RESOURCES;
-    wq->allocation = calloc(1,
-                            /* Not aligned_alloc: large queues get their pages when they are
-                             * used. */
-                            octets);
+    /* Not aligned_alloc: large queues get their pages when they are used. */
+    wq->allocation = calloc(1, octets);
     if (!wq->allocation)
         return RI_ERR_NO_RESOURCES;
     wq->slots = (uint8_t *)(((uintptr_t)wq->allocation + alignment - 1) &

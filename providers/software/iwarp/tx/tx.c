@@ -30,10 +30,8 @@ bool tx_take_up(struct iwarp_qp *qp, ssize_t sent)
 
     tx_assert_inside(&qp->core);
     if (sent < 0 && sent != -EAGAIN) {
-        atomic_store(&qp->tx.error,
-                     /* the receive side ends the connection, after the octets that can still be
-                      * read */
-                     (int)-sent);
+        /* The receive side ends the connection, after the octets that can still be read. */
+        atomic_store(&qp->tx.error, (int)-sent);
         qp->tx.single_below = 0;
         lane_call(stream);
         return false;
