@@ -15,7 +15,7 @@ static inline uint16_t be_get16(const void *p)
 {
     uint16_t v;
 
-    memcpy(&v, p, sizeof v);
+    memcpy(&v, p, sizeof(v));
     return be16toh(v);
 }
 
@@ -23,7 +23,7 @@ static inline uint32_t be_get32(const void *p)
 {
     uint32_t v;
 
-    memcpy(&v, p, sizeof v);
+    memcpy(&v, p, sizeof(v));
     return be32toh(v);
 }
 
@@ -31,26 +31,26 @@ static inline uint64_t be_get64(const void *p)
 {
     uint64_t v;
 
-    memcpy(&v, p, sizeof v);
+    memcpy(&v, p, sizeof(v));
     return be64toh(v);
 }
 
 static inline void be_put16(void *p, uint16_t v)
 {
     v = htobe16(v);
-    memcpy(p, &v, sizeof v);
+    memcpy(p, &v, sizeof(v));
 }
 
 static inline void be_put32(void *p, uint32_t v)
 {
     v = htobe32(v);
-    memcpy(p, &v, sizeof v);
+    memcpy(p, &v, sizeof(v));
 }
 
 static inline void be_put64(void *p, uint64_t v)
 {
     v = htobe64(v);
-    memcpy(p, &v, sizeof v);
+    memcpy(p, &v, sizeof(v));
 }
 
 #endif

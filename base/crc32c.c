@@ -74,21 +74,21 @@ __attribute__((target("sse4.2"))) static uint32_t run_sse42(uint32_t reg, const 
     for (; n >= 8; n -= 8, p += 8) {
         uint64_t v;
 
-        memcpy(&v, p, sizeof v);
+        memcpy(&v, p, sizeof(v));
         wide = _mm_crc32_u64(wide, v);
     }
     reg = (uint32_t)wide;
     if (n & 4u) {
         uint32_t v;
 
-        memcpy(&v, p, sizeof v);
+        memcpy(&v, p, sizeof(v));
         reg = _mm_crc32_u32(reg, v);
         p += 4;
     }
     if (n & 2u) {
         uint16_t v;
 
-        memcpy(&v, p, sizeof v);
+        memcpy(&v, p, sizeof(v));
         reg = _mm_crc32_u16(reg, v);
         p += 2;
     }
@@ -123,20 +123,20 @@ static uint32_t run_armv8(uint32_t reg, const uint8_t *p, size_t n)
     for (; n >= 8; n -= 8, p += 8) {
         uint64_t v;
 
-        memcpy(&v, p, sizeof v);
+        memcpy(&v, p, sizeof(v));
         ARMV8_STEP("crc32cx %w0, %w0, %x1", reg, v);
     }
     if (n & 4u) {
         uint32_t v;
 
-        memcpy(&v, p, sizeof v);
+        memcpy(&v, p, sizeof(v));
         ARMV8_STEP("crc32cw %w0, %w0, %w1", reg, v);
         p += 4;
     }
     if (n & 2u) {
         uint16_t v;
 
-        memcpy(&v, p, sizeof v);
+        memcpy(&v, p, sizeof(v));
         ARMV8_STEP("crc32ch %w0, %w0, %w1", reg, v);
         p += 2;
     }

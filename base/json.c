@@ -97,7 +97,7 @@ static void put_character(struct json *json, const unsigned char *at, size_t len
     if (!length) {
         put(json, "\\ufffd", 6);
     } else if (*at < ' ' || *at == '"' || *at == '\\' || *at == 0x7f) {
-        snprintf(escape, sizeof escape, "\\u%04x", *at);
+        snprintf(escape, sizeof(escape), "\\u%04x", *at);
         put(json, escape, 6);
     } else {
         put(json, (const char *)at, length);
@@ -126,7 +126,7 @@ void json_text(struct json *json, const char *name, const char *text)
 void json_number(struct json *json, const char *name, uint64_t number)
 {
     char digits[24];
-    int length = snprintf(digits, sizeof digits, "%" PRIu64,
+    int length = snprintf(digits, sizeof(digits), "%" PRIu64,
                           number < INT64_MAX ? number : (uint64_t)INT64_MAX);
 
     put_name(json, name);

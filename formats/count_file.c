@@ -24,11 +24,11 @@ uint64_t count_process_start(pid_t process)
     size_t length;
     FILE *file;
 
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)process);
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)process);
     file = fopen(path, "re");
     if (!file)
         return 0;
-    length = fread(text, 1, sizeof text - 1, file);
+    length = fread(text, 1, sizeof(text) - 1, file);
     fclose(file);
     text[length] = '\0';
     at = strrchr(text, ')'); /* the name may have blanks; the state is field 3, the start 22 */

@@ -11,7 +11,7 @@ const struct counter counters[] = {
 };
 #undef COUNTER
 
-const size_t counter_count = sizeof counters / sizeof *counters;
+const size_t counter_count = sizeof(counters) / sizeof(*counters);
 
 const struct counter *counter_said(enum counter_scope scope, const char *group, const char *said)
 {

@@ -89,8 +89,8 @@ static void put_ask(struct writer *w, const struct kald_message *m)
         put16(w, m->port);
         put32(w, m->scope);
         put32(w, 0);
-        memcpy(w->at, m->address, sizeof m->address);
-        w->at += sizeof m->address;
+        memcpy(w->at, m->address, sizeof(m->address));
+        w->at += sizeof(m->address);
         break;
     default: break;
     }
@@ -245,7 +245,7 @@ static void get_listen(struct reader *r, struct kald_message *m)
     m->port = get16(r);
     m->scope = get32(r);
     expect(r, get32(r) == 0);
-    memcpy(m->address, take(r, sizeof m->address), sizeof m->address);
+    memcpy(m->address, take(r, sizeof(m->address)), sizeof(m->address));
     if (m->family == 4)
         expect(r, !m->scope && !memcmp(m->address + 4, (const uint8_t[12]){ 0 }, 12));
 }

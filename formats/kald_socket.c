@@ -16,7 +16,7 @@ union control {
 static bool is_believed(int fd, bool *is_roots)
 {
     struct ucred peer;
-    socklen_t length = sizeof peer;
+    socklen_t length = sizeof(peer);
 
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length))
         return false;
@@ -30,7 +30,7 @@ int kald_connect(const char *path, bool *is_roots)
     struct sockaddr_un address = { .sun_family = AF_UNIX };
     int fd, error = 0;
 
-    if (strlen(path) >= sizeof address.sun_path) {
+    if (strlen(path) >= sizeof(address.sun_path)) {
         errno = ENAMETOOLONG;
         return -1;
     }
@@ -38,7 +38,7 @@ int kald_connect(const char *path, bool *is_roots)
     fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return -1;
-    if (connect(fd, (const struct sockaddr *)&address, sizeof address))
+    if (connect(fd, (const struct sockaddr *)&address, sizeof(address)))
         error = errno;
     else if (!is_believed(fd, is_roots))
         error = EPERM;
@@ -58,11 +58,11 @@ bool kald_send_octets(int socket, const uint8_t *octets, size_t length, int fd)
 
     if (fd >= 0) {
         header.msg_control = &control;
-        header.msg_controllen = sizeof control;
+        header.msg_controllen = sizeof(control);
         control.align = (struct cmsghdr){ .cmsg_len = CMSG_LEN(sizeof(int)),
                                           .cmsg_level = SOL_SOCKET,
                                           .cmsg_type = SCM_RIGHTS };
-        memcpy(CMSG_DATA(&control.align), &fd, sizeof fd);
+        memcpy(CMSG_DATA(&control.align), &fd, sizeof(fd));
     }
     do
         sent = sendmsg(socket, &header, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -80,7 +80,7 @@ bool kald_send(int socket, const struct kald_message *message, int fd)
 enum kald_received kald_receive(int socket, bool from_kald, struct kald_message *message, int *fd)
 {
     uint8_t octets[KALD_MESSAGE_MAX];
-    struct iovec part = { octets, sizeof octets };
+    struct iovec part = { octets, sizeof(octets) };
     union control control;
     struct msghdr header = { .msg_iov = &part, .msg_iovlen = 1 };
     const struct cmsghdr *extra;
@@ -99,7 +99,7 @@ enum kald_received kald_receive(int socket, bool from_kald, struct kald_message 
     extra = fd ? CMSG_FIRSTHDR(&header) : NULL;
     if (extra && extra->cmsg_level == SOL_SOCKET && extra->cmsg_type == SCM_RIGHTS &&
         extra->cmsg_len == CMSG_LEN(sizeof(int)))
-        memcpy(fd, CMSG_DATA(extra), sizeof *fd);
+        memcpy(fd, CMSG_DATA(extra), sizeof(*fd));
     if (got && !(header.msg_flags & MSG_TRUNC) &&
         kald_decode(octets, (size_t)got, from_kald, message))
         return KALD_GOT;

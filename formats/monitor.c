@@ -103,7 +103,7 @@ int monitor_folder(unsigned index, bool make, char path[MONITOR_PATH_ROOM])
         return -1;
     }
     if (index) {
-        snprintf(name, sizeof name, "ital-%u", (unsigned)geteuid());
+        snprintf(name, sizeof(name), "ital-%u", (unsigned)geteuid());
         snprintf(path, MONITOR_PATH_ROOM, "/tmp/%s", name);
         return monitor_folder_in("/tmp", name, make);
     }
@@ -138,7 +138,7 @@ static struct sockaddr_un address_of(int folder, const char *name)
 {
     struct sockaddr_un address = { .sun_family = AF_UNIX };
 
-    snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/%s", folder, name);
+    snprintf(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d/%s", folder, name);
     return address;
 }
 
@@ -151,7 +151,7 @@ int monitor_connect(int folder, const char *name)
 
     if (fd >= 0)
         unix_refuse_descriptors(fd);
-    if (fd >= 0 && connect(fd, (struct sockaddr *)&address, sizeof address)) {
+    if (fd >= 0 && connect(fd, (struct sockaddr *)&address, sizeof(address))) {
         error = errno;
         close(fd);
         errno = error;
@@ -221,13 +221,13 @@ int monitor_listen(int folder, const char *name)
     int fd, error;
 
     monitor_remove_stale(folder, name);
-    snprintf(begun, sizeof begun, ".%s", name);
+    snprintf(begun, sizeof(begun), ".%s", name);
     unlinkat(folder, begun, 0);
     address = address_of(folder, begun);
     fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return -1;
-    if (bind(fd, (struct sockaddr *)&address, sizeof address))
+    if (bind(fd, (struct sockaddr *)&address, sizeof(address)))
         goto close_socket;
     if (fchmodat(folder, begun, 0600, 0) || listen(fd, BACKLOG) ||
         renameat2(folder, begun, folder, name, RENAME_NOREPLACE))

@@ -27,14 +27,14 @@
 
 static uint8_t *put32(uint8_t *at, uint32_t value)
 {
-    memcpy(at, &value, sizeof value);
-    return at + sizeof value;
+    memcpy(at, &value, sizeof(value));
+    return at + sizeof(value);
 }
 
 static uint8_t *put16(uint8_t *at, uint16_t value)
 {
-    memcpy(at, &value, sizeof value);
-    return at + sizeof value;
+    memcpy(at, &value, sizeof(value));
+    return at + sizeof(value);
 }
 
 static uint8_t *put_time(uint8_t *at, uint64_t ns)
@@ -106,7 +106,7 @@ size_t pcapng_packet_tail(uint8_t *out, uint32_t length, bool outbound)
     uint8_t *at = out + padding;
 
     memset(out, 0, padding);
-    at = put_option(at, OPTION_FLAGS, &flags, sizeof flags);
+    at = put_option(at, OPTION_FLAGS, &flags, sizeof(flags));
     at = put_option(at, OPTION_END, NULL, 0);
     at = put32(at, (uint32_t)pcapng_packet_size(length));
     return (size_t)(at - out);
@@ -117,8 +117,8 @@ size_t pcapng_end(uint8_t *out, uint64_t time_ns, uint64_t packets, uint64_t mis
     uint8_t *at = put_time(put32(out + 8, 0), time_ns);
 
     packets += missing; /* received: seen at all */
-    at = put_option(at, OPTION_RECEIVED, &packets, sizeof packets);
-    at = put_option(at, OPTION_DROPPED, &missing, sizeof missing);
+    at = put_option(at, OPTION_RECEIVED, &packets, sizeof(packets));
+    at = put_option(at, OPTION_DROPPED, &missing, sizeof(missing));
     return close_block(out, BLOCK_STATISTICS, put_option(at, OPTION_END, NULL, 0));
 }
 
@@ -128,7 +128,7 @@ size_t pcapng_whole(const uint8_t *octets, size_t length)
     uint32_t size;
 
     while (length - at >= 8) {
-        memcpy(&size, octets + at + 4, sizeof size);
+        memcpy(&size, octets + at + 4, sizeof(size));
         if (size > length - at)
             break;
         at += size;
@@ -237,7 +237,7 @@ static void put_tcp(uint8_t *out, const struct tcpip_segment *segment)
     out[13] = segment->flags;
     be_put16(out + 14, 0xFFFF); /* by the scale of the SYN: never full */
     if (segment->flags & TCPIP_SYN)
-        memcpy(out + TCP_LEN, options, sizeof options);
+        memcpy(out + TCP_LEN, options, sizeof(options));
 }
 
 size_t tcpip_headers(uint8_t *out, const struct tcpip_segment *segment, size_t payload)

@@ -15,20 +15,20 @@ struct policy_place policy_place_of(const struct sockaddr *address)
     if (address && address->sa_family == AF_INET) {
         struct sockaddr_in in;
 
-        memcpy(&in, address, sizeof in);
+        memcpy(&in, address, sizeof(in));
         place.family = AF_INET;
         place.port = ntohs(in.sin_port);
         memcpy(place.address, &in.sin_addr, 4);
     } else if (address && address->sa_family == AF_INET6) {
         struct sockaddr_in6 in6;
 
-        memcpy(&in6, address, sizeof in6);
+        memcpy(&in6, address, sizeof(in6));
         place.port = ntohs(in6.sin6_port);
         place.family = IN6_IS_ADDR_V4MAPPED(&in6.sin6_addr) ? AF_INET : AF_INET6;
         memcpy(place.address, (uint8_t *)&in6.sin6_addr + (place.family == AF_INET ? 12 : 0),
                place.family == AF_INET ? 4 : 16);
     }
-    place.wildcard = place.family != AF_UNSPEC && !memcmp(place.address, zero, sizeof zero);
+    place.wildcard = place.family != AF_UNSPEC && !memcmp(place.address, zero, sizeof(zero));
     return place;
 }
 
@@ -132,7 +132,7 @@ void policy_clear(struct policy *policy)
 /* The list's own name of the file; NULL: no memory. */
 static const char *add_source(struct policy *policy, const char *source)
 {
-    char **grown = realloc(policy->sources, (policy->source_count + 1) * sizeof *grown);
+    char **grown = realloc(policy->sources, (policy->source_count + 1) * sizeof(*grown));
     char *name;
 
     if (!grown)
@@ -150,7 +150,7 @@ static bool add_rule(struct policy *policy, const struct policy_rule *rule)
     struct policy_rule *grown;
 
     if (!(count & (count - 1))) { /* the room is the next power of two */
-        grown = realloc(policy->rules, (count ? 2 * count : 1) * sizeof *grown);
+        grown = realloc(policy->rules, (count ? 2 * count : 1) * sizeof(*grown));
         if (!grown)
             return false;
         policy->rules = grown;
@@ -185,7 +185,7 @@ enum policy_result policy_read_text(struct policy *policy, const char *source, c
         if (!stop)
             stop = end;
         if (!policy_read_line(text, (size_t)(stop - text), names, &rule, &empty, reason,
-                              sizeof reason)) {
+                              sizeof(reason))) {
             snprintf(why, why_size, "%s:%u: %s", source, line, reason);
             return POLICY_WRONG;
         }

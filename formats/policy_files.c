@@ -26,7 +26,7 @@ static bool user_of(const char *name, uint32_t *id)
     struct passwd entry, *found = NULL;
     char room[4096];
 
-    if (getpwnam_r(name, &entry, room, sizeof room, &found) || !found)
+    if (getpwnam_r(name, &entry, room, sizeof(room), &found) || !found)
         return false;
     *id = entry.pw_uid;
     return true;

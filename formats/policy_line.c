@@ -77,7 +77,7 @@ static void next_word(struct line *line)
         /* What no terminal should see stands for itself in no word */
         char octet = *line->at > ' ' && *line->at <= '~' ? *line->at : '?';
 
-        if (length + 1 < sizeof line->word)
+        if (length + 1 < sizeof(line->word))
             line->word[length++] = octet;
         else
             line->too_long = true;
@@ -204,7 +204,7 @@ static bool read_part(struct line *line, struct policy_rule *rule)
     }
     if (part && part->value == INTERFACE && !limits && !*rule->interface) {
         next_word(line);
-        memcpy(rule->interface, line->word, sizeof rule->interface);
+        memcpy(rule->interface, line->word, sizeof(rule->interface));
         return *line->word ? true : wrong(line, "a name is missing behind interface");
     }
     if (part && part->value == USER && rule->any_user) {

@@ -29,7 +29,7 @@ static void destroy(struct kal *kal)
 
 static enum ri_status make(const struct kal_upper *upper, struct kal **kal)
 {
-    struct kal *made = calloc(1, sizeof *made);
+    struct kal *made = calloc(1, sizeof(*made));
     enum ri_status status;
 
     if (!made)

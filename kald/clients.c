@@ -43,15 +43,15 @@ static struct kald_user *user_of(struct kald *kald, uint32_t id)
 {
     struct kald_user *user;
 
-    HASH_FIND(hh, kald->users, &id, sizeof id, user);
+    HASH_FIND(hh, kald->users, &id, sizeof(id), user);
     if (user)
         return user;
-    user = calloc(1, sizeof *user);
+    user = calloc(1, sizeof(*user));
     if (!user)
         return NULL;
     user->id = id;
     user->memlock = UINT64_MAX;
-    HASH_ADD(hh, kald->users, id, sizeof user->id, user);
+    HASH_ADD(hh, kald->users, id, sizeof(user->id), user);
     return user;
 }
 
@@ -108,7 +108,7 @@ static bool begin(struct kald_client *client)
     struct kald *kald = client->kald;
     int room = QUEUE;
 
-    setsockopt(client->socket.fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof room);
+    setsockopt(client->socket.fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof(room));
     if (!kald_process_open(client))
         return false;
     if (kald->client_count >= kald->all_clients + (client->who.uid ? 0 : KALD_ROOT_CLIENTS) ||
@@ -153,7 +153,7 @@ void kald_accept(struct kald_source *source, uint32_t events)
             refuse_by_spare(kald);
         return;
     }
-    client = calloc(1, sizeof *client);
+    client = calloc(1, sizeof(*client));
     if (!client) {
         kald_close(kald, fd);
         return;
@@ -230,7 +230,7 @@ static void greet(struct kald_client *client, const struct kald_message *ask)
     }
     client->greeted = true;
     client->observes = ask->flags & KALD_OBSERVER;
-    memcpy(answer.limits, client->limits, sizeof answer.limits);
+    memcpy(answer.limits, client->limits, sizeof(answer.limits));
     kald_send_to(client, &answer, -1);
     if (!client->observes)
         push_policy(client);

@@ -52,7 +52,7 @@ static enum queue look(int socket)
         char octets[CMSG_SPACE(sizeof(struct ucred))];
         struct cmsghdr align;
     } control;
-    struct msghdr header = { .msg_control = &control, .msg_controllen = sizeof control };
+    struct msghdr header = { .msg_control = &control, .msg_controllen = sizeof(control) };
     ssize_t got;
 
     do

@@ -19,15 +19,15 @@ static bool drop_capabilities(void)
 {
 #ifdef HAVE_LIBCAPNG
     static const unsigned needed[] = { CAP_NET_BIND_SERVICE, CAP_CHOWN, CAP_SYS_RESOURCE };
-    bool has[sizeof needed / sizeof *needed];
+    bool has[sizeof(needed) / sizeof(*needed)];
 
     if (geteuid())
         return true;
     capng_get_caps_process();
-    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
+    for (size_t i = 0; i < sizeof(needed) / sizeof(*needed); i++)
         has[i] = capng_have_capability(CAPNG_PERMITTED, needed[i]);
     capng_clear(CAPNG_SELECT_CAPS);
-    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
+    for (size_t i = 0; i < sizeof(needed) / sizeof(*needed); i++)
         if (has[i])
             capng_update(CAPNG_ADD, CAPNG_EFFECTIVE | CAPNG_PERMITTED, needed[i]);
     if (capng_apply(CAPNG_SELECT_CAPS)) {
@@ -128,7 +128,7 @@ static bool filter_calls(void)
     scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ERRNO(EPERM));
     int error = filter ? 0 : -ENOMEM;
 
-    for (size_t i = 0; i < sizeof allowed / sizeof *allowed && !error; i++) {
+    for (size_t i = 0; i < sizeof(allowed) / sizeof(*allowed) && !error; i++) {
         int number = seccomp_syscall_resolve_name(allowed[i]);
 
         if (number != __NR_SCMP_ERROR)

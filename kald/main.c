@@ -51,7 +51,7 @@ static void reload(struct kald *kald)
     uint64_t before = kald->generation;
     char state[80];
 
-    snprintf(state, sizeof state, "RELOADING=1\nMONOTONIC_USEC=%llu",
+    snprintf(state, sizeof(state), "RELOADING=1\nMONOTONIC_USEC=%llu",
              (unsigned long long)(clock_now() / CLOCK_NS_PER_US));
     notify(state);
     kald_rules_watch(kald);
@@ -66,7 +66,7 @@ static void signals_ready(struct kald_source *source, uint32_t events)
     struct signalfd_siginfo info;
 
     (void)events;
-    if (read(source->fd, &info, sizeof info) != sizeof info)
+    if (read(source->fd, &info, sizeof(info)) != sizeof(info))
         return;
     if (info.ssi_signo == SIGCHLD)
         kald_children_ended(kald);
@@ -112,7 +112,7 @@ static bool lock_path(const char *path)
     char name[sizeof(struct sockaddr_un) + 8];
     int fd;
 
-    snprintf(name, sizeof name, "%s.lock", path);
+    snprintf(name, sizeof(name), "%s.lock", path);
     fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd >= 0 && !flock(fd, LOCK_EX | LOCK_NB))
         return true;
@@ -133,8 +133,8 @@ static bool open_socket(struct kald *kald)
     const char *fresh = address.sun_path;
     bool opened;
 
-    if (snprintf(address.sun_path, sizeof address.sun_path, "%s.new", kald->path) >=
-        (int)sizeof address.sun_path) {
+    if (snprintf(address.sun_path, sizeof(address.sun_path), "%s.new", kald->path) >=
+        (int)sizeof(address.sun_path)) {
         kald_say(3, "%s: the path is too long", kald->path);
         return false;
     }
@@ -143,7 +143,7 @@ static bool open_socket(struct kald *kald)
     unlink(fresh);
     kald->listener.fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     opened = kald->listener.fd >= 0 && kald_closing_prepare(kald) &&
-             !bind(kald->listener.fd, (const struct sockaddr *)&address, sizeof address) &&
+             !bind(kald->listener.fd, (const struct sockaddr *)&address, sizeof(address)) &&
              !chmod(fresh, 0666) && !listen(kald->listener.fd, SOMAXCONN) &&
              !rename(fresh, kald->path);
     if (!opened)
@@ -168,7 +168,7 @@ static void fit_files(struct kald *kald)
 
 static bool open_sources(struct kald *kald)
 {
-    socklen_t length = sizeof kald->network;
+    socklen_t length = sizeof(kald->network);
     sigset_t signals;
 
     sigemptyset(&signals);

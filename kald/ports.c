@@ -15,19 +15,19 @@ static socklen_t address_of(const struct kald_message *ask, struct sockaddr_stor
                                 .sin6_port = htons(ask->port),
                                 .sin6_scope_id = ask->scope };
 
-    memset(address, 0, sizeof *address);
-    memcpy(&four.sin_addr, ask->address, sizeof four.sin_addr);
-    memcpy(&six.sin6_addr, ask->address, sizeof six.sin6_addr);
+    memset(address, 0, sizeof(*address));
+    memcpy(&four.sin_addr, ask->address, sizeof(four.sin_addr));
+    memcpy(&six.sin6_addr, ask->address, sizeof(six.sin6_addr));
     if (ask->family == 4)
-        memcpy(address, &four, sizeof four);
+        memcpy(address, &four, sizeof(four));
     else
-        memcpy(address, &six, sizeof six);
-    return ask->family == 4 ? sizeof four : sizeof six;
+        memcpy(address, &six, sizeof(six));
+    return ask->family == 4 ? sizeof(four) : sizeof(six);
 }
 
 static bool set(int fd, int level, int option, int value)
 {
-    return !setsockopt(fd, level, option, &value, sizeof value);
+    return !setsockopt(fd, level, option, &value, sizeof(value));
 }
 
 /* Returns 0 or an errno value. The socket is the client's from the begin: SO_REUSEPORT is for

@@ -32,11 +32,11 @@ static uint64_t start_of(pid_t process)
     ssize_t got;
     int fd;
 
-    snprintf(path, sizeof path, "/proc/%d/stat", process);
+    snprintf(path, sizeof(path), "/proc/%d/stat", process);
     fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return 0;
-    got = read(fd, text, sizeof text - 1);
+    got = read(fd, text, sizeof(text) - 1);
     close(fd);
     if (got <= 0)
         return 0;
@@ -63,7 +63,7 @@ static bool read_groups(struct kald_client *client)
     if (!client->groups ||
         getsockopt(client->socket.fd, SOL_SOCKET, SO_PEERGROUPS, client->groups, &length))
         return false;
-    client->group_count = length / sizeof *client->groups;
+    client->group_count = length / sizeof(*client->groups);
     return true;
 }
 
@@ -78,17 +78,17 @@ static bool is_alive(const struct kald_client *client)
 
 bool kald_process_open(struct kald_client *client)
 {
-    socklen_t length = sizeof client->who;
+    socklen_t length = sizeof(client->who);
     int fd = -1;
 
     if (getsockopt(client->socket.fd, SOL_SOCKET, SO_PEERCRED, &client->who, &length) ||
         !read_groups(client))
         return false;
-    length = sizeof client->network;
+    length = sizeof(client->network);
     if (getsockopt(client->socket.fd, SOL_SOCKET, SO_NETNS_COOKIE, &client->network, &length))
         client->network = 0;
     client->started = start_of(client->who.pid);
-    length = sizeof fd;
+    length = sizeof(fd);
     if (getsockopt(client->socket.fd, SOL_SOCKET, SO_PEERPIDFD, &fd, &length)) {
         if (errno == ESRCH || errno == EINVAL)
             return false; /* it has ended */

@@ -102,7 +102,7 @@ bool kald_rules_read(struct kald *kald)
     char why[1024] = "out of memory";
 
     if (policy_read_folder_texts(&policy, kald->folder, kald->owner, append, &text, why,
-                                 sizeof why) != POLICY_OK) {
+                                 sizeof(why)) != POLICY_OK) {
         free(text.octets);
         kald_say(3, "%s", why);
         return false;
@@ -169,7 +169,7 @@ bool kald_rules_changed(struct kald *kald)
     char events[4096] __attribute__((aligned(8)));
     bool any = false;
 
-    while (read(kald->watch.fd, events, sizeof events) > 0)
+    while (read(kald->watch.fd, events, sizeof(events)) > 0)
         any = true;
     return any;
 }

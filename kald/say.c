@@ -36,7 +36,7 @@ static bool has_turn(void)
     if (now >= until) {
         until = clock_after(now, CLOCK_NS_PER_S);
         said = 0;
-        snprintf(text, sizeof text, "%u more lines about clients were left out", left_out);
+        snprintf(text, sizeof(text), "%u more lines about clients were left out", left_out);
         if (left_out)
             put_line(4, text);
         left_out = 0;
@@ -53,7 +53,7 @@ void kald_say(int priority, const char *format, ...)
     if (priority == 4 && !has_turn())
         return;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    vsnprintf(text, sizeof(text), format, args);
     va_end(args);
     put_line(priority, text);
 }

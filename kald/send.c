@@ -35,7 +35,7 @@ static void listen_to(struct kald_client *client)
 
 static bool queue(struct kald_client *client, const uint8_t *octets, size_t length, int fd)
 {
-    struct kald_out *out = client->out_count < OUT_MOST ? malloc(sizeof *out + length) : NULL;
+    struct kald_out *out = client->out_count < OUT_MOST ? malloc(sizeof(*out) + length) : NULL;
 
     if (!out)
         return false;

@@ -39,8 +39,8 @@ void kald_stats(const struct kald_client *client, const struct kald_message *ask
                                       .process = (uint32_t)other->who.pid,
                                       .user = other->who.uid,
                                       .generation = other->generation };
-        memcpy(entry->counts, other->counts, sizeof entry->counts);
-        memcpy(entry->limits, other->limits, sizeof entry->limits);
+        memcpy(entry->counts, other->counts, sizeof(entry->counts));
+        memcpy(entry->limits, other->limits, sizeof(entry->limits));
         answer->count++;
     }
 }
@@ -78,7 +78,7 @@ static void print_entry(const struct kald_entry *entry, uint64_t generation)
     const struct passwd *user = getpwuid(entry->user);
     char number[16];
 
-    snprintf(number, sizeof number, "%u", entry->user);
+    snprintf(number, sizeof(number), "%u", entry->user);
     printf("%8u %-16s", entry->process, user ? user->pw_name : number);
     for (int kind = 0; kind < POLICY_KINDS; kind++) {
         print_amount(entry->counts[kind].total);

@@ -21,10 +21,10 @@ static inline bool vb_is_optional(const char *call)
                                          "ibv_set_ece",        "rdma_get_remote_ece",
                                          "rdma_set_local_ece", "rdma_reject_ece" };
 
-    for (size_t i = 0; i < sizeof families / sizeof *families; i++)
+    for (size_t i = 0; i < sizeof(families) / sizeof(*families); i++)
         if (!strncmp(call, families[i], strlen(families[i])))
             return true;
-    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
+    for (size_t i = 0; i < sizeof(calls) / sizeof(*calls); i++)
         if (!strcmp(call, calls[i]))
             return true;
     return false;

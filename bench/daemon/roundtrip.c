@@ -57,7 +57,7 @@ int main(int count, char **words)
         fprintf(stderr, "usage: roundtrip SOCKET [COUNT]\n");
         return 2;
     }
-    times = calloc(rounds, sizeof *times);
+    times = calloc(rounds, sizeof(*times));
     fd = kald_connect(words[1], NULL);
     if (!times || fd < 0 || !ask(fd, &question, &answer))
         return fail(words[1]);
@@ -71,7 +71,7 @@ int main(int count, char **words)
             return fail("no answer, or a wrong one");
         times[i] = (double)(clock_now() - began) / 1000;
     }
-    qsort(times, rounds, sizeof *times, by_time);
+    qsort(times, rounds, sizeof(*times), by_time);
     printf("{\"count\": %lu, \"median_us\": %.2f, \"p99_us\": %.2f, \"most_us\": %.2f}\n", rounds,
            times[rounds / 2], times[rounds - 1 - rounds / 100], times[rounds - 1]);
     free(times);

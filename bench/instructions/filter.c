@@ -106,7 +106,7 @@ static enum ri_status below_post_send(struct ri_qp *qp, struct ri_send_wr *wr,
 static void make_below(void)
 {
     static const struct ri_privileged_ops ops = {
-        .size = sizeof ops,
+        .size = sizeof(ops),
         .abi_major = RI_ABI_MAJOR,
         .abi_minor = RI_ABI_MINOR,
         .open = below_open,
@@ -119,7 +119,7 @@ static void make_below(void)
         .qp_destroy = below_qp_destroy,
     };
     static const struct ri_user_ops user = {
-        .size = sizeof user,
+        .size = sizeof(user),
         .abi_major = RI_ABI_MAJOR,
         .abi_minor = RI_ABI_MINOR,
         .post_send = below_post_send,
@@ -164,15 +164,17 @@ int main(void)
     static struct ri_privileged_ops ops;
     static struct ri_user_ops user;
     static struct fake_host fake;
-    struct ri_lower lower = { .size = sizeof lower, .privileged = &below_ops, .user = &below_user };
-    struct ri_open open = { .size = sizeof open,
+    struct ri_lower lower = { .size = sizeof(lower),
+                              .privileged = &below_ops,
+                              .user = &below_user };
+    struct ri_open open = { .size = sizeof(open),
                             .host = &fake.host,
                             .privileged = &ops,
                             .user = &user,
                             .device = ARGUMENT,
                             .lower = &lower };
-    struct ri_cq_attr cq_attr = { .size = sizeof cq_attr, .depth = 64 };
-    struct ri_qp_attr attr = { .size = sizeof attr, .type = RI_QP_RC, .max_send_wr = 64 };
+    struct ri_cq_attr cq_attr = { .size = sizeof(cq_attr), .depth = 64 };
+    struct ri_qp_attr attr = { .size = sizeof(attr), .type = RI_QP_RC, .max_send_wr = 64 };
     struct ri_rnic *rnic;
     struct ri_pd *pd;
     struct ri_cq *cq;

@@ -131,8 +131,8 @@ static bool post_read(struct transport *t)
 static bool post_count(struct transport *t)
 {
     struct fabric *f = fabric_of(t);
-    struct iovec iov = { t->count_out, sizeof *t->count_out };
-    struct fi_rma_iov remote = { remote_of(f, t->count_in), sizeof *t->count_in, f->key };
+    struct iovec iov = { t->count_out, sizeof(*t->count_out) };
+    struct fi_rma_iov remote = { remote_of(f, t->count_in), sizeof(*t->count_in), f->key };
     struct fi_msg_rma message = { .msg_iov = &iov,
                                   .desc = &f->descriptor,
                                   .iov_count = 1,
@@ -209,7 +209,7 @@ static void find(struct fabric *f, struct peer *peer)
     hints->domain_attr->data_progress = FI_PROGRESS_MANUAL;
     hints->tx_attr->msg_order = hints->rx_attr->msg_order = FI_ORDER_SAS | FI_ORDER_WAW;
     hints->fabric_attr->prov_name = strdup(wanted);
-    if (getnameinfo((struct sockaddr *)&peer->here, sizeof peer->here, address, sizeof address,
+    if (getnameinfo((struct sockaddr *)&peer->here, sizeof(peer->here), address, sizeof(address),
                     NULL, 0, NI_NUMERICHOST))
         peer_die("an address of an unknown kind");
     must(fi_getinfo(FI_VERSION(1, 17), address, NULL, FI_SOURCE, hints, &all), wanted);
@@ -248,13 +248,13 @@ static void open_endpoint(struct fabric *f, struct peer *peer)
 static void meet(struct fabric *f, struct peer *peer)
 {
     struct hello mine = { .key = fi_mr_key(f->mr) }, theirs;
-    size_t length = sizeof mine.name;
+    size_t length = sizeof(mine.name);
 
     must(fi_getname(&f->ep->fid, mine.name, &length), "fi_getname");
     if (f->info->domain_attr->mr_mode & FI_MR_VIRT_ADDR)
         mine.region = (uintptr_t)f->transport.region;
     mine.length = length;
-    peer_exchange(peer, &mine, sizeof mine, &theirs, sizeof theirs);
+    peer_exchange(peer, &mine, sizeof(mine), &theirs, sizeof(theirs));
     if (fi_av_insert(f->av, theirs.name, 1, &f->there, 0, NULL) != 1)
         peer_die("fi_av_insert failed");
     f->remote = theirs.region;
@@ -278,7 +278,7 @@ static void run(struct peer *peer)
     setenv("FI_OFI_RXM_ENABLE_PASSTHRU", "1", 0);
     transport_init(&f.transport, peer);
     find(&f, peer);
-    snprintf(peer->library, sizeof peer->library, "libfabric %s %s", fi_tostr("", FI_TYPE_VERSION),
+    snprintf(peer->library, sizeof(peer->library), "libfabric %s %s", fi_tostr("", FI_TYPE_VERSION),
              f.info->fabric_attr->prov_name);
     f.inject = peer->plan.mode == PEER_LAT && peer->plan.size <= f.info->tx_attr->inject_size;
     open_endpoint(&f, peer);

@@ -209,7 +209,7 @@ static void take(struct peer *peer, int option, const char *name)
     case COMPLETION: plan->event = word(program, name, optarg, completions, 2); break;
     case CPU: peer->cpu = (int)number(program, name, optarg, 0, CPU_SETSIZE - 1); break;
     case CONGESTION:
-        copy_name(program, name, plan->congestion, sizeof plan->congestion, optarg);
+        copy_name(program, name, plan->congestion, sizeof(plan->congestion), optarg);
         break;
     case BATCH:
         if (!program->batches)
@@ -230,7 +230,7 @@ static void take(struct peer *peer, int option, const char *name)
         if (!program->providers)
             usage(program, "--provider is not for this program");
         check_provider(program, optarg);
-        copy_name(program, name, plan->provider, sizeof plan->provider, optarg);
+        copy_name(program, name, plan->provider, sizeof(plan->provider), optarg);
         break;
     case SAMPLES: peer->samples_file = optarg; break;
     case JSON: break; /* the only output format */
@@ -304,7 +304,7 @@ static struct addrinfo *look_up(struct peer *peer)
         hints.ai_flags = AI_PASSIVE;
         hints.ai_family = AF_INET;
     }
-    snprintf(port, sizeof port, "%d", peer->port);
+    snprintf(port, sizeof(port), "%d", peer->port);
     failed = getaddrinfo(peer->host || peer->server ? peer->host : "127.0.0.1", port, &hints,
                          &info);
     if (failed)
@@ -316,7 +316,7 @@ static void listen_on(struct peer *peer)
 {
     struct addrinfo *info = look_up(peer);
     char port[NI_MAXSERV];
-    socklen_t length = sizeof peer->here;
+    socklen_t length = sizeof(peer->here);
 
     peer->listener = socket(info->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (peer->listener < 0)
@@ -326,7 +326,8 @@ static void listen_on(struct peer *peer)
         peer_die("port %d: %s", peer->port, strerror(errno));
     freeaddrinfo(info);
     getsockname(peer->listener, (struct sockaddr *)&peer->here, &length);
-    getnameinfo((struct sockaddr *)&peer->here, length, NULL, 0, port, sizeof port, NI_NUMERICSERV);
+    getnameinfo((struct sockaddr *)&peer->here, length, NULL, 0, port, sizeof(port),
+                NI_NUMERICSERV);
     printf("port %s\n", port);
     fflush(stdout);
 }
@@ -408,16 +409,16 @@ static void agree(struct peer *peer)
 
     if (!peer->server) {
         plan->magic = MAGIC;
-        put(peer->oob, plan, sizeof *plan);
-        get(peer->oob, &plan->magic, sizeof plan->magic);
+        put(peer->oob, plan, sizeof(*plan));
+        get(peer->oob, &plan->magic, sizeof(plan->magic));
         return;
     }
-    get(peer->oob, plan, sizeof *plan);
-    plan->congestion[sizeof plan->congestion - 1] = plan->provider[sizeof plan->provider - 1] = 0;
+    get(peer->oob, plan, sizeof(*plan));
+    plan->congestion[sizeof(plan->congestion) - 1] = plan->provider[sizeof(plan->provider) - 1] = 0;
     if (plan->magic != MAGIC || plan->op > PEER_READ || plan->mode > PEER_RATE || !plan->size ||
         plan->size > PEER_MAX_SIZE || !plan->window || plan->window > PEER_MAX_WINDOW)
         peer_die("this client speaks another language");
-    put(peer->oob, &plan->magic, sizeof plan->magic);
+    put(peer->oob, &plan->magic, sizeof(plan->magic));
 }
 
 /* ---- the run ---- */
@@ -430,7 +431,7 @@ static void pin(int cpu)
         return;
     CPU_ZERO(&set);
     CPU_SET(cpu, &set);
-    if (sched_setaffinity(0, sizeof set, &set))
+    if (sched_setaffinity(0, sizeof(set), &set))
         peer_die("cpu %d: %s", cpu, strerror(errno));
 }
 
@@ -472,7 +473,7 @@ void peer_start(struct peer *peer)
     peer->limit = UINT64_MAX;
     peer->warming = true;
     peer->sample_room = MAX_LAPS;
-    peer->samples = peer_memory(peer->sample_room * sizeof *peer->samples, 0);
+    peer->samples = peer_memory(peer->sample_room * sizeof(*peer->samples), 0);
     peer_exchange(peer, &ready, 1, &ready, 1);
     peer->cpu_origin = cpu_time();
     peer->origin = peer->last = peer->timed_from = peer_now();
@@ -533,11 +534,11 @@ void peer_mark(struct peer *peer, uint64_t done)
 bool peer_told_end(struct peer *peer, uint64_t *messages)
 {
     struct end end;
-    ssize_t n = recv(peer->oob, &end, sizeof end, MSG_PEEK | MSG_DONTWAIT);
+    ssize_t n = recv(peer->oob, &end, sizeof(end), MSG_PEEK | MSG_DONTWAIT);
 
     if (n == 0 || (n < 0 && errno != EAGAIN))
         peer_die("the client is gone");
-    if (n != (ssize_t)sizeof end)
+    if (n != (ssize_t)sizeof(end))
         return false;
     *messages = end.messages;
     return true;
@@ -616,16 +617,16 @@ void peer_finish(struct peer *peer, uint64_t messages, uint64_t octets)
 
     mine.cpu_ns = cpu_time() - peer->cpu_origin;
     if (peer->server)
-        get(peer->oob, &end, sizeof end);
+        get(peer->oob, &end, sizeof(end));
     else
-        put(peer->oob, &end, sizeof end);
+        put(peer->oob, &end, sizeof(end));
     if (!peer->server && !peer->sample_count && messages) /* less than a chunk: use the whole run */
         keep_sample(peer, (uint64_t)((double)(now - peer->origin) / (double)messages *
                                      (double)peer->chunk));
-    qsort(peer->samples, peer->sample_count, sizeof *peer->samples, by_value);
+    qsort(peer->samples, peer->sample_count, sizeof(*peer->samples), by_value);
     if (peer->plan.mode != PEER_LAT && peer->sample_count)
         mine.chunk_ns = percentile(peer, 0.5);
-    peer_exchange(peer, &mine, sizeof mine, &theirs, sizeof theirs);
+    peer_exchange(peer, &mine, sizeof(mine), &theirs, sizeof(theirs));
     if (mine.octets != theirs.octets && mine.octets != PEER_NOT_SEEN &&
         theirs.octets != PEER_NOT_SEEN)
         peer_die("%llu octets here, %llu at the other end", (unsigned long long)mine.octets,
@@ -655,9 +656,9 @@ int peer_main(int argc, char **argv, const struct peer_program *program)
     if (peer.server)
         listen_on(&peer);
     peer.oob = peer.server ? accept_one(&peer, -1) : connect_to(&peer, "");
-    length = sizeof peer.here;
+    length = sizeof(peer.here);
     getsockname(peer.oob, (struct sockaddr *)&peer.here, &length);
-    length = sizeof peer.there;
+    length = sizeof(peer.there);
     getpeername(peer.oob, (struct sockaddr *)&peer.there, &length);
     agree(&peer);
     program->run(&peer);

@@ -49,7 +49,7 @@ static void pin(int cpu)
 
     CPU_ZERO(&set);
     CPU_SET(cpu, &set);
-    if (sched_setaffinity(0, sizeof set, &set)) {
+    if (sched_setaffinity(0, sizeof(set), &set)) {
         fprintf(stderr, "probe: cpu %d: %s\n", cpu, strerror(errno));
         failed = 1;
     }
@@ -159,7 +159,7 @@ int main(int argc, char **argv)
         pthread_join(ends[i].thread, NULL);
     if (failed)
         return 1;
-    qsort(samples, sample_count, sizeof *samples, by_value);
+    qsort(samples, sample_count, sizeof(*samples), by_value);
     printf("{\"cpus\":[%d,%d],\"handoff_ns\":%.1f,\"lost\":[%.4f,%.4f]}\n", ends[0].cpu,
            ends[1].cpu, samples[sample_count / 2] / (2.0 * TRIPS_PER_SAMPLE), ends[0].lost,
            ends[1].lost);

@@ -211,12 +211,13 @@ static void run(struct peer *peer)
 {
     int fd = peer_data_socket(peer), flags = peer->plan.event ? 0 : MSG_DONTWAIT;
     char congestion[16] = "";
-    socklen_t length = sizeof congestion - 1;
+    socklen_t length = sizeof(congestion) - 1;
     struct utsname system;
 
     uname(&system);
     getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, congestion, &length);
-    snprintf(peer->library, sizeof peer->library, "Linux %.30s TCP %s", system.release, congestion);
+    snprintf(peer->library, sizeof(peer->library), "Linux %.30s TCP %s", system.release,
+             congestion);
     if (peer->plan.mode == PEER_LAT)
         latency(peer, fd, flags);
     else if (peer->server)

@@ -134,7 +134,7 @@ static void add_fpdu(struct roof *roof, uint16_t mark, char *payload, size_t len
     uint32_t crc = ~0u;
 
     memset(roof->heads[at], 0, HEAD);
-    memcpy(roof->heads[at], &octets, sizeof octets);
+    memcpy(roof->heads[at], &octets, sizeof(octets));
     if (roof->crc) {
         crc = sum(roof->heads[at], HEAD, crc);
         if (roof->copied) {
@@ -195,7 +195,7 @@ static size_t payload_length(const char *head)
 {
     uint16_t octets;
 
-    memcpy(&octets, head, sizeof octets);
+    memcpy(&octets, head, sizeof(octets));
     return ntohs(octets) == REQUEST_MARK ? 0 : ntohs(octets);
 }
 
@@ -434,7 +434,7 @@ static void run(struct peer *peer)
     roof.copy = peer_memory(roof.most, 0);
     if (roof.direct)
         roof.head_has = TAIL; /* nothing comes before the first header */
-    snprintf(peer->library, sizeof peer->library, "FPDUs over TCP, %s", how);
+    snprintf(peer->library, sizeof(peer->library), "FPDUs over TCP, %s", how);
     if (peer->plan.mode == PEER_LAT && peer->plan.op == PEER_READ && !peer->server)
         read_latency(&roof);
     else if (peer->plan.mode == PEER_LAT && peer->plan.op != PEER_READ)

@@ -170,7 +170,7 @@ static bool post_read(struct transport *t)
 static bool post_count(struct transport *t)
 {
     ucp_request_param_t put = { 0 }, flush = parameters(t, false);
-    ucs_status_ptr_t request = ucp_put_nbx(ucx_of(t)->ep, t->count_out, sizeof *t->count_out,
+    ucs_status_ptr_t request = ucp_put_nbx(ucx_of(t)->ep, t->count_out, sizeof(*t->count_out),
                                            remote_of(t, t->count_in), ucx_of(t)->key, &put);
 
     if (UCS_PTR_IS_ERR(request))
@@ -241,7 +241,7 @@ static void open_worker(struct ucx *u, struct peer *peer)
         u->slots[i].ucx = u;
         u->free[u->free_count++] = &u->slots[i];
     }
-    interface_name(peer, interface, sizeof interface);
+    interface_name(peer, interface, sizeof(interface));
     setenv("UCX_TCP_TX_SEG_SIZE", "256k", 0);
     setenv("UCX_TCP_RX_SEG_SIZE", "256k", 0);
     must(ucp_config_read(NULL, NULL, &config), "ucp_config_read");
@@ -302,7 +302,7 @@ static void meet(struct ucx *u, struct peer *peer)
     must(ucp_rkey_pack(u->context, u->memory, &key, &key_octets), "ucp_rkey_pack");
     mine.worker_octets = address_octets;
     mine.key_octets = key_octets;
-    peer_exchange(peer, &mine, sizeof mine, &theirs, sizeof theirs);
+    peer_exchange(peer, &mine, sizeof(mine), &theirs, sizeof(theirs));
     if (theirs.worker_octets > 65536 || theirs.key_octets > 65536)
         peer_die("the other end's address is too long");
     their_address = swap(peer, address, address_octets, theirs.worker_octets);
@@ -349,7 +349,7 @@ static void run(struct peer *peer)
                                            .wait = wait_once } };
 
     congestion_use(peer->plan.congestion);
-    snprintf(peer->library, sizeof peer->library, "UCX %s tcp", ucp_get_version_string());
+    snprintf(peer->library, sizeof(peer->library), "UCX %s tcp", ucp_get_version_string());
     transport_init(&u.transport, peer);
     open_worker(&u, peer);
     map_region(&u);

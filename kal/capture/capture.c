@@ -151,7 +151,7 @@ static char *expand(const char *text)
 
     if (!out)
         return NULL;
-    snprintf(pid, sizeof pid, "%ld", (long)getpid());
+    snprintf(pid, sizeof(pid), "%ld", (long)getpid());
     for (; *text; text++) {
         if (*text == '%' && text[1] == 'p')
             fputs(pid, out);
@@ -189,7 +189,7 @@ static void host_capture(const struct ri_host *host, uint64_t token, enum ri_dir
 /* Takes ownership of the path. Returns 0 or errno. */
 static int capture_new(char *path, const char *interface, struct kal_capture **out)
 {
-    struct kal_capture *capture = calloc(1, sizeof *capture);
+    struct kal_capture *capture = calloc(1, sizeof(*capture));
     int error = ENOMEM;
 
     if (!capture) {
@@ -296,7 +296,7 @@ static bool same_address(const struct sockaddr_storage *a, const struct sockaddr
     if (a->ss_family == AF_INET)
         return a4->sin_port == b4->sin_port && a4->sin_addr.s_addr == b4->sin_addr.s_addr;
     return a6->sin6_port == b6->sin6_port &&
-           !memcmp(&a6->sin6_addr, &b6->sin6_addr, sizeof a6->sin6_addr);
+           !memcmp(&a6->sin6_addr, &b6->sin6_addr, sizeof(a6->sin6_addr));
 }
 
 /* The record that the other end has created. */
@@ -317,7 +317,7 @@ static struct record *record_new(struct kal_capture *capture, const struct socka
                                  const struct sockaddr_storage *peer, int side)
 {
     static atomic_uint number;
-    struct record *record = calloc(1, sizeof *record);
+    struct record *record = calloc(1, sizeof(*record));
     uint32_t start = atomic_fetch_add(&number, 1) * 0x01000193u;
 
     if (!record)

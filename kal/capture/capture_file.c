@@ -248,7 +248,7 @@ static int start_writer(struct capture_file *file)
 
 int capture_file_new(char *path, const char *interface, struct capture_file **out)
 {
-    struct capture_file *file = calloc(1, sizeof *file);
+    struct capture_file *file = calloc(1, sizeof(*file));
     int error = ENOMEM;
 
     if (!file) {

@@ -99,7 +99,7 @@ static bool turn_away(struct kal_listener *l)
     char more[80];
 
     cm_assert_run(&l->guard);
-    if (cm_meter(&l->descriptors, more, sizeof more))
+    if (cm_meter(&l->descriptors, more, sizeof(more)))
         kal_rnic_log(
             l->rnic, RI_LOG_ERROR,
             "listener %s: out of file descriptors, connections are turned away; raise the limit "
@@ -193,7 +193,7 @@ static void evict(struct kal_listener *l, struct kal_connection *oldest)
     cm_assert_run(&l->guard);
     cm_unlist(l, oldest);
     pthread_mutex_unlock(&l->guard.lock);
-    if (cm_meter(&l->full, more, sizeof more))
+    if (cm_meter(&l->full, more, sizeof(more)))
         kal_rnic_log(
             l->rnic, RI_LOG_WARNING,
             "listener %s: %u connections have not sent their MPA Request yet, the oldest is "
@@ -289,7 +289,7 @@ static void log_system_memory(struct kal_listener *l, int error)
     char more[80];
 
     cm_assert_locked(&l->guard);
-    if (cm_meter(&l->memory, more, sizeof more))
+    if (cm_meter(&l->memory, more, sizeof(more)))
         kal_rnic_log(l->rnic, RI_LOG_ERROR,
                      "listener %s: no connection can be accepted now: %s; connections wait, free "
                      "memory%s",

@@ -74,7 +74,7 @@ enum ri_status cm_active_request(struct kal_connection *connection, const void *
     result = mpa_startup_request(&connection->local, private_data, length, &frame);
     if (!result)
         result = mpa_startup_encode(&frame, MPA_STARTUP_REQUEST, connection->startup->out,
-                                    sizeof connection->startup->out,
+                                    sizeof(connection->startup->out),
                                     &connection->startup->out_length);
     if (!result)
         return RI_OK;
@@ -151,7 +151,7 @@ static enum ri_status start(struct kal_connection *c, struct ri_qp *qp,
         return ITAL_ERR_QUOTA;
     error = open_stream(c);
     if (error) {
-        kal_address_text(param->destination, text, sizeof text);
+        kal_address_text(param->destination, text, sizeof(text));
         kal_rnic_log(c->rnic, RI_LOG_WARNING, "connection to %s cannot be started: %s; check %s",
                      text, strerror(error),
                      error == EMFILE   ? "the limit on open files (ulimit -n)"
@@ -199,7 +199,7 @@ static void fall_back(struct kal_connection *c)
 
     cm_assert_run(&c->guard);
     contract(c->state == CM_REQUESTED && !c->startup->retried);
-    kal_address_text(&c->startup->destination.any, text, sizeof text);
+    kal_address_text(&c->startup->destination.any, text, sizeof(text));
     kal_rnic_log(
         c->rnic, RI_LOG_INFO,
         "connection to %s: the peer closed after an MPA Request of revision 2; trying revision 1 "
@@ -232,7 +232,7 @@ static bool try_again(struct kal_connection *c)
         c->startup->resets == RESETS_MOST || at >= c->startup->connect_by)
         return false;
     c->startup->resets++;
-    kal_address_text(&c->startup->destination.any, text, sizeof text);
+    kal_address_text(&c->startup->destination.any, text, sizeof(text));
     kal_rnic_log(c->rnic, RI_LOG_INFO,
                  "connection to %s: the peer reset the connection before it answered, it may be "
                  "short of room; trying again (%u of %u)",

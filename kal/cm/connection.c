@@ -162,7 +162,7 @@ struct kal_connection *cm_connection_new(struct kal_rnic *rnic, void *lane, void
     struct kal_connection *c = calloc(1, rnic->cm->kind->connection_size);
 
     if (c)
-        c->startup = calloc(1, sizeof *c->startup);
+        c->startup = calloc(1, sizeof(*c->startup));
     if (!c || !c->startup) {
         free(c);
         return NULL;
@@ -327,7 +327,7 @@ bool cm_emit(struct kal_connection *connection, struct ri_connection_event *even
         return false;
     if (connection->conversion)
         count_conversion(connection->rnic, event->type);
-    event->size = sizeof *event;
+    event->size = sizeof(*event);
     event->local = address_storage(&connection->stream.local);
     event->peer = address_storage(&connection->stream.peer);
     pthread_mutex_unlock(&connection->guard.lock);
@@ -363,9 +363,9 @@ void cm_fail(struct kal_connection *connection, enum ri_connection_reason reason
     cm_assert_run(&connection->guard);
     if (format) {
         va_start(args, format);
-        vsnprintf(text, sizeof text, format, args);
+        vsnprintf(text, sizeof(text), format, args);
         va_end(args);
-        kal_address_text(&connection->stream.peer.any, address, sizeof address);
+        kal_address_text(&connection->stream.peer.any, address, sizeof(address));
         kal_rnic_log_cause(connection->rnic, RI_LOG_WARNING, format, "connection %s %s: %s",
                            connection->initiator ? "to" : "from", address, text);
     }
@@ -403,7 +403,7 @@ void cm_fail_errno(struct kal_connection *connection, const char *doing, int err
         { ENFILE, RI_REASON_RESOURCES, "raise the system's limit on open files (fs.file-max)" },
     };
 
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+    for (size_t i = 0; i < sizeof(table) / sizeof(*table); i++) {
         if (table[i].error == error) {
             cm_fail(connection, table[i].reason, "%s: %s; %s", doing, strerror(error),
                     table[i].advice);

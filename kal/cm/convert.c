@@ -74,7 +74,7 @@ static enum ri_status permit(const struct kal_connection *c, const struct kal_co
         return RI_ERR_PERMISSION;
     if (kal_rnic_has_address(c->rnic, &local.any))
         return RI_OK;
-    kal_address_text(&local.any, text, sizeof text);
+    kal_address_text(&local.any, text, sizeof(text));
     kal_rnic_log(
         c->rnic, RI_LOG_WARNING,
         "descriptor %d cannot be converted: its address %s is of no network interface that option "
@@ -210,7 +210,7 @@ static void say_last_words(struct kal_connection *c)
 static void requested(struct kal_connection *c)
 {
     struct ri_connect_param param = {
-        .size = sizeof param,
+        .size = sizeof(param),
         .ird = c->local.ird,
         .ord = c->local.ord,
     };

@@ -86,7 +86,7 @@ enum ri_status cm_hand_over(struct kal_connection *connection, struct ri_llp_han
 {
     struct kal_cm *cm = connection->rnic->cm;
     struct ri_qp_modify modify = {
-        .size = sizeof modify,
+        .size = sizeof(modify),
         .mask = RI_QPM_STATE | RI_QPM_HANDOVER,
         .state = RI_QPS_RTS,
         .handover = handover,
@@ -99,7 +99,7 @@ enum ri_status cm_hand_over(struct kal_connection *connection, struct ri_llp_han
     contract(!connection->handed);
     if (status)
         return status;
-    handover->size = sizeof *handover;
+    handover->size = sizeof(*handover);
     handover->capture = (uintptr_t)connection->stream.capture;
     handover->initiator = connection->initiator;
     handover->mpa_revision = connection->agreed.rev;
@@ -202,7 +202,7 @@ enum ri_status kal_connection_info(struct kal_connection *connection,
         filled.depths_valid = connection->agreed.enhanced && !connection->local.own_depths;
         filled.local = address_storage(&connection->stream.local);
         filled.peer = address_storage(&connection->stream.peer);
-        memcpy(info, &filled, info->size < sizeof filled ? info->size : sizeof filled);
+        memcpy(info, &filled, info->size < sizeof(filled) ? info->size : sizeof(filled));
         status = RI_OK;
     }
     pthread_mutex_unlock(&connection->guard.lock);

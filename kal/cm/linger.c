@@ -86,7 +86,7 @@ static void ready(void *arg, uint32_t events)
     (void)events;
     if (!cm_enter(&linger->guard, &run))
         return;
-    n = linger->stream.ops->receive(linger->stream.fd, octets, sizeof octets);
+    n = linger->stream.ops->receive(linger->stream.fd, octets, sizeof(octets));
     if (n > 0) {
         kal_capture_octets(linger->stream.capture, RI_RECEIVE, octets, (size_t)n);
         linger->drained += (size_t)n;
@@ -115,7 +115,7 @@ static void expired(struct ri_timer *timer)
 void cm_linger(struct kal_rnic *rnic, void *lane, struct cm_stream *stream)
 {
     struct kal_cm *cm = rnic->cm;
-    struct cm_linger *linger = calloc(1, sizeof *linger);
+    struct cm_linger *linger = calloc(1, sizeof(*linger));
     bool room;
 
     if (!linger) {

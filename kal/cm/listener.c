@@ -126,7 +126,7 @@ static int open_listener(struct kal_listener *l, const struct sockaddr *address,
         return error;
     error = open_new(l, address, true, bound);
     if (!error) {
-        kal_address_text(address, text, sizeof text);
+        kal_address_text(address, text, sizeof(text));
         kal_rnic_log(l->rnic, RI_LOG_INFO,
                      "listener %s takes IPv6 only: another listener of this process has that port "
                      "for IPv4",
@@ -159,13 +159,13 @@ static enum ri_status listen_error(struct kal_rnic *rnic, const struct sockaddr 
     const char *advice = "free memory";
     char text[120];
 
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+    for (size_t i = 0; i < sizeof(table) / sizeof(*table); i++) {
         if (table[i].error == error) {
             status = table[i].status;
             advice = table[i].advice;
         }
     }
-    kal_address_text(address, text, sizeof text);
+    kal_address_text(address, text, sizeof(text));
     /* A program that looks for a free port asks for the next one; its status says the same. */
     kal_rnic_log(rnic, error == EADDRINUSE ? RI_LOG_INFO : RI_LOG_WARNING,
                  "cannot listen on %s: %s; %s", text, strerror(error), advice);
@@ -197,7 +197,7 @@ enum ri_status cm_listener_open(struct kal_listener *listener, const struct ri_l
     /* Under the lock: the first run may come before the watch is stored, and the listener is seen
      * already (kal_cm_listeners). */
     pthread_mutex_lock(&l->guard.lock);
-    kal_address_text((const struct sockaddr *)bound, l->name, sizeof l->name);
+    kal_address_text((const struct sockaddr *)bound, l->name, sizeof(l->name));
     status = l->rnic->upper->watch(l->lane, l->fd, EPOLLIN, cm_accept_ready, l, &l->watch);
     pthread_mutex_unlock(&l->guard.lock);
     return status;
@@ -297,7 +297,7 @@ enum ri_status kal_listen_fed(struct kal_rnic *rnic, void *lane_context,
     if (status)
         return status;
     pthread_mutex_lock(&l->guard.lock);
-    kal_address_text(address, l->name, sizeof l->name);
+    kal_address_text(address, l->name, sizeof(l->name));
     pthread_mutex_unlock(&l->guard.lock);
     l->fed = true;
     *listener = l;

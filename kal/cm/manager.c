@@ -9,7 +9,7 @@
 
 enum ri_status kal_cm_open(struct kal_rnic *rnic)
 {
-    struct kal_cm *cm = calloc(1, sizeof *cm);
+    struct kal_cm *cm = calloc(1, sizeof(*cm));
 
     if (!cm)
         return RI_ERR_NO_RESOURCES;

@@ -44,7 +44,7 @@ static struct table *read_table(void)
 {
     const char *names = secure_getenv("LISTEN_FDNAMES");
     long count = number_of("LISTEN_PID", INT32_MAX) == getpid() ? number_of("LISTEN_FDS", MOST) : 0;
-    struct table *table = calloc(1, sizeof *table + (size_t)count * sizeof *table->sockets);
+    struct table *table = calloc(1, sizeof(*table) + (size_t)count * sizeof(*table->sockets));
     char *rest;
 
     if (!table)
@@ -87,10 +87,11 @@ static enum choice choice_of(const struct cm_passed *passed, const struct kal_rn
 {
     static const char ours[] = "ital-";
 
-    if (strncmp(passed->name, ours, sizeof ours - 1) != 0)
+    if (strncmp(passed->name, ours, sizeof(ours) - 1) != 0)
         return BY_ADDRESS;
-    return rnic->interface && !strcmp(passed->name + sizeof ours - 1, rnic->interface) ? BY_NAME
-                                                                                       : NOT_FOR_IT;
+    return rnic->interface && !strcmp(passed->name + sizeof(ours) - 1, rnic->interface)
+               ? BY_NAME
+               : NOT_FOR_IT;
 }
 
 /* Not of AF_UNSPEC. */
@@ -105,7 +106,7 @@ static bool is_same(const union address *a, const union address *b)
         return false;
     if (a->any.sa_family == AF_INET)
         return a->four.sin_addr.s_addr == b->four.sin_addr.s_addr;
-    return !memcmp(&a->six.sin6_addr, &b->six.sin6_addr, sizeof a->six.sin6_addr) &&
+    return !memcmp(&a->six.sin6_addr, &b->six.sin6_addr, sizeof(a->six.sin6_addr)) &&
            a->six.sin6_scope_id == b->six.sin6_scope_id;
 }
 
@@ -134,7 +135,7 @@ static void tell_one(struct cm_passed *p, const struct kal_rnic *rnic,
     union address bound;
     const char *why = ops->unlike(p->fd, &bound);
 
-    kal_address_text(&address->any, wanted, sizeof wanted);
+    kal_address_text(&address->any, wanted, sizeof(wanted));
     if (why) {
         kal_rnic_log(rnic, RI_LOG_WARNING,
                      "descriptor %d (%s) is not used for a listener on %s: %s; correct the socket "
@@ -142,7 +143,7 @@ static void tell_one(struct cm_passed *p, const struct kal_rnic *rnic,
                      p->fd, p->name, wanted, why);
         return;
     }
-    kal_address_text(&bound.any, has, sizeof has);
+    kal_address_text(&bound.any, has, sizeof(has));
     kal_rnic_log(rnic, RI_LOG_WARNING,
                  "descriptor %d (%s) is not used: it listens on %s, and the program wants %s; "
                  "correct the port in the socket unit or in the program",

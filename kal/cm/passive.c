@@ -26,9 +26,9 @@ static void log_stranger(struct kal_connection *c, const char *what)
     const char *advice = atomic_load(&c->listener->advice);
     char more[80], address[120], name[CM_NAME_ROOM];
 
-    if (!cm_meter(&c->listener->bad, more, sizeof more))
+    if (!cm_meter(&c->listener->bad, more, sizeof(more)))
         return;
-    kal_address_text(&c->stream.peer.any, address, sizeof address);
+    kal_address_text(&c->stream.peer.any, address, sizeof(address));
     kal_rnic_log(c->rnic, RI_LOG_WARNING, "listener %s: connection from %s closed: %s; %s%s",
                  cm_listener_name(c->listener, name), address, what,
                  advice ? advice : "only iWARP clients may use this port", more);
@@ -75,9 +75,9 @@ static void log_late(struct kal_connection *c)
 {
     char more[80], address[120], name[CM_NAME_ROOM];
 
-    if (!cm_meter(&c->listener->late, more, sizeof more))
+    if (!cm_meter(&c->listener->late, more, sizeof(more)))
         return;
-    kal_address_text(&c->stream.peer.any, address, sizeof address);
+    kal_address_text(&c->stream.peer.any, address, sizeof(address));
     kal_rnic_log(
         c->rnic, RI_LOG_WARNING,
         "listener %s: request from %s dropped: the program's event queue has been full for longer "
@@ -132,7 +132,7 @@ void cm_passive_describe(struct kal_connection *connection, struct ri_connect_re
 static void describe(struct kal_connection *c, struct ri_connect_request *request)
 {
     *request = (struct ri_connect_request){
-        .size = sizeof *request,
+        .size = sizeof(*request),
         .local = address_storage(&c->stream.local),
         .peer = address_storage(&c->stream.peer),
     };
@@ -163,7 +163,7 @@ static bool promote(struct kal_connection *c, struct cm_run *run)
     cm_leave(&listener->guard, run); /* not the last reference: this run holds one */
     if (place != CM_PLACE_NONE)
         return false;
-    if (cm_meter(&listener->full, more, sizeof more))
+    if (cm_meter(&listener->full, more, sizeof(more)))
         kal_rnic_log(
             c->rnic, RI_LOG_WARNING,
             "listener %s: %u requests are undecided, a further one is dropped; accept faster or "
@@ -292,7 +292,7 @@ static void log_withdrawn(struct kal_connection *c, const char *why)
 {
     char address[120];
 
-    kal_address_text(&c->stream.peer.any, address, sizeof address);
+    kal_address_text(&c->stream.peer.any, address, sizeof(address));
     kal_rnic_log(c->rnic, RI_LOG_INFO, "request from %s withdrawn: %s", address, why);
 }
 
@@ -315,7 +315,7 @@ static void refuse(struct kal_connection *c)
     size_t sent = 0;
 
     if (!parse_request(c, &request) || mpa_startup_reject(&c->local, &request, NULL, 0, &reply) ||
-        mpa_startup_encode(&reply, MPA_STARTUP_REPLY, c->startup->out, sizeof c->startup->out,
+        mpa_startup_encode(&reply, MPA_STARTUP_REPLY, c->startup->out, sizeof(c->startup->out),
                            &c->startup->out_length) ||
         cm_write(&c->stream, c->startup->out, c->startup->out_length, &sent) != 1 ||
         cm_send_end(&c->stream))
@@ -479,7 +479,7 @@ enum ri_status cm_passive_reply(struct kal_connection *connection,
                                 param->private_data_length, &reply, &c->agreed);
     if (!result)
         result = mpa_startup_encode(&reply, MPA_STARTUP_REPLY, c->startup->out,
-                                    sizeof c->startup->out, &c->startup->out_length);
+                                    sizeof(c->startup->out), &c->startup->out_length);
     if (!result)
         return RI_OK;
     kal_rnic_log(c->rnic, RI_LOG_ERROR, "the MPA Reply cannot be built: %s",
@@ -528,7 +528,7 @@ enum ri_status cm_passive_reject(struct kal_connection *connection, const void *
     result = mpa_startup_reject(&c->local, &request, private_data, private_data_length, &reply);
     if (!result)
         result = mpa_startup_encode(&reply, MPA_STARTUP_REPLY, c->startup->out,
-                                    sizeof c->startup->out, &c->startup->out_length);
+                                    sizeof(c->startup->out), &c->startup->out_length);
     if (result) {
         kal_rnic_log(c->rnic, RI_LOG_ERROR, "the rejecting MPA Reply cannot be built: %s",
                      mpa_startup_text(result));

@@ -173,7 +173,7 @@ static bool is_surely_here(const union address *local, const union address *peer
 
     if (!rendezvous_address(local, here) || !rendezvous_address(peer, there))
         return false;
-    return !memcmp(here, there, sizeof here) || (is_loopback(local) && is_loopback(peer));
+    return !memcmp(here, there, sizeof(here)) || (is_loopback(local) && is_loopback(peer));
 }
 
 static bool is_of_this_host(const union address *local, const union address *peer)
@@ -226,7 +226,7 @@ static enum cm_rendezvous_result decided(struct kal_connection *c)
     if (r->state == CM_RENDEZVOUS_TCP && !may_stay_on_tcp(c))
         return CM_RENDEZVOUS_REFUSED;
     if (c->same_host && !r->logged) {
-        kal_address_text(&c->stream.peer.any, address, sizeof address);
+        kal_address_text(&c->stream.peer.any, address, sizeof(address));
         if (r->state == CM_RENDEZVOUS_AGREED)
             kal_rnic_log(c->rnic, RI_LOG_INFO, "connection %s %s: wire local", side, address);
         else
@@ -255,7 +255,7 @@ static int new_socket(void)
 static bool is_own_user(int fd)
 {
     struct ucred peer;
-    socklen_t length = sizeof peer;
+    socklen_t length = sizeof(peer);
 
     return !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) && peer.uid == geteuid();
 }
@@ -276,8 +276,8 @@ static int take_descriptor(struct msghdr *message)
     for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
         if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
             continue;
-        for (size_t at = CMSG_LEN(0); at + sizeof fd <= c->cmsg_len; at += sizeof fd) {
-            memcpy(&fd, (const char *)c + at, sizeof fd);
+        for (size_t at = CMSG_LEN(0); at + sizeof(fd) <= c->cmsg_len; at += sizeof(fd)) {
+            memcpy(&fd, (const char *)c + at, sizeof(fd));
             if (kept >= 0) {
                 close(fd);
                 whole = false;
@@ -305,7 +305,7 @@ static ssize_t receive(int socket, void *octets, size_t room, int *fd)
 
     do {
         message.msg_control = &control;
-        message.msg_controllen = sizeof control;
+        message.msg_controllen = sizeof(control);
         got = recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     } while (got < 0 && errno == EINTR);
     *fd = got < 0 ? -1 : take_descriptor(&message);
@@ -326,11 +326,11 @@ static int send_with(int socket, const void *octets, size_t length, int fd)
 
     if (fd >= 0) {
         message.msg_control = &control;
-        message.msg_controllen = sizeof control;
-        control.align = (struct cmsghdr){ .cmsg_len = CMSG_LEN(sizeof fd),
+        message.msg_controllen = sizeof(control);
+        control.align = (struct cmsghdr){ .cmsg_len = CMSG_LEN(sizeof(fd)),
                                           .cmsg_level = SOL_SOCKET,
                                           .cmsg_type = SCM_RIGHTS };
-        memcpy(CMSG_DATA(&control.align), &fd, sizeof fd);
+        memcpy(CMSG_DATA(&control.align), &fd, sizeof(fd));
     }
     do
         sent = sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -345,7 +345,7 @@ static int send_answer(int socket, enum rendezvous_kind kind, enum rendezvous_re
     uint8_t octets[RENDEZVOUS_ANSWER_LENGTH];
 
     rendezvous_answer_encode(kind, reason, octets);
-    return send_with(socket, octets, sizeof octets, -1);
+    return send_with(socket, octets, sizeof(octets), -1);
 }
 
 /* What both ends must have in common. */
@@ -353,8 +353,8 @@ static struct rendezvous_offer own_offer(const struct kal_connection *c)
 {
     struct rendezvous_offer offer = { .features = RENDEZVOUS_FEATURES, .build = PACKAGE_VERSION };
 
-    static_assert(sizeof PACKAGE_VERSION <= sizeof offer.build, "the version fits");
-    snprintf(offer.provider, sizeof offer.provider, "%s", c->rnic->provider_name);
+    static_assert(sizeof(PACKAGE_VERSION) <= sizeof(offer.build), "the version fits");
+    snprintf(offer.provider, sizeof(offer.provider), "%s", c->rnic->provider_name);
     return offer;
 }
 
@@ -424,7 +424,7 @@ static void hear_offer(struct kal_connection *c)
     enum rendezvous_reason reason;
     const char *why;
     int fd, error;
-    ssize_t got = receive(r->fd, octets, sizeof octets, &fd);
+    ssize_t got = receive(r->fd, octets, sizeof(octets), &fd);
 
     contract(r->state == CM_RENDEZVOUS_CONNECTED);
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
@@ -479,7 +479,7 @@ static const char *hear_commit(struct kal_connection *c)
     enum rendezvous_reason reason;
     enum rendezvous_kind kind;
     int fd;
-    ssize_t got = receive(of(c)->fd, octets, sizeof octets, &fd);
+    ssize_t got = receive(of(c)->fd, octets, sizeof(octets), &fd);
 
     if (fd >= 0)
         close(fd);
@@ -547,7 +547,7 @@ static const char *send_offer(struct kal_connection *c)
         return cause ? cause : NO_MEMORY;
     r->local = local;
     rendezvous_offer_encode(&offer, octets);
-    error = send_with(r->fd, octets, sizeof octets, fd);
+    error = send_with(r->fd, octets, sizeof(octets), fd);
     close(fd);
     if (error)
         return text_of_errno(error);
@@ -588,7 +588,7 @@ static void hear_answer(struct kal_connection *c)
     enum rendezvous_reason reason;
     enum rendezvous_kind kind;
     int fd, error;
-    ssize_t got = receive(r->fd, octets, sizeof octets, &fd);
+    ssize_t got = receive(r->fd, octets, sizeof(octets), &fd);
 
     if (fd >= 0)
         close(fd);

@@ -17,7 +17,7 @@
 
 static_assert(AT_PROVIDER + RENDEZVOUS_PROVIDER_ROOM == RENDEZVOUS_OFFER_LENGTH,
               "the offer ends with the provider's name");
-static_assert(sizeof NAME_HEAD - 1 + 2 * NAME_END == RENDEZVOUS_NAME_LENGTH,
+static_assert(sizeof(NAME_HEAD) - 1 + 2 * NAME_END == RENDEZVOUS_NAME_LENGTH,
               "the name ends with the acceptor's port");
 
 static const uint8_t magic[8] = { 'i', 't', 'a', 'l', '-', 'l', 'o', 'c' };
@@ -47,7 +47,7 @@ static bool put_end(const union address *address, char out[NAME_END])
         return false;
     /* sin_port and sin6_port are at the same place, in network order */
     memcpy(octets + 16, &address->four.sin_port, 2);
-    for (size_t i = 0; i < sizeof octets; i++) {
+    for (size_t i = 0; i < sizeof(octets); i++) {
         out[2 * i] = digits[octets[i] >> 4];
         out[2 * i + 1] = digits[octets[i] & 15];
     }
@@ -57,9 +57,9 @@ static bool put_end(const union address *address, char out[NAME_END])
 bool rendezvous_name(const union address *initiator, const union address *acceptor,
                      char name[RENDEZVOUS_NAME_LENGTH])
 {
-    char *end = name + sizeof NAME_HEAD - 1;
+    char *end = name + sizeof(NAME_HEAD) - 1;
 
-    memcpy(name, NAME_HEAD, sizeof NAME_HEAD - 1);
+    memcpy(name, NAME_HEAD, sizeof(NAME_HEAD) - 1);
     return put_end(initiator, end) && put_end(acceptor, end + NAME_END);
 }
 
@@ -67,7 +67,7 @@ bool rendezvous_name(const union address *initiator, const union address *accept
 
 static void put_head(uint8_t *octets, enum rendezvous_kind kind, uint32_t word)
 {
-    memcpy(octets, magic, sizeof magic);
+    memcpy(octets, magic, sizeof(magic));
     be_put16(octets + AT_VERSION, RENDEZVOUS_VERSION);
     be_put16(octets + AT_KIND, (uint16_t)kind);
     be_put32(octets + AT_WORD, word);
@@ -101,7 +101,7 @@ enum rendezvous_reason rendezvous_offer_parse(const uint8_t *octets, size_t leng
 {
     struct rendezvous_offer parsed;
 
-    if (length < RENDEZVOUS_ANSWER_LENGTH || memcmp(octets, magic, sizeof magic) ||
+    if (length < RENDEZVOUS_ANSWER_LENGTH || memcmp(octets, magic, sizeof(magic)) ||
         be_get16(octets + AT_KIND) != RENDEZVOUS_OFFER)
         return RENDEZVOUS_MALFORMED;
     if (be_get16(octets + AT_VERSION) != RENDEZVOUS_VERSION)
@@ -137,7 +137,7 @@ bool rendezvous_answer_parse(const uint8_t *octets, size_t length, enum rendezvo
     uint16_t which;
     uint32_t word;
 
-    if (length != RENDEZVOUS_ANSWER_LENGTH || memcmp(octets, magic, sizeof magic) ||
+    if (length != RENDEZVOUS_ANSWER_LENGTH || memcmp(octets, magic, sizeof(magic)) ||
         be_get16(octets + AT_VERSION) != RENDEZVOUS_VERSION)
         return false;
     which = be_get16(octets + AT_KIND);

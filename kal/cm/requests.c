@@ -47,7 +47,7 @@ void cm_log_memory(struct kal_listener *listener)
     bool told;
 
     pthread_mutex_lock(&listener->guard.lock);
-    told = cm_meter(&listener->memory, more, sizeof more);
+    told = cm_meter(&listener->memory, more, sizeof(more));
     pthread_mutex_unlock(&listener->guard.lock);
     if (told)
         kal_rnic_log(listener->rnic, RI_LOG_ERROR,
@@ -262,7 +262,7 @@ void kal_listen_room(struct kal_listener *listener)
 /* The listener may be going meanwhile, and its context with it: inside a run it stays. */
 void cm_fed_in_vain(struct kal_listener *listener)
 {
-    struct ri_connection_event event = { .size = sizeof event, .type = RI_CONNECTION_FAILED };
+    struct ri_connection_event event = { .size = sizeof(event), .type = RI_CONNECTION_FAILED };
     struct cm_run run;
 
     if (!listener->fed || !cm_enter(&listener->guard, &run))

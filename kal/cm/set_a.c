@@ -249,7 +249,7 @@ static enum ri_status listen_on(struct kal_listener *listener, const struct ri_l
     struct ri_listener *ri;
     enum ri_status status;
 
-    memset(bound, 0, sizeof *bound);
+    memset(bound, 0, sizeof(*bound));
     own.backlog = listener->backlog;
     status = rnic->ops.listen(rnic->ri, &own, listener, bound, &ri);
     if (status) {
@@ -258,7 +258,7 @@ static enum ri_status listen_on(struct kal_listener *listener, const struct ri_l
         return kal_rnic_answer(status);
     }
     pthread_mutex_lock(&listener->guard.lock); /* it can be seen already: kal_cm_listeners */
-    kal_address_text((const struct sockaddr *)bound, listener->name, sizeof listener->name);
+    kal_address_text((const struct sockaddr *)bound, listener->name, sizeof(listener->name));
     pthread_mutex_unlock(&listener->guard.lock);
     foreign_listener(listener)->ri = ri;
     return RI_OK;
@@ -298,7 +298,7 @@ static const char *withdrawn(const struct kal_connection *c)
 /* Refuses a request that is not reported. Lane, locked. */
 static void tell_refusal(struct kal_connection *c)
 {
-    struct ri_service_reply reply = { .size = sizeof reply, .status = RI_SERVICE_REJECTED };
+    struct ri_service_reply reply = { .size = sizeof(reply), .status = RI_SERVICE_REJECTED };
     const struct ri_privileged_ops *ops = &c->rnic->ops;
 
     if (foreign(c)->datagram)
@@ -375,8 +375,8 @@ static void keep_request(struct kal_connection *c, const struct ri_connect_reque
 {
     uint16_t length = request->private_data_length;
 
-    if (length > sizeof c->startup->in)
-        length = sizeof c->startup->in;
+    if (length > sizeof(c->startup->in))
+        length = sizeof(c->startup->in);
     if (length)
         memcpy(c->stream.octets, request->private_data, length);
     c->stream.length = length;

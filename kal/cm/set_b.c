@@ -32,7 +32,7 @@ static enum ri_status confirm(struct kal_connection *connection,
 static enum ri_status disconnect(struct kal_connection *connection, struct ri_qp *qp,
                                  const void *private_data, uint16_t private_data_length)
 {
-    struct ri_qp_modify modify = { .size = sizeof modify, .mask = RI_QPM_STATE };
+    struct ri_qp_modify modify = { .size = sizeof(modify), .mask = RI_QPM_STATE };
     enum ri_status status;
     bool handed;
 

@@ -22,7 +22,7 @@ static void copy_listener(struct kal_listener *l, struct kal_listener_seen *seen
         pthread_mutex_unlock(&l->guard.lock);
         return;
     }
-    snprintf(seen->address, sizeof seen->address, "%s", l->name);
+    snprintf(seen->address, sizeof(seen->address), "%s", l->name);
     seen->half_open = l->half_open;
     seen->half_open_max = l->half_open_max;
     seen->undecided = l->undecided;

@@ -28,7 +28,7 @@ static socklen_t length_of(const struct sockaddr *address)
 static void set_int(const struct kal_rnic *rnic, int fd, int level, int name, int value,
                     const char *what)
 {
-    if (setsockopt(fd, level, name, &value, sizeof value))
+    if (setsockopt(fd, level, name, &value, sizeof(value)))
         kal_rnic_log(rnic, RI_LOG_DEBUG, "%s=%d cannot be set on a socket: %s", what, value,
                      strerror(errno));
 }
@@ -65,9 +65,9 @@ static int bind_source(int fd, const union address *source)
         return 0;
     /* A fixed port may be in TIME_WAIT from the previous attempt; connect chooses a free one. */
     if (source->any.sa_family == AF_INET ? source->four.sin_port : source->six.sin6_port)
-        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
     else
-        setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &one, sizeof one);
+        setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &one, sizeof(one));
     return bind(fd, &source->any, length_of(&source->any));
 }
 
@@ -94,11 +94,11 @@ static int tcp_connected(int fd)
 {
     struct sockaddr_storage peer;
     int error = 0;
-    socklen_t length = sizeof error;
+    socklen_t length = sizeof(error);
 
     if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length))
         return errno;
-    length = sizeof peer;
+    length = sizeof(peer);
     if (!error && getpeername(fd, (struct sockaddr *)&peer, &length))
         error = errno == ENOTCONN ? EAGAIN : errno;
     return error;
@@ -112,21 +112,21 @@ static int tcp_listen(const struct sockaddr *address, bool v6only,
 {
     int made = new_socket(address->sa_family), one = 1, only = v6only, error;
     int share = options->share_port;
-    socklen_t length = sizeof *bound;
+    socklen_t length = sizeof(*bound);
 
     if (made < 0)
         return errno;
-    if (setsockopt(made, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) ||
-        setsockopt(made, SOL_SOCKET, SO_REUSEPORT, &share, sizeof share) ||
+    if (setsockopt(made, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) ||
+        setsockopt(made, SOL_SOCKET, SO_REUSEPORT, &share, sizeof(share)) ||
         (address->sa_family == AF_INET6 &&
-         setsockopt(made, IPPROTO_IPV6, IPV6_V6ONLY, &only, sizeof only)) ||
+         setsockopt(made, IPPROTO_IPV6, IPV6_V6ONLY, &only, sizeof(only))) ||
         bind(made, address, length_of(address)) || listen(made, LISTEN_QUEUE)) {
         error = errno;
         close(made);
         return error;
     }
     set_options(made, options);
-    memset(bound, 0, sizeof *bound);
+    memset(bound, 0, sizeof(*bound));
     getsockname(made, (struct sockaddr *)bound, &length);
     *fd = made;
     return 0;
@@ -136,19 +136,19 @@ static int tcp_listen(const struct sockaddr *address, bool v6only,
 static const char *tcp_unlike(int fd, union address *bound)
 {
     int type = 0, protocol = 0, listens = 0;
-    socklen_t length = sizeof type;
+    socklen_t length = sizeof(type);
 
     if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &length))
         return errno == EBADF ? "it is not open" : "it is no socket";
-    length = sizeof protocol;
+    length = sizeof(protocol);
     if (type != SOCK_STREAM || getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &length) ||
         protocol != IPPROTO_TCP)
         return "it is no TCP socket";
-    length = sizeof listens;
+    length = sizeof(listens);
     if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &length) || !listens)
         return "it does not listen";
-    length = sizeof *bound;
-    memset(bound, 0, sizeof *bound);
+    length = sizeof(*bound);
+    memset(bound, 0, sizeof(*bound));
     return getsockname(fd, &bound->any, &length) ? "it has no address" : NULL;
 }
 
@@ -176,10 +176,10 @@ static int tcp_inherit(int fd, const struct cm_stream_options *options, int *own
  * meanwhile. */
 static int tcp_accept(int listener, int *fd, union address *peer)
 {
-    socklen_t length = sizeof *peer;
+    socklen_t length = sizeof(*peer);
     int made;
 
-    memset(peer, 0, sizeof *peer);
+    memset(peer, 0, sizeof(*peer));
     made = accept4(listener, &peer->any, &length, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (made < 0)
         return errno;
@@ -197,7 +197,7 @@ static int tcp_accept(int listener, int *fd, union address *peer)
 static bool carries_protocol(int fd)
 {
     char name[16] = "";
-    socklen_t length = sizeof name;
+    socklen_t length = sizeof(name);
 
     return !getsockopt(fd, IPPROTO_TCP, TCP_ULP, name, &length) && length && name[0];
 }
@@ -207,21 +207,21 @@ static const char *tcp_unfit(int fd)
 {
     struct pollfd p = { .fd = fd, .events = POLLRDHUP };
     int type = 0, protocol = 0;
-    socklen_t length = sizeof type;
+    socklen_t length = sizeof(type);
     struct sockaddr_storage address;
     struct tcp_info info;
 
     if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &length))
         return "it is no socket";
-    length = sizeof protocol;
+    length = sizeof(protocol);
     if (type != SOCK_STREAM || getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &length) ||
         protocol != IPPROTO_TCP)
         return "it is no TCP socket";
-    length = sizeof address;
+    length = sizeof(address);
     if (getpeername(fd, (struct sockaddr *)&address, &length))
         return "it is not connected";
-    length = sizeof info;
-    memset(&info, 0, sizeof info);
+    length = sizeof(info);
+    memset(&info, 0, sizeof(info));
     if (!getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) &&
         info.tcpi_state != TCP_ESTABLISHED)
         return "one of its directions is closed";
@@ -242,7 +242,7 @@ static void undo_options(int fd, const struct kal_rnic *rnic)
 
     set_int(rnic, fd, IPPROTO_TCP, TCP_CORK, 0, "TCP_CORK");
     set_int(rnic, fd, SOL_SOCKET, SO_RCVLOWAT, 1, "SO_RCVLOWAT");
-    setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof none);
+    setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof(none));
 }
 
 /* The open file's flags are shared with the consumer and are not changed: every call has
@@ -270,18 +270,18 @@ static void unmap(union address *address)
     if (address->any.sa_family != AF_INET6 || !IN6_IS_ADDR_V4MAPPED(&six->sin6_addr))
         return;
     four.sin_port = six->sin6_port;
-    memcpy(&four.sin_addr, &six->sin6_addr.s6_addr[12], sizeof four.sin_addr);
-    memset(address, 0, sizeof *address);
-    memcpy(address, &four, sizeof four);
+    memcpy(&four.sin_addr, &six->sin6_addr.s6_addr[12], sizeof(four.sin_addr));
+    memset(address, 0, sizeof(*address));
+    memcpy(address, &four, sizeof(four));
 }
 
 static void tcp_addresses(int fd, union address *local, union address *peer)
 {
-    socklen_t length = sizeof *local;
+    socklen_t length = sizeof(*local);
 
     if (!getsockname(fd, &local->any, &length))
         unmap(local);
-    length = sizeof *peer;
+    length = sizeof(*peer);
     getpeername(fd, &peer->any, &length); /* if it fails, the address from accept(2) remains */
     unmap(peer);
 }
@@ -345,7 +345,7 @@ static void tcp_abort_on_close(int fd)
 {
     const struct linger at_once = { .l_onoff = 1, .l_linger = 0 };
 
-    setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
 }
 
 static void tcp_shut(int fd)

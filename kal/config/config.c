@@ -81,7 +81,7 @@ static void fail(struct parser *parser, const char *format, ...)
     va_list args;
 
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    vsnprintf(text, sizeof(text), format, args);
     va_end(args);
     kal_log(RI_LOG_ERROR, "%s:%u: %s", parser->path, parser->line, text);
     parser->status = ITAL_ERR_CONFIGURATION;
@@ -203,7 +203,7 @@ static bool enter_interface(struct parser *parser, const char *name)
             return true;
         }
     }
-    section = calloc(1, sizeof *section);
+    section = calloc(1, sizeof(*section));
     if (!section)
         return no_memory(parser);
     section->file = parser->path;
@@ -233,14 +233,14 @@ static bool enter_section(struct parser *parser, const char *name)
 
     if (word == strlen(interface) && !strncmp(name, interface, word))
         return enter_interface(parser, name + word + strspn(name + word, " \t"));
-    for (size_t i = 0; i < sizeof plain / sizeof *plain; i++) {
+    for (size_t i = 0; i < sizeof(plain) / sizeof(*plain); i++) {
         if (!strcmp(name, plain[i].name)) {
             parser->section = plain[i].section;
             return true;
         }
         nearest_try(&near, name, plain[i].name);
     }
-    snprintf(first, sizeof first, "%.*s", (int)word, name);
+    snprintf(first, sizeof(first), "%.*s", (int)word, name);
     nearest_try(&near, first, interface);
     warn_unknown(parser, "section", name, near.word);
     parser->section = SECTION_UNKNOWN;
@@ -277,7 +277,7 @@ static bool note(struct parser *parser, struct kal_setting **list, const char *n
         setting->line = parser->line;
         return true;
     }
-    setting = calloc(1, sizeof *setting);
+    setting = calloc(1, sizeof(*setting));
     if (setting)
         setting->name = strdup(name);
     if (!setting || !setting->name) {
@@ -430,7 +430,7 @@ static enum ri_status read_file(struct kal_config *config, struct kal_config_fil
 static enum ri_status read_files(struct kal_config *config, const char *path, bool asked)
 {
     static const char readable[] = "make it readable or remove it";
-    struct kal_config_file *first = calloc(1, sizeof *first), *more = NULL, *file, *next;
+    struct kal_config_file *first = calloc(1, sizeof(*first)), *more = NULL, *file, *next;
     enum ri_status status = RI_ERR_NO_RESOURCES;
 
     if (first)
@@ -483,7 +483,7 @@ static enum ri_status monitor_from_environment(struct kal_values *ital, const ch
 
 enum ri_status kal_config_load(kal_getenv_fn get, struct kal_config **config)
 {
-    struct kal_config *read = calloc(1, sizeof *read);
+    struct kal_config *read = calloc(1, sizeof(*read));
     const char *path = get("ITAL_CONF"), *providers = get("ITAL_PROVIDER_PATH");
     const char *log = get("ITAL_LOG"), *interface = get("ITAL_INTERFACE"), *allowed;
     const char *filter = get("ITAL_FILTER");
@@ -563,7 +563,7 @@ void kal_config_check_environment(char *const *environment)
                                          "ITAL_FILTER",        "ITAL_VERBS_AS",
                                          "ITAL_VERBS_DEVICES", "ITAL_RSOCKETS_CONFIG",
                                          "ITAL_MONITOR" };
-    const size_t count = sizeof known / sizeof *known;
+    const size_t count = sizeof(known) / sizeof(*known);
 
     for (; environment && *environment; environment++) {
         struct nearest near = { .word = NULL };
@@ -572,7 +572,7 @@ void kal_config_check_environment(char *const *environment)
 
         if (strncmp(*environment, "ITAL_", 5) || !strncmp(*environment, "ITAL_TEST_", 10))
             continue;
-        snprintf(name, sizeof name, "%.*s", (int)strcspn(*environment, "="), *environment);
+        snprintf(name, sizeof(name), "%.*s", (int)strcspn(*environment, "="), *environment);
         for (i = 0; i < count && strcmp(name, known[i]); i++)
             nearest_try(&near, name, known[i]);
         if (i < count)

@@ -84,8 +84,8 @@ static int is_one(const struct dirent *entry)
     static const char end[] = ".conf";
     size_t length = strlen(entry->d_name);
 
-    return *entry->d_name != '.' && length >= sizeof end &&
-           !strcmp(entry->d_name + length - (sizeof end - 1), end);
+    return *entry->d_name != '.' && length >= sizeof(end) &&
+           !strcmp(entry->d_name + length - (sizeof(end) - 1), end);
 }
 
 /* Not alphasort: the order must not depend on the locale. */
@@ -96,7 +96,7 @@ static int by_octets(const struct dirent **one, const struct dirent **other)
 
 static bool append(struct kal_config_file **list, const char *folder, const char *name)
 {
-    struct kal_config_file *file = calloc(1, sizeof *file);
+    struct kal_config_file *file = calloc(1, sizeof(*file));
 
     if (file)
         file->path = kal_format("%s/%s", folder, name);

@@ -70,8 +70,8 @@ const struct ri_option kal_interface_options[] = {
       "Write the traffic of this interface to this pcapng file, %p for the process; an existing "
       "file is replaced." },
 };
-const size_t kal_interface_option_count = sizeof kal_interface_options /
-                                          sizeof *kal_interface_options;
+const size_t kal_interface_option_count = sizeof(kal_interface_options) /
+                                          sizeof(*kal_interface_options);
 
 static const struct ri_option *find(const struct ri_option *options, size_t count, const char *name)
 {

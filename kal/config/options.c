@@ -34,7 +34,7 @@ const struct ri_option kal_ital_options[] = {
       "The process shows its state to itstat(1), of its own user and of root; ITAL_MONITOR "
       "overrides." },
 };
-const size_t kal_ital_option_count = sizeof kal_ital_options / sizeof *kal_ital_options;
+const size_t kal_ital_option_count = sizeof(kal_ital_options) / sizeof(*kal_ital_options);
 
 const struct ri_option kal_policy_options[] = {
     { "rule1", "string", "allow any",
@@ -42,7 +42,7 @@ const struct ri_option kal_policy_options[] = {
       "rule1, rule2, ... in the order of the file, the first that matches decides; none: allow. "
       "ACTION: allow, deny. DIRECTION: connect, listen, convert, request, any." },
 };
-const size_t kal_policy_option_count = sizeof kal_policy_options / sizeof *kal_policy_options;
+const size_t kal_policy_option_count = sizeof(kal_policy_options) / sizeof(*kal_policy_options);
 
 const struct ri_option kal_section_options[] = {
     { "provider", "string", "", "name", "Provider of the interface; needed." },
@@ -50,4 +50,4 @@ const struct ri_option kal_section_options[] = {
     { "fallback", "list", "", "interfaces",
       "Interfaces of which the first usable one stands in for this one while it is not usable." },
 };
-const size_t kal_section_option_count = sizeof kal_section_options / sizeof *kal_section_options;
+const size_t kal_section_option_count = sizeof(kal_section_options) / sizeof(*kal_section_options);

@@ -124,7 +124,7 @@ static uint64_t unit_ns(const char *unit)
         { "h", UINT64_C(3600000000000) },
     };
 
-    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+    for (size_t i = 0; i < sizeof(units) / sizeof(*units); i++)
         if (!strcmp(unit, units[i].name))
             return units[i].ns;
     return 0;

@@ -32,7 +32,7 @@ static bool put(struct value *at, const struct ri_option *option)
 
 static struct kal_values *room_for(size_t count)
 {
-    struct kal_values *values = calloc(1, sizeof *values + count * sizeof *values->at);
+    struct kal_values *values = calloc(1, sizeof(*values) + count * sizeof(*values->at));
 
     if (values)
         values->count = count;

@@ -24,7 +24,7 @@ static const enum kal_account_kind accounts[POLICY_KINDS] = {
 static enum ri_status daemon_open(struct kal_host *host, const struct kal_config *config,
                                   void **state)
 {
-    struct with_daemon *both = calloc(1, sizeof *both);
+    struct with_daemon *both = calloc(1, sizeof(*both));
     const char *path = kal_values_get(config->ital, "kald");
     uint64_t quota[POLICY_KINDS];
     enum ri_status status;

@@ -251,16 +251,16 @@ static bool listen_message(const struct sockaddr *address, struct kald_message *
     struct sockaddr_in four;
 
     if (address->sa_family == AF_INET) {
-        memcpy(&four, address, sizeof four);
+        memcpy(&four, address, sizeof(four));
         message->family = 4;
         message->port = ntohs(four.sin_port);
-        memcpy(message->address, &four.sin_addr, sizeof four.sin_addr);
+        memcpy(message->address, &four.sin_addr, sizeof(four.sin_addr));
     } else if (address->sa_family == AF_INET6) {
-        memcpy(&six, address, sizeof six);
+        memcpy(&six, address, sizeof(six));
         message->family = 6;
         message->port = ntohs(six.sin6_port);
         message->scope = six.sin6_scope_id;
-        memcpy(message->address, &six.sin6_addr, sizeof six.sin6_addr);
+        memcpy(message->address, &six.sin6_addr, sizeof(six.sin6_addr));
     }
     return message->family != 0;
 }

@@ -66,7 +66,7 @@ static bool use_policy(struct kal_host *host, const uint8_t *text, size_t length
 
     while (kald_policy_next(text, length, &at, &name, &file, &file_length, &wrong)) {
         if (policy_read_text(&list, name, file, file_length, &policy_system_names, why,
-                             sizeof why) == POLICY_OK)
+                             sizeof(why)) == POLICY_OK)
             continue;
         wrong = true;
         break;
@@ -348,7 +348,7 @@ static void free_daemon(struct kal_daemon *d)
 static struct kal_daemon *create(struct kal_host *host, const char *path,
                                  const uint64_t quota[POLICY_KINDS])
 {
-    struct kal_daemon *d = calloc(1, sizeof *d);
+    struct kal_daemon *d = calloc(1, sizeof(*d));
     pthread_condattr_t attr;
 
     if (!d)
@@ -360,7 +360,7 @@ static struct kal_daemon *create(struct kal_host *host, const char *path,
     }
     d->host = host;
     d->fd = -1;
-    memcpy(d->quota, quota, sizeof d->quota);
+    memcpy(d->quota, quota, sizeof(d->quota));
     pthread_mutex_init(&d->lock, NULL);
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);

@@ -12,7 +12,7 @@
 
 struct kal_host *kal_host_create(const struct kal_host_ops *ops, void *state)
 {
-    struct kal_host *host = calloc(1, sizeof *host);
+    struct kal_host *host = calloc(1, sizeof(*host));
 
     if (!host)
         return NULL;
@@ -99,7 +99,7 @@ static const char *about_peer(const char *joint, const struct sockaddr *peer, ch
 
     text[0] = '\0';
     if (peer && kal_address_length(peer)) {
-        kal_address_text(peer, address, sizeof address);
+        kal_address_text(peer, address, sizeof(address));
         snprintf(text, 160, " %s %s", joint, address);
     }
     return text;
@@ -180,7 +180,7 @@ static enum ri_status read_rule(struct kal_policy *policy, const struct kal_host
 
     if (!name)
         return RI_ERR_NO_RESOURCES;
-    status = kal_policy_add(policy, name, rule->text, why, sizeof why);
+    status = kal_policy_add(policy, name, rule->text, why, sizeof(why));
     free(name);
     if (status == ITAL_ERR_CONFIGURATION)
         kal_log(RI_LOG_ERROR, "%s:%u: %s = \"%s\": %s", rule->source, rule->line, rule->name,
@@ -247,7 +247,7 @@ static enum ri_status ask(struct kal_rnic *rnic, unsigned directions, const char
     const char *name;
 
     question.local.v6only = listens && is_v6only(rnic);
-    name = denying(rnic->kal_host, &question, room, sizeof room);
+    name = denying(rnic->kal_host, &question, room, sizeof(room));
     if (!name)
         return RI_OK;
     kal_rnic_log(rnic, RI_LOG_WARNING, "%s%s is denied by %s", what,

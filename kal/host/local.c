@@ -39,7 +39,7 @@ static const char *rules_folder(void)
 static bool is_same(const struct policy_rule *a, const struct policy_rule *b)
 {
     return a->verdict == b->verdict && a->directions == b->directions && a->family == b->family &&
-           !memcmp(a->address, b->address, sizeof a->address) && a->bits == b->bits &&
+           !memcmp(a->address, b->address, sizeof(a->address)) && a->bits == b->bits &&
            a->port_first == b->port_first && a->port_last == b->port_last &&
            a->any_port == b->any_port && a->any_user == b->any_user &&
            a->any_group == b->any_group && a->user == b->user && a->group == b->group &&
@@ -68,7 +68,7 @@ static enum ri_status push_governing(struct kal_host *host, const char *meanwhil
     struct policy list;
     char why[1024];
 
-    switch (policy_read_folder(&list, rules_folder(), kal_policy_owner, why, sizeof why)) {
+    switch (policy_read_folder(&list, rules_folder(), kal_policy_owner, why, sizeof(why))) {
     case POLICY_OK: break;
     case POLICY_NO_MEMORY: return RI_ERR_NO_RESOURCES;
     case POLICY_WRONG:
@@ -119,7 +119,7 @@ static enum ri_status push_policy(struct kal_host *host, const struct kal_config
     LL_COUNT(config->rules, setting, count);
     if (!count)
         return RI_OK;
-    rules = calloc(count, sizeof *rules);
+    rules = calloc(count, sizeof(*rules));
     if (!rules)
         return RI_ERR_NO_RESOURCES;
     LL_FOREACH (config->rules, setting)
@@ -138,7 +138,7 @@ void kal_local_grant(struct kal_host *host, const struct kal_config *config,
 
 enum ri_status kal_local_open(struct kal_host *host, const struct kal_config *config, void **state)
 {
-    struct local *local = calloc(1, sizeof *local);
+    struct local *local = calloc(1, sizeof(*local));
     enum ri_status status;
 
     if (!local)
@@ -154,7 +154,7 @@ enum ri_status kal_local_open(struct kal_host *host, const struct kal_config *co
         return status;
     }
     pthread_mutex_init(&local->lock, NULL);
-    memcpy(local->quota, config->quota, sizeof local->quota);
+    memcpy(local->quota, config->quota, sizeof(local->quota));
     *state = local;
     return RI_OK;
 }
@@ -245,7 +245,7 @@ static bool local_share(void *state, uint32_t id, uint64_t length)
     pthread_mutex_lock(&local->lock);
     shared = find_shared(local, id);
     if (!shared) {
-        shared = calloc(1, sizeof *shared);
+        shared = calloc(1, sizeof(*shared));
         if (shared) {
             shared->id = id;
             shared->length = length;

@@ -64,7 +64,7 @@ static bool any_exists(const char *netdevs)
 static void tell(struct kal_monitor *monitor, const struct port *port, enum ri_event_type type)
 {
     const struct ri_event event = {
-        .size = sizeof event,
+        .size = sizeof(event),
         .type = type,
         .port = (uint32_t)(port - monitor->port),
         .detail = *port->netdevs ? port->netdevs : NULL,
@@ -125,11 +125,11 @@ static unsigned find_netdevs(struct kal_monitor *monitor)
     unsigned found = 0;
 
     for (uint32_t i = 0; i < monitor->ports; i++) {
-        struct ri_port_attr attr = { .size = sizeof attr, .port = i };
+        struct ri_port_attr attr = { .size = sizeof(attr), .port = i };
         struct port *port = &monitor->port[i];
 
         if (kal_rnic_port(monitor->rnic, &attr) != RI_OK ||
-            !memchr(attr.name, '\0', sizeof attr.name))
+            !memchr(attr.name, '\0', sizeof(attr.name)))
             continue;
         if (any_exists(attr.name))
             strcpy(port->netdevs, attr.name);
@@ -174,7 +174,7 @@ void kal_monitor_start(struct kal_rnic *rnic, void *lane_context)
 
     if (rnic->monitor || (rnic->attr.features & RI_FEATURE_PORT_EVENTS))
         return;
-    monitor = calloc(1, sizeof *monitor + rnic->attr.ports * sizeof *monitor->port);
+    monitor = calloc(1, sizeof(*monitor) + rnic->attr.ports * sizeof(*monitor->port));
     if (monitor) {
         monitor->rnic = rnic;
         monitor->ops = rnic->kal_host->ops;

@@ -30,7 +30,7 @@ struct kal_links {
 
 enum ri_status kal_links_open(struct kal_links **links, int *fd)
 {
-    struct kal_links *made = calloc(1, sizeof *made);
+    struct kal_links *made = calloc(1, sizeof(*made));
 
     if (!made)
         return RI_ERR_NO_RESOURCES;
@@ -58,7 +58,7 @@ bool kal_links_changed(struct kal_links *links)
     bool any = false;
 
     do {
-        got = mnl_socket_recvfrom(links->socket, buffer, sizeof buffer);
+        got = mnl_socket_recvfrom(links->socket, buffer, sizeof(buffer));
         if (got > 0 || (got < 0 && (errno == ENOBUFS || errno == ENOSPC)))
             any = true;
     } while (got > 0 || (got < 0 && (errno == EINTR || errno == ENOBUFS || errno == ENOSPC)));
@@ -69,8 +69,8 @@ bool kal_link_running(struct kal_links *links, const char *netdev)
 {
     struct ifreq request;
 
-    memset(&request, 0, sizeof request);
-    memcpy(request.ifr_name, netdev, strnlen(netdev, sizeof request.ifr_name - 1));
+    memset(&request, 0, sizeof(request));
+    memcpy(request.ifr_name, netdev, strnlen(netdev, sizeof(request.ifr_name) - 1));
     return !ioctl(mnl_socket_get_fd(links->socket), SIOCGIFFLAGS, &request) &&
            (request.ifr_flags & IFF_UP) && (request.ifr_flags & IFF_RUNNING);
 }
@@ -197,14 +197,14 @@ enum ri_status kal_source_address(const struct sockaddr *destination,
     struct sockaddr_storage to, from;
     socklen_t length = destination->sa_family == AF_INET ? sizeof(struct sockaddr_in)
                                                          : sizeof(struct sockaddr_in6);
-    socklen_t from_length = sizeof from;
+    socklen_t from_length = sizeof(from);
     enum ri_status status = RI_OK;
     int fd = socket(destination->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
     if (fd < 0)
         return errno == EAFNOSUPPORT ? RI_ERR_UNREACHABLE : RI_ERR_NO_RESOURCES;
-    memset(&to, 0, sizeof to);
-    memset(&from, 0, sizeof from);
+    memset(&to, 0, sizeof(to));
+    memset(&from, 0, sizeof(from));
     memcpy(&to, destination, length);
     set_port(&to, 9);
     if (connect(fd, (struct sockaddr *)&to, length))

@@ -32,7 +32,7 @@ void kal_pins_init(struct kal_pins *pins, struct kal_host *host, const struct ka
 {
     pthread_condattr_t monotonic;
 
-    memset(pins, 0, sizeof *pins);
+    memset(pins, 0, sizeof(*pins));
     pthread_mutex_init(&pins->lock, NULL);
     pthread_mutex_init(&pins->ring_lock, NULL);
     pthread_condattr_init(&monotonic);
@@ -100,7 +100,7 @@ static bool reserve(struct kal_pins *pins)
     if (need <= pins->room)
         return true;
     need += need / 2 + 8;
-    more = realloc(pins->ranges, need * sizeof *more);
+    more = realloc(pins->ranges, need * sizeof(*more));
     if (!more)
         return false;
     pins->ranges = more;
@@ -110,7 +110,7 @@ static bool reserve(struct kal_pins *pins)
 
 static void insert(struct kal_pins *pins, size_t at, const struct kal_pin_range *range)
 {
-    memmove(&pins->ranges[at + 1], &pins->ranges[at], (pins->used - at) * sizeof *pins->ranges);
+    memmove(&pins->ranges[at + 1], &pins->ranges[at], (pins->used - at) * sizeof(*pins->ranges));
     pins->ranges[at] = *range;
     pins->used++;
 }
@@ -150,7 +150,7 @@ static void join(struct kal_pins *pins, uintptr_t start, uintptr_t end)
     if (keep + 1 == from)
         return;
     memmove(&pins->ranges[keep + 1], &pins->ranges[from],
-            (pins->used - from) * sizeof *pins->ranges);
+            (pins->used - from) * sizeof(*pins->ranges));
     pins->used -= from - keep - 1;
 }
 
@@ -200,7 +200,7 @@ static void remove_unused(struct kal_pins *pins, uintptr_t start, uintptr_t end)
         else
             pins->ranges[kept++] = pins->ranges[i];
     }
-    memmove(&pins->ranges[kept], &pins->ranges[i], (pins->used - i) * sizeof *pins->ranges);
+    memmove(&pins->ranges[kept], &pins->ranges[i], (pins->used - i) * sizeof(*pins->ranges));
     pins->used -= i - kept;
 }
 

@@ -17,7 +17,7 @@ enum ri_status kal_pin_refuse(struct kal_pin_refusal *refusal, enum ri_status st
     va_list args;
 
     va_start(args, format);
-    vsnprintf(refusal->why, sizeof refusal->why, format, args);
+    vsnprintf(refusal->why, sizeof(refusal->why), format, args);
     va_end(args);
     refusal->status = status;
     return status;
@@ -32,7 +32,7 @@ bool kal_pin_status_number(const char *name, uint64_t *number)
 
     if (fd < 0)
         return false;
-    while (used < sizeof text - 1 && (got = read(fd, text + used, sizeof text - 1 - used)) > 0)
+    while (used < sizeof(text) - 1 && (got = read(fd, text + used, sizeof(text) - 1 - used)) > 0)
         used += (size_t)got;
     close(fd);
     text[used] = '\0';

@@ -58,7 +58,7 @@ static int set_buffer(const struct kal_ring *ring, uint32_t slot, uintptr_t star
 
     do
         result = io_uring_register((unsigned)ring->fd, IORING_REGISTER_BUFFERS_UPDATE, &update,
-                                   sizeof update);
+                                   sizeof(update));
     while (result == -EINTR);
     return result < 0 ? -result : 0;
 }
@@ -105,7 +105,7 @@ static int ring_open(struct kal_ring *ring)
     fstat(ring->fd, &about);
     ring->device = about.st_dev;
     ring->inode = about.st_ino;
-    result = io_uring_register((unsigned)ring->fd, IORING_REGISTER_BUFFERS2, &table, sizeof table);
+    result = io_uring_register((unsigned)ring->fd, IORING_REGISTER_BUFFERS2, &table, sizeof(table));
     if (result >= 0)
         return 0;
     close(ring->fd);
@@ -114,7 +114,7 @@ static int ring_open(struct kal_ring *ring)
 
 static struct kal_ring *ring_create(struct kal_pins *pins, struct kal_pin_failure *failure)
 {
-    struct kal_ring *ring = calloc(1, sizeof *ring);
+    struct kal_ring *ring = calloc(1, sizeof(*ring));
     int error;
 
     failure->step = KAL_PIN_AT_MEMORY;
@@ -204,7 +204,7 @@ static bool take_held(struct kal_pins *pins, uintptr_t start, uintptr_t end, uin
                       struct kal_pin_block **block, struct kal_pin_failure *failure)
 {
     uint64_t size = end - start < BUFFER_MAX ? end - start : BUFFER_MAX;
-    struct kal_pin_block *made = calloc(1, sizeof *made);
+    struct kal_pin_block *made = calloc(1, sizeof(*made));
     struct kal_ring *ring;
     uint32_t slot;
 
@@ -249,7 +249,7 @@ static long setting(const char *path)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     char text[32] = "";
-    ssize_t got = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    ssize_t got = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
 
     if (fd >= 0)
         close(fd);
@@ -270,7 +270,7 @@ static bool is_memory_file(const struct kal_mapping *mapping)
     static const char *const names[] = { "/memfd:", "/dev/zero", "/SYSV", "/dev/shm/",
                                          "/anon_hugepage" };
 
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
         if (!strncmp(mapping->name, names[i], strlen(names[i])))
             return true;
     return false;
@@ -323,7 +323,7 @@ static void explain_hold(struct kal_pins *pins, const struct kal_pin_failure *fa
     } else if (error == EFAULT || error == EOPNOTSUPP) {
         explain_mapping(failure, refusal);
     } else if (error == ENOMEM) {
-        snprintf(whose, sizeof whose, "all processes of user %u together", getuid());
+        snprintf(whose, sizeof(whose), "all processes of user %u together", getuid());
         kal_pin_explain_limit(refusal, whose, failure->wanted,
                               kal_pins_charged(pins, failure->wanted));
     } else {

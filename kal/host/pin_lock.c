@@ -55,7 +55,7 @@ static bool locked_now(uint64_t *octets)
 static bool is_mapped(uintptr_t start, uintptr_t end)
 {
     unsigned char pages[1024];
-    uintptr_t step = sizeof pages * (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t step = sizeof(pages) * (uintptr_t)sysconf(_SC_PAGESIZE);
 
     for (; start < end; start += end - start < step ? end - start : step)
         if (mincore((void *)start, end - start < step ? end - start : step, pages))
@@ -89,7 +89,7 @@ static uintptr_t part_of(uintptr_t start, uintptr_t end)
 static bool take_locked(struct kal_pins *pins, uintptr_t start, uintptr_t end, uintptr_t *stop,
                         struct kal_pin_block **block, struct kal_pin_failure *failure)
 {
-    struct kal_pin_block *theirs = calloc(1, sizeof *theirs);
+    struct kal_pin_block *theirs = calloc(1, sizeof(*theirs));
     uint64_t before = 0, after = 0;
     bool known = locked_now(&before), ours;
     int error;

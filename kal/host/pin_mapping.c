@@ -22,7 +22,7 @@ static bool read_line(const char *line, struct kal_mapping *mapping)
     mapping->writable = rights[1] == 'w';
     mapping->shared = rights[3] == 's';
     mapping->file = inode != 0;
-    snprintf(mapping->name, sizeof mapping->name, "%s", name ? line + name : "");
+    snprintf(mapping->name, sizeof(mapping->name), "%s", name ? line + name : "");
     return true;
 }
 
@@ -35,7 +35,7 @@ int kal_mapping_at(uintptr_t at, struct kal_mapping *mapping)
 
     if (fd < 0)
         return -1;
-    while (!result && (got = read(fd, text + used, sizeof text - 1 - used)) > 0) {
+    while (!result && (got = read(fd, text + used, sizeof(text) - 1 - used)) > 0) {
         char *line = text, *next;
 
         used += (size_t)got;

@@ -27,7 +27,7 @@ enum ri_status kal_policy_add(struct kal_policy *policy, const char *name, const
     bool empty;
 
     if (!policy_read_line(text, strlen(text), &policy_system_names, &rule, &empty, reason,
-                          sizeof reason)) {
+                          sizeof(reason))) {
         snprintf(why, why_size, "%s", reason);
         return ITAL_ERR_CONFIGURATION;
     }

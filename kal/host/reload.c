@@ -41,9 +41,9 @@ static bool is_inotify(int fd)
     char path[40], target[64];
     ssize_t length;
 
-    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    length = readlink(path, target, sizeof target);
-    return length >= (ssize_t)sizeof kind - 1 && !memcmp(target, kind, sizeof kind - 1);
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    length = readlink(path, target, sizeof(target));
+    return length >= (ssize_t)sizeof(kind) - 1 && !memcmp(target, kind, sizeof(kind) - 1);
 }
 
 /* No watch of it is another's. Those whose folder is gone are in the list no more. */
@@ -56,12 +56,12 @@ static bool is_ours(const struct kal_reload *reload)
 
     if (!is_inotify(reload->fd))
         return false;
-    snprintf(path, sizeof path, "/proc/self/fdinfo/%d", reload->fd);
+    snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", reload->fd);
     fd = open(path, O_RDONLY | O_CLOEXEC);
-    length = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    length = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
     if (fd >= 0)
         close(fd);
-    if (length < 0 || length == (ssize_t)sizeof text - 1)
+    if (length < 0 || length == (ssize_t)sizeof(text) - 1)
         return false;
     text[length] = '\0';
     for (line = text; (line = strstr(line, "inotify wd:")); line++)
@@ -84,7 +84,7 @@ static bool watch_one(struct kal_reload *reload, const char *path, uint32_t mask
 
     if (fd < 0)
         return false;
-    snprintf(itself, sizeof itself, "/proc/self/fd/%d", fd);
+    snprintf(itself, sizeof(itself), "/proc/self/fd/%d", fd);
     if (!fstat(fd, &about))
         wd = inotify_add_watch(reload->fd, itself, mask);
     close(fd);
@@ -101,10 +101,10 @@ static bool watch_above(struct kal_reload *reload, const char *folder)
     char path[PATH_MAX], below[PATH_MAX], *end;
     bool watched = false;
 
-    if ((size_t)snprintf(path, sizeof path, "%s", folder) >= sizeof path)
+    if ((size_t)snprintf(path, sizeof(path), "%s", folder) >= sizeof(path))
         return true;
     do {
-        memcpy(below, path, sizeof below);
+        memcpy(below, path, sizeof(below));
         end = strrchr(path, '/');
         if (end)
             *end = '\0';
@@ -152,7 +152,7 @@ static bool is_begun(const struct inotify_event *event, const char *folder)
     struct stat about;
 
     return (event->mask & IN_CREATE) && event->len &&
-           (size_t)snprintf(path, sizeof path, "%s/%s", folder, event->name) < sizeof path &&
+           (size_t)snprintf(path, sizeof(path), "%s/%s", folder, event->name) < sizeof(path) &&
            !lstat(path, &about) && S_ISREG(about.st_mode) && about.st_nlink == 1;
 }
 
@@ -166,13 +166,13 @@ bool kal_reload_noticed(struct kal_reload *reload, const char *folder)
         reload->fd = -1;
         return false;
     }
-    while ((length = read(reload->fd, buffer, sizeof buffer)) > 0)
+    while ((length = read(reload->fd, buffer, sizeof(buffer))) > 0)
         for (const char *at = buffer; at < buffer + length;) {
             const struct inotify_event *event = (const void *)at;
 
             /* IN_IGNORED: this thread has removed the watch */
             noticed |= !(event->mask & IN_IGNORED) && !is_begun(event, folder);
-            at += sizeof *event + event->len;
+            at += sizeof(*event) + event->len;
         }
     if (!noticed)
         return false;

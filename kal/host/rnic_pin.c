@@ -131,7 +131,7 @@ void kal_own_pins_forget(struct kal_host *host)
 enum ri_status kal_rnic_pin_own(struct kal_rnic *rnic, const void *addr, uint64_t length)
 {
     struct kal_host *host = rnic->kal_host;
-    struct kal_own_pin *pin = calloc(1, sizeof *pin);
+    struct kal_own_pin *pin = calloc(1, sizeof(*pin));
     enum ri_status status;
 
     if (!pin)

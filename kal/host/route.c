@@ -11,13 +11,13 @@
 /* If an RNIC has several ports, the address must belong to the given one. */
 static enum ri_status on_port(struct kal_rnic *rnic, uint32_t port, const struct sockaddr *address)
 {
-    struct ri_port_attr attr = { .size = sizeof attr,
+    struct ri_port_attr attr = { .size = sizeof(attr),
                                  .port = port,
                                  .address_capacity = PORT_ADDRESSES };
     enum ri_status status = RI_ERR_NO_RESOURCES;
     uint32_t count;
 
-    attr.addresses = calloc(PORT_ADDRESSES, sizeof *attr.addresses);
+    attr.addresses = calloc(PORT_ADDRESSES, sizeof(*attr.addresses));
     if (!attr.addresses)
         return status;
     status = kal_rnic_port(rnic, &attr);

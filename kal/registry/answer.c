@@ -89,7 +89,7 @@ static void add_option(struct kal_answer *answer, const char *name, const char *
 
     if (answer->option_count == LIST_MAX)
         return;
-    more = realloc(answer->options, (answer->option_count + 1) * sizeof *more);
+    more = realloc(answer->options, (answer->option_count + 1) * sizeof(*more));
     if (!more) {
         answer->no_memory = true;
         return;
@@ -139,7 +139,7 @@ static void set_none(struct kal_answer *answer, const char *reason, const char *
 static void add_device(struct kal_answer *answer, const char *name, enum ri_transport transport,
                        bool usable, const char *reason, const char *advice)
 {
-    struct kal_device *device = calloc(1, sizeof *device), *other;
+    struct kal_device *device = calloc(1, sizeof(*device)), *other;
     unsigned count;
 
     LL_COUNT(answer->devices, other, count);
@@ -206,12 +206,12 @@ static bool put(int fd, const void *octets, size_t length)
 /* Sends a record of these strings; NULL stands for "". */
 static void send_record(int fd, enum kind kind, const char *const *fields, unsigned count)
 {
-    uint32_t length = sizeof length + 1;
+    uint32_t length = sizeof(length) + 1;
     char octet = (char)kind;
 
     for (unsigned i = 0; i < count; i++)
         length += (uint32_t)strlen(fields[i] ? fields[i] : "") + 1;
-    if (!put(fd, &length, sizeof length) || !put(fd, &octet, 1))
+    if (!put(fd, &length, sizeof(length)) || !put(fd, &octet, 1))
         return;
     for (unsigned i = 0; i < count; i++) {
         const char *text = fields[i] ? fields[i] : "";
@@ -352,12 +352,12 @@ bool kal_answer_receive(struct kal_answer *answer, const char *octets, size_t le
     uint32_t size;
     int count;
 
-    while (!last && length > sizeof size) {
-        memcpy(&size, octets, sizeof size);
-        if (size <= sizeof size || size > length)
+    while (!last && length > sizeof(size)) {
+        memcpy(&size, octets, sizeof(size));
+        if (size <= sizeof(size) || size > length)
             return false;
-        count = split(octets + sizeof size + 1, size - sizeof size - 1, field);
-        if (count < 0 || !take_record(answer, octets[sizeof size], field, count, &last))
+        count = split(octets + sizeof(size) + 1, size - sizeof(size) - 1, field);
+        if (count < 0 || !take_record(answer, octets[sizeof(size)], field, count, &last))
             return false;
         octets += size;
         length -= size;

@@ -24,7 +24,7 @@ static void host_log(const struct ri_host *host, enum ri_log_level level, const 
     char line[900];
 
     (void)host;
-    vsnprintf(line, sizeof line, format, args);
+    vsnprintf(line, sizeof(line), format, args);
     kal_answer_send_log(to, level, line);
 }
 
@@ -53,7 +53,7 @@ static enum ri_status host_option(const struct ri_host *host, const char *name,
 
 /* enumerate may use only these two members of the host (rnicpi.h). */
 static const struct ri_host host = {
-    .size = sizeof host,
+    .size = sizeof(host),
     .abi_major = RI_ABI_MAJOR,
     .abi_minor = RI_ABI_MINOR,
     .option = host_option,
@@ -75,7 +75,7 @@ static void set_up_process(void)
 
 static void answer(const char *path)
 {
-    struct kal_answer *said = calloc(1, sizeof *said);
+    struct kal_answer *said = calloc(1, sizeof(*said));
     const struct ri_provider *loaded;
     struct ri_privileged_ops ops;
     bool shortage;

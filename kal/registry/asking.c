@@ -19,7 +19,7 @@
 
 static struct kal_answer *answer_new(struct kal_provider *provider)
 {
-    struct kal_answer *answer = calloc(1, sizeof *answer);
+    struct kal_answer *answer = calloc(1, sizeof(*answer));
 
     if (!answer)
         return NULL;

@@ -81,7 +81,7 @@ static void put(struct writer *writer, const char *format, ...)
     va_list args;
 
     va_start(args, format);
-    vsnprintf(line, sizeof line, format, args);
+    vsnprintf(line, sizeof(line), format, args);
     va_end(args);
     writer->fn(line, writer->arg);
 }
@@ -108,7 +108,7 @@ static void write_option(struct writer *writer, const struct ri_option *option, 
     const char *unit = option->unit ? option->unit : "";
     char text[2000];
 
-    snprintf(text, sizeof text, "%s [%s%s%s]", option->text ? option->text : "", option->type,
+    snprintf(text, sizeof(text), "%s [%s%s%s]", option->text ? option->text : "", option->type,
              *unit ? "; " : "", unit);
     put_comment(writer, text);
     put(writer, "#%s =%s%s", option->name, *value ? " " : "", value);

@@ -84,7 +84,7 @@ static enum kal_elf_result check_header(struct image *image, struct kal_elf_summ
         return KAL_ELF_CLASS;
     if (ident[EI_DATA] != OWN_ORDER)
         return KAL_ELF_BYTE_ORDER;
-    if (!copy_out(image, 0, &image->header, sizeof image->header))
+    if (!copy_out(image, 0, &image->header, sizeof(image->header)))
         return KAL_ELF_BROKEN;
     summary->machine = image->header.e_machine;
     if (OWN_MACHINE != EM_NONE && image->header.e_machine != OWN_MACHINE)
@@ -100,8 +100,8 @@ static bool program_header(const struct image *image, unsigned index, ElfW(Phdr)
 {
     uint64_t offset;
 
-    return checked_add((uint64_t)image->header.e_phoff, (uint64_t)index * sizeof *out, &offset) &&
-           copy_out(image, offset, out, sizeof *out);
+    return checked_add((uint64_t)image->header.e_phoff, (uint64_t)index * sizeof(*out), &offset) &&
+           copy_out(image, offset, out, sizeof(*out));
 }
 
 /* Every loaded byte must be in the file: a truncated file would load and raise SIGBUS later. */
@@ -144,7 +144,7 @@ static bool read_dynamic(const struct image *image, struct dynamic *out)
     uint64_t offset;
     unsigned i;
 
-    memset(out, 0, sizeof *out);
+    memset(out, 0, sizeof(*out));
     for (i = 0; i < image->header.e_phnum; i++) {
         if (!program_header(image, i, &segment))
             return false;
@@ -153,12 +153,12 @@ static bool read_dynamic(const struct image *image, struct dynamic *out)
     }
     if (i == image->header.e_phnum)
         return false;
-    for (uint64_t at = 0; checked_inside(at, sizeof entry, 0, segment.p_filesz);
-         at += sizeof entry) {
+    for (uint64_t at = 0; checked_inside(at, sizeof(entry), 0, segment.p_filesz);
+         at += sizeof(entry)) {
         bool found = true;
 
         if (!checked_add((uint64_t)segment.p_offset, at, &offset) ||
-            !copy_out(image, offset, &entry, sizeof entry))
+            !copy_out(image, offset, &entry, sizeof(entry)))
             return false;
         switch (entry.d_tag) {
         case DT_NULL: return out->symbols.size && out->strings.size;
@@ -179,8 +179,8 @@ static bool read_dynamic(const struct image *image, struct dynamic *out)
 static bool word_of(const struct image *image, const struct table *table, uint64_t index,
                     uint32_t *out)
 {
-    return index < table->size / sizeof *out &&
-           copy_out(image, table->offset + index * sizeof *out, out, sizeof *out);
+    return index < table->size / sizeof(*out) &&
+           copy_out(image, table->offset + index * sizeof(*out), out, sizeof(*out));
 }
 
 /* The GNU hash table has no count of symbols: it is the end of the last bucket's chain. */
@@ -194,7 +194,7 @@ static bool count_by_gnu_hash(const struct image *image, const struct table *tab
         return false;
     at = 4 + (uint64_t)bloom * (sizeof(ElfW(Addr)) / sizeof(uint32_t));
     chains = at + buckets;
-    if (chains > table->size / sizeof value)
+    if (chains > table->size / sizeof(value))
         return false;
     for (uint32_t i = 0; i < buckets; i++) {
         if (!word_of(image, table, at + i, &value))
@@ -234,7 +234,7 @@ static bool is_common(const char *name)
                                           "__asan_",     "__ubsan_",    "__tsan_", "__sanitizer_",
                                           "__odr_asan",  "lprofDirMode" };
 
-    for (size_t i = 0; i < sizeof common / sizeof *common; i++) {
+    for (size_t i = 0; i < sizeof(common) / sizeof(*common); i++) {
         size_t length = strlen(common[i]);
         bool prefix = common[i][0] == '_' && common[i][1] == '_' && i >= 6;
 
@@ -247,10 +247,10 @@ static bool is_common(const char *name)
 static void note_symbol(struct kal_elf_summary *summary, const char *name)
 {
     static const char prefix[] = "rnicpi_provider_v";
-    const char *digits = name + sizeof prefix - 1;
+    const char *digits = name + sizeof(prefix) - 1;
     uint32_t major = 0;
 
-    if (!strncmp(name, prefix, sizeof prefix - 1) && *digits &&
+    if (!strncmp(name, prefix, sizeof(prefix) - 1) && *digits &&
         !digits[strspn(digits, "0123456789")]) {
         for (; *digits; digits++) /* too many digits: no existing version */
             if (!checked_mul(major, 10u, &major) ||
@@ -263,7 +263,7 @@ static void note_symbol(struct kal_elf_summary *summary, const char *name)
     if (!*name || is_common(name))
         return;
     if (!summary->foreign++)
-        snprintf(summary->foreign_name, sizeof summary->foreign_name, "%s", name);
+        snprintf(summary->foreign_name, sizeof(summary->foreign_name), "%s", name);
 }
 
 static enum kal_elf_result read_symbols(const struct image *image, const struct dynamic *dynamic,
@@ -273,11 +273,12 @@ static enum kal_elf_result read_symbols(const struct image *image, const struct 
     const char *strings = (const char *)image->data + dynamic->strings.offset;
     ElfW(Sym) symbol;
 
-    if (!count_symbols(image, dynamic, &count) || count > dynamic->symbols.size / sizeof symbol ||
+    if (!count_symbols(image, dynamic, &count) || count > dynamic->symbols.size / sizeof(symbol) ||
         !room || room > dynamic->strings.size)
         return KAL_ELF_BROKEN;
     for (uint64_t i = 1; i < count; i++) {
-        if (!copy_out(image, dynamic->symbols.offset + i * sizeof symbol, &symbol, sizeof symbol) ||
+        if (!copy_out(image, dynamic->symbols.offset + i * sizeof(symbol), &symbol,
+                      sizeof(symbol)) ||
             symbol.st_name >= room ||
             !memchr(strings + symbol.st_name, '\0', room - symbol.st_name))
             return KAL_ELF_BROKEN;
@@ -297,7 +298,7 @@ enum kal_elf_result kal_elf_read(const void *data, size_t length, struct kal_elf
     struct dynamic dynamic;
     enum kal_elf_result result;
 
-    memset(summary, 0, sizeof *summary);
+    memset(summary, 0, sizeof(*summary));
     result = check_header(&image, summary);
     if (result != KAL_ELF_OK)
         return result;

@@ -47,7 +47,7 @@ static enum ri_status load(const struct kal_rnic *rnic, struct kal_provider *fil
                      filter->path, filter->reason, filter->advice);
         return ITAL_ERR_CONFIGURATION;
     }
-    answer = calloc(1, sizeof *answer);
+    answer = calloc(1, sizeof(*answer));
     if (!answer)
         return RI_ERR_NO_RESOURCES;
     status = kal_provider_load(filter, answer);
@@ -108,7 +108,7 @@ static enum ri_status put_in_front(struct kal_rnic *rnic, struct ri_open *open, 
 
     if (status != RI_OK)
         return status;
-    *below = (struct ri_lower){ .size = sizeof *below,
+    *below = (struct ri_lower){ .size = sizeof(*below),
                                 .privileged = open->privileged,
                                 .user = open->user,
                                 .device = open->device,
@@ -168,7 +168,7 @@ enum ri_status kal_filters_take(struct kal_rnic *rnic, struct ri_open *open)
 
     if (status != RI_OK || !*normal)
         return status;
-    filters = calloc(1, sizeof *filters + words_in(normal) * sizeof filters->below[0]);
+    filters = calloc(1, sizeof(*filters) + words_in(normal) * sizeof(filters->below[0]));
     if (!filters)
         return RI_ERR_NO_RESOURCES;
     rnic->filters = filters;

@@ -120,7 +120,7 @@ void kal_rnic_host_init(struct kal_rnic *rnic)
     rnic->ops = rnic->provider->ops;
     rnic->user_ops = rnic->provider->user_ops;
     rnic->host = (struct ri_host){
-        .size = sizeof rnic->host,
+        .size = sizeof(rnic->host),
         .abi_major = RI_ABI_MAJOR,
         .abi_minor = RI_ABI_MINOR,
         .context = rnic,

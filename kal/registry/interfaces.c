@@ -56,7 +56,7 @@ static void assign(struct build *build, char **where, const char *format, ...)
 
 static struct kal_interface *add(struct build *build, const char *name)
 {
-    struct kal_interface *interface = calloc(1, sizeof *interface);
+    struct kal_interface *interface = calloc(1, sizeof(*interface));
 
     if (interface)
         interface->name = strdup(name);

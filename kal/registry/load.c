@@ -37,7 +37,7 @@ static bool is_shortage(const char *path, const char *error, int number)
 
     if (!error)
         return true;
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
         if (number == numbers[i] || strstr(error, strerror(numbers[i])))
             return true;
     if (!strncmp(error, path, strlen(path)) && strstr(error, strerror(ENOENT)))
@@ -52,7 +52,7 @@ bool kal_load_check(const struct ri_provider *descriptor, struct kal_answer *ans
 
     if (descriptor && ri_provider_check(descriptor, &reason) == RI_OK) {
         if (kal_provider_options_check(descriptor->options, descriptor->option_count, why,
-                                       sizeof why))
+                                       sizeof(why)))
             return true;
         reason = why;
     }

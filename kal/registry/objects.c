@@ -176,7 +176,7 @@ enum ri_status kal_region_create(struct kal_rnic *rnic, struct ri_pd *pd,
 
     if (status != RI_OK)
         return status;
-    made = calloc(1, sizeof *made);
+    made = calloc(1, sizeof(*made));
     if (!made) {
         status = RI_ERR_NO_RESOURCES;
         goto give_account;

@@ -81,7 +81,7 @@ static char *stem_of(const char *path)
 
 static struct kal_provider *provider_new(const char *path)
 {
-    struct kal_provider *provider = calloc(1, sizeof *provider);
+    struct kal_provider *provider = calloc(1, sizeof(*provider));
 
     if (!provider)
         return NULL;
@@ -198,7 +198,7 @@ static enum ri_status look_into(struct kal_provider *provider, bool *fits)
         close(fd);
         return reject(provider, text_of("it is not a regular file"), text_of("remove it"));
     }
-    memset(&summary, 0, sizeof summary);
+    memset(&summary, 0, sizeof(summary));
     if (about.st_size > 0 && (uintmax_t)about.st_size <= SIZE_MAX) {
         bytes = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
         if (bytes == MAP_FAILED) {
@@ -517,7 +517,7 @@ void kal_registry_unlock(struct kal_registry *registry)
 
 void kal_registry_init(struct kal_registry *registry)
 {
-    memset(registry, 0, sizeof *registry);
+    memset(registry, 0, sizeof(*registry));
     pthread_mutex_init(&registry->lock, NULL);
 }
 

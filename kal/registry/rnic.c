@@ -65,7 +65,7 @@ static enum ri_status choose(struct kal *kal, const char *name, struct kal_rnic 
 /* An error in the attributes that the layers above could not handle. NULL: none. */
 static const char *attr_flaw(const struct ri_rnic_attr *attr)
 {
-    if (attr->size < offsetof(struct ri_rnic_attr, wire) || attr->size > sizeof *attr)
+    if (attr->size < offsetof(struct ri_rnic_attr, wire) || attr->size > sizeof(*attr))
         return "their size is wrong";
     if (attr->transport != RI_TRANSPORT_IWARP && attr->transport != RI_TRANSPORT_INFINIBAND)
         return "the transport is unknown";
@@ -84,7 +84,7 @@ static const char *attr_flaw(const struct ri_rnic_attr *attr)
 
 static enum ri_status open_provider(struct kal_rnic *rnic)
 {
-    struct ri_open open = { .size = sizeof open,
+    struct ri_open open = { .size = sizeof(open),
                             .host = &rnic->host,
                             .privileged = &rnic->provider->ops,
                             .user = &rnic->provider->user_ops,
@@ -102,13 +102,13 @@ static enum ri_status open_provider(struct kal_rnic *rnic)
                      rnic->device ? rnic->device : "its default device", ri_status_name(status));
         return kal_rnic_answer(status);
     }
-    rnic->attr.size = sizeof rnic->attr;
+    rnic->attr.size = sizeof(rnic->attr);
     status = rnic->ops.query(rnic->ri, &rnic->attr);
     flaw = status != RI_OK ? ri_status_name(status) : attr_flaw(&rnic->attr);
     if (!flaw) {
-        rnic->attr.firmware[sizeof rnic->attr.firmware - 1] = '\0';
-        rnic->attr.wire[sizeof rnic->attr.wire - 1] = '\0';
-        rnic->attr.pci_address[sizeof rnic->attr.pci_address - 1] = '\0';
+        rnic->attr.firmware[sizeof(rnic->attr.firmware) - 1] = '\0';
+        rnic->attr.wire[sizeof(rnic->attr.wire) - 1] = '\0';
+        rnic->attr.pci_address[sizeof(rnic->attr.pci_address) - 1] = '\0';
         kal_rnic_choose_pin(rnic);
         return RI_OK;
     }
@@ -148,7 +148,7 @@ enum ri_status kal_registry_open(struct kal *kal, const char *interface, void *c
 
     if (!interface || !*interface)
         return RI_ERR_INVALID_ARGUMENT;
-    open = calloc(1, sizeof *open);
+    open = calloc(1, sizeof(*open));
     if (!open)
         return RI_ERR_NO_RESOURCES;
     pthread_mutex_init(&open->port_lock, NULL);
@@ -196,7 +196,7 @@ static bool objects_remain(const struct kal_rnic *rnic)
         KAL_ACCOUNT_MW, KAL_ACCOUNT_AH, KAL_ACCOUNT_CONNECTION, KAL_ACCOUNT_LISTENER
     };
 
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)
         if (kal_rnic_holds(rnic, kinds[i]))
             return true;
     return false;

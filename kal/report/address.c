@@ -19,7 +19,7 @@ void kal_address_text(const struct sockaddr *address, char *text, size_t size)
 {
     char host[NI_MAXHOST], port[NI_MAXSERV];
 
-    if (getnameinfo(address, kal_address_length(address), host, sizeof host, port, sizeof port,
+    if (getnameinfo(address, kal_address_length(address), host, sizeof(host), port, sizeof(port),
                     NI_NUMERICHOST | NI_NUMERICSERV))
         snprintf(text, size, "(unknown address)");
     else

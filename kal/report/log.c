@@ -19,7 +19,7 @@ static const char *const levels[] = { [RI_LOG_ERROR] = "error",
                                       [RI_LOG_WARNING] = "warning",
                                       [RI_LOG_INFO] = "info",
                                       [RI_LOG_DEBUG] = "debug" };
-#define LEVELS (sizeof levels / sizeof *levels)
+#define LEVELS (sizeof(levels) / sizeof(*levels))
 
 static _Atomic int log_level = RI_LOG_WARNING;
 static _Atomic(kal_inside_fn) log_inside; /* from ual; NULL: no thread is in a lane */
@@ -70,7 +70,7 @@ bool kal_log_configure(const char *text, const char **why)
     else if (!strcmp(rest, "syslog"))
         kind = SINK_SYSLOG;
     if (!log_sink_open(&sink, kind, rest)) {
-        snprintf(reason, sizeof reason, "a file that can be opened for writing (%.200s: %s)", rest,
+        snprintf(reason, sizeof(reason), "a file that can be opened for writing (%.200s: %s)", rest,
                  strerror(errno));
         *why = reason;
         return false;

@@ -77,7 +77,7 @@ static bool admit(struct cause *cause, uint32_t line)
 static void say_suppressed(const struct cause *cause, uint64_t length)
 {
     char line[LOG_LINE_MAX];
-    int used = snprintf(line, sizeof line, "%s (%u more like this in the last %llu s)\n",
+    int used = snprintf(line, sizeof(line), "%s (%u more like this in the last %llu s)\n",
                         cause->text, cause->suppressed,
                         (unsigned long long)(length / CLOCK_NS_PER_S + (length < CLOCK_NS_PER_S)));
 
@@ -181,5 +181,5 @@ void log_rate_forget(void)
     static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
 
     rate_lock = fresh;
-    memset(causes, 0, sizeof causes);
+    memset(causes, 0, sizeof(causes));
 }

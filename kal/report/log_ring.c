@@ -79,9 +79,9 @@ static bool put(enum ri_log_level level, const char *line, size_t length)
 {
     struct head head = { .length = (uint16_t)length, .level = (uint8_t)level };
 
-    if (RING - (ring.end - ring.begin) < sizeof head + length)
+    if (RING - (ring.end - ring.begin) < sizeof(head) + length)
         return false;
-    copy_in(&head, sizeof head);
+    copy_in(&head, sizeof(head));
     copy_in(line, length);
     return true;
 }
@@ -90,8 +90,8 @@ static bool put(enum ri_log_level level, const char *line, size_t length)
 static bool put_gap(void)
 {
     char line[240];
-    size_t head = log_head(line, sizeof line, clock_wall());
-    int length = snprintf(line + head, sizeof line - head,
+    size_t head = log_head(line, sizeof(line), clock_wall());
+    int length = snprintf(line + head, sizeof(line) - head,
                           "ital: warning: %llu lines of the log are missing here: its reader is "
                           "too slow\n",
                           ring.dropped);
@@ -107,8 +107,8 @@ static bool first_line(struct head *head, char *line)
 {
     if (ring.begin == ring.end && (!ring.dropped || !put_gap()))
         return false;
-    copy_out(ring.begin, head, sizeof *head);
-    copy_out(ring.begin + sizeof *head, line, head->length);
+    copy_out(ring.begin, head, sizeof(*head));
+    copy_out(ring.begin + sizeof(*head), line, head->length);
     return true;
 }
 
@@ -118,7 +118,7 @@ static void advance(const struct head *head, ssize_t octets)
     ring.taken += octets < 0 ? head->length : (size_t)octets;
     if (ring.taken < head->length)
         return;
-    ring.begin += sizeof *head + head->length;
+    ring.begin += sizeof(*head) + head->length;
     ring.taken = 0;
 }
 

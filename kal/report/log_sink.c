@@ -60,8 +60,8 @@ static int connect_syslog(void)
 
     if (fd < 0)
         return -1;
-    snprintf(to.sun_path, sizeof to.sun_path, "%s", kal_log_syslog_path);
-    if (!connect(fd, (const struct sockaddr *)&to, sizeof to))
+    snprintf(to.sun_path, sizeof(to.sun_path), "%s", kal_log_syslog_path);
+    if (!connect(fd, (const struct sockaddr *)&to, sizeof(to)))
         return fd;
     close(fd);
     return -1;
@@ -76,7 +76,7 @@ static ssize_t write_syslog(struct log_sink *sink, enum ri_log_level level, cons
                                       [RI_LOG_INFO] = LOG_INFO,
                                       [RI_LOG_DEBUG] = LOG_DEBUG };
     char text[LOG_LINE_MAX + 300];
-    int used = snprintf(text, sizeof text, "<%d>%.200s[%ld]: %.*s", LOG_USER | priorities[level],
+    int used = snprintf(text, sizeof(text), "<%d>%.200s[%ld]: %.*s", LOG_USER | priorities[level],
                         program_invocation_short_name, (long)getpid(), (int)length - 1, line);
 
     for (int tries = 0; tries < 2; tries++) {

@@ -67,8 +67,8 @@ static void note_port(struct kal_rnic *rnic, const struct ri_port_attr *attr)
     seen->known = true;
     seen->online = attr->online;
     seen->mtu = attr->mtu;
-    memcpy(seen->name, attr->name, sizeof seen->name);
-    seen->name[sizeof seen->name - 1] = '\0';
+    memcpy(seen->name, attr->name, sizeof(seen->name));
+    seen->name[sizeof(seen->name) - 1] = '\0';
     if (attr->address_capacity)
         seen->address_count = count;
     for (uint32_t i = 0; i < count; i++)

@@ -39,10 +39,10 @@ static struct sums *sums_of(const char *device)
     LL_FOREACH (devices, sums)
         if (!strcmp(sums->device, device))
             return sums;
-    sums = calloc(1, sizeof *sums);
+    sums = calloc(1, sizeof(*sums));
     if (!sums)
         return NULL;
-    snprintf(sums->device, sizeof sums->device, "%s", device);
+    snprintf(sums->device, sizeof(sums->device), "%s", device);
     LL_APPEND(devices, sums);
     return sums;
 }

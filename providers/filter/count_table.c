@@ -26,17 +26,17 @@ static void describe(struct count_rnic *rnic)
     struct count_file *file = rnic->file;
     const char *device = rnic->pass.device;
 
-    file->head_size = sizeof *file;
-    file->entry_size = sizeof file->entry[0];
+    file->head_size = sizeof(*file);
+    file->entry_size = sizeof(file->entry[0]);
     file->entries = COUNT_KINDS;
     file->buckets = COUNT_FILE_BUCKETS;
     file->process = getpid();
     file->process_start = count_process_start(getpid());
     file->began = clock_now();
-    snprintf(file->program, sizeof file->program, "%s", program_invocation_short_name);
-    snprintf(file->device, sizeof file->device, "%s", device ? device : "default");
+    snprintf(file->program, sizeof(file->program), "%s", program_invocation_short_name);
+    snprintf(file->device, sizeof(file->device), "%s", device ? device : "default");
     for (size_t i = 0; i < COUNT_KINDS; i++)
-        snprintf(file->entry[i].name, sizeof file->entry[i].name, "%s", count_names[i]);
+        snprintf(file->entry[i].name, sizeof(file->entry[i].name), "%s", count_names[i]);
     /* From now on it can be read. */
     atomic_store_explicit(&file->magic, COUNT_FILE_MAGIC, memory_order_release);
 }
@@ -93,8 +93,8 @@ static bool make_in(struct count_rnic *rnic, const char *folder)
     bool good;
     int fd, error;
 
-    if ((size_t)snprintf(rnic->path, sizeof rnic->path, "%s/%d.%u", folder, (int)getpid(),
-                         atomic_fetch_add(&number, 1) + 1) >= sizeof rnic->path) {
+    if ((size_t)snprintf(rnic->path, sizeof(rnic->path), "%s/%d.%u", folder, (int)getpid(),
+                         atomic_fetch_add(&number, 1) + 1) >= sizeof(rnic->path)) {
         errno = ENAMETOOLONG;
         return false;
     }
@@ -115,7 +115,7 @@ bool count_file_make(struct count_rnic *rnic, const char *folder)
     const struct ri_host *host = rnic->pass.upper;
     char own[64];
 
-    if (folder ? make_in(rnic, folder) : own_folder(own, sizeof own) && make_in(rnic, own))
+    if (folder ? make_in(rnic, folder) : own_folder(own, sizeof(own)) && make_in(rnic, own))
         return true;
     if (!folder)
         folder = own;

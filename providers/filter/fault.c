@@ -22,7 +22,7 @@ static enum ri_status read_script(struct fault_rnic *rnic, const char *path)
         ri_log(host, RI_LOG_ERROR, "filter fault: %s: %s", path, strerror(errno));
         return RI_ERR_INVALID_ARGUMENT;
     }
-    good = fault_script_read(file, &rnic->script, why, sizeof why);
+    good = fault_script_read(file, &rnic->script, why, sizeof(why));
     fclose(file);
     if (good)
         return RI_OK;
@@ -36,7 +36,7 @@ static enum ri_status choose_seed(struct fault_rnic *rnic, const char *path)
 
     if (script->seeded || !script->uses_chance)
         return RI_OK;
-    if (!entropy_draw(&script->seed, sizeof script->seed))
+    if (!entropy_draw(&script->seed, sizeof(script->seed)))
         return RI_ERR_NO_RESOURCES;
     ri_log(rnic->pass.upper, RI_LOG_WARNING,
            "filter fault: %s is run with seed %" PRIu64 "; a line 'seed %" PRIu64 "' repeats it",
@@ -60,7 +60,7 @@ static enum ri_status fault_open_filter(struct pass_rnic *pass, const char *argu
     status = choose_seed(rnic, argument);
     if (status != RI_OK)
         goto free_script;
-    rnic->counts = calloc(rnic->script.count, sizeof *rnic->counts);
+    rnic->counts = calloc(rnic->script.count, sizeof(*rnic->counts));
     if (!rnic->counts) {
         status = RI_ERR_NO_RESOURCES;
         goto free_script;
@@ -106,7 +106,7 @@ static enum ri_status fault_srq_open(struct pass_srq *pass)
 {
     struct fault_srq *srq = (struct fault_srq *)pass;
 
-    srq->counts = calloc(fault_rnic_of(pass->rnic)->script.count, sizeof *srq->counts);
+    srq->counts = calloc(fault_rnic_of(pass->rnic)->script.count, sizeof(*srq->counts));
     return srq->counts ? RI_OK : RI_ERR_NO_RESOURCES;
 }
 
@@ -139,7 +139,7 @@ static enum ri_status fault_qp_open(struct pass_qp *pass, const struct ri_qp_att
     bool known;
 
     qp->context = attr->context;
-    qp->counts = calloc(rnic->script.count, sizeof *qp->counts);
+    qp->counts = calloc(rnic->script.count, sizeof(*qp->counts));
     if (!qp->counts)
         return RI_ERR_NO_RESOURCES;
     pthread_mutex_lock(&rnic->lock);

@@ -105,7 +105,7 @@ static struct verdict judge(const struct fault_script *script, struct fault_coun
 /* The lock is held. False: no memory. */
 static bool expect(struct fault_queue *queue, const struct fault_rule *rule, uint64_t cookie)
 {
-    struct fault_pending *pending = rule ? malloc(sizeof *pending) : NULL;
+    struct fault_pending *pending = rule ? malloc(sizeof(*pending)) : NULL;
 
     if (!rule)
         return true;
@@ -151,7 +151,7 @@ static void say(struct fault_rnic *rnic, const struct fault_qp *qp, const struct
 /* The peer sees a reset. */
 static void drop(struct fault_rnic *rnic, struct fault_qp *qp, const struct fault_rule *rule)
 {
-    const struct ri_qp_modify error = { .size = sizeof error,
+    const struct ri_qp_modify error = { .size = sizeof(error),
                                         .mask = RI_QPM_STATE,
                                         .state = RI_QPS_ERROR };
 

@@ -114,7 +114,7 @@ static bool read_word(struct reader *reader, const char *what, const struct word
             *value = word->value;
             return true;
         }
-    list_words(words, allowed, sizeof allowed);
+    list_words(words, allowed, sizeof(allowed));
     return given ? wrong(reader, "%s \"%s\": allowed is %s", what, given, allowed)
                  : wrong(reader, "%s is missing: allowed is %s", what, allowed);
 }
@@ -293,7 +293,7 @@ static bool read_action(struct reader *reader, struct fault_rule *rule)
 static bool add_rule(struct reader *reader, const struct fault_rule *rule)
 {
     struct fault_script *script = reader->script;
-    struct fault_rule *longer = reallocarray(script->rules, script->count + 1, sizeof *longer);
+    struct fault_rule *longer = reallocarray(script->rules, script->count + 1, sizeof(*longer));
 
     if (!longer)
         return wrong(reader, "out of memory");
@@ -323,7 +323,7 @@ static bool read_line(struct reader *reader, char *line)
         return read_action(reader, &rule) && read_selection(reader, &rule) &&
                add_rule(reader, &rule);
     }
-    list_words(actions, allowed, sizeof allowed);
+    list_words(actions, allowed, sizeof(allowed));
     return wrong(reader, "\"%s\": allowed is seed, %s", name, allowed);
 }
 
@@ -335,7 +335,7 @@ bool fault_script_read(FILE *file, struct fault_script *script, char *why, size_
     bool good = true;
     ssize_t length;
 
-    memset(script, 0, sizeof *script);
+    memset(script, 0, sizeof(*script));
     while (good && (errno = 0, length = getline(&line, &size, file)) >= 0) {
         reader.line++;
         good = !memchr(line, 0, (size_t)length) ? read_line(&reader, line)

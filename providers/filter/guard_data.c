@@ -140,7 +140,7 @@ static bool is_written(const struct ri_wc *slack)
 {
     const uint8_t *octets = (const uint8_t *)slack;
 
-    for (size_t i = 0; i < sizeof *slack; i++)
+    for (size_t i = 0; i < sizeof(*slack); i++)
         if (octets[i] != MARK)
             return true;
     return false;
@@ -155,7 +155,7 @@ static uint32_t take(struct pass_cq *cq, uint32_t count, struct ri_wc *wc, bool 
     struct ri_wc taken[GROUP + SLACK];
     uint32_t got, kept;
 
-    memset(&taken[count], MARK, sizeof *taken);
+    memset(&taken[count], MARK, sizeof(*taken));
     got = cq->below->ops->poll(cq->below, count, taken);
     if (is_written(&taken[count]))
         guard_note(rnic, GUARD_BEHIND, 0);

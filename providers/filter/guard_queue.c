@@ -33,7 +33,7 @@ static void compact(struct guard_queue *queue)
 static bool grow(struct guard_queue *queue)
 {
     const uint32_t size = queue->size ? 2 * queue->size : FIRST_SIZE;
-    struct guard_entry *ring = size <= MOST ? calloc(size, sizeof *ring) : NULL;
+    struct guard_entry *ring = size <= MOST ? calloc(size, sizeof(*ring)) : NULL;
 
     if (!ring)
         return false;

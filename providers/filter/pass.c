@@ -48,7 +48,7 @@ const char *const pass_kind_names[PASS_KINDS] = {
 
 enum ri_status pass_enumerate(const struct ri_host *host, ri_found_fn found, void *arg)
 {
-    const struct ri_device none = { .size = sizeof none,
+    const struct ri_device none = { .size = sizeof(none),
                                     .transport = RI_TRANSPORT_IWARP,
                                     .reason = "it is a filter, which has no device",
                                     .advice = "name it in option filter of an interface" };
@@ -61,7 +61,7 @@ enum ri_status pass_enumerate(const struct ri_host *host, ri_found_fn found, voi
 static enum ri_status open_below(struct pass_rnic *rnic, const struct ri_open *open)
 {
     const struct ri_lower *lower = open->lower;
-    const struct ri_open below = { .size = sizeof below,
+    const struct ri_open below = { .size = sizeof(below),
                                    .host = &rnic->host,
                                    .privileged = lower->privileged,
                                    .user = lower->user,

@@ -19,7 +19,7 @@ enum ri_status pass_connection_create(struct ri_rnic *ri, void *context,
 
     if (status != RI_OK)
         return status;
-    made = calloc(1, sizeof *made);
+    made = calloc(1, sizeof(*made));
     if (!made)
         return RI_ERR_NO_RESOURCES;
     status = rnic->ops->connection_create(rnic->below, context, &made->below);
@@ -61,7 +61,7 @@ enum ri_status pass_listen(struct ri_rnic *ri, const struct ri_listen_param *par
 
     if (status != RI_OK)
         return status;
-    made = calloc(1, sizeof *made);
+    made = calloc(1, sizeof(*made));
     if (!made)
         return RI_ERR_NO_RESOURCES;
     made->rnic = rnic;
@@ -147,7 +147,7 @@ enum ri_status pass_service_reply(struct ri_connection *connection,
 {
     struct pass_connection *pass = PASS_OF(connection, connection);
     enum ri_status status = pass_call(pass->rnic, PASS_SERVICE_REPLY);
-    struct ri_service_reply below = { .size = sizeof below };
+    struct ri_service_reply below = { .size = sizeof(below) };
 
     if (status != RI_OK)
         return status;

@@ -158,7 +158,7 @@ static void pass_connection_request(const struct ri_host *host, void *listener_c
                                     void **connection_context)
 {
     struct pass_rnic *rnic = of_host(host);
-    struct pass_connection *made = calloc(1, sizeof *made);
+    struct pass_connection *made = calloc(1, sizeof(*made));
 
     *connection_context = NULL;
     if (!made)
@@ -189,7 +189,7 @@ static void pass_connection_event(const struct ri_host *host, void *connection_c
 void pass_host_init(struct pass_rnic *rnic)
 {
     rnic->host = (struct ri_host){
-        .size = sizeof rnic->host,
+        .size = sizeof(rnic->host),
         .abi_major = RI_ABI_MAJOR,
         .abi_minor = RI_ABI_MINOR,
         .context = rnic,

@@ -76,7 +76,7 @@ enum ri_status pass_lane_open(struct ri_rnic *ri, uint32_t index, void *context,
                               struct ri_lane **lane)
 {
     struct pass_rnic *rnic = PASS_OF(rnic, ri);
-    struct pass_lane *made = calloc(1, sizeof *made);
+    struct pass_lane *made = calloc(1, sizeof(*made));
     enum ri_status status = made ? RI_OK : RI_ERR_NO_RESOURCES;
 
     if (status == RI_OK)
@@ -145,7 +145,7 @@ enum ri_status pass_pd_create(struct ri_rnic *ri, void *context, struct ri_pd **
 {
     struct pass_rnic *rnic = PASS_OF(rnic, ri);
     enum ri_status status;
-    struct pass_pd *made = begin(rnic, PASS_PD_CREATE, sizeof *made, &status);
+    struct pass_pd *made = begin(rnic, PASS_PD_CREATE, sizeof(*made), &status);
 
     if (made)
         status = rnic->ops->pd_create(rnic->below, context, &made->below);
@@ -368,7 +368,7 @@ enum ri_status pass_mr_register(struct ri_pd *pd, const struct ri_mr_attr *attr,
 {
     struct pass_rnic *rnic = PASS_OF(pd, pd)->rnic;
     enum ri_status status;
-    struct pass_mr *made = begin(rnic, PASS_MR_REGISTER, sizeof *made, &status);
+    struct pass_mr *made = begin(rnic, PASS_MR_REGISTER, sizeof(*made), &status);
 
     if (made)
         status = rnic->ops->mr_register(PASS_OF(pd, pd)->below, attr, keys, &made->below);
@@ -401,7 +401,7 @@ enum ri_status pass_mw_allocate(struct ri_pd *pd, bool narrow, void *context, ui
 {
     struct pass_rnic *rnic = PASS_OF(pd, pd)->rnic;
     enum ri_status status;
-    struct pass_mw *made = begin(rnic, PASS_MW_ALLOCATE, sizeof *made, &status);
+    struct pass_mw *made = begin(rnic, PASS_MW_ALLOCATE, sizeof(*made), &status);
 
     if (made)
         status = rnic->ops->mw_allocate(PASS_OF(pd, pd)->below, narrow, context, stag,
@@ -425,7 +425,7 @@ enum ri_status pass_ah_create(struct ri_pd *pd, const struct ri_ah_attr *attr, s
 {
     struct pass_rnic *rnic = PASS_OF(pd, pd)->rnic;
     enum ri_status status;
-    struct pass_ah *made = begin(rnic, PASS_AH_CREATE, sizeof *made, &status);
+    struct pass_ah *made = begin(rnic, PASS_AH_CREATE, sizeof(*made), &status);
 
     if (made)
         status = rnic->ops->ah_create(PASS_OF(pd, pd)->below, attr, &made->below);

@@ -12,11 +12,11 @@ static enum ri_status trace_open_filter(struct pass_rnic *pass, const char *argu
     struct trace_settings settings;
     char why[700];
 
-    if (!trace_settings_read(argument, &settings, why, sizeof why)) {
+    if (!trace_settings_read(argument, &settings, why, sizeof(why))) {
         ri_log(pass->upper, RI_LOG_ERROR, "filter trace: %s", why);
         return RI_ERR_INVALID_ARGUMENT;
     }
-    rnic->out = trace_out_open(&settings, why, sizeof why);
+    rnic->out = trace_out_open(&settings, why, sizeof(why));
     if (!rnic->out) {
         ri_log(pass->upper, RI_LOG_ERROR, "filter trace: %s", why);
         return RI_ERR_INVALID_ARGUMENT;

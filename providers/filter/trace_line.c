@@ -29,7 +29,7 @@ static void add(struct trace_line *line, const char *format, ...)
 
 static void add(struct trace_line *line, const char *format, ...)
 {
-    size_t room = sizeof line->text - line->length;
+    size_t room = sizeof(line->text) - line->length;
     va_list args;
     int length;
 
@@ -84,7 +84,7 @@ void trace_text(struct trace_line *line, const char *name, const char *value)
 
     if (!value)
         return;
-    make_plain(value, plain, sizeof plain, line->rnic->json);
+    make_plain(value, plain, sizeof(plain), line->rnic->json);
     add(line, line->rnic->json ? ",\"%s\":\"%s\"" : " %s=%s", name, plain);
 }
 
@@ -95,7 +95,7 @@ void trace_bits(struct trace_line *line, const char *name, uint64_t value,
     size_t length = 0;
 
     for (; words->word; words++)
-        if (value & words->bit && length + strlen(words->word) + 2 < sizeof list)
+        if (value & words->bit && length + strlen(words->word) + 2 < sizeof(list))
             length += (size_t)sprintf(list + length, "%s%s", length ? "," : "", words->word);
     if (length)
         trace_text(line, name, list);
@@ -118,11 +118,11 @@ void trace_address(struct trace_line *line, const char *name, const struct socka
         return;
     address_set(&copy, address);
     if (copy.any.sa_family == AF_INET) {
-        inet_ntop(AF_INET, &copy.four.sin_addr, host, sizeof host);
-        snprintf(text, sizeof text, "%s:%u", host, ntohs(copy.four.sin_port));
+        inet_ntop(AF_INET, &copy.four.sin_addr, host, sizeof(host));
+        snprintf(text, sizeof(text), "%s:%u", host, ntohs(copy.four.sin_port));
     } else {
-        inet_ntop(AF_INET6, &copy.six.sin6_addr, host, sizeof host);
-        snprintf(text, sizeof text, "[%s]:%u", host, ntohs(copy.six.sin6_port));
+        inet_ntop(AF_INET6, &copy.six.sin6_addr, host, sizeof(host));
+        snprintf(text, sizeof(text), "[%s]:%u", host, ntohs(copy.six.sin6_port));
     }
     trace_text(line, name, text);
 }
@@ -137,9 +137,9 @@ static void name_object(const struct trace_line *line, char *text, size_t room)
     char number[24] = "", front[24] = "";
 
     if (line->number)
-        snprintf(number, sizeof number, "%" PRIu64, line->number);
+        snprintf(number, sizeof(number), "%" PRIu64, line->number);
     if (!line->rnic->json && line->rnic->number > 1)
-        snprintf(front, sizeof front, "%" PRIu64 ".", line->rnic->number);
+        snprintf(front, sizeof(front), "%" PRIu64 ".", line->rnic->number);
     snprintf(text, room, "%s%s%s", front, name, number);
 }
 
@@ -152,11 +152,11 @@ static void put(struct trace_line *line, const char *result, const uint64_t *ns)
     char text[HEAD_MAX + TRACE_LINE_MAX], object[80], took[32] = "";
     int length;
 
-    name_object(line, object, sizeof object);
+    name_object(line, object, sizeof(object));
     if (line->rnic->json) {
         if (ns)
-            snprintf(took, sizeof took, ",\"us\":%" PRIu64 ".%03" PRIu64, *ns / 1000, *ns % 1000);
-        length = snprintf(text, sizeof text,
+            snprintf(took, sizeof(took), ",\"us\":%" PRIu64 ".%03" PRIu64, *ns / 1000, *ns % 1000);
+        length = snprintf(text, sizeof(text),
                           "{\"time\":%" PRIu64 ".%09" PRIu64 ",\"thread\":%d,\"rnic\":%" PRIu64
                           ",\"%s\":\"%s\",\"object\":\"%s\",\"result\":\"%s\"%s%s}\n",
                           since / CLOCK_NS_PER_S, since % CLOCK_NS_PER_S, (int)thread,
@@ -165,14 +165,14 @@ static void put(struct trace_line *line, const char *result, const uint64_t *ns)
     } else {
         char what[24];
 
-        snprintf(what, sizeof what, "%s%s", ns ? "" : "> ", line->what);
+        snprintf(what, sizeof(what), "%s%s", ns ? "" : "> ", line->what);
         if (ns)
-            snprintf(took, sizeof took, "%" PRIu64 ".%03" PRIu64, *ns / 1000, *ns % 1000);
-        length = snprintf(text, sizeof text, COLUMNS " %11s%s\n", since / CLOCK_NS_PER_S,
+            snprintf(took, sizeof(took), "%" PRIu64 ".%03" PRIu64, *ns / 1000, *ns % 1000);
+        length = snprintf(text, sizeof(text), COLUMNS " %11s%s\n", since / CLOCK_NS_PER_S,
                           since % CLOCK_NS_PER_S, (int)thread, what, object, result,
                           ns ? took : "-", line->text);
     }
-    if (length > 0 && (size_t)length < sizeof text)
+    if (length > 0 && (size_t)length < sizeof(text))
         trace_out_put(line->rnic->out, text, (size_t)length);
 }
 
@@ -200,19 +200,19 @@ void trace_head(struct trace_rnic *rnic, const char *device)
     int length;
 
     if (gmtime_r(&wall, &calendar))
-        strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", &calendar);
-    make_plain(device ? device : "default", plain, sizeof plain, rnic->json);
-    length = snprintf(text, sizeof text,
+        strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%SZ", &calendar);
+    make_plain(device ? device : "default", plain, sizeof(plain), rnic->json);
+    length = snprintf(text, sizeof(text),
                       rnic->json ? "{\"trace\":\"begin\",\"version\":\"%s\",\"process\":%d,"
                                    "\"rnic\":%" PRIu64 ",\"device\":\"%s\",\"when\":\"%s\"}\n"
                                  : "# ital %s, process %d, RNIC %" PRIu64 ", device %s, %s\n",
                       PACKAGE_VERSION, (int)getpid(), rnic->number, plain, when);
-    if (length > 0 && (size_t)length < sizeof text)
+    if (length > 0 && (size_t)length < sizeof(text))
         trace_out_put(rnic->out, text, (size_t)length);
     if (rnic->json)
         return;
-    length = snprintf(text, sizeof text, "#%15s %7s  %-18s %-12s %-16s %11s %s\n", "seconds",
+    length = snprintf(text, sizeof(text), "#%15s %7s  %-18s %-12s %-16s %11s %s\n", "seconds",
                       "thread", "verb, > event", "object", "result", "us", "arguments");
-    if (length > 0 && (size_t)length < sizeof text)
+    if (length > 0 && (size_t)length < sizeof(text))
         trace_out_put(rnic->out, text, (size_t)length);
 }

@@ -94,7 +94,7 @@ static void way_of(struct trace_line *line, const struct ri_ah_attr *attr)
     if (attr->global) {
         struct sockaddr_in6 gid = { .sin6_family = AF_INET6 };
 
-        memcpy(&gid.sin6_addr, attr->destination_gid, sizeof gid.sin6_addr);
+        memcpy(&gid.sin6_addr, attr->destination_gid, sizeof(gid.sin6_addr));
         trace_address(line, "gid", (const struct sockaddr *)&gid);
     }
 }

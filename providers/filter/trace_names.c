@@ -9,7 +9,7 @@ static struct trace_name *find(struct trace_rnic *rnic, enum pass_kind kind, con
     const struct trace_key key = { .context = context, .kind = kind };
     struct trace_name *name;
 
-    HASH_FIND(hh, rnic->names, &key, sizeof key, name);
+    HASH_FIND(hh, rnic->names, &key, sizeof(key), name);
     return name;
 }
 
@@ -22,10 +22,10 @@ void trace_remember(struct trace_rnic *rnic, enum pass_kind kind, const void *co
     pthread_mutex_lock(&rnic->lock);
     name = find(rnic, kind, context);
     if (!name) {
-        name = calloc(1, sizeof *name);
+        name = calloc(1, sizeof(*name));
         if (name) {
             name->key = (struct trace_key){ .context = context, .kind = kind };
-            HASH_ADD(hh, rnic->names, key, sizeof name->key, name);
+            HASH_ADD(hh, rnic->names, key, sizeof(name->key), name);
             if (!name->hh.tbl) {
                 free(name);
                 name = NULL;

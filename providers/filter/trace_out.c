@@ -87,7 +87,7 @@ static bool take_word(const char *text, size_t length, struct trace_settings *se
 /* %p stands for the process. */
 static bool read_path(const char *text, struct trace_settings *settings)
 {
-    char *to = settings->path, *const end = settings->path + sizeof settings->path;
+    char *to = settings->path, *const end = settings->path + sizeof(settings->path);
 
     while (*text && end - to > 12) {
         if (text[0] == '%' && text[1] == 'p') {
@@ -120,7 +120,7 @@ bool trace_settings_read(const char *argument, struct trace_settings *settings, 
         return true;
     if (read_path(at, settings))
         return true;
-    snprintf(why, room, "the file's name is longer than %zu octets", sizeof settings->path - 12);
+    snprintf(why, room, "the file's name is longer than %zu octets", sizeof(settings->path) - 12);
     return false;
 }
 
@@ -266,7 +266,7 @@ static void output_free(struct trace_out *out)
 
 static struct trace_out *output_new(const struct trace_settings *settings)
 {
-    struct trace_out *out = calloc(1, sizeof *out);
+    struct trace_out *out = calloc(1, sizeof(*out));
 
     if (!out)
         return NULL;
@@ -363,7 +363,7 @@ static void put_end(struct trace_out *out, bool json)
     const char *form = json ? "{\"trace\":\"end\",\"lines\":%llu,\"left_out\":%llu}\n"
                             : "# end: %llu lines, %llu left out\n";
     char text[100];
-    int length = snprintf(text, sizeof text, form, (unsigned long long)out->lines,
+    int length = snprintf(text, sizeof(text), form, (unsigned long long)out->lines,
                           (unsigned long long)out->left_out);
 
     if (length > 0 && out->length + (size_t)length <= BUFFER)

@@ -2,12 +2,12 @@
 /* Words for the numbers of rnicpi.h. */
 #include "words.h"
 
-#define FUNCTION(name, type, table)                                              \
-    const char *name(type value)                                                 \
-    {                                                                            \
-        const size_t at = (size_t)value;                                         \
-                                                                                 \
-        return at < sizeof table / sizeof *table && table[at] ? table[at] : "?"; \
+#define FUNCTION(name, type, table)                                                \
+    const char *name(type value)                                                   \
+    {                                                                              \
+        const size_t at = (size_t)value;                                           \
+                                                                                   \
+        return at < sizeof(table) / sizeof(*table) && table[at] ? table[at] : "?"; \
     }
 
 static const char *const statuses[] = {

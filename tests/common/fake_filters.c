@@ -33,7 +33,7 @@ static void put_in_front(struct ri_open *open, struct ri_privileged_ops *privile
     }
     layer->privileged = *open->privileged;
     layer->user = *open->user;
-    layer->lower = (struct ri_lower){ .size = sizeof layer->lower,
+    layer->lower = (struct ri_lower){ .size = sizeof(layer->lower),
                                       .privileged = &layer->privileged,
                                       .user = &layer->user,
                                       .device = open->device,

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define COUNT(array) (sizeof(array) / sizeof *(array))
+#define COUNT(array) (sizeof(array) / sizeof(*(array)))
 
 /* ---- the provider below ---- */
 
@@ -85,7 +85,7 @@ static uint32_t below_poll(struct ri_cq *cq, uint32_t count, struct ri_wc *wc)
 }
 
 static const struct ri_privileged_ops below_control = {
-    .size = sizeof below_control,
+    .size = sizeof(below_control),
     .abi_major = RI_ABI_MAJOR,
     .abi_minor = RI_ABI_MINOR,
     .open = below_open,
@@ -99,7 +99,7 @@ static const struct ri_privileged_ops below_control = {
 };
 
 static const struct ri_user_ops below_data = {
-    .size = sizeof below_data,
+    .size = sizeof(below_data),
     .abi_major = RI_ABI_MAJOR,
     .abi_minor = RI_ABI_MINOR,
     .post_send = below_post,
@@ -133,13 +133,13 @@ static void note(const struct ri_host *host, enum ri_log_level level, const char
 {
     (void)host;
     (void)level;
-    vsnprintf(line, sizeof line, format, args);
+    vsnprintf(line, sizeof(line), format, args);
     logged++;
 }
 
 static struct fake_host fake;
 static const struct ri_lower lower = {
-    .size = sizeof lower, .privileged = &below_control, .user = &below_data, .provider = "liar"
+    .size = sizeof(lower), .privileged = &below_control, .user = &below_data, .provider = "liar"
 };
 static const struct ri_privileged_ops *control;
 static struct ri_rnic *rnic;
@@ -149,16 +149,16 @@ static int context;
 
 static void setup(void)
 {
-    const struct ri_open open = { .size = sizeof open,
+    const struct ri_open open = { .size = sizeof(open),
                                   .host = &fake.host,
                                   .privileged = rnicpi_provider_v1.privileged,
                                   .user = rnicpi_provider_v1.user,
                                   .lower = &lower };
-    struct ri_cq_attr attr = { .size = sizeof attr, .depth = 64 };
+    struct ri_cq_attr attr = { .size = sizeof(attr), .depth = 64 };
 
     fake_host_init(&fake, NULL, false);
     fake.host.log = note;
-    memset(&below, 0, sizeof below);
+    memset(&below, 0, sizeof(below));
     below.rnic.ops = &below_control;
     control = rnicpi_provider_v1.privileged;
     ck_assert_int_eq(control->open(&open, &rnic), RI_OK);
@@ -177,7 +177,7 @@ static void teardown(void)
 static struct ri_qp *make(void)
 {
     struct ri_qp_attr attr = {
-        .size = sizeof attr, .context = &context, .send_cq = cq, .recv_cq = cq
+        .size = sizeof(attr), .context = &context, .send_cq = cq, .recv_cq = cq
     };
     struct ri_qp *qp;
 

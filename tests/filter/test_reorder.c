@@ -22,7 +22,7 @@ static void open_with(const char *script)
     ck_assert_ptr_nonnull(file);
     fputs(script, file);
     ck_assert_int_eq(fclose(file), 0);
-    snprintf(filters, sizeof filters, "%s/providers/filter/.libs/vf_fault.so=%s",
+    snprintf(filters, sizeof(filters), "%s/providers/filter/.libs/vf_fault.so=%s",
              build ? build : ".", path);
     setenv("ITAL_TEST_FILTERS", filters, 1);
     work_setup();

@@ -123,7 +123,7 @@ START_TEST(any_octets_are_read_or_refused)
                 text[length++] = (char)(state >> 40);
             else
                 length += (size_t)sprintf(text + length, "%s",
-                                          words[(state >> 33) % (sizeof words / sizeof *words)]);
+                                          words[(state >> 33) % (sizeof(words) / sizeof(*words))]);
         }
         if (read_text(text, length, &script, why))
             fault_script_free(&script);
@@ -196,6 +196,6 @@ int main(void)
                  rules_select_by_number, chance_is_the_same_by_the_same_seed,
                  chance_is_as_large_as_it_says);
     tcase_add_loop_test(all, a_wrong_script_is_refused_with_line_and_what_is_allowed, 0,
-                        (int)(sizeof wrong / sizeof *wrong));
+                        (int)(sizeof(wrong) / sizeof(*wrong)));
     return tc_main(suite);
 }

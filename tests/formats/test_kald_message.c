@@ -23,7 +23,7 @@ static const struct sample {
     { KALD_POLICY, true, false, 32 },         { KALD_LISTEN, false, false, 48 },
     { KALD_LISTEN, true, true, 24 },
 };
-enum { COUNT = sizeof samples / sizeof *samples };
+enum { COUNT = sizeof(samples) / sizeof(*samples) };
 
 static void fill_entry(struct kald_entry *entry, uint64_t n)
 {
@@ -36,7 +36,7 @@ static void fill_entry(struct kald_entry *entry, uint64_t n)
 
 static size_t make(const struct sample *sample)
 {
-    memset(&message, 0, sizeof message);
+    memset(&message, 0, sizeof(message));
     message.type = sample->type;
     message.answer = sample->answer;
     message.id = 0x01020304;
@@ -59,7 +59,7 @@ static size_t make(const struct sample *sample)
     message.family = 6;
     message.port = 443;
     message.scope = 3;
-    memset(message.address, 0xfe, sizeof message.address);
+    memset(message.address, 0xfe, sizeof(message.address));
     return kald_encode(&message, octets);
 }
 
@@ -101,11 +101,11 @@ START_TEST(every_other_length_is_refused)
     const struct sample *sample = &samples[_i];
     size_t length = make(sample);
 
-    memset(octets + length, 0, sizeof octets - length);
-    for (size_t other = 0; other <= sizeof octets; other++)
+    memset(octets + length, 0, sizeof(octets) - length);
+    for (size_t other = 0; other <= sizeof(octets); other++)
         ck_assert_int_eq(kald_decode(octets, other, sample->from_kald, &again), other == length);
     /* With the length in the header right, too. */
-    for (size_t other = 16; other <= sizeof octets; other++) {
+    for (size_t other = 16; other <= sizeof(octets); other++) {
         be_put32(octets + 12, (uint32_t)other);
         ck_assert_int_eq(kald_decode(octets, other, sample->from_kald, &again), other == length);
     }
@@ -216,10 +216,10 @@ START_TEST(files_of_a_policy_are_read_in_order)
     size_t length, at = 0, end;
     bool wrong;
 
-    end = kald_policy_file(room, sizeof room, "/a/1.conf", "deny any\n", 9);
+    end = kald_policy_file(room, sizeof(room), "/a/1.conf", "deny any\n", 9);
     ck_assert_uint_eq(end, 8 + 10 + 9);
-    ck_assert_uint_eq(kald_policy_file(NULL, sizeof room - end, "/a/2.conf", "", 0), 18);
-    end += kald_policy_file(room + end, sizeof room - end, "/a/2.conf", "", 0);
+    ck_assert_uint_eq(kald_policy_file(NULL, sizeof(room) - end, "/a/2.conf", "", 0), 18);
+    end += kald_policy_file(room + end, sizeof(room) - end, "/a/2.conf", "", 0);
     ck_assert_uint_eq(kald_policy_file(room, 26, "/a/1.conf", "deny any\n", 9), 0);
     ck_assert(kald_policy_next(room, end, &at, &name, &text, &length, &wrong));
     ck_assert_str_eq(name, "/a/1.conf");

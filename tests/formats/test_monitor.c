@@ -41,12 +41,12 @@ START_TEST(test_only_a_folder_of_ones_own_is_used)
 {
     char path[4200], target[4200];
 
-    snprintf(path, sizeof path, "%s/ital", base);
+    snprintf(path, sizeof(path), "%s/ital", base);
     ck_assert_int_eq(chmod(path, 0750), 0);
     ck_assert_int_lt(monitor_folder_in(base, "ital", true), 0);
     ck_assert_int_eq(errno, EPERM);
     ck_assert_int_eq(chmod(path, 0700), 0);
-    snprintf(target, sizeof target, "%s/link", base);
+    snprintf(target, sizeof(target), "%s/link", base);
     ck_assert_int_eq(symlink(path, target), 0);
     ck_assert_int_lt(monitor_folder_in(base, "link", true), 0);
     ck_assert_int_lt(monitor_folder_in(base, "absent", false), 0);

@@ -37,7 +37,7 @@ static struct policy read_text(const char *text)
     struct policy policy = { NULL, 0, NULL, 0 };
     char why[300] = "";
 
-    ck_assert_msg(policy_read_text(&policy, "f", text, strlen(text), &names, why, sizeof why) ==
+    ck_assert_msg(policy_read_text(&policy, "f", text, strlen(text), &names, why, sizeof(why)) ==
                       POLICY_OK,
                   "%s", why);
     return policy;
@@ -175,7 +175,7 @@ START_TEST(what_is_wrong_is_named)
     char why[300] = "";
 
     ck_assert_int_eq(policy_read_text(&policy, "f", wrong[_i].text, strlen(wrong[_i].text), &names,
-                                      why, sizeof why),
+                                      why, sizeof(why)),
                      POLICY_WRONG);
     ck_assert_msg(strstr(why, wrong[_i].why) != NULL, "%s", why);
     policy_clear(&policy);
@@ -191,7 +191,7 @@ static void make(const char *name, const char *text)
     char path[4200];
     FILE *file;
 
-    snprintf(path, sizeof path, "%s/%s", folder, name);
+    snprintf(path, sizeof(path), "%s/%s", folder, name);
     file = fopen(path, "we");
     ck_assert_ptr_nonnull(file);
     ck_assert_int_ge(fputs(text, file), 0);
@@ -206,7 +206,7 @@ static enum policy_result read_it(struct policy *policy, uint32_t owner, char wh
 
 static void setup(void)
 {
-    snprintf(folder, sizeof folder, "%s", tc_tempdir());
+    snprintf(folder, sizeof(folder), "%s", tc_tempdir());
     ck_assert_int_eq(chmod(folder, 0755), 0);
 }
 
@@ -241,7 +241,7 @@ START_TEST(who_may_write_is_looked_at)
     ck_assert_int_eq(read_it(&policy, geteuid() + 1, why), POLICY_WRONG);
     ck_assert_ptr_nonnull(strstr(why, "is not believed"));
     ck_assert_ptr_nonnull(strstr(why, "kald -p FOLDER")); /* it is an ordinary user's */
-    snprintf(path, sizeof path, "%s/10.conf", folder);
+    snprintf(path, sizeof(path), "%s/10.conf", folder);
     for (mode_t mode = 0020; mode; mode = mode == 0020 ? 0002 : 0) {
         ck_assert_int_eq(chmod(path, 0644 | mode), 0);
         ck_assert_int_eq(read_it(&policy, geteuid(), why), POLICY_WRONG);
@@ -267,8 +267,8 @@ int main(void)
     TCase *tc = tc_case(suite, "rules", setup, NULL);
 
     tcase_add_loop_test(tc, the_first_that_matches_decides, 0,
-                        sizeof decisions / sizeof *decisions);
-    tcase_add_loop_test(tc, what_is_wrong_is_named, 0, sizeof wrong / sizeof *wrong);
+                        sizeof(decisions) / sizeof(*decisions));
+    tcase_add_loop_test(tc, what_is_wrong_is_named, 0, sizeof(wrong) / sizeof(*wrong));
     tc_add_tests(tc, limits_are_by_user_and_group, files_are_read_in_the_order_of_their_names,
                  who_may_write_is_looked_at);
     return tc_main(suite);

@@ -50,13 +50,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     FUZZ_CHECK(exact);
     if (size)
         memcpy(exact, data, size);
-    result = policy_read_text(&policy, "file", exact, size, &names, why, sizeof why);
+    result = policy_read_text(&policy, "file", exact, size, &names, why, sizeof(why));
     FUZZ_CHECK((result == POLICY_WRONG) == !strncmp(why, "file:", 5));
     for (size_t i = 0; i < policy.count; i++) {
         const struct policy_rule *rule = &policy.rules[i];
 
         FUZZ_CHECK(rule->line && rule->bits <= 128 && rule->port_first <= rule->port_last);
-        FUZZ_CHECK(memchr(rule->interface, '\0', sizeof rule->interface));
+        FUZZ_CHECK(memchr(rule->interface, '\0', sizeof(rule->interface)));
     }
     decide(&policy);
     policy_clear(&policy);

@@ -25,9 +25,9 @@ static void offer(const uint8_t *data, size_t size)
 
     if (rendezvous_offer_parse(data, size, &parsed) != RENDEZVOUS_FITS)
         return;
-    FUZZ_CHECK(size == sizeof again);
-    FUZZ_CHECK(memchr(parsed.build, 0, sizeof parsed.build) != NULL);
-    FUZZ_CHECK(memchr(parsed.provider, 0, sizeof parsed.provider) != NULL);
+    FUZZ_CHECK(size == sizeof(again));
+    FUZZ_CHECK(memchr(parsed.build, 0, sizeof(parsed.build)) != NULL);
+    FUZZ_CHECK(memchr(parsed.provider, 0, sizeof(parsed.provider)) != NULL);
     FUZZ_CHECK(rendezvous_offer_compare(&parsed, &parsed) == RENDEZVOUS_FITS);
     rendezvous_offer_encode(&parsed, again);
     FUZZ_CHECK(!memcmp(again, data, size)); /* there is one form of each offer */
@@ -41,7 +41,7 @@ static void answer(const uint8_t *data, size_t size)
 
     if (!rendezvous_answer_parse(data, size, &kind, &reason))
         return;
-    FUZZ_CHECK(size == sizeof again && reason < RENDEZVOUS_REASONS);
+    FUZZ_CHECK(size == sizeof(again) && reason < RENDEZVOUS_REASONS);
     FUZZ_CHECK((kind == RENDEZVOUS_NO) == (reason != RENDEZVOUS_FITS));
     rendezvous_answer_encode(kind, reason, again);
     FUZZ_CHECK(!memcmp(again, data, size));

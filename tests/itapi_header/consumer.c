@@ -55,23 +55,23 @@ static it_status_t register_memory(it_pz_handle_t pz, it_ep_handle_t ep, it_rmr_
     it_status_t status;
 
 #if BINDING == 10
-    status = it_lmr_create(pz, buffer, sizeof buffer, privs, IT_LMR_FLAG_NONE, 0, lmr, &context);
+    status = it_lmr_create(pz, buffer, sizeof(buffer), privs, IT_LMR_FLAG_NONE, 0, lmr, &context);
     status = status ? status : it_rmr_create(pz, rmr);
     status = status ? status
-                    : it_rmr_bind(*rmr, *lmr, buffer, sizeof buffer, IT_PRIV_REMOTE_READ, ep,
+                    : it_rmr_bind(*rmr, *lmr, buffer, sizeof(buffer), IT_PRIV_REMOTE_READ, ep,
                                   cookie, IT_COMPLETION_FLAG, &context);
     param.bound = IT_FALSE;
 #else
 #if BINDING == 20
-    status = it_lmr_create(pz, buffer, sizeof buffer, IT_ADDR_MODE_ABSOLUTE, privs,
+    status = it_lmr_create(pz, buffer, sizeof(buffer), IT_ADDR_MODE_ABSOLUTE, privs,
                            IT_LMR_FLAG_NONE, 0, lmr, &context);
 #else
-    status = it_lmr_create(pz, buffer, NULL, sizeof buffer, IT_ADDR_MODE_ABSOLUTE, privs,
+    status = it_lmr_create(pz, buffer, NULL, sizeof(buffer), IT_ADDR_MODE_ABSOLUTE, privs,
                            IT_LMR_FLAG_NONE, 0, lmr, &context);
 #endif
     status = status ? status : it_rmr_create(pz, IT_RMR_TYPE_NARROW, rmr);
     status = status ? status
-                    : it_rmr_bind(*rmr, *lmr, buffer, sizeof buffer, IT_ADDR_MODE_RELATIVE,
+                    : it_rmr_bind(*rmr, *lmr, buffer, sizeof(buffer), IT_ADDR_MODE_RELATIVE,
                                   IT_PRIV_REMOTE_READ, ep, cookie, IT_COMPLETION_FLAG, &context);
     param.linked = IT_FALSE;
 #endif

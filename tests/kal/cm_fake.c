@@ -30,13 +30,13 @@ static const struct ri_option options[] = {
     RI_OPTION_DEFAULT("keepalive_idle", "10"),
     RI_OPTION_DEFAULT("keepalive_interval", "5"),
 };
-#define OPTIONS (sizeof options / sizeof *options)
+#define OPTIONS (sizeof(options) / sizeof(*options))
 
 static void open_rnic(const char *const *set, uint64_t features)
 {
     struct kal_rnic *rnic = &fake.rnic;
 
-    memset(rnic, 0, sizeof *rnic);
+    memset(rnic, 0, sizeof(*rnic));
     rnic->kal = &fake.kal;
     rnic->upper = &fake_upper;
     rnic->kal_host = fake.kal.host;
@@ -81,13 +81,13 @@ void fake_setup(void)
     char log[4300];
     const char *why;
 
-    snprintf(log_path, sizeof log_path, "%s/log", tc_tempdir());
-    snprintf(log, sizeof log, "debug:%s", log_path);
+    snprintf(log_path, sizeof(log_path), "%s/log", tc_tempdir());
+    snprintf(log, sizeof(log), "debug:%s", log_path);
     unlink(log_path);
     kal_log_reset();
     fds_before = tc_fd_count();
     ck_assert_msg(kal_log_configure(log, &why), "%s", log);
-    memset(&fake, 0, sizeof fake);
+    memset(&fake, 0, sizeof(fake));
     pthread_mutex_init(&fake.lock, NULL);
     for (int kind = 0; kind < KAL_ACCOUNT_KINDS; kind++)
         fake.config.quota[kind] = FAKE_QUOTA;
@@ -173,7 +173,7 @@ void fake_governing(const char *text)
     char why[256];
 
     ck_assert_int_eq(policy_read_text(&list, "10.conf", text, strlen(text), &policy_system_names,
-                                      why, sizeof why),
+                                      why, sizeof(why)),
                      POLICY_OK);
     ck_assert_int_eq(kal_host_push_governing(fake.kal.host, &list), RI_OK);
 }
@@ -192,7 +192,7 @@ const char *fake_log_text(void)
     size_t got = 0;
 
     if (file) {
-        got = fread(text, 1, sizeof text - 1, file);
+        got = fread(text, 1, sizeof(text) - 1, file);
         fclose(file);
     }
     text[got] = '\0';
@@ -213,7 +213,7 @@ unsigned fake_log_count(const char *text)
 
 struct fake_qp *fake_qp_new(void)
 {
-    struct fake_qp *qp = calloc(1, sizeof *qp);
+    struct fake_qp *qp = calloc(1, sizeof(*qp));
 
     ck_assert_uint_lt(qp_count, FAKE_QPS);
     qp->fd = -1;
@@ -223,7 +223,7 @@ struct fake_qp *fake_qp_new(void)
 
 struct fake_connection *fake_connection_new(void)
 {
-    struct fake_connection *c = calloc(1, sizeof *c);
+    struct fake_connection *c = calloc(1, sizeof(*c));
 
     ck_assert_int_eq(kal_connection_create(&fake.rnic, fake.lane, c, &c->connection), RI_OK);
     ck_assert_uint_lt(connection_count, FAKE_CONNECTIONS);
@@ -243,7 +243,7 @@ struct kal_listener *fake_listen(const char *address, uint16_t port, uint32_t ba
                                  void *context, struct sockaddr_storage *bound)
 {
     struct sockaddr_storage where = address_of(address, port);
-    struct ri_listen_param param = { .size = sizeof param,
+    struct ri_listen_param param = { .size = sizeof(param),
                                      .address = (struct sockaddr *)&where,
                                      .backlog = backlog };
     struct kal_listener *listener;

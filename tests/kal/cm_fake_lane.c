@@ -39,8 +39,8 @@ void fake_on_request(void *listener_context, struct kal_connection *connection,
     pthread_mutex_lock(&fake.lock);
     r = &fake.requests[fake.request_count % FAKE_REQUESTS];
     c = &fake.pool[fake.request_count % FAKE_REQUESTS];
-    memset(r, 0, sizeof *r);
-    memset(c, 0, sizeof *c);
+    memset(r, 0, sizeof(*r));
+    memset(c, 0, sizeof(*c));
     c->connection = connection;
     r->context = c;
     r->listener = listener_context;

@@ -38,8 +38,8 @@ static ssize_t send_last(const struct ri_llp_handover *h)
 static void hand_over(struct fake_qp *qp, const struct ri_llp_handover *h)
 {
     qp->last = *h;
-    ck_assert_uint_eq(h->size, sizeof *h);
-    ck_assert_uint_le(h->bytes_read_length, sizeof qp->bytes_read);
+    ck_assert_uint_eq(h->size, sizeof(*h));
+    ck_assert_uint_le(h->bytes_read_length, sizeof(qp->bytes_read));
     if (h->bytes_read_length)
         memcpy(qp->bytes_read, h->bytes_read, h->bytes_read_length);
     if (h->last_message_length) {
@@ -89,7 +89,7 @@ struct ri_local {
 
 static struct ri_local *local_of(int fd)
 {
-    struct ri_local *local = malloc(sizeof *local);
+    struct ri_local *local = malloc(sizeof(*local));
     struct stat file;
 
     ck_assert_int_eq(fstat(fd, &file), 0);
@@ -142,7 +142,7 @@ static enum ri_status vp_connection_create(struct ri_rnic *rnic, void *context,
                                            struct ri_connection **connection)
 {
     (void)rnic;
-    *connection = calloc(1, sizeof **connection);
+    *connection = calloc(1, sizeof(**connection));
     (*connection)->context = context;
     fake.a_last = *connection;
     return fake.a_answer;
@@ -229,7 +229,7 @@ static enum ri_status vp_listen(struct ri_rnic *rnic, const struct ri_listen_par
     if (fake.a_answer)
         return fake.a_answer;
     memcpy(bound, param->address, kal_address_length(param->address));
-    *listener = calloc(1, sizeof **listener);
+    *listener = calloc(1, sizeof(**listener));
     fake.a_listener_context = context;
     fake.a_backlog = param->backlog;
     if (fake.a_on_listen)

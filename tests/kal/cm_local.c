@@ -68,7 +68,7 @@ void dial_from(const char *source, uint16_t port)
 {
     struct sockaddr_storage from;
     struct ri_connect_param param = {
-        .size = sizeof param,
+        .size = sizeof(param),
         .destination = (struct sockaddr *)&at,
         .deadline = RI_NO_DEADLINE,
         .ird = 4,
@@ -92,7 +92,7 @@ void dial(void)
 enum ri_status accept_it(void)
 {
     struct ri_connect_param param = {
-        .size = sizeof param, .ird = 4, .ord = 8, .negotiate_depths = true
+        .size = sizeof(param), .ird = 4, .ord = 8, .negotiate_depths = true
     };
 
     fake_until(fake.request_count, 10000);
@@ -179,10 +179,10 @@ static void expect_line(const char *side, const char *why)
 {
     char line[300];
 
-    snprintf(line, sizeof line, "%s", why ? why : "");
+    snprintf(line, sizeof(line), "%s", why ? why : "");
     if (why)
         ck_assert_msg(fake_log_count(line) >= 1, "%s\n%s", line, fake_log_text());
-    snprintf(line, sizeof line, "connection %s ", side);
+    snprintf(line, sizeof(line), "connection %s ", side);
     ck_assert_msg(fake_log_count(line) == (why != NULL), "%s", fake_log_text());
 }
 
@@ -285,8 +285,8 @@ void expect_answer(int fd, enum rendezvous_kind kind, enum rendezvous_reason rea
     enum rendezvous_reason got_reason;
     enum rendezvous_kind got;
 
-    peer_read(fd, octets, sizeof octets);
-    ck_assert(rendezvous_answer_parse(octets, sizeof octets, &got, &got_reason));
+    peer_read(fd, octets, sizeof(octets));
+    ck_assert(rendezvous_answer_parse(octets, sizeof(octets), &got, &got_reason));
     ck_assert_int_eq(got, kind);
     ck_assert_int_eq(got_reason, reason);
 }
@@ -296,5 +296,5 @@ void send_answer(int fd, enum rendezvous_kind kind, enum rendezvous_reason reaso
     uint8_t octets[RENDEZVOUS_ANSWER_LENGTH];
 
     rendezvous_answer_encode(kind, reason, octets);
-    peer_send(fd, octets, sizeof octets);
+    peer_send(fd, octets, sizeof(octets));
 }

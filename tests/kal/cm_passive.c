@@ -53,7 +53,7 @@ void abort_on_close(int fd)
 {
     struct linger abort = { .l_onoff = 1 };
 
-    ck_assert_int_eq(setsockopt(fd, SOL_SOCKET, SO_LINGER, &abort, sizeof abort), 0);
+    ck_assert_int_eq(setsockopt(fd, SOL_SOCKET, SO_LINGER, &abort, sizeof(abort)), 0);
 }
 
 void send_request(uint8_t flags, uint8_t rev, uint16_t ird, uint16_t ord, const char *data)

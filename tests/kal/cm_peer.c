@@ -33,14 +33,14 @@ int peer_connect(const struct sockaddr_storage *address)
 int peer_listen(int family, struct sockaddr_storage *bound)
 {
     struct sockaddr_storage any = address_of(family == AF_INET ? "127.0.0.1" : "::1", 0);
-    socklen_t length = sizeof *bound;
+    socklen_t length = sizeof(*bound);
     int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
     ck_assert_int_ge(fd, 0);
     ck_assert_int_eq(bind(fd, (struct sockaddr *)&any, kal_address_length((struct sockaddr *)&any)),
                      0);
     ck_assert_int_eq(listen(fd, 64), 0);
-    memset(bound, 0, sizeof *bound);
+    memset(bound, 0, sizeof(*bound));
     ck_assert_int_eq(getsockname(fd, (struct sockaddr *)bound, &length), 0);
     return fd;
 }
@@ -145,7 +145,7 @@ struct sockaddr_storage address_of(const char *text, uint16_t port)
     char plain[100];
     char *scope;
 
-    snprintf(plain, sizeof plain, "%s", text);
+    snprintf(plain, sizeof(plain), "%s", text);
     scope = strchr(plain, '%');
     if (scope)
         *scope++ = '\0';

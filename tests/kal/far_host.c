@@ -63,7 +63,7 @@ static pthread_t daemon_thread;
 /* False: the other end is closed, or with MSG_DONTWAIT its queue is full. */
 static bool send_message(int fd, const struct message *message, int descriptor, int flags)
 {
-    struct iovec part = { (void *)message, sizeof *message };
+    struct iovec part = { (void *)message, sizeof(*message) };
     union {
         char octets[CMSG_SPACE(sizeof(int))];
         struct cmsghdr align;
@@ -73,37 +73,38 @@ static bool send_message(int fd, const struct message *message, int descriptor, 
 
     if (descriptor >= 0) {
         header.msg_control = &control;
-        header.msg_controllen = sizeof control;
+        header.msg_controllen = sizeof(control);
         control.align = (struct cmsghdr){ .cmsg_len = CMSG_LEN(sizeof(int)),
                                           .cmsg_level = SOL_SOCKET,
                                           .cmsg_type = SCM_RIGHTS };
-        memcpy(CMSG_DATA(&control.align), &descriptor, sizeof descriptor);
+        memcpy(CMSG_DATA(&control.align), &descriptor, sizeof(descriptor));
     }
     sent = sendmsg(fd, &header, MSG_NOSIGNAL | flags);
-    ck_assert(sent == sizeof *message || errno == EPIPE || errno == EAGAIN);
-    return sent == sizeof *message;
+    ck_assert(sent == sizeof(*message) || errno == EPIPE || errno == EAGAIN);
+    return sent == sizeof(*message);
 }
 
 /* False: the other end is closed. */
 static bool receive_message(int fd, struct message *message, int *descriptor)
 {
-    struct iovec part = { message, sizeof *message };
+    struct iovec part = { message, sizeof(*message) };
     union {
         char octets[CMSG_SPACE(sizeof(int))];
         struct cmsghdr align;
     } control;
-    struct msghdr header = {
-        .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control
-    };
+    struct msghdr header = { .msg_iov = &part,
+                             .msg_iovlen = 1,
+                             .msg_control = &control,
+                             .msg_controllen = sizeof(control) };
     ssize_t got;
 
     do
         got = recvmsg(fd, &header, MSG_CMSG_CLOEXEC);
     while (got < 0 && errno == EINTR);
     *descriptor = -1;
-    if (got == (ssize_t)sizeof *message && CMSG_FIRSTHDR(&header))
-        memcpy(descriptor, CMSG_DATA(CMSG_FIRSTHDR(&header)), sizeof *descriptor);
-    return got == (ssize_t)sizeof *message;
+    if (got == (ssize_t)sizeof(*message) && CMSG_FIRSTHDR(&header))
+        memcpy(descriptor, CMSG_DATA(CMSG_FIRSTHDR(&header)), sizeof(*descriptor));
+    return got == (ssize_t)sizeof(*message);
 }
 
 /* ---- the daemon ---- */
@@ -212,7 +213,7 @@ void far_push_policy(const char *rule)
 {
     struct message message = { .kind = FAR_POLICY };
 
-    strncpy(message.text, rule, sizeof message.text - 1);
+    strncpy(message.text, rule, sizeof(message.text) - 1);
     push(message);
 }
 
@@ -233,7 +234,7 @@ void far_set_link(const char *netdev, bool running)
 {
     struct message message = { .kind = FAR_LINKS, .amount = running };
 
-    strncpy(message.text, netdev, sizeof message.text - 1);
+    strncpy(message.text, netdev, sizeof(message.text) - 1);
     send_message(link_fd, &message, -1, 0);
 }
 
@@ -303,7 +304,7 @@ static uint64_t ask(struct client *client, const struct message *message)
 
 static enum ri_status far_open(struct kal_host *host, const struct kal_config *config, void **state)
 {
-    struct client *client = calloc(1, sizeof *client);
+    struct client *client = calloc(1, sizeof(*client));
     int ends[2];
 
     (void)config;
@@ -404,7 +405,7 @@ static void far_unshare(void *state, uint32_t id)
 static enum ri_status far_links_open(void *state, struct kal_links **links, int *fd)
 {
     struct client *client = state;
-    struct kal_links *made = calloc(1, sizeof *made);
+    struct kal_links *made = calloc(1, sizeof(*made));
 
     ck_assert_ptr_nonnull(made);
     ck_assert_uint_eq(ask(client, &(struct message){ .kind = FAR_LINKS }), 1);
@@ -418,7 +419,7 @@ static bool far_links_changed(struct kal_links *links)
     struct message message;
     bool any = false;
 
-    while (recv(links->fd, &message, sizeof message, MSG_DONTWAIT) == sizeof message) {
+    while (recv(links->fd, &message, sizeof(message), MSG_DONTWAIT) == sizeof(message)) {
         for (size_t i = 0; i < 4; i++) {
             if (*links->known[i].netdev && strcmp(links->known[i].netdev, message.text))
                 continue;

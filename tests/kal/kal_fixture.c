@@ -42,7 +42,7 @@ static void spill(const char *path, const void *data, size_t length)
     char temporary[8500];
     FILE *file;
 
-    snprintf(temporary, sizeof temporary, "%s.new", path);
+    snprintf(temporary, sizeof(temporary), "%s.new", path);
     file = fopen(temporary, "we");
     ck_assert_ptr_nonnull(file);
     ck_assert_uint_eq(fwrite(data, 1, length, file), length);
@@ -55,21 +55,21 @@ void fixture_setup(void)
     static char asker[4300];
     char log[4300];
 
-    snprintf(asker, sizeof asker, "%s/kal/ital-ask", tc_builddir());
+    snprintf(asker, sizeof(asker), "%s/kal/ital-ask", tc_builddir());
     kal_asker_is = asker;
     kal_policy_folder = "/nonexistent/policy.d"; /* not the host's own */
 
-    snprintf(folder, sizeof folder, "%s", tc_tempdir());
-    snprintf(log_path, sizeof log_path, "%s/log", folder);
-    snprintf(conf_path, sizeof conf_path, "%s/conf", folder);
-    snprintf(log, sizeof log, "debug:%s", log_path);
+    snprintf(folder, sizeof(folder), "%s", tc_tempdir());
+    snprintf(log_path, sizeof(log_path), "%s/log", folder);
+    snprintf(conf_path, sizeof(conf_path), "%s/conf", folder);
+    snprintf(log, sizeof(log), "debug:%s", log_path);
     spill(log_path, "", 0);
     spill(conf_path, "", 0);
     setenv("ITAL_PROVIDER_PATH", folder, 1);
     setenv("ITAL_CONF", conf_path, 1);
     setenv("ITAL_LOG", log, 1);
     unsetenv("ITAL_TEST_VP");
-    memset(&fake_upper_seen, 0, sizeof fake_upper_seen);
+    memset(&fake_upper_seen, 0, sizeof(fake_upper_seen));
     fake_lane_open(&fixture_lane, false);
 }
 
@@ -88,7 +88,7 @@ const char *fixture_module_path(const char *module)
     static char path[4200];
     const char *slash = strrchr(module, '/');
 
-    snprintf(path, sizeof path, "%s/tests/kal/%.*s.libs/%s.so", tc_builddir(),
+    snprintf(path, sizeof(path), "%s/tests/kal/%.*s.libs/%s.so", tc_builddir(),
              slash ? (int)(slash - module + 1) : 0, module, slash ? slash + 1 : module);
     return path;
 }
@@ -97,7 +97,7 @@ void fixture_file(const char *name, const void *data, size_t length)
 {
     char path[8400];
 
-    snprintf(path, sizeof path, "%s/%s", folder, name);
+    snprintf(path, sizeof(path), "%s/%s", folder, name);
     spill(path, data, length);
 }
 
@@ -105,7 +105,7 @@ void fixture_folder_made(const char *name)
 {
     char path[8400];
 
-    snprintf(path, sizeof path, "%s/%s", folder, name);
+    snprintf(path, sizeof(path), "%s/%s", folder, name);
     ck_assert_int_eq(mkdir(path, 0700), 0);
 }
 
@@ -116,7 +116,7 @@ void fixture_module(const char *module, const char *name)
     size_t length;
     char *data = slurp(fixture_module_path(module), &length);
 
-    snprintf(as, sizeof as, "%s.so", name ? name : slash ? slash + 1 : module);
+    snprintf(as, sizeof(as), "%s.so", name ? name : slash ? slash + 1 : module);
     fixture_file(as, data, length);
     free(data);
 }
@@ -132,7 +132,7 @@ const char *fixture_log(void)
     size_t length;
     char *data = slurp(log_path, &length);
 
-    snprintf(text, sizeof text, "%s", data);
+    snprintf(text, sizeof(text), "%s", data);
     free(data);
     return text;
 }

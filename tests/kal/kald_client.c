@@ -17,7 +17,7 @@ void client_setup(void)
     fixture_setup();
     fixture_module("vp_test", NULL);
     kald_folder();
-    snprintf(text, sizeof text, "[ital]\nkald = %s\n", kald_path());
+    snprintf(text, sizeof(text), "[ital]\nkald = %s\n", kald_path());
     fixture_conf(text);
     kal = NULL;
 }

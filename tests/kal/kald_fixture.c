@@ -27,13 +27,13 @@ static pid_t process;
 
 void kald_folder(void)
 {
-    snprintf(folder, sizeof folder, "%s", tc_tempdir());
-    snprintf(policy, sizeof policy, "%s/policy.d", folder);
-    snprintf(log_path, sizeof log_path, "%s/kald.log", folder);
+    snprintf(folder, sizeof(folder), "%s", tc_tempdir());
+    snprintf(policy, sizeof(policy), "%s/policy.d", folder);
+    snprintf(log_path, sizeof(log_path), "%s/kald.log", folder);
     ck_assert_int_eq(chmod(folder, 0755), 0);
-    snprintf(path, sizeof path, "%s/..", folder);
+    snprintf(path, sizeof(path), "%s/..", folder);
     ck_assert_int_eq(chmod(path, 0711), 0);
-    snprintf(path, sizeof path, "%s/kald.sock", folder);
+    snprintf(path, sizeof(path), "%s/kald.sock", folder);
     ck_assert(!mkdir(policy, 0755) || errno == EEXIST);
 }
 
@@ -52,12 +52,12 @@ void kald_policy(const char *name, const char *text)
     char file[200], fresh[200];
     FILE *out;
 
-    snprintf(file, sizeof file, "%s/%s", policy, name);
+    snprintf(file, sizeof(file), "%s/%s", policy, name);
     if (!text) {
         ck_assert_int_eq(unlink(file), 0);
         return;
     }
-    snprintf(fresh, sizeof fresh, "%s/.%s", policy, name);
+    snprintf(fresh, sizeof(fresh), "%s/.%s", policy, name);
     out = fopen(fresh, "we");
     ck_assert_ptr_nonnull(out);
     ck_assert_int_ge(fputs(text, out), 0);
@@ -101,12 +101,12 @@ void kald_start_as(uid_t user)
     uid_t me = geteuid();
 
     ck_assert_int_eq(seteuid(0), 0);
-    snprintf(text, sizeof text, "%s/1.conf", policy);
+    snprintf(text, sizeof(text), "%s/1.conf", policy);
     ck_assert_int_eq(chown(folder, user, (gid_t)-1), 0);
     ck_assert_int_eq(chown(policy, user, (gid_t)-1), 0);
     ck_assert_int_eq(chown(text, user, (gid_t)-1), 0);
-    snprintf(program, sizeof program, "%s/kald/kald", tc_builddir());
-    snprintf(copy, sizeof copy, "%s/kald", folder);
+    snprintf(program, sizeof(program), "%s/kald/kald", tc_builddir());
+    snprintf(copy, sizeof(copy), "%s/kald", folder);
     copy_program(program, copy);
     ck_assert_int_eq(seteuid(me), 0);
     run_as = user;
@@ -148,7 +148,7 @@ static bool lack(void)
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOPROTOOPT),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
-    struct sock_fprog program = { sizeof code / sizeof *code, code };
+    struct sock_fprog program = { sizeof(code) / sizeof(*code), code };
 
     return lacks == KALD_LACKS_NOTHING || (!prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) &&
                                            !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program));
@@ -159,7 +159,7 @@ void kald_start(const char *clients)
     char program[4200];
     int log;
 
-    snprintf(program, sizeof program, "%s/kald/kald", tc_builddir());
+    snprintf(program, sizeof(program), "%s/kald/kald", tc_builddir());
     if (run_as != (uid_t)-1)
         strcpy(program, copy);
     process = fork();
@@ -207,7 +207,7 @@ int kald_fds(void)
     int count = 0;
     DIR *dir;
 
-    snprintf(name, sizeof name, "/proc/%d/fd", process);
+    snprintf(name, sizeof(name), "/proc/%d/fd", process);
     dir = opendir(name);
     ck_assert_ptr_nonnull(dir);
     while (readdir(dir))
@@ -222,7 +222,7 @@ unsigned kald_lines(const char *text)
     unsigned count = 0;
     char line[2000];
 
-    while (file && fgets(line, sizeof line, file))
+    while (file && fgets(line, sizeof(line), file))
         count += strstr(line, text) != NULL;
     if (file)
         fclose(file);

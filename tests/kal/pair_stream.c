@@ -79,7 +79,7 @@ static int pair_connect(const union address *source, const union address *destin
     }
     ck_assert_uint_lt(listener->waiting, QUEUE);
     listener->queue[listener->waiting++] = new_end(both[1], destination, &local);
-    ck_assert_int_eq(write((int)(listener - ends), &one, sizeof one), sizeof one);
+    ck_assert_int_eq(write((int)(listener - ends), &one, sizeof(one)), sizeof(one));
     return 0;
 }
 
@@ -130,18 +130,18 @@ static int pair_accept(int fd, int *made, union address *peer)
     uint64_t one;
 
     ck_assert(listener->listens);
-    if (read(fd, &one, sizeof one) < 0)
+    if (read(fd, &one, sizeof(one)) < 0)
         return errno;
     *made = listener->queue[0];
     *peer = end_of(*made)->peer;
-    memmove(listener->queue, listener->queue + 1, --listener->waiting * sizeof *listener->queue);
+    memmove(listener->queue, listener->queue + 1, --listener->waiting * sizeof(*listener->queue));
     return 0;
 }
 
 static const char *pair_unfit(int fd)
 {
     int type;
-    socklen_t length = sizeof type;
+    socklen_t length = sizeof(type);
 
     return getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &length) ? "it is no pair" : NULL;
 }

@@ -174,7 +174,7 @@ unsigned pin_rings(void)
 
     ck_assert_ptr_nonnull(folder);
     while ((entry = readdir(folder))) {
-        length = readlinkat(dirfd(folder), entry->d_name, target, sizeof target - 1);
+        length = readlinkat(dirfd(folder), entry->d_name, target, sizeof(target) - 1);
         target[length > 0 ? length : 0] = '\0';
         count += strstr(target, "[io_uring]") != NULL;
     }
@@ -189,8 +189,8 @@ uint64_t pin_frame(const void *address)
 
     if (fd < 0)
         return 0;
-    if (pread(fd, &entry, sizeof entry, (off_t)((uintptr_t)address / page * sizeof entry)) !=
-        sizeof entry)
+    if (pread(fd, &entry, sizeof(entry), (off_t)((uintptr_t)address / page * sizeof(entry))) !=
+        sizeof(entry))
         entry = 0;
     close(fd);
     return entry >> 63 ? entry & ((UINT64_C(1) << 55) - 1) : 0;

@@ -48,7 +48,7 @@ static void on_provider(const struct kal_provider_info *info, void *arg)
 
     if (!strstr(info->path, seen->path))
         return;
-    snprintf(seen->reason, sizeof seen->reason, "%s", info->reason ? info->reason : "");
+    snprintf(seen->reason, sizeof(seen->reason), "%s", info->reason ? info->reason : "");
     seen->path_usable = info->usable;
 }
 
@@ -76,7 +76,7 @@ static bool is_mapped(const char *file)
     bool found = false;
 
     ck_assert_ptr_nonnull(maps);
-    while (fgets(line, sizeof line, maps))
+    while (fgets(line, sizeof(line), maps))
         found = found || strstr(line, file);
     fclose(maps);
     return found;
@@ -94,7 +94,7 @@ static void short_bound(void)
 {
     char conf[64];
 
-    snprintf(conf, sizeof conf, "[ital]\nask_timeout = %u\n", ASK_MS);
+    snprintf(conf, sizeof(conf), "[ital]\nask_timeout = %u\n", ASK_MS);
     fixture_conf(conf);
 }
 
@@ -210,7 +210,7 @@ START_TEST(without_a_new_process)
         { .code = BPF_RET | BPF_K, .k = SECCOMP_RET_ERRNO | (uint32_t)forbidden[_i].error },
         { .code = BPF_RET | BPF_K, .k = SECCOMP_RET_ALLOW },
     };
-    struct sock_fprog filter = { .len = sizeof rules / sizeof rules[0], .filter = rules };
+    struct sock_fprog filter = { .len = sizeof(rules) / sizeof(rules[0]), .filter = rules };
     struct seen seen = { .path = "vp_test.so" };
     struct kal *kal;
 
@@ -249,7 +249,7 @@ START_TEST(without_a_child_without_a_signal)
         { .code = BPF_RET | BPF_K, .k = SECCOMP_RET_ERRNO | EINVAL },
         { .code = BPF_RET | BPF_K, .k = SECCOMP_RET_ALLOW },
     };
-    struct sock_fprog filter = { .len = sizeof rules / sizeof rules[0], .filter = rules };
+    struct sock_fprog filter = { .len = sizeof(rules) / sizeof(rules[0]), .filter = rules };
     struct seen seen;
     struct kal *kal;
 
@@ -429,11 +429,11 @@ int main(void)
 
     tcase_add_checked_fixture(tc, fixture_setup, NULL);
     tcase_set_timeout(tc, 30);
-    tcase_add_loop_test(tc, bad_provider_harms_nobody, 0, sizeof bad / sizeof *bad);
+    tcase_add_loop_test(tc, bad_provider_harms_nobody, 0, sizeof(bad) / sizeof(*bad));
     tcase_add_test(tc, only_the_one_named_is_loaded);
     tcase_add_test(tc, silence_is_waited_for_once);
     tcase_add_test(tc, without_the_helper_program);
-    tcase_add_loop_test(tc, without_a_new_process, 0, sizeof forbidden / sizeof *forbidden);
+    tcase_add_loop_test(tc, without_a_new_process, 0, sizeof(forbidden) / sizeof(*forbidden));
     tcase_add_loop_test(tc, without_a_child_without_a_signal, 0, 2);
     suite_add_tcase(suite, tc);
 
@@ -447,7 +447,7 @@ int main(void)
     tc = tcase_create("the first");
     tcase_add_checked_fixture(tc, fixture_setup, NULL);
     tcase_add_test(tc, dropped_in_changes_nothing);
-    tcase_add_loop_test(tc, default_interface, 0, sizeof defaults / sizeof *defaults);
+    tcase_add_loop_test(tc, default_interface, 0, sizeof(defaults) / sizeof(*defaults));
     tcase_add_test(tc, default_that_is_not_there);
     suite_add_tcase(suite, tc);
     return tc_main(suite);

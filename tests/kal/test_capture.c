@@ -29,7 +29,7 @@ static enum ri_status open_at(struct kal_rnic *rnic, const char *pcap)
 {
     enum ri_status status;
 
-    memset(rnic, 0, sizeof *rnic);
+    memset(rnic, 0, sizeof(*rnic));
     rnic->interface = (char *)"judged";
     rnic->options = kal_values_of_interface(NULL, 0);
     ck_assert(kal_values_set(rnic->options, "pcap", pcap));
@@ -52,9 +52,9 @@ static void setup(void)
     char target[240];
 
     folder = tc_tempdir();
-    snprintf(path, sizeof path, "%s/x.pcapng", folder);
-    snprintf(log_path, sizeof log_path, "%s/log", folder);
-    snprintf(target, sizeof target, "debug:%s", log_path);
+    snprintf(path, sizeof(path), "%s/x.pcapng", folder);
+    snprintf(log_path, sizeof(log_path), "%s/log", folder);
+    snprintf(target, sizeof(target), "debug:%s", log_path);
     ck_assert(kal_log_configure(target, &why));
 }
 
@@ -64,7 +64,7 @@ static unsigned logged(const char *text)
     char line[1000];
     unsigned count = 0;
 
-    while (in && fgets(line, sizeof line, in))
+    while (in && fgets(line, sizeof(line), in))
         count += strstr(line, text) != NULL;
     if (in)
         fclose(in);
@@ -100,7 +100,7 @@ static void add_packet(const uint8_t *ip, uint32_t length, uint32_t flags)
     uint32_t header = tcp[12] / 16 * 4u;
     struct packet *packet;
 
-    file.packets = realloc(file.packets, (file.count + 1) * sizeof *file.packets);
+    file.packets = realloc(file.packets, (file.count + 1) * sizeof(*file.packets));
     packet = &file.packets[file.count++];
     *packet = (struct packet){
         .from = (unsigned)tcp[0] << 8 | tcp[1],
@@ -122,7 +122,7 @@ static void read_back(const char *name)
 
     free(file.octets);
     free(file.packets);
-    memset(&file, 0, sizeof file);
+    memset(&file, 0, sizeof(file));
     ck_assert_int_ge(fd, 0);
     ck_assert_int_eq(fstat(fd, &status), 0);
     file.length = (size_t)status.st_size;
@@ -133,7 +133,7 @@ static void read_back(const char *name)
     for (size_t at = 0; at < file.length;) {
         uint32_t head[7] = { 0 }, flags = 0;
 
-        memcpy(head, file.octets + at, file.length - at < sizeof head ? 8 : sizeof head);
+        memcpy(head, file.octets + at, file.length - at < sizeof(head) ? 8 : sizeof(head));
         if (head[0] == 6) {
             memcpy(&flags, file.octets + at + 28 + (head[5] + 3) / 4 * 4 + 4, 4);
             add_packet(file.octets + at + 28, head[5], flags);
@@ -355,8 +355,8 @@ START_TEST(names_and_rights)
     char pattern[300], name[300];
     struct stat status;
 
-    snprintf(pattern, sizeof pattern, "%s/a%%p-%%%%-%%x%%", folder);
-    snprintf(name, sizeof name, "%s/a%ld-%%-%%x%%", folder, (long)getpid());
+    snprintf(pattern, sizeof(pattern), "%s/a%%p-%%%%-%%x%%", folder);
+    snprintf(name, sizeof(name), "%s/a%ld-%%-%%x%%", folder, (long)getpid());
     umask(0);
     ck_assert_int_eq(open_at(&rnics[0], pattern), RI_OK);
     ck_assert_int_eq(stat(name, &status), 0);
@@ -386,8 +386,8 @@ START_TEST(what_is_no_file_is_refused)
 {
     char victim[300], missing[300];
 
-    snprintf(victim, sizeof victim, "%s/victim", folder);
-    snprintf(missing, sizeof missing, "%s/no/file", folder);
+    snprintf(victim, sizeof(victim), "%s/victim", folder);
+    snprintf(missing, sizeof(missing), "%s/no/file", folder);
     ck_assert_int_eq(symlink(victim, path), 0);
     ck_assert_int_eq(open_at(&rnics[0], path), ITAL_ERR_CONFIGURATION);
     ck_assert_int_eq(access(victim, F_OK), -1);
@@ -446,10 +446,10 @@ START_TEST(full_disk)
     ck_assert_int_eq(open_at(&rnics[0], path), RI_OK);
     end = begin(&rnics[0], 1000, 2000, true);
     for (int i = 0; i < 300; i++)
-        transmit(end, octets, sizeof octets);
+        transmit(end, octets, sizeof(octets));
     ck_assert(tc_until(logged("it ends there") == 1, 20000));
     for (int i = 0; i < 300; i++)
-        transmit(end, octets, sizeof octets);
+        transmit(end, octets, sizeof(octets));
     closed(end);
     close_it(&rnics[0]);
     read_back(path);
@@ -475,7 +475,7 @@ static void *talk(void *arg)
     uint8_t octets[700];
 
     for (unsigned i = 0; i < ROUNDS; i++) {
-        memset(octets, (int)i, sizeof octets);
+        memset(octets, (int)i, sizeof(octets));
         transmit(a, octets, 1 + i);
         kal_capture_octets(b, RI_RECEIVE, octets, 1 + i);
         transmit(b, octets, 700 - i);

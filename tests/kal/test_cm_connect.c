@@ -19,7 +19,7 @@ static void end_peer(bool reset)
     struct linger abort = { .l_onoff = 1 };
 
     if (reset)
-        setsockopt(peer, SOL_SOCKET, SO_LINGER, &abort, sizeof abort);
+        setsockopt(peer, SOL_SOCKET, SO_LINGER, &abort, sizeof(abort));
     hang_up();
 }
 
@@ -281,7 +281,7 @@ START_TEST(source_with_fixed_port_also_for_the_second_attempt)
     struct sockaddr_storage source, from;
     struct ri_connect_param param = param_of("hello", 4, 8);
     int other = peer_listen(AF_INET, &source);
-    socklen_t length = sizeof from;
+    socklen_t length = sizeof(from);
 
     close(other);
     param.source = (struct sockaddr *)&source;
@@ -291,7 +291,7 @@ START_TEST(source_with_fixed_port_also_for_the_second_attempt)
     ck_assert_uint_eq(port_of(&from), port_of(&source));
     end_peer(false);
     expect_request(F_C, 1, 0, 0, "hello");
-    length = sizeof from;
+    length = sizeof(from);
     ck_assert_int_eq(getpeername(peer, (struct sockaddr *)&from, &length), 0);
     ck_assert_uint_eq(port_of(&from), port_of(&source));
 }
@@ -419,8 +419,8 @@ START_TEST(socket_options)
     ask();
     reply(F_C | F_S, 2, 0x8008, 0x4004, "");
     expect_established();
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        length = sizeof value;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        length = sizeof(value);
         ck_assert_int_eq(getsockopt(qp->fd, rows[i].level, rows[i].name, &value, &length), 0);
         ck_assert_int_eq(value, rows[i].value);
     }
@@ -489,7 +489,7 @@ END_TEST
 
 static void over_ipv6(void)
 {
-    struct ri_connection_event info = { .size = sizeof info };
+    struct ri_connection_event info = { .size = sizeof(info) };
 
     ask();
     reply(F_C | F_S, 2, 0x8008, 0x4004, "six");
@@ -513,7 +513,7 @@ END_TEST
 START_TEST(ipv6_scope)
 {
     struct ifaddrs *list, *i;
-    socklen_t length = sizeof at;
+    socklen_t length = sizeof(at);
     int fd;
 
     ck_assert_int_eq(getifaddrs(&list), 0);
@@ -521,7 +521,7 @@ START_TEST(ipv6_scope)
         if (i->ifa_addr && i->ifa_addr->sa_family == AF_INET6 &&
             IN6_IS_ADDR_LINKLOCAL(&((struct sockaddr_in6 *)i->ifa_addr)->sin6_addr))
             break;
-    memset(&at, 0, sizeof at);
+    memset(&at, 0, sizeof(at));
     if (i)
         memcpy(&at, i->ifa_addr, sizeof(struct sockaddr_in6));
     freeifaddrs(list);

@@ -61,7 +61,7 @@ static void drop(int i)
 static enum ri_status convert(bool initiator, bool frames, const char *message)
 {
     struct kal_convert_param param = {
-        .size = sizeof param,
+        .size = sizeof(param),
         .fd = pair[0],
         .initiator = initiator,
         .startup_frames = frames,
@@ -225,22 +225,22 @@ END_TEST
 START_TEST(long_last_message_to_a_slow_peer)
 {
     static char message[1 << 20];
-    static uint8_t got[sizeof message];
-    struct kal_convert_param param = { .size = sizeof param,
+    static uint8_t got[sizeof(message)];
+    struct kal_convert_param param = { .size = sizeof(param),
                                        .fd = pair[0],
                                        .startup_frames = true,
                                        .last_message = message,
-                                       .last_message_length = sizeof message };
+                                       .last_message_length = sizeof(message) };
     struct tc_rng rng = tc_rng(1);
     int small = 4096;
 
-    setsockopt(pair[0], SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
-    tc_fill(&rng, message, sizeof message);
+    setsockopt(pair[0], SOL_SOCKET, SO_SNDBUF, &small, sizeof(small));
+    tc_fill(&rng, message, sizeof(message));
     ck_assert_int_eq(kal_convert(c->connection, &qp->base, &param), RI_OK);
     fake_lane_run(fake.lane);
     ck_assert_int_eq(c->connection->state, CM_LAST_WORDS);
-    peer_read(pair[1], got, sizeof got);
-    ck_assert_mem_eq(got, message, sizeof got);
+    peer_read(pair[1], got, sizeof(got));
+    ck_assert_mem_eq(got, message, sizeof(got));
     param.last_message_length++;
     ck_assert_int_eq(kal_convert(c->connection, &qp->base, &param), RI_ERR_LIMIT);
 }
@@ -306,7 +306,7 @@ END_TEST
 
 START_TEST(deadline)
 {
-    struct kal_convert_param param = { .size = sizeof param,
+    struct kal_convert_param param = { .size = sizeof(param),
                                        .fd = pair[0],
                                        .initiator = true,
                                        .startup_frames = true,
@@ -369,7 +369,7 @@ START_TEST(octets_read_of_the_request)
     size_t n = frame_request(frame, F_C, 1, 0, 0, "pd", 2);
 
     for (size_t read = 1; read <= n + 1; read++) {
-        struct kal_convert_param param = { .size = sizeof param,
+        struct kal_convert_param param = { .size = sizeof(param),
                                            .fd = pair[0],
                                            .startup_frames = true,
                                            .last_message = "go",
@@ -403,10 +403,10 @@ END_TEST
 START_TEST(octets_read_of_fpdus)
 {
     static uint8_t fpdus[65537];
-    struct kal_convert_param param = { .size = sizeof param,
+    struct kal_convert_param param = { .size = sizeof(param),
                                        .fd = pair[0],
                                        .octets_read = fpdus,
-                                       .octets_read_length = sizeof fpdus,
+                                       .octets_read_length = sizeof(fpdus),
                                        .ird = 5,
                                        .ord = 6 };
 
@@ -423,7 +423,7 @@ END_TEST
 START_TEST(octets_read_that_cannot_be)
 {
     static const uint8_t octets[MPA_STARTUP_FRAME_MAX + 1];
-    struct kal_convert_param param = { .size = sizeof param,
+    struct kal_convert_param param = { .size = sizeof(param),
                                        .fd = pair[0],
                                        .startup_frames = true,
                                        .initiator = true,
@@ -432,7 +432,7 @@ START_TEST(octets_read_that_cannot_be)
 
     ck_assert_int_eq(kal_convert(c->connection, &qp->base, &param), RI_ERR_INVALID_ARGUMENT);
     param.initiator = false;
-    param.octets_read_length = sizeof octets;
+    param.octets_read_length = sizeof(octets);
     ck_assert_int_eq(kal_convert(c->connection, &qp->base, &param), RI_ERR_LIMIT);
     param.octets_read = NULL;
     ck_assert_int_eq(kal_convert(c->connection, &qp->base, &param), RI_ERR_INVALID_ARGUMENT);
@@ -449,7 +449,7 @@ START_TEST(half_a_connection)
     case 1: shutdown(pair[0], SHUT_WR); break;
     case 2: shutdown(pair[1], SHUT_WR); break;
     case 3:
-        setsockopt(pair[1], SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+        setsockopt(pair[1], SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
         drop(1);
         break;
     }
@@ -462,7 +462,7 @@ END_TEST
 /* The test simulates the kernel's answer if it has no TLS (modprobe tls). */
 START_TEST(what_the_kernel_transforms)
 {
-    made_up_ulp = setsockopt(pair[0], IPPROTO_TCP, TCP_ULP, "tls", sizeof "tls") ? "tls" : NULL;
+    made_up_ulp = setsockopt(pair[0], IPPROTO_TCP, TCP_ULP, "tls", sizeof("tls")) ? "tls" : NULL;
     expect_refused("TCP_ULP, such as TLS");
 }
 END_TEST
@@ -472,9 +472,9 @@ START_TEST(notifications_wait)
 {
     int flags = SOF_TIMESTAMPING_TX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE;
     uint8_t octets[64], control[256];
-    struct msghdr message = { .msg_control = control, .msg_controllen = sizeof control };
+    struct msghdr message = { .msg_control = control, .msg_controllen = sizeof(control) };
 
-    if (setsockopt(pair[0], SOL_SOCKET, SO_TIMESTAMPING, &flags, sizeof flags))
+    if (setsockopt(pair[0], SOL_SOCKET, SO_TIMESTAMPING, &flags, sizeof(flags)))
         tc_skip("no SO_TIMESTAMPING here");
     ck_assert_int_eq(send(pair[0], "x", 1, 0), 1);
     if (tc_wait_fd(pair[0], POLLERR, tc_deadline(1000)) <= 0)
@@ -482,7 +482,7 @@ START_TEST(notifications_wait)
     expect_refused("an error or a notification waits");
     peer_read(pair[1], octets, 1);
     flags = 0;
-    ck_assert_int_eq(setsockopt(pair[0], SOL_SOCKET, SO_TIMESTAMPING, &flags, sizeof flags), 0);
+    ck_assert_int_eq(setsockopt(pair[0], SOL_SOCKET, SO_TIMESTAMPING, &flags, sizeof(flags)), 0);
     ck_assert_int_ge(recvmsg(pair[0], &message, MSG_ERRQUEUE), 0);
     ck_assert_int_eq(convert(true, false, NULL), RI_OK);
     expect_established(true);
@@ -495,17 +495,17 @@ START_TEST(options_of_the_consumer)
 {
     const struct linger at_once = { .l_onoff = 1, .l_linger = 0 };
     struct linger linger;
-    socklen_t length = sizeof linger;
+    socklen_t length = sizeof(linger);
     int value = 1, got;
 
-    ck_assert_int_eq(setsockopt(pair[0], IPPROTO_TCP, TCP_CORK, &value, sizeof value), 0);
+    ck_assert_int_eq(setsockopt(pair[0], IPPROTO_TCP, TCP_CORK, &value, sizeof(value)), 0);
     value = 4096;
-    ck_assert_int_eq(setsockopt(pair[0], SOL_SOCKET, SO_RCVLOWAT, &value, sizeof value), 0);
-    ck_assert_int_eq(setsockopt(pair[0], SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once), 0);
+    ck_assert_int_eq(setsockopt(pair[0], SOL_SOCKET, SO_RCVLOWAT, &value, sizeof(value)), 0);
+    ck_assert_int_eq(setsockopt(pair[0], SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once)), 0);
     ck_assert_int_eq(convert(true, false, NULL), RI_OK);
     ck_assert_int_eq(getsockopt(pair[0], SOL_SOCKET, SO_LINGER, &linger, &length), 0);
     ck_assert_int_eq(linger.l_onoff, 0);
-    length = sizeof got;
+    length = sizeof(got);
     ck_assert_int_eq(getsockopt(pair[0], SOL_SOCKET, SO_RCVLOWAT, &got, &length), 0);
     ck_assert_int_eq(got, 1);
     ck_assert_int_eq(getsockopt(pair[0], IPPROTO_TCP, TCP_CORK, &got, &length), 0);
@@ -570,7 +570,7 @@ START_TEST(quota)
 
     fake_quota(KAL_ACCOUNT_CONNECTION, 1);
     ck_assert_int_eq(convert(true, true, NULL), RI_OK);
-    struct kal_convert_param param = { .size = sizeof param, .fd = pair[1], .initiator = true };
+    struct kal_convert_param param = { .size = sizeof(param), .fd = pair[1], .initiator = true };
     ck_assert_int_eq(kal_convert(second->connection, &fake_qp_new()->base, &param), ITAL_ERR_QUOTA);
     fake_destroy(c); /* its descriptor and its share of the account are released */
     ck_assert_int_eq(kal_convert(second->connection, &fake_qp_new()->base, &param),
@@ -591,7 +591,7 @@ START_TEST(frame_that_goes_wrong)
                          : frame_request(frame, F_C, 1, 0, 0, "abcd", 4);
 
     for (size_t at = 0; at < n; at++) {
-        uint8_t said[sizeof frame];
+        uint8_t said[sizeof(frame)];
         struct linger sent = { 0 };
 
         if (at) {
@@ -608,7 +608,7 @@ START_TEST(frame_that_goes_wrong)
             peer_send(pair[1], said, how == 2 ? n : at);
         if (how == 1)
             sent = at_once;
-        setsockopt(pair[1], SOL_SOCKET, SO_LINGER, &sent, sizeof sent);
+        setsockopt(pair[1], SOL_SOCKET, SO_LINGER, &sent, sizeof(sent));
         if (how)
             drop(1);
         else
@@ -629,7 +629,7 @@ END_TEST
 
 START_TEST(arguments)
 {
-    struct kal_convert_param param = { .size = sizeof param, .fd = pair[0] };
+    struct kal_convert_param param = { .size = sizeof(param), .fd = pair[0] };
 
     ck_assert_int_eq(kal_convert(c->connection, NULL, &param), RI_ERR_INVALID_ARGUMENT);
     param.last_message_length = 1;

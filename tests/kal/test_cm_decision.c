@@ -49,7 +49,7 @@ START_TEST(s005_c011_to_c017_reply_follows_the_request)
     struct fake_request *r = request(rows[_i].flags, rows[_i].rev, rows[_i].ird, rows[_i].ord,
                                      "hello");
     struct fake_connection *c = r->context;
-    struct ri_connection_event info = { .size = sizeof info };
+    struct ri_connection_event info = { .size = sizeof(info) };
 
     ck_assert_int_eq(accept_it(r, qp, "welcome", rows[_i].our_ird, rows[_i].our_ord), RI_OK);
     ck_assert_uint_eq(qp->hand_overs, 0); /* in a run of the lane only */
@@ -77,7 +77,7 @@ START_TEST(s005_c011_to_c017_reply_follows_the_request)
     ck_assert_int_eq(kal_connection_info(c->connection, &info), RI_OK);
     ck_assert_uint_eq(info.ird, rows[_i].got_ird);
     ck_assert_uint_eq(info.ord, rows[_i].got_ord);
-    ck_assert_mem_eq(&info.peer, &r->request.peer, sizeof info.peer);
+    ck_assert_mem_eq(&info.peer, &r->request.peer, sizeof(info.peer));
     ck_assert_uint_eq(listener->undecided, 0);
     ck_assert_uint_eq(kal_rnic_holds(&fake.rnic, KAL_ACCOUNT_CONNECTION), 0);
     ck_assert_int_eq(kal_disconnect(c->connection, &qp->base, NULL, 0), RI_OK);
@@ -209,7 +209,7 @@ END_TEST
 START_TEST(queue_pair_attached_after_the_accept)
 {
     struct ri_connect_param param = {
-        .size = sizeof param, .ird = 4, .ord = 4, .negotiate_depths = true
+        .size = sizeof(param), .ird = 4, .ord = 4, .negotiate_depths = true
     };
     struct fake_request *r = usual();
     struct kal_connection *c = r->context->connection;
@@ -237,7 +237,7 @@ END_TEST
 START_TEST(abandoned_before_a_queue_pair_came)
 {
     struct ri_connect_param param = {
-        .size = sizeof param, .ird = 4, .ord = 4, .negotiate_depths = true
+        .size = sizeof(param), .ird = 4, .ord = 4, .negotiate_depths = true
     };
     struct fake_request *r = usual();
 
@@ -252,7 +252,7 @@ END_TEST
 START_TEST(no_queue_pair_in_time)
 {
     struct ri_connect_param param = {
-        .size = sizeof param, .ird = 4, .ord = 4, .negotiate_depths = true
+        .size = sizeof(param), .ird = 4, .ord = 4, .negotiate_depths = true
     };
     struct fake_request *r = usual();
 
@@ -422,11 +422,11 @@ START_TEST(reply_is_not_reset_away)
     uint8_t junk[2000] = { 0 };
 
     ck_assert_int_eq(kal_reject(r->context->connection, "no", 2), RI_OK);
-    peer_send(peer, junk, sizeof junk);
+    peer_send(peer, junk, sizeof(junk));
     fake_until(fake.rnic.cm->linger_count == 1, 10000);
     for (int i = 0; i < 10; i++)
         fake_lane_run(fake.lane);
-    peer_send(peer, junk, sizeof junk);
+    peer_send(peer, junk, sizeof(junk));
     expect_reply(F_R | F_C | F_S, 2, 1, 1, "no");
     ck_assert_int_eq(peer_end(peer), 'F');
     ck_assert_uint_eq(fake.rnic.cm->linger_count, 1); /* reads on until the peer closes too */
@@ -459,7 +459,7 @@ START_TEST(linger_is_bounded_in_octets)
     fake_lane_run(fake.lane);
     ck_assert_uint_eq(fake.rnic.cm->linger_count, 1);
     while (fake.rnic.cm->linger_count) {
-        ssize_t n = send(peer, junk, sizeof junk, MSG_NOSIGNAL | MSG_DONTWAIT);
+        ssize_t n = send(peer, junk, sizeof(junk), MSG_NOSIGNAL | MSG_DONTWAIT);
 
         sent += n > 0 ? (size_t)n : 0;
         fake_lane_run(fake.lane);
@@ -504,7 +504,7 @@ START_TEST(migrate)
     ck_assert_uint_eq(moved->request.ird, 4);
     ck_assert_uint_eq(moved->request.ord, 8);
     ck_assert_mem_eq(&moved->request.local, &at, sizeof(struct sockaddr_in));
-    ck_assert_mem_eq(&moved->request.peer, &r->request.peer, sizeof r->request.peer);
+    ck_assert_mem_eq(&moved->request.peer, &r->request.peer, sizeof(r->request.peer));
     ck_assert_uint_eq(other->undecided, 1);
 
     /* The other listener has room for one only. */
@@ -527,7 +527,7 @@ END_TEST
 START_TEST(does_not_migrate_to_the_provider)
 {
     struct sockaddr_storage where = address_of("127.0.0.1", 7), bound;
-    struct ri_listen_param param = { .size = sizeof param, .address = (struct sockaddr *)&where };
+    struct ri_listen_param param = { .size = sizeof(param), .address = (struct sockaddr *)&where };
     struct fake_request *r = usual();
     struct fake_qp *qp = fake_qp_new();
     static struct kal_rnic beside;
@@ -556,7 +556,7 @@ static void migrate_inside(struct fake_request *r)
 START_TEST(migrate_inside_the_upcall_to_another_lane)
 {
     struct sockaddr_storage where = address_of("127.0.0.1", 0), bound;
-    struct ri_listen_param param = { .size = sizeof param, .address = (struct sockaddr *)&where };
+    struct ri_listen_param param = { .size = sizeof(param), .address = (struct sockaddr *)&where };
     struct kal_listener *other;
 
     ck_assert_int_eq(kal_listen(&fake.rnic, fake.lane2, &param, &label2, &bound, &other), RI_OK);

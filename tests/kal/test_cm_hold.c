@@ -31,14 +31,14 @@ static void setup_full(void)
 {
     setup();
     room = refused = 0;
-    memset(order, 0, sizeof order);
-    memset(peers, -1, sizeof peers);
+    memset(order, 0, sizeof(order));
+    memset(peers, -1, sizeof(peers));
     fake.on_request = take;
 }
 
 static void hang_up_all(void)
 {
-    for (size_t i = 0; i < sizeof peers / sizeof *peers; i++)
+    for (size_t i = 0; i < sizeof(peers) / sizeof(*peers); i++)
         if (peers[i] >= 0)
             close(peers[i]);
     teardown();
@@ -435,7 +435,7 @@ END_TEST
 static void *a_bring(const char *letter)
 {
     struct ri_connect_request asked = {
-        .size = sizeof asked,
+        .size = sizeof(asked),
         .local = address_of("10.0.0.1", 7),
         .peer = address_of("10.0.0.2", 8),
         .private_data = letter,
@@ -444,7 +444,7 @@ static void *a_bring(const char *letter)
         .ord = 4,
         .depths_valid = true,
     };
-    struct ri_connection *ri = calloc(1, sizeof *ri);
+    struct ri_connection *ri = calloc(1, sizeof(*ri));
 
     kal_cm_host_request(&fake.rnic.host, fake.a_listener_context, ri, &asked, &ri->context);
     return ri->context;
@@ -452,7 +452,7 @@ static void *a_bring(const char *letter)
 
 START_TEST(set_a_waits_too)
 {
-    struct ri_connection_event gone = { .size = sizeof gone, .type = RI_CONNECTION_FAILED };
+    struct ri_connection_event gone = { .size = sizeof(gone), .type = RI_CONNECTION_FAILED };
     void *first;
 
     kal_listen_destroy(listener);

@@ -53,7 +53,7 @@ static void both_sides(const char *address)
     struct fake_connection *active = fake_connection_new(), *passive;
     struct fake_qp *a = fake_qp_new(), *p = fake_qp_new();
     struct ri_connect_param param = connect_param(&at);
-    struct ri_connection_event info = { .size = sizeof info };
+    struct ri_connection_event info = { .size = sizeof(info) };
 
     ck_assert_int_eq(kal_connect(active->connection, &a->base, &param), RI_OK);
     fake_until(fake.request_count == 1, 10000);
@@ -75,8 +75,8 @@ static void both_sides(const char *address)
     ck_assert(p->last.rtr_await);
     ck_assert_uint_eq(a->last.rtr_send, RI_RTR_READ);
     ck_assert_int_eq(kal_connection_info(passive->connection, &info), RI_OK);
-    ck_assert_mem_eq(&info.peer, &active->last.local, sizeof info.peer);
-    ck_assert_mem_eq(&info.local, &active->last.peer, sizeof info.local);
+    ck_assert_mem_eq(&info.peer, &active->last.local, sizeof(info.peer));
+    ck_assert_mem_eq(&info.local, &active->last.peer, sizeof(info.local));
     fake_destroy(passive);
     kal_listen_destroy(listener);
 }
@@ -97,7 +97,7 @@ END_TEST
 
 static void serve(struct fake_request *r)
 {
-    struct ri_connect_param param = { .size = sizeof param, .ird = 4, .ord = 4 };
+    struct ri_connect_param param = { .size = sizeof(param), .ird = 4, .ord = 4 };
     struct fake_connection *c = r->context;
 
     if (((struct sockaddr_in *)&r->request.peer)->sin_port & 1)
@@ -126,7 +126,7 @@ START_TEST(destroy_while_lanes_run)
         struct kal_connection *c;
         unsigned requests = locked(&fake.request_count);
 
-        memset(&context, 0, sizeof context);
+        memset(&context, 0, sizeof(context));
         ck_assert_int_eq(kal_connection_create(&fake.rnic, fake.lane2, &context, &c), RI_OK);
         ck_assert_int_eq(kal_connect(c, &qp->base, &param), RI_OK);
         switch (tc_below(&rng, 4)) {
@@ -228,7 +228,7 @@ static void hop(struct fake_request *r)
 START_TEST(migrate_between_running_lanes)
 {
     struct sockaddr_storage where = address_of("127.0.0.1", 0), at;
-    struct ri_listen_param param = { .size = sizeof param, .address = (struct sockaddr *)&where };
+    struct ri_listen_param param = { .size = sizeof(param), .address = (struct sockaddr *)&where };
     uint8_t octets[600];
     int peer;
 
@@ -284,7 +284,7 @@ static struct ri_connect_request a_request(void)
 /* Reports a request as the provider would. */
 static struct ri_connection *bring(struct ri_connect_request request)
 {
-    struct ri_connection *ri = calloc(1, sizeof *ri);
+    struct ri_connection *ri = calloc(1, sizeof(*ri));
     void *context = NULL;
 
     kal_cm_host_request(&fake.rnic.host, fake.a_listener_context, ri, &request, &context);
@@ -311,14 +311,14 @@ START_TEST(set_a_active)
 {
     struct sockaddr_storage at = address_of("10.0.0.2", 8);
     struct ri_connect_param param = connect_param(&at);
-    struct ri_connection_event event = { .size = sizeof event,
+    struct ri_connection_event event = { .size = sizeof(event),
                                          .type = RI_CONNECTION_ESTABLISHED,
                                          .ird = 3,
                                          .ord = 2,
                                          .depths_valid = true,
                                          .peer = at };
-    struct ri_connection_event info = { .size = sizeof info };
-    struct kal_convert_param convert = { .size = sizeof convert };
+    struct ri_connection_event info = { .size = sizeof(info) };
+    struct kal_convert_param convert = { .size = sizeof(convert) };
     struct fake_qp *qp = fake_qp_new();
     struct fake_connection *c;
 
@@ -360,7 +360,7 @@ END_TEST
 
 START_TEST(set_a_passive)
 {
-    struct ri_connect_param param = { .size = sizeof param };
+    struct ri_connect_param param = { .size = sizeof(param) };
     struct sockaddr_storage bound;
     struct fake_qp *qp = fake_qp_new();
     struct kal_listener *first, *second;
@@ -442,7 +442,7 @@ END_TEST
 START_TEST(set_a_listener_of_a_provider_without_ipv6)
 {
     struct sockaddr_storage all = address_of("::", 7), one = address_of("fd00::1", 7);
-    struct ri_listen_param param = { .size = sizeof param, .backlog = 1 };
+    struct ri_listen_param param = { .size = sizeof(param), .backlog = 1 };
     struct kal_listener *l;
 
     fake_reopen(NULL, SET_A);
@@ -461,7 +461,7 @@ START_TEST(set_a_question)
 {
     struct sockaddr_storage at = address_of("10.0.0.2", 8);
     struct ri_connect_param param = connect_param(&at);
-    struct ri_connection_event event = { .size = sizeof event,
+    struct ri_connection_event event = { .size = sizeof(event),
                                          .type = RI_CONNECTION_SERVICE_REPLY };
     struct fake_connection *c;
 
@@ -488,7 +488,7 @@ START_TEST(set_b_question)
 {
     struct sockaddr_storage at = address_of("10.0.0.2", 8);
     struct ri_connect_param param = connect_param(&at);
-    struct ri_service_reply reply = { .size = sizeof reply };
+    struct ri_service_reply reply = { .size = sizeof(reply) };
     struct fake_connection *c = fake_connection_new();
 
     ck_assert_int_eq(kal_service_request(c->connection, &param), RI_ERR_NOT_SUPPORTED);
@@ -498,7 +498,7 @@ END_TEST
 
 START_TEST(set_a_answer)
 {
-    struct ri_service_reply reply = { .size = sizeof reply, .qkey = 6 };
+    struct ri_service_reply reply = { .size = sizeof(reply), .qkey = 6 };
     struct sockaddr_storage bound;
     struct kal_listener *listener;
     struct kal_connection *shown;
@@ -543,8 +543,8 @@ END_TEST
 /* What needs a stream of kal's own is refused, and changes nothing. */
 START_TEST(set_a_without_a_stream)
 {
-    struct kal_convert_param convert = { .size = sizeof convert, .fd = -1 };
-    struct ri_connect_param param = { .size = sizeof param };
+    struct kal_convert_param convert = { .size = sizeof(convert), .fd = -1 };
+    struct ri_connect_param param = { .size = sizeof(param) };
     struct fake_qp *qp = fake_qp_new();
     struct kal_listener *listener, *fed;
     struct sockaddr_storage bound;
@@ -575,10 +575,10 @@ END_TEST
 START_TEST(set_b_has_two_ways_and_addresses)
 {
     struct sockaddr_storage at = address_of("127.0.0.1", 7), none = { .ss_family = AF_UNSPEC };
-    struct ri_listen_param datagrams = { .size = sizeof datagrams,
+    struct ri_listen_param datagrams = { .size = sizeof(datagrams),
                                          .address = (struct sockaddr *)&at,
                                          .datagram = true };
-    struct ri_listen_param nowhere = { .size = sizeof nowhere,
+    struct ri_listen_param nowhere = { .size = sizeof(nowhere),
                                        .address = (struct sockaddr *)&none };
     struct ri_connect_param param = connect_param(&none);
     struct fake_connection *c = fake_connection_new();
@@ -603,8 +603,8 @@ START_TEST(set_a_requests_stay_in_their_rnic)
 {
     const uint64_t features = _i ? SET_A : RI_FEATURE_CONNECTION_SET_B;
     struct sockaddr_storage bound, where = address_of("127.0.0.1", 0);
-    struct ri_listen_param param = { .size = sizeof param, .address = (struct sockaddr *)&where };
-    struct ri_connect_param accept = { .size = sizeof accept };
+    struct ri_listen_param param = { .size = sizeof(param), .address = (struct sockaddr *)&where };
+    struct ri_connect_param accept = { .size = sizeof(accept) };
     struct kal_listener *listener, *far;
     struct fake_qp *qp = fake_qp_new();
     static struct kal_rnic beside;

@@ -55,7 +55,7 @@ START_TEST(listen_errors)
         { "2001:db8::1", 0, RI_ERR_UNREACHABLE },
     };
     struct sockaddr_storage where = address_of(rows[_i].address, rows[_i].port ? port_of(&at) : 0);
-    struct ri_listen_param param = { .size = sizeof param, .address = (struct sockaddr *)&where };
+    struct ri_listen_param param = { .size = sizeof(param), .address = (struct sockaddr *)&where };
     struct kal_listener *other;
 
     ck_assert_int_eq(kal_listen(&fake.rnic, fake.lane, &param, NULL, NULL, &other),
@@ -94,7 +94,7 @@ static int copy_of_listener(uint16_t port)
 {
     for (int fd = 3; fd < 1024; fd++) {
         struct sockaddr_in own;
-        socklen_t length = sizeof own, size = sizeof(int);
+        socklen_t length = sizeof(own), size = sizeof(int);
         int listens = 0;
 
         if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) || !listens)
@@ -121,7 +121,7 @@ END_TEST
 
 START_TEST(x036_policy_listen)
 {
-    struct ri_listen_param param = { .size = sizeof param, .address = (struct sockaddr *)&at };
+    struct ri_listen_param param = { .size = sizeof(param), .address = (struct sockaddr *)&at };
     struct kal_listener *other;
 
     fake_policy("deny listen");
@@ -140,7 +140,7 @@ END_TEST
 
 START_TEST(host_policy_listen_and_request)
 {
-    struct ri_listen_param param = { .size = sizeof param, .address = (struct sockaddr *)&at };
+    struct ri_listen_param param = { .size = sizeof(param), .address = (struct sockaddr *)&at };
     struct kal_listener *other;
 
     fake_governing("deny listen on 127.0.0.1\ndeny request from 127.0.0.0/8\n");
@@ -175,7 +175,7 @@ START_TEST(refused_peers_do_not_stop_a_lane_whose_log_is_not_read)
 
     ck_assert(kal_log_configure("warning:stderr", &why));
     ck_assert_int_eq(pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
-    while (write(ends[1], octets, sizeof octets) > 0)
+    while (write(ends[1], octets, sizeof(octets)) > 0)
         ;
     fcntl(ends[1], F_SETFL, O_WRONLY);
     ck_assert_int_ge(dup2(ends[1], STDERR_FILENO), 0);
@@ -210,7 +210,7 @@ END_TEST
 START_TEST(accepted_sockets_options)
 {
     int value;
-    socklen_t length = sizeof value;
+    socklen_t length = sizeof(value);
     struct fake_qp *qp = fake_qp_new();
 
     with((const char *[]){ "tcp_user_timeout", "7s", NULL });
@@ -287,7 +287,7 @@ END_TEST
 static enum ri_status listen_at_six(uint16_t port)
 {
     struct sockaddr_storage six = address_of("::", port);
-    struct ri_listen_param param = { .size = sizeof param, .address = (struct sockaddr *)&six };
+    struct ri_listen_param param = { .size = sizeof(param), .address = (struct sockaddr *)&six };
     struct kal_listener *made = NULL;
     enum ri_status status = kal_listen(&fake.rnic, fake.lane, &param, NULL, NULL, &made);
 
@@ -301,7 +301,7 @@ static enum ri_status listen_at_six(uint16_t port)
 START_TEST(ipv6_wildcard_is_busy_where_another_program_has_ipv4)
 {
     struct sockaddr_storage four = address_of(_i ? "127.0.0.1" : "0.0.0.0", 0);
-    socklen_t length = sizeof four;
+    socklen_t length = sizeof(four);
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
 
     if (_i == 2) {
@@ -310,7 +310,7 @@ START_TEST(ipv6_wildcard_is_busy_where_another_program_has_ipv4)
         listener = NULL;
     }
     ck_assert_int_ge(fd, 0);
-    ck_assert_int_eq(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on), 0);
+    ck_assert_int_eq(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)), 0);
     ck_assert_int_eq(bind(fd, (struct sockaddr *)&four, sizeof(struct sockaddr_in)), 0);
     ck_assert_int_eq(listen(fd, 1), 0);
     ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&four, &length), 0);
@@ -324,7 +324,7 @@ END_TEST
 
 START_TEST(v6only)
 {
-    struct ri_listen_param param = { .size = sizeof param };
+    struct ri_listen_param param = { .size = sizeof(param) };
     struct sockaddr_storage six;
     struct kal_listener *other;
 
@@ -349,7 +349,7 @@ END_TEST
 START_TEST(policy_of_ipv4_holds_for_the_ipv6_wildcard)
 {
     struct sockaddr_storage six = address_of("::", 0);
-    struct ri_listen_param param = { .size = sizeof param, .address = (struct sockaddr *)&six };
+    struct ri_listen_param param = { .size = sizeof(param), .address = (struct sockaddr *)&six };
     struct kal_listener *made;
 
     fake_policy("deny listen on 192.0.2.0/24");
@@ -377,7 +377,7 @@ START_TEST(ipv6_scope)
             break;
     if (i) {
         scope = ((struct sockaddr_in6 *)i->ifa_addr)->sin6_scope_id;
-        kal_address_text(i->ifa_addr, text, sizeof text); /* [address%interface]:0 */
+        kal_address_text(i->ifa_addr, text, sizeof(text)); /* [address%interface]:0 */
         memmove(text, text + 1, strlen(text));
         *strchr(text, ']') = '\0';
     }
@@ -398,24 +398,24 @@ END_TEST
 static int passed_socket_at(const char *address, const char *name, struct sockaddr_storage *bound)
 {
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    socklen_t length = sizeof *bound;
+    socklen_t length = sizeof(*bound);
     char names[600] = "", number[20];
     int on = 1;
 
     *bound = address_of(address, 0);
     ck_assert_int_ge(fd, 3);
-    ck_assert_int_eq(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on), 0);
+    ck_assert_int_eq(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)), 0);
     ck_assert_int_eq(bind(fd, (struct sockaddr *)bound, sizeof(struct sockaddr_in)), 0);
     ck_assert_int_eq(listen(fd, 16), 0);
     ck_assert_int_eq(getsockname(fd, (struct sockaddr *)bound, &length), 0);
     for (int below = 3; below < fd; below++)
         strcat(names, "x:");
-    ck_assert_uint_lt(strlen(names) + strlen(name), sizeof names);
+    ck_assert_uint_lt(strlen(names) + strlen(name), sizeof(names));
     strcat(names, name);
     setenv("LISTEN_FDNAMES", names, 1);
-    snprintf(number, sizeof number, "%d", fd - 2);
+    snprintf(number, sizeof(number), "%d", fd - 2);
     setenv("LISTEN_FDS", number, 1);
-    snprintf(number, sizeof number, "%d", (int)getpid());
+    snprintf(number, sizeof(number), "%d", (int)getpid());
     setenv("LISTEN_PID", number, 1);
     return fd;
 }
@@ -429,7 +429,7 @@ static const char *own_name(void)
 {
     static char name[100];
 
-    snprintf(name, sizeof name, "ital-%s", fake.rnic.interface);
+    snprintf(name, sizeof(name), "ital-%s", fake.rnic.interface);
     return name;
 }
 
@@ -472,7 +472,7 @@ END_TEST
 /* One name, two ports; or no names at all, as sd_listen_fds(3) has it where none are given. */
 START_TEST(passed_sockets_are_told_by_their_ports)
 {
-    struct ri_listen_param param = { .size = sizeof param };
+    struct ri_listen_param param = { .size = sizeof(param) };
     struct sockaddr_storage where[2], bound;
     struct kal_listener *second, *third;
     int fds[2];
@@ -486,10 +486,10 @@ START_TEST(passed_sockets_are_told_by_their_ports)
         char before[600], names[900];
 
         /* The first has the name of the second, in place of "x". */
-        snprintf(before, sizeof before, "%s", getenv("LISTEN_FDNAMES"));
+        snprintf(before, sizeof(before), "%s", getenv("LISTEN_FDNAMES"));
         ck_assert_int_eq(strrchr(before, ':')[-1], 'x');
         strrchr(before, ':')[-1] = '\0';
-        snprintf(names, sizeof names, "%s%s:%s", before, own_name(), own_name());
+        snprintf(names, sizeof(names), "%s%s:%s", before, own_name(), own_name());
         setenv("LISTEN_FDNAMES", names, 1);
     }
     kal_listen_destroy(listener);
@@ -511,7 +511,7 @@ END_TEST
 
 START_TEST(passed_socket_of_another_interface_or_process)
 {
-    struct ri_listen_param param = { .size = sizeof param };
+    struct ri_listen_param param = { .size = sizeof(param) };
     struct sockaddr_storage where;
     struct kal_listener *other;
     int fd = passed_socket(_i ? own_name() : "ital-another", &where);
@@ -552,7 +552,7 @@ END_TEST
 /* The program asks for one address, and the socket of that port is on all. */
 START_TEST(policy_is_asked_for_the_address_of_a_passed_socket)
 {
-    struct ri_listen_param param = { .size = sizeof param };
+    struct ri_listen_param param = { .size = sizeof(param) };
     struct sockaddr_storage bound, where;
     struct kal_listener *other = NULL;
     int fd = passed_socket_at("0.0.0.0", own_name(), &bound);
@@ -636,7 +636,7 @@ END_TEST
 static int fed_socket(struct kal_listener **fed, struct fake_connection *context)
 {
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    socklen_t length = sizeof at;
+    socklen_t length = sizeof(at);
 
     at = address_of("127.0.0.1", 0);
     ck_assert_int_eq(bind(fd, (struct sockaddr *)&at, sizeof(struct sockaddr_in)), 0);
@@ -747,11 +747,11 @@ START_TEST(shared_port)
 
     with((const char *[]){ "share_port", "yes", NULL });
     second = fake_listen("127.0.0.1", port_of(&at), 0, &label2, &at);
-    for (size_t i = 0; i < sizeof peers / sizeof *peers; i++) {
+    for (size_t i = 0; i < sizeof(peers) / sizeof(*peers); i++) {
         seen[usual()->listener == &label2]++;
         peers[i] = peer;
     }
-    for (size_t i = 0; i < sizeof peers / sizeof *peers; i++)
+    for (size_t i = 0; i < sizeof(peers) / sizeof(*peers); i++)
         close(peers[i]);
     peer = -1;
     /* By a hash of the peer's port: all 32 at one of them has the chance 2^-31. */

@@ -124,7 +124,7 @@ static unsigned watches_left;
 static bool may_watch(struct fake_lane *lane, int fd)
 {
     int domain = 0;
-    socklen_t length = sizeof domain;
+    socklen_t length = sizeof(domain);
 
     (void)lane;
     if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &length) || domain != AF_UNIX)
@@ -210,7 +210,7 @@ START_TEST(stays_on_tcp_while_captured)
 {
     char path[4200];
 
-    snprintf(path, sizeof path, "%s/local.pcapng", tc_tempdir());
+    snprintf(path, sizeof(path), "%s/local.pcapng", tc_tempdir());
     with("auto", "pcap", path);
     ck_assert_int_eq(kal_capture_open(&fake.rnic), RI_OK);
     listen_at("127.0.0.1");
@@ -371,7 +371,7 @@ END_TEST
 /* Both QPs come later, on another lane; the memory waits with the connection. */
 START_TEST(queue_pairs_may_be_attached_later)
 {
-    struct ri_connect_param param = { .size = sizeof param,
+    struct ri_connect_param param = { .size = sizeof(param),
                                       .destination = (struct sockaddr *)&at,
                                       .deadline = RI_NO_DEADLINE,
                                       .ird = 4,
@@ -399,7 +399,7 @@ END_TEST
 /* Two threads run the two lanes. */
 START_TEST(ends_in_lanes_of_two_threads)
 {
-    struct ri_connect_param param = { .size = sizeof param, .ird = 4, .ord = 8 };
+    struct ri_connect_param param = { .size = sizeof(param), .ird = 4, .ord = 8 };
 
     listen_at("127.0.0.1");
     dial();
@@ -418,7 +418,7 @@ int main(void)
     Suite *suite = suite_create("cm_local");
     TCase *t = tc_case(suite, "two ends", setup, teardown);
 
-    tcase_add_loop_test(t, both_hand_overs_carry_the_memory, 0, sizeof places / sizeof *places);
+    tcase_add_loop_test(t, both_hand_overs_carry_the_memory, 0, sizeof(places) / sizeof(*places));
     tc_add_tests(t, stays_on_tcp_by_default, stays_on_tcp_without_the_feature,
                  stays_on_tcp_if_memory_cannot_be_made, stays_on_tcp_if_memory_cannot_be_taken,
                  stays_on_tcp_if_the_name_is_taken, stays_on_tcp_while_captured);
@@ -426,7 +426,7 @@ int main(void)
     tcase_add_loop_test(t, stays_on_tcp_without_memory_for_a_watch, 0, 3);
     tcase_add_loop_test(t, stays_on_tcp_without_descriptors, 0, 2);
     tcase_add_loop_test(t, peers_of_this_host_are_known_by_their_address, 0,
-                        sizeof addresses / sizeof *addresses);
+                        sizeof(addresses) / sizeof(*addresses));
     tcase_add_loop_test(t, a_peer_of_another_host_needs_no_reason, 0, 2);
     tc_add_tests(t, nothing_is_shown_before_the_hand_over, only_refuses_another_host,
                  only_is_content_with_local, acceptor_with_only_rejects, initiator_with_only_fails,

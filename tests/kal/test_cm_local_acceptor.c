@@ -37,18 +37,18 @@ static int read_offer(struct rendezvous_offer *offer)
         char octets[CMSG_SPACE(2 * sizeof(int))];
     } control;
     uint8_t octets[RENDEZVOUS_OFFER_LENGTH + 1];
-    struct iovec iov = { octets, sizeof octets };
+    struct iovec iov = { octets, sizeof(octets) };
     struct msghdr message = {
-        .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control
+        .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)
     };
     int fd;
 
     ck_assert_int_eq(recvmsg(meeting, &message, MSG_CMSG_CLOEXEC), RENDEZVOUS_OFFER_LENGTH);
     ck_assert_int_eq(rendezvous_offer_parse(octets, RENDEZVOUS_OFFER_LENGTH, offer),
                      RENDEZVOUS_FITS);
-    ck_assert_uint_eq(control.align.cmsg_len, CMSG_LEN(sizeof fd));
+    ck_assert_uint_eq(control.align.cmsg_len, CMSG_LEN(sizeof(fd)));
     ck_assert_int_eq(control.align.cmsg_type, SCM_RIGHTS);
-    memcpy(&fd, CMSG_DATA(&control.align), sizeof fd);
+    memcpy(&fd, CMSG_DATA(&control.align), sizeof(fd));
     return fd;
 }
 
@@ -78,7 +78,7 @@ static void handed_over(void)
     uint8_t octets[24];
 
     fake_until(accepting->hand_overs, 10000);
-    peer_read(tcp, octets, sizeof octets);
+    peer_read(tcp, octets, sizeof(octets));
     ck_assert_mem_eq(octets, "MPA ID Rep Frame", 16);
     ck_assert_uint_eq(octets[16] & F_R, 0);
 }
@@ -87,7 +87,7 @@ static void expect_rejecting_reply(void)
 {
     uint8_t octets[24];
 
-    peer_read(tcp, octets, sizeof octets);
+    peer_read(tcp, octets, sizeof(octets));
     ck_assert_mem_eq(octets, "MPA ID Rep Frame", 16);
     ck_assert_uint_eq(octets[16] & F_R, F_R);
 }
@@ -380,7 +380,7 @@ int main(void)
                  peer_ends_tcp_before_taken_is_seen, destroyed_while_it_waits,
                  queue_pair_is_destroyed_meanwhile, hand_over_fails,
                  only_rejects_whoever_is_silent);
-    tcase_add_loop_test(t, initiator_says_no, 0, sizeof reasons / sizeof *reasons);
+    tcase_add_loop_test(t, initiator_says_no, 0, sizeof(reasons) / sizeof(*reasons));
     tcase_add_loop_test(t, malformed_answers, 0, 6);
     tcase_add_loop_test(t, silent_initiator, 0, 2);
     return tc_main(suite);

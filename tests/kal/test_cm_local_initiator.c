@@ -48,7 +48,7 @@ static void offer(unsigned descriptors)
     rendezvous_offer_encode(&good, octets);
     for (unsigned i = 0; i < descriptors; i++)
         fds[i] = memfd_create("offer", MFD_CLOEXEC);
-    send_descriptors(meeting, octets, sizeof octets, fds, descriptors);
+    send_descriptors(meeting, octets, sizeof(octets), fds, descriptors);
     for (unsigned i = 0; i < descriptors; i++)
         close(fds[i]);
 }
@@ -103,7 +103,7 @@ START_TEST(what_follows_commit_is_the_providers)
     peer_send(meeting, "provider", 8);
     established();
     ck_assert_ptr_nonnull(connecting->last.local);
-    peer_read(connecting->last.local_fd, octets, sizeof octets);
+    peer_read(connecting->last.local_fd, octets, sizeof(octets));
     ck_assert_mem_eq(octets, "provider", 8);
     ck_assert_uint_eq(fake_log_count("connection to"), 1);
 }
@@ -275,7 +275,7 @@ static void expect_second_attempt(uint8_t revision)
     hang_up(&meeting);
     requested(revision);
     ck_assert(!is_bound(&first, name_length));
-    ck_assert(memcmp(&first, &name, sizeof name));
+    ck_assert(memcmp(&first, &name, sizeof(name)));
     meet();
     offer(1);
     expect_answer(meeting, RENDEZVOUS_TAKEN, RENDEZVOUS_FITS);
@@ -303,7 +303,7 @@ START_TEST(tried_again_after_a_reset)
     const struct linger abort = { .l_onoff = 1 };
 
     until((enum step)_i);
-    ck_assert_int_eq(setsockopt(tcp, SOL_SOCKET, SO_LINGER, &abort, sizeof abort), 0);
+    ck_assert_int_eq(setsockopt(tcp, SOL_SOCKET, SO_LINGER, &abort, sizeof(abort)), 0);
     hang_up(&tcp);
     expect_second_attempt(2);
     established();
@@ -387,7 +387,7 @@ END_TEST
  * connection is destroyed. */
 START_TEST(no_queue_pair_comes)
 {
-    struct ri_connect_param param = { .size = sizeof param,
+    struct ri_connect_param param = { .size = sizeof(param),
                                       .destination = (struct sockaddr *)&at,
                                       .deadline = RI_NO_DEADLINE,
                                       .ird = 4,
@@ -482,7 +482,7 @@ int main(void)
                  commit_counts_though_the_acceptor_has_ended, hand_over_fails,
                  queue_pair_is_destroyed_before_the_reply, only_fails_without_commit,
                  another_process_connects_first, another_user_connects_first);
-    tcase_add_loop_test(t, offers_that_do_not_fit_are_refused, 0, sizeof offers / sizeof *offers);
+    tcase_add_loop_test(t, offers_that_do_not_fit_are_refused, 0, sizeof(offers) / sizeof(*offers));
     tcase_add_loop_test(t, no_queue_pair_comes, 0, 2);
     tcase_add_loop_test(t, destroyed, 0, STEPS);
     tcase_add_loop_test(t, rejected, 0, STEPS);

@@ -20,7 +20,7 @@ START_TEST(s001_to_s007_request_in_one_write)
     fake_until(c->connection->state == CM_REQUESTED, 10000);
     ck_assert_int_gt(tc_wait_fd(peer, POLLIN, tc_deadline(5000)), 0);
     /* S-009: it was sent whole */
-    ck_assert_int_eq(recv(peer, octets, sizeof octets, MSG_DONTWAIT), 29);
+    ck_assert_int_eq(recv(peer, octets, sizeof(octets), MSG_DONTWAIT), 29);
     ck_assert_mem_eq(octets, "MPA ID Req Frame\x50\x02\x00\x09\x80\x04\xc0\x08hello", 29);
 }
 END_TEST
@@ -158,7 +158,7 @@ END_TEST
 
 START_TEST(c035_depths_and_what_is_told)
 {
-    struct ri_connection_event info = { .size = sizeof info };
+    struct ri_connection_event info = { .size = sizeof(info) };
 
     ask();
     ck_assert_int_eq(kal_connection_info(c->connection, &info), RI_ERR_INVALID_STATE);

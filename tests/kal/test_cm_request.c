@@ -264,7 +264,7 @@ START_TEST(quota_of_connections)
     fake_quota(KAL_ACCOUNT_LISTENER, 1);
     struct fake_request *r = usual();
     int first = peer;
-    struct ri_listen_param param = { .size = sizeof param, .address = (struct sockaddr *)&at };
+    struct ri_listen_param param = { .size = sizeof(param), .address = (struct sockaddr *)&at };
     struct kal_listener *second;
 
     dial();

@@ -53,7 +53,7 @@ START_TEST(request_is_sent_again)
     shortage(_i);
     ck_assert_int_eq(kal_connect(c->connection, &fake_qp_new()->base, &param), RI_OK);
     peer = peer_accept(server);
-    peer_read(peer, octets, sizeof octets);
+    peer_read(peer, octets, sizeof(octets));
     ck_assert_mem_eq(octets, "MPA ID Req Frame", 16);
     ck_assert_uint_eq(refusals, 0);
     ck_assert_uint_eq(c->events, 0);

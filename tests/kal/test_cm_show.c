@@ -34,7 +34,7 @@ START_TEST(states_of_connections)
 {
     struct kal_connection_seen seen[2];
     struct sockaddr_storage own;
-    socklen_t length = sizeof own;
+    socklen_t length = sizeof(own);
 
     dial();
     ck_assert_int_eq(getsockname(peer, (struct sockaddr *)&own, &length), 0);

@@ -86,7 +86,8 @@ START_TEST(a_connection_comes_up)
     ck_assert_uint_eq(other->hand_overs, 1);
     /* The provider has both ends of the stream, with its table. */
     ck_assert_int_eq(qp->last.stream_ops->send(qp->last.stream, &ulpdu, 1), 5);
-    ck_assert_int_eq(other->last.stream_ops->receive(other->last.stream, octets, sizeof octets), 5);
+    ck_assert_int_eq(other->last.stream_ops->receive(other->last.stream, octets, sizeof(octets)),
+                     5);
     ck_assert_str_eq(octets, "ULPDU");
     end_carried(qp);
     end_carried(other);
@@ -135,13 +136,13 @@ START_TEST(revision_1_goes_over_a_second_stream)
     dial("hello");
     ck_assert_int_eq(pair_stream.accept(listening, &fd, &peer), 0);
     fake_until(pair_stream.readable(fd) && c->connection->startup->out_sent == length + 4, 10000);
-    ck_assert_int_eq(pair_stream.receive(fd, got, sizeof got), (ssize_t)length + 4);
+    ck_assert_int_eq(pair_stream.receive(fd, got, sizeof(got)), (ssize_t)length + 4);
     ck_assert_uint_eq(got[17], 2);
     pair_stream.close(fd);
     fd = -1;
     fake_until(!pair_stream.accept(listening, &fd, &peer), 10000);
     fake_until(pair_stream.readable(fd) && c->connection->startup->out_sent == length, 10000);
-    ck_assert_int_eq(pair_stream.receive(fd, got, sizeof got), (ssize_t)length);
+    ck_assert_int_eq(pair_stream.receive(fd, got, sizeof(got)), (ssize_t)length);
     ck_assert_mem_eq(got, frame, length);
     pair_stream.close(fd);
     pair_stream.close(listening);
@@ -166,7 +167,7 @@ END_TEST
 
 START_TEST(an_adopted_stream_is_handed_over)
 {
-    struct kal_convert_param param = { .size = sizeof param, .initiator = true };
+    struct kal_convert_param param = { .size = sizeof(param), .initiator = true };
     int both[2];
 
     ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, both), 0);

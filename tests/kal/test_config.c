@@ -99,7 +99,7 @@ START_TEST(test_value_of_any_length)
     struct ri_option option = { .name = "x", .type = "string" };
     char normal[KAL_VALUE_MAX], allowed[KAL_ALLOWED_MAX], value[KAL_VALUE_MAX + 1];
 
-    memset(value, 'a', sizeof value);
+    memset(value, 'a', sizeof(value));
     value[KAL_VALUE_MAX] = '\0';
     ck_assert(!kal_option_normal(&option, value, normal, allowed));
     value[KAL_VALUE_MAX - 1] = '\0';
@@ -176,7 +176,7 @@ START_TEST(test_file_that_was_asked_for_must_be_there)
     struct kal *kal;
     char path[4300];
 
-    snprintf(path, sizeof path, "%s/none", fixture_folder());
+    snprintf(path, sizeof(path), "%s/none", fixture_folder());
     setenv("ITAL_CONF", path, 1);
     ck_assert_int_eq(kal_get(&fake_upper, &kal), ITAL_ERR_CONFIGURATION);
     ck_assert_uint_eq(fixture_log_count("cannot be opened"), 1);
@@ -284,8 +284,8 @@ START_TEST(test_environment_wins)
     ck_assert(!kal_log_wanted(RI_LOG_INFO)); /* the default without kal */
     ck_assert(kal_log_wanted(RI_LOG_WARNING));
 
-    snprintf(path, sizeof path, "%s/other", fixture_folder());
-    snprintf(log, sizeof log, "[ital]\nlog = info:%s\n", path);
+    snprintf(path, sizeof(path), "%s/other", fixture_folder());
+    snprintf(log, sizeof(log), "[ital]\nlog = info:%s\n", path);
     fixture_conf(log);
     unsetenv("ITAL_LOG");
     kal = fixture_get();
@@ -349,8 +349,8 @@ START_TEST(test_log_keeps_a_line_one_line)
     kal_log(RI_LOG_WARNING, "a\nb\x1b[31m %d", 5);
     ck_assert_ptr_nonnull(strstr(fixture_log(), "] ital: warning: a b [31m 5\n")); /* its end */
     ck_assert_uint_eq(fixture_log_count(""), 1);
-    memset(text, 'x', sizeof text - 1);
-    text[sizeof text - 1] = '\0';
+    memset(text, 'x', sizeof(text) - 1);
+    text[sizeof(text) - 1] = '\0';
     kal_log(RI_LOG_DEBUG, "%s", text);
     ck_assert_uint_eq(fixture_log_count(""), 2);
     kal_log_reset();
@@ -374,8 +374,8 @@ static void on_line(const char *line, void *arg)
     if (lines->uncomment && line[0] == '#' && (line[1] == '[' || (equals && line[1] != ' ')))
         line++;
     lines->length += (size_t)snprintf(lines->text + lines->length,
-                                      sizeof lines->text - lines->length, "%s\n", line);
-    ck_assert_uint_lt(lines->length, sizeof lines->text);
+                                      sizeof(lines->text) - lines->length, "%s\n", line);
+    ck_assert_uint_lt(lines->length, sizeof(lines->text));
 }
 
 /* _i 0: as written. 1: with every default in effect. */
@@ -449,7 +449,7 @@ START_TEST(test_installed_sample_is_usable)
     char path[4300], *end;
     FILE *file;
 
-    snprintf(path, sizeof path, "%s/etc/ital.conf.sample", tc_srcdir());
+    snprintf(path, sizeof(path), "%s/etc/ital.conf.sample", tc_srcdir());
     setenv("ITAL_CONF", path, 1);
     kal = fixture_get();
     ck_assert_uint_eq(fixture_log_count("warning"), 0);
@@ -457,7 +457,7 @@ START_TEST(test_installed_sample_is_usable)
     kal_put(kal);
     file = fopen(path, "re");
     ck_assert_ptr_nonnull(file);
-    ck_assert_uint_gt(fread(sample, 1, sizeof sample - 1, file), 0);
+    ck_assert_uint_gt(fread(sample, 1, sizeof(sample) - 1, file), 0);
     fclose(file);
     end = strstr(lines.text, "# An interface is");
     ck_assert_ptr_nonnull(end);
@@ -470,18 +470,18 @@ int main(void)
     Suite *suite = suite_create("config");
     TCase *tc = tcase_create("values");
 
-    tcase_add_loop_test(tc, test_value, 0, sizeof values / sizeof *values);
+    tcase_add_loop_test(tc, test_value, 0, sizeof(values) / sizeof(*values));
     tcase_add_test(tc, test_value_of_any_length);
     suite_add_tcase(suite, tc);
 
     tc = tcase_create("file");
     tcase_add_checked_fixture(tc, fixture_setup, NULL);
-    tcase_add_loop_test(tc, test_broken_file, 0, sizeof broken / sizeof *broken);
+    tcase_add_loop_test(tc, test_broken_file, 0, sizeof(broken) / sizeof(*broken));
     tcase_add_test(tc, test_no_text_file);
     tcase_add_test(tc, test_file_that_was_asked_for_must_be_there);
     tcase_add_test(tc, test_values_are_read);
     tcase_add_test(tc, test_defaults);
-    tcase_add_loop_test(tc, test_unknown_is_warned_about, 0, sizeof unknown / sizeof *unknown);
+    tcase_add_loop_test(tc, test_unknown_is_warned_about, 0, sizeof(unknown) / sizeof(*unknown));
     tcase_add_test(tc, test_environment_wins);
     tcase_add_test(tc, test_bad_log_is_ignored);
     tcase_add_test(tc, test_set_user_id_program);

@@ -47,7 +47,7 @@ START_TEST(files_are_read_in_the_order_of_their_names)
     ck_assert_str_eq(kal_setting_find(section->settings, "backlog")->value, "5");
     ck_assert_str_eq(kal_setting_find(section->settings, "half_open")->value, "1");
     ck_assert_str_eq(section->next->name, "b");
-    snprintf(sources, sizeof sources,
+    snprintf(sources, sizeof(sources),
              "%1$s, %1$s.d/10.conf, %1$s.d/9.conf, %1$s.d/B.conf, %1$s.d/a b.conf",
              fixture_conf_path());
     ck_assert_str_eq(kal_config_source(kal), sources);
@@ -66,7 +66,7 @@ START_TEST(folder_of_the_installed_file)
     char path[4300];
     struct kal *kal;
 
-    snprintf(path, sizeof path, "%s/ital.conf", fixture_folder());
+    snprintf(path, sizeof(path), "%s/ital.conf", fixture_folder());
     kal_config_file_is = path;
     fixture_folder_made("ital.conf.d"); /* exists for ITAL_CONF only */
     file("ital.conf.d/1.conf", "[ital]\nspin = 100\n");
@@ -116,7 +116,7 @@ START_TEST(what_is_wrong_names_file_and_line)
     struct kal *kal = NULL;
     char folder[4300], message[9000];
 
-    snprintf(folder, sizeof folder, "%s.d", fixture_conf_path());
+    snprintf(folder, sizeof(folder), "%s.d", fixture_conf_path());
     fixture_conf(broken[_i].conf);
     fixture_folder_made("conf.d");
     file("conf.d/1.conf", broken[_i].first);
@@ -124,7 +124,7 @@ START_TEST(what_is_wrong_names_file_and_line)
     ck_assert_int_eq(kal_get(&fake_upper, &kal), ITAL_ERR_CONFIGURATION);
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
-    snprintf(message, sizeof message, broken[_i].message, folder, folder);
+    snprintf(message, sizeof(message), broken[_i].message, folder, folder);
 #pragma GCC diagnostic pop
     ck_assert_msg(fixture_log_count(message) == 1, "wanted %s, log is:\n%s", message,
                   fixture_log());
@@ -137,7 +137,7 @@ START_TEST(what_cannot_be_read_is_told)
     char path[4300];
     struct kal *kal = NULL;
 
-    snprintf(path, sizeof path, "%s.d", fixture_conf_path());
+    snprintf(path, sizeof(path), "%s.d", fixture_conf_path());
     ck_assert_int_eq(symlink(path, path), 0);
     ck_assert_int_eq(kal_get(&fake_upper, &kal), ITAL_ERR_CONFIGURATION);
     ck_assert_uint_eq(fixture_log_count("conf.d: cannot be read: "), 1);
@@ -146,7 +146,7 @@ START_TEST(what_cannot_be_read_is_told)
     fixture_folder_made("conf.d/1.conf");
     ck_assert_int_eq(kal_get(&fake_upper, &kal), ITAL_ERR_CONFIGURATION);
     ck_assert_uint_eq(fixture_log_count("conf.d/1.conf: is not a file"), 1);
-    snprintf(path, sizeof path, "%s/conf.d/0.conf", fixture_folder());
+    snprintf(path, sizeof(path), "%s/conf.d/0.conf", fixture_folder());
     ck_assert_int_eq(symlink("nowhere", path), 0);
     ck_assert_int_eq(kal_get(&fake_upper, &kal), ITAL_ERR_CONFIGURATION);
     ck_assert_uint_eq(fixture_log_count("conf.d/0.conf: cannot be opened"), 1);
@@ -224,7 +224,7 @@ int main(void)
     tcase_add_test(tc, files_are_read_in_the_order_of_their_names);
     tcase_add_test(tc, folder_of_the_installed_file);
     tcase_add_test(tc, no_folder);
-    tcase_add_loop_test(tc, what_is_wrong_names_file_and_line, 0, sizeof broken / sizeof *broken);
+    tcase_add_loop_test(tc, what_is_wrong_names_file_and_line, 0, sizeof(broken) / sizeof(*broken));
     tcase_add_test(tc, what_cannot_be_read_is_told);
     tcase_add_test(tc, want_of_descriptors_is_no_mistake_in_the_configuration);
     tcase_add_test(tc, options_of_interfaces_name_their_file);

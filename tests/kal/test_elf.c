@@ -133,9 +133,9 @@ static size_t end_of_segments(void)
     ElfW(Phdr) segment;
     size_t end = 0;
 
-    memcpy(&header, bytes, sizeof header);
+    memcpy(&header, bytes, sizeof(header));
     for (unsigned i = 0; i < header.e_phnum; i++) {
-        memcpy(&segment, bytes + header.e_phoff + i * sizeof segment, sizeof segment);
+        memcpy(&segment, bytes + header.e_phoff + i * sizeof(segment), sizeof(segment));
         if (segment.p_type == PT_LOAD && segment.p_offset + segment.p_filesz > end)
             end = segment.p_offset + segment.p_filesz;
     }
@@ -189,8 +189,8 @@ START_TEST(test_damaged_anywhere)
         }
         refused += kal_elf_read(start, length, &summary) != KAL_ELF_OK;
         ck_assert_uint_le(summary.majors, KAL_ELF_MAJORS);
-        ck_assert_uint_lt(strnlen(summary.foreign_name, sizeof summary.foreign_name),
-                          sizeof summary.foreign_name);
+        ck_assert_uint_lt(strnlen(summary.foreign_name, sizeof(summary.foreign_name)),
+                          sizeof(summary.foreign_name));
         memcpy(start, bytes, head);
         if (round % 64 == 0)
             memcpy(start, bytes, length);

@@ -65,8 +65,8 @@ static void on_interface(const struct kal_interface_info *info, void *arg)
         return;
     found->seen = true;
     found->usable = info->usable;
-    snprintf(found->reason, sizeof found->reason, "%s", info->reason ? info->reason : "");
-    snprintf(found->provider, sizeof found->provider, "%s", info->provider);
+    snprintf(found->reason, sizeof(found->reason), "%s", info->reason ? info->reason : "");
+    snprintf(found->provider, sizeof(found->provider), "%s", info->provider);
 }
 
 /* Checks what is opened, and that the list agrees. */
@@ -107,8 +107,8 @@ static void count_helpers(void)
     static char counting[4300];
     char text[9000];
 
-    snprintf(counting, sizeof counting, "%s/ask", fixture_folder());
-    snprintf(text, sizeof text, "#!/bin/sh\nprintf . >>%s/asked\nexec %s \"$@\"\n",
+    snprintf(counting, sizeof(counting), "%s/ask", fixture_folder());
+    snprintf(text, sizeof(text), "#!/bin/sh\nprintf . >>%s/asked\nexec %s \"$@\"\n",
              fixture_folder(), kal_asker_is);
     fixture_file("ask", text, strlen(text));
     ck_assert_int_eq(chmod(counting, 0700), 0);
@@ -121,7 +121,7 @@ static long helpers_started(void)
     struct stat about;
     char path[4300];
 
-    snprintf(path, sizeof path, "%s/asked", fixture_folder());
+    snprintf(path, sizeof(path), "%s/asked", fixture_folder());
     ck_assert_int_eq(stat(path, &about), 0);
     return (long)about.st_size;
 }
@@ -138,7 +138,7 @@ START_TEST(fallback_costs_one_round_of_helpers)
     count_helpers();
     fixture_module("vp_test", NULL);
     fixture_module("vp_plain", NULL);
-    snprintf(text, sizeof text, "[interface a]\n%sfallback = x y z, plain0, b\n[interface b]\n%s",
+    snprintf(text, sizeof(text), "[interface a]\n%sfallback = x y z, plain0, b\n[interface b]\n%s",
              starts[_i], "provider = quantum\n");
     fixture_conf(text);
     kal = fixture_get();
@@ -179,9 +179,9 @@ static void on_ordered(const struct kal_interface_info *info, void *arg)
     struct order *order = arg;
     size_t length = strlen(order->all);
 
-    snprintf(order->all + length, sizeof order->all - length, "%s ", info->name);
+    snprintf(order->all + length, sizeof(order->all) - length, "%s ", info->name);
     if (!order->first[0] && info->usable)
-        snprintf(order->first, sizeof order->first, "%s", info->name);
+        snprintf(order->first, sizeof(order->first), "%s", info->name);
 }
 
 START_TEST(fallback_of_the_default)
@@ -191,7 +191,7 @@ START_TEST(fallback_of_the_default)
     struct kal *kal;
 
     fixture_module("vp_test", NULL);
-    snprintf(text, sizeof text,
+    snprintf(text, sizeof(text),
              "%s[interface u]\n" ABSENT "[interface u2]\n" ABSENT "[interface a]\n" PRESENT
              "[interface b]\n" PRESENT,
              orders[_i].conf);
@@ -219,8 +219,8 @@ int main(void)
     TCase *tc = tc_case(suite, "fallback", fixture_setup, NULL);
 
     tcase_set_timeout(tc, 30);
-    tcase_add_loop_test(tc, interface_with_a_fallback, 0, sizeof rows / sizeof *rows);
+    tcase_add_loop_test(tc, interface_with_a_fallback, 0, sizeof(rows) / sizeof(*rows));
     tcase_add_loop_test(tc, fallback_costs_one_round_of_helpers, 0, 2);
-    tcase_add_loop_test(tc, fallback_of_the_default, 0, sizeof orders / sizeof *orders);
+    tcase_add_loop_test(tc, fallback_of_the_default, 0, sizeof(orders) / sizeof(*orders));
     return tc_main(suite);
 }

@@ -27,7 +27,7 @@ static void setup(void)
     fixture_setup();
     fixture_module("vp_test", NULL);
     fixture_folder_made("policy.d");
-    snprintf(policy, sizeof policy, "%s/policy.d", fixture_folder());
+    snprintf(policy, sizeof(policy), "%s/policy.d", fixture_folder());
     ck_assert_int_eq(chmod(policy, 0755), 0);
     kal_policy_folder = policy;
     kal_policy_owner = geteuid();
@@ -38,7 +38,7 @@ static void file(const char *name, const char *text)
     char path[4400];
 
     fixture_file(name, text, strlen(text));
-    snprintf(path, sizeof path, "%s/%s", fixture_folder(), name);
+    snprintf(path, sizeof(path), "%s/%s", fixture_folder(), name);
     ck_assert_int_eq(chmod(path, 0644), 0);
 }
 
@@ -107,8 +107,8 @@ START_TEST(limits_refuse_and_name_the_rule)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     char *area = mmap(NULL, 4 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    struct ri_mr_attr attr = { .size = sizeof attr, .addr = area, .length = page };
-    struct ri_qp_attr qp_attr = { .size = sizeof qp_attr };
+    struct ri_mr_attr attr = { .size = sizeof(attr), .addr = area, .length = page };
+    struct ri_qp_attr qp_attr = { .size = sizeof(qp_attr) };
     struct kal_region *regions[3], *more = NULL;
     char text[200];
     struct kal_rnic *rnic;
@@ -117,7 +117,7 @@ START_TEST(limits_refuse_and_name_the_rule)
     struct kal *kal;
 
     ck_assert_ptr_ne(area, MAP_FAILED);
-    snprintf(text, sizeof text,
+    snprintf(text, sizeof(text),
              "limit regions 0 group 4294967294\nlimit endpoints 0\nlimit regions 3\n"
              "limit pinned %zu\n",
              2 * page);
@@ -153,8 +153,8 @@ static void replace_file(const char *name, const char *text)
 {
     char from[4400], to[4400];
 
-    snprintf(from, sizeof from, "%s/new", fixture_folder());
-    snprintf(to, sizeof to, "%s/%s", policy, name);
+    snprintf(from, sizeof(from), "%s/new", fixture_folder());
+    snprintf(to, sizeof(to), "%s/%s", policy, name);
     file("new", text);
     ck_assert_int_eq(rename(from, to), 0);
 }
@@ -182,9 +182,9 @@ START_TEST(changes_are_noticed)
     ck_assert(tc_until(fixture_log_count("20.conf:1: ") > 0, 10000));
     ck_assert_uint_ge(fixture_log_count("until then the earlier rules hold in this process"), 1);
     ck_assert_int_eq(ask(rnic, "192.0.3.9"), RI_ERR_PERMISSION);
-    snprintf(path, sizeof path, "%s/20.conf", policy);
+    snprintf(path, sizeof(path), "%s/20.conf", policy);
     ck_assert_int_eq(unlink(path), 0);
-    snprintf(path, sizeof path, "%s/10.conf", policy);
+    snprintf(path, sizeof(path), "%s/10.conf", policy);
     ck_assert_int_eq(unlink(path), 0);
     ck_assert(tc_until(ask(rnic, "192.0.3.9") == RI_OK, 10000));
     ck_assert_int_eq(kal_rnic_close(rnic, false), RI_OK);
@@ -199,14 +199,14 @@ START_TEST(the_folder_may_be_another)
     struct kal *kal;
     char aside[4400], path[4400];
 
-    snprintf(aside, sizeof aside, "%s/aside", fixture_folder());
+    snprintf(aside, sizeof(aside), "%s/aside", fixture_folder());
     fixture_conf("[ital]\nmonitor = yes\n");
     unsetenv("ITAL_MONITOR");
     setenv("XDG_RUNTIME_DIR", fixture_folder(), 1);
     kal = fixture_get();
     ck_assert_int_eq(kal_rnic_open(kal, "test", NULL, &rnic), RI_OK);
     fixture_folder_made("other");
-    snprintf(path, sizeof path, "%s/other", fixture_folder());
+    snprintf(path, sizeof(path), "%s/other", fixture_folder());
     ck_assert_int_eq(chmod(path, 0755), 0);
     file("other/10.conf", "deny connect to 192.0.2.0/24\n");
     ck_assert_int_eq(rmdir(policy), 0);
@@ -285,7 +285,7 @@ static void folder_above_comes(void)
 {
     char above[4300];
 
-    snprintf(above, sizeof above, "%s/above", fixture_folder());
+    snprintf(above, sizeof(above), "%s/above", fixture_folder());
     ck_assert(!mkdir(above, 0755) && !chmod(above, 0755));
 }
 
@@ -293,7 +293,7 @@ static void folder_is_replaced(void)
 {
     char aside[4400];
 
-    snprintf(aside, sizeof aside, "%s/aside2", fixture_folder());
+    snprintf(aside, sizeof(aside), "%s/aside2", fixture_folder());
     ck_assert_int_eq(rename(policy, aside), 0);
     folder_comes();
 }
@@ -304,8 +304,8 @@ static void nothing_is_missed_between(int nth, bool before, void (*change)(void)
     struct kal_rnic *rnic;
     struct kal *kal;
 
-    snprintf(from, sizeof from, "%s/%s", fixture_folder(), goes);
-    snprintf(aside, sizeof aside, "%s/aside", fixture_folder());
+    snprintf(from, sizeof(from), "%s/%s", fixture_folder(), goes);
+    snprintf(aside, sizeof(aside), "%s/aside", fixture_folder());
     fixture_conf("[ital]\nmonitor = no\n");
     kal = fixture_get();
     ck_assert_int_eq(kal_rnic_open(kal, "test", NULL, &rnic), RI_OK);
@@ -316,7 +316,7 @@ static void nothing_is_missed_between(int nth, bool before, void (*change)(void)
     end_between();
     if (change == folder_above_comes)
         folder_comes();
-    snprintf(from, sizeof from, "%s/20.conf", policy + strlen(fixture_folder()) + 1);
+    snprintf(from, sizeof(from), "%s/20.conf", policy + strlen(fixture_folder()) + 1);
     file(from, "deny connect to 192.0.3.0/24\n");
     ck_assert(tc_until(ask(rnic, "192.0.3.9") == RI_ERR_PERMISSION, 10000));
     ck_assert_int_eq(kal_rnic_close(rnic, false), RI_OK);
@@ -334,7 +334,7 @@ START_TEST(a_folder_above_that_comes_between_is_watched)
 {
     fixture_folder_made("above");
     fixture_folder_made("above/policy.d");
-    snprintf(policy, sizeof policy, "%s/above/policy.d", fixture_folder());
+    snprintf(policy, sizeof(policy), "%s/above/policy.d", fixture_folder());
     ck_assert_int_eq(chmod(policy, 0755), 0);
     file("above/policy.d/10.conf", "deny connect to 192.0.2.0/24\n");
     nothing_is_missed_between(1 + _i / 2, _i % 2, folder_above_comes, "above");
@@ -382,8 +382,8 @@ START_TEST(descriptors_of_the_program_are_not_read)
     for (int fd = 3; fd < 256; fd++) {
         char path[64], target[64] = "";
 
-        snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-        if (readlink(path, target, sizeof target - 1) > 0 && strstr(target, "inotify"))
+        snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+        if (readlink(path, target, sizeof(target) - 1) > 0 && strstr(target, "inotify"))
             close(fd);
     }
     for (unsigned i = 0; i < 64; i++) {
@@ -397,7 +397,7 @@ START_TEST(descriptors_of_the_program_are_not_read)
     await_an_answer(); /* so the thread has looked at all its descriptors */
     ck_assert_int_eq(kal_rnic_close(rnic, false), RI_OK);
     for (unsigned i = 0; i < 64; i++)
-        ck_assert_int_gt(read(own[i], event, sizeof event), 0);
+        ck_assert_int_gt(read(own[i], event, sizeof(event)), 0);
     kal_put(kal);
     for (unsigned i = 0; i < 64; i++)
         close(own[i]);
@@ -418,8 +418,8 @@ START_TEST(without_a_folder_nothing_is_watched)
     for (int fd = 3; fd < 256; fd++) {
         char path[64], target[64] = "";
 
-        snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-        ck_assert(readlink(path, target, sizeof target - 1) < 0 || !strstr(target, "inotify"));
+        snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+        ck_assert(readlink(path, target, sizeof(target) - 1) < 0 || !strstr(target, "inotify"));
     }
     kal_put(kal);
     ck_assert_ptr_null(tc_fds_differ(&before));

@@ -61,7 +61,7 @@ static struct sockaddr_in here = { .sin_family = AF_INET };
 
 static enum ri_status listen_in_lane(struct kal_listener **listener)
 {
-    struct ri_listen_param param = { .size = sizeof param, .address = (struct sockaddr *)&here };
+    struct ri_listen_param param = { .size = sizeof(param), .address = (struct sockaddr *)&here };
     enum ri_status status;
 
     here.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -162,13 +162,13 @@ END_TEST
  * answer. */
 START_TEST(connections_need_no_answer)
 {
-    struct ri_connect_param param = { .size = sizeof param,
+    struct ri_connect_param param = { .size = sizeof(param),
                                       .destination = (struct sockaddr *)&here };
     struct sockaddr_storage bound;
-    struct ri_listen_param at = { .size = sizeof at, .address = (struct sockaddr *)&here };
+    struct ri_listen_param at = { .size = sizeof(at), .address = (struct sockaddr *)&here };
     struct kal_connection *connection;
     struct kal_listener *listener;
-    struct ri_qp_attr attr = { .size = sizeof attr };
+    struct ri_qp_attr attr = { .size = sizeof(attr) };
     struct ri_qp *qp;
     int peer;
 
@@ -181,7 +181,7 @@ START_TEST(connections_need_no_answer)
     here.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     ck_assert_int_eq(kal_listen(rnic, &fixture_lane, &at, NULL, &bound, &listener), RI_OK);
     peer = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    ck_assert_int_eq(connect(peer, (struct sockaddr *)&bound, sizeof here), 0);
+    ck_assert_int_eq(connect(peer, (struct sockaddr *)&bound, sizeof(here)), 0);
     ck_assert_int_eq(tc_wait_fd(fixture_watched_fd(), POLLIN, tc_deadline(5000)), 1);
     fixture_ready();
     ck_assert_uint_eq(kal_rnic_holds(rnic, KAL_ACCOUNT_CONNECTION), 1);
@@ -235,7 +235,7 @@ START_TEST(pins_are_the_hosts_to_allow)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     char *area = mmap(NULL, 4 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    struct ri_mr_attr attr = { .size = sizeof attr, .addr = area, .length = 2 * page };
+    struct ri_mr_attr attr = { .size = sizeof(attr), .addr = area, .length = 2 * page };
     struct kal_region *region;
 
     ck_assert_ptr_ne(area, MAP_FAILED);
@@ -260,7 +260,7 @@ START_TEST(only_equal_regions_share)
 {
     static char memory[128];
     struct ri_mr_attr attr = {
-        .size = sizeof attr, .addr = memory, .length = 64, .shared = true, .shared_id = 7
+        .size = sizeof(attr), .addr = memory, .length = 64, .shared = true, .shared_id = 7
     };
     struct kal_region *first, *second;
 

@@ -35,7 +35,7 @@ static bool try_raw(int fd, const void *octets, size_t length, int with, int cop
                                      .cmsg_level = SOL_SOCKET,
                                      .cmsg_type = SCM_RIGHTS };
         for (int i = 0; i < copies; i++)
-            memcpy(CMSG_DATA(control) + i * (int)sizeof with, &with, sizeof with);
+            memcpy(CMSG_DATA(control) + i * (int)sizeof(with), &with, sizeof(with));
         header.msg_control = room;
         header.msg_controllen = CMSG_SPACE((size_t)copies * sizeof(int));
     }
@@ -72,7 +72,7 @@ START_TEST(truncated_and_wrong_messages_end_the_client)
     switch (_i) {
     case 0: length -= 1; break;
     case 1: length += 1; break;
-    case 2: length = sizeof octets; break;
+    case 2: length = sizeof(octets); break;
     case 3: length = KALD_MESSAGE_MAX + 1; break;
     case 4: octets[0]++; break;
     case 5: octets[4]++; break;
@@ -114,7 +114,7 @@ END_TEST
 static bool may_refuse(void)
 {
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), value;
-    socklen_t length = sizeof value;
+    socklen_t length = sizeof(value);
     bool may;
 
     ck_assert_int_ge(fd, 0);
@@ -222,12 +222,12 @@ static void bind_to_one_processor(pid_t process)
     cpu_set_t may, one;
     int cpu = 0;
 
-    ck_assert_int_eq(sched_getaffinity(0, sizeof may, &may), 0);
+    ck_assert_int_eq(sched_getaffinity(0, sizeof(may), &may), 0);
     while (!CPU_ISSET(cpu, &may))
         cpu++;
     CPU_ZERO(&one);
     CPU_SET(cpu, &one);
-    ck_assert_int_eq(sched_setaffinity(process, sizeof one, &one), 0);
+    ck_assert_int_eq(sched_setaffinity(process, sizeof(one), &one), 0);
 }
 
 /* By many clients, with what kald has no answer for. */
@@ -331,7 +331,7 @@ START_TEST(a_client_that_never_reads_ends)
         struct kald_message message;
 
         ck_assert_uint_lt(i, 200);
-        snprintf(text, sizeof text, "limit endpoints %u\n", 100 + i);
+        snprintf(text, sizeof(text), "limit endpoints %u\n", 100 + i);
         kald_policy("1.conf", text);
         kald_expect(other, KALD_POLICY, false, &message, NULL);
     }
@@ -371,7 +371,7 @@ static rlim_t first_free(void)
     rlim_t number = 0;
 
     do
-        snprintf(name, sizeof name, "/proc/%d/fd/%d", (int)kald_pid(), (int)number++);
+        snprintf(name, sizeof(name), "/proc/%d/fd/%d", (int)kald_pid(), (int)number++);
     while (!faccessat(AT_FDCWD, name, F_OK, AT_SYMLINK_NOFOLLOW));
     return number - 1;
 }
@@ -435,7 +435,7 @@ START_TEST(only_one_serves_at_a_path_and_the_next_takes_over)
     pid_t child;
 
     kald_start(NULL);
-    snprintf(program, sizeof program, "%s/kald/kald", tc_builddir());
+    snprintf(program, sizeof(program), "%s/kald/kald", tc_builddir());
     child = fork();
     if (!child) {
         execl(program, program, "-s", kald_path(), "-p", "/nonexistent/policy.d", NULL);
@@ -460,10 +460,10 @@ static unsigned long long status_value(const char *name, int base)
     size_t length = strlen(name);
     FILE *file;
 
-    snprintf(path, sizeof path, "/proc/%d/status", kald_pid());
+    snprintf(path, sizeof(path), "/proc/%d/status", kald_pid());
     file = fopen(path, "re");
     ck_assert_ptr_nonnull(file);
-    while (fgets(line, sizeof line, file))
+    while (fgets(line, sizeof(line), file))
         if (!strncmp(line, name, length) && line[length] == ':')
             value = strtoull(line + length + 1, NULL, base);
     fclose(file);

@@ -22,7 +22,7 @@ static void become_a_user(void)
 {
     char log[4300];
 
-    snprintf(log, sizeof log, "%s/log", fixture_folder());
+    snprintf(log, sizeof(log), "%s/log", fixture_folder());
     ck_assert_int_eq(chmod(fixture_folder(), 0755), 0);
     ck_assert_int_eq(chmod(fixture_conf_path(), 0644), 0);
     ck_assert_int_eq(chmod(log, 0666), 0);
@@ -40,9 +40,9 @@ static int threads_of_ours(void)
 
     ck_assert_ptr_nonnull(tasks);
     while ((task = readdir(tasks))) {
-        snprintf(path, sizeof path, "/proc/self/task/%s/comm", task->d_name);
+        snprintf(path, sizeof(path), "/proc/self/task/%s/comm", task->d_name);
         file = fopen(path, "re");
-        count += file && fgets(name, sizeof name, file) && !strcmp(name, "ital-kald\n");
+        count += file && fgets(name, sizeof(name), file) && !strcmp(name, "ital-kald\n");
         if (file)
             fclose(file);
     }
@@ -110,7 +110,7 @@ START_TEST(the_quota_of_the_process_holds_besides)
 {
     char text[300];
 
-    snprintf(text, sizeof text, "[ital]\nkald = %s\n[quota]\nmax_qp = 20\n", kald_path());
+    snprintf(text, sizeof(text), "[ital]\nkald = %s\n[quota]\nmax_qp = 20\n", kald_path());
     fixture_conf(text);
     kald_start(NULL);
     open_all();
@@ -281,7 +281,7 @@ END_TEST
 START_TEST(a_listener_below_1024_uses_kalds_socket)
 {
     struct sockaddr_in here = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-    struct ri_listen_param param = { .size = sizeof param, .address = (struct sockaddr *)&here };
+    struct ri_listen_param param = { .size = sizeof(param), .address = (struct sockaddr *)&here };
     struct kal_listener *listener;
     struct sockaddr_storage bound;
     enum ri_status status = RI_ERR_ADDRESS_IN_USE;
@@ -301,7 +301,7 @@ START_TEST(a_listener_below_1024_uses_kalds_socket)
     ck_assert_int_eq(status, RI_OK);
     ck_assert_uint_eq(((struct sockaddr_in *)&bound)->sin_port, here.sin_port);
     fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    ck_assert_int_eq(connect(fd, (struct sockaddr *)&here, sizeof here), 0);
+    ck_assert_int_eq(connect(fd, (struct sockaddr *)&here, sizeof(here)), 0);
     kal_listen_destroy(listener);
     close(fd);
     here.sin_port = htons(599);
@@ -317,7 +317,7 @@ START_TEST(a_listener_below_1024_takes_ipv6_beside_one_of_ipv4)
 {
     struct sockaddr_in four = { .sin_family = AF_INET };
     struct sockaddr_in6 all = { .sin6_family = AF_INET6 };
-    struct ri_listen_param param = { .size = sizeof param, .address = (struct sockaddr *)&four };
+    struct ri_listen_param param = { .size = sizeof(param), .address = (struct sockaddr *)&four };
     struct kal_listener *first, *second;
     struct sockaddr_storage bound;
     enum ri_status status = RI_ERR_ADDRESS_IN_USE;

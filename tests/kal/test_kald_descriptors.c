@@ -24,10 +24,10 @@ static int lingering(int *peer)
     int fds[2];
 
     ck_assert_int_eq(tc_tcp_pair(AF_INET, fds), 0);
-    while (send(fds[0], data, sizeof data, MSG_DONTWAIT) > 0)
+    while (send(fds[0], data, sizeof(data), MSG_DONTWAIT) > 0)
         ;
     ck_assert_int_eq(errno, EAGAIN);
-    ck_assert_int_eq(setsockopt(fds[0], SOL_SOCKET, SO_LINGER, &linger, sizeof linger), 0);
+    ck_assert_int_eq(setsockopt(fds[0], SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)), 0);
     *peer = fds[1];
     return fds[0];
 }
@@ -40,7 +40,7 @@ static void expect_closed(int peer)
 
     do {
         ck_assert_msg(tc_wait_fd(peer, POLLIN, tc_deadline(60000)) > 0, "it was not closed");
-        got = recv(peer, data, sizeof data, MSG_DONTWAIT);
+        got = recv(peer, data, sizeof(data), MSG_DONTWAIT);
     } while (got > 0);
     ck_assert_msg(got == 0 || errno == ECONNRESET, "%s", strerror(errno));
     close(peer);
@@ -229,9 +229,9 @@ static bool has_children(void)
     char path[80], text[8] = "";
     FILE *file;
 
-    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)kald_pid(), (int)kald_pid());
+    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)kald_pid(), (int)kald_pid());
     file = fopen(path, "re");
-    if (file && !fgets(text, sizeof text, file))
+    if (file && !fgets(text, sizeof(text), file))
         text[0] = '\0';
     if (file)
         fclose(file);

@@ -185,12 +185,12 @@ START_TEST(what_a_process_held_ends_with_it)
         fd = kald_greeted(SELF, 12);
         grandchild = fork();
         if (grandchild)
-            write(ends[1], &grandchild, sizeof grandchild);
+            write(ends[1], &grandchild, sizeof(grandchild));
         pause();
         _exit(fd < 0);
     }
     close(ends[1]);
-    ck_assert_int_eq(read(ends[0], &grandchild, sizeof grandchild), sizeof grandchild);
+    ck_assert_int_eq(read(ends[0], &grandchild, sizeof(grandchild)), sizeof(grandchild));
     ck_assert_uint_eq(kald_total(POLICY_ENDPOINTS, NULL), 12);
     kill(child, SIGKILL);
     ck_assert_int_eq(waitpid(child, &status, 0), child);
@@ -216,8 +216,8 @@ static void expect_policy(int fd, const char *text, uint64_t *generation)
     ck_assert_uint_ne(message.generation, *generation);
     *generation = message.generation;
     ck_assert_int_ge(passed, 0);
-    ck_assert_uint_le(message.length, sizeof octets);
-    ck_assert_int_eq(pread(passed, octets, sizeof octets, 0), (ssize_t)message.length);
+    ck_assert_uint_le(message.length, sizeof(octets));
+    ck_assert_int_eq(pread(passed, octets, sizeof(octets), 0), (ssize_t)message.length);
     /* Nobody can change it for the others. */
     ck_assert_int_eq(pwrite(passed, "x", 1, 0), -1);
     ck_assert_int_eq(ftruncate(passed, 0), -1);
@@ -273,8 +273,8 @@ START_TEST(a_policy_that_cannot_be_used_keeps_kald_from_starting)
     pid_t child;
 
     kald_policy("1.conf", "limit\n");
-    snprintf(program, sizeof program, "%s/kald/kald", tc_builddir());
-    snprintf(policy, sizeof policy, "%s", kald_path());
+    snprintf(program, sizeof(program), "%s/kald/kald", tc_builddir());
+    snprintf(policy, sizeof(policy), "%s", kald_path());
     strcpy(strrchr(policy, '/'), "/policy.d");
     child = fork();
     if (!child) {
@@ -322,7 +322,7 @@ static uint16_t free_port(int family)
         if (fd < 0)
             return 0;
         free = !bind(fd, family == AF_INET ? (struct sockaddr *)&four : (struct sockaddr *)&six,
-                     family == AF_INET ? sizeof four : sizeof six);
+                     family == AF_INET ? sizeof(four) : sizeof(six));
         close(fd);
         if (free)
             return port;
@@ -334,7 +334,7 @@ START_TEST(a_privileged_port_is_bound_for_whom_a_rule_names)
 {
     uint16_t port = free_port(AF_INET);
     struct sockaddr_in bound;
-    socklen_t length = sizeof bound;
+    socklen_t length = sizeof(bound);
     struct stat about;
     int fd, passed, other, taken;
     uint32_t error;
@@ -344,7 +344,7 @@ START_TEST(a_privileged_port_is_bound_for_whom_a_rule_names)
     if (!port)
         tc_skip("no port below 1024 can be bound");
     /* A rule for everybody or for every port does not open privileged ones. */
-    snprintf(text, sizeof text,
+    snprintf(text, sizeof(text),
              "allow any to 127.0.0.0/8\nallow listen port %u\n"
              "allow listen on 127.0.0.1 port %u-%u user 61001\n",
              port, port - 1, port);
@@ -404,7 +404,7 @@ START_TEST(the_ipv6_wildcard_needs_a_permission_for_ipv4)
     kald_needs_root();
     if (!port)
         tc_skip("no port below 1024 can be bound");
-    snprintf(text, sizeof text, "allow listen on ::/0 port %u user 61001\n", port);
+    snprintf(text, sizeof(text), "allow listen on ::/0 port %u user 61001\n", port);
     kald_policy("1.conf", text);
     kald_start(NULL);
     fd = kald_greeted(USER, 0);
@@ -426,7 +426,7 @@ START_TEST(another_network_namespace_gets_no_port)
     pid_t child;
 
     kald_needs_root();
-    snprintf(text, sizeof text, "allow listen port %u group 0\n", port);
+    snprintf(text, sizeof(text), "allow listen port %u group 0\n", port);
     kald_policy("1.conf", text);
     kald_start(NULL);
     fd = kald_greeted(SELF, 0);
@@ -459,7 +459,7 @@ START_TEST(who_is_of_an_unknown_network_namespace_gets_no_port)
     char text[100];
 
     kald_needs_root();
-    snprintf(text, sizeof text, "allow listen port %u group 0\n", port);
+    snprintf(text, sizeof(text), "allow listen port %u group 0\n", port);
     kald_policy("1.conf", text);
     kald_lacks(KALD_LACKS_NETWORKS);
     kald_start(NULL);
@@ -538,10 +538,10 @@ static bool kald_may_raise(void)
     char name[40], line[200];
     FILE *file;
 
-    snprintf(name, sizeof name, "/proc/%d/status", (int)kald_pid());
+    snprintf(name, sizeof(name), "/proc/%d/status", (int)kald_pid());
     file = fopen(name, "re");
     ck_assert_ptr_nonnull(file);
-    while (fgets(line, sizeof line, file))
+    while (fgets(line, sizeof(line), file))
         if (sscanf(line, "CapEff: %llx", &effective) == 1)
             break;
     fclose(file);

@@ -40,11 +40,11 @@ static void setup(void)
     fixture_setup();
     fixture_module("vp_test", NULL);
     kald_folder();
-    snprintf(text, sizeof text, "[ital]\nkald = %s\nlog = error:%s/worker.log\n", kald_path(),
+    snprintf(text, sizeof(text), "[ital]\nkald = %s\nlog = error:%s/worker.log\n", kald_path(),
              fixture_folder());
     fixture_conf(text);
     unsetenv("ITAL_LOG");
-    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     ck_assert_ptr_ne(shared, MAP_FAILED);
     kald_policy("1.conf", "limit endpoints 120\nlimit regions 400\nlimit pinned 4m\n");
 }

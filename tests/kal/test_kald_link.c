@@ -215,9 +215,9 @@ static void hand_begin(pthread_t *thread, void *(*routine)(void *))
 {
     struct sockaddr_un address = { .sun_family = AF_UNIX };
 
-    strncpy(address.sun_path, kald_path(), sizeof address.sun_path - 1);
+    strncpy(address.sun_path, kald_path(), sizeof(address.sun_path) - 1);
     hand_listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    ck_assert_int_eq(bind(hand_listener, (struct sockaddr *)&address, sizeof address), 0);
+    ck_assert_int_eq(bind(hand_listener, (struct sockaddr *)&address, sizeof(address)), 0);
     ck_assert_int_eq(listen(hand_listener, 5), 0);
     ck_assert_int_eq(pthread_create(thread, NULL, routine, NULL), 0);
 }

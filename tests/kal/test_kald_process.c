@@ -24,12 +24,12 @@ static pid_t start_client(int *fd)
     ck_assert_int_ge(child, 0);
     if (!child) {
         theirs = kald_greeted(SELF, 12);
-        write(ends[1], &theirs, sizeof theirs);
+        write(ends[1], &theirs, sizeof(theirs));
         pause();
         _exit(1);
     }
     close(ends[1]);
-    ck_assert_int_eq(read(ends[0], &theirs, sizeof theirs), sizeof theirs);
+    ck_assert_int_eq(read(ends[0], &theirs, sizeof(theirs)), sizeof(theirs));
     close(ends[0]);
     pidfd = (int)syscall(SYS_pidfd_open, child, 0);
     *fd = pidfd < 0 ? -1 : (int)syscall(SYS_pidfd_getfd, pidfd, theirs, 0);
@@ -84,10 +84,10 @@ static unsigned long long start_of(pid_t process)
     char path[40], text[1024];
     FILE *file;
 
-    snprintf(path, sizeof path, "/proc/%d/stat", process);
+    snprintf(path, sizeof(path), "/proc/%d/stat", process);
     file = fopen(path, "re");
     ck_assert_ptr_nonnull(file);
-    ck_assert_ptr_nonnull(fgets(text, sizeof text, file));
+    ck_assert_ptr_nonnull(fgets(text, sizeof(text), file));
     fclose(file);
     ck_assert_int_eq(sscanf(strrchr(text, ')') + 1,
                             " %*c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
@@ -103,7 +103,7 @@ static void start_again(pid_t number)
     struct clone_args args = { .exit_signal = SIGCHLD,
                                .set_tid = (uintptr_t)&number,
                                .set_tid_size = 1 };
-    long child = syscall(SYS_clone3, &args, sizeof args);
+    long child = syscall(SYS_clone3, &args, sizeof(args));
 
     if (!child) {
         for (;;)
@@ -145,7 +145,7 @@ int main(void)
     TCase *tc = kald_case(suite, "process");
 
     tcase_add_loop_test(tc, a_client_is_known_whatever_the_kernel_offers, 0,
-                        sizeof lacks / sizeof *lacks);
+                        sizeof(lacks) / sizeof(*lacks));
     tcase_add_test(tc, another_process_of_the_same_number_is_left_alone);
     return tc_main(suite);
 }

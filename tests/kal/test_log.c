@@ -95,7 +95,7 @@ static void configure(const char *level, const char *sink)
     char target[4300];
     const char *why;
 
-    snprintf(target, sizeof target, "%s:%s", level, sink);
+    snprintf(target, sizeof(target), "%s:%s", level, sink);
     ck_assert_msg(kal_log_configure(target, &why), "%s", target);
 }
 
@@ -118,7 +118,7 @@ static void setup(void)
     ck_assert_int_eq(fcntl(ends[1], F_SETPIPE_SZ, 4096), 4096);
     ck_assert_int_ge(dup2(ends[1], STDERR_FILENO), 0);
     close(ends[1]);
-    snprintf(path, sizeof path, "%s/log", tc_tempdir());
+    snprintf(path, sizeof(path), "%s/log", tc_tempdir());
     unlink(path);
     configure("debug", "stderr");
     used = 0;
@@ -144,9 +144,9 @@ static void fill(void)
 {
     char octets[512];
 
-    memset(octets, '.', sizeof octets);
+    memset(octets, '.', sizeof(octets));
     fcntl(STDERR_FILENO, F_SETFL, O_WRONLY | O_NONBLOCK);
-    for (size_t length = sizeof octets; length; length /= 2)
+    for (size_t length = sizeof(octets); length; length /= 2)
         while (__real_write(STDERR_FILENO, octets, length) > 0)
             ;
     ck_assert_int_eq(errno, EAGAIN);
@@ -159,8 +159,8 @@ static const char *slurp(void)
     struct pollfd p = { .fd = ends[0], .events = POLLIN };
     ssize_t got;
 
-    while (poll(&p, 1, 0) == 1 && (p.revents & POLLIN) && used < sizeof text - 1) {
-        got = read(ends[0], text + used, sizeof text - 1 - used);
+    while (poll(&p, 1, 0) == 1 && (p.revents & POLLIN) && used < sizeof(text) - 1) {
+        got = read(ends[0], text + used, sizeof(text) - 1 - used);
         if (got <= 0)
             break;
         used += (size_t)got;
@@ -183,7 +183,7 @@ static const char *slurp_file(void)
     FILE *file = fopen(path, "re");
 
     ck_assert_ptr_nonnull(file);
-    used = fread(text, 1, sizeof text - 1, file);
+    used = fread(text, 1, sizeof(text) - 1, file);
     text[used] = '\0';
     fclose(file);
     return text;
@@ -269,7 +269,7 @@ START_TEST(log_many_causes)
 
     configure("info", path);
     for (int i = 0; i < 200; i++) {
-        snprintf(name, sizeof name, "if%d", i);
+        snprintf(name, sizeof(name), "if%d", i);
         for (int j = 0; j < 25; j++)
             kal_rnic_log(&rnic, RI_LOG_WARNING, "refused: peer %d", j);
         log_ring_stop();
@@ -289,7 +289,7 @@ START_TEST(log_line_is_there_on_return)
         char line[64];
 
         kal_log(RI_LOG_ERROR, "line %d", i);
-        snprintf(line, sizeof line, "ital: error: line %d\n", i);
+        snprintf(line, sizeof(line), "ital: error: line %d\n", i);
         ck_assert_ptr_nonnull(strstr(slurp(), line));
     }
     ck_assert_int_le(tc_thread_count(), threads_before); /* without another thread */
@@ -327,9 +327,9 @@ START_TEST(log_thread_blocks_all_signals)
     kal_log(RI_LOG_ERROR, "a line");
     ck_assert(tc_until(strstr(slurp(), "a line\n"), 10000));
     for (int tid = getpid(); tid < getpid() + 1000 && !found; tid++) {
-        snprintf(name, sizeof name, "/proc/self/task/%d/status", tid);
+        snprintf(name, sizeof(name), "/proc/self/task/%d/status", tid);
         status = tid == getpid() ? NULL : fopen(name, "re");
-        while (status && fgets(line, sizeof line, status)) {
+        while (status && fgets(line, sizeof(line), status)) {
             if (!strncmp(line, "Name:", 5))
                 found = strstr(line, "ital-log") != NULL;
             if (sscanf(line, "SigBlk: %llx", &blocked) == 1 && found)
@@ -358,10 +358,10 @@ START_TEST(log_full_pipe_blocks_nobody)
         char line[64];
         const char *first;
 
-        snprintf(line, sizeof line, "error: line %d\n", i);
+        snprintf(line, sizeof(line), "error: line %d\n", i);
         first = strstr(text, line);
         ck_assert_ptr_nonnull(first);
-        snprintf(line, sizeof line, "error: line %d\n", i + 1);
+        snprintf(line, sizeof(line), "error: line %d\n", i + 1);
         ck_assert_ptr_nonnull(strstr(first, line));
         ck_assert_uint_eq(count(text, line), 1);
     }
@@ -490,7 +490,7 @@ START_TEST(log_lines_of_a_file_have_time_program_and_process)
     when.tm_mon--;
     at = timegm(&when);
     ck_assert(at >= before && at <= time(NULL));
-    ck_assert(strftime(utc, sizeof utc, "%FT%T.", gmtime(&at)) > 0);
+    ck_assert(strftime(utc, sizeof(utc), "%FT%T.", gmtime(&at)) > 0);
     ck_assert_mem_eq(text, utc, strlen(utc)); /* each number with its zeros */
     used = 0;
     kal_log(RI_LOG_WARNING, "of stderr");
@@ -502,7 +502,7 @@ START_TEST(log_long_line_keeps_its_end)
 {
     static char much[2000];
 
-    memset(much, 'x', sizeof much - 1);
+    memset(much, 'x', sizeof(much) - 1);
     configure("warning", path);
     kal_log(RI_LOG_WARNING, "%s", much);
     kal_log(RI_LOG_WARNING, "next");
@@ -514,14 +514,14 @@ END_TEST
 
 START_TEST(log_file_of_each_process)
 {
-    char wanted[sizeof path + 20];
+    char wanted[sizeof(path) + 20];
     size_t length = strlen(path);
 
-    snprintf(wanted, sizeof wanted, "%s%%p-%%%%-%%d", path);
+    snprintf(wanted, sizeof(wanted), "%s%%p-%%%%-%%d", path);
     configure("warning", wanted);
     kal_log(RI_LOG_WARNING, "mine");
     kal_log_reset();
-    snprintf(path + length, sizeof path - length, "%d-%%-%%d", (int)getpid());
+    snprintf(path + length, sizeof(path) - length, "%d-%%-%%d", (int)getpid());
     ck_assert(ends_with(slurp_file(), "] ital: warning: mine\n"));
     unlink(path);
     path[length] = '\0';
@@ -533,7 +533,7 @@ START_TEST(log_file_that_cannot_be_opened_is_said_with_the_reason)
     char target[4300];
     const char *why;
 
-    snprintf(target, sizeof target, "info:%s/none/log", path);
+    snprintf(target, sizeof(target), "info:%s/none/log", path);
     ck_assert(!kal_log_configure(target, &why));
     ck_assert_msg(strstr(why, "/none/log: No such file or directory)") != NULL, "%s", why);
 }
@@ -577,7 +577,7 @@ START_TEST(log_file_closed_by_somebody_else)
     kal_log_reset();
     ck_assert_int_eq(write(fd, "x", 1), 1);
     used = 0;
-    ck_assert_int_eq(read(mine[0], text, sizeof text), 1);
+    ck_assert_int_eq(read(mine[0], text, sizeof(text)), 1);
     ck_assert(ends_with(slurp_file(), "] ital: warning: before\n"));
     close(fd);
     close(mine[0]);
@@ -654,7 +654,7 @@ START_TEST(log_forked_child_repeats_nothing)
     for (int i = 0; i < 10; i++) {
         char line[64];
 
-        snprintf(line, sizeof line, "line %d\n", i);
+        snprintf(line, sizeof(line), "line %d\n", i);
         ck_assert_uint_eq(count(text, line), 1);
     }
     ck_assert(ends_with(slurp_file(), "] ital: error: of the child\n"));
@@ -773,21 +773,21 @@ START_TEST(log_syslog_daemon)
     char got[2000] = "";
     int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
-    snprintf(where, sizeof where, "%.80s/log.sock", tc_tempdir());
-    snprintf(at.sun_path, sizeof at.sun_path, "%s", where);
-    ck_assert_int_eq(bind(fd, (struct sockaddr *)&at, sizeof at), 0);
+    snprintf(where, sizeof(where), "%.80s/log.sock", tc_tempdir());
+    snprintf(at.sun_path, sizeof(at.sun_path), "%s", where);
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
     kal_log_syslog_path = where;
     configure("info", "syslog");
     kal_log(RI_LOG_WARNING, "a line");
-    ck_assert_int_gt(recv(fd, got, sizeof got - 1, 0), 0);
+    ck_assert_int_gt(recv(fd, got, sizeof(got) - 1, 0), 0);
     ck_assert_msg(!strncmp(got, "<12>", 4) && strstr(got, "ital: warning: a line"), "%s", got);
     close(fd); /* a new daemon */
     unlink(where);
     fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    ck_assert_int_eq(bind(fd, (struct sockaddr *)&at, sizeof at), 0);
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
     kal_log(RI_LOG_ERROR, "another");
-    memset(got, 0, sizeof got);
-    ck_assert_int_gt(recv(fd, got, sizeof got - 1, 0), 0);
+    memset(got, 0, sizeof(got));
+    ck_assert_int_gt(recv(fd, got, sizeof(got) - 1, 0), 0);
     ck_assert_msg(!strncmp(got, "<11>", 4) && strstr(got, "ital: error: another"), "%s", got);
     close(fd);
     unlink(where);

@@ -168,7 +168,7 @@ void __wrap_free(void *memory)
 static enum ri_status live(void)
 {
     static char area[8192];
-    struct ri_mr_attr attr = { .size = sizeof attr, .addr = area, .length = sizeof area };
+    struct ri_mr_attr attr = { .size = sizeof(attr), .addr = area, .length = sizeof(area) };
     struct kal_region *region;
     struct sockaddr_storage from, to = { .ss_family = AF_INET };
     struct kal_rnic *rnic;

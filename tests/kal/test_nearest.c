@@ -78,7 +78,7 @@ int main(void)
     Suite *suite = suite_create("nearest");
     TCase *tc = tcase_create("nearest");
 
-    tcase_add_loop_test(tc, test_distance, 0, sizeof pairs / sizeof *pairs);
+    tcase_add_loop_test(tc, test_distance, 0, sizeof(pairs) / sizeof(*pairs));
     tcase_add_test(tc, test_long_words_are_far);
     tcase_add_test(tc, test_choice);
     tcase_add_test(tc, test_short_words_need_to_be_equal);

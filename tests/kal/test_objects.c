@@ -72,7 +72,7 @@ static enum ri_status end_pd(void *any)
 
 static enum ri_status make_cq(void **out)
 {
-    struct ri_cq_attr attr = { .size = sizeof attr, .depth = 4, .context = &context };
+    struct ri_cq_attr attr = { .size = sizeof(attr), .depth = 4, .context = &context };
 
     return kal_cq_create(rnic, &attr, (struct ri_cq **)out);
 }
@@ -84,7 +84,7 @@ static enum ri_status end_cq(void *any)
 
 static enum ri_status make_qp(void **out)
 {
-    struct ri_qp_attr attr = { .size = sizeof attr, .type = RI_QP_RC, .context = &context };
+    struct ri_qp_attr attr = { .size = sizeof(attr), .type = RI_QP_RC, .context = &context };
 
     return kal_qp_create(rnic, pd, &attr, (struct ri_qp **)out);
 }
@@ -96,7 +96,7 @@ static enum ri_status end_qp(void *any)
 
 static enum ri_status make_srq(void **out)
 {
-    struct ri_srq_attr attr = { .size = sizeof attr, .max_wr = 4, .context = &context };
+    struct ri_srq_attr attr = { .size = sizeof(attr), .max_wr = 4, .context = &context };
 
     return kal_srq_create(rnic, pd, &attr, (struct ri_srq **)out);
 }
@@ -108,7 +108,7 @@ static enum ri_status end_srq(void *any)
 
 static enum ri_status make_mr(void **out)
 {
-    struct ri_mr_attr attr = { .size = sizeof attr, .addr = memory, .length = sizeof memory };
+    struct ri_mr_attr attr = { .size = sizeof(attr), .addr = memory, .length = sizeof(memory) };
 
     return kal_region_create(rnic, pd, &attr, (struct kal_region **)out);
 }
@@ -132,7 +132,7 @@ static enum ri_status end_mw(void *any)
 
 static enum ri_status make_ah(void **out)
 {
-    struct ri_ah_attr attr = { .size = sizeof attr, .context = &context };
+    struct ri_ah_attr attr = { .size = sizeof(attr), .context = &context };
 
     return kal_ah_create(rnic, pd, &attr, (struct ri_ah **)out);
 }
@@ -156,7 +156,7 @@ static const struct {
     { KAL_ACCOUNT_MW, "[quota]\nmax_mw = 2\n", "mwfail", make_mw, end_mw },
     { KAL_ACCOUNT_AH, "[quota]\nmax_ah = 2\n", "ahfail", make_ah, end_ah },
 };
-#define KINDS (sizeof kinds / sizeof *kinds)
+#define KINDS (sizeof(kinds) / sizeof(*kinds))
 
 START_TEST(x037_quota)
 {
@@ -170,7 +170,7 @@ START_TEST(x037_quota)
     ck_assert_int_eq(kinds[_i].make(&none), ITAL_ERR_QUOTA);
     ck_assert_ptr_eq(none, &context);
     ck_assert_uint_eq(alive(), 3);
-    snprintf(option, sizeof option, "raise %s in", kal_quota_option(kinds[_i].kind).name);
+    snprintf(option, sizeof(option), "raise %s in", kal_quota_option(kinds[_i].kind).name);
     ck_assert_uint_eq(fixture_log_count(option), 1);
     ck_assert_int_eq(kinds[_i].end(first), RI_OK); /* what was released can be leased again */
     ck_assert_int_eq(kinds[_i].make(&first), RI_OK);
@@ -309,10 +309,10 @@ END_TEST
 
 START_TEST(test_upcalls)
 {
-    struct ri_cq_attr cq_attr = { .size = sizeof cq_attr, .depth = 1, .context = (void *)1 };
-    struct ri_qp_attr qp_attr = { .size = sizeof qp_attr, .type = RI_QP_RC, .context = (void *)2 };
-    struct ri_srq_attr srq_attr = { .size = sizeof srq_attr, .max_wr = 1, .context = (void *)3 };
-    struct ri_qp_modify modify = { .size = sizeof modify };
+    struct ri_cq_attr cq_attr = { .size = sizeof(cq_attr), .depth = 1, .context = (void *)1 };
+    struct ri_qp_attr qp_attr = { .size = sizeof(qp_attr), .type = RI_QP_RC, .context = (void *)2 };
+    struct ri_srq_attr srq_attr = { .size = sizeof(srq_attr), .max_wr = 1, .context = (void *)3 };
+    struct ri_qp_modify modify = { .size = sizeof(modify) };
     struct ri_srq *srq;
     struct ri_cq *cq;
     struct ri_qp *qp;
@@ -346,7 +346,7 @@ END_TEST
 
 START_TEST(test_region_modify_keeps_keys_on_failure)
 {
-    struct ri_mr_attr attr = { .size = sizeof attr, .addr = memory, .length = sizeof memory };
+    struct ri_mr_attr attr = { .size = sizeof(attr), .addr = memory, .length = sizeof(memory) };
     struct kal_region *region;
 
     open_all("", "");
@@ -389,7 +389,7 @@ static void close_pinned(void)
 
 static enum ri_status make_region(struct kal_region **region)
 {
-    struct ri_mr_attr attr = { .size = sizeof attr, .addr = area, .length = 2 * page };
+    struct ri_mr_attr attr = { .size = sizeof(attr), .addr = area, .length = 2 * page };
 
     return kal_region_create(rnic, pd, &attr, region);
 }
@@ -423,7 +423,7 @@ static void skip_without_hold(void)
 START_TEST(test_regions_are_pinned_for_dma_only)
 {
     struct kal_region *region = NULL;
-    struct ri_mr_attr attr = { .size = sizeof attr };
+    struct ri_mr_attr attr = { .size = sizeof(attr) };
 
     open_to_pin("[quota]\nmax_pinned = 64k\n", _i ? "dma" : "");
     attr.addr = area;
@@ -470,7 +470,7 @@ START_TEST(test_the_interface_says_how_to_pin)
     };
     char conf[100];
 
-    snprintf(conf, sizeof conf, "[interface test]\nprovider = test\n%s", cases[_i].conf);
+    snprintf(conf, sizeof(conf), "[interface test]\nprovider = test\n%s", cases[_i].conf);
     open_to_pin(conf, cases[_i].words);
     if (cases[_i].holds)
         skip_without_hold();
@@ -497,7 +497,7 @@ START_TEST(test_what_cannot_be_held)
     struct kal_region *region;
     char conf[100];
 
-    snprintf(conf, sizeof conf, "[interface test]\nprovider = test\n%s", cases[_i].conf);
+    snprintf(conf, sizeof(conf), "[interface test]\nprovider = test\n%s", cases[_i].conf);
     open_to_pin(conf, cases[_i].words);
     ck_assert_int_eq(mprotect(area + page, page, PROT_READ), 0);
     if (cases[_i].status == RI_OK) {
@@ -520,7 +520,7 @@ START_TEST(test_what_is_locked_in_place_of_held_nests)
     struct kal_region *first, *second;
     char conf[100];
 
-    snprintf(conf, sizeof conf, "[quota]\nmax_pinned = %ld\n", 2 * sysconf(_SC_PAGESIZE));
+    snprintf(conf, sizeof(conf), "[quota]\nmax_pinned = %ld\n", 2 * sysconf(_SC_PAGESIZE));
     open_to_pin(conf, "dma");
     ck_assert_int_eq(mprotect(area + page, page, PROT_READ), 0);
     ck_assert_int_eq(make_region(&first), RI_OK);
@@ -541,7 +541,7 @@ START_TEST(test_a_limit_is_no_reason_to_lock)
     struct kal_region *region;
     char conf[100];
 
-    snprintf(conf, sizeof conf, "[quota]\nmax_pinned = %ld\n", sysconf(_SC_PAGESIZE));
+    snprintf(conf, sizeof(conf), "[quota]\nmax_pinned = %ld\n", sysconf(_SC_PAGESIZE));
     open_to_pin(conf, "dma");
     ck_assert_int_eq(make_region(&region), RI_ERR_NO_RESOURCES);
     ck_assert_uint_eq(fixture_log_count("are locked in place of held"), 0);
@@ -659,9 +659,9 @@ static enum ri_status answer_close(struct ri_rnic *ri, bool force)
 
 static void each_control_verb_gives(enum ri_status status)
 {
-    struct ri_mr_attr mr = { .size = sizeof mr, .length = 1 };
+    struct ri_mr_attr mr = { .size = sizeof(mr), .length = 1 };
     struct kal_region region = { 0 }, *made_region;
-    struct ri_port_attr port = { .size = sizeof port };
+    struct ri_port_attr port = { .size = sizeof(port) };
     const char *names[3];
     uint64_t values[3];
     size_t count = 3;
@@ -699,7 +699,7 @@ static const struct {
     { 1000, RI_ERR_DEVICE, RI_ERR_DEVICE },
     { -1, RI_ERR_DEVICE, RI_ERR_DEVICE },
 };
-#define ANSWERS_COUNT (sizeof answers / sizeof *answers)
+#define ANSWERS_COUNT (sizeof(answers) / sizeof(*answers))
 
 START_TEST(test_answers_are_statuses_of_the_interface)
 {
@@ -766,7 +766,7 @@ int main(void)
     tcase_add_checked_fixture(tc, fixture_setup, NULL);
     tcase_add_test(tc, test_quota_of_rnics);
     tcase_add_test(tc, test_each_open_is_independent);
-    tcase_add_loop_test(tc, test_flawed_provider, 0, sizeof flaws / sizeof *flaws);
+    tcase_add_loop_test(tc, test_flawed_provider, 0, sizeof(flaws) / sizeof(*flaws));
     tcase_add_test(tc, test_close_again_and_force);
     tcase_add_test(tc, test_instance_is_counted);
     tcase_add_test(tc, test_child_forgets);

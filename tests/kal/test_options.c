@@ -65,7 +65,7 @@ static const struct ri_option own[] = {
     RI_OPTION_DEFAULT("keepalive", "off"),
     { "mode", "enum: fast|safe", "safe", "", "Its own." },
 };
-#define OWN (sizeof own / sizeof *own)
+#define OWN (sizeof(own) / sizeof(*own))
 
 START_TEST(every_provider_has_kals_options)
 {
@@ -201,13 +201,13 @@ START_TEST(kals_own_tables_are_sound)
     char why[512] = "";
 
     ck_assert_msg(kal_provider_options_check(kal_interface_options, kal_interface_option_count, why,
-                                             sizeof why),
+                                             sizeof(why)),
                   "%s", why);
     ck_assert_msg(
-        kal_provider_options_check(kal_ital_options, kal_ital_option_count, why, sizeof why), "%s",
+        kal_provider_options_check(kal_ital_options, kal_ital_option_count, why, sizeof(why)), "%s",
         why);
-    ck_assert(kal_provider_options_check(own, OWN, why, sizeof why));
-    ck_assert(kal_provider_options_check(NULL, 0, why, sizeof why));
+    ck_assert(kal_provider_options_check(own, OWN, why, sizeof(why)));
+    ck_assert(kal_provider_options_check(NULL, 0, why, sizeof(why)));
     for (size_t i = 0; i < kal_interface_option_count; i++) {
         const struct ri_option *option = &kal_interface_options[i];
 
@@ -263,9 +263,9 @@ START_TEST(option_that_stands_twice)
     };
     char why[512] = "", wanted[100];
 
-    ck_assert(kal_provider_options_check(twice[_i], 2, why, sizeof why));
-    ck_assert(!kal_provider_options_check(twice[_i], 3, why, sizeof why));
-    snprintf(wanted, sizeof wanted, "option %s stands in its option table twice",
+    ck_assert(kal_provider_options_check(twice[_i], 2, why, sizeof(why)));
+    ck_assert(!kal_provider_options_check(twice[_i], 3, why, sizeof(why)));
+    snprintf(wanted, sizeof(wanted), "option %s stands in its option table twice",
              twice[_i][0].name);
     ck_assert_str_eq(why, wanted);
 }
@@ -275,7 +275,7 @@ START_TEST(unsound_tables)
 {
     char why[512] = "";
 
-    ck_assert(!kal_provider_options_check(&unsound[_i].option, 1, why, sizeof why));
+    ck_assert(!kal_provider_options_check(&unsound[_i].option, 1, why, sizeof(why)));
     ck_assert_str_eq(why, unsound[_i].why);
 }
 END_TEST
@@ -367,7 +367,7 @@ START_TEST(section_out_of_range_is_refused)
     struct kal *kal;
 
     fixture_module("vp_test", NULL);
-    snprintf(text, sizeof text, "[interface a]\nprovider = test\n%s\n", refused[_i].line);
+    snprintf(text, sizeof(text), "[interface a]\nprovider = test\n%s\n", refused[_i].line);
     fixture_conf(text);
     kal = fixture_get();
     ck_assert_int_eq(kal_interface_list(kal, on_interface, (void *)refused[_i].reason), RI_OK);
@@ -380,21 +380,21 @@ int main(void)
     Suite *suite = suite_create("options");
     TCase *tc = tcase_create("tables");
 
-    tcase_add_loop_test(tc, range_is_enforced_and_named, 0, sizeof ranges / sizeof *ranges);
+    tcase_add_loop_test(tc, range_is_enforced_and_named, 0, sizeof(ranges) / sizeof(*ranges));
     tcase_add_test(tc, every_provider_has_kals_options);
     tcase_add_test(tc, a_provider_gives_kals_options_other_defaults_and_has_its_own);
     tcase_add_test(tc, values_are_typed);
     tcase_add_loop_test(tc, provider_reads_values_by_type, 0, ARRAY_SIZE(typed));
     tcase_add_test(tc, kals_own_tables_are_sound);
     tcase_add_loop_test(tc, option_that_stands_twice, 0, 2);
-    tcase_add_loop_test(tc, unsound_tables, 0, sizeof unsound / sizeof *unsound);
+    tcase_add_loop_test(tc, unsound_tables, 0, sizeof(unsound) / sizeof(*unsound));
     suite_add_tcase(suite, tc);
 
     tc = tcase_create("sections");
     tcase_add_checked_fixture(tc, fixture_setup, NULL);
     tcase_add_test(tc, section_takes_options_that_the_providers_table_lacks);
     tcase_add_test(tc, provider_that_asks_for_what_it_did_not_declare_is_told_so);
-    tcase_add_loop_test(tc, section_out_of_range_is_refused, 0, sizeof refused / sizeof *refused);
+    tcase_add_loop_test(tc, section_out_of_range_is_refused, 0, sizeof(refused) / sizeof(*refused));
     suite_add_tcase(suite, tc);
     return tc_main(suite);
 }

@@ -136,7 +136,7 @@ static bool says(const char *before, uint64_t number)
 {
     char text[200];
 
-    snprintf(text, sizeof text, "%s%llu", before, (unsigned long long)number);
+    snprintf(text, sizeof(text), "%s%llu", before, (unsigned long long)number);
     return strstr(refusal.why, text) != NULL;
 }
 

@@ -26,8 +26,8 @@ static int ring_number(void)
     ssize_t length;
 
     for (int fd = 0; fd < 1024; fd++) {
-        snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-        length = readlink(path, target, sizeof target - 1);
+        snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+        length = readlink(path, target, sizeof(target) - 1);
         target[length > 0 ? length : 0] = '\0';
         if (strstr(target, "[io_uring]"))
             return fd;

@@ -45,7 +45,7 @@ static int ask(const struct sockaddr_storage *at)
 
     ck_assert_int_ge(fd, 0);
     ck_assert_int_eq(connect(fd, (const struct sockaddr *)at, sizeof(struct sockaddr_in)), 0);
-    ck_assert_int_eq(send(fd, frame, sizeof frame - 1, MSG_NOSIGNAL), sizeof frame - 1);
+    ck_assert_int_eq(send(fd, frame, sizeof(frame) - 1, MSG_NOSIGNAL), sizeof(frame) - 1);
     return fd;
 }
 
@@ -54,7 +54,7 @@ static int ask(const struct sockaddr_storage *at)
 START_TEST(backlog_bounds_undecided_requests)
 {
     struct sockaddr_in any = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-    struct ri_listen_param param = { .size = sizeof param, .address = (struct sockaddr *)&any };
+    struct ri_listen_param param = { .size = sizeof(param), .address = (struct sockaddr *)&any };
     struct sockaddr_storage bound;
     struct kal_listener *listener;
     struct kal_rnic *rnic;

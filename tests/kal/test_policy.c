@@ -128,7 +128,7 @@ START_TEST(test_answer)
     char why[200];
 
     for (int i = 0; i < 3 && table[_i].rules[i]; i++)
-        ck_assert_msg(kal_policy_add(policy, names[i], table[_i].rules[i], why, sizeof why) ==
+        ck_assert_msg(kal_policy_add(policy, names[i], table[_i].rules[i], why, sizeof(why)) ==
                           RI_OK,
                       "%s", why);
     ck_assert_int_eq(kal_policy_allows(policy, &question, &rule), table[_i].allowed);
@@ -150,7 +150,7 @@ START_TEST(test_ipv6_only)
     const char *rule;
     char why[200];
 
-    ck_assert_int_eq(kal_policy_add(policy, "rule1", "deny listen on 10.0.0.1", why, sizeof why),
+    ck_assert_int_eq(kal_policy_add(policy, "rule1", "deny listen on 10.0.0.1", why, sizeof(why)),
                      RI_OK);
     ck_assert(!kal_policy_allows(policy, &question, &rule));
     question.local.v6only = true;
@@ -194,7 +194,7 @@ START_TEST(test_wrong_rule)
     const char *rule;
     char why[200] = "";
 
-    ck_assert_int_eq(kal_policy_add(policy, "rule1", wrong[_i].text, why, sizeof why),
+    ck_assert_int_eq(kal_policy_add(policy, "rule1", wrong[_i].text, why, sizeof(why)),
                      ITAL_ERR_CONFIGURATION);
     ck_assert_msg(strstr(why, wrong[_i].why) != NULL, "%s", why);
     ck_assert(kal_policy_allows(policy, &question, &rule));
@@ -206,7 +206,7 @@ END_TEST
 START_TEST(test_provider_asks)
 {
     struct sockaddr_storage peer = address("192.0.2.1", 80);
-    struct ri_policy_question question = { .size = sizeof question,
+    struct ri_policy_question question = { .size = sizeof(question),
                                            .direction = RI_POLICY_CONNECT,
                                            .peer = (struct sockaddr *)&peer };
     struct kal_rnic *rnic;
@@ -233,9 +233,9 @@ int main(void)
     Suite *suite = suite_create("policy");
     TCase *tc = tc_case(suite, "policy", fixture_setup, NULL);
 
-    tcase_add_loop_test(tc, test_answer, 0, sizeof table / sizeof *table);
+    tcase_add_loop_test(tc, test_answer, 0, sizeof(table) / sizeof(*table));
     tcase_add_test(tc, test_ipv6_only);
-    tcase_add_loop_test(tc, test_wrong_rule, 0, sizeof wrong / sizeof *wrong);
+    tcase_add_loop_test(tc, test_wrong_rule, 0, sizeof(wrong) / sizeof(*wrong));
     tcase_add_test(tc, test_provider_asks);
     return tc_main(suite);
 }

@@ -34,10 +34,10 @@ static void on_provider(const struct kal_provider_info *info, void *arg)
     struct row *row = &rows->row[rows->count++];
 
     ck_assert_uint_lt(rows->count, 32);
-    put(row->name, sizeof row->name, info->name);
-    put(row->path, sizeof row->path, info->path);
-    put(row->reason, sizeof row->reason, info->reason);
-    put(row->advice, sizeof row->advice, info->advice);
+    put(row->name, sizeof(row->name), info->name);
+    put(row->path, sizeof(row->path), info->path);
+    put(row->reason, sizeof(row->reason), info->reason);
+    put(row->advice, sizeof(row->advice), info->advice);
     row->usable = info->usable;
     row->minor = info->abi_minor;
     if (!info->usable) {
@@ -52,11 +52,11 @@ static void on_interface(const struct kal_interface_info *info, void *arg)
     struct row *row = &rows->row[rows->count++];
 
     ck_assert_uint_lt(rows->count, 32);
-    put(row->name, sizeof row->name, info->name);
-    put(row->provider, sizeof row->provider, info->provider);
-    put(row->device, sizeof row->device, info->device);
-    put(row->reason, sizeof row->reason, info->reason);
-    put(row->advice, sizeof row->advice, info->advice);
+    put(row->name, sizeof(row->name), info->name);
+    put(row->provider, sizeof(row->provider), info->provider);
+    put(row->device, sizeof(row->device), info->device);
+    put(row->reason, sizeof(row->reason), info->reason);
+    put(row->advice, sizeof(row->advice), info->advice);
     row->usable = info->usable;
     if (!info->usable) {
         ck_assert_ptr_nonnull(info->reason);
@@ -68,7 +68,7 @@ static struct rows *providers(struct kal *kal)
 {
     static struct rows rows;
 
-    memset(&rows, 0, sizeof rows);
+    memset(&rows, 0, sizeof(rows));
     ck_assert_int_eq(kal_provider_list(kal, on_provider, &rows), RI_OK);
     return &rows;
 }
@@ -77,7 +77,7 @@ static struct rows *interfaces(struct kal *kal)
 {
     static struct rows rows;
 
-    memset(&rows, 0, sizeof rows);
+    memset(&rows, 0, sizeof(rows));
     ck_assert_int_eq(kal_interface_list(kal, on_interface, &rows), RI_OK);
     return &rows;
 }
@@ -88,7 +88,7 @@ static const struct row *of_file(const struct rows *rows, const char *file)
 {
     char path[4300];
 
-    snprintf(path, sizeof path, "%s/%s", fixture_folder(), file);
+    snprintf(path, sizeof(path), "%s/%s", fixture_folder(), file);
     for (unsigned i = 0; i < rows->count; i++)
         if (!strcmp(rows->row[i].path, path))
             return &rows->row[i];
@@ -132,7 +132,7 @@ START_TEST(test_refused)
     struct kal *kal;
     char path[4300];
 
-    snprintf(path, sizeof path, "%s/%s", fixture_folder(), refused[_i].file);
+    snprintf(path, sizeof(path), "%s/%s", fixture_folder(), refused[_i].file);
     if (refused[_i].module) {
         snprintf(path + strlen(path) - 3, 4, "%s", ""); /* the fixture adds .so */
         fixture_module(refused[_i].module, strrchr(path, '/') + 1);
@@ -165,7 +165,7 @@ START_TEST(test_other_machine)
     const struct row *row;
 
     fixture_module("vp_test", NULL);
-    snprintf(path, sizeof path, "%s/vp_test.so", fixture_folder());
+    snprintf(path, sizeof(path), "%s/vp_test.so", fixture_folder());
     file = fopen(path, "r+e");
     ck_assert_ptr_nonnull(file);
     ck_assert_int_eq(fseek(file, 18, SEEK_SET), 0); /* e_machine */
@@ -184,9 +184,9 @@ START_TEST(test_unreadable_file)
     char path[4300];
     struct kal *kal;
 
-    snprintf(path, sizeof path, "%s/vp_link.so", fixture_folder());
+    snprintf(path, sizeof(path), "%s/vp_link.so", fixture_folder());
     ck_assert_int_eq(symlink("/nonexistent", path), 0);
-    snprintf(path, sizeof path, "%s/vp_folder.so", fixture_folder());
+    snprintf(path, sizeof(path), "%s/vp_folder.so", fixture_folder());
     ck_assert_int_eq(mkdir(path, 0700), 0);
     kal = fixture_get();
     ck_assert_ptr_nonnull(strstr(of_file(providers(kal), "vp_link.so")->reason, "cannot be read"));
@@ -208,9 +208,9 @@ START_TEST(test_the_same_file_twice)
     struct kal *kal;
 
     fixture_folder_made("more");
-    snprintf(path, sizeof path, "%s/%s", fixture_folder(), again[_i]);
-    snprintf(target, sizeof target, "%s/vp_test.so", fixture_folder());
-    snprintf(folders, sizeof folders, "%s:%s/more", fixture_folder(), fixture_folder());
+    snprintf(path, sizeof(path), "%s/%s", fixture_folder(), again[_i]);
+    snprintf(target, sizeof(target), "%s/vp_test.so", fixture_folder());
+    snprintf(folders, sizeof(folders), "%s:%s/more", fixture_folder(), fixture_folder());
     setenv("ITAL_PROVIDER_PATH", folders, 1);
     if (_i == 2)
         fixture_file("vp_test.so", "#!/bin/sh\n", 10);
@@ -283,7 +283,7 @@ START_TEST(test_absent_operations_answer)
     struct kal_rnic *rnic;
     struct ri_lane *lane;
     struct ri_cq *cq;
-    struct ri_cq_attr attr = { .size = sizeof attr, .depth = 1 };
+    struct ri_cq_attr attr = { .size = sizeof(attr), .depth = 1 };
     uint64_t deadline;
     struct ri_wc wc;
     struct kal *kal;
@@ -330,10 +330,10 @@ START_TEST(test_first_of_a_name_wins)
     struct kal *kal;
 
     fixture_module("vp_test", "vp_b");
-    snprintf(path, sizeof path, "%s/first", fixture_folder());
+    snprintf(path, sizeof(path), "%s/first", fixture_folder());
     ck_assert_int_eq(mkdir(path, 0700), 0);
     fixture_module("vp_test", "first/vp_z");
-    snprintf(conf, sizeof conf, "[ital]\nprovider_path = %s\n", path);
+    snprintf(conf, sizeof(conf), "[ital]\nprovider_path = %s\n", path);
     fixture_conf(conf);
     kal = fixture_get();
     ck_assert(of_file(providers(kal), "first/vp_z.so")->usable);
@@ -351,7 +351,7 @@ START_TEST(test_missing_folder)
     char list[9000];
     struct kal *kal;
 
-    snprintf(list, sizeof list, "%s/none:%s", fixture_folder(), fixture_folder());
+    snprintf(list, sizeof(list), "%s/none:%s", fixture_folder(), fixture_folder());
     setenv("ITAL_PROVIDER_PATH", list, 1);
     fixture_module("vp_test", NULL);
     kal = fixture_get();
@@ -607,7 +607,7 @@ int main(void)
     TCase *tc = tcase_create("files");
 
     tcase_add_checked_fixture(tc, fixture_setup, NULL);
-    tcase_add_loop_test(tc, test_refused, 0, sizeof refused / sizeof *refused);
+    tcase_add_loop_test(tc, test_refused, 0, sizeof(refused) / sizeof(*refused));
     tcase_add_test(tc, test_other_machine);
     tcase_add_test(tc, test_unreadable_file);
     tcase_add_loop_test(tc, test_the_same_file_twice, 0, 4);
@@ -622,7 +622,7 @@ int main(void)
     tc = tcase_create("interfaces");
     tcase_add_checked_fixture(tc, fixture_setup, NULL);
     tcase_add_test(tc, test_devices_are_interfaces);
-    tcase_add_loop_test(tc, test_section, 0, sizeof sections / sizeof *sections);
+    tcase_add_loop_test(tc, test_section, 0, sizeof(sections) / sizeof(*sections));
     tcase_add_test(tc, shortage_while_devices_are_listed);
     tcase_add_test(tc, test_options_of_an_interface);
     tcase_add_test(tc, test_default_interfaces);

@@ -11,7 +11,7 @@ static union address end_of(const char *text, uint16_t port)
 {
     union address address;
 
-    memset(&address, 0, sizeof address);
+    memset(&address, 0, sizeof(address));
     if (inet_pton(AF_INET, text, &address.four.sin_addr) == 1) {
         address.four.sin_family = AF_INET;
         address.four.sin_port = htons(port);
@@ -39,11 +39,11 @@ START_TEST(names_are_the_four_tuple)
     union address from = end_of(names[_i].initiator, 1), to = end_of(names[_i].acceptor, 65534);
     char name[RENDEZVOUS_NAME_LENGTH], turned[RENDEZVOUS_NAME_LENGTH];
 
-    ck_assert_uint_eq(strlen(names[_i].name), sizeof name);
+    ck_assert_uint_eq(strlen(names[_i].name), sizeof(name));
     ck_assert(rendezvous_name(&from, &to, name));
-    ck_assert_mem_eq(name, names[_i].name, sizeof name);
+    ck_assert_mem_eq(name, names[_i].name, sizeof(name));
     ck_assert(rendezvous_name(&to, &from, turned));
-    ck_assert_mem_ne(name, turned, sizeof name);
+    ck_assert_mem_ne(name, turned, sizeof(name));
     from.any.sa_family = AF_UNSPEC;
     ck_assert(!rendezvous_name(&from, &to, name));
     ck_assert(!rendezvous_name(&to, &from, name));
@@ -64,13 +64,13 @@ START_TEST(offers_come_back)
                      "ital-loc\0\1\0\1\1\2\3\4"
                      "1.2",
                      20);
-    ck_assert_int_eq(rendezvous_offer_parse(octets, sizeof octets, &back), RENDEZVOUS_FITS);
-    ck_assert_mem_eq(&back, &sample, sizeof back);
-    memset(full.build, 'b', sizeof full.build - 1);
-    memset(full.provider, 'p', sizeof full.provider - 1);
+    ck_assert_int_eq(rendezvous_offer_parse(octets, sizeof(octets), &back), RENDEZVOUS_FITS);
+    ck_assert_mem_eq(&back, &sample, sizeof(back));
+    memset(full.build, 'b', sizeof(full.build) - 1);
+    memset(full.provider, 'p', sizeof(full.provider) - 1);
     rendezvous_offer_encode(&full, octets);
-    ck_assert_int_eq(rendezvous_offer_parse(octets, sizeof octets, &back), RENDEZVOUS_FITS);
-    ck_assert_mem_eq(&back, &full, sizeof back);
+    ck_assert_int_eq(rendezvous_offer_parse(octets, sizeof(octets), &back), RENDEZVOUS_FITS);
+    ck_assert_mem_eq(&back, &full, sizeof(back));
     ck_assert_int_eq(rendezvous_offer_compare(&full, &back), RENDEZVOUS_FITS);
 }
 END_TEST
@@ -107,13 +107,13 @@ START_TEST(malformed_offers_are_refused_and_set_nothing)
     uint8_t octets[RENDEZVOUS_OFFER_LENGTH + 1] = { 0 };
     struct rendezvous_offer before, offer;
 
-    memset(&offer, 0xA5, sizeof offer);
+    memset(&offer, 0xA5, sizeof(offer));
     before = offer;
     rendezvous_offer_encode(&sample, octets);
     octets[bad_offers[_i].at] = bad_offers[_i].value;
     ck_assert_int_eq(rendezvous_offer_parse(octets, bad_offers[_i].length, &offer),
                      bad_offers[_i].reason);
-    ck_assert_mem_eq(&offer, &before, sizeof offer);
+    ck_assert_mem_eq(&offer, &before, sizeof(offer));
 }
 END_TEST
 
@@ -124,7 +124,7 @@ START_TEST(texts_without_an_end_are_refused)
 
     rendezvous_offer_encode(&sample, octets);
     memset(octets + (_i ? 80 : 16), 'x', _i ? 32 : 64);
-    ck_assert_int_eq(rendezvous_offer_parse(octets, sizeof octets, &offer), RENDEZVOUS_MALFORMED);
+    ck_assert_int_eq(rendezvous_offer_parse(octets, sizeof(octets), &offer), RENDEZVOUS_MALFORMED);
 }
 END_TEST
 
@@ -161,7 +161,7 @@ START_TEST(answers_come_back)
         { (enum rendezvous_kind)(RENDEZVOUS_COMMIT + 1), RENDEZVOUS_FITS, false },
     };
 
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
         uint8_t octets[RENDEZVOUS_ANSWER_LENGTH + 1] = { 0 };
         enum rendezvous_reason reason;
         enum rendezvous_kind kind;
@@ -174,7 +174,7 @@ START_TEST(answers_come_back)
             continue;
         ck_assert_int_eq(kind, rows[i].kind);
         ck_assert_int_eq(reason, rows[i].reason);
-        for (size_t length = 0; length <= sizeof octets; length++)
+        for (size_t length = 0; length <= sizeof(octets); length++)
             ck_assert(rendezvous_answer_parse(octets, length, &kind, &reason) ==
                       (length == RENDEZVOUS_ANSWER_LENGTH));
         for (size_t at = 0; at < 10; at++) { /* magic number and version */
@@ -191,9 +191,9 @@ int main(void)
     Suite *suite = suite_create("rendezvous_wire");
     TCase *t = tc_case(suite, "octets", NULL, NULL);
 
-    tcase_add_loop_test(t, names_are_the_four_tuple, 0, sizeof names / sizeof *names);
+    tcase_add_loop_test(t, names_are_the_four_tuple, 0, sizeof(names) / sizeof(*names));
     tcase_add_loop_test(t, malformed_offers_are_refused_and_set_nothing, 0,
-                        sizeof bad_offers / sizeof *bad_offers);
+                        sizeof(bad_offers) / sizeof(*bad_offers));
     tcase_add_loop_test(t, texts_without_an_end_are_refused, 0, 2);
     tc_add_tests(t, offers_come_back, only_equal_ends_fit, answers_come_back);
     return tc_main(suite);

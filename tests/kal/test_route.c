@@ -38,7 +38,7 @@ static struct sockaddr_in v4(const char *text)
 
 static enum ri_status route(uint32_t port, const void *to, struct sockaddr_storage *from)
 {
-    memset(from, 0xee, sizeof *from);
+    memset(from, 0xee, sizeof(*from));
     return kal_route(rnic, port, to, from);
 }
 
@@ -102,7 +102,7 @@ START_TEST(test_scope_is_kept)
             IN6_IS_ADDR_LINKLOCAL(&((struct sockaddr_in6 *)entry->ifa_addr)->sin6_addr))
             break;
     if (entry)
-        memcpy(&to, entry->ifa_addr, sizeof to);
+        memcpy(&to, entry->ifa_addr, sizeof(to));
     freeifaddrs(list);
     if (!entry)
         tc_skip("no interface here has a link-local address");
@@ -119,7 +119,7 @@ START_TEST(test_nonsense)
     struct sockaddr_in to = v4("127.0.0.1");
     struct sockaddr_storage from, untouched;
 
-    memset(&untouched, 0xee, sizeof untouched);
+    memset(&untouched, 0xee, sizeof(untouched));
     open_all(PLAIN, "");
     ck_assert_int_eq(route(1, &to, &from), RI_ERR_INVALID_ARGUMENT);
     ck_assert_int_eq(route(0, NULL, &from), RI_ERR_INVALID_ARGUMENT);
@@ -127,7 +127,7 @@ START_TEST(test_nonsense)
     ck_assert_int_eq(route(0, &to, &from), RI_ERR_INVALID_ARGUMENT);
     to = v4("255.255.255.255"); /* broadcast needs a permission that is not requested */
     ck_assert_int_eq(route(0, &to, &from), RI_ERR_UNREACHABLE);
-    ck_assert_mem_eq(&from, &untouched, sizeof from);
+    ck_assert_mem_eq(&from, &untouched, sizeof(from));
     close_all();
 }
 END_TEST

@@ -118,10 +118,10 @@ static long allocations_of_a_try(void)
 
         allocator_arm(0, ALLOCATOR_ONE);
         count = use(&usable) == RI_OK ? (long)allocator_made() : 0;
-        _exit(write(fds[1], &count, sizeof count) == sizeof count ? GOOD : NOT_AFTERWARDS);
+        _exit(write(fds[1], &count, sizeof(count)) == sizeof(count) ? GOOD : NOT_AFTERWARDS);
     }
     expect_good(child, "without a failure", 0);
-    ck_assert_int_eq(read(fds[0], &count, sizeof count), sizeof count);
+    ck_assert_int_eq(read(fds[0], &count, sizeof(count)), sizeof(count));
     close(fds[0]);
     close(fds[1]);
     return count;

@@ -78,7 +78,7 @@ static const char *answer_of(int fd)
 
     do {
         ck_assert_int_gt(tc_wait_fd(fd, POLLIN, deadline), 0);
-        got = recv(fd, text + length, sizeof text - 1 - length, 0);
+        got = recv(fd, text + length, sizeof(text) - 1 - length, 0);
         length += got > 0 ? (size_t)got : 0;
     } while (got > 0);
     text[length] = '\0';
@@ -115,9 +115,9 @@ static int monitor_threads(void)
     while ((entry = readdir(list))) {
         FILE *file;
 
-        snprintf(path, sizeof path, "/proc/self/task/%s/comm", entry->d_name);
+        snprintf(path, sizeof(path), "/proc/self/task/%s/comm", entry->d_name);
         file = fopen(path, "r");
-        count += file && fgets(comm, sizeof comm, file) && !strcmp(comm, "ital-monitor\n");
+        count += file && fgets(comm, sizeof(comm), file) && !strcmp(comm, "ital-monitor\n");
         if (file)
             fclose(file);
     }
@@ -164,7 +164,7 @@ START_TEST(test_accounts_quotas_and_the_log)
     ck_assert_int_eq(kal_pd_create(rnic, NULL, &pd), RI_OK);
     ck_assert_int_eq(kal_pd_create(rnic, NULL, &none), ITAL_ERR_QUOTA);
     text = ask(ASK);
-    snprintf(part, sizeof part, "\"process\":{\"pid\":%d,", (int)getpid());
+    snprintf(part, sizeof(part), "\"process\":{\"pid\":%d,", (int)getpid());
     ck_assert_msg(says(text, "{\"version\":1,") && says(text, part), "%s", text);
     ck_assert_msg(says(text, "\"pd\":{\"held\":1,\"quota\":1}"), "%s", text);
     ck_assert_msg(says(text, "\"cq\":{\"held\":0,\"quota\":0}"), "%s", text);
@@ -199,9 +199,9 @@ START_TEST(test_the_rules_in_effect)
     FILE *file;
 
     fixture_conf("[policy]\nrule1 = deny connect to 192.0.2.1\n");
-    snprintf(folder, sizeof folder, "%s/rules.d", tc_tempdir());
+    snprintf(folder, sizeof(folder), "%s/rules.d", tc_tempdir());
     ck_assert(!mkdir(folder, 0755) || errno == EEXIST);
-    snprintf(path, sizeof path, "%s/10.conf", folder);
+    snprintf(path, sizeof(path), "%s/10.conf", folder);
     kal_policy_folder = folder;
     kal_policy_owner = geteuid();
     kal = fixture_get();
@@ -214,7 +214,7 @@ START_TEST(test_the_rules_in_effect)
     ck_assert_int_eq(fclose(file), 0);
     ck_assert(tc_until(says(ask(ASK), "\"host\":2,"), 10000));
     text = ask(ASK);
-    snprintf(part, sizeof part, "\"files\":[\"%s\"]}", path);
+    snprintf(part, sizeof(part), "\"files\":[\"%s\"]}", path);
     ck_assert_msg(says(text, part), "%s", text);
     since = number_in(text, "\"since\":");
     ck_assert_msg(since >= before && since <= (unsigned long long)time(NULL), "%s", text);
@@ -229,7 +229,7 @@ END_TEST
 START_TEST(test_pins_are_shown)
 {
     static char octets[10];
-    struct ri_mr_attr attr = { .size = sizeof attr, .addr = octets, .length = 1 };
+    struct ri_mr_attr attr = { .size = sizeof(attr), .addr = octets, .length = 1 };
     struct kal_region *region;
     struct kal_rnic *rnic;
     struct ri_pd *pd;
@@ -242,7 +242,7 @@ START_TEST(test_pins_are_shown)
     ck_assert_int_eq(kal_pd_create(rnic, NULL, &pd), RI_OK);
     ck_assert_int_eq(kal_region_create(rnic, pd, &attr, &region), RI_OK);
     text = ask(ASK);
-    snprintf(part, sizeof part, "\"pins\":{\"lock\":{\"ranges\":1,\"octets\":%ld},",
+    snprintf(part, sizeof(part), "\"pins\":{\"lock\":{\"ranges\":1,\"octets\":%ld},",
              sysconf(_SC_PAGESIZE));
     ck_assert_msg(says(text, part), "%s", text);
     ck_assert_msg(says(text, "\"hold\":{\"ranges\":0,\"octets\":0,\"rings\":0}"), "%s", text);
@@ -321,14 +321,14 @@ START_TEST(test_requests_that_cannot_be_read)
 
     kal = fixture_get();
     rnic = open_one();
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         const char *text = ask(cases[i].request);
 
         ck_assert_msg(says(text, "{\"version\":1,\"error\":") && says(text, cases[i].error),
                       "%s: %s", cases[i].request, text);
     }
-    memset(flood, ' ', sizeof flood - 1);
-    flood[sizeof flood - 1] = '\0';
+    memset(flood, ' ', sizeof(flood) - 1);
+    flood[sizeof(flood) - 1] = '\0';
     ck_assert(says(ask(flood), "the request is too long"));
     ck_assert(says(ask(" { \"new\" : 5, \"get\" : \"process\" , \"version\" : 1 } \r\n"),
                    "\"process\":{"));
@@ -395,7 +395,7 @@ static bool holds_a_listener(void)
 {
     for (int fd = 0; fd < 256; fd++) {
         int listens = 0, domain = 0;
-        socklen_t length = sizeof listens;
+        socklen_t length = sizeof(listens);
 
         if (!getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &length) && listens &&
             !getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &length) && domain == AF_UNIX)
@@ -452,7 +452,7 @@ START_TEST(test_a_program_that_closes_its_descriptors)
         rnic = open_one();
         for (int fd = 3; fd < 256; fd++) {
             int listens = 0;
-            socklen_t length = sizeof listens;
+            socklen_t length = sizeof(listens);
 
             if (!getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &length) && listens)
                 close(fd);

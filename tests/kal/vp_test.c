@@ -60,7 +60,7 @@ static enum ri_status make(struct rnic *rnic, const void *ops, void *context, co
 
     if (has(fail))
         return RI_ERR_LIMIT;
-    object = calloc(1, sizeof *object);
+    object = calloc(1, sizeof(*object));
     if (!object)
         return RI_ERR_NO_RESOURCES;
     object->ops = ops;
@@ -89,7 +89,7 @@ static struct rnic *rnic_of(void *any)
 
 static enum ri_status test_enumerate(const struct ri_host *host, ri_found_fn found, void *arg)
 {
-    struct ri_device device = { .size = sizeof device,
+    struct ri_device device = { .size = sizeof(device),
                                 .name = VP_DEVICE,
                                 .transport = RI_TRANSPORT_IWARP,
                                 .usable = !has("unusable") };
@@ -122,7 +122,7 @@ static enum ri_status test_open(const struct ri_open *open, struct ri_rnic **out
 
     if (has("openfail"))
         return RI_ERR_PERMISSION;
-    rnic = calloc(1, sizeof *rnic);
+    rnic = calloc(1, sizeof(*rnic));
     if (!rnic)
         return RI_ERR_NO_RESOURCES;
     rnic->base.ops = open->privileged;
@@ -152,7 +152,7 @@ static enum ri_status test_query(struct ri_rnic *rnic, struct ri_rnic_attr *attr
     if (has("queryfail"))
         return RI_ERR_DEVICE;
     *attr = (struct ri_rnic_attr){
-        .size = sizeof *attr,
+        .size = sizeof(*attr),
         .transport = RI_TRANSPORT_IWARP,
         .features = (has("nosets") ? 0 : RI_FEATURE_CONNECTION_SET_B) |
                     (has("dma") ? RI_FEATURE_DMA : 0) |
@@ -197,7 +197,7 @@ static enum ri_status test_lane_open(struct ri_rnic *base, uint32_t index, void 
     struct rnic *rnic = (struct rnic *)base;
 
     (void)index;
-    rnic->lane = calloc(1, sizeof *rnic->lane);
+    rnic->lane = calloc(1, sizeof(*rnic->lane));
     if (!rnic->lane)
         return RI_ERR_NO_RESOURCES;
     rnic->lane->ops = rnic->user;
@@ -228,7 +228,7 @@ static enum ri_status test_cq_create(struct ri_rnic *base, struct ri_cq_attr *at
 static enum ri_status test_cq_resize(struct ri_cq *cq, uint32_t *depth)
 {
     const struct ri_host *host = rnic_of(cq)->host;
-    struct ri_event event = { .size = sizeof event, .type = RI_EVENT_CQ_OVERFLOW };
+    struct ri_event event = { .size = sizeof(event), .type = RI_EVENT_CQ_OVERFLOW };
 
     (void)depth;
     host->cq_event(host, cq->context);
@@ -250,7 +250,7 @@ static enum ri_status test_qp_create(struct ri_pd *pd, struct ri_qp_attr *attr, 
 static enum ri_status test_qp_modify(struct ri_qp *qp, const struct ri_qp_modify *modify)
 {
     struct rnic *rnic = rnic_of(qp);
-    struct ri_event event = { .size = sizeof event, .type = RI_EVENT_QP_FATAL };
+    struct ri_event event = { .size = sizeof(event), .type = RI_EVENT_QP_FATAL };
 
     (void)modify;
     rnic->host->qp_event(rnic->host, qp->context, &event);
@@ -274,7 +274,7 @@ static enum ri_status test_srq_modify(struct ri_srq *srq, uint32_t mask,
                                       const struct ri_srq_attr *attr)
 {
     const struct ri_host *host = rnic_of(srq)->host;
-    struct ri_event event = { .size = sizeof event, .type = RI_EVENT_SRQ_LIMIT_REACHED };
+    struct ri_event event = { .size = sizeof(event), .type = RI_EVENT_SRQ_LIMIT_REACHED };
 
     (void)mask;
     (void)attr;
@@ -390,7 +390,7 @@ static const struct {
                  } };
 
 static const struct ri_user_ops user = {
-    .size = sizeof user,
+    .size = sizeof(user),
     .abi_major = RI_ABI_MAJOR,
     .abi_minor = VP_MINOR,
 };
@@ -416,6 +416,6 @@ RI_PROVIDER(vp_test) = {
     .user = &user,
 #ifndef VP_NO_OPTIONS
     .options = options,
-    .option_count = sizeof options / sizeof *options,
+    .option_count = sizeof(options) / sizeof(*options),
 #endif
 };

@@ -19,7 +19,7 @@
 static int connected(const char *to, int *other)
 {
     struct sockaddr_in address = { .sin_family = AF_INET };
-    socklen_t length = sizeof address;
+    socklen_t length = sizeof(address);
     int listener = socket(AF_INET, SOCK_STREAM, 0), fd = socket(AF_INET, SOCK_STREAM, 0);
 
     ck_assert_int_eq(inet_pton(AF_INET, to, &address.sin_addr), 1);
@@ -119,7 +119,7 @@ static void give_address(int fd, const char *alias, const char *address)
 {
     struct ifreq request = { .ifr_addr.sa_family = AF_INET };
 
-    snprintf(request.ifr_name, sizeof request.ifr_name, "%s", alias);
+    snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", alias);
     inet_pton(AF_INET, address, &((struct sockaddr_in *)&request.ifr_addr)->sin_addr);
     ck_assert_int_eq(ioctl(fd, SIOCSIFADDR, &request), 0);
     request.ifr_flags = IFF_UP | IFF_RUNNING;
@@ -132,7 +132,7 @@ static int connected_apart(int *listening)
 {
     struct sockaddr_in from = { .sin_family = AF_INET }, to = from;
     int listener = socket(AF_INET, SOCK_STREAM, 0), fd = socket(AF_INET, SOCK_STREAM, 0);
-    socklen_t length = sizeof to;
+    socklen_t length = sizeof(to);
 
     give_address(fd, "lo", "127.0.0.1");
     give_address(fd, "lo:1", "192.0.2.1");
@@ -210,7 +210,7 @@ int main(void)
 
     tcase_add_test(tc, test_auto_on_one_host_is_reno);
     tcase_add_test(tc, test_a_name_is_used_and_none_changes_nothing);
-    tcase_add_loop_test(tc, test_same_host, 0, sizeof pairs / sizeof pairs[0]);
+    tcase_add_loop_test(tc, test_same_host, 0, sizeof(pairs) / sizeof(pairs[0]));
     tcase_add_test(tc, test_two_own_addresses_are_one_host);
     tcase_add_loop_test(tc, test_auto_changes_nothing_for_another_host, 0, 2);
     suite_add_tcase(suite, tc);

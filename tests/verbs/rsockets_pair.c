@@ -13,13 +13,13 @@ struct sockaddr_in place;
 
 int new_listener(int backlog)
 {
-    socklen_t length = sizeof place;
+    socklen_t length = sizeof(place);
     int fd = rsocket(AF_INET, SOCK_STREAM, 0);
 
     ck_assert_int_ge(fd, 0);
     place = (struct sockaddr_in){ .sin_family = AF_INET,
                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-    ck_assert_int_eq(rbind(fd, (struct sockaddr *)&place, sizeof place), 0);
+    ck_assert_int_eq(rbind(fd, (struct sockaddr *)&place, sizeof(place)), 0);
     ck_assert_int_eq(rlisten(fd, backlog), 0);
     ck_assert_int_eq(rgetsockname(fd, (struct sockaddr *)&place, &length), 0);
     ck_assert_uint_ne(place.sin_port, 0);
@@ -39,7 +39,7 @@ int begin_connect(void)
     int fd = rsocket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
 
     ck_assert_int_ge(fd, 0);
-    fails(rconnect(fd, (struct sockaddr *)&place, sizeof place), EINPROGRESS);
+    fails(rconnect(fd, (struct sockaddr *)&place, sizeof(place)), EINPROGRESS);
     return fd;
 }
 

@@ -17,13 +17,13 @@ static struct pair_side *const a = &pair.side[0], *const b = &pair.side[1];
 
 static void set_up(void)
 {
-    memset(&pair, 0, sizeof pair);
+    memset(&pair, 0, sizeof(pair));
     pair_open(&pair);
 }
 
 static void set_up_extended(void)
 {
-    memset(&pair, 0, sizeof pair);
+    memset(&pair, 0, sizeof(pair));
     pair.extended = true;
     pair_open(&pair);
 }
@@ -492,15 +492,15 @@ START_TEST(the_limits_are_told)
     struct vb_comp_cntr_caps caps[2];
     struct ibv_comp_cntr_caps *told = (struct ibv_comp_cntr_caps *)caps;
 
-    memset(caps, 0x5a, sizeof caps);
-    ck_assert_int_eq(_ibv_query_comp_cntr_caps(pair.context, told, sizeof caps[0]), 0);
+    memset(caps, 0x5a, sizeof(caps));
+    ck_assert_int_eq(_ibv_query_comp_cntr_caps(pair.context, told, sizeof(caps[0])), 0);
     ck_assert(caps[0].max_value == UINT64_MAX);
     ck_assert_uint_eq(caps[0].max_counters, 65536);
     ck_assert_uint_eq(caps[0].supported_qp_attach_ops,
                       VB_ATTACH_SEND | VB_ATTACH_RECV | VB_ATTACH_RDMA_READ | VB_ATTACH_RDMA_WRITE);
     ck_assert_uint_eq(caps[1].max_counters, 0x5a5a5a5a);
     /* a program of a later release */
-    ck_assert_int_eq(_ibv_query_comp_cntr_caps(pair.context, told, sizeof caps), 0);
+    ck_assert_int_eq(_ibv_query_comp_cntr_caps(pair.context, told, sizeof(caps)), 0);
     ck_assert_uint_eq(caps[1].max_counters, 0);
     ck_assert_int_eq(_ibv_query_comp_cntr_caps(pair.context, told, 8), EINVAL);
     pair_close(&pair);

@@ -19,19 +19,19 @@ static void use_script(const char *text)
     FILE *file;
 
     if (!*path)
-        snprintf(path, sizeof path, "%s/script", tc_tempdir());
+        snprintf(path, sizeof(path), "%s/script", tc_tempdir());
     file = fopen(path, "w");
     ck_assert_ptr_nonnull(file);
     fputs(text, file);
     ck_assert_int_eq(fclose(file), 0);
-    snprintf(filter, sizeof filter, "fault:%s", path);
+    snprintf(filter, sizeof(filter), "fault:%s", path);
     ck_assert_int_eq(setenv("ITAL_FILTER", filter, 1), 0);
 }
 
 static void open_over(const char *script, bool shared)
 {
     use_script(script);
-    memset(&pair, 0, sizeof pair);
+    memset(&pair, 0, sizeof(pair));
     pair.shared = shared;
     pair_open(&pair);
     pair_connect(&pair);
@@ -97,7 +97,7 @@ START_TEST(a_send_completes_with_each_status)
 {
     char script[100];
 
-    snprintf(script, sizeof script, "error send %s at 3 qp 1\n", statuses[_i].name);
+    snprintf(script, sizeof(script), "error send %s at 3 qp 1\n", statuses[_i].name);
     open_over(script, false);
     for (uint64_t i = 1; i <= 5; i++)
         pair_post_receive(b, i, 0, 100);
@@ -128,7 +128,7 @@ START_TEST(each_kind_of_request_can_fail)
 {
     char script[100];
 
-    snprintf(script, sizeof script, "error %s remote_access at 2\n", onesided[_i].name);
+    snprintf(script, sizeof(script), "error %s remote_access at 2\n", onesided[_i].name);
     open_over(script, false);
     ck_assert_int_eq(post_onesided(onesided[_i].opcode, 1), 0);
     expect(a->cq, 1, IBV_WC_SUCCESS);
@@ -370,7 +370,7 @@ START_TEST(calls_fail_as_the_script_says)
     ck_assert_int_eq(errno, EACCES);
     for (unsigned i = 1; i <= 8; i++) {
         errno = 0;
-        mr = ibv_reg_mr(pd, memory, sizeof memory, IBV_ACCESS_LOCAL_WRITE);
+        mr = ibv_reg_mr(pd, memory, sizeof(memory), IBV_ACCESS_LOCAL_WRITE);
         ck_assert_msg((mr == NULL) == (i == 2 || i == 4), "region %u", i);
         if (mr)
             ck_assert_int_eq(ibv_dereg_mr(mr), 0);
@@ -477,9 +477,9 @@ int main(void)
     TCase *all = tc_case(suite, "faults", NULL, NULL);
 
     tcase_add_loop_test(all, a_send_completes_with_each_status, 0,
-                        (int)(sizeof statuses / sizeof *statuses));
+                        (int)(sizeof(statuses) / sizeof(*statuses)));
     tcase_add_loop_test(all, each_kind_of_request_can_fail, 0,
-                        (int)(sizeof onesided / sizeof *onesided));
+                        (int)(sizeof(onesided) / sizeof(*onesided)));
     tc_add_tests(all, a_receive_completes_in_error, a_receive_of_a_shared_queue_completes_in_error,
                  an_unsignaled_request_fails_aloud, the_request_is_found_among_equal_ones,
                  what_is_flushed_remains_so, a_refused_request_leaves_nothing_to_the_next,

@@ -235,7 +235,7 @@ static void manage(void)
     MINUS(rdma_disconnect(id));
     MINUS(rdma_notify(id, IBV_EVENT_COMM_EST));
     MINUS(rdma_init_qp_attr(id, &attr, &mask));
-    MINUS(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &tos, sizeof tos));
+    MINUS(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &tos, sizeof(tos)));
     MINUS(rdma_listen(id, 1));
     MINUS(rdma_get_request(synchronous, &made));
     MINUS(rdma_migrate_id(id, NULL));

@@ -21,7 +21,7 @@ static struct pair_side *const a = &pair.side[0], *const b = &pair.side[1];
 
 static void set_up(void)
 {
-    memset(&pair, 0, sizeof pair);
+    memset(&pair, 0, sizeof(pair));
     pair_open(&pair);
 }
 
@@ -274,7 +274,7 @@ START_TEST(a_context_of_another_process_is_refused_with_the_reason)
     int status;
     pid_t child;
 
-    snprintf(said, sizeof said, "is of process %ld", (long)getpid());
+    snprintf(said, sizeof(said), "is of process %ld", (long)getpid());
     log_capture();
     child = fork();
     if (child == 0) {

@@ -16,7 +16,7 @@ static struct pair_side *const a = &pair.side[0], *const b = &pair.side[1];
 
 static void set_up(void)
 {
-    memset(&pair, 0, sizeof pair);
+    memset(&pair, 0, sizeof(pair));
     pair_open(&pair);
     pair_connect(&pair);
 }
@@ -216,9 +216,9 @@ START_TEST(device_memory_is_copied_and_written_by_a_peer)
     write_to(mr, 0);
     ck_assert_int_eq(ibv_memcpy_from_dm(octets, dm, LENGTH, LENGTH), 0);
     ck_assert_mem_eq(octets, a->memory, LENGTH);
-    memset(octets, 0x5a, sizeof octets);
+    memset(octets, 0x5a, sizeof(octets));
     ck_assert_int_eq(ibv_memcpy_to_dm(dm, LENGTH, octets, LENGTH), 0);
-    memset(octets, 0, sizeof octets);
+    memset(octets, 0, sizeof(octets));
     ck_assert_int_eq(ibv_memcpy_from_dm(octets, dm, LENGTH, LENGTH), 0);
     ck_assert_uint_eq(octets[LENGTH - 1], 0x5a);
     ck_assert_int_eq(ibv_memcpy_to_dm(dm, LENGTH + 1, octets, LENGTH), EINVAL);

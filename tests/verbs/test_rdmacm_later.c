@@ -55,7 +55,7 @@ static void expect_loopback(struct rdma_cm_id *id, uint16_t port)
 
     ck_assert_int_eq(rdma_query_addrinfo(id, &info), 0);
     ck_assert_ptr_nonnull(info);
-    ck_assert_uint_eq(info->ai_dst_len, sizeof *address);
+    ck_assert_uint_eq(info->ai_dst_len, sizeof(*address));
     address = (const struct sockaddr_in *)(const void *)info->ai_dst_addr;
     ck_assert_uint_eq(ntohl(address->sin_addr.s_addr), INADDR_LOOPBACK);
     ck_assert_uint_eq(ntohs(address->sin_port), port);
@@ -93,9 +93,9 @@ START_TEST(a_name_does_not_make_its_caller_wait)
     char name[] = "some.test", service[] = "7471";
 
     ck_assert_int_eq(rdma_resolve_addrinfo(client, name, service, &hints), 0);
-    memset(name, 'x', sizeof name - 1);
-    memset(service, 'x', sizeof service - 1);
-    memset(&hints, 0xff, sizeof hints);
+    memset(name, 'x', sizeof(name) - 1);
+    memset(service, 'x', sizeof(service) - 1);
+    memset(&hints, 0xff, sizeof(hints));
     sem_wait(&asked);
     expect_nothing(channels[1]);
     fails(rdma_query_addrinfo(client, &info), ENOENT);
@@ -179,7 +179,7 @@ static uint64_t arg_of(const struct rdma_cm_event *event)
 {
     uint64_t arg;
 
-    memcpy(&arg, &event->param, sizeof arg);
+    memcpy(&arg, &event->param, sizeof(arg));
     return arg;
 }
 

@@ -45,18 +45,18 @@ START_TEST(few_messages_and_small_rings_are_enough)
 
     tear_down();
     listener = new_listener(1);
-    ck_assert_int_eq(rsetsockopt(listener, SOL_RDMA, RDMA_RQSIZE, &messages, sizeof messages), 0);
-    ck_assert_int_eq(rsetsockopt(listener, SOL_RDMA, RDMA_SQSIZE, &messages, sizeof messages), 0);
-    ck_assert_int_eq(rsetsockopt(listener, SOL_SOCKET, SO_RCVBUF, &octets, sizeof octets), 0);
-    ck_assert_int_eq(rsetsockopt(listener, SOL_SOCKET, SO_SNDBUF, &octets, sizeof octets), 0);
+    ck_assert_int_eq(rsetsockopt(listener, SOL_RDMA, RDMA_RQSIZE, &messages, sizeof(messages)), 0);
+    ck_assert_int_eq(rsetsockopt(listener, SOL_RDMA, RDMA_SQSIZE, &messages, sizeof(messages)), 0);
+    ck_assert_int_eq(rsetsockopt(listener, SOL_SOCKET, SO_RCVBUF, &octets, sizeof(octets)), 0);
+    ck_assert_int_eq(rsetsockopt(listener, SOL_SOCKET, SO_SNDBUF, &octets, sizeof(octets)), 0);
     join();
     /* the answer says that all was read: then 4096 octets have room, of which 3096 are in a row */
     give(client, block, 1000);
     expect(server, block, 1000);
     give(server, block, 1);
     expect(client, block, 1);
-    give(client, block, sizeof block);
-    expect(server, block, sizeof block);
+    give(client, block, sizeof(block));
+    expect(server, block, sizeof(block));
     run_flows(tc_count(10) * 20000);
 }
 END_TEST
@@ -65,7 +65,7 @@ START_TEST(lists_of_buffers_peeks_and_whole_reads)
 {
     struct iovec out[] = { { "one", 3 }, { "", 0 }, { " and two", 8 } };
     char first[5], second[16] = "", seen[4] = "";
-    struct iovec in[] = { { first, sizeof first }, { second, 6 } };
+    struct iovec in[] = { { first, sizeof(first) }, { second, 6 } };
     struct msghdr message = { .msg_iov = in, .msg_iovlen = 2 };
 
     ck_assert_int_eq(rwritev(client, out, 3), 11);
@@ -87,17 +87,17 @@ START_TEST(who_must_not_wait_is_told)
     fails(rrecv(server, octets, 1, MSG_DONTWAIT), EAGAIN);
     ck_assert_int_eq(rfcntl(client, F_SETFL, O_NONBLOCK), 0);
     ck_assert_int_eq(rfcntl(client, F_GETFL) & O_NONBLOCK, O_NONBLOCK);
-    while ((done = rsend(client, octets, sizeof octets, 0)) > 0)
+    while ((done = rsend(client, octets, sizeof(octets), 0)) > 0)
         written += (size_t)done;
     ck_assert_int_eq(errno, EAGAIN);
     ck_assert_uint_gt(written, 100000);
     while (read < written) {
-        done = rrecv(server, octets, sizeof octets, 0);
+        done = rrecv(server, octets, sizeof(octets), 0);
         ck_assert_int_gt(done, 0);
         read += (size_t)done;
     }
     ck_assert_int_eq(await(client, POLLOUT), POLLOUT); /* a CREDIT has come */
-    ck_assert_int_gt(rsend(client, octets, sizeof octets, 0), 0);
+    ck_assert_int_gt(rsend(client, octets, sizeof(octets), 0), 0);
 }
 END_TEST
 
@@ -183,7 +183,7 @@ static void *fill(void *fd)
         struct pollfd one = { .fd = *(int *)fd, .events = POLLOUT };
 
         ck_assert_int_eq(rpoll(&one, 1, -1), 1);
-        give(*(int *)fd, octets, sizeof octets);
+        give(*(int *)fd, octets, sizeof(octets));
     }
     return NULL;
 }
@@ -199,7 +199,7 @@ START_TEST(two_threads_wait_for_one_rsocket)
     pthread_create(&threads[1], NULL, read_flow, &back_read);
     pthread_create(&threads[2], NULL, write_flow, &back);
     for (int i = 0; i < 500; i++)
-        ck_assert_int_eq(rrecv(server, octets, sizeof octets, MSG_WAITALL), sizeof octets);
+        ck_assert_int_eq(rrecv(server, octets, sizeof(octets), MSG_WAITALL), sizeof(octets));
     for (int i = 0; i < 3; i++)
         pthread_join(threads[i], NULL);
 }
@@ -214,24 +214,24 @@ START_TEST(mapped_memory_is_written_before_what_follows)
     struct tc_rng rng = tc_rng(9);
     int maps = 1;
 
-    fails(riomap(server, (void *)memory, sizeof memory, PROT_WRITE, 0, 0), ENOMEM);
+    fails(riomap(server, (void *)memory, sizeof(memory), PROT_WRITE, 0, 0), ENOMEM);
     tear_down();
     listener = new_listener(1);
-    ck_assert_int_eq(rsetsockopt(listener, SOL_RDMA, RDMA_IOMAPSIZE, &maps, sizeof maps), 0);
+    ck_assert_int_eq(rsetsockopt(listener, SOL_RDMA, RDMA_IOMAPSIZE, &maps, sizeof(maps)), 0);
     join();
-    tc_fill(&rng, octets, sizeof octets);
+    tc_fill(&rng, octets, sizeof(octets));
     /* the server keeps a mapping of the client's memory */
-    ck_assert_int_eq(riomap(client, (void *)memory, sizeof memory, PROT_WRITE, 0, 1000), 1000);
+    ck_assert_int_eq(riomap(client, (void *)memory, sizeof(memory), PROT_WRITE, 0, 1000), 1000);
     fails(riomap(client, (void *)memory, 10, PROT_WRITE, 0, 5), ENOMEM);
     give(client, "m", 1);
     expect(server, "m", 1);
-    ck_assert_uint_eq(riowrite(server, octets, sizeof octets, 1000, 0), sizeof octets);
+    ck_assert_uint_eq(riowrite(server, octets, sizeof(octets), 1000, 0), sizeof(octets));
     give(server, "n", 1);
     expect(client, "n", 1);
-    ck_assert_mem_eq((void *)memory, octets, sizeof octets);
+    ck_assert_mem_eq((void *)memory, octets, sizeof(octets));
     fails((ssize_t)riowrite(server, octets, 1, 999, 0), EINVAL);
-    ck_assert_int_eq(riounmap(client, (void *)memory, sizeof memory), 0);
-    fails(riounmap(client, (void *)memory, sizeof memory), EINVAL);
+    ck_assert_int_eq(riounmap(client, (void *)memory, sizeof(memory)), 0);
+    fails(riounmap(client, (void *)memory, sizeof(memory)), EINVAL);
     give(client, "u", 1);
     expect(server, "u", 1);
     fails((ssize_t)riowrite(server, octets, 1, 1000, 0), EINVAL);
@@ -243,21 +243,21 @@ END_TEST
 START_TEST(options_are_kept_and_inherited)
 {
     int value = 70000, on = 1, got = 0;
-    socklen_t length = sizeof got;
+    socklen_t length = sizeof(got);
     struct sockaddr_in peer;
-    socklen_t size = sizeof peer;
+    socklen_t size = sizeof(peer);
 
-    ck_assert_int_eq(rsetsockopt(client, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on), 0);
+    ck_assert_int_eq(rsetsockopt(client, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)), 0);
     ck_assert_int_eq(rgetsockopt(client, IPPROTO_TCP, TCP_NODELAY, &got, &length), 0);
     ck_assert_int_eq(got, 1);
-    ck_assert_int_eq(rsetsockopt(listener, SOL_SOCKET, SO_RCVBUF, &value, sizeof value), 0);
+    ck_assert_int_eq(rsetsockopt(listener, SOL_SOCKET, SO_RCVBUF, &value, sizeof(value)), 0);
     close_both();
     join();
     ck_assert_int_eq(rgetsockopt(server, SOL_SOCKET, SO_RCVBUF, &got, &length), 0);
     ck_assert_int_eq(got, value);
-    fails(rsetsockopt(server, SOL_RDMA, RDMA_RQSIZE, &value, sizeof value), EINVAL);
-    fails(rsetsockopt(server, SOL_RDMA, RDMA_ROUTE, &value, sizeof value), EOPNOTSUPP);
-    fails(rsetsockopt(server, SOL_SOCKET, SO_MARK, &value, sizeof value), ENOPROTOOPT);
+    fails(rsetsockopt(server, SOL_RDMA, RDMA_RQSIZE, &value, sizeof(value)), EINVAL);
+    fails(rsetsockopt(server, SOL_RDMA, RDMA_ROUTE, &value, sizeof(value)), EOPNOTSUPP);
+    fails(rsetsockopt(server, SOL_SOCKET, SO_MARK, &value, sizeof(value)), ENOPROTOOPT);
     ck_assert_int_eq(rgetpeername(client, (struct sockaddr *)&peer, &size), 0);
     ck_assert(peer.sin_port == place.sin_port && peer.sin_addr.s_addr == place.sin_addr.s_addr);
 }

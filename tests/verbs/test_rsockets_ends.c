@@ -85,16 +85,16 @@ END_TEST
 /* The server's program makes no call meanwhile, and has all octets afterwards. */
 START_TEST(a_close_does_not_wait_for_calls_of_the_peer)
 {
-    static uint8_t octets[200000], got[sizeof octets];
+    static uint8_t octets[200000], got[sizeof(octets)];
     struct linger hour = { .l_onoff = 1, .l_linger = 3600 };
     struct tc_rng rng = tc_rng(21);
 
-    tc_fill(&rng, octets, sizeof octets);
-    ck_assert_int_eq(rsetsockopt(client, SOL_SOCKET, SO_LINGER, &hour, sizeof hour), 0);
-    give(client, octets, sizeof octets);
+    tc_fill(&rng, octets, sizeof(octets));
+    ck_assert_int_eq(rsetsockopt(client, SOL_SOCKET, SO_LINGER, &hour, sizeof(hour)), 0);
+    give(client, octets, sizeof(octets));
     ck_assert_int_eq(rclose(client), 0);
-    ck_assert_int_eq(rrecv(server, got, sizeof got, MSG_WAITALL), sizeof got);
-    ck_assert_mem_eq(got, octets, sizeof got);
+    ck_assert_int_eq(rrecv(server, got, sizeof(got), MSG_WAITALL), sizeof(got));
+    ck_assert_mem_eq(got, octets, sizeof(got));
     expect_end(server);
     fails(rsend(server, "x", 1, 0), EPIPE);
     ck_assert_int_eq(rclose(server), 0);
@@ -107,7 +107,7 @@ START_TEST(a_close_without_linger_resets)
     struct linger linger = { .l_onoff = 1 };
     char octet;
 
-    ck_assert_int_eq(rsetsockopt(client, SOL_SOCKET, SO_LINGER, &linger, sizeof linger), 0);
+    ck_assert_int_eq(rsetsockopt(client, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)), 0);
     ck_assert_int_eq(rclose(client), 0);
     fails(rrecv(server, &octet, 1, 0), ECONNRESET);
     expect_end(server); /* an error is reported once */
@@ -133,7 +133,7 @@ START_TEST(a_close_wakes_a_reader)
     pthread_t reader;
     int error = -1;
 
-    ck_assert_int_eq(rsetsockopt(server, SOL_SOCKET, SO_LINGER, &linger, sizeof linger), 0);
+    ck_assert_int_eq(rsetsockopt(server, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)), 0);
     pthread_create(&reader, NULL, read_in_vain, &error);
     ck_assert(tc_until(tc_asleep(reading), WAIT_MS));
     ck_assert_int_eq(rclose(server), 0);
@@ -160,10 +160,10 @@ START_TEST(what_is_not_there_is_refused)
     fails(rrecv(fd, &octet, 1, 0), ENOTCONN);
     fails(raccept(fd, NULL, NULL), EINVAL);
     place.sin_port = htons(1);
-    fails(rconnect(fd, (struct sockaddr *)&place, sizeof place), ECONNREFUSED);
+    fails(rconnect(fd, (struct sockaddr *)&place, sizeof(place)), ECONNREFUSED);
     ck_assert_int_eq(rclose(fd), 0);
     fd = rsocket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
-    ck_assert_int_eq(rconnect(fd, (struct sockaddr *)&place, sizeof place), -1);
+    ck_assert_int_eq(rconnect(fd, (struct sockaddr *)&place, sizeof(place)), -1);
     if (errno == EINPROGRESS) { /* or the refusal was faster */
         ck_assert_int_ne(await(fd, POLLOUT) & POLLERR, 0);
         ck_assert_int_eq(error_of(fd), ECONNREFUSED);
@@ -212,8 +212,8 @@ static bool each_event(bool (*one)(int fd))
     for (int fd = 0; fd < 256; fd++) {
         ssize_t length;
 
-        snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-        length = readlink(path, what, sizeof what - 1);
+        snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+        length = readlink(path, what, sizeof(what) - 1);
         what[length > 0 ? length : 0] = '\0';
         if (!strcmp(what, "anon_inode:[eventfd]"))
             good = one(fd) && good;
@@ -337,10 +337,10 @@ START_TEST(a_stranger_is_rejected)
 
     ck_assert_int_eq(pipe(stop), 0);
     pthread_create(&thread, NULL, serve_listener, &stop[0]);
-    ck_assert_ptr_null(stranger(wrong, sizeof wrong));
+    ck_assert_ptr_null(stranger(wrong, sizeof(wrong)));
     ck_assert_ptr_null(stranger(NULL, 0));
     rs_hello_encode(&huge, wrong);
-    ck_assert_ptr_null(stranger(wrong, sizeof wrong));
+    ck_assert_ptr_null(stranger(wrong, sizeof(wrong)));
     ck_assert_int_eq(write(stop[1], "x", 1), 1);
     pthread_join(thread, NULL);
     ck_assert_int_eq(rfcntl(listener, F_SETFL, O_NONBLOCK), 0);
@@ -369,10 +369,10 @@ static int error_of_messages(const struct rs_message *message, uint32_t cut, uns
 
     rs_hello_encode(&hello, octets);
     pthread_create(&thread, NULL, accept_one, &fd);
-    id = stranger(octets, sizeof octets);
+    id = stranger(octets, sizeof(octets));
     pthread_join(thread, NULL);
     ck_assert(id && fd >= 0);
-    mr = rdma_reg_msgs(id, sent, sizeof sent);
+    mr = rdma_reg_msgs(id, sent, sizeof(sent));
     ck_assert_ptr_nonnull(mr);
     for (unsigned i = 0; i < times; i++)
         ck_assert_int_eq(
@@ -437,8 +437,8 @@ START_TEST(a_close_reads_behind_the_ring)
         .messages = 64, .ring_size = 65536, .ring_stag = mr->rkey, .ring_address = (uintptr_t)memory
     };
     uint8_t octets[RS_HELLO_OCTETS], received[4][RS_SLOT_OCTETS];
-    struct ibv_mr *receives = rdma_reg_msgs(id, received, sizeof received);
-    struct rdma_conn_param param = { .private_data = octets, .private_data_len = sizeof octets };
+    struct ibv_mr *receives = rdma_reg_msgs(id, received, sizeof(received));
+    struct rdma_conn_param param = { .private_data = octets, .private_data_len = sizeof(octets) };
     pthread_t thread;
     int fd;
 
@@ -469,7 +469,7 @@ static void connect_and_stay(int port_from)
     if (read(port_from, &place.sin_port, 2) == 2) {
         int fd = rsocket(AF_INET, SOCK_STREAM, 0);
 
-        if (!rconnect(fd, (struct sockaddr *)&place, sizeof place) && rsend(fd, "here", 4, 0) == 4)
+        if (!rconnect(fd, (struct sockaddr *)&place, sizeof(place)) && rsend(fd, "here", 4, 0) == 4)
             pause();
     }
     _exit(1);

@@ -55,13 +55,13 @@ static bool is_carried(int fd)
 static int new_listener(void)
 {
     int fd = socket(AF_INET, SOCK_STREAM, 0), on = 1;
-    socklen_t length = sizeof place;
+    socklen_t length = sizeof(place);
 
     ck_assert_int_ge(fd, 0);
     place = (struct sockaddr_in){ .sin_family = AF_INET,
                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-    ck_assert_int_eq(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on), 0);
-    ck_assert_int_eq(bind(fd, address(), sizeof place), 0);
+    ck_assert_int_eq(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)), 0);
+    ck_assert_int_eq(bind(fd, address(), sizeof(place)), 0);
     ck_assert_int_eq(listen(fd, 4), 0);
     ck_assert_int_eq(getsockname(fd, address(), &length), 0);
     ck_assert_uint_ne(place.sin_port, 0);
@@ -91,7 +91,7 @@ static int begin_connect(void)
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
 
     ck_assert_int_ge(fd, 0);
-    fails(connect(fd, address(), sizeof place), EINPROGRESS);
+    fails(connect(fd, address(), sizeof(place)), EINPROGRESS);
     return fd;
 }
 
@@ -138,7 +138,7 @@ static void expect(int fd, const char *text)
 {
     char got[64] = "";
 
-    ck_assert_uint_lt(strlen(text), sizeof got);
+    ck_assert_uint_lt(strlen(text), sizeof(got));
     ck_assert_int_eq(recv(fd, got, strlen(text), MSG_WAITALL), (ssize_t)strlen(text));
     ck_assert_str_eq(got, text);
 }
@@ -180,7 +180,7 @@ static void *read_all(void *arg)
     uint8_t octets[30000];
     ssize_t got;
 
-    while ((got = recv(server, octets, sizeof octets, 0)) > 0)
+    while ((got = recv(server, octets, sizeof(octets), 0)) > 0)
         for (ssize_t i = 0; i < got; i++)
             *sum += octets[i];
     ck_assert_int_eq(got, 0);
@@ -198,11 +198,11 @@ START_TEST(a_file_is_sent_from_its_place_on)
 
     ck_assert_int_ge(file, 0);
     unlink(path);
-    for (size_t i = 0; i < sizeof octets; i++)
+    for (size_t i = 0; i < sizeof(octets); i++)
         octets[i] = (uint8_t)(i / 251);
-    for (size_t i = 0; i < sizeof octets; i++)
+    for (size_t i = 0; i < sizeof(octets); i++)
         wanted += i < 100000 || i >= 250000 ? octets[i] : 2u * octets[i];
-    ck_assert_int_eq(write(file, octets, sizeof octets), sizeof octets);
+    ck_assert_int_eq(write(file, octets, sizeof(octets)), sizeof(octets));
     ck_assert_int_eq(lseek(file, 0, SEEK_SET), 0);
     pthread_create(&reader, NULL, read_all, &sum);
     ck_assert_int_eq(sendfile(client, file, &from, 150000), 150000);
@@ -297,8 +297,8 @@ START_TEST(an_edge_is_reported_once)
     give(client, "ab");
     ck_assert_int_eq(epoll_wait(epoll, &got, 1, -1), 1);
     ck_assert_int_eq(epoll_wait(epoll, &got, 1, 1), 0);
-    ck_assert_int_eq(read(server, octets, sizeof octets), 2);
-    fails(read(server, octets, sizeof octets), EAGAIN);
+    ck_assert_int_eq(read(server, octets, sizeof(octets)), 2);
+    fails(read(server, octets, sizeof(octets)), EAGAIN);
     ck_assert_int_eq(epoll_wait(epoll, &got, 1, 1), 0);
     give(client, "c");
     ck_assert_int_eq(epoll_wait(epoll, &got, 1, -1), 1);
@@ -358,7 +358,7 @@ START_TEST(who_must_not_wait_gets_EAGAIN)
     ck_assert_int_eq(ioctl(server, FIONBIO, &on), 0);
     ck_assert_int_eq(fcntl(server, F_GETFL) & O_NONBLOCK, O_NONBLOCK);
     fails(read(server, octets, 1), EAGAIN);
-    while (write(server, octets, sizeof octets) > 0)
+    while (write(server, octets, sizeof(octets)) > 0)
         ;
     ck_assert_int_eq(errno, EAGAIN);
     ck_assert_int_eq(fcntl(listener, F_SETFL, O_NONBLOCK), 0);
@@ -668,7 +668,7 @@ START_TEST(a_peer_of_another_protocol_is_passed_over)
     int plain = (int)syscall(SYS_socket, AF_INET, SOCK_STREAM, 0), flags;
     char octet;
 
-    ck_assert_int_eq(syscall(SYS_connect, plain, address(), sizeof place), 0);
+    ck_assert_int_eq(syscall(SYS_connect, plain, address(), sizeof(place)), 0);
     ck_assert_int_gt(syscall(SYS_write, plain, words[_i], strlen(words[_i])), 0);
     ck_assert_int_eq(await(listener, POLLIN), POLLIN);
     flags = fcntl(listener, F_GETFL);
@@ -686,18 +686,18 @@ END_TEST
 START_TEST(a_port_is_shared_where_the_program_wants_it)
 {
     int fds[2], on = 1;
-    socklen_t length = sizeof place;
+    socklen_t length = sizeof(place);
 
     place = (struct sockaddr_in){ .sin_family = AF_INET,
                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     for (int i = 0; i < 2; i++) {
         fds[i] = socket(AF_INET, SOCK_STREAM, 0);
-        ck_assert_int_eq(setsockopt(fds[i], SOL_SOCKET, SO_REUSEPORT, &on, sizeof on), 0);
-        ck_assert_int_eq(bind(fds[i], address(), sizeof place), 0);
+        ck_assert_int_eq(setsockopt(fds[i], SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)), 0);
+        ck_assert_int_eq(bind(fds[i], address(), sizeof(place)), 0);
         ck_assert_int_eq(getsockname(fds[i], address(), &length), 0);
         ck_assert_int_eq(listen(fds[i], 4), 0);
     }
-    fails(bind(socket(AF_INET, SOCK_STREAM, 0), address(), sizeof place), EADDRINUSE);
+    fails(bind(socket(AF_INET, SOCK_STREAM, 0), address(), sizeof(place)), EADDRINUSE);
     close(fds[1]);
     close(client);
     close(server);
@@ -751,11 +751,11 @@ static void *serve_plainly(void *arg)
 static int plain_listener(void)
 {
     int fd = (int)syscall(SYS_socket, AF_INET, SOCK_STREAM, 0);
-    socklen_t length = sizeof place;
+    socklen_t length = sizeof(place);
 
     place = (struct sockaddr_in){ .sin_family = AF_INET,
                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-    ck_assert_int_eq(syscall(SYS_bind, fd, &place, sizeof place), 0);
+    ck_assert_int_eq(syscall(SYS_bind, fd, &place, sizeof(place)), 0);
     ck_assert_int_eq(syscall(SYS_listen, fd, 4), 0);
     ck_assert_int_eq(syscall(SYS_getsockname, fd, &place, &length), 0);
     return fd;
@@ -770,7 +770,7 @@ START_TEST(a_peer_without_an_rsocket_is_reached_by_tcp)
 
     pthread_create(&thread, NULL, serve_plainly, &plain);
     if (_i == 0) {
-        ck_assert_int_eq(connect(fd, address(), sizeof place), 0);
+        ck_assert_int_eq(connect(fd, address(), sizeof(place)), 0);
     } else {
         close(fd);
         fd = begin_connect();
@@ -796,7 +796,7 @@ START_TEST(where_nobody_listens_it_is_refused)
     int plain = plain_listener(), fd = socket(AF_INET, SOCK_STREAM, 0);
 
     syscall(SYS_close, plain); /* its port is free now */
-    fails(connect(fd, address(), sizeof place), ECONNREFUSED);
+    fails(connect(fd, address(), sizeof(place)), ECONNREFUSED);
     close(fd);
 }
 END_TEST

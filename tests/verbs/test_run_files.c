@@ -40,20 +40,20 @@ static void fill_header(struct image *image)
 {
     static const unsigned char ident[] = { ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3 };
 
-    memcpy(image->header.e_ident, ident, sizeof ident);
+    memcpy(image->header.e_ident, ident, sizeof(ident));
     image->header.e_machine = EM_X86_64;
     image->header.e_shoff = offsetof(struct image, sections);
     image->header.e_shnum = 3;
     image->sections[STRINGS].sh_type = SHT_STRTAB;
     image->sections[STRINGS].sh_offset = offsetof(struct image, strings);
-    image->sections[STRINGS].sh_size = sizeof image->strings;
+    image->sections[STRINGS].sh_size = sizeof(image->strings);
     image->sections[NEEDS].sh_type = SHT_GNU_verneed;
     image->sections[NEEDS].sh_offset = offsetof(struct image, needs);
-    image->sections[NEEDS].sh_size = sizeof image->needs;
+    image->sections[NEEDS].sh_size = sizeof(image->needs);
     image->sections[NEEDS].sh_info = 1;
     image->sections[DEFINITIONS].sh_type = SHT_GNU_verdef;
     image->sections[DEFINITIONS].sh_offset = offsetof(struct image, definitions);
-    image->sections[DEFINITIONS].sh_size = sizeof image->definitions;
+    image->sections[DEFINITIONS].sh_size = sizeof(image->definitions);
     image->sections[DEFINITIONS].sh_info = 2;
 }
 
@@ -64,15 +64,15 @@ static struct image new_image(void)
     fill_header(&image);
     image.needs.of.vn_cnt = 2;
     image.needs.of.vn_file = LIBX;
-    image.needs.of.vn_aux = sizeof image.needs.of;
+    image.needs.of.vn_aux = sizeof(image.needs.of);
     image.needs.versions[0].vna_name = V_1;
-    image.needs.versions[0].vna_next = sizeof image.needs.versions[0];
+    image.needs.versions[0].vna_next = sizeof(image.needs.versions[0]);
     image.needs.versions[1].vna_name = V_2;
     image.needs.versions[1].vna_flags = VER_FLG_WEAK;
     for (unsigned i = 0; i < 2; i++)
-        image.definitions[i].def.vd_aux = sizeof image.definitions[i].def;
+        image.definitions[i].def.vd_aux = sizeof(image.definitions[i].def);
     image.definitions[0].def.vd_flags = VER_FLG_BASE;
-    image.definitions[0].def.vd_next = sizeof image.definitions[0];
+    image.definitions[0].def.vd_next = sizeof(image.definitions[0]);
     image.definitions[0].name.vda_name = OWN;
     image.definitions[1].name.vda_name = OWN_1;
     return image;
@@ -120,8 +120,8 @@ START_TEST(needed_versions_are_told_with_their_library)
 {
     struct image image = new_image();
 
-    ck_assert_str_eq(needs_of(&image, sizeof image, 9), "V_1 of libx;V_2 of libx weakly;");
-    ck_assert_str_eq(needs_of(&image, sizeof image, 1), "V_1 of libx;");
+    ck_assert_str_eq(needs_of(&image, sizeof(image), 9), "V_1 of libx;V_2 of libx weakly;");
+    ck_assert_str_eq(needs_of(&image, sizeof(image), 1), "V_1 of libx;");
 }
 END_TEST
 
@@ -129,7 +129,7 @@ START_TEST(defined_versions_are_told_without_the_name_of_the_file)
 {
     struct image image = new_image();
 
-    ck_assert_str_eq(definitions_of(&image, sizeof image, 9), "OWN_1;");
+    ck_assert_str_eq(definitions_of(&image, sizeof(image), 9), "OWN_1;");
 }
 END_TEST
 
@@ -141,13 +141,13 @@ START_TEST(numbers_that_are_too_large_end_the_list)
     image.sections[NEEDS].sh_info = UINT32_MAX;
     image.needs.versions[1].vna_next = UINT32_MAX;
     image.needs.of.vn_next = UINT32_MAX;
-    ck_assert_str_eq(needs_of(&image, sizeof image, 9), "V_1 of libx;V_2 of libx weakly;");
+    ck_assert_str_eq(needs_of(&image, sizeof(image), 9), "V_1 of libx;V_2 of libx weakly;");
     image.needs.versions[0].vna_name = UINT32_MAX;
-    ck_assert_str_eq(needs_of(&image, sizeof image, 9), "V_2 of libx weakly;");
+    ck_assert_str_eq(needs_of(&image, sizeof(image), 9), "V_2 of libx weakly;");
     image.sections[NEEDS].sh_offset = (ElfW(Off)) - 8;
-    ck_assert_str_eq(needs_of(&image, sizeof image, 9), "");
+    ck_assert_str_eq(needs_of(&image, sizeof(image), 9), "");
     image.sections[DEFINITIONS].sh_link = UINT32_MAX;
-    ck_assert_str_eq(definitions_of(&image, sizeof image, 9), "");
+    ck_assert_str_eq(definitions_of(&image, sizeof(image), 9), "");
 }
 END_TEST
 
@@ -156,7 +156,7 @@ START_TEST(a_file_that_is_cut_off_has_fewer_entries)
     static const char all[] = "V_1 of libx;V_2 of libx weakly;";
     struct image image = new_image();
 
-    for (size_t size = 0; size < sizeof image; size++) {
+    for (size_t size = 0; size < sizeof(image); size++) {
         unsigned char *octets = malloc(size ? size : 1);
 
         memcpy(octets, &image, size);
@@ -185,7 +185,7 @@ static struct cache new_cache(void)
     struct cache cache = { .magic = { 0 }, .entries = 3, .strings = "libx\0/hw/x\0/a/x\0/b/x" };
     static const uint32_t paths[] = { 5, 11, 16 };
 
-    memcpy(cache.magic, "glibc-ld.so.cache1.1", sizeof cache.magic);
+    memcpy(cache.magic, "glibc-ld.so.cache1.1", sizeof(cache.magic));
     for (unsigned i = 0; i < 3; i++) {
         cache.entry[i].name = offsetof(struct cache, strings);
         cache.entry[i].path = offsetof(struct cache, strings) + paths[i];
@@ -196,7 +196,7 @@ static struct cache new_cache(void)
 
 static const char *cached(const struct cache *cache, const char *name, unsigned index)
 {
-    return library_cached((const unsigned char *)cache, sizeof *cache, name, index);
+    return library_cached((const unsigned char *)cache, sizeof(*cache), name, index);
 }
 
 START_TEST(the_cache_has_the_paths_of_a_name_in_order)
@@ -217,7 +217,7 @@ START_TEST(a_broken_cache_has_fewer_entries)
     cache.entry[1].name = UINT32_MAX;
     cache.entries = UINT32_MAX;
     ck_assert_str_eq(cached(&cache, "libx", 0), "/b/x");
-    cache.entry[2].path = sizeof cache;
+    cache.entry[2].path = sizeof(cache);
     ck_assert_ptr_null(cached(&cache, "libx", 0));
     cache = new_cache();
     cache.magic[19] = '2';

@@ -32,7 +32,7 @@ void *ibv_alloc_buf(struct ibv_pd *pd, size_t size, struct ibv_buf **buf)
         return NULL;
     }
     mapped -= mapped % page;
-    made = malloc(sizeof *made);
+    made = malloc(sizeof(*made));
     if (!made)
         return NULL;
     addr = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -52,7 +52,7 @@ struct ibv_dm *vb_alloc_dm(struct ibv_context *ibv, struct ibv_alloc_dm_attr *at
         errno = EINVAL;
         return NULL;
     }
-    dm = calloc(1, sizeof *dm);
+    dm = calloc(1, sizeof(*dm));
     if (!dm)
         return NULL;
     dm->length = attr->length;

@@ -287,7 +287,7 @@ int ibv_query_port_speed(struct ibv_context *ibv, uint32_t port_num, uint64_t *p
     } widths[] = { { 1, 1 }, { 2, 4 }, { 4, 8 }, { 8, 12 }, { 16, 2 } };
     struct ibv_port_attr attr;
     int error = port_num > UINT8_MAX ? EINVAL
-                                     : vb_query_port(ibv, (uint8_t)port_num, &attr, sizeof attr);
+                                     : vb_query_port(ibv, (uint8_t)port_num, &attr, sizeof(attr));
     uint64_t rate = 0;
 
     if (error)

@@ -107,7 +107,7 @@ VB_PUBLIC int rdma_getaddrinfo(const char *node, const char *service,
 
     if ((!node && !service && !hints) || !res)
         return cm_fail(EINVAL);
-    made = calloc(1, sizeof *made);
+    made = calloc(1, sizeof(*made));
     if (!made)
         return EAI_MEMORY;
     error = fill(made, node, service, hints);

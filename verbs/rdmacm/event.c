@@ -17,7 +17,7 @@ VB_PUBLIC struct rdma_event_channel *rdma_create_event_channel(void)
 
     if (!cm_contexts(&contexts))
         return NULL;
-    channel = calloc(1, sizeof *channel);
+    channel = calloc(1, sizeof(*channel));
     if (!channel)
         return NULL;
     error = vb_errno(ual_channel_create(NULL, UAL_CHANNEL_FD, &channel->ual));
@@ -46,7 +46,7 @@ VB_PUBLIC void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 
 struct cm_event *cm_event_new(void)
 {
-    struct cm_event *event = calloc(1, sizeof *event);
+    struct cm_event *event = calloc(1, sizeof(*event));
 
     if (event)
         event->allocated = true;
@@ -92,7 +92,7 @@ VB_PUBLIC int rdma_write_cm_event(struct rdma_cm_id *id, enum rdma_cm_event_type
     made = cm_event_new();
     if (!made)
         return cm_fail(ENOMEM);
-    memcpy(&made->ibv.param, &arg, sizeof arg); /* a member of the union in later headers */
+    memcpy(&made->ibv.param, &arg, sizeof(arg)); /* a member of the union in later headers */
     cm_event_post(cm_id_of(id), made, cm_id_of(id), event, status);
     return 0;
 }

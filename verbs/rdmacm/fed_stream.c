@@ -7,14 +7,14 @@
 int cm_fed_stream_local(int fd, union address *local)
 {
     union address bound = { .any.sa_family = AF_UNSPEC };
-    socklen_t length = sizeof bound;
+    socklen_t length = sizeof(bound);
 
     if (getsockname(fd, &bound.any, &length))
         return errno;
     if (bound.any.sa_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&bound.six.sin6_addr)) {
         struct sockaddr_in four = { .sin_family = AF_INET };
 
-        memcpy(&four.sin_addr, &bound.six.sin6_addr.s6_addr[12], sizeof four.sin_addr);
+        memcpy(&four.sin_addr, &bound.six.sin6_addr.s6_addr[12], sizeof(four.sin_addr));
         bound.four = four;
     }
     *local = bound;

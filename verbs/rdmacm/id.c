@@ -6,7 +6,7 @@
 
 struct cm_id *cm_id_new(struct rdma_event_channel *channel, void *context, enum rdma_port_space ps)
 {
-    struct cm_id *id = calloc(1, sizeof *id);
+    struct cm_id *id = calloc(1, sizeof(*id));
 
     if (!id)
         return NULL;

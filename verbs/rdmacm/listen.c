@@ -129,7 +129,7 @@ static int listen_on_all(struct cm_id *id, uint32_t backlog)
     bool any = cm_address_any(address);
     int error = ENODEV, first = 0;
 
-    id->listening = calloc(count ? count : 1, sizeof *id->listening);
+    id->listening = calloc(count ? count : 1, sizeof(*id->listening));
     if (!id->listening)
         return ENOMEM;
     for (uint32_t i = 0; i < count; i++) {
@@ -210,7 +210,7 @@ int cm_listen_fed(struct rdma_cm_id *id, const struct sockaddr *address, int bac
     if (!cm_step(own, CM_DO_LISTEN, NULL))
         return EINVAL;
     cm_id_set_local(own, address);
-    own->listening = calloc(count ? count : 1, sizeof *own->listening);
+    own->listening = calloc(count ? count : 1, sizeof(*own->listening));
     if (!own->listening)
         return ENOMEM;
     for (uint32_t i = 0; i < count; i++)

@@ -53,7 +53,7 @@ static bool copy_arguments(struct cm_resolution *resolution, const char *node, c
 static struct cm_resolution *make(struct cm_id *id, const char *node, const char *service,
                                   const struct rdma_addrinfo *hints)
 {
-    struct cm_resolution *resolution = calloc(1, sizeof *resolution);
+    struct cm_resolution *resolution = calloc(1, sizeof(*resolution));
 
     if (!resolution)
         return NULL;

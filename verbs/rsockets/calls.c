@@ -81,7 +81,7 @@ static int bind_locked(struct rs_socket *socket, const struct sockaddr *address,
         return error;
     if (socket->state != RS_NEW)
         return EINVAL;
-    memcpy(&copy, address, length < sizeof copy ? length : sizeof copy);
+    memcpy(&copy, address, length < sizeof(copy) ? length : sizeof(copy));
     if (rdma_bind_addr(socket->id, (struct sockaddr *)&copy))
         return errno;
     socket->state = RS_BOUND;
@@ -104,7 +104,7 @@ static int listen_locked(struct rs_socket *socket, int backlog)
     int error = 0;
 
     if (socket->state == RS_NEW)
-        error = bind_locked(socket, (struct sockaddr *)&any, sizeof any);
+        error = bind_locked(socket, (struct sockaddr *)&any, sizeof(any));
     if (error)
         return error;
     socket->backlog = backlog > 0 ? backlog : 1;
@@ -207,7 +207,7 @@ static int connect_locked(struct rs_socket *socket, const struct sockaddr *addre
     case RS_ACCEPTING:
     case RS_CONNECTED: return EISCONN;
     }
-    memcpy(&copy, address, length < sizeof copy ? length : sizeof copy);
+    memcpy(&copy, address, length < sizeof(copy) ? length : sizeof(copy));
     socket->state = RS_CONNECTING;
     error = rs_connection_ask(socket, (struct sockaddr *)&copy);
     if (error) {

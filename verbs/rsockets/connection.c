@@ -57,7 +57,7 @@ static int make_id(struct rs_socket *socket, struct rdma_cm_id *id)
 
 struct rs_socket *rs_socket_new(int family, const struct rs_options *options, struct rdma_cm_id *id)
 {
-    struct rs_socket *socket = calloc(1, sizeof *socket);
+    struct rs_socket *socket = calloc(1, sizeof(*socket));
     int error;
 
     if (!socket)
@@ -196,7 +196,7 @@ static void on_request(struct rs_socket *socket, const struct rdma_cm_event *eve
         ual_log(RI_LOG_WARNING, "rsockets: a connect request is rejected: it is none of an rsocket "
                                 "of ital's");
     else if (socket->waiting < socket->backlog)
-        request = calloc(1, sizeof *request);
+        request = calloc(1, sizeof(*request));
     else
         ual_log(RI_LOG_WARNING,
                 "rsockets: a connect request is rejected: %d wait already, as many as the backlog "

@@ -9,7 +9,7 @@
 
 struct rs_set *rs_set_new(int fd)
 {
-    struct rs_set *set = calloc(1, sizeof *set);
+    struct rs_set *set = calloc(1, sizeof(*set));
 
     if (!set)
         return NULL;
@@ -146,7 +146,7 @@ static int wait_once(struct rs_set *set, const struct rs_set_calls *calls, pthre
                      struct epoll_event *events, int most, uint64_t deadline, const sigset_t *mask,
                      bool *again)
 {
-    struct pollfd *fds = malloc((set->count + 2) * sizeof *fds);
+    struct pollfd *fds = malloc((set->count + 2) * sizeof(*fds));
     nfds_t count = fds ? list_watches(set, calls, fds) : 0;
     eventfd_t changes;
     int result = 0, error;

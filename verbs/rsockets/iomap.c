@@ -25,7 +25,7 @@ static struct rs_local_map *free_place(struct rs_socket *socket)
             return &socket->local_maps[i];
     if (socket->local_map_count == most)
         return NULL;
-    grown = realloc(socket->local_maps, (socket->local_map_count + 1u) * sizeof *grown);
+    grown = realloc(socket->local_maps, (socket->local_map_count + 1u) * sizeof(*grown));
     if (!grown)
         return NULL;
     socket->local_maps = grown;

@@ -139,7 +139,7 @@ static int get_locked(struct rs_socket *socket, int level, int name, void *to, s
     if (option) {
         value = get_number(socket, option);
     } else if (level == SOL_SOCKET && name == SO_LINGER) {
-        return give(to, length, &socket->options.linger, sizeof socket->options.linger);
+        return give(to, length, &socket->options.linger, sizeof(socket->options.linger));
     } else if (level == SOL_SOCKET && name == SO_ERROR) {
         rs_progress(socket);
         value = socket->error;
@@ -153,7 +153,7 @@ static int get_locked(struct rs_socket *socket, int level, int name, void *to, s
     } else {
         return no_option("rgetsockopt", level, name);
     }
-    return give(to, length, &value, sizeof value);
+    return give(to, length, &value, sizeof(value));
 }
 
 VB_PUBLIC int rgetsockopt(int socket, int level, int optname, void *optval, socklen_t *optlen)

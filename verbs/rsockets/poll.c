@@ -195,7 +195,7 @@ VB_PUBLIC int rpoll(struct pollfd *fds, nfds_t nfds, int timeout)
     if (nfds > FEW) {
         if (nfds > UINT32_MAX)
             return rs_fail(EINVAL);
-        memory = calloc(nfds + 1, sizeof *waiting.watched + sizeof *waiting.kernel);
+        memory = calloc(nfds + 1, sizeof(*waiting.watched) + sizeof(*waiting.kernel));
         if (!memory)
             return rs_fail(ENOMEM);
         waiting.watched = memory;

@@ -108,7 +108,7 @@ VB_PUBLIC int repoll_create(int flags)
 
 static int add_watch(struct rs_set *set, int fd, const struct epoll_event *event)
 {
-    struct rs_watch *watch = calloc(1, sizeof *watch);
+    struct rs_watch *watch = calloc(1, sizeof(*watch));
 
     if (!watch)
         return ENOMEM;

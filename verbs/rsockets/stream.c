@@ -46,9 +46,9 @@ static int make_buffers(struct rs_socket *socket)
     size_t ring = (size_t)options->ring_size + RS_BEHIND_RING;
 
     stream->memory = calloc(1, ring + local);
-    stream->releases = calloc(options->send_messages, sizeof *stream->releases);
+    stream->releases = calloc(options->send_messages, sizeof(*stream->releases));
     /* a peer's mapping may arrive before the event that the connection is established */
-    stream->maps = calloc(options->maps + 1u, sizeof *stream->maps);
+    stream->maps = calloc(options->maps + 1u, sizeof(*stream->maps));
     if (!stream->memory || !stream->releases || !stream->maps)
         return ENOMEM;
     stream->ring = stream->memory;

@@ -101,7 +101,7 @@ int rs_table_add(struct rs_socket *socket)
     if (number >= CHUNK * CHUNKS)
         return EMFILE;
     if (!atomic_load(&chunks[number / CHUNK])) {
-        chunk = calloc(CHUNK, sizeof *chunk);
+        chunk = calloc(CHUNK, sizeof(*chunk));
         if (!chunk)
             return ENOMEM;
         if (!atomic_compare_exchange_strong(&chunks[number / CHUNK], &none, chunk))

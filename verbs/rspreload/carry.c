@@ -62,7 +62,7 @@ static void read_limits(void)
         ual_log(RI_LOG_WARNING, "librspreload: %s: %s: every stream socket becomes an rsocket",
                 path, strerrordesc_np(errno));
     limits.is_there = file != NULL;
-    while (file && fgets(line, sizeof line, file))
+    while (file && fgets(line, sizeof(line), file))
         read_line(line);
     if (file)
         fclose(file);
@@ -83,7 +83,7 @@ static bool is_ours(const void *from)
         return false;
     name = strrchr(info.dli_fname, '/');
     name = name ? name + 1 : info.dli_fname;
-    for (size_t i = 0; i < sizeof libraries / sizeof *libraries; i++)
+    for (size_t i = 0; i < sizeof(libraries) / sizeof(*libraries); i++)
         if (!strncmp(name, libraries[i], strlen(libraries[i])))
             return true;
     return false;

@@ -168,7 +168,7 @@ static struct rs_watch *find_watch(struct rs_set *set, int fd, const struct rp_s
 static int add_watch(struct rs_set *set, int fd, struct rp_socket *socket,
                      const struct epoll_event *event)
 {
-    struct watch *watch = calloc(1, sizeof *watch);
+    struct watch *watch = calloc(1, sizeof(*watch));
 
     if (!watch)
         return ENOMEM;

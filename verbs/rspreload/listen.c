@@ -22,7 +22,7 @@
 static bool is_set(int fd, int option)
 {
     int value = 0;
-    socklen_t length = sizeof value;
+    socklen_t length = sizeof(value);
 
     return !rp_next()->getsockopt(fd, SOL_SOCKET, option, &value, &length) && value;
 }
@@ -45,7 +45,7 @@ static in_port_t port_of(const struct sockaddr_storage *address)
 int rp_name(int rs, int fd, struct sockaddr *own, socklen_t *length)
 {
     struct sockaddr_storage name = { 0 };
-    socklen_t size = sizeof name;
+    socklen_t size = sizeof(name);
 
     if (rgetsockname(rs, (struct sockaddr *)&name, &size))
         return -1;
@@ -55,7 +55,7 @@ int rp_name(int rs, int fd, struct sockaddr *own, socklen_t *length)
 static bool is_bound(int fd)
 {
     struct sockaddr_storage own = { 0 };
-    socklen_t length = sizeof own;
+    socklen_t length = sizeof(own);
 
     return !rp_next()->getsockname(fd, (struct sockaddr *)&own, &length) && port_of(&own);
 }
@@ -67,11 +67,11 @@ static int listen_kernel(int fd, const struct sockaddr_storage *own, socklen_t l
     int one = 1, silence = SILENCE;
 
     if (!is_bound(fd)) {
-        next->setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+        next->setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
         if (next->bind(fd, (const struct sockaddr *)own, length))
             return -1;
     }
-    next->setsockopt(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &silence, sizeof silence);
+    next->setsockopt(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &silence, sizeof(silence));
     return next->listen(fd, backlog);
 }
 
@@ -79,7 +79,7 @@ bool rp_listen(struct rp_socket *socket, int fd, int backlog, int *result)
 {
     int rs = atomic_load(&socket->rs);
     struct sockaddr_storage own = { 0 };
-    socklen_t length = sizeof own;
+    socklen_t length = sizeof(own);
 
     if (rp_name(rs, fd, (struct sockaddr *)&own, &length) ||
         !vb_rsocket_can_be_fed((struct sockaddr *)&own) ||

@@ -20,7 +20,7 @@ static bool take_error(struct rp_socket *socket, void *value, socklen_t *length)
     pthread_mutex_unlock(&socket->lock);
     if (!error)
         return false;
-    *length = *length < sizeof error ? *length : sizeof error;
+    *length = *length < sizeof(error) ? *length : sizeof(error);
     memcpy(value, &error, *length);
     return true;
 }

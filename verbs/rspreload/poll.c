@@ -109,7 +109,7 @@ int rp_poll(struct pollfd *fds, nfds_t count, uint64_t deadline, const sigset_t 
     int result;
 
     if (count > FEW) {
-        memory = count > UINT32_MAX ? NULL : calloc(count, sizeof *few + sizeof *few_sockets);
+        memory = count > UINT32_MAX ? NULL : calloc(count, sizeof(*few) + sizeof(*few_sockets));
         if (!memory)
             return rp_fail(ENOMEM);
         list.sockets = memory;
@@ -181,7 +181,7 @@ void __chk_fail(void) __attribute__((noreturn));
 
 RP_PUBLIC int __poll_chk(struct pollfd *fds, nfds_t count, int timeout, size_t size)
 {
-    if (size / sizeof *fds < count)
+    if (size / sizeof(*fds) < count)
         __chk_fail();
     return poll(fds, count, timeout);
 }
@@ -189,7 +189,7 @@ RP_PUBLIC int __poll_chk(struct pollfd *fds, nfds_t count, int timeout, size_t s
 RP_PUBLIC int __ppoll_chk(struct pollfd *fds, nfds_t count, const struct timespec *timeout,
                           const sigset_t *mask, size_t size)
 {
-    if (size / sizeof *fds < count)
+    if (size / sizeof(*fds) < count)
         __chk_fail();
     return ppoll(fds, count, timeout, mask);
 }
@@ -273,7 +273,7 @@ static int from_list(const struct sets *sets, const struct pollfd *fds, nfds_t u
 
 static int select_carried(const struct sets *sets, uint64_t deadline, const sigset_t *mask)
 {
-    struct pollfd *fds = calloc((size_t)sets->count, sizeof *fds);
+    struct pollfd *fds = calloc((size_t)sets->count, sizeof(*fds));
     nfds_t used;
     int result;
 

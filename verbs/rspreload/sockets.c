@@ -70,7 +70,7 @@ RP_PUBLIC int bind(int fd, __CONST_SOCKADDR_ARG arg, socklen_t length)
     if (rp_bind_shared(fd, address, length, &result))
         return (int)rp_end(&call, result);
     result = rbind(call.rs, address, length);
-    if (result == 0 && length <= sizeof call.socket->bound) {
+    if (result == 0 && length <= sizeof(call.socket->bound)) {
         pthread_mutex_lock(&call.socket->lock);
         memcpy(&call.socket->bound, address, length);
         call.socket->bound_length = length;
@@ -98,7 +98,7 @@ static int carry_accepted(int rs, int flags)
 {
     int fd, domain = AF_INET, error;
     struct sockaddr_storage own = { 0 };
-    socklen_t length = sizeof own;
+    socklen_t length = sizeof(own);
 
     if (rgetsockname(rs, (struct sockaddr *)&own, &length) == 0)
         domain = own.ss_family;
@@ -164,7 +164,7 @@ static int connect_carried(struct rp_call *call, int fd, const struct sockaddr *
 
     pthread_mutex_lock(&socket->lock);
     if (error == EINPROGRESS || rp_peer_may_be_plain(error)) {
-        socket->peer_length = length < sizeof socket->peer ? length : sizeof socket->peer;
+        socket->peer_length = length < sizeof(socket->peer) ? length : sizeof(socket->peer);
         memcpy(&socket->peer, address, socket->peer_length);
     }
     if (rp_peer_may_be_plain(error)) {

@@ -80,7 +80,7 @@ int rp_share(int fd, struct rp_socket *socket)
 
 int rp_add(int fd, int rs)
 {
-    struct rp_socket *socket = calloc(1, sizeof *socket);
+    struct rp_socket *socket = calloc(1, sizeof(*socket));
     int error;
 
     if (!socket)

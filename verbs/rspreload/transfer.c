@@ -179,7 +179,7 @@ static ssize_t send_file(int rs, int file, off_t *at, size_t count)
     size_t done = 0;
 
     while (done < count) {
-        size_t wanted = count - done < sizeof part ? count - done : sizeof part;
+        size_t wanted = count - done < sizeof(part) ? count - done : sizeof(part);
         ssize_t got = pread(file, part, wanted, *at);
         ssize_t gone = got > 0 ? rsend(rs, part, (size_t)got, 0) : got;
 

@@ -52,7 +52,7 @@ static void look_up(struct check *check, const struct elf_symbol *symbol, const 
 
     check->wanted = *symbol;
     check->found = check->weak = false;
-    if ((size_t)snprintf(path, sizeof path, "%s/%s", check->folder, library) < sizeof path &&
+    if ((size_t)snprintf(path, sizeof(path), "%s/%s", check->folder, library) < sizeof(path) &&
         elf_open(&file, path)) {
         elf_symbols(&file, false, find_export, check);
         elf_close(&file);
@@ -73,7 +73,7 @@ static void look_up(struct check *check, const struct elf_symbol *symbol, const 
 static bool import(const struct elf_symbol *symbol, void *arg)
 {
     if (!symbol->defined)
-        for (size_t i = 0; i < sizeof families / sizeof *families; i++)
+        for (size_t i = 0; i < sizeof(families) / sizeof(*families); i++)
             if (!strncmp(symbol->version, families[i].version, strlen(families[i].version)))
                 look_up(arg, symbol, families[i].library);
     return true;
@@ -101,7 +101,7 @@ static void check_line(struct check *check, char *line)
         return;
     end[-1] = '\0';
     check_file(check, path);
-    for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
+    for (size_t i = 0; i < sizeof(families) / sizeof(*families); i++) {
         const char *name = strrchr(path, '/') + 1;
 
         if (!strcmp(name, families[i].library) &&
@@ -146,7 +146,7 @@ static int check_loaded(struct check *check, const char *path, const char *inter
         run_say("cannot ask %s: %s", interpreter, strerror(errno));
         return 125;
     }
-    while (fgets(line, sizeof line, lines))
+    while (fgets(line, sizeof(line), lines))
         check_line(check, line);
     fclose(lines);
     if (waitpid(child, &status, 0) < 0 || !WIFEXITED(status) || WEXITSTATUS(status)) {

@@ -61,7 +61,7 @@ static bool load_verbs(const char *folder)
     char path[PATH_MAX];
     void *library;
 
-    snprintf(path, sizeof path, "%s/libibverbs.so.1", folder);
+    snprintf(path, sizeof(path), "%s/libibverbs.so.1", folder);
     library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!library) {
         run_say("%s", dlerror());
@@ -90,7 +90,7 @@ static unsigned interface_of(struct ibv_context *context, unsigned index)
 {
     struct ibv_gid_entry entry = { .ndev_ifindex = 0 };
 
-    return verbs.gid_ex(context, 1, index, &entry, 0, sizeof entry) == 0 ? entry.ndev_ifindex : 0;
+    return verbs.gid_ex(context, 1, index, &entry, 0, sizeof(entry)) == 0 ? entry.ndev_ifindex : 0;
 }
 
 /* device/net has a folder for each network interface. */
@@ -102,7 +102,7 @@ static void say_interface(struct ibv_context *context, const char *base, unsigne
     for (unsigned i = 0; i < gid; i++)
         if (interface_of(context, i) == number)
             return;
-    snprintf(text, sizeof text, "%u\n", number);
+    snprintf(text, sizeof(text), "%u\n", number);
     say_file(text, "%s/device/net/%s/ifindex", base, name);
 }
 
@@ -158,19 +158,19 @@ static void say_attributes(struct ibv_context *context, const char *base)
 
     if (verbs.device(context, &attr))
         return;
-    snprintf(text, sizeof text, "%s\n", attr.fw_ver);
+    snprintf(text, sizeof(text), "%s\n", attr.fw_ver);
     say_file(text, "%s/fw_ver", base);
-    snprintf(text, sizeof text, "%x\n", attr.hw_ver);
+    snprintf(text, sizeof(text), "%x\n", attr.hw_ver);
     say_file(text, "%s/hw_rev", base);
     guid = be64toh(attr.node_guid);
-    snprintf(text, sizeof text, "%04x:%04x:%04x:%04x\n", (unsigned)(guid >> 48),
+    snprintf(text, sizeof(text), "%04x:%04x:%04x:%04x\n", (unsigned)(guid >> 48),
              (unsigned)(guid >> 32) & 0xffff, (unsigned)(guid >> 16) & 0xffff,
              (unsigned)guid & 0xffff);
     say_file(text, "%s/node_guid", base);
     say_file(text, "%s/sys_image_guid", base);
-    snprintf(text, sizeof text, "0x%04x\n", attr.vendor_id & 0xffff);
+    snprintf(text, sizeof(text), "0x%04x\n", attr.vendor_id & 0xffff);
     say_file(text, "%s/device/vendor", base);
-    snprintf(text, sizeof text, "0x%04x\n", attr.vendor_part_id & 0xffff);
+    snprintf(text, sizeof(text), "0x%04x\n", attr.vendor_part_id & 0xffff);
     say_file(text, "%s/device/device", base);
 }
 
@@ -184,9 +184,9 @@ static void say_device(struct ibv_device *device)
         run_say("%s cannot be opened: %s", device->name, strerror(errno));
         return;
     }
-    snprintf(base, sizeof base, "sys/class/infiniband/%s", device->name);
+    snprintf(base, sizeof(base), "sys/class/infiniband/%s", device->name);
     say_file(device->node_type == IBV_NODE_RNIC ? "4: RNIC\n" : "1: CA\n", "%s/node_type", base);
-    snprintf(text, sizeof text, "%s\n", device->name);
+    snprintf(text, sizeof(text), "%s\n", device->name);
     say_file("ital\n", "%s/hca_type", base);
     say_file("ital\n", "%s/board_id", base);
     say_file(text, "%s/node_desc", base);
@@ -199,7 +199,7 @@ static void say_device(struct ibv_device *device)
     sscanf(device->dev_name, "uverbs%u", &number);
     say_file(text, "sys/class/infiniband_verbs/%s/ibdev", device->dev_name);
     say_file("1\n", "sys/class/infiniband_verbs/%s/abi_version", device->dev_name);
-    snprintf(text, sizeof text, "231:%u\n", 192 + number);
+    snprintf(text, sizeof(text), "231:%u\n", 192 + number);
     say_file(text, "sys/class/infiniband_verbs/%s/dev", device->dev_name);
     say_file("", "dev/infiniband/%s", device->dev_name);
 }
@@ -284,8 +284,8 @@ static void refuse_interface(const char *name, const char *names, size_t length)
     char list[2000] = "";
     size_t end = 0;
 
-    for (const char *at = names; at < names + length && end < sizeof list; at += strlen(at) + 1)
-        end += (size_t)snprintf(list + end, sizeof list - end, "%s%s", end ? ", " : "", at);
+    for (const char *at = names; at < names + length && end < sizeof(list); at += strlen(at) + 1)
+        end += (size_t)snprintf(list + end, sizeof(list) - end, "%s%s", end ? ", " : "", at);
     if (*list)
         run_say("there is no interface \"%s\"; usable are: %s", name, list);
     else
@@ -359,7 +359,7 @@ static bool write_files(const char *root, const char *text, size_t length)
     for (const char *at = text; at < text + length;) {
         const char *content = at + strlen(at) + 1;
 
-        if ((size_t)snprintf(path, sizeof path, "%s/%s", root, at) >= sizeof path) {
+        if ((size_t)snprintf(path, sizeof(path), "%s/%s", root, at) >= sizeof(path)) {
             errno = ENAMETOOLONG;
             return false;
         }
@@ -379,9 +379,9 @@ static void link_others(const char *root, const char *folder)
 
     while (entries && (entry = readdir(entries))) {
         if (*entry->d_name == '.' ||
-            (size_t)snprintf(from, sizeof from, "%s/%s", folder, entry->d_name) >= sizeof from)
+            (size_t)snprintf(from, sizeof(from), "%s/%s", folder, entry->d_name) >= sizeof(from))
             continue;
-        snprintf(to, sizeof to, "%s%s", root, from);
+        snprintf(to, sizeof(to), "%s%s", root, from);
         if (symlink(from, to) < 0 && errno != EEXIST)
             run_say("%s is not shown: %s", from, strerror(errno));
     }
@@ -438,7 +438,8 @@ static void remove_tree(const char *path)
 
     while (entries && (entry = readdir(entries)))
         if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..") &&
-            (size_t)snprintf(inside, sizeof inside, "%s/%s", path, entry->d_name) < sizeof inside &&
+            (size_t)snprintf(inside, sizeof(inside), "%s/%s", path, entry->d_name) <
+                sizeof(inside) &&
             unlink(inside) < 0)
             remove_tree(inside);
     if (entries)
@@ -451,7 +452,7 @@ static bool make_tree(const char *root, const char *text, size_t length)
 {
     char made[PATH_MAX];
 
-    if ((size_t)snprintf(made, sizeof made, "%s.%d", root, (int)getpid()) >= sizeof made)
+    if ((size_t)snprintf(made, sizeof(made), "%s.%d", root, (int)getpid()) >= sizeof(made))
         return false;
     remove_tree(made);
     if (!write_files(made, text, length)) {
@@ -479,7 +480,7 @@ bool run_devices(const char *folder, char *root)
         run_say("--devices: the devices cannot be listed: %s/libibverbs.so.1 fails", folder);
         return false;
     }
-    done = own_folder(own, sizeof own);
+    done = own_folder(own, sizeof(own));
     if (done) {
         snprintf(root, PATH_MAX, "%s/devices-%016" PRIx64, own, hash(text, length));
         done = access(root, R_OK) == 0 || make_tree(root, text, length);

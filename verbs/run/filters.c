@@ -45,7 +45,7 @@ static const char *file_of(const char *argument)
 {
     static const char *const words[] = { "json:", "text:", "sync:" };
 
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+    for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
         if (!strncmp(argument, words[i], 5))
             return file_of(argument + 5);
     if (!strncmp(argument, "max=", 4) && strchr(argument, ':'))
@@ -57,7 +57,7 @@ static bool is_stderr(const char *file)
 {
     static const char *const words[] = { "", "stderr", "json", "text", "sync" };
 
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+    for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
         if (!strcmp(file, words[i]))
             return true;
     return !strncmp(file, "max=", 4);
@@ -69,7 +69,7 @@ static bool check_folder(const char *file, const char *path)
     const char *slash = strrchr(path, '/');
     char folder[PATH_MAX];
 
-    snprintf(folder, sizeof folder, "%.*s", slash == path ? 1 : (int)(slash - path), path);
+    snprintf(folder, sizeof(folder), "%.*s", slash == path ? 1 : (int)(slash - path), path);
     if (access(folder, W_OK | X_OK) == 0)
         return true;
     run_say("--trace=%s: %s: %s", file, folder, strerror(errno));
@@ -79,7 +79,7 @@ static bool check_folder(const char *file, const char *path)
 bool run_take_trace(struct run_filters *filters, const char *argument)
 {
     const char *file = argument ? file_of(argument) : "";
-    size_t room = sizeof filters->trace;
+    size_t room = sizeof(filters->trace);
     char folder[PATH_MAX];
     int length;
 
@@ -89,7 +89,7 @@ bool run_take_trace(struct run_filters *filters, const char *argument)
     } else if (*file == '/') {
         length = snprintf(filters->trace, room, "trace:%s", argument);
     } else {
-        if (!getcwd(folder, sizeof folder)) {
+        if (!getcwd(folder, sizeof(folder))) {
             run_say("--trace=%s: %s", argument, strerror(errno));
             return false;
         }

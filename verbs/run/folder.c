@@ -38,7 +38,7 @@ static bool has_library(const char *folder)
 {
     char path[PATH_MAX];
 
-    return (size_t)snprintf(path, sizeof path, "%s/libibverbs.so.1", folder) < sizeof path &&
+    return (size_t)snprintf(path, sizeof(path), "%s/libibverbs.so.1", folder) < sizeof(path) &&
            access(path, R_OK) == 0;
 }
 
@@ -46,7 +46,7 @@ static bool try_folder(const char *own, const char *relative, char *folder, char
 {
     char path[PATH_MAX];
 
-    if ((size_t)snprintf(path, sizeof path, "%s/%s", own, relative) >= sizeof path)
+    if ((size_t)snprintf(path, sizeof(path), "%s/%s", own, relative) >= sizeof(path))
         return false;
     if (tried)
         strcpy(tried, path);
@@ -56,14 +56,14 @@ static bool try_folder(const char *own, const char *relative, char *folder, char
 bool run_folder(char *folder, char *tried)
 {
     char own[PATH_MAX], relative[PATH_MAX];
-    ssize_t length = readlink("/proc/self/exe", own, sizeof own - 1);
+    ssize_t length = readlink("/proc/self/exe", own, sizeof(own) - 1);
 
     strcpy(tried, ITAL_VERBS_DIR);
     if (length < 0)
         return has_library(ITAL_VERBS_DIR) && realpath(ITAL_VERBS_DIR, folder);
     own[length] = '\0';
     *strrchr(own, '/') = '\0';
-    way(ITAL_BIN_DIR, ITAL_VERBS_DIR, relative, sizeof relative);
+    way(ITAL_BIN_DIR, ITAL_VERBS_DIR, relative, sizeof(relative));
     /* the second is the place in a build tree */
     return try_folder(own, relative, folder, tried) || try_folder(own, "../.libs", folder, NULL);
 }

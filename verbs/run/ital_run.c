@@ -170,8 +170,8 @@ static void tell_libraries(const char *folder)
                                          "libmana.so.1",    "libionic.so.1" };
     char path[PATH_MAX];
 
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if ((size_t)snprintf(path, sizeof path, "%s/%s", folder, names[i]) < sizeof path &&
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+        if ((size_t)snprintf(path, sizeof(path), "%s/%s", folder, names[i]) < sizeof(path) &&
             access(path, R_OK) == 0)
             run_say("%s is %s", names[i], path);
 }

@@ -30,14 +30,14 @@ const char *library_cached(const unsigned char *octets, size_t size, const char 
     struct cache_entry entry;
     const char *found, *path;
 
-    if (size < sizeof header)
+    if (size < sizeof(header))
         return NULL;
-    memcpy(&header, octets, sizeof header);
-    if (memcmp(header.magic, "glibc-ld.so.cache1.1", sizeof header.magic))
+    memcpy(&header, octets, sizeof(header));
+    if (memcmp(header.magic, "glibc-ld.so.cache1.1", sizeof(header.magic)))
         return NULL;
-    for (size_t at = sizeof header; header.entries-- && size - at >= sizeof entry;
-         at += sizeof entry) {
-        memcpy(&entry, octets + at, sizeof entry);
+    for (size_t at = sizeof(header); header.entries-- && size - at >= sizeof(entry);
+         at += sizeof(entry)) {
+        memcpy(&entry, octets + at, sizeof(entry));
         found = entry.hwcap ? NULL : string_at(octets, size, entry.name);
         if (!found || strcmp(found, name))
             continue;

@@ -35,10 +35,10 @@ static bool keep_identity(uid_t user, gid_t group)
 {
     char text[64];
 
-    snprintf(text, sizeof text, "%u %u 1", (unsigned)user, (unsigned)user);
+    snprintf(text, sizeof(text), "%u %u 1", (unsigned)user, (unsigned)user);
     if (!write_text("/proc/self/uid_map", text))
         return false;
-    snprintf(text, sizeof text, "%u %u 1", (unsigned)group, (unsigned)group);
+    snprintf(text, sizeof(text), "%u %u 1", (unsigned)group, (unsigned)group);
     return write_text("/proc/self/setgroups", "deny") && write_text("/proc/self/gid_map", text);
 }
 
@@ -63,7 +63,7 @@ static bool show(const char *from, const char *to)
     if (lstat(from, &status) < 0)
         return errno == ENOENT;
     if (S_ISLNK(status.st_mode)) {
-        length = readlink(from, target, sizeof target - 1);
+        length = readlink(from, target, sizeof(target) - 1);
         if (length < 0)
             return false;
         target[length] = '\0';
@@ -93,8 +93,8 @@ static bool show_all(const char *from, const char *to)
     while (good && (entry = readdir(entries))) {
         if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, ".."))
             continue;
-        snprintf(one, sizeof one, "%.2000s/%s", from, entry->d_name);
-        snprintf(other, sizeof other, "%.2000s/%s", to, entry->d_name);
+        snprintf(one, sizeof(one), "%.2000s/%s", from, entry->d_name);
+        snprintf(other, sizeof(other), "%.2000s/%s", to, entry->d_name);
         good = lstat(other, &status) == 0 || show(one, other);
         if (!good)
             run_say("--devices=mount: %s: %s", other, strerror(errno));
@@ -140,9 +140,9 @@ bool run_mount(const char *root)
     done = mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0;
     if (!done)
         run_say("--devices=mount: the mounts cannot be made private: %s", strerror(errno));
-    snprintf(view, sizeof view, "%s/sys/class", root);
+    snprintf(view, sizeof(view), "%s/sys/class", root);
     done = done && extend("/sys/class", view, aside);
-    snprintf(view, sizeof view, "%s/dev", root);
+    snprintf(view, sizeof(view), "%s/dev", root);
     done = done && extend("/dev", view, aside);
     rmdir(aside);
     return done;

@@ -46,7 +46,7 @@ static void load(struct needs *needs, const struct library *loader, const char *
 
     if (loaded(needs, name))
         return;
-    library = malloc(sizeof *library);
+    library = malloc(sizeof(*library));
     if (!library || !library_find(loader, name, &library->file, library->path)) {
         free(library);
         return;
@@ -178,7 +178,7 @@ static bool executed(const char *path, char *file)
 
 bool run_has_versions(const char *path, const char *folder)
 {
-    struct needs needs = { .folder = folder, .program = malloc(sizeof *needs.program) };
+    struct needs needs = { .folder = folder, .program = malloc(sizeof(*needs.program)) };
     const char *preloaded = getenv("LD_PRELOAD");
     char *list = preloaded ? strdup(preloaded) : NULL;
 

@@ -68,7 +68,7 @@ static void simplify(char *path)
     char *out = path, *state = NULL;
     char copy[PATH_MAX];
 
-    snprintf(copy, sizeof copy, "%s", path);
+    snprintf(copy, sizeof(copy), "%s", path);
     *out = '\0';
     for (char *part = strtok_r(copy, "/", &state); part; part = strtok_r(NULL, "/", &state)) {
         if (!strcmp(part, "."))
@@ -93,11 +93,11 @@ static bool resolve(int dirfd, const char *path, size_t length, char folder[PATH
     if (length >= PATH_MAX)
         return false;
     if (*path == '/')
-        snprintf(whole, sizeof whole, "%.*s", (int)length, path);
+        snprintf(whole, sizeof(whole), "%.*s", (int)length, path);
     else {
         if (dirfd != AT_FDCWD)
-            snprintf(base, sizeof base, "/proc/self/fd/%d", dirfd);
-        snprintf(whole, sizeof whole, "%s/%.*s", base, (int)length, path);
+            snprintf(base, sizeof(base), "/proc/self/fd/%d", dirfd);
+        snprintf(whole, sizeof(whole), "%s/%.*s", base, (int)length, path);
     }
     if (NEXT(realpath)(whole, folder))
         return true;
@@ -119,7 +119,7 @@ static bool is_in_view(const char *path)
     static const char *const folders[] = { "/dev/infiniband", "/sys/class/infiniband",
                                            "/sys/class/infiniband_verbs" };
 
-    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+    for (size_t i = 0; i < sizeof(folders) / sizeof(*folders); i++) {
         size_t length = strlen(folders[i]);
 
         if (!strncmp(path, folders[i], length) && (!path[length] || path[length] == '/'))
@@ -140,7 +140,7 @@ static const char *mapped(int dirfd, const char *path, char room[PATH_MAX])
     for (; (name = find_name(name, &length)); name++) {
         if (!resolve(dirfd, path, (size_t)(name - path), folder) || !is_of_view(folder, length))
             continue;
-        end = snprintf(inside, sizeof inside, "%s/%s", folder, name);
+        end = snprintf(inside, sizeof(inside), "%s/%s", folder, name);
         view = root();
         if (end < 0 || end >= PATH_MAX || !view)
             return path;
@@ -290,13 +290,13 @@ static bool is_devices_folder(int dirfd)
     ssize_t length;
 
     if (dirfd != AT_FDCWD)
-        snprintf(link, sizeof link, "/proc/self/fd/%d", dirfd);
-    length = NEXT(readlink)(link, folder, sizeof folder - 1);
+        snprintf(link, sizeof(link), "/proc/self/fd/%d", dirfd);
+    length = NEXT(readlink)(link, folder, sizeof(folder) - 1);
     errno = before;
     if (length < 0 || !view)
         return false;
     folder[length] = '\0';
-    return (size_t)snprintf(wanted, sizeof wanted, "%s/dev/infiniband", view) < sizeof wanted &&
+    return (size_t)snprintf(wanted, sizeof(wanted), "%s/dev/infiniband", view) < sizeof(wanted) &&
            !strcmp(folder, wanted);
 }
 

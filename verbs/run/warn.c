@@ -46,12 +46,12 @@ static unsigned warn_rpath(const char *path, const char *rpath)
     for (;; rpath = end + 1) {
         end = strchrnul(rpath, ':');
         if (!strncmp(rpath, "$ORIGIN", 7))
-            snprintf(folder, sizeof folder, "%.*s%.*s", slash ? (int)(slash - path) : 1,
+            snprintf(folder, sizeof(folder), "%.*s%.*s", slash ? (int)(slash - path) : 1,
                      slash ? path : ".", (int)(end - rpath - 7), rpath + 7);
         else
-            snprintf(folder, sizeof folder, "%.*s", (int)(end - rpath), rpath);
-        for (size_t i = 0; i < sizeof libraries / sizeof *libraries; i++) {
-            snprintf(file, sizeof file, "%s/%s", folder, libraries[i]);
+            snprintf(folder, sizeof(folder), "%.*s", (int)(end - rpath), rpath);
+        for (size_t i = 0; i < sizeof(libraries) / sizeof(*libraries); i++) {
+            snprintf(file, sizeof(file), "%s/%s", folder, libraries[i]);
             if (*folder && access(file, R_OK) == 0) {
                 run_say("warning: %s has an RPATH, which comes first: it loads %s", path, file);
                 found++;
@@ -85,7 +85,7 @@ bool run_interpreter(const char *path, char *interpreter)
     char line[PATH_MAX + 3], *end;
     const char *base, *program;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t length = fd < 0 ? -1 : read(fd, line, sizeof line - 1);
+    ssize_t length = fd < 0 ? -1 : read(fd, line, sizeof(line) - 1);
 
     if (fd >= 0)
         close(fd);

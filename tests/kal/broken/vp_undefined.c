@@ -10,10 +10,10 @@ static enum ri_status close_it(struct ri_rnic *rnic, bool force)
     return ital_test_nobody_defines_this(rnic);
 }
 
-static const struct ri_privileged_ops privileged = { .size = sizeof privileged,
+static const struct ri_privileged_ops privileged = { .size = sizeof(privileged),
                                                      .abi_major = RI_ABI_MAJOR,
                                                      .close = close_it };
-static const struct ri_user_ops user = { .size = sizeof user, .abi_major = RI_ABI_MAJOR };
+static const struct ri_user_ops user = { .size = sizeof(user), .abi_major = RI_ABI_MAJOR };
 
 RI_PROVIDER(vp_undefined) = { .size = sizeof(struct ri_provider),
                               .abi_major = RI_ABI_MAJOR,

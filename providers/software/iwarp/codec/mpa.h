@@ -79,14 +79,14 @@ static inline uint32_t mpa_get_len(const uint8_t in[static MPA_HDR_LEN])
 static inline void mpa_put_crc(uint8_t out[static MPA_CRC_LEN], uint32_t crc)
 {
     crc = htole32(crc);
-    memcpy(out, &crc, sizeof crc);
+    memcpy(out, &crc, sizeof(crc));
 }
 
 static inline uint32_t mpa_get_crc(const uint8_t in[static MPA_CRC_LEN])
 {
     uint32_t crc;
 
-    memcpy(&crc, in, sizeof crc);
+    memcpy(&crc, in, sizeof(crc));
     return le32toh(crc);
 }
 

@@ -230,7 +230,7 @@ static const struct {
 const char *terminate_text(uint16_t value)
 {
     value = terminate_canonical(value);
-    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         if (texts[i].value == value)
             return texts[i].text;
     }
@@ -246,5 +246,5 @@ const char *terminate_layer_text(uint16_t value)
     static const char *const names[] = { "RDMAP", "DDP", "MPA" };
     unsigned layer = layer_of(terminate_canonical(value));
 
-    return layer < sizeof names / sizeof names[0] ? names[layer] : "unknown layer";
+    return layer < sizeof(names) / sizeof(names[0]) ? names[layer] : "unknown layer";
 }
