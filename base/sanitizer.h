@@ -14,6 +14,8 @@
 #ifndef ITAL_BASE_SANITIZER_H
 #define ITAL_BASE_SANITIZER_H
 
+#include "base/compiler.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -57,19 +59,19 @@ void __msan_scoped_enable_interceptor_checks(void) SANITIZER_WEAK;
 /* The thread runs code of ital from here on. Calls nest. Any thread, also with locks held. */
 static inline void sanitizer_ignore_begin(void)
 {
-    if (__builtin_expect(__tsan_create_fiber != NULL, 0)) {
+    if (unlikely(__tsan_create_fiber != NULL)) {
         AnnotateIgnoreReadsBegin(__FILE__, __LINE__);
         AnnotateIgnoreWritesBegin(__FILE__, __LINE__);
     }
-    if (__builtin_expect(__msan_scoped_disable_interceptor_checks != NULL, 0))
+    if (unlikely(__msan_scoped_disable_interceptor_checks != NULL))
         __msan_scoped_disable_interceptor_checks();
 }
 
 static inline void sanitizer_ignore_end(void)
 {
-    if (__builtin_expect(__msan_scoped_enable_interceptor_checks != NULL, 0))
+    if (unlikely(__msan_scoped_enable_interceptor_checks != NULL))
         __msan_scoped_enable_interceptor_checks();
-    if (__builtin_expect(__tsan_create_fiber != NULL, 0)) {
+    if (unlikely(__tsan_create_fiber != NULL)) {
         AnnotateIgnoreWritesEnd(__FILE__, __LINE__);
         AnnotateIgnoreReadsEnd(__FILE__, __LINE__);
     }
@@ -84,7 +86,7 @@ static inline bool sanitizer_wants_definitions(void)
 /* ital has filled these octets of the program's: they are defined. NULL: nothing. */
 static inline void sanitizer_defined(const void *octets, size_t length)
 {
-    if (__builtin_expect(__msan_unpoison != NULL, 0) && octets)
+    if (unlikely(__msan_unpoison != NULL) && octets)
         __msan_unpoison(octets, length);
 }
 #else

@@ -9,6 +9,8 @@
 #ifndef ITAL_BASE_SPINLOCK_H
 #define ITAL_BASE_SPINLOCK_H
 
+#include "base/compiler.h"
+
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -86,7 +88,7 @@ static __attribute__((noinline, cold, unused)) void spinlock_wait(struct spinloc
 
 static inline void spinlock_lock(struct spinlock *lock)
 {
-    if (__builtin_expect(atomic_exchange_explicit(&lock->taken, 1, memory_order_acquire), 0)) {
+    if (unlikely(atomic_exchange_explicit(&lock->taken, 1, memory_order_acquire))) {
         spinlock_wait(lock);
         return;
     }

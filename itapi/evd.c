@@ -216,14 +216,14 @@ it_status_t it_evd_dequeue(it_evd_handle_t evd_handle, it_event_t *event)
     struct ual_event taken; /* hundreds of bytes: not initialised */
     enum ri_status status;
 
-    if (__builtin_expect(!evd, 0))
+    if (unlikely(!evd))
         return itapi_bad_handle(IT_ERR_INVALID_EVD);
-    if (__builtin_expect(!event, 0))
+    if (unlikely(!event))
         return IT_ERR_FAULT;
     status = ual_evd_dequeue(evd, &taken);
     if (status == ITAL_ERR_EMPTY)
         return IT_ERR_QUEUE_EMPTY;
-    if (__builtin_expect(status != RI_OK, 0))
+    if (unlikely(status != RI_OK))
         return itapi_status(status);
     itapi_translate(&taken, event);
     sanitizer_defined(event, sizeof(*event));

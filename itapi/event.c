@@ -73,7 +73,7 @@ static inline void put_completion(const struct ual_event *from, unsigned int num
                                   it_dto_cmpl_event_t *to)
 {
     const struct ri_wc *wc = &from->wc;
-    bool good = __builtin_expect(wc->status == RI_WC_SUCCESS, 1);
+    bool good = likely(wc->status == RI_WC_SUCCESS);
 
     to->event_number = (it_event_type_t)number;
     to->evd = (it_evd_handle_t)from->evd;
@@ -104,12 +104,12 @@ translate_datagram(const struct ual_event *from, it_event_t *to)
 
 static void translate_completion(const struct ual_event *from, it_event_t *to)
 {
-    if (__builtin_expect(from->wc.opcode >= WC_OPCODES, 0)) {
+    if (unlikely(from->wc.opcode >= WC_OPCODES)) {
         translate_datagram(from, to);
         return;
     }
     put_completion(from, dto_events[from->wc.opcode], &to->dto_cmpl);
-    if (__builtin_expect(ual_memory_completion(&from->wc), 0))
+    if (unlikely(ual_memory_completion(&from->wc)))
         translate_memory(from, &to->dto_cmpl);
 }
 
@@ -310,7 +310,7 @@ static void translate_unaffiliated(const struct ual_event *from, it_unaffiliated
 
 void itapi_translate(const struct ual_event *from, it_event_t *to)
 {
-    if (__builtin_expect(from->stream == UAL_STREAM_DTO, 1)) {
+    if (likely(from->stream == UAL_STREAM_DTO)) {
         translate_completion(from, to);
         return;
     }

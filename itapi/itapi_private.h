@@ -157,20 +157,20 @@ static inline it_status_t itapi_segment(const it_lmr_triplet_t *from, const stru
     const struct ual_mr *mr = LOOKUP(struct ual_mr, MR, from->lmr);
     uint64_t start, base;
 
-    if (__builtin_expect(!mr, 0))
+    if (unlikely(!mr))
         return itapi_bad_handle(IT_ERR_INVALID_LMR);
-    if (__builtin_expect(pz && mr->pd != pz, 0))
+    if (unlikely(pz && mr->pd != pz))
         return IT_ERR_INVALID_LMR;
-    if (__builtin_expect(mr->access & RI_ACCESS_ZERO_BASED, 0)) {
+    if (unlikely(mr->access & RI_ACCESS_ZERO_BASED)) {
         start = from->addr.rel;
         base = 0;
     } else {
         start = (uintptr_t)from->addr.abs;
         base = (uintptr_t)mr->addr;
     }
-    if (__builtin_expect(!checked_inside(start, from->length, base, mr->length), 0))
+    if (unlikely(!checked_inside(start, from->length, base, mr->length)))
         return IT_ERR_RANGE;
-    if (__builtin_expect((mr->access & access) != access, 0))
+    if (unlikely((mr->access & access) != access))
         return IT_ERR_ACCESS;
     sge->addr = start;
     sge->length = (uint32_t)from->length;

@@ -300,10 +300,10 @@ it_status_t itapi_segments_many(const it_lmr_triplet_t *segments, size_t count, 
         if (segments[i].length) {
             it_status_t status = itapi_segment(&segments[i], pz, access, &sges[i]);
 
-            if (__builtin_expect(status != IT_SUCCESS, 0))
+            if (unlikely(status != IT_SUCCESS))
                 return status;
             sum += segments[i].length;
-            if (__builtin_expect(sum > UINT32_MAX, 0)) /* transferred_length has 32 bits */
+            if (unlikely(sum > UINT32_MAX)) /* transferred_length has 32 bits */
                 return IT_ERR_INVALID_LENGTH;
         } else {
             sges[i] = (struct ri_sge){ 0 };

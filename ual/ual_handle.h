@@ -11,6 +11,7 @@
 #define ITAL_UAL_HANDLE_H
 
 #include "rnicpi_status.h"
+#include "base/compiler.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -63,8 +64,8 @@ static inline void *ual_lookup(ual_handle handle, enum ual_type type)
     const struct ual_slot *slot = &ual_slots[(handle >> 4) & ((1u << UAL_SLOT_BITS) - 1)];
     void *object;
 
-    if (__builtin_expect(atomic_load_explicit(&slot->handle, memory_order_acquire) != handle, 0) ||
-        __builtin_expect((handle & 15) != (ual_handle)type, 0))
+    if (unlikely(atomic_load_explicit(&slot->handle, memory_order_acquire) != handle) ||
+        unlikely((handle & 15) != (ual_handle)type))
         return ual_lookup_missed(handle);
     object = atomic_load_explicit(&slot->object, memory_order_relaxed);
     /* Callers need not look twice: a slot with a handle has an object */
@@ -101,7 +102,7 @@ static inline void ual_call_begin(void)
     atomic_signal_fence(memory_order_seq_cst);
     slow = count < 0;
 #endif
-    if (__builtin_expect(slow, 0))
+    if (unlikely(slow))
         ual_call_begin_slowly();
 }
 

@@ -387,7 +387,7 @@ static inline uint32_t ual_cq_poll(struct ual_cq *cq, uint32_t count, struct ri_
     uint32_t got = polled->ops->poll(polled, count, wc);
 
     /* First the comparison that callers of one completion make, too: it costs them nothing. */
-    if (__builtin_expect(got != count, 0) && __builtin_expect(got > count, 0))
+    if (unlikely(got != count) && unlikely(got > count))
         return ual_cq_told_more(cq, got, count);
     return got;
 }
@@ -483,7 +483,7 @@ static inline enum ri_status ual_qp_post_send(struct ual_qp *qp, struct ri_send_
 {
     enum ri_status status = ri_qp_ops(qp->qp)->post_send(qp->qp, wr, bad);
 
-    return __builtin_expect(status == RI_OK, 1) ? RI_OK : ital_status_of_provider(status);
+    return likely(status == RI_OK) ? RI_OK : ital_status_of_provider(status);
 }
 
 static inline enum ri_status ual_qp_post_recv(struct ual_qp *qp, struct ri_recv_wr *wr,
@@ -491,7 +491,7 @@ static inline enum ri_status ual_qp_post_recv(struct ual_qp *qp, struct ri_recv_
 {
     enum ri_status status = ri_qp_ops(qp->qp)->post_recv(qp->qp, wr, bad);
 
-    return __builtin_expect(status == RI_OK, 1) ? RI_OK : ital_status_of_provider(status);
+    return likely(status == RI_OK) ? RI_OK : ital_status_of_provider(status);
 }
 
 static inline enum ri_status ual_srq_post_recv(struct ual_srq *srq, struct ri_recv_wr *wr,
@@ -499,7 +499,7 @@ static inline enum ri_status ual_srq_post_recv(struct ual_srq *srq, struct ri_re
 {
     enum ri_status status = srq->srq->ops->post_srq_recv(srq->srq, wr, bad);
 
-    return __builtin_expect(status == RI_OK, 1) ? RI_OK : ital_status_of_provider(status);
+    return likely(status == RI_OK) ? RI_OK : ital_status_of_provider(status);
 }
 
 /* ------------------------------------------------------------------------------------------------

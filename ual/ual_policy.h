@@ -484,14 +484,14 @@ static inline bool ual_ep_takes_sends(const struct ual_ep *ep)
     /* Acquire: `ord` was set before the state that lets posts through. */
     int state = atomic_load_explicit(&ep->state, memory_order_acquire);
 
-    return __builtin_expect(state == UAL_EP_CONNECTED, 1) || state == UAL_EP_NONOPERATIONAL;
+    return likely(state == UAL_EP_CONNECTED) || state == UAL_EP_NONOPERATIONAL;
 }
 
 static inline enum ri_status ual_post_send(struct ual_ep *ep, struct ri_send_wr *wr)
 {
     struct ri_send_wr *bad;
 
-    if (__builtin_expect(!ual_ep_takes_sends(ep), 0))
+    if (unlikely(!ual_ep_takes_sends(ep)))
         return RI_ERR_INVALID_STATE;
     return ual_qp_post_send(&ep->qp, wr, &bad);
 }

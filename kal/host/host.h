@@ -17,6 +17,7 @@
 #include <stdatomic.h>
 
 #include "kal/rnic/rnic.h"
+#include "base/compiler.h"
 
 struct kal_host;
 struct kal_host_ops;
@@ -114,9 +115,8 @@ static inline enum ri_status kal_rnic_policy(struct kal_rnic *rnic,
                                              const struct sockaddr *local,
                                              const struct sockaddr *peer)
 {
-    return __builtin_expect(kal_host_may_have_rules(), 0)
-               ? kal_rnic_ask_policy(rnic, direction, local, peer)
-               : RI_OK;
+    return unlikely(kal_host_may_have_rules()) ? kal_rnic_ask_policy(rnic, direction, local, peer)
+                                               : RI_OK;
 }
 
 /* True: a connection of the RNIC may have that local address. Option netdev restricts it. */

@@ -10,6 +10,8 @@
 #ifndef ITAL_TESTS_ITAPI_SEEN_H
 #define ITAL_TESTS_ITAPI_SEEN_H
 
+#include "base/compiler.h"
+
 #include <stdatomic.h>
 
 /* A call site. */
@@ -25,8 +27,7 @@ it_status_t fx_seen_error(struct fx_site *site, const char *function, it_status_
 
 static inline it_status_t fx_seen(struct fx_site *site, const char *function, it_status_t status)
 {
-    return __builtin_expect(status == IT_SUCCESS, 1) ? status
-                                                     : fx_seen_error(site, function, status);
+    return likely(status == IT_SUCCESS) ? status : fx_seen_error(site, function, status);
 }
 #define FX_SITE(name)                                   \
     ({                                                  \

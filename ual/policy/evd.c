@@ -47,7 +47,7 @@ bool ual_evd_take_listed(struct ual_evd *evd, struct ual_event *event)
     node = evd->queue;
     if (node) {
         evd_unqueue(evd, node);
-        if (__builtin_expect(evd->refused, 0)) {
+        if (unlikely(evd->refused)) {
             room = evd->room;
             evd->refused = false;
             overflow_taken(evd);
@@ -185,7 +185,7 @@ static bool poll_and_take(struct ual_evd *evd, struct ual_event *event, bool loo
 
 enum ri_status ual_evd_found_nothing(struct ual_evd *evd, struct ual_event *event)
 {
-    if (__builtin_expect(ual_device_alive(evd->object.device) == RI_OK, 1))
+    if (likely(ual_device_alive(evd->object.device) == RI_OK))
         return ITAL_ERR_EMPTY;
     atomic_thread_fence(memory_order_acquire);
     if (ual_evd_take(evd, event))
@@ -256,9 +256,9 @@ static void take_with_fd(struct ual_evd *evd, const struct ual_event *event)
 enum ri_status ual_evd_dequeue(struct ual_evd *evd, struct ual_event *event)
 {
     if (ual_evd_take(evd, event)) {
-        if (__builtin_expect(evd->notifier.fd >= 0, 0))
+        if (unlikely(evd->notifier.fd >= 0))
             take_with_fd(evd, event);
-        else if (__builtin_expect(count_take(evd), 0))
+        else if (unlikely(count_take(evd)))
             tell_takes(evd);
         return RI_OK;
     }

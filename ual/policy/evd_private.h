@@ -100,7 +100,7 @@ bool ual_evd_take_listed(struct ual_evd *evd, struct ual_event *event);
 /* Take the oldest event without running anything. */
 static inline bool ual_evd_take(struct ual_evd *evd, struct ual_event *event)
 {
-    if (__builtin_expect(!evd->cq, 0))
+    if (unlikely(!evd->cq))
         return evd->take(evd, event);
     if (!ual_cq_poll(evd->cq, 1, &event->wc))
         return false;

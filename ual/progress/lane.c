@@ -137,7 +137,7 @@ static void dispatch_descriptors(struct ual_lane *lane, bool drain)
     ual_lane_assert_run(lane);
     if (!ual_lane_is_broken(lane))
         count = syscall(SYS_epoll_pwait, lane->epoll_fd, events, EVENTS_PER_RUN, 0, NULL, 0);
-    if (__builtin_expect(count < 0, 0) || ual_lane_is_broken(lane)) {
+    if (unlikely(count < 0) || ual_lane_is_broken(lane)) {
         ual_lane_check(lane);
         return;
     }
@@ -256,7 +256,7 @@ static uint32_t poll_inside(struct ual_lane *lane, struct ri_cq *first)
     bool due = ual_lane_epoll_is_due(lane, first ? 1 : POLLS_PER_EPOLL / 8);
     uint32_t work = ual_lane_run_pass(lane, first, due ? EPOLL_POLL : EPOLL_SKIP);
 
-    if (__builtin_expect(due, 0))
+    if (unlikely(due))
         put_watch_off(lane, work != 0);
     else if (work && lane->polls >= POLLS_PER_EPOLL / 2)
         lane->polls = POLLS_PER_EPOLL; /* in the next poll, while the peer answers */

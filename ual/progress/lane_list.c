@@ -67,7 +67,7 @@ void ual_lane_delist(struct ual_lane *lane)
 
 bool ual_lane_is_broken(const struct ual_lane *lane)
 {
-    return __builtin_expect(atomic_load_explicit(&lane->descriptors, memory_order_acquire), 0);
+    return unlikely(atomic_load_explicit(&lane->descriptors, memory_order_acquire));
 }
 
 /* Under lanes_lock, as is the tracking of a new lane, so its descriptors are not forgotten here. */

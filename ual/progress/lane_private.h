@@ -125,7 +125,7 @@ void ual_lane_pass_on_rest(struct ual_lane *lane);
 static inline void ual_lane_run_drop(struct ual_lane *lane)
 {
     ual_lane_assert_run(lane);
-    if (__builtin_expect(atomic_load_explicit(&lane->dead, memory_order_relaxed) != NULL, 0))
+    if (unlikely(atomic_load_explicit(&lane->dead, memory_order_relaxed) != NULL))
         ual_lane_free_dead_watches(lane);
     atomic_store_explicit(&lane->runner, 0, memory_order_relaxed);
     atomic_store_explicit(&lane->running, 0, memory_order_release);

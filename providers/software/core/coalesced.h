@@ -8,6 +8,7 @@
 
 #include "lane.h"
 #include "qp.h"
+#include "base/compiler.h"
 
 #define TX_HITS 16u /* polls that found something without arming: the consumer counts as polling */
 
@@ -44,7 +45,7 @@ static inline void tx_note_poll_at(struct cq *cq)
 {
     struct lane *lane = atomic_load_explicit(&cq->lane, memory_order_relaxed);
 
-    if (__builtin_expect(lane != NULL, 1))
+    if (likely(lane != NULL))
         tx_note_poll(lane, cq);
     else
         tx_note_poll_everywhere(cq->rnic);

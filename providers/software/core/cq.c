@@ -245,7 +245,7 @@ void qp_retire_sends(struct qp *qp)
     spinlock_lock(&cq->lock);
     room = retire_plain(cq, qp, &qp->sq, false);
     spinlock_unlock(&cq->lock);
-    if (__builtin_expect(!room, 0))
+    if (unlikely(!room))
         overflow(qp);
 }
 
@@ -258,7 +258,7 @@ void qp_retire_receives(struct qp *qp)
     spinlock_lock(&cq->lock);
     room = retire_plain(cq, qp, &qp->rq, true);
     spinlock_unlock(&cq->lock);
-    if (__builtin_expect(!room, 0))
+    if (unlikely(!room))
         overflow(qp);
 }
 

@@ -8,6 +8,7 @@
 
 #include "qp.h"
 
+#include "base/compiler.h"
 #include "base/trace.h"
 
 /* The queues of a QP: index of qp.cq_wait and of cq.queued. */
@@ -17,7 +18,7 @@
 /* Marked completions are rare. */
 static inline bool cq_marked(const struct ri_wc *wc)
 {
-    return __builtin_expect(ri_wc_is_marked(wc), 0);
+    return unlikely(ri_wc_is_marked(wc));
 }
 
 /* cq_deliver() tells the consumer. */

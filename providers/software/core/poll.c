@@ -164,7 +164,7 @@ uint32_t core_poll(struct ri_cq *base, uint32_t count, struct ri_wc *wc)
     if (emptied) {
         struct lane *lane = atomic_load_explicit(&cq->lane, memory_order_relaxed);
 
-        if (__builtin_expect(!lane, 0) || tx_has_coalesced(lane))
+        if (unlikely(!lane) || tx_has_coalesced(lane))
             return send_gathered(cq, lane, taken);
     }
     return taken;

@@ -8,6 +8,7 @@
 
 #include "queues.h"
 #include "wire.h"
+#include "base/compiler.h"
 
 struct lane;
 
@@ -229,7 +230,7 @@ static inline void qp_set_rq_limits(struct qp *qp, uint32_t soft, uint32_t hard)
 void qp_closed(struct qp *qp, const char *detail); /* an orderly close is over */
 static inline bool qp_is_acknowledged(const struct qp *qp)
 {
-    return __builtin_expect(atomic_load_explicit(&qp->attr.acknowledged, memory_order_relaxed), 0);
+    return unlikely(atomic_load_explicit(&qp->attr.acknowledged, memory_order_relaxed));
 }
 void qp_closed_badly(struct qp *qp, const char *detail); /* it ends by a reset */
 /* The telling alone; of the second, that the connection is established, if that is to be told. No

@@ -6,6 +6,7 @@
 #define ITAL_SOFTRDMA_REGIONS_H
 
 #include "qp.h"
+#include "base/compiler.h"
 
 /* Check an STag that the peer names: a region or wide window of the QP's PD, or a narrow window
  * bound to the QP. As stag_check_hinted (rx) and stag_enter, inside tx. */
@@ -16,7 +17,7 @@ static inline enum stag_result qp_check_remote(struct qp *qp, struct stag_hint *
     enum stag_result result = stag_check_hinted(&qp->rnic->stags, hint, stag, qp->pd, access, to,
                                                 length, memory);
 
-    if (__builtin_expect(result == STAG_PD, 0))
+    if (unlikely(result == STAG_PD))
         result = stag_check_entry(hint->entry, stag, qp, access, to, length, memory);
     return result;
 }

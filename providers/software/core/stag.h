@@ -21,6 +21,7 @@
 #include <stdint.h>
 
 #include "base/checked.h"
+#include "base/compiler.h"
 #include "base/spinlock.h"
 
 #include "stag_index.h"
@@ -155,7 +156,7 @@ static inline enum stag_result stag_check_hinted(struct stag_table *table, struc
                                                  uint32_t stag, const void *scope, uint32_t access,
                                                  uint64_t to, uint64_t length, uint8_t **memory)
 {
-    if (__builtin_expect(hint->stag != stag, 0))
+    if (unlikely(hint->stag != stag))
         stag_learn(table, hint, stag);
     return stag_check_entry(hint->entry, stag, scope, access, to, length, memory);
 }
@@ -176,7 +177,7 @@ static inline enum stag_result stag_enter_hinted(struct stag_table *table, struc
 {
     enum stag_result result;
 
-    if (__builtin_expect(hint->stag != stag, 0))
+    if (unlikely(hint->stag != stag))
         stag_learn(table, hint, stag);
     if (!hint->entry)
         return STAG_INVALID;

@@ -7,6 +7,7 @@
 
 #include "lane.h"
 #include "qp.h"
+#include "base/compiler.h"
 
 /* Work if nobody is inside; else the one inside works once more. No lock held. */
 void tx_run(struct qp *qp);
@@ -99,10 +100,9 @@ static inline void tx_leave_work(struct qp *qp)
 void qp_deliver_now(struct qp *qp);
 static inline void qp_deliver(struct qp *qp)
 {
-    if (__builtin_expect(atomic_load_explicit(&qp->tx.wanted, memory_order_relaxed) ||
-                             cq_has_news(qp->send_cq) || cq_has_news(qp->recv_cq) ||
-                             atomic_load_explicit(&qp->life.pending, memory_order_acquire),
-                         0))
+    if (unlikely(atomic_load_explicit(&qp->tx.wanted, memory_order_relaxed) ||
+                 cq_has_news(qp->send_cq) || cq_has_news(qp->recv_cq) ||
+                 atomic_load_explicit(&qp->life.pending, memory_order_acquire)))
         qp_deliver_now(qp);
 }
 

@@ -233,8 +233,8 @@ static inline uint32_t serve(struct lane *lane, struct cq *first, uint32_t budge
     uint32_t work_done = 0;
 
     lane_assert_run(lane);
-    if (__builtin_expect(
-            atomic_load_explicit(&lane->version, memory_order_acquire) != pass->served_version, 0))
+    if (unlikely(atomic_load_explicit(&lane->version, memory_order_acquire) !=
+                 pass->served_version))
         work_done = serve_changed(lane, budget);
     /* The ready streams included the polled ones. */
     if (!work_done && !has_event(first))

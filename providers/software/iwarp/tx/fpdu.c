@@ -76,7 +76,7 @@ void fpdu_end(struct iwarp_qp *qp, struct fpdu *fpdu, uint32_t octets)
 
     batch_add(&qp->tx.batch, trailer, length);
     qp->tx.batch.arena_used += length;
-    if (__builtin_expect(qp->framing.markers_transmit, 0))
+    if (unlikely(qp->framing.markers_transmit))
         mark(qp, octets + length);
     else
         qp->tx.position += octets + length;
@@ -86,7 +86,7 @@ void fpdu_end_short(struct iwarp_qp *qp, const struct fpdu *fpdu, uint32_t octet
 {
     uint32_t size = fpdu_seal(qp, fpdu->start, octets);
 
-    if (__builtin_expect(!qp->framing.markers_transmit, 1)) {
+    if (likely(!qp->framing.markers_transmit)) {
         fpdu_append(qp, size);
         return;
     }
@@ -214,7 +214,7 @@ void fpdu_send_payload(struct iwarp_qp *qp, const struct wqe *wqe, struct fpdu *
                        uint32_t octets)
 {
     if (octets <= TX_COPY_OCTETS) {
-        if (__builtin_expect(qp->core.rnic->options.guard, 0))
+        if (unlikely(qp->core.rnic->options.guard))
             memcpy(fpdu->start + head, qp->tx.batch.fetched, octets);
         else
             payload_copy(qp, wqe, fpdu->start + head, octets);
@@ -222,7 +222,7 @@ void fpdu_send_payload(struct iwarp_qp *qp, const struct wqe *wqe, struct fpdu *
         return;
     }
     fpdu_head(qp, fpdu, head);
-    if (__builtin_expect(qp->core.rnic->options.guard, 0))
+    if (unlikely(qp->core.rnic->options.guard))
         payload_fetched(qp, fpdu, octets);
     else
         payload_reference(qp, wqe, fpdu, octets);

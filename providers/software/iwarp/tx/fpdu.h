@@ -18,6 +18,7 @@
 #include "providers/software/iwarp/codec/mpa_marker.h"
 #include "transmit.h"
 
+#include "base/compiler.h"
 #include "base/crc32c.h"
 #include "base/minmax.h"
 
@@ -219,9 +220,9 @@ static inline uint32_t tx_note_awaited(struct iwarp_qp *qp)
 {
     uint32_t msn = tx_note_outstanding(qp);
 
-    if (__builtin_expect(qp->core.attr.rnr_retry, 0))
+    if (unlikely(qp->core.attr.rnr_retry))
         atomic_thread_fence(memory_order_seq_cst);
-    if (__builtin_expect(atomic_load(&qp->stream->attention) & ATTEND_HELD, 0))
+    if (unlikely(atomic_load(&qp->stream->attention) & ATTEND_HELD))
         lane_call(qp->stream);
     return msn;
 }

@@ -7,6 +7,7 @@
 
 #include "providers/software/iwarp/llp/connection.h"
 #include "providers/software/iwarp/objects/iwarp.h"
+#include "base/compiler.h"
 
 #include <sys/types.h>
 
@@ -21,7 +22,7 @@ void tx_close(struct iwarp_qp *qp);
 void tx_free_spares(struct lane *lane);
 static inline bool tx_holds_idle_memory(const struct iwarp_qp *qp)
 {
-    return __builtin_expect(!atomic_load_explicit(&qp->tx.keeps_memory, memory_order_relaxed), 0) &&
+    return unlikely(!atomic_load_explicit(&qp->tx.keeps_memory, memory_order_relaxed)) &&
            qp->tx.batch.memory && !qp->tx.batch.octets;
 }
 

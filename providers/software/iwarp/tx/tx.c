@@ -47,7 +47,7 @@ bool tx_take_up(struct iwarp_qp *qp, ssize_t sent)
         qp->tx.accepted += (uint64_t)sent;
         tx_finish_accepted(qp);
     }
-    if (__builtin_expect(sent < 0 || (size_t)sent < wanted, 0))
+    if (unlikely(sent < 0 || (size_t)sent < wanted))
         leave_alone(qp, sent > 0);
     stream_want_output(stream, sent < 0 || (size_t)sent < wanted);
     return sent > 0 && (size_t)sent == wanted;

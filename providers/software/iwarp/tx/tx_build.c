@@ -266,13 +266,13 @@ static enum step step_of_message(struct iwarp_qp *qp, struct wqe *wqe, uint32_t 
         if (!begin_message(qp, wqe, index))
             return STEP_STOP;
     }
-    if (__builtin_expect(qp->tx.source_gone, 0)) {
+    if (unlikely(qp->tx.source_gone)) {
         tx_end_locally(qp, wqe, RI_WC_LOCAL_PROTECTION);
         return STEP_STOP;
     }
     if (is_single(qp, wqe, index))
         size_single(qp, wqe->length - qp->tx.message_offset);
-    if (__builtin_expect(qp->core.rnic->options.guard, 0) && !fetch_segment(qp, wqe))
+    if (unlikely(qp->core.rnic->options.guard) && !fetch_segment(qp, wqe))
         return STEP_STOP;
     if (!next_segment(qp, wqe, index))
         return STEP_AGAIN;
@@ -294,8 +294,7 @@ static void build_requests(struct iwarp_qp *qp, bool only_one)
         struct wqe *wqe = wq_slot(&qp->core.sq, index);
         enum step step = STEP_BUILT;
 
-        if (__builtin_expect(qp->tx.long_reads, 0) && !qp->tx.message_begun &&
-            tx_is_far_ahead(qp, wqe))
+        if (unlikely(qp->tx.long_reads) && !qp->tx.message_begun && tx_is_far_ahead(qp, wqe))
             return;
         if (qp->tx.message_begun || !tx_is_short(qp, wqe) || !tx_short(qp, wqe))
             step = step_of_message(qp, wqe, index);
@@ -376,12 +375,12 @@ static void build_messages(struct iwarp_qp *qp)
 bool tx_begin_batch(struct iwarp_qp *qp)
 {
     tx_assert_inside(&qp->core);
-    if (__builtin_expect(!qp->tx.batch.memory, 0) && !tx_borrow(qp))
+    if (unlikely(!qp->tx.batch.memory) && !tx_borrow(qp))
         return false;
     batch_reset(&qp->tx.batch);
     if (qp->tx.position >= qp->tx.learn_at)
         fpdu_learn_mulpdu(qp);
-    if (__builtin_expect(qp->tx.resize_batch, 0))
+    if (unlikely(qp->tx.resize_batch))
         choose_size(qp);
     return true;
 }
@@ -403,7 +402,7 @@ bool tx_build(struct iwarp_qp *qp)
         build_messages(qp);
     else
         build_requests(qp, false);
-    if (__builtin_expect(qp->tx.unasked, 0) && batch_room(qp) && tx_ack_is_due(qp))
+    if (unlikely(qp->tx.unasked) && batch_room(qp) && tx_ack_is_due(qp))
         build_ack_request(qp);
     return qp->tx.batch.octets != 0;
 }

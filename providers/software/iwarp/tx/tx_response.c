@@ -26,8 +26,8 @@ static bool has_bounce(struct iwarp_qp *qp, const struct stag_entry *entry, uint
 {
     uint32_t beside = qp->core.rnic->options.guard ? 0 : TX_COPY_OCTETS;
 
-    return __builtin_expect(qp->tx.batch.bounce != NULL, 1) || octets <= beside ||
-           is_named(qp, entry) || tx_borrow_bounce(qp);
+    return likely(qp->tx.batch.bounce != NULL) || octets <= beside || is_named(qp, entry) ||
+           tx_borrow_bounce(qp);
 }
 
 /* The source follows the header: copied behind it if it is short, named by the batch, or copied
@@ -102,7 +102,7 @@ static bool response_segment(struct iwarp_qp *qp, struct inbound_read *read)
             stag_leave(entry);
         return false;
     }
-    if (__builtin_expect(qp->core.rnic->options.guard, 0) && entry &&
+    if (unlikely(qp->core.rnic->options.guard) && entry &&
         !read_source(qp, read, &source, octets)) {
         stag_leave(entry);
         tx_refuse_answer(qp, read, TERMINATE_LOCAL, RI_EVENT_READ_ACCESS);
@@ -114,7 +114,7 @@ static bool response_segment(struct iwarp_qp *qp, struct inbound_read *read)
     if (entry)
         stag_leave(entry);
     read->sent += octets;
-    if (__builtin_expect(read->kept != NULL, 0) && read->sent == read->size)
+    if (unlikely(read->kept != NULL) && read->sent == read->size)
         tx_drop_kept(qp, read);
     return true;
 }
@@ -148,8 +148,7 @@ void tx_build_responses(struct iwarp_qp *qp, bool only_one)
     while (out != atomic_load_explicit(&qp->reads.ird_in, memory_order_acquire)) {
         struct inbound_read *read = &qp->reads.ird_ring[out & (qp->reads.ird_size - 1)];
 
-        if (__builtin_expect(read->size > LONG_RESPONSE, 0) && qp->framing.crc &&
-            !qp->tx.batch.octets) {
+        if (unlikely(read->size > LONG_RESPONSE) && qp->framing.crc && !qp->tx.batch.octets) {
             /* copied anyway: segments bring nothing for a long one */
             batch_fill_any(&qp->tx.batch);
             qp->tx.resize_batch = true;
@@ -160,7 +159,7 @@ void tx_build_responses(struct iwarp_qp *qp, bool only_one)
         if (!build_response(qp, read))
             return;
         atomic_store_explicit(&qp->reads.ird_out, ++out, memory_order_release);
-        if (__builtin_expect(qp->tx.input_waits, 0))
+        if (unlikely(qp->tx.input_waits))
             resume_input(qp);
         if (only_one)
             return;
