@@ -282,10 +282,6 @@ bool pass_lane_arm(struct ri_lane *lane);
     .post_send = of##post_send, .post_recv = of##post_recv, .post_srq_recv = of##post_srq_recv, \
     .poll = of##poll, .arm = of##arm, .progress = pass_progress, .lane_arm = pass_lane_arm
 
-#ifndef PACKAGE_VERSION
-#define PACKAGE_VERSION "unreleased"
-#endif
-
 /* The descriptor of vf_NAME, with the tables `privileged` and `user`. */
 #define PASS_PROVIDER(name_, text)          \
     RI_PROVIDER(vf_##name_) = {             \

@@ -28,14 +28,6 @@
 #define SIW_VENDOR      0x626d74u
 #define DEPTH_MAX       255u /* rdma_conn_param has an octet for each */
 
-const struct ri_option rdmacore_options[] = {
-    { "inline", "size: 0..65536", "64", "octets",
-      "Sends and Writes up to this length are copied into the request, where the device can." },
-};
-
-static_assert(sizeof(rdmacore_options) / sizeof(rdmacore_options[0]) == RDMACORE_OPTIONS,
-              "one entry per option");
-
 static enum ri_status read_options(struct rnic *rnic)
 {
     uint64_t octets, connect_ms, close_ms;

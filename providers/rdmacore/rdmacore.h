@@ -127,8 +127,6 @@ struct ibv_device *rdmacore_find(const struct kind *kind, struct ibv_device **li
 enum ri_status rdmacore_open(const struct kind *kind, const struct ri_open *open,
                              struct ri_rnic **out);
 extern const struct ri_user_ops rdmacore_user;
-extern const struct ri_option rdmacore_options[];
-#define RDMACORE_OPTIONS 1u
 void rdmacore_attributes(struct rnic *rnic, const struct ibv_device_attr_ex *device,
                          const struct ibv_port_attr *port);
 

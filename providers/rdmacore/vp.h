@@ -8,9 +8,11 @@
 #include "rdmacore.h"
 #include "verbs.h"
 
-#ifndef PACKAGE_VERSION
-#define PACKAGE_VERSION "unknown"
-#endif
+/* Read by device.c. */
+static const struct ri_option rdmacore_options[] = {
+    { "inline", "size: 0..65536", "64", "octets",
+      "Sends and Writes up to this length are copied into the request, where the device can." },
+};
 
 /* SYMBOL: that of the module; KIND: a static const struct kind; NAME: its name; TEXT: a
  * description. Use once in a file. */
@@ -38,7 +40,7 @@
         .privileged = &privileged,                                                            \
         .user = &rdmacore_user,                                                               \
         .options = rdmacore_options,                                                          \
-        .option_count = RDMACORE_OPTIONS,                                                     \
+        .option_count = ARRAY_SIZE(rdmacore_options),                                         \
     }
 
 #endif

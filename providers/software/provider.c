@@ -3,14 +3,12 @@
  * The provider softrdma: its descriptor, the device.
  */
 #include "provider.h"
+#include "options_table.h"
+#include "providers/software/core/counters.h"
 #include "providers/software/core/guard.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#ifndef PACKAGE_VERSION
-#define PACKAGE_VERSION "unknown"
-#endif
 
 #define DEVICE           "softrdma"
 #define MPA_PRIVATE_DATA 508u /* RFC 5044 7.1: 512, less 4 for the enhanced set-up of RFC 6581 */
@@ -146,47 +144,42 @@ static enum ri_status softrdma_query(struct ri_rnic *base, struct ri_rnic_attr *
     return ri_sized_copy(attr, &rnic->attr, sizeof(rnic->attr)) ? RI_OK : RI_ERR_INVALID_ARGUMENT;
 }
 
+static const struct core_counter counters[] = {
+    { "protection zones", offsetof(struct softrdma, core.pds) },
+    { "completion queues", offsetof(struct softrdma, core.cqs) },
+    { "queue pairs", offsetof(struct softrdma, core.qps) },
+    { "regions", offsetof(struct softrdma, summed.regions) },
+    { "connections", offsetof(struct softrdma, summed.connections) },
+    { "connections closing", offsetof(struct softrdma, summed.closing) },
+    { "windows", offsetof(struct softrdma, core.mws) },
+    { "shared receive queues", offsetof(struct softrdma, core.srqs) },
+    { "access errors of peers", offsetof(struct softrdma, core.access_errors) },
+    { "empty writes received", offsetof(struct softrdma, summed.empty_writes) },
+    { "connections ended behind waiting sends", offsetof(struct softrdma, iwarp.stuck_ends) },
+};
+
+/* What lanes and the STag table count, as it is now. */
+static void sum_up(struct softrdma *device)
+{
+    struct rnic *rnic = &device->core;
+    uint32_t streams, closing;
+
+    spinlock_lock(&rnic->stags.lock);
+    atomic_store(&device->summed.regions, rnic->stags.count);
+    spinlock_unlock(&rnic->stags.lock);
+    lanes_count(rnic, &streams, &closing);
+    atomic_store(&device->summed.connections, streams);
+    atomic_store(&device->summed.closing, closing);
+    atomic_store(&device->summed.empty_writes, lanes_empty_writes(rnic));
+}
+
 static enum ri_status softrdma_rnic_counters(struct ri_rnic *base, const char **names,
                                              uint64_t *values, size_t *count)
 {
-    static const char *const all[] = { "protection zones",
-                                       "completion queues",
-                                       "queue pairs",
-                                       "regions",
-                                       "connections",
-                                       "connections closing",
-                                       "windows",
-                                       "shared receive queues",
-                                       "access errors of peers",
-                                       "empty writes received",
-                                       "connections ended behind waiting sends" };
-    struct rnic *rnic = rnic_of(base);
-    uint32_t streams, closing;
-    uint64_t now[] = { atomic_load(&rnic->pds),
-                       atomic_load(&rnic->cqs),
-                       atomic_load(&rnic->qps),
-                       0,
-                       0,
-                       0,
-                       atomic_load(&rnic->mws),
-                       atomic_load(&rnic->srqs),
-                       atomic_load(&rnic->access_errors),
-                       lanes_empty_writes(rnic),
-                       atomic_load(&softrdma_of(rnic)->iwarp.stuck_ends) };
-    const size_t total = sizeof(now) / sizeof(now[0]);
+    struct softrdma *device = softrdma_of(rnic_of(base));
 
-    spinlock_lock(&rnic->stags.lock);
-    now[3] = rnic->stags.count;
-    spinlock_unlock(&rnic->stags.lock);
-    lanes_count(rnic, &streams, &closing);
-    now[4] = streams;
-    now[5] = closing;
-    for (size_t i = 0; i < total && i < *count; i++) {
-        names[i] = all[i];
-        values[i] = now[i];
-    }
-    *count = total;
-    return RI_OK;
+    sum_up(device);
+    return core_counters_give(counters, ARRAY_SIZE(counters), device, names, values, count);
 }
 
 static const struct ri_privileged_ops privileged_ops = {
@@ -223,6 +216,6 @@ RI_PROVIDER(vp_softrdma) = {
     .version = PACKAGE_VERSION,
     .privileged = &privileged_ops,
     .user = &user_ops,
-    .options = softrdma_option_table,
-    .option_count = SOFTRDMA_OPTIONS,
+    .options = option_table,
+    .option_count = ARRAY_SIZE(option_table),
 };

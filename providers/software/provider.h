@@ -18,6 +18,10 @@ struct softrdma {
     struct local_rnic local;
     bool has_local;          /* it has the wire local (option local) */
     struct ri_user_ops both; /* then of lanes: a pass serves both wires */
+    /* Counters that are summed when they are asked for. */
+    struct {
+        atomic_ullong regions, connections, closing, empty_writes;
+    } summed;
 };
 
 static inline struct softrdma *softrdma_of(struct rnic *rnic)
@@ -26,9 +30,6 @@ static inline struct softrdma *softrdma_of(struct rnic *rnic)
 }
 
 /* --- options.c --- */
-
-#define SOFTRDMA_OPTIONS 20u /* a constant: the descriptor is one */
-extern const struct ri_option softrdma_option_table[SOFTRDMA_OPTIONS];
 
 /* Reads the options that the core and the wire use, and the limits of attr that are options.
  * RI_ERR_INVALID_ARGUMENT: a name or a kind is not in the table. */

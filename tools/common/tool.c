@@ -14,10 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#ifndef PACKAGE_VERSION
-#define PACKAGE_VERSION "unreleased"
-#endif
-
 atomic_bool tool_stop;
 const char *tool_name = "ital";
 static void (*wipe_progress)(void);

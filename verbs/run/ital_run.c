@@ -16,10 +16,6 @@
 #define VIEW     "ital-devices.so"
 #define RSOCKETS "librspreload.so"
 
-#ifndef PACKAGE_VERSION
-#define PACKAGE_VERSION "unreleased"
-#endif
-
 /* The exit statuses of env(1). */
 enum { RUN_FAILED = 125, RUN_CANNOT = 126, RUN_NOT_FOUND = 127 };
 

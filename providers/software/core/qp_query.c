@@ -3,6 +3,7 @@
  * Queue pair: query and counters.
  */
 #include "core.h"
+#include "counters.h"
 
 #include <string.h>
 
@@ -48,6 +49,16 @@ enum ri_status core_qp_query(struct ri_qp *base, struct ri_qp_info *info)
     return ri_sized_copy(info, &now, sizeof(now)) ? RI_OK : RI_ERR_INVALID_ARGUMENT;
 }
 
+static const struct core_counter rows[] = {
+    { "messages sent", offsetof(struct qp, counters.sent_messages) },
+    { "octets sent", offsetof(struct qp, counters.sent_octets) },
+    { "messages received", offsetof(struct qp, counters.received_messages) },
+    { "octets received", offsetof(struct qp, counters.received_octets) },
+    { "access errors of peers", offsetof(struct qp, counters.access_errors) },
+    { "empty writes received", offsetof(struct qp, counters.empty_writes) },
+    { "waits for a receive", offsetof(struct qp, counters.waits) },
+};
+
 /* Behind `count` others. Returns how many there are in all, of which `room` are filled in. */
 static size_t add_wires_counters(const struct qp *qp, const char **names, uint64_t *values,
                                  size_t count, size_t room)
@@ -72,23 +83,9 @@ enum ri_status core_qp_counters(struct ri_qp *base, const char **names, uint64_t
                                 size_t *count)
 {
     struct qp *qp = container_of(base, struct qp, base);
-    const char *const all[] = { "messages sent",          "octets sent",
-                                "messages received",      "octets received",
-                                "access errors of peers", "empty writes received",
-                                "waits for a receive" };
-    const uint64_t now[] = { qp->counters.sent_messages,
-                             qp->counters.sent_octets,
-                             qp->counters.received_messages,
-                             qp->counters.received_octets,
-                             atomic_load(&qp->counters.access_errors),
-                             qp->counters.empty_writes,
-                             qp->counters.waits };
-    const size_t total = sizeof(now) / sizeof(now[0]);
+    size_t room = *count;
 
-    for (size_t i = 0; i < total && i < *count; i++) {
-        names[i] = all[i];
-        values[i] = now[i];
-    }
-    *count = add_wires_counters(qp, names, values, total, *count);
+    core_counters_give(rows, ARRAY_SIZE(rows), qp, names, values, count);
+    *count = add_wires_counters(qp, names, values, *count, room);
     return RI_OK;
 }

@@ -76,7 +76,7 @@ struct rnic {
     struct core_options options;
     struct stag_table stags;
     struct lane *lanes[LANES_MOST]; /* options.lanes of them */
-    atomic_uint pds, cqs, qps, srqs, mws;
+    atomic_ullong pds, cqs, qps, srqs, mws;
     atomic_uint next_qpn;
     /* Errors of all peers. */
     atomic_ullong access_errors;
