@@ -101,6 +101,9 @@ SUFFICES = {'tests/verbs_like': 'ual/ual_mechanism.h'}
 # Headers that are installed: they must stand without the others.
 INSTALLED = r'rnicpi/rnicpi(_(arming|ring|util))?\.h$|sdk/rnicpi_\w+\.h$|itapi/(it_api\w*|itx_(api|calls|wide_cookie))\.h$'
 
+# Floors whose folders name each of their sources in README.md, and stand in docs/architecture.md themselves.
+DESCRIBED = {'base', 'formats', 'rnicpi', 'sdk', 'providers', 'kal', 'kald', 'ual', 'itapi', 'verbs', 'tools'}
+
 # What no source includes or asks for, and what stands in no installed header and in no example.
 CONFIG_INCLUDED = re.compile(r'\bHAVE_CONFIG_H\b|#[ \t]*include[ \t]*[<"]config\.h[>"]')
 CONFIG_NAMES = re.compile(CONFIG_INCLUDED.pattern + r'|\b(?:HAVE_[A-Z]\w*|ITAL_(?:DEBUG|SANITIZERS|TSAN)|PACKAGE_[A-Z]+)\b')
@@ -286,6 +289,26 @@ class Tree:
             for match in pattern.finditer(text):
                 yield f'{path}:{line_of(text, match.start())}: {match.group(0)} is of config.h, which the build includes'
 
+    def text(self, path):
+        try:
+            with open(os.path.join(self.src, path), encoding='utf-8') as f:
+                return f.read()
+        except FileNotFoundError:
+            return ''
+
+    def rule_described(self):
+        rows = re.findall(r'^\| `([^`]+)/` \|(.*)$', self.text('docs/architecture.md'), re.M)
+        readmes = {}
+        for path in sorted(p for p in self.files if p.split('/')[0] in DESCRIBED):
+            folder, name = os.path.split(path)
+            if folder not in readmes:
+                readmes[folder] = self.text(os.path.join(folder, 'README.md'))
+                if not any(folder == row or folder.startswith(row + '/') and '`%s`' % folder[len(row) + 1:] in text
+                           for row, text in rows) and not folder.startswith('sdk/examples/'):
+                    yield f'{path}:1: {folder}/ stands in no row of docs/architecture.md'
+            if not re.search(r'(?<!\w)%s(?!\w)' % re.escape(os.path.splitext(name)[0]), readmes[folder]):
+                yield f'{path}:1: {folder}/README.md does not name it'
+
     @staticmethod
     def same_room(a, b):
         depth = 2 if a.startswith(('providers/', 'tests/')) else 1
@@ -379,6 +402,7 @@ RULES = [
     ('one_host', 'tests and benchmarks have one host and one upper side of kal'),
     ('installed', 'installed headers include installed headers only'),
     ('config', 'no source includes config.h; installed headers and examples ask for nothing of it'),
+    ('described', 'each source stands in the README of its folder, each folder in docs/architecture.md'),
     ('circles', 'no include circles'),
     ('upper_names', 'no floor names one above it'),
     ('provider_names', 'kal, ual and itapi name no provider'),
@@ -425,7 +449,12 @@ HOUSE = {
     'tests/kal/test_copy.c': 'void f(void) { struct kal_upper other = fake_upper; }\n',
     'tests/kal/test_cm.c': '#include "tc.h"\n#include "kal/cm.h"\n',
 }
+HOUSE.update({f'{folder}/README.md': ' '.join(os.path.basename(p) for p in HOUSE if os.path.dirname(p) == folder)
+              for folder in {os.path.dirname(p) for p in HOUSE}})
+HOUSE['docs/architecture.md'] = ''.join(f'| `{folder}/` | what |\n' for folder in sorted({os.path.dirname(p) for p in HOUSE}))
 VIOLATIONS = [
+    ('described', 'kal/new.c', 'int x;\n'),
+    ('described', 'kal/other/new.c', 'int x;\n', {'kal/other/README.md': '`new.c`'}),
     ('known_includes', 'kal/new.c', '#include "stdio.h"\n'),
     ('floors', 'base/new.c', '#include "rnicpi.h"\n'),
     ('floors', 'rnicpi/new.c', '#include "kal.h"\n'),
