@@ -26,7 +26,7 @@ enum ri_status ri_mem_rnic_open(struct ri_mem_rnic *rnic, const struct ri_open *
     rnic->attr = attr;
     rnic->serve = serve;
     pthread_mutex_init(&rnic->lock, NULL);
-    ri_tellers_open(&rnic->tellers, open->host, &rnic->lock);
+    ri_upcalls_open(&rnic->upcalls, open->host, &rnic->lock);
     return RI_OK;
 }
 
@@ -42,7 +42,7 @@ enum ri_status ri_mem_rnic_close(struct ri_mem_rnic *rnic)
     if (objects)
         return RI_ERR_BUSY;
     ri_unwatch_now(&rnic->leaving);
-    ri_tellers_close(&rnic->tellers);
+    ri_upcalls_close(&rnic->upcalls);
     ri_regions_close(&rnic->regions);
     pthread_mutex_destroy(&rnic->lock);
     return RI_OK;
@@ -88,7 +88,7 @@ enum ri_status ri_mem_lane_open(struct ri_rnic *base, uint32_t index, void *cont
     rnic->lane = (struct ri_lane){ rnic->user, context };
     rnic->leaving.host = rnic->host;
     rnic->leaving.lane_context = context;
-    rnic->tellers.lane_context = context;
+    rnic->upcalls.lane_context = context;
     *lane = &rnic->lane;
     return RI_OK;
 }
@@ -102,7 +102,7 @@ uint32_t ri_mem_progress(struct ri_lane *lane, struct ri_cq *first, uint32_t bud
     (void)first, (void)budget;
     *next_deadline = RI_NO_DEADLINE;
     pthread_mutex_lock(&rnic->lock);
-    work = ri_tell_now(&rnic->tellers);
+    work = ri_upcalls_run(&rnic->upcalls);
     pthread_mutex_unlock(&rnic->lock);
     return work + ri_unwatch_now(&rnic->leaving);
 }
@@ -113,7 +113,7 @@ bool ri_mem_lane_arm(struct ri_lane *lane)
     bool quiet;
 
     pthread_mutex_lock(&rnic->lock);
-    quiet = !ri_unwatch_pending(&rnic->leaving) && !ri_tell_pending(&rnic->tellers);
+    quiet = !ri_unwatch_pending(&rnic->leaving) && !ri_upcalls_pending(&rnic->upcalls);
     pthread_mutex_unlock(&rnic->lock);
     return quiet;
 }

@@ -18,7 +18,7 @@
  *
  * Locks: ri_mem_rnic.lock guards everything but the CQs, which guard themselves. "Under the lock"
  * says that the caller holds it; all other functions take it. No upcall is made under it:
- * completions see ri_mem_report(), events see rnicpi_tell.h. Data is copied under it, so nobody
+ * completions see ri_mem_report(), events see rnicpi_upcalls.h. Data is copied under it, so nobody
  * reaches a region when mr_deregister has returned.
  */
 #ifndef RNICPI_MEM_H
@@ -32,7 +32,7 @@
 #include "rnicpi_cq.h"
 #include "rnicpi_queue.h"
 #include "rnicpi_region.h"
-#include "rnicpi_tell.h"
+#include "rnicpi_upcalls.h"
 #include "rnicpi_watch.h"
 
 struct ri_mem_qp;
@@ -51,7 +51,7 @@ struct ri_mem_rnic {
     void (*serve)(struct ri_mem_qp *qp);
     struct ri_lane lane;            /* its context is set by lane_open */
     struct ri_unwatch_list leaving; /* rnicpi_watch.h */
-    struct ri_tellers tellers;      /* rnicpi_tell.h */
+    struct ri_upcalls upcalls;      /* rnicpi_upcalls.h */
     struct ri_set_a *set_a;         /* rnicpi_set_a.h; else NULL */
     pthread_mutex_t lock;
     struct ri_regions regions;    /* rnicpi_region.h; their domain is a struct ri_mem_pd */
@@ -142,7 +142,7 @@ void ri_port_add_address(struct ri_port_attr *attr, const struct sockaddr *addre
  * provider changes `state` to RTS and CLOSING, and the depths when they are agreed. */
 struct ri_mem_qp {
     struct ri_qp base;
-    struct ri_teller teller; /* its events */
+    struct ri_deferred deferred; /* its events */
     struct ri_mem_rnic *rnic;
     struct ri_mem_pd *pd;
     enum ri_qp_type type;

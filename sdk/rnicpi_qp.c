@@ -3,7 +3,7 @@
 #include "rnicpi_mem.h"
 #include "rnicpi_util.h"
 
-/* ---- what is told ---- */
+/* ---- what is reported ---- */
 
 /* Why a connection broke, for whoever reads the log. */
 static const char *const reasons[] = {
@@ -31,10 +31,10 @@ static const char *reason_of(enum ri_event_type type)
 }
 
 /* One event, or the completions of an end. */
-static bool qp_tell(struct ri_teller *teller)
+static bool qp_report(struct ri_deferred *deferred)
 {
-    struct ri_mem_qp *qp = (struct ri_mem_qp *)((char *)teller -
-                                                offsetof(struct ri_mem_qp, teller));
+    struct ri_mem_qp *qp = (struct ri_mem_qp *)((char *)deferred -
+                                                offsetof(struct ri_mem_qp, deferred));
     struct ri_mem_rnic *rnic = qp->rnic;
     const struct ri_event event = qp->events[0];
 
@@ -58,7 +58,7 @@ void ri_mem_qp_note(struct ri_mem_qp *qp, enum ri_event_type type, uint16_t code
                                                            .terminate_code = code,
                                                            .explained = explained,
                                                            .detail = reason_of(type) };
-    ri_tell_later(&qp->rnic->tellers, &qp->teller);
+    ri_upcall_defer(&qp->rnic->upcalls, &qp->deferred);
 }
 
 /* The CQ may be gone when it returns. */
@@ -84,7 +84,7 @@ void ri_mem_report(struct ri_mem_qp *qp)
 
 void ri_mem_report_later(struct ri_mem_qp *qp)
 {
-    ri_tell_later(&qp->rnic->tellers, &qp->teller);
+    ri_upcall_defer(&qp->rnic->upcalls, &qp->deferred);
 }
 
 /* ---- states ---- */
@@ -170,7 +170,7 @@ enum ri_status ri_mem_qp_open(struct ri_mem_qp *qp, struct ri_mem_pd *pd, struct
         return status;
     }
     qp->base = (struct ri_qp){ rnic->user, attr->context };
-    qp->teller.tell = qp_tell;
+    qp->deferred.make = qp_report;
     qp->rnic = rnic;
     qp->pd = pd;
     qp->type = attr->type;
@@ -196,7 +196,7 @@ void ri_mem_qp_close(struct ri_mem_qp *qp)
     struct ri_mem_rnic *rnic = qp->rnic;
 
     pthread_mutex_lock(&rnic->lock);
-    ri_tell_forget(&rnic->tellers, &qp->teller, NULL);
+    ri_upcall_cancel(&rnic->upcalls, &qp->deferred, NULL);
     qp->pd->users--;
     pthread_mutex_unlock(&rnic->lock);
     ri_queue_close(&qp->send);

@@ -17,7 +17,7 @@
 
 void ri_rc_fail(struct ri_rc *rc, enum ri_event_type type, uint16_t code, bool explained)
 {
-    rc->put(rc, &(struct ri_piece){ .type = RI_PIECE_END, .code = code });
+    rc->put(rc, &(struct ri_segment){ .type = RI_SEGMENT_END, .code = code });
     rc->end(rc, type, code, explained);
 }
 
@@ -32,26 +32,26 @@ static bool cut_answer(struct ri_rc *rc)
 {
     struct ri_rc_answer *answer = &rc->answers[rc->answer_first];
     uint32_t part = answer->length - answer->moved;
-    struct ri_piece piece = { .type = RI_PIECE_ANSWER, .address = answer->moved };
+    struct ri_segment segment = { .type = RI_SEGMENT_ANSWER, .address = answer->moved };
     const uint8_t *from;
     uint8_t *to;
 
     if (!rc->answer_count)
         return false;
-    piece.length = part < RI_RC_PAYLOAD ? part : RI_RC_PAYLOAD;
-    piece.flags = part <= RI_RC_PAYLOAD ? RI_PIECE_LAST : 0;
+    segment.length = part < RI_RC_PAYLOAD ? part : RI_RC_PAYLOAD;
+    segment.flags = part <= RI_RC_PAYLOAD ? RI_SEGMENT_LAST : 0;
     from = ri_mem_at(&rc->qp, answer->key, answer->from, answer->length, RI_ACCESS_REMOTE_READ);
     if (part && !from) {
         ri_rc_fail(rc, RI_EVENT_READ_ACCESS, CODE_READ_ACCESS, false);
         return false;
     }
-    to = rc->put(rc, &piece);
+    to = rc->put(rc, &segment);
     if (!to)
         return false;
     if (part)
-        memcpy(to, from + answer->moved, piece.length);
-    answer->moved += piece.length;
-    if (piece.flags & RI_PIECE_LAST) {
+        memcpy(to, from + answer->moved, segment.length);
+    answer->moved += segment.length;
+    if (segment.flags & RI_SEGMENT_LAST) {
         rc->answer_first = (rc->answer_first + 1) % RI_RC_DEPTH;
         rc->answer_count--;
     }
@@ -60,12 +60,12 @@ static bool cut_answer(struct ri_rc *rc)
 
 static bool cut_read(struct ri_rc *rc, const struct ri_request *request)
 {
-    const struct ri_piece piece = { .type = RI_PIECE_READ,
-                                    .key = request->rkey,
-                                    .wanted = request->length,
-                                    .address = request->remote_addr };
+    const struct ri_segment segment = { .type = RI_SEGMENT_READ,
+                                        .key = request->rkey,
+                                        .wanted = request->length,
+                                        .address = request->remote_addr };
 
-    if (rc->reads == rc->qp.ord || !rc->put(rc, &piece))
+    if (rc->reads == rc->qp.ord || !rc->put(rc, &segment))
         return false;
     rc->reads++;
     rc->qp.send.sent++;
@@ -93,12 +93,12 @@ static bool may_go_on(struct ri_rc *rc, const struct ri_request *request)
     return false;
 }
 
-/* A piece of the next request. */
+/* A segment of the next request. */
 static bool cut_request(struct ri_rc *rc)
 {
     struct ri_queue *queue = &rc->qp.send;
     struct ri_request *request = ri_queue_at(queue, queue->sent);
-    struct ri_piece piece = { .type = RI_PIECE_SEND };
+    struct ri_segment segment = { .type = RI_SEGMENT_SEND };
     uint32_t left;
     uint8_t *to;
 
@@ -107,21 +107,21 @@ static bool cut_request(struct ri_rc *rc)
     if (request->opcode == RI_WR_RDMA_READ)
         return cut_read(rc, request);
     left = request->length - request->moved;
-    piece.address = request->moved;
-    piece.length = left < RI_RC_PAYLOAD ? left : RI_RC_PAYLOAD;
-    piece.flags = (uint8_t)((left <= RI_RC_PAYLOAD ? RI_PIECE_LAST : 0) |
-                            (request->flags & RI_WR_SOLICITED ? RI_PIECE_SOLICITED : 0));
+    segment.address = request->moved;
+    segment.length = left < RI_RC_PAYLOAD ? left : RI_RC_PAYLOAD;
+    segment.flags = (uint8_t)((left <= RI_RC_PAYLOAD ? RI_SEGMENT_LAST : 0) |
+                              (request->flags & RI_WR_SOLICITED ? RI_SEGMENT_SOLICITED : 0));
     if (request->opcode == RI_WR_RDMA_WRITE) {
-        piece.type = RI_PIECE_WRITE;
-        piece.key = request->rkey;
-        piece.address += request->remote_addr;
+        segment.type = RI_SEGMENT_WRITE;
+        segment.key = request->rkey;
+        segment.address += request->remote_addr;
     }
-    to = rc->put(rc, &piece);
+    to = rc->put(rc, &segment);
     if (!to)
         return false;
-    ri_mem_copy(&rc->qp, request, request->moved, piece.length, to, RI_ACCESS_LOCAL_READ);
-    request->moved += piece.length;
-    if (piece.flags & RI_PIECE_LAST) {
+    ri_mem_copy(&rc->qp, request, request->moved, segment.length, to, RI_ACCESS_LOCAL_READ);
+    request->moved += segment.length;
+    if (segment.flags & RI_SEGMENT_LAST) {
         request->finished = true;
         queue->sent++;
     }
@@ -144,7 +144,7 @@ bool ri_rc_wants(const struct ri_rc *rc)
 
 /* ---- receiving ---- */
 
-static void take_send(struct ri_rc *rc, const struct ri_piece *piece, const uint8_t *octets)
+static void take_send(struct ri_rc *rc, const struct ri_segment *segment, const uint8_t *octets)
 {
     struct ri_queue *queue = &rc->qp.receive;
     struct ri_request *into = ri_queue_oldest(queue);
@@ -153,41 +153,41 @@ static void take_send(struct ri_rc *rc, const struct ri_piece *piece, const uint
         ri_rc_fail(rc, RI_EVENT_NO_RECEIVE, CODE_NO_RECEIVE, false);
         return;
     }
-    if (into->length - into->moved < piece->length) {
+    if (into->length - into->moved < segment->length) {
         ri_queue_finish(queue, RI_WC_LOCAL_LENGTH);
         ri_rc_fail(rc, RI_EVENT_RECV_LENGTH, CODE_RECV_LENGTH, true);
         return;
     }
-    if (!ri_mem_copy(&rc->qp, into, into->moved, piece->length, (uint8_t *)(uintptr_t)octets,
+    if (!ri_mem_copy(&rc->qp, into, into->moved, segment->length, (uint8_t *)(uintptr_t)octets,
                      RI_ACCESS_LOCAL_WRITE)) {
         ri_queue_finish(queue, RI_WC_LOCAL_PROTECTION);
         ri_rc_fail(rc, RI_EVENT_RECV_ACCESS, CODE_RECV_ACCESS, true);
         return;
     }
-    into->moved += piece->length;
-    into->solicited = piece->flags & RI_PIECE_SOLICITED;
-    if (piece->flags & RI_PIECE_LAST)
+    into->moved += segment->length;
+    into->solicited = segment->flags & RI_SEGMENT_SOLICITED;
+    if (segment->flags & RI_SEGMENT_LAST)
         ri_queue_finish(queue, RI_WC_SUCCESS);
 }
 
-static void take_write(struct ri_rc *rc, const struct ri_piece *piece, const uint8_t *octets)
+static void take_write(struct ri_rc *rc, const struct ri_segment *segment, const uint8_t *octets)
 {
-    uint8_t *to = ri_mem_at(&rc->qp, piece->key, piece->address, piece->length,
+    uint8_t *to = ri_mem_at(&rc->qp, segment->key, segment->address, segment->length,
                             RI_ACCESS_REMOTE_WRITE);
 
-    if (!piece->length)
+    if (!segment->length)
         return;
     if (!to || !(rc->qp.flags & RI_QP_WRITE_ENABLE))
         ri_rc_fail(rc, RI_EVENT_WRITE_ACCESS, CODE_WRITE_ACCESS, false);
     else
-        memcpy(to, octets, piece->length);
+        memcpy(to, octets, segment->length);
 }
 
-static void take_read(struct ri_rc *rc, const struct ri_piece *piece)
+static void take_read(struct ri_rc *rc, const struct ri_segment *segment)
 {
     struct ri_mem_qp *qp = &rc->qp;
-    bool good = !piece->wanted ||
-                ri_mem_at(qp, piece->key, piece->address, piece->wanted, RI_ACCESS_REMOTE_READ);
+    bool good = !segment->wanted || ri_mem_at(qp, segment->key, segment->address, segment->wanted,
+                                              RI_ACCESS_REMOTE_READ);
 
     if (!good || !qp->ird || !(qp->flags & RI_QP_READ_ENABLE)) {
         ri_rc_fail(rc, RI_EVENT_READ_ACCESS, CODE_READ_ACCESS, false);
@@ -195,7 +195,7 @@ static void take_read(struct ri_rc *rc, const struct ri_piece *piece)
         ri_rc_fail(rc, RI_EVENT_REMOTE_OPERATION, CODE_READ_DEPTH, false);
     } else {
         rc->answers[(rc->answer_first + rc->answer_count) % RI_RC_DEPTH] = (struct ri_rc_answer){
-            .from = piece->address, .key = piece->key, .length = piece->wanted
+            .from = segment->address, .key = segment->key, .length = segment->wanted
         };
         rc->answer_count++;
     }
@@ -215,25 +215,25 @@ static struct ri_request *oldest_read(struct ri_rc *rc)
     return NULL;
 }
 
-static void take_answer(struct ri_rc *rc, const struct ri_piece *piece, const uint8_t *octets)
+static void take_answer(struct ri_rc *rc, const struct ri_segment *segment, const uint8_t *octets)
 {
     struct ri_queue *queue = &rc->qp.send;
     struct ri_request *read = oldest_read(rc);
     uint32_t left = read ? read->length - read->moved : 0;
-    bool last = piece->flags & RI_PIECE_LAST;
+    bool last = segment->flags & RI_SEGMENT_LAST;
 
-    if (!read || left < piece->length || (last && left != piece->length)) {
+    if (!read || left < segment->length || (last && left != segment->length)) {
         ri_rc_fail(rc, RI_EVENT_RESPONSE_ERROR, CODE_RESPONSE, false);
         return;
     }
-    if (!ri_mem_copy(&rc->qp, read, read->moved, piece->length, (uint8_t *)(uintptr_t)octets,
+    if (!ri_mem_copy(&rc->qp, read, read->moved, segment->length, (uint8_t *)(uintptr_t)octets,
                      RI_ACCESS_LOCAL_WRITE)) {
         if (read == ri_queue_oldest(queue))
             ri_queue_finish(queue, RI_WC_LOCAL_PROTECTION);
         ri_rc_fail(rc, RI_EVENT_LOCAL_ERROR, 0, true);
         return;
     }
-    read->moved += piece->length;
+    read->moved += segment->length;
     if (!last)
         return;
     rc->reads--;
@@ -241,29 +241,30 @@ static void take_answer(struct ri_rc *rc, const struct ri_piece *piece, const ui
     ri_queue_finish_ready(queue);
 }
 
-static void take_end(struct ri_rc *rc, const struct ri_piece *piece)
+static void take_end(struct ri_rc *rc, const struct ri_segment *segment)
 {
     struct ri_request *read = oldest_read(rc);
-    bool refused = read && read == ri_queue_oldest(&rc->qp.send) && piece->code == CODE_READ_ACCESS;
+    bool refused = read && read == ri_queue_oldest(&rc->qp.send) &&
+                   segment->code == CODE_READ_ACCESS;
 
     if (refused)
         ri_queue_finish(&rc->qp.send, RI_WC_REMOTE_ACCESS);
-    rc->end(rc, RI_EVENT_TERMINATE_RECEIVED, piece->code, refused);
+    rc->end(rc, RI_EVENT_TERMINATE_RECEIVED, segment->code, refused);
 }
 
-void ri_rc_take(struct ri_rc *rc, const struct ri_piece *piece, const uint8_t *octets)
+void ri_rc_take(struct ri_rc *rc, const struct ri_segment *segment, const uint8_t *octets)
 {
-    if (piece->length > RI_RC_PAYLOAD) {
+    if (segment->length > RI_RC_PAYLOAD) {
         ri_rc_fail(rc, RI_EVENT_INTEGRITY, CODE_PAYLOAD, false);
         return;
     }
-    switch (piece->type) {
-    case RI_PIECE_READY: break;
-    case RI_PIECE_SEND: take_send(rc, piece, octets); break;
-    case RI_PIECE_WRITE: take_write(rc, piece, octets); break;
-    case RI_PIECE_READ: take_read(rc, piece); break;
-    case RI_PIECE_ANSWER: take_answer(rc, piece, octets); break;
-    case RI_PIECE_END: take_end(rc, piece); break;
+    switch (segment->type) {
+    case RI_SEGMENT_READY: break;
+    case RI_SEGMENT_SEND: take_send(rc, segment, octets); break;
+    case RI_SEGMENT_WRITE: take_write(rc, segment, octets); break;
+    case RI_SEGMENT_READ: take_read(rc, segment); break;
+    case RI_SEGMENT_ANSWER: take_answer(rc, segment, octets); break;
+    case RI_SEGMENT_END: take_end(rc, segment); break;
     default: ri_rc_fail(rc, RI_EVENT_BAD_OPCODE, CODE_BAD_OPCODE, false);
     }
 }

@@ -10,7 +10,7 @@
 #define PATIENCE UINT64_C(30000000000) /* ns; unless the user gives a deadline */
 
 /* What a connection has to tell, in this order. */
-enum { TELL_RESOLVED = 1, TELL_REQUEST = 2, TELL_ESTABLISHED = 4, TELL_END = 8 };
+enum { DUE_RESOLVED = 1, DUE_REQUEST = 2, DUE_ESTABLISHED = 4, DUE_END = 8 };
 
 static uint64_t deadline_of(const struct ri_mem_connection *c, const struct ri_connect_param *param)
 {
@@ -20,7 +20,7 @@ static uint64_t deadline_of(const struct ri_mem_connection *c, const struct ri_c
 
 /* ---- life ---- */
 
-static bool connection_tell(struct ri_teller *teller);
+static bool connection_report(struct ri_deferred *deferred);
 static void end_silently(struct ri_mem_connection *c, enum ri_event_type cause, uint16_t code,
                          bool explained);
 
@@ -41,7 +41,7 @@ static struct ri_mem_connection *connection_new(struct ri_set_a *set, void *cont
         return NULL;
     c->base = (struct ri_connection){ set->rnic->base.ops, context };
     c->set = set;
-    c->teller.tell = connection_tell;
+    c->deferred.make = connection_report;
     c->deadline = RI_NO_DEADLINE;
     return c;
 }
@@ -91,7 +91,7 @@ void ri_set_a_closed(struct ri_mem_connection *c)
     undecided_no_more(c); /* the listener does not find it any more when it goes */
     last = c->destroyed;
     if (last)
-        ri_tell_forget(&rnic->tellers, &c->teller, NULL);
+        ri_upcall_cancel(&rnic->upcalls, &c->deferred, NULL);
     pthread_mutex_unlock(&rnic->lock);
     if (last)
         ri_set_a_drop(c);
@@ -105,14 +105,14 @@ static void close_channel(struct ri_mem_connection *c)
     c->set->carrier->close(c);
 }
 
-/* ---- what is told ---- */
+/* ---- what is reported ---- */
 
-static void tell(struct ri_mem_connection *c, uint32_t what)
+static void report(struct ri_mem_connection *c, uint32_t what)
 {
-    if (c->destroyed && what != TELL_REQUEST)
+    if (c->destroyed && what != DUE_REQUEST)
         return; /* nobody has heard of it */
-    c->tells |= what;
-    ri_tell_later(&c->set->rnic->tellers, &c->teller);
+    c->due |= what;
+    ri_upcall_defer(&c->set->rnic->upcalls, &c->deferred);
 }
 
 /* {request} The host keeps nothing of it. The peer may have left while it was told, and the channel
@@ -124,12 +124,12 @@ static void forget_request(struct ri_mem_connection *c)
     rnic->count[RI_MEM_OTHERS]--;
     c->destroyed = true;
     end_silently(c, 0, 0, false);
-    ri_tell_forget(&rnic->tellers, &c->teller, NULL);
-    c->tells = 0;
+    ri_upcall_cancel(&rnic->upcalls, &c->deferred, NULL);
+    c->due = 0;
 }
 
 /* False: the connection is gone. */
-static bool tell_request(struct ri_mem_connection *c)
+static bool report_request(struct ri_mem_connection *c)
 {
     struct ri_mem_rnic *rnic = c->set->rnic;
     struct ri_mem_listener *listener = c->listener;
@@ -146,7 +146,7 @@ static bool tell_request(struct ri_mem_connection *c)
 
     rnic->count[RI_MEM_OTHERS]++;
     c->destroyed = false;
-    rnic->tellers.about = listener;
+    rnic->upcalls.about = listener;
     pthread_mutex_unlock(&rnic->lock);
     rnic->host->connection_request(rnic->host, listener->base.context, &c->base, &request,
                                    &context);
@@ -161,7 +161,7 @@ static bool tell_request(struct ri_mem_connection *c)
     return false;
 }
 
-static void tell_event(struct ri_mem_connection *c, const struct ri_connection_event *event)
+static void report_event(struct ri_mem_connection *c, const struct ri_connection_event *event)
 {
     struct ri_connection_event full = *event;
     struct ri_mem_rnic *rnic = c->set->rnic;
@@ -176,32 +176,33 @@ static void tell_event(struct ri_mem_connection *c, const struct ri_connection_e
 }
 
 /* The first of what there is to tell. */
-static bool connection_tell(struct ri_teller *teller)
+static bool connection_report(struct ri_deferred *deferred)
 {
-    struct ri_mem_connection *c =
-        (struct ri_mem_connection *)((char *)teller - offsetof(struct ri_mem_connection, teller));
-    uint32_t what = c->tells & -c->tells;
+    struct ri_mem_connection *c = (struct ri_mem_connection *)((char *)deferred -
+                                                               offsetof(struct ri_mem_connection,
+                                                                        deferred));
+    uint32_t what = c->due & -c->due;
 
-    c->tells &= ~what;
+    c->due &= ~what;
     switch (what) {
-    case TELL_RESOLVED:
-        tell_event(c, &(struct ri_connection_event){ .type = RI_CONNECTION_RESOLVED });
+    case DUE_RESOLVED:
+        report_event(c, &(struct ri_connection_event){ .type = RI_CONNECTION_RESOLVED });
         break;
-    case TELL_REQUEST:
-        if (!tell_request(c))
+    case DUE_REQUEST:
+        if (!report_request(c))
             return false;
         break;
-    case TELL_ESTABLISHED:
-        tell_event(c, &(struct ri_connection_event){ .type = RI_CONNECTION_ESTABLISHED,
-                                                     .private_data_length = c->data_length,
-                                                     .ird = c->ird,
-                                                     .ord = c->ord,
-                                                     .depths_valid = c->negotiate });
+    case DUE_ESTABLISHED:
+        report_event(c, &(struct ri_connection_event){ .type = RI_CONNECTION_ESTABLISHED,
+                                                       .private_data_length = c->data_length,
+                                                       .ird = c->ird,
+                                                       .ord = c->ord,
+                                                       .depths_valid = c->negotiate });
         break;
-    case TELL_END: tell_event(c, &c->end); break;
+    case DUE_END: report_event(c, &c->end); break;
     default: break;
     }
-    return c->tells;
+    return c->due;
 }
 
 /* ---- the end ---- */
@@ -213,7 +214,7 @@ static void end_silently(struct ri_mem_connection *c, enum ri_event_type cause, 
     struct ri_mem_qp *qp = c->qp;
 
     undecided_no_more(c);
-    c->tells &= ~(uint32_t)TELL_REQUEST;
+    c->due &= ~(uint32_t)DUE_REQUEST;
     c->state = RI_CM_ENDED;
     c->deadline = RI_NO_DEADLINE;
     c->qp = NULL;
@@ -232,7 +233,7 @@ static void end_with(struct ri_mem_connection *c, enum ri_connection_event_type 
     c->end = (struct ri_connection_event){ .type = type,
                                            .reason = reason,
                                            .private_data_length = c->data_length };
-    tell(c, TELL_END);
+    report(c, DUE_END);
 }
 
 void ri_set_a_end(struct ri_mem_connection *c, enum ri_event_type cause, uint16_t code,
@@ -246,7 +247,7 @@ void ri_set_a_end(struct ri_mem_connection *c, enum ri_event_type cause, uint16_
     c->data_length = 0;
     c->end = (struct ri_connection_event){ .type = was ? RI_CONNECTION_DISCONNECTED
                                                        : RI_CONNECTION_FAILED };
-    tell(c, TELL_END);
+    report(c, DUE_END);
 }
 
 void ri_set_a_left(struct ri_mem_connection *c)
@@ -292,7 +293,7 @@ void ri_set_a_forget(struct ri_set_a *set, struct ri_mem_listener *listener)
     struct ri_mem_connection *c;
 
     set->rnic->count[RI_MEM_OTHERS]--;
-    ri_tell_forget(&set->rnic->tellers, NULL, listener);
+    ri_upcall_cancel(&set->rnic->upcalls, NULL, listener);
     TAILQ_FOREACH(c, &set->connections, link)
     {
         if (c->listener != listener)
@@ -301,7 +302,7 @@ void ri_set_a_forget(struct ri_set_a *set, struct ri_mem_listener *listener)
             c->listener = NULL;
             continue; /* the user decides */
         }
-        ri_tell_forget(&set->rnic->tellers, &c->teller, NULL);
+        ri_upcall_cancel(&set->rnic->upcalls, &c->deferred, NULL);
         end_silently(c, 0, 0, false);
     }
 }
@@ -396,14 +397,14 @@ static void on_request(struct ri_mem_connection *c, const struct ri_cm_message *
     c->negotiate = message->negotiate;
     c->local = message->destination;
     c->peer = message->source;
-    tell(c, TELL_REQUEST);
+    report(c, DUE_REQUEST);
 }
 
 static void established(struct ri_mem_connection *c)
 {
     c->state = RI_CM_CONNECTED;
     c->deadline = RI_NO_DEADLINE;
-    tell(c, TELL_ESTABLISHED);
+    report(c, DUE_ESTABLISHED);
 }
 
 static void on_accept(struct ri_mem_connection *c, const struct ri_cm_message *message)
@@ -436,7 +437,7 @@ static void on_reply(struct ri_mem_connection *c, const struct ri_cm_message *me
                                            .remote_qpn = message->qpn,
                                            .remote_qkey = message->qkey,
                                            .path = c->path };
-    tell(c, TELL_END);
+    report(c, DUE_END);
 }
 
 void ri_set_a_message(struct ri_mem_connection *c, const struct ri_cm_message *message)
@@ -483,7 +484,7 @@ enum ri_status ri_mem_connection_destroy(struct ri_connection *base)
 
     pthread_mutex_lock(&rnic->lock);
     end_silently(c, 0, 0, false);
-    ri_tell_forget(&rnic->tellers, &c->teller, NULL);
+    ri_upcall_cancel(&rnic->upcalls, &c->deferred, NULL);
     c->destroyed = true;
     last = !c->open;
     rnic->count[RI_MEM_OTHERS]--;
@@ -503,7 +504,7 @@ enum ri_status ri_mem_resolve(struct ri_connection *base, const struct ri_connec
     if (status != RI_OK)
         return status;
     pthread_mutex_lock(&c->set->rnic->lock);
-    tell(c, TELL_RESOLVED);
+    report(c, DUE_RESOLVED);
     pthread_mutex_unlock(&c->set->rnic->lock);
     return RI_OK;
 }

@@ -14,7 +14,7 @@
  *
  * What is told: see {set-a} and {end-once} in rnicpi.h. Each RI_OK of a verb is followed by one
  * event of its kind, an end is told once, and nothing is told when connection_destroy has returned;
- * all by rnicpi_tell.h.
+ * all by rnicpi_upcalls.h.
  *
  * Life: a connection is freed when the user has destroyed it and its channel is closed, whichever
  * comes last. Locks: that of the RNIC in memory; "under the lock" says that the caller holds it.
@@ -56,7 +56,7 @@ enum ri_cm_state {
 
 struct ri_set_a;
 struct ri_rc;
-struct ri_piece;
+struct ri_segment;
 
 /* The provider embeds it as the first member of its listener. ri_mem_listen() sets it; a provider
  * with a listen of its own sets all but `set`, `undecided` and `end`. */
@@ -73,7 +73,7 @@ struct ri_mem_listener {
 /* The provider embeds it as the first member of its connection, and reads it under the lock. */
 struct ri_mem_connection {
     struct ri_connection base;
-    struct ri_teller teller;
+    struct ri_deferred deferred;
     TAILQ_ENTRY(ri_mem_connection) link;
     struct ri_set_a *set;
     struct ri_mem_qp *qp; /* NULL: none, or not any more */
@@ -83,7 +83,7 @@ struct ri_mem_connection {
     bool open;      /* its channel is there */
     bool closing;   /* and ends */
     bool datagram;
-    uint32_t tells;    /* what is left to tell */
+    uint32_t due;      /* what is left to report */
     uint64_t deadline; /* of this state */
     bool negotiate;
     uint16_t ird, ord;
@@ -128,7 +128,7 @@ struct ri_carrier {
     void (*unlisten)(struct ri_mem_listener *listener);
     /* For the QPs of rnicpi_set_a_rc.h; else not looked at. */
     size_t qp_size; /* of the provider's structure, which is zeroed and begins with a ri_rc */
-    uint8_t *(*put)(struct ri_rc *rc, const struct ri_piece *piece); /* see struct ri_rc */
+    uint8_t *(*put)(struct ri_rc *rc, const struct ri_segment *segment); /* see struct ri_rc */
     /* What was put leaves, if it can: the connection ends. May be NULL. */
     void (*flush)(struct ri_mem_connection *connection);
 };

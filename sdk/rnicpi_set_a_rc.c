@@ -9,7 +9,7 @@
 
 /* ---- QPs ---- */
 
-/* A last piece says why, if there is room. */
+/* A last segment says why, if there is room. */
 static void rc_end(struct ri_rc *rc, enum ri_event_type type, uint16_t code, bool explained)
 {
     struct ri_mem_connection *c = rc->qp.connection;
@@ -102,22 +102,22 @@ bool ri_packet_message(struct ri_mem_connection *c, const struct ri_cm_message *
     return carrier_of(c)->send(c, message, sizeof(*message)) > 0;
 }
 
-/* The last piece may go where another would wait. */
-uint8_t *ri_packet_put(struct ri_rc *rc, const struct ri_piece *piece)
+/* The last segment may go where another would wait. */
+uint8_t *ri_packet_put(struct ri_rc *rc, const struct ri_segment *segment)
 {
     struct ri_mem_connection *c = rc->qp.connection;
     struct ri_packet_rnic *rnic = rnic_of(c);
 
-    if (piece->type != RI_PIECE_END && !carrier_of(c)->has_room(c)) {
+    if (segment->type != RI_SEGMENT_END && !carrier_of(c)->has_room(c)) {
         carrier_of(c)->await_room(c);
         return NULL;
     }
-    rnic->out.piece = *piece;
-    rnic->out_length = (uint32_t)sizeof(*piece) + piece->length;
+    rnic->out.segment = *segment;
+    rnic->out_length = (uint32_t)sizeof(*segment) + segment->length;
     return rnic->out.octets;
 }
 
-/* The piece that was put is whole. False: it is lost, not because the peer has gone. */
+/* The segment that was put is whole. False: it is lost, not because the peer has gone. */
 static bool flush(struct ri_mem_connection *c)
 {
     struct ri_packet_rnic *rnic = rnic_of(c);
@@ -150,13 +150,14 @@ static void serve(struct ri_mem_qp *qp)
 /* ---- packets: in. Under the lock ---- */
 
 /* Its length has to be the one that it states. */
-static void take_piece(struct ri_mem_connection *c, size_t length)
+static void take_segment(struct ri_mem_connection *c, size_t length)
 {
     struct ri_packet *packet = &rnic_of(c)->in.packet;
 
-    if (length < sizeof(packet->piece) || packet->piece.length != length - sizeof(packet->piece))
-        packet->piece.length = UINT32_MAX; /* which ends the connection */
-    ri_rc_take((struct ri_rc *)c->qp, &packet->piece, packet->octets);
+    if (length < sizeof(packet->segment) ||
+        packet->segment.length != length - sizeof(packet->segment))
+        packet->segment.length = UINT32_MAX; /* which ends the connection */
+    ri_rc_take((struct ri_rc *)c->qp, &packet->segment, packet->octets);
 }
 
 static void take_message(struct ri_mem_connection *c, size_t length)
@@ -181,7 +182,7 @@ static bool receive(struct ri_mem_connection *c)
         if (!got)
             ri_set_a_left(c);
         else if (c->state == RI_CM_CONNECTED)
-            take_piece(c, (size_t)got);
+            take_segment(c, (size_t)got);
         else
             take_message(c, (size_t)got);
     }

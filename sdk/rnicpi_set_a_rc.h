@@ -4,12 +4,12 @@
  * makes (rnicpi_set_a.h), for providers (librnicpi.a). Two parts, of which the second one needs the
  * first:
  *
- * 1. The operations of QPs. The provider carries pieces, and messages, as it likes.
+ * 1. The operations of QPs. The provider carries segments, and messages, as it likes.
  *
  * 2. Packets: one channel carries both, whole, in order and without loss. A packet is a message of
- *    set A until the connection is CONNECTED, and a piece of a request from then on: READY is the
+ *    set A until the connection is CONNECTED, and a segment of a request from then on: READY is the
  *    last message of the active side, ACCEPT that of the passive one, so both sides agree which
- *    packet is the first piece. Nothing of a packet is believed but the octets that came.
+ *    packet is the first segment. Nothing of a packet is believed but the octets that came.
  *
  * Locks: that of the RNIC in memory; "under the lock" says that the caller holds it.
  */
@@ -43,11 +43,11 @@ enum ri_status ri_rc_qp_change(struct ri_mem_qp *qp, enum ri_qp_state state);
 /* ---- 2. packets ---- */
 
 struct ri_packet {
-    struct ri_piece piece;
+    struct ri_segment segment;
     uint8_t octets[RI_RC_PAYLOAD];
 };
 
-/* Octets of the longest packet, which has a piece: a message of set A is shorter. */
+/* Octets of the longest packet, which has a segment: a message of set A is shorter. */
 #define RI_PACKET_MAX sizeof(struct ri_packet)
 
 /* The provider embeds it as the first member of its RNIC, or has no more. */
@@ -96,7 +96,7 @@ void ri_packet_ready(void *channel, uint32_t events);
 
 /* Members of struct ri_carrier, as they are. */
 bool ri_packet_message(struct ri_mem_connection *connection, const struct ri_cm_message *message);
-uint8_t *ri_packet_put(struct ri_rc *rc, const struct ri_piece *piece);
+uint8_t *ri_packet_put(struct ri_rc *rc, const struct ri_segment *segment);
 void ri_packet_flush(struct ri_mem_connection *connection);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A reliable connection of librnicpi in software, whose peer may send any piece: heads of the
+ * A reliable connection of librnicpi in software, whose peer may send any segment: heads of the
  * input's, or right ones, some of them with a field changed. The user posts, polls and begins
  * anew meanwhile; the way to the peer may have no room.
  *
- * A model says for each piece whether it is taken, and what memory holds afterwards. Each posted
+ * A model says for each segment whether it is taken, and what memory holds afterwards. Each posted
  * request completes once, in order, as the model says; what is sent is right; the end is told once.
- * The same with each piece of a message cut in two comes to the same.
+ * The same with each segment of a message cut in two comes to the same.
  */
 #include "tests/fuzz/fuzz.h"
 
@@ -111,16 +111,17 @@ static struct request *next_out(void)
     return &sends.requests[putting];
 }
 
-static void check_message(const struct ri_piece *piece)
+static void check_message(const struct ri_segment *segment)
 {
     struct request *request = next_out();
-    bool last = piece->flags & RI_PIECE_LAST;
+    bool last = segment->flags & RI_SEGMENT_LAST;
 
-    FUZZ_CHECK(request->opcode == (piece->type == RI_PIECE_SEND ? RI_WR_SEND : RI_WR_RDMA_WRITE));
-    FUZZ_CHECK(piece->address == put_moved && put_moved + piece->length <= request->length);
-    FUZZ_CHECK(last == (put_moved + piece->length == request->length));
+    FUZZ_CHECK(request->opcode ==
+               (segment->type == RI_SEGMENT_SEND ? RI_WR_SEND : RI_WR_RDMA_WRITE));
+    FUZZ_CHECK(segment->address == put_moved && put_moved + segment->length <= request->length);
+    FUZZ_CHECK(last == (put_moved + segment->length == request->length));
     expected_out = area.fetch + put_moved;
-    put_moved += piece->length;
+    put_moved += segment->length;
     if (!last)
         return;
     request->complete = true;
@@ -128,37 +129,37 @@ static void check_message(const struct ri_piece *piece)
     put_moved = 0;
 }
 
-static void check_answer(const struct ri_piece *piece)
+static void check_answer(const struct ri_segment *segment)
 {
     struct fetch *fetch = &fetches[0];
 
-    FUZZ_CHECK(fetch_count && piece->address == fetch->moved);
-    FUZZ_CHECK(fetch->moved + piece->length <= fetch->wanted);
+    FUZZ_CHECK(fetch_count && segment->address == fetch->moved);
+    FUZZ_CHECK(fetch->moved + segment->length <= fetch->wanted);
     expected_out = fetch->from + fetch->moved;
-    fetch->moved += piece->length;
-    FUZZ_CHECK(!(piece->flags & RI_PIECE_LAST) == (fetch->moved != fetch->wanted));
+    fetch->moved += segment->length;
+    FUZZ_CHECK(!(segment->flags & RI_SEGMENT_LAST) == (fetch->moved != fetch->wanted));
     if (fetch->moved == fetch->wanted)
         memmove(fetch, fetch + 1, --fetch_count * sizeof(*fetch));
 }
 
-static uint8_t *put(struct ri_rc *base, const struct ri_piece *piece)
+static uint8_t *put(struct ri_rc *base, const struct ri_segment *segment)
 {
-    FUZZ_CHECK(base == &rc && !over && piece->length <= RI_RC_PAYLOAD && !expected_out);
+    FUZZ_CHECK(base == &rc && !over && segment->length <= RI_RC_PAYLOAD && !expected_out);
     if (!room)
         return NULL;
     put_count++;
-    switch (piece->type) {
-    case RI_PIECE_SEND:
-    case RI_PIECE_WRITE: check_message(piece); break;
-    case RI_PIECE_READ:
-        FUZZ_CHECK(next_out()->opcode == RI_WR_RDMA_READ && !piece->length);
-        FUZZ_CHECK(piece->wanted == next_out()->length && ++reads_out <= rc.qp.ord);
+    switch (segment->type) {
+    case RI_SEGMENT_SEND:
+    case RI_SEGMENT_WRITE: check_message(segment); break;
+    case RI_SEGMENT_READ:
+        FUZZ_CHECK(next_out()->opcode == RI_WR_RDMA_READ && !segment->length);
+        FUZZ_CHECK(segment->wanted == next_out()->length && ++reads_out <= rc.qp.ord);
         putting++;
         break;
-    case RI_PIECE_ANSWER: check_answer(piece); break;
-    default: FUZZ_CHECK(piece->type == RI_PIECE_END && !piece->length);
+    case RI_SEGMENT_ANSWER: check_answer(segment); break;
+    default: FUZZ_CHECK(segment->type == RI_SEGMENT_END && !segment->length);
     }
-    length_out = piece->length;
+    length_out = segment->length;
     return octets_out;
 }
 
@@ -170,7 +171,7 @@ static void end(struct ri_rc *base, enum ri_event_type type, uint16_t code, bool
     ri_mem_qp_end(&rc.qp, type, code, explained);
 }
 
-/* The octets of a piece are there when ri_rc_send has returned. */
+/* The octets of a segment are there when ri_rc_send has returned. */
 static void serve(struct ri_mem_qp *qp)
 {
     while (qp->state == RI_QPS_RTS && ri_rc_send(&rc)) {
@@ -221,67 +222,68 @@ static uint8_t *of_shadow(const uint8_t *at)
 }
 
 /* Does the connection go on? Then the shadow has what memory has to hold. */
-static bool model_take(const struct ri_piece *piece, const uint8_t *octets)
+static bool model_take(const struct ri_segment *segment, const uint8_t *octets)
 {
-    bool last = piece->flags & RI_PIECE_LAST;
+    bool last = segment->flags & RI_SEGMENT_LAST;
     struct request *request;
     uint8_t *at;
 
-    if (piece->length > RI_RC_PAYLOAD)
+    if (segment->length > RI_RC_PAYLOAD)
         return false;
-    switch (piece->type) {
-    case RI_PIECE_READY: return true;
-    case RI_PIECE_SEND:
+    switch (segment->type) {
+    case RI_SEGMENT_READY: return true;
+    case RI_SEGMENT_SEND:
         request = next_receive();
-        if (!request || request->length - request->moved < piece->length)
+        if (!request || request->length - request->moved < segment->length)
             return false;
         at = shadow.received[(request - receives.requests) % DEPTH];
         break;
-    case RI_PIECE_ANSWER:
+    case RI_SEGMENT_ANSWER:
         request = next_read();
-        if (!request || request->length - request->moved < piece->length ||
-            (last && request->length - request->moved != piece->length))
+        if (!request || request->length - request->moved < segment->length ||
+            (last && request->length - request->moved != segment->length))
             return false;
         at = shadow.answered[(request - sends.requests) % DEPTH];
         reads_out -= last;
         break;
-    case RI_PIECE_WRITE:
-        at = reached(piece->key, piece->address, piece->length, true);
-        if (piece->length && (!at || !(rc.qp.flags & RI_QP_WRITE_ENABLE)))
+    case RI_SEGMENT_WRITE:
+        at = reached(segment->key, segment->address, segment->length, true);
+        if (segment->length && (!at || !(rc.qp.flags & RI_QP_WRITE_ENABLE)))
             return false;
-        if (piece->length)
-            memcpy(of_shadow(at), octets, piece->length);
+        if (segment->length)
+            memcpy(of_shadow(at), octets, segment->length);
         return true;
-    case RI_PIECE_READ:
-        at = reached(piece->key, piece->address, piece->wanted, false);
-        if ((piece->wanted && !at) || !(rc.qp.flags & RI_QP_READ_ENABLE) ||
+    case RI_SEGMENT_READ:
+        at = reached(segment->key, segment->address, segment->wanted, false);
+        if ((segment->wanted && !at) || !(rc.qp.flags & RI_QP_READ_ENABLE) ||
             fetch_count >= rc.qp.ird)
             return false;
-        fetches[fetch_count++] = (struct fetch){ at ? at : area.both, piece->wanted, 0 };
+        fetches[fetch_count++] = (struct fetch){ at ? at : area.both, segment->wanted, 0 };
         return true;
     default: return false;
     }
-    if (piece->length && gone[LOCAL])
+    if (segment->length && gone[LOCAL])
         return false;
-    memcpy(at + request->moved, octets, piece->length);
-    request->moved += piece->length;
+    memcpy(at + request->moved, octets, segment->length);
+    request->moved += segment->length;
     request->complete = last;
     return true;
 }
 
 /* ---- the steps ---- */
 
-static void take_one(const struct ri_piece *piece, const uint8_t *octets)
+static void take_one(const struct ri_segment *segment, const uint8_t *octets)
 {
-    uint8_t *exact = malloc(piece->length && piece->length <= RI_RC_PAYLOAD ? piece->length : 1);
+    uint8_t *exact = malloc(segment->length && segment->length <= RI_RC_PAYLOAD ? segment->length
+                                                                                : 1);
     bool goes_on;
 
     FUZZ_CHECK(exact);
     if (rc.qp.state == RI_QPS_RTS) {
-        if (piece->length <= RI_RC_PAYLOAD)
-            memcpy(exact, octets, piece->length);
-        goes_on = model_take(piece, exact);
-        ri_rc_take(&rc, piece, exact);
+        if (segment->length <= RI_RC_PAYLOAD)
+            memcpy(exact, octets, segment->length);
+        goes_on = model_take(segment, exact);
+        ri_rc_take(&rc, segment, exact);
         FUZZ_CHECK(goes_on == !over);
         faulty |= over; /* it may be over from here on */
         serve(&rc.qp);
@@ -289,22 +291,22 @@ static void take_one(const struct ri_piece *piece, const uint8_t *octets)
     free(exact);
 }
 
-/* One piece, or the same octets in two. */
-static void take(const struct ri_piece *piece, const uint8_t *octets)
+/* One segment, or the same octets in two. */
+static void take(const struct ri_segment *segment, const uint8_t *octets)
 {
-    struct ri_piece half = *piece;
+    struct ri_segment half = *segment;
 
     pthread_mutex_lock(&rnic.lock);
-    if (cut && piece->length > 1 && piece->length <= RI_RC_PAYLOAD &&
-        (piece->type == RI_PIECE_SEND || piece->type == RI_PIECE_WRITE ||
-         piece->type == RI_PIECE_ANSWER)) {
-        half.length = 1 + piece->length / 3;
-        half.flags &= (uint8_t)~RI_PIECE_LAST;
+    if (cut && segment->length > 1 && segment->length <= RI_RC_PAYLOAD &&
+        (segment->type == RI_SEGMENT_SEND || segment->type == RI_SEGMENT_WRITE ||
+         segment->type == RI_SEGMENT_ANSWER)) {
+        half.length = 1 + segment->length / 3;
+        half.flags &= (uint8_t)~RI_SEGMENT_LAST;
         take_one(&half, octets);
         octets += half.length;
         half.address += half.length;
-        half.length = piece->length - half.length;
-        half.flags = piece->flags;
+        half.length = segment->length - half.length;
+        half.flags = segment->flags;
     }
     take_one(&half, octets);
     ri_mem_report(&rc.qp);
@@ -372,67 +374,68 @@ static void post_send(struct reader *in)
 }
 
 /* Placeholders: keys below REGIONS, and offsets into what such a key gives access to. */
-static void make_live(struct ri_piece *piece)
+static void make_live(struct ri_segment *segment)
 {
     static uint8_t *const bases[] = { area.received[0], area.both, area.fetch, area.both };
 
-    if (piece->key >= REGIONS)
+    if (segment->key >= REGIONS)
         return;
-    if (piece->type != RI_PIECE_SEND && piece->type != RI_PIECE_ANSWER)
-        piece->address += (uintptr_t)bases[piece->key];
-    piece->key = keys[piece->key];
+    if (segment->type != RI_SEGMENT_SEND && segment->type != RI_SEGMENT_ANSWER)
+        segment->address += (uintptr_t)bases[segment->key];
+    segment->key = keys[segment->key];
 }
 
 /* As a peer would send it, if it is asked to: in bounds, and with room. */
-static struct ri_piece right_piece(struct reader *in)
+static struct ri_segment right_segment(struct reader *in)
 {
-    struct ri_piece piece = { .type = (uint8_t)(RI_PIECE_READY + read8(in) % 6) };
+    struct ri_segment segment = { .type = (uint8_t)(RI_SEGMENT_READY + read8(in) % 6) };
     uint16_t how = read16(in), length = read16(in);
-    struct request *request = piece.type == RI_PIECE_SEND ? next_receive() : next_read();
+    struct request *request = segment.type == RI_SEGMENT_SEND ? next_receive() : next_read();
     uint32_t most = request ? request->length - request->moved : 0;
 
-    piece.key = how % 8 ? BOTH : FETCH;
-    if (piece.type == RI_PIECE_WRITE) {
-        piece.key = BOTH;
-        piece.length = length % (SHARED + 1);
-        piece.address = how % (SHARED + 1 - piece.length);
-    } else if (piece.type == RI_PIECE_READ) {
-        most = piece.key == BOTH ? SHARED : sizeof(area.fetch);
-        piece.wanted = length % (most + 1);
-        piece.address = how % (most + 1 - piece.wanted);
-    } else if (piece.type == RI_PIECE_END) {
-        piece.code = how % 2 ? 0x0100 : length; /* refuses a Read */
-    } else if (piece.type != RI_PIECE_READY) {
+    segment.key = how % 8 ? BOTH : FETCH;
+    if (segment.type == RI_SEGMENT_WRITE) {
+        segment.key = BOTH;
+        segment.length = length % (SHARED + 1);
+        segment.address = how % (SHARED + 1 - segment.length);
+    } else if (segment.type == RI_SEGMENT_READ) {
+        most = segment.key == BOTH ? SHARED : sizeof(area.fetch);
+        segment.wanted = length % (most + 1);
+        segment.address = how % (most + 1 - segment.wanted);
+    } else if (segment.type == RI_SEGMENT_END) {
+        segment.code = how % 2 ? 0x0100 : length; /* refuses a Read */
+    } else if (segment.type != RI_SEGMENT_READY) {
         most = most < RI_RC_PAYLOAD ? most : RI_RC_PAYLOAD;
-        piece.length = most ? length % (most + 1) : 0;
-        if (how & 1 || piece.type == RI_PIECE_ANSWER)
-            piece.length = most;
-        if (request && piece.type == RI_PIECE_ANSWER)
-            piece.flags = request->length - request->moved == piece.length ? RI_PIECE_LAST : 0;
+        segment.length = most ? length % (most + 1) : 0;
+        if (how & 1 || segment.type == RI_SEGMENT_ANSWER)
+            segment.length = most;
+        if (request && segment.type == RI_SEGMENT_ANSWER)
+            segment.flags = request->length - request->moved == segment.length ? RI_SEGMENT_LAST
+                                                                               : 0;
         else
-            piece.flags = how & 2 ? RI_PIECE_LAST : 0;
+            segment.flags = how & 2 ? RI_SEGMENT_LAST : 0;
     }
-    return piece;
+    return segment;
 }
 
 static void send_piece(struct reader *in, bool any)
 {
     static uint8_t octets[RI_RC_PAYLOAD];
-    struct ri_piece piece;
+    struct ri_segment segment;
     uint8_t what = read8(in), fill = read8(in);
 
     if (any)
-        for (size_t i = 0; i < sizeof(piece); i++)
-            ((uint8_t *)&piece)[i] = read8(in);
+        for (size_t i = 0; i < sizeof(segment); i++)
+            ((uint8_t *)&segment)[i] = read8(in);
     else
-        piece = right_piece(in);
+        segment = right_segment(in);
     if (!any && what % 8 == 0) /* but for one octet */
-        ((uint8_t *)&piece)[read8(in) % sizeof(piece)] ^= read8(in) | 1;
+        ((uint8_t *)&segment)[read8(in) % sizeof(segment)] ^= read8(in) | 1;
     memcpy(octets, fresh.fetch + fill, sizeof(octets));
-    for (size_t i = 0; i < 16 && i < piece.length && in->left; i++)
+    for (size_t i = 0; i < 16 && i < segment.length && in->left; i++)
         octets[i] = read8(in);
-    make_live(&piece);
-    take(&piece, octets);
+    make_live(&segment);
+    take(&segment, octets);
 }
 
 /* A new life: what was told before is over. */
@@ -442,7 +445,7 @@ static void begin_anew(void)
     if (!over || ++lives == LIVES)
         return;
     pthread_mutex_lock(&rnic.lock);
-    ri_tell_now(&rnic.tellers);
+    ri_upcalls_run(&rnic.upcalls);
     FUZZ_CHECK(ri_mem_qp_idle(&rc.qp) == RI_OK);
     ri_rc_reset(&rc);
     rc.qp.state = RI_QPS_RTS;
@@ -567,7 +570,7 @@ static void close_all(void)
     if (!over)
         ri_mem_qp_end(&rc.qp, 0, 0, false);
     over = true;
-    ri_tell_now(&rnic.tellers);
+    ri_upcalls_run(&rnic.upcalls);
     ri_mem_report(&rc.qp);
     poll_all();
     check_told(&sends);

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "sdk/rnicpi_region.h"
-#include "sdk/rnicpi_tell.h"
+#include "sdk/rnicpi_upcalls.h"
 
 #define REMOTE \
     (RI_ACCESS_LOCAL_READ | RI_ACCESS_LOCAL_WRITE | RI_ACCESS_REMOTE_READ | RI_ACCESS_REMOTE_WRITE)
@@ -124,20 +124,20 @@ END_TEST
 /* ---- what is told later ---- */
 
 struct talker {
-    struct ri_teller teller;
+    struct ri_deferred deferred;
     int id, left;
 };
 
 static struct fake_host fake;
-static struct ri_tellers tellers;
+static struct ri_upcalls upcalls;
 static pthread_mutex_t tell_lock = PTHREAD_MUTEX_INITIALIZER;
 static int told[8], told_count;
 static atomic_bool inside, let_go, forgot;
 static atomic_int forgetter;
 
-static bool talk(struct ri_teller *teller)
+static bool talk(struct ri_deferred *deferred)
 {
-    struct talker *talker = (struct talker *)teller;
+    struct talker *talker = (struct talker *)deferred;
 
     told[told_count++] = talker->id;
     return --talker->left > 0;
@@ -145,35 +145,35 @@ static bool talk(struct ri_teller *teller)
 
 START_TEST(tellers_take_turns)
 {
-    struct talker talkers[3] = { { { .tell = talk }, 0, 2 },
-                                 { { .tell = talk }, 1, 1 },
-                                 { { .tell = talk }, 2, 1 } };
+    struct talker talkers[3] = { { { .make = talk }, 0, 2 },
+                                 { { .make = talk }, 1, 1 },
+                                 { { .make = talk }, 2, 1 } };
     const int turns[] = { 0, 2, 0 };
 
     fake_host_init(&fake, NULL, false);
-    ri_tellers_open(&tellers, &fake.host, &tell_lock);
-    tellers.lane_context = &fake.events;
+    ri_upcalls_open(&upcalls, &fake.host, &tell_lock);
+    upcalls.lane_context = &fake.events;
     told_count = 0;
     pthread_mutex_lock(&tell_lock);
     for (int i = 0; i < 3; i++)
-        ri_tell_later(&tellers, &talkers[i].teller);
-    ri_tell_later(&tellers, &talkers[0].teller);
-    ck_assert(ri_tell_pending(&tellers));
+        ri_upcall_defer(&upcalls, &talkers[i].deferred);
+    ri_upcall_defer(&upcalls, &talkers[0].deferred);
+    ck_assert(ri_upcalls_pending(&upcalls));
     ck_assert_uint_ge(atomic_load(&fake.events.wakes), 1);
-    ri_tell_forget(&tellers, &talkers[1].teller, NULL);
-    ck_assert_uint_eq(ri_tell_now(&tellers), 3);
-    ck_assert(!ri_tell_pending(&tellers));
+    ri_upcall_cancel(&upcalls, &talkers[1].deferred, NULL);
+    ck_assert_uint_eq(ri_upcalls_run(&upcalls), 3);
+    ck_assert(!ri_upcalls_pending(&upcalls));
     pthread_mutex_unlock(&tell_lock);
     ck_assert_int_eq(told_count, 3);
     ck_assert_mem_eq(told, turns, sizeof(turns));
-    ri_tellers_close(&tellers);
+    ri_upcalls_close(&upcalls);
 }
 END_TEST
 
-static bool talk_long(struct ri_teller *teller)
+static bool talk_long(struct ri_deferred *deferred)
 {
-    (void)teller;
-    tellers.about = &told_count;
+    (void)deferred;
+    upcalls.about = &told_count;
     pthread_mutex_unlock(&tell_lock);
     atomic_store(&inside, true);
     while (!atomic_load(&let_go))
@@ -186,7 +186,7 @@ static bool talk_long(struct ri_teller *teller)
 static void *tell_thread(void *arg)
 {
     pthread_mutex_lock(&tell_lock);
-    ri_tell_now(&tellers);
+    ri_upcalls_run(&upcalls);
     pthread_mutex_unlock(&tell_lock);
     return arg;
 }
@@ -196,36 +196,36 @@ static void *forget_thread(void *arg)
     atomic_store(&forgetter, gettid());
     pthread_mutex_lock(&tell_lock);
     if (arg)
-        ri_tell_forget(&tellers, arg, NULL);
+        ri_upcall_cancel(&upcalls, arg, NULL);
     else
-        ri_tell_forget(&tellers, NULL, &told_count);
+        ri_upcall_cancel(&upcalls, NULL, &told_count);
     atomic_store(&forgot, true);
     pthread_mutex_unlock(&tell_lock);
     return arg;
 }
 
-/* 0: about the teller, 1: about the second object. */
+/* 0: about the deferred, 1: about the second object. */
 START_TEST(forget_waits_for_the_upcall)
 {
-    struct talker talker = { { .tell = talk_long }, 0, 1 };
+    struct talker talker = { { .make = talk_long }, 0, 1 };
     uint64_t deadline = tc_deadline(10000);
     pthread_t threads[2];
 
     fake_host_init(&fake, NULL, false);
-    ri_tellers_open(&tellers, &fake.host, &tell_lock);
-    tellers.lane_context = &fake.events;
+    ri_upcalls_open(&upcalls, &fake.host, &tell_lock);
+    upcalls.lane_context = &fake.events;
     atomic_store(&let_go, false);
     atomic_store(&forgot, false);
     atomic_store(&forgetter, 0);
     pthread_mutex_lock(&tell_lock);
-    ri_tell_later(&tellers, &talker.teller);
+    ri_upcall_defer(&upcalls, &talker.deferred);
     pthread_mutex_unlock(&tell_lock);
     ck_assert_int_eq(pthread_create(&threads[0], NULL, tell_thread, NULL), 0);
     while (!atomic_load(&inside)) {
         ck_assert(!tc_expired(deadline));
         sched_yield();
     }
-    ck_assert_int_eq(pthread_create(&threads[1], NULL, forget_thread, _i ? NULL : &talker.teller),
+    ck_assert_int_eq(pthread_create(&threads[1], NULL, forget_thread, _i ? NULL : &talker.deferred),
                      0);
     while (!atomic_load(&forgot) &&
            !(atomic_load(&forgetter) && tc_asleep(atomic_load(&forgetter)))) {
@@ -237,7 +237,7 @@ START_TEST(forget_waits_for_the_upcall)
     pthread_join(threads[0], NULL);
     pthread_join(threads[1], NULL);
     ck_assert(atomic_load(&forgot));
-    ri_tellers_close(&tellers);
+    ri_upcalls_close(&upcalls);
 }
 END_TEST
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* librnicpi: queues and connections in software. Two QPs of one RNIC in memory, whose pieces go
+/* librnicpi: queues and connections in software. Two QPs of one RNIC in memory, whose segments go
  * from one to the other by way of a buffer. */
 #include "fake_host.h"
 #include "tc.h"
@@ -34,12 +34,12 @@ static const struct ri_rnic_attr attributes = {
     .max_ord = 4,
 };
 
-#define PIECES 6 /* room of a wire */
+#define SEGMENTS 6 /* room of a wire */
 
 /* What one side has sent and the other has not taken. */
 struct wire {
-    struct ri_piece piece[PIECES];
-    uint8_t octets[PIECES][RI_RC_PAYLOAD];
+    struct ri_segment segment[SEGMENTS];
+    uint8_t octets[SEGMENTS][RI_RC_PAYLOAD];
     unsigned int count;
 };
 
@@ -58,13 +58,13 @@ static struct ri_mr *mr;
 static struct ri_mr_keys keys;
 static uint8_t memory[1u << 18];
 
-static uint8_t *put(struct ri_rc *rc, const struct ri_piece *piece)
+static uint8_t *put(struct ri_rc *rc, const struct ri_segment *segment)
 {
     struct wire *out = &((struct side *)rc)->out;
 
-    if (out->count == PIECES)
+    if (out->count == SEGMENTS)
         return NULL;
-    out->piece[out->count] = *piece;
+    out->segment[out->count] = *segment;
     return out->octets[out->count++];
 }
 
@@ -79,7 +79,7 @@ static void serve(struct ri_mem_qp *qp)
         ;
 }
 
-/* Moves pieces until both are quiet, and tells what there is to tell. */
+/* Moves segments until both are quiet, and tells what there is to tell. */
 static void settle(void)
 {
     bool moved;
@@ -93,16 +93,16 @@ static void settle(void)
 
             for (unsigned int k = 0; k < count; k++)
                 if (to->rc.qp.state == RI_QPS_RTS)
-                    ri_rc_take(&to->rc, &from->out.piece[k], from->out.octets[k]);
+                    ri_rc_take(&to->rc, &from->out.segment[k], from->out.octets[k]);
             from->out.count = 0;
             serve(&from->rc.qp);
             serve(&to->rc.qp);
             moved |= count || to->out.count || from->out.count;
         }
     } while (moved);
-    ri_tell_later(&rnic.tellers, &a.rc.qp.teller);
-    ri_tell_later(&rnic.tellers, &b.rc.qp.teller);
-    ri_tell_now(&rnic.tellers);
+    ri_upcall_defer(&rnic.upcalls, &a.rc.qp.deferred);
+    ri_upcall_defer(&rnic.upcalls, &b.rc.qp.deferred);
+    ri_upcalls_run(&rnic.upcalls);
     pthread_mutex_unlock(&rnic.lock);
 }
 
@@ -344,14 +344,14 @@ END_TEST
 START_TEST(answers_of_another_length)
 {
     static const uint8_t octets[200];
-    struct ri_piece piece = { .type = RI_PIECE_ANSWER, .flags = RI_PIECE_LAST };
+    struct ri_segment segment = { .type = RI_SEGMENT_ANSWER, .flags = RI_SEGMENT_LAST };
 
     open_both(2, 2);
     ck_assert_int_eq(post(&a, RI_WR_RDMA_READ, 1, 2000, 0, 100, RI_WR_SIGNALED), RI_OK);
     pthread_mutex_lock(&rnic.lock);
     a.out.count = 0; /* the peer never hears of it */
-    piece.length = (uint32_t[]){ 99, 101, 100 }[_i];
-    ri_rc_take(&a.rc, &piece, octets);
+    segment.length = (uint32_t[]){ 99, 101, 100 }[_i];
+    ri_rc_take(&a.rc, &segment, octets);
     pthread_mutex_unlock(&rnic.lock);
     settle();
     if (_i == 2) {
@@ -378,25 +378,25 @@ START_TEST(heads_of_any_content)
         ck_assert_int_eq(post(&b, RI_WR_RDMA_READ, 1, 2000, 0, 100, 0), RI_OK);
         pthread_mutex_lock(&rnic.lock);
         for (int k = 0; k < 8 && b.rc.qp.state == RI_QPS_RTS; k++) {
-            struct ri_piece piece;
+            struct ri_segment segment;
 
-            tc_fill(&rng, &piece, sizeof(piece));
-            piece.type = (uint8_t)tc_below(&rng, 8);
-            piece.length = (uint32_t)tc_below(&rng, 200);
+            tc_fill(&rng, &segment, sizeof(segment));
+            segment.type = (uint8_t)tc_below(&rng, 8);
+            segment.length = (uint32_t)tc_below(&rng, 200);
             if (tc_below(&rng, 8) == 0)
-                piece.length += RI_RC_PAYLOAD + 1;
+                segment.length += RI_RC_PAYLOAD + 1;
             if (tc_below(&rng, 2))
-                piece.key = keys.rkey;
+                segment.key = keys.rkey;
             if (tc_below(&rng, 2))
-                piece.wanted &= 0xffff;
-            piece.address = (uintptr_t)memory - 1000 + tc_below(&rng, sizeof(memory) + 2000);
-            ri_rc_take(&b.rc, &piece, octets);
+                segment.wanted &= 0xffff;
+            segment.address = (uintptr_t)memory - 1000 + tc_below(&rng, sizeof(memory) + 2000);
+            ri_rc_take(&b.rc, &segment, octets);
             b.out.count = 0;
             serve(&b.rc.qp);
         }
         a.out.count = b.out.count = 0;
         ri_mem_qp_end(&b.rc.qp, 0, 0, false);
-        ri_tell_now(&rnic.tellers);
+        ri_upcalls_run(&rnic.upcalls);
         pthread_mutex_unlock(&rnic.lock);
         ck_assert_uint_le(atomic_load(&b.record.count), 1);
         close_both();
@@ -427,8 +427,8 @@ START_TEST(what_is_reported_later_comes_with_the_next_run)
     ck_assert_int_eq(pthread_join(thread, NULL), 0);
     ck_assert_uint_eq(ri_mem_cq_poll(cq, 1, &wc), 0);
     pthread_mutex_lock(&rnic.lock);
-    ck_assert(ri_tell_pending(&rnic.tellers));
-    ri_tell_now(&rnic.tellers);
+    ck_assert(ri_upcalls_pending(&rnic.upcalls));
+    ri_upcalls_run(&rnic.upcalls);
     pthread_mutex_unlock(&rnic.lock);
     ck_assert_uint_eq(ri_mem_cq_poll(cq, 1, &wc), 1);
     ck_assert_uint_eq(wc.cookie, 10);

@@ -202,7 +202,7 @@ static bool work(void)
             return true;
         }
     }
-    return ri_tell_now(&rnic.tellers);
+    return ri_upcalls_run(&rnic.upcalls);
 }
 
 static void settle(void)

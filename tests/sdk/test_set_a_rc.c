@@ -531,7 +531,7 @@ START_TEST(messages_and_pieces_share_a_channel)
 }
 END_TEST
 
-/* A piece that has no room waits for it, and nothing of it is lost or sent twice. */
+/* A segment that has no room waits for it, and nothing of it is lost or sent twice. */
 START_TEST(full_carrier_waits)
 {
     open_connected();
@@ -612,7 +612,7 @@ static void add_octet(struct packet *packet)
 
 static void cut_head(struct packet *packet)
 {
-    packet->length = sizeof(struct ri_piece) / 2;
+    packet->length = sizeof(struct ri_segment) / 2;
 }
 
 static void state_more(struct packet *packet)
@@ -623,7 +623,7 @@ static void state_more(struct packet *packet)
 static const uint8_t zeros[100];
 static void (*const damages[])(struct packet *) = { cut_octet, add_octet, cut_head, state_more };
 
-/* A piece that states another length ends the connection of its sender, who is told why. */
+/* A segment that states another length ends the connection of its sender, who is told why. */
 START_TEST(piece_of_another_length_is_refused)
 {
     open_connected();
@@ -659,16 +659,16 @@ static struct tc_rng rng;
 /* Of any content, most of them of a length that fits. */
 static void scramble(struct packet *packet)
 {
-    struct ri_piece *piece = (struct ri_piece *)packet->octets;
+    struct ri_segment *segment = (struct ri_segment *)packet->octets;
 
     if (tc_below(&rng, 4))
         return;
     if (tc_below(&rng, 2))
         packet->length = (size_t)tc_below(&rng, sizeof(packet->octets) + 1);
-    tc_fill(&rng, packet->octets, sizeof(*piece) + 64);
-    piece->type = (uint8_t)tc_below(&rng, 8);
-    if (tc_below(&rng, 4) && packet->length >= sizeof(*piece))
-        piece->length = (uint32_t)(packet->length - sizeof(*piece));
+    tc_fill(&rng, packet->octets, sizeof(*segment) + 64);
+    segment->type = (uint8_t)tc_below(&rng, 8);
+    if (tc_below(&rng, 4) && packet->length >= sizeof(*segment))
+        segment->length = (uint32_t)(packet->length - sizeof(*segment));
 }
 
 /* A peer sends what it likes, in any state: each side hears of one end, and all is freed. */

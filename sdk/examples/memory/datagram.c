@@ -141,7 +141,7 @@ uint64_t mailboxes_serve(struct rnic *rnic)
         if (!mailbox->patience || !mailbox->qp || mailbox->qp->rc.qp.state != RI_QPS_RTS)
             continue;
         if (send_datagrams(mailbox->qp)) /* the completions */
-            ri_tell_later(&rnic->mem.tellers, &mailbox->qp->rc.qp.teller);
+            ri_upcall_defer(&rnic->mem.upcalls, &mailbox->qp->rc.qp.deferred);
         if (mailbox->patience)
             next = ri_now() + RETRY;
     }

@@ -6,7 +6,7 @@
  * A UNIX socket beside them carries the connection's set-up and end, and wakes a lane that sleeps.
  *
  * Locks: that of the RNIC (rnicpi_mem.h) guards everything but the CQs. No upcall is made under it:
- * events of QPs and connections are told by the next run of the lane (rnicpi_tell.h).
+ * events of QPs and connections are told by the next run of the lane (rnicpi_upcalls.h).
  */
 #ifndef VP_MEMORY_H
 #define VP_MEMORY_H
@@ -91,8 +91,8 @@ enum ri_status vp_qp_modify(struct ri_qp *base, const struct ri_qp_modify *modif
 enum ri_status vp_qp_destroy(struct ri_qp *base);
 
 /* traffic.c: all under the lock; ri_mem_report() follows. */
-uint8_t *rc_put(struct ri_rc *rc, const struct ri_piece *piece);
-/* Everything that can be done for a connected QP now. Returns the pieces moved. */
+uint8_t *rc_put(struct ri_rc *rc, const struct ri_segment *segment);
+/* Everything that can be done for a connected QP now. Returns the segments moved. */
 uint32_t serve_qp(struct qp *qp);
 void serve(struct ri_mem_qp *base);
 /* Is there nothing that serve() could do now? */
@@ -102,7 +102,7 @@ bool is_quiet(struct connection *connection);
 /* The two rings: made anew, or those that the peer has sent (*memory >= 0). */
 bool shared_open(struct connection *connection, int *memory);
 void shared_close(struct connection *connection);
-/* Room for one piece more. */
+/* Room for one segment more. */
 bool ring_has_room(const struct half *out);
 /* Octets that can be read; ROOM + 1 or more: the peer has broken the ring. */
 uint32_t ring_in(const struct half *in);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Pieces of requests (rnicpi_rc.h) in the rings. Everything is under the lock. */
+/* Segments of requests (rnicpi_rc.h) in the rings. Everything is under the lock. */
 #include "memory.h"
 
 #define FRAMES 64u /* taken at once: others have their turn */
@@ -10,34 +10,35 @@ static uint8_t *at_position(const struct half *half)
 }
 
 /* The peer sees it after ring_publish(). */
-uint8_t *rc_put(struct ri_rc *rc, const struct ri_piece *piece)
+uint8_t *rc_put(struct ri_rc *rc, const struct ri_segment *segment)
 {
     struct half *out = &((struct connection *)rc->qp.connection)->out;
     uint8_t *at = at_position(out);
 
     if (!ring_has_room(out))
         return NULL;
-    memcpy(at, piece, sizeof(*piece));
-    out->position += (uint32_t)sizeof(*piece) + piece->length;
-    return at + sizeof(*piece);
+    memcpy(at, segment, sizeof(*segment));
+    out->position += (uint32_t)sizeof(*segment) + segment->length;
+    return at + sizeof(*segment);
 }
 
-/* One piece of the ring. The head is copied before it is looked at: the peer could change it. */
+/* One segment of the ring. The head is copied before it is looked at: the peer could change it. */
 static bool take(struct qp *qp)
 {
     struct connection *c = (struct connection *)qp->rc.qp.connection;
     uint32_t there = ring_in(&c->in);
-    struct ri_piece piece;
+    struct ri_segment segment;
 
     if (!there)
         return false;
-    memcpy(&piece, at_position(&c->in), sizeof(piece));
-    if (there > ROOM || (piece.length <= RI_RC_PAYLOAD && there < sizeof(piece) + piece.length))
-        piece.length = UINT32_MAX; /* no peer of ours writes that */
-    ri_rc_take(&qp->rc, &piece, at_position(&c->in) + sizeof(piece));
+    memcpy(&segment, at_position(&c->in), sizeof(segment));
+    if (there > ROOM ||
+        (segment.length <= RI_RC_PAYLOAD && there < sizeof(segment) + segment.length))
+        segment.length = UINT32_MAX; /* no peer of ours writes that */
+    ri_rc_take(&qp->rc, &segment, at_position(&c->in) + sizeof(segment));
     if (qp->rc.qp.connection != &c->channel.mem)
         return true;
-    c->in.position += (uint32_t)sizeof(piece) + piece.length;
+    c->in.position += (uint32_t)sizeof(segment) + segment.length;
     ring_publish(c, &c->in);
     return true;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A verbs provider to copy: Sends, RDMA Writes and RDMA Reads with connection set B. ital connects
- * and negotiates; this provider gets the TCP socket and moves pieces of requests over it, in a form
- * of its own. So both ends have to be this provider.
+ * and negotiates; this provider gets the TCP socket and moves segments of requests over it, in a
+ * form of its own. So both ends have to be this provider.
  *
  * What a provider needs whatever its device is comes from librnicpi.a, and stands in the tables at
  * the end of the file as ri_mem_...: PDs, CQs, regions, posts (rnicpi_mem.h). What requests become
@@ -29,8 +29,8 @@
 
 #define MAX_DEPTH   RI_RC_DEPTH /* IRD and ORD */
 #define MAX_MESSAGE (UINT32_C(1) << 30)
-#define PIECE       (RI_RC_PAYLOAD + (uint32_t)sizeof(struct ri_piece))
-#define ROOM        (4 * PIECE)
+#define SEGMENT     (RI_RC_PAYLOAD + (uint32_t)sizeof(struct ri_segment))
+#define ROOM        (4 * SEGMENT)
 
 /* ---- objects: each begins with the library's, which begins with that of rnicpi.h ---- */
 
@@ -44,7 +44,7 @@ struct rnic {
 struct qp {
     struct ri_rc rc;
     struct stream *stream;
-    bool await_first; /* report ESTABLISHED at the first piece */
+    bool await_first; /* report ESTABLISHED at the first segment */
 };
 
 /* The socket outlives its QP: it sends what is left, and waits for the peer's end. */
@@ -128,17 +128,17 @@ static void stream_write(struct stream *stream)
     }
 }
 
-/* See ri_rc.put. A last message may go when a piece would not. */
-static uint8_t *stream_put(struct stream *stream, const struct ri_piece *piece)
+/* See ri_rc.put. A last message may go when a segment would not. */
+static uint8_t *stream_put(struct stream *stream, const struct ri_segment *segment)
 {
     uint8_t *at = stream->out + stream->out_length;
-    uint32_t octets = (uint32_t)sizeof(*piece) + piece->length;
+    uint32_t octets = (uint32_t)sizeof(*segment) + segment->length;
 
     if (stream->closing || ROOM - stream->out_length < octets)
         return NULL;
-    memcpy(at, piece, sizeof(*piece));
+    memcpy(at, segment, sizeof(*segment));
     stream->out_length += octets;
-    return at + sizeof(*piece);
+    return at + sizeof(*segment);
 }
 
 /* Send what is left, then our end. The peer's end closes the socket, or progress, later. */
@@ -179,9 +179,9 @@ static void end(struct qp *qp, enum ri_event_type type, uint16_t code, bool expl
 
 /* ---- what rnicpi_rc.h asks for ---- */
 
-static uint8_t *rc_put(struct ri_rc *rc, const struct ri_piece *piece)
+static uint8_t *rc_put(struct ri_rc *rc, const struct ri_segment *segment)
 {
-    return stream_put(((struct qp *)rc)->stream, piece);
+    return stream_put(((struct qp *)rc)->stream, segment);
 }
 
 static void rc_end(struct ri_rc *rc, enum ri_event_type type, uint16_t code, bool explained)
@@ -207,29 +207,30 @@ static void serve(struct ri_mem_qp *base)
 
 /* ---- receiving. Under the lock ---- */
 
-static void take(struct qp *qp, const struct ri_piece *piece, const uint8_t *octets)
+static void take(struct qp *qp, const struct ri_segment *segment, const uint8_t *octets)
 {
     if (qp->await_first)
         ri_mem_qp_note(&qp->rc.qp, RI_EVENT_ESTABLISHED, 0, false);
     qp->await_first = false;
-    if (qp->rc.qp.state == RI_QPS_CLOSING && piece->type != RI_PIECE_END)
+    if (qp->rc.qp.state == RI_QPS_CLOSING && segment->type != RI_SEGMENT_END)
         end(qp, RI_EVENT_LLP_RESET, 0, false, RESET); /* a bad close */
     else
-        ri_rc_take(&qp->rc, piece, octets);
+        ri_rc_take(&qp->rc, segment, octets);
 }
 
-/* The whole pieces in the buffer. What comes after the end is dropped. */
+/* The whole segments in the buffer. What comes after the end is dropped. */
 static void parse(struct stream *stream)
 {
     uint32_t at = 0;
-    struct ri_piece piece;
+    struct ri_segment segment;
 
-    while (stream->qp && stream->in_length - at >= sizeof(piece)) {
-        memcpy(&piece, stream->in + at, sizeof(piece));
-        if (piece.length <= RI_RC_PAYLOAD && stream->in_length - at < sizeof(piece) + piece.length)
+    while (stream->qp && stream->in_length - at >= sizeof(segment)) {
+        memcpy(&segment, stream->in + at, sizeof(segment));
+        if (segment.length <= RI_RC_PAYLOAD &&
+            stream->in_length - at < sizeof(segment) + segment.length)
             break;
-        take(stream->qp, &piece, stream->in + at + sizeof(piece));
-        at += (uint32_t)sizeof(piece) + piece.length; /* too long: it was the end */
+        take(stream->qp, &segment, stream->in + at + sizeof(segment));
+        at += (uint32_t)sizeof(segment) + segment.length; /* too long: it was the end */
     }
     if (!stream->qp)
         at = stream->in_length;
@@ -321,7 +322,7 @@ static enum ri_status vp_qp_create(struct ri_pd *pd, struct ri_qp_attr *attr, st
 /* What the host has read already, and what it wants to be sent first. */
 static enum ri_status take_over(struct stream *stream, const struct ri_llp_handover *handover)
 {
-    if (handover->bytes_read_length > ROOM || handover->last_message_length > ROOM - PIECE)
+    if (handover->bytes_read_length > ROOM || handover->last_message_length > ROOM - SEGMENT)
         return RI_ERR_INVALID_ARGUMENT;
     if (handover->bytes_read_length)
         memcpy(stream->in, handover->bytes_read, handover->bytes_read_length);
@@ -330,7 +331,7 @@ static enum ri_status take_over(struct stream *stream, const struct ri_llp_hando
     stream->in_length = (uint32_t)handover->bytes_read_length;
     stream->out_length = (uint32_t)handover->last_message_length;
     if (handover->rtr_send)
-        stream_put(stream, &(struct ri_piece){ .type = RI_PIECE_READY });
+        stream_put(stream, &(struct ri_segment){ .type = RI_SEGMENT_READY });
     stream->watched.fd = handover->fd;
     stream->watched.gone = stream_gone;
     return RI_OK;
