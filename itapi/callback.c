@@ -49,7 +49,7 @@ it_status_t itapi_end_callback(it_evd_handle_t evd_handle, it_status_t none)
     struct ual_callback *running = NULL;
     it_status_t status = detach(evd_handle, none, &running);
 
-    ual_callback_settle(running);
+    ual_callback_drain(running);
     return status;
 }
 

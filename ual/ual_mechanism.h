@@ -377,7 +377,7 @@ static inline struct ri_cq *ual_cq_put_over(struct ual_cq *cq, struct ri_cq *top
 }
 /* A provider's answer to a poll that cannot be: it is logged once for each device. Returns what may
  * be used, `asked`. */
-UAL_PUBLIC uint32_t ual_cq_told_more(const struct ual_cq *cq, uint32_t told, uint32_t asked)
+UAL_PUBLIC uint32_t ual_cq_reported_more(const struct ual_cq *cq, uint32_t told, uint32_t asked)
     __attribute__((cold));
 /* Up to `count` completions, oldest first; returns how many. wc->context is the handle of the QP,
  * which may have been freed meanwhile. Runs nothing: ual_cq_run does. [data] */
@@ -388,7 +388,7 @@ static inline uint32_t ual_cq_poll(struct ual_cq *cq, uint32_t count, struct ri_
 
     /* First the comparison that callers of one completion make, too: it costs them nothing. */
     if (unlikely(got != count) && unlikely(got > count))
-        return ual_cq_told_more(cq, got, count);
+        return ual_cq_reported_more(cq, got, count);
     return got;
 }
 /* One event when the next completion of that kind comes. What is there already is not told: poll

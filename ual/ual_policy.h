@@ -242,7 +242,7 @@ UAL_PUBLIC void ual_aevd_requeue(struct ual_evd *aggregate, const struct ual_eve
  * attach: ITAL_ERR_EXISTS: the EVD has one; INVALID_STATE: it is in an aggregate; BUSY: a thread
  * waits on it; NO_RESOURCES. While it is attached waits end with ITAL_ERR_EXISTS. detach:
  * RI_ERR_INVALID_STATE: none. No new call begins. *running: a callback that another thread is in,
- * NULL for none. Pass it to ual_callback_settle, which waits for it and releases it, with no lock
+ * NULL for none. Pass it to ual_callback_drain, which waits for it and releases it, with no lock
  * and not inside ual_call_begin, because the callback may be freeing the IA.
  */
 struct ual_callback;
@@ -251,7 +251,7 @@ UAL_PUBLIC enum ri_status ual_evd_callback_attach(struct ual_evd *evd, ual_callb
                                                   void (*routine)(void), void *arg);
 UAL_PUBLIC enum ri_status ual_evd_callback_detach(struct ual_evd *evd,
                                                   struct ual_callback **running);
-UAL_PUBLIC void ual_callback_settle(struct ual_callback *running); /* NULL: nothing */
+UAL_PUBLIC void ual_callback_drain(struct ual_callback *running); /* NULL: nothing */
 UAL_PUBLIC bool ual_evd_has_callback(struct ual_evd *evd);
 
 /* The region or window of a completion, as ual_memory_of. [data] */

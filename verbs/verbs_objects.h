@@ -504,7 +504,7 @@ bool vb_log_is_due(uint32_t cause, uint64_t *kept_back);
 struct vb_numbers {
     /* Allocates a number for a QP without VB_QP_BY_ADDRESS, and frees it. 0, or an error number. */
     int (*take)(struct vb_context *context, struct vb_qp *qp, uint32_t *number);
-    void (*give_back)(struct vb_context *context, struct vb_qp *qp, uint32_t number);
+    void (*release_number)(struct vb_context *context, struct vb_qp *qp, uint32_t number);
     /* The program closes the context: frees context->numbers, unless QPs are left. */
     void (*close)(struct vb_context *context);
     /* In the child of a fork. Stores only. */

@@ -392,7 +392,7 @@ extern const struct cm_role cm_passive_role;
 void cm_passive_run(struct kal_connection *connection);
 void cm_passive_expired(struct kal_connection *connection);
 /* STARTING: checks whether the octets read so far are a complete or an invalid Request. */
-void cm_passive_look(struct kal_connection *connection);
+void cm_passive_check(struct kal_connection *connection);
 enum ri_status cm_passive_accept(struct kal_connection *connection, struct ri_qp *qp,
                                  const struct ri_connect_param *param);
 enum ri_status cm_passive_reject(struct kal_connection *connection, const void *private_data,

@@ -202,7 +202,7 @@ static void say_last_words(struct kal_connection *c)
         if (cm_watch(c, EPOLLIN | EPOLLRDHUP))
             cm_fail(c, RI_REASON_RESOURCES, "the socket cannot be watched; free memory");
         else if (c->stream.length)
-            cm_passive_look(c);
+            cm_passive_check(c);
     }
 }
 

@@ -121,7 +121,7 @@ static int open_listener(struct kal_listener *l, const struct sockaddr *address,
         return error;
     error = open_new(l, address, options->v6only == CM_V6ONLY_YES, bound);
     if (error == EADDRINUSE)
-        cm_passed_tell_others(l->rnic, l->rnic->cm->stream_ops, address);
+        cm_passed_report_to_others(l->rnic, l->rnic->cm->stream_ops, address);
     if (error != EADDRINUSE || options->v6only != CM_V6ONLY_AUTO || !is_beside_own(address))
         return error;
     error = open_new(l, address, true, bound);

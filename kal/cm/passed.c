@@ -186,8 +186,8 @@ struct cm_passed *cm_passed_take(const struct kal_rnic *rnic, const struct cm_st
     return passed;
 }
 
-void cm_passed_tell_others(const struct kal_rnic *rnic, const struct cm_stream_ops *ops,
-                           const struct sockaddr *address)
+void cm_passed_report_to_others(const struct kal_rnic *rnic, const struct cm_stream_ops *ops,
+                                const struct sockaddr *address)
 {
     union address wanted, bound;
     struct table *table;

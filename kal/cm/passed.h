@@ -21,8 +21,8 @@ struct cm_passed;
 struct cm_passed *cm_passed_take(const struct kal_rnic *rnic, const struct cm_stream_ops *ops,
                                  const struct sockaddr *address);
 /* The port is in use: logs the sockets that have it and are for other interfaces. */
-void cm_passed_tell_others(const struct kal_rnic *rnic, const struct cm_stream_ops *ops,
-                           const struct sockaddr *address);
+void cm_passed_report_to_others(const struct kal_rnic *rnic, const struct cm_stream_ops *ops,
+                                const struct sockaddr *address);
 void cm_passed_release(struct cm_passed *passed);
 int cm_passed_fd(const struct cm_passed *passed);
 const char *cm_passed_name(const struct cm_passed *passed);

@@ -245,7 +245,7 @@ static void got_request(struct kal_connection *c, const struct mpa_startup_frame
     c->role->requested(c);
 }
 
-void cm_passive_look(struct kal_connection *connection)
+void cm_passive_check(struct kal_connection *connection)
 {
     struct kal_connection *c = connection;
     struct mpa_startup_frame request;
@@ -272,7 +272,7 @@ static void read_request(struct kal_connection *c)
                          "it ended before its MPA Request was complete"); /* C-002 */
         return;
     }
-    cm_passive_look(c);
+    cm_passive_check(c);
 }
 
 /* The peer of a start-up has to be connected and silent. */

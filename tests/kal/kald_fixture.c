@@ -312,7 +312,7 @@ uint64_t kald_take_up(int fd, uint64_t total, uint64_t least, uint32_t flags,
     return message.total;
 }
 
-void kald_give_back(int fd, uint64_t total)
+void kald_release(int fd, uint64_t total)
 {
     struct kald_message message = { .type = KALD_GIVE, .id = 8, .total = total };
 

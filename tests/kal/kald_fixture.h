@@ -58,7 +58,7 @@ void kald_expect_end(int fd);
 /* TAKE or GIVE of endpoints. The answer's total. */
 uint64_t kald_take_up(int fd, uint64_t total, uint64_t least, uint32_t flags,
                       enum kald_status *status);
-void kald_give_back(int fd, uint64_t total);
+void kald_release(int fd, uint64_t total);
 /* What kald counts for all clients of the test's user, or of all for root. */
 uint64_t kald_total(enum policy_kind kind, unsigned *clients);
 

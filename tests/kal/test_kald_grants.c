@@ -34,12 +34,12 @@ START_TEST(counts_are_absolute_so_a_replay_changes_nothing)
         ck_assert_uint_eq(kald_total(POLICY_ENDPOINTS, NULL), 40);
     }
     for (int i = 0; i < 3; i++) {
-        kald_give_back(fd, 10);
+        kald_release(fd, 10);
         ck_assert_uint_eq(kald_total(POLICY_ENDPOINTS, NULL), 10);
     }
     /* An older TAKE takes nothing away. */
     ck_assert_uint_eq(kald_take_up(fd, 4, 4, 0, NULL), 10);
-    kald_give_back(fd, 11);
+    kald_release(fd, 11);
     kald_expect_end(fd); /* more than it has */
     ck_assert_uint_eq(kald_total(POLICY_ENDPOINTS, NULL), 0);
 }
@@ -152,7 +152,7 @@ START_TEST(a_give_makes_an_open_take_void)
     ck_assert_uint_eq(kald_take_up(one, 8, 8, 0, NULL), 8);
     kald_ask(two, &(struct kald_message){ .type = KALD_TAKE, .id = 9, .total = 4, .least = 4 });
     kald_expect(one, KALD_GIVE, false, &message, NULL);
-    kald_give_back(two, 1);
+    kald_release(two, 1);
     ck_assert_uint_eq(kald_take_up(two, 2, 2, 0, NULL), 2); /* in order: 9 is not answered */
     close(one);
     close(two);

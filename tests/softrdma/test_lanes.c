@@ -166,10 +166,10 @@ START_TEST(a_look_is_seen_by_every_lane)
     cq = container_of(link.side[0].send_cq, struct cq, base);
     cq_attach(cq, rnic()->lanes[1]);
     for (int i = 0; i < 2; i++)
-        before[i] = atomic_load(&rnic()->lanes[i]->coalesce.looks);
+        before[i] = atomic_load(&rnic()->lanes[i]->coalesce.polls);
     ck_assert_int_eq(bed.fake.user.arm(&cq->base, RI_ARM_NEXT, 0), RI_OK);
     for (int i = 0; i < 2; i++)
-        ck_assert_uint_ne(atomic_load(&rnic()->lanes[i]->coalesce.looks), before[i]);
+        ck_assert_uint_ne(atomic_load(&rnic()->lanes[i]->coalesce.polls), before[i]);
     cq_detach(cq);
     link_close(&link);
 }

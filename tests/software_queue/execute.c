@@ -11,8 +11,8 @@ enum outcome { OUTCOME_DONE, OUTCOME_WAIT, OUTCOME_ENDED };
 
 void queue_tell(struct qp *qp)
 {
-    if (atomic_load(&qp->tx.wanted) || cq_has_news(qp->send_cq) || cq_has_news(qp->recv_cq) ||
-        atomic_load(&qp->life.pending))
+    if (atomic_load(&qp->tx.wanted) || cq_has_pending_events(qp->send_cq) ||
+        cq_has_pending_events(qp->recv_cq) || atomic_load(&qp->life.pending))
         tx_defer_to_lane(qp);
 }
 

@@ -430,7 +430,7 @@ static double looks_per_event(unsigned int members)
         made[i] = member(aevd, i % 2 ? UAL_STREAM_DTO : UAL_STREAM_SOFTWARE, 0);
     while (ual_evd_dequeue(aevd, &event) == RI_OK)
         ;
-    before = aevd_looks(aevd);
+    before = aevd_polls(aevd);
     for (unsigned int round = 0; round < rounds; round++) {
         for (unsigned int i = 0; i < busy; i++) {
             struct ual_evd *evd = made[(round * 7 + i * 13) % members];
@@ -443,7 +443,7 @@ static double looks_per_event(unsigned int members)
         for (unsigned int i = 0; i < busy; i++)
             ok(ual_evd_dequeue(aevd, &event));
     }
-    looks = (double)(aevd_looks(aevd) - before) / (busy * rounds);
+    looks = (double)(aevd_polls(aevd) - before) / (busy * rounds);
     for (unsigned int i = 0; i < members; i++)
         ok(ual_evd_free(made[i]));
     ok(ual_evd_free(aevd));
@@ -476,11 +476,11 @@ START_TEST(what_did_not_notify_is_found_by_polling)
     ual_cq_arm(ual_evd_cq(last), RI_ARM_NEXT);
     notifier_unobserve(&last->notifier);
     lf_complete(last, 5);
-    before = aevd_looks(aevd);
+    before = aevd_polls(aevd);
     while (ual_evd_dequeue(aevd, &event) != RI_OK)
         ck_assert_uint_lt(++polls, 10);
     ck_assert_uint_eq(event.wc.cookie, 5);
-    ck_assert_uint_le(aevd_looks(aevd) - before, polls * 17);
+    ck_assert_uint_le(aevd_polls(aevd) - before, polls * 17);
 }
 END_TEST
 

@@ -49,7 +49,7 @@ static void detach(struct ual_evd *evd)
     struct ual_callback *running = NULL;
 
     ok(ual_evd_callback_detach(evd, &running));
-    ual_callback_settle(running);
+    ual_callback_drain(running);
 }
 
 static void nothing(struct probe *of)

@@ -200,7 +200,7 @@ static inline uint32_t perf_receives(const struct perf_plan *plan)
 }
 
 /* Write lat without announcements: both sides poll memory all the time. */
-static inline bool perf_looks_at_memory(const struct perf_plan *plan)
+static inline bool perf_polls_memory(const struct perf_plan *plan)
 {
     return plan->op == PERF_WRITE && plan->kind == PERF_LAT && !plan->write_send;
 }
@@ -247,7 +247,7 @@ void perf_run_times(const struct perf_session *session, struct histogram *times)
 
 /* false: the worker cannot continue (stopped, or failed: printed). */
 bool perf_step(struct perf_worker *worker); /* waits for one event and acts on it */
-bool perf_look(struct perf_worker *worker); /* acts on one event if there is one */
+bool perf_poll(struct perf_worker *worker); /* acts on one event if there is one */
 /* True: not stopped, no failure elsewhere, and (client) no minute of silence. *limit: 0 at
  * first. */
 bool perf_alive(struct perf_worker *worker, uint64_t *limit);
@@ -367,7 +367,7 @@ enum conn_result perf_receive(struct perf_channel *channel, uint64_t timeout_us,
 /* A run begins: signs of life are counted from now. */
 void perf_channel_run(struct perf_channel *channel);
 /* During a run, now and then, without waiting: signs of life. false: the connection is no use. */
-bool perf_channel_look(struct perf_channel *channel);
+bool perf_channel_poll(struct perf_channel *channel);
 
 /* ---- the program ----------------------------------------------------------------------------- */
 

@@ -126,7 +126,7 @@ enum conn_result perf_receive(struct perf_channel *channel, uint64_t timeout_us,
     return result;
 }
 
-bool perf_channel_look(struct perf_channel *channel)
+bool perf_channel_poll(struct perf_channel *channel)
 {
     struct perf_message message = { .type = PERF_ALIVE };
     it_event_t event;

@@ -410,7 +410,7 @@ bool perf_step(struct perf_worker *worker)
     return false;
 }
 
-bool perf_look(struct perf_worker *worker)
+bool perf_poll(struct perf_worker *worker)
 {
     it_event_t event;
     it_status_t status = it_evd_dequeue(worker->group->base.dto_evd, &event);

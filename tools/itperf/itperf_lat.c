@@ -70,11 +70,11 @@ static bool await_mark(struct perf_worker *worker, uint32_t index, uint8_t mark,
         *seen = __atomic_load_n(at, __ATOMIC_ACQUIRE);
         if (*seen == mark || *seen == LAST_MARK)
             return true;
-        if (!pure && !perf_look(worker))
+        if (!pure && !perf_poll(worker))
             return false;
         if (looks % (pure ? PURE_LOOKS : LOOKS))
             continue;
-        if (!perf_alive(worker, &limit) || (pure && !perf_look(worker)))
+        if (!perf_alive(worker, &limit) || (pure && !perf_poll(worker)))
             return false;
     }
 }
@@ -137,7 +137,7 @@ static bool poll_for(struct perf_worker *worker, uint64_t nanoseconds)
     uint64_t end = tool_now() + nanoseconds, limit = 0;
 
     while (tool_now() < end)
-        if (!perf_look(worker))
+        if (!perf_poll(worker))
             return false;
     return perf_alive(worker, &limit);
 }
@@ -157,7 +157,7 @@ static bool nap(struct perf_worker *worker)
         if (!perf_post_control(worker, &worker->group->eps[0], PERF_NOTE))
             return false;
         while (worker->control_posted)
-            if (!perf_look(worker) || !perf_alive(worker, &limit))
+            if (!perf_poll(worker) || !perf_alive(worker, &limit))
                 return false;
         poll(NULL, 0, NAP_MS);
         while (!worker->noted && !worker->fins_seen)
@@ -240,7 +240,7 @@ bool perf_lat_server(struct perf_worker *worker)
 {
     const struct perf_plan *plan = &worker->session->plan;
 
-    if (perf_looks_at_memory(plan) && !pong_marks(worker))
+    if (perf_polls_memory(plan) && !pong_marks(worker))
         return false;
     if (plan->target == PERF_NAP && !nap(worker))
         return false;

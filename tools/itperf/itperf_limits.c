@@ -73,7 +73,7 @@ uint32_t perf_threads_here(void)
  * whatever else the plan has. */
 static bool polls(const struct perf_plan *plan)
 {
-    return plan->target == PERF_BUSY || plan->target == PERF_NAP || perf_looks_at_memory(plan);
+    return plan->target == PERF_BUSY || plan->target == PERF_NAP || perf_polls_memory(plan);
 }
 
 bool perf_limits_grant(const struct perf_limits *limits, const struct perf_plan *plan, char *text,
@@ -93,7 +93,7 @@ bool perf_limits_grant(const struct perf_limits *limits, const struct perf_plan 
                  "%u polling threads are more than the %u of --max-polling there: add %s--target "
                  "event, or reduce --threads",
                  plan->threads, limits->polling,
-                 perf_looks_at_memory(plan) ? "--write-send and " : "");
+                 perf_polls_memory(plan) ? "--write-send and " : "");
         return false;
     }
     if (bytes > limits->memory) {

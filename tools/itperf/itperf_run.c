@@ -167,7 +167,7 @@ static void watch(struct perf_session *session)
 
     if (!channel || atomic_load(&session->failed))
         return;
-    if (!perf_channel_look(channel))
+    if (!perf_channel_poll(channel))
         control_lost(session);
     else if (session->silence_us && now > channel->heard &&
              now - channel->heard > session->silence_us * 1000)

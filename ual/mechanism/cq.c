@@ -55,11 +55,11 @@ static void tell_more(void *context, uint32_t told, uint32_t asked)
 {
     const struct cq_inside *inside = context;
 
-    ual_cq_told_more(&inside->cq, told, asked);
+    ual_cq_reported_more(&inside->cq, told, asked);
 }
 
 static const struct ual_cq_stash_upper stash_upper = { .fired = tell_fired,
-                                                       .told_more = tell_more };
+                                                       .reported_more = tell_more };
 
 static enum ri_status open_stash(struct cq_inside *inside, const struct ri_rnic_attr *attr)
 {
@@ -174,9 +174,9 @@ enum ri_status ual_cq_resize(struct ual_cq *cq, uint32_t depth)
     return status;
 }
 
-uint32_t ual_cq_told_more(const struct ual_cq *cq, uint32_t told, uint32_t asked)
+uint32_t ual_cq_reported_more(const struct ual_cq *cq, uint32_t told, uint32_t asked)
 {
-    if (!atomic_exchange(&device_inside(cq->device)->told_more, true))
+    if (!atomic_exchange(&device_inside(cq->device)->reported_more, true))
         kal_log(RI_LOG_ERROR,
                 "%s: provider %s answers %u to a poll for %u completions: %u are taken; filter "
                 "guard drops what is wrong",

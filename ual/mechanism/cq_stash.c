@@ -83,7 +83,7 @@ static uint32_t poll_below(struct ual_cq_stash *stash, uint32_t count, struct ri
 
     if (likely(got <= count))
         return got;
-    stash->upper->told_more(stash->context, got, count);
+    stash->upper->reported_more(stash->context, got, count);
     return count;
 }
 

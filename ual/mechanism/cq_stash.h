@@ -13,7 +13,7 @@ struct ual_cq_stash_upper {
     void (*fired)(void *context);
     /* The CQ below has answered more to a poll than was asked for; `asked` are taken. A lock is
      * held. */
-    void (*told_more)(void *context, uint32_t told, uint32_t asked);
+    void (*reported_more)(void *context, uint32_t told, uint32_t asked);
 };
 
 /* True: a CQ of that RNIC needs a stash for all arm kinds and for cq_peek. */

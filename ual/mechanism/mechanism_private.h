@@ -40,8 +40,8 @@ struct device_inside {
     struct ual_mw *mws;
     struct ual_srq_record *srqs;
     struct ual_ah *ahs;
-    atomic_uint users;     /* QPs, CQs, connections, channels */
-    atomic_bool told_more; /* see ual_cq_told_more */
+    atomic_uint users;         /* QPs, CQs, connections, channels */
+    atomic_bool reported_more; /* see ual_cq_reported_more */
     struct ual_stripe stripes[UAL_STRIPES];
     pthread_mutex_t seen_lock; /* what follows: seen.c */
     struct ual_qp *qps, *turn;

@@ -234,7 +234,7 @@ void ual_aevd_requeue(struct ual_evd *evd, const struct ual_event *event)
     pthread_mutex_unlock(lock);
 }
 
-uint64_t aevd_looks(const struct ual_evd *evd)
+uint64_t aevd_polls(const struct ual_evd *evd)
 {
     return evd->aggregate->looks;
 }

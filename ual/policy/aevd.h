@@ -13,6 +13,6 @@ void aevd_close(struct ual_evd *evd); /* without members; of any EVD */
 /* The EVD, of any kind, leaves its aggregate. When it returns no thread takes from the EVD for the
  * aggregate. Not with ia->lock held. */
 void aevd_detach(struct ual_evd *evd);
-uint64_t aevd_looks(const struct ual_evd *evd); /* checks of members so far, for tests */
+uint64_t aevd_polls(const struct ual_evd *evd); /* checks of members so far, for tests */
 
 #endif

@@ -373,7 +373,7 @@ enum ri_status ual_evd_callback_detach(struct ual_evd *evd, struct ual_callback 
     return RI_OK;
 }
 
-void ual_callback_settle(struct ual_callback *callback)
+void ual_callback_drain(struct ual_callback *callback)
 {
     struct callback_service *service;
     bool runs = true;

@@ -51,8 +51,8 @@ bool ual_ep_feed(struct ual_ep *ep, enum ep_stimulus stimulus,
                  const struct ual_connection_event *details, const struct ep_row **row);
 /* The same for an event of the connection: a consumer that has the message finds a QP that
  * flushes. */
-void ual_ep_feed_news(struct ual_ep *ep, enum ep_stimulus stimulus,
-                      const struct ual_connection_event *details);
+void ual_ep_feed_event(struct ual_ep *ep, enum ep_stimulus stimulus,
+                       const struct ual_connection_event *details);
 /* Does the table accept it in the present state? */
 bool ual_ep_takes(struct ual_ep *ep, enum ep_stimulus stimulus);
 /* Takes the connection away from the endpoint; NULL: it has none. The caller frees it. */

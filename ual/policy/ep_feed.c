@@ -5,7 +5,7 @@
  *
  * A message is pushed under the endpoint's lock, together with its transition. So messages are
  * queued in the order of the states, whatever threads the upcalls come from. The work on the QP is
- * done outside the lock: a flush before the message (ual_ep_feed_news), everything else after it,
+ * done outside the lock: a flush before the message (ual_ep_feed_event), everything else after it,
  * under `control`.
  */
 #include "connect.h"
@@ -129,8 +129,8 @@ bool ual_ep_feed(struct ual_ep *ep, enum ep_stimulus stimulus,
  * between: only a reset leaves NONOPERATIONAL, and it destroys the connection first, which waits
  * for this upcall.
  */
-void ual_ep_feed_news(struct ual_ep *ep, enum ep_stimulus stimulus,
-                      const struct ual_connection_event *details)
+void ual_ep_feed_event(struct ual_ep *ep, enum ep_stimulus stimulus,
+                       const struct ual_connection_event *details)
 {
     struct ual_ep_private *inside = ual_ep_inside(ep);
     struct ual_request *stale;

@@ -72,7 +72,7 @@ static void connection_event(void *context, const struct ri_connection_event *ev
         stimulus = EP_FAILED;
         details.reason = RI_REASON_RESOURCES;
     }
-    ual_ep_feed_news(ep, stimulus, &details);
+    ual_ep_feed_event(ep, stimulus, &details);
 }
 
 const struct ual_conn_upcalls ual_ep_upcalls = { .event = connection_event };

@@ -138,7 +138,7 @@ bool ual_evd_notify_again(struct ual_evd *evd)
 
 /* The event was taken while the descriptor was lowered, or was not to be raised. Raises it if this
  * event and those that are left were enough. */
-static void raise_for_rest(struct ual_evd *evd, const struct ual_event *event, bool if_none)
+static void raise_for_remaining(struct ual_evd *evd, const struct ual_event *event, bool if_none)
 {
     uint32_t notify, left = count_left(evd, &notify);
 
@@ -156,7 +156,7 @@ static bool take_after_lowering(struct ual_evd *evd, struct ual_event *event)
     atomic_thread_fence(memory_order_seq_cst);
     if (!ual_evd_take(evd, event))
         return false;
-    raise_for_rest(evd, event, true);
+    raise_for_remaining(evd, event, true);
     return true;
 }
 
@@ -166,7 +166,7 @@ static void arm_again(struct ual_evd *evd, const struct ual_event *event)
 {
     ual_evd_arm(evd);
     atomic_thread_fence(memory_order_seq_cst);
-    raise_for_rest(evd, event, false);
+    raise_for_remaining(evd, event, false);
 }
 
 /* One run, whose events the caller takes at once: no system call raises the descriptor for them. */

@@ -45,7 +45,7 @@ bool ual_evd_own_is_queued(struct ual_evd *evd, const struct node *own);
 bool ual_evd_notify_again(struct ual_evd *evd);
 /* Calls room(evd), with no lock held, in the thread that takes the first event after a push that
  * found no room. Not of the DTO stream. */
-void ual_evd_tell_of_room(struct ual_evd *evd, void (*room)(struct ual_evd *evd));
+void ual_evd_report_room(struct ual_evd *evd, void (*room)(struct ual_evd *evd));
 /* Drop queued connection messages of an EP, or request events of a listen point. */
 void ual_evd_purge(struct ual_evd *evd, ual_handle source);
 /* Make every waiter return ITAL_ERR_ABORTED, and wait until none is left. */

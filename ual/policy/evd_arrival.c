@@ -133,7 +133,7 @@ enum ri_status ual_evd_post(struct ual_evd *evd, void *data)
     return ual_evd_push(evd, &event);
 }
 
-void ual_evd_tell_of_room(struct ual_evd *evd, void (*room)(struct ual_evd *evd))
+void ual_evd_report_room(struct ual_evd *evd, void (*room)(struct ual_evd *evd))
 {
     spinlock_lock(&evd->queue_lock);
     evd->room = room;

@@ -271,7 +271,7 @@ static void leave_observers(struct ual_evd *evd)
     struct ual_callback *running = NULL;
 
     ual_evd_callback_detach(evd, &running);
-    ual_callback_settle(running);
+    ual_callback_drain(running);
     aevd_detach(evd);
 }
 

@@ -227,7 +227,7 @@ static enum ri_status create(struct ual_device *device, uint32_t port, struct ua
     if (status != RI_OK)
         goto free_listen;
     ual_evd_bind(evd, 0);
-    ual_evd_tell_of_room(evd, tell_of_room);
+    ual_evd_report_room(evd, tell_of_room);
     status = start_listen(listen, address);
     if (status != RI_OK)
         goto unbind;

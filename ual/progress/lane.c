@@ -197,7 +197,7 @@ bool ual_lane_sleeps_beyond(struct ual_lane *lane, uint64_t deadline)
     return beyond;
 }
 
-void ual_lane_pass_on_rest(struct ual_lane *lane)
+void ual_lane_pass_on_remaining(struct ual_lane *lane)
 {
     uint64_t deadline;
 
@@ -215,7 +215,7 @@ void ual_lane_run(struct ual_lane *lane, struct ri_cq *first)
     if (!ual_lane_run_try(lane))
         return;
     ual_lane_run_pass(lane, first, EPOLL_POLL);
-    ual_lane_pass_on_rest(lane);
+    ual_lane_pass_on_remaining(lane);
     ual_lane_run_drop(lane);
 }
 
@@ -260,7 +260,7 @@ static uint32_t poll_inside(struct ual_lane *lane, struct ri_cq *first)
         put_watch_off(lane, work != 0);
     else if (work && lane->polls >= POLLS_PER_EPOLL / 2)
         lane->polls = POLLS_PER_EPOLL; /* in the next poll, while the peer answers */
-    ual_lane_pass_on_rest(lane);
+    ual_lane_pass_on_remaining(lane);
     atomic_store_explicit(&lane->runs, atomic_load_explicit(&lane->runs, memory_order_relaxed) + 1,
                           memory_order_relaxed);
     ual_lane_run_drop(lane);

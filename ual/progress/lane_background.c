@@ -82,7 +82,7 @@ static void end_busy(struct ual_lane *lane)
     spinlock_unlock(&lane->sleep_lock);
     ual_lane_run_take(lane); /* behind the runs that passed nothing on */
     ual_lane_run_pass(lane, NULL, EPOLL_POLL);
-    ual_lane_pass_on_rest(lane);
+    ual_lane_pass_on_remaining(lane);
     ual_lane_run_drop(lane);
 }
 

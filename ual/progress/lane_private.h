@@ -121,7 +121,7 @@ static inline void ual_lane_assert_run(const struct ual_lane *lane)
 }
 /* After a run by another thread: the sleeper handles the work that is left, but must be woken for
  * it. Inside that run. */
-void ual_lane_pass_on_rest(struct ual_lane *lane);
+void ual_lane_pass_on_remaining(struct ual_lane *lane);
 static inline void ual_lane_run_drop(struct ual_lane *lane)
 {
     ual_lane_assert_run(lane);

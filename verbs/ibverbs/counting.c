@@ -83,7 +83,7 @@ static uint32_t take_below(struct vb_cq_counting *counting, uint32_t most, struc
     uint32_t got = counting->below->ops->poll(counting->below, most, wc);
 
     if (unlikely(got > most))
-        got = ual_cq_told_more(counting->ual, got, most);
+        got = ual_cq_reported_more(counting->ual, got, most);
     *shown = 0;
     for (uint32_t i = 0; i < got; i++) {
         if (take_one(counting, &wc[i]))

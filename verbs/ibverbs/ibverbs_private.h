@@ -179,7 +179,7 @@ int vb_mw_post_bind(struct vb_qp *qp, uint64_t cookie, uint16_t flags, struct ib
 
 /* qp_number.c: numbers below 1024 << 8, and the QPs by number. Return 0 or an error number. */
 int vb_number_take(uint32_t *number);
-void vb_number_give_back(uint32_t number);
+void vb_number_release(uint32_t number);
 int vb_number_enter(uint32_t number, struct vb_qp *qp);
 void vb_number_leave(uint32_t number, const struct vb_qp *qp);
 

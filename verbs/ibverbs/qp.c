@@ -198,8 +198,8 @@ static int take_number(struct vb_qp *qp)
         return error;
     error = vb_number_enter(number, qp);
     if (error) {
-        (qp->flags & VB_QP_BY_ADDRESS) ? vb_number_give_back(number)
-                                       : vb_numbers->give_back(context, qp, number);
+        (qp->flags & VB_QP_BY_ADDRESS) ? vb_number_release(number)
+                                       : vb_numbers->release_number(context, qp, number);
         return error;
     }
     qp->ibv.qp_base.qp_num = number;
@@ -215,9 +215,9 @@ static void give_number_back(struct vb_qp *qp)
 
     vb_number_leave(number, qp);
     if (qp->flags & VB_QP_BY_ADDRESS)
-        vb_number_give_back(number);
+        vb_number_release(number);
     else
-        vb_numbers->give_back(vb_qp_context(qp), qp, number);
+        vb_numbers->release_number(vb_qp_context(qp), qp, number);
 }
 
 static int open_qp(struct vb_qp *qp, const struct ibv_qp_init_attr_ex *attr)

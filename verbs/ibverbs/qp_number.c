@@ -63,7 +63,7 @@ int vb_number_take(uint32_t *number)
     return found ? 0 : ENOMEM;
 }
 
-void vb_number_give_back(uint32_t number)
+void vb_number_release(uint32_t number)
 {
     pthread_mutex_lock(&lock);
     taken[number / 8] &= (uint8_t) ~(1u << (number & 7));

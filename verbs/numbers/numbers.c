@@ -70,13 +70,13 @@ static struct link *find(struct numbers *numbers, uint32_t number)
     return link;
 }
 
-static void give_back(struct vb_context *context, struct vb_qp *qp, uint32_t number)
+static void release_number(struct vb_context *context, struct vb_qp *qp, uint32_t number)
 {
     struct numbers *numbers = context->numbers;
     struct link *link = find(numbers, number);
 
     (void)qp;
-    ports_give_back(numbers, number);
+    ports_release(numbers, number);
     link_free(link);
 }
 
@@ -175,7 +175,7 @@ static void forked(void)
 
 static const struct vb_numbers by_numbers = {
     .take = take,
-    .give_back = give_back,
+    .release_number = release_number,
     .close = close_numbers,
     .forked = forked,
     .connector = { .modify = modify,

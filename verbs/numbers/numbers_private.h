@@ -93,7 +93,7 @@ struct numbers {
 
 /* ports.c */
 int ports_take(struct numbers *numbers, struct link *link);
-void ports_give_back(struct numbers *numbers, uint32_t number);
+void ports_release(struct numbers *numbers, uint32_t number);
 /* Under the lock. NULL: none. */
 struct link *ports_find(struct numbers *numbers, uint32_t number);
 void ports_close(struct numbers *numbers);

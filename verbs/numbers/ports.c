@@ -267,7 +267,7 @@ struct link *ports_find(struct numbers *numbers, uint32_t number)
     return port ? port->links[number & 0xff] : NULL;
 }
 
-void ports_give_back(struct numbers *numbers, uint32_t number)
+void ports_release(struct numbers *numbers, uint32_t number)
 {
     struct port *port;
 

@@ -274,7 +274,7 @@ void cm_external_begin(struct cm_id *id, struct ri_connect_param *param);
 /* ibv_modify_qp of the QP. Returns 0 or an error number. */
 int cm_external_modify(struct cm_id *id, struct vb_qp *qp, enum ibv_qp_state to);
 /* rdma_establish has its result. May be called in an upcall. */
-void cm_external_settle(struct cm_id *id);
+void cm_external_drain(struct cm_id *id);
 
 /* ---- qp.c ---- */
 void cm_free_cqs(struct cm_id *id);

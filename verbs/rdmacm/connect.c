@@ -117,7 +117,7 @@ static void established(struct cm_id *id, const struct ri_connection_event *even
         return;
     if (was == CM_ESTABLISHING) {
         vb_qp_enter(id->qp, IBV_QPS_RTS, VB_GATE_OPEN);
-        cm_external_settle(id);
+        cm_external_drain(id);
         return;
     }
     describe(id, event);
@@ -158,7 +158,7 @@ static void over(struct cm_id *id, enum cm_input input, enum rdma_cm_event_type 
     if (!cm_step(id, input, &was))
         return;
     if (was_told(was)) {
-        cm_external_settle(id);
+        cm_external_drain(id);
         disconnected(id);
         return;
     }
@@ -275,7 +275,7 @@ static void on_release(void *context, struct vb_qp *qp)
     id->qp = NULL;
     id->context = vb_context_of(id->ibv.verbs); /* that of the QP may be closed */
     if (ends && was_told(was)) {
-        cm_external_settle(id);
+        cm_external_drain(id);
         disconnected(id);
     }
 }

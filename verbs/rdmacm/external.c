@@ -19,7 +19,7 @@ void cm_external_begin(struct cm_id *id, struct ri_connect_param *param)
     param->three_way = true;
 }
 
-void cm_external_settle(struct cm_id *id)
+void cm_external_drain(struct cm_id *id)
 {
     pthread_mutex_lock(&id->lock);
     id->settled = true;
@@ -36,7 +36,7 @@ static enum ri_status third_leg(struct cm_id *id)
 }
 
 /* The hand-over takes microseconds in the lane; after it the program may post. */
-static int wait_until_settled(struct cm_id *id)
+static int wait_until_drained(struct cm_id *id)
 {
     bool connected;
 
@@ -58,7 +58,7 @@ static int establish(struct cm_id *id)
     if (cm_step(id, CM_DO_ESTABLISH, &was)) {
         status = third_leg(id);
         if (status == RI_OK)
-            return wait_until_settled(id);
+            return wait_until_drained(id);
         cm_step_back(id, was);
         return vb_errno(status);
     }

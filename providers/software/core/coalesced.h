@@ -31,7 +31,7 @@ void tx_defer_to_lane(struct qp *qp);
 /* A consumer polls. True: there are coalesced posts, to be sent now with no lock held. */
 static inline bool tx_has_coalesced(struct lane *lane)
 {
-    count_up_32(&lane->coalesce.looks);
+    count_up_32(&lane->coalesce.polls);
     return atomic_load_explicit(&lane->coalesce.count, memory_order_relaxed);
 }
 static inline void tx_note_poll(struct lane *lane, const struct cq *first)

@@ -338,7 +338,7 @@ void cq_deliver(struct cq *cq)
     unsigned int to_report;
 
     spinlock_assert_not_held(&cq->lock);
-    if (!cq_has_news(cq))
+    if (!cq_has_pending_events(cq))
         return;
     atomic_fetch_add(&cq->upcalls, 1);
     to_report = atomic_exchange(&cq->to_report, 0);

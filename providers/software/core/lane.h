@@ -19,8 +19,8 @@ struct lane_coalesce {
     struct qp *qps;
     atomic_uint count;
     /* Changes with each poll of a consumer. */
-    atomic_uint looks;
-    /* Who sleeps for the lane wakes by then, in ns; RI_NO_DEADLINE: is to be woken. */
+    atomic_uint polls;
+    /* A thread that sleeps for the lane wakes by then, in ns; RI_NO_DEADLINE: is to be woken. */
     atomic_ullong wake_at;
     /* Posts waited since wake_at was chosen. Under the lock. */
     bool waited;
@@ -59,9 +59,9 @@ struct lane {
     atomic_uint quiets;
 };
 
-static inline uint32_t lane_looks(const struct lane *lane)
+static inline uint32_t lane_polls(const struct lane *lane)
 {
-    return atomic_load_explicit(&lane->coalesce.looks, memory_order_relaxed);
+    return atomic_load_explicit(&lane->coalesce.polls, memory_order_relaxed);
 }
 /* Is the calling thread the pass? */
 static inline bool lane_inside(const struct lane *lane)

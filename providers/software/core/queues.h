@@ -173,7 +173,7 @@ struct srq {
  * SRQ may have an event to deliver then. */
 bool srq_take(struct srq *srq, struct qp *qp);
 /* Is there anything to deliver? */
-static inline bool srq_has_news(struct srq *srq)
+static inline bool srq_has_pending_events(struct srq *srq)
 {
     return atomic_load(&srq->low_pending);
 }
@@ -239,7 +239,7 @@ void cq_deliver(struct cq *cq);
 void cq_attach(struct cq *cq, struct lane *lane);
 void cq_detach(struct cq *cq);
 /* Is there anything to deliver? */
-static inline bool cq_has_news(const struct cq *cq)
+static inline bool cq_has_pending_events(const struct cq *cq)
 {
     return atomic_load_explicit(&cq->to_report, memory_order_relaxed) != 0;
 }

@@ -45,7 +45,7 @@ bool qp_take_shared(struct qp *qp, const char **why)
         *why = "a Send came and no receive is posted to the SRQ";
         return false;
     }
-    if (srq_has_news(qp->srq))
+    if (srq_has_pending_events(qp->srq))
         qp_record_srq(qp);
     if (used + 1 > qp->attr.rq_limit) {
         qp->attr.rq_limit = UINT32_MAX; /* the event comes once, until the limit is set again */

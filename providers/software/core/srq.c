@@ -85,7 +85,7 @@ void srq_deliver(struct srq *srq)
     };
 
     spinlock_assert_not_held(&srq->queue.posting);
-    if (!srq_has_news(srq))
+    if (!srq_has_pending_events(srq))
         return;
     atomic_fetch_add(&srq->upcalls, 1);
     if (atomic_exchange(&srq->low_pending, false))

@@ -101,7 +101,7 @@ void qp_deliver_now(struct qp *qp);
 static inline void qp_deliver(struct qp *qp)
 {
     if (unlikely(atomic_load_explicit(&qp->tx.wanted, memory_order_relaxed) ||
-                 cq_has_news(qp->send_cq) || cq_has_news(qp->recv_cq) ||
+                 cq_has_pending_events(qp->send_cq) || cq_has_pending_events(qp->recv_cq) ||
                  atomic_load_explicit(&qp->life.pending, memory_order_acquire)))
         qp_deliver_now(qp);
 }

@@ -65,7 +65,7 @@ void iwarp_lane_close(struct lane *lane)
 }
 
 /* An active stream replaces the polled one that was added first. Under the lock. */
-static void make_hot(struct lane *lane, struct stream *stream)
+static void keep_polled(struct lane *lane, struct stream *stream)
 {
     uint32_t most = iwarp_rnic(lane->rnic)->options.polled < POLLED_MAX
                         ? iwarp_rnic(lane->rnic)->options.polled
@@ -126,7 +126,7 @@ static struct stream *next_ready(struct lane *lane)
     if (stream) {
         DL_DELETE2(iwarp_lane(lane)->ready, stream, ready_prev, ready_next);
         stream->on_ready = false;
-        make_hot(lane, stream);
+        keep_polled(lane, stream);
         iwarp_lane(lane)->latest = stream;
     }
     spinlock_unlock(&lane->lock);
@@ -178,8 +178,8 @@ static uint32_t serve_ready(struct lane *lane, uint32_t budget)
 
 /* The streams that feed the caller's CQ come first, the others only if those brought nothing.
  * The stream that uses up the budget is the last one in the next pass. */
-static __attribute__((noinline)) uint32_t serve_hot(struct lane *lane, struct cq *first,
-                                                    uint32_t budget)
+static __attribute__((noinline)) uint32_t serve_polled(struct lane *lane, struct cq *first,
+                                                       uint32_t budget)
 {
     uint32_t work_done = 0, got, at = iwarp_lane(lane)->pass.served_first;
 
@@ -239,7 +239,7 @@ static inline uint32_t serve(struct lane *lane, struct cq *first, uint32_t budge
     /* The ready streams included the polled ones. */
     if (!work_done && !has_event(first))
         work_done = pass->served_count == 1 ? rx_run(pass->served[0])
-                                            : serve_hot(lane, first, budget);
+                                            : serve_polled(lane, first, budget);
     return work_done;
 }
 

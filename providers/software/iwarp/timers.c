@@ -110,7 +110,7 @@ static void acks_expired(struct ri_timer *timer)
     qp = stream->state == STREAM_OPEN ? stream->qp : NULL;
     if (qp) {
         atomic_fetch_add(&qp->core.upcalls, 1);
-        if (llp_acks_look(stream, qp))
+        if (llp_acks_check(stream, qp))
             qp_end(&qp->core, &end);
     }
     spinlock_unlock(&stream->rx);

@@ -39,16 +39,16 @@ static void fired(void *context)
     atomic_fetch_add(&fires, 1);
 }
 
-static unsigned int told_more;
+static unsigned int reported_more;
 
 static void count_more(void *context, uint32_t told, uint32_t asked)
 {
     ck_assert_ptr_eq(context, &fires);
     ck_assert_uint_gt(told, asked);
-    told_more++;
+    reported_more++;
 }
 
-static const struct ual_cq_stash_upper upper = { .fired = fired, .told_more = count_more };
+static const struct ual_cq_stash_upper upper = { .fired = fired, .reported_more = count_more };
 
 static void complete(const struct ri_wc *wc)
 {
@@ -450,9 +450,9 @@ START_TEST(more_than_asked_for_is_not_believed)
     below.base.ops = &lying;
     ck_assert_int_eq(cq->ops->cq_peek(cq, &total, &notify), RI_OK);
     ck_assert_uint_eq(total, 8);
-    ck_assert_uint_eq(told_more, 1);
+    ck_assert_uint_eq(reported_more, 1);
     ck_assert_uint_eq(cq->ops->poll(cq, 10, wc), 10); /* the ring, and two from below */
-    ck_assert_uint_eq(told_more, 2);
+    ck_assert_uint_eq(reported_more, 2);
     ck_assert_uint_eq(cq->ops->poll(cq, 0, NULL), 0);
     below.base.ops = &below_ops;
     ck_assert_uint_eq(cq->ops->poll(cq, 20, wc), 0);

@@ -111,7 +111,7 @@ static bool is_lost(struct stream *stream, const struct llp_wait *wait, uint64_t
            (wait->probes >= PROBES || wait->repeats - stream->acks.repeats >= REPEATS);
 }
 
-bool llp_acks_look(struct stream *stream, struct iwarp_qp *qp)
+bool llp_acks_check(struct stream *stream, struct iwarp_qp *qp)
 {
     uint64_t now = clock_now(), next = clock_after(now, between_looks(stream)), last;
     struct llp_wait wait;

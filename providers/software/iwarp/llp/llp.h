@@ -50,7 +50,7 @@ void llp_capture_insert(struct stream *stream, uint64_t token);
  * layers, before anything is sent. */
 void llp_acks_insert(struct stream *stream);
 /* stream.acks has expired. True: the peer has acknowledged nothing for too long. Under rx. */
-bool llp_acks_look(struct stream *stream, struct iwarp_qp *qp);
+bool llp_acks_check(struct stream *stream, struct iwarp_qp *qp);
 /* True: both ends are on this host, because the two addresses are the same or of the loopback.
  * Addresses of other families than IPv4 and IPv6: false. */
 bool llp_same_host(const struct sockaddr *local, const struct sockaddr *peer);

@@ -96,7 +96,7 @@ struct iwarp_coalesce {
         /* 0: none of these. */
         uint32_t any;
     };
-    /* lane->looks when a post left at once. */
+    /* lane->coalesce.polls when a post left at once. */
     uint32_t sent_at;
     /* Waiting requests: octets of short ones with headers; list entries and octets of the
      * others. */

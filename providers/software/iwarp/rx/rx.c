@@ -452,7 +452,7 @@ static uint32_t deliver_stash(struct iwarp_qp *qp, struct stream *stream)
         count += deliver_entry(qp, stash);
     }
     if (count)
-        rx_stash_settle(qp, stream);
+        rx_stash_delivered(qp, stream);
     return count;
 }
 
@@ -514,7 +514,7 @@ static bool receive_specially(struct iwarp_qp *qp, struct stream *stream, ssize_
 }
 
 /* Goes on with an FPDU whose payload goes straight to its place. Returns as
- * receive_behind_rest(). */
+ * receive_behind_partial(). */
 static uint32_t receive_direct(struct iwarp_qp *qp, struct stream *stream)
 {
     struct fault fault;
@@ -537,7 +537,7 @@ static uint32_t receive_direct(struct iwarp_qp *qp, struct stream *stream)
 
 /* The general path, if the reassembly buffer has octets or something unusual comes first. Returns
  * the number of FPDUs. */
-static uint32_t receive_behind_rest(struct iwarp_qp *qp, struct stream *stream)
+static uint32_t receive_behind_partial(struct iwarp_qp *qp, struct stream *stream)
 {
     size_t before;
     ssize_t got;
@@ -575,7 +575,7 @@ static __attribute__((noinline)) uint32_t receive_behind_stash(struct iwarp_qp *
     if (unlikely(attention & ATTEND_BEHIND) && !go_on_behind(qp, stream, &fpdus))
         return fpdus;
     if (likely(!(attention & ATTEND_STASH)))
-        return fpdus + receive_behind_rest(qp, stream);
+        return fpdus + receive_behind_partial(qp, stream);
     fpdus += deliver_stash(qp, stream);
     if (qp_state(&qp->core) != RI_QPS_RTS)
         return fpdus + 1;
@@ -588,7 +588,7 @@ static __attribute__((noinline)) uint32_t receive_behind_stash(struct iwarp_qp *
         return fpdus + on_nothing(qp, stream, 0);
     if (attention & ATTEND_HELD)
         return fpdus + on_nothing(qp, stream, -EAGAIN);
-    return fpdus + receive_behind_rest(qp, stream);
+    return fpdus + receive_behind_partial(qp, stream);
 }
 
 /* Makes one read and takes its FPDUs. Returns their number, with the bits that rx_fast() adds, or

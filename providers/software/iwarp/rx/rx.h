@@ -111,7 +111,7 @@ bool rx_stash_ready(struct iwarp_qp *qp);
 struct stash_entry *rx_stash_begin(struct iwarp_qp *qp, struct stash *stash);
 bool rx_stash_end(struct iwarp_qp *qp, struct stash *stash);
 /* After some were delivered. */
-void rx_stash_settle(struct iwarp_qp *qp, struct stream *stream);
+void rx_stash_delivered(struct iwarp_qp *qp, struct stream *stream);
 /* Is the stash full? Then nothing is read. It depends on the requests of this side, too. */
 void rx_stash_hold(struct iwarp_qp *qp, struct stream *stream);
 /* The peer has ended its output, and Sends wait. True: they do not any more. */

@@ -304,7 +304,7 @@ bool rx_stash_end(struct iwarp_qp *qp, struct stash *stash)
     return !stash->again;
 }
 
-void rx_stash_settle(struct iwarp_qp *qp, struct stream *stream)
+void rx_stash_delivered(struct iwarp_qp *qp, struct stream *stream)
 {
     struct stash *stash = stream->stash;
 

@@ -51,9 +51,9 @@ static inline bool tx_may_coalesce_anyway(const struct iwarp_qp *qp)
 {
     return qp->coalesce.any;
 }
-static inline bool tx_may_coalesce(const struct iwarp_qp *qp, uint32_t looks)
+static inline bool tx_may_coalesce(const struct iwarp_qp *qp, uint32_t polls)
 {
-    return tx_may_coalesce_anyway(qp) || qp->coalesce.sent_at == looks;
+    return tx_may_coalesce_anyway(qp) || qp->coalesce.sent_at == polls;
 }
 /* Does a small request without RI_WR_COALESCE that is posted now wait behind others? Both under
  * sq.posting. */
@@ -75,12 +75,12 @@ static inline enum coalesce tx_coalesce_small(struct iwarp_qp *qp, uint32_t octe
 }
 static inline enum coalesce tx_coalesce(struct iwarp_qp *qp, const struct coalesce_post *post)
 {
-    uint32_t looks = lane_looks(qp->core.lane);
+    uint32_t polls = lane_polls(qp->core.lane);
 
     spinlock_assert_held(&qp->core.sq.posting);
-    if (post->asked || tx_may_coalesce(qp, looks))
+    if (post->asked || tx_may_coalesce(qp, polls))
         return tx_coalesce_slowly(qp, post);
-    qp->coalesce.sent_at = looks; /* alone: sent at once */
+    qp->coalesce.sent_at = polls; /* alone: sent at once */
     return COALESCE_NOT;
 }
 /* Coalesced posts of this QP leave: by a pass or a poll. No lock held. */

@@ -4,7 +4,7 @@
  * one write.
  *
  * RULE. A single post leaves at once: nothing of its QP has left since the consumer last looked,
- * and nothing waits. Posts behind it, before the consumer looks again, wait in the send queue if
+ * and nothing waits. Posts behind it, before the consumer polls again, wait in the send queue if
  * the consumer polls, or if RI_WR_COALESCE asks for it. They leave in one write, as far as a batch
  * takes them (tx_build.c: a TCP segment where segments are large):
  *   - when there is much: TX_COALESCE_SMALL octets of short requests, TX_BATCH_OCTETS of large
@@ -118,7 +118,7 @@ static enum coalesce begin(struct iwarp_qp *qp, const struct coalesce_post *post
 
 enum coalesce tx_coalesce_slowly(struct iwarp_qp *qp, const struct coalesce_post *post)
 {
-    uint32_t looks = lane_looks(qp->core.lane);
+    uint32_t polls = lane_polls(qp->core.lane);
     bool list_ends = !post->asked && (qp->coalesce.asked || post->requests > 1);
 
     spinlock_assert_held(&qp->core.sq.posting);
@@ -126,17 +126,17 @@ enum coalesce tx_coalesce_slowly(struct iwarp_qp *qp, const struct coalesce_post
     if (list_ends) {
         if (qp->coalesce.active)
             end_coalescing(qp);
-        qp->coalesce.sent_at = looks;
+        qp->coalesce.sent_at = polls;
         return COALESCE_NOT;
     }
     if (qp->coalesce.active)
         return count(qp, post) ? COALESCE_NOT : COALESCED;
     if ((post->asked ||
-         ((qp->coalesce.streams || qp->coalesce.sent_at == looks) && consumer_polls(qp))) &&
+         ((qp->coalesce.streams || qp->coalesce.sent_at == polls) && consumer_polls(qp))) &&
         !wakes_for_little(qp, post))
         return begin(qp, post);
     qp->coalesce.streams = false;
-    qp->coalesce.sent_at = looks;
+    qp->coalesce.sent_at = polls;
     return COALESCE_NOT;
 }
 

@@ -110,7 +110,7 @@ static inline bool send_single(struct iwarp_qp *qp, struct wqe *wqe, uint32_t in
 /* Post the request. NULL: it is refused. Under posting. */
 static inline __attribute__((always_inline)) struct wqe *enqueue(struct iwarp_qp *qp,
                                                                  const struct ri_send_wr *wr,
-                                                                 uint32_t looks, uint32_t index,
+                                                                 uint32_t polls, uint32_t index,
                                                                  uint16_t mark)
 {
     struct wqe *wqe = NULL;
@@ -119,7 +119,7 @@ static inline __attribute__((always_inline)) struct wqe *enqueue(struct iwarp_qp
     if (likely(qp_state(&qp->core) != RI_QPS_IDLE))
         wqe = post_plain(&qp->core, wr, wr->sg_list->length, index, mark);
     if (likely(wqe != NULL))
-        qp->coalesce.sent_at = looks;
+        qp->coalesce.sent_at = polls;
     return wqe;
 }
 
@@ -153,7 +153,7 @@ enum ri_status tx_post_single(struct iwarp_qp *qp, struct ri_send_wr *wr, struct
     const uint64_t octets = wr->sg_list->length;
     enum coalesce coalesce;
     struct wqe *wqe;
-    uint32_t index, looks;
+    uint32_t index, polls;
     bool queued;
 
     if (octets - 1 >= TX_COPY_OCTETS)
@@ -162,9 +162,9 @@ enum ri_status tx_post_single(struct iwarp_qp *qp, struct ri_send_wr *wr, struct
         return post_list(qp, wr, bad);
     index = atomic_load_explicit(&qp->core.sq.posted, memory_order_relaxed);
     if (unlikely(tx_may_coalesce_anyway(qp)) ||
-        unlikely(qp->coalesce.sent_at == (looks = lane_looks(qp->core.lane))))
+        unlikely(qp->coalesce.sent_at == (polls = lane_polls(qp->core.lane))))
         goto behind;
-    wqe = enqueue(qp, wr, looks, index, WQE_SHORT);
+    wqe = enqueue(qp, wr, polls, index, WQE_SHORT);
     spinlock_unlock(&qp->core.sq.posting);
     if (unlikely(!wqe))
         return post_list(qp, wr, bad);
@@ -225,16 +225,16 @@ enum ri_status tx_post_single_read(struct iwarp_qp *qp, struct ri_send_wr *wr,
 {
     enum coalesce coalesce;
     struct wqe *wqe;
-    uint32_t index, looks;
+    uint32_t index, polls;
     bool queued;
 
     if (unlikely(!spinlock_try_blind(&qp->core.sq.posting)))
         return post_list(qp, wr, bad);
     index = atomic_load_explicit(&qp->core.sq.posted, memory_order_relaxed);
     if (unlikely(tx_may_coalesce_anyway(qp)) ||
-        unlikely(qp->coalesce.sent_at == (looks = lane_looks(qp->core.lane))))
+        unlikely(qp->coalesce.sent_at == (polls = lane_polls(qp->core.lane))))
         goto behind;
-    wqe = enqueue(qp, wr, looks, index, WQE_ANSWERED);
+    wqe = enqueue(qp, wr, polls, index, WQE_ANSWERED);
     spinlock_unlock(&qp->core.sq.posting);
     if (unlikely(!wqe))
         return post_list(qp, wr, bad);
