@@ -96,15 +96,13 @@ static bool turn_away(struct kal_listener *l)
     struct kal_cm *cm = l->rnic->cm;
     int spare = atomic_exchange(&cm->spare_fd, -1), fd, error;
     union address peer;
-    char more[80];
 
     cm_assert_run(&l->guard);
-    if (cm_meter(&l->descriptors, more, sizeof(more)))
-        kal_rnic_log(
-            l->rnic, RI_LOG_ERROR,
-            "listener %s: out of file descriptors, connections are turned away; raise the limit "
-            "(ulimit -n; of the whole system: fs.file-max) or close some%s",
-            l->name, more);
+    atomic_fetch_add_explicit(&l->no_descriptor, 1, memory_order_relaxed);
+    kal_rnic_log(l->rnic, RI_LOG_ERROR,
+                 "listener %s: out of file descriptors, connections are turned away; raise the "
+                 "limit (ulimit -n; of the whole system: fs.file-max) or close some",
+                 l->name);
     if (spare < 0)
         return false;
     close(spare);
@@ -188,20 +186,17 @@ static struct kal_connection *oldest_start_up(const struct kal_listener *l)
 static void evict(struct kal_listener *l, struct kal_connection *oldest)
 {
     uint32_t count = l->half_open;
-    char more[80];
 
     cm_assert_run(&l->guard);
     cm_unlist(l, oldest);
     pthread_mutex_unlock(&l->guard.lock);
-    if (cm_meter(&l->full, more, sizeof(more)))
-        kal_rnic_log(
-            l->rnic, RI_LOG_WARNING,
-            "listener %s: %u connections have not sent their MPA Request yet, the oldest is "
-            "dropped for a further one; %s%s",
-            l->name, count,
-            count < l->half_open_max ? "out of file descriptors: raise the limit (ulimit -n)"
-                                     : "raise half_open or lower request_timeout",
-            more);
+    atomic_fetch_add_explicit(&l->crowded, 1, memory_order_relaxed);
+    kal_rnic_log(l->rnic, RI_LOG_WARNING,
+                 "listener %s: %u connections have not sent their MPA Request yet, the oldest is "
+                 "dropped for a further one; %s",
+                 l->name, count,
+                 count < l->half_open_max ? "out of file descriptors: raise the limit (ulimit -n)"
+                                          : "raise half_open or lower request_timeout");
     cm_reset_on_close(&oldest->stream);
     kal_connection_destroy(oldest);
     pthread_mutex_lock(&l->guard.lock);
@@ -286,14 +281,12 @@ static bool make_descriptor(struct kal_listener *l)
 
 static void log_system_memory(struct kal_listener *l, int error)
 {
-    char more[80];
-
     cm_assert_locked(&l->guard);
-    if (cm_meter(&l->memory, more, sizeof(more)))
-        kal_rnic_log(l->rnic, RI_LOG_ERROR,
-                     "listener %s: no connection can be accepted now: %s; connections wait, free "
-                     "memory%s",
-                     l->name, strerror(error), more);
+    atomic_fetch_add_explicit(&l->no_memory, 1, memory_order_relaxed);
+    kal_rnic_log(
+        l->rnic, RI_LOG_ERROR,
+        "listener %s: no connection can be accepted now: %s; connections wait, free memory",
+        l->name, strerror(error));
 }
 
 /* Lane, locked; the lock is released for each connection. */

@@ -31,26 +31,6 @@ static int open_stream(struct kal_connection *c)
     return 0;
 }
 
-static enum ri_status status_of_errno(int error)
-{
-    switch (error) {
-    case EMFILE:
-    case ENFILE:
-    case ENOMEM:
-    case ENOBUFS: return RI_ERR_NO_RESOURCES;
-    case EADDRINUSE: return RI_ERR_ADDRESS_IN_USE;
-    case ENETUNREACH:
-    case EHOSTUNREACH:
-    case EADDRNOTAVAIL:
-    case ENETDOWN:
-    case EAFNOSUPPORT: return RI_ERR_UNREACHABLE;
-    case EACCES:
-    case EPERM: return RI_ERR_PERMISSION;
-    case ETIMEDOUT: return RI_ERR_TIMED_OUT;
-    default: return RI_ERR_INVALID_ARGUMENT;
-    }
-}
-
 /* Sets watch and deadline of the socket. It becomes writable when it is connected, or reports an
  * error. */
 static enum ri_status begin(struct kal_connection *c)
@@ -152,12 +132,9 @@ static enum ri_status start(struct kal_connection *c, struct ri_qp *qp,
     error = open_stream(c);
     if (error) {
         kal_address_text(param->destination, text, sizeof(text));
-        kal_rnic_log(c->rnic, RI_LOG_WARNING, "connection to %s cannot be started: %s; check %s",
-                     text, strerror(error),
-                     error == EMFILE   ? "the limit on open files (ulimit -n)"
-                     : error == ENFILE ? "the system's limit on open files (fs.file-max)"
-                                       : "both addresses and the routes");
-        status = status_of_errno(error);
+        kal_rnic_log(c->rnic, RI_LOG_WARNING, "connection to %s cannot be started: %s; %s", text,
+                     strerror(error), cm_error_of(error).advice);
+        status = cm_error_of(error).status;
         goto uncount;
     }
     c->awaits_qp = !qp;

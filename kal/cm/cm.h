@@ -68,16 +68,6 @@ struct cm_options {
     struct cm_stream_options stream;
 };
 
-/* Rate limit of one kind of line about peers: one per second, the others are counted. */
-struct cm_meter {
-    /* CLOCK_MONOTONIC ns; no line before this time */
-    uint64_t next;
-    /* Lines suppressed since the last one */
-    uint64_t suppressed;
-    /* All of this kind; others read it */
-    _Atomic uint64_t count;
-};
-
 /* State that a connection needs only until it is established. */
 struct cm_startup {
     struct kal_connection *connection;
@@ -229,10 +219,9 @@ struct kal_listener {
     /* Complete requests: the first is reported next */
     struct kal_connection *queue;
 
-    /* Used in runs of the lane only. */
-    struct cm_meter bad, full, descriptors, late;
-    /* Under guard.lock */
-    struct cm_meter memory;
+    /* Peers turned away, and attempts to accept in vain: no MPA, no room, no descriptor, no room in
+     * the program's queue, no memory. Each has a line in the log, whose rate the log limits. */
+    atomic_ullong strangers, crowded, no_descriptor, late, no_memory;
     /* What a client that speaks no MPA should be, a static string: kal_listen_advise. NULL: an
      * iWARP client */
     _Atomic(const char *) advice;
@@ -261,12 +250,19 @@ struct kal_cm {
     _Atomic int spare_fd;
 };
 
+/* ---- errors.c ---- */
+struct cm_error {
+    int error;
+    enum ri_status status;
+    enum ri_connection_reason reason;
+    /* What the user can do. listening: where it is another thing for a listener; else NULL */
+    const char *advice, *listening;
+};
+/* error 0 in what is returned: the number is not known. */
+struct cm_error cm_error_of(int error);
+
 /* ---- options.c ---- */
 void cm_read_options(const struct kal_rnic *rnic, struct cm_options *options);
-
-/* ---- meter.c ---- */
-/* Counts it. True: log this line. more: "(n more ...)" or "". */
-bool cm_meter(struct cm_meter *meter, char *more, size_t size);
 
 /* ---- connection.c ----
  * "Lane": inside a run of the connection's lane. "Locked": guard.lock is held. */

@@ -379,39 +379,9 @@ void cm_fail(struct kal_connection *connection, enum ri_connection_reason reason
 
 void cm_fail_errno(struct kal_connection *connection, const char *doing, int error)
 {
-    static const struct {
-        int error;
-        enum ri_connection_reason reason;
-        const char *advice;
-    } table[] = {
-        { ECONNREFUSED, RI_REASON_REFUSED,
-          "nobody listens there; start the server, or correct address and port" },
-        { ETIMEDOUT, RI_REASON_TIMEOUT,
-          "check that the host is up and no firewall drops the port" },
-        { ENETUNREACH, RI_REASON_UNREACHABLE, "check the address and the routes of this host" },
-        { EHOSTUNREACH, RI_REASON_UNREACHABLE, "check the address and that the host is up" },
-        { ENETDOWN, RI_REASON_UNREACHABLE, "bring the network interface up" },
-        { EADDRNOTAVAIL, RI_REASON_UNREACHABLE,
-          "check the source address and that local ports are free" },
-        { ECONNRESET, RI_REASON_OTHER, "look at the peer's log" },
-        { EPIPE, RI_REASON_OTHER, "look at the peer's log" },
-        { EPERM, RI_REASON_POLICY, "a firewall rule of this host refuses" },
-        { EACCES, RI_REASON_POLICY, "a rule of this host refuses" },
-        { ENOMEM, RI_REASON_RESOURCES, "free memory" },
-        { ENOBUFS, RI_REASON_RESOURCES, "free memory" },
-        { EMFILE, RI_REASON_RESOURCES, "raise the limit on open files (ulimit -n)" },
-        { ENFILE, RI_REASON_RESOURCES, "raise the system's limit on open files (fs.file-max)" },
-    };
+    const struct cm_error means = cm_error_of(error);
 
-    for (size_t i = 0; i < sizeof(table) / sizeof(*table); i++) {
-        if (table[i].error == error) {
-            cm_fail(connection, table[i].reason, "%s: %s; %s", doing, strerror(error),
-                    table[i].advice);
-            return;
-        }
-    }
-    cm_fail(connection, RI_REASON_OTHER, "%s: %s; look at the peer's log and the network", doing,
-            strerror(error));
+    cm_fail(connection, means.reason, "%s: %s; %s", doing, strerror(error), means.advice);
 }
 
 /* ---- small things ---- */

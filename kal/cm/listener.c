@@ -137,39 +137,15 @@ static int open_listener(struct kal_listener *l, const struct sockaddr *address,
 
 static enum ri_status listen_error(struct kal_rnic *rnic, const struct sockaddr *address, int error)
 {
-    static const struct {
-        int error;
-        enum ri_status status;
-        const char *advice;
-    } table[] = {
-        { EADDRINUSE, RI_ERR_ADDRESS_IN_USE,
-          "choose another port, or end the program that listens there" },
-        { EADDRNOTAVAIL, RI_ERR_UNREACHABLE, "use an address of this host" },
-        { EAFNOSUPPORT, RI_ERR_UNREACHABLE, "this host has no such address family" },
-        { ENODEV, RI_ERR_UNREACHABLE, "the scope of the address names no interface" },
-        { EINVAL, RI_ERR_INVALID_ARGUMENT, "a link-local address needs its scope (%interface)" },
-        { EACCES, RI_ERR_PERMISSION,
-          "choose a port above 1023, or ask root to allow it (kald(8))" },
-        { EPERM, RI_ERR_PERMISSION, "a rule of this host refuses" },
-        { EBADF, RI_ERR_INVALID_ARGUMENT, "leave the descriptors of the service manager open" },
-        { EMFILE, RI_ERR_NO_RESOURCES, "raise the limit on open files (ulimit -n)" },
-        { ENFILE, RI_ERR_NO_RESOURCES, "raise the system's limit on open files (fs.file-max)" },
-    };
-    enum ri_status status = RI_ERR_NO_RESOURCES;
-    const char *advice = "free memory";
+    const struct cm_error means = cm_error_of(error);
     char text[120];
 
-    for (size_t i = 0; i < sizeof(table) / sizeof(*table); i++) {
-        if (table[i].error == error) {
-            status = table[i].status;
-            advice = table[i].advice;
-        }
-    }
     kal_address_text(address, text, sizeof(text));
     /* A program that looks for a free port asks for the next one; its status says the same. */
     kal_rnic_log(rnic, error == EADDRINUSE ? RI_LOG_INFO : RI_LOG_WARNING,
-                 "cannot listen on %s: %s; %s", text, strerror(error), advice);
-    return status;
+                 "cannot listen on %s: %s; %s", text, strerror(error),
+                 means.listening ? means.listening : means.advice);
+    return means.error ? means.status : RI_ERR_NO_RESOURCES;
 }
 
 /* Unknown peers may use at most a quarter of the process's descriptors, but always a few. */

@@ -24,14 +24,13 @@
 static void log_stranger(struct kal_connection *c, const char *what)
 {
     const char *advice = atomic_load(&c->listener->advice);
-    char more[80], address[120], name[CM_NAME_ROOM];
+    char address[120], name[CM_NAME_ROOM];
 
-    if (!cm_meter(&c->listener->bad, more, sizeof(more)))
-        return;
+    atomic_fetch_add_explicit(&c->listener->strangers, 1, memory_order_relaxed);
     kal_address_text(&c->stream.peer.any, address, sizeof(address));
-    kal_rnic_log(c->rnic, RI_LOG_WARNING, "listener %s: connection from %s closed: %s; %s%s",
+    kal_rnic_log(c->rnic, RI_LOG_WARNING, "listener %s: connection from %s closed: %s; %s",
                  cm_listener_name(c->listener, name), address, what,
-                 advice ? advice : "only iWARP clients may use this port", more);
+                 advice ? advice : "only iWARP clients may use this port");
 }
 
 void cm_passive_refuse(struct kal_connection *connection)
@@ -73,16 +72,15 @@ static void give_up(struct kal_connection *c, enum ri_connection_reason reason, 
 
 static void log_late(struct kal_connection *c)
 {
-    char more[80], address[120], name[CM_NAME_ROOM];
+    char address[120], name[CM_NAME_ROOM];
 
-    if (!cm_meter(&c->listener->late, more, sizeof(more)))
-        return;
+    atomic_fetch_add_explicit(&c->listener->late, 1, memory_order_relaxed);
     kal_address_text(&c->stream.peer.any, address, sizeof(address));
     kal_rnic_log(
         c->rnic, RI_LOG_WARNING,
         "listener %s: request from %s dropped: the program's event queue has been full for longer "
-        "than request_timeout; take requests sooner, or make the queue larger%s",
-        cm_listener_name(c->listener, name), address, more);
+        "than request_timeout; take requests sooner, or make the queue larger",
+        cm_listener_name(c->listener, name), address);
 }
 
 void cm_passive_expired(struct kal_connection *connection)
@@ -147,7 +145,7 @@ static bool promote(struct kal_connection *c, struct cm_run *run)
 {
     struct kal_listener *listener = c->listener;
     enum cm_place place;
-    char more[80], name[CM_NAME_ROOM];
+    char name[CM_NAME_ROOM];
 
     cm_assert_locked(&c->guard);
     if (!cm_enter(&listener->guard, run))
@@ -163,12 +161,11 @@ static bool promote(struct kal_connection *c, struct cm_run *run)
     cm_leave(&listener->guard, run); /* not the last reference: this run holds one */
     if (place != CM_PLACE_NONE)
         return false;
-    if (cm_meter(&listener->full, more, sizeof(more)))
-        kal_rnic_log(
-            c->rnic, RI_LOG_WARNING,
-            "listener %s: %u requests are undecided, a further one is dropped; accept faster or "
-            "raise backlog%s",
-            cm_listener_name(listener, name), listener->backlog, more);
+    atomic_fetch_add_explicit(&listener->crowded, 1, memory_order_relaxed);
+    kal_rnic_log(c->rnic, RI_LOG_WARNING,
+                 "listener %s: %u requests are undecided, a further one is dropped; accept faster "
+                 "or raise backlog",
+                 cm_listener_name(listener, name), listener->backlog);
     discard(c, NULL);
     return false;
 }

@@ -43,17 +43,14 @@ const char *cm_listener_name(struct kal_listener *listener, char name[CM_NAME_RO
 
 void cm_log_memory(struct kal_listener *listener)
 {
-    char more[80], name[CM_NAME_ROOM];
-    bool told;
+    char name[CM_NAME_ROOM];
 
-    pthread_mutex_lock(&listener->guard.lock);
-    told = cm_meter(&listener->memory, more, sizeof(more));
-    pthread_mutex_unlock(&listener->guard.lock);
-    if (told)
-        kal_rnic_log(listener->rnic, RI_LOG_ERROR,
-                     "listener %s: out of memory, connections are reset; free memory or raise its "
-                     "limit (ulimit -v, or that of the control group)%s",
-                     cm_listener_name(listener, name), more);
+    atomic_fetch_add_explicit(&listener->no_memory, 1, memory_order_relaxed);
+    kal_rnic_log(
+        listener->rnic, RI_LOG_ERROR,
+        "listener %s: out of memory, connections are reset; free memory or raise its limit "
+        "(ulimit -v, or that of the control group)",
+        cm_listener_name(listener, name));
 }
 
 void cm_listener_room(struct kal_listener *listener)

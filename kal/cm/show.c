@@ -31,10 +31,10 @@ static void copy_listener(struct kal_listener *l, struct kal_listener_seen *seen
     seen->paused = l->paused;
     seen->ended = l->ended;
     pthread_mutex_unlock(&l->guard.lock);
-    seen->strangers = atomic_load_explicit(&l->bad.count, memory_order_relaxed);
-    seen->crowded = atomic_load_explicit(&l->full.count, memory_order_relaxed);
-    seen->late = atomic_load_explicit(&l->late.count, memory_order_relaxed);
-    seen->no_descriptor = atomic_load_explicit(&l->descriptors.count, memory_order_relaxed);
+    seen->strangers = atomic_load_explicit(&l->strangers, memory_order_relaxed);
+    seen->crowded = atomic_load_explicit(&l->crowded, memory_order_relaxed);
+    seen->late = atomic_load_explicit(&l->late, memory_order_relaxed);
+    seen->no_descriptor = atomic_load_explicit(&l->no_descriptor, memory_order_relaxed);
 }
 
 size_t kal_cm_listeners(struct kal_rnic *rnic, struct kal_listener_seen *seen, size_t room)

@@ -34,7 +34,7 @@ void dial(void);
 enum ri_status accept_it(void);
 void establish(void);
 void expect_local(void);
-/* What who watches the process is shown: a part of the reason, or NULL. */
+/* What itstat is shown: a part of the reason, or NULL. */
 void expect_seen(const struct fake_connection *c, const char *wire, const char *why);
 /* Everything is released, and the log has the reason of each end; NULL: it says nothing. */
 void expect_tcp(const char *initiators, const char *acceptors);

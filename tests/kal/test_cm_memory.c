@@ -80,7 +80,7 @@ START_TEST(every_allocation_of_an_accept)
             usual();
         }
         forget_request();
-        ck_assert_uint_eq(listener->memory.count, resets);
+        ck_assert_uint_eq(listener->no_memory, resets);
         ck_assert_uint_eq(listener->half_open + listener->undecided, 0);
         ck_assert_uint_eq(kal_rnic_holds(&fake.rnic, KAL_ACCOUNT_CONNECTION), 0);
     } while (atomic_load(&made) >= which && which < 1000);
@@ -110,7 +110,7 @@ START_TEST(one_line_for_many)
         hang_up();
     }
     fake.lane->may_watch = NULL;
-    ck_assert_uint_eq(listener->memory.count, 20);
+    ck_assert_uint_eq(listener->no_memory, 20);
     ck_assert_uint_le(fake_log_count("out of memory"), 1 + (tc_now_ns() - began) / 1000000000u);
     usual();
 }
@@ -139,7 +139,7 @@ START_TEST(accept_without_memory_of_the_system)
     fake.rnic.cm->stream_ops = &short_ops;
     usual();
     ck_assert_int_eq(refusals, 0);
-    ck_assert_uint_eq(listener->memory.count, 2);
+    ck_assert_uint_eq(listener->no_memory, 2);
     ck_assert_uint_ge(fake_log_count("no connection can be accepted now"), 1);
 }
 END_TEST
