@@ -9,17 +9,17 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct cm_terms terms = { .flags = 0xA5, .rnr_retry = 0xA5 }, again;
-    uint8_t octets[CM_TERMS_OCTETS];
+    struct rcm_terms terms = { .flags = 0xA5, .rnr_retry = 0xA5 }, again;
+    uint8_t octets[RCM_TERMS_OCTETS];
 
-    if (!cm_terms_decode(size ? data : NULL, size, &terms)) {
+    if (!rcm_terms_decode(size ? data : NULL, size, &terms)) {
         FUZZ_CHECK(terms.flags == 0xA5 && terms.rnr_retry == 0xA5);
         return 0;
     }
-    FUZZ_CHECK(size >= CM_TERMS_OCTETS && terms.rnr_retry <= CM_TERMS_RETRY_MAX);
-    cm_terms_encode(&terms, octets);
+    FUZZ_CHECK(size >= RCM_TERMS_OCTETS && terms.rnr_retry <= RCM_TERMS_RETRY_MAX);
+    rcm_terms_encode(&terms, octets);
     FUZZ_CHECK(!memcmp(octets, data, 6) && octets[6] <= data[6]);
-    FUZZ_CHECK(cm_terms_decode(octets, sizeof(octets), &again));
+    FUZZ_CHECK(rcm_terms_decode(octets, sizeof(octets), &again));
     FUZZ_CHECK(again.flags == terms.flags && again.rnr_retry == terms.rnr_retry);
     return 0;
 }

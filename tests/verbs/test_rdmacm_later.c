@@ -70,7 +70,7 @@ START_TEST(a_numeric_address_is_resolved_at_once_and_given_once)
 
     fails(rdma_query_addrinfo(client, &info), ENOENT);
     ck_assert_int_eq(rdma_resolve_addrinfo(client, "127.0.0.1", "7471", NULL), 0);
-    event = take(channels[1], EVENT(CM_EVENT_ADDRINFO_RESOLVED));
+    event = take(channels[1], EVENT(RCM_EVENT_ADDRINFO_RESOLVED));
     ck_assert_ptr_eq(event->id, client);
     ck_assert_int_eq(event->status, 0);
     rdma_ack_cm_event(event);
@@ -80,7 +80,7 @@ START_TEST(a_numeric_address_is_resolved_at_once_and_given_once)
     ck_assert_ptr_null(info);
 
     ck_assert_int_eq(rdma_resolve_addrinfo(client, "127.0.0.1", "7472", NULL), 0);
-    expect(channels[1], EVENT(CM_EVENT_ADDRINFO_RESOLVED));
+    expect(channels[1], EVENT(RCM_EVENT_ADDRINFO_RESOLVED));
     expect_loopback(client, 7472);
     expect_nothing(channels[1]);
 }
@@ -101,7 +101,7 @@ START_TEST(a_name_does_not_make_its_caller_wait)
     fails(rdma_query_addrinfo(client, &info), ENOENT);
     fails(rdma_resolve_addrinfo(client, "127.0.0.1", NULL, NULL), EBUSY);
     sem_post(&answer);
-    expect(channels[1], EVENT(CM_EVENT_ADDRINFO_RESOLVED));
+    expect(channels[1], EVENT(RCM_EVENT_ADDRINFO_RESOLVED));
     expect_loopback(client, 7471);
 }
 END_TEST
@@ -113,12 +113,12 @@ START_TEST(a_name_that_nobody_knows_is_an_event_with_an_error)
 
     sem_post(&answer);
     ck_assert_int_eq(rdma_resolve_addrinfo(client, "none.test", "7471", NULL), 0);
-    event = take(channels[1], EVENT(CM_EVENT_ADDRINFO_ERROR));
+    event = take(channels[1], EVENT(RCM_EVENT_ADDRINFO_ERROR));
     ck_assert_int_eq(event->status, -ENOENT);
     rdma_ack_cm_event(event);
     fails(rdma_query_addrinfo(client, &info), ENOENT);
     ck_assert_int_eq(rdma_resolve_addrinfo(client, "127.0.0.1", "7471", NULL), 0);
-    expect(channels[1], EVENT(CM_EVENT_ADDRINFO_RESOLVED));
+    expect(channels[1], EVENT(RCM_EVENT_ADDRINFO_RESOLVED));
     expect_loopback(client, 7471);
 }
 END_TEST
@@ -135,7 +135,7 @@ START_TEST(an_id_is_destroyed_without_waiting_for_the_server)
     sem_wait(&answered);
     id = new_id(channels[1], NULL);
     ck_assert_int_eq(rdma_resolve_addrinfo(id, "127.0.0.1", "7471", NULL), 0);
-    expect(channels[1], EVENT(CM_EVENT_ADDRINFO_RESOLVED));
+    expect(channels[1], EVENT(RCM_EVENT_ADDRINFO_RESOLVED));
     expect_nothing(channels[1]);
     ck_assert_int_eq(rdma_destroy_id(id), 0); /* with the result, which nobody has queried */
 }
@@ -148,7 +148,7 @@ START_TEST(a_synchronous_id_waits_for_its_result)
     sem_post(&answer);
     ck_assert_int_eq(rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP), 0);
     ck_assert_int_eq(rdma_resolve_addrinfo(id, "some.test", "7471", NULL), 0);
-    ck_assert_int_eq((int)id->event->event, CM_EVENT_ADDRINFO_RESOLVED);
+    ck_assert_int_eq((int)id->event->event, RCM_EVENT_ADDRINFO_RESOLVED);
     expect_loopback(id, 7471);
     sem_post(&answer);
     fails(rdma_resolve_addrinfo(id, "none.test", "7471", NULL), ENOENT);
@@ -158,18 +158,18 @@ END_TEST
 
 START_TEST(what_cannot_be_resolved_is_refused)
 {
-    struct rdma_addrinfo hints = { .ai_flags = CM_RAI_SA };
+    struct rdma_addrinfo hints = { .ai_flags = RCM_RAI_SA };
 
     fails(rdma_resolve_addrinfo(client, NULL, "7471", &hints), EOPNOTSUPP);
-    hints.ai_flags |= CM_RAI_DNS;
+    hints.ai_flags |= RCM_RAI_DNS;
     fails(rdma_resolve_addrinfo(client, NULL, "7471", &hints), EOPNOTSUPP);
     fails(rdma_resolve_addrinfo(client, NULL, NULL, NULL), EINVAL);
     fails(rdma_resolve_addrinfo(NULL, "127.0.0.1", NULL, NULL), EINVAL);
     fails(rdma_query_addrinfo(client, NULL), EINVAL);
     expect_nothing(channels[1]);
-    hints.ai_flags = CM_RAI_DNS;
+    hints.ai_flags = RCM_RAI_DNS;
     ck_assert_int_eq(rdma_resolve_addrinfo(client, "127.0.0.1", "7471", &hints), 0);
-    expect(channels[1], EVENT(CM_EVENT_ADDRINFO_RESOLVED));
+    expect(channels[1], EVENT(RCM_EVENT_ADDRINFO_RESOLVED));
 }
 END_TEST
 
@@ -187,9 +187,9 @@ START_TEST(an_event_of_the_program_comes_with_status_and_argument)
 {
     struct rdma_cm_event *event;
 
-    ck_assert_int_eq(rdma_write_cm_event(client, EVENT(CM_EVENT_USER), -7, 0x123456789abcdef0), 0);
-    ck_assert_int_eq(rdma_write_cm_event(client, EVENT(CM_EVENT_USER), 8, 1), 0);
-    event = take(channels[1], EVENT(CM_EVENT_USER));
+    ck_assert_int_eq(rdma_write_cm_event(client, EVENT(RCM_EVENT_USER), -7, 0x123456789abcdef0), 0);
+    ck_assert_int_eq(rdma_write_cm_event(client, EVENT(RCM_EVENT_USER), 8, 1), 0);
+    event = take(channels[1], EVENT(RCM_EVENT_USER));
     ck_assert_ptr_eq(event->id, client);
     ck_assert_int_eq(event->status, -7);
     ck_assert_uint_eq(arg_of(event), 0x123456789abcdef0);
@@ -197,12 +197,12 @@ START_TEST(an_event_of_the_program_comes_with_status_and_argument)
     /* the second one goes with its id to another channel */
     ck_assert_int_eq(rdma_migrate_id(client, channels[0]), 0);
     expect_nothing(channels[1]);
-    event = take(channels[0], EVENT(CM_EVENT_USER));
+    event = take(channels[0], EVENT(RCM_EVENT_USER));
     ck_assert_int_eq(event->status, 8);
     ck_assert_uint_eq(arg_of(event), 1);
     rdma_ack_cm_event(event);
     /* the third is dropped with its id */
-    ck_assert_int_eq(rdma_write_cm_event(client, EVENT(CM_EVENT_USER), 0, 0), 0);
+    ck_assert_int_eq(rdma_write_cm_event(client, EVENT(RCM_EVENT_USER), 0, 0), 0);
     rdma_destroy_id(client);
     client = NULL;
     expect_nothing(channels[0]);
@@ -212,9 +212,9 @@ END_TEST
 START_TEST(only_an_event_of_the_program_can_be_written)
 {
     for (int event = 0; event < 32; event++)
-        if (event != CM_EVENT_USER)
+        if (event != RCM_EVENT_USER)
             fails(rdma_write_cm_event(client, EVENT(event), 0, 0), EINVAL);
-    fails(rdma_write_cm_event(NULL, EVENT(CM_EVENT_USER), 0, 0), EINVAL);
+    fails(rdma_write_cm_event(NULL, EVENT(RCM_EVENT_USER), 0, 0), EINVAL);
     expect_nothing(channels[1]);
 }
 END_TEST
@@ -222,11 +222,11 @@ END_TEST
 START_TEST(later_events_have_names)
 {
     ck_assert_str_eq(rdma_event_str(RDMA_CM_EVENT_TIMEWAIT_EXIT), "RDMA_CM_EVENT_TIMEWAIT_EXIT");
-    ck_assert_str_eq(rdma_event_str(EVENT(CM_EVENT_ADDRINFO_RESOLVED)),
+    ck_assert_str_eq(rdma_event_str(EVENT(RCM_EVENT_ADDRINFO_RESOLVED)),
                      "RDMA_CM_EVENT_ADDRINFO_RESOLVED");
-    ck_assert_str_eq(rdma_event_str(EVENT(CM_EVENT_ADDRINFO_ERROR)),
+    ck_assert_str_eq(rdma_event_str(EVENT(RCM_EVENT_ADDRINFO_ERROR)),
                      "RDMA_CM_EVENT_ADDRINFO_ERROR");
-    ck_assert_str_eq(rdma_event_str(EVENT(CM_EVENT_USER)), "RDMA_CM_EVENT_USER");
+    ck_assert_str_eq(rdma_event_str(EVENT(RCM_EVENT_USER)), "RDMA_CM_EVENT_USER");
     ck_assert_str_eq(rdma_event_str(EVENT(99)), "UNKNOWN EVENT");
 }
 END_TEST

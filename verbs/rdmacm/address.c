@@ -10,12 +10,12 @@
 static int find_context(const struct sockaddr *address, struct vb_context **found)
 {
     struct vb_context **contexts;
-    uint32_t count = cm_contexts(&contexts);
+    uint32_t count = rcm_contexts(&contexts);
 
     if (!count)
         return ENODEV;
     for (uint32_t i = 0; i < count; i++) {
-        if (!cm_address_any(address) && !cm_context_has(contexts[i], address))
+        if (!rcm_address_any(address) && !rcm_context_has(contexts[i], address))
             continue;
         *found = contexts[i];
         return 0;
@@ -24,7 +24,7 @@ static int find_context(const struct sockaddr *address, struct vb_context **foun
 }
 
 /* Creates the id's connection object, which reserves the address. Returns 0 or an error number. */
-static int hold(struct cm_id *id, const struct sockaddr *address)
+static int hold(struct rcm_id *id, const struct sockaddr *address)
 {
     struct sockaddr_storage bound;
     struct vb_context *context;
@@ -33,7 +33,7 @@ static int hold(struct cm_id *id, const struct sockaddr *address)
 
     if (error)
         return error;
-    error = vb_errno(ual_conn_create(context->device, &cm_conn_upcalls, id, &conn));
+    error = vb_errno(ual_conn_create(context->device, &rcm_conn_upcalls, id, &conn));
     if (error)
         return error;
     error = vb_errno(ual_conn_bind(conn, address, &bound));
@@ -43,38 +43,38 @@ static int hold(struct cm_id *id, const struct sockaddr *address)
     }
     id->conn = conn;
     id->context = context;
-    if (!cm_address_any(address))
-        cm_id_set_context(id, context);
-    cm_id_set_local(id, (const struct sockaddr *)&bound);
+    if (!rcm_address_any(address))
+        rcm_id_set_context(id, context);
+    rcm_id_set_local(id, (const struct sockaddr *)&bound);
     return 0;
 }
 
 VB_PUBLIC int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
 {
     VB_CALL;
-    CM_OWN(id, -1);
+    RCM_OWN(id, -1);
     SANITIZER_OUTPUT(id);
-    struct cm_id *own = cm_id_of(id);
-    enum cm_state was;
+    struct rcm_id *own = rcm_id_of(id);
+    enum rcm_state was;
     int error;
 
-    if (!addr || !cm_address_length(addr))
-        return cm_fail(addr ? EAFNOSUPPORT : EINVAL);
-    if (!cm_step(own, CM_DO_BIND, &was))
-        return cm_fail(EINVAL);
+    if (!addr || !rcm_address_length(addr))
+        return rcm_fail(addr ? EAFNOSUPPORT : EINVAL);
+    if (!rcm_step(own, RCM_DO_BIND, &was))
+        return rcm_fail(EINVAL);
     error = hold(own, addr);
     if (!error)
         return 0;
-    cm_step_back(own, was);
-    return cm_fail(error);
+    rcm_step_back(own, was);
+    return rcm_fail(error);
 }
 
 /* Finds the device with a route to the destination, and its local address on that route. */
-static int find_way(struct cm_id *id, const struct sockaddr *destination,
+static int find_way(struct rcm_id *id, const struct sockaddr *destination,
                     struct vb_context **context, struct sockaddr_storage *source)
 {
     struct vb_context **contexts;
-    uint32_t count = cm_contexts(&contexts);
+    uint32_t count = rcm_contexts(&contexts);
 
     for (uint32_t i = 0; i < count; i++) {
         if (id->ibv.verbs && contexts[i] != id->context)
@@ -88,7 +88,7 @@ static int find_way(struct cm_id *id, const struct sockaddr *destination,
 }
 
 /* Returns 0 or an error number; on an error the id is unchanged. */
-static int resolve(struct cm_id *id, const struct sockaddr *source,
+static int resolve(struct rcm_id *id, const struct sockaddr *source,
                    const struct sockaddr *destination)
 {
     struct sockaddr_storage found;
@@ -104,59 +104,59 @@ static int resolve(struct cm_id *id, const struct sockaddr *source,
         ual_conn_free(id->conn); /* a wildcard, reserved on another device */
         id->conn = NULL;
     }
-    if (cm_address_any(&id->ibv.route.addr.src_addr) || !id->conn) {
+    if (rcm_address_any(&id->ibv.route.addr.src_addr) || !id->conn) {
         __be16 port = rdma_get_src_port(&id->ibv);
 
         ((struct sockaddr_in *)(void *)&found)->sin_port = id->conn ? port : 0;
-        cm_id_set_local(id, (const struct sockaddr *)&found);
+        rcm_id_set_local(id, (const struct sockaddr *)&found);
     }
-    cm_id_set_context(id, context);
-    cm_id_set_peer(id, destination);
+    rcm_id_set_context(id, context);
+    rcm_id_set_peer(id, destination);
     return 0;
 }
 
 VB_PUBLIC int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src_addr,
                                 struct sockaddr *dst_addr, int timeout_ms)
 {
-    CM_OWN(id, -1);
+    RCM_OWN(id, -1);
     SANITIZER_OUTPUT(id);
-    struct cm_id *own = cm_id_of(id);
-    struct cm_event *event;
-    enum cm_state was;
+    struct rcm_id *own = rcm_id_of(id);
+    struct rcm_event *event;
+    enum rcm_state was;
     int error;
 
     (void)timeout_ms;
-    if (!dst_addr || !cm_address_length(dst_addr) || (src_addr && !cm_address_length(src_addr)))
-        return cm_fail(dst_addr ? EAFNOSUPPORT : EINVAL);
-    event = cm_event_new();
+    if (!dst_addr || !rcm_address_length(dst_addr) || (src_addr && !rcm_address_length(src_addr)))
+        return rcm_fail(dst_addr ? EAFNOSUPPORT : EINVAL);
+    event = rcm_event_new();
     if (!event)
         return -1;
-    if (!cm_step(own, CM_DO_RESOLVE_ADDRESS, &was)) {
+    if (!rcm_step(own, RCM_DO_RESOLVE_ADDRESS, &was)) {
         free(event);
-        return cm_fail(EINVAL);
+        return rcm_fail(EINVAL);
     }
     error = resolve(own, src_addr, dst_addr);
     if (error)
-        cm_step_back(own, was);
-    cm_event_post(own, event, own, error ? RDMA_CM_EVENT_ADDR_ERROR : RDMA_CM_EVENT_ADDR_RESOLVED,
-                  -error);
-    return cm_event_wait(own);
+        rcm_step_back(own, was);
+    rcm_event_post(own, event, own, error ? RDMA_CM_EVENT_ADDR_ERROR : RDMA_CM_EVENT_ADDR_RESOLVED,
+                   -error);
+    return rcm_event_wait(own);
 }
 
 VB_PUBLIC int rdma_resolve_route(struct rdma_cm_id *id, int timeout_ms)
 {
-    CM_OWN(id, -1);
+    RCM_OWN(id, -1);
     SANITIZER_OUTPUT(id);
-    struct cm_id *own = cm_id_of(id);
-    struct cm_event *event = cm_event_new();
+    struct rcm_id *own = rcm_id_of(id);
+    struct rcm_event *event = rcm_event_new();
 
     (void)timeout_ms;
     if (!event)
         return -1;
-    if (!cm_step(own, CM_DO_RESOLVE_ROUTE, NULL)) {
+    if (!rcm_step(own, RCM_DO_RESOLVE_ROUTE, NULL)) {
         free(event);
-        return cm_fail(EINVAL);
+        return rcm_fail(EINVAL);
     }
-    cm_event_post(own, event, own, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
-    return cm_event_wait(own);
+    rcm_event_post(own, event, own, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+    return rcm_event_wait(own);
 }

@@ -106,7 +106,7 @@ VB_PUBLIC int rdma_getaddrinfo(const char *node, const char *service,
     int error;
 
     if ((!node && !service && !hints) || !res)
-        return cm_fail(EINVAL);
+        return rcm_fail(EINVAL);
     made = calloc(1, sizeof(*made));
     if (!made)
         return EAI_MEMORY;

@@ -17,20 +17,20 @@
 #define PAUSE_FIRST (10 * CLOCK_NS_PER_MS) /* doubles with each attempt */
 #define PAUSE_LAST  (1280 * CLOCK_NS_PER_MS)
 
-struct cm_attempt {
-    struct cm_id *id;
+struct rcm_attempt {
+    struct rcm_id *id;
     const struct ual_conn_upcalls *upcalls;
-    void (*failed)(struct cm_id *id, int error);
+    void (*failed)(struct rcm_id *id, int error);
     struct ri_timer timer;
     uint64_t pause;
     struct ri_connect_param param; /* its pointers are to the members below */
     struct sockaddr_storage source, destination;
-    uint8_t private_data[CM_DATA_MOST];
+    uint8_t private_data[RCM_DATA_MOST];
 };
 
-static enum ri_status connect_once(struct cm_id *id)
+static enum ri_status connect_once(struct rcm_id *id)
 {
-    const struct cm_attempt *attempt = id->attempt;
+    const struct rcm_attempt *attempt = id->attempt;
     enum ri_status status;
 
     if (!id->conn) {
@@ -38,7 +38,7 @@ static enum ri_status connect_once(struct cm_id *id)
         if (status != RI_OK)
             return status;
     }
-    return ual_conn_connect(id->conn, id->leg == CM_LEG_ATTACH ? NULL : &id->qp->ual,
+    return ual_conn_connect(id->conn, id->leg == RCM_LEG_ATTACH ? NULL : &id->qp->ual,
                             &attempt->param);
 }
 
@@ -46,11 +46,11 @@ static enum ri_status connect_once(struct cm_id *id)
  * this function. */
 static void connect_again(struct ri_timer *timer)
 {
-    struct cm_attempt *attempt = container_of(timer, struct cm_attempt, timer);
-    struct cm_id *id = attempt->id;
+    struct rcm_attempt *attempt = container_of(timer, struct rcm_attempt, timer);
+    struct rcm_id *id = attempt->id;
     enum ri_status status;
 
-    if (cm_state(id) != CM_CONNECTING)
+    if (rcm_state(id) != RCM_CONNECTING)
         return;
     ual_conn_free(id->conn);
     id->conn = NULL;
@@ -60,20 +60,20 @@ static void connect_again(struct ri_timer *timer)
 }
 
 /* The address that the program has bound is used again, too. */
-static void keep_source(struct cm_attempt *attempt, const struct cm_id *id)
+static void keep_source(struct rcm_attempt *attempt, const struct rcm_id *id)
 {
     const struct sockaddr *bound = &id->ibv.route.addr.src_addr;
 
-    if (!id->conn || cm_address_any(bound))
+    if (!id->conn || rcm_address_any(bound))
         return;
-    memcpy(&attempt->source, bound, cm_address_length(bound));
+    memcpy(&attempt->source, bound, rcm_address_length(bound));
     attempt->param.source = (const struct sockaddr *)&attempt->source;
 }
 
-static struct cm_attempt *keep(struct cm_id *id, const struct ri_connect_param *param)
+static struct rcm_attempt *keep(struct rcm_id *id, const struct ri_connect_param *param)
 {
     const struct sockaddr *peer = &id->ibv.route.addr.dst_addr;
-    struct cm_attempt *attempt = calloc(1, sizeof(*attempt));
+    struct rcm_attempt *attempt = calloc(1, sizeof(*attempt));
 
     if (!attempt)
         return NULL;
@@ -81,7 +81,7 @@ static struct cm_attempt *keep(struct cm_id *id, const struct ri_connect_param *
     attempt->timer.expired = connect_again;
     attempt->pause = PAUSE_FIRST;
     attempt->param = *param;
-    memcpy(&attempt->destination, peer, cm_address_length(peer));
+    memcpy(&attempt->destination, peer, rcm_address_length(peer));
     attempt->param.destination = (const struct sockaddr *)&attempt->destination;
     if (param->private_data_length)
         memcpy(attempt->private_data, param->private_data, param->private_data_length);
@@ -91,20 +91,20 @@ static struct cm_attempt *keep(struct cm_id *id, const struct ri_connect_param *
 }
 
 /* A provider that manages connections itself takes no attempt without a QP. */
-static enum ri_status connect_first(struct cm_id *id)
+static enum ri_status connect_first(struct rcm_id *id)
 {
     enum ri_status status = connect_once(id);
 
-    if (status != RI_ERR_NOT_SUPPORTED || id->leg != CM_LEG_ATTACH)
+    if (status != RI_ERR_NOT_SUPPORTED || id->leg != RCM_LEG_ATTACH)
         return status;
-    id->leg = CM_LEG_NONE;
+    id->leg = RCM_LEG_NONE;
     id->attempt->param.three_way = false;
     return connect_once(id);
 }
 
-int cm_attempt_begin(struct cm_id *id, const struct ri_connect_param *param,
-                     const struct ual_conn_upcalls *upcalls,
-                     void (*failed)(struct cm_id *id, int error))
+int rcm_attempt_begin(struct rcm_id *id, const struct ri_connect_param *param,
+                      const struct ual_conn_upcalls *upcalls,
+                      void (*failed)(struct rcm_id *id, int error))
 {
     int error;
 
@@ -125,13 +125,13 @@ int cm_attempt_begin(struct cm_id *id, const struct ri_connect_param *param,
     return error;
 }
 
-bool cm_attempt_again(struct cm_id *id)
+bool rcm_attempt_again(struct rcm_id *id)
 {
-    struct cm_attempt *attempt = id->attempt;
+    struct rcm_attempt *attempt = id->attempt;
     bool again;
 
     pthread_mutex_lock(&id->lock);
-    again = id->state == CM_CONNECTING && attempt->pause <= PAUSE_LAST;
+    again = id->state == RCM_CONNECTING && attempt->pause <= PAUSE_LAST;
     if (again) {
         attempt->timer.deadline = clock_after(clock_now(), attempt->pause);
         attempt->pause *= 2;
@@ -141,7 +141,7 @@ bool cm_attempt_again(struct cm_id *id)
     return again;
 }
 
-void cm_attempt_end(struct cm_id *id)
+void rcm_attempt_end(struct rcm_id *id)
 {
     if (!id->attempt)
         return;

@@ -19,105 +19,105 @@
 #include <rdma/rdma_verbs.h>
 
 /* The largest private data that rdma_conn_param.private_data_len can hold. */
-#define CM_PRIVATE_DATA 255u
+#define RCM_PRIVATE_DATA 255u
 
-struct cm_id;
+struct rcm_id;
 
-struct cm_event {
+struct rcm_event {
     struct rdma_cm_event ibv; /* first */
     struct ual_channel_item item;
-    struct cm_id *owner; /* id that counts the event; for a connect request, the listener */
-    struct cm_event *next;
+    struct rcm_id *owner; /* id that counts the event; for a connect request, the listener */
+    struct rcm_event *next;
     bool allocated; /* false: a member of the id */
-    uint8_t private_data[CM_PRIVATE_DATA];
+    uint8_t private_data[RCM_PRIVATE_DATA];
 };
 
-struct cm_channel {
+struct rcm_channel {
     struct rdma_event_channel ibv; /* first */
     struct ual_channel *ual;
     unsigned int process; /* vb_process */
 };
 
 /* The table of state.c has the transitions. */
-enum cm_state {
-    CM_NOWHERE, /* in the table: not allowed */
-    CM_IDLE,
-    CM_BOUND,
-    CM_ADDRESS, /* address resolved */
-    CM_ROUTE,   /* route resolved */
-    CM_LISTENING,
-    CM_CONNECTING,
-    CM_RESPONDED,    /* the peer has accepted; rdma_establish is next */
-    CM_ESTABLISHING, /* rdma_establish waits for the provider */
-    CM_REQUESTED,    /* the id of a connect request */
-    CM_ACCEPTING,
-    CM_CONNECTED,
-    CM_CLOSING,
-    CM_DISCONNECTED,
-    CM_FAILED, /* rejected, or not established */
-    CM_STATES
+enum rcm_state {
+    RCM_NOWHERE, /* in the table: not allowed */
+    RCM_IDLE,
+    RCM_BOUND,
+    RCM_ADDRESS, /* address resolved */
+    RCM_ROUTE,   /* route resolved */
+    RCM_LISTENING,
+    RCM_CONNECTING,
+    RCM_RESPONDED,    /* the peer has accepted; rdma_establish is next */
+    RCM_ESTABLISHING, /* rdma_establish waits for the provider */
+    RCM_REQUESTED,    /* the id of a connect request */
+    RCM_ACCEPTING,
+    RCM_CONNECTED,
+    RCM_CLOSING,
+    RCM_DISCONNECTED,
+    RCM_FAILED, /* rejected, or not established */
+    RCM_STATES
 };
 
-enum cm_input {
+enum rcm_input {
     /* calls */
-    CM_DO_BIND,
-    CM_DO_RESOLVE_ADDRESS,
-    CM_DO_RESOLVE_ROUTE,
-    CM_DO_LISTEN,
-    CM_DO_CONNECT,
-    CM_DO_ACCEPT,
-    CM_DO_REJECT,
-    CM_DO_DISCONNECT,
-    CM_DO_ESTABLISH,
+    RCM_DO_BIND,
+    RCM_DO_RESOLVE_ADDRESS,
+    RCM_DO_RESOLVE_ROUTE,
+    RCM_DO_LISTEN,
+    RCM_DO_CONNECT,
+    RCM_DO_ACCEPT,
+    RCM_DO_REJECT,
+    RCM_DO_DISCONNECT,
+    RCM_DO_ESTABLISH,
     /* upcalls */
-    CM_ON_RESPONSE,
-    CM_ON_ESTABLISHED,
-    CM_ON_REFUSED,
-    CM_ON_END,
-    CM_INPUTS
+    RCM_ON_RESPONSE,
+    RCM_ON_ESTABLISHED,
+    RCM_ON_REFUSED,
+    RCM_ON_END,
+    RCM_INPUTS
 };
 
 /* Active side, QP of the program: what rdma_establish does. */
-enum cm_leg {
-    CM_LEG_NONE,    /* nothing: the provider has established the connection already */
-    CM_LEG_ATTACH,  /* gives the connection its QP */
-    CM_LEG_CONFIRM, /* the third leg of InfiniBand's start-up */
+enum rcm_leg {
+    RCM_LEG_NONE,    /* nothing: the provider has established the connection already */
+    RCM_LEG_ATTACH,  /* gives the connection its QP */
+    RCM_LEG_CONFIRM, /* the third leg of InfiniBand's start-up */
 };
 
-struct cm_attempt;    /* defined in attempt.c */
-struct cm_resolution; /* defined in resolution.c */
+struct rcm_attempt;    /* defined in attempt.c */
+struct rcm_resolution; /* defined in resolution.c */
 
 /* A listener on one device. */
-struct cm_listening {
-    struct cm_id *id;
+struct rcm_listening {
+    struct rcm_id *id;
     struct vb_context *context;
     struct ual_conn *conn;
-    bool fed; /* cm_listen_fed */
+    bool fed; /* rcm_listen_fed */
 };
 
-struct cm_id {
+struct rcm_id {
     struct rdma_cm_id ibv; /* first */
     pthread_mutex_t lock;
     pthread_cond_t changed; /* an event was acknowledged, or `settled` is set */
     unsigned int process;   /* vb_process */
-    enum cm_state state;
+    enum rcm_state state;
     uint32_t pending; /* events posted and not acknowledged */
     uint32_t taken;   /* of these, returned by a get */
     bool synchronous; /* the id created its channel itself */
     bool end_taken;
     struct ual_conn *conn;      /* bound, connecting, requested, connected; NULL: none */
     struct vb_context *context; /* of conn: that of ibv.verbs, or of the QP that it connects */
-    struct cm_listening *listening;
+    struct rcm_listening *listening;
     uint32_t listenings;
-    struct vb_qp *qp;           /* its connector is this id */
-    struct cm_attempt *attempt; /* of rdma_connect */
+    struct vb_qp *qp;            /* its connector is this id */
+    struct rcm_attempt *attempt; /* of rdma_connect */
     /* The active side of a QP that the program moves itself, see external.c. */
     bool external;
     bool settled; /* lock: rdma_establish has its result */
-    enum cm_leg leg;
+    enum rcm_leg leg;
     uint8_t peer_ird, peer_ord; /* of a connect request */
     bool connects;              /* the active side */
-    struct cm_terms peer_terms;
+    struct rcm_terms peer_terms;
     /* rdma_create_ep: attributes for QPs of requests; parameters to connect with */
     bool has_init;
     struct ibv_qp_init_attr init;
@@ -126,38 +126,38 @@ struct cm_id {
     enum ibv_qp_state before_accept; /* the QP's, for an accept that fails */
     struct vb_held held;             /* posts between accept and ESTABLISHED */
     uint8_t ack_timeout;             /* RDMA_OPTION_ID_ACK_TIMEOUT: ibv_query_qp shows it */
-    struct cm_event outcome, end;    /* each is posted once in the id's life */
+    struct rcm_event outcome, end;   /* each is posted once in the id's life */
     /* rdma_resolve_addrinfo: the last one; it has no result yet, or one that was not queried */
-    struct cm_resolution *resolution;
+    struct rcm_resolution *resolution;
     bool resolving;
     struct rdma_addrinfo *resolved;
-    struct cm_event *moving, **moving_end;
+    struct rcm_event *moving, **moving_end;
     /* of a connect request, for requests.c: the process that got it; 0: of none */
     pid_t owner;
-    struct cm_id *prev_request, *next_request;
+    struct rcm_id *prev_request, *next_request;
 };
 
-static inline struct cm_id *cm_id_of(struct rdma_cm_id *id)
+static inline struct rcm_id *rcm_id_of(struct rdma_cm_id *id)
 {
-    return (struct cm_id *)id;
+    return (struct rcm_id *)id;
 }
 
-static inline struct cm_channel *cm_channel_of(struct rdma_event_channel *channel)
+static inline struct rcm_channel *rcm_channel_of(struct rdma_event_channel *channel)
 {
-    return (struct cm_channel *)channel;
+    return (struct rcm_channel *)channel;
 }
 
 /* As VB_OWN, for an id. */
-#define CM_OWN(id, failure)                          \
-    do {                                             \
-        if (cm_id_of(id)->process != vb_process()) { \
-            errno = EIO;                             \
-            return failure;                          \
-        }                                            \
+#define RCM_OWN(id, failure)                          \
+    do {                                              \
+        if (rcm_id_of(id)->process != vb_process()) { \
+            errno = EIO;                              \
+            return failure;                           \
+        }                                             \
     } while (0)
 
 /* Sets errno and returns -1. */
-static inline int cm_fail(int error)
+static inline int rcm_fail(int error)
 {
     errno = error;
     return -1;
@@ -166,117 +166,118 @@ static inline int cm_fail(int error)
 /* ---- state.c ---- */
 /* Moves the id to the next state, if the table allows it. *was (may be NULL): the earlier state,
  * set in any case. */
-bool cm_step(struct cm_id *id, enum cm_input input, enum cm_state *was);
+bool rcm_step(struct rcm_id *id, enum rcm_input input, enum rcm_state *was);
 /* Restores the earlier state after a call has failed. */
-void cm_step_back(struct cm_id *id, enum cm_state state);
-enum cm_state cm_state(struct cm_id *id);
+void rcm_step_back(struct rcm_id *id, enum rcm_state state);
+enum rcm_state rcm_state(struct rcm_id *id);
 
 /* ---- event.c ---- */
 /* A new event that is not a member of an id. NULL: no memory. */
-struct cm_event *cm_event_new(void);
+struct rcm_event *rcm_event_new(void);
 /* Copies `data` to the event, as much as fits. */
-void cm_event_data(struct cm_event *event, const void *data, size_t length);
+void rcm_event_data(struct rcm_event *event, const void *data, size_t length);
 /* Posts the event. May be called in an upcall. `about`: event->id. The owner counts the event. */
-void cm_event_post(struct cm_id *owner, struct cm_event *event, struct cm_id *about,
-                   enum rdma_cm_event_type type, int status);
+void rcm_event_post(struct rcm_id *owner, struct rcm_event *event, struct rcm_id *about,
+                    enum rdma_cm_event_type type, int status);
 /* A synchronous id: waits for its next event and keeps it in id->event. Others: returns 0 at
  * once. */
-int cm_event_wait(struct cm_id *id);
+int rcm_event_wait(struct rcm_id *id);
 /* Drops all queued events of the id, and waits until those that were taken are acknowledged.
  * forget: frees the ids of requests that nobody took. */
-void cm_event_drain(struct cm_id *id, int (*forget)(struct rdma_cm_id *request));
+void rcm_event_drain(struct rcm_id *id, int (*forget)(struct rdma_cm_id *request));
 /* Moves the id, with its queued events, to another channel. */
-void cm_event_move(struct cm_id *id, struct rdma_event_channel *channel);
+void rcm_event_move(struct rcm_id *id, struct rdma_event_channel *channel);
 
 /* ---- device.c ---- */
 /* The contexts that librdmacm has opened, for the life of the process. 0: none, errno is set. */
-uint32_t cm_contexts(struct vb_context ***contexts);
-bool cm_context_has(struct vb_context *context, const struct sockaddr *address);
+uint32_t rcm_contexts(struct vb_context ***contexts);
+bool rcm_context_has(struct vb_context *context, const struct sockaddr *address);
 /* The device's PD for ids without a PD of the program. NULL: error, errno is set. */
-struct ibv_pd *cm_context_pd(struct vb_context *context);
+struct ibv_pd *rcm_context_pd(struct vb_context *context);
 
 /* ---- id.c ---- */
-struct cm_id *cm_id_new(struct rdma_event_channel *channel, void *context, enum rdma_port_space ps);
-void cm_id_free(struct cm_id *id);
-void cm_id_set_context(struct cm_id *id, struct vb_context *context);
+struct rcm_id *rcm_id_new(struct rdma_event_channel *channel, void *context,
+                          enum rdma_port_space ps);
+void rcm_id_free(struct rcm_id *id);
+void rcm_id_set_context(struct rcm_id *id, struct vb_context *context);
 
 /* ---- route.c ---- */
-bool cm_address_same(const struct sockaddr *a, const struct sockaddr *b); /* ignores the port */
-bool cm_address_any(const struct sockaddr *address);
-socklen_t cm_address_length(const struct sockaddr *address); /* 0: the family is not supported */
+bool rcm_address_same(const struct sockaddr *a, const struct sockaddr *b); /* ignores the port */
+bool rcm_address_any(const struct sockaddr *address);
+socklen_t rcm_address_length(const struct sockaddr *address); /* 0: the family is not supported */
 /* "host:port", "[host]:port". */
-void cm_address_text(const struct sockaddr *address, char text[VB_PEER_TEXT]);
-void cm_id_set_local(struct cm_id *id, const struct sockaddr *address);
-void cm_id_set_peer(struct cm_id *id, const struct sockaddr *address);
+void rcm_address_text(const struct sockaddr *address, char text[VB_PEER_TEXT]);
+void rcm_id_set_local(struct rcm_id *id, const struct sockaddr *address);
+void rcm_id_set_peer(struct rcm_id *id, const struct sockaddr *address);
 
 /* ---- terms.c ---- */
 /* Room for them and the program's private data, whose length has one octet. */
-#define CM_DATA_MOST (CM_TERMS_OCTETS + UINT8_MAX)
+#define RCM_DATA_MOST (RCM_TERMS_OCTETS + UINT8_MAX)
 /* Puts the terms before the private data, if the device appears as RoCE. Returns the length. */
-uint16_t cm_terms_put(const struct vb_context *context, uint8_t rnr_retry, const void *data,
-                      uint8_t length, uint8_t to[CM_DATA_MOST]);
+uint16_t rcm_terms_put(const struct vb_context *context, uint8_t rnr_retry, const void *data,
+                       uint8_t length, uint8_t to[RCM_DATA_MOST]);
 /* Takes the terms off a connect request or its answer. False, with a log line: the peer appears as
  * another kind of device. */
-bool cm_terms_take(const struct vb_context *context, const void **data, uint16_t *length,
-                   struct cm_terms *terms);
+bool rcm_terms_take(const struct vb_context *context, const void **data, uint16_t *length,
+                    struct rcm_terms *terms);
 /* The same for a rejection, which any peer may send. */
-void cm_terms_skip(const void **data, uint16_t *length);
+void rcm_terms_skip(const void **data, uint16_t *length);
 /* What both sides can do is in force for the id's QP. */
-void cm_terms_agree(struct cm_id *id);
+void rcm_terms_agree(struct rcm_id *id);
 
 /* ---- connect.c ---- */
-extern const struct ual_conn_upcalls cm_conn_upcalls; /* context: the id */
-extern const struct vb_connector cm_connector;        /* context: the id */
+extern const struct ual_conn_upcalls rcm_conn_upcalls; /* context: the id */
+extern const struct vb_connector rcm_connector;        /* context: the id */
 /* Gives the id that QP, or (NULL) takes its QP away. Returns 0 or an error number. */
-int cm_id_take_qp(struct cm_id *id, struct vb_qp *qp);
+int rcm_id_take_qp(struct rcm_id *id, struct vb_qp *qp);
 
 /* ---- requests.c ---- */
 /* A new id of a connect request. */
-void cm_request_enter(struct cm_id *id);
+void rcm_request_enter(struct rcm_id *id);
 /* The id goes: a request that is not decided is rejected. No effect on other ids. */
-void cm_request_leave(struct cm_id *id);
+void rcm_request_leave(struct rcm_id *id);
 
 /* ---- posts.c ---- */
 /* As the functions of struct vb_connector; context: the id. */
-enum ri_status cm_posts_hold(void *context, struct vb_qp *qp, struct ri_send_wr *wr,
-                             struct ri_send_wr **bad);
-enum ri_status cm_posts_hold_bind(void *context, struct vb_qp *qp, const struct vb_bind *bind);
+enum ri_status rcm_posts_hold(void *context, struct vb_qp *qp, struct ri_send_wr *wr,
+                              struct ri_send_wr **bad);
+enum ri_status rcm_posts_hold_bind(void *context, struct vb_qp *qp, const struct vb_bind *bind);
 /* Before an accept: the QP is in RTS for the program. */
-void cm_posts_begin(struct cm_id *id);
+void rcm_posts_begin(struct rcm_id *id);
 /* The accept has failed. */
-void cm_posts_undo(struct cm_id *id);
+void rcm_posts_undo(struct rcm_id *id);
 /* In an upcall: the QP is in RTS, and what is held is posted. */
-void cm_posts_established(struct cm_id *id);
+void rcm_posts_established(struct rcm_id *id);
 /* The QP is in ERR, and what is held is flushed. */
-void cm_posts_flush(struct cm_id *id);
+void rcm_posts_flush(struct rcm_id *id);
 /* What is held is forgotten. */
-void cm_posts_drop(struct cm_id *id);
+void rcm_posts_drop(struct rcm_id *id);
 
 /* ---- attempt.c ---- */
 /* The first attempt of rdma_connect; upcalls: of its connection. Returns 0 or an error number; then
  * no event follows. failed: a later attempt could not be started; called in a lane. */
-int cm_attempt_begin(struct cm_id *id, const struct ri_connect_param *param,
-                     const struct ual_conn_upcalls *upcalls,
-                     void (*failed)(struct cm_id *id, int error));
+int rcm_attempt_begin(struct rcm_id *id, const struct ri_connect_param *param,
+                      const struct ual_conn_upcalls *upcalls,
+                      void (*failed)(struct rcm_id *id, int error));
 /* Upcall: nobody listens there. True: the attempt is repeated; false: it has failed. */
-bool cm_attempt_again(struct cm_id *id);
+bool rcm_attempt_again(struct rcm_id *id);
 /* Afterwards nothing is repeated. The state is not CONNECTING any more, or the id goes. Not in an
  * upcall, without the lock. */
-void cm_attempt_end(struct cm_id *id);
+void rcm_attempt_end(struct rcm_id *id);
 
 /* ---- resolution.c ---- */
 /* The id goes: no event of rdma_resolve_addrinfo comes any more, and its result is freed. */
-void cm_resolution_leave(struct cm_id *id);
+void rcm_resolution_leave(struct rcm_id *id);
 
 /* ---- external.c ---- */
 /* Before the attempt: this id connects a QP of the program. */
-void cm_external_begin(struct cm_id *id, struct ri_connect_param *param);
+void rcm_external_begin(struct rcm_id *id, struct ri_connect_param *param);
 /* ibv_modify_qp of the QP. Returns 0 or an error number. */
-int cm_external_modify(struct cm_id *id, struct vb_qp *qp, enum ibv_qp_state to);
+int rcm_external_modify(struct rcm_id *id, struct vb_qp *qp, enum ibv_qp_state to);
 /* rdma_establish has its result. May be called in an upcall. */
-void cm_external_drain(struct cm_id *id);
+void rcm_external_drain(struct rcm_id *id);
 
 /* ---- qp.c ---- */
-void cm_free_cqs(struct cm_id *id);
+void rcm_free_cqs(struct rcm_id *id);
 
 #endif

@@ -13,18 +13,18 @@ enum { REQUEST_DATA = 56, ANSWER_DATA = 196, REJECTION_DATA = 148 };
 /* Its reasons of a rejection. */
 enum { REASON_NO_SERVICE = 8, REASON_STALE = 10, REASON_CONSUMER = 28 };
 
-static bool is_infiniband(const struct cm_id *id)
+static bool is_infiniband(const struct rcm_id *id)
 {
     return id->ibv.verbs && id->ibv.verbs->device->transport_type == IBV_TRANSPORT_IB;
 }
 
-static bool fits(const struct cm_id *id, size_t length, size_t most)
+static bool fits(const struct rcm_id *id, size_t length, size_t most)
 {
     return length <= most || !is_infiniband(id);
 }
 
 /* The status of RDMA_CM_EVENT_REJECTED. reason 0: it is none of InfiniBand's. */
-static int refusal(const struct cm_id *id, int reason, int error)
+static int refusal(const struct rcm_id *id, int reason, int error)
 {
     return reason && is_infiniband(id) ? reason : -error;
 }
@@ -35,19 +35,19 @@ static int refusal(const struct cm_id *id, int reason, int error)
  * are known from the request on. */
 static bool differs(const struct sockaddr *known, const struct sockaddr *address)
 {
-    socklen_t length = cm_address_length(address);
+    socklen_t length = rcm_address_length(address);
 
     return length && memcmp(known, address, length);
 }
 
-static void set_addresses(struct cm_id *id, const struct ri_connection_event *info)
+static void set_addresses(struct rcm_id *id, const struct ri_connection_event *info)
 {
     const struct rdma_addr *addr = &id->ibv.route.addr;
 
     if (differs(&addr->src_addr, (const struct sockaddr *)&info->local))
-        cm_id_set_local(id, (const struct sockaddr *)&info->local);
+        rcm_id_set_local(id, (const struct sockaddr *)&info->local);
     if (differs(&addr->dst_addr, (const struct sockaddr *)&info->peer))
-        cm_id_set_peer(id, (const struct sockaddr *)&info->peer);
+        rcm_id_set_peer(id, (const struct sockaddr *)&info->peer);
 }
 
 static uint8_t octet(uint32_t value)
@@ -56,32 +56,32 @@ static uint8_t octet(uint32_t value)
 }
 
 /* The private data of a peer's answer, without what is not the program's. */
-static void take_data(struct cm_id *id, const struct ri_connection_event *event)
+static void take_data(struct rcm_id *id, const struct ri_connection_event *event)
 {
     const void *data = event->private_data;
     uint16_t length = event->private_data_length;
 
-    cm_terms_skip(&data, &length);
-    cm_event_data(&id->outcome, data, length);
+    rcm_terms_skip(&data, &length);
+    rcm_event_data(&id->outcome, data, length);
 }
 
 /* The active side takes the peer's terms. Nothing is received before the upcall returns. False: the
  * connection is refused. */
-static bool take_terms(struct cm_id *id, const struct ri_connection_event *event)
+static bool take_terms(struct rcm_id *id, const struct ri_connection_event *event)
 {
     const void *data = event ? event->private_data : NULL;
     uint16_t length = event ? event->private_data_length : 0;
 
     if (!id->connects || !event || !id->qp)
         return true;
-    if (!cm_terms_take(id->context, &data, &length, &id->peer_terms))
+    if (!rcm_terms_take(id->context, &data, &length, &id->peer_terms))
         return false;
-    cm_terms_agree(id);
+    rcm_terms_agree(id);
     return true;
 }
 
 /* Fills the event of an established connection, or of the peer's response. */
-static void describe(struct cm_id *id, const struct ri_connection_event *event)
+static void describe(struct rcm_id *id, const struct ri_connection_event *event)
 {
     struct ri_connection_event info = { .size = sizeof(info) };
     struct rdma_conn_param *conn = &id->outcome.ibv.param.conn;
@@ -100,80 +100,80 @@ static void describe(struct cm_id *id, const struct ri_connection_event *event)
         conn->qp_num = id->qp->ibv.qp_base.qp_num;
 }
 
-static void over(struct cm_id *id, enum cm_input input, enum rdma_cm_event_type type, int status,
+static void over(struct rcm_id *id, enum rcm_input input, enum rdma_cm_event_type type, int status,
                  const struct ri_connection_event *event);
 
 /* A program that moves its QP itself hears of the response only, and enters RTS itself. */
-static void established(struct cm_id *id, const struct ri_connection_event *event)
+static void established(struct rcm_id *id, const struct ri_connection_event *event)
 {
-    enum cm_state was;
+    enum rcm_state was;
 
     if (!take_terms(id, event)) {
-        over(id, CM_ON_REFUSED, RDMA_CM_EVENT_REJECTED, -EPROTO, NULL);
+        over(id, RCM_ON_REFUSED, RDMA_CM_EVENT_REJECTED, -EPROTO, NULL);
         vb_qp_abort(id->qp);
         return;
     }
-    if (!cm_step(id, CM_ON_ESTABLISHED, &was))
+    if (!rcm_step(id, RCM_ON_ESTABLISHED, &was))
         return;
-    if (was == CM_ESTABLISHING) {
+    if (was == RCM_ESTABLISHING) {
         vb_qp_enter(id->qp, IBV_QPS_RTS, VB_GATE_OPEN);
-        cm_external_drain(id);
+        rcm_external_drain(id);
         return;
     }
     describe(id, event);
     if (id->external) {
-        cm_event_post(id, &id->outcome, id, RDMA_CM_EVENT_CONNECT_RESPONSE, 0);
+        rcm_event_post(id, &id->outcome, id, RDMA_CM_EVENT_CONNECT_RESPONSE, 0);
         return;
     }
     if (id->qp)
-        cm_posts_established(id);
-    cm_event_post(id, &id->outcome, id, RDMA_CM_EVENT_ESTABLISHED, 0);
+        rcm_posts_established(id);
+    rcm_event_post(id, &id->outcome, id, RDMA_CM_EVENT_ESTABLISHED, 0);
 }
 
-static void responded(struct cm_id *id, const struct ri_connection_event *event)
+static void responded(struct rcm_id *id, const struct ri_connection_event *event)
 {
-    if (!cm_step(id, CM_ON_RESPONSE, NULL))
+    if (!rcm_step(id, RCM_ON_RESPONSE, NULL))
         return;
     describe(id, event);
-    cm_event_post(id, &id->outcome, id, RDMA_CM_EVENT_CONNECT_RESPONSE, 0);
+    rcm_event_post(id, &id->outcome, id, RDMA_CM_EVENT_CONNECT_RESPONSE, 0);
 }
 
-static void disconnected(struct cm_id *id)
+static void disconnected(struct rcm_id *id)
 {
-    cm_event_post(id, &id->end, id, RDMA_CM_EVENT_DISCONNECTED, 0);
+    rcm_event_post(id, &id->end, id, RDMA_CM_EVENT_DISCONNECTED, 0);
 }
 
-static bool was_told(enum cm_state state)
+static bool was_told(enum rcm_state state)
 {
-    return state == CM_CONNECTED || state == CM_CLOSING || state == CM_RESPONDED ||
-           state == CM_ESTABLISHING;
+    return state == RCM_CONNECTED || state == RCM_CLOSING || state == RCM_RESPONDED ||
+           state == RCM_ESTABLISHING;
 }
 
 /* The connection was not established, or it has ended. */
-static void over(struct cm_id *id, enum cm_input input, enum rdma_cm_event_type type, int status,
+static void over(struct rcm_id *id, enum rcm_input input, enum rdma_cm_event_type type, int status,
                  const struct ri_connection_event *event)
 {
-    enum cm_state was;
+    enum rcm_state was;
 
-    if (!cm_step(id, input, &was))
+    if (!rcm_step(id, input, &was))
         return;
     if (was_told(was)) {
-        cm_external_drain(id);
+        rcm_external_drain(id);
         disconnected(id);
         return;
     }
-    if (was == CM_ACCEPTING && id->qp)
-        cm_posts_flush(id);
+    if (was == RCM_ACCEPTING && id->qp)
+        rcm_posts_flush(id);
     else if (type == RDMA_CM_EVENT_REJECTED && id->ibv.qp && id->qp && is_infiniband(id))
         vb_qp_enter(id->qp, IBV_QPS_ERR, VB_GATE_OPEN); /* its receives are flushed */
     if (event)
         take_data(id, event);
-    cm_event_post(id, &id->outcome, id, type, status);
+    rcm_event_post(id, &id->outcome, id, type, status);
 }
 
-static void not_started(struct cm_id *id, int error)
+static void not_started(struct rcm_id *id, int error)
 {
-    over(id, CM_ON_REFUSED, RDMA_CM_EVENT_CONNECT_ERROR, -error, NULL);
+    over(id, RCM_ON_REFUSED, RDMA_CM_EVENT_CONNECT_ERROR, -error, NULL);
 }
 
 static const struct {
@@ -203,79 +203,79 @@ static const struct {
 
 /* A provider that manages connections itself tells a reason and no more; of others kal has logged
  * it. */
-static void log_reason(struct cm_id *id, const char *text)
+static void log_reason(struct rcm_id *id, const char *text)
 {
     char peer[VB_PEER_TEXT];
 
     if (!(ual_device_attr(id->context->device)->features & RI_FEATURE_CONNECTION_SET_A))
         return;
-    cm_address_text(&id->ibv.route.addr.dst_addr, peer);
+    rcm_address_text(&id->ibv.route.addr.dst_addr, peer);
     ual_log(RI_LOG_WARNING, "%s: no connection %s %s: %s", id->context->verbs.context.device->name,
             id->connects ? "to" : "from", peer, text);
 }
 
-static void failed(struct cm_id *id, const struct ri_connection_event *event)
+static void failed(struct rcm_id *id, const struct ri_connection_event *event)
 {
     size_t reason = event->reason < ARRAY_SIZE(failures) ? event->reason : RI_REASON_OTHER;
 
-    if (reason == RI_REASON_REFUSED && cm_attempt_again(id))
+    if (reason == RI_REASON_REFUSED && rcm_attempt_again(id))
         return;
     log_reason(id, failures[reason].text);
-    over(id, CM_ON_REFUSED, failures[reason].type,
+    over(id, RCM_ON_REFUSED, failures[reason].type,
          refusal(id, failures[reason].reason, failures[reason].error), event);
 }
 
 static void on_event(void *context, const struct ri_connection_event *event)
 {
-    struct cm_id *id = context;
+    struct rcm_id *id = context;
 
     switch (event->type) {
     case RI_CONNECTION_ACCEPTED: responded(id, event); break;
     case RI_CONNECTION_ESTABLISHED: established(id, event); break;
     case RI_CONNECTION_REJECTED:
-        over(id, CM_ON_REFUSED, RDMA_CM_EVENT_REJECTED, refusal(id, REASON_CONSUMER, ECONNREFUSED),
+        over(id, RCM_ON_REFUSED, RDMA_CM_EVENT_REJECTED, refusal(id, REASON_CONSUMER, ECONNREFUSED),
              event);
         break;
     case RI_CONNECTION_FAILED: failed(id, event); break;
     case RI_CONNECTION_DISCONNECTED:
-        over(id, CM_ON_END, RDMA_CM_EVENT_CONNECT_ERROR, -ECONNRESET, event);
+        over(id, RCM_ON_END, RDMA_CM_EVENT_CONNECT_ERROR, -ECONNRESET, event);
         break;
     default: /* of datagrams, which librdmacm does not use */ break;
     }
 }
 
-const struct ual_conn_upcalls cm_conn_upcalls = { .event = on_event };
+const struct ual_conn_upcalls rcm_conn_upcalls = { .event = on_event };
 
 static void on_qp_event(void *context, struct vb_qp *qp, const struct ri_event *event)
 {
-    struct cm_id *id = context;
+    struct rcm_id *id = context;
 
     (void)qp;
     if (event->type == RI_EVENT_ESTABLISHED)
         established(id, NULL);
     else
-        over(id, CM_ON_END, RDMA_CM_EVENT_CONNECT_ERROR, -ECONNRESET, NULL);
+        over(id, RCM_ON_END, RDMA_CM_EVENT_CONNECT_ERROR, -ECONNRESET, NULL);
 }
 
 /* The program resets or destroys the QP: the id's connection ends. A request that is not decided is
  * the id's, and stays. */
 static void on_release(void *context, struct vb_qp *qp)
 {
-    struct cm_id *id = context;
-    enum cm_state was;
-    bool ends = cm_state(id) != CM_REQUESTED && cm_step(id, CM_ON_END, &was);
+    struct rcm_id *id = context;
+    enum rcm_state was;
+    bool ends = rcm_state(id) != RCM_REQUESTED && rcm_step(id, RCM_ON_END, &was);
 
     (void)qp;
-    cm_attempt_end(id);
+    rcm_attempt_end(id);
     if (ends && id->conn) {
         ual_conn_free(id->conn); /* waits for upcalls, which use the QP */
         id->conn = NULL;
     }
-    cm_posts_drop(id);
+    rcm_posts_drop(id);
     id->qp = NULL;
     id->context = vb_context_of(id->ibv.verbs); /* that of the QP may be closed */
     if (ends && was_told(was)) {
-        cm_external_drain(id);
+        rcm_external_drain(id);
         disconnected(id);
     }
 }
@@ -284,31 +284,31 @@ static void on_release(void *context, struct vb_qp *qp)
 static int on_modify(void *context, struct vb_qp *qp, enum ibv_qp_state to,
                      const struct ibv_qp_attr *attr, int mask)
 {
-    struct cm_id *id = context;
+    struct rcm_id *id = context;
 
     (void)attr;
     (void)mask;
-    return id->external ? cm_external_modify(id, qp, to) : 0;
+    return id->external ? rcm_external_modify(id, qp, to) : 0;
 }
 
 static void name_peer(void *context, struct vb_qp *qp, char text[VB_PEER_TEXT])
 {
-    const struct cm_id *id = context;
+    const struct rcm_id *id = context;
 
     (void)qp;
-    cm_address_text(&id->ibv.route.addr.dst_addr, text);
+    rcm_address_text(&id->ibv.route.addr.dst_addr, text);
 }
 
-const struct vb_connector cm_connector = { .modify = on_modify,
-                                           .hold = cm_posts_hold,
-                                           .hold_bind = cm_posts_hold_bind,
-                                           .event = on_qp_event,
-                                           .release = on_release,
-                                           .peer = name_peer };
+const struct vb_connector rcm_connector = { .modify = on_modify,
+                                            .hold = rcm_posts_hold,
+                                            .hold_bind = rcm_posts_hold_bind,
+                                            .event = on_qp_event,
+                                            .release = on_release,
+                                            .peer = name_peer };
 
 /* ---- calls ---- */
 
-int cm_id_take_qp(struct cm_id *id, struct vb_qp *qp)
+int rcm_id_take_qp(struct rcm_id *id, struct vb_qp *qp)
 {
     int error;
 
@@ -320,7 +320,7 @@ int cm_id_take_qp(struct cm_id *id, struct vb_qp *qp)
             return error;
         id->qp = NULL;
     }
-    error = qp ? vb_qp_connector(qp, &cm_connector, id) : 0;
+    error = qp ? vb_qp_connector(qp, &rcm_connector, id) : 0;
     if (!error)
         id->qp = qp;
     return error;
@@ -329,10 +329,10 @@ int cm_id_take_qp(struct cm_id *id, struct vb_qp *qp)
 #define RNR_RETRY_FOREVER 7u
 
 /* The terms come before the program's private data; `to` is used until the call has returned. */
-static void put_terms(const struct cm_id *id, const struct rdma_conn_param *param,
-                      struct ri_connect_param *asked, uint8_t to[CM_DATA_MOST])
+static void put_terms(const struct rcm_id *id, const struct rdma_conn_param *param,
+                      struct ri_connect_param *asked, uint8_t to[RCM_DATA_MOST])
 {
-    asked->private_data_length = cm_terms_put(
+    asked->private_data_length = rcm_terms_put(
         id->context, param ? param->rnr_retry_count : RNR_RETRY_FOREVER, asked->private_data,
         (uint8_t)asked->private_data_length, to);
     asked->private_data = to;
@@ -340,13 +340,13 @@ static void put_terms(const struct cm_id *id, const struct rdma_conn_param *para
 
 /* Finds the QP of the call: the id's, or one of the program's own, by number. That one may be of
  * another context of the device: the connection, and its timers, are of the QP's context. */
-static int take_qp(struct cm_id *id, const struct rdma_conn_param *param)
+static int take_qp(struct rcm_id *id, const struct rdma_conn_param *param)
 {
     struct vb_qp *qp;
     int error;
 
     if (id->ibv.qp)
-        return cm_id_take_qp(id, vb_qp_of(id->ibv.qp));
+        return rcm_id_take_qp(id, vb_qp_of(id->ibv.qp));
     if (!param)
         return EINVAL;
     qp = vb_qp_by_number(id->context, param->qp_num);
@@ -356,7 +356,7 @@ static int take_qp(struct cm_id *id, const struct rdma_conn_param *param)
                 id->context->verbs.context.device->name, param->qp_num);
         return EINVAL;
     }
-    error = cm_id_take_qp(id, qp);
+    error = rcm_id_take_qp(id, qp);
     if (!error)
         id->context = vb_qp_context(qp);
     return error;
@@ -371,7 +371,7 @@ static bool depth(uint8_t given, uint32_t most, uint16_t *value)
     return true;
 }
 
-static int set_param(struct cm_id *id, const struct rdma_conn_param *param, uint32_t most_ird,
+static int set_param(struct rcm_id *id, const struct rdma_conn_param *param, uint32_t most_ird,
                      uint32_t most_ord, struct ri_connect_param *to)
 {
     *to = (struct ri_connect_param){ .size = sizeof(*to),
@@ -389,10 +389,10 @@ static int set_param(struct cm_id *id, const struct rdma_conn_param *param, uint
     return 0;
 }
 
-static int begin_connect(struct cm_id *id, const struct rdma_conn_param *param)
+static int begin_connect(struct rcm_id *id, const struct rdma_conn_param *param)
 {
     const struct ri_rnic_attr *attr = ual_device_attr(id->context->device);
-    uint8_t data[CM_DATA_MOST];
+    uint8_t data[RCM_DATA_MOST];
     struct ri_connect_param asked;
     int error = set_param(id, param, attr->max_ird, attr->max_ord, &asked);
 
@@ -405,35 +405,35 @@ static int begin_connect(struct cm_id *id, const struct rdma_conn_param *param)
     id->connects = true;
     put_terms(id, param, &asked, data);
     if (!id->ibv.qp)
-        cm_external_begin(id, &asked);
-    return cm_attempt_begin(id, &asked, &cm_conn_upcalls, not_started);
+        rcm_external_begin(id, &asked);
+    return rcm_attempt_begin(id, &asked, &rcm_conn_upcalls, not_started);
 }
 
 VB_PUBLIC int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *conn_param)
 {
-    CM_OWN(id, -1);
+    RCM_OWN(id, -1);
     SANITIZER_OUTPUT(id);
-    struct cm_id *own = cm_id_of(id);
-    enum cm_state was;
+    struct rcm_id *own = rcm_id_of(id);
+    enum rcm_state was;
     int error;
 
-    if (!cm_step(own, CM_DO_CONNECT, &was))
-        return cm_fail(EINVAL);
+    if (!rcm_step(own, RCM_DO_CONNECT, &was))
+        return rcm_fail(EINVAL);
     {
         VB_CALL;
         error = begin_connect(own, conn_param);
     }
     if (error) {
-        cm_step_back(own, was);
-        return cm_fail(error);
+        rcm_step_back(own, was);
+        return rcm_fail(error);
     }
-    return cm_event_wait(own);
+    return rcm_event_wait(own);
 }
 
-static int begin_accept(struct cm_id *id, const struct rdma_conn_param *param)
+static int begin_accept(struct rcm_id *id, const struct rdma_conn_param *param)
 {
     const struct ri_rnic_attr *attr = ual_device_attr(id->context->device);
-    uint8_t data[CM_DATA_MOST];
+    uint8_t data[RCM_DATA_MOST];
     struct ri_connect_param answer;
     int error;
 
@@ -450,79 +450,79 @@ static int begin_accept(struct cm_id *id, const struct rdma_conn_param *param)
         return error;
     answer.ord = (uint16_t)min_u32(answer.ord, id->peer_ird);
     put_terms(id, param, &answer, data);
-    cm_terms_agree(id);
-    cm_posts_begin(id);
+    rcm_terms_agree(id);
+    rcm_posts_begin(id);
     error = vb_errno(ual_conn_accept(id->conn, &id->qp->ual, &answer));
     if (error)
-        cm_posts_undo(id);
+        rcm_posts_undo(id);
     return error;
 }
 
 VB_PUBLIC int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *conn_param)
 {
-    CM_OWN(id, -1);
+    RCM_OWN(id, -1);
     SANITIZER_OUTPUT(id);
-    struct cm_id *own = cm_id_of(id);
-    enum cm_state was;
+    struct rcm_id *own = rcm_id_of(id);
+    enum rcm_state was;
     int error;
 
-    if (!cm_step(own, CM_DO_ACCEPT, &was))
-        return cm_fail(EINVAL);
+    if (!rcm_step(own, RCM_DO_ACCEPT, &was))
+        return rcm_fail(EINVAL);
     {
         VB_CALL;
         error = begin_accept(own, conn_param);
     }
     if (error) {
-        cm_step_back(own, was);
-        return cm_fail(error);
+        rcm_step_back(own, was);
+        return rcm_fail(error);
     }
-    return cm_event_wait(own);
+    return rcm_event_wait(own);
 }
 
 VB_PUBLIC int rdma_reject(struct rdma_cm_id *id, const void *private_data, uint8_t private_data_len)
 {
     VB_CALL;
-    CM_OWN(id, -1);
-    struct cm_id *own = cm_id_of(id);
-    uint8_t data[CM_DATA_MOST];
+    RCM_OWN(id, -1);
+    struct rcm_id *own = rcm_id_of(id);
+    uint8_t data[RCM_DATA_MOST];
     uint16_t length;
 
-    if (!fits(own, private_data_len, REJECTION_DATA) || !cm_step(own, CM_DO_REJECT, NULL))
-        return cm_fail(EINVAL);
-    length = cm_terms_put(own->context, 0, private_data, private_data_len, data);
+    if (!fits(own, private_data_len, REJECTION_DATA) || !rcm_step(own, RCM_DO_REJECT, NULL))
+        return rcm_fail(EINVAL);
+    length = rcm_terms_put(own->context, 0, private_data, private_data_len, data);
     return vb_errno_minus(ual_conn_reject(own->conn, data, length));
 }
 
 VB_PUBLIC int rdma_disconnect(struct rdma_cm_id *id)
 {
-    CM_OWN(id, -1);
-    struct cm_id *own = cm_id_of(id);
-    enum cm_state was;
+    RCM_OWN(id, -1);
+    struct rcm_id *own = rcm_id_of(id);
+    enum rcm_state was;
 
-    if (!cm_step(own, CM_DO_DISCONNECT, &was))
-        return cm_fail(EINVAL);
-    if (was == CM_CONNECTED && own->qp) {
+    if (!rcm_step(own, RCM_DO_DISCONNECT, &was))
+        return rcm_fail(EINVAL);
+    if (was == RCM_CONNECTED && own->qp) {
         VB_CALL;
         atomic_store(&own->qp->aborts, true);
         /* if this fails the connection has just ended by itself, and its event follows */
         ual_conn_disconnect(own->conn, &own->qp->ual, NULL, 0);
     }
-    if (was == CM_RESPONDED) {
+    if (was == RCM_RESPONDED) {
         VB_CALL;
         ual_conn_free(own->conn);
         own->conn = NULL;
         disconnected(own);
     }
-    return own->end_taken ? 0 : cm_event_wait(own);
+    return own->end_taken ? 0 : rcm_event_wait(own);
 }
 
 /* The connection is established by the peer's first message, with or without this call. */
 VB_PUBLIC int rdma_notify(struct rdma_cm_id *id, enum ibv_event_type event)
 {
-    CM_OWN(id, -1);
-    enum cm_state state = cm_state(cm_id_of(id));
+    RCM_OWN(id, -1);
+    enum rcm_state state = rcm_state(rcm_id_of(id));
 
-    if (event != IBV_EVENT_COMM_EST || (state != CM_ACCEPTING && state != CM_CONNECTED))
-        return cm_fail(EINVAL);
+    if (event != IBV_EVENT_COMM_EST || (state != RCM_ACCEPTING && state != RCM_CONNECTED))
+        return rcm_fail(EINVAL);
     return 0;
 }

@@ -66,7 +66,7 @@ static void watch_forks(void)
     pthread_atfork(before_fork, in_parent, in_child);
 }
 
-uint32_t cm_contexts(struct vb_context ***contexts)
+uint32_t rcm_contexts(struct vb_context ***contexts)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     struct ibv_device **list;
@@ -91,7 +91,7 @@ uint32_t cm_contexts(struct vb_context ***contexts)
     return count;
 }
 
-bool cm_context_has(struct vb_context *context, const struct sockaddr *address)
+bool rcm_context_has(struct vb_context *context, const struct sockaddr *address)
 {
     struct ri_address addresses[MAX_ADDRESSES];
     struct ri_port_attr port = { .size = sizeof(port),
@@ -101,12 +101,12 @@ bool cm_context_has(struct vb_context *context, const struct sockaddr *address)
     if (ual_device_port(context->device, &port) != RI_OK)
         return false;
     for (uint32_t i = 0; i < port.address_count && i < MAX_ADDRESSES; i++)
-        if (cm_address_same((const struct sockaddr *)&addresses[i].sockaddr, address))
+        if (rcm_address_same((const struct sockaddr *)&addresses[i].sockaddr, address))
             return true;
     return false;
 }
 
-struct ibv_pd *cm_context_pd(struct vb_context *context)
+struct ibv_pd *rcm_context_pd(struct vb_context *context)
 {
     struct ibv_pd *pd = NULL;
 
@@ -127,7 +127,7 @@ VB_PUBLIC struct ibv_context **rdma_get_devices(int *num_devices)
     VB_CALL;
     SANITIZER_OUTPUT(num_devices);
     struct vb_context **contexts;
-    uint32_t count = cm_contexts(&contexts);
+    uint32_t count = rcm_contexts(&contexts);
     struct ibv_context **list;
 
     if (!count)

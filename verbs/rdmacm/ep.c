@@ -8,7 +8,7 @@
 #define RESOLVE_MS 2000
 
 /* A listener keeps the attributes for the QPs of its requests. */
-static int make_passive(struct cm_id *id, const struct rdma_addrinfo *res, struct ibv_pd *pd,
+static int make_passive(struct rcm_id *id, const struct rdma_addrinfo *res, struct ibv_pd *pd,
                         const struct ibv_qp_init_attr *init)
 {
     if (rdma_bind_addr(&id->ibv, res->ai_src_addr))
@@ -21,7 +21,7 @@ static int make_passive(struct cm_id *id, const struct rdma_addrinfo *res, struc
     return 0;
 }
 
-static int make_active(struct cm_id *id, const struct rdma_addrinfo *res, struct ibv_pd *pd,
+static int make_active(struct rcm_id *id, const struct rdma_addrinfo *res, struct ibv_pd *pd,
                        struct ibv_qp_init_attr *init)
 {
     if (rdma_resolve_addr(&id->ibv, res->ai_src_addr, res->ai_dst_addr, RESOLVE_MS) ||
@@ -31,8 +31,8 @@ static int make_active(struct cm_id *id, const struct rdma_addrinfo *res, struct
         return -1;
     if (!res->ai_connect || !res->ai_connect_len)
         return 0;
-    if (res->ai_connect_len > CM_PRIVATE_DATA)
-        return cm_fail(EINVAL);
+    if (res->ai_connect_len > RCM_PRIVATE_DATA)
+        return rcm_fail(EINVAL);
     id->connect_data = malloc(res->ai_connect_len);
     if (!id->connect_data)
         return -1;
@@ -58,27 +58,27 @@ VB_PUBLIC int rdma_create_ep(struct rdma_cm_id **id, struct rdma_addrinfo *res, 
     int error;
 
     if (!id || !res)
-        return cm_fail(EINVAL);
+        return rcm_fail(EINVAL);
     if (!is_carried(res->ai_qp_type))
-        return cm_fail(EOPNOTSUPP);
+        return rcm_fail(EOPNOTSUPP);
     if (qp_init_attr)
         qp_init_attr->qp_type = (enum ibv_qp_type)res->ai_qp_type;
     if (rdma_create_id(NULL, &made, NULL, (enum rdma_port_space)res->ai_port_space))
         return -1;
-    if (!(res->ai_flags & RAI_PASSIVE ? make_passive(cm_id_of(made), res, pd, qp_init_attr)
-                                      : make_active(cm_id_of(made), res, pd, qp_init_attr))) {
+    if (!(res->ai_flags & RAI_PASSIVE ? make_passive(rcm_id_of(made), res, pd, qp_init_attr)
+                                      : make_active(rcm_id_of(made), res, pd, qp_init_attr))) {
         *id = made;
         sanitizer_defined(made, sizeof(*made));
         return 0;
     }
     error = errno;
     rdma_destroy_ep(made);
-    return cm_fail(error);
+    return rcm_fail(error);
 }
 
 VB_PUBLIC void rdma_destroy_ep(struct rdma_cm_id *id)
 {
-    CM_OWN(id, );
+    RCM_OWN(id, );
     rdma_destroy_qp(id);
     rdma_destroy_srq(id);
     rdma_destroy_id(id);

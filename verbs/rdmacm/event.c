@@ -12,10 +12,10 @@ VB_PUBLIC struct rdma_event_channel *rdma_create_event_channel(void)
 {
     VB_CALL;
     struct vb_context **contexts;
-    struct cm_channel *channel;
+    struct rcm_channel *channel;
     int error;
 
-    if (!cm_contexts(&contexts))
+    if (!rcm_contexts(&contexts))
         return NULL;
     channel = calloc(1, sizeof(*channel));
     if (!channel)
@@ -36,36 +36,36 @@ VB_PUBLIC void rdma_destroy_event_channel(struct rdma_event_channel *channel)
     VB_CALL;
     static struct kept destroyed; /* for a thread that is about to call rdma_get_cm_event */
 
-    if (cm_channel_of(channel)->process != vb_process())
-        return;                                    /* the parent's */
-    ual_channel_free(cm_channel_of(channel)->ual); /* CQs and devices have channels of their own */
+    if (rcm_channel_of(channel)->process != vb_process())
+        return;                                     /* the parent's */
+    ual_channel_free(rcm_channel_of(channel)->ual); /* CQs and devices have channels of their own */
     free(kept_put(&destroyed, channel));
 }
 
 /* ---- posting ---- */
 
-struct cm_event *cm_event_new(void)
+struct rcm_event *rcm_event_new(void)
 {
-    struct cm_event *event = calloc(1, sizeof(*event));
+    struct rcm_event *event = calloc(1, sizeof(*event));
 
     if (event)
         event->allocated = true;
     return event;
 }
 
-void cm_event_data(struct cm_event *event, const void *data, size_t length)
+void rcm_event_data(struct rcm_event *event, const void *data, size_t length)
 {
     if (!data || !length)
         return;
-    if (length > CM_PRIVATE_DATA)
-        length = CM_PRIVATE_DATA;
+    if (length > RCM_PRIVATE_DATA)
+        length = RCM_PRIVATE_DATA;
     memcpy(event->private_data, data, length);
     event->ibv.param.conn.private_data = event->private_data;
     event->ibv.param.conn.private_data_len = (uint8_t)length;
 }
 
-void cm_event_post(struct cm_id *owner, struct cm_event *event, struct cm_id *about,
-                   enum rdma_cm_event_type type, int status)
+void rcm_event_post(struct rcm_id *owner, struct rcm_event *event, struct rcm_id *about,
+                    enum rdma_cm_event_type type, int status)
 {
     event->ibv.id = &about->ibv;
     event->ibv.event = type;
@@ -76,7 +76,7 @@ void cm_event_post(struct cm_id *owner, struct cm_event *event, struct cm_id *ab
     owner->pending++;
     if (type == RDMA_CM_EVENT_CONNECT_REQUEST) /* the listener may have moved to another channel */
         about->ibv.channel = owner->ibv.channel;
-    ual_channel_post(cm_channel_of(owner->ibv.channel)->ual, &event->item);
+    ual_channel_post(rcm_channel_of(owner->ibv.channel)->ual, &event->item);
     pthread_mutex_unlock(&owner->lock);
 }
 
@@ -84,16 +84,16 @@ VB_PUBLIC int rdma_write_cm_event(struct rdma_cm_id *id, enum rdma_cm_event_type
                                   uint64_t arg)
 {
     VB_CALL;
-    struct cm_event *made;
+    struct rcm_event *made;
 
-    if (!id || (int)event != CM_EVENT_USER)
-        return cm_fail(EINVAL);
-    CM_OWN(id, -1);
-    made = cm_event_new();
+    if (!id || (int)event != RCM_EVENT_USER)
+        return rcm_fail(EINVAL);
+    RCM_OWN(id, -1);
+    made = rcm_event_new();
     if (!made)
-        return cm_fail(ENOMEM);
+        return rcm_fail(ENOMEM);
     memcpy(&made->ibv.param, &arg, sizeof(arg)); /* a member of the union in later headers */
-    cm_event_post(cm_id_of(id), made, cm_id_of(id), event, status);
+    rcm_event_post(rcm_id_of(id), made, rcm_id_of(id), event, status);
     return 0;
 }
 
@@ -112,17 +112,17 @@ VB_PUBLIC int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_
 {
     SANITIZER_OUTPUT(event);
     struct ual_channel_event got;
-    struct cm_event *taken;
+    struct rcm_event *taken;
     int error;
 
     if (!channel || !event)
-        return cm_fail(EINVAL);
-    if (cm_channel_of(channel)->process != vb_process())
-        return cm_fail(EIO);
-    error = vb_channel_get(cm_channel_of(channel)->ual, &got);
+        return rcm_fail(EINVAL);
+    if (rcm_channel_of(channel)->process != vb_process())
+        return rcm_fail(EIO);
+    error = vb_channel_get(rcm_channel_of(channel)->ual, &got);
     if (error)
-        return cm_fail(error);
-    taken = container_of(got.item, struct cm_event, item);
+        return rcm_fail(error);
+    taken = container_of(got.item, struct rcm_event, item);
     pthread_mutex_lock(&taken->owner->lock);
     taken->owner->taken++;
     if (taken == &taken->owner->end)
@@ -135,13 +135,13 @@ VB_PUBLIC int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_
 
 VB_PUBLIC int rdma_ack_cm_event(struct rdma_cm_event *event)
 {
-    struct cm_event *taken = (struct cm_event *)event;
-    struct cm_id *owner;
+    struct rcm_event *taken = (struct rcm_event *)event;
+    struct rcm_id *owner;
 
     if (!event)
-        return cm_fail(EINVAL);
+        return rcm_fail(EINVAL);
     owner = taken->owner;
-    CM_OWN(&owner->ibv, -1);
+    RCM_OWN(&owner->ibv, -1);
     if (taken->allocated)
         free(taken);
     pthread_mutex_lock(&owner->lock);
@@ -160,11 +160,11 @@ static int outcome_of(const struct rdma_cm_event *event)
     if (!status)
         return 0;
     if (event->event == RDMA_CM_EVENT_REJECTED)
-        return cm_fail(ECONNREFUSED);
-    return cm_fail(status < 0 ? -status : status);
+        return rcm_fail(ECONNREFUSED);
+    return rcm_fail(status < 0 ? -status : status);
 }
 
-int cm_event_wait(struct cm_id *id)
+int rcm_event_wait(struct rcm_id *id)
 {
     if (!id->synchronous)
         return 0;
@@ -182,23 +182,23 @@ int cm_event_wait(struct cm_id *id)
 /* Collects an item from the channel, oldest first. */
 static void collect(struct ual_channel_item *item)
 {
-    struct cm_event *event = container_of(item, struct cm_event, item);
+    struct rcm_event *event = container_of(item, struct rcm_event, item);
 
     event->next = NULL;
     *event->owner->moving_end = event;
     event->owner->moving_end = &event->next;
 }
 
-static uint32_t purge(struct cm_id *id)
+static uint32_t purge(struct rcm_id *id)
 {
     id->moving = NULL;
     id->moving_end = &id->moving;
-    return ual_channel_purge(cm_channel_of(id->ibv.channel)->ual, id, collect);
+    return ual_channel_purge(rcm_channel_of(id->ibv.channel)->ual, id, collect);
 }
 
-void cm_event_drain(struct cm_id *id, int (*forget)(struct rdma_cm_id *request))
+void rcm_event_drain(struct rcm_id *id, int (*forget)(struct rdma_cm_id *request))
 {
-    struct cm_event *event;
+    struct rcm_event *event;
     uint32_t dropped;
 
     if (id->ibv.event) {
@@ -220,9 +220,9 @@ void cm_event_drain(struct cm_id *id, int (*forget)(struct rdma_cm_id *request))
     pthread_mutex_unlock(&id->lock);
 }
 
-void cm_event_move(struct cm_id *id, struct rdma_event_channel *channel)
+void rcm_event_move(struct rcm_id *id, struct rdma_event_channel *channel)
 {
-    struct cm_event *event;
+    struct rcm_event *event;
 
     pthread_mutex_lock(&id->lock);
     while (id->taken)
@@ -231,11 +231,11 @@ void cm_event_move(struct cm_id *id, struct rdma_event_channel *channel)
     id->ibv.channel = channel;
     while ((event = id->moving)) {
         id->moving = event->next;
-        ual_channel_post(cm_channel_of(channel)->ual, &event->item);
+        ual_channel_post(rcm_channel_of(channel)->ual, &event->item);
         /* the program does not have this id yet: a thread that takes the event waits for this
          * lock */
         if (event->ibv.event == RDMA_CM_EVENT_CONNECT_REQUEST)
-            cm_event_move(cm_id_of(event->ibv.id), channel);
+            rcm_event_move(rcm_id_of(event->ibv.id), channel);
     }
     pthread_mutex_unlock(&id->lock);
 }

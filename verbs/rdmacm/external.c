@@ -10,16 +10,16 @@
  */
 #include "cm.h"
 
-void cm_external_begin(struct cm_id *id, struct ri_connect_param *param)
+void rcm_external_begin(struct rcm_id *id, struct ri_connect_param *param)
 {
     uint64_t features = ual_device_attr(id->context->device)->features;
 
     id->external = true;
-    id->leg = features & RI_FEATURE_THREE_WAY ? CM_LEG_CONFIRM : CM_LEG_ATTACH;
+    id->leg = features & RI_FEATURE_THREE_WAY ? RCM_LEG_CONFIRM : RCM_LEG_ATTACH;
     param->three_way = true;
 }
 
-void cm_external_drain(struct cm_id *id)
+void rcm_external_drain(struct rcm_id *id)
 {
     pthread_mutex_lock(&id->lock);
     id->settled = true;
@@ -27,42 +27,42 @@ void cm_external_drain(struct cm_id *id)
     pthread_mutex_unlock(&id->lock);
 }
 
-static enum ri_status third_leg(struct cm_id *id)
+static enum ri_status third_leg(struct rcm_id *id)
 {
     struct ri_connect_param param = { .size = sizeof(param) };
 
-    return id->leg == CM_LEG_ATTACH ? ual_conn_attach(id->conn, &id->qp->ual)
-                                    : ual_conn_confirm(id->conn, &param);
+    return id->leg == RCM_LEG_ATTACH ? ual_conn_attach(id->conn, &id->qp->ual)
+                                     : ual_conn_confirm(id->conn, &param);
 }
 
 /* The hand-over takes microseconds in the lane; after it the program may post. */
-static int wait_until_drained(struct cm_id *id)
+static int wait_until_drained(struct rcm_id *id)
 {
     bool connected;
 
     pthread_mutex_lock(&id->lock);
     while (!id->settled)
         pthread_cond_wait(&id->changed, &id->lock);
-    connected = id->state == CM_CONNECTED || id->state == CM_CLOSING;
+    connected = id->state == RCM_CONNECTED || id->state == RCM_CLOSING;
     pthread_mutex_unlock(&id->lock);
     return connected ? 0 : ECONNRESET;
 }
 
 /* Returns 0 or an error number. */
-static int establish(struct cm_id *id)
+static int establish(struct rcm_id *id)
 {
-    enum cm_state was;
+    enum rcm_state was;
     enum ri_status status;
     bool first;
 
-    if (cm_step(id, CM_DO_ESTABLISH, &was)) {
+    if (rcm_step(id, RCM_DO_ESTABLISH, &was)) {
         status = third_leg(id);
         if (status == RI_OK)
             return wait_until_drained(id);
-        cm_step_back(id, was);
+        rcm_step_back(id, was);
         return vb_errno(status);
     }
-    if (was != CM_CONNECTED)
+    if (was != RCM_CONNECTED)
         return EINVAL;
     /* the provider has not waited for this call */
     pthread_mutex_lock(&id->lock);
@@ -74,15 +74,15 @@ static int establish(struct cm_id *id)
     return 0;
 }
 
-int cm_external_modify(struct cm_id *id, struct vb_qp *qp, enum ibv_qp_state to)
+int rcm_external_modify(struct rcm_id *id, struct vb_qp *qp, enum ibv_qp_state to)
 {
-    enum cm_state state = cm_state(id);
+    enum rcm_state state = rcm_state(id);
 
     if (to == IBV_QPS_RTS)
         return establish(id);
     if (to != IBV_QPS_RTR)
         return 0;
-    if (state != CM_RESPONDED && state != CM_CONNECTED)
+    if (state != RCM_RESPONDED && state != RCM_CONNECTED)
         return EINVAL;
     vb_qp_enter(qp, IBV_QPS_RTR, VB_GATE_SHUT);
     return 0;
@@ -91,11 +91,11 @@ int cm_external_modify(struct cm_id *id, struct vb_qp *qp, enum ibv_qp_state to)
 VB_PUBLIC int rdma_establish(struct rdma_cm_id *id)
 {
     VB_CALL;
-    CM_OWN(id, -1);
-    struct cm_id *own = cm_id_of(id);
+    RCM_OWN(id, -1);
+    struct rcm_id *own = rcm_id_of(id);
     int error = id->qp || !own->external ? EINVAL : establish(own);
 
-    return error ? cm_fail(error) : 0;
+    return error ? rcm_fail(error) : 0;
 }
 
 /* ---- attributes ---- */
@@ -109,7 +109,7 @@ static void init_attr(struct ibv_qp_attr *attr, int *mask)
     *mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
 }
 
-static void rtr_attr(struct cm_id *id, struct ibv_qp_attr *attr, int *mask)
+static void rtr_attr(struct rcm_id *id, struct ibv_qp_attr *attr, int *mask)
 {
     const struct ri_rnic_attr *rnic = ual_device_attr(id->context->device);
     uint32_t index = 0;
@@ -131,7 +131,7 @@ static void rtr_attr(struct cm_id *id, struct ibv_qp_attr *attr, int *mask)
             IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
 }
 
-static void rts_attr(const struct cm_id *id, struct ibv_qp_attr *attr, int *mask)
+static void rts_attr(const struct rcm_id *id, struct ibv_qp_attr *attr, int *mask)
 {
     const struct ri_rnic_attr *rnic = ual_device_attr(id->context->device);
 
@@ -145,28 +145,28 @@ static void rts_attr(const struct cm_id *id, struct ibv_qp_attr *attr, int *mask
 }
 
 /* The peer is known: it has asked or answered. */
-static bool has_peer(enum cm_state state)
+static bool has_peer(enum rcm_state state)
 {
-    return state == CM_RESPONDED || state == CM_ESTABLISHING || state == CM_REQUESTED ||
-           state == CM_ACCEPTING || state == CM_CONNECTED;
+    return state == RCM_RESPONDED || state == RCM_ESTABLISHING || state == RCM_REQUESTED ||
+           state == RCM_ACCEPTING || state == RCM_CONNECTED;
 }
 
 VB_PUBLIC int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *qp_attr,
                                 int *qp_attr_mask)
 {
     VB_CALL;
-    CM_OWN(id, -1);
+    RCM_OWN(id, -1);
     SANITIZER_OUTPUT(qp_attr);
     SANITIZER_OUTPUT(qp_attr_mask);
-    struct cm_id *own = cm_id_of(id);
+    struct rcm_id *own = rcm_id_of(id);
     enum ibv_qp_state to = qp_attr->qp_state;
 
-    if (!id->verbs || (to != IBV_QPS_INIT && !has_peer(cm_state(own))))
-        return cm_fail(EINVAL);
+    if (!id->verbs || (to != IBV_QPS_INIT && !has_peer(rcm_state(own))))
+        return rcm_fail(EINVAL);
     switch (to) {
     case IBV_QPS_INIT: init_attr(qp_attr, qp_attr_mask); return 0;
     case IBV_QPS_RTR: rtr_attr(own, qp_attr, qp_attr_mask); return 0;
     case IBV_QPS_RTS: rts_attr(own, qp_attr, qp_attr_mask); return 0;
-    default: return cm_fail(EINVAL);
+    default: return rcm_fail(EINVAL);
     }
 }

@@ -4,7 +4,7 @@
 
 #include <errno.h>
 
-int cm_fed_stream_local(int fd, union address *local)
+int rcm_fed_stream_local(int fd, union address *local)
 {
     union address bound = { .any.sa_family = AF_UNSPEC };
     socklen_t length = sizeof(bound);
@@ -21,7 +21,7 @@ int cm_fed_stream_local(int fd, union address *local)
     return 0;
 }
 
-void cm_fed_stream_end(int fd)
+void rcm_fed_stream_end(int fd)
 {
     shutdown(fd, SHUT_RDWR);
 }

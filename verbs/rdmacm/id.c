@@ -4,16 +4,17 @@
 
 #include <stdlib.h>
 
-struct cm_id *cm_id_new(struct rdma_event_channel *channel, void *context, enum rdma_port_space ps)
+struct rcm_id *rcm_id_new(struct rdma_event_channel *channel, void *context,
+                          enum rdma_port_space ps)
 {
-    struct cm_id *id = calloc(1, sizeof(*id));
+    struct rcm_id *id = calloc(1, sizeof(*id));
 
     if (!id)
         return NULL;
     pthread_mutex_init(&id->lock, NULL);
     pthread_cond_init(&id->changed, NULL);
     vb_held_open(&id->held);
-    id->state = CM_IDLE;
+    id->state = RCM_IDLE;
     id->process = vb_process();
     id->ibv.channel = channel;
     id->ibv.context = context;
@@ -22,7 +23,7 @@ struct cm_id *cm_id_new(struct rdma_event_channel *channel, void *context, enum 
     return id;
 }
 
-void cm_id_free(struct cm_id *id)
+void rcm_id_free(struct rcm_id *id)
 {
     vb_held_close(&id->held);
     pthread_cond_destroy(&id->changed);
@@ -33,13 +34,13 @@ void cm_id_free(struct cm_id *id)
     free(id);
 }
 
-void cm_id_set_context(struct cm_id *id, struct vb_context *context)
+void rcm_id_set_context(struct rcm_id *id, struct vb_context *context)
 {
     id->context = context;
     id->ibv.verbs = &context->verbs.context;
     id->ibv.port_num = 1;
     if (!id->ibv.pd)
-        id->ibv.pd = cm_context_pd(context);
+        id->ibv.pd = rcm_context_pd(context);
 }
 
 /* Datagram port spaces are not supported. */
@@ -58,29 +59,29 @@ VB_PUBLIC int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_
     VB_CALL;
     SANITIZER_OUTPUT(id);
     struct rdma_event_channel *own = NULL;
-    struct cm_id *made;
+    struct rcm_id *made;
 
     if (!is_carried(ps))
-        return cm_fail(EOPNOTSUPP);
-    if (channel && cm_channel_of(channel)->process != vb_process())
-        return cm_fail(EIO);
+        return rcm_fail(EOPNOTSUPP);
+    if (channel && rcm_channel_of(channel)->process != vb_process())
+        return rcm_fail(EIO);
     if (!channel) {
         own = rdma_create_event_channel();
         if (!own)
             return -1;
     }
-    made = cm_id_new(channel ? channel : own, context, ps);
+    made = rcm_id_new(channel ? channel : own, context, ps);
     if (!made) {
         if (own)
             rdma_destroy_event_channel(own);
-        return cm_fail(ENOMEM);
+        return rcm_fail(ENOMEM);
     }
     made->synchronous = own != NULL;
     *id = &made->ibv;
     return 0;
 }
 
-static void stop_listening(struct cm_id *id)
+static void stop_listening(struct rcm_id *id)
 {
     for (uint32_t i = 0; i < id->listenings; i++)
         ual_conn_free(id->listening[i].conn);
@@ -90,26 +91,26 @@ static void stop_listening(struct cm_id *id)
 VB_PUBLIC int rdma_destroy_id(struct rdma_cm_id *id)
 {
     VB_CALL;
-    CM_OWN(id, -1);
-    struct cm_id *own = cm_id_of(id);
+    RCM_OWN(id, -1);
+    struct rcm_id *own = rcm_id_of(id);
     struct rdma_event_channel *channel = own->synchronous ? id->channel : NULL;
 
     stop_listening(own);
-    cm_request_leave(own);
+    rcm_request_leave(own);
     if (own->qp) {
         /* destroying an id ends its open connection; without one the program may have given the QP
          * to another id */
-        if (cm_state(own) >= CM_CONNECTING)
-            cm_posts_flush(own);
-        cm_id_take_qp(own, NULL);
+        if (rcm_state(own) >= RCM_CONNECTING)
+            rcm_posts_flush(own);
+        rcm_id_take_qp(own, NULL);
     }
-    cm_attempt_end(own);
-    cm_resolution_leave(own);
+    rcm_attempt_end(own);
+    rcm_resolution_leave(own);
     if (own->conn)
         ual_conn_free(own->conn);
     own->conn = NULL;
-    cm_event_drain(own, rdma_destroy_id);
-    cm_id_free(own);
+    rcm_event_drain(own, rdma_destroy_id);
+    rcm_id_free(own);
     if (channel)
         rdma_destroy_event_channel(channel);
     return 0;
@@ -118,14 +119,14 @@ VB_PUBLIC int rdma_destroy_id(struct rdma_cm_id *id)
 VB_PUBLIC int rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *channel)
 {
     VB_CALL;
-    CM_OWN(id, -1);
-    struct cm_id *own = cm_id_of(id);
+    RCM_OWN(id, -1);
+    struct rcm_id *own = rcm_id_of(id);
     struct rdma_event_channel *before = id->channel, *made = NULL;
     bool was = own->synchronous;
 
     if (!channel) {
         if (was)
-            return cm_fail(EINVAL);
+            return rcm_fail(EINVAL);
         channel = made = rdma_create_event_channel();
         if (!made)
             return -1;
@@ -134,14 +135,14 @@ VB_PUBLIC int rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *
         rdma_ack_cm_event(id->event);
         id->event = NULL;
     }
-    cm_event_move(own, channel);
+    rcm_event_move(own, channel);
     own->synchronous = made != NULL;
     if (was)
         rdma_destroy_event_channel(before);
     return 0;
 }
 
-static void set_ack_timeout(struct cm_id *id, uint8_t timeout)
+static void set_ack_timeout(struct rcm_id *id, uint8_t timeout)
 {
     id->ack_timeout = timeout;
     if (id->ibv.qp)
@@ -153,18 +154,18 @@ static void set_ack_timeout(struct cm_id *id, uint8_t timeout)
 VB_PUBLIC int rdma_set_option(struct rdma_cm_id *id, int level, int optname, void *optval,
                               size_t optlen)
 {
-    CM_OWN(id, -1);
+    RCM_OWN(id, -1);
     static const char *const names[] = { "TOS", "REUSEADDR", "AFONLY", "ACK_TIMEOUT" };
 
     if (level != RDMA_OPTION_ID || optname < 0 || (size_t)optname >= ARRAY_SIZE(names)) {
         ual_log(RI_LOG_WARNING, "rdma_set_option: level %d, option %d is not supported", level,
                 optname);
-        return cm_fail(ENOSYS);
+        return rcm_fail(ENOSYS);
     }
     if (!optval || !optlen)
-        return cm_fail(EINVAL);
+        return rcm_fail(EINVAL);
     if (optname == RDMA_OPTION_ID_ACK_TIMEOUT)
-        set_ack_timeout(cm_id_of(id), *(const uint8_t *)optval);
+        set_ack_timeout(rcm_id_of(id), *(const uint8_t *)optval);
     ual_log(RI_LOG_INFO, "rdma_set_option: %s is taken, and changes nothing", names[optname]);
     return 0;
 }
@@ -172,7 +173,7 @@ VB_PUBLIC int rdma_set_option(struct rdma_cm_id *id, int level, int optname, voi
 static __be16 port_of(const struct sockaddr *address)
 {
     /* the port has the same offset in both families */
-    return cm_address_length(address)
+    return rcm_address_length(address)
                ? ((const struct sockaddr_in *)(const void *)address)->sin_port
                : 0;
 }

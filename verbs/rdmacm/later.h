@@ -15,18 +15,18 @@
 #endif
 
 /* enum rdma_cm_event_type behind RDMA_CM_EVENT_TIMEWAIT_EXIT. */
-enum cm_later_event {
-    CM_EVENT_ADDRINFO_RESOLVED = 16,
-    CM_EVENT_ADDRINFO_ERROR = 17,
-    CM_EVENT_USER = 18, /* its param begins with the uint64_t that rdma_write_cm_event was given */
+enum rcm_later_event {
+    RCM_EVENT_ADDRINFO_RESOLVED = 16,
+    RCM_EVENT_ADDRINFO_ERROR = 17,
+    RCM_EVENT_USER = 18, /* its param begins with the uint64_t that rdma_write_cm_event was given */
 };
 
 /* rdma_addrinfo.ai_flags: by InfiniBand's subnet administrator, by the resolver. */
-#define CM_RAI_SA  0x10
-#define CM_RAI_DNS 0x20
+#define RCM_RAI_SA  0x10
+#define RCM_RAI_DNS 0x20
 
 /* rdma_resolve_addrinfo(3): as rdma_getaddrinfo, without waiting; the arguments are copied.
- * CM_EVENT_ADDRINFO_RESOLVED or CM_EVENT_ADDRINFO_ERROR follows, with a negative error number as
+ * RCM_EVENT_ADDRINFO_RESOLVED or RCM_EVENT_ADDRINFO_ERROR follows, with a negative error number as
  * status (ENOENT: no such name). A synchronous id waits for it. 0, or -1 with errno: EBUSY (the
  * id's last result was not queried), EOPNOTSUPP (RAI_SA), EINVAL. Any thread. */
 VB_PUBLIC int rdma_resolve_addrinfo(struct rdma_cm_id *id, const char *node, const char *service,
@@ -34,7 +34,7 @@ VB_PUBLIC int rdma_resolve_addrinfo(struct rdma_cm_id *id, const char *node, con
 /* rdma_query_addrinfo(3): gives the result, once, to the caller, who frees it by rdma_freeaddrinfo.
  * 0, or -1 with errno: ENOENT (there is none), EINVAL. Any thread. */
 VB_PUBLIC int rdma_query_addrinfo(struct rdma_cm_id *id, struct rdma_addrinfo **info);
-/* rdma_write_cm_event(3): posts an event of the program's own, which is CM_EVENT_USER, on the id's
+/* rdma_write_cm_event(3): posts an event of the program's own, which is RCM_EVENT_USER, on the id's
  * channel. 0, or -1 with errno: EINVAL (another type), ENOMEM. Any thread. */
 VB_PUBLIC int rdma_write_cm_event(struct rdma_cm_id *id, enum rdma_cm_event_type event, int status,
                                   uint64_t arg);

@@ -8,7 +8,7 @@
 
 /* <rdma/rdma_cma.h>: on the passive side responder_resources is the number of Reads that the peer
  * wants to have outstanding. */
-static void tell_depths(struct cm_id *id, struct cm_event *event,
+static void tell_depths(struct rcm_id *id, struct rcm_event *event,
                         const struct ri_connect_request *asked)
 {
     const struct ri_rnic_attr *attr = ual_device_attr(id->context->device);
@@ -23,62 +23,62 @@ static void tell_depths(struct cm_id *id, struct cm_event *event,
 
 /* Creates the id of a connect request. Its events go to the listener's channel until the program
  * migrates it. */
-static struct cm_id *new_request(struct cm_listening *listening, struct ual_conn *conn,
-                                 const struct ri_connect_request *asked)
+static struct rcm_id *new_request(struct rcm_listening *listening, struct ual_conn *conn,
+                                  const struct ri_connect_request *asked)
 {
-    struct cm_id *listener = listening->id;
-    struct cm_id *id = cm_id_new(listener->ibv.channel, listener->ibv.context, listener->ibv.ps);
+    struct rcm_id *listener = listening->id;
+    struct rcm_id *id = rcm_id_new(listener->ibv.channel, listener->ibv.context, listener->ibv.ps);
 
     if (!id)
         return NULL;
-    id->state = CM_REQUESTED;
+    id->state = RCM_REQUESTED;
     id->conn = conn;
-    cm_id_set_context(id, listening->context);
-    cm_id_set_local(id, (const struct sockaddr *)&asked->local);
-    cm_id_set_peer(id, (const struct sockaddr *)&asked->peer);
+    rcm_id_set_context(id, listening->context);
+    rcm_id_set_local(id, (const struct sockaddr *)&asked->local);
+    rcm_id_set_peer(id, (const struct sockaddr *)&asked->peer);
     return id;
 }
 
 /* Of a fed stream comes no request. Upcall. */
-static void tell_in_vain(struct cm_listening *listening)
+static void tell_in_vain(struct rcm_listening *listening)
 {
-    struct cm_event *event = cm_event_new();
+    struct rcm_event *event = rcm_event_new();
 
     if (event)
-        cm_event_post(listening->id, event, listening->id, RDMA_CM_EVENT_CONNECT_ERROR,
-                      -ECONNABORTED);
+        rcm_event_post(listening->id, event, listening->id, RDMA_CM_EVENT_CONNECT_ERROR,
+                       -ECONNABORTED);
 }
 
 static enum ual_hearing on_request(void *context, struct ual_conn *conn,
                                    const struct ri_connect_request *asked)
 {
-    struct cm_listening *listening = context;
+    struct rcm_listening *listening = context;
     const void *data = asked->private_data;
     uint16_t length = asked->private_data_length;
-    struct cm_terms terms;
-    struct cm_event *event;
-    struct cm_id *id;
+    struct rcm_terms terms;
+    struct rcm_event *event;
+    struct rcm_id *id;
 
-    if (!cm_terms_take(listening->context, &data, &length, &terms)) {
+    if (!rcm_terms_take(listening->context, &data, &length, &terms)) {
         if (listening->fed)
             tell_in_vain(listening);
         ual_conn_reject(conn, NULL, 0); /* for good: it need not try again */
         return UAL_REQUEST_DROPPED;
     }
-    event = cm_event_new();
+    event = rcm_event_new();
     id = event ? new_request(listening, conn, asked) : NULL;
     if (!id) {
         free(event);
         ual_log(RI_LOG_ERROR, "rdma_cm: a connection request is dropped: no memory");
         return UAL_REQUEST_DROPPED;
     }
-    ual_conn_migrate(conn, &cm_conn_upcalls, id);
-    cm_request_enter(id);
+    ual_conn_migrate(conn, &rcm_conn_upcalls, id);
+    rcm_request_enter(id);
     tell_depths(id, event, asked);
-    cm_event_data(event, data, length);
+    rcm_event_data(event, data, length);
     id->peer_terms = terms;
     event->ibv.listen_id = &listening->id->ibv;
-    cm_event_post(listening->id, event, id, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+    rcm_event_post(listening->id, event, id, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
     return UAL_REQUEST_TAKEN;
 }
 
@@ -86,10 +86,10 @@ static const struct ual_conn_upcalls listen_upcalls = { .request = on_request };
 
 /* Listens on one more device. If the id's connection object reserves an address of that device, it
  * becomes the listener. */
-static int listen_on(struct cm_id *id, struct vb_context *context, const struct sockaddr *address,
+static int listen_on(struct rcm_id *id, struct vb_context *context, const struct sockaddr *address,
                      uint32_t backlog)
 {
-    struct cm_listening *listening = &id->listening[id->listenings];
+    struct rcm_listening *listening = &id->listening[id->listenings];
     struct ri_listen_param param = { .size = sizeof(param),
                                      .address = address,
                                      .backlog = backlog };
@@ -97,7 +97,7 @@ static int listen_on(struct cm_id *id, struct vb_context *context, const struct 
     struct ual_conn *conn = NULL;
     int error = 0;
 
-    *listening = (struct cm_listening){ .id = id, .context = context };
+    *listening = (struct rcm_listening){ .id = id, .context = context };
     if (id->conn && id->context == context) {
         conn = id->conn;
         param.address = NULL;
@@ -115,18 +115,18 @@ static int listen_on(struct cm_id *id, struct vb_context *context, const struct 
     }
     listening->conn = conn;
     id->listenings++;
-    cm_id_set_local(id, (const struct sockaddr *)&bound);
+    rcm_id_set_local(id, (const struct sockaddr *)&bound);
     return 0;
 }
 
 /* A wildcard listens on every device. Two devices on the host's TCP cannot both have the port; one
  * is enough, because it receives requests to all addresses. */
-static int listen_on_all(struct cm_id *id, uint32_t backlog)
+static int listen_on_all(struct rcm_id *id, uint32_t backlog)
 {
     struct sockaddr *address = &id->ibv.route.addr.src_addr;
     struct vb_context **contexts;
-    uint32_t count = cm_contexts(&contexts);
-    bool any = cm_address_any(address);
+    uint32_t count = rcm_contexts(&contexts);
+    bool any = rcm_address_any(address);
     int error = ENODEV, first = 0;
 
     id->listening = calloc(count ? count : 1, sizeof(*id->listening));
@@ -160,13 +160,13 @@ static bool manages_connections(const struct vb_context *context)
 
 static bool has_address(struct vb_context *context, const struct sockaddr *address)
 {
-    return cm_address_any(address) || cm_context_has(context, address);
+    return rcm_address_any(address) || rcm_context_has(context, address);
 }
 
-bool cm_can_be_fed(const struct sockaddr *address)
+bool rcm_can_be_fed(const struct sockaddr *address)
 {
     struct vb_context **contexts;
-    uint32_t count = cm_contexts(&contexts), found = 0;
+    uint32_t count = rcm_contexts(&contexts), found = 0;
 
     for (uint32_t i = 0; i < count; i++) {
         if (!has_address(contexts[i], address))
@@ -178,14 +178,14 @@ bool cm_can_be_fed(const struct sockaddr *address)
     return found;
 }
 
-static int listen_fed_on(struct cm_id *id, struct vb_context *context,
+static int listen_fed_on(struct rcm_id *id, struct vb_context *context,
                          const struct sockaddr *address, uint32_t backlog)
 {
-    struct cm_listening *listening = &id->listening[id->listenings];
+    struct rcm_listening *listening = &id->listening[id->listenings];
     struct ual_conn *conn = NULL;
     int error;
 
-    *listening = (struct cm_listening){ .id = id, .context = context, .fed = true };
+    *listening = (struct rcm_listening){ .id = id, .context = context, .fed = true };
     error = vb_errno(ual_conn_create(context->device, &fed_upcalls, listening, &conn));
     if (!error)
         error = vb_errno(ual_conn_listen_fed(conn, address, backlog));
@@ -199,17 +199,17 @@ static int listen_fed_on(struct cm_id *id, struct vb_context *context,
     return 0;
 }
 
-int cm_listen_fed(struct rdma_cm_id *id, const struct sockaddr *address, int backlog)
+int rcm_listen_fed(struct rdma_cm_id *id, const struct sockaddr *address, int backlog)
 {
     VB_CALL;
-    struct cm_id *own = cm_id_of(id);
+    struct rcm_id *own = rcm_id_of(id);
     struct vb_context **contexts;
-    uint32_t count = cm_contexts(&contexts);
+    uint32_t count = rcm_contexts(&contexts);
     int error = ENODEV;
 
-    if (!cm_step(own, CM_DO_LISTEN, NULL))
+    if (!rcm_step(own, RCM_DO_LISTEN, NULL))
         return EINVAL;
-    cm_id_set_local(own, address);
+    rcm_id_set_local(own, address);
     own->listening = calloc(count ? count : 1, sizeof(*own->listening));
     if (!own->listening)
         return ENOMEM;
@@ -220,31 +220,31 @@ int cm_listen_fed(struct rdma_cm_id *id, const struct sockaddr *address, int bac
 }
 
 /* The listener of the device with the stream's own address; of another device, if none has it. */
-static struct cm_listening *listening_for(struct cm_id *id, int fd)
+static struct rcm_listening *listening_for(struct rcm_id *id, int fd)
 {
     union address local;
 
-    if (cm_fed_stream_local(fd, &local))
+    if (rcm_fed_stream_local(fd, &local))
         return NULL;
     for (uint32_t i = 0; i < id->listenings; i++)
-        if (cm_context_has(id->listening[i].context, &local.any))
+        if (rcm_context_has(id->listening[i].context, &local.any))
             return &id->listening[i];
     return id->listenings ? &id->listening[0] : NULL;
 }
 
-int cm_listen_feed(struct rdma_cm_id *id, int fd)
+int rcm_listen_feed(struct rdma_cm_id *id, int fd)
 {
     VB_CALL;
-    struct cm_listening *listening = listening_for(cm_id_of(id), fd);
+    struct rcm_listening *listening = listening_for(rcm_id_of(id), fd);
     enum ri_status status = listening ? ual_conn_feed(listening->conn, fd)
                                       : RI_ERR_INVALID_ARGUMENT;
 
     return status == RI_ERR_INVALID_ARGUMENT ? ECONNABORTED : vb_errno(status);
 }
 
-void cm_listen_advise(struct rdma_cm_id *id, const char *advice)
+void rcm_listen_advise(struct rdma_cm_id *id, const char *advice)
 {
-    struct cm_id *own = cm_id_of(id);
+    struct rcm_id *own = rcm_id_of(id);
 
     for (uint32_t i = 0; i < own->listenings; i++)
         ual_conn_advise(own->listening[i].conn, advice);
@@ -253,28 +253,28 @@ void cm_listen_advise(struct rdma_cm_id *id, const char *advice)
 VB_PUBLIC int rdma_listen(struct rdma_cm_id *id, int backlog)
 {
     VB_CALL;
-    CM_OWN(id, -1);
+    RCM_OWN(id, -1);
     SANITIZER_OUTPUT(id);
-    struct cm_id *own = cm_id_of(id);
-    enum cm_state was;
+    struct rcm_id *own = rcm_id_of(id);
+    enum rcm_state was;
     int error;
 
-    if (!cm_step(own, CM_DO_LISTEN, &was))
-        return cm_fail(EINVAL);
-    if (was == CM_IDLE)
+    if (!rcm_step(own, RCM_DO_LISTEN, &was))
+        return rcm_fail(EINVAL);
+    if (was == RCM_IDLE)
         id->route.addr.src_addr.sa_family = AF_INET;
     error = listen_on_all(own, backlog > 0 ? (uint32_t)backlog : 0);
     if (!error)
         return 0;
     free(own->listening);
     own->listening = NULL;
-    cm_step_back(own, was);
-    return cm_fail(error);
+    rcm_step_back(own, was);
+    return rcm_fail(error);
 }
 
 /* Gives the request's id to the caller: as a synchronous id, with a QP if the listener has
  * attributes for one. */
-static int hand_out(struct cm_id *listener, struct rdma_cm_event *event)
+static int hand_out(struct rcm_id *listener, struct rdma_cm_event *event)
 {
     struct ibv_qp_init_attr init = listener->init;
 
@@ -288,13 +288,13 @@ static int hand_out(struct cm_id *listener, struct rdma_cm_event *event)
 
 VB_PUBLIC int rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **id)
 {
-    CM_OWN(listen, -1);
+    RCM_OWN(listen, -1);
     SANITIZER_OUTPUT(id);
-    struct cm_id *own = cm_id_of(listen);
+    struct rcm_id *own = rcm_id_of(listen);
     struct rdma_cm_event *event;
 
-    if (!own->synchronous || cm_state(own) != CM_LISTENING || !id)
-        return cm_fail(EINVAL);
+    if (!own->synchronous || rcm_state(own) != RCM_LISTENING || !id)
+        return rcm_fail(EINVAL);
     for (;;) {
         if (rdma_get_cm_event(listen->channel, &event))
             return -1;
@@ -308,7 +308,7 @@ VB_PUBLIC int rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **id
         rdma_reject(event->id, NULL, 0);
         rdma_destroy_ep(event->id);
         rdma_ack_cm_event(event);
-        return cm_fail(error);
+        return rcm_fail(error);
     }
     *id = event->id;
     sanitizer_defined(*id, sizeof(**id));

@@ -7,18 +7,18 @@
  */
 #include "cm.h"
 
-enum ri_status cm_posts_hold(void *context, struct vb_qp *qp, struct ri_send_wr *wr,
-                             struct ri_send_wr **bad)
+enum ri_status rcm_posts_hold(void *context, struct vb_qp *qp, struct ri_send_wr *wr,
+                              struct ri_send_wr **bad)
 {
-    struct cm_id *id = context;
+    struct rcm_id *id = context;
     bool kept;
 
     return vb_held_send(&id->held, qp, wr, bad, &kept);
 }
 
-enum ri_status cm_posts_hold_bind(void *context, struct vb_qp *qp, const struct vb_bind *bind)
+enum ri_status rcm_posts_hold_bind(void *context, struct vb_qp *qp, const struct vb_bind *bind)
 {
-    struct cm_id *id = context;
+    struct rcm_id *id = context;
     bool kept;
 
     return vb_held_bind(&id->held, qp, bind, &kept);
@@ -29,7 +29,7 @@ static enum ibv_qp_state state_of(const struct vb_qp *qp)
     return __atomic_load_n(&qp->ibv.qp_base.state, __ATOMIC_RELAXED);
 }
 
-void cm_posts_begin(struct cm_id *id)
+void rcm_posts_begin(struct rcm_id *id)
 {
     id->before_accept = state_of(id->qp);
     /* the program may still have to move a QP of its own, and then hears of an error */
@@ -37,13 +37,13 @@ void cm_posts_begin(struct cm_id *id)
         vb_qp_enter(id->qp, IBV_QPS_RTS, VB_GATE_HELD);
 }
 
-void cm_posts_undo(struct cm_id *id)
+void rcm_posts_undo(struct rcm_id *id)
 {
     vb_qp_enter(id->qp, id->before_accept, VB_GATE_SHUT);
-    cm_posts_drop(id);
+    rcm_posts_drop(id);
 }
 
-void cm_posts_established(struct cm_id *id)
+void rcm_posts_established(struct rcm_id *id)
 {
     pthread_mutex_lock(&id->held.lock);
     vb_held_release(&id->held, id->qp);
@@ -54,7 +54,7 @@ void cm_posts_established(struct cm_id *id)
 }
 
 /* The QP's event may come in the call of vb_qp_enter, and it flushes, too. */
-void cm_posts_flush(struct cm_id *id)
+void rcm_posts_flush(struct rcm_id *id)
 {
     vb_qp_enter(id->qp, IBV_QPS_ERR, VB_GATE_OPEN);
     pthread_mutex_lock(&id->held.lock);
@@ -62,7 +62,7 @@ void cm_posts_flush(struct cm_id *id)
     pthread_mutex_unlock(&id->held.lock);
 }
 
-void cm_posts_drop(struct cm_id *id)
+void rcm_posts_drop(struct rcm_id *id)
 {
     pthread_mutex_lock(&id->held.lock);
     vb_held_drop(&id->held);

@@ -17,14 +17,14 @@ static void free_cq(struct ibv_cq **cq, struct ibv_comp_channel **channel)
     *channel = NULL;
 }
 
-void cm_free_cqs(struct cm_id *id)
+void rcm_free_cqs(struct rcm_id *id)
 {
     free_cq(&id->ibv.recv_cq, &id->ibv.recv_cq_channel);
     free_cq(&id->ibv.send_cq, &id->ibv.send_cq_channel);
 }
 
 /* Creates a CQ with a channel; its context is the id. */
-static int make_cq(struct cm_id *id, uint32_t depth, struct ibv_cq **cq,
+static int make_cq(struct rcm_id *id, uint32_t depth, struct ibv_cq **cq,
                    struct ibv_comp_channel **channel)
 {
     *channel = ibv_create_comp_channel(id->ibv.verbs);
@@ -34,7 +34,7 @@ static int make_cq(struct cm_id *id, uint32_t depth, struct ibv_cq **cq,
     return *cq ? 0 : -1;
 }
 
-static int make_cqs(struct cm_id *id, const struct ibv_qp_init_attr_ex *attr)
+static int make_cqs(struct rcm_id *id, const struct ibv_qp_init_attr_ex *attr)
 {
     if (!attr->recv_cq &&
         make_cq(id, attr->cap.max_recv_wr, &id->ibv.recv_cq, &id->ibv.recv_cq_channel))
@@ -46,7 +46,7 @@ static int make_cqs(struct cm_id *id, const struct ibv_qp_init_attr_ex *attr)
 }
 
 /* Completes the program's attributes with the objects of the id. */
-static struct ibv_qp_init_attr_ex complete(const struct cm_id *id,
+static struct ibv_qp_init_attr_ex complete(const struct rcm_id *id,
                                            const struct ibv_qp_init_attr_ex *attr)
 {
     struct ibv_qp_init_attr_ex full = *attr;
@@ -66,23 +66,23 @@ static struct ibv_qp_init_attr_ex complete(const struct cm_id *id,
     return full;
 }
 
-static int create(struct cm_id *id, struct ibv_qp_init_attr_ex *attr)
+static int create(struct rcm_id *id, struct ibv_qp_init_attr_ex *attr)
 {
     struct ibv_qp_init_attr_ex full;
     struct ibv_qp *qp;
     int error = 0;
 
     if (!id->ibv.verbs || id->ibv.qp)
-        return cm_fail(EINVAL);
+        return rcm_fail(EINVAL);
     if ((attr->comp_mask & IBV_QP_INIT_ATTR_PD) && attr->pd->context != id->ibv.verbs)
-        return cm_fail(EINVAL);
+        return rcm_fail(EINVAL);
     if (make_cqs(id, attr))
         goto free_cqs;
     full = complete(id, attr);
     qp = vb_qp_create(id->ibv.verbs, &full, VB_QP_BY_ADDRESS);
     if (!qp)
         goto free_cqs;
-    error = cm_id_take_qp(id, vb_qp_of(qp));
+    error = rcm_id_take_qp(id, vb_qp_of(qp));
     if (error)
         goto free_qp;
     attr->cap = full.cap;
@@ -96,25 +96,25 @@ free_qp:
     ibv_destroy_qp(qp);
 free_cqs:
     error = error ? error : errno;
-    cm_free_cqs(id);
-    return cm_fail(error);
+    rcm_free_cqs(id);
+    return rcm_fail(error);
 }
 
 VB_PUBLIC int rdma_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *qp_init_attr)
 {
     VB_CALL;
-    CM_OWN(id, -1);
+    RCM_OWN(id, -1);
     SANITIZER_OUTPUT(id);
     SANITIZER_OUTPUT(qp_init_attr);
 
-    return create(cm_id_of(id), qp_init_attr);
+    return create(rcm_id_of(id), qp_init_attr);
 }
 
 VB_PUBLIC int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd,
                              struct ibv_qp_init_attr *qp_init_attr)
 {
     VB_CALL;
-    CM_OWN(id, -1);
+    RCM_OWN(id, -1);
     SANITIZER_OUTPUT(id);
     SANITIZER_OUTPUT(qp_init_attr);
     struct ibv_qp_init_attr_ex attr = { 0 };
@@ -124,7 +124,7 @@ VB_PUBLIC int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd,
         attr.comp_mask = IBV_QP_INIT_ATTR_PD;
         attr.pd = pd;
     }
-    if (create(cm_id_of(id), &attr))
+    if (create(rcm_id_of(id), &attr))
         return -1;
     qp_init_attr->cap = attr.cap;
     return 0;
@@ -133,26 +133,26 @@ VB_PUBLIC int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd,
 VB_PUBLIC void rdma_destroy_qp(struct rdma_cm_id *id)
 {
     VB_CALL;
-    CM_OWN(id, );
+    RCM_OWN(id, );
 
     if (!id->qp)
         return;
     ibv_destroy_qp(id->qp);
     id->qp = NULL;
-    cm_free_cqs(cm_id_of(id));
+    rcm_free_cqs(rcm_id_of(id));
 }
 
 VB_PUBLIC int rdma_create_srq(struct rdma_cm_id *id, struct ibv_pd *pd,
                               struct ibv_srq_init_attr *attr)
 {
     VB_CALL;
-    CM_OWN(id, -1);
+    RCM_OWN(id, -1);
     SANITIZER_OUTPUT(attr);
 
     if (!pd)
         pd = id->pd;
     if (!pd || id->srq || pd->context != id->verbs)
-        return cm_fail(EINVAL);
+        return rcm_fail(EINVAL);
     id->srq = ibv_create_srq(pd, attr);
     if (!id->srq)
         return -1;
@@ -163,7 +163,7 @@ VB_PUBLIC int rdma_create_srq(struct rdma_cm_id *id, struct ibv_pd *pd,
 VB_PUBLIC int rdma_create_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex *attr)
 {
     VB_CALL;
-    CM_OWN(id, -1);
+    RCM_OWN(id, -1);
     SANITIZER_OUTPUT(attr);
     struct ibv_srq_init_attr plain = { .srq_context = attr->srq_context, .attr = attr->attr };
     struct ibv_pd *pd = attr->comp_mask & IBV_SRQ_INIT_ATTR_PD ? attr->pd : NULL;
@@ -171,7 +171,7 @@ VB_PUBLIC int rdma_create_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr
     if ((attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) && attr->srq_type != IBV_SRQT_BASIC) {
         ual_log(RI_LOG_WARNING, "rdma_create_srq_ex: SRQs of type %d are not supported",
                 (int)attr->srq_type);
-        return cm_fail(EOPNOTSUPP);
+        return rcm_fail(EOPNOTSUPP);
     }
     if (rdma_create_srq(id, pd, &plain))
         return -1;
@@ -182,7 +182,7 @@ VB_PUBLIC int rdma_create_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr
 VB_PUBLIC void rdma_destroy_srq(struct rdma_cm_id *id)
 {
     VB_CALL;
-    CM_OWN(id, );
+    RCM_OWN(id, );
 
     if (id->srq)
         ibv_destroy_srq(id->srq);

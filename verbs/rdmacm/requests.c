@@ -15,8 +15,8 @@
 #include <utlist.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct cm_id *requests; /* lock guards this and `owner` */
-static _Atomic pid_t owner;    /* the process whose requests are in the list; 0: none yet */
+static struct rcm_id *requests; /* lock guards this and `owner` */
+static _Atomic pid_t owner;     /* the process whose requests are in the list; 0: none yet */
 
 static void in_child(void)
 {
@@ -29,7 +29,7 @@ static void watch_forks(void)
     pthread_atfork(NULL, NULL, in_child);
 }
 
-void cm_request_enter(struct cm_id *id)
+void rcm_request_enter(struct rcm_id *id)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -42,15 +42,15 @@ void cm_request_enter(struct cm_id *id)
 }
 
 /* The peer may have withdrawn: then there is nothing to reject. */
-static void reject(struct cm_id *id)
+static void reject(struct rcm_id *id)
 {
-    uint8_t data[CM_DATA_MOST];
+    uint8_t data[RCM_DATA_MOST];
 
-    if (cm_step(id, CM_DO_REJECT, NULL))
-        ual_conn_reject(id->conn, data, cm_terms_put(id->context, 0, NULL, 0, data));
+    if (rcm_step(id, RCM_DO_REJECT, NULL))
+        ual_conn_reject(id->conn, data, rcm_terms_put(id->context, 0, NULL, 0, data));
 }
 
-void cm_request_leave(struct cm_id *id)
+void rcm_request_leave(struct rcm_id *id)
 {
     if (!id->owner || id->owner != getpid())
         return;
@@ -63,7 +63,7 @@ void cm_request_leave(struct cm_id *id)
 /* exit(3), or the end of main: behind the program's own handlers. */
 static __attribute__((destructor)) void reject_all(void)
 {
-    struct cm_id *id;
+    struct rcm_id *id;
 
     if (owner != getpid())
         return;

@@ -7,7 +7,7 @@
  * A resolution has two users, the thread that runs it and its id. Who destroys the id does not
  * wait for a server: the id leaves the resolution, and the thread's result is dropped. The
  * resolution's lock guards `id`, and is held over the post: so no event comes for an id that has
- * left. It is taken before the id's lock, which guards cm_id.resolution, .resolving and .resolved.
+ * left. It is taken before the id's lock, which guards rcm_id.resolution, .resolving and .resolved.
  */
 #include "cm.h"
 #include "later.h"
@@ -18,16 +18,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct cm_resolution {
+struct rcm_resolution {
     pthread_mutex_t lock;
     atomic_uint users;
-    struct cm_id *id; /* NULL: it was destroyed */
+    struct rcm_id *id; /* NULL: it was destroyed */
     char *node, *service;
     struct rdma_addrinfo *hints; /* a copy; NULL: none */
-    struct cm_event *event;      /* the result's */
+    struct rcm_event *event;     /* the result's */
 };
 
-static void put(struct cm_resolution *resolution)
+static void put(struct rcm_resolution *resolution)
 {
     if (atomic_fetch_sub(&resolution->users, 1) != 1)
         return;
@@ -40,7 +40,7 @@ static void put(struct cm_resolution *resolution)
 }
 
 /* Hints without a name are copied as they are. */
-static bool copy_arguments(struct cm_resolution *resolution, const char *node, const char *service,
+static bool copy_arguments(struct rcm_resolution *resolution, const char *node, const char *service,
                            const struct rdma_addrinfo *hints)
 {
     resolution->node = node ? strdup(node) : NULL;
@@ -50,17 +50,17 @@ static bool copy_arguments(struct cm_resolution *resolution, const char *node, c
 }
 
 /* NULL: no memory. */
-static struct cm_resolution *make(struct cm_id *id, const char *node, const char *service,
-                                  const struct rdma_addrinfo *hints)
+static struct rcm_resolution *make(struct rcm_id *id, const char *node, const char *service,
+                                   const struct rdma_addrinfo *hints)
 {
-    struct cm_resolution *resolution = calloc(1, sizeof(*resolution));
+    struct rcm_resolution *resolution = calloc(1, sizeof(*resolution));
 
     if (!resolution)
         return NULL;
     pthread_mutex_init(&resolution->lock, NULL);
     atomic_init(&resolution->users, 1);
     resolution->id = id;
-    resolution->event = cm_event_new();
+    resolution->event = rcm_event_new();
     if (resolution->event && copy_arguments(resolution, node, service, hints))
         return resolution;
     put(resolution);
@@ -82,17 +82,17 @@ static int errno_of(int result)
 }
 
 /* Resolves, and posts the event. May wait. */
-static void run(struct cm_resolution *resolution)
+static void run(struct rcm_resolution *resolution)
 {
     struct rdma_addrinfo *found = NULL;
     int error = errno_of(
         rdma_getaddrinfo(resolution->node, resolution->service, resolution->hints, &found));
-    struct cm_id *id;
+    struct rcm_id *id;
 
     pthread_mutex_lock(&resolution->lock);
     id = resolution->id;
     if (id) {
-        struct cm_event *event = resolution->event;
+        struct rcm_event *event = resolution->event;
 
         resolution->event = NULL;
         pthread_mutex_lock(&id->lock);
@@ -100,10 +100,10 @@ static void run(struct cm_resolution *resolution)
         id->resolving = !error;
         pthread_mutex_unlock(&id->lock);
         found = NULL;
-        cm_event_post(
-            id, event, id,
-            (enum rdma_cm_event_type)(error ? CM_EVENT_ADDRINFO_ERROR : CM_EVENT_ADDRINFO_RESOLVED),
-            -error);
+        rcm_event_post(id, event, id,
+                       (enum rdma_cm_event_type)(error ? RCM_EVENT_ADDRINFO_ERROR
+                                                       : RCM_EVENT_ADDRINFO_RESOLVED),
+                       -error);
     }
     pthread_mutex_unlock(&resolution->lock);
     rdma_freeaddrinfo(found);
@@ -118,7 +118,7 @@ static void *run_to_end(void *context)
 }
 
 /* No name server is asked for it. */
-static bool is_numeric(const struct cm_resolution *resolution)
+static bool is_numeric(const struct rcm_resolution *resolution)
 {
     const struct addrinfo numeric = { .ai_flags = AI_NUMERICHOST };
     struct addrinfo *found;
@@ -132,7 +132,7 @@ static bool is_numeric(const struct cm_resolution *resolution)
 }
 
 /* Returns 0 or an error number. */
-static int start(struct cm_resolution *resolution)
+static int start(struct rcm_resolution *resolution)
 {
     pthread_t thread;
     int error;
@@ -152,9 +152,9 @@ static int start(struct cm_resolution *resolution)
 
 /* The id takes part in the resolution, if its last result was queried. The earlier resolution has
  * posted its event, but its thread may still use it. */
-static bool enter(struct cm_id *id, struct cm_resolution *resolution)
+static bool enter(struct rcm_id *id, struct rcm_resolution *resolution)
 {
-    struct cm_resolution *before = NULL;
+    struct rcm_resolution *before = NULL;
     bool is_free;
 
     pthread_mutex_lock(&id->lock);
@@ -170,9 +170,9 @@ static bool enter(struct cm_id *id, struct cm_resolution *resolution)
     return is_free;
 }
 
-void cm_resolution_leave(struct cm_id *id)
+void rcm_resolution_leave(struct rcm_id *id)
 {
-    struct cm_resolution *resolution = id->resolution;
+    struct rcm_resolution *resolution = id->resolution;
 
     id->resolution = NULL;
     if (resolution) {
@@ -186,11 +186,11 @@ void cm_resolution_leave(struct cm_id *id)
 }
 
 /* Returns 0 or an error number. */
-static int resolve(struct cm_id *id, const char *node, const char *service,
+static int resolve(struct rcm_id *id, const char *node, const char *service,
                    const struct rdma_addrinfo *hints)
 {
     VB_CALL;
-    struct cm_resolution *resolution = make(id, node, service, hints);
+    struct rcm_resolution *resolution = make(id, node, service, hints);
     int error;
 
     if (!resolution)
@@ -214,26 +214,26 @@ VB_PUBLIC int rdma_resolve_addrinfo(struct rdma_cm_id *id, const char *node, con
     int error;
 
     if (!id || (!node && !service && !hints))
-        return cm_fail(EINVAL);
-    CM_OWN(id, -1);
+        return rcm_fail(EINVAL);
+    RCM_OWN(id, -1);
     SANITIZER_OUTPUT(id);
-    if (hints && hints->ai_flags & CM_RAI_SA) {
+    if (hints && hints->ai_flags & RCM_RAI_SA) {
         ual_log(RI_LOG_WARNING,
                 "rdma_resolve_addrinfo: RAI_SA is not supported: no device is of InfiniBand");
-        return cm_fail(EOPNOTSUPP);
+        return rcm_fail(EOPNOTSUPP);
     }
-    error = resolve(cm_id_of(id), node, service, hints);
-    return error ? cm_fail(error) : cm_event_wait(cm_id_of(id));
+    error = resolve(rcm_id_of(id), node, service, hints);
+    return error ? rcm_fail(error) : rcm_event_wait(rcm_id_of(id));
 }
 
 VB_PUBLIC int rdma_query_addrinfo(struct rdma_cm_id *id, struct rdma_addrinfo **info)
 {
-    struct cm_id *own = cm_id_of(id);
+    struct rcm_id *own = rcm_id_of(id);
     struct rdma_addrinfo *found;
 
     if (!id || !info)
-        return cm_fail(EINVAL);
-    CM_OWN(id, -1);
+        return rcm_fail(EINVAL);
+    RCM_OWN(id, -1);
     SANITIZER_OUTPUT(info);
     pthread_mutex_lock(&own->lock);
     found = own->resolved;
@@ -242,7 +242,7 @@ VB_PUBLIC int rdma_query_addrinfo(struct rdma_cm_id *id, struct rdma_addrinfo **
         own->resolving = false;
     pthread_mutex_unlock(&own->lock);
     if (!found)
-        return cm_fail(ENOENT);
+        return rcm_fail(ENOENT);
     *info = found;
     return 0;
 }

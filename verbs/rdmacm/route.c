@@ -6,14 +6,14 @@
 #include <stdio.h>
 #include <string.h>
 
-socklen_t cm_address_length(const struct sockaddr *address)
+socklen_t rcm_address_length(const struct sockaddr *address)
 {
     if (address->sa_family == AF_INET)
         return sizeof(struct sockaddr_in);
     return address->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : 0;
 }
 
-bool cm_address_same(const struct sockaddr *a, const struct sockaddr *b)
+bool rcm_address_same(const struct sockaddr *a, const struct sockaddr *b)
 {
     const struct sockaddr_in *a4 = (const void *)a, *b4 = (const void *)b;
     const struct sockaddr_in6 *a6 = (const void *)a, *b6 = (const void *)b;
@@ -26,7 +26,7 @@ bool cm_address_same(const struct sockaddr *a, const struct sockaddr *b)
            (!a6->sin6_scope_id || !b6->sin6_scope_id || a6->sin6_scope_id == b6->sin6_scope_id);
 }
 
-bool cm_address_any(const struct sockaddr *address)
+bool rcm_address_any(const struct sockaddr *address)
 {
     const struct sockaddr_in *four = (const void *)address;
     const struct sockaddr_in6 *six = (const void *)address;
@@ -36,7 +36,7 @@ bool cm_address_any(const struct sockaddr *address)
     return address->sa_family == AF_INET6 && IN6_IS_ADDR_UNSPECIFIED(&six->sin6_addr);
 }
 
-void cm_address_text(const struct sockaddr *address, char text[VB_PEER_TEXT])
+void rcm_address_text(const struct sockaddr *address, char text[VB_PEER_TEXT])
 {
     const struct sockaddr_in *four = (const void *)address;
     const struct sockaddr_in6 *six = (const void *)address;
@@ -51,20 +51,20 @@ void cm_address_text(const struct sockaddr *address, char text[VB_PEER_TEXT])
         snprintf(text, VB_PEER_TEXT, "its peer");
 }
 
-void cm_id_set_local(struct cm_id *id, const struct sockaddr *address)
+void rcm_id_set_local(struct rcm_id *id, const struct sockaddr *address)
 {
     struct rdma_addr *addr = &id->ibv.route.addr;
 
-    memcpy(&addr->src_storage, address, cm_address_length(address));
-    if (!cm_address_any(address))
+    memcpy(&addr->src_storage, address, rcm_address_length(address));
+    if (!rcm_address_any(address))
         vb_gid_of_address(address, &addr->addr.ibaddr.sgid);
     addr->addr.ibaddr.pkey = htons(0xffff);
 }
 
-void cm_id_set_peer(struct cm_id *id, const struct sockaddr *address)
+void rcm_id_set_peer(struct rcm_id *id, const struct sockaddr *address)
 {
     struct rdma_addr *addr = &id->ibv.route.addr;
 
-    memcpy(&addr->dst_storage, address, cm_address_length(address));
+    memcpy(&addr->dst_storage, address, rcm_address_length(address));
     vb_gid_of_address(address, &addr->addr.ibaddr.dgid);
 }

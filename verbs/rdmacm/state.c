@@ -4,64 +4,64 @@
 
 /* Empty entries: a call fails with EINVAL; an upcall is ignored, because its connection has
  * ended. */
-static const enum cm_state next[CM_STATES][CM_INPUTS] = {
-    [CM_IDLE] = { [CM_DO_BIND] = CM_BOUND,
-                  [CM_DO_RESOLVE_ADDRESS] = CM_ADDRESS,
-                  [CM_DO_LISTEN] = CM_LISTENING },
-    [CM_BOUND] = { [CM_DO_RESOLVE_ADDRESS] = CM_ADDRESS, [CM_DO_LISTEN] = CM_LISTENING },
-    [CM_ADDRESS] = { [CM_DO_RESOLVE_ROUTE] = CM_ROUTE },
-    [CM_ROUTE] = { [CM_DO_CONNECT] = CM_CONNECTING },
-    [CM_CONNECTING] = { [CM_ON_RESPONSE] = CM_RESPONDED,
-                        [CM_ON_ESTABLISHED] = CM_CONNECTED,
-                        [CM_ON_REFUSED] = CM_FAILED,
-                        [CM_ON_END] = CM_FAILED },
-    [CM_RESPONDED] = { [CM_DO_ESTABLISH] = CM_ESTABLISHING,
-                       [CM_DO_DISCONNECT] = CM_DISCONNECTED,
-                       [CM_ON_REFUSED] = CM_DISCONNECTED,
-                       [CM_ON_END] = CM_DISCONNECTED },
-    [CM_ESTABLISHING] = { [CM_ON_ESTABLISHED] = CM_CONNECTED,
-                          [CM_ON_REFUSED] = CM_DISCONNECTED,
-                          [CM_ON_END] = CM_DISCONNECTED },
-    [CM_REQUESTED] = { [CM_DO_ACCEPT] = CM_ACCEPTING,
-                       [CM_DO_REJECT] = CM_FAILED,
-                       [CM_ON_REFUSED] = CM_FAILED,
-                       [CM_ON_END] = CM_FAILED },
-    [CM_ACCEPTING] = { [CM_ON_ESTABLISHED] = CM_CONNECTED,
-                       [CM_ON_REFUSED] = CM_FAILED,
-                       [CM_ON_END] = CM_FAILED },
-    [CM_CONNECTED] = { [CM_DO_DISCONNECT] = CM_CLOSING,
-                       [CM_ON_REFUSED] = CM_DISCONNECTED,
-                       [CM_ON_END] = CM_DISCONNECTED },
-    [CM_CLOSING] = { [CM_DO_DISCONNECT] = CM_CLOSING,
-                     [CM_ON_REFUSED] = CM_DISCONNECTED,
-                     [CM_ON_END] = CM_DISCONNECTED },
-    [CM_DISCONNECTED] = { [CM_DO_DISCONNECT] = CM_DISCONNECTED },
+static const enum rcm_state next[RCM_STATES][RCM_INPUTS] = {
+    [RCM_IDLE] = { [RCM_DO_BIND] = RCM_BOUND,
+                   [RCM_DO_RESOLVE_ADDRESS] = RCM_ADDRESS,
+                   [RCM_DO_LISTEN] = RCM_LISTENING },
+    [RCM_BOUND] = { [RCM_DO_RESOLVE_ADDRESS] = RCM_ADDRESS, [RCM_DO_LISTEN] = RCM_LISTENING },
+    [RCM_ADDRESS] = { [RCM_DO_RESOLVE_ROUTE] = RCM_ROUTE },
+    [RCM_ROUTE] = { [RCM_DO_CONNECT] = RCM_CONNECTING },
+    [RCM_CONNECTING] = { [RCM_ON_RESPONSE] = RCM_RESPONDED,
+                         [RCM_ON_ESTABLISHED] = RCM_CONNECTED,
+                         [RCM_ON_REFUSED] = RCM_FAILED,
+                         [RCM_ON_END] = RCM_FAILED },
+    [RCM_RESPONDED] = { [RCM_DO_ESTABLISH] = RCM_ESTABLISHING,
+                        [RCM_DO_DISCONNECT] = RCM_DISCONNECTED,
+                        [RCM_ON_REFUSED] = RCM_DISCONNECTED,
+                        [RCM_ON_END] = RCM_DISCONNECTED },
+    [RCM_ESTABLISHING] = { [RCM_ON_ESTABLISHED] = RCM_CONNECTED,
+                           [RCM_ON_REFUSED] = RCM_DISCONNECTED,
+                           [RCM_ON_END] = RCM_DISCONNECTED },
+    [RCM_REQUESTED] = { [RCM_DO_ACCEPT] = RCM_ACCEPTING,
+                        [RCM_DO_REJECT] = RCM_FAILED,
+                        [RCM_ON_REFUSED] = RCM_FAILED,
+                        [RCM_ON_END] = RCM_FAILED },
+    [RCM_ACCEPTING] = { [RCM_ON_ESTABLISHED] = RCM_CONNECTED,
+                        [RCM_ON_REFUSED] = RCM_FAILED,
+                        [RCM_ON_END] = RCM_FAILED },
+    [RCM_CONNECTED] = { [RCM_DO_DISCONNECT] = RCM_CLOSING,
+                        [RCM_ON_REFUSED] = RCM_DISCONNECTED,
+                        [RCM_ON_END] = RCM_DISCONNECTED },
+    [RCM_CLOSING] = { [RCM_DO_DISCONNECT] = RCM_CLOSING,
+                      [RCM_ON_REFUSED] = RCM_DISCONNECTED,
+                      [RCM_ON_END] = RCM_DISCONNECTED },
+    [RCM_DISCONNECTED] = { [RCM_DO_DISCONNECT] = RCM_DISCONNECTED },
 };
 
-bool cm_step(struct cm_id *id, enum cm_input input, enum cm_state *was)
+bool rcm_step(struct rcm_id *id, enum rcm_input input, enum rcm_state *was)
 {
-    enum cm_state to;
+    enum rcm_state to;
 
     pthread_mutex_lock(&id->lock);
     to = next[id->state][input];
     if (was)
         *was = id->state;
-    if (to != CM_NOWHERE)
+    if (to != RCM_NOWHERE)
         id->state = to;
     pthread_mutex_unlock(&id->lock);
-    return to != CM_NOWHERE;
+    return to != RCM_NOWHERE;
 }
 
-void cm_step_back(struct cm_id *id, enum cm_state state)
+void rcm_step_back(struct rcm_id *id, enum rcm_state state)
 {
     pthread_mutex_lock(&id->lock);
     id->state = state;
     pthread_mutex_unlock(&id->lock);
 }
 
-enum cm_state cm_state(struct cm_id *id)
+enum rcm_state rcm_state(struct rcm_id *id)
 {
-    enum cm_state state;
+    enum rcm_state state;
 
     pthread_mutex_lock(&id->lock);
     state = id->state;

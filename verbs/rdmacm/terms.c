@@ -18,20 +18,20 @@ static bool is_as_roce(const struct vb_context *context)
 
 static uint8_t own_flags(const struct vb_context *context)
 {
-    return (uint8_t)((vb_can_rnr(context) ? CM_TERMS_RNR : 0) |
-                     (vb_can_fuse(context) ? CM_TERMS_FUSED : 0) |
-                     (vb_can_acknowledge(context) ? CM_TERMS_ACKNOWLEDGED : 0));
+    return (uint8_t)((vb_can_rnr(context) ? RCM_TERMS_RNR : 0) |
+                     (vb_can_fuse(context) ? RCM_TERMS_FUSED : 0) |
+                     (vb_can_acknowledge(context) ? RCM_TERMS_ACKNOWLEDGED : 0));
 }
 
-uint16_t cm_terms_put(const struct vb_context *context, uint8_t rnr_retry, const void *data,
-                      uint8_t length, uint8_t to[CM_DATA_MOST])
+uint16_t rcm_terms_put(const struct vb_context *context, uint8_t rnr_retry, const void *data,
+                       uint8_t length, uint8_t to[RCM_DATA_MOST])
 {
-    const struct cm_terms own = { .flags = own_flags(context), .rnr_retry = rnr_retry };
+    const struct rcm_terms own = { .flags = own_flags(context), .rnr_retry = rnr_retry };
     uint16_t used = 0;
 
     if (is_as_roce(context)) {
-        cm_terms_encode(&own, to);
-        used = CM_TERMS_OCTETS;
+        rcm_terms_encode(&own, to);
+        used = RCM_TERMS_OCTETS;
     }
     if (length)
         memcpy(to + used, data, length);
@@ -40,23 +40,23 @@ uint16_t cm_terms_put(const struct vb_context *context, uint8_t rnr_retry, const
 
 static void skip(const void **data, uint16_t *length)
 {
-    *data = (const uint8_t *)*data + CM_TERMS_OCTETS;
-    *length = (uint16_t)(*length - CM_TERMS_OCTETS);
+    *data = (const uint8_t *)*data + RCM_TERMS_OCTETS;
+    *length = (uint16_t)(*length - RCM_TERMS_OCTETS);
 }
 
-void cm_terms_skip(const void **data, uint16_t *length)
+void rcm_terms_skip(const void **data, uint16_t *length)
 {
-    struct cm_terms terms;
+    struct rcm_terms terms;
 
-    if (cm_terms_decode(*data, *length, &terms))
+    if (rcm_terms_decode(*data, *length, &terms))
         skip(data, length);
 }
 
-bool cm_terms_take(const struct vb_context *context, const void **data, uint16_t *length,
-                   struct cm_terms *terms)
+bool rcm_terms_take(const struct vb_context *context, const void **data, uint16_t *length,
+                    struct rcm_terms *terms)
 {
-    struct cm_terms of_peer = { 0 };
-    bool has_terms = cm_terms_decode(*data, *length, &of_peer);
+    struct rcm_terms of_peer = { 0 };
+    bool has_terms = rcm_terms_decode(*data, *length, &of_peer);
 
     *terms = of_peer;
     if (has_terms != is_as_roce(context)) {
@@ -71,13 +71,13 @@ bool cm_terms_take(const struct vb_context *context, const void **data, uint16_t
     return true;
 }
 
-void cm_terms_agree(struct cm_id *id)
+void rcm_terms_agree(struct rcm_id *id)
 {
     uint8_t both = id->peer_terms.flags & own_flags(id->context);
     struct vb_terms terms = {
-        .rnr_retry = both & CM_TERMS_RNR ? id->peer_terms.rnr_retry : 0,
-        .fused_immediate = both & CM_TERMS_FUSED,
-        .acknowledged = both & CM_TERMS_ACKNOWLEDGED,
+        .rnr_retry = both & RCM_TERMS_RNR ? id->peer_terms.rnr_retry : 0,
+        .fused_immediate = both & RCM_TERMS_FUSED,
+        .acknowledged = both & RCM_TERMS_ACKNOWLEDGED,
     };
 
     id->held.fuses = is_as_roce(id->context) && terms.fused_immediate;

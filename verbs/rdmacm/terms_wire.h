@@ -13,22 +13,22 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum cm_terms_flags {
-    CM_TERMS_RNR = 1u << 1,
-    CM_TERMS_FUSED = 1u << 2,
-    CM_TERMS_ACKNOWLEDGED = 1u << 3
+enum rcm_terms_flags {
+    RCM_TERMS_RNR = 1u << 1,
+    RCM_TERMS_FUSED = 1u << 2,
+    RCM_TERMS_ACKNOWLEDGED = 1u << 3
 };
-#define CM_TERMS_OCTETS    8u
-#define CM_TERMS_RETRY_MAX 7u
+#define RCM_TERMS_OCTETS    8u
+#define RCM_TERMS_RETRY_MAX 7u
 
-struct cm_terms {
-    uint8_t flags;     /* enum cm_terms_flags; a peer may set others */
-    uint8_t rnr_retry; /* 0 to CM_TERMS_RETRY_MAX */
+struct rcm_terms {
+    uint8_t flags;     /* enum rcm_terms_flags; a peer may set others */
+    uint8_t rnr_retry; /* 0 to RCM_TERMS_RETRY_MAX */
 };
 
 /* A greater rnr_retry is put as the greatest. */
-void cm_terms_encode(const struct cm_terms *terms, uint8_t to[CM_TERMS_OCTETS]);
+void rcm_terms_encode(const struct rcm_terms *terms, uint8_t to[RCM_TERMS_OCTETS]);
 /* False: the octets, which may be none, do not begin with terms, and *terms is unchanged. */
-bool cm_terms_decode(const void *octets, size_t length, struct cm_terms *terms);
+bool rcm_terms_decode(const void *octets, size_t length, struct rcm_terms *terms);
 
 #endif

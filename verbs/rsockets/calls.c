@@ -114,9 +114,9 @@ static int listen_locked(struct rs_socket *socket, int backlog)
         return EINVAL;
     if (rdma_listen(socket->id, socket->backlog))
         return errno;
-    cm_listen_advise(socket->id,
-                     "only clients with rsockets may use this port; start the client by 'ital-run "
-                     "--rsockets'");
+    rcm_listen_advise(socket->id,
+                      "only clients with rsockets may use this port; start the client by 'ital-run "
+                      "--rsockets'");
     socket->state = RS_LISTENING;
     return 0;
 }

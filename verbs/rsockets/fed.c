@@ -17,18 +17,18 @@ bool vb_rsocket_can_be_fed(const struct sockaddr *address)
 {
     VB_CALL;
 
-    return cm_can_be_fed(address);
+    return rcm_can_be_fed(address);
 }
 
 static int listen_fed(struct rs_socket *socket, const struct sockaddr *address, int backlog)
 {
-    int error = cm_listen_fed(socket->id, address, backlog);
+    int error = rcm_listen_fed(socket->id, address, backlog);
 
     if (error)
         return error;
-    cm_listen_advise(socket->id,
-                     "only clients with rsockets may use this port; start the client by 'ital-run "
-                     "--rsockets'");
+    rcm_listen_advise(socket->id,
+                      "only clients with rsockets may use this port; start the client by 'ital-run "
+                      "--rsockets'");
     socket->backlog = backlog > 0 ? backlog : 1;
     socket->fed = true;
     socket->state = RS_LISTENING;
@@ -102,7 +102,7 @@ static struct rs_socket *accept_stream(struct rs_socket *socket, int stream)
 {
     uint64_t deadline = clock_after(clock_now(), GRACE_NS);
     bool ended = false;
-    int error = cm_listen_feed(socket->id, stream);
+    int error = rcm_listen_feed(socket->id, stream);
 
     while (!error) {
         rs_connection_events(socket);
@@ -115,7 +115,7 @@ static struct rs_socket *accept_stream(struct rs_socket *socket, int stream)
             await_event(socket, deadline);
         } else if (!ended) {
             ended = true;
-            cm_fed_stream_end(stream);
+            rcm_fed_stream_end(stream);
             deadline = clock_after(clock_now(), END_NS);
         } else {
             error = ECONNABORTED;
