@@ -23,7 +23,7 @@ struct count_entry {
 
 /* Constant but for the entries. */
 struct count_file {
-    _Atomic uint64_t magic; /* last, with release; who reads it with acquire sees the rest */
+    _Atomic uint64_t magic; /* last, with release; a reader that loads it with acquire sees all */
     uint32_t head_size, entry_size; /* octets */
     uint32_t entries, buckets;
     int64_t process;

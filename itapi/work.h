@@ -48,7 +48,7 @@ static inline size_t itapi_limit_of(uint32_t elements)
     return min_u32(elements, SEGMENTS_MAX);
 }
 
-/* The elements of a Receive as a request; total is checked by who knows the limit. */
+/* The elements of a Receive as a request; total is checked by the caller. */
 static inline it_status_t itapi_receive(const it_lmr_triplet_t *segments, size_t count,
                                         uint32_t limit, const struct ual_pd *pz,
                                         it_dto_cookie_t cookie, unsigned int flags,

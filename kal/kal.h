@@ -29,7 +29,7 @@
 struct kal_connection;
 struct kal_listener;
 
-/* What is seen of a QP by who watches the process. */
+/* What itstat sees of a QP. */
 #define KAL_SEEN_COUNTERS 24u
 struct kal_qp_seen {
     const void *qp; /* struct ri_qp, only to be compared: it may be gone */
@@ -72,7 +72,7 @@ struct kal_upper {
      * is. Any thread; takes leaf locks only. */
     bool (*inside)(void);
     /*
-     * For who watches the process; NULL: nothing is known. The next of the RNIC's QPs, at most
+     * For itstat; NULL: nothing is known. The next of the RNIC's QPs, at most
      * `room`, from the beginning again if `first`; fewer than room: they were the last. One thread
      * at a time. lanes_seen: all lanes. The RNIC is open or being opened or closed. They take leaf
      * locks, and call kal_qp_query and kal_qp_counters.

@@ -189,9 +189,9 @@ enum ri_status ri_mem_qp_idle(struct ri_mem_qp *qp);
 void ri_mem_report(struct ri_mem_qp *qp);
 
 /*
- * The same for who may not report: a thread of the provider's own, an interrupt's, or an operation
- * on another QP {upcall}. The lane's next run takes the completions to their CQs and tells the
- * host; a lane that sleeps is woken. Under the lock, which stays held.
+ * The same where reporting is not allowed: in a thread of the provider's own, an interrupt's, or an
+ * operation on another QP {upcall}. The lane's next run takes the completions to their CQs and
+ * tells the host; a lane that sleeps is woken. Under the lock, which stays held.
  */
 void ri_mem_report_later(struct ri_mem_qp *qp);
 

@@ -107,7 +107,7 @@ struct ri_carrier {
     /* Open a channel to the listener of that port and send the request; ri_set_a_opened()
      * before it answers RI_OK. RI_OK with *reason changed: nobody is there, which is told as a
      * network would, later; no channel is left. Else the verb's error. A network that has a port
-     * for who connects, too, states it by ri_set_a_from() before it sends. */
+     * for the initiator, too, states it by ri_set_a_from() before it sends. */
     enum ri_status (*start)(struct ri_mem_connection *connection, uint16_t port,
                             struct ri_cm_message *request, enum ri_connection_reason *reason);
     /* False: it cannot be sent, because the channel has ended. */

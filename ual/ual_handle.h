@@ -81,7 +81,7 @@ static inline void *ual_lookup(ual_handle handle, enum ual_type type)
  */
 struct ual_caller {
     _Atomic int64_t count; /* odd: inside. Negative: begins slowly */
-    int64_t seen;          /* by who waits */
+    int64_t seen;          /* by the waiter */
     bool listed;
     struct ual_caller *prev, *next;
 };

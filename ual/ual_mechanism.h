@@ -47,7 +47,7 @@ struct ual_device {
     atomic_bool dead;
 };
 
-/* What the device tells who opened it. Either may be NULL. */
+/* What the device reports to its opener. Either may be NULL. */
 struct ual_device_upcalls {
     /* Something happened to an SRQ, to a QP without an event function, or, with about NULL, to a CQ
      * without an error function or to the device itself (type, port). RI_EVENT_RNIC_FATAL: every
@@ -301,7 +301,7 @@ struct ual_channel_event {
  * lanes run by their background threads meanwhile. Of another device no CQ may use it. */
 UAL_PUBLIC enum ri_status ual_channel_create(struct ual_device *device, uint32_t flags,
                                              struct ual_channel **channel);
-/* RI_ERR_BUSY: CQs, or a device's asynchronous events, use it. Who waits comes back with
+/* RI_ERR_BUSY: CQs, or a device's asynchronous events, use it. Threads that wait return
  * ITAL_ERR_ABORTED; so does a get that begins later, as long as fewer than 16 channels more are
  * freed. Up to there posts and purges are allowed, too, but nothing is got any more. Purge what is
  * to be freed. A channel without a device does not survive that something in the process closes its
@@ -406,8 +406,8 @@ static inline void ual_cq_arm_nth(struct ual_cq *cq, uint32_t count)
 
     polled->ops->arm(polled, RI_ARM_NTH, count);
 }
-/* One run of the lanes that feed it, for who found it empty; returns the pieces of work. Whoever
- * polls without it leaves that to the background threads. [data] */
+/* One run of the lanes that feed it, for a thread that found it empty; returns the pieces of work.
+ * Whoever polls without it leaves that to the background threads. [data] */
 UAL_PUBLIC uint32_t ual_cq_run(struct ual_cq *cq);
 /* Is it one that fires a CQ armed by RI_ARM_NOTIFY_MARKED? [data] */
 static inline bool ual_cq_is_marked(const struct ual_cq *cq, const struct ri_wc *wc)

@@ -345,8 +345,8 @@ bool cm_stay_queued(struct kal_connection *connection);
 void cm_show_next(struct kal_listener *listener);
 /* ri_timer.expired of kal_listener.room. The lock is not held. */
 void cm_room_made(struct ri_timer *timer);
-/* A start-up has ended without a request: tells who fed the listener, if it is a fed one. Lane; no
- * lock is held. */
+/* A start-up has ended without a request: reports to the feeder of the listener, if it is a fed
+ * one. Lane; no lock is held. */
 void cm_fed_in_vain(struct kal_listener *listener);
 
 /* ---- destroy.c ---- */

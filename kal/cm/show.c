@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connection manager: copies of its listeners and connections for who watches the process.
+ * Connection manager: copies of its listeners and connections for itstat.
  *
  * The lists are walked under cm->lock, which keeps their objects alive but comes after their own
  * locks in the order. So those are only tried: an object that another thread changes at this moment

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The newest errors and warnings, for who looks at the process later. */
+/* The newest errors and warnings, for itstat. */
 #include "report.h"
 #include "log_private.h"
 

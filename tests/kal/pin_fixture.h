@@ -25,7 +25,7 @@ extern bool lock_was_held;
 
 void pin_setup(void);
 void pin_teardown(void);
-/* A new host with that quota. Its rings are made by who is the effective user then. */
+/* A new host with that quota. Its rings are made by the effective user of then. */
 void pin_host_again(uint64_t limit);
 /* Skips the test if the system does not hold pages. */
 void pin_use(enum kal_pin_way way);

@@ -259,7 +259,7 @@ START_TEST(a_take_that_is_asked_back_is_sent_again)
 }
 END_TEST
 
-/* A policy that somebody could still change is none, and who sends it is no kald. */
+/* A policy that somebody could still change is none, and its sender is no kald. */
 static void *sends_a_policy_that_is_not_sealed(void *arg)
 {
     struct kald_message message;

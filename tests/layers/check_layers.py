@@ -44,7 +44,7 @@ ALLOWED = {
     # What two programs say to each other or leave in files.
     'formats': {'base'},
     'rnicpi': set(),
-    # What who writes a provider gets; ital's own providers do not stand on it.
+    # What the author of a provider gets; ital's own providers do not stand on it.
     'sdk': {'rnicpi'},
     'providers': {'rnicpi', 'formats', 'base'},
     'kal': {'rnicpi', 'formats', 'base'},

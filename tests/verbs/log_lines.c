@@ -34,7 +34,7 @@ static void read_more(uint64_t deadline, const char *text)
     if (tc_wait_fd(reader, POLLIN, deadline))
         got = read(reader, lines + length, sizeof(lines) - 1 - length);
     ck_assert_msg(got > 0, "no line with \"%s\" in:\n%s", text, lines);
-    if (write(screen, lines + length, (size_t)got) < 0) /* for who reads the test's log */
+    if (write(screen, lines + length, (size_t)got) < 0) /* for a reader of the test's log */
         ck_abort_msg("write");
     length += (size_t)got;
 }

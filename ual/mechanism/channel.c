@@ -449,8 +449,9 @@ free_channel:
     return status;
 }
 
-/* The last push and the last get have ended, and who begins a get finds nothing. What front ends
- * have posted stays for their purge: an id of librdmacm may outlive its channel. Returns the rest.
+/* The last push and the last get have ended, and a thread that begins a get finds nothing. What
+ * front ends have posted stays for their purge: an id of librdmacm may outlive its channel. Returns
+ * the rest.
  */
 static struct ual_channel_item *take_out(struct ual_channel *channel)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The QPs and lanes of a device, for who watches the process (itstat).
+ * The QPs and lanes of a device, for itstat.
  *
  * A QP is in the device's list from its creation to its destruction. One thread, kal's, walks the
- * list in steps: `turn` is where it goes on, and who removes that QP moves it. The list's lock is
- * held over the provider's queries, which do not block; so a QP that is being read is not
+ * list in steps: `turn` is where it goes on, and a thread that removes that QP moves it. The list's
+ * lock is held over the provider's queries, which do not block; so a QP that is being read is not
  * destroyed.
  */
 #include "mechanism_private.h"

@@ -42,8 +42,8 @@ static enum ri_status connect_once(struct rcm_id *id)
                             &attempt->param);
 }
 
-/* The timer. The state is CONNECTING as long as nobody stops the attempt, and who does waits for
- * this function. */
+/* The timer. The state is CONNECTING as long as nobody stops the attempt, and the thread that does
+ * waits for this function. */
 static void connect_again(struct ri_timer *timer)
 {
     struct rcm_attempt *attempt = container_of(timer, struct rcm_attempt, timer);

@@ -4,8 +4,8 @@
  * thread. A name needs the system's resolver, which may wait for a server: a thread of its own asks
  * it, and ends.
  *
- * A resolution has two users, the thread that runs it and its id. Who destroys the id does not
- * wait for a server: the id leaves the resolution, and the thread's result is dropped. The
+ * A resolution has two users, the thread that runs it and its id. A thread that destroys the id
+ * does not wait for a server: the id leaves the resolution, and the thread's result is dropped. The
  * resolution's lock guards `id`, and is held over the post: so no event comes for an id that has
  * left. It is taken before the id's lock, which guards rcm_id.resolution, .resolving and .resolved.
  */

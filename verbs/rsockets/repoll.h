@@ -17,7 +17,8 @@ VB_PUBLIC int repoll_create(int flags);
 /* As epoll_ctl(2), without sets inside of sets. An rsocket is level-triggered, with EPOLLET, too.
  * 0, or -1 with errno. Any thread, also while others wait. */
 VB_PUBLIC int repoll_ctl(int epfd, int op, int fd, struct epoll_event *event);
-/* As epoll_wait(2). timeout: ms; negative: none. Who waits while the set is closed gets 0. */
+/* As epoll_wait(2). timeout: ms; negative: none. A thread that waits while the set is closed gets
+ * 0. */
 VB_PUBLIC int repoll_wait(int epfd, struct epoll_event *events, int maxevents, int timeout);
 
 /* The number of a set is closed. False: it is none. */

@@ -2,12 +2,12 @@
  *
  * The lane's list of QPs that a pass has to visit: see coalesced.h.
  *
- * SHORT SLEEPS. Who sleeps for the lane is woken when posts are to wait, or nobody would send them.
- * An event-driven consumer that streams would wake it again and again: it takes completions without
- * a pass. So when large posts have waited, the next sleep for the lane ends by coalesce.wake_at,
- * and posts that wait until then wake nobody. It is followed by another short one if posts waited
- * meanwhile. The host learns the end from the pass before it arms the lane: so tx_choose_sleep,
- * which changes it, asks for another pass.
+ * SHORT SLEEPS. A thread that sleeps for the lane is woken when posts are to wait, or nobody would
+ * send them. An event-driven consumer that streams would wake it again and again: it takes
+ * completions without a pass. So when large posts have waited, the next sleep for the lane ends by
+ * coalesce.wake_at, and posts that wait until then wake nobody. It is followed by another short one
+ * if posts waited meanwhile. The host learns the end from the pass before it arms the lane: so
+ * tx_choose_sleep, which changes it, asks for another pass.
  */
 #include "coalesced.h"
 

@@ -2,13 +2,14 @@
  *
  * Output of a QP: who transmits, and what is done in which state.
  *
- * WHO TRANSMITS. tx is a counter of requests, not a lock that anybody waits for. Who raises it from
- * 0 is inside and works; who finds it raised leaves: the one inside subtracts, when it has done its
- * work, what it had seen, and works again if more came meanwhile. So a request that was appended
- * (release) before the raise is seen by the one inside: either it reads the raised counter and
- * looks at the queue again, or it had subtracted to 0 before and the newcomer is inside. Nobody
- * stays inside for ever: a wire leaves the rest of long work to the lane. Control verbs come in
- * alone (tx_enter), so that what they change does not change under somebody's feet.
+ * WHO TRANSMITS. tx is a counter of requests, not a lock that anybody waits for. The thread that
+ * raises it from 0 is inside and works; one that finds it raised leaves: the thread inside
+ * subtracts, when it has done its work, what it had seen, and works again if more came meanwhile.
+ * So a request that was appended (release) before the raise is seen by the one inside: either it
+ * reads the raised counter and looks at the queue again, or it had subtracted to 0 before and the
+ * newcomer is inside. Nobody stays inside for ever: a wire leaves the rest of long work to the
+ * lane. Control verbs come in alone (tx_enter), so that what they change does not change under
+ * somebody's feet.
  */
 #include "tx.h"
 

@@ -159,7 +159,7 @@ struct stream {
     enum stream_state state;
     /* NULL: destroyed. Written under rx. */
     _Atomic(struct iwarp_qp *) qp;
-    /* Its QP, or who opened it without one, still names it, so it is not freed. Under rx. */
+    /* Its QP, or its opener where there is none, still names it, so it is not freed. Under rx. */
     bool held;
     /* Repetitions of the ready-to-receive message. Under rx. */
     uint8_t rtr_repeats;
