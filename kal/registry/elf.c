@@ -6,27 +6,18 @@
  */
 #include "kal_elf.h"
 
-#include "base/checked.h"
+#include "base/elf_octets.h"
 
-#include <elf.h>
-#include <endian.h>
 #include <link.h>
 #include <stdio.h>
 #include <string.h>
 
 #if __SIZEOF_POINTER__ == 8
-#define OWN_CLASS             ELFCLASS64
 #define SYM_BIND(info)        ELF64_ST_BIND(info)
 #define SYM_VISIBILITY(other) ELF64_ST_VISIBILITY(other)
 #else
-#define OWN_CLASS             ELFCLASS32
 #define SYM_BIND(info)        ELF32_ST_BIND(info)
 #define SYM_VISIBILITY(other) ELF32_ST_VISIBILITY(other)
-#endif
-#if __BYTE_ORDER == __LITTLE_ENDIAN
-#define OWN_ORDER ELFDATA2LSB
-#else
-#define OWN_ORDER ELFDATA2MSB
 #endif
 
 #if defined __x86_64__
@@ -50,8 +41,7 @@
 #endif
 
 struct image {
-    const uint8_t *data;
-    size_t length;
+    struct elf_file file;
     ElfW(Ehdr) header;
 };
 
@@ -66,25 +56,15 @@ struct dynamic {
     uint64_t string_size;
 };
 
-static bool copy_out(const struct image *image, uint64_t offset, void *out, size_t size)
-{
-    if (!checked_inside(offset, size, 0, image->length))
-        return false;
-    memcpy(out, image->data + offset, size);
-    return true;
-}
-
 static enum kal_elf_result check_header(struct image *image, struct kal_elf_summary *summary)
 {
-    const uint8_t *ident = image->data;
-
-    if (image->length < EI_NIDENT || memcmp(ident, ELFMAG, SELFMAG))
-        return KAL_ELF_NOT_ELF;
-    if (ident[EI_CLASS] != OWN_CLASS)
-        return KAL_ELF_CLASS;
-    if (ident[EI_DATA] != OWN_ORDER)
-        return KAL_ELF_BYTE_ORDER;
-    if (!copy_out(image, 0, &image->header, sizeof(image->header)))
+    switch (elf_kind_of(&image->file)) {
+    case ELF_IS_NONE: return KAL_ELF_NOT_ELF;
+    case ELF_IS_OTHER_CLASS: return KAL_ELF_CLASS;
+    case ELF_IS_OTHER_ORDER: return KAL_ELF_BYTE_ORDER;
+    case ELF_IS_OWN: break;
+    }
+    if (!elf_read_at(&image->file, 0, &image->header, sizeof(image->header)))
         return KAL_ELF_BROKEN;
     summary->machine = image->header.e_machine;
     if (OWN_MACHINE != EM_NONE && image->header.e_machine != OWN_MACHINE)
@@ -101,7 +81,7 @@ static bool program_header(const struct image *image, unsigned index, ElfW(Phdr)
     uint64_t offset;
 
     return checked_add((uint64_t)image->header.e_phoff, (uint64_t)index * sizeof(*out), &offset) &&
-           copy_out(image, offset, out, sizeof(*out));
+           elf_read_at(&image->file, offset, out, sizeof(*out));
 }
 
 /* Every loaded byte must be in the file: a truncated file would load and raise SIGBUS later. */
@@ -113,7 +93,7 @@ static bool segments_inside(const struct image *image)
         if (!program_header(image, i, &segment))
             return false;
         if (segment.p_type == PT_LOAD &&
-            !checked_inside(segment.p_offset, segment.p_filesz, 0, image->length))
+            !checked_inside(segment.p_offset, segment.p_filesz, 0, image->file.size))
             return false;
     }
     return true;
@@ -131,7 +111,7 @@ static bool locate(const struct image *image, uint64_t address, struct table *ou
             checked_inside(address, 1, segment.p_vaddr, segment.p_filesz)) {
             out->offset = segment.p_offset + (address - segment.p_vaddr);
             out->size = segment.p_filesz - (address - segment.p_vaddr);
-            return checked_inside(out->offset, out->size, 0, image->length);
+            return checked_inside(out->offset, out->size, 0, image->file.size);
         }
     }
     return false;
@@ -158,7 +138,7 @@ static bool read_dynamic(const struct image *image, struct dynamic *out)
         bool found = true;
 
         if (!checked_add((uint64_t)segment.p_offset, at, &offset) ||
-            !copy_out(image, offset, &entry, sizeof(entry)))
+            !elf_read_at(&image->file, offset, &entry, sizeof(entry)))
             return false;
         switch (entry.d_tag) {
         case DT_NULL: return out->symbols.size && out->strings.size;
@@ -180,7 +160,7 @@ static bool word_of(const struct image *image, const struct table *table, uint64
                     uint32_t *out)
 {
     return index < table->size / sizeof(*out) &&
-           copy_out(image, table->offset + index * sizeof(*out), out, sizeof(*out));
+           elf_read_at(&image->file, table->offset + index * sizeof(*out), out, sizeof(*out));
 }
 
 /* The GNU hash table has no count of symbols: it is the end of the last bucket's chain. */
@@ -270,15 +250,15 @@ static enum kal_elf_result read_symbols(const struct image *image, const struct 
                                         struct kal_elf_summary *summary)
 {
     uint64_t count, room = dynamic->string_size;
-    const char *strings = (const char *)image->data + dynamic->strings.offset;
+    const char *strings = (const char *)image->file.octets + dynamic->strings.offset;
     ElfW(Sym) symbol;
 
     if (!count_symbols(image, dynamic, &count) || count > dynamic->symbols.size / sizeof(symbol) ||
         !room || room > dynamic->strings.size)
         return KAL_ELF_BROKEN;
     for (uint64_t i = 1; i < count; i++) {
-        if (!copy_out(image, dynamic->symbols.offset + i * sizeof(symbol), &symbol,
-                      sizeof(symbol)) ||
+        if (!elf_read_at(&image->file, dynamic->symbols.offset + i * sizeof(symbol), &symbol,
+                         sizeof(symbol)) ||
             symbol.st_name >= room ||
             !memchr(strings + symbol.st_name, '\0', room - symbol.st_name))
             return KAL_ELF_BROKEN;
@@ -294,7 +274,7 @@ static enum kal_elf_result read_symbols(const struct image *image, const struct 
 
 enum kal_elf_result kal_elf_read(const void *data, size_t length, struct kal_elf_summary *summary)
 {
-    struct image image = { .data = data, .length = length };
+    struct image image = { .file = { data, length } };
     struct dynamic dynamic;
     enum kal_elf_result result;
 

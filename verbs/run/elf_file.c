@@ -12,39 +12,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#if __ELF_NATIVE_CLASS == 64
-#define OWN_CLASS ELFCLASS64
-#else
-#define OWN_CLASS ELFCLASS32
-#endif
-#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-#define OWN_DATA ELFDATA2LSB
-#else
-#define OWN_DATA ELFDATA2MSB
-#endif
-
-/* The file is mapped, and its tables may be unaligned: structures are copied out. */
-static bool read_at(const struct elf_file *file, uint64_t offset, void *to, size_t size)
-{
-    if (offset > file->size || size > file->size - offset)
-        return false;
-    memcpy(to, file->octets + offset, size);
-    return true;
-}
-
-static const char *string_at(const struct elf_file *file, uint64_t offset)
-{
-    if (offset >= file->size || !memchr(file->octets + offset, 0, file->size - offset))
-        return NULL;
-    return (const char *)file->octets + offset;
-}
-
 static bool is_own_kind(const struct elf_file *file)
 {
     ElfW(Ehdr) header;
 
-    return read_at(file, 0, &header, sizeof(header)) && !memcmp(header.e_ident, ELFMAG, SELFMAG) &&
-           header.e_ident[EI_CLASS] == OWN_CLASS && header.e_ident[EI_DATA] == OWN_DATA;
+    return elf_kind_of(file) == ELF_IS_OWN && elf_read_at(file, 0, &header, sizeof(header));
 }
 
 bool elf_map(struct elf_file *file, const char *path)
@@ -86,7 +58,7 @@ unsigned elf_machine(const struct elf_file *file)
 {
     ElfW(Ehdr) header;
 
-    return read_at(file, 0, &header, sizeof(header)) ? header.e_machine : 0;
+    return elf_read_at(file, 0, &header, sizeof(header)) ? header.e_machine : 0;
 }
 
 const char *elf_interpreter(const struct elf_file *file)
@@ -94,13 +66,13 @@ const char *elf_interpreter(const struct elf_file *file)
     ElfW(Ehdr) header;
     ElfW(Phdr) segment;
 
-    if (!read_at(file, 0, &header, sizeof(header)))
+    if (!elf_read_at(file, 0, &header, sizeof(header)))
         return NULL;
     for (unsigned i = 0; i < header.e_phnum; i++)
-        if (read_at(file, header.e_phoff + (uint64_t)i * sizeof(segment), &segment,
-                    sizeof(segment)) &&
+        if (elf_read_at(file, header.e_phoff + (uint64_t)i * sizeof(segment), &segment,
+                        sizeof(segment)) &&
             segment.p_type == PT_INTERP)
-            return string_at(file, segment.p_offset);
+            return elf_string_at(file, segment.p_offset, file->size);
     return NULL;
 }
 
@@ -108,9 +80,9 @@ static bool section_at(const struct elf_file *file, unsigned index, ElfW(Shdr) *
 {
     ElfW(Ehdr) header;
 
-    return read_at(file, 0, &header, sizeof(header)) && index < header.e_shnum &&
-           read_at(file, header.e_shoff + (uint64_t)index * sizeof(*section), section,
-                   sizeof(*section));
+    return elf_read_at(file, 0, &header, sizeof(header)) && index < header.e_shnum &&
+           elf_read_at(file, header.e_shoff + (uint64_t)index * sizeof(*section), section,
+                       sizeof(*section));
 }
 
 static bool section_of_type(const struct elf_file *file, uint32_t type, ElfW(Shdr) * section)
@@ -129,7 +101,7 @@ static const char *linked_string(const struct elf_file *file, const ElfW(Shdr) *
 
     if (!section_at(file, section->sh_link, &strings) || offset >= strings.sh_size)
         return NULL;
-    return string_at(file, strings.sh_offset + offset);
+    return elf_string_at(file, strings.sh_offset + offset, file->size);
 }
 
 const char *elf_dynamic(const struct elf_file *file, long tag, unsigned index)
@@ -140,7 +112,8 @@ const char *elf_dynamic(const struct elf_file *file, long tag, unsigned index)
     if (!section_of_type(file, SHT_DYNAMIC, &section))
         return NULL;
     for (uint64_t at = 0; at + sizeof(entry) <= section.sh_size; at += sizeof(entry)) {
-        if (!read_at(file, section.sh_offset + at, &entry, sizeof(entry)) || entry.d_tag == DT_NULL)
+        if (!elf_read_at(file, section.sh_offset + at, &entry, sizeof(entry)) ||
+            entry.d_tag == DT_NULL)
             return NULL;
         if (entry.d_tag == tag && index-- == 0)
             return linked_string(file, &section, entry.d_un.d_val);
@@ -158,8 +131,8 @@ static const char *needed_version(const struct elf_file *file, unsigned number)
 
     if (!section_of_type(file, SHT_GNU_verneed, &section))
         return NULL;
-    for (at = section.sh_offset; read_at(file, at, &need, sizeof(need)); at += need.vn_next) {
-        for (from = at + need.vn_aux; read_at(file, from, &aux, sizeof(aux));
+    for (at = section.sh_offset; elf_read_at(file, at, &need, sizeof(need)); at += need.vn_next) {
+        for (from = at + need.vn_aux; elf_read_at(file, from, &aux, sizeof(aux));
              from += aux.vna_next) {
             if ((aux.vna_other & 0x7fff) == number)
                 return linked_string(file, &section, aux.vna_name);
@@ -181,8 +154,9 @@ static const char *defined_version(const struct elf_file *file, unsigned number)
 
     if (!section_of_type(file, SHT_GNU_verdef, &section))
         return NULL;
-    for (uint64_t at = section.sh_offset; read_at(file, at, &def, sizeof(def)); at += def.vd_next) {
-        if (def.vd_ndx == number && read_at(file, at + def.vd_aux, &aux, sizeof(aux)))
+    for (uint64_t at = section.sh_offset; elf_read_at(file, at, &def, sizeof(def));
+         at += def.vd_next) {
+        if (def.vd_ndx == number && elf_read_at(file, at + def.vd_aux, &aux, sizeof(aux)))
             return linked_string(file, &section, aux.vda_name);
         if (!def.vd_next)
             break;
@@ -197,7 +171,7 @@ static const char *version_of(const struct elf_file *file, uint64_t index, bool 
     const char *name;
 
     if (!section_of_type(file, SHT_GNU_versym, &section) ||
-        !read_at(file, section.sh_offset + index * sizeof(number), &number, sizeof(number)))
+        !elf_read_at(file, section.sh_offset + index * sizeof(number), &number, sizeof(number)))
         return "";
     name = defined ? defined_version(file, number & 0x7fff) : needed_version(file, number & 0x7fff);
     return name ? name : "";
@@ -213,7 +187,7 @@ void elf_symbols(const struct elf_file *file, bool all,
     if (!section_of_type(file, all ? SHT_SYMTAB : SHT_DYNSYM, &section))
         return;
     for (uint64_t i = 0; (i + 1) * sizeof(entry) <= section.sh_size; i++) {
-        if (!read_at(file, section.sh_offset + i * sizeof(entry), &entry, sizeof(entry)))
+        if (!elf_read_at(file, section.sh_offset + i * sizeof(entry), &entry, sizeof(entry)))
             return;
         symbol.name = linked_string(file, &section, entry.st_name);
         if (!symbol.name || !*symbol.name)
@@ -235,7 +209,7 @@ static bool each_need(const struct elf_file *file, const ElfW(Shdr) * section, u
     ElfW(Vernaux) aux;
 
     at += of->vn_aux;
-    for (unsigned i = 0; i < of->vn_cnt && read_at(file, at, &aux, sizeof(aux)); i++) {
+    for (unsigned i = 0; i < of->vn_cnt && elf_read_at(file, at, &aux, sizeof(aux)); i++) {
         need.version = linked_string(file, section, aux.vna_name);
         need.weak = aux.vna_flags & VER_FLG_WEAK;
         if (need.library && need.version && !fn(&need, arg))
@@ -255,7 +229,7 @@ void elf_needs(const struct elf_file *file, bool (*fn)(const struct elf_need *ne
     if (!section_of_type(file, SHT_GNU_verneed, &section))
         return;
     at = section.sh_offset;
-    for (uint64_t i = 0; i < section.sh_info && read_at(file, at, &of, sizeof(of)); i++) {
+    for (uint64_t i = 0; i < section.sh_info && elf_read_at(file, at, &of, sizeof(of)); i++) {
         if (!each_need(file, &section, at, &of, fn, arg) || !of.vn_next)
             return;
         at += of.vn_next;
@@ -274,8 +248,8 @@ void elf_definitions(const struct elf_file *file, bool (*fn)(const char *version
     if (!section_of_type(file, SHT_GNU_verdef, &section))
         return;
     at = section.sh_offset;
-    for (uint64_t i = 0; i < section.sh_info && read_at(file, at, &def, sizeof(def)); i++) {
-        version = read_at(file, at + def.vd_aux, &aux, sizeof(aux))
+    for (uint64_t i = 0; i < section.sh_info && elf_read_at(file, at, &def, sizeof(def)); i++) {
+        version = elf_read_at(file, at + def.vd_aux, &aux, sizeof(aux))
                       ? linked_string(file, &section, aux.vda_name)
                       : NULL;
         if ((version && !(def.vd_flags & VER_FLG_BASE) && !fn(version, arg)) || !def.vd_next)

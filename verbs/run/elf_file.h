@@ -6,13 +6,7 @@
 #ifndef ITAL_VERBS_ELF_FILE_H
 #define ITAL_VERBS_ELF_FILE_H
 
-#include <stdbool.h>
-#include <stddef.h>
-
-struct elf_file {
-    const unsigned char *octets;
-    size_t size;
-};
+#include "base/elf_octets.h"
 
 /* Maps any file. False: it cannot be read (errno is set), or it is empty or no ordinary file
  * (ENOEXEC). */
