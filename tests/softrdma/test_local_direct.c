@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define LONG (1u << 20)
+#define LONG (3u << 20)
 
 static struct testbed bed;
 static struct side *const a = &bed.side[0], *const b = &bed.side[1];
@@ -89,9 +89,9 @@ static bool is_copied(const struct region *source, const struct region *sink, ui
 
 static const struct {
     uint32_t offset, length;
-} spans[] = { { 0, 1 },      { 5, 7 },      { 0, 8 },        { 3, 64 },
-              { 4090, 13 },  { 0, 4096 },   { 1, 4096 },     { 4095, 8192 },
-              { 0, 262144 }, { 8, 262145 }, { 7, LONG - 7 }, { 0, LONG } };
+} spans[] = { { 0, 1 },       { 5, 7 },       { 0, 8 },        { 3, 64 },
+              { 4090, 13 },   { 0, 4096 },    { 1, 4096 },     { 4095, 8192 },
+              { 0, 1048576 }, { 8, 1048577 }, { 7, LONG - 7 }, { 0, LONG } };
 
 /* Nothing of the peer runs meanwhile. */
 START_TEST(a_write_is_there_when_its_post_returns)

@@ -28,7 +28,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#define PIECE      (256u << 10) /* octets of one claim */
+#define PIECE      (1u << 20) /* octets of one claim */
 #define LOOK_HOLDS (50 * CLOCK_NS_PER_US)
 
 /* --- may it --- */
@@ -145,10 +145,10 @@ static bool is_alive(struct local_qp *qp)
 
 /* Peers poll memory for the last octets of a Write, and the kernel copies one part behind the
  * other; within a page it begins at the first octet. */
-static int parts_there(uint64_t address, uint32_t octets, struct iovec there[2])
+static int parts_there(uint64_t address, uint32_t octets, bool ends_write, struct iovec there[2])
 {
     const uint32_t page = 4096, tail = (uint32_t)((address + octets - 1) & 7) + 1;
-    bool whole = (address & (page - 1)) + octets <= page;
+    bool whole = !ends_write || (address & (page - 1)) + octets <= page;
     uint32_t head = whole ? octets : octets - tail;
 
     there[0] = (struct iovec){ (void *)(uintptr_t)address, head };
@@ -156,11 +156,13 @@ static int parts_there(uint64_t address, uint32_t octets, struct iovec there[2])
     return whole ? 1 : 2;
 }
 
-static bool by_kernel(struct local_qp *qp, bool write, const struct iovec *here, int count,
-                      uint64_t address, uint32_t octets)
+static bool by_kernel(struct local_qp *qp, const struct wqe *wqe, const struct iovec *here,
+                      int count, uint64_t address, uint32_t octets)
 {
+    const bool write = wqe->opcode == RI_WR_RDMA_WRITE;
     struct iovec there[2];
-    int parts = parts_there(address, octets, there);
+    int parts = parts_there(address, octets, write && qp->placed_directly + octets == wqe->length,
+                            there);
     ssize_t done = syscall(write ? SYS_process_vm_writev : SYS_process_vm_readv,
                            qp->target->process->pid, here, count, there, parts, 0);
 
@@ -257,7 +259,7 @@ static bool execute(struct local_qp *qp, const struct wqe *wqe, const struct iov
     if (is_atomic(wqe))
         return execute_atomic(wqe, here, address);
     return qp->target->way == LOCAL_WAY_SELF ? by_copies(write, here, count, address)
-                                             : by_kernel(qp, write, here, count, address, octets);
+                                             : by_kernel(qp, wqe, here, count, address, octets);
 }
 
 static void claim(struct local_qp *qp)
