@@ -156,6 +156,13 @@ enum ri_status trace_qp_create(struct ri_pd *pd, struct ri_qp_attr *attr, struct
     return trace_end(&line, status);
 }
 
+static const char *wire_of(const struct ri_llp_handover *handover)
+{
+    if (handover->local)
+        return "local";
+    return handover->stream_ops ? "stream" : "tcp";
+}
+
 enum ri_status trace_qp_modify(struct ri_qp *qp, const struct ri_qp_modify *modify)
 {
     struct trace_line line;
@@ -166,6 +173,7 @@ enum ri_status trace_qp_modify(struct ri_qp *qp, const struct ri_qp_modify *modi
         trace_text(&line, "state", word_of_qp_state(modify->state));
     if (modify->mask & RI_QPM_HANDOVER) {
         trace_text(&line, "role", modify->handover->initiator ? "initiator" : "responder");
+        trace_text(&line, "wire", wire_of(modify->handover));
         trace_number(&line, "crc", modify->handover->crc);
         trace_number(&line, "mpa", modify->handover->mpa_revision);
         trace_number(&line, "agreed_ird", modify->handover->ird);
@@ -184,6 +192,8 @@ enum ri_status trace_qp_query(struct ri_qp *qp, struct ri_qp_info *info)
     if (status == RI_OK) {
         trace_text(&line, "state", word_of_qp_state(info->state));
         trace_number(&line, "qpn", info->qpn);
+        if (info->way)
+            trace_text(&line, "way", info->way);
     }
     return trace_end(&line, status);
 }
