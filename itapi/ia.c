@@ -349,6 +349,27 @@ it_status_t itx_wire_name(it_ia_handle_t ia_handle, const char **name)
     return IT_SUCCESS;
 }
 
+it_status_t itx_local_wire(it_ia_handle_t ia_handle, struct itx_local_attr *local)
+{
+    CALL();
+    SANITIZER_OUTPUT(local);
+    struct ual_device *ia = LOOKUP(struct ual_device, DEVICE, ia_handle);
+
+    if (!ia)
+        return itapi_bad_handle(IT_ERR_INVALID_IA);
+    if (!local)
+        return IT_ERR_FAULT;
+    if (local->size < sizeof(*local))
+        return IT_ERR_INVALID_LENGTH;
+    *local = (struct itx_local_attr){
+        .size = sizeof(*local),
+        .option = ual_device_option(ia, "local"),
+        .available = (ual_device_attr(ia)->features & RI_FEATURE_LOCAL) != 0,
+    };
+    sanitizer_defined(local, sizeof(*local));
+    return IT_SUCCESS;
+}
+
 it_status_t itx_hardware(it_ia_handle_t ia_handle, size_t spigot_id,
                          struct itx_hardware_attr *hardware)
 {

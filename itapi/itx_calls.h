@@ -113,6 +113,19 @@ ITAPI_PUBLIC it_status_t itx_interface_why(itx_interface_report_fn fn, void *arg
  */
 ITAPI_PUBLIC it_status_t itx_wire_name(it_ia_handle_t ia_handle, const char **name);
 
+/* Whether connections between two processes of one host leave the network: option local. The
+ * Consumer sets `size` to that of the structure; the library writes no more. */
+struct itx_local_attr {
+    size_t size;
+    const char
+        *option;   /* "no", "auto" or "only", as it is in effect; valid until the IA is freed */
+    int available; /* 1: the device has the wire local; it has none if the option is "no" */
+};
+
+/* Fills in *local. Does not block. Errors: INVALID_IA, FAULT, INVALID_LENGTH (size is less than
+ * that of this version). */
+ITAPI_PUBLIC it_status_t itx_local_wire(it_ia_handle_t ia_handle, struct itx_local_attr *local);
+
 /* Where the device behind an Interface is, and the link of one spigot. The Consumer sets `size` to
  * that of the structure; the library writes no more, and clears what it does not know. */
 struct itx_hardware_attr {

@@ -474,6 +474,25 @@ START_TEST(reports)
 }
 END_TEST
 
+START_TEST(the_wire_local_is_told)
+{
+    struct node node;
+    struct itx_local_attr local = { .size = sizeof(local) }, shorter = { .size = 8 };
+
+    node_open(&node, IFACE);
+    ok(itx_local_wire(node.ia, &local));
+    ck_assert_uint_eq(local.size, sizeof(local));
+    if (!strcmp(local.option, "no")) /* the suite runs with option local, too */
+        ck_assert_int_eq(local.available, 0);
+    else
+        ck_assert(!strcmp(local.option, "auto") || !strcmp(local.option, "only"));
+    is(IT_ERR_INVALID_IA, itx_local_wire(NULL, &local));
+    is(IT_ERR_FAULT, itx_local_wire(node.ia, NULL));
+    is(IT_ERR_INVALID_LENGTH, itx_local_wire(node.ia, &shorter));
+    node_close(&node);
+}
+END_TEST
+
 START_TEST(hardware_is_told)
 {
     struct node node;
@@ -539,6 +558,7 @@ int main(void)
     add_each(open, attributes_promise_only_what_works);
     suite_add_tcase(suite, open);
     add_each(more, hardware_is_told);
+    add_each(more, the_wire_local_is_told);
     add_each(more, handle_kinds);
     add_each(more, contexts);
     add_each(more, paths_to_own_addresses);

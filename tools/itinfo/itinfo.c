@@ -195,9 +195,10 @@ static const char *or_dash(const char *text)
 
 static bool print_interfaces(const struct findings *findings)
 {
-    static const char *const heads[] = { "INTERFACE", "PROVIDER", "TRANSPORT",
-                                         "STATE",     ">SPIGOTS", NULL };
+    static const char *const heads[] = { "INTERFACE", "PROVIDER", "TRANSPORT", "STATE",
+                                         ">SPIGOTS",  "LOCAL",    NULL };
     struct table *table = table_create(heads);
+    struct itx_local_attr local;
 
     for (size_t i = 0; i < findings->interface_count; i++) {
         const struct interface_entry *entry = &findings->interfaces[i];
@@ -205,9 +206,10 @@ static bool print_interfaces(const struct findings *findings)
 
         if (entry->info)
             snprintf(spigots, sizeof(spigots), "%zu", entry->info->num_spigots);
-        table_row(table, (const char *[]){ entry->name, or_dash(entry->provider),
-                                           entry->info ? adapter_wire(entry->ia) : "-",
-                                           interface_state(entry), spigots });
+        table_row(table, (const char *[]){
+                             entry->name, or_dash(entry->provider),
+                             entry->info ? adapter_wire(entry->ia) : "-", interface_state(entry),
+                             spigots, local_attr_of(entry, &local) ? local_text(&local) : "-" });
     }
     return table_print(table);
 }
@@ -278,6 +280,33 @@ static void print_reason(const char *reason, const char *advice)
         printf("    what to do: %s\n", advice);
 }
 
+static void print_wires(const struct interface_entry *entry)
+{
+    struct itx_local_attr local;
+
+    if (!local_attr_of(entry, &local))
+        return;
+    printf("    wires: %s%s; option local is %s", adapter_wire(entry->ia),
+           local.available ? ", local" : "", local.option);
+    if (!local.available && strcmp(local.option, "no") != 0)
+        printf(", but the device has no wire local, or option guard or a filter takes it away");
+    putchar('\n');
+}
+
+static void print_obstacles(void)
+{
+    struct obstacles all;
+
+    local_obstacles(&all);
+    printf("\nThe wire local (option local), between processes of this host:\n");
+    for (size_t i = 0; i < all.count; i++) {
+        printf("  %s\n", all.at[i].what);
+        print_reason(NULL, all.at[i].advice);
+    }
+    if (!all.count)
+        printf("  nothing of this host stands in its way\n");
+}
+
 static void print_why(const struct findings *findings)
 {
     printf("Configuration: %s\n\nProviders, in the order of the search:\n",
@@ -306,9 +335,11 @@ static void print_why(const struct findings *findings)
                entry->usable ? "usable" : "not usable", or_dash(entry->provider),
                or_dash(entry->device));
         print_reason(entry->reason, entry->advice);
+        print_wires(entry);
     }
     if (!findings->interface_count)
         printf("  none\n");
+    print_obstacles();
 }
 
 /* Prints to stderr why no interface is usable. */

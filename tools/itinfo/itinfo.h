@@ -41,6 +41,21 @@ struct attribute {
 size_t attributes_of(it_ia_handle_t ia, const it_ia_info_t *info,
                      struct attribute attributes[ATTRIBUTES_MAX]);
 
+/* ---- itinfo_local.c ---- */
+/* False: it is not known. */
+bool local_attr_of(const struct interface_entry *entry, struct itx_local_attr *local);
+/* Option local, or "-": it is on, and the device has no wire local. */
+const char *local_text(const struct itx_local_attr *local);
+/* What of this host stands in the way of the wire local. */
+struct obstacle {
+    char what[160], advice[160];
+};
+struct obstacles {
+    struct obstacle at[5];
+    size_t count;
+};
+void local_obstacles(struct obstacles *all);
+
 const char *interface_state(const struct interface_entry *entry);
 void free_interface(struct interface_entry *entry);
 bool print_json(const struct findings *findings, bool everything);

@@ -303,9 +303,33 @@ static json_t *attributes_json(it_ia_handle_t ia, const it_ia_info_t *info)
     return object;
 }
 
+static json_t *wires_json(const struct interface_entry *entry, const struct itx_local_attr *local)
+{
+    json_t *wires = json_array();
+
+    json_array_append_new(wires, json_string(adapter_wire(entry->ia)));
+    if (local->available)
+        json_array_append_new(wires, json_string("local"));
+    return wires;
+}
+
+static json_t *obstacles_json(void)
+{
+    struct obstacles all;
+    json_t *list = json_array();
+
+    local_obstacles(&all);
+    for (size_t i = 0; i < all.count; i++)
+        json_array_append_new(
+            list, json_pack("{s:s, s:s}", "what", all.at[i].what, "advice", all.at[i].advice));
+    return list;
+}
+
 static json_t *interface_json(const struct interface_entry *entry, bool everything)
 {
     json_t *item = json_object();
+    struct itx_local_attr local;
+    bool known = local_attr_of(entry, &local);
 
     json_object_set_new(item, "name", text_or_null(entry->name));
     json_object_set_new(item, "provider", text_or_null(entry->provider));
@@ -316,6 +340,8 @@ static json_t *interface_json(const struct interface_entry *entry, bool everythi
     json_object_set_new(item, "advice", text_or_null(entry->advice));
     json_object_set_new(item, "transport",
                         entry->info ? json_string(adapter_wire(entry->ia)) : json_null());
+    json_object_set_new(item, "wires", known ? wires_json(entry, &local) : json_null());
+    json_object_set_new(item, "local", text_or_null(known ? local.option : NULL));
     json_object_set_new(item, "spigots", spigots_json(entry->info));
     if (everything && entry->info)
         json_object_set_new(item, "attributes", attributes_json(entry->ia, entry->info));
@@ -350,6 +376,8 @@ bool print_json(const struct findings *findings, bool everything)
     json_object_set_new(root, "configuration", text_or_null(findings->config));
     json_object_set_new(root, "interfaces", interfaces);
     json_object_set_new(root, "providers", providers);
+    if (everything)
+        json_object_set_new(root, "local_obstacles", obstacles_json());
     good = json_dumpf(root, stdout, JSON_INDENT(2)) == 0 && putchar('\n') != EOF;
     json_decref(root);
     if (!good)
