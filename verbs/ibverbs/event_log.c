@@ -112,13 +112,13 @@ static const char *advice_of(const struct vb_qp *qp, const struct ri_event *even
 }
 
 /* An end in order, one that this side asked for, one that a completion tells, and one that the QP
- * outlives (its connector tells it with the next request) are none. */
+ * outlives (its connector tells it) are none. */
 static bool is_trouble(const struct vb_qp *qp, const struct ri_event *event, bool outlives)
 {
     switch (event->type) {
     case RI_EVENT_LLP_CLOSED:
     case RI_EVENT_LOCAL_ERROR: return false;
-    case RI_EVENT_LLP_CLOSED_BUSY: return !atomic_load(&qp->aborts);
+    case RI_EVENT_LLP_CLOSED_BUSY:
     case RI_EVENT_LLP_RESET:
     case RI_EVENT_LLP_LOST: return !outlives && !atomic_load(&qp->aborts);
     case RI_EVENT_TERMINATE_RECEIVED: return event->terminate_code;
