@@ -3,9 +3,6 @@
  * itinfo: the wire local of an Interface, and what of this host stands in its way. Programs of the
  * same user, container and limits meet the same.
  */
-#ifdef HAVE_CONFIG_H
-#include <config.h>
-#endif
 #include "itinfo.h"
 
 #include <errno.h>
