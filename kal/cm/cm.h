@@ -138,8 +138,6 @@ struct kal_connection {
     bool counted;
     bool conversion;
     bool initiator;
-    /* The rendezvous has found the peer on this host */
-    bool same_host;
     /* The provider owns the stream, or the hand-over is under way */
     bool handed;
     /* Under guard.lock. awaits_qp: connect or accept had no QP; parked: only the QP is missing */
@@ -165,6 +163,9 @@ struct kal_connection {
     bool fresh;
     /* In listener->queue */
     bool queued;
+    /* Of either side, in runs of the lane: the rendezvous has found the peer on this host. Here,
+     * where it takes no room */
+    bool same_host;
     struct kal_connection *listed_prev, *listed_next;
 
     /* Under cm->lock. The provider is executing the hand-over */

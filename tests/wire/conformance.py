@@ -65,7 +65,9 @@ def programs(srcdir):
             continue
         listed = read(makefile)
         for name in sorted(os.listdir(os.path.join(top, folder))):
-            if name.endswith((".c", ".tap", ".sh", ".py")) and "/" + name in listed:
+            # A program of one source has the source's name, and its makefile does not repeat it.
+            program = name.endswith(".c") and re.search(r"/%s(?![\w.-])" % re.escape(name[:-2]), listed)
+            if program or (name.endswith((".c", ".tap", ".sh", ".py")) and "/" + name in listed):
                 yield folder, os.path.join(top, folder, name)
 
 
