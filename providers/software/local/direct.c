@@ -124,7 +124,7 @@ static bool look_at_peer(const struct local_qp *qp)
     struct pollfd both[2] = { { .fd = qp->memory->process->pidfd, .events = POLLIN },
                               { .fd = qp->bell, .events = POLLRDHUP } };
 
-    return syscall(SYS_ppoll, both, 2, &at_once, NULL, 0) == 0;
+    return syscall(SYS_ppoll, both, 2L, &at_once, NULL, 0L) == 0;
 }
 
 /* Is it the process that was connected, and the same program in it? */
@@ -163,8 +163,10 @@ static bool by_kernel(struct local_qp *qp, const struct wqe *wqe, const struct i
     struct iovec there[2];
     int parts = parts_there(address, octets, write && qp->placed_directly + octets == wqe->length,
                             there);
-    ssize_t done = syscall(write ? SYS_process_vm_writev : SYS_process_vm_readv,
-                           qp->target->process->pid, here, count, there, parts, 0);
+    pid_t pid = qp->target->process->pid;
+    ssize_t done =
+        write ? process_vm_writev(pid, here, (unsigned long)count, there, (unsigned long)parts, 0)
+              : process_vm_readv(pid, here, (unsigned long)count, there, (unsigned long)parts, 0);
 
     /* A page of either side that is not there is the peer's to find. Anything else stays so. */
     if (done < 0 && errno != EFAULT) {

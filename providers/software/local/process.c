@@ -49,7 +49,7 @@ bool local_process_is_over(const struct local_process *process)
     const struct timespec at_once = { 0, 0 };
     struct pollfd one = { .fd = process->pidfd, .events = POLLIN };
 
-    return !process->self && syscall(SYS_ppoll, &one, 1, &at_once, NULL, 0) == 1;
+    return !process->self && syscall(SYS_ppoll, &one, 1L, &at_once, NULL, 0L) == 1;
 }
 
 /* 1: a process debugs its descendants, and whoever names it. */
@@ -81,7 +81,7 @@ static struct local_process *process_new(pid_t pid)
         return NULL;
     process->pid = pid;
     process->self = pid == getpid();
-    process->pidfd = process->self ? -1 : (int)syscall(SYS_pidfd_open, pid, 0);
+    process->pidfd = process->self ? -1 : (int)syscall(SYS_pidfd_open, (long)pid, 0L);
     if (process->self || process->pidfd >= 0)
         return process;
     free(process);
