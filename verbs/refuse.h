@@ -20,7 +20,7 @@
 #define VB_PUBLIC __attribute__((visibility("default")))
 #endif
 
-/* Logs that the call is not implemented. Sets errno and returns EOPNOTSUPP. Any thread. */
+/* Logs that the call is refused. Sets errno and returns EOPNOTSUPP. Any thread. */
 VB_PUBLIC int vb_refused(const char *call, atomic_bool *told);
 
 #define VB_REFUSE(type, name, value)                 \

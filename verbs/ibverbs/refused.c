@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Calls of libibverbs that are not implemented: they are refused. */
+ * The calls of libibverbs, each refused where no other file has it: see refuse.h. */
 #include "verbs/optional.h"
 #include "verbs/refuse.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Operations of a context that are not implemented: they fail with EOPNOTSUPP. */
+ * Operations of a context that the device does not offer: they fail with EOPNOTSUPP. */
 #include "ibverbs_private.h"
 #include "verbs/refuse.h"
 

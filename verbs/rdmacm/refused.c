@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Calls of librdmacm that are not implemented: they are refused. */
+ * The calls of librdmacm, each refused where no other file has it: see refuse.h. */
 #include "verbs/refuse.h"
 
 /* clang-format off */
