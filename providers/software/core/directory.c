@@ -3,6 +3,7 @@
  * The directory of regions: see directory.h.
  */
 #include "directory.h"
+#include "sealed.h"
 
 #include "base/compiler.h"
 
@@ -11,12 +12,10 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define ENTRIES (DIRECTORY_CHUNKS * STAG_CHUNK_ENTRIES)
 #define OCTETS  (DIRECTORY_HEAD + ENTRIES * sizeof(struct stag_entry))
-#define SEALS   (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
 static_assert(sizeof(struct directory_head) <= DIRECTORY_HEAD, "the head has room");
 static_assert(DIRECTORY_CHUNKS <= STAG_CHUNKS, "they are chunks of the table");
@@ -24,23 +23,6 @@ static_assert(DIRECTORY_CHUNKS <= STAG_CHUNKS, "they are chunks of the table");
 static const char magic[16] = "ital regions 1";
 
 /* --- the own one --- */
-
-static const char *shortage(int error)
-{
-    switch (error) {
-    case EMFILE: return "the process has no descriptors left (ulimit -n)";
-    case ENFILE: return "the system has no descriptors left (fs.file-max)";
-    case ENOMEM: return "there is no memory or no mapping left (vm.max_map_count, ulimit -v)";
-    default: return "memfd_create is not allowed here";
-    }
-}
-
-/* Nobody may write there by another mapping. A system that has no such seal has no pidfd_open(2)
- * either, without which no peer gets in. */
-static bool seal(int fd)
-{
-    return !fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE | SEALS);
-}
 
 static struct stag_entry *entries_of(const struct directory_head *head)
 {
@@ -64,7 +46,7 @@ bool directory_make(struct stag_table *table, const char **why)
 
     contract(!table->used && table->directory < 0);
     if (fd < 0) {
-        *why = shortage(errno);
+        *why = sealed_shortage(errno);
         return false;
     }
     if (ftruncate(fd, OCTETS))
@@ -72,7 +54,9 @@ bool directory_make(struct stag_table *table, const char **why)
     memory = mmap(NULL, OCTETS, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
     if (memory == MAP_FAILED)
         goto close_fd;
-    if (!seal(fd))
+    /* Nobody writes there by another mapping. A system without that seal has no pidfd_open(2)
+     * either, without which no peer gets in. */
+    if (!sealed_fix(fd, F_SEAL_FUTURE_WRITE))
         goto unmap;
     table->head = memory;
     table->directory = fd;
@@ -82,7 +66,7 @@ bool directory_make(struct stag_table *table, const char **why)
 unmap:
     munmap(memory, OCTETS);
 close_fd:
-    *why = shortage(errno);
+    *why = sealed_shortage(errno);
     close(fd);
     return false;
 }
@@ -99,21 +83,11 @@ void directory_unmake(struct stag_table *table)
 
 /* --- a peer's --- */
 
-/* Without the seals the peer could truncate it, and an access here would end the process. */
-static bool is_sealed(int fd)
-{
-    struct stat about;
-    int seals = fcntl(fd, F_GET_SEALS);
-
-    return seals >= 0 && (seals & SEALS) == SEALS && !fstat(fd, &about) &&
-           about.st_size == (off_t)OCTETS;
-}
-
 bool directory_open(struct directory *directory, int fd)
 {
     const struct directory_head *head;
 
-    if (!is_sealed(fd))
+    if (!sealed_is(fd, OCTETS))
         return false;
     head = mmap(NULL, OCTETS, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 0);
     if (head == MAP_FAILED)

@@ -5,6 +5,7 @@
 #include "segment.h"
 
 #include "wire_local.h"
+#include "providers/software/core/sealed.h"
 
 #include "base/checked.h"
 
@@ -18,7 +19,6 @@
 #include <unistd.h>
 
 #define OCTETS (LOCAL_HEAD + 2 * (size_t)LOCAL_REQUESTS + 2 * (size_t)LOCAL_ANSWERS)
-#define SEALS  (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
 static_assert(LOCAL_LINE + 2 * sizeof(struct local_page) <= LOCAL_HEAD, "the head has room");
 static_assert(!(LOCAL_REQUESTS & (LOCAL_REQUESTS - 1)) && !(LOCAL_ANSWERS & (LOCAL_ANSWERS - 1)),
@@ -30,18 +30,6 @@ static const struct header {
     uint32_t head, requests, answers, page;
 } expected = { "ital local 2", LOCAL_HEAD, LOCAL_REQUESTS, LOCAL_ANSWERS,
                sizeof(struct local_page) };
-
-static const char *shortage(int error)
-{
-    switch (error) {
-    case EMFILE: return "the process has no descriptors left (ulimit -n)";
-    case ENFILE: return "the system has no descriptors left (fs.file-max)";
-    case ENOMEM: return "there is no memory or no mapping left (vm.max_map_count, ulimit -v)";
-    case EPERM:
-    case ENOSYS: return "memfd_create is not allowed here";
-    default: return "memory cannot be shared";
-    }
-}
 
 #ifdef LOCAL_TELLS_ORDER
 void __tsan_acquire(void *place);
@@ -74,16 +62,16 @@ static enum ri_status map(int fd, unsigned int side, struct ri_local **out, cons
     void *memory;
 
     if (!local) {
-        *why = shortage(ENOMEM);
+        *why = sealed_shortage(ENOMEM);
         return RI_ERR_NO_RESOURCES;
     }
     memory = mmap(NULL, OCTETS, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (memory == MAP_FAILED) {
-        *why = shortage(errno);
+        *why = sealed_shortage(errno);
         goto free_local;
     }
     if (madvise(memory, OCTETS, MADV_DONTFORK)) {
-        *why = shortage(errno);
+        *why = sealed_shortage(errno);
         goto unmap;
     }
     local->memory = memory;
@@ -108,11 +96,11 @@ enum ri_status local_make(struct ri_rnic *rnic, struct ri_local **out, int *fd, 
 
     (void)rnic;
     if (made < 0) {
-        *why = shortage(errno);
+        *why = sealed_shortage(errno);
         return RI_ERR_NO_RESOURCES;
     }
-    if (ftruncate(made, OCTETS) || fcntl(made, F_ADD_SEALS, SEALS)) {
-        *why = shortage(errno);
+    if (ftruncate(made, OCTETS) || !sealed_fix(made, 0)) {
+        *why = sealed_shortage(errno);
         close(made);
         return RI_ERR_NO_RESOURCES;
     }
@@ -126,23 +114,13 @@ enum ri_status local_make(struct ri_rnic *rnic, struct ri_local **out, int *fd, 
     return RI_OK;
 }
 
-/* Without the seals the peer could truncate it, and an access here would end the process. */
-static bool is_sealed(int fd)
-{
-    struct stat about;
-    int seals = fcntl(fd, F_GET_SEALS);
-
-    return seals >= 0 && (seals & SEALS) == SEALS && !fstat(fd, &about) &&
-           about.st_size == (off_t)OCTETS;
-}
-
 enum ri_status local_take(struct ri_rnic *rnic, int fd, struct ri_local **out, const char **why)
 {
     struct ri_local *local;
     enum ri_status status;
     struct header found;
 
-    if (!is_sealed(fd)) {
+    if (!sealed_is(fd, OCTETS)) {
         *why = "what the peer shares is no memory of this size that is sealed";
         return RI_ERR_INVALID_ARGUMENT;
     }
