@@ -95,7 +95,12 @@ void make_qp(struct rdma_cm_id *id)
 
 void resolve(struct rdma_cm_id *id)
 {
-    struct sockaddr_in to = loopback(rdma_get_src_port(listener));
+    resolve_to(id, rdma_get_src_port(listener));
+}
+
+void resolve_to(struct rdma_cm_id *id, __be16 port)
+{
+    struct sockaddr_in to = loopback(port);
 
     ck_assert_int_eq(rdma_resolve_addr(id, NULL, (struct sockaddr *)&to, 1000), 0);
     expect(id->channel, RDMA_CM_EVENT_ADDR_RESOLVED);

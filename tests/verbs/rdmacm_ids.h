@@ -38,6 +38,8 @@ struct sockaddr_in loopback(__be16 port);
 struct rdma_cm_id *new_id(struct rdma_event_channel *channel, void *context);
 void make_qp(struct rdma_cm_id *id);
 void resolve(struct rdma_cm_id *id);
+/* To another port than the listener's. */
+void resolve_to(struct rdma_cm_id *id, __be16 port);
 /* The client connects; returns the event of the request. */
 struct rdma_cm_event *ask(const char *text);
 /* The listener's request is accepted, and both sides are told. Returns the server's id. */
