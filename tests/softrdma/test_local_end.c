@@ -3,6 +3,7 @@
  * network; sleep and wake. */
 #include "local_bed.h"
 
+#include "base/clock.h"
 #include "base/compiler.h"
 
 #include <pthread.h>
@@ -197,9 +198,69 @@ START_TEST(the_peer_is_gone_without_a_word)
         side_expect(a, a->send_cq, i, RI_WC_SUCCESS, 64);
     expect_flushed(a, a->send_cq, (uint64_t)_i, 5);
     expect_flushed(a, a->recv_cq, 9, 10);
-    side_expect_event(a, RI_EVENT_LLP_RESET, 0);
+    side_expect_event(a, _i < 5 ? RI_EVENT_LLP_RESET : RI_EVENT_LLP_CLOSED, 0);
     hand_close(&hand);
     region_free(a, &region);
+}
+END_TEST
+
+/* --- behind Sends that wait for receives --- */
+
+static struct local_qp *local_of(const struct side *side)
+{
+    return local_qp(container_of(side->qp, struct qp, base));
+}
+
+/* The peer's last Send waits when it ends: in order, or as its process does. */
+static void end_behind_a_send(struct hand *hand, bool in_order)
+{
+    static const struct ri_qp_modify agreed = { .size = sizeof(agreed),
+                                                .mask = RI_QPM_RNR,
+                                                .rnr_retry = 7 };
+
+    side_open(&bed, a, NULL);
+    hand_open(hand, a, NULL);
+    OK(bed.fake.privileged.qp_modify(a->qp, &agreed));
+    hand_request(hand, RI_WR_SEND, "last words", 10, 0, 0);
+    hand_ring(hand);
+    ck_assert(side_idle(a, a->recv_cq));
+    if (in_order)
+        hand_end(hand, LOCAL_CLOSED, 0, 0, 0);
+    hand_die(hand);
+    ck_assert(fake_host_until(&bed.fake, local_of(a)->end_waits, TESTBED_TIMEOUT));
+}
+
+START_TEST(an_end_waits_behind_the_sends)
+{
+    struct ri_timer *timer;
+    struct region region;
+    struct hand hand;
+
+    end_behind_a_send(&hand, _i);
+    timer = &local_of(a)->close_timer;
+    timer->deadline = CLOCK_NEVER - 1; /* however slow this machine is */
+    fake_lane_timer_set(&bed.fake.events, timer);
+    ck_assert(side_idle(a, a->recv_cq));
+    ck_assert_int_eq(side_query(a).state, RI_QPS_RTS);
+    region = region_new(a, 4096, TESTBED_ALL);
+    side_receive(a, 2, region_sge(&region, 0, 64));
+    side_expect(a, a->recv_cq, 2, RI_WC_SUCCESS, 10);
+    side_expect_event(a, RI_EVENT_LLP_CLOSED, 0);
+    hand_close(&hand);
+    region_free(a, &region);
+}
+END_TEST
+
+START_TEST(an_end_is_seen_whatever_waits)
+{
+    uint64_t begin = clock_now();
+    struct hand hand;
+
+    end_behind_a_send(&hand, _i);
+    side_expect_event(a, RI_EVENT_LLP_CLOSED, 0);
+    ck_assert_uint_ge(clock_now() - begin, 500 * CLOCK_NS_PER_MS);
+    expect_state(a, RI_QPS_ERROR);
+    hand_close(&hand);
 }
 END_TEST
 
@@ -605,6 +666,8 @@ int main(void)
     tc_add_tests(ends, a_close_is_behind_what_was_published, a_close_without_an_answer_is_bounded);
     tcase_add_loop_test(ends, an_end_at_each_moment_of_a_transfer, 0, 2 * WAYS);
     tcase_add_loop_test(ends, the_peer_is_gone_without_a_word, 0, 6);
+    tcase_add_loop_test(ends, an_end_waits_behind_the_sends, 0, 2);
+    tcase_add_loop_test(ends, an_end_is_seen_whatever_waits, 0, 2);
     tcase_add_loop_test(ends, what_is_executed_before_an_end_succeeds, 0, 4);
     tcase_add_loop_test(ends, an_overflow_ends_the_connection, 0, 2);
     tcase_add_loop_test(ends, nothing_is_written_after_deregistration, 0, 2);

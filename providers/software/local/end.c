@@ -6,6 +6,9 @@
 
 #include "wire_local.h"
 
+/* How long Sends wait for receives behind the peer's orderly end. */
+#define END_PATIENCE (500 * CLOCK_NS_PER_MS)
+
 /* --- this side --- */
 
 static enum local_end own_end(const struct local_qp *qp)
@@ -63,15 +66,19 @@ void local_close(struct local_qp *qp)
     local_close_sockets(qp);
 }
 
-/* The peer's end is awaited for so long. */
-static void finish_in_order(struct local_qp *qp)
+static void set_close_timer(struct local_qp *qp, uint64_t ns)
 {
     const struct ri_host *host = qp->core->rnic->host;
 
-    local_finish_tcp(qp);
-    qp->close_timer.deadline = clock_after(clock_now(),
-                                           local_rnic(qp->core->rnic)->close_timeout_ns);
+    qp->close_timer.deadline = clock_after(clock_now(), ns);
     host->timer_set(host, qp->core->lane->base.context, &qp->close_timer);
+}
+
+/* The peer's end is awaited for so long. */
+static void finish_in_order(struct local_qp *qp)
+{
+    local_finish_tcp(qp);
+    set_close_timer(qp, local_rnic(qp->core->rnic)->close_timeout_ns);
 }
 
 void local_stop(struct qp *base)
@@ -87,6 +94,7 @@ void local_stop(struct qp *base)
     host->timer_cancel(host, base->lane->base.context, &qp->patience);
     own_forget(&qp->requests);
     spinlock_lock(&qp->rx);
+    qp->end_waits = false;
     if (state == RI_QPS_CLOSING)
         complete_published(qp);
     else if (state == RI_QPS_TERMINATE)
@@ -112,8 +120,9 @@ bool local_has_end(const struct local_qp *qp)
 {
     enum local_end end = peer_end(qp);
 
-    return (end != LOCAL_OPEN && end != LOCAL_CLOSED) || atomic_load(&qp->witnessed) ||
-           atomic_load(&qp->close_over);
+    if (atomic_load(&qp->close_over) || (end != LOCAL_OPEN && end != LOCAL_CLOSED))
+        return true;
+    return atomic_load(&qp->witnessed) && !(qp->end_waits && atomic_load(&qp->waits));
 }
 
 /* The request that the peer has refused: the oldest that it has not executed, which may not be
@@ -160,15 +169,25 @@ static void end_by_error(struct local_qp *qp, bool refused)
     qp_end(qp->core, &end);
 }
 
+/* The peer has not executed all that was posted. */
+static bool has_unfinished(const struct local_qp *qp)
+{
+    return wq_pending(&qp->core->sq) || atomic_load(&qp->given) != qp->executed;
+}
+
 static void end_by_close(struct local_qp *qp)
 {
-    const struct wq *sq = &qp->core->sq;
-    const bool busy = wq_pending(sq) || atomic_load(&qp->given) != qp->executed;
-    const struct qp_end end = { .event = busy ? RI_EVENT_LLP_CLOSED_BUSY : RI_EVENT_LLP_CLOSED,
+    static const struct qp_end unheard = {
+        .event = RI_EVENT_LLP_CLOSED,
+        .state = RI_QPS_ERROR,
+        .detail = "the peer closed, and no receive was posted for Sends that came before",
+    };
+    const struct qp_end end = { .event = has_unfinished(qp) ? RI_EVENT_LLP_CLOSED_BUSY
+                                                            : RI_EVENT_LLP_CLOSED,
                                 .state = RI_QPS_ERROR,
                                 .detail = "the peer has closed the connection" };
 
-    qp_end(qp->core, &end);
+    qp_end(qp->core, atomic_load(&qp->waits) ? &unheard : &end);
 }
 
 static void end_by_reset(struct local_qp *qp, const char *detail)
@@ -180,7 +199,26 @@ static void end_by_reset(struct local_qp *qp, const char *detail)
     qp_end(qp->core, &end);
 }
 
-/* In RTS: behind what was published before, unless that waits. */
+/* The peer's process has ended. As over TCP, octets that it had not taken make it a reset. */
+static void end_by_death(struct local_qp *qp)
+{
+    if (has_unfinished(qp) || atomic_load(&qp->witnessed) & WITNESSED_RESET)
+        end_by_reset(qp, "the peer's process has ended");
+    else
+        end_by_close(qp);
+}
+
+/* As over TCP: Sends that came before an orderly end still find receives, if those come soon. */
+static bool await_receives(struct local_qp *qp)
+{
+    if (!atomic_load(&qp->waits) || atomic_load(&qp->close_over))
+        return false;
+    qp->end_waits = true;
+    set_close_timer(qp, END_PATIENCE);
+    return true;
+}
+
+/* In RTS: behind what was published before. */
 void local_note_end(struct local_qp *qp)
 {
     const enum local_end end = peer_end(qp);
@@ -188,12 +226,14 @@ void local_note_end(struct local_qp *qp)
     local_assert_rx(qp);
     if (end != LOCAL_RESET && local_has_request(qp))
         return;
+    if ((end == LOCAL_OPEN || end == LOCAL_CLOSED) && await_receives(qp))
+        return;
     /* The peer said before its end what it has executed: this pass may have looked earlier. */
     local_take_answers(qp);
     if (qp_state(qp->core) != RI_QPS_RTS)
         return;
     switch (end) {
-    case LOCAL_OPEN: end_by_reset(qp, "the peer's process has ended"); break;
+    case LOCAL_OPEN: end_by_death(qp); break;
     case LOCAL_CLOSED: end_by_close(qp); break;
     case LOCAL_TERMINATED: end_by_error(qp, false); break;
     case LOCAL_REFUSED: end_by_error(qp, true); break;

@@ -16,8 +16,8 @@
  * publishes and who falls asleep each store, fence, then look, so one of them sees the other.
  *
  * THE END. `ended` in the shared page says how; what was published before it is executed, unless it
- * is a reset. Then both sockets are closed. A peer that is gone without a word (its process was
- * killed) is seen by the end of its TCP socket.
+ * is a reset. Then both sockets are closed. A peer that is gone without a word (its process has
+ * ended) is seen by the end of its TCP socket: in order, if it had executed all, as over TCP.
  *
  * LOCKS, beside the core's: rx of the QP. Memory of this side is used in passes, under rx, and
  * inside tx. leave() waits for tx; passes are waited for by the core.
@@ -102,6 +102,7 @@ struct local_qp {
     atomic_bool waits;
     struct ri_timer patience;
     atomic_bool patience_over;
+    bool end_waits; /* the peer's orderly end: behind what waits */
     /* Why the peer's request was refused. Written before the end, read inside tx behind it. */
     struct refused {
         bool is_set;
@@ -115,7 +116,7 @@ struct local_qp {
     atomic_uint witnessed;
     /* The peer's start is to be told as established. */
     atomic_bool awaits_start;
-    /* The time for the peer's end has passed. */
+    /* The time for the peer's end has passed, or that for receives behind it. */
     atomic_bool close_over;
 
     /* --- under lane->lock --- */

@@ -168,7 +168,7 @@ static enum ri_status prepare(struct qp *base, const struct ri_llp_handover *han
     qp->peer = local_page(memory, !memory->side);
     qp->published = qp->answer_at = qp->answer_placed = qp->placed = qp->fetch_at = 0;
     qp->consumed_seen = 0;
-    qp->begun = qp->open = qp->waiting = qp->has_receive = false;
+    qp->begun = qp->open = qp->waiting = qp->has_receive = qp->end_waits = false;
     qp->executed = qp->done = 0;
     qp->answered = atomic_load(&base->sq.next);
     atomic_store(&qp->given, 0);
