@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "port.h"
+
+#include "base/compiler.h"
+#include "process.h"
+#include "sockets.h"
+
+#include <linux/sock_diag.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* How often somebody may have made the sockets, and died, while this process asked for them. */
+#define ROUNDS         4
+#define RECEIVE_OCTETS (4u << 20)
+
+/* ---- its sockets ----------------------------------------------------------------------------- */
+
+static void close_sockets(struct net_port *port)
+{
+    while (port->count)
+        close(port->fds[--port->count]);
+}
+
+static enum ri_status take_sockets(struct net_port *port, const struct share_fds *found,
+                                   struct net_why *why)
+{
+    port->count = found->count;
+    memcpy(port->fds, found->fd, found->count * sizeof(int));
+    if (found->count == net_slots(port->net) + 1u &&
+        group_check(&port->key, port->net->udp_port, port->fds, port->count))
+        return RI_OK;
+    close_sockets(port);
+    net_say(why, "another process of this user has sockets of another release");
+    return RI_ERR_NO_RESOURCES;
+}
+
+static enum ri_status make_sockets(struct net_port *port, struct net_why *why)
+{
+    uint32_t slots = net_slots(port->net);
+    enum ri_status status = group_make(&port->key, port->net->udp_port, slots, port->fds, why);
+
+    if (status == RI_OK)
+        port->count = slots + 1u;
+    return status;
+}
+
+/* Makes them, or gets them from who has them. */
+static enum ri_status get_sockets(struct net_port *port, struct net_why *why)
+{
+    enum share_found found = SHARE_NONE;
+    struct share_fds fds;
+
+    for (int round = 0; round < ROUNDS && found == SHARE_NONE; round++) {
+        enum ri_status status = make_sockets(port, why);
+
+        if (status != RI_ERR_ADDRESS_IN_USE)
+            return status;
+        found = share_ask(port->net->share, &port->key, &fds, why);
+    }
+    switch (found) {
+    case SHARE_FOUND: return take_sockets(port, &fds, why);
+    case SHARE_SILENT: return RI_ERR_TIMED_OUT;
+    case SHARE_SHORT: return RI_ERR_NO_RESOURCES;
+    default:
+        net_say(why,
+                "UDP port %u of this address is taken: by another user, by another program, or by "
+                "the kernel's rdma_rxe (lsmod), which takes it on all addresses",
+                port->net->udp_port);
+        return RI_ERR_ADDRESS_IN_USE;
+    }
+}
+
+/* ---- open ------------------------------------------------------------------------------------ */
+
+/* 0 where the kernel does not tell. */
+static uint32_t memory_info(const struct net_port *port, unsigned what)
+{
+    uint32_t memory[SK_MEMINFO_VARS] = { 0 };
+    socklen_t size = sizeof(memory);
+
+    return getsockopt(port->fd[NET_DATA], SOL_SOCKET, SO_MEMINFO, memory, &size) ? 0 : memory[what];
+}
+
+static enum ri_status claim_socket(struct net_port *port, struct net_why *why)
+{
+    const struct net_options *options = &port->net->options;
+    struct socket_abilities abilities;
+
+    port->attr.receive_octets = options->receive_octets ? options->receive_octets : RECEIVE_OCTETS;
+    socket_probe(&port->key, &abilities);
+    port->attr.gso = abilities.segments && options->gso != NET_OFF;
+    port->attr.gro = abilities.gro && options->gro != NET_OFF;
+    port->fd[NET_DATA] = port->fds[net_slot(port->net)];
+    port->fd[NET_GSI] = port->fds[port->count - 1u];
+    if (socket_claim(port->fd[NET_DATA], port->ipv6, port->attr.gro, &port->attr.receive_octets,
+                     &port->attr.counts_overflow)) {
+        port->overflow_before = memory_info(port, SK_MEMINFO_DROPS);
+        return RI_OK;
+    }
+    net_say(why, "the kernel does not have IP_MTU_DISCOVER, without which the ICRC of a packet "
+                 "over IPv4 cannot be known");
+    return RI_ERR_NOT_SUPPORTED;
+}
+
+static enum ri_status open_port(struct net_port *port, struct net_why *why)
+{
+    enum ri_status status = get_sockets(port, why);
+
+    if (status == RI_OK)
+        status = claim_socket(port, why);
+    if (status == RI_OK && !share_offer(port->net->share, &port->key, port->fds, port->count,
+                                        (uint16_t)net_slots(port->net))) {
+        net_say(why, "no memory");
+        status = RI_ERR_NO_RESOURCES;
+    }
+    if (status != RI_OK)
+        close_sockets(port);
+    return status;
+}
+
+static enum ri_status make_port(struct net *net, const struct share_key *key,
+                                struct net_port **port, struct net_why *why)
+{
+    struct net_port *made = calloc(1, sizeof(*made));
+    enum ri_status status;
+
+    if (!made) {
+        net_say(why, "no memory");
+        return RI_ERR_NO_RESOURCES;
+    }
+    made->net = net;
+    made->key = *key;
+    made->ipv6 = !gid_is_ipv4(key->gid);
+    memcpy(made->attr.gid, key->gid, GID_LEN);
+    made->attr.scope = key->scope;
+    made->attr.udp_port = net->udp_port;
+    status = open_port(made, why);
+    if (status != RI_OK) {
+        free(made);
+        return status;
+    }
+    made->next = net->ports;
+    net->ports = made;
+    *port = made;
+    return RI_OK;
+}
+
+static enum ri_status find_or_make(struct net *net, const struct share_key *key,
+                                   struct net_port **port, struct net_why *why)
+{
+    struct net_port *found = net->ports;
+    enum ri_status status = RI_OK;
+
+    while (found && !share_key_equal(&found->key, key))
+        found = found->next;
+    if (!found)
+        status = make_port(net, key, &found, why);
+    if (status == RI_OK) {
+        found->users++;
+        *port = found;
+    }
+    return status;
+}
+
+static bool is_unspecified(const uint8_t gid[static GID_LEN])
+{
+    static const uint8_t zeros[GID_LEN];
+
+    return !memcmp(gid, zeros, GID_LEN) || (gid_is_ipv4(gid) && !memcmp(gid + GID_IPV4, zeros, 4));
+}
+
+enum ri_status net_port_open(struct net *net, const uint8_t gid[static GID_LEN], uint32_t scope,
+                             struct net_port **port, struct net_why *why)
+{
+    struct share_key key = { .scope = scope };
+    enum ri_status status = RI_ERR_DEVICE;
+
+    memcpy(key.gid, gid, GID_LEN);
+    if (is_unspecified(gid) || gid_is_multicast(gid)) {
+        net_say(why, "not an address of one host");
+        return RI_ERR_UNREACHABLE;
+    }
+    net_lock();
+    if (net->dead)
+        net_say(why, "it was opened before a fork");
+    else
+        status = find_or_make(net, &key, port, why);
+    net_unlock();
+    return status;
+}
+
+static void unlink_port(const struct net_port *port)
+{
+    for (struct net_port **at = &port->net->ports; *at; at = &(*at)->next)
+        if (*at == port) {
+            *at = port->next;
+            return;
+        }
+}
+
+void net_port_close(struct net_port *port)
+{
+    net_lock();
+    if (!--port->users) {
+        unlink_port(port);
+        if (!port->net->dead) {
+            share_withdraw(port->net->share, &port->key);
+            socket_release(port->fd[NET_DATA]);
+            close_sockets(port);
+        }
+        free(port);
+    }
+    net_unlock();
+}
+
+/* ---- of an open one -------------------------------------------------------------------------- */
+
+int net_port_fd(const struct net_port *port, enum net_queue queue)
+{
+    return port->fd[queue];
+}
+
+void net_port_query(const struct net_port *port, struct net_port_attr *attr)
+{
+    *attr = port->attr;
+}
+
+uint32_t net_port_backlog(const struct net_port *port)
+{
+    return memory_info(port, SK_MEMINFO_RMEM_ALLOC);
+}
+
+void net_port_want_hop_limit(struct net_port *port)
+{
+    const int on = 1;
+
+    if (atomic_exchange(&port->want_hop_limit, true))
+        return;
+    if (port->ipv6)
+        setsockopt(port->fd[NET_DATA], IPPROTO_IPV6, IPV6_RECVHOPLIMIT, &on, sizeof(on));
+    else
+        setsockopt(port->fd[NET_DATA], IPPROTO_IP, IP_RECVTTL, &on, sizeof(on));
+}
+
+void net_port_count(const struct net_port *port, struct net_counters *counters)
+{
+    const struct port_counters *from = &port->counters;
+
+    counters->packets = atomic_load_explicit(&from->packets, memory_order_relaxed);
+    counters->icrc_wrong = atomic_load_explicit(&from->icrc_wrong, memory_order_relaxed);
+    counters->solved = atomic_load_explicit(&from->solved, memory_order_relaxed);
+    counters->outside = atomic_load_explicit(&from->outside, memory_order_relaxed);
+    counters->malformed = atomic_load_explicit(&from->malformed, memory_order_relaxed);
+    counters->overflow = atomic_load_explicit(&from->overflow, memory_order_relaxed);
+}
+
+bool net_port_has_errors(const struct net_port *port)
+{
+    return atomic_load_explicit(&port->errors, memory_order_relaxed);
+}

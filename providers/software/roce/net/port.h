@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* An open address. */
+#ifndef ITAL_SOFTROCE_PORT_H
+#define ITAL_SOFTROCE_PORT_H
+
+#include <stdatomic.h>
+
+#include "ids.h"
+#include "net.h"
+#include "share_message.h"
+
+struct net;
+
+/* As struct net_counters; one thread counts up. */
+struct port_counters {
+    _Atomic uint64_t packets, icrc_wrong, solved, outside, malformed, overflow;
+};
+
+static inline void port_count(_Atomic uint64_t *counter)
+{
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + 1u,
+                          memory_order_relaxed);
+}
+
+struct net_port {
+    struct net *net;
+    struct net_port *next;
+    uint32_t users;
+    struct share_key key;
+    bool ipv6;
+    struct net_port_attr attr;
+    uint32_t count;
+    int fds[SHARE_FDS_MAX];   /* slots, then the GSI socket */
+    int fd[NET_QUEUES];       /* two of them */
+    uint32_t overflow_before; /* SO_RXQ_OVFL, of who had the slot before */
+    _Atomic bool errors;
+    _Atomic bool want_hop_limit;
+    struct port_counters counters;
+    struct ids ids; /* of the receiving thread */
+};
+
+#endif

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "slots.h"
+
+#include "base/compiler.h"
+#include "base/entropy.h"
+#include "providers/software/core/sealed.h"
+#include "providers/software/roce/codec/bth.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define MOST  128u
+#define MAGIC "ital roce slots"
+
+/* A cache line each. */
+struct slot {
+    _Atomic uint32_t last; /* QPN; 0: none yet */
+    _Atomic uint32_t pid;  /* of the process that has claimed it last and not given it back */
+    uint32_t reserved[14];
+};
+
+/* The lock of slot n is on octet n. */
+struct table {
+    char magic[16];
+    uint32_t count, udp_port;
+    uint32_t reserved[10];
+    struct slot slot[MOST];
+};
+
+struct slots {
+    int fd;
+    uint32_t count, shift, mine;
+    bool claimed;
+    pid_t pid;
+    struct table *table;
+    /* Numbers in use, by what is above the slot's bits. */
+    uint64_t *used;
+};
+
+#define NUMBERS(slots) ((BTH_MASK24 + 1u) >> (slots)->shift)
+
+static enum ri_status no_table(struct net_why *why)
+{
+    net_say(why, "no memory for the slots of this user's processes: %s", sealed_shortage(errno));
+    return RI_ERR_NO_RESOURCES;
+}
+
+static bool map(struct slots *slots)
+{
+    void *memory = mmap(NULL, sizeof(struct table), PROT_READ | PROT_WRITE, MAP_SHARED, slots->fd,
+                        0);
+
+    if (memory == MAP_FAILED)
+        return false;
+    slots->table = memory;
+    return true;
+}
+
+static struct slots *new_slots(int fd, uint32_t count)
+{
+    struct slots *slots = calloc(1, sizeof(*slots));
+
+    if (!slots)
+        return NULL;
+    slots->fd = fd;
+    slots->count = count;
+    slots->shift = (uint32_t)__builtin_ctz(count);
+    slots->pid = getpid();
+    slots->used = calloc(NUMBERS(slots) / 64u, sizeof(*slots->used));
+    if (slots->used && map(slots))
+        return slots;
+    free(slots->used);
+    free(slots);
+    return NULL;
+}
+
+enum ri_status slots_make(uint16_t udp_port, uint32_t count, struct slots **slots,
+                          struct net_why *why)
+{
+    int fd = memfd_create("ital-roce-slots", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    struct slots *made = NULL;
+
+    if (fd < 0)
+        return no_table(why);
+    if (!ftruncate(fd, sizeof(struct table)) && sealed_fix(fd, 0))
+        made = new_slots(fd, count);
+    if (!made) {
+        no_table(why);
+        close(fd);
+        return RI_ERR_NO_RESOURCES;
+    }
+    made->table->count = count;
+    made->table->udp_port = udp_port;
+    memcpy(made->table->magic, MAGIC, sizeof(MAGIC));
+    *slots = made;
+    return RI_OK;
+}
+
+enum ri_status slots_take(int fd, uint16_t udp_port, uint32_t count, struct slots **slots,
+                          struct net_why *why)
+{
+    struct slots *made;
+
+    if (!sealed_is(fd, sizeof(struct table)) || count < 8 || count > MOST ||
+        (count & (count - 1))) {
+        net_say(why, "another process of this user has slots of another release");
+        return RI_ERR_NO_RESOURCES;
+    }
+    made = new_slots(fd, count);
+    if (!made)
+        return no_table(why);
+    if (memcmp(made->table->magic, MAGIC, sizeof(MAGIC)) || made->table->count != count ||
+        made->table->udp_port != udp_port) {
+        net_say(why, "another process of this user has slots of another release");
+        made->fd = -1;
+        slots_close(made);
+        return RI_ERR_NO_RESOURCES;
+    }
+    *slots = made;
+    return RI_OK;
+}
+
+void slots_close(struct slots *slots)
+{
+    bool own = slots->pid == getpid();
+
+    if (slots->claimed && own)
+        atomic_store(&slots->table->slot[slots->mine].pid, 0);
+    munmap(slots->table, sizeof(struct table));
+    if (slots->fd >= 0 && own)
+        close(slots->fd);
+    free(slots->used);
+    free(slots);
+}
+
+/* True: locked now. `error` is set if locks do not work. */
+static bool lock_slot(const struct slots *slots, uint32_t n, int *error)
+{
+    struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = n, .l_len = 1 };
+
+    if (!fcntl(slots->fd, F_SETLK, &lock))
+        return true;
+    if (errno != EAGAIN && errno != EACCES)
+        *error = errno;
+    return false;
+}
+
+/* A lock does not keep out a second copy of this library in the process, so those that bear this
+ * process's number are left for the end: they may also be those of before an exec. */
+static bool claim_from(struct slots *slots, uint32_t first, bool also_own, int *error)
+{
+    for (uint32_t i = 0; i < slots->count; i++) {
+        uint32_t n = (first + i) & (slots->count - 1u);
+        struct slot *slot = &slots->table->slot[n];
+
+        if (!also_own && atomic_load(&slot->pid) == (uint32_t)slots->pid)
+            continue;
+        if (!lock_slot(slots, n, error))
+            continue;
+        atomic_store(&slot->pid, (uint32_t)slots->pid);
+        slots->mine = n;
+        slots->claimed = true;
+        return true;
+    }
+    return false;
+}
+
+enum ri_status slots_claim(struct slots *slots, struct net_why *why)
+{
+    uint32_t first;
+    int error = 0;
+
+    contract(!slots->claimed);
+    if (!entropy_draw(&first, sizeof(first))) {
+        net_say(why, "the kernel gives no random octets");
+        return RI_ERR_NO_RESOURCES;
+    }
+    if (claim_from(slots, first, false, &error) || claim_from(slots, first, true, &error))
+        return RI_OK;
+    if (error) {
+        net_say(why, "a slot cannot be locked: %s", strerror(error));
+        return RI_ERR_NO_RESOURCES;
+    }
+    net_say(why, "all %u slots of this user are taken: so many processes use RoCE over UDP already",
+            slots->count);
+    return RI_ERR_LIMIT;
+}
+
+const int *slots_fd(const struct slots *slots)
+{
+    return &slots->fd;
+}
+
+uint32_t slots_count(const struct slots *slots)
+{
+    return slots->count;
+}
+
+uint32_t slots_mine(const struct slots *slots)
+{
+    contract(slots->claimed);
+    return slots->mine;
+}
+
+/* ---- numbers --------------------------------------------------------------------------------- */
+
+static bool is_used(const struct slots *slots, uint32_t number)
+{
+    return slots->used[number / 64u] >> number % 64u & 1u;
+}
+
+/* Number 0 has QP 0 and QP 1, the last one that of multicast. */
+static bool is_number(const struct slots *slots, uint32_t number)
+{
+    return number && number < NUMBERS(slots) - 1u;
+}
+
+uint32_t slots_qpn_take(struct slots *slots)
+{
+    _Atomic uint32_t *last = &slots->table->slot[slots->mine].last;
+    uint32_t number = (atomic_load(last) & BTH_MASK24) >> slots->shift;
+
+    if (!number && !entropy_draw(&number, sizeof(number)))
+        return 0;
+    for (uint32_t i = 0; i < NUMBERS(slots); i++) {
+        number = (number + 1u) & (NUMBERS(slots) - 1u);
+        if (is_number(slots, number) && !is_used(slots, number)) {
+            uint32_t qpn = number << slots->shift | slots->mine;
+
+            slots->used[number / 64u] |= UINT64_C(1) << number % 64u;
+            atomic_store(last, qpn);
+            return qpn;
+        }
+    }
+    return 0;
+}
+
+void slots_qpn_release(struct slots *slots, uint32_t qpn)
+{
+    uint32_t number = qpn >> slots->shift;
+
+    contract((qpn & (slots->count - 1u)) == slots->mine && is_number(slots, number) &&
+             is_used(slots, number));
+    slots->used[number / 64u] &= ~(UINT64_C(1) << number % 64u);
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The table of slots, in a memfd that all processes of a user map, and the queue pair numbers of
+ * the own slot.
+ *
+ * A slot is claimed by a POSIX record lock on its octet of the memfd. Such a lock belongs to the
+ * process: the kernel frees it at its death, a child of fork does not have it. (An OFD lock would
+ * belong to the open file, which is one for all processes, as the descriptor was passed.) The
+ * process loses the lock, too, if it closes any descriptor of the memfd: so it has one, which it
+ * keeps as long as the slot.
+ *
+ * The table keeps the last QPN of each slot, so that the numbers of a process that has died rest
+ * while its successor counts on. What another process stores there is masked when it is read.
+ */
+#ifndef ITAL_SOFTROCE_SLOTS_H
+#define ITAL_SOFTROCE_SLOTS_H
+
+#include "rnicpi.h"
+
+#include "why.h"
+
+struct slots;
+
+/* `count`: a power of two, 8 to 128. RI_ERR_NO_RESOURCES. */
+enum ri_status slots_make(uint16_t udp_port, uint32_t count, struct slots **slots,
+                          struct net_why *why);
+/* That of another process; `fd` is the table's on RI_OK. RI_ERR_NO_RESOURCES. */
+enum ri_status slots_take(int fd, uint16_t udp_port, uint32_t count, struct slots **slots,
+                          struct net_why *why);
+/* Gives the slot back. In the child of a fork, which has none, the slot stays the parent's. */
+void slots_close(struct slots *slots);
+
+/* Of this process, kept until slots_close(). RI_ERR_LIMIT: all are taken. RI_ERR_NO_RESOURCES. */
+enum ri_status slots_claim(struct slots *slots, struct net_why *why);
+
+/* Where the descriptor is. */
+const int *slots_fd(const struct slots *slots);
+uint32_t slots_count(const struct slots *slots);
+uint32_t slots_mine(const struct slots *slots);
+
+/* As net_qpn_take() and net_qpn_release(). One thread at a time. */
+uint32_t slots_qpn_take(struct slots *slots);
+void slots_qpn_release(struct slots *slots, uint32_t qpn);
+
+#endif
