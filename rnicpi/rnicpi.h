@@ -167,8 +167,9 @@ enum ri_transport {
 #define RI_FEATURE_RNR (UINT64_C(1) << 32)
 /* RI_QPM_IMMEDIATE: over iWARP too, immediate data takes no receive of its own */
 #define RI_FEATURE_FUSED_IMMEDIATE (UINT64_C(1) << 33)
-/* Room. No provider sets it today and no caller asks for it: see the note "Room" in section 5. */
-#define RI_FEATURE_QP_INIT_RTR (UINT64_C(1) << 34)
+/* The device connects QPs by their numbers, see {numbers}, and has query_gids. Clear: there are no
+ * states INIT and RTR, and what wants two QPs connected by numbers does it by connection verbs. */
+#define RI_FEATURE_QP_NUMBERS (UINT64_C(1) << 34)
 /* RI_QPM_ACKNOWLEDGED: over iWARP too, a Send or Write completes when the peer has taken it */
 #define RI_FEATURE_ACKNOWLEDGE (UINT64_C(1) << 35)
 /* {dma-pins} With RI_FEATURE_DMA: the device or its driver pins by itself (VFIO, a driver of the
@@ -181,6 +182,10 @@ enum ri_transport {
 #define RI_FEATURE_STREAMS (UINT64_C(1) << 38)
 /* Set B: local_make, local_take and local_drop exist, and a hand-over may carry what they made */
 #define RI_FEATURE_LOCAL (UINT64_C(1) << 39)
+/* RI_QP_UC. With RI_FEATURE_QP_NUMBERS */
+#define RI_FEATURE_UC (UINT64_C(1) << 40)
+/* RI_QPS_SQD. With RI_FEATURE_QP_NUMBERS */
+#define RI_FEATURE_SQD (UINT64_C(1) << 41)
 
 /* {limits} Limits and features. A count of optional things is 0 where there are none. */
 struct ri_rnic_attr {
@@ -250,6 +255,23 @@ struct ri_port_attr {
     uint32_t reserved0;
     uint64_t reserved[4];
 };
+
+enum ri_gid_type {
+    RI_GID_NONE = 0, /* the place is empty, `gid` is zeros */
+    RI_GID_INFINIBAND,
+    RI_GID_ROCE_V1, /* Ethertype 8915 */
+    RI_GID_ROCE_V2, /* UDP port 4791 */
+};
+
+/* {gids} One place of a port's GID table (InfiniBand 4.1.1, RoCE A17). 32 octets, frozen:
+ * query_gids fills an array of them. */
+struct ri_gid {
+    uint8_t gid[16];    /* network order; RoCE over IPv4: ::ffff:a.b.c.d */
+    uint32_t type;      /* enum ri_gid_type */
+    uint32_t interface; /* index of the network interface, and scope of fe80::; 0: unknown */
+    uint64_t reserved;
+};
+static_assert(sizeof(struct ri_gid) == 32, "ri_gid is frozen");
 
 /* ------------------------------------------------------------------------------------------------
  * 3. Work requests and completions (frozen for ABI major 1)
@@ -536,12 +558,6 @@ static inline const struct ri_user_ops *ri_qp_ops(const struct ri_qp *qp)
 /* ------------------------------------------------------------------------------------------------
  * 5. Creation and modification arguments
  *
- * Room: names of a feature that no provider has yet. They stand here so that the layout need not
- * change when one is built. Today every provider leaves the feature bit clear, and answers
- * RI_ERR_NOT_SUPPORTED to the states.
- *
- *   RI_FEATURE_QP_INIT_RTR      RI_QPS_INIT, RI_QPS_RTR: InfiniBand's states between IDLE and RTS
- *
  * RNR (RI_FEATURE_RNR): with an rnr_retry other than 0, a Send or Immediate Data that finds no
  * receive does not end the connection. It waits at its receiver for a post to the QP or its SRQ,
  * and those behind it wait, too; all other messages are processed. A receiver that keeps much
@@ -614,7 +630,13 @@ struct ri_cq_attr {
     uint64_t reserved[3];
 };
 
-enum ri_qp_type { RI_QP_RC = 1, RI_QP_UD = 2 };
+enum ri_qp_type {
+    RI_QP_RC = 1,
+    RI_QP_UD = 2,
+    /* InfiniBand's unreliable connection (9.8.2): Sends and Writes, with or without immediate data,
+     * and binds. RI_FEATURE_UC; connected by numbers alone, see {numbers}. */
+    RI_QP_UC = 3,
+};
 
 enum ri_qp_flags {
     RI_QP_READ_ENABLE = 1u << 0,  /* accept incoming RDMA Reads */
@@ -679,9 +701,9 @@ struct ri_srq_attr {
 };
 
 /*
- * {qp-states} RDMAC 6.2 states; INIT and RTR are room. CLOSING ends in ERROR, not in IDLE as in
- * RDMAC: so requests posted meanwhile complete flushed and do not wait for the next connection.
- * Only modify to IDLE leaves ERROR.
+ * {qp-states} RDMAC 6.2 states, and those of InfiniBand (10.3.1) that RDMAC lacks. CLOSING ends in
+ * ERROR, not in IDLE as in RDMAC: so requests posted meanwhile complete flushed and do not wait for
+ * the next connection. Only modify to IDLE leaves ERROR.
  */
 enum ri_qp_state {
     RI_QPS_IDLE = 0,
@@ -689,12 +711,35 @@ enum ri_qp_state {
     RI_QPS_TERMINATE = 2,
     RI_QPS_CLOSING = 3,
     RI_QPS_ERROR = 4,
+    /* RI_FEATURE_QP_NUMBERS, see {numbers}. INIT: has its port and rights; what comes in is
+     * dropped. RTR: receives and answers. SQD (RI_FEATURE_SQD): requests that were begun end,
+     * further ones wait. SQE (UC): a request has failed, those behind it complete flushed, receives
+     * go on. */
     RI_QPS_INIT = 5,
     RI_QPS_RTR = 6,
+    RI_QPS_SQD = 7,
+    RI_QPS_SQE = 8,
 };
 
 /* The ready-to-receive message of RFC 6581 9.2. */
 enum ri_rtr { RI_RTR_NONE = 0, RI_RTR_SEND = 1, RI_RTR_WRITE = 2, RI_RTR_READ = 4 };
+
+/* The destination of datagrams, and the path of a QP that is connected by numbers. Values as in
+ * InfiniBand's address vector. */
+struct ri_ah_attr {
+    uint32_t size;
+    uint32_t port; /* 0 .. ri_rnic_attr.ports - 1 */
+    void *context;
+    uint8_t destination_gid[16]; /* with `global` */
+    uint16_t destination_lid;    /* 0 where ports have none */
+    uint8_t sl, hop_limit, traffic_class, path_bits;
+    uint8_t global; /* with a global route header: always on RoCE */
+    uint32_t flow_label;
+    uint8_t source_gid[16]; /* with `global`: one of the port's; zeros: what fits the destination */
+    uint8_t static_rate;    /* 0: the port's */
+    uint8_t reserved0[7];
+    uint64_t reserved[1];
+};
 
 /*
  * {stream} The stream that made a connection, as the host hands it over: a protocol over TCP (such
@@ -776,6 +821,17 @@ enum ri_qp_modify_mask {
     RI_QPM_RNR = 1u << 9,
     RI_QPM_IMMEDIATE = 1u << 10,
     RI_QPM_ACKNOWLEDGED = 1u << 11,
+    /* RI_FEATURE_QP_NUMBERS; which of them when: {numbers-needed} */
+    RI_QPM_PORT = 1u << 12,
+    RI_QPM_PATH = 1u << 13,
+    RI_QPM_PATH_MTU = 1u << 14,
+    RI_QPM_DESTINATION_QPN = 1u << 15,
+    RI_QPM_RECEIVE_PSN = 1u << 16,
+    RI_QPM_SEND_PSN = 1u << 17,
+    RI_QPM_TIMEOUT = 1u << 18,
+    RI_QPM_RETRY_COUNT = 1u << 19,
+    RI_QPM_RNR_RETRY = 1u << 20, /* rnr_retry */
+    RI_QPM_RNR_TIMER = 1u << 21, /* rnr_timer */
 };
 
 struct ri_qp_modify {
@@ -786,12 +842,26 @@ struct ri_qp_modify {
     uint32_t rq_limit, rq_hard_limit;
     uint32_t qkey;
     const struct ri_llp_handover *handover;
-    /* InfiniBand's RNR retry count (0: none, 7: without end), here that of the peer, and minimum
-     * RNR NAK timer (0..31). */
+    /* InfiniBand's RNR retry count (0: none, 7: without end): with RI_QPM_RNR that of the peer,
+     * with RI_QPM_RNR_RETRY how often this side repeats a request. And the minimum RNR NAK timer
+     * that this side asks of the peer (0..31, InfiniBand table 45: 1 is 10 us, 31 is 491.52 ms, 0
+     * is 655.36 ms). */
     uint8_t rnr_retry, rnr_timer;
     bool fused_immediate; /* the peer has it, too */
     bool acknowledged;    /* likewise */
-    uint8_t reserved0[4];
+    /* {numbers-attributes} What connects a QP by numbers (InfiniBand 11.2.5.2). Beyond its range:
+     * INVALID_ARGUMENT. `timeout`: local ACK timeout, 0..31: 4.096 us * 2^timeout, 0: none, the
+     * request is never repeated. `retry_count`: 0..7, how often a request without an answer is
+     * repeated before it completes as RI_WC_TRANSPORT. */
+    uint8_t timeout, retry_count;
+    uint8_t reserved0[2];
+    uint32_t port;                  /* 0 .. ri_rnic_attr.ports - 1 */
+    uint32_t path_mtu;              /* octets: 256, 512, 1024, 2048, 4096, at most the port's MTU */
+    uint32_t destination_qpn;       /* 24 bits */
+    uint32_t receive_psn, send_psn; /* 24 bits: the first that is expected, and that is sent */
+    /* To the peer. `context` is not used; `port` is that of the QP. UNREACHABLE: source_gid is not
+     * in the port's table, or no way there is known. Lent for the call. */
+    const struct ri_ah_attr *path;
     uint64_t reserved[3];
 };
 
@@ -809,6 +879,15 @@ struct ri_qp_info {
     /* Connected by a hand-over with `local`: how requests reach the peer's memory now, a static
      * text for people. NULL: it is not connected so, or there is nothing to tell. */
     const char *way;
+    /* {numbers-query} Of a QP that was connected by numbers: which of the members that follow are
+     * known, as bits of enum ri_qp_modify_mask. 0: none. Their values are those of ri_qp_modify;
+     * the PSNs may have moved on. `path.context` is NULL, `path.source_gid` is the one in use. */
+    uint32_t known;
+    bool draining; /* SQD: requests that were begun have not ended yet */
+    uint8_t timeout, retry_count, rnr_retry, rnr_timer;
+    uint8_t reserved0[3];
+    uint32_t port, path_mtu, destination_qpn, receive_psn, send_psn;
+    struct ri_ah_attr path;
     uint64_t reserved[3];
 };
 
@@ -864,6 +943,11 @@ enum ri_event_type {
      * driver was unbound. As after a fatal error only destroy and close still work; it may be found
      * again by enumerate later. */
     RI_EVENT_DEVICE_GONE,
+    /* source: QP. By numbers: a first message has come in RTR (InfiniBand 11.6.3, communication
+     * established). The state does not change. May be missing. */
+    RI_EVENT_COMMUNICATION_ESTABLISHED,
+    /* source: QP. SQD: all requests that were begun have ended (InfiniBand 11.6.3). */
+    RI_EVENT_SEND_QUEUE_DRAINED,
 };
 
 struct ri_event {
@@ -947,8 +1031,6 @@ enum ri_connection_reason {
     RI_REASON_POLICY,
 };
 
-struct ri_ah_attr;
-
 struct ri_connection_event {
     uint32_t size;
     enum ri_connection_event_type type;
@@ -983,22 +1065,6 @@ struct ri_service_reply {
     const void *private_data;
     uint16_t private_data_length;
     uint64_t reserved[4];
-};
-
-/* The destination of datagrams. Values as in InfiniBand's address vector. */
-struct ri_ah_attr {
-    uint32_t size;
-    uint32_t port; /* 0 .. ri_rnic_attr.ports - 1 */
-    void *context;
-    uint8_t destination_gid[16]; /* with `global` */
-    uint16_t destination_lid;    /* 0 where ports have none */
-    uint8_t sl, hop_limit, traffic_class, path_bits;
-    uint8_t global; /* with a global route header: always on RoCE */
-    uint32_t flow_label;
-    uint8_t source_gid[16]; /* with `global`: one of the port's; zeros: what fits the destination */
-    uint8_t static_rate;    /* 0: the port's */
-    uint8_t reserved0[7];
-    uint64_t reserved[1];
 };
 
 /* ------------------------------------------------------------------------------------------------
@@ -1312,6 +1378,36 @@ struct ri_privileged_ops {
      *               were made stay in the CQ. Unsignalled requests that succeeded and that no
      *               completion covers leave their slots.
      *
+     * {numbers} By numbers (RI_FEATURE_QP_NUMBERS): an RC or UC QP goes from IDLE to INIT, RTR and
+     * RTS by qp_modify, and nothing is said to the peer: its consumer does the same there. These
+     * transitions (InfiniBand 10.3.1), else INVALID_STATE:
+     *
+     *   INIT        from IDLE or INIT
+     *   RTR         from INIT
+     *   RTS         from RTR; from RTS and SQE, and, with RI_FEATURE_SQD, from SQD
+     *   SQD         from RTS; from SQD. RI_EVENT_SEND_QUEUE_DRAINED follows, in any case.
+     *   SQE         by itself, UC alone
+     *   ERROR       from every state; what is outstanding flushes, no event follows
+     *   IDLE        from every state of a QP that left IDLE by INIT. The number stays. Requests and
+     *               completions that were not polled are dropped, as by qp_destroy.
+     *
+     * {numbers-needed} A transition needs the attributes on the left, and may have those on the
+     * right; a mask with less or more: INVALID_ARGUMENT, and nothing has changed. UC has none of
+     * RNR_TIMER, TIMEOUT, RETRY_COUNT, RNR_RETRY, IRD, ORD.
+     *
+     *   to INIT     PORT, FLAGS
+     *   to RTR      PATH, PATH_MTU, DESTINATION_QPN, RECEIVE_PSN,  FLAGS
+     *               IRD, RNR_TIMER
+     *   RTR to RTS  SEND_PSN, TIMEOUT, RETRY_COUNT, RNR_RETRY,     FLAGS, RNR_TIMER
+     *               ORD
+     *   else to RTS                                                FLAGS, RNR_TIMER
+     *
+     * Without STATE: what the state's transition to itself has. {numbers-posts} Receives can be
+     * posted in every state, send requests from RTS on; in IDLE, INIT and RTR INVALID_STATE.
+     * {numbers-end} The end, by a request that failed or by the peer's error, takes the QP to ERROR
+     * and is reported by one qp_event of the ended group. Nobody hears of a peer that is gone until
+     * a request of its own fails. An INIT QP can be connected by the verbs of set A, too.
+     *
      * {qp-no-wait} Each call returns when the transition is decided. It waits for no peer, and
      * events may come before it returns.
      *
@@ -1380,11 +1476,11 @@ struct ri_privileged_ops {
      * started and no event follows; RI_OK is followed by exactly one connection_event of the
      * fitting kind (except disconnect before establishment, which ends silently). A request that
      * came by connection_request is one connection: accept it or reject it, and destroy it in any
-     * case. qp is an IDLE QP of the same RNIC, never NULL, and belongs to the connection from RI_OK
-     * until one of the two is destroyed. A provider without IPv6 answers UNREACHABLE to an address
-     * of that family, also to listen at ::, and the host asks for the IPv4 wildcard next. Errors:
-     * INVALID_ARGUMENT, INVALID_STATE, LIMIT (private data, depths), ADDRESS_IN_USE, UNREACHABLE,
-     * PERMISSION, NO_RESOURCES. [kal | any | no]
+     * case. qp is an IDLE or INIT QP of the same RNIC, never NULL, and belongs to the connection
+     * from RI_OK until one of the two is destroyed. A provider without IPv6 answers UNREACHABLE to
+     * an address of that family, also to listen at ::, and the host asks for the IPv4 wildcard
+     * next. Errors: INVALID_ARGUMENT, INVALID_STATE, LIMIT (private data, depths), ADDRESS_IN_USE,
+     * UNREACHABLE, PERMISSION, NO_RESOURCES. [kal | any | no]
      */
     enum ri_status (*connection_create)(struct ri_rnic *rnic, void *context,
                                         struct ri_connection **connection);
@@ -1443,6 +1539,13 @@ struct ri_privileged_ops {
     enum ri_status (*local_take)(struct ri_rnic *rnic, int fd, struct ri_local **local,
                                  const char **why);
     void (*local_drop)(struct ri_rnic *rnic, struct ri_local *local);
+
+    /* {gid-table} RI_FEATURE_QP_NUMBERS: the GID table of a port. *count in: room in `gids`, out:
+     * the table's places, may exceed the room. The place of a GID does not change while it is
+     * there; one that goes leaves an empty place (RI_GID_NONE), and RI_EVENT_GID_CHANGE is
+     * reported. INVALID_ARGUMENT: no such port. [kal | any | may block] */
+    enum ri_status (*query_gids)(struct ri_rnic *rnic, uint32_t port, struct ri_gid *gids,
+                                 uint32_t *count);
 };
 
 /* The user half (uVP): called by ual directly. Never blocks, never allocates, takes no global lock.
@@ -1452,12 +1555,13 @@ struct ri_user_ops {
     uint16_t abi_major, abi_minor;
 
     /*
-     * {post} Post a list. Allowed in every QP state but IDLE for send requests (post_recv: every
-     * state); in TERMINATE, CLOSING and ERROR requests complete flushed. {post-bad} On error *bad
-     * names the first request that was not posted. INVALID_ARGUMENT (opcode, too many elements, bad
-     * flags), INVALID_STATE, QUEUE_FULL, LIMIT (length). {post-protection} Local protection is
-     * checked when the request executes and shows in its completion. {post-slot} A slot is free
-     * again when the completion that covers it was polled. [ual | any | no]
+     * {post} Post a list. Allowed in every QP state but IDLE, INIT and RTR for send requests
+     * (post_recv: every state); in TERMINATE, CLOSING and ERROR requests complete flushed, in SQE
+     * send requests, and in SQD they wait. {post-bad} On error *bad names the first request that
+     * was not posted. INVALID_ARGUMENT (opcode, too many elements, bad flags), INVALID_STATE,
+     * QUEUE_FULL, LIMIT (length). {post-protection} Local protection is checked when the request
+     * executes and shows in its completion. {post-slot} A slot is free again when the completion
+     * that covers it was polled. [ual | any | no]
      */
     enum ri_status (*post_send)(struct ri_qp *qp, struct ri_send_wr *wr, struct ri_send_wr **bad);
     enum ri_status (*post_recv)(struct ri_qp *qp, struct ri_recv_wr *wr, struct ri_recv_wr **bad);

@@ -118,6 +118,7 @@ static const struct {
     PRIVILEGED(local_make, RI_FEATURE_LOCAL),
     PRIVILEGED(local_take, RI_FEATURE_LOCAL),
     PRIVILEGED(local_drop, RI_FEATURE_LOCAL),
+    PRIVILEGED(query_gids, RI_FEATURE_QP_NUMBERS),
     USER(post_send, ALWAYS),
     USER(post_recv, ALWAYS),
     USER(post_srq_recv, RI_FEATURE_SRQ),

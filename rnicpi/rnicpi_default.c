@@ -20,6 +20,7 @@ ABSENT(open, const struct ri_open *open, struct ri_rnic **rnic)
 ABSENT(close, struct ri_rnic *rnic, bool force)
 ABSENT(query, struct ri_rnic *rnic, struct ri_rnic_attr *attr)
 ABSENT(query_port, struct ri_rnic *rnic, struct ri_port_attr *attr)
+ABSENT(query_gids, struct ri_rnic *rnic, uint32_t port, struct ri_gid *gids, uint32_t *count)
 ABSENT(lane_open, struct ri_rnic *rnic, uint32_t index, void *context, struct ri_lane **lane)
 ABSENT(pd_create, struct ri_rnic *rnic, void *context, struct ri_pd **pd)
 ABSENT(pd_destroy, struct ri_pd *pd)
@@ -169,6 +170,7 @@ const struct ri_privileged_ops ri_default_privileged_ops = {
     .local_make = no_local_make,
     .local_take = no_local_take,
     .local_drop = no_local_drop,
+    .query_gids = no_query_gids,
 };
 
 const struct ri_user_ops ri_default_user_ops = {

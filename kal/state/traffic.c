@@ -109,7 +109,7 @@ static const char *state_text(enum ri_qp_state state)
     static const char *const texts[] = {
         [RI_QPS_IDLE] = "idle",       [RI_QPS_RTS] = "rts",     [RI_QPS_TERMINATE] = "terminate",
         [RI_QPS_CLOSING] = "closing", [RI_QPS_ERROR] = "error", [RI_QPS_INIT] = "init",
-        [RI_QPS_RTR] = "rtr"
+        [RI_QPS_RTR] = "rtr",         [RI_QPS_SQD] = "sqd",     [RI_QPS_SQE] = "sqe",
     };
 
     return (unsigned)state < sizeof texts / sizeof *texts ? texts[state] : NULL;

@@ -64,6 +64,9 @@ static void count_cq_event(struct pass_cq *cq)
 
 TIMED(query, RNIC(ri), (struct ri_rnic * ri, struct ri_rnic_attr *attr), (ri, attr))
 TIMED(query_port, RNIC(ri), (struct ri_rnic * ri, struct ri_port_attr *attr), (ri, attr))
+TIMED(query_gids, RNIC(ri),
+      (struct ri_rnic * ri, uint32_t port, struct ri_gid *gids, uint32_t *count),
+      (ri, port, gids, count))
 TIMED(lane_open, RNIC(ri),
       (struct ri_rnic * ri, uint32_t index, void *context, struct ri_lane **lane),
       (ri, index, context, lane))

@@ -16,6 +16,7 @@
 #define COUNT_VERBS(X)    \
     X(query)              \
     X(query_port)         \
+    X(query_gids)         \
     X(lane_open)          \
     X(pd_create)          \
     X(pd_destroy)         \

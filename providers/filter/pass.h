@@ -184,6 +184,8 @@ void pass_send_wr(const struct pass_qp *qp, const struct ri_send_wr *wr, struct 
 enum ri_status pass_close(struct ri_rnic *rnic, bool force);
 enum ri_status pass_query(struct ri_rnic *rnic, struct ri_rnic_attr *attr);
 enum ri_status pass_query_port(struct ri_rnic *rnic, struct ri_port_attr *attr);
+enum ri_status pass_query_gids(struct ri_rnic *rnic, uint32_t port, struct ri_gid *gids,
+                               uint32_t *count);
 enum ri_status pass_lane_open(struct ri_rnic *rnic, uint32_t index, void *context,
                               struct ri_lane **lane);
 enum ri_status pass_pd_create(struct ri_rnic *rnic, void *context, struct ri_pd **pd);
@@ -258,23 +260,24 @@ bool pass_lane_arm(struct ri_lane *lane);
 
 /* A filter's table of control: the functions begin with `of`, which is pass_ where it changes none.
  * It adds open, close and rnic_counters. */
-#define PASS_CONTROL_TABLE(of)                                                                  \
-    .size = sizeof(struct ri_privileged_ops), .abi_major = RI_ABI_MAJOR,                        \
-    .abi_minor = RI_ABI_MINOR, .enumerate = pass_enumerate, .query = of##query,                 \
-    .query_port = of##query_port, .lane_open = of##lane_open, .pd_create = of##pd_create,       \
-    .pd_destroy = of##pd_destroy, .cq_create = of##cq_create, .cq_resize = of##cq_resize,       \
-    .cq_destroy = of##cq_destroy, .qp_create = of##qp_create, .qp_modify = of##qp_modify,       \
-    .qp_query = of##qp_query, .qp_destroy = of##qp_destroy, .srq_create = of##srq_create,       \
-    .srq_modify = of##srq_modify, .srq_query = of##srq_query, .srq_destroy = of##srq_destroy,   \
-    .mr_register = of##mr_register, .mr_reregister = of##mr_reregister,                         \
-    .mr_deregister = of##mr_deregister, .mw_allocate = of##mw_allocate, .mw_free = of##mw_free, \
-    .ah_create = of##ah_create, .ah_modify = of##ah_modify, .ah_destroy = of##ah_destroy,       \
-    .connection_create = of##connection_create, .connection_destroy = of##connection_destroy,   \
-    .resolve = of##resolve, .listen = of##listen, .listen_destroy = of##listen_destroy,         \
-    .connect = of##connect, .accept = of##accept, .confirm = of##confirm, .reject = of##reject, \
-    .disconnect = of##disconnect, .service_request = of##service_request,                       \
-    .service_reply = of##service_reply, .qp_counters = pass_qp_counters,                        \
-    .local_make = pass_local_make, .local_take = pass_local_take, .local_drop = pass_local_drop
+#define PASS_CONTROL_TABLE(of)                                                                   \
+    .size = sizeof(struct ri_privileged_ops), .abi_major = RI_ABI_MAJOR,                         \
+    .abi_minor = RI_ABI_MINOR, .enumerate = pass_enumerate, .query = of##query,                  \
+    .query_port = of##query_port, .lane_open = of##lane_open, .pd_create = of##pd_create,        \
+    .pd_destroy = of##pd_destroy, .cq_create = of##cq_create, .cq_resize = of##cq_resize,        \
+    .cq_destroy = of##cq_destroy, .qp_create = of##qp_create, .qp_modify = of##qp_modify,        \
+    .qp_query = of##qp_query, .qp_destroy = of##qp_destroy, .srq_create = of##srq_create,        \
+    .srq_modify = of##srq_modify, .srq_query = of##srq_query, .srq_destroy = of##srq_destroy,    \
+    .mr_register = of##mr_register, .mr_reregister = of##mr_reregister,                          \
+    .mr_deregister = of##mr_deregister, .mw_allocate = of##mw_allocate, .mw_free = of##mw_free,  \
+    .ah_create = of##ah_create, .ah_modify = of##ah_modify, .ah_destroy = of##ah_destroy,        \
+    .connection_create = of##connection_create, .connection_destroy = of##connection_destroy,    \
+    .resolve = of##resolve, .listen = of##listen, .listen_destroy = of##listen_destroy,          \
+    .connect = of##connect, .accept = of##accept, .confirm = of##confirm, .reject = of##reject,  \
+    .disconnect = of##disconnect, .service_request = of##service_request,                        \
+    .service_reply = of##service_reply, .qp_counters = pass_qp_counters,                         \
+    .local_make = pass_local_make, .local_take = pass_local_take, .local_drop = pass_local_drop, \
+    .query_gids = of##query_gids
 
 /* The same of the data path; it adds cq_peek. */
 #define PASS_DATA_TABLE(of)                                                                     \

@@ -71,6 +71,14 @@ enum ri_status pass_query_port(struct ri_rnic *ri, struct ri_port_attr *attr)
     return rnic->ops->query_port(rnic->below, attr);
 }
 
+enum ri_status pass_query_gids(struct ri_rnic *ri, uint32_t port, struct ri_gid *gids,
+                               uint32_t *count)
+{
+    struct pass_rnic *rnic = PASS_OF(rnic, ri);
+
+    return rnic->ops->query_gids(rnic->below, port, gids, count);
+}
+
 /* Lanes go with the RNIC, which keeps a list of them. */
 enum ri_status pass_lane_open(struct ri_rnic *ri, uint32_t index, void *context,
                               struct ri_lane **lane)

@@ -90,6 +90,8 @@ void trace_forget_all(struct trace_rnic *rnic);
 enum ri_status trace_close(struct ri_rnic *rnic, bool force);
 enum ri_status trace_query(struct ri_rnic *rnic, struct ri_rnic_attr *attr);
 enum ri_status trace_query_port(struct ri_rnic *rnic, struct ri_port_attr *attr);
+enum ri_status trace_query_gids(struct ri_rnic *rnic, uint32_t port, struct ri_gid *gids,
+                                uint32_t *count);
 enum ri_status trace_lane_open(struct ri_rnic *rnic, uint32_t index, void *context,
                                struct ri_lane **lane);
 enum ri_status trace_pd_create(struct ri_rnic *rnic, void *context, struct ri_pd **pd);
@@ -107,6 +109,7 @@ enum ri_status trace_srq_query(struct ri_srq *srq, struct ri_srq_attr *attr);
 enum ri_status trace_srq_destroy(struct ri_srq *srq);
 
 /* ---- trace_memory.c ---- */
+void trace_path(struct trace_line *line, const struct ri_ah_attr *attr);
 enum ri_status trace_mr_register(struct ri_pd *pd, const struct ri_mr_attr *attr,
                                  struct ri_mr_keys *keys, struct ri_mr **mr);
 enum ri_status trace_mr_reregister(struct ri_mr *mr, struct ri_pd *pd,

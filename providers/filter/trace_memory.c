@@ -86,7 +86,7 @@ enum ri_status trace_mw_free(struct ri_mw *mw)
 
 /* ---- address handles ---- */
 
-static void way_of(struct trace_line *line, const struct ri_ah_attr *attr)
+void trace_path(struct trace_line *line, const struct ri_ah_attr *attr)
 {
     trace_number(line, "port", attr->port);
     if (attr->destination_lid)
@@ -105,7 +105,7 @@ enum ri_status trace_ah_create(struct ri_pd *pd, const struct ri_ah_attr *attr, 
     enum ri_status status;
 
     BEGIN(line, PASS_OF(pd, pd), PASS_KIND_PD, "ah_create");
-    way_of(&line, attr);
+    trace_path(&line, attr);
     status = pass_ah_create(pd, attr, ah);
     if (status == RI_OK)
         trace_object(&line, PASS_KIND_AH, PASS_OF(ah, *ah)->number);
@@ -117,7 +117,7 @@ enum ri_status trace_ah_modify(struct ri_ah *ah, const struct ri_ah_attr *attr)
     struct trace_line line;
 
     BEGIN(line, PASS_OF(ah, ah), PASS_KIND_AH, "ah_modify");
-    way_of(&line, attr);
+    trace_path(&line, attr);
     return trace_end(&line, pass_ah_modify(ah, attr));
 }
 

@@ -53,6 +53,21 @@ enum ri_status trace_query_port(struct ri_rnic *ri, struct ri_port_attr *attr)
     return trace_end(&line, status);
 }
 
+enum ri_status trace_query_gids(struct ri_rnic *ri, uint32_t port, struct ri_gid *gids,
+                                uint32_t *count)
+{
+    struct trace_line line;
+    enum ri_status status;
+
+    trace_begin(&line, trace_rnic_of(PASS_OF(rnic, ri)), "query_gids", PASS_KIND_RNIC, 0);
+    trace_number(&line, "port", port);
+    trace_number(&line, "room", *count);
+    status = pass_query_gids(ri, port, gids, count);
+    if (status == RI_OK)
+        trace_number(&line, "places", *count);
+    return trace_end(&line, status);
+}
+
 enum ri_status trace_lane_open(struct ri_rnic *ri, uint32_t index, void *context,
                                struct ri_lane **lane)
 {
@@ -136,7 +151,7 @@ enum ri_status trace_qp_create(struct ri_pd *pd, struct ri_qp_attr *attr, struct
     enum ri_status status;
 
     BEGIN(line, of, PASS_KIND_PD, "qp_create");
-    trace_text(&line, "type", attr->type == RI_QP_UD ? "ud" : "rc");
+    trace_text(&line, "type", word_of_qp_type(attr->type));
     trace_number(&line, "send_wr", attr->max_send_wr);
     trace_number(&line, "recv_wr", attr->max_recv_wr);
     trace_number(&line, "ird", attr->ird);
@@ -156,6 +171,34 @@ enum ri_status trace_qp_create(struct ri_pd *pd, struct ri_qp_attr *attr, struct
     return trace_end(&line, status);
 }
 
+/* What connects a QP by numbers: those of the mask. */
+static void put_numbers(struct trace_line *line, const struct ri_qp_modify *modify)
+{
+    const struct {
+        uint32_t bit;
+        const char *name;
+        uint64_t value;
+    } numbers[] = {
+        { RI_QPM_IRD, "ird", modify->ird },
+        { RI_QPM_ORD, "ord", modify->ord },
+        { RI_QPM_PORT, "port", modify->port },
+        { RI_QPM_PATH_MTU, "path_mtu", modify->path_mtu },
+        { RI_QPM_DESTINATION_QPN, "destination_qpn", modify->destination_qpn },
+        { RI_QPM_RECEIVE_PSN, "receive_psn", modify->receive_psn },
+        { RI_QPM_SEND_PSN, "send_psn", modify->send_psn },
+        { RI_QPM_TIMEOUT, "timeout", modify->timeout },
+        { RI_QPM_RETRY_COUNT, "retry_count", modify->retry_count },
+        { RI_QPM_RNR_RETRY | RI_QPM_RNR, "rnr_retry", modify->rnr_retry },
+        { RI_QPM_RNR_TIMER | RI_QPM_RNR, "rnr_timer", modify->rnr_timer },
+    };
+
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+        if (modify->mask & numbers[i].bit)
+            trace_number(line, numbers[i].name, numbers[i].value);
+    if (modify->mask & RI_QPM_PATH)
+        trace_path(line, modify->path);
+}
+
 static const char *wire_of(const struct ri_llp_handover *handover)
 {
     if (handover->local)
@@ -171,6 +214,7 @@ enum ri_status trace_qp_modify(struct ri_qp *qp, const struct ri_qp_modify *modi
     trace_bits(&line, "mask", modify->mask, words_qp_modify);
     if (modify->mask & RI_QPM_STATE)
         trace_text(&line, "state", word_of_qp_state(modify->state));
+    put_numbers(&line, modify);
     if (modify->mask & RI_QPM_HANDOVER) {
         trace_text(&line, "role", modify->handover->initiator ? "initiator" : "responder");
         trace_text(&line, "wire", wire_of(modify->handover));

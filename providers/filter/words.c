@@ -82,9 +82,16 @@ FUNCTION(word_of_wc_status, uint16_t, wc_statuses)
 static const char *const states[] = {
     [RI_QPS_IDLE] = "idle",       [RI_QPS_RTS] = "rts",     [RI_QPS_TERMINATE] = "terminate",
     [RI_QPS_CLOSING] = "closing", [RI_QPS_ERROR] = "error", [RI_QPS_INIT] = "init",
-    [RI_QPS_RTR] = "rtr",
+    [RI_QPS_RTR] = "rtr",         [RI_QPS_SQD] = "sqd",     [RI_QPS_SQE] = "sqe",
 };
 FUNCTION(word_of_qp_state, enum ri_qp_state, states)
+
+static const char *const qp_types[] = {
+    [RI_QP_RC] = "rc",
+    [RI_QP_UD] = "ud",
+    [RI_QP_UC] = "uc",
+};
+FUNCTION(word_of_qp_type, enum ri_qp_type, qp_types)
 
 static const char *const events[] = {
     [RI_EVENT_ESTABLISHED] = "established",
@@ -118,6 +125,8 @@ static const char *const events[] = {
     [RI_EVENT_GID_CHANGE] = "gid_change",
     [RI_EVENT_ADDRESS_CHANGE] = "address_change",
     [RI_EVENT_DEVICE_GONE] = "device_gone",
+    [RI_EVENT_COMMUNICATION_ESTABLISHED] = "communication_established",
+    [RI_EVENT_SEND_QUEUE_DRAINED] = "send_queue_drained",
 };
 FUNCTION(word_of_event, enum ri_event_type, events)
 
@@ -202,5 +211,15 @@ const struct word_bit words_qp_modify[] = {
     { RI_QPM_RNR, "rnr" },
     { RI_QPM_IMMEDIATE, "fused_immediate" },
     { RI_QPM_ACKNOWLEDGED, "acknowledged" },
+    { RI_QPM_PORT, "port" },
+    { RI_QPM_PATH, "path" },
+    { RI_QPM_PATH_MTU, "path_mtu" },
+    { RI_QPM_DESTINATION_QPN, "destination_qpn" },
+    { RI_QPM_RECEIVE_PSN, "receive_psn" },
+    { RI_QPM_SEND_PSN, "send_psn" },
+    { RI_QPM_TIMEOUT, "timeout" },
+    { RI_QPM_RETRY_COUNT, "retry_count" },
+    { RI_QPM_RNR_RETRY, "rnr_retry" },
+    { RI_QPM_RNR_TIMER, "rnr_timer" },
     { 0, NULL },
 };

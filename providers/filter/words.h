@@ -12,6 +12,7 @@ const char *word_of_status(enum ri_status status);
 const char *word_of_wr(uint16_t opcode);
 const char *word_of_wc(uint8_t opcode);
 const char *word_of_wc_status(uint16_t status);
+const char *word_of_qp_type(enum ri_qp_type type);
 const char *word_of_qp_state(enum ri_qp_state state);
 const char *word_of_event(enum ri_event_type type);
 const char *word_of_connection_event(enum ri_connection_event_type type);

@@ -466,7 +466,7 @@ START_TEST(what_has_room_only_is_refused)
 
     ck_assert_int_eq(set.host.privileged.query(set.host.rnic, &attr), RI_OK);
     ck_assert(!(attr.features & (RI_FEATURE_RNR | RI_FEATURE_FUSED_IMMEDIATE |
-                                 RI_FEATURE_ACKNOWLEDGE | RI_FEATURE_QP_INIT_RTR)));
+                                 RI_FEATURE_ACKNOWLEDGE | RI_FEATURE_QP_NUMBERS)));
     ck_assert_int_eq(set.host.privileged.qp_modify(set.qp, &modify), RI_ERR_NOT_SUPPORTED);
     modify.mask = RI_QPM_STATE;
     for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) {

@@ -163,7 +163,7 @@ START_TEST(what_has_room_only_is_refused)
     struct ri_rnic_attr attr = { .size = sizeof(attr) };
 
     OK(bed.fake.privileged.query(bed.fake.rnic, &attr));
-    ck_assert(!(attr.features & RI_FEATURE_QP_INIT_RTR));
+    ck_assert(!(attr.features & RI_FEATURE_QP_NUMBERS));
     for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
         modify.state = states[i];
         ck_assert_int_eq(bed.fake.privileged.qp_modify(a->qp, &modify), RI_ERR_NOT_SUPPORTED);

@@ -32,6 +32,7 @@ void calls_leave(const char *before)
     X(close, (struct ri_rnic *r, bool f), (r, f))                                               \
     X(query, (struct ri_rnic *r, struct ri_rnic_attr *a), (r, a))                               \
     X(query_port, (struct ri_rnic *r, struct ri_port_attr *a), (r, a))                          \
+    X(query_gids, (struct ri_rnic *r, uint32_t p, struct ri_gid *g, uint32_t *c), (r, p, g, c)) \
     X(lane_open, (struct ri_rnic *r, uint32_t i, void *c, struct ri_lane **l), (r, i, c, l))    \
     X(pd_create, (struct ri_rnic *r, void *c, struct ri_pd **p), (r, c, p))                     \
     X(pd_destroy, (struct ri_pd *p), (p))                                                       \

@@ -106,8 +106,8 @@ static void refuses_room(void)
     struct node node;
 
     bed_open();
-    if (bed.attr.features & RI_FEATURE_QP_INIT_RTR)
-        check_skip("the provider has RI_FEATURE_QP_INIT_RTR");
+    if (bed.attr.features & RI_FEATURE_QP_NUMBERS)
+        check_skip("the provider has RI_FEATURE_QP_NUMBERS");
     node_create(&node, NULL);
     EXPECT_STATUS(node_modify(&node, RI_QPS_INIT), RI_ERR_NOT_SUPPORTED);
     EXPECT_STATUS(node_modify(&node, RI_QPS_RTR), RI_ERR_NOT_SUPPORTED);

@@ -151,7 +151,9 @@ static enum ri_status change_state(struct qp *qp, const struct ri_qp_modify *mod
     case RI_QPS_ERROR: return to_error(qp);
     case RI_QPS_IDLE: return to_idle(qp);
     case RI_QPS_INIT:
-    case RI_QPS_RTR: return RI_ERR_NOT_SUPPORTED; /* RI_FEATURE_QP_INIT_RTR */
+    case RI_QPS_RTR:
+    case RI_QPS_SQD:
+    case RI_QPS_SQE: return RI_ERR_NOT_SUPPORTED; /* RI_FEATURE_QP_NUMBERS */
     }
     return RI_ERR_INVALID_ARGUMENT;
 }
