@@ -319,6 +319,24 @@ def roce_packets(path):
         write("fuzz_roce_mad", "made-%02x" % attribute, head + body)
 
 
+# Packets to a live QP: of each operation of RC one, aimed at requester and responder, and a few in a row.
+def roce_rc(path):
+    with open(path, encoding="utf-8") as file:
+        vectors = json.load(file)["packets"]
+    one = {}
+    for vector in vectors:
+        octets = bytes.fromhex(vector["ip_datagram"])
+        packet = octets[28 if octets[0] >> 4 == 4 else 48:]
+        if packet[0] < 0x20 and len(packet) < 600:
+            one[packet[0]] = packet
+    for opcode, packet in sorted(one.items()):
+        for how in (0x46, 0x47, 0x52, 0x36):
+            write("fuzz_roce_rc", "%02x-%02x" % (opcode, how), bytes([len(packet) // 4, how]) + packet)
+    for name, opcodes in (("messages", (4, 0x0A, 0x0C, 0x13, 0x14)), ("answers", (0x10, 0x11, 0x12, 0x0D, 0x0F))):
+        how = 0x46 if name == "messages" else 0x47
+        write("fuzz_roce_rc", name, b"".join(bytes([len(one[o]) // 4, how | 8]) + one[o] for o in opcodes if o in one))
+
+
 def main():
     with open(sys.argv[1], encoding="utf-8") as file:
         vectors = json.load(file)
@@ -331,6 +349,7 @@ def main():
     rendezvous_messages()
     local_programs()
     roce_packets(os.path.join(os.path.dirname(sys.argv[1]), "roce/vectors.json"))
+    roce_rc(os.path.join(os.path.dirname(sys.argv[1]), "roce/vectors.json"))
 
 
 main()

@@ -19,7 +19,7 @@ ORDER = {
     'kal': ['report', 'config', 'rnic', 'host', 'capture', 'cm', 'registry', 'state', ''],
     'kald': [''],
     'ual': ['progress', 'mechanism', 'policy', ''],
-    'providers/software': ['core', 'iwarp/codec', 'iwarp/objects', 'iwarp/llp', 'iwarp/tx', 'iwarp/rx', 'iwarp', 'roce/codec', ''],
+    'providers/software': ['core', 'iwarp/codec', 'iwarp/objects', 'iwarp/llp', 'iwarp/tx', 'iwarp/rx', 'iwarp', 'roce/codec', 'roce/rc', ''],
     'providers/rdmacore': [''],
     'providers/filter': [''],
     'itapi': [''],
