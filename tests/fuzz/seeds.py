@@ -313,6 +313,8 @@ def roce_packets(path):
             write("fuzz_roce_icrc", name, octets[12:22] + octets[4:8] + bytes(2) + octets[6:8] + window + damage + packet)
         if "mad" in vector["fields"]:
             write("fuzz_roce_mad", name, packet[20:276])
+        if "mad" in vector["fields"] or number % 16 == 0:
+            write("fuzz_roce_net", name, bytes([number % 5 << 4]) + packet[:80])
     for attribute, fields in ((0x11, "8000"), (0x12, "0090"), (0x18, "0048"), (0x19, ""), (0x1A, "")):
         head = struct.pack(">IIQHHI", 0x01070203, 0, 7, attribute, 0, 0)
         body = (bytes(8 if attribute != 0x18 else 4) + bytes.fromhex(fields)).ljust(232, b"\5")
@@ -336,6 +338,21 @@ def roce_rc(path):
         how = 0x46 if name == "messages" else 0x47
         write("fuzz_roce_rc", name, b"".join(bytes([len(one[o]) // 4, how | 8]) + one[o] for o in opcodes if o in one))
 
+# What processes of one user say to each other, control messages, identifications.
+def roce_net():
+    question = b"\0italRask\1" + struct.pack(">IH", 3, 4791) + bytes(range(16)) + struct.pack(">I", 2) + b"12345678"
+    write("fuzz_roce_net", "question", b"\1" + question)
+    write("fuzz_roce_net", "answer", b"\2italRans\1\1" + struct.pack(">HI", 128, 129))
+    write("fuzz_roce_net", "answer-none", b"\2italRans\1\0" + bytes(6))
+    for name, level, kind, data in (("gro", 17, 104, struct.pack("=I", 1040)), ("tos", 0, 1, b"\3"), ("ttl", 0, 2, struct.pack("=I", 64)),
+                                    ("class", 41, 67, struct.pack("=I", 2)), ("hops", 41, 52, struct.pack("=I", 9)),
+                                    ("overflow", 1, 40, struct.pack("=I", 7)), ("error", 0, 11, struct.pack("=IBBBBII", 90, 1, 0, 0, 0, 1500, 0)),
+                                    ("error6", 41, 25, struct.pack("=IBBBBII", 111, 3, 1, 4, 0, 0, 0))):
+        item = struct.pack("=Qii", 16 + len(data), level, kind) + data
+        write("fuzz_roce_net", "control-" + name, b"\3" + item.ljust(len(item) + 7 & ~7, b"\0") * 2)
+    for name, ids in (("near", (50000, 50001, 51025, 50990)), ("far", (1000, 30000, 30001, 30002, 30003)), ("own", (0, 1, 2, 0, 127, 128, 65535, 3))):
+        write("fuzz_roce_net", "ids-" + name, b"\4" + struct.pack(">%dH" % len(ids), *ids))
+
 
 def main():
     with open(sys.argv[1], encoding="utf-8") as file:
@@ -348,6 +365,7 @@ def main():
     elves()
     rendezvous_messages()
     local_programs()
+    roce_net()
     roce_packets(os.path.join(os.path.dirname(sys.argv[1]), "roce/vectors.json"))
     roce_rc(os.path.join(os.path.dirname(sys.argv[1]), "roce/vectors.json"))
 

@@ -247,8 +247,13 @@ uint32_t net_receive(struct net_port *port, enum net_queue queue, struct net_rx 
 /* The next packet whose lengths and ICRC are right. False: there is none. */
 bool net_next(struct net_rx *rx, struct net_packet *packet);
 
-/* What the network says of packets that were sent. Anybody on the way can forge it: it may only
- * end what a time-out would end, too. */
+/*
+ * What the own IP layer and the network say of packets that were sent. Of the network only a part
+ * comes here: the kernel gives an ICMP error to the socket that it picks by hash among those of the
+ * address, mostly another process's; net_reach_open() is for that. A path MTU that the network
+ * tells holds for all sockets: the next packet that is too long is stopped with EMSGSIZE, and the
+ * error is here. Anybody on the way can forge ICMP: it may only end what a time-out would end, too.
+ */
 struct net_error {
     int error;    /* EMSGSIZE, ECONNREFUSED, EHOSTUNREACH, ENETUNREACH ... */
     bool local;   /* of this host's own IP layer */
@@ -261,5 +266,14 @@ struct net_error {
 bool net_next_error(struct net_port *port, struct net_error *error);
 /* net_receive() or net_tx_flush() has met one. */
 bool net_port_has_errors(const struct net_port *port);
+
+/*
+ * Asks whether the path's UDP port is open, by an empty datagram: for a QP that has no answer. A
+ * descriptor, the caller's; -1: errno (no way, no memory). It becomes readable if the network
+ * answers. net_reach_error(): ECONNREFUSED (nobody is there), EHOSTUNREACH ...; 0: silence, as of a
+ * port that is open, and of one that a firewall guards.
+ */
+int net_reach_open(const struct net_port *port, const struct net_path *path);
+int net_reach_error(int fd);
 
 #endif

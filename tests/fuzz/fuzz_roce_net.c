@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What roce/net reads beyond packets, as pure functions. The first octet chooses: the socket that a
+ * datagram goes to, against the program for the kernel run here; a question and an answer between
+ * processes; control messages; identifications.
+ */
+#include "tests/fuzz/fuzz.h"
+
+#include <string.h>
+
+#include "base/be.h"
+#include "providers/software/roce/net/control.h"
+#include "providers/software/roce/net/ids.h"
+#include "providers/software/roce/net/share_message.h"
+#include "providers/software/roce/net/steer.h"
+
+struct machine {
+    const uint8_t *packet;
+    size_t len;
+    uint32_t a;
+    bool ended; /* A load beyond the packet: the program returns 0 */
+};
+
+static void load(struct machine *machine, const struct sock_filter *at)
+{
+    uint32_t octets = BPF_SIZE(at->code) == BPF_W ? 4 : 2;
+
+    FUZZ_CHECK(BPF_MODE(at->code) == BPF_ABS);
+    machine->ended = at->k > machine->len || machine->len - at->k < octets;
+    if (machine->ended)
+        machine->a = 0;
+    else
+        machine->a = octets == 4 ? be_get32(machine->packet + at->k)
+                                 : be_get16(machine->packet + at->k);
+}
+
+static uint32_t jump(const struct machine *machine, const struct sock_filter *at)
+{
+    switch (BPF_OP(at->code)) {
+    case BPF_JA: return at->k;
+    case BPF_JEQ: return machine->a == at->k ? at->jt : at->jf;
+    case BPF_JGT: return machine->a > at->k ? at->jt : at->jf;
+    case BPF_JGE: return machine->a >= at->k ? at->jt : at->jf;
+    default: FUZZ_CHECK(!"an instruction that is not known"); return 0;
+    }
+}
+
+static uint32_t run(const struct sock_filter *program, uint32_t n, const uint8_t *packet,
+                    size_t len)
+{
+    struct machine machine = { packet, len, 0, false };
+
+    for (uint32_t pc = 0; pc < n; pc++) {
+        const struct sock_filter *at = &program[pc];
+
+        switch (BPF_CLASS(at->code)) {
+        case BPF_LD: load(&machine, at); break;
+        case BPF_ALU: machine.a &= at->k; break;
+        case BPF_JMP: pc += jump(&machine, at); break;
+        default: return BPF_RVAL(at->code) == BPF_A ? machine.a : at->k;
+        }
+        if (machine.ended)
+            return 0;
+    }
+    FUZZ_CHECK(!"the program has no end");
+    return 0;
+}
+
+static void steers(uint32_t slots, const uint8_t *packet, size_t len)
+{
+    struct sock_filter program[STEER_PROGRAM_MAX];
+    uint32_t n = steer_program(program, slots), index = steer_pick(packet, len, slots);
+
+    FUZZ_CHECK(n <= STEER_PROGRAM_MAX && index <= slots);
+    FUZZ_CHECK(run(program, n, packet, len) == index);
+}
+
+static void asks(const uint8_t *octets, size_t len)
+{
+    uint8_t again[SHARE_QUESTION_LEN];
+    struct share_question question;
+
+    if (!share_get_question(octets, len, &question))
+        return;
+    FUZZ_CHECK(len == SHARE_QUESTION_LEN);
+    share_put_question(again, &question, octets + len - SHARE_RANDOM_LEN);
+    FUZZ_CHECK(!memcmp(again, octets, len));
+}
+
+static void answers(const uint8_t *octets, size_t len)
+{
+    uint8_t again[SHARE_ANSWER_LEN];
+    struct share_answer answer;
+
+    if (!share_get_answer(octets, len, &answer))
+        return;
+    FUZZ_CHECK(answer.count <= SHARE_FDS_MAX && answer.has == (answer.count > 0));
+    share_put_answer(again, &answer);
+    FUZZ_CHECK(len == sizeof(again) && !memcmp(again, octets, len));
+}
+
+/* What a cut list says, the whole one says or contradicts by a later message, but never before. */
+static void controls(const uint8_t *octets, size_t len)
+{
+    struct control control;
+    struct control_error error = { 0 };
+
+    control_read(octets, len, &control);
+    FUZZ_CHECK(control.has_overflow || !control.overflow);
+    if (control_read_error(octets, len, &error))
+        FUZZ_CHECK(error.error >= 0 && error.error <= 4095);
+}
+
+/* Written a second time, without guesses. */
+static void identifies(struct reader *reader)
+{
+    struct ids_peer peer = { .counts = false };
+    bool counts = false;
+    uint16_t last = 0;
+
+    while (reader->left) {
+        uint16_t id = read16(reader), ahead = (uint16_t)(id - last);
+        bool near = !counts || (ahead > 0 && ahead <= IDS_AHEAD);
+        bool own = id < IDS_OWN, behind = counts && (uint16_t)(last - id) < IDS_BEHIND;
+        bool accepted = ids_accept(&peer, id);
+
+        if (own || near || behind)
+            FUZZ_CHECK(accepted);
+        if ((near && (counts || !own)) || (accepted && !own && !behind)) {
+            counts = true;
+            last = id;
+        }
+        FUZZ_CHECK(peer.counts == counts && (!counts || peer.last == last));
+        FUZZ_CHECK(peer.far_count < IDS_RESYNCHRONISE || accepted);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct reader reader = { data, size };
+    uint8_t choice = read8(&reader);
+
+    switch (choice & 7u) {
+    case 0: steers(8u << (choice >> 4) % 5u, reader.p, reader.left); break;
+    case 1: asks(reader.p, reader.left); break;
+    case 2: answers(reader.p, reader.left); break;
+    case 3: controls(reader.p, reader.left); break;
+    default: identifies(&reader); break;
+    }
+    return 0;
+}
