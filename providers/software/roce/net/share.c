@@ -252,9 +252,10 @@ void share_serve(struct share *share)
 bool share_offer(struct share *share, const struct share_key *key, const int *fds, uint32_t count,
                  uint16_t slots)
 {
-    struct offer *grown = realloc(share->offer, (share->offers + 1u) * sizeof(*grown));
+    struct offer *grown;
 
     contract(count && count <= SHARE_FDS_MAX && !find_offer(share, key));
+    grown = realloc(share->offer, (share->offers + 1u) * sizeof(*grown));
     if (!grown)
         return false;
     share->offer = grown;
