@@ -411,6 +411,141 @@ START_TEST(progress_does_not_go_backwards)
 }
 END_TEST
 
+/* --- progress that messages tell --- */
+
+static void put_telling(uint32_t executed)
+{
+    static const uint8_t octets[8];
+    struct ring_header header = RECORD(RING_REQUEST, .opcode = RI_WR_SEND, .flags = RING_TELLS,
+                                       .piece = 8, .length = 8);
+
+    header.executed = executed;
+    hand.published++;
+    hand_put(&hand, &header, octets, 8);
+}
+
+START_TEST(a_message_tells_what_is_executed)
+{
+    open_pair();
+    side_receive(a, 7, region_sge(&closed_region, 0, 64));
+    side_send(a, 0, region_sge(&closed_region, 0, 64));
+    side_send(a, 1, region_sge(&closed_region, 0, 64));
+    put_telling(2);
+    side_expect(a, a->recv_cq, 7, RI_WC_SUCCESS, 8);
+    side_expect(a, a->send_cq, 0, RI_WC_SUCCESS, 64);
+    side_expect(a, a->send_cq, 1, RI_WC_SUCCESS, 64);
+    close_pair();
+}
+END_TEST
+
+START_TEST(a_message_that_tells_too_much_ends_the_connection)
+{
+    static const uint32_t said[] = { 3, 1000, INT32_MAX };
+
+    open_pair();
+    side_receive(a, 7, region_sge(&closed_region, 0, 64));
+    side_send(a, 0, region_sge(&closed_region, 0, 64));
+    side_send(a, 1, region_sge(&closed_region, 0, 64));
+    put_telling(said[_i]);
+    side_expect_event(a, RI_EVENT_RESPONSE_ERROR, BROKEN);
+    expect_all_flushed(a->send_cq, 0, 2);
+    expect_all_flushed(a->recv_cq, 7, 1);
+    close_pair();
+}
+END_TEST
+
+/* The page may have told more before. */
+START_TEST(a_message_that_tells_less_says_nothing_new)
+{
+    static const uint32_t said[] = { 0, 1, 2, INT32_MIN + 3u };
+
+    open_pair();
+    side_receive(a, 7, region_sge(&closed_region, 0, 64));
+    side_send(a, 0, region_sge(&closed_region, 0, 64));
+    side_send(a, 1, region_sge(&closed_region, 0, 64));
+    hand_execute(&hand, 2);
+    side_expect(a, a->send_cq, 0, RI_WC_SUCCESS, 64);
+    side_expect(a, a->send_cq, 1, RI_WC_SUCCESS, 64);
+    put_telling(said[_i]);
+    side_expect(a, a->recv_cq, 7, RI_WC_SUCCESS, 8);
+    side_send(a, 2, region_sge(&closed_region, 0, 64));
+    put_telling(3);
+    side_receive(a, 8, region_sge(&closed_region, 0, 64));
+    side_expect(a, a->recv_cq, 8, RI_WC_SUCCESS, 8);
+    side_expect(a, a->send_cq, 2, RI_WC_SUCCESS, 64);
+    close_pair();
+}
+END_TEST
+
+/* A message comes, and a consumer takes it who looks at the CQ of receives. */
+static void take_by_look(uint64_t cookie)
+{
+    const uint8_t octets[8] = { 1 };
+    struct ri_wc wc;
+    uint32_t got = 0;
+
+    side_receive(a, cookie, region_sge(&closed_region, 0, 64));
+    testbed_passes(&bed, 1);
+    hand_request(&hand, RI_WR_SEND, octets, sizeof(octets), 0, 0);
+    for (int look = 0; look < 1000 && !got; look++) {
+        fake_lane_pass(&bed.fake.events, 0);
+        fake_host_run(&bed.fake, a->recv_cq);
+        got = bed.fake.user.poll(a->recv_cq, 1, &wc);
+    }
+    ck_assert_uint_eq(got, 1);
+    ck_assert_uint_eq(wc.cookie, cookie);
+}
+
+static uint32_t told(void)
+{
+    return atomic_load(&hand.peer->executed);
+}
+
+START_TEST(progress_is_told_by_the_answer_or_by_the_next_look)
+{
+    const uint8_t *octets;
+    struct ring_header header;
+
+    open_pair();
+    take_by_look(1);
+    ck_assert_uint_eq(told(), 0);
+    fake_host_run(&bed.fake, a->recv_cq);
+    ck_assert_uint_eq(told(), 1);
+    take_by_look(2);
+    ck_assert_uint_eq(told(), 1);
+    side_send(a, 0, region_sge(&closed_region, 0, 64));
+    header = hand_take(&hand, &octets);
+    ck_assert_uint_eq(header.flags & RING_TELLS, RING_TELLS);
+    ck_assert_uint_eq(header.executed, 2);
+    close_pair();
+}
+END_TEST
+
+START_TEST(progress_is_told_before_the_lane_sleeps)
+{
+    struct ri_lane *lane = bed.fake.lanes[0];
+
+    open_pair();
+    take_by_look(1);
+    ck_assert_uint_eq(told(), 0);
+    lane->ops->lane_arm(lane);
+    ck_assert_uint_eq(told(), 1);
+    close_pair();
+}
+END_TEST
+
+START_TEST(progress_is_told_before_the_end)
+{
+    open_pair();
+    take_by_look(1);
+    ck_assert_uint_eq(told(), 0);
+    side_modify(a, RI_QPS_ERROR);
+    ck_assert_uint_ne(hand_ended(&hand), LOCAL_OPEN);
+    ck_assert_uint_eq(told(), 1);
+    close_pair();
+}
+END_TEST
+
 /* What the peer says it has taken is believed as far as it can be true: the side waits, and
  * nothing that is not taken is overwritten by more than the peer has asked for. */
 START_TEST(room_that_cannot_be_is_none)
@@ -751,6 +886,11 @@ int main(void)
                  skips_for_ever_do_not_hold_a_pass);
     tcase_add_loop_test(positions, progress_that_cannot_be_ends_the_connection, 0, 6);
     tc_add_tests(positions, progress_does_not_go_backwards);
+    tc_add_tests(positions, a_message_tells_what_is_executed,
+                 progress_is_told_by_the_answer_or_by_the_next_look,
+                 progress_is_told_before_the_lane_sleeps, progress_is_told_before_the_end);
+    tcase_add_loop_test(positions, a_message_that_tells_too_much_ends_the_connection, 0, 3);
+    tcase_add_loop_test(positions, a_message_that_tells_less_says_nothing_new, 0, 4);
     tcase_add_loop_test(positions, room_that_cannot_be_is_none, 0, 3);
     tcase_add_loop_test(positions, answers_wait_for_room_that_can_be, 0, 3);
     tcase_add_loop_test(positions, an_end_of_any_value_is_an_end, 0, 7);

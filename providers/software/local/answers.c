@@ -19,10 +19,29 @@ static uint32_t unexecuted(const struct local_qp *qp)
     return atomic_load_explicit(&qp->given, memory_order_acquire) - qp->executed;
 }
 
-/* False: it is impossible. */
-static bool hear(const struct local_qp *qp, struct said *said)
+static uint32_t page_tells(const struct local_qp *qp)
 {
-    said->executed = atomic_load_explicit(&qp->peer->executed, memory_order_acquire) - qp->executed;
+    return atomic_load_explicit(&qp->peer->executed, memory_order_acquire);
+}
+
+/* It tells so in its page, and by its requests: the later number counts. */
+static bool hear_executed(struct local_qp *qp)
+{
+    uint32_t page = page_tells(qp);
+    bool forwards = (int32_t)(page - qp->heard_of_page) >= 0;
+
+    qp->heard_of_page = page;
+    if ((int32_t)(page - qp->heard) > 0)
+        qp->heard = page;
+    return forwards;
+}
+
+/* False: it is impossible. */
+static bool hear(struct local_qp *qp, struct said *said)
+{
+    if (!hear_executed(qp))
+        return false;
+    said->executed = qp->heard - qp->executed;
     said->answers = atomic_load_explicit(&qp->peer->answered, memory_order_acquire) - qp->answer_at;
     local_has_found(qp->memory);
     return said->executed <= unexecuted(qp) && said->answers <= LOCAL_ANSWERS;
@@ -185,6 +204,6 @@ uint32_t local_take_answers(struct local_qp *qp)
 bool local_has_answer(const struct local_qp *qp)
 {
     return unexecuted(qp) &&
-           (atomic_load_explicit(&qp->peer->executed, memory_order_acquire) != qp->executed ||
+           (page_tells(qp) != qp->heard_of_page ||
             atomic_load_explicit(&qp->peer->answered, memory_order_acquire) != qp->answer_at);
 }

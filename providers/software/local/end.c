@@ -20,6 +20,18 @@ static enum local_end own_end(const struct local_qp *qp)
     return qp->core->life.lost ? LOCAL_RESET : LOCAL_CLOSED;
 }
 
+/* What is executed and was not told yet. A pass may tell meanwhile: the larger number stays. */
+static void tell_rest(struct local_qp *qp)
+{
+    const uint32_t done = atomic_load_explicit(&qp->done, memory_order_acquire);
+    unsigned int told = atomic_load(&qp->own->executed);
+
+    local_stores(qp->memory);
+    while ((int32_t)(done - told) > 0 &&
+           !atomic_compare_exchange_weak(&qp->own->executed, &told, done))
+        ;
+}
+
 /* Once per connection. What was published stays valid behind it. */
 static void say_end(struct local_qp *qp)
 {
@@ -27,6 +39,7 @@ static void say_end(struct local_qp *qp)
     uint32_t code;
 
     tx_assert_inside(qp->core);
+    tell_rest(qp);
     spinlock_lock(&qp->core->life.lock);
     code = qp->refused.is_set ? qp->refused.code : qp->core->life.terminate_sent;
     atomic_store_explicit(&own->number, qp->refused.number, memory_order_relaxed);

@@ -90,7 +90,8 @@ static enum outcome refuse(struct local_qp *qp, const struct refusal *why)
     };
 
     local_assert_rx(qp);
-    qp->refused = (struct refused){ true, qp->done, why->code, (uint16_t)why->status };
+    qp->refused = (struct refused){ true, atomic_load_explicit(&qp->done, memory_order_relaxed),
+                                    why->code, (uint16_t)why->status };
     if (!qp_end(qp->core, &end))
         qp->refused.is_set = false;
     return OUTCOME_ENDED;
@@ -555,10 +556,22 @@ static bool is_complete(const struct local_qp *qp)
 static void end_request(struct local_qp *qp)
 {
     qp->open = false;
-    qp->done++;
+    atomic_store_explicit(&qp->done, atomic_load_explicit(&qp->done, memory_order_relaxed) + 1,
+                          memory_order_release);
     count_up(&qp->counters.for_peer, 1);
     count_up(&qp->counters.for_peer_octets,
              is_atomic(qp->message.opcode) ? ATOMIC_OCTETS : qp->placed);
+}
+
+/* What the peer says of the own requests: they complete before what it says behind that. Its page
+ * may have told more. */
+static enum outcome hear_progress(struct local_qp *qp, const struct ring_header *header)
+{
+    if (!(header->flags & RING_TELLS) || (int32_t)(header->executed - qp->heard) <= 0)
+        return OUTCOME_DONE;
+    qp->heard = header->executed;
+    local_take_answers(qp);
+    return qp_state(qp->core) == RI_QPS_RTS ? OUTCOME_DONE : OUTCOME_ENDED;
 }
 
 /* One record. OUTCOME_WAIT: it stays; what was judged is kept, for the peer may change it. */
@@ -573,7 +586,9 @@ static enum outcome take_record(struct local_qp *qp, const struct ring_header *h
         qp->record = *header;
         if (!is_in_turn(qp, header))
             return refuse(qp, &broken);
-        if (!qp->open)
+        if (header->kind == RING_REQUEST)
+            outcome = hear_progress(qp, header);
+        if (outcome == OUTCOME_DONE && !qp->open)
             outcome = begin(qp, header);
     }
     if (outcome == OUTCOME_DONE)
@@ -587,12 +602,16 @@ static enum outcome take_record(struct local_qp *qp, const struct ring_header *h
     return OUTCOME_DONE;
 }
 
-/* What the peer may overwrite, and what is executed. */
-static void tell_progress(struct local_qp *qp)
+void local_tell_progress(struct local_qp *qp)
 {
+    const uint32_t done = atomic_load_explicit(&qp->done, memory_order_relaxed);
+
+    local_assert_rx(qp);
     local_stores(qp->memory);
     atomic_store_explicit(&qp->own->consumed, qp->take.at, memory_order_release);
-    atomic_store_explicit(&qp->own->executed, qp->done, memory_order_release);
+    atomic_store_explicit(&qp->own->executed, done, memory_order_release);
+    atomic_store_explicit(&qp->told, done, memory_order_relaxed);
+    local_wake_peer(qp);
 }
 
 /* One that waits was judged, and its header is kept. */
@@ -605,7 +624,7 @@ static enum ring_found next_record(struct local_qp *qp, struct ring_header *head
     return RING_RECORD_FOUND;
 }
 
-uint32_t local_execute(struct local_qp *qp, uint32_t budget)
+uint32_t local_execute(struct local_qp *qp, uint32_t budget, bool answers_soon)
 {
     const uint64_t at = qp->take.at, fetched = qp->fetch_at;
     struct ring_header header;
@@ -624,12 +643,11 @@ uint32_t local_execute(struct local_qp *qp, uint32_t budget)
         /* Long messages: the peer goes on meanwhile. */
         if (qp->take.at - atomic_load_explicit(&qp->own->consumed, memory_order_relaxed) >=
             LOCAL_REQUESTS / 4)
-            tell_progress(qp);
+            local_tell_progress(qp);
     }
-    if (qp->take.at != at || qp->fetch_at != fetched) {
-        tell_progress(qp);
-        local_wake_peer(qp);
-    }
+    if (qp->take.at != at || qp->fetch_at != fetched)
+        if (!answers_soon || qp->open || qp->fetch_at != fetched)
+            local_tell_progress(qp);
     return records;
 }
 

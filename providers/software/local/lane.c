@@ -128,6 +128,8 @@ static bool fall_asleep(struct local_qp *qp)
     if (!spinlock_try(&qp->rx))
         return false;
     if (qp->memory) {
+        if (local_owes_progress(qp) && qp_state(qp->core) == RI_QPS_RTS)
+            local_tell_progress(qp);
         atomic_store(&qp->own->asleep, 1);
         atomic_thread_fence(memory_order_seq_cst);
         asleep = !has_work(qp);
@@ -196,7 +198,6 @@ uint32_t local_serve(struct lane *lane, struct cq *first, uint32_t budget)
     struct local_lane *own = local_lane(lane);
     uint32_t work_done = 0;
 
-    (void)first;
     lane_assert_run(lane);
     if (unlikely(atomic_load_explicit(&own->version, memory_order_relaxed) != own->served_version))
         copy_hot(lane);
@@ -204,7 +205,8 @@ uint32_t local_serve(struct lane *lane, struct cq *first, uint32_t budget)
         wake_all(own);
     for (uint32_t i = 0; i < own->served_count && work_done < budget; i++) {
         struct local_qp *qp = own->served[i];
-        uint32_t done = local_look(qp, budget < LOOK_BUDGET ? budget : LOOK_BUDGET);
+        uint32_t done = local_look(qp, budget < LOOK_BUDGET ? budget : LOOK_BUDGET,
+                                   first && first == qp->core->recv_cq);
 
         work_done += done;
         if (done)
@@ -239,8 +241,9 @@ static bool has_made_room(struct local_qp *qp)
 }
 
 /* Under rx. *go_on: tx may have something to do. */
-static uint32_t look(struct local_qp *qp, uint32_t budget, bool *go_on)
+static uint32_t look(struct local_qp *qp, uint32_t budget, bool answers_soon, bool *go_on)
 {
+    const uint32_t executed = qp->executed;
     struct qp *core = qp->core;
     uint32_t done = 0;
 
@@ -250,19 +253,22 @@ static uint32_t look(struct local_qp *qp, uint32_t budget, bool *go_on)
     if (qp_state(core) == RI_QPS_RTS) {
         if (unlikely(atomic_load_explicit(&qp->awaits_start, memory_order_relaxed)))
             tell_start(qp);
+        if (unlikely(local_owes_progress(qp)))
+            local_tell_progress(qp);
         *go_on = own_make_quiet(core, &qp->requests);
         done = local_take_answers(qp);
-        *go_on |= has_made_room(qp) || done;
+        *go_on |= has_made_room(qp);
     }
     if (qp_state(core) == RI_QPS_RTS)
-        done += local_execute(qp, budget);
+        done += local_execute(qp, budget, answers_soon);
+    *go_on |= qp->executed != executed;
     if (qp_state(core) == RI_QPS_RTS && unlikely(local_has_end(qp)))
         local_note_end(qp);
     *go_on |= qp_state(core) == RI_QPS_CLOSING && local_has_end(qp);
     return done;
 }
 
-uint32_t local_look(struct local_qp *qp, uint32_t budget)
+uint32_t local_look(struct local_qp *qp, uint32_t budget, bool answers_soon)
 {
     struct qp *core = qp->core;
     uint32_t done;
@@ -270,7 +276,7 @@ uint32_t local_look(struct local_qp *qp, uint32_t budget)
 
     if (!spinlock_try(&qp->rx))
         return 0;
-    done = look(qp, budget, &go_on);
+    done = look(qp, budget, answers_soon, &go_on);
     spinlock_unlock(&qp->rx);
     if (done) {
         qp_retire(core, &core->sq);

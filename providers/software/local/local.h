@@ -79,7 +79,9 @@ struct local_qp {
     bool refused_directly;
 
     /* --- what the peer has said of them: under rx --- */
-    uint32_t executed; /* of `given` */
+    uint32_t executed;      /* of `given` */
+    uint32_t heard;         /* the same, as it has told: by its page, or a request (RING_TELLS) */
+    uint32_t heard_of_page; /* by its page */
     /* Index of the request that is completed next, which may be one that sends nothing. */
     uint32_t answered;
     uint64_t answer_at;     /* place in the peer's answers */
@@ -96,7 +98,9 @@ struct local_qp {
     bool has_receive;  /* at rq.next, of this message */
     uint64_t placed;   /* octets of it that are placed, or fetched */
     uint64_t fetch_at; /* place in the own answers */
-    uint32_t done;     /* requests executed */
+    /* Requests executed; how many of them the peer was told of last. Written under rx, and inside tx
+     * by what is published. */
+    atomic_uint done, told;
     struct stag_hint remote_hint, receive_hint;
     /* A message waits for a receive. Read without rx by hints. */
     atomic_bool waits;
@@ -182,8 +186,9 @@ bool local_is_idle(const struct lane *lane);
 void local_heat(struct local_qp *qp);
 /* No pass that begins finds it. */
 void local_cool(struct local_qp *qp);
-/* One look at the QP: messages taken, or completions. In a pass; no lock held. */
-uint32_t local_look(struct local_qp *qp, uint32_t budget);
+/* One look at the QP: messages taken, or completions. In a pass; no lock held. `answers_soon`: see
+ * local_execute(). */
+uint32_t local_look(struct local_qp *qp, uint32_t budget, bool answers_soon);
 
 /* --- publish.c --- */
 
@@ -216,8 +221,17 @@ void local_await_peer(struct local_qp *qp);
 
 /* --- execute.c: under rx, in a pass --- */
 
-/* What the peer has published, up to so many messages. Returns how many were executed. */
-uint32_t local_execute(struct local_qp *qp, uint32_t budget);
+/* What the peer has published, up to so many messages. Returns how many were executed.
+ * `answers_soon`: the consumer that takes these messages is about to look at them. The peer is told
+ * that they are executed by what the consumer posts then, or by the next look. */
+uint32_t local_execute(struct local_qp *qp, uint32_t budget, bool answers_soon);
+/* What the peer was not told yet. */
+void local_tell_progress(struct local_qp *qp);
+static inline bool local_owes_progress(const struct local_qp *qp)
+{
+    return atomic_load_explicit(&qp->done, memory_order_relaxed) !=
+           atomic_load_explicit(&qp->told, memory_order_relaxed);
+}
 /* Would it find something to do? Without rx, a hint. */
 bool local_has_request(const struct local_qp *qp);
 

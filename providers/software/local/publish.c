@@ -160,6 +160,15 @@ static void describe(const struct local_qp *qp, const struct wqe *wqe, struct ri
         header->compare = wqe->compare;
 }
 
+/* What this end has executed for the peer: by the message that begins, in the line that the peer
+ * looks at anyway. */
+static void tell(struct local_qp *qp, struct ring_header *header)
+{
+    header->flags |= RING_TELLS;
+    header->executed = atomic_load_explicit(&qp->done, memory_order_acquire);
+    atomic_store_explicit(&qp->told, header->executed, memory_order_relaxed);
+}
+
 static enum step publish_answered(struct local_qp *qp, struct wqe *wqe)
 {
     struct ring_header header;
@@ -192,6 +201,8 @@ static enum step publish_piece(struct local_qp *qp, struct wqe *wqe)
         return STEP_WAIT;
     if (!gather(qp, wqe, place, header.piece))
         return fail(qp, wqe, RI_WC_LOCAL_PROTECTION);
+    if (!qp->begun)
+        tell(qp, &header);
     qp->begun = header.piece < left;
     qp->published = qp->begun ? qp->published + header.piece : 0;
     if (!qp->begun)

@@ -28,7 +28,7 @@ enum ring_kind {
     RING_KINDS,
 };
 
-/* What a header says. `length` to `rkey`: of RING_REQUEST alone. */
+/* What a header says. `length` to `executed`: of RING_REQUEST alone. */
 struct ring_header {
     uint32_t stamp;
     uint8_t kind;
@@ -39,11 +39,15 @@ struct ring_header {
     uint64_t operand, compare;
     uint64_t remote_addr;
     uint32_t rkey;
-    uint32_t fetching; /* Reads and atomics under way, with this one */
+    union {
+        uint32_t fetching; /* Reads and atomics: how many are under way, with this one */
+        uint32_t executed; /* RING_TELLS: how many requests of the other end are executed */
+    };
 };
 
 #define RING_SOLICITED 1u
 #define RING_FUSED     2u /* immediate data takes no receive of its own */
+#define RING_TELLS     4u /* `executed` is told: of requests that are neither Reads nor atomics */
 
 /* Octets of one record at most, and of its piece. */
 #define RING_RECORD (8u << 10)

@@ -28,7 +28,7 @@ static_assert(!(LOCAL_REQUESTS & (LOCAL_REQUESTS - 1)) && !(LOCAL_ANSWERS & (LOC
 static const struct header {
     char magic[16];
     uint32_t head, requests, answers, page;
-} expected = { "ital local 2", LOCAL_HEAD, LOCAL_REQUESTS, LOCAL_ANSWERS,
+} expected = { "ital local 3", LOCAL_HEAD, LOCAL_REQUESTS, LOCAL_ANSWERS,
                sizeof(struct local_page) };
 
 #ifdef LOCAL_TELLS_ORDER

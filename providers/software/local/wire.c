@@ -65,7 +65,7 @@ static void count(struct lane *lane, uint32_t *connections, uint32_t *closing)
 static void visit(struct qp *base)
 {
     if (lane_inside(base->lane))
-        local_look(local_qp(base), VISIT_BUDGET);
+        local_look(local_qp(base), VISIT_BUDGET, false);
     else
         tx_defer_to_lane(base);
     tx_run(base);
@@ -169,7 +169,9 @@ static enum ri_status prepare(struct qp *base, const struct ri_llp_handover *han
     qp->published = qp->answer_at = qp->answer_placed = qp->placed = qp->fetch_at = 0;
     qp->consumed_seen = 0;
     qp->begun = qp->open = qp->waiting = qp->has_receive = qp->end_waits = false;
-    qp->executed = qp->done = 0;
+    qp->executed = qp->heard = qp->heard_of_page = 0;
+    atomic_store(&qp->done, 0);
+    atomic_store(&qp->told, 0);
     qp->answered = atomic_load(&base->sq.next);
     atomic_store(&qp->given, 0);
     atomic_store(&qp->fetching, 0);
