@@ -16,6 +16,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -23,6 +24,8 @@ struct pages {
     /* The first octet that is not checked yet; the last one. */
     uint64_t at, last;
     bool read, write;
+    /* Of the first mapping; NULL: nobody asks. */
+    struct ri_pages_file *file;
 };
 
 /* Check a mapping; they come in ascending order. RI_ERR_AGAIN: it passes, the next one is
@@ -52,6 +55,48 @@ struct mapping_query {
 #define MAPPING_QUERY    _IOWR('f', 17, struct mapping_query)
 #define MAPPING_READABLE 1u
 #define MAPPING_WRITABLE 2u
+#define MAPPING_SHARED   8u
+
+/* What the pages of a mapping are of. */
+struct mapping {
+    uint64_t start, end, offset, inode, device;
+    bool shared;
+};
+
+/* False: the whole range is not in it, or nobody else can have the file. */
+static bool is_of_file(const struct pages *pages, const struct mapping *mapping)
+{
+    return pages->file && mapping->shared && mapping->inode && mapping->start <= pages->at &&
+           mapping->end > pages->last;
+}
+
+static void note_file(struct pages *pages, const struct mapping *mapping, const char *name)
+{
+    *pages->file = (struct ri_pages_file){ .inode = mapping->inode,
+                                           .device = mapping->device,
+                                           .offset = mapping->offset +
+                                                     (pages->at - mapping->start) };
+    snprintf(pages->file->name, sizeof(pages->file->name), "%s", name);
+}
+
+/* Once more, with the name, which may be long. */
+static void query_file(int fd, struct pages *pages, const struct mapping_query *found)
+{
+    const struct mapping mapping = { found->start,
+                                     found->end,
+                                     found->offset,
+                                     found->inode,
+                                     makedev(found->major, found->minor),
+                                     found->is & MAPPING_SHARED };
+    char name[4096];
+    struct mapping_query query = {
+        .size = sizeof(query), .addr = pages->at, .name_size = sizeof(name), .name = (uintptr_t)name
+    };
+
+    if (is_of_file(pages, &mapping) && !ioctl(fd, MAPPING_QUERY, &query) &&
+        query.inode == found->inode && query.name_size)
+        note_file(pages, &mapping, name);
+}
 
 /* RI_ERR_NOT_SUPPORTED: the kernel does not have it. */
 static enum ri_status query_mappings(int fd, struct pages *pages)
@@ -63,6 +108,7 @@ static enum ri_status query_mappings(int fd, struct pages *pages)
 
         if (ioctl(fd, MAPPING_QUERY, &query))
             return errno == ENOENT ? RI_ERR_ADDRESS : RI_ERR_NOT_SUPPORTED;
+        query_file(fd, pages, &query);
         status = check_pages(pages, query.start, query.end, query.is & MAPPING_READABLE,
                              query.is & MAPPING_WRITABLE);
     } while (status == RI_ERR_AGAIN);
@@ -73,11 +119,19 @@ static enum ri_status query_mappings(int fd, struct pages *pages)
 
 static enum ri_status judge_line(struct pages *pages, const char *line)
 {
-    unsigned long long start, end;
+    unsigned long long start, end, offset, inode;
+    unsigned int major, minor;
     char rights[5];
+    int name = 0;
+    struct mapping mapping;
 
-    if (sscanf(line, "%llx-%llx %4s", &start, &end, rights) != 3)
+    if (sscanf(line, "%llx-%llx %4s %llx %x:%x %llu %n", &start, &end, rights, &offset, &major,
+               &minor, &inode, &name) < 7)
         return RI_ERR_NOT_SUPPORTED;
+    mapping =
+        (struct mapping){ start, end, offset, inode, makedev(major, minor), rights[3] == 's' };
+    if (is_of_file(pages, &mapping))
+        note_file(pages, &mapping, line + name);
     return check_pages(pages, start, end, rights[0] == 'r', rights[1] == 'w');
 }
 
@@ -94,7 +148,10 @@ static enum ri_status read_mappings(int fd, struct pages *pages)
         used += (size_t)got;
         text[used] = 0;
         while ((next = strchr(line, '\n'))) {
-            enum ri_status status = judge_line(pages, line);
+            enum ri_status status;
+
+            *next = 0;
+            status = judge_line(pages, line);
 
             if (status != RI_ERR_AGAIN)
                 return status;
@@ -148,12 +205,15 @@ static enum ri_status try_pages(const struct pages *pages)
     return RI_OK;
 }
 
-enum ri_status ri_pages_check(const void *addr, uint64_t length, bool read, bool write)
+enum ri_status ri_pages_check_file(const void *addr, uint64_t length, bool read, bool write,
+                                   struct ri_pages_file *file)
 {
-    struct pages pages = { (uintptr_t)addr, (uintptr_t)addr + (length - 1), read, write };
+    struct pages pages = { (uintptr_t)addr, (uintptr_t)addr + (length - 1), read, write, file };
     enum ri_status status = RI_ERR_NOT_SUPPORTED;
     int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
 
+    if (file)
+        file->inode = 0;
     if (fd >= 0) {
         status = query_mappings(fd, &pages);
         if (status == RI_ERR_NOT_SUPPORTED)
@@ -161,6 +221,11 @@ enum ri_status ri_pages_check(const void *addr, uint64_t length, bool read, bool
         close(fd);
     }
     return status == RI_ERR_NOT_SUPPORTED ? try_pages(&pages) : status;
+}
+
+enum ri_status ri_pages_check(const void *addr, uint64_t length, bool read, bool write)
+{
+    return ri_pages_check_file(addr, length, read, write, NULL);
 }
 
 enum ri_status ri_check_memory(const void *addr, uint64_t length, bool writable)

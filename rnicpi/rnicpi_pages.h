@@ -17,6 +17,17 @@
  * (MADV_GUARD_INSTALL).
  */
 enum ri_status ri_pages_check(const void *addr, uint64_t length, bool read, bool write);
+/* A file that other processes can map, too. */
+struct ri_pages_file {
+    uint64_t inode; /* 0: none */
+    uint64_t device;
+    uint64_t offset; /* of addr, in the file */
+    char name[64];   /* its path's beginning, as /proc/self/maps has it */
+};
+/* The same; and of the one mapping that has the whole range, which file it shares (inode 0: several
+ * mappings, or memory of this process alone). *file: with RI_OK only. */
+enum ri_status ri_pages_check_file(const void *addr, uint64_t length, bool read, bool write,
+                                   struct ri_pages_file *file);
 /* Can the word, aligned to 4 octets, be changed? The kernel tries it atomically and changes
  * nothing. */
 bool ri_pages_try_word(void *word);

@@ -49,10 +49,11 @@ static const struct ri_option option_table[] = {
       "What a sanitizer in the program is told: nothing; what happens to memory of posted "
       "requests, and what is written to memory that is not the program's; races of the peer's "
       "Writes and Reads, too." },
-    { "local_access", "enum: auto|ring|vm|self", "auto", "",
+    { "local_access", "enum: auto|ring|vm|self|mapped", "auto", "",
       "How a Write or Read reaches the memory of a peer on this host (option local): by itself "
       "where that can be; published, and the peer executes it (ring); by process_vm_writev and "
-      "process_vm_readv (vm); by copies, where the peer is the same process (self)." },
+      "process_vm_readv (vm); by copies, where the peer is the same process (self); by stores and "
+      "loads, where the peer's memory is a file that both can map (mapped)." },
     { "max_ird", "int: 0..16383", "128", "",
       "Largest inbound RDMA Read queue depth of an endpoint." },
     { "max_ord", "int: 0..16383", "128", "",

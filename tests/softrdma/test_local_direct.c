@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Own requests that are executed in the peer's memory as they are posted (ways self and vm): what
+/* Own requests that are executed in the peer's memory as they are posted (ways self, vm and mapped): what
  * is done there, what is left to the peer, and that nobody is in memory that was released. */
 #include "local_bed.h"
 
@@ -30,11 +30,15 @@ static void open_way(const char *way)
     local_open(&bed, options);
 }
 
-static const char *const ways[] = { "self", "vm" };
+static const char *const ways[] = { "self", "vm", "mapped" };
+#define WAYS   3
+#define VM     1
+#define MAPPED 2
 
 static void open_pair_shaped(int way, const struct shape *shape)
 {
     open_way(ways[way]);
+    bed.shares = way == MAPPED;
     testbed_connect(&bed, shape, NULL);
     from = region_new(a, LONG, TESTBED_ALL);
     to = region_new(b, LONG, TESTBED_ALL | RI_ACCESS_REMOTE_ATOMIC);
@@ -151,7 +155,7 @@ START_TEST(a_write_gathers_its_elements)
 }
 END_TEST
 
-/* By the processor, which no copy by the kernel is: in the same process alone. */
+/* By the processor, which no copy by the kernel is. */
 START_TEST(an_atomic_is_done_when_its_post_returns)
 {
     const struct shape shape = { .atomics = true };
@@ -171,7 +175,7 @@ START_TEST(an_atomic_is_done_when_its_post_returns)
                                                .swap_or_add = 2 } };
     OK(a->qp->ops->post_send(a->qp, &wr, &bad));
     memcpy(&word, to.octets + 8, sizeof(word));
-    ck_assert_uint_eq(word, _i ? 40 : 42);
+    ck_assert_uint_eq(word, _i == VM ? 40 : 42);
     side_expect(a, a->send_cq, 1, RI_WC_SUCCESS, 8);
     memcpy(&word, to.octets + 8, sizeof(word));
     memcpy(&old, from.octets + 64, sizeof(old));
@@ -270,7 +274,7 @@ END_TEST
  * tested: it would end this process. */
 START_TEST(a_page_that_cannot_be_written_is_left_to_the_peer)
 {
-    open_pair(1);
+    open_pair(VM);
     ck_assert_int_eq(mprotect(to.octets + 4096, 4096, PROT_READ), 0);
     write_to(1, 4096, 64);
     ck_assert_uint_eq(direct(a), 0);
@@ -638,22 +642,22 @@ int main(void)
     TCase *shown_case = tc_case(suite, "shown", NULL, NULL);
     TCase *released_case = tc_case(suite, "released", NULL, NULL);
 
-    tcase_add_loop_test(executed, a_write_is_there_when_its_post_returns, 0, 2);
-    tcase_add_loop_test(executed, a_read_is_there_when_its_post_returns, 0, 2);
-    tcase_add_loop_test(executed, a_write_gathers_its_elements, 0, 2);
-    tcase_add_loop_test(executed, an_atomic_is_done_when_its_post_returns, 0, 2);
-    tcase_add_loop_test(left, nothing_overtakes_what_was_published, 0, 2);
-    tcase_add_loop_test(left, a_region_that_is_gone_is_refused_by_the_peer, 0, 2);
-    tcase_add_loop_test(left, beyond_the_region_is_refused_by_the_peer, 0, 2);
-    tcase_add_loop_test(left, a_right_that_the_peer_takes_back_is_gone_at_once, 0, 2);
-    tcase_add_loop_test(left, nothing_is_placed_in_a_peer_that_has_ended, 0, 2);
+    tcase_add_loop_test(executed, a_write_is_there_when_its_post_returns, 0, WAYS);
+    tcase_add_loop_test(executed, a_read_is_there_when_its_post_returns, 0, WAYS);
+    tcase_add_loop_test(executed, a_write_gathers_its_elements, 0, WAYS);
+    tcase_add_loop_test(executed, an_atomic_is_done_when_its_post_returns, 0, WAYS);
+    tcase_add_loop_test(left, nothing_overtakes_what_was_published, 0, WAYS);
+    tcase_add_loop_test(left, a_region_that_is_gone_is_refused_by_the_peer, 0, WAYS);
+    tcase_add_loop_test(left, beyond_the_region_is_refused_by_the_peer, 0, WAYS);
+    tcase_add_loop_test(left, a_right_that_the_peer_takes_back_is_gone_at_once, 0, WAYS);
+    tcase_add_loop_test(left, nothing_is_placed_in_a_peer_that_has_ended, 0, WAYS);
     tc_add_tests(left, a_page_that_cannot_be_written_is_left_to_the_peer,
                  option_ring_has_the_peer_execute_all);
-    tcase_add_loop_test(left, answers_find_their_requests_among_others, 0, 2);
+    tcase_add_loop_test(left, answers_find_their_requests_among_others, 0, WAYS);
     tcase_add_loop_test(shown_case, a_token_that_is_not_there_leads_nowhere, 0, 2);
     tcase_add_loop_test(shown_case, what_is_no_directory_is_not_used, 0, 5);
     tc_add_tests(released_case, a_release_waits_for_the_peers_claim, a_claim_ends_with_its_process,
                  the_connection_of_a_claim_that_stays_ends, a_destroyed_qp_leaves_no_claim_behind);
-    tcase_add_loop_test(released_case, no_write_comes_behind_a_release, 0, 2);
+    tcase_add_loop_test(released_case, no_write_comes_behind_a_release, 0, WAYS);
     return tc_main(suite);
 }

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/crc32c.h"
+#include "base/shared_memory.h"
 #include "providers/software/iwarp/codec/ddp.h"
 #include "providers/software/iwarp/codec/mpa.h"
 #include "providers/software/iwarp/codec/rdmap.h"
@@ -254,13 +255,22 @@ void testbed_connect(struct testbed *bed, const struct shape *shape,
 
 /* ---- memory ---- */
 
+static bool shares(const struct testbed *bed)
+{
+    const char *access = getenv("ITAL_TEST_LOCAL_ACCESS");
+
+    return bed->shares || (access && !strcmp(access, "mapped"));
+}
+
 struct region region_new(struct side *side, uint64_t length, uint32_t access)
 {
-    struct region region = { .length = length };
+    struct region region = { .length = length, .is_shared = shares(side->bed) };
     struct ri_mr_attr attr = { .size = sizeof(attr), .access = access, .length = length };
 
-    region.octets = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    ck_assert(region.octets != MAP_FAILED);
+    region.octets = region.is_shared ? shared_memory_new(length)
+                                     : mmap(NULL, length, PROT_READ | PROT_WRITE,
+                                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ck_assert(region.octets && region.octets != MAP_FAILED);
     attr.addr = region.octets;
     OK(side->bed->fake.privileged.mr_register(side->pd, &attr, &region.keys, &region.mr));
     return region;
@@ -270,7 +280,10 @@ void region_free(struct side *side, struct region *region)
 {
     if (region->mr)
         OK(side->bed->fake.privileged.mr_deregister(region->mr));
-    munmap(region->octets, region->length);
+    if (region->is_shared)
+        shared_memory_free(region->octets);
+    else
+        munmap(region->octets, region->length);
     region->mr = NULL;
 }
 

@@ -42,6 +42,9 @@ struct testbed {
     pthread_t lane;               /* of testbed_lane_start */
     pthread_t others[FAKE_LANES]; /* likewise */
     atomic_bool lane_stops;
+    /* region_new() takes memory that peers can map; of itself if ITAL_TEST_LOCAL_ACCESS is
+     * mapped. */
+    bool shares;
 };
 
 struct region {
@@ -49,6 +52,7 @@ struct region {
     struct ri_mr_keys keys;
     uint8_t *octets;
     uint64_t length;
+    bool is_shared;
 };
 
 /* Sizes of a QP. Zero fields have defaults: 64 requests, 8 elements, 256 entries, IRD and ORD 8,

@@ -20,7 +20,7 @@
 static_assert(sizeof(struct directory_head) <= DIRECTORY_HEAD, "the head has room");
 static_assert(DIRECTORY_CHUNKS <= STAG_CHUNKS, "they are chunks of the table");
 
-static const char magic[16] = "ital regions 1";
+static const char magic[16] = "ital regions 2";
 
 /* --- the own one --- */
 
@@ -29,9 +29,10 @@ static struct stag_entry *entries_of(const struct directory_head *head)
     return (struct stag_entry *)((uintptr_t)head + DIRECTORY_HEAD);
 }
 
-static void fill(struct stag_table *table, struct directory_head *head)
+static void fill(struct stag_table *table, struct directory_head *head, uint64_t token)
 {
     memcpy(head->magic, magic, sizeof(magic));
+    head->token = token;
     head->entry_octets = sizeof(struct stag_entry);
     head->entries = ENTRIES;
     memcpy(head->rounds, table->rounds, sizeof(head->rounds));
@@ -39,7 +40,7 @@ static void fill(struct stag_table *table, struct directory_head *head)
         atomic_store(&table->chunks[i], entries_of(head) + (size_t)i * STAG_CHUNK_ENTRIES);
 }
 
-bool directory_make(struct stag_table *table, const char **why)
+bool directory_make(struct stag_table *table, uint64_t token, const char **why)
 {
     int fd = memfd_create("ital-regions", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     void *memory;
@@ -60,7 +61,7 @@ bool directory_make(struct stag_table *table, const char **why)
         goto unmap;
     table->head = memory;
     table->directory = fd;
-    fill(table, memory);
+    fill(table, memory, token);
     return true;
 
 unmap:
@@ -83,7 +84,7 @@ void directory_unmake(struct stag_table *table)
 
 /* --- a peer's --- */
 
-bool directory_open(struct directory *directory, int fd)
+bool directory_open(struct directory *directory, int fd, uint64_t token)
 {
     const struct directory_head *head;
 
@@ -94,7 +95,7 @@ bool directory_open(struct directory *directory, int fd)
         return false;
     if (memcmp(head->magic, magic, sizeof(magic)) ||
         head->entry_octets != sizeof(struct stag_entry) || head->entries != ENTRIES ||
-        madvise((void *)(uintptr_t)head, OCTETS, MADV_DONTFORK)) {
+        head->token != token || madvise((void *)(uintptr_t)head, OCTETS, MADV_DONTFORK)) {
         munmap((void *)(uintptr_t)head, OCTETS);
         return false;
     }
@@ -120,14 +121,26 @@ static void copy(const struct stag_entry *from, struct stag_entry *to)
     to->base = __atomic_load_n(&from->base, __ATOMIC_RELAXED);
     to->length = __atomic_load_n(&from->length, __ATOMIC_RELAXED);
     to->memory = __atomic_load_n(&from->memory, __ATOMIC_RELAXED);
+    to->file.number = __atomic_load_n(&from->file.number, __ATOMIC_RELAXED);
+    to->file.shift = __atomic_load_n(&from->file.shift, __ATOMIC_RELAXED);
+    to->file.fd = __atomic_load_n(&from->file.fd, __ATOMIC_RELAXED);
 }
 
-enum stag_result directory_check(const struct directory *directory, uint32_t stag,
-                                 const struct directory_scope *scope, uint32_t access, uint64_t to,
-                                 uint64_t length, uint64_t *address)
+static uint32_t find_place(const struct directory_head *head, struct directory_hint *hint,
+                           uint32_t stag)
+{
+    if (unlikely(hint->stag != stag))
+        *hint = (struct directory_hint){ stag, stag_unpermute(head->rounds, stag >> 8) };
+    return hint->place;
+}
+
+enum stag_result directory_check(const struct directory *directory, struct directory_hint *hint,
+                                 uint32_t stag, const struct directory_scope *scope,
+                                 uint32_t access, uint64_t to, uint64_t length,
+                                 struct directory_memory *found)
 {
     const struct directory_head *head = directory->head;
-    uint32_t place = stag_unpermute(head->rounds, stag >> 8);
+    uint32_t place = find_place(head, hint, stag);
     struct stag_entry entry;
     enum stag_result result;
     uint8_t *memory;
@@ -141,6 +154,6 @@ enum stag_result directory_check(const struct directory *directory, uint32_t sta
         result = stag_check_entry(&entry, stag, (const void *)(uintptr_t)scope->qp, access, to,
                                   length, &memory);
     if (result == STAG_OK)
-        *address = (uintptr_t)memory;
+        *found = (struct directory_memory){ (uintptr_t)memory, entry.file };
     return result;
 }

@@ -5,6 +5,7 @@
  * peer. An invalidated region keeps its entry, INVALID, until it is registered again (with another
  * STag) or deregistered. A region with bound windows cannot be invalidated.
  */
+#include "memory_file.h"
 #include "quiescence.h"
 #include "regions.h"
 #include "tx.h"
@@ -24,6 +25,7 @@ struct mr {
     void *addr; /* NULL: it was made unlinked */
     uint64_t length;
     uint32_t pages; /* room of a region that was made unlinked */
+    struct stag_file file;
 };
 
 #define KNOWN                                                                              \
@@ -41,14 +43,15 @@ static enum ri_status check_access(uint32_t access)
 
 /* Checks every page. An access that the CPU cannot make would end the process later, at a time
  * that the peer chooses. */
-static enum ri_status check_memory(const void *addr, uint64_t length, uint32_t access)
+static enum ri_status check_memory(const void *addr, uint64_t length, uint32_t access,
+                                   struct ri_pages_file *file)
 {
-    return ri_pages_check(addr, length, access & RI_ACCESS_LOCAL_READ,
-                          access & RI_ACCESS_LOCAL_WRITE);
+    return ri_pages_check_file(addr, length, access & RI_ACCESS_LOCAL_READ,
+                               access & RI_ACCESS_LOCAL_WRITE, file);
 }
 
 static enum ri_status check_range(const struct rnic *rnic, const void *addr, uint64_t length,
-                                  uint32_t access)
+                                  uint32_t access, struct ri_pages_file *file)
 {
     if (!length)
         return RI_ERR_INVALID_ARGUMENT;
@@ -57,7 +60,7 @@ static enum ri_status check_range(const struct rnic *rnic, const void *addr, uin
     if (!addr || checked_wraps((uintptr_t)addr, length) ||
         (uintptr_t)addr > UINTPTR_MAX - (uintptr_t)(length - 1))
         return RI_ERR_ADDRESS;
-    return check_memory(addr, length, access);
+    return check_memory(addr, length, access, file);
 }
 
 static enum ri_status check_io_addr(const struct ri_mr_attr *attr, uint64_t length)
@@ -89,6 +92,7 @@ static struct stag_entry *new_entry(struct mr *mr, struct pd *pd, const struct r
     entry->base = first_offset(mr, attr);
     entry->length = mr->length;
     entry->memory = mr->addr;
+    entry->file = mr->file;
     stag_publish(entry, stag);
     spinlock_unlock(&entry->lock);
     if (mr->rnic->options.sanitizers != SANITIZER_OFF)
@@ -142,21 +146,27 @@ static enum ri_status make_unlinked(struct mr *mr, const struct ri_mr_attr *attr
         return RI_ERR_NO_RESOURCES;
     mr->entry->memory = NULL;
     mr->entry->length = 0;
+    mr->entry->file = mr->file;
     mr->pages = attr->pages;
     *keys = (struct ri_mr_keys){ .lkey = stag };
     return RI_OK;
 }
 
 static enum ri_status make_linked(struct mr *mr, const struct ri_mr_attr *attr,
-                                  struct ri_mr_keys *keys)
+                                  const struct ri_pages_file *file, struct ri_mr_keys *keys)
 {
     mr->addr = attr->addr;
     mr->length = attr->length;
+    mr->file = memory_file_take(&mr->rnic->stags, file, attr->addr);
     mr->entry = new_entry(mr, mr->pd, attr, keys);
-    return mr->entry ? RI_OK : RI_ERR_NO_RESOURCES;
+    if (mr->entry)
+        return RI_OK;
+    memory_file_put(&mr->rnic->stags, &mr->file);
+    return RI_ERR_NO_RESOURCES;
 }
 
-static enum ri_status check_register(const struct rnic *rnic, const struct ri_mr_attr *attr)
+static enum ri_status check_register(const struct rnic *rnic, const struct ri_mr_attr *attr,
+                                     struct ri_pages_file *file)
 {
     enum ri_status status = check_access(attr->access);
 
@@ -165,7 +175,7 @@ static enum ri_status check_register(const struct rnic *rnic, const struct ri_mr
     if (!attr->addr && attr->pages)
         return attr->pages <= rnic->attr.max_fast_register_pages ? RI_OK : RI_ERR_LIMIT;
     if (status == RI_OK)
-        status = check_range(rnic, attr->addr, attr->length, attr->access);
+        status = check_range(rnic, attr->addr, attr->length, attr->access, file);
     if (status == RI_OK)
         status = check_io_addr(attr, attr->length);
     return status;
@@ -175,7 +185,8 @@ enum ri_status core_mr_register(struct ri_pd *base, const struct ri_mr_attr *att
                                 struct ri_mr_keys *keys, struct ri_mr **out)
 {
     struct pd *pd = container_of(base, struct pd, base);
-    enum ri_status status = check_register(pd->rnic, attr);
+    struct ri_pages_file file;
+    enum ri_status status = check_register(pd->rnic, attr, &file);
     struct mr *mr;
 
     if (status != RI_OK)
@@ -187,7 +198,7 @@ enum ri_status core_mr_register(struct ri_pd *base, const struct ri_mr_attr *att
     mr->base.context = attr->context;
     mr->rnic = pd->rnic;
     mr->pd = pd;
-    status = attr->addr ? make_linked(mr, attr, keys) : make_unlinked(mr, attr, keys);
+    status = attr->addr ? make_linked(mr, attr, &file, keys) : make_unlinked(mr, attr, keys);
     if (status != RI_OK) {
         free(mr);
         return status;
@@ -265,7 +276,7 @@ bool mr_fast_register(struct qp *qp, const struct wqe *wqe)
     bool may;
 
     tx_assert_inside(qp);
-    if (!entry || check_memory(memory, wqe->length, wqe->bind.access) != RI_OK)
+    if (!entry || check_memory(memory, wqe->length, wqe->bind.access, NULL) != RI_OK)
         return false;
     spinlock_lock(&entry->lock);
     may = qp_allows(qp, RI_QP_PRIVILEGED) && entry->name && entry->use == wqe->bind.use &&
@@ -275,6 +286,7 @@ bool mr_fast_register(struct qp *qp, const struct wqe *wqe)
         entry->base = wqe->remote_addr;
         entry->length = wqe->length;
         entry->memory = memory;
+        entry->file = (struct stag_file){ .number = 0 };
         entry->registrar = qp->qpn;
         stag_publish(entry, (uint32_t)wqe->operand);
     }
@@ -346,7 +358,7 @@ static enum ri_status check_reregister(const struct mr *mr, const struct pd *pd,
         return RI_ERR_INVALID_ARGUMENT;
     if (mr->pages)
         return RI_ERR_NOT_SUPPORTED; /* requests register it, with their own keys */
-    status = check_memory(mr->addr, mr->length, attr->access);
+    status = check_memory(mr->addr, mr->length, attr->access, NULL);
     return status == RI_OK ? check_io_addr(attr, mr->length) : status;
 }
 
@@ -402,6 +414,7 @@ enum ri_status core_mr_deregister(struct ri_mr *base)
     if (!withdraw_unbound(mr->entry))
         return RI_ERR_BUSY;
     mr_drop_entry(mr->rnic, mr->entry);
+    memory_file_put(&mr->rnic->stags, &mr->file);
     atomic_fetch_sub(&mr->pd->users, 1);
     free(mr);
     return RI_OK;

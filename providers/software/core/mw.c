@@ -153,6 +153,7 @@ static void expose(struct qp *qp, struct stag_entry *window, struct stag_entry *
     window->base = wqe->bind.access & RI_ACCESS_ZERO_BASED ? 0 : wqe->remote_addr;
     window->length = wqe->length;
     window->memory = region->memory + (wqe->remote_addr - region->base);
+    window->file = region->file;
     stag_publish(window, (uint32_t)wqe->operand);
 }
 

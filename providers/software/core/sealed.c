@@ -27,6 +27,13 @@ bool sealed_fix(int fd, int more)
     return !fcntl(fd, F_ADD_SEALS, more | SEALS);
 }
 
+bool sealed_never_shrinks(int fd)
+{
+    int seals = fcntl(fd, F_GET_SEALS);
+
+    return seals >= 0 && (seals & F_SEAL_SHRINK);
+}
+
 bool sealed_is(int fd, size_t octets)
 {
     struct stat about;

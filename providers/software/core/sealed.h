@@ -13,6 +13,8 @@
 const char *sealed_shortage(int error);
 /* Its size is fixed from now on, with these seals besides. False: errno. */
 bool sealed_fix(int fd, int more);
+/* Nobody makes it shorter. */
+bool sealed_never_shrinks(int fd);
 /* Is it of that size, and fixed? */
 bool sealed_is(int fd, size_t octets);
 

@@ -19,6 +19,8 @@
 bool stag_table_open(struct stag_table *table)
 {
     table->directory = -1;
+    pthread_mutex_init(&table->files_lock, NULL);
+    table->files = NULL;
     table->chance = entropy_open();
     if (!table->chance)
         return false;
@@ -35,6 +37,8 @@ void stag_table_close(struct stag_table *table)
     directory_unmake(table);
     explicit_bzero(table->rounds, sizeof(table->rounds));
     entropy_close(table->chance);
+    contract(!table->files);
+    pthread_mutex_destroy(&table->files_lock);
 }
 
 static struct stag_entry *entry_at(struct stag_table *table, uint32_t place)

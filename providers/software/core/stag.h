@@ -16,6 +16,7 @@
 #ifndef ITAL_SOFTRDMA_STAG_H
 #define ITAL_SOFTRDMA_STAG_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -31,6 +32,13 @@ struct pd;
 
 enum stag_kind { STAG_REGION, STAG_NARROW, STAG_WIDE }; /* windows: of one QP, of a whole PD */
 enum stag_state { STAG_IS_INVALID, STAG_IS_REVOKED, STAG_IS_VALID };
+
+/* A file that the memory stands on, which peers of this host may map (memory_file.h). */
+struct stag_file {
+    uint64_t number; /* 0: none */
+    uint64_t shift;  /* place in the file less address, modulo 2^64 */
+    int fd;          /* of this process */
+};
 
 struct stag_entry {
     _Atomic uint32_t stag; /* 0: not VALID */
@@ -56,6 +64,7 @@ struct stag_entry {
     uint32_t bound; /* region: VALID windows on it */
     uint32_t use;   /* changes when the entry is allocated and when it is given up */
     uint8_t kind, state, key;
+    struct stag_file file; /* as base, length and memory */
 };
 
 /* Entries live in chunks that stay until the table closes, so that readers need no lock. */
@@ -80,6 +89,9 @@ struct stag_table {
     /* The directory (directory.h), which has the first chunks. NULL and -1: there is none. */
     struct directory_head *head;
     int directory;
+    pthread_mutex_t files_lock;
+    struct memory_file *files; /* under it */
+    uint64_t files_made;
 };
 
 enum stag_result {

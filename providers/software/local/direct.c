@@ -16,13 +16,14 @@
  * WHOSE MEMORY. Before an access the peer is looked at: its process has not ended (its number may
  * be another's), and the Unix socket is open (it may execute another program). A look holds for
  * LOOK_HOLDS, which neither takes; what happens between the look and the access is in SECURITY.md.
+ * A mapping needs no look: it leads to the peer's file and nowhere else.
  */
+#include "mapped.h"
 #include "memory.h"
 
 #include "wire_local.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <sched.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -49,6 +50,16 @@ static bool is_direct(const struct local_qp *qp, const struct wqe *wqe)
     }
 }
 
+static void show_way(struct local_qp *qp, enum local_way way)
+{
+    static const char *const names[] = {
+        [LOCAL_WAY_VM] = "vm", [LOCAL_WAY_SELF] = "self", [LOCAL_WAY_MAPPED] = "mapped"
+    };
+
+    if (atomic_load_explicit(&qp->way, memory_order_relaxed) != names[way])
+        atomic_store_explicit(&qp->way, names[way], memory_order_relaxed);
+}
+
 /* The first request that could: which way leads to the peer? */
 static void find_target(struct local_qp *qp)
 {
@@ -67,13 +78,13 @@ static void find_target(struct local_qp *qp)
         qp->target = local_target_of(rnic, qp->memory->process, qp->peer, rnic->access,
                                      &qp->way_why);
     if (qp->target)
-        atomic_store_explicit(&qp->way, qp->target->way == LOCAL_WAY_SELF ? "self" : "vm",
-                              memory_order_relaxed);
+        show_way(qp, qp->target->way);
 }
 
 void local_forget_target(struct local_qp *qp)
 {
     tx_assert_inside(qp->core);
+    local_mapped_leave(qp);
     if (qp->target)
         local_target_put(local_rnic(qp->core->rnic), qp->target);
     qp->target = NULL;
@@ -86,7 +97,7 @@ bool local_may_execute(struct local_qp *qp, const struct wqe *wqe)
         return false;
     if (unlikely(!qp->sought))
         find_target(qp);
-    if (!qp->target || (is_atomic(wqe) && qp->target->way != LOCAL_WAY_SELF))
+    if (!qp->target || (is_atomic(wqe) && qp->target->way == LOCAL_WAY_VM && !qp->target->maps))
         return false;
     return atomic_load_explicit(&qp->given, memory_order_relaxed) ==
            atomic_load_explicit(&qp->peer->executed, memory_order_acquire);
@@ -95,8 +106,8 @@ bool local_may_execute(struct local_qp *qp, const struct wqe *wqe)
 /* --- the peer's memory --- */
 
 /* Where the octets are there. False: it does not let this end in. With a claim. */
-static bool find_remote(const struct local_qp *qp, const struct wqe *wqe, uint32_t octets,
-                        uint64_t *address)
+static bool find_remote(struct local_qp *qp, const struct wqe *wqe, uint32_t octets,
+                        struct directory_memory *found)
 {
     static const struct {
         uint32_t gate, access;
@@ -114,20 +125,12 @@ static bool find_remote(const struct local_qp *qp, const struct wqe *wqe, uint32
     if (!(gate & needs[wqe->opcode].gate))
         return false;
     local_has_found(qp->memory);
-    return directory_check(&qp->target->directory, wqe->rkey, &scope, needs[wqe->opcode].access,
-                           wqe->remote_addr + qp->placed_directly, octets, address) == STAG_OK;
+    return directory_check(&qp->target->directory, &qp->place_hint, wqe->rkey, &scope,
+                           needs[wqe->opcode].access, wqe->remote_addr + qp->placed_directly,
+                           octets, found) == STAG_OK;
 }
 
-static bool look_at_peer(const struct local_qp *qp)
-{
-    const struct timespec at_once = { 0, 0 };
-    struct pollfd both[2] = { { .fd = qp->memory->process->pidfd, .events = POLLIN },
-                              { .fd = qp->bell, .events = POLLRDHUP } };
-
-    return syscall(SYS_ppoll, both, 2L, &at_once, NULL, 0L) == 0;
-}
-
-/* Is it the process that was connected, and the same program in it? */
+/* As local_sees_peer(), of late. */
 static bool is_alive(struct local_qp *qp)
 {
     uint64_t now;
@@ -137,7 +140,7 @@ static bool is_alive(struct local_qp *qp)
     now = clock_now();
     if (now - qp->looked_at < LOOK_HOLDS)
         return true;
-    if (!look_at_peer(qp))
+    if (!local_sees_peer(qp))
         return false;
     qp->looked_at = now;
     return true;
@@ -176,10 +179,8 @@ static bool by_kernel(struct local_qp *qp, const struct wqe *wqe, const struct i
     return done == (ssize_t)octets;
 }
 
-static bool by_copies(bool write, const struct iovec *here, int count, uint64_t address)
+static bool by_copies(bool write, const struct iovec *here, int count, uint8_t *there)
 {
-    uint8_t *there = (uint8_t *)(uintptr_t)address;
-
     for (int i = 0; i < count; i++) {
         uint32_t octets = (uint32_t)here[i].iov_len;
 
@@ -238,15 +239,31 @@ static int find_here(struct local_qp *qp, const struct wqe *wqe, uint32_t octets
 
 /* --- execution --- */
 
-static bool execute_atomic(const struct wqe *wqe, const struct iovec *here, uint64_t address)
+static bool execute_atomic(const struct wqe *wqe, const struct iovec *here, uint8_t *there)
 {
     uint64_t old;
 
-    if (address % ATOMIC_OCTETS || here->iov_len != ATOMIC_OCTETS)
+    if ((uintptr_t)there % ATOMIC_OCTETS || here->iov_len != ATOMIC_OCTETS)
         return false;
-    old = atomic_on_word((uint64_t *)(uintptr_t)address, wqe->opcode, wqe->operand, wqe->compare);
+    old = atomic_on_word((uint64_t *)(void *)there, wqe->opcode, wqe->operand, wqe->compare);
     memcpy(here->iov_base, &old, sizeof(old));
     return true;
+}
+
+/* Where this processor gets at the octets. NULL: nowhere. */
+static uint8_t *find_mapped(struct local_qp *qp, const struct directory_memory *memory,
+                            uint32_t octets)
+{
+    uint8_t *there;
+
+    if (qp->target->way == LOCAL_WAY_SELF)
+        return (uint8_t *)(uintptr_t)memory->address;
+    there = qp->target->maps ? local_mapped_at(qp, memory, octets) : NULL;
+    if (there) {
+        count_up(&qp->counters.mapped, 1);
+        show_way(qp, LOCAL_WAY_MAPPED);
+    }
+    return there;
 }
 
 /* With a claim. */
@@ -254,14 +271,19 @@ static bool execute(struct local_qp *qp, const struct wqe *wqe, const struct iov
                     uint32_t octets)
 {
     const bool write = wqe->opcode == RI_WR_RDMA_WRITE;
-    uint64_t address;
+    struct directory_memory memory;
+    uint8_t *there;
 
-    if (!find_remote(qp, wqe, octets, &address) || !is_alive(qp))
+    if (!find_remote(qp, wqe, octets, &memory))
         return false;
-    if (is_atomic(wqe))
-        return execute_atomic(wqe, here, address);
-    return qp->target->way == LOCAL_WAY_SELF ? by_copies(write, here, count, address)
-                                             : by_kernel(qp, wqe, here, count, address, octets);
+    there = find_mapped(qp, &memory, octets);
+    if (there)
+        return is_atomic(wqe) ? execute_atomic(wqe, here, there)
+                              : by_copies(write, here, count, there);
+    if (is_atomic(wqe) || qp->target->way != LOCAL_WAY_VM || !is_alive(qp))
+        return false;
+    show_way(qp, LOCAL_WAY_VM);
+    return by_kernel(qp, wqe, here, count, memory.address, octets);
 }
 
 static void claim(struct local_qp *qp)

@@ -2,8 +2,8 @@
  *
  * The wire local: both ends of the connection are processes of one host, and exchange requests
  * through memory that they share (segment.h). The way `ring`: a request is published with its
- * octets, and the peer executes it. The ways `vm` and `self`: this end executes its own Writes and
- * Reads in the peer's memory, where nothing stands against it (direct.c).
+ * octets, and the peer executes it. The ways `mapped`, `vm` and `self`: this end executes its own
+ * Writes and Reads in the peer's memory, where nothing stands against it (direct.c).
  *
  * WHO DOES WHAT. Inside tx a QP publishes what is posted (publish.c). In a pass of its lane, under
  * rx, it executes what the peer has published (execute.c), and completes its own requests by what
@@ -27,6 +27,7 @@
 
 #include "providers/software/core/core.h"
 
+#include "mapped.h"
 #include "ring.h"
 #include "segment.h"
 
@@ -36,6 +37,7 @@ struct local_counters {
     /* Own requests that the peer has executed; requests of the peer that this side has executed;
      * own requests that this side has executed in the peer's memory. */
     atomic_ullong by_peer, by_peer_octets, for_peer, for_peer_octets, directly, directly_octets;
+    atomic_ullong mapped; /* of `directly` */
     atomic_ullong wakes_sent, wakes_received;
 };
 
@@ -70,7 +72,9 @@ struct local_qp {
     bool sought;
     struct local_target *target;
     const char *way_why;
-    /* Static text: what the target's way is called. NULL: ring. Any thread reads it. */
+    struct directory_hint place_hint;
+    struct local_mapped *mapped[LOCAL_MAPPED_KEPT]; /* by number; NULL: none */
+    /* Static text: the way of the last request that was executed here. NULL: ring. Any thread reads it. */
     _Atomic(const char *) way;
     uint32_t claims;
     uint64_t looked_at; /* time, in ns */
@@ -166,6 +170,8 @@ extern const struct wire local_wire;
 
 /* --- socket.c --- */
 
+/* The process that was connected lives, and the same program is in it. */
+bool local_sees_peer(const struct local_qp *qp);
 /* Something was stored for the peer: if it does not look, it is woken. */
 void local_wake_peer(struct local_qp *qp);
 /* The octets that woke this side are read. In a run of the lane. */

@@ -4,15 +4,16 @@
  *
  * WHO IT IS. The Unix socket's other end was made by the process that holds it, which the kernel
  * names (SO_PEERCRED). A number of a process can be used again, so a descriptor of it is taken
- * (pidfd), and a random word is read from its memory by the way that is to be used: the word stands
- * in the shared page, too, which no other process has.
+ * (pidfd), and a random word is read in its directory, and from its memory by the way that is to be
+ * used: the word stands in the shared page, too, which no other process has.
  *
- * WHO GETS IN. The kernel decides: /proc/PID/fd and process_vm_readv(2) need the right to debug the
- * process. Nothing is passed to a peer that has not got it. Where Yama keeps processes of one user
+ * WHO GETS IN. The kernel decides: process_vm_readv(2) needs the right to debug the process,
+ * /proc/PID/fd that to look into it. Nothing is passed to a peer that has not got it. Where Yama keeps processes of one user
  * apart (ptrace_scope 1), a process names one other that may: the peer it met last.
  */
 #include "process.h"
 
+#include "mapped.h"
 #include "segment.h"
 #include "wire_local.h"
 
@@ -169,7 +170,7 @@ static bool open_directory(struct local_target *target, int number)
     fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     if (fd < 0)
         return false;
-    done = directory_open(&target->directory, fd);
+    done = directory_open(&target->directory, fd, target->token);
     close(fd);
     return done;
 }
@@ -186,6 +187,19 @@ static const char *refusal(int error)
     }
 }
 
+/* Who may open the peer's descriptors need not get into its memory, too (Yama). False: nothing that
+ * is wanted is possible. */
+static bool choose_way(struct local_target *target, enum local_way wanted)
+{
+    bool reaches = wanted != LOCAL_WAY_MAPPED && reads_token(target);
+
+    target->way = !reaches                                          ? LOCAL_WAY_MAPPED
+                  : target->process->self && wanted != LOCAL_WAY_VM ? LOCAL_WAY_SELF
+                                                                    : LOCAL_WAY_VM;
+    target->maps = wanted == LOCAL_WAY_AUTO || wanted == LOCAL_WAY_MAPPED;
+    return reaches || target->maps;
+}
+
 static struct local_target *target_new(struct local_process *process, const struct local_page *peer,
                                        enum local_way wanted, const char **why)
 {
@@ -198,12 +212,15 @@ static struct local_target *target_new(struct local_process *process, const stru
     target->process = process;
     target->token_at = atomic_load_explicit(&peer->token_at, memory_order_relaxed);
     target->token = atomic_load_explicit(&peer->token, memory_order_relaxed);
-    target->way = process->self && wanted != LOCAL_WAY_VM ? LOCAL_WAY_SELF : LOCAL_WAY_VM;
     errno = 0;
-    if (reads_token(target) &&
-        open_directory(target, atomic_load_explicit(&peer->directory, memory_order_relaxed)))
-        return target;
-    *why = refusal(errno);
+    if (open_directory(target, atomic_load_explicit(&peer->directory, memory_order_relaxed))) {
+        if (choose_way(target, wanted))
+            return target;
+        *why = refusal(errno);
+        directory_close(&target->directory);
+    } else {
+        *why = refusal(errno);
+    }
     free(target);
     return NULL;
 }
@@ -257,6 +274,7 @@ void local_target_put(struct local_rnic *rnic, struct local_target *target)
     pthread_mutex_lock(&rnic->lock);
     if (!--target->users) {
         LL_DELETE(rnic->targets, target);
+        local_mapped_close(target);
         directory_close(&target->directory);
         process_drop(rnic, target->process);
         free(target);

@@ -15,7 +15,7 @@ struct local_page;
 struct local_rnic;
 
 /* How one end reaches the memory of the other (option local_access). */
-enum local_way { LOCAL_WAY_AUTO, LOCAL_WAY_RING, LOCAL_WAY_VM, LOCAL_WAY_SELF };
+enum local_way { LOCAL_WAY_AUTO, LOCAL_WAY_RING, LOCAL_WAY_VM, LOCAL_WAY_SELF, LOCAL_WAY_MAPPED };
 
 struct local_process {
     /* Under the lock of local_rnic. */
@@ -32,11 +32,15 @@ struct local_target {
     /* Under the lock of local_rnic. */
     struct local_target *next;
     uint32_t users;
+    struct local_mapped *mapped; /* mapped.h */
+    uint32_t mapped_count;
     /* These do not change. */
     struct local_process *process;
     uint64_t token_at, token; /* by which it is known */
     struct directory directory;
-    enum local_way way; /* LOCAL_WAY_VM or LOCAL_WAY_SELF */
+    /* LOCAL_WAY_VM or LOCAL_WAY_SELF: all of it; LOCAL_WAY_MAPPED: what can be mapped. */
+    enum local_way way;
+    bool maps; /* it is mapped where that is possible */
 };
 
 void local_processes_open(struct local_rnic *rnic);

@@ -30,6 +30,7 @@ static const struct {
     COUNTER("octets moved for the peer", for_peer_octets),
     COUNTER("requests executed directly", directly),
     COUNTER("octets moved directly", directly_octets),
+    COUNTER("requests executed in mapped memory", mapped),
     COUNTER("wake-ups sent", wakes_sent),
     COUNTER("wake-ups received", wakes_received),
 };

@@ -10,9 +10,19 @@
 #include "process.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+bool local_sees_peer(const struct local_qp *qp)
+{
+    const struct timespec at_once = { 0, 0 };
+    struct pollfd both[2] = { { .fd = qp->memory->process->pidfd, .events = POLLIN },
+                              { .fd = qp->bell, .events = POLLRDHUP } };
+
+    return syscall(SYS_ppoll, both, 2L, &at_once, NULL, 0L) == 0;
+}
 
 void local_wake_peer(struct local_qp *qp)
 {

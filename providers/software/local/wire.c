@@ -24,7 +24,7 @@ static void make_directory(struct rnic *rnic, struct local_rnic *local)
     local->directory = -1;
     if (!local_is_direct(rnic))
         return;
-    if (directory_make(&rnic->stags, &why))
+    if (directory_make(&rnic->stags, local->token, &why))
         local->directory = rnic->stags.directory;
     else
         ri_log(rnic->host, RI_LOG_INFO, "peers of this host do not access memory by themselves: %s",
@@ -190,6 +190,7 @@ static enum ri_status prepare(struct qp *base, const struct ri_llp_handover *han
     atomic_store(&base->sq.sent, qp->answered);
     qp->sought = qp->refused_directly = false;
     qp->target = NULL;
+    qp->place_hint = (struct directory_hint){ .stag = 0 };
     atomic_store(&qp->way, NULL);
     qp->way_why = "no Write or Read was posted yet";
     qp->claims = 0;
