@@ -2,9 +2,11 @@
 /*
  * Two processes of one host on the local wire: a target that does nothing is written and read, and
  * a process that is killed at any moment leaves each request of the other completed once, and no
- * write behind the end.
+ * write behind the end. With memory of the program's own (vm), and of ibv_alloc_buf (mapped).
  */
 #include "tc.h"
+
+#include "verbs/ibverbs/later.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -15,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -34,8 +37,13 @@ struct end {
     struct rdma_event_channel *channel;
     struct rdma_cm_id *id;
     struct ibv_mr *mr;
+    struct ibv_buf *buf; /* NULL: the memory is the program's own */
     uint8_t *memory;
 };
+
+/* The loops' two kinds of memory. */
+enum { OWN, ALLOCATED, KINDS };
+static int kind;
 
 /* In a child too, where Check's assertions are of no use: it ends, and its peer notices. */
 #define MUST(condition)                                                            \
@@ -64,8 +72,23 @@ static void expect(struct end *end, enum rdma_cm_event_type type)
 
 static void open_end(struct end *end)
 {
-    *end = (struct end){ .channel = rdma_create_event_channel(), .memory = calloc(1, OCTETS) };
-    MUST(end->channel && end->memory);
+    *end = (struct end){ .channel = rdma_create_event_channel() };
+    MUST(end->channel);
+}
+
+static void free_memory(struct end *end)
+{
+    if (end->buf)
+        ibv_free_buf(end->buf);
+    else
+        free(end->memory);
+}
+
+static void close_end(struct end *end)
+{
+    rdma_destroy_qp(end->id);
+    ck_assert_int_eq(rdma_destroy_id(end->id), 0);
+    rdma_destroy_event_channel(end->channel);
 }
 
 static void make_qp(struct end *end)
@@ -77,9 +100,20 @@ static void make_qp(struct end *end)
     };
 
     MUST(!rdma_create_qp(end->id, NULL, &attr));
+    end->memory = kind == ALLOCATED ? ibv_alloc_buf(end->id->pd, OCTETS, &end->buf)
+                                    : calloc(1, OCTETS);
+    MUST(end->memory);
     end->mr = ibv_reg_mr(end->id->pd, end->memory, OCTETS,
-                         IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
+                         IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+                             IBV_ACCESS_REMOTE_ATOMIC);
     MUST(end->mr);
+}
+
+static void drop_end(struct end *end)
+{
+    ck_assert_int_eq(ibv_dereg_mr(end->mr), 0);
+    free_memory(end);
+    close_end(end);
 }
 
 /* --- the target --- */
@@ -220,6 +254,24 @@ static void stop_when_connected(int port_to)
         pause();
 }
 
+/* Adds to the word above as long as the one below it is 0. */
+static void add_and_stop(int port_to)
+{
+    struct end end;
+    uint64_t *words;
+
+    serve(&end, port_to);
+    words = (uint64_t *)(void *)end.memory;
+    while (!__atomic_load_n(&words[1], __ATOMIC_ACQUIRE)) {
+        __atomic_fetch_add(&words[0], UINT64_C(1) << 32, __ATOMIC_RELAXED);
+        words[2]++;
+    }
+    __atomic_store_n(&words[1], 2, __ATOMIC_RELEASE);
+    raise(SIGSTOP);
+    for (;;)
+        pause();
+}
+
 static void take_all(int port_to)
 {
     struct end end;
@@ -265,6 +317,8 @@ static bool may_reach(pid_t child)
 START_TEST(a_stopped_target_is_written_and_read)
 {
     int status, from;
+
+    kind = _i;
     pid_t child = start(stop_when_connected, &from, true);
     struct end end;
     struct shown shown = call(&end, port_of(from));
@@ -287,6 +341,7 @@ START_TEST(a_stopped_target_is_written_and_read)
     }
     end_child(child);
     expect(&end, RDMA_CM_EVENT_DISCONNECTED);
+    drop_end(&end);
     if (!reached)
         tc_skip("the system does not let a process reach another one's memory");
 }
@@ -321,6 +376,7 @@ START_TEST(a_target_is_killed_at_any_moment)
 {
     struct tc_rng rng = tc_rng(1);
 
+    kind = _i;
     for (unsigned long round = 0; round < tc_count(20); round++) {
         int from;
         pid_t child = start(take_all, &from, true);
@@ -332,11 +388,7 @@ START_TEST(a_target_is_killed_at_any_moment)
         expect(&end, RDMA_CM_EVENT_DISCONNECTED);
         ck_assert_int_eq(ibv_poll_cq(end.id->send_cq, 1, &wc), 0);
         ck_assert_int_eq(waitpid(child, NULL, 0), child);
-        ck_assert_int_eq(ibv_dereg_mr(end.mr), 0);
-        rdma_destroy_qp(end.id);
-        ck_assert_int_eq(rdma_destroy_id(end.id), 0);
-        rdma_destroy_event_channel(end.channel);
-        free(end.memory);
+        drop_end(&end);
     }
 }
 END_TEST
@@ -355,6 +407,7 @@ START_TEST(nothing_is_written_behind_a_release)
 {
     struct tc_rng rng = tc_rng(2);
 
+    kind = _i;
     for (unsigned long round = 0; round < tc_count(20); round++) {
         int to;
         pid_t child = start(write_for_ever, &to, false);
@@ -374,10 +427,131 @@ START_TEST(nothing_is_written_behind_a_release)
         ck_assert_int_eq(waitpid(child, NULL, 0), child);
         ck_assert(is_filled(end.memory, 0x55));
         expect(&end, RDMA_CM_EVENT_DISCONNECTED);
-        rdma_destroy_qp(end.id);
-        ck_assert_int_eq(rdma_destroy_id(end.id), 0);
-        free(end.memory);
+        free_memory(&end);
+        close_end(&end);
     }
+}
+END_TEST
+
+/* The memory is freed while the other one writes there, which has it mapped, and allocated again:
+ * what was written late is in nobody's memory. */
+START_TEST(nothing_is_written_into_what_is_allocated_later)
+{
+    struct tc_rng rng = tc_rng(3);
+
+    kind = ALLOCATED;
+    for (unsigned long round = 0; round < tc_count(10); round++) {
+        int to;
+        pid_t child = start(write_for_ever, &to, false);
+        struct ibv_buf *later;
+        struct end end;
+        uint8_t *memory;
+
+        serve(&end, to);
+        close(to);
+        ck_assert(tc_until(*(volatile uint8_t *)end.memory == 0xAA, WAIT_MS));
+        for (unsigned long passes = tc_rand(&rng) % 20000; passes; passes--)
+            __asm__ volatile("");
+        ck_assert_int_eq(ibv_dereg_mr(end.mr), 0);
+        free_memory(&end);
+        memory = ibv_alloc_buf(end.id->pd, OCTETS, &later);
+        ck_assert_ptr_nonnull(memory);
+        expect(&end, RDMA_CM_EVENT_DISCONNECTED);
+        ck_assert_int_eq(waitpid(child, NULL, 0), child);
+        ck_assert(is_filled(memory, 0));
+        ibv_free_buf(later);
+        close_end(&end);
+    }
+}
+END_TEST
+
+/* --- atomics --- */
+
+static void add(struct end *end, const struct shown *shown)
+{
+    struct ibv_sge sge = { (uintptr_t)end->memory, 8, end->mr->lkey };
+    struct ibv_send_wr *bad, wr = {
+        .sg_list = &sge,
+        .num_sge = 1,
+        .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD,
+        .wr.atomic = { .remote_addr = shown->address, .compare_add = 1, .rkey = shown->rkey }
+    };
+
+    if (ibv_post_send(end->id->qp, &wr, &bad) || await(end).status != IBV_WC_SUCCESS)
+        ck_abort_msg("an atomic fails");
+}
+
+static uint64_t read_word(struct end *end, const struct shown *shown, uint64_t offset)
+{
+    uint64_t word;
+
+    ck_assert_int_eq(rdma_post_read(end->id, NULL, end->memory + 64, 8, end->mr, 0,
+                                    shown->address + offset, shown->rkey),
+                     0);
+    ck_assert_int_eq(await(end).status, IBV_WC_SUCCESS);
+    memcpy(&word, end->memory + 64, sizeof(word));
+    return word;
+}
+
+/* The processors of both add to one word, the target's program calls nothing. */
+START_TEST(no_atomic_of_two_processes_is_lost)
+{
+    const unsigned long count = tc_long() ? 100000000 : tc_count(1000000);
+    int from;
+
+    kind = ALLOCATED;
+    pid_t child = start(add_and_stop, &from, true);
+    struct end end;
+    struct shown shown = call(&end, port_of(from));
+    uint64_t one = 1, word;
+
+    for (unsigned long i = 0; i < count; i++)
+        add(&end, &shown);
+    memcpy(end.memory, &one, sizeof(one));
+    ck_assert_int_eq(
+        rdma_post_write(end.id, NULL, end.memory, 8, end.mr, 0, shown.address + 8, shown.rkey), 0);
+    ck_assert_int_eq(await(&end).status, IBV_WC_SUCCESS);
+    ck_assert(tc_until(read_word(&end, &shown, 8) == 2, WAIT_MS));
+    word = read_word(&end, &shown, 0);
+    ck_assert_uint_eq(word & UINT32_MAX, count);
+    ck_assert_uint_eq(word >> 32, read_word(&end, &shown, 16) & UINT32_MAX);
+    end_child(child);
+    expect(&end, RDMA_CM_EVENT_DISCONNECTED);
+    drop_end(&end);
+}
+END_TEST
+
+/* --- fork --- */
+
+/* A child has neither the buffer of its parent nor what the parent has mapped of the peer; it comes
+ * and goes, and the connection does not notice. */
+START_TEST(a_child_of_the_initiator_changes_nothing)
+{
+    int from, status;
+
+    kind = ALLOCATED;
+    pid_t child = start(take_all, &from, true);
+    struct end end;
+    struct shown shown = call(&end, port_of(from));
+
+    for (uint64_t i = 0; i < 4; i++) {
+        pid_t other;
+
+        memset(end.memory, (int)i + 1, 4096);
+        ck_assert_int_eq(
+            rdma_post_write(end.id, NULL, end.memory, 4096, end.mr, 0, shown.address, shown.rkey),
+            0);
+        ck_assert_int_eq(await(&end).status, IBV_WC_SUCCESS);
+        other = fork();
+        if (!other)
+            _exit(msync(end.memory, 4096, MS_ASYNC) && errno == ENOMEM ? 0 : 1);
+        ck_assert_int_eq(waitpid(other, &status, 0), other);
+        ck_assert(WIFEXITED(status) && !WEXITSTATUS(status));
+        ck_assert_uint_eq(read_word(&end, &shown, 8) & 0xff, i + 1);
+    }
+    end_child(child);
+    expect(&end, RDMA_CM_EVENT_DISCONNECTED);
+    drop_end(&end);
 }
 END_TEST
 
@@ -394,9 +568,13 @@ int main(void)
     Suite *suite = suite_create("local_processes");
     TCase *stopped = tc_case(suite, "stopped", NULL, NULL);
     TCase *killed = tc_case(suite, "killed", NULL, NULL);
+    TCase *mapped = tc_case(suite, "mapped", NULL, NULL);
 
     configure();
-    tc_add_tests(stopped, a_stopped_target_is_written_and_read);
-    tc_add_tests(killed, a_target_is_killed_at_any_moment, nothing_is_written_behind_a_release);
+    tcase_add_loop_test(stopped, a_stopped_target_is_written_and_read, 0, KINDS);
+    tcase_add_loop_test(killed, a_target_is_killed_at_any_moment, 0, KINDS);
+    tcase_add_loop_test(killed, nothing_is_written_behind_a_release, 0, KINDS);
+    tc_add_tests(mapped, nothing_is_written_into_what_is_allocated_later,
+                 no_atomic_of_two_processes_is_lost, a_child_of_the_initiator_changes_nothing);
     return tc_main(suite);
 }

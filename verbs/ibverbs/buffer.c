@@ -3,53 +3,41 @@
 #include "ibverbs_private.h"
 #include "later.h"
 
-#include "base/checked.h"
+#include "base/shared_memory.h"
 
 #include <stdlib.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 struct ibv_buf {
     struct ibv_pd *pd; /* which it is allocated from: that of its regions */
     unsigned char *addr;
     size_t size; /* as the program asked for */
-    size_t mapped;
 };
 
-/* Whole pages, zeroed, of no other allocation: a region over them shares no page with other
- * data. */
+/* Whole pages, zeroed, of no other allocation: a region over them shares no page with other data.
+ * Peers on this host can map them (option local). */
 void *ibv_alloc_buf(struct ibv_pd *pd, size_t size, struct ibv_buf **buf)
 {
     VB_CALL;
     VB_OWN(pd->context, NULL);
     SANITIZER_OUTPUT(buf);
-    size_t page = (size_t)sysconf(_SC_PAGESIZE), mapped;
-    struct ibv_buf *made;
-    void *addr;
+    struct ibv_buf *made = malloc(sizeof(*made));
 
-    if (!size || __builtin_add_overflow(size, page - 1, &mapped)) {
-        errno = EINVAL;
-        return NULL;
-    }
-    mapped -= mapped % page;
-    made = malloc(sizeof(*made));
     if (!made)
         return NULL;
-    addr = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (addr == MAP_FAILED) {
+    *made = (struct ibv_buf){ .pd = pd, .addr = shared_memory_new(size), .size = size };
+    if (!made->addr) {
         free(made);
         return NULL;
     }
-    *made = (struct ibv_buf){ .pd = pd, .addr = addr, .size = size, .mapped = mapped };
     *buf = made;
-    return addr;
+    return made->addr;
 }
 
 void ibv_free_buf(struct ibv_buf *buf)
 {
     if (!buf)
         return;
-    munmap(buf->addr, buf->mapped);
+    shared_memory_free(buf->addr);
     free(buf);
 }
 
@@ -77,7 +65,7 @@ struct ibv_mr *ibv_reg_buf_mr(struct ibv_pd *pd, struct ibv_buf *buf, void *addr
     return vb_reg_mr(pd, addr, length, (uintptr_t)addr, (unsigned int)access);
 }
 
-/* It is ordinary memory, which no file stands for. */
+/* No device of another kind can use it. */
 int ibv_export_buf_dmabuf_fd(struct ibv_buf *buf)
 {
     (void)buf;
