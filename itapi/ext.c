@@ -3,6 +3,7 @@
 #include "itapi_private.h"
 
 #include "base/be.h"
+#include "base/shared_memory.h"
 
 #include <string.h>
 
@@ -42,6 +43,30 @@ it_status_t itx_init_tracing(const char *aContextName, int aTraceRank)
     if (!aContextName)
         return IT_ERR_FAULT;
     return strnlen(aContextName, 128) < 128 ? IT_SUCCESS : IT_ERR_INVALID_LENGTH;
+}
+
+/* --- memory that peers on this host can map --- */
+
+it_status_t itx_memory_create(it_length_t length, void **addr)
+{
+    SANITIZER_OUTPUT(addr);
+    void *memory;
+
+    if (!length || length > SIZE_MAX / 2)
+        return IT_ERR_INVALID_LENGTH;
+    if (!addr)
+        return IT_ERR_FAULT;
+    memory = shared_memory_new((size_t)length);
+    if (!memory)
+        return IT_ERR_RESOURCES;
+    *addr = memory;
+    return IT_SUCCESS;
+}
+
+it_status_t itx_memory_free(void *addr)
+{
+    shared_memory_free(addr);
+    return IT_SUCCESS;
 }
 
 /* --- private data that names a region --- */

@@ -257,6 +257,18 @@ ITAPI_PUBLIC it_status_t itx_socket_convert(int sd, it_ep_handle_t ep_handle, it
                                             const struct itx_conversion *conversion);
 
 /*
+ * Memory for LMRs that a peer on this host can map, so that its RDMA Writes, Reads and atomics are
+ * stores, loads and instructions of its processor (option local). Whole pages, zeroed, aligned to a
+ * page; a child of fork does not have it. Where the system allows no such memory, or half of the
+ * process's descriptors are in use, it is memory of this process alone. Free it when no LMR is over
+ * it any more: its octets and the address are gone then. Does not block. Errors of create:
+ * INVALID_LENGTH (0, or more than there are addresses), FAULT, RESOURCES. free: of NULL nothing
+ * happens; another address has no effect that is defined.
+ */
+ITAPI_PUBLIC it_status_t itx_memory_create(it_length_t length, void **addr);
+ITAPI_PUBLIC it_status_t itx_memory_free(void *addr);
+
+/*
  * Names this process in traces: a context of less than 128 characters and a rank. Tracing itself is
  * switched on from outside, so this may have no effect. Does not block.
  * Errors: INVALID_LENGTH (128 characters or more).

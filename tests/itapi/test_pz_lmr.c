@@ -336,6 +336,33 @@ START_TEST(many_regions)
 }
 END_TEST
 
+/* Whole pages of its own, which make an LMR like any other. */
+START_TEST(memory_that_peers_can_map)
+{
+    struct node node;
+    it_lmr_handle_t lmr;
+    unsigned char *memory;
+    void *addr = NULL;
+
+    node_open(&node, IFACE);
+    is(IT_ERR_INVALID_LENGTH, itx_memory_create(0, &addr));
+    is(IT_ERR_INVALID_LENGTH, itx_memory_create(UINT64_MAX, &addr));
+    is(IT_ERR_FAULT, itx_memory_create(1, NULL));
+    is(IT_ERR_RESOURCES, itx_memory_create((it_length_t)SIZE_MAX / 2 - 65536, &addr));
+    ck_assert_ptr_null(addr);
+    ok(itx_memory_create(10000, &addr));
+    memory = addr;
+    ck_assert_uint_eq((uintptr_t)memory % (uintptr_t)sysconf(_SC_PAGESIZE), 0);
+    ck_assert_uint_eq(memory[0] | memory[9999], 0);
+    memory[9999] = 1;
+    ok(make(&node, memory + 1, 9999, IT_PRIV_ALL, IT_LMR_FLAG_NONE, &lmr));
+    ok(it_lmr_free(lmr));
+    ok(itx_memory_free(addr));
+    ok(itx_memory_free(NULL));
+    node_close(&node);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("it_pz_lmr");
@@ -352,6 +379,7 @@ int main(void)
     add_each(tc, X039_pz_of_another_adapter);
     add_each(tc, flush_and_refresh);
     add_each(tc, many_regions);
+    add_each(tc, memory_that_peers_can_map);
     tcase_add_test(tc, rdma_addresses);
     suite_add_tcase(suite, tc);
     return tc_main(suite);

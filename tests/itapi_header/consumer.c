@@ -109,6 +109,7 @@ static int extensions(it_ep_handle_t ep, it_evd_handle_t evd, it_lmr_triplet_t *
     n += itx_wire_name(NULL, &text);
     n += itx_hardware(NULL, 0, NULL);
     n += itx_local_wire(NULL, NULL);
+    n += itx_memory_create(1, NULL) || itx_memory_free(NULL);
     n += itx_counters(ep, counters, &count) || counters[0].value || counters[0].name;
     n += it_evd_dequeue_n(evd, 2, events, &n) || itx_aevd_wait(evd, 1000, 2, events, &count);
     n += itx_listen_create(NULL, 0, evd, IT_LISTEN_NO_FLAG, NULL, NULL, NULL);

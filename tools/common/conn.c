@@ -321,9 +321,7 @@ bool region_reserve(struct conn *conn, size_t size, unsigned privs, struct regio
     it_status_t status;
 
     memset(region, 0, sizeof(*region));
-    region->memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (region->memory == MAP_FAILED) {
-        region->memory = NULL;
+    if (itx_memory_create(size, &region->memory) != IT_SUCCESS) {
         tool_error("out of memory: %zu bytes of buffers", size);
         return false;
     }
@@ -361,7 +359,6 @@ void region_destroy(struct region *region)
 {
     if (region->lmr)
         it_lmr_free(region->lmr);
-    if (region->memory)
-        munmap(region->memory, region->size);
+    itx_memory_free(region->memory);
     memset(region, 0, sizeof(*region));
 }

@@ -69,7 +69,7 @@ const char *conn_why(struct conn *conn);
 struct region {
     it_lmr_handle_t lmr;
     it_rmr_context_t context; /* for the peer; with remote privileges only */
-    void *memory;             /* page-aligned, zero */
+    void *memory;             /* page-aligned, zero; a peer on this host can map it */
     size_t size;
 };
 /* Reserves and registers memory; privs as for it_lmr_create. Prints the reason of a failure. */
