@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Own requests that are executed in the peer's memory as they are posted (ways self, vm and mapped): what
- * is done there, what is left to the peer, and that nobody is in memory that was released. */
+/* Own requests that are executed in the peer's memory as they are posted (ways self, vm and
+ * mapped): what is done there, what is left to the peer, and that nobody is in memory that was
+ * released. */
 #include "local_bed.h"
 
 #include "base/compiler.h"

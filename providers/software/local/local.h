@@ -74,7 +74,8 @@ struct local_qp {
     const char *way_why;
     struct directory_hint place_hint;
     struct local_mapped *mapped[LOCAL_MAPPED_KEPT]; /* by number; NULL: none */
-    /* Static text: the way of the last request that was executed here. NULL: ring. Any thread reads it. */
+    /* Static text: the way of the last request that was executed here. NULL: ring. Any thread reads
+     * it. */
     _Atomic(const char *) way;
     uint32_t claims;
     uint64_t looked_at; /* time, in ns */
@@ -102,8 +103,8 @@ struct local_qp {
     bool has_receive;  /* at rq.next, of this message */
     uint64_t placed;   /* octets of it that are placed, or fetched */
     uint64_t fetch_at; /* place in the own answers */
-    /* Requests executed; how many of them the peer was told of last. Written under rx, and inside tx
-     * by what is published. */
+    /* Requests executed; how many of them the peer was told of last. Written under rx, `told` also
+     * inside tx. */
     atomic_uint done, told;
     struct stag_hint remote_hint, receive_hint;
     /* A message waits for a receive. Read without rx by hints. */

@@ -8,8 +8,9 @@
  * used: the word stands in the shared page, too, which no other process has.
  *
  * WHO GETS IN. The kernel decides: process_vm_readv(2) needs the right to debug the process,
- * /proc/PID/fd that to look into it. Nothing is passed to a peer that has not got it. Where Yama keeps processes of one user
- * apart (ptrace_scope 1), a process names one other that may: the peer it met last.
+ * /proc/PID/fd that to look into it. Nothing is passed to a peer that has not got it. Where Yama
+ * keeps processes of one user apart (ptrace_scope 1), a process names one other that may: the peer
+ * it met last.
  */
 #include "process.h"
 
