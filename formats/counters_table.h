@@ -137,7 +137,7 @@ COUNTER(INTERFACE, "traffic", "requests_direct", "requests executed directly", t
 COUNTER(INTERFACE, "traffic", "octets_direct", "octets moved directly", true,
         "octets_direct", "Octets of those.")
 COUNTER(INTERFACE, "traffic", "requests_mapped", "requests executed in mapped memory", true,
-        "requests_mapped", "Of those executed directly, the requests in memory that is mapped here.")
+        "requests_mapped", "Of those executed directly, how many are in mapped memory.")
 COUNTER(INTERFACE, "traffic", "wakeups_sent", "wake-ups sent", true,
         "wakeups_sent", "Local wire: times that a sleeping peer was woken.")
 COUNTER(INTERFACE, "traffic", "wakeups_received", "wake-ups received", true,
@@ -202,7 +202,7 @@ COUNTER(ENDPOINT, "counters", "requests_direct", "requests executed directly", t
 COUNTER(ENDPOINT, "counters", "octets_direct", "octets moved directly", true,
         "octets_direct", "Octets of those.")
 COUNTER(ENDPOINT, "counters", "requests_mapped", "requests executed in mapped memory", true,
-        "requests_mapped", "Of those executed directly, the requests in memory that is mapped here.")
+        "requests_mapped", "Of those executed directly, how many are in mapped memory.")
 COUNTER(ENDPOINT, "counters", "wakeups_sent", "wake-ups sent", true,
         "wakeups_sent", "Local wire: times that a sleeping peer was woken.")
 COUNTER(ENDPOINT, "counters", "wakeups_received", "wake-ups received", true,
