@@ -202,6 +202,9 @@ const char *kal_rnic_option(const struct kal_rnic *rnic, const char *name);
 uint64_t kal_rnic_option_ns(const struct kal_rnic *rnic, const char *name);
 /* As ri_privileged_ops.query_port. */
 enum ri_status kal_rnic_port(struct kal_rnic *rnic, struct ri_port_attr *attr);
+/* As ri_privileged_ops.query_gids. */
+enum ri_status kal_rnic_gids(struct kal_rnic *rnic, uint32_t port, struct ri_gid *gids,
+                             uint32_t *count);
 /* As ri_privileged_ops.rnic_counters; kal's own counters follow the provider's. Any thread. */
 enum ri_status kal_rnic_counters(struct kal_rnic *rnic, const char **names, uint64_t *values,
                                  size_t *count);

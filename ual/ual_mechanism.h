@@ -81,6 +81,10 @@ UAL_PUBLIC const char *ual_device_provider(const struct ual_device *device);
 /* NULL: unknown. */
 UAL_PUBLIC const char *ual_device_option(const struct ual_device *device, const char *name);
 UAL_PUBLIC enum ri_status ual_device_port(struct ual_device *device, struct ri_port_attr *attr);
+/* The GID table of a port, see ri_privileged_ops.query_gids. RI_ERR_NOT_SUPPORTED: the device has
+ * none of its own. */
+UAL_PUBLIC enum ri_status ual_device_gids(struct ual_device *device, uint32_t port,
+                                          struct ri_gid *gids, uint32_t *count);
 UAL_PUBLIC enum ri_status ual_device_route(struct ual_device *device, uint32_t port,
                                            const struct sockaddr *destination,
                                            struct sockaddr_storage *source);
@@ -471,6 +475,10 @@ UAL_PUBLIC enum ri_status ual_qp_counters(struct ual_qp *qp, const char **names,
 /* To IDLE from any state; outstanding work completes flushed on the way. No connection has it. No
  * upcall about its earlier life runs when it returns. */
 UAL_PUBLIC enum ri_status ual_qp_rewind(struct ual_qp *qp);
+/* To IDLE from any state; the number stays. Of a QP that is connected by numbers nothing of its
+ * earlier life is polled afterwards; of a UD QP what the CQ has already is. Else as
+ * ual_qp_rewind. */
+UAL_PUBLIC enum ri_status ual_qp_reset(struct ual_qp *qp);
 /* A fresh life in place, IDLE, as created, by the same handle: nothing of the old one is polled
  * afterwards. attr: as at creation. No connection has it, no post runs beside it. Where this fails
  * the old life goes on. */

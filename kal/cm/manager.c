@@ -16,7 +16,11 @@ enum ri_status kal_cm_open(struct kal_rnic *rnic)
     pthread_mutex_init(&cm->lock, NULL);
     pthread_cond_init(&cm->changed, NULL);
     cm->spare_fd = -1;
-    cm->kind = rnic->attr.features & RI_FEATURE_CONNECTION_SET_A ? &cm_set_a : &cm_set_b;
+    /* a device of numbers alone has the calls of set A that refuse */
+    cm->kind = (rnic->attr.features & (RI_FEATURE_CONNECTION_SET_A |
+                                       RI_FEATURE_CONNECTION_SET_B)) == RI_FEATURE_CONNECTION_SET_B
+                   ? &cm_set_b
+                   : &cm_set_a;
     cm->stream_ops = &cm_stream_tcp;
     cm_read_options(rnic, &cm->options);
     rnic->cm = cm;

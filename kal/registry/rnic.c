@@ -69,7 +69,8 @@ static const char *attr_flaw(const struct ri_rnic_attr *attr)
         return "their size is wrong";
     if (attr->transport != RI_TRANSPORT_IWARP && attr->transport != RI_TRANSPORT_INFINIBAND)
         return "the transport is unknown";
-    if (!(attr->features & (RI_FEATURE_CONNECTION_SET_A | RI_FEATURE_CONNECTION_SET_B)))
+    if (!(attr->features &
+          (RI_FEATURE_CONNECTION_SET_A | RI_FEATURE_CONNECTION_SET_B | RI_FEATURE_QP_NUMBERS)))
         return "there is no set of connection verbs";
     if (attr->ports > UINT8_MAX)
         return "there are more than 255 ports";

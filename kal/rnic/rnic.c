@@ -85,6 +85,12 @@ enum ri_status kal_rnic_port(struct kal_rnic *rnic, struct ri_port_attr *attr)
     return status;
 }
 
+enum ri_status kal_rnic_gids(struct kal_rnic *rnic, uint32_t port, struct ri_gid *gids,
+                             uint32_t *count)
+{
+    return kal_rnic_answer(rnic->ops.query_gids(rnic->ri, port, gids, count));
+}
+
 struct kal_port_seen kal_rnic_port_seen(struct kal_rnic *rnic)
 {
     struct kal_port_seen seen;

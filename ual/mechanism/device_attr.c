@@ -22,6 +22,14 @@ const char *ual_device_option(const struct ual_device *device, const char *name)
     return kal_rnic_option(rnic_of(device), name);
 }
 
+enum ri_status ual_device_gids(struct ual_device *device, uint32_t port, struct ri_gid *gids,
+                               uint32_t *count)
+{
+    enum ri_status status = ual_device_alive(device);
+
+    return status != RI_OK ? status : kal_rnic_gids(rnic_of(device), port, gids, count);
+}
+
 enum ri_status ual_device_port(struct ual_device *device, struct ri_port_attr *attr)
 {
     enum ri_status status = ual_device_alive(device);

@@ -218,6 +218,17 @@ enum ri_status ual_qp_rewind(struct ual_qp *qp)
     return status;
 }
 
+enum ri_status ual_qp_reset(struct ual_qp *qp)
+{
+    enum ri_status status = ual_qp_rewind(qp);
+
+    if (status != RI_OK)
+        return status;
+    forget_completions(qp);
+    ual_async_forget(qp->object.device, qp, 0);
+    return RI_OK;
+}
+
 /* The provider drops the completions of a QP that it destroys. The new QP is created first, so a
  * failure changes nothing. */
 enum ri_status ual_qp_renew(struct ual_qp *qp, struct ual_qp_attr *attr)
