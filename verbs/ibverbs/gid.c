@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * GIDs: one for each address of the port, in the form that other programs of the host use.
+ * GIDs. A device that connects QPs by numbers has a table of its own, which is taken as it is when
+ * the context is opened, for each port. For another one this file makes it: one GID for each
+ * address of the port, in the form that other programs of the host use.
  *
- * The table is made when the context is opened and does not change: programs exchange indices, and
+ * That table is made when the context is opened and does not change: programs exchange indices, and
  * a QP's address vector names one. IPv4 addresses come first, as ::ffff:a.b.c.d, then IPv6, then
  * link-local ones. A GID has no room for the scope of a link-local address, so the table keeps it.
  * Loopback addresses come last: index 0 is one only if the port has no other address. As an
@@ -20,12 +22,15 @@
 struct gid_entry {
     union ibv_gid gid;
     struct sockaddr_storage address;
-    uint32_t interface; /* index of the network interface; 0: unknown */
-    uint32_t place;     /* position in the provider's list */
+    enum ri_gid_type type; /* RI_GID_NONE: an empty place */
+    uint32_t interface;    /* index of the network interface; 0: unknown */
+    uint32_t place;        /* position in the provider's list */
 };
 
 struct vb_gids {
-    uint32_t count;
+    uint32_t count; /* of entries: of one port */
+    uint32_t ports; /* one table for each; 1: for all */
+    bool own;       /* the device's table: `count` is its length */
     struct gid_entry entries[];
 };
 
@@ -115,7 +120,7 @@ static struct ri_address *port_addresses(struct vb_context *context, uint32_t *c
     return NULL;
 }
 
-static void fill(struct vb_gids *gids, const struct ri_address *addresses)
+static void fill(struct vb_gids *gids, const struct ri_address *addresses, enum ri_gid_type type)
 {
     struct ifaddrs *interfaces = NULL;
 
@@ -127,6 +132,7 @@ static void fill(struct vb_gids *gids, const struct ri_address *addresses)
 
         entry->address = addresses[i].sockaddr;
         entry->place = i;
+        entry->type = type;
         entry->interface = interface_of(interfaces, address);
         vb_gid_of_address(address, &entry->gid);
     }
@@ -135,27 +141,119 @@ static void fill(struct vb_gids *gids, const struct ri_address *addresses)
     qsort(gids->entries, gids->count, sizeof(gids->entries[0]), by_rank);
 }
 
-int vb_gids_open(struct vb_context *context)
+static struct vb_gids *make(uint32_t count, uint32_t ports)
 {
+    size_t entries = (size_t)count * ports;
+    struct vb_gids *gids = calloc(1, sizeof(*gids) + entries * sizeof(gids->entries[0]));
+
+    if (gids) {
+        gids->count = count;
+        gids->ports = ports;
+    }
+    return gids;
+}
+
+static int open_by_addresses(struct vb_context *context)
+{
+    bool iwarp = context->verbs.context.device->transport_type == IBV_TRANSPORT_IWARP;
     uint32_t count = 0;
     struct ri_address *addresses = port_addresses(context, &count);
     struct vb_gids *gids;
 
     if (!addresses)
         return errno;
-    gids = calloc(1, sizeof(*gids) + count * sizeof(gids->entries[0]));
-    if (gids) {
-        gids->count = count;
-        fill(gids, addresses);
-    }
+    gids = make(count, 1);
+    if (gids)
+        fill(gids, addresses, iwarp ? RI_GID_INFINIBAND : RI_GID_ROCE_V2);
     free(addresses);
     context->gids = gids;
     return gids ? 0 : ENOMEM;
 }
 
+/* --- the device's table --- */
+
+static void take_entry(const struct ri_gid *from, uint32_t place, struct gid_entry *entry)
+{
+    struct sockaddr_in6 six = { .sin6_family = AF_INET6 };
+    struct sockaddr_in four = { .sin_family = AF_INET };
+
+    memcpy(entry->gid.raw, from->gid, sizeof(entry->gid.raw));
+    entry->type = (enum ri_gid_type)from->type;
+    entry->interface = from->interface;
+    entry->place = place;
+    memcpy(&six.sin6_addr, from->gid, sizeof(six.sin6_addr));
+    memcpy(&four.sin_addr, from->gid + 12, sizeof(four.sin_addr));
+    if (IN6_IS_ADDR_LINKLOCAL(&six.sin6_addr))
+        six.sin6_scope_id = from->interface;
+    if (IN6_IS_ADDR_V4MAPPED(&six.sin6_addr))
+        memcpy(&entry->address, &four, sizeof(four));
+    else
+        memcpy(&entry->address, &six, sizeof(six));
+}
+
+/* Fills the entries of one port, as far as the device's table reaches. */
+static enum ri_status take_port(struct vb_context *context, uint32_t port, struct ri_gid *table,
+                                struct vb_gids *gids)
+{
+    uint32_t count = gids->count;
+    enum ri_status status = ual_device_gids(context->device, port, table, &count);
+
+    for (uint32_t i = 0; status == RI_OK && i < gids->count && i < count; i++)
+        take_entry(&table[i], i, &gids->entries[(size_t)port * gids->count + i]);
+    return status;
+}
+
+static int open_own(struct vb_context *context)
+{
+    uint32_t ports = ual_device_attr(context->device)->ports, longest = 0;
+    enum ri_status status = RI_OK;
+    struct ri_gid *table;
+
+    for (uint32_t port = 0; status == RI_OK && port < ports; port++) {
+        uint32_t count = 0;
+
+        status = ual_device_gids(context->device, port, NULL, &count);
+        longest = count > longest ? count : longest;
+    }
+    if (status != RI_OK)
+        return vb_errno(status);
+    table = calloc((size_t)longest + 1, sizeof(*table));
+    context->gids = table ? make(longest, ports) : NULL;
+    for (uint32_t port = 0; context->gids && status == RI_OK && port < ports; port++)
+        status = take_port(context, port, table, context->gids);
+    free(table);
+    if (!context->gids)
+        return ENOMEM;
+    context->gids->own = true;
+    return vb_errno(status);
+}
+
+int vb_gids_open(struct vb_context *context)
+{
+    int error = vb_connects_numbers(context) ? open_own(context) : open_by_addresses(context);
+
+    if (error)
+        vb_gids_close(context);
+    return error;
+}
+
 void vb_gids_close(struct vb_context *context)
 {
     free(context->gids);
+    context->gids = NULL;
+}
+
+/* NULL: an empty place. */
+static const struct gid_entry *entry_at(const struct vb_context *context, uint32_t port_num,
+                                        uint32_t index)
+{
+    const struct vb_gids *gids = context->gids;
+    const struct gid_entry *entry;
+
+    if (index >= gids->count)
+        return NULL;
+    entry = &gids->entries[(size_t)(gids->ports > 1 ? port_num - 1 : 0) * gids->count + index];
+    return entry->type == RI_GID_NONE ? NULL : entry;
 }
 
 uint32_t vb_gids_count(const struct vb_context *context)
@@ -165,25 +263,45 @@ uint32_t vb_gids_count(const struct vb_context *context)
 
 uint32_t vb_gids_places(const struct vb_context *context)
 {
-    return (vb_gids_count(context) / PLACES + 1) * PLACES;
+    return context->gids->own ? vb_gids_count(context)
+                              : (vb_gids_count(context) / PLACES + 1) * PLACES;
 }
 
 int vb_gid_address(struct vb_context *context, uint32_t index, struct sockaddr_storage *address)
 {
-    if (index >= context->gids->count)
+    const struct gid_entry *entry = entry_at(context, 1, index);
+
+    if (!entry)
         return index ? EINVAL : ENOENT;
-    *address = context->gids->entries[index].address;
+    *address = entry->address;
+    return 0;
+}
+
+int vb_gid_at(struct vb_context *context, uint32_t port_num, uint32_t index, uint8_t gid[16])
+{
+    const struct gid_entry *entry = entry_at(context, port_num, index);
+
+    if (!entry)
+        return index ? EINVAL : ENOENT;
+    memcpy(gid, entry->gid.raw, sizeof(entry->gid.raw));
     return 0;
 }
 
 int vb_gid_index(struct vb_context *context, const struct sockaddr *address, uint32_t *index)
 {
-    for (uint32_t i = 0; i < context->gids->count; i++)
-        if (is_same((const struct sockaddr *)&context->gids->entries[i].address, address)) {
+    const struct gid_entry *found = NULL;
+
+    for (uint32_t i = 0; i < context->gids->count; i++) {
+        const struct gid_entry *entry = entry_at(context, 1, i);
+
+        /* RoCE v1 and v2 have the same GID, and v2 can be routed */
+        if (entry && is_same((const struct sockaddr *)&entry->address, address) &&
+            (!found || (found->type != RI_GID_ROCE_V2 && entry->type == RI_GID_ROCE_V2))) {
+            found = entry;
             *index = i;
-            return 0;
         }
-    return ENOENT;
+    }
+    return found ? 0 : ENOENT;
 }
 
 /* --- calls --- */
@@ -194,11 +312,13 @@ static bool is_place(struct vb_context *context, uint32_t port_num, uint32_t ind
            index < vb_gids_places(context);
 }
 
-static enum ibv_gid_type type_of(const struct vb_context *context)
+static enum ibv_gid_type type_of(const struct gid_entry *entry)
 {
-    bool iwarp = context->verbs.context.device->transport_type == IBV_TRANSPORT_IWARP;
-
-    return iwarp ? IBV_GID_TYPE_IB : IBV_GID_TYPE_ROCE_V2;
+    switch (entry->type) {
+    case RI_GID_ROCE_V1: return IBV_GID_TYPE_ROCE_V1;
+    case RI_GID_ROCE_V2: return IBV_GID_TYPE_ROCE_V2;
+    default: return IBV_GID_TYPE_IB;
+    }
 }
 
 /* An empty place has a GID of zeros, here and not for ibv_query_gid_ex, as libibverbs has it. */
@@ -212,22 +332,19 @@ int ibv_query_gid(struct ibv_context *ibv, uint8_t port_num, int index, union ib
         errno = EINVAL;
         return -1;
     }
-    if ((uint32_t)index < context->gids->count)
-        *gid = context->gids->entries[index].gid;
-    else
+    if (vb_gid_at(context, port_num, (uint32_t)index, gid->raw))
         memset(gid, 0, sizeof(*gid));
     return 0;
 }
 
-static void describe(const struct vb_context *context, uint32_t index, struct ibv_gid_entry *entry)
+static void describe(const struct gid_entry *from, uint32_t port_num, uint32_t index,
+                     struct ibv_gid_entry *entry)
 {
-    const struct gid_entry *from = &context->gids->entries[index];
-
     *entry = (struct ibv_gid_entry){
         .gid = from->gid,
         .gid_index = index,
-        .port_num = 1,
-        .gid_type = type_of(context),
+        .port_num = port_num,
+        .gid_type = type_of(from),
         .ndev_ifindex = from->interface,
     };
 }
@@ -237,12 +354,14 @@ int _ibv_query_gid_ex(struct ibv_context *ibv, uint32_t port_num, uint32_t gid_i
 {
     VB_OWN(ibv, EIO);
     struct vb_context *context = vb_context_of(ibv);
+    const struct gid_entry *from;
 
     if (flags || entry_size < sizeof(*entry) || !is_place(context, port_num, gid_index))
         return EINVAL;
-    if (gid_index >= context->gids->count)
+    from = entry_at(context, port_num, gid_index);
+    if (!from)
         return ENODATA;
-    describe(context, gid_index, entry);
+    describe(from, context->gids->own ? port_num : 1, gid_index, entry);
     sanitizer_defined(entry, sizeof(*entry));
     return 0;
 }
@@ -252,13 +371,21 @@ ssize_t _ibv_query_gid_table(struct ibv_context *ibv, struct ibv_gid_entry *entr
 {
     VB_OWN(ibv, -EIO);
     struct vb_context *context = vb_context_of(ibv);
+    const struct gid_entry *from;
+    size_t count = 0;
 
-    if (flags || entry_size < sizeof(*entries) || max_entries < context->gids->count)
+    if (flags || entry_size < sizeof(*entries))
         return -EINVAL;
-    for (uint32_t i = 0; i < context->gids->count; i++)
-        describe(context, i, (void *)((char *)entries + i * entry_size));
-    sanitizer_defined(entries, context->gids->count * entry_size);
-    return (ssize_t)context->gids->count;
+    for (uint32_t port_num = 1; port_num <= context->gids->ports; port_num++)
+        for (uint32_t i = 0; i < context->gids->count; i++) {
+            from = entry_at(context, port_num, i);
+            if (from && count == max_entries)
+                return -EINVAL;
+            if (from)
+                describe(from, port_num, i, (void *)((char *)entries + count++ * entry_size));
+        }
+    sanitizer_defined(entries, count * entry_size);
+    return (ssize_t)count;
 }
 
 /* ibv_query_gid_type, a call of the driver interface, which packaged programs use: 0 is InfiniBand
@@ -268,12 +395,14 @@ static int query_gid_type(struct ibv_context *ibv, uint8_t port_num, unsigned in
     VB_OWN(ibv, -1);
     SANITIZER_OUTPUT(type);
     struct vb_context *context = vb_context_of(ibv);
+    const struct gid_entry *entry;
 
     if (!is_place(context, port_num, index)) {
         errno = EINVAL;
         return -1;
     }
-    *type = index < context->gids->count && type_of(context) == IBV_GID_TYPE_ROCE_V2;
+    entry = entry_at(context, port_num, index);
+    *type = entry && type_of(entry) == IBV_GID_TYPE_ROCE_V2;
     return 0;
 }
 

@@ -51,11 +51,31 @@ void vb_import_release(struct vb_context *origin);
 /* Takes cmd_fd on success. 0 or an error number. */
 int vb_context_import(struct vb_context *origin, int cmd_fd, struct vb_context **import);
 
+/* pd.c: a path, without its source where it is not global. 0, or an error number. */
+int vb_path(struct vb_context *context, const struct ibv_ah_attr *from, struct ri_ah_attr *to);
+
+/* qp_modify.c: the QP's flags (enum ri_qp_flags) with the rights of these enum ibv_access_flags. */
+uint32_t vb_qp_flags_of(const struct vb_qp *qp, unsigned int access);
+
+/* qp_by_device.c: QPs that the device connects by their numbers. */
+bool vb_connects_numbers(const struct vb_context *context);
+/* The QP is none of rdma_create_qp's, nor has rdma_cm's connector. */
+bool vb_is_by_device(const struct vb_qp *qp);
+/* After the checks of ibv_modify_qp: all of it but RESET. 0, or an error number. */
+int vb_modify_by_device(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask);
+/* The state may have changed without the program. */
+void vb_refresh_by_device(struct vb_qp *qp);
+/* What the device knows, in place of what the program has set. */
+void vb_describe_by_device(struct vb_qp *qp, const struct ri_qp_info *info,
+                           struct ibv_qp_attr *attr);
+
 /* device.c: adds or drops one user of the device. */
 void vb_device_use(struct vb_device *device);
 void vb_device_leave(struct vb_device *device);
 
 /* gid.c */
+/* EINVAL, ENOENT: an empty place. */
+int vb_gid_at(struct vb_context *context, uint32_t port_num, uint32_t index, uint8_t gid[16]);
 int vb_gids_open(struct vb_context *context);
 void vb_gids_close(struct vb_context *context);
 /* GIDs that there are, at least 1: a port without an address has one of zeros. */

@@ -49,28 +49,10 @@ int ibv_dealloc_pd(struct ibv_pd *ibv)
 
 /* --- address handles --- */
 
-static int check(struct vb_context *context, const struct ibv_ah_attr *attr)
+int vb_path(struct vb_context *context, const struct ibv_ah_attr *from, struct ri_ah_attr *to)
 {
-    struct sockaddr_storage source;
-
-    if (attr->port_num < 1 || attr->port_num > ual_device_attr(context->device)->ports)
-        return EINVAL;
-    if (attr->is_global)
-        return vb_gid_address(context, attr->grh.sgid_index, &source);
-    /* over Ethernet a LID is no address */
-    return vb_is_ethernet(context, attr->port_num) ? EINVAL : 0;
-}
-
-static void convert(const struct vb_context *context, const struct ibv_ah_attr *from,
-                    struct ri_ah_attr *to)
-{
-    union ibv_gid source = { 0 };
-
-    if (from->is_global)
-        ibv_query_gid((struct ibv_context *)&context->verbs.context, from->port_num,
-                      from->grh.sgid_index, &source);
-    *to = (struct ri_ah_attr){
-        .size = sizeof(*to),
+    struct ri_ah_attr path = {
+        .size = sizeof(path),
         .port = from->port_num - 1u,
         .destination_lid = from->dlid,
         .sl = from->sl,
@@ -81,11 +63,21 @@ static void convert(const struct vb_context *context, const struct ibv_ah_attr *
         .flow_label = from->grh.flow_label,
         .static_rate = from->static_rate,
     };
-    memcpy(to->destination_gid, from->grh.dgid.raw, sizeof(to->destination_gid));
-    memcpy(to->source_gid, source.raw, sizeof(to->source_gid));
+    int error = 0;
+
+    if (from->port_num < 1 || from->port_num > ual_device_attr(context->device)->ports)
+        return EINVAL;
+    if (from->is_global)
+        error = vb_gid_at(context, from->port_num, from->grh.sgid_index, path.source_gid);
+    else if (vb_is_ethernet(context, from->port_num))
+        error = EINVAL; /* a LID is no address there */
+    memcpy(path.destination_gid, from->grh.dgid.raw, sizeof(path.destination_gid));
+    if (!error)
+        *to = path;
+    return error;
 }
 
-/* There are no datagrams, so nothing can be sent with an address handle. Programs create one to
+/* Without RI_FEATURE_UD there are no datagrams, so nothing can be sent with an address handle. Programs create one to
  * check whether a peer is reachable. */
 struct ibv_ah *ibv_create_ah(struct ibv_pd *ibv, struct ibv_ah_attr *attr)
 {
@@ -99,10 +91,9 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *ibv, struct ibv_ah_attr *attr)
 
     if (!ah)
         return NULL;
-    error = check(context, attr);
+    error = vb_path(context, attr, &asked);
     if (error)
         goto free_ah;
-    convert(context, attr, &asked);
     if (ual_device_attr(context->device)->features & RI_FEATURE_UD)
         error = vb_errno(ual_ah_create(vb_pd_of(ibv)->ual, &asked, 0, &ah->ual));
     if (error)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Queue pairs: create, destroy, query. UC runs over the same reliable transport as RC.
+ * Queue pairs: create, destroy, query. UC runs over the same reliable transport as RC, unless the
+ * device has it.
  */
 #include "ibverbs_private.h"
 #include "base/minmax.h"
@@ -30,6 +31,7 @@ static const char *type_name(enum ibv_qp_type type)
 {
     switch (type) {
     case IBV_QPT_UD: return "UD";
+    case IBV_QPT_UC: return "UC";
     case IBV_QPT_RAW_PACKET: return "raw packets";
     case IBV_QPT_XRC_SEND:
     case IBV_QPT_XRC_RECV: return "XRC";
@@ -50,16 +52,20 @@ static bool is_question(const struct ibv_qp_init_attr_ex *attr)
     return atomic_load_explicit(&has_asked, memory_order_relaxed);
 }
 
-static int check_type(const struct vb_context *context, const struct ibv_qp_init_attr_ex *attr)
+static int check_type(const struct vb_context *context, const struct ibv_qp_init_attr_ex *attr,
+                      bool by_address)
 {
-    bool has_ud = ual_device_attr(context->device)->features & RI_FEATURE_UD;
+    uint64_t features = ual_device_attr(context->device)->features;
+    bool has_ud = features & RI_FEATURE_UD;
+    bool has_uc = by_address || !(features & RI_FEATURE_QP_NUMBERS) || features & RI_FEATURE_UC;
     enum ibv_qp_type type = attr->qp_type;
 
-    if (type == IBV_QPT_RC || type == IBV_QPT_UC || (type == IBV_QPT_UD && has_ud))
+    if (type == IBV_QPT_RC || (type == IBV_QPT_UC && has_uc) || (type == IBV_QPT_UD && has_ud))
         return 0;
     ual_log(is_question(attr) ? RI_LOG_INFO : RI_LOG_WARNING,
-            "%s: ibv_create_qp: a queue pair of type %d (%s) is refused: there are RC%s and UC",
-            context->verbs.context.device->name, (int)type, type_name(type), has_ud ? ", UD" : "");
+            "%s: ibv_create_qp: a queue pair of type %d (%s) is refused: there are RC%s%s",
+            context->verbs.context.device->name, (int)type, type_name(type), has_ud ? ", UD" : "",
+            has_uc ? " and UC" : "");
     return EOPNOTSUPP;
 }
 
@@ -86,7 +92,8 @@ static int check_capacity(const struct vb_context *context, const struct ibv_qp_
     return 0;
 }
 
-static int check(const struct vb_context *context, const struct ibv_qp_init_attr_ex *attr)
+static int check(const struct vb_context *context, const struct ibv_qp_init_attr_ex *attr,
+                 uint32_t flags)
 {
     int error = check_objects(&context->verbs.context, attr);
 
@@ -98,8 +105,29 @@ static int check(const struct vb_context *context, const struct ibv_qp_init_attr
         (attr->send_ops_flags & ~WR_OPERATIONS))
         error = EOPNOTSUPP;
     if (!error)
-        error = check_type(context, attr);
+        error = check_type(context, attr, flags & VB_QP_BY_ADDRESS);
     return error ? error : check_capacity(context, attr);
+}
+
+static enum ri_qp_type type_of(const struct vb_context *context, enum ibv_qp_type type,
+                               uint32_t flags)
+{
+    uint64_t features = ual_device_attr(context->device)->features;
+
+    if (type == IBV_QPT_UD)
+        return RI_QP_UD;
+    return type == IBV_QPT_UC && features & RI_FEATURE_UC && !(flags & VB_QP_BY_ADDRESS) ? RI_QP_UC
+                                                                                         : RI_QP_RC;
+}
+
+static uint32_t flags_of(const struct vb_context *context, uint32_t flags)
+{
+    bool by_device = vb_connects_numbers(context) || flags & VB_QP_BY_ADDRESS;
+
+    return RI_QP_READ_ENABLE | RI_QP_WRITE_ENABLE | RI_QP_BIND_ENABLE | RI_QP_INVALIDATE_ENABLE |
+           (by_device ? 0 : RI_QP_KEEP_RECEIVES) |
+           (ual_device_attr(context->device)->features & RI_FEATURE_ATOMICS ? RI_QP_ATOMIC_ENABLE
+                                                                            : 0);
 }
 
 static void convert(const struct vb_context *context, const struct ibv_qp_init_attr_ex *attr,
@@ -110,7 +138,7 @@ static void convert(const struct vb_context *context, const struct ibv_qp_init_a
     bool is_ud = attr->qp_type == IBV_QPT_UD;
 
     *to = (struct ual_qp_attr){
-        .type = is_ud ? RI_QP_UD : RI_QP_RC,
+        .type = type_of(context, attr->qp_type, flags),
         .send_cq = vb_cq_of(attr->send_cq)->ual,
         .recv_cq = vb_cq_of(attr->recv_cq)->ual,
         .srq = attr->srq ? vb_srq_of(attr->srq)->ual : NULL,
@@ -118,9 +146,7 @@ static void convert(const struct vb_context *context, const struct ibv_qp_init_a
         .max_recv_wr = attr->srq ? 0 : at_least_one(attr->cap.max_recv_wr),
         .max_send_sge = sges,
         .max_recv_sge = attr->srq ? 0 : at_least_one(attr->cap.max_recv_sge),
-        .flags = RI_QP_READ_ENABLE | RI_QP_WRITE_ENABLE | RI_QP_BIND_ENABLE |
-                 RI_QP_INVALIDATE_ENABLE | (flags & VB_QP_BY_ADDRESS ? 0 : RI_QP_KEEP_RECEIVES) |
-                 (rnic->features & RI_FEATURE_ATOMICS ? RI_QP_ATOMIC_ENABLE : 0),
+        .flags = flags_of(context, flags),
     };
     if (is_ud)
         return;
@@ -187,19 +213,43 @@ static int open_extras(struct vb_qp *qp, const struct ibv_qp_init_attr_ex *attr)
     return error;
 }
 
-static int take_number(struct vb_qp *qp)
+static int device_number(struct vb_qp *qp, uint32_t *number)
+{
+    struct ri_qp_info info = { .size = sizeof(info) };
+    enum ri_status status = ual_qp_query(&qp->ual, &info);
+
+    *number = info.qpn;
+    return vb_errno(status);
+}
+
+static void release_number(struct vb_qp *qp, uint32_t number)
+{
+    if (qp->flags & VB_QP_BY_ADDRESS)
+        vb_number_release(number);
+    else if (!vb_connects_numbers(vb_qp_context(qp)))
+        vb_numbers->release_number(vb_qp_context(qp), qp, number);
+}
+
+static int find_number(struct vb_qp *qp, uint32_t *number)
 {
     struct vb_context *context = vb_qp_context(qp);
+
+    if (qp->flags & VB_QP_BY_ADDRESS)
+        return vb_number_take(number);
+    return vb_connects_numbers(context) ? device_number(qp, number)
+                                        : vb_numbers->take(context, qp, number);
+}
+
+static int take_number(struct vb_qp *qp)
+{
     uint32_t number = 0;
-    int error = qp->flags & VB_QP_BY_ADDRESS ? vb_number_take(&number)
-                                             : vb_numbers->take(context, qp, &number);
+    int error = find_number(qp, &number);
 
     if (error)
         return error;
     error = vb_number_enter(number, qp);
     if (error) {
-        (qp->flags & VB_QP_BY_ADDRESS) ? vb_number_release(number)
-                                       : vb_numbers->release_number(context, qp, number);
+        release_number(qp, number);
         return error;
     }
     qp->ibv.qp_base.qp_num = number;
@@ -214,10 +264,7 @@ static void give_number_back(struct vb_qp *qp)
     uint32_t number = qp->ibv.qp_base.qp_num;
 
     vb_number_leave(number, qp);
-    if (qp->flags & VB_QP_BY_ADDRESS)
-        vb_number_release(number);
-    else
-        vb_numbers->release_number(vb_qp_context(qp), qp, number);
+    release_number(qp, number);
 }
 
 static int open_qp(struct vb_qp *qp, const struct ibv_qp_init_attr_ex *attr)
@@ -242,7 +289,7 @@ static int open_qp(struct vb_qp *qp, const struct ibv_qp_init_attr_ex *attr)
 struct ibv_qp *vb_qp_create(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr,
                             uint32_t flags)
 {
-    int error = check(vb_context_of(context), attr);
+    int error = check(vb_context_of(context), attr, flags);
     struct vb_qp *qp = error ? NULL : calloc(1, sizeof(*qp));
 
     if (!qp) {
@@ -384,6 +431,8 @@ int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask,
     attr->cur_qp_state = attr->qp_state;
     attr->qp_access_flags = access_of(info.flags);
     attr->port_num = attr->port_num ? attr->port_num : 1;
+    if (vb_is_by_device(qp))
+        vb_describe_by_device(qp, &info, attr);
     vb_qp_describe_capacity(qp, &attr->cap);
     *init = qp->init;
     return 0;

@@ -21,8 +21,18 @@ static int type_of(const struct ri_event *event)
     case RI_EVENT_TERMINATE_RECEIVED:
         /* a Terminate without an error ends the connection like any other end */
         return event->explained || !event->terminate_code ? -1 : IBV_EVENT_QP_FATAL;
+    case RI_EVENT_COMMUNICATION_ESTABLISHED: return IBV_EVENT_COMM_EST;
+    case RI_EVENT_SEND_QUEUE_DRAINED: return IBV_EVENT_SQ_DRAINED;
     default: return -1;
     }
+}
+
+/* The QP goes on: the program may be told, the log is not. */
+static bool is_progress(const struct ri_event *event)
+{
+    return event->type == RI_EVENT_ESTABLISHED ||
+           event->type == RI_EVENT_COMMUNICATION_ESTABLISHED ||
+           event->type == RI_EVENT_SEND_QUEUE_DRAINED;
 }
 
 static bool is_about_connection(const struct ri_event *event)
@@ -90,7 +100,9 @@ void vb_qp_event(struct ual_qp *ual, const struct ri_event *event)
     bool outlives = about_connection && connector && connector->outlives &&
                     connector->outlives(qp->connector_context, qp, event);
 
-    if (event->type != RI_EVENT_ESTABLISHED && (about_connection || type >= 0))
+    if (event->type == RI_EVENT_SEND_QUEUE_DRAINED && !qp->modified.en_sqd_async_notify)
+        return;
+    if (!is_progress(event) && (about_connection || type >= 0))
         vb_qp_log(qp, event, outlives);
     if (is_not_ready(qp, event))
         vb_qp_failed(qp, IBV_WC_RNR_RETRY_EXC_ERR);

@@ -2,7 +2,8 @@
  *
  * States of a QP, as the program sees them.
  *
- * The provider's QP is IDLE until it has a connection. INIT and RTR exist in this file only, and so
+ * A QP that its device connects by numbers has the device's states (qp_by_device.c). Of any other
+ * the provider's QP is IDLE until it has a connection. INIT and RTR exist in this file only, and so
  * does RTS before the connection is established. RESET renews the provider's QP. For QPs that are
  * connected by numbers this file checks the attributes that InfiniBand requires for each
  * transition; rdma_cm sets its own.
@@ -141,6 +142,8 @@ static int allowed(enum ibv_qp_state from, enum ibv_qp_state to, enum ibv_qp_typ
         return IBV_QP_PKEY_INDEX | IBV_QP_PORT | (is_ud ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS);
     if (from == IBV_QPS_INIT && to == IBV_QPS_RTR)
         return IBV_QP_PKEY_INDEX | (is_ud ? IBV_QP_QKEY : path);
+    if (to == IBV_QPS_SQD)
+        return from == IBV_QPS_RTS ? IBV_QP_EN_SQD_ASYNC_NOTIFY : 0;
     if (to == IBV_QPS_RTS)
         return is_ud ? IBV_QP_CUR_STATE | IBV_QP_QKEY : late;
     return 0;
@@ -152,8 +155,8 @@ static bool is_transition(enum ibv_qp_state from, enum ibv_qp_state to)
         [IBV_QPS_RESET] = 1u << IBV_QPS_INIT,
         [IBV_QPS_INIT] = 1u << IBV_QPS_INIT | 1u << IBV_QPS_RTR,
         [IBV_QPS_RTR] = 1u << IBV_QPS_RTS,
-        [IBV_QPS_RTS] = 1u << IBV_QPS_RTS,
-        [IBV_QPS_SQD] = 0,
+        [IBV_QPS_RTS] = 1u << IBV_QPS_RTS | 1u << IBV_QPS_SQD,
+        [IBV_QPS_SQD] = 1u << IBV_QPS_RTS | 1u << IBV_QPS_SQD,
         [IBV_QPS_SQE] = 1u << IBV_QPS_RTS,
         [IBV_QPS_ERR] = 0,
     };
@@ -184,6 +187,14 @@ static int check_values(struct vb_qp *qp, const struct ibv_qp_attr *attr, int ma
     return 0;
 }
 
+static bool can_drain(const struct vb_qp *qp)
+{
+    const struct vb_context *context = vb_context_of(qp->ibv.qp_base.context);
+
+    return vb_is_by_device(qp) && qp->ibv.qp_base.qp_type != IBV_QPT_UD &&
+           ual_device_attr(context->device)->features & RI_FEATURE_SQD;
+}
+
 static int check(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask, bool by_program)
 {
     enum ibv_qp_state from = vb_qp_state(qp);
@@ -197,8 +208,8 @@ static int check(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask, boo
         return EINVAL;
     if (!(mask & IBV_QP_STATE))
         return check_values(qp, attr, mask);
-    if (to == IBV_QPS_SQD) {
-        ual_log(RI_LOG_WARNING, "ibv_modify_qp: the state SQD is not built");
+    if (to == IBV_QPS_SQD && !can_drain(qp)) {
+        ual_log(RI_LOG_WARNING, "ibv_modify_qp: the device has no state SQD");
         return EOPNOTSUPP;
     }
     if (!is_transition(from, to) || (wanted & ~mask))
@@ -208,7 +219,7 @@ static int check(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask, boo
 
 /* --- attributes --- */
 
-static uint32_t flags_of(const struct vb_qp *qp, unsigned int access)
+uint32_t vb_qp_flags_of(const struct vb_qp *qp, unsigned int access)
 {
     uint32_t flags = qp->attr.flags &
                      ~(uint32_t)(RI_QP_READ_ENABLE | RI_QP_WRITE_ENABLE | RI_QP_ATOMIC_ENABLE);
@@ -229,7 +240,7 @@ static int apply(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask)
 
     if ((mask & IBV_QP_ACCESS_FLAGS) && (rnic->features & RI_FEATURE_ACCESS_MODIFY)) {
         modify.mask |= RI_QPM_FLAGS;
-        modify.flags = flags_of(qp, attr->qp_access_flags);
+        modify.flags = vb_qp_flags_of(qp, attr->qp_access_flags);
     }
     if ((mask & IBV_QP_MIN_RNR_TIMER) && atomic_load(&qp->rnr_retry)) {
         modify.mask |= RI_QPM_RNR;
@@ -267,6 +278,7 @@ static void note(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask)
     NOTE(IBV_QP_MAX_DEST_RD_ATOMIC, max_dest_rd_atomic);
     NOTE(IBV_QP_MIN_RNR_TIMER, min_rnr_timer);
     NOTE(IBV_QP_DEST_QPN, dest_qp_num);
+    NOTE(IBV_QP_EN_SQD_ASYNC_NOTIFY, en_sqd_async_notify);
 #undef NOTE
 }
 
@@ -291,7 +303,11 @@ static int reset(struct vb_qp *qp)
         vb_qp_connector(qp, NULL, NULL);
     }
     vb_qp_counting_take(qp);
-    status = ual_qp_renew(&qp->ual, &attr);
+    /* a device's number stays */
+    if (vb_connects_numbers(vb_qp_context(qp)) && !(qp->flags & VB_QP_BY_ADDRESS))
+        status = ual_qp_reset(&qp->ual);
+    else
+        status = ual_qp_renew(&qp->ual, &attr);
     vb_qp_note_state(qp, IBV_QPS_RESET);
     atomic_store(&qp->aborts, false);
     if (status == RI_OK) {
@@ -318,7 +334,17 @@ static bool awaits_accept(const struct vb_qp *qp, enum ibv_qp_state to,
                           const struct ibv_qp_attr *attr)
 {
     return (to == IBV_QPS_RTR && attr->dest_qp_num == VB_QPN_BY_ADDRESS) ||
-           (to == IBV_QPS_RTS && vb_qp_state(qp) == IBV_QPS_RTR);
+           (to == IBV_QPS_RTS && vb_qp_state(qp) == IBV_QPS_RTR &&
+            qp->modified.dest_qp_num == VB_QPN_BY_ADDRESS);
+}
+
+/* The provider does all of it. */
+static bool goes_to_device(const struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask)
+{
+    if (!vb_is_by_device(qp) || qp->ibv.qp_base.qp_type == IBV_QPT_UD)
+        return false;
+    return !(mask & IBV_QP_STATE) ||
+           (attr->qp_state != IBV_QPS_RESET && !awaits_accept(qp, attr->qp_state, attr));
 }
 
 /* A program that moves the QP to RTR without rdma_cm connects it by numbers. */
@@ -366,12 +392,19 @@ int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
     VB_OWN(ibv->context, EIO);
     struct vb_qp *qp = vb_qp_of(ibv);
     const struct vb_connector *connector = atomic_load(&qp->connector);
-    int error = check(qp, attr, mask, !connector || connector == &vb_numbers->connector);
+    bool by_program = !connector || connector == &vb_numbers->connector;
+    int error;
 
-    if (!error)
+    if (qp->attr.type == RI_QP_UC)
+        vb_refresh_by_device(qp);
+    error = check(qp, attr, mask, by_program);
+    if (!error && goes_to_device(qp, attr, mask)) {
+        error = vb_modify_by_device(qp, attr, mask);
+    } else if (!error) {
         error = apply(qp, attr, mask);
-    if (!error && (mask & IBV_QP_STATE))
-        error = change_state(qp, attr, mask);
+        if (!error && (mask & IBV_QP_STATE))
+            error = change_state(qp, attr, mask);
+    }
     if (!error && !((mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RESET))
         note(qp, attr, mask);
     return error;
