@@ -70,13 +70,32 @@ static void srq_event(struct rnic *rnic, const struct ibv_srq *ibv, enum ri_even
     rnic->host->srq_event(rnic->host, srq->base.context, &event);
 }
 
-/* A message arrived before the last leg of the set-up: informs the connection manager. */
+/* The QP goes on; only one that is connected by numbers has asked. */
+static void qp_event(struct qp *qp, enum ri_event_type type)
+{
+    struct ri_event event = { .size = sizeof(event), .type = type };
+    struct rnic *rnic = qp->rnic;
+
+    if (!qp->numbered)
+        return;
+    atomic_fetch_add(&qp->upcalls, 1);
+    rnic->host->qp_event(rnic->host, qp->base.context, &event);
+    atomic_fetch_sub(&qp->upcalls, 1);
+}
+
+/* A message arrived before the last leg of the set-up: informs the connection manager, or, of a QP
+ * that is connected by numbers, the consumer. */
 static void established(struct rnic *rnic, struct qp *qp)
 {
+    bool alone;
+
     pthread_mutex_lock(&rnic->lock);
     if (qp->connection && qp->connection->id)
         rdmacore->notify(qp->connection->id, IBV_EVENT_COMM_EST);
+    alone = !qp->connection;
     pthread_mutex_unlock(&rnic->lock);
+    if (alone)
+        qp_event(qp, RI_EVENT_COMMUNICATION_ESTABLISHED);
 }
 
 /*
@@ -117,6 +136,9 @@ static void dispatch(struct rnic *rnic, const struct ibv_async_event *event)
     case IBV_EVENT_QP_REQ_ERR:
     case IBV_EVENT_QP_ACCESS_ERR: qp_failed(event); break;
     case IBV_EVENT_COMM_EST: established(rnic, event->element.qp->qp_context); break;
+    case IBV_EVENT_SQ_DRAINED:
+        qp_event(event->element.qp->qp_context, RI_EVENT_SEND_QUEUE_DRAINED);
+        break;
     case IBV_EVENT_SRQ_ERR: srq_event(rnic, event->element.srq, RI_EVENT_SRQ_FATAL); break;
     case IBV_EVENT_SRQ_LIMIT_REACHED:
         srq_event(rnic, event->element.srq, RI_EVENT_SRQ_LIMIT_REACHED);

@@ -230,6 +230,25 @@ void cq_drain(struct cq *cq, const struct qp *gone)
     report_failed(failed);
 }
 
+void cq_drop(struct cq *cq, struct qp *qp, struct wq *wq)
+{
+    uint32_t tail;
+
+    cq_drain(cq, qp);
+    spinlock_lock(&wq->lock);
+    spinlock_lock(&cq->lock);
+    tail = atomic_load_explicit(&wq->tail, memory_order_relaxed);
+    for (uint32_t at = wq_completed(wq); at != tail; at++)
+        if (wq->slots[at & wq->mask].flags & SLOT_STAG)
+            window_failed(qp->rnic, &wq->slots[at & wq->mask]);
+    purge(cq, qp);
+    wq->pending = 0;
+    wq->part_failed = false;
+    wq_free_up_to(wq, tail);
+    spinlock_unlock(&cq->lock);
+    spinlock_unlock(&wq->lock);
+}
+
 /* ---- poll ---- */
 
 static uint32_t take_stashed(struct cq *cq, uint32_t count, struct ri_wc *wc, struct qp **failed)

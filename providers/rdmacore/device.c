@@ -64,7 +64,8 @@ static uint64_t features(const struct rnic *rnic, const struct ibv_device_attr *
     if (rnic->iwarp)
         found |= RI_FEATURE_READ_SINK_REMOTE_WRITE;
     else
-        found |= RI_FEATURE_IMMEDIATE | RI_FEATURE_THREE_WAY | RI_FEATURE_ACCESS_MODIFY;
+        found |= RI_FEATURE_IMMEDIATE | RI_FEATURE_THREE_WAY | RI_FEATURE_ACCESS_MODIFY |
+                 RI_FEATURE_QP_NUMBERS | RI_FEATURE_UC | RI_FEATURE_SQD;
     if (!rnic->iwarp && device->max_ah > 0)
         found |= RI_FEATURE_UD;
     if (device->max_srq > 0 && device->max_srq_wr > 0) {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Ports of a device: state, GID, and the IP addresses of the network interface that belongs to it.
+ * Ports of a device: state, GIDs, and the IP addresses of the network interface that belongs to it.
  */
 #include "rdmacore.h"
 #include "verbs.h"
 
+#include "base/minmax.h"
 #include "base/names.h"
 
 #include <ifaddrs.h>
@@ -123,5 +124,52 @@ enum ri_status rdmacore_query_port(struct ri_rnic *base, struct ri_port_attr *at
     rdmacore_find_link(rnic, &state, gid.gid.raw, attr);
     snprintf(attr->name, sizeof(attr->name), "%.15s%s%.40s/%u", name, name[0] ? " " : "",
              rnic->device, port);
+    return RI_OK;
+}
+
+/* ---- the GID table ---- */
+
+static uint32_t type_of(const struct ibv_gid_entry *entry)
+{
+    static const uint8_t none[16];
+
+    if (!memcmp(entry->gid.raw, none, sizeof(none)))
+        return RI_GID_NONE;
+    switch (entry->gid_type) {
+    case IBV_GID_TYPE_ROCE_V1: return RI_GID_ROCE_V1;
+    case IBV_GID_TYPE_ROCE_V2: return RI_GID_ROCE_V2;
+    default: return RI_GID_INFINIBAND;
+    }
+}
+
+/* The kernel refuses an empty place. */
+enum ri_status rdmacore_query_gids(struct ri_rnic *base, uint32_t port, struct ri_gid *gids,
+                                   uint32_t *count)
+{
+    struct rnic *rnic = rnic_of(base);
+    uint8_t number = (uint8_t)(port + 1);
+    struct ibv_port_attr state;
+    uint32_t places;
+    int error;
+
+    if (rnic->iwarp)
+        return RI_ERR_NOT_SUPPORTED;
+    if (port >= rnic->attr.ports)
+        return RI_ERR_INVALID_ARGUMENT;
+    memset(&state, 0, sizeof(state));
+    error = rdmacore_errno(rdmacore->query_port(rnic->verbs, number, &state));
+    if (error)
+        return rdmacore_status(error);
+    places = state.gid_tbl_len > 0 ? min_u32((uint32_t)state.gid_tbl_len, RDMACORE_GIDS) : 0;
+    for (uint32_t i = 0; i < places && i < *count; i++) {
+        struct ibv_gid_entry entry;
+
+        memset(&entry, 0, sizeof(entry));
+        if (rdmacore->query_gid(rnic->verbs, number, i, &entry))
+            memset(&entry, 0, sizeof(entry));
+        gids[i] = (struct ri_gid){ .type = type_of(&entry), .interface = entry.ndev_ifindex };
+        memcpy(gids[i].gid, entry.gid.raw, sizeof(gids[i].gid));
+    }
+    *count = places;
     return RI_OK;
 }

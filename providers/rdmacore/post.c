@@ -277,8 +277,8 @@ static enum ri_status __attribute__((noinline))
 send_list(struct qp *qp, struct ri_send_wr *wr, struct ri_send_wr **bad)
 {
     int state = atomic_load_explicit(&qp->state, memory_order_relaxed);
-    enum ri_status status = state == RI_QPS_IDLE || state == DATAGRAM_IDLE ? RI_ERR_INVALID_STATE
-                                                                           : RI_OK;
+    bool early = state == RI_QPS_IDLE || (state < 0 && state != DATAGRAM_RTS);
+    enum ri_status status = early ? RI_ERR_INVALID_STATE : RI_OK;
     bool soft = state > RI_QPS_RTS, cut;
 
     /* behind a request that was cut off the others are soft */

@@ -16,10 +16,11 @@ static enum ri_status check(const struct rnic *rnic, const struct ri_qp_attr *at
 {
     const struct ri_rnic_attr *limits = &rnic->attr;
 
-    if (attr->type == RI_QP_UD && !(limits->features & RI_FEATURE_UD))
+    if ((attr->type == RI_QP_UD && !(limits->features & RI_FEATURE_UD)) ||
+        (attr->type == RI_QP_UC && !(limits->features & RI_FEATURE_UC)))
         return RI_ERR_NOT_SUPPORTED;
-    if ((attr->type != RI_QP_RC && attr->type != RI_QP_UD) || !attr->send_cq || !attr->recv_cq ||
-        (attr->type == RI_QP_UD && attr->port >= limits->ports))
+    if ((attr->type != RI_QP_RC && attr->type != RI_QP_UD && attr->type != RI_QP_UC) ||
+        !attr->send_cq || !attr->recv_cq || (attr->type == RI_QP_UD && attr->port >= limits->ports))
         return RI_ERR_INVALID_ARGUMENT;
     if ((attr->flags & RI_QP_PRIVILEGED) || attr->rq_limit || attr->rq_hard_limit)
         return RI_ERR_NOT_SUPPORTED;
@@ -42,7 +43,9 @@ int qp_create_ibv(struct qp *qp, struct ibv_qp **out)
         .send_cq = qp->send_cq->ibv,
         .recv_cq = qp->recv_cq->ibv,
         .srq = qp->srq ? qp->srq->ibv : NULL,
-        .qp_type = qp->datagram ? IBV_QPT_UD : IBV_QPT_RC,
+        .qp_type = qp->datagram     ? IBV_QPT_UD
+                   : qp->unreliable ? IBV_QPT_UC
+                                    : IBV_QPT_RC,
     };
     uint32_t room = (qp->rnic->attr.features & RI_FEATURE_MW_WIDE ? WINDOW_FILLERS : 0) +
                     (qp->rnic->drowsy ? CONNECTION_WAKES : 0);
@@ -82,6 +85,7 @@ static void take_attr(struct qp *qp, const struct ri_qp_attr *attr)
     qp->ord = attr->ord;
     qp->flags = attr->flags;
     qp->datagram = attr->type == RI_QP_UD;
+    qp->unreliable = attr->type == RI_QP_UC;
     qp->port = (uint8_t)(qp->datagram ? attr->port + 1 : 1);
     qp->qkey = attr->qkey;
     qp->filler = (struct slot){ .qp = qp, .wq = &qp->sq, .flags = SLOT_FILLER };

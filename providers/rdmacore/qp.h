@@ -133,7 +133,10 @@ struct qp {
     struct cq *send_cq, *recv_cq;
     struct srq *srq;
     bool datagram;
-    uint8_t port;     /* UD: 1 .. */
+    bool unreliable;  /* UC */
+    bool numbered;    /* has left IDLE by INIT: keeps its number. Constant from then on */
+    uint32_t known;   /* attributes that it has, by numbers; enum ri_qp_modify_mask */
+    uint8_t port;     /* 1 .. */
     uint32_t qkey;    /* UD */
     atomic_int state; /* enum ri_qp_state, UD: see qp_state; written under both wq locks */
     struct slot filler;
@@ -168,16 +171,31 @@ static inline bool post_is_queued(int rc)
     return rc == -1;
 }
 
-/* The states of a UD QP have their own numbers, below all others. So the fast paths of posting,
- * which are for connections, exclude them by the check of the state that they make anyway. */
-enum { DATAGRAM_IDLE = -2, DATAGRAM_RTS = -1 };
+/* The states of a UD QP have their own numbers, below all others, and so do INIT and RTR. So the
+ * fast paths of posting, which are for connections, exclude them by the check of the state that
+ * they make anyway. Of a QP that is connected by numbers RTS is also SQD and SQE: the device
+ * decides what happens to requests then. */
+enum { STATE_RTR = -4, STATE_INIT = -3, DATAGRAM_IDLE = -2, DATAGRAM_RTS = -1 };
 
 static inline enum ri_qp_state qp_state(const struct qp *qp)
 {
     int state = atomic_load(&((struct qp *)(uintptr_t)qp)->state);
 
-    return (enum ri_qp_state)(state < 0 ? state - DATAGRAM_IDLE : state);
+    switch (state) {
+    case STATE_RTR: return RI_QPS_RTR;
+    case STATE_INIT: return RI_QPS_INIT;
+    case DATAGRAM_IDLE: return RI_QPS_IDLE;
+    case DATAGRAM_RTS: return RI_QPS_RTS;
+    default: return (enum ri_qp_state)state;
+    }
 }
+
+/* ---- path.c ---- */
+/* 0, EINVAL, or EADDRNOTAVAIL: no GID of the port suits as the source. */
+int path_to_verbs(const struct rnic *rnic, const struct ri_ah_attr *attr,
+                  struct ibv_ah_attr *verbs);
+void path_from_verbs(const struct rnic *rnic, const struct ibv_ah_attr *verbs,
+                     struct ri_ah_attr *attr);
 
 /* ---- grh.c ---- */
 /* The address of the 40 octets in front of the datagram. NULL: they are spread over several
@@ -293,6 +311,9 @@ void cq_fired(struct cq *cq);
 /* Moves the completions of the device to the stash. gone: drops those of this QP, also from the
  * stash. */
 void cq_drain(struct cq *cq, const struct qp *gone);
+/* The device has forgotten the requests of a queue that completes here, and so does the queue:
+ * nothing of them is polled. */
+void cq_drop(struct cq *cq, struct qp *qp, struct wq *wq);
 /* From here on completions in error are noticed without a poll. */
 void cq_watch_errors(struct cq *cq);
 /* Completions were added to the stash: fires if armed. No lock held. */
@@ -351,8 +372,14 @@ void split_cut(struct qp *qp);
 /* ---- post.c ---- */
 void qp_limit_elements(struct qp *qp); /* sge_limits from the numbers of attributes */
 
+/* ---- numbers.c ---- */
+/* Does the change belong to a QP that is connected by numbers? */
+bool numbers_takes(const struct qp *qp, const struct ri_qp_modify *modify);
+enum ri_status numbers_modify(struct qp *qp, const struct ri_qp_modify *modify);
+/* Of a QP that is numbered: what the device knows. */
+void numbers_query(struct qp *qp, struct ri_qp_info *info);
+
 /* ---- datagram.c ---- */
-void datagram_path(struct rnic *rnic, const struct ibv_ah_attr *verbs, struct ri_ah_attr *attr);
 enum ri_status datagram_start(struct qp *qp); /* IDLE to RTS */
 enum ri_status datagram_set_qkey(struct qp *qp, uint32_t qkey);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Queue pairs: modify and query. Only the connection verbs lead to RTS.
+ * Queue pairs: modify and query. numbers.c has what is connected by numbers.
  */
 #include "qp.h"
 #include "verbs.h"
@@ -133,6 +133,8 @@ enum ri_status rdmacore_qp_modify(struct ri_qp *base, const struct ri_qp_modify 
                            (uint32_t)(qp->datagram ? RI_QPM_QKEY : 0);
     enum ri_status status = RI_OK;
 
+    if (numbers_takes(qp, modify))
+        return numbers_modify(qp, modify);
     if (modify->mask & ~known)
         return RI_ERR_NOT_SUPPORTED;
     if (modify->mask & (RI_QPM_IRD | RI_QPM_ORD))
@@ -149,7 +151,7 @@ enum ri_status rdmacore_qp_modify(struct ri_qp *base, const struct ri_qp_modify 
 enum ri_status rdmacore_qp_query(struct ri_qp *base, struct ri_qp_info *info)
 {
     struct qp *qp = container_of(base, struct qp, base);
-    const struct ri_qp_info filled = {
+    struct ri_qp_info filled = {
         .state = qp_state(qp),
         .qpn = qp->number,
         .max_send_wr = qp->sq.size,
@@ -163,5 +165,7 @@ enum ri_status rdmacore_qp_query(struct ri_qp *base, struct ri_qp_info *info)
         .flags = qp->flags,
     };
 
+    if (qp->numbered)
+        numbers_query(qp, &filled);
     return ri_sized_copy(info, &filled, sizeof(filled)) ? RI_OK : RI_ERR_INVALID_ARGUMENT;
 }

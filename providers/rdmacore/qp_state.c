@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Queue pairs: their states, and the end of a connection. Only the connection verbs lead to RTS.
+ * Queue pairs: their states, and the end of a connection. The connection verbs lead to RTS, or
+ * numbers.c.
  *
  *   ours      the device's
  *   IDLE      INIT (iWARP: IDLE); RTR and RTS while a connection is set up
- *   RTS       RTS
+ *   INIT, RTR the same
+ *   RTS       RTS; by numbers also SQD, SQE
  *   ERROR     ERR, or about to be
  */
 #include "connection.h"
@@ -49,19 +51,24 @@ int qp_to_state(struct qp *qp, enum ibv_qp_state state)
 /* Under both locks, so a thread that posts a list has the same state for all of it. */
 void qp_set_state(struct qp *qp, enum ri_qp_state state)
 {
+    int own = (int)state;
+
     spinlock_lock(&qp->sq.lock);
     spinlock_lock(&qp->rq.lock);
     if (qp->datagram && state <= RI_QPS_RTS)
-        atomic_store_explicit(&qp->state, (int)state + DATAGRAM_IDLE, memory_order_relaxed);
-    else
-        atomic_store_explicit(&qp->state, (int)state, memory_order_relaxed);
+        own = (int)state + DATAGRAM_IDLE;
+    else if (state == RI_QPS_INIT || state == RI_QPS_RTR)
+        own = state == RI_QPS_INIT ? STATE_INIT : STATE_RTR;
+    atomic_store_explicit(&qp->state, own, memory_order_relaxed);
     spinlock_unlock(&qp->rq.lock);
     spinlock_unlock(&qp->sq.lock);
 }
 
 void qp_connected(struct qp *qp)
 {
-    if (atomic_load(&qp->state) == RI_QPS_IDLE)
+    enum ri_qp_state state = qp_state(qp);
+
+    if (state == RI_QPS_IDLE || state == RI_QPS_INIT)
         qp_set_state(qp, RI_QPS_RTS);
 }
 
@@ -169,5 +176,10 @@ void qp_lost(struct qp *qp, const char *detail)
 
 void qp_request_failed(struct qp *qp)
 {
+    /* SQE: what is behind it is flushed, receives go on */
+    if (qp->unreliable && !qp_has_failed(qp)) {
+        atomic_store(&qp->failing, false);
+        return;
+    }
     qp_end(qp, RI_EVENT_LOCAL_ERROR, "a work request failed; its completion tells");
 }

@@ -86,7 +86,7 @@ void service_answered(struct connection *c, const struct rdma_cm_event *event,
     }
     out->remote_qpn = param->qp_num;
     out->remote_qkey = param->qkey;
-    datagram_path(c->rnic, &param->ah_attr, path);
+    path_from_verbs(c->rnic, &param->ah_attr, path);
     out->path = path;
 }
 

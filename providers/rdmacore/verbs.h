@@ -16,6 +16,8 @@ enum ri_status rdmacore_query(struct ri_rnic *base, struct ri_rnic_attr *attr);
 enum ri_status rdmacore_lane_open(struct ri_rnic *base, uint32_t index, void *context,
                                   struct ri_lane **out);
 enum ri_status rdmacore_query_port(struct ri_rnic *base, struct ri_port_attr *attr);
+enum ri_status rdmacore_query_gids(struct ri_rnic *base, uint32_t port, struct ri_gid *gids,
+                                   uint32_t *count);
 /* hardware.c: what the attributes say of the device and of a port's link. */
 void rdmacore_find_hardware(struct rnic *rnic, const struct ibv_device_attr *device);
 void rdmacore_find_link(const struct rnic *rnic, const struct ibv_port_attr *port,
@@ -79,26 +81,26 @@ enum ri_status rdmacore_service_reply(struct ri_connection *base,
                                       const struct ri_service_reply *reply);
 
 /* The privileged operations of a provider, except enumerate and open. */
-#define RDMACORE_PRIVILEGED                                                            \
-    .size = sizeof(struct ri_privileged_ops), .abi_major = RI_ABI_MAJOR,               \
-    .abi_minor = RI_ABI_MINOR, .close = rdmacore_close, .query = rdmacore_query,       \
-    .query_port = rdmacore_query_port, .lane_open = rdmacore_lane_open,                \
-    .pd_create = rdmacore_pd_create, .pd_destroy = rdmacore_pd_destroy,                \
-    .cq_create = rdmacore_cq_create, .cq_resize = rdmacore_cq_resize,                  \
-    .cq_destroy = rdmacore_cq_destroy, .ah_create = rdmacore_ah_create,                \
-    .ah_modify = rdmacore_ah_modify, .ah_destroy = rdmacore_ah_destroy,                \
-    .resolve = rdmacore_resolve, .service_request = rdmacore_service_request,          \
-    .service_reply = rdmacore_service_reply, .qp_create = rdmacore_qp_create,          \
-    .qp_modify = rdmacore_qp_modify, .qp_query = rdmacore_qp_query,                    \
-    .qp_destroy = rdmacore_qp_destroy, .srq_create = rdmacore_srq_create,              \
-    .srq_modify = rdmacore_srq_modify, .srq_query = rdmacore_srq_query,                \
-    .srq_destroy = rdmacore_srq_destroy, .mr_register = rdmacore_mr_register,          \
-    .mr_reregister = rdmacore_mr_reregister, .mr_deregister = rdmacore_mr_deregister,  \
-    .mw_allocate = rdmacore_mw_allocate, .mw_free = rdmacore_mw_free,                  \
-    .connection_create = rdmacore_connection_create,                                   \
-    .connection_destroy = rdmacore_connection_destroy, .listen = rdmacore_listen,      \
-    .listen_destroy = rdmacore_listen_destroy, .connect = rdmacore_connect,            \
-    .accept = rdmacore_accept, .confirm = rdmacore_confirm, .reject = rdmacore_reject, \
+#define RDMACORE_PRIVILEGED                                                               \
+    .size = sizeof(struct ri_privileged_ops), .abi_major = RI_ABI_MAJOR,                  \
+    .abi_minor = RI_ABI_MINOR, .close = rdmacore_close, .query = rdmacore_query,          \
+    .query_port = rdmacore_query_port, .query_gids = rdmacore_query_gids,                 \
+    .lane_open = rdmacore_lane_open, .pd_create = rdmacore_pd_create,                     \
+    .pd_destroy = rdmacore_pd_destroy, .cq_create = rdmacore_cq_create,                   \
+    .cq_resize = rdmacore_cq_resize, .cq_destroy = rdmacore_cq_destroy,                   \
+    .ah_create = rdmacore_ah_create, .ah_modify = rdmacore_ah_modify,                     \
+    .ah_destroy = rdmacore_ah_destroy, .resolve = rdmacore_resolve,                       \
+    .service_request = rdmacore_service_request, .service_reply = rdmacore_service_reply, \
+    .qp_create = rdmacore_qp_create, .qp_modify = rdmacore_qp_modify,                     \
+    .qp_query = rdmacore_qp_query, .qp_destroy = rdmacore_qp_destroy,                     \
+    .srq_create = rdmacore_srq_create, .srq_modify = rdmacore_srq_modify,                 \
+    .srq_query = rdmacore_srq_query, .srq_destroy = rdmacore_srq_destroy,                 \
+    .mr_register = rdmacore_mr_register, .mr_reregister = rdmacore_mr_reregister,         \
+    .mr_deregister = rdmacore_mr_deregister, .mw_allocate = rdmacore_mw_allocate,         \
+    .mw_free = rdmacore_mw_free, .connection_create = rdmacore_connection_create,         \
+    .connection_destroy = rdmacore_connection_destroy, .listen = rdmacore_listen,         \
+    .listen_destroy = rdmacore_listen_destroy, .connect = rdmacore_connect,               \
+    .accept = rdmacore_accept, .confirm = rdmacore_confirm, .reject = rdmacore_reject,    \
     .disconnect = rdmacore_disconnect, .rnic_counters = rdmacore_counters
 
 #endif

@@ -48,6 +48,7 @@ struct fake_qp {
     enum ibv_qp_state state;
     struct ibv_qp_attr last; /* of modify */
     int last_mask;
+    struct ibv_qp_attr has; /* by all modifies; its state is `state` */
     unsigned int modified[IBV_QPS_ERR + 1];
     struct ibv_send_wr sent[FAKE_POSTS];
     struct ibv_sge sge[FAKE_POSTS];                     /* the first one */

@@ -181,6 +181,7 @@ static int call_query_port(struct ibv_context *ctx, uint8_t port, struct ibv_por
     attr->active_speed = 32; /* EDR */
     attr->active_width = 2;  /* 4x */
     attr->active_mtu = port == 1 ? IBV_MTU_1024 : IBV_MTU_512;
+    attr->gid_tbl_len = 8;
     attr->link_layer = is_infiniband ? IBV_LINK_LAYER_INFINIBAND : IBV_LINK_LAYER_ETHERNET;
     return 0;
 }

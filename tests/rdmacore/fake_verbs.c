@@ -196,6 +196,22 @@ static struct ibv_qp *call_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr 
 
 void (*fake_on_modify)(struct ibv_qp *qp);
 
+static void keep(struct ibv_qp_attr *has, const struct ibv_qp_attr *attr, int mask)
+{
+#define KEEP(bit, member) has->member = mask & (bit) ? attr->member : has->member
+    KEEP(IBV_QP_PORT, port_num);
+    KEEP(IBV_QP_AV, ah_attr);
+    KEEP(IBV_QP_PATH_MTU, path_mtu);
+    KEEP(IBV_QP_DEST_QPN, dest_qp_num);
+    KEEP(IBV_QP_RQ_PSN, rq_psn);
+    KEEP(IBV_QP_SQ_PSN, sq_psn);
+    KEEP(IBV_QP_TIMEOUT, timeout);
+    KEEP(IBV_QP_RETRY_CNT, retry_cnt);
+    KEEP(IBV_QP_RNR_RETRY, rnr_retry);
+    KEEP(IBV_QP_MIN_RNR_TIMER, min_rnr_timer);
+#undef KEEP
+}
+
 static int call_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
 {
     struct fake_qp *qp = (struct fake_qp *)ibv;
@@ -206,6 +222,7 @@ static int call_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask
         return errno;
     qp->last = *attr;
     qp->last_mask = mask;
+    keep(&qp->has, attr, mask);
     if (mask & IBV_QP_STATE) {
         qp->state = attr->qp_state;
         qp->modified[attr->qp_state]++;
@@ -216,8 +233,11 @@ static int call_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask
 static int call_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask,
                          struct ibv_qp_init_attr *init)
 {
+    const struct fake_qp *qp = (struct fake_qp *)ibv;
+
     (void)mask, (void)init;
-    attr->qp_state = ((struct fake_qp *)ibv)->state;
+    *attr = qp->has;
+    attr->qp_state = qp->state;
     return 0;
 }
 
