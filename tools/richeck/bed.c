@@ -348,7 +348,9 @@ void bed_open(void)
     EXPECT_STATUS(bed_open_device(subject.device, &bed.rnic), RI_OK);
     bed.attr.size = sizeof(bed.attr);
     EXPECT_STATUS(bed.control.query(bed.rnic, &bed.attr), RI_OK);
-    bed.set_a = !(bed.attr.features & RI_FEATURE_CONNECTION_SET_B);
+    bed.by_numbers = !(bed.attr.features &
+                       (RI_FEATURE_CONNECTION_SET_A | RI_FEATURE_CONNECTION_SET_B));
+    bed.set_a = !bed.by_numbers && !(bed.attr.features & RI_FEATURE_CONNECTION_SET_B);
     bed_lanes();
     EXPECT_STATUS(bed.control.pd_create(bed.rnic, NULL, &bed.pd), RI_OK);
 }

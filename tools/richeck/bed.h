@@ -33,6 +33,7 @@ struct bed {
     uint32_t lane_count;
     struct ri_pd *pd;
     bool set_a;
+    bool by_numbers;        /* there are no connection verbs: pairs are connected by numbers */
     struct node *accepting; /* set A: takes the next connection_request, if there is no hook */
     atomic_int pins;        /* ri_host.pin less unpin */
     /* Upcalls in a thread that is not the host's. */
@@ -140,6 +141,17 @@ enum ri_status register_region(struct ri_pd *pd, const struct ri_mr_attr *attr,
 /* Connects two nodes; the first one is active. */
 void pair_connect(struct node *active, struct node *passive);
 void pair(struct node *active, struct node *passive, const struct node_want *want);
+/* numbers.c: two nodes of port 0 by numbers, both IDLE or INIT; one of the steps: what `state`
+ * needs, with the PSN of each. */
+struct numbers_step {
+    struct ri_qp_modify modify;
+    struct ri_ah_attr path;
+};
+void numbers_connect(struct node *a, struct node *b);
+void numbers_to(struct node *node, struct node *peer, enum ri_qp_state state);
+void numbers_step(struct node *node, struct node *peer, enum ri_qp_state state,
+                  struct numbers_step *step);
+uint32_t numbers_psn(const struct node *node);
 /* A connected TCP socket pair, non-blocking. */
 void tcp_pair(int fds[2]);
 /* Hands a socket over. */

@@ -226,8 +226,9 @@ static void attributes_are_set(void)
 static void has_connection_verbs(void)
 {
     bed_open();
-    EXPECT(bed.attr.features & (RI_FEATURE_CONNECTION_SET_A | RI_FEATURE_CONNECTION_SET_B),
-           "features has neither set of connection verbs");
+    EXPECT(bed.attr.features &
+               (RI_FEATURE_CONNECTION_SET_A | RI_FEATURE_CONNECTION_SET_B | RI_FEATURE_QP_NUMBERS),
+           "features has neither set of connection verbs, nor numbers");
 }
 
 static void has_its_operations(void)

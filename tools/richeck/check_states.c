@@ -50,6 +50,8 @@ static void moves(enum ri_qp_state from)
     struct node node;
 
     bed_open();
+    if (bed.by_numbers)
+        check_skip("QPs are connected by numbers alone");
     for (size_t i = 0; i < sizeof(matrix) / sizeof(matrix[0]); i++) {
         const struct row *row = &matrix[i];
         enum ri_status wanted = bed.set_a ? row->set_a : row->set_b, got;

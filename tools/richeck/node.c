@@ -331,7 +331,9 @@ static void connect_a(struct node *active, struct node *passive)
 
 void pair_connect(struct node *active, struct node *passive)
 {
-    if (bed.set_a)
+    if (bed.by_numbers)
+        numbers_connect(active, passive);
+    else if (bed.set_a)
         connect_a(active, passive);
     else
         connect_b(active, passive);

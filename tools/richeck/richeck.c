@@ -32,10 +32,11 @@ static const struct table {
     const struct check *checks;
     const char *needs; /* of those that name no other */
 } tables[] = {
-    { file_checks, NULL },         { open_checks, NULL },          { object_checks, NULL },
-    { limit_checks, NULL },        { connect_checks, NULL },       { traffic_checks, "connected" },
-    { state_checks, NULL },        { window_checks, "connected" }, { datagram_checks, NULL },
-    { error_checks, "connected" }, { upcall_checks, "connected" }, { load_checks, "connected" },
+    { file_checks, NULL },        { open_checks, NULL },          { object_checks, NULL },
+    { limit_checks, NULL },       { connect_checks, NULL },       { traffic_checks, "connected" },
+    { state_checks, NULL },       { window_checks, "connected" }, { datagram_checks, NULL },
+    { numbers_checks, NULL },     { error_checks, "connected" },  { upcall_checks, "connected" },
+    { load_checks, "connected" },
 };
 #define TABLES (sizeof(tables) / sizeof(tables[0]))
 

@@ -44,7 +44,7 @@ struct check {
 /* Tables, each ended by an entry without a name. In the order of running. */
 extern const struct check file_checks[], open_checks[], object_checks[], limit_checks[],
     state_checks[], connect_checks[], traffic_checks[], window_checks[], datagram_checks[],
-    error_checks[], upcall_checks[], load_checks[];
+    numbers_checks[], error_checks[], upcall_checks[], load_checks[];
 
 /* The verdict of the running check; they end its process. Any thread. A reason that begins with the
  * name of a rule in braces says that this rule is broken, not the check's own. */
