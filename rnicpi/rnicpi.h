@@ -46,8 +46,9 @@
  * and destroy of PD, CQ and QP; qp_modify to ERROR and IDLE, qp_query; mr_register and
  * mr_deregister; post_send with SEND, RDMA_WRITE and RDMA_READ, post_recv, poll, arm with
  * RI_ARM_NEXT, progress, lane_arm; and one set of connection verbs: all of set A but confirm,
- * service_request and service_reply, or qp_modify to RTS (with a handover), CLOSING and TERMINATE.
- * Of the feature bits it sets that of its connection verbs; all others may be clear.
+ * service_request and service_reply, or qp_modify to RTS (with a handover), CLOSING and TERMINATE;
+ * or neither, and QPs are connected by numbers alone (RI_FEATURE_QP_NUMBERS, query_gids). Of the
+ * feature bits it sets that of its connection verbs; all others may be clear.
  * {attr-nonzero} Nothing in ri_rnic_attr but what counts optional things may be 0. The host closes
  * a provider again whose attributes say less.
  *
@@ -1039,6 +1040,9 @@ struct ri_connection_event {
     uint16_t private_data_length;
     uint16_t ird, ord; /* what the connection ended up with */
     bool depths_valid;
+    /* REJECTED, and FAILED by the peer's word: the reason of its REJ as it travelled (InfiniBand
+     * 12.6.7.2). 0: none came, or the transport has no such numbers. */
+    uint16_t reject_code;
     uint32_t service_status;          /* service reply */
     uint32_t remote_qpn, remote_qkey; /* service reply */
     struct sockaddr_storage local, peer;
@@ -1395,7 +1399,7 @@ struct ri_privileged_ops {
      * right; a mask with less or more: INVALID_ARGUMENT, and nothing has changed. UC has none of
      * RNR_TIMER, TIMEOUT, RETRY_COUNT, RNR_RETRY, IRD, ORD.
      *
-     *   to INIT     PORT, FLAGS
+     *   to INIT     PORT, FLAGS; from INIT none                    PORT, FLAGS
      *   to RTR      PATH, PATH_MTU, DESTINATION_QPN, RECEIVE_PSN,  FLAGS
      *               IRD, RNR_TIMER
      *   RTR to RTS  SEND_PSN, TIMEOUT, RETRY_COUNT, RNR_RETRY,     FLAGS, RNR_TIMER

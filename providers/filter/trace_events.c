@@ -67,6 +67,8 @@ static void hear_connection_event(const struct ri_host *host, void *context,
                 trace_number_of(rnic, PASS_KIND_CONNECTION, context));
     if (event->type == RI_CONNECTION_REJECTED || event->type == RI_CONNECTION_FAILED)
         trace_text(&line, "reason", word_of_reason(event->reason));
+    if (event->reject_code)
+        trace_number(&line, "reject_code", event->reject_code);
     trace_number(&line, "private_data", event->private_data_length);
     if (event->depths_valid) {
         trace_number(&line, "ird", event->ird);

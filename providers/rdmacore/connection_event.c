@@ -199,6 +199,8 @@ static bool refused(struct connection *c, const struct rdma_cm_event *event,
 
     if (c->state == CONNECTION_ENDED || c->state >= CONNECTION_OPEN)
         return false;
+    if (!c->rnic->iwarp && event->status > 0)
+        out->reject_code = (uint16_t)event->status;
     if (rdmacore_consumer_rejected(c->rnic, event->status) && !accepted) {
         c->state = CONNECTION_ENDED;
         out->type = RI_CONNECTION_REJECTED;

@@ -128,6 +128,7 @@ START_TEST(reject_reasons)
 {
     request(false);
     tell(RDMA_CM_EVENT_REJECTED, _i, NULL);
+    ck_assert_uint_eq(news(1)->reject_code, (unsigned int)_i);
     if (_i == 28) {
         ck_assert_int_eq(news(1)->type, RI_CONNECTION_REJECTED);
         return;

@@ -23,9 +23,13 @@ static bool fits(const struct rcm_id *id, size_t length, size_t most)
     return length <= most || !is_infiniband(id);
 }
 
-/* The status of RDMA_CM_EVENT_REJECTED. reason 0: it is none of InfiniBand's. */
-static int refusal(const struct rcm_id *id, int reason, int error)
+/* The status of RDMA_CM_EVENT_REJECTED: the peer's own number, where one came. reason 0: it is none
+ * of InfiniBand's. */
+static int refusal(const struct rcm_id *id, const struct ri_connection_event *event, int reason,
+                   int error)
 {
+    if (event->reject_code && is_infiniband(id))
+        return event->reject_code;
     return reason && is_infiniband(id) ? reason : -error;
 }
 
@@ -221,8 +225,10 @@ static void failed(struct rcm_id *id, const struct ri_connection_event *event)
     if (reason == RI_REASON_REFUSED && rcm_attempt_again(id))
         return;
     log_reason(id, failures[reason].text);
-    over(id, RCM_ON_REFUSED, failures[reason].type,
-         refusal(id, failures[reason].reason, failures[reason].error), event);
+    /* a peer's REJ of InfiniBand is told as such, whatever its reason */
+    over(id, RCM_ON_REFUSED,
+         event->reject_code && is_infiniband(id) ? RDMA_CM_EVENT_REJECTED : failures[reason].type,
+         refusal(id, event, failures[reason].reason, failures[reason].error), event);
 }
 
 static void on_event(void *context, const struct ri_connection_event *event)
@@ -233,8 +239,8 @@ static void on_event(void *context, const struct ri_connection_event *event)
     case RI_CONNECTION_ACCEPTED: responded(id, event); break;
     case RI_CONNECTION_ESTABLISHED: established(id, event); break;
     case RI_CONNECTION_REJECTED:
-        over(id, RCM_ON_REFUSED, RDMA_CM_EVENT_REJECTED, refusal(id, REASON_CONSUMER, ECONNREFUSED),
-             event);
+        over(id, RCM_ON_REFUSED, RDMA_CM_EVENT_REJECTED,
+             refusal(id, event, REASON_CONSUMER, ECONNREFUSED), event);
         break;
     case RI_CONNECTION_FAILED: failed(id, event); break;
     case RI_CONNECTION_DISCONNECTED:
