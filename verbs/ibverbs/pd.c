@@ -77,8 +77,8 @@ int vb_path(struct vb_context *context, const struct ibv_ah_attr *from, struct r
     return error;
 }
 
-/* Without RI_FEATURE_UD there are no datagrams, so nothing can be sent with an address handle. Programs create one to
- * check whether a peer is reachable. */
+/* Without RI_FEATURE_UD there are no datagrams, so nothing can be sent with an address handle.
+ * Programs create one to check whether a peer is reachable. */
 struct ibv_ah *ibv_create_ah(struct ibv_pd *ibv, struct ibv_ah_attr *attr)
 {
     VB_CALL;
