@@ -261,9 +261,9 @@ ITAPI_PUBLIC it_status_t itx_socket_convert(int sd, it_ep_handle_t ep_handle, it
  * stores, loads and instructions of its processor (option local). Whole pages, zeroed, aligned to a
  * page; a child of fork does not have it. Where the system allows no such memory, or half of the
  * process's descriptors are in use, it is memory of this process alone. Free it when no LMR is over
- * it any more: its octets and the address are gone then. Does not block. Errors of create:
- * INVALID_LENGTH (0, or more than there are addresses), FAULT, RESOURCES. free: of NULL nothing
- * happens; another address has no effect that is defined.
+ * it any more: its octets and the address are gone then; of NULL nothing happens, and another
+ * address has no effect that is defined. Does not block. Errors: INVALID_LENGTH (0, or more than
+ * there are addresses), FAULT, RESOURCES.
  */
 ITAPI_PUBLIC it_status_t itx_memory_create(it_length_t length, void **addr);
 ITAPI_PUBLIC it_status_t itx_memory_free(void *addr);

@@ -54,11 +54,15 @@ int vb_context_import(struct vb_context *origin, int cmd_fd, struct vb_context *
 /* pd.c: a path, without its source where it is not global. 0, or an error number. */
 int vb_path(struct vb_context *context, const struct ibv_ah_attr *from, struct ri_ah_attr *to);
 
-/* qp_modify.c: the QP's flags (enum ri_qp_flags) with the rights of these enum ibv_access_flags. */
+/* qp_state.c: the QP's flags (enum ri_qp_flags) with the rights of these enum ibv_access_flags. */
 uint32_t vb_qp_flags_of(const struct vb_qp *qp, unsigned int access);
 
-/* qp_by_device.c: QPs that the device connects by their numbers. */
-bool vb_connects_numbers(const struct vb_context *context);
+/* The device connects QPs by their numbers. */
+static inline bool vb_connects_numbers(const struct vb_context *context)
+{
+    return ual_device_attr(context->device)->features & RI_FEATURE_QP_NUMBERS;
+}
+/* qp_by_device.c */
 /* The QP is none of rdma_create_qp's, nor has rdma_cm's connector. */
 bool vb_is_by_device(const struct vb_qp *qp);
 /* After the checks of ibv_modify_qp: all of it but RESET. 0, or an error number. */
@@ -203,7 +207,7 @@ void vb_number_release(uint32_t number);
 int vb_number_enter(uint32_t number, struct vb_qp *qp);
 void vb_number_leave(uint32_t number, const struct vb_qp *qp);
 
-/* qp_modify.c: sets the state that the program sees, and the gate of that state (RTS: open). */
+/* qp_state.c: sets the state that the program sees, and the gate of that state (RTS: open). */
 void vb_qp_note_state(struct vb_qp *qp, enum ibv_qp_state state);
 enum ibv_qp_state vb_qp_state(const struct vb_qp *qp);
 /* qp.c */

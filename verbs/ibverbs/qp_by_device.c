@@ -7,11 +7,6 @@
  */
 #include "ibverbs_private.h"
 
-bool vb_connects_numbers(const struct vb_context *context)
-{
-    return ual_device_attr(context->device)->features & RI_FEATURE_QP_NUMBERS;
-}
-
 bool vb_is_by_device(const struct vb_qp *qp)
 {
     return vb_connects_numbers(vb_qp_context((struct vb_qp *)(uintptr_t)qp)) &&

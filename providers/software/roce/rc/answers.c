@@ -13,21 +13,6 @@ enum reach {
     REACH_MISSING, /* it is behind an answer that has not come */
 };
 
-void rc_fail(struct rc_qp *qp, struct wqe *wqe, enum ri_wc_status status, enum ri_event_type event,
-             uint8_t syndrome, const char *detail)
-{
-    const struct qp_end end = { .event = event,
-                                .state = RI_QPS_ERROR,
-                                .terminate_value = syndrome,
-                                .by_this_side = !syndrome,
-                                .wqe = wqe,
-                                .status = status,
-                                .detail = detail };
-
-    tx_assert_inside(&qp->core);
-    qp_end(&qp->core, &end);
-}
-
 /* The oldest request is done. */
 static void finish_head(struct rc_qp *qp, struct wqe *wqe)
 {

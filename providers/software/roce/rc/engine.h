@@ -132,6 +132,11 @@ void rc_fail(struct rc_qp *qp, struct wqe *wqe, enum ri_wc_status status, enum r
 /* --- responder: under rx --- */
 
 void rc_responder_take(struct rc_qp *qp, const struct bth_packet *packet);
+
+/* --- owed.c: what the responder owes the requester. Under rx, but where it is said --- */
+
+void rc_owe_ack(struct rc_responder *rsp);
+void rc_owe_nak(struct rc_responder *rsp);
 /* What it has to say is published for rc_flush() and the requester. */
 void rc_responder_publish(struct rc_qp *qp);
 /* Inside tx or in a pass: adds the acknowledgement to the batch. 0: there is none. */

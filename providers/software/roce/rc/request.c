@@ -173,3 +173,19 @@ bool rc_build(struct rc_qp *qp, struct rc_batch *batch, const struct wqe *wqe, u
         build_read(qp, batch, wqe, psn);
     return true;
 }
+
+/* A request ends the connection. */
+void rc_fail(struct rc_qp *qp, struct wqe *wqe, enum ri_wc_status status, enum ri_event_type event,
+             uint8_t syndrome, const char *detail)
+{
+    const struct qp_end end = { .event = event,
+                                .state = RI_QPS_ERROR,
+                                .terminate_value = syndrome,
+                                .by_this_side = !syndrome,
+                                .wqe = wqe,
+                                .status = status,
+                                .detail = detail };
+
+    tx_assert_inside(&qp->core);
+    qp_end(&qp->core, &end);
+}
