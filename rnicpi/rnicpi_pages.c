@@ -76,7 +76,7 @@ static void note_file(struct pages *pages, const struct mapping *mapping, const 
                                            .device = mapping->device,
                                            .offset = mapping->offset +
                                                      (pages->at - mapping->start) };
-    snprintf(pages->file->name, sizeof(pages->file->name), "%s", name);
+    memcpy(pages->file->name, name, strnlen(name, sizeof(pages->file->name) - 1));
 }
 
 /* Once more, with the name, which may be long. */
