@@ -201,6 +201,14 @@ enum ri_status kal_rnic_port(struct kal_rnic *rnic, struct ri_port_attr *attr)
     return RI_OK;
 }
 
+enum ri_status kal_rnic_gids(struct kal_rnic *rnic, uint32_t port, struct ri_gid *gids,
+                             uint32_t *count)
+{
+    (void)rnic, (void)port, (void)gids;
+    *count = 0;
+    return RI_OK;
+}
+
 enum ri_status kal_rnic_counters(struct kal_rnic *rnic, const char **names, uint64_t *values,
                                  size_t *count)
 {

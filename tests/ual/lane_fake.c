@@ -377,6 +377,14 @@ const char *kal_rnic_option(const struct kal_rnic *rnic, const char *name)
     return NULL;
 }
 
+enum ri_status kal_rnic_gids(struct kal_rnic *rnic, uint32_t port, struct ri_gid *gids,
+                             uint32_t *count)
+{
+    (void)rnic, (void)port, (void)gids;
+    *count = 0;
+    return RI_OK;
+}
+
 enum ri_status kal_rnic_port(struct kal_rnic *rnic, struct ri_port_attr *attr)
 {
     (void)rnic, (void)attr;
