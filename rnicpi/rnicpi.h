@@ -168,7 +168,7 @@ enum ri_transport {
 #define RI_FEATURE_RNR (UINT64_C(1) << 32)
 /* RI_QPM_IMMEDIATE: over iWARP too, immediate data takes no receive of its own */
 #define RI_FEATURE_FUSED_IMMEDIATE (UINT64_C(1) << 33)
-/* The device connects QPs by their numbers, see {numbers}, and has query_gids. Clear: there are no
+/* It connects QPs by number (rule "numbers"), and has query_gids. Clear: there are no
  * states INIT and RTR, and what wants two QPs connected by numbers does it by connection verbs. */
 #define RI_FEATURE_QP_NUMBERS (UINT64_C(1) << 34)
 /* RI_QPM_ACKNOWLEDGED: over iWARP too, a Send or Write completes when the peer has taken it */
@@ -635,7 +635,7 @@ enum ri_qp_type {
     RI_QP_RC = 1,
     RI_QP_UD = 2,
     /* InfiniBand's unreliable connection (9.8.2): Sends and Writes, with or without immediate data,
-     * and binds. RI_FEATURE_UC; connected by numbers alone, see {numbers}. */
+     * and binds. RI_FEATURE_UC; connected by numbers alone, as "numbers" says. */
     RI_QP_UC = 3,
 };
 
@@ -712,7 +712,7 @@ enum ri_qp_state {
     RI_QPS_TERMINATE = 2,
     RI_QPS_CLOSING = 3,
     RI_QPS_ERROR = 4,
-    /* RI_FEATURE_QP_NUMBERS, see {numbers}. INIT: has its port and rights; what comes in is
+    /* RI_FEATURE_QP_NUMBERS, as "numbers" says. INIT: has its port and rights; what comes in is
      * dropped. RTR: receives and answers. SQD (RI_FEATURE_SQD): requests that were begun end,
      * further ones wait. SQE (UC): a request has failed, those behind it complete flushed, receives
      * go on. */
