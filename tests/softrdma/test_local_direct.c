@@ -217,6 +217,43 @@ static void expect_refused(uint64_t cookie)
     side_expect_event(a, RI_EVENT_TERMINATE_RECEIVED, 0x1100);
 }
 
+/* A pass for the consumer of the CQ, which polls one completion. */
+static void take_by_look(const struct side *side, uint64_t cookie)
+{
+    struct ri_wc wc;
+    uint32_t got = 0;
+
+    for (int look = 0; look < 1000 && !got; look++) {
+        fake_lane_pass(&bed.fake.events, 0);
+        fake_host_run(&bed.fake, side->recv_cq);
+        got = bed.fake.user.poll(side->recv_cq, 1, &wc);
+    }
+    ck_assert_uint_eq(got, 1);
+    ck_assert_uint_eq(wc.cookie, cookie);
+}
+
+/* The peer's page lags behind: its answer told that the request is executed. */
+START_TEST(a_write_behind_an_answered_send_is_there_when_its_post_returns)
+{
+    open_pair(_i);
+    side_receive(a, 1, region_sge(&from, LONG - 64, 64));
+    side_receive(b, 2, region_sge(&to, LONG - 64, 64));
+    testbed_passes(&bed, 2);
+    side_send(a, 3, region_sge(&from, 0, 8));
+    take_by_look(b, 2);
+    side_send(b, 4, region_sge(&to, 0, 8));
+    take_by_look(a, 1);
+    ck_assert_uint_eq(atomic_load(&part(a)->peer->executed), 0);
+    ck_assert_uint_eq(direct(a), 0);
+    write_to(5, 64, 64);
+    ck_assert_uint_eq(direct(a), 1);
+    ck_assert_int_eq(memcmp(to.octets + 64, from.octets + 64, 64), 0);
+    side_expect(a, a->send_cq, 3, RI_WC_SUCCESS, 8);
+    side_expect(a, a->send_cq, 5, RI_WC_SUCCESS, 64);
+    close_pair();
+}
+END_TEST
+
 START_TEST(a_region_that_is_gone_is_refused_by_the_peer)
 {
     open_pair(_i);
@@ -647,6 +684,8 @@ int main(void)
     tcase_add_loop_test(executed, a_read_is_there_when_its_post_returns, 0, WAYS);
     tcase_add_loop_test(executed, a_write_gathers_its_elements, 0, WAYS);
     tcase_add_loop_test(executed, an_atomic_is_done_when_its_post_returns, 0, WAYS);
+    tcase_add_loop_test(executed, a_write_behind_an_answered_send_is_there_when_its_post_returns, 0,
+                        WAYS);
     tcase_add_loop_test(left, nothing_overtakes_what_was_published, 0, WAYS);
     tcase_add_loop_test(left, a_region_that_is_gone_is_refused_by_the_peer, 0, WAYS);
     tcase_add_loop_test(left, beyond_the_region_is_refused_by_the_peer, 0, WAYS);

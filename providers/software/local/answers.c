@@ -31,8 +31,8 @@ static bool hear_executed(struct local_qp *qp)
     bool forwards = (int32_t)(page - qp->heard_of_page) >= 0;
 
     qp->heard_of_page = page;
-    if ((int32_t)(page - qp->heard) > 0)
-        qp->heard = page;
+    if ((int32_t)(page - local_heard(qp)) > 0)
+        atomic_store_explicit(&qp->heard, page, memory_order_release);
     return forwards;
 }
 
@@ -41,7 +41,7 @@ static bool hear(struct local_qp *qp, struct said *said)
 {
     if (!hear_executed(qp))
         return false;
-    said->executed = qp->heard - qp->executed;
+    said->executed = local_heard(qp) - qp->executed;
     said->answers = atomic_load_explicit(&qp->peer->answered, memory_order_acquire) - qp->answer_at;
     local_has_found(qp->memory);
     return said->executed <= unexecuted(qp) && said->answers <= LOCAL_ANSWERS;

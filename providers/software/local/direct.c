@@ -93,14 +93,17 @@ void local_forget_target(struct local_qp *qp)
 
 bool local_may_execute(struct local_qp *qp, const struct wqe *wqe)
 {
+    uint32_t given;
+
     if (!is_direct(qp, wqe) || qp->refused_directly)
         return false;
     if (unlikely(!qp->sought))
         find_target(qp);
     if (!qp->target || (is_atomic(wqe) && qp->target->way == LOCAL_WAY_VM && !qp->target->maps))
         return false;
-    return atomic_load_explicit(&qp->given, memory_order_relaxed) ==
-           atomic_load_explicit(&qp->peer->executed, memory_order_acquire);
+    given = atomic_load_explicit(&qp->given, memory_order_relaxed);
+    return given == atomic_load_explicit(&qp->peer->executed, memory_order_acquire) ||
+           given == local_heard(qp);
 }
 
 /* --- the peer's memory --- */

@@ -567,9 +567,9 @@ static void end_request(struct local_qp *qp)
  * may have told more. */
 static enum outcome hear_progress(struct local_qp *qp, const struct ring_header *header)
 {
-    if (!(header->flags & RING_TELLS) || (int32_t)(header->executed - qp->heard) <= 0)
+    if (!(header->flags & RING_TELLS) || (int32_t)(header->executed - local_heard(qp)) <= 0)
         return OUTCOME_DONE;
-    qp->heard = header->executed;
+    atomic_store_explicit(&qp->heard, header->executed, memory_order_release);
     local_take_answers(qp);
     return qp_state(qp->core) == RI_QPS_RTS ? OUTCOME_DONE : OUTCOME_ENDED;
 }

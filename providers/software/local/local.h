@@ -85,8 +85,9 @@ struct local_qp {
 
     /* --- what the peer has said of them: under rx --- */
     uint32_t executed;      /* of `given` */
-    uint32_t heard;         /* the same, as it has told: by its page, or a request (RING_TELLS) */
-    uint32_t heard_of_page; /* by its page */
+    uint32_t heard_of_page; /* the same, as its page has told */
+    /* The same, as it has told by its page or by a request (RING_TELLS). Read inside tx, too. */
+    atomic_uint heard;
     /* Index of the request that is completed next, which may be one that sends nothing. */
     uint32_t answered;
     uint64_t answer_at;     /* place in the peer's answers */
@@ -232,6 +233,10 @@ void local_await_peer(struct local_qp *qp);
  * `answers_soon`: the consumer that takes these messages is about to look at them. The peer is told
  * that they are executed by what the consumer posts then, or by the next look. */
 uint32_t local_execute(struct local_qp *qp, uint32_t budget, bool answers_soon);
+static inline uint32_t local_heard(const struct local_qp *qp)
+{
+    return atomic_load_explicit(&qp->heard, memory_order_acquire);
+}
 /* What the peer was not told yet. */
 void local_tell_progress(struct local_qp *qp);
 static inline bool local_owes_progress(const struct local_qp *qp)

@@ -169,7 +169,8 @@ static enum ri_status prepare(struct qp *base, const struct ri_llp_handover *han
     qp->published = qp->answer_at = qp->answer_placed = qp->placed = qp->fetch_at = 0;
     qp->consumed_seen = 0;
     qp->begun = qp->open = qp->waiting = qp->has_receive = qp->end_waits = false;
-    qp->executed = qp->heard = qp->heard_of_page = 0;
+    qp->executed = qp->heard_of_page = 0;
+    atomic_store(&qp->heard, 0);
     atomic_store(&qp->done, 0);
     atomic_store(&qp->told, 0);
     qp->answered = atomic_load(&base->sq.next);
