@@ -822,7 +822,7 @@ enum ri_qp_modify_mask {
     RI_QPM_RNR = 1u << 9,
     RI_QPM_IMMEDIATE = 1u << 10,
     RI_QPM_ACKNOWLEDGED = 1u << 11,
-    /* RI_FEATURE_QP_NUMBERS; which of them when: {numbers-needed} */
+    /* RI_FEATURE_QP_NUMBERS; which of them when: rule numbers-needed */
     RI_QPM_PORT = 1u << 12,
     RI_QPM_PATH = 1u << 13,
     RI_QPM_PATH_MTU = 1u << 14,
