@@ -289,6 +289,22 @@ START_TEST(R016_progress_gives_the_retries_back)
 }
 END_TEST
 
+START_TEST(R011_R072_a_receiver_that_is_not_ready_gives_the_retries_back)
+{
+    attr.retry_cnt = 1;
+    one_connect();
+    post_send(1);
+    for (uint32_t i = 0; i < 5; i++) {
+        answer(PSN(0), AETH_NAK_SEQUENCE);
+        answer(PSN(0), AETH_RNR_NAK | 1);
+        pass_time(SIM_MS / 2);
+        expect_no_wc(SENDS);
+    }
+    answer_ack(PSN(0));
+    expect_wc(SENDS, 1, RI_WC_SUCCESS);
+}
+END_TEST
+
 START_TEST(R011_R064_R074_a_receiver_that_is_not_ready_is_waited_for)
 {
     post_send(1);
@@ -553,6 +569,7 @@ int main(void)
                         3);
     tc_add_tests(own, R006_reads_beyond_ord_wait_and_all_behind_them,
                  R010_R072_sequence_naks_use_up_the_retries, R016_progress_gives_the_retries_back,
+                 R011_R072_a_receiver_that_is_not_ready_gives_the_retries_back,
                  R011_R073_rnr_retry_and_one_sends, R013_R070_R071_time_outs_use_up_the_retries,
                  R070_without_a_time_out_nothing_ends,
                  probes_are_the_oldest_packet_and_use_up_no_retry);

@@ -153,7 +153,6 @@ static void turn_responder(struct rc_qp *qp)
         rc_responder_publish(qp);
     }
     spinlock_unlock(&qp->rx);
-    rc_flush(qp);
 }
 
 static bool responder_waits(const struct rc_qp *qp)
@@ -162,11 +161,13 @@ static bool responder_waits(const struct rc_qp *qp)
            atomic_load(&qp->req.own.unquiet);
 }
 
+/* The acknowledgement goes last: one that the requester could not send is owed again by then. */
 void rc_turn(struct qp *base)
 {
     struct rc_qp *qp = rc_qp(base);
+    bool inside = lane_inside(base->lane);
 
-    if (lane_inside(base->lane))
+    if (inside)
         turn_responder(qp);
     else if (responder_waits(qp))
         tx_defer_to_lane(base);
@@ -176,6 +177,8 @@ void rc_turn(struct qp *base)
     if (take_flag(&qp->expired, RC_REQUESTER) && qp_state(base) == RI_QPS_RTS)
         rc_requester_expired(qp);
     tx_go_on(base);
+    if (inside && qp_state(base) == RI_QPS_RTS)
+        rc_flush(qp);
     qp_deliver(base);
 }
 

@@ -90,6 +90,7 @@ void rc_wait_for_receiver(struct rc_qp *qp, uint8_t syndrome)
         return;
     }
     req->rnr_retries++;
+    req->retries = 0; /* una has come: its loss is over, however long the receiver lets wait */
     req->rnr_until = rc_now(qp) + aeth_rnr_timer_us(syndrome) * CLOCK_NS_PER_US;
     req->probe_at = req->timeout_at = 0;
     rc_go_back(qp);
