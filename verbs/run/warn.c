@@ -120,6 +120,14 @@ static unsigned warn_script(const char *path, const char *interpreter, unsigned 
     return run_warn(interpreter);
 }
 
+/* QEMU's user emulation: the program that it runs loads the libraries, with LD_LIBRARY_PATH. */
+static bool is_emulator(const char *path)
+{
+    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+
+    return !strncmp(base, "qemu-", 5) && strncmp(base, "qemu-system-", 12) != 0;
+}
+
 unsigned run_warn(const char *path)
 {
     char interpreter[PATH_MAX];
@@ -133,7 +141,7 @@ unsigned run_warn(const char *path)
     found = warn_rights(path);
     if (!elf_open(&file, path))
         return found;
-    if (!elf_interpreter(&file)) {
+    if (!elf_interpreter(&file) && !is_emulator(path)) {
         run_say("warning: %s is linked statically: it loads no library", path);
         found++;
     }
