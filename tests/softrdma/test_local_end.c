@@ -615,7 +615,7 @@ START_TEST(no_wake_up_is_lost)
     local_open(&far, NULL);
     connect_far();
     for (int i = 0; i < 2; i++) {
-        ends[i].rounds = tc_count(100000);
+        ends[i].rounds = tc_count(20000);
         ends[i].rng = tc_rng(20 + (uint64_t)i);
         ends[i].region = region_new(ends[i].side, 128, TESTBED_ALL);
         ck_assert_int_eq(pthread_create(&threads[i], NULL, talk, &ends[i]), 0);
