@@ -10,6 +10,8 @@ enum ri_status fault_call(struct pass_rnic *pass, enum pass_verb verb)
     const struct fault_rule *hit = NULL;
     uint64_t number = 0;
 
+    if (!rnic->script.fails)
+        return RI_OK;
     pthread_mutex_lock(&rnic->lock);
     for (size_t i = 0; i < rnic->script.count; i++) {
         const struct fault_rule *rule = &rnic->script.rules[i];

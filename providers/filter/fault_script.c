@@ -299,6 +299,7 @@ static bool add_rule(struct reader *reader, const struct fault_rule *rule)
         return wrong(reader, "out of memory");
     script->rules = longer;
     longer[script->count++] = *rule;
+    script->fails |= rule->action == FAULT_FAIL;
     return true;
 }
 

@@ -46,6 +46,7 @@ struct fault_script {
     uint64_t seed;
     bool seeded, uses_chance;
     bool delays; /* completions are held: rules of DELAY or REORDER */
+    bool fails;  /* calls are counted: rules of FAIL */
     size_t count;
     struct fault_rule *rules; /* allocated */
 };
