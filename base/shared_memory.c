@@ -4,6 +4,7 @@
  * is needed to free it.
  */
 #include "shared_memory.h"
+#include "sealed.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -72,8 +73,7 @@ static int make_file(size_t octets)
 
     if (fd < 0)
         return -1;
-    if (!ftruncate(fd, (off_t)octets) &&
-        !fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
+    if (!ftruncate(fd, (off_t)octets) && sealed_fix(fd, 0))
         return fd;
     close(fd);
     return -1;

@@ -3,9 +3,9 @@
  * The directory of regions: see directory.h.
  */
 #include "directory.h"
-#include "sealed.h"
 
 #include "base/compiler.h"
+#include "base/sealed.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -5,10 +5,10 @@
  * own the descriptors of the process are looked through, once for each file.
  */
 #include "memory_file.h"
-#include "sealed.h"
 
 #include "rnicpi_pages.h"
 
+#include "base/sealed.h"
 #include "base/shared_memory.h"
 
 #include <dirent.h>

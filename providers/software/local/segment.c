@@ -5,9 +5,9 @@
 #include "segment.h"
 
 #include "wire_local.h"
-#include "providers/software/core/sealed.h"
 
 #include "base/checked.h"
+#include "base/sealed.h"
 
 #include <assert.h>
 #include <errno.h>

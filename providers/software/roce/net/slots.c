@@ -3,7 +3,7 @@
 
 #include "base/compiler.h"
 #include "base/entropy.h"
-#include "providers/software/core/sealed.h"
+#include "base/sealed.h"
 #include "providers/software/roce/codec/bth.h"
 
 #include <errno.h>

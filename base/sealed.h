@@ -3,8 +3,8 @@
  * Memory that processes share by a memfd: nobody can truncate it under another, whose access would
  * end its process.
  */
-#ifndef ITAL_SOFTWARE_SEALED_H
-#define ITAL_SOFTWARE_SEALED_H
+#ifndef ITAL_BASE_SEALED_H
+#define ITAL_BASE_SEALED_H
 
 #include <stdbool.h>
 #include <stddef.h>
