@@ -20,6 +20,7 @@
  */
 #include "mapped.h"
 #include "memory.h"
+#include "parts.h"
 
 #include "wire_local.h"
 
@@ -149,26 +150,13 @@ static bool is_alive(struct local_qp *qp)
     return true;
 }
 
-/* Peers poll memory for the last octets of a Write, and the kernel copies one part behind the
- * other; within a page it begins at the first octet. */
-static int parts_there(uint64_t address, uint32_t octets, bool ends_write, struct iovec there[2])
-{
-    const uint32_t page = 4096, tail = (uint32_t)((address + octets - 1) & 7) + 1;
-    bool whole = !ends_write || (address & (page - 1)) + octets <= page;
-    uint32_t head = whole ? octets : octets - tail;
-
-    there[0] = (struct iovec){ (void *)(uintptr_t)address, head };
-    there[1] = (struct iovec){ (void *)(uintptr_t)(address + head), octets - head };
-    return whole ? 1 : 2;
-}
-
 static bool by_kernel(struct local_qp *qp, const struct wqe *wqe, const struct iovec *here,
                       int count, uint64_t address, uint32_t octets)
 {
     const bool write = wqe->opcode == RI_WR_RDMA_WRITE;
+    const bool ends_write = write && qp->placed_directly + octets == wqe->length;
     struct iovec there[2];
-    int parts = parts_there(address, octets, write && qp->placed_directly + octets == wqe->length,
-                            there);
+    int parts = local_parts(address, octets, ends_write, LOCAL_STORES_IN_ORDER, there);
     pid_t pid = qp->target->process->pid;
     ssize_t done =
         write ? process_vm_writev(pid, here, (unsigned long)count, there, (unsigned long)parts, 0)
