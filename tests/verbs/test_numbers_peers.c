@@ -67,6 +67,17 @@ static void expect_closed(int fd)
     close(fd);
 }
 
+/* A rejecting Reply of revision 1 without private data. */
+static void expect_rejected(int fd)
+{
+    uint8_t octets[256];
+
+    ck_assert_uint_eq(answer(fd, octets, sizeof(octets)), MPA_HEAD);
+    ck_assert_mem_eq(octets, "MPA ID Rep Frame", 16);
+    ck_assert(octets[16] & 0x20);
+    close(fd);
+}
+
 static void expect_refused(int fd, enum hello_reason reason)
 {
     uint8_t octets[256];
@@ -128,11 +139,11 @@ static int first_answered(const int *fds, int count)
     return -1;
 }
 
-START_TEST(four_requests_wait_a_fifth_is_refused_and_in_rtr_all_that_do_not_fit)
+/* Five peers ask; afterwards four requests wait. Returns the index of the one that is refused. */
+static int ask_five_times(int fds[5])
 {
-    int fds[5], crowded;
+    int crowded;
 
-    need_ipv4();
     for (uint32_t i = 0; i < 5; i++) {
         struct hello hello = hello_for(small->qp->qp_num, 0x500002 + i);
 
@@ -140,12 +151,38 @@ START_TEST(four_requests_wait_a_fifth_is_refused_and_in_rtr_all_that_do_not_fit)
     }
     crowded = first_answered(fds, 5);
     expect_refused(fds[crowded], HELLO_CROWDED);
+    return crowded;
+}
+
+START_TEST(four_requests_wait_a_fifth_is_refused_and_in_rtr_all_that_do_not_fit)
+{
+    int fds[5], crowded;
+
+    need_ipv4();
+    crowded = ask_five_times(fds);
     connect_to(small, large->qp->qp_num);
     for (int i = 0; i < 5; i++)
         if (i != crowded)
             expect_refused(fds[i], HELLO_OTHER_PEER);
     connect_to(large, small->qp->qp_num);
     exchange(small, large);
+}
+END_TEST
+
+/* _i: the QP is in INIT. */
+START_TEST(requests_that_wait_are_rejected_when_their_qp_is_destroyed)
+{
+    int fds[5], crowded;
+
+    need_ipv4();
+    if (_i)
+        to_init(small);
+    crowded = ask_five_times(fds);
+    ck_assert_int_eq(ibv_destroy_qp(small->qp), 0);
+    small->qp = NULL;
+    for (int i = 0; i < 5; i++)
+        if (i != crowded)
+            expect_rejected(fds[i]);
 }
 END_TEST
 
@@ -240,6 +277,7 @@ int main(void)
                  four_requests_wait_a_fifth_is_refused_and_in_rtr_all_that_do_not_fit,
                  a_peer_that_asks_again_takes_the_place_of_its_earlier_request,
                  a_peer_that_vanishes_leaves_room_for_the_true_one);
+    tcase_add_loop_test(tc, requests_that_wait_are_rejected_when_their_qp_is_destroyed, 0, 2);
     tcase_add_loop_test(tc, a_qp_is_in_err_when_the_end_of_its_peer_fails_a_request, 0, 2);
     return tc_main(suite);
 }
