@@ -587,8 +587,8 @@ static uint64_t end_is_due(struct side *side)
     return stash ? stash->over_at : CLOCK_NEVER;
 }
 
-/* No receive comes: the end is taken up within a second, behind one Send and behind a full stash and octets that
- * nobody reads. */
+/* No receive comes: the end is taken up within a second, behind one Send and behind a full stash
+ * and octets that nobody reads. */
 START_TEST(an_end_is_seen_whatever_waits)
 {
     uint64_t begin = clock_now();
