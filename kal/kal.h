@@ -174,6 +174,7 @@ struct kal_interface_info {
     const char *device;
     enum ri_transport transport;
     bool usable;
+    bool on_request; /* RI_DEVICE_ON_REQUEST, and the configuration does not name it */
     const char *reason, *advice;
 };
 typedef void (*kal_interface_fn)(const struct kal_interface_info *info, void *arg);

@@ -1262,6 +1262,12 @@ static inline enum ri_status ri_option_text(const struct ri_host *host, const ch
  * 9. Operation tables
  */
 
+enum ri_device_flags {
+    /* {on-request} Not for who takes all devices: it is shown to who names it, or asks for its
+     * kind. */
+    RI_DEVICE_ON_REQUEST = 1u << 0,
+};
+
 /* One device that `enumerate` found, usable or not; or, without a name, why there is none. Strings
  * are lent for the call of `found`. A name PROVIDER:DEVICE is also found by its second part in a
  * configuration; open takes both. */
@@ -1273,7 +1279,9 @@ struct ri_device {
     bool usable;
     const char *reason; /* why not */
     const char *advice; /* what the user can do */
-    uint64_t reserved[2];
+    uint32_t flags;     /* enum ri_device_flags */
+    uint32_t reserved0;
+    uint64_t reserved[1];
 };
 typedef void (*ri_found_fn)(void *arg, const struct ri_device *device);
 

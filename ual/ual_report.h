@@ -12,6 +12,7 @@ struct ual_interface {
     const char *name, *provider, *device;
     enum ri_transport transport;
     bool usable;
+    bool on_request; /* not for who takes all: for who names it, or asks for its kind */
     const char *reason, *advice;
 };
 struct ual_provider {

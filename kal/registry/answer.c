@@ -136,8 +136,8 @@ static void set_none(struct kal_answer *answer, const char *reason, const char *
     answer->to_do = copy_some(answer, advice);
 }
 
-static void add_device(struct kal_answer *answer, const char *name, enum ri_transport transport,
-                       bool usable, const char *reason, const char *advice)
+/* Its strings are copied. */
+static void add_device(struct kal_answer *answer, const struct ri_device *from)
 {
     struct kal_device *device = calloc(1, sizeof(*device)), *other;
     unsigned count;
@@ -148,25 +148,27 @@ static void add_device(struct kal_answer *answer, const char *name, enum ri_tran
         free(device);
         return;
     }
-    device->name = copy(answer, name);
-    device->transport = transport;
-    device->usable = usable;
-    device->reason = copy_some(answer, reason);
-    device->advice = copy_some(answer, advice);
+    device->name = copy(answer, from->name);
+    device->transport = from->transport;
+    device->usable = from->usable;
+    device->flags = from->flags;
+    device->reason = copy_some(answer, from->reason);
+    device->advice = copy_some(answer, from->advice);
     LL_APPEND(answer->devices, device);
 }
 
 void kal_answer_device(void *arg, const struct ri_device *device)
 {
     struct kal_answer *answer = arg;
+    struct ri_device whole = { .size = sizeof(whole) };
 
     if (!device || device->size < offsetof(struct ri_device, advice))
         return;
-    if (!device->name || !*device->name)
-        set_none(answer, device->reason, device->advice);
+    memcpy(&whole, device, device->size < sizeof(whole) ? device->size : sizeof(whole));
+    if (!whole.name || !*whole.name)
+        set_none(answer, whole.reason, whole.advice);
     else
-        add_device(answer, device->name, device->transport, device->usable, device->reason,
-                   device->advice);
+        add_device(answer, &whole);
 }
 
 void kal_answer_refuse(struct kal_answer *answer, const char *advice, const char *reason, ...)
@@ -248,11 +250,12 @@ void kal_answer_send_identity(int fd, const struct kal_answer *answer)
 void kal_answer_send_devices(int fd, const struct kal_answer *answer)
 {
     const struct kal_device *device;
-    char text[12];
+    char text[12], flags[12];
 
     LL_FOREACH (answer->devices, device)
         SEND(fd, KIND_DEVICE, device->name, number(text, device->transport),
-             device->usable ? "1" : "0", device->reason, device->advice);
+             device->usable ? "1" : "0", device->reason, device->advice,
+             number(flags, device->flags));
     if (answer->none || answer->to_do)
         SEND(fd, KIND_NONE, answer->none, answer->to_do);
     SEND(fd, KIND_END, number(text, answer->status));
@@ -307,6 +310,19 @@ static void log_line(const struct kal_answer *answer, const char *level, const c
             answer->name ? answer->name : "a provider", line);
 }
 
+static void take_device(struct kal_answer *answer, const char *const *field)
+{
+    const struct ri_device device = { .size = sizeof(device),
+                                      .name = field[0],
+                                      .transport = (enum ri_transport)small(field[1]),
+                                      .usable = *field[2] == '1',
+                                      .reason = field[3],
+                                      .advice = field[4],
+                                      .flags = small(field[5]) };
+
+    add_device(answer, &device);
+}
+
 /* False: malformed. *last: no record may follow. */
 static bool take_record(struct kal_answer *answer, char kind, const char *const *field, int count,
                         bool *last)
@@ -330,11 +346,10 @@ static bool take_record(struct kal_answer *answer, char kind, const char *const 
     }
     if (!answer->usable)
         return false;
-    if (kind == KIND_OPTION && count == 5 && *field[0])
+    if (kind == KIND_DEVICE && count == 6 && *field[0])
+        take_device(answer, field);
+    else if (kind == KIND_OPTION && count == 5 && *field[0])
         add_option(answer, field[0], field[1], field[2], field[3], field[4]);
-    else if (kind == KIND_DEVICE && count == 5 && *field[0])
-        add_device(answer, field[0], (enum ri_transport)small(field[1]), *field[2] == '1', field[3],
-                   field[4]);
     else if (kind == KIND_NONE && count == 2)
         set_none(answer, field[0], field[1]);
     else if (kind == KIND_END && count == 1) {

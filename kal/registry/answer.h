@@ -14,6 +14,7 @@ struct kal_device {
     char *name, *reason, *advice; /* reason and advice: NULL if there are none */
     enum ri_transport transport;
     bool usable;
+    uint32_t flags; /* enum ri_device_flags */
     struct kal_device *next;
 };
 

@@ -190,6 +190,7 @@ static void add_default(struct build *build, const struct kal_answer *answer,
     free(name);
     if (!interface)
         return;
+    interface->on_request = device->flags & RI_DEVICE_ON_REQUEST;
     interface->provider = answer->provider;
     assign(build, &interface->provider_name, "%s", answer->name);
     assign(build, &interface->device, "%s", device->name);
@@ -628,6 +629,7 @@ enum ri_status kal_interface_list(struct kal *kal, kal_interface_fn fn, void *ar
             .provider = interface->provider_name,
             .device = interface->device,
             .transport = interface->transport,
+            .on_request = interface->on_request,
             .usable = interface->usable,
             .reason = interface->reason,
             .advice = interface->advice,

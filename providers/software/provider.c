@@ -6,6 +6,7 @@
 #include "options_table.h"
 #include "providers/software/core/counters.h"
 #include "providers/software/core/guard.h"
+#include "providers/software/host/port.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -104,7 +105,7 @@ static enum ri_status softrdma_open(const struct ri_open *open, struct ri_rnic *
         ri_log(rnic->host, RI_LOG_ERROR, "the kernel gives no random numbers (getrandom)");
         goto close_stags;
     }
-    softrdma_find_guid(rnic);
+    host_find_guid(device->iwarp.options.netdevs, rnic->attr.node_guid);
     status = lanes_create(rnic);
     if (status != RI_OK)
         goto close_local;
@@ -142,6 +143,13 @@ static enum ri_status softrdma_query(struct ri_rnic *base, struct ri_rnic_attr *
     const struct rnic *rnic = rnic_of(base);
 
     return ri_sized_copy(attr, &rnic->attr, sizeof(rnic->attr)) ? RI_OK : RI_ERR_INVALID_ARGUMENT;
+}
+
+static enum ri_status softrdma_query_port(struct ri_rnic *base, struct ri_port_attr *attr)
+{
+    const struct rnic *rnic = rnic_of(base);
+
+    return host_query_port(rnic->host, iwarp_rnic(rnic)->options.netdevs, attr);
 }
 
 static const struct core_counter counters[] = {

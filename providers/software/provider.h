@@ -9,8 +9,6 @@
 #include "providers/software/iwarp/wire_iwarp.h"
 #include "providers/software/local/wire_local.h"
 
-#include <linux/ethtool.h>
-
 /* The device: an RNIC of the core, and what its wires keep of it. */
 struct softrdma {
     struct rnic core;
@@ -34,13 +32,5 @@ static inline struct softrdma *softrdma_of(struct rnic *rnic)
 /* Reads the options that the core and the wire use, and the limits of attr that are options.
  * RI_ERR_INVALID_ARGUMENT: a name or a kind is not in the table. */
 enum ri_status softrdma_read_options(struct softrdma *device);
-
-/* --- port.c --- */
-
-enum ri_status softrdma_query_port(struct ri_rnic *base, struct ri_port_attr *attr);
-/* The speed of a link as its driver says it, in bits per second. 0: the driver does not know it. */
-uint64_t softrdma_link_speed(const struct ethtool_cmd *command);
-/* The node GUID in the attributes: that of a network interface, if one has a MAC address. */
-void softrdma_find_guid(struct rnic *rnic);
 
 #endif

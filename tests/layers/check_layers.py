@@ -133,6 +133,8 @@ LIBRARIES = [
     ('itapi/.libs/libitapi.so', r'itx?_\w+|ITAPI_2\.[1-9]', r'(?:kal|ri)_\w+|rnicpi_provider_\w+|vp_\w+'),
     ('providers/software/.libs/vp_softrdma.so',
      r'rnicpi_provider_v1|vp_softrdma_LTX_rnicpi_provider_v1', r'(?:kal|ual|it|itx)_\w+'),
+    ('providers/software/.libs/vp_softroce.so',
+     r'rnicpi_provider_v1|vp_softroce_LTX_rnicpi_provider_v1', r'(?:kal|ual|it|itx)_\w+'),
 ]
 # Checked if they are built.
 OPTIONAL_LIBRARIES = [

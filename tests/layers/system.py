@@ -32,12 +32,12 @@ SYMBOLS = [
       'kal/state/serve': 'clients of that socket',
       'kal/state/client': 'a client of that socket',
       'kal/report/log_sink': 'the Unix socket of syslog',
-      'providers/software/port': 'asks the kernel of a network interface',
+      'providers/software/host/port': 'asks the kernel of a network interface',
       'verbs/rdmacm/fed_stream': 'the address and the end of a stream that the program accepted and gives',
       'verbs/numbers/own_socket': 'a QP that is its own peer: no peer is there'}),
     ('the network of the host', r'getifaddrs|if_nametoindex|if_indextoname|if_nameindex|mnl_\w+',
      {'kal/host/netlink': 'rtnetlink and routes',
-      'providers/software/port': 'addresses of its port',
+      'providers/software/host/port': 'addresses of its port',
       'providers/software/roce/net/gids': 'likewise',
       'providers/software/options': 'is the interface of option netdev there?',
       'providers/rdmacore/port': 'addresses of a port',
@@ -106,9 +106,9 @@ def self_test():
     """Yields (what, complaints)."""
     house = {path: (set(), {symbol}) for path, symbol in [
         ('kal/cm/stream_tcp', 'accept4'), ('providers/software/iwarp/llp/llp_tcp', 'shutdown'), ('kal/host/netlink', 'socket'),
-        ('kal/report/log_sink', 'send'), ('providers/software/port', 'socket'), ('base/entropy', 'getrandom')]}
+        ('kal/report/log_sink', 'send'), ('providers/software/host/port', 'socket'), ('base/entropy', 'getrandom')]}
     house['kal/host/netlink'][1].add('mnl_socket_bind')
-    house['providers/software/port'][1].add('getifaddrs')
+    house['providers/software/host/port'][1].add('getifaddrs')
     texts = {'base/clock.h': 'clock_gettime(CLOCK_MONOTONIC, &ts);', 'kal/kal.c': 'uint64_t now = clock_now();',
              'providers/software/iwarp/llp/llp_tcp.c': 'syscall(SYS_sendto, fd)', 'tests/x.c': 'clock_gettime(0, &ts);'}
     yield 'system: a correct house breaks no rule', [*of_symbols(house, False), *of_texts(texts)]

@@ -51,6 +51,7 @@ const struct wire sim_wire = {
     .serve = serve,
     .is_idle = is_idle,
     .count = count,
+    .post_send = wire_post_send,
     .start = start,
     RC_WIRE_MEMBERS,
 };

@@ -3,6 +3,7 @@
  * limits. */
 #include "host_options.h"
 #include "providers/software/provider.h"
+#include "providers/software/host/port.h"
 #include "providers/software/iwarp/wire_iwarp.h"
 #include "testbed.h"
 
@@ -282,11 +283,11 @@ START_TEST(speed_of_a_link)
 {
     struct ethtool_cmd command = { .speed = 10000 };
 
-    ck_assert_uint_eq(softrdma_link_speed(&command), UINT64_C(10000000000));
+    ck_assert_uint_eq(host_link_speed(&command), UINT64_C(10000000000));
     command = (struct ethtool_cmd){ .speed = 200000 & 0xffff, .speed_hi = 200000 >> 16 };
-    ck_assert_uint_eq(softrdma_link_speed(&command), UINT64_C(200000000000));
+    ck_assert_uint_eq(host_link_speed(&command), UINT64_C(200000000000));
     command = (struct ethtool_cmd){ .speed = 0xffff, .speed_hi = 0xffff };
-    ck_assert_uint_eq(softrdma_link_speed(&command), 0);
+    ck_assert_uint_eq(host_link_speed(&command), 0);
 }
 END_TEST
 

@@ -342,15 +342,20 @@ void bed_lanes(void)
     }
 }
 
+void bed_choose_connection(void)
+{
+    bed.by_numbers = !(bed.attr.features &
+                       (RI_FEATURE_CONNECTION_SET_A | RI_FEATURE_CONNECTION_SET_B));
+    bed.set_a = !bed.by_numbers && !(bed.attr.features & RI_FEATURE_CONNECTION_SET_B);
+}
+
 void bed_open(void)
 {
     bed_load();
     EXPECT_STATUS(bed_open_device(subject.device, &bed.rnic), RI_OK);
     bed.attr.size = sizeof(bed.attr);
     EXPECT_STATUS(bed.control.query(bed.rnic, &bed.attr), RI_OK);
-    bed.by_numbers = !(bed.attr.features &
-                       (RI_FEATURE_CONNECTION_SET_A | RI_FEATURE_CONNECTION_SET_B));
-    bed.set_a = !bed.by_numbers && !(bed.attr.features & RI_FEATURE_CONNECTION_SET_B);
+    bed_choose_connection();
     bed_lanes();
     EXPECT_STATUS(bed.control.pd_create(bed.rnic, NULL, &bed.pd), RI_OK);
 }

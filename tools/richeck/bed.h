@@ -48,6 +48,8 @@ void bed_open(void);
 /* One open and close more, for checks of that; `device` as in ri_open. */
 enum ri_status bed_open_device(const char *device, struct ri_rnic **rnic);
 void bed_lanes(void);
+/* How pairs are connected, by bed.attr. */
+void bed_choose_connection(void);
 /* Skips the check unless the provider has all of these features. */
 void bed_need(uint64_t features, const char *what);
 /* Marks this thread as one of the host's. */

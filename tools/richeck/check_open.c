@@ -107,7 +107,7 @@ static void leaves_nothing(void)
         EXPECT_STATUS(bed_open_device(subject.device, &bed.rnic), RI_OK);
         bed.attr.size = sizeof(bed.attr);
         EXPECT_STATUS(bed.control.query(bed.rnic, &bed.attr), RI_OK);
-        bed.set_a = !(bed.attr.features & RI_FEATURE_CONNECTION_SET_B);
+        bed_choose_connection();
         bed_lanes();
         EXPECT_STATUS(bed.control.pd_create(bed.rnic, NULL, &bed.pd), RI_OK);
         pair(&a, &b, NULL);

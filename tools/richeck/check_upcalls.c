@@ -336,10 +336,10 @@ static void post_upcall_unlocked(void)
 }
 
 /* The end of the connection, by a cause that is told to both QPs with either set of connection
- * verbs: the peer refuses a Write. */
+ * verbs, and by numbers: the peer refuses a Write. */
 static void cause_qp_event(void)
 {
-    if (bed.set_a)
+    if (bed.set_a || bed.by_numbers)
         do_send(&a, &(struct send_want){ .opcode = RI_WR_RDMA_WRITE,
                                          .length = 8,
                                          .remote_addr = (uintptr_t)b.memory,
@@ -480,7 +480,10 @@ static void host_threads_only(void)
         take(a.send_cq, &a, "a Send");
         arm(RI_ARM_NEXT, 0);
     }
-    EXPECT_STATUS(node_modify(&a, RI_QPS_ERROR), RI_OK);
+    if (bed.by_numbers)
+        cause_qp_event();
+    else
+        EXPECT_STATUS(node_modify(&a, RI_QPS_ERROR), RI_OK);
     EXPECT(UNTIL(node_ends(&b), 5000), "no end is told");
     EXPECT(!bed.foreign_upcalls, "%u upcalls come from a thread of the provider",
            bed.foreign_upcalls);

@@ -24,6 +24,7 @@ static void pass_interface(const struct kal_interface_info *info, void *arg)
         .device = info->device,
         .transport = info->transport,
         .usable = info->usable,
+        .on_request = info->on_request,
         .reason = info->reason,
         .advice = info->advice,
     };

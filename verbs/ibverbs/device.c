@@ -164,12 +164,17 @@ static struct vb_device *use(const struct ual_interface *interface)
     return entry ? &entry->device : NULL;
 }
 
-/* ital-run -I: the program sees only the named device. */
-static bool is_wanted(const char *name)
+/* ital-run -I: the program sees only the named device; --as rocev2: those of that kind, which it
+ * does not see otherwise. */
+static bool is_wanted(const struct ual_interface *interface)
 {
-    const char *only = secure_getenv("ITAL_INTERFACE");
+    const char *only = secure_getenv("ITAL_INTERFACE"), *as = getenv("ITAL_VERBS_AS");
 
-    return !only || !*only || !strcmp(only, name);
+    if (only && *only)
+        return !strcmp(only, interface->name);
+    if (as && !strcmp(as, "rocev2"))
+        return interface->on_request && interface->transport == RI_TRANSPORT_INFINIBAND;
+    return !interface->on_request;
 }
 
 static void add(const struct ual_interface *interface, void *arg)
@@ -178,7 +183,7 @@ static void add(const struct ual_interface *interface, void *arg)
     struct ibv_device **longer;
     struct vb_device *device;
 
-    if (!interface->usable || !is_wanted(interface->name) || listing->failed ||
+    if (!interface->usable || !is_wanted(interface) || listing->failed ||
         strlen(interface->name) >= IBV_SYSFS_NAME_MAX)
         return;
     longer = realloc(listing->list, (listing->count + 2) * sizeof(struct ibv_device *));

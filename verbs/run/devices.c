@@ -204,29 +204,46 @@ static void say_device(struct ibv_device *device)
     say_file("", "dev/infiniband/%s", device->dev_name);
 }
 
-/* names: only "NAME\0" of each device. Returns the child's exit status. */
-static int ask(const char *folder, bool names)
+/* False: they cannot be listed. */
+static bool say_names(void)
 {
-    struct ibv_device **list;
     int count = 0;
+    struct ibv_device **list = verbs.list(&count);
 
+    for (int i = 0; list && i < count; i++)
+        fprintf(said, "%s%c", list[i]->name, '\0');
+    return list;
+}
+
+/* The devices that a program gets which names this one; then those that it gets without a name. */
+static bool say_names_with(const char *name)
+{
+    if (setenv("ITAL_INTERFACE", name, 1) || !say_names())
+        return false;
+    unsetenv("ITAL_INTERFACE");
+    return say_names();
+}
+
+static bool say_devices(void)
+{
+    int count = 0;
+    struct ibv_device **list = verbs.list(&count);
+
+    if (!list)
+        return false;
+    say_file("6\n", "sys/class/infiniband_verbs/abi_version");
+    for (int i = 0; i < count; i++)
+        say_device(list[i]);
+    return true;
+}
+
+/* name: only "NAME\0" of each device. Returns the child's exit status. */
+static int ask(const char *folder, const char *name)
+{
     if (!load_verbs(folder))
         return 1;
     unsetenv("ITAL_FILTER"); /* which is for the program: a trace would have two beginnings */
-    if (names)
-        unsetenv("ITAL_INTERFACE"); /* which would leave one */
-    list = verbs.list(&count);
-    if (!list)
-        return 1;
-    if (!names)
-        say_file("6\n", "sys/class/infiniband_verbs/abi_version");
-    for (int i = 0; i < count; i++) {
-        if (names)
-            fprintf(said, "%s%c", list[i]->name, '\0');
-        else
-            say_device(list[i]);
-    }
-    return fflush(said) ? 1 : 0;
+    return (name ? say_names_with(name) : say_devices()) && !fflush(said) ? 0 : 1;
 }
 
 /* ---- the parent ---- */
@@ -256,7 +273,7 @@ static char *listen_to(int fd, size_t *length)
     return text;
 }
 
-static char *ask_child(const char *folder, bool names, size_t *length)
+static char *ask_child(const char *folder, const char *name, size_t *length)
 {
     int ends[2], status = 0;
     char *text;
@@ -268,7 +285,7 @@ static char *ask_child(const char *folder, bool names, size_t *length)
     if (child == 0) {
         close(ends[0]);
         said = fdopen(ends[1], "w");
-        _exit(said ? ask(folder, names) : 1);
+        _exit(said ? ask(folder, name) : 1);
     }
     close(ends[1]);
     text = child > 0 ? listen_to(ends[0], length) : NULL;
@@ -297,7 +314,7 @@ static void refuse_interface(const char *name, const char *names, size_t length)
 bool run_has_interface(const char *folder, const char *name)
 {
     size_t length;
-    char *names = ask_child(folder, true, &length);
+    char *names = ask_child(folder, name, &length);
     bool found = false;
 
     if (!names) {
@@ -473,7 +490,7 @@ bool run_devices(const char *folder, char *root)
 {
     char own[PATH_MAX / 2];
     size_t length;
-    char *text = ask_child(folder, false, &length);
+    char *text = ask_child(folder, NULL, &length);
     bool done;
 
     if (!text) {

@@ -39,6 +39,7 @@ static const char help[] =
     "\n"
     "  -I, --interface NAME   show the program that interface only (itinfo lists them)\n"
     "      --as iwarp|roce    what the program takes its devices for; iwarp, if not said\n"
+    "      --as rocev2        show it the device of RoCEv2 over UDP, and no other\n"
     "      --devices[=mount]  show the devices in /dev/infiniband and /sys/class/infiniband, too:\n"
     "                         by a preloaded library, or in a mount namespace\n"
     "      --rsockets         the program's stream sockets become rsockets; so must its peers'\n"
@@ -61,9 +62,9 @@ static int wrong_usage(void)
 static bool take_as(struct options *options, const char *as)
 {
     options->as = as;
-    if (!strcmp(as, "iwarp") || !strcmp(as, "roce"))
+    if (!strcmp(as, "iwarp") || !strcmp(as, "roce") || !strcmp(as, "rocev2"))
         return true;
-    run_say("--as %s: devices pass for iwarp or roce", as);
+    run_say("--as %s: devices pass for iwarp or roce, or are of rocev2", as);
     return false;
 }
 

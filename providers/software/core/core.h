@@ -59,11 +59,13 @@ void core_watch(struct rnic *rnic);
 
 /* Of a device's tables: the verbs that are the core's alone. A device adds its own (enumerate,
  * open, close, query, query_port), and `progress`: core_progress, or that of its only wire. */
-#define CORE_PRIVILEGED_OPS                                                                      \
-    .lane_open = core_lane_open, .pd_create = core_pd_create, .pd_destroy = core_pd_destroy,     \
-    .cq_create = core_cq_create, .cq_resize = core_cq_resize, .cq_destroy = core_cq_destroy,     \
-    .qp_create = core_qp_create, .qp_modify = core_qp_modify, .qp_query = core_qp_query,         \
-    .qp_destroy = core_qp_destroy, .qp_counters = core_qp_counters,                              \
+#define CORE_PRIVILEGED_OPS                                                                \
+    .lane_open = core_lane_open, .qp_create = core_qp_create, .qp_modify = core_qp_modify, \
+    .qp_query = core_qp_query, .qp_destroy = core_qp_destroy, CORE_OBJECT_OPS
+/* Of one that adds something to lanes and QPs. */
+#define CORE_OBJECT_OPS                                                                          \
+    .pd_create = core_pd_create, .pd_destroy = core_pd_destroy, .cq_create = core_cq_create,     \
+    .cq_resize = core_cq_resize, .cq_destroy = core_cq_destroy, .qp_counters = core_qp_counters, \
     .mr_register = core_mr_register, .mr_reregister = core_mr_reregister,                        \
     .mr_deregister = core_mr_deregister, .srq_create = core_srq_create,                          \
     .srq_modify = core_srq_modify, .srq_query = core_srq_query, .srq_destroy = core_srq_destroy, \

@@ -386,11 +386,11 @@ static uint32_t end_of_own(const struct cq *cq, const struct qp *qp, uint32_t he
 
 /* The other entries keep their order; the ring is closed up towards the newest. The queues of
  * the QP stay marked as blocked: a retry in another thread pushes nothing more for it. */
-void cq_purge(struct cq *cq, struct qp *qp)
+static void purge(struct cq *cq, struct qp *qp)
 {
     uint32_t head, to;
 
-    spinlock_lock(&cq->lock);
+    spinlock_assert_held(&cq->lock);
     head = ri_ring_head(&cq->ring);
     to = end_of_own(cq, qp, head);
     for (uint32_t from = to; from != head;) {
@@ -411,7 +411,43 @@ void cq_purge(struct cq *cq, struct qp *qp)
             qp->cq_wait[which].on = true;
         }
     cq_end_overflow(cq);
+}
+
+void cq_purge(struct cq *cq, struct qp *qp)
+{
+    spinlock_lock(&cq->lock);
+    purge(cq, qp);
     spinlock_unlock(&cq->lock);
+}
+
+/* Under the CQ's lock, and under posting. */
+static void forget(struct qp *qp, struct wq *wq)
+{
+    uint32_t posted = atomic_load_explicit(&wq->posted, memory_order_relaxed);
+
+    if (wq->receive && qp->srq)
+        atomic_fetch_sub(&qp->srq->outstanding,
+                         posted - atomic_load_explicit(&wq->freed, memory_order_relaxed));
+    atomic_store_explicit(&wq->done, posted, memory_order_relaxed);
+    atomic_store_explicit(&wq->freed, posted, memory_order_release);
+    wq->part_failed = false;
+    qp->cq_wait[wq->receive ? RECEIVE : SEND].on = false;
+}
+
+void cq_forget(struct cq *cq, struct qp *qp)
+{
+    contract(qp_state(qp) == RI_QPS_IDLE);
+    spinlock_lock(&qp->sq.posting);
+    spinlock_lock(&qp->rq.posting);
+    spinlock_lock(&cq->lock);
+    purge(cq, qp);
+    if (qp->send_cq == cq)
+        forget(qp, &qp->sq);
+    if (qp->recv_cq == cq)
+        forget(qp, &qp->rq);
+    spinlock_unlock(&cq->lock);
+    spinlock_unlock(&qp->rq.posting);
+    spinlock_unlock(&qp->sq.posting);
 }
 
 /* ---- operations ---- */

@@ -56,7 +56,7 @@ struct qp_life {
     uint32_t terminate_length;
     /* One of the events below is to be reported. */
     atomic_bool pending;
-    bool end_pending, established_pending, rq_limit_pending;
+    bool end_pending, established_pending, rq_limit_pending, communication_pending, drained_pending;
     bool destroyed;
     struct ri_event end_event;
 };
@@ -219,6 +219,9 @@ bool qp_end(struct qp *qp, const struct qp_end *end);
     "; free memory or raise its limit (ulimit -v, or that of the control group)"
 void qp_record_established(struct qp *qp);
 void qp_record_rq_limit(struct qp *qp);
+/* RI_EVENT_COMMUNICATION_ESTABLISHED, RI_EVENT_SEND_QUEUE_DRAINED. */
+void qp_record_communication(struct qp *qp);
+void qp_record_drained(struct qp *qp);
 /* Its SRQ has something to report. */
 void qp_record_srq(struct qp *qp);
 /* 0: none. Under rx, or nobody else knows the QP. */

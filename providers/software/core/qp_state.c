@@ -105,6 +105,22 @@ void qp_record_rq_limit(struct qp *qp)
     spinlock_unlock(&qp->life.lock);
 }
 
+void qp_record_communication(struct qp *qp)
+{
+    spinlock_lock(&qp->life.lock);
+    qp->life.communication_pending = true;
+    atomic_store(&qp->life.pending, true);
+    spinlock_unlock(&qp->life.lock);
+}
+
+void qp_record_drained(struct qp *qp)
+{
+    spinlock_lock(&qp->life.lock);
+    qp->life.drained_pending = true;
+    atomic_store(&qp->life.pending, true);
+    spinlock_unlock(&qp->life.lock);
+}
+
 /* Under the lock: a thread that finds no event in the QP afterwards checks the SRQ. */
 void qp_record_srq(struct qp *qp)
 {
@@ -134,23 +150,30 @@ void qp_closed_badly(struct qp *qp, const char *detail)
 /* The next event to report, in the order of a connection's life. Under life.lock. */
 static bool take_pending(struct qp *qp, struct ri_event *event)
 {
-    bool *pending = qp->life.established_pending ? &qp->life.established_pending
-                    : qp->life.rq_limit_pending  ? &qp->life.rq_limit_pending
-                    : qp->life.end_pending       ? &qp->life.end_pending
-                                                 : NULL;
+    struct qp_life *life = &qp->life;
+    const struct {
+        bool *pending;
+        enum ri_event_type type;
+    } order[] = {
+        { &life->established_pending, RI_EVENT_ESTABLISHED },
+        { &life->communication_pending, RI_EVENT_COMMUNICATION_ESTABLISHED },
+        { &life->rq_limit_pending, RI_EVENT_QP_RQ_LIMIT_REACHED },
+        { &life->drained_pending, RI_EVENT_SEND_QUEUE_DRAINED },
+        { &life->end_pending, life->end_event.type },
+    };
 
-    spinlock_assert_held(&qp->life.lock);
-    if (qp->life.destroyed || !pending) {
-        atomic_store(&qp->life.pending, false);
-        return false;
+    spinlock_assert_held(&life->lock);
+    for (size_t i = 0; !life->destroyed && i < ARRAY_SIZE(order); i++) {
+        if (!*order[i].pending)
+            continue;
+        *event = (struct ri_event){ .size = sizeof(*event), .type = order[i].type };
+        if (order[i].pending == &life->end_pending)
+            *event = life->end_event;
+        *order[i].pending = false;
+        return true;
     }
-    *event = (struct ri_event){ .size = sizeof(*event), .type = RI_EVENT_ESTABLISHED };
-    if (pending == &qp->life.rq_limit_pending)
-        event->type = RI_EVENT_QP_RQ_LIMIT_REACHED;
-    else if (pending == &qp->life.end_pending)
-        *event = qp->life.end_event;
-    *pending = false;
-    return true;
+    atomic_store(&life->pending, false);
+    return false;
 }
 
 /* Under life.lock, which is released meanwhile. */

@@ -246,6 +246,9 @@ static inline bool cq_has_pending_events(const struct cq *cq)
 /* The QP's completions leave the ring. The caller has blocked queues of other QPs retried
  * (cq_retry_blocked). */
 void cq_purge(struct cq *cq, struct qp *qp);
+/* The same of a QP that lives on: it is IDLE, and all its requests have ended. Their slots are free
+ * again, whether they had a completion or not. The caller has blocked queues of others retried. */
+void cq_forget(struct cq *cq, struct qp *qp);
 /* The blocked queue that has waited longest, if the ring has room: sends or receives as *which
  * says, if there are some, else the others. It is counted in qp->upcalls. It counts as blocked
  * until cq_retried: a thread that finds the ring empty in between must not take the overflow for

@@ -64,6 +64,7 @@ static bool put(struct net_gids *gids, const struct net_address *address)
     memcpy(entry->netdev, address->netdev, sizeof(entry->netdev));
     entry->scope = address->scope;
     entry->mtu = address->mtu;
+    entry->interface = address->interface;
     return memcmp(&before, entry, sizeof(before)) != 0;
 }
 
@@ -149,8 +150,9 @@ static bool take_address(const struct ifaddrs *from, const char *netdevs, int fd
     strcpy(to->netdev, from->ifa_name);
     to->mtu = mtu_of(fd, from->ifa_name);
     to->loopback = from->ifa_flags & IFF_LOOPBACK;
+    to->interface = if_nametoindex(from->ifa_name);
     if (net_gid_is_link_local(to->gid))
-        to->scope = if_nametoindex(from->ifa_name);
+        to->scope = to->interface;
     return true;
 }
 

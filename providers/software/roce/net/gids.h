@@ -23,6 +23,7 @@ struct net_gid {
     uint8_t was[GID_LEN]; /* what the place is kept for */
     uint32_t scope;       /* index of the interface of a link-local address, else 0 */
     uint32_t mtu;         /* of the interface, octets of an IP packet; 0 unknown */
+    uint32_t interface;   /* its index; 0 unknown */
     char netdev[IFNAMSIZ];
 };
 
@@ -35,7 +36,7 @@ struct net_gids {
 struct net_address {
     uint8_t gid[GID_LEN];
     uint32_t scope;
-    uint32_t mtu;
+    uint32_t mtu, interface;
     bool loopback; /* of the loopback interface */
     char netdev[IFNAMSIZ];
 };

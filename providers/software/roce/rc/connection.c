@@ -40,6 +40,31 @@ static void open_responder(struct rc_qp *qp)
     spinlock_unlock(&qp->rx);
 }
 
+enum ri_status rc_start_requester(struct rc_qp *qp, const struct rc_attr *attr)
+{
+    struct rc_attr whole = qp->attr;
+
+    tx_assert_inside(&qp->core);
+    contract(!wq_pending(&qp->core.sq) && !rc_outstanding(&qp->req));
+    whole.sq_psn = attr->sq_psn;
+    whole.timeout = attr->timeout;
+    whole.retry_cnt = attr->retry_cnt;
+    whole.rnr_retry = attr->rnr_retry;
+    whole.ord = attr->ord;
+    if (!is_valid(&whole))
+        return RI_ERR_INVALID_ARGUMENT;
+    qp->attr = whole;
+    open_requester(qp);
+    return RI_OK;
+}
+
+void rc_suspend(struct rc_qp *qp, bool on)
+{
+    tx_assert_inside(&qp->core);
+    qp->req.suspended = on;
+    qp->req.drained = false;
+}
+
 enum ri_status rc_start(struct rc_qp *qp, const struct rc_attr *attr)
 {
     tx_assert_inside(&qp->core);

@@ -89,6 +89,8 @@ struct rc_requester {
     uint32_t asked_in, asked_out;
     struct rc_window *window, own_window;
     bool blocked; /* the carrier has no room */
+    /* No request begins (InfiniBand's SQD); all that were begun are done. */
+    bool suspended, drained;
     uint8_t retries, rnr_retries;
     /* A NAK of this PSN is taken for the same loss until then. */
     uint32_t lost_psn;
@@ -174,6 +176,12 @@ static inline struct rc_qp *rc_qp(struct qp *qp)
 
 /* Connects: inside tx, the QP is IDLE. Nothing fails but attributes out of range. */
 enum ri_status rc_start(struct rc_qp *qp, const struct rc_attr *attr);
+/* A QP that was started without its requester's attributes (InfiniBand's RTR) gets them: sq_psn,
+ * timeout, retry_cnt, rnr_retry, ord; others are not looked at. Nothing was posted. Inside tx. */
+enum ri_status rc_start_requester(struct rc_qp *qp, const struct rc_attr *attr);
+/* From now on no request begins; when those that were are done, RI_EVENT_SEND_QUEUE_DRAINED is
+ * recorded, once. Off: requests begin again. The caller has tx run. Inside tx. */
+void rc_suspend(struct rc_qp *qp, bool on);
 /* Members of struct wire. */
 void rc_send(struct qp *qp);
 void rc_stop(struct qp *qp);
@@ -196,8 +204,9 @@ void rc_receive_posted(struct qp *qp);
 bool rc_counter(const struct qp *qp, uint32_t number, const char **name, uint64_t *value);
 /* wire.leave_together: what timers and the carrier have left to the lane. */
 void rc_turn(struct qp *qp);
+/* All but lanes, `start`, and `post_send`, for which wire_post_send is enough. */
 #define RC_WIRE_MEMBERS                                                                        \
-    .post_send = wire_post_send, .leave_together = rc_turn, .send_waiting = rc_send_waiting,   \
+    .leave_together = rc_turn, .send_waiting = rc_send_waiting,                                \
     .receive_posted = rc_receive_posted, .send = rc_send, .stop = rc_stop, .rest = rc_rest,    \
     .leave = rc_leave, .close = rc_close, .terminate = rc_terminate, .cut = rc_cut,            \
     .hide = rc_hide, .release = rc_release, .qp_free = rc_qp_free, .try_hold = rc_try_hold,    \

@@ -29,6 +29,8 @@ static bool may_send(const struct rc_qp *qp, const struct wqe *wqe)
 {
     const struct rc_requester *req = &qp->req;
 
+    if (req->suspended && req->index == req->fresh)
+        return false;
     if ((wqe_is_local(wqe) || (wqe->flags & RI_WR_LOCAL_FENCE)) && req->head != req->index)
         return false;
     if ((wqe->flags & RI_WR_READ_FENCE) && req->head != req->index && reads_asked(req))
@@ -212,6 +214,16 @@ static bool send_batch(struct rc_qp *qp, struct sending *sending)
     return sending->batch.count > sending->skipped;
 }
 
+static void note_drained(struct rc_qp *qp)
+{
+    struct rc_requester *req = &qp->req;
+
+    if (req->drained || req->head != req->fresh)
+        return;
+    req->drained = true;
+    qp_record_drained(&qp->core);
+}
+
 void rc_send(struct qp *base)
 {
     struct rc_qp *qp = rc_qp(base);
@@ -219,6 +231,8 @@ void rc_send(struct qp *base)
     struct sending sending;
 
     tx_assert_inside(base);
+    if (req->suspended)
+        note_drained(qp);
     if (req->blocked || req->rnr_until || !wq_pending(&base->sq))
         return;
     while (send_batch(qp, &sending))

@@ -2,7 +2,9 @@
  *
  * The one port: all network interfaces that are up, or those that option netdev names.
  */
-#include "provider.h"
+#include "port.h"
+
+#include "rnicpi_util.h"
 
 #include "base/names.h"
 
@@ -50,10 +52,8 @@ static bool copy_address(const struct ifaddrs *from, struct ri_address *to)
     return true;
 }
 
-static bool is_of_port(const struct rnic *rnic, const struct ifaddrs *at)
+static bool is_of_port(const char *netdevs, const struct ifaddrs *at)
 {
-    const char *netdevs = iwarp_rnic(rnic)->options.netdevs;
-
     return (at->ifa_flags & IFF_UP) && (!*netdevs || names_have_netdev(netdevs, at->ifa_name));
 }
 
@@ -69,7 +69,7 @@ static uint32_t mtu_of(int fd, const char *name)
 }
 
 /* The kernel's own ethtool_cmd_speed() shifts the upper half into the sign of an int. */
-uint64_t softrdma_link_speed(const struct ethtool_cmd *command)
+uint64_t host_link_speed(const struct ethtool_cmd *command)
 {
     uint32_t mbits = (uint32_t)command->speed_hi << 16 | command->speed;
 
@@ -86,12 +86,12 @@ static uint64_t speed_of(int fd, const char *name)
         return 0;
     strcpy(request.ifr_name, name);
     request.ifr_data = (void *)&command;
-    return ioctl(fd, SIOCETHTOOL, &request) == 0 ? softrdma_link_speed(&command) : 0;
+    return ioctl(fd, SIOCETHTOOL, &request) == 0 ? host_link_speed(&command) : 0;
 }
 
 /* The smallest MTU, which every path of the port carries, and the speed of the slowest link that
  * has one. The list has an interface once per address. */
-static void measure(const struct rnic *rnic, const struct ifaddrs *list, struct ri_port_attr *attr)
+static void measure(const char *netdevs, const struct ifaddrs *list, struct ri_port_attr *attr)
 {
     int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
@@ -105,7 +105,7 @@ static void measure(const struct rnic *rnic, const struct ifaddrs *list, struct 
         uint32_t mtu;
         uint64_t speed;
 
-        if (!is_of_port(rnic, at))
+        if (!is_of_port(netdevs, at))
             continue;
         mtu = mtu_of(fd, at->ifa_name);
         if (mtu && (!attr->mtu || mtu < attr->mtu))
@@ -119,7 +119,7 @@ static void measure(const struct rnic *rnic, const struct ifaddrs *list, struct 
 
 /* The EUI-64 of the first network interface that has a MAC address (RFC 4291 appendix A); zeros:
  * none has one. */
-static void guid_of(const struct rnic *rnic, const struct ifaddrs *list, uint8_t guid[8])
+static void guid_of(const char *netdevs, const struct ifaddrs *list, uint8_t guid[8])
 {
     static const uint8_t middle[] = { 0xff, 0xfe };
     static const uint8_t none[6];
@@ -128,7 +128,7 @@ static void guid_of(const struct rnic *rnic, const struct ifaddrs *list, uint8_t
     for (const struct ifaddrs *at = list; at; at = at->ifa_next) {
         const struct sockaddr_ll *link = (const struct sockaddr_ll *)(const void *)at->ifa_addr;
 
-        if (!link || link->sll_family != AF_PACKET || !is_of_port(rnic, at) ||
+        if (!link || link->sll_family != AF_PACKET || !is_of_port(netdevs, at) ||
             link->sll_halen != 6 || !memcmp(link->sll_addr, none, 6))
             continue;
         memcpy(guid, link->sll_addr, 3);
@@ -139,20 +139,19 @@ static void guid_of(const struct rnic *rnic, const struct ifaddrs *list, uint8_t
     }
 }
 
-void softrdma_find_guid(struct rnic *rnic)
+void host_find_guid(const char *netdevs, uint8_t guid[8])
 {
     struct ifaddrs *list;
 
     if (getifaddrs(&list))
         return; /* it has none */
-    guid_of(rnic, list, rnic->attr.node_guid);
+    guid_of(netdevs, list, guid);
     freeifaddrs(list);
 }
 
-enum ri_status softrdma_query_port(struct ri_rnic *base, struct ri_port_attr *attr)
+enum ri_status host_query_port(const struct ri_host *host, const char *netdevs,
+                               struct ri_port_attr *attr)
 {
-    const struct rnic *rnic = container_of(base, struct rnic, base);
-    const char *netdevs = iwarp_rnic(rnic)->options.netdevs;
     struct ifaddrs *list;
     uint32_t count = 0;
     bool online = false;
@@ -160,13 +159,13 @@ enum ri_status softrdma_query_port(struct ri_rnic *base, struct ri_port_attr *at
     if (attr->size < offsetof(struct ri_port_attr, reserved) || attr->port != 0)
         return RI_ERR_INVALID_ARGUMENT;
     if (getifaddrs(&list)) {
-        ri_log(rnic->host, RI_LOG_ERROR, "network addresses cannot be listed: %s", strerror(errno));
+        ri_log(host, RI_LOG_ERROR, "network addresses cannot be listed: %s", strerror(errno));
         return RI_ERR_NO_RESOURCES;
     }
     for (const struct ifaddrs *at = list; at; at = at->ifa_next) {
         struct ri_address address;
 
-        if (!is_of_port(rnic, at))
+        if (!is_of_port(netdevs, at))
             continue;
         online = online || (at->ifa_flags & IFF_RUNNING);
         if (!copy_address(at, &address))
@@ -179,9 +178,9 @@ enum ri_status softrdma_query_port(struct ri_rnic *base, struct ri_port_attr *at
     attr->link_ethernet = true;
     attr->lid = 0;
     memset(attr->gid, 0, sizeof(attr->gid));
-    measure(rnic, list, attr);
+    measure(netdevs, list, attr);
     attr->link_width = 0;
-    guid_of(rnic, list, attr->port_guid);
+    guid_of(netdevs, list, attr->port_guid);
     attr->address_count = count;
     if (!*netdevs)
         netdevs = "any";

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The carrier of the engine: packets to the socket, time, timers. A sender's packets leave before
+ * the call returns, or are given back: nothing waits here.
+ */
+#include "device.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <sys/epoll.h>
+
+/* --- packets --- */
+
+static struct roce_sender *take_sender(struct roce_qp *qp)
+{
+    struct roce_sender *senders = qp->port->senders;
+
+    for (uint32_t i = qp->rc.core.qpn >> 7;; i++) {
+        if (spinlock_try(&senders[i % SENDERS].lock))
+            return &senders[i % SENDERS];
+        if (i % SENDERS == SENDERS - 1)
+            sched_yield();
+    }
+}
+
+/* Its source may change meanwhile, and then the ICRC would be wrong. In a pass. */
+static const struct iovec *copy_response(struct roce_qp *qp, uint32_t which,
+                                         const struct iovec *iov, uint32_t iovs, struct iovec *copy)
+{
+    struct roce_lane *lane = roce_lane(qp->rc.core.lane);
+    uint8_t *to = lane->copies + (size_t)which * BTH_MTU_MAX;
+
+    lane_assert_run(&lane->core);
+    *copy = (struct iovec){ to, 0 };
+    for (uint32_t i = 0; i < iovs; i++) {
+        memcpy(to + copy->iov_len, iov[i].iov_base, iov[i].iov_len);
+        copy->iov_len += iov[i].iov_len;
+    }
+    return copy;
+}
+
+static bool is_read_response(const struct rc_out *out)
+{
+    return bth_ops[out->header[0]].kind == BTH_KIND_READ_RESPONSE;
+}
+
+static void add(struct roce_qp *qp, struct net_tx *tx, const struct rc_batch *batch, uint32_t which)
+{
+    const struct rc_out *out = &batch->packets[which];
+    const struct iovec *iov = &batch->iov[out->iov];
+    uint32_t iovs = out->iovs;
+    struct iovec copy;
+    bool added;
+
+    if (iovs && is_read_response(out)) {
+        iov = copy_response(qp, which, iov, iovs, &copy);
+        iovs = 1;
+    }
+    added = net_tx_add(tx, &qp->path, out->header, out->header_len, iov, iovs, out->payload_len);
+    contract(added);
+}
+
+/* What the kernel refuses is lost: the engine sends it again, or gives up. */
+static void warn(struct roce_qp *qp, int error)
+{
+    if (atomic_exchange(&qp->warned, true))
+        return;
+    ri_log(qp->rc.core.rnic->host, RI_LOG_WARNING,
+           "QP %u: the kernel does not send its packets: %s%s", qp->rc.core.qpn, strerror(error),
+           error == EMSGSIZE ? "; they are too long for the way: a smaller path MTU (option mtu) "
+                               "helps"
+                             : "");
+}
+
+/* Asks to be told when there is room. The mark comes first: who is told looks for it. */
+static void await_room(struct roce_qp *qp)
+{
+    const struct ri_host *host = qp->rc.core.rnic->host;
+
+    atomic_store(&qp->waits, true);
+    host->rewatch(host, qp->port->watch, EPOLLIN | EPOLLOUT);
+}
+
+static uint32_t carrier_send(struct rc_qp *rc, const struct rc_batch *batch)
+{
+    struct roce_qp *qp = roce_qp(rc);
+    struct roce_sender *sender = take_sender(qp);
+    struct net_stop stop = { .error = 0 };
+    uint32_t left = 0;
+
+    for (uint32_t i = 0; i < batch->count; i++)
+        add(qp, sender->tx, batch, i);
+    while (!net_tx_flush(sender->tx, &stop) && stop.error != EAGAIN) {
+        atomic_fetch_add(&roce_rnic(rc->core.rnic)->counters.unsent, stop.packets);
+        warn(qp, stop.error);
+    }
+    left = net_tx_pending(sender->tx);
+    net_tx_clear(sender->tx);
+    spinlock_unlock(&sender->lock);
+    if (left)
+        await_room(qp);
+    return batch->count - left;
+}
+
+/* --- room --- */
+
+/* Some of the QPs behind `*after` that wait, each counted as in an upcall. */
+static uint32_t next_waiting(struct lane *lane, const struct roce_port *port, uint64_t *after,
+                             struct roce_qp **qps, uint32_t room)
+{
+    uint32_t count = 0;
+
+    spinlock_lock(&lane->lock);
+    for (struct qp *at = lane->connected; at && count < room; at = at->on_lane.connected_next) {
+        struct roce_qp *qp = roce_qp(rc_qp(at));
+
+        if (at->on_lane.number <= *after)
+            continue;
+        *after = at->on_lane.number;
+        if (qp->port != port || !atomic_exchange(&qp->waits, false))
+            continue;
+        atomic_fetch_add(&at->upcalls, 1);
+        qps[count++] = qp;
+    }
+    spinlock_unlock(&lane->lock);
+    return count;
+}
+
+void roce_resume(struct lane *lane, struct roce_port *port)
+{
+    struct roce_qp *qps[64];
+    uint64_t after = 0;
+    uint32_t count;
+
+    lane_assert_run(lane);
+    while ((count = next_waiting(lane, port, &after, qps, ARRAY_SIZE(qps))))
+        for (uint32_t i = 0; i < count; i++) {
+            rc_resume(&qps[i]->rc);
+            atomic_fetch_sub(&qps[i]->rc.core.upcalls, 1);
+        }
+}
+
+/* --- time --- */
+
+static uint64_t carrier_now(const struct rc_qp *qp)
+{
+    (void)qp;
+    return clock_now();
+}
+
+static void carrier_timer_set(struct rc_qp *rc, enum rc_side side, uint64_t at)
+{
+    const struct ri_host *host = rc->core.rnic->host;
+    struct ri_timer *timer = &roce_qp(rc)->timers[side];
+
+    timer->deadline = at;
+    host->timer_set(host, rc->core.lane->base.context, timer);
+}
+
+static void requester_expired(struct ri_timer *timer)
+{
+    rc_expired(&container_of(timer, struct roce_qp, timers[RC_REQUESTER])->rc, RC_REQUESTER);
+}
+
+static void responder_expired(struct ri_timer *timer)
+{
+    rc_expired(&container_of(timer, struct roce_qp, timers[RC_RESPONDER])->rc, RC_RESPONDER);
+}
+
+void roce_timers_init(struct roce_qp *qp)
+{
+    qp->timers[RC_REQUESTER].expired = requester_expired;
+    qp->timers[RC_RESPONDER].expired = responder_expired;
+}
+
+/* --- who gets packets --- */
+
+static _Atomic(struct roce_qp *) *place_of(const struct roce_qp *qp)
+{
+    const struct roce_rnic *device = roce_rnic(qp->rc.core.rnic);
+
+    return &device->table[qp->rc.core.qpn >> device->shift];
+}
+
+void roce_show(struct roce_qp *qp)
+{
+    tx_assert_inside(&qp->rc.core);
+    atomic_store_explicit(place_of(qp), qp, memory_order_release);
+}
+
+static void carrier_hide(struct rc_qp *rc)
+{
+    const struct ri_host *host = rc->core.rnic->host;
+    struct roce_qp *qp = roce_qp(rc);
+
+    atomic_store(place_of(qp), NULL);
+    for (int i = 0; i < RC_SIDES; i++)
+        host->timer_cancel(host, rc->core.lane->base.context, &qp->timers[i]);
+}
+
+const struct rc_carrier roce_carrier = {
+    .send = carrier_send,
+    .now = carrier_now,
+    .timer_set = carrier_timer_set,
+    .hide = carrier_hide,
+};

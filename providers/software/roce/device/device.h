@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The device softroce: RoCEv2 in the process, QPs connected by numbers. What its files share.
+ *
+ * It joins roce/rc (packets of a QP) to roce/net (sockets) as the wire of an RNIC of the core. One
+ * lane receives what is for the process's slot, on each address in use.
+ *
+ * Locks: `lock` guards addresses and GIDs, and is held by control verbs alone; net's lock and the
+ * lane's are taken inside it. Nothing on the data path takes it. A place of `table` is written
+ * inside tx of its QP; a pass that finds a QP there may use it until the pass ends.
+ */
+#ifndef ITAL_SOFTROCE_DEVICE_H
+#define ITAL_SOFTROCE_DEVICE_H
+
+#include "providers/software/roce/net/gids.h"
+#include "providers/software/roce/net/net.h"
+#include "providers/software/roce/rc/rc.h"
+
+#define DEVICE "softroce"
+
+/* Elements of a request that is sent: a packet may have all of them. */
+#define SEND_SGE_MAX 30u
+/* Threads that send on one address at the same time, before others wait. */
+#define SENDERS 8u
+
+struct roce_options {
+    struct net_options net;
+    const char *netdevs;
+    uint32_t mtu; /* octets of payload; 0: as the interfaces allow */
+};
+
+struct roce_qp;
+struct roce_rnic;
+
+/* Packets that leave together. */
+struct roce_sender {
+    struct spinlock lock;
+    struct net_tx *tx;
+};
+
+/* An address in use, until the RNIC is closed. */
+struct roce_port {
+    struct roce_port *next; /* behind it are older ones */
+    struct roce_rnic *rnic;
+    struct net_port *net;
+    struct ri_watch *watch;
+    uint8_t gid[GID_LEN];
+    struct roce_sender senders[SENDERS];
+    /* The socket was reported readable, or writable again. Any thread sets them; a pass clears. */
+    atomic_bool readable, writable;
+    uint32_t silent; /* passes that found nothing; of the pass */
+};
+
+/* Written by the pass. */
+struct roce_counters {
+    atomic_ullong unknown_qpn, strangers, malformed, unsent;
+};
+
+struct roce_rnic {
+    struct rnic core;
+    struct roce_options options;
+    struct net *net;
+    pthread_mutex_t lock;
+    struct net_gids gids;
+    int gids_fd; /* -1: changes are not told */
+    struct ri_watch *gids_watch, *share_watch;
+    _Atomic(struct roce_port *) ports;
+    /* QPs from RTR on, by what is above the slot's bits of their numbers. */
+    _Atomic(struct roce_qp *) *table;
+    uint32_t shift;
+    struct roce_counters counters;
+    /* Summed when they are asked for. */
+    struct {
+        atomic_ullong regions, connections, received, wrong_icrc, outside, overflow;
+    } summed;
+};
+
+/* In this order: states of InfiniBand that the core does not tell apart. */
+enum roce_phase {
+    PHASE_IDLE,
+    PHASE_INIT, /* to the core: IDLE */
+    PHASE_RTR,  /* from here on to the core: RTS */
+    PHASE_RTS,
+    PHASE_SQD,
+};
+
+struct roce_qp {
+    struct rc_qp rc;
+    atomic_uint phase; /* enum roce_phase; control verbs write it */
+    uint32_t known;    /* enum ri_qp_modify_mask */
+    struct ri_ah_attr ah;
+    struct roce_port *port;
+    struct net_path path;
+    struct ri_timer timers[RC_SIDES];
+    /* The socket had no room for a packet of this QP. */
+    atomic_bool waits;
+    bool told;    /* RI_EVENT_COMMUNICATION_ESTABLISHED; of the pass */
+    bool touched; /* by the run of the pass: rc_flush() follows */
+    atomic_bool warned;
+};
+
+#define TOUCHED_MAX 64u
+
+struct roce_lane {
+    struct lane core;
+    struct net_rx *rx;
+    /* Responses of Reads, whose source may change while they are sent. */
+    uint8_t *copies;
+    struct roce_qp *touched[TOUCHED_MAX];
+    uint32_t touched_count;
+};
+
+static inline struct roce_rnic *roce_rnic(const struct rnic *rnic)
+{
+    return container_of(rnic, struct roce_rnic, core);
+}
+
+static inline struct roce_rnic *roce_of(struct ri_rnic *base)
+{
+    return container_of(base, struct roce_rnic, core.base);
+}
+
+static inline struct roce_lane *roce_lane(struct lane *lane)
+{
+    return container_of(lane, struct roce_lane, core);
+}
+
+static inline struct roce_qp *roce_qp(struct rc_qp *rc)
+{
+    return container_of(rc, struct roce_qp, rc);
+}
+
+static inline struct roce_qp *roce_qp_of(struct ri_qp *base)
+{
+    return container_of(base, struct roce_qp, rc.core.base);
+}
+
+static inline enum roce_phase roce_phase(const struct roce_qp *qp)
+{
+    return (enum roce_phase)atomic_load_explicit(&qp->phase, memory_order_acquire);
+}
+
+/* --- options.c --- */
+
+/* RI_ERR_INVALID_ARGUMENT: a name or a kind is not in the table. */
+enum ri_status roce_read_options(struct roce_rnic *device);
+
+/* --- ports.c: addresses --- */
+
+/* The GID table as it is now. Under lock, or nobody else knows the RNIC. */
+enum ri_status roce_read_gids(struct roce_rnic *device, bool *changed);
+enum ri_status roce_query_gids(struct ri_rnic *base, uint32_t port, struct ri_gid *gids,
+                               uint32_t *count);
+enum ri_status roce_query_port(struct ri_rnic *base, struct ri_port_attr *attr);
+/* Octets of payload that every address of the port carries. */
+uint32_t roce_mtu(struct roce_rnic *device);
+/* Opens the path's address and makes the path; *ah: with the source that is used.
+ * RI_ERR_UNREACHABLE: as {numbers-attributes} says, or the address cannot be used, which the log
+ * explains. */
+enum ri_status roce_find_path(struct roce_rnic *device, const struct ri_ah_attr *wanted,
+                              struct roce_port **port, struct net_path *path,
+                              struct ri_ah_attr *ah);
+/* What the host's thread watches for the lane, which has been opened. */
+enum ri_status roce_watch(struct roce_rnic *device);
+/* No upcall comes any more; then the addresses are closed. */
+void roce_close_ports(struct roce_rnic *device);
+
+/* --- carrier.c --- */
+
+extern const struct rc_carrier roce_carrier;
+/* The socket has room again: those that wait go on. In a pass. */
+void roce_resume(struct lane *lane, struct roce_port *port);
+/* Packets for the QP are given to it, or not any more. Inside tx. */
+void roce_show(struct roce_qp *qp);
+/* Its timers. */
+void roce_timers_init(struct roce_qp *qp);
+
+/* --- receive.c --- */
+
+uint32_t roce_serve(struct lane *lane, struct cq *first, uint32_t budget);
+bool roce_lane_is_idle(const struct lane *lane);
+
+/* --- wire.c --- */
+
+extern const struct wire roce_wire;
+
+/* --- qp.c, modify.c --- */
+
+enum ri_status roce_qp_create(struct ri_pd *base, struct ri_qp_attr *attr, struct ri_qp **out);
+enum ri_status roce_qp_query(struct ri_qp *base, struct ri_qp_info *info);
+enum ri_status roce_qp_destroy(struct ri_qp *base);
+/* As InfiniBand has it, of what the core and the phase say. */
+enum ri_qp_state roce_qp_state(const struct roce_qp *qp);
+enum ri_status roce_qp_modify(struct ri_qp *base, const struct ri_qp_modify *modify);
+
+#endif

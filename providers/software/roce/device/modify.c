@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * {numbers} of rnicpi.h: InfiniBand's transitions and attributes, brought to the engine and to the
+ * core, which knows IDLE, RTS and ERROR.
+ */
+#include "device.h"
+
+/* {numbers-needed} */
+#define PATH_BITS (RI_QPM_PATH | RI_QPM_PATH_MTU | RI_QPM_DESTINATION_QPN | RI_QPM_RECEIVE_PSN)
+#define NUMBERS_BITS                                                                        \
+    (RI_QPM_PORT | PATH_BITS | RI_QPM_SEND_PSN | RI_QPM_IRD | RI_QPM_ORD | RI_QPM_TIMEOUT | \
+     RI_QPM_RETRY_COUNT | RI_QPM_RNR_RETRY | RI_QPM_RNR_TIMER)
+
+static enum ri_status to_init(struct roce_qp *qp, const struct ri_qp_modify *modify);
+static enum ri_status to_rtr(struct roce_qp *qp, const struct ri_qp_modify *modify);
+static enum ri_status to_rts(struct roce_qp *qp, const struct ri_qp_modify *modify);
+static enum ri_status stay(struct roce_qp *qp, const struct ri_qp_modify *modify);
+static enum ri_status to_sqd(struct roce_qp *qp, const struct ri_qp_modify *modify);
+static enum ri_status resume(struct roce_qp *qp, const struct ri_qp_modify *modify);
+
+static const struct transition {
+    enum ri_qp_state from, to;
+    uint32_t needed, allowed;
+    enum ri_status (*go)(struct roce_qp *qp, const struct ri_qp_modify *modify);
+} transitions[] = {
+    { RI_QPS_IDLE, RI_QPS_INIT, RI_QPM_PORT | RI_QPM_FLAGS, 0, to_init },
+    { RI_QPS_INIT, RI_QPS_INIT, 0, RI_QPM_PORT | RI_QPM_FLAGS, stay },
+    { RI_QPS_INIT, RI_QPS_RTR, PATH_BITS | RI_QPM_IRD | RI_QPM_RNR_TIMER, RI_QPM_FLAGS, to_rtr },
+    { RI_QPS_RTR, RI_QPS_RTS,
+      RI_QPM_SEND_PSN | RI_QPM_TIMEOUT | RI_QPM_RETRY_COUNT | RI_QPM_RNR_RETRY | RI_QPM_ORD,
+      RI_QPM_FLAGS | RI_QPM_RNR_TIMER, to_rts },
+    { RI_QPS_RTS, RI_QPS_RTS, 0, RI_QPM_FLAGS | RI_QPM_RNR_TIMER, stay },
+    { RI_QPS_SQD, RI_QPS_RTS, 0, RI_QPM_FLAGS | RI_QPM_RNR_TIMER, resume },
+    { RI_QPS_RTS, RI_QPS_SQD, 0, 0, to_sqd },
+    { RI_QPS_SQD, RI_QPS_SQD, 0, 0, to_sqd },
+};
+
+/* --- values --- */
+
+static bool in_range(struct roce_rnic *device, const struct ri_qp_modify *modify)
+{
+    const uint32_t mask = modify->mask, mtu = modify->path_mtu;
+
+    if ((mask & RI_QPM_PORT) && modify->port)
+        return false;
+    if ((mask & RI_QPM_PATH_MTU) &&
+        (mtu < BTH_MTU_MIN || mtu & (mtu - 1) || mtu > roce_mtu(device)))
+        return false;
+    if ((mask & RI_QPM_PATH) && (!modify->path || modify->path->port || !modify->path->global))
+        return false;
+    if (((mask & RI_QPM_DESTINATION_QPN) && modify->destination_qpn >> 24) ||
+        ((mask & RI_QPM_RECEIVE_PSN) && modify->receive_psn >> 24) ||
+        ((mask & RI_QPM_SEND_PSN) && modify->send_psn >> 24))
+        return false;
+    return !(((mask & RI_QPM_TIMEOUT) && modify->timeout > 31) ||
+             ((mask & RI_QPM_RETRY_COUNT) && modify->retry_count > 7) ||
+             ((mask & RI_QPM_RNR_RETRY) && modify->rnr_retry > 7) ||
+             ((mask & RI_QPM_RNR_TIMER) && modify->rnr_timer > 31));
+}
+
+static enum ri_status check(const struct roce_qp *qp, const struct ri_qp_modify *modify,
+                            const struct transition *way)
+{
+    struct roce_rnic *device = roce_rnic(qp->rc.core.rnic);
+    const uint32_t mask = modify->mask & ~(uint32_t)RI_QPM_STATE;
+
+    if ((mask & way->needed) != way->needed || mask & ~(way->needed | way->allowed) ||
+        !in_range(device, modify))
+        return RI_ERR_INVALID_ARGUMENT;
+    if (((mask & RI_QPM_IRD) && modify->ird > device->core.attr.max_ird) ||
+        ((mask & RI_QPM_ORD) && modify->ord > device->core.attr.max_ord))
+        return RI_ERR_LIMIT;
+    return RI_OK;
+}
+
+/* Inside tx, held. */
+static void take_attributes(struct roce_qp *qp, const struct ri_qp_modify *modify)
+{
+    struct qp *core = &qp->rc.core;
+
+    tx_assert_inside(core);
+    spinlock_lock(&core->life.lock);
+    if (modify->mask & RI_QPM_FLAGS)
+        atomic_store_explicit(&core->attr.flags, modify->flags, memory_order_relaxed);
+    if (modify->mask & RI_QPM_RNR_TIMER)
+        core->attr.rnr_timer = modify->rnr_timer;
+    spinlock_unlock(&core->life.lock);
+    if (modify->mask & RI_QPM_RNR_TIMER)
+        qp->rc.attr.rnr_timer = modify->rnr_timer;
+}
+
+/* --- transitions: the attributes are checked --- */
+
+static void set_phase(struct roce_qp *qp, enum roce_phase phase)
+{
+    atomic_store_explicit(&qp->phase, phase, memory_order_release);
+}
+
+static enum ri_status stay(struct roce_qp *qp, const struct ri_qp_modify *modify)
+{
+    qp_hold(&qp->rc.core);
+    take_attributes(qp, modify);
+    qp_unhold(&qp->rc.core);
+    return RI_OK;
+}
+
+static enum ri_status to_init(struct roce_qp *qp, const struct ri_qp_modify *modify)
+{
+    stay(qp, modify);
+    set_phase(qp, PHASE_INIT);
+    return RI_OK;
+}
+
+/* The requester's attributes come at the next transition. */
+static struct rc_attr responder_attr(const struct ri_qp_modify *modify)
+{
+    return (struct rc_attr){ .dest_qpn = modify->destination_qpn,
+                             .rq_psn = modify->receive_psn,
+                             .mtu = modify->path_mtu,
+                             .rnr_timer = modify->rnr_timer,
+                             .ird = modify->ird,
+                             .wire = &roce_wire,
+                             .carrier = &roce_carrier };
+}
+
+/* The QP is on no list, and nobody else uses what is filled in here. Inside tx. */
+static enum ri_status begin(struct roce_qp *qp, const struct ri_qp_modify *modify)
+{
+    const struct rc_attr attr = responder_attr(modify);
+    struct qp *core = &qp->rc.core;
+    enum ri_status status;
+
+    if (qp_state(core) != RI_QPS_IDLE)
+        return RI_ERR_INVALID_STATE;
+    qp->told = false;
+    atomic_store(&qp->waits, false);
+    atomic_store(&qp->warned, false);
+    if (modify->mask & RI_QPM_FLAGS)
+        atomic_store_explicit(&core->attr.flags, modify->flags, memory_order_relaxed);
+    set_phase(qp, PHASE_RTR);
+    status = rc_start(&qp->rc, &attr);
+    if (status != RI_OK) {
+        set_phase(qp, PHASE_INIT);
+        return status;
+    }
+    roce_show(qp);
+    return RI_OK;
+}
+
+static enum ri_status to_rtr(struct roce_qp *qp, const struct ri_qp_modify *modify)
+{
+    struct roce_rnic *device = roce_rnic(qp->rc.core.rnic);
+    enum ri_status status = roce_find_path(device, modify->path, &qp->port, &qp->path, &qp->ah);
+
+    if (status != RI_OK)
+        return status;
+    tx_enter(&qp->rc.core);
+    status = begin(qp, modify);
+    tx_leave(&qp->rc.core);
+    return status;
+}
+
+static enum ri_status to_rts(struct roce_qp *qp, const struct ri_qp_modify *modify)
+{
+    const struct rc_attr attr = { .sq_psn = modify->send_psn,
+                                  .timeout = modify->timeout,
+                                  .retry_cnt = modify->retry_count,
+                                  .rnr_retry = modify->rnr_retry,
+                                  .ord = modify->ord };
+    struct qp *core = &qp->rc.core;
+    enum ri_status status;
+
+    qp_hold(core);
+    status = rc_start_requester(&qp->rc, &attr);
+    if (status == RI_OK) {
+        take_attributes(qp, modify);
+        spinlock_lock(&core->life.lock);
+        core->attr.ord = modify->ord;
+        core->attr.reads_agreed = modify->ord > 0;
+        core->attr.rnr_retry = modify->rnr_retry;
+        spinlock_unlock(&core->life.lock);
+        set_phase(qp, PHASE_RTS);
+    }
+    qp_unhold(core);
+    return status;
+}
+
+/* The event follows in any case. */
+static enum ri_status to_sqd(struct roce_qp *qp, const struct ri_qp_modify *modify)
+{
+    (void)modify;
+    tx_enter(&qp->rc.core);
+    rc_suspend(&qp->rc, true);
+    set_phase(qp, PHASE_SQD);
+    tx_leave(&qp->rc.core);
+    tx_run(&qp->rc.core);
+    return RI_OK;
+}
+
+static enum ri_status resume(struct roce_qp *qp, const struct ri_qp_modify *modify)
+{
+    stay(qp, modify);
+    tx_enter(&qp->rc.core);
+    rc_suspend(&qp->rc, false);
+    set_phase(qp, PHASE_RTS);
+    tx_leave(&qp->rc.core);
+    tx_run(&qp->rc.core);
+    return RI_OK;
+}
+
+/* --- the end --- */
+
+/* {numbers}: no event follows. */
+static enum ri_status to_error(struct roce_qp *qp)
+{
+    static const struct ri_qp_modify modify = { .size = sizeof(modify),
+                                                .mask = RI_QPM_STATE,
+                                                .state = RI_QPS_ERROR };
+    static const struct qp_end end = { .state = RI_QPS_ERROR, .by_this_side = true };
+    struct qp *core = &qp->rc.core;
+
+    if (qp_end(core, &end))
+        tx_run(core);
+    return core_qp_modify(&core->base, &modify); /* of one that was not in RTS */
+}
+
+/* What completes on the way is dropped. */
+static enum ri_status reset(struct roce_qp *qp)
+{
+    static const struct ri_qp_modify modify = { .size = sizeof(modify),
+                                                .mask = RI_QPM_STATE,
+                                                .state = RI_QPS_IDLE };
+    struct qp *core = &qp->rc.core;
+    enum ri_status status;
+
+    to_error(qp);
+    rc_hide(core); /* a pass may use it until its end */
+    lane_wait_pass(core->lane);
+    status = core_qp_modify(&core->base, &modify);
+    if (status != RI_OK)
+        return status;
+    cq_forget(core->send_cq, core);
+    cq_retry_blocked(core->send_cq);
+    cq_forget(core->recv_cq, core);
+    cq_retry_blocked(core->recv_cq);
+    qp->known = 0;
+    set_phase(qp, PHASE_IDLE);
+    return RI_OK;
+}
+
+/* --- modify --- */
+
+static enum ri_status go(struct roce_qp *qp, const struct ri_qp_modify *modify,
+                         const struct transition *way)
+{
+    enum ri_status status = check(qp, modify, way);
+
+    if (status == RI_OK)
+        status = way->go(qp, modify);
+    if (status == RI_OK)
+        qp->known |= modify->mask & NUMBERS_BITS;
+    return status;
+}
+
+static enum ri_status change(struct roce_qp *qp, const struct ri_qp_modify *modify)
+{
+    enum ri_qp_state from = roce_qp_state(qp);
+    enum ri_qp_state to = modify->mask & RI_QPM_STATE ? modify->state : from;
+
+    if (modify->mask & ~(RI_QPM_STATE | RI_QPM_FLAGS | NUMBERS_BITS))
+        return RI_ERR_NOT_SUPPORTED;
+    if (!(modify->mask & RI_QPM_STATE) && from == RI_QPS_IDLE)
+        return RI_ERR_NOT_SUPPORTED; /* what changes in IDLE has feature bits */
+    if (modify->mask & RI_QPM_STATE && to == RI_QPS_ERROR)
+        return to_error(qp);
+    if (modify->mask & RI_QPM_STATE && to == RI_QPS_IDLE)
+        return reset(qp);
+    for (size_t i = 0; i < ARRAY_SIZE(transitions); i++)
+        if (transitions[i].from == from && transitions[i].to == to)
+            return go(qp, modify, &transitions[i]);
+    return RI_ERR_INVALID_STATE;
+}
+
+enum ri_status roce_qp_modify(struct ri_qp *base, const struct ri_qp_modify *modify)
+{
+    struct roce_qp *qp = roce_qp_of(base);
+    enum ri_status status = change(qp, modify);
+
+    qp_deliver(&qp->rc.core);
+    return status;
+}

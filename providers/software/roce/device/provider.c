@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The provider softroce: its descriptor, the device.
+ */
+#include "device.h"
+#include "options_table.h"
+
+#include "providers/software/core/counters.h"
+#include "providers/software/core/guard.h"
+#include "providers/software/host/port.h"
+
+#include <stdlib.h>
+
+/* One for the host: its GIDs are the addresses of all network interfaces. */
+static enum ri_status roce_enumerate(const struct ri_host *host, ri_found_fn found, void *arg)
+{
+    const struct ri_device device = {
+        .size = sizeof(device),
+        .name = DEVICE,
+        .transport = RI_TRANSPORT_INFINIBAND,
+        .usable = true,
+        .flags = RI_DEVICE_ON_REQUEST,
+    };
+
+    (void)host;
+    found(arg, &device);
+    return RI_OK;
+}
+
+/* Options fill max_qp and lanes. */
+static const struct ri_rnic_attr attributes = {
+    .size = sizeof(struct ri_rnic_attr),
+    .transport = RI_TRANSPORT_INFINIBAND,
+    .features = RI_FEATURE_QP_NUMBERS | RI_FEATURE_SQD | RI_FEATURE_ZERO_BASED |
+                RI_FEATURE_CQ_ARM_NOTIFY | RI_FEATURE_CQ_ARM_NTH | RI_FEATURE_CQ_PEEK |
+                RI_FEATURE_CQ_HOLDS_OVERFLOW | RI_FEATURE_CQ_RESIZE | RI_FEATURE_ATOMICS |
+                RI_FEATURE_IMMEDIATE | RI_FEATURE_SRQ | RI_FEATURE_SRQ_RESIZE |
+                RI_FEATURE_MW_NARROW | RI_FEATURE_MW_WIDE | RI_FEATURE_SEND_INVALIDATE |
+                RI_FEATURE_LOCAL_INVALIDATE | RI_FEATURE_IO_ADDR | RI_FEATURE_FAST_REGISTER |
+                RI_FEATURE_PRIVILEGED_QP | RI_FEATURE_READ_MULTI_SGE | RI_FEATURE_RNR |
+                RI_FEATURE_FUSED_IMMEDIATE | RI_FEATURE_KEEP_KEYS,
+    CORE_LIMITS,
+    .max_ird = RC_DEPTH,
+    .max_ord = RC_DEPTH,
+    .firmware = "ital softroce " PACKAGE_VERSION,
+    .wire = "RoCEv2/UDP",
+};
+
+/* --- open --- */
+
+static enum ri_status open_net(struct roce_rnic *device)
+{
+    struct net_why why = { "" };
+    enum ri_status status = net_open(&device->options.net, &device->net, &why);
+    bool changed;
+
+    if (status != RI_OK) {
+        ri_log(device->core.host, RI_LOG_ERROR, "RoCE over UDP cannot be used: %s", why.text);
+        return status;
+    }
+    device->shift = (uint32_t)__builtin_ctz(net_slots(device->net));
+    device->table = calloc((BTH_MASK24 + 1u) >> device->shift, sizeof(*device->table));
+    if (device->table)
+        status = roce_read_gids(device, &changed);
+    if (!device->table || status != RI_OK) {
+        free(device->table);
+        net_close(device->net);
+        return RI_ERR_NO_RESOURCES;
+    }
+    return RI_OK;
+}
+
+static void close_net(struct roce_rnic *device)
+{
+    free(device->table);
+    net_close(device->net);
+}
+
+static enum ri_status prepare(struct roce_rnic *device, const struct ri_open *open)
+{
+    struct rnic *rnic = &device->core;
+    enum ri_status status;
+
+    rnic->base.ops = open->privileged;
+    rnic->base.context = open->context;
+    rnic->host = open->host;
+    rnic->user = open->user;
+    rnic->attr = attributes;
+    rnic->attr.max_send_sge = rnic->attr.max_write_sge = SEND_SGE_MAX;
+    device->gids_fd = -1;
+    status = roce_read_options(device);
+    if (status == RI_OK && rnic->options.by_kernel && !guard_works()) {
+        ri_log(rnic->host, RI_LOG_ERROR,
+               "option guard is on, and the kernel refuses process_vm_readv or process_vm_writev: "
+               "a filter of system calls (seccomp) may be the cause");
+        status = RI_ERR_NOT_SUPPORTED;
+    }
+    return status;
+}
+
+static enum ri_status open_parts(struct roce_rnic *device)
+{
+    struct rnic *rnic = &device->core;
+    enum ri_status status;
+
+    if (!stag_table_open(&rnic->stags)) {
+        ri_log(rnic->host, RI_LOG_ERROR, "the kernel gives no random numbers (getrandom)");
+        return RI_ERR_NO_RESOURCES;
+    }
+    status = open_net(device);
+    if (status != RI_OK)
+        goto close_stags;
+    rnic_add_wire(rnic, &roce_wire, NULL);
+    host_find_guid(device->options.netdevs, rnic->attr.node_guid);
+    status = lanes_create(rnic);
+    if (status == RI_OK)
+        return RI_OK;
+    close_net(device);
+close_stags:
+    stag_table_close(&rnic->stags);
+    return status;
+}
+
+static enum ri_status roce_open(const struct ri_open *open, struct ri_rnic **out)
+{
+    enum ri_status status;
+    struct roce_rnic *device;
+
+    if (open->device && strcmp(open->device, DEVICE))
+        return RI_ERR_INVALID_ARGUMENT;
+    device = calloc(1, sizeof(*device));
+    if (!device)
+        return RI_ERR_NO_RESOURCES;
+    pthread_mutex_init(&device->lock, NULL);
+    status = prepare(device, open);
+    if (status == RI_OK)
+        status = open_parts(device);
+    if (status != RI_OK) {
+        pthread_mutex_destroy(&device->lock);
+        free(device);
+        return status;
+    }
+    *out = &device->core.base;
+    return RI_OK;
+}
+
+static enum ri_status roce_lane_open(struct ri_rnic *base, uint32_t index, void *context,
+                                     struct ri_lane **out)
+{
+    enum ri_status status = core_lane_open(base, index, context, out);
+
+    return status == RI_OK ? roce_watch(roce_of(base)) : status;
+}
+
+static enum ri_status roce_close(struct ri_rnic *base, bool force)
+{
+    struct roce_rnic *device = roce_of(base);
+    struct rnic *rnic = &device->core;
+
+    (void)force; /* nothing goes on closing */
+    if (atomic_load(&rnic->pds) || atomic_load(&rnic->cqs) || atomic_load(&rnic->qps))
+        return RI_ERR_BUSY;
+    roce_close_ports(device);
+    lanes_destroy(rnic);
+    close_net(device);
+    stag_table_close(&rnic->stags);
+    pthread_mutex_destroy(&device->lock);
+    free(device);
+    return RI_OK;
+}
+
+/* --- query --- */
+
+static enum ri_status roce_query(struct ri_rnic *base, struct ri_rnic_attr *attr)
+{
+    const struct rnic *rnic = &roce_of(base)->core;
+
+    return ri_sized_copy(attr, &rnic->attr, sizeof(rnic->attr)) ? RI_OK : RI_ERR_INVALID_ARGUMENT;
+}
+
+static const struct core_counter counters[] = {
+    { "protection zones", offsetof(struct roce_rnic, core.pds) },
+    { "completion queues", offsetof(struct roce_rnic, core.cqs) },
+    { "queue pairs", offsetof(struct roce_rnic, core.qps) },
+    { "regions", offsetof(struct roce_rnic, summed.regions) },
+    { "connections", offsetof(struct roce_rnic, summed.connections) },
+    { "windows", offsetof(struct roce_rnic, core.mws) },
+    { "shared receive queues", offsetof(struct roce_rnic, core.srqs) },
+    { "access errors of peers", offsetof(struct roce_rnic, core.access_errors) },
+    { "packets received", offsetof(struct roce_rnic, summed.received) },
+    { "packets with a wrong ICRC", offsetof(struct roce_rnic, summed.wrong_icrc) },
+    { "packets with a strange identification", offsetof(struct roce_rnic, summed.outside) },
+    { "packets that the kernel dropped", offsetof(struct roce_rnic, summed.overflow) },
+    { "packets that are malformed", offsetof(struct roce_rnic, counters.malformed) },
+    { "packets to unknown queue pairs", offsetof(struct roce_rnic, counters.unknown_qpn) },
+    { "packets of strangers", offsetof(struct roce_rnic, counters.strangers) },
+    { "packets that the kernel did not send", offsetof(struct roce_rnic, counters.unsent) },
+};
+
+static void sum_up(struct roce_rnic *device)
+{
+    struct net_counters sum = { 0 }, one;
+    uint32_t connections, closing;
+
+    spinlock_lock(&device->core.stags.lock);
+    atomic_store(&device->summed.regions, device->core.stags.count);
+    spinlock_unlock(&device->core.stags.lock);
+    lanes_count(&device->core, &connections, &closing);
+    for (struct roce_port *port = atomic_load(&device->ports); port; port = port->next) {
+        net_port_count(port->net, &one);
+        sum.packets += one.packets;
+        sum.icrc_wrong += one.icrc_wrong;
+        sum.outside += one.outside;
+        sum.overflow += one.overflow;
+    }
+    atomic_store(&device->summed.connections, connections);
+    atomic_store(&device->summed.received, sum.packets);
+    atomic_store(&device->summed.wrong_icrc, sum.icrc_wrong);
+    atomic_store(&device->summed.outside, sum.outside);
+    atomic_store(&device->summed.overflow, sum.overflow);
+}
+
+static enum ri_status roce_rnic_counters(struct ri_rnic *base, const char **names, uint64_t *values,
+                                         size_t *count)
+{
+    struct roce_rnic *device = roce_of(base);
+
+    sum_up(device);
+    return core_counters_give(counters, ARRAY_SIZE(counters), device, names, values, count);
+}
+
+/* --- the descriptor --- */
+
+static const struct ri_privileged_ops privileged_ops = {
+    .size = sizeof(privileged_ops),
+    .abi_major = RI_ABI_MAJOR,
+    .abi_minor = RI_ABI_MINOR,
+    .enumerate = roce_enumerate,
+    .open = roce_open,
+    .close = roce_close,
+    .query = roce_query,
+    .query_port = roce_query_port,
+    .query_gids = roce_query_gids,
+    .rnic_counters = roce_rnic_counters,
+    .lane_open = roce_lane_open,
+    .qp_create = roce_qp_create,
+    .qp_modify = roce_qp_modify,
+    .qp_query = roce_qp_query,
+    .qp_destroy = roce_qp_destroy,
+    CORE_OBJECT_OPS,
+};
+
+static const struct ri_user_ops user_ops = {
+    .size = sizeof(user_ops),
+    .abi_major = RI_ABI_MAJOR,
+    .abi_minor = RI_ABI_MINOR,
+    CORE_USER_OPS,
+    .progress = core_progress,
+};
+
+RI_PROVIDER(vp_softroce) = {
+    .size = sizeof(struct ri_provider),
+    .abi_major = RI_ABI_MAJOR,
+    .abi_minor = RI_ABI_MINOR,
+    .name = DEVICE,
+    .description = "RoCEv2 (RDMA over UDP) in software, in the process; needs no hardware and no "
+                   "privilege",
+    .version = PACKAGE_VERSION,
+    .privileged = &privileged_ops,
+    .user = &user_ops,
+    .options = option_table,
+    .option_count = ARRAY_SIZE(option_table),
+};

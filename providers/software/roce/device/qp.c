@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Queue pairs: the core's, with a number of the process's slot; what is told of them.
+ */
+#include "device.h"
+
+enum ri_status roce_qp_create(struct ri_pd *base, struct ri_qp_attr *attr, struct ri_qp **out)
+{
+    enum ri_status status = core_qp_create(base, attr, out);
+    struct roce_qp *qp;
+    uint32_t qpn;
+
+    if (status != RI_OK)
+        return status;
+    qp = roce_qp_of(*out);
+    qpn = net_qpn_take(roce_rnic(qp->rc.core.rnic)->net);
+    if (!qpn) {
+        core_qp_destroy(*out);
+        return RI_ERR_LIMIT;
+    }
+    qp->rc.core.qpn = qpn;
+    roce_timers_init(qp);
+    return RI_OK;
+}
+
+enum ri_status roce_qp_destroy(struct ri_qp *base)
+{
+    struct roce_qp *qp = roce_qp_of(base);
+    struct net *net = roce_rnic(qp->rc.core.rnic)->net;
+    uint32_t qpn = qp->rc.core.qpn;
+    enum ri_status status = core_qp_destroy(base);
+
+    if (status == RI_OK)
+        net_qpn_release(net, qpn);
+    return status;
+}
+
+enum ri_qp_state roce_qp_state(const struct roce_qp *qp)
+{
+    static const enum ri_qp_state states[] = {
+        [PHASE_IDLE] = RI_QPS_IDLE, [PHASE_INIT] = RI_QPS_INIT, [PHASE_RTR] = RI_QPS_RTR,
+        [PHASE_RTS] = RI_QPS_RTS,   [PHASE_SQD] = RI_QPS_SQD,
+    };
+    enum ri_qp_state core = qp_state(&qp->rc.core);
+
+    if (core != RI_QPS_IDLE && core != RI_QPS_RTS)
+        return RI_QPS_ERROR;
+    return states[roce_phase(qp)];
+}
+
+/* {numbers-query} */
+static void describe(struct roce_qp *qp, struct ri_qp_info *info)
+{
+    struct rc_qp *rc = &qp->rc;
+
+    info->state = roce_qp_state(qp);
+    info->known = qp->known;
+    info->draining = info->state == RI_QPS_SQD && !rc->req.drained;
+    info->timeout = rc->attr.timeout;
+    info->retry_count = rc->attr.retry_cnt;
+    info->rnr_retry = rc->attr.rnr_retry;
+    info->rnr_timer = rc->attr.rnr_timer;
+    info->path_mtu = rc->attr.mtu;
+    info->destination_qpn = rc->attr.dest_qpn;
+    info->receive_psn = rc->rsp.epsn;
+    info->send_psn = rc->req.psn;
+    if (qp->known & RI_QPM_PATH)
+        info->path = qp->ah;
+}
+
+enum ri_status roce_qp_query(struct ri_qp *base, struct ri_qp_info *out)
+{
+    struct ri_qp_info info = { .size = sizeof(info) };
+    struct roce_qp *qp = roce_qp_of(base);
+    enum ri_status status = core_qp_query(base, &info);
+
+    if (status != RI_OK)
+        return status;
+    qp_hold(&qp->rc.core);
+    describe(qp, &info);
+    qp_unhold(&qp->rc.core);
+    return ri_sized_copy(out, &info, sizeof(info)) ? RI_OK : RI_ERR_INVALID_ARGUMENT;
+}

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Passes: from the sockets to the QPs. What net hands over has lengths and an ICRC that are right;
+ * here the QP is found, and whether the packet comes from its peer. P-020, P-025, R-060.
+ */
+#include "device.h"
+
+/* A socket in which so many passes found nothing is read when epoll reports it. */
+#define SILENT_PASSES 64u
+/* Datagrams of one system call. */
+#define TOGETHER 32u
+
+/* --- QPs of a run --- */
+
+static void flush_touched(struct roce_lane *lane)
+{
+    for (uint32_t i = 0; i < lane->touched_count; i++) {
+        lane->touched[i]->touched = false;
+        rc_flush(&lane->touched[i]->rc);
+    }
+    lane->touched_count = 0;
+}
+
+static void touch(struct roce_lane *lane, struct roce_qp *qp)
+{
+    if (qp->touched)
+        return;
+    if (lane->touched_count == TOUCHED_MAX)
+        flush_touched(lane);
+    qp->touched = true;
+    lane->touched[lane->touched_count++] = qp;
+}
+
+/* Packets of one QP that follow each other. */
+struct run {
+    struct roce_qp *qp;
+    uint32_t count;
+    struct bth_packet packets[TOGETHER];
+};
+
+/* {numbers} In RTR the first message is told. */
+static void tell_first(struct roce_qp *qp, uint32_t epsn)
+{
+    if (qp->told || qp->rc.rsp.epsn == epsn || roce_phase(qp) != PHASE_RTR)
+        return;
+    qp->told = true;
+    qp_record_communication(&qp->rc.core);
+    qp_deliver(&qp->rc.core);
+}
+
+static void hand_over(struct roce_lane *lane, struct run *run)
+{
+    struct roce_qp *qp = run->qp;
+    uint32_t epsn;
+
+    if (!run->count)
+        return;
+    epsn = qp->rc.rsp.epsn;
+    touch(lane, qp);
+    rc_receive(&qp->rc, run->packets, run->count);
+    tell_first(qp, epsn);
+    run->count = 0;
+}
+
+/* --- packets --- */
+
+/* NULL: nobody's. */
+static struct roce_qp *find(const struct roce_port *port, uint32_t qpn)
+{
+    const struct roce_rnic *device = port->rnic;
+
+    if ((qpn & (net_slots(device->net) - 1)) != net_slot(device->net))
+        return NULL;
+    return atomic_load_explicit(&device->table[qpn >> device->shift], memory_order_acquire);
+}
+
+static bool is_from_peer(const struct roce_port *port, const struct roce_qp *qp,
+                         const struct net_packet *packet)
+{
+    return qp->port == port && !memcmp(packet->source, qp->ah.destination_gid, GID_LEN);
+}
+
+static void take(struct roce_lane *lane, struct roce_port *port, const struct net_packet *packet,
+                 struct run *run)
+{
+    struct roce_counters *counters = &port->rnic->counters;
+    struct bth_packet *parsed = &run->packets[run->count];
+    struct roce_qp *qp;
+
+    if (bth_parse(packet->octets, packet->len, parsed) != BTH_OK) {
+        count_up(&counters->malformed, 1);
+        return;
+    }
+    qp = find(port, parsed->dest_qpn);
+    if (!qp || !is_from_peer(port, qp, packet)) {
+        count_up(qp ? &counters->strangers : &counters->unknown_qpn, 1);
+        return;
+    }
+    if (run->count && run->qp != qp) {
+        struct bth_packet first = *parsed;
+
+        hand_over(lane, run);
+        run->packets[0] = first;
+    }
+    run->qp = qp;
+    if (++run->count == TOGETHER)
+        hand_over(lane, run);
+}
+
+static void drop_errors(struct roce_port *port)
+{
+    struct net_error error;
+
+    for (int i = 0; i < 16 && net_next_error(port->net, &error); i++)
+        ;
+}
+
+/* --- a pass --- */
+
+static bool wants_look(struct roce_port *port)
+{
+    return atomic_load_explicit(&port->readable, memory_order_relaxed) ||
+           port->silent < SILENT_PASSES;
+}
+
+/* Returns the packets that were taken. */
+static uint32_t serve_port(struct roce_lane *lane, struct roce_port *port)
+{
+    struct net_packet packet;
+    struct run run;
+    uint32_t taken = 0;
+
+    if (atomic_load_explicit(&port->readable, memory_order_relaxed))
+        atomic_store(&port->readable, false);
+    if (unlikely(atomic_load_explicit(&port->writable, memory_order_relaxed)) &&
+        atomic_exchange(&port->writable, false))
+        roce_resume(&lane->core, port);
+    if (!net_receive(port->net, NET_DATA, lane->rx)) {
+        port->silent += port->silent < SILENT_PASSES;
+        if (unlikely(net_port_has_errors(port->net)))
+            drop_errors(port);
+        return 0;
+    }
+    port->silent = 0;
+    run.count = 0;
+    for (; net_next(lane->rx, &packet); taken++)
+        take(lane, port, &packet, &run);
+    hand_over(lane, &run);
+    return taken;
+}
+
+uint32_t roce_serve(struct lane *base, struct cq *first, uint32_t budget)
+{
+    struct roce_lane *lane = roce_lane(base);
+    struct roce_port *port = atomic_load(&roce_rnic(base->rnic)->ports);
+    uint32_t done = 0;
+
+    (void)first;
+    lane_assert_run(base);
+    for (; port; port = port->next)
+        if (wants_look(port) && done < budget)
+            done += serve_port(lane, port);
+    flush_touched(lane);
+    return done;
+}
+
+bool roce_lane_is_idle(const struct lane *lane)
+{
+    const struct roce_port *port = atomic_load(&roce_rnic(lane->rnic)->ports);
+
+    spinlock_assert_held(&lane->lock);
+    for (; port; port = port->next)
+        if (atomic_load(&port->readable) || atomic_load(&port->writable))
+            return false;
+    return true;
+}
