@@ -269,11 +269,11 @@ END_TEST
 static struct hand *speaks;
 static uint32_t last_word;
 
-uint32_t __real_local_execute(struct local_qp *qp, uint32_t budget);
-uint32_t __wrap_local_execute(struct local_qp *qp, uint32_t budget);
-uint32_t __wrap_local_execute(struct local_qp *qp, uint32_t budget)
+uint32_t __real_local_execute(struct local_qp *qp, uint32_t budget, bool answers_soon);
+uint32_t __wrap_local_execute(struct local_qp *qp, uint32_t budget, bool answers_soon);
+uint32_t __wrap_local_execute(struct local_qp *qp, uint32_t budget, bool answers_soon)
 {
-    uint32_t done = __real_local_execute(qp, budget);
+    uint32_t done = __real_local_execute(qp, budget, answers_soon);
 
     if (!speaks)
         return done;
@@ -298,7 +298,7 @@ START_TEST(what_is_executed_before_an_end_succeeds)
     hand_ring(&hand);
     testbed_passes(&bed, 2);
     speaks = &hand;
-    hand_ring(&hand);
+    hand_execute(&hand, 1); /* a look that finds nothing executes nothing */
     side_expect(a, a->send_cq, 0, RI_WC_SUCCESS, 64);
     side_expect(a, a->send_cq, 1, RI_WC_SUCCESS, 64);
     side_expect(a, a->send_cq, 2, last_word == LOCAL_REFUSED ? RI_WC_REMOTE_ACCESS : RI_WC_FLUSHED,

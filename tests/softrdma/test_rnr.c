@@ -30,13 +30,15 @@ static void agree(struct side *side, uint8_t retry, uint8_t timer)
 /* Two connected sides, of which b lets Sends wait. */
 static void connect_agreed(uint8_t retry, uint8_t timer)
 {
-    testbed_connect(&bed, NULL, &plain);
+    const struct shape shape = { .atomics = true };
+
+    testbed_connect(&bed, &shape, &plain);
     testbed_passes(&bed, 5);
     fake_host_expire_timers(&bed.fake); /* that of the first message */
     testbed_passes(&bed, 1);
     agree(a, retry, timer);
     agree(b, retry, timer);
-    from = region_new(a, 2 * PIECE, TESTBED_ALL);
+    from = region_new(a, 2 * PIECE, TESTBED_ALL | RI_ACCESS_REMOTE_ATOMIC);
     to = region_new(b, 2 * PIECE, TESTBED_ALL);
     region_fill(&from);
 }
@@ -394,16 +396,56 @@ static void raw_send_octets(struct raw *raw, uint32_t *msn)
     raw_untagged(raw, RDMAP_SEND, true, DDP_QN_SEND, ++*msn, 0, octets, sizeof(octets));
 }
 
-/* The answer to a Read of the receiver is behind a full stash: the stash grows. */
+static void acknowledge(struct side *side)
+{
+    struct ri_qp_modify modify = { .size = sizeof(modify),
+                                   .mask = RI_QPM_ACKNOWLEDGED,
+                                   .acknowledged = true };
+
+    OK(bed.fake.privileged.qp_modify(side->qp, &modify));
+}
+
+static const enum ri_wr_opcode own_requests[] = { RI_WR_RDMA_READ, RI_WR_ATOMIC_FETCH_ADD,
+                                                  RI_WR_RDMA_WRITE, RI_WR_SEND };
+
+static void post_own(enum ri_wr_opcode opcode)
+{
+    struct ri_sge sge = region_sge(&to, 0, 8);
+    struct ri_send_wr wr = { .cookie = 5000,
+                             .sg_list = &sge,
+                             .num_sge = 1,
+                             .opcode = (uint16_t)opcode,
+                             .flags = RI_WR_SIGNALED },
+                      *bad;
+
+    if (opcode == RI_WR_ATOMIC_FETCH_ADD) {
+        wr.atomic.remote_addr = (uintptr_t)from.octets;
+        wr.atomic.rkey = from.keys.rkey;
+    } else {
+        wr.rdma.remote_addr = (uintptr_t)from.octets;
+        wr.rdma.rkey = from.keys.rkey;
+    }
+    OK(bed.fake.user.post_send(b->qp, &wr, &bad));
+}
+
+/* The answer to a request of the receiver, or its acknowledgement, is behind a full stash: the
+ * stash grows. */
 START_TEST(own_requests_go_on_behind_a_full_stash)
 {
+    enum ri_wr_opcode opcode = own_requests[_i];
     uint64_t posted;
 
     connect_agreed(FOREVER, 0);
+    acknowledge(a);
+    acknowledge(b);
+    side_receive(a, 6000, region_sge(&from, PIECE, 8));
     posted = fill_up();
-    side_read(b, 5000, region_sge(&to, 0, 8), (uintptr_t)from.octets, from.keys.rkey);
+    post_own(opcode);
     side_expect(b, b->send_cq, 5000, RI_WC_SUCCESS, 8);
-    ck_assert_mem_eq(to.octets, from.octets, 8);
+    if (opcode == RI_WR_SEND)
+        side_expect(a, a->recv_cq, 6000, RI_WC_SUCCESS, 8);
+    else if (opcode != RI_WR_ATOMIC_FETCH_ADD)
+        ck_assert_mem_eq(to.octets, from.octets, 8);
     for (uint64_t i = 0; i < posted; i++) {
         side_receive(b, i, region_sge(&to, 0, PIECE));
         side_expect(b, b->recv_cq, i, RI_WC_SUCCESS, PIECE);
@@ -537,8 +579,16 @@ START_TEST(an_end_waits_behind_the_sends)
 }
 END_TEST
 
-/* No receive comes: the end is taken up, behind one Send and behind a full stash and octets that
- * nobody reads. */
+/* When an end behind the stash is taken up. */
+static uint64_t end_is_due(struct side *side)
+{
+    struct stash *stash = qp_of(side)->stream->stash;
+
+    return stash ? stash->over_at : CLOCK_NEVER;
+}
+
+/* No receive comes: the end is taken up within a second, behind one Send and behind a full stash
+ * and octets that nobody reads. */
 START_TEST(an_end_is_seen_whatever_waits)
 {
     uint64_t begin = clock_now();
@@ -555,6 +605,9 @@ START_TEST(an_end_is_seen_whatever_waits)
     if (_i)
         raw_send_octets(&raw, &msn);
     ck_assert_int_eq(shutdown(raw.fd, SHUT_WR), 0);
+    while (end_is_due(a) == CLOCK_NEVER)
+        testbed_passes(&bed, 1);
+    ck_assert_uint_le(end_is_due(a), clock_now() + CLOCK_NS_PER_S);
     side_expect_event(a, RI_EVENT_LLP_CLOSED, 0);
     ck_assert_uint_ge(clock_now() - begin, 500 * CLOCK_NS_PER_MS);
     ck_assert_int_eq(side_query(a).state, RI_QPS_ERROR);
@@ -687,7 +740,7 @@ int main(void)
     tcase_add_test(tc, two_wait_for_a_shared_queue);
     tc = new_case(suite, "a full stash");
     tcase_add_test(tc, full_stops_reading);
-    tcase_add_test(tc, own_requests_go_on_behind_a_full_stash);
+    tcase_add_loop_test(tc, own_requests_go_on_behind_a_full_stash, 0, ARRAY_SIZE(own_requests));
     tcase_add_test(tc, a_request_sent_while_input_is_being_held);
     tcase_add_test(tc, a_stash_that_is_stuck_ends_the_connection);
     tcase_add_test(tc, held_input_is_no_stall);

@@ -274,7 +274,6 @@ START_TEST(rights_that_cannot_be_are_refused)
     refused(ibv_reg_mr(pd, memory[0], size, access), EINVAL);
     access = IBV_ACCESS_LOCAL_WRITE;
     refused(ibv_reg_mr(pd, memory[0], 0, access), EINVAL);
-    refused(ibv_reg_mr(pd, NULL, size, access), EINVAL);
 }
 END_TEST
 
@@ -288,6 +287,7 @@ START_TEST(memory_without_the_rights_is_a_bad_address)
 
     ck_assert_ptr_ne(pages, MAP_FAILED);
     ck_assert_int_eq(munmap(pages + 2 * page, page), 0);
+    refused(ibv_reg_mr(pd, NULL, page, access), EFAULT);
     refused(ibv_reg_mr(pd, pages, page, access), EFAULT);
     refused(ibv_reg_mr(pd, pages + page, 2 * page, access), EFAULT);
     refused(ibv_reg_mr_iova(pd, pages, page, 0, access), EFAULT);

@@ -634,23 +634,51 @@ START_TEST(a_listener_survives_the_fork)
 END_TEST
 
 /* A connection that is accepted before the fork stays the parent's, and ends for the child. */
+/* What the child says of a connection of its parent, which it tries twice. */
+static int use_what_the_parent_accepted(int accepted)
+{
+    char octet;
+
+    for (int i = 0; i < 2; i++)
+        if (recv(accepted, &octet, 1, 0) >= 0 || errno != ECONNRESET)
+            return 1;
+    return close(listener) || close(accepted);
+}
+
+static unsigned int count_lines(int fd, const char *text)
+{
+    unsigned int lines = 0;
+    FILE *from = fdopen(fd, "r");
+    char *line = NULL;
+    size_t room = 0;
+
+    ck_assert_ptr_nonnull(from);
+    while (getline(&line, &room, from) >= 0)
+        lines += strstr(line, text) != NULL;
+    free(line);
+    fclose(from);
+    return lines;
+}
+
 START_TEST(a_child_for_each_connection_is_told)
 {
-    int fd = begin_connect(), accepted, status;
+    int fd = begin_connect(), accepted, status, said[2];
     pid_t child;
     char octet;
 
     accepted = accept(listener, NULL, NULL);
     ck_assert_int_ge(accepted, 0);
+    ck_assert_int_eq(pipe(said), 0);
     tc_await_quiet_for_fork();
     child = fork();
     if (!child) {
-        bool told = recv(accepted, &octet, 1, 0) < 0 && errno == ECONNRESET;
-
-        _exit(!(told && close(listener) == 0 && close(accepted) == 0));
+        dup2(said[1], STDERR_FILENO);
+        _exit(use_what_the_parent_accepted(accepted));
     }
+    close(said[1]);
     ck_assert_int_eq(waitpid(child, &status, 0), child);
     ck_assert_int_eq(status, 0);
+    ck_assert_uint_eq(count_lines(said[0], "this process was forked"), 1);
     ck_assert_int_eq(await(fd, POLLOUT), POLLOUT);
     ck_assert_int_eq(fcntl(fd, F_SETFL, 0), 0);
     give(fd, "x");

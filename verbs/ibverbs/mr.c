@@ -57,6 +57,8 @@ static int create(struct vb_pd *pd, void *addr, size_t length, uint64_t iova, un
 
     if (error)
         return error;
+    if (!addr && length && !(access & IBV_ACCESS_ON_DEMAND))
+        return EFAULT; /* no memory is there, as the kernel finds that pins it */
     if (!iova)
         ri |= RI_ACCESS_ZERO_BASED;
     if (iova == (uintptr_t)addr || (ri & RI_ACCESS_ZERO_BASED))

@@ -28,6 +28,10 @@ enum ri_wc_status own_refusal(const struct qp *qp, const struct wqe *wqe);
 /* In a pass of the QP's lane that places nothing now, not inside tx. False: nothing was to be made
  * quiet. */
 bool own_make_quiet(struct qp *qp, struct own_requests *own);
+static inline bool own_has_unquiet(const struct own_requests *own)
+{
+    return atomic_load_explicit(&own->unquiet, memory_order_relaxed) != NULL;
+}
 /* The connection has ended: what was under way is flushed. Inside tx. */
 void own_forget(struct own_requests *own);
 

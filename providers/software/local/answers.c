@@ -14,20 +14,10 @@ struct said {
     uint64_t answers;  /* octets of answers that are not taken yet */
 };
 
-static uint32_t unexecuted(const struct local_qp *qp)
-{
-    return atomic_load_explicit(&qp->given, memory_order_acquire) - qp->executed;
-}
-
-static uint32_t page_tells(const struct local_qp *qp)
-{
-    return atomic_load_explicit(&qp->peer->executed, memory_order_acquire);
-}
-
 /* It tells so in its page, and by its requests: the later number counts. */
 static bool hear_executed(struct local_qp *qp)
 {
-    uint32_t page = page_tells(qp);
+    uint32_t page = local_page_tells(qp);
     bool forwards = (int32_t)(page - qp->heard_of_page) >= 0;
 
     qp->heard_of_page = page;
@@ -44,7 +34,7 @@ static bool hear(struct local_qp *qp, struct said *said)
     said->executed = local_heard(qp) - qp->executed;
     said->answers = atomic_load_explicit(&qp->peer->answered, memory_order_acquire) - qp->answer_at;
     local_has_found(qp->memory);
-    return said->executed <= unexecuted(qp) && said->answers <= LOCAL_ANSWERS;
+    return said->executed <= local_unexecuted(qp) && said->answers <= LOCAL_ANSWERS;
 }
 
 static bool break_off(struct local_qp *qp)
@@ -170,7 +160,7 @@ void local_skip_done(struct local_qp *qp)
 struct wqe *local_oldest(struct local_qp *qp)
 {
     local_assert_rx(qp);
-    if (!unexecuted(qp))
+    if (!local_unexecuted(qp))
         return NULL;
     local_skip_done(qp);
     return wq_slot(&qp->core->sq, qp->answered);
@@ -199,11 +189,4 @@ uint32_t local_take_answers(struct local_qp *qp)
     if (qp->answer_at != at)
         local_wake_peer(qp);
     return done;
-}
-
-bool local_has_answer(const struct local_qp *qp)
-{
-    return unexecuted(qp) &&
-           (page_tells(qp) != qp->heard_of_page ||
-            atomic_load_explicit(&qp->peer->answered, memory_order_acquire) != qp->answer_at);
 }

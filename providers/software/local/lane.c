@@ -240,6 +240,22 @@ static bool has_made_room(struct local_qp *qp)
     return more;
 }
 
+/* The peer has said nothing of an end, and nobody else has. Else local_has_end() judges. */
+static inline bool has_no_end(const struct local_qp *qp)
+{
+    return !atomic_load_explicit(&qp->peer->ended, memory_order_relaxed) &&
+           !atomic_load_explicit(&qp->witnessed, memory_order_relaxed) &&
+           !atomic_load_explicit(&qp->close_over, memory_order_relaxed);
+}
+
+/* In RTS, and a look would find nothing to do. A message that waits is looked at. Under rx. */
+static inline bool is_quiet(const struct local_qp *qp)
+{
+    return !ring_has(&qp->take) && !local_has_answer(qp) && !has_room(qp) && has_no_end(qp) &&
+           !qp->waiting && !local_owes_progress(qp) && !own_has_unquiet(&qp->requests) &&
+           !atomic_load_explicit(&qp->awaits_start, memory_order_relaxed);
+}
+
 /* Under rx. *go_on: tx may have something to do. */
 static uint32_t look(struct local_qp *qp, uint32_t budget, bool answers_soon, bool *go_on)
 {
@@ -248,7 +264,7 @@ static uint32_t look(struct local_qp *qp, uint32_t budget, bool answers_soon, bo
     uint32_t done = 0;
 
     *go_on = false;
-    if (!qp->memory)
+    if (!qp->memory || (qp_state(core) == RI_QPS_RTS && is_quiet(qp)))
         return 0;
     if (qp_state(core) == RI_QPS_RTS) {
         if (unlikely(atomic_load_explicit(&qp->awaits_start, memory_order_relaxed)))
@@ -256,7 +272,8 @@ static uint32_t look(struct local_qp *qp, uint32_t budget, bool answers_soon, bo
         if (unlikely(local_owes_progress(qp)))
             local_tell_progress(qp);
         *go_on = own_make_quiet(core, &qp->requests);
-        done = local_take_answers(qp);
+        if (local_has_answer(qp))
+            done = local_take_answers(qp);
         *go_on |= has_made_room(qp);
     }
     if (qp_state(core) == RI_QPS_RTS)
@@ -266,6 +283,14 @@ static uint32_t look(struct local_qp *qp, uint32_t budget, bool answers_soon, bo
         local_note_end(qp);
     *go_on |= qp_state(core) == RI_QPS_CLOSING && local_has_end(qp);
     return done;
+}
+
+static inline void retire(struct qp *core)
+{
+    if (wq_may_retire(&core->sq) && !qp_retire_answered(core))
+        qp_retire(core, &core->sq);
+    if (wq_may_retire(&core->rq) && !qp_retire_received(core))
+        qp_retire(core, &core->rq);
 }
 
 uint32_t local_look(struct local_qp *qp, uint32_t budget, bool answers_soon)
@@ -278,10 +303,8 @@ uint32_t local_look(struct local_qp *qp, uint32_t budget, bool answers_soon)
         return 0;
     done = look(qp, budget, answers_soon, &go_on);
     spinlock_unlock(&qp->rx);
-    if (done) {
-        qp_retire(core, &core->sq);
-        qp_retire(core, &core->rq);
-    }
+    if (done)
+        retire(core);
     if (go_on) {
         atomic_thread_fence(memory_order_seq_cst); /* as in publish.c */
         if (wq_pending(&core->sq) || qp_state(core) != RI_QPS_RTS)

@@ -200,6 +200,8 @@ uint32_t local_look(struct local_qp *qp, uint32_t budget, bool answers_soon);
 
 /* --- publish.c --- */
 
+/* wire.post_send. */
+enum ri_status local_post_send(struct ri_qp *base, struct ri_send_wr *wr, struct ri_send_wr **bad);
 /* wire.send. Inside tx. */
 void local_publish(struct qp *base);
 /* The request fails by an error of this side: the connection ends. Returns false. */
@@ -251,7 +253,23 @@ bool local_has_request(const struct local_qp *qp);
 
 /* Completes own requests. Returns how many. */
 uint32_t local_take_answers(struct local_qp *qp);
-bool local_has_answer(const struct local_qp *qp);
+/* Own requests that are published, and not complete. */
+static inline uint32_t local_unexecuted(const struct local_qp *qp)
+{
+    return atomic_load_explicit(&qp->given, memory_order_acquire) - qp->executed;
+}
+/* How many of them the peer's page says to be executed. */
+static inline uint32_t local_page_tells(const struct local_qp *qp)
+{
+    return atomic_load_explicit(&qp->peer->executed, memory_order_acquire);
+}
+/* Would it find something new? A cheap look. */
+static inline bool local_has_answer(const struct local_qp *qp)
+{
+    return local_unexecuted(qp) &&
+           (local_page_tells(qp) != qp->heard_of_page ||
+            atomic_load_explicit(&qp->peer->answered, memory_order_acquire) != qp->answer_at);
+}
 /* The own request that the peer was to execute next: the oldest that it has not. NULL: there is
  * none. */
 struct wqe *local_oldest(struct local_qp *qp);

@@ -5,6 +5,8 @@
  */
 #include "memory.h"
 
+#include "providers/software/core/post.h"
+
 /* Of a visit: octets that are published, pieces that are executed directly. What is left is the
  * lane's. */
 #define AT_ONCE        (4u * LOCAL_REQUESTS)
@@ -103,7 +105,8 @@ static void advance(struct local_qp *qp)
 static void give(struct local_qp *qp)
 {
     advance(qp);
-    atomic_fetch_add_explicit(&qp->given, 1, memory_order_release);
+    atomic_store_explicit(&qp->given, atomic_load_explicit(&qp->given, memory_order_relaxed) + 1,
+                          memory_order_release);
 }
 
 enum step { STEP_ON, STEP_WAIT, STEP_ENDED };
@@ -295,4 +298,71 @@ void local_publish(struct qp *base)
         local_wake_peer(qp);
     if (step == STEP_ON && wq_pending(&base->sq))
         tx_defer_to_lane(base);
+}
+
+/* --- a short Send that is posted alone --- */
+
+/* Connected by this wire, in full operation, and the request is the next one. */
+static inline bool is_next(const struct qp *base, const struct local_qp *qp, uint32_t index)
+{
+    return likely(qp->memory != NULL) && likely(qp_state(base) == RI_QPS_RTS) &&
+           likely(atomic_load_explicit(&base->sq.next, memory_order_relaxed) == index) &&
+           likely(!qp->begun) && likely(!base->rnic->options.guard);
+}
+
+/* publish_piece() for a Send that is one. False: nothing has changed, and local_publish() finds out
+ * why. */
+static inline bool publish_single(struct local_qp *qp, const struct wqe *wqe)
+{
+    struct ring_header header = { .kind = RING_REQUEST,
+                                  .opcode = RI_WR_SEND,
+                                  .flags = wqe->flags & RI_WR_SOLICITED ? RING_SOLICITED : 0,
+                                  .piece = (uint32_t)wqe->length,
+                                  .length = (uint32_t)wqe->length };
+    uint8_t *memory, *place;
+
+    tx_assert_inside(qp->core);
+    if (unlikely(!find_payload(qp, &wqe->sges[0], 0, header.piece, &memory)))
+        return false;
+    place = ring_reserve(&qp->put, header.piece);
+    if (unlikely(!place))
+        return false;
+    copy_short(place, memory, header.piece);
+    tell(qp, &header);
+    give(qp);
+    local_stores(qp->memory);
+    ring_publish(&qp->put, &header);
+    local_wake_peer(qp);
+    return true;
+}
+
+/* Posted, and published if nothing is before it. Under no lock. False: it is not posted. */
+static bool post_single(struct qp *base, const struct ri_send_wr *wr)
+{
+    struct local_qp *qp = local_qp(base);
+    struct wqe *wqe = NULL;
+    uint32_t index;
+
+    if (unlikely(!spinlock_try_blind(&base->sq.posting)))
+        return false;
+    index = atomic_load_explicit(&base->sq.posted, memory_order_relaxed);
+    if (likely(qp_state(base) != RI_QPS_IDLE))
+        wqe = post_plain(base, wr, wr->sg_list->length, index, 0);
+    spinlock_unlock(&base->sq.posting);
+    if (unlikely(!wqe))
+        return false;
+    if (likely(tx_begin(base)) &&
+        !(is_next(base, qp, index) && publish_single(qp, wqe) && tx_end(base)))
+        tx_go_on(base);
+    return true;
+}
+
+enum ri_status local_post_send(struct ri_qp *base, struct ri_send_wr *wr, struct ri_send_wr **bad)
+{
+    struct qp *qp = container_of(base, struct qp, base);
+
+    if (!post_is_short(wr) || wr->opcode != RI_WR_SEND || !post_single(qp, wr))
+        return wire_post_send(base, wr, bad);
+    qp_deliver(qp);
+    return RI_OK;
 }

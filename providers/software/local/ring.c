@@ -14,23 +14,6 @@ static_assert(offsetof(struct ring_header, stamp) == 0, "the stamp is the first 
 
 #define HEADER ((uint32_t)sizeof(struct ring_header))
 
-/* Octets of a record. */
-static uint32_t record(uint32_t piece)
-{
-    return (HEADER + piece + RING_LINE - 1) / RING_LINE * RING_LINE;
-}
-
-/* Not 0, and another one in each round. */
-static uint32_t stamp_at(uint64_t at)
-{
-    return (uint32_t)(at / RING_LINE) | 1u << 31;
-}
-
-static atomic_uint *word_at(const uint8_t *ring, uint32_t octets, uint64_t at)
-{
-    return (atomic_uint *)(uintptr_t)(ring + (at & (octets - 1)));
-}
-
 void ring_put_open(struct ring_put *put, uint8_t *ring, uint32_t octets)
 {
     *put = (struct ring_put){ .ring = ring, .octets = octets, .free_until = octets };
@@ -53,9 +36,9 @@ static void store(struct ring_put *put, const struct ring_header *header, uint32
     const size_t stamp = sizeof(header->stamp);
 
     memcpy(place + stamp, (const uint8_t *)header + stamp, HEADER - stamp);
-    atomic_store_explicit(word_at(put->ring, put->octets, put->at + octets), 0,
+    atomic_store_explicit(ring_word(put->ring, put->octets, put->at + octets), 0,
                           memory_order_relaxed);
-    atomic_store_explicit(word_at(put->ring, put->octets, put->at), stamp_at(put->at),
+    atomic_store_explicit(ring_word(put->ring, put->octets, put->at), ring_stamp(put->at),
                           memory_order_release);
     put->at += octets;
 }
@@ -63,7 +46,8 @@ static void store(struct ring_put *put, const struct ring_header *header, uint32
 uint8_t *ring_reserve(struct ring_put *put, uint32_t piece)
 {
     const struct ring_header skip = { .kind = RING_SKIP };
-    uint32_t octets = record(piece), left = put->octets - (uint32_t)(put->at & (put->octets - 1));
+    uint32_t octets = ring_record(piece),
+             left = put->octets - (uint32_t)(put->at & (put->octets - 1));
     uint32_t skipped = left < octets ? left : 0;
 
     contract(piece <= RING_PIECE);
@@ -77,13 +61,7 @@ uint8_t *ring_reserve(struct ring_put *put, uint32_t piece)
 
 void ring_publish(struct ring_put *put, const struct ring_header *header)
 {
-    store(put, header, record(header->piece));
-}
-
-bool ring_has(const struct ring_take *take)
-{
-    return atomic_load_explicit(word_at(take->ring, take->octets, take->at),
-                                memory_order_acquire) == stamp_at(take->at);
+    store(put, header, ring_record(header->piece));
 }
 
 enum ring_found ring_look(struct ring_take *take, struct ring_header *header,
@@ -100,7 +78,7 @@ enum ring_found ring_look(struct ring_take *take, struct ring_header *header,
         if (header->kind != RING_SKIP) {
             *octets = take->ring + offset + HEADER;
             return header->kind && header->kind < RING_KINDS && header->piece <= RING_PIECE &&
-                           record(header->piece) <= take->octets - offset
+                           ring_record(header->piece) <= take->octets - offset
                        ? RING_RECORD_FOUND
                        : RING_BROKEN;
         }
@@ -112,9 +90,4 @@ enum ring_found ring_look(struct ring_take *take, struct ring_header *header,
 const uint8_t *ring_octets(const struct ring_take *take)
 {
     return take->ring + (take->at & (take->octets - 1)) + HEADER;
-}
-
-void ring_pass(struct ring_take *take, const struct ring_header *header)
-{
-    take->at += record(header->piece);
 }

@@ -79,14 +79,36 @@ void ring_note_taken(struct ring_put *put, uint64_t taken);
 uint8_t *ring_reserve(struct ring_put *put, uint32_t piece);
 /* The record that was reserved last, with the same piece, can be taken from now on. */
 void ring_publish(struct ring_put *put, const struct ring_header *header);
+/* Octets of a record, with its header. */
+static inline uint32_t ring_record(uint32_t piece)
+{
+    return ((uint32_t)sizeof(struct ring_header) + piece + RING_LINE - 1) / RING_LINE * RING_LINE;
+}
+/* The word where a record may begin; what stands there if one does: not 0, and another one in each
+ * round. */
+static inline atomic_uint *ring_word(const uint8_t *ring, uint32_t octets, uint64_t at)
+{
+    return (atomic_uint *)(uintptr_t)(ring + (at & (octets - 1)));
+}
+static inline uint32_t ring_stamp(uint64_t at)
+{
+    return (uint32_t)(at / RING_LINE) | 1u << 31;
+}
 /* Is there something at this place? A cheap look; ring_look judges. */
-bool ring_has(const struct ring_take *take);
+static inline bool ring_has(const struct ring_take *take)
+{
+    return atomic_load_explicit(ring_word(take->ring, take->octets, take->at),
+                                memory_order_acquire) == ring_stamp(take->at);
+}
 /* The record at this place: its header, and where its octets are, which may change meanwhile. */
 enum ring_found ring_look(struct ring_take *take, struct ring_header *header,
                           const uint8_t **octets);
 /* Where the octets of the record at this place are, for who has judged and kept its header. */
 const uint8_t *ring_octets(const struct ring_take *take);
 /* Behind it. */
-void ring_pass(struct ring_take *take, const struct ring_header *header);
+static inline void ring_pass(struct ring_take *take, const struct ring_header *header)
+{
+    take->at += ring_record(header->piece);
+}
 
 #endif
