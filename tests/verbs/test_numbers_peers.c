@@ -5,59 +5,12 @@
  */
 #include "log_lines.h"
 #include "numbers_ends.h"
-
-#include "verbs/numbers/private_data.h"
+#include "numbers_peer.h"
 
 #include <netinet/in.h>
 #include <poll.h>
 #include <string.h>
 #include <unistd.h>
-
-#define MPA_HEAD 20u
-
-/* Sends a Request of revision 1 with private data `hello`; returns -1 if the port is closed. */
-static int ask(uint32_t qpn, const struct hello *hello)
-{
-    struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons((uint16_t)(qpn >> 8)) };
-    uint8_t frame[MPA_HEAD + HELLO_OCTETS] = "MPA ID Req Frame";
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    memcpy(&to.sin_addr, gid.raw + 12, 4);
-    frame[16] = 0x40;
-    frame[17] = 1;
-    frame[18] = 0;
-    frame[19] = HELLO_OCTETS;
-    hello_encode(hello, frame + MPA_HEAD);
-    ck_assert_int_eq(connect(fd, (const struct sockaddr *)&to, sizeof(to)), 0);
-    ck_assert_int_eq(send(fd, frame, sizeof(frame), MSG_NOSIGNAL), sizeof(frame));
-    return fd;
-}
-
-/* The peer's address equals the local one: the socket's, by the route. */
-static struct hello hello_for(uint32_t qpn, uint32_t own)
-{
-    struct hello hello = { .own_qpn = own, .wanted_qpn = qpn };
-
-    memcpy(hello.own_gid, gid.raw, sizeof(hello.own_gid));
-    return hello;
-}
-
-/* Reads octets until the peer closes. */
-static size_t answer(int fd, uint8_t *octets, size_t room)
-{
-    uint64_t deadline = tc_deadline(DEADLINE);
-    size_t got = 0;
-
-    for (;;) {
-        ssize_t more;
-
-        ck_assert_msg(tc_wait_fd(fd, POLLIN, deadline), "neither an answer nor an end");
-        more = recv(fd, octets + got, room - got, 0);
-        if (more <= 0)
-            return got;
-        got += (size_t)more;
-    }
-}
 
 static void expect_closed(int fd)
 {
@@ -90,14 +43,6 @@ static void expect_refused(int fd, enum hello_reason reason)
     ck_assert(hello_decode(octets + MPA_HEAD, length - MPA_HEAD, &hello));
     ck_assert_uint_eq(hello.reason, reason);
     close(fd);
-}
-
-static void need_ipv4(void)
-{
-    static const uint8_t prefix[12] = { [10] = 0xff, 0xff };
-
-    if (memcmp(gid.raw, prefix, sizeof(prefix)) != 0)
-        tc_skip("GID 0 is not of IPv4");
 }
 
 START_TEST(a_stranger_is_closed_without_an_answer)
