@@ -101,9 +101,7 @@ int main(void)
     Suite *suite = suite_create("processor time is known");
     TCase *all = tc_case(suite, "cpus", setup, NULL);
 
-    tcase_add_test(all, the_least_quota_of_the_way_up_counts);
-    tcase_add_test(all, version_one_is_read_too);
-    tcase_add_test(all, what_cannot_be_read_limits_nothing);
-    tcase_add_test(all, the_mask_is_the_callers);
+    tc_add_tests(all, the_least_quota_of_the_way_up_counts, version_one_is_read_too,
+                 what_cannot_be_read_limits_nothing, the_mask_is_the_callers);
     return tc_main(suite);
 }

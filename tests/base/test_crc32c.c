@@ -270,19 +270,12 @@ END_TEST
 int main(void)
 {
     Suite *s = suite_create("crc32c");
-    TCase *t = tcase_create("crc32c");
+    TCase *t = tc_case(s, "crc32c", NULL, NULL);
 
-    tcase_add_test(t, check_value);
-    tcase_add_test(t, vectors);
-    tcase_add_test(t, lengths_and_alignments);
-    tcase_add_test(t, fours);
-    tcase_add_test(t, pieces_compose);
-    tcase_add_test(t, far_is_the_same);
-    tcase_add_test(t, copy_copies_and_sums);
-    tcase_add_test(t, copy_of_a_source_that_changes);
+    tc_add_tests(t, check_value, vectors, lengths_and_alignments, fours, pieces_compose,
+                 far_is_the_same, copy_copies_and_sums, copy_of_a_source_that_changes);
 #if defined(__x86_64__) && defined(__GNUC__)
     tcase_add_test(t, upper_halves_are_left_clear);
 #endif
-    suite_add_tcase(s, t);
     return tc_main(s);
 }

@@ -236,10 +236,10 @@ TCase *tc_case(Suite *suite, const char *name, SFun setup, SFun teardown)
     return tc;
 }
 
-void tc_add_list(TCase *tc, const TTest *const *tests)
+void tc_add_list(TCase *tc, int begin, int end, const TTest *const *tests)
 {
     for (; *tests; tests++)
-        tcase_add_test(tc, *tests);
+        tcase_add_loop_test(tc, *tests, begin, end);
 }
 
 /* ---- results: Check's XML log (it alone has names, iterations and durations) to TAP ---- */

@@ -49,9 +49,16 @@ const TTest *tc_admit(const TTest *test);
 /* A test case of the suite, with a checked fixture; either half may be NULL. */
 TCase *tc_case(Suite *suite, const char *name, SFun setup, SFun teardown);
 
-/* tcase_add_test of each. */
-#define tc_add_tests(tc, ...) tc_add_list((tc), (const TTest *const[]){ __VA_ARGS__, NULL })
-void tc_add_list(TCase *tc, const TTest *const *tests);
+/*
+ * tc_add_tests: tcase_add_test of each. tc_add_loops: tcase_add_loop_test of each, with these
+ * rounds. tc_add_rows: a loop test with one round for each row of an array.
+ */
+#define tc_add_tests(tc, ...) tc_add_loops(tc, 0, 1, __VA_ARGS__)
+#define tc_add_loops(tc, begin, end, ...) \
+    tc_add_list((tc), (begin), (end), (const TTest *const[]){ __VA_ARGS__, NULL })
+#define tc_add_rows(tc, test, array) \
+    tcase_add_loop_test(tc, test, 0, (int)(sizeof(array) / sizeof((array)[0])))
+void tc_add_list(TCase *tc, int begin, int end, const TTest *const *tests);
 
 /*
  * Time. Deadlines are nanoseconds of CLOCK_MONOTONIC; a time-out given in milliseconds is

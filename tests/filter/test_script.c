@@ -195,7 +195,6 @@ int main(void)
     tc_add_tests(all, each_kind_of_rule_is_read, any_octets_are_read_or_refused,
                  rules_select_by_number, chance_is_the_same_by_the_same_seed,
                  chance_is_as_large_as_it_says);
-    tcase_add_loop_test(all, a_wrong_script_is_refused_with_line_and_what_is_allowed, 0,
-                        (int)(sizeof(wrong) / sizeof(*wrong)));
+    tc_add_rows(all, a_wrong_script_is_refused_with_line_and_what_is_allowed, wrong);
     return tc_main(suite);
 }

@@ -249,10 +249,8 @@ int main(void)
     Suite *suite = suite_create("kald_message");
     TCase *tc = tc_case(suite, "messages", NULL, NULL);
 
-    tcase_add_loop_test(tc, what_one_end_writes_the_other_reads, 0, COUNT);
-    tcase_add_loop_test(tc, the_other_direction_is_refused, 0, COUNT);
-    tcase_add_loop_test(tc, every_other_length_is_refused, 0, COUNT);
-    tcase_add_loop_test(tc, every_changed_octet_is_noticed_or_refused, 0, COUNT);
+    tc_add_loops(tc, 0, COUNT, what_one_end_writes_the_other_reads, the_other_direction_is_refused,
+                 every_other_length_is_refused, every_changed_octet_is_noticed_or_refused);
     tc_add_tests(tc, every_field_out_of_range_is_refused, an_ipv4_address_is_read,
                  files_of_a_policy_are_read_in_order);
     return tc_main(suite);

@@ -231,10 +231,8 @@ int main(void)
     Suite *s = suite_create("capture files");
     TCase *blocks = tcase_create("blocks"), *packets = tcase_create("packets");
 
-    tcase_add_test(blocks, start_of_a_file);
-    tcase_add_test(blocks, packets_of_every_padding);
-    tcase_add_test(blocks, end_of_a_file);
-    tcase_add_test(blocks, whole_blocks_of_a_prefix);
+    tc_add_tests(blocks, start_of_a_file, packets_of_every_padding, end_of_a_file,
+                 whole_blocks_of_a_prefix);
     suite_add_tcase(s, blocks);
     tcase_add_test(packets, headers_of_every_kind);
     suite_add_tcase(s, packets);

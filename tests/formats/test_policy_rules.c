@@ -266,9 +266,8 @@ int main(void)
     Suite *suite = suite_create("policy_rules");
     TCase *tc = tc_case(suite, "rules", setup, NULL);
 
-    tcase_add_loop_test(tc, the_first_that_matches_decides, 0,
-                        sizeof(decisions) / sizeof(*decisions));
-    tcase_add_loop_test(tc, what_is_wrong_is_named, 0, sizeof(wrong) / sizeof(*wrong));
+    tc_add_rows(tc, the_first_that_matches_decides, decisions);
+    tc_add_rows(tc, what_is_wrong_is_named, wrong);
     tc_add_tests(tc, limits_are_by_user_and_group, files_are_read_in_the_order_of_their_names,
                  who_may_write_is_looked_at);
     return tc_main(suite);

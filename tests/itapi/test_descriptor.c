@@ -257,9 +257,8 @@ int main(void)
     for (int i = 0; i < (int)fx_interfaces(); i++) {
         if (!(fx_features(i) & FX_SOFTRDMA))
             continue;
-        tcase_add_loop_test(tc, each_event_is_told_of, i * CASES, (i + 1) * CASES);
-        tcase_add_loop_test(tc, what_is_queued_is_told_of, i * CASES, (i + 1) * CASES);
-        tcase_add_loop_test(tc, no_event_is_missed, i * CASES, (i + 1) * CASES);
+        tc_add_loops(tc, i * CASES, (i + 1) * CASES, each_event_is_told_of,
+                     what_is_queued_is_told_of, no_event_is_missed);
     }
     return tc_main(suite);
 }

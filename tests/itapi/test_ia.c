@@ -544,11 +544,7 @@ int main(void)
     TCase *list = tcase_create("list"), *open = tcase_create("open"),
           *more = tcase_create("objects");
 
-    tcase_add_test(list, list_counts_and_fills);
-    tcase_add_test(list, list_respects_the_room);
-    tcase_add_test(list, names);
-    tcase_add_test(list, reports);
-    tcase_add_test(list, conversions);
+    tc_add_tests(list, list_counts_and_fills, list_respects_the_room, names, reports, conversions);
     suite_add_tcase(suite, list);
     add_each(open, api_versions);
     add_each(open, unknown_names);

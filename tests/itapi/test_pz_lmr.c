@@ -366,7 +366,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("it_pz_lmr");
-    TCase *tc = tcase_create("memory");
+    TCase *tc = tc_case(suite, "memory", NULL, NULL);
 
     add_each(tc, pz_life);
     add_each(tc, pz_busy);
@@ -381,6 +381,5 @@ int main(void)
     add_each(tc, many_regions);
     add_each(tc, memory_that_peers_can_map);
     tcase_add_test(tc, rdma_addresses);
-    suite_add_tcase(suite, tc);
     return tc_main(suite);
 }

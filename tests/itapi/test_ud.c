@@ -605,7 +605,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("it_ud");
-    TCase *tc = tcase_create("ud");
+    TCase *tc = tc_case(suite, "ud", NULL, NULL);
 
     tcase_set_timeout(tc, 60);
     add_each(tc, interface_says_what_it_has);
@@ -630,6 +630,5 @@ int main(void)
     add_where(tc, FX_DATAGRAMS, source_path);
     add_where(tc, FX_DATAGRAMS, path_of_gids);
     tcase_add_test(tc, gid_and_ip);
-    suite_add_tcase(suite, tc);
     return tc_main(suite);
 }

@@ -592,7 +592,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("wide cookies");
-    TCase *tc = tcase_create("cookies");
+    TCase *tc = tc_case(suite, "cookies", NULL, NULL);
 
     tcase_set_timeout(tc, 60);
     add_each(tc, every_operation_returns_it);
@@ -613,6 +613,5 @@ int main(void)
     add_each(tc, from_several_threads_each_once);
     add_each(tc, wrong_arguments);
     tcase_add_test(tc, the_helper_assigns);
-    suite_add_tcase(suite, tc);
     return tc_main(suite);
 }

@@ -425,30 +425,23 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("asking");
-    TCase *tc = tcase_create("bad providers");
+    TCase *tc = tc_case(suite, "bad providers", fixture_setup, NULL);
 
-    tcase_add_checked_fixture(tc, fixture_setup, NULL);
     tcase_set_timeout(tc, 30);
-    tcase_add_loop_test(tc, bad_provider_harms_nobody, 0, sizeof(bad) / sizeof(*bad));
-    tcase_add_test(tc, only_the_one_named_is_loaded);
-    tcase_add_test(tc, silence_is_waited_for_once);
-    tcase_add_test(tc, without_the_helper_program);
-    tcase_add_loop_test(tc, without_a_new_process, 0, sizeof(forbidden) / sizeof(*forbidden));
+    tc_add_rows(tc, bad_provider_harms_nobody, bad);
+    tc_add_tests(tc, only_the_one_named_is_loaded, silence_is_waited_for_once,
+                 without_the_helper_program);
+    tc_add_rows(tc, without_a_new_process, forbidden);
     tcase_add_loop_test(tc, without_a_child_without_a_signal, 0, 2);
-    suite_add_tcase(suite, tc);
 
-    tc = tcase_create("the process");
-    tcase_add_checked_fixture(tc, fixture_setup, NULL);
+    tc = tc_case(suite, "the process", fixture_setup, NULL);
     tcase_set_timeout(tc, 30);
     tcase_add_loop_test(tc, helpers_are_not_noticed, 0, 2);
     tcase_add_test(tc, descriptors_are_not_needed);
-    suite_add_tcase(suite, tc);
 
-    tc = tcase_create("the first");
-    tcase_add_checked_fixture(tc, fixture_setup, NULL);
+    tc = tc_case(suite, "the first", fixture_setup, NULL);
     tcase_add_test(tc, dropped_in_changes_nothing);
-    tcase_add_loop_test(tc, default_interface, 0, sizeof(defaults) / sizeof(*defaults));
+    tc_add_rows(tc, default_interface, defaults);
     tcase_add_test(tc, default_that_is_not_there);
-    suite_add_tcase(suite, tc);
     return tc_main(suite);
 }

@@ -593,18 +593,12 @@ int main(void)
     TCase *t = tc_case(s, "connections", setup, NULL), *f = tc_case(s, "files", setup, NULL),
           *p = tc_case(s, "threads", setup, NULL);
 
-    tcase_add_test(t, one_end);
-    tcase_add_test(t, ends_of_a_connection);
+    tc_add_tests(t, one_end, ends_of_a_connection);
     tcase_add_loop_test(t, both_ends, 0, 2);
     tcase_add_test(t, large_octets_in_pieces);
-    tcase_add_test(f, off_by_default);
-    tcase_add_test(f, names_and_rights);
-    tcase_add_test(f, existing_file_is_replaced_not_written_to);
-    tcase_add_test(f, what_is_no_file_is_refused);
-    tcase_add_test(f, connection_outlives_its_interface);
-    tcase_add_test(f, full_disk);
-    tcase_add_test(p, threads_beside_each_other);
-    tcase_add_test(p, no_answer_before_its_question);
+    tc_add_tests(f, off_by_default, names_and_rights, existing_file_is_replaced_not_written_to,
+                 what_is_no_file_is_refused, connection_outlives_its_interface, full_disk);
+    tc_add_tests(p, threads_beside_each_other, no_answer_before_its_question);
 #ifndef __SANITIZE_THREAD__
     tcase_add_test(p, child_leaves_the_file_alone);
 #endif

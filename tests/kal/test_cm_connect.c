@@ -537,47 +537,29 @@ START_TEST(ipv6_scope)
 }
 END_TEST
 
-static Suite *suite(void)
+int main(void)
 {
     Suite *s = suite_create("connection manager, attempts");
     TCase *t = tc_case(s, "active", setup, teardown);
 
     tcase_set_timeout(t, tc_timeout_ms(60000) / 1000.0);
-    tcase_add_test(t, c022_s020_second_attempt_with_revision_1);
-    tcase_add_test(t, s020_reset_is_no_proof_of_revision_1);
+    tc_add_tests(t, c022_s020_second_attempt_with_revision_1, s020_reset_is_no_proof_of_revision_1);
     tcase_add_loop_test(t, reset_peer_is_asked_again, 0, 3);
     tcase_add_test(t, peer_that_resets_what_it_accepts_is_asked_again);
     tcase_add_loop_test(t, reset_inside_the_reply_is_final, 0, 2);
     tcase_add_loop_test(t, end_between_two_attempts, 0, 3);
     tcase_add_test(t, deadline_covers_further_attempts);
     tcase_add_loop_test(t, s020_end_without_reading_is_no_proof_of_revision_1, 0, 2);
-    tcase_add_test(t, c022_closed_inside_the_reply);
-    tcase_add_test(t, s020_second_attempt_can_be_forbidden);
-    tcase_add_test(t, s020_second_attempt_refused);
-    tcase_add_test(t, c021_s021_no_reply_in_time);
-    tcase_add_test(t, c021_deadline_covers_the_second_attempt);
-    tcase_add_test(t, tcp_connect_in_time);
-    tcase_add_test(t, nobody_listens);
-    tcase_add_test(t, source_that_is_not_ours);
-    tcase_add_test(t, source_with_fixed_port_also_for_the_second_attempt);
-    tcase_add_test(t, policy_denies);
-    tcase_add_test(t, host_policy_denies);
-    tcase_add_test(t, quota);
-    tcase_add_test(t, bad_arguments);
-    tcase_add_test(t, queue_pair_does_not_take_it);
-    tcase_add_test(t, queue_pair_destroyed_meanwhile);
-    tcase_add_test(t, disconnect_falls_back_to_error);
-    tcase_add_test(t, established_is_not_touched_by_destroy);
-    tcase_add_test(t, socket_options);
+    tc_add_tests(t, c022_closed_inside_the_reply, s020_second_attempt_can_be_forbidden,
+                 s020_second_attempt_refused, c021_s021_no_reply_in_time,
+                 c021_deadline_covers_the_second_attempt, tcp_connect_in_time, nobody_listens,
+                 source_that_is_not_ours, source_with_fixed_port_also_for_the_second_attempt,
+                 policy_denies, host_policy_denies, quota, bad_arguments,
+                 queue_pair_does_not_take_it, queue_pair_destroyed_meanwhile,
+                 disconnect_falls_back_to_error, established_is_not_touched_by_destroy,
+                 socket_options);
     tcase_add_loop_test(t, destroy_at_any_time, 0, 5);
     tcase_add_loop_test(t, destroy_inside_the_upcall, 0, 2);
-    tcase_add_test(t, destroy_another_inside_the_upcall);
-    tcase_add_test(t, ipv6_loopback);
-    tcase_add_test(t, ipv6_scope);
-    return s;
-}
-
-int main(void)
-{
-    return tc_main(suite());
+    tc_add_tests(t, destroy_another_inside_the_upcall, ipv6_loopback, ipv6_scope);
+    return tc_main(s);
 }

@@ -652,7 +652,7 @@ START_TEST(destroy_meanwhile)
 }
 END_TEST
 
-static Suite *suite(void)
+int main(void)
 {
     Suite *s = suite_create("connection manager, socket conversion");
     TCase *t = tc_case(s, "convert", setup, teardown);
@@ -660,33 +660,20 @@ static Suite *suite(void)
     tcase_set_timeout(t, tc_timeout_ms(60000) / 1000.0);
     tcase_add_test(t, initiator_with_frames);
     tcase_add_loop_test(t, ipv6, 0, 2);
-    tcase_add_test(t, initiator_without_frames);
-    tcase_add_test(t, responder_without_frames);
+    tc_add_tests(t, initiator_without_frames, responder_without_frames);
     tcase_add_loop_test(t, responder_with_frames, 0, 2);
-    tcase_add_test(t, responder_answers_revision_2);
-    tcase_add_test(t, long_last_message_to_a_slow_peer);
+    tc_add_tests(t, responder_answers_revision_2, long_last_message_to_a_slow_peer);
     tcase_add_loop_test(t, peer_fails, 0, 5);
     tcase_add_loop_test(t, in_time, 0, 2);
     tcase_add_test(t, deadline);
     tcase_add_loop_test(t, what_cannot_be_converted, 0, 7);
-    tcase_add_test(t, octets_read_of_the_request);
-    tcase_add_test(t, octets_read_of_fpdus);
-    tcase_add_test(t, octets_read_that_cannot_be);
+    tc_add_tests(t, octets_read_of_the_request, octets_read_of_fpdus, octets_read_that_cannot_be);
     tcase_add_loop_test(t, half_a_connection, 0, 4);
-    tcase_add_test(t, what_the_kernel_transforms);
-    tcase_add_test(t, notifications_wait);
-    tcase_add_test(t, options_of_the_consumer);
-    tcase_add_loop_test(t, policy, 0, 2);
-    tcase_add_loop_test(t, host_policy, 0, 2);
-    tcase_add_loop_test(t, address_of_another_interface, 0, 2);
+    tc_add_tests(t, what_the_kernel_transforms, notifications_wait, options_of_the_consumer);
+    tc_add_loops(t, 0, 2, policy, host_policy, address_of_another_interface);
     tcase_add_test(t, quota);
     tcase_add_loop_test(t, frame_that_goes_wrong, 0, 6);
     tcase_add_test(t, arguments);
     tcase_add_loop_test(t, destroy_meanwhile, 0, 8);
-    return s;
-}
-
-int main(void)
-{
-    return tc_main(suite());
+    return tc_main(s);
 }

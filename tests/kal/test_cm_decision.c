@@ -598,7 +598,7 @@ START_TEST(moved_request_goes_with_its_listener_or_its_peer)
 }
 END_TEST
 
-static Suite *suite(void)
+int main(void)
 {
     Suite *s = suite_create("connection manager, decisions");
     TCase *t = tc_case(s, "passive", setup, teardown);
@@ -607,33 +607,17 @@ static Suite *suite(void)
     tcase_add_loop_test(t, s005_c011_to_c017_reply_follows_the_request, 0, 12);
     tcase_add_test(t, crc_off_on_both_sides);
     tcase_add_loop_test(t, c049_markers_are_asked_for_by_option, 0, 2);
-    tcase_add_test(t, accept_inside_the_upcall);
-    tcase_add_test(t, accept_arguments);
-    tcase_add_test(t, c020_queue_pair_does_not_take_it);
-    tcase_add_test(t, peer_leaves_between_accept_and_run);
-    tcase_add_loop_test(t, request_withdrawn, 0, 2);
-    tcase_add_loop_test(t, placed_on_the_lane_of_the_qp, 0, 2);
+    tc_add_tests(t, accept_inside_the_upcall, accept_arguments, c020_queue_pair_does_not_take_it,
+                 peer_leaves_between_accept_and_run);
+    tc_add_loops(t, 0, 2, request_withdrawn, placed_on_the_lane_of_the_qp);
     tcase_add_test(t, placed_while_its_lane_looks_on);
     tcase_add_loop_test(t, queue_pair_attached_after_the_accept, 0, 2);
-    tcase_add_test(t, abandoned_before_a_queue_pair_came);
-    tcase_add_test(t, no_queue_pair_in_time);
-    tcase_add_test(t, request_abandoned);
-    tcase_add_test(t, abandoned_right_after_accept);
-    tcase_add_test(t, destroy_inside_the_upcall);
+    tc_add_tests(t, abandoned_before_a_queue_pair_came, no_queue_pair_in_time, request_abandoned,
+                 abandoned_right_after_accept, destroy_inside_the_upcall);
     tcase_add_loop_test(t, c020_s017_s018_reject_with_private_data, 0, 4);
-    tcase_add_test(t, reject_inside_the_upcall);
-    tcase_add_test(t, reply_is_not_reset_away);
-    tcase_add_test(t, linger_is_bounded_in_time);
-    tcase_add_test(t, linger_is_bounded_in_octets);
-    tcase_add_test(t, close_waits_for_lingers_unless_forced);
-    tcase_add_test(t, migrate);
-    tcase_add_test(t, does_not_migrate_to_the_provider);
-    tcase_add_test(t, migrate_inside_the_upcall_to_another_lane);
+    tc_add_tests(t, reject_inside_the_upcall, reply_is_not_reset_away, linger_is_bounded_in_time,
+                 linger_is_bounded_in_octets, close_waits_for_lingers_unless_forced, migrate,
+                 does_not_migrate_to_the_provider, migrate_inside_the_upcall_to_another_lane);
     tcase_add_loop_test(t, moved_request_goes_with_its_listener_or_its_peer, 0, 2);
-    return s;
-}
-
-int main(void)
-{
-    return tc_main(suite());
+    return tc_main(s);
 }

@@ -480,20 +480,14 @@ int main(void)
     Suite *suite = suite_create("requests that wait for room");
     TCase *tc = tc_case(suite, "hold", setup_full, hang_up_all);
 
-    tcase_add_test(tc, they_come_up_in_order);
-    tcase_add_test(tc, a_deferred_one_is_not_reported_for_ever);
-    tcase_add_test(tc, start_ups_and_those_that_wait_are_apart);
-    tcase_add_test(tc, one_that_waited_is_accepted);
-    tcase_add_test(tc, a_later_one_does_not_overtake);
-    tcase_add_test(tc, a_moved_one_goes_behind);
+    tc_add_tests(tc, they_come_up_in_order, a_deferred_one_is_not_reported_for_ever,
+                 start_ups_and_those_that_wait_are_apart, one_that_waited_is_accepted,
+                 a_later_one_does_not_overtake, a_moved_one_goes_behind);
     tcase_add_loop_test(tc, the_peer_leaves, 0, 3);
-    tcase_add_test(tc, nobody_waits_for_ever);
-    tcase_add_test(tc, time_stops_when_it_is_shown);
-    tcase_add_test(tc, time_begins_anew_when_another_is_taken);
-    tcase_add_test(tc, c019_they_are_bounded);
-    tcase_add_test(tc, a_decision_is_not_forgotten_over_new_peers);
-    tcase_add_test(tc, c019_what_was_accepted_is_not_dropped);
-    tcase_add_test(tc, they_do_not_give_way);
+    tc_add_tests(tc, nobody_waits_for_ever, time_stops_when_it_is_shown,
+                 time_begins_anew_when_another_is_taken, c019_they_are_bounded,
+                 a_decision_is_not_forgotten_over_new_peers, c019_what_was_accepted_is_not_dropped,
+                 they_do_not_give_way);
     tcase_add_loop_test(tc, they_go_with_the_listener, 0, 2);
     tcase_add_test(tc, set_a_waits_too);
     return tc_main(suite);

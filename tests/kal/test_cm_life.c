@@ -633,21 +633,12 @@ static Suite *suite(void)
     TCase *t = tc_case(s, "life", setup, teardown);
 
     tcase_set_timeout(t, tc_timeout_ms(60000) / 1000.0);
-    tcase_add_test(t, ipv4);
-    tcase_add_test(t, ipv6);
-    tcase_add_test(t, destroy_while_lanes_run);
+    tc_add_tests(t, ipv4, ipv6, destroy_while_lanes_run);
     tcase_add_loop_test(t, destroy_waits_for_the_upcall, 0, 2);
-    tcase_add_test(t, migrate_between_running_lanes);
-    tcase_add_test(t, fork_child_closes_the_spare);
-    tcase_add_test(t, set_a_active);
-    tcase_add_test(t, set_a_passive);
-    tcase_add_test(t, set_a_requests_before_listen_returns);
-    tcase_add_test(t, set_a_listener_of_a_provider_without_ipv6);
-    tcase_add_test(t, set_a_question);
-    tcase_add_test(t, set_b_question);
-    tcase_add_test(t, set_a_answer);
-    tcase_add_test(t, set_a_without_a_stream);
-    tcase_add_test(t, set_b_has_two_ways_and_addresses);
+    tc_add_tests(t, migrate_between_running_lanes, fork_child_closes_the_spare, set_a_active,
+                 set_a_passive, set_a_requests_before_listen_returns,
+                 set_a_listener_of_a_provider_without_ipv6, set_a_question, set_b_question,
+                 set_a_answer, set_a_without_a_stream, set_b_has_two_ways_and_addresses);
     tcase_add_loop_test(t, set_a_requests_stay_in_their_rnic, 0, 2);
     return s;
 }

@@ -761,7 +761,7 @@ START_TEST(shared_port)
 }
 END_TEST
 
-static Suite *suite(void)
+int main(void)
 {
     Suite *s = suite_create("connection manager, listeners");
     TCase *t = tc_case(s, "passive", setup, teardown);
@@ -769,35 +769,21 @@ static Suite *suite(void)
     tcase_set_timeout(t, tc_timeout_ms(60000) / 1000.0);
     tcase_add_test(t, listener_gone);
     tcase_add_loop_test(t, listen_errors, 0, 3);
-    tcase_add_test(t, port_again_at_once);
-    tcase_add_test(t, port_again_although_a_copy_lives);
-    tcase_add_test(t, x036_policy_listen);
-    tcase_add_test(t, x036_policy_request);
-    tcase_add_test(t, host_policy_listen_and_request);
-    tcase_add_test(t, refused_peers_do_not_stop_a_lane_whose_log_is_not_read);
-    tcase_add_test(t, refused_peers_are_named_and_counted);
-    tcase_add_test(t, accepted_sockets_options);
-    tcase_add_test(t, ipv6_loopback);
-    tcase_add_test(t, ipv6_wildcard_takes_ipv4_as_ipv4);
-    tcase_add_test(t, ipv6_wildcard_beside_an_ipv4_listener);
+    tc_add_tests(t, port_again_at_once, port_again_although_a_copy_lives, x036_policy_listen,
+                 x036_policy_request, host_policy_listen_and_request,
+                 refused_peers_do_not_stop_a_lane_whose_log_is_not_read,
+                 refused_peers_are_named_and_counted, accepted_sockets_options, ipv6_loopback,
+                 ipv6_wildcard_takes_ipv4_as_ipv4, ipv6_wildcard_beside_an_ipv4_listener);
     tcase_add_loop_test(t, ipv6_wildcard_is_busy_where_another_program_has_ipv4, 0, 3);
     tcase_add_test(t, policy_of_ipv4_holds_for_the_ipv6_wildcard);
     tcase_add_loop_test(t, v6only, 0, 2);
     tcase_add_test(t, ipv6_scope);
-    tcase_add_loop_test(t, passed_socket_outlives_its_listener, 0, 2);
-    tcase_add_loop_test(t, passed_sockets_are_told_by_their_ports, 0, 2);
-    tcase_add_loop_test(t, passed_socket_of_another_interface_or_process, 0, 2);
-    tcase_add_loop_test(t, passed_socket_that_does_not_fit, 0, 2);
+    tc_add_loops(t, 0, 2, passed_socket_outlives_its_listener,
+                 passed_sockets_are_told_by_their_ports,
+                 passed_socket_of_another_interface_or_process, passed_socket_that_does_not_fit);
     tcase_add_test(t, policy_is_asked_for_the_address_of_a_passed_socket);
     tcase_add_loop_test(t, socket_that_another_process_ends, 0, 3);
-    tcase_add_test(t, fed_listener_reports_requests);
-    tcase_add_test(t, fed_listener_tells_of_streams_in_vain);
-    tcase_add_test(t, fed_listener_refuses);
-    tcase_add_test(t, shared_port);
-    return s;
-}
-
-int main(void)
-{
-    return tc_main(suite());
+    tc_add_tests(t, fed_listener_reports_requests, fed_listener_tells_of_streams_in_vain,
+                 fed_listener_refuses, shared_port);
+    return tc_main(s);
 }

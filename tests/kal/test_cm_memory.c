@@ -167,8 +167,7 @@ int main(void)
     TCase *t = tc_case(suite, "accepting", setup, teardown);
 
     tcase_add_loop_test(t, every_allocation_of_an_accept, 0, 2);
-    tcase_add_test(t, one_line_for_many);
-    tcase_add_test(t, accept_without_memory_of_the_system);
+    tc_add_tests(t, one_line_for_many, accept_without_memory_of_the_system);
     t = tc_case(suite, "unanswered", setup, teardown);
     tcase_add_test(t, no_queue_pair_in_time);
     return tc_main(suite);

@@ -438,38 +438,27 @@ START_TEST(no_queue_pair_in_time)
 }
 END_TEST
 
-static Suite *suite(void)
+int main(void)
 {
     Suite *s = suite_create("connection manager, Request and Reply");
     TCase *t = tc_case(s, "active", setup, teardown);
 
     tcase_set_timeout(t, tc_timeout_ms(60000) / 1000.0);
     tcase_add_test(t, s001_to_s007_request_in_one_write);
-    tcase_add_loop_test(t, queue_pair_attached_after_the_connect, 0, 3);
-    tcase_add_loop_test(t, refused_when_the_queue_pair_comes, 0, 3);
-    tcase_add_test(t, refused_without_a_queue_pair);
-    tcase_add_test(t, three_way_by_the_queue_pair);
-    tcase_add_test(t, three_way_with_a_reply_that_does_not_fit);
-    tcase_add_test(t, no_queue_pair_in_time);
-    tcase_add_test(t, s004_revision_1_is_unenhanced);
-    tcase_add_test(t, s007_x033_crc_off_only_by_option);
+    tc_add_loops(t, 0, 3, queue_pair_attached_after_the_connect, refused_when_the_queue_pair_comes);
+    tc_add_tests(t, refused_without_a_queue_pair, three_way_by_the_queue_pair,
+                 three_way_with_a_reply_that_does_not_fit, no_queue_pair_in_time,
+                 s004_revision_1_is_unenhanced, s007_x033_crc_off_only_by_option);
     tcase_add_loop_test(t, c049_markers_are_asked_for_by_option, 0, 2);
     tcase_add_loop_test(t, s012_offers_follow_option_rtr, 0, 4);
-    tcase_add_test(t, s016_suppressed_depths);
-    tcase_add_test(t, s006_private_data_limits);
-    tcase_add_test(t, x017_depths_are_clamped_to_the_rnic);
+    tc_add_tests(t, s016_suppressed_depths, s006_private_data_limits,
+                 x017_depths_are_clamped_to_the_rnic);
     tcase_add_loop_test(t, c039_reply_split_anywhere_with_octets_behind, 0, SPLITS + 1);
     tcase_add_test(t, c035_depths_and_what_is_told);
     tcase_add_loop_test(t, c032_c033_c036_c038_what_the_reply_settles, 0, 6);
     tcase_add_loop_test(t, c028_rejected_with_private_data, 0, 3);
     tcase_add_loop_test(t, c034_c037_c038_s019_refused_by_terminate, 0, 4);
     tcase_add_loop_test(t, c023_to_c031_what_is_no_reply, 0, 9);
-    tcase_add_test(t, c031_enhanced_answer_to_revision_1);
-    tcase_add_test(t, c023_http_server);
-    return s;
-}
-
-int main(void)
-{
-    return tc_main(suite());
+    tc_add_tests(t, c031_enhanced_answer_to_revision_1, c023_http_server);
+    return tc_main(s);
 }

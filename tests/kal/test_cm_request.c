@@ -429,7 +429,7 @@ START_TEST(the_last_descriptor_is_taken)
 }
 END_TEST
 
-static Suite *suite(void)
+int main(void)
 {
     Suite *s = suite_create("connection manager, requests");
     TCase *t = tc_case(s, "passive", setup, teardown);
@@ -439,25 +439,13 @@ static Suite *suite(void)
     tcase_add_loop_test(t, c005_c006_c009_c017_what_does_not_matter, 0, 4);
     tcase_add_test(t, c009_s_bit_of_revision_1_is_reserved);
     tcase_add_loop_test(t, c003_to_c008_what_is_no_request, 0, 9);
-    tcase_add_test(t, c003_http_client_and_many_more);
-    tcase_add_test(t, c004_revision_2_on_a_revision_1_side);
-    tcase_add_test(t, c010_data_behind_the_request);
-    tcase_add_test(t, c010_data_while_undecided);
-    tcase_add_test(t, c010_data_right_before_accept);
-    tcase_add_test(t, c001_s021_request_in_time);
+    tc_add_tests(t, c003_http_client_and_many_more, c004_revision_2_on_a_revision_1_side,
+                 c010_data_behind_the_request, c010_data_while_undecided,
+                 c010_data_right_before_accept, c001_s021_request_in_time);
     tcase_add_loop_test(t, c002_end_inside_the_request, 0, 2);
-    tcase_add_test(t, c019_undecided_requests);
-    tcase_add_test(t, c019_half_open_start_ups);
-    tcase_add_test(t, c019_old_start_ups_stay_while_there_is_room);
-    tcase_add_test(t, quota_of_connections);
-    tcase_add_test(t, abandoned_connections_leave_nothing);
-    tcase_add_test(t, no_descriptors_left);
-    tcase_add_test(t, no_descriptors_left_but_an_old_start_up);
-    tcase_add_test(t, the_last_descriptor_is_taken);
-    return s;
-}
-
-int main(void)
-{
-    return tc_main(suite());
+    tc_add_tests(t, c019_undecided_requests, c019_half_open_start_ups,
+                 c019_old_start_ups_stay_while_there_is_room, quota_of_connections,
+                 abandoned_connections_leave_nothing, no_descriptors_left,
+                 no_descriptors_left_but_an_old_start_up, the_last_descriptor_is_taken);
+    return tc_main(s);
 }

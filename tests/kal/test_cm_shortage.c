@@ -90,7 +90,6 @@ int main(void)
     Suite *suite = suite_create("cm_shortage");
     TCase *t = tc_case(suite, "sending", fake_setup, fake_teardown);
 
-    tcase_add_loop_test(t, request_is_sent_again, 0, 2);
-    tcase_add_loop_test(t, rejecting_reply_is_sent_again, 0, 2);
+    tc_add_loops(t, 0, 2, request_is_sent_again, rejecting_reply_is_sent_again);
     return tc_main(suite);
 }

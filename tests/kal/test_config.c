@@ -468,28 +468,19 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("config");
-    TCase *tc = tcase_create("values");
+    TCase *tc = tc_case(suite, "values", NULL, NULL);
 
-    tcase_add_loop_test(tc, test_value, 0, sizeof(values) / sizeof(*values));
+    tc_add_rows(tc, test_value, values);
     tcase_add_test(tc, test_value_of_any_length);
-    suite_add_tcase(suite, tc);
 
-    tc = tcase_create("file");
-    tcase_add_checked_fixture(tc, fixture_setup, NULL);
-    tcase_add_loop_test(tc, test_broken_file, 0, sizeof(broken) / sizeof(*broken));
-    tcase_add_test(tc, test_no_text_file);
-    tcase_add_test(tc, test_file_that_was_asked_for_must_be_there);
-    tcase_add_test(tc, test_values_are_read);
-    tcase_add_test(tc, test_defaults);
-    tcase_add_loop_test(tc, test_unknown_is_warned_about, 0, sizeof(unknown) / sizeof(*unknown));
-    tcase_add_test(tc, test_environment_wins);
-    tcase_add_test(tc, test_bad_log_is_ignored);
-    tcase_add_test(tc, test_set_user_id_program);
-    tcase_add_test(tc, test_unknown_variables);
-    tcase_add_test(tc, test_log_keeps_a_line_one_line);
+    tc = tc_case(suite, "file", fixture_setup, NULL);
+    tc_add_rows(tc, test_broken_file, broken);
+    tc_add_tests(tc, test_no_text_file, test_file_that_was_asked_for_must_be_there,
+                 test_values_are_read, test_defaults);
+    tc_add_rows(tc, test_unknown_is_warned_about, unknown);
+    tc_add_tests(tc, test_environment_wins, test_bad_log_is_ignored, test_set_user_id_program,
+                 test_unknown_variables, test_log_keeps_a_line_one_line);
     tcase_add_loop_test(tc, test_written_file_reads_back, 0, 2);
-    tcase_add_test(tc, test_every_option_is_listed);
-    tcase_add_test(tc, test_installed_sample_is_usable);
-    suite_add_tcase(suite, tc);
+    tc_add_tests(tc, test_every_option_is_listed, test_installed_sample_is_usable);
     return tc_main(suite);
 }

@@ -221,12 +221,11 @@ int main(void)
     Suite *suite = suite_create("config_files");
     TCase *tc = tc_case(suite, "files", fixture_setup, NULL);
 
-    tcase_add_test(tc, files_are_read_in_the_order_of_their_names);
-    tcase_add_test(tc, folder_of_the_installed_file);
-    tcase_add_test(tc, no_folder);
-    tcase_add_loop_test(tc, what_is_wrong_names_file_and_line, 0, sizeof(broken) / sizeof(*broken));
-    tcase_add_test(tc, what_cannot_be_read_is_told);
-    tcase_add_test(tc, want_of_descriptors_is_no_mistake_in_the_configuration);
-    tcase_add_test(tc, options_of_interfaces_name_their_file);
+    tc_add_tests(tc, files_are_read_in_the_order_of_their_names, folder_of_the_installed_file,
+                 no_folder);
+    tc_add_rows(tc, what_is_wrong_names_file_and_line, broken);
+    tc_add_tests(tc, what_cannot_be_read_is_told,
+                 want_of_descriptors_is_no_mistake_in_the_configuration,
+                 options_of_interfaces_name_their_file);
     return tc_main(suite);
 }

@@ -205,10 +205,7 @@ int main(void)
     TCase *tc = tc_case(suite, "elf", setup, teardown);
 
     tcase_set_timeout(tc, 30);
-    tcase_add_test(tc, test_sound_provider);
-    tcase_add_test(tc, test_other_exports);
-    tcase_add_test(tc, test_header_says_no);
-    tcase_add_test(tc, test_cut_off_anywhere);
-    tcase_add_test(tc, test_damaged_anywhere);
+    tc_add_tests(tc, test_sound_provider, test_other_exports, test_header_says_no,
+                 test_cut_off_anywhere, test_damaged_anywhere);
     return tc_main(suite);
 }

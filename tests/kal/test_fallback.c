@@ -219,8 +219,8 @@ int main(void)
     TCase *tc = tc_case(suite, "fallback", fixture_setup, NULL);
 
     tcase_set_timeout(tc, 30);
-    tcase_add_loop_test(tc, interface_with_a_fallback, 0, sizeof(rows) / sizeof(*rows));
+    tc_add_rows(tc, interface_with_a_fallback, rows);
     tcase_add_loop_test(tc, fallback_costs_one_round_of_helpers, 0, 2);
-    tcase_add_loop_test(tc, fallback_of_the_default, 0, sizeof(orders) / sizeof(*orders));
+    tc_add_rows(tc, fallback_of_the_default, orders);
     return tc_main(suite);
 }

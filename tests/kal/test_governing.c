@@ -436,8 +436,8 @@ int main(void)
                  the_folder_may_be_another, descriptors_of_the_program_are_not_read,
                  without_a_folder_nothing_is_watched);
     tcase_add_loop_test(tc, changes_are_noticed, 0, 2);
-    tcase_add_loop_test(tc, a_folder_that_comes_between_is_watched, 0, 10);
-    tcase_add_loop_test(tc, a_folder_above_that_comes_between_is_watched, 0, 10);
-    tcase_add_loop_test(tc, a_folder_that_is_replaced_between_is_watched, 0, 10);
+    tc_add_loops(tc, 0, 10, a_folder_that_comes_between_is_watched,
+                 a_folder_above_that_comes_between_is_watched,
+                 a_folder_that_is_replaced_between_is_watched);
     return tc_main(suite);
 }

@@ -270,7 +270,7 @@ START_TEST(of_many_at_once_none_stays)
 }
 END_TEST
 
-static Suite *suite(void)
+int main(void)
 {
     Suite *s = suite_create("kald_descriptors");
     TCase *tc = kald_case(s, "a kernel that cannot refuse them");
@@ -278,10 +278,5 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, one_whose_close_lingers_keeps_nobody_waiting, 0, WAYS);
     tc_add_tests(tc, a_client_that_is_refused_keeps_nobody_waiting_by_it,
                  a_process_that_is_killed_leaves_none_that_lingers, of_many_at_once_none_stays);
-    return s;
-}
-
-int main(void)
-{
-    return tc_main(suite());
+    return tc_main(s);
 }

@@ -144,8 +144,7 @@ int main(void)
     Suite *suite = suite_create("kald/process");
     TCase *tc = kald_case(suite, "process");
 
-    tcase_add_loop_test(tc, a_client_is_known_whatever_the_kernel_offers, 0,
-                        sizeof(lacks) / sizeof(*lacks));
+    tc_add_rows(tc, a_client_is_known_whatever_the_kernel_offers, lacks);
     tcase_add_test(tc, another_process_of_the_same_number_is_left_alone);
     return tc_main(suite);
 }

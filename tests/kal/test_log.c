@@ -812,8 +812,7 @@ static Suite *suite(void)
                  log_fork_while_others_log, log_reset_beside_others,
                  log_sink_changes_while_others_log_without_end,
                  log_call_ends_while_others_log_without_end, log_syslog_daemon);
-    tcase_add_loop_test(t, log_full_pipe_blocks_nobody, 0, 2);
-    tcase_add_loop_test(t, log_full_pipe_keeps_no_process_from_its_end, 0, 2);
+    tc_add_loops(t, 0, 2, log_full_pipe_blocks_nobody, log_full_pipe_keeps_no_process_from_its_end);
     return s;
 }
 

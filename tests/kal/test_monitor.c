@@ -195,7 +195,7 @@ int main(void)
     tcase_add_loop_test(tc, test_down_and_up, 0, 2);
     tcase_add_test(tc, test_no_change_is_lost_without_descriptors);
     tcase_add_loop_test(tc, test_an_address_comes_and_goes, 0, 2);
-    tcase_add_test(tc, test_the_same_addresses_are_no_change);
-    tcase_add_test(tc, test_port_without_netdev_is_not_watched);
+    tc_add_tests(tc, test_the_same_addresses_are_no_change,
+                 test_port_without_netdev_is_not_watched);
     return tc_main(suite);
 }

@@ -241,14 +241,10 @@ END_TEST
 int main(void)
 {
     Suite *s = suite_create("mpa_startup: frames");
-    TCase *p = tcase_create("frames");
+    TCase *p = tc_case(s, "frames", NULL, NULL);
 
-    tcase_add_test(p, frames_of_the_exchanges);
-    tcase_add_test(p, startup_vectors_every_split);
-    tcase_add_test(p, C003_C023_C024_every_wrong_octet_of_the_key);
-    tcase_add_test(p, C004_C005_C007_C008_header_fields);
-    tcase_add_test(p, S003_S004_S006_S012_requests_and_limits);
-    tcase_add_test(p, random_frames_every_split);
-    suite_add_tcase(s, p);
+    tc_add_tests(p, frames_of_the_exchanges, startup_vectors_every_split,
+                 C003_C023_C024_every_wrong_octet_of_the_key, C004_C005_C007_C008_header_fields,
+                 S003_S004_S006_S012_requests_and_limits, random_frames_every_split);
     return tc_main(s);
 }

@@ -397,16 +397,12 @@ int main(void)
     Suite *s = suite_create("mpa_startup: negotiation");
     TCase *r = tcase_create("responder"), *i = tcase_create("initiator"), *b = tcase_create("both");
 
-    tcase_add_test(r, C006_C009_C011_C013_C017_responder_vectors);
-    tcase_add_test(r, C012_S007_crc);
-    tcase_add_test(r, C014_C015_S013_S015_ready_to_receive);
-    tcase_add_test(r, C016_C018_depths);
-    tcase_add_test(r, C020_S018_rejection);
-    tcase_add_test(r, S005_responder_of_revision_1);
+    tc_add_tests(r, C006_C009_C011_C013_C017_responder_vectors, C012_S007_crc,
+                 C014_C015_S013_S015_ready_to_receive, C016_C018_depths, C020_S018_rejection,
+                 S005_responder_of_revision_1);
     suite_add_tcase(s, r);
-    tcase_add_test(i, C028_C037_C038_C039_initiator_vectors);
-    tcase_add_test(i, C026_C030_C031_C022_form_of_the_reply);
-    tcase_add_test(i, C032_C034_C035_C036_depths_of_the_reply);
+    tc_add_tests(i, C028_C037_C038_C039_initiator_vectors, C026_C030_C031_C022_form_of_the_reply,
+                 C032_C034_C035_C036_depths_of_the_reply);
     suite_add_tcase(s, i);
     tcase_add_test(b, both_sides_agree);
     suite_add_tcase(s, b);

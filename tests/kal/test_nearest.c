@@ -76,12 +76,9 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("nearest");
-    TCase *tc = tcase_create("nearest");
+    TCase *tc = tc_case(suite, "nearest", NULL, NULL);
 
-    tcase_add_loop_test(tc, test_distance, 0, sizeof(pairs) / sizeof(*pairs));
-    tcase_add_test(tc, test_long_words_are_far);
-    tcase_add_test(tc, test_choice);
-    tcase_add_test(tc, test_short_words_need_to_be_equal);
-    suite_add_tcase(suite, tc);
+    tc_add_rows(tc, test_distance, pairs);
+    tc_add_tests(tc, test_long_words_are_far, test_choice, test_short_words_need_to_be_equal);
     return tc_main(suite);
 }

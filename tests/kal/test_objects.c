@@ -745,31 +745,21 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("objects");
-    TCase *tc = tcase_create("objects");
+    TCase *tc = tc_case(suite, "objects", fixture_setup, NULL);
 
-    tcase_add_checked_fixture(tc, fixture_setup, NULL);
-    tcase_add_loop_test(tc, x037_quota, 0, KINDS);
-    tcase_add_loop_test(tc, test_refusal_of_the_provider_leaves_nothing, 0, KINDS);
-    tcase_add_loop_test(tc, test_busy_object_stays, 0, KINDS);
-    tcase_add_test(tc, test_upcalls);
-    tcase_add_test(tc, test_region_modify_keeps_keys_on_failure);
+    tc_add_loops(tc, 0, KINDS, x037_quota, test_refusal_of_the_provider_leaves_nothing,
+                 test_busy_object_stays);
+    tc_add_tests(tc, test_upcalls, test_region_modify_keeps_keys_on_failure);
     tcase_add_loop_test(tc, test_regions_are_pinned_for_dma_only, 0, 2);
     tcase_add_loop_test(tc, test_the_interface_says_how_to_pin, 0, 8);
     tcase_add_loop_test(tc, test_what_cannot_be_held, 0, 5);
-    tcase_add_test(tc, test_what_is_locked_in_place_of_held_nests);
-    tcase_add_test(tc, test_a_limit_is_no_reason_to_lock);
-    tcase_add_test(tc, x037_account_is_exact);
+    tc_add_tests(tc, test_what_is_locked_in_place_of_held_nests, test_a_limit_is_no_reason_to_lock,
+                 x037_account_is_exact);
     tcase_add_loop_test(tc, test_answers_are_statuses_of_the_interface, 0, ANSWERS_COUNT);
-    suite_add_tcase(suite, tc);
 
-    tc = tcase_create("rnic");
-    tcase_add_checked_fixture(tc, fixture_setup, NULL);
-    tcase_add_test(tc, test_quota_of_rnics);
-    tcase_add_test(tc, test_each_open_is_independent);
-    tcase_add_loop_test(tc, test_flawed_provider, 0, sizeof(flaws) / sizeof(*flaws));
-    tcase_add_test(tc, test_close_again_and_force);
-    tcase_add_test(tc, test_instance_is_counted);
-    tcase_add_test(tc, test_child_forgets);
-    suite_add_tcase(suite, tc);
+    tc = tc_case(suite, "rnic", fixture_setup, NULL);
+    tc_add_tests(tc, test_quota_of_rnics, test_each_open_is_independent);
+    tc_add_rows(tc, test_flawed_provider, flaws);
+    tc_add_tests(tc, test_close_again_and_force, test_instance_is_counted, test_child_forgets);
     return tc_main(suite);
 }

@@ -378,23 +378,19 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("options");
-    TCase *tc = tcase_create("tables");
+    TCase *tc = tc_case(suite, "tables", NULL, NULL);
 
-    tcase_add_loop_test(tc, range_is_enforced_and_named, 0, sizeof(ranges) / sizeof(*ranges));
-    tcase_add_test(tc, every_provider_has_kals_options);
-    tcase_add_test(tc, a_provider_gives_kals_options_other_defaults_and_has_its_own);
-    tcase_add_test(tc, values_are_typed);
+    tc_add_rows(tc, range_is_enforced_and_named, ranges);
+    tc_add_tests(tc, every_provider_has_kals_options,
+                 a_provider_gives_kals_options_other_defaults_and_has_its_own, values_are_typed);
     tcase_add_loop_test(tc, provider_reads_values_by_type, 0, ARRAY_SIZE(typed));
     tcase_add_test(tc, kals_own_tables_are_sound);
     tcase_add_loop_test(tc, option_that_stands_twice, 0, 2);
-    tcase_add_loop_test(tc, unsound_tables, 0, sizeof(unsound) / sizeof(*unsound));
-    suite_add_tcase(suite, tc);
+    tc_add_rows(tc, unsound_tables, unsound);
 
-    tc = tcase_create("sections");
-    tcase_add_checked_fixture(tc, fixture_setup, NULL);
-    tcase_add_test(tc, section_takes_options_that_the_providers_table_lacks);
-    tcase_add_test(tc, provider_that_asks_for_what_it_did_not_declare_is_told_so);
-    tcase_add_loop_test(tc, section_out_of_range_is_refused, 0, sizeof(refused) / sizeof(*refused));
-    suite_add_tcase(suite, tc);
+    tc = tc_case(suite, "sections", fixture_setup, NULL);
+    tc_add_tests(tc, section_takes_options_that_the_providers_table_lacks,
+                 provider_that_asks_for_what_it_did_not_declare_is_told_so);
+    tc_add_rows(tc, section_out_of_range_is_refused, refused);
     return tc_main(suite);
 }

@@ -349,14 +349,10 @@ int main(void)
     Suite *suite = suite_create("pin");
     TCase *tc = tc_case(suite, "pin", pin_setup, pin_teardown);
 
-    tcase_add_loop_test(tc, test_overlapping_ranges_nest, 0, WAYS);
-    tcase_add_loop_test(tc, test_partial_pages_count_whole, 0, WAYS);
+    tc_add_loops(tc, 0, WAYS, test_overlapping_ranges_nest, test_partial_pages_count_whole);
     tcase_add_test(tc, test_neighbours_are_joined);
-    tcase_add_loop_test(tc, test_a_pin_looks_at_its_neighbours, 0, WAYS);
-    tcase_add_loop_test(tc, test_impossible_ranges, 0, WAYS);
-    tcase_add_loop_test(tc, test_quota, 0, WAYS);
-    tcase_add_loop_test(tc, test_memlock_limit_is_explained, 0, WAYS);
-    tcase_add_loop_test(tc, test_random_ranges, 0, WAYS);
-    tcase_add_loop_test(tc, test_threads_pin_at_once, 0, WAYS);
+    tc_add_loops(tc, 0, WAYS, test_a_pin_looks_at_its_neighbours, test_impossible_ranges,
+                 test_quota, test_memlock_limit_is_explained, test_random_ranges,
+                 test_threads_pin_at_once);
     return tc_main(suite);
 }

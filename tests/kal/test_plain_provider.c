@@ -111,7 +111,6 @@ int main(void)
     Suite *suite = suite_create("plain_provider");
     TCase *tc = tc_case(suite, "options", fixture_setup, NULL);
 
-    tcase_add_test(tc, backlog_bounds_undecided_requests);
-    tcase_add_test(tc, unknown_option_is_told);
+    tc_add_tests(tc, backlog_bounds_undecided_requests, unknown_option_is_told);
     return tc_main(suite);
 }

@@ -233,9 +233,9 @@ int main(void)
     Suite *suite = suite_create("policy");
     TCase *tc = tc_case(suite, "policy", fixture_setup, NULL);
 
-    tcase_add_loop_test(tc, test_answer, 0, sizeof(table) / sizeof(*table));
+    tc_add_rows(tc, test_answer, table);
     tcase_add_test(tc, test_ipv6_only);
-    tcase_add_loop_test(tc, test_wrong_rule, 0, sizeof(wrong) / sizeof(*wrong));
+    tc_add_rows(tc, test_wrong_rule, wrong);
     tcase_add_test(tc, test_provider_asks);
     return tc_main(suite);
 }

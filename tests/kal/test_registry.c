@@ -604,31 +604,20 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("registry");
-    TCase *tc = tcase_create("files");
+    TCase *tc = tc_case(suite, "files", fixture_setup, NULL);
 
-    tcase_add_checked_fixture(tc, fixture_setup, NULL);
-    tcase_add_loop_test(tc, test_refused, 0, sizeof(refused) / sizeof(*refused));
-    tcase_add_test(tc, test_other_machine);
-    tcase_add_test(tc, test_unreadable_file);
+    tc_add_rows(tc, test_refused, refused);
+    tc_add_tests(tc, test_other_machine, test_unreadable_file);
     tcase_add_loop_test(tc, test_the_same_file_twice, 0, 4);
-    tcase_add_test(tc, test_other_files_are_not_looked_at);
-    tcase_add_test(tc, test_other_minors);
-    tcase_add_test(tc, test_absent_operations_answer);
-    tcase_add_test(tc, test_foreign_exports_are_told);
-    tcase_add_test(tc, test_first_of_a_name_wins);
-    tcase_add_test(tc, test_missing_folder);
-    suite_add_tcase(suite, tc);
+    tc_add_tests(tc, test_other_files_are_not_looked_at, test_other_minors,
+                 test_absent_operations_answer, test_foreign_exports_are_told,
+                 test_first_of_a_name_wins, test_missing_folder);
 
-    tc = tcase_create("interfaces");
-    tcase_add_checked_fixture(tc, fixture_setup, NULL);
+    tc = tc_case(suite, "interfaces", fixture_setup, NULL);
     tcase_add_test(tc, test_devices_are_interfaces);
-    tcase_add_loop_test(tc, test_section, 0, sizeof(sections) / sizeof(*sections));
-    tcase_add_test(tc, shortage_while_devices_are_listed);
-    tcase_add_test(tc, test_options_of_an_interface);
-    tcase_add_test(tc, test_default_interfaces);
-    tcase_add_test(tc, test_a_file_names_its_default_device);
-    tcase_add_test(tc, test_unknown_interface);
-    tcase_add_test(tc, test_first_search_from_many_threads);
-    suite_add_tcase(suite, tc);
+    tc_add_rows(tc, test_section, sections);
+    tc_add_tests(tc, shortage_while_devices_are_listed, test_options_of_an_interface,
+                 test_default_interfaces, test_a_file_names_its_default_device,
+                 test_unknown_interface, test_first_search_from_many_threads);
     return tc_main(suite);
 }

@@ -191,9 +191,8 @@ int main(void)
     Suite *suite = suite_create("rendezvous_wire");
     TCase *t = tc_case(suite, "octets", NULL, NULL);
 
-    tcase_add_loop_test(t, names_are_the_four_tuple, 0, sizeof(names) / sizeof(*names));
-    tcase_add_loop_test(t, malformed_offers_are_refused_and_set_nothing, 0,
-                        sizeof(bad_offers) / sizeof(*bad_offers));
+    tc_add_rows(t, names_are_the_four_tuple, names);
+    tc_add_rows(t, malformed_offers_are_refused_and_set_nothing, bad_offers);
     tcase_add_loop_test(t, texts_without_an_end_are_refused, 0, 2);
     tc_add_tests(t, offers_come_back, only_equal_ends_fit, answers_come_back);
     return tc_main(suite);

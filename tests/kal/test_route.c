@@ -166,11 +166,7 @@ int main(void)
     Suite *suite = suite_create("route");
     TCase *tc = tc_case(suite, "route", fixture_setup, NULL);
 
-    tcase_add_test(tc, test_loopback_v4);
-    tcase_add_test(tc, test_loopback_v6);
-    tcase_add_test(tc, test_scope_is_kept);
-    tcase_add_test(tc, test_nonsense);
-    tcase_add_test(tc, test_netdev);
-    tcase_add_test(tc, test_address_of_another_port);
+    tc_add_tests(tc, test_loopback_v4, test_loopback_v6, test_scope_is_kept, test_nonsense,
+                 test_netdev, test_address_of_another_port);
     return tc_main(suite);
 }

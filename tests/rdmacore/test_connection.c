@@ -402,23 +402,14 @@ int main(void)
     TCase *active = tc_case(suite, "active", attempt_setup, attempt_teardown);
     TCase *passive = tc_case(suite, "passive", attempt_setup, attempt_teardown);
 
-    tcase_add_test(active, two_way);
-    tcase_add_test(active, three_way);
-    tcase_add_test(active, three_way_rejected);
+    tc_add_tests(active, two_way, three_way, three_way_rejected);
     tcase_add_loop_test(active, three_way_withdrawn, 0, 2);
     tcase_add_test(active, padding_is_no_data);
     tcase_add_loop_test(active, reject_reasons, 1, 36);
-    tcase_add_loop_test(active, other_failures, 0, (int)(sizeof(failures) / sizeof(failures[0])));
-    tcase_add_test(active, no_address);
-    tcase_add_test(active, wrong_device);
-    tcase_add_test(active, deadline);
-    tcase_add_test(active, wrong_arguments);
-    tcase_add_test(active, depths_beyond_the_device);
-    tcase_add_test(active, wrong_queue_pair);
+    tc_add_rows(active, other_failures, failures);
+    tc_add_tests(active, no_address, wrong_device, deadline, wrong_arguments,
+                 depths_beyond_the_device, wrong_queue_pair);
     tcase_add_loop_test(active, counts_of_retries, 0, 2);
-    tcase_add_test(passive, accepted);
-    tcase_add_test(passive, rejected);
-    tcase_add_test(passive, withdrawn);
-    tcase_add_test(passive, wildcard);
+    tc_add_tests(passive, accepted, rejected, withdrawn, wildcard);
     return tc_main(suite);
 }

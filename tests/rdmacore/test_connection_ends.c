@@ -262,18 +262,13 @@ int main(void)
     TCase *wakes = tc_case(suite, "wakes", attempt_setup, attempt_teardown);
     TCase *ends = tc_case(suite, "ends", attempt_setup, attempt_teardown);
 
-    tcase_add_test(wakes, drowsy_peer_is_woken);
-    tcase_add_test(wakes, others_are_not_woken);
-    tcase_add_test(wakes, no_room_no_waking);
-    tcase_add_test(wakes, waking_ends_with_the_connection);
+    tc_add_tests(wakes, drowsy_peer_is_woken, others_are_not_woken, no_room_no_waking,
+                 waking_ends_with_the_connection);
     tcase_add_loop_test(wakes, failed_waking_is_no_end, 0, 2);
-    tcase_add_test(wakes, waking_is_not_the_consumers_affair);
-    tcase_add_test(wakes, destroyed_connection_wakes_nobody);
-    tcase_add_test(ends, disconnected_by_peer);
-    tcase_add_test(ends, disconnected_by_us);
+    tc_add_tests(wakes, waking_is_not_the_consumers_affair, destroyed_connection_wakes_nobody);
+    tc_add_tests(ends, disconnected_by_peer, disconnected_by_us);
     tcase_add_loop_test(ends, broken_before_disconnected, 0, 2);
-    tcase_add_test(ends, broken_by_a_request);
-    tcase_add_test(ends, disconnect_takes_no_data);
-    tcase_add_test(ends, device_removed_under_connection);
+    tc_add_tests(ends, broken_by_a_request, disconnect_takes_no_data,
+                 device_removed_under_connection);
     return tc_main(suite);
 }

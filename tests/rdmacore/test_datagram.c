@@ -597,35 +597,23 @@ START_TEST(second_port)
 }
 END_TEST
 
-#define add_cases(tc, test, array) \
-    tcase_add_loop_test(tc, test, 0, (int)(sizeof(array) / sizeof((array)[0])))
-
 int main(void)
 {
     Suite *suite = suite_create("rdmacore_datagram");
     TCase *queues = tc_case(suite, "queue pairs", setup, teardown),
           *handles = tc_case(suite, "handles", setup, teardown);
-    TCase *others = tcase_create("other devices");
+    TCase *others = tc_case(suite, "other devices", NULL, NULL);
 
-    tcase_add_test(queues, states);
-    tcase_add_test(queues, key_changes_in_every_state);
-    tcase_add_test(queues, wrong_queue_pairs);
+    tc_add_tests(queues, states, key_changes_in_every_state, wrong_queue_pairs);
     tcase_add_loop_test(queues, error_makes_it_nonoperational_once, 0, 2);
-    tcase_add_test(queues, error_without_a_poll);
-    tcase_add_test(queues, send_is_addressed);
-    tcase_add_test(queues, wrong_sends);
+    tc_add_tests(queues, error_without_a_poll, send_is_addressed, wrong_sends);
     tcase_add_loop_test(queues, source_is_told, 0, 5);
-    tcase_add_test(queues, header_in_pieces);
-    tcase_add_test(queues, receives_of_an_srq);
-    tcase_add_test(queues, memory_gone_before_the_queue_pair);
-    add_cases(handles, source_of_a_handle, choices);
-    tcase_add_test(handles, no_source_of_that_kind);
-    tcase_add_test(handles, handle_is_made_and_changed);
-    tcase_add_test(handles, handle_cannot_be_changed);
-    add_cases(handles, handle_cannot_be_made, failures);
+    tc_add_tests(queues, header_in_pieces, receives_of_an_srq, memory_gone_before_the_queue_pair);
+    tc_add_rows(handles, source_of_a_handle, choices);
+    tc_add_tests(handles, no_source_of_that_kind, handle_is_made_and_changed,
+                 handle_cannot_be_changed);
+    tc_add_rows(handles, handle_cannot_be_made, failures);
     tcase_add_test(handles, wrong_handles);
-    tcase_add_test(others, handle_of_infiniband);
-    tcase_add_test(others, second_port);
-    suite_add_tcase(suite, others);
+    tc_add_tests(others, handle_of_infiniband, second_port);
     return tc_main(suite);
 }

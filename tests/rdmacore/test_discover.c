@@ -352,20 +352,12 @@ int main(void)
     Suite *suite = suite_create("rdmacore_discover");
     TCase *devices = tcase_create("devices"), *missing = tcase_create("missing");
 
-    tcase_add_test(missing, module_missing);
-    tcase_add_test(missing, driver_missing);
-    tcase_add_test(missing, user_space_driver_missing);
-    tcase_add_test(missing, other_transport);
-    tcase_add_test(missing, node_missing);
-    tcase_add_test(missing, node_missing_and_not_listed);
-    tcase_add_test(missing, connection_manager_missing);
-    tcase_add_test(missing, permission_missing);
-    tcase_add_test(missing, memlock_too_low);
-    tcase_add_test(missing, no_memory_for_the_list);
+    tc_add_tests(missing, module_missing, driver_missing, user_space_driver_missing,
+                 other_transport, node_missing, node_missing_and_not_listed,
+                 connection_manager_missing, permission_missing, memlock_too_low,
+                 no_memory_for_the_list);
     suite_add_tcase(suite, missing);
-    tcase_add_test(devices, usable);
-    tcase_add_test(devices, found_by_both_names);
-    tcase_add_test(devices, attributes_of_the_device);
+    tc_add_tests(devices, usable, found_by_both_names, attributes_of_the_device);
     tcase_add_loop_test(devices, hardware_of_the_device, 0, 4);
     tcase_add_test(devices, io_addr_where_the_device_keeps_it);
     suite_add_tcase(suite, devices);

@@ -171,11 +171,9 @@ int main(void)
 {
     Suite *suite = suite_create("rdmacore_exhaust");
     TCase *objects = tc_case(suite, "objects", work_setup, work_teardown),
-          *opening = tcase_create("opening");
+          *opening = tc_case(suite, "opening", NULL, NULL);
 
     tcase_add_test(objects, nothing_stays_of_what_failed);
-    tcase_add_test(opening, nothing_stays_of_a_failed_open);
-    tcase_add_test(opening, cq_cannot_be_resized);
-    suite_add_tcase(suite, opening);
+    tc_add_tests(opening, nothing_stays_of_a_failed_open, cq_cannot_be_resized);
     return tc_main(suite);
 }

@@ -695,25 +695,18 @@ int main(void)
     tcase_add_loop_test(device, device_lost_under_an_idle_qp, 0, REMOVAL);
     tcase_add_loop_test(device, device_lost_under_many, 0, WAYS);
     tcase_add_loop_test(device, device_lost_before_its_events_are_read, 0, 2);
-    tcase_add_test(device, refused_destruction);
-    tcase_add_test(device, removal_told_to_nobody_else);
-    tcase_add_test(device, removal_told_before_the_guard_is_known);
-    tcase_add_test(device, removal_told_to_a_listener);
-    tcase_add_test(device, request_that_nobody_keeps);
-    tcase_add_test(device, removal_told_to_a_request);
-    tcase_add_test(device, removal_of_another_device);
-    tcase_add_test(device, no_event_of_ours);
-    tcase_add_test(device, fatal_event_explained_by_a_request);
-    tcase_add_test(device, destroyed_while_its_failure_is_handled);
+    tc_add_tests(device, refused_destruction, removal_told_to_nobody_else,
+                 removal_told_before_the_guard_is_known, removal_told_to_a_listener,
+                 request_that_nobody_keeps, removal_told_to_a_request, removal_of_another_device,
+                 no_event_of_ours, fatal_event_explained_by_a_request,
+                 destroyed_while_its_failure_is_handled);
     tcase_add_loop_test(device, destroyed_while_its_event_is_handled, 0, 2);
     tcase_add_test(device, qp_destroyed_while_an_event_is_handled);
     tcase_add_loop_test(device, qp_destroyed_while_the_device_reports_it, 0, 3);
     tcase_add_test(device, cq_destroyed_while_its_event_is_handled);
     tcase_add_loop_test(device, event_while_its_cq_is_destroyed, 0, 2);
     tcase_add_test(device, refused_destruction_of_a_cq);
-    tcase_add_test(peer, late_events_of_an_ended_connection);
-    tcase_add_test(peer, patience_exceeds_the_deadline);
-    tcase_add_test(peer, disconnect_without_an_answer);
-    tcase_add_test(peer, disconnect_answered);
+    tc_add_tests(peer, late_events_of_an_ended_connection, patience_exceeds_the_deadline,
+                 disconnect_without_an_answer, disconnect_answered);
     return tc_main(suite);
 }

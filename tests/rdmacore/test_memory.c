@@ -496,16 +496,12 @@ int main(void)
           *keys = tc_case(suite, "keys", work_setup, work_teardown);
     TCase *sizes = tc_case(suite, "sizes", work_setup, work_teardown);
 
-    tcase_add_test(memory, regions);
-    tcase_add_test(memory, regions_with_an_io_addr);
+    tc_add_tests(memory, regions, regions_with_an_io_addr);
     tcase_add_loop_test(memory, windows, 0, 2);
     tcase_add_test(memory, srq_in_any_order);
-    tcase_add_test(keys, link_after_soft_ones_is_in_step);
-    tcase_add_test(keys, link_after_flushed_ones_is_in_step);
-    tcase_add_test(keys, link_after_a_sweep_and_a_full_queue);
-    tcase_add_test(keys, link_queued_though_the_kernel_was_not_told);
-    tcase_add_test(keys, narrow_link_queued_though_the_kernel_was_not_told);
-    tcase_add_test(sizes, cq_is_resized);
-    tcase_add_test(sizes, srq_is_resized);
+    tc_add_tests(keys, link_after_soft_ones_is_in_step, link_after_flushed_ones_is_in_step,
+                 link_after_a_sweep_and_a_full_queue, link_queued_though_the_kernel_was_not_told,
+                 narrow_link_queued_though_the_kernel_was_not_told);
+    tc_add_tests(sizes, cq_is_resized, srq_is_resized);
     return tc_main(suite);
 }

@@ -432,18 +432,10 @@ int main(void)
     Suite *suite = suite_create("rdmacore_numbers");
     TCase *numbers = tc_case(suite, "numbers", setup, teardown);
 
-    tcase_add_test(numbers, attributes_reach_the_device);
-    tcase_add_test(numbers, attributes_come_back);
-    tcase_add_test(numbers, wrong_attributes_are_refused);
-    tcase_add_test(numbers, wrong_transitions_are_refused);
-    tcase_add_test(numbers, device_refuses);
-    tcase_add_test(numbers, posts_by_state);
-    tcase_add_test(numbers, failed_request_ends_it_once);
-    tcase_add_test(numbers, error_by_modify_is_not_told);
-    tcase_add_test(numbers, idle_drops_everything);
-    tcase_add_test(numbers, send_queue_drains);
-    tcase_add_test(numbers, first_message_is_told);
-    tcase_add_test(numbers, unreliable_connection);
-    tcase_add_test(numbers, gid_table);
+    tc_add_tests(numbers, attributes_reach_the_device, attributes_come_back,
+                 wrong_attributes_are_refused, wrong_transitions_are_refused, device_refuses,
+                 posts_by_state, failed_request_ends_it_once, error_by_modify_is_not_told,
+                 idle_drops_everything, send_queue_drains, first_message_is_told,
+                 unreliable_connection, gid_table);
     return tc_main(suite);
 }

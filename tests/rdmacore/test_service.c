@@ -518,29 +518,22 @@ START_TEST(names_to_listen_at)
 }
 END_TEST
 
-#define add_cases(tc, test, array) \
-    tcase_add_loop_test(tc, test, 0, (int)(sizeof(array) / sizeof((array)[0])))
-
 int main(void)
 {
     Suite *suite = suite_create("rdmacore_service");
     TCase *asking = tc_case(suite, "asking", setup, teardown),
           *asked = tc_case(suite, "asked", setup, teardown);
-    TCase *ways = tc_case(suite, "ways", setup, teardown), *named = tcase_create("names");
+    TCase *ways = tc_case(suite, "ways", setup, teardown),
+          *named = tc_case(suite, "names", NULL, NULL);
 
     tcase_add_test(asking, answered);
     tcase_add_loop_test(asking, answered_without_a_queue_pair, 1, 5);
     tcase_add_loop_test(asking, not_answered, 0, 2);
-    tcase_add_test(asking, request_does_not_leave);
-    tcase_add_test(asking, wrong_requests);
+    tc_add_tests(asking, request_does_not_leave, wrong_requests);
     tcase_add_loop_test(asked, replied, RI_SERVICE_VALID, RI_SERVICE_REDIRECTED + 1);
-    tcase_add_test(asked, wrong_replies);
-    tcase_add_test(asked, reply_to_a_connection);
-    tcase_add_test(ways, resolved_then_connected);
-    tcase_add_test(ways, no_way);
-    tcase_add_test(ways, link_local);
-    add_cases(named, names_of_services, names);
-    add_cases(named, names_to_listen_at, heard);
-    suite_add_tcase(suite, named);
+    tc_add_tests(asked, wrong_replies, reply_to_a_connection);
+    tc_add_tests(ways, resolved_then_connected, no_way, link_local);
+    tc_add_rows(named, names_of_services, names);
+    tc_add_rows(named, names_to_listen_at, heard);
     return tc_main(suite);
 }

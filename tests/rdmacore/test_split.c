@@ -409,15 +409,13 @@ int main(void)
     Suite *suite = suite_create("requests that are split");
     TCase *tc = tc_case(suite, "what reaches the device", setup, work_teardown);
 
-    tcase_add_loop_test(tc, parts_of_a_request, 0, KINDS);
-    tcase_add_loop_test(tc, only_elements_with_octets_count, 0, KINDS);
+    tc_add_loops(tc, 0, KINDS, parts_of_a_request, only_elements_with_octets_count);
     tcase_add_test(tc, what_is_still_refused);
     tcase_add_loop_test(tc, places, 0, KINDS);
     tcase_add_test(tc, places_of_completions);
     tc = tc_case(suite, "failures", setup, work_teardown);
     tcase_add_loop_test(tc, a_part_fails, 0, 3 * KINDS);
-    tcase_add_loop_test(tc, forgotten_parts_are_swept_up, 0, KINDS);
-    tcase_add_loop_test(tc, after_a_reset, 0, KINDS);
+    tc_add_loops(tc, 0, KINDS, forgotten_parts_are_swept_up, after_a_reset);
     tcase_add_loop_test(tc, the_device_refuses_a_part, 0, 3 * KINDS);
     tcase_add_loop_test(tc, what_follows_a_refused_part_is_flushed, 0, KINDS);
     return tc_main(suite);

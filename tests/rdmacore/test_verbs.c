@@ -619,9 +619,6 @@ START_TEST(device_removed)
 }
 END_TEST
 
-#define add_cases(tc, test, array) \
-    tcase_add_loop_test(tc, test, 0, (int)(sizeof(array) / sizeof((array)[0])))
-
 int main(void)
 {
     Suite *suite = suite_create("rdmacore_verbs");
@@ -629,29 +626,16 @@ int main(void)
           *ends = tc_case(suite, "ends", work_setup, work_teardown);
     TCase *events = tc_case(suite, "events", work_setup, work_teardown);
 
-    add_cases(work, messages_are_translated, messages);
+    tc_add_rows(work, messages_are_translated, messages);
     tcase_add_loop_test(work, short_way, 0, 4);
-    tcase_add_test(work, atomics_are_translated);
-    tcase_add_test(work, inline_beyond_what_is_stated);
+    tc_add_tests(work, atomics_are_translated, inline_beyond_what_is_stated);
     tcase_add_loop_test(work, inline_where_it_pays, 0, 6);
-    tcase_add_test(work, empty_elements_are_left_out);
-    tcase_add_test(work, refused_requests);
-    tcase_add_test(work, slots);
-    tcase_add_test(work, queued_though_the_kernel_was_not_told);
-    tcase_add_test(work, receives);
-    tcase_add_test(work, many_at_once);
-    tcase_add_test(work, arm_and_fire);
-    tcase_add_test(ends, error_ends_the_connection_once);
-    tcase_add_test(ends, error_without_a_poll);
-    tcase_add_test(ends, posts_after_the_end);
-    tcase_add_test(ends, flushed_requests_keep_their_places);
-    tcase_add_test(ends, soft_requests_fire);
-    tcase_add_test(ends, sweep);
-    tcase_add_test(ends, reset);
-    tcase_add_test(ends, destroyed_qp_is_silent);
-    tcase_add_test(ends, what_has_room_only_is_refused);
+    tc_add_tests(work, empty_elements_are_left_out, refused_requests, slots,
+                 queued_though_the_kernel_was_not_told, receives, many_at_once, arm_and_fire);
+    tc_add_tests(ends, error_ends_the_connection_once, error_without_a_poll, posts_after_the_end,
+                 flushed_requests_keep_their_places, soft_requests_fire, sweep, reset,
+                 destroyed_qp_is_silent, what_has_room_only_is_refused);
     tcase_add_loop_test(events, events_of_a_qp, 0, 3);
-    tcase_add_test(events, events_of_others);
-    tcase_add_test(events, device_removed);
+    tc_add_tests(events, events_of_others, device_removed);
     return tc_main(suite);
 }

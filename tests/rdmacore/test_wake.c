@@ -209,10 +209,9 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("rdmacore_wake");
-    TCase *cycles = tcase_create("cycles");
+    TCase *cycles = tc_case(suite, "cycles", NULL, NULL);
 
     tcase_set_timeout(cycles, 600);
     tcase_add_test(cycles, arm_and_wait);
-    suite_add_tcase(suite, cycles);
     return tc_main(suite);
 }

@@ -201,10 +201,8 @@ int main(void)
     TCase *tc = tc_case(suite, "every page counts", setup, teardown);
 
     tcase_add_loop_test(tc, X009_all_is_mapped, 0, WAYS);
-    tcase_add_loop_test(tc, X009_one_page_may_not_be_written, 0, 5 * WAYS);
-    tcase_add_loop_test(tc, X009_one_page_may_not_be_read, 0, 5 * WAYS);
-    tcase_add_loop_test(tc, X009_many_mappings, 0, WAYS);
-    tcase_add_loop_test(tc, a_thousand_mappings, 0, WAYS);
+    tc_add_loops(tc, 0, 5 * WAYS, X009_one_page_may_not_be_written, X009_one_page_may_not_be_read);
+    tc_add_loops(tc, 0, WAYS, X009_many_mappings, a_thousand_mappings);
     tcase_add_loop_test(tc, nothing_is_populated, 0, TRIAL);
     tcase_add_test(tc, one_query_is_enough);
     return tc_main(suite);

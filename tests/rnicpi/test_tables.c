@@ -386,27 +386,15 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("rnicpi tables");
-    TCase *tc = tcase_create("defaults");
+    TCase *tc = tc_case(suite, "defaults", NULL, NULL);
 
-    tcase_add_test(tc, defaults_fill_every_slot);
-    tcase_add_test(tc, frozen_layout);
-    tcase_add_test(tc, defaults_answer_not_supported);
-    tcase_add_test(tc, status_names);
-    tcase_add_test(tc, names_of_further_statuses);
-    tcase_add_test(tc, provider_answers_statuses_of_its_header);
-    tcase_add_test(tc, names_of_further_statuses);
-    tcase_add_test(tc, provider_answers_statuses_of_its_header);
-    suite_add_tcase(suite, tc);
-    tc = tcase_create("completion");
-    tcase_add_test(tc, null_slots_stay_defaults);
-    tcase_add_test(tc, older_minor_short_table);
-    tcase_add_test(tc, newer_minor_long_table);
-    suite_add_tcase(suite, tc);
-    tc = tcase_create("descriptor");
-    tcase_add_test(tc, good_descriptor);
-    tcase_add_test(tc, wrong_major_is_refused);
-    tcase_add_test(tc, bad_sizes_are_refused);
-    tcase_add_test(tc, missing_parts_are_refused);
-    suite_add_tcase(suite, tc);
+    tc_add_tests(tc, defaults_fill_every_slot, frozen_layout, defaults_answer_not_supported,
+                 status_names, names_of_further_statuses, provider_answers_statuses_of_its_header,
+                 names_of_further_statuses, provider_answers_statuses_of_its_header);
+    tc = tc_case(suite, "completion", NULL, NULL);
+    tc_add_tests(tc, null_slots_stay_defaults, older_minor_short_table, newer_minor_long_table);
+    tc = tc_case(suite, "descriptor", NULL, NULL);
+    tc_add_tests(tc, good_descriptor, wrong_major_is_refused, bad_sizes_are_refused,
+                 missing_parts_are_refused);
     return tc_main(suite);
 }

@@ -576,24 +576,17 @@ int main(void)
     Suite *suite = suite_create("librnicpi");
     TCase *tc = tc_case(suite, "arm", NULL, NULL);
 
-    tcase_add_loop_test(tc, arm_kinds, 0, (int)(sizeof(arm_cases) / sizeof(arm_cases[0])));
+    tc_add_rows(tc, arm_kinds, arm_cases);
     tcase_add_test(tc, arm_nth);
     tcase_add_loop_test(tc, arm_nth_outlives_resize, 0, 2);
     tc = tc_case(suite, "room", NULL, NULL);
-    tcase_add_test(tc, what_does_not_fit_waits);
-    tcase_add_test(tc, one_overflow_is_told_once);
-    tcase_add_test(tc, close_waits_for_what_is_to_settle);
-    tcase_add_test(tc, what_waited_fires);
-    tcase_add_test(tc, removed_source_is_silent);
-    tcase_add_test(tc, resize);
-    tcase_add_test(tc, positions_wrap);
-    tcase_add_test(tc, nothing_is_lost);
+    tc_add_tests(tc, what_does_not_fit_waits, one_overflow_is_told_once,
+                 close_waits_for_what_is_to_settle, what_waited_fires, removed_source_is_silent,
+                 resize, positions_wrap, nothing_is_lost);
     tc = tc_case(suite, "watch", NULL, NULL);
-    tcase_add_test(tc, descriptors_leave_without_locks);
-    tcase_add_test(tc, watched_outside_of_a_run);
+    tc_add_tests(tc, descriptors_leave_without_locks, watched_outside_of_a_run);
     tc = tc_case(suite, "util", NULL, NULL);
-    tcase_add_test(tc, copies_stay_inside);
-    tcase_add_test(tc, memory_is_looked_at_page_by_page);
-    tcase_add_test(tc, clock_is_that_of_deadlines);
+    tc_add_tests(tc, copies_stay_inside, memory_is_looked_at_page_by_page,
+                 clock_is_that_of_deadlines);
     return tc_main(suite);
 }

@@ -246,11 +246,9 @@ int main(void)
     Suite *suite = suite_create("librnicpi: objects in memory");
     TCase *tc = tc_case(suite, "regions", NULL, NULL);
 
-    tcase_add_test(tc, keys_are_unique_and_unguessable);
-    tcase_add_test(tc, bounds_rights_domain_and_key_are_checked);
-    tcase_add_test(tc, copies_begin_and_end_inside_elements);
-    tcase_add_loop_test(tc, attributes_of_regions, 0,
-                        (int)(sizeof(region_cases) / sizeof(region_cases[0])));
+    tc_add_tests(tc, keys_are_unique_and_unguessable, bounds_rights_domain_and_key_are_checked,
+                 copies_begin_and_end_inside_elements);
+    tc_add_rows(tc, attributes_of_regions, region_cases);
     tc = tc_case(suite, "upcalls", NULL, NULL);
     tcase_add_test(tc, tellers_take_turns);
     tcase_add_loop_test(tc, forget_waits_for_the_upcall, 0, 2);

@@ -471,13 +471,10 @@ int main(void)
     Suite *suite = suite_create("librnicpi: connections in software");
     TCase *tc = tc_case(suite, "connections", NULL, NULL);
 
-    tcase_add_test(tc, messages_are_whole_and_in_order);
-    tcase_add_test(tc, depths_are_enforced);
-    tcase_add_loop_test(tc, an_error_ends_both_once_and_flushes_in_order, 0,
-                        (int)(sizeof(errors) / sizeof(errors[0])));
+    tc_add_tests(tc, messages_are_whole_and_in_order, depths_are_enforced);
+    tc_add_rows(tc, an_error_ends_both_once_and_flushes_in_order, errors);
     tcase_add_loop_test(tc, answers_of_another_length, 0, 3);
-    tcase_add_test(tc, heads_of_any_content);
-    tcase_add_test(tc, what_is_reported_later_comes_with_the_next_run);
-    tcase_add_test(tc, limits_are_kept);
+    tc_add_tests(tc, heads_of_any_content, what_is_reported_later_comes_with_the_next_run,
+                 limits_are_kept);
     return tc_main(suite);
 }

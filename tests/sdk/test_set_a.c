@@ -712,18 +712,12 @@ int main(void)
     Suite *suite = suite_create("librnicpi: set A");
     TCase *tc = tc_case(suite, "connections", NULL, NULL);
 
-    tcase_add_test(tc, both_hear_of_connection_and_end_once);
-    tcase_add_test(tc, reject_carries_data_and_tells_nothing_here);
-    tcase_add_test(tc, nobody_is_there);
-    tcase_add_test(tc, backlog_and_deadlines);
-    tcase_add_test(tc, requests_that_nobody_keeps);
-    tcase_add_test(tc, private_data_is_limited_by_the_attributes);
-    tcase_add_test(tc, service_data_is_limited_by_the_attributes);
-    tcase_add_test(tc, answer_to_who_has_gone_is_lost);
-    tcase_add_test(tc, peers_data_is_limited_by_the_attributes);
-    tcase_add_test(tc, requests_without_memory_leave_room_for_others);
-    tcase_add_test(tc, destroyed_connections_are_silent);
-    tcase_add_test(tc, qp_parts_from_its_connection);
-    tcase_add_test(tc, messages_of_any_content);
+    tc_add_tests(tc, both_hear_of_connection_and_end_once,
+                 reject_carries_data_and_tells_nothing_here, nobody_is_there, backlog_and_deadlines,
+                 requests_that_nobody_keeps, private_data_is_limited_by_the_attributes,
+                 service_data_is_limited_by_the_attributes, answer_to_who_has_gone_is_lost,
+                 peers_data_is_limited_by_the_attributes,
+                 requests_without_memory_leave_room_for_others, destroyed_connections_are_silent,
+                 qp_parts_from_its_connection, messages_of_any_content);
     return tc_main(suite);
 }

@@ -949,20 +949,13 @@ int main(void)
     Suite *suite = suite_create("librnicpi: QPs and packets of set A");
     TCase *tc = tc_case(suite, "packets", NULL, NULL);
 
-    tcase_add_test(tc, messages_and_pieces_share_a_channel);
-    tcase_add_test(tc, full_carrier_waits);
-    tcase_add_test(tc, turns_end);
-    tcase_add_test(tc, lost_packet_ends_the_connection);
-    tcase_add_test(tc, what_came_before_the_end_is_taken);
+    tc_add_tests(tc, messages_and_pieces_share_a_channel, full_carrier_waits, turns_end,
+                 lost_packet_ends_the_connection, what_came_before_the_end_is_taken);
     tcase_add_loop_test(tc, piece_of_another_length_is_refused, 0, 4);
     tcase_add_loop_test(tc, message_of_another_length_is_refused, 0, 3);
-    tcase_add_test(tc, packets_of_any_content);
-    tcase_add_test(tc, states_of_a_qp);
-    tcase_add_test(tc, idle_forgets_reads);
-    tcase_add_test(tc, destroy_ends_the_connection);
-    tcase_add_test(tc, what_is_refused_leaves_nothing);
+    tc_add_tests(tc, packets_of_any_content, states_of_a_qp, idle_forgets_reads,
+                 destroy_ends_the_connection, what_is_refused_leaves_nothing);
     tc = tc_case(suite, "sockets", NULL, NULL);
-    tcase_add_test(tc, sockets_carry_packets);
-    tcase_add_test(tc, listener_on_a_socket_ends);
+    tc_add_tests(tc, sockets_carry_packets, listener_on_a_socket_ends);
     return tc_main(suite);
 }

@@ -177,9 +177,7 @@ int main(void)
     Suite *suite = suite_create("vendor");
     TCase *tc = tc_case(suite, "vendor", setup, teardown);
 
-    tcase_add_test(tc, has_what_its_features_promise);
-    tcase_add_test(tc, message_comes_back);
-    tcase_add_test(tc, overflow_is_held_back);
-    tcase_add_test(tc, end_of_the_stream);
+    tc_add_tests(tc, has_what_its_features_promise, message_comes_back, overflow_is_held_back,
+                 end_of_the_stream);
     return tc_main(suite);
 }

@@ -350,19 +350,12 @@ int main(void)
     Suite *suite = suite_create("acknowledged requests");
     TCase *tc = new_case(suite, "wire");
 
-    tcase_add_test(tc, completes_at_the_answer);
-    tcase_add_test(tc, a_read_is_a_question);
-    tcase_add_test(tc, the_peer_closes);
-    tcase_add_test(tc, the_peer_closes_before);
-    tcase_add_test(tc, the_peer_closes_in_between);
-    tcase_add_test(tc, the_peer_resets);
-    tcase_add_test(tc, closing_with_a_question);
-    tcase_add_test(tc, turned_off);
+    tc_add_tests(tc, completes_at_the_answer, a_read_is_a_question, the_peer_closes,
+                 the_peer_closes_before, the_peer_closes_in_between, the_peer_resets,
+                 closing_with_a_question, turned_off);
     tc = new_case(suite, "two");
-    tcase_add_test(tc, octets_are_there);
-    tcase_add_test(tc, all_kinds_in_order);
+    tc_add_tests(tc, octets_are_there, all_kinds_in_order);
     tcase_add_loop_test(tc, the_right_one_fails, 1, 5);
-    tcase_add_test(tc, begins_later);
-    tcase_add_test(tc, without_reads);
+    tc_add_tests(tc, begins_later, without_reads);
     return tc_main(suite);
 }

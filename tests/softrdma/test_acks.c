@@ -328,10 +328,8 @@ int main(void)
     tcase_add_loop_test(tc, silence_is_told, 0, 2);
     tcase_add_test(tc, keepalive_probes_count);
     tcase_add_loop_test(tc, a_live_peer_is_not_lost, 0, 6);
-    tcase_add_test(tc, waits_do_not_add_up);
-    tcase_add_test(tc, an_idle_connection_has_no_timer);
-    tcase_add_test(tc, off_looks_at_nothing);
-    tcase_add_test(tc, rest_and_send_in_two_threads);
+    tc_add_tests(tc, waits_do_not_add_up, an_idle_connection_has_no_timer, off_looks_at_nothing,
+                 rest_and_send_in_two_threads);
     stopped = tc_case(suite, "stopped", NULL, NULL);
     tcase_set_timeout(stopped, tc_timeout_ms(tc_long() ? 200000 : 30000) / 1000.0);
     tcase_add_test(stopped, a_stopped_receiver_loses_nothing);

@@ -296,10 +296,8 @@ int main(void)
     TCase *meanwhile = tc_case(suite, "meanwhile", setup, NULL),
           *size = tc_case(suite, "how long", setup, NULL);
 
-    tcase_add_test(meanwhile, a_post_meanwhile_leaves);
-    tcase_add_test(meanwhile, what_waits_leaves_with_the_answer);
-    tcase_add_test(meanwhile, no_answer_inside_a_message);
-    tcase_add_test(meanwhile, a_response_meanwhile_waits);
+    tc_add_tests(meanwhile, a_post_meanwhile_leaves, what_waits_leaves_with_the_answer,
+                 no_answer_inside_a_message, a_response_meanwhile_waits);
     tcase_add_loop_test(meanwhile, output_that_a_pass_completes_is_told, 0, 3);
     tcase_add_loop_test(size, short_answers_fit_a_small_emss, 0, 2);
     tcase_add_loop_test(size, answers_fit_the_emss_that_was_known, 0, 4);

@@ -560,19 +560,15 @@ int main(void)
     Suite *suite = suite_create("softrdma atomics");
     TCase *tc = new_case(suite, "two QPs");
 
-    tcase_add_test(tc, S069_features);
-    tcase_add_test(tc, C137_S067_add_and_swap);
-    tcase_add_test(tc, S068_S047_C117_mixed_with_reads);
-    tcase_add_test(tc, a_long_element_gets_eight_octets);
-    tcase_add_test(tc, posts_refused);
+    tc_add_tests(tc, S069_features, C137_S067_add_and_swap, S068_S047_C117_mixed_with_reads,
+                 a_long_element_gets_eight_octets, posts_refused);
     tc = new_case(suite, "requester");
     tcase_add_loop_test(tc, local_errors, 0, 2);
     tcase_add_test(tc, S065_S066_S049_requests);
     tcase_add_loop_test(tc, S064_fences, 0, 2);
     tcase_add_loop_test(tc, C138_C139_C140_C141_bad_responses, 0, ARRAY_SIZE(bad_responses));
-    tcase_add_test(tc, C095_read_response_for_an_atomic);
-    tcase_add_test(tc, C138_answers_come_without_leave);
-    tcase_add_test(tc, sink_revoked_meanwhile);
+    tc_add_tests(tc, C095_read_response_for_an_atomic, C138_answers_come_without_leave,
+                 sink_revoked_meanwhile);
     tcase_add_loop_test(tc, C147_terminate_names_an_atomic, 0, ARRAY_SIZE(named));
     tc = new_case(suite, "threads");
     tcase_add_test(tc, C137_concurrent_additions);

@@ -493,12 +493,9 @@ int main(void)
 
     tcase_add_loop_test(tc, C127_C128_C130_C131_C132_C133_C134_C135_C136_bad_requests, 0,
                         ARRAY_SIZE(bad_requests));
-    tcase_add_loop_test(tc, C062_not_enabled, 0, 2);
-    tcase_add_loop_test(tc, C128_ird, 0, 2);
-    tcase_add_test(tc, C129_reserved_bits);
-    tcase_add_test(tc, C136_alignment_is_of_the_address);
-    tcase_add_test(tc, C137_masks);
-    tcase_add_test(tc, C131_revoked_before_it_is_executed);
+    tc_add_loops(tc, 0, 2, C062_not_enabled, C128_ird);
+    tc_add_tests(tc, C129_reserved_bits, C136_alignment_is_of_the_address, C137_masks,
+                 C131_revoked_before_it_is_executed);
     tcase_add_loop_test(tc, S068_a_read_before_it_sees_the_value_before_it, 0, 2);
     tc = new_case(suite, "vectors");
     tcase_add_loop_test(tc, S068_C136_vectors_of_exchanges, 0, 2);

@@ -673,20 +673,14 @@ int main(void)
 
     tcase_add_loop_test(gather, who_does_not_poll_gathers_nothing, 0, 3);
     tcase_add_loop_test(gather, posts_behind_the_first_gather, 0, 4);
-    tcase_add_test(gather, lone_posts_leave_at_once);
-    tcase_add_test(gather, a_sleeper_is_woken_once);
+    tc_add_tests(gather, lone_posts_leave_at_once, a_sleeper_is_woken_once);
     tcase_add_loop_test(gather, large_posts_wake_nobody, 0, 2);
-    tcase_add_test(gather, large_posts_that_go_on_wake_once);
-    tcase_add_test(gather, posts_that_wait_bound_the_sleep);
-    tcase_add_test(gather, work_for_the_lane_ends_a_short_sleep);
-    tcase_add_test(gather, full_batches_leave);
+    tc_add_tests(gather, large_posts_that_go_on_wake_once, posts_that_wait_bound_the_sleep,
+                 work_for_the_lane_ends_a_short_sleep, full_batches_leave);
     tcase_add_loop_test(gather, writes_follow_large_segments, 0, 28);
     tcase_add_loop_test(gather, messages_one_by_one_are_a_stream, 0, 4);
-    tcase_add_test(gather, the_emss_is_learned_soon);
-    tcase_add_test(gather, answers_have_their_turn);
-    tcase_add_test(gather, requests_have_their_turn);
-    tcase_add_test(gather, destroy_sends_what_gathers);
-    tcase_add_test(gather, destroy_after_a_pass_was_overtaken);
-    tcase_add_test(gather, close_while_another_sends_what_gathers);
+    tc_add_tests(gather, the_emss_is_learned_soon, answers_have_their_turn,
+                 requests_have_their_turn, destroy_sends_what_gathers,
+                 destroy_after_a_pass_was_overtaken, close_while_another_sends_what_gathers);
     return tc_main(suite);
 }

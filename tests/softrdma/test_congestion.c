@@ -206,13 +206,11 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("congestion");
-    TCase *tc = tcase_create("congestion");
+    TCase *tc = tc_case(suite, "congestion", NULL, NULL);
 
-    tcase_add_test(tc, test_auto_on_one_host_is_reno);
-    tcase_add_test(tc, test_a_name_is_used_and_none_changes_nothing);
-    tcase_add_loop_test(tc, test_same_host, 0, sizeof(pairs) / sizeof(pairs[0]));
+    tc_add_tests(tc, test_auto_on_one_host_is_reno, test_a_name_is_used_and_none_changes_nothing);
+    tc_add_rows(tc, test_same_host, pairs);
     tcase_add_test(tc, test_two_own_addresses_are_one_host);
     tcase_add_loop_test(tc, test_auto_changes_nothing_for_another_host, 0, 2);
-    suite_add_tcase(suite, tc);
     return tc_main(suite);
 }

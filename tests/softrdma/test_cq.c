@@ -241,15 +241,10 @@ int main(void)
     Suite *suite = suite_create("softrdma completion queues");
     TCase *tc = tc_case(suite, "ring", cq_setup, NULL);
 
-    tcase_add_test(tc, limits);
-    tcase_add_test(tc, oldest_first);
-    tcase_add_test(tc, S047_queue_order);
-    tcase_add_test(tc, slots_come_free_by_polling);
-    tcase_add_test(tc, unsignalled_failure_is_told);
+    tc_add_tests(tc, limits, oldest_first, S047_queue_order, slots_come_free_by_polling,
+                 unsignalled_failure_is_told);
     tc = tc_case(suite, "arm", cq_setup, NULL);
-    tcase_add_loop_test(tc, C118_arm_kinds, 0, (int)(sizeof(arm_cases) / sizeof(arm_cases[0])));
-    tcase_add_test(tc, what_is_there_does_not_fire);
-    tcase_add_test(tc, arm_nth);
-    tcase_add_test(tc, resize_keeps_the_wake_up);
+    tc_add_rows(tc, C118_arm_kinds, arm_cases);
+    tc_add_tests(tc, what_is_there_does_not_fire, arm_nth, resize_keeps_the_wake_up);
     return tc_main(suite);
 }

@@ -388,14 +388,10 @@ int main(void)
     Suite *suite = suite_create("softrdma completion queues that are full");
     TCase *tc = tc_case(suite, "overflow", cq_setup, NULL);
 
-    tcase_add_test(tc, X021_overflow_holds_order);
-    tcase_add_test(tc, one_overflow_is_told_once);
-    tcase_add_test(tc, a_retry_does_not_end_an_overflow);
-    tcase_add_test(tc, a_purge_does_not_end_an_overflow);
-    tcase_add_test(tc, blocked_queue_is_not_overtaken);
-    tcase_add_test(tc, overflow_and_arm);
-    tcase_add_test(tc, purge_removes_one_qp);
-    tcase_add_test(tc, resize_keeps_what_is_there);
+    tc_add_tests(tc, X021_overflow_holds_order, one_overflow_is_told_once,
+                 a_retry_does_not_end_an_overflow, a_purge_does_not_end_an_overflow,
+                 blocked_queue_is_not_overtaken, overflow_and_arm, purge_removes_one_qp,
+                 resize_keeps_what_is_there);
     tc = tc_case(suite, "threads", cq_setup, NULL);
     tcase_add_loop_test(tc, concurrent_push_and_poll, 0, 4);
     return tc_main(suite);

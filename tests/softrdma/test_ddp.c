@@ -144,14 +144,9 @@ END_TEST
 int main(void)
 {
     Suite *s = suite_create("ddp");
-    TCase *t = tcase_create("headers");
+    TCase *t = tc_case(s, "headers", NULL, NULL);
 
-    tcase_add_test(t, S032_S034_S043_headers_of_the_exchanges);
-    tcase_add_test(t, C059_reserved_bits_ignored);
-    tcase_add_test(t, short_headers);
-    tcase_add_test(t, random_round_trips);
-    tcase_add_test(t, S033_S041_segment_count);
-    tcase_add_test(t, C070_C071_msn_wraps);
-    suite_add_tcase(s, t);
+    tc_add_tests(t, S032_S034_S043_headers_of_the_exchanges, C059_reserved_bits_ignored,
+                 short_headers, random_round_trips, S033_S041_segment_count, C070_C071_msn_wraps);
     return tc_main(s);
 }

@@ -338,15 +338,11 @@ int main(void)
     Suite *suite = suite_create("softrdma engine: ends");
     TCase *tc = new_case(suite, "ends");
 
-    tcase_add_test(tc, C152_reset_seen_by_the_send);
-    tcase_add_test(tc, end_with_output_left);
+    tc_add_tests(tc, C152_reset_seen_by_the_send, end_with_output_left);
     tcase_add_loop_test(tc, closing_is_cut, 0, 3);
-    tcase_add_test(tc, destroy_after_the_peers_end);
-    tcase_add_test(tc, C148_fin_answers_what_is_being_sent);
-    tcase_add_test(tc, answered_before_the_send_returns);
-    tcase_add_test(tc, answered_before_it_was_sent);
-    tcase_add_test(tc, one_error_per_queue);
-    tcase_add_test(tc, X021_X025_overflow_ends_the_connection);
+    tc_add_tests(tc, destroy_after_the_peers_end, C148_fin_answers_what_is_being_sent,
+                 answered_before_the_send_returns, answered_before_it_was_sent, one_error_per_queue,
+                 X021_X025_overflow_ends_the_connection);
     tc = new_case(suite, "memory");
     tcase_add_loop_test(tc, X006_deregister_under_way, 0, 2);
     tcase_add_test(tc, walks_do_not_meet);

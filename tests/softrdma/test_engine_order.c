@@ -400,18 +400,14 @@ int main(void)
     Suite *suite = suite_create("softrdma engine: order");
     TCase *tc = new_case(suite, "checks");
 
-    tcase_add_loop_test(tc, C076_order_of_checks, 0, 3);
-    tcase_add_loop_test(tc, C119_invalidate, 0, 3);
+    tc_add_loops(tc, 0, 3, C076_order_of_checks, C119_invalidate);
     tcase_add_test(tc, C142_terminate_without_last);
     tc = new_case(suite, "order");
-    tcase_add_test(tc, S051_messages_are_not_mixed);
-    tcase_add_test(tc, coalesced_posts);
+    tc_add_tests(tc, S051_messages_are_not_mixed, coalesced_posts);
     tc = new_case(suite, "fairness");
-    tcase_add_test(tc, flood);
-    tcase_add_test(tc, long_fpdus);
+    tc_add_tests(tc, flood, long_fpdus);
     tcase_add_loop_test(tc, X018_one_visitor_does_not_write_for_ever, 0, 2);
-    tcase_add_test(tc, silent_streams_cool_down);
-    tcase_add_test(tc, streams_of_other_pollers_stay_hot);
-    tcase_add_test(tc, streams_with_output_stay_hot);
+    tc_add_tests(tc, silent_streams_cool_down, streams_of_other_pollers_stay_hot,
+                 streams_with_output_stay_hot);
     return tc_main(suite);
 }

@@ -187,13 +187,9 @@ int main(void)
     Suite *suite = suite_create("softrdma engine: start");
     TCase *tc = new_case(suite, "hand-over");
 
-    tcase_add_test(tc, handover_limits);
-    tcase_add_test(tc, ird_of_the_handover);
-    tcase_add_test(tc, long_last_message);
+    tc_add_tests(tc, handover_limits, ird_of_the_handover, long_last_message);
     tc = new_case(suite, "responder");
-    tcase_add_loop_test(tc, C044_first_message_overdue, 0, 2);
-    tcase_add_loop_test(tc, S011_silent_to_the_end, 0, 2);
-    tcase_add_test(tc, C046_refused_first_message);
-    tcase_add_test(tc, C042_read_as_first_message);
+    tc_add_loops(tc, 0, 2, C044_first_message_overdue, S011_silent_to_the_end);
+    tc_add_tests(tc, C046_refused_first_message, C042_read_as_first_message);
     return tc_main(suite);
 }

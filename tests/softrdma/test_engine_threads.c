@@ -293,11 +293,9 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("softrdma threads");
-    TCase *tc = tcase_create("threads");
+    TCase *tc = tc_case(suite, "threads", NULL, NULL);
 
-    tcase_add_test(tc, ends_and_beginnings);
-    tcase_add_test(tc, X006_C123_invalidate_at_the_end);
+    tc_add_tests(tc, ends_and_beginnings, X006_C123_invalidate_at_the_end);
     tcase_set_timeout(tc, 0.001 * tc_timeout_ms(120000));
-    suite_add_tcase(suite, tc);
     return tc_main(suite);
 }

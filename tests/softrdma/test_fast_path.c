@@ -625,10 +625,8 @@ static Suite *straight_suite(void)
 
     tcase_add_loop_test(tc, C070_sends, 0, 4);
     tcase_add_loop_test(tc, C081_writes, 0, 3);
-    tcase_add_test(tc, solicited_alone);
-    tcase_add_test(tc, elements);
-    tcase_add_loop_test(tc, requests_answered, 0, 2);
-    tcase_add_loop_test(tc, responses_placed, 0, 2);
+    tc_add_tests(tc, solicited_alone, elements);
+    tc_add_loops(tc, 0, 2, requests_answered, responses_placed);
     tc = new_case(suite, "refused");
     tcase_add_loop_test(tc, C050_C070_C071_C072_C076_C077_C082_C088_C090_refused, 0,
                         ARRAY_SIZE(ends));

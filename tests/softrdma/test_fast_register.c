@@ -442,17 +442,14 @@ int main(void)
     Suite *suite = suite_create("fast registration");
     TCase *tc = new_case(suite, "registered", setup, teardown);
 
-    tcase_add_test(tc, registered_is_written_and_read);
-    tcase_add_test(tc, requests_behind_it_use_it);
+    tc_add_tests(tc, registered_is_written_and_read, requests_behind_it_use_it);
     tcase_add_loop_test(tc, where_it_begins, 0, 2);
     tcase_add_test(tc, registered_again_by_another_key);
     tcase_add_loop_test(tc, unregistered_is_of_no_use, 0, 2);
-    tcase_add_test(tc, windows_are_bound_to_it);
-    tcase_add_test(tc, X012_peer_of_the_registering_queue_invalidates);
+    tc_add_tests(tc, windows_are_bound_to_it, X012_peer_of_the_registering_queue_invalidates);
     tcase_add_loop_test(tc, X012_peer_of_another_queue_does_not, 0, 2);
     tc = new_case(suite, "refused", setup, teardown);
-    tcase_add_test(tc, lists_that_do_not_fit);
-    tcase_add_test(tc, who_may_not);
+    tc_add_tests(tc, lists_that_do_not_fit, who_may_not);
     tcase_add_loop_test(tc, refused_in_its_turn, 0, IN_TURNS);
     tcase_add_test(tc, flushed);
     tc = new_case(suite, "threads", setup, teardown);

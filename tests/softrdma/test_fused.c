@@ -310,9 +310,7 @@ int main(void)
 
     tcase_add_test(tc, on_the_wire);
     tcase_add_loop_test(tc, between_two, 0, 2);
-    tcase_add_test(tc, waits_for_a_receive);
-    tcase_add_test(tc, not_agreed);
-    tcase_add_test(tc, changes_inside_a_message);
+    tc_add_tests(tc, waits_for_a_receive, not_agreed, changes_inside_a_message);
     tcase_add_loop_test(tc, told_length_is_compared, 0, 2 * (int)ARRAY_SIZE(told_lengths));
     tcase_add_test(tc, a_length_is_told_once);
     return tc_main(suite);

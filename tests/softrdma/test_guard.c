@@ -329,8 +329,7 @@ int main(void)
     tc = tc_case(suite, "no faults", setup, teardown);
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, all_arrives, WRITE_TO, READ_TO + 1);
-    tcase_add_test(tc, many_gathered);
-    tcase_add_test(tc, atomics_are_executed);
+    tc_add_tests(tc, many_gathered, atomics_are_executed);
     tc = tc_case(suite, "no guard", open_testbed, close_testbed);
     tcase_add_test(tc, refused_where_it_cannot_work);
     return tc_main(suite);

@@ -219,9 +219,8 @@ int main(void)
     Suite *suite = suite_create("softrdma: a stream that is handed over");
     TCase *tc = tc_case(suite, "inverted", set_up, tear_down);
 
-    tcase_add_test(tc, messages_go_over_the_stream);
-    tcase_add_test(tc, an_orderly_close_finishes_both_streams);
-    tcase_add_test(tc, an_abort_resets_the_stream);
+    tc_add_tests(tc, messages_go_over_the_stream, an_orderly_close_finishes_both_streams,
+                 an_abort_resets_the_stream);
     tcase_add_loop_test(tc, a_table_with_a_hole_is_refused, 0, 2);
     return tc_main(suite);
 }

@@ -215,10 +215,8 @@ int main(void)
     Suite *suite = suite_create("an idle QP holds little");
     TCase *tc = tc_case(suite, "idle", setup, teardown);
 
-    tcase_add_test(tc, only_a_few_keep_transmit_memory);
-    tcase_add_test(tc, a_reset_qp_keeps_its_memory_until_it_is_destroyed);
-    tcase_add_test(tc, rings_are_as_deep_as_asked_for);
-    tcase_add_test(tc, a_ring_grows_with_what_it_holds);
-    tcase_add_test(tc, threads_take_it_from_each_other);
+    tc_add_tests(tc, only_a_few_keep_transmit_memory,
+                 a_reset_qp_keeps_its_memory_until_it_is_destroyed, rings_are_as_deep_as_asked_for,
+                 a_ring_grows_with_what_it_holds, threads_take_it_from_each_other);
     return tc_main(suite);
 }

@@ -350,14 +350,11 @@ int main(void)
     Suite *suite = suite_create("softrdma immediate data");
     TCase *tc = new_case(suite, "wire");
 
-    tcase_add_test(tc, S072_S073_S054_on_the_wire);
-    tcase_add_test(tc, S074_plain_requests_stay_plain);
-    tcase_add_test(tc, send_with_payload_is_refused);
-    tcase_add_test(tc, bad_source);
+    tc_add_tests(tc, S072_S073_S054_on_the_wire, S074_plain_requests_stay_plain,
+                 send_with_payload_is_refused, bad_source);
     tc = new_case(suite, "two QPs");
     tcase_add_loop_test(tc, C125_C126_C118_write_with_immediate, 0, ARRAY_SIZE(sizes));
-    tcase_add_test(tc, C126_S046_order);
-    tcase_add_test(tc, C125_upper_half);
+    tc_add_tests(tc, C126_S046_order, C125_upper_half);
     tc = new_case(suite, "refused");
     tcase_add_loop_test(tc, C124_C125_refused, 0, ARRAY_SIZE(bad));
     tcase_add_test(tc, C124_vectors);

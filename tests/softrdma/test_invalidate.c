@@ -598,23 +598,19 @@ int main(void)
     Suite *suite = suite_create("invalidation");
     TCase *tc = new_case(suite, "by the peer", setup, teardown);
 
-    tcase_add_loop_test(tc, C118_C119_C123_region, 0, 2);
-    tcase_add_loop_test(tc, C085_C110_what_follows, 0, 2);
-    tcase_add_loop_test(tc, invalid_region_is_of_no_use, 0, 2);
+    tc_add_loops(tc, 0, 2, C118_C119_C123_region, C085_C110_what_follows,
+                 invalid_region_is_of_no_use);
     tcase_add_loop_test(tc, C119_C120_C121_C122_refused, 0, TARGETS);
     tcase_add_loop_test(tc, C122_X012_region_of_two_streams, 0, SHARERS);
     tcase_add_test(tc, X012_the_other_stream_goes_on);
-    tcase_add_loop_test(tc, C120_window, 0, 2);
-    tcase_add_loop_test(tc, C076_several_segments, 0, 2);
+    tc_add_loops(tc, 0, 2, C120_window, C076_several_segments);
     tcase_add_test(tc, S055_S044_what_we_send);
     tc = new_case(suite, "by ourselves", setup, teardown);
     tcase_add_test(tc, local_in_order);
     tcase_add_loop_test(tc, local_refused, 0, 4);
     tcase_add_test(tc, local_rights_are_enough);
     tcase_add_loop_test(tc, C103_read_with_invalidate, 0, 2);
-    tcase_add_test(tc, read_with_invalidate_refused);
-    tcase_add_test(tc, C102_sink_invalidated);
-    tcase_add_test(tc, arguments);
+    tc_add_tests(tc, read_with_invalidate_refused, C102_sink_invalidated, arguments);
     tc = new_case(suite, "output", setup, teardown);
     tcase_add_loop_test(tc, built_output_is_kept, 0, 4);
     tcase_add_test(tc, C116_response_under_way);

@@ -438,23 +438,16 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("softrdma lanes");
-    TCase *tc = tcase_create("shared");
+    TCase *tc = tc_case(suite, "shared", setup, teardown);
 
-    tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_add_test(tc, no_lock_is_shared);
-    tcase_add_test(tc, a_cq_knows_its_lane);
-    tcase_add_test(tc, a_look_is_seen_by_every_lane);
+    tc_add_tests(tc, no_lock_is_shared, a_cq_knows_its_lane, a_look_is_seen_by_every_lane);
     tcase_add_loop_test(tc, what_gathers_is_left_to_who_polls_for_it, 0, 4);
     tcase_add_test(tc, who_takes_the_last_completion_has_looked);
     tcase_add_loop_test(tc, what_arrives_is_left_to_who_polls_for_it, 0, 2);
-    suite_add_tcase(suite, tc);
-    tc = tcase_create("memory");
-    tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_add_loop_test(tc, passes_of_every_lane_are_waited_for, 0, 2);
-    tcase_add_loop_test(tc, a_pass_that_places_nothing_is_not_waited_for, 0, 2);
-    tcase_add_test(tc, two_passes_do_not_wait_for_each_other);
-    tcase_add_test(tc, who_ends_a_connection_is_not_waited_for);
-    tcase_add_test(tc, deregistration_visits_every_lane);
-    suite_add_tcase(suite, tc);
+    tc = tc_case(suite, "memory", setup, teardown);
+    tc_add_loops(tc, 0, 2, passes_of_every_lane_are_waited_for,
+                 a_pass_that_places_nothing_is_not_waited_for);
+    tc_add_tests(tc, two_passes_do_not_wait_for_each_other, who_ends_a_connection_is_not_waited_for,
+                 deregistration_visits_every_lane);
     return tc_main(suite);
 }

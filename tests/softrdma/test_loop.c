@@ -307,18 +307,12 @@ int main(void)
     Suite *suite = suite_create("softrdma loop");
     TCase *tc = new_case(suite, "data");
 
-    tcase_add_loop_test(tc, S033_sends, 0, SIZES);
-    tcase_add_loop_test(tc, S027_sends_without_crc, 0, SIZES);
-    tcase_add_loop_test(tc, C094_writes, 0, SIZES);
-    tcase_add_loop_test(tc, C094_writes_without_crc, 0, SIZES);
-    tcase_add_loop_test(tc, C103_reads, 0, SIZES);
-    tcase_add_loop_test(tc, C103_reads_without_crc, 0, SIZES);
+    tc_add_loops(tc, 0, SIZES, S033_sends, S027_sends_without_crc, C094_writes,
+                 C094_writes_without_crc, C103_reads, C103_reads_without_crc);
     tcase_add_test(tc, both_directions);
     tc = new_case(suite, "requests");
     tcase_add_test(tc, S041_zero_length);
     tcase_add_loop_test(tc, several_elements, 0, 2);
-    tcase_add_test(tc, refused_posts);
-    tcase_add_test(tc, queue_full_and_slots);
-    tcase_add_test(tc, marks_of_completions);
+    tc_add_tests(tc, refused_posts, queue_full_and_slots, marks_of_completions);
     return tc_main(suite);
 }

@@ -539,27 +539,19 @@ int main(void)
     Suite *suite = suite_create("softrdma ends");
     TCase *tc = new_case(suite, "in order");
 
-    tcase_add_test(tc, C148_close_in_order);
-    tcase_add_test(tc, close_delivers_what_was_sent);
-    tcase_add_test(tc, close_is_bounded);
+    tc_add_tests(tc, C148_close_in_order, close_delivers_what_was_sent, close_is_bounded);
     tcase_add_loop_test(tc, destroyed_qp_lingers, 0, 3);
     tcase_add_test(tc, close_is_busy_with_objects);
     tc = new_case(suite, "by the peer");
     tcase_add_test(tc, peer_resets);
-    tcase_add_loop_test(tc, a_request_tells_that_the_peer_has_left, 0, 4);
-    tcase_add_loop_test(tc, C057_fin_inside_fpdu, 0, 4);
-    tcase_add_test(tc, C149_fin_while_busy);
-    tcase_add_test(tc, C143_terminate_received);
-    tcase_add_test(tc, peer_refuses_read);
-    tcase_add_test(tc, read_not_enabled_at_the_peer);
-    tcase_add_loop_test(tc, peer_refuses_write, 0,
-                        sizeof(refused_writes) / sizeof(refused_writes[0]));
+    tc_add_loops(tc, 0, 4, a_request_tells_that_the_peer_has_left, C057_fin_inside_fpdu);
+    tc_add_tests(tc, C149_fin_while_busy, C143_terminate_received, peer_refuses_read,
+                 read_not_enabled_at_the_peer);
+    tc_add_rows(tc, peer_refuses_write, refused_writes);
     tc = new_case(suite, "by the consumer");
-    tcase_add_test(tc, consumer_aborts);
-    tcase_add_test(tc, consumer_terminates);
+    tc_add_tests(tc, consumer_aborts, consumer_terminates);
     tcase_add_loop_test(tc, X003_X039_local_protection, 0, 6);
-    tcase_add_test(tc, refused_handover);
-    tcase_add_test(tc, qp_is_used_again);
+    tc_add_tests(tc, refused_handover, qp_is_used_again);
     tcase_add_loop_test(tc, unsignalled_requests_end_with_their_connection, 0, 2);
     return tc_main(suite);
 }

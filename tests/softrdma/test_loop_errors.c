@@ -531,8 +531,7 @@ int main(void)
     tcase_add_loop_test(tc, bad_response, 0, ARRAY_SIZE(bad_responses));
     tcase_add_test(tc, C095_unasked_response);
     tcase_add_loop_test(tc, C050_bad_crc, 0, 10);
-    tcase_add_loop_test(tc, C050_no_octet_of_a_long_write_before_its_sum, 0, 2);
-    tcase_add_loop_test(tc, C055_tiny_fpdu, 0, 2);
+    tc_add_loops(tc, 0, 2, C050_no_octet_of_a_long_write_before_its_sum, C055_tiny_fpdu);
     tcase_add_test(tc, X021_cq_overflow);
     return tc_main(suite);
 }

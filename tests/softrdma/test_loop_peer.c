@@ -448,10 +448,8 @@ int main(void)
     Suite *suite = suite_create("softrdma loop: peer");
     TCase *tc = new_case(suite, "flow");
 
-    tcase_add_test(tc, C040_responder_holds);
-    tcase_add_test(tc, established_is_told_before_a_receive_completes);
-    tcase_add_test(tc, a_silent_peer_is_spoken_to_by_option);
-    tcase_add_test(tc, C040_the_log_names_what_is_awaited);
+    tc_add_tests(tc, C040_responder_holds, established_is_told_before_a_receive_completes,
+                 a_silent_peer_is_spoken_to_by_option, C040_the_log_names_what_is_awaited);
     tcase_add_loop_test(tc, the_log_is_silent_where_nothing_waits, 0, 2);
     tcase_add_loop_test(tc, octets_of_the_handover, 0, 30);
     tcase_add_loop_test(tc, initiator_speaks_first, 0, 4);
@@ -459,7 +457,6 @@ int main(void)
     tcase_add_loop_test(tc, S064_fences, 0, 2);
     tc = new_case(suite, "segments");
     tcase_add_loop_test(tc, S024_small_segments, 0, 2);
-    tcase_add_test(tc, done_when_the_socket_has_it);
-    tcase_add_test(tc, partial_writes);
+    tc_add_tests(tc, done_when_the_socket_has_it, partial_writes);
     return tc_main(suite);
 }

@@ -361,9 +361,7 @@ int main(void)
     TCase *tc = tc_case(suite, "threads", setup, teardown);
 
     tcase_set_timeout(tc, 0.001 * tc_timeout_ms(120000));
-    tcase_add_test(tc, S036_messages_in_order);
-    tcase_add_test(tc, two_threads_post);
-    tcase_add_test(tc, connections_come_and_go);
+    tc_add_tests(tc, S036_messages_in_order, two_threads_post, connections_come_and_go);
     tcase_add_loop_test(tc, X006_deregistered_memory_is_not_touched, 0, 3);
     tcase_add_test(tc, X006_deregistered_source_is_not_touched);
     return tc_main(suite);

@@ -660,21 +660,15 @@ int main(void)
     TCase *codec = tc_case(s, "codec", seed, NULL), *loop = tc_case(s, "loop", setup, teardown),
           *raw = tc_case(s, "raw", setup, teardown);
 
-    tcase_add_test(codec, S028_S029_woven_as_the_reference);
-    tcase_add_test(codec, C049_taken_out_again);
-    tcase_add_test(codec, C050_C053_C054_C055_order_of_verdicts);
-    tcase_add_test(codec, C049_S029_frames_of_the_vectors);
+    tc_add_tests(codec, S028_S029_woven_as_the_reference, C049_taken_out_again,
+                 C050_C053_C054_C055_order_of_verdicts, C049_S029_frames_of_the_vectors);
     tcase_add_loop_test(loop, C011_C032_C049_S029_every_combination, 0, 16);
     tcase_add_test(loop, S029_region_deregistered_under_way);
     tcase_add_test(raw, C047_C049_stream_of_the_vectors_in_single_octets);
     tcase_add_loop_test(raw, C047_C049_stream_of_the_vectors_cut_anywhere, 0, 64);
-    tcase_add_test(raw, S028_S029_first_send_as_the_vectors_have_it);
-    tcase_add_test(raw, S029_counted_behind_the_reply);
-    tcase_add_test(raw, C050_wrong_crc_under_markers);
-    tcase_add_test(raw, C054_marker_that_points_elsewhere);
-    tcase_add_test(raw, C054_marker_that_points_elsewhere_without_crc);
-    tcase_add_test(raw, S029_terminate_takes_its_place);
-    tcase_add_test(raw, C034_S019_refusal_begins_with_a_marker);
-    tcase_add_test(raw, S024_mulpdu_with_markers);
+    tc_add_tests(raw, S028_S029_first_send_as_the_vectors_have_it, S029_counted_behind_the_reply,
+                 C050_wrong_crc_under_markers, C054_marker_that_points_elsewhere,
+                 C054_marker_that_points_elsewhere_without_crc, S029_terminate_takes_its_place,
+                 C034_S019_refusal_begins_with_a_marker, S024_mulpdu_with_markers);
     return tc_main(s);
 }

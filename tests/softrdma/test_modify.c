@@ -177,11 +177,7 @@ int main(void)
     Suite *suite = suite_create("attributes while connected");
     TCase *tc = new_case(suite, "attributes", setup, teardown);
 
-    tcase_add_test(tc, ord_rises);
-    tcase_add_test(tc, ird_rises);
-    tcase_add_test(tc, access_changes);
-    tcase_add_test(tc, a_query_sees_a_hand_over_whole);
-    tcase_add_test(tc, a_query_fills_what_the_caller_has);
-    tcase_add_test(tc, what_has_room_only_is_refused);
+    tc_add_tests(tc, ord_rises, ird_rises, access_changes, a_query_sees_a_hand_over_whole,
+                 a_query_fills_what_the_caller_has, what_has_room_only_is_refused);
     return tc_main(suite);
 }

@@ -439,19 +439,12 @@ int main(void)
     Suite *s = suite_create("mpa");
     TCase *t = tcase_create("framing"), *m = tcase_create("markers");
 
-    tcase_add_test(t, S026_pad_and_size);
-    tcase_add_test(t, S024_mulpdu_vectors);
-    tcase_add_test(t, S023_S024_mulpdu_range);
-    tcase_add_test(t, S027_S028_fpdus_of_the_exchanges);
-    tcase_add_test(t, C047_every_split);
-    tcase_add_test(t, C048_longest_ulpdu);
-    tcase_add_test(t, C050_C051_every_bit_is_covered);
-    tcase_add_test(t, C050_C052_C055_segment_vectors);
-    tcase_add_test(t, C050_before_C055);
+    tc_add_tests(t, S026_pad_and_size, S024_mulpdu_vectors, S023_S024_mulpdu_range,
+                 S027_S028_fpdus_of_the_exchanges, C047_every_split, C048_longest_ulpdu,
+                 C050_C051_every_bit_is_covered, C050_C052_C055_segment_vectors, C050_before_C055);
     suite_add_tcase(s, t);
-    tcase_add_test(m, S029_marked_fpdus_of_the_vectors);
-    tcase_add_test(m, C049_C053_C054_markers_stripped);
-    tcase_add_test(m, S029_arithmetic_against_counting);
+    tc_add_tests(m, S029_marked_fpdus_of_the_vectors, C049_C053_C054_markers_stripped,
+                 S029_arithmetic_against_counting);
     suite_add_tcase(s, m);
     return tc_main(s);
 }

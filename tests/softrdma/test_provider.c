@@ -644,31 +644,17 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("softrdma provider");
-    TCase *tc = tcase_create("options");
+    TCase *tc = tc_case(suite, "options", NULL, NULL);
 
     tcase_add_loop_test(tc, option_values, 0, ARRAY_SIZE(option_cases));
     tcase_add_test(tc, option_table);
     tcase_add_loop_test(tc, port_of_some_interfaces, 0, ARRAY_SIZE(netdevs));
     tcase_add_test(tc, a_labelled_address_is_of_its_interface);
-    suite_add_tcase(suite, tc);
-    tc = tcase_create("control");
-    tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_add_test(tc, devices);
-    tcase_add_test(tc, option_defaults);
-    tcase_add_test(tc, option_ranges_fit_arrays);
-    tcase_add_test(tc, attributes);
-    tcase_add_test(tc, lanes);
-    tcase_add_test(tc, port);
-    tcase_add_test(tc, speed_of_a_link);
-    tcase_add_test(tc, guids_are_those_of_an_interface);
-    tcase_add_test(tc, protection_domains);
+    tc = tc_case(suite, "control", setup, teardown);
+    tc_add_tests(tc, devices, option_defaults, option_ranges_fit_arrays, attributes, lanes, port,
+                 speed_of_a_link, guids_are_those_of_an_interface, protection_domains);
     tcase_add_loop_test(tc, access_rules, 0, ARRAY_SIZE(access_cases));
-    tcase_add_test(tc, ranges);
-    tcase_add_test(tc, X009_every_page_counts);
-    tcase_add_test(tc, io_addr_may_not_wrap);
-    tcase_add_test(tc, reregister);
-    tcase_add_test(tc, X002_registered_again_is_another_index);
-    tcase_add_test(tc, absent_operations);
-    suite_add_tcase(suite, tc);
+    tc_add_tests(tc, ranges, X009_every_page_counts, io_addr_may_not_wrap, reregister,
+                 X002_registered_again_is_another_index, absent_operations);
     return tc_main(suite);
 }

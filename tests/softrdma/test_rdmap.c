@@ -417,19 +417,13 @@ int main(void)
     Suite *s = suite_create("rdmap");
     TCase *c = tcase_create("checks"), *m = tcase_create("messages");
 
-    tcase_add_test(c, segment_vectors);
-    tcase_add_test(c, C061_C069_segments_of_the_exchanges_pass);
-    tcase_add_test(c, opcode_table);
-    tcase_add_test(c, C055_to_C066_every_control_octet);
-    tcase_add_test(c, C067_C068_every_opcode_and_queue);
-    tcase_add_test(c, fast_path_takes_what_every_check_passes);
-    tcase_add_test(c, C104_C105_C124_C127_C140_lengths_and_offsets);
-    tcase_add_test(c, results_have_texts_and_values);
+    tc_add_tests(c, segment_vectors, C061_C069_segments_of_the_exchanges_pass, opcode_table,
+                 C055_to_C066_every_control_octet, C067_C068_every_opcode_and_queue,
+                 fast_path_takes_what_every_check_passes,
+                 C104_C105_C124_C127_C140_lengths_and_offsets, results_have_texts_and_values);
     suite_add_tcase(s, c);
-    tcase_add_test(m, S048_S065_S067_headers_of_the_exchanges);
-    tcase_add_test(m, C129_C130_atomic_reserved_bits_and_operations);
-    tcase_add_test(m, random_round_trips);
-    tcase_add_test(m, S073_immediate);
+    tc_add_tests(m, S048_S065_S067_headers_of_the_exchanges,
+                 C129_C130_atomic_reserved_bits_and_operations, random_round_trips, S073_immediate);
     suite_add_tcase(s, m);
     return tc_main(s);
 }

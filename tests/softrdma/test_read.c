@@ -667,10 +667,8 @@ int main(void)
 
     tcase_add_loop_test(tc, C100_C101_C103_shapes_of_responses, 0, ARRAY_SIZE(good));
     tcase_add_loop_test(tc, C096_C097_C098_C099_C100_wrong_responses, 0, ARRAY_SIZE(wrong));
-    tcase_add_test(tc, C096_C095_oldest_first);
-    tcase_add_test(tc, C095_nothing_outstanding);
-    tcase_add_test(tc, C102_sink_revoked);
-    tcase_add_test(tc, C103_S047_completes_in_order);
+    tc_add_tests(tc, C096_C095_oldest_first, C095_nothing_outstanding, C102_sink_revoked,
+                 C103_S047_completes_in_order);
     tc = new_case(suite, "requests sent");
     tcase_add_test(tc, S048_S044_request);
     tcase_add_loop_test(tc, S049_S046_depth, 0, 3);

@@ -473,16 +473,13 @@ int main(void)
     TCase *tc = new_case(suite, "requests of the peer");
     int rows = 2 * (int)ARRAY_SIZE(sizes);
 
-    tcase_add_loop_test(tc, a_write_behind_a_read, 0, rows);
-    tcase_add_loop_test(tc, a_send_behind_a_read, 0, rows);
-    tcase_add_loop_test(tc, a_refused_read_behind_a_read, 0, rows);
-    tcase_add_loop_test(tc, a_refused_write_behind_reads_and_an_atomic, 0, rows);
+    tc_add_loops(tc, 0, rows, a_write_behind_a_read, a_send_behind_a_read,
+                 a_refused_read_behind_a_read, a_refused_write_behind_reads_and_an_atomic);
     tcase_add_loop_test(tc, an_atomic_between_a_read_and_a_write, 0, 2);
     tc = new_case(suite, "output is under way");
     tcase_add_loop_test(tc, kept_behind_a_message_of_this_side, 0, 2);
     tcase_add_test(tc, a_batch_that_names_the_source);
-    tcase_add_loop_test(tc, kept_before_a_terminate, 0, 2);
-    tcase_add_loop_test(tc, more_than_is_kept, 0, 2);
+    tc_add_loops(tc, 0, 2, kept_before_a_terminate, more_than_is_kept);
     tcase_add_test(tc, a_peer_that_takes_nothing_loses_the_order);
     tcase_add_loop_test(tc, an_end_while_a_write_waits, 0, 2);
     tc = new_case(suite, "requests of this side");

@@ -216,9 +216,7 @@ int main(void)
     Suite *suite = suite_create("softrdma reads of several elements");
     TCase *tc = new_case(suite, "work");
 
-    tcase_add_test(tc, one_request_for_each);
-    tcase_add_test(tc, places_for_all);
-    tcase_add_test(tc, refused);
+    tc_add_tests(tc, one_request_for_each, places_for_all, refused);
     tc = new_case(suite, "ends");
     tcase_add_loop_test(tc, an_element_that_is_wrong, 0, 2);
     tcase_add_loop_test(tc, an_answer_that_is_wrong, 0, 3);

@@ -484,18 +484,14 @@ int main(void)
     TCase *t = tc_case(s, "rests", NULL, teardown), *r = tc_case(s, "repeat", NULL, teardown);
 
     tcase_set_timeout(t, 60);
-    tcase_add_test(t, C047_C048_fpdu_in_small_parts);
-    tcase_add_test(t, C155_X024_sum_of_rests_is_bounded);
+    tc_add_tests(t, C047_C048_fpdu_in_small_parts, C155_X024_sum_of_rests_is_bounded);
     tcase_add_loop_test(t, C155_stall_inside_an_fpdu, 0, 2);
-    tcase_add_test(t, X015_slow_peer_is_not_cut);
-    tcase_add_test(t, X015_a_stall_is_bounded_by_default);
-    tcase_add_test(t, X015_a_stall_at_the_hand_over);
-    tcase_add_test(t, X023_empty_writes_are_counted);
-    tcase_add_test(t, C155_flood_of_zero_lengths);
-    tcase_add_test(t, reads_end_where_large_fpdus_do);
+    tc_add_tests(t, X015_slow_peer_is_not_cut, X015_a_stall_is_bounded_by_default,
+                 X015_a_stall_at_the_hand_over, X023_empty_writes_are_counted,
+                 C155_flood_of_zero_lengths, reads_end_where_large_fpdus_do);
     tcase_add_loop_test(r, S014_write_repeated_in_silence, RI_RTR_NONE, RI_RTR_NONE + 1);
     tcase_add_loop_test(r, S014_write_repeated_in_silence, RI_RTR_WRITE, RI_RTR_WRITE + 1);
-    tcase_add_test(r, S014_nothing_is_repeated_to_who_was_heard);
-    tcase_add_test(r, S014_a_write_follows_a_read_in_silence);
+    tc_add_tests(r, S014_nothing_is_repeated_to_who_was_heard,
+                 S014_a_write_follows_a_read_in_silence);
     return tc_main(s);
 }

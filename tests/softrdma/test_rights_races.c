@@ -207,7 +207,6 @@ int main(void)
     TCase *tc = tc_case(suite, "rights", setup, teardown);
 
     tcase_set_timeout(tc, 0.001 * tc_timeout_ms(120000));
-    tcase_add_loop_test(tc, nothing_passes_after_the_right_has_gone, 0, 4);
-    tcase_add_loop_test(tc, other_rights_disturb_nobody, 0, 4);
+    tc_add_loops(tc, 0, 4, nothing_passes_after_the_right_has_gone, other_rights_disturb_nobody);
     return tc_main(suite);
 }

@@ -730,29 +730,21 @@ int main(void)
     Suite *suite = suite_create("receiver not ready");
     TCase *tc = new_case(suite, "waiting");
 
-    tcase_add_test(tc, sends_wait_and_the_rest_goes_on);
-    tcase_add_test(tc, the_order_holds);
-    tcase_add_test(tc, delivered_in_the_middle_of_a_message);
-    tcase_add_test(tc, faults_are_found_at_delivery);
+    tc_add_tests(tc, sends_wait_and_the_rest_goes_on, the_order_holds,
+                 delivered_in_the_middle_of_a_message, faults_are_found_at_delivery);
     tcase_add_loop_test(tc, who_does_not_wait, 0, 2);
-    tcase_add_test(tc, arguments);
-    tcase_add_test(tc, another_thread_posts);
-    tcase_add_test(tc, two_wait_for_a_shared_queue);
+    tc_add_tests(tc, arguments, another_thread_posts, two_wait_for_a_shared_queue);
     tc = new_case(suite, "a full stash");
     tcase_add_test(tc, full_stops_reading);
     tcase_add_loop_test(tc, own_requests_go_on_behind_a_full_stash, 0, ARRAY_SIZE(own_requests));
-    tcase_add_test(tc, a_request_sent_while_input_is_being_held);
-    tcase_add_test(tc, a_stash_that_is_stuck_ends_the_connection);
-    tcase_add_test(tc, held_input_is_no_stall);
+    tc_add_tests(tc, a_request_sent_while_input_is_being_held,
+                 a_stash_that_is_stuck_ends_the_connection, held_input_is_no_stall);
     tc = new_case(suite, "ends");
     tcase_add_test(tc, an_end_waits_behind_the_sends);
-    tcase_add_loop_test(tc, an_end_is_seen_whatever_waits, 0, 2);
-    tcase_add_loop_test(tc, a_reset_is_seen, 0, 2);
+    tc_add_loops(tc, 0, 2, an_end_is_seen_whatever_waits, a_reset_is_seen);
     tcase_add_test(tc, a_terminate_is_obeyed);
     tcase_add_loop_test(tc, ended_while_sends_wait, 0, 3);
     tc = new_case(suite, "retries");
-    tcase_add_test(tc, retries_are_over);
-    tcase_add_test(tc, a_delivery_begins_them_again);
-    tcase_add_test(tc, the_sender_is_told);
+    tc_add_tests(tc, retries_are_over, a_delivery_begins_them_again, the_sender_is_told);
     return tc_main(suite);
 }

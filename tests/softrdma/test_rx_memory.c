@@ -116,6 +116,6 @@ int main(void)
     TCase *tc = tc_case(suite, "receiving", NULL, NULL);
 
     tcase_set_timeout(tc, 0.001 * tc_timeout_ms(60000));
-    tcase_add_loop_test(tc, octets_for_which_there_is_no_memory, 0, sizeof(rows) / sizeof(rows[0]));
+    tc_add_rows(tc, octets_for_which_there_is_no_memory, rows);
     return tc_main(suite);
 }

@@ -203,10 +203,9 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("softrdma segments");
-    TCase *tc = tcase_create("random");
+    TCase *tc = tc_case(suite, "random", NULL, NULL);
 
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, whole_fpdus_in_order, 0, (int)tc_count(200));
-    suite_add_tcase(suite, tc);
     return tc_main(suite);
 }

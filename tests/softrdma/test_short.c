@@ -108,7 +108,6 @@ int main(void)
     TCase *both = tc_case(suite, "both ways", setup, teardown);
 
     tcase_add_loop_test(both, same_octets_both_ways, 0, 4);
-    tcase_add_test(both, same_octets_in_batches);
-    tcase_add_test(both, short_request_of_foreign_memory);
+    tc_add_tests(both, same_octets_in_batches, short_request_of_foreign_memory);
     return tc_main(suite);
 }

@@ -409,20 +409,12 @@ START_TEST(same_end_of_a_read)
 }
 END_TEST
 
-static Suite *suite(void)
+int main(void)
 {
     Suite *suite = suite_create("softrdma lone posts");
     TCase *same = tc_case(suite, "same", setup, NULL);
 
-    tcase_add_loop_test(same, same_for_random_steps, 0, 4);
-    tcase_add_loop_test(same, same_over_a_full_socket, 0, 4);
-    tcase_add_loop_test(same, same_end, 0, 4);
-    tcase_add_loop_test(same, same_reads, 0, 4);
+    tc_add_loops(same, 0, 4, same_for_random_steps, same_over_a_full_socket, same_end, same_reads);
     tcase_add_loop_test(same, same_end_of_a_read, 0, 2);
-    return suite;
-}
-
-int main(void)
-{
-    return tc_main(suite());
+    return tc_main(suite);
 }

@@ -613,28 +613,17 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("shared receive queue");
-    TCase *tc = tcase_create("requests");
+    TCase *tc = tc_case(suite, "requests", NULL, NULL);
 
     tcase_set_timeout(tc, 120);
-    tcase_add_test(tc, taken_in_order_by_two);
-    tcase_add_test(tc, taken_at_the_first_segment);
+    tc_add_tests(tc, taken_in_order_by_two, taken_at_the_first_segment);
     tcase_add_loop_test(tc, C072_empty, 0, 2);
-    tcase_add_test(tc, C071_a_gap_takes_nothing);
-    tcase_add_test(tc, C077_protection_is_the_srqs);
-    suite_add_tcase(suite, tc);
-    tc = tcase_create("limits");
-    tcase_add_test(tc, arguments);
-    tcase_add_test(tc, full_until_polled);
-    tcase_add_test(tc, X020_X025_srq_limit_once);
-    tcase_add_test(tc, rq_limit);
-    tcase_add_test(tc, X020_rq_hard_limit);
-    tcase_add_test(tc, error_flushes_what_is_in_use);
-    tcase_add_test(tc, resize_keeps_requests);
-    suite_add_tcase(suite, tc);
-    tc = tcase_create("threads");
+    tc_add_tests(tc, C071_a_gap_takes_nothing, C077_protection_is_the_srqs);
+    tc = tc_case(suite, "limits", NULL, NULL);
+    tc_add_tests(tc, arguments, full_until_polled, X020_X025_srq_limit_once, rq_limit,
+                 X020_rq_hard_limit, error_flushes_what_is_in_use, resize_keeps_requests);
+    tc = tc_case(suite, "threads", NULL, NULL);
     tcase_set_timeout(tc, 240);
-    tcase_add_test(tc, many_takers);
-    tcase_add_test(tc, resize_loses_no_event);
-    suite_add_tcase(suite, tc);
+    tc_add_tests(tc, many_takers, resize_loses_no_event);
     return tc_main(suite);
 }

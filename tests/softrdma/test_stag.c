@@ -502,23 +502,17 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("softrdma STags");
-    TCase *tc = tcase_create("check");
+    TCase *tc = tc_case(suite, "check", setup, teardown);
 
-    tcase_add_checked_fixture(tc, setup, teardown);
     tc_add_tests(tc, C083_unknown_stag, C086_order_of_answers, C088_X007_all_rights_are_needed,
                  C090_wrap, C091_X005_bounds);
-    suite_add_tcase(suite, tc);
-    tc = tcase_create("table");
-    tcase_add_checked_fixture(tc, setup, teardown);
+    tc = tc_case(suite, "table", setup, teardown);
     tc_add_tests(tc, stags_cannot_be_counted_up, two_tables_differ,
                  X002_a_freed_index_comes_back_late, many_entries,
                  X001_keys_and_indices_are_spread_evenly, X001_places_are_chosen_at_random,
                  X001_a_child_draws_for_itself, X001_no_random_numbers, full_table,
                  C082_X008_index_0_is_never_given_out);
-    suite_add_tcase(suite, tc);
-    tc = tcase_create("threads");
-    tcase_add_checked_fixture(tc, setup, teardown);
+    tc = tc_case(suite, "threads", setup, teardown);
     tc_add_tests(tc, revoke_waits_for_users, X006_revocation_under_use);
-    suite_add_tcase(suite, tc);
     return tc_main(suite);
 }

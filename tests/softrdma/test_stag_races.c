@@ -308,12 +308,10 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("windows and invalidation under traffic");
-    TCase *tc = tcase_create("races");
+    TCase *tc = tc_case(suite, "races", NULL, NULL);
 
     tcase_set_timeout(tc, 240);
-    tcase_add_test(tc, bind_and_unbind_under_traffic);
-    tcase_add_test(tc, invalidate_under_traffic);
-    tcase_add_test(tc, nothing_is_placed_afterwards);
-    suite_add_tcase(suite, tc);
+    tc_add_tests(tc, bind_and_unbind_under_traffic, invalidate_under_traffic,
+                 nothing_is_placed_afterwards);
     return tc_main(suite);
 }

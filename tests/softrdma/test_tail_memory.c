@@ -162,6 +162,6 @@ int main(void)
     TCase *tc = tc_case(suite, "ends", NULL, NULL);
 
     tcase_set_timeout(tc, 0.001 * tc_timeout_ms(60000));
-    tcase_add_loop_test(tc, an_end_without_memory_is_a_reset, 0, sizeof(rows) / sizeof(rows[0]));
+    tc_add_rows(tc, an_end_without_memory_is_a_reset, rows);
     return tc_main(suite);
 }

@@ -326,15 +326,11 @@ int main(void)
     Suite *s = suite_create("terminate");
     TCase *b = tcase_create("build"), *p = tcase_create("parse");
 
-    tcase_add_test(b, S058_S060_answers_of_the_segment_vectors);
-    tcase_add_test(b, C116_S058_terminates_of_the_exchanges);
-    tcase_add_test(b, S058_headers_by_kind_of_error);
+    tc_add_tests(b, S058_S060_answers_of_the_segment_vectors, C116_S058_terminates_of_the_exchanges,
+                 S058_headers_by_kind_of_error);
     suite_add_tcase(s, b);
-    tcase_add_test(p, C142_form_of_the_segment);
-    tcase_add_test(p, C143_C144_received_vectors);
-    tcase_add_test(p, C143_C144_every_truncation);
-    tcase_add_test(p, C145_forms);
-    tcase_add_test(p, D01_canonical_and_texts);
+    tc_add_tests(p, C142_form_of_the_segment, C143_C144_received_vectors,
+                 C143_C144_every_truncation, C145_forms, D01_canonical_and_texts);
     suite_add_tcase(s, p);
     return tc_main(s);
 }

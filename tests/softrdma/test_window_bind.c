@@ -292,11 +292,8 @@ int main(void)
     TCase *tc = new_case(suite, "bind", open_bindable, close_fixture);
 
     tcase_add_loop_test(tc, bind_refused, NO_FLAW + 1, FLAWS);
-    tcase_add_test(tc, arguments);
-    tcase_add_test(tc, wide_window_bound_anew);
-    tcase_add_test(tc, wide_window_survives_a_refusal);
-    tcase_add_loop_test(tc, bind_is_in_order, 0, 2);
-    tcase_add_loop_test(tc, fence_holds_bind_back, 0, 2);
+    tc_add_tests(tc, arguments, wide_window_bound_anew, wide_window_survives_a_refusal);
+    tc_add_loops(tc, 0, 2, bind_is_in_order, fence_holds_bind_back);
     tcase_add_loop_test(tc, C103_read_into_a_window, 0, 4);
     tcase_add_test(tc, read_into_a_window_without_right);
     tcase_add_loop_test(tc, freed_with_a_bind_queued, 0, 2);

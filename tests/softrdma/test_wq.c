@@ -169,14 +169,10 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("softrdma work queues");
-    TCase *tc = tcase_create("wq");
+    TCase *tc = tc_case(suite, "wq", NULL, NULL);
 
     tcase_add_loop_test(tc, depth_bounds_posts, 0, 7);
-    tcase_add_test(tc, indices_wrap);
-    tcase_add_test(tc, elements_are_copied);
-    tcase_add_test(tc, too_many_elements);
-    tcase_add_test(tc, length_of_a_message);
-    tcase_add_test(tc, reused_slot_is_clean);
-    suite_add_tcase(suite, tc);
+    tc_add_tests(tc, indices_wrap, elements_are_copied, too_many_elements, length_of_a_message,
+                 reused_slot_is_clean);
     return tc_main(suite);
 }

@@ -224,7 +224,7 @@ START_TEST(control_lengths_are_not_data)
 }
 END_TEST
 
-static Suite *make_suite(void)
+int main(void)
 {
     Suite *suite = suite_create("itperf");
     TCase *parts = tc_case(suite, "parts", NULL, NULL);
@@ -233,10 +233,5 @@ static Suite *make_suite(void)
                  memory_of_a_plan_is_counted, both_sides_are_compared,
                  control_lengths_are_not_data);
     tcase_add_loop_test(parts, nobody_spins_for_a_silent_peer, 0, 2);
-    return suite;
-}
-
-int main(void)
-{
-    return tc_main(make_suite());
+    return tc_main(suite);
 }

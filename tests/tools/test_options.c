@@ -211,7 +211,7 @@ START_TEST(options_may_end_at_the_first_operand)
 }
 END_TEST
 
-static Suite *make_suite(void)
+int main(void)
 {
     Suite *suite = suite_create("options");
     TCase *tc = tc_case(suite, "table", NULL, NULL);
@@ -220,11 +220,6 @@ static Suite *make_suite(void)
                  functions_take_arguments_or_none, the_nearest_word_is_said,
                  help_has_each_row_within_the_line, completion_has_the_words_of_each,
                  options_may_end_at_the_first_operand);
-    tcase_add_loop_test(tc, what_is_wrong_is_said, 0, sizeof(wrong) / sizeof(wrong[0]));
-    return suite;
-}
-
-int main(void)
-{
-    return tc_main(make_suite());
+    tc_add_rows(tc, what_is_wrong_is_said, wrong);
+    return tc_main(suite);
 }

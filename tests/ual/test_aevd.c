@@ -519,22 +519,18 @@ int main(void)
 
     tcase_add_test(yields, events_of_members_come_in_turn);
     tcase_add_loop_test(yields, completions_of_members_come, 0, 2);
-    tcase_add_test(yields, a_notification_names_a_member_once);
-    tcase_add_test(yields, no_notification_of_a_member_that_is_empty_again);
-    tcase_add_test(yields, a_real_event_can_be_taken_where_notifications_are_yielded);
-    tcase_add_test(yields, what_is_left_is_told);
-    tcase_add_test(members, what_is_queued_when_a_member_comes_is_heard_of);
-    tcase_add_test(members, wrong_members_are_refused);
-    tcase_add_test(members, nobody_waits_on_a_member);
+    tc_add_tests(yields, a_notification_names_a_member_once,
+                 no_notification_of_a_member_that_is_empty_again,
+                 a_real_event_can_be_taken_where_notifications_are_yielded, what_is_left_is_told);
+    tc_add_tests(members, what_is_queued_when_a_member_comes_is_heard_of, wrong_members_are_refused,
+                 nobody_waits_on_a_member);
     tcase_add_loop_test(members, who_has_left_does_not_admit_waits_on_a_member, 0, 2);
     tcase_add_test(members, an_aggregate_is_freed_after_its_members_and_a_member_at_any_time);
-    tcase_add_test(waits, a_waiter_is_woken_by_any_member);
-    tcase_add_test(waits, lanes_follow_the_members);
-    tcase_add_test(waits, a_poll_runs_the_lanes_of_the_members);
-    tcase_add_test(waits, abort_ends_a_wait);
+    tc_add_tests(waits, a_waiter_is_woken_by_any_member, lanes_follow_the_members,
+                 a_poll_runs_the_lanes_of_the_members, abort_ends_a_wait);
     tcase_add_loop_test(waits, a_descriptor_in_a_set_is_readable_while_members_have_events, 0, 2);
-    tcase_add_test(cost, an_event_costs_the_same_with_a_thousand_members);
-    tcase_add_test(cost, what_did_not_notify_is_found_by_polling);
+    tc_add_tests(cost, an_event_costs_the_same_with_a_thousand_members,
+                 what_did_not_notify_is_found_by_polling);
     tcase_add_loop_test(cost, what_comes_before_the_arming_is_found, 0, 2);
     lf_add_cases(suite, one_lane, sizeof(one_lane) / sizeof(one_lane[0]), setup, teardown);
     lf_add_cases(suite, two_lanes, sizeof(two_lanes) / sizeof(two_lanes[0]), setup_lanes, teardown);

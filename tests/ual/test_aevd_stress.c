@@ -169,12 +169,9 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("no event of a member is lost");
-    TCase *tc = tcase_create("stress");
+    TCase *tc = tc_case(suite, "stress", NULL, NULL);
 
     tcase_set_timeout(tc, 300);
-    tcase_add_loop_test(tc, events, 0, 2);
-    tcase_add_loop_test(tc, notified, 0, 2);
-    tcase_add_loop_test(tc, members_come_and_go, 0, 2);
-    suite_add_tcase(suite, tc);
+    tc_add_loops(tc, 0, 2, events, notified, members_come_and_go);
     return tc_main(suite);
 }

@@ -522,20 +522,17 @@ int main(void)
 
     tcase_add_test(calls, each_event_has_its_call);
     tcase_add_loop_test(calls, completions_have_their_calls, 0, 2);
-    tcase_add_test(calls, a_routine_that_does_not_take_is_called_for_what_comes_later);
-    tcase_add_test(calls, what_is_queued_at_attaching_has_its_call);
+    tc_add_tests(calls, a_routine_that_does_not_take_is_called_for_what_comes_later,
+                 what_is_queued_at_attaching_has_its_call);
     tcase_add_loop_test(calls, an_aggregate_has_calls, 0, 2);
-    tcase_add_test(calls, one_thread_without_signals_and_cancellation);
-    tcase_add_test(calls, a_routine_that_ends_the_thread_gets_another);
+    tc_add_tests(calls, one_thread_without_signals_and_cancellation,
+                 a_routine_that_ends_the_thread_gets_another);
     tcase_add_test(refusals, wrong_attachments_are_refused);
-    tcase_add_test(ends, detaching_waits_for_a_routine_that_runs);
-    tcase_add_test(ends, a_routine_detaches_itself);
+    tc_add_tests(ends, detaching_waits_for_a_routine_that_runs, a_routine_detaches_itself);
     tcase_add_loop_test(ends, a_routine_frees_its_evd, 0, 2);
-    tcase_add_test(ends, freeing_an_evd_waits_for_its_routine);
-    tcase_add_test(ends, a_routine_ends_all_callbacks);
-    tcase_add_test(ends, death_is_told_by_a_call);
-    tcase_add_test(ends, attached_at_the_same_time_they_share_a_thread);
-    tcase_add_test(ends, a_routine_forks_and_returns_in_both);
+    tc_add_tests(ends, freeing_an_evd_waits_for_its_routine, a_routine_ends_all_callbacks,
+                 death_is_told_by_a_call, attached_at_the_same_time_they_share_a_thread,
+                 a_routine_forks_and_returns_in_both);
     tcase_add_loop_test(stress, no_event_without_its_callback, 0, 4);
     lf_add_cases(suite, cases, sizeof(cases) / sizeof(cases[0]), setup, teardown);
     return tc_main(suite);

@@ -493,26 +493,15 @@ int main(void)
     Suite *suite = suite_create("connections");
     TCase *set_up = tc_case(suite, "set-up", open_ia, close_ia);
 
-    tcase_add_test(set_up, active);
-    tcase_add_test(set_up, bad_connects);
-    tcase_add_test(set_up, connect_that_does_not_start);
+    tc_add_tests(set_up, active, bad_connects, connect_that_does_not_start);
     tcase_add_loop_test(set_up, refused, 0, 3);
-    tcase_add_test(set_up, long_private_data);
-    tcase_add_test(set_up, passive);
-    tcase_add_test(set_up, passive_peer_speaks_first);
+    tc_add_tests(set_up, long_private_data, passive, passive_peer_speaks_first);
     tcase_add_loop_test(set_up, passive_ends_before_first_message, 0, 3);
-    tcase_add_test(set_up, requests_work_once);
-    tcase_add_test(set_up, requests_are_decided_by_one);
-    tcase_add_test(set_up, end_during_accept);
-    tcase_add_test(set_up, requests_survive_failures);
+    tc_add_tests(set_up, requests_work_once, requests_are_decided_by_one, end_during_accept,
+                 requests_survive_failures);
     tcase_add_loop_test(set_up, withdrawn, 0, 3);
-    tcase_add_test(set_up, full_request_evd);
-    tcase_add_test(set_up, undecided_requests_take_no_room);
-    tcase_add_test(set_up, full_request_evd_of_two);
-    tcase_add_test(set_up, full_connection_evd);
-    tcase_add_test(set_up, suppressed_depths);
-    tcase_add_test(set_up, three_way);
-    tcase_add_test(set_up, three_way_rejected);
+    tc_add_tests(set_up, full_request_evd, undecided_requests_take_no_room, full_request_evd_of_two,
+                 full_connection_evd, suppressed_depths, three_way, three_way_rejected);
     tcase_add_loop_test(set_up, three_way_ends, 0, 3);
     return tc_main(suite);
 }

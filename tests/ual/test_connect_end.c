@@ -311,15 +311,12 @@ int main(void)
     Suite *suite = suite_create("ends of connections");
     TCase *end = tc_case(suite, "ends", open_ia, close_ia);
 
-    tcase_add_loop_test(end, peer_ends, 0, ENDS);
-    tcase_add_loop_test(end, own_disconnect, 0, ENDS);
+    tc_add_loops(end, 0, ENDS, peer_ends, own_disconnect);
     tcase_add_loop_test(end, explained_terminates, 0, 14);
     tcase_add_loop_test(end, why_it_ended_is_logged, 0, LOGGED_ENDS);
-    tcase_add_test(end, affiliated_alone);
-    tcase_add_test(end, disconnect_that_cannot_start);
+    tc_add_tests(end, affiliated_alone, disconnect_that_cannot_start);
     tcase_add_loop_test(end, providers_own_manager, 0, 2);
-    tcase_add_loop_test(end, disconnect_everywhere, 0, WHERES);
-    tcase_add_loop_test(end, reset_everywhere, 0, WHERES);
+    tc_add_loops(end, 0, WHERES, disconnect_everywhere, reset_everywhere);
     tcase_add_test(end, reset_that_fails);
     tcase_add_loop_test(end, free_everywhere, 0, WHERES);
     tcase_add_test(end, free_purges_queued_messages);

@@ -191,10 +191,7 @@ int main(void)
     TCase *race = tc_case(suite, "races", open_ia, close_ia);
 
     tcase_set_timeout(race, 60);
-    tcase_add_test(race, race_of_ends);
-    tcase_add_test(race, race_of_abort);
-    tcase_add_test(race, race_of_withdrawal);
-    tcase_add_test(race, race_of_decisions);
-    tcase_add_test(race, race_of_free);
+    tc_add_tests(race, race_of_ends, race_of_abort, race_of_withdrawal, race_of_decisions,
+                 race_of_free);
     return tc_main(suite);
 }

@@ -217,8 +217,7 @@ int main(void)
     tcase_add_loop_test(t, what_is_passed_on, 0, 2);
     tcase_add_test(t, its_own_time_out);
     tcase_add_loop_test(t, established_and_ended, 0, 2);
-    tcase_add_test(t, calls_that_fail);
-    tcase_add_test(t, on_a_dead_adapter);
+    tc_add_tests(t, calls_that_fail, on_a_dead_adapter);
     tcase_add_test(tc_case(suite, "without", open_ia, close_ia), where_there_is_none);
     tcase_add_loop_test(t, fails_later, 0, 6);
     tcase_add_test(t, established_by_the_queue_pair);

@@ -379,24 +379,20 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("a thread that polls all the time");
-    TCase *options = tcase_create("options"), *thread = tcase_create("thread");
+    TCase *options = tc_case(suite, "options", NULL, NULL), *thread = tcase_create("thread");
 
-    tcase_add_test(options, numbers_of_allowed_processors_are_taken_in_their_order);
-    tcase_add_test(options, others_are_refused_with_those_that_are_allowed);
-    tcase_add_test(options, a_long_list_of_allowed_ones_ends_with_dots);
-    tcase_add_test(options, with_too_few_processors_it_is_shared_and_a_warning_says_why);
-    tcase_add_test(options, a_refused_number_opens_no_lane);
-    tcase_add_test(options, the_thread_is_pinned);
-    suite_add_tcase(suite, options);
-    tcase_add_test(thread, what_arrives_is_read_while_nobody_calls);
-    tcase_add_test(thread, it_sleeps_without_qps_and_polls_again_with_one);
-    tcase_add_test(thread, it_polls_when_a_qp_comes_while_a_consumer_sleeps_in_epoll);
-    tcase_add_test(thread, a_waiter_sleeps_on_its_word_and_is_woken);
-    tcase_add_test(thread, a_waiter_takes_over_when_it_ends);
-    tcase_add_test(thread, work_and_timers_are_served_behind_its_end);
-    tcase_add_test(thread, work_left_at_its_end_wakes_a_consumer_in_epoll);
-    tcase_add_test(thread, others_get_the_run);
-    tcase_add_test(thread, it_stops_when_its_descriptors_are_gone);
+    tc_add_tests(options, numbers_of_allowed_processors_are_taken_in_their_order,
+                 others_are_refused_with_those_that_are_allowed,
+                 a_long_list_of_allowed_ones_ends_with_dots,
+                 with_too_few_processors_it_is_shared_and_a_warning_says_why,
+                 a_refused_number_opens_no_lane, the_thread_is_pinned);
+    tc_add_tests(thread, what_arrives_is_read_while_nobody_calls,
+                 it_sleeps_without_qps_and_polls_again_with_one,
+                 it_polls_when_a_qp_comes_while_a_consumer_sleeps_in_epoll,
+                 a_waiter_sleeps_on_its_word_and_is_woken, a_waiter_takes_over_when_it_ends,
+                 work_and_timers_are_served_behind_its_end,
+                 work_left_at_its_end_wakes_a_consumer_in_epoll, others_get_the_run,
+                 it_stops_when_its_descriptors_are_gone);
     lf_add_cases(suite, (TCase *const[]){ thread }, 1, setup_dedicated, teardown);
     return tc_main(suite);
 }

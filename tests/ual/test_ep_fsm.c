@@ -199,12 +199,8 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("endpoint state machine");
-    TCase *tc = tcase_create("table");
+    TCase *tc = tc_case(suite, "table", NULL, NULL);
 
-    tcase_add_test(tc, X031_every_cell);
-    tcase_add_test(tc, work_of_rows);
-    tcase_add_test(tc, one_end_per_connection);
-    tcase_add_test(tc, names_and_numbers);
-    suite_add_tcase(suite, tc);
+    tc_add_tests(tc, X031_every_cell, work_of_rows, one_end_per_connection, names_and_numbers);
     return tc_main(suite);
 }

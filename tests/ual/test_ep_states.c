@@ -336,12 +336,7 @@ int main(void)
     Suite *suite = suite_create("states on the way to a connection");
     TCase *tc = tc_case(suite, "delayed peer", open_fake, close_fake);
 
-    tcase_add_loop_test(tc, calls, 0, WAITING);
-    tcase_add_loop_test(tc, goes_on, 0, WAITING);
-    tcase_add_loop_test(tc, peer_rejects, 0, WAITING);
-    tcase_add_loop_test(tc, fails_below, 0, WAITING);
-    tcase_add_loop_test(tc, abandoned, 0, WAITING);
-    tcase_add_loop_test(tc, freed, 0, WAITING);
+    tc_add_loops(tc, 0, WAITING, calls, goes_on, peer_rejects, fails_below, abandoned, freed);
     tcase_add_test(tc, rejects_what_arrived);
     return tc_main(suite);
 }

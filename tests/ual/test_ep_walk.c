@@ -395,10 +395,9 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("the endpoint's table on endpoints");
-    TCase *tc = tcase_create("walk");
+    TCase *tc = tc_case(suite, "walk", NULL, NULL);
 
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, every_cell_on_a_living_endpoint);
-    suite_add_tcase(suite, tc);
     return tc_main(suite);
 }

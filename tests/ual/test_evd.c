@@ -433,8 +433,7 @@ int main(void)
     tcase_add_loop_test(waiters, a_burst_returns_all_waiters, 0, 4);
     tcase_add_loop_test(waiters, a_crowd_loses_nothing, 0, 2);
     tcase_add_test(waiters, at_most_64_wait);
-    tcase_add_loop_test(end, abort_returns_when_nobody_is_inside, 0, 2);
-    tcase_add_loop_test(end, death_releases_all, 0, 2);
+    tc_add_loops(end, 0, 2, abort_returns_when_nobody_is_inside, death_releases_all);
     tcase_add_test(end, abort_on_a_busy_lane);
     return tc_main(suite);
 }

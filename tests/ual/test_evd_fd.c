@@ -371,7 +371,7 @@ int main(void)
         many_descriptors_fit_in_a_set, a_stray_wake_does_not_stay_readable,
         own_runs_leave_the_descriptor_right, who_is_faster_than_the_descriptor_lowers_it_later,
         a_waiter_that_leaves_raises_no_descriptor);
-    tcase_add_loop_test(descriptor, who_finds_all_by_a_descriptor_does_not_poll, 0, 2);
-    tcase_add_loop_test(descriptor, one_event_per_poll_gets_all, 0, 2);
+    tc_add_loops(descriptor, 0, 2, who_finds_all_by_a_descriptor_does_not_poll,
+                 one_event_per_poll_gets_all);
     return tc_main(suite);
 }

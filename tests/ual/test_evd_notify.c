@@ -445,8 +445,8 @@ int main(void)
         tcase_add_test(both[i], a_threshold_that_is_lowered_while_a_thread_arms);
         tcase_add_loop_test(both[i], consumers_of_different_wishes_miss_nothing, 0, 5);
     }
-    tcase_add_test(observers, an_observer_hears_of_what_comes_until_it_leaves);
-    tcase_add_test(observers, an_observed_completion_queue_raises_once_until_it_is_asked_again);
+    tc_add_tests(observers, an_observer_hears_of_what_comes_until_it_leaves,
+                 an_observed_completion_queue_raises_once_until_it_is_asked_again);
     lf_add_cases(suite, cases, sizeof(cases) / sizeof(cases[0]), setup_able, teardown);
     lf_add_cases(suite, &over_stash, 1, setup_poor, teardown);
     return tc_main(suite);

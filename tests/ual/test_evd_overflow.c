@@ -346,8 +346,7 @@ int main(void)
     TCase *told = tcase_create("told"), *waits = tcase_create("waits");
     TCase *poor = tcase_create("over a stash");
 
-    tcase_add_test(told, told_once_until_it_is_reset);
-    tcase_add_test(told, told_once_for_each_time_where_it_resets_itself);
+    tc_add_tests(told, told_once_until_it_is_reset, told_once_for_each_time_where_it_resets_itself);
     tcase_add_loop_test(told, nobody_hears_of_it_who_did_not_ask, 0, 2);
     tc_add_tests(told, an_overflow_that_nobody_can_hear_of, told_once_by_two_threads,
                  resets_itself_while_others_push);

@@ -208,16 +208,11 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("handles find living objects only");
-    TCase *tc = tcase_create("table");
+    TCase *tc = tc_case(suite, "table", NULL, NULL);
 
     tcase_set_timeout(tc, 60);
-    tcase_add_test(tc, only_the_right_handle_finds);
-    tcase_add_test(tc, null_and_garbage);
-    tcase_add_test(tc, a_reused_slot_has_a_new_generation);
-    tcase_add_test(tc, context);
-    tcase_add_test(tc, the_table_runs_full);
-    tcase_add_test(tc, X022_a_forked_child_is_dead);
-    tcase_add_test(tc, concurrent_take_drop_lookup);
-    suite_add_tcase(suite, tc);
+    tc_add_tests(tc, only_the_right_handle_finds, null_and_garbage,
+                 a_reused_slot_has_a_new_generation, context, the_table_runs_full,
+                 X022_a_forked_child_is_dead, concurrent_take_drop_lookup);
     return tc_main(suite);
 }

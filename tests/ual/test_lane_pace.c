@@ -147,17 +147,13 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("the background thread's intervals");
-    TCase *tc = tcase_create("pace");
+    TCase *tc = tc_case(suite, "pace", NULL, NULL);
 
-    tcase_add_test(tc, intervals_double_up_to_the_last);
-    tcase_add_test(tc, an_end_within_an_interval_is_missed_after_one_and_a_half);
-    tcase_add_test(tc, slower_consumers_cost_one_short_interval);
-    tcase_add_test(tc, polling_that_put_looks_off_ends);
-    tcase_add_test(tc, service_in_vain_lengthens_the_short_interval);
-    tcase_add_test(tc, service_for_long_shortens_it);
-    tcase_add_test(tc, an_interval_that_took_long_is_no_slower_one);
-    tcase_add_test(tc, nothing_known_and_no_time_at_all);
-    tcase_add_test(tc, who_leaves_the_lane_to_consumers_looks_late);
-    suite_add_tcase(suite, tc);
+    tc_add_tests(tc, intervals_double_up_to_the_last,
+                 an_end_within_an_interval_is_missed_after_one_and_a_half,
+                 slower_consumers_cost_one_short_interval, polling_that_put_looks_off_ends,
+                 service_in_vain_lengthens_the_short_interval, service_for_long_shortens_it,
+                 an_interval_that_took_long_is_no_slower_one, nothing_known_and_no_time_at_all,
+                 who_leaves_the_lane_to_consumers_looks_late);
     return tc_main(suite);
 }

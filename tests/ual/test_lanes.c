@@ -321,21 +321,16 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("several lanes");
-    TCase *tc = tcase_create("places");
+    TCase *tc = tc_case(suite, "places", NULL, NULL);
 
     tc_add_tests(tc, few_endpoints_of_an_evd_stay_together, many_endpoints_of_an_evd_spread);
-    suite_add_tcase(suite, tc);
-    tc = tcase_create("running and sleeping");
+    tc = tc_case(suite, "running and sleeping", setup, teardown);
     tcase_set_timeout(tc, 60);
-    tcase_add_checked_fixture(tc, setup, teardown);
     tc_add_tests(tc, who_polls_runs_every_lane_that_feeds, any_lane_wakes_who_waits,
                  the_other_lane_is_entrusted_at_once, who_is_entrusted_sleeps_at_once,
                  who_waits_together_sleeps_in_different_lanes, abort_reaches_who_sleeps_in_any_lane,
                  the_descriptor_tells_of_any_lane, no_lock_is_shared);
-    suite_add_tcase(suite, tc);
-    tc = tcase_create("closing");
-    tcase_add_checked_fixture(tc, setup, NULL);
+    tc = tc_case(suite, "closing", setup, NULL);
     tcase_add_test(tc, joined_lanes_are_run_by_who_runs_the_first);
-    suite_add_tcase(suite, tc);
     return tc_main(suite);
 }

@@ -295,9 +295,6 @@ int main(void)
     Suite *suite = suite_create("it_lmr_link");
     TCase *tc = tc_case(suite, "link", open_fake, close_fake);
 
-    tcase_add_test(tc, created_unlinked);
-    tcase_add_test(tc, linked_by_address);
-    tcase_add_test(tc, linked_by_list);
-    tcase_add_test(tc, refused);
+    tc_add_tests(tc, created_unlinked, linked_by_address, linked_by_list, refused);
     return tc_main(suite);
 }

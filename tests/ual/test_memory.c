@@ -610,24 +610,11 @@ int main(void)
           *windows = tc_case(suite, "windows", open_windows, close_ia);
     TCase *attributes = tc_case(suite, "attributes", open_ia, close_ia);
 
-    tcase_add_test(srqs, srq_life);
-    tcase_add_test(srqs, srq_users);
-    tcase_add_test(srqs, srq_events);
-    tcase_add_test(windows, window_life);
-    tcase_add_test(windows, window_keys);
-    tcase_add_test(windows, window_link_outcomes);
-    tcase_add_test(windows, window_both_flushed);
-    tcase_add_test(windows, window_keeps_its_link);
-    tcase_add_test(windows, window_stays_behind_flushed);
-    tcase_add_test(windows, window_unlinked_by_peer);
-    tcase_add_test(windows, window_index_reused);
-    tcase_add_test(windows, narrow_is_of_one_endpoint);
-    tcase_add_test(windows, completion_outlives_endpoint);
-    tcase_add_test(windows, window_states);
-    tcase_add_test(windows, sink_of_a_read);
-    tcase_add_test(windows, regions_by_request);
-    tcase_add_test(windows, modified_region);
-    tcase_add_test(attributes, modified_endpoint);
-    tcase_add_test(attributes, modified_when_connected);
+    tc_add_tests(srqs, srq_life, srq_users, srq_events);
+    tc_add_tests(windows, window_life, window_keys, window_link_outcomes, window_both_flushed,
+                 window_keeps_its_link, window_stays_behind_flushed, window_unlinked_by_peer,
+                 window_index_reused, narrow_is_of_one_endpoint, completion_outlives_endpoint,
+                 window_states, sink_of_a_read, regions_by_request, modified_region);
+    tc_add_tests(attributes, modified_endpoint, modified_when_connected);
     return tc_main(suite);
 }

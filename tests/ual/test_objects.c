@@ -575,34 +575,16 @@ int main(void)
 {
     Suite *suite = suite_create("objects");
     TCase *in_ia = tc_case(suite, "in an open IA", open_ia, close_ia),
-          *alone = tcase_create("open, close, reports");
+          *alone = tc_case(suite, "open, close, reports", NULL, NULL);
 
-    tcase_add_test(in_ia, handles_of_each_type);
-    tcase_add_test(in_ia, stale_handles);
-    tcase_add_test(in_ia, contexts);
-    tcase_add_test(in_ia, busy_zone);
-    tcase_add_test(in_ia, busy_evds);
-    tcase_add_test(in_ia, busy_region);
-    tcase_add_test(in_ia, regions);
-    tcase_add_test(in_ia, wrong_evds);
-    tcase_add_test(in_ia, nothing_is_left_of_failures);
-    tcase_add_test(in_ia, endpoint_that_cannot_be_freed);
-    tcase_add_test(in_ia, query_and_counters);
-    tcase_add_test(in_ia, qps_seen_while_they_go);
-    tcase_add_test(in_ia, posts_by_state);
-    tcase_add_test(in_ia, full_queue);
-    tcase_add_test(in_ia, ia_attributes);
-    tcase_add_test(in_ia, port_events);
-    tcase_add_test(in_ia, X025_untaken_asynchronous_events_are_bounded);
-    tcase_add_test(in_ia, changes_of_addresses_are_no_events);
+    tc_add_tests(in_ia, handles_of_each_type, stale_handles, contexts, busy_zone, busy_evds,
+                 busy_region, regions, wrong_evds, nothing_is_left_of_failures,
+                 endpoint_that_cannot_be_freed, query_and_counters, qps_seen_while_they_go,
+                 posts_by_state, full_queue, ia_attributes, port_events,
+                 X025_untaken_asynchronous_events_are_bounded, changes_of_addresses_are_no_events);
     tcase_add_loop_test(in_ia, dead_device, 0, 2);
     tcase_add_test(in_ia, listen_points);
-    tcase_add_test(alone, open_failures);
-    tcase_add_test(alone, close_takes_everything);
-    tcase_add_test(alone, close_waits_for_connections);
-    tcase_add_test(alone, close_forces_in_the_end);
-    tcase_add_test(alone, close_wakes_waiters);
-    tcase_add_test(alone, reports);
-    suite_add_tcase(suite, alone);
+    tc_add_tests(alone, open_failures, close_takes_everything, close_waits_for_connections,
+                 close_forces_in_the_end, close_wakes_waiters, reports);
     return tc_main(suite);
 }

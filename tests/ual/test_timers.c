@@ -152,12 +152,10 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("timers expire in order");
-    TCase *tc = tcase_create("heap");
+    TCase *tc = tc_case(suite, "heap", NULL, NULL);
 
     tcase_add_test(tc, empty);
     tcase_add_loop_test(tc, property, 0, 6);
-    tcase_add_test(tc, ten_thousand_come_out_sorted);
-    tcase_add_test(tc, deadline_written_before_the_move);
-    suite_add_tcase(suite, tc);
+    tc_add_tests(tc, ten_thousand_come_out_sorted, deadline_written_before_the_move);
     return tc_main(suite);
 }

@@ -213,16 +213,9 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("datagrams");
-    TCase *tc = tcase_create("ud");
+    TCase *tc = tc_case(suite, "ud", NULL, NULL);
 
-    tcase_add_test(tc, endpoint);
-    tcase_add_test(tc, endpoint_refused);
-    tcase_add_test(tc, adapter_key);
-    tcase_add_test(tc, error_and_reset);
-    tcase_add_test(tc, modified);
-    tcase_add_test(tc, no_connection);
-    tcase_add_test(tc, address_handle);
-    tcase_add_test(tc, address_handle_refused);
-    suite_add_tcase(suite, tc);
+    tc_add_tests(tc, endpoint, endpoint_refused, adapter_key, error_and_reset, modified,
+                 no_connection, address_handle, address_handle_refused);
     return tc_main(suite);
 }

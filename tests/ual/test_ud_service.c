@@ -442,23 +442,12 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("datagrams: service");
-    TCase *tc = tcase_create("ud");
+    TCase *tc = tc_case(suite, "ud", NULL, NULL);
 
-    tcase_add_test(tc, question_and_answer);
-    tcase_add_test(tc, refused_answer);
-    tcase_add_test(tc, asked_again);
-    tcase_add_test(tc, question_refused);
-    tcase_add_test(tc, answered);
-    tcase_add_test(tc, answer_refused);
-    tcase_add_test(tc, endpoint_freed_while_it_is_told);
+    tc_add_tests(tc, question_and_answer, refused_answer, asked_again, question_refused, answered,
+                 answer_refused, endpoint_freed_while_it_is_told);
     tcase_add_loop_test(tc, each_kind_has_its_room, 0, 2);
-    tcase_add_test(tc, no_memory_for_a_request);
-    tcase_add_test(tc, two_kinds);
-    tcase_add_test(tc, withdrawn);
-    tcase_add_test(tc, listen_for_both);
-    tcase_add_test(tc, one_port_for_both);
-    tcase_add_test(tc, listen_on_a_service);
-    tcase_add_test(tc, listen_without_datagrams);
-    suite_add_tcase(suite, tc);
+    tc_add_tests(tc, no_memory_for_a_request, two_kinds, withdrawn, listen_for_both,
+                 one_port_for_both, listen_on_a_service, listen_without_datagrams);
     return tc_main(suite);
 }

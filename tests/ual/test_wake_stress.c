@@ -312,21 +312,12 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("no wake-up is lost");
-    TCase *tc = tcase_create("stress");
+    TCase *tc = tc_case(suite, "stress", NULL, NULL);
 
     tcase_set_timeout(tc, 300);
-    tcase_add_test(tc, one_consumer);
-    tcase_add_test(tc, three_evds);
-    tcase_add_test(tc, several_waiters_per_evd);
-    tcase_add_test(tc, waiters_that_spin);
-    tcase_add_test(tc, one_consumer_two_lanes);
-    tcase_add_test(tc, three_evds_two_lanes);
-    tcase_add_test(tc, several_waiters_per_evd_two_lanes);
-    tcase_add_test(tc, one_consumer_dedicated);
-    tcase_add_test(tc, three_evds_dedicated);
-    tcase_add_test(tc, several_waiters_per_evd_dedicated);
-    tcase_add_test(tc, three_evds_whose_qps_come_and_go);
-    tcase_add_test(tc, nobody_calls_in);
-    suite_add_tcase(suite, tc);
+    tc_add_tests(tc, one_consumer, three_evds, several_waiters_per_evd, waiters_that_spin,
+                 one_consumer_two_lanes, three_evds_two_lanes, several_waiters_per_evd_two_lanes,
+                 one_consumer_dedicated, three_evds_dedicated, several_waiters_per_evd_dedicated,
+                 three_evds_whose_qps_come_and_go, nobody_calls_in);
     return tc_main(suite);
 }

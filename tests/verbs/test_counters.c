@@ -608,26 +608,18 @@ static Suite *suite_counters(void)
     TCase *tc = tc_case(suite, "counters", set_up, NULL);
     TCase *extended = tc_case(suite, "ibv_wr", set_up_extended, NULL);
 
-    tcase_add_test(tc, each_kind_of_request_is_counted_by_its_counter);
-    tcase_add_test(tc, requests_that_are_not_signaled_are_counted_and_not_polled);
-    tcase_add_test(tc, a_counter_of_receives_does_not_change_the_sends);
-    tcase_add_test(tc, octets_are_counted);
-    tcase_add_test(tc, errors_have_a_count_of_their_own);
-    tcase_add_test(tc, an_unsignaled_request_that_fails_is_counted_and_polled);
-    tcase_add_test(tc, queue_pairs_share_a_counter);
-    tcase_add_test(tc, a_queue_pair_without_a_counter_shares_the_cq);
-    tcase_add_test(tc, values_are_set_and_incremented);
-    tcase_add_test(tc, a_value_is_set_behind_what_has_completed);
-    tcase_add_test(tc, uncounted_room_of_the_cq_is_the_programs);
-    tcase_add_test(tc, a_counted_cq_is_resized_with_what_is_in_it);
-    tcase_add_test(tc, a_reset_queue_pair_is_counted_on);
-    tcase_add_test(tc, an_armed_cq_tells_a_counted_completion);
-    tcase_add_test(tc, a_thread_reads_while_another_polls);
-    tcase_add_test(tc, the_limits_are_told);
-    tcase_add_test(tc, there_are_as_many_counters_as_told);
-    tcase_add_test(tc, what_a_counter_cannot_be_is_refused);
-    tcase_add_test(tc, what_cannot_be_attached_is_refused);
-    tcase_add_test(tc, a_cq_that_cannot_grow_refuses_the_counter);
+    tc_add_tests(
+        tc, each_kind_of_request_is_counted_by_its_counter,
+        requests_that_are_not_signaled_are_counted_and_not_polled,
+        a_counter_of_receives_does_not_change_the_sends, octets_are_counted,
+        errors_have_a_count_of_their_own, an_unsignaled_request_that_fails_is_counted_and_polled,
+        queue_pairs_share_a_counter, a_queue_pair_without_a_counter_shares_the_cq,
+        values_are_set_and_incremented, a_value_is_set_behind_what_has_completed,
+        uncounted_room_of_the_cq_is_the_programs, a_counted_cq_is_resized_with_what_is_in_it,
+        a_reset_queue_pair_is_counted_on, an_armed_cq_tells_a_counted_completion,
+        a_thread_reads_while_another_polls, the_limits_are_told, there_are_as_many_counters_as_told,
+        what_a_counter_cannot_be_is_refused, what_cannot_be_attached_is_refused,
+        a_cq_that_cannot_grow_refuses_the_counter);
     tcase_add_test(extended, requests_of_ibv_wr_are_counted);
     return suite;
 }

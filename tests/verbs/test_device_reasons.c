@@ -166,8 +166,7 @@ int main(void)
     Suite *suite = suite_create("reasons of an adapter in the log");
     TCase *tc = tc_case(suite, "connections", NULL, NULL);
 
-    tcase_add_loop_test(tc, an_error_of_the_queue_pair_is_explained_once, 0,
-                        sizeof(rows) / sizeof(rows[0]));
+    tc_add_rows(tc, an_error_of_the_queue_pair_is_explained_once, rows);
     tcase_add_test(tc, a_request_that_fails_is_told_by_its_completion);
     return tc_main(suite);
 }

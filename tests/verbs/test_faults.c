@@ -476,10 +476,8 @@ int main(void)
     Suite *suite = suite_create("libibverbs: faults");
     TCase *all = tc_case(suite, "faults", NULL, NULL);
 
-    tcase_add_loop_test(all, a_send_completes_with_each_status, 0,
-                        (int)(sizeof(statuses) / sizeof(*statuses)));
-    tcase_add_loop_test(all, each_kind_of_request_can_fail, 0,
-                        (int)(sizeof(onesided) / sizeof(*onesided)));
+    tc_add_rows(all, a_send_completes_with_each_status, statuses);
+    tc_add_rows(all, each_kind_of_request_can_fail, onesided);
     tc_add_tests(all, a_receive_completes_in_error, a_receive_of_a_shared_queue_completes_in_error,
                  an_unsignaled_request_fails_aloud, the_request_is_found_among_equal_ones,
                  what_is_flushed_remains_so, a_refused_request_leaves_nothing_to_the_next,

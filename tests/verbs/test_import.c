@@ -326,16 +326,12 @@ int main(void)
     Suite *suite = suite_create("libibverbs: imports");
     TCase *tc = tc_case(suite, "imports", set_up, tear_down);
 
-    tcase_add_test(tc, imported_objects_carry_traffic);
-    tcase_add_test(tc, an_unimported_object_stays);
-    tcase_add_test(tc, a_destroyed_object_is_dead_for_the_others);
-    tcase_add_test(tc, a_region_with_other_memory_is_another_one);
-    tcase_add_test(tc, imported_device_memory_is_the_same);
-    tcase_add_test(tc, handles_that_are_not_there_are_refused);
-    tcase_add_test(tc, an_imported_context_outlives_the_opened_one);
-    tcase_add_test(tc, a_closed_import_takes_its_descriptor_along);
-    tcase_add_test(tc, other_descriptors_are_refused);
-    tcase_add_test(tc, a_context_of_another_process_is_refused_with_the_reason);
+    tc_add_tests(
+        tc, imported_objects_carry_traffic, an_unimported_object_stays,
+        a_destroyed_object_is_dead_for_the_others, a_region_with_other_memory_is_another_one,
+        imported_device_memory_is_the_same, handles_that_are_not_there_are_refused,
+        an_imported_context_outlives_the_opened_one, a_closed_import_takes_its_descriptor_along,
+        other_descriptors_are_refused, a_context_of_another_process_is_refused_with_the_reason);
     tcase_add_test(tc_case(suite, "events", NULL, NULL),
                    an_event_of_the_device_is_told_to_each_context);
     return tc_main(suite);

@@ -334,18 +334,14 @@ static Suite *suite_later(void)
     Suite *suite = suite_create("verbs: calls behind rdma-core 44");
     TCase *tc = tc_case(suite, "later", set_up, tear_down);
 
-    tcase_add_test(tc, ibv_alloc_buf_is_page_aligned_and_registers);
-    tcase_add_test(tc, ibv_alloc_buf_refuses_no_octet_and_too_many);
-    tcase_add_test(tc, ibv_reg_buf_mr_refuses_what_is_outside);
-    tcase_add_test(tc, a_buffer_registers_in_the_protection_domain_that_it_is_of);
-    tcase_add_test(tc, a_buffer_is_of_no_dma_buf);
-    tcase_add_test(tc, ibv_reg_mr_ex_registers_at_another_address);
-    tcase_add_test(tc, ibv_reg_mr_ex_refuses_what_it_does_not_have);
-    tcase_add_test(tc, ibv_alloc_dmah_is_refused);
-    tcase_add_test(tc, device_memory_is_copied_and_written_by_a_peer);
-    tcase_add_test(tc, pages_on_demand_are_told_registered_and_brought_in);
-    tcase_add_test(tc, completions_have_time_stamps_of_both_clocks);
-    tcase_add_test(tc, ibv_query_port_speed_is_width_times_speed);
+    tc_add_tests(
+        tc, ibv_alloc_buf_is_page_aligned_and_registers,
+        ibv_alloc_buf_refuses_no_octet_and_too_many, ibv_reg_buf_mr_refuses_what_is_outside,
+        a_buffer_registers_in_the_protection_domain_that_it_is_of, a_buffer_is_of_no_dma_buf,
+        ibv_reg_mr_ex_registers_at_another_address, ibv_reg_mr_ex_refuses_what_it_does_not_have,
+        ibv_alloc_dmah_is_refused, device_memory_is_copied_and_written_by_a_peer,
+        pages_on_demand_are_told_registered_and_brought_in,
+        completions_have_time_stamps_of_both_clocks, ibv_query_port_speed_is_width_times_speed);
     return suite;
 }
 

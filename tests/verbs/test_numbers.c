@@ -208,7 +208,6 @@ int main(void)
     tcase_add_loop_test(tc, a_request_is_parked_searched_or_refused_in_every_state, 0, LINK_STATES);
     tc = tc_case(suite, "port_range", NULL, NULL);
     tcase_add_test(tc, a_range_of_ports_is_read);
-    tcase_add_loop_test(tc, what_is_no_range_changes_nothing, 0,
-                        sizeof(no_ranges) / sizeof(no_ranges[0]));
+    tc_add_rows(tc, what_is_no_range_changes_nothing, no_ranges);
     return tc_main(suite);
 }

@@ -430,12 +430,12 @@ int main(void)
     TCase *tc = tc_case(suite, "two ends", open_ends, close_ends);
 
     tcase_set_timeout(tc, 60);
-    tcase_add_loop_test(tc, posts_before_the_connection_arrive_in_order, 0, 2);
-    tcase_add_loop_test(tc, inline_data_is_copied_before_the_connection, 0, 2);
-    tcase_add_loop_test(tc, windows_bound_before_the_connection_are_open_behind_it, 0, 2);
-    tcase_add_loop_test(tc, err_flushes_what_was_held_and_what_was_received, 0, 2);
-    tcase_add_loop_test(tc, after_reset_nothing_is_held_and_the_same_two_connect, 0, 2);
-    tcase_add_loop_test(tc, the_end_of_an_earlier_connection_does_not_touch_the_next, 0, 2);
+    tc_add_loops(tc, 0, 2, posts_before_the_connection_arrive_in_order,
+                 inline_data_is_copied_before_the_connection,
+                 windows_bound_before_the_connection_are_open_behind_it,
+                 err_flushes_what_was_held_and_what_was_received,
+                 after_reset_nothing_is_held_and_the_same_two_connect,
+                 the_end_of_an_earlier_connection_does_not_touch_the_next);
     tc_add_tests(tc, posts_are_refused_before_rts, a_lid_of_no_port_fails_and_nothing_has_changed,
                  without_a_gid_the_peer_is_here, a_send_waits_for_its_receive,
                  spent_retries_end_the_connection, immediate_data_comes_with_the_message,

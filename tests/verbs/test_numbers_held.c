@@ -296,9 +296,9 @@ int main(void)
                  the_first_of_a_list_completes_although_a_later_one_is_refused);
     tcase_add_loop_test(tc, without_a_connection_all_that_was_taken_is_flushed_in_order, 0, 2);
     tcase_add_loop_test(tc, a_bind_whose_object_was_freed_fails_in_its_turn, 0, 4);
-    tcase_add_loop_test(tc, a_peer_that_leaves_first_leaves_posted_receives_alone, 0, 2);
-    tcase_add_loop_test(tc, err_flushes_the_receives_that_a_peer_left, 0, 2);
-    tcase_add_loop_test(tc, a_peer_that_has_gone_is_told_to_who_only_receives, 0, 2);
-    tcase_add_loop_test(tc, a_qp_that_was_left_connects_anew, 0, 2);
+    tc_add_loops(tc, 0, 2, a_peer_that_leaves_first_leaves_posted_receives_alone,
+                 err_flushes_the_receives_that_a_peer_left,
+                 a_peer_that_has_gone_is_told_to_who_only_receives,
+                 a_qp_that_was_left_connects_anew);
     return tc_main(suite);
 }

@@ -845,8 +845,7 @@ int main(void)
         a_context_that_was_closed_too_early_goes_on, an_empty_gid_connects_no_qp,
         a_post_before_a_connection_is_refused, an_error_state_flushes, what_is_not_built_is_refused,
         an_address_handle_names_a_gid_that_is_there, every_value_has_a_text);
-    tcase_add_test(alone, a_device_keeps_its_number);
-    tcase_add_test(alone, each_status_has_an_error_number);
-    tcase_add_test(alone, a_device_has_a_completion_vector_for_each_lane);
+    tc_add_tests(alone, a_device_keeps_its_number, each_status_has_an_error_number,
+                 a_device_has_a_completion_vector_for_each_lane);
     return tc_main(suite);
 }

@@ -183,8 +183,7 @@ int main(void)
 
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, payload_is_placed_as_it_comes, 0, KINDS + 1);
-    tcase_add_loop_test(tc, cuts_change_nothing, 0, KINDS);
-    tcase_add_loop_test(tc, memory_that_goes_is_refused, 0, KINDS);
-    tcase_add_loop_test(tc, an_end_inside_is_an_error, 0, KINDS);
+    tc_add_loops(tc, 0, KINDS, cuts_change_nothing, memory_that_goes_is_refused,
+                 an_end_inside_is_an_error);
     return tc_main(suite);
 }

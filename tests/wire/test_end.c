@@ -650,7 +650,7 @@ START_TEST(S079_flush)
 }
 END_TEST
 
-static Suite *suite(void)
+int main(void)
 {
     Suite *suite = suite_create("wire: ends");
     TCase *tc = tc_case(suite, "both sides", setup, teardown);
@@ -661,31 +661,19 @@ static Suite *suite(void)
     tcase_add_test(tc, C144_shorter_than_announced);
     tcase_add_loop_test(tc, C145_bit_order_of_siw, 0, ARRAY_SIZE(siw));
     tcase_add_test(tc, C146_nothing_behind_it);
-    tcase_add_loop_test(tc, C147_S079_S077_flush_and_close, 0, 2);
-    tcase_add_loop_test(tc, C148_fin_when_nothing_is_left, 0, 2);
+    tc_add_loops(tc, 0, 2, C147_S079_S077_flush_and_close, C148_fin_when_nothing_is_left);
     tcase_add_loop_test(tc, C149_fin_while_busy, 0, BUSY_KINDS);
     tcase_add_test(tc, C149_rst_behind_the_fin);
     tcase_add_loop_test(tc, C151_segment_while_closing, 0, 3);
-    tcase_add_test(tc, C151_what_was_sent_before_arrives);
-    tcase_add_test(tc, C151_S077_bounded);
-    tcase_add_loop_test(tc, C152_rst, 0, 2);
-    tcase_add_loop_test(tc, C153_S063_input_is_drained, 0, 2);
+    tc_add_tests(tc, C151_what_was_sent_before_arrives, C151_S077_bounded);
+    tc_add_loops(tc, 0, 2, C152_rst, C153_S063_input_is_drained);
     tcase_add_test(tc, C153_S077_bounded);
     tcase_add_loop_test(tc, C154_S061_first_error, 0, 3);
-    tcase_add_test(tc, C154_own_error_first);
-    tcase_add_test(tc, C155_keepalive);
-    tcase_add_test(tc, C155_stalled_fpdu);
-    tcase_add_test(tc, C155_S080_no_end_of_its_own);
+    tc_add_tests(tc, C154_own_error_first, C155_keepalive, C155_stalled_fpdu,
+                 C155_S080_no_end_of_its_own);
     tcase_add_loop_test(tc, S057_S058_S059_S062_X028_at_a_boundary, 0, 2);
-    tcase_add_test(tc, S075_nothing_behind_fin);
-    tcase_add_test(tc, S076_no_fin_before_the_answers);
-    tcase_add_test(tc, S077_peer_does_not_close);
-    tcase_add_test(tc, S078_abort);
+    tc_add_tests(tc, S075_nothing_behind_fin, S076_no_fin_before_the_answers,
+                 S077_peer_does_not_close, S078_abort);
     tcase_add_loop_test(tc, S079_flush, 0, 7);
-    return suite;
-}
-
-int main(void)
-{
-    return tc_main(suite());
+    return tc_main(suite);
 }

@@ -379,7 +379,7 @@ START_TEST(C139_C140_C141_wrong_answer)
 }
 END_TEST
 
-static Suite *suite(void)
+int main(void)
 {
     Suite *suite = suite_create("wire: RFC 7306");
     TCase *tc = tc_case(suite, "both sides", wire_setup, wire_teardown);
@@ -393,17 +393,9 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, C128_msn_and_depth, 0, 4);
     tcase_add_test(tc, C129_C137_S068_operations);
     tcase_add_loop_test(tc, C130_operation, 0, 4);
-    tcase_add_loop_test(tc, C131_stag, 0, 2);
-    tcase_add_loop_test(tc, C132_C133_pd_and_right, 0, 2);
-    tcase_add_loop_test(tc, C134_C135_C136_S070_address, 0, 2);
-    tcase_add_test(tc, C062_C133_atomics_not_enabled);
-    tcase_add_test(tc, S065_S066_S067_S069_our_atomics);
+    tc_add_loops(tc, 0, 2, C131_stag, C132_C133_pd_and_right, C134_C135_C136_S070_address);
+    tc_add_tests(tc, C062_C133_atomics_not_enabled, S065_S066_S067_S069_our_atomics);
     tcase_add_loop_test(tc, C138_not_asked_for, 0, 2);
     tcase_add_loop_test(tc, C139_C140_C141_wrong_answer, 0, 14);
-    return suite;
-}
-
-int main(void)
-{
-    return tc_main(suite());
+    return tc_main(suite);
 }

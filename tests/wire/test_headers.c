@@ -249,7 +249,7 @@ START_TEST(S058_S060_X028_header_as_received)
 }
 END_TEST
 
-static Suite *suite(void)
+int main(void)
 {
     Suite *suite = suite_create("wire: headers");
     TCase *tc = tc_case(suite, "checks", wire_setup, wire_teardown);
@@ -265,14 +265,8 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, C065_X026_untagged_header_cut, 0, 3);
     tcase_add_loop_test(tc, C066_read_request_without_last, 0, 2);
     tcase_add_loop_test(tc, C067_no_such_queue, 0, 15);
-    tcase_add_loop_test(tc, C068_queue_of_another_opcode, 0,
-                        sizeof(wrong_queues) / sizeof(wrong_queues[0]));
+    tc_add_rows(tc, C068_queue_of_another_opcode, wrong_queues);
     tcase_add_loop_test(tc, C069_invalidate_stag_is_ignored, 0, 4);
     tcase_add_loop_test(tc, S058_S060_X028_header_as_received, 0, 3);
-    return suite;
-}
-
-int main(void)
-{
-    return tc_main(suite());
+    return tc_main(suite);
 }

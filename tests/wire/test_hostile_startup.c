@@ -278,13 +278,12 @@ int main(void)
     TCase *opened = tcase_create("opened and abandoned"), *held = tcase_create("held");
     TCase *servers = tcase_create("servers");
 
-    tcase_add_test(opened, C019_X014_opened_and_abandoned_by_the_thousand);
-    tcase_add_test(opened, C019_withdrawn_requests_do_not_pile_up);
+    tc_add_tests(opened, C019_X014_opened_and_abandoned_by_the_thousand,
+                 C019_withdrawn_requests_do_not_pile_up);
     tcase_set_timeout(opened, tc_long() ? 300 : 60);
     suite_add_tcase(suite, opened);
     tcase_add_loop_test(held, X014_held_half_way, 0, 3);
-    tcase_add_test(held, X015_slow_octets);
-    tcase_add_test(held, C044_X014_first_fpdu_withheld);
+    tc_add_tests(held, X015_slow_octets, C044_X014_first_fpdu_withheld);
     suite_add_tcase(suite, held);
     tcase_add_test(servers, X024_answers_that_announce_too_much);
     suite_add_tcase(suite, servers);

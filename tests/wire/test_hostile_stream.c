@@ -404,26 +404,18 @@ START_TEST(X031_noise)
 }
 END_TEST
 
-static Suite *suite(void)
+int main(void)
 {
     Suite *suite = suite_create("wire: hostile peers");
     TCase *tc = tc_case(suite, "stream", setup, teardown);
 
     tcase_set_timeout(tc, 240);
     tcase_add_loop_test(tc, X023_storm_of_segments_without_octets, 0, STORMS);
-    tcase_add_test(tc, X019_X038_storm_of_sends_without_receives);
-    tcase_add_test(tc, X016_X038_read_requests_over_ird);
-    tcase_add_test(tc, X018_read_amplification);
+    tc_add_tests(tc, X019_X038_storm_of_sends_without_receives, X016_X038_read_requests_over_ird,
+                 X018_read_amplification);
     tcase_add_loop_test(tc, X023_storm_of_reads_without_octets, 0, 2);
-    tcase_add_test(tc, X023_one_octet_segments);
-    tcase_add_test(tc, X023_single_octets_of_a_long_fpdu);
+    tc_add_tests(tc, X023_one_octet_segments, X023_single_octets_of_a_long_fpdu);
     tcase_add_loop_test(tc, X024_stalled_inside_an_fpdu, 0, 2);
-    tcase_add_test(tc, X031_X038_opened_and_abandoned);
-    tcase_add_test(tc, X031_noise);
-    return suite;
-}
-
-int main(void)
-{
-    return tc_main(suite());
+    tc_add_tests(tc, X031_X038_opened_and_abandoned, X031_noise);
+    return tc_main(suite);
 }

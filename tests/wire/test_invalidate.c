@@ -185,7 +185,7 @@ START_TEST(S055_S040_our_own)
 }
 END_TEST
 
-static Suite *suite(void)
+int main(void)
 {
     Suite *suite = suite_create("wire: Send with Invalidate");
     TCase *tc = tc_case(suite, "both sides", wire_setup, wire_teardown);
@@ -193,17 +193,9 @@ static Suite *suite(void)
     tcase_set_timeout(tc, 120);
     tcase_add_test(tc, C118_solicited_or_not);
     tcase_add_loop_test(tc, C119_stag, 0, 10);
-    tcase_add_loop_test(tc, C120_whose, 0, 4);
-    tcase_add_loop_test(tc, C121_rights, 0, 4);
-    tcase_add_loop_test(tc, C122_kind, 0, 4);
-    tcase_add_loop_test(tc, C122_X012_region_of_two_streams, 0, 2);
-    tcase_add_loop_test(tc, C122_option_off, 0, 2);
+    tc_add_loops(tc, 0, 4, C120_whose, C121_rights, C122_kind);
+    tc_add_loops(tc, 0, 2, C122_X012_region_of_two_streams, C122_option_off);
     tcase_add_loop_test(tc, C123_takes_effect, 0, 4);
     tcase_add_loop_test(tc, S055_S040_our_own, 0, 2);
-    return suite;
-}
-
-int main(void)
-{
-    return tc_main(suite());
+    return tc_main(suite);
 }

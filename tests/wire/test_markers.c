@@ -214,27 +214,17 @@ START_TEST(C049_C090_refusals)
 }
 END_TEST
 
-static Suite *suite(void)
+int main(void)
 {
     Suite *suite = suite_create("wire: markers received");
     TCase *tc = tc_case(suite, "receiver", setup, teardown);
 
     tcase_set_timeout(tc, 120);
-    tcase_add_loop_test(tc, C049_markers_everywhere, 0, 4);
-    tcase_add_loop_test(tc, C049_single_octets, 0, 4);
-    tcase_add_loop_test(tc, C049_C048_long, 0, 4);
+    tc_add_loops(tc, 0, 4, C049_markers_everywhere, C049_single_octets, C049_C048_long);
     tcase_add_loop_test(tc, C049_split_in_two_anywhere, 0, 2);
-    tcase_add_loop_test(tc, C053_reserved_bits, 0, 4);
-    tcase_add_loop_test(tc, C054_pointer_is_wrong, 0, 4);
+    tc_add_loops(tc, 0, 4, C053_reserved_bits, C054_pointer_is_wrong);
     tcase_add_loop_test(tc, C054_each_pointer, 0, 3);
-    tcase_add_loop_test(tc, C054_pointer_in_front, 0, 2);
-    tcase_add_loop_test(tc, C050_before_C054, 0, 2);
-    tcase_add_loop_test(tc, C050_S028_markers_are_covered, 0, 4);
-    tcase_add_loop_test(tc, C049_C090_refusals, 0, 4);
-    return suite;
-}
-
-int main(void)
-{
-    return tc_main(suite());
+    tc_add_loops(tc, 0, 2, C054_pointer_in_front, C050_before_C054);
+    tc_add_loops(tc, 0, 4, C050_S028_markers_are_covered, C049_C090_refusals);
+    return tc_main(suite);
 }

@@ -342,7 +342,7 @@ START_TEST(C107_before_C110)
 }
 END_TEST
 
-static Suite *suite(void)
+int main(void)
 {
     Suite *suite = suite_create("wire: order of checks");
     TCase *tc = tc_case(suite, "first row decides", setup, teardown);
@@ -361,10 +361,5 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, C096_to_C102_pairs, 0, ARRAY_SIZE(responses));
     tcase_add_loop_test(tc, C106_to_C114_pairs, 0, ARRAY_SIZE(reads));
     tcase_add_test(tc, C107_before_C110);
-    return suite;
-}
-
-int main(void)
-{
-    return tc_main(suite());
+    return tc_main(suite);
 }

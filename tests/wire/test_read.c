@@ -419,7 +419,7 @@ START_TEST(C117_S051_S053_in_order)
 }
 END_TEST
 
-static Suite *suite(void)
+int main(void)
 {
     Suite *suite = suite_create("wire: Read Request");
     TCase *tc = tc_case(suite, "receiver", wire_setup, wire_teardown);
@@ -430,26 +430,15 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, C106_msn, 0, 8);
     tcase_add_loop_test(tc, C106_msn_wraps, 0, 2);
     tcase_add_loop_test(tc, C107_X016_more_than_ird, 0, 4);
-    tcase_add_test(tc, C107_C109_of_no_length_too);
-    tcase_add_test(tc, C107_places_are_used_again);
+    tc_add_tests(tc, C107_C109_of_no_length_too, C107_places_are_used_again);
     tcase_add_loop_test(tc, C108_read_not_enabled, 0, 4);
-    tcase_add_test(tc, C109_C115_X007_of_no_length);
-    tcase_add_test(tc, C110_source_stag);
-    tcase_add_test(tc, C111_X003_source_of_another_pd);
+    tc_add_tests(tc, C109_C115_X007_of_no_length, C110_source_stag, C111_X003_source_of_another_pd);
     tcase_add_loop_test(tc, C111_X004_window_of_another_qp, 0, 2);
     tcase_add_test(tc, C110_source_invalidated);
-    tcase_add_loop_test(tc, C112_X007_no_remote_read, 0, 2);
-    tcase_add_loop_test(tc, C113_C114_X005_wrap, 0, 2);
-    tcase_add_loop_test(tc, C114_bounds, 0, 2);
-    tcase_add_loop_test(tc, C114_X005_to_the_octet, 0, 2);
+    tc_add_loops(tc, 0, 2, C112_X007_no_remote_read, C113_C114_X005_wrap, C114_bounds,
+                 C114_X005_to_the_octet);
     tcase_add_test(tc, C115_sink_is_opaque);
     tcase_add_loop_test(tc, C116_S058_X006_revoked_under_way, 0, 2);
-    tcase_add_test(tc, C116_revoked_before_its_turn);
-    tcase_add_test(tc, C117_S051_S053_in_order);
-    return suite;
-}
-
-int main(void)
-{
-    return tc_main(suite());
+    tc_add_tests(tc, C116_revoked_before_its_turn, C117_S051_S053_in_order);
+    return tc_main(suite);
 }

@@ -332,7 +332,7 @@ START_TEST(C103_S047_in_order)
 }
 END_TEST
 
-static Suite *suite(void)
+int main(void)
 {
     Suite *suite = suite_create("wire: Read Response");
     TCase *tc = tc_case(suite, "receiver", setup, wire_teardown);
@@ -346,8 +346,7 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, C098_too_much, 0, 5);
     tcase_add_test(tc, C098_read_of_no_length);
     tcase_add_loop_test(tc, C099_too_little, 0, 5);
-    tcase_add_loop_test(tc, C100_last_behind_the_data, 0, 2);
-    tcase_add_loop_test(tc, C100_no_last, 0, 2);
+    tc_add_loops(tc, 0, 2, C100_last_behind_the_data, C100_no_last);
     tcase_add_test(tc, C100_next_response_instead);
     tcase_add_loop_test(tc, C101_read_of_no_length, 0, 4);
     tcase_add_test(tc, C101_segments_of_no_length);
@@ -355,10 +354,5 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, C102_local_sink, 0, 3);
     tcase_add_loop_test(tc, C103_in_segments, 0, 34);
     tcase_add_test(tc, C103_S047_in_order);
-    return suite;
-}
-
-int main(void)
-{
-    return tc_main(suite());
+    return tc_main(suite);
 }

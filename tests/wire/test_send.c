@@ -383,7 +383,7 @@ START_TEST(C080_into_several_elements)
 }
 END_TEST
 
-static Suite *suite(void)
+int main(void)
 {
     Suite *suite = suite_create("wire: Send");
     TCase *tc = tc_case(suite, "receiver", wire_setup, wire_teardown);
@@ -393,27 +393,18 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, C070_msn_repeats, 0, 3);
     tcase_add_loop_test(tc, C071_msn_gap, 0, ARRAY_SIZE(gaps));
     tcase_add_loop_test(tc, C071_C070_msn_changes_inside_a_message, 0, 2);
-    tcase_add_loop_test(tc, C070_C071_msn_wraps, 0, 4);
-    tcase_add_loop_test(tc, C070_C071_at_the_wrap, 0, 4);
-    tcase_add_loop_test(tc, C072_X019_no_receive, 0, 4);
+    tc_add_loops(tc, 0, 4, C070_C071_msn_wraps, C070_C071_at_the_wrap, C072_X019_no_receive);
     tcase_add_test(tc, C072_receives_used_up);
     tcase_add_loop_test(tc, C073_offset_beyond_the_buffer, 0, 6);
-    tcase_add_loop_test(tc, C074_first_offset, 0, 4);
-    tcase_add_loop_test(tc, C074_next_offset, 0, 4);
+    tc_add_loops(tc, 0, 4, C074_first_offset, C074_next_offset);
     tcase_add_test(tc, C075_exactly_the_buffer);
     tcase_add_loop_test(tc, C075_in_two_segments, 0, 4);
     tcase_add_test(tc, C075_C078_receive_of_no_length);
     tcase_add_loop_test(tc, C076_opcode_changes, 0, ARRAY_SIZE(changes));
     tcase_add_loop_test(tc, C077_receive_not_usable, 0, BAD_RECEIVES);
     tcase_add_test(tc, C078_send_of_no_length);
-    tcase_add_loop_test(tc, C079_segments_of_no_length, 0, 4);
-    tcase_add_loop_test(tc, C079_but_where_it_belongs, 0, 4);
+    tc_add_loops(tc, 0, 4, C079_segments_of_no_length, C079_but_where_it_belongs);
     tcase_add_test(tc, C080_delivery);
     tcase_add_loop_test(tc, C080_into_several_elements, 0, 66);
-    return suite;
-}
-
-int main(void)
-{
-    return tc_main(suite());
+    return tc_main(suite);
 }

@@ -624,19 +624,15 @@ int main(void)
 
     tcase_add_loop_test(time, C021_S021_reply_in_time, 0, 7);
     suite_add_tcase(suite, time);
-    tcase_add_loop_test(ends, C022_S020_closed_before_the_reply_is_complete, 0, 2);
-    tcase_add_loop_test(ends, C022_S020_no_second_attempt_without_leave, 0, 2);
-    tcase_add_loop_test(ends, C022_no_second_attempt_after_revision_1, 0, 2);
+    tc_add_loops(ends, 0, 2, C022_S020_closed_before_the_reply_is_complete,
+                 C022_S020_no_second_attempt_without_leave,
+                 C022_no_second_attempt_after_revision_1);
     suite_add_tcase(suite, ends);
-    tcase_add_test(forms, C023_C024_S002_every_octet_of_the_key);
-    tcase_add_test(forms, C025_reserved_bits_of_the_reply);
-    tcase_add_test(forms, C025_reserved_bits_of_revision_1);
-    tcase_add_test(forms, C026_every_revision);
-    tcase_add_test(forms, C026_C031_revision_above_the_requested);
-    tcase_add_test(forms, C027_X030_private_data_length);
-    tcase_add_test(forms, C029_enhanced_word_missing);
-    tcase_add_test(forms, C028_S020_rejection);
-    tcase_add_test(forms, C030_enhanced_negotiation_did_not_happen);
+    tc_add_tests(forms, C023_C024_S002_every_octet_of_the_key, C025_reserved_bits_of_the_reply,
+                 C025_reserved_bits_of_revision_1, C026_every_revision,
+                 C026_C031_revision_above_the_requested, C027_X030_private_data_length,
+                 C029_enhanced_word_missing, C028_S020_rejection,
+                 C030_enhanced_negotiation_did_not_happen);
     tcase_add_loop_test(forms, C026_C030_unenhanced_answer_without_A, 0, 4);
     suite_add_tcase(suite, forms);
     tcase_add_loop_test(settles, C032_S029_markers_as_the_reply_wants, 0, 2);
@@ -646,9 +642,8 @@ int main(void)
     tcase_add_loop_test(settles, C035_C036_S016_read_depths, 0, 12);
     tcase_add_loop_test(settles, reads_within_what_was_agreed, 0, 4);
     tcase_add_loop_test(settles, C036_S016_consumer_negotiates_itself, 0, 2);
-    tcase_add_test(settles, C037_C038_S019_no_common_ready_to_receive_message);
-    tcase_add_test(settles, C037_flags_are_ignored_when_A_was_not_asked_for);
-    tcase_add_test(settles, C039_fpdu_behind_the_reply);
+    tc_add_tests(settles, C037_C038_S019_no_common_ready_to_receive_message,
+                 C037_flags_are_ignored_when_A_was_not_asked_for, C039_fpdu_behind_the_reply);
     suite_add_tcase(suite, settles);
     return tc_main(suite);
 }

@@ -539,8 +539,7 @@ int main(void)
     tcase_add_test(first, C040_released_by_the_first_fpdu);
     tcase_add_loop_test(first, C040_C050_spoilt_first_fpdu, 0, 2);
     tcase_add_loop_test(first, C041_any_first_fpdu_establishes, 0, 5);
-    tcase_add_test(first, C042_zero_length_read_first);
-    tcase_add_test(first, C043_zero_length_send_first);
+    tc_add_tests(first, C042_zero_length_read_first, C043_zero_length_send_first);
     suite_add_tcase(suite, first);
     tcase_add_loop_test(none, C044_S021_first_fpdu_in_time, 0, 4);
     tcase_add_test(none, C045_terminate_first);
@@ -549,11 +548,11 @@ int main(void)
     tcase_add_test(active, S001_S003_S006_S009_S010_request);
     tcase_add_loop_test(active, S004_S007_S008_S012_forms_of_the_request, 0, 8);
     tcase_add_loop_test(active, S014_S010_ready_to_receive_message_comes_first, 0, 5);
-    tcase_add_test(active, S014_S049_ready_to_receive_read_takes_a_slot);
-    tcase_add_test(active, S017_X017_depths_are_usable_elsewhere);
+    tc_add_tests(active, S014_S049_ready_to_receive_read_takes_a_slot,
+                 S017_X017_depths_are_usable_elsewhere);
     suite_add_tcase(suite, active);
-    tcase_add_test(passive, S001_S003_S005_S006_S008_S009_reply);
-    tcase_add_test(passive, S001_passive_side_does_not_speak_first);
+    tc_add_tests(passive, S001_S003_S005_S006_S008_S009_reply,
+                 S001_passive_side_does_not_speak_first);
     suite_add_tcase(suite, passive);
     tcase_add_loop_test(both, S030_nodelay, 0, 2);
     tcase_add_loop_test(both, S031_S032_S043_versions_follow_the_revision, 0, 4);

@@ -562,31 +562,26 @@ int main(void)
     TCase *time = tcase_create("time"), *forms = tcase_create("what is a Request");
     TCase *answers = tcase_create("what is answered"), *bounds = tcase_create("bounds");
 
-    tcase_add_test(time, C001_S021_request_complete_in_time);
-    tcase_add_test(time, C001_slow_octets_do_not_extend_the_time);
+    tc_add_tests(time, C001_S021_request_complete_in_time, C001_slow_octets_do_not_extend_the_time);
     suite_add_tcase(suite, time);
     tcase_add_loop_test(forms, C002_fin_or_reset_before_the_request_is_complete, 0, 2);
-    tcase_add_test(forms, C003_S001_S002_every_octet_of_the_key);
-    tcase_add_test(forms, C004_every_revision);
-    tcase_add_test(forms, C004_limited_to_revision_1);
-    tcase_add_test(forms, C005_C006_C009_S003_reserved_bits_and_R);
-    tcase_add_test(forms, C007_X030_private_data_length);
-    tcase_add_test(forms, C008_enhanced_word_missing);
-    tcase_add_test(forms, C010_octets_behind_the_request);
+    tc_add_tests(forms, C003_S001_S002_every_octet_of_the_key, C004_every_revision,
+                 C004_limited_to_revision_1, C005_C006_C009_S003_reserved_bits_and_R,
+                 C007_X030_private_data_length, C008_enhanced_word_missing,
+                 C010_octets_behind_the_request);
     tcase_add_loop_test(forms, C010_octets_while_undecided, 0, 2);
     suite_add_tcase(suite, forms);
     tcase_add_test(answers, C011_S029_markers_as_the_request_wants);
     tcase_add_loop_test(answers, C012_S007_crc_is_in_use_if_either_side_wants_it, 0, 4);
-    tcase_add_test(answers, C013_S013_without_A_the_rest_is_ignored);
-    tcase_add_test(answers, C014_C015_S013_S015_ready_to_receive_messages);
+    tc_add_tests(answers, C013_S013_without_A_the_rest_is_ignored,
+                 C014_C015_S013_S015_ready_to_receive_messages);
     tcase_add_loop_test(answers, C015_initiator_gives_up, 0, 2);
     tcase_add_loop_test(answers, C016_C017_S016_read_depths, 0, 12);
-    tcase_add_test(answers, C018_depths_and_private_data_reach_the_consumer);
-    tcase_add_test(answers, C020_S018_refusal_by_the_consumer);
+    tc_add_tests(answers, C018_depths_and_private_data_reach_the_consumer,
+                 C020_S018_refusal_by_the_consumer);
     suite_add_tcase(suite, answers);
-    tcase_add_test(bounds, C019_half_open_start_ups_are_bounded);
-    tcase_add_test(bounds, C019_undecided_requests_are_bounded);
-    tcase_add_test(bounds, C019_a_burst_larger_than_the_evd);
+    tc_add_tests(bounds, C019_half_open_start_ups_are_bounded, C019_undecided_requests_are_bounded,
+                 C019_a_burst_larger_than_the_evd);
     suite_add_tcase(suite, bounds);
     return tc_main(suite);
 }

@@ -204,11 +204,10 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("any split gives the same");
-    TCase *vectors = tcase_create("start-up vectors");
+    TCase *vectors = tc_case(suite, "start-up vectors", NULL, NULL);
 
     tcase_add_loop_test(vectors, vectors_for_the_passive_side, 0, PASSIVE);
     tcase_add_loop_test(vectors, vectors_for_the_active_side, PASSIVE, COUNT);
     tcase_add_test(vectors, longest_request_an_octet_at_a_time);
-    suite_add_tcase(suite, vectors);
     return tc_main(suite);
 }

@@ -227,15 +227,12 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("endpoints that wait for a peer");
-    TCase *tc = tcase_create("states");
+    TCase *tc = tc_case(suite, "states", NULL, NULL);
 
-    tcase_add_loop_test(tc, every_octet_is_late, 0, WAITING);
-    tcase_add_loop_test(tc, calls_that_do_not_belong_there, 0, WAITING);
+    tc_add_loops(tc, 0, WAITING, every_octet_is_late, calls_that_do_not_belong_there);
     tcase_add_loop_test(tc, peer_leaves, 0, 4 * WAITING);
     tcase_add_loop_test(tc, peer_says_nothing, 0, WAITING);
     tcase_add_loop_test(tc, passive_hears_a_wrong_frame, 0, WRONG_FRAMES);
-    tcase_add_loop_test(tc, consumer_disconnects, 0, WAITING);
-    tcase_add_loop_test(tc, consumer_frees, 0, WAITING);
-    suite_add_tcase(suite, tc);
+    tc_add_loops(tc, 0, WAITING, consumer_disconnects, consumer_frees);
     return tc_main(suite);
 }

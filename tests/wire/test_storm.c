@@ -194,7 +194,7 @@ START_TEST(C019_S020_storm_of_our_own)
 }
 END_TEST
 
-static Suite *suite(void)
+int main(void)
 {
     Suite *s = suite_create("connection storm");
     TCase *t = tc_case(s, "storm", NULL, NULL);
@@ -202,10 +202,5 @@ static Suite *suite(void)
     tcase_set_timeout(t, tc_timeout_ms(120000) / 1000.0);
     tcase_add_loop_test(t, C019_X014_storm_of_raw_peers, 0, 2);
     tcase_add_test(t, C019_S020_storm_of_our_own);
-    return s;
-}
-
-int main(void)
-{
-    return tc_main(suite());
+    return tc_main(s);
 }

@@ -396,33 +396,25 @@ START_TEST(C057_C152_X031_rst_at_every_octet)
 }
 END_TEST
 
-static Suite *suite(void)
+int main(void)
 {
     Suite *suite = suite_create("wire: MPA stream");
     TCase *tc = tc_case(suite, "FPDUs", wire_setup, wire_teardown);
 
     tcase_set_timeout(tc, 120);
-    tcase_add_loop_test(tc, C047_split_in_two_anywhere, 0, 2);
-    tcase_add_loop_test(tc, C047_single_octets, 0, 2);
-    tcase_add_loop_test(tc, C047_several_in_one_segment, 0, 2);
-    tcase_add_test(tc, C047_random_pieces);
-    tcase_add_test(tc, C047_first_fpdu_in_single_octets);
-    tcase_add_loop_test(tc, C048_any_length, 0, sizeof(lengths) / sizeof(lengths[0]));
+    tc_add_loops(tc, 0, 2, C047_split_in_two_anywhere, C047_single_octets,
+                 C047_several_in_one_segment);
+    tc_add_tests(tc, C047_random_pieces, C047_first_fpdu_in_single_octets);
+    tc_add_rows(tc, C048_any_length, lengths);
     tcase_add_test(tc, C048_longest_send);
     tcase_add_loop_test(tc, C050_C056_X027_one_wrong_bit, 0, 2);
     tcase_add_loop_test(tc, C050_wrong_length, 0, 6);
     tcase_add_loop_test(tc, C050_crc_of_another_kind, 0, 4);
     tcase_add_test(tc, C051_crc_not_in_use);
-    tcase_add_loop_test(tc, C052_pad_is_not_looked_at, 0, 4);
-    tcase_add_loop_test(tc, C055_X026_too_short, 0, 4);
+    tc_add_loops(tc, 0, 4, C052_pad_is_not_looked_at, C055_X026_too_short);
     tcase_add_loop_test(tc, C055_two_octets_are_judged, 0, 2);
     tcase_add_test(tc, C056_X027_nothing_is_passed_up);
     tcase_add_loop_test(tc, C057_C148_X031_fin_at_every_octet, 0, 2);
     tcase_add_test(tc, C057_C152_X031_rst_at_every_octet);
-    return suite;
-}
-
-int main(void)
-{
-    return tc_main(suite());
+    return tc_main(suite);
 }

@@ -479,15 +479,15 @@ START_TEST(X013_what_changes_meanwhile)
 }
 END_TEST
 
-static Suite *suite(void)
+int main(void)
 {
     Suite *suite = suite_create("wire: transmit");
     TCase *tc = tc_case(suite, "sender", setup, teardown);
 
     tcase_set_timeout(tc, 120);
-    tcase_add_loop_test(tc, S033_S034_S035_S037_S038_S040_S041_S054_sends, 0, PLAIN_SHAPES);
-    tcase_add_loop_test(tc, S033_S034_S035_S039_S040_S041_S056_writes, 0, PLAIN_SHAPES);
-    tcase_add_loop_test(tc, S033_S034_S035_S039_S041_S050_S052_responses, 0, PLAIN_SHAPES);
+    tc_add_loops(tc, 0, PLAIN_SHAPES, S033_S034_S035_S037_S038_S040_S041_S054_sends,
+                 S033_S034_S035_S039_S040_S041_S056_writes,
+                 S033_S034_S035_S039_S041_S050_S052_responses);
     tcase_add_loop_test(tc, S022_S024_S026_S027_S032_S043_S044_X010_every_fpdu, 0, 2);
     tcase_add_loop_test(tc, S024_S026_S028_S029_with_markers, 0, MARKER_SHAPES);
     tcase_add_loop_test(tc, S028_S029_markers_everywhere, 0, 2);
@@ -497,14 +497,7 @@ static Suite *suite(void)
     tcase_add_test(tc, S036_S045_S046_order_of_posts);
     tcase_add_loop_test(tc, S048_read_request, 0, 4);
     tcase_add_loop_test(tc, S049_not_more_than_ord, 0, 3);
-    tcase_add_test(tc, X013_what_changes_meanwhile);
-    tcase_add_test(tc, S030_no_delay);
-    tcase_add_loop_test(tc, S031_S032_S043_versions, 0, 2);
-    tcase_add_loop_test(tc, S022_S036_S051_socket_full, 0, 2);
-    return suite;
-}
-
-int main(void)
-{
-    return tc_main(suite());
+    tc_add_tests(tc, X013_what_changes_meanwhile, S030_no_delay);
+    tc_add_loops(tc, 0, 2, S031_S032_S043_versions, S022_S036_S051_socket_full);
+    return tc_main(suite);
 }

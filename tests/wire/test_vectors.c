@@ -325,9 +325,8 @@ static Suite *suite(void)
     TCase *tc = tc_case(suite, "replay", setup, teardown);
 
     tcase_set_timeout(tc, 120);
-    tcase_add_loop_test(tc, segment_vector, 0, VECTORS);
-    tcase_add_loop_test(tc, C047_segment_vector_in_single_octets, 0, VECTORS);
-    tcase_add_loop_test(tc, C047_segment_vector_cut_in_two, 0, VECTORS);
+    tc_add_loops(tc, 0, VECTORS, segment_vector, C047_segment_vector_in_single_octets,
+                 C047_segment_vector_cut_in_two);
     return suite;
 }
 

@@ -304,32 +304,20 @@ START_TEST(X040_guesses_are_counted)
 }
 END_TEST
 
-static Suite *suite(void)
+int main(void)
 {
     Suite *suite = suite_create("wire: Write");
     TCase *tc = tc_case(suite, "receiver", setup, wire_teardown);
 
     tcase_set_timeout(tc, 120);
-    tcase_add_loop_test(tc, C081_X007_of_no_length, 0, 2);
-    tcase_add_loop_test(tc, C082_X008_stag_zero, 0, 2);
-    tcase_add_test(tc, C083_stag_not_allocated);
-    tcase_add_test(tc, C084_stag_key);
-    tcase_add_loop_test(tc, C085_stag_invalidated, 0, 2);
-    tcase_add_loop_test(tc, C087_X004_window_of_another_qp, 0, 2);
-    tcase_add_loop_test(tc, C086_X003_stag_of_another_pd, 0, 2);
-    tcase_add_loop_test(tc, C088_X007_no_remote_write, 0, 2);
+    tc_add_loops(tc, 0, 2, C081_X007_of_no_length, C082_X008_stag_zero);
+    tc_add_tests(tc, C083_stag_not_allocated, C084_stag_key);
+    tc_add_loops(tc, 0, 2, C085_stag_invalidated, C087_X004_window_of_another_qp,
+                 C086_X003_stag_of_another_pd, C088_X007_no_remote_write);
     tcase_add_test(tc, C089_X007_write_not_enabled);
     tcase_add_loop_test(tc, C090_C092_X005_wrap, 0, 2);
     tcase_add_test(tc, C091_below_the_base);
-    tcase_add_loop_test(tc, C092_beyond_the_end, 0, 2);
-    tcase_add_loop_test(tc, C091_C092_X005_to_the_octet, 0, 2);
-    tcase_add_test(tc, C093_segments_stand_alone);
-    tcase_add_test(tc, C094_never_delivered);
-    tcase_add_test(tc, X040_guesses_are_counted);
-    return suite;
-}
-
-int main(void)
-{
-    return tc_main(suite());
+    tc_add_loops(tc, 0, 2, C092_beyond_the_end, C091_C092_X005_to_the_octet);
+    tc_add_tests(tc, C093_segments_stand_alone, C094_never_delivered, X040_guesses_are_counted);
+    return tc_main(suite);
 }
