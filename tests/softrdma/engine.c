@@ -2,33 +2,6 @@
 /* What the tests of the engine share: see engine.h. */
 #include "engine.h"
 
-struct testbed bed;
-struct tc_rng rng;
-struct raw raw;
-struct frame frame;
-const struct ri_llp_handover plain = { .mpa_revision = 2, .crc = true, .ird = 8, .ord = 8 };
-
-static void setup(void)
-{
-    rng = tc_rng(11);
-    raw.fd = -1;
-    testbed_open(&bed, NULL);
-}
-
-static void teardown(void)
-{
-    raw_close(&raw);
-    testbed_close(&bed);
-}
-
-TCase *new_case(Suite *suite, const char *name)
-{
-    TCase *tc = tc_case(suite, name, setup, teardown);
-
-    tcase_set_timeout(tc, 0.001 * tc_timeout_ms(60000));
-    return tc;
-}
-
 void connect_raw(bool initiator, const struct ri_llp_handover *handover)
 {
     uint8_t ulpdu[64];
@@ -37,16 +10,6 @@ void connect_raw(bool initiator, const struct ri_llp_handover *handover)
     raw_open(&raw, &bed, a, initiator, handover);
     if (initiator)
         ck_assert_uint_eq(raw_next(&raw, ulpdu, sizeof(ulpdu)), DDP_TAGGED_LEN);
-}
-
-bool next_frame(void)
-{
-    uint32_t length = raw_next(&raw, frame.octets, sizeof(frame.octets));
-
-    if (!length)
-        return false;
-    ck_assert_int_eq(rdmap_check(frame.octets, length, 0, &frame.segment), RDMAP_OK);
-    return true;
 }
 
 void expect_terminate(uint16_t value)
@@ -70,8 +33,6 @@ void read_request(uint32_t msn, uint32_t size, const struct region *source, uint
                                             .size = size,
                                             .src_stag = source ? source->keys.rkey : 0,
                                             .src_to = source ? (uintptr_t)source->octets : 0 };
-    uint8_t payload[RDMAP_READ_REQ_LEN];
 
-    rdmap_put_read_req(payload, &request);
-    raw_untagged(&raw, RDMAP_READ_REQ, true, DDP_QN_READ, msn, 0, payload, sizeof(payload));
+    raw_read(&raw, msn, &request);
 }

@@ -2,42 +2,20 @@
 /* What the loop tests share: see loop.h. */
 #include "loop.h"
 
-struct testbed bed;
-struct tc_rng rng;
-const struct ri_llp_handover plain = { .mpa_revision = 2, .crc = true, .ird = 8, .ord = 8 };
 const struct ri_llp_handover no_crc = { .mpa_revision = 2, .crc = false, .ird = 8, .ord = 8 };
 
-static void setup(void)
-{
-    rng = tc_rng(7);
-    testbed_open(&bed, NULL);
-}
-
-static void teardown(void)
-{
-    testbed_close(&bed);
-}
-
-TCase *new_case(Suite *suite, const char *name)
-{
-    TCase *tc = tc_case(suite, name, setup, teardown);
-
-    tcase_set_timeout(tc, 0.001 * tc_timeout_ms(90000));
-    return tc;
-}
-
-void open_speaking(struct raw *raw, const struct shape *shape,
+void open_speaking(struct raw *peer, const struct shape *shape,
                    const struct ri_llp_handover *handover)
 {
-    raw_open_speaking(raw, &bed, a, shape, handover);
+    raw_open_speaking(peer, &bed, a, shape, handover);
 }
 
-struct terminate_info expect_terminate(struct raw *raw, uint16_t value, uint8_t ulpdu[128])
+struct terminate_info expect_terminate(struct raw *peer, uint16_t value, uint8_t ulpdu[128])
 {
     struct terminate_info info = { 0 };
     struct rdmap_segment segment;
     uint8_t rest[128];
-    uint32_t length = raw_next(raw, ulpdu, 128);
+    uint32_t length = raw_next(peer, ulpdu, 128);
 
     ck_assert_uint_gt(length, 0);
     ck_assert_int_eq(rdmap_check(ulpdu, length, 0, &segment), RDMAP_OK);
@@ -46,8 +24,8 @@ struct terminate_info expect_terminate(struct raw *raw, uint16_t value, uint8_t 
     ck_assert_int_eq(terminate_parse(segment.payload, segment.payload_len, false, &info),
                      TERMINATE_OK);
     ck_assert_msg(info.value == value, "Terminate %04x; expected %04x", info.value, value);
-    ck_assert_uint_eq(raw_next(raw, rest, sizeof(rest)), 0);
-    ck_assert(!raw->reset);
+    ck_assert_uint_eq(raw_next(peer, rest, sizeof(rest)), 0);
+    ck_assert(!peer->reset);
     return info;
 }
 

@@ -7,42 +7,6 @@
 
 #include "providers/software/iwarp/wire_iwarp.h"
 
-struct testbed bed;
-struct raw raw;
-struct frame frame;
-const struct ri_llp_handover plain = { .mpa_revision = 2, .crc = true, .ird = 8, .ord = 8 };
-
-static void setup(void)
-{
-    testbed_open(&bed, NULL);
-}
-
-static void teardown(void)
-{
-    testbed_close(&bed);
-}
-
-TCase *new_case(Suite *suite, const char *name)
-{
-    TCase *tc = tc_case(suite, name, setup, teardown);
-
-    tcase_set_timeout(tc, 0.001 * tc_timeout_ms(60000));
-    return tc;
-}
-
-/* ---- the peer ---- */
-
-bool next_frame(void)
-{
-    frame.length = raw_next(&raw, frame.ulpdu, sizeof(frame.ulpdu));
-    if (!frame.length)
-        return false;
-    ck_assert_int_eq(rdmap_check(frame.ulpdu, frame.length,
-                                 RDMAP_FEATURE_IMM | RDMAP_FEATURE_ATOMIC, &frame.segment),
-                     RDMAP_OK);
-    return true;
-}
-
 void open_raw(const struct shape *shape, const struct ri_llp_handover *handover)
 {
     raw_open_speaking(&raw, &bed, a, shape, handover);

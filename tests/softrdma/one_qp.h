@@ -6,35 +6,16 @@
 #ifndef ITAL_TESTS_ONE_QP_H
 #define ITAL_TESTS_ONE_QP_H
 
-#include "testbed.h"
-
-#include "providers/software/iwarp/codec/ddp.h"
-#include "providers/software/iwarp/codec/rdmap.h"
-#include "providers/software/iwarp/codec/terminate.h"
+#include "bed.h"
 
 #include "base/compiler.h"
 
 #define ATOMIC (TESTBED_ALL | RI_ACCESS_REMOTE_ATOMIC)
 
-struct frame {
-    uint8_t ulpdu[70000];
-    uint32_t length;
-    struct rdmap_segment segment;
-};
-
-extern struct testbed bed;
-extern struct raw raw;
-extern struct frame frame; /* the last that next_frame() took */
-extern const struct ri_llp_handover plain;
-static struct side *const a = &bed.side[0], *const b = &bed.side[1];
-
-TCase *new_case(Suite *suite, const char *name); /* with a test bed of its own for each test */
 /* Side a is a responder that may send. */
 void open_raw(const struct shape *shape, const struct ri_llp_handover *handover);
 /* The same, with a small socket buffer, so that a large answer stays in progress. */
 void open_raw_narrow(const struct shape *shape, const struct ri_llp_handover *handover);
-/* False: the stream has ended. */
-bool next_frame(void);
 /* The next FPDU is this Terminate, octet by octet, about this segment (NULL: none). FIN follows. */
 void expect_terminate(uint16_t value, const uint8_t *ulpdu, uint32_t length);
 

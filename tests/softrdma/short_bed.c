@@ -7,7 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-struct testbed bed;
 struct region region[2];
 static int far_ends[2];
 
@@ -33,12 +32,7 @@ void setup(void)
     memset(wires, 0, sizeof(wires));
     recording_takes = SIZE_MAX;
     recording_emss = 1460;
-    testbed_open(&bed, NULL);
-}
-
-void teardown(void)
-{
-    testbed_close(&bed);
+    bed_open();
 }
 
 void post(struct side *side, enum ri_wr_opcode opcode, uint16_t flags, uint64_t cookie,

@@ -3,15 +3,13 @@
 #ifndef ITAL_TESTS_SHORT_BED_H
 #define ITAL_TESTS_SHORT_BED_H
 
+#include "bed.h"
 #include "recording_llp.h"
 
-extern struct testbed bed;
 extern struct region region[2]; /* 4096 octets of each side */
-static struct side *const a = &bed.side[0], *const b = &bed.side[1];
 
-/* A test's fixture: the bed alone, segments of 1460 octets. */
+/* Begins a test: the bed alone, segments of 1460 octets. bed_close() ends it. */
 void setup(void);
-void teardown(void);
 
 /* Opens and starts one side; its first message has left. */
 void start(struct side *side, bool crc);

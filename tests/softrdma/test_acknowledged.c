@@ -348,12 +348,12 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("acknowledged requests");
-    TCase *tc = new_case(suite, "wire");
+    TCase *tc = new_case(suite, "wire", bed_open, bed_close);
 
     tc_add_tests(tc, completes_at_the_answer, a_read_is_a_question, the_peer_closes,
                  the_peer_closes_before, the_peer_closes_in_between, the_peer_resets,
                  closing_with_a_question, turned_off);
-    tc = new_case(suite, "two");
+    tc = new_case(suite, "two", bed_open, bed_close);
     tc_add_tests(tc, octets_are_there, all_kinds_in_order);
     tcase_add_loop_test(tc, the_right_one_fails, 1, 5);
     tc_add_tests(tc, begins_later, without_reads);

@@ -2,7 +2,7 @@
 /* A peer that acknowledges nothing is lost after ack_timeout; a peer that only does not read is
  * not. TCP's state is simulated: this program's getsockopt(2) precedes libc's, and answers TCP_INFO
  * for the first side. */
-#include "testbed.h"
+#include "bed.h"
 
 #include <dlfcn.h>
 #include <linux/tcp.h>
@@ -19,8 +19,6 @@
 
 #define BOUND_MS 600u
 
-static struct testbed bed;
-static struct side *const a = &bed.side[0], *const b = &bed.side[1];
 static struct region from, to;
 
 static bool invented;         /* TCP_INFO of side a is simulated */
@@ -74,9 +72,7 @@ static void teardown(void)
 {
     region_free(a, &from);
     region_free(b, &to);
-    side_close(a);
-    side_close(b);
-    testbed_close(&bed);
+    bed_close();
 }
 
 static void one_message(void)
@@ -316,7 +312,7 @@ START_TEST(a_stopped_receiver_loses_nothing)
     ck_assert_uint_gt(sum, (uint64_t)BLOCKS * BLOCK);
     region_free(a, &from);
     side_close(a);
-    testbed_close(&bed);
+    bed_close();
 }
 END_TEST
 

@@ -165,7 +165,6 @@ START_TEST(local_errors)
     side_expect(a, a->send_cq, 1, _i ? RI_WC_LOCAL_PROTECTION : RI_WC_LOCAL_QP, 0);
     side_expect_event(a, RI_EVENT_LOCAL_ERROR, 0);
     region_free(a, &sink);
-    raw_close(&raw);
 }
 END_TEST
 
@@ -230,7 +229,6 @@ START_TEST(S065_S066_S049_requests)
     ck_assert_uint_eq(word(&sink, 2), 1);
     ck_assert_uint_eq(word(&sink, 3), 2);
     region_free(a, &sink);
-    raw_close(&raw);
 }
 END_TEST
 
@@ -253,7 +251,6 @@ START_TEST(S064_fences)
     side_expect(a, a->send_cq, 1, RI_WC_SUCCESS, 8);
     side_expect(a, a->send_cq, 2, RI_WC_SUCCESS, 0);
     region_free(a, &sink);
-    raw_close(&raw);
 }
 END_TEST
 
@@ -313,7 +310,6 @@ START_TEST(C138_C139_C140_C141_bad_responses)
         side_expect(a, a->send_cq, 1, bad_responses[_i].status, 0);
     ck_assert_uint_eq(word(&sink, 0), 0);
     region_free(a, &sink);
-    raw_close(&raw);
 }
 END_TEST
 
@@ -338,7 +334,6 @@ START_TEST(C095_read_response_for_an_atomic)
     side_expect(a, a->send_cq, 2, RI_WC_FLUSHED, 0);
     ck_assert_uint_eq(word(&sink, 1), 0);
     region_free(a, &sink);
-    raw_close(&raw);
 }
 END_TEST
 
@@ -362,7 +357,6 @@ START_TEST(sink_revoked_meanwhile)
     ck_assert_uint_eq(octets[0], 0);
     region_free(a, &sink);
     region_free(a, &other);
-    raw_close(&raw);
 }
 END_TEST
 
@@ -415,7 +409,6 @@ START_TEST(C147_terminate_names_an_atomic)
         ck_assert_uint_eq(wc.vendor_error, i == named[_i].blamed ? named[_i].value : 0);
     }
     region_free(a, &sink);
-    raw_close(&raw);
 }
 END_TEST
 
@@ -430,7 +423,6 @@ START_TEST(C138_answers_come_without_leave)
     side_expect(a, a->send_cq, 1, RI_WC_SUCCESS, 8);
     ck_assert_uint_eq(word(&sink, 0), 99);
     region_free(a, &sink);
-    raw_close(&raw);
 }
 END_TEST
 
@@ -558,11 +550,11 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("softrdma atomics");
-    TCase *tc = new_case(suite, "two QPs");
+    TCase *tc = new_case(suite, "two QPs", bed_open, bed_close);
 
     tc_add_tests(tc, S069_features, C137_S067_add_and_swap, S068_S047_C117_mixed_with_reads,
                  a_long_element_gets_eight_octets, posts_refused);
-    tc = new_case(suite, "requester");
+    tc = new_case(suite, "requester", bed_open, bed_close);
     tcase_add_loop_test(tc, local_errors, 0, 2);
     tcase_add_test(tc, S065_S066_S049_requests);
     tcase_add_loop_test(tc, S064_fences, 0, 2);
@@ -570,7 +562,7 @@ int main(void)
     tc_add_tests(tc, C095_read_response_for_an_atomic, C138_answers_come_without_leave,
                  sink_revoked_meanwhile);
     tcase_add_loop_test(tc, C147_terminate_names_an_atomic, 0, ARRAY_SIZE(named));
-    tc = new_case(suite, "threads");
+    tc = new_case(suite, "threads", bed_open, bed_close);
     tcase_add_test(tc, C137_concurrent_additions);
     return tc_main(suite);
 }

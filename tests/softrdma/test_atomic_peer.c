@@ -127,7 +127,6 @@ START_TEST(C127_C128_C130_C131_C132_C133_C134_C135_C136_bad_requests)
         ck_assert(!target.octets[i] && !other.octets[i]);
     region_free(a, &target);
     region_free(b, &other);
-    raw_close(&raw);
 }
 END_TEST
 
@@ -144,7 +143,6 @@ START_TEST(C062_not_enabled)
     raw_send(&raw, ulpdu, length);
     expect_terminate(TERMINATE_OPCODE, ulpdu, length);
     side_expect_event(a, RI_EVENT_BAD_OPCODE, TERMINATE_OPCODE);
-    raw_close(&raw);
 }
 END_TEST
 
@@ -170,7 +168,6 @@ START_TEST(C128_ird)
     side_expect_event(a, RI_EVENT_REMOTE_OPERATION, TERMINATE_U_MSN);
     expect_terminate(TERMINATE_U_MSN, ulpdu, DDP_UNTAGGED_LEN + RDMAP_ATOMIC_REQ_LEN);
     region_free(a, &target);
-    raw_close(&raw);
 }
 END_TEST
 
@@ -196,7 +193,6 @@ START_TEST(C129_reserved_bits)
     expect_response(1, 0xfedcba98, 41);
     ck_assert_uint_eq(word(&target, 1), 42);
     region_free(a, &target);
-    raw_close(&raw);
 }
 END_TEST
 
@@ -226,7 +222,6 @@ START_TEST(C136_alignment_is_of_the_address)
     expect_terminate(TERMINATE_STREAM, ulpdu, DDP_UNTAGGED_LEN + RDMAP_ATOMIC_REQ_LEN);
     ck_assert_int_eq(bed.fake.privileged.mr_deregister(mr), RI_OK);
     region_free(a, &target);
-    raw_close(&raw);
 }
 END_TEST
 
@@ -288,7 +283,6 @@ START_TEST(C137_masks)
         ck_assert_uint_eq(word(&target, 0), value);
     }
     region_free(a, &target);
-    raw_close(&raw);
 }
 END_TEST
 
@@ -332,7 +326,6 @@ START_TEST(C131_revoked_before_it_is_executed)
     ck_assert_uint_eq(word(&target, 0), 0);
     region_free(a, &target);
     region_free(a, &source);
-    raw_close(&raw);
 }
 END_TEST
 
@@ -370,7 +363,6 @@ START_TEST(S068_a_read_before_it_sees_the_value_before_it)
     expect_response(1, 3, 41);
     ck_assert_uint_eq(word(&target, size / 8 - 1), 42);
     region_free(a, &target);
-    raw_close(&raw);
 }
 END_TEST
 
@@ -420,7 +412,6 @@ START_TEST(S068_C136_vectors_of_exchanges)
     play(v, exchanges[_i]);
     ck_assert_uint_eq(word(&target, 0), _i ? 0 : 0xaabbccddeeff0099);
     region_free(a, &target);
-    raw_close(&raw);
 }
 END_TEST
 
@@ -489,7 +480,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("softrdma atomics of the peer");
-    TCase *tc = new_case(suite, "responder");
+    TCase *tc = new_case(suite, "responder", bed_open, bed_close);
 
     tcase_add_loop_test(tc, C127_C128_C130_C131_C132_C133_C134_C135_C136_bad_requests, 0,
                         ARRAY_SIZE(bad_requests));
@@ -497,7 +488,7 @@ int main(void)
     tc_add_tests(tc, C129_reserved_bits, C136_alignment_is_of_the_address, C137_masks,
                  C131_revoked_before_it_is_executed);
     tcase_add_loop_test(tc, S068_a_read_before_it_sees_the_value_before_it, 0, 2);
-    tc = new_case(suite, "vectors");
+    tc = new_case(suite, "vectors", bed_open, bed_close);
     tcase_add_loop_test(tc, S068_C136_vectors_of_exchanges, 0, 2);
     tcase_add_test(tc, C127_to_C141_vectors);
     return tc_main(suite);

@@ -669,7 +669,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("softrdma coalescing");
-    TCase *gather = tc_case(suite, "gathering", setup, teardown);
+    TCase *gather = tc_case(suite, "gathering", setup, bed_close);
 
     tcase_add_loop_test(gather, who_does_not_poll_gathers_nothing, 0, 3);
     tcase_add_loop_test(gather, posts_behind_the_first_gather, 0, 4);

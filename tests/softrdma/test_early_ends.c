@@ -72,20 +72,20 @@ static void await_arrival(int fd, short events)
 }
 
 /* own: this side's descriptor, as long as the test has it; -1: the stream's. */
-static void act(struct raw *raw, int own, enum act what)
+static void act(struct raw *peer, int own, enum act what)
 {
     const struct linger at_once = { .l_onoff = 1 };
 
     if (what == ACT_NOTHING)
         return;
     if (what == ACT_GARBAGE_FIN || what == ACT_GARBAGE_RST)
-        raw_octets(raw, garbage, sizeof(garbage));
+        raw_octets(peer, garbage, sizeof(garbage));
     if (what == ACT_RST || what == ACT_GARBAGE_RST) {
-        ck_assert_int_eq(setsockopt(raw->fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once)), 0);
-        close(raw->fd);
-        raw->fd = -1;
+        ck_assert_int_eq(setsockopt(peer->fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once)), 0);
+        close(peer->fd);
+        peer->fd = -1;
     } else {
-        ck_assert_int_eq(shutdown(raw->fd, SHUT_WR), 0);
+        ck_assert_int_eq(shutdown(peer->fd, SHUT_WR), 0);
     }
     if (own >= 0)
         await_arrival(own, POLLRDHUP);
@@ -110,19 +110,19 @@ static void expect_nothing_left(void)
                   bed.fake.events.timer_count);
 }
 
-static void raw_of(struct raw *raw, int fds[2])
+static void raw_of(struct raw *peer, int fds[2])
 {
     testbed_tcp(fds, 0);
-    memset(raw, 0, sizeof(*raw));
-    raw->bed = &bed;
-    raw->crc = true;
-    raw->room = 4096;
-    raw->octets = malloc(raw->room);
-    raw->fd = fds[1];
+    memset(peer, 0, sizeof(*peer));
+    peer->bed = &bed;
+    peer->crc = true;
+    peer->room = 4096;
+    peer->octets = malloc(peer->room);
+    peer->fd = fds[1];
 }
 
 /* The connection ends: by this side if the peer does nothing, by its timer if neither does. */
-static void end_it(struct raw *raw, const struct early *early)
+static void end_it(struct raw *peer, const struct early *early)
 {
     if (early->own == OWN_DESTROY)
         side_close(a);
@@ -133,7 +133,7 @@ static void end_it(struct raw *raw, const struct early *early)
         ck_assert_uint_eq(iwarp_lane(the_lane())->stream_count, 1);
         fake_host_expire_timers(&bed.fake); /* close_timeout */
     } else if (early->own == OWN_DESTROY && early->act == ACT_NOTHING) {
-        shutdown(raw->fd, SHUT_WR); /* the stream closes in order, alone */
+        shutdown(peer->fd, SHUT_WR); /* the stream closes in order, alone */
     }
 }
 
@@ -141,7 +141,6 @@ START_TEST(every_early_end)
 {
     const struct early early = early_case(_i);
     const struct ri_llp_handover handover = handover_of(early.kind);
-    struct raw raw;
     int fds[2];
 
     raw_of(&raw, fds);
@@ -163,7 +162,6 @@ START_TEST(every_early_end)
     if (early.own != OWN_DESTROY)
         side_close(a);
     expect_nothing_left();
-    raw_close(&raw);
 }
 END_TEST
 
@@ -172,7 +170,6 @@ START_TEST(refusal_reaches_a_peer_that_has_closed)
 {
     const struct ri_llp_handover handover = handover_of(REFUSAL);
     uint8_t ulpdu[128];
-    struct raw raw;
     int fds[2];
 
     raw_of(&raw, fds);
@@ -180,7 +177,6 @@ START_TEST(refusal_reaches_a_peer_that_has_closed)
     act(&raw, fds[0], _i ? ACT_GARBAGE_FIN : ACT_FIN);
     side_start(a, fds[0], true, &handover);
     expect_terminate(&raw, TERMINATE_RTR, ulpdu);
-    raw_close(&raw);
 }
 END_TEST
 
@@ -200,7 +196,6 @@ START_TEST(stream_that_cannot_be_watched)
                                    .mask = RI_QPM_STATE | RI_QPM_HANDOVER,
                                    .state = RI_QPS_RTS,
                                    .handover = &handover };
-    struct raw raw;
     int fds[2];
 
     raw_of(&raw, fds);
@@ -225,7 +220,6 @@ START_TEST(stream_that_cannot_be_watched)
     expect_state(a, RI_QPS_ERROR);
     side_close(a);
     expect_nothing_left();
-    raw_close(&raw);
 }
 END_TEST
 
@@ -236,7 +230,6 @@ START_TEST(refusals_beside_the_lane)
 
     testbed_lane_start(&bed);
     for (int round = 0; round < 300; round++) {
-        struct raw raw;
         int fds[2];
 
         raw_of(&raw, fds);
@@ -258,7 +251,6 @@ END_TEST
 START_TEST(refusal_at_the_close_of_the_rnic)
 {
     const struct ri_llp_handover handover = handover_of(REFUSAL);
-    struct raw raw;
     int fds[2];
 
     raw_of(&raw, fds);
@@ -269,21 +261,20 @@ START_TEST(refusal_at_the_close_of_the_rnic)
     fake_host_close(&bed.fake, true);
     fake_host_free(&bed.fake);
     testbed_open(&bed, NULL); /* for the teardown */
-    raw_close(&raw);
 }
 END_TEST
 
 int main(void)
 {
     Suite *suite = suite_create("early_ends");
-    TCase *tc = new_case(suite, "early ends");
+    TCase *tc = new_case(suite, "early ends", bed_open, bed_close);
 
     tcase_add_loop_test(tc, every_early_end, 0, CASES);
     tcase_add_loop_test(tc, refusal_reaches_a_peer_that_has_closed, 0, 2);
     tcase_add_test(tc, refusals_beside_the_lane);
-    tc = new_case(suite, "not watched");
+    tc = new_case(suite, "not watched", bed_open, bed_close);
     tcase_add_loop_test(tc, stream_that_cannot_be_watched, 0, KINDS);
-    tc = new_case(suite, "close of the RNIC");
+    tc = new_case(suite, "close of the RNIC", bed_open, bed_close);
     tcase_add_test(tc, refusal_at_the_close_of_the_rnic);
     return tc_main(suite);
 }

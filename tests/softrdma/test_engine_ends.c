@@ -268,7 +268,7 @@ START_TEST(X006_deregister_under_way)
     raw_open_segments(&raw, &bed, a, true, NULL, _i ? 8948 : 0);
     region = region_new(a, size, TESTBED_ALL);
     before = region_new(a, size, TESTBED_ALL);
-    tc_fill(&rng, region.octets, size);
+    tc_fill(&bed_rng, region.octets, size);
     memcpy(before.octets, region.octets, size);
     {
         const struct iwarp_qp *qp = qp_of(a);
@@ -336,14 +336,14 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("softrdma engine: ends");
-    TCase *tc = new_case(suite, "ends");
+    TCase *tc = new_case(suite, "ends", bed_open, bed_close);
 
     tc_add_tests(tc, C152_reset_seen_by_the_send, end_with_output_left);
     tcase_add_loop_test(tc, closing_is_cut, 0, 3);
     tc_add_tests(tc, destroy_after_the_peers_end, C148_fin_answers_what_is_being_sent,
                  answered_before_the_send_returns, answered_before_it_was_sent, one_error_per_queue,
                  X021_X025_overflow_ends_the_connection);
-    tc = new_case(suite, "memory");
+    tc = new_case(suite, "memory", bed_open, bed_close);
     tcase_add_loop_test(tc, X006_deregister_under_way, 0, 2);
     tcase_add_test(tc, walks_do_not_meet);
     return tc_main(suite);

@@ -398,13 +398,13 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("softrdma engine: order");
-    TCase *tc = new_case(suite, "checks");
+    TCase *tc = new_case(suite, "checks", bed_open, bed_close);
 
     tc_add_loops(tc, 0, 3, C076_order_of_checks, C119_invalidate);
     tcase_add_test(tc, C142_terminate_without_last);
-    tc = new_case(suite, "order");
+    tc = new_case(suite, "order", bed_open, bed_close);
     tc_add_tests(tc, S051_messages_are_not_mixed, coalesced_posts);
-    tc = new_case(suite, "fairness");
+    tc = new_case(suite, "fairness", bed_open, bed_close);
     tc_add_tests(tc, flood, long_fpdus);
     tcase_add_loop_test(tc, X018_one_visitor_does_not_write_for_ever, 0, 2);
     tc_add_tests(tc, silent_streams_cool_down, streams_of_other_pollers_stay_hot,

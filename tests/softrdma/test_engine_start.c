@@ -72,7 +72,7 @@ START_TEST(ird_of_the_handover)
     attr.recv_cq = a->recv_cq;
     ck_assert_int_eq(bed.fake.privileged.qp_create(a->pd, &attr, &a->qp), RI_OK);
     source = region_new(a, 8192, TESTBED_ALL);
-    tc_fill(&rng, source.octets, 8192);
+    tc_fill(&bed_rng, source.octets, 8192);
     raw_open(&raw, &bed, a, false, &plain);
     read_request(1, 4000, &source, 0);
     ck_assert(next_frame());
@@ -91,7 +91,7 @@ START_TEST(long_last_message)
     uint8_t *message = malloc(length);
     size_t got = 0;
 
-    tc_fill(&rng, message, length);
+    tc_fill(&bed_rng, message, length);
     handover.last_message = message;
     handover.last_message_length = length;
     side_open(&bed, a, NULL);
@@ -185,10 +185,10 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("softrdma engine: start");
-    TCase *tc = new_case(suite, "hand-over");
+    TCase *tc = new_case(suite, "hand-over", bed_open, bed_close);
 
     tc_add_tests(tc, handover_limits, ird_of_the_handover, long_last_message);
-    tc = new_case(suite, "responder");
+    tc = new_case(suite, "responder", bed_open, bed_close);
     tc_add_loops(tc, 0, 2, C044_first_message_overdue, S011_silent_to_the_end);
     tc_add_tests(tc, C046_refused_first_message, C042_read_as_first_message);
     return tc_main(suite);

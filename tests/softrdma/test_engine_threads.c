@@ -4,23 +4,18 @@
  * end the connections in every way and make them again. Each request completes once and in order,
  * each connection ends once.
  */
-#include "testbed.h"
+#include "bed.h"
 
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "providers/software/iwarp/codec/ddp.h"
-#include "providers/software/iwarp/codec/rdmap.h"
 #include "providers/software/iwarp/wire_iwarp.h"
 
 #define POSTERS 2u
 #define WINDOW  32u
 
-static struct testbed bed;
 static atomic_bool stop;
-
-static const struct ri_llp_handover plain = { .mpa_revision = 2, .crc = true, .ird = 8, .ord = 8 };
 
 /* ---- posting and polling ---- */
 
@@ -206,13 +201,12 @@ START_TEST(ends_and_beginnings)
         region_free(posters[i].side, &posters[i].source);
         region_free(posters[i].side, &posters[i].target);
     }
-    testbed_close(&bed);
+    bed_close();
 }
 END_TEST
 
 /* ---- the end of a connection during an invalidation ---- */
 
-static struct side *const a = &bed.side[0];
 static struct region lent; /* a Write sends it by reference and the peer invalidates it */
 static atomic_bool is_sending;
 static bool told_too_early;
@@ -265,7 +259,6 @@ START_TEST(X006_C123_invalidate_at_the_end)
     struct llp_ops slow = llp_tcp;
     struct region receive;
     pthread_t writer;
-    struct raw raw;
 
     testbed_open(&bed, NULL);
     raw_open_speaking(&raw, &bed, a, &shape, &plain);
@@ -285,8 +278,7 @@ START_TEST(X006_C123_invalidate_at_the_end)
     side_expect(a, a->send_cq, 1, RI_WC_SUCCESS, 4096);
     region_free(a, &lent);
     region_free(a, &receive);
-    raw_close(&raw);
-    testbed_close(&bed);
+    bed_close();
 }
 END_TEST
 

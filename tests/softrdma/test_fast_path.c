@@ -621,13 +621,13 @@ END_TEST
 static Suite *straight_suite(void)
 {
     Suite *suite = suite_create("straight and general way of receive");
-    TCase *tc = new_case(suite, "taken");
+    TCase *tc = new_case(suite, "taken", bed_open, bed_close);
 
     tcase_add_loop_test(tc, C070_sends, 0, 4);
     tcase_add_loop_test(tc, C081_writes, 0, 3);
     tc_add_tests(tc, solicited_alone, elements);
     tc_add_loops(tc, 0, 2, requests_answered, responses_placed);
-    tc = new_case(suite, "refused");
+    tc = new_case(suite, "refused", bed_open, bed_close);
     tcase_add_loop_test(tc, C050_C070_C071_C072_C076_C077_C082_C088_C090_refused, 0,
                         ARRAY_SIZE(ends));
     return suite;

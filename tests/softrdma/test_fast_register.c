@@ -49,7 +49,7 @@ static void teardown(void)
     munmap(memory, (PAGES + 1) * (size_t)PAGE);
     raw_close(&raw);
     side_close(a);
-    testbed_close(&bed);
+    bed_close();
 }
 
 /* All pages; the STag's TO is their address. */

@@ -93,7 +93,6 @@ START_TEST(on_the_wire)
     for (uint64_t cookie = 1; cookie <= 3; cookie++)
         side_expect(a, a->send_cq, cookie, RI_WC_SUCCESS, cookie == 2 ? 0 : 8);
     region_free(a, &from);
-    raw_close(&raw);
 }
 END_TEST
 
@@ -192,7 +191,6 @@ START_TEST(not_agreed)
     raw_expect_terminate(&raw, TERMINATE_OPCODE);
     side_expect_event(a, RI_EVENT_BAD_OPCODE, TERMINATE_OPCODE);
     region_free(a, &region);
-    raw_close(&raw);
 }
 END_TEST
 
@@ -210,7 +208,6 @@ START_TEST(changes_inside_a_message)
     raw_expect_terminate(&raw, TERMINATE_OPCODE);
     side_expect(a, a->recv_cq, 1, RI_WC_LOCAL_QP, 0);
     region_free(a, &region);
-    raw_close(&raw);
 }
 END_TEST
 
@@ -277,7 +274,6 @@ START_TEST(told_length_is_compared)
         expect_refused(waits);
     }
     region_free(a, &to);
-    raw_close(&raw);
 }
 END_TEST
 
@@ -299,14 +295,13 @@ START_TEST(a_length_is_told_once)
     raw_expect_terminate(&raw, TERMINATE_STREAM);
     side_expect(a, a->recv_cq, 2, RI_WC_FLUSHED, 0);
     region_free(a, &to);
-    raw_close(&raw);
 }
 END_TEST
 
 int main(void)
 {
     Suite *suite = suite_create("fused immediate data");
-    TCase *tc = new_case(suite, "fused");
+    TCase *tc = new_case(suite, "fused", bed_open, bed_close);
 
     tcase_add_test(tc, on_the_wire);
     tcase_add_loop_test(tc, between_two, 0, 2);

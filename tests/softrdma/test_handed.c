@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A stream that the host hands over with its table, here one that inverts each octet on its way:
  * what lies between two QPs is such octets alone, and both ends are as those of a TCP socket. */
-#include "testbed.h"
+#include "bed.h"
 
 #include "providers/software/iwarp/codec/mpa.h"
 
@@ -12,9 +12,6 @@
 #include <unistd.h>
 
 #define TEXT "octets that are easily found"
-
-static struct testbed bed;
-static struct side *const a = &bed.side[0], *const b = &bed.side[1];
 
 /* --- the stream --- */
 
@@ -119,13 +116,6 @@ static void set_up(void)
     }
 }
 
-static void tear_down(void)
-{
-    side_close(a);
-    side_close(b);
-    testbed_close(&bed);
-}
-
 static void one_message(struct side *from, struct side *to)
 {
     struct region source = region_new(from, 100000, TESTBED_ALL);
@@ -217,7 +207,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("softrdma: a stream that is handed over");
-    TCase *tc = tc_case(suite, "inverted", set_up, tear_down);
+    TCase *tc = tc_case(suite, "inverted", set_up, bed_close);
 
     tc_add_tests(tc, messages_go_over_the_stream, an_orderly_close_finishes_both_streams,
                  an_abort_resets_the_stream);

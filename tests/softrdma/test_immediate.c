@@ -82,7 +82,6 @@ START_TEST(S072_S073_S054_on_the_wire)
         ck_assert_uint_eq(wc.flags, 0);
     }
     region_free(a, &from);
-    raw_close(&raw);
 }
 END_TEST
 
@@ -105,7 +104,6 @@ START_TEST(S074_plain_requests_stay_plain)
     ck_assert(raw_silent(&raw));
     side_modify(a, RI_QPS_ERROR);
     region_free(a, &from);
-    raw_close(&raw);
 }
 END_TEST
 
@@ -125,7 +123,6 @@ START_TEST(send_with_payload_is_refused)
     expect_immediate(RDMAP_IMM, 1, 5);
     side_expect(a, a->send_cq, 2, RI_WC_SUCCESS, 0);
     region_free(a, &from);
-    raw_close(&raw);
 }
 END_TEST
 
@@ -144,7 +141,6 @@ START_TEST(bad_source)
     ck_assert(!next_frame());
     side_expect(a, a->send_cq, 1, RI_WC_LOCAL_PROTECTION, 0);
     region_free(a, &from);
-    raw_close(&raw);
 }
 END_TEST
 
@@ -252,7 +248,6 @@ START_TEST(C125_upper_half)
     ck_assert_uint_eq(wc.immediate_high, 0x01020304);
     ck_assert_uint_eq(wc.immediate, 0x05060708);
     ck_assert_uint_eq(wc.flags, RI_WC_WITH_IMMEDIATE | RI_WC_SOLICITED);
-    raw_close(&raw);
 }
 END_TEST
 
@@ -348,14 +343,14 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("softrdma immediate data");
-    TCase *tc = new_case(suite, "wire");
+    TCase *tc = new_case(suite, "wire", bed_open, bed_close);
 
     tc_add_tests(tc, S072_S073_S054_on_the_wire, S074_plain_requests_stay_plain,
                  send_with_payload_is_refused, bad_source);
-    tc = new_case(suite, "two QPs");
+    tc = new_case(suite, "two QPs", bed_open, bed_close);
     tcase_add_loop_test(tc, C125_C126_C118_write_with_immediate, 0, ARRAY_SIZE(sizes));
     tc_add_tests(tc, C126_S046_order, C125_upper_half);
-    tc = new_case(suite, "refused");
+    tc = new_case(suite, "refused", bed_open, bed_close);
     tcase_add_loop_test(tc, C124_C125_refused, 0, ARRAY_SIZE(bad));
     tcase_add_test(tc, C124_vectors);
     return tc_main(suite);

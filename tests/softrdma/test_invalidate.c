@@ -19,7 +19,7 @@ static void teardown(void)
 {
     region_free(a, &region);
     region_free(a, &receive);
-    close_fixture();
+    bed_close();
 }
 
 static struct ri_send_wr invalidate_request(uint64_t cookie, uint32_t stag)
@@ -251,7 +251,7 @@ START_TEST(C122_X012_region_of_two_streams)
     if (_i == OPTION_OFF) {
         region_free(a, &region);
         region_free(a, &receive);
-        close_fixture();
+        bed_close();
         open_fixture_with(off, 4096, TESTBED_ALL | RI_ACCESS_BIND);
         receive = region_new(a, 4096, LOCAL);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* An RNIC with several lanes: what they share, and how revoked memory waits for all of them. The
  * other suites run with two lanes too: lanes.tap. */
-#include "testbed.h"
+#include "bed.h"
 
 #include <string.h>
 
@@ -9,7 +9,6 @@
 #include "yields.h"
 
 static const char *const two_lanes[] = { "lanes", "2", NULL };
-static struct testbed bed;
 
 static struct rnic *rnic(void)
 {
@@ -24,11 +23,6 @@ static struct lane *lane_of(const struct side *side)
 static void setup(void)
 {
     testbed_open(&bed, two_lanes);
-}
-
-static void teardown(void)
-{
-    testbed_close(&bed);
 }
 
 /* A connection with both sides on one lane. */
@@ -438,13 +432,13 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("softrdma lanes");
-    TCase *tc = tc_case(suite, "shared", setup, teardown);
+    TCase *tc = tc_case(suite, "shared", setup, bed_close);
 
     tc_add_tests(tc, no_lock_is_shared, a_cq_knows_its_lane, a_look_is_seen_by_every_lane);
     tcase_add_loop_test(tc, what_gathers_is_left_to_who_polls_for_it, 0, 4);
     tcase_add_test(tc, who_takes_the_last_completion_has_looked);
     tcase_add_loop_test(tc, what_arrives_is_left_to_who_polls_for_it, 0, 2);
-    tc = tc_case(suite, "memory", setup, teardown);
+    tc = tc_case(suite, "memory", setup, bed_close);
     tc_add_loops(tc, 0, 2, passes_of_every_lane_are_waited_for,
                  a_pass_that_places_nothing_is_not_waited_for);
     tc_add_tests(tc, two_passes_do_not_wait_for_each_other, who_ends_a_connection_is_not_waited_for,

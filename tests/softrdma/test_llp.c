@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The lower layer: the results of socket calls and how it handles them. This program's syscall(2)
  * precedes libc's. */
-#include "testbed.h"
+#include "bed.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -9,9 +9,6 @@
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-static struct testbed bed;
-static struct side *const a = &bed.side[0], *const b = &bed.side[1];
 
 static atomic_uint refusals; /* refuses so many of the next sending calls */
 static int refusal;
@@ -34,13 +31,6 @@ long syscall(long number, ...)
     if (!real)
         *(void **)&real = dlsym(RTLD_NEXT, "syscall");
     return real(number, args[0], args[1], args[2], args[3], args[4], args[5]);
-}
-
-static void teardown(void)
-{
-    side_close(a);
-    side_close(b);
-    testbed_close(&bed);
 }
 
 /* Lack of memory in the system does not end a connection: refused octets are sent again. 64 octets
@@ -73,7 +63,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("llp");
-    TCase *tc = tc_case(suite, "socket", NULL, teardown);
+    TCase *tc = tc_case(suite, "socket", NULL, bed_close);
 
     tcase_add_loop_test(tc, want_of_memory_is_no_end, 0, 4);
     return tc_main(suite);

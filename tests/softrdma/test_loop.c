@@ -19,7 +19,7 @@ static void transfer_send(uint32_t size)
                   to = region_new(b, size + 16, TESTBED_ALL);
     struct ri_wc wc;
 
-    tc_fill(&rng, from.octets, size);
+    tc_fill(&bed_rng, from.octets, size);
     side_receive(b, 2, region_sge(&to, 0, size + 16));
     side_send(a, 1, region_sge(&from, 0, size));
     wc = side_next(b, b->recv_cq);
@@ -61,7 +61,7 @@ static void transfer_write(uint32_t size, const struct ri_llp_handover *handover
     from = region_new(a, size + 16, RI_ACCESS_LOCAL_READ);
     to = region_new(b, size + 32, TESTBED_ALL);
     note = region_new(b, 16, RI_ACCESS_LOCAL_WRITE);
-    tc_fill(&rng, from.octets, size);
+    tc_fill(&bed_rng, from.octets, size);
     side_receive(b, 3, region_sge(&note, 0, 16));
     side_write(a, 1, region_sge(&from, 0, size), (uintptr_t)to.octets + 13, to.keys.rkey);
     side_send(a, 2, region_sge(&from, 0, 0));
@@ -97,7 +97,7 @@ static void transfer_read(uint32_t size, const struct ri_llp_handover *handover)
     source = region_new(b, size + 16, RI_ACCESS_LOCAL_READ | RI_ACCESS_REMOTE_READ);
     sink = region_new(a, size + 16, RI_ACCESS_LOCAL_WRITE);
     ck_assert_uint_eq(sink.keys.rkey, 0); /* and yet it is a sink */
-    tc_fill(&rng, source.octets, size + 16);
+    tc_fill(&bed_rng, source.octets, size + 16);
     side_read(a, 1, region_sge(&sink, 5, size), (uintptr_t)source.octets + 3, source.keys.rkey);
     wc = side_next(a, a->send_cq);
     ck_assert_uint_eq(wc.status, RI_WC_SUCCESS);
@@ -132,7 +132,7 @@ START_TEST(both_directions)
     for (int i = 0; i < 2; i++) {
         from[i] = region_new(&bed.side[i], size, TESTBED_ALL);
         to[i] = region_new(&bed.side[i], size, TESTBED_ALL);
-        tc_fill(&rng, from[i].octets, size);
+        tc_fill(&bed_rng, from[i].octets, size);
         side_receive(&bed.side[i], 1, region_sge(&to[i], 0, size));
     }
     side_send(b, 2, region_sge(&from[1], 0, size));
@@ -190,7 +190,7 @@ START_TEST(several_elements)
     testbed_connect(&bed, NULL, &plain);
     from = region_new(a, 16 * part, TESTBED_ALL);
     to = region_new(b, 16 * part, TESTBED_ALL);
-    tc_fill(&rng, from.octets, 16 * part);
+    tc_fill(&bed_rng, from.octets, 16 * part);
     for (uint32_t i = 0; i < 8; i++) {
         uint32_t length = i % 3 == 0 ? 0 : part - i;
 
@@ -305,12 +305,12 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("softrdma loop");
-    TCase *tc = new_case(suite, "data");
+    TCase *tc = new_case(suite, "data", bed_open, bed_close);
 
     tc_add_loops(tc, 0, SIZES, S033_sends, S027_sends_without_crc, C094_writes,
                  C094_writes_without_crc, C103_reads, C103_reads_without_crc);
     tcase_add_test(tc, both_directions);
-    tc = new_case(suite, "requests");
+    tc = new_case(suite, "requests", bed_open, bed_close);
     tcase_add_test(tc, S041_zero_length);
     tcase_add_loop_test(tc, several_elements, 0, 2);
     tc_add_tests(tc, refused_posts, queue_full_and_slots, marks_of_completions);

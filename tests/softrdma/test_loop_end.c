@@ -70,8 +70,6 @@ END_TEST
 /* A closing side whose peer does not answer ends when its time is over. */
 START_TEST(close_is_bounded)
 {
-    struct raw raw;
-
     open_speaking(&raw, NULL, &plain);
     side_modify(a, RI_QPS_CLOSING);
     ck_assert(side_idle(a, a->send_cq));
@@ -80,7 +78,6 @@ START_TEST(close_is_bounded)
     fake_host_expire_timers(&bed.fake);
     side_expect_event(a, RI_EVENT_LLP_CLOSED, 0);
     raw_wait_end(&raw);
-    raw_close(&raw);
 }
 END_TEST
 
@@ -91,7 +88,6 @@ START_TEST(destroyed_qp_lingers)
     enum { WAIT, FORCE, EXPIRE };
     const uint32_t size = 300000;
     struct region from;
-    struct raw raw;
 
     open_speaking(&raw, NULL, &plain);
     from = region_new(a, size, TESTBED_ALL);
@@ -159,7 +155,6 @@ START_TEST(a_request_tells_that_the_peer_has_left)
     const struct shape shape = { .flags = RI_QP_KEEP_RECEIVES };
     const struct linger now = { .l_onoff = 1, .l_linger = 0 };
     const bool resets = _i & 1, posts = _i & 2;
-    struct raw raw;
 
     open_speaking(&raw, &shape, &plain);
     ck_assert_int_eq(side_post_receive(a, 1, NULL, 0), RI_OK);
@@ -182,14 +177,12 @@ START_TEST(a_request_tells_that_the_peer_has_left)
     ck_assert(!keeps_receives());
     side_expect(a, a->send_cq, 6, RI_WC_FLUSHED, 0);
     side_expect(a, a->recv_cq, 1, RI_WC_FLUSHED, 0);
-    raw_close(&raw);
 }
 END_TEST
 
 START_TEST(peer_resets)
 {
     const struct linger now = { .l_onoff = 1, .l_linger = 0 };
-    struct raw raw;
 
     open_speaking(&raw, NULL, &plain);
     ck_assert_int_eq(side_post_receive(a, 1, NULL, 0), RI_OK);
@@ -199,7 +192,6 @@ START_TEST(peer_resets)
     side_expect_event(a, RI_EVENT_LLP_RESET, 0);
     side_expect(a, a->recv_cq, 1, RI_WC_FLUSHED, 0);
     expect_state(a, RI_QPS_ERROR);
-    raw_close(&raw);
 }
 END_TEST
 
@@ -209,7 +201,6 @@ START_TEST(C057_fin_inside_fpdu)
 {
     static const size_t cut[] = { 1, 2, 10, 19 };
     uint8_t fpdu[32];
-    struct raw raw;
 
     open_speaking(&raw, NULL, &plain);
     mpa_put_len(fpdu, DDP_TAGGED_LEN);
@@ -220,7 +211,6 @@ START_TEST(C057_fin_inside_fpdu)
     shutdown(raw.fd, SHUT_WR);
     side_expect_event(a, RI_EVENT_LLP_LOST, 0);
     raw_wait_end(&raw);
-    raw_close(&raw);
 }
 END_TEST
 
@@ -230,7 +220,6 @@ START_TEST(C149_fin_while_busy)
     struct region sink;
     uint8_t ulpdu[128];
     struct ri_wc wc;
-    struct raw raw;
 
     open_speaking(&raw, NULL, &plain);
     sink = region_new(a, 64, TESTBED_ALL);
@@ -243,7 +232,6 @@ START_TEST(C149_fin_while_busy)
     ck_assert_uint_eq(wc.cookie, 1);
     ck_assert_uint_ne(wc.status, RI_WC_SUCCESS);
     region_free(a, &sink);
-    raw_close(&raw);
 }
 END_TEST
 
@@ -254,7 +242,6 @@ START_TEST(C143_terminate_received)
     uint8_t ulpdu[TERMINATE_ULPDU_MAX], rest[128];
     struct region target;
     uint32_t length;
-    struct raw raw;
 
     open_speaking(&raw, NULL, &plain);
     target = region_new(a, 64, TESTBED_ALL);
@@ -272,7 +259,6 @@ START_TEST(C143_terminate_received)
     ck_assert_mem_eq(info.terminate, ulpdu + DDP_UNTAGGED_LEN, info.terminate_length);
     ck_assert_uint_eq(raw_next(&raw, rest, sizeof(rest)), 0); /* only FIN */
     region_free(a, &target);
-    raw_close(&raw);
 }
 END_TEST
 
@@ -280,8 +266,6 @@ END_TEST
 
 START_TEST(consumer_aborts)
 {
-    struct raw raw;
-
     open_speaking(&raw, NULL, &plain);
     ck_assert_int_eq(side_post_receive(a, 1, NULL, 0), RI_OK);
     side_modify(a, RI_QPS_ERROR);
@@ -289,20 +273,17 @@ START_TEST(consumer_aborts)
     side_expect(a, a->recv_cq, 1, RI_WC_FLUSHED, 0);
     raw_wait_end(&raw);
     ck_assert(raw.reset);
-    raw_close(&raw);
 }
 END_TEST
 
 START_TEST(consumer_terminates)
 {
     uint8_t ulpdu[128];
-    struct raw raw;
 
     open_speaking(&raw, NULL, &plain);
     side_modify(a, RI_QPS_TERMINATE);
     expect_terminate(&raw, TERMINATE_LOCAL, ulpdu);
     side_expect_event(a, RI_EVENT_LOCAL_ERROR, 0);
-    raw_close(&raw);
 }
 END_TEST
 
@@ -313,7 +294,6 @@ START_TEST(X003_X039_local_protection)
     struct region readable, other;
     struct ri_sge sge;
     uint8_t ulpdu[128];
-    struct raw raw;
 
     open_speaking(&raw, NULL, &plain);
     side_open(&bed, b, NULL);
@@ -341,7 +321,6 @@ START_TEST(X003_X039_local_protection)
     side_expect_event(a, RI_EVENT_LOCAL_ERROR, 0);
     region_free(a, &readable);
     region_free(b, &other);
-    raw_close(&raw);
 }
 END_TEST
 
@@ -413,7 +392,6 @@ START_TEST(peer_refuses_write)
     uint8_t ulpdu[TERMINATE_ULPDU_MAX], header[DDP_TAGGED_LEN];
     const struct terminate_cause cause = { header, sizeof(header), 1000, NULL };
     struct region source;
-    struct raw raw;
     struct ri_wc wc;
 
     open_speaking(&raw, NULL, &plain);
@@ -432,7 +410,6 @@ START_TEST(peer_refuses_write)
     side_expect(a, a->send_cq, 2, octets == 64 ? RI_WC_SUCCESS : RI_WC_FLUSHED,
                 octets == 64 ? 64 : 0);
     region_free(a, &source);
-    raw_close(&raw);
 }
 END_TEST
 
@@ -442,22 +419,18 @@ START_TEST(refused_handover)
 {
     struct ri_llp_handover handover = plain;
     uint8_t ulpdu[128];
-    struct raw raw;
 
     handover.refuse_code = TERMINATE_RTR;
     side_open(&bed, a, NULL);
     raw_open(&raw, &bed, a, true, &handover);
     expect_terminate(&raw, TERMINATE_RTR, ulpdu);
     expect_state(a, RI_QPS_ERROR);
-    raw_close(&raw);
 }
 END_TEST
 
 /* ERROR -> IDLE -> a second connection of the same QP. */
 START_TEST(qp_is_used_again)
 {
-    struct raw raw;
-
     for (int round = 0; round < 3; round++) {
         uint8_t ulpdu[128];
 
@@ -483,22 +456,22 @@ START_TEST(qp_is_used_again)
 END_TEST
 
 /* Posts `count` unsignalled Sends, which the peer reads. */
-static void send_unsignalled(struct raw *raw, uint32_t count)
+static void send_unsignalled(struct raw *peer, uint32_t count)
 {
     uint8_t ulpdu[128];
 
     for (uint32_t i = 0; i < count; i++)
         ck_assert_int_eq(side_post(a, RI_WR_SEND, i, 0, NULL, 0, 0, 0), RI_OK);
     for (uint32_t i = 0; i < count; i++)
-        ck_assert_uint_eq(raw_next(raw, ulpdu, sizeof(ulpdu)), DDP_UNTAGGED_LEN);
+        ck_assert_uint_eq(raw_next(peer, ulpdu, sizeof(ulpdu)), DDP_UNTAGGED_LEN);
 }
 
-static void close_by_peer(struct raw *raw)
+static void close_by_peer(struct raw *peer)
 {
-    shutdown(raw->fd, SHUT_WR);
+    shutdown(peer->fd, SHUT_WR);
     side_expect_event(a, RI_EVENT_LLP_CLOSED, 0);
-    raw_wait_end(raw);
-    raw_close(raw);
+    raw_wait_end(peer);
+    raw_close(peer);
     memset(&a->events, 0, sizeof(a->events));
 }
 
@@ -509,7 +482,6 @@ START_TEST(unsignalled_requests_end_with_their_connection)
     const struct shape shape = { .depth = 4 };
     uint32_t signalled = (uint32_t)_i, free = 4 - signalled;
     uint8_t ulpdu[128];
-    struct raw raw;
 
     open_speaking(&raw, &shape, &plain);
     if (signalled) {
@@ -537,18 +509,18 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("softrdma ends");
-    TCase *tc = new_case(suite, "in order");
+    TCase *tc = new_case(suite, "in order", bed_open, bed_close);
 
     tc_add_tests(tc, C148_close_in_order, close_delivers_what_was_sent, close_is_bounded);
     tcase_add_loop_test(tc, destroyed_qp_lingers, 0, 3);
     tcase_add_test(tc, close_is_busy_with_objects);
-    tc = new_case(suite, "by the peer");
+    tc = new_case(suite, "by the peer", bed_open, bed_close);
     tcase_add_test(tc, peer_resets);
     tc_add_loops(tc, 0, 4, a_request_tells_that_the_peer_has_left, C057_fin_inside_fpdu);
     tc_add_tests(tc, C149_fin_while_busy, C143_terminate_received, peer_refuses_read,
                  read_not_enabled_at_the_peer);
     tc_add_rows(tc, peer_refuses_write, refused_writes);
-    tc = new_case(suite, "by the consumer");
+    tc = new_case(suite, "by the consumer", bed_open, bed_close);
     tc_add_tests(tc, consumer_aborts, consumer_terminates);
     tcase_add_loop_test(tc, X003_X039_local_protection, 0, 6);
     tc_add_tests(tc, refused_handover, qp_is_used_again);

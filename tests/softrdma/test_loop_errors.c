@@ -44,7 +44,6 @@ START_TEST(bad_write)
     uint8_t ulpdu[128], header[DDP_TAGGED_LEN];
     uint32_t stag = 0;
     uint64_t to = bad_writes[_i].to;
-    struct raw raw;
 
     open_speaking(&raw, &shape, &plain);
     side_open(&bed, b, NULL);
@@ -83,7 +82,6 @@ START_TEST(bad_write)
     ck_assert_uint_eq(side_query(a).terminate_sent, bad_writes[_i].value);
     region_free(a, &target);
     region_free(b, &other);
-    raw_close(&raw);
 }
 END_TEST
 
@@ -117,7 +115,6 @@ START_TEST(bad_read)
     uint8_t payload[RDMAP_READ_REQ_LEN], ulpdu[128];
     struct terminate_info info;
     struct region other;
-    struct raw raw;
 
     open_speaking(&raw, &shape, &plain);
     side_open(&bed, b, NULL);
@@ -146,7 +143,6 @@ START_TEST(bad_read)
     }
     region_free(a, &target);
     region_free(b, &other);
-    raw_close(&raw);
 }
 END_TEST
 
@@ -192,7 +188,6 @@ static const struct {
 START_TEST(bad_segment)
 {
     uint8_t payload[64] = { 0 }, ulpdu[128];
-    struct raw raw;
 
     open_speaking(&raw, NULL, &plain);
     target = region_new(a, 16, TESTBED_ALL);
@@ -205,7 +200,6 @@ START_TEST(bad_segment)
     if (bad_untagged[_i].receive)
         side_expect(a, a->recv_cq, 1, bad_untagged[_i].status, 0);
     region_free(a, &target);
-    raw_close(&raw);
 }
 END_TEST
 
@@ -217,7 +211,6 @@ START_TEST(C119_send_with_invalidate)
     uint8_t segment[DDP_UNTAGGED_LEN + 4], ulpdu[128];
     struct region other;
     uint32_t stag;
-    struct raw raw;
 
     open_speaking(&raw, NULL, &plain);
     side_open(&bed, b, NULL);
@@ -233,7 +226,6 @@ START_TEST(C119_send_with_invalidate)
     side_expect(a, a->recv_cq, 1, RI_WC_REMOTE_INVALID_REQUEST, 0);
     region_free(a, &target);
     region_free(b, &other);
-    raw_close(&raw);
 }
 END_TEST
 
@@ -241,7 +233,6 @@ END_TEST
 START_TEST(C077_bad_receive)
 {
     uint8_t ulpdu[128];
-    struct raw raw;
 
     open_speaking(&raw, NULL, &plain);
     target = region_new(a, 16, RI_ACCESS_LOCAL_READ);
@@ -252,7 +243,6 @@ START_TEST(C077_bad_receive)
     side_expect(a, a->recv_cq, 1, RI_WC_LOCAL_PROTECTION, 0);
     ck_assert_uint_eq(target.octets[0], 0);
     region_free(a, &target);
-    raw_close(&raw);
 }
 END_TEST
 
@@ -273,13 +263,11 @@ static const struct {
 START_TEST(C058_versions)
 {
     uint8_t segment[DDP_HDR_MAX] = { bad_versions[_i].ddp, bad_versions[_i].rdmap }, ulpdu[128];
-    struct raw raw;
 
     open_speaking(&raw, NULL, &plain);
     raw_send(&raw, segment, segment[0] & DDP_CTRL_T ? DDP_TAGGED_LEN : DDP_UNTAGGED_LEN);
     expect_terminate(&raw, bad_versions[_i].value, ulpdu);
     side_expect_event(a, RI_EVENT_REMOTE_OPERATION, bad_versions[_i].value);
-    raw_close(&raw);
 }
 END_TEST
 
@@ -292,7 +280,6 @@ START_TEST(C107_ird)
     struct rdmap_read_req request = { .size = 64 };
     uint32_t used = 0, length;
     struct rdmap_segment segment;
-    struct raw raw;
 
     handover.ird = 1;
     open_speaking(&raw, NULL, &handover);
@@ -320,7 +307,6 @@ START_TEST(C107_ird)
     ck_assert_int_eq(segment.opcode, RDMAP_TERMINATE);
     ck_assert_uint_eq(be_get16(segment.payload), TERMINATE_U_MSN);
     region_free(a, &target);
-    raw_close(&raw);
 }
 END_TEST
 
@@ -345,7 +331,6 @@ START_TEST(bad_response)
     struct rdmap_read_req request;
     struct region sink;
     uint8_t ulpdu[128], data[64];
-    struct raw raw;
 
     memset(data, 0xee, sizeof(data));
     open_speaking(&raw, NULL, &plain);
@@ -362,7 +347,6 @@ START_TEST(bad_response)
     ck_assert_uint_eq(sink.octets[0], 0);
     ck_assert_uint_eq(sink.octets[32], 0);
     region_free(a, &sink);
-    raw_close(&raw);
 }
 END_TEST
 
@@ -370,7 +354,6 @@ END_TEST
 START_TEST(C095_unasked_response)
 {
     uint8_t ulpdu[128];
-    struct raw raw;
 
     open_speaking(&raw, NULL, &plain);
     target = region_new(a, 64, TESTBED_ALL);
@@ -379,7 +362,6 @@ START_TEST(C095_unasked_response)
     side_expect_event(a, RI_EVENT_BAD_OPCODE, TERMINATE_OPCODE);
     ck_assert_uint_eq(target.octets[0], 0);
     region_free(a, &target);
-    raw_close(&raw);
 }
 END_TEST
 
@@ -394,7 +376,6 @@ START_TEST(C050_bad_crc)
     static const uint32_t bits[] = { 8 * 2, 8 * 4 + 3, 8 * 25, 8 * 50 + 7, 8 * 59 };
     uint8_t fpdu[128], ulpdu[128];
     uint32_t length = MPA_HDR_LEN + header + size, bit = bits[_i / 2];
-    struct raw raw;
 
     open_speaking(&raw, NULL, &plain);
     target = region_new(a, 64, TESTBED_ALL);
@@ -416,7 +397,6 @@ START_TEST(C050_bad_crc)
     for (int i = 0; i < 64; i++)
         ck_assert_uint_eq(target.octets[i], 0);
     region_free(a, &target);
-    raw_close(&raw);
 }
 END_TEST
 
@@ -440,7 +420,6 @@ START_TEST(C050_no_octet_of_a_long_write_before_its_sum)
     enum { GOOD = 20000, BAD = 30000 };
     static uint8_t octets[GOOD + BAD + 256];
     uint8_t ulpdu[128];
-    struct raw raw;
     uint32_t first, used;
 
     open_speaking(&raw, NULL, &plain);
@@ -461,7 +440,6 @@ START_TEST(C050_no_octet_of_a_long_write_before_its_sum)
     for (uint32_t i = 0; i < GOOD + BAD; i++)
         ck_assert_uint_eq(target.octets[i], i < GOOD ? 0x77 : 0);
     region_free(a, &target);
-    raw_close(&raw);
 }
 END_TEST
 
@@ -469,7 +447,6 @@ END_TEST
 START_TEST(C055_tiny_fpdu)
 {
     uint8_t nothing[2] = { 0 }, ulpdu[128], rest[128];
-    struct raw raw;
     uint32_t length;
 
     open_speaking(&raw, NULL, &plain);
@@ -480,7 +457,6 @@ START_TEST(C055_tiny_fpdu)
     ck_assert_uint_eq(be_get16(ulpdu + DDP_UNTAGGED_LEN), mpa_terminate_value(MPA_ERR_LENGTH));
     ck_assert_uint_eq(raw_next(&raw, rest, sizeof(rest)), 0);
     side_expect_event(a, RI_EVENT_INTEGRITY, mpa_terminate_value(MPA_ERR_LENGTH));
-    raw_close(&raw);
 }
 END_TEST
 
@@ -493,7 +469,6 @@ START_TEST(X021_cq_overflow)
     const struct shape shape = { .cqe = 2 };
     uint64_t next = 0;
     bool flushed = false;
-    struct raw raw;
 
     open_speaking(&raw, &shape, &plain);
     for (uint64_t i = 0; i < 6; i++)
@@ -512,14 +487,13 @@ START_TEST(X021_cq_overflow)
     ck_assert(side_idle(a, a->send_cq));
     raw_wait_end(&raw);
     ck_assert(!raw.reset);
-    raw_close(&raw);
 }
 END_TEST
 
 int main(void)
 {
     Suite *suite = suite_create("softrdma errors");
-    TCase *tc = new_case(suite, "by errors");
+    TCase *tc = new_case(suite, "by errors", bed_open, bed_close);
 
     tcase_add_loop_test(tc, bad_write, 0, ARRAY_SIZE(bad_writes));
     tcase_add_loop_test(tc, bad_read, 0, ARRAY_SIZE(bad_reads));

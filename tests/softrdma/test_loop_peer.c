@@ -16,19 +16,11 @@
 
 /* ---- against a hand-written peer ---- */
 
-struct frame {
-    uint8_t octets[70000];
-    uint32_t length;
-    struct rdmap_segment segment;
-};
-
-static void next_frame(struct raw *raw, struct frame *frame)
+static void take_frame(void)
 {
-    frame->length = raw_next(raw, frame->octets, sizeof(frame->octets));
-    ck_assert_uint_gt(frame->length, 0);
-    ck_assert_int_eq(rdmap_check(frame->octets, frame->length, 0, &frame->segment), RDMAP_OK);
-    ck_assert_int_eq(rdmap_check_queue(&frame->segment, 0), RDMAP_OK);
-    ck_assert_int_eq(rdmap_check_payload(&frame->segment), RDMAP_OK);
+    ck_assert(next_frame());
+    ck_assert_int_eq(rdmap_check_queue(&frame.segment, 0), RDMAP_OK);
+    ck_assert_int_eq(rdmap_check_payload(&frame.segment), RDMAP_OK);
 }
 
 /* C-040: a responder sends nothing until one valid FPDU has come. Posts are accepted and wait
@@ -38,8 +30,6 @@ START_TEST(C040_responder_holds)
     const struct ri_llp_handover await = {
         .mpa_revision = 2, .crc = true, .ird = 8, .ord = 8, .rtr_await = true
     };
-    static struct frame frame;
-    struct raw raw;
 
     side_open(&bed, a, NULL);
     raw_open(&raw, &bed, a, false, &await);
@@ -49,13 +39,12 @@ START_TEST(C040_responder_holds)
     ck_assert(side_query(a).holding);
     ck_assert_uint_eq(atomic_load(&a->events.count), 0);
     raw_tagged(&raw, RDMAP_WRITE, true, 0, 0, NULL, 0);
-    next_frame(&raw, &frame);
+    take_frame();
     ck_assert_int_eq(frame.segment.opcode, RDMAP_SEND);
     ck_assert_uint_eq(frame.segment.hdr.msn, 1);
     side_expect(a, a->send_cq, 1, RI_WC_SUCCESS, 0);
     ck_assert(!side_query(a).holding);
     side_expect_event(a, RI_EVENT_ESTABLISHED, 0);
-    raw_close(&raw);
 }
 END_TEST
 
@@ -79,7 +68,6 @@ START_TEST(established_is_told_before_a_receive_completes)
         .mpa_revision = 2, .crc = true, .ird = 8, .ord = 8, .rtr_await = true
     };
     struct region region;
-    struct raw raw;
 
     completed_before = UINT32_MAX;
     side_open(&bed, a, NULL);
@@ -97,14 +85,14 @@ START_TEST(established_is_told_before_a_receive_completes)
 END_TEST
 
 /* Side a is a responder whose peer promised no first message, with one Send posted. */
-static void open_held(struct raw *raw, const char *const *options)
+static void open_held(struct raw *peer, const char *const *options)
 {
-    testbed_close(&bed);
+    bed_close();
     testbed_open(&bed, options);
     side_open(&bed, a, NULL);
-    raw_open(raw, &bed, a, false, &plain);
+    raw_open(peer, &bed, a, false, &plain);
     ck_assert_int_eq(side_post(a, RI_WR_SEND, 1, RI_WR_SIGNALED, NULL, 0, 0, 0), RI_OK);
-    ck_assert(raw_silent(raw));
+    ck_assert(raw_silent(peer));
     ck_assert(side_query(a).holding);
 }
 
@@ -112,15 +100,13 @@ static void open_held(struct raw *raw, const char *const *options)
 START_TEST(a_silent_peer_is_spoken_to_by_option)
 {
     static const char *const options[] = { "first_message_wait", "3600000", NULL };
-    static struct frame frame;
-    struct raw raw;
 
     open_held(&raw, options);
     ck_assert_uint_eq(bed.fake.events.timer_count, 1);
     ck_assert(bed.fake.events.timers[0]->deadline > clock_now() + 3000 * CLOCK_NS_PER_S);
     fake_host_expire_timers(&bed.fake);
     for (uint32_t msn = 1; msn <= 2; msn++) {
-        next_frame(&raw, &frame);
+        take_frame();
         ck_assert_int_eq(frame.segment.opcode, RDMAP_SEND);
         ck_assert_uint_eq(frame.segment.hdr.msn, msn);
         side_expect(a, a->send_cq, msn, RI_WC_SUCCESS, 0);
@@ -128,16 +114,12 @@ START_TEST(a_silent_peer_is_spoken_to_by_option)
         ck_assert_int_eq(side_post(a, RI_WR_SEND, msn + 1, RI_WR_SIGNALED, NULL, 0, 0, 0), RI_OK);
     }
     ck_assert_uint_eq(bed.fake.logged[RI_LOG_WARNING], 0);
-    raw_close(&raw);
 }
 END_TEST
 
 /* Without that option nothing goes (C-040), and the log says once what the requests wait for. */
 START_TEST(C040_the_log_names_what_is_awaited)
 {
-    static struct frame frame;
-    struct raw raw;
-
     open_held(&raw, NULL);
     ck_assert_uint_eq(bed.fake.events.timer_count, 1);
     fake_host_expire_timers(&bed.fake);
@@ -145,17 +127,14 @@ START_TEST(C040_the_log_names_what_is_awaited)
     ck_assert(side_query(a).holding);
     ck_assert_uint_eq(bed.fake.logged[RI_LOG_WARNING], 1);
     raw_tagged(&raw, RDMAP_WRITE, true, 0, 0, NULL, 0);
-    next_frame(&raw, &frame);
+    take_frame();
     ck_assert_int_eq(frame.segment.opcode, RDMAP_SEND);
-    raw_close(&raw);
 }
 END_TEST
 
 /* Nothing to say to a peer that was heard, nor where no request waits. */
 START_TEST(the_log_is_silent_where_nothing_waits)
 {
-    struct raw raw;
-
     side_open(&bed, a, NULL);
     raw_open(&raw, &bed, a, false, &plain);
     if (_i) {
@@ -165,7 +144,6 @@ START_TEST(the_log_is_silent_where_nothing_waits)
     fake_host_expire_timers(&bed.fake);
     ck_assert(raw_silent(&raw));
     ck_assert_uint_eq(bed.fake.logged[RI_LOG_WARNING], 0);
-    raw_close(&raw);
 }
 END_TEST
 
@@ -175,7 +153,6 @@ START_TEST(octets_of_the_handover)
     struct ri_llp_handover handover = plain;
     uint8_t fpdu[64];
     uint32_t length;
-    struct raw raw;
 
     ddp_put_untagged(fpdu + MPA_HDR_LEN, true, rdmap_ctrl(RDMAP_SEND), 0, DDP_QN_SEND, 1, 0);
     memcpy(fpdu + MPA_HDR_LEN + DDP_UNTAGGED_LEN, "data", 4);
@@ -205,7 +182,6 @@ START_TEST(octets_of_the_handover)
         ck_assert_int_eq(recv(raw.fd, reply, 9, MSG_WAITALL), 9);
         ck_assert_str_eq(reply, "MPA reply");
     }
-    raw_close(&raw);
 }
 END_TEST
 
@@ -216,13 +192,11 @@ START_TEST(initiator_speaks_first)
     static const enum rdmap_opcode opcode[] = { RDMAP_WRITE, RDMAP_SEND, RDMAP_WRITE,
                                                 RDMAP_READ_REQ };
     struct ri_llp_handover handover = plain;
-    static struct frame frame;
-    struct raw raw;
 
     handover.rtr_send = rtr[_i];
     side_open(&bed, a, NULL);
     raw_open(&raw, &bed, a, true, &handover);
-    next_frame(&raw, &frame);
+    take_frame();
     ck_assert_int_eq(frame.segment.opcode, opcode[_i]);
     if (opcode[_i] == RDMAP_READ_REQ) {
         struct rdmap_read_req request;
@@ -234,12 +208,11 @@ START_TEST(initiator_speaks_first)
         ck_assert_uint_eq(frame.segment.payload_len, 0);
     }
     ck_assert_int_eq(side_post(a, RI_WR_SEND, 1, RI_WR_SIGNALED, NULL, 0, 0, 0), RI_OK);
-    next_frame(&raw, &frame);
+    take_frame();
     ck_assert_int_eq(frame.segment.opcode, RDMAP_SEND);
     ck_assert_uint_eq(frame.segment.hdr.msn, opcode[_i] == RDMAP_SEND ? 2 : 1);
     side_expect(a, a->send_cq, 1, RI_WC_SUCCESS, 0); /* the first message makes no completion */
     ck_assert_uint_eq(atomic_load(&a->events.count), 0);
-    raw_close(&raw);
 }
 END_TEST
 
@@ -250,8 +223,6 @@ START_TEST(S049_ord)
     struct ri_llp_handover handover = plain;
     struct rdmap_read_req request;
     struct region sink;
-    static struct frame frame;
-    struct raw raw;
 
     handover.ord = 1;
     open_speaking(&raw, NULL, &handover);
@@ -260,7 +231,7 @@ START_TEST(S049_ord)
         side_read(a, i, region_sge(&sink, 8 * i, 8), 0x1000 + i, 0xaabbcc00 + i);
     ck_assert_int_eq(side_post(a, RI_WR_SEND, 3, RI_WR_SIGNALED, NULL, 0, 0, 0), RI_OK);
     for (uint32_t i = 0; i < 3; i++) {
-        next_frame(&raw, &frame);
+        take_frame();
         ck_assert_int_eq(frame.segment.opcode, RDMAP_READ_REQ);
         ck_assert_uint_eq(frame.segment.hdr.msn, i + 1);
         ck_assert_uint_eq(frame.segment.hdr.qn, DDP_QN_READ);
@@ -270,7 +241,7 @@ START_TEST(S049_ord)
         if (i < 2)
             ck_assert(raw_silent(&raw));
         else
-            next_frame(&raw, &frame); /* the Send need not wait for the last Read */
+            take_frame(); /* the Send need not wait for the last Read */
         raw_tagged(&raw, RDMAP_READ_RESP, true, request.sink_stag, request.sink_to, "answered", 8);
         side_expect(a, a->send_cq, i, RI_WC_SUCCESS, 8);
         ck_assert(!memcmp(sink.octets + 8 * i, "answered", 8));
@@ -278,7 +249,6 @@ START_TEST(S049_ord)
     ck_assert_int_eq(frame.segment.opcode, RDMAP_SEND);
     side_expect(a, a->send_cq, 3, RI_WC_SUCCESS, 0);
     region_free(a, &sink);
-    raw_close(&raw);
 }
 END_TEST
 
@@ -288,24 +258,21 @@ START_TEST(S064_fences)
     const uint16_t fence = _i ? RI_WR_LOCAL_FENCE : RI_WR_READ_FENCE;
     struct rdmap_read_req request;
     struct region sink;
-    static struct frame frame;
-    struct raw raw;
 
     open_speaking(&raw, NULL, &plain);
     sink = region_new(a, 64, TESTBED_ALL);
     side_read(a, 1, region_sge(&sink, 0, 8), 0, 0x100);
     ck_assert_int_eq(side_post(a, RI_WR_SEND, 2, RI_WR_SIGNALED | fence, NULL, 0, 0, 0), RI_OK);
-    next_frame(&raw, &frame);
+    take_frame();
     ck_assert_int_eq(frame.segment.opcode, RDMAP_READ_REQ);
     rdmap_get_read_req(frame.segment.payload, &request);
     ck_assert(raw_silent(&raw));
     raw_tagged(&raw, RDMAP_READ_RESP, true, request.sink_stag, request.sink_to, "answered", 8);
-    next_frame(&raw, &frame);
+    take_frame();
     ck_assert_int_eq(frame.segment.opcode, RDMAP_SEND);
     side_expect(a, a->send_cq, 1, RI_WC_SUCCESS, 8);
     side_expect(a, a->send_cq, 2, RI_WC_SUCCESS, 0);
     region_free(a, &sink);
-    raw_close(&raw);
 }
 END_TEST
 
@@ -317,14 +284,13 @@ START_TEST(S024_small_segments)
 {
     const uint32_t size = 20000;
     const bool write = _i;
-    static struct frame frame;
     struct region from;
-    struct raw raw = { .bed = &bed, .crc = true };
     socklen_t length = sizeof(int);
     int fds[2], emss = 0;
     uint32_t at = 0, count = 0;
 
     testbed_tcp(fds, 700);
+    raw = (struct raw){ .bed = &bed, .crc = true };
     raw.fd = fds[0];
     raw.room = 4096;
     raw.octets = malloc(raw.room);
@@ -335,13 +301,13 @@ START_TEST(S024_small_segments)
     ck_assert_int_le(emss, 700);
     raw_tagged(&raw, RDMAP_WRITE, true, 0, 0, NULL, 0);
     from = region_new(a, size, TESTBED_ALL);
-    tc_fill(&rng, from.octets, size);
+    tc_fill(&bed_rng, from.octets, size);
     if (write)
         side_write(a, 1, region_sge(&from, 0, size), 0x7fff0123, 0x12345678);
     else
         side_send(a, 1, region_sge(&from, 0, size));
     do {
-        next_frame(&raw, &frame);
+        take_frame();
         ck_assert_uint_le(raw.last_fpdu, (uint32_t)emss);
         if (write) {
             ck_assert_uint_eq(frame.segment.hdr.stag, 0x12345678);
@@ -361,7 +327,6 @@ START_TEST(S024_small_segments)
     ck_assert_uint_ge(count, size / 700);
     side_expect(a, a->send_cq, 1, RI_WC_SUCCESS, size);
     region_free(a, &from);
-    raw_close(&raw);
 }
 END_TEST
 
@@ -371,13 +336,13 @@ START_TEST(done_when_the_socket_has_it)
 {
     const uint32_t size = 20000, count = 60;
     static uint8_t bin[65536];
-    struct raw raw = { .bed = &bed, .crc = true };
     struct region from;
     int fds[2], little = 4096;
     uint64_t done = 0, came = 0, end;
     struct ri_wc wc;
 
     testbed_tcp(fds, 0);
+    raw = (struct raw){ .bed = &bed, .crc = true };
     ck_assert_int_eq(setsockopt(fds[0], SOL_SOCKET, SO_RCVBUF, &little, sizeof(little)), 0);
     ck_assert_int_eq(setsockopt(fds[1], SOL_SOCKET, SO_SNDBUF, &little, sizeof(little)), 0);
     raw.fd = fds[0];
@@ -427,7 +392,7 @@ START_TEST(partial_writes)
     from = region_new(a, size, TESTBED_ALL);
     to = region_new(b, size, TESTBED_ALL);
     sink = region_new(a, size, TESTBED_ALL);
-    tc_fill(&rng, from.octets, size);
+    tc_fill(&bed_rng, from.octets, size);
     side_receive(b, 1, region_sge(&to, 0, size));
     side_send(a, 2, region_sge(&from, 0, size));
     side_read(a, 3, region_sge(&sink, 0, size), (uintptr_t)to.octets, to.keys.rkey);
@@ -446,7 +411,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("softrdma loop: peer");
-    TCase *tc = new_case(suite, "flow");
+    TCase *tc = new_case(suite, "flow", bed_open, bed_close);
 
     tc_add_tests(tc, C040_responder_holds, established_is_told_before_a_receive_completes,
                  a_silent_peer_is_spoken_to_by_option, C040_the_log_names_what_is_awaited);
@@ -455,7 +420,7 @@ int main(void)
     tcase_add_loop_test(tc, initiator_speaks_first, 0, 4);
     tcase_add_test(tc, S049_ord);
     tcase_add_loop_test(tc, S064_fences, 0, 2);
-    tc = new_case(suite, "segments");
+    tc = new_case(suite, "segments", bed_open, bed_close);
     tcase_add_loop_test(tc, S024_small_segments, 0, 2);
     tc_add_tests(tc, done_when_the_socket_has_it, partial_writes);
     return tc_main(suite);

@@ -1,29 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The loop with one thread that runs the lane and others that concurrently post, poll, register,
  * connect and destroy. */
-#include "testbed.h"
+#include "bed.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-static struct testbed bed;
-
-static const struct ri_llp_handover plain = { .mpa_revision = 2, .crc = true, .ird = 8, .ord = 8 };
-
-static void setup(void)
-{
-    testbed_open(&bed, NULL);
-    testbed_lane_start(&bed);
-}
-
-static void teardown(void)
-{
-    testbed_lane_stop(&bed);
-    testbed_close(&bed);
-}
 
 static void connect_sides_with(struct side sides[2], const struct ri_llp_handover *handover)
 {
@@ -358,7 +342,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("softrdma loop with threads");
-    TCase *tc = tc_case(suite, "threads", setup, teardown);
+    TCase *tc = tc_case(suite, "threads", bed_open_running, bed_close_running);
 
     tcase_set_timeout(tc, 0.001 * tc_timeout_ms(120000));
     tc_add_tests(tc, S036_messages_in_order, two_threads_post, connections_come_and_go);

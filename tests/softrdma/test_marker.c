@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* MPA markers: the codec removes and inserts them, compared with a slow reference and the vectors;
  * then over a socket, in both directions, with and without CRC, at every split of the stream. */
-#include "testbed.h"
+#include "bed.h"
 #include "tests/common/vectors_tc.h"
 
 #include <errno.h>
@@ -13,14 +13,7 @@
 #include <unistd.h>
 
 #include "base/crc32c.h"
-#include "providers/software/iwarp/codec/ddp.h"
 #include "providers/software/iwarp/codec/mpa_marker.h"
-#include "providers/software/iwarp/codec/rdmap.h"
-#include "providers/software/iwarp/codec/terminate.h"
-
-static struct testbed bed;
-static struct side *const a = &bed.side[0], *const b = &bed.side[1];
-static struct tc_rng rng;
 
 /* ---- the reference: unit by unit, after RFC 5044 4.3 ---- */
 
@@ -67,7 +60,7 @@ static uint32_t weave_flat(uint8_t *out, uint32_t pos, uint8_t *fpdu, uint32_t s
     uint32_t count = 0, from = 0, used = 0;
 
     while (count < 7 && size - from > 4) {
-        uint32_t run = 1 + (uint32_t)tc_below(&rng, size - from - 4);
+        uint32_t run = 1 + (uint32_t)tc_below(&bed_rng, size - from - 4);
 
         in[count++] = (struct iovec){ fpdu + from, run };
         from += run;
@@ -97,29 +90,29 @@ static uint32_t plain_fpdu(uint8_t *out, const uint8_t *ulpdu, uint32_t n)
 static uint32_t random_pos(unsigned long i)
 {
     if (i % 5 == 0)
-        return 512 * (uint32_t)tc_below(&rng, 8); /* a marker precedes the FPDU */
+        return 512 * (uint32_t)tc_below(&bed_rng, 8); /* a marker precedes the FPDU */
     if (i % 7 == 0)
-        return 0u - 4 * (uint32_t)tc_below(&rng, 400); /* crosses 2^32 */
-    return 4 * (uint32_t)tc_rand(&rng);
+        return 0u - 4 * (uint32_t)tc_below(&bed_rng, 400); /* crosses 2^32 */
+    return 4 * (uint32_t)tc_rand(&bed_rng);
 }
 
 START_TEST(S028_S029_woven_as_the_reference)
 {
     unsigned long rounds = tc_count(2000);
-    uint8_t *ulpdu = malloc(MPA_ULPDU_MAX), *plain = malloc(MPA_FPDU_MAX);
+    uint8_t *ulpdu = malloc(MPA_ULPDU_MAX), *bare = malloc(MPA_FPDU_MAX);
     uint8_t *want = malloc(MPA_FPDU_MAX_MARKERS), *got = malloc(MPA_FPDU_MAX_MARKERS);
 
-    tc_fill(&rng, ulpdu, MPA_ULPDU_MAX);
+    tc_fill(&bed_rng, ulpdu, MPA_ULPDU_MAX);
     for (unsigned long i = 0; i < rounds; i++) {
         uint32_t pos = random_pos(i);
-        uint32_t n = (uint32_t)tc_below(&rng, i % 16 ? 1600 : MPA_ULPDU_MAX + 1);
+        uint32_t n = (uint32_t)tc_below(&bed_rng, i % 16 ? 1600 : MPA_ULPDU_MAX + 1);
         uint32_t size = slow_emit(want, pos, ulpdu, n, i % 2);
 
-        ck_assert_uint_eq(weave_flat(got, pos, plain, plain_fpdu(plain, ulpdu, n), i % 2), size);
+        ck_assert_uint_eq(weave_flat(got, pos, bare, plain_fpdu(bare, ulpdu, n), i % 2), size);
         ck_assert_msg(!memcmp(got, want, size), "ULPDU of %u octets at %u", n, pos);
     }
     free(ulpdu);
-    free(plain);
+    free(bare);
     free(want);
     free(got);
 }
@@ -132,11 +125,12 @@ START_TEST(C049_taken_out_again)
     unsigned long rounds = tc_count(1500);
     uint8_t *ulpdu = malloc(MPA_ULPDU_MAX), *out = malloc(MPA_FPDU_MAX_MARKERS);
 
-    tc_fill(&rng, ulpdu, MPA_ULPDU_MAX);
+    tc_fill(&bed_rng, ulpdu, MPA_ULPDU_MAX);
     for (unsigned long i = 0; i < rounds; i++) {
         uint32_t pos = random_pos(i);
-        uint32_t n = (uint32_t)tc_below(&rng, i % 16 ? 1600 : MPA_ULPDU_MAX + 1);
-        uint32_t size = slow_emit(out, pos, ulpdu, n, true), cut = (uint32_t)tc_below(&rng, size);
+        uint32_t n = (uint32_t)tc_below(&bed_rng, i % 16 ? 1600 : MPA_ULPDU_MAX + 1);
+        uint32_t size = slow_emit(out, pos, ulpdu, n, true),
+                 cut = (uint32_t)tc_below(&bed_rng, size);
         uint8_t *exact = malloc(size), *part = malloc(cut + !cut);
         enum mpa_result verdict = MPA_NEED_MORE;
         struct mpa_fpdu fpdu;
@@ -181,7 +175,7 @@ START_TEST(C050_C053_C054_C055_order_of_verdicts)
     };
     uint8_t ulpdu[600], out[640];
 
-    tc_fill(&rng, ulpdu, sizeof(ulpdu));
+    tc_fill(&bed_rng, ulpdu, sizeof(ulpdu));
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         /* Payload of 600 octets at 500: a marker 12 octets behind ULPDU_Length. Of 1 octet at 512:
          * a marker in front. */
@@ -210,7 +204,7 @@ END_TEST
 START_TEST(C049_S029_frames_of_the_vectors)
 {
     const struct vectors *v = tc_vectors();
-    static uint8_t plain[4096], got[4096];
+    static uint8_t bare[4096], got[4096];
     int seen = 0;
 
     for (size_t i = 0; i < v->n_frames; i++) {
@@ -224,7 +218,7 @@ START_TEST(C049_S029_frames_of_the_vectors)
             continue;
         seen++;
         ck_assert_uint_eq(
-            weave_flat(got, f->stream_pos, plain, plain_fpdu(plain, f->ulpdu.p, n), true),
+            weave_flat(got, f->stream_pos, bare, plain_fpdu(bare, f->ulpdu.p, n), true),
             f->bytes.len);
         ck_assert_mem_eq(got, f->bytes.p, f->bytes.len);
         ck_assert_int_eq(
@@ -240,20 +234,9 @@ END_TEST
 
 /* ---- two QPs ---- */
 
-static void setup(void)
-{
-    rng = tc_rng(11);
-    testbed_open(&bed, NULL);
-}
-
-static void teardown(void)
-{
-    testbed_close(&bed);
-}
-
 static void seed(void)
 {
-    rng = tc_rng(11);
+    bed_rng = tc_rng(11);
 }
 
 /* Bit 0: markers towards b; bit 1: markers towards a; bit 2: CRC; bit 3: small segments. */
@@ -286,7 +269,7 @@ static void transfer_all(struct side *from, struct side *to, uint32_t most)
         struct ri_sge sges[3] = { region_sge(&source, 0, third), region_sge(&source, third, third),
                                   region_sge(&source, 2 * third, size - 2 * third) };
 
-        tc_fill(&rng, source.octets, size);
+        tc_fill(&bed_rng, source.octets, size);
         side_receive(to, 2, region_sge(&target, 16, size));
         ck_assert_int_eq(side_post(from, RI_WR_SEND, 1, RI_WR_SIGNALED, sges, 3, 0, 0), RI_OK);
         side_expect(to, to->recv_cq, 2, RI_WC_SUCCESS, size);
@@ -328,7 +311,7 @@ START_TEST(S029_region_deregistered_under_way)
     connect_marked(7);
     source = region_new(a, size, TESTBED_ALL);
     target = region_new(b, size, TESTBED_ALL);
-    tc_fill(&rng, source.octets, size);
+    tc_fill(&bed_rng, source.octets, size);
     side_write(a, 1, region_sge(&source, 0, size), (uintptr_t)target.octets, target.keys.rkey);
     ck_assert_int_eq(bed.fake.privileged.mr_deregister(source.mr), RI_OK);
     memset(source.octets, 0x5A, size);
@@ -379,7 +362,7 @@ static const struct ri_llp_handover both = {
 };
 
 /* Waits for exactly `length` octets of the other end. */
-static void raw_take(struct raw *raw, uint8_t *to, size_t length)
+static void raw_take(struct raw *peer, uint8_t *to, size_t length)
 {
     size_t used = 0;
     ssize_t got = 0;
@@ -387,7 +370,7 @@ static void raw_take(struct raw *raw, uint8_t *to, size_t length)
     while (used < length) {
         ck_assert_msg(
             fake_host_until(&bed.fake,
-                            (got = recv(raw->fd, to + used, length - used, MSG_DONTWAIT)) > 0 ||
+                            (got = recv(peer->fd, to + used, length - used, MSG_DONTWAIT)) > 0 ||
                                 (got < 0 && errno != EAGAIN),
                             TESTBED_TIMEOUT),
             "no octets");
@@ -398,7 +381,7 @@ static void raw_take(struct raw *raw, uint8_t *to, size_t length)
 
 /* The exchange of the vectors, its stream split at `cut` (into single octets if that is 0). Then
  * ital's own first Send equals the vectors octet by octet. */
-static void exchange(struct raw *raw, uint32_t cut)
+static void exchange(struct raw *peer, uint32_t cut)
 {
     struct stream_octets stream = { .length = 0 };
     uint32_t lengths[16] = { 0 };
@@ -410,10 +393,10 @@ static void exchange(struct raw *raw, uint32_t cut)
     source = region_new(a, 64, TESTBED_ALL);
     for (uint32_t i = 0; i < stream.messages; i++)
         side_receive(a, i, region_sge(&sink, 2048 * i, 2048));
-    raw_open(raw, &bed, a, false, &both);
+    raw_open(peer, &bed, a, false, &both);
     for (uint32_t at = 0, run; at < stream.length; at += run) {
         run = !cut ? 1 : at ? stream.length - at : cut;
-        raw_octets(raw, stream.octets + at, run);
+        raw_octets(peer, stream.octets + at, run);
         for (int i = 0; i < 3; i++) {
             fake_host_run(&bed.fake, NULL);
             fake_host_sleep(&bed.fake, 1, 0);
@@ -427,10 +410,7 @@ static void exchange(struct raw *raw, uint32_t cut)
 
 START_TEST(C047_C049_stream_of_the_vectors_in_single_octets)
 {
-    struct raw raw;
-
     exchange(&raw, 0);
-    raw_close(&raw);
 }
 END_TEST
 
@@ -439,8 +419,6 @@ START_TEST(C047_C049_stream_of_the_vectors_cut_anywhere)
     /* All iterations of the loop test together split at every place around each frame's ends and
      * markers. */
     for (uint32_t cut = 1 + (uint32_t)_i; cut < 2568; cut += 64) {
-        struct raw raw;
-
         exchange(&raw, cut);
         raw_close(&raw);
         side_close(a);
@@ -454,7 +432,6 @@ START_TEST(S028_S029_first_send_as_the_vectors_have_it)
     const struct vec_frame *answer = NULL;
     struct region source;
     uint8_t got[256];
-    struct raw raw;
 
     for (size_t i = 0; i < v->n_frames; i++)
         if (v->frames[i].kind == VEC_FPDU && v->frames[i].markers && v->frames[i].dir == 'R')
@@ -468,7 +445,6 @@ START_TEST(S028_S029_first_send_as_the_vectors_have_it)
     ck_assert_mem_eq(got, answer->bytes.p, answer->bytes.len);
     side_expect(a, a->send_cq, 9, RI_WC_SUCCESS, (uint32_t)answer->payload.len);
     region_free(a, &source);
-    raw_close(&raw);
 }
 END_TEST
 
@@ -478,7 +454,6 @@ START_TEST(S029_counted_behind_the_reply)
     static const uint8_t reply[37] = "not an FPDU, and 37 octets long";
     struct ri_llp_handover handover = both;
     uint8_t got[37 + 28], write[DDP_TAGGED_LEN], want[28];
-    struct raw raw;
 
     handover.last_message = reply;
     handover.last_message_length = sizeof(reply);
@@ -489,14 +464,13 @@ START_TEST(S029_counted_behind_the_reply)
     raw_take(&raw, got, sizeof(reply) + 24);
     ck_assert_mem_eq(got, reply, sizeof(reply));
     ck_assert_mem_eq(got + sizeof(reply), want, 24);
-    raw_close(&raw);
 }
 END_TEST
 
 /* ---- faults, and ital's Terminate in a stream with markers ---- */
 
 /* The Terminate at `pos` of the stream, whatever its contents. */
-static void expect_terminate(struct raw *raw, uint32_t pos, uint16_t value)
+static void expect_terminate(struct raw *peer, uint32_t pos, uint16_t value)
 {
     uint8_t got[128], want[160], ulpdu[DDP_UNTAGGED_LEN + TERMINATE_PAYLOAD_MAX];
     enum mpa_result verdict = MPA_NEED_MORE;
@@ -507,7 +481,7 @@ static void expect_terminate(struct raw *raw, uint32_t pos, uint16_t value)
     ddp_put_untagged(ulpdu, true, rdmap_ctrl(RDMAP_TERMINATE), 0, DDP_QN_TERMINATE, 1, 0);
     ck_assert_uint_eq(terminate_build(ulpdu + DDP_UNTAGGED_LEN, value, NULL), 4);
     size = slow_emit(want, pos, ulpdu, DDP_UNTAGGED_LEN + 4, true);
-    raw_take(raw, got, size);
+    raw_take(peer, got, size);
     ck_assert_mem_eq(got, want, size);
     ck_assert_int_eq(mpa_marker_take(got, size, pos, true, &fpdu, &need, &verdict), MPA_OK);
     ck_assert_int_eq(verdict, MPA_OK);
@@ -519,7 +493,6 @@ static void fault(bool crc_on, bool break_pointer, uint16_t value)
     uint8_t ulpdu[DDP_TAGGED_LEN + 600], out[700];
     struct region target;
     uint32_t size;
-    struct raw raw;
 
     handover.crc = crc_on;
     side_open(&bed, a, NULL);
@@ -527,7 +500,7 @@ static void fault(bool crc_on, bool break_pointer, uint16_t value)
     raw_open(&raw, &bed, a, false, &handover);
     ddp_put_tagged(ulpdu, true, rdmap_ctrl(RDMAP_WRITE), target.keys.rkey,
                    (uintptr_t)target.octets);
-    tc_fill(&rng, ulpdu + DDP_TAGGED_LEN, 600);
+    tc_fill(&bed_rng, ulpdu + DDP_TAGGED_LEN, 600);
     size = slow_emit(out, 0, ulpdu, sizeof(ulpdu), crc_on);
     if (break_pointer) {
         ck_assert_uint_eq(out[512 + 2] << 8 | out[512 + 3], 508);
@@ -570,7 +543,6 @@ START_TEST(S029_terminate_takes_its_place)
 {
     uint8_t write[DDP_TAGGED_LEN], drop[24 + 700], junk[24];
     struct region source;
-    struct raw raw;
     uint32_t pos;
 
     side_open(&bed, a, NULL);
@@ -595,13 +567,11 @@ END_TEST
 START_TEST(C034_S019_refusal_begins_with_a_marker)
 {
     struct ri_llp_handover handover = both;
-    struct raw raw;
 
     handover.refuse_code = 0x2006;
     side_open(&bed, a, NULL);
     raw_open(&raw, &bed, a, true, &handover);
     expect_terminate(&raw, 0, 0x2006);
-    raw_close(&raw);
 }
 END_TEST
 
@@ -613,7 +583,6 @@ START_TEST(S024_mulpdu_with_markers)
     uint32_t emss, pos = 24, left = 20000, mulpdu;
     socklen_t length = sizeof(emss);
     uint8_t *got = malloc(65536);
-    struct raw raw;
 
     handover.markers_receive = false;
     side_open(&bed, a, NULL);
@@ -657,16 +626,16 @@ END_TEST
 int main(void)
 {
     Suite *s = suite_create("markers");
-    TCase *codec = tc_case(s, "codec", seed, NULL), *loop = tc_case(s, "loop", setup, teardown),
-          *raw = tc_case(s, "raw", setup, teardown);
+    TCase *codec = tc_case(s, "codec", seed, NULL), *loop = tc_case(s, "loop", bed_open, bed_close),
+          *peer = tc_case(s, "raw", bed_open, bed_close);
 
     tc_add_tests(codec, S028_S029_woven_as_the_reference, C049_taken_out_again,
                  C050_C053_C054_C055_order_of_verdicts, C049_S029_frames_of_the_vectors);
     tcase_add_loop_test(loop, C011_C032_C049_S029_every_combination, 0, 16);
     tcase_add_test(loop, S029_region_deregistered_under_way);
-    tcase_add_test(raw, C047_C049_stream_of_the_vectors_in_single_octets);
-    tcase_add_loop_test(raw, C047_C049_stream_of_the_vectors_cut_anywhere, 0, 64);
-    tc_add_tests(raw, S028_S029_first_send_as_the_vectors_have_it, S029_counted_behind_the_reply,
+    tcase_add_test(peer, C047_C049_stream_of_the_vectors_in_single_octets);
+    tcase_add_loop_test(peer, C047_C049_stream_of_the_vectors_cut_anywhere, 0, 64);
+    tc_add_tests(peer, S028_S029_first_send_as_the_vectors_have_it, S029_counted_behind_the_reply,
                  C050_wrong_crc_under_markers, C054_marker_that_points_elsewhere,
                  C054_marker_that_points_elsewhere_without_crc, S029_terminate_takes_its_place,
                  C034_S019_refusal_begins_with_a_marker, S024_mulpdu_with_markers);

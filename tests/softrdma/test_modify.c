@@ -17,7 +17,7 @@ static void setup(void)
 static void teardown(void)
 {
     region_free(a, &region);
-    close_fixture();
+    bed_close();
 }
 
 START_TEST(ord_rises)

@@ -5,7 +5,7 @@
  * wrong hardware address for the other, so that neither end gets an error. The long form uses the
  * options' defaults.
  */
-#include "testbed.h"
+#include "bed.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -25,8 +25,6 @@
 
 #define RTO_MAX_MS 44 /* TCP_RTO_MAX_MS of newer headers */
 
-static struct testbed bed;
-static struct side *const a = &bed.side[0], *const b = &bed.side[1];
 static struct region from, to;
 static int near_space, far_space; /* descriptors of the namespaces */
 static pid_t holder;              /* keeps the far one open */
@@ -198,9 +196,7 @@ static void close_sides(void)
 {
     region_free(a, &from);
     region_free(b, &to);
-    side_close(a);
-    side_close(b);
-    testbed_close(&bed);
+    bed_close();
 }
 
 /* Runs the lane until the side's connection is lost: in time, and not before the earliest time. */
@@ -284,7 +280,7 @@ START_TEST(behind_a_closed_window_too)
     region_free(a, &from);
     side_close(a);
     close(fds[1]);
-    testbed_close(&bed);
+    bed_close();
 }
 END_TEST
 

@@ -82,7 +82,6 @@ START_TEST(C100_C101_C103_shapes_of_responses)
                           i >= SINK && i < SINK + good[_i].size ? 0x40 + i - SINK : 0);
     ck_assert_uint_eq(atomic_load(&a->events.count), 0);
     region_free(a, &sink);
-    raw_close(&raw);
 }
 END_TEST
 
@@ -159,7 +158,6 @@ START_TEST(C096_C097_C098_C099_C100_wrong_responses)
     for (uint32_t i = 0; i < 32; i++) /* nothing of the last segment was placed */
         ck_assert_uint_eq(sink.octets[i], i >= SINK && i < SINK + right ? 0x40 + i - SINK : 0);
     region_free(a, &sink);
-    raw_close(&raw);
 }
 END_TEST
 
@@ -181,7 +179,6 @@ START_TEST(C096_C095_oldest_first)
     side_expect(a, a->send_cq, 1, RI_WC_BAD_RESPONSE, 0);
     side_expect(a, a->send_cq, 2, RI_WC_FLUSHED, 0);
     region_free(a, &sink);
-    raw_close(&raw);
 }
 END_TEST
 
@@ -200,7 +197,6 @@ START_TEST(C095_nothing_outstanding)
     expect_terminate(TERMINATE_OPCODE, ulpdu, length);
     side_expect_event(a, RI_EVENT_BAD_OPCODE, TERMINATE_OPCODE);
     region_free(a, &sink);
-    raw_close(&raw);
 }
 END_TEST
 
@@ -223,7 +219,6 @@ START_TEST(C102_sink_revoked)
     side_expect(a, a->send_cq, 1, RI_WC_LOCAL_PROTECTION, 0);
     ck_assert_uint_eq(sink.octets[SINK + 8], 0);
     region_free(a, &sink);
-    raw_close(&raw);
 }
 END_TEST
 
@@ -242,7 +237,6 @@ START_TEST(C103_S047_completes_in_order)
     side_expect(a, a->send_cq, 1, RI_WC_SUCCESS, SIZE);
     side_expect(a, a->send_cq, 2, RI_WC_SUCCESS, 0);
     region_free(a, &sink);
-    raw_close(&raw);
 }
 END_TEST
 
@@ -268,7 +262,6 @@ START_TEST(S048_S044_request)
     ck_assert_mem_eq(frame.ulpdu, expected, sizeof(expected));
     side_modify(a, RI_QPS_ERROR);
     region_free(a, &sink);
-    raw_close(&raw);
 }
 END_TEST
 
@@ -301,7 +294,6 @@ START_TEST(S049_S046_depth)
         raw_tagged(&raw, RDMAP_READ_RESP, true, 0, 0, NULL, 0);
     for (uint32_t i = 0; i <= 2 * ord; i++)
         side_expect(a, a->send_cq, i, RI_WC_SUCCESS, 0);
-    raw_close(&raw);
 }
 END_TEST
 
@@ -329,7 +321,6 @@ START_TEST(S049_depth_falls_behind_posts)
     raw_tagged(&raw, RDMAP_READ_RESP, true, 0, 0, NULL, 0);
     for (uint32_t i = 0; i < 4; i++)
         side_expect(a, a->send_cq, i, RI_WC_SUCCESS, 0);
-    raw_close(&raw);
 }
 END_TEST
 
@@ -388,7 +379,6 @@ START_TEST(C109_C115_C117_S050_S051_S052_responses)
     }
     ck_assert(raw_silent(&raw));
     region_free(a, &source);
-    raw_close(&raw);
 }
 END_TEST
 
@@ -431,7 +421,6 @@ START_TEST(C104_C105_C106_C108_forms)
                       forms[_i].value == 0x1201 ? RI_EVENT_READ_ACCESS : RI_EVENT_REMOTE_OPERATION,
                       forms[_i].value);
     region_free(a, &source);
-    raw_close(&raw);
 }
 END_TEST
 
@@ -465,7 +454,6 @@ START_TEST(C107_depth)
     ck_assert_int_eq(frame.segment.opcode, RDMAP_TERMINATE);
     ck_assert_uint_eq(be_get16(frame.segment.payload), TERMINATE_U_MSN);
     region_free(a, &source);
-    raw_close(&raw);
 }
 END_TEST
 
@@ -592,7 +580,6 @@ START_TEST(C116_S058_source_revoked)
     ck_assert_mem_eq(frame.ulpdu, expected, frame.length);
     side_expect_event(a, RI_EVENT_READ_ACCESS, value);
     region_free(a, &source);
-    raw_close(&raw);
 }
 END_TEST
 
@@ -663,23 +650,23 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("softrdma reads");
-    TCase *tc = new_case(suite, "responses received");
+    TCase *tc = new_case(suite, "responses received", bed_open, bed_close);
 
     tcase_add_loop_test(tc, C100_C101_C103_shapes_of_responses, 0, ARRAY_SIZE(good));
     tcase_add_loop_test(tc, C096_C097_C098_C099_C100_wrong_responses, 0, ARRAY_SIZE(wrong));
     tc_add_tests(tc, C096_C095_oldest_first, C095_nothing_outstanding, C102_sink_revoked,
                  C103_S047_completes_in_order);
-    tc = new_case(suite, "requests sent");
+    tc = new_case(suite, "requests sent", bed_open, bed_close);
     tcase_add_test(tc, S048_S044_request);
     tcase_add_loop_test(tc, S049_S046_depth, 0, 3);
     tcase_add_test(tc, S049_depth_falls_behind_posts);
-    tc = new_case(suite, "requests received");
+    tc = new_case(suite, "requests received", bed_open, bed_close);
     tcase_add_test(tc, C109_C115_C117_S050_S051_S052_responses);
     tcase_add_loop_test(tc, C104_C105_C106_C108_forms, 0, ARRAY_SIZE(forms));
     tcase_add_test(tc, C107_depth);
     tcase_add_loop_test(tc, C116_S058_source_revoked, 0, ARRAY_SIZE(revoke));
     tcase_add_test(tc, C117_S053_after_earlier_messages);
-    tc = new_case(suite, "vectors");
+    tc = new_case(suite, "vectors", bed_open, bed_close);
     tcase_add_test(tc, C095_to_C100_vectors);
     return tc_main(suite);
 }

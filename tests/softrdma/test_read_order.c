@@ -378,8 +378,6 @@ START_TEST(an_end_while_a_write_waits)
     ck_assert(fake_host_until(&bed.fake, side_query(a).state == RI_QPS_ERROR, TESTBED_TIMEOUT));
     ck_assert(!qp_of(a)->stream->behind);
     region_free(a, &memory);
-    if (_i)
-        raw_close(&raw);
 }
 END_TEST
 
@@ -470,22 +468,22 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("softrdma order behind reads");
-    TCase *tc = new_case(suite, "requests of the peer");
+    TCase *tc = new_case(suite, "requests of the peer", bed_open, bed_close);
     int rows = 2 * (int)ARRAY_SIZE(sizes);
 
     tc_add_loops(tc, 0, rows, a_write_behind_a_read, a_send_behind_a_read,
                  a_refused_read_behind_a_read, a_refused_write_behind_reads_and_an_atomic);
     tcase_add_loop_test(tc, an_atomic_between_a_read_and_a_write, 0, 2);
-    tc = new_case(suite, "output is under way");
+    tc = new_case(suite, "output is under way", bed_open, bed_close);
     tcase_add_loop_test(tc, kept_behind_a_message_of_this_side, 0, 2);
     tcase_add_test(tc, a_batch_that_names_the_source);
     tc_add_loops(tc, 0, 2, kept_before_a_terminate, more_than_is_kept);
     tcase_add_test(tc, a_peer_that_takes_nothing_loses_the_order);
     tcase_add_loop_test(tc, an_end_while_a_write_waits, 0, 2);
-    tc = new_case(suite, "requests of this side");
+    tc = new_case(suite, "requests of this side", bed_open, bed_close);
     tcase_add_loop_test(tc, a_write_waits_behind_long_reads, 0, 2);
     tcase_add_test(tc, a_single_write_waits_behind_a_long_read);
-    tc = new_case(suite, "two ends");
+    tc = new_case(suite, "two ends", bed_open, bed_close);
     tcase_add_loop_test(tc, two_ends_that_read_much_and_write, 0, 2);
     return tc_main(suite);
 }

@@ -214,10 +214,10 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("softrdma reads of several elements");
-    TCase *tc = new_case(suite, "work");
+    TCase *tc = new_case(suite, "work", bed_open, bed_close);
 
     tc_add_tests(tc, one_request_for_each, places_for_all, refused);
-    tc = new_case(suite, "ends");
+    tc = new_case(suite, "ends", bed_open, bed_close);
     tcase_add_loop_test(tc, an_element_that_is_wrong, 0, 2);
     tcase_add_loop_test(tc, an_answer_that_is_wrong, 0, 3);
     tcase_add_test(tc, after_a_reset);

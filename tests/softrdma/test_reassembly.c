@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Hostile and slow peers: partial FPDUs, their limits in memory and time, floods; and a silent peer
  * that gets a second first message. */
-#include "testbed.h"
+#include "bed.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -9,15 +9,11 @@
 #include <sys/ioctl.h>
 
 #include "base/crc32c.h"
-#include "providers/software/iwarp/codec/ddp.h"
 #include "providers/software/iwarp/codec/mpa.h"
-#include "providers/software/iwarp/codec/rdmap.h"
 #include "providers/software/iwarp/wire_iwarp.h"
 
 #define PEERS 8
 
-static struct testbed bed;
-static struct side *const a = &bed.side[0];
 static struct raw raws[PEERS];
 
 static struct rnic *rnic(void)
@@ -42,11 +38,6 @@ static uint32_t write_fpdu(uint8_t *out, const struct region *region, uint32_t l
     return head + mpa_put_trailer(out + head, DDP_TAGGED_LEN + length, crc32c(0, out, head), true);
 }
 
-static void teardown(void)
-{
-    testbed_close(&bed);
-}
-
 /* A large FPDU that comes octet by octet moves once into a reassembly buffer, which grows with the
  * received octets. The FPDU is placed when it is complete. */
 START_TEST(C047_C048_fpdu_in_small_parts)
@@ -55,7 +46,6 @@ START_TEST(C047_C048_fpdu_in_small_parts)
     uint8_t *fpdu = malloc(MPA_FPDU_MAX);
     struct region target;
     uint32_t size, at;
-    struct raw raw;
 
     testbed_open(&bed, NULL);
     side_open(&bed, a, NULL);
@@ -145,7 +135,6 @@ START_TEST(C155_stall_inside_an_fpdu)
     static const char *const options[] = { "stall_timeout", "3600000", NULL };
     uint8_t fpdu[200];
     struct region region;
-    struct raw raw;
     uint32_t size;
 
     testbed_open(&bed, options);
@@ -188,7 +177,6 @@ START_TEST(X015_slow_peer_is_not_cut)
     struct stream *stream;
     uint8_t fpdu[200];
     struct region region;
-    struct raw raw;
     uint32_t size;
     int unread;
 
@@ -240,7 +228,6 @@ START_TEST(X015_a_stall_at_the_hand_over)
     struct ri_llp_handover handover = { .mpa_revision = 2, .crc = true, .ird = 8, .ord = 8 };
     uint8_t fpdu[200];
     struct region region;
-    struct raw raw;
 
     testbed_open(&bed, options);
     side_open(&bed, a, NULL);
@@ -276,7 +263,6 @@ START_TEST(X023_empty_writes_are_counted)
     const char *const name = "empty writes received";
     uint8_t fpdus[2][200];
     struct region region;
-    struct raw raw;
 
     testbed_open(&bed, NULL);
     side_open(&bed, a, NULL);
@@ -307,7 +293,6 @@ START_TEST(C155_flood_of_zero_lengths)
     uint64_t end = tc_deadline(TESTBED_TIMEOUT);
     uint32_t pieces, most = 0, all = 0;
     size_t sent = 0;
-    struct raw raw;
 
     testbed_open(&bed, NULL);
     side_open(&bed, a, NULL);
@@ -364,7 +349,6 @@ START_TEST(reads_end_where_large_fpdus_do)
     struct stream *stream;
     struct region target;
     uint32_t left = 0;
-    struct raw raw;
 
     testbed_open(&bed, NULL);
     side_open(&bed, a, NULL);
@@ -398,12 +382,12 @@ END_TEST
 
 static const char *const repeating[] = { "rtr_repeat", "1", NULL };
 
-static void expect_write(struct raw *raw)
+static void expect_write(struct raw *peer)
 {
     uint8_t ulpdu[100];
     struct ddp_hdr header;
 
-    ck_assert_uint_eq(raw_next(raw, ulpdu, sizeof(ulpdu)), DDP_TAGGED_LEN);
+    ck_assert_uint_eq(raw_next(peer, ulpdu, sizeof(ulpdu)), DDP_TAGGED_LEN);
     ck_assert_int_eq(ddp_get(ulpdu, DDP_TAGGED_LEN, &header), DDP_OK);
     ck_assert(header.tagged && (ulpdu[1] & 0x0F) == RDMAP_WRITE);
 }
@@ -415,7 +399,6 @@ START_TEST(S014_write_repeated_in_silence)
         .mpa_revision = 2, .crc = true, .ird = 8, .ord = 8, .rtr_send = (uint8_t)_i
     };
     uint64_t before = 0;
-    struct raw raw;
 
     testbed_open(&bed, repeating);
     side_open(&bed, a, NULL);
@@ -431,7 +414,6 @@ START_TEST(S014_write_repeated_in_silence)
     }
     ck_assert_uint_eq(bed.fake.events.timer_count, 0);
     ck_assert(raw_silent(&raw));
-    raw_close(&raw);
 }
 END_TEST
 
@@ -440,7 +422,6 @@ START_TEST(S014_nothing_is_repeated_to_who_was_heard)
     static const char *const slow[] = { "rtr_repeat", "3600000", NULL };
     struct region region;
     uint8_t fpdu[200];
-    struct raw raw;
 
     testbed_open(&bed, slow);
     side_open(&bed, a, NULL);
@@ -464,7 +445,6 @@ START_TEST(S014_a_write_follows_a_read_in_silence)
         .mpa_revision = 2, .crc = true, .ird = 8, .ord = 8, .rtr_send = RI_RTR_READ
     };
     uint8_t ulpdu[100];
-    struct raw raw;
 
     testbed_open(&bed, repeating);
     side_open(&bed, a, NULL);
@@ -474,14 +454,13 @@ START_TEST(S014_a_write_follows_a_read_in_silence)
         expect_write(&raw);
     ck_assert_uint_eq(bed.fake.events.timer_count, 0);
     ck_assert(raw_silent(&raw));
-    raw_close(&raw);
 }
 END_TEST
 
 int main(void)
 {
     Suite *s = suite_create("hostile and slow peers");
-    TCase *t = tc_case(s, "rests", NULL, teardown), *r = tc_case(s, "repeat", NULL, teardown);
+    TCase *t = tc_case(s, "rests", NULL, bed_close), *r = tc_case(s, "repeat", NULL, bed_close);
 
     tcase_set_timeout(t, 60);
     tc_add_tests(t, C047_C048_fpdu_in_small_parts, C155_X024_sum_of_rests_is_bounded);

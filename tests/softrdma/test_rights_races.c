@@ -3,7 +3,7 @@
  * Races: rights of a region are taken and given while a peer writes to it, or reads from it,
  * without a pause. The region keeps its keys (RI_ACCESS_KEEP_KEYS).
  */
-#include "testbed.h"
+#include "bed.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -15,7 +15,6 @@
 #define MINE   0x5a /* the peer's, or what the owner lets it read */
 #define SECRET 0xa5 /* the owner's, when the peer has no right */
 
-static struct testbed bed;
 static struct side home; /* keeps the region's PD; is not connected */
 static struct region region;
 
@@ -32,7 +31,7 @@ static void teardown(void)
     region_free(&home, &region);
     side_close(&home);
     testbed_lane_stop(&bed);
-    testbed_close(&bed);
+    bed_close();
 }
 
 /* ---- the peer: a thread that asks until its connection ends ---- */

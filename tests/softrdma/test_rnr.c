@@ -145,7 +145,6 @@ END_TEST
 START_TEST(delivered_in_the_middle_of_a_message)
 {
     struct region region;
-    struct raw raw;
 
     open_speaking(&raw, NULL, &plain);
     agree(a, FOREVER, 0);
@@ -163,7 +162,6 @@ START_TEST(delivered_in_the_middle_of_a_message)
     ck_assert_uint_eq(side_next(a, a->recv_cq).immediate, 7);
     region_free(a, &region);
     side_close(a);
-    raw_close(&raw);
 }
 END_TEST
 
@@ -171,7 +169,6 @@ END_TEST
 START_TEST(faults_are_found_at_delivery)
 {
     struct region region;
-    struct raw raw;
     uint8_t ulpdu[128];
 
     open_speaking(&raw, NULL, &plain);
@@ -188,22 +185,18 @@ START_TEST(faults_are_found_at_delivery)
     side_expect(a, a->recv_cq, 2, RI_WC_FLUSHED, 0);
     region_free(a, &region);
     side_close(a);
-    raw_close(&raw);
 }
 END_TEST
 
 /* With an MSN that leaves a gap, or without the agreement, nothing waits. */
 START_TEST(who_does_not_wait)
 {
-    struct raw raw;
-
     open_speaking(&raw, NULL, &plain);
     agree(a, _i ? FOREVER : 0, 0);
     raw_untagged(&raw, RDMAP_SEND, true, DDP_QN_SEND, _i ? 2 : 1, 0, "x", 1);
     raw_expect_terminate(&raw, TERMINATE_U_NOBUF);
     side_expect_event(a, RI_EVENT_NO_RECEIVE, TERMINATE_U_NOBUF);
     side_close(a);
-    raw_close(&raw);
 }
 END_TEST
 
@@ -389,11 +382,11 @@ START_TEST(full_stops_reading)
 }
 END_TEST
 
-static void raw_send_octets(struct raw *raw, uint32_t *msn)
+static void raw_send_octets(struct raw *peer, uint32_t *msn)
 {
     static uint8_t octets[60000];
 
-    raw_untagged(raw, RDMAP_SEND, true, DDP_QN_SEND, ++*msn, 0, octets, sizeof(octets));
+    raw_untagged(peer, RDMAP_SEND, true, DDP_QN_SEND, ++*msn, 0, octets, sizeof(octets));
 }
 
 static void acknowledge(struct side *side)
@@ -511,7 +504,6 @@ START_TEST(a_stash_that_is_stuck_ends_the_connection)
 {
     uint8_t ulpdu[128];
     struct region sink;
-    struct raw raw;
     uint32_t msn = 0;
 
     open_speaking(&raw, NULL, &plain);
@@ -535,7 +527,6 @@ START_TEST(a_stash_that_is_stuck_ends_the_connection)
     side_expect(a, a->send_cq, 1, RI_WC_FLUSHED, 0);
     region_free(a, &sink);
     side_close(a);
-    raw_close(&raw);
 }
 END_TEST
 
@@ -545,7 +536,7 @@ START_TEST(held_input_is_no_stall)
     static const char *const options[] = { "stall_timeout", "50", NULL };
     uint64_t posted;
 
-    testbed_close(&bed);
+    bed_close();
     testbed_open(&bed, options);
     connect_agreed(FOREVER, 0);
     posted = fill_up(); /* which lasts longer than that */
@@ -593,7 +584,6 @@ START_TEST(an_end_is_seen_whatever_waits)
 {
     uint64_t begin = clock_now();
     uint32_t msn = 0;
-    struct raw raw;
 
     open_speaking(&raw, NULL, &plain);
     agree(a, FOREVER, 0);
@@ -613,7 +603,6 @@ START_TEST(an_end_is_seen_whatever_waits)
     ck_assert_int_eq(side_query(a).state, RI_QPS_ERROR);
     ck_assert_uint_eq(atomic_load(&iwarp_rnic(qp_of(a)->core.rnic)->stash_octets), 0);
     side_close(a);
-    raw_close(&raw);
 }
 END_TEST
 
@@ -671,7 +660,6 @@ END_TEST
  * at least, as receivers in software are slow. */
 START_TEST(retries_are_over)
 {
-    struct raw raw;
     uint8_t ulpdu[128];
     uint64_t begin;
 
@@ -683,7 +671,6 @@ START_TEST(retries_are_over)
     ck_assert_uint_ge(clock_now() - begin, 500 * CLOCK_NS_PER_MS);
     side_expect_event(a, RI_EVENT_NO_RECEIVE, TERMINATE_U_NOBUF);
     side_close(a);
-    raw_close(&raw);
 }
 END_TEST
 
@@ -728,23 +715,23 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("receiver not ready");
-    TCase *tc = new_case(suite, "waiting");
+    TCase *tc = new_case(suite, "waiting", bed_open, bed_close);
 
     tc_add_tests(tc, sends_wait_and_the_rest_goes_on, the_order_holds,
                  delivered_in_the_middle_of_a_message, faults_are_found_at_delivery);
     tcase_add_loop_test(tc, who_does_not_wait, 0, 2);
     tc_add_tests(tc, arguments, another_thread_posts, two_wait_for_a_shared_queue);
-    tc = new_case(suite, "a full stash");
+    tc = new_case(suite, "a full stash", bed_open, bed_close);
     tcase_add_test(tc, full_stops_reading);
-    tcase_add_loop_test(tc, own_requests_go_on_behind_a_full_stash, 0, ARRAY_SIZE(own_requests));
+    tc_add_rows(tc, own_requests_go_on_behind_a_full_stash, own_requests);
     tc_add_tests(tc, a_request_sent_while_input_is_being_held,
                  a_stash_that_is_stuck_ends_the_connection, held_input_is_no_stall);
-    tc = new_case(suite, "ends");
+    tc = new_case(suite, "ends", bed_open, bed_close);
     tcase_add_test(tc, an_end_waits_behind_the_sends);
     tc_add_loops(tc, 0, 2, an_end_is_seen_whatever_waits, a_reset_is_seen);
     tcase_add_test(tc, a_terminate_is_obeyed);
     tcase_add_loop_test(tc, ended_while_sends_wait, 0, 3);
-    tc = new_case(suite, "retries");
+    tc = new_case(suite, "retries", bed_open, bed_close);
     tc_add_tests(tc, retries_are_over, a_delivery_begins_them_again, the_sender_is_told);
     return tc_main(suite);
 }

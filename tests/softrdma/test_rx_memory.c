@@ -6,10 +6,7 @@
  * a reset.
  */
 #include "tc_allocator.h"
-#include "testbed.h"
-
-#include "providers/software/iwarp/codec/ddp.h"
-#include "providers/software/iwarp/codec/rdmap.h"
+#include "bed.h"
 
 #include <string.h>
 
@@ -17,10 +14,6 @@
 #define OCTETS 1000u
 #define PASSES 20
 
-static struct testbed bed;
-static struct side *const a = &bed.side[0];
-static const struct ri_llp_handover plain = { .mpa_revision = 2, .crc = true, .ird = 8, .ord = 8 };
-static struct raw raw;
 static struct region memory;
 
 /* ---- what arrives ---- */
@@ -95,7 +88,7 @@ static bool receive_without(unsigned int nth, const struct row *row)
     raw_close(&raw);
     region_free(a, &memory);
     side_close(a);
-    testbed_close(&bed);
+    bed_close();
     return allocator_made() >= nth;
 }
 

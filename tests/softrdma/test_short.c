@@ -105,7 +105,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("softrdma short messages");
-    TCase *both = tc_case(suite, "both ways", setup, teardown);
+    TCase *both = tc_case(suite, "both ways", setup, bed_close);
 
     tcase_add_loop_test(both, same_octets_both_ways, 0, 4);
     tc_add_tests(both, same_octets_in_batches, short_request_of_foreign_memory);

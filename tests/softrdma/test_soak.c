@@ -59,19 +59,19 @@ static void soak_close(int who)
 static bool soak_post(int who)
 {
     static const enum ri_wr_opcode opcodes[] = { RI_WR_SEND, RI_WR_RDMA_WRITE, RI_WR_RDMA_READ };
-    uint32_t at = (uint32_t)tc_below(&rng, SOAK_SLOTS);
+    uint32_t at = (uint32_t)tc_below(&bed_rng, SOAK_SLOTS);
     struct soak_slot *slot = &soak[who].slot[at];
     struct ri_sge sge;
 
     if (slot->busy)
         return false;
-    slot->opcode = opcodes[tc_below(&rng, 3)];
-    slot->length = (uint32_t)tc_below(&rng, tc_below(&rng, 4) ? 3000 : SOAK_ROOM + 1);
+    slot->opcode = opcodes[tc_below(&bed_rng, 3)];
+    slot->length = (uint32_t)tc_below(&bed_rng, tc_below(&bed_rng, 4) ? 3000 : SOAK_ROOM + 1);
     slot->busy = true;
     slot->completed = slot->arrived = false;
     if (slot->opcode == RI_WR_SEND)
         soak[who].order[soak[who].sends++ % SOAK_INBOX] = at;
-    tc_fill(&rng, slot->opcode == RI_WR_RDMA_READ ? slot->remote.octets : slot->local.octets,
+    tc_fill(&bed_rng, slot->opcode == RI_WR_RDMA_READ ? slot->remote.octets : slot->local.octets,
             slot->length);
     sge = region_sge(&slot->local, 0, slot->length);
     ck_assert_int_eq(side_post(&bed.side[who], slot->opcode, at, RI_WR_SIGNALED, &sge, 1,
@@ -146,7 +146,7 @@ START_TEST(soak_random)
     while (done < want) {
         uint32_t pieces, ended;
 
-        while (posted < want && soak_post((int)tc_below(&rng, 2)))
+        while (posted < want && soak_post((int)tc_below(&bed_rng, 2)))
             posted++;
         pieces = fake_host_run(&bed.fake, NULL);
         ended = soak_round();
@@ -164,7 +164,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("softrdma soak");
-    TCase *tc = new_case(suite, "soak");
+    TCase *tc = new_case(suite, "soak", bed_open, bed_close);
 
     tcase_add_loop_test(tc, soak_random, 0, 2);
     return tc_main(suite);

@@ -1,25 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Shared receive queues: which QP gets which receive, limits, protection, ends, resizing, and
  * several QPs at once. */
-#include "testbed.h"
+#include "bed.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "providers/software/iwarp/codec/ddp.h"
-#include "providers/software/iwarp/codec/rdmap.h"
-#include "providers/software/iwarp/codec/terminate.h"
-
-static struct testbed bed;
-static struct side *const a = &bed.side[0];
 static struct side other; /* a second QP on the SRQ, in a's PD */
 static struct ri_pd *pd;  /* of the SRQ */
 static struct side owner; /* for region_new: only bed and pd */
 static struct ri_srq *srq;
 static struct fake_record srq_events;
-
-static const struct ri_llp_handover plain = { .mpa_revision = 2, .crc = true, .ird = 8, .ord = 8 };
 
 static void open_srq(uint32_t max_wr, uint32_t low)
 {
@@ -38,7 +30,7 @@ static void close_srq(void)
 {
     OK(bed.fake.privileged.srq_destroy(srq));
     OK(bed.fake.privileged.pd_destroy(pd));
-    testbed_close(&bed);
+    bed_close();
 }
 
 static enum ri_status post(uint64_t cookie, const struct ri_sge *sges, uint32_t count)
@@ -79,12 +71,12 @@ static enum ri_status resize(uint32_t max_wr)
 
 /* A QP on the SRQ with a hand-written peer. The side is the responder and has received the peer's
  * first FPDU. */
-static void open_taker(struct side *side, struct raw *raw, const struct shape *more)
+static void open_taker(struct side *side, struct raw *peer, const struct shape *more)
 {
     struct shape shape = more ? *more : (struct shape){ 0 };
 
     shape.srq = srq;
-    raw_open_speaking(raw, &bed, side, &shape, &plain);
+    raw_open_speaking(peer, &bed, side, &shape, &plain);
 }
 
 /* Two such QPs, a and other, each with its peer. */
@@ -106,9 +98,9 @@ static void close_two(void)
     close_srq();
 }
 
-static void say(struct raw *raw, uint32_t msn, const char *text)
+static void say(struct raw *peer, uint32_t msn, const char *text)
 {
-    raw_untagged(raw, RDMAP_SEND, true, DDP_QN_SEND, msn, 0, text, (uint32_t)strlen(text));
+    raw_untagged(peer, RDMAP_SEND, true, DDP_QN_SEND, msn, 0, text, (uint32_t)strlen(text));
 }
 
 static void expect(struct side *side, uint64_t cookie, uint32_t octets)
@@ -176,8 +168,6 @@ END_TEST
  * advance. */
 START_TEST(C072_empty)
 {
-    struct raw raw;
-
     open_srq(8, 0);
     open_taker(a, &raw, NULL);
     say(&raw, _i ? 2 : 1, "x");
@@ -211,7 +201,6 @@ END_TEST
 START_TEST(C077_protection_is_the_srqs)
 {
     struct region theirs, own;
-    struct raw raw;
 
     open_srq(8, 0);
     theirs = region_new(&owner, 64, TESTBED_ALL);
@@ -269,7 +258,6 @@ END_TEST
 START_TEST(full_until_polled)
 {
     struct region region;
-    struct raw raw;
 
     open_srq(3, 0);
     region = region_new(&owner, 64, TESTBED_ALL);
@@ -299,7 +287,6 @@ END_TEST
 START_TEST(X020_X025_srq_limit_once)
 {
     struct region region;
-    struct raw raw;
 
     open_srq(8, 2);
     region = region_new(&owner, 64, TESTBED_ALL);
@@ -343,7 +330,6 @@ START_TEST(rq_limit)
     struct ri_qp_modify modify = { .size = sizeof(modify),
                                    .mask = RI_QPM_RQ_LIMITS,
                                    .rq_limit = 1 };
-    struct raw raw;
 
     open_srq(16, 0);
     open_taker(a, &raw, &(struct shape){ .rq_limit = 2 });
@@ -403,7 +389,6 @@ END_TEST
 START_TEST(error_flushes_what_is_in_use)
 {
     struct region region;
-    struct raw raw;
 
     open_srq(8, 0);
     region = region_new(&owner, 64, TESTBED_ALL);
@@ -433,7 +418,6 @@ END_TEST
 
 START_TEST(resize_keeps_requests)
 {
-    struct raw raw;
     uint64_t cookie = 0;
 
     open_srq(3, 0);

@@ -30,7 +30,7 @@ static void start_lane(void)
 static void stop_lane(void)
 {
     testbed_lane_stop(&bed);
-    testbed_close(&bed);
+    bed_close();
 }
 
 /* A connection with its thread. */

@@ -5,10 +5,8 @@
  * fetched, and the Terminate; or a reset: never an end in order that hides what is missing.
  */
 #include "tc_allocator.h"
-#include "testbed.h"
+#include "bed.h"
 
-#include "providers/software/iwarp/codec/ddp.h"
-#include "providers/software/iwarp/codec/rdmap.h"
 #include "providers/software/iwarp/wire_iwarp.h"
 
 #include <string.h>
@@ -19,10 +17,6 @@
 #define WRITES   32         /* more than the socket takes while the peer does not read */
 #define READ     50000u
 #define READABLE 8 /* from this octet of the region on; the one before is written */
-
-static struct testbed bed;
-static struct side *const a = &bed.side[0];
-static const struct ri_llp_handover plain = { .mpa_revision = 2, .crc = true, .ird = 8, .ord = 8 };
 
 /* How it ends, and what has not left then: Writes, the answer of a Read. */
 static const struct row {
@@ -40,17 +34,17 @@ static const struct row {
 /* ---- what has not left ---- */
 
 /* The kernel would let them grow beyond what is written here (net.ipv4.tcp_rmem, tcp_wmem). */
-static void keep_buffers_small(const struct raw *raw)
+static void keep_buffers_small(const struct raw *peer)
 {
     const int octets = 65536, fd = qp_of(a)->stream->fd;
 
-    ck_assert_int_eq(setsockopt(raw->fd, SOL_SOCKET, SO_RCVBUF, &octets, sizeof(octets)), 0);
+    ck_assert_int_eq(setsockopt(peer->fd, SOL_SOCKET, SO_RCVBUF, &octets, sizeof(octets)), 0);
     ck_assert_int_eq(setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &octets, sizeof(octets)), 0);
 }
 
 /* The peer's Write behind its Read is executed only after the source of the Read was fetched. A
  * Write of this side is under way, so the answer waits. */
-static void fetch_answer(struct raw *raw, struct region *source)
+static void fetch_answer(struct raw *peer, struct region *source)
 {
     const struct rdmap_read_req request = { .size = READ,
                                             .src_stag = source->keys.rkey,
@@ -62,8 +56,8 @@ static void fetch_answer(struct raw *raw, struct region *source)
     side_write(a, 1, region_sge(source, 0, LARGE), 0, 0x100);
     testbed_passes(&bed, 3);
     ck_assert(qp_of(a)->tx.message_begun);
-    raw_untagged(raw, RDMAP_READ_REQ, true, DDP_QN_READ, 1, 0, payload, sizeof(payload));
-    raw_tagged(raw, RDMAP_WRITE, true, source->keys.rkey, (uintptr_t)source->octets, "x", 1);
+    raw_untagged(peer, RDMAP_READ_REQ, true, DDP_QN_READ, 1, 0, payload, sizeof(payload));
+    raw_tagged(peer, RDMAP_WRITE, true, source->keys.rkey, (uintptr_t)source->octets, "x", 1);
     ck_assert(fake_host_until(&bed.fake, source->octets[0] == 'x', TESTBED_TIMEOUT));
     ck_assert_uint_eq(qp_of(a)->tx.kept, READ);
 }
@@ -81,13 +75,13 @@ struct received {
     uint32_t answered; /* octets of answers */
 };
 
-static struct received read_to_end(struct raw *raw)
+static struct received read_to_end(struct raw *peer)
 {
     struct received got = { 0 };
     static uint8_t ulpdu[70000];
     uint32_t length;
 
-    while ((length = raw_next(raw, ulpdu, sizeof(ulpdu)))) {
+    while ((length = raw_next(peer, ulpdu, sizeof(ulpdu)))) {
         got.terminated = (ulpdu[1] & RDMAP_CTRL_OP) == RDMAP_TERMINATE;
         if ((ulpdu[1] & RDMAP_CTRL_OP) == RDMAP_READ_RESP)
             got.answered += length - DDP_TAGGED_LEN;
@@ -107,10 +101,10 @@ static enum ri_status end_counted(enum ri_qp_state state, unsigned int nth)
 }
 
 /* What the program is told of a close: it was in order, or it was not. */
-static void expect_close_event(struct raw *raw)
+static void expect_close_event(struct raw *peer)
 {
-    raw_close(raw);
-    side_expect_event(a, raw->reset ? RI_EVENT_LLP_RESET : RI_EVENT_LLP_CLOSED, 0);
+    raw_close(peer);
+    side_expect_event(a, peer->reset ? RI_EVENT_LLP_RESET : RI_EVENT_LLP_CLOSED, 0);
 }
 
 /* The connection ends while the allocation `nth` fails. False: there are fewer. */
@@ -118,7 +112,6 @@ static bool end_without(unsigned int nth, const struct row *row)
 {
     struct received got;
     struct region source;
-    struct raw raw;
 
     testbed_open(&bed, NULL);
     raw_open_speaking(&raw, &bed, a, NULL, &plain);
@@ -141,7 +134,7 @@ static bool end_without(unsigned int nth, const struct row *row)
     raw_close(&raw);
     region_free(a, &source);
     side_close(a);
-    testbed_close(&bed);
+    bed_close();
     return allocator_made() >= nth;
 }
 

@@ -374,7 +374,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("memory windows");
-    TCase *tc = new_case(suite, "use", open_bindable, close_fixture);
+    TCase *tc = new_case(suite, "use", open_bindable, bed_close);
 
     tcase_add_loop_test(tc, peer_uses_a_window, 0, 4);
     tc_add_rows(tc, C084_C088_C091_C092_bad_write, bad_writes);
@@ -382,12 +382,12 @@ int main(void)
     tcase_add_loop_test(tc, C087_C111_whose_window, 0, 4);
     tcase_add_test(tc, C086_other_pd);
     tc_add_loops(tc, 0, 2, no_local_element, no_local_source);
-    tc = new_case(suite, "region", open_bindable, close_fixture);
+    tc = new_case(suite, "region", open_bindable, bed_close);
     tcase_add_loop_test(tc, region_is_busy, 0, 2);
     tc_add_tests(tc, rights_change_and_the_keys_stay, keys_that_cannot_stay_are_refused);
     tc_add_loops(tc, 0, 2, C122_region_with_window, C085_after_the_end);
     tcase_add_test(tc, qp_destroy_unbinds);
-    tc = new_case(suite, "io_addr", open_bindable, close_fixture);
+    tc = new_case(suite, "io_addr", open_bindable, bed_close);
     tc_add_rows(tc, io_addr_names_the_first_octet, io_addrs);
     return tc_main(suite);
 }

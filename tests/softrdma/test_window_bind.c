@@ -289,7 +289,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("binding of memory windows");
-    TCase *tc = new_case(suite, "bind", open_bindable, close_fixture);
+    TCase *tc = new_case(suite, "bind", open_bindable, bed_close);
 
     tcase_add_loop_test(tc, bind_refused, NO_FLAW + 1, FLAWS);
     tc_add_tests(tc, arguments, wide_window_bound_anew, wide_window_survives_a_refusal);

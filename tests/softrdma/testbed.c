@@ -16,9 +16,7 @@
 
 #include "base/crc32c.h"
 #include "base/shared_memory.h"
-#include "providers/software/iwarp/codec/ddp.h"
 #include "providers/software/iwarp/codec/mpa.h"
-#include "providers/software/iwarp/codec/rdmap.h"
 #include "providers/software/iwarp/wire_iwarp.h"
 #include "providers/software/iwarp/codec/terminate.h"
 
@@ -502,6 +500,14 @@ void raw_tagged(struct raw *raw, uint8_t opcode, bool last, uint32_t stag, uint6
 
     ddp_put_tagged(ulpdu, last, rdmap_ctrl((enum rdmap_opcode)opcode), stag, to);
     segment(raw, ulpdu, DDP_TAGGED_LEN, payload, length);
+}
+
+void raw_read(struct raw *raw, uint32_t msn, const struct rdmap_read_req *request)
+{
+    uint8_t payload[RDMAP_READ_REQ_LEN];
+
+    rdmap_put_read_req(payload, request);
+    raw_untagged(raw, RDMAP_READ_REQ, true, DDP_QN_READ, msn, 0, payload, sizeof(payload));
 }
 
 /* Room for more behind what waits: each octet is moved once at most, or the buffer grows. */

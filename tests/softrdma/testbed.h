@@ -11,6 +11,9 @@
 
 #include "fake_host.h"
 
+#include "providers/software/iwarp/codec/ddp.h"
+#include "providers/software/iwarp/codec/rdmap.h"
+
 #include "rnicpi_util.h"
 
 #define TESTBED_ALL \
@@ -147,6 +150,7 @@ void raw_untagged(struct raw *raw, uint8_t opcode, bool last, uint32_t qn, uint3
                   uint32_t mo, const void *payload, uint32_t length);
 void raw_tagged(struct raw *raw, uint8_t opcode, bool last, uint32_t stag, uint64_t to,
                 const void *payload, uint32_t length);
+void raw_read(struct raw *raw, uint32_t msn, const struct rdmap_read_req *request);
 /* Waits for the next ULPDU, checks its CRC and returns its length; 0 at the end of the stream. */
 uint32_t raw_next(struct raw *raw, uint8_t *ulpdu, uint32_t room);
 /* The next FPDU is a Terminate of this value. */

@@ -4,20 +4,10 @@
 
 #include <string.h>
 
-struct testbed bed;
 struct side other;
-struct raw raw, second;
+struct raw second;
 struct region region;
-const struct ri_llp_handover plain = { .mpa_revision = 2, .crc = true, .ird = 8, .ord = 8 };
 const struct shape willing = { .flags = RI_QP_BIND_ENABLE | RI_QP_INVALIDATE_ENABLE };
-
-TCase *new_case(Suite *suite, const char *name, void (*setup)(void), void (*teardown)(void))
-{
-    TCase *tc = tc_case(suite, name, setup, teardown);
-
-    tcase_set_timeout(tc, 120);
-    return tc;
-}
 
 /* ---- QPs ---- */
 
@@ -57,12 +47,6 @@ void open_bindable(void)
     open_fixture(REGION_SIZE, BINDABLE);
 }
 
-void close_fixture(void)
-{
-    raw_close(&raw);
-    testbed_close(&bed);
-}
-
 /* ---- requests and their completions ---- */
 
 void post(struct side *side, struct ri_send_wr *wr)
@@ -77,10 +61,8 @@ void read_request(struct raw *peer, uint32_t msn, uint32_t stag, uint64_t to, ui
     const struct rdmap_read_req request = {
         .sink_stag = 5, .sink_to = 7, .size = size, .src_stag = stag, .src_to = to
     };
-    uint8_t payload[RDMAP_READ_REQ_LEN];
 
-    rdmap_put_read_req(payload, &request);
-    raw_untagged(peer, RDMAP_READ_REQ, true, DDP_QN_READ, msn, 0, payload, sizeof(payload));
+    raw_read(peer, msn, &request);
 }
 
 void expect_response(struct raw *peer, const void *octets, uint32_t length)

@@ -6,11 +6,7 @@
 #ifndef ITAL_TESTS_TWO_QPS_H
 #define ITAL_TESTS_TWO_QPS_H
 
-#include "testbed.h"
-
-#include "providers/software/iwarp/codec/ddp.h"
-#include "providers/software/iwarp/codec/rdmap.h"
-#include "providers/software/iwarp/codec/terminate.h"
+#include "bed.h"
 
 #define LOCAL    (RI_ACCESS_LOCAL_READ | RI_ACCESS_LOCAL_WRITE)
 #define BINDABLE (LOCAL | RI_ACCESS_BIND)
@@ -21,21 +17,13 @@ struct window {
     uint32_t stag;
 };
 
-extern struct testbed bed;
-extern struct side other;      /* another QP with a's PD */
-extern struct raw raw, second; /* the peers of a and of other */
-extern struct region region;   /* a's */
-extern const struct ri_llp_handover plain;
+extern struct side other;          /* another QP with a's PD */
+extern struct raw second;          /* its peer */
+extern struct region region;       /* a's */
 extern const struct shape willing; /* allows binds and invalidation by the peer */
-static struct side *const a = &bed.side[0], *const b = &bed.side[1];
-
-/* With a fixture for each test. */
-TCase *new_case(Suite *suite, const char *name, void (*setup)(void), void (*teardown)(void));
-
 /* Opens a test bed, QP a with its peer, and a region with these rights. */
 void open_fixture(uint32_t length, uint32_t access);
 void open_fixture_with(const char *const *options, uint32_t length, uint32_t access);
-void close_fixture(void); /* with the region, if it is still there */
 /* The same with a region of REGION_SIZE octets to which windows may be bound. */
 #define REGION_SIZE 4096u
 void open_bindable(void);

@@ -12,20 +12,14 @@
 #define LENGTH 100u
 #define MANY   (PAIR_DEPTH / 2)
 
-static struct pair pair;
-static struct pair_side *const a = &pair.side[0], *const b = &pair.side[1];
-
 static void set_up(void)
 {
-    memset(&pair, 0, sizeof(pair));
-    pair_open(&pair);
+    pair_open(false, false);
 }
 
 static void set_up_extended(void)
 {
-    memset(&pair, 0, sizeof(pair));
-    pair.extended = true;
-    pair_open(&pair);
+    pair_open(false, true);
 }
 
 static struct ibv_comp_cntr *create(int type)
@@ -72,7 +66,7 @@ static uint64_t failed(struct ibv_comp_cntr *counter)
 /* The end of a test: a counter can be destroyed when its queue pairs are. */
 static void end_with(struct ibv_comp_cntr *const *counters)
 {
-    pair_destroy(&pair);
+    pair_destroy();
     for (; *counters; counters++)
         ck_assert_int_eq(ibv_destroy_comp_cntr(*counters), 0);
     ck_assert_int_eq(ibv_close_device(pair.context), 0);
@@ -122,7 +116,7 @@ START_TEST(each_kind_of_request_is_counted_by_its_counter)
 
     for (uint32_t i = 0; i < 4; i++)
         pair_post_receive(b, 50 + i, 0, LENGTH);
-    pair_connect(&pair);
+    pair_connect();
     for (uint32_t i = 0; i < 3; i++)
         post(a, IBV_WR_RDMA_WRITE, i, true);
     post(a, IBV_WR_RDMA_READ, 3, true);
@@ -150,7 +144,7 @@ START_TEST(requests_that_are_not_signaled_are_counted_and_not_polled)
 {
     struct ibv_comp_cntr *writes = count(a->qp, VB_ATTACH_RDMA_WRITE);
 
-    pair_connect(&pair);
+    pair_connect();
     for (uint32_t i = 0; i < MANY; i++)
         post(a, IBV_WR_RDMA_WRITE, i, i == 7 || i == MANY - 1);
     ck_assert(tc_until(done(writes) == MANY, PAIR_MS));
@@ -170,7 +164,7 @@ START_TEST(a_counter_of_receives_does_not_change_the_sends)
 {
     struct ibv_comp_cntr *received = count(a->qp, VB_ATTACH_RECV);
 
-    pair_connect(&pair);
+    pair_connect();
     post(a, IBV_WR_RDMA_WRITE, 1, false);
     post(a, IBV_WR_RDMA_WRITE, 2, true);
     poll_this(a->cq, 2, IBV_WC_RDMA_WRITE);
@@ -188,7 +182,7 @@ START_TEST(octets_are_counted)
     ck_assert_int_eq(attach(a->qp, counter, VB_ATTACH_RDMA_WRITE | VB_ATTACH_SEND), 0);
     ck_assert_int_eq(attach(b->qp, received, VB_ATTACH_RECV), 0);
     pair_post_receive(b, 1, 0, 4 * LENGTH);
-    pair_connect(&pair);
+    pair_connect();
     post(a, IBV_WR_RDMA_WRITE, 1, false);
     post(a, IBV_WR_SEND, 2, false);
     ck_assert(tc_until(done(counter) == 2 * LENGTH && done(received) == LENGTH, PAIR_MS));
@@ -225,7 +219,7 @@ START_TEST(an_unsignaled_request_that_fails_is_counted_and_polled)
     struct ibv_send_wr wr, *bad;
     struct ibv_wc wc;
 
-    pair_connect(&pair);
+    pair_connect();
     wr = pair_request(a, IBV_WR_RDMA_WRITE, &sge, 0, LENGTH);
     wr.wr_id = 77;
     wr.send_flags = 0;
@@ -245,7 +239,7 @@ START_TEST(queue_pairs_share_a_counter)
     struct ibv_comp_cntr *writes = count(a->qp, VB_ATTACH_RDMA_WRITE);
 
     ck_assert_int_eq(attach(b->qp, writes, VB_ATTACH_RDMA_WRITE), 0);
-    pair_connect(&pair);
+    pair_connect();
     for (uint32_t i = 0; i < 5; i++) {
         post(a, IBV_WR_RDMA_WRITE, i, false);
         post(b, IBV_WR_RDMA_WRITE, i, false);
@@ -267,7 +261,7 @@ START_TEST(a_queue_pair_without_a_counter_shares_the_cq)
     struct ibv_recv_wr wr = { .wr_id = 5 }, *bad;
 
     ck_assert_ptr_nonnull(other);
-    pair_connect(&pair);
+    pair_connect();
     ck_assert_int_eq(ibv_modify_qp(other, &state, IBV_QP_STATE), 0);
     ck_assert_int_eq(ibv_post_recv(other, &wr, &bad), 0);
     post(a, IBV_WR_RDMA_WRITE, 1, false);
@@ -321,7 +315,7 @@ START_TEST(a_value_is_set_behind_what_has_completed)
 {
     struct ibv_comp_cntr *writes = count(a->qp, VB_ATTACH_RDMA_WRITE);
 
-    pair_connect(&pair);
+    pair_connect();
     post(a, IBV_WR_RDMA_WRITE, 1, false);
     ck_assert(tc_until(there(a->cq) == 1, PAIR_MS));
     ck_assert_int_eq(ibv_set_comp_cntr(writes, 100), 0);
@@ -351,7 +345,7 @@ START_TEST(uncounted_room_of_the_cq_is_the_programs)
     writes = count(a->qp, VB_ATTACH_RDMA_WRITE);
     ck_assert_int_ge(vb_cq_of(a->cq)->ual->depth, PAIR_DEPTH + 1);
     ck_assert_int_lt(a->cq->cqe, PAIR_DEPTH);
-    pair_connect(&pair);
+    pair_connect();
     for (uint32_t i = 0; i < PAIR_DEPTH; i++)
         post(a, IBV_WR_RDMA_WRITE, i, i == PAIR_DEPTH - 1);
     /* nobody polls meanwhile: the peer sees that all have arrived */
@@ -369,7 +363,7 @@ START_TEST(a_counted_cq_is_resized_with_what_is_in_it)
 {
     struct ibv_comp_cntr *writes = count(a->qp, VB_ATTACH_RDMA_WRITE);
 
-    pair_connect(&pair);
+    pair_connect();
     for (uint32_t i = 0; i < 8; i++)
         post(a, IBV_WR_RDMA_WRITE, i, true);
     ck_assert(tc_until(done(writes) == 8, PAIR_MS));
@@ -387,7 +381,7 @@ START_TEST(a_reset_queue_pair_is_counted_on)
     struct ibv_comp_cntr *writes = count(a->qp, VB_ATTACH_RDMA_WRITE);
     struct ibv_qp_attr state = { .qp_state = IBV_QPS_RESET };
 
-    pair_connect(&pair);
+    pair_connect();
     post(a, IBV_WR_RDMA_WRITE, 1, true);
     post(a, IBV_WR_RDMA_WRITE, 2, true);
     ck_assert(tc_until(done(writes) == 2, PAIR_MS));
@@ -395,7 +389,7 @@ START_TEST(a_reset_queue_pair_is_counted_on)
         ck_assert_int_eq(ibv_modify_qp(pair.side[i].qp, &state, IBV_QP_STATE), 0);
     poll_nothing(a->cq);
     ck_assert_uint_eq(done(writes), 2);
-    pair_connect(&pair);
+    pair_connect();
     post(a, IBV_WR_RDMA_WRITE, 3, false);
     ck_assert(tc_until(done(writes) == 3, PAIR_MS));
     poll_nothing(a->cq);
@@ -410,7 +404,7 @@ START_TEST(an_armed_cq_tells_a_counted_completion)
     struct ibv_cq *cq;
     void *context;
 
-    pair_connect(&pair);
+    pair_connect();
     ck_assert_int_eq(ibv_req_notify_cq(a->cq, 0), 0);
     post(a, IBV_WR_RDMA_WRITE, 9, true);
     ck_assert(tc_until(done(writes) == 1, PAIR_MS));
@@ -426,7 +420,7 @@ START_TEST(requests_of_ibv_wr_are_counted)
 {
     struct ibv_comp_cntr *writes = count(a->qp, VB_ATTACH_RDMA_WRITE);
 
-    pair_connect(&pair);
+    pair_connect();
     ibv_wr_start(a->qp_ex);
     for (uint32_t i = 0; i < 4; i++) {
         a->qp_ex->wr_id = i;
@@ -467,7 +461,7 @@ START_TEST(a_thread_reads_while_another_polls)
     pthread_t reader;
 
     shared_counter = count(a->qp, VB_ATTACH_RDMA_WRITE);
-    pair_connect(&pair);
+    pair_connect();
     ck_assert_int_eq(pthread_create(&reader, NULL, read_to_the_end, NULL), 0);
     for (uint32_t i = 0; i < ROUNDS; i += MANY) {
         uint32_t last = (i + MANY < ROUNDS ? i + MANY : ROUNDS) - 1;
@@ -503,7 +497,7 @@ START_TEST(the_limits_are_told)
     ck_assert_int_eq(_ibv_query_comp_cntr_caps(pair.context, told, sizeof(caps)), 0);
     ck_assert_uint_eq(caps[1].max_counters, 0);
     ck_assert_int_eq(_ibv_query_comp_cntr_caps(pair.context, told, 8), EINVAL);
-    pair_close(&pair);
+    pair_close();
 }
 END_TEST
 
@@ -522,7 +516,7 @@ START_TEST(there_are_as_many_counters_as_told)
     ck_assert_int_eq(errno, ENOMEM);
     for (uint32_t i = 0; i < 65536; i++)
         ck_assert_int_eq(ibv_destroy_comp_cntr(counters[i]), 0);
-    pair_close(&pair);
+    pair_close();
 }
 END_TEST
 
@@ -536,7 +530,7 @@ START_TEST(what_a_counter_cannot_be_is_refused)
             ibv_create_comp_cntr(pair.context, (struct ibv_comp_cntr_init_attr *)&attrs[i]));
         ck_assert_int_eq(errno, EOPNOTSUPP);
     }
-    pair_close(&pair);
+    pair_close();
 }
 END_TEST
 
@@ -565,7 +559,7 @@ START_TEST(what_cannot_be_attached_is_refused)
     ck_assert_int_eq(attach(a->qp, second, VB_ATTACH_RECV | VB_ATTACH_RDMA_READ), EBUSY);
     ck_assert_int_eq(attach(a->qp, first, VB_ATTACH_SEND), EBUSY);
     ck_assert_int_eq(attach(a->qp, second, VB_ATTACH_RDMA_READ), 0);
-    pair_connect(&pair);
+    pair_connect();
     ck_assert_int_eq(attach(a->qp, first, VB_ATTACH_RDMA_WRITE), EINVAL);
     ck_assert_int_eq(ibv_destroy_comp_cntr(first), EBUSY);
     ck_assert_int_eq(ibv_destroy_comp_cntr(second), EBUSY);

@@ -12,21 +12,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static struct pair pair;
-static struct pair_side *const a = &pair.side[0], *const b = &pair.side[1];
-
-static void set_up(void)
-{
-    memset(&pair, 0, sizeof(pair));
-    pair_open(&pair);
-    pair_connect(&pair);
-}
-
-static void tear_down(void)
-{
-    pair_close(&pair);
-}
-
 static bool is_readable(int fd, int timeout_ms)
 {
     struct pollfd ready = { .fd = fd, .events = POLLIN };
@@ -475,7 +460,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("libibverbs: events");
-    TCase *tc = tc_case(suite, "events", set_up, tear_down);
+    TCase *tc = tc_case(suite, "events", pair_set_up, pair_close);
 
     tc_add_tests(
         tc, a_descriptor_is_readable_exactly_while_an_event_waits, each_arming_makes_one_event,

@@ -7,9 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static struct pair pair;
-static struct pair_side *const a = &pair.side[0], *const b = &pair.side[1]; /* QPs 1 and 2 */
-
 /* Devices that are opened from now on are opened over this script. The variable is read once, the
  * file at each opening. */
 static void use_script(const char *text)
@@ -31,10 +28,8 @@ static void use_script(const char *text)
 static void open_over(const char *script, bool shared)
 {
     use_script(script);
-    memset(&pair, 0, sizeof(pair));
-    pair.shared = shared;
-    pair_open(&pair);
-    pair_connect(&pair);
+    pair_open(shared, false);
+    pair_connect();
 }
 
 static int send_one(uint64_t wr_id, uint32_t length)
@@ -110,7 +105,7 @@ START_TEST(a_send_completes_with_each_status)
     expect(a->cq, 5, IBV_WC_WR_FLUSH_ERR);
     expect(b->cq, 1, IBV_WC_SUCCESS);
     expect(b->cq, 2, IBV_WC_SUCCESS);
-    pair_close(&pair);
+    pair_close();
 }
 END_TEST
 
@@ -136,7 +131,7 @@ START_TEST(each_kind_of_request_can_fail)
         ck_assert_int_eq(post_onesided(onesided[_i].opcode, i), 0);
     expect(a->cq, 2, IBV_WC_REM_ACCESS_ERR);
     expect(a->cq, 3, IBV_WC_WR_FLUSH_ERR);
-    pair_close(&pair);
+    pair_close();
 }
 END_TEST
 
@@ -152,7 +147,7 @@ static void receive_fails(const char *script, bool shared)
     if (!shared)
         expect(b->cq, 3, IBV_WC_WR_FLUSH_ERR);
     ck_assert(tc_until(atomic_load(&a->ended) != 0, PAIR_MS));
-    pair_close(&pair);
+    pair_close();
 }
 
 START_TEST(a_receive_completes_in_error)
@@ -181,7 +176,7 @@ START_TEST(an_unsignaled_request_fails_aloud)
     for (wr.wr_id = 1; wr.wr_id <= 2; wr.wr_id++)
         ck_assert_int_eq(ibv_post_send(a->qp, &wr, &bad), 0);
     expect(a->cq, 2, IBV_WC_REM_ACCESS_ERR);
-    pair_close(&pair);
+    pair_close();
 }
 END_TEST
 
@@ -195,7 +190,7 @@ START_TEST(the_request_is_found_among_equal_ones)
     expect(a->cq, 7, IBV_WC_SUCCESS);
     expect(a->cq, 7, IBV_WC_REM_ACCESS_ERR);
     expect(a->cq, 7, IBV_WC_WR_FLUSH_ERR);
-    pair_close(&pair);
+    pair_close();
 }
 END_TEST
 
@@ -207,7 +202,7 @@ START_TEST(what_is_flushed_remains_so)
     expect(a->cq, 1, IBV_WC_SUCCESS);
     expect(a->cq, 2, IBV_WC_REM_ACCESS_ERR);
     expect(a->cq, 3, IBV_WC_WR_FLUSH_ERR);
-    pair_close(&pair);
+    pair_close();
 }
 END_TEST
 
@@ -225,7 +220,7 @@ START_TEST(a_refused_request_leaves_nothing_to_the_next)
     pair_post_receive(b, 1, 0, 100);
     ck_assert_int_eq(send_one(7, 8), 0);
     expect(a->cq, 7, IBV_WC_SUCCESS);
-    pair_close(&pair);
+    pair_close();
 }
 END_TEST
 
@@ -246,7 +241,7 @@ START_TEST(a_completion_comes_late_and_in_order)
     expect(a->cq, 2, IBV_WC_SUCCESS);
     ck_assert_uint_ge(tc_now_ns() - first + (first - start), DELAY_NS);
     expect(a->cq, 3, IBV_WC_SUCCESS);
-    pair_close(&pair);
+    pair_close();
 }
 END_TEST
 
@@ -270,7 +265,7 @@ START_TEST(a_sleeper_wakes_when_the_completion_is_due)
         ck_assert_int_eq(ibv_poll_cq(a->cq, 1, &wc), 1);
         ck_assert_uint_eq(wc.wr_id, i);
     }
-    pair_close(&pair);
+    pair_close();
 }
 END_TEST
 
@@ -283,7 +278,7 @@ START_TEST(a_destroyed_qp_takes_its_held_completion_along)
     ck_assert_int_eq(post_onesided(IBV_WR_RDMA_WRITE, 1), 0);
     ck_assert_int_eq(post_onesided(IBV_WR_RDMA_WRITE, 2), 0);
     ck_assert(!tc_until(ibv_poll_cq(a->cq, 1, &wc) != 0, 50));
-    pair_close(&pair);
+    pair_close();
 }
 END_TEST
 
@@ -303,7 +298,7 @@ START_TEST(a_connection_is_lost_before_a_request)
     ck_assert_uint_eq(wc.wr_id, 4);
     ck_assert_int_ne(wc.status, IBV_WC_SUCCESS);
     ck_assert(tc_until(atomic_load(&b->ended) != 0, PAIR_MS));
-    pair_close(&pair);
+    pair_close();
 }
 END_TEST
 
@@ -328,7 +323,7 @@ static void connect_again(void)
 
     ck_assert_int_eq(ibv_modify_qp(a->qp, &attr, IBV_QP_STATE), 0);
     ck_assert_int_eq(ibv_modify_qp(b->qp, &attr, IBV_QP_STATE), 0);
-    pair_connect(&pair);
+    pair_connect();
 }
 
 START_TEST(a_connection_is_lost_after_some_octets)
@@ -337,7 +332,7 @@ START_TEST(a_connection_is_lost_after_some_octets)
     ck_assert_uint_eq(send_until_lost(20), 10);
     connect_again();
     ck_assert_uint_eq(send_until_lost(20), 10);
-    pair_close(&pair);
+    pair_close();
 }
 END_TEST
 
@@ -347,7 +342,7 @@ START_TEST(octets_of_an_earlier_connection_do_not_count)
     ck_assert_uint_eq(send_until_lost(5), 5);
     connect_again();
     ck_assert_uint_eq(send_until_lost(20), 10);
-    pair_close(&pair);
+    pair_close();
 }
 END_TEST
 
@@ -394,7 +389,7 @@ START_TEST(a_post_that_fails_names_its_request)
     pair_post_receive(b, 1, 0, 100);
     ck_assert_int_eq(ibv_post_send(a->qp, &wr, &bad), 0);
     expect(a->cq, 0, IBV_WC_SUCCESS);
-    pair_close(&pair);
+    pair_close();
 }
 END_TEST
 
@@ -451,7 +446,7 @@ START_TEST(a_script_that_never_hits_changes_nothing)
         expect(b->cq, i, IBV_WC_SUCCESS);
         ck_assert_uint_eq(b->memory[100], (uint8_t)i);
     }
-    pair_close(&pair);
+    pair_close();
 }
 END_TEST
 

@@ -13,8 +13,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static struct pair pair;
-static struct pair_side *const a = &pair.side[0], *const b = &pair.side[1];
 static struct ibv_srq *srq;
 static struct ibv_mw *mw;
 static struct ibv_td *td;
@@ -31,10 +29,8 @@ static void set_up(void)
     struct ibv_cq_init_attr_ex cq_attr = { .cqe = 4 };
     struct ibv_ah_attr ah_attr = { .port_num = 1, .is_global = 1 };
 
-    memset(&pair, 0, sizeof(pair));
-    pair.extended = true;
-    pair_open(&pair);
-    pair_connect(&pair);
+    pair_open(false, true);
+    pair_connect();
     srq = ibv_create_srq(pair.pd, &srq_attr);
     mw = ibv_alloc_mw(pair.pd, IBV_MW_TYPE_1);
     td = ibv_alloc_td(pair.context, &td_attr);
@@ -63,7 +59,7 @@ static void tear_down(void)
     ck_assert_int_eq(ibv_dealloc_td(td), 0);
     ck_assert_int_eq(ibv_dealloc_mw(mw), 0);
     ck_assert_int_eq(ibv_destroy_srq(srq), 0);
-    pair_close(&pair);
+    pair_close();
 }
 
 /* --- calls in the child; each one tells what is wrong with it --- */

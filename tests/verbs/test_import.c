@@ -16,18 +16,9 @@
 #define LENGTH 300u
 #define ALL    (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
 
-static struct pair pair;
-static struct pair_side *const a = &pair.side[0], *const b = &pair.side[1];
-
 static void set_up(void)
 {
-    memset(&pair, 0, sizeof(pair));
-    pair_open(&pair);
-}
-
-static void tear_down(void)
-{
-    pair_close(&pair);
+    pair_open(false, false);
 }
 
 static struct ibv_context *import(const struct ibv_context *context)
@@ -39,13 +30,6 @@ static struct ibv_context *import(const struct ibv_context *context)
     ck_assert_int_eq(imported->num_comp_vectors, context->num_comp_vectors);
     return imported;
 }
-
-#define refused(call, number)              \
-    do {                                   \
-        errno = 0;                         \
-        ck_assert_ptr_null(call);          \
-        ck_assert_int_eq(errno, (number)); \
-    } while (0)
 
 /* --- objects --- */
 
@@ -75,7 +59,7 @@ START_TEST(imported_objects_carry_traffic)
     ck_assert_ptr_nonnull(a->qp);
     a->cq = cq;
     a->mr = mr;
-    pair_connect(&pair);
+    pair_connect();
     for (uint32_t i = 0; i < LENGTH; i++)
         a->memory[i] = (uint8_t)(3 * i + 1);
     wr = pair_request(a, IBV_WR_RDMA_WRITE, &sge, 0, LENGTH);
@@ -324,7 +308,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("libibverbs: imports");
-    TCase *tc = tc_case(suite, "imports", set_up, tear_down);
+    TCase *tc = tc_case(suite, "imports", set_up, pair_close);
 
     tc_add_tests(
         tc, imported_objects_carry_traffic, an_unimported_object_stays,

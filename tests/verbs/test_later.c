@@ -11,28 +11,6 @@
 
 #define LENGTH 8192u
 
-static struct pair pair;
-static struct pair_side *const a = &pair.side[0], *const b = &pair.side[1];
-
-static void set_up(void)
-{
-    memset(&pair, 0, sizeof(pair));
-    pair_open(&pair);
-    pair_connect(&pair);
-}
-
-static void tear_down(void)
-{
-    pair_close(&pair);
-}
-
-#define refused(call, number)              \
-    do {                                   \
-        errno = 0;                         \
-        ck_assert_ptr_null(call);          \
-        ck_assert_int_eq(errno, (number)); \
-    } while (0)
-
 /* a writes its memory to `address` of `mr`. */
 static void write_to(const struct ibv_mr *mr, uint64_t address)
 {
@@ -332,7 +310,7 @@ END_TEST
 static Suite *suite_later(void)
 {
     Suite *suite = suite_create("verbs: calls behind rdma-core 44");
-    TCase *tc = tc_case(suite, "later", set_up, tear_down);
+    TCase *tc = tc_case(suite, "later", pair_set_up, pair_close);
 
     tc_add_tests(
         tc, ibv_alloc_buf_is_page_aligned_and_registers,

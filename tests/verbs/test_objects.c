@@ -27,13 +27,6 @@ static void tear_down(void)
     ck_assert_int_eq(ibv_close_device(context), 0);
 }
 
-#define refused(call, number)              \
-    do {                                   \
-        errno = 0;                         \
-        ck_assert_ptr_null(call);          \
-        ck_assert_int_eq(errno, (number)); \
-    } while (0)
-
 /* --- devices --- */
 
 START_TEST(a_device_is_an_interface_and_the_same_in_each_list)

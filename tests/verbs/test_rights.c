@@ -10,21 +10,6 @@
 #define MINE   0x5a /* the peer's, or what it may read */
 #define SECRET 0xa5 /* written when the peer has no right */
 
-static struct pair pair;
-static struct pair_side *const a = &pair.side[0], *const b = &pair.side[1];
-
-static void set_up(void)
-{
-    memset(&pair, 0, sizeof(pair));
-    pair_open(&pair);
-    pair_connect(&pair);
-}
-
-static void tear_down(void)
-{
-    pair_close(&pair);
-}
-
 /* --- the peer: a thread that asks until its connection ends, or it is told to stop --- */
 
 static struct {
@@ -134,7 +119,7 @@ START_TEST(nothing_passes_after_the_right_has_gone)
         join_peer();
         ck_assert(tc_until(atomic_load(&b->ended), PAIR_MS));
         ck_assert_int_eq(atomic_load(&b->ended), (int)kinds[_i].told);
-        pair_renew(&pair);
+        pair_renew();
         ck_assert(are_all(b->memory, SECRET));
         ck_assert(are_all(a->memory, MINE));
     }
@@ -164,7 +149,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("verbs: rights that change in traffic");
-    TCase *tc = tc_case(suite, "rights", set_up, tear_down);
+    TCase *tc = tc_case(suite, "rights", pair_set_up, pair_close);
 
     tcase_set_timeout(tc, 0.001 * tc_timeout_ms(120000));
     tc_add_loops(tc, 0, ARRAY_SIZE(kinds), nothing_passes_after_the_right_has_gone,

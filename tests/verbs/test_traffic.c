@@ -6,16 +6,10 @@
 #include <fcntl.h>
 #include <stdlib.h>
 
-static struct pair pair;
-static struct pair_side *const a = &pair.side[0], *const b = &pair.side[1];
-
 static void open_as(bool shared, bool extended)
 {
-    memset(&pair, 0, sizeof(pair));
-    pair.shared = shared;
-    pair.extended = extended;
-    pair_open(&pair);
-    pair_connect(&pair);
+    pair_open(shared, extended);
+    pair_connect();
 }
 
 static void set_up(void)
@@ -31,11 +25,6 @@ static void set_up_shared(void)
 static void set_up_extended(void)
 {
     open_as(false, true);
-}
-
-static void tear_down(void)
-{
-    pair_close(&pair);
 }
 
 static void check_received(const struct ibv_wc *wc, uint64_t wr_id, uint32_t length)
@@ -567,7 +556,7 @@ START_TEST(a_reset_forgets_and_the_qp_connects_again)
     for (int i = 0; i < 2; i++)
         ck_assert_int_eq(ibv_modify_qp(pair.side[i].qp, &attr, IBV_QP_STATE), 0);
     ck_assert_int_eq(ibv_poll_cq(a->cq, 1, &wc), 0);
-    pair_connect(&pair);
+    pair_connect();
     ck_assert_uint_eq(a->qp->qp_num, numbers[0]);
     ck_assert_uint_eq(b->qp->qp_num, numbers[1]);
     ck_assert_int_eq(ibv_poll_cq(a->cq, 1, &wc), 0);
@@ -759,9 +748,9 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("libibverbs: traffic");
-    TCase *plain = tc_case(suite, "plain", set_up, tear_down);
-    TCase *shared = tc_case(suite, "shared", set_up_shared, tear_down);
-    TCase *extended = tc_case(suite, "extended", set_up_extended, tear_down);
+    TCase *plain = tc_case(suite, "plain", set_up, pair_close);
+    TCase *shared = tc_case(suite, "shared", set_up_shared, pair_close);
+    TCase *extended = tc_case(suite, "extended", set_up_extended, pair_close);
 
     tc_add_tests(plain, a_send_fills_the_receive, a_long_list_arrives_in_order,
                  receives_are_flushed_in_order, many_completions_are_taken_by_one_poll,

@@ -3,11 +3,14 @@
 
 #include <poll.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #define ALL_RIGHTS                                                               \
     (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
      IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND)
+
+struct pair pair;
 
 struct ibv_context *pair_open_context(void)
 {
@@ -67,10 +70,10 @@ static void on_release(void *context, struct vb_qp *qp)
 
 static const struct vb_connector connector = { .event = on_qp_event, .release = on_release };
 
-static void adopt(struct pair *pair, int i, int fd)
+static void adopt(int i, int fd)
 {
-    struct pair_side *side = &pair->side[i];
-    struct ual_device *device = vb_context_of(pair->context)->device;
+    struct pair_side *side = &pair.side[i];
+    struct ual_device *device = vb_context_of(pair.context)->device;
     struct ual_adopt_param param = {
         .fd = fd,
         .initiator = i == 0,
@@ -91,15 +94,15 @@ static void adopt(struct pair *pair, int i, int fd)
     ck_assert_int_eq(ual_conn_adopt(side->conn, &vb_qp_of(side->qp)->ual, &param), RI_OK);
 }
 
-void pair_connect(struct pair *pair)
+void pair_connect(void)
 {
     int fds[2];
 
     ck_assert_int_eq(tc_tcp_pair(AF_INET, fds), 0);
     for (int i = 0; i < 2; i++)
-        adopt(pair, i, fds[i]);
+        adopt(i, fds[i]);
     for (int i = 0; i < 2; i++) {
-        struct pair_side *side = &pair->side[i];
+        struct pair_side *side = &pair.side[i];
 
         close(fds[i]);
         ck_assert(tc_until(atomic_load(&side->established), PAIR_MS));
@@ -109,7 +112,7 @@ void pair_connect(struct pair *pair)
 
 /* --- objects --- */
 
-static void open_qp(struct pair *pair, struct pair_side *side)
+static void open_qp(struct pair_side *side)
 {
     struct ibv_qp_init_attr_ex attr = {
         .send_cq = side->cq,
@@ -121,61 +124,70 @@ static void open_qp(struct pair *pair, struct pair_side *side)
                  .max_recv_sge = 4,
                  .max_inline_data = 256 },
         .qp_type = IBV_QPT_RC,
-        .comp_mask = IBV_QP_INIT_ATTR_PD | (pair->extended ? IBV_QP_INIT_ATTR_SEND_OPS_FLAGS : 0),
-        .pd = pair->pd,
+        .comp_mask = IBV_QP_INIT_ATTR_PD | (pair.extended ? IBV_QP_INIT_ATTR_SEND_OPS_FLAGS : 0),
+        .pd = pair.pd,
         .send_ops_flags = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_WRITE |
                           IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD |
                           IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_LOCAL_INV,
     };
 
-    side->qp = ibv_create_qp_ex(pair->context, &attr);
+    side->qp = ibv_create_qp_ex(pair.context, &attr);
     ck_assert_ptr_nonnull(side->qp);
     side->qp_ex = ibv_qp_to_qp_ex(side->qp);
-    ck_assert(pair->extended == (side->qp_ex != NULL));
+    ck_assert(pair.extended == (side->qp_ex != NULL));
 }
 
-static void open_side(struct pair *pair, struct pair_side *side)
+static void open_side(struct pair_side *side)
 {
     struct ibv_srq_init_attr srq = { .attr = { .max_wr = PAIR_DEPTH, .max_sge = 4 } };
 
-    side->cq = ibv_create_cq(pair->context, 4 * PAIR_DEPTH, side, pair->channel, 0);
+    side->cq = ibv_create_cq(pair.context, 4 * PAIR_DEPTH, side, pair.channel, 0);
     ck_assert_ptr_nonnull(side->cq);
-    if (pair->shared) {
-        side->srq = ibv_create_srq(pair->pd, &srq);
+    if (pair.shared) {
+        side->srq = ibv_create_srq(pair.pd, &srq);
         ck_assert_ptr_nonnull(side->srq);
     }
     side->memory = calloc(1, PAIR_OCTETS);
     ck_assert_ptr_nonnull(side->memory);
-    side->mr = ibv_reg_mr(pair->pd, side->memory, PAIR_OCTETS, ALL_RIGHTS);
+    side->mr = ibv_reg_mr(pair.pd, side->memory, PAIR_OCTETS, ALL_RIGHTS);
     ck_assert_ptr_nonnull(side->mr);
-    open_qp(pair, side);
+    open_qp(side);
 }
 
-void pair_open(struct pair *pair)
+void pair_open(bool shared, bool extended)
 {
-    pair->context = pair_open_context();
-    pair->pd = ibv_alloc_pd(pair->context);
-    ck_assert_ptr_nonnull(pair->pd);
-    pair->channel = ibv_create_comp_channel(pair->context);
-    ck_assert_ptr_nonnull(pair->channel);
+    memset(&pair, 0, sizeof(pair));
+    pair.shared = shared;
+    pair.extended = extended;
+    pair.context = pair_open_context();
+    pair.pd = ibv_alloc_pd(pair.context);
+    ck_assert_ptr_nonnull(pair.pd);
+    pair.channel = ibv_create_comp_channel(pair.context);
+    ck_assert_ptr_nonnull(pair.channel);
     for (int i = 0; i < 2; i++)
-        open_side(pair, &pair->side[i]);
+        open_side(&pair.side[i]);
 }
 
-void pair_renew(struct pair *pair)
+void pair_set_up(void)
+{
+    pair_open(false, false);
+    pair_connect();
+}
+
+void pair_renew(void)
 {
     for (int i = 0; i < 2; i++) {
-        ck_assert_int_eq(ibv_destroy_qp(pair->side[i].qp), 0);
-        atomic_store(&pair->side[i].ended, 0);
-        open_qp(pair, &pair->side[i]);
+        ck_assert_int_eq(ibv_destroy_qp(pair.side[i].qp), 0);
+        atomic_store(&pair.side[i].ended, 0);
+        open_qp(&pair.side[i]);
     }
-    pair_connect(pair);
+    pair_connect();
 }
 
-void pair_destroy(struct pair *pair)
+void pair_destroy(void)
 {
     for (int i = 0; i < 2; i++) {
-        struct pair_side *side = &pair->side[i];
+        struct pair_side *side = &pair.side[i];
 
         ck_assert_int_eq(ibv_destroy_qp(side->qp), 0);
         if (side->srq)
@@ -184,14 +196,14 @@ void pair_destroy(struct pair *pair)
         ck_assert_int_eq(ibv_dereg_mr(side->mr), 0);
         free(side->memory);
     }
-    ck_assert_int_eq(ibv_destroy_comp_channel(pair->channel), 0);
-    ck_assert_int_eq(ibv_dealloc_pd(pair->pd), 0);
+    ck_assert_int_eq(ibv_destroy_comp_channel(pair.channel), 0);
+    ck_assert_int_eq(ibv_dealloc_pd(pair.pd), 0);
 }
 
-void pair_close(struct pair *pair)
+void pair_close(void)
 {
-    pair_destroy(pair);
-    ck_assert_int_eq(ibv_close_device(pair->context), 0);
+    pair_destroy();
+    ck_assert_int_eq(ibv_close_device(pair.context), 0);
 }
 
 /* --- traffic --- */

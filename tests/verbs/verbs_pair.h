@@ -7,6 +7,8 @@
 
 #include "tc.h"
 
+#include <errno.h>
+
 #define PAIR_OCTETS 65536u /* of each side */
 #define PAIR_DEPTH  64u
 #define PAIR_MS     20000u /* time limit for what must come */
@@ -24,23 +26,37 @@ struct pair_side {
 };
 
 struct pair {
-    bool shared, extended; /* to be set before pair_open */
+    bool shared, extended;
     struct ibv_context *context;
     struct ibv_pd *pd;
     struct ibv_comp_channel *channel;
     struct pair_side side[2];
 };
 
+extern struct pair pair; /* the one of a program; its QPs are 1 and 2 */
+static struct pair_side *const a = &pair.side[0], *const b = &pair.side[1];
+
+/* A call that must return no object, and errno. */
+#define refused(call, number)              \
+    do {                                   \
+        errno = 0;                         \
+        ck_assert_ptr_null(call);          \
+        ck_assert_int_eq(errno, (number)); \
+    } while (0)
+
 struct ibv_context *pair_open_context(void);
 /* The next asynchronous event of a context, which must come. The caller acknowledges it. */
 struct ibv_async_event pair_async_event(struct ibv_context *context);
-void pair_open(struct pair *pair);
-void pair_connect(struct pair *pair);
+/* shared: one shared receive queue for each side; extended: queue pairs for ibv_wr_. */
+void pair_open(bool shared, bool extended);
+void pair_connect(void);
+/* A fixture with pair_close: opens the plain one, and connects it. */
+void pair_set_up(void);
 /* Two new queue pairs in the place of the old ones, connected. Everything else stays. */
-void pair_renew(struct pair *pair);
+void pair_renew(void);
 /* All but the context. */
-void pair_destroy(struct pair *pair);
-void pair_close(struct pair *pair);
+void pair_destroy(void);
+void pair_close(void);
 
 /* Polls until a completion is there. */
 struct ibv_wc pair_completion(struct ibv_cq *cq);
