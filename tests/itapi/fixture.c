@@ -220,14 +220,14 @@ bool fx_opens(int index)
     return asked_features(index) & OPENS;
 }
 
-void fx_add(TCase *tc, unsigned features, bool has, const TTest *test)
+void fx_add(TCase *tc, unsigned features, bool has, const TTest *const *tests)
 {
     int count = (int)fx_interfaces();
 
-    for (int i = 0; i < count; i++) {
-        if (!fx_opens(i) || ((fx_features(i) & features) == features) == has)
-            tcase_add_loop_test(tc, test, i, i + 1);
-    }
+    for (; *tests; tests++)
+        for (int i = 0; i < count; i++)
+            if (!fx_opens(i) || ((fx_features(i) & features) == features) == has)
+                tcase_add_loop_test(tc, *tests, i, i + 1);
 }
 
 /* --- nodes --- */

@@ -33,17 +33,17 @@
 
 /*
  * Interfaces under test: ITAL_TEST_INTERFACES (names separated by commas), else every usable one.
- * Listing them loads providers, so a process of its own does it. add_each runs a test once for
+ * Listing them loads providers, so a process of its own does it. add_each runs tests once for
  * each; inside it, IFACE (from the loop's variable) is the name.
  */
 size_t fx_interfaces(void);
 const char *fx_interface(int index); /* later records in ITAL_TEST_SEEN name it */
-#define add_each(tc, test) tcase_add_loop_test(tc, test, 0, (int)fx_interfaces())
-#define IFACE              fx_interface(_i)
+#define add_each(tc, ...) tc_add_loops(tc, 0, (int)fx_interfaces(), __VA_ARGS__)
+#define IFACE             fx_interface(_i)
 
 /*
  * What an interface supports, by its attributes, which a process of its own queries. add_where
- * registers a test for the interfaces that have all of it, add_without for those that lack any. An
+ * registers tests for the interfaces that have all of it, add_without for those that lack any. An
  * interface that does not open gets both, and they fail. features.c lists what the providers of
  * this tree support, so that a wrong attribute removes no test.
  */
@@ -76,9 +76,11 @@ enum fx_feature {
 #define FX_ALL ((1u << 24) - 1)
 unsigned fx_features(int index); /* FX_ALL if the interface does not open */
 bool fx_opens(int index);
-void fx_add(TCase *tc, unsigned features, bool has, const TTest *test);
-#define add_where(tc, features, test)   fx_add(tc, features, true, test)
-#define add_without(tc, features, test) fx_add(tc, features, false, test)
+void fx_add(TCase *tc, unsigned features, bool has, const TTest *const *tests);
+#define add_where(tc, features, ...) \
+    fx_add(tc, features, true, (const TTest *const[]){ __VA_ARGS__, NULL })
+#define add_without(tc, features, ...) \
+    fx_add(tc, features, false, (const TTest *const[]){ __VA_ARGS__, NULL })
 
 struct node {
     it_ia_handle_t ia;

@@ -520,25 +520,19 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("aggregate EVDs");
-    TCase *events = tcase_create("events"), *waits = tcase_create("waits");
-    TCase *wrong = tcase_create("errors"), *members = tcase_create("members");
+    TCase *events = tc_case(suite, "events", NULL, NULL);
+    TCase *waits = tc_case(suite, "waits", NULL, NULL);
+    TCase *members = tc_case(suite, "members", NULL, NULL);
+    TCase *wrong = tc_case(suite, "errors", NULL, NULL);
     int twice = 2 * (int)fx_interfaces();
 
     add_each(events, events_of_all_streams);
     tcase_add_loop_test(events, several_events_by_one_call, 0, twice);
     add_each(events, notifications_name_the_sevd);
-    suite_add_tcase(suite, events);
     tcase_add_loop_test(waits, woken_and_timed_out, 0, twice);
-    add_each(waits, aborted_by_the_end_of_the_adapter);
-    add_each(waits, interrupted);
-    add_each(waits, descriptor);
-    suite_add_tcase(suite, waits);
-    add_each(wrong, errors);
-    add_each(wrong, an_aevd_is_no_sevd);
+    add_each(waits, aborted_by_the_end_of_the_adapter, interrupted, descriptor);
+    add_each(wrong, errors, an_aevd_is_no_sevd);
     tcase_add_loop_test(members, members_come_and_go, 0, twice);
-    add_each(members, members_that_are_refused);
-    add_each(members, disabled);
-    suite_add_tcase(suite, members);
-    suite_add_tcase(suite, wrong);
+    add_each(members, members_that_are_refused, disabled);
     return tc_main(suite);
 }

@@ -290,10 +290,9 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("a server with one AEVD");
-    TCase *tc = tcase_create("server");
+    TCase *tc = tc_case(suite, "server", NULL, NULL);
 
     tcase_set_timeout(tc, 90);
     add_each(tc, eight_clients_at_once);
-    suite_add_tcase(suite, tc);
     return tc_main(suite);
 }

@@ -393,23 +393,14 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("it_atomic");
-    TCase *tc = tcase_create("atomic");
+    TCase *tc = tc_case(suite, "atomic", NULL, NULL);
 
     tcase_set_timeout(tc, 60);
-    add_where(tc, FX_ATOMICS, adds_and_returns_what_was);
-    add_where(tc, FX_ATOMICS, swaps_what_is_equal);
-    add_where(tc, FX_ATOMICS, suppressed_and_in_order);
+    add_where(tc, FX_ATOMICS, adds_and_returns_what_was, swaps_what_is_equal,
+              suppressed_and_in_order);
     add_where(tc, FX_ATOMICS | FX_RELATIVE, relative_addresses);
-    add_where(tc, FX_ATOMICS, refused);
-    add_where(tc, FX_ATOMICS, full_queue);
-    add_where(tc, FX_ATOMICS, flushed);
-    add_where(tc, FX_ATOMICS, peer_misaligned);
-    add_where(tc, FX_ATOMICS, peer_without_privilege);
-    add_where(tc, FX_ATOMICS, peer_out_of_range);
-    add_where(tc, FX_ATOMICS, peer_with_bad_context);
-    add_where(tc, FX_ATOMICS, peer_not_enabled);
-    add_where(tc, FX_ATOMICS, two_peers_one_word);
+    add_where(tc, FX_ATOMICS, refused, full_queue, flushed, peer_misaligned, peer_without_privilege,
+              peer_out_of_range, peer_with_bad_context, peer_not_enabled, two_peers_one_word);
     add_without(tc, FX_ATOMICS, refused_without_atomics);
-    suite_add_tcase(suite, tc);
     return tc_main(suite);
 }

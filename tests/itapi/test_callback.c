@@ -391,23 +391,19 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("callbacks");
-    TCase *events = tcase_create("events"), *wrong = tcase_create("errors");
-    TCase *ends = tcase_create("freeing"), *process = tcase_create("process");
+    TCase *events = tc_case(suite, "events", NULL, NULL);
+    TCase *wrong = tc_case(suite, "errors", NULL, NULL);
+    TCase *ends = tc_case(suite, "freeing", NULL, NULL);
+    TCase *process = tc_case(suite, "process", NULL, NULL);
 
     add_each(events, called_for_completions);
-    suite_add_tcase(suite, events);
-    add_each(wrong, errors);
-    add_each(wrong, refused_while_a_thread_waits);
-    suite_add_tcase(suite, wrong);
+    add_each(wrong, errors, refused_while_a_thread_waits);
     tcase_set_timeout(ends, 60);
-    add_each(ends, an_evd_is_detached_and_freed_inside);
-    add_each(ends, an_ia_is_freed_inside);
-    add_each(ends, an_ia_is_freed_while_a_callback_runs);
-    suite_add_tcase(suite, ends);
+    add_each(ends, an_evd_is_detached_and_freed_inside, an_ia_is_freed_inside,
+             an_ia_is_freed_while_a_callback_runs);
 #ifndef ITAL_TSAN
     add_each(process, forked);
 #endif
     add_each(process, cancelled_while_detaching);
-    suite_add_tcase(suite, process);
     return tc_main(suite);
 }

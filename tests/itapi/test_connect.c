@@ -512,7 +512,8 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("it_connect");
-    TCase *up = tcase_create("up"), *refused = tcase_create("refused");
+    TCase *up = tc_case(suite, "up", NULL, NULL);
+    TCase *refused = tc_case(suite, "refused", NULL, NULL);
 
     add_each_family(up, connect_with_private_data);
     add_where(up, FX_READ_DEPTHS, read_depths_are_agreed);
@@ -521,14 +522,10 @@ int main(void)
     add_where(up, FX_SOFTRDMA, local_port_that_rests);
     add_where(up, FX_IWARP, connect_with_regions);
     add_each(up, many_at_once);
-    suite_add_tcase(suite, up);
     add_each_family(refused, rejected_with_private_data);
     add_each_family(refused, nobody_listens);
     add_each(refused, request_not_answered);
-    add_where(refused, FX_TCP, stranger_is_silent);
-    add_where(refused, FX_TCP, stranger_talks);
-    add_where(refused, FX_TCP, stranger_closes);
-    add_where(refused, FX_TCP, stranger_connects);
-    suite_add_tcase(suite, refused);
+    add_where(refused, FX_TCP, stranger_is_silent, stranger_talks, stranger_closes,
+              stranger_connects);
     return tc_main(suite);
 }

@@ -415,16 +415,12 @@ int main(void)
             continue;
         tcase_add_loop_test(tc, responder_without_a_message, 2 * i, 2 * i + 2);
     }
-    add_where(tc, FX_CONVERSION, all_ways);
-    add_where(tc, FX_CONVERSION, states_and_addresses);
-    add_where(tc, FX_CONVERSION, request_that_was_read_already);
-    add_where(tc, FX_CONVERSION, fpdus_that_were_read_already);
+    add_where(tc, FX_CONVERSION, all_ways, states_and_addresses, request_that_was_read_already,
+              fpdus_that_were_read_already);
     add_where(tc, FX_CONVERSION | FX_SOFTRDMA, capture);
-    add_where(tc, FX_CONVERSION, descriptors_that_are_refused);
-    add_where(tc, FX_CONVERSION, arguments);
+    add_where(tc, FX_CONVERSION, descriptors_that_are_refused, arguments);
     add_without(tc, FX_CONVERSION, where_there_is_no_conversion);
     add_where(tc, FX_CONVERSION, conversions_are_counted);
-    add_where(tc, FX_CONVERSION | FX_SOFTRDMA, policy);
-    add_where(tc, FX_CONVERSION | FX_SOFTRDMA, netdev);
+    add_where(tc, FX_CONVERSION | FX_SOFTRDMA, policy, netdev);
     return tc_main(suite);
 }

@@ -285,12 +285,7 @@ int main(void)
     for (int i = 0; i < count; i++)
         if (fx_features(i) & FX_CONVERSION)
             tcase_add_loop_test(tc, peer_that_never_answers, 2 * i, 2 * i + 2);
-    add_where(tc, FX_CONVERSION, frame_that_ends);
-    add_where(tc, FX_CONVERSION, hostile_peer);
-    add_where(tc, FX_CONVERSION, peer_that_never_reads);
-    add_where(tc, FX_CONVERSION, peer_that_refuses);
-    add_where(tc, FX_CONVERSION, abandoned);
-    add_where(tc, FX_CONVERSION, abandoned_in_a_read);
-    add_where(tc, FX_CONVERSION, no_descriptor);
+    add_where(tc, FX_CONVERSION, frame_that_ends, hostile_peer, peer_that_never_reads,
+              peer_that_refuses, abandoned, abandoned_in_a_read, no_descriptor);
     return tc_main(suite);
 }

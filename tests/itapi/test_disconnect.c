@@ -264,16 +264,11 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("it_disconnect");
-    TCase *down = tcase_create("down");
+    TCase *down = tc_case(suite, "down", NULL, NULL);
 
-    add_each(down, disconnect_by_one);
-    add_each(down, disconnect_by_both);
-    add_each(down, disconnect_while_pending);
-    add_each(down, reset_and_reconnect);
+    add_each(down, disconnect_by_one, disconnect_by_both, disconnect_while_pending,
+             reset_and_reconnect);
     add_where(down, FX_SOFTRDMA, disconnect_while_the_peer_sends);
-    add_each(down, adapter_freed);
-    add_each(down, peer_is_killed);
-    add_each(down, completed_sends_arrive_after_exit);
-    suite_add_tcase(suite, down);
+    add_each(down, adapter_freed, peer_is_killed, completed_sends_arrive_after_exit);
     return tc_main(suite);
 }

@@ -290,19 +290,10 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("it_dto");
-    TCase *done = tcase_create("completions");
+    TCase *done = tc_case(suite, "completions", NULL, NULL);
 
-    add_each(done, suppressed_completions);
-    add_each(done, slots_come_back);
-    add_each(done, too_many_posts);
-    add_each(done, order);
-    add_each(done, fence);
-    add_each(done, reads_beyond_ord);
-    add_each(done, both_directions_at_once);
-    add_each(done, passive_side_posts_first);
-    add_each(done, flush_on_disconnect);
-    add_each(done, last_message_arrives);
-    add_each(done, last_message_arrives_without_disconnect);
-    suite_add_tcase(suite, done);
+    add_each(done, suppressed_completions, slots_come_back, too_many_posts, order, fence,
+             reads_beyond_ord, both_directions_at_once, passive_side_posts_first,
+             flush_on_disconnect, last_message_arrives, last_message_arrives_without_disconnect);
     return tc_main(suite);
 }

@@ -574,25 +574,15 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("it_dto: errors");
-    TCase *post = tcase_create("post"), *peer = tcase_create("protection");
+    TCase *post = tc_case(suite, "post", NULL, NULL);
+    TCase *peer = tc_case(suite, "protection", NULL, NULL);
 
-    add_each(post, X039_post_errors);
-    add_each(post, payload_limit);
-    add_each(post, no_reads_with_ord_0);
-    add_each(post, contexts_have_32_bits);
-    add_each(post, no_reads_where_the_peer_agreed_to_none);
-    add_each(post, agreed_anew);
-    suite_add_tcase(suite, post);
+    add_each(post, X039_post_errors, payload_limit, no_reads_with_ord_0, contexts_have_32_bits,
+             no_reads_where_the_peer_agreed_to_none, agreed_anew);
     add_refusals(peer, write_refused);
     add_refusals(peer, read_refused);
-    add_each(peer, refused_read_is_logged);
-    add_each(peer, read_error_names_the_read);
-    add_each(peer, receive_too_short);
-    add_where(peer, FX_SOFTRDMA, read_of_unmapped_memory);
-    add_where(peer, FX_SOFTRDMA, write_to_unmapped_memory);
-    add_each(peer, no_receive);
-    add_each(peer, recovery);
-    add_each(peer, modified_region);
-    suite_add_tcase(suite, peer);
+    add_each(peer, refused_read_is_logged, read_error_names_the_read, receive_too_short);
+    add_where(peer, FX_SOFTRDMA, read_of_unmapped_memory, write_to_unmapped_memory);
+    add_each(peer, no_receive, recovery, modified_region);
     return tc_main(suite);
 }

@@ -410,20 +410,13 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("it_dto: sizes");
-    TCase *size = tcase_create("sizes");
+    TCase *size = tc_case(suite, "sizes", NULL, NULL);
 
-    add_each(size, send_sizes);
-    add_each(size, write_sizes);
-    add_each(size, read_sizes);
+    add_each(size, send_sizes, write_sizes, read_sizes);
     add_where(size, FX_RELATIVE, relative_addresses);
-    add_each(size, gather_and_scatter);
-    add_each(size, no_segments);
-    add_each(size, most_segments);
-    add_each(size, sixty_four_segments_of_a_write_and_a_read);
-    add_each(size, each_request_has_many_segments);
-    add_each(size, many_segments_of_a_read_that_fails);
-    add_each(size, many_segments_of_a_write_that_fails);
+    add_each(size, gather_and_scatter, no_segments, most_segments,
+             sixty_four_segments_of_a_write_and_a_read, each_request_has_many_segments,
+             many_segments_of_a_read_that_fails, many_segments_of_a_write_that_fails);
     add_where(size, FX_SOFTRDMA, sixty_four_segments_of_a_message);
-    suite_add_tcase(suite, size);
     return tc_main(suite);
 }

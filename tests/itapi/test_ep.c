@@ -360,19 +360,11 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("it_ep");
-    TCase *tc = tcase_create("ep");
+    TCase *tc = tc_case(suite, "ep", NULL, NULL);
 
-    add_each(tc, attributes_are_given_or_more);
-    add_each(tc, query_masks);
-    add_each(tc, attributes_beyond_the_adapter);
-    add_each(tc, reads_beyond_the_adapter_are_lowered);
-    add_each(tc, smallest_attributes);
-    add_each(tc, creation_errors);
-    add_each(tc, one_evd_for_both_queues);
-    add_each(tc, unconnected);
-    add_each(tc, connected_and_nonoperational);
-    add_each(tc, free_while_connected);
-    add_each(tc, freed_while_another_dequeues);
-    suite_add_tcase(suite, tc);
+    add_each(tc, attributes_are_given_or_more, query_masks, attributes_beyond_the_adapter,
+             reads_beyond_the_adapter_are_lowered, smallest_attributes, creation_errors,
+             one_evd_for_both_queues, unconnected, connected_and_nonoperational,
+             free_while_connected, freed_while_another_dequeues);
     return tc_main(suite);
 }

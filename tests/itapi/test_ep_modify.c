@@ -401,19 +401,12 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("it_ep_modify");
-    TCase *tc = tcase_create("modify");
+    TCase *tc = tc_case(suite, "modify", NULL, NULL);
 
     tcase_set_timeout(tc, 60);
-    add_each(tc, masks);
-    add_each(tc, unconnected);
-    add_each(tc, beyond_the_adapter);
-    add_each(tc, what_the_qp_has_is_fixed);
+    add_each(tc, masks, unconnected, beyond_the_adapter, what_the_qp_has_is_fixed);
     add_where(tc, FX_SRQ | FX_HARD_MARK, shared_queue);
-    add_each(tc, states);
-    add_each(tc, connected);
-    add_each(tc, ord_stays_within_what_was_agreed);
-    add_each(tc, writes_enabled_while_connected);
-    add_each(tc, before_accept);
-    suite_add_tcase(suite, tc);
+    add_each(tc, states, connected, ord_stays_within_what_was_agreed,
+             writes_enabled_while_connected, before_accept);
     return tc_main(suite);
 }

@@ -537,30 +537,19 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("errors");
-    TCase *tc = tcase_create("errors");
+    TCase *tc = tc_case(suite, "errors", NULL, NULL);
 
     tcase_set_timeout(tc, 60);
-    add_each(tc, versions_that_are_none);
-    add_each(tc, memory_of_version_1);
-    add_each(tc, memory_of_version_2);
-    add_each(tc, segments_of_a_flush);
-    add_each(tc, private_data_with_a_region);
-    add_each(tc, events_that_are_none);
-    add_each(tc, memory_that_is_not_there);
-    add_each(tc, memory_that_may_not_be_written);
-    add_where(tc, FX_SOFTRDMA, memory_longer_than_the_adapter_takes);
-    add_where(tc, FX_SOFTRDMA, modified_over_memory_that_changed);
-    add_each(tc, aggregates_that_are_none);
-    add_each(tc, aggregated_while_a_thread_waits);
-    add_each(tc, without_descriptors);
-    add_where(tc, FX_SOFTRDMA, opened_without_descriptors);
-    add_where(tc, FX_SOFTRDMA, listening_without_descriptors);
-    add_where(tc, FX_SOFTRDMA, connected_without_descriptors);
-    add_where(tc, FX_SOFTRDMA, privileged_port_to_listen_on);
+    add_each(tc, versions_that_are_none, memory_of_version_1, memory_of_version_2,
+             segments_of_a_flush, private_data_with_a_region, events_that_are_none,
+             memory_that_is_not_there, memory_that_may_not_be_written);
+    add_where(tc, FX_SOFTRDMA, memory_longer_than_the_adapter_takes,
+              modified_over_memory_that_changed);
+    add_each(tc, aggregates_that_are_none, aggregated_while_a_thread_waits, without_descriptors);
+    add_where(tc, FX_SOFTRDMA, opened_without_descriptors, listening_without_descriptors,
+              connected_without_descriptors, privileged_port_to_listen_on);
     add_where(tc, FX_SOFTRDMA | FX_PORT_PAIRS, privileged_port_to_connect_from);
     add_where(tc, FX_PORT_PAIRS, port_in_use_to_connect_from);
-    add_each(tc, receive_longer_than_the_payload);
-    add_each(tc, accepted_with_a_region_on_a_used_endpoint);
-    suite_add_tcase(suite, tc);
+    add_each(tc, receive_longer_than_the_payload, accepted_with_a_region_on_a_used_endpoint);
     return tc_main(suite);
 }

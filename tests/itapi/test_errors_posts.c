@@ -106,8 +106,7 @@ int main(void)
     TCase *tc = tc_case(suite, "posts", NULL, NULL);
 
     tcase_set_timeout(tc, 60);
-    add_each(tc, segments_that_are_missing);
-    add_each(tc, no_place_for_a_read);
+    add_each(tc, segments_that_are_missing, no_place_for_a_read);
     add_where(tc, FX_RMR | FX_READ_UNLINK, no_place_for_a_read_into_an_rmr);
     add_where(tc, FX_SOFTRDMA, longer_than_a_request);
     return tc_main(suite);

@@ -344,19 +344,10 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("it_evd");
-    TCase *tc = tcase_create("evd");
+    TCase *tc = tc_case(suite, "evd", NULL, NULL);
 
-    add_each(tc, streams_and_attributes);
-    add_each(tc, creation_errors);
-    add_each(tc, query_errors);
-    add_each(tc, busy_while_used);
-    add_each(tc, software_events_in_order);
-    add_each(tc, software_queue_full);
-    add_each(tc, dequeue_n);
-    add_each(tc, dequeue_and_wait_errors);
-    add_each(tc, only_its_bytes_are_written);
-    add_each(tc, descriptor);
-    add_each(tc, descriptor_of_completions);
-    suite_add_tcase(suite, tc);
+    add_each(tc, streams_and_attributes, creation_errors, query_errors, busy_while_used,
+             software_events_in_order, software_queue_full, dequeue_n, dequeue_and_wait_errors,
+             only_its_bytes_are_written, descriptor, descriptor_of_completions);
     return tc_main(suite);
 }

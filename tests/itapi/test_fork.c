@@ -261,13 +261,10 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("it_fork");
-    TCase *tc = tcase_create("fork");
+    TCase *tc = tc_case(suite, "fork", NULL, NULL);
 
     tcase_set_timeout(tc, 120);
-    add_each(tc, list_fork_open);
-    add_each(tc, old_handles_stay_dead_beside_new_ones);
-    add_each(tc, fork_twice);
-    add_each(tc, fork_while_threads_open_list_and_log);
-    suite_add_tcase(suite, tc);
+    add_each(tc, list_fork_open, old_handles_stay_dead_beside_new_ones, fork_twice,
+             fork_while_threads_open_list_and_log);
     return tc_main(suite);
 }

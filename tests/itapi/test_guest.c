@@ -498,22 +498,14 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("it_guest");
-    TCase *tc = tcase_create("signals"), *fds = tcase_create("descriptors");
-    TCase *cancel = tcase_create("cancellation"), *forks = tcase_create("fork");
+    TCase *tc = tc_case(suite, "signals", NULL, NULL);
+    TCase *fds = tc_case(suite, "descriptors", NULL, NULL);
+    TCase *cancel = tc_case(suite, "cancellation", NULL, NULL);
+    TCase *forks = tc_case(suite, "fork", NULL, NULL);
 
-    add_each(tc, no_sigpipe);
-    add_each(tc, dispositions_and_mask_stay);
-    add_each(tc, threads_block_all_signals);
-    suite_add_tcase(suite, tc);
-    add_each(fds, descriptors_are_cloexec);
-    add_each(fds, limit_of_descriptors_stays);
-    add_each(fds, no_descriptor_at_accept);
-    suite_add_tcase(suite, fds);
-    add_each(cancel, cancelled_in_wait);
-    add_each(cancel, cancelled_at_work);
-    suite_add_tcase(suite, cancel);
-    add_each(forks, fork_in_traffic);
-    add_each(forks, child_outlives_the_connection);
-    suite_add_tcase(suite, forks);
+    add_each(tc, no_sigpipe, dispositions_and_mask_stay, threads_block_all_signals);
+    add_each(fds, descriptors_are_cloexec, limit_of_descriptors_stays, no_descriptor_at_accept);
+    add_each(cancel, cancelled_in_wait, cancelled_at_work);
+    add_each(forks, fork_in_traffic, child_outlives_the_connection);
     return tc_main(suite);
 }

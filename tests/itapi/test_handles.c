@@ -492,13 +492,8 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("it_handles");
-    TCase *tc = tcase_create("none");
+    TCase *tc = tc_case(suite, "none", NULL, NULL);
 
-    add_each(tc, null_and_garbage);
-    add_each(tc, other_kinds);
-    add_each(tc, freed);
-    add_each(tc, aevd_argument);
-    add_each(tc, dead);
-    suite_add_tcase(suite, tc);
+    add_each(tc, null_and_garbage, other_kinds, freed, aevd_argument, dead);
     return tc_main(suite);
 }

@@ -392,16 +392,12 @@ int main(void)
     TCase *tc = tc_case(suite, "handoff", NULL, NULL);
 
     tcase_set_timeout(tc, tc_timeout_ms(120000) / 1000.0);
-    add_each(tc, another_listen_point_accepts);
-    add_each(tc, there_and_back_and_rejected);
-    add_each(tc, errors);
+    add_each(tc, another_listen_point_accepts, there_and_back_and_rejected, errors);
     add_where(tc, FX_PORT_PAIRS, by_a_pair_of_ports);
     add_where(tc, FX_SERVICE_IDS, by_a_service_id);
     add_where(tc, FX_DEPTHS_SUPPRESSED, flags_of_the_target_count);
     add_each(tc, full_evd);
     add_where(tc, FX_SOFTRDMA, full_listen_point);
-    add_each(tc, withdrawn);
-    add_each(tc, contested_request);
-    add_each(tc, target_that_goes);
+    add_each(tc, withdrawn, contested_request, target_that_goes);
     return tc_main(suite);
 }

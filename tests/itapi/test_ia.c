@@ -541,25 +541,14 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("it_ia");
-    TCase *list = tcase_create("list"), *open = tcase_create("open"),
-          *more = tcase_create("objects");
+    TCase *list = tc_case(suite, "list", NULL, NULL);
+    TCase *open = tc_case(suite, "open", NULL, NULL);
+    TCase *more = tc_case(suite, "objects", NULL, NULL);
 
     tc_add_tests(list, list_counts_and_fills, list_respects_the_room, names, reports, conversions);
-    suite_add_tcase(suite, list);
-    add_each(open, api_versions);
-    add_each(open, unknown_names);
-    add_each(open, two_adapters_are_independent);
-    add_each(open, open_and_close_leave_nothing);
-    add_each(open, adapter_attributes);
-    add_each(open, attributes_promise_only_what_works);
-    suite_add_tcase(suite, open);
-    add_each(more, hardware_is_told);
-    add_each(more, the_wire_local_is_told);
-    add_each(more, handle_kinds);
-    add_each(more, contexts);
-    add_each(more, paths_to_own_addresses);
-    add_each(more, paths_wrong_arguments);
-    add_each(more, object_counters);
-    suite_add_tcase(suite, more);
+    add_each(open, api_versions, unknown_names, two_adapters_are_independent,
+             open_and_close_leave_nothing, adapter_attributes, attributes_promise_only_what_works);
+    add_each(more, hardware_is_told, the_wire_local_is_told, handle_kinds, contexts,
+             paths_to_own_addresses, paths_wrong_arguments, object_counters);
     return tc_main(suite);
 }

@@ -162,18 +162,15 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("lacking");
-    TCase *tc = tcase_create("lacking");
+    TCase *tc = tc_case(suite, "lacking", NULL, NULL);
 
     add_without(tc, FX_DATAGRAMS, no_datagrams);
     add_without(tc, FX_RMR, no_rmrs);
     add_without(tc, FX_LINK, no_links);
-    add_without(tc, FX_SRQ, no_shared_queues);
-    add_without(tc, FX_SRQ, no_endpoints_with_shared_queues);
-    add_without(tc, FX_LINK, no_privileged_endpoints);
-    add_without(tc, FX_LINK, no_links_by_requests);
+    add_without(tc, FX_SRQ, no_shared_queues, no_endpoints_with_shared_queues);
+    add_without(tc, FX_LINK, no_privileged_endpoints, no_links_by_requests);
     add_without(tc, FX_SEND_UNLINK, no_sends_that_unlink);
     add_without(tc, FX_READ_UNLINK, no_reads_into_rmrs);
     add_without(tc, FX_ATOMICS, no_atomics);
-    suite_add_tcase(suite, tc);
     return tc_main(suite);
 }

@@ -454,23 +454,14 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("it_lmr_link over interfaces");
-    TCase *tc = tcase_create("link");
+    TCase *tc = tc_case(suite, "link", NULL, NULL);
 
     tcase_set_timeout(tc, 60);
-    add_where(tc, FX_LINK, linked_written_unlinked);
-    add_where(tc, FX_LINK, used_by_the_next_request);
+    add_where(tc, FX_LINK, linked_written_unlinked, used_by_the_next_request);
     add_where(tc, FX_LINK | FX_SEND_UNLINK, X012_unlinked_by_the_peer);
-    add_where(tc, FX_LINK, linked_twice);
-    add_where(tc, FX_LINK, linked_to_nothing);
-    add_where(tc, FX_LINK, privilege_is_given_and_taken);
-    add_where(tc, FX_LINK, link_refused);
-    add_where(tc, FX_LINK, created_unlinked_refused);
-    add_where(tc, FX_LINK, unconnected_and_full);
-    add_where(tc, FX_LINK, linked_by_list);
-    add_where(tc, FX_LINK, created_of_list);
-    add_where(tc, FX_LINK, lists_refused);
-    add_where(tc, FX_LINK, io_addresses);
+    add_where(tc, FX_LINK, linked_twice, linked_to_nothing, privilege_is_given_and_taken,
+              link_refused, created_unlinked_refused, unconnected_and_full, linked_by_list,
+              created_of_list, lists_refused, io_addresses);
     add_without(tc, FX_LINK, no_io_addresses);
-    suite_add_tcase(suite, tc);
     return tc_main(suite);
 }

@@ -268,17 +268,11 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("it_listen");
-    TCase *wrong = tcase_create("errors"), *points = tcase_create("listen");
+    TCase *wrong = tc_case(suite, "errors", NULL, NULL);
+    TCase *points = tc_case(suite, "listen", NULL, NULL);
 
-    add_each(wrong, connect_errors);
-    add_each(wrong, answer_errors);
-    add_each(wrong, accept_on_a_used_endpoint);
-    suite_add_tcase(suite, wrong);
-    add_each(points, listen_errors);
-    add_each(points, listen_life);
-    add_each(points, listen_at_an_address);
-    add_each(points, request_outlives_listen);
-    add_each(points, too_many_requests);
-    suite_add_tcase(suite, points);
+    add_each(wrong, connect_errors, answer_errors, accept_on_a_used_endpoint);
+    add_each(points, listen_errors, listen_life, listen_at_an_address, request_outlives_listen,
+             too_many_requests);
     return tc_main(suite);
 }

@@ -474,23 +474,18 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("it_notify");
-    TCase *events = tcase_create("notification events"), *changes = tcase_create("modify");
+    TCase *events = tc_case(suite, "notification events", NULL, NULL);
+    TCase *changes = tc_case(suite, "modify", NULL, NULL);
 
     tcase_set_timeout(events, 60);
     tcase_set_timeout(changes, 60);
-    add_where(events, FX_SOFTRDMA, quiet_receives_end_no_wait);
-    add_where(events, FX_SOFTRDMA, quiet_receives_do_not_raise_the_descriptor);
-    add_where(events, FX_SOFTRDMA, a_wait_takes_quiet_ones_at_its_end);
-    add_where(events, FX_SOFTRDMA, a_wait_takes_quiet_ones_at_its_begin);
+    add_where(events, FX_SOFTRDMA, quiet_receives_end_no_wait,
+              quiet_receives_do_not_raise_the_descriptor, a_wait_takes_quiet_ones_at_its_end,
+              a_wait_takes_quiet_ones_at_its_begin);
     add_each(events, flushed_receives_notify);
     add_where(events, FX_SOFTRDMA, a_threshold_of_completions);
-    add_each(changes, modify_errors);
-    add_each(changes, modify_of_a_list);
-    add_each(changes, disabled_and_enabled);
-    add_each(changes, disabling_ends_waits);
+    add_each(changes, modify_errors, modify_of_a_list, disabled_and_enabled, disabling_ends_waits);
     add_where(changes, FX_SOFTRDMA, resized_under_traffic);
     add_each(changes, overflow_flags);
-    suite_add_tcase(suite, events);
-    suite_add_tcase(suite, changes);
     return tc_main(suite);
 }

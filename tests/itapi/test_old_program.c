@@ -437,11 +437,10 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("an old program");
-    TCase *tc = tcase_create("server and client");
+    TCase *tc = tc_case(suite, "server and client", NULL, NULL);
 
     tcase_set_timeout(tc, 60);
     add_where(tc, FX_PORT_PAIRS, runs_as_it_did);
     add_without(tc, FX_SOFTRDMA, elsewhere_it_is_told_what_is_missing);
-    suite_add_tcase(suite, tc);
     return tc_main(suite);
 }

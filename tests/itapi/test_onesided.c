@@ -190,13 +190,10 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("it_onesided");
-    TCase *tc = tcase_create("target");
+    TCase *tc = tc_case(suite, "target", NULL, NULL);
 
     tcase_set_timeout(tc, 60);
-    add_each(tc, target_sleeps);
-    add_each(tc, many_small_reads);
-    add_each(tc, target_polls_memory);
-    add_each(tc, both_ends_only_look_at_memory);
-    suite_add_tcase(suite, tc);
+    add_each(tc, target_sleeps, many_small_reads, target_polls_memory,
+             both_ends_only_look_at_memory);
     return tc_main(suite);
 }

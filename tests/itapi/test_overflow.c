@@ -155,9 +155,8 @@ int main(void)
     Suite *suite = suite_create("overflow");
     TCase *tc = tc_case(suite, "affiliated errors", NULL, NULL);
 
-    add_where(tc, FX_SOFTRDMA, told_once_and_waits_are_refused_until_it_is_reset);
-    add_where(tc, FX_SOFTRDMA, it_resets_itself_where_that_was_asked_for);
-    add_where(tc, FX_SOFTRDMA, nobody_is_told_who_did_not_ask);
-    add_where(tc, FX_SOFTRDMA, a_larger_queue_has_room);
+    add_where(tc, FX_SOFTRDMA, told_once_and_waits_are_refused_until_it_is_reset,
+              it_resets_itself_where_that_was_asked_for, nobody_is_told_who_did_not_ask,
+              a_larger_queue_has_room);
     return tc_main(suite);
 }

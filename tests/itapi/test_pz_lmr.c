@@ -368,18 +368,9 @@ int main(void)
     Suite *suite = suite_create("it_pz_lmr");
     TCase *tc = tc_case(suite, "memory", NULL, NULL);
 
-    add_each(tc, pz_life);
-    add_each(tc, pz_busy);
-    add_each(tc, privilege_rules);
-    add_each(tc, lengths_and_addresses);
-    add_each(tc, X009_read_only_memory);
-    add_each(tc, flags_modes_and_lists);
-    add_each(tc, query_tells_what_was_given);
-    add_each(tc, modify);
-    add_each(tc, X039_pz_of_another_adapter);
-    add_each(tc, flush_and_refresh);
-    add_each(tc, many_regions);
-    add_each(tc, memory_that_peers_can_map);
+    add_each(tc, pz_life, pz_busy, privilege_rules, lengths_and_addresses, X009_read_only_memory,
+             flags_modes_and_lists, query_tells_what_was_given, modify, X039_pz_of_another_adapter,
+             flush_and_refresh, many_regions, memory_that_peers_can_map);
     tcase_add_test(tc, rdma_addresses);
     return tc_main(suite);
 }

@@ -618,26 +618,20 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("it_rmr");
-    TCase *tc = tcase_create("rmr");
+    TCase *tc = tc_case(suite, "rmr", NULL, NULL);
 
     tcase_set_timeout(tc, 60);
-    add_where(tc, FX_RMR, created);
-    add_where(tc, FX_RMR, refused);
-    add_where(tc, FX_RMR_NARROW, full_and_flushed);
-    add_where(tc, FX_RMR_NARROW, peer_writes_and_reads);
-    add_where(tc, FX_RMR_NARROW, privileges_count);
+    add_where(tc, FX_RMR, created, refused);
+    add_where(tc, FX_RMR_NARROW, full_and_flushed, peer_writes_and_reads, privileges_count);
     add_where(tc, FX_RMR_NARROW | FX_RELATIVE, relative_window);
     add_where(tc, FX_RMR_NARROW, context_sent_at_once);
     add_where(tc, FX_RMR_NARROW | FX_NARROW_UNLINK, unlinked_and_linked_again);
     add_where(tc, FX_RMR_NARROW, unlink_of_none);
     add_where(tc, FX_RMR_NARROW | FX_UNLINK_FENCE, unlink_behind_a_fence);
-    add_where(tc, FX_RMR_NARROW, narrow_linked_twice);
-    add_where(tc, FX_RMR_NARROW, busy_region);
-    add_where(tc, FX_RMR_NARROW, X004_narrow_is_of_one_connection);
-    add_where(tc, FX_RMR_WIDE, wide_is_of_all_connections);
-    add_where(tc, FX_RMR_WIDE, wide_keeps_its_link);
+    add_where(tc, FX_RMR_NARROW, narrow_linked_twice, busy_region,
+              X004_narrow_is_of_one_connection);
+    add_where(tc, FX_RMR_WIDE, wide_is_of_all_connections, wide_keeps_its_link);
     add_where(tc, FX_RMR_NARROW, bind_and_early_free);
     add_without(tc, FX_RMR, refused_without_rmrs);
-    suite_add_tcase(suite, tc);
     return tc_main(suite);
 }

@@ -441,12 +441,12 @@ static Suite *make_suite(void)
     TCase *tc = tc_case(suite, "memory", NULL, NULL);
 
     tcase_set_timeout(tc, 120);
-    add_each(tc, no_end_is_lost_when_an_allocation_fails);
-    add_each(tc, no_end_is_lost_when_every_kth_allocation_fails);
-    add_each(tc, an_end_that_was_told_without_memory_is_taken_before_the_next_connection);
-    add_each(tc, an_end_that_was_told_without_memory_goes_with_its_endpoint);
-    add_each(tc, a_change_that_fails_leaves_the_aggregate_as_it_was);
-    add_each(tc, an_evd_that_cannot_be_made_leaves_nothing);
+    add_each(tc, no_end_is_lost_when_an_allocation_fails,
+             no_end_is_lost_when_every_kth_allocation_fails,
+             an_end_that_was_told_without_memory_is_taken_before_the_next_connection,
+             an_end_that_was_told_without_memory_goes_with_its_endpoint,
+             a_change_that_fails_leaves_the_aggregate_as_it_was,
+             an_evd_that_cannot_be_made_leaves_nothing);
     add_where(tc, FX_CONVERSION, no_conversion_is_lost);
     return suite;
 }

@@ -598,24 +598,16 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("it_srq");
-    TCase *tc = tcase_create("srq");
+    TCase *tc = tc_case(suite, "srq", NULL, NULL);
 
     tcase_set_timeout(tc, 60);
-    add_where(tc, FX_SRQ, created_and_queried);
-    add_where(tc, FX_SRQ, modified);
-    add_where(tc, FX_SRQ, busy);
+    add_where(tc, FX_SRQ, created_and_queried, modified, busy);
     add_where(tc, FX_SRQ | FX_SOFT_MARK | FX_HARD_MARK, endpoint_attributes);
-    add_where(tc, FX_SRQ, receives_refused);
-    add_where(tc, FX_SRQ, buffers_go_to_who_needs_them);
-    add_where(tc, FX_SRQ, places);
-    add_where(tc, FX_SRQ, message_too_long);
-    add_where(tc, FX_SRQ, nothing_posted);
-    add_where(tc, FX_SRQ, untaken_receives_stay);
+    add_where(tc, FX_SRQ, receives_refused, buffers_go_to_who_needs_them, places, message_too_long,
+              nothing_posted, untaken_receives_stay);
     add_where(tc, FX_SRQ | FX_SRQ_RESIZE, resized_in_use);
     add_where(tc, FX_SRQ, X020_low_watermark);
-    add_where(tc, FX_SRQ | FX_SOFT_MARK | FX_HARD_MARK, soft_watermark);
-    add_where(tc, FX_SRQ | FX_SOFT_MARK | FX_HARD_MARK, X020_hard_watermark);
+    add_where(tc, FX_SRQ | FX_SOFT_MARK | FX_HARD_MARK, soft_watermark, X020_hard_watermark);
     add_where(tc, FX_SRQ, posted_by_several);
-    suite_add_tcase(suite, tc);
     return tc_main(suite);
 }

@@ -196,16 +196,11 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("three-way connections");
-    TCase *tc = tcase_create("three legs");
+    TCase *tc = tc_case(suite, "three legs", NULL, NULL);
 
     tcase_set_timeout(tc, 60);
-    add_where(tc, FX_THREE_WAY, confirmed);
-    add_where(tc, FX_THREE_WAY, rejected);
-    add_where(tc, FX_THREE_WAY, abandoned_by_the_active_side);
-    add_where(tc, FX_THREE_WAY, abandoned_by_the_passive_side);
-    add_where(tc, FX_THREE_WAY, freed_undecided);
-    add_where(tc, FX_THREE_WAY, request_rejected);
+    add_where(tc, FX_THREE_WAY, confirmed, rejected, abandoned_by_the_active_side,
+              abandoned_by_the_passive_side, freed_undecided, request_rejected);
     add_without(tc, FX_THREE_WAY, refused_where_there_are_two_legs);
-    suite_add_tcase(suite, tc);
     return tc_main(suite);
 }

@@ -608,27 +608,13 @@ int main(void)
     TCase *tc = tc_case(suite, "ud", NULL, NULL);
 
     tcase_set_timeout(tc, 60);
-    add_each(tc, interface_says_what_it_has);
-    add_each(tc, rc_endpoints_take_no_datagrams);
+    add_each(tc, interface_says_what_it_has, rc_endpoints_take_no_datagrams);
 #ifdef CONTROLLED_KEYS
     add_each(tc, keys_of_the_privileged);
 #endif
-    add_where(tc, FX_DATAGRAMS, endpoint_created_and_queried);
-    add_where(tc, FX_DATAGRAMS, endpoint_refused);
-    add_where(tc, FX_DATAGRAMS, no_connection_calls);
-    add_where(tc, FX_DATAGRAMS, endpoint_modified);
-    add_where(tc, FX_DATAGRAMS, error_and_reset);
-    add_where(tc, FX_DATAGRAMS, sizes);
-    add_where(tc, FX_DATAGRAMS, segments);
-    add_where(tc, FX_DATAGRAMS, answered);
-    add_where(tc, FX_DATAGRAMS, lost);
-    add_where(tc, FX_DATAGRAMS, posts_refused);
-    add_where(tc, FX_DATAGRAMS, slots);
-    add_where(tc, FX_DATAGRAMS, places_of_datagrams);
-    add_where(tc, FX_DATAGRAMS, unsignaled);
-    add_where(tc, FX_DATAGRAMS, address_handle);
-    add_where(tc, FX_DATAGRAMS, source_path);
-    add_where(tc, FX_DATAGRAMS, path_of_gids);
+    add_where(tc, FX_DATAGRAMS, endpoint_created_and_queried, endpoint_refused, no_connection_calls,
+              endpoint_modified, error_and_reset, sizes, segments, answered, lost, posts_refused,
+              slots, places_of_datagrams, unsignaled, address_handle, source_path, path_of_gids);
     tcase_add_test(tc, gid_and_ip);
     return tc_main(suite);
 }

@@ -357,21 +357,14 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("it_ud_service");
-    TCase *tc = tcase_create("ud");
+    TCase *tc = tc_case(suite, "ud", NULL, NULL);
 
     tcase_set_timeout(tc, 60);
     add_where(tc, FX_DATAGRAMS, found_by_port);
     add_where(tc, FX_DATAGRAMS | FX_SERVICE_IDS, found_by_service_id);
-    add_where(tc, FX_DATAGRAMS, answered_with_a_refusal);
-    add_where(tc, FX_DATAGRAMS, answered_with_each_refusal);
-    add_where(tc, FX_DATAGRAMS, nobody_listens);
-    add_where(tc, FX_DATAGRAMS, asked_again);
-    add_where(tc, FX_DATAGRAMS, no_answer_in_time);
-    add_where(tc, FX_DATAGRAMS, question_refused);
-    add_where(tc, FX_DATAGRAMS, question_queried);
-    add_where(tc, FX_DATAGRAMS, answer_refused);
-    add_where(tc, FX_DATAGRAMS, closed_with_everything_open);
+    add_where(tc, FX_DATAGRAMS, answered_with_a_refusal, answered_with_each_refusal, nobody_listens,
+              asked_again, no_answer_in_time, question_refused, question_queried, answer_refused,
+              closed_with_everything_open);
     add_without(tc, FX_DATAGRAMS, refused_without_datagrams);
-    suite_add_tcase(suite, tc);
     return tc_main(suite);
 }

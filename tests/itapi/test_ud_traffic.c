@@ -281,14 +281,11 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("it_ud_traffic");
-    TCase *tc = tcase_create("ud");
+    TCase *tc = tc_case(suite, "ud", NULL, NULL);
 
     tcase_set_timeout(tc, 60);
-    add_where(tc, FX_DATAGRAMS, waiting_thread_is_woken);
-    add_where(tc, FX_DATAGRAMS, both_directions_at_once);
-    add_where(tc, FX_DATAGRAMS, endpoints_share_their_queues);
-    add_where(tc, FX_DATAGRAMS, receive_that_is_too_short);
+    add_where(tc, FX_DATAGRAMS, waiting_thread_is_woken, both_directions_at_once,
+              endpoints_share_their_queues, receive_that_is_too_short);
     add_without(tc, FX_DATAGRAMS, refused_where_there_are_none);
-    suite_add_tcase(suite, tc);
     return tc_main(suite);
 }

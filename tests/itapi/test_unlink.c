@@ -583,26 +583,21 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("it_unlink");
-    TCase *tc = tcase_create("unlink");
+    TCase *tc = tc_case(suite, "unlink", NULL, NULL);
 
     tcase_set_timeout(tc, 60);
     add_where(tc, FX_SEND_UNLINK | FX_RMR_NARROW, send_unlinks_rmr);
-    add_where(tc, FX_SEND_UNLINK, send_unlinks_lmr);
-    add_where(tc, FX_SEND_UNLINK, send_unlinks_nothing);
-    add_where(tc, FX_SEND_UNLINK, send_unlinks_local_lmr);
+    add_where(tc, FX_SEND_UNLINK, send_unlinks_lmr, send_unlinks_nothing, send_unlinks_local_lmr);
     add_where(tc, FX_SEND_UNLINK | FX_RMR_WIDE, send_unlinks_wide);
     add_where(tc, FX_SEND_UNLINK | FX_SOFTRDMA, X012_send_unlinks_no_lmr_of_two_endpoints);
     add_where(tc, FX_SEND_UNLINK | FX_RMR_NARROW, send_unlinks_lmr_in_use);
     add_where(tc, FX_SEND_UNLINK, send_refused);
-    add_where(tc, FX_READ_UNLINK, read_unlinks_lmr);
-    add_where(tc, FX_READ_UNLINK, read_unlinks_quietly);
-    add_where(tc, FX_READ_UNLINK | FX_RMR_NARROW, failed_read_unlinks_nothing);
-    add_where(tc, FX_READ_UNLINK | FX_RMR_NARROW, read_to_rmr);
+    add_where(tc, FX_READ_UNLINK, read_unlinks_lmr, read_unlinks_quietly);
+    add_where(tc, FX_READ_UNLINK | FX_RMR_NARROW, failed_read_unlinks_nothing, read_to_rmr);
     add_where(tc, FX_READ_UNLINK | FX_RMR_NARROW | FX_RELATIVE, read_to_relative_rmr);
     add_where(tc, FX_READ_UNLINK | FX_RMR_WIDE, read_to_wide_rmr);
     add_where(tc, FX_READ_UNLINK | FX_RMR_NARROW, read_refusals);
     add_where(tc, FX_RMR_NARROW, links_by_several);
     add_each(tc, unprivileged);
-    suite_add_tcase(suite, tc);
     return tc_main(suite);
 }

@@ -453,21 +453,14 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("it_wait");
-    TCase *tc = tcase_create("wait"), *leave = tcase_create("leave");
+    TCase *tc = tc_case(suite, "wait", NULL, NULL);
+    TCase *leave = tc_case(suite, "leave", NULL, NULL);
 
-    add_each(tc, timeouts);
-    add_each(tc, long_timeouts);
-    add_each(tc, woken_by_a_software_event);
-    add_each(tc, several_waiters);
-    add_each(tc, several_waiters_of_completions);
-    add_each(tc, how_many_more);
-    suite_add_tcase(suite, tc);
+    add_each(tc, timeouts, long_timeouts, woken_by_a_software_event, several_waiters,
+             several_waiters_of_completions, how_many_more);
     tcase_add_loop_test(leave, interrupted, 0, 2 * (int)fx_interfaces());
     add_each(leave, interrupted_beside_others);
     tcase_add_loop_test(leave, a_stop_without_a_handler_ends_no_wait, 0, (int)fx_interfaces());
-    add_each(leave, aborted_by_the_end_of_the_adapter);
-    add_each(leave, busy_while_waited_on);
-    add_each(leave, waiter_limit);
-    suite_add_tcase(suite, leave);
+    add_each(leave, aborted_by_the_end_of_the_adapter, busy_while_waited_on, waiter_limit);
     return tc_main(suite);
 }

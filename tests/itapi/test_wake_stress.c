@@ -306,10 +306,9 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("it_wake_stress");
-    TCase *tc = tcase_create("wake");
+    TCase *tc = tc_case(suite, "wake", NULL, NULL);
 
     tcase_set_timeout(tc, 240);
     add_each(tc, no_wake_up_is_lost);
-    suite_add_tcase(suite, tc);
     return tc_main(suite);
 }

@@ -602,16 +602,11 @@ int main(void)
     add_where(tc, FX_LINK, links_return_it);
     add_where(tc, FX_RMR_NARROW | FX_SEND_UNLINK, sends_that_unlink_return_it);
     add_where(tc, FX_RMR_NARROW | FX_READ_UNLINK, reads_into_windows_return_it);
-    add_each(tc, waits_of_an_aggregate_return_it);
-    add_each(tc, quiet_requests_give_their_places_back);
-    add_each(tc, flushed_ones_have_their_own);
-    add_each(tc, reset_receives_give_their_places_back);
-    add_each(tc, places_outlast_connections);
-    add_each(tc, freed_endpoints_say_nothing);
-    add_each(tc, narrow_ones_come_out_wide);
+    add_each(tc, waits_of_an_aggregate_return_it, quiet_requests_give_their_places_back,
+             flushed_ones_have_their_own, reset_receives_give_their_places_back,
+             places_outlast_connections, freed_endpoints_say_nothing, narrow_ones_come_out_wide);
     add_where(tc, FX_SRQ, shared_queues_return_it);
-    add_each(tc, from_several_threads_each_once);
-    add_each(tc, wrong_arguments);
+    add_each(tc, from_several_threads_each_once, wrong_arguments);
     tcase_add_test(tc, the_helper_assigns);
     return tc_main(suite);
 }

@@ -47,10 +47,9 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("wide cookies of datagrams");
-    TCase *tc = tcase_create("cookies");
+    TCase *tc = tc_case(suite, "cookies", NULL, NULL);
 
     tcase_set_timeout(tc, 60);
     add_where(tc, FX_DATAGRAMS, datagrams_return_it);
-    suite_add_tcase(suite, tc);
     return tc_main(suite);
 }
